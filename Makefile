@@ -1,0 +1,95 @@
+# A thin front: each target says in one place which tools do the work. `make help` lists the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := lib
+MAKEFLAGS += --no-print-directory
+
+BUILD := build/release
+# The interpreter that tools/bootstrap.sh set up, else the system's.
+PYTHON = $(firstword $(wildcard build/venv/bin/python) /usr/bin/python3)
+JOBS ?= $(shell nproc)
+# How long the randomised tests run: 1 is the full length. Sanitizers slow them down ten to fifty times.
+HAKMEM_TEST_SCALE ?= 1
+SANITIZER_TEST_SCALE ?= 0.05
+SOAK_SCALE ?= 100
+# Continuous integration sets ON; elsewhere another compiler's new warning should not stop a build.
+WERROR ?= OFF
+# The builds whose unit, api, model and stress tests `make test` runs besides the whole release suite.
+CHECKED_BUILDS := debug asan tsan ubsan
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+
+.PHONY: lib
+lib: ## build build/release/libhakmem.so, libhakmem.a and libhakmem-fast.so (the default)
+	@tools/bootstrap.sh --check build
+	cmake --preset release
+	cmake --build --preset release --target hakmem hakmem_static hakmem_fast
+
+.PHONY: run
+run: ## install what is missing, build the libraries and show them at work
+	tools/bootstrap.sh run
+	$(MAKE) lib
+	$(PYTHON) tools/demo.py --build $(BUILD)
+
+.PHONY: test
+test: ## install what is missing, then every check, every test, every sanitizer
+	tools/bootstrap.sh test
+	$(MAKE) check
+	$(MAKE) test-release
+	for preset in $(CHECKED_BUILDS); do $(MAKE) test-$$preset; done
+
+.PHONY: test-release
+test-release:
+	cmake --preset release -DHK_TESTS=ON -DHK_WERROR=$(WERROR) -DHK_PYTHON=$(abspath $(PYTHON))
+	cmake --build --preset release
+	HAKMEM_TEST_SCALE=$(HAKMEM_TEST_SCALE) ctest --preset release -j $(JOBS)
+
+# One of debug, asan, tsan, ubsan, clang: unit, api, model and stress tests.
+.PHONY: $(addprefix test-,$(CHECKED_BUILDS) clang)
+$(addprefix test-,$(CHECKED_BUILDS) clang): test-%:
+	cmake --preset $* -DHK_TESTS=ON -DHK_WERROR=$(WERROR)
+	cmake --build --preset $*
+	HAKMEM_TEST_SCALE=$(SANITIZER_TEST_SCALE) ctest --preset $* -j $(JOBS) -L '^(unit|api|model|stress)$$'
+
+.PHONY: check
+check: lib ## format, layers, exports, generated docs, clang-tidy
+	@failed=; \
+	for check in check_layers.py check_format.py 'generate_docs.py --check' \
+	    'check_exports.py --build $(BUILD)' 'check_tidy.py --build $(BUILD)'; do \
+	  $(PYTHON) tools/$$check || failed=1; \
+	done; \
+	[ -z "$$failed" ]
+
+.PHONY: format
+format: ## bring the formatting and the generated docs up to date
+	$(PYTHON) tools/check_format.py --fix
+	$(PYTHON) tools/generate_docs.py
+
+.PHONY: bench
+bench: lib ## memory of small programs, and instructions a malloc and free (needs valgrind)
+	$(PYTHON) bench/small_program_memory.py --build $(BUILD)
+	$(PYTHON) bench/instructions.py --build $(BUILD) --peers
+
+.PHONY: peers
+peers: ## fetch, build and verify the allocators to compare with, into build/peers (needs cargo)
+	tools/bootstrap.sh peers
+	$(PYTHON) bench/peers/fetch.py --jobs $(JOBS)
+
+.PHONY: soak
+soak: ## the model and stress tests for hours: SOAK_SCALE times their usual length
+	tools/bootstrap.sh test
+	cmake --preset release -DHK_TESTS=ON
+	cmake --build --preset release
+	for program in $(BUILD)/tests/model/*_test $(BUILD)/tests/stress/*_test; do \
+	  HAKMEM_TEST_SCALE=$(SOAK_SCALE) $$program; \
+	done
+
+.PHONY: install
+install: lib ## install to PREFIX (default /usr/local), below DESTDIR if set
+	cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)
+
+.PHONY: clean
+clean: ## remove what was built; build/venv stays
+	if [ -d build ]; then find build -mindepth 1 -maxdepth 1 ! -name venv -exec rm -rf {} +; fi

@@ -1,0 +1,128 @@
+"""The allocators that are present: glibc, ours, those of `make peers`, and the distribution's."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Dict, List, Optional, Sequence
+
+from hakmem import paths
+from hakmem.errors import EXIT_CANNOT, EXIT_USAGE, Failure, say
+
+GLIBC = "glibc"
+HAKMEM = "hakmem"
+HAKMEM_FAST = "hakmem-fast"
+# Allocators that distributions package, by the file that the dynamic linker knows.
+_DISTRIBUTED = {
+    "jemalloc": "libjemalloc.so.2",
+    "mimalloc": "libmimalloc.so.2",
+    "mimalloc-3": "libmimalloc.so.3",
+    "tcmalloc_minimal": "libtcmalloc_minimal.so.4",
+}
+# Another name of a distributed one, which counts as long as `make peers` does not take it.
+_ALIASES = {"tcmalloc": "tcmalloc_minimal"}
+
+
+@dataclass(frozen=True)
+class Allocator:
+    """One that programs can be run under. Without a library it is the C library's own."""
+
+    name: str
+    library: Optional[str]
+    version: Optional[str] = None
+    notes: str = ""
+    # Compared only when it is named.
+    on_request: bool = False
+
+    def describe(self) -> str:
+        """For lists."""
+        parts = [self.version or "", self.library or "the C library's own", self.notes]
+        return f"{self.name}: " + ", ".join(part for part in parts if part)
+
+
+def present() -> Dict[str, Allocator]:
+    """Every allocator on this machine, by name. The first entry of a name and of a library counts."""
+    found: Dict[str, Allocator] = {GLIBC: Allocator(GLIBC, None, _glibc_version())}
+    for allocator in [*_ours(), *_peers(), *_distributed()]:
+        libraries = {other.library for other in found.values()}
+        if allocator.name not in found and (allocator.library is None or allocator.library not in libraries):
+            found[allocator.name] = allocator
+    return found
+
+
+def choose(names: Optional[str], base: str) -> List[Allocator]:
+    """The allocators to compare, the base first. `names` is a list with commas; without it all that are present."""
+    known = present()
+    if names is None:
+        wanted = [name for name, allocator in known.items() if not allocator.on_request]
+        if HAKMEM not in known:
+            raise Failure(
+                "libhakmem.so was not found: build it with `make lib`, or name what to compare by --allocators"
+            )
+    else:
+        wanted = [name.strip() for name in names.split(",") if name.strip()]
+    chosen = [known[_known_name(name, known)] for name in dict.fromkeys([base, *wanted])]
+    if len(chosen) < 2:
+        raise Failure(f"only {base} is left: name at least one other by --allocators", EXIT_USAGE)
+    for allocator in chosen:
+        if allocator.library is not None:
+            paths.preloadable(Path(allocator.library))
+    return chosen
+
+
+def _known_name(name: str, known: Dict[str, Allocator]) -> str:
+    name = name if name in known else _ALIASES.get(name, name)
+    if name not in known:
+        raise Failure(f"unknown allocator {name!r}. Present are: {', '.join(known)}", EXIT_USAGE)
+    return name
+
+
+def _ours() -> Sequence[Allocator]:
+    version = paths.hakmem_version()
+    safe, fast = paths.find_library(), paths.find_library(paths.FAST_LIBRARY)
+    ours = [Allocator(HAKMEM, str(safe), version)] if safe else []
+    if fast:
+        ours.append(Allocator(HAKMEM_FAST, str(fast), version, "without checks", on_request=True))
+    return ours
+
+
+def _peers() -> Sequence[Allocator]:
+    """What build/peers/peers.json lists. What is gone since, or is not understood, is left out with a message."""
+    root = paths.checkout()
+    listing = root / "build" / "peers" / "peers.json" if root is not None else None
+    if listing is None or not listing.is_file():
+        return []
+    try:
+        entries = json.loads(listing.read_text(encoding="utf-8"))
+        peers = [_peer(entry, listing.parent) for entry in entries]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Failure(f"{listing} is not understood ({error}): make it anew with `make peers`", EXIT_CANNOT) from None
+    for peer in peers:
+        if peer.library is not None and not Path(peer.library).is_file():
+            say(f"left out: {peer.name}, its library {peer.library} is gone (`make peers` builds it)")
+    return [peer for peer in peers if peer.library is None or Path(peer.library).is_file()]
+
+
+def _peer(entry: Dict[str, Optional[str]], folder: Path) -> Allocator:
+    library = entry["library"]
+    path = str((folder / library).resolve()) if library else None
+    return Allocator(str(entry["name"]), path, entry.get("version"), entry.get("notes") or "")
+
+
+def _distributed() -> Sequence[Allocator]:
+    linked = paths.known_to_linker()
+    return [
+        Allocator(name, str(linked[file]), None, "the distribution's")
+        for name, file in _DISTRIBUTED.items()
+        if file in linked
+    ]
+
+
+def _glibc_version() -> Optional[str]:
+    import os
+
+    try:
+        return (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")[2] or None
+    except (ValueError, OSError):
+        return None

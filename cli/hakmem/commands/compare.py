@@ -1,0 +1,214 @@
+"""`hakmem compare`: one program under every allocator that is present."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Dict, List, Optional, Sequence, Tuple
+
+import click
+
+from hakmem import environment, plot, report, settings, table
+from hakmem.allocators import GLIBC, Allocator, choose, present
+from hakmem.contest import Contest, Runner
+from hakmem.errors import EXIT_PROGRAM_FAILED, EXIT_USAGE, Failure, say
+from hakmem.measure import Run, Task, run_program
+from hakmem.output import OutputFile, reserve
+from hakmem.preload_plan import Plan, Prepared, plan
+from hakmem.program import Program, resolve
+from hakmem.progress import ProgressBar
+from hakmem.server import Service, run_service
+
+_POSITIVE = click.IntRange(min=1)
+_SECONDS = click.FloatRange(min=0, min_open=True)
+
+
+def _list_allocators(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        for allocator in present().values():
+            click.echo(allocator.describe() + (" (only when named)" if allocator.on_request else ""))
+        context.exit()
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.option("--allocators", metavar="A,B,...", help="Which to compare; default: all that are present.")
+@click.option(
+    "--list", is_flag=True, is_eager=True, expose_value=False, callback=_list_allocators, help="List them, and end."
+)
+@click.option("--base", default=GLIBC, show_default=True, metavar="NAME", help="What the ratios are to.")
+@click.option("--rounds", type=_POSITIVE, default=5, show_default=True, help="Counted runs under each, interleaved.")
+@click.option(
+    "--warmup", type=click.IntRange(min=0), default=1, show_default=True, help="Uncounted runs of the base before."
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="Of the order of the runs and of the intervals.")
+@click.option("--timeout", type=_SECONDS, metavar="SECONDS", help="Longest time of one run; of the load with --load.")
+@click.option("--stdin", metavar="FILE", help="The program's input; default: none.")
+@click.option(
+    "--set", "options", multiple=True, metavar="NAME=VALUE", help="A hakmem option, for hakmem's runs. Repeatable."
+)
+@click.option("--env", "assignments", multiple=True, metavar="NAME=VALUE", help="A variable, for all runs. Repeatable.")
+@click.option("--setup", metavar="CMD", help="The server to measure, instead of PROGRAM.")
+@click.option("--load", metavar="CMD", help="What drives the server.")
+@click.option("--port", type=click.IntRange(1, 65535), help="The server is ready when this port accepts.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Where the port is.")
+@click.option(
+    "--settle", type=click.FloatRange(min=0), default=0.0, metavar="SECONDS", help="Rest of the server after the load."
+)
+@click.option(
+    "--json", "json_file", metavar="FILE", help="Write everything as JSON; - is stdout, instead of the table."
+)
+@click.option("--csv", "csv_file", metavar="FILE", help="Write the runs as CSV; - is stdout, instead of the table.")
+@click.option("--plot", "plot_file", metavar="FILE", help="Draw bars and curves: FILE.svg or FILE.png.")
+@click.option("--shared-once", is_flag=True, help="Sample proportional sizes: shared pages count once, at more cost.")
+@click.option("--show-output", is_flag=True, help="The program's output goes to stderr instead of nowhere.")
+@click.option("--force", is_flag=True, help="Measure also where preloading has no effect.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[--] PROGRAM [ARGUMENT]...")
+def compare(
+    allocators: Optional[str],
+    base: str,
+    rounds: int,
+    warmup: int,
+    seed: int,
+    timeout: Optional[float],
+    stdin: Optional[str],
+    options: Tuple[str, ...],
+    assignments: Tuple[str, ...],
+    setup: Optional[str],
+    load: Optional[str],
+    port: Optional[int],
+    host: str,
+    settle: float,
+    json_file: Optional[str],
+    csv_file: Optional[str],
+    plot_file: Optional[str],
+    shared_once: bool,
+    show_output: bool,
+    force: bool,
+    quiet: bool,
+    command: Tuple[str, ...],
+) -> None:
+    """Run PROGRAM under every allocator that is present, and compare.
+
+    A server is compared by --setup, --load and --port. The table goes to stdout, all else to stderr.
+    """
+    words = _command(command, setup, load, port)
+    if json_file == "-" and csv_file == "-":
+        raise Failure("--json - and --csv - would both be on stdout", EXIT_USAGE)
+    if plot_file is not None:
+        plot.check(plot_file)
+    hakmem_options = environment.options(options)
+    variables, left_out = environment.neutral(environment.of_caller())
+    variables.update(environment.assignments(assignments))
+    chosen = choose(allocators, base)
+    program = resolve(words, variables)
+    with reserve(json_file, csv_file, plot_file) as files:
+        the_plan = plan(program, chosen, variables, hakmem_options, force)
+        notes = [*the_plan.notes, *([f"left out of the environment: {', '.join(left_out)}"] if left_out else [])]
+        _check_enough(the_plan, chosen)
+        task = Task(program, stdin, timeout, shared_once, show_output)
+        facts = settings.collect()
+        with ProgressBar(len(the_plan.prepared) * rounds + warmup, quiet) as bar:
+            for note in notes:
+                bar.line(note)
+            service = _service(task, load, variables, host, port, settle)
+            contest = Contest(
+                the_plan.prepared, the_plan.prepared[0].allocator.name, _runner(task, service, bar), rounds, seed
+            )
+            contest.listener = lambda run: _show(run, contest, bar)
+            _measure(contest, rounds, warmup, bar)
+        extra: Dict[str, object] = {"load": load, "port": port, "notes": notes, "hakmem_options": hakmem_options}
+        _write(files, contest, words, facts, extra)
+        if "-" not in (json_file, csv_file):
+            title = f"{shlex.join(words)}: {rounds} rounds under {len(contest.prepared)} allocators"
+            table.print_comparison(contest, title, settings.one_line(facts), rounds)
+    sys.exit(EXIT_PROGRAM_FAILED if contest.failed else 0)
+
+
+def _command(command: Sequence[str], setup: Optional[str], load: Optional[str], port: Optional[int]) -> List[str]:
+    """The program that is measured, whichever way it was given."""
+    if setup is not None and command:
+        raise Failure("give the server either by --setup or after --, not both", EXIT_USAGE)
+    if (load is None) != (port is None) or (setup is not None and load is None):
+        raise Failure("a server needs --load and --port, besides --setup", EXIT_USAGE)
+    words = _split("--setup", setup) if setup is not None else list(command)
+    if not words:
+        raise Failure("what shall be compared? hakmem compare [options] -- PROGRAM [ARGUMENT]...", EXIT_USAGE)
+    return words if port is None else _with_port(words, port)
+
+
+def _with_port(words: Sequence[str], port: int) -> List[str]:
+    """`{port}` in a server's or a load's command stands for the port."""
+    return [word.replace("{port}", str(port)) for word in words]
+
+
+def _split(option: str, text: str) -> List[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise Failure(f"{option} {text!r}: {error}", EXIT_USAGE) from None
+
+
+def _check_enough(the_plan: Plan, chosen: Sequence[Allocator]) -> None:
+    if len(the_plan.prepared) < 2:
+        raise Failure("\n  ".join([f"only {chosen[0].name} can serve this program:", *the_plan.notes]))
+
+
+def _service(
+    task: Task, load: Optional[str], variables: Dict[str, str], host: str, port: Optional[int], settle: float
+) -> Optional[Service]:
+    if load is None or port is None:
+        return None
+    words = _split("--load", load)
+    if not words:
+        raise Failure("--load is empty", EXIT_USAGE)
+    program: Program = resolve(_with_port(words, port), variables)
+    return Service(task, program, variables, host, port, settle_seconds=settle)
+
+
+def _runner(task: Task, service: Optional[Service], bar: ProgressBar) -> Runner:
+    def run_one(prepared: Prepared, number: int) -> Run:
+        bar.describe(f"{f'round {number}' if number else 'warm-up'}: {prepared.allocator.name}")
+        if service is not None:
+            return run_service(service, prepared, number, bar.tick)
+        return run_program(task, prepared, number, bar.tick)
+
+    return run_one
+
+
+def _show(run: Run, contest: Contest, bar: ProgressBar) -> None:
+    bar.advance()
+    if run.failure is not None:
+        bar.line(f"{run.allocator}, {f'round {run.round}' if run.round else 'warm-up'}: {run.failure}")
+        bar.advance(contest.rounds - run.round)
+
+
+def _measure(contest: Contest, rounds: int, warmup: int, bar: ProgressBar) -> None:
+    contest.warm_up(warmup)
+    for number in range(1, rounds + 1):
+        contest.play(number)
+        if len(contest.failed) == len(contest.names):
+            break
+        if bar.is_plain:
+            bar.line(f"round {number} of {rounds} done")
+
+
+def _write(
+    files: Sequence[Optional[OutputFile]],
+    contest: Contest,
+    words: Sequence[str],
+    facts: Dict[str, settings.Setting],
+    extra: Dict[str, object],
+) -> None:
+    """What was asked for, in the order json, csv, plot."""
+    json_file, csv_file, plot_file = files
+    if json_file is not None:
+        json_file.write(report.as_json(contest, words, facts, extra))
+    if csv_file is not None:
+        csv_file.write(report.as_csv(contest, words))
+    if plot_file is not None and len(contest.failed) == len(contest.names):
+        say("no plot: the program failed under every allocator")
+    elif plot_file is not None:
+        file_format = Path(plot_file.name).suffix.lower()[1:]
+        plot_file.write(plot.draw(contest, shlex.join(words), settings.one_line(facts), file_format))

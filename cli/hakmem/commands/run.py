@@ -1,0 +1,123 @@
+"""`hakmem run`: one program under hakmem, as if it had been started directly."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Dict, FrozenSet, Optional, Tuple
+
+import click
+
+from hakmem import environment, paths, verdict
+from hakmem.engine import Child, Launch, Watch
+from hakmem.errors import Failure, say
+from hakmem.output import OutputFile
+from hakmem.preload_plan import check_preload
+from hakmem.program import resolve
+
+# What is not passed on: what cannot be caught, what the kernel sends to a process for its own faults, and what job control
+# sends to a background process that touches the terminal.
+_OWN = {
+    signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL,
+    signal.SIGSYS, signal.SIGTRAP, signal.SIGPIPE, signal.SIGTTIN, signal.SIGTTOU, signal.SIGXCPU, signal.SIGXFSZ,
+}  # fmt: skip
+FORWARDED: FrozenSet[int] = frozenset(int(number) for number in signal.valid_signals()) - {int(n) for n in _OWN}
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.option(
+    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A hakmem option, HAKMEM_NAME. Repeatable."
+)
+@click.option("--library", metavar="FILE", help="The library to preload, instead of the one that is found.")
+@click.option("--force", is_flag=True, help="Run also where preloading has no effect.")
+@click.option("-q", "--quiet", is_flag=True, help="No verdict, no warnings.")
+@click.option("--json", "json_file", metavar="FILE", help="Write the verdict as JSON to FILE; - writes it to stderr.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[--] PROGRAM [ARGUMENT]...")
+def run(
+    settings: Tuple[str, ...],
+    library: Optional[str],
+    force: bool,
+    quiet: bool,
+    json_file: Optional[str],
+    command: Tuple[str, ...],
+) -> None:
+    """Run PROGRAM under hakmem.
+
+    Its input, output, signals and exit code are its own. At the end five lines on stderr say what it took.
+    """
+    variables = {**environment.of_caller(), **environment.options(settings)}
+    program = resolve(command, variables)
+    file = paths.require_library(library)
+    variables = environment.with_preload(variables, str(file))
+    warnings = check_preload(program, str(file), variables, force)
+    output = OutputFile(json_file) if json_file not in (None, "-") else None
+    try:
+        for warning in () if quiet else warnings:
+            say(f"warning: {warning}")
+        child = _run(Launch(program, variables, library=str(file)))
+        _report(child, str(file), list(command), quiet, json_file, output)
+    finally:
+        if output is not None:
+            output.discard()
+    assert child.ended is not None
+    sys.exit(child.ended.exit_code)
+
+
+def _run(launch: Launch) -> Child:
+    """The program to its end. What we hear is passed on, and when job control stops it, so do we."""
+    passer = _Passer()
+    with Watch(FORWARDED, passer.hear, passer.follow_stops) as watch:
+        passer.child = watch.start(launch)
+        watch.until(lambda: passer.child is not None and passer.child.ended is not None)
+    assert passer.child is not None
+    return passer.child
+
+
+class _Passer:
+    """Passes signals to the program, and its stops to whoever waits for us."""
+
+    def __init__(self) -> None:
+        self.child: Optional[Child] = None
+
+    def hear(self, heard: signal.struct_siginfo) -> None:
+        """The terminal sends to the program as well, which is in our group; so does the program when it sends to its group."""
+        if self.child is None or _is_from_kernel(heard) or heard.si_pid == self.child.pid:
+            return
+        self.child.signal(heard.si_signo)
+
+    def follow_stops(self) -> None:
+        """A shell must see us stop when the program stops. The launcher wakes us when the program goes on."""
+        if self.child is None:
+            return
+        self.child.read_report()
+        if self.child.stopped_by is not None and self.child.ended is None:
+            os.kill(os.getpid(), signal.SIGSTOP)
+            self.child.stopped_by = None
+
+
+def _is_from_kernel(heard: signal.struct_siginfo) -> bool:
+    """si_code is above zero for what the kernel sends, zero and below for what processes send."""
+    return heard.si_code > 0
+
+
+def _report(
+    child: Child, library: str, command: list[str], quiet: bool, json_file: Optional[str], output: Optional[OutputFile]
+) -> None:
+    """The verdict. A verdict that cannot be written is no reason for another exit code than the program's."""
+    assert child.ended is not None and child.sampler is not None
+    version = paths.hakmem_version() if library == str(paths.find_library()) else None
+    if json_file is not None:
+        document: Dict[str, object] = verdict.as_json(child.ended, child.sampler, library, version, command)
+        text = verdict.to_text(document)
+        try:
+            if output is not None:
+                output.write(text)
+            else:
+                sys.stderr.write(text)
+                sys.stderr.flush()
+        except (Failure, OSError) as error:
+            say(str(error))
+    elif not quiet:
+        for line in verdict.lines(child.ended, child.sampler, library, version):
+            say(line)

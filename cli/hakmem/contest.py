@@ -1,0 +1,118 @@
+"""A program under several allocators: the runs, who failed, and the figures side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Callable, Dict, List, Optional, Sequence, Set
+
+from hakmem.measure import Run, compare_exit, orders
+from hakmem.metrics import METRICS, Metric
+from hakmem.preload_plan import Prepared
+from hakmem.statistics import Ratio, Spread, by_round, ratio, spread
+
+Runner = Callable[[Prepared, int], Run]
+Listener = Callable[[Run], None]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One allocator's figures in one metric. `ratio` is None for the base itself and where it cannot be told."""
+
+    allocator: str
+    metric: Metric
+    spread: Spread
+    ratio: Optional[Ratio]
+
+
+@dataclass
+class Contest:
+    """Collects runs. An allocator under which the program failed runs no more; the others go on."""
+
+    prepared: Sequence[Prepared]
+    base: str
+    runner: Runner
+    rounds: int
+    seed: int = 1
+    listener: Listener = lambda run: None
+    runs: List[Run] = field(default_factory=list)
+    failed: Dict[str, Run] = field(default_factory=dict)
+    expected_exit: Optional[int] = None
+    _orders: List[List[str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._by_name = {one.allocator.name: one for one in self.prepared}
+        self._orders = orders(list(self._by_name), self.rounds, self.seed, first=self.base)
+
+    @property
+    def names(self) -> List[str]:
+        """Every allocator, the base first."""
+        return list(self._by_name)
+
+    def warm_up(self, times: int) -> None:
+        """Runs under the base that do not count: they fill the page cache, and show how the program ends."""
+        for _ in range(times):
+            if self.base not in self.failed:
+                self._play(self.base, 0)
+
+    def play(self, number: int) -> None:
+        """Round `number`, from 1: everybody once."""
+        for name in self._orders[number - 1]:
+            if name not in self.failed:
+                self._play(name, number)
+
+    def _play(self, name: str, number: int) -> None:
+        run = self.runner(self._by_name[name], number)
+        if name == self.base and self.expected_exit is None and run.failure is None:
+            self.expected_exit = run.exit_code
+        compare_exit(run, self.expected_exit)
+        if run.failure is not None:
+            self.failed[name] = run
+        if number > 0:
+            self.runs.append(run)
+        self.listener(run)
+
+    def figures(self, name: str, metric: Metric) -> Dict[int, float]:
+        """An allocator's figures by round; none when the program failed under it."""
+        if name in self.failed:
+            return {}
+        return by_round({run.round: run.figures.get(metric.key) for run in self.runs if run.allocator == name})
+
+    def rows(self) -> List[Row]:
+        """Every metric that says something, every allocator."""
+        return [row for metric in METRICS if self._is_telling(metric) for row in self.rows_of(metric)]
+
+    def rows_of(self, metric: Metric) -> List[Row]:
+        """One metric, best first."""
+        base = self.figures(self.base, metric)
+        found: List[Row] = []
+        for name in self.names:
+            figures = self.figures(name, metric)
+            of_all = spread(list(figures.values()))
+            if of_all is not None:
+                found.append(Row(name, metric, of_all, None if name == self.base else ratio(figures, base, self.seed)))
+        return sorted(found, key=lambda row: row.spread.median)
+
+    def _is_telling(self, metric: Metric) -> bool:
+        """Major faults, sums over processes and the like are shown only when there are any."""
+        return any(row.spread.median > 0 for row in self.rows_of(metric))
+
+    def typical_runs(self) -> Dict[str, Run]:
+        """Of each allocator the run of the middle wall time: its curve stands for the others."""
+        chosen: Dict[str, Run] = {}
+        for name in self.names:
+            runs = [run for run in self.runs if run.allocator == name and name not in self.failed and run.samples]
+            runs.sort(key=lambda run: run.figures.get("wall_seconds") or 0.0)
+            if runs:
+                chosen[name] = runs[len(runs) // 2]
+        return chosen
+
+    def unverified(self) -> Set[str]:
+        """Allocators whose library was looked for in the running program and not found."""
+        states: Dict[str, Set[Optional[bool]]] = {}
+        for run in self.runs:
+            states.setdefault(run.allocator, set()).add(run.mapped)
+        return {
+            name
+            for name, seen in states.items()
+            if False in seen and True not in seen and self._by_name[name].allocator.library is not None
+        }

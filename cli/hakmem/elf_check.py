@@ -1,0 +1,268 @@
+"""Can a library be preloaded into a program, and will it then serve malloc? Answered without running the program.
+
+Only glibc's dynamic linker reads LD_PRELOAD the way we need it, and only in programs that run with their caller's rights.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import stat
+import subprocess
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Iterator, List, Mapping, Optional, Tuple
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.dynamic import DynamicSegment
+from elftools.elf.elffile import ELFFile
+from elftools.elf.hash import GNUHashTable
+
+from hakmem.errors import Failure
+from hakmem.program import resolve
+
+_MOST_INTERPRETERS = 5  # the kernel gives up after as many `#!` in a row
+_LINE_BYTES = 4096
+_LINKER_SECONDS = 20
+_NAME_OF_LINKER = re.compile(r"ld(-linux.*|-[0-9.]+|64)?\.so(\.\d+)?$")
+
+
+@dataclass(frozen=True)
+class Executable:
+    """What the ELF header of a program says. `interpreter` is its dynamic linker, None in a static program."""
+
+    path: str
+    machine: str
+    bits: int
+    interpreter: Optional[str]
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """Why preloading has no effect: one word for programs, one sentence for people."""
+
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Chain:
+    """What runs when a program is executed: the file itself, the interpreters of scripts, the ELF file at the end.
+
+    `executable` is None when the end could not be found out."""
+
+    files: Tuple[str, ...]
+    executable: Optional[Executable]
+    clears_environment: bool = False
+
+
+def follow(path: str, environment: Mapping[str, str]) -> Chain:
+    """Resolve `#!` lines, through /usr/bin/env too, down to the ELF file."""
+    files: List[str] = []
+    clears = False
+    for _ in range(_MOST_INTERPRETERS):
+        path = os.path.realpath(path)
+        files.append(path)
+        words = _interpreter_line(path)
+        if words is None:
+            return Chain(tuple(files), read_executable(path), clears)
+        path = words[0]
+        if os.path.basename(path) == "env":
+            name, clears_here = _program_of_env(words[1:])
+            clears = clears or clears_here
+            if name is None:
+                break
+            files.append(os.path.realpath(path))
+            try:
+                path = resolve([name], environment).path
+            except Failure:
+                break
+    return Chain(tuple(files), None, clears)
+
+
+def _interpreter_line(path: str) -> Optional[List[str]]:
+    """The words of a `#!` line; None when there is none. The kernel passes all after the first word as one."""
+    try:
+        with open(path, "rb") as file:
+            line = file.readline(_LINE_BYTES)
+    except OSError:
+        return None
+    if not line.startswith(b"#!"):
+        return None
+    words = os.fsdecode(line[2:]).strip().split(None, 1)
+    return words or None
+
+
+def _program_of_env(words: List[str]) -> Tuple[Optional[str], bool]:
+    """The program that an `env` line starts, and whether env empties the environment before."""
+    try:
+        arguments = shlex.split(" ".join(words))
+    except ValueError:
+        return None, False
+    clears = False
+    while arguments:
+        word = arguments.pop(0)
+        if word in ("-i", "-", "--ignore-environment") or re.match(r"-[a-zA-Z]*i", word):
+            clears = True
+        elif word in ("-u", "-C") and arguments:
+            arguments.pop(0)
+        elif not word.startswith("-") and "=" not in word:
+            return word, clears
+    return None, clears
+
+
+def read_executable(path: str) -> Optional[Executable]:
+    """The ELF header of a program; None when it cannot be read or is none."""
+    try:
+        with open(path, "rb") as file:
+            elf = ELFFile(file)
+            segments: Iterator[Any] = elf.iter_segments("PT_INTERP")
+            interpreter = next((segment.get_interp_name() for segment in segments), None)
+            return Executable(path, elf.get_machine_arch(), elf.elfclass, interpreter)
+    except (OSError, ELFError, ValueError, AttributeError, UnicodeDecodeError):
+        return None
+
+
+def find_obstacle(chain: Chain, library: str) -> Optional[Obstacle]:
+    """The first reason why `library` cannot be preloaded into what runs, None when there is none that we know."""
+    executable = chain.executable
+    if executable is None:
+        return None
+    return (
+        _other_architecture(executable, library)
+        or _static(executable)
+        or _other_c_library(executable)
+        or _raised_rights(executable.path)
+        or _own_malloc(executable)
+        or _emptied_environment(chain)
+    )
+
+
+def _other_architecture(executable: Executable, library: str) -> Optional[Obstacle]:
+    ours = read_executable(library)
+    if ours is None or (ours.machine, ours.bits) == (executable.machine, executable.bits):
+        return None
+    return Obstacle(
+        "architecture",
+        f"{executable.path} is a {executable.bits}-bit {executable.machine} program, and {library} is for "
+        f"{ours.bits}-bit {ours.machine}",
+    )
+
+
+def _static(executable: Executable) -> Optional[Obstacle]:
+    if executable.interpreter is not None or _NAME_OF_LINKER.match(os.path.basename(executable.path)):
+        return None
+    return Obstacle(
+        "static",
+        f"{executable.path} is linked statically: it has its malloc built in, and nothing reads LD_PRELOAD. "
+        "Link it with libhakmem.a instead, or build it dynamically",
+    )
+
+
+def _other_c_library(executable: Executable) -> Optional[Obstacle]:
+    if executable.interpreter is None or "ld-musl" not in executable.interpreter:
+        return None
+    return Obstacle(
+        "musl", f"{executable.path} runs on musl ({executable.interpreter}), and the library to preload is for glibc"
+    )
+
+
+def _raised_rights(path: str) -> Optional[Obstacle]:
+    """Set-user-ID, set-group-ID, file capabilities: the dynamic linker then ignores LD_PRELOAD, as it must."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    raises = None
+    if status.st_mode & stat.S_ISUID and status.st_uid != os.getuid():
+        raises = "is set-user-ID"
+    elif status.st_mode & stat.S_ISGID and status.st_mode & stat.S_IXGRP and status.st_gid != os.getgid():
+        raises = "is set-group-ID"
+    elif os.getuid() != 0 and _has_capabilities(path):
+        raises = "has file capabilities"
+    if raises is None:
+        return None
+    return Obstacle(
+        "raised-rights", f"{path} {raises}: it runs with raised rights, and the system ignores LD_PRELOAD for it"
+    )
+
+
+def _has_capabilities(path: str) -> bool:
+    try:
+        return bool(os.getxattr(path, "security.capability"))
+    except OSError:
+        return False
+
+
+def _own_malloc(executable: Executable) -> Optional[Obstacle]:
+    if not defines(executable.path, "malloc"):
+        return None
+    return Obstacle(
+        "own-malloc", f"{executable.path} brings a malloc of its own, which comes before any that is preloaded"
+    )
+
+
+def _emptied_environment(chain: Chain) -> Optional[Obstacle]:
+    if not chain.clears_environment:
+        return None
+    return Obstacle(
+        "environment", f"{chain.files[0]} starts its interpreter with an empty environment, without LD_PRELOAD"
+    )
+
+
+@lru_cache(maxsize=None)
+def defines(path: str, name: str) -> bool:
+    """Whether a file exports a function of this name to the dynamic linker."""
+    try:
+        with open(path, "rb") as file:
+            segment: Any = next(ELFFile(file).iter_segments("PT_DYNAMIC"), None)
+            return segment is not None and _segment_defines(segment, name)
+    except (OSError, ELFError, ValueError, AttributeError):
+        return False
+
+
+def _segment_defines(segment: DynamicSegment, name: str) -> bool:
+    _, offset = segment.get_table_offset("DT_GNU_HASH")
+    if offset is not None:
+        symbol = GNUHashTable(segment.elffile, offset, segment).get_symbol(name)
+        return symbol is not None and _is_defined(symbol)
+    return any(symbol.name == name and _is_defined(symbol) for symbol in segment.iter_symbols())
+
+
+def _is_defined(symbol: Any) -> bool:
+    return bool(symbol["st_shndx"] != "SHN_UNDEF")
+
+
+@dataclass(frozen=True)
+class Binding:
+    """What the dynamic linker would load, in the order in which it looks names up, and what it complained about."""
+
+    files: Tuple[str, ...]
+    complaint: str
+
+    def server(self, name: str = "malloc") -> Optional[str]:
+        """The file whose `name` the program will call."""
+        return next((file for file in self.files if defines(file, name)), None)
+
+    def library(self, file_name: str) -> Optional[str]:
+        """The path of a loaded library."""
+        return next((file for file in self.files if os.path.basename(file).startswith(file_name)), None)
+
+
+def bind(executable: Executable, environment: Mapping[str, str]) -> Optional[Binding]:
+    """Ask the program's dynamic linker what it would load. Runs none of the program's code. None when it does not answer."""
+    if executable.interpreter is None or not os.path.exists(executable.interpreter):
+        return None
+    try:
+        done = subprocess.run(
+            [executable.interpreter, "--list", executable.path], env=dict(environment), stdin=subprocess.DEVNULL,
+            capture_output=True, timeout=_LINKER_SECONDS, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if done.returncode != 0:
+        return None
+    rows = re.findall(r"^\s+(?:\S+ => )?(/.*) \(0x[0-9a-f]+\)$", os.fsdecode(done.stdout), re.M)
+    files = tuple(dict.fromkeys(os.path.realpath(file) for file in [executable.path, *rows]))
+    return Binding(files, os.fsdecode(done.stderr).strip())

@@ -1,0 +1,48 @@
+"""The command line `hakmem`."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from types import FrameType
+from typing import NoReturn, Optional
+
+import click
+
+from hakmem import __version__
+from hakmem.commands.bench import bench
+from hakmem.commands.compare import compare
+from hakmem.commands.run import run
+from hakmem.errors import EXIT_SIGNAL_BASE, Interrupted, say
+from hakmem.measure import STOPPING_SIGNALS
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="hakmem")
+def cli() -> None:
+    """Run programs under the hakmem memory allocator, and measure it beside others."""
+
+
+cli.add_command(run)
+cli.add_command(compare)
+cli.add_command(bench)
+
+
+def _interrupt(number: int, _frame: Optional[FrameType]) -> NoReturn:
+    raise Interrupted(number)
+
+
+def main() -> None:
+    """Exit codes: docs/cli.md."""
+    for number in STOPPING_SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
+    try:
+        cli(prog_name="hakmem")
+    except Interrupted as interrupted:
+        say(f"stopped by {signal.Signals(interrupted.signal_number).name}; nothing was written")
+        sys.exit(EXIT_SIGNAL_BASE + interrupted.signal_number)
+
+
+if __name__ == "__main__":
+    main()

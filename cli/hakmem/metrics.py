@@ -1,0 +1,68 @@
+"""What is measured of a run, and how its figures are written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Callable, Dict, Optional, Tuple
+
+_KIB = 1024.0
+
+
+def seconds(value: float) -> str:
+    """Three significant figures and a unit."""
+    if value < 0.001:
+        return f"{value * 1e6:.0f} µs"
+    if value < 1:
+        return f"{value * 1e3:.3g} ms" if value < 0.9995 else "1.00 s"
+    return f"{value:.2f} s" if value < 100 else f"{value:.0f} s"
+
+
+def size(value: float) -> str:
+    """In the unit that fits."""
+    for unit, bytes_of_unit in (("GiB", _KIB**3), ("MiB", _KIB**2)):
+        if value >= bytes_of_unit:
+            return (
+                f"{value / bytes_of_unit:.2f} {unit}"
+                if value < 10 * bytes_of_unit
+                else f"{value / bytes_of_unit:.1f} {unit}"
+            )
+    return f"{value / _KIB:.0f} KiB"
+
+
+def count(value: float) -> str:
+    """With thousands."""
+    return f"{value:,.0f}"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One figure of a run. Less is better in all of them."""
+
+    key: str
+    title: str
+    text: Callable[[float], str]
+    less: str = "less"
+    more: str = "more"
+
+
+def per_operation(value: float) -> str:
+    """Nanoseconds, as a micro workload's operation takes."""
+    return f"{value:.2f} ns" if value < 10 else f"{value:.1f} ns" if value < 1000 else seconds(value / 1e9)
+
+
+TIME_PER_OPERATION = Metric("ns_per_operation", "time per operation", per_operation)
+WALL = Metric("wall_seconds", "wall time", seconds)
+CPU = Metric("cpu_seconds", "CPU time", seconds)
+PEAK = Metric("peak_bytes", "peak resident", size)
+PEAK_TREE = Metric("peak_tree_bytes", "peak resident, all processes", size)
+MEAN = Metric("mean_bytes", "mean resident", size)
+AFTER = Metric("after_bytes", "resident after the load", size)
+MINOR = Metric("minor_faults", "minor faults", count, "fewer", "more")
+MAJOR = Metric("major_faults", "major faults", count, "fewer", "more")
+
+METRICS: Tuple[Metric, ...] = (WALL, CPU, PEAK, PEAK_TREE, MEAN, AFTER, MINOR, MAJOR)
+BENCH_METRICS: Tuple[Metric, ...] = (TIME_PER_OPERATION, *METRICS)
+# The figures that the one-line verdicts name.
+HEADLINE: Tuple[Metric, ...] = (WALL, CPU, PEAK, MEAN)
+
+Figures = Dict[str, Optional[float]]

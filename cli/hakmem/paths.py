@@ -1,0 +1,94 @@
+"""Where things are: the checkout, the library, what was built."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Dict, Optional
+
+from hakmem.errors import Failure
+
+LIBRARY = "libhakmem.so"
+FAST_LIBRARY = "libhakmem-fast.so"
+
+
+def checkout() -> Optional[Path]:
+    """The checkout this package lies in; None when it was installed elsewhere."""
+    root = Path(__file__).resolve().parents[2]
+    return root if (root / "src" / "policy" / "option.def").is_file() else None
+
+
+def cache_folder() -> Path:
+    """Where this package may put what it builds."""
+    root = checkout()
+    if root is not None and os.access(root, os.W_OK):
+        return root / "build" / "cli"
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(base) / "hakmem"
+
+
+def known_to_linker() -> Dict[str, Path]:
+    """Libraries by file name, as the dynamic linker's cache lists them for this machine."""
+    ldconfig = next((path for path in ("/sbin/ldconfig", "/usr/sbin/ldconfig") if os.path.exists(path)), "ldconfig")
+    try:
+        listing = subprocess.run(
+            [ldconfig, "-p"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return {}
+    rows = re.findall(r"^\s*(\S+) \(libc6,(?:x86-64|AArch64)[^)]*\) => (.+)$", listing.stdout, re.M)
+    found: Dict[str, Path] = {}
+    for name, path in rows:
+        found.setdefault(name, Path(path).resolve())
+    return found
+
+
+def find_library(name: str = LIBRARY) -> Optional[Path]:
+    """Our library: of the checkout, else installed."""
+    root = checkout()
+    candidates = [root / "build" / "release" / name] if root is not None else []
+    candidates += [Path("/usr/local/lib") / name, Path("/usr/lib") / name]
+    for candidate in candidates:
+        if candidate.is_file():
+            return candidate.resolve()
+    return known_to_linker().get(name)
+
+
+def require_library(given: Optional[str] = None) -> Path:
+    """The library to preload, or a Failure that says how to get it."""
+    if given is not None:
+        library = Path(given).resolve()
+        if not library.is_file():
+            raise Failure(f"no library {given}")
+    else:
+        found = find_library()
+        if found is None:
+            raise Failure(f"{LIBRARY} was not found: build it with `make lib` in the checkout, or name it by --library")
+        library = found
+    return preloadable(library)
+
+
+def preloadable(library: Path) -> Path:
+    """The library, if its path can stand in LD_PRELOAD at all."""
+    if re.search(r"[\s:$]", str(library)):
+        raise Failure(
+            f"{library} cannot be preloaded: its path has a space, a colon or a dollar sign, and LD_PRELOAD has no way to "
+            "quote them. Move or copy it elsewhere"
+        )
+    return library
+
+
+def hakmem_version() -> Optional[str]:
+    """The version that the checkout's header states."""
+    root = checkout()
+    header = (
+        root / "include" / "hakmem" / "hakmem.h" if root is not None else Path("/usr/local/include/hakmem/hakmem.h")
+    )
+    try:
+        text = header.read_text(encoding="utf-8")
+    except OSError:
+        return None
+    parts = re.findall(r"#define HAKMEM_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", text)
+    return ".".join(parts) or None

@@ -1,0 +1,118 @@
+"""Decides, before anything runs, how a program is started under each allocator, and whether that will have an effect."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Dict, List, Mapping, Optional, Sequence
+
+from hakmem.allocators import HAKMEM, HAKMEM_FAST, Allocator
+from hakmem.elf_check import Binding, Chain, bind, find_obstacle, follow
+from hakmem.environment import with_preload
+from hakmem.errors import Failure
+from hakmem.program import Program
+
+FORCE_HINT = "--force runs it all the same"
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """One allocator's way of being started. `serves` is the file whose malloc the program will call, as far as known."""
+
+    allocator: Allocator
+    environment: Mapping[str, str]
+    serves: Optional[str]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Every allocator, ready, and what the reader has to know."""
+
+    prepared: Sequence[Prepared]
+    notes: Sequence[str]
+
+
+def check_preload(program: Program, library: str, environment: Mapping[str, str], force: bool) -> List[str]:
+    """For one library that `environment` preloads already: a Failure, or warnings when forced."""
+    chain = follow(program.path, environment)
+    obstacle = find_obstacle(chain, library)
+    if obstacle is not None:
+        message = f"preloading has no effect: {obstacle.message}"
+        return _fail_or_warn(message, force)
+    binding = bind(chain.executable, environment) if chain.executable else None
+    if binding is None:
+        return []
+    server = binding.server()
+    if server is not None and server != os.path.realpath(library):
+        return _fail_or_warn(f"{_told(binding, server)}, not {library}", force)
+    return []
+
+
+def _fail_or_warn(message: str, force: bool) -> List[str]:
+    if not force:
+        raise Failure(f"{message}. {FORCE_HINT}")
+    return [message]
+
+
+def _told(binding: Binding, server: str) -> str:
+    complaint = f" ({binding.complaint.splitlines()[0]})" if binding.complaint else ""
+    return f"malloc would be served by {server}{complaint}"
+
+
+def plan(
+    program: Program,
+    allocators: Sequence[Allocator],
+    environment: Mapping[str, str],
+    options: Mapping[str, str],
+    force: bool,
+) -> Plan:
+    """Every allocator that can serve the program. `options` are for ours alone."""
+    chain = follow(program.path, environment)
+    notes: List[str] = []
+    obstacle = next((o for a in allocators if a.library and (o := find_obstacle(chain, a.library))), None)
+    if obstacle is not None:
+        notes += _fail_or_warn(f"preloading has no effect: {obstacle.message}", force)
+    elif chain.executable is None:
+        notes.append(f"{program.path} could not be examined: whether the allocators take effect is not known")
+    prepared: List[Prepared] = []
+    for allocator in allocators:
+        try:
+            prepared.append(_prepare(chain, allocator, environment, options, notes))
+        except Failure as failure:
+            if not force and allocator is allocators[0]:
+                raise
+            notes.append(f"left out: {allocator.name}: {failure.message}")
+    return Plan(prepared, notes)
+
+
+def _prepare(
+    chain: Chain, allocator: Allocator, environment: Mapping[str, str], options: Mapping[str, str], notes: List[str]
+) -> Prepared:
+    variables: Dict[str, str] = dict(environment)
+    if allocator.name in (HAKMEM, HAKMEM_FAST):
+        variables.update(options)
+    if allocator.library is not None:
+        variables = with_preload(variables, allocator.library)
+    binding = bind(chain.executable, variables) if chain.executable else None
+    server = binding.server() if binding else None
+    if binding is None or server is None or chain.executable is None or server == chain.executable.path:
+        return Prepared(allocator, variables, server)
+    if allocator.library is None:
+        return _under_glibc(binding, server, allocator, variables, notes)
+    if server != os.path.realpath(allocator.library):
+        raise Failure(_told(binding, server))
+    return Prepared(allocator, variables, server)
+
+
+def _under_glibc(
+    binding: Binding, server: str, allocator: Allocator, variables: Dict[str, str], notes: List[str]
+) -> Prepared:
+    """Programs that are linked with another allocator get glibc's by preloading the C library itself."""
+    c_library = binding.library("libc.so.6")
+    if c_library is None or server == c_library:
+        return Prepared(allocator, variables, server)
+    notes.append(
+        f"the program is linked with {Path(server).name}; for {allocator.name}, {c_library} is preloaded so that its malloc serves"
+    )
+    return Prepared(allocator, with_preload(variables, c_library), c_library)

@@ -1,0 +1,73 @@
+"""Finds the program that a command names, as execvp does, with the shell's exit codes for what cannot be run."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Mapping, Sequence, Tuple
+
+from hakmem.errors import EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND, Failure
+
+_DEFAULT_PATH = "/bin:/usr/bin"  # execvp's where PATH is not set
+_MAGIC_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Program:
+    """What to execute: the file, and the words it sees, the name it was called by first."""
+
+    path: str
+    argv: Tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """How it was called."""
+        return self.argv[0]
+
+
+def resolve(command: Sequence[str], environment: Mapping[str, str]) -> Program:
+    """The program that `command` means."""
+    path = _find(command[0], environment.get("PATH", _DEFAULT_PATH))
+    if _has_no_magic(path):
+        return Program(
+            "/bin/sh", ("/bin/sh", path, *command[1:])
+        )  # execvp: what the kernel cannot run may be a shell script
+    return Program(path, tuple(command))
+
+
+def _find(name: str, search_path: str) -> str:
+    if not name:
+        raise Failure("the program's name is empty", EXIT_NOT_FOUND)
+    if "/" in name:
+        _check(name)
+        return name
+    seen = None
+    for folder in search_path.split(":"):
+        candidate = os.path.join(folder or ".", name)
+        if not os.path.isfile(candidate):
+            continue
+        if os.access(candidate, os.X_OK):
+            return candidate
+        seen = seen or candidate
+    if seen is not None:
+        raise Failure(f"{name}: {seen} is not executable", EXIT_NOT_EXECUTABLE)
+    raise Failure(f"{name}: not found in PATH", EXIT_NOT_FOUND)
+
+
+def _check(path: str) -> None:
+    if not os.path.exists(path):
+        raise Failure(f"{path}: not found", EXIT_NOT_FOUND)
+    if os.path.isdir(path):
+        raise Failure(f"{path}: is a directory", EXIT_NOT_EXECUTABLE)
+    if not os.access(path, os.X_OK):
+        raise Failure(f"{path}: not executable", EXIT_NOT_EXECUTABLE)
+
+
+def _has_no_magic(path: str) -> bool:
+    """Whether this is a text without `#!`."""
+    try:
+        with open(path, "rb") as file:
+            start = file.read(_MAGIC_BYTES * 64)
+    except OSError:
+        return False
+    return not start.startswith((b"\x7fELF", b"#!")) and b"\0" not in start

@@ -1,0 +1,84 @@
+"""What a figure depends on besides the allocators: machine, kernel, huge pages, versions. No host names."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import time
+from pathlib import Path
+from typing import Dict, Optional
+
+from hakmem import __version__, paths
+
+Setting = Optional[object]
+
+
+def collect() -> Dict[str, Setting]:
+    """The settings, for reports."""
+    return {
+        "time_utc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "tool_version": __version__,
+        "commit": commit(),
+        "kernel": platform.release(),
+        "machine": platform.machine(),
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        "page_bytes": os.sysconf("SC_PAGE_SIZE"),
+        "thp": _chosen("/sys/kernel/mm/transparent_hugepage/enabled"),
+        "thp_defrag": _chosen("/sys/kernel/mm/transparent_hugepage/defrag"),
+        "overcommit": _text("/proc/sys/vm/overcommit_memory"),
+        "governor": _text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        "c_library": " ".join(platform.libc_ver()),
+        "load_before": round(os.getloadavg()[0], 2),
+    }
+
+
+def one_line(settings: Dict[str, Setting]) -> str:
+    """The settings beside the figures."""
+    shown = {
+        "Linux": settings["kernel"],
+        "": settings["machine"],
+        "cores": settings["cores"],
+        "huge pages": settings["thp"] or "unknown",
+        "C library": settings["c_library"],
+        "commit": settings["commit"],
+        "load before": settings["load_before"],
+    }
+    return ", ".join(f"{name} {value}".strip() for name, value in shown.items() if value not in (None, ""))
+
+
+def commit() -> Optional[str]:
+    """The checkout's commit, with a plus when it was changed since."""
+    root = paths.checkout()
+    if root is None:
+        return None
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(root), "describe", "--always", "--dirty=+", "--exclude=*"], stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=10, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None
+
+
+def _text(path: str) -> Optional[str]:
+    try:
+        return Path(path).read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _chosen(path: str) -> Optional[str]:
+    """The word in brackets of a file such as `always [madvise] never`."""
+    text = _text(path) or ""
+    return text[text.index("[") + 1 : text.index("]")] if "[" in text and "]" in text else None
+
+
+def _processor() -> Optional[str]:
+    for line in (_text("/proc/cpuinfo") or "").splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return None

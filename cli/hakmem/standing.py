@@ -1,0 +1,94 @@
+"""Where ours stands in a workload: its time beside the best peer's, its memory beside the median peer's, and the floor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+from typing import Dict, List, Optional, Sequence
+
+from hakmem.allocators import HAKMEM
+from hakmem.contest import Contest
+from hakmem.metrics import MEAN, PEAK, TIME_PER_OPERATION, WALL, Metric
+from hakmem.statistics import Ratio, ratio
+from hakmem.workload_runner import is_floor
+from hakmem.workloads import Workload
+
+LOSES = "LOSES"
+WINS = "wins"
+LEVEL = "level"
+UNKNOWN = "–"
+MEMORY = (PEAK, MEAN)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Ours against the peers in one workload. Ratios below 1 are in our favour."""
+
+    workload: Workload
+    time: Metric
+    best_peer: Optional[str]
+    time_ratio: Optional[Ratio]
+    memory_ratios: Dict[str, Optional[Ratio]]
+    floor: Optional[str]
+    floor_ratio: Optional[Ratio]
+
+    @property
+    def time_word(self) -> str:
+        """wins, level, LOSES."""
+        return word(self.time_ratio)
+
+    @property
+    def memory_word(self) -> str:
+        """The worse one of peak and mean."""
+        words = [word(ratio) for ratio in self.memory_ratios.values() if ratio is not None]
+        return next((worst for worst in (LOSES, LEVEL, WINS) if worst in words), UNKNOWN)
+
+
+def word(ratio: Optional[Ratio]) -> str:
+    """A ratio as a verdict."""
+    if ratio is None:
+        return UNKNOWN
+    if not ratio.decided:
+        return LEVEL
+    return WINS if ratio.value < 1 else LOSES
+
+
+def time_metric(workload: Workload) -> Metric:
+    """Own workloads tell the time of their operations; for programs it is the wall clock's."""
+    return TIME_PER_OPERATION if workload.own else WALL
+
+
+def peers(contest: Contest) -> List[str]:
+    """The allocators that are not ours, and under which the program works."""
+    return [n for n in contest.names if not n.startswith(HAKMEM) and not is_floor(n) and n not in contest.failed]
+
+
+def stand(workload: Workload, contest: Contest) -> Standing:
+    """Compare."""
+    metric = time_metric(workload)
+    ours = contest.figures(HAKMEM, metric)
+    best = _best(contest, metric, peers(contest))
+    floor = _best(contest, metric, [name for name in contest.names if is_floor(name)])
+    return Standing(
+        workload=workload,
+        time=metric,
+        best_peer=best,
+        time_ratio=ratio(ours, contest.figures(best, metric), contest.seed) if best else None,
+        memory_ratios={metric.key: _memory_ratio(contest, metric) for metric in MEMORY},
+        floor=floor,
+        floor_ratio=ratio(ours, contest.figures(floor, metric), contest.seed) if floor else None,
+    )
+
+
+def _best(contest: Contest, metric: Metric, names: Sequence[str]) -> Optional[str]:
+    medians = {name: median(figures.values()) for name in names if (figures := contest.figures(name, metric))}
+    return min(medians, key=lambda name: medians[name]) if medians else None
+
+
+def _memory_ratio(contest: Contest, metric: Metric) -> Optional[Ratio]:
+    """To the peer in the middle, round by round."""
+    ours = contest.figures(HAKMEM, metric)
+    theirs = [figures for name in peers(contest) if (figures := contest.figures(name, metric))]
+    rounds = [number for number in ours if theirs and all(number in figures for figures in theirs)]
+    middle = {number: median(figures[number] for figures in theirs) for number in rounds}
+    return ratio(ours, middle, contest.seed) if middle else None

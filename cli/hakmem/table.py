@@ -1,0 +1,176 @@
+"""The readable result of a comparison, on stdout."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from typing import List, Optional, Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from hakmem.contest import Contest, Row
+from hakmem.errors import plural
+from hakmem.metrics import HEADLINE, Metric
+from hakmem.standing import LOSES, MEMORY, WINS, Standing
+from hakmem.statistics import CONFIDENCE, ENOUGH_ROUNDS, FEW_ROUNDS, Ratio, coverage
+
+_WIDTH_OF_FILES = 110
+NOISE = "inside the noise"
+
+
+def console() -> Console:
+    """Stdout. A file or pipe gets lines of one width, whatever the terminal's."""
+    width = None if sys.stdout.isatty() and shutil.get_terminal_size().columns >= 80 else _WIDTH_OF_FILES
+    return Console(width=width, highlight=False)
+
+
+def difference(row: Row) -> str:
+    """The row against the base, in words."""
+    if row.ratio is None:
+        return ""
+    if not row.ratio.decided:
+        return NOISE if row.ratio.rounds > 1 else "one round: the noise is unknown"
+    word = row.metric.less if row.ratio.value < 1 else row.metric.more
+    if row.ratio.value >= 2:
+        return f"{row.ratio.value:.1f} times as {'many' if row.metric.less == 'fewer' else 'much'}"
+    return f"{abs(row.ratio.value - 1) * 100:.1f} % {word}"
+
+
+def _style(row: Row) -> str:
+    if row.ratio is None or not row.ratio.decided:
+        return "dim"
+    return "green" if row.ratio.value < 1 else "red"
+
+
+def confidence_title(rounds: int) -> str:
+    """What the intervals of so many rounds can be called."""
+    return f"{coverage(rounds) * 100:.0f} % interval"
+
+
+def comparison_table(contest: Contest, rounds: int) -> Table:
+    """A block a metric, a line an allocator."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.add_column("", no_wrap=True)
+    table.add_column("median", justify="right", no_wrap=True)
+    table.add_column("min – max", justify="right", no_wrap=True)
+    table.add_column(f"× {contest.base}", justify="right", no_wrap=True)
+    table.add_column(confidence_title(rounds), justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    metric: Optional[Metric] = None
+    for row in contest.rows():
+        if row.metric is not metric:
+            if metric is not None:
+                table.add_section()
+            metric = row.metric
+            table.add_row(Text(metric.title, style="bold"))
+        table.add_row(*_cells(row))
+    return table
+
+
+def _cells(row: Row) -> List[Text]:
+    text = row.metric.text
+    ratio = Text(f"{row.ratio.value:.3f}") if row.ratio else Text("")
+    interval = Text(f"{row.ratio.low:.3f} – {row.ratio.high:.3f}") if row.ratio and row.ratio.rounds > 1 else Text("")
+    return [
+        Text(f"  {row.allocator}", style="bold" if row.allocator.startswith("hakmem") else ""),
+        Text(text(row.spread.median)),
+        Text(f"{text(row.spread.low)} – {text(row.spread.high)}", style="dim"),
+        ratio,
+        interval,
+        Text(difference(row), style=_style(row)),
+    ]
+
+
+def verdicts(contest: Contest) -> List[str]:
+    """A sentence an allocator: it against the base."""
+    sentences: List[str] = []
+    rows = {(row.allocator, row.metric.key): row for metric in HEADLINE for row in contest.rows_of(metric)}
+    for name in contest.names:
+        if name == contest.base or name in contest.failed:
+            continue
+        parts = [
+            f"{metric.title} {difference(rows[name, metric.key])}"
+            for metric in HEADLINE
+            if (name, metric.key) in rows and rows[name, metric.key].ratio is not None
+        ]
+        if parts:
+            sentences.append(f"{name} against {contest.base}: " + ", ".join(parts) + ".")
+    return sentences
+
+
+def failure_lines(contest: Contest) -> List[str]:
+    """Who failed, when and how."""
+    lines: List[str] = []
+    for name, run in contest.failed.items():
+        when = f"in round {run.round}" if run.round else "in the warm-up"
+        lines.append(f"{name}: FAILED {when}: {run.failure}")
+        lines += [f"    {line}" for line in run.detail.splitlines()]
+    return lines
+
+
+def remarks(contest: Contest, rounds: int) -> List[str]:
+    """What the reader has to know about the figures."""
+    lines: List[str] = []
+    if rounds < FEW_ROUNDS:
+        lines.append(
+            f"{plural(rounds, 'round')}: an interval can be sure to {coverage(rounds) * 100:.0f} % at the most, so a difference "
+            f"is named only where the ranges are apart too; --rounds {ENOUGH_ROUNDS} or more gives {CONFIDENCE * 100:.0f} %."
+        )
+    if contest.expected_exit:
+        lines.append(f"The program ended with exit code {contest.expected_exit}, under all allocators alike.")
+    for name in sorted(contest.unverified()):
+        lines.append(f"The library of {name} was not seen in the running program: its figures may be the C library's.")
+    return lines
+
+
+def print_comparison(contest: Contest, title: str, settings: str, rounds: int) -> None:
+    """All of it."""
+    out = console()
+    out.print(Text(title, style="bold"))
+    out.print(Text(settings, style="dim"))
+    out.print()
+    if len(contest.failed) < len(contest.names):
+        out.print(comparison_table(contest, rounds))
+        out.print()
+    for line in verdicts(contest):
+        out.print(Text(line))
+    for line in failure_lines(contest):
+        out.print(Text(line, style="red"))
+    for line in remarks(contest, rounds):
+        out.print(Text(line, style="dim"))
+
+
+def standing_table(standings: Sequence[Standing], rounds: int) -> Table:
+    """A line a workload: ours beside the peers."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.add_column("workload", no_wrap=True)
+    table.add_column("time × best peer", justify="right", no_wrap=True)
+    table.add_column(confidence_title(rounds), justify="right", no_wrap=True)
+    table.add_column("best peer", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    table.add_column("peak × median", justify="right", no_wrap=True)
+    table.add_column("mean × median", justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    table.add_column("time × floor", justify="right", no_wrap=True)
+    styles = {LOSES: "red", WINS: "green"}
+    for standing in standings:
+        time = standing.time_ratio
+        memory = [standing.memory_ratios[metric.key] for metric in MEMORY]
+        table.add_row(
+            Text(standing.workload.name),
+            Text(_value(time)),
+            Text(f"{time.low:.2f} – {time.high:.2f}" if time else ""),
+            Text(standing.best_peer or ""),
+            Text(standing.time_word, style=styles.get(standing.time_word, "")),
+            *(Text(_value(ratio)) for ratio in memory),
+            Text(standing.memory_word, style=styles.get(standing.memory_word, "")),
+            Text(_value(standing.floor_ratio)),
+        )
+    return table
+
+
+def _value(ratio: Optional[Ratio]) -> str:
+    return f"{ratio.value:.2f}" if ratio else "–"

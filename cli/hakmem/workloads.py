@@ -1,0 +1,166 @@
+"""The standard set: bench/workloads.toml (own programs) and bench/programs.toml (real ones); those files say what each key means."""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+from hakmem.errors import EXIT_USAGE, Failure
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+PROGRAM_GROUP = "program"
+_OWN_FILE = "workloads.toml"
+_PROGRAM_FILE = "programs.toml"
+_DEFAULT_EXPECTED_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class ServerPart:
+    """Where a server listens, and what drives it."""
+
+    port: int
+    load: Tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One row of the table. `own`: it prints its operations as JSON. `floors`: commands that show the machine's limit."""
+
+    name: str
+    group: str
+    what: str
+    command: Tuple[str, ...]
+    threads: int = 1
+    floors: Tuple[Tuple[str, ...], ...] = ()
+    own: bool = False
+    environment: Tuple[Tuple[str, str], ...] = ()
+    prepare: Tuple[Tuple[str, ...], ...] = ()
+    same_output: bool = False
+    server: Optional[ServerPart] = None
+    expected_seconds: float = _DEFAULT_EXPECTED_SECONDS
+    missing: Optional[str] = None
+
+    @property
+    def inputs_digest(self) -> str:
+        """Changes when the commands that make the input change."""
+        return hashlib.sha256(repr(self.prepare).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Places:
+    """What the braces in the two files stand for, and where the own programs were built."""
+
+    bench: Path
+    work: Path
+    programs: Path
+
+    def fill(self, text: str, port: Optional[int] = None) -> str:
+        """One word of a command, completed."""
+        values = {"{bench}": str(self.bench), "{work}": str(self.work), "{python}": sys.executable, "{port}": str(port)}
+        for name, value in values.items():
+            text = text.replace(name, value)
+        return text
+
+    def fill_all(self, words: Sequence[str], port: Optional[int] = None) -> Tuple[str, ...]:
+        """A command, completed."""
+        return tuple(self.fill(str(word), port) for word in words)
+
+
+def load(places: Places, seed: int) -> List[Workload]:
+    """Both files, in their order. Names are unique over both."""
+    own = [_own(entry, places, seed) for entry in _entries(places.bench / _OWN_FILE, "workload")]
+    real = [_real(entry, places) for entry in _entries(places.bench / _PROGRAM_FILE, "program")]
+    names = [workload.name for workload in [*own, *real]]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise Failure(f"{places.bench}: these names are there twice: {', '.join(twice)}")
+    return [*own, *real]
+
+
+def _entries(file: Path, key: str) -> List[Dict[str, Any]]:
+    if not file.is_file():
+        return []
+    try:
+        entries = tomllib.loads(file.read_text(encoding="utf-8")).get(key, [])
+    except (OSError, ValueError) as error:
+        raise Failure(f"{file} is not understood: {error}") from None
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) and "name" in entry for entry in entries):
+        raise Failure(f"{file}: expected [[{key}]] tables that each have a name")
+    return entries
+
+
+def _required(entry: Mapping[str, Any], key: str, file: str) -> Any:
+    if key not in entry:
+        raise Failure(f"{file}: {entry['name']} has no {key}")
+    return entry[key]
+
+
+def _own(entry: Mapping[str, Any], places: Places, seed: int) -> Workload:
+    arguments = (*places.fill_all(entry.get("arguments", [])), "--seed", str(seed))
+    path = places.programs / str(_required(entry, "program", _OWN_FILE))
+    floors = [places.programs / str(name) for name in entry.get("floors", [])]
+    absent = [str(file) for file in (path, *floors) if not file.is_file()]
+    return Workload(
+        name=entry["name"],
+        group=entry.get("group", "micro"),
+        what=entry.get("what", ""),
+        command=(str(path), *arguments),
+        threads=entry.get("threads", 1),
+        floors=tuple((str(file), *arguments) for file in floors),
+        own=True,
+        expected_seconds=entry.get("expected_seconds", _DEFAULT_EXPECTED_SECONDS),
+        missing=f"not built: {', '.join(absent)}" if absent else None,
+    )
+
+
+def _real(entry: Mapping[str, Any], places: Places) -> Workload:
+    absent = [name for name in entry.get("needs", []) if shutil.which(name) is None]
+    server = entry.get("server")
+    return Workload(
+        name=entry["name"],
+        group=PROGRAM_GROUP,
+        what=entry.get("what", ""),
+        command=tuple(_required(entry, "command", _PROGRAM_FILE)),  # completed when the port is known
+        environment=tuple((name, places.fill(str(value))) for name, value in entry.get("environment", {}).items()),
+        prepare=tuple(places.fill_all(command) for command in entry.get("prepare", [])),
+        same_output=entry.get("output") == "same",
+        server=ServerPart(server["port"], tuple(server["load"])) if server else None,
+        expected_seconds=entry.get("expected_seconds", _DEFAULT_EXPECTED_SECONDS),
+        missing=f"not installed: {', '.join(absent)} (package {entry.get('package', 'unknown')})" if absent else None,
+    )
+
+
+def select(workloads: Sequence[Workload], only: Optional[str]) -> List[Workload]:
+    """Those whose name or group one of the words of `only` means; `*` and `?` as in a shell."""
+    if only is None:
+        return list(workloads)
+    words = [word.strip() for word in only.split(",") if word.strip()]
+    for word in words:
+        if not any(_means(word, workload) for workload in workloads):
+            names = ", ".join(workload.name for workload in workloads)
+            groups = ", ".join(dict.fromkeys(workload.group for workload in workloads))
+            raise Failure(f"no workload or group {word!r}. Groups: {groups}. Workloads: {names}", EXIT_USAGE)
+    return [workload for workload in workloads if any(_means(word, workload) for word in words)]
+
+
+def _means(word: str, workload: Workload) -> bool:
+    return word == workload.group or fnmatch.fnmatchcase(workload.name, word)
+
+
+def default_places(root: Path, catalogue: Optional[str], programs: Optional[str]) -> Places:
+    """In a checkout."""
+    return Places(
+        bench=Path(os.path.abspath(catalogue)) if catalogue else root / "bench",
+        work=root / "build" / "bench-work",
+        programs=Path(os.path.abspath(programs)) if programs else root / "build" / "release" / "bench",
+    )

@@ -1,0 +1,103 @@
+/* cli/launcher/launch.c - starts a program, waits for it and writes down what it took. engine.py compiles and speaks to it.
+ *
+ *   launch REPORT_FD MASK OWN_GROUP PRELOAD PATH ARGV0 [ARGUMENT...]
+ *
+ * Why it exists: Linux begins a program's peak (ru_maxrss) at the size of the process that executed it, also after vfork and
+ * posix_spawn. Started from Python, every small program would be as big as Python. This launcher is smaller than what it starts.
+ *
+ * It blocks every signal for itself, so that neither Ctrl-C nor its parent's death loses the figures, and gives the program the
+ * signals MASK (hexadecimal, bit n-1 is signal n) as its blocked ones. OWN_GROUP 1 puts the program into a process group of its
+ * own. PRELOAD, unless it is "-", becomes the program's LD_PRELOAD. REPORT_FD gets lines:
+ *
+ *   error ERRNO             the program could not be started; nothing follows
+ *   pid PID                 it runs
+ *   stopped SIGNAL          job control stopped it
+ *   continued               and let it go on; the parent gets a SIGCONT as well, it may have stopped itself meanwhile
+ *   end STATUS WALL_NS USER_US SYSTEM_US PEAK_KIB MINOR_FAULTS MAJOR_FAULTS
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum { ARGUMENT_REPORT_FD = 1, ARGUMENT_MASK, ARGUMENT_OWN_GROUP, ARGUMENT_PRELOAD, ARGUMENT_PATH, ARGUMENT_ARGV0 };
+
+static long long now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+static long long in_us(struct timeval time) { return time.tv_sec * 1000000LL + time.tv_usec; }
+
+static void set_mask(posix_spawnattr_t *attributes, const char *hexadecimal) {
+  const unsigned long long bits = strtoull(hexadecimal, NULL, 16);
+  sigset_t mask;
+  sigemptyset(&mask);
+  for (int number = 1; number <= 64; number++) {
+    if (bits >> (number - 1) & 1) sigaddset(&mask, number);
+  }
+  posix_spawnattr_setsigmask(attributes, &mask);
+}
+
+static int start(char **argv, pid_t *child) {
+  posix_spawnattr_t attributes;
+  short flags = POSIX_SPAWN_SETSIGMASK;
+  posix_spawnattr_init(&attributes);
+  set_mask(&attributes, argv[ARGUMENT_MASK]);
+  if (strcmp(argv[ARGUMENT_OWN_GROUP], "1") == 0) {
+    flags |= POSIX_SPAWN_SETPGROUP;
+    posix_spawnattr_setpgroup(&attributes, 0);
+  }
+  posix_spawnattr_setflags(&attributes, flags);
+  if (strcmp(argv[ARGUMENT_PRELOAD], "-") != 0) setenv("LD_PRELOAD", argv[ARGUMENT_PRELOAD], 1);
+  return posix_spawn(child, argv[ARGUMENT_PATH], NULL, &attributes, argv + ARGUMENT_ARGV0, environ);
+}
+
+int main(int argc, char **argv) {
+  if (argc <= ARGUMENT_ARGV0) {
+    fputs("usage: launch REPORT_FD MASK OWN_GROUP PRELOAD PATH ARGV0 [ARGUMENT...]\n", stderr);
+    return 2;
+  }
+  const int report = atoi(argv[ARGUMENT_REPORT_FD]);
+  const pid_t parent = getppid();
+  sigset_t all;
+  sigfillset(&all);
+  sigprocmask(SIG_BLOCK, &all, NULL);
+  signal(SIGCHLD, SIG_DFL); /* where the caller ignored it there would be nothing to wait for */
+  fcntl(report, F_SETFD, FD_CLOEXEC);
+
+  pid_t child;
+  const long long begin = now_ns();
+  const int error = start(argv, &child);
+  if (error != 0) {
+    dprintf(report, "error %d\n", error);
+    return 1;
+  }
+  dprintf(report, "pid %d\n", (int)child);
+  for (;;) {
+    struct rusage usage;
+    int status;
+    if (wait4(child, &status, WUNTRACED | WCONTINUED, &usage) != child) return 1;
+    if (WIFSTOPPED(status)) {
+      dprintf(report, "stopped %d\n", WSTOPSIG(status));
+    } else if (WIFCONTINUED(status)) {
+      dprintf(report, "continued\n");
+      if (getppid() == parent) kill(parent, SIGCONT);
+    } else {
+      dprintf(report, "end %d %lld %lld %lld %ld %ld %ld\n", status, now_ns() - begin, in_us(usage.ru_utime),
+              in_us(usage.ru_stime), usage.ru_maxrss, usage.ru_minflt, usage.ru_majflt);
+      return 0;
+    }
+  }
+}

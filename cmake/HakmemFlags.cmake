@@ -1,0 +1,72 @@
+# Compiler and linker flags, as interface targets: hk_flags for everything, hk_library_flags for what goes into a library,
+# hk_preload_link_flags for linking the shared ones.
+include(CheckLinkerFlag)
+
+set(CMAKE_C_FLAGS_DEBUG "-Og -g")
+set(CMAKE_CXX_FLAGS_DEBUG "-Og -g")
+
+add_library(hk_flags INTERFACE)
+target_compile_options(
+  hk_flags
+  INTERFACE -Wall
+            -Wextra
+            -Wundef
+            -Wshadow
+            $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes>
+            $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes>
+            $<$<BOOL:${HK_WERROR}>:-Werror>
+)
+if(HK_SANITIZE)
+  target_compile_options(
+    hk_flags INTERFACE -fsanitize=${HK_SANITIZE} -fno-omit-frame-pointer
+                       $<$<STREQUAL:${HK_SANITIZE},undefined>:-fno-sanitize-recover=all>
+  )
+  target_link_options(hk_flags INTERFACE -fsanitize=${HK_SANITIZE})
+endif()
+
+add_library(hk_library_flags INTERFACE)
+target_link_libraries(hk_library_flags INTERFACE hk_flags)
+target_compile_options(
+  hk_library_flags
+  INTERFACE # Exported is what says so; every other name is ours alone, so it is called directly.
+            -fvisibility=hidden
+            -fno-semantic-interposition
+            # Thread-local variables at a fixed distance from the thread register: no call into ld.so, which may allocate.
+            -ftls-model=initial-exec
+            # The few calls into libc go through the GOT; it is bound at start anyway (-z now).
+            -fno-plt
+            # We are malloc: the compiler may not reason from what malloc does, nor turn malloc + memset into calloc.
+            -fno-builtin-malloc
+            -fno-builtin-calloc
+            -fno-builtin-realloc
+            -fno-builtin-free
+            -ffunction-sections
+            -fdata-sections
+            $<$<NOT:$<BOOL:${HK_SANITIZE}>>:-fomit-frame-pointer>
+            $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti>
+)
+
+add_library(hk_preload_link_flags INTERFACE)
+set(wanted_link_flags
+    -Wl,--no-undefined
+    -Wl,--gc-sections
+    -Wl,--as-needed
+    -Wl,--hash-style=gnu
+    -Wl,--build-id=sha1
+    -Wl,-z,relro
+    -Wl,-z,now
+    -Wl,-z,noexecstack
+    -Wl,-z,nodelete # dlclose must not take away the memory of a program that lives on
+)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+  # Pages are 4 KiB here, so segments need not be further apart; and headers, constants and code share one segment: fewer
+  # partly filled pages in every process. (arm64 keeps the linker's 64 KiB: its kernels may have such pages.)
+  list(APPEND wanted_link_flags -Wl,-z,max-page-size=4096 -Wl,-z,noseparate-code)
+endif()
+foreach(flag IN LISTS wanted_link_flags)
+  string(MAKE_C_IDENTIFIER "HK_LINKER_HAS${flag}" has_flag)
+  check_linker_flag(C "${flag}" ${has_flag})
+  if(${has_flag})
+    target_link_options(hk_preload_link_flags INTERFACE "${flag}")
+  endif()
+endforeach()

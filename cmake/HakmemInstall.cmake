@@ -1,0 +1,34 @@
+# `cmake --install build/release --prefix ...`: libraries, headers, find_package(hakmem) and pkg-config.
+if(NOT TARGET hakmem)
+  return()
+endif()
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/hakmem")
+
+install(
+  TARGETS hakmem hakmem_static hakmem_fast
+  EXPORT hakmem-targets
+  LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+  ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+)
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/hakmem" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(EXPORT hakmem-targets NAMESPACE hakmem:: DESTINATION "${package_dir}")
+
+configure_package_config_file(
+  "${PROJECT_SOURCE_DIR}/cmake/hakmem-config.cmake.in" hakmem-config.cmake INSTALL_DESTINATION "${package_dir}"
+)
+# Below 1.0 a minor version may change anything.
+write_basic_package_version_file(hakmem-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES "${CMAKE_CURRENT_BINARY_DIR}/hakmem-config.cmake"
+              "${CMAKE_CURRENT_BINARY_DIR}/hakmem-config-version.cmake" DESTINATION "${package_dir}"
+)
+
+# The .pc file finds the rest from where it lies: an installed tree may be moved.
+set(pkgconfig_dir "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig")
+file(RELATIVE_PATH pc_libdir "${pkgconfig_dir}" "${CMAKE_INSTALL_FULL_LIBDIR}")
+file(RELATIVE_PATH pc_includedir "${pkgconfig_dir}" "${CMAKE_INSTALL_FULL_INCLUDEDIR}")
+configure_file("${PROJECT_SOURCE_DIR}/cmake/hakmem.pc.in" hakmem.pc @ONLY)
+install(FILES "${CMAKE_CURRENT_BINARY_DIR}/hakmem.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")

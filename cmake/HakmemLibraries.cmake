@@ -1,0 +1,95 @@
+# The core (src/base ... src/api) as objects, and the libraries made of it: hakmem and hakmem_static with the checks of
+# src/policy/safety.h, hakmem_fast without them. A sanitizer build has the core alone: a sanitizer brings its own malloc.
+
+file(
+  GLOB core_sources CONFIGURE_DEPENDS
+  "${PROJECT_SOURCE_DIR}/src/base/*.c"
+  "${PROJECT_SOURCE_DIR}/src/os/*.c"
+  "${PROJECT_SOURCE_DIR}/src/policy/*.c"
+  "${PROJECT_SOURCE_DIR}/src/space/*.c"
+  "${PROJECT_SOURCE_DIR}/src/heap/*.c"
+  "${PROJECT_SOURCE_DIR}/src/profile/*.c"
+  "${PROJECT_SOURCE_DIR}/src/api/*.c"
+)
+file(GLOB override_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/override/*.c"
+     "${PROJECT_SOURCE_DIR}/src/override/*.cc"
+)
+set(export_map "${PROJECT_SOURCE_DIR}/src/override/hakmem.map")
+
+# What sources that include our internal headers must see, tests too.
+function(hk_see_internals target safety)
+  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include")
+  target_compile_definitions(
+    ${target} PRIVATE HK_SAFETY=${safety} HK_DEBUG=$<BOOL:${HK_DEBUG}>
+                      HK_COUNT=$<BOOL:$<TARGET_PROPERTY:${target},HK_COUNT>> _GNU_SOURCE=1
+  )
+endfunction()
+
+# An OBJECT library of `sources` for one safety level.
+function(hk_add_objects target safety)
+  add_library(${target} OBJECT ${ARGN})
+  hk_see_internals(${target} ${safety})
+  target_link_libraries(${target} PRIVATE hk_library_flags)
+  set_target_properties(
+    ${target}
+    PROPERTIES C_STANDARD 17
+               C_STANDARD_REQUIRED ON
+               C_EXTENSIONS OFF
+               CXX_STANDARD 17
+               CXX_STANDARD_REQUIRED ON
+               CXX_EXTENSIONS OFF
+               POSITION_INDEPENDENT_CODE ON
+  )
+endfunction()
+
+# A library made of objects that are there already.
+function(hk_add_library target kind output_name)
+  add_library(${target} ${kind})
+  add_library(hakmem::${target} ALIAS ${target})
+  foreach(objects IN LISTS ARGN)
+    target_sources(${target} PRIVATE $<TARGET_OBJECTS:${objects}>)
+  endforeach()
+  target_include_directories(
+    ${target} INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>
+  )
+  set_target_properties(
+    ${target}
+    PROPERTIES OUTPUT_NAME ${output_name}
+               LINKER_LANGUAGE C # not C++, which would make every program load libstdc++
+               LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}"
+               ARCHIVE_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}"
+  )
+  if(kind STREQUAL "SHARED")
+    # Its own names, so nothing of it leaks into what is linked against it.
+    target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:hk_preload_link_flags>)
+    target_link_options(${target} PRIVATE "-Wl,--version-script=${export_map}")
+    set_target_properties(${target} PROPERTIES LINK_DEPENDS "${export_map}")
+  endif()
+endfunction()
+
+hk_add_objects(hakmem_core 1 ${core_sources})
+
+if(override_sources AND NOT HK_SANITIZE)
+  # CMake would add the C++ runtime to whatever contains an object that C++ made.
+  set(CMAKE_CXX_IMPLICIT_LINK_LIBRARIES "")
+  # A shared library may be loaded by a program without a C++ runtime: it refers to that weakly.
+  hk_add_objects(hakmem_override 1 ${override_sources})
+  target_compile_definitions(hakmem_override PRIVATE HK_WEAK_RUNTIME=1)
+  hk_add_objects(hakmem_override_static 1 ${override_sources})
+  target_compile_definitions(hakmem_override_static PRIVATE HK_WEAK_RUNTIME=0)
+  hk_add_library(hakmem SHARED hakmem hakmem_core hakmem_override)
+  hk_add_library(hakmem_static STATIC hakmem hakmem_core hakmem_override_static)
+
+  hk_add_objects(hakmem_core_fast 0 ${core_sources})
+  hk_add_objects(hakmem_override_fast 0 ${override_sources})
+  target_compile_definitions(hakmem_override_fast PRIVATE HK_WEAK_RUNTIME=1)
+  hk_add_library(hakmem_fast SHARED hakmem-fast hakmem_core_fast hakmem_override_fast)
+
+  # The counting build: as the default library, and it counts what its speed does not show (HK_COUNT). Only when asked for.
+  hk_add_objects(hakmem_core_count 1 ${core_sources})
+  hk_add_objects(hakmem_override_count 1 ${override_sources})
+  target_compile_definitions(hakmem_override_count PRIVATE HK_WEAK_RUNTIME=1)
+  hk_add_library(hakmem_count SHARED hakmem-count hakmem_core_count hakmem_override_count)
+  set_target_properties(hakmem_core_count hakmem_override_count PROPERTIES HK_COUNT ON)
+  set_target_properties(hakmem_core_count hakmem_override_count hakmem_count PROPERTIES EXCLUDE_FROM_ALL ON)
+endif()

@@ -1,0 +1,153 @@
+# Tests, one ctest a program, labelled by tier (tests/README.md). Every folder may be empty, and a file that appears is
+# found by the next build.
+#
+#   tests/unit/*_test.cc            GoogleTest on the core's parts over tests/support/fake_os.c
+#   tests/{api,model,stress}/*_test.cc   GoogleTest on the whole core over the real system, hakmem_ names
+#   tests/{misuse,preload}/*.c, *.cc     plain programs that know nothing of hakmem; pytest runs them with it preloaded
+
+set(tests_dir "${PROJECT_SOURCE_DIR}/tests")
+# These two test the real system's side of the contract.
+set(unit_tests_on_real_os os_linux_test lock_test)
+set(HK_UNIT_TIMEOUT_SECONDS 120)
+set(HK_LONG_TIMEOUT_SECONDS 900)
+
+if(HK_TESTS STREQUAL "AUTO")
+  find_package(GTest)
+  if(NOT GTest_FOUND)
+    message(STATUS "GoogleTest is not installed: no tests here (tools/bootstrap.sh installs what is missing)")
+    return()
+  endif()
+else()
+  find_package(GTest REQUIRED)
+endif()
+find_package(Threads REQUIRED)
+
+set(sanitizer_environment
+    "ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:detect_stack_use_after_return=1"
+    "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:die_after_fork=0"
+    "UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1"
+)
+set(test_launcher "")
+if(HK_SANITIZE STREQUAL "thread")
+  # Older ThreadSanitizers cannot place their shadow memory under kernels that randomise addresses by more bits.
+  include(CheckCSourceRuns)
+  set(CMAKE_REQUIRED_FLAGS -fsanitize=thread)
+  check_c_source_runs("int main(void) { return 0; }" HK_TSAN_RUNS)
+  unset(CMAKE_REQUIRED_FLAGS)
+  if(NOT HK_TSAN_RUNS)
+    set(test_launcher setarch ${CMAKE_SYSTEM_PROCESSOR} --addr-no-randomize)
+  endif()
+endif()
+
+# Whatever of the core a test asks for, and no more: a unit test has no start-up code that it did not call.
+add_library(hakmem_core_parts STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:hakmem_core>)
+set_target_properties(hakmem_core_parts PROPERTIES LINKER_LANGUAGE C)
+
+file(GLOB support_sources CONFIGURE_DEPENDS "${tests_dir}/support/*.c" "${tests_dir}/support/*.cc")
+set(fake_os_source "${tests_dir}/support/fake_os.c")
+list(REMOVE_ITEM support_sources "${fake_os_source}")
+
+function(hk_test_settings target)
+  hk_see_internals(${target} 1)
+  target_include_directories(${target} PRIVATE "${tests_dir}" "${tests_dir}/support")
+  target_link_libraries(${target} PRIVATE hk_flags)
+  # GoogleTest's macros are an if with an else.
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-dangling-else>)
+  set_target_properties(
+    ${target}
+    PROPERTIES C_STANDARD 17
+               C_STANDARD_REQUIRED ON
+               CXX_STANDARD 20
+               CXX_STANDARD_REQUIRED ON
+  )
+endfunction()
+
+if(EXISTS "${fake_os_source}")
+  add_library(hakmem_fake_os OBJECT EXCLUDE_FROM_ALL "${fake_os_source}")
+  hk_test_settings(hakmem_fake_os)
+endif()
+set(test_support "")
+if(support_sources)
+  add_library(hakmem_test_support STATIC EXCLUDE_FROM_ALL ${support_sources})
+  hk_test_settings(hakmem_test_support)
+  target_link_libraries(hakmem_test_support PRIVATE GTest::gtest)
+  set(test_support hakmem_test_support)
+endif()
+
+# hk_add_gtest(<source> <label> <timeout seconds> <what to link>...)
+function(hk_add_gtest source label timeout)
+  get_filename_component(name "${source}" NAME_WE)
+  add_executable(${name} "${source}")
+  hk_test_settings(${name})
+  target_link_libraries(${name} PRIVATE ${test_support} ${ARGN} GTest::gtest_main Threads::Threads)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests/${label}")
+  add_test(NAME ${label}.${name} COMMAND ${test_launcher} $<TARGET_FILE:${name}>)
+  set_tests_properties(
+    ${label}.${name} PROPERTIES LABELS ${label} TIMEOUT ${timeout} ENVIRONMENT "${sanitizer_environment}"
+  )
+endfunction()
+
+file(GLOB unit_tests CONFIGURE_DEPENDS "${tests_dir}/unit/*_test.cc")
+foreach(source IN LISTS unit_tests)
+  get_filename_component(name "${source}" NAME_WE)
+  if(name IN_LIST unit_tests_on_real_os)
+    hk_add_gtest("${source}" unit ${HK_UNIT_TIMEOUT_SECONDS} hakmem_core_parts)
+  else()
+    hk_add_gtest("${source}" unit ${HK_UNIT_TIMEOUT_SECONDS} $<TARGET_OBJECTS:hakmem_fake_os> hakmem_core_parts)
+  endif()
+endforeach()
+
+foreach(tier IN ITEMS api model stress)
+  file(GLOB tier_tests CONFIGURE_DEPENDS "${tests_dir}/${tier}/*_test.cc")
+  foreach(source IN LISTS tier_tests)
+    hk_add_gtest("${source}" ${tier} ${HK_LONG_TIMEOUT_SECONDS} $<TARGET_OBJECTS:hakmem_core>)
+    get_filename_component(name "${source}" NAME_WE)
+    if(tier STREQUAL "stress")
+      set_tests_properties(${tier}.${name} PROPERTIES PROCESSORS 2)
+    endif()
+  endforeach()
+endforeach()
+
+if(HK_SANITIZE)
+  return()
+endif()
+
+# Programs that are run with the library preloaded. The compiler must leave every malloc and free where it stands.
+foreach(tier IN ITEMS misuse preload)
+  file(GLOB program_sources CONFIGURE_DEPENDS "${tests_dir}/${tier}/*.c" "${tests_dir}/${tier}/*.cc")
+  foreach(source IN LISTS program_sources)
+    get_filename_component(name "${source}" NAME_WE)
+    add_executable(${tier}_${name} "${source}")
+    set_target_properties(
+      ${tier}_${name}
+      PROPERTIES OUTPUT_NAME ${name}
+                 C_STANDARD 17
+                 CXX_STANDARD 17
+                 RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests/${tier}"
+    )
+    target_compile_options(${tier}_${name} PRIVATE -O1 -g -fno-builtin -w)
+    target_include_directories(${tier}_${name} PRIVATE "${PROJECT_SOURCE_DIR}/include")
+    target_link_libraries(${tier}_${name} PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
+  endforeach()
+endforeach()
+
+if(HK_PYTEST)
+  set(HK_PYTHON "${PROJECT_SOURCE_DIR}/build/venv/bin/python" CACHE FILEPATH "A Python that has pytest")
+  foreach(suite IN ITEMS misuse preload tools bench)
+    file(GLOB suite_files CONFIGURE_DEPENDS "${tests_dir}/${suite}/test_*.py")
+    if(suite_files)
+      add_test(
+        NAME ${suite}
+        COMMAND "${HK_PYTHON}" -m pytest -v -p no:cacheprovider "${tests_dir}/${suite}"
+        WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
+      )
+      set_tests_properties(
+        ${suite}
+        PROPERTIES LABELS ${suite}
+                   TIMEOUT ${HK_LONG_TIMEOUT_SECONDS}
+                   PROCESSORS 2
+                   ENVIRONMENT "HAKMEM_BUILD_DIR=${PROJECT_BINARY_DIR};PYTHONDONTWRITEBYTECODE=1"
+      )
+    endif()
+  endforeach()
+endif()

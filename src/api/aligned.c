@@ -1,0 +1,62 @@
+/* api/aligned.c - L6. See aligned.h. Blocks start at multiples of their size in 64 KiB slabs, so a class whose size is a
+ * multiple of the alignment has it in every block: an aligned block is an ordinary one. */
+#include "api/aligned.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "api/alloc.h"
+#include "base/bits.h"
+#include "hakmem/hakmem.h"
+#include "os/os.h"
+#include "policy/size_class.h"
+
+/* The smallest class from `size` on whose blocks are aligned; 0 when there is none. */
+static size_t aligned_class_bytes(size_t alignment, size_t size) {
+  if (size > HK_MID_MAX_BYTES || alignment > HK_MID_MAX_BYTES) return 0;
+  for (unsigned i = hk_class_of(size > 0 ? size : 1); i < HK_CLASS_COUNT; i++) {
+    if (hk_is_aligned(hk_class_bytes(i), alignment)) return hk_class_bytes(i);
+  }
+  return 0;
+}
+
+void *hk_alloc_aligned(size_t alignment, size_t size) {
+  if (alignment <= HK_BLOCK_ALIGNMENT) return hk_alloc(size);
+  size_t class_bytes = aligned_class_bytes(alignment, size);
+  if (class_bytes != 0) return hk_alloc(class_bytes);
+  bool zero;
+  return hk_alloc_large(size > 0 ? size : 1, alignment, &zero);
+}
+
+static void *refuse(int error) {
+  errno = error;
+  return NULL;
+}
+
+int hakmem_posix_memalign(void **out, size_t alignment, size_t size) {
+  if (!hk_is_power_of_two(alignment) || alignment % sizeof(void *) != 0) return EINVAL;
+  int saved_errno = errno;
+  void *block = hk_alloc_aligned(alignment, size);
+  errno = saved_errno;
+  if (block == NULL) return ENOMEM;
+  *out = block;
+  return 0;
+}
+
+void *hakmem_aligned_alloc(size_t alignment, size_t size) {
+  return hk_is_power_of_two(alignment) ? hk_alloc_aligned(alignment, size) : refuse(EINVAL);
+}
+
+void *hakmem_memalign(size_t alignment, size_t size) {
+  size_t power = alignment > 0 ? hk_next_power_of_two(alignment) : 1;
+  return power != 0 ? hk_alloc_aligned(power, size) : refuse(EINVAL);
+}
+
+void *hakmem_valloc(size_t size) { return hk_alloc_aligned(hk_os_page_size(), size); }
+
+void *hakmem_pvalloc(size_t size) {
+  size_t page_bytes = hk_os_page_size();
+  if (size > (size_t)PTRDIFF_MAX - page_bytes) return refuse(ENOMEM);
+  return hk_alloc_aligned(page_bytes, hk_align_up(size > 0 ? size : 1, page_bytes));
+}

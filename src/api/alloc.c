@@ -1,0 +1,234 @@
+/* api/alloc.c - L6. See alloc.h. */
+#include "api/alloc.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "api/lifecycle.h"
+#include "api/misuse.h"
+#include "api/verify.h"
+#include "base/bits.h"
+#include "hakmem/hakmem.h"
+#include "heap/refill.h"
+#include "heap/remote.h"
+#include "heap/span.h"
+#include "policy/stat.h"
+#include "space/big.h"
+#include "space/run.h"
+#include "space/superslab.h"
+
+static void *out_of_memory(void) {
+  hk_stat_add(hk_stat_out_of_memory, 1);
+  errno = ENOMEM;
+  return NULL;
+}
+
+/* ---- Allocation. */
+
+/* Pops, and fills the bin as often as it takes: a damaged block costs its list, not the request. */
+static void *pop_or_refill(hk_heap_t *heap, unsigned class_index) {
+  hk_sink_t *bin = &heap->bin[class_index];
+  for (;;) {
+    hk_block_t *block = hk_bin_pop(heap, class_index * sizeof(hk_sink_t));
+    if (block != NULL) return block;
+    if (bin->free != HK_LIST_END) {
+      hk_misuse_damage(bin->free);
+      bin->free = HK_LIST_END;
+    }
+    bool filled = hk_refill(heap, class_index);
+    hk_misuse_take_up(heap);
+    if (!filled) return NULL;
+  }
+}
+
+static void *alloc_small_slow(size_t size) {
+  unsigned class_index = hk_class_of(size > 0 ? size : 1);
+  hk_thread_lease_t lease = hk_lifecycle_enter();
+  if (lease.heap == NULL) return out_of_memory();
+  void *block = pop_or_refill(lease.heap, class_index);
+  if (block == NULL && hk_superslab_trim(0) > 0) block = pop_or_refill(lease.heap, class_index);
+  hk_thread_leave(lease);
+  return block != NULL ? block : out_of_memory();
+}
+
+void *hk_alloc_slow(size_t size) {
+  if (size <= HK_MID_MAX_BYTES) return alloc_small_slow(size);
+  bool zero;
+  return hk_alloc_large(size, HK_BLOCK_ALIGNMENT, &zero);
+}
+
+static void *try_large(size_t size, size_t alignment, bool *zero) {
+  bool is_run = size <= HK_RUN_MAX_BYTES && alignment <= HK_SUPERSLAB_BYTES;
+  void *block = is_run ? hk_run_alloc(size, alignment, zero) : hk_big_alloc(size, alignment, zero);
+  if (block != NULL) hk_stat_add(is_run ? hk_stat_run_alloc : hk_stat_big_alloc, 1);
+  return block;
+}
+
+void *hk_alloc_large(size_t size, size_t alignment, bool *zero) {
+  if (size > (size_t)PTRDIFF_MAX) return out_of_memory();
+  if (hk_thread_heap == HK_EMPTY_HEAP) hk_thread_leave(hk_lifecycle_enter()); /* for the start of the process */
+  void *block = try_large(size, alignment, zero);
+  /* What is idle goes back to the system before a request fails. */
+  if (block == NULL && hk_superslab_trim(0) > 0) block = try_large(size, alignment, zero);
+  return block != NULL ? block : out_of_memory();
+}
+
+static bool is_small(size_t size) { return size <= HK_MID_MAX_BYTES; }
+
+static void *calloc_small(size_t size) {
+  size_t least = size > 0 ? size : 1;
+  unsigned class_index = hk_class_of(least);
+  bool fresh = hk_bin_is_fresh(&hk_thread_heap->bin[class_index]);
+  hk_block_t *block = hk_bin_pop(hk_thread_heap, class_index * sizeof(hk_sink_t));
+  if (block == NULL) {
+    block = alloc_small_slow(least);
+    if (block == NULL) return NULL;
+    fresh = hk_bin_is_fresh(&hk_thread_heap->bin[class_index]);
+  }
+  if (!fresh) return memset(block, 0, size);
+  *block = (hk_block_t){0}; /* what linked it while it was free */
+  return block;
+}
+
+void *hk_calloc(size_t count, size_t size) {
+  size_t bytes;
+  if (!hk_multiply(count, size, &bytes)) return out_of_memory();
+  if (is_small(bytes)) return calloc_small(bytes);
+  bool zero;
+  void *block = hk_alloc_large(bytes, HK_BLOCK_ALIGNMENT, &zero);
+  return block != NULL && !zero ? memset(block, 0, bytes) : block;
+}
+
+/* ---- Free. */
+
+static void free_remote(hk_slab_t *span, void *block) {
+  int saved_errno = errno; /* attaching a heap may change it */
+  hk_thread_lease_t lease = hk_lifecycle_enter();
+  if (lease.heap == NULL) {
+    hk_remote_free_now(span, block);
+  } else if (hk_load_relaxed(&span->owner) == lease.heap) { /* borrowed, and by chance the owner */
+    hk_sink_t *sink = span->sink;
+    if (hk_sink_push(sink, block)) hk_span_countdown_over(lease.heap, span);
+  } else {
+    hk_remote_free(lease.heap, span, block);
+  }
+  if (lease.heap != NULL) hk_thread_leave(lease);
+  errno = saved_errno;
+}
+
+void hk_free_slow(void *block) {
+  if (block == NULL) return;
+  hk_finding_t finding = hk_verify(block);
+  bool done = false;
+  if (finding.verdict == hk_verdict_live) {
+    switch (hk_slab_state(finding.slab)) {
+      case hk_slab_small:
+        free_remote(finding.slab, block);
+        return;
+      case hk_slab_run:
+        done = hk_run_free(finding.slab);
+        if (done) hk_stat_add(hk_stat_run_free, 1);
+        break;
+      case hk_slab_big:
+        done = hk_big_free(finding.slab, block);
+        if (done) hk_stat_add(hk_stat_big_free, 1);
+        break;
+      default:
+        break;
+    }
+  }
+  if (!done) hk_misuse_address(hk_act_free, block);
+}
+
+void hk_free_due(hk_slab_t *slab) {
+  hk_heap_t *heap = hk_thread_heap;
+  hk_heap_enter(heap);
+  hk_span_countdown_over(heap, slab);
+  hk_heap_leave(heap);
+}
+
+/* ---- Sizes and realloc. */
+
+size_t hk_good_size(size_t size) {
+  if (size <= HK_MID_MAX_BYTES) return hk_class_bytes(hk_class_of(size > 0 ? size : 1));
+  return size <= HK_RUN_MAX_BYTES ? hk_run_good_size(size) : hk_big_good_size(size);
+}
+
+size_t hk_usable_size(const void *block) {
+  if (block == NULL) return 0;
+  hk_finding_t finding = hk_verify(block);
+  if (finding.verdict == hk_verdict_live) return finding.bytes;
+  hk_misuse_address(hk_act_ask_size, block);
+  return 0;
+}
+
+/* Where the block can keep its place, or its pages can be moved: the block; otherwise NULL. */
+static void *resize(const hk_finding_t *finding, void *block, size_t size) {
+  switch (hk_slab_state(finding->slab)) {
+    case hk_slab_small: /* a block that would be more than half empty moves, if a smaller one can be had */
+      if (size > finding->bytes) return NULL;
+      return size >= finding->bytes / 2 || hk_good_size(size) == finding->bytes ? block : NULL;
+    case hk_slab_run:
+      if (is_small(size) || size > HK_RUN_MAX_BYTES || !hk_run_resize(finding->slab, size)) return NULL;
+      break;
+    case hk_slab_big:
+      if (size <= HK_RUN_MAX_BYTES) return NULL;
+      block = hk_big_resize(finding->slab, block, size);
+      if (block == NULL) return NULL;
+      break;
+    default:
+      return NULL;
+  }
+  hk_stat_add(hk_stat_realloc_in_place, 1);
+  return block;
+}
+
+void *hk_realloc(void *block, size_t size) {
+  if (block == NULL) return hk_alloc(size);
+  if (size == 0) {
+    hk_free(block);
+    return NULL;
+  }
+  hk_finding_t finding = hk_verify(block);
+  if (finding.verdict != hk_verdict_live) {
+    hk_misuse_address(hk_act_realloc, block);
+    return out_of_memory();
+  }
+  if (size > (size_t)PTRDIFF_MAX) return out_of_memory();
+  void *same = resize(&finding, block, size);
+  if (same != NULL) return same;
+  void *moved = hk_alloc(size);
+  if (moved == NULL) return NULL;
+  memcpy(moved, block, size < finding.bytes ? size : finding.bytes);
+  hk_free(block);
+  return moved;
+}
+
+/* ---- The public names. */
+
+void *hakmem_malloc(size_t size) { return hk_alloc(size); }
+void hakmem_free(void *block) { hk_free(block); }
+void hakmem_cfree(void *block) { hk_free(block); }
+void hakmem_free_sized(void *block, size_t size) {
+  (void)size;
+  hk_free(block);
+}
+void hakmem_free_aligned_sized(void *block, size_t alignment, size_t size) {
+  (void)alignment;
+  (void)size;
+  hk_free(block);
+}
+void *hakmem_calloc(size_t count, size_t size) { return hk_calloc(count, size); }
+void *hakmem_realloc(void *block, size_t size) { return hk_realloc(block, size); }
+
+void *hakmem_reallocarray(void *block, size_t count, size_t size) {
+  size_t bytes;
+  return hk_multiply(count, size, &bytes) ? hk_realloc(block, bytes) : out_of_memory();
+}
+
+size_t hakmem_malloc_usable_size(void *block) { return hk_usable_size(block); }
+size_t hakmem_good_size(size_t size) {
+  size_t good_size = hk_good_size(size);
+  return good_size != 0 ? good_size : size; /* there is no such block; asking for it says so */
+}
+bool hakmem_check_owned(const void *address) { return hk_verify(address).verdict == hk_verdict_live; }

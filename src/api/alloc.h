@@ -1,0 +1,69 @@
+/* api/alloc.h - L6. What malloc, free, calloc and realloc mean. The fast paths are inline: the public functions and the C
+ * library's names are each made of them, with nothing in between.
+ *
+ *   hk_alloc     -> hk_bin_pop, else hk_alloc_slow -> hk_refill, hk_alloc_large -> hk_run_alloc, hk_big_alloc
+ *   hk_free      -> hk_sink_push, else hk_free_slow -> hk_remote_free, hk_run_free, hk_big_free
+ *                   and hk_free_due when the push said that something is due
+ */
+#ifndef HK_API_ALLOC_H
+#define HK_API_ALLOC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "base/units.h"
+#include "heap/bin.h"
+#include "heap/heap.h"
+#include "heap/thread.h"
+#include "policy/safety.h"
+#include "space/region_map.h"
+
+/* A block of a class up to 32 KiB when its bin's list gives none, and every larger block. NULL with ENOMEM. */
+HK_NOINLINE void *hk_alloc_slow(size_t size);
+
+/* A block of more than 32 KiB, or one whose alignment no smaller block has. `alignment` is a power of two. `*zero` says
+ * whether it is known to be zero. NULL with ENOMEM. */
+void *hk_alloc_large(size_t size, size_t alignment, bool *zero);
+
+/* Every free that is not of a small block of the caller's own. */
+HK_NOINLINE void hk_free_slow(void *block);
+
+/* After a push that made something due. */
+HK_NOINLINE void hk_free_due(hk_slab_t *slab);
+
+void *hk_calloc(size_t count, size_t size);
+void *hk_realloc(void *block, size_t size);
+
+/* 0 for NULL, and for what is no live block, after the misuse was reported. */
+size_t hk_usable_size(const void *block);
+
+/* What hk_usable_size of a block of `size` bytes would be; 0 when there can be none. */
+size_t hk_good_size(size_t size);
+
+HK_INLINE void *hk_alloc(size_t size) {
+  hk_heap_t *heap = hk_thread_heap;
+  hk_block_t *block = NULL;
+  if (HK_LIKELY(size <= HK_TINY_MAX_BYTES)) {
+    block = hk_bin_pop(heap, hk_heap_tiny_bin(size));
+  } else if (HK_LIKELY(size <= HK_MID_MAX_BYTES)) {
+    block = hk_bin_pop(heap, hk_heap_mid_bin(size));
+  }
+  return HK_LIKELY(block != NULL) ? block : hk_alloc_slow(size);
+}
+
+HK_INLINE void hk_free(void *block) {
+  hk_slab_t *slab = hk_slab_of(block);
+  if (HK_UNLIKELY(hk_load_relaxed(&slab->owner) != hk_thread_heap)) {
+    hk_free_slow(block);
+    return;
+  }
+  if (HK_UNLIKELY(!hk_start_is_plausible((uint16_t)(uintptr_t)block, slab->inverse) || hk_block_looks_free(block))) {
+    hk_free_slow(block);
+    return;
+  }
+  if (HK_UNLIKELY(hk_sink_push(slab->sink, block))) hk_free_due(slab);
+}
+
+#endif /* HK_API_ALLOC_H */

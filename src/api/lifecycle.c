@@ -1,0 +1,52 @@
+/* api/lifecycle.c - L6. See lifecycle.h.
+ *
+ * The first allocation of a process comes before its second thread, for creating a thread allocates; so the start needs no
+ * lock. It can come before the C library has set up the environment: the options are then read by the constructor.
+ */
+#include "api/lifecycle.h"
+
+#include "base/atomic.h"
+#include "os/lock.h"
+#include "os/os.h"
+#include "policy/option.h"
+#include "policy/safety.h"
+#include "space/big.h"
+#include "space/superslab.h"
+
+typedef enum { not_started, core_started, hooks_installed } stage_t;
+
+static _Atomic(int) stage = not_started;
+
+/* In a child of fork: the thread that forked is the only one. */
+static void repair_child(void) {
+  hk_superslab_repair();
+  hk_big_repair();
+  hk_heap_repair(hk_thread_heap);
+}
+
+static void after_fork_in_child(void) { hk_lock_after_fork(true); }
+
+static void start_core(void) {
+  hk_store_relaxed(&stage, core_started);
+  hk_safety_init(hk_os_process_secret());
+  (void)hk_lock_init(repair_child); /* where it fails, the locks work but a child of fork may find one held */
+}
+
+/* The C library may allocate in here, which by now it can. */
+static void install_hooks(void) {
+  hk_store_relaxed(&stage, hooks_installed);
+  (void)hk_os_thread_exit_init(hk_thread_on_exit); /* where it fails, heaps of ended threads stay unused */
+  hk_os_at_fork(after_fork_in_child);
+}
+
+hk_thread_lease_t hk_lifecycle_enter(void) {
+  if (HK_UNLIKELY(hk_load_relaxed(&stage) == not_started)) start_core();
+  return hk_thread_enter();
+}
+
+__attribute__((constructor)) static void start(void) {
+  if (hk_load_relaxed(&stage) == not_started) start_core();
+  hk_option_load();
+  if (hk_option.stats) hk_os_keep_stderr();
+  if (hk_load_relaxed(&stage) == core_started) install_hooks();
+}

@@ -1,0 +1,10 @@
+/* api/lifecycle.h - L6. The allocator's start, and its life across fork. It has no end: it serves until the process is gone. */
+#ifndef HK_API_LIFECYCLE_H
+#define HK_API_LIFECYCLE_H
+
+#include "heap/thread.h"
+
+/* hk_thread_enter for a process that may not have started yet: the first call in a process sets everything up. */
+hk_thread_lease_t hk_lifecycle_enter(void);
+
+#endif /* HK_API_LIFECYCLE_H */

@@ -1,0 +1,72 @@
+/* api/misuse.c - L6. See misuse.h. */
+#include "api/misuse.h"
+
+#include "api/verify.h"
+#include "base/format.h"
+#include "os/os.h"
+#include "policy/option.h"
+#include "policy/stat.h"
+
+#define MESSAGE_BYTES 256
+
+/* One line, one write, then what the option says. */
+static void finish(hk_format_t *message, const char *kind) {
+  hk_format_print(message, " (see errors.md#%s)\n", kind);
+  hk_stat_add(hk_stat_misuse, 1);
+  if (hk_option.on_misuse != hk_misuse_ignore) hk_os_write_stderr(message->text, message->length);
+  if (hk_option.on_misuse == hk_misuse_abort) hk_os_abort();
+}
+
+static const char *kind_of(hk_act_t act, hk_verdict_t verdict) {
+  bool is_free = verdict == hk_verdict_free_block || verdict == hk_verdict_free_range;
+  if (act == hk_act_free) return is_free ? "double-free" : "invalid-free";
+  return is_free ? "use-after-free" : "invalid-pointer";
+}
+
+static void describe(hk_format_t *message, uintptr_t address, const hk_finding_t *finding) {
+  uint64_t bytes = finding->bytes;
+  switch (finding->verdict) {
+    case hk_verdict_free_block:
+      hk_format_print(message, "%p is a block of %u bytes that is free already", address, bytes);
+      break;
+    case hk_verdict_free_range:
+      hk_format_print(message, "%p lies in memory that is free already", address);
+      break;
+    case hk_verdict_interior:
+      hk_format_print(message, "%p is %u bytes into a block of %u bytes at %p", address,
+                      (uint64_t)(address - finding->start), bytes, finding->start);
+      break;
+    case hk_verdict_live: /* it became one since: another thread freed and allocated it meanwhile */
+      hk_format_print(message, "%p was no block in use a moment ago", address);
+      break;
+    case hk_verdict_foreign:
+      hk_format_print(message, "%p is not in hakmem's memory", address);
+      break;
+  }
+}
+
+void hk_misuse_address(hk_act_t act, const void *address) {
+  char text[MESSAGE_BYTES];
+  hk_format_t message;
+  hk_finding_t finding = hk_verify_thoroughly(address);
+  const char *kind = kind_of(act, finding.verdict);
+  hk_format_init(&message, text, sizeof text);
+  hk_format_print(&message, "hakmem: %s: ", kind);
+  describe(&message, (uintptr_t)address, &finding);
+  finish(&message, kind);
+}
+
+void hk_misuse_damage(const void *block) {
+  char text[MESSAGE_BYTES];
+  hk_format_t message;
+  hk_finding_t finding = hk_verify(block);
+  hk_format_init(&message, text, sizeof text);
+  if (finding.bytes != 0) {
+    hk_format_print(&message, "hakmem: damaged-block: free block %p of %u bytes was written to after it was freed",
+                    (uintptr_t)block, (uint64_t)finding.bytes);
+  } else {
+    hk_format_print(&message, "hakmem: damaged-block: a list of free blocks leads to %p, which is no block",
+                    (uintptr_t)block);
+  }
+  finish(&message, "damaged-block");
+}

@@ -1,0 +1,68 @@
+/* api/verify.c - L6. See verify.h. */
+#include "api/verify.h"
+
+#include "policy/size_class.h"
+#include "space/region_map.h"
+#include "space/superslab.h"
+
+static hk_finding_t interior_of_block(hk_slab_t *span, uintptr_t value, uintptr_t offset, size_t bytes) {
+  uintptr_t start = value - offset % bytes;
+  return (hk_finding_t){.verdict = hk_verdict_interior, .slab = span, .start = start, .bytes = bytes};
+}
+
+static hk_finding_t verify_small(hk_slab_t *slab, uintptr_t value) {
+  hk_slab_t *span = slab->head;
+  size_t bytes = hk_class_bytes(span->class_index);
+  uintptr_t offset = value & (HK_SLAB_BYTES - 1);
+  if (!hk_offset_is_start(offset, slab->inverse)) return interior_of_block(span, value, offset, bytes);
+  size_t index = (size_t)(slab - span) * hk_class_blocks_per_slab(span->class_index) + offset / bytes;
+  bool is_carved = index < hk_load_relaxed(&span->carved) && offset + bytes <= HK_SLAB_BYTES;
+  bool is_free = !is_carved || hk_block_looks_free((const hk_block_t *)value);
+  return (hk_finding_t){
+      .verdict = is_free ? hk_verdict_free_block : hk_verdict_live, .slab = span, .start = value, .bytes = bytes};
+}
+
+static hk_finding_t verify_whole(hk_slab_t *head, uintptr_t start, uintptr_t value) {
+  return (hk_finding_t){.verdict = value == start ? hk_verdict_live : hk_verdict_interior,
+                        .slab = head,
+                        .start = start,
+                        .bytes = hk_load_relaxed(&head->bytes)};
+}
+
+hk_finding_t hk_verify(const void *address) {
+  uintptr_t value = (uintptr_t)address;
+  hk_finding_t foreign = {.verdict = hk_verdict_foreign, .start = value};
+  if (value >> HK_ADDRESS_BITS != 0) return foreign;
+  hk_slab_t *slab = hk_slab_of(address);
+  switch (hk_slab_state(slab)) {
+    case hk_slab_small:
+      return verify_small(slab, value);
+    case hk_slab_run:
+      return verify_whole(slab, hk_slab_start(slab), value);
+    case hk_slab_run_tail:
+      return verify_whole(slab->head, hk_slab_start(slab->head), value);
+    case hk_slab_big:
+      return verify_whole(slab, value & ~(HK_SLAB_BYTES - 1), value);
+    case hk_slab_free:
+      return (hk_finding_t){.verdict = hk_verdict_free_range, .slab = slab, .start = value};
+    default:
+      return foreign;
+  }
+}
+
+hk_finding_t hk_verify_thoroughly(const void *address) {
+  hk_finding_t finding = hk_verify(address);
+  if (finding.verdict != hk_verdict_foreign) return finding;
+  /* Only a big block's first slab has a descriptor: look for one below, as far as its region's neighbour goes. */
+  uintptr_t value = (uintptr_t)address;
+  if (value >> HK_ADDRESS_BITS != 0) return finding;
+  uintptr_t unit = value & ~(HK_SLAB_BYTES - 1);
+  for (unsigned steps = 0; steps < 2 * HK_REGION_SLABS && unit >= HK_SLAB_BYTES; steps++, unit -= HK_SLAB_BYTES) {
+    hk_slab_t *slab = hk_slab_of((void *)unit);
+    hk_slab_state_t state = hk_slab_state(slab);
+    if (state == hk_slab_none) continue;
+    if (state == hk_slab_big && value - unit < hk_load_relaxed(&slab->bytes)) return verify_whole(slab, unit, value);
+    break;
+  }
+  return finding;
+}

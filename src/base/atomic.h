@@ -1,0 +1,68 @@
+/* base/atomic.h - L0. The atomic operations we use, the order spelled in each name. docs/concurrency.md says for every
+ * atomic variable who writes it and what each order pairs with.
+ *
+ * Declare with _Atomic(type). A relaxed load or store is a plain move on x86-64 and arm64: it says "another thread may
+ * look", and costs nothing.
+ */
+#ifndef HK_BASE_ATOMIC_H
+#define HK_BASE_ATOMIC_H
+
+#ifdef __cplusplus
+/* C++ has the same operations on the same layout under these names; the unit tests read our structs through them. */
+#include <atomic>
+#define _Atomic(type) std::atomic<type>
+using std::atomic_signal_fence;
+using std::memory_order_acq_rel;
+using std::memory_order_acquire;
+using std::memory_order_relaxed;
+using std::memory_order_release;
+#else
+#include <stdatomic.h>
+#endif
+
+#include <stdint.h>
+
+#include "base/compiler.h"
+
+#define hk_load_relaxed(object) atomic_load_explicit((object), memory_order_relaxed)
+#define hk_load_acquire(object) atomic_load_explicit((object), memory_order_acquire)
+#define hk_store_relaxed(object, value) atomic_store_explicit((object), (value), memory_order_relaxed)
+#define hk_store_release(object, value) atomic_store_explicit((object), (value), memory_order_release)
+
+#define hk_exchange_acquire(object, value) atomic_exchange_explicit((object), (value), memory_order_acquire)
+#define hk_exchange_release(object, value) atomic_exchange_explicit((object), (value), memory_order_release)
+#define hk_exchange_acq_rel(object, value) atomic_exchange_explicit((object), (value), memory_order_acq_rel)
+
+/* On failure `*expected` holds what was found, read relaxed. */
+#define hk_compare_exchange_release(object, expected, desired) \
+  atomic_compare_exchange_weak_explicit((object), (expected), (desired), memory_order_release, memory_order_relaxed)
+#define hk_compare_exchange_acq_rel(object, expected, desired) \
+  atomic_compare_exchange_weak_explicit((object), (expected), (desired), memory_order_acq_rel, memory_order_relaxed)
+/* The strong form; a failure reads with acquire: the loser uses what the winner published. */
+#define hk_publish_once(object, expected, desired) \
+  atomic_compare_exchange_strong_explicit((object), (expected), (desired), memory_order_acq_rel, memory_order_acquire)
+#define hk_compare_exchange_acquire(object, expected, desired) \
+  atomic_compare_exchange_strong_explicit((object), (expected), (desired), memory_order_acquire, memory_order_relaxed)
+
+#define hk_add_relaxed(object, value) atomic_fetch_add_explicit((object), (value), memory_order_relaxed)
+#define hk_sub_relaxed(object, value) atomic_fetch_sub_explicit((object), (value), memory_order_relaxed)
+
+/* `base` plus the value of an _Atomic(intptr_t), loaded relaxed. On x86-64 one instruction, which compilers do not make
+ * of an atomic load by themselves. */
+HK_INLINE uintptr_t hk_add_relaxed_load(uintptr_t base, const _Atomic(intptr_t) *object) {
+#if defined(__x86_64__) && !HK_SANITIZED
+  __asm__("addq %1, %0" : "+r"(base) : "m"(*object) : "cc");
+  return base;
+#else
+  return base + (uintptr_t)hk_load_relaxed(object);
+#endif
+}
+
+/* For a variable with one writer: an increment that others may read, without a read-modify-write on the bus. */
+#define hk_bump_relaxed(object, value) hk_store_relaxed((object), hk_load_relaxed(object) + (value))
+
+/* Orders this thread's own stores for somebody who sees the thread stopped between two instructions: the child of a
+ * fork, which inherits the memory but not the thread. Costs no instruction. */
+#define hk_keep_store_order() atomic_signal_fence(memory_order_release)
+
+#endif /* HK_BASE_ATOMIC_H */

@@ -1,0 +1,52 @@
+/* base/compiler.h - L0. What the compilers offer beyond C17, under one name each. The headers are C++ too (tests). */
+#ifndef HK_BASE_COMPILER_H
+#define HK_BASE_COMPILER_H
+
+#define HK_LIKELY(condition) __builtin_expect(!!(condition), 1)
+#define HK_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+
+#define HK_INLINE static inline __attribute__((always_inline))
+#define HK_NOINLINE __attribute__((noinline))
+#define HK_COLD __attribute__((cold, noinline))
+#define HK_HIDDEN __attribute__((visibility("hidden")))
+#define HK_NORETURN __attribute__((noreturn))
+
+/* Around every header's declarations. */
+#ifdef __cplusplus
+#define HK_C_BEGIN extern "C" {
+#define HK_C_END }
+#else
+#define HK_C_BEGIN
+#define HK_C_END
+#endif
+
+/* One instruction to reach, no call into the dynamic linker, usable from the first instruction on: the library takes a
+ * few bytes of the static TLS block in exchange. */
+#ifdef __cplusplus
+#define HK_THREAD_LOCAL __thread __attribute__((tls_model("initial-exec")))
+#else
+#define HK_THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
+#endif
+
+/* 1 in a build whose memory a sanitizer watches: it must then see every mapping come and go. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define HK_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#define HK_SANITIZED 1
+#endif
+#endif
+#ifndef HK_SANITIZED
+#define HK_SANITIZED 0
+#endif
+
+#define HK_PREFETCH_WRITE(address) __builtin_prefetch((address), 1)
+
+#define HK_CACHE_LINE_BYTES 64
+
+/* Makes the compiler forget what it knows of a value in a register. Costs no instruction. */
+#define HK_FORGET(value) __asm__("" : "+r"(value))
+
+#define HK_CONTAINER_OF(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
+
+#endif /* HK_BASE_COMPILER_H */

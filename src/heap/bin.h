@@ -1,0 +1,51 @@
+/* heap/bin.h - L4. THE fast path: pop a block from a bin, push one back to where its slab says.
+ *
+ *   malloc: thread's heap -> bin of the class -> hk_bin_pop, else the slow path (refill.h)
+ *   free:   descriptor -> owner is my heap? -> hk_sink_push, else the slow path (remote.h, space/run.h, space/big.h)
+ *
+ * Each leaves by one comparison that stands for many cases. A bin's list that is exhausted, a class that was never used, a
+ * thread that has no heap yet and a damaged block all fail hk_block_is_intact. A pointer that is NULL, foreign, another thread's, a run, a big block
+ * or sampled has another owner than the caller's heap.
+ */
+#ifndef HK_HEAP_BIN_H
+#define HK_HEAP_BIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/atomic.h"
+#include "base/compiler.h"
+#include "policy/safety.h"
+#include "policy/size_class.h"
+#include "space/slab.h"
+
+/* The countdown of a bin that allocates from a slab counts towards nothing; it is large, and it tells whether a block was
+ * freed into the list since it was cut from memory that is known to be zero. */
+#define HK_COUNTDOWN_FRESH UINT32_MAX
+#define HK_COUNTDOWN_ACTIVE (UINT32_MAX / 2)
+
+/* A block from the bin at `bin_offset` in `heap`, or NULL when its list gives none: it is exhausted, or its first block is
+ * damaged. The offset is forgotten and added again because one address in two instructions costs less than an addition. */
+HK_INLINE hk_block_t *hk_bin_pop(hk_heap_t *heap, size_t bin_offset) {
+  hk_block_t *block = ((hk_sink_t *)((uintptr_t)heap + bin_offset))->free;
+  if (HK_UNLIKELY(!hk_block_is_intact(block))) return NULL;
+  hk_block_t *next = block->next;
+  HK_FORGET(bin_offset);
+  ((hk_sink_t *)((uintptr_t)heap + bin_offset))->free = next;
+  hk_block_unseal(block);
+  __builtin_prefetch(next);
+  return block;
+}
+
+/* Whether the block that the next pop gives is known to be zero behind its first 16 bytes. */
+HK_INLINE bool hk_bin_is_fresh(const hk_sink_t *bin) { return bin->countdown == HK_COUNTDOWN_FRESH; }
+
+/* Takes a block of the caller's own back. True when something is due: hk_span_countdown_over. */
+HK_INLINE bool hk_sink_push(hk_sink_t *sink, hk_block_t *block) {
+  hk_block_link(block, sink->free);
+  hk_keep_store_order(); /* a child of fork must not find a block in the list before it is linked */
+  sink->free = block;
+  return --sink->countdown == 0;
+}
+
+#endif /* HK_HEAP_BIN_H */

@@ -1,0 +1,96 @@
+/* heap/heap.c - L4. See heap.h. */
+#include "heap/heap.h"
+
+#include "base/panic.h"
+#include "os/lock.h"
+#include "space/meta.h"
+
+alignas(hk_heap_t) const hk_empty_heap_t hk_empty_heap = {.bin = {[0 ... HK_CLASS_COUNT - 1] = {.free = HK_LIST_END}}};
+
+/* Guarded by hk_lock_heap_pool; a heap that a vanished thread had half taken out is found again through `all`. */
+static hk_heap_t *pool;
+/* Pushed to under the lock, read without: newest first. */
+static _Atomic(hk_heap_t *) all;
+
+hk_heap_t *hk_heap_first(void) { return hk_load_acquire(&all); }
+
+static void set_life(hk_heap_t *heap, hk_heap_life_t life) { hk_store_relaxed(&heap->life, (uint8_t)life); }
+
+static hk_heap_t *pop_locked(void) {
+  hk_heap_t *heap = pool;
+  if (heap != NULL) {
+    pool = heap->pool_next;
+    set_life(heap, hk_heap_attached);
+  }
+  return heap;
+}
+
+static void push_locked(hk_heap_t *heap) {
+  heap->pool_next = pool;
+  set_life(heap, hk_heap_idle);
+  hk_keep_store_order();
+  pool = heap;
+}
+
+static hk_heap_t *create(void) {
+  hk_heap_t *heap = hk_meta_alloc(sizeof(hk_heap_t));
+  if (heap == NULL) return NULL;
+  for (unsigned i = 0; i < HK_CLASS_COUNT; i++) heap->bin[i].free = HK_LIST_END;
+  hk_list_init(&heap->reserve);
+  set_life(heap, hk_heap_attached);
+
+  hk_lock_acquire(hk_lock_heap_pool);
+  heap->all_next = hk_load_relaxed(&all);
+  hk_store_release(&all, heap); /* with hk_heap_first */
+  hk_lock_release(hk_lock_heap_pool);
+  return heap;
+}
+
+hk_heap_t *hk_heap_take(void) {
+  hk_lock_acquire(hk_lock_heap_pool);
+  hk_heap_t *heap = pop_locked();
+  hk_lock_release(hk_lock_heap_pool);
+  return heap != NULL ? heap : create();
+}
+
+void hk_heap_give_back(hk_heap_t *heap) {
+  HK_ASSERT(!hk_load_relaxed(&heap->busy), "a heap is at rest when it changes hands");
+  hk_lock_acquire(hk_lock_heap_pool);
+  push_locked(heap);
+  hk_lock_release(hk_lock_heap_pool);
+}
+
+void hk_heap_repair(const hk_heap_t *mine) {
+  pool = NULL;
+  for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
+    if (heap == mine || hk_load_relaxed(&heap->life) == hk_heap_lost) continue;
+    if (hk_load_relaxed(&heap->busy)) {
+      set_life(heap, hk_heap_lost);
+    } else {
+      push_locked(heap);
+    }
+  }
+}
+
+size_t hk_heap_lost_count(void) {
+  size_t count = 0;
+  for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
+    count += hk_load_relaxed(&heap->life) == hk_heap_lost;
+  }
+  return count;
+}
+
+void hk_heap_visit_idle(void (*visit)(hk_heap_t *heap)) {
+  hk_lock_acquire(hk_lock_heap_pool);
+  hk_heap_t *taken = pool;
+  pool = NULL;
+  for (hk_heap_t *heap = taken; heap != NULL; heap = heap->pool_next) set_life(heap, hk_heap_attached);
+  hk_lock_release(hk_lock_heap_pool);
+
+  while (taken != NULL) {
+    hk_heap_t *heap = taken;
+    taken = heap->pool_next;
+    visit(heap);
+    hk_heap_give_back(heap);
+  }
+}

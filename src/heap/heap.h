@@ -1,0 +1,110 @@
+/* heap/heap.h - L4. A heap: one thread's bins and what belongs to them. A heap outlives its thread: its slabs stay its own, and
+ * the next thread that needs a heap adopts it whole.
+ *
+ * At most one thread has a heap at a time. Only that thread touches it, except for `shared`, `stat` (others read) and `life`.
+ */
+#ifndef HK_HEAP_HEAP_H
+#define HK_HEAP_HEAP_H
+
+#include <assert.h>
+#include <stdalign.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/atomic.h"
+#include "base/list.h"
+#include "heap/bin.h"
+#include "policy/size_class.h"
+#include "policy/stat.h"
+#include "space/slab.h"
+
+/* What a bin needs on its slow path. */
+typedef struct {
+  hk_slab_t *active;   /* the span it allocates from; its frees come straight back to the bin */
+  hk_list_t partial;   /* spans worth allocating from, through link; not initialised before the first span */
+  uint32_t carve_count; /* how many blocks to cut next time; 0 before the first time */
+} hk_bin_state_t;
+
+/* Blocks of one span that go home together. Empty when count is 0. */
+typedef struct {
+  hk_slab_t *slab;
+  hk_block_t *first;
+  hk_block_t *last;
+  uint32_t count;
+} hk_outgoing_t;
+
+#define HK_OUTBOX_SHIFT 4
+#define HK_OUTBOX_SLOTS (1u << HK_OUTBOX_SHIFT)
+
+typedef enum {
+  hk_heap_attached, /* a thread has it */
+  hk_heap_idle,     /* in the pool */
+  hk_heap_lost      /* its thread vanished in a fork while it was changing it: never touched again */
+} hk_heap_life_t;
+
+struct hk_heap {
+  hk_sink_t bin[HK_CLASS_COUNT]; /* first: the fast path adds a class's offset to the heap's address */
+  hk_bin_state_t state[HK_CLASS_COUNT];
+  hk_outgoing_t outbox[HK_OUTBOX_SLOTS]; /* direct-mapped by span */
+  hk_list_t reserve;                     /* empty single slabs, through link */
+  uint32_t reserve_count;
+  _Atomic(bool) busy;    /* a slow path is under way: what a child of fork finds here may be half done */
+  _Atomic(uint8_t) life; /* hk_heap_life_t; changed under hk_lock_heap_pool */
+  hk_block_t *damaged;   /* a damaged block that a drain came upon, until the caller takes it up */
+  struct hk_heap *all_next;
+  struct hk_heap *pool_next;
+  hk_stat_set_t stat;
+  struct {
+    /* Spans that other threads freed blocks into, through pending_next: pushed by them, taken whole by the owner. */
+    alignas(HK_CACHE_LINE_BYTES) _Atomic(hk_slab_t *) pending;
+  } shared;
+};
+
+static_assert(offsetof(struct hk_heap, bin) == 0, "the fast path relies on it");
+
+/* What a thread without a heap has: every bin exhausted, never written. The bins are all there is of it: whoever would look
+ * further has compared with HK_EMPTY_HEAP before. */
+typedef struct {
+  hk_sink_t bin[HK_CLASS_COUNT];
+} hk_empty_heap_t;
+extern HK_HIDDEN const hk_empty_heap_t hk_empty_heap;
+#define HK_EMPTY_HEAP ((hk_heap_t *)&hk_empty_heap)
+
+/* Where in a heap the bin is that serves a request: of up to HK_TINY_MAX_BYTES the size rounded up, for a class is 16 bytes and a
+ * bin is too. */
+HK_INLINE size_t hk_heap_tiny_bin(size_t size) {
+  static_assert(sizeof(hk_sink_t) == HK_BLOCK_ALIGNMENT, "a bin's offset is its class's size");
+  return (size + HK_BLOCK_ALIGNMENT - 1) & ~(HK_BLOCK_ALIGNMENT - 1);
+}
+HK_INLINE size_t hk_heap_mid_bin(size_t size) { return hk_class_of_mid(size) * sizeof(hk_sink_t); }
+
+/* Marks a slow path, for the child of a fork in another thread. Not nested. */
+HK_INLINE void hk_heap_enter(hk_heap_t *heap) {
+  hk_store_relaxed(&heap->busy, true);
+  hk_keep_store_order();
+}
+HK_INLINE void hk_heap_leave(hk_heap_t *heap) {
+  hk_keep_store_order();
+  hk_store_relaxed(&heap->busy, false);
+}
+
+/* An idle heap, or a new one; NULL when the system refuses. The caller's thread has it until hk_heap_give_back. */
+hk_heap_t *hk_heap_take(void);
+
+/* The caller has flushed the outbox. */
+void hk_heap_give_back(hk_heap_t *heap);
+
+/* Every heap there is, newest first, through all_next. Heaps never go away. */
+hk_heap_t *hk_heap_first(void);
+
+/* In a child of fork, while it has one thread, whose heap is `mine` (or the empty one): heaps of vanished threads become
+ * idle, or lost if they were being changed. */
+void hk_heap_repair(const hk_heap_t *mine);
+
+/* How many heaps were lost. */
+size_t hk_heap_lost_count(void);
+
+/* Calls `visit` for each idle heap, which nobody can take meanwhile. */
+void hk_heap_visit_idle(void (*visit)(hk_heap_t *heap));
+
+#endif /* HK_HEAP_HEAP_H */

@@ -1,0 +1,13 @@
+/* heap/refill.h - L4. What a bin does when its list is exhausted. */
+#ifndef HK_HEAP_REFILL_H
+#define HK_HEAP_REFILL_H
+
+#include <stdbool.h>
+
+#include "heap/heap.h"
+
+/* Gives the bin of a class at least one block. False when the system refuses. In this order: what other threads freed, a span that has
+ * free blocks, the unused part of the active span, a new span: memory that was used before goes first. */
+bool hk_refill(hk_heap_t *heap, unsigned class_index);
+
+#endif /* HK_HEAP_REFILL_H */

@@ -1,0 +1,242 @@
+/* heap/span.c - L4. See span.h. */
+#include "heap/span.h"
+
+#include "base/panic.h"
+#include "policy/option.h"
+#include "space/superslab.h"
+
+/* Chosen: a full span is worth allocating from again when this part of its blocks is free, but at most so many: the slow path
+ * that takes it up is then shared by enough blocks, and little memory waits. */
+#define WORTH_SHARE 8
+#define WORTH_MAX_BLOCKS 64
+
+static unsigned capacity_of(const hk_slab_t *span) {
+  return span->slab_count * hk_class_blocks_per_slab(span->class_index);
+}
+
+static unsigned carved_of(const hk_slab_t *span) { return hk_load_relaxed(&((hk_slab_t *)span)->carved); }
+
+static bool is_active(const hk_heap_t *heap, const hk_slab_t *span) {
+  return heap->state[span->class_index].active == span;
+}
+
+/* ---- Acquire and release. */
+
+static hk_slab_t *take_from_reserve(hk_heap_t *heap) {
+  if (hk_list_is_empty(&heap->reserve)) return NULL;
+  hk_slab_t *slab = HK_CONTAINER_OF(heap->reserve.next, hk_slab_t, link);
+  hk_list_remove(&slab->link);
+  heap->reserve_count--;
+  slab->zero = false;
+  return slab;
+}
+
+static void describe(hk_heap_t *heap, hk_slab_t *span, unsigned class_index) {
+  uint64_t inverse = hk_class_inverse(class_index);
+  span->own = (hk_sink_t){.free = HK_LIST_END};
+  span->live = 0;
+  hk_store_relaxed(&span->carved, 0);
+  for (unsigned i = 0; i < span->slab_count; i++) {
+    hk_slab_t *slab = &span[i];
+    slab->sink = &span->own;
+    slab->inverse = inverse;
+    slab->head = span;
+    slab->class_index = (uint8_t)class_index;
+    hk_store_relaxed(&slab->owner, heap);
+    hk_slab_set_state(slab, hk_slab_small);
+  }
+}
+
+hk_slab_t *hk_span_acquire(hk_heap_t *heap, unsigned class_index) {
+  unsigned slab_count = hk_class_span_slabs(class_index);
+  hk_slab_t *span = slab_count == 1 ? take_from_reserve(heap) : NULL;
+  if (span == NULL) {
+    span = hk_superslab_acquire(slab_count, 1, hk_from_top);
+    if (span == NULL) return NULL;
+    hk_stat_bump(&heap->stat, hk_stat_slab_acquire, 1);
+  }
+  describe(heap, span, class_index);
+  return span;
+}
+
+static void give_back(hk_heap_t *heap, hk_slab_t *span, unsigned slab_count) {
+  hk_stat_bump(&heap->stat, hk_stat_slab_release, 1);
+  hk_superslab_release(span, slab_count);
+}
+
+/* The span has no block in use and is in no list. */
+static void release(hk_heap_t *heap, hk_slab_t *span) {
+  unsigned slab_count = span->slab_count;
+  hk_slab_retire(span, slab_count);
+  if (slab_count == 1 && heap->reserve_count < hk_option.spare_slabs) {
+    hk_list_push_front(&heap->reserve, &span->link);
+    heap->reserve_count++;
+    return;
+  }
+  give_back(heap, span, slab_count);
+}
+
+/* ---- Counting. */
+
+static void arm(hk_slab_t *span, unsigned countdown) { span->own.countdown = span->own.mark = countdown; }
+
+void hk_span_unlink(hk_slab_t *span) {
+  span->live = (uint16_t)(span->live - (span->own.mark - span->own.countdown));
+  hk_list_remove(&span->link);
+}
+
+/* After `live` went down at a mark: the span is empty, or worth allocating from. */
+static void settle(hk_heap_t *heap, hk_slab_t *span) {
+  if (span->live == 0) {
+    if (hk_list_is_linked(&span->link)) hk_list_remove(&span->link);
+    release(heap, span);
+    return;
+  }
+  if (!hk_list_is_linked(&span->link)) hk_list_push_front(&heap->state[span->class_index].partial, &span->link);
+  arm(span, span->live);
+}
+
+void hk_span_countdown_over(hk_heap_t *heap, hk_slab_t *slab) {
+  hk_slab_t *span = slab->head;
+  if (is_active(heap, span)) {
+    heap->bin[span->class_index].countdown = HK_COUNTDOWN_ACTIVE;
+    return;
+  }
+  HK_ASSERT(span->live >= span->own.mark, "no more blocks come back than went out");
+  span->live = (uint16_t)(span->live - span->own.mark);
+  settle(heap, span);
+}
+
+void hk_span_take_back(hk_heap_t *heap, hk_slab_t *span, hk_block_t *first, hk_block_t *last, unsigned count) {
+  hk_sink_t *sink = span->sink;
+  hk_block_link(last, sink->free);
+  hk_keep_store_order();
+  sink->free = first;
+  if (is_active(heap, span)) {
+    sink->countdown = HK_COUNTDOWN_ACTIVE; /* no longer fresh */
+    return;
+  }
+  if (count < sink->countdown) {
+    sink->countdown -= count;
+    return;
+  }
+  unsigned returned = sink->mark - sink->countdown + count;
+  HK_ASSERT(span->live >= returned, "no more blocks come back than went out");
+  span->live = (uint16_t)(span->live - returned);
+  settle(heap, span);
+}
+
+/* ---- Active and not. */
+
+static void set_sinks(hk_slab_t *span, hk_sink_t *sink) {
+  for (unsigned i = 0; i < span->slab_count; i++) span[i].sink = sink;
+}
+
+void hk_span_activate(hk_heap_t *heap, hk_slab_t *span) {
+  hk_sink_t *bin = &heap->bin[span->class_index];
+  HK_ASSERT(bin->free == HK_LIST_END, "what the bin had would be lost");
+  bin->free = span->own.free;
+  bin->countdown = HK_COUNTDOWN_ACTIVE;
+  span->own.free = HK_LIST_END;
+  set_sinks(span, bin);
+  heap->state[span->class_index].active = span;
+}
+
+void hk_span_deactivate(hk_heap_t *heap, unsigned class_index) {
+  hk_bin_state_t *state = &heap->state[class_index];
+  hk_slab_t *span = state->active;
+  HK_ASSERT(heap->bin[class_index].free == HK_LIST_END, "a span that still gives blocks stays active");
+  state->active = NULL;
+  set_sinks(span, &span->own);
+  span->live = (uint16_t)carved_of(span);
+  unsigned capacity = capacity_of(span);
+  if (span->live < capacity) {
+    hk_list_push_back(&state->partial, &span->link); /* last: memory that was used before goes first */
+    arm(span, span->live);
+    return;
+  }
+  unsigned worth = capacity / WORTH_SHARE;
+  if (worth > WORTH_MAX_BLOCKS) worth = WORTH_MAX_BLOCKS;
+  arm(span, worth > 0 ? worth : 1);
+}
+
+bool hk_span_carve(hk_heap_t *heap, hk_slab_t *span, unsigned count) {
+  unsigned carved = carved_of(span);
+  unsigned room = capacity_of(span) - carved;
+  if (count > room) count = room;
+  if (count == 0) return false;
+
+  size_t block_bytes = hk_class_bytes(span->class_index);
+  unsigned per_slab = hk_class_blocks_per_slab(span->class_index);
+  uintptr_t start = hk_slab_start(span);
+  hk_block_t *list = HK_LIST_END;
+  /* From the last to the first, so that the list runs upwards through memory. */
+  for (unsigned i = carved + count; i-- > carved;) {
+    hk_block_t *block = (hk_block_t *)(start + (i / per_slab) * HK_SLAB_BYTES + (i % per_slab) * block_bytes);
+    hk_block_link(block, list);
+    list = block;
+  }
+  hk_store_relaxed(&span->carved, (uint16_t)(carved + count));
+  hk_sink_t *bin = &heap->bin[span->class_index];
+  bin->countdown = span->zero ? HK_COUNTDOWN_FRESH : HK_COUNTDOWN_ACTIVE;
+  hk_keep_store_order();
+  bin->free = list;
+  return true;
+}
+
+/* ---- Trim. */
+
+static unsigned length_of(const hk_block_t *list, unsigned limit) {
+  unsigned length = 0;
+  for (; list != HK_LIST_END && length < limit && hk_block_is_intact(list); list = list->next) length++;
+  return length;
+}
+
+static void trim_bin(hk_heap_t *heap, unsigned class_index) {
+  hk_slab_t *span = heap->state[class_index].active;
+  if (span == NULL) return;
+  unsigned carved = carved_of(span);
+  if (length_of(heap->bin[class_index].free, carved + 1) != carved) return;
+  heap->bin[class_index].free = HK_LIST_END;
+  heap->state[class_index].active = NULL;
+  release(heap, span);
+}
+
+void hk_span_trim(hk_heap_t *heap) {
+  for (unsigned i = 1; i < HK_CLASS_COUNT; i++) trim_bin(heap, i);
+  for (hk_slab_t *slab; (slab = take_from_reserve(heap)) != NULL;) give_back(heap, slab, 1);
+}
+
+#if HK_DEBUG
+
+static void check_blocks(const hk_slab_t *span, const hk_block_t *list, unsigned expected) {
+  unsigned length = 0;
+  for (; list != HK_LIST_END; list = list->next) {
+    HK_REQUIRE(hk_block_is_intact(list), "a free block is sealed");
+    const hk_slab_t *slab = &span[((uintptr_t)list - hk_slab_start(span)) / HK_SLAB_BYTES];
+    HK_REQUIRE(slab >= span && slab < span + span->slab_count, "a free block lies in its span");
+    HK_REQUIRE(hk_offset_is_start((uintptr_t)list % HK_SLAB_BYTES, slab->inverse), "a free block is a block");
+    length++;
+  }
+  HK_REQUIRE(length == expected, "a span's list is as long as its counts say");
+}
+
+void hk_span_check(const hk_heap_t *heap, const hk_slab_t *span) {
+  unsigned carved = carved_of(span);
+  HK_REQUIRE(carved <= capacity_of(span), "no more is carved than there is room for");
+  for (unsigned i = 0; i < span->slab_count; i++) {
+    HK_REQUIRE(hk_slab_state(&span[i]) == hk_slab_small, "each slab of a span says so");
+    HK_REQUIRE(span[i].head == span, "each slab of a span knows its head");
+    HK_REQUIRE(hk_load_relaxed(&((hk_slab_t *)span)[i].owner) == heap, "each slab of a span has the span's owner");
+    HK_REQUIRE(span[i].sink == span->sink, "each slab of a span has the span's sink");
+  }
+  if (is_active(heap, span)) {
+    HK_REQUIRE(span->sink == &heap->bin[span->class_index], "an active span's frees go to its bin");
+    return;
+  }
+  HK_REQUIRE(span->sink == &span->own, "an inactive span's frees go to itself");
+  unsigned live = span->live - (span->own.mark - span->own.countdown);
+  check_blocks(span, span->own.free, carved - live);
+}
+
+#endif

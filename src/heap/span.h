@@ -1,0 +1,48 @@
+/* heap/span.h - L4. A span of blocks of one class, and its life within its heap.
+ *
+ *   active:  its bin allocates from it; its sink is the bin
+ *   full:    nothing worth allocating from; its sink is its own list; counts down to "worth it again"
+ *   partial: in its bin's partial list; counts down to "everything is free"
+ *   empty:   leaves the bin: into the heap's reserve, or back to its superslab
+ *
+ * Only a span that is not active counts: live = live at the mark - (mark - countdown). When an active span runs out, every
+ * block that was carved is in use or on its way home, so live starts again from what is carved.
+ * All functions are for the thread that has the heap.
+ */
+#ifndef HK_HEAP_SPAN_H
+#define HK_HEAP_SPAN_H
+
+#include <stdbool.h>
+
+#include "heap/heap.h"
+
+/* A new span for the class, owned by the heap and in no list; NULL when the system refuses. */
+hk_slab_t *hk_span_acquire(hk_heap_t *heap, unsigned class_index);
+
+/* Makes `span`, which is in no list, the one that its bin allocates from. The bin's list is empty before. */
+void hk_span_activate(hk_heap_t *heap, hk_slab_t *span);
+
+/* Ends that, when the bin's list is exhausted. */
+void hk_span_deactivate(hk_heap_t *heap, unsigned class_index);
+
+/* Takes a span out of its bin's partial list. */
+void hk_span_unlink(hk_slab_t *span);
+
+/* Cuts up to `count` new blocks for the bin of an active span; false when there is no room. The bin's list is empty before. */
+bool hk_span_carve(hk_heap_t *heap, hk_slab_t *span, unsigned count);
+
+/* After hk_sink_push said that something is due. `slab` is any slab of the span. */
+void hk_span_countdown_over(hk_heap_t *heap, hk_slab_t *slab);
+
+/* Takes a chain of `count` blocks back that other threads freed; `last` is its end. */
+void hk_span_take_back(hk_heap_t *heap, hk_slab_t *span, hk_block_t *first, hk_block_t *last, unsigned count);
+
+/* Gives back every span of the heap that has no block in use, and the reserve. */
+void hk_span_trim(hk_heap_t *heap);
+
+#if HK_DEBUG
+/* Whether the span's counts, list and states fit together; panics with the sentence that does not hold. */
+void hk_span_check(const hk_heap_t *heap, const hk_slab_t *span);
+#endif
+
+#endif /* HK_HEAP_SPAN_H */

@@ -1,0 +1,50 @@
+/* heap/thread.c - L4. See thread.h. */
+#include "heap/thread.h"
+
+#include "heap/remote.h"
+#include "os/os.h"
+
+HK_THREAD_LOCAL hk_heap_t *hk_thread_heap = HK_EMPTY_HEAP;
+
+/* Exit handlers of other libraries may allocate after ours has run, and there is no last one. So ours runs in the second
+ * round, when most are done, and a thread that allocates still later borrows a heap for each call: a heap that it attached
+ * then would never be given back. */
+enum { exit_rounds = 2 };
+static HK_THREAD_LOCAL uint8_t exit_round;
+
+bool hk_thread_is_leaving(void) { return exit_round >= exit_rounds; }
+
+hk_thread_lease_t hk_thread_enter(void) {
+  hk_thread_lease_t lease = {.heap = hk_thread_heap};
+  if (HK_UNLIKELY(lease.heap == HK_EMPTY_HEAP)) {
+    lease.heap = hk_heap_take();
+    if (lease.heap == NULL) return lease;
+    lease.borrowed = hk_thread_is_leaving();
+    if (!lease.borrowed) {
+      hk_thread_heap = lease.heap; /* first: arming may allocate */
+      hk_os_thread_exit_arm();
+    }
+  }
+  hk_heap_enter(lease.heap);
+  return lease;
+}
+
+void hk_thread_leave(hk_thread_lease_t lease) {
+  if (lease.borrowed) hk_remote_flush(lease.heap);
+  hk_heap_leave(lease.heap);
+  if (lease.borrowed) hk_heap_give_back(lease.heap);
+}
+
+void hk_thread_on_exit(void) {
+  if (++exit_round < exit_rounds) {
+    hk_os_thread_exit_arm();
+    return;
+  }
+  hk_heap_t *heap = hk_thread_heap;
+  if (heap == HK_EMPTY_HEAP) return;
+  hk_thread_heap = HK_EMPTY_HEAP;
+  hk_heap_enter(heap);
+  hk_remote_flush(heap);
+  hk_heap_leave(heap);
+  hk_heap_give_back(heap);
+}

@@ -1,0 +1,28 @@
+/* heap/thread.h - L4. Which heap the calling thread has. */
+#ifndef HK_HEAP_THREAD_H
+#define HK_HEAP_THREAD_H
+
+#include <stdbool.h>
+
+#include "base/compiler.h"
+#include "heap/heap.h"
+
+/* Starts at the empty heap, in whose bins nothing is found: "no heap yet" needs no test of its own. */
+extern HK_HIDDEN HK_THREAD_LOCAL hk_heap_t *hk_thread_heap;
+
+/* The heap to work with on a slow path. A thread's first call attaches one, for good; one whose exit handler
+ * has run borrows one for this call alone. NULL when the system refuses. */
+typedef struct {
+  hk_heap_t *heap;
+  bool borrowed;
+} hk_thread_lease_t;
+hk_thread_lease_t hk_thread_enter(void);
+void hk_thread_leave(hk_thread_lease_t lease);
+
+/* Whether the thread's exit handler has run: it has no heap, and gets none. */
+bool hk_thread_is_leaving(void);
+
+/* The exit handler, for hk_os_thread_exit_init. */
+void hk_thread_on_exit(void);
+
+#endif /* HK_HEAP_THREAD_H */

@@ -1,0 +1,174 @@
+/* os/lock.c - L1. Futex locks in one page that forks wipe.
+ *
+ * A lock's word goes 0 -> 1 -> 0 without company; who must sleep makes it 2 first, and release wakes one sleeper when
+ * it finds 2 (U. Drepper, "Futexes Are Tricky", 2011, the third mutex).
+ *
+ * The page also holds the epoch, which is epoch_wiped in a new child and nowhere else. It is looked at after a lock was
+ * taken, not before: a signal handler may fork between the two.
+ */
+#include "os/lock.h"
+
+#include <assert.h>
+
+#include "base/atomic.h"
+#include "base/compiler.h"
+#include "base/panic.h"
+#include "base/units.h"
+#include "os/os.h"
+
+enum { word_free, word_held, word_contended };
+enum { epoch_wiped, epoch_ready, epoch_repairing };
+
+/* How often a held lock is looked at before its taker sleeps: about as long as the shortest critical section. */
+#define SPIN_COUNT 40
+
+/* Any thread writes; each on a cache line of its own. */
+typedef struct {
+  _Alignas(HK_CACHE_LINE_BYTES) _Atomic(uint32_t) word;
+  _Atomic(uint64_t) sleeps;
+} lock_line_t;
+
+typedef struct {
+  lock_line_t lock[hk_lock_count];
+  _Alignas(HK_CACHE_LINE_BYTES) _Atomic(uint32_t) epoch;
+} lock_page_t;
+
+static_assert(sizeof(lock_page_t) <= 4 * HK_KIB, "all locks are in one page of the smallest size");
+
+/* What is used before hk_lock_init, and for good where no page is wiped on fork. */
+static lock_page_t unwiped_page = {.epoch = epoch_ready};
+
+/* Written by hk_lock_init while one thread exists. */
+static lock_page_t *page = &unwiped_page;
+static void (*repair)(void);
+
+static HK_THREAD_LOCAL bool is_repairing;
+
+#if HK_DEBUG
+static HK_THREAD_LOCAL uint32_t held_mask;
+static_assert(hk_lock_count <= 32, "one bit a lock");
+
+/* Before the lock is taken: what breaks the ranks may also wait for ever. */
+static void check_rank(hk_lock_id_t id) {
+  HK_ASSERT(held_mask >> id == 0, "a lock is taken while one of the same or a higher rank is held");
+}
+
+static void note_acquire(hk_lock_id_t id) { held_mask |= 1u << id; }
+
+static void note_release(hk_lock_id_t id) {
+  HK_ASSERT((held_mask >> id & 1) != 0, "a lock is released by a thread that does not hold it");
+  held_mask &= ~(1u << id);
+}
+
+static uint32_t swap_held_mask(uint32_t mask) {
+  uint32_t before = held_mask;
+  held_mask = mask;
+  return before;
+}
+#else
+static void check_rank(hk_lock_id_t id) { (void)id; }
+static void note_acquire(hk_lock_id_t id) { (void)id; }
+static void note_release(hk_lock_id_t id) { (void)id; }
+static uint32_t swap_held_mask(uint32_t mask) { return mask; }
+#endif
+
+static const uint32_t *futex_of(_Atomic(uint32_t) *word) { return (const uint32_t *)word; }
+
+static void relax_cpu(void) {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("isb"); /* `yield` is over at once on most cores */
+#endif
+}
+
+static bool try_take(_Atomic(uint32_t) *word) {
+  uint32_t expected = word_free;
+  return hk_compare_exchange_acquire(word, &expected, word_held);
+}
+
+static HK_COLD void take_slow(lock_line_t *line) {
+  for (unsigned i = 0; i < SPIN_COUNT; i++) {
+    uint32_t seen = hk_load_relaxed(&line->word);
+    if (seen == word_free && try_take(&line->word)) return;
+    if (seen == word_contended) break; /* others sleep already */
+    relax_cpu();
+  }
+  while (hk_exchange_acquire(&line->word, word_contended) != word_free) {
+    (void)hk_add_relaxed(&line->sleeps, 1);
+    hk_os_wait(futex_of(&line->word), word_contended);
+  }
+}
+
+static void take(lock_line_t *line) {
+  if (HK_UNLIKELY(!try_take(&line->word))) take_slow(line);
+}
+
+/* In a child of fork the word may be free here: a signal handler's fork interrupted the holder, and wiped it. */
+static void give(lock_line_t *line) {
+  if (HK_UNLIKELY(hk_exchange_release(&line->word, word_free) == word_contended)) hk_os_wake_one(futex_of(&line->word));
+}
+
+/* Repairs, or waits for the thread that does; then each who sees the end wakes one more who waits. */
+static HK_COLD void join_repair(void) {
+  uint32_t found = epoch_wiped;
+  if (hk_compare_exchange_acquire(&page->epoch, &found, epoch_repairing)) {
+    /* What this thread held when a signal handler forked is free here. */
+    uint32_t held_in_parent = swap_held_mask(0);
+    is_repairing = true;
+    if (repair != NULL) repair();
+    is_repairing = false;
+    (void)swap_held_mask(held_in_parent);
+    hk_store_release(&page->epoch, epoch_ready);
+  } else if (found == epoch_repairing) {
+    hk_os_wait(futex_of(&page->epoch), epoch_repairing);
+  }
+  if (hk_load_relaxed(&page->epoch) == epoch_ready) hk_os_wake_one(futex_of(&page->epoch));
+}
+
+/* Whether this thread may use what the locks guard. */
+static bool may_enter(void) {
+  uint32_t epoch = hk_load_acquire(&page->epoch);
+  return HK_LIKELY(epoch == epoch_ready) || (epoch == epoch_repairing && is_repairing);
+}
+
+bool hk_lock_init(void (*repair_child)(void)) {
+  repair = repair_child;
+  size_t bytes = hk_os_page_size();
+  lock_page_t *wiped_page = hk_os_reserve(bytes, bytes);
+  if (wiped_page == NULL) return false;
+  if (!hk_os_wipe_on_fork(wiped_page, bytes)) {
+    (void)hk_os_unmap(wiped_page, bytes);
+    return true;
+  }
+  hk_store_release(&wiped_page->epoch, epoch_ready);
+  page = wiped_page;
+  return true;
+}
+
+void hk_lock_acquire(hk_lock_id_t id) {
+  lock_line_t *line = &page->lock[id];
+  check_rank(id);
+  take(line);
+  while (HK_UNLIKELY(!may_enter())) {
+    give(line);
+    join_repair();
+    take(line);
+  }
+  note_acquire(id);
+}
+
+void hk_lock_release(hk_lock_id_t id) {
+  note_release(id);
+  give(&page->lock[id]);
+}
+
+void hk_lock_after_fork(bool is_child) {
+  if (is_child && page == &unwiped_page) {
+    for (unsigned id = 0; id < hk_lock_count; id++) hk_store_relaxed(&page->lock[id].word, word_free);
+    hk_store_release(&page->epoch, epoch_wiped);
+  }
+  if (hk_load_acquire(&page->epoch) == epoch_wiped) join_repair();
+}
+
+uint64_t hk_lock_sleep_count(hk_lock_id_t id) { return hk_load_relaxed(&page->lock[id].sleeps); }

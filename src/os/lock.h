@@ -1,0 +1,45 @@
+/* os/lock.h - L1. A futex lock, and the one place where locks live.
+ *
+ * All locks are in one page that the child of fork finds zeroed (hk_os_wipe_on_fork), so a lock that a vanished thread
+ * held is simply free there: no prepare handler, nothing held across fork, and it works for fork from a signal handler
+ * and for a bare clone. The first lock that is taken in a child runs the repair that hk_lock_init was given. A child
+ * that shares its parent's memory (vfork) finds nothing changed and is as good as a thread.
+ *
+ * Where the kernel cannot wipe (before 4.14), the at-fork hook does it: fork from a program works, a bare clone does
+ * not.
+ *
+ * Ranks: a thread may take a lock only while it holds none of the same or a higher rank. Debug builds check it.
+ */
+#ifndef HK_OS_LOCK_H
+#define HK_OS_LOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+
+HK_C_BEGIN
+
+/* Every lock, lowest rank first. src/README.md says what each guards. */
+typedef enum { hk_lock_heap_pool, hk_lock_space, hk_lock_meta, hk_lock_count } hk_lock_id_t;
+
+/* Sets the locks up; called once before any is taken, while one thread exists. `repair_child` runs once in each child
+ * of fork, with no lock held, before the first hk_lock_acquire there returns; it may take and release locks itself.
+ * False when the system refuses the page: locks then work as where the kernel cannot wipe. */
+bool hk_lock_init(void (*repair_child)(void));
+
+/* Before hk_lock_init they work too, for the one thread there is, and know of no fork. */
+void hk_lock_acquire(hk_lock_id_t id);
+void hk_lock_release(hk_lock_id_t id);
+
+/* Runs the repair if this is a child that has not run it yet. True says that the caller knows it is a new child with
+ * one thread, which is for the at-fork hook alone: where the kernel cannot wipe, each such call frees all locks and
+ * repairs. */
+void hk_lock_after_fork(bool is_child);
+
+/* How often a thread of this process had to sleep for the lock. */
+uint64_t hk_lock_sleep_count(hk_lock_id_t id);
+
+HK_C_END
+
+#endif /* HK_OS_LOCK_H */

@@ -1,0 +1,94 @@
+/* os/os.h - L1. The machine behind one contract. `os_linux.c` keeps it; `tests/support/fake_os.c` replaces it at link
+ * time.
+ *
+ * Rules for every function: it never allocates from malloc, takes no lock of ours, and leaves errno as it found it.
+ * Sizes are in bytes. Ranges are whole OS pages unless a function says otherwise.
+ */
+#ifndef HK_OS_OS_H
+#define HK_OS_OS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+
+HK_C_BEGIN
+
+/* The OS page size: a power of two, 4 KiB to 64 KiB, read once from the system (4, 16 and 64 KiB occur). */
+size_t hk_os_page_size(void);
+
+/* A new private, readable, writable, zero range of `bytes`, its start aligned to `alignment` (a power of two, at least
+ * a page). Nothing is resident until touched. NULL when the system refuses. */
+void *hk_os_reserve(size_t bytes, size_t alignment);
+
+/* Gives a range back for good. False when the system refuses (it can: splitting a mapping needs a new one): the range
+ * is then still mapped with its contents, and still the caller's. */
+bool hk_os_unmap(void *start, size_t bytes);
+
+/* Drops a range's contents but keeps the addresses: it reads as zero afterwards and is not resident until touched.
+ * False when the system refuses: contents are then unspecified, the range stays usable. */
+bool hk_os_purge(void *start, size_t bytes);
+
+/* Changes a range's length from `old_bytes` to `new_bytes` where it stands: what stays keeps its contents, what is new
+ * is zero. False when the system refuses: the range is then unchanged. */
+bool hk_os_resize(void *start, size_t old_bytes, size_t new_bytes);
+
+/* Moves a range's pages onto `target`, a range of `new_bytes` that the caller has, whose contents are lost; what is
+ * longer reads as zero, what is shorter is dropped. The old addresses are the system's again. False when the system
+ * refuses: both ranges are then unchanged. */
+bool hk_os_move(void *start, size_t old_bytes, void *target, size_t new_bytes);
+
+/* Marks a range so that the child of fork (not of vfork) finds it all zero. False where the kernel cannot. */
+bool hk_os_wipe_on_fork(void *start, size_t bytes);
+
+/* Writes all of `text` to file descriptor 2; a failure is ignored: there is nowhere left to report it. */
+void hk_os_write_stderr(const char *text, size_t bytes);
+
+/* From here on hk_os_write_stderr writes to what file descriptor 2 is now, even when the program has closed it (many do
+ * before they exit), and to nothing else: not to a file of the program's that was given the same number since. */
+void hk_os_keep_stderr(void);
+
+/* Ends the process with SIGABRT. */
+HK_NORETURN void hk_os_abort(void);
+
+/* Monotonic time in nanoseconds. A system call: not for every block. */
+uint64_t hk_os_now_ns(void);
+
+/* 64 unpredictable bits, chosen by the kernel at exec: the same at each call in a process and in its fork children. */
+uint64_t hk_os_process_secret(void);
+
+/* The environment's "NAME=value" texts, ended by NULL; NULL itself while the C library has not set it up. */
+const char *const *hk_os_environment(void);
+
+/* True in a program that runs with more rights than its caller (setuid, file capabilities): the environment must then
+ * be ignored. */
+bool hk_os_is_secure_exec(void);
+
+/* Blocks while `*word == expected`; may return early for no reason. */
+void hk_os_wait(const uint32_t *word, uint32_t expected);
+
+/* Wakes one thread that is blocked on `word`. */
+void hk_os_wake_one(const uint32_t *word);
+
+/* This process's resident memory now and its highest so far, in bytes; 0 where the system cannot say. */
+typedef struct {
+  size_t resident_bytes;
+  size_t peak_resident_bytes;
+} hk_os_memory_t;
+hk_os_memory_t hk_os_memory(void);
+
+/* Arranges that `hook` runs in each thread that called hk_os_thread_exit_arm, when that thread ends. Called once,
+ * outside all locks. False when the system has no room for it. The C library may allocate inside. */
+bool hk_os_thread_exit_init(void (*hook)(void));
+
+/* Arms the hook for the calling thread; called again from inside the hook it makes the hook run once more, later, up to
+ * three times. The C library may allocate inside. */
+void hk_os_thread_exit_arm(void);
+
+/* Arranges that `child` runs in the child of fork. The C library may allocate inside. */
+void hk_os_at_fork(void (*child)(void));
+
+HK_C_END
+
+#endif /* HK_OS_OS_H */

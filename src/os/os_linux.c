@@ -1,0 +1,384 @@
+/* os/os_linux.c - L1. Keeps os.h's contract on Linux. Memory, files, time and waiting are bare system calls, so errno
+ * is never touched and nobody who interposes mmap or clock_gettime (and then allocates) is entered. What the kernel has
+ * no call for comes from the C library: threads' ends, forks, the auxiliary vector, the environment.
+ */
+#define _GNU_SOURCE 1
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "base/bits.h"
+#include "base/units.h"
+#include "os/os.h"
+#include "os/syscall.h"
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+/* Where the next aligned range should end. Ranges then lie side by side, which the kernel keeps as one mapping, and
+ * each costs one system call. Only a hint: any thread writes, and any value is as correct. */
+static _Atomic(uintptr_t) next_end;
+
+/* ---- Facts about the process. ---------------------------------------------------------------------------------- */
+
+static unsigned long auxiliary(unsigned long type) {
+  int saved_errno = errno;
+  unsigned long value = getauxval(type);
+  errno = saved_errno;
+  return value;
+}
+
+size_t hk_os_page_size(void) {
+  static _Atomic(size_t) known;
+  size_t bytes = hk_load_relaxed(&known);
+  if (HK_UNLIKELY(bytes == 0)) {
+    bytes = auxiliary(AT_PAGESZ);
+    hk_store_relaxed(&known, bytes);
+  }
+  return bytes;
+}
+
+uint64_t hk_os_process_secret(void) {
+  const char *random = (const char *)auxiliary(AT_RANDOM);
+  /* An emulator may forget the random bytes; where things lie is then what is left to differ. */
+  uint64_t words[2] = {(uintptr_t)&environ, (uintptr_t)&next_end};
+  if (random != NULL) __builtin_memcpy(words, random, sizeof(words));
+  /* The C library's stack and pointer guards are these very words. Folding both into one leaves neither to be read off.
+   * */
+  uint64_t mixed = words[0] * 0x9e3779b97f4a7c15u;
+  mixed = ((mixed ^ (mixed >> 32)) + words[1]) * 0xd6e8feb86659fd93u;
+  mixed = (mixed ^ (mixed >> 32)) * 0xd6e8feb86659fd93u;
+  return mixed ^ (mixed >> 32);
+}
+
+const char *const *hk_os_environment(void) { return (const char *const *)environ; }
+
+bool hk_os_is_secure_exec(void) { return auxiliary(AT_SECURE) != 0; }
+
+/* ---- Mappings, as the kernel answers: an address, 0, or a negated errno. --------------------------------------- */
+
+enum {
+  mapping_access = PROT_READ | PROT_WRITE,
+  /* Not MAP_NORESERVE: what the machine can never back is refused here, as the C library's malloc does, and not
+   * punished later. */
+  mapping_flags = MAP_PRIVATE | MAP_ANONYMOUS,
+};
+
+#if HK_SANITIZED
+
+static long kernel_answer(long result, int *saved_errno) {
+  if (result == -1) result = -errno;
+  errno = *saved_errno;
+  return result;
+}
+
+static long call_mmap(uintptr_t hint, size_t bytes, int more_flags) {
+  int saved_errno = errno;
+  void *start = mmap((void *)hint, bytes, mapping_access, mapping_flags | more_flags, -1, 0);
+  return kernel_answer((long)start, &saved_errno);
+}
+
+static long call_munmap(uintptr_t start, size_t bytes) {
+  int saved_errno = errno;
+  return kernel_answer(munmap((void *)start, bytes), &saved_errno);
+}
+
+static long call_mremap(uintptr_t start, size_t old_bytes, size_t new_bytes, int flags, uintptr_t target) {
+  int saved_errno = errno;
+  return kernel_answer((long)mremap((void *)start, old_bytes, new_bytes, flags, (void *)target), &saved_errno);
+}
+
+#else
+
+static long call_mmap(uintptr_t hint, size_t bytes, int more_flags) {
+  return hk_syscall6(SYS_mmap, (long)hint, (long)bytes, mapping_access, mapping_flags | more_flags, -1, 0);
+}
+
+static long call_munmap(uintptr_t start, size_t bytes) { return hk_syscall2(SYS_munmap, (long)start, (long)bytes); }
+
+static long call_mremap(uintptr_t start, size_t old_bytes, size_t new_bytes, int flags, uintptr_t target) {
+  return hk_syscall6(SYS_mremap, (long)start, (long)old_bytes, (long)new_bytes, flags, (long)target, 0);
+}
+
+#endif
+
+static bool advise(void *start, size_t bytes, int advice) {
+  return hk_syscall3(SYS_madvise, (long)start, (long)bytes, advice) == 0;
+}
+
+/* ---- Aligned ranges. ------------------------------------------------------------------------------------------- */
+
+/* How often reserve_below doubles its step: from the alignment to 2,048 times as much. */
+#define STEP_COUNT 12
+
+/* Maps `bytes` near `hint`. 0 when the system refuses; the start when it is aligned; otherwise gives the range back,
+ * stores where it was in `*misplaced` and returns 0. (A range that cannot even be given back stays mapped, never
+ * touched.) */
+static uintptr_t reserve_near(uintptr_t hint, size_t bytes, size_t alignment, uintptr_t *misplaced) {
+  *misplaced = 0;
+  long start = call_mmap(hint, bytes, 0);
+  if (hk_syscall_failed(start)) return 0;
+  if (hk_is_aligned((uintptr_t)start, alignment)) return (uintptr_t)start;
+  (void)call_munmap((uintptr_t)start, bytes);
+  *misplaced = (uintptr_t)start;
+  return 0;
+}
+
+/* An aligned range out of a larger one. Where the kernel refuses to cut an end off (no room for one more mapping) that
+ * end stays: it costs address space and no memory, and failing would cost the program its request. */
+static uintptr_t reserve_and_trim(size_t bytes, size_t alignment) {
+  size_t total;
+  if (__builtin_add_overflow(bytes, alignment - hk_os_page_size(), &total)) return 0;
+  long mapped = call_mmap(0, total, 0);
+  if (hk_syscall_failed(mapped)) return 0;
+  uintptr_t start = hk_align_up((uintptr_t)mapped, alignment);
+  size_t head_bytes = start - (uintptr_t)mapped;
+  size_t tail_bytes = total - head_bytes - bytes;
+  if (head_bytes > 0) (void)call_munmap((uintptr_t)mapped, head_bytes);
+  if (tail_bytes > 0) (void)call_munmap(start + bytes, tail_bytes);
+  return start;
+}
+
+/* For a process near its limit, which has room for `bytes` but not for `bytes + alignment`: steps down from `from`,
+ * farther each time, to find one aligned hole. */
+static uintptr_t reserve_below(uintptr_t from, size_t bytes, size_t alignment) {
+  size_t step = alignment;
+  for (unsigned i = 0; i < STEP_COUNT && step < from; i++, step *= 2) {
+    from -= step;
+    uintptr_t misplaced;
+    uintptr_t start = reserve_near(hk_align_down(from, alignment), bytes, alignment, &misplaced);
+    if (start != 0) return start;
+    if (misplaced == 0) return 0;
+  }
+  return 0;
+}
+
+static uintptr_t reserve_aligned(size_t bytes, size_t alignment) {
+  uintptr_t end = hk_load_relaxed(&next_end);
+  uintptr_t hint = end > bytes ? hk_align_down(end - bytes, alignment) : 0;
+  uintptr_t misplaced;
+  uintptr_t start = reserve_near(hint, bytes, alignment, &misplaced);
+  if (start != 0 || misplaced == 0) return start; /* where `bytes` are refused, more are too */
+  /* The hole that the kernel chose often reaches down to an aligned start. */
+  uintptr_t chosen = misplaced;
+  start = reserve_near(hk_align_down(chosen, alignment), bytes, alignment, &misplaced);
+  if (start == 0) start = reserve_and_trim(bytes, alignment);
+  if (start == 0) start = reserve_below(chosen, bytes, alignment);
+  return start;
+}
+
+void *hk_os_reserve(size_t bytes, size_t alignment) {
+  if (alignment <= hk_os_page_size()) {
+    long start = call_mmap(0, bytes, 0);
+    return hk_syscall_failed(start) ? NULL : (void *)start;
+  }
+  uintptr_t start = reserve_aligned(bytes, alignment);
+  if (start != 0) hk_store_relaxed(&next_end, start);
+  return (void *)start;
+}
+
+/* Holes are used again, highest first, as the kernel would: addresses that only ever went down would need new records
+ * for ever. Small holes have no room for what is aligned. */
+static void note_hole(uintptr_t start, size_t bytes) {
+  uintptr_t end = start + bytes;
+  if (bytes >= HK_SUPERSLAB_BYTES && end > hk_load_relaxed(&next_end)) hk_store_relaxed(&next_end, end);
+}
+
+bool hk_os_unmap(void *start, size_t bytes) {
+  if (call_munmap((uintptr_t)start, bytes) != 0) return false;
+  note_hole((uintptr_t)start, bytes);
+  return true;
+}
+
+bool hk_os_purge(void *start, size_t bytes) { return advise(start, bytes, MADV_DONTNEED); }
+
+bool hk_os_resize(void *start, size_t old_bytes, size_t new_bytes) {
+  return !hk_syscall_failed(call_mremap((uintptr_t)start, old_bytes, new_bytes, 0, 0));
+}
+
+/* A refused move may have cost the target already: the kernel unmaps it before it looks at the source, which it refuses
+ * where the program has split it (mprotect, mlock). The target is made anew unless something is there. */
+static void restore_target(uintptr_t target, size_t bytes) {
+  long start = call_mmap(target, bytes, MAP_FIXED_NOREPLACE);
+  /* Kernels before 4.17 take the flag for none and the address for a hint. */
+  if (!hk_syscall_failed(start) && (uintptr_t)start != target) (void)call_munmap((uintptr_t)start, bytes);
+}
+
+bool hk_os_move(void *start, size_t old_bytes, void *target, size_t new_bytes) {
+  long moved = call_mremap((uintptr_t)start, old_bytes, new_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, (uintptr_t)target);
+  if (hk_syscall_failed(moved)) {
+    restore_target((uintptr_t)target, new_bytes);
+    return false;
+  }
+  note_hole((uintptr_t)start, old_bytes);
+  return true;
+}
+
+bool hk_os_wipe_on_fork(void *start, size_t bytes) { return advise(start, bytes, MADV_WIPEONFORK); }
+
+/* ---- Text, time, waiting, the end. ----------------------------------------------------------------------------- */
+
+/* By the C library's function, which knows the kernel's layout of the struct on each architecture. */
+static int keep_errno_fstat(int file, struct stat *about) {
+  int saved_errno = errno;
+  int answer = fstat(file, about);
+  errno = saved_errno;
+  return answer;
+}
+
+/* What hk_os_keep_stderr found: a descriptor of our own for it, and what it is. */
+static struct {
+  bool is_kept;
+  int file;
+  dev_t device;
+  ino_t inode;
+} kept_stderr;
+
+/* Far from the numbers that programs count on being given. */
+enum { lowest_kept_file = 100 };
+
+void hk_os_keep_stderr(void) {
+  struct stat about;
+  if (keep_errno_fstat(STDERR_FILENO, &about) != 0) return;
+  long file = hk_syscall3(SYS_fcntl, STDERR_FILENO, F_DUPFD_CLOEXEC, lowest_kept_file);
+  if (hk_syscall_failed(file)) return;
+  kept_stderr.file = (int)file;
+  kept_stderr.device = about.st_dev;
+  kept_stderr.inode = about.st_ino;
+  kept_stderr.is_kept = true;
+}
+
+static bool is_kept_stderr(int file) {
+  struct stat about;
+  return keep_errno_fstat(file, &about) == 0 && about.st_dev == kept_stderr.device && about.st_ino == kept_stderr.inode;
+}
+
+/* The file to write messages to, or -1. */
+static int stderr_file(void) {
+  if (!kept_stderr.is_kept) return STDERR_FILENO;
+  if (is_kept_stderr(kept_stderr.file)) return kept_stderr.file;
+  return is_kept_stderr(STDERR_FILENO) ? STDERR_FILENO : -1;
+}
+
+void hk_os_write_stderr(const char *text, size_t bytes) {
+  int file = stderr_file();
+  while (file >= 0 && bytes > 0) {
+    long written = hk_syscall3(SYS_write, file, (long)text, (long)bytes);
+    if (written == -EINTR) continue;
+    if (written <= 0) return;
+    text += written;
+    bytes -= (size_t)written;
+  }
+}
+
+void hk_os_abort(void) { abort(); }
+
+uint64_t hk_os_now_ns(void) {
+  struct timespec now = {0, 0};
+  (void)hk_syscall2(SYS_clock_gettime, CLOCK_MONOTONIC, (long)&now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void hk_os_wait(const uint32_t *word, uint32_t expected) {
+  (void)hk_syscall4(SYS_futex, (long)word, FUTEX_WAIT_PRIVATE, (long)expected, 0);
+}
+
+void hk_os_wake_one(const uint32_t *word) { (void)hk_syscall3(SYS_futex, (long)word, FUTEX_WAKE_PRIVATE, 1); }
+
+/* ---- Resident memory. ------------------------------------------------------------------------------------------ */
+
+/* The start of one line of /proc/self/status, gathered character by character: the file may be longer than any buffer
+ * here (it lists all groups of the user). */
+typedef struct {
+  char text[32];
+  size_t length;
+} status_line_t;
+
+/* The number of KiB on a line "<label>  <number> kB", in bytes; `otherwise` when this is another line. */
+static size_t line_bytes(const status_line_t *line, const char *label, size_t otherwise) {
+  size_t at = 0;
+  for (; label[at] != '\0'; at++) {
+    if (at >= line->length || line->text[at] != label[at]) return otherwise;
+  }
+  size_t kib = 0;
+  for (; at < line->length; at++) {
+    char character = line->text[at];
+    if (character >= '0' && character <= '9') kib = kib * 10 + (size_t)(character - '0');
+  }
+  return kib * HK_KIB;
+}
+
+static void take_character(hk_os_memory_t *memory, status_line_t *line, char character) {
+  if (character != '\n') {
+    if (line->length < sizeof(line->text)) line->text[line->length++] = character;
+    return;
+  }
+  memory->resident_bytes = line_bytes(line, "VmRSS:", memory->resident_bytes);
+  memory->peak_resident_bytes = line_bytes(line, "VmHWM:", memory->peak_resident_bytes);
+  line->length = 0;
+}
+
+hk_os_memory_t hk_os_memory(void) {
+  hk_os_memory_t memory = {0, 0};
+  long file = hk_syscall4(SYS_openat, AT_FDCWD, (long)"/proc/self/status", O_RDONLY | O_CLOEXEC, 0);
+  if (hk_syscall_failed(file)) return memory;
+  status_line_t line = {.length = 0};
+  for (;;) {
+    char buffer[1024];
+    long count = hk_syscall3(SYS_read, file, (long)buffer, sizeof(buffer));
+    if (count == -EINTR) continue;
+    if (count <= 0) break;
+    for (long i = 0; i < count; i++) take_character(&memory, &line, buffer[i]);
+  }
+  (void)hk_syscall2(SYS_close, file, 0);
+  return memory;
+}
+
+/* ---- Ends of threads, and forks. ------------------------------------------------------------------------------- */
+
+/* Written once by hk_os_thread_exit_init; the flag publishes the others. */
+static void (*exit_hook)(void);
+static pthread_key_t exit_key;
+static _Atomic(bool) exit_hook_is_set;
+
+static void run_exit_hook(void *armed) {
+  (void)armed;
+  exit_hook();
+}
+
+bool hk_os_thread_exit_init(void (*hook)(void)) {
+  int saved_errno = errno;
+  exit_hook = hook;
+  bool created = pthread_key_create(&exit_key, run_exit_hook) == 0;
+  hk_store_release(&exit_hook_is_set, created);
+  errno = saved_errno;
+  return created;
+}
+
+void hk_os_thread_exit_arm(void) {
+  if (!hk_load_acquire(&exit_hook_is_set)) return;
+  int saved_errno = errno;
+  /* Any value but NULL: the C library calls the hook for no other. */
+  (void)pthread_setspecific(exit_key, &exit_key);
+  errno = saved_errno;
+}
+
+void hk_os_at_fork(void (*child)(void)) {
+  int saved_errno = errno;
+  /* Should it fail, hk_os_wipe_on_fork still tells the child. */
+  (void)pthread_atfork(NULL, NULL, child);
+  errno = saved_errno;
+}

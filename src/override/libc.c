@@ -1,0 +1,45 @@
+/* override/libc.c - L7. The C library's names. Each is made of the same inline code as its hakmem_ twin: a call to malloc
+ * is one call. */
+#include <malloc.h>
+#include <stdlib.h>
+
+#include "api/aligned.h"
+#include "api/alloc.h"
+#include "hakmem/hakmem.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* C23, and older names that glibc's headers do not declare any more. */
+EXPORT void free_sized(void *block, size_t size);
+EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size);
+EXPORT void cfree(void *block);
+
+EXPORT void *malloc(size_t size) { return hk_alloc(size); }
+EXPORT void free(void *block) { hk_free(block); }
+EXPORT void cfree(void *block) { hk_free(block); }
+EXPORT void free_sized(void *block, size_t size) {
+  (void)size;
+  hk_free(block);
+}
+EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size) {
+  (void)alignment;
+  (void)size;
+  hk_free(block);
+}
+EXPORT void *calloc(size_t count, size_t size) { return hk_calloc(count, size); }
+EXPORT void *realloc(void *block, size_t size) { return hk_realloc(block, size); }
+EXPORT void *reallocarray(void *block, size_t count, size_t size) { return hakmem_reallocarray(block, count, size); }
+
+EXPORT int posix_memalign(void **out, size_t alignment, size_t size) { return hakmem_posix_memalign(out, alignment, size); }
+EXPORT void *aligned_alloc(size_t alignment, size_t size) { return hakmem_aligned_alloc(alignment, size); }
+EXPORT void *memalign(size_t alignment, size_t size) { return hakmem_memalign(alignment, size); }
+EXPORT void *valloc(size_t size) { return hakmem_valloc(size); }
+EXPORT void *pvalloc(size_t size) { return hakmem_pvalloc(size); }
+
+EXPORT size_t malloc_usable_size(void *block) { return hakmem_malloc_usable_size(block); }
+EXPORT int malloc_trim(size_t pad) { return hakmem_malloc_trim(pad); }
+EXPORT struct mallinfo mallinfo(void) { return hakmem_mallinfo(); }
+EXPORT struct mallinfo2 mallinfo2(void) { return hakmem_mallinfo2(); }
+EXPORT int malloc_info(int options, FILE *stream) { return hakmem_malloc_info(options, stream); }
+EXPORT void malloc_stats(void) { hakmem_malloc_stats(); }
+EXPORT int mallopt(int parameter, int value) { return hakmem_mallopt(parameter, value); }

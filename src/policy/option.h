@@ -1,0 +1,37 @@
+/* policy/option.h - L2. What the user set. Declared in option.def, read once from the environment. */
+#ifndef HK_POLICY_OPTION_H
+#define HK_POLICY_OPTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "base/units.h"
+
+HK_C_BEGIN
+
+/* One enum a choice: hk_choice_misuse_t is one of hk_misuse_abort, hk_misuse_warn, hk_misuse_ignore. */
+#define HK_WORD(choice, word) hk_##choice##_##word,
+#define HK_CHOICE(name, words) typedef enum { words } hk_choice_##name##_t;
+#include "policy/option.def"
+#undef HK_WORD
+
+/* One field an option, all uint64_t; a choice holds its enum's value. */
+typedef struct {
+#define HK_OPTION(name, type, default_value, min, max, help) uint64_t name;
+#include "policy/option.def"
+} hk_option_t;
+
+/* Written by hk_option_load alone, before a second thread can exist; everybody reads. Holds the defaults until then. */
+extern HK_HIDDEN hk_option_t hk_option;
+
+/* Reads HAKMEM_* once; later calls do nothing. Does nothing in a secure-exec program, and nothing yet while the
+ * environment is not ready. A bad or out-of-range value, and a HAKMEM_ name that is no option, give one line each on
+ * stderr (naming the variable, the value, what is accepted, and the default that stays). HAKMEM_CLI_ names are the
+ * command line tool's: never looked at. Of a variable that is there twice the first counts, as for getenv. */
+void hk_option_load(void);
+
+HK_C_END
+
+#endif /* HK_POLICY_OPTION_H */

@@ -1,0 +1,25 @@
+/* policy/safety.c - L2. The secret that seals free blocks, and the block that ends their lists. */
+#include "policy/safety.h"
+
+#if HK_SAFETY
+
+/* Never 0, from the first instruction on: a test of an all-zero block against it fails even before hk_safety_init. The
+ * value itself is arbitrary (the golden ratio's fraction). */
+uintptr_t hk_secret = 0x9e3779b97f4a7c15u;
+
+hk_block_t hk_list_end;
+
+void hk_safety_init(uint64_t random_bits) {
+  /* The finalizer of splitmix64 (public domain, S. Vigna): the kernel's bits guard other things in this process too, so
+   * what shows in a free block is not them. */
+  uint64_t mixed = random_bits + 0x9e3779b97f4a7c15u;
+  mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9u;
+  mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebu;
+  hk_secret = (uintptr_t)(mixed ^ (mixed >> 31)) | 1;
+}
+
+#else
+
+void hk_safety_init(uint64_t random_bits) { (void)random_bits; }
+
+#endif

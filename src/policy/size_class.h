@@ -1,0 +1,77 @@
+/* policy/size_class.h - L2. Which block size serves a request of up to 32 KiB. All of it is arithmetic: there is no table to
+ * keep in step.
+ *
+ * Tiny classes 1 to 64 are the multiples of 16 bytes up to 1 KiB; class 0 has no blocks (its list is always empty, so
+ * that a request of 0 bytes takes the slow path by itself). Mid classes 65 to 104 divide each doubling up to 32 KiB by
+ * eight, so at most 1/9 of a block is not asked for.
+ *
+ * Blocks lie in spans of one to four slabs. No block crosses from one slab into the next: its offset in its slab is then the
+ * pointer's low 16 bits. The end of a slab that holds no whole block is never touched, so it costs addresses, not memory.
+ */
+#ifndef HK_POLICY_SIZE_CLASS_H
+#define HK_POLICY_SIZE_CLASS_H
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/bits.h"
+#include "base/compiler.h"
+#include "base/units.h"
+
+/* ---- Chosen. */
+
+/* Mid classes per doubling, as a shift. */
+#define HK_MID_STEP_SHIFT 3
+/* A span has room for at least this many blocks: what a slab costs to take and to give back is shared by them. */
+#define HK_SPAN_MIN_BLOCKS 8u
+
+/* ---- Derived. */
+
+#define HK_TINY_CLASS_MAX ((unsigned)(HK_TINY_MAX_BYTES / HK_BLOCK_ALIGNMENT))
+#define HK_CLASS_COUNT (HK_TINY_CLASS_MAX + 1 + (5u << HK_MID_STEP_SHIFT))
+#define HK_SPAN_MAX_SLABS 4u
+
+static_assert(HK_MID_MAX_BYTES == HK_TINY_MAX_BYTES << 5, "mid classes span five doublings");
+static_assert(HK_SPAN_MAX_SLABS * (HK_SLAB_BYTES / HK_MID_MAX_BYTES) >= HK_SPAN_MIN_BLOCKS,
+              "the longest span has room for enough of the largest blocks");
+
+/* `size` is at most HK_TINY_MAX_BYTES; 0 gives class 0. */
+HK_INLINE unsigned hk_class_of_tiny(size_t size) { return (unsigned)((size + HK_BLOCK_ALIGNMENT - 1) / HK_BLOCK_ALIGNMENT); }
+
+/* `size` is above HK_TINY_MAX_BYTES and at most HK_MID_MAX_BYTES. With e = floor(log2(size - 1)) - 3, the doubling's step is
+ * 2^e, and (size - 1) >> e runs from 8 to 15 in it: e * 8 + that number counts the classes without a gap. */
+HK_INLINE unsigned hk_class_of_mid(size_t size) {
+  size_t last = size - 1;
+  unsigned step_shift = hk_highest_bit(last) - HK_MID_STEP_SHIFT;
+  return (unsigned)((step_shift << HK_MID_STEP_SHIFT) + (last >> step_shift) + 1);
+}
+
+HK_INLINE unsigned hk_class_of(size_t size) {
+  return size <= HK_TINY_MAX_BYTES ? hk_class_of_tiny(size) : hk_class_of_mid(size);
+}
+
+/* The size of a class's blocks; class 0 gives 0. */
+HK_INLINE size_t hk_class_bytes(unsigned class_index) {
+  if (class_index <= HK_TINY_CLASS_MAX) return class_index * HK_BLOCK_ALIGNMENT;
+  unsigned number = class_index - 1;
+  unsigned step_shift = (number >> HK_MID_STEP_SHIFT) - 1;
+  unsigned steps = (number & ((1u << HK_MID_STEP_SHIFT) - 1)) + (1u << HK_MID_STEP_SHIFT) + 1;
+  return (size_t)steps << step_shift;
+}
+
+/* How many blocks of a class one slab holds. */
+HK_INLINE unsigned hk_class_blocks_per_slab(unsigned class_index) {
+  return (unsigned)(HK_SLAB_BYTES / hk_class_bytes(class_index));
+}
+
+/* How many slabs a span of the class has: 1 to HK_SPAN_MAX_SLABS. */
+HK_INLINE unsigned hk_class_span_slabs(unsigned class_index) {
+  unsigned per_slab = hk_class_blocks_per_slab(class_index);
+  return (HK_SPAN_MIN_BLOCKS + per_slab - 1) / per_slab;
+}
+
+/* ceil(2^64 / block size), for hk_offset_is_start. */
+HK_INLINE uint64_t hk_class_inverse(unsigned class_index) { return UINT64_MAX / hk_class_bytes(class_index) + 1; }
+
+#endif /* HK_POLICY_SIZE_CLASS_H */

@@ -1,0 +1,15 @@
+/* policy/stat.c - L2. The counters that belong to no heap, and every counter's text. */
+#include "policy/stat.h"
+
+hk_stat_set_t hk_stat_process;
+
+void hk_stat_sum(uint64_t *into, const hk_stat_set_t *from) {
+  for (unsigned id = 0; id < hk_stat_count; id++) into[id] += hk_load_relaxed(&from->value[id]);
+}
+
+#define UNIT_COUNT "count"
+#define UNIT_BYTES "bytes"
+const hk_stat_text_t hk_stat_text[hk_stat_count] = {
+#define HK_STAT(name, unit, help) {#name, UNIT_##unit, help},
+#include "policy/stat.def"
+};

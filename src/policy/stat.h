@@ -1,0 +1,47 @@
+/* policy/stat.h - L2. Counters, declared in stat.def. Counted low, printed high (api/report.c). */
+#ifndef HK_POLICY_STAT_H
+#define HK_POLICY_STAT_H
+
+#include <stdint.h>
+
+#include "base/atomic.h"
+#include "base/compiler.h"
+
+HK_C_BEGIN
+
+typedef enum {
+#define HK_STAT(name, unit, help) hk_stat_##name,
+#include "policy/stat.def"
+  hk_stat_count
+} hk_stat_id_t;
+
+/* A set of counters. A heap's set has one writer at a time, the thread that has the heap: it bumps. The process's set
+ * has many: they add. Readers may look at any time; sums over sets are exact once the writers are quiet. */
+typedef struct {
+  _Atomic(uint64_t) value[hk_stat_count];
+} hk_stat_set_t;
+
+/* What no heap can count, because it happens without one. */
+extern HK_HIDDEN hk_stat_set_t hk_stat_process;
+
+HK_INLINE void hk_stat_bump(hk_stat_set_t *set, hk_stat_id_t id, uint64_t amount) {
+  hk_bump_relaxed(&set->value[id], amount);
+}
+HK_INLINE void hk_stat_add(hk_stat_id_t id, uint64_t amount) {
+  (void)hk_add_relaxed(&hk_stat_process.value[id], amount);
+}
+
+/* Adds every counter of `from` to the plain numbers `into[hk_stat_count]`. */
+void hk_stat_sum(uint64_t *into, const hk_stat_set_t *from);
+
+/* The counter's name, its unit ("count" or "bytes") and its help text, as in stat.def. */
+typedef struct {
+  const char *name;
+  const char *unit;
+  const char *help;
+} hk_stat_text_t;
+extern const hk_stat_text_t hk_stat_text[hk_stat_count];
+
+HK_C_END
+
+#endif /* HK_POLICY_STAT_H */

@@ -1,0 +1,46 @@
+/* space/meta.c - L3. See meta.h. A chunk is cut from its start to its end; a new one follows when it is used up. */
+#include "space/meta.h"
+
+#include <stdint.h>
+
+#include "base/atomic.h"
+#include "base/bits.h"
+#include "base/units.h"
+#include "os/lock.h"
+#include "os/os.h"
+
+/* Chosen: a few mappings at most for thousands of heaps, and little address space for a small program. */
+#define META_CHUNK_BYTES (256 * HK_KIB)
+
+/* Guarded by hk_lock_meta. Each step leaves a state that a child of fork can go on with: at worst a piece is lost. */
+static struct {
+  uintptr_t next;
+  uintptr_t end;
+  _Atomic(size_t) mapped_bytes;
+} meta;
+
+static void *cut_locked(size_t bytes) {
+  if (meta.end - meta.next < bytes) {
+    size_t chunk_bytes = bytes > META_CHUNK_BYTES ? hk_align_up(bytes, hk_os_page_size()) : META_CHUNK_BYTES;
+    void *chunk = hk_os_reserve(chunk_bytes, hk_os_page_size());
+    if (chunk == NULL) return NULL;
+    hk_bump_relaxed(&meta.mapped_bytes, chunk_bytes);
+    meta.end = meta.next; /* nothing is left while the two change */
+    hk_keep_store_order();
+    meta.next = (uintptr_t)chunk;
+    hk_keep_store_order();
+    meta.end = (uintptr_t)chunk + chunk_bytes;
+  }
+  void *piece = (void *)meta.next;
+  meta.next += bytes;
+  return piece;
+}
+
+void *hk_meta_alloc(size_t bytes) {
+  hk_lock_acquire(hk_lock_meta);
+  void *piece = cut_locked(hk_align_up(bytes, HK_CACHE_LINE_BYTES));
+  hk_lock_release(hk_lock_meta);
+  return piece;
+}
+
+size_t hk_meta_mapped_bytes(void) { return hk_load_relaxed(&meta.mapped_bytes); }

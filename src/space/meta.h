@@ -1,0 +1,13 @@
+/* space/meta.h - L3. Memory for our own records: from our own mappings, never given back, reused by whoever owns the type. */
+#ifndef HK_SPACE_META_H
+#define HK_SPACE_META_H
+
+#include <stddef.h>
+
+/* `bytes` of zero memory on a cache line of its own; NULL when the system refuses. Any thread; takes hk_lock_meta. */
+void *hk_meta_alloc(size_t bytes);
+
+/* What records take of the address space. */
+size_t hk_meta_mapped_bytes(void);
+
+#endif /* HK_SPACE_META_H */

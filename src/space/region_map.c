@@ -1,0 +1,28 @@
+/* space/region_map.c - L3. See region_map.h. */
+#include "space/region_map.h"
+
+#include "base/atomic.h"
+#include "os/os.h"
+
+hk_region_map_t hk_region_map;
+
+static _Atomic(size_t) leaf_count;
+
+bool hk_region_map_enter(const void *address) {
+  size_t region = ((uintptr_t)address >> HK_REGION_SHIFT) & (HK_REGION_COUNT - 1);
+  if (hk_load_acquire(&hk_region_map.distance[region]) != 0) return true;
+
+  size_t alignment = HK_SLAB_BYTES; /* a leaf of its own cache lines, and never at distance 0 */
+  void *leaf = hk_os_reserve(sizeof(hk_region_t), alignment);
+  if (leaf == NULL) return false;
+  intptr_t none = 0;
+  intptr_t distance = (intptr_t)((uintptr_t)leaf - (uintptr_t)&hk_region_map);
+  if (hk_publish_once(&hk_region_map.distance[region], &none, distance)) {
+    (void)hk_add_relaxed(&leaf_count, 1);
+  } else {
+    (void)hk_os_unmap(leaf, sizeof(hk_region_t)); /* another thread was first; a leaf kept by mistake is never touched */
+  }
+  return true;
+}
+
+size_t hk_region_map_mapped_bytes(void) { return hk_load_relaxed(&leaf_count) * sizeof(hk_region_t); }

@@ -1,0 +1,57 @@
+/* space/run.c - L3. See run.h. */
+#include "space/run.h"
+
+#include "base/atomic.h"
+#include "base/bits.h"
+#include "base/panic.h"
+#include "space/superslab.h"
+
+static unsigned slabs_for(size_t bytes) { return (unsigned)((bytes + HK_SLAB_BYTES - 1) / HK_SLAB_BYTES); }
+
+size_t hk_run_good_size(size_t bytes) { return slabs_for(bytes) * HK_SLAB_BYTES; }
+
+static void set_tail(hk_slab_t *head, unsigned from, unsigned to) {
+  for (unsigned i = from; i < to; i++) {
+    head[i].head = head;
+    hk_slab_set_state(&head[i], hk_slab_run_tail);
+  }
+}
+
+void *hk_run_alloc(size_t bytes, size_t alignment, bool *zero) {
+  unsigned count = slabs_for(bytes);
+  unsigned alignment_slabs = alignment <= HK_SLAB_BYTES ? 1 : (unsigned)(alignment / HK_SLAB_BYTES);
+  hk_slab_t *head = hk_superslab_acquire(count, alignment_slabs, hk_from_bottom);
+  if (head == NULL) return NULL;
+  *zero = head->zero;
+  head->head = head;
+  hk_store_relaxed(&head->bytes, count * HK_SLAB_BYTES);
+  set_tail(head, 1, count);
+  hk_slab_set_state(head, hk_slab_run);
+  return (void *)hk_slab_start(head);
+}
+
+bool hk_run_free(hk_slab_t *head) {
+  uint8_t expected = hk_slab_run;
+  if (!hk_compare_exchange_acquire(&head->state, &expected, (uint8_t)hk_slab_free)) return false;
+  unsigned count = head->slab_count;
+  hk_slab_retire(head, count);
+  hk_superslab_release(head, count);
+  return true;
+}
+
+bool hk_run_resize(hk_slab_t *head, size_t bytes) {
+  unsigned old_count = head->slab_count;
+  unsigned new_count = slabs_for(bytes);
+  if (new_count > old_count) {
+    bool zero; /* of no use here: realloc promises nothing about the new part */
+    if (!hk_superslab_extend(head + old_count, new_count - old_count, &zero)) return false;
+    set_tail(head, old_count, new_count);
+  }
+  head->slab_count = (uint8_t)new_count;
+  hk_store_relaxed(&head->bytes, new_count * HK_SLAB_BYTES);
+  if (new_count < old_count) {
+    hk_slab_retire(head + new_count, old_count - new_count);
+    hk_superslab_release(head + new_count, old_count - new_count);
+  }
+  return true;
+}

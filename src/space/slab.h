@@ -1,0 +1,81 @@
+/* space/slab.h - L3. The slab descriptor: what is known about one 64 KiB unit of address space. Descriptors lie out of
+ * line (region_map.h), where an overflow of a block does not reach them.
+ */
+#ifndef HK_SPACE_SLAB_H
+#define HK_SPACE_SLAB_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/atomic.h"
+#include "base/list.h"
+#include "base/units.h"
+#include "policy/safety.h"
+
+/* A heap is opaque here: its address says who owns a slab. */
+typedef struct hk_heap hk_heap_t;
+struct hk_superslab;
+
+/* Where the owner's frees go: a list of free blocks and how many more frees until something is due. One each slab, and one
+ * each bin; the bin's stands in for the slab's while the bin allocates from it. Written by the owner alone. */
+typedef struct {
+  hk_block_t *free;
+  uint32_t countdown;
+  uint32_t mark; /* what countdown was when it was last set: mark - countdown blocks came back since */
+} hk_sink_t;
+
+typedef enum {
+  hk_slab_none,  /* not ours; all zero, as an untouched descriptor is */
+  hk_slab_free,  /* ours, and nobody's: in a superslab, or kept in reserve by a heap */
+  hk_slab_small, /* in a span of blocks up to 32 KiB; owner, sink, inverse, head and class are set in all its slabs */
+  hk_slab_run,   /* first slab of a run */
+  hk_slab_run_tail,
+  hk_slab_big, /* first 64 KiB of a big block */
+  hk_slab_state_count
+} hk_slab_state_t;
+
+/* One line that every free reads and the owner writes, one for the rest. Written by the owner, or under hk_lock_space while
+ * the slab has none, except for `shared`. A field that another thread may read meanwhile is atomic; those of a span that
+ * a free reads are set before a block of it is handed out, and the program's own hand-over of the block orders them. */
+typedef struct hk_slab {
+  _Atomic(hk_heap_t *) owner; /* NULL unless hk_slab_small: a free that finds another owner takes the slow path */
+  hk_sink_t *sink;
+  uint64_t inverse; /* of the block size */
+  struct hk_slab *head; /* the span's or run's first slab */
+  hk_sink_t own;
+  _Atomic(uint8_t) state; /* hk_slab_state_t */
+  uint8_t class_index;
+  uint8_t slab_count;           /* head of a span or run: how many slabs */
+  bool zero;                    /* head: what was not carved yet is known to be zero */
+  _Atomic(uint16_t) carved;     /* head of a span: blocks cut so far */
+  uint16_t live;                /* head of a span, not active: blocks in use when `mark` was set */
+  _Atomic(size_t) bytes;        /* of a run or a big block: what may be used */
+
+  hk_list_t link;                 /* in its bin's partial list, or its heap's reserve */
+  struct hk_superslab *superslab; /* NULL for big blocks */
+  struct {
+    _Atomic(hk_block_t *) remote; /* blocks freed by other threads, HK_LIST_END or NULL when none */
+    struct hk_slab *pending_next; /* written by the thread that found `remote` empty, read by the owner */
+  } shared;
+  uint64_t unused[3];
+} hk_slab_t;
+
+static_assert(sizeof(hk_slab_t) == 128, "two cache lines, and 32 descriptors are one 4 KiB page");
+static_assert(offsetof(hk_slab_t, link) == HK_CACHE_LINE_BYTES, "what a free reads is one line");
+
+HK_INLINE hk_slab_state_t hk_slab_state(const hk_slab_t *slab) {
+  return (hk_slab_state_t)hk_load_relaxed(&((hk_slab_t *)slab)->state);
+}
+
+HK_INLINE void hk_slab_set_state(hk_slab_t *slab, hk_slab_state_t state) { hk_store_relaxed(&slab->state, (uint8_t)state); }
+
+/* Makes `count` slabs nobody's. Any pointer into them is misuse from here on. */
+HK_INLINE void hk_slab_retire(hk_slab_t *head, unsigned count) {
+  for (unsigned i = 0; i < count; i++) {
+    hk_store_relaxed(&head[i].owner, NULL);
+    hk_slab_set_state(&head[i], hk_slab_free);
+  }
+}
+
+#endif /* HK_SPACE_SLAB_H */

@@ -1,0 +1,367 @@
+/* space/superslab.c - L3. See superslab.h.
+ *
+ * Superslabs are kept in 32 buckets by their longest run of free slabs; the smallest that fits is taken, so that long runs
+ * stay whole. No memory is given back under the lock: a range that is on its way out is taken from the masks first.
+ *
+ * Every change is one mask, and the lists follow from the masks: whatever instruction a thread was at when another one
+ * forked, hk_superslab_repair finds masks that are true or, at worst, a range that is lost to the child.
+ */
+#include "space/superslab.h"
+
+#include "base/atomic.h"
+#include "base/bits.h"
+#include "base/panic.h"
+#include "os/lock.h"
+#include "os/os.h"
+#include "policy/option.h"
+#include "policy/stat.h"
+#include "space/meta.h"
+#include "space/region_map.h"
+
+#define ALL_SLABS UINT32_MAX
+#define BUCKET_COUNT HK_SUPERSLAB_SLABS
+
+/* Idle memory up to this part of what is in use stays, whatever the option says: the next phase of a large program would
+ * only fault it in again. */
+#define RETAIN_SHARE 8
+
+/* Guarded by hk_lock_space; the atomic sums are written under it and read without. */
+static struct {
+  bool ready;
+  uint32_t bucket_mask;           /* bit i: bucket i is not empty */
+  hk_list_t bucket[BUCKET_COUNT]; /* [i]: their longest run is i + 1 free slabs */
+  hk_list_t idle;                 /* through idle_link */
+  hk_list_t spare;                /* records that describe nothing, through link */
+  hk_superslab_t *all;
+  _Atomic(size_t) superslab_count;
+  _Atomic(size_t) in_use_slabs;
+  _Atomic(size_t) idle_slabs;
+} space;
+
+static uint32_t slab_bits(unsigned first, unsigned count) {
+  return (count == HK_SUPERSLAB_SLABS ? ALL_SLABS : (UINT32_C(1) << count) - 1) << first;
+}
+
+/* Bit i: the bits i to i + count - 1 of `mask` are all set. */
+static uint32_t run_starts(uint32_t mask, unsigned count) {
+  for (unsigned have = 1; have < count;) {
+    unsigned step = have < count - have ? have : count - have;
+    mask &= mask >> step;
+    have += step;
+  }
+  return mask;
+}
+
+/* The starts of runs of 1, 2, 4, 8 and 16 set bits; then, from the longest that there is, each shorter one is put behind it
+ * if it fits. */
+static unsigned longest_run(uint32_t mask) {
+  if (mask == 0 || mask == ALL_SLABS) return mask == 0 ? 0 : HK_SUPERSLAB_SLABS;
+  uint32_t starts[5] = {mask};
+  unsigned power = 0;
+  for (; power < 4; power++) {
+    uint32_t doubled = starts[power] & (starts[power] >> (1u << power));
+    if (doubled == 0) break;
+    starts[power + 1] = doubled;
+  }
+  uint32_t found = starts[power];
+  unsigned length = 1u << power;
+  while (power-- > 0) {
+    uint32_t longer = found & (starts[power] >> length);
+    if (longer == 0) continue;
+    found = longer;
+    length += 1u << power;
+  }
+  return length;
+}
+
+/* Bit i: i is a multiple of `alignment`. */
+static uint32_t aligned_starts(unsigned alignment) {
+  return alignment == HK_SUPERSLAB_SLABS ? 1 : UINT32_MAX / ((UINT32_C(1) << alignment) - 1);
+}
+
+/* Slabs that trimming would make the program smaller by. */
+static unsigned idle_count(const hk_superslab_t *superslab) {
+  return (unsigned)__builtin_popcount(superslab->free_mask & superslab->used_mask);
+}
+
+static void init_lists_locked(void) {
+  for (unsigned i = 0; i < BUCKET_COUNT; i++) hk_list_init(&space.bucket[i]);
+  hk_list_init(&space.idle);
+  hk_list_init(&space.spare);
+  space.bucket_mask = 0;
+  space.ready = true;
+}
+
+static void lock_space(void) {
+  hk_lock_acquire(hk_lock_space);
+  if (HK_UNLIKELY(!space.ready)) init_lists_locked();
+}
+
+static void unlock_space(void) { hk_lock_release(hk_lock_space); }
+
+/* Puts a superslab into the bucket of its longest run, 0 for none. */
+static void file_by_run_locked(hk_superslab_t *superslab, unsigned longest) {
+  if (superslab->longest_run > 0) {
+    unsigned bucket = superslab->longest_run - 1u;
+    hk_list_remove(&superslab->link);
+    if (hk_list_is_empty(&space.bucket[bucket])) space.bucket_mask &= ~(UINT32_C(1) << bucket);
+  }
+  superslab->longest_run = (uint8_t)longest;
+  if (longest > 0) {
+    hk_list_push_front(&space.bucket[longest - 1], &superslab->link);
+    space.bucket_mask |= UINT32_C(1) << (longest - 1);
+  }
+}
+
+/* Puts a superslab where its masks say that it belongs. */
+static void file_locked(hk_superslab_t *superslab) {
+  unsigned longest = longest_run(superslab->free_mask);
+  if (longest != superslab->longest_run) file_by_run_locked(superslab, longest);
+  bool has_idle = idle_count(superslab) > 0 || superslab->free_mask == ALL_SLABS;
+  if (has_idle && !hk_list_is_linked(&superslab->idle_link)) hk_list_push_back(&space.idle, &superslab->idle_link);
+  if (!has_idle && hk_list_is_linked(&superslab->idle_link)) hk_list_remove(&superslab->idle_link);
+}
+
+/* Takes free slabs out of the masks. */
+static void claim_locked(hk_superslab_t *superslab, uint32_t bits) {
+  HK_ASSERT((superslab->free_mask & bits) == bits, "only free slabs are claimed");
+  hk_bump_relaxed(&space.idle_slabs, -(size_t)__builtin_popcount(bits & superslab->used_mask));
+  hk_bump_relaxed(&space.in_use_slabs, (size_t)__builtin_popcount(bits));
+  superslab->free_mask &= ~bits;
+  superslab->used_mask |= bits;
+  file_locked(superslab);
+}
+
+static void unclaim_locked(hk_superslab_t *superslab, uint32_t bits, bool used) {
+  HK_ASSERT((superslab->free_mask & bits) == 0, "a slab is given back once");
+  if (!used) superslab->used_mask &= ~bits;
+  hk_keep_store_order();
+  superslab->free_mask |= bits;
+  hk_bump_relaxed(&space.in_use_slabs, -(size_t)__builtin_popcount(bits));
+  if (used) hk_bump_relaxed(&space.idle_slabs, (size_t)__builtin_popcount(bits));
+  file_locked(superslab);
+}
+
+static hk_slab_t *take_range_locked(hk_superslab_t *superslab, unsigned first, unsigned count) {
+  uint32_t bits = slab_bits(first, count);
+  hk_slab_t *slab = &superslab->slabs[first];
+  slab->zero = (superslab->used_mask & bits) == 0;
+  slab->slab_count = (uint8_t)count;
+  claim_locked(superslab, bits);
+  return slab;
+}
+
+/* The best fit: the shortest long-enough run, in it a place that is resident already, then the one nearest to `end`. */
+static hk_slab_t *take_locked(unsigned count, unsigned alignment, hk_end_t end) {
+  uint32_t allowed = aligned_starts(alignment);
+  for (uint32_t buckets = space.bucket_mask >> (count - 1) << (count - 1); buckets != 0; buckets &= buckets - 1) {
+    hk_list_t *node = space.bucket[hk_lowest_bit(buckets)].next;
+    hk_superslab_t *superslab = HK_CONTAINER_OF(node, hk_superslab_t, link);
+    uint32_t starts = run_starts(superslab->free_mask, count) & allowed;
+    uint32_t resident = run_starts(superslab->free_mask & superslab->used_mask, count) & allowed;
+    if (starts == 0) continue;
+    if (resident != 0) starts = resident;
+    return take_range_locked(superslab, end == hk_from_bottom ? hk_lowest_bit(starts) : hk_highest_bit(starts), count);
+  }
+  return NULL;
+}
+
+static hk_superslab_t *take_record(void) {
+  hk_superslab_t *record = NULL;
+  lock_space();
+  if (!hk_list_is_empty(&space.spare)) {
+    record = HK_CONTAINER_OF(space.spare.next, hk_superslab_t, link);
+    hk_list_remove(&record->link);
+  }
+  unlock_space();
+  return record != NULL ? record : hk_meta_alloc(sizeof(hk_superslab_t));
+}
+
+static void spare_record(hk_superslab_t *record) {
+  lock_space();
+  record->start = 0;
+  hk_list_push_front(&space.spare, &record->link);
+  unlock_space();
+}
+
+static void enter_locked(hk_superslab_t *record, uintptr_t start) {
+  bool is_new = record->slabs == NULL;
+  record->slabs = hk_slab_of((void *)start);
+  for (unsigned i = 0; i < HK_SUPERSLAB_SLABS; i++) {
+    record->slabs[i].superslab = record;
+    hk_slab_set_state(&record->slabs[i], hk_slab_free);
+  }
+  record->used_mask = 0;
+  record->free_mask = ALL_SLABS;
+  hk_keep_store_order();
+  record->start = start;
+  if (is_new) {
+    record->all_next = space.all;
+    hk_keep_store_order();
+    space.all = record;
+  }
+  hk_bump_relaxed(&space.superslab_count, 1);
+  file_locked(record);
+}
+
+/* Maps one more superslab and takes the range from it. */
+static hk_slab_t *take_from_new(unsigned count, unsigned alignment, hk_end_t end) {
+  hk_superslab_t *record = take_record();
+  if (record == NULL) return NULL;
+  void *start = hk_os_reserve(HK_SUPERSLAB_BYTES, HK_SUPERSLAB_BYTES);
+  if (start == NULL || !hk_region_map_enter(start)) {
+    if (start != NULL) (void)hk_os_unmap(start, HK_SUPERSLAB_BYTES);
+    spare_record(record);
+    return NULL;
+  }
+  lock_space();
+  enter_locked(record, (uintptr_t)start);
+  size_t highest = hk_align_down(HK_SUPERSLAB_SLABS - count, alignment);
+  hk_slab_t *slab = take_range_locked(record, end == hk_from_bottom ? 0 : (unsigned)highest, count);
+  unlock_space();
+  return slab;
+}
+
+hk_slab_t *hk_superslab_acquire(unsigned count, unsigned alignment, hk_end_t end) {
+  HK_ASSERT(count >= 1 && count <= HK_SUPERSLAB_SLABS, "a range of slabs fits into a superslab");
+  lock_space();
+  hk_slab_t *slab = take_locked(count, alignment, end);
+  unlock_space();
+  return slab != NULL ? slab : take_from_new(count, alignment, end);
+}
+
+bool hk_superslab_extend(hk_slab_t *after_last, unsigned count, bool *zero) {
+  hk_superslab_t *superslab = after_last[-1].superslab;
+  unsigned first = (unsigned)(after_last - superslab->slabs);
+  if (first + count > HK_SUPERSLAB_SLABS) return false;
+  uint32_t bits = slab_bits(first, count);
+  lock_space();
+  bool fits = (superslab->free_mask & bits) == bits;
+  if (fits) {
+    *zero = (superslab->used_mask & bits) == 0;
+    claim_locked(superslab, bits);
+  }
+  unlock_space();
+  return fits;
+}
+
+void hk_superslab_release(hk_slab_t *first, unsigned count) {
+  hk_superslab_t *superslab = first->superslab;
+  lock_space();
+  unclaim_locked(superslab, slab_bits((unsigned)(first - superslab->slabs), count), true);
+  size_t idle_bytes = hk_load_relaxed(&space.idle_slabs) * HK_SLAB_BYTES;
+  size_t keep_bytes = hk_load_relaxed(&space.in_use_slabs) * (HK_SLAB_BYTES / RETAIN_SHARE);
+  unlock_space();
+  if (keep_bytes < hk_option.retain) keep_bytes = hk_option.retain;
+  /* A quarter more than needed goes, so that the next release does not come here again. */
+  if (idle_bytes > keep_bytes) (void)hk_superslab_trim(keep_bytes - keep_bytes / 4);
+}
+
+/* ---- Giving back. A victim's slabs are claimed: nobody else can take or free them meanwhile. */
+
+typedef struct {
+  hk_superslab_t *superslab;
+  uint32_t bits;
+  size_t bytes; /* that may be resident */
+  bool whole;
+} victim_t;
+
+static bool claim_victim(size_t keep_bytes, victim_t *victim) {
+  lock_space();
+  size_t idle_bytes = hk_load_relaxed(&space.idle_slabs) * HK_SLAB_BYTES;
+  /* With nothing to keep, addresses that hold no memory go too. */
+  bool found = !hk_list_is_empty(&space.idle) && (idle_bytes > keep_bytes || keep_bytes == 0);
+  if (found) {
+    hk_superslab_t *superslab = HK_CONTAINER_OF(space.idle.next, hk_superslab_t, idle_link);
+    victim->superslab = superslab;
+    victim->whole = superslab->free_mask == ALL_SLABS;
+    victim->bits = victim->whole ? ALL_SLABS : superslab->free_mask & superslab->used_mask;
+    victim->bytes = idle_count(superslab) * HK_SLAB_BYTES;
+    claim_locked(superslab, victim->bits);
+  }
+  unlock_space();
+  return found;
+}
+
+static void return_victim(const victim_t *victim, bool used) {
+  lock_space();
+  unclaim_locked(victim->superslab, victim->bits, used);
+  unlock_space();
+}
+
+static void set_states(hk_superslab_t *superslab, hk_slab_state_t state) {
+  for (unsigned i = 0; i < HK_SUPERSLAB_SLABS; i++) hk_slab_set_state(&superslab->slabs[i], state);
+}
+
+static bool unmap_victim(const victim_t *victim) {
+  hk_superslab_t *superslab = victim->superslab;
+  set_states(superslab, hk_slab_none); /* before somebody else can be given these addresses */
+  if (!hk_os_unmap((void *)superslab->start, HK_SUPERSLAB_BYTES)) {
+    set_states(superslab, hk_slab_free);
+    return false;
+  }
+  lock_space();
+  hk_bump_relaxed(&space.superslab_count, (size_t)-1);
+  hk_bump_relaxed(&space.in_use_slabs, -(size_t)HK_SUPERSLAB_SLABS);
+  unlock_space();
+  spare_record(superslab);
+  return true;
+}
+
+static bool purge_victim(const victim_t *victim) {
+  bool all_purged = true;
+  for (uint32_t left = victim->bits; left != 0;) {
+    unsigned first = hk_lowest_bit(left);
+    uint32_t from_first = ~(left >> first);
+    unsigned count = from_first == 0 ? HK_SUPERSLAB_SLABS : hk_lowest_bit(from_first);
+    if (count > HK_SUPERSLAB_SLABS - first) count = HK_SUPERSLAB_SLABS - first;
+    all_purged &= hk_os_purge((void *)(victim->superslab->start + first * HK_SLAB_BYTES), count * HK_SLAB_BYTES);
+    left &= ~slab_bits(first, count);
+  }
+  return all_purged;
+}
+
+size_t hk_superslab_trim(size_t keep_bytes) {
+  size_t given_back = 0;
+  victim_t victim;
+  while (claim_victim(keep_bytes, &victim)) {
+    if (!(victim.whole && unmap_victim(&victim))) {
+      bool purged = purge_victim(&victim);
+      return_victim(&victim, !purged);
+      if (!purged || victim.bytes == 0) break; /* the system refuses: the next release tries again */
+    }
+    given_back += victim.bytes;
+    hk_stat_add(hk_stat_given_back, victim.bytes);
+  }
+  return given_back;
+}
+
+hk_superslab_usage_t hk_superslab_usage(void) {
+  size_t count = hk_load_relaxed(&space.superslab_count);
+  return (hk_superslab_usage_t){
+      .superslab_count = count,
+      .mapped_bytes = count * HK_SUPERSLAB_BYTES,
+      .in_use_bytes = hk_load_relaxed(&space.in_use_slabs) * HK_SLAB_BYTES,
+      .idle_bytes = hk_load_relaxed(&space.idle_slabs) * HK_SLAB_BYTES,
+  };
+}
+
+void hk_superslab_repair(void) {
+  size_t superslabs = 0, in_use = 0, idle = 0;
+  init_lists_locked();
+  for (hk_superslab_t *superslab = space.all; superslab != NULL; superslab = superslab->all_next) {
+    superslab->link.next = superslab->idle_link.next = NULL;
+    superslab->longest_run = 0;
+    if (superslab->start == 0) {
+      hk_list_push_front(&space.spare, &superslab->link);
+      continue;
+    }
+    file_locked(superslab);
+    superslabs++;
+    idle += idle_count(superslab);
+    in_use += (size_t)__builtin_popcount(~superslab->free_mask);
+  }
+  hk_store_relaxed(&space.superslab_count, superslabs);
+  hk_store_relaxed(&space.in_use_slabs, in_use);
+  hk_store_relaxed(&space.idle_slabs, idle);
+}

@@ -1,0 +1,491 @@
+/* tests/api/regression_test.cc - the mistakes that this system has made before, one test each, seen from outside. */
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "hakmem/hakmem.h"
+#include "support/malloc_report.h"
+#include "support/process_memory.h"
+#include "support/scale.h"
+#include "support/shadow_model.h"
+#include "support/test_random.h"
+
+using namespace hakmem_test;
+
+namespace {
+
+/* ---- 1. Memory of two allocators mixed: foreign metadata under our free. */
+
+TEST(Regression, MemoryOfTwoAllocatorsIsNeverMixed) {
+  /* Each size is served by hakmem itself, whatever the band; the C library's blocks live between ours all the while. */
+  TestRandom random(SeedFor("TwoAllocators"));
+  ShadowModel ours;
+  std::vector<std::pair<char *, size_t>> theirs;
+  for (size_t i = 0; i < Scaled(120000, 2000); i++) {
+    size_t size = random.LogBetween(0, random.OneIn(50) ? 3 * kMiB : 70000);
+    if (random.OneIn(2)) {
+      void *block = hakmem_malloc(size);
+      ASSERT_NE(block, nullptr);
+      ASSERT_TRUE(hakmem_check_owned(block)) << size;
+      ASSERT_TRUE(ours.Add(block, size, hakmem_malloc_usable_size(block), 16)) << ours.problem();
+    } else {
+      char *block = static_cast<char *>(std::malloc(size));
+      ASSERT_NE(block, nullptr);
+      ASSERT_FALSE(hakmem_check_owned(block)) << size;
+      if (size > 0) std::memset(block, 0x77, size < 200 ? size : 200);
+      theirs.emplace_back(block, size);
+    }
+    while (ours.count() > 150) {
+      size_t victim = random.Below(ours.count());
+      void *start = ours.at(victim).start;
+      ASSERT_TRUE(ours.Remove(victim)) << ours.problem();
+      hakmem_free(start);
+    }
+    while (theirs.size() > 150) {
+      size_t victim = random.Below(theirs.size());
+      auto [block, bytes] = theirs[victim];
+      for (size_t k = 0; k < bytes && k < 200; k++) ASSERT_EQ(block[k], 0x77);
+      std::free(block);
+      theirs[victim] = theirs.back();
+      theirs.pop_back();
+    }
+  }
+  for (auto &[block, bytes] : theirs) std::free(block);
+  while (ours.count() > 0) {
+    void *start = ours.at(0).start;
+    ASSERT_TRUE(ours.Remove(0)) << ours.problem();
+    hakmem_free(start);
+  }
+}
+
+TEST(Regression, NoSizeIsHandedToAnotherAllocator) {
+  /* An earlier design sent 1 KiB to 8 KiB to the C library. */
+  for (size_t size = 0; size <= 80000; size += size < 9000 ? 1 : 97) {
+    void *block = hakmem_malloc(size);
+    ASSERT_TRUE(hakmem_check_owned(block)) << size;
+    block = hakmem_realloc(block, size + 4000);
+    ASSERT_TRUE(hakmem_check_owned(block)) << size;
+    hakmem_free(block);
+  }
+  for (size_t size = 80000; size < 64 * kMiB; size += size / 7) {
+    void *block = hakmem_calloc(1, size);
+    ASSERT_TRUE(hakmem_check_owned(block)) << size;
+    hakmem_free(block);
+  }
+}
+
+/* ---- 2. Thread-local state that is all zero taken for an empty segment. */
+
+TEST(Regression, AnythingMayBeAThreadsFirstCall) {
+  for (size_t size : {size_t{1}, size_t{24}, kTinyMax, size_t{3000}, kMidMax, size_t{100000}, kRunMax, 3 * kMiB}) {
+    for (int call = 0; call < 12; call++) {
+      char *block = static_cast<char *>(hakmem_malloc(size));
+      char *second = static_cast<char *>(hakmem_malloc(size));
+      ASSERT_NE(block, nullptr);
+      ASSERT_NE(second, nullptr);
+      std::memset(block, 0, size); /* zeros everywhere, so that what is read by mistake reads as zero too */
+      std::memset(second, 0x33, size);
+      std::thread([&] {
+        switch (call) {
+          case 0:
+            hakmem_free(block);
+            block = nullptr;
+            break;
+          case 1:
+            block = static_cast<char *>(hakmem_realloc(block, size + 1));
+            break;
+          case 2:
+            block = static_cast<char *>(hakmem_realloc(block, size * 40));
+            break;
+          case 3:
+            EXPECT_GE(hakmem_malloc_usable_size(block), size);
+            break;
+          case 4:
+            EXPECT_TRUE(hakmem_check_owned(block));
+            break;
+          case 5:
+            EXPECT_FALSE(hakmem_check_owned(nullptr));
+            hakmem_free(nullptr);
+            break;
+          case 6:
+            hakmem_collect();
+            break;
+          case 7:
+            hakmem_mallinfo2();
+            hakmem_malloc_trim(0);
+            break;
+          case 8: {
+            void *own = hakmem_calloc(1, size);
+            EXPECT_EQ(FindNonZero(own, size), kIntact);
+            hakmem_free(own);
+            break;
+          }
+          case 9: {
+            void *own = hakmem_aligned_alloc(4096, size);
+            EXPECT_NE(own, nullptr);
+            hakmem_free(own);
+            break;
+          }
+          case 10:
+            EXPECT_EQ(hakmem_realloc(block, 0), nullptr);
+            block = nullptr;
+            break;
+          default: {
+            void *own = hakmem_malloc(size);
+            EXPECT_NE(own, block);
+            EXPECT_NE(own, second);
+            std::memset(own, 0x44, size);
+            hakmem_free(own);
+          }
+        }
+      }).join();
+      for (size_t i = 0; i < size; i += 97) ASSERT_EQ(second[i], 0x33) << "call " << call << ", size " << size;
+      hakmem_free(block);
+      hakmem_free(second);
+    }
+  }
+}
+
+/* ---- 3. The allocator's own bookkeeping calling malloc under its lock: see also reentry_test.cc. */
+
+TEST(Regression, BookkeepingTakesNothingFromTheCLibrary) {
+  if (HAKMEM_TEST_SANITIZER) GTEST_SKIP() << "glibc's numbers are not there";
+  auto work = [] {
+    static void *blocks[30000];
+    for (void *&block : blocks) block = hakmem_malloc(static_cast<size_t>(&block - blocks) % 3000);
+    for (void *block : blocks) hakmem_free(block);
+    for (int i = 0; i < 200; i++) blocks[i] = hakmem_malloc(kMidMax + 1 + static_cast<size_t>(i) * 10000);
+    for (int i = 0; i < 200; i++) hakmem_free(blocks[i]);
+  };
+  work(); /* first use registers the hooks for thread exit and fork */
+  struct mallinfo2 before = mallinfo2();
+  work();
+  struct mallinfo2 after = mallinfo2();
+  EXPECT_EQ(after.uordblks, before.uordblks);
+  EXPECT_EQ(after.arena, before.arena);
+  EXPECT_EQ(after.hblks, before.hblks);
+}
+
+/* ---- 4. Chunks so small that a refill serves two blocks. */
+
+TEST(Regression, ARefillServesManyBlocks) {
+  ASSERT_TRUE(ReadCounter("refill").has_value()) << "malloc_info reports the counters";
+  struct {
+    size_t size, blocks_each;
+  } cases[] = {{16, 100}, {64, 60}, {256, 24}, {1000, 16}, {2000, 8}, {4000, 6}, {8000, 4}, {16000, 3}, {kMidMax, 2}};
+  for (auto &c : cases) {
+    size_t count = 24 * kMiB / c.size;
+    if (count > 50000) count = 50000;
+    std::vector<void *> blocks(count);
+    size_t before = ReadCounter("refill").value_or(0);
+    for (void *&block : blocks) block = hakmem_malloc(c.size);
+    size_t refills = ReadCounter("refill").value_or(0) - before;
+    EXPECT_GE(refills, 1u) << "the counter counts";
+    EXPECT_LE(refills, count / c.blocks_each + 8) << count << " blocks of " << c.size;
+    for (void *block : blocks) hakmem_free(block);
+  }
+}
+
+/* ---- 5. A slab whose remote frees are never drained because it is still the active one.
+ * ---- 6. Live counts not reduced by remote frees, so nothing is ever given back. */
+
+/* One producer, one consumer, a ring between them. */
+class Handoff {
+ public:
+  explicit Handoff(size_t capacity) : ring_(capacity) {}
+
+  void Put(void *block) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    not_full_.wait(lock, [this] { return count_ < ring_.size(); });
+    ring_[(first_ + count_++) % ring_.size()] = block;
+    not_empty_.notify_one();
+  }
+
+  void *Take() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    not_empty_.wait(lock, [this] { return count_ > 0; });
+    void *block = ring_[first_];
+    first_ = (first_ + 1) % ring_.size();
+    count_--;
+    not_full_.notify_one();
+    return block;
+  }
+
+ private:
+  std::vector<void *> ring_;
+  size_t first_ = 0, count_ = 0;
+  std::mutex mutex_;
+  std::condition_variable not_full_, not_empty_;
+};
+
+void ProducerConsumer(size_t count, size_t low, size_t high, size_t in_flight, size_t allowed_growth) {
+  /* Batches of 64 through the ring: the lock shall not be what is measured. */
+  constexpr size_t kBatch = 64;
+  Handoff ring(in_flight / kBatch + 1);
+  size_t rounds = count / kBatch;
+  std::thread consumer([&] {
+    for (size_t round = 0; round < rounds; round++) {
+      void **batch = static_cast<void **>(ring.Take());
+      for (size_t i = 0; i < kBatch; i++) {
+        EXPECT_EQ(*static_cast<unsigned char *>(batch[i]), (round + i) % 251);
+        hakmem_free(batch[i]);
+      }
+      hakmem_free(batch);
+    }
+  });
+  TestRandom random(SeedFor("ProducerConsumer"));
+  size_t early = 0;
+  for (size_t round = 0; round < rounds; round++) {
+    void **batch = static_cast<void **>(hakmem_malloc(kBatch * sizeof(void *)));
+    for (size_t i = 0; i < kBatch; i++) {
+      unsigned char *block = static_cast<unsigned char *>(hakmem_malloc(random.Between(low, high)));
+      if (block == nullptr) std::abort();
+      *block = static_cast<unsigned char>((round + i) % 251);
+      batch[i] = block;
+    }
+    ring.Put(batch);
+    if (round == rounds / 10) early = ResidentBytes();
+  }
+  consumer.join();
+  if (HAKMEM_TEST_SANITIZER) return;
+  EXPECT_LE(ResidentBytes(), early + allowed_growth) << low << " to " << high;
+}
+
+TEST(Regression, RemoteFreesIntoTheActiveSlabAreDrained) {
+  /* Few blocks in flight: all of them lie in the slab that the producer allocates from. */
+  ProducerConsumer(Scaled(1500000, 20000), 48, 48, 64, 2 * kMiB);
+  ProducerConsumer(Scaled(500000, 10000), 2000, 2000, 64, 2 * kMiB);
+  ProducerConsumer(Scaled(200000, 5000), 20000, 20000, 64, 8 * kMiB);
+}
+
+TEST(Regression, MillionsOfRemoteFreesDoNotGrow) {
+  ProducerConsumer(Scaled(1500000, 20000), 16, 400, 4096, 4 * kMiB);
+  ProducerConsumer(Scaled(200000, 5000), 1000, 30000, 1024, 24 * kMiB);
+  ProducerConsumer(Scaled(20000, 2000), 33000, 400000, 128, 64 * kMiB);
+}
+
+TEST(Regression, BlocksFreedFromAfarAreGivenBack) {
+  if (HAKMEM_TEST_SANITIZER) GTEST_SKIP() << "a sanitizer's shadow counts as resident";
+  for (size_t size : {size_t{48}, size_t{1000}, size_t{5000}, kMidMax, size_t{200000}, 3 * kMiB}) {
+    std::vector<void *> blocks(64 * kMiB / size);
+    hakmem_collect();
+    size_t before = ResidentBytes();
+    /* The owner lives on and collects. */
+    for (void *&block : blocks) std::memset(block = hakmem_malloc(size), 1, size);
+    std::thread([&] {
+      for (void *block : blocks) hakmem_free(block);
+    }).join();
+    hakmem_collect();
+    EXPECT_LE(ResidentBytes(), before + 6 * kMiB) << size << ": freed by another thread, collected by the owner";
+    /* The owner ended before its blocks were freed. */
+    std::thread([&] {
+      for (void *&block : blocks) std::memset(block = hakmem_malloc(size), 1, size);
+    }).join();
+    for (void *block : blocks) hakmem_free(block);
+    hakmem_collect();
+    EXPECT_LE(ResidentBytes(), before + 6 * kMiB) << size << ": freed after the owner's end";
+    /* The owner ended, another thread freed and ended as well. */
+    std::thread([&] {
+      for (void *&block : blocks) std::memset(block = hakmem_malloc(size), 1, size);
+    }).join();
+    std::thread([&] {
+      for (void *block : blocks) hakmem_free(block);
+    }).join();
+    hakmem_collect();
+    EXPECT_LE(ResidentBytes(), before + 6 * kMiB) << size << ": owner and liberator ended";
+  }
+}
+
+TEST(Regression, BlocksFreedFromAfarBitByBitAreGivenBack) {
+  if (HAKMEM_TEST_SANITIZER) GTEST_SKIP() << "a sanitizer's shadow counts as resident";
+  /* Every slab gets a few of its blocks back in each of many rounds: counts must add up over drains that each settle nothing. */
+  for (size_t size : {size_t{48}, size_t{1000}, size_t{5000}}) {
+    constexpr size_t kRounds = 40;
+    std::vector<void *> blocks(32 * kMiB / size);
+    hakmem_collect();
+    size_t before = ResidentBytes();
+    for (void *&block : blocks) std::memset(block = hakmem_malloc(size), 1, size);
+    for (size_t round = 0; round < kRounds; round++) {
+      std::thread([&] {
+        for (size_t i = round; i < blocks.size(); i += kRounds) hakmem_free(blocks[i]);
+      }).join();
+      hakmem_collect(); /* takes home what the thread freed */
+    }
+    EXPECT_LE(ResidentBytes(), before + 6 * kMiB) << size;
+  }
+}
+
+TEST(Regression, MemoryFreedFromAfarServesItsOwnerAgain) {
+  if (HAKMEM_TEST_SANITIZER) GTEST_SKIP() << "a sanitizer's shadow counts as resident";
+  /* Nobody collects: the owner has to find by itself what came home, before it asks for more. */
+  for (size_t size : {size_t{48}, size_t{5000}, size_t{200000}}) {
+    std::vector<void *> blocks(16 * kMiB / size);
+    size_t early = 0;
+    for (int round = 0; round < 20; round++) {
+      for (void *&block : blocks) std::memset(block = hakmem_malloc(size), 1, size);
+      std::thread([&] {
+        for (void *block : blocks) hakmem_free(block);
+      }).join();
+      if (round == 2) early = ResidentBytes();
+    }
+    EXPECT_LE(ResidentBytes(), early + 8 * kMiB) << size;
+  }
+}
+
+/* ---- 7. A fixed limit of slabs per class (of heaps, of big blocks, of anything) that turns into OOM. */
+
+TEST(Regression, NoClassHasALimitOfItsOwn) {
+  const size_t total = HAKMEM_TEST_SANITIZER ? 32 * kMiB : 200 * kMiB;
+  for (size_t size : {size_t{16}, size_t{128}, kTinyMax, size_t{1200}, size_t{4096}, size_t{10000}, kMidMax,
+                      size_t{40000}, size_t{150000}, kRunMax}) {
+    /* Chained through their first words; only those are touched. */
+    void **chain = nullptr;
+    size_t count = total / size;
+    for (size_t i = 0; i < count; i++) {
+      void **block = static_cast<void **>(hakmem_malloc(size));
+      ASSERT_NE(block, nullptr) << "block " << i << " of " << size;
+      block[0] = chain;
+      block[1] = reinterpret_cast<void *>(i);
+      chain = block;
+    }
+    for (size_t i = count; i-- > 0;) {
+      ASSERT_EQ(chain[1], reinterpret_cast<void *>(i)) << size;
+      void **next = static_cast<void **>(chain[0]);
+      hakmem_free(chain);
+      chain = next;
+    }
+    ASSERT_EQ(chain, nullptr);
+    hakmem_collect();
+  }
+}
+
+TEST(Regression, NoLimitOfBigBlocks) {
+  std::vector<char *> blocks;
+  for (int i = 0; i < 1000; i++) {
+    char *block = static_cast<char *>(hakmem_malloc(kRunMax + 1 + static_cast<size_t>(i)));
+    ASSERT_NE(block, nullptr) << i;
+    block[kRunMax] = static_cast<char>(i);
+    blocks.push_back(block);
+  }
+  for (size_t i = 0; i < blocks.size(); i++) {
+    ASSERT_EQ(blocks[i][kRunMax], static_cast<char>(i));
+    hakmem_free(blocks[i]);
+  }
+}
+
+TEST(Regression, NoLimitOfHeaps) {
+  /* All these threads hold blocks at the same time. */
+  const int count = HAKMEM_TEST_SANITIZER ? 100 : 600;
+  std::mutex mutex;
+  std::condition_variable changed;
+  int ready = 0;
+  bool done = false;
+  std::atomic<int> wrong{0};
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, 256 * kKiB);
+  struct Shared {
+    std::mutex &mutex;
+    std::condition_variable &changed;
+    int &ready;
+    bool &done;
+    std::atomic<int> &wrong;
+  } shared{mutex, changed, ready, done, wrong};
+  std::vector<pthread_t> threads;
+  for (int i = 0; i < count; i++) {
+    pthread_t thread;
+    if (pthread_create(
+            &thread, &attributes,
+            [](void *argument) -> void * {
+              Shared *all = static_cast<Shared *>(argument);
+              char *blocks[16];
+              for (int k = 0; k < 16; k++) {
+                blocks[k] = static_cast<char *>(hakmem_malloc(static_cast<size_t>(8) << (k / 2)));
+                if (blocks[k] == nullptr) {
+                  all->wrong++;
+                } else {
+                  blocks[k][0] = static_cast<char>(k);
+                }
+              }
+              {
+                std::unique_lock<std::mutex> lock(all->mutex);
+                all->ready++;
+                all->changed.notify_all();
+                all->changed.wait(lock, [all] { return all->done; });
+              }
+              for (int k = 0; k < 16; k++) {
+                if (blocks[k] != nullptr && blocks[k][0] != static_cast<char>(k)) all->wrong++;
+                hakmem_free(blocks[k]);
+              }
+              return nullptr;
+            },
+            &shared) != 0) {
+      break; /* the system's limit, not ours */
+    }
+    threads.push_back(thread);
+  }
+  {
+    std::unique_lock<std::mutex> lock(mutex);
+    changed.wait(lock, [&] { return ready == static_cast<int>(threads.size()); });
+    done = true;
+    changed.notify_all();
+  }
+  for (pthread_t thread : threads) pthread_join(thread, nullptr);
+  pthread_attr_destroy(&attributes);
+  EXPECT_GT(threads.size(), 50u);
+  EXPECT_EQ(wrong, 0);
+}
+
+/* ---- 8. 64 KiB units not aligned to 64 KiB. */
+
+TEST(Regression, UnitsOf64KiBAreAlignedAmongForeignMappings) {
+  /* Odd mappings between ours make the system hand out addresses that are page-aligned and no better. */
+  TestRandom random(SeedFor("UnitsOf64KiB"));
+  std::vector<std::pair<void *, size_t>> foreign;
+  ShadowModel model;
+  for (size_t i = 0; i < Scaled(1500, 100); i++) {
+    size_t bytes = (random.Below(64) + 1) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    void *mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped != MAP_FAILED) foreign.emplace_back(mapped, bytes);
+    if (foreign.size() > 500 || random.OneIn(3)) {
+      size_t victim = random.Below(foreign.size());
+      ASSERT_EQ(munmap(foreign[victim].first, foreign[victim].second), 0);
+      foreign[victim] = foreign.back();
+      foreign.pop_back();
+    }
+    size_t size = random.OneIn(4) ? random.LogBetween(1, kMidMax) : random.Between(kMidMax + 1, 3 * kMiB);
+    char *block = static_cast<char *>(hakmem_malloc(size));
+    ASSERT_NE(block, nullptr);
+    if (size > kMidMax) {
+      ASSERT_EQ(reinterpret_cast<uintptr_t>(block) % (64 * kKiB), 0u) << size << ": whole slabs start at slabs";
+    }
+    ASSERT_TRUE(hakmem_check_owned(block)) << size;
+    size_t usable = hakmem_malloc_usable_size(block);
+    ASSERT_TRUE(model.Add(block, size, usable, 16)) << model.problem();
+    ASSERT_FALSE(hakmem_check_owned(block + usable / 32 * 16 + 8)) << size;
+    while (model.live_bytes() > 100 * kMiB || model.count() > 300) {
+      size_t victim = random.Below(model.count());
+      void *start = model.at(victim).start;
+      ASSERT_TRUE(model.Remove(victim)) << model.problem();
+      hakmem_free(start);
+    }
+  }
+  while (model.count() > 0) {
+    void *start = model.at(0).start;
+    ASSERT_TRUE(model.Remove(0)) << model.problem();
+    hakmem_free(start);
+  }
+  for (auto &[start, bytes] : foreign) ASSERT_EQ(munmap(start, bytes), 0);
+}
+
+} /* namespace */

@@ -1,0 +1,194 @@
+/* tests/api/trim_test.cc - memory goes back to the system: by collect, by malloc_trim, and by itself. */
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "hakmem/hakmem.h"
+#include "support/process_memory.h"
+#include "support/scale.h"
+#include "support/test_random.h"
+
+using namespace hakmem_test;
+
+namespace {
+
+struct Load {
+  const char *name;
+  size_t low, high; /* sizes of the blocks */
+};
+
+const Load kLoads[] = {{"tiny", 16, kTinyMax},        {"one tiny class", 64, 64},      {"mid", kTinyMax + 1, kMidMax},
+                       {"run", kMidMax + 1, kRunMax}, {"big", kRunMax + 1, 10 * kMiB}, {"all", 16, 2 * kMiB}};
+
+/* `total` bytes of touched blocks. */
+std::vector<void *> AllocateTouched(const Load &load, size_t total) {
+  TestRandom random(SeedFor(load.name));
+  std::vector<void *> blocks;
+  for (size_t bytes = 0; bytes < total;) {
+    size_t size = random.LogBetween(load.low, load.high);
+    void *block = hakmem_malloc(size);
+    EXPECT_NE(block, nullptr);
+    if (block == nullptr) break;
+    std::memset(block, 1, size);
+    blocks.push_back(block);
+    bytes += size;
+  }
+  return blocks;
+}
+
+void Shuffle(std::vector<void *> *blocks) {
+  TestRandom random(SeedFor("shuffle"));
+  for (size_t i = blocks->size(); i > 1; i--) std::swap((*blocks)[i - 1], (*blocks)[random.Below(i)]);
+}
+
+/* The list goes too: it is the C library's memory, but it is resident. */
+void FreeAll(std::vector<void *> *blocks) {
+  for (void *block : *blocks) hakmem_free(block);
+  std::vector<void *>().swap(*blocks);
+}
+
+class Trim : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (HAKMEM_TEST_SANITIZER) GTEST_SKIP() << "a sanitizer's shadow counts as resident";
+  }
+};
+
+constexpr size_t kTotal = 64 * kMiB;
+/* Descriptors, what the C library keeps of its own, a spare slab here and there. */
+constexpr size_t kRest = 3 * kMiB;
+
+TEST_F(Trim, CollectGivesEverythingBack) {
+  for (const Load &load : kLoads) {
+    hakmem_collect();
+    size_t before = ResidentBytes();
+    std::vector<void *> blocks = AllocateTouched(load, kTotal);
+    size_t full = ResidentBytes();
+    EXPECT_GE(full, before + kTotal / 2) << load.name;
+    Shuffle(&blocks);
+    FreeAll(&blocks);
+    std::vector<void *>().swap(blocks); /* it would count as resident */
+    hakmem_collect();
+    EXPECT_LE(ResidentBytes(), before + kRest) << load.name;
+  }
+}
+
+TEST_F(Trim, CollectSaysWhatItGaveBack) {
+  for (const Load &load : kLoads) {
+    hakmem_collect();
+    std::vector<void *> blocks = AllocateTouched(load, kTotal);
+    FreeAll(&blocks);
+    size_t before = ResidentBytes();
+    size_t said = hakmem_collect();
+    size_t after = ResidentBytes();
+    size_t seen = before > after ? before - after : 0;
+    /* It counts address ranges, the system counts touched pages: they agree but for what was idle and never touched. */
+    EXPECT_GE(said + kRest, seen) << load.name;
+    EXPECT_LE(hakmem_collect(), kRest) << load.name << ": a second time there is hardly anything left";
+  }
+}
+
+TEST_F(Trim, TrimGivesBackAndSaysSo) {
+  for (const Load &load : kLoads) {
+    hakmem_malloc_trim(0);
+    size_t before = ResidentBytes();
+    std::vector<void *> blocks = AllocateTouched(load, 6 * kMiB); /* so little that it is kept until asked for */
+    FreeAll(&blocks);
+    size_t idle = ResidentBytes();
+    int result = hakmem_malloc_trim(0);
+    EXPECT_TRUE(result == 0 || result == 1);
+    if (idle > before + 3 * kMiB) {
+      EXPECT_EQ(result, 1) << load.name;
+    }
+    EXPECT_LE(ResidentBytes(), before + 3 * kMiB) << load.name;
+    int again = 1;
+    for (int i = 0; i < 3 && again == 1; i++) again = hakmem_malloc_trim(0);
+    EXPECT_EQ(again, 0) << load.name << ": nothing is left, yet something was given back";
+  }
+}
+
+TEST_F(Trim, TrimKeepsThePad) {
+  hakmem_malloc_trim(0);
+  std::vector<void *> blocks = AllocateTouched(kLoads[3], kTotal);
+  FreeAll(&blocks);
+  hakmem_malloc_trim(SIZE_MAX); /* everything may stay: a hint, but no crash and no overflow */
+  hakmem_malloc_trim(size_t{1} << 40);
+  hakmem_malloc_trim(1);
+  hakmem_malloc_trim(0);
+}
+
+TEST_F(Trim, LiveBlocksSurviveIt) {
+  for (const Load &load : kLoads) {
+    std::vector<void *> blocks = AllocateTouched(load, 24 * kMiB);
+    for (size_t i = 0; i < blocks.size(); i++) {
+      std::memset(blocks[i], static_cast<int>(i & 0xff), hakmem_malloc_usable_size(blocks[i]));
+    }
+    for (size_t i = 0; i < blocks.size(); i++) {
+      if (i % 3 != 0) hakmem_free(blocks[i]);
+    }
+    hakmem_collect();
+    hakmem_malloc_trim(0);
+    for (size_t i = 0; i < blocks.size(); i += 3) {
+      unsigned char *bytes = static_cast<unsigned char *>(blocks[i]);
+      size_t usable = hakmem_malloc_usable_size(bytes);
+      ASSERT_EQ(bytes[0], i & 0xff) << load.name;
+      ASSERT_EQ(std::memcmp(bytes, bytes + 1, usable - 1), 0) << load.name;
+      hakmem_free(bytes);
+    }
+  }
+}
+
+TEST_F(Trim, IdleMemoryBeyondTheLimitGoesByItself) {
+  /* Nobody calls collect: what is idle may be what `retain` allows, and an eighth of what is in use. */
+  for (const Load &load : kLoads) {
+    hakmem_collect();
+    size_t before = ResidentBytes();
+    std::vector<void *> blocks = AllocateTouched(load, 128 * kMiB);
+    Shuffle(&blocks);
+    FreeAll(&blocks);
+    EXPECT_LE(ResidentBytes(), before + 24 * kMiB) << load.name;
+  }
+}
+
+TEST_F(Trim, MemoryThatWasGivenBackServesAgain) {
+  size_t highest = 0;
+  for (int round = 0; round < 12; round++) {
+    for (const Load &load : kLoads) {
+      std::vector<void *> blocks = AllocateTouched(load, 16 * kMiB);
+      FreeAll(&blocks);
+      hakmem_collect();
+    }
+    if (round == 3) highest = ReadProcessMemory().virtual_bytes;
+  }
+  EXPECT_LE(ReadProcessMemory().virtual_bytes, highest + 32 * kMiB) << "addresses leak";
+}
+
+TEST_F(Trim, WhatAFinishedThreadLeftIsGivenBack) {
+  hakmem_collect();
+  size_t before = ResidentBytes();
+  for (int round = 0; round < 6; round++) {
+    std::thread([] {
+      for (const Load &load : kLoads) {
+        std::vector<void *> blocks = AllocateTouched(load, 8 * kMiB);
+        Shuffle(&blocks);
+        FreeAll(&blocks);
+      }
+    }).join();
+  }
+  hakmem_collect();
+  EXPECT_LE(ResidentBytes(), before + kRest);
+}
+
+TEST(Collect, WithNothingToDoReturns) {
+  hakmem_collect();
+  hakmem_collect();
+  std::thread([] {
+    hakmem_collect(); /* the first call of a thread that has no heap */
+    hakmem_malloc_trim(0);
+  }).join();
+}
+
+} /* namespace */

@@ -1,0 +1,138 @@
+"""Shared by the tests of the command line tool: the tool itself, and tiny programs to run under it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Callable, Dict, List, Optional
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CLI = ROOT / "cli"
+sys.path.insert(0, str(CLI))
+
+for module in ("click", "rich", "elftools"):
+    pytest.importorskip(module, reason="the packages of cli/requirements.txt are missing (./hakmem installs them)")
+
+from hakmem.paths import find_library  # noqa: E402
+
+START = f"import sys; sys.path.insert(0, {str(CLI)!r}); from hakmem.main import main; main()"
+Compile = Callable[..., Path]
+
+
+class Tool:
+    """Starts the command line tool as a program of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def words(self, *arguments: object) -> List[str]:
+        """The whole command."""
+        return [sys.executable, "-I", "-c", START, *map(str, arguments)]
+
+    def __call__(
+        self, *arguments: object, environment: Optional[Dict[str, str]] = None, stdin: str = ""
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.words(*arguments), cwd=self.folder, env=environment, input=stdin,
+            capture_output=True, text=True, timeout=300, check=False,
+        )  # fmt: skip
+
+    def start(self, *arguments: object, **options: object) -> subprocess.Popen[str]:
+        """Without waiting."""
+        pipe = subprocess.PIPE
+        return subprocess.Popen(  # type: ignore[call-overload,no-any-return]
+            self.words(*arguments), cwd=self.folder, stdout=pipe, stderr=pipe, text=True, **options
+        )
+
+
+@pytest.fixture
+def tool(tmp_path: Path) -> Tool:
+    """The tool, at home in a folder of the test's own."""
+    return Tool(tmp_path)
+
+
+@pytest.fixture
+def library() -> Path:
+    """Our library."""
+    found = find_library()
+    if found is None:
+        pytest.skip("libhakmem.so is not built (make lib)")
+    return found
+
+
+@pytest.fixture(scope="session")
+def compile_c(tmp_path_factory: pytest.TempPathFactory) -> Compile:
+    """Compiles a C program."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    folder = tmp_path_factory.mktemp("programs")
+
+    def compile_one(name: str, source: str, *flags: str) -> Path:
+        target = folder / name
+        if not target.exists():
+            text = folder / f"{name}.c"
+            text.write_text(source)
+            done = subprocess.run([compiler, "-O1", "-o", str(target), str(text), *flags], capture_output=True, check=False)
+            if done.returncode != 0:
+                pytest.skip(f"cc {' '.join(flags)} does not work here")
+        return target
+
+    return compile_one
+
+
+# Ends as its arguments say, but only where LD_PRELOAD has the word: `fails WORD abort|sleep|exit N`.
+FAILS = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+  const char *preload = getenv("LD_PRELOAD");
+  void *volatile block = malloc(1000);
+  free(block);
+  if (argc < 3 || !preload || !strstr(preload, argv[1])) return 0;
+  fprintf(stderr, "about to %s\n", argv[2]);
+  if (!strcmp(argv[2], "abort")) abort();
+  if (!strcmp(argv[2], "sleep")) sleep(1000);
+  return atoi(argv[3]);
+}
+"""
+
+
+@pytest.fixture
+def fails(compile_c: Compile) -> Path:
+    """A program that fails under some allocators."""
+    return compile_c("fails", FAILS)
+
+
+@pytest.fixture
+def busy(compile_c: Compile) -> Path:
+    """A program that holds memory for a moment: `busy MIB MILLISECONDS`."""
+    return compile_c(
+        "busy",
+        r"""
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+  size_t bytes = strtoul(argv[1], NULL, 10) << 20;
+  char *volatile block = malloc(bytes);
+  memset(block, 1, bytes);
+  usleep(1000 * atoi(argv[2]));
+  return block[bytes - 1] != 1;
+}
+""",
+    )
+
+
+@pytest.fixture
+def as_root() -> None:
+    """Only root may give files away."""
+    if os.getuid() != 0:
+        pytest.skip("needs root")

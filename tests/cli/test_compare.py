@@ -1,0 +1,303 @@
+"""`hakmem compare`: every allocator runs, failures are told and do not stop the others, files are whole or absent."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import socket
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+from conftest import Tool
+
+pytestmark = pytest.mark.usefixtures("library")
+TWO = ("--allocators", "hakmem")
+
+
+def test_the_table(tool: Tool, busy: Path) -> None:
+    done = tool("compare", *TWO, "--rounds", "3", "--", busy, "20", "100")
+    assert done.returncode == 0, done.stderr
+    for text in ("wall time", "CPU time", "peak resident", "mean resident", "minor faults", "75 % interval", "× glibc"):
+        assert text in done.stdout
+    assert "hakmem against glibc: wall time" in done.stdout
+    assert "round 3 of 3 done" in done.stderr
+
+
+def test_quiet(tool: Tool) -> None:
+    assert tool("compare", *TWO, "--rounds", "1", "-q", "--", "true").stderr == ""
+
+
+def test_json_csv_and_plot(tool: Tool, tmp_path: Path, busy: Path) -> None:
+    pytest.importorskip("matplotlib")
+    done = tool(
+        "compare", *TWO, "--rounds", "2", "--set", "retain=1M", "--json", "all.json", "--csv", "runs.csv",
+        "--plot", "plot.svg", "--", busy, "10", "60",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    document = json.loads((tmp_path / "all.json").read_text())
+    assert document["base"] == "glibc" and document["rounds"] == 2
+    assert document["hakmem_options"] == {"HAKMEM_RETAIN": "1M"}
+    assert len(document["runs"]) == 4 and document["failures"] == []
+    run = document["runs"][0]
+    assert run["peak_bytes"] > 10 << 20 and run["wall_seconds"] > 0.06 and len(run["resident_over_time"]) > 5
+    assert {row["metric"] for row in document["summary"]} >= {"wall_seconds", "cpu_seconds", "peak_bytes", "mean_bytes"}
+    served = {one["name"]: one["serves_malloc"] for one in document["allocators"]}
+    assert "libc.so" in served["glibc"] and "libhakmem.so" in served["hakmem"]
+    rows = list(csv.DictReader((tmp_path / "runs.csv").open()))
+    assert [row["allocator"] for row in rows].count("hakmem") == 2
+    assert float(rows[0]["wall_seconds"]) > 0.06
+    assert ElementTree.parse(tmp_path / "plot.svg").getroot().tag.endswith("svg")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["all.json", "plot.svg", "runs.csv"]
+
+
+def test_png(tool: Tool, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    assert tool("compare", *TWO, "--rounds", "1", "-q", "--plot", "p.png", "--", "true").returncode == 0
+    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_json_on_stdout_replaces_the_table(tool: Tool) -> None:
+    done = tool("compare", *TWO, "--rounds", "1", "--json", "-", "--", "true")
+    assert json.loads(done.stdout)["command"] == ["true"]
+
+
+def test_the_programs_output_is_not_mixed_in(tool: Tool) -> None:
+    done = tool("compare", *TWO, "--rounds", "1", "-q", "--", "sh", "-c", "echo NOISE; echo NOISE >&2")
+    assert "NOISE" not in done.stdout.replace("echo NOISE", "") + done.stderr
+    shown = tool("compare", *TWO, "--rounds", "1", "-q", "--show-output", "--", "echo", "NOISE")
+    assert shown.stderr.count("NOISE\n") == 3
+
+
+def test_input_from_a_file(tool: Tool, tmp_path: Path) -> None:
+    (tmp_path / "input").write_text("ok\n")
+    script = 'read -r word; [ "$word" = ok ]'
+    assert tool("compare", *TWO, "--rounds", "1", "--stdin", "input", "--", "sh", "-c", f"{script} || kill -9 $$").returncode == 0
+    assert tool("compare", *TWO, "--rounds", "1", "--stdin", "missing", "--", "true").returncode == 125
+
+
+def test_a_crash_under_one(tool: Tool, tmp_path: Path, fails: Path) -> None:
+    done = tool("compare", *TWO, "--rounds", "3", "--json", "j", "--", fails, "libhakmem", "abort")
+    assert done.returncode == 1
+    assert "hakmem: FAILED in round 1: killed by SIGABRT" in done.stdout
+    assert "about to abort" in done.stdout
+    document = json.loads((tmp_path / "j").read_text())
+    assert [failure["allocator"] for failure in document["failures"]] == ["hakmem"]
+    assert [run["allocator"] for run in document["runs"]].count("glibc") == 3
+    assert [run["allocator"] for run in document["runs"]].count("hakmem") == 1
+
+
+def test_a_time_out_under_one(tool: Tool, fails: Path) -> None:
+    done = tool("compare", *TWO, "--rounds", "2", "--timeout", "0.5", "--", fails, "libhakmem", "sleep")
+    assert done.returncode == 1
+    assert "hakmem: FAILED in round 1: timed out after 0.5 s" in done.stdout
+    assert "wall time" in done.stdout
+
+
+def test_another_exit_code_under_one(tool: Tool, fails: Path) -> None:
+    done = tool("compare", *TWO, "--rounds", "1", "--", fails, "libhakmem", "exit", "3")
+    assert done.returncode == 1
+    assert "exit code 3, not 0 as under the base" in done.stdout
+
+
+def test_the_same_exit_code_under_all_is_no_failure(tool: Tool) -> None:
+    done = tool("compare", *TWO, "--rounds", "1", "--", "sh", "-c", "exit 3")
+    assert done.returncode == 0
+    assert "exit code 3" in done.stdout
+
+
+def test_a_failure_under_all(tool: Tool, tmp_path: Path) -> None:
+    done = tool("compare", *TWO, "--rounds", "2", "--plot", "p.svg", "--", "sh", "-c", "kill -9 $$")
+    assert done.returncode == 1
+    assert "glibc: FAILED in the warm-up: killed by SIGKILL" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_unknown_allocator(tool: Tool) -> None:
+    done = tool("compare", "--allocators", "hakmem,nothing", "--", "true")
+    assert done.returncode == 2
+    assert "unknown allocator 'nothing'" in done.stderr and "glibc" in done.stderr and "hakmem" in done.stderr
+    assert tool("compare", "--base", "nothing", "--", "true").returncode == 2
+
+
+def test_program_not_found(tool: Tool) -> None:
+    assert tool("compare", "--", "no-such-program").returncode == 127
+    assert tool("compare", "--", "/etc").returncode == 126
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [], ["--rounds", "0", "--", "true"], ["--rounds", "x", "--", "true"], ["--timeout", "0", "--", "true"],
+        ["--plot", "plot.pdf", "--", "true"], ["--json", "-", "--csv", "-", "--", "true"],
+        ["--setup", "true", "--", "true"], ["--load", "true", "--", "true"], ["--port", "80", "--", "true"],
+        ["--setup", "true"], ["--setup", "'", "--load", "true", "--port", "80"], ["--no-such", "--", "true"],
+        ["--env", "x", "--", "true"],
+    ],
+)  # fmt: skip
+def test_wrong_words(tool: Tool, words: list[str]) -> None:
+    done = tool("compare", *words)
+    assert done.returncode == 2
+    assert done.stderr and not done.stdout
+
+
+def test_unwritable_files_are_refused_before_anything_runs(tool: Tool, tmp_path: Path) -> None:
+    done = tool("compare", *TWO, "--csv", "ok.csv", "--json", "no/such/folder.json", "--", "touch", "ran")
+    assert done.returncode == 125
+    assert "cannot write no/such/folder.json" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_matplotlib_missing(tool: Tool, tmp_path: Path) -> None:
+    hidden = "import sys; sys.modules['matplotlib'] = None; "
+    words = tool.words("compare", *TWO, "--plot", "p.svg", "--", "true")
+    words[3] = hidden + words[3]
+    import subprocess
+
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 125
+    assert "plots need matplotlib" in done.stderr
+
+
+def test_static_programs_are_refused(tool: Tool, compile_c) -> None:  # type: ignore[no-untyped-def]
+    program = compile_c("static_true", "int main(void) { return 0; }", "-static")
+    done = tool("compare", *TWO, "--", program)
+    assert done.returncode == 125
+    assert "linked statically" in done.stderr
+    assert tool("compare", *TWO, "--rounds", "1", "--force", "--", program).returncode == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_leaves_nothing_behind(tool: Tool, tmp_path: Path, number: int) -> None:
+    process = tool.start("compare", *TWO, "--json", "all.json", "--", "sh", "-c", f"touch {tmp_path}/ran; sleep 54.321")
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "ran").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(number)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert "stopped by" in stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["ran"]
+    time.sleep(0.1)
+    assert b"54.321" not in b"".join(_command_lines())
+
+
+def _command_lines() -> list[bytes]:
+    lines = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            lines.append(entry.read_bytes())
+        except OSError:
+            continue
+    return lines
+
+
+# ---- Servers.
+
+SERVER = """
+import signal, socket, sys
+mode, port = sys.argv[1], int(sys.argv[2])
+if mode == 'dies': sys.exit('cannot start')
+if mode == 'stubborn': signal.signal(signal.SIGTERM, signal.SIG_IGN)
+listener = socket.create_server(('127.0.0.1', port))
+if mode == 'deaf': listener.close()
+hoard = []
+while True:
+    if mode == 'deaf': signal.pause()
+    peer, _ = listener.accept()
+    word = peer.recv(10)
+    if word == b'load':
+        if mode == 'crashes': import os; os.abort()
+        hoard.append(bytearray(30 << 20))
+        peer.send(b'done')
+    peer.close()
+"""
+LOAD = """
+import socket, sys, time
+time.sleep(0.2)
+peer = socket.create_connection(('127.0.0.1', int(sys.argv[1])))
+peer.send(b'load')
+sys.exit(0 if peer.recv(10) == b'done' else 'no answer')
+"""
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def serve(tool: Tool, port: int, mode: str, load: str | None = None, rounds: int = 1):  # type: ignore[no-untyped-def]
+    (tool.folder / "server.py").write_text(SERVER)
+    (tool.folder / "load.py").write_text(LOAD)
+    python = sys.executable
+    return tool(
+        "compare", *TWO, "--rounds", rounds, "--json", "all.json", "--port", port, "--settle", "0.1",
+        "--setup", f"{python} server.py {mode} {{port}}", "--load", load or f"{python} load.py {{port}}",
+    )  # fmt: skip
+
+
+def test_a_server_is_measured_under_its_load(tool: Tool, port: int, tmp_path: Path) -> None:
+    done = serve(tool, port, "works", rounds=2)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "resident after the load" in done.stdout
+    runs = json.loads((tmp_path / "all.json").read_text())["runs"]
+    assert len(runs) == 4
+    assert all(run["after_bytes"] > 30 << 20 and 0.2 < run["wall_seconds"] < 5 for run in runs)
+
+
+@pytest.mark.parametrize(
+    ("mode", "load", "message"),
+    [
+        ("dies", None, "the server ended before it opened port"),
+        ("crashes", None, "the server ended during the load: killed by SIGABRT"),
+        ("works", "sh -c 'echo sorry >&2; exit 3'", "load failed: exit code 3"),
+    ],
+)
+def test_servers_and_loads_that_fail(tool: Tool, port: int, mode: str, load: str | None, message: str) -> None:
+    done = serve(tool, port, mode, load)
+    assert done.returncode == 1
+    assert message in done.stdout
+    if load:
+        assert "sorry" in done.stdout
+
+
+def test_a_load_that_is_not_found(tool: Tool, port: int) -> None:
+    assert serve(tool, port, "works", "no-such-load").returncode == 127
+
+
+def test_a_port_in_use(tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
+    from hakmem import server
+    from hakmem.errors import Failure
+
+    monkeypatch.setattr(server, "_PORT_FREE_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(Failure, match="in use already"):
+        server.wait_until_free("127.0.0.1", taken.getsockname()[1])
+
+
+def test_a_server_that_does_not_stop_or_open_its_port(
+    tool: Tool, port: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from hakmem.allocators import Allocator
+    from hakmem.measure import Task
+    from hakmem.preload_plan import Prepared
+    from hakmem.program import Program
+    from hakmem.server import Service, run_service
+
+    (tmp_path / "server.py").write_text(SERVER)
+    (tmp_path / "load.py").write_text(LOAD)
+
+    def run(mode: str):  # type: ignore[no-untyped-def]
+        program = Program(sys.executable, (sys.executable, str(tmp_path / "server.py"), mode, str(port)))
+        load = Program(sys.executable, (sys.executable, str(tmp_path / "load.py"), str(port)))
+        service = Service(Task(program), load, os.environ, "127.0.0.1", port, ready_seconds=2, stop_seconds=0.3)
+        return run_service(service, Prepared(Allocator("glibc", None), os.environ, None), 1, lambda: None)
+
+    stubborn = run("stubborn")
+    assert stubborn.failure is None and stubborn.figures["peak_bytes"] > 30 << 20
+    assert run("deaf").failure == f"the server did not open port {port} within 2 s"

@@ -1,0 +1,34 @@
+"""The package's own files agree with each other."""
+
+from __future__ import annotations
+
+import re
+
+import hakmem
+from conftest import CLI, ROOT
+
+
+def requirements(text: str) -> set[str]:
+    return set(re.findall(r'"([a-z]+[<>=][^"]+)"', text))
+
+
+def test_the_two_lists_of_requirements_are_the_same() -> None:
+    project = (CLI / "pyproject.toml").read_text()
+    listed = (CLI / "requirements.txt").read_text().splitlines()
+    lines = {line for line in listed if line and not line.startswith("#")}
+    assert requirements(project) - {">=3.9", "setuptools>=64"} == lines
+
+
+def test_versions() -> None:
+    assert f'version = "{hakmem.__version__}"' in (CLI / "pyproject.toml").read_text()
+
+
+def test_every_option_is_documented() -> None:
+    from hakmem.main import cli
+
+    text = (ROOT / "docs" / "cli.md").read_text()
+    for name, command in cli.commands.items():  # type: ignore[attr-defined]
+        section = text.split(f"## hakmem {name}")[1].split("\n## ")[0]
+        for parameter in command.params:
+            for option in parameter.opts:
+                assert not option.startswith("--") or f"`{option}" in section, f"{name} {option}"

@@ -1,0 +1,301 @@
+"""`hakmem run`: the program is as if it had been started directly, and the verdict is told at the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import List
+
+import pytest
+from conftest import ROOT, Compile, Tool
+
+PYTHON = "/usr/bin/python3" if Path("/usr/bin/python3").exists() else sys.executable
+
+# Prints the signals it hears, and its process id before; ends with 7 when it is told `TERM`.
+LISTENER = r"""
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+static void hear(int number) {
+  char text[16];
+  int length = snprintf(text, sizeof text, "heard %d\n", number);
+  write(1, text, length);
+  if (number == SIGTERM) _exit(7);
+}
+int main(void) {
+  int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH, SIGALRM};
+  for (unsigned i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = hear;
+    action.sa_flags = SA_RESTART;
+    sigaction(numbers[i], &action, NULL);
+  }
+  char text[32];
+  write(1, text, snprintf(text, sizeof text, "pid %d\n", getpid()));
+  for (;;) pause();
+}
+"""
+
+
+@pytest.fixture
+def listener(compile_c: Compile) -> Path:
+    return compile_c("listener", LISTENER)
+
+
+pytestmark = pytest.mark.usefixtures("library")
+
+
+def verdict(stderr: str) -> List[str]:
+    return [line for line in stderr.splitlines() if line.startswith("hakmem: ")]
+
+
+def test_output_and_exit_code_are_the_programs(tool: Tool) -> None:
+    done = tool("run", "--", "sh", "-c", "cat; echo out; echo err >&2; exit 3", stdin="in\n")
+    assert done.returncode == 3
+    assert done.stdout == "in\nout\n"
+    assert done.stderr.startswith("err\n")
+
+
+def test_five_lines(tool: Tool) -> None:
+    lines = verdict(tool("run", "--", "sleep", "0.4").stderr)
+    assert [line.split()[1] for line in lines] == ["wall", "CPU", "resident", "faults", "allocator"]
+    assert "exit code 0" in lines[0]
+    assert "mean" in lines[2]
+    assert "served malloc" in lines[4] and "libhakmem.so" in lines[4]
+
+
+def test_quiet(tool: Tool) -> None:
+    assert tool("run", "-q", "--", "true").stderr == ""
+
+
+def test_killed_by_a_signal(tool: Tool) -> None:
+    done = tool("run", "--", "sh", "-c", "kill -SEGV $$")
+    assert done.returncode == 128 + signal.SIGSEGV
+    assert "killed by SIGSEGV" in done.stderr
+
+
+def test_not_found(tool: Tool, tmp_path: Path) -> None:
+    assert tool("run", "--", "no-such-program").returncode == 127
+    assert tool("run", "--", "./no-such-program").returncode == 127
+    script = tmp_path / "script"
+    script.write_text("#!/no/such/interpreter\n")
+    script.chmod(0o755)
+    done = tool("run", "--", "./script")
+    assert done.returncode == 127
+    assert "interpreter" in done.stderr
+
+
+def test_not_executable(tool: Tool, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("hello")
+    done = tool("run", "--", "./text")
+    assert (done.returncode, done.stdout) == (126, "")
+    assert done.stderr == "hakmem: ./text: not executable\n"
+    assert tool("run", "--", str(tmp_path)).returncode == 126
+
+
+def test_a_script_without_an_interpreter_line_is_the_shells(tool: Tool, tmp_path: Path) -> None:
+    (tmp_path / "script").write_text('echo "$0 $1"; exit 4')
+    (tmp_path / "script").chmod(0o755)
+    done = tool("run", "-q", "--", "./script", "word")
+    assert (done.returncode, done.stdout) == (4, "./script word\n")
+
+
+def test_wrong_options(tool: Tool) -> None:
+    assert tool("run", "--no-such-option", "--", "true").returncode == 2
+    assert tool("run").returncode == 2
+    assert tool("run", "--set", "nonsense", "--", "true").returncode == 2
+
+
+def test_the_programs_options_are_its_own(tool: Tool) -> None:
+    assert tool("run", "echo", "--quiet", "-x", "--").stdout == "--quiet -x --\n"
+
+
+def test_preload_and_options_reach_the_program(tool: Tool, library: Path) -> None:
+    done = tool("run", "-q", "--set", "retain=1M", "--set", "HAKMEM_STATS=0", "--", "env")
+    lines = done.stdout.splitlines()
+    assert f"LD_PRELOAD={library}" in lines
+    assert {"HAKMEM_RETAIN=1M", "HAKMEM_STATS=0"} <= set(lines)
+
+
+def test_the_environment_is_otherwise_untouched(tool: Tool, library: Path) -> None:
+    """Python would add LC_CTYPE in the C locale."""
+    environment = {"PATH": os.environ["PATH"], "LANG": "C", "ODD": "a=b\nc"}
+    done = tool("run", "-q", "--", "env", "-0", environment=environment)
+    expected = {**environment, "LD_PRELOAD": str(library)}
+    assert dict(entry.split("=", 1) for entry in done.stdout.split("\0") if entry) == expected
+
+
+def test_an_existing_preload_stays_in_front(tool: Tool, library: Path, compile_c: Compile) -> None:
+    other = compile_c("libother.so", "int other;", "-shared", "-fPIC")
+    done = tool("run", "-q", "--", "env", environment={**os.environ, "LD_PRELOAD": str(other)})
+    assert f"LD_PRELOAD={other}:{library}" in done.stdout.splitlines()
+
+
+def test_a_preload_that_serves_malloc_first(tool: Tool, compile_c: Compile) -> None:
+    source = "#include <stddef.h>\nvoid *__libc_malloc(size_t); void *malloc(size_t n) { return __libc_malloc(n); }"
+    other = compile_c("libmine.so", source, "-shared", "-fPIC")
+    done = tool("run", "--", "true", environment={**os.environ, "LD_PRELOAD": str(other)})
+    assert done.returncode == 125
+    assert f"malloc would be served by {other}" in done.stderr
+
+
+def test_static_is_refused_and_can_be_forced(tool: Tool, compile_c: Compile) -> None:
+    program = compile_c("static_hello", '#include <stdio.h>\nint main(void) { puts("hello"); return 5; }', "-static")
+    done = tool("run", "--", program)
+    assert (done.returncode, done.stdout) == (125, "")
+    assert "linked statically" in done.stderr and "--force" in done.stderr
+    forced = tool("run", "--force", "--", program)
+    assert (forced.returncode, forced.stdout) == (5, "hello\n")
+    assert "warning: " in forced.stderr
+
+
+def test_a_library_that_is_missing(tool: Tool) -> None:
+    done = tool("run", "--library", "/no/such/library.so", "--", "true")
+    assert done.returncode == 125
+    assert "no library" in done.stderr
+
+
+def test_a_library_that_cannot_be_named(tool: Tool, library: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "with space.so"
+    copy.write_bytes(library.read_bytes())
+    done = tool("run", "--library", copy, "--", "true")
+    assert done.returncode == 125
+    assert "space" in done.stderr
+
+
+def test_json(tool: Tool, tmp_path: Path, busy: Path) -> None:
+    done = tool("run", "--json", "verdict.json", "--", busy, "50", "400")
+    assert (done.returncode, done.stderr) == (0, "")
+    verdict = json.loads((tmp_path / "verdict.json").read_text())
+    assert verdict["exit_code"] == 0 and verdict["signal"] is None
+    assert verdict["library_mapped"] is True
+    assert 50 << 20 <= verdict["peak_bytes"] <= 60 << 20
+    assert 40 << 20 <= verdict["mean_bytes"] <= verdict["peak_bytes"]
+    assert 0.4 <= verdict["wall_seconds"] < 10
+    assert verdict["minor_faults"] > 0
+    on_stderr = tool("run", "--json", "-", "--", "echo", "hello")
+    assert on_stderr.stdout == "hello\n"
+    assert json.loads(on_stderr.stderr)["command"] == ["echo", "hello"]
+
+
+def test_json_that_cannot_be_written_is_refused_before_the_program_runs(tool: Tool) -> None:
+    done = tool("run", "--json", "/no/such/folder/file", "--", "echo", "hello")
+    assert (done.returncode, done.stdout) == (125, "")
+
+
+def test_the_peak_is_the_programs_own(tool: Tool) -> None:
+    """A peak that began at the size of the Python that starts it would be many times as high."""
+    done = tool("run", "--json", "-", "--", "true")
+    assert json.loads(done.stderr)["peak_bytes"] < 6 << 20
+
+
+def test_children_count(tool: Tool, busy: Path) -> None:
+    done = tool("run", "--json", "-", "--", "sh", "-c", f"{busy} 30 400 & {busy} 30 400; wait")
+    verdict = json.loads(done.stderr)
+    assert verdict["most_processes"] == 3
+    assert verdict["peak_tree_bytes"] > 58 << 20
+    assert verdict["peak_bytes"] < 40 << 20
+
+
+def wait_for(process: subprocess.Popen[str], line: str) -> str:
+    assert process.stdout is not None
+    while text := process.stdout.readline():
+        if text.startswith(line):
+            return text.strip()
+    raise AssertionError(f"no line {line!r}: {process.communicate()}")
+
+
+def test_signals_are_passed_on(tool: Tool, listener: Path) -> None:
+    process = tool.start("run", "--", listener)
+    wait_for(process, "pid")
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH, signal.SIGALRM):
+        process.send_signal(number)
+        assert wait_for(process, "heard") == f"heard {int(number)}"
+    process.send_signal(signal.SIGTERM)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 7
+    assert len(verdict(stderr)) == 5
+
+
+def test_a_signal_that_kills_the_program(tool: Tool) -> None:
+    process = tool.start("run", "--", "sh", "-c", "echo pid; exec sleep 100")
+    wait_for(process, "pid")
+    time.sleep(0.2)
+    process.send_signal(signal.SIGTERM)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert "killed by SIGTERM" in stderr
+
+
+def test_ignored_signals_stay_ignored(tool: Tool) -> None:
+    script = "trap '' HUP; exec \"$@\""
+    words = ["sh", "-c", script, "sh", *tool.words("run", "-q", "--", "sh", "-c", "kill -HUP $$; echo alive")]
+    assert subprocess.run(words, capture_output=True, text=True, check=False, timeout=60).stdout == "alive\n"
+
+
+def test_ctrl_c_arrives_once(tool: Tool, listener: Path) -> None:
+    """The terminal sends it to the whole group, the program too: it must not be passed on as well."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        words = tool.words("run", "-q", "--", listener)
+        os.execv(words[0], words)
+    text = b""
+    while b"pid" not in text:
+        text += os.read(terminal, 1000)
+    os.write(terminal, b"\x03")
+    deadline = time.monotonic() + 1
+    os.set_blocking(terminal, False)
+    while time.monotonic() < deadline:
+        try:
+            text += os.read(terminal, 1000)
+        except BlockingIOError:
+            time.sleep(0.02)
+    os.kill(pid, signal.SIGTERM)
+    assert os.WEXITSTATUS(os.waitpid(pid, 0)[1]) == 7
+    os.close(terminal)
+    assert text.count(f"heard {int(signal.SIGINT)}".encode()) == 1
+
+
+def wait_until_stopped(pid: int) -> None:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        found, status = os.waitpid(pid, os.WUNTRACED | os.WNOHANG)
+        if found and os.WIFSTOPPED(status):
+            return
+        time.sleep(0.02)
+    raise AssertionError("it did not stop")
+
+
+@pytest.mark.parametrize("through_us", [True, False])
+def test_it_stops_and_goes_on_with_the_program(tool: Tool, listener: Path, through_us: bool) -> None:
+    process = tool.start("run", "-q", "--", listener, preexec_fn=os.setpgrp)
+    program = int(wait_for(process, "pid").split()[1])
+    target = process.pid if through_us else program
+    os.kill(target, signal.SIGTSTP)
+    wait_until_stopped(process.pid)
+    os.kill(target, signal.SIGCONT)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=60) == 7
+
+
+def test_the_starter_works_from_anywhere_and_through_links(tmp_path: Path) -> None:
+    if not (ROOT / "build/venv/.hakmem").is_file():
+        pytest.skip("./hakmem was not used here yet: it would install its packages now")
+    link = tmp_path / "link"
+    link.symlink_to(ROOT / "hakmem")
+    second = tmp_path / "second"
+    second.symlink_to(link)
+    (tmp_path / "click.py").write_text("raise SystemExit('the wrong click')")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONHOME": "/nowhere"}
+    words = [str(second), "run", "-q", "--", "sh", "-c", 'pwd; echo "$PYTHONHOME"']
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{tmp_path}\n/nowhere\n", "")

@@ -1,0 +1,11 @@
+/* tests/misuse/realloc_foreign.c - realloc of a static variable. */
+#include "scenario.h"
+
+static _Alignas(16) char variable[4096];
+
+int main(int argc, char **argv) {
+  size_t size = block_size(argc, argv);
+  say_bad(variable);
+  forget(realloc(forget(variable), size));
+  return aftermath(size);
+}

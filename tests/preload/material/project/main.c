@@ -1,0 +1,4 @@
+#include <stdio.h>
+#include "lib/answer.h"
+
+int main(void) { return printf("%d\n", answer()) < 0; }

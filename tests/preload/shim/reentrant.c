@@ -1,0 +1,102 @@
+/* A second preloaded library that stands in front of functions an allocator may call, and allocates in each of them. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static __thread int depth __attribute__((tls_model("initial-exec")));
+
+static void allocate(void) {
+  if (depth > 0) return; /* what is called by our own malloc must end */
+  ++depth;
+  static const size_t sizes[] = {24, 2000, 50000};
+  for (int i = 0; i < 3; ++i) {
+    volatile char *block = malloc(sizes[i]);
+    if (block) block[sizes[i] - 1] = 1;
+    free((void *)block);
+  }
+  --depth;
+}
+
+static void *next(const char *name) {
+  ++depth; /* dlsym may allocate: not again in here */
+  void *found = dlsym(RTLD_NEXT, name);
+  --depth;
+  return found;
+}
+
+void *mmap(void *address, size_t length, int protection, int flags, int file, off_t offset) {
+  allocate();
+  return (void *)syscall(SYS_mmap, address, length, protection, flags, file, offset);
+}
+
+void *mmap64(void *address, size_t length, int protection, int flags, int file, off_t offset) {
+  return mmap(address, length, protection, flags, file, offset);
+}
+
+int munmap(void *address, size_t length) {
+  allocate();
+  return (int)syscall(SYS_munmap, address, length);
+}
+
+int madvise(void *address, size_t length, int advice) {
+  allocate();
+  return (int)syscall(SYS_madvise, address, length, advice);
+}
+
+int mprotect(void *address, size_t length, int protection) {
+  allocate();
+  return (int)syscall(SYS_mprotect, address, length, protection);
+}
+
+int pthread_key_create(pthread_key_t *key, void (*destroy)(void *)) {
+  allocate();
+  int (*real)(pthread_key_t *, void (*)(void *)) = next("pthread_key_create");
+  return real(key, destroy);
+}
+
+int pthread_setspecific(pthread_key_t key, const void *value) {
+  allocate();
+  int (*real)(pthread_key_t, const void *) = next("pthread_setspecific");
+  const int result = real(key, value);
+  allocate();
+  return result;
+}
+
+int pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void)) {
+  allocate();
+  int (*real)(void (*)(void), void (*)(void), void (*)(void), void *) = next("__register_atfork");
+  return real(prepare, parent, child, NULL);
+}
+
+char *getenv(const char *name) {
+  allocate();
+  char *(*real)(const char *) = next("getenv");
+  return real(name);
+}
+
+char *secure_getenv(const char *name) {
+  allocate();
+  char *(*real)(const char *) = next("secure_getenv");
+  return real(name);
+}
+
+long sysconf(int name) {
+  allocate();
+  long (*real)(int) = next("sysconf");
+  return real(name);
+}
+
+int open(const char *path, int flags, ...) {
+  va_list list;
+  va_start(list, flags);
+  const int mode = va_arg(list, int);
+  va_end(list);
+  allocate();
+  return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+}

@@ -1,0 +1,40 @@
+"""C++: all forms of operator new and delete, the new_handler, exceptions; preloaded and linked."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Callable
+
+import pytest
+from preload_runner import Outcome, Runner, with_limit
+
+
+def test_operators(runner: Runner, program: Callable[[str], Path]) -> None:
+    runner.expect([program("cxx_operators")], "ok\n")
+
+
+def test_operators_without_preload(runner: Runner, program: Callable[[str], Path]) -> None:
+    """The test program itself is right about the standard."""
+    assert runner.plain([program("cxx_operators")]) == Outcome(0, b"ok\n", b"")
+
+
+def test_operators_come_from_the_library(runner: Runner, program: Callable[[str], Path]) -> None:
+    runner.assert_malloc_is_ours([program("cxx_operators")])
+
+
+@pytest.mark.parametrize("flags", [(), ("-static",)], ids=["archive", "static"])
+def test_operators_when_linked(runner: Runner, linked: Callable[..., Path], flags: tuple[str, ...]) -> None:
+    program = linked("cxx_operators.cc", *flags)
+    assert runner.plain([program]) == Outcome(0, b"ok\n", b"")
+    defined = subprocess.run(["nm", "--defined-only", program], capture_output=True, text=True, check=True).stdout
+    symbols = {line.split()[-1] for line in defined.splitlines() if line.strip()}
+    assert {"malloc", "free", "hakmem_malloc", "_Znwm", "_ZdlPv"} <= symbols
+
+
+def test_handler_frees_memory(runner: Runner, program: Callable[[str], Path]) -> None:
+    runner.expect(with_limit("-v", 200000, [program("new_handler_frees")]), "ok\n")
+
+
+def test_handler_frees_memory_when_linked(runner: Runner, linked: Callable[..., Path]) -> None:
+    assert runner.plain(with_limit("-v", 200000, [linked("new_handler_frees.cc")])) == Outcome(0, b"ok\n", b"")

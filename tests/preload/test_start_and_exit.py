@@ -1,0 +1,157 @@
+"""The edges of a process's life: before main, after it, threads that end, fork, spawn, dlopen; and silence all along."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Callable
+
+import pytest
+from preload_runner import SKIPPED, Outcome, Runner
+
+Program = Callable[[str], Path]
+
+STATIONS = "constructor\nmain\natexit\ndestructor\n"
+
+
+@pytest.mark.parametrize("variables", [{}, {"LD_BIND_NOW": "1"}], ids=["lazy", "bind_now"])
+def test_before_and_after_main(runner: Runner, program: Program, variables: dict[str, str]) -> None:
+    runner.expect([program("early_and_late")], STATIONS, env=variables)
+
+
+def test_with_an_auditor(runner: Runner, program: Program, shim: Program) -> None:
+    """ld.so then has two worlds, with a malloc in each."""
+    runner.expect([program("early_and_late")], STATIONS, env={"LD_AUDIT": str(shim("audit"))})
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["library_first", "shim_first"])
+def test_interposed_functions_that_allocate(
+    runner: Runner, program: Program, shim: Program, tmp_path: Path, first: bool
+) -> None:
+    """mmap, getenv, pthread_setspecific and others, each of which calls malloc, as profilers and sandboxes do."""
+    shims = [shim("reentrant")]
+    runner.expect([program("early_and_late")], STATIONS, also=shims, first=first)
+    runner.expect([program("libc_names"), tmp_path / "report.xml"], "ok\n", also=shims, first=first)
+    outcome = runner.under([program("tls_destructors"), 400, 8], also=shims, first=first)
+    assert (outcome.code, outcome.errors()) == (0, "")
+
+
+@pytest.mark.parametrize("at_once", [1, 8])
+def test_thread_destructors(runner: Runner, program: Program, at_once: int) -> None:
+    """10,000 threads; the program itself fails if memory grows by more than 4 MiB after the first quarter."""
+    outcome = runner.under([program("tls_destructors"), 10000, at_once])
+    assert (outcome.code, outcome.errors()) == (0, ""), outcome.text()
+
+
+def test_dlopen_and_dlclose(runner: Runner, program: Program, shim: Program) -> None:
+    runner.expect([program("dlopen_loop"), shim("plugin"), 2000], "ok\n")
+
+
+def test_library_loaded_late(runner: Runner, program: Program, hakmem_only: None) -> None:
+    """dlopen of the library itself, in a program that runs on the C library's malloc."""
+    assert runner.plain([program("dlopen_allocator"), runner.library]) == Outcome(0, b"ok\n", b"")
+
+
+def test_spawn(runner: Runner, program: Program) -> None:
+    runner.expect([program("spawn_children")], "ok\n")
+
+
+@pytest.mark.parametrize("how", ["fork", "_Fork", "clone"])
+def test_fork_from_many_threads(runner: Runner, program: Program, how: str, request: pytest.FixtureRequest) -> None:
+    """300 forks, no hang. Without at-fork handlers glibc's own malloc would hang: asked of hakmem alone."""
+    if how != "fork":
+        request.getfixturevalue("hakmem_only")
+    outcome = runner.under([program("fork_storm"), how, 300], timeout=600)
+    if outcome.code == SKIPPED:
+        pytest.skip(outcome.text())
+    assert outcome == Outcome(0, b"forks 300 hangs 0\n", b"")
+
+
+def test_fork_while_streams_are_locked(runner: Runner, program: Program) -> None:
+    runner.expect([program("fork_stdio"), 400], "ok\n", timeout=150)
+
+
+@pytest.mark.parametrize("how", ["_Fork", "fork"])
+def test_fork_in_signal_handler(runner: Runner, program: Program, how: str) -> None:
+    outcome = runner.under([program("fork_in_handler"), how, 500], timeout=150)
+    if outcome.code == SKIPPED:
+        pytest.skip(outcome.text())
+    assert outcome == Outcome(0, b"ok\n", b"")
+
+
+def test_signals_and_cancelled_threads(runner: Runner, program: Program) -> None:
+    runner.expect([program("signal_storm"), 3], "ok\n")
+
+
+# Nothing is said, and nothing changed, unless asked for.
+
+
+@pytest.mark.parametrize(
+    "script", ["exit 0", "exit 37", "echo out; echo err >&2; exit 3", "kill -TERM $$", "kill -ABRT $$"]
+)
+@pytest.mark.parametrize("stats", ["0", "1"])
+def test_exit_code_is_untouched(runner: Runner, script: str, stats: str, hakmem_only: None) -> None:
+    command = ["/bin/sh", "-c", script]
+    without, with_it = runner.plain(command), runner.under(command, env={"HAKMEM_STATS": stats})
+    assert (with_it.code, with_it.stdout) == (without.code, without.stdout)
+    if stats == "0":
+        assert with_it.stderr == without.stderr
+
+
+def test_stats_go_to_stderr_at_exit(runner: Runner, hakmem_only: None) -> None:
+    outcome = runner.under(["/bin/ls", "/"], env={"HAKMEM_STATS": "1"})
+    assert outcome.stdout == runner.plain(["/bin/ls", "/"]).stdout
+    assert outcome.errors().startswith("hakmem: ")
+    assert len(outcome.errors().splitlines()) >= 5
+
+
+def test_stats_with_streams_closed(runner: Runner, hakmem_only: None) -> None:
+    """There may be nobody to tell."""
+    outcome = runner.under(["/bin/sh", "-c", "exec 2>&- 1>&-; exec true"], env={"HAKMEM_STATS": "1"})
+    assert outcome.code == 0
+
+
+@pytest.mark.parametrize(
+    "variable",
+    [
+        "HAKMEM_ON_MISUSE=perhaps",
+        "HAKMEM_STATS=maybe",
+        "HAKMEM_RETAIN=lots",
+        "HAKMEM_SPARE_SLABS=99999",
+        "HAKMEM_RETAIN=",
+    ],
+)
+def test_bad_option_warns_once(runner: Runner, program: Program, variable: str, hakmem_only: None) -> None:
+    name, value = variable.split("=")
+    outcome = runner.under([program("early_and_late")], env={name: value})
+    assert (outcome.code, outcome.text()) == (0, STATIONS)
+    (line,) = outcome.errors().splitlines()
+    assert line.startswith("hakmem: ") and name in line and value in line
+
+
+def test_unknown_option_warns_once(runner: Runner, program: Program, hakmem_only: None) -> None:
+    outcome = runner.under([program("early_and_late")], env={"HAKMEM_NO_SUCH_OPTION": "1"})
+    assert (outcome.code, outcome.text()) == (0, STATIONS)
+    (line,) = outcome.errors().splitlines()
+    assert line.startswith("hakmem: ") and "HAKMEM_NO_SUCH_OPTION" in line
+
+
+def test_options_are_ignored_with_raised_rights(
+    runner: Runner, linked: Callable[..., Path], tmp_path: Path, hakmem_only: None
+) -> None:
+    """ld.so drops a preload there, so the program is linked with the archive."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a program that belongs to somebody else")
+    program = tmp_path / "raised_rights"
+    shutil.copy(linked("raised_rights.c"), program)
+    variables = {"HAKMEM_STATS": "1", "HAKMEM_ON_MISUSE": "perhaps"}
+    listened = runner.plain([program], env=variables)
+    assert (listened.code, listened.text()) == (0, "secure 0\n") and b"hakmem: " in listened.stderr
+    nobody = 65534
+    os.chown(program, nobody, nobody)
+    program.chmod(0o4755)
+    outcome = runner.plain([program], env=variables)
+    if outcome.text() == "secure 0\n":
+        pytest.skip(f"{tmp_path} is mounted without setuid")
+    assert outcome == Outcome(0, b"secure 1\n", b"")

@@ -1,0 +1,90 @@
+/* A machine that does as it is told: fake_os.c stands in for os_linux.c at link time. Memory is real; what may fail,
+ * the clock, the page size, the environment and stderr are the test's. It also watches over the contract of os.h: a
+ * range that is not whole pages, or an unmap, purge, resize, move or wipe of what is not mapped, ends the test with a
+ * line on stderr.
+ */
+#ifndef HK_TESTS_SUPPORT_FAKE_OS_H
+#define HK_TESTS_SUPPORT_FAKE_OS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The functions of os.h that may fail and are logged. */
+typedef enum {
+  fake_os_reserve,
+  fake_os_unmap,
+  fake_os_purge,
+  fake_os_resize,
+  fake_os_move,
+  fake_os_wipe_on_fork,
+  fake_os_thread_exit_init,
+  fake_os_call_count
+} fake_os_call_t;
+
+/* One call, in the order in which they began to take effect. */
+typedef struct {
+  fake_os_call_t call;
+  bool succeeded;
+  uintptr_t start;  /* what was asked about; of a reserve, what came of it */
+  size_t bytes;     /* before, where a call changes them */
+  size_t new_bytes; /* resize and move */
+  size_t alignment; /* reserve */
+  uintptr_t target; /* move */
+} fake_os_record_t;
+
+/* Everything below as at the start: nothing fails, no log, no stderr text, 4 KiB pages, clock at fake_os_start_ns, an
+ * empty environment. Memory that is still mapped stays so, and is still known. */
+void fake_os_reset(void);
+
+/* The `nth` such call from now on fails, and none after it; 1 is the next. 0 takes it back. */
+void fake_os_fail_nth(fake_os_call_t call, uint64_t nth);
+/* All such calls fail until told otherwise. */
+void fake_os_fail_all(fake_os_call_t call, bool fail);
+/* Reserves and growing resizes that would bring the mapped bytes above `bytes` fail, as under ulimit -v. 0: none. */
+void fake_os_limit_mapped(size_t bytes);
+
+/* Calls since the reset; failed ones count. */
+uint64_t fake_os_calls(fake_os_call_t call);
+uint64_t fake_os_failures(fake_os_call_t call);
+/* The log keeps the first calls and counts on when it is full. */
+size_t fake_os_log_length(void);
+const fake_os_record_t *fake_os_log(size_t index);
+
+size_t fake_os_mapped_bytes(void);
+/* Since the reset. */
+size_t fake_os_peak_mapped_bytes(void);
+/* Whether all of it is mapped now. */
+bool fake_os_is_mapped(const void *start, size_t bytes);
+/* Gives back all that is mapped, whoever believes to own it. */
+void fake_os_unmap_all(void);
+
+/* 4, 16 or 64 KiB. To be chosen before anything asks. */
+void fake_os_set_page_size(size_t bytes);
+
+#define fake_os_start_ns ((uint64_t)1000000000)
+void fake_os_set_now(uint64_t now_ns);
+void fake_os_advance(uint64_t ns);
+
+/* The array, which the test keeps, ends with NULL. NULL itself: not set up yet. */
+void fake_os_set_environment(const char *const *environment);
+void fake_os_set_secure_exec(bool secure);
+void fake_os_set_process_secret(uint64_t secret);
+void fake_os_set_memory(size_t resident_bytes, size_t peak_resident_bytes);
+
+/* What was written since the reset, as one text, and in how many calls. */
+const char *fake_os_stderr(void);
+uint64_t fake_os_stderr_writes(void);
+
+/* Runs before the process ends in hk_os_abort. It may leave by longjmp or an exception. */
+void fake_os_set_abort_hook(void (*hook)(void));
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* HK_TESTS_SUPPORT_FAKE_OS_H */

@@ -1,0 +1,42 @@
+/* tests/support/malloc_report.h - what hakmem says of itself through hakmem_malloc_info. */
+#ifndef HAKMEM_TESTS_SUPPORT_MALLOC_REPORT_H
+#define HAKMEM_TESTS_SUPPORT_MALLOC_REPORT_H
+
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <string>
+
+#include "hakmem/hakmem.h"
+
+namespace hakmem_test {
+
+/* All of hakmem_malloc_info's text; empty when it failed. */
+inline std::string MallocInfoText() {
+  char *text = nullptr;
+  size_t size = 0;
+  FILE *stream = open_memstream(&text, &size);
+  if (stream == nullptr) return "";
+  int result = hakmem_malloc_info(0, stream);
+  std::fclose(stream);
+  std::string copy(text, result == 0 ? size : 0);
+  std::free(text);
+  return copy;
+}
+
+/* The counter of src/policy/stat.def called `name`; nothing when the report does not carry it. */
+inline std::optional<size_t> ReadCounter(const std::string &name) {
+  std::string text = MallocInfoText();
+  size_t at = text.find("\"" + name + "\"");
+  if (at == std::string::npos) return std::nullopt;
+  size_t end = text.find('>', at);
+  /* The number is an attribute's value: name="refill" count="17". */
+  for (size_t i = at + name.size() + 2; i < end && i + 1 < text.size(); i++) {
+    if (text[i] == '"' && text[i + 1] >= '0' && text[i + 1] <= '9') return std::strtoull(&text[i + 1], nullptr, 10);
+  }
+  return std::nullopt;
+}
+
+} /* namespace hakmem_test */
+
+#endif

@@ -1,0 +1,44 @@
+/* tests/support/scale.h - how long tests run.
+ *
+ * HAKMEM_TEST_SCALE multiplies iteration counts: 1 is the CI tier, 0.01 what fits under a slow sanitizer, 100 a night.
+ */
+#ifndef HAKMEM_TESTS_SUPPORT_SCALE_H
+#define HAKMEM_TESTS_SUPPORT_SCALE_H
+
+#include <cstddef>
+#include <cstdlib>
+
+namespace hakmem_test {
+
+inline double Scale() {
+  static const double scale = [] {
+    const char *text = std::getenv("HAKMEM_TEST_SCALE");
+    double value = text != nullptr ? std::strtod(text, nullptr) : 1.0;
+    return value > 0 ? value : 1.0;
+  }();
+  return scale;
+}
+
+/* `count` iterations at scale 1; never fewer than `least`, so that a small scale still tests something. */
+inline size_t Scaled(size_t count, size_t least = 1) {
+  double scaled = static_cast<double>(count) * Scale();
+  size_t whole = scaled < 1e18 ? static_cast<size_t>(scaled) : static_cast<size_t>(1e18);
+  return whole > least ? whole : least;
+}
+
+/* Sanitizers have shadow memory of their own and slow everything down: what the process has resident says nothing there,
+ * and limits of address space cannot be set. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define HAKMEM_TEST_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#define HAKMEM_TEST_SANITIZER 1
+#endif
+#endif
+#ifndef HAKMEM_TEST_SANITIZER
+#define HAKMEM_TEST_SANITIZER 0
+#endif
+
+} /* namespace hakmem_test */
+
+#endif

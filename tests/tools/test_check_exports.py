@@ -1,0 +1,51 @@
+"""tools/check_exports.py sees what a library shows and needs, on small libraries compiled here."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CHECKER = Path(__file__).resolve().parents[2] / "tools" / "check_exports.py"
+MAP = "{ /* a: b; */ global: shown; hakmem_*; local: *; };\n"
+SOURCE = "int shown(void) { return 1; } int hakmem_one(void) { return 2; } int hidden(void) { return 3; }\n"
+THROUGH_A_MAP = ("-Wl,--version-script=exports.map", "-Wl,-z,relro")
+
+
+def run(folder: Path, source: str, *flags: str) -> tuple[int, str]:
+    (folder / "library.c").write_text(source)
+    (folder / "exports.map").write_text(MAP)
+    for name in ("libhakmem.so", "libhakmem-fast.so"):
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", name, "library.c", *flags], cwd=folder, check=True)
+    done = subprocess.run(
+        [sys.executable, CHECKER, "--build", folder, "--map", folder / "exports.map"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+def test_a_good_library_passes(tmp_path: Path) -> None:
+    assert run(tmp_path, SOURCE, *THROUGH_A_MAP) == (0, "exports: ok, 2 names\n")
+
+
+@pytest.mark.parametrize(
+    ("source", "flags", "message"),
+    [
+        (SOURCE, (), "libhakmem.so exports hidden, which the map does not list"),
+        ("int hakmem_one;", THROUGH_A_MAP, "does not export shown"),
+        ("int shown;", THROUGH_A_MAP, "exports nothing that matches hakmem_*"),
+        (SOURCE, (*THROUGH_A_MAP, "-Wl,--no-as-needed", "-lm"), "needs libm.so.6"),
+        (SOURCE, (*THROUGH_A_MAP, "-Wl,-rpath,/somewhere"), "has a DT_RUNPATH"),
+        (SOURCE, (*THROUGH_A_MAP, "-Wl,-z,execstack"), "asks for an executable stack"),
+        (SOURCE, (*THROUGH_A_MAP, "-Wl,-z,norelro"), "is linked without relro"),
+        (SOURCE + "_Thread_local char much[65];", THROUGH_A_MAP, "takes 65 bytes of static TLS, more than 64"),
+    ],
+)
+def test_each_fault_is_named(tmp_path: Path, source: str, flags: tuple[str, ...], message: str) -> None:
+    code, output = run(tmp_path, source, *flags)
+    assert code == 1
+    assert message in output

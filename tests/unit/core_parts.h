@@ -1,0 +1,29 @@
+// The core's headers from space upwards, for C++: what they declare is C's.
+#ifndef HK_TESTS_UNIT_CORE_PARTS_H
+#define HK_TESTS_UNIT_CORE_PARTS_H
+
+// Before the block below, because they bring C++'s own headers.
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/atomic.h"
+#include "os/os.h"
+#include "policy/option.h"
+#include "policy/stat.h"
+
+extern "C" {
+#include "api/verify.h"
+#include "heap/heap.h"
+#include "heap/refill.h"
+#include "heap/remote.h"
+#include "heap/span.h"
+#include "space/big.h"
+#include "space/meta.h"
+#include "space/region_map.h"
+#include "space/run.h"
+#include "space/slab.h"
+#include "space/superslab.h"
+}
+
+#endif  // HK_TESTS_UNIT_CORE_PARTS_H

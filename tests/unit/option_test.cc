@@ -1,0 +1,253 @@
+// policy/option: what is accepted, what is refused, and the exact lines about it. A process loads its options once, so
+// each case runs in a child.
+#include "policy/option.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "fake_os.h"
+#include "in_child.h"
+
+namespace {
+
+struct Loaded {
+  hk_option_t option;
+  uint64_t writes;
+  char warnings[4096];
+};
+
+// The options after a process with this environment has loaded them.
+Loaded Load(std::vector<const char *> environment, bool is_secure_exec = false) {
+  hk_test::Shared<Loaded> loaded;
+  environment.push_back(nullptr);
+  EXPECT_EQ(hk_test::InChild([&] {
+              fake_os_set_environment(environment.data());
+              fake_os_set_secure_exec(is_secure_exec);
+              hk_option_load();
+              loaded->option = hk_option;
+              loaded->writes = fake_os_stderr_writes();
+              strncpy(loaded->warnings, fake_os_stderr(), sizeof(loaded->warnings) - 1);
+              return 0;
+            }),
+            0);
+  return *loaded;
+}
+
+bool IsDefault(const hk_option_t &option) { return memcmp(&option, &hk_option, sizeof(option)) == 0; }
+
+// `retain` after HAKMEM_RETAIN was set to this; -1 where it was refused.
+int64_t Retain(const char *value) {
+  Loaded loaded = Load({(std::string("HAKMEM_RETAIN=") + value).c_str()});
+  if (loaded.writes == 0) return static_cast<int64_t>(loaded.option.retain);
+  EXPECT_TRUE(IsDefault(loaded.option));
+  return -1;
+}
+
+int64_t Spare(const char *value) {
+  Loaded loaded = Load({(std::string("HAKMEM_SPARE_SLABS=") + value).c_str()});
+  if (loaded.writes == 0) return static_cast<int64_t>(loaded.option.spare_slabs);
+  EXPECT_TRUE(IsDefault(loaded.option));
+  return -1;
+}
+
+int64_t Stats(const char *value) {
+  Loaded loaded = Load({(std::string("HAKMEM_STATS=") + value).c_str()});
+  return loaded.writes == 0 ? static_cast<int64_t>(loaded.option.stats) : -1;
+}
+
+TEST(Option, DefaultsHoldBeforeAndWithoutAnEnvironment) {
+  EXPECT_EQ(hk_option.on_misuse, uint64_t{hk_misuse_abort});
+  EXPECT_EQ(hk_option.stats, 0u);
+  EXPECT_EQ(hk_option.retain, 8 * HK_MIB);
+  EXPECT_EQ(hk_option.spare_slabs, 4u);
+  Loaded loaded = Load({});
+  EXPECT_TRUE(IsDefault(loaded.option));
+  EXPECT_EQ(loaded.writes, 0u);
+}
+
+TEST(Option, ForeignVariablesAreNotLookedAt) {
+  Loaded loaded =
+      Load({"PATH=/bin", "HAKMEM", "HAKMEMX=1", "hakmem_stats=1", "XHAKMEM_STATS=1", "", "=", "=HAKMEM_STATS=1"});
+  EXPECT_TRUE(IsDefault(loaded.option));
+  EXPECT_STREQ(loaded.warnings, "");
+}
+
+TEST(Option, SeveralAtOnce) {
+  Loaded loaded = Load({"HAKMEM_STATS=1", "A=b", "HAKMEM_RETAIN=1M", "HAKMEM_ON_MISUSE=warn", "HAKMEM_SPARE_SLABS=0"});
+  EXPECT_EQ(loaded.option.stats, 1u);
+  EXPECT_EQ(loaded.option.retain, HK_MIB);
+  EXPECT_EQ(loaded.option.on_misuse, uint64_t{hk_misuse_warn});
+  EXPECT_EQ(loaded.option.spare_slabs, 0u);
+  EXPECT_EQ(loaded.writes, 0u);
+}
+
+TEST(Option, Sizes) {
+  EXPECT_EQ(Retain("0"), 0);
+  EXPECT_EQ(Retain("1"), 1);
+  EXPECT_EQ(Retain("0000000000000000000000012"), 12);
+  EXPECT_EQ(Retain("4096"), 4096);
+  EXPECT_EQ(Retain("512b"), 512);
+  EXPECT_EQ(Retain("3k"), 3 << 10);
+  EXPECT_EQ(Retain("3K"), 3 << 10);
+  EXPECT_EQ(Retain("3KB"), 3 << 10);
+  EXPECT_EQ(Retain("3KiB"), 3 << 10);
+  EXPECT_EQ(Retain("3kib"), 3 << 10);
+  EXPECT_EQ(Retain("5M"), 5 << 20);
+  EXPECT_EQ(Retain("7G"), int64_t{7} << 30);
+  EXPECT_EQ(Retain("1T"), int64_t{1} << 40);
+  EXPECT_EQ(Retain("1099511627776"), int64_t{1} << 40);
+}
+
+TEST(Option, SizesThatAreRefused) {
+  for (const char *value :
+       {"",   " ",   " 1",  "1 ",  "-1",   "+1",    "0x10", "1.5M", "M",     "KiB", "b",   "iB",
+        "1i", "1iB", "1KK", "1Ki", "1KBB", "1KiBx", "1P",   "1e3",  "1,000", "abc", "1M;", "\xc3\xa9"}) {
+    EXPECT_EQ(Retain(value), -1) << "'" << value << "'";
+  }
+}
+
+TEST(Option, SizesOutOfRangeOrOverflowing) {
+  for (const char *value :
+       {"1099511627777", "1025G", "2T", "18446744073709551615", "18446744073709551616", "18446744073709551625",
+        "99999999999999999999999999", "16777216T", "16777217T", "17179869184G", "18014398509481984K"}) {
+    EXPECT_EQ(Retain(value), -1) << value;
+  }
+}
+
+TEST(Option, Counts) {
+  EXPECT_EQ(Spare("0"), 0);
+  EXPECT_EQ(Spare("64"), 64);
+  EXPECT_EQ(Spare("007"), 7);
+  for (const char *value : {"", "65", "1K", "1B", "-0", "four", "4 ", "18446744073709551616", "18446744073709551620"}) {
+    EXPECT_EQ(Spare(value), -1) << "'" << value << "'";
+  }
+}
+
+TEST(Option, Bools) {
+  for (const char *value : {"1", "on", "ON", "yes", "Yes", "true", "TRUE"}) EXPECT_EQ(Stats(value), 1) << value;
+  for (const char *value : {"0", "off", "no", "false", "False"}) EXPECT_EQ(Stats(value), 0) << value;
+  for (const char *value : {"", "2", "o", "onn", "y", "t", "00", "1 ", " on"}) EXPECT_EQ(Stats(value), -1) << value;
+}
+
+TEST(Option, Choices) {
+  EXPECT_EQ(Load({"HAKMEM_ON_MISUSE=abort"}).option.on_misuse, uint64_t{hk_misuse_abort});
+  EXPECT_EQ(Load({"HAKMEM_ON_MISUSE=warn"}).option.on_misuse, uint64_t{hk_misuse_warn});
+  EXPECT_EQ(Load({"HAKMEM_ON_MISUSE=Ignore"}).option.on_misuse, uint64_t{hk_misuse_ignore});
+  for (const char *value : {"HAKMEM_ON_MISUSE=", "HAKMEM_ON_MISUSE=1", "HAKMEM_ON_MISUSE=warning"}) {
+    Loaded loaded = Load({value});
+    EXPECT_TRUE(IsDefault(loaded.option)) << value;
+    EXPECT_EQ(loaded.writes, 1u) << value;
+  }
+}
+
+TEST(Option, WarningOfASize) {
+  Loaded loaded = Load({"HAKMEM_RETAIN=abc"});
+  EXPECT_STREQ(loaded.warnings,
+               "hakmem: warning: HAKMEM_RETAIN=abc is not accepted: expected bytes, with K, M, G or T, from 0 to 1T; "
+               "keeping the default 8M (see options.md)\n");
+  EXPECT_EQ(loaded.writes, 1u);
+}
+
+TEST(Option, WarningOfACount) {
+  EXPECT_STREQ(Load({"HAKMEM_SPARE_SLABS=65"}).warnings,
+               "hakmem: warning: HAKMEM_SPARE_SLABS=65 is not accepted: expected a whole number from 0 to 64; "
+               "keeping the default 4 (see options.md)\n");
+}
+
+TEST(Option, WarningOfABool) {
+  EXPECT_STREQ(Load({"HAKMEM_STATS="}).warnings,
+               "hakmem: warning: HAKMEM_STATS= is not accepted: expected 0, 1, off, on, no, yes, false or true; "
+               "keeping the default 0 (see options.md)\n");
+}
+
+TEST(Option, WarningOfAChoice) {
+  EXPECT_STREQ(Load({"HAKMEM_ON_MISUSE=explode"}).warnings,
+               "hakmem: warning: HAKMEM_ON_MISUSE=explode is not accepted: expected abort, warn or ignore; "
+               "keeping the default abort (see options.md)\n");
+}
+
+TEST(Option, UnknownNamesGetALineEach) {
+  Loaded loaded =
+      Load({"HAKMEM_FOO=1", "HAKMEM_STATS=1", "HAKMEM_=", "HAKMEM_stats=1", "HAKMEM_STAT=1", "HAKMEM_STATSX=1"});
+  EXPECT_STREQ(loaded.warnings,
+               "hakmem: warning: HAKMEM_FOO is no option (see options.md)\n"
+               "hakmem: warning: HAKMEM_ is no option (see options.md)\n"
+               "hakmem: warning: HAKMEM_stats is no option (see options.md)\n"
+               "hakmem: warning: HAKMEM_STAT is no option (see options.md)\n"
+               "hakmem: warning: HAKMEM_STATSX is no option (see options.md)\n");
+  EXPECT_EQ(loaded.writes, 5u);
+  EXPECT_EQ(loaded.option.stats, 1u);
+}
+
+TEST(Option, TheToolsNamesAreReserved) {
+  Loaded loaded = Load({"HAKMEM_CLI_RUN=1", "HAKMEM_CLI_=", "HAKMEM_CLIX=1"});
+  EXPECT_STREQ(loaded.warnings, "hakmem: warning: HAKMEM_CLIX is no option (see options.md)\n");
+}
+
+TEST(Option, ANameWithoutAValueIsNoVariable) {
+  Loaded loaded = Load({"HAKMEM_STATS", "HAKMEM_FOO"});
+  EXPECT_TRUE(IsDefault(loaded.option));
+  EXPECT_EQ(loaded.writes, 0u);
+}
+
+TEST(Option, TheFirstOfTwoCounts) {
+  Loaded loaded = Load({"HAKMEM_SPARE_SLABS=1", "HAKMEM_SPARE_SLABS=2", "HAKMEM_SPARE_SLABS=x"});
+  EXPECT_EQ(loaded.option.spare_slabs, 1u);
+  EXPECT_EQ(loaded.writes, 0u);
+  loaded = Load({"HAKMEM_SPARE_SLABS=x", "HAKMEM_SPARE_SLABS=2"});
+  EXPECT_EQ(loaded.option.spare_slabs, 4u);
+  EXPECT_EQ(loaded.writes, 1u);
+}
+
+TEST(Option, WarningsAreOneLineOfPrintableText) {
+  Loaded loaded = Load({"HAKMEM_RETAIN=1\n2\x1b[31m\x7f\xff", "HAKMEM_A\nB=1"});
+  EXPECT_STREQ(
+      loaded.warnings,
+      "hakmem: warning: HAKMEM_RETAIN=1?2?[31m?? is not accepted: expected bytes, with K, M, G or T, from 0 to "
+      "1T; keeping the default 8M (see options.md)\n"
+      "hakmem: warning: HAKMEM_A?B is no option (see options.md)\n");
+}
+
+TEST(Option, LongNamesAndValuesAreCut) {
+  std::string longest_value(64, '9');
+  std::string name = "HAKMEM_" + std::string(100000, 'X');
+  Loaded loaded = Load({("HAKMEM_RETAIN=" + longest_value).c_str(), (name + "=1").c_str()});
+  EXPECT_EQ(std::string(loaded.warnings),
+            "hakmem: warning: HAKMEM_RETAIN=" + longest_value +
+                " is not accepted: expected bytes, with K, M, G or T, from 0 to 1T; keeping the default 8M "
+                "(see options.md)\n"
+                "hakmem: warning: " +
+                name.substr(0, 64) + "... is no option (see options.md)\n");
+  loaded = Load({("HAKMEM_RETAIN=" + longest_value + "9").c_str()});
+  EXPECT_NE(strstr(loaded.warnings, ("=" + longest_value + "... is not accepted").c_str()), nullptr);
+}
+
+TEST(Option, ASecureProgramIgnoresTheEnvironment) {
+  Loaded loaded = Load({"HAKMEM_STATS=1", "HAKMEM_RETAIN=abc", "HAKMEM_FOO=1"}, true);
+  EXPECT_TRUE(IsDefault(loaded.option));
+  EXPECT_STREQ(loaded.warnings, "");
+}
+
+TEST(Option, WaitsForTheEnvironmentAndLoadsOnce) {
+  EXPECT_EQ(hk_test::InChild([] {
+              const char *const first[] = {"HAKMEM_SPARE_SLABS=9", "HAKMEM_FOO=1", nullptr};
+              const char *const second[] = {"HAKMEM_SPARE_SLABS=10", "HAKMEM_BAR=1", nullptr};
+              fake_os_set_environment(nullptr);
+              hk_option_load();
+              HK_CHILD_CHECK(hk_option.spare_slabs == 4);
+              fake_os_set_environment(first);
+              hk_option_load();
+              HK_CHILD_CHECK(hk_option.spare_slabs == 9);
+              fake_os_set_environment(second);
+              hk_option_load();
+              HK_CHILD_CHECK(hk_option.spare_slabs == 9);
+              HK_CHILD_CHECK(fake_os_stderr_writes() == 1);
+              return 0;
+            }),
+            0);
+}
+
+}  // namespace

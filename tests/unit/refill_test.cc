@@ -1,0 +1,329 @@
+// heap/refill: where the next block comes from, how many are cut at a time, and heaps as a whole under random use.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "fake_os.h"
+#include "fresh_test.h"
+#include "test_random.h"
+#include "unit/heap_driver.h"
+
+namespace {
+
+using hakmem_test::TestRandom;
+using hk_test::Alloc;
+using hk_test::CapacityOf;
+using hk_test::CarvedOf;
+using hk_test::CheckSpan;
+using hk_test::FreeOwn;
+using hk_test::InUseSlabs;
+using hk_test::IsActive;
+using hk_test::IsPartial;
+using hk_test::ListLength;
+using hk_test::Pop;
+using hk_test::SpanOf;
+using hk_test::StatOf;
+using hk_test::WorthOf;
+
+std::vector<hk_block_t *> PopAll(hk_heap_t *heap, unsigned class_index) {
+  std::vector<hk_block_t *> blocks;
+  while (hk_block_t *block = Pop(heap, class_index)) blocks.push_back(block);
+  return blocks;
+}
+
+// All blocks of one whole span, handed out; the span is the active one, and its bin is empty.
+std::vector<hk_block_t *> TakeWholeSpan(hk_heap_t *heap, unsigned class_index) {
+  std::vector<hk_block_t *> blocks = {Alloc(heap, class_index)};
+  while (blocks.size() < CapacityOf(class_index)) blocks.push_back(Alloc(heap, class_index));
+  return blocks;
+}
+
+// ---- How many blocks are cut.
+
+std::vector<unsigned> CarveCounts(unsigned class_index, unsigned times) {
+  hk_heap_t *heap = hk_heap_take();
+  std::vector<unsigned> counts;
+  for (unsigned i = 0; i < times; i++) {
+    if (!hk_refill(heap, class_index)) break;
+    counts.push_back(ListLength(heap->bin[class_index].free));
+    (void)PopAll(heap, class_index);
+  }
+  EXPECT_EQ(StatOf(heap, hk_stat_refill), times);
+  EXPECT_EQ(StatOf(heap, hk_stat_carve), times);
+  return counts;
+}
+
+HK_FRESH_TEST(Refill, EachTimeTwiceAsManyBlocksAreCut) {
+  using Counts = std::vector<unsigned>;
+  EXPECT_EQ(CarveCounts(hk_class_of(16), 7), (Counts{256, 512, 1024, 2048, 256, 2048, 2048}))
+      << "a page, and up to half a slab; a slab's last blocks are fewer";
+  EXPECT_EQ(CarveCounts(hk_class_of(1024), 7), (Counts{4, 8, 16, 32, 4, 32, 32}));
+  EXPECT_EQ(CarveCounts(hk_class_of(4096), 7), (Counts{1, 2, 4, 8, 1, 8, 8}));
+  EXPECT_EQ(CarveCounts(hk_class_of(5120), 6), (Counts{1, 2, 4, 5, 8, 4})) << "as many as make it worth the cost";
+  EXPECT_EQ(CarveCounts(hk_class_of(32768), 6), (Counts{1, 2, 4, 1, 8, 8}));
+}
+
+HK_FRESH_TEST(Refill, EachClassStartsWithAtMostAPageOrOneBlock) {
+  hk_heap_t *heap = hk_heap_take();
+  for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
+    ASSERT_TRUE(hk_refill(heap, class_index));
+    size_t bytes = ListLength(heap->bin[class_index].free) * hk_class_bytes(class_index);
+    EXPECT_LE(bytes, std::max(4 * HK_KIB, hk_class_bytes(class_index)));
+    EXPECT_GT(bytes + hk_class_bytes(class_index), 4 * HK_KIB);
+    EXPECT_TRUE(hk_bin_is_fresh(&heap->bin[class_index]));
+    CheckSpan(heap, heap->state[class_index].active, 0);
+  }
+}
+
+// ---- Where blocks come from.
+
+HK_FRESH_TEST(Refill, WhatOthersFreedComesFirst) {
+  hk_heap_t *heap = hk_heap_take(), *other = hk_heap_take();
+  std::vector<hk_block_t *> full = TakeWholeSpan(heap, 64); /* its span is worth it again below */
+  hk_block_t *remote = Alloc(heap, 64);
+  (void)PopAll(heap, 64);
+  hk_slab_t *active = SpanOf(remote);
+  for (unsigned i = 0; i < WorthOf(64); i++) (void)FreeOwn(heap, full[i]);
+  ASSERT_TRUE(IsPartial(heap, SpanOf(full[0])));
+  ASSERT_LT(CarvedOf(active), CapacityOf(64));
+
+  hk_remote_free(other, active, remote);
+  hk_remote_flush(other);
+  ASSERT_TRUE(hk_refill(heap, 64));
+  EXPECT_EQ(PopAll(heap, 64), std::vector<hk_block_t *>{remote});
+  EXPECT_TRUE(IsActive(heap, active));
+  EXPECT_EQ(StatOf(heap, hk_stat_remote_drain), 1u);
+}
+
+HK_FRESH_TEST(Refill, ThenASpanThatHasFreeBlocks) {
+  hk_heap_t *heap = hk_heap_take();
+  std::vector<hk_block_t *> full = TakeWholeSpan(heap, 64);
+  hk_block_t *one = Alloc(heap, 64);
+  (void)PopAll(heap, 64);
+  hk_slab_t *active = SpanOf(one);
+  std::set<hk_block_t *> freed(full.begin(), full.begin() + WorthOf(64));
+  for (hk_block_t *block : freed) (void)FreeOwn(heap, block);
+  uint64_t carves = StatOf(heap, hk_stat_carve);
+
+  ASSERT_TRUE(hk_refill(heap, 64));
+  std::vector<hk_block_t *> got = PopAll(heap, 64);
+  EXPECT_EQ(std::set<hk_block_t *>(got.begin(), got.end()), freed);
+  EXPECT_TRUE(IsActive(heap, SpanOf(full[0])));
+  EXPECT_TRUE(IsPartial(heap, active)) << "it has room";
+  EXPECT_EQ(StatOf(heap, hk_stat_carve), carves);
+  CheckSpan(heap, active, CarvedOf(active));
+}
+
+HK_FRESH_TEST(Refill, ThenTheUnusedPartOfTheActiveSpan) {
+  hk_heap_t *heap = hk_heap_take();
+  hk_block_t *one = Alloc(heap, 64);
+  (void)PopAll(heap, 64);
+  hk_slab_t *active = SpanOf(one);
+  fake_os_fail_all(fake_os_reserve, true);
+  ASSERT_TRUE(hk_refill(heap, 64));
+  EXPECT_EQ(SpanOf(heap->bin[64].free), active);
+  EXPECT_EQ(InUseSlabs(), 1u);
+}
+
+HK_FRESH_TEST(Refill, TheUnusedPartOfASpanThatWasLeftIsComeBackTo) {
+  hk_heap_t *heap = hk_heap_take();
+  std::vector<hk_block_t *> full = TakeWholeSpan(heap, 64);
+  hk_slab_t *left = SpanOf(Alloc(heap, 64));
+  (void)PopAll(heap, 64);
+  for (unsigned i = 0; i < WorthOf(64); i++) (void)FreeOwn(heap, full[i]);
+  (void)Alloc(heap, 64); /* leaves it */
+  ASSERT_TRUE(IsPartial(heap, left));
+  (void)PopAll(heap, 64);
+  unsigned carved = CarvedOf(left);
+  ASSERT_TRUE(hk_refill(heap, 64));
+  EXPECT_TRUE(IsActive(heap, left));
+  EXPECT_GT(CarvedOf(left), carved);
+  EXPECT_EQ(InUseSlabs(), 2u);
+}
+
+HK_FRESH_TEST(Refill, ThenTheReserveAndAtLastANewSpan) {
+  hk_heap_t *heap = hk_heap_take();
+  std::vector<hk_block_t *> first = TakeWholeSpan(heap, 64);
+  std::vector<hk_block_t *> second = TakeWholeSpan(heap, 64);
+  hk_slab_t *reserved = SpanOf(first[0]);
+  for (hk_block_t *block : first) (void)FreeOwn(heap, block);
+  ASSERT_EQ(heap->reserve_count, 1u);
+
+  EXPECT_EQ(SpanOf(Alloc(heap, 64)), reserved);
+  EXPECT_EQ(heap->reserve_count, 0u);
+  EXPECT_EQ(StatOf(heap, hk_stat_slab_acquire), 2u);
+  EXPECT_FALSE(hk_bin_is_fresh(&heap->bin[64]));
+  while (StatOf(heap, hk_stat_slab_acquire) == 2) ASSERT_NE(Alloc(heap, 64), nullptr);
+  EXPECT_EQ(InUseSlabs(), 3u);
+  EXPECT_TRUE(hk_bin_is_fresh(&heap->bin[64]));
+}
+
+HK_FRESH_TEST(Refill, WhatIsHeldBackForOthersIsSentBeforeGrowing) {
+  hk_heap_t *heap = hk_heap_take(), *other = hk_heap_take();
+  hk_block_t *theirs = Alloc(other, 64);
+  hk_remote_free(heap, SpanOf(theirs), theirs);
+  EXPECT_FALSE(hk_remote_is_pending(other)) << "a batch of one waits";
+  ASSERT_NE(Alloc(heap, 64), nullptr);
+  EXPECT_TRUE(hk_remote_is_pending(other));
+}
+
+HK_FRESH_TEST(Refill, ARefusalIsSaidAndOvercome) {
+  hk_heap_t *heap = hk_heap_take();
+  fake_os_fail_all(fake_os_reserve, true);
+  for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
+    EXPECT_FALSE(hk_refill(heap, class_index));
+    EXPECT_EQ(Pop(heap, class_index), nullptr);
+  }
+  fake_os_fail_all(fake_os_reserve, false);
+  for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
+    EXPECT_NE(Alloc(heap, class_index), nullptr);
+    CheckSpan(heap, heap->state[class_index].active, 1);
+  }
+}
+
+HK_FRESH_TEST(Refill, AfterARefusalTheFullActiveSpanIsStillWhole) {
+  hk_heap_t *heap = hk_heap_take();
+  std::vector<hk_block_t *> blocks = TakeWholeSpan(heap, 104);
+  while (Alloc(heap, 64) != nullptr && InUseSlabs() < HK_SUPERSLAB_SLABS) {
+  }
+  fake_os_fail_all(fake_os_reserve, true);
+  EXPECT_EQ(Alloc(heap, 104), nullptr);
+  CheckSpan(heap, SpanOf(blocks[0]), CapacityOf(104));
+  (void)FreeOwn(heap, blocks[3]);
+  EXPECT_EQ(Alloc(heap, 104), blocks[3]);
+  EXPECT_EQ(Alloc(heap, 104), nullptr);
+}
+
+// ---- Many.
+
+HK_FRESH_TEST(Refill, SpansWithoutLimitAndNoBlockTwice) {
+  hk_heap_t *heap = hk_heap_take();
+  for (unsigned class_index : {40u, 104u}) {
+    std::set<hk_block_t *> blocks;
+    std::map<hk_slab_t *, unsigned> spans;
+    constexpr unsigned kSpans = 400;
+    for (size_t i = 0; i < size_t{kSpans} * CapacityOf(class_index); i++) {
+      hk_block_t *block = Alloc(heap, class_index);
+      ASSERT_NE(block, nullptr);
+      ASSERT_TRUE(blocks.insert(block).second);
+      spans[SpanOf(block)]++;
+    }
+    EXPECT_EQ(spans.size(), kSpans);
+    for (const auto &[span, count] : spans) {
+      ASSERT_EQ(count, CapacityOf(class_index)) << "neither more nor fewer than fit";
+      CheckSpan(heap, span, count);
+    }
+    for (hk_block_t *block : blocks) (void)FreeOwn(heap, block);
+    EXPECT_EQ(InUseSlabs(), heap->reserve_count + (class_index == 40 ? 1 : 4)) << "the active span stays";
+    hk_span_trim(heap);
+    EXPECT_EQ(InUseSlabs(), 0u);
+  }
+}
+
+// ---- Against a model: which blocks are held, by span.
+
+class Model {
+ public:
+  Model(hk_heap_t *heap, hk_heap_t *other, uint64_t seed) : heap_(heap), other_(other), random_(seed) {}
+
+  void Step(size_t most_blocks) {
+    bool grows = held_.size() < most_blocks && random_.Below(100) < growth_;
+    if (random_.OneIn(2000)) growth_ = random_.OneIn(2) ? 80 : 20;
+    if (grows) {
+      Take();
+    } else if (!held_.empty()) {
+      GiveBack();
+    }
+    if (random_.OneIn(500)) hk_remote_flush(other_);
+    if (random_.OneIn(1000)) Drain();
+    if (random_.OneIn(3000)) hk_span_trim(heap_);
+  }
+
+  void GiveBackAll() {
+    while (!held_.empty() && !testing::Test::HasFailure()) GiveBack();
+    hk_remote_flush(other_);
+    Drain();
+  }
+
+  // Each span that a held block lies in, and each that the heap allocates from.
+  void CheckAll() {
+    hk_remote_flush(other_);
+    Drain();
+    std::map<hk_slab_t *, unsigned> live;
+    for (hk_block_t *block : held_) live[SpanOf(block)]++;
+    for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
+      if (heap_->state[i].active != nullptr) live.insert({heap_->state[i].active, 0});
+    }
+    size_t slabs = heap_->reserve_count;
+    for (const auto &[span, count] : live) {
+      CheckSpan(heap_, span, count);
+      slabs += span->slab_count;
+    }
+    EXPECT_EQ(InUseSlabs(), slabs) << "no other slab is in use";
+  }
+
+ private:
+  static uint64_t *WordOf(hk_block_t *block) { return reinterpret_cast<uint64_t *>(block + 1); }
+
+  void Drain() {
+    if (hk_remote_is_pending(heap_)) hk_remote_drain(heap_);
+    ASSERT_EQ(heap_->damaged, nullptr);
+  }
+
+  void Take() {
+    unsigned class_index = kClasses[random_.Below(sizeof kClasses / sizeof kClasses[0])];
+    hk_block_t *block = Alloc(heap_, class_index);
+    ASSERT_NE(block, nullptr);
+    ASSERT_TRUE(!hk_bin_is_fresh(&heap_->bin[class_index]) || *WordOf(block) == 0) << "fresh memory is zero";
+    *WordOf(block) = reinterpret_cast<uint64_t>(block);
+    held_.push_back(block);
+    hk_test::WalkSpan(heap_, SpanOf(block));
+  }
+
+  void GiveBack() {
+    std::swap(held_[random_.Below(held_.size())], held_.back());
+    hk_block_t *block = held_.back();
+    held_.pop_back();
+    ASSERT_EQ(*WordOf(block), reinterpret_cast<uint64_t>(block)) << "somebody else wrote into it";
+    hk_slab_t *span = SpanOf(block);
+    if (random_.OneIn(4)) {
+      hk_remote_free(other_, span, block);
+    } else {
+      (void)FreeOwn(heap_, block);
+    }
+    if (hk_slab_state(span) == hk_slab_small) hk_test::WalkSpan(heap_, span);
+  }
+
+  static constexpr unsigned kClasses[] = {2, 4, 5, 33, 64, 80, 93, 104};
+  hk_heap_t *heap_;
+  hk_heap_t *other_;
+  TestRandom random_;
+  std::vector<hk_block_t *> held_;
+  unsigned growth_ = 70;
+};
+
+void RunAgainstModel(uint64_t seed, size_t most_blocks) {
+  hk_heap_t *heap = hk_heap_take(), *other = hk_heap_take();
+  Model model(heap, other, seed);
+  for (int i = 0; i < 60000 && !testing::Test::HasFailure(); i++) {
+    model.Step(most_blocks);
+    if (i % 2000 == 1999) model.CheckAll();
+  }
+  model.GiveBackAll();
+  model.CheckAll();
+  hk_span_trim(heap);
+  EXPECT_EQ(InUseSlabs(), 0u);
+  EXPECT_EQ(StatOf(heap, hk_stat_slab_acquire), StatOf(heap, hk_stat_slab_release));
+  EXPECT_EQ(StatOf(heap, hk_stat_remote_drain), StatOf(other, hk_stat_remote_free));
+}
+
+HK_FRESH_TEST(RefillModel, FewBlocks) { RunAgainstModel(1, 60); }
+HK_FRESH_TEST(RefillModel, ManyBlocks) { RunAgainstModel(2, 8000); }
+HK_FRESH_TEST(RefillModel, WithoutAReserve) {
+  hk_option.spare_slabs = 0;
+  hk_option.retain = 0;
+  RunAgainstModel(3, 1000);
+}
+
+}  // namespace

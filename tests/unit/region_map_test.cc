@@ -1,0 +1,145 @@
+// space/region_map: every address has a descriptor, and only what was entered has one of its own. Nothing here is
+// mapped: the map knows addresses, not memory.
+#include <atomic>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "fake_os.h"
+#include "fresh_test.h"
+#include "unit/core_parts.h"
+
+namespace {
+
+constexpr uintptr_t kRegionBytes = uintptr_t{1} << HK_REGION_SHIFT;
+constexpr uintptr_t kAddressEnd = uintptr_t{1} << HK_ADDRESS_BITS;
+constexpr uintptr_t kSomeRegion = 0x123 * kRegionBytes;
+
+const void *At(uintptr_t address) { return reinterpret_cast<const void *>(address); }
+
+// Whether the address has the descriptor of what was never entered.
+bool IsForeign(uintptr_t address) {
+  hk_slab_t *slab = hk_slab_of(At(address));
+  const hk_slab_t *nothing = hk_region_map.nothing.slab;
+  return slab >= nothing && slab < nothing + HK_REGION_SLABS && hk_slab_state(slab) == hk_slab_none &&
+         hk_load_relaxed(&slab->owner) == nullptr;
+}
+
+HK_FRESH_TEST(RegionMap, WhatWasNeverEnteredIsNotOurs) {
+  static int in_data;
+  int on_stack = 0;
+  EXPECT_TRUE(IsForeign(0));
+  EXPECT_TRUE(IsForeign(1));
+  EXPECT_TRUE(IsForeign(4095));
+  EXPECT_TRUE(IsForeign(reinterpret_cast<uintptr_t>(&in_data)));
+  EXPECT_TRUE(IsForeign(reinterpret_cast<uintptr_t>(&on_stack)));
+  EXPECT_TRUE(IsForeign(reinterpret_cast<uintptr_t>(&hk_region_map)));
+  EXPECT_TRUE(IsForeign(reinterpret_cast<uintptr_t>(&hk_region_map_enter)));
+  for (unsigned bit = 0; bit < 64; bit++) {
+    EXPECT_TRUE(IsForeign(uintptr_t{1} << bit)) << bit;
+    EXPECT_TRUE(IsForeign((uintptr_t{1} << bit) - 1)) << bit;
+    EXPECT_TRUE(IsForeign(~(uintptr_t{1} << bit))) << bit;
+  }
+  EXPECT_TRUE(IsForeign(kAddressEnd - 1)) << "the last byte of the address space";
+  EXPECT_TRUE(IsForeign(kAddressEnd));
+  EXPECT_TRUE(IsForeign(UINTPTR_MAX));
+  EXPECT_EQ(fake_os_calls(fake_os_reserve), 0u);
+  EXPECT_EQ(hk_region_map_mapped_bytes(), 0u);
+}
+
+HK_FRESH_TEST(RegionMap, EachSlabOfARegionHasItsOwnDescriptor) {
+  ASSERT_TRUE(hk_region_map_enter(At(kSomeRegion + 12345)));
+  hk_slab_t *first = hk_slab_of(At(kSomeRegion));
+  EXPECT_FALSE(IsForeign(kSomeRegion));
+  EXPECT_TRUE(fake_os_is_mapped(first, sizeof(hk_region_t)));
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(first) % HK_CACHE_LINE_BYTES, 0u);
+  for (size_t i = 0; i < HK_REGION_SLABS; i++) {
+    uintptr_t start = kSomeRegion + i * HK_SLAB_BYTES;
+    ASSERT_EQ(hk_slab_of(At(start)), first + i);
+    ASSERT_EQ(hk_slab_of(At(start + 1)), first + i);
+    ASSERT_EQ(hk_slab_of(At(start + HK_SLAB_BYTES - 1)), first + i);
+    ASSERT_EQ(hk_slab_state(first + i), hk_slab_none);
+    ASSERT_EQ(hk_load_relaxed(&first[i].owner), nullptr);
+  }
+  EXPECT_TRUE(IsForeign(kSomeRegion - 1));
+  EXPECT_TRUE(IsForeign(kSomeRegion + kRegionBytes));
+}
+
+HK_FRESH_TEST(RegionMap, ARegionIsEnteredOnce) {
+  ASSERT_TRUE(hk_region_map_enter(At(kSomeRegion)));
+  hk_slab_t *slab = hk_slab_of(At(kSomeRegion));
+  EXPECT_TRUE(hk_region_map_enter(At(kSomeRegion)));
+  EXPECT_TRUE(hk_region_map_enter(At(kSomeRegion + kRegionBytes - 1)));
+  EXPECT_EQ(hk_slab_of(At(kSomeRegion)), slab);
+  EXPECT_EQ(fake_os_calls(fake_os_reserve), 1u);
+  EXPECT_EQ(hk_region_map_mapped_bytes(), sizeof(hk_region_t));
+}
+
+HK_FRESH_TEST(RegionMap, TheEndsOfTheAddressSpaceCanBeEntered) {
+  ASSERT_TRUE(hk_region_map_enter(At(0)));
+  ASSERT_TRUE(hk_region_map_enter(At(kAddressEnd - 1)));
+  EXPECT_FALSE(IsForeign(0));
+  EXPECT_FALSE(IsForeign(kAddressEnd - 1));
+  EXPECT_TRUE(IsForeign(kRegionBytes));
+  EXPECT_TRUE(IsForeign(kAddressEnd - kRegionBytes - 1));
+  EXPECT_EQ(hk_slab_of(At(kAddressEnd - 1)) - hk_slab_of(At(kAddressEnd - kRegionBytes)),
+            static_cast<ptrdiff_t>(HK_REGION_SLABS - 1));
+}
+
+HK_FRESH_TEST(RegionMap, BitsAboveTheAddressAreIgnored) {
+  ASSERT_TRUE(hk_region_map_enter(At(kSomeRegion)));
+  hk_slab_t *slab = hk_slab_of(At(kSomeRegion + HK_SLAB_BYTES));
+  for (unsigned bit = HK_ADDRESS_BITS; bit < 64; bit++) {
+    EXPECT_EQ(hk_slab_of(At((kSomeRegion + HK_SLAB_BYTES) | uintptr_t{1} << bit)), slab) << bit;
+  }
+}
+
+HK_FRESH_TEST(RegionMap, ARefusedEntryChangesNothing) {
+  fake_os_fail_all(fake_os_reserve, true);
+  EXPECT_FALSE(hk_region_map_enter(At(kSomeRegion)));
+  EXPECT_TRUE(IsForeign(kSomeRegion));
+  EXPECT_EQ(hk_region_map_mapped_bytes(), 0u);
+  fake_os_fail_all(fake_os_reserve, false);
+  EXPECT_TRUE(hk_region_map_enter(At(kSomeRegion)));
+  EXPECT_FALSE(IsForeign(kSomeRegion));
+  EXPECT_EQ(hk_region_map_mapped_bytes(), sizeof(hk_region_t));
+}
+
+constexpr int kThreads = 4;
+constexpr uintptr_t kRegions = 200;
+
+// All threads enter the same regions at the same time. True when every entry of every thread was one.
+bool EnterTogether() {
+  std::atomic<int> failures{0};
+  std::atomic<int> waiting{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; t++) {
+    threads.emplace_back([&failures, &waiting] {
+      for (uintptr_t i = 0; i < kRegions; i++) {
+        waiting++;
+        while (waiting < kThreads * static_cast<int>(i + 1)) std::this_thread::yield();
+        uintptr_t start = (i + 1) * kRegionBytes;
+        if (!hk_region_map_enter(At(start)) || IsForeign(start)) failures++;
+      }
+    });
+  }
+  for (std::thread &thread : threads) thread.join();
+  return failures == 0;
+}
+
+HK_FRESH_TEST(RegionMap, ThreadsThatEnterTogetherAgree) {
+  EXPECT_TRUE(EnterTogether());
+  EXPECT_EQ(hk_region_map_mapped_bytes(), kRegions * sizeof(hk_region_t));
+  EXPECT_EQ(fake_os_mapped_bytes(), kRegions * sizeof(hk_region_t)) << "who came second gave its leaf back";
+  std::set<hk_slab_t *> leaves;
+  for (uintptr_t i = 0; i < kRegions; i++) leaves.insert(hk_slab_of(At((i + 1) * kRegionBytes)));
+  EXPECT_EQ(leaves.size(), kRegions);
+}
+
+HK_FRESH_TEST(RegionMap, WhoComesSecondNeedNotBeAbleToUnmap) {
+  fake_os_fail_all(fake_os_unmap, true);
+  EXPECT_TRUE(EnterTogether());
+  EXPECT_EQ(hk_region_map_mapped_bytes(), kRegions * sizeof(hk_region_t)) << "a leaf that nobody reads counts nowhere";
+}
+
+}  // namespace

@@ -1,0 +1,204 @@
+// space/run: blocks of whole slabs: what their descriptors say, their ends, and how they grow and shrink.
+#include <atomic>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "fake_os.h"
+#include "fresh_test.h"
+#include "unit/core_parts.h"
+
+namespace {
+
+bool zero;
+
+void *Alloc(size_t bytes, size_t alignment = HK_BLOCK_ALIGNMENT) { return hk_run_alloc(bytes, alignment, &zero); }
+hk_slab_t *HeadOf(const void *block) { return hk_slab_of(block); }
+uintptr_t AddressOf(const void *block) { return reinterpret_cast<uintptr_t>(block); }
+size_t InUseBytes() { return hk_superslab_usage().in_use_bytes; }
+size_t SlabsFor(size_t bytes) { return (bytes + HK_SLAB_BYTES - 1) / HK_SLAB_BYTES; }
+
+void ExpectRun(const void *block, size_t slabs) {
+  hk_slab_t *head = HeadOf(block);
+  EXPECT_EQ(AddressOf(block) % HK_SLAB_BYTES, 0u);
+  EXPECT_EQ(hk_slab_start(head), AddressOf(block));
+  EXPECT_EQ(hk_slab_state(head), hk_slab_run);
+  EXPECT_EQ(head->head, head);
+  EXPECT_EQ(head->slab_count, slabs);
+  EXPECT_EQ(hk_load_relaxed(&head->bytes), slabs * HK_SLAB_BYTES);
+  for (size_t i = 0; i < slabs; i++) {
+    EXPECT_EQ(hk_load_relaxed(&head[i].owner), nullptr) << "no heap's fast path takes it";
+    if (i == 0) continue;
+    EXPECT_EQ(hk_slab_state(&head[i]), hk_slab_run_tail) << i;
+    EXPECT_EQ(head[i].head, head) << i;
+  }
+}
+
+void ExpectFree(const hk_slab_t *first, size_t slabs) {
+  for (size_t i = 0; i < slabs; i++) EXPECT_EQ(hk_slab_state(&first[i]), hk_slab_free) << i;
+}
+
+HK_FRESH_TEST(Run, EachSize) {
+  for (size_t bytes = HK_MID_MAX_BYTES + 1; bytes <= HK_RUN_MAX_BYTES; bytes += 4093) {
+    void *block = Alloc(bytes);
+    ASSERT_NE(block, nullptr);
+    ExpectRun(block, SlabsFor(bytes));
+    EXPECT_EQ(hk_run_good_size(bytes), SlabsFor(bytes) * HK_SLAB_BYTES);
+    EXPECT_EQ(InUseBytes(), hk_run_good_size(bytes));
+    ASSERT_TRUE(fake_os_is_mapped(block, hk_run_good_size(bytes)));
+    memset(block, 0xa5, 1);
+    memset(static_cast<char *>(block) + hk_run_good_size(bytes) - 1, 0xa5, 1);
+    hk_slab_t *head = HeadOf(block);
+    EXPECT_TRUE(hk_run_free(head));
+    ExpectFree(head, SlabsFor(bytes));
+    EXPECT_EQ(InUseBytes(), 0u);
+  }
+}
+
+HK_FRESH_TEST(Run, SizesAtTheirEdges) {
+  for (size_t slabs = 1; slabs <= HK_RUN_MAX_BYTES / HK_SLAB_BYTES; slabs++) {
+    EXPECT_EQ(hk_run_good_size(slabs * HK_SLAB_BYTES), slabs * HK_SLAB_BYTES);
+    EXPECT_EQ(hk_run_good_size(slabs * HK_SLAB_BYTES - 1), slabs * HK_SLAB_BYTES);
+    EXPECT_EQ(hk_run_good_size((slabs - 1) * HK_SLAB_BYTES + 1), slabs * HK_SLAB_BYTES);
+    void *block = Alloc(slabs * HK_SLAB_BYTES);
+    ASSERT_NE(block, nullptr);
+    ExpectRun(block, slabs);
+  }
+}
+
+HK_FRESH_TEST(Run, EachAlignment) {
+  ASSERT_NE(Alloc(HK_SLAB_BYTES), nullptr); /* so that not everything is aligned by chance */
+  for (size_t alignment = 1; alignment <= HK_SUPERSLAB_BYTES; alignment *= 2) {
+    for (size_t bytes : {size_t{1}, 3 * HK_SLAB_BYTES, HK_RUN_MAX_BYTES}) {
+      void *block = Alloc(bytes, alignment);
+      ASSERT_NE(block, nullptr);
+      EXPECT_EQ(AddressOf(block) % alignment, 0u) << bytes << " at " << alignment;
+      ExpectRun(block, SlabsFor(bytes));
+    }
+  }
+}
+
+HK_FRESH_TEST(Run, FreshMemoryIsZeroAndUsedMemoryIsNotCalledZero) {
+  void *block = Alloc(3 * HK_SLAB_BYTES);
+  EXPECT_TRUE(zero);
+  EXPECT_EQ(*static_cast<char *>(block), 0);
+  memset(block, 1, 3 * HK_SLAB_BYTES);
+  EXPECT_TRUE(hk_run_free(HeadOf(block)));
+  EXPECT_EQ(Alloc(3 * HK_SLAB_BYTES), block);
+  EXPECT_FALSE(zero);
+}
+
+HK_FRESH_TEST(Run, ASecondFreeIsNoticed) {
+  void *other = Alloc(HK_SLAB_BYTES);
+  void *block = Alloc(5 * HK_SLAB_BYTES);
+  hk_slab_t *head = HeadOf(block);
+  EXPECT_TRUE(hk_run_free(head));
+  EXPECT_FALSE(hk_run_free(head));
+  EXPECT_FALSE(hk_run_free(head + 1)) << "a tail, once";
+  EXPECT_EQ(InUseBytes(), HK_SLAB_BYTES);
+  ExpectRun(other, 1);
+}
+
+HK_FRESH_TEST(Run, ATailIsNoRun) {
+  void *block = Alloc(5 * HK_SLAB_BYTES);
+  EXPECT_FALSE(hk_run_free(HeadOf(block) + 1));
+  ExpectRun(block, 5);
+}
+
+HK_FRESH_TEST(Run, OneOfTwoThreadsIsTheFirst) {
+  for (int round = 0; round < 300; round++) {
+    void *block = Alloc(2 * HK_SLAB_BYTES);
+    hk_slab_t *head = HeadOf(block);
+    std::atomic<int> ready{0}, freed{0};
+    auto race = [&] {
+      ready++;
+      while (ready < 2) std::this_thread::yield();
+      if (hk_run_free(head)) freed++;
+    };
+    std::thread other(race);
+    race();
+    other.join();
+    ASSERT_EQ(freed, 1) << round;
+    ASSERT_EQ(InUseBytes(), 0u) << round;
+  }
+}
+
+HK_FRESH_TEST(Run, ShrinksWhereItStands) {
+  void *block = Alloc(10 * HK_SLAB_BYTES);
+  hk_slab_t *head = HeadOf(block);
+  memset(block, 7, 4 * HK_SLAB_BYTES);
+  EXPECT_TRUE(hk_run_resize(head, 4 * HK_SLAB_BYTES));
+  ExpectRun(block, 4);
+  ExpectFree(head + 4, 6);
+  EXPECT_EQ(InUseBytes(), 4 * HK_SLAB_BYTES);
+  EXPECT_EQ(static_cast<char *>(block)[4 * HK_SLAB_BYTES - 1], 7);
+  EXPECT_EQ(Alloc(6 * HK_SLAB_BYTES), static_cast<char *>(block) + 4 * HK_SLAB_BYTES) << "the rest is to be had";
+  EXPECT_TRUE(hk_run_free(head));
+  EXPECT_EQ(InUseBytes(), 6 * HK_SLAB_BYTES);
+}
+
+HK_FRESH_TEST(Run, GrowsWhereItStands) {
+  void *block = Alloc(2 * HK_SLAB_BYTES);
+  hk_slab_t *head = HeadOf(block);
+  memset(block, 7, 2 * HK_SLAB_BYTES);
+  EXPECT_TRUE(hk_run_resize(head, 5 * HK_SLAB_BYTES - 100));
+  ExpectRun(block, 5);
+  EXPECT_EQ(InUseBytes(), 5 * HK_SLAB_BYTES);
+  EXPECT_EQ(static_cast<char *>(block)[2 * HK_SLAB_BYTES - 1], 7);
+  EXPECT_TRUE(hk_run_free(head));
+  ExpectFree(head, 5);
+  EXPECT_EQ(InUseBytes(), 0u);
+}
+
+HK_FRESH_TEST(Run, StaysWhenTheSizeIsThatOfTheSameSlabs) {
+  void *block = Alloc(2 * HK_SLAB_BYTES);
+  EXPECT_TRUE(hk_run_resize(HeadOf(block), HK_SLAB_BYTES + 1));
+  ExpectRun(block, 2);
+  EXPECT_EQ(InUseBytes(), 2 * HK_SLAB_BYTES);
+}
+
+HK_FRESH_TEST(Run, CannotGrowIntoItsNeighbour) {
+  void *block = Alloc(2 * HK_SLAB_BYTES);
+  void *neighbour = Alloc(2 * HK_SLAB_BYTES);
+  ASSERT_EQ(neighbour, static_cast<char *>(block) + 2 * HK_SLAB_BYTES);
+  EXPECT_FALSE(hk_run_resize(HeadOf(block), 3 * HK_SLAB_BYTES));
+  ExpectRun(block, 2);
+  ExpectRun(neighbour, 2);
+  EXPECT_TRUE(hk_run_free(HeadOf(neighbour)));
+  EXPECT_TRUE(hk_run_resize(HeadOf(block), 3 * HK_SLAB_BYTES));
+  ExpectRun(block, 3);
+  EXPECT_EQ(InUseBytes(), 3 * HK_SLAB_BYTES);
+}
+
+HK_FRESH_TEST(Run, CannotGrowBeyondItsSuperslab) {
+  ASSERT_NE(Alloc(HK_RUN_MAX_BYTES), nullptr);
+  void *block = Alloc(15 * HK_SLAB_BYTES);
+  EXPECT_FALSE(hk_run_resize(HeadOf(block), 17 * HK_SLAB_BYTES));
+  ExpectRun(block, 15);
+  EXPECT_TRUE(hk_run_resize(HeadOf(block), 16 * HK_SLAB_BYTES));
+  ExpectRun(block, 16);
+}
+
+HK_FRESH_TEST(Run, RefusalsAreOvercome) {
+  for (uint64_t nth : {1, 2, 2}) { /* records; then the superslab; then a leaf of the region map */
+    fake_os_fail_nth(fake_os_reserve, nth);
+    EXPECT_EQ(Alloc(HK_RUN_MAX_BYTES), nullptr);
+    EXPECT_EQ(InUseBytes(), 0u);
+  }
+  void *block = Alloc(HK_RUN_MAX_BYTES);
+  ASSERT_NE(block, nullptr);
+  ExpectRun(block, 16);
+  EXPECT_EQ(fake_os_failures(fake_os_reserve), 3u);
+}
+
+HK_FRESH_TEST(Run, WhatIsThereServesWhileTheSystemRefuses) {
+  ASSERT_NE(Alloc(HK_RUN_MAX_BYTES), nullptr);
+  fake_os_fail_all(fake_os_reserve, true);
+  void *block = Alloc(HK_RUN_MAX_BYTES);
+  ASSERT_NE(block, nullptr);
+  EXPECT_EQ(Alloc(HK_SLAB_BYTES), nullptr);
+  EXPECT_TRUE(hk_run_free(HeadOf(block)));
+  EXPECT_EQ(Alloc(HK_RUN_MAX_BYTES), block);
+}
+
+}  // namespace

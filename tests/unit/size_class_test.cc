@@ -1,0 +1,122 @@
+// policy/size_class: every size, every class, every offset. The expectations are written down from what the classes are
+// meant to be, not from how the header computes them.
+#include "policy/size_class.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "policy/safety.h"
+
+namespace {
+
+// The block sizes, made by adding: 16 bytes a step up to 1 KiB, then an eighth of the doubling a step.
+std::vector<size_t> ExpectedClassBytes() {
+  std::vector<size_t> bytes = {0};
+  while (bytes.back() < HK_TINY_MAX_BYTES) bytes.push_back(bytes.back() + 16);
+  for (size_t doubling = HK_TINY_MAX_BYTES; doubling < HK_MID_MAX_BYTES; doubling *= 2) {
+    for (int step = 1; step <= 8; step++) bytes.push_back(doubling + step * doubling / 8);
+  }
+  return bytes;
+}
+
+TEST(SizeClass, TheClassesAreThese) {
+  std::vector<size_t> expected = ExpectedClassBytes();
+  ASSERT_EQ(expected.size(), HK_CLASS_COUNT);
+  EXPECT_EQ(HK_CLASS_COUNT, 105u);
+  for (unsigned i = 0; i < HK_CLASS_COUNT; i++) EXPECT_EQ(hk_class_bytes(i), expected[i]) << i;
+  EXPECT_EQ(hk_class_bytes(HK_CLASS_COUNT - 1), HK_MID_MAX_BYTES);
+}
+
+TEST(SizeClass, BlockSizesGrowAndKeepTheAlignment) {
+  for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
+    EXPECT_GT(hk_class_bytes(i), hk_class_bytes(i - 1)) << i;
+    EXPECT_EQ(hk_class_bytes(i) % HK_BLOCK_ALIGNMENT, 0u) << i;
+  }
+}
+
+TEST(SizeClass, NothingIsClassZero) {
+  EXPECT_EQ(hk_class_of(0), 0u);
+  EXPECT_EQ(hk_class_of(1), 1u);
+}
+
+TEST(SizeClass, EachSizeFitsItsClassAndNotTheOneBelow) {
+  for (size_t size = 1; size <= HK_MID_MAX_BYTES; size++) {
+    unsigned class_index = hk_class_of(size);
+    ASSERT_GE(class_index, 1u) << size;
+    ASSERT_LT(class_index, HK_CLASS_COUNT) << size;
+    ASSERT_GE(hk_class_bytes(class_index), size);
+    ASSERT_LT(hk_class_bytes(class_index - 1), size);
+  }
+}
+
+TEST(SizeClass, ClassesFollowEachOtherWithoutAGap) {
+  for (size_t size = 1; size <= HK_MID_MAX_BYTES; size++) {
+    unsigned step = hk_class_of(size) - hk_class_of(size - 1);
+    ASSERT_LE(step, 1u) << size;
+    /* The next class begins one byte above a block size, and nowhere else. */
+    ASSERT_EQ(step == 1, hk_class_bytes(hk_class_of(size - 1)) == size - 1) << size;
+  }
+  EXPECT_EQ(hk_class_of(HK_MID_MAX_BYTES), HK_CLASS_COUNT - 1);
+}
+
+TEST(SizeClass, TinyAndMidAgreeWithTheWhole) {
+  for (size_t size = 0; size <= HK_TINY_MAX_BYTES; size++) ASSERT_EQ(hk_class_of_tiny(size), hk_class_of(size));
+  for (size_t size = HK_TINY_MAX_BYTES + 1; size <= HK_MID_MAX_BYTES; size++) {
+    ASSERT_EQ(hk_class_of_mid(size), hk_class_of(size));
+  }
+  EXPECT_EQ(hk_class_of(HK_TINY_MAX_BYTES), HK_TINY_CLASS_MAX);
+  EXPECT_EQ(hk_class_of(HK_TINY_MAX_BYTES + 1), HK_TINY_CLASS_MAX + 1);
+}
+
+TEST(SizeClass, LittleOfABlockIsNotAskedFor) {
+  for (size_t size = 1; size <= HK_MID_MAX_BYTES; size++) {
+    size_t bytes = hk_class_bytes(hk_class_of(size));
+    size_t waste = bytes - size;
+    if (size <= HK_TINY_MAX_BYTES) {
+      ASSERT_LT(waste, HK_BLOCK_ALIGNMENT) << size;
+    } else {
+      ASSERT_LE(waste * 9, bytes) << size;
+    }
+  }
+}
+
+TEST(SizeClass, StartsAreTheMultiplesOfTheBlockSize) {
+  for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
+    size_t bytes = hk_class_bytes(i);
+    uint64_t inverse = hk_class_inverse(i);
+    size_t next_start = 0;
+    for (size_t offset = 0; offset < HK_SLAB_BYTES; offset++) {
+      bool expected = offset == next_start;
+      if (expected) next_start += bytes;
+      ASSERT_EQ(hk_offset_is_start(offset, inverse), expected) << offset << " in class " << i;
+    }
+  }
+}
+
+TEST(SizeClass, ASlabHoldsWholeBlocksAndNotOneMore) {
+  for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
+    size_t blocks = hk_class_blocks_per_slab(i);
+    EXPECT_LE(blocks * hk_class_bytes(i), HK_SLAB_BYTES) << i;
+    EXPECT_GT((blocks + 1) * hk_class_bytes(i), HK_SLAB_BYTES) << i;
+  }
+  EXPECT_EQ(hk_class_blocks_per_slab(1), 4096u);
+  EXPECT_EQ(hk_class_blocks_per_slab(HK_CLASS_COUNT - 1), 2u);
+}
+
+TEST(SizeClass, ASpanIsAsShortAsItsLeastNumberOfBlocksAllows) {
+  for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
+    unsigned slabs = hk_class_span_slabs(i);
+    unsigned per_slab = hk_class_blocks_per_slab(i);
+    EXPECT_GE(slabs, 1u) << i;
+    EXPECT_LE(slabs, HK_SPAN_MAX_SLABS) << i;
+    EXPECT_GE(slabs * per_slab, HK_SPAN_MIN_BLOCKS) << i;
+    EXPECT_TRUE(slabs == 1 || (slabs - 1) * per_slab < HK_SPAN_MIN_BLOCKS) << i;
+    EXPECT_LE(slabs * per_slab, size_t{UINT16_MAX}) << "a span's counts have 16 bits";
+  }
+  EXPECT_EQ(hk_class_span_slabs(hk_class_of(8 * HK_KIB)), 1u);
+  EXPECT_EQ(hk_class_span_slabs(hk_class_of(8 * HK_KIB + 1)), 2u);
+  EXPECT_EQ(hk_class_span_slabs(HK_CLASS_COUNT - 1), 4u);
+}
+
+}  // namespace

@@ -1,0 +1,579 @@
+// heap/span: cutting blocks, and the counts that say when a span is worth it again and when it is empty. After each
+// step the span is checked against what the test itself knows.
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "fake_os.h"
+#include "fresh_test.h"
+#include "unit/heap_driver.h"
+
+namespace {
+
+using hk_test::CapacityOf;
+using hk_test::CarvedOf;
+using hk_test::CheckSpan;
+using hk_test::FreeOwn;
+using hk_test::InUseSlabs;
+using hk_test::IsActive;
+using hk_test::IsPartial;
+using hk_test::ListLength;
+using hk_test::LiveOf;
+using hk_test::Pop;
+using hk_test::StatOf;
+using hk_test::WorthOf;
+
+// Spans of one slab and of several, of many blocks and of few.
+constexpr unsigned kClassesByKind[] = {1, 3, 37, 64, 70, 88, 93, 104};
+
+hk_heap_t *NewHeap() {
+  hk_heap_t *heap = hk_heap_take();
+  for (unsigned i = 1; i < HK_CLASS_COUNT; i++) hk_list_init(&heap->state[i].partial);
+  return heap;
+}
+
+hk_slab_t *NewActive(hk_heap_t *heap, unsigned class_index) {
+  hk_slab_t *span = hk_span_acquire(heap, class_index);
+  hk_span_activate(heap, span);
+  return span;
+}
+
+std::vector<hk_block_t *> PopAll(hk_heap_t *heap, unsigned class_index) {
+  std::vector<hk_block_t *> blocks;
+  while (hk_block_t *block = Pop(heap, class_index)) blocks.push_back(block);
+  return blocks;
+}
+
+// An active span with every block cut and handed out.
+struct Full {
+  hk_slab_t *span;
+  std::vector<hk_block_t *> blocks;
+};
+
+Full NewFull(hk_heap_t *heap, unsigned class_index) {
+  Full full = {NewActive(heap, class_index), {}};
+  hk_span_carve(heap, full.span, CapacityOf(class_index));
+  full.blocks = PopAll(heap, class_index);
+  return full;
+}
+
+// The same, not active any more.
+Full NewFullInactive(hk_heap_t *heap, unsigned class_index) {
+  Full full = NewFull(heap, class_index);
+  hk_span_deactivate(heap, class_index);
+  return full;
+}
+
+hk_block_t *TakeLast(Full *full) {
+  hk_block_t *block = full->blocks.back();
+  full->blocks.pop_back();
+  return block;
+}
+
+void ExpectReleased(const hk_slab_t *span, unsigned slab_count) {
+  for (unsigned i = 0; i < slab_count; i++) {
+    EXPECT_EQ(hk_slab_state(&span[i]), hk_slab_free) << i;
+    EXPECT_EQ(hk_load_relaxed(&span[i].owner), nullptr) << i;
+  }
+}
+
+// Links `count` of the blocks into a chain, as other threads do.
+struct Chain {
+  hk_block_t *first;
+  hk_block_t *last;
+};
+
+Chain TakeChain(Full *full, unsigned count) {
+  Chain chain = {HK_LIST_END, nullptr};
+  for (unsigned i = 0; i < count; i++) {
+    hk_block_t *block = TakeLast(full);
+    hk_block_link(block, chain.first);
+    if (chain.last == nullptr) chain.last = block;
+    chain.first = block;
+  }
+  return chain;
+}
+
+void TakeBack(hk_heap_t *heap, Full *full, unsigned count) {
+  Chain chain = TakeChain(full, count);
+  hk_span_take_back(heap, full->span, chain.first, chain.last, count);
+}
+
+// ---- Acquire.
+
+HK_FRESH_TEST(Span, EachSlabOfANewSpanSaysWhatItIs) {
+  hk_heap_t *heap = NewHeap();
+  for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
+    hk_slab_t *span = hk_span_acquire(heap, class_index);
+    ASSERT_NE(span, nullptr);
+    EXPECT_EQ(span->slab_count, hk_class_span_slabs(class_index));
+    EXPECT_EQ(CarvedOf(span), 0u);
+    EXPECT_TRUE(span->zero);
+    EXPECT_EQ(span->own.free, HK_LIST_END);
+    EXPECT_FALSE(hk_list_is_linked(&span->link));
+    for (unsigned i = 0; i < span->slab_count; i++) {
+      EXPECT_EQ(hk_load_relaxed(&span[i].owner), heap);
+      EXPECT_EQ(hk_slab_state(&span[i]), hk_slab_small);
+      EXPECT_EQ(span[i].class_index, class_index);
+      EXPECT_EQ(span[i].inverse, hk_class_inverse(class_index));
+      EXPECT_EQ(span[i].head, span);
+      EXPECT_EQ(span[i].sink, &span->own);
+    }
+  }
+  EXPECT_EQ(StatOf(heap, hk_stat_slab_acquire), HK_CLASS_COUNT - 1);
+}
+
+HK_FRESH_TEST(Span, ARefusalChangesNothing) {
+  hk_heap_t *heap = NewHeap();
+  fake_os_fail_all(fake_os_reserve, true);
+  EXPECT_EQ(hk_span_acquire(heap, 1), nullptr);
+  EXPECT_EQ(hk_span_acquire(heap, HK_CLASS_COUNT - 1), nullptr);
+  EXPECT_EQ(StatOf(heap, hk_stat_slab_acquire), 0u);
+  fake_os_fail_all(fake_os_reserve, false);
+  EXPECT_NE(hk_span_acquire(heap, 1), nullptr);
+  EXPECT_EQ(InUseSlabs(), 1u);
+}
+
+// ---- Carve.
+
+HK_FRESH_TEST(Span, CarveCutsTheWholeSpanUpwardsAndNoBlockCrossesASlab) {
+  hk_heap_t *heap = NewHeap();
+  for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
+    hk_slab_t *span = NewActive(heap, class_index);
+    ASSERT_TRUE(hk_span_carve(heap, span, UINT16_MAX)) << "as many as there are";
+    CheckSpan(heap, span, 0);
+    std::vector<hk_block_t *> blocks = PopAll(heap, class_index);
+    ASSERT_EQ(blocks.size(), CapacityOf(class_index));
+    EXPECT_TRUE(std::is_sorted(blocks.begin(), blocks.end()));
+    size_t bytes = hk_class_bytes(class_index);
+    uintptr_t end_of_last = hk_slab_start(span);
+    for (hk_block_t *block : blocks) {
+      uintptr_t start = reinterpret_cast<uintptr_t>(block);
+      ASSERT_GE(start, end_of_last);
+      end_of_last = start + bytes;
+      ASSERT_EQ(start % HK_SLAB_BYTES % bytes, 0u);
+      ASSERT_EQ(start / HK_SLAB_BYTES, (end_of_last - 1) / HK_SLAB_BYTES);
+      ASSERT_EQ(hk_slab_of(block)->head, span);
+    }
+    EXPECT_LE(end_of_last, hk_slab_start(span) + span->slab_count * HK_SLAB_BYTES);
+    EXPECT_FALSE(hk_span_carve(heap, span, 1)) << "there is no room";
+    EXPECT_EQ(CarvedOf(span), CapacityOf(class_index));
+    CheckSpan(heap, span, CapacityOf(class_index));
+  }
+}
+
+HK_FRESH_TEST(Span, CarveCutsAsManyAsItIsTold) {
+  hk_heap_t *heap = NewHeap();
+  for (unsigned class_index : kClassesByKind) {
+    hk_slab_t *span = NewActive(heap, class_index);
+    std::set<hk_block_t *> all;
+    EXPECT_FALSE(hk_span_carve(heap, span, 0));
+    for (unsigned count : {1u, 3u, 2u}) {
+      ASSERT_TRUE(hk_span_carve(heap, span, count));
+      std::vector<hk_block_t *> blocks = PopAll(heap, class_index);
+      EXPECT_EQ(blocks.size(), count);
+      all.insert(blocks.begin(), blocks.end());
+      CheckSpan(heap, span, static_cast<unsigned>(all.size()));
+    }
+    EXPECT_EQ(CarvedOf(span), 6u);
+    EXPECT_EQ(all.size(), 6u) << "no block twice";
+  }
+}
+
+HK_FRESH_TEST(Span, CarveWritesOnlyTheFirstWordsOfABlock) {
+  hk_heap_t *heap = NewHeap();
+  hk_slab_t *span = NewActive(heap, 8);
+  ASSERT_TRUE(hk_span_carve(heap, span, 50));
+  for (hk_block_t *block : PopAll(heap, 8)) {
+    const char *bytes = reinterpret_cast<const char *>(block);
+    for (size_t i = sizeof(hk_block_t); i < hk_class_bytes(8); i++) ASSERT_EQ(bytes[i], 0);
+  }
+}
+
+// ---- Fresh.
+
+HK_FRESH_TEST(Span, BlocksAreFreshUntilOneComesBack) {
+  hk_heap_t *heap = NewHeap();
+  hk_slab_t *span = NewActive(heap, 4);
+  hk_sink_t *bin = &heap->bin[4];
+  ASSERT_TRUE(hk_span_carve(heap, span, 3));
+  EXPECT_TRUE(hk_bin_is_fresh(bin));
+  hk_block_t *block = Pop(heap, 4);
+  EXPECT_TRUE(hk_bin_is_fresh(bin)) << "taking changes nothing";
+  EXPECT_FALSE(FreeOwn(heap, block));
+  EXPECT_FALSE(hk_bin_is_fresh(bin));
+  (void)PopAll(heap, 4);
+  EXPECT_FALSE(hk_bin_is_fresh(bin));
+  ASSERT_TRUE(hk_span_carve(heap, span, 3));
+  EXPECT_TRUE(hk_bin_is_fresh(bin)) << "all that is in the list was just cut";
+}
+
+HK_FRESH_TEST(Span, BlocksOfUsedMemoryAreNotFresh) {
+  hk_heap_t *heap = NewHeap();
+  hk_slab_t *span = NewActive(heap, 4);
+  ASSERT_TRUE(hk_span_carve(heap, span, 3));
+  hk_span_trim(heap); /* back to its superslab, not to the system */
+  EXPECT_EQ(NewActive(heap, 4), span);
+  EXPECT_FALSE(span->zero);
+  ASSERT_TRUE(hk_span_carve(heap, span, 3));
+  EXPECT_FALSE(hk_bin_is_fresh(&heap->bin[4]));
+}
+
+HK_FRESH_TEST(Span, BlocksFromTheReserveAreNotFresh) {
+  hk_heap_t *heap = NewHeap();
+  Full full = NewFullInactive(heap, 64);
+  while (!full.blocks.empty()) (void)FreeOwn(heap, TakeLast(&full));
+  ASSERT_EQ(heap->reserve_count, 1u);
+  EXPECT_EQ(NewActive(heap, 4), full.span);
+  ASSERT_TRUE(hk_span_carve(heap, full.span, 3));
+  EXPECT_FALSE(hk_bin_is_fresh(&heap->bin[4]));
+}
+
+HK_FRESH_TEST(Span, WhatOtherThreadsFreedIsNotFresh) {
+  hk_heap_t *heap = NewHeap();
+  hk_slab_t *span = NewActive(heap, 4);
+  ASSERT_TRUE(hk_span_carve(heap, span, 8));
+  Full some = {span, {Pop(heap, 4), Pop(heap, 4)}};
+  EXPECT_TRUE(hk_bin_is_fresh(&heap->bin[4]));
+  TakeBack(heap, &some, 2);
+  EXPECT_FALSE(hk_bin_is_fresh(&heap->bin[4]));
+}
+
+HK_FRESH_TEST(Span, AnActivatedSpansOldBlocksAreNotFreshAndItsNewOnesAre) {
+  hk_heap_t *heap = NewHeap();
+  hk_slab_t *span = NewActive(heap, 4);
+  ASSERT_TRUE(hk_span_carve(heap, span, 4));
+  std::vector<hk_block_t *> blocks = PopAll(heap, 4);
+  hk_span_deactivate(heap, 4);
+  (void)FreeOwn(heap, blocks[0]);
+  hk_span_unlink(span);
+  hk_span_activate(heap, span);
+  EXPECT_FALSE(hk_bin_is_fresh(&heap->bin[4]));
+  EXPECT_EQ(PopAll(heap, 4), std::vector<hk_block_t *>{blocks[0]});
+  ASSERT_TRUE(hk_span_carve(heap, span, 2));
+  EXPECT_TRUE(hk_bin_is_fresh(&heap->bin[4]));
+}
+
+// ---- Active and not.
+
+HK_FRESH_TEST(Span, AnActiveSpansSinkIsTheBin) {
+  hk_heap_t *heap = NewHeap();
+  for (unsigned class_index : kClassesByKind) {
+    Full full = NewFull(heap, class_index);
+    EXPECT_TRUE(IsActive(heap, full.span));
+    for (unsigned i = 0; i < full.span->slab_count; i++) EXPECT_EQ(full.span[i].sink, &heap->bin[class_index]);
+    hk_block_t *block = TakeLast(&full);
+    EXPECT_FALSE(FreeOwn(heap, block));
+    EXPECT_EQ(Pop(heap, class_index), block) << "the last one freed is the next one out";
+    hk_span_deactivate(heap, class_index);
+    EXPECT_FALSE(IsActive(heap, full.span));
+    for (unsigned i = 0; i < full.span->slab_count; i++) EXPECT_EQ(full.span[i].sink, &full.span->own);
+    CheckSpan(heap, full.span, CapacityOf(class_index));
+  }
+}
+
+HK_FRESH_TEST(Span, AnActiveSpansCountdownStartsAgain) {
+  hk_heap_t *heap = NewHeap();
+  Full full = NewFull(heap, 4);
+  heap->bin[4].countdown = 1; /* two thousand million frees later */
+  EXPECT_TRUE(FreeOwn(heap, TakeLast(&full)));
+  EXPECT_EQ(heap->bin[4].countdown, HK_COUNTDOWN_ACTIVE);
+  EXPECT_TRUE(IsActive(heap, full.span));
+  CheckSpan(heap, full.span, CapacityOf(4) - 1);
+}
+
+// ---- Countdowns.
+
+HK_FRESH_TEST(Span, AFullSpanBecomesPartialAndThenEmptyExactly) {
+  for (unsigned spare : {0u, 4u}) {
+    hk_option.spare_slabs = spare;
+    hk_heap_t *heap = NewHeap();
+    for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
+      SCOPED_TRACE(class_index);
+      Full full = NewFullInactive(heap, class_index);
+      unsigned slab_count = full.span->slab_count;
+      unsigned worth = WorthOf(class_index);
+      EXPECT_FALSE(IsPartial(heap, full.span));
+      for (unsigned freed = 1; !full.blocks.empty(); freed++) {
+        bool due = FreeOwn(heap, TakeLast(&full));
+        ASSERT_EQ(due, freed == worth || full.blocks.empty()) << freed;
+        if (full.blocks.empty()) break;
+        ASSERT_EQ(IsPartial(heap, full.span), freed >= worth) << freed;
+        if (freed <= worth + 1 || freed % 64 == 0)
+          CheckSpan(heap, full.span, static_cast<unsigned>(full.blocks.size()));
+      }
+      ExpectReleased(full.span, slab_count);
+      EXPECT_FALSE(hk_list_is_linked(&full.span->link) && heap->reserve_count == 0);
+      EXPECT_TRUE(hk_list_is_empty(&heap->state[class_index].partial));
+    }
+    EXPECT_EQ(InUseSlabs(), heap->reserve_count);
+    hk_span_trim(heap);
+    EXPECT_EQ(InUseSlabs(), 0u);
+    EXPECT_EQ(StatOf(heap, hk_stat_slab_acquire), StatOf(heap, hk_stat_slab_release));
+  }
+}
+
+HK_FRESH_TEST(Span, ASpanWithRoomIsPartialAtOnceAndBehindTheOthers) {
+  hk_option.spare_slabs = 0;
+  hk_heap_t *heap = NewHeap();
+  for (unsigned class_index : kClassesByKind) {
+    Full other = NewFullInactive(heap, class_index);
+    for (unsigned i = 0; i < WorthOf(class_index); i++) (void)FreeOwn(heap, TakeLast(&other));
+    Full some = {NewActive(heap, class_index), {}};
+    ASSERT_TRUE(hk_span_carve(heap, some.span, 5));
+    some.blocks = PopAll(heap, class_index);
+    hk_span_deactivate(heap, class_index);
+    EXPECT_TRUE(IsPartial(heap, some.span));
+    EXPECT_EQ(heap->state[class_index].partial.previous, &some.span->link);
+    EXPECT_EQ(heap->state[class_index].partial.next, &other.span->link);
+    while (!some.blocks.empty()) {
+      CheckSpan(heap, some.span, static_cast<unsigned>(some.blocks.size()));
+      hk_block_t *block = TakeLast(&some);
+      ASSERT_EQ(FreeOwn(heap, block), some.blocks.empty());
+    }
+    ExpectReleased(some.span, hk_class_span_slabs(class_index));
+    CheckSpan(heap, other.span, static_cast<unsigned>(other.blocks.size()));
+  }
+}
+
+HK_FRESH_TEST(Span, ASpanThatBecomesWorthItComesFirst) {
+  hk_heap_t *heap = NewHeap();
+  Full first = NewFullInactive(heap, 20);
+  Full second = NewFullInactive(heap, 20);
+  for (unsigned i = 0; i < WorthOf(20); i++) (void)FreeOwn(heap, TakeLast(&first));
+  for (unsigned i = 0; i < WorthOf(20); i++) (void)FreeOwn(heap, TakeLast(&second));
+  EXPECT_EQ(heap->state[20].partial.next, &second.span->link);
+  EXPECT_EQ(second.span->link.next, &first.span->link);
+}
+
+HK_FRESH_TEST(Span, APartialSpanCountsOnWhenItWasActiveAgain) {
+  hk_heap_t *heap = NewHeap();
+  for (unsigned class_index : kClassesByKind) {
+    SCOPED_TRACE(class_index);
+    Full full = NewFullInactive(heap, class_index);
+    unsigned freed = WorthOf(class_index) + 2;
+    std::set<hk_block_t *> back;
+    for (unsigned i = 0; i < freed; i++) {
+      back.insert(full.blocks.back());
+      (void)FreeOwn(heap, TakeLast(&full));
+    }
+    hk_span_unlink(full.span);
+    EXPECT_FALSE(IsPartial(heap, full.span));
+    EXPECT_EQ(full.span->live, CapacityOf(class_index) - freed);
+    hk_span_activate(heap, full.span);
+    CheckSpan(heap, full.span, CapacityOf(class_index) - freed);
+    std::vector<hk_block_t *> again = PopAll(heap, class_index);
+    EXPECT_EQ(std::set<hk_block_t *>(again.begin(), again.end()), back);
+    full.blocks.insert(full.blocks.end(), again.begin(), again.end());
+    hk_span_deactivate(heap, class_index);
+    CheckSpan(heap, full.span, CapacityOf(class_index));
+    EXPECT_FALSE(IsPartial(heap, full.span)) << "it is full";
+    while (!full.blocks.empty()) (void)FreeOwn(heap, TakeLast(&full));
+    ExpectReleased(full.span, hk_class_span_slabs(class_index));
+  }
+}
+
+// ---- Blocks that others freed, many at once.
+
+HK_FRESH_TEST(Span, TakeBackBelowWorthCountsAndDoesNoMore) {
+  hk_heap_t *heap = NewHeap();
+  Full full = NewFullInactive(heap, 20);
+  unsigned worth = WorthOf(20);
+  ASSERT_GT(worth, 4u);
+  TakeBack(heap, &full, worth - 2);
+  CheckSpan(heap, full.span, static_cast<unsigned>(full.blocks.size()));
+  EXPECT_FALSE(IsPartial(heap, full.span));
+  EXPECT_FALSE(FreeOwn(heap, TakeLast(&full)));
+  EXPECT_FALSE(IsPartial(heap, full.span));
+  EXPECT_TRUE(FreeOwn(heap, TakeLast(&full))) << "own and foreign frees count together";
+  EXPECT_TRUE(IsPartial(heap, full.span));
+  CheckSpan(heap, full.span, static_cast<unsigned>(full.blocks.size()));
+}
+
+HK_FRESH_TEST(Span, TakeBackOfEachSizeLeavesTheCountsRight) {
+  hk_option.spare_slabs = 0;
+  hk_heap_t *heap = NewHeap();
+  for (unsigned class_index : {20u, 64u, 90u, 104u}) {
+    unsigned capacity = CapacityOf(class_index);
+    for (unsigned before = 0; before < capacity; before += 1 + capacity / 16) {
+      for (unsigned count = 1; count <= capacity - before; count += 1 + capacity / 23) {
+        Full full = NewFullInactive(heap, class_index);
+        for (unsigned i = 0; i < before; i++) (void)FreeOwn(heap, TakeLast(&full));
+        TakeBack(heap, &full, count);
+        if (full.blocks.empty()) {
+          ExpectReleased(full.span, hk_class_span_slabs(class_index));
+          continue;
+        }
+        CheckSpan(heap, full.span, static_cast<unsigned>(full.blocks.size()));
+        ASSERT_EQ(IsPartial(heap, full.span), before + count >= WorthOf(class_index));
+        while (!full.blocks.empty()) (void)FreeOwn(heap, TakeLast(&full));
+        ExpectReleased(full.span, hk_class_span_slabs(class_index));
+      }
+    }
+  }
+  EXPECT_EQ(InUseSlabs(), 0u);
+}
+
+HK_FRESH_TEST(Span, TakeBackOfEverythingReleasesAPartialSpan) {
+  hk_option.spare_slabs = 0;
+  hk_heap_t *heap = NewHeap();
+  Full full = NewFullInactive(heap, 64);
+  for (unsigned i = 0; i < WorthOf(64); i++) (void)FreeOwn(heap, TakeLast(&full));
+  ASSERT_TRUE(IsPartial(heap, full.span));
+  TakeBack(heap, &full, static_cast<unsigned>(full.blocks.size()));
+  ExpectReleased(full.span, 1);
+  EXPECT_TRUE(hk_list_is_empty(&heap->state[64].partial));
+  EXPECT_EQ(InUseSlabs(), 0u);
+}
+
+HK_FRESH_TEST(Span, TakeBackIntoTheActiveSpanGoesToTheBin) {
+  hk_heap_t *heap = NewHeap();
+  Full full = NewFull(heap, 64);
+  unsigned capacity = CapacityOf(64);
+  TakeBack(heap, &full, 10);
+  EXPECT_EQ(ListLength(heap->bin[64].free), 10u);
+  CheckSpan(heap, full.span, capacity - 10);
+  TakeBack(heap, &full, capacity - 10);
+  EXPECT_EQ(ListLength(heap->bin[64].free), capacity);
+  CheckSpan(heap, full.span, 0);
+  EXPECT_TRUE(IsActive(heap, full.span)) << "an active span stays";
+  EXPECT_EQ(hk_slab_state(full.span), hk_slab_small);
+}
+
+// ---- Reserve and trim.
+
+void EmptySpans(hk_heap_t *heap, unsigned class_index, unsigned count) {
+  std::vector<Full> spans;
+  for (unsigned i = 0; i < count; i++) spans.push_back(NewFullInactive(heap, class_index));
+  for (Full &full : spans) {
+    while (!full.blocks.empty()) (void)FreeOwn(heap, TakeLast(&full));
+  }
+}
+
+HK_FRESH_TEST(Span, TheReserveIsBounded) {
+  for (unsigned spare : {0u, 1u, 4u, 64u}) {
+    hk_option.spare_slabs = spare;
+    hk_heap_t *heap = NewHeap();
+    size_t before = InUseSlabs();
+    EmptySpans(heap, 64, 100);
+    EXPECT_EQ(heap->reserve_count, spare);
+    EXPECT_EQ(InUseSlabs() - before, spare);
+    unsigned listed = 0;
+    for (hk_list_t *node = heap->reserve.next; node != &heap->reserve; node = node->next) {
+      EXPECT_EQ(hk_slab_state(HK_CONTAINER_OF(node, hk_slab_t, link)), hk_slab_free);
+      listed++;
+    }
+    EXPECT_EQ(listed, spare);
+  }
+}
+
+HK_FRESH_TEST(Span, OnlySingleSlabsAreKeptInReserve) {
+  hk_option.spare_slabs = 64;
+  hk_heap_t *heap = NewHeap();
+  EmptySpans(heap, 104, 10);
+  EXPECT_EQ(heap->reserve_count, 0u);
+  EXPECT_EQ(InUseSlabs(), 0u);
+}
+
+HK_FRESH_TEST(Span, TheReserveServesAnyClassOfOneSlab) {
+  hk_option.spare_slabs = 4;
+  hk_heap_t *heap = NewHeap();
+  EmptySpans(heap, 64, 2);
+  ASSERT_EQ(heap->reserve_count, 2u);
+  uint64_t acquired = StatOf(heap, hk_stat_slab_acquire);
+  hk_slab_t *last = HK_CONTAINER_OF(heap->reserve.next, hk_slab_t, link);
+  EXPECT_NE(hk_span_acquire(heap, 104), last) << "four slabs";
+  EXPECT_EQ(heap->reserve_count, 2u);
+  EXPECT_EQ(StatOf(heap, hk_stat_slab_acquire), acquired + 1);
+  EXPECT_EQ(hk_span_acquire(heap, 1), last) << "the one that was used last";
+  EXPECT_NE(hk_span_acquire(heap, 88), nullptr);
+  EXPECT_EQ(heap->reserve_count, 0u);
+  EXPECT_EQ(StatOf(heap, hk_stat_slab_acquire), acquired + 1) << "the heap had them";
+}
+
+HK_FRESH_TEST(Span, TrimGivesEverythingBackThatHoldsNoBlock) {
+  hk_option.spare_slabs = 4;
+  hk_heap_t *heap = NewHeap();
+  EmptySpans(heap, 64, 6);
+  for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
+    (void)hk_span_carve(heap, NewActive(heap, class_index), 3);
+  }
+  hk_slab_t *partial = heap->state[10].active;
+  std::vector<hk_block_t *> held = PopAll(heap, 10);
+  hk_span_deactivate(heap, 10);
+  hk_block_t *one = Pop(heap, 20);
+
+  hk_span_trim(heap);
+  EXPECT_EQ(InUseSlabs(), 2u) << "the partial span, and the active one with a block in use";
+  EXPECT_EQ(heap->reserve_count, 0u);
+  for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
+    EXPECT_EQ(heap->state[class_index].active != nullptr, class_index == 20) << class_index;
+    EXPECT_EQ(Pop(heap, class_index) != nullptr, class_index == 20) << class_index;
+  }
+  CheckSpan(heap, partial, 3);
+  hk_slab_t *active = hk_slab_of(one);
+  CheckSpan(heap, active, 2);
+
+  (void)FreeOwn(heap, one);
+  hk_span_trim(heap);
+  EXPECT_EQ(InUseSlabs(), 2u) << "one block was taken by the look above";
+  for (hk_block_t *block : held) (void)FreeOwn(heap, block);
+  hk_span_trim(heap);
+  EXPECT_EQ(InUseSlabs(), 1u);
+}
+
+HK_FRESH_TEST(Span, AHeapWorksOnAfterATrim) {
+  hk_heap_t *heap = NewHeap();
+  for (int round = 0; round < 3; round++) {
+    hk_slab_t *span = NewActive(heap, 5);
+    ASSERT_TRUE(hk_span_carve(heap, span, 7));
+    std::vector<hk_block_t *> blocks = PopAll(heap, 5);
+    EXPECT_EQ(blocks.size(), 7u);
+    for (hk_block_t *block : blocks) (void)FreeOwn(heap, block);
+    CheckSpan(heap, span, 0);
+    hk_span_trim(heap);
+    EXPECT_EQ(InUseSlabs(), 0u);
+  }
+}
+
+HK_FRESH_TEST(Span, TrimLeavesASpanWithADamagedListAlone) {
+  hk_heap_t *heap = NewHeap();
+  hk_slab_t *span = NewActive(heap, 5);
+  ASSERT_TRUE(hk_span_carve(heap, span, 7));
+  heap->bin[5].free->next->seal ^= 1;
+  hk_span_trim(heap);
+  EXPECT_TRUE(IsActive(heap, span));
+  EXPECT_EQ(InUseSlabs(), 1u);
+}
+
+#if HK_DEBUG
+
+HK_FRESH_TEST(SpanDeathTest, TheCheckNoticesWhatDoesNotFit) {
+  hk_heap_t *heap = NewHeap();
+  Full full = NewFullInactive(heap, 93);
+  (void)FreeOwn(heap, TakeLast(&full));
+  hk_slab_t *span = full.span;
+  ASSERT_GT(span->slab_count, 1);
+  hk_span_check(heap, span);
+
+  span->live++;
+  EXPECT_DEATH(hk_span_check(heap, span), "as long as its counts say");
+  span->live--;
+  span[1].sink = &heap->bin[93];
+  EXPECT_DEATH(hk_span_check(heap, span), "has the span's sink");
+  span[1].sink = &span->own;
+  span[1].head = span + 1;
+  EXPECT_DEATH(hk_span_check(heap, span), "knows its head");
+  span[1].head = span;
+  hk_slab_set_state(&span[1], hk_slab_free);
+  EXPECT_DEATH(hk_span_check(heap, span), "each slab of a span says so");
+  hk_slab_set_state(&span[1], hk_slab_small);
+  span->own.free->seal ^= 1;
+  EXPECT_DEATH(hk_span_check(heap, span), "a free block is sealed");
+  span->own.free->seal ^= 1;
+  hk_span_check(heap, span);
+}
+
+#endif
+
+}  // namespace

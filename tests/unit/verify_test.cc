@@ -1,0 +1,253 @@
+// api/verify: what is said about an address: of each kind of block, from every side, at each time of its life.
+#include <cstring>
+#include <vector>
+
+#include "fake_os.h"
+#include "fresh_test.h"
+#include "unit/heap_driver.h"
+
+namespace {
+
+using hk_test::Alloc;
+using hk_test::CapacityOf;
+using hk_test::FreeOwn;
+using hk_test::SpanOf;
+
+bool zero;
+
+uintptr_t AddressOf(const void *block) { return reinterpret_cast<uintptr_t>(block); }
+const void *At(uintptr_t address) { return reinterpret_cast<const void *>(address); }
+hk_verdict_t VerdictOf(uintptr_t address) { return hk_verify(At(address)).verdict; }
+hk_verdict_t VerdictOf(const void *address) { return hk_verify(address).verdict; }
+
+void ExpectLive(const void *block, size_t bytes, const hk_slab_t *slab) {
+  for (hk_finding_t finding : {hk_verify(block), hk_verify_thoroughly(block)}) {
+    EXPECT_EQ(finding.verdict, hk_verdict_live);
+    EXPECT_EQ(finding.start, AddressOf(block));
+    EXPECT_EQ(finding.bytes, bytes);
+    EXPECT_EQ(finding.slab, slab);
+  }
+}
+
+void ExpectInterior(uintptr_t address, const void *block, size_t bytes) {
+  for (hk_finding_t finding : {hk_verify(At(address)), hk_verify_thoroughly(At(address))}) {
+    ASSERT_EQ(finding.verdict, hk_verdict_interior) << address - AddressOf(block);
+    ASSERT_EQ(finding.start, AddressOf(block));
+    ASSERT_EQ(finding.bytes, bytes);
+  }
+}
+
+void ExpectForeign(uintptr_t address) {
+  for (hk_finding_t finding : {hk_verify(At(address)), hk_verify_thoroughly(At(address))}) {
+    EXPECT_EQ(finding.verdict, hk_verdict_foreign) << address;
+    EXPECT_EQ(finding.start, address);
+  }
+}
+
+// ---- Not ours.
+
+HK_FRESH_TEST(Verify, WhatIsNotOursIsForeign) {
+  static int in_data;
+  int on_stack = 0;
+  void *elsewhere = hk_os_reserve(HK_SUPERSLAB_BYTES, HK_SUPERSLAB_BYTES);
+  ASSERT_NE(Alloc(hk_heap_take(), 1), nullptr);
+  ExpectForeign(0);
+  ExpectForeign(1);
+  ExpectForeign(AddressOf(&in_data));
+  ExpectForeign(AddressOf(&on_stack));
+  ExpectForeign(AddressOf(elsewhere));
+  ExpectForeign(AddressOf(&hk_region_map));
+  ExpectForeign(AddressOf(hk_slab_of(&on_stack)));
+  for (unsigned bit = 0; bit < 64; bit++) ExpectForeign(uintptr_t{1} << bit);
+  ExpectForeign((uintptr_t{1} << HK_ADDRESS_BITS) - 1);
+  ExpectForeign(UINTPTR_MAX);
+}
+
+HK_FRESH_TEST(Verify, OurOwnRecordsAreNoBlocks) {
+  hk_heap_t *heap = hk_heap_take();
+  hk_block_t *block = Alloc(heap, 1);
+  ExpectForeign(AddressOf(heap));
+  ExpectForeign(AddressOf(hk_slab_of(block)));
+}
+
+HK_FRESH_TEST(Verify, ABlocksAddressWithMoreBitsIsForeign) {
+  hk_block_t *block = Alloc(hk_heap_take(), 4);
+  EXPECT_EQ(VerdictOf(block), hk_verdict_live);
+  for (unsigned bit = HK_ADDRESS_BITS; bit < 64; bit++) ExpectForeign(AddressOf(block) | uintptr_t{1} << bit);
+}
+
+// ---- Small blocks.
+
+HK_FRESH_TEST(Verify, EachBlockOfEachClassIsLiveAtItsStartAndInteriorBehindIt) {
+  hk_heap_t *heap = hk_heap_take();
+  for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
+    size_t bytes = hk_class_bytes(class_index);
+    for (unsigned i = 0; i < CapacityOf(class_index); i++) {
+      hk_block_t *block = Alloc(heap, class_index);
+      if (i % 16 != 0 && i < CapacityOf(class_index) - 2) continue;
+      ExpectLive(block, bytes, SpanOf(block));
+      for (size_t offset : {size_t{1}, size_t{8}, bytes / 2, bytes - 1}) {
+        ExpectInterior(AddressOf(block) + offset, block, bytes);
+      }
+    }
+  }
+}
+
+HK_FRESH_TEST(Verify, AFreeBlockIsFreeWhereverItIs) {
+  hk_heap_t *heap = hk_heap_take(), *other = hk_heap_take();
+  std::vector<hk_block_t *> blocks;
+  for (int i = 0; i < 20; i++) blocks.push_back(Alloc(heap, 20));
+  (void)FreeOwn(heap, blocks[0]);
+  hk_remote_free(other, SpanOf(blocks[1]), blocks[1]);
+  hk_remote_free_now(SpanOf(blocks[2]), blocks[2]);
+  hk_block_t *in_bin = heap->bin[20].free;
+  for (hk_block_t *block : {blocks[0], blocks[1], blocks[2], in_bin}) {
+    hk_finding_t finding = hk_verify(block);
+    EXPECT_EQ(finding.verdict, hk_verdict_free_block);
+    EXPECT_EQ(finding.start, AddressOf(block));
+    EXPECT_EQ(finding.bytes, hk_class_bytes(20));
+  }
+  for (int i = 3; i < 20; i++) ExpectLive(blocks[i], hk_class_bytes(20), SpanOf(blocks[i]));
+
+  EXPECT_EQ(Alloc(heap, 20), blocks[0]);
+  ExpectLive(blocks[0], hk_class_bytes(20), SpanOf(blocks[0]));
+}
+
+HK_FRESH_TEST(Verify, WhatWasNotCutYetIsNoLiveBlock) {
+  hk_heap_t *heap = hk_heap_take();
+  for (unsigned class_index : {1u, 3u, 64u, 90u, 104u}) {
+    hk_block_t *block = Alloc(heap, class_index);
+    size_t bytes = hk_class_bytes(class_index);
+    hk_slab_t *span = SpanOf(block);
+    uintptr_t start = hk_slab_start(span);
+    unsigned per_slab = hk_class_blocks_per_slab(class_index);
+    for (unsigned i = hk_test::CarvedOf(span); i < CapacityOf(class_index); i++) {
+      ASSERT_EQ(VerdictOf(start + i / per_slab * HK_SLAB_BYTES + i % per_slab * bytes), hk_verdict_free_block) << i;
+    }
+  }
+}
+
+HK_FRESH_TEST(Verify, TheEndOfASlabThatHoldsNoWholeBlockIsNoLiveBlock) {
+  hk_heap_t *heap = hk_heap_take();
+  for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
+    hk_block_t *block = Alloc(heap, class_index);
+    for (unsigned i = 1; i < CapacityOf(class_index); i++) (void)Alloc(heap, class_index);
+    hk_slab_t *span = SpanOf(block);
+    size_t used = hk_class_blocks_per_slab(class_index) * hk_class_bytes(class_index);
+    for (unsigned slab = 0; slab < span->slab_count; slab++) {
+      for (size_t offset = used; offset < HK_SLAB_BYTES; offset += 16) {
+        ASSERT_NE(VerdictOf(hk_slab_start(&span[slab]) + offset), hk_verdict_live) << offset << " in " << class_index;
+      }
+    }
+  }
+}
+
+HK_FRESH_TEST(Verify, AReleasedSpanIsAFreeRange) {
+  hk_heap_t *heap = hk_heap_take();
+  std::vector<hk_block_t *> blocks;
+  for (unsigned i = 0; i < CapacityOf(64); i++) blocks.push_back(Alloc(heap, 64));
+  (void)Alloc(heap, 64);
+  for (hk_block_t *block : blocks) (void)FreeOwn(heap, block);
+  ASSERT_EQ(heap->reserve_count, 1u);
+  EXPECT_EQ(VerdictOf(blocks[0]), hk_verdict_free_range) << "in reserve";
+  EXPECT_EQ(VerdictOf(AddressOf(blocks[5]) + 7), hk_verdict_free_range);
+  hk_span_trim(heap);
+  EXPECT_EQ(VerdictOf(blocks[0]), hk_verdict_free_range) << "in its superslab";
+  EXPECT_EQ(hk_verify(blocks[9]).start, AddressOf(blocks[9]));
+}
+
+HK_FRESH_TEST(Verify, AnUnmappedSuperslabIsForeign) {
+  hk_heap_t *heap = hk_heap_take();
+  hk_block_t *block = Alloc(heap, 64);
+  (void)FreeOwn(heap, block);
+  hk_span_trim(heap);
+  (void)hk_superslab_trim(0);
+  ASSERT_FALSE(fake_os_is_mapped(block, 1));
+  ExpectForeign(AddressOf(block));
+}
+
+// ---- Runs.
+
+HK_FRESH_TEST(Verify, ARunIsLiveAtItsStartAndInteriorToItsEnd) {
+  char *run = static_cast<char *>(hk_run_alloc(5 * HK_SLAB_BYTES - 77, 1, &zero));
+  hk_slab_t *head = hk_slab_of(run);
+  ExpectLive(run, 5 * HK_SLAB_BYTES, head);
+  for (size_t offset : {size_t{1}, size_t{16}, HK_SLAB_BYTES - 1, HK_SLAB_BYTES, HK_SLAB_BYTES + 1, 3 * HK_SLAB_BYTES,
+                        5 * HK_SLAB_BYTES - 1}) {
+    ExpectInterior(AddressOf(run) + offset, run, 5 * HK_SLAB_BYTES);
+  }
+  EXPECT_EQ(VerdictOf(run + 5 * HK_SLAB_BYTES), hk_verdict_free_range);
+
+  ASSERT_TRUE(hk_run_resize(head, 2 * HK_SLAB_BYTES));
+  ExpectLive(run, 2 * HK_SLAB_BYTES, head);
+  EXPECT_EQ(VerdictOf(run + 2 * HK_SLAB_BYTES), hk_verdict_free_range);
+  ASSERT_TRUE(hk_run_resize(head, 3 * HK_SLAB_BYTES));
+  ExpectInterior(AddressOf(run) + 2 * HK_SLAB_BYTES, run, 3 * HK_SLAB_BYTES);
+
+  ASSERT_TRUE(hk_run_free(head));
+  for (size_t slab = 0; slab < 5; slab++) EXPECT_EQ(VerdictOf(run + slab * HK_SLAB_BYTES), hk_verdict_free_range);
+}
+
+// ---- Big blocks.
+
+HK_FRESH_TEST(Verify, ABigBlocksFirstSlabIsKnownAtOnceAndTheRestThoroughly) {
+  constexpr size_t kBytes = 12 * HK_MIB;
+  char *big = static_cast<char *>(hk_big_alloc(kBytes, 1, &zero));
+  ExpectLive(big, kBytes, hk_slab_of(big));
+  ExpectInterior(AddressOf(big) + 1, big, kBytes);
+  ExpectInterior(AddressOf(big) + HK_SLAB_BYTES - 1, big, kBytes);
+  for (size_t offset : {HK_SLAB_BYTES, HK_MIB + 5, 7 * HK_MIB, kBytes - 1}) {
+    EXPECT_EQ(VerdictOf(big + offset), hk_verdict_foreign) << offset;
+    hk_finding_t finding = hk_verify_thoroughly(big + offset);
+    EXPECT_EQ(finding.verdict, hk_verdict_interior) << offset;
+    EXPECT_EQ(finding.start, AddressOf(big));
+    EXPECT_EQ(finding.bytes, kBytes);
+  }
+  EXPECT_NE(hk_verify_thoroughly(big + kBytes).start, AddressOf(big));
+  EXPECT_NE(hk_verify_thoroughly(big - 1).start, AddressOf(big));
+
+  ASSERT_TRUE(hk_big_free(hk_slab_of(big), big));
+  ExpectForeign(AddressOf(big));
+  ExpectForeign(AddressOf(big) + kBytes / 2);
+}
+
+HK_FRESH_TEST(Verify, ABigBlockIsFoundFromAnotherRegionToo) {
+  constexpr size_t kBytes = HK_GIB + 4 * HK_MIB; /* ends in another region than it begins */
+  char *big = static_cast<char *>(hk_big_alloc(kBytes, 1, &zero));
+  ASSERT_NE(big, nullptr);
+  hk_finding_t finding = hk_verify_thoroughly(big + kBytes - 1);
+  EXPECT_EQ(finding.verdict, hk_verdict_interior);
+  EXPECT_EQ(finding.start, AddressOf(big));
+}
+
+HK_FRESH_TEST(Verify, WhatIsFoundBelowMustReachUpToTheAddress) {
+  char *big = static_cast<char *>(hk_big_alloc(4 * HK_MIB, 1, &zero));
+  ASSERT_EQ(hk_big_resize(hk_slab_of(big), big, 3 * HK_MIB), big);
+  hk_finding_t finding = hk_verify_thoroughly(big + 3 * HK_MIB);
+  EXPECT_EQ(finding.verdict, hk_verdict_foreign);
+  EXPECT_EQ(finding.start, AddressOf(big) + 3 * HK_MIB);
+}
+
+HK_FRESH_TEST(Verify, AKeptMappingIsAFreeRange) {
+  char *big = static_cast<char *>(hk_big_alloc(4 * HK_MIB, 1, &zero));
+  fake_os_fail_all(fake_os_unmap, true);
+  ASSERT_TRUE(hk_big_free(hk_slab_of(big), big));
+  EXPECT_EQ(VerdictOf(big), hk_verdict_free_range);
+  EXPECT_EQ(VerdictOf(big + 100), hk_verdict_free_range);
+}
+
+// ---- Any address at all.
+
+HK_FRESH_TEST(Verify, EveryAddressOfASlabHasOneLiveStartABlock) {
+  hk_heap_t *heap = hk_heap_take();
+  for (unsigned class_index : {1u, 5u, 63u, 66u, 99u}) {
+    hk_block_t *block = Alloc(heap, class_index);
+    for (unsigned i = 1; i < CapacityOf(class_index); i++) (void)Alloc(heap, class_index);
+    uintptr_t start = hk_slab_start(SpanOf(block));
+    unsigned live = 0;
+    for (uintptr_t offset = 0; offset < HK_SLAB_BYTES; offset++) live += VerdictOf(start + offset) == hk_verdict_live;
+    EXPECT_EQ(live, hk_class_blocks_per_slab(class_index)) << class_index;
+  }
+}
+
+}  // namespace

@@ -1,0 +1,168 @@
+#!/usr/bin/env bash
+# Installs what is missing to build, run or test hakmem: distribution packages through apt-get, Python packages into
+# build/venv. Asks nothing; takes a moment when all is there.
+#
+#   tools/bootstrap.sh [--check] build|run|test|peers|programs
+#
+# build: compilers, cmake, ninja.  run: and a Python.  test: and GoogleTest, pytest, formatters.
+# peers: as run, and as far as they can be had cargo and the distribution's allocators.  programs: as run, and as far as they
+# can be had the real programs of bench/programs.toml (Debian's redis-server starts a service when it is installed).
+# --check installs nothing: it says what is missing. clang-tidy is used where it is, and not installed: it is large.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+check_only=false
+if [ "${1:-}" = "--check" ]; then
+  check_only=true
+  shift
+fi
+goal=${1:-test}
+
+say() { printf 'bootstrap: %s\n' "$*" >&2; }
+die() {
+  say "$@"
+  exit 1
+}
+have() { command -v "$1" >/dev/null 2>&1; }
+
+missing=() # apt packages
+
+# The real interpreter behind a name: `python3` on PATH may be a version manager's shell script. Prints nothing when it
+# is none, or when it cannot make a virtual environment.
+real_python() {
+  "$1" -c '
+import sys, venv, ensurepip
+if sys.version_info >= (3, 9): print(sys.executable)' 2>/dev/null || true
+}
+
+find_python() {
+  local candidate found
+  for candidate in /usr/bin/python3 python3; do
+    found=$(real_python "$candidate")
+    if [ -n "$found" ]; then
+      printf '%s\n' "$found"
+      return
+    fi
+  done
+}
+
+find_missing() {
+  missing=()
+  if ! have cc || ! have c++ || ! have make || [ ! -e /usr/include/stdio.h ]; then missing+=(build-essential); fi
+  have cmake || missing+=(cmake)
+  have ninja || missing+=(ninja-build)
+  case "$goal" in
+    run | peers | programs)
+      [ -x /usr/bin/python3 ] || missing+=(python3)
+      ;;
+    test)
+      [ -e /usr/include/gtest/gtest.h ] || [ -e /usr/local/include/gtest/gtest.h ] || missing+=(libgtest-dev)
+      if [ ! -x build/venv/bin/python ] && [ -z "$(find_python)" ]; then missing+=(python3 python3-venv); fi
+      ;;
+  esac
+}
+
+optional=() # apt packages without which less is measured
+
+# want_library NAME PACKAGE: a library that the dynamic linker should know.
+want_library() {
+  PATH="$PATH:/sbin:/usr/sbin" ldconfig -p 2>/dev/null | grep -q "^[[:space:]]*$1 " || optional+=("$2")
+}
+
+find_optional() {
+  optional=()
+  case "$goal" in
+    peers)
+      have cargo || optional+=(cargo)
+      want_library libjemalloc.so.2 libjemalloc2
+      want_library libtcmalloc_minimal.so.4 libtcmalloc-minimal4
+      want_library libmimalloc.so.2 libmimalloc2.0
+      ;;
+    programs)
+      have sqlite3 || optional+=(sqlite3)
+      have z3 || optional+=(z3)
+      have ruby || optional+=(ruby)
+      have gs || optional+=(ghostscript)
+      { have redis-server && have redis-benchmark; } || optional+=(redis-server)
+      have db_bench || optional+=(rocksdb-tools)
+      ;;
+  esac
+}
+
+as_root=()
+# Whether packages can be installed at all; sets as_root.
+can_install() {
+  have apt-get || return 1
+  [ "$(id -u)" = 0 ] && return
+  have sudo && sudo -n true 2>/dev/null && as_root=(sudo -n)
+}
+
+apt_install() {
+  local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -y -o Acquire::http::Timeout=20)
+  say "installing $*"
+  # The package lists may be missing or stale: fetch them when the first try fails.
+  "${apt[@]}" install --no-install-recommends "$@" >/dev/null 2>&1 && return
+  "${apt[@]}" -qq update || true
+  "${apt[@]}" install --no-install-recommends "$@"
+}
+
+install_packages() {
+  find_missing
+  [ ${#missing[@]} = 0 ] && return
+  local by_hand="sudo apt-get install ${missing[*]}"
+  $check_only && die "missing: ${missing[*]}. On Debian and Ubuntu: $by_hand"
+  can_install || die "missing: ${missing[*]}, and no right to install (root, or sudo without a password). By hand: $by_hand"
+  apt_install "${missing[@]}" || die "apt-get could not install ${missing[*]}: see above. Is there a network?"
+}
+
+# One by one: what this distribution does not have must not keep the others away.
+install_optional() {
+  local package
+  find_optional
+  [ ${#optional[@]} = 0 ] && return
+  if $check_only || ! can_install; then
+    say "going on without ${optional[*]}. On Debian and Ubuntu: sudo apt-get install ${optional[*]}"
+    return
+  fi
+  for package in "${optional[@]}"; do
+    apt_install "$package" || say "going on without $package"
+  done
+}
+
+# build/venv with tools/requirements.txt. Where the package index cannot be reached the distribution's pytest and
+# pyelftools do.
+install_python_packages() {
+  local venv=build/venv python stamp
+  # A virtual environment holds its own path: a moved checkout needs a new one.
+  stamp="$PWD $(cksum <tools/requirements.txt)"
+  if [ -x $venv/bin/python ]; then
+    case "$(cat $venv/.stamp 2>/dev/null)" in "$stamp" | "$stamp from the distribution") return ;; esac
+  fi
+  python=$(find_python)
+  [ -n "$python" ] || die "no Python 3.9 or later that can make a virtual environment (package python3-venv)"
+  say "setting up build/venv"
+  rm -rf $venv
+  "$python" -m venv $venv
+  if $venv/bin/python -m pip install --quiet --disable-pip-version-check -r tools/requirements.txt; then
+    printf '%s\n' "$stamp" >$venv/.stamp
+    return
+  fi
+  say "pip could not install tools/requirements.txt; taking pytest and pyelftools from the distribution instead"
+  if can_install; then apt_install python3 python3-venv python3-pytest python3-pyelftools || true; fi
+  rm -rf $venv
+  if [ -x /usr/bin/python3 ] && /usr/bin/python3 -c 'import pytest, elftools, venv' 2>/dev/null; then
+    /usr/bin/python3 -m venv --system-site-packages $venv
+    printf '%s from the distribution\n' "$stamp" >$venv/.stamp
+    say "going on without the pinned formatters (the format check is left out)"
+    return
+  fi
+  die "pytest and pyelftools cannot be had: no package index, no apt-get. Install python3-pytest and python3-pyelftools."
+}
+
+case "$goal" in
+build | run | test | peers | programs) ;;
+*) die "usage: tools/bootstrap.sh [--check] build|run|test|peers|programs" ;;
+esac
+install_packages
+install_optional
+if [ "$goal" = test ] && ! $check_only; then install_python_packages; fi

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""Checks what the built shared libraries show to the outside.
+
+They export exactly the names of src/override/hakmem.map, need no library but the C library, take at most a few bytes of
+static TLS (a program that opens them late has little), and are position independent all through.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import re
+import sys
+from pathlib import Path
+
+from elftools.elf.dynamic import DynamicSection
+from elftools.elf.elffile import ELFFile
+
+ROOT = Path(__file__).resolve().parents[1]
+LIBRARIES = ("libhakmem.so", "libhakmem-fast.so")
+NEEDED_ALLOWED = re.compile(r"libc\.so\.6|ld-linux-[\w-]+\.so\.\d+")
+STATIC_TLS_MAX_BYTES = 64
+PF_X, PF_W = 1, 2
+
+
+def read_map(text: str) -> set[str]:
+    """The names, some of them patterns, that a version script makes global."""
+    text = re.sub(r"/\*.*?\*/|#[^\n]*", "", text, flags=re.DOTALL)
+    names: set[str] = set()
+    for section in re.findall(r"global\s*:(.*?)(?=local\s*:|global\s*:|\}|$)", text, flags=re.DOTALL):
+        names.update(re.findall(r"[^\s;\"{}]+", section))
+    return names
+
+
+def exported_names(library: ELFFile) -> set[str]:
+    """As `nm -D --defined-only` lists them, without the version nodes' own symbols."""
+    symbols = library.get_section_by_name(".dynsym").iter_symbols()
+    return {
+        symbol.name
+        for symbol in symbols
+        if symbol.name
+        and symbol["st_shndx"] not in ("SHN_UNDEF", "SHN_ABS")
+        and symbol["st_info"]["bind"] in ("STB_GLOBAL", "STB_WEAK")
+    }
+
+
+def check_names(exported: set[str], wanted: set[str]) -> list[str]:
+    patterns = {name for name in wanted if re.search(r"[*?\[]", name)}
+    errors = [
+        f"exports {name}, which the map does not list"
+        for name in sorted(exported - wanted)
+        if not any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+    ]
+    errors += [f"does not export {name}" for name in sorted(wanted - patterns - exported)]
+    errors += [
+        f"exports nothing that matches {pattern}"
+        for pattern in sorted(patterns)
+        if not fnmatch.filter(exported, pattern)
+    ]
+    return errors
+
+
+def check_shape(library: ELFFile) -> list[str]:
+    errors: list[str] = []
+    dynamic = library.get_section_by_name(".dynamic")
+    assert isinstance(dynamic, DynamicSection)
+    for tag in dynamic.iter_tags():
+        if tag.entry.d_tag == "DT_NEEDED" and not NEEDED_ALLOWED.fullmatch(tag.needed):
+            errors.append(f"needs {tag.needed}")
+        if tag.entry.d_tag == "DT_TEXTREL":
+            errors.append("has relocations in its code")
+        if tag.entry.d_tag in ("DT_RPATH", "DT_RUNPATH"):
+            errors.append(f"has a {tag.entry.d_tag}")
+    headers = {segment["p_type"]: segment for segment in library.iter_segments()}
+    tls = headers.get("PT_TLS")
+    if tls is not None and tls["p_memsz"] > STATIC_TLS_MAX_BYTES:
+        errors.append(f"takes {tls['p_memsz']} bytes of static TLS, more than {STATIC_TLS_MAX_BYTES}")
+    if "PT_GNU_RELRO" not in headers:
+        errors.append("is linked without relro")
+    if "PT_GNU_STACK" not in headers or headers["PT_GNU_STACK"]["p_flags"] & PF_X:
+        errors.append("asks for an executable stack")
+    for segment in library.iter_segments():
+        if segment["p_type"] == "PT_LOAD" and segment["p_flags"] & PF_X and segment["p_flags"] & PF_W:
+            errors.append("has a segment that is writable and executable")
+    return errors
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=Path, default=ROOT / "build/release", help="where the libraries are")
+    parser.add_argument(
+        "--map", type=Path, default=ROOT / "src/override/hakmem.map", help="the linker's version script"
+    )
+    arguments = parser.parse_args()
+    wanted = read_map(arguments.map.read_text(encoding="utf-8"))
+    errors: list[str] = []
+    for name in LIBRARIES:
+        with (arguments.build / name).open("rb") as file:
+            library = ELFFile(file)
+            found = check_names(exported_names(library), wanted) + check_shape(library)
+        errors += [f"{name} {error}" for error in found]
+    for error in errors:
+        print(error)
+    print(f"exports: {f'{len(errors)} errors' if errors else f'ok, {len(wanted)} names'}")
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

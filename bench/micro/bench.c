@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -116,6 +117,9 @@ int bench_report(const bench_t *bench) {
 }
 
 void bench_fail(const char *what) {
+  /* Several threads may find the same damage: the first one speaks, and ends them all. */
+  static atomic_flag spoken = ATOMIC_FLAG_INIT;
+  while (atomic_flag_test_and_set(&spoken)) pause();
   fprintf(stderr, "%s: %s\n", bench_program, what);
   printf("{\"program\": \"%s\", \"checked\": false, \"error\": ", bench_program);
   print_string(what);
@@ -125,7 +129,7 @@ void bench_fail(const char *what) {
 }
 
 void bench_damaged(const void *block, size_t size) {
-  static char what[128];
+  char what[128];
   snprintf(what, sizeof what, "the block of %zu bytes at %p does not hold what was written to it", size, block);
   bench_fail(what);
 }

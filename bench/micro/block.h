@@ -113,6 +113,14 @@ static inline slot_t slot_of_block(void *block, uint64_t least, uint64_t most) {
   return (slot_t){block, (uint32_t)head, (uint32_t)(head >> 32)};
 }
 
+/* Frees such a block. Its size is wiped out first: if the block was handed out twice, its second free finds that. */
+static inline void block_check_and_free(void *block, uint64_t least, uint64_t most) {
+  const slot_t slot = slot_of_block(block, least, most);
+  slot_check(&slot);
+  memset(block, 0, sizeof slot.size);
+  block_free(block, slot.size);
+}
+
 static inline slot_t *slots_new(size_t count) { return bench_pages(count * sizeof(slot_t)); }
 
 #endif /* BENCH_BLOCK_H */

@@ -16,8 +16,7 @@ static bench_option_t options[] = {
 static _Atomic(void *) *cells;
 
 static void free_found(void *block) {
-  slot_t slot = slot_of_block(block, options[option_least].value, options[option_most].value);
-  slot_clear(&slot);
+  block_check_and_free(block, options[option_least].value, options[option_most].value);
 }
 
 static bench_work_t work(const bench_t *bench, unsigned thread) {

@@ -2,7 +2,7 @@
  * something else of other sizes. What the few survivors keep resident is fragmentation.
  *
  * The survivors of a phase are spread over it at random, and live until the phase after the next has been freed. Besides the
- * operations the report has means over all phases but the first: what was live, and what the process had resident more than
+ * operations the report has means over the phases: what was live, and what the process had resident more than
  * at its start, after building and after freeing.
  */
 #include "block.h"
@@ -42,12 +42,11 @@ static void build(heap_t *heap, unsigned band, uint64_t ops_most, uint64_t *rand
 /* Frees a heap but for the survivors, which go to `kept`, if any are to be kept. */
 static void tear_down(heap_t *heap, heap_t *kept, uint64_t *random) {
   for (uint64_t i = 0; i < heap->count; ++i) {
-    slot_t slot = slot_of_block(heap->blocks[i], least_of_all, most_of_all);
     if (kept && bench_below(random, 1000) < options[option_keep].value) {
-      kept->blocks[kept->count++] = slot.block;
-      kept->bytes += slot.size;
+      kept->blocks[kept->count++] = heap->blocks[i];
+      kept->bytes += slot_of_block(heap->blocks[i], least_of_all, most_of_all).size;
     } else {
-      slot_clear(&slot);
+      block_check_and_free(heap->blocks[i], least_of_all, most_of_all);
     }
   }
   heap->count = heap->bytes = 0;
@@ -69,7 +68,8 @@ static bench_work_t work(const bench_t *bench, unsigned thread) {
     const uint64_t live_built = others_bytes + current.bytes, resident_built = bench_resident_kib();
     tear_down(&kept[phase % 2], NULL, &random);
     tear_down(&current, &kept[phase % 2], &random);
-    if (thread != 0 || phase == 0) continue;
+    /* The first phase has no survivors beside it, and the last may be a part of one. */
+    if (thread != 0 || phase == 0 || live_built < options[option_mib].value << 20) continue;
     ++seen.phases;
     seen.live_built += live_built * bench->threads / 1024;
     seen.resident_built += resident_built - resident_at_start;

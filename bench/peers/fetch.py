@@ -8,7 +8,8 @@ malloc: a probe is run with it preloaded, and the dynamic linker must have taken
 function that only this allocator has, from its file. What cannot be fetched, built or verified is reported and left out;
 the others go on. The exit code is 2 when nothing but glibc is on the list.
 
-What was built before is kept as long as its part of peers.toml is the same; --again builds it anew.
+What was built before is kept as long as peers.toml builds it from the same sources by the same commands; --again builds it
+anew, after a change of compiler for instance.
 """
 
 from __future__ import annotations
@@ -126,7 +127,8 @@ def build(peer: Table, crates: Crates, output: Path, jobs: int, again: bool) -> 
     """The library, built unless it was already from the same description."""
     library, work = output / f"{peer['name']}.so", output / "work" / peer["name"]
     stamp = output / f"{peer['name']}.stamp"
-    description = hashlib.sha256(json.dumps(peer, sort_keys=True).encode()).hexdigest()
+    made_from = {key: peer[key] for key in ("crate_version", "sha256", "build") if key in peer}
+    description = hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()
     if not again and library.is_file() and stamp.is_file() and stamp.read_text() == description:
         return library
     source = crates.source(peer)

@@ -67,8 +67,8 @@ static void print_home(const char *name) {
 }
 
 int main(int argc, char **argv) {
-  static const char *const names[] = {"malloc",         "free",          "calloc",  "realloc",
-                                      "posix_memalign", "aligned_alloc", "malloc_usable_size"};
+  static const char *const names[] = {
+      "malloc", "free", "calloc", "realloc", "posix_memalign", "aligned_alloc", "malloc_usable_size"};
   static unsigned char *blocks[block_count];
   for (int i = 0; i < thread_count; ++i) {
     pthread_t thread;

@@ -84,9 +84,7 @@ void *realloc(void *block, size_t size) {
   return moved;
 }
 
-void *memalign(size_t alignment, size_t size) {
-  return recorded(__libc_memalign(alignment, size), size, kind_malloc);
-}
+void *memalign(size_t alignment, size_t size) { return recorded(__libc_memalign(alignment, size), size, kind_malloc); }
 
 void *aligned_alloc(size_t alignment, size_t size) { return memalign(alignment, size); }
 

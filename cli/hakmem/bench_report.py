@@ -125,7 +125,7 @@ def as_markdown(results: Results, pictures: Sequence[str]) -> str:
     parts = [
         "# hakmem beside its peers",
         "",
-        f"{results.settings['time_utc']}. {one_line(dict(results.settings))}. {results.rounds} rounds, interleaved, in an order "
+        f"{results.settings['time_utc']}. {one_line(results.settings)}. {results.rounds} rounds, interleaved, in an order "
         f"shuffled with seed {results.seed}.",
         "",
         "Ratios below 1 are in hakmem's favour. **LOSES**: worse, and the interval leaves 1 out. level: the difference is inside "

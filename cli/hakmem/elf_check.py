@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Iterator, List, Mapping, Optional, Tuple
 
-from elftools.common.exceptions import ELFError
 from elftools.elf.dynamic import DynamicSegment
 from elftools.elf.elffile import ELFFile
 from elftools.elf.hash import GNUHashTable
@@ -120,7 +119,7 @@ def read_executable(path: str) -> Optional[Executable]:
             segments: Iterator[Any] = elf.iter_segments("PT_INTERP")
             interpreter = next((segment.get_interp_name() for segment in segments), None)
             return Executable(path, elf.get_machine_arch(), elf.elfclass, interpreter)
-    except (OSError, ELFError, ValueError, AttributeError, UnicodeDecodeError):
+    except Exception:  # of a damaged file pyelftools raises whatever comes
         return None
 
 
@@ -218,7 +217,7 @@ def defines(path: str, name: str) -> bool:
         with open(path, "rb") as file:
             segment: Any = next(ELFFile(file).iter_segments("PT_DYNAMIC"), None)
             return segment is not None and _segment_defines(segment, name)
-    except (OSError, ELFError, ValueError, AttributeError):
+    except Exception:  # as above
         return False
 
 

@@ -37,9 +37,16 @@ class Interrupted(BaseException):
 
 
 def say(message: str) -> None:
-    """One message on stderr. Never fails: a closed stderr must not change an exit code."""
-    with contextlib.suppress(OSError, ValueError):
-        print(f"hakmem: {message}", file=sys.stderr, flush=True)
+    """One message on stderr."""
+    write_stderr(f"hakmem: {message}\n")
+
+
+def write_stderr(text: str) -> None:
+    """Never fails, and never goes elsewhere: a closed stderr must change neither an exit code nor the program's output."""
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.write(text)
+            sys.stderr.flush()
 
 
 def plural(number: int, noun: str) -> str:

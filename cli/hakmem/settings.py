@@ -7,11 +7,14 @@ import platform
 import subprocess
 import time
 from pathlib import Path
-from typing import Dict, Optional
+from typing import Dict, Mapping, Optional
 
 from hakmem import __version__, paths
 
 Setting = Optional[object]
+Settings = Mapping[str, Setting]
+# More than this share of the processors at work for others makes figures of time doubtful.
+_BUSY_SHARE = 0.25
 
 
 def collect() -> Dict[str, Setting]:
@@ -35,7 +38,15 @@ def collect() -> Dict[str, Setting]:
     }
 
 
-def one_line(settings: Dict[str, Setting]) -> str:
+def busy_machine(settings: Settings) -> Optional[str]:
+    """A sentence when others were at work before the measurement began."""
+    load, cores = settings["load_before"], settings["cores"]
+    if not isinstance(load, float) or not isinstance(cores, int) or load <= _BUSY_SHARE * cores:
+        return None
+    return f"The machine was not idle before (load {load:g}, {cores} cores): times may be anything, memory is less affected."
+
+
+def one_line(settings: Settings) -> str:
     """The settings beside the figures."""
     shown = {
         "Linux": settings["kernel"],

@@ -14,6 +14,7 @@ from rich.text import Text
 from hakmem.contest import Contest, Row
 from hakmem.errors import plural
 from hakmem.metrics import HEADLINE, Metric
+from hakmem.settings import Settings, busy_machine, one_line
 from hakmem.standing import LOSES, MEMORY, WINS, Standing
 from hakmem.statistics import CONFIDENCE, ENOUGH_ROUNDS, FEW_ROUNDS, Ratio, coverage
 
@@ -111,9 +112,9 @@ def failure_lines(contest: Contest) -> List[str]:
     return lines
 
 
-def remarks(contest: Contest, rounds: int) -> List[str]:
+def remarks(contest: Contest, rounds: int, facts: Settings) -> List[str]:
     """What the reader has to know about the figures."""
-    lines: List[str] = []
+    lines: List[str] = [busy] if (busy := busy_machine(facts)) else []
     if rounds < FEW_ROUNDS:
         lines.append(
             f"{plural(rounds, 'round')}: an interval can be sure to {coverage(rounds) * 100:.0f} % at the most, so a difference "
@@ -126,11 +127,11 @@ def remarks(contest: Contest, rounds: int) -> List[str]:
     return lines
 
 
-def print_comparison(contest: Contest, title: str, settings: str, rounds: int) -> None:
+def print_comparison(contest: Contest, title: str, facts: Settings, rounds: int) -> None:
     """All of it."""
     out = console()
     out.print(Text(title, style="bold"))
-    out.print(Text(settings, style="dim"))
+    out.print(Text(one_line(facts), style="dim"))
     out.print()
     if len(contest.failed) < len(contest.names):
         out.print(comparison_table(contest, rounds))
@@ -139,7 +140,7 @@ def print_comparison(contest: Contest, title: str, settings: str, rounds: int) -
         out.print(Text(line))
     for line in failure_lines(contest):
         out.print(Text(line, style="red"))
-    for line in remarks(contest, rounds):
+    for line in remarks(contest, rounds, facts):
         out.print(Text(line, style="dim"))
 
 
@@ -147,22 +148,20 @@ def standing_table(standings: Sequence[Standing], rounds: int) -> Table:
     """A line a workload: ours beside the peers."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     table.add_column("workload", no_wrap=True)
-    table.add_column("time × best peer", justify="right", no_wrap=True)
-    table.add_column(confidence_title(rounds), justify="right", no_wrap=True)
+    table.add_column(f"time × best peer\n[{confidence_title(rounds)}]", justify="right", no_wrap=True)
     table.add_column("best peer", no_wrap=True)
     table.add_column("", no_wrap=True)
-    table.add_column("peak × median", justify="right", no_wrap=True)
-    table.add_column("mean × median", justify="right", no_wrap=True)
+    table.add_column("peak ×\nmedian peer", justify="right", no_wrap=True)
+    table.add_column("mean ×\nmedian peer", justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
-    table.add_column("time × floor", justify="right", no_wrap=True)
+    table.add_column("time ×\nfloor", justify="right", no_wrap=True)
     styles = {LOSES: "red", WINS: "green"}
     for standing in standings:
         time = standing.time_ratio
         memory = [standing.memory_ratios[metric.key] for metric in MEMORY]
         table.add_row(
             Text(standing.workload.name),
-            Text(_value(time)),
-            Text(f"{time.low:.2f} – {time.high:.2f}" if time else ""),
+            Text(f"{time.value:.2f} [{time.low:.2f}, {time.high:.2f}]" if time else "–"),
             Text(standing.best_peer or ""),
             Text(standing.time_word, style=styles.get(standing.time_word, "")),
             *(Text(_value(ratio)) for ratio in memory),

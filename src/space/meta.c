@@ -20,12 +20,12 @@ static struct {
 } meta;
 
 static void *cut_locked(size_t bytes) {
-  if (meta.end - meta.next < bytes) {
+  if (meta.next + bytes > meta.end) {
     size_t chunk_bytes = bytes > META_CHUNK_BYTES ? hk_align_up(bytes, hk_os_page_size()) : META_CHUNK_BYTES;
     void *chunk = hk_os_reserve(chunk_bytes, hk_os_page_size());
     if (chunk == NULL) return NULL;
     hk_bump_relaxed(&meta.mapped_bytes, chunk_bytes);
-    meta.end = meta.next; /* nothing is left while the two change */
+    meta.end = 0; /* nothing is left while the two change, wherever the new chunk lies */
     hk_keep_store_order();
     meta.next = (uintptr_t)chunk;
     hk_keep_store_order();

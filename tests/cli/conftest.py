@@ -78,7 +78,9 @@ def compile_c(tmp_path_factory: pytest.TempPathFactory) -> Compile:
         if not target.exists():
             text = folder / f"{name}.c"
             text.write_text(source)
-            done = subprocess.run([compiler, "-O1", "-o", str(target), str(text), *flags], capture_output=True, check=False)
+            done = subprocess.run(
+                [compiler, "-O1", "-o", str(target), str(text), *flags], capture_output=True, check=False
+            )
             if done.returncode != 0:
                 pytest.skip(f"cc {' '.join(flags)} does not work here")
         return target

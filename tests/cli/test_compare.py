@@ -76,7 +76,12 @@ def test_the_programs_output_is_not_mixed_in(tool: Tool) -> None:
 def test_input_from_a_file(tool: Tool, tmp_path: Path) -> None:
     (tmp_path / "input").write_text("ok\n")
     script = 'read -r word; [ "$word" = ok ]'
-    assert tool("compare", *TWO, "--rounds", "1", "--stdin", "input", "--", "sh", "-c", f"{script} || kill -9 $$").returncode == 0
+    assert (
+        tool(
+            "compare", *TWO, "--rounds", "1", "--stdin", "input", "--", "sh", "-c", f"{script} || kill -9 $$"
+        ).returncode
+        == 0
+    )
     assert tool("compare", *TWO, "--rounds", "1", "--stdin", "missing", "--", "true").returncode == 125
 
 

@@ -40,7 +40,9 @@ def words(made: Contest) -> List[str]:
 
 
 def test_a_difference_is_named_and_noise_is_not() -> None:
-    made = contest({"glibc": [10, 11, 10, 12, 10, 11], "fast": [5, 5.5, 5, 6, 5, 5.5], "same": [10.5, 10, 11, 10, 12, 10]})
+    made = contest(
+        {"glibc": [10, 11, 10, 12, 10, 11], "fast": [5, 5.5, 5, 6, 5, 5.5], "same": [10.5, 10, 11, 10, 12, 10]}
+    )
     fast, same = words(made)
     assert fast.startswith("fast against glibc: wall time 50.0 % less")
     assert same.startswith("same against glibc: wall time inside the noise")
@@ -56,7 +58,10 @@ def test_one_round_says_that_the_noise_is_unknown() -> None:
 
 
 def test_one_that_failed_runs_no_more_and_the_others_go_on() -> None:
-    made = contest({"glibc": [1.0] * 4, "bad": [1.0] * 4, "good": [1.0] * 4}, lambda n, r: "crash" if (n, r) == ("bad", 2) else None)
+    made = contest(
+        {"glibc": [1.0] * 4, "bad": [1.0] * 4, "good": [1.0] * 4},
+        lambda n, r: "crash" if (n, r) == ("bad", 2) else None,
+    )
     counts = {name: sum(run.allocator == name for run in made.runs) for name in made.names}
     assert counts == {"glibc": 4, "bad": 2, "good": 4}
     assert list(made.failed) == ["bad"] and made.failed["bad"].round == 2

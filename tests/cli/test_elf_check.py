@@ -65,7 +65,9 @@ def test_the_dynamic_linker_itself_is_no_static_program(library: Path, plain: Pa
 
 def test_another_machine(plain: Path, library: Path, tmp_path: Path) -> None:
     data = bytearray(plain.read_bytes())
-    data[_MACHINE_OFFSET : _MACHINE_OFFSET + 2] = _AARCH64 if data[_MACHINE_OFFSET] != _AARCH64[0] else (62).to_bytes(2, "little")
+    data[_MACHINE_OFFSET : _MACHINE_OFFSET + 2] = (
+        _AARCH64 if data[_MACHINE_OFFSET] != _AARCH64[0] else (62).to_bytes(2, "little")
+    )
     foreign = tmp_path / "foreign"
     foreign.write_bytes(data)
     assert examine(foreign, library) == "architecture"
@@ -136,7 +138,9 @@ def test_env_that_empties_the_environment(plain: Path, library: Path, tmp_path: 
     assert examine(program, library) == "environment"
 
 
-@pytest.mark.parametrize("content", ["#!", "#!\n", "#!/nowhere/at/all\n", "#!/usr/bin/env\n", "#!/usr/bin/env no-such-program\n"])
+@pytest.mark.parametrize(
+    "content", ["#!", "#!\n", "#!/nowhere/at/all\n", "#!/usr/bin/env\n", "#!/usr/bin/env no-such-program\n"]
+)
 def test_what_cannot_be_followed_is_unknown(tmp_path: Path, content: str) -> None:
     program = tmp_path / "odd"
     program.write_text(content)
@@ -149,7 +153,9 @@ def test_a_script_of_itself_ends(tmp_path: Path) -> None:
     assert follow(str(program), os.environ).executable is None
 
 
-@pytest.mark.parametrize("content", [b"", b"\x7fEL", b"\x7fELF", b"\x7fELF" + bytes(60), b"\x7fELF\2\1\1" + b"\xff" * 100])
+@pytest.mark.parametrize(
+    "content", [b"", b"\x7fEL", b"\x7fELF", b"\x7fELF" + bytes(60), b"\x7fELF\2\1\1" + b"\xff" * 100]
+)
 def test_damaged_files_are_unknown(tmp_path: Path, content: bytes) -> None:
     program = tmp_path / "damaged"
     program.write_bytes(content)

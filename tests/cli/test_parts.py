@@ -58,7 +58,13 @@ def test_what_steers_allocators_is_left_out() -> None:
         }
     )  # fmt: skip
     assert kept == {"HOME": "/", "PYTHONMALLOC": "malloc", "LD_PRELOAD": "/x/libother.so"}
-    assert left_out == ["GLIBC_TUNABLES", "HAKMEM_STATS", "MALLOC_ARENA_MAX", "MIMALLOC_VERBOSE", "LD_PRELOAD (an allocator)"]
+    assert left_out == [
+        "GLIBC_TUNABLES",
+        "HAKMEM_STATS",
+        "MALLOC_ARENA_MAX",
+        "MIMALLOC_VERBOSE",
+        "LD_PRELOAD (an allocator)",
+    ]
 
 
 @pytest.mark.parametrize("word", ["retain=64M", "RETAIN=64M", "HAKMEM_RETAIN=64M"])

@@ -76,6 +76,13 @@ def test_quiet(tool: Tool) -> None:
     assert tool("run", "-q", "--", "true").stderr == ""
 
 
+def test_a_closed_stderr(tool: Tool) -> None:
+    """The verdict goes nowhere then, and not to the program's output."""
+    words = ["sh", "-c", 'exec "$@" 2>&-', "sh", *tool.words("run", "--", "sh", "-c", "echo out; exit 3")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "out\n", "")
+
+
 def test_killed_by_a_signal(tool: Tool) -> None:
     done = tool("run", "--", "sh", "-c", "kill -SEGV $$")
     assert done.returncode == 128 + signal.SIGSEGV
@@ -216,7 +223,15 @@ def wait_for(process: subprocess.Popen[str], line: str) -> str:
 def test_signals_are_passed_on(tool: Tool, listener: Path) -> None:
     process = tool.start("run", "--", listener)
     wait_for(process, "pid")
-    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH, signal.SIGALRM):
+    for number in (
+        signal.SIGINT,
+        signal.SIGHUP,
+        signal.SIGQUIT,
+        signal.SIGUSR1,
+        signal.SIGUSR2,
+        signal.SIGWINCH,
+        signal.SIGALRM,
+    ):
         process.send_signal(number)
         assert wait_for(process, "heard") == f"heard {int(number)}"
     process.send_signal(signal.SIGTERM)

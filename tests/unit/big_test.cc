@@ -8,6 +8,7 @@
 #include "fake_os.h"
 #include "fresh_test.h"
 #include "unit/core_parts.h"
+#include "unit/rendezvous.h"
 
 namespace {
 
@@ -159,22 +160,28 @@ HK_FRESH_TEST(Big, ASecondFreeIsNoticed) {
 }
 
 HK_FRESH_TEST(Big, OneOfTwoThreadsIsTheFirst) {
-  for (int round = 0; round < 300; round++) {
-    char *block = Alloc(4 * HK_MIB);
-    hk_slab_t *slab = SlabOf(block);
-    std::atomic<int> ready{0}, freed{0};
-    auto race = [&] {
-      ready++;
-      while (ready < 2) std::this_thread::yield();
-      if (hk_big_free(slab, block)) freed++;
-    };
-    std::thread other(race);
-    race();
-    other.join();
-    ASSERT_EQ(freed, 1) << round;
-    ASSERT_EQ(hk_big_usage().count, 0u) << round;
+  constexpr int kRounds = 10000;
+  hk_test::Rendezvous rendezvous(2);
+  char *block = nullptr;
+  hk_slab_t *slab = nullptr;
+  std::atomic<int> freed{0};
+  auto free_once = [&] {
+    rendezvous.Wait();
+    if (hk_big_free(slab, block)) freed++;
+    rendezvous.Wait();
+  };
+  std::thread other([&] {
+    for (int round = 0; round < kRounds; round++) free_once();
+  });
+  for (int round = 0; round < kRounds; round++) {
+    block = Alloc(2 * HK_MIB);
+    slab = SlabOf(block);
+    free_once();
   }
-  EXPECT_EQ(fake_os_calls(fake_os_unmap), 300u);
+  other.join();
+  EXPECT_EQ(freed, kRounds);
+  EXPECT_EQ(fake_os_calls(fake_os_unmap), uint64_t{kRounds});
+  ExpectUsage(0, 0);
 }
 
 // ---- Refusals.
@@ -206,21 +213,27 @@ HK_FRESH_TEST(Big, WhatTheSystemDoesNotTakeBackIsUsedAgain) {
   EXPECT_FALSE(hk_big_free(slab, block)) << "a second time";
 
   uint64_t reserves = fake_os_calls(fake_os_reserve);
-  char *other = Alloc(6 * HK_MIB);
-  EXPECT_NE(other, block) << "another size";
-  EXPECT_GT(fake_os_calls(fake_os_reserve), reserves);
-  reserves = fake_os_calls(fake_os_reserve);
   EXPECT_EQ(Alloc(4 * HK_MIB), block);
   EXPECT_EQ(fake_os_calls(fake_os_reserve), reserves);
   EXPECT_FALSE(zero) << "nobody knows whether the purge was refused too";
   ExpectBig(block, 4 * HK_MIB);
-  ExpectUsage(2, 10 * HK_MIB);
+  ExpectUsage(1, 4 * HK_MIB);
   ExpectNothingLost();
 
   EXPECT_NE(Alloc(4 * HK_MIB), block) << "there was one";
   fake_os_fail_all(fake_os_unmap, false);
   EXPECT_TRUE(Free(block));
   EXPECT_FALSE(fake_os_is_mapped(block, 1)) << "this time the system took it";
+}
+
+HK_FRESH_TEST(Big, AKeptOneServesItsOwnSizeOnly) {
+  char *block = Alloc(4 * HK_MIB);
+  fake_os_fail_all(fake_os_unmap, true);
+  EXPECT_TRUE(Free(block));
+  EXPECT_NE(Alloc(3 * HK_MIB), block);
+  EXPECT_NE(Alloc(6 * HK_MIB), block);
+  ExpectUsage(2, 9 * HK_MIB);
+  ExpectNothingLost(4 * HK_MIB);
 }
 
 HK_FRESH_TEST(Big, SeveralCanBeKept) {

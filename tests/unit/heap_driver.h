@@ -83,6 +83,7 @@ inline void CheckSpan(const hk_heap_t *heap, const hk_slab_t *span, unsigned liv
   unsigned carved = CarvedOf(span);
   ASSERT_LE(carved, CapacityOf(span->class_index));
   if (IsActive(heap, span)) {
+    ASSERT_EQ(span->own.free, HK_LIST_END) << "the bin has them all";
     ASSERT_EQ(ListLength(heap->bin[span->class_index].free) + live, carved);
     return;
   }

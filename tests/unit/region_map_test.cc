@@ -8,6 +8,7 @@
 #include "fake_os.h"
 #include "fresh_test.h"
 #include "unit/core_parts.h"
+#include "unit/rendezvous.h"
 
 namespace {
 
@@ -90,7 +91,9 @@ HK_FRESH_TEST(RegionMap, BitsAboveTheAddressAreIgnored) {
   ASSERT_TRUE(hk_region_map_enter(At(kSomeRegion)));
   hk_slab_t *slab = hk_slab_of(At(kSomeRegion + HK_SLAB_BYTES));
   for (unsigned bit = HK_ADDRESS_BITS; bit < 64; bit++) {
-    EXPECT_EQ(hk_slab_of(At((kSomeRegion + HK_SLAB_BYTES) | uintptr_t{1} << bit)), slab) << bit;
+    const void *tagged = At((kSomeRegion + HK_SLAB_BYTES) | uintptr_t{1} << bit);
+    EXPECT_TRUE(hk_region_map_enter(tagged)) << bit;
+    EXPECT_EQ(hk_slab_of(tagged), slab) << bit;
   }
 }
 
@@ -106,18 +109,17 @@ HK_FRESH_TEST(RegionMap, ARefusedEntryChangesNothing) {
 }
 
 constexpr int kThreads = 4;
-constexpr uintptr_t kRegions = 200;
+constexpr uintptr_t kRegions = 1000;
 
 // All threads enter the same regions at the same time. True when every entry of every thread was one.
 bool EnterTogether() {
   std::atomic<int> failures{0};
-  std::atomic<int> waiting{0};
+  hk_test::Rendezvous rendezvous(kThreads);
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; t++) {
-    threads.emplace_back([&failures, &waiting] {
+    threads.emplace_back([&failures, &rendezvous] {
       for (uintptr_t i = 0; i < kRegions; i++) {
-        waiting++;
-        while (waiting < kThreads * static_cast<int>(i + 1)) std::this_thread::yield();
+        rendezvous.Wait();
         uintptr_t start = (i + 1) * kRegionBytes;
         if (!hk_region_map_enter(At(start)) || IsForeign(start)) failures++;
       }

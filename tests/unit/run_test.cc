@@ -2,11 +2,11 @@
 #include <atomic>
 #include <cstring>
 #include <thread>
-#include <vector>
 
 #include "fake_os.h"
 #include "fresh_test.h"
 #include "unit/core_parts.h"
+#include "unit/rendezvous.h"
 
 namespace {
 
@@ -106,21 +106,25 @@ HK_FRESH_TEST(Run, ATailIsNoRun) {
 }
 
 HK_FRESH_TEST(Run, OneOfTwoThreadsIsTheFirst) {
-  for (int round = 0; round < 300; round++) {
-    void *block = Alloc(2 * HK_SLAB_BYTES);
-    hk_slab_t *head = HeadOf(block);
-    std::atomic<int> ready{0}, freed{0};
-    auto race = [&] {
-      ready++;
-      while (ready < 2) std::this_thread::yield();
-      if (hk_run_free(head)) freed++;
-    };
-    std::thread other(race);
-    race();
-    other.join();
-    ASSERT_EQ(freed, 1) << round;
-    ASSERT_EQ(InUseBytes(), 0u) << round;
+  constexpr int kRounds = 20000;
+  hk_test::Rendezvous rendezvous(2);
+  hk_slab_t *head = nullptr;
+  std::atomic<int> freed{0};
+  auto free_once = [&] {
+    rendezvous.Wait();
+    if (hk_run_free(head)) freed++;
+    rendezvous.Wait();
+  };
+  std::thread other([&] {
+    for (int round = 0; round < kRounds; round++) free_once();
+  });
+  for (int round = 0; round < kRounds; round++) {
+    head = HeadOf(Alloc(2 * HK_SLAB_BYTES));
+    free_once();
   }
+  other.join();
+  EXPECT_EQ(freed, kRounds);
+  EXPECT_EQ(InUseBytes(), 0u);
 }
 
 HK_FRESH_TEST(Run, ShrinksWhereItStands) {

@@ -141,6 +141,7 @@ def _measure(
     """Rounds over the whole set, so that what the machine does in between touches all alike."""
     variables, removed = environment.neutral(environment.of_caller())
     notes = [f"left out of the environment: {', '.join(removed)}"] if removed else []
+    notes += [busy] if (busy := settings.busy_machine(facts)) else []
     contests: Dict[str, Contest] = {}
     entrants = len(chosen)
     expected = sum(w.expected_seconds * (entrants + len(w.floors)) for w in workloads)

@@ -122,7 +122,7 @@ def compare(
         _write(files, contest, words, facts, extra)
         if "-" not in (json_file, csv_file):
             title = f"{shlex.join(words)}: {rounds} rounds under {len(contest.prepared)} allocators"
-            table.print_comparison(contest, title, settings.one_line(facts), rounds)
+            table.print_comparison(contest, title, facts, rounds)
     sys.exit(EXIT_PROGRAM_FAILED if contest.failed else 0)
 
 

@@ -11,7 +11,7 @@ import click
 
 from hakmem import environment, paths, verdict
 from hakmem.engine import Child, Launch, Watch
-from hakmem.errors import Failure, say
+from hakmem.errors import Failure, say, write_stderr
 from hakmem.output import OutputFile
 from hakmem.preload_plan import check_preload
 from hakmem.program import resolve
@@ -114,10 +114,9 @@ def _report(
             if output is not None:
                 output.write(text)
             else:
-                sys.stderr.write(text)
-                sys.stderr.flush()
-        except (Failure, OSError) as error:
-            say(str(error))
+                write_stderr(text)
+        except Failure as failure:
+            say(failure.message)
     elif not quiet:
         for line in verdict.lines(child.ended, child.sampler, library, version):
             say(line)

@@ -1,0 +1,202 @@
+"""Every workload runs a little, under glibc, under hakmem and as floors; it notices a broken allocator and a wrong option."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Sequence
+
+import pytest
+from conftest import BENCH, Run
+
+TRACE = str(BENCH / "traces" / "python.trace")
+# A tiny amount of work for each.
+TINY: Dict[str, List[str]] = {
+    "pair": ["--ops", "5000"],
+    "batch": ["--ops", "5000", "--count", "300"],
+    "random_mixed": ["--ops", "20000", "--slots", "1000"],
+    "mid_mt": ["--ops", "3000"],
+    "larson": ["--ops", "20000", "--life", "1500"],
+    "handoff": ["--ops", "20000"],
+    "exchange": ["--ops", "20000"],
+    "phases": ["--ops", "60000", "--mib", "1"],
+    "churn_threads": ["--ops", "5000"],
+    "false_sharing": ["--ops", "500"],
+    "big_blocks": ["--ops", "6", "--most-kib", "4096"],
+    "realloc_grow": ["--ops", "3000"],
+    "calloc_fresh": ["--ops", "1000"],
+    "trace": ["--ops", "60000", "--file", TRACE],
+}
+VARIANTS: List[List[str]] = [
+    ["batch", "--order", "newest"],
+    ["batch", "--order", "random"],
+    ["random_mixed", "--least", "8", "--most", "128"],
+    ["random_mixed", "--sizes", "doublings", "--most", "32768"],
+    ["larson", "--least", "1024", "--most", "8192", "--threads", "1"],
+    ["mid_mt", "--threads", "8"],
+    ["handoff", "--producers", "1", "--consumers", "3"],
+    ["handoff", "--producers", "3", "--consumers", "1"],
+    ["phases", "--threads", "2"],
+    ["false_sharing", "--mode", "passive"],
+    ["big_blocks", "--sizes", "random"],
+    ["realloc_grow", "--percent", "0", "--step", "48", "--to", "8192"],
+    ["pair", "--size", "8", "--threads", "2"],
+]
+# Blocks that broken_malloc.c makes wrong.
+BROKEN: List[List[str]] = [
+    ["batch", "--size", "5000"],
+    ["random_mixed", "--least", "5000", "--most", "9000"],
+    ["mid_mt", "--least", "5000", "--most", "9000"],
+    ["larson", "--least", "5000", "--most", "9000"],
+    ["handoff", "--least", "5000", "--most", "9000"],
+    ["exchange", "--least", "5000", "--most", "9000"],
+    ["churn_threads", "--least", "5000", "--most", "9000"],
+    ["phases"],
+    ["big_blocks", "--least-kib", "5", "--most-kib", "8", "--ops", "100", "--slots", "20"],
+    ["realloc_grow", "--from", "4000", "--to", "8000"],
+    ["calloc_fresh", "--least", "5000", "--most", "9000"],
+    ["trace"],
+]
+WRONG: List[List[str]] = [
+    ["pair", "--size"],
+    ["pair", "--size", "7"],
+    ["pair", "--size", "large"],
+    ["pair", "--size", "-1"],
+    ["pair", "--size", "99999999999999999999"],
+    ["pair", "--ops", "0"],
+    ["pair", "--threads", "0"],
+    ["pair", "--seconds", "0"],
+    ["pair", "--seconds", "soon"],
+    ["pair", "--seed", ""],
+    ["pair", "--colour", "red"],
+    ["pair", "64"],
+    ["batch", "--order", "sideways"],
+    ["handoff", "--threads", "2"],
+    ["handoff", "--producers", "0"],
+    ["random_mixed", "--least", "100", "--most", "50"],
+    ["big_blocks", "--least-kib", "100", "--most-kib", "50"],
+    ["trace"],
+    ["trace", "--file", "/nonexistent/trace"],
+    ["trace", "--file", "/"],
+]
+
+
+def result_of(done: Any) -> Dict[str, Any]:
+    """The one line, with what each must have."""
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    line: Dict[str, Any] = json.loads(done.stdout)
+    assert done.stdout.count("\n") == 1
+    assert line["checked"] is True
+    assert line["ops"] > 0 and line["seconds"] > 0 and line["bytes"] > 0
+    assert line["ops_per_second"] == pytest.approx(line["ops"] / line["seconds"], rel=0.1)
+    return line
+
+
+def with_tiny_work(arguments: Sequence[str]) -> List[str]:
+    program, *rest = arguments
+    return [program, *TINY[program], *rest]
+
+
+def test_every_source_is_tested() -> None:
+    sources = {source.stem for source in (BENCH / "micro").glob("*.c")} - {"bench", "bench_options"}
+    assert sources == set(TINY)
+
+
+@pytest.mark.parametrize("arguments", [*([name] for name in TINY), *VARIANTS], ids=" ".join)
+def test_glibc_and_hakmem(run: Run, hakmem: Path, arguments: List[str]) -> None:
+    program, *rest = with_tiny_work(arguments)
+    lines = [result_of(run(program, *rest, library=library)) for library in (None, hakmem)]
+    assert lines[0]["workload"] == lines[0]["program"] == program
+    # The work follows from the arguments and the seed, not from the allocator.
+    for key in ("ops", "bytes", "threads", "seed", "options"):
+        assert lines[0][key] == lines[1][key]
+
+
+def test_floors(run: Run, programs: Path) -> None:
+    floors = [*programs.glob("*_floor"), *programs.glob("*_bump")]
+    assert {"pair_floor", "pair_bump", "larson_floor", "false_sharing_bump"} <= {floor.name for floor in floors}
+    for floor in floors:
+        name = floor.name.rpartition("_")[0]
+        line, with_malloc = (result_of(run(program, *TINY[name])) for program in (floor.name, name))
+        assert (line["workload"], line["program"]) == (name, floor.name)
+        assert (line["ops"], line["bytes"]) == (with_malloc["ops"], with_malloc["bytes"])
+
+
+@pytest.mark.parametrize("program", sorted({"pair", "random_mixed", "larson", "handoff", "churn_threads"}))
+def test_seconds_end_it(run: Run, program: str) -> None:
+    assert 0.05 <= result_of(run(program, "--seconds", "0.05"))["seconds"] < 5
+
+
+def test_seed_decides(run: Run) -> None:
+    work = ["random_mixed", "--ops", "5000"]
+    first, same, other = (result_of(run(*work, "--seed", seed))["bytes"] for seed in ("1", "1", "2"))
+    assert first == same != other
+
+
+def test_phases_report_memory(run: Run) -> None:
+    line = result_of(run("phases", "--mib", "4", "--ops", "300000"))
+    assert line["live_built_kib"] >= 4096 > line["live_freed_kib"] > 0
+    assert line["resident_built_kib"] >= line["live_built_kib"] * 0.95
+
+
+@pytest.fixture(scope="module")
+def broken(compile_c: Callable[[Path, Sequence[str]], Path]) -> Path:
+    return compile_c(Path(__file__).with_name("broken_malloc.c"), ["-fno-builtin", "-fPIC", "-shared", "-w"])
+
+
+@pytest.mark.parametrize("arguments", BROKEN, ids=" ".join)
+def test_broken_allocator_is_noticed(run: Run, broken: Path, tmp_path: Path, arguments: List[str]) -> None:
+    (tmp_path / "broken.trace").write_text("+6000\n" * 8 + "".join(f"-{slot}\n" for slot in range(8)))
+    program, *rest = with_tiny_work(arguments)
+    rest = [str(tmp_path / "broken.trace") if word == TRACE else word for word in rest]
+    done = run(program, *rest, library=broken)
+    assert done.returncode == 1, (done.stdout, done.stderr)
+    assert done.stderr.startswith(f"{program}: ")
+    line = json.loads(done.stdout)
+    assert line["checked"] is False and line["error"]
+
+
+@pytest.mark.parametrize("arguments", WRONG, ids=" ".join)
+def test_wrong_options(run: Run, arguments: List[str]) -> None:
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith(f"{arguments[0]}: ") and done.stderr.count("\n") == 1
+    assert "--help" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "without a single block"),
+        ("# nothing\n\n", "without a single block"),
+        ("+16\n-1\n", "line 2: a number is missing or too large"),
+        ("+16\n-0\n-0\n", "line 3: no block lives in that slot"),
+        ("+16\n=0\n", "line 2: a slot and a size"),
+        ("+16 7\n", "line 1: something follows"),
+        ("+\n", "line 1: a number is missing"),
+        ("+99999999999\n", "line 1: a number is missing or too large"),
+        ("+16\n?16\n", "line 2: it begins with none of"),
+    ],
+)
+def test_wrong_traces(run: Run, tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "wrong.trace"
+    file.write_text(text)
+    done = run("trace", "--file", str(file))
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def test_trace_of_every_kind(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "small.trace"
+    file.write_text("# all kinds\n+0\n0100\n=1 5000\n-0\n+1\n\n=1 16\n-1")
+    line = result_of(run("trace", "--ops", "7", "--file", str(file)))
+    assert (line["events"], line["slots"], line["ops"], line["bytes"]) == (7, 2, 7, 5117)
+
+
+def test_help(run: Run) -> None:
+    for program in TINY:
+        done = run(program, "--help")
+        assert done.returncode == 0
+        assert f"{program}: " in done.stderr and "--seed" in done.stderr

@@ -159,8 +159,9 @@ def _means(word: str, workload: Workload) -> bool:
 
 def default_places(root: Path, catalogue: Optional[str], programs: Optional[str]) -> Places:
     """In a checkout."""
+    own = Path(os.path.abspath(catalogue)) if catalogue else None
     return Places(
-        bench=Path(os.path.abspath(catalogue)) if catalogue else root / "bench",
-        work=root / "build" / "bench-work",
+        bench=own or root / "bench",
+        work=own / "work" if own else root / "build" / "bench-work",
         programs=Path(os.path.abspath(programs)) if programs else root / "build" / "release" / "bench",
     )

@@ -68,7 +68,12 @@ format: ## bring the formatting and the generated docs up to date
 	$(PYTHON) tools/generate_docs.py
 
 .PHONY: bench
-bench: lib ## memory of small programs, and instructions a malloc and free (needs valgrind)
+bench: lib ## the standard set beside every allocator that is present (make peers), into bench/results
+	cmake --build --preset release --target bench_programs
+	./hakmem bench
+
+.PHONY: bench-costs
+bench-costs: lib ## memory of small programs, and instructions a malloc and free (needs valgrind)
 	$(PYTHON) bench/small_program_memory.py --build $(BUILD)
 	$(PYTHON) bench/instructions.py --build $(BUILD) --peers
 

@@ -133,7 +133,7 @@ endforeach()
 
 if(HK_PYTEST)
   set(HK_PYTHON "${PROJECT_SOURCE_DIR}/build/venv/bin/python" CACHE FILEPATH "A Python that has pytest")
-  foreach(suite IN ITEMS misuse preload tools bench)
+  foreach(suite IN ITEMS misuse preload tools bench cli)
     file(GLOB suite_files CONFIGURE_DEPENDS "${tests_dir}/${suite}/test_*.py")
     if(suite_files)
       add_test(

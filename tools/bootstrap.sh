@@ -134,7 +134,7 @@ install_optional() {
 install_python_packages() {
   local venv=build/venv python stamp
   # A virtual environment holds its own path: a moved checkout needs a new one.
-  stamp="$PWD $(cksum <tools/requirements.txt)"
+  stamp="$PWD $(cat tools/requirements.txt cli/requirements.txt | cksum)"
   if [ -x $venv/bin/python ]; then
     case "$(cat $venv/.stamp 2>/dev/null)" in "$stamp" | "$stamp from the distribution") return ;; esac
   fi

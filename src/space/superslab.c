@@ -25,6 +25,11 @@
  * only fault it in again. */
 #define RETAIN_SHARE 8
 
+/* What was given back and then wanted again was given back too early: the allowance for idle memory doubles, from
+ * ALLOWANCE_FIRST slabs up to this part of what is in use, and halves when nothing was wanted. */
+#define ALLOWANCE_FIRST 32
+#define ALLOWANCE_SHARE 2
+
 /* Guarded by hk_lock_space; the atomic sums are written under it and read without. */
 static struct {
   bool ready;
@@ -33,6 +38,9 @@ static struct {
   hk_list_t idle;                 /* through idle_link */
   hk_list_t spare;                /* records that describe nothing, through link */
   hk_superslab_t *all;
+  size_t allowance_slabs;    /* idle memory that is kept beyond the option, if what is in use bears it */
+  size_t given_back_slabs;   /* since the allowance was set last */
+  size_t not_resident_slabs; /* taken since then: they fault memory in */
   _Atomic(size_t) superslab_count;
   _Atomic(size_t) in_use_slabs;
   _Atomic(size_t) idle_slabs;
@@ -147,6 +155,7 @@ static hk_slab_t *take_range_locked(hk_superslab_t *superslab, unsigned first, u
   hk_slab_t *slab = &superslab->slabs[first];
   slab->zero = (superslab->used_mask & bits) == 0;
   slab->slab_count = (uint8_t)count;
+  space.not_resident_slabs += (size_t)__builtin_popcount(bits & ~superslab->used_mask);
   claim_locked(superslab, bits);
   return slab;
 }
@@ -245,14 +254,40 @@ bool hk_superslab_extend(hk_slab_t *after_last, unsigned count, bool *zero) {
   return fits;
 }
 
+/* Idle memory above this is given back. */
+static size_t keep_bytes_locked(void) {
+  size_t in_use = hk_load_relaxed(&space.in_use_slabs);
+  size_t keep_bytes = in_use * (HK_SLAB_BYTES / RETAIN_SHARE);
+  if (keep_bytes < hk_option.retain) keep_bytes = hk_option.retain;
+  size_t most = in_use / ALLOWANCE_SHARE;
+  return keep_bytes + (space.allowance_slabs < most ? space.allowance_slabs : most) * HK_SLAB_BYTES;
+}
+
+/* Before memory is given back: looks at what became of what was given back last time. */
+static void set_allowance_locked(void) {
+  if (space.given_back_slabs == 0) return;
+  if (2 * space.not_resident_slabs >= space.given_back_slabs) {
+    size_t most = hk_load_relaxed(&space.in_use_slabs);
+    size_t doubled = space.allowance_slabs > 0 ? 2 * space.allowance_slabs : ALLOWANCE_FIRST;
+    space.allowance_slabs = doubled < most ? doubled : most;
+  } else {
+    space.allowance_slabs /= 2;
+  }
+  space.given_back_slabs = 0;
+  space.not_resident_slabs = 0;
+}
+
 void hk_superslab_release(hk_slab_t *first, unsigned count) {
   hk_superslab_t *superslab = first->superslab;
   lock_space();
   unclaim_locked(superslab, slab_bits((unsigned)(first - superslab->slabs), count), true);
   size_t idle_bytes = hk_load_relaxed(&space.idle_slabs) * HK_SLAB_BYTES;
-  size_t keep_bytes = hk_load_relaxed(&space.in_use_slabs) * (HK_SLAB_BYTES / RETAIN_SHARE);
+  size_t keep_bytes = keep_bytes_locked();
+  if (idle_bytes > keep_bytes) {
+    set_allowance_locked();
+    keep_bytes = keep_bytes_locked();
+  }
   unlock_space();
-  if (keep_bytes < hk_option.retain) keep_bytes = hk_option.retain;
   /* A quarter more than needed goes, so that the next release does not come here again. */
   if (idle_bytes > keep_bytes) (void)hk_superslab_trim(keep_bytes - keep_bytes / 4);
 }
@@ -277,6 +312,7 @@ static bool claim_victim(size_t keep_bytes, victim_t *victim) {
     victim->whole = superslab->free_mask == ALL_SLABS;
     victim->bits = victim->whole ? ALL_SLABS : superslab->free_mask & superslab->used_mask;
     victim->bytes = idle_count(superslab) * HK_SLAB_BYTES;
+    space.given_back_slabs += idle_count(superslab);
     claim_locked(superslab, victim->bits);
   }
   unlock_space();

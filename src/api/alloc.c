@@ -6,6 +6,7 @@
 
 #include "api/lifecycle.h"
 #include "api/misuse.h"
+#include "api/reclaim.h"
 #include "api/verify.h"
 #include "base/bits.h"
 #include "hakmem/hakmem.h"
@@ -15,7 +16,6 @@
 #include "policy/stat.h"
 #include "space/big.h"
 #include "space/run.h"
-#include "space/superslab.h"
 
 static void *out_of_memory(void) {
   hk_stat_add(hk_stat_out_of_memory, 1);
@@ -41,13 +41,21 @@ static void *pop_or_refill(hk_heap_t *heap, unsigned class_index) {
   }
 }
 
+static void *try_small(unsigned class_index) {
+  hk_thread_lease_t lease = hk_lifecycle_enter();
+  if (lease.heap == NULL) return NULL;
+  void *block = pop_or_refill(lease.heap, class_index);
+  hk_thread_leave(lease);
+  return block;
+}
+
+/* What is idle goes back to the system before a request fails: another attempt may find room. */
 static void *alloc_small_slow(size_t size) {
   unsigned class_index = hk_class_of(size > 0 ? size : 1);
-  hk_thread_lease_t lease = hk_lifecycle_enter();
-  if (lease.heap == NULL) return out_of_memory();
-  void *block = pop_or_refill(lease.heap, class_index);
-  if (block == NULL && hk_superslab_trim(0) > 0) block = pop_or_refill(lease.heap, class_index);
-  hk_thread_leave(lease);
+  void *block = try_small(class_index);
+  if (block != NULL) return block;
+  (void)hk_reclaim(0);
+  block = try_small(class_index);
   return block != NULL ? block : out_of_memory();
 }
 
@@ -67,9 +75,12 @@ static void *try_large(size_t size, size_t alignment, bool *zero) {
 void *hk_alloc_large(size_t size, size_t alignment, bool *zero) {
   if (size > (size_t)PTRDIFF_MAX) return out_of_memory();
   if (hk_thread_heap == HK_EMPTY_HEAP) hk_thread_leave(hk_lifecycle_enter()); /* for the start of the process */
+  hk_reclaim_remote();
   void *block = try_large(size, alignment, zero);
-  /* What is idle goes back to the system before a request fails. */
-  if (block == NULL && hk_superslab_trim(0) > 0) block = try_large(size, alignment, zero);
+  if (block == NULL) {
+    (void)hk_reclaim(0);
+    block = try_large(size, alignment, zero);
+  }
   return block != NULL ? block : out_of_memory();
 }
 

@@ -1,44 +1,12 @@
 /* api/control.c - L6. What a program can ask of the allocator itself: give memory back, tuning calls, the version. */
 #include <malloc.h>
 
-#include "api/lifecycle.h"
-#include "api/misuse.h"
+#include "api/reclaim.h"
 #include "hakmem/hakmem.h"
-#include "heap/remote.h"
-#include "heap/span.h"
-#include "policy/stat.h"
-#include "space/superslab.h"
 
-static void tidy(hk_heap_t *heap) {
-  hk_remote_flush(heap);
-  hk_remote_drain(heap);
-  hk_misuse_take_up(heap);
-  hk_span_trim(heap);
-}
+size_t hakmem_collect(void) { return hk_reclaim(0); }
 
-static void tidy_idle(hk_heap_t *heap) {
-  hk_heap_enter(heap);
-  tidy(heap);
-  hk_heap_leave(heap);
-}
-
-/* What the caller's heap and those without a thread can spare goes to the superslabs, and from there to the system. */
-static size_t collect(size_t keep_bytes) {
-  /* Releasing spans may already give memory back: what counts is the difference. */
-  uint64_t before = hk_load_relaxed(&hk_stat_process.value[hk_stat_given_back]);
-  hk_thread_lease_t lease = hk_lifecycle_enter();
-  if (lease.heap != NULL) {
-    tidy(lease.heap);
-    hk_thread_leave(lease);
-    hk_heap_visit_idle(tidy_idle);
-  }
-  (void)hk_superslab_trim(keep_bytes);
-  return hk_load_relaxed(&hk_stat_process.value[hk_stat_given_back]) - before;
-}
-
-size_t hakmem_collect(void) { return collect(0); }
-
-int hakmem_malloc_trim(size_t pad) { return collect(pad) > 0; }
+int hakmem_malloc_trim(size_t pad) { return hk_reclaim(pad) > 0; }
 
 int hakmem_mallopt(int parameter, int value) {
   (void)value;

@@ -111,7 +111,8 @@ int hakmem_malloc_info(int options, FILE *stream) {
   fprintf(stream, "<records mapped=\"%zu\"/>\n", totals.record_bytes);
   fprintf(stream, "<heaps count=\"%zu\" lost=\"%zu\"/>\n", totals.heap_count, totals.heap_lost_count);
   for (unsigned i = 0; i < hk_stat_count; i++) {
-    fprintf(stream, "<event name=\"%s\" value=\"%llu\"/>\n", hk_stat_text[i].name, (unsigned long long)totals.counter[i]);
+    fprintf(stream, "<event name=\"%s\" value=\"%llu\"/>\n", hk_stat_text[i].name,
+            (unsigned long long)totals.counter[i]);
   }
   return fprintf(stream, "</malloc>\n") < 0 ? EIO : 0;
 }

@@ -20,8 +20,8 @@
 
 /* What a bin needs on its slow path. */
 typedef struct {
-  hk_slab_t *active;   /* the span it allocates from; its frees come straight back to the bin */
-  hk_list_t partial;   /* spans worth allocating from, through link; not initialised before the first span */
+  hk_slab_t *active;    /* the span it allocates from; its frees come straight back to the bin */
+  hk_list_t partial;    /* spans worth allocating from, through link; not initialised before the first span */
   uint32_t carve_count; /* how many blocks to cut next time; 0 before the first time */
 } hk_bin_state_t;
 

@@ -15,7 +15,8 @@ static void make_pending(hk_slab_t *span) {
   hk_slab_t *head = hk_load_relaxed(&owner->shared.pending);
   do {
     span->shared.pending_next = head;
-  } while (!hk_compare_exchange_release(&owner->shared.pending, &head, span)); /* with the exchange in hk_remote_drain */
+  } while (
+      !hk_compare_exchange_release(&owner->shared.pending, &head, span)); /* with the exchange in hk_remote_drain */
 }
 
 /* `last` is the end of a chain of blocks of the span. */

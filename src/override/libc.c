@@ -30,7 +30,9 @@ EXPORT void *calloc(size_t count, size_t size) { return hk_calloc(count, size); 
 EXPORT void *realloc(void *block, size_t size) { return hk_realloc(block, size); }
 EXPORT void *reallocarray(void *block, size_t count, size_t size) { return hakmem_reallocarray(block, count, size); }
 
-EXPORT int posix_memalign(void **out, size_t alignment, size_t size) { return hakmem_posix_memalign(out, alignment, size); }
+EXPORT int posix_memalign(void **out, size_t alignment, size_t size) {
+  return hakmem_posix_memalign(out, alignment, size);
+}
 EXPORT void *aligned_alloc(size_t alignment, size_t size) { return hakmem_aligned_alloc(alignment, size); }
 EXPORT void *memalign(size_t alignment, size_t size) { return hakmem_memalign(alignment, size); }
 EXPORT void *valloc(size_t size) { return hakmem_valloc(size); }

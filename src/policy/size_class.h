@@ -37,7 +37,9 @@ static_assert(HK_SPAN_MAX_SLABS * (HK_SLAB_BYTES / HK_MID_MAX_BYTES) >= HK_SPAN_
               "the longest span has room for enough of the largest blocks");
 
 /* `size` is at most HK_TINY_MAX_BYTES; 0 gives class 0. */
-HK_INLINE unsigned hk_class_of_tiny(size_t size) { return (unsigned)((size + HK_BLOCK_ALIGNMENT - 1) / HK_BLOCK_ALIGNMENT); }
+HK_INLINE unsigned hk_class_of_tiny(size_t size) {
+  return (unsigned)((size + HK_BLOCK_ALIGNMENT - 1) / HK_BLOCK_ALIGNMENT);
+}
 
 /* `size` is above HK_TINY_MAX_BYTES and at most HK_MID_MAX_BYTES. With e = floor(log2(size - 1)) - 3, the doubling's step is
  * 2^e, and (size - 1) >> e runs from 8 to 15 in it: e * 8 + that number counts the classes without a gap. */

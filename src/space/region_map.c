@@ -20,7 +20,8 @@ bool hk_region_map_enter(const void *address) {
   if (hk_publish_once(&hk_region_map.distance[region], &none, distance)) {
     (void)hk_add_relaxed(&leaf_count, 1);
   } else {
-    (void)hk_os_unmap(leaf, sizeof(hk_region_t)); /* another thread was first; a leaf kept by mistake is never touched */
+    (void)hk_os_unmap(leaf,
+                      sizeof(hk_region_t)); /* another thread was first; a leaf kept by mistake is never touched */
   }
   return true;
 }

@@ -30,7 +30,8 @@ HK_INLINE hk_slab_t *hk_slab_of(const void *address) {
   static_assert(sizeof(hk_slab_t) == 1u << slab_bytes_shift, "the shift below is the descriptor's size");
   uintptr_t value = (uintptr_t)address;
   size_t region = hk_address_bits(value) >> HK_REGION_SHIFT;
-  uintptr_t within = (value >> (HK_SLAB_SHIFT - slab_bytes_shift)) & ((uintptr_t)(HK_REGION_SLABS - 1) << slab_bytes_shift);
+  uintptr_t within =
+      (value >> (HK_SLAB_SHIFT - slab_bytes_shift)) & ((uintptr_t)(HK_REGION_SLABS - 1) << slab_bytes_shift);
   hk_region_map_t *map = &hk_region_map;
   return (hk_slab_t *)(hk_add_relaxed_load((uintptr_t)map, &map->distance[region]) + within);
 }

@@ -41,16 +41,16 @@ typedef enum {
 typedef struct hk_slab {
   _Atomic(hk_heap_t *) owner; /* NULL unless hk_slab_small: a free that finds another owner takes the slow path */
   hk_sink_t *sink;
-  uint64_t inverse; /* of the block size */
+  uint64_t inverse;     /* of the block size */
   struct hk_slab *head; /* the span's or run's first slab */
   hk_sink_t own;
   _Atomic(uint8_t) state; /* hk_slab_state_t */
   uint8_t class_index;
-  uint8_t slab_count;           /* head of a span or run: how many slabs */
-  bool zero;                    /* head: what was not carved yet is known to be zero */
-  _Atomic(uint16_t) carved;     /* head of a span: blocks cut so far */
-  uint16_t live;                /* head of a span, not active: blocks in use when `mark` was set */
-  _Atomic(size_t) bytes;        /* of a run or a big block: what may be used */
+  uint8_t slab_count;       /* head of a span or run: how many slabs */
+  bool zero;                /* head: what was not carved yet is known to be zero */
+  _Atomic(uint16_t) carved; /* head of a span: blocks cut so far */
+  uint16_t live;            /* head of a span, not active: blocks in use when `mark` was set */
+  _Atomic(size_t) bytes;    /* of a run or a big block: what may be used */
 
   hk_list_t link;                 /* in its bin's partial list, or its heap's reserve */
   struct hk_superslab *superslab; /* NULL for big blocks */
@@ -68,7 +68,9 @@ HK_INLINE hk_slab_state_t hk_slab_state(const hk_slab_t *slab) {
   return (hk_slab_state_t)hk_load_relaxed(&((hk_slab_t *)slab)->state);
 }
 
-HK_INLINE void hk_slab_set_state(hk_slab_t *slab, hk_slab_state_t state) { hk_store_relaxed(&slab->state, (uint8_t)state); }
+HK_INLINE void hk_slab_set_state(hk_slab_t *slab, hk_slab_state_t state) {
+  hk_store_relaxed(&slab->state, (uint8_t)state);
+}
 
 /* Makes `count` slabs nobody's. Any pointer into them is misuse from here on. */
 HK_INLINE void hk_slab_retire(hk_slab_t *head, unsigned count) {

@@ -40,7 +40,7 @@ static struct {
   hk_superslab_t *all;
   size_t allowance_slabs;    /* idle memory that is kept beyond the option, if what is in use bears it */
   size_t given_back_slabs;   /* since the allowance was set last */
-  size_t not_resident_slabs; /* taken since then: they fault memory in */
+  size_t not_resident_slabs; /* taken since something was given back: they fault memory in */
   _Atomic(size_t) superslab_count;
   _Atomic(size_t) in_use_slabs;
   _Atomic(size_t) idle_slabs;
@@ -274,7 +274,6 @@ static void set_allowance_locked(void) {
     space.allowance_slabs /= 2;
   }
   space.given_back_slabs = 0;
-  space.not_resident_slabs = 0;
 }
 
 void hk_superslab_release(hk_slab_t *first, unsigned count) {
@@ -312,6 +311,7 @@ static bool claim_victim(size_t keep_bytes, victim_t *victim) {
     victim->whole = superslab->free_mask == ALL_SLABS;
     victim->bits = victim->whole ? ALL_SLABS : superslab->free_mask & superslab->used_mask;
     victim->bytes = idle_count(superslab) * HK_SLAB_BYTES;
+    if (space.given_back_slabs == 0) space.not_resident_slabs = 0;
     space.given_back_slabs += idle_count(superslab);
     claim_locked(superslab, victim->bits);
   }

@@ -331,6 +331,37 @@ HK_FRESH_TEST(Superslab, AnEighthOfWhatIsInUseStaysWhateverTheOption) {
   ExpectUsage(0, 0, 0);
 }
 
+// Takes and releases the same amount on top of what is in use, `cycles` times. How often memory was given back.
+unsigned CyclesThatGaveBack(unsigned cycles) {
+  unsigned gave_back = 0;
+  for (unsigned cycle = 0; cycle < cycles; cycle++) {
+    std::vector<hk_slab_t *> slabs;
+    for (int i = 0; i < 8; i++) slabs.push_back(Acquire(kAll));
+    uint64_t before = fake_os_calls(fake_os_unmap);
+    for (hk_slab_t *slab : slabs) {
+      Release(slab);
+      hk_superslab_usage_t usage = hk_superslab_usage();
+      EXPECT_LE(usage.idle_bytes, usage.in_use_bytes / 8 + usage.in_use_bytes / 2);
+    }
+    gave_back += fake_os_calls(fake_os_unmap) > before;
+  }
+  return gave_back;
+}
+
+HK_FRESH_TEST(Superslab, WhatIsWantedAgainAndAgainIsKeptInTheEnd) {
+  hk_option.retain = 0;
+  std::vector<hk_slab_t *> held;
+  for (int i = 0; i < 32; i++) held.push_back(Acquire(kAll));
+  EXPECT_GT(CyclesThatGaveBack(10), 0u) << "16 MiB are more than an eighth of 64";
+  EXPECT_EQ(CyclesThatGaveBack(10), 0u) << "by now it is known that they will be wanted";
+  for (hk_slab_t *slab : held) {
+    Release(slab);
+    hk_superslab_usage_t usage = hk_superslab_usage();
+    ASSERT_LE(usage.idle_bytes, usage.in_use_bytes / 8 + usage.in_use_bytes / 2);
+  }
+  ExpectUsage(0, 0, 0);
+}
+
 HK_FRESH_TEST(Superslab, WithNothingToRetainTheLastReleaseUnmaps) {
   hk_option.retain = 0;
   hk_slab_t *slab = Acquire(3);

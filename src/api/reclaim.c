@@ -1,0 +1,49 @@
+/* api/reclaim.c - L6. See reclaim.h. */
+#include "api/reclaim.h"
+
+#include <stdint.h>
+
+#include "api/lifecycle.h"
+#include "api/misuse.h"
+#include "base/atomic.h"
+#include "heap/remote.h"
+#include "heap/span.h"
+#include "policy/stat.h"
+#include "space/superslab.h"
+
+static void tidy(hk_heap_t *heap) {
+  hk_remote_flush(heap);
+  hk_remote_drain(heap);
+  hk_misuse_take_up(heap);
+  hk_span_trim(heap);
+}
+
+static void tidy_idle(hk_heap_t *heap) {
+  hk_heap_enter(heap);
+  tidy(heap);
+  hk_heap_leave(heap);
+}
+
+static uint64_t given_back_so_far(void) { return hk_load_relaxed(&hk_stat_process.value[hk_stat_given_back]); }
+
+size_t hk_reclaim(size_t keep_bytes) {
+  /* Releasing spans may already give memory back: what counts is the difference. */
+  uint64_t before = given_back_so_far();
+  hk_thread_lease_t lease = hk_lifecycle_enter();
+  if (lease.heap != NULL) {
+    tidy(lease.heap);
+    hk_thread_leave(lease);
+    hk_heap_visit_idle(tidy_idle);
+  }
+  (void)hk_superslab_trim(keep_bytes);
+  return given_back_so_far() - before;
+}
+
+void hk_reclaim_remote(void) {
+  hk_heap_t *heap = hk_thread_heap;
+  if (heap == HK_EMPTY_HEAP || !hk_remote_is_pending(heap)) return;
+  hk_heap_enter(heap);
+  hk_remote_drain(heap);
+  hk_misuse_take_up(heap);
+  hk_heap_leave(heap);
+}

@@ -8,7 +8,7 @@
  * make the refill worth its cost (measured: docs/design.md, "Carving"). */
 #define CARVE_FIRST_BYTES (4 * HK_KIB)
 #define CARVE_MAX_BYTES (32 * HK_KIB)
-#define CARVE_MAX_BLOCKS_LEAST 8
+#define CARVE_MAX_BLOCKS_LEAST 4
 
 static unsigned next_carve_count(hk_bin_state_t *state, unsigned class_index) {
   size_t block_bytes = hk_class_bytes(class_index);

@@ -78,7 +78,8 @@ static void take(hk_heap_t *heap, hk_slab_t *span) {
   hk_block_t *last = NULL;
   unsigned count = 0;
   for (hk_block_t *block = first; block != NULL && block != HK_LIST_END; block = block->next) {
-    if (!hk_block_is_intact(block)) {
+    /* Two threads that free one block at the same moment can link a ring. */
+    if (!hk_block_is_intact(block) || count == hk_load_relaxed(&span->carved)) {
       heap->damaged = block;
       break;
     }

@@ -360,11 +360,12 @@ static bool purge_victim(const victim_t *victim) {
 size_t hk_superslab_trim(size_t keep_bytes) {
   size_t given_back = 0;
   victim_t victim;
-  while (claim_victim(keep_bytes, &victim)) {
+  /* Each superslab once: one that the system does not take back goes to the end of the list again. */
+  for (size_t left = hk_superslab_usage().superslab_count; left > 0 && claim_victim(keep_bytes, &victim); left--) {
     if (!(victim.whole && unmap_victim(&victim))) {
       bool purged = purge_victim(&victim);
       return_victim(&victim, !purged);
-      if (!purged || victim.bytes == 0) break; /* the system refuses: the next release tries again */
+      if (!purged) break; /* the system refuses: the next release tries again */
     }
     given_back += victim.bytes;
     hk_stat_add(hk_stat_given_back, victim.bytes);

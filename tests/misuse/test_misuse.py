@@ -14,7 +14,7 @@ import subprocess
 
 import pytest
 
-BUILD = pathlib.Path(os.environ.get("HAKMEM_BUILD_DIR", pathlib.Path(__file__).parents[2] / "build" / "release"))
+BUILD = pathlib.Path(os.environ.get("HAKMEM_TEST_BUILD_DIR", pathlib.Path(__file__).parents[2] / "build" / "release"))
 LIBRARY = BUILD / "libhakmem.so"
 PROGRAMS = BUILD / "tests" / "misuse"
 

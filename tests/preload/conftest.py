@@ -1,7 +1,7 @@
 """Fixtures: the library, this folder's programs, and a runner. Variables:
 
-HAKMEM_BUILD_DIR     where the library and the programs are built (default build/release)
-HAKMEM_TEST_LIBRARY  a library to test instead of HAKMEM_BUILD_DIR/libhakmem.so: libhakmem-fast.so, or another allocator,
+HAKMEM_TEST_BUILD_DIR     where the library and the programs are built (default build/release)
+HAKMEM_TEST_LIBRARY  a library to test instead of HAKMEM_TEST_BUILD_DIR/libhakmem.so: libhakmem-fast.so, or another allocator,
                      to see whether it is the test that is wrong; what is hakmem's alone is then left out
 HAKMEM_TEST_REPEAT   how often each real program runs under the library (default 2; 20 for the soak)
 HAKMEM_TEST_FULL     1: CPython's test modules whole, not in part
@@ -26,7 +26,7 @@ from preload_runner import Runner  # noqa: E402
 from under_allocator import LibraryMissing, library_in  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
-BUILD = Path(os.environ.get("HAKMEM_BUILD_DIR", REPOSITORY / "build" / "release")).resolve()
+BUILD = Path(os.environ.get("HAKMEM_TEST_BUILD_DIR", REPOSITORY / "build" / "release")).resolve()
 
 
 @pytest.fixture(scope="session")

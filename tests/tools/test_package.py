@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-BUILD = os.environ.get("HAKMEM_BUILD_DIR", str(Path(__file__).resolve().parents[2] / "build/release"))
+BUILD = os.environ.get("HAKMEM_TEST_BUILD_DIR", str(Path(__file__).resolve().parents[2] / "build/release"))
 PROGRAM = """
 #include <hakmem/hakmem.h>
 #include <stdlib.h>

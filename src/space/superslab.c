@@ -10,6 +10,7 @@
 
 #include "base/atomic.h"
 #include "base/bits.h"
+#include "base/mask.h"
 #include "base/panic.h"
 #include "os/lock.h"
 #include "os/os.h"
@@ -18,7 +19,6 @@
 #include "space/meta.h"
 #include "space/region_map.h"
 
-#define ALL_SLABS UINT32_MAX
 #define BUCKET_COUNT HK_SUPERSLAB_SLABS
 
 /* Idle memory up to this part of what is in use stays, whatever the option says: the next phase of a large program would
@@ -45,47 +45,6 @@ static struct {
   _Atomic(size_t) in_use_slabs;
   _Atomic(size_t) idle_slabs;
 } space;
-
-static uint32_t slab_bits(unsigned first, unsigned count) {
-  return (count == HK_SUPERSLAB_SLABS ? ALL_SLABS : (UINT32_C(1) << count) - 1) << first;
-}
-
-/* Bit i: the bits i to i + count - 1 of `mask` are all set. */
-static uint32_t run_starts(uint32_t mask, unsigned count) {
-  for (unsigned have = 1; have < count;) {
-    unsigned step = have < count - have ? have : count - have;
-    mask &= mask >> step;
-    have += step;
-  }
-  return mask;
-}
-
-/* The starts of runs of 1, 2, 4, 8 and 16 set bits; then, from the longest that there is, each shorter one is put behind it
- * if it fits. */
-static unsigned longest_run(uint32_t mask) {
-  if (mask == 0 || mask == ALL_SLABS) return mask == 0 ? 0 : HK_SUPERSLAB_SLABS;
-  uint32_t starts[5] = {mask};
-  unsigned power = 0;
-  for (; power < 4; power++) {
-    uint32_t doubled = starts[power] & (starts[power] >> (1u << power));
-    if (doubled == 0) break;
-    starts[power + 1] = doubled;
-  }
-  uint32_t found = starts[power];
-  unsigned length = 1u << power;
-  while (power-- > 0) {
-    uint32_t longer = found & (starts[power] >> length);
-    if (longer == 0) continue;
-    found = longer;
-    length += 1u << power;
-  }
-  return length;
-}
-
-/* Bit i: i is a multiple of `alignment`. */
-static uint32_t aligned_starts(unsigned alignment) {
-  return alignment == HK_SUPERSLAB_SLABS ? 1 : UINT32_MAX / ((UINT32_C(1) << alignment) - 1);
-}
 
 /* Slabs that trimming would make the program smaller by. */
 static unsigned idle_count(const hk_superslab_t *superslab) {
@@ -123,9 +82,9 @@ static void file_by_run_locked(hk_superslab_t *superslab, unsigned longest) {
 
 /* Puts a superslab where its masks say that it belongs. */
 static void file_locked(hk_superslab_t *superslab) {
-  unsigned longest = longest_run(superslab->free_mask);
+  unsigned longest = hk_mask_longest_run(superslab->free_mask);
   if (longest != superslab->longest_run) file_by_run_locked(superslab, longest);
-  bool has_idle = idle_count(superslab) > 0 || superslab->free_mask == ALL_SLABS;
+  bool has_idle = idle_count(superslab) > 0 || superslab->free_mask == HK_MASK_ALL;
   if (has_idle && !hk_list_is_linked(&superslab->idle_link)) hk_list_push_back(&space.idle, &superslab->idle_link);
   if (!has_idle && hk_list_is_linked(&superslab->idle_link)) hk_list_remove(&superslab->idle_link);
 }
@@ -151,7 +110,7 @@ static void unclaim_locked(hk_superslab_t *superslab, uint32_t bits, bool used) 
 }
 
 static hk_slab_t *take_range_locked(hk_superslab_t *superslab, unsigned first, unsigned count) {
-  uint32_t bits = slab_bits(first, count);
+  uint32_t bits = hk_mask_range(first, count);
   hk_slab_t *slab = &superslab->slabs[first];
   slab->zero = (superslab->used_mask & bits) == 0;
   slab->slab_count = (uint8_t)count;
@@ -162,12 +121,12 @@ static hk_slab_t *take_range_locked(hk_superslab_t *superslab, unsigned first, u
 
 /* The best fit: the shortest long-enough run, in it a place that is resident already, then the one nearest to `end`. */
 static hk_slab_t *take_locked(unsigned count, unsigned alignment, hk_end_t end) {
-  uint32_t allowed = aligned_starts(alignment);
+  uint32_t allowed = hk_mask_multiples(alignment);
   for (uint32_t buckets = space.bucket_mask >> (count - 1) << (count - 1); buckets != 0; buckets &= buckets - 1) {
     hk_list_t *node = space.bucket[hk_lowest_bit(buckets)].next;
     hk_superslab_t *superslab = HK_CONTAINER_OF(node, hk_superslab_t, link);
-    uint32_t starts = run_starts(superslab->free_mask, count) & allowed;
-    uint32_t resident = run_starts(superslab->free_mask & superslab->used_mask, count) & allowed;
+    uint32_t starts = hk_mask_run_starts(superslab->free_mask, count) & allowed;
+    uint32_t resident = hk_mask_run_starts(superslab->free_mask & superslab->used_mask, count) & allowed;
     if (starts == 0) continue;
     if (resident != 0) starts = resident;
     return take_range_locked(superslab, end == hk_from_bottom ? hk_lowest_bit(starts) : hk_highest_bit(starts), count);
@@ -201,7 +160,7 @@ static void enter_locked(hk_superslab_t *record, uintptr_t start) {
     hk_slab_set_state(&record->slabs[i], hk_slab_free);
   }
   record->used_mask = 0;
-  record->free_mask = ALL_SLABS;
+  record->free_mask = HK_MASK_ALL;
   hk_keep_store_order();
   record->start = start;
   if (is_new) {
@@ -243,7 +202,7 @@ bool hk_superslab_extend(hk_slab_t *after_last, unsigned count, bool *zero) {
   hk_superslab_t *superslab = after_last[-1].superslab;
   unsigned first = (unsigned)(after_last - superslab->slabs);
   if (first + count > HK_SUPERSLAB_SLABS) return false;
-  uint32_t bits = slab_bits(first, count);
+  uint32_t bits = hk_mask_range(first, count);
   lock_space();
   bool fits = (superslab->free_mask & bits) == bits;
   if (fits) {
@@ -279,7 +238,7 @@ static void set_allowance_locked(void) {
 void hk_superslab_release(hk_slab_t *first, unsigned count) {
   hk_superslab_t *superslab = first->superslab;
   lock_space();
-  unclaim_locked(superslab, slab_bits((unsigned)(first - superslab->slabs), count), true);
+  unclaim_locked(superslab, hk_mask_range((unsigned)(first - superslab->slabs), count), true);
   size_t idle_bytes = hk_load_relaxed(&space.idle_slabs) * HK_SLAB_BYTES;
   size_t keep_bytes = keep_bytes_locked();
   if (idle_bytes > keep_bytes) {
@@ -308,8 +267,8 @@ static bool claim_victim(size_t keep_bytes, victim_t *victim) {
   if (found) {
     hk_superslab_t *superslab = HK_CONTAINER_OF(space.idle.next, hk_superslab_t, idle_link);
     victim->superslab = superslab;
-    victim->whole = superslab->free_mask == ALL_SLABS;
-    victim->bits = victim->whole ? ALL_SLABS : superslab->free_mask & superslab->used_mask;
+    victim->whole = superslab->free_mask == HK_MASK_ALL;
+    victim->bits = victim->whole ? HK_MASK_ALL : superslab->free_mask & superslab->used_mask;
     victim->bytes = idle_count(superslab) * HK_SLAB_BYTES;
     if (space.given_back_slabs == 0) space.not_resident_slabs = 0;
     space.given_back_slabs += idle_count(superslab);
@@ -352,7 +311,7 @@ static bool purge_victim(const victim_t *victim) {
     unsigned count = from_first == 0 ? HK_SUPERSLAB_SLABS : hk_lowest_bit(from_first);
     if (count > HK_SUPERSLAB_SLABS - first) count = HK_SUPERSLAB_SLABS - first;
     all_purged &= hk_os_purge((void *)(victim->superslab->start + first * HK_SLAB_BYTES), count * HK_SLAB_BYTES);
-    left &= ~slab_bits(first, count);
+    left &= ~hk_mask_range(first, count);
   }
   return all_purged;
 }

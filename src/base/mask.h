@@ -1,0 +1,54 @@
+/* base/mask.h - L0. Runs of set bits in a 32-bit mask. */
+#ifndef HK_BASE_MASK_H
+#define HK_BASE_MASK_H
+
+#include <stdint.h>
+
+#include "base/compiler.h"
+
+#define HK_MASK_BITS 32u
+#define HK_MASK_ALL UINT32_MAX
+
+/* The `count` bits from `first` on; `count` is 1 to 32, and they all fit. */
+HK_INLINE uint32_t hk_mask_range(unsigned first, unsigned count) {
+  return (count == HK_MASK_BITS ? HK_MASK_ALL : (UINT32_C(1) << count) - 1) << first;
+}
+
+/* Bit i is set where i is a multiple of `step`, a power of two up to 32. */
+HK_INLINE uint32_t hk_mask_multiples(unsigned step) {
+  return step == HK_MASK_BITS ? 1 : HK_MASK_ALL / ((UINT32_C(1) << step) - 1);
+}
+
+/* Bit i is set where the bits i to i + count - 1 of `mask` are all set; `count` is 1 to 32. */
+HK_INLINE uint32_t hk_mask_run_starts(uint32_t mask, unsigned count) {
+  for (unsigned have = 1; have < count;) {
+    unsigned step = have < count - have ? have : count - have;
+    mask &= mask >> step;
+    have += step;
+  }
+  return mask;
+}
+
+/* How many set bits the longest run has. The starts of runs of 1, 2, 4, 8 and 16; then, from the longest that there is,
+ * each shorter one is put behind it if it fits. */
+HK_INLINE unsigned hk_mask_longest_run(uint32_t mask) {
+  if (mask == 0 || mask == HK_MASK_ALL) return mask == 0 ? 0 : HK_MASK_BITS;
+  uint32_t starts[5] = {mask};
+  unsigned power = 0;
+  for (; power < 4; power++) {
+    uint32_t doubled = starts[power] & (starts[power] >> (1u << power));
+    if (doubled == 0) break;
+    starts[power + 1] = doubled;
+  }
+  uint32_t found = starts[power];
+  unsigned length = 1u << power;
+  while (power-- > 0) {
+    uint32_t longer = found & (starts[power] >> length);
+    if (longer == 0) continue;
+    found = longer;
+    length += 1u << power;
+  }
+  return length;
+}
+
+#endif /* HK_BASE_MASK_H */

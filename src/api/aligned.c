@@ -25,6 +25,7 @@ void *hk_alloc_aligned(size_t alignment, size_t size) {
   if (alignment <= HK_BLOCK_ALIGNMENT) return hk_alloc(size);
   size_t class_bytes = aligned_class_bytes(alignment, size);
   if (class_bytes != 0) return hk_alloc(class_bytes);
+  hk_count_request(size);
   bool zero;
   return hk_alloc_large(size > 0 ? size : 1, alignment, &zero);
 }

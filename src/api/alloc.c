@@ -104,6 +104,7 @@ static void *calloc_small(size_t size) {
 void *hk_calloc(size_t count, size_t size) {
   size_t bytes;
   if (!hk_multiply(count, size, &bytes)) return out_of_memory();
+  hk_count_request(bytes);
   if (is_small(bytes)) return calloc_small(bytes);
   bool zero;
   void *block = hk_alloc_large(bytes, HK_BLOCK_ALIGNMENT, &zero);

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "base/count.h"
 #include "base/units.h"
 #include "heap/bin.h"
 #include "heap/heap.h"
@@ -42,7 +43,16 @@ size_t hk_usable_size(const void *block);
 /* What hk_usable_size of a block of `size` bytes would be; 0 when there can be none. */
 size_t hk_good_size(size_t size);
 
+/* For the counting build. */
+HK_INLINE void hk_count_request(size_t size) {
+  if (!HK_COUNT) return;
+  hk_count(hk_count_malloc, 1);
+  hk_count(hk_count_bytes_asked, size);
+  hk_count(hk_count_bytes_given, hk_good_size(size));
+}
+
 HK_INLINE void *hk_alloc(size_t size) {
+  hk_count_request(size);
   hk_heap_t *heap = hk_thread_heap;
   hk_block_t *block = NULL;
   if (HK_LIKELY(size <= HK_TINY_MAX_BYTES)) {
@@ -54,6 +64,7 @@ HK_INLINE void *hk_alloc(size_t size) {
 }
 
 HK_INLINE void hk_free(void *block) {
+  hk_count(hk_count_free, 1);
   hk_slab_t *slab = hk_slab_of(block);
   if (HK_UNLIKELY(hk_load_relaxed(&slab->owner) != hk_thread_heap)) {
     hk_free_slow(block);

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/count.h"
 #include "base/format.h"
 #include "base/units.h"
 #include "hakmem/hakmem.h"
@@ -78,6 +79,17 @@ static void memory_section(hk_format_t *text, const totals_t *totals) {
   }
 }
 
+#if HK_COUNT
+static void counting_build_section(hk_format_t *text) {
+  hk_format_text(text, "hakmem: costs\n");
+  for (unsigned i = 0; i < hk_counter_count; i++) {
+    count_line(text, hk_counter_text[i].name, hk_load_relaxed(&hk_counter[i]), hk_counter_text[i].help);
+  }
+}
+#else
+static void counting_build_section(hk_format_t *text) { (void)text; }
+#endif
+
 void hk_report_write(void) {
   char buffer[REPORT_BYTES];
   hk_format_t text;
@@ -88,6 +100,7 @@ void hk_report_write(void) {
   for (unsigned i = 0; i < hk_stat_count; i++) {
     count_line(&text, hk_stat_text[i].name, totals.counter[i], hk_stat_text[i].help);
   }
+  counting_build_section(&text);
   hk_os_write_stderr(text.text, text.length);
 }
 

@@ -2,6 +2,7 @@
 #include "heap/remote.h"
 
 #include "base/atomic.h"
+#include "base/count.h"
 #include "heap/span.h"
 
 /* Chosen: a batch is worth its compare-and-swap at 32 blocks, and holds back at most 16 KiB. */
@@ -14,6 +15,7 @@ static void make_pending(hk_slab_t *span) {
   hk_heap_t *owner = hk_load_relaxed(&span->owner);
   hk_slab_t *head = hk_load_relaxed(&owner->shared.pending);
   do {
+    hk_count(hk_count_shared_update, 1);
     span->shared.pending_next = head;
   } while (
       !hk_compare_exchange_release(&owner->shared.pending, &head, span)); /* with the exchange in hk_remote_drain */
@@ -23,6 +25,7 @@ static void make_pending(hk_slab_t *span) {
 static void post(hk_slab_t *span, hk_block_t *first, hk_block_t *last) {
   hk_block_t *head = hk_load_relaxed(&span->shared.remote);
   do {
+    hk_count(hk_count_shared_update, 1);
     hk_block_link(last, head != NULL ? head : HK_LIST_END);
   } while (!hk_compare_exchange_acq_rel(&span->shared.remote, &head, first)); /* both ways with the exchange in take */
   if (head == NULL) make_pending(span);
@@ -74,6 +77,7 @@ void hk_remote_flush(hk_heap_t *heap) {
 
 static void take(hk_heap_t *heap, hk_slab_t *span) {
   /* Acquire for the chain; release so that whoever finds the list empty writes pending_next after it was read here. */
+  hk_count(hk_count_shared_update, 1);
   hk_block_t *first = hk_exchange_acq_rel(&span->shared.remote, NULL);
   hk_block_t *last = NULL;
   unsigned count = 0;
@@ -91,6 +95,7 @@ static void take(hk_heap_t *heap, hk_slab_t *span) {
 }
 
 void hk_remote_drain(hk_heap_t *heap) {
+  hk_count(hk_count_shared_update, 1);
   hk_slab_t *span = hk_exchange_acquire(&heap->shared.pending, NULL);
   while (span != NULL) {
     /* Before its list is emptied: from then on another thread may put the span on the pending list again. */

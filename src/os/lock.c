@@ -12,6 +12,7 @@
 
 #include "base/atomic.h"
 #include "base/compiler.h"
+#include "base/count.h"
 #include "base/panic.h"
 #include "base/units.h"
 #include "os/os.h"
@@ -88,6 +89,7 @@ static bool try_take(_Atomic(uint32_t) *word) {
 }
 
 static HK_COLD void take_slow(lock_line_t *line) {
+  hk_count(hk_count_lock_wait, 1);
   for (unsigned i = 0; i < SPIN_COUNT; i++) {
     uint32_t seen = hk_load_relaxed(&line->word);
     if (seen == word_free && try_take(&line->word)) return;
@@ -101,6 +103,7 @@ static HK_COLD void take_slow(lock_line_t *line) {
 }
 
 static void take(lock_line_t *line) {
+  hk_count(hk_count_lock_take, 1);
   if (HK_UNLIKELY(!try_take(&line->word))) take_slow(line);
 }
 

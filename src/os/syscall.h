@@ -7,11 +7,13 @@
 #include <sys/syscall.h>
 
 #include "base/compiler.h"
+#include "base/count.h"
 
 /* What the kernel answers: a result, or a negated errno. */
 #if defined(__x86_64__)
 
 HK_INLINE long hk_syscall6(long number, long a, long b, long c, long d, long e, long f) {
+  hk_count(hk_count_system_call, 1);
   register long r10 __asm__("r10") = d;
   register long r8 __asm__("r8") = e;
   register long r9 __asm__("r9") = f;
@@ -26,6 +28,7 @@ HK_INLINE long hk_syscall6(long number, long a, long b, long c, long d, long e, 
 #elif defined(__aarch64__)
 
 HK_INLINE long hk_syscall6(long number, long a, long b, long c, long d, long e, long f) {
+  hk_count(hk_count_system_call, 1);
   register long x8 __asm__("x8") = number;
   register long x0 __asm__("x0") = a;
   register long x1 __asm__("x1") = b;

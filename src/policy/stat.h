@@ -6,6 +6,7 @@
 
 #include "base/atomic.h"
 #include "base/compiler.h"
+#include "base/count.h"
 
 HK_C_BEGIN
 
@@ -28,6 +29,7 @@ HK_INLINE void hk_stat_bump(hk_stat_set_t *set, hk_stat_id_t id, uint64_t amount
   hk_bump_relaxed(&set->value[id], amount);
 }
 HK_INLINE void hk_stat_add(hk_stat_id_t id, uint64_t amount) {
+  hk_count(hk_count_shared_update, 1);
   (void)hk_add_relaxed(&hk_stat_process.value[id], amount);
 }
 

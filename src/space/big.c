@@ -7,6 +7,7 @@
 
 #include "base/atomic.h"
 #include "base/bits.h"
+#include "base/count.h"
 #include "os/lock.h"
 #include "os/os.h"
 #include "space/region_map.h"
@@ -27,11 +28,13 @@ size_t hk_big_good_size(size_t bytes) {
 static size_t least_alignment(size_t bytes) { return bytes >= HK_SUPERSLAB_BYTES ? HK_SUPERSLAB_BYTES : HK_SLAB_BYTES; }
 
 static void count_in(size_t bytes) {
+  hk_count(hk_count_shared_update, 2);
   (void)hk_add_relaxed(&block_count, 1);
   (void)hk_add_relaxed(&mapped_bytes, bytes);
 }
 
 static void count_out(size_t bytes) {
+  hk_count(hk_count_shared_update, 2);
   (void)hk_sub_relaxed(&block_count, 1);
   (void)hk_sub_relaxed(&mapped_bytes, bytes);
 }

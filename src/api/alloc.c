@@ -74,7 +74,7 @@ static void *try_large(size_t size, size_t alignment, bool *zero) {
 
 void *hk_alloc_large(size_t size, size_t alignment, bool *zero) {
   if (size > (size_t)PTRDIFF_MAX) return out_of_memory();
-  if (hk_thread_heap == HK_EMPTY_HEAP) hk_thread_leave(hk_lifecycle_enter()); /* for the start of the process */
+  hk_lifecycle_start(); /* this may be the process's first request */
   hk_reclaim_remote();
   void *block = try_large(size, alignment, zero);
   if (block == NULL) {
@@ -209,8 +209,13 @@ void *hk_realloc(void *block, size_t size) {
   if (size > (size_t)PTRDIFF_MAX) return out_of_memory();
   void *same = resize(&finding, block, size);
   if (same != NULL) return same;
+  int saved_errno = errno;
   void *moved = hk_alloc(size);
-  if (moved == NULL) return NULL;
+  if (moved == NULL) {
+    if (size > finding.bytes) return NULL;
+    errno = saved_errno; /* it is smaller: where it stands there is room */
+    return block;
+  }
   memcpy(moved, block, size < finding.bytes ? size : finding.bytes);
   hk_free(block);
   return moved;

@@ -17,14 +17,19 @@ typedef enum { not_started, core_started, hooks_installed } stage_t;
 
 static _Atomic(int) stage = not_started;
 
-/* In a child of fork: the thread that forked is the only one. */
+/* In a child of fork, before anything else that takes a lock. By _Fork or a bare clone no handler runs, and the thread that comes
+ * here need not be the one that forked. */
 static void repair_child(void) {
   hk_superslab_repair();
   hk_big_repair();
-  hk_heap_repair(hk_thread_heap);
+  hk_heap_repair();
 }
 
-static void after_fork_in_child(void) { hk_lock_after_fork(true); }
+/* The thread that forked is the only one, and this is it. */
+static void after_fork_in_child(void) {
+  hk_lock_after_fork(true);
+  hk_heap_adopt_orphans(hk_thread_heap);
+}
 
 static void start_core(void) {
   hk_store_relaxed(&stage, core_started);
@@ -37,15 +42,20 @@ static void install_hooks(void) {
   hk_store_relaxed(&stage, hooks_installed);
   (void)hk_os_thread_exit_init(hk_thread_on_exit); /* where it fails, heaps of ended threads stay unused */
   hk_os_at_fork(after_fork_in_child);
+  if (hk_thread_heap != HK_EMPTY_HEAP) hk_os_thread_exit_arm(); /* it was attached before there was a handler */
+}
+
+void hk_lifecycle_start(void) {
+  if (HK_UNLIKELY(hk_load_relaxed(&stage) == not_started)) start_core();
 }
 
 hk_thread_lease_t hk_lifecycle_enter(void) {
-  if (HK_UNLIKELY(hk_load_relaxed(&stage) == not_started)) start_core();
+  hk_lifecycle_start();
   return hk_thread_enter();
 }
 
 __attribute__((constructor)) static void start(void) {
-  if (hk_load_relaxed(&stage) == not_started) start_core();
+  hk_lifecycle_start();
   hk_option_load();
   if (hk_option.stats) hk_os_keep_stderr();
   if (hk_load_relaxed(&stage) == core_started) install_hooks();

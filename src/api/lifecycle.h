@@ -4,7 +4,10 @@
 
 #include "heap/thread.h"
 
-/* hk_thread_enter for a process that may not have started yet: the first call in a process sets everything up. */
+/* Sets everything up in the first call in a process. */
+void hk_lifecycle_start(void);
+
+/* hk_thread_enter for a process that may not have started yet yet. */
 hk_thread_lease_t hk_lifecycle_enter(void);
 
 #endif /* HK_API_LIFECYCLE_H */

@@ -40,6 +40,7 @@ size_t hk_reclaim(size_t keep_bytes) {
 }
 
 void hk_reclaim_remote(void) {
+  hk_remote_drain_idle();
   hk_heap_t *heap = hk_thread_heap;
   if (heap == HK_EMPTY_HEAP || !hk_remote_is_pending(heap)) return;
   hk_heap_enter(heap);

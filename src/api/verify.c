@@ -1,6 +1,8 @@
 /* api/verify.c - L6. See verify.h. */
 #include "api/verify.h"
 
+#include "heap/search.h"
+#include "heap/span.h"
 #include "policy/size_class.h"
 #include "space/region_map.h"
 #include "space/superslab.h"
@@ -15,9 +17,8 @@ static hk_finding_t verify_small(hk_slab_t *slab, uintptr_t value) {
   size_t bytes = hk_class_bytes(span->class_index);
   uintptr_t offset = value & (HK_SLAB_BYTES - 1);
   if (!hk_offset_is_start(offset, slab->inverse)) return interior_of_block(span, value, offset, bytes);
-  size_t index = (size_t)(slab - span) * hk_class_blocks_per_slab(span->class_index) + offset / bytes;
-  bool is_carved = index < hk_load_relaxed(&span->carved) && offset + bytes <= HK_SLAB_BYTES;
-  bool is_free = !is_carved || hk_block_looks_free((const hk_block_t *)value);
+  const hk_block_t *block = (const hk_block_t *)value;
+  bool is_free = !hk_span_has_block(span, block) || (hk_block_looks_free(block) && hk_search_free(span, block));
   return (hk_finding_t){
       .verdict = is_free ? hk_verdict_free_block : hk_verdict_live, .slab = span, .start = value, .bytes = bytes};
 }

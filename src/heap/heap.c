@@ -8,7 +8,7 @@
 alignas(hk_heap_t) const hk_empty_heap_t hk_empty_heap = {.bin = {[0 ... HK_CLASS_COUNT - 1] = {.free = HK_LIST_END}}};
 
 /* Guarded by hk_lock_heap_pool; a heap that a vanished thread had half taken out is found again through `all`. */
-static hk_heap_t *pool;
+static _Atomic(hk_heap_t *) pool;
 /* Pushed to under the lock, read without: newest first. */
 static _Atomic(hk_heap_t *) all;
 
@@ -17,19 +17,19 @@ hk_heap_t *hk_heap_first(void) { return hk_load_acquire(&all); }
 static void set_life(hk_heap_t *heap, hk_heap_life_t life) { hk_store_relaxed(&heap->life, (uint8_t)life); }
 
 static hk_heap_t *pop_locked(void) {
-  hk_heap_t *heap = pool;
+  hk_heap_t *heap = hk_load_relaxed(&pool);
   if (heap != NULL) {
-    pool = heap->pool_next;
+    hk_store_relaxed(&pool, heap->pool_next);
     set_life(heap, hk_heap_attached);
   }
   return heap;
 }
 
 static void push_locked(hk_heap_t *heap) {
-  heap->pool_next = pool;
+  heap->pool_next = hk_load_relaxed(&pool);
   set_life(heap, hk_heap_idle);
   hk_keep_store_order();
-  pool = heap;
+  hk_store_relaxed(&pool, heap);
 }
 
 static hk_heap_t *create(void) {
@@ -53,6 +53,33 @@ hk_heap_t *hk_heap_take(void) {
   return heap != NULL ? heap : create();
 }
 
+/* How many idle heaps are looked at: this is asked before each growth. */
+#define PENDING_LOOK_COUNT 8
+
+static hk_heap_t *unlink_pending_locked(void) {
+  hk_heap_t *before = NULL;
+  hk_heap_t *heap = hk_load_relaxed(&pool);
+  for (unsigned i = 0; i < PENDING_LOOK_COUNT && heap != NULL; i++, before = heap, heap = heap->pool_next) {
+    if (hk_load_relaxed(&heap->shared.pending) == NULL) continue;
+    set_life(heap, hk_heap_attached);
+    if (before == NULL) {
+      hk_store_relaxed(&pool, heap->pool_next);
+    } else {
+      before->pool_next = heap->pool_next;
+    }
+    return heap;
+  }
+  return NULL;
+}
+
+hk_heap_t *hk_heap_take_pending(void) {
+  if (hk_load_relaxed(&pool) == NULL) return NULL;
+  hk_lock_acquire(hk_lock_heap_pool);
+  hk_heap_t *heap = unlink_pending_locked();
+  hk_lock_release(hk_lock_heap_pool);
+  return heap;
+}
+
 void hk_heap_give_back(hk_heap_t *heap) {
   HK_ASSERT(!hk_load_relaxed(&heap->busy), "a heap is at rest when it changes hands");
   hk_lock_acquire(hk_lock_heap_pool);
@@ -60,15 +87,39 @@ void hk_heap_give_back(hk_heap_t *heap) {
   hk_lock_release(hk_lock_heap_pool);
 }
 
-void hk_heap_repair(const hk_heap_t *mine) {
-  pool = NULL;
+static hk_heap_life_t life_of(const hk_heap_t *heap) {
+  return (hk_heap_life_t)hk_load_relaxed(&((hk_heap_t *)heap)->life);
+}
+
+void hk_heap_repair(void) {
+  hk_store_relaxed(&pool, NULL);
   for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
-    if (heap == mine || hk_load_relaxed(&heap->life) == hk_heap_lost) continue;
-    if (hk_load_relaxed(&heap->busy)) {
-      set_life(heap, hk_heap_lost);
-    } else {
-      push_locked(heap);
-    }
+    if (life_of(heap) == hk_heap_attached) set_life(heap, hk_heap_orphan);
+    if (life_of(heap) == hk_heap_idle) push_locked(heap);
+  }
+}
+
+/* The owner may have vanished between putting a block back and counting it: no list is known to be fresh any more. */
+static void forget_fresh(hk_heap_t *heap) {
+  for (unsigned i = 0; i < HK_CLASS_COUNT; i++) {
+    if (hk_bin_is_fresh(&heap->bin[i])) heap->bin[i].countdown = HK_COUNTDOWN_ACTIVE;
+  }
+}
+
+static void settle_orphan(hk_heap_t *heap, const hk_heap_t *mine) {
+  if (heap == mine) {
+    set_life(heap, hk_heap_attached);
+  } else if (hk_load_relaxed(&heap->busy)) {
+    set_life(heap, hk_heap_lost);
+  } else {
+    forget_fresh(heap);
+    hk_heap_give_back(heap);
+  }
+}
+
+void hk_heap_adopt_orphans(const hk_heap_t *mine) {
+  for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
+    if (life_of(heap) == hk_heap_orphan) settle_orphan(heap, mine);
   }
 }
 
@@ -82,8 +133,8 @@ size_t hk_heap_lost_count(void) {
 
 void hk_heap_visit_idle(void (*visit)(hk_heap_t *heap)) {
   hk_lock_acquire(hk_lock_heap_pool);
-  hk_heap_t *taken = pool;
-  pool = NULL;
+  hk_heap_t *taken = hk_load_relaxed(&pool);
+  hk_store_relaxed(&pool, NULL);
   for (hk_heap_t *heap = taken; heap != NULL; heap = heap->pool_next) set_life(heap, hk_heap_attached);
   hk_lock_release(hk_lock_heap_pool);
 

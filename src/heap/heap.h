@@ -39,6 +39,7 @@ typedef struct {
 typedef enum {
   hk_heap_attached, /* a thread has it */
   hk_heap_idle,     /* in the pool */
+  hk_heap_orphan,   /* attached when the process forked, and nobody has said yet whose it is in the child */
   hk_heap_lost      /* its thread vanished in a fork while it was changing it: never touched again */
 } hk_heap_life_t;
 
@@ -91,15 +92,22 @@ HK_INLINE void hk_heap_leave(hk_heap_t *heap) {
 /* An idle heap, or a new one; NULL when the system refuses. The caller's thread has it until hk_heap_give_back. */
 hk_heap_t *hk_heap_take(void);
 
+/* An idle heap that has blocks to take back, for the caller to do it and give it back; NULL when there is none, as far as
+ * a short look tells. */
+hk_heap_t *hk_heap_take_pending(void);
+
 /* The caller has flushed the outbox. */
 void hk_heap_give_back(hk_heap_t *heap);
 
 /* Every heap there is, newest first, through all_next. Heaps never go away. */
 hk_heap_t *hk_heap_first(void);
 
-/* In a child of fork, while it has one thread, whose heap is `mine` (or the empty one): heaps of vanished threads become
- * idle, or lost if they were being changed. */
-void hk_heap_repair(const hk_heap_t *mine);
+/* In a child of fork, before another thread looks at heaps: idle ones are the pool again, attached ones become orphans. */
+void hk_heap_repair(void);
+
+/* In a child of fork, when it is known that the thread that forked has `mine` (or the empty heap): the orphans of
+ * vanished threads become idle, or lost if they were being changed. */
+void hk_heap_adopt_orphans(const hk_heap_t *mine);
 
 /* How many heaps were lost. */
 size_t hk_heap_lost_count(void);

@@ -58,7 +58,9 @@ bool hk_refill(hk_heap_t *heap, unsigned class_index) {
   }
   if (carve(heap, class_index)) return true;
 
-  hk_remote_flush(heap); /* before growing: what others wait for may be held back here */
+  /* Before growing: what others wait for may be held back here, and what we wait for elsewhere. */
+  hk_remote_flush(heap);
+  hk_remote_drain_idle();
   hk_slab_t *span = hk_span_acquire(heap, class_index);
   if (span == NULL) return false;
   switch_to(heap, span);

@@ -82,9 +82,14 @@ static void take(hk_heap_t *heap, hk_slab_t *span) {
   hk_block_t *last = NULL;
   unsigned count = 0;
   for (hk_block_t *block = first; block != NULL && block != HK_LIST_END; block = block->next) {
-    /* Two threads that free one block at the same moment can link a ring. */
-    if (!hk_block_is_intact(block) || count == hk_load_relaxed(&span->carved)) {
+    if (!hk_block_is_intact(block)) {
       heap->damaged = block;
+      break;
+    }
+    /* Two threads that free one block at the same moment can link a ring: nothing of it can be counted. */
+    if (count == hk_load_relaxed(&span->carved)) {
+      heap->damaged = block;
+      count = 0;
       break;
     }
     last = block;
@@ -103,4 +108,14 @@ void hk_remote_drain(hk_heap_t *heap) {
     take(heap, span);
     span = next;
   }
+}
+
+void hk_remote_drain_idle(void) {
+  hk_heap_t *heap = hk_heap_take_pending();
+  if (heap == NULL) return;
+  hk_heap_enter(heap);
+  hk_remote_drain(heap);
+  hk_span_release_reserve(heap);
+  hk_heap_leave(heap);
+  hk_heap_give_back(heap);
 }

@@ -24,6 +24,10 @@ void hk_remote_flush(hk_heap_t *heap);
 /* Whether hk_remote_drain would find something. */
 HK_INLINE bool hk_remote_is_pending(hk_heap_t *heap) { return hk_load_relaxed(&heap->shared.pending) != NULL; }
 
+/* Takes back what other threads freed into one heap that no thread has, if there is such a heap: whoever is about to grow
+ * does this first, or what those heaps could give back waited for a thread to adopt them. */
+void hk_remote_drain_idle(void);
+
 /* Takes back what other threads freed. Owner only. Of a damaged block `heap->damaged` tells, and the rest of its batch is lost. */
 void hk_remote_drain(hk_heap_t *heap);
 

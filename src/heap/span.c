@@ -20,6 +20,16 @@ static bool is_active(const hk_heap_t *heap, const hk_slab_t *span) {
   return heap->state[span->class_index].active == span;
 }
 
+bool hk_span_has_block(const hk_slab_t *span, const void *address) {
+  uintptr_t distance = (uintptr_t)address - hk_slab_start(span);
+  if (distance >= span->slab_count * HK_SLAB_BYTES) return false;
+  size_t block_bytes = hk_class_bytes(span->class_index);
+  uintptr_t offset = distance % HK_SLAB_BYTES;
+  unsigned per_slab = hk_class_blocks_per_slab(span->class_index);
+  if (offset % block_bytes != 0 || offset / block_bytes >= per_slab) return false;
+  return distance / HK_SLAB_BYTES * per_slab + offset / block_bytes < carved_of(span);
+}
+
 /* ---- Acquire and release. */
 
 static hk_slab_t *take_from_reserve(hk_heap_t *heap) {
@@ -202,9 +212,13 @@ static void trim_bin(hk_heap_t *heap, unsigned class_index) {
   release(heap, span);
 }
 
+void hk_span_release_reserve(hk_heap_t *heap) {
+  for (hk_slab_t *slab; (slab = take_from_reserve(heap)) != NULL;) give_back(heap, slab, 1);
+}
+
 void hk_span_trim(hk_heap_t *heap) {
   for (unsigned i = 1; i < HK_CLASS_COUNT; i++) trim_bin(heap, i);
-  for (hk_slab_t *slab; (slab = take_from_reserve(heap)) != NULL;) give_back(heap, slab, 1);
+  hk_span_release_reserve(heap);
 }
 
 #if HK_DEBUG

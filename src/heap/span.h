@@ -25,6 +25,9 @@ void hk_span_activate(hk_heap_t *heap, hk_slab_t *span);
 /* Ends that, when the bin's list is exhausted. */
 void hk_span_deactivate(hk_heap_t *heap, unsigned class_index);
 
+/* Whether `address` is where one of the span's blocks starts that were cut so far. Any thread. */
+bool hk_span_has_block(const hk_slab_t *span, const void *address);
+
 /* Takes a span out of its bin's partial list. */
 void hk_span_unlink(hk_slab_t *span);
 
@@ -36,6 +39,9 @@ void hk_span_countdown_over(hk_heap_t *heap, hk_slab_t *slab);
 
 /* Takes a chain of `count` blocks back that other threads freed; `last` is its end. */
 void hk_span_take_back(hk_heap_t *heap, hk_slab_t *span, hk_block_t *first, hk_block_t *last, unsigned count);
+
+/* Gives back the empty slabs that the heap keeps. */
+void hk_span_release_reserve(hk_heap_t *heap);
 
 /* Gives back every span of the heap that has no block in use, and the reserve. */
 void hk_span_trim(hk_heap_t *heap);

@@ -6,9 +6,9 @@
 
 HK_THREAD_LOCAL hk_heap_t *hk_thread_heap = HK_EMPTY_HEAP;
 
-/* Exit handlers of other libraries may allocate after ours has run, and there is no last one. So ours runs in the second
- * round, when most are done, and a thread that allocates still later borrows a heap for each call: a heap that it attached
- * then would never be given back. */
+/* Exit handlers of other libraries may allocate after ours has run: the thread then attaches a heap again, and ours runs once
+ * more in the next round. There are only so many rounds: after the second time a thread borrows a heap for each call, for a heap
+ * that it attached then would never be given back. */
 enum { exit_rounds = 2 };
 static HK_THREAD_LOCAL uint8_t exit_round;
 
@@ -36,10 +36,7 @@ void hk_thread_leave(hk_thread_lease_t lease) {
 }
 
 void hk_thread_on_exit(void) {
-  if (++exit_round < exit_rounds) {
-    hk_os_thread_exit_arm();
-    return;
-  }
+  exit_round++;
   hk_heap_t *heap = hk_thread_heap;
   if (heap == HK_EMPTY_HEAP) return;
   hk_thread_heap = HK_EMPTY_HEAP;

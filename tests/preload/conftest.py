@@ -82,7 +82,8 @@ def shim(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     def build(name: str) -> Path:
         target = folder / f"{name}.so"
         if not target.exists():
-            compile_program("cc", [HERE / "shim" / f"{name}.c"], target, ["-shared", "-fPIC"])
+            source = next((HERE / "shim").glob(f"{name}.c*"))
+            compile_program("c++" if source.suffix == ".cc" else "cc", [source], target, ["-shared", "-fPIC"])
         return target
 
     return build

@@ -38,3 +38,19 @@ def test_handler_frees_memory(runner: Runner, program: Callable[[str], Path]) ->
 
 def test_handler_frees_memory_when_linked(runner: Runner, linked: Callable[..., Path]) -> None:
     assert runner.plain(with_limit("-v", 200000, [linked("new_handler_frees.cc")])) == Outcome(0, b"ok\n", b"")
+
+
+def test_replaced_operators(runner: Runner, program: Callable[[str], Path]) -> None:
+    """A program that replaces only some forms is served by its own for the others."""
+    runner.expect([program("replaced_operators")], "ok\n")
+
+
+@pytest.mark.parametrize("flags", [(), ("-static",)], ids=["archive", "static"])
+def test_replaced_operators_when_linked(runner: Runner, linked: Callable[..., Path], flags: tuple[str, ...]) -> None:
+    assert runner.plain([linked("replaced_operators.cc", *flags)]) == Outcome(0, b"ok\n", b"")
+
+
+def test_runtime_that_comes_with_a_plugin(
+    runner: Runner, program: Callable[[str], Path], shim: Callable[[str], Path]
+) -> None:
+    runner.expect([program("late_runtime"), shim("cxx_plugin")], "1 2 1 2\n")

@@ -48,3 +48,8 @@ def test_malloc_stats_goes_to_stderr(runner: Runner, program: Callable[[str], Pa
     outcome = runner.under([program("malloc_stats")])
     assert (outcome.code, outcome.stdout) == (0, b"ok\n")
     assert len(outcome.errors().splitlines()) >= 3
+
+
+def test_copies_of_what_was_never_set(runner: Runner, program: Callable[[str], Path]) -> None:
+    """Stale contents may hold what a free block holds: freeing a copy of it is no mistake."""
+    runner.expect([program("stale_contents")], "ok\n")

@@ -177,3 +177,12 @@ def test_strict_overcommit(runner: Runner, program: Program, tmp_path: Path) -> 
         runner.expect([program("early_and_late")], "constructor\nmain\natexit\ndestructor\n")
         assert_fills(runner, with_limit("-v", 2000000, [program("fill_until_null"), "malloc", 64 * MIB]), 0.9)
         runner.same(["sort", "-n"], stdin="".join(f"{number * 7919 % 10007}\n" for number in range(10000)).encode())
+
+
+def test_shrinking_needs_no_memory(runner: Runner, program: Program) -> None:
+    runner.expect([program("shrink_when_full")], "ok\n")
+
+
+@pytest.mark.parametrize("size", [100, 100000, 2000000])
+def test_first_request_of_a_thread_fails(runner: Runner, program: Program, size: int) -> None:
+    runner.expect([program("first_request_fails"), size], "ok\n")

@@ -155,3 +155,8 @@ def test_options_are_ignored_with_raised_rights(
     if outcome.text() == "secure 0\n":
         pytest.skip(f"{tmp_path} is mounted without setuid")
     assert outcome == Outcome(0, b"secure 1\n", b"")
+
+
+@pytest.mark.parametrize("how", ["_Fork", "clone"])
+def test_fork_without_handlers_and_new_threads(runner: Runner, program: Program, how: str) -> None:
+    runner.expect([program("fork_without_handlers"), how], "ok\n")

@@ -29,6 +29,12 @@ size_t HeapCount() {
 
 // ---- The bins that the fast path adds an offset for.
 
+// What happens in the child of a fork whose thread has `mine`.
+void Repair(const hk_heap_t *mine) {
+  hk_heap_repair();
+  hk_heap_adopt_orphans(mine);
+}
+
 HK_FRESH_TEST(Heap, EachSizeFindsItsBin) {
   for (size_t size = 0; size <= HK_TINY_MAX_BYTES; size++) {
     ASSERT_EQ(hk_heap_tiny_bin(size), hk_class_of(size) * sizeof(hk_sink_t)) << size;
@@ -159,7 +165,7 @@ HK_FRESH_TEST(Heap, RepairMakesHeapsOfVanishedThreadsIdleOrLost) {
   hk_heap_give_back(idle);
   EXPECT_EQ(hk_heap_lost_count(), 0u);
 
-  hk_heap_repair(mine);
+  Repair(mine);
   EXPECT_EQ(hk_heap_lost_count(), 1u);
   EXPECT_EQ(LifeOf(changing), hk_heap_lost);
   EXPECT_EQ(LifeOf(mine), hk_heap_attached);
@@ -176,7 +182,7 @@ HK_FRESH_TEST(Heap, RepairMakesHeapsOfVanishedThreadsIdleOrLost) {
 HK_FRESH_TEST(Heap, TheForkingThreadsHeapStaysItsOwnWhateverItWasDoing) {
   hk_heap_t *mine = hk_heap_take();
   hk_heap_enter(mine); /* a signal handler forked */
-  hk_heap_repair(mine);
+  Repair(mine);
   EXPECT_EQ(LifeOf(mine), hk_heap_attached);
   EXPECT_EQ(hk_heap_lost_count(), 0u);
   hk_heap_leave(mine);
@@ -186,9 +192,9 @@ HK_FRESH_TEST(Heap, TheForkingThreadsHeapStaysItsOwnWhateverItWasDoing) {
 HK_FRESH_TEST(Heap, LostHeapsStayLost) {
   std::vector<hk_heap_t *> heaps = TakeMany(2);
   hk_heap_enter(heaps[0]);
-  hk_heap_repair(HK_EMPTY_HEAP);
+  Repair(HK_EMPTY_HEAP);
   hk_heap_leave(heaps[0]); /* as a half-done change may look */
-  hk_heap_repair(HK_EMPTY_HEAP);
+  Repair(HK_EMPTY_HEAP);
   EXPECT_EQ(hk_heap_lost_count(), 1u);
   EXPECT_EQ(LifeOf(heaps[0]), hk_heap_lost);
   EXPECT_EQ(hk_heap_take(), heaps[1]);
@@ -199,7 +205,7 @@ HK_FRESH_TEST(Heap, RepairFindsTheHeapThatWasOnItsWayIntoThePool) {
   std::vector<hk_heap_t *> heaps = TakeMany(2);
   hk_heap_give_back(heaps[0]);
   heaps[0]->pool_next = heaps[0]; /* whatever a vanished thread left there */
-  hk_heap_repair(HK_EMPTY_HEAP);
+  Repair(HK_EMPTY_HEAP);
   std::set<hk_heap_t *> taken = {hk_heap_take(), hk_heap_take()};
   EXPECT_EQ(taken, std::set<hk_heap_t *>(heaps.begin(), heaps.end()));
   EXPECT_NE(hk_heap_take(), nullptr);
@@ -219,7 +225,7 @@ HK_FRESH_TEST(Heap, EachIdleHeapIsVisitedOnceAndStaysIdle) {
   std::vector<hk_heap_t *> heaps = TakeMany(6);
   hk_heap_enter(heaps[5]);
   hk_heap_give_back(heaps[0]);
-  hk_heap_repair(heaps[1]); /* [2] to [4] become idle too, [5] is lost */
+  Repair(heaps[1]); /* [2] to [4] become idle too, [5] is lost */
   hk_heap_t *attached = hk_heap_take();
   hk_heap_visit_idle(Visit);
 

@@ -5,8 +5,9 @@
  *
  * A free block's first two words are `next` and `seal`, with next ^ seal == hk_secret: both words prove each other, so
  * one comparison at pop notices damage to either (an overflow from below reaches `next` first), and one at free notices
- * that the block is free already. A block that is handed out has its seal cleared. Without a copy of a free block's 16
- * bytes a live block passes for a free one with a chance of 2^-64.
+ * that the block is free already. A block that is handed out has its seal cleared. A live block can still look
+ * free, for memory keeps what it held and a program may copy it: what looks free is searched for (heap/search.h) before it is
+ * called a double free.
  */
 #ifndef HK_POLICY_SAFETY_H
 #define HK_POLICY_SAFETY_H

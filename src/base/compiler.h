@@ -40,8 +40,6 @@
 #define HK_SANITIZED 0
 #endif
 
-#define HK_PREFETCH_WRITE(address) __builtin_prefetch((address), 1)
-
 #define HK_CACHE_LINE_BYTES 64
 
 /* Makes the compiler forget what it knows of a value in a register. Costs no instruction. */

@@ -43,7 +43,8 @@ HAKMEM_EXPORT void hakmem_free(void *block) HAKMEM_NOEXCEPT;
 HAKMEM_EXPORT void *hakmem_calloc(size_t count, size_t size) HAKMEM_NOEXCEPT;
 
 /* Changes a block's size, moving it where it must; contents are kept up to the smaller size. `realloc(NULL, n)` is
- * `malloc(n)`. `realloc(p, 0)` frees p and gives NULL, as glibc does. On failure NULL with ENOMEM, and p stays valid. */
+ * `malloc(n)`. `realloc(p, 0)` frees p and gives NULL, as glibc does. On failure NULL with ENOMEM, and p stays
+ * valid. */
 HAKMEM_EXPORT void *hakmem_realloc(void *block, size_t size) HAKMEM_NOEXCEPT;
 
 /* `realloc(block, count * size)`, NULL with ENOMEM when the product overflows (the block stays valid). */
@@ -78,7 +79,8 @@ HAKMEM_EXPORT void hakmem_cfree(void *block) HAKMEM_NOEXCEPT;
 /* Gives idle memory back to the system. `pad` bytes may stay for the next requests. 1 when any was given back. */
 HAKMEM_EXPORT int hakmem_malloc_trim(size_t pad) HAKMEM_NOEXCEPT;
 
-/* Sums as glibc's manual names them; docs/stats.md says what each field means here. The older form saturates at INT_MAX. */
+/* Sums as glibc's manual names them; docs/stats.md says what each field means here. The older form saturates at
+ * INT_MAX. */
 HAKMEM_EXPORT struct mallinfo hakmem_mallinfo(void) HAKMEM_NOEXCEPT;
 HAKMEM_EXPORT struct mallinfo2 hakmem_mallinfo2(void) HAKMEM_NOEXCEPT;
 
@@ -96,8 +98,8 @@ HAKMEM_EXPORT int hakmem_mallopt(int parameter, int value) HAKMEM_NOEXCEPT;
 /* The usable size that a block of `size` bytes would have: asking for that much costs nothing more. */
 HAKMEM_EXPORT size_t hakmem_good_size(size_t size) HAKMEM_NOEXCEPT;
 
-/* Whether `address` is the start of a block that hakmem handed out and that was, as far as can be seen, not freed since.
- * Any value may be asked for, foreign, unmapped or NULL; nothing outside hakmem's memory is read. */
+/* Whether `address` is the start of a block that hakmem handed out and that was, as far as can be seen, not freed
+ * since. Any value may be asked for, foreign, unmapped or NULL; nothing outside hakmem's memory is read. */
 HAKMEM_EXPORT bool hakmem_check_owned(const void *address) HAKMEM_NOEXCEPT;
 
 /* Takes back what other threads freed, and gives all idle memory back to the system. Bytes given back. */

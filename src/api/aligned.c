@@ -1,5 +1,5 @@
-/* api/aligned.c - L6. See aligned.h. Blocks start at multiples of their size in 64 KiB slabs, so a class whose size is a
- * multiple of the alignment has it in every block: an aligned block is an ordinary one. */
+/* api/aligned.c - L6. See aligned.h. Blocks start at multiples of their size in 64 KiB slabs, so a class whose size
+ * is a multiple of the alignment has it in every block: an aligned block is an ordinary one. */
 #include "api/aligned.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* api/lifecycle.c - L6. See lifecycle.h.
  *
- * The first allocation of a process comes before its second thread, for creating a thread allocates; so the start needs no
- * lock. It can come before the C library has set up the environment: the options are then read by the constructor.
+ * The first allocation of a process comes before its second thread, for creating a thread allocates; so the start needs
+ * no lock. It can come before the C library has set up the environment: the options are then read by the constructor.
  */
 #include "api/lifecycle.h"
 
@@ -17,8 +17,8 @@ typedef enum { not_started, core_started, hooks_installed } stage_t;
 
 static _Atomic(int) stage = not_started;
 
-/* In a child of fork, before anything else that takes a lock. By _Fork or a bare clone no handler runs, and the thread that comes
- * here need not be the one that forked. */
+/* In a child of fork, before anything else that takes a lock. By _Fork or a bare clone no handler runs, and the
+ * thread that comes here need not be the one that forked. */
 static void repair_child(void) {
   hk_superslab_repair();
   hk_big_repair();

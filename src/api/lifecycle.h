@@ -1,4 +1,5 @@
-/* api/lifecycle.h - L6. The allocator's start, and its life across fork. It has no end: it serves until the process is gone. */
+/* api/lifecycle.h - L6. The allocator's start, and its life across fork. It has no end: it serves until the process
+ * is gone. */
 #ifndef HK_API_LIFECYCLE_H
 #define HK_API_LIFECYCLE_H
 
@@ -7,7 +8,7 @@
 /* Sets everything up in the first call in a process. */
 void hk_lifecycle_start(void);
 
-/* hk_thread_enter for a process that may not have started yet yet. */
+/* hk_thread_enter for a process that may not have started yet. */
 hk_thread_lease_t hk_lifecycle_enter(void);
 
 #endif /* HK_API_LIFECYCLE_H */

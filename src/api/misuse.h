@@ -1,5 +1,5 @@
-/* api/misuse.h - L6. What is said, and done, when a program hands in what is no block of its own. The only place that knows
- * these texts; docs/errors.md explains each kind. */
+/* api/misuse.h - L6. What is said, and done, when a program hands in what is no block of its own. The only place
+ * that knows these texts; docs/errors.md explains each kind. */
 #ifndef HK_API_MISUSE_H
 #define HK_API_MISUSE_H
 
@@ -9,8 +9,8 @@
 /* What the program wanted to do with the address. */
 typedef enum { hk_act_free, hk_act_realloc, hk_act_ask_size } hk_act_t;
 
-/* `address` was handed to a function that needs a live block, and is none. Returns unless on_misuse is `abort`: the caller
- * then leaves the address alone. */
+/* `address` was handed to a function that needs a live block, and is none. Returns unless on_misuse is `abort`: the
+ * caller then leaves the address alone. */
 HK_COLD void hk_misuse_address(hk_act_t act, const void *address);
 
 /* A free block was written to. Returns unless on_misuse is `abort`: the caller then drops the list it was in. */

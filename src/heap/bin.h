@@ -3,9 +3,9 @@
  *   malloc: thread's heap -> bin of the class -> hk_bin_pop, else the slow path (refill.h)
  *   free:   descriptor -> owner is my heap? -> hk_sink_push, else the slow path (remote.h, space/run.h, space/big.h)
  *
- * Each leaves by one comparison that stands for many cases. A bin's list that is exhausted, a class that was never used, a
- * thread that has no heap yet and a damaged block all fail hk_block_is_intact. A pointer that is NULL, foreign, another thread's, a run, a big block
- * or sampled has another owner than the caller's heap.
+ * Each leaves by one comparison that stands for many cases. A bin's list that is exhausted, a class that was never
+ * used, a thread that has no heap yet and a damaged block all fail hk_block_is_intact. A pointer that is NULL, foreign,
+ * another thread's, a run, a big block or sampled has another owner than the caller's heap.
  */
 #ifndef HK_HEAP_BIN_H
 #define HK_HEAP_BIN_H
@@ -19,13 +19,14 @@
 #include "policy/size_class.h"
 #include "space/slab.h"
 
-/* The countdown of a bin that allocates from a slab counts towards nothing; it is large, and it tells whether a block was
- * freed into the list since it was cut from memory that is known to be zero. */
+/* The countdown of a bin that allocates from a slab counts towards nothing; it is large, and it tells whether a
+ * block was freed into the list since it was cut from memory that is known to be zero. */
 #define HK_COUNTDOWN_FRESH UINT32_MAX
 #define HK_COUNTDOWN_ACTIVE (UINT32_MAX / 2)
 
-/* A block from the bin at `bin_offset` in `heap`, or NULL when its list gives none: it is exhausted, or its first block is
- * damaged. The offset is forgotten and added again because one address in two instructions costs less than an addition. */
+/* A block from the bin at `bin_offset` in `heap`, or NULL when its list gives none: it is exhausted, or its first
+ * block is damaged. The offset is forgotten and added again because one address in two instructions costs less than
+ * an addition. */
 HK_INLINE hk_block_t *hk_bin_pop(hk_heap_t *heap, size_t bin_offset) {
   hk_block_t *block = ((hk_sink_t *)((uintptr_t)heap + bin_offset))->free;
   if (HK_UNLIKELY(!hk_block_is_intact(block))) return NULL;

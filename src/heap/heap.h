@@ -1,7 +1,8 @@
-/* heap/heap.h - L4. A heap: one thread's bins and what belongs to them. A heap outlives its thread: its slabs stay its own, and
- * the next thread that needs a heap adopts it whole.
+/* heap/heap.h - L4. A heap: one thread's bins and what belongs to them. A heap outlives its thread: its slabs stay its
+ * own, and the next thread that needs a heap adopts it whole.
  *
- * At most one thread has a heap at a time. Only that thread touches it, except for `shared`, `stat` (others read) and `life`.
+ * At most one thread has a heap at a time. Only that thread touches it, except for `shared`, `stat` (others read) and
+ * `life`.
  */
 #ifndef HK_HEAP_HEAP_H
 #define HK_HEAP_HEAP_H
@@ -63,16 +64,16 @@ struct hk_heap {
 
 static_assert(offsetof(struct hk_heap, bin) == 0, "the fast path relies on it");
 
-/* What a thread without a heap has: every bin exhausted, never written. The bins are all there is of it: whoever would look
- * further has compared with HK_EMPTY_HEAP before. */
+/* What a thread without a heap has: every bin exhausted, never written. The bins are all there is of it: whoever
+ * would look further has compared with HK_EMPTY_HEAP before. */
 typedef struct {
   hk_sink_t bin[HK_CLASS_COUNT];
 } hk_empty_heap_t;
 extern HK_HIDDEN const hk_empty_heap_t hk_empty_heap;
 #define HK_EMPTY_HEAP ((hk_heap_t *)&hk_empty_heap)
 
-/* Where in a heap the bin is that serves a request: of up to HK_TINY_MAX_BYTES the size rounded up, for a class is 16 bytes and a
- * bin is too. */
+/* Where in a heap the bin is that serves a request: of up to HK_TINY_MAX_BYTES the size rounded up, for a class is
+ * 16 bytes and a bin is too. */
 HK_INLINE size_t hk_heap_tiny_bin(size_t size) {
   static_assert(sizeof(hk_sink_t) == HK_BLOCK_ALIGNMENT, "a bin's offset is its class's size");
   return (size + HK_BLOCK_ALIGNMENT - 1) & ~(HK_BLOCK_ALIGNMENT - 1);
@@ -92,8 +93,8 @@ HK_INLINE void hk_heap_leave(hk_heap_t *heap) {
 /* An idle heap, or a new one; NULL when the system refuses. The caller's thread has it until hk_heap_give_back. */
 hk_heap_t *hk_heap_take(void);
 
-/* An idle heap that has blocks to take back, for the caller to do it and give it back; NULL when there is none, as far as
- * a short look tells. */
+/* An idle heap that has blocks to take back, for the caller to do it and give it back; NULL when there is none, as
+ * far as a short look tells. */
 hk_heap_t *hk_heap_take_pending(void);
 
 /* The caller has flushed the outbox. */
@@ -102,7 +103,8 @@ void hk_heap_give_back(hk_heap_t *heap);
 /* Every heap there is, newest first, through all_next. Heaps never go away. */
 hk_heap_t *hk_heap_first(void);
 
-/* In a child of fork, before another thread looks at heaps: idle ones are the pool again, attached ones become orphans. */
+/* In a child of fork, before another thread looks at heaps: idle ones are the pool again, attached ones become
+ * orphans. */
 void hk_heap_repair(void);
 
 /* In a child of fork, when it is known that the thread that forked has `mine` (or the empty heap): the orphans of

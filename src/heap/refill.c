@@ -4,8 +4,8 @@
 #include "heap/remote.h"
 #include "heap/span.h"
 
-/* Chosen: a class starts with one small page, and is given twice as much each time, up to half a slab, or as many blocks as
- * make the refill worth its cost (measured: docs/design.md, "Carving"). */
+/* Chosen: a class starts with one small page, and is given twice as much each time, up to half a slab, or as many
+ * blocks as make the refill worth its cost (measured: docs/design.md, "Carving"). */
 #define CARVE_FIRST_BYTES (4 * HK_KIB)
 #define CARVE_MAX_BYTES (32 * HK_KIB)
 #define CARVE_MAX_BLOCKS_LEAST 4

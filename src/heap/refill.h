@@ -6,8 +6,9 @@
 
 #include "heap/heap.h"
 
-/* Gives the bin of a class at least one block. False when the system refuses. In this order: what other threads freed, a span that has
- * free blocks, the unused part of the active span, a new span: memory that was used before goes first. */
+/* Gives the bin of a class at least one block. False when the system refuses. In this order: what other threads
+ * freed, a span that has free blocks, the unused part of the active span, a new span: memory that was used before
+ * goes first. */
 bool hk_refill(hk_heap_t *heap, unsigned class_index);
 
 #endif /* HK_HEAP_REFILL_H */

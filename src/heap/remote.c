@@ -9,8 +9,8 @@
 #define BATCH_MAX_BLOCKS 32
 #define BATCH_MAX_BYTES (16 * HK_KIB)
 
-/* Puts a span on its owner's pending list. Only the thread that made its remote list non-empty comes here, so nobody else
- * writes pending_next until the owner has taken the span off and emptied the list. */
+/* Puts a span on its owner's pending list. Only the thread that made its remote list non-empty comes here, so nobody
+ * else writes pending_next until the owner has taken the span off and emptied the list. */
 static void make_pending(hk_slab_t *span) {
   hk_heap_t *owner = hk_load_relaxed(&span->owner);
   hk_slab_t *head = hk_load_relaxed(&owner->shared.pending);

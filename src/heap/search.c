@@ -1,5 +1,5 @@
-/* heap/search.c - L4. See search.h. Lists of other threads are read while they change: every link is checked before it is
- * followed, and no more links are followed than the span has blocks. */
+/* heap/search.c - L4. See search.h. Lists of other threads are read while they change: every link is checked before
+ * it is followed, and no more links are followed than the span has blocks. */
 #include "heap/search.h"
 
 #include "heap/span.h"

@@ -5,8 +5,8 @@
 #include "policy/option.h"
 #include "space/superslab.h"
 
-/* Chosen: a full span is worth allocating from again when this part of its blocks is free, but at most so many: the slow path
- * that takes it up is then shared by enough blocks, and little memory waits. */
+/* Chosen: a full span is worth allocating from again when this part of its blocks is free, but at most so many: the
+ * slow path that takes it up is then shared by enough blocks, and little memory waits. */
 #define WORTH_SHARE 8
 #define WORTH_MAX_BLOCKS 64
 

@@ -5,9 +5,9 @@
  *   partial: in its bin's partial list; counts down to "everything is free"
  *   empty:   leaves the bin: into the heap's reserve, or back to its superslab
  *
- * Only a span that is not active counts: live = live at the mark - (mark - countdown). When an active span runs out, every
- * block that was carved is in use or on its way home, so live starts again from what is carved.
- * All functions are for the thread that has the heap.
+ * Only a span that is not active counts: live = live at the mark - (mark - countdown). When an active span runs out,
+ * every block that was carved is in use or on its way home, so live starts again from what is carved. All functions are
+ * for the thread that has the heap.
  */
 #ifndef HK_HEAP_SPAN_H
 #define HK_HEAP_SPAN_H
@@ -31,7 +31,8 @@ bool hk_span_has_block(const hk_slab_t *span, const void *address);
 /* Takes a span out of its bin's partial list. */
 void hk_span_unlink(hk_slab_t *span);
 
-/* Cuts up to `count` new blocks for the bin of an active span; false when there is no room. The bin's list is empty before. */
+/* Cuts up to `count` new blocks for the bin of an active span; false when there is no room. The bin's list is empty
+ * before. */
 bool hk_span_carve(hk_heap_t *heap, hk_slab_t *span, unsigned count);
 
 /* After hk_sink_push said that something is due. `slab` is any slab of the span. */

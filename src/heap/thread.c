@@ -6,9 +6,9 @@
 
 HK_THREAD_LOCAL hk_heap_t *hk_thread_heap = HK_EMPTY_HEAP;
 
-/* Exit handlers of other libraries may allocate after ours has run: the thread then attaches a heap again, and ours runs once
- * more in the next round. There are only so many rounds: after the second time a thread borrows a heap for each call, for a heap
- * that it attached then would never be given back. */
+/* Exit handlers of other libraries may allocate after ours has run: the thread then attaches a heap again, and ours
+ * runs once more in the next round. There are only so many rounds: after the second time a thread borrows a heap for
+ * each call, for a heap that it attached then would never be given back. */
 enum { exit_rounds = 2 };
 static HK_THREAD_LOCAL uint8_t exit_round;
 

@@ -1,5 +1,5 @@
-/* override/libc.c - L7. The C library's names. Each is made of the same inline code as its hakmem_ twin: a call to malloc
- * is one call. */
+/* override/libc.c - L7. The C library's names. Each is made of the same inline code as its hakmem_ twin: a call to
+ * malloc is one call. */
 #include <malloc.h>
 #include <stdlib.h>
 

@@ -1,13 +1,13 @@
 // override/operators.cc - L7. The C++ operators new and delete, all forms.
 //
-// Plain and aligned new and delete are ours; every other form does what the standard says that it does by default: it calls
-// one of those, through the dynamic symbol, so that a program which replaces only some of them is served by its own. (A
-// weak definition gives way to the program's when it is linked statically.)
+// Plain and aligned new and delete are ours; every other form does what the standard says that it does by default: it
+// calls one of those, through the dynamic symbol, so that a program which replaces only some of them is served by its
+// own. (A weak definition gives way to the program's when it is linked statically.)
 //
-// What new needs of the C++ runtime when memory is out is the program's new-handler, and a way to throw. The shared library is
-// preloaded into C programs too, which have no runtime: there (HK_WEAK_RUNTIME=1) the references are weak, and a runtime that
-// came later, with a plugin, is asked for by name. In the static library they are ordinary: only a program that uses new
-// pulls this file in.
+// What new needs of the C++ runtime when memory is out is the program's new-handler, and a way to throw. The shared
+// library is preloaded into C programs too, which have no runtime: there (HK_WEAK_RUNTIME=1) the references are weak,
+// and a runtime that came later, with a plugin, is asked for by name. In the static library they are ordinary: only a
+// program that uses new pulls this file in.
 #include <cstddef>
 #include <cstdlib>
 #include <new>
@@ -76,8 +76,8 @@ void *allocate(std::size_t size, std::size_t alignment) {
   return alignment == 0 ? hakmem_malloc(size) : hakmem_aligned_alloc(alignment, size);
 }
 
-// Runs the program's new-handler until there is memory; nullptr when it has none, or when no memory would help. A handler
-// may throw.
+// Runs the program's new-handler until there is memory; nullptr when it has none, or when no memory would help. A
+// handler may throw.
 __attribute__((noinline, cold)) void *retry(std::size_t size, std::size_t alignment) {
   if ((alignment & (alignment - 1)) != 0) return nullptr;
   for (;;) {

@@ -1,12 +1,12 @@
 /* policy/safety.h - L2. Which checks a build has: this header decides, nothing else asks.
  *
- * HK_SAFETY=1 (libhakmem.so, the default): double free, invalid free and damaged free blocks are noticed.
- * HK_SAFETY=0 (libhakmem-fast.so): none of them; what is then no block's start in our memory corrupts it.
+ * HK_SAFETY=1 (libhakmem.so, the default): double free, invalid free and damaged free blocks are noticed. HK_SAFETY=0
+ * (libhakmem-fast.so): none of them; what is then no block's start in our memory corrupts it.
  *
  * A free block's first two words are `next` and `seal`, with next ^ seal == hk_secret: both words prove each other, so
  * one comparison at pop notices damage to either (an overflow from below reaches `next` first), and one at free notices
- * that the block is free already. A block that is handed out has its seal cleared. A live block can still look
- * free, for memory keeps what it held and a program may copy it: what looks free is searched for (heap/search.h) before it is
+ * that the block is free already. A block that is handed out has its seal cleared. A live block can still look free,
+ * for memory keeps what it held and a program may copy it: what looks free is searched for (heap/search.h) before it is
  * called a double free.
  */
 #ifndef HK_POLICY_SAFETY_H

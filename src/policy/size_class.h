@@ -1,12 +1,13 @@
-/* policy/size_class.h - L2. Which block size serves a request of up to 32 KiB. All of it is arithmetic: there is no table to
- * keep in step.
+/* policy/size_class.h - L2. Which block size serves a request of up to 32 KiB. All of it is arithmetic: there is no
+ * table to keep in step.
  *
  * Tiny classes 1 to 64 are the multiples of 16 bytes up to 1 KiB; class 0 has no blocks (its list is always empty, so
  * that a request of 0 bytes takes the slow path by itself). Mid classes 65 to 104 divide each doubling up to 32 KiB by
  * eight, so at most 1/9 of a block is not asked for.
  *
- * Blocks lie in spans of one to four slabs. No block crosses from one slab into the next: its offset in its slab is then the
- * pointer's low 16 bits. The end of a slab that holds no whole block is never touched, so it costs addresses, not memory.
+ * Blocks lie in spans of one to four slabs. No block crosses from one slab into the next: its offset in its slab is
+ * then the pointer's low 16 bits. The end of a slab that holds no whole block is never touched, so it costs addresses,
+ * not memory.
  */
 #ifndef HK_POLICY_SIZE_CLASS_H
 #define HK_POLICY_SIZE_CLASS_H
@@ -41,8 +42,8 @@ HK_INLINE unsigned hk_class_of_tiny(size_t size) {
   return (unsigned)((size + HK_BLOCK_ALIGNMENT - 1) / HK_BLOCK_ALIGNMENT);
 }
 
-/* `size` is above HK_TINY_MAX_BYTES and at most HK_MID_MAX_BYTES. With e = floor(log2(size - 1)) - 3, the doubling's step is
- * 2^e, and (size - 1) >> e runs from 8 to 15 in it: e * 8 + that number counts the classes without a gap. */
+/* `size` is above HK_TINY_MAX_BYTES and at most HK_MID_MAX_BYTES. With e = floor(log2(size - 1)) - 3, the doubling's
+ * step is 2^e, and (size - 1) >> e runs from 8 to 15 in it: e * 8 + that number counts the classes without a gap. */
 HK_INLINE unsigned hk_class_of_mid(size_t size) {
   size_t last = size - 1;
   unsigned step_shift = hk_highest_bit(last) - HK_MID_STEP_SHIFT;

@@ -1,7 +1,7 @@
 /* space/big.c - L3. See big.h.
  *
- * Only the first 64 KiB of a big block have a descriptor that says so. The mapping is a whole number of slabs, so that no
- * two blocks share a descriptor and a block has room to grow by a little; what is not touched costs no memory.
+ * Only the first 64 KiB of a big block have a descriptor that says so. The mapping is a whole number of slabs, so that
+ * no two blocks share a descriptor and a block has room to grow by a little; what is not touched costs no memory.
  */
 #include "space/big.h"
 

@@ -7,15 +7,15 @@
 
 #include "space/slab.h"
 
-/* `bytes` is at most PTRDIFF_MAX, `alignment` any power of two. `*zero` says whether the memory is known to be zero. NULL when
- * the system refuses. */
+/* `bytes` is at most PTRDIFF_MAX, `alignment` any power of two. `*zero` says whether the memory is known to be zero.
+ * NULL when the system refuses. */
 void *hk_big_alloc(size_t bytes, size_t alignment, bool *zero);
 
 /* `slab` is the block's descriptor. False when the block is free already: another thread was first. */
 bool hk_big_free(hk_slab_t *slab, void *block);
 
-/* Changes the block's size by moving pages, not contents. The block's new place, or NULL when the system refuses: nothing has
- * changed then. */
+/* Changes the block's size by moving pages, not contents. The block's new place, or NULL when the system refuses:
+ * nothing has changed then. */
 void *hk_big_resize(hk_slab_t *slab, void *block, size_t bytes);
 
 /* What a big block of `bytes` lets the program use; 0 when that exceeds PTRDIFF_MAX. */

@@ -1,4 +1,5 @@
-/* space/meta.h - L3. Memory for our own records: from our own mappings, never given back, reused by whoever owns the type. */
+/* space/meta.h - L3. Memory for our own records: from our own mappings, never given back, reused by whoever owns the
+ * type. */
 #ifndef HK_SPACE_META_H
 #define HK_SPACE_META_H
 

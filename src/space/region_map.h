@@ -1,8 +1,8 @@
 /* space/region_map.h - L3. From any address to its slab descriptor: a root of 1 GiB regions, leaves of descriptors.
  *
- * The root holds each leaf's distance from the map itself. An untouched entry, 0, is thereby the map's own first member, a leaf whose
- * descriptors all say "not ours": every pointer has a descriptor, and the lookup has no branch. The map is four MiB
- * of zero memory of which only what is touched is resident (reading costs no page).
+ * The root holds each leaf's distance from the map itself. An untouched entry, 0, is thereby the map's own first
+ * member, a leaf whose descriptors all say "not ours": every pointer has a descriptor, and the lookup has no branch.
+ * The map is four MiB of zero memory of which only what is touched is resident (reading costs no page).
  */
 #ifndef HK_SPACE_REGION_MAP_H
 #define HK_SPACE_REGION_MAP_H
@@ -36,7 +36,8 @@ HK_INLINE hk_slab_t *hk_slab_of(const void *address) {
   return (hk_slab_t *)(hk_add_relaxed_load((uintptr_t)map, &map->distance[region]) + within);
 }
 
-/* Makes sure that the region of `address` has descriptors of its own. False when the system refuses. Any thread, no lock. */
+/* Makes sure that the region of `address` has descriptors of its own. False when the system refuses. Any thread, no
+ * lock. */
 bool hk_region_map_enter(const void *address);
 
 /* What the leaves take of the address space. */

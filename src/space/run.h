@@ -7,8 +7,8 @@
 
 #include "space/slab.h"
 
-/* `bytes` is at most HK_RUN_MAX_BYTES, `alignment` a power of two up to HK_SUPERSLAB_BYTES (64 KiB come by themselves). `*zero` says whether
- * the memory is known to be zero. NULL when the system refuses. */
+/* `bytes` is at most HK_RUN_MAX_BYTES, `alignment` a power of two up to HK_SUPERSLAB_BYTES (64 KiB come by
+ * themselves). `*zero` says whether the memory is known to be zero. NULL when the system refuses. */
 void *hk_run_alloc(size_t bytes, size_t alignment, bool *zero);
 
 /* False when the run is free already: another thread was first. */

@@ -17,8 +17,8 @@
 typedef struct hk_heap hk_heap_t;
 struct hk_superslab;
 
-/* Where the owner's frees go: a list of free blocks and how many more frees until something is due. One each slab, and one
- * each bin; the bin's stands in for the slab's while the bin allocates from it. Written by the owner alone. */
+/* Where the owner's frees go: a list of free blocks and how many more frees until something is due. One each slab,
+ * and one each bin; the bin's stands in for the slab's while the bin allocates from it. Written by the owner alone. */
 typedef struct {
   hk_block_t *free;
   uint32_t countdown;
@@ -35,9 +35,10 @@ typedef enum {
   hk_slab_state_count
 } hk_slab_state_t;
 
-/* One line that every free reads and the owner writes, one for the rest. Written by the owner, or under hk_lock_space while
- * the slab has none, except for `shared`. A field that another thread may read meanwhile is atomic; those of a span that
- * a free reads are set before a block of it is handed out, and the program's own hand-over of the block orders them. */
+/* One line that every free reads and the owner writes, one for the rest. Written by the owner, or under
+ * hk_lock_space while the slab has none, except for `shared`. A field that another thread may read meanwhile is
+ * atomic; those of a span that a free reads are set before a block of it is handed out, and the program's own
+ * hand-over of the block orders them. */
 typedef struct hk_slab {
   _Atomic(hk_heap_t *) owner; /* NULL unless hk_slab_small: a free that finds another owner takes the slow path */
   hk_sink_t *sink;

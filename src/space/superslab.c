@@ -1,7 +1,8 @@
 /* space/superslab.c - L3. See superslab.h.
  *
- * Superslabs are kept in 32 buckets by their longest run of free slabs; the smallest that fits is taken, so that long runs
- * stay whole. No memory is given back under the lock: a range that is on its way out is taken from the masks first.
+ * Superslabs are kept in 32 buckets by their longest run of free slabs; the smallest that fits is taken, so that long
+ * runs stay whole. No memory is given back under the lock: a range that is on its way out is taken from the masks
+ * first.
  *
  * Every change is one mask, and the lists follow from the masks: whatever instruction a thread was at when another one
  * forked, hk_superslab_repair finds masks that are true or, at worst, a range that is lost to the child.
@@ -21,8 +22,8 @@
 
 #define BUCKET_COUNT HK_SUPERSLAB_SLABS
 
-/* Idle memory up to this part of what is in use stays, whatever the option says: the next phase of a large program would
- * only fault it in again. */
+/* Idle memory up to this part of what is in use stays, whatever the option says: the next phase of a large program
+ * would only fault it in again. */
 #define RETAIN_SHARE 8
 
 /* What was given back and then wanted again was given back too early: the allowance for idle memory doubles, from

@@ -1,7 +1,7 @@
 /* space/superslab.h - L3. Superslabs, 2 MiB of address space each, cut into slabs. As many as the program needs.
  *
- * Idle memory (free slabs that were used and are therefore resident) is bounded: what is above the bound is given back to the
- * system, from the superslab that has been idle longest.
+ * Idle memory (free slabs that were used and are therefore resident) is bounded: what is above the bound is given back
+ * to the system, from the superslab that has been idle longest.
  */
 #ifndef HK_SPACE_SUPERSLAB_H
 #define HK_SPACE_SUPERSLAB_H
@@ -25,16 +25,18 @@ typedef struct hk_superslab {
   uint32_t used_mask;            /* bit i: slab i was touched since it was last zero; free and used is idle */
 } hk_superslab_t;
 
-/* Which end of a superslab a range is taken from. Spans and runs grow towards each other, so that the few slabs of a span
- * do not break up what runs need; and memory that was a run becomes a span late, which gives a double free of the run time to
- * be noticed. */
+/* Which end of a superslab a range is taken from. Spans and runs grow towards each other, so that the few slabs of a
+ * span do not break up what runs need; and memory that was a run becomes a span late, which gives a double free of
+ * the run time to be noticed. */
 typedef enum { hk_from_bottom, hk_from_top } hk_end_t;
 
-/* Takes `count` slabs (1 to 32) in a row, the first at a multiple of `alignment` slabs (a power of two up to 32). The
- * first one's descriptor, with slab_count and zero set and every state still hk_slab_free; NULL when the system refuses. */
+/* Takes `count` slabs (1 to 32) in a row, the first at a multiple of `alignment` slabs (a power of two up to 32).
+ * The first one's descriptor, with slab_count and zero set and every state still hk_slab_free; NULL when the system
+ * refuses. */
 hk_slab_t *hk_superslab_acquire(unsigned count, unsigned alignment, hk_end_t end);
 
-/* Takes the `count` slabs that follow directly on a range that the caller has, if they are free. `*zero` says whether they are. */
+/* Takes the `count` slabs that follow directly on a range that the caller has, if they are free. `*zero` says
+ * whether they are. */
 bool hk_superslab_extend(hk_slab_t *after_last, unsigned count, bool *zero);
 
 /* Gives `count` slabs back; the caller has made them nobody's (hk_slab_retire). */

@@ -26,8 +26,8 @@ inline size_t Scaled(size_t count, size_t least = 1) {
   return whole > least ? whole : least;
 }
 
-/* Sanitizers have shadow memory of their own and slow everything down: what the process has resident says nothing there,
- * and limits of address space cannot be set. */
+/* Sanitizers have shadow memory of their own and slow everything down: what the process has resident says nothing
+ * there, and limits of address space cannot be set. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define HAKMEM_TEST_SANITIZER 1
 #elif defined(__has_feature)

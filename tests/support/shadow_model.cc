@@ -14,8 +14,8 @@ constexpr size_t kEdgeBytes = 64;
 
 uint64_t WordAt(uint64_t stamp, size_t offset) { return stamp + (offset / sizeof(uint64_t)) * kStep; }
 
-/* Calls visit(offset, bytes) for each place that carries the pattern, in ascending order, until it returns false. `bytes`
- * is 8 but at the very end of a block whose size is no multiple of 8. */
+/* Calls visit(offset, bytes) for each place that carries the pattern, in ascending order, until it returns false.
+ * `bytes` is 8 but at the very end of a block whose size is no multiple of 8. */
 template <typename Visit>
 bool VisitPlaces(size_t size, Visit visit) {
   size_t words_end = size / sizeof(uint64_t) * sizeof(uint64_t);

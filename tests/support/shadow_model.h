@@ -1,9 +1,9 @@
 /* tests/support/shadow_model.h - what must be true of the blocks that an allocator handed out.
  *
- * The model is the user's side of the contract: it knows each live block's start, size, alignment and what was written to
- * it, and notices when a block overlaps another, loses its contents, changes its usable size, or is not zero where it has
- * to be. It never calls the allocator, so one model serves every way of allocating. It keeps its own records in the
- * C library's memory: link it to programs where hakmem has not taken malloc's name.
+ * The model is the user's side of the contract: it knows each live block's start, size, alignment and what was written
+ * to it, and notices when a block overlaps another, loses its contents, changes its usable size, or is not zero where
+ * it has to be. It never calls the allocator, so one model serves every way of allocating. It keeps its own records in
+ * the C library's memory: link it to programs where hakmem has not taken malloc's name.
  *
  * Not thread-safe. Threads check contents with the pattern functions alone.
  */
@@ -18,8 +18,8 @@
 
 namespace hakmem_test {
 
-/* ---- Contents. A block of `size` bytes is filled with words that follow from `stamp` and their place, all of them up to
- * kFullPatternBytes, beyond that the first and last 64 bytes and one word in each kilobyte (each 4 KiB from 1 MiB on):
+/* ---- Contents. A block of `size` bytes is filled with words that follow from `stamp` and their place, all of them up
+ * to kFullPatternBytes, beyond that the first and last 64 bytes and one word in each kilobyte (each 4 KiB from 1 MiB on):
  * enough to notice a page that went missing, and cheap enough for 10^7 blocks. */
 
 constexpr size_t kFullPatternBytes = 4096;
@@ -28,7 +28,8 @@ void FillPattern(void *start, size_t size, uint64_t stamp);
 
 constexpr size_t kIntact = SIZE_MAX;
 
-/* Where, in the first `limit` bytes of a block that was filled at `size` bytes, the pattern is broken first, or kIntact. */
+/* Where, in the first `limit` bytes of a block that was filled at `size` bytes, the pattern is broken first, or
+ * kIntact. */
 size_t FindBrokenPattern(const void *start, size_t size, size_t limit, uint64_t stamp);
 
 /* Where the first byte that is not zero is, or kIntact. */

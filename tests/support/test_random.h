@@ -68,7 +68,8 @@ inline uint64_t TestSeed() {
   return seed;
 }
 
-/* A seed of its own for the test, thread or phase that `name` and `index` say, independent of which others ran before. */
+/* A seed of its own for the test, thread or phase that `name` and `index` say, independent of which others ran
+ * before. */
 inline uint64_t SeedFor(const char *name, uint64_t index = 0) {
   uint64_t hash = TestSeed() ^ 0xcbf29ce484222325u;
   for (; *name != '\0'; name++) hash = (hash ^ static_cast<unsigned char>(*name)) * 0x100000001b3u;

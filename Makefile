@@ -69,7 +69,7 @@ format: ## bring the formatting and the generated docs up to date
 
 .PHONY: bench
 bench: lib ## the standard set beside every allocator that is present (make peers), into bench/results
-	cmake --build --preset release --target bench_programs
+	cmake --build --preset release --target bench_programs hakmem_count
 	./hakmem bench
 
 .PHONY: bench-costs

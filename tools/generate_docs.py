@@ -105,6 +105,9 @@ def options_table(text: str) -> str:
         if macro == "HK_CHOICE":
             choices[arguments[0]] = re.findall(r"HK_WORD\(\s*\w+\s*,\s*(\w+)\s*\)", arguments[1])
             continue
+        if macro == "HK_TEXT_OPTION" and len(arguments) == 2:
+            rows.append([f"`HAKMEM_{arguments[0].upper()}`", "a path", "none", literal(arguments[1])])
+            continue
         if macro != "HK_OPTION" or len(arguments) != 6:
             raise DefinitionError(f"{macro} with {len(arguments)} arguments")
         name, kind, default, low, high, help_ = arguments

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Dict, List, Optional, Sequence
+from typing import Dict, Iterable, List, Optional, Sequence
 
 from hakmem import paths
 from hakmem.errors import EXIT_CANNOT, EXIT_USAGE, Failure, say
@@ -20,6 +20,8 @@ _DISTRIBUTED = {
     "mimalloc-3": "libmimalloc.so.3",
     "tcmalloc_minimal": "libtcmalloc_minimal.so.4",
 }
+# How the notes begin of what the distribution packages, here and in bench/peers/peers.toml.
+_OF_DISTRIBUTION = "the distribution's"
 # Another name of a distributed one, which counts as long as `make peers` does not take it.
 _ALIASES = {"tcmalloc": "tcmalloc_minimal"}
 
@@ -51,11 +53,13 @@ def present() -> Dict[str, Allocator]:
     return found
 
 
-def choose(names: Optional[str], base: str) -> List[Allocator]:
-    """The allocators to compare, the base first. `names` is a list with commas; without it all that are present."""
+def choose(names: Optional[str], base: str, with_older: bool = True) -> List[Allocator]:
+    """The allocators to compare, the base first. `names` is a list with commas; without it all that are present, or all
+    without those that are there in a newer version too."""
     known = present()
     if names is None:
-        wanted = [name for name, allocator in known.items() if not allocator.on_request]
+        older = set() if with_older else set(older_versions(known.values()))
+        wanted = [name for name, allocator in known.items() if not allocator.on_request and name not in older]
         if HAKMEM not in known:
             raise Failure(
                 "libhakmem.so was not found: build it with `make lib`, or name what to compare by --allocators"
@@ -69,6 +73,14 @@ def choose(names: Optional[str], base: str) -> List[Allocator]:
         if allocator.library is not None:
             paths.preloadable(Path(allocator.library))
     return chosen
+
+
+def older_versions(allocators: Iterable[Allocator]) -> List[str]:
+    """What the distribution has of allocators that were also built from newer sources."""
+    everyone = list(allocators)
+    built = [one.name for one in everyone if not one.notes.startswith(_OF_DISTRIBUTION)]
+    distributed = [one.name for one in everyone if one.notes.startswith(_OF_DISTRIBUTION)]
+    return [name for name in distributed if any(other.startswith(name.partition("-")[0]) for other in built)]
 
 
 def _known_name(name: str, known: Dict[str, Allocator]) -> str:
@@ -113,7 +125,7 @@ def _peer(entry: Dict[str, Optional[str]], folder: Path) -> Allocator:
 def _distributed() -> Sequence[Allocator]:
     linked = paths.known_to_linker()
     return [
-        Allocator(name, str(linked[file]), None, "the distribution's")
+        Allocator(name, str(linked[file]), None, _OF_DISTRIBUTION)
         for name, file in _DISTRIBUTED.items()
         if file in linked
     ]

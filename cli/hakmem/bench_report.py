@@ -1,26 +1,32 @@
-"""The results of `hakmem bench` as JSON and as a page of Markdown, with what we lose plainly marked."""
+"""The results of `hakmem bench` as JSON and as a page of Markdown, with what we lose plainly marked.
+
+They are meant to be passed on: no path, no machine's or user's name (privacy.py)."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import median
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from hakmem.allocators import HAKMEM, Allocator
 from hakmem.contest import Contest
+from hakmem.counts import COLUMNS, Counted, as_entries, rows
+from hakmem.errors import plural
+from hakmem.measure import Run
 from hakmem.metrics import BENCH_METRICS, MEAN, PEAK, Metric
+from hakmem.privacy import scrub
 from hakmem.settings import Setting, one_line
 from hakmem.standing import LOSES, MEMORY, Standing, peers, word
-from hakmem.statistics import Ratio, coverage, geometric_mean
+from hakmem.statistics import FEWEST_TO_DECIDE, Ratio, coverage, geometric_mean
 from hakmem.workload_runner import is_floor
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 @dataclass(frozen=True)
 class Results:
-    """One run of the standard set."""
+    """One run of the standard set. `rounds`: that every workload had, which is to have so many."""
 
     settings: Mapping[str, Setting]
     allocators: Sequence[Allocator]
@@ -30,6 +36,7 @@ class Results:
     contests: Mapping[str, Contest]
     left_out: Mapping[str, str]
     notes: Sequence[str]
+    counted: Sequence[Counted] = ()
 
     @property
     def names(self) -> List[str]:
@@ -69,12 +76,24 @@ def as_json(results: Results) -> str:
         "settings": dict(results.settings),
         "rounds": results.rounds,
         "seed": results.seed,
-        "allocators": [asdict(allocator) for allocator in results.allocators],
-        "left_out": dict(results.left_out),
-        "notes": list(results.notes),
+        "allocators": [{"name": one.name, "version": one.version, "notes": one.notes} for one in results.allocators],
+        "left_out": {name: scrub(reason) for name, reason in results.left_out.items()},
+        "notes": [scrub(note) for note in results.notes],
     }
-    workloads = ",\n".join(_workload_json(standing, results) for standing in results.standings)
-    return json.dumps(head, indent=1)[:-2] + ',\n "workloads": [\n' + workloads + "\n ]\n}\n"
+    workloads = [_workload_json(standing, results) for standing in results.standings]
+    counts = ["  " + json.dumps(entry) for entry in _counts_json(results)]
+    parts = [json.dumps(head, indent=1)[:-2], _list_json("counts", counts), _list_json("workloads", workloads)]
+    return ",\n".join(parts) + "\n}\n"
+
+
+def _list_json(key: str, lines: Sequence[str]) -> str:
+    inside = "\n" + ",\n".join(lines) + "\n " if lines else ""
+    return f" {json.dumps(key)}: [{inside}]"
+
+
+def _counts_json(results: Results) -> List[Dict[str, Any]]:
+    entries = as_entries(results.counted)
+    return [{**entry, "failure": scrub(entry["failure"]) if entry["failure"] else None} for entry in entries]
 
 
 def _workload_json(standing: Standing, results: Results) -> str:
@@ -83,6 +102,7 @@ def _workload_json(standing: Standing, results: Results) -> str:
         "name": workload.name,
         "group": workload.group,
         "threads": workload.threads,
+        "rounds": standing.rounds,
         "what": workload.what,
         "time_metric": standing.time.key,
         "best_peer": standing.best_peer,
@@ -90,10 +110,14 @@ def _workload_json(standing: Standing, results: Results) -> str:
         **{f"{key}_to_median_peer": _ratio_json(ratio) for key, ratio in standing.memory_ratios.items()},
         "floor": standing.floor,
         "time_to_floor": _ratio_json(standing.floor_ratio),
-        "failures": {name: f"round {run.round}: {run.failure}" for name, run in contest.failed.items()},
+        "failures": {name: _failure(run) for name, run in contest.failed.items()},
     }
     lines = [f"   {json.dumps(name)}: {json.dumps(_figures(contest, name))}" for name in contest.names]
     return "  " + json.dumps(head)[:-1] + ', "figures": {\n' + ",\n".join(lines) + "\n  }}"
+
+
+def _failure(run: Run) -> str:
+    return scrub(f"round {run.round}: {run.failure}")
 
 
 def _ratio_json(ratio: Optional[Ratio]) -> Optional[Dict[str, Any]]:
@@ -123,13 +147,31 @@ def _short(value: float) -> float:
 def as_markdown(results: Results, pictures: Sequence[str]) -> str:
     """The page."""
     parts = [
-        "# hakmem beside its peers",
+        "# hakmem beside its peers" if results.standings else "# What hakmem does",
         "",
-        f"{results.settings['time_utc']}. {one_line(results.settings)}. {results.rounds} rounds, interleaved, in an order "
-        f"shuffled with seed {results.seed}.",
+        f"{results.settings['time_utc']}. {one_line(results.settings)}. {_rounds_text(results)}",
         "",
+        *(_comparison(results, pictures) if results.standings else []),
+        *_counts(results),
+        *_failures(results),
+        *_allocators(results),
+    ]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _rounds_text(results: Results) -> str:
+    if not results.standings:
+        return f"Counted with seed {results.seed}; nothing was timed."
+    return (
+        f"{plural(results.rounds, 'complete round')}, interleaved, in an order shuffled with seed {results.seed}; how many "
+        "each workload had stands in its row."
+    )
+
+
+def _comparison(results: Results, pictures: Sequence[str]) -> List[str]:
+    return [
         "Ratios below 1 are in hakmem's favour. **LOSES**: worse, and the interval leaves 1 out. level: the difference is inside "
-        f"the noise. Brackets: {coverage(results.rounds) * 100:.0f} % interval.",
+        f"the noise. Brackets: the interval, {_coverages(results)}.",
         "",
         *_summary(results),
         "",
@@ -150,12 +192,35 @@ def as_markdown(results: Results, pictures: Sequence[str]) -> str:
         "",
         *_matrix(results, {s.workload.name: results.relative_memory(s, MEAN) for s in results.standings}),
         "",
-        *_failures(results),
-        "## Allocators",
-        "",
-        *[f"- {allocator.name}: {_origin(allocator)}" for allocator in results.allocators],
     ]
-    return "\n".join(parts).rstrip() + "\n"
+
+
+def _coverages(results: Results) -> str:
+    """How sure the intervals are, by how many rounds there were."""
+    numbers = sorted({standing.rounds for standing in results.standings}, reverse=True)
+    return ", ".join(f"{coverage(number) * 100:.0f} % with {plural(number, 'round')}" for number in numbers)
+
+
+def _counts(results: Results) -> List[str]:
+    if not results.counted:
+        return []
+    head = ["workload", "threads", *(column.title for column in COLUMNS)]
+    return [
+        "## What hakmem does, for each million operations",
+        "",
+        "Counted by its counting build in one run of each workload; bench/README.md says how to read it. What is no number of "
+        "events for each million operations says what it is.",
+        "",
+        f"| {' | '.join(head)} |",
+        f"|---|{'--:|' * (len(head) - 1)}",
+        *[f"| {' | '.join(cells)} |" for cells in rows(results.counted)],
+        "",
+    ]
+
+
+def _allocators(results: Results) -> List[str]:
+    lines = [f"- {allocator.name}: {_origin(allocator)}" for allocator in results.allocators]
+    return ["## Allocators", "", *lines] if lines else []
 
 
 def _origin(allocator: Allocator) -> str:
@@ -174,10 +239,18 @@ def losses(results: Results) -> List[str]:
             if ratio is not None and word(ratio) == LOSES:
                 lines.append(f"{standing.workload.name}: {metric.title} × {ratio.value:.2f} of the median peer")
         if HAKMEM in results.contests[standing.workload.name].failed:
-            lines.append(
-                f"{standing.workload.name}: FAILED: {results.contests[standing.workload.name].failed[HAKMEM].failure}"
-            )
+            run = results.contests[standing.workload.name].failed[HAKMEM]
+            lines.append(f"{standing.workload.name}: FAILED: {scrub(str(run.failure))}")
     return lines
+
+
+def losses_title(results: Results) -> str:
+    """What stands above the losses, or in their place."""
+    if losses(results):
+        return "What hakmem loses:"
+    if all(standing.rounds < FEWEST_TO_DECIDE for standing in results.standings):
+        return f"No winner and no loser is named: that takes {FEWEST_TO_DECIDE} rounds."
+    return "hakmem loses nowhere by more than the noise."
 
 
 def _summary(results: Results) -> List[str]:
@@ -189,21 +262,21 @@ def _summary(results: Results) -> List[str]:
         ratios = [ratio.value for s in results.standings if (ratio := s.memory_ratios[metric.key])]
         lines[0] += f", {metric.title} × {_number(geometric_mean(ratios))} of the median peer"
     lost = losses(results)
-    lines += ["", "What hakmem loses:" if lost else "hakmem loses nowhere by more than the noise.", ""]
+    lines += ["", losses_title(results), ""]
     return [*lines, *[f"- {line}" for line in lost]]
 
 
 def _standing_table(results: Results) -> List[str]:
     lines = [
-        "| workload | threads | time × best peer | best peer | | peak × median peer | mean × median peer | | time × floor | what |",
-        "|---|--:|--:|---|---|--:|--:|---|--:|---|",
+        "| workload | threads | rounds | time × best peer | best peer | | peak × median peer | mean × median peer | | time × floor | what |",
+        "|---|--:|--:|--:|---|---|--:|--:|---|--:|---|",
     ]
     for standing in results.standings:
         memory = [_cell(standing.memory_ratios[metric.key]) for metric in MEMORY]
         cells = [
-            standing.workload.name, str(standing.workload.threads), _cell(standing.time_ratio), standing.best_peer or "–",
-            _marked(standing.time_word), *memory, _marked(standing.memory_word), _short_cell(standing.floor_ratio),
-            standing.workload.what,
+            standing.workload.name, str(standing.workload.threads), str(standing.rounds), _cell(standing.time_ratio),
+            standing.best_peer or "–", _marked(standing.time_word), *memory, _marked(standing.memory_word),
+            _short_cell(standing.floor_ratio), standing.workload.what,
         ]  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
     return lines
@@ -225,10 +298,11 @@ def _matrix(results: Results, ratios: Mapping[str, Mapping[str, float]], with_fl
 
 
 def _failures(results: Results) -> List[str]:
-    lines = [f"- {name} was left out: {reason}" for name, reason in results.left_out.items()]
+    lines = [f"- {name} was left out: {scrub(reason)}" for name, reason in results.left_out.items()]
     for name, contest in results.contests.items():
-        lines += [f"- {name} under {who}: round {run.round}: {run.failure}" for who, run in contest.failed.items()]
-    lines += [f"- {note}" for note in results.notes]
+        lines += [f"- {name} under {who}: {_failure(run)}" for who, run in contest.failed.items()]
+    lines += [f"- {one.workload} was not counted: {scrub(one.failure)}" for one in results.counted if one.failure]
+    lines += [f"- {scrub(note)}" for note in results.notes]
     return ["## Left out, failed, noted", "", *lines, ""] if lines else []
 
 

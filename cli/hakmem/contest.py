@@ -37,6 +37,7 @@ class Contest:
     runs: List[Run] = field(default_factory=list)
     failed: Dict[str, Run] = field(default_factory=dict)
     expected_exit: Optional[int] = None
+    done: int = 0  # rounds in which everybody had a turn
     _orders: List[List[str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -59,6 +60,11 @@ class Contest:
         for name in self._orders[number - 1]:
             if name not in self.failed:
                 self._play(name, number)
+        self.done = number
+
+    def forget_unfinished(self) -> None:
+        """Leave the runs of a round out that was broken off."""
+        self.runs = [run for run in self.runs if run.round <= self.done]
 
     def _play(self, name: str, number: int) -> None:
         run = self.runner(self._by_name[name], number)

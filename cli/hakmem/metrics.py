@@ -13,8 +13,13 @@ def seconds(value: float) -> str:
     if value < 0.001:
         return f"{value * 1e6:.0f} µs"
     if value < 1:
-        return f"{value * 1e3:.3g} ms" if value < 0.9995 else "1.00 s"
+        return f"{_three_figures(value * 1e3)} ms" if value < 0.9995 else "1.00 s"
     return f"{value:.2f} s" if value < 100 else f"{value:.0f} s"
+
+
+def _three_figures(value: float) -> str:
+    """As many digits after the point as that takes, zeros too: what stands below each other shall compare."""
+    return f"{value:.2f}" if value < 9.995 else f"{value:.1f}" if value < 99.95 else f"{value:.0f}"
 
 
 def size(value: float) -> str:

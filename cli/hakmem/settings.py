@@ -34,6 +34,7 @@ def collect() -> Dict[str, Setting]:
         "overcommit": _text("/proc/sys/vm/overcommit_memory"),
         "governor": _text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         "c_library": " ".join(platform.libc_ver()),
+        "compiler": _compiler(),
         "load_before": round(os.getloadavg()[0], 2),
     }
 
@@ -54,6 +55,7 @@ def one_line(settings: Settings) -> str:
         "cores": settings["cores"],
         "huge pages": settings["thp"] or "unknown",
         "C library": settings["c_library"],
+        "compiler": settings["compiler"],
         "commit": settings["commit"],
         "load before": settings["load_before"],
     }
@@ -73,6 +75,17 @@ def commit() -> Optional[str]:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() or None
+
+
+def _compiler() -> Optional[str]:
+    """The first line of what the C compiler says of itself."""
+    try:
+        done = subprocess.run(
+            ["cc", "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=10, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.partition("\n")[0].strip() or None
 
 
 def _text(path: str) -> Optional[str]:

@@ -9,7 +9,7 @@ from typing import Dict, List, Optional, Sequence
 from hakmem.allocators import HAKMEM
 from hakmem.contest import Contest
 from hakmem.metrics import MEAN, PEAK, TIME_PER_OPERATION, WALL, Metric
-from hakmem.statistics import Ratio, ratio
+from hakmem.statistics import FEWEST_TO_DECIDE, Ratio, ratio
 from hakmem.workload_runner import is_floor
 from hakmem.workloads import Workload
 
@@ -31,6 +31,7 @@ class Standing:
     memory_ratios: Dict[str, Optional[Ratio]]
     floor: Optional[str]
     floor_ratio: Optional[Ratio]
+    rounds: int = 0
 
     @property
     def time_word(self) -> str:
@@ -45,8 +46,8 @@ class Standing:
 
 
 def word(ratio: Optional[Ratio]) -> str:
-    """A ratio as a verdict."""
-    if ratio is None:
+    """A ratio as a verdict. Of so few rounds that nothing can be decided none is given."""
+    if ratio is None or ratio.rounds < FEWEST_TO_DECIDE:
         return UNKNOWN
     if not ratio.decided:
         return LEVEL
@@ -77,6 +78,7 @@ def stand(workload: Workload, contest: Contest) -> Standing:
         memory_ratios={metric.key: _memory_ratio(contest, metric) for metric in MEMORY},
         floor=floor,
         floor_ratio=ratio(ours, contest.figures(floor, metric), contest.seed) if floor else None,
+        rounds=contest.done,
     )
 
 

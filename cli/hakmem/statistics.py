@@ -19,7 +19,8 @@ RESAMPLES = 2000
 # The fewest rounds whose widest interval contains the true median with at least CONFIDENCE.
 ENOUGH_ROUNDS = 6
 FEW_ROUNDS = 5
-_FEWEST_TO_DECIDE = 3
+# With fewer rounds than this nothing is decided.
+FEWEST_TO_DECIDE = 3
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Ratio:
     @property
     def decided(self) -> bool:
         """Whether the interval leaves 1 out: otherwise the difference is inside the noise."""
-        if self.rounds < _FEWEST_TO_DECIDE or (self.rounds < FEW_ROUNDS and not self.apart):
+        if self.rounds < FEWEST_TO_DECIDE or (self.rounds < FEW_ROUNDS and not self.apart):
             return False
         return not self.low <= 1.0 <= self.high
 

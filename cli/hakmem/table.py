@@ -12,19 +12,22 @@ from rich.table import Table
 from rich.text import Text
 
 from hakmem.contest import Contest, Row
+from hakmem.counts import COLUMNS, Counted, rows
 from hakmem.errors import plural
 from hakmem.metrics import HEADLINE, Metric
 from hakmem.settings import Settings, busy_machine, one_line
 from hakmem.standing import LOSES, MEMORY, WINS, Standing
-from hakmem.statistics import CONFIDENCE, ENOUGH_ROUNDS, FEW_ROUNDS, Ratio, coverage
+from hakmem.statistics import CONFIDENCE, ENOUGH_ROUNDS, FEW_ROUNDS, FEWEST_TO_DECIDE, Ratio, coverage
 
 _WIDTH_OF_FILES = 110
+_WIDTH_OF_STANDINGS = 130
+_WIDTH_OF_COUNTS = 200
 NOISE = "inside the noise"
 
 
-def console() -> Console:
+def console(width_of_files: int = _WIDTH_OF_FILES) -> Console:
     """Stdout. A file or pipe gets lines of one width, whatever the terminal's."""
-    width = None if sys.stdout.isatty() and shutil.get_terminal_size().columns >= 80 else _WIDTH_OF_FILES
+    width = None if sys.stdout.isatty() and shutil.get_terminal_size().columns >= 80 else width_of_files
     return Console(width=width, highlight=False)
 
 
@@ -46,9 +49,12 @@ def _style(row: Row) -> str:
     return "green" if row.ratio.value < 1 else "red"
 
 
-def confidence_title(rounds: int) -> str:
-    """What the intervals of so many rounds can be called."""
-    return f"{coverage(rounds) * 100:.0f} % interval"
+def confidence_title(*rounds: int) -> str:
+    """What the intervals of so many rounds can be called; of several numbers of rounds, from the least sure on."""
+    sure = sorted({f"{coverage(number) * 100:.0f}" for number in rounds if number > 1}, key=int)
+    if not sure:
+        return "no interval"
+    return f"{' to '.join(sure[:1] + sure[1:][-1:])} % interval"
 
 
 def comparison_table(contest: Contest, rounds: int) -> Table:
@@ -108,14 +114,21 @@ def failure_lines(contest: Contest) -> List[str]:
     for name, run in contest.failed.items():
         when = f"in round {run.round}" if run.round else "in the warm-up"
         lines.append(f"{name}: FAILED {when}: {run.failure}")
-        lines += [f"    {line}" for line in run.detail.splitlines()]
+        lines += [f"    {line}" for line in run.detail.splitlines() if line.strip()]
     return lines
 
 
 def remarks(contest: Contest, rounds: int, facts: Settings) -> List[str]:
     """What the reader has to know about the figures."""
     lines: List[str] = [busy] if (busy := busy_machine(facts)) else []
-    if rounds < FEW_ROUNDS:
+    if len(contest.failed) == len(contest.names):
+        return lines
+    if rounds < FEWEST_TO_DECIDE:
+        lines.append(
+            f"{plural(rounds, 'round')}: too few to name any difference; --rounds {ENOUGH_ROUNDS} or more gives intervals "
+            f"of {CONFIDENCE * 100:.0f} %."
+        )
+    elif rounds < FEW_ROUNDS:
         lines.append(
             f"{plural(rounds, 'round')}: an interval can be sure to {coverage(rounds) * 100:.0f} % at the most, so a difference "
             f"is named only where the ranges are apart too; --rounds {ENOUGH_ROUNDS} or more gives {CONFIDENCE * 100:.0f} %."
@@ -144,11 +157,17 @@ def print_comparison(contest: Contest, title: str, facts: Settings, rounds: int)
         out.print(Text(line, style="dim"))
 
 
-def standing_table(standings: Sequence[Standing], rounds: int) -> Table:
+def print_standings(standings: Sequence[Standing]) -> None:
     """A line a workload: ours beside the peers."""
+    console(_WIDTH_OF_STANDINGS).print(_standing_table(standings))
+
+
+def _standing_table(standings: Sequence[Standing]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    title = confidence_title(*(standing.rounds for standing in standings))
     table.add_column("workload", no_wrap=True)
-    table.add_column(f"time × best peer\n[{confidence_title(rounds)}]", justify="right", no_wrap=True)
+    table.add_column("rounds", justify="right", no_wrap=True)
+    table.add_column(f"time × best peer\n[{title}]", justify="right", no_wrap=True)
     table.add_column("best peer", no_wrap=True)
     table.add_column("", no_wrap=True)
     table.add_column("peak ×\nmedian peer", justify="right", no_wrap=True)
@@ -161,6 +180,7 @@ def standing_table(standings: Sequence[Standing], rounds: int) -> Table:
         memory = [standing.memory_ratios[metric.key] for metric in MEMORY]
         table.add_row(
             Text(standing.workload.name),
+            Text(str(standing.rounds)),
             Text(f"{time.value:.2f} [{time.low:.2f}, {time.high:.2f}]" if time else "–"),
             Text(standing.best_peer or ""),
             Text(standing.time_word, style=styles.get(standing.time_word, "")),
@@ -168,6 +188,24 @@ def standing_table(standings: Sequence[Standing], rounds: int) -> Table:
             Text(standing.memory_word, style=styles.get(standing.memory_word, "")),
             Text(_value(standing.floor_ratio)),
         )
+    return table
+
+
+def print_counts(counted: Sequence[Counted]) -> None:
+    """A line a workload: what hakmem did in it."""
+    out = console(_WIDTH_OF_COUNTS)
+    out.print(Text("What hakmem does, for each million operations", style="bold"))
+    out.print(_counts_table(counted))
+
+
+def _counts_table(counted: Sequence[Counted]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.add_column("workload", no_wrap=True)
+    table.add_column("threads", justify="right")
+    for column in COLUMNS:
+        table.add_column(column.title, justify="right")
+    for cells in rows(counted):
+        table.add_row(*(Text(cell) for cell in cells))
     return table
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any, Dict, List, Optional
 
 from hakmem.engine import Ended
@@ -10,17 +11,36 @@ from hakmem.errors import plural
 from hakmem.memory import MemorySampler
 from hakmem.metrics import count, seconds, size
 from hakmem.report import thinned
+from hakmem.self_report import SelfReports, summary
 
 
-def lines(ended: Ended, sampler: MemorySampler, library: str, version: Optional[str]) -> List[str]:
+@dataclass(frozen=True)
+class Verdict:
+    """All that is known of one run. `version` is the library's, where that is known beforehand."""
+
+    pid: int
+    ended: Ended
+    sampler: MemorySampler
+    reports: SelfReports
+    library: str
+    version: Optional[str]
+
+    @property
+    def mapped(self) -> Optional[bool]:
+        """Whether the program maps the library: who reports has it, however short it lived."""
+        return True if self.reports.documents else self.sampler.mapped
+
+
+def lines(told: Verdict) -> List[str]:
     """Wall, CPU, memory, faults, allocator."""
+    ended = told.ended
     return [
         f"wall       {seconds(ended.wall_seconds)}, {ended.describe()}",
         f"CPU        {seconds(ended.user_seconds + ended.system_seconds)}: "
         f"{seconds(ended.user_seconds)} user, {seconds(ended.system_seconds)} system",
-        f"resident   {_resident(ended, sampler)}",
+        f"resident   {_resident(ended, told.sampler)}",
         f"faults     {count(ended.minor_faults)} minor, {count(ended.major_faults)} major",
-        f"allocator  {_allocator(sampler, library, version)}",
+        f"allocator  {_allocator(told)}",
     ]
 
 
@@ -36,26 +56,50 @@ def _resident(ended: Ended, sampler: MemorySampler) -> str:
     )
 
 
-def _allocator(sampler: MemorySampler, library: str, version: Optional[str]) -> str:
-    name = f"hakmem {version}" if version else "hakmem"
-    if sampler.mapped is None:
-        return f"{name} was preloaded ({library}); the program was too short, or too private, to see it at work"
-    if not sampler.mapped:
-        return f"{library} was NOT mapped by the program: its malloc was another"
-    anonymous = sampler.peak_anonymous() or 0
-    return f"{name} served malloc ({library}); heaps and stacks peaked at {size(anonymous)}"
+def _allocator(told: Verdict) -> str:
+    name = f"hakmem {version}" if (version := _version(told)) else "hakmem"
+    if told.mapped is False:
+        return f"{told.library} was NOT mapped by the program: its malloc was another"
+    reports = told.reports
+    where = f" in {count(len(reports.documents))} processes" if len(reports.documents) > 1 else ""
+    parts = [f"{name} served malloc{where} ({told.library})"]
+    if told.mapped is None:
+        parts = [
+            f"{name} was preloaded ({told.library})",
+            "the program was too short, or too private, to see it at work",
+        ]
+    if reports.documents:
+        parts[0] += f": {summary(reports, told.pid)}"
+    if reports.of(told.pid) is None:
+        parts.append(f"no report{' of the program itself' if reports.documents else ''}: {_why_no_report(told)}")
+    if peak := told.sampler.peak_anonymous():
+        parts.append(f"heaps and stacks peaked at {size(peak)}")
+    return "; ".join(parts)
 
 
-def as_json(
-    ended: Ended, sampler: MemorySampler, library: str, version: Optional[str], command: List[str]
-) -> Dict[str, Any]:
+def _version(told: Verdict) -> Optional[str]:
+    documents = told.reports.documents
+    return str(documents[0]["version"]) if documents else told.version
+
+
+def _why_no_report(told: Verdict) -> str:
+    """Only exit and the end of main write one."""
+    if told.reports.absent is not None:
+        return told.reports.absent
+    if told.ended.signal is not None:
+        return f"it was {told.ended.describe()}"
+    return "it ended by _exit, past its exit handlers"
+
+
+def as_json(told: Verdict, command: List[str]) -> Dict[str, Any]:
     """The same, and the curve."""
+    ended, sampler = told.ended, told.sampler
     return {
         "schema": 1,
         "command": command,
-        "library": library,
-        "version": version,
-        "library_mapped": sampler.mapped,
+        "library": told.library,
+        "version": _version(told),
+        "library_mapped": told.mapped,
         "exit_code": ended.exit_code,
         "signal": ended.signal,
         "wall_seconds": ended.wall_seconds,
@@ -68,7 +112,19 @@ def as_json(
         "minor_faults": ended.minor_faults,
         "major_faults": ended.major_faults,
         "most_processes": sampler.most_processes,
+        "allocator": _allocator_json(told),
         "resident_over_time": [[round(s.seconds, 4), s.resident] for s in thinned(sampler.samples)],
+    }
+
+
+def _allocator_json(told: Verdict) -> Dict[str, Any]:
+    """What the allocator counted: in the program's own process, and in all that wrote a report."""
+    own = told.reports.of(told.pid)
+    return {
+        "processes": len(told.reports.documents),
+        "own": own,
+        "sums": told.reports.sums(),
+        "no_report": None if own is not None else _why_no_report(told),
     }
 
 

@@ -18,7 +18,7 @@ from hakmem.metrics import TIME_PER_OPERATION
 from hakmem.preload_plan import Prepared, plan
 from hakmem.program import Program, resolve
 from hakmem.server import Service, accepts, run_service
-from hakmem.workloads import Places, Workload
+from hakmem.workloads import Places, Workload, inputs_digest
 
 FLOOR = "floor: "
 _HOST = "127.0.0.1"
@@ -33,11 +33,13 @@ def is_floor(name: str) -> bool:
 
 
 def prepare_inputs(workload: Workload, places: Places) -> None:
-    """Run the commands that make a program's input, unless the same ones were run before."""
+    """Run the commands that make a program's input, unless the same ones made what is there."""
     places.work.mkdir(parents=True, exist_ok=True)
-    stamp = places.work / f".{workload.name}.{workload.inputs_digest}"
-    if not workload.prepare or stamp.exists():
+    stamp = places.work / f".{workload.name}.inputs"
+    digest = inputs_digest(workload, places)
+    if not workload.prepare or (stamp.is_file() and stamp.read_text(encoding="ascii") == digest):
         return
+    stamp.unlink(missing_ok=True)
     for command in workload.prepare:
         try:
             done = subprocess.run(
@@ -48,7 +50,7 @@ def prepare_inputs(workload: Workload, places: Places) -> None:
         if done.returncode != 0:
             said = done.stderr.decode(errors="replace").strip()[-500:]
             raise Failure(f"its input could not be made: {' '.join(command)} ended with {done.returncode}: {said}")
-    stamp.touch()
+    stamp.write_text(digest, encoding="ascii")
 
 
 def make_contest(
@@ -103,7 +105,7 @@ def _program_runner(workload: Workload, task: Task, floors: Mapping[str, Program
         if run.failure is None and run.exit_code != 0:
             run.failure = f"exit code {run.exit_code}"
         if run.failure is None and workload.own:
-            _read_result(run)
+            read_result(run)
         if run.failure is None and workload.same_output:
             digest = hashlib.sha256(run.output.encode()).hexdigest()
             if first_output.setdefault("digest", digest) != digest:
@@ -113,7 +115,7 @@ def _program_runner(workload: Workload, task: Task, floors: Mapping[str, Program
     return run
 
 
-def _read_result(run: Run) -> None:
+def read_result(run: Run) -> None:
     """An own program's last line: its operations, and that it checked its data."""
     try:
         result = json.loads(run.output.strip().splitlines()[-1])

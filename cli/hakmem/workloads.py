@@ -50,11 +50,6 @@ class Workload:
     expected_seconds: float = _DEFAULT_EXPECTED_SECONDS
     missing: Optional[str] = None
 
-    @property
-    def inputs_digest(self) -> str:
-        """Changes when the commands that make the input change."""
-        return hashlib.sha256(repr(self.prepare).encode()).hexdigest()[:16]
-
 
 @dataclass(frozen=True)
 class Places:
@@ -74,6 +69,25 @@ class Places:
     def fill_all(self, words: Sequence[str], port: Optional[int] = None) -> Tuple[str, ...]:
         """A command, completed."""
         return tuple(self.fill(str(word), port) for word in words)
+
+
+def inputs_digest(workload: Workload, places: Places) -> str:
+    """Changes when the commands that make the input change, or a file of the checkout that they name."""
+    digest = hashlib.sha256(repr(workload.prepare).encode())
+    for file in _named_files(workload, places):
+        digest.update(hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def _named_files(workload: Workload, places: Places) -> List[Path]:
+    """A word may name a file after an equals sign: `--from=FILE`. What was made itself does not count."""
+    words = [
+        part for command in workload.prepare for word in command for part in (word, word.partition("=")[2]) if part
+    ]
+    files = [Path(word).resolve() for word in words if Path(word).is_file()]
+    root = places.bench.resolve().parent
+    made = {places.work.resolve(), root / "build"}
+    return [file for file in files if root in file.parents and not made.intersection(file.parents)]
 
 
 def load(places: Places, seed: int) -> List[Workload]:
@@ -154,7 +168,7 @@ def select(workloads: Sequence[Workload], only: Optional[str]) -> List[Workload]
 
 
 def _means(word: str, workload: Workload) -> bool:
-    return word == workload.group or fnmatch.fnmatchcase(workload.name, word)
+    return word in (workload.group, f"{workload.group}s") or fnmatch.fnmatchcase(workload.name, word)
 
 
 def default_places(root: Path, catalogue: Optional[str], programs: Optional[str]) -> Places:

@@ -10,12 +10,15 @@
 #include "api/verify.h"
 #include "base/bits.h"
 #include "hakmem/hakmem.h"
+#include "heap/mid.h"
 #include "heap/refill.h"
 #include "heap/remote.h"
+#include "heap/run_cache.h"
 #include "heap/span.h"
 #include "policy/stat.h"
 #include "space/big.h"
 #include "space/run.h"
+#include "space/superslab.h"
 
 static void *out_of_memory(void) {
   hk_stat_add(hk_stat_out_of_memory, 1);
@@ -25,15 +28,22 @@ static void *out_of_memory(void) {
 
 /* ---- Allocation. */
 
+static hk_block_t *pop(hk_heap_t *heap, unsigned class_index) {
+  size_t bin_offset = class_index * sizeof(hk_sink_t);
+  return hk_class_is_mid(class_index) ? hk_bin_pop_mid(heap, bin_offset) : hk_bin_pop(heap, bin_offset);
+}
+
 /* Pops, and fills the bin as often as it takes: a damaged block costs its list, not the request. */
 static void *pop_or_refill(hk_heap_t *heap, unsigned class_index) {
   hk_sink_t *bin = &heap->bin[class_index];
+  if (hk_class_is_mid(class_index)) bin->mark = 0; /* an adopted heap's list is of no refill that the caller knows */
   for (;;) {
-    hk_block_t *block = hk_bin_pop(heap, class_index * sizeof(hk_sink_t));
+    hk_block_t *block = pop(heap, class_index);
     if (block != NULL) return block;
     if (bin->free != HK_LIST_END) {
       hk_misuse_damage(bin->free);
       bin->free = HK_LIST_END;
+      if (hk_class_is_mid(class_index)) bin->countdown = heap->state[class_index].room;
     }
     bool filled = hk_refill(heap, class_index);
     hk_misuse_take_up(heap);
@@ -72,7 +82,32 @@ static void *try_large(size_t size, size_t alignment, bool *zero) {
   return block;
 }
 
+/* A run that this thread freed before; NULL when it kept none. */
+static void *take_kept_run(size_t size) {
+  hk_thread_lease_t lease = hk_lifecycle_enter();
+  if (lease.heap == NULL) return NULL;
+  void *block = hk_run_cache_take(lease.heap, size);
+  hk_thread_leave(lease);
+  return block;
+}
+
+static bool free_run(hk_slab_t *head) {
+  int saved_errno = errno; /* attaching a heap may change it */
+  hk_thread_lease_t lease = hk_lifecycle_enter();
+  errno = saved_errno;
+  bool keep = lease.heap != NULL && !lease.borrowed;
+  bool freed = keep ? hk_run_cache_put(lease.heap, head) : hk_run_free(head);
+  if (freed && !keep) hk_stat_add(hk_stat_run_free, 1);
+  if (lease.heap != NULL) hk_thread_leave(lease);
+  return freed;
+}
+
 void *hk_alloc_large(size_t size, size_t alignment, bool *zero) {
+  if (size <= HK_RUN_MAX_BYTES && alignment <= HK_SLAB_BYTES) {
+    *zero = false;
+    void *kept = take_kept_run(size);
+    if (kept != NULL) return kept;
+  }
   if (size > (size_t)PTRDIFF_MAX) return out_of_memory();
   hk_lifecycle_start(); /* this may be the process's first request */
   hk_reclaim_remote();
@@ -90,11 +125,11 @@ static void *calloc_small(size_t size) {
   size_t least = size > 0 ? size : 1;
   unsigned class_index = hk_class_of(least);
   bool fresh = hk_bin_is_fresh(&hk_thread_heap->bin[class_index]);
-  hk_block_t *block = hk_bin_pop(hk_thread_heap, class_index * sizeof(hk_sink_t));
+  hk_block_t *block = pop(hk_thread_heap, class_index);
   if (block == NULL) {
     block = alloc_small_slow(least);
     if (block == NULL) return NULL;
-    fresh = hk_bin_is_fresh(&hk_thread_heap->bin[class_index]);
+    fresh = hk_bin_was_fresh(&hk_thread_heap->bin[class_index], class_index);
   }
   if (!fresh) return memset(block, 0, size);
   *block = (hk_block_t){0}; /* what linked it while it was free */
@@ -108,19 +143,23 @@ void *hk_calloc(size_t count, size_t size) {
   if (is_small(bytes)) return calloc_small(bytes);
   bool zero;
   void *block = hk_alloc_large(bytes, HK_BLOCK_ALIGNMENT, &zero);
-  return block != NULL && !zero ? memset(block, 0, bytes) : block;
+  if (block == NULL || zero) return block;
+  if (bytes <= HK_RUN_MAX_BYTES) return memset(block, 0, bytes);
+  hk_big_clear(block, bytes);
+  return block;
 }
 
 /* ---- Free. */
 
-static void free_remote(hk_slab_t *span, void *block) {
+/* A small block by a thread without a heap, or one that looked wrong at first. */
+static void free_small(hk_slab_t *span, void *block) {
   int saved_errno = errno; /* attaching a heap may change it */
   hk_thread_lease_t lease = hk_lifecycle_enter();
   if (lease.heap == NULL) {
     hk_remote_free_now(span, block);
   } else if (hk_load_relaxed(&span->owner) == lease.heap) { /* borrowed, and by chance the owner */
     hk_sink_t *sink = span->sink;
-    if (hk_sink_push(sink, block)) hk_span_countdown_over(lease.heap, span);
+    if (hk_sink_push(sink, block)) hk_bin_settle(lease.heap, span);
   } else {
     hk_remote_free(lease.heap, span, block);
   }
@@ -128,34 +167,46 @@ static void free_remote(hk_slab_t *span, void *block) {
   errno = saved_errno;
 }
 
-void hk_free_slow(void *block) {
+static bool free_big(hk_slab_t *slab, void *block) {
+  if (!hk_big_free(slab, block)) return false;
+  hk_stat_add(hk_stat_big_free, 1);
+  return true;
+}
+
+static void free_unusual(void *block, hk_slab_t *slab) {
   if (block == NULL) return;
+  if (hk_slab_state(slab) == hk_slab_run && (uintptr_t)block == hk_slab_start(slab) && free_run(slab)) return;
   hk_finding_t finding = hk_verify(block);
-  bool done = false;
-  if (finding.verdict == hk_verdict_live) {
-    switch (hk_slab_state(finding.slab)) {
-      case hk_slab_small:
-        free_remote(finding.slab, block);
-        return;
-      case hk_slab_run:
-        done = hk_run_free(finding.slab);
-        if (done) hk_stat_add(hk_stat_run_free, 1);
-        break;
-      case hk_slab_big:
-        done = hk_big_free(finding.slab, block);
-        if (done) hk_stat_add(hk_stat_big_free, 1);
-        break;
-      default:
-        break;
-    }
+  if (finding.verdict == hk_verdict_live && hk_slab_state(finding.slab) == hk_slab_small) {
+    free_small(finding.slab, block);
+    return;
   }
-  if (!done) hk_misuse_address(hk_act_free, block);
+  bool is_big = finding.verdict == hk_verdict_live && hk_slab_state(finding.slab) == hk_slab_big;
+  if (!(is_big && free_big(finding.slab, block))) hk_misuse_address(hk_act_free, block);
+}
+
+/* Whether nothing speaks against a free of another thread's block: the same questions as on the fast path. */
+static bool is_plain_remote(const hk_heap_t *heap, hk_slab_t *slab, const void *block) {
+  if (hk_slab_state(slab) != hk_slab_small || heap == HK_EMPTY_HEAP || hk_load_relaxed(&slab->owner) == heap)
+    return false;
+  return hk_start_is_plausible((uint16_t)(uintptr_t)block, slab->inverse) && (uintptr_t)block >> HK_ADDRESS_BITS == 0 &&
+         !hk_block_looks_free(block);
+}
+
+void hk_free_slow(void *block, hk_slab_t *slab) {
+  hk_heap_t *heap = hk_thread_heap;
+  if (HK_LIKELY(is_plain_remote(heap, slab, block))) {
+    hk_remote_free(heap, slab, block);
+  } else {
+    free_unusual(block, slab);
+  }
 }
 
 void hk_free_due(hk_slab_t *slab) {
   hk_heap_t *heap = hk_thread_heap;
   hk_heap_enter(heap);
-  hk_span_countdown_over(heap, slab);
+  hk_bin_settle(heap, slab);
+  hk_misuse_take_up(heap);
   hk_heap_leave(heap);
 }
 
@@ -174,12 +225,17 @@ size_t hk_usable_size(const void *block) {
   return 0;
 }
 
+/* Whether a small block of `bytes` may stay where it is: one that would be more than half empty moves, if a smaller one
+ * can be had. */
+static bool stays(size_t bytes, size_t size) {
+  return size <= bytes && (size >= bytes / 2 || hk_good_size(size) == bytes);
+}
+
 /* Where the block can keep its place, or its pages can be moved: the block; otherwise NULL. */
 static void *resize(const hk_finding_t *finding, void *block, size_t size) {
   switch (hk_slab_state(finding->slab)) {
-    case hk_slab_small: /* a block that would be more than half empty moves, if a smaller one can be had */
-      if (size > finding->bytes) return NULL;
-      return size >= finding->bytes / 2 || hk_good_size(size) == finding->bytes ? block : NULL;
+    case hk_slab_small:
+      return stays(finding->bytes, size) ? block : NULL;
     case hk_slab_run:
       if (is_small(size) || size > HK_RUN_MAX_BYTES || !hk_run_resize(finding->slab, size)) return NULL;
       break;
@@ -195,12 +251,40 @@ static void *resize(const hk_finding_t *finding, void *block, size_t size) {
   return block;
 }
 
-void *hk_realloc(void *block, size_t size) {
-  if (block == NULL) return hk_alloc(size);
-  if (size == 0) {
-    hk_free(block);
-    return NULL;
+/* A block that grows by less than a quarter will likely grow again: a quarter at once makes the copies rarer. */
+static size_t with_room_to_grow(size_t bytes, size_t size) {
+  size_t roomy = bytes + bytes / 4;
+  return size > bytes && size < roomy && roomy <= HK_RUN_MAX_BYTES ? roomy : size;
+}
+
+static void *move(void *block, size_t bytes, size_t size) {
+  int saved_errno = errno;
+  size_t wanted = with_room_to_grow(bytes, size);
+  void *moved = hk_alloc(wanted);
+  if (moved == NULL && wanted > size) {
+    moved = hk_alloc(size);
+    if (moved != NULL) errno = saved_errno;
   }
+  if (moved == NULL) {
+    if (size > bytes) return NULL;
+    errno = saved_errno; /* it is smaller: where it stands there is room */
+    return block;
+  }
+  memcpy(moved, block, size < bytes ? size : bytes);
+  hk_free(block);
+  return moved;
+}
+
+/* What a small block of the caller's own lets the program use; 0 for every other block, and when something speaks
+ * against this one. */
+static size_t own_small_bytes(const void *block) {
+  hk_slab_t *slab = hk_slab_of(block);
+  if (hk_load_relaxed(&slab->owner) != hk_thread_heap) return 0;
+  if (!hk_span_has_block(slab->head, block) || hk_block_looks_free(block)) return 0;
+  return hk_class_bytes(slab->class_index);
+}
+
+static void *realloc_unusual(void *block, size_t size) {
   hk_finding_t finding = hk_verify(block);
   if (finding.verdict != hk_verdict_live) {
     hk_misuse_address(hk_act_realloc, block);
@@ -208,17 +292,18 @@ void *hk_realloc(void *block, size_t size) {
   }
   if (size > (size_t)PTRDIFF_MAX) return out_of_memory();
   void *same = resize(&finding, block, size);
-  if (same != NULL) return same;
-  int saved_errno = errno;
-  void *moved = hk_alloc(size);
-  if (moved == NULL) {
-    if (size > finding.bytes) return NULL;
-    errno = saved_errno; /* it is smaller: where it stands there is room */
-    return block;
+  return same != NULL ? same : move(block, finding.bytes, size);
+}
+
+void *hk_realloc(void *block, size_t size) {
+  if (block == NULL) return hk_alloc(size);
+  if (size == 0) {
+    hk_free(block);
+    return NULL;
   }
-  memcpy(moved, block, size < finding.bytes ? size : finding.bytes);
-  hk_free(block);
-  return moved;
+  size_t bytes = own_small_bytes(block);
+  if (bytes == 0) return realloc_unusual(block, size);
+  return stays(bytes, size) ? block : move(block, bytes, size);
 }
 
 /* ---- The public names. */

@@ -1,8 +1,9 @@
 /* api/alloc.h - L6. What malloc, free, calloc and realloc mean. The fast paths are inline: the public functions and the
  * C library's names are each made of them, with nothing in between.
  *
- *   hk_alloc     -> hk_bin_pop, else hk_alloc_slow -> hk_refill, hk_alloc_large -> hk_run_alloc, hk_big_alloc
- *   hk_free      -> hk_sink_push, else hk_free_slow -> hk_remote_free, hk_run_free, hk_big_free
+ *   hk_alloc     -> hk_bin_pop, else hk_alloc_slow -> hk_refill, hk_alloc_large -> hk_run_cache_take, hk_run_alloc,
+ *                   hk_big_alloc
+ *   hk_free      -> hk_sink_push, else hk_free_slow -> hk_remote_free, hk_run_cache_put, hk_big_free
  *                   and hk_free_due when the push said that something is due
  */
 #ifndef HK_API_ALLOC_H
@@ -28,8 +29,8 @@ HK_NOINLINE void *hk_alloc_slow(size_t size);
  * whether it is known to be zero. NULL with ENOMEM. */
 void *hk_alloc_large(size_t size, size_t alignment, bool *zero);
 
-/* Every free that is not of a small block of the caller's own. */
-HK_NOINLINE void hk_free_slow(void *block);
+/* Every free that is not of a small block of the caller's own. `slab` is hk_slab_of(block). */
+HK_NOINLINE void hk_free_slow(void *block, hk_slab_t *slab);
 
 /* After a push that made something due. */
 HK_NOINLINE void hk_free_due(hk_slab_t *slab);
@@ -58,7 +59,7 @@ HK_INLINE void *hk_alloc(size_t size) {
   if (HK_LIKELY(size <= HK_TINY_MAX_BYTES)) {
     block = hk_bin_pop(heap, hk_heap_tiny_bin(size));
   } else if (HK_LIKELY(size <= HK_MID_MAX_BYTES)) {
-    block = hk_bin_pop(heap, hk_heap_mid_bin(size));
+    block = hk_bin_pop_mid(heap, hk_heap_mid_bin(size));
   }
   return HK_LIKELY(block != NULL) ? block : hk_alloc_slow(size);
 }
@@ -67,11 +68,11 @@ HK_INLINE void hk_free(void *block) {
   hk_count(hk_count_free, 1);
   hk_slab_t *slab = hk_slab_of(block);
   if (HK_UNLIKELY(hk_load_relaxed(&slab->owner) != hk_thread_heap)) {
-    hk_free_slow(block);
+    hk_free_slow(block, slab);
     return;
   }
   if (HK_UNLIKELY(!hk_start_is_plausible((uint16_t)(uintptr_t)block, slab->inverse) || hk_block_looks_free(block))) {
-    hk_free_slow(block);
+    hk_free_slow(block, slab);
     return;
   }
   if (HK_UNLIKELY(hk_sink_push(slab->sink, block))) hk_free_due(slab);

@@ -6,10 +6,12 @@
 #include "api/lifecycle.h"
 
 #include "base/atomic.h"
+#include "base/count.h"
 #include "os/lock.h"
 #include "os/os.h"
 #include "policy/option.h"
 #include "policy/safety.h"
+#include "policy/stat.h"
 #include "space/big.h"
 #include "space/superslab.h"
 
@@ -25,14 +27,37 @@ static void repair_child(void) {
   hk_heap_repair();
 }
 
+/* A child that reports tells what it did itself. Where nobody asks, its pages stay the parent's. */
+static void forget_parents_counts(void) {
+  if (!hk_option.stats && *hk_option.stats_file == '\0') return;
+  hk_stat_clear(&hk_stat_process);
+  for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) hk_stat_clear(&heap->stat);
+  hk_count_clear();
+}
+
 /* The thread that forked is the only one, and this is it. */
 static void after_fork_in_child(void) {
+  forget_parents_counts(); /* first: what the repair finds lost is the child's to tell */
   hk_lock_after_fork(true);
   hk_heap_adopt_orphans(hk_thread_heap);
 }
 
+#if HK_COUNT
+static void look_at_memory(void) {
+  hk_superslab_usage_t slabs = hk_superslab_usage();
+  hk_big_usage_t big = hk_big_usage();
+  size_t in_use_bytes = slabs.in_use_bytes + big.mapped_bytes;
+  hk_count_peak(hk_count_peak_in_use, in_use_bytes);
+  hk_count_peak(hk_count_peak_held, in_use_bytes + slabs.idle_bytes + big.idle_bytes);
+}
+static void start_counting(void) { hk_count_look = look_at_memory; }
+#else
+static void start_counting(void) {}
+#endif
+
 static void start_core(void) {
   hk_store_relaxed(&stage, core_started);
+  start_counting();
   hk_safety_init(hk_os_process_secret());
   (void)hk_lock_init(repair_child); /* where it fails, the locks work but a child of fork may find one held */
 }
@@ -57,6 +82,5 @@ hk_thread_lease_t hk_lifecycle_enter(void) {
 __attribute__((constructor)) static void start(void) {
   hk_lifecycle_start();
   hk_option_load();
-  if (hk_option.stats) hk_os_keep_stderr();
   if (hk_load_relaxed(&stage) == core_started) install_hooks();
 }

@@ -7,7 +7,7 @@
 #include "api/misuse.h"
 #include "base/atomic.h"
 #include "heap/remote.h"
-#include "heap/span.h"
+#include "heap/trim.h"
 #include "policy/stat.h"
 #include "space/superslab.h"
 
@@ -15,7 +15,7 @@ static void tidy(hk_heap_t *heap) {
   hk_remote_flush(heap);
   hk_remote_drain(heap);
   hk_misuse_take_up(heap);
-  hk_span_trim(heap);
+  hk_heap_trim(heap);
 }
 
 static void tidy_idle(hk_heap_t *heap) {

@@ -6,11 +6,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "api/stats_file.h"
 #include "base/count.h"
 #include "base/format.h"
 #include "base/units.h"
 #include "hakmem/hakmem.h"
 #include "heap/heap.h"
+#include "os/new_file.h"
 #include "os/os.h"
 #include "policy/option.h"
 #include "policy/stat.h"
@@ -22,8 +24,13 @@
 #define REPORT_BYTES (8 * HK_KIB)
 #define VALUE_COLUMN 22
 #define HELP_COLUMN 36
+/* Of the JSON form. A reader of another version knows what it does not know. */
+#define SCHEMA 1
 
 typedef struct {
+#if HK_COUNT
+  uint64_t cost[hk_counter_count];
+#endif
   uint64_t counter[hk_stat_count];
   hk_superslab_usage_t superslab;
   hk_big_usage_t big;
@@ -37,6 +44,9 @@ static totals_t sum_up(void) {
                      .big = hk_big_usage(),
                      .record_bytes = hk_meta_mapped_bytes() + hk_region_map_mapped_bytes(),
                      .heap_lost_count = hk_heap_lost_count()};
+#if HK_COUNT
+  hk_count_sum(totals.cost);
+#endif
   hk_stat_sum(totals.counter, &hk_stat_process);
   for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
     hk_stat_sum(totals.counter, &heap->stat);
@@ -45,68 +55,150 @@ static totals_t sum_up(void) {
   return totals;
 }
 
-/* ---- Text. */
+/* ---- The summary: sections of rows, in one of two forms. */
 
-static void bytes_line(hk_format_t *text, const char *name, uint64_t bytes, const char *help) {
-  hk_format_print(text, "  %s", name);
-  hk_format_pad(text, VALUE_COLUMN);
-  hk_format_bytes(text, bytes);
-  hk_format_pad(text, HELP_COLUMN);
-  hk_format_print(text, "%s\n", help);
-}
+typedef struct {
+  const char *name; /* words; in JSON joined by underscores */
+  const char *help;
+  uint64_t value;
+  bool is_bytes; /* for readers a number with a unit; programs get every number whole */
+} row_t;
 
-static void count_line(hk_format_t *text, const char *name, uint64_t count, const char *help) {
-  hk_format_print(text, "  %s", name);
-  hk_format_pad(text, VALUE_COLUMN);
-  hk_format_decimal(text, count);
-  hk_format_pad(text, HELP_COLUMN);
-  hk_format_print(text, "%s\n", help);
-}
+typedef struct {
+  void (*begin)(hk_format_t *out, const char *section);
+  void (*row)(hk_format_t *out, const row_t *row);
+  void (*end)(hk_format_t *out);
+} form_t;
 
-static void memory_section(hk_format_t *text, const totals_t *totals) {
+static void memory_section(hk_format_t *out, const form_t *form, const totals_t *totals) {
   hk_os_memory_t memory = hk_os_memory();
-  hk_format_text(text, "hakmem: memory\n");
-  bytes_line(text, "resident", memory.resident_bytes, "of the whole process, now");
-  bytes_line(text, "peak", memory.peak_resident_bytes, "of the whole process, highest so far");
-  bytes_line(text, "in use", totals->superslab.in_use_bytes, "address space of slabs that heaps and runs have");
-  bytes_line(text, "idle", totals->superslab.idle_bytes, "free slabs that may be resident");
-  bytes_line(text, "superslabs", totals->superslab.mapped_bytes, "address space of slabs");
-  bytes_line(text, "big blocks", totals->big.mapped_bytes, "address space of blocks above 1 MiB");
-  bytes_line(text, "records", totals->record_bytes, "address space of the allocator's own records");
-  count_line(text, "heaps", totals->heap_count, "one each thread at the most, adopted by later threads");
-  if (totals->heap_lost_count > 0) {
-    count_line(text, "heaps lost", totals->heap_lost_count, "in use by other threads when the process forked");
+  const row_t rows[] = {
+      {"resident", "of the whole process, now", memory.resident_bytes, true},
+      {"peak", "of the whole process, highest so far", memory.peak_resident_bytes, true},
+      {"in use", "address space of slabs that heaps and runs have", totals->superslab.in_use_bytes, true},
+      {"idle", "free slabs that may be resident", totals->superslab.idle_bytes, true},
+      {"superslabs", "address space of slabs", totals->superslab.mapped_bytes, true},
+      {"big blocks", "address space of blocks above 1 MiB", totals->big.mapped_bytes, true},
+      {"big cached", "address space of free ranges for such blocks", totals->big.cached_bytes, true},
+      {"big idle", "of that, what may be resident", totals->big.idle_bytes, true},
+      {"records", "address space of the allocator's own records", totals->record_bytes, true},
+      {"heaps", "one each thread at the most, adopted by later threads", totals->heap_count, false},
+      {"heaps lost", "in use by other threads when the process forked", totals->heap_lost_count, false},
+  };
+  form->begin(out, "memory");
+  for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) form->row(out, &rows[i]);
+  form->end(out);
+}
+
+static void event_section(hk_format_t *out, const form_t *form, const totals_t *totals) {
+  form->begin(out, "events");
+  for (unsigned i = 0; i < hk_stat_count; i++) {
+    form->row(out, &(row_t){hk_stat_text[i].name, hk_stat_text[i].help, totals->counter[i], false});
   }
+  form->end(out);
 }
 
 #if HK_COUNT
-static void counting_build_section(hk_format_t *text) {
-  hk_format_text(text, "hakmem: costs\n");
+static void cost_section(hk_format_t *out, const form_t *form, const totals_t *totals) {
+  form->begin(out, "costs");
   for (unsigned i = 0; i < hk_counter_count; i++) {
-    count_line(text, hk_counter_text[i].name, hk_load_relaxed(&hk_counter[i]), hk_counter_text[i].help);
+    form->row(out, &(row_t){hk_counter_text[i].name, hk_counter_text[i].help, totals->cost[i], false});
   }
+  form->end(out);
 }
 #else
-static void counting_build_section(hk_format_t *text) { (void)text; }
+static void cost_section(hk_format_t *out, const form_t *form, const totals_t *totals) {
+  (void)out;
+  (void)form;
+  (void)totals;
+}
 #endif
 
+static void print(hk_format_t *out, const form_t *form) {
+  totals_t totals = sum_up();
+  memory_section(out, form, &totals);
+  event_section(out, form, &totals);
+  cost_section(out, form, &totals);
+}
+
+/* ---- Text. */
+
+static void begin_lines(hk_format_t *out, const char *section) { hk_format_print(out, "hakmem: %s\n", section); }
+
+static void line(hk_format_t *out, const row_t *row) {
+  hk_format_print(out, "  %s", row->name);
+  hk_format_pad(out, VALUE_COLUMN);
+  if (row->is_bytes) {
+    hk_format_bytes(out, row->value);
+  } else {
+    hk_format_decimal(out, row->value);
+  }
+  hk_format_pad(out, HELP_COLUMN);
+  hk_format_print(out, "%s\n", row->help);
+}
+
+static void end_lines(hk_format_t *out) { (void)out; }
+
 void hk_report_write(void) {
+  static const form_t lines = {begin_lines, line, end_lines};
   char buffer[REPORT_BYTES];
   hk_format_t text;
   hk_format_init(&text, buffer, sizeof buffer);
-  totals_t totals = sum_up();
-  memory_section(&text, &totals);
-  hk_format_text(&text, "hakmem: events\n");
-  for (unsigned i = 0; i < hk_stat_count; i++) {
-    count_line(&text, hk_stat_text[i].name, totals.counter[i], hk_stat_text[i].help);
-  }
-  counting_build_section(&text);
+  print(&text, &lines);
   hk_os_write_stderr(text.text, text.length);
+}
+
+/* ---- JSON. Names are our own: nothing in them must be quoted. */
+
+/* The key of what follows, after a comma unless it is the first in its braces. */
+static void key(hk_format_t *out, const char *name) {
+  hk_format_text(out, out->text[out->length - 1] == '{' ? "\"" : ", \"");
+  for (; *name != '\0'; name++) {
+    char character[2] = {*name == ' ' ? '_' : *name, '\0'};
+    hk_format_text(out, character);
+  }
+  hk_format_text(out, "\": ");
+}
+
+static void begin_object(hk_format_t *out, const char *section) {
+  key(out, section);
+  hk_format_text(out, "{");
+}
+
+static void member(hk_format_t *out, const row_t *row) {
+  key(out, row->name);
+  hk_format_decimal(out, row->value);
+}
+
+static void end_object(hk_format_t *out) { hk_format_text(out, "}"); }
+
+static void write_file(void) {
+  static const form_t json = {begin_object, member, end_object};
+  char buffer[REPORT_BYTES];
+  hk_format_t text;
+  hk_format_init(&text, buffer, sizeof buffer);
+  hk_format_text(&text, "{");
+  member(&text, &(row_t){.name = "schema", .value = SCHEMA});
+  key(&text, "version");
+  hk_format_print(&text, "\"%s\"", hakmem_version());
+  member(&text, &(row_t){.name = "pid", .value = hk_new_file_process_id()});
+  print(&text, &json);
+  hk_format_text(&text, "}\n");
+  hk_stats_file_write(text.text, text.length);
+}
+
+/* ---- When. */
+
+__attribute__((constructor)) static void prepare(void) {
+  hk_option_load();
+  if (hk_option.stats) hk_os_keep_stderr();
+  hk_stats_file_check();
 }
 
 /* Late: what the program does in its own exit handlers is counted. */
 __attribute__((destructor)) static void report_at_exit(void) {
   if (hk_option.stats) hk_report_write();
+  if (hk_stats_file_is_wanted()) write_file();
 }
 
 void hakmem_malloc_stats(void) { hk_report_write(); }

@@ -1,4 +1,4 @@
-/* api/report.h - L6. What the counters say, for readers: text, XML, and glibc's structs. */
+/* api/report.h - L6. What the counters say, for readers: text, JSON, XML, and glibc's structs. */
 #ifndef HK_API_REPORT_H
 #define HK_API_REPORT_H
 

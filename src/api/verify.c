@@ -54,7 +54,8 @@ hk_finding_t hk_verify(const void *address) {
 hk_finding_t hk_verify_thoroughly(const void *address) {
   hk_finding_t finding = hk_verify(address);
   if (finding.verdict != hk_verdict_foreign) return finding;
-  /* Only a big block's first slab has a descriptor: look for one below, as far as its region's neighbour goes. */
+  /* Of a big block only the first slab has a descriptor, of a free range the first and the last: look for one below, as
+   * far as its region's neighbour goes. */
   uintptr_t value = (uintptr_t)address;
   if (value >> HK_ADDRESS_BITS != 0) return finding;
   uintptr_t unit = value & ~(HK_SLAB_BYTES - 1);
@@ -62,7 +63,11 @@ hk_finding_t hk_verify_thoroughly(const void *address) {
     hk_slab_t *slab = hk_slab_of((void *)unit);
     hk_slab_state_t state = hk_slab_state(slab);
     if (state == hk_slab_none) continue;
-    if (state == hk_slab_big && value - unit < hk_load_relaxed(&slab->bytes)) return verify_whole(slab, unit, value);
+    if (value - unit >= hk_load_relaxed(&slab->bytes)) break;
+    if (state == hk_slab_big) return verify_whole(slab, unit, value);
+    if (state == hk_slab_free && slab->superslab == NULL) {
+      return (hk_finding_t){.verdict = hk_verdict_free_range, .slab = slab, .start = value};
+    }
     break;
   }
   return finding;

@@ -2,6 +2,8 @@
 #ifndef HK_BASE_COUNT_H
 #define HK_BASE_COUNT_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/atomic.h"
@@ -19,9 +21,6 @@ typedef enum {
 
 #if HK_COUNT
 
-/* Any thread adds: that makes the counting build slow, and its counts exact. */
-extern HK_HIDDEN _Atomic(uint64_t) hk_counter[hk_counter_count];
-
 /* The counters' names and help texts, as in count.def. */
 typedef struct {
   const char *name;
@@ -29,7 +28,34 @@ typedef struct {
 } hk_counter_text_t;
 extern HK_HIDDEN const hk_counter_text_t hk_counter_text[hk_counter_count];
 
-HK_INLINE void hk_count(hk_counter_t counter, uint64_t amount) { (void)hk_add_relaxed(&hk_counter[counter], amount); }
+/* Some threads' share of every counter. Any of them adds: counts are exact, and threads seldom wait for each other's
+ * cache lines, which would change what the other counters see. */
+typedef struct {
+  _Atomic(uint64_t) value[hk_counter_count];
+} hk_count_share_t;
+extern HK_HIDDEN HK_THREAD_LOCAL hk_count_share_t *hk_count_own_share;
+hk_count_share_t *hk_count_take_share(void);
+
+/* Looks at the sums whose peaks are kept, which layers above know. Set once, before a second thread exists. */
+extern HK_HIDDEN void (*hk_count_look)(void);
+
+/* Those sums change under locks and by shared updates: who looks before each of these misses no value of a thread's. */
+HK_INLINE void hk_count(hk_counter_t counter, uint64_t amount) {
+  hk_count_share_t *share = hk_count_own_share;
+  if (HK_UNLIKELY(share == NULL)) share = hk_count_take_share();
+  (void)hk_add_relaxed(&share->value[counter], amount);
+  bool is_seam = counter == hk_count_lock_take || counter == hk_count_shared_update;
+  if (is_seam && hk_count_look != NULL) hk_count_look();
+}
+
+/* Keeps the highest value. */
+void hk_count_peak(hk_counter_t counter, uint64_t value);
+
+/* Every counter, exact once the other threads are quiet. */
+void hk_count_sum(uint64_t *into);
+
+/* Sets them all to zero. While one thread exists. */
+void hk_count_clear(void);
 
 #else
 
@@ -37,6 +63,7 @@ HK_INLINE void hk_count(hk_counter_t counter, uint64_t amount) {
   (void)counter;
   (void)amount;
 }
+HK_INLINE void hk_count_clear(void) {}
 
 #endif
 

@@ -38,8 +38,21 @@ HK_INLINE hk_block_t *hk_bin_pop(hk_heap_t *heap, size_t bin_offset) {
   return block;
 }
 
-/* Whether the block that the next pop gives is known to be zero behind its first 16 bytes. */
+/* hk_bin_pop for a mid class: its bin's countdown is the room that is left in its list (mid.h). */
+HK_INLINE hk_block_t *hk_bin_pop_mid(hk_heap_t *heap, size_t bin_offset) {
+  hk_block_t *block = hk_bin_pop(heap, bin_offset);
+  if (HK_LIKELY(block != NULL)) ((hk_sink_t *)((uintptr_t)heap + bin_offset))->countdown++;
+  return block;
+}
+
+/* Whether the block that the next pop gives is known to be zero behind its first 16 bytes. Of a mid class that is not
+ * known. */
 HK_INLINE bool hk_bin_is_fresh(const hk_sink_t *bin) { return bin->countdown == HK_COUNTDOWN_FRESH; }
+
+/* The same for the block that was popped right after a refill. A mid bin's mark tells what its last refill gave. */
+HK_INLINE bool hk_bin_was_fresh(const hk_sink_t *bin, unsigned class_index) {
+  return hk_class_is_mid(class_index) ? bin->mark != 0 : hk_bin_is_fresh(bin);
+}
 
 /* Takes a block of the caller's own back. True when something is due: hk_span_countdown_over. */
 HK_INLINE bool hk_sink_push(hk_sink_t *sink, hk_block_t *block) {

@@ -35,8 +35,14 @@ static void push_locked(hk_heap_t *heap) {
 static hk_heap_t *create(void) {
   hk_heap_t *heap = hk_meta_alloc(sizeof(hk_heap_t));
   if (heap == NULL) return NULL;
-  for (unsigned i = 0; i < HK_CLASS_COUNT; i++) heap->bin[i].free = HK_LIST_END;
+  for (unsigned i = 0; i < HK_CLASS_COUNT; i++) {
+    heap->bin[i].free = HK_LIST_END;
+    if (hk_class_is_mid(i))
+      heap->bin[i].countdown = heap->state[i].room = (uint16_t)hk_class_room(i, HK_ROOM_FIRST_BYTES);
+  }
   hk_list_init(&heap->reserve);
+  for (unsigned i = 0; i < HK_RUN_MAX_SLABS; i++) hk_list_init(&heap->run_cache[i]);
+  hk_store_relaxed(&heap->shared.incoming, HK_LIST_END);
   set_life(heap, hk_heap_attached);
 
   hk_lock_acquire(hk_lock_heap_pool);
@@ -60,7 +66,7 @@ static hk_heap_t *unlink_pending_locked(void) {
   hk_heap_t *before = NULL;
   hk_heap_t *heap = hk_load_relaxed(&pool);
   for (unsigned i = 0; i < PENDING_LOOK_COUNT && heap != NULL; i++, before = heap, heap = heap->pool_next) {
-    if (hk_load_relaxed(&heap->shared.pending) == NULL) continue;
+    if (hk_load_relaxed(&heap->shared.incoming) == HK_LIST_END) continue;
     set_life(heap, hk_heap_attached);
     if (before == NULL) {
       hk_store_relaxed(&pool, heap->pool_next);
@@ -99,10 +105,16 @@ void hk_heap_repair(void) {
   }
 }
 
-/* The owner may have vanished between putting a block back and counting it: no list is known to be fresh any more. */
-static void forget_fresh(hk_heap_t *heap) {
+/* The owner may have vanished between putting a block back and counting it: no list is known to be fresh any more, and
+ * the next free into a mid bin counts its list again. */
+static void distrust_countdowns(hk_heap_t *heap) {
   for (unsigned i = 0; i < HK_CLASS_COUNT; i++) {
-    if (hk_bin_is_fresh(&heap->bin[i])) heap->bin[i].countdown = HK_COUNTDOWN_ACTIVE;
+    if (hk_class_is_mid(i)) {
+      heap->bin[i].countdown = 1;
+      heap->bin[i].mark = 0;
+    } else if (hk_bin_is_fresh(&heap->bin[i])) {
+      heap->bin[i].countdown = HK_COUNTDOWN_ACTIVE;
+    }
   }
 }
 
@@ -112,7 +124,7 @@ static void settle_orphan(hk_heap_t *heap, const hk_heap_t *mine) {
   } else if (hk_load_relaxed(&heap->busy)) {
     set_life(heap, hk_heap_lost);
   } else {
-    forget_fresh(heap);
+    distrust_countdowns(heap);
     hk_heap_give_back(heap);
   }
 }

@@ -17,21 +17,25 @@
 #include "heap/bin.h"
 #include "policy/size_class.h"
 #include "policy/stat.h"
+#include "space/run.h"
 #include "space/slab.h"
 
 /* What a bin needs on its slow path. */
 typedef struct {
   hk_slab_t *active;    /* the span it allocates from; its frees come straight back to the bin */
   hk_list_t partial;    /* spans worth allocating from, through link; not initialised before the first span */
-  uint32_t carve_count; /* how many blocks to cut next time; 0 before the first time */
+  uint32_t carve_count; /* tiny: how many blocks to cut next time; 0 before the first time */
+  uint16_t room;        /* mid: how many blocks the bin's list may have */
+  bool spilled;         /* mid: since the list was filled last */
 } hk_bin_state_t;
 
-/* Blocks of one span that go home together. Empty when count is 0. */
+/* Blocks of one other heap that go home together. */
 typedef struct {
-  hk_slab_t *slab;
+  hk_heap_t *owner; /* NULL: none */
   hk_block_t *first;
   hk_block_t *last;
   uint32_t count;
+  uint32_t bytes;
 } hk_outgoing_t;
 
 #define HK_OUTBOX_SHIFT 4
@@ -47,9 +51,11 @@ typedef enum {
 struct hk_heap {
   hk_sink_t bin[HK_CLASS_COUNT]; /* first: the fast path adds a class's offset to the heap's address */
   hk_bin_state_t state[HK_CLASS_COUNT];
-  hk_outgoing_t outbox[HK_OUTBOX_SLOTS]; /* direct-mapped by span */
+  hk_outgoing_t outbox[HK_OUTBOX_SLOTS]; /* direct-mapped by owner */
   hk_list_t reserve;                     /* empty single slabs, through link */
   uint32_t reserve_count;
+  uint32_t run_cache_slabs;              /* in all lists of run_cache */
+  hk_list_t run_cache[HK_RUN_MAX_SLABS]; /* [i]: free runs of i + 1 slabs, through link; last freed first */
   _Atomic(bool) busy;    /* a slow path is under way: what a child of fork finds here may be half done */
   _Atomic(uint8_t) life; /* hk_heap_life_t; changed under hk_lock_heap_pool */
   hk_block_t *damaged;   /* a damaged block that a drain came upon, until the caller takes it up */
@@ -57,8 +63,8 @@ struct hk_heap {
   struct hk_heap *pool_next;
   hk_stat_set_t stat;
   struct {
-    /* Spans that other threads freed blocks into, through pending_next: pushed by them, taken whole by the owner. */
-    alignas(HK_CACHE_LINE_BYTES) _Atomic(hk_slab_t *) pending;
+    /* Blocks of this heap's spans that other threads freed: pushed by them in chains, taken whole by the owner. */
+    alignas(HK_CACHE_LINE_BYTES) _Atomic(hk_block_t *) incoming;
   } shared;
 };
 

@@ -1,9 +1,12 @@
 /* heap/remote.h - L4. Blocks freed by a thread that does not own them.
  *
- * They go home in batches, one a span: a full batch is one compare-and-swap on the span's remote list, and the batch
- * that finds that list empty also puts the span on its owner's pending list. The owner takes from exactly those spans
- * that have something, whatever state they are in. A block on its way counts as in use until it is taken back, so a
- * span cannot be given up while one of its blocks is under way.
+ * They go home in batches, one for each owner: a batch is a chain of the owner's blocks, whatever their spans, and one
+ * compare-and-swap puts it before what waits in the owner's `incoming`. The owner takes all of that at once and puts
+ * each block where its slab says. A block on its way counts as in use until it is taken back, so a span cannot be given
+ * up while one of its blocks is under way.
+ *
+ * A block under way is linked and sealed as a free one, so that a second free of it is noticed, and its link is marked:
+ * the owner notices a block that came home already, as when two threads freed it at the same moment.
  */
 #ifndef HK_HEAP_REMOTE_H
 #define HK_HEAP_REMOTE_H
@@ -12,24 +15,32 @@
 
 #include "heap/heap.h"
 
+/* Chosen: a batch holds back at most so many bytes. A tiny block counts as 512 B, whatever it has: 64 of them are worth
+ * the compare-and-swap. */
+#define HK_BATCH_MAX_BYTES (32 * HK_KIB)
+#define HK_BATCH_TINY_BYTES 512
+
 /* Frees a block of a span that another heap owns. `heap` is the calling thread's. */
-void hk_remote_free(hk_heap_t *heap, hk_slab_t *span, hk_block_t *block);
+void hk_remote_free(hk_heap_t *heap, const hk_slab_t *span, hk_block_t *block);
 
 /* The same without a batch, for a thread that has no heap any more. */
-void hk_remote_free_now(hk_slab_t *span, hk_block_t *block);
+void hk_remote_free_now(const hk_slab_t *span, hk_block_t *block);
 
 /* Sends every batch of the heap home. */
 void hk_remote_flush(hk_heap_t *heap);
 
 /* Whether hk_remote_drain would find something. */
-HK_INLINE bool hk_remote_is_pending(hk_heap_t *heap) { return hk_load_relaxed(&heap->shared.pending) != NULL; }
+HK_INLINE bool hk_remote_is_pending(hk_heap_t *heap) { return hk_load_relaxed(&heap->shared.incoming) != HK_LIST_END; }
 
 /* Takes back what other threads freed into one heap that no thread has, if there is such a heap: whoever is about to
  * grow does this first, or what those heaps could give back waited for a thread to adopt them. */
 void hk_remote_drain_idle(void);
 
-/* Takes back what other threads freed. Owner only. Of a damaged block `heap->damaged` tells, and the rest of its
- * batch is lost. */
+/* Takes back what other threads freed. Owner only. Of a damaged block `heap->damaged` tells, and what was sent before
+ * it is lost. */
 void hk_remote_drain(hk_heap_t *heap);
+
+/* Where a link leads, whether or not its block is under way. */
+HK_INLINE hk_block_t *hk_remote_next(const hk_block_t *link) { return (hk_block_t *)((uintptr_t)link & ~(uintptr_t)1); }
 
 #endif /* HK_HEAP_REMOTE_H */

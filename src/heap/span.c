@@ -20,14 +20,19 @@ static bool is_active(const hk_heap_t *heap, const hk_slab_t *span) {
   return heap->state[span->class_index].active == span;
 }
 
+/* `value` / block size: exact below 2^32, where hk_offset_is_start is (safety.h). */
+static unsigned divide_by_block(uint64_t value, uint64_t inverse) {
+  return (unsigned)((unsigned __int128)value * inverse >> 64);
+}
+
 bool hk_span_has_block(const hk_slab_t *span, const void *address) {
   uintptr_t distance = (uintptr_t)address - hk_slab_start(span);
   if (distance >= span->slab_count * HK_SLAB_BYTES) return false;
-  size_t block_bytes = hk_class_bytes(span->class_index);
   uintptr_t offset = distance % HK_SLAB_BYTES;
-  unsigned per_slab = hk_class_blocks_per_slab(span->class_index);
-  if (offset % block_bytes != 0 || offset / block_bytes >= per_slab) return false;
-  return distance / HK_SLAB_BYTES * per_slab + offset / block_bytes < carved_of(span);
+  if (!hk_offset_is_start(offset, span->inverse)) return false;
+  unsigned index = divide_by_block(offset, span->inverse);
+  unsigned per_slab = divide_by_block(HK_SLAB_BYTES, span->inverse);
+  return index < per_slab && distance / HK_SLAB_BYTES * per_slab + index < carved_of(span);
 }
 
 /* ---- Acquire and release. */
@@ -48,7 +53,7 @@ static void describe(hk_heap_t *heap, hk_slab_t *span, unsigned class_index) {
   hk_store_relaxed(&span->carved, 0);
   for (unsigned i = 0; i < span->slab_count; i++) {
     hk_slab_t *slab = &span[i];
-    slab->sink = &span->own;
+    slab->sink = hk_class_is_mid(class_index) ? &heap->bin[class_index] : &span->own;
     slab->inverse = inverse;
     slab->head = span;
     slab->class_index = (uint8_t)class_index;
@@ -74,8 +79,7 @@ static void give_back(hk_heap_t *heap, hk_slab_t *span, unsigned slab_count) {
   hk_superslab_release(span, slab_count);
 }
 
-/* The span has no block in use and is in no list. */
-static void release(hk_heap_t *heap, hk_slab_t *span) {
+void hk_span_release(hk_heap_t *heap, hk_slab_t *span) {
   unsigned slab_count = span->slab_count;
   hk_slab_retire(span, slab_count);
   if (slab_count == 1 && heap->reserve_count < hk_option.spare_slabs) {
@@ -99,7 +103,7 @@ void hk_span_unlink(hk_slab_t *span) {
 static void settle(hk_heap_t *heap, hk_slab_t *span) {
   if (span->live == 0) {
     if (hk_list_is_linked(&span->link)) hk_list_remove(&span->link);
-    release(heap, span);
+    hk_span_release(heap, span);
     return;
   }
   if (!hk_list_is_linked(&span->link)) hk_list_push_front(&heap->state[span->class_index].partial, &span->link);
@@ -114,25 +118,6 @@ void hk_span_countdown_over(hk_heap_t *heap, hk_slab_t *slab) {
   }
   HK_ASSERT(span->live >= span->own.mark, "no more blocks come back than went out");
   span->live = (uint16_t)(span->live - span->own.mark);
-  settle(heap, span);
-}
-
-void hk_span_take_back(hk_heap_t *heap, hk_slab_t *span, hk_block_t *first, hk_block_t *last, unsigned count) {
-  hk_sink_t *sink = span->sink;
-  hk_block_link(last, sink->free);
-  hk_keep_store_order();
-  sink->free = first;
-  if (is_active(heap, span)) {
-    sink->countdown = HK_COUNTDOWN_ACTIVE; /* no longer fresh */
-    return;
-  }
-  if (count < sink->countdown) {
-    sink->countdown -= count;
-    return;
-  }
-  unsigned returned = sink->mark - sink->countdown + count;
-  HK_ASSERT(span->live >= returned, "no more blocks come back than went out");
-  span->live = (uint16_t)(span->live - returned);
   settle(heap, span);
 }
 
@@ -170,11 +155,24 @@ void hk_span_deactivate(hk_heap_t *heap, unsigned class_index) {
   arm(span, worth > 0 ? worth : 1);
 }
 
-bool hk_span_carve(hk_heap_t *heap, hk_slab_t *span, unsigned count) {
+static void put_carved(hk_heap_t *heap, hk_slab_t *span, hk_block_t *list, unsigned count) {
+  hk_sink_t *bin = &heap->bin[span->class_index];
+  if (hk_class_is_mid(span->class_index)) {
+    span->live = (uint16_t)(span->live + count);
+    bin->countdown = heap->state[span->class_index].room - count;
+    bin->mark = span->zero;
+  } else {
+    bin->countdown = span->zero ? HK_COUNTDOWN_FRESH : HK_COUNTDOWN_ACTIVE;
+  }
+  hk_keep_store_order();
+  bin->free = list;
+}
+
+unsigned hk_span_carve(hk_heap_t *heap, hk_slab_t *span, unsigned count) {
   unsigned carved = carved_of(span);
   unsigned room = capacity_of(span) - carved;
   if (count > room) count = room;
-  if (count == 0) return false;
+  if (count == 0) return 0;
 
   size_t block_bytes = hk_class_bytes(span->class_index);
   unsigned per_slab = hk_class_blocks_per_slab(span->class_index);
@@ -187,38 +185,12 @@ bool hk_span_carve(hk_heap_t *heap, hk_slab_t *span, unsigned count) {
     list = block;
   }
   hk_store_relaxed(&span->carved, (uint16_t)(carved + count));
-  hk_sink_t *bin = &heap->bin[span->class_index];
-  bin->countdown = span->zero ? HK_COUNTDOWN_FRESH : HK_COUNTDOWN_ACTIVE;
-  hk_keep_store_order();
-  bin->free = list;
-  return true;
-}
-
-/* ---- Trim. */
-
-static unsigned length_of(const hk_block_t *list, unsigned limit) {
-  unsigned length = 0;
-  for (; list != HK_LIST_END && length < limit && hk_block_is_intact(list); list = list->next) length++;
-  return length;
-}
-
-static void trim_bin(hk_heap_t *heap, unsigned class_index) {
-  hk_slab_t *span = heap->state[class_index].active;
-  if (span == NULL) return;
-  unsigned carved = carved_of(span);
-  if (length_of(heap->bin[class_index].free, carved + 1) != carved) return;
-  heap->bin[class_index].free = HK_LIST_END;
-  heap->state[class_index].active = NULL;
-  release(heap, span);
+  put_carved(heap, span, list, count);
+  return count;
 }
 
 void hk_span_release_reserve(hk_heap_t *heap) {
   for (hk_slab_t *slab; (slab = take_from_reserve(heap)) != NULL;) give_back(heap, slab, 1);
-}
-
-void hk_span_trim(hk_heap_t *heap) {
-  for (unsigned i = 1; i < HK_CLASS_COUNT; i++) trim_bin(heap, i);
-  hk_span_release_reserve(heap);
 }
 
 #if HK_DEBUG
@@ -243,6 +215,11 @@ void hk_span_check(const hk_heap_t *heap, const hk_slab_t *span) {
     HK_REQUIRE(span[i].head == span, "each slab of a span knows its head");
     HK_REQUIRE(hk_load_relaxed(&((hk_slab_t *)span)[i].owner) == heap, "each slab of a span has the span's owner");
     HK_REQUIRE(span[i].sink == span->sink, "each slab of a span has the span's sink");
+  }
+  if (hk_class_is_mid(span->class_index)) {
+    HK_REQUIRE(span->sink == &heap->bin[span->class_index], "a mid span's frees go to its bin");
+    check_blocks(span, span->own.free, carved - span->live);
+    return;
   }
   if (is_active(heap, span)) {
     HK_REQUIRE(span->sink == &heap->bin[span->class_index], "an active span's frees go to its bin");

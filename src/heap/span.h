@@ -1,4 +1,5 @@
-/* heap/span.h - L4. A span of blocks of one class, and its life within its heap.
+/* heap/span.h - L4. A span of blocks of one class, and the life of a tiny class's span within its heap (for mid classes
+ * see mid.h).
  *
  *   active:  its bin allocates from it; its sink is the bin
  *   full:    nothing worth allocating from; its sink is its own list; counts down to "worth it again"
@@ -31,21 +32,18 @@ bool hk_span_has_block(const hk_slab_t *span, const void *address);
 /* Takes a span out of its bin's partial list. */
 void hk_span_unlink(hk_slab_t *span);
 
-/* Cuts up to `count` new blocks for the bin of an active span; false when there is no room. The bin's list is empty
+/* Cuts up to `count` new blocks for the bin of an active span; how many there was room for. The bin's list is empty
  * before. */
-bool hk_span_carve(hk_heap_t *heap, hk_slab_t *span, unsigned count);
+unsigned hk_span_carve(hk_heap_t *heap, hk_slab_t *span, unsigned count);
 
-/* After hk_sink_push said that something is due. `slab` is any slab of the span. */
+/* Gives up a span that has no block in use and is in no list: into the heap's reserve, or back to its superslab. */
+void hk_span_release(hk_heap_t *heap, hk_slab_t *span);
+
+/* After hk_sink_push into a tiny class's span said that something is due. `slab` is any slab of the span. */
 void hk_span_countdown_over(hk_heap_t *heap, hk_slab_t *slab);
-
-/* Takes a chain of `count` blocks back that other threads freed; `last` is its end. */
-void hk_span_take_back(hk_heap_t *heap, hk_slab_t *span, hk_block_t *first, hk_block_t *last, unsigned count);
 
 /* Gives back the empty slabs that the heap keeps. */
 void hk_span_release_reserve(hk_heap_t *heap);
-
-/* Gives back every span of the heap that has no block in use, and the reserve. */
-void hk_span_trim(hk_heap_t *heap);
 
 #if HK_DEBUG
 /* Whether the span's counts, list and states fit together; panics with the sentence that does not hold. */

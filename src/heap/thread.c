@@ -1,7 +1,9 @@
 /* heap/thread.c - L4. See thread.h. */
 #include "heap/thread.h"
 
+#include "heap/mid.h"
 #include "heap/remote.h"
+#include "heap/run_cache.h"
 #include "os/os.h"
 
 HK_THREAD_LOCAL hk_heap_t *hk_thread_heap = HK_EMPTY_HEAP;
@@ -42,6 +44,8 @@ void hk_thread_on_exit(void) {
   hk_thread_heap = HK_EMPTY_HEAP;
   hk_heap_enter(heap);
   hk_remote_flush(heap);
+  hk_mid_spill_all(heap);
+  hk_run_cache_flush(heap);
   hk_heap_leave(heap);
   hk_heap_give_back(heap);
 }

@@ -36,7 +36,7 @@ bool hk_os_resize(void *start, size_t old_bytes, size_t new_bytes);
 
 /* Moves a range's pages onto `target`, a range of `new_bytes` that the caller has, whose contents are lost; what is
  * longer reads as zero, what is shorter is dropped. The old addresses are the system's again. False when the system
- * refuses: both ranges are then unchanged. */
+ * refuses, as it does for a range that lies in several mappings: both ranges are then unchanged. */
 bool hk_os_move(void *start, size_t old_bytes, void *target, size_t new_bytes);
 
 /* Marks a range so that the child of fork (not of vfork) finds it all zero. False where the kernel cannot. */
@@ -54,6 +54,10 @@ HK_NORETURN void hk_os_abort(void);
 
 /* Monotonic time in nanoseconds. A system call: not for every block. */
 uint64_t hk_os_now_ns(void);
+
+/* Monotonic time in milliseconds, as of the last tick of the kernel's timer: some milliseconds old, and no system call
+ * where the kernel offers a way without. */
+uint64_t hk_os_coarse_ms(void);
 
 /* 64 unpredictable bits, chosen by the kernel at exec: the same at each call in a process and in its fork children. */
 uint64_t hk_os_process_secret(void);

@@ -20,6 +20,7 @@
 #include "base/units.h"
 #include "os/os.h"
 #include "os/syscall.h"
+#include "os/vdso.h"
 
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
@@ -209,15 +210,26 @@ bool hk_os_resize(void *start, size_t old_bytes, size_t new_bytes) {
   return !hk_syscall_failed(call_mremap((uintptr_t)start, old_bytes, new_bytes, 0, 0));
 }
 
-/* A refused move may have cost the target already: the kernel unmaps it before it looks at the source, which it refuses
- * where the program has split it (mprotect, mlock). The target is made anew unless something is there. */
+/* A refused move may have cost the target already: the kernel unmaps it before it looks at the source. The target is
+ * made anew unless something is there. */
 static void restore_target(uintptr_t target, size_t bytes) {
   long start = call_mmap(target, bytes, MAP_FIXED_NOREPLACE);
   /* Kernels before 4.17 take the flag for none and the address for a hint. */
   if (!hk_syscall_failed(start) && (uintptr_t)start != target) (void)call_munmap((uintptr_t)start, bytes);
 }
 
+/* Asks by growing the range a little, which the kernel refuses with this error where more than one mapping is
+ * concerned, before it looks at anything else. */
+static bool is_one_mapping(uintptr_t start, size_t bytes) {
+  size_t page_bytes = hk_os_page_size();
+  long grown = call_mremap(start, bytes, bytes + page_bytes, 0, 0);
+  if (!hk_syscall_failed(grown)) (void)call_munmap(start + bytes, page_bytes);
+  return grown != -EFAULT;
+}
+
 bool hk_os_move(void *start, size_t old_bytes, void *target, size_t new_bytes) {
+  /* Where the target has to be restored, somebody else may be quicker: not to be risked for what is known to fail. */
+  if (!is_one_mapping((uintptr_t)start, old_bytes)) return false;
   long moved = call_mremap((uintptr_t)start, old_bytes, new_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, (uintptr_t)target);
   if (hk_syscall_failed(moved)) {
     restore_target((uintptr_t)target, new_bytes);
@@ -290,6 +302,23 @@ uint64_t hk_os_now_ns(void) {
   struct timespec now = {0, 0};
   (void)hk_syscall2(SYS_clock_gettime, CLOCK_MONOTONIC, (long)&now);
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static int call_clock_gettime(long clock, struct timespec *now) {
+  return (int)hk_syscall2(SYS_clock_gettime, clock, (long)now);
+}
+
+uint64_t hk_os_coarse_ms(void) {
+  static _Atomic(hk_vdso_clock_t *) known;
+  hk_vdso_clock_t *clock = hk_load_relaxed(&known);
+  if (HK_UNLIKELY(clock == NULL)) {
+    clock = hk_vdso_find_clock(auxiliary(AT_SYSINFO_EHDR));
+    if (clock == NULL) clock = call_clock_gettime;
+    hk_store_relaxed(&known, clock);
+  }
+  struct timespec now = {0, 0};
+  (void)clock(CLOCK_MONOTONIC_COARSE, &now);
+  return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
 }
 
 void hk_os_wait(const uint32_t *word, uint32_t expected) {

@@ -24,11 +24,12 @@ typedef struct {
   uint64_t value;
 } word_t;
 
-/* A type without words is a number. */
+/* A type without words is a number or a text. */
 typedef struct {
   const word_t *words;
   unsigned word_count;
   bool has_suffix;
+  bool is_text;
 } type_t;
 
 #define WORDS(list) .words = (list), .word_count = sizeof(list) / sizeof((list)[0])
@@ -38,6 +39,7 @@ static const word_t words_BOOL[] = {{"0", 0},  {"1", 1},   {"off", 0},   {"on", 
 static const type_t type_BOOL = {WORDS(words_BOOL)};
 static const type_t type_COUNT = {.has_suffix = false};
 static const type_t type_SIZE = {.has_suffix = true};
+static const type_t type_TEXT = {.is_text = true};
 
 #define HK_WORD(choice, word) {#word, hk_##choice##_##word},
 #define HK_CHOICE(name, words)                  \
@@ -55,16 +57,24 @@ typedef struct {
   uint64_t min;
   uint64_t max;
   uint64_t *value;
+  /* Of a text: where it is seen, and where a copy of it is kept. The program may change its environment. */
+  const char **text;
+  char *copy;
 } option_t;
 
 hk_option_t hk_option = {
 #define HK_OPTION(name, type, default_value, min, max, help) .name = (default_value),
+#define HK_TEXT_OPTION(name, help) .name = "",
 #include "policy/option.def"
 };
 
+#define HK_TEXT_OPTION(name, help) static char copy_of_##name[HK_OPTION_TEXT_BYTES];
+#include "policy/option.def"
+
 static const option_t options[] = {
 #define HK_OPTION(name, type, default_value, min, max, help) \
-  {#name, &type_##type, (default_value), (min), (max), &hk_option.name},
+  {#name, &type_##type, (default_value), (min), (max), &hk_option.name, NULL, NULL},
+#define HK_TEXT_OPTION(name, help) {#name, &type_TEXT, 0, 0, 0, NULL, &hk_option.name, copy_of_##name},
 #include "policy/option.def"
 };
 
@@ -143,6 +153,27 @@ static bool parse(const option_t *option, const char *text, uint64_t *value) {
   return parse_number(option->type, text, value) && *value >= option->min && *value <= option->max;
 }
 
+static size_t length_of(const char *text) {
+  size_t length = 0;
+  while (text[length] != '\0') length++;
+  return length;
+}
+
+/* False, and nothing has changed, when the value is not accepted. */
+static bool set(const option_t *option, const char *text) {
+  if (!option->type->is_text) {
+    uint64_t parsed;
+    if (!parse(option, text, &parsed)) return false;
+    *option->value = parsed;
+    return true;
+  }
+  size_t bytes = length_of(text) + 1;
+  if (bytes > HK_OPTION_TEXT_BYTES) return false;
+  __builtin_memcpy(option->copy, text, bytes);
+  *option->text = option->copy;
+  return true;
+}
+
 /* ---- Warnings. ------------------------------------------------------------------------------------------------- */
 
 /* Text from outside: one line, no control characters, and no more of it than leaves room for what is said about it. */
@@ -158,8 +189,13 @@ static void append_quoted(hk_format_t *line, const char *text, size_t length) {
   }
 }
 
-/* A value as the user would write it: a word, or a number with the largest unit that leaves it whole. */
+/* A value as the user would write it: a word, or a number with the largest unit that leaves it whole. The one text that
+ * is told is the default. */
 static void append_value(hk_format_t *line, const type_t *type, uint64_t value) {
+  if (type->is_text) {
+    hk_format_text(line, "none");
+    return;
+  }
   for (unsigned i = 0; i < type->word_count; i++) {
     if (type->words[i].value != value) continue;
     hk_format_text(line, type->words[i].text);
@@ -176,6 +212,10 @@ static void append_value(hk_format_t *line, const type_t *type, uint64_t value) 
 
 static void append_expected(hk_format_t *line, const option_t *option) {
   const type_t *type = option->type;
+  if (type->is_text) {
+    hk_format_print(line, "a path of less than %u characters", (uint64_t)HK_OPTION_TEXT_BYTES);
+    return;
+  }
   for (unsigned i = 0; i < type->word_count; i++) {
     if (i > 0) hk_format_text(line, i + 1 < type->word_count ? ", " : " or ");
     hk_format_text(line, type->words[i].text);
@@ -209,12 +249,6 @@ static void warn_unknown(const char *variable, size_t length) {
   end_warning(&line);
 }
 
-static size_t length_of(const char *text) {
-  size_t length = 0;
-  while (text[length] != '\0') length++;
-  return length;
-}
-
 static void warn_refused(const option_t *option, const char *variable, size_t length, const char *value) {
   char buffer[LINE_BYTES];
   hk_format_t line;
@@ -225,6 +259,16 @@ static void warn_refused(const option_t *option, const char *variable, size_t le
   append_expected(&line, option);
   hk_format_text(&line, "; keeping the default ");
   append_value(&line, option->type, option->default_value);
+  end_warning(&line);
+}
+
+void hk_option_warn(const char *variable, const char *value, const char *complaint, const char *reason) {
+  char buffer[LINE_BYTES];
+  hk_format_t line;
+  begin_warning(&line, buffer, variable, length_of(variable));
+  hk_format_text(&line, "=");
+  append_quoted(&line, value, length_of(value));
+  hk_format_print(&line, " %s: %s", complaint, reason);
   end_warning(&line);
 }
 
@@ -260,12 +304,7 @@ static void load_variable(const char *variable, uint64_t *seen) {
 
   const option_t *option = &options[index];
   const char *value = name + length + 1;
-  uint64_t parsed = 0;
-  if (parse(option, value, &parsed)) {
-    *option->value = parsed;
-  } else {
-    warn_refused(option, variable, variable_length, value);
-  }
+  if (!set(option, value)) warn_refused(option, variable, variable_length, value);
 }
 
 void hk_option_load(void) {

@@ -17,9 +17,14 @@ HK_C_BEGIN
 #include "policy/option.def"
 #undef HK_WORD
 
-/* One field an option, all uint64_t; a choice holds its enum's value. */
+/* Of a text option's value, with the zero byte: the longest path that the system takes. */
+#define HK_OPTION_TEXT_BYTES (4 * HK_KIB)
+
+/* One field an option: a uint64_t, which for a choice holds its enum's value; of a text option the text, empty when it
+ * was not set. */
 typedef struct {
 #define HK_OPTION(name, type, default_value, min, max, help) uint64_t name;
+#define HK_TEXT_OPTION(name, help) const char *name;
 #include "policy/option.def"
 } hk_option_t;
 
@@ -31,6 +36,10 @@ extern HK_HIDDEN hk_option_t hk_option;
  * stderr (naming the variable, the value, what is accepted, and the default that stays). HAKMEM_CLI_ names are the
  * command line tool's: never looked at. Of a variable that is there twice the first counts, as for getenv. */
 void hk_option_load(void);
+
+/* One line on stderr: "<variable>=<value> <what is wrong with it>". For a value that was accepted and turns out to be of
+ * no use. */
+void hk_option_warn(const char *variable, const char *value, const char *complaint, const char *reason);
 
 HK_C_END
 

@@ -13,6 +13,7 @@
 #define HK_POLICY_SIZE_CLASS_H
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -50,6 +51,8 @@ HK_INLINE unsigned hk_class_of_mid(size_t size) {
   return (unsigned)((step_shift << HK_MID_STEP_SHIFT) + (last >> step_shift) + 1);
 }
 
+HK_INLINE bool hk_class_is_mid(unsigned class_index) { return class_index > HK_TINY_CLASS_MAX; }
+
 HK_INLINE unsigned hk_class_of(size_t size) {
   return size <= HK_TINY_MAX_BYTES ? hk_class_of_tiny(size) : hk_class_of_mid(size);
 }
@@ -72,6 +75,21 @@ HK_INLINE unsigned hk_class_blocks_per_slab(unsigned class_index) {
 HK_INLINE unsigned hk_class_span_slabs(unsigned class_index) {
   unsigned per_slab = hk_class_blocks_per_slab(class_index);
   return (HK_SPAN_MIN_BLOCKS + per_slab - 1) / per_slab;
+}
+
+/* Chosen: how many bytes of free blocks a mid class's list may hold at first and at most, and how many blocks whatever
+ * their size. */
+#define HK_ROOM_FIRST_BYTES (32 * HK_KIB)
+#define HK_ROOM_MOST_BYTES (384 * HK_KIB)
+#define HK_ROOM_LEAST_BLOCKS 4u
+#define HK_ROOM_MOST_BLOCKS 64u
+
+/* How many blocks of a mid class `bytes` have room for, within those bounds. */
+HK_INLINE unsigned hk_class_room(unsigned class_index, size_t bytes) {
+  size_t room = bytes / hk_class_bytes(class_index);
+  return (unsigned)(room < HK_ROOM_LEAST_BLOCKS  ? HK_ROOM_LEAST_BLOCKS
+                    : room > HK_ROOM_MOST_BLOCKS ? HK_ROOM_MOST_BLOCKS
+                                                 : room);
 }
 
 /* ceil(2^64 / block size), for hk_offset_is_start. */

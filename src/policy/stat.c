@@ -7,6 +7,10 @@ void hk_stat_sum(uint64_t *into, const hk_stat_set_t *from) {
   for (unsigned id = 0; id < hk_stat_count; id++) into[id] += hk_load_relaxed(&from->value[id]);
 }
 
+void hk_stat_clear(hk_stat_set_t *set) {
+  for (unsigned id = 0; id < hk_stat_count; id++) hk_store_relaxed(&set->value[id], 0);
+}
+
 #define UNIT_COUNT "count"
 #define UNIT_BYTES "bytes"
 const hk_stat_text_t hk_stat_text[hk_stat_count] = {

@@ -36,6 +36,9 @@ HK_INLINE void hk_stat_add(hk_stat_id_t id, uint64_t amount) {
 /* Adds every counter of `from` to the plain numbers `into[hk_stat_count]`. */
 void hk_stat_sum(uint64_t *into, const hk_stat_set_t *from);
 
+/* Sets every counter to zero. While one thread exists. */
+void hk_stat_clear(hk_stat_set_t *set);
+
 /* The counter's name, its unit ("count" or "bytes") and its help text, as in stat.def. */
 typedef struct {
   const char *name;

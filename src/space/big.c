@@ -1,23 +1,31 @@
 /* space/big.c - L3. See big.h.
  *
- * Only the first 64 KiB of a big block have a descriptor that says so. The mapping is a whole number of slabs, so that
- * no two blocks share a descriptor and a block has room to grow by a little; what is not touched costs no memory.
+ * Only the first 64 KiB of a big block have a descriptor that says so. A block is a whole number of slabs, so that no
+ * two share a descriptor and each has room to grow by a little; what is not touched costs no memory. A freed block
+ * becomes a free range (space/range.h), which a later block is cut from. So a block's addresses may be part of a
+ * mapping, or of several: the system can unmap them all the same, but resizes and moves no more than one at a time.
  */
 #include "space/big.h"
 
+#include <string.h>
+
 #include "base/atomic.h"
 #include "base/bits.h"
-#include "base/count.h"
 #include "os/lock.h"
 #include "os/os.h"
+#include "policy/stat.h"
+#include "space/idle.h"
+#include "space/range.h"
 #include "space/region_map.h"
+#include "space/superslab.h"
 
+/* Chosen: from this size on a block that is not known to be zero is purged instead of overwritten. Overwriting is many
+ * times cheaper than faulting all of it in again, but it also makes resident what a program that asks for so much may
+ * never touch. */
+#define CLEAR_BY_PURGE_BYTES (32 * HK_MIB)
+
+/* Written under hk_lock_space, read without. */
 static _Atomic(size_t) block_count;
-static _Atomic(size_t) mapped_bytes;
-
-/* Mappings that the system did not take back (it refuses when unmapping would split one of too many): purged, and the
- * first to be used again. Guarded by hk_lock_space. */
-static hk_list_t refused;
 
 size_t hk_big_good_size(size_t bytes) {
   if (bytes > (size_t)PTRDIFF_MAX - HK_SLAB_BYTES) return 0;
@@ -25,116 +33,183 @@ size_t hk_big_good_size(size_t bytes) {
 }
 
 /* Blocks that fill a huge page start where one can start. */
-static size_t least_alignment(size_t bytes) { return bytes >= HK_SUPERSLAB_BYTES ? HK_SUPERSLAB_BYTES : HK_SLAB_BYTES; }
-
-static void count_in(size_t bytes) {
-  hk_count(hk_count_shared_update, 2);
-  (void)hk_add_relaxed(&block_count, 1);
-  (void)hk_add_relaxed(&mapped_bytes, bytes);
+static size_t wished_alignment(size_t bytes) {
+  return bytes >= HK_SUPERSLAB_BYTES ? HK_SUPERSLAB_BYTES : HK_SLAB_BYTES;
 }
 
-static void count_out(size_t bytes) {
-  hk_count(hk_count_shared_update, 2);
-  (void)hk_sub_relaxed(&block_count, 1);
-  (void)hk_sub_relaxed(&mapped_bytes, bytes);
-}
-
-static void describe(hk_slab_t *slab, size_t bytes) {
-  hk_store_relaxed(&slab->bytes, bytes);
-  hk_slab_set_state(slab, hk_slab_big);
-  count_in(bytes);
-}
-
-/* A refused mapping's place is kept in its descriptor: `sink` is of no other use there. */
-static void keep_refused(hk_slab_t *slab, void *start) {
-  slab->sink = start;
-  hk_lock_acquire(hk_lock_space);
-  if (refused.next == NULL) hk_list_init(&refused);
-  hk_slab_set_state(slab, hk_slab_free);
-  hk_list_push_front(&refused, &slab->link);
-  hk_lock_release(hk_lock_space);
-}
-
-static void *take_refused(size_t bytes, size_t alignment) {
-  void *found = NULL;
-  hk_lock_acquire(hk_lock_space);
-  for (hk_list_t *node = refused.next; node != NULL && node != &refused; node = node->next) {
-    hk_slab_t *slab = HK_CONTAINER_OF(node, hk_slab_t, link);
-    if (hk_load_relaxed(&slab->bytes) != bytes || !hk_is_aligned((uintptr_t)slab->sink, alignment)) continue;
-    hk_list_remove(node);
-    found = slab->sink;
-    slab->sink = NULL;
-    break;
-  }
-  hk_lock_release(hk_lock_space);
-  return found;
-}
-
-void *hk_big_alloc(size_t bytes, size_t alignment, bool *zero) {
-  size_t mapping_bytes = hk_big_good_size(bytes);
-  if (mapping_bytes == 0) return NULL;
-  size_t least = least_alignment(mapping_bytes);
-  if (alignment < least) alignment = least;
-
-  void *block = take_refused(mapping_bytes, alignment);
-  *zero = block == NULL; /* a refused one was purged, but nobody says that this was not refused too */
-  if (block == NULL) block = hk_os_reserve(mapping_bytes, alignment);
-  if (block == NULL) return NULL;
-  if (!hk_region_map_enter(block)) {
-    (void)hk_os_unmap(block, mapping_bytes);
-    return NULL;
-  }
-  describe(hk_slab_of(block), mapping_bytes);
-  return block;
-}
-
-bool hk_big_free(hk_slab_t *slab, void *block) {
-  size_t bytes = hk_load_relaxed(&slab->bytes);
-  /* Before the mapping goes: the next moment the system may give its addresses to somebody else. */
-  uint8_t expected = hk_slab_big;
-  if (!hk_compare_exchange_acquire(&slab->state, &expected, (uint8_t)hk_slab_none)) return false;
-  count_out(bytes);
-  if (!hk_os_unmap(block, bytes)) {
-    (void)hk_os_purge(block, bytes);
-    keep_refused(slab, block);
+/* Every region in between too: a part of the range may begin or end there one day. */
+static bool enter_regions(uintptr_t start, size_t bytes) {
+  size_t region_bytes = (size_t)1 << HK_REGION_SHIFT;
+  for (uintptr_t at = hk_align_down(start, region_bytes); at < start + bytes; at += region_bytes) {
+    if (!hk_region_map_enter((void *)at)) return false;
   }
   return true;
 }
 
-static void *move(void *block, size_t old_bytes, size_t new_bytes) {
+static void count_locked(size_t count, size_t bytes) {
+  hk_bump_relaxed(&block_count, count);
+  hk_bump_relaxed(&hk_idle_ranges.in_use_bytes, bytes);
+}
+
+static void describe_locked(uintptr_t start, size_t bytes) {
+  hk_slab_t *slab = hk_slab_of((void *)start);
+  slab->superslab = NULL;
+  hk_store_relaxed(&slab->bytes, bytes);
+  hk_slab_set_state(slab, hk_slab_big);
+  count_locked(1, bytes);
+}
+
+/* ---- Allocation. */
+
+static void *take_free(size_t bytes, size_t alignment, bool *zero) {
+  hk_range_t range;
+  uint64_t now_ms = hk_os_coarse_ms();
+  hk_lock_acquire(hk_lock_space);
+  bool found = hk_range_take_locked(bytes, alignment, wished_alignment(bytes), &range);
+  if (found) {
+    if (range.zero) hk_idle_note_wanted_locked(now_ms, bytes);
+    describe_locked(range.start, bytes);
+  }
+  hk_superslab_settle(now_ms);
+  if (!found) return NULL;
+  hk_stat_add(hk_stat_big_reuse, 1);
+  *zero = range.zero;
+  return (void *)range.start;
+}
+
+static void *map_new(size_t bytes, size_t alignment, bool *zero) {
+  size_t wish = wished_alignment(bytes);
+  void *block = hk_os_reserve(bytes, alignment > wish ? alignment : wish);
+  if (block == NULL) return NULL;
+  if (!enter_regions((uintptr_t)block, bytes)) {
+    (void)hk_os_unmap(block, bytes);
+    return NULL;
+  }
+  uint64_t now_ms = hk_os_coarse_ms();
+  hk_lock_acquire(hk_lock_space);
+  hk_idle_note_wanted_locked(now_ms, bytes);
+  describe_locked((uintptr_t)block, bytes);
+  hk_superslab_settle(now_ms);
+  *zero = true;
+  return block;
+}
+
+void *hk_big_alloc(size_t bytes, size_t alignment, bool *zero) {
+  size_t block_bytes = hk_big_good_size(bytes);
+  if (block_bytes == 0) return NULL;
+  if (alignment < HK_SLAB_BYTES) alignment = HK_SLAB_BYTES;
+  void *block = take_free(block_bytes, alignment, zero);
+  if (block == NULL && hk_superslab_dissolve_free(block_bytes)) block = take_free(block_bytes, alignment, zero);
+  return block != NULL ? block : map_new(block_bytes, alignment, zero);
+}
+
+void hk_big_clear(void *block, size_t bytes) {
+  size_t whole_bytes = hk_align_down(bytes, hk_os_page_size());
+  bool is_purged = bytes >= CLEAR_BY_PURGE_BYTES && hk_os_purge(block, whole_bytes);
+  size_t done = is_purged ? whole_bytes : 0;
+  memset((char *)block + done, 0, bytes - done);
+}
+
+/* ---- Free. */
+
+/* What a block has no use for any more. `count` is what the number of blocks changes by. */
+static void give_up(size_t count, uintptr_t start, size_t bytes) {
+  uint64_t now_ms = hk_os_coarse_ms();
+  hk_lock_acquire(hk_lock_space);
+  count_locked(count, -bytes);
+  hk_range_put_locked((hk_range_t){.start = start, .bytes = bytes, .zero = false});
+  hk_superslab_settle(now_ms);
+}
+
+bool hk_big_free(hk_slab_t *slab, void *block) {
+  size_t bytes = hk_load_relaxed(&slab->bytes);
+  uint8_t expected = hk_slab_big;
+  if (!hk_compare_exchange_acquire(&slab->state, &expected, (uint8_t)hk_slab_free)) return false;
+  give_up((size_t)-1, (uintptr_t)block, bytes);
+  return true;
+}
+
+/* ---- Resize. */
+
+static void set_bytes_locked(hk_slab_t *slab, size_t old_bytes, size_t new_bytes) {
+  hk_store_relaxed(&slab->bytes, new_bytes);
+  count_locked(0, new_bytes - old_bytes);
+}
+
+/* Into the free range behind the block. */
+static bool absorb(hk_slab_t *slab, uintptr_t start, size_t old_bytes, size_t new_bytes) {
+  hk_range_t range;
+  size_t more_bytes = new_bytes - old_bytes;
+  uint64_t now_ms = hk_os_coarse_ms();
+  hk_lock_acquire(hk_lock_space);
+  bool fits = hk_range_take_at_locked(start + old_bytes, more_bytes, &range);
+  if (fits) {
+    if (range.zero) hk_idle_note_wanted_locked(now_ms, more_bytes);
+    set_bytes_locked(slab, old_bytes, new_bytes);
+  }
+  hk_superslab_settle(now_ms);
+  return fits;
+}
+
+/* Into addresses behind the block that nobody has. */
+static bool extend(hk_slab_t *slab, uintptr_t start, size_t old_bytes, size_t new_bytes) {
+  if (!hk_os_resize((void *)start, old_bytes, new_bytes)) return false;
+  if (!enter_regions(start + old_bytes, new_bytes - old_bytes)) {
+    (void)hk_os_resize((void *)start, new_bytes, old_bytes);
+    return false;
+  }
+  uint64_t now_ms = hk_os_coarse_ms();
+  hk_lock_acquire(hk_lock_space);
+  hk_idle_note_wanted_locked(now_ms, new_bytes - old_bytes);
+  set_bytes_locked(slab, old_bytes, new_bytes);
+  hk_superslab_settle(now_ms);
+  return true;
+}
+
+/* Onto new addresses if there are any: what a free range has in memory would be lost to the pages that move there. */
+static void *move(hk_slab_t *slab, void *block, size_t old_bytes, size_t new_bytes) {
   bool zero;
-  void *target = hk_big_alloc(new_bytes, 1, &zero);
+  void *target = map_new(new_bytes, HK_SLAB_BYTES, &zero);
+  if (target == NULL) target = take_free(new_bytes, HK_SLAB_BYTES, &zero);
   if (target == NULL) return NULL;
-  if (hk_os_move(block, old_bytes, target, new_bytes)) return target;
-  (void)hk_big_free(hk_slab_of(target), target);
-  return NULL;
+  /* The old addresses are free as soon as the pages have moved: the descriptor must have let go of them before. */
+  hk_slab_set_state(slab, hk_slab_none);
+  if (!hk_os_move(block, old_bytes, target, new_bytes)) {
+    hk_slab_set_state(slab, hk_slab_big);
+    (void)hk_big_free(hk_slab_of(target), target);
+    return NULL;
+  }
+  uint64_t now_ms = hk_os_coarse_ms();
+  hk_lock_acquire(hk_lock_space);
+  count_locked((size_t)-1, -old_bytes);
+  hk_superslab_settle(now_ms);
+  return target;
 }
 
 void *hk_big_resize(hk_slab_t *slab, void *block, size_t bytes) {
+  uintptr_t start = (uintptr_t)block;
   size_t old_bytes = hk_load_relaxed(&slab->bytes);
   size_t new_bytes = hk_big_good_size(bytes);
   if (new_bytes == 0) return NULL;
   if (new_bytes == old_bytes) return block;
-  if (hk_os_resize(block, old_bytes, new_bytes)) {
+  if (new_bytes < old_bytes) {
     hk_store_relaxed(&slab->bytes, new_bytes);
-    (void)hk_add_relaxed(&mapped_bytes, new_bytes - old_bytes);
+    give_up(0, start + new_bytes, old_bytes - new_bytes);
     return block;
   }
-  /* The old addresses are free as soon as the pages have moved: the descriptor must have let go of them before. */
-  hk_slab_set_state(slab, hk_slab_none);
-  void *target = move(block, old_bytes, new_bytes);
-  if (target == NULL) {
-    hk_slab_set_state(slab, hk_slab_big);
-    return NULL;
-  }
-  count_out(old_bytes);
-  return target;
+  if (absorb(slab, start, old_bytes, new_bytes) || extend(slab, start, old_bytes, new_bytes)) return block;
+  return move(slab, block, old_bytes, new_bytes);
 }
+
+/* ---- Sums, and fork. */
 
 hk_big_usage_t hk_big_usage(void) {
-  return (hk_big_usage_t){.count = hk_load_relaxed(&block_count), .mapped_bytes = hk_load_relaxed(&mapped_bytes)};
+  return (hk_big_usage_t){
+      .count = hk_load_relaxed(&block_count),
+      .mapped_bytes = hk_load_relaxed(&hk_idle_ranges.in_use_bytes),
+      .cached_bytes = hk_range_usage().free_bytes,
+      .idle_bytes = hk_load_relaxed(&hk_idle_ranges.idle_bytes),
+  };
 }
 
-void hk_big_repair(void) {
-  hk_list_init(&refused); /* its links may be half set; what it held is purged and lost to the child */
-}
+void hk_big_repair(void) { hk_range_repair(); }

@@ -1,4 +1,5 @@
-/* space/big.h - L3. Blocks of more than 1 MiB, and those with an alignment of more than 2 MiB: a mapping each. */
+/* space/big.h - L3. Blocks of more than 1 MiB, and those with an alignment of more than 2 MiB: whole slabs of their
+ * own, from the free ranges or newly mapped. */
 #ifndef HK_SPACE_BIG_H
 #define HK_SPACE_BIG_H
 
@@ -14,16 +15,21 @@ void *hk_big_alloc(size_t bytes, size_t alignment, bool *zero);
 /* `slab` is the block's descriptor. False when the block is free already: another thread was first. */
 bool hk_big_free(hk_slab_t *slab, void *block);
 
-/* Changes the block's size by moving pages, not contents. The block's new place, or NULL when the system refuses:
- * nothing has changed then. */
+/* Changes the block's size where it stands, or by moving pages, not contents. The block's new place, or NULL when the
+ * system refuses: nothing has changed then. */
 void *hk_big_resize(hk_slab_t *slab, void *block, size_t bytes);
+
+/* Makes the first `bytes` of a new block zero, and no more of it resident than must be. */
+void hk_big_clear(void *block, size_t bytes);
 
 /* What a big block of `bytes` lets the program use; 0 when that exceeds PTRDIFF_MAX. */
 size_t hk_big_good_size(size_t bytes);
 
 typedef struct {
-  size_t count;
+  size_t count; /* blocks in use */
   size_t mapped_bytes;
+  size_t cached_bytes; /* free ranges, whether they hold memory or not */
+  size_t idle_bytes;   /* those of them that may hold some */
 } hk_big_usage_t;
 hk_big_usage_t hk_big_usage(void);
 

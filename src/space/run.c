@@ -6,9 +6,7 @@
 #include "base/panic.h"
 #include "space/superslab.h"
 
-static unsigned slabs_for(size_t bytes) { return (unsigned)((bytes + HK_SLAB_BYTES - 1) / HK_SLAB_BYTES); }
-
-size_t hk_run_good_size(size_t bytes) { return slabs_for(bytes) * HK_SLAB_BYTES; }
+size_t hk_run_good_size(size_t bytes) { return hk_run_slabs(bytes) * HK_SLAB_BYTES; }
 
 static void set_tail(hk_slab_t *head, unsigned from, unsigned to) {
   for (unsigned i = from; i < to; i++) {
@@ -18,11 +16,16 @@ static void set_tail(hk_slab_t *head, unsigned from, unsigned to) {
 }
 
 void *hk_run_alloc(size_t bytes, size_t alignment, bool *zero) {
-  unsigned count = slabs_for(bytes);
+  unsigned count = hk_run_slabs(bytes);
   unsigned alignment_slabs = alignment <= HK_SLAB_BYTES ? 1 : (unsigned)(alignment / HK_SLAB_BYTES);
   hk_slab_t *head = hk_superslab_acquire(count, alignment_slabs, hk_from_bottom);
   if (head == NULL) return NULL;
   *zero = head->zero;
+  return hk_run_reopen(head);
+}
+
+void *hk_run_reopen(hk_slab_t *head) {
+  unsigned count = head->slab_count;
   head->head = head;
   hk_store_relaxed(&head->bytes, count * HK_SLAB_BYTES);
   set_tail(head, 1, count);
@@ -30,18 +33,24 @@ void *hk_run_alloc(size_t bytes, size_t alignment, bool *zero) {
   return (void *)hk_slab_start(head);
 }
 
-bool hk_run_free(hk_slab_t *head) {
+bool hk_run_close(hk_slab_t *head) {
   uint8_t expected = hk_slab_run;
   if (!hk_compare_exchange_acquire(&head->state, &expected, (uint8_t)hk_slab_free)) return false;
-  unsigned count = head->slab_count;
-  hk_slab_retire(head, count);
-  hk_superslab_release(head, count);
+  hk_slab_retire(head, head->slab_count);
+  return true;
+}
+
+void hk_run_release(hk_slab_t *head) { hk_superslab_release(head, head->slab_count); }
+
+bool hk_run_free(hk_slab_t *head) {
+  if (!hk_run_close(head)) return false;
+  hk_run_release(head);
   return true;
 }
 
 bool hk_run_resize(hk_slab_t *head, size_t bytes) {
   unsigned old_count = head->slab_count;
-  unsigned new_count = slabs_for(bytes);
+  unsigned new_count = hk_run_slabs(bytes);
   if (new_count > old_count) {
     bool zero; /* of no use here: realloc promises nothing about the new part */
     if (!hk_superslab_extend(head + old_count, new_count - old_count, &zero)) return false;

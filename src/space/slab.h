@@ -5,6 +5,7 @@
 #define HK_SPACE_SLAB_H
 
 #include <assert.h>
+#include <stdalign.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -35,35 +36,34 @@ typedef enum {
   hk_slab_state_count
 } hk_slab_state_t;
 
-/* One line that every free reads and the owner writes, one for the rest. Written by the owner, or under
- * hk_lock_space while the slab has none, except for `shared`. A field that another thread may read meanwhile is
- * atomic; those of a span that a free reads are set before a block of it is handed out, and the program's own
- * hand-over of the block orders them. */
+/* One line that every free reads, whichever thread frees, and that keeps its values while a block is in use; one that
+ * the owner writes as it goes along, so that it takes no line from under another thread's frees. Written by the owner,
+ * or under hk_lock_space while the slab has none. A field that another thread may read meanwhile is atomic; those of a
+ * span that a free reads are set before a block of it is handed out, and the program's own hand-over of the block
+ * orders them. */
 typedef struct hk_slab {
   _Atomic(hk_heap_t *) owner; /* NULL unless hk_slab_small: a free that finds another owner takes the slow path */
-  hk_sink_t *sink;
-  uint64_t inverse;     /* of the block size */
-  struct hk_slab *head; /* the span's or run's first slab */
-  hk_sink_t own;
-  _Atomic(uint8_t) state; /* hk_slab_state_t */
+  hk_sink_t *sink;            /* only the owner's frees read it */
+  uint64_t inverse;           /* of the block size */
+  struct hk_slab *head;       /* the span's or run's first slab */
+  _Atomic(uint8_t) state;     /* hk_slab_state_t */
   uint8_t class_index;
-  uint8_t slab_count;       /* head of a span or run: how many slabs */
-  bool zero;                /* head: what was not carved yet is known to be zero */
-  _Atomic(uint16_t) carved; /* head of a span: blocks cut so far */
-  uint16_t live;            /* head of a span, not active: blocks in use when `mark` was set */
-  _Atomic(size_t) bytes;    /* of a run or a big block: what may be used */
-
-  hk_list_t link;                 /* in its bin's partial list, or its heap's reserve */
+  uint8_t slab_count;             /* head of a span or run: how many slabs */
+  bool zero;                      /* head: what was not carved yet is known to be zero */
+  _Atomic(size_t) bytes;          /* of a run or a big block: what may be used */
   struct hk_superslab *superslab; /* NULL for big blocks */
+
+  alignas(HK_CACHE_LINE_BYTES) hk_sink_t own;
+  hk_list_t link;           /* in its bin's partial list, its heap's reserve or run cache */
+  _Atomic(uint16_t) carved; /* head of a span: blocks cut so far */
+  uint16_t live;            /* head of a span: span.h and mid.h say which blocks it counts */
   struct {
-    _Atomic(hk_block_t *) remote; /* blocks freed by other threads, HK_LIST_END or NULL when none */
-    struct hk_slab *pending_next; /* written by the thread that found `remote` empty, read by the owner */
-  } shared;
-  uint64_t unused[3];
+    hk_list_t link; /* among the free ranges, longest idle first */
+    uint64_t since; /* the age that hk_idle_next_age_locked gave it; 0 when no free range begins or ends here */
+  } range;          /* of a free range's first and last slab (space/range.h), guarded by hk_lock_space */
 } hk_slab_t;
 
 static_assert(sizeof(hk_slab_t) == 128, "two cache lines, and 32 descriptors are one 4 KiB page");
-static_assert(offsetof(hk_slab_t, link) == HK_CACHE_LINE_BYTES, "what a free reads is one line");
 
 HK_INLINE hk_slab_state_t hk_slab_state(const hk_slab_t *slab) {
   return (hk_slab_state_t)hk_load_relaxed(&((hk_slab_t *)slab)->state);

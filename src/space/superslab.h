@@ -1,7 +1,7 @@
 /* space/superslab.h - L3. Superslabs, 2 MiB of address space each, cut into slabs. As many as the program needs.
  *
- * Idle memory (free slabs that were used and are therefore resident) is bounded: what is above the bound is given back
- * to the system, from the superslab that has been idle longest.
+ * Idle memory (free slabs that were used and are therefore resident, and free ranges of big blocks) is bounded: what is
+ * above the limit (space/idle.h) is given back to the system, what has been idle longest first.
  */
 #ifndef HK_SPACE_SUPERSLAB_H
 #define HK_SPACE_SUPERSLAB_H
@@ -23,6 +23,7 @@ typedef struct hk_superslab {
   uint32_t free_mask;            /* bit i: slab i is free */
   uint8_t longest_run;           /* of free slabs: the bucket that it is in; 0 when in none */
   uint32_t used_mask;            /* bit i: slab i was touched since it was last zero; free and used is idle */
+  uint64_t idle_since;           /* its age in the list of those, from hk_idle_next_age_locked */
 } hk_superslab_t;
 
 /* Which end of a superslab a range is taken from. Spans and runs grow towards each other, so that the few slabs of a
@@ -42,8 +43,18 @@ bool hk_superslab_extend(hk_slab_t *after_last, unsigned count, bool *zero);
 /* Gives `count` slabs back; the caller has made them nobody's (hk_slab_retire). */
 void hk_superslab_release(hk_slab_t *first, unsigned count);
 
-/* Gives idle memory back to the system until at most `keep_bytes` of it are left. How many bytes were given back. */
+/* For a big block of `bytes` that no free range is long enough for: makes free ranges (space/range.h) of all superslabs
+ * that are wholly free. False when that cannot be enough, or there are none. The way back needs no call: a new
+ * superslab is made of a free range if one is long enough. */
+bool hk_superslab_dissolve_free(size_t bytes);
+
+/* Gives idle memory back to the system, slabs and ranges, until at most `keep_bytes` of it are left. How many bytes
+ * were given back. With 0, what was learned about how much to keep is forgotten too. */
 size_t hk_superslab_trim(size_t keep_bytes);
+
+/* Ends a change of the sums of space/idle.h: releases hk_lock_space, which the caller holds, and gives back what is
+ * idle above the limit. */
+void hk_superslab_settle(uint64_t now_ms);
 
 /* The address of a slab that lies in a superslab. */
 HK_INLINE uintptr_t hk_slab_start(const hk_slab_t *slab) {

@@ -1,30 +1,14 @@
-"""What the tests of the benchmarks share: where things are, and how a workload is run."""
+"""Fixtures of the tests of the benchmarks: the built programs and libraries, and how a workload is run."""
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Callable, List, Optional, Sequence
 
 import pytest
-
-REPOSITORY = Path(__file__).resolve().parents[2]
-BENCH = REPOSITORY / "bench"
-BUILD = Path(os.environ.get("HAKMEM_TEST_BUILD_DIR", REPOSITORY / "build" / "release"))
-
-sys.path.insert(0, str(REPOSITORY / "tools"))
-
-from under_allocator import environment  # noqa: E402
-
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
-
-
-def read_toml(path: Path) -> Dict[str, Any]:
-    tomllib = pytest.importorskip("tomllib", reason="reading the tables needs Python 3.11")
-    tables: Dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-    return tables
+from bench_support import BUILD, Run
+from under_allocator import environment
 
 
 @pytest.fixture(scope="session")

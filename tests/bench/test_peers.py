@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Callable, Sequence
 
 import pytest
-from conftest import BENCH, read_toml
+from bench_support import BENCH, read_toml
 
 pytest.importorskip("tomllib", reason="reading the tables needs Python 3.11")
 FETCH = BENCH / "peers" / "fetch.py"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any, Dict, List
 
 import pytest
-from conftest import BENCH, Run, read_toml
+from bench_support import BENCH, Run, read_toml
 
 GROUPS = {"micro", "thread", "memory"}
 
@@ -78,6 +79,35 @@ def test_program_prints_the_same(name: str, hakmem: Path, tmp_path: Path) -> Non
         for library in (None, hakmem)
     ]  # fmt: skip
     assert outputs[0] == outputs[1] != b""
+
+
+def test_who_serves_redis(hakmem: Path) -> None:
+    """It is linked with jemalloc where distributions build it: what is preloaded must serve all that it allocates."""
+    if shutil.which("redis-server") is None:
+        pytest.skip("redis-server is not installed")
+    from under_allocator import environment, files_of_malloc
+
+    names = ("malloc", "calloc", "realloc", "free", "malloc_usable_size")
+    bindings = {"LD_BIND_NOW": "1", "LD_DEBUG": "bindings"}
+    c_library = next(
+        Path(line.split()[-1]).resolve() for line in _maps_of_self() if line.split()[-1].endswith("libc.so.6")
+    )
+    for library in (hakmem, c_library):
+        assert files_of_malloc(["redis-server", "--version"], environment(library)) == {library}
+        done = subprocess.run(
+            ["redis-server", "--version"],
+            env=environment(library, bindings),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        for name in names:
+            found = re.findall(rf"binding file redis-server \[0\] to (\S+) \[0\]: normal symbol `{name}'", done.stderr)
+            assert {Path(file).resolve() for file in found} == {library}, name
+
+
+def _maps_of_self() -> List[str]:
+    return Path("/proc/self/maps").read_text().splitlines()
 
 
 def test_smt2_is_the_same_every_time(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Sequence
 
 import pytest
-from conftest import BENCH, Run
+from bench_support import BENCH, Run
 
 TRACE = str(BENCH / "traces" / "python.trace")
 # A tiny amount of work for each.

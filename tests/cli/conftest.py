@@ -1,53 +1,15 @@
-"""Shared by the tests of the command line tool: the tool itself, and tiny programs to run under it."""
+"""Fixtures of the tests of the command line tool: the tool itself, and tiny programs to run under it."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
-from typing import Callable, Dict, List, Optional
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
-CLI = ROOT / "cli"
-sys.path.insert(0, str(CLI))
-
-for module in ("click", "rich", "elftools"):
-    pytest.importorskip(module, reason="the packages of cli/requirements.txt are missing (./hakmem installs them)")
-
-from hakmem.paths import find_library  # noqa: E402
-
-START = f"import sys; sys.path.insert(0, {str(CLI)!r}); from hakmem.main import main; main()"
-Compile = Callable[..., Path]
-
-
-class Tool:
-    """Starts the command line tool as a program of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def words(self, *arguments: object) -> List[str]:
-        """The whole command."""
-        return [sys.executable, "-I", "-c", START, *map(str, arguments)]
-
-    def __call__(
-        self, *arguments: object, environment: Optional[Dict[str, str]] = None, stdin: str = ""
-    ) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self.words(*arguments), cwd=self.folder, env=environment, input=stdin,
-            capture_output=True, text=True, timeout=300, check=False,
-        )  # fmt: skip
-
-    def start(self, *arguments: object, **options: object) -> subprocess.Popen[str]:
-        """Without waiting."""
-        pipe = subprocess.PIPE
-        return subprocess.Popen(  # type: ignore[call-overload,no-any-return]
-            self.words(*arguments), cwd=self.folder, stdout=pipe, stderr=pipe, text=True, **options
-        )
+from cli_support import Compile, Tool
+from hakmem.paths import find_library
 
 
 @pytest.fixture

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+import platform
+import pwd
+import re
+import signal
+import time
 from pathlib import Path
+from typing import Any, Dict
 
 import pytest
-from conftest import ROOT, Tool
-from hakmem import workloads
+from cli_support import ROOT, Tool
+from hakmem import privacy, workloads
+from hakmem.allocators import Allocator, older_versions
 from hakmem.errors import Failure
-from hakmem.workloads import Places
+from hakmem.workload_runner import prepare_inputs
+from hakmem.workloads import Places, Workload, inputs_digest
 
 pytestmark = pytest.mark.usefixtures("library")
 
@@ -88,11 +96,22 @@ def fake_set(tmp_path: Path) -> Path:
     return folder
 
 
-def bench(tool: Tool, fake_set: Path, *words: object):  # type: ignore[no-untyped-def]
-    return tool(
+def words_of_bench(fake_set: Path, *words: object) -> tuple[object, ...]:
+    return (
         "bench", "--workloads", fake_set, "--programs", fake_set, "--out", "out", "--label", "here",
-        "--allocators", "hakmem", "--seed", "5", "--rounds", "2", *words,
+        "--allocators", "hakmem", "--seed", "5", "--rounds", "2", "--no-counts", *words,
     )  # fmt: skip
+
+
+def bench(tool: Tool, fake_set: Path, *words: object):  # type: ignore[no-untyped-def]
+    return tool(*words_of_bench(fake_set, *words))
+
+
+def result(tool: Tool) -> Dict[str, Any]:
+    """The only one."""
+    (file,) = (tool.folder / "out").glob("*.json")
+    document: Dict[str, Any] = json.loads(file.read_text())
+    return document
 
 
 def test_the_whole_set(tool: Tool, fake_set: Path, tmp_path: Path) -> None:
@@ -109,7 +128,8 @@ def test_the_whole_set(tool: Tool, fake_set: Path, tmp_path: Path) -> None:
     assert list(rows) == ["quick", "damaged", "printer", "fickle"]
     assert rows["quick"]["figures"]["hakmem"]["ns_per_operation"] == [50000, 50000]
     assert rows["quick"]["floor"] == "floor: fake_floor"
-    assert rows["quick"]["best_peer"] == "glibc" and rows["quick"]["time"]["verdict"] == "level"
+    assert rows["quick"]["best_peer"] == "glibc" and rows["quick"]["rounds"] == 2
+    assert rows["quick"]["time"]["verdict"] == "–"  # two rounds decide nothing
     assert rows["damaged"]["failures"] == {"hakmem": "round 1: its data was damaged: block 7"}
     assert "something else" in rows["fickle"]["failures"]["hakmem"]
     assert rows["printer"]["failures"] == {}
@@ -117,6 +137,141 @@ def test_the_whole_set(tool: Tool, fake_set: Path, tmp_path: Path) -> None:
     page = (tmp_path / "out" / f"{stem}.md").read_text()
     assert "damaged: FAILED: its data was damaged" in page
     assert "## Where hakmem stands" in page and "geometric mean" in page
+    assert "2 complete rounds" in page
+
+
+def test_three_rounds_give_a_verdict(tool: Tool, fake_set: Path) -> None:
+    assert bench(tool, fake_set, "--only", "quick", "--rounds", "3").returncode == 0
+    (row,) = result(tool)["workloads"]
+    assert row["time"]["verdict"] == "level"
+
+
+def test_real_programs_have_fewer_rounds_and_the_table_says_so(tool: Tool, fake_set: Path) -> None:
+    done = bench(tool, fake_set, "--only", "quick,printer", "--rounds", "5")
+    assert done.returncode == 0, done.stderr
+    assert {row["name"]: row["rounds"] for row in result(tool)["workloads"]} == {"quick": 5, "printer": 3}
+    assert re.search(r"^quick +5 ", done.stdout, re.MULTILINE) and re.search(r"^printer +3 ", done.stdout, re.MULTILINE)
+    page = next((tool.folder / "out").glob("*.md")).read_text()
+    assert "| printer | 1 | 3 |" in page and "94 % with 5 rounds, 75 % with 3 rounds" in page
+
+
+def test_the_time_is_kept_from_the_first_round_on(tool: Tool, fake_set: Path) -> None:
+    done = bench(tool, fake_set, "--only", "quick,printer", "--rounds", "50", "--minutes", "0.0001")
+    assert done.returncode == 0, done.stderr
+    assert {row["rounds"] for row in result(tool)["workloads"]} == {1}
+    assert "1 of 50 rounds are complete: more would have taken longer than 0.0001 minutes" in done.stdout
+
+
+def interrupt(tool: Tool, fake_set: Path, line: str) -> tuple[int, str]:
+    """SIGINT when stderr has that line."""
+    process = tool.start(*words_of_bench(fake_set, "--only", "quick,printer", "--rounds", "500"))
+    assert process.stderr is not None
+    text = ""
+    while line not in text:
+        text += process.stderr.readline()
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    _, rest = process.communicate(timeout=60)
+    return process.returncode, text + rest
+
+
+def test_an_interruption_keeps_complete_rounds(tool: Tool, fake_set: Path) -> None:
+    code, stderr = interrupt(tool, fake_set, "round 1 of 500 done")
+    assert code == 128 + signal.SIGINT
+    assert re.search(r"broken off after \d+ complete rounds?; their results were written", stderr)
+    document = result(tool)
+    assert 1 <= document["rounds"] < 500
+    for row in document["workloads"]:
+        assert all(len(figures["wall_seconds"]) == row["rounds"] for figures in row["figures"].values())
+    assert not [file for file in (tool.folder / "out").iterdir() if file.name.startswith(".")]
+
+
+def test_an_interruption_in_the_first_round_writes_nothing(tool: Tool, fake_set: Path) -> None:
+    (fake_set / "fake").write_text(FAKE.replace("sleep 0.05", "sleep 20"))
+    code, stderr = interrupt(tool, fake_set, "a round should take")
+    assert code == 128 + signal.SIGINT and "nothing was written" in stderr
+    assert list((tool.folder / "out").iterdir()) == []
+
+
+def test_results_tell_nothing_of_the_machines_owner(tool: Tool, fake_set: Path, tmp_path: Path) -> None:
+    """Failures, notes and what was left out have paths in their messages."""
+    secret = f"{tmp_path}/deep/secret.so"
+    (fake_set / "damaged").write_text(DAMAGED.replace("block 7", f"in {secret}, see {Path.home()}/core"))
+    done = bench(tool, fake_set)
+    assert done.returncode == 1
+    for file in (tool.folder / "out").iterdir():
+        text = file.read_text()
+        assert str(tmp_path) not in text and str(ROOT) not in text and str(Path.home()) + "/" not in text, file
+        if file.suffix != ".svg":  # an SVG has the addresses of its standards
+            assert not re.search(r"(?<![\w./<])/\w+/\w", text), file
+        for name in privacy.names():
+            assert not re.search(rf"\b{re.escape(name)}\b", text), file
+    document = result(tool)
+    assert "not built: not_built" in document["left_out"]["absent"]
+    failure = next(row for row in document["workloads"] if row["name"] == "damaged")["failures"]["hakmem"]
+    assert "in secret.so, see core" in failure
+    assert {*document["allocators"][0]} == {"name", "version", "notes"}
+
+
+def test_what_is_scrubbed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "node", lambda: "babbage.example.org")
+    monkeypatch.setattr(pwd, "getpwuid", lambda _: pwd.struct_passwd(("ada", "", 0, 0, "", "", "")))
+    monkeypatch.setenv("USER", "root")
+    for text, scrubbed in [
+        ("cannot read /home/ada/x/file.c: denied", "cannot read file.c: denied"),
+        ("'/usr/lib/libc.so.6' and (/lib/x.so)", "'libc.so.6' and (x.so)"),
+        ("~/work/a.py, /tmp/", "a.py, a folder"),
+        ("ada on babbage and babbage.example.org", "… on … and …"),
+        ("and/or 3/4 of root's Ada, 16 KiB/s", "and/or 3/4 of root's Ada, 16 KiB/s"),
+        ("block of 64 bytes at 0x7f00", "block of 64 bytes at 0x7f00"),
+    ]:
+        assert privacy.scrub(text) == scrubbed
+
+
+def test_the_duration_is_listed(tool: Tool, fake_set: Path) -> None:
+    done = bench(tool, fake_set, "--list")
+    assert "quick: micro, 0.1 s, does nothing | quickly" in done.stdout
+    assert re.search(r"under 2 allocators: a round should take \d+\.\d minutes", done.stderr)
+
+
+def test_older_versions_of_what_is_there_anew_stay_away() -> None:
+    def one(name: str, notes: str = "") -> Allocator:
+        return Allocator(name, f"/{name}.so", "1", notes)
+
+    distributed = "the distribution's; old"
+    everyone = [
+        one("glibc"), one("mimalloc3"), one("mimalloc2"), one("mimalloc-distro", distributed),
+        one("jemalloc-distro", distributed), one("tcmalloc", distributed),
+    ]  # fmt: skip
+    assert older_versions(everyone) == ["mimalloc-distro"]
+    assert older_versions([*everyone, one("jemalloc")]) == ["mimalloc-distro", "jemalloc-distro"]
+
+
+def test_inputs_are_made_anew_when_what_makes_them_changes(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    places = Places(root / "bench", root / "build" / "work", tmp_path)
+    places.bench.mkdir(parents=True)
+    script, made = places.bench / "make.sh", places.work / "made"
+    commands = (("sh", str(script), str(made)), ("test", f"--unused={script}"))
+
+    def make(text: str, *prepare: tuple[str, ...]) -> str:
+        script.write_text(text)
+        prepare_inputs(Workload("w", "program", "what", ("x",), prepare=prepare or commands[:1]), places)
+        return made.read_text()
+
+    assert make('echo one >>"$1"') == "one\n"
+    assert make('echo one >>"$1"') == "one\n"  # nothing has changed, the file that it made does not count
+    assert make('echo two >>"$1"') == "one\ntwo\n"
+    assert make('echo one >>"$1"') == "one\ntwo\none\n"  # back again: what is there is another's
+    assert make('echo one >>"$1"', commands[0], ("true",)) == "one\ntwo\none\none\n"
+    script.write_text("exit 3")
+    with pytest.raises(Failure, match="could not be made"):
+        prepare_inputs(Workload("w", "program", "what", ("x",), prepare=commands[:1]), places)
+    assert make('echo one >>"$1"', commands[0], ("true",)) == "one\ntwo\none\none\none\n"
+    equals = Workload("w", "program", "what", ("x",), prepare=commands[1:])
+    before = inputs_digest(equals, places)
+    script.write_text("changed")
+    assert inputs_digest(equals, places) != before
 
 
 def test_results_are_never_overwritten(tool: Tool, fake_set: Path, tmp_path: Path) -> None:
@@ -128,6 +283,9 @@ def test_results_are_never_overwritten(tool: Tool, fake_set: Path, tmp_path: Pat
 def test_only(tool: Tool, fake_set: Path) -> None:
     listed = bench(tool, fake_set, "--only", "micro,fick*", "--list")
     assert [line.split(":")[0] for line in listed.stdout.splitlines()] == ["quick", "absent", "fickle"]
+    for group in ("program", "programs"):
+        listed = bench(tool, fake_set, "--only", group, "--list")
+        assert [line.split(":")[0] for line in listed.stdout.splitlines()] == ["printer", "fickle", "missing"]
     wrong = bench(tool, fake_set, "--only", "nothing")
     assert wrong.returncode == 2
     assert "no workload or group 'nothing'" in wrong.stderr and "quick" in wrong.stderr

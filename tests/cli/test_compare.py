@@ -13,7 +13,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
-from conftest import Tool
+from cli_support import Tool
 
 pytestmark = pytest.mark.usefixtures("library")
 TWO = ("--allocators", "hakmem")

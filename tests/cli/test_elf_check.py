@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from conftest import Compile
+from cli_support import Compile
 from hakmem import elf_check
 from hakmem.elf_check import Chain, follow
 

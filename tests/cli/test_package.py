@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import hakmem
-from conftest import CLI, ROOT
+from cli_support import CLI, ROOT
 
 
 def requirements(text: str) -> set[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import List
 
 import pytest
-from conftest import ROOT, Compile, Tool
+from cli_support import ROOT, Compile, Tool
 
 PYTHON = "/usr/bin/python3" if Path("/usr/bin/python3").exists() else sys.executable
 

@@ -34,9 +34,7 @@ DAMAGED = "free block {bad} of {bytes} bytes was written to after it was freed"
 
 def double_free(size):
     """What a second free is called: it depends on what became of the memory, not on the program's mistake."""
-    if size in BIG:  # its mapping is gone, so nothing is known of it any more
-        return {("invalid-free", FOREIGN)}
-    if size in RUN:
+    if size in RUN + BIG:
         return {("double-free", FREE_RANGE)}
     return {("double-free", FREE_BLOCK)}
 
@@ -51,9 +49,7 @@ def double_free_of_trimmed(size):
 
 
 def use_after_free(size):
-    if size in BIG:
-        return {("invalid-pointer", FOREIGN)}
-    if size in RUN:
+    if size in RUN + BIG:
         return {("use-after-free", FREE_RANGE)}
     return {("use-after-free", FREE_BLOCK)}
 

@@ -145,8 +145,11 @@ def test_options_are_ignored_with_raised_rights(
         pytest.skip("only root can make a program that belongs to somebody else")
     program = tmp_path / "raised_rights"
     shutil.copy(linked("raised_rights.c"), program)
-    variables = {"HAKMEM_STATS": "1", "HAKMEM_ON_MISUSE": "perhaps"}
+    file = Path("/tmp") / f"hakmem-raised-rights-{os.getpid()}"  # a folder that nobody may write to would prove nothing
+    variables = {"HAKMEM_STATS": "1", "HAKMEM_ON_MISUSE": "perhaps", "HAKMEM_STATS_FILE": str(file)}
     listened = runner.plain([program], env=variables)
+    assert file.is_file()
+    file.unlink()
     assert (listened.code, listened.text()) == (0, "secure 0\n") and b"hakmem: " in listened.stderr
     nobody = 65534
     os.chown(program, nobody, nobody)

@@ -66,6 +66,7 @@ void fake_os_unmap_all(void);
 /* 4, 16 or 64 KiB. To be chosen before anything asks. */
 void fake_os_set_page_size(size_t bytes);
 
+/* Of both clocks: the coarse one is as good as the other here. */
 #define fake_os_start_ns ((uint64_t)1000000000)
 void fake_os_set_now(uint64_t now_ns);
 void fake_os_advance(uint64_t ns);

@@ -16,6 +16,7 @@ HK_CHOICE(mode, HK_WORD(mode, fast) HK_WORD(mode, lean))
 HK_OPTION(mode, mode, hk_mode_lean, 0, 0, "A | B")
 HK_OPTION(retain, SIZE, 8 * HK_MIB, 0, HK_TIB, "One, (two) "  /* why */
           "and \\"three\\".")
+HK_TEXT_OPTION(file, "A file.")
 HK_OPTION(spare, COUNT, (1u << 2) + 1, 0, 64, "Slabs.")
 #undef HK_OPTION
 """
@@ -49,6 +50,7 @@ def test_values_are_shown_as_the_environment_takes_them(tmp_path: Path) -> None:
     assert rows == [
         "| `HAKMEM_MODE` | `fast`, `lean` | `lean` | A \\| B |",
         '| `HAKMEM_RETAIN` | 0 to 1T | `8M` | One, (two) and "three". |',
+        "| `HAKMEM_FILE` | a path | none | A file. |",
         "| `HAKMEM_SPARE` | 0 to 64 | `5` | Slabs. |",
     ]
     assert "| `refill` | count | Refills. |" in (tmp_path / "docs/stats.md").read_text()

@@ -174,6 +174,8 @@ TEST_F(FakeOs, TheClockMovesWhenTold) {
   EXPECT_EQ(hk_os_now_ns(), fake_os_start_ns + 7);
   fake_os_set_now(3);
   EXPECT_EQ(hk_os_now_ns(), 3u);
+  fake_os_set_now(5999999);
+  EXPECT_EQ(hk_os_coarse_ms(), 5u);
 }
 
 TEST_F(FakeOs, FactsAreTheTests) {

@@ -9,7 +9,8 @@
 namespace hk_test {
 
 inline hk_block_t *Pop(hk_heap_t *heap, unsigned class_index) {
-  return hk_bin_pop(heap, class_index * sizeof(hk_sink_t));
+  size_t bin_offset = class_index * sizeof(hk_sink_t);
+  return hk_class_is_mid(class_index) ? hk_bin_pop_mid(heap, bin_offset) : hk_bin_pop(heap, bin_offset);
 }
 
 // A block, or null when the system refuses.
@@ -24,7 +25,7 @@ inline hk_block_t *Alloc(hk_heap_t *heap, unsigned class_index) {
 inline bool FreeOwn(hk_heap_t *heap, void *block) {
   hk_slab_t *slab = hk_slab_of(block);
   bool due = hk_sink_push(slab->sink, static_cast<hk_block_t *>(block));
-  if (due) hk_span_countdown_over(heap, slab);
+  if (due) hk_bin_settle(heap, slab);
   return due;
 }
 
@@ -33,7 +34,7 @@ inline void Free(hk_heap_t *heap, void *block) {
   if (hk_load_relaxed(&slab->owner) == heap) {
     (void)FreeOwn(heap, block);
   } else {
-    hk_remote_free(heap, slab->head, static_cast<hk_block_t *>(block));
+    hk_remote_free(heap, slab, static_cast<hk_block_t *>(block));
   }
 }
 
@@ -45,11 +46,14 @@ inline unsigned CapacityOf(unsigned class_index) {
   return hk_class_span_slabs(class_index) * hk_class_blocks_per_slab(class_index);
 }
 
-// How many blocks of a full span must come back before it is worth allocating from again.
+// How many blocks of a tiny class's full span must come back before it is worth allocating from again.
 inline unsigned WorthOf(unsigned class_index) {
   unsigned eighth = CapacityOf(class_index) / 8;
   return eighth < 64 ? eighth : 64;
 }
+
+// How many blocks a mid class's list may have now.
+inline unsigned RoomOf(const hk_heap_t *heap, unsigned class_index) { return heap->state[class_index].room; }
 
 inline unsigned ListLength(const hk_block_t *list) {
   unsigned length = 0;
@@ -57,15 +61,32 @@ inline unsigned ListLength(const hk_block_t *list) {
   return length;
 }
 
+// Of the blocks on a list those that lie in the span.
+inline unsigned CountOfSpan(const hk_block_t *list, const hk_slab_t *span) {
+  unsigned count = 0;
+  for (; list != HK_LIST_END && hk_block_is_intact(list); list = list->next) count += SpanOf(list) == span;
+  return count;
+}
+
+// Blocks that were pushed to the heap and not taken back yet; a ring counts as very many.
+inline unsigned IncomingLength(hk_heap_t *heap) {
+  unsigned length = 0;
+  const hk_block_t *block = hk_load_relaxed(&heap->shared.incoming);
+  for (; block != HK_LIST_END && length < 1000000; block = hk_remote_next(block->next)) length++;
+  return length;
+}
+
 inline bool IsActive(const hk_heap_t *heap, const hk_slab_t *span) {
   return heap->state[span->class_index].active == span;
 }
 
+// Whether its bin's partial list has the span; of a mid class the active span can be there too.
 inline bool IsPartial(const hk_heap_t *heap, const hk_slab_t *span) {
-  return !IsActive(heap, span) && hk_list_is_linked(&span->link);
+  bool may_be = hk_class_is_mid(span->class_index) || !IsActive(heap, span);
+  return may_be && hk_list_is_linked(&span->link);
 }
 
-// Blocks of an inactive span that count as in use.
+// Blocks of an inactive span of a tiny class that count as in use.
 inline unsigned LiveOf(const hk_slab_t *span) { return span->live - (span->own.mark - span->own.countdown); }
 
 // A debug build's own look at a span.
@@ -77,11 +98,8 @@ inline void WalkSpan(const hk_heap_t *heap, const hk_slab_t *span) {
 #endif
 }
 
-// Whether everything that is known of a span of the heap fits `live`, the number of its blocks that somebody holds.
-inline void CheckSpan(const hk_heap_t *heap, const hk_slab_t *span, unsigned live) {
-  WalkSpan(heap, span);
+inline void CheckTinySpan(const hk_heap_t *heap, const hk_slab_t *span, unsigned live) {
   unsigned carved = CarvedOf(span);
-  ASSERT_LE(carved, CapacityOf(span->class_index));
   if (IsActive(heap, span)) {
     ASSERT_EQ(span->own.free, HK_LIST_END) << "the bin has them all";
     ASSERT_EQ(ListLength(heap->bin[span->class_index].free) + live, carved);
@@ -95,6 +113,35 @@ inline void CheckSpan(const hk_heap_t *heap, const hk_slab_t *span, unsigned liv
     ASSERT_LT(carved - live, WorthOf(span->class_index)) << "a span with so many free blocks is worth listing";
     ASSERT_EQ(span->own.countdown, WorthOf(span->class_index) - (carved - live));
   }
+}
+
+inline void CheckMidSpan(const hk_heap_t *heap, const hk_slab_t *span, unsigned live) {
+  const hk_sink_t *bin = &heap->bin[span->class_index];
+  for (unsigned i = 0; i < span->slab_count; i++) ASSERT_EQ(span[i].sink, bin) << "for good";
+  unsigned at_home = ListLength(span->own.free);
+  ASSERT_EQ(span->live, live + CountOfSpan(bin->free, span)) << "what the bin has counts too";
+  ASSERT_EQ(at_home + span->live, CarvedOf(span));
+  ASSERT_EQ(IsPartial(heap, span), at_home > 0);
+  ASSERT_GT(span->live, 0) << "a span that has all its blocks is released";
+}
+
+// Whether everything that is known of a span of the heap fits `live`, the number of its blocks that somebody holds.
+inline void CheckSpan(const hk_heap_t *heap, const hk_slab_t *span, unsigned live) {
+  WalkSpan(heap, span);
+  ASSERT_LE(CarvedOf(span), CapacityOf(span->class_index));
+  if (hk_class_is_mid(span->class_index)) {
+    CheckMidSpan(heap, span, live);
+  } else {
+    CheckTinySpan(heap, span, live);
+  }
+}
+
+// Whether a mid class's bin counts its list right.
+inline void CheckMidBin(const hk_heap_t *heap, unsigned class_index) {
+  const hk_sink_t *bin = &heap->bin[class_index];
+  ASSERT_EQ(ListLength(bin->free) + bin->countdown, RoomOf(heap, class_index)) << class_index;
+  ASSERT_GT(bin->countdown, 0u) << "a full list is spilled at once";
+  ASSERT_LE(RoomOf(heap, class_index), hk_class_room(class_index, HK_ROOM_MOST_BYTES)) << class_index;
 }
 
 inline uint64_t StatOf(hk_heap_t *heap, hk_stat_id_t id) { return hk_load_relaxed(&heap->stat.value[id]); }

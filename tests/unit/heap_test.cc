@@ -1,4 +1,5 @@
 // heap/heap: who has which heap, the pool of those that nobody has, and what a child of fork makes of them.
+#include <algorithm>
 #include <atomic>
 #include <set>
 #include <thread>
@@ -60,12 +61,18 @@ HK_FRESH_TEST(Heap, ANewHeapIsEmpty) {
   EXPECT_EQ(LifeOf(heap), hk_heap_attached);
   EXPECT_FALSE(hk_load_relaxed(&heap->busy));
   EXPECT_FALSE(hk_remote_is_pending(heap));
+  EXPECT_EQ(hk_load_relaxed(&heap->shared.incoming), HK_LIST_END);
+  for (const hk_outgoing_t &batch : heap->outbox) EXPECT_EQ(batch.owner, nullptr);
   EXPECT_TRUE(hk_list_is_empty(&heap->reserve));
   EXPECT_EQ(heap->reserve_count, 0u);
+  for (const hk_list_t &list : heap->run_cache) EXPECT_TRUE(hk_list_is_empty(&list));
+  EXPECT_EQ(heap->run_cache_slabs, 0u);
+  EXPECT_EQ(heap->damaged, nullptr);
   for (unsigned i = 0; i < HK_CLASS_COUNT; i++) {
     EXPECT_EQ(hk_test::Pop(heap, i), nullptr) << i;
     EXPECT_EQ(heap->bin[i].free, HK_LIST_END) << i;
     EXPECT_EQ(heap->state[i].active, nullptr) << i;
+    if (hk_class_is_mid(i)) hk_test::CheckMidBin(heap, i);
   }
   EXPECT_EQ(hk_heap_first(), heap);
 }
@@ -116,6 +123,26 @@ HK_FRESH_TEST(Heap, IsAdoptedWhole) {
   EXPECT_EQ(HeapCount(), 1u);
 }
 
+HK_FRESH_TEST(Heap, IsAdoptedWithItsMidBinsAndWhatWaitsForIt) {
+  hk_heap_t *heap = hk_heap_take(), *other = hk_heap_take();
+  hk_block_t *freed = Alloc(heap, 80), *remote = Alloc(heap, 80), *held = Alloc(heap, 80);
+  (void)hk_test::FreeOwn(heap, freed);
+  hk_remote_free(other, hk_test::SpanOf(remote), remote);
+  hk_heap_give_back(heap);
+  hk_remote_flush(other); /* while nobody has it */
+
+  std::thread([heap, held, freed, remote] {
+    ASSERT_EQ(hk_heap_take(), heap);
+    hk_test::CheckMidBin(heap, 80);
+    EXPECT_EQ(hk_test::Pop(heap, 80), freed);
+    EXPECT_EQ(Alloc(heap, 80), remote) << "the first refill takes it back";
+    for (hk_block_t *block : {held, freed, remote}) (void)hk_test::FreeOwn(heap, block);
+    hk_test::CheckMidBin(heap, 80);
+    hk_heap_trim(heap);
+    EXPECT_EQ(hk_test::InUseSlabs(), 0u);
+  }).join();
+}
+
 HK_FRESH_TEST(Heap, ARefusedHeapIsAskedForAgain) {
   fake_os_fail_all(fake_os_reserve, true);
   while (hk_heap_take() != nullptr) ASSERT_LT(HeapCount(), 1000u) << "at most what is left of a chunk";
@@ -154,6 +181,137 @@ HK_FRESH_TEST(Heap, ThreadsNeverHaveTheSameOne) {
   for (std::thread &thread : threads) thread.join();
   EXPECT_EQ(failures, 0);
   EXPECT_LE(HeapCount(), size_t{kThreads});
+}
+
+// ---- Idle heaps that have something to take back.
+
+void SendOneTo(hk_heap_t *owner, hk_heap_t *from) {
+  hk_block_t *block = Alloc(owner, 4);
+  hk_remote_free(from, hk_test::SpanOf(block), block);
+  hk_remote_flush(from);
+}
+
+HK_FRESH_TEST(Heap, TakePendingTakesOneThatHasBlocksToTakeBack) {
+  std::vector<hk_heap_t *> heaps = TakeMany(5);
+  EXPECT_EQ(hk_heap_take_pending(), nullptr) << "none is idle";
+  SendOneTo(heaps[0], heaps[4]); /* a thread has that one */
+  for (int i = 1; i < 4; i++) hk_heap_give_back(heaps[i]);
+  EXPECT_EQ(hk_heap_take_pending(), nullptr) << "nothing waits for those";
+  std::vector<hk_heap_t *> order = {heaps[3], heaps[2], heaps[1]}; /* in the pool */
+  for (hk_heap_t *heap : {heaps[2], heaps[3], heaps[1]}) {
+    hk_heap_t *attached = hk_heap_take();
+    EXPECT_EQ(attached, order[0]);
+    hk_heap_give_back(attached);
+    hk_block_t *block = Alloc(heap, 4); /* nobody has it, and nobody else is here */
+    hk_remote_free_now(hk_test::SpanOf(block), block);
+    EXPECT_EQ(hk_heap_take_pending(), heap) << "wherever it is in the pool";
+    EXPECT_EQ(LifeOf(heap), hk_heap_attached);
+    EXPECT_EQ(hk_heap_take_pending(), nullptr);
+    hk_remote_drain(heap);
+    hk_heap_give_back(heap);
+    order.erase(std::find(order.begin(), order.end(), heap));
+    order.insert(order.begin(), heap);
+  }
+  for (hk_heap_t *heap : order) EXPECT_EQ(hk_heap_take(), heap) << "the others stayed as they were";
+  EXPECT_EQ(HeapCount(), 5u);
+}
+
+// ---- The end of a thread.
+
+bool zero;
+
+// Runs `body` in a thread that gets a heap as malloc does, and ends as a thread does. Returns its heap.
+template <typename Body>
+hk_heap_t *InThread(Body body) {
+  hk_heap_t *heap = nullptr;
+  std::thread([&heap, body] {
+    hk_thread_lease_t lease = hk_thread_enter();
+    ASSERT_NE(lease.heap, nullptr);
+    EXPECT_FALSE(lease.borrowed);
+    EXPECT_EQ(hk_thread_heap, lease.heap);
+    heap = lease.heap;
+    body(heap);
+    hk_thread_leave(lease);
+    hk_thread_on_exit();
+    EXPECT_EQ(hk_thread_heap, HK_EMPTY_HEAP);
+  }).join();
+  return heap;
+}
+
+HK_FRESH_TEST(HeapOfAThread, IsIdleAfterItsEndAndAdopted) {
+  hk_heap_t *heap = InThread([](hk_heap_t *) {});
+  EXPECT_EQ(LifeOf(heap), hk_heap_idle);
+  EXPECT_FALSE(hk_load_relaxed(&heap->busy));
+  EXPECT_EQ(InThread([](hk_heap_t *) {}), heap);
+  EXPECT_EQ(HeapCount(), 1u);
+}
+
+HK_FRESH_TEST(HeapOfAThread, KeepsNoMidBlocksNoRunsAndNoBatches) {
+  hk_option.spare_slabs = 0;
+  hk_heap_t *other = hk_heap_take();
+  hk_block_t *theirs = Alloc(other, 4);
+  hk_block_t *held = nullptr;
+  hk_heap_t *heap = InThread([theirs, &held](hk_heap_t *mine) {
+    for (unsigned i = HK_TINY_CLASS_MAX + 1; i < HK_CLASS_COUNT; i++) {
+      std::vector<hk_block_t *> blocks;
+      for (int k = 0; k < 5; k++) blocks.push_back(Alloc(mine, i));
+      for (hk_block_t *block : blocks) (void)hk_test::FreeOwn(mine, block);
+    }
+    held = Alloc(mine, 104);
+    (void)hk_test::FreeOwn(mine, Alloc(mine, 104));
+    for (size_t slabs : {1, 2, 7}) {
+      void *run = hk_run_alloc(slabs * HK_SLAB_BYTES, 1, &zero);
+      EXPECT_TRUE(hk_run_cache_put(mine, hk_slab_of(run)));
+    }
+    hk_remote_free(mine, hk_test::SpanOf(theirs), theirs);
+    EXPECT_FALSE(hk_remote_is_pending(hk_load_relaxed(&hk_test::SpanOf(theirs)->owner)));
+  });
+  EXPECT_TRUE(hk_remote_is_pending(other)) << "the batch was sent";
+  EXPECT_EQ(heap->run_cache_slabs, 0u);
+  for (unsigned i = HK_TINY_CLASS_MAX + 1; i < HK_CLASS_COUNT; i++) {
+    EXPECT_EQ(heap->bin[i].free, HK_LIST_END) << i;
+    hk_test::CheckMidBin(heap, i);
+    EXPECT_EQ(heap->state[i].active != nullptr, i == 104) << i;
+  }
+  EXPECT_EQ(hk_test::InUseSlabs(), 1 + 4u) << "the other's span, and the one with a block in use";
+  hk_test::CheckSpan(heap, hk_test::SpanOf(held), 1);
+}
+
+HK_FRESH_TEST(HeapOfAThread, ServesTheNextThreadFromWhatTheLastOneLeft) {
+  hk_option.spare_slabs = 0;
+  std::vector<hk_block_t *> held;
+  hk_heap_t *heap = InThread([&held](hk_heap_t *mine) {
+    std::vector<hk_block_t *> freed;
+    for (int k = 0; k < 40; k++) (k % 2 ? held : freed).push_back(Alloc(mine, 80));
+    for (hk_block_t *block : freed) (void)hk_test::FreeOwn(mine, block);
+  });
+  size_t in_use = hk_test::InUseSlabs();
+  EXPECT_EQ(InThread([&held](hk_heap_t *mine) {
+              hk_test::CheckMidBin(mine, 80);
+              std::vector<hk_block_t *> blocks;
+              for (int k = 0; k < 20; k++) blocks.push_back(Alloc(mine, 80));
+              for (hk_block_t *block : blocks) (void)hk_test::FreeOwn(mine, block);
+              for (hk_block_t *block : held) (void)hk_test::FreeOwn(mine, block);
+            }),
+            heap);
+  EXPECT_LE(hk_test::InUseSlabs(), in_use);
+  EXPECT_EQ(hk_test::InUseSlabs(), 0u);
+}
+
+HK_FRESH_TEST(HeapOfAThread, WhatLaterExitHandlersNeedIsGivenBackToo) {
+  std::thread([] {
+    for (int round = 0; round < 4; round++) {
+      hk_thread_lease_t lease = hk_thread_enter();
+      ASSERT_NE(lease.heap, nullptr);
+      EXPECT_EQ(lease.borrowed, hk_thread_is_leaving());
+      (void)hk_test::FreeOwn(lease.heap, Alloc(lease.heap, 80));
+      hk_thread_leave(lease);
+      if (!lease.borrowed) hk_thread_on_exit();
+      EXPECT_EQ(LifeOf(lease.heap), hk_heap_idle);
+    }
+    EXPECT_TRUE(hk_thread_is_leaving());
+  }).join();
+  EXPECT_EQ(HeapCount(), 1u);
 }
 
 // ---- In a child of fork.
@@ -210,6 +368,110 @@ HK_FRESH_TEST(Heap, RepairFindsTheHeapThatWasOnItsWayIntoThePool) {
   EXPECT_EQ(taken, std::set<hk_heap_t *>(heaps.begin(), heaps.end()));
   EXPECT_NE(hk_heap_take(), nullptr);
   EXPECT_EQ(HeapCount(), 3u);
+}
+
+// Takes heaps until it is this one.
+bool TakeOut(const hk_heap_t *heap) {
+  for (size_t left = HeapCount(); left > 0; left--) {
+    if (hk_heap_take() == heap) return true;
+  }
+  return false;
+}
+
+// A vanished thread's counts may be off by one; what its bins have is right.
+HK_FRESH_TEST(Heap, AnOrphansMidBinsAreCountedAnew) {
+  for (unsigned length : {0u, 1u, 4u}) {
+    SCOPED_TRACE(length);
+    std::vector<hk_heap_t *> heaps = TakeMany(2);
+    hk_heap_t *mine = heaps[0], *orphan = heaps[1];
+    std::vector<hk_block_t *> blocks;
+    for (unsigned i = 0; i < length + 3; i++) blocks.push_back(Alloc(orphan, 80));
+    while (hk_block_t *block = hk_test::Pop(orphan, 80)) blocks.push_back(block);
+    for (unsigned i = 0; i < length; i++) (void)hk_test::FreeOwn(orphan, blocks[i]);
+    Repair(mine);
+    ASSERT_TRUE(TakeOut(orphan));
+    EXPECT_EQ(hk_test::ListLength(orphan->bin[80].free), length);
+    for (unsigned i = length; i < blocks.size(); i++) (void)hk_test::FreeOwn(orphan, blocks[i]);
+    hk_test::CheckMidBin(orphan, 80);
+    std::vector<hk_block_t *> again;
+    for (unsigned i = 0; i < 30; i++) again.push_back(Alloc(orphan, 80));
+    hk_test::CheckMidBin(orphan, 80);
+    for (hk_block_t *block : again) (void)hk_test::FreeOwn(orphan, block);
+    hk_test::CheckMidBin(orphan, 80);
+    hk_heap_trim(orphan);
+    EXPECT_EQ(hk_test::InUseSlabs(), 0u);
+  }
+}
+
+HK_FRESH_TEST(Heap, NoOrphansListIsFresh) {
+  std::vector<hk_heap_t *> heaps = TakeMany(2);
+  for (unsigned i = 1; i < HK_CLASS_COUNT; i++) ASSERT_NE(Alloc(heaps[1], i), nullptr);
+  ASSERT_TRUE(hk_bin_is_fresh(&heaps[1]->bin[4]));
+  Repair(heaps[0]);
+  for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
+    ASSERT_FALSE(hk_bin_is_fresh(&heaps[1]->bin[i])) << i;
+    ASSERT_FALSE(hk_bin_was_fresh(&heaps[1]->bin[i], i)) << i << ": the next thread's first block is of no refill";
+  }
+}
+
+// Whatever an adopted heap's bins are refilled with: calloc must not take a count for the word "fresh".
+HK_FRESH_TEST(Heap, NoMidListOfAnAdoptedOrphanLooksFresh) {
+  for (unsigned class_index = HK_TINY_CLASS_MAX + 1; class_index < HK_CLASS_COUNT; class_index++) {
+    SCOPED_TRACE(class_index);
+    std::vector<hk_heap_t *> heaps = TakeMany(2);
+    Repair(heaps[0]);
+    ASSERT_TRUE(TakeOut(heaps[1]));
+    for (int i = 0; i < 100; i++) {
+      ASSERT_FALSE(hk_bin_is_fresh(&heaps[1]->bin[class_index])) << i;
+      ASSERT_NE(Alloc(heaps[1], class_index), nullptr);
+    }
+    hk_heap_trim(heaps[1]);
+  }
+}
+
+// The list of an adopted orphan's bin is bounded as every other is, however it came to be as long as it is.
+HK_FRESH_TEST(Heap, AnAdoptedOrphansMidListsAreBounded) {
+  for (unsigned class_index : {65u, 70u, 80u, 104u}) {
+    SCOPED_TRACE(class_index);
+    std::vector<hk_heap_t *> heaps = TakeMany(2);
+    hk_heap_t *orphan = heaps[1];
+    std::vector<hk_block_t *> blocks;
+    for (unsigned i = 0; i < 500; i++) blocks.push_back(Alloc(orphan, class_index));
+    while (hk_test::Pop(orphan, class_index) != nullptr) {
+    }
+    for (unsigned i = 0; i < 250; i++) (void)hk_test::FreeOwn(orphan, blocks[i]);
+    hk_mid_spill(orphan, class_index, 0);
+    ASSERT_TRUE(hk_refill(orphan, class_index)); /* many more blocks are in its spans */
+    while (hk_test::Pop(orphan, class_index) != nullptr) {
+    }
+    Repair(heaps[0]);
+    ASSERT_TRUE(TakeOut(orphan));
+    ASSERT_TRUE(hk_refill(orphan, class_index));
+    for (unsigned i = 250; i < 500; i++) {
+      unsigned room = hk_test::RoomOf(orphan, class_index);
+      (void)hk_test::FreeOwn(orphan, blocks[i]);
+      ASSERT_LT(hk_test::ListLength(orphan->bin[class_index].free), room) << i;
+    }
+    hk_test::CheckMidBin(orphan, class_index);
+    hk_mid_spill_all(orphan);
+    hk_heap_give_back(orphan);
+  }
+}
+
+HK_FRESH_TEST(Heap, AnOrphanKeepsItsRunsAndItsBatches) {
+  std::vector<hk_heap_t *> heaps = TakeMany(3);
+  hk_heap_t *mine = heaps[0], *orphan = heaps[1];
+  void *run = hk_run_alloc(3 * HK_SLAB_BYTES, 1, &zero);
+  ASSERT_TRUE(hk_run_cache_put(orphan, hk_slab_of(run)));
+  hk_block_t *block = Alloc(mine, 4);
+  hk_remote_free(orphan, hk_test::SpanOf(block), block);
+  hk_superslab_repair();
+  Repair(mine);
+  EXPECT_EQ(hk_test::InUseSlabs(), 4u) << "kept runs are in use";
+  ASSERT_TRUE(TakeOut(orphan));
+  EXPECT_EQ(hk_run_cache_take(orphan, 3 * HK_SLAB_BYTES), run);
+  hk_remote_flush(orphan);
+  EXPECT_EQ(hk_load_relaxed(&mine->shared.incoming), block);
 }
 
 // ---- Visits.

@@ -58,6 +58,24 @@ int64_t Stats(const char *value) {
   return loaded.writes == 0 ? static_cast<int64_t>(loaded.option.stats) : -1;
 }
 
+// "refused" where it was.
+std::string StatsFile(const std::string &value) {
+  std::string variable = "HAKMEM_STATS_FILE=" + value;
+  const char *const environment[] = {variable.c_str(), nullptr};
+  struct Text {
+    char characters[HK_OPTION_TEXT_BYTES];
+  };
+  hk_test::Shared<Text> text;
+  EXPECT_EQ(hk_test::InChild([&] {
+              fake_os_set_environment(environment);
+              hk_option_load();
+              strcpy(text->characters, fake_os_stderr_writes() == 0 ? hk_option.stats_file : "refused");
+              return 0;
+            }),
+            0);
+  return text->characters;
+}
+
 TEST(Option, DefaultsHoldBeforeAndWithoutAnEnvironment) {
   EXPECT_EQ(hk_option.on_misuse, uint64_t{hk_misuse_abort});
   EXPECT_EQ(hk_option.stats, 0u);
@@ -141,6 +159,46 @@ TEST(Option, Choices) {
     EXPECT_TRUE(IsDefault(loaded.option)) << value;
     EXPECT_EQ(loaded.writes, 1u) << value;
   }
+}
+
+TEST(Option, Texts) {
+  EXPECT_STREQ(hk_option.stats_file, "");
+  EXPECT_EQ(StatsFile("/tmp/a b-%p"), "/tmp/a b-%p");
+  EXPECT_EQ(StatsFile(""), "");
+  EXPECT_EQ(StatsFile(std::string(HK_OPTION_TEXT_BYTES - 1, 'x')), std::string(HK_OPTION_TEXT_BYTES - 1, 'x'));
+  EXPECT_EQ(StatsFile(std::string(HK_OPTION_TEXT_BYTES, 'x')), "refused");
+}
+
+TEST(Option, ATextOutlivesTheEnvironment) {
+  EXPECT_EQ(hk_test::InChild([] {
+              char variable[] = "HAKMEM_STATS_FILE=/tmp/file";
+              const char *const environment[] = {variable, nullptr};
+              fake_os_set_environment(environment);
+              hk_option_load();
+              memset(variable, 'x', sizeof(variable) - 1);
+              HK_CHILD_CHECK(strcmp(hk_option.stats_file, "/tmp/file") == 0);
+              return 0;
+            }),
+            0);
+}
+
+TEST(Option, WarningOfAText) {
+  std::string value(HK_OPTION_TEXT_BYTES, 'x');
+  EXPECT_EQ(std::string(Load({("HAKMEM_STATS_FILE=" + value).c_str()}).warnings),
+            "hakmem: warning: HAKMEM_STATS_FILE=" + value.substr(0, 64) +
+                "... is not accepted: expected a path of less than 4096 characters; keeping the default none "
+                "(see options.md)\n");
+}
+
+TEST(Option, WarningOfAValueThatIsOfNoUse) {
+  EXPECT_EQ(hk_test::InChild([] {
+              hk_option_warn("HAKMEM_STATS_FILE", "/a\nb", "cannot be written", "permission denied");
+              HK_CHILD_CHECK(strcmp(fake_os_stderr(),
+                                    "hakmem: warning: HAKMEM_STATS_FILE=/a?b cannot be written: permission denied "
+                                    "(see options.md)\n") == 0);
+              return 0;
+            }),
+            0);
 }
 
 TEST(Option, WarningOfASize) {

@@ -322,6 +322,7 @@ TEST_F(OsLinux, ARefusedMoveLeavesBothRanges) {
   char *start = static_cast<char *>(hk_os_reserve(3 * kPage, kPage));
   char *target = static_cast<char *>(hk_os_reserve(4 * kPage, kPage));
   memset(start, 1, 3 * kPage);
+  memset(target, 7, 4 * kPage);
   /* What a program may do to its own block: the kernel then has two mappings there and moves none. */
   ASSERT_EQ(mprotect(start + kPage, kPage, PROT_READ), 0);
   errno = kErrno;
@@ -330,6 +331,7 @@ TEST_F(OsLinux, ARefusedMoveLeavesBothRanges) {
   EXPECT_EQ(errno, kErrno);
   EXPECT_TRUE(IsMapped(start, 3 * kPage));
   EXPECT_TRUE(IsMapped(target, 4 * kPage));
+  EXPECT_EQ(target[0] + target[4 * kPage - 1], 14) << "never unmapped, not even for a moment";
   EXPECT_EQ(start[0] + start[kPage] + start[2 * kPage], 3);
   memset(target, 3, 4 * kPage);
   EXPECT_FALSE(hk_os_move(start + 1, kPage, target, kPage));
@@ -666,6 +668,21 @@ TEST_F(OsLinux, TimeIsMonotonicAndInNanoseconds) {
   clock_gettime(CLOCK_MONOTONIC, &now);
   uint64_t now_ns = static_cast<uint64_t>(now.tv_sec) * 1000000000 + static_cast<uint64_t>(now.tv_nsec);
   EXPECT_LT(hk_os_now_ns() - now_ns, uint64_t{10000000000});
+  EXPECT_EQ(errno, kErrno);
+}
+
+TEST_F(OsLinux, CoarseTimeIsMonotonicAndInMilliseconds) {
+  uint64_t start = hk_os_now_ns() / 1000000;
+  uint64_t first = hk_os_coarse_ms();
+  EXPECT_LE(first, start + 1);
+  EXPECT_GE(first + 100, start) << "a tick old at most";
+  for (int i = 0; i < 1000; i++) {
+    uint64_t next = hk_os_coarse_ms();
+    ASSERT_GE(next, first);
+    first = next;
+  }
+  std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_GT(hk_os_coarse_ms(), first);
   EXPECT_EQ(errno, kErrno);
 }
 

@@ -15,6 +15,7 @@ using hakmem_test::TestRandom;
 using hk_test::Alloc;
 using hk_test::CapacityOf;
 using hk_test::CarvedOf;
+using hk_test::CheckMidBin;
 using hk_test::CheckSpan;
 using hk_test::FreeOwn;
 using hk_test::InUseSlabs;
@@ -22,6 +23,7 @@ using hk_test::IsActive;
 using hk_test::IsPartial;
 using hk_test::ListLength;
 using hk_test::Pop;
+using hk_test::RoomOf;
 using hk_test::SpanOf;
 using hk_test::StatOf;
 using hk_test::WorthOf;
@@ -54,21 +56,51 @@ std::vector<unsigned> CarveCounts(unsigned class_index, unsigned times) {
   return counts;
 }
 
+// How many blocks a mid class cuts at once from memory that was used before: never so many that the list is full.
+size_t MidCarveOfUsed(hk_heap_t *heap, unsigned class_index) {
+  size_t by_bytes = std::max<size_t>(2, 32 * HK_KIB / hk_class_bytes(class_index));
+  return std::min<size_t>(by_bytes, hk_test::RoomOf(heap, class_index) - 1);
+}
+
 HK_FRESH_TEST(Refill, EachTimeTwiceAsManyBlocksAreCut) {
   using Counts = std::vector<unsigned>;
   EXPECT_EQ(CarveCounts(hk_class_of(16), 7), (Counts{256, 512, 1024, 2048, 256, 2048, 2048}))
       << "a page, and up to half a slab; a slab's last blocks are fewer";
   EXPECT_EQ(CarveCounts(hk_class_of(1024), 7), (Counts{4, 8, 16, 32, 4, 32, 32}));
-  EXPECT_EQ(CarveCounts(hk_class_of(4096), 7), (Counts{1, 2, 4, 8, 1, 8, 8}));
 }
 
-// How many at most is a matter of measurement there.
-HK_FRESH_TEST(Refill, OfBlocksAboveAPageTheFirstIsCutAlone) {
-  for (unsigned class_index = hk_class_of(4 * HK_KIB + 1); class_index < HK_CLASS_COUNT; class_index++) {
-    std::vector<unsigned> counts = CarveCounts(class_index, 8);
-    ASSERT_EQ(counts.size(), 8u);
-    for (unsigned i = 0; i < 3; i++) EXPECT_EQ(counts[i], 1u << i) << class_index;
-    for (unsigned count : counts) EXPECT_LE(count, HK_SPAN_MIN_BLOCKS) << class_index;
+// A page fault each is what they cost; a refill beside it is nothing.
+HK_FRESH_TEST(Refill, OfAMidClassAPagesWorthOrOneBlockIsCutAtATime) {
+  for (unsigned class_index = HK_TINY_CLASS_MAX + 1; class_index < HK_CLASS_COUNT; class_index++) {
+    SCOPED_TRACE(class_index);
+    unsigned count = std::max(1u, static_cast<unsigned>(4 * HK_KIB / hk_class_bytes(class_index)));
+    unsigned capacity = CapacityOf(class_index);
+    std::vector<unsigned> expected;
+    while (expected.size() < 20) {
+      for (unsigned left = capacity; left > 0; left -= expected.back()) expected.push_back(std::min(count, left));
+    }
+    std::vector<unsigned> counts = CarveCounts(class_index, static_cast<unsigned>(expected.size()));
+    EXPECT_EQ(counts, expected) << "of a span's last blocks what there is";
+  }
+}
+
+// Memory that was used before costs no page fault: as much as of a tiny class at most, and two blocks at least.
+HK_FRESH_TEST(Refill, OfUsedMemoryMoreIsCutAtATime) {
+  for (unsigned class_index = HK_TINY_CLASS_MAX + 1; class_index < HK_CLASS_COUNT; class_index++) {
+    SCOPED_TRACE(class_index);
+    hk_heap_t *heap = hk_heap_take();
+    hk_option.spare_slabs = class_index % 2 == 0 ? 4 : 0; /* from the reserve, or from a superslab */
+    (void)FreeOwn(heap, Alloc(heap, class_index));
+    hk_mid_spill_all(heap);
+    ASSERT_EQ(heap->state[class_index].active, nullptr);
+    ASSERT_TRUE(hk_refill(heap, class_index));
+    ASSERT_FALSE(heap->state[class_index].active->zero);
+    unsigned length = ListLength(heap->bin[class_index].free);
+    EXPECT_EQ(length, MidCarveOfUsed(heap, class_index));
+    EXPECT_LE(length, RoomOf(heap, class_index)) << "no more than the list has room for";
+    EXPECT_FALSE(hk_bin_was_fresh(&heap->bin[class_index], class_index));
+    CheckSpan(heap, heap->state[class_index].active, 0);
+    hk_heap_trim(heap);
   }
 }
 
@@ -79,12 +111,13 @@ HK_FRESH_TEST(Refill, EachClassStartsWithAtMostAPageOrOneBlock) {
     size_t bytes = ListLength(heap->bin[class_index].free) * hk_class_bytes(class_index);
     EXPECT_LE(bytes, std::max(4 * HK_KIB, hk_class_bytes(class_index)));
     EXPECT_GT(bytes + hk_class_bytes(class_index), 4 * HK_KIB);
-    EXPECT_TRUE(hk_bin_is_fresh(&heap->bin[class_index]));
+    EXPECT_TRUE(hk_bin_was_fresh(&heap->bin[class_index], class_index));
+    EXPECT_EQ(hk_bin_is_fresh(&heap->bin[class_index]), !hk_class_is_mid(class_index));
     CheckSpan(heap, heap->state[class_index].active, 0);
   }
 }
 
-// ---- Where blocks come from.
+// ---- Where blocks of a tiny class come from.
 
 HK_FRESH_TEST(Refill, WhatOthersFreedComesFirst) {
   hk_heap_t *heap = hk_heap_take(), *other = hk_heap_take();
@@ -167,6 +200,61 @@ HK_FRESH_TEST(Refill, ThenTheReserveAndAtLastANewSpan) {
   EXPECT_TRUE(hk_bin_is_fresh(&heap->bin[64]));
 }
 
+// ---- Where blocks of a mid class come from.
+
+HK_FRESH_TEST(Refill, OfAMidClassToo) {
+  for (unsigned class_index : {66u, 80u, 93u, 104u}) {
+    SCOPED_TRACE(class_index);
+    hk_option.spare_slabs = 0;
+    hk_heap_t *heap = hk_heap_take(), *other = hk_heap_take();
+    hk_sink_t *bin = &heap->bin[class_index];
+    std::vector<hk_block_t *> full = TakeWholeSpan(heap, class_index);
+    std::vector<hk_block_t *> some = {Alloc(heap, class_index)}; /* of another span, which has room */
+    for (hk_block_t *block : PopAll(heap, class_index)) some.push_back(block);
+    hk_slab_t *active = SpanOf(some[0]);
+    ASSERT_TRUE(IsActive(heap, active));
+    (void)FreeOwn(heap, full[0]);
+    (void)FreeOwn(heap, full[1]);
+    hk_mid_spill(heap, class_index, 0);
+    heap->state[class_index].spilled = false;
+    hk_remote_free(other, SpanOf(full[2]), full[2]);
+    hk_remote_flush(other);
+    unsigned carved = CarvedOf(active);
+    size_t in_use = InUseSlabs();
+
+    ASSERT_TRUE(hk_refill(heap, class_index)); /* what others freed */
+    EXPECT_EQ(PopAll(heap, class_index), std::vector<hk_block_t *>{full[2]});
+    EXPECT_FALSE(hk_bin_was_fresh(bin, class_index));
+    ASSERT_TRUE(hk_refill(heap, class_index)); /* what spans have */
+    EXPECT_EQ(PopAll(heap, class_index), (std::vector<hk_block_t *>{full[0], full[1]}));
+    EXPECT_FALSE(hk_bin_was_fresh(bin, class_index));
+    EXPECT_TRUE(IsActive(heap, active)) << "a span that is filled from is not the active one by that";
+    EXPECT_EQ(CarvedOf(active), carved);
+    ASSERT_TRUE(hk_refill(heap, class_index)); /* what is not cut yet */
+    EXPECT_EQ(SpanOf(bin->free), active);
+    EXPECT_GT(CarvedOf(active), carved);
+    EXPECT_TRUE(hk_bin_was_fresh(bin, class_index));
+    EXPECT_EQ(InUseSlabs(), in_use);
+    while (IsActive(heap, active)) ASSERT_NE(Alloc(heap, class_index), nullptr); /* a new span */
+    EXPECT_EQ(InUseSlabs(), in_use + hk_class_span_slabs(class_index));
+    EXPECT_EQ(CarvedOf(active), CapacityOf(class_index)) << "not before the last is used up";
+    CheckMidBin(heap, class_index);
+  }
+}
+
+HK_FRESH_TEST(Refill, ABlockOfAnotherClassIsNoBlockOfThisOne) {
+  hk_heap_t *heap = hk_heap_take(), *other = hk_heap_take();
+  hk_block_t *theirs = Alloc(heap, 80);
+  hk_remote_free(other, SpanOf(theirs), theirs);
+  hk_remote_flush(other);
+  ASSERT_TRUE(hk_refill(heap, 66)) << "what came home was of no use here";
+  EXPECT_NE(Pop(heap, 66), nullptr);
+  EXPECT_EQ(heap->bin[80].free, theirs);
+  EXPECT_TRUE(hk_bin_was_fresh(&heap->bin[66], 66));
+}
+
+// ---- Before growing.
+
 HK_FRESH_TEST(Refill, WhatIsHeldBackForOthersIsSentBeforeGrowing) {
   hk_heap_t *heap = hk_heap_take(), *other = hk_heap_take();
   hk_block_t *theirs = Alloc(other, 64);
@@ -174,6 +262,19 @@ HK_FRESH_TEST(Refill, WhatIsHeldBackForOthersIsSentBeforeGrowing) {
   EXPECT_FALSE(hk_remote_is_pending(other)) << "a batch of one waits";
   ASSERT_NE(Alloc(heap, 64), nullptr);
   EXPECT_TRUE(hk_remote_is_pending(other));
+}
+
+HK_FRESH_TEST(Refill, WhatAnIdleHeapCanGiveBackIsTakenBeforeGrowing) {
+  hk_option.spare_slabs = 0;
+  hk_heap_t *heap = hk_heap_take(), *other = hk_heap_take();
+  std::vector<hk_block_t *> theirs = TakeWholeSpan(other, 64);
+  (void)Alloc(other, 64); /* so that the span is not the active one */
+  hk_heap_give_back(other);
+  for (hk_block_t *block : theirs) hk_remote_free(heap, SpanOf(block), block);
+  ASSERT_EQ(InUseSlabs(), 2u);
+  ASSERT_NE(Alloc(heap, 64), nullptr);
+  EXPECT_EQ(InUseSlabs(), 2u) << "one came from there";
+  EXPECT_EQ(StatOf(other, hk_stat_remote_drain), theirs.size());
 }
 
 HK_FRESH_TEST(Refill, ARefusalIsSaidAndOvercome) {
@@ -223,8 +324,13 @@ HK_FRESH_TEST(Refill, SpansWithoutLimitAndNoBlockTwice) {
       CheckSpan(heap, span, count);
     }
     for (hk_block_t *block : blocks) (void)FreeOwn(heap, block);
-    EXPECT_EQ(InUseSlabs(), heap->reserve_count + (class_index == 40 ? 1 : 4)) << "the active span stays";
-    hk_span_trim(heap);
+    std::set<hk_slab_t *> kept; /* of a tiny class the active span stays, of a mid one those whose blocks the bin has */
+    for (hk_block_t *block = heap->bin[class_index].free; block != HK_LIST_END; block = block->next) {
+      kept.insert(SpanOf(block));
+    }
+    EXPECT_LE(kept.size(), class_index == 40 ? 1u : RoomOf(heap, class_index) - 1);
+    EXPECT_EQ(InUseSlabs(), heap->reserve_count + kept.size() * hk_class_span_slabs(class_index));
+    hk_heap_trim(heap);
     EXPECT_EQ(InUseSlabs(), 0u);
   }
 }
@@ -245,7 +351,7 @@ class Model {
     }
     if (random_.OneIn(500)) hk_remote_flush(other_);
     if (random_.OneIn(1000)) Drain();
-    if (random_.OneIn(3000)) hk_span_trim(heap_);
+    if (random_.OneIn(3000)) hk_heap_trim(heap_);
   }
 
   void GiveBackAll() {
@@ -254,7 +360,7 @@ class Model {
     Drain();
   }
 
-  // Each span that a held block lies in, and each that the heap allocates from.
+  // Each span that a held block lies in, each that the heap allocates from, and each that a mid bin has blocks of.
   void CheckAll() {
     hk_remote_flush(other_);
     Drain();
@@ -262,6 +368,11 @@ class Model {
     for (hk_block_t *block : held_) live[SpanOf(block)]++;
     for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
       if (heap_->state[i].active != nullptr) live.insert({heap_->state[i].active, 0});
+      if (!hk_class_is_mid(i)) continue;
+      CheckMidBin(heap_, i);
+      for (hk_block_t *block = heap_->bin[i].free; block != HK_LIST_END; block = block->next) {
+        live.insert({SpanOf(block), 0});
+      }
     }
     size_t slabs = heap_->reserve_count;
     for (const auto &[span, count] : live) {
@@ -281,9 +392,16 @@ class Model {
 
   void Take() {
     unsigned class_index = kClasses[random_.Below(sizeof kClasses / sizeof kClasses[0])];
-    hk_block_t *block = Alloc(heap_, class_index);
+    /* As calloc does it. */
+    bool fresh = hk_bin_is_fresh(&heap_->bin[class_index]);
+    hk_block_t *block = Pop(heap_, class_index);
+    if (block == nullptr) {
+      block = Alloc(heap_, class_index);
+      fresh = hk_bin_was_fresh(&heap_->bin[class_index], class_index);
+      if (hk_class_is_mid(class_index)) CheckMidBin(heap_, class_index);
+    }
     ASSERT_NE(block, nullptr);
-    ASSERT_TRUE(!hk_bin_is_fresh(&heap_->bin[class_index]) || *WordOf(block) == 0) << "fresh memory is zero";
+    ASSERT_TRUE(!fresh || *WordOf(block) == 0) << "fresh memory is zero";
     *WordOf(block) = reinterpret_cast<uint64_t>(block);
     held_.push_back(block);
     hk_test::WalkSpan(heap_, SpanOf(block));
@@ -301,9 +419,10 @@ class Model {
       (void)FreeOwn(heap_, block);
     }
     if (hk_slab_state(span) == hk_slab_small) hk_test::WalkSpan(heap_, span);
+    ASSERT_EQ(heap_->damaged, nullptr);
   }
 
-  static constexpr unsigned kClasses[] = {2, 4, 5, 33, 64, 80, 93, 104};
+  static constexpr unsigned kClasses[] = {2, 4, 5, 33, 64, 66, 80, 93, 104};
   hk_heap_t *heap_;
   hk_heap_t *other_;
   TestRandom random_;
@@ -320,7 +439,7 @@ void RunAgainstModel(uint64_t seed, size_t most_blocks) {
   }
   model.GiveBackAll();
   model.CheckAll();
-  hk_span_trim(heap);
+  hk_heap_trim(heap);
   EXPECT_EQ(InUseSlabs(), 0u);
   EXPECT_EQ(StatOf(heap, hk_stat_slab_acquire), StatOf(heap, hk_stat_slab_release));
   EXPECT_EQ(StatOf(heap, hk_stat_remote_drain), StatOf(other, hk_stat_remote_free));

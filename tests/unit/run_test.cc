@@ -55,6 +55,11 @@ HK_FRESH_TEST(Run, EachSize) {
   }
 }
 
+HK_FRESH_TEST(Run, SlabsOfEachSize) {
+  for (size_t bytes = 1; bytes <= HK_RUN_MAX_BYTES; bytes += 13) ASSERT_EQ(hk_run_slabs(bytes), SlabsFor(bytes));
+  EXPECT_EQ(hk_run_slabs(HK_RUN_MAX_BYTES), HK_RUN_MAX_SLABS);
+}
+
 HK_FRESH_TEST(Run, SizesAtTheirEdges) {
   for (size_t slabs = 1; slabs <= HK_RUN_MAX_BYTES / HK_SLAB_BYTES; slabs++) {
     EXPECT_EQ(hk_run_good_size(slabs * HK_SLAB_BYTES), slabs * HK_SLAB_BYTES);
@@ -103,6 +108,101 @@ HK_FRESH_TEST(Run, ATailIsNoRun) {
   void *block = Alloc(5 * HK_SLAB_BYTES);
   EXPECT_FALSE(hk_run_free(HeadOf(block) + 1));
   ExpectRun(block, 5);
+}
+
+// ---- Closed: nobody's, but with its slabs.
+
+HK_FRESH_TEST(Run, AClosedRunIsNobodysAndKeepsItsSlabs) {
+  for (size_t slabs = 1; slabs <= HK_RUN_MAX_SLABS; slabs++) {
+    void *block = Alloc(slabs * HK_SLAB_BYTES);
+    hk_slab_t *head = HeadOf(block);
+    EXPECT_TRUE(hk_run_close(head));
+    ExpectFree(head, slabs);
+    for (size_t i = 0; i < slabs; i++) EXPECT_EQ(hk_load_relaxed(&head[i].owner), nullptr);
+    EXPECT_EQ(InUseBytes(), slabs * HK_SLAB_BYTES);
+    EXPECT_EQ(head->slab_count, slabs);
+    void *next = Alloc(slabs * HK_SLAB_BYTES);
+    EXPECT_NE(next, block) << "it is not to be had";
+    EXPECT_TRUE(hk_run_free(HeadOf(next)));
+    hk_run_release(head);
+    EXPECT_EQ(InUseBytes(), 0u);
+  }
+}
+
+HK_FRESH_TEST(Run, AClosedRunCannotBeClosedOrFreedAgain) {
+  void *block = Alloc(5 * HK_SLAB_BYTES);
+  hk_slab_t *head = HeadOf(block);
+  EXPECT_FALSE(hk_run_close(head + 1)) << "a tail is no run";
+  EXPECT_TRUE(hk_run_close(head));
+  EXPECT_FALSE(hk_run_close(head));
+  EXPECT_FALSE(hk_run_free(head));
+  EXPECT_FALSE(hk_run_close(head + 1)) << "a tail, once";
+  EXPECT_EQ(InUseBytes(), 5 * HK_SLAB_BYTES);
+  hk_run_release(head);
+  EXPECT_FALSE(hk_run_close(head));
+  EXPECT_EQ(InUseBytes(), 0u);
+}
+
+HK_FRESH_TEST(Run, AReopenedRunIsWhatItWas) {
+  for (size_t slabs = 1; slabs <= HK_RUN_MAX_SLABS; slabs++) {
+    void *block = Alloc(slabs * HK_SLAB_BYTES);
+    memset(block, 7, slabs * HK_SLAB_BYTES);
+    hk_slab_t *head = HeadOf(block);
+    for (int round = 0; round < 3; round++) {
+      ASSERT_TRUE(hk_run_close(head));
+      EXPECT_EQ(hk_run_reopen(head), block);
+      ExpectRun(block, slabs);
+      EXPECT_EQ(static_cast<char *>(block)[slabs * HK_SLAB_BYTES - 1], 7) << "with what it held";
+    }
+    EXPECT_EQ(InUseBytes(), slabs * HK_SLAB_BYTES);
+    EXPECT_TRUE(hk_run_free(head));
+    EXPECT_EQ(InUseBytes(), 0u);
+  }
+}
+
+HK_FRESH_TEST(Run, AReopenedRunHasTheSizeThatItWasGivenLast) {
+  void *block = Alloc(6 * HK_SLAB_BYTES);
+  hk_slab_t *head = HeadOf(block);
+  ASSERT_TRUE(hk_run_resize(head, 2 * HK_SLAB_BYTES));
+  ASSERT_TRUE(hk_run_close(head));
+  EXPECT_EQ(hk_run_reopen(head), block);
+  ExpectRun(block, 2);
+  ASSERT_TRUE(hk_run_resize(head, 9 * HK_SLAB_BYTES));
+  ASSERT_TRUE(hk_run_close(head));
+  EXPECT_EQ(hk_run_reopen(head), block);
+  ExpectRun(block, 9);
+}
+
+HK_FRESH_TEST(Run, ANeighbourCannotGrowIntoAClosedRun) {
+  void *block = Alloc(2 * HK_SLAB_BYTES);
+  void *neighbour = Alloc(2 * HK_SLAB_BYTES);
+  ASSERT_EQ(neighbour, static_cast<char *>(block) + 2 * HK_SLAB_BYTES);
+  ASSERT_TRUE(hk_run_close(HeadOf(neighbour)));
+  EXPECT_FALSE(hk_run_resize(HeadOf(block), 3 * HK_SLAB_BYTES));
+  hk_run_release(HeadOf(neighbour));
+  EXPECT_TRUE(hk_run_resize(HeadOf(block), 3 * HK_SLAB_BYTES));
+}
+
+HK_FRESH_TEST(Run, OneOfTwoThreadsIsTheFirstToClose) {
+  constexpr int kRounds = 20000;
+  hk_test::Rendezvous rendezvous(2);
+  hk_slab_t *head = HeadOf(Alloc(2 * HK_SLAB_BYTES));
+  std::atomic<int> closed{0};
+  auto close_once = [&] {
+    rendezvous.Wait();
+    bool is_first = hk_run_close(head);
+    rendezvous.Wait();
+    if (!is_first) return;
+    closed++;
+    (void)hk_run_reopen(head);
+  };
+  std::thread other([&] {
+    for (int round = 0; round < kRounds; round++) close_once();
+  });
+  for (int round = 0; round < kRounds; round++) close_once();
+  other.join();
+  EXPECT_EQ(closed, kRounds);
+  EXPECT_EQ(InUseBytes(), 2 * HK_SLAB_BYTES);
 }
 
 HK_FRESH_TEST(Run, OneOfTwoThreadsIsTheFirst) {

@@ -119,4 +119,49 @@ TEST(SizeClass, ASpanIsAsShortAsItsLeastNumberOfBlocksAllows) {
   EXPECT_EQ(hk_class_span_slabs(HK_CLASS_COUNT - 1), 4u);
 }
 
+TEST(SizeClass, MidClassesAreThoseAboveTheLargestTinyBlock) {
+  for (unsigned i = 0; i < HK_CLASS_COUNT; i++) {
+    EXPECT_EQ(hk_class_is_mid(i), hk_class_bytes(i) > HK_TINY_MAX_BYTES) << i;
+  }
+}
+
+// ---- How many blocks a mid class's list has room for.
+
+TEST(SizeClass, TheRoomIsWhatTheBytesHoldWithinItsBounds) {
+  for (unsigned i = HK_TINY_CLASS_MAX + 1; i < HK_CLASS_COUNT; i++) {
+    unsigned before = 0;
+    for (size_t bytes = 0; bytes <= 4 * HK_MIB; bytes += 1000) {
+      unsigned room = hk_class_room(i, bytes);
+      ASSERT_GE(room, HK_ROOM_LEAST_BLOCKS);
+      ASSERT_LE(room, HK_ROOM_MOST_BLOCKS);
+      ASSERT_GE(room, before) << "more bytes never have less room";
+      before = room;
+      if (room > HK_ROOM_LEAST_BLOCKS) ASSERT_LE(room * hk_class_bytes(i), bytes);
+      if (room < HK_ROOM_MOST_BLOCKS) ASSERT_GT((room + 1) * hk_class_bytes(i), bytes);
+    }
+    EXPECT_EQ(before, HK_ROOM_MOST_BLOCKS) << "of enough bytes";
+    EXPECT_EQ(hk_class_room(i, SIZE_MAX), HK_ROOM_MOST_BLOCKS);
+  }
+}
+
+TEST(SizeClass, ALargerBlocksListHasNoMoreRoom) {
+  for (size_t bytes : {HK_ROOM_FIRST_BYTES, HK_ROOM_MOST_BYTES}) {
+    for (unsigned i = HK_TINY_CLASS_MAX + 2; i < HK_CLASS_COUNT; i++) {
+      EXPECT_LE(hk_class_room(i, bytes), hk_class_room(i - 1, bytes)) << i;
+    }
+  }
+}
+
+TEST(SizeClass, TheRoomCanGrowAndItsHalfIsSome) {
+  bool can_grow = false;
+  for (unsigned i = HK_TINY_CLASS_MAX + 1; i < HK_CLASS_COUNT; i++) {
+    unsigned first = hk_class_room(i, HK_ROOM_FIRST_BYTES), most = hk_class_room(i, HK_ROOM_MOST_BYTES);
+    EXPECT_GE(first / 2, 1u) << "a spill keeps some, and a fill takes some";
+    EXPECT_LE(first, most) << i;
+    can_grow |= first < most;
+    EXPECT_LE(2 * most, unsigned{UINT16_MAX}) << "a bin's room has 16 bits";
+  }
+  EXPECT_TRUE(can_grow);
+}
+
 }  // namespace

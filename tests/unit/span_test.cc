@@ -1,5 +1,6 @@
-// heap/span: cutting blocks, and the counts that say when a span is worth it again and when it is empty. After each
-// step the span is checked against what the test itself knows.
+// heap/span: cutting blocks, giving spans up, and of tiny classes the counts that say when a span is worth it again and
+// when it is empty. After each step the span is checked against what the test itself knows. What becomes of a mid
+// class's span is mid_test.cc's.
 #include <algorithm>
 #include <set>
 #include <vector>
@@ -23,7 +24,9 @@ using hk_test::Pop;
 using hk_test::StatOf;
 using hk_test::WorthOf;
 
-// Spans of one slab and of several, of many blocks and of few.
+// Of many blocks and of few.
+constexpr unsigned kTinyClasses[] = {1, 3, 37, 64};
+// Mid ones too, in spans of one slab and of several.
 constexpr unsigned kClassesByKind[] = {1, 3, 37, 64, 70, 88, 93, 104};
 
 hk_heap_t *NewHeap() {
@@ -34,7 +37,11 @@ hk_heap_t *NewHeap() {
 
 hk_slab_t *NewActive(hk_heap_t *heap, unsigned class_index) {
   hk_slab_t *span = hk_span_acquire(heap, class_index);
-  hk_span_activate(heap, span);
+  if (hk_class_is_mid(class_index)) {
+    heap->state[class_index].active = span; /* that is all there is to it */
+  } else {
+    hk_span_activate(heap, span);
+  }
   return span;
 }
 
@@ -77,28 +84,6 @@ void ExpectReleased(const hk_slab_t *span, unsigned slab_count) {
   }
 }
 
-// Links `count` of the blocks into a chain, as other threads do.
-struct Chain {
-  hk_block_t *first;
-  hk_block_t *last;
-};
-
-Chain TakeChain(Full *full, unsigned count) {
-  Chain chain = {HK_LIST_END, nullptr};
-  for (unsigned i = 0; i < count; i++) {
-    hk_block_t *block = TakeLast(full);
-    hk_block_link(block, chain.first);
-    if (chain.last == nullptr) chain.last = block;
-    chain.first = block;
-  }
-  return chain;
-}
-
-void TakeBack(hk_heap_t *heap, Full *full, unsigned count) {
-  Chain chain = TakeChain(full, count);
-  hk_span_take_back(heap, full->span, chain.first, chain.last, count);
-}
-
 // ---- Acquire.
 
 HK_FRESH_TEST(Span, EachSlabOfANewSpanSaysWhatItIs) {
@@ -117,8 +102,9 @@ HK_FRESH_TEST(Span, EachSlabOfANewSpanSaysWhatItIs) {
       EXPECT_EQ(span[i].class_index, class_index);
       EXPECT_EQ(span[i].inverse, hk_class_inverse(class_index));
       EXPECT_EQ(span[i].head, span);
-      EXPECT_EQ(span[i].sink, &span->own);
+      EXPECT_EQ(span[i].sink, hk_class_is_mid(class_index) ? &heap->bin[class_index] : &span->own);
     }
+    EXPECT_EQ(span->live, 0);
   }
   EXPECT_EQ(StatOf(heap, hk_stat_slab_acquire), HK_CLASS_COUNT - 1);
 }
@@ -140,7 +126,7 @@ HK_FRESH_TEST(Span, CarveCutsTheWholeSpanUpwardsAndNoBlockCrossesASlab) {
   hk_heap_t *heap = NewHeap();
   for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
     hk_slab_t *span = NewActive(heap, class_index);
-    ASSERT_TRUE(hk_span_carve(heap, span, UINT16_MAX)) << "as many as there are";
+    ASSERT_EQ(hk_span_carve(heap, span, UINT16_MAX), CapacityOf(class_index)) << "as many as there are";
     CheckSpan(heap, span, 0);
     std::vector<hk_block_t *> blocks = PopAll(heap, class_index);
     ASSERT_EQ(blocks.size(), CapacityOf(class_index));
@@ -156,7 +142,7 @@ HK_FRESH_TEST(Span, CarveCutsTheWholeSpanUpwardsAndNoBlockCrossesASlab) {
       ASSERT_EQ(hk_slab_of(block)->head, span);
     }
     EXPECT_LE(end_of_last, hk_slab_start(span) + span->slab_count * HK_SLAB_BYTES);
-    EXPECT_FALSE(hk_span_carve(heap, span, 1)) << "there is no room";
+    EXPECT_EQ(hk_span_carve(heap, span, 1), 0u) << "there is no room";
     EXPECT_EQ(CarvedOf(span), CapacityOf(class_index));
     CheckSpan(heap, span, CapacityOf(class_index));
   }
@@ -167,9 +153,9 @@ HK_FRESH_TEST(Span, CarveCutsAsManyAsItIsTold) {
   for (unsigned class_index : kClassesByKind) {
     hk_slab_t *span = NewActive(heap, class_index);
     std::set<hk_block_t *> all;
-    EXPECT_FALSE(hk_span_carve(heap, span, 0));
+    EXPECT_EQ(hk_span_carve(heap, span, 0), 0u);
     for (unsigned count : {1u, 3u, 2u}) {
-      ASSERT_TRUE(hk_span_carve(heap, span, count));
+      ASSERT_EQ(hk_span_carve(heap, span, count), count);
       std::vector<hk_block_t *> blocks = PopAll(heap, class_index);
       EXPECT_EQ(blocks.size(), count);
       all.insert(blocks.begin(), blocks.end());
@@ -177,6 +163,7 @@ HK_FRESH_TEST(Span, CarveCutsAsManyAsItIsTold) {
     }
     EXPECT_EQ(CarvedOf(span), 6u);
     EXPECT_EQ(all.size(), 6u) << "no block twice";
+    EXPECT_EQ(hk_span_carve(heap, span, CapacityOf(class_index)), CapacityOf(class_index) - 6) << "what is left";
   }
 }
 
@@ -187,6 +174,22 @@ HK_FRESH_TEST(Span, CarveWritesOnlyTheFirstWordsOfABlock) {
   for (hk_block_t *block : PopAll(heap, 8)) {
     const char *bytes = reinterpret_cast<const char *>(block);
     for (size_t i = sizeof(hk_block_t); i < hk_class_bytes(8); i++) ASSERT_EQ(bytes[i], 0);
+  }
+}
+
+HK_FRESH_TEST(Span, CarvedBlocksOfAMidClassAreCountedByTheirBin) {
+  hk_heap_t *heap = NewHeap();
+  for (unsigned class_index = HK_TINY_CLASS_MAX + 1; class_index < HK_CLASS_COUNT; class_index++) {
+    hk_slab_t *span = NewActive(heap, class_index);
+    unsigned room = hk_test::RoomOf(heap, class_index);
+    ASSERT_EQ(hk_span_carve(heap, span, 3), 3u);
+    EXPECT_EQ(heap->bin[class_index].countdown, room - 3);
+    EXPECT_EQ(span->live, 3) << "what the bin has is not in the span's own list";
+    (void)PopAll(heap, class_index);
+    EXPECT_EQ(heap->bin[class_index].countdown, room);
+    ASSERT_EQ(hk_span_carve(heap, span, 2), 2u);
+    EXPECT_EQ(span->live, 5);
+    hk_test::CheckMidBin(heap, class_index);
   }
 }
 
@@ -212,7 +215,7 @@ HK_FRESH_TEST(Span, BlocksOfUsedMemoryAreNotFresh) {
   hk_heap_t *heap = NewHeap();
   hk_slab_t *span = NewActive(heap, 4);
   ASSERT_TRUE(hk_span_carve(heap, span, 3));
-  hk_span_trim(heap); /* back to its superslab, not to the system */
+  hk_heap_trim(heap); /* back to its superslab, not to the system */
   EXPECT_EQ(NewActive(heap, 4), span);
   EXPECT_FALSE(span->zero);
   ASSERT_TRUE(hk_span_carve(heap, span, 3));
@@ -233,9 +236,9 @@ HK_FRESH_TEST(Span, WhatOtherThreadsFreedIsNotFresh) {
   hk_heap_t *heap = NewHeap();
   hk_slab_t *span = NewActive(heap, 4);
   ASSERT_TRUE(hk_span_carve(heap, span, 8));
-  Full some = {span, {Pop(heap, 4), Pop(heap, 4)}};
+  hk_remote_free_now(span, Pop(heap, 4));
   EXPECT_TRUE(hk_bin_is_fresh(&heap->bin[4]));
-  TakeBack(heap, &some, 2);
+  hk_remote_drain(heap);
   EXPECT_FALSE(hk_bin_is_fresh(&heap->bin[4]));
 }
 
@@ -254,11 +257,28 @@ HK_FRESH_TEST(Span, AnActivatedSpansOldBlocksAreNotFreshAndItsNewOnesAre) {
   EXPECT_TRUE(hk_bin_is_fresh(&heap->bin[4]));
 }
 
+// A mid bin's countdown means something else; the mark says what was cut last.
+HK_FRESH_TEST(Span, OfAMidClassTheMarkTellsWhetherWhatWasCutIsFresh) {
+  for (unsigned class_index : {70u, 88u, 93u, 104u}) {
+    hk_heap_t *heap = NewHeap();
+    hk_slab_t *span = NewActive(heap, class_index);
+    ASSERT_EQ(hk_span_carve(heap, span, 2), 2u);
+    EXPECT_TRUE(hk_bin_was_fresh(&heap->bin[class_index], class_index));
+    EXPECT_FALSE(hk_bin_is_fresh(&heap->bin[class_index]));
+    hk_heap_trim(heap); /* back to its superslab, or the heap's reserve */
+    EXPECT_EQ(NewActive(heap, class_index), span);
+    ASSERT_EQ(hk_span_carve(heap, span, 2), 2u);
+    EXPECT_FALSE(hk_bin_was_fresh(&heap->bin[class_index], class_index)) << "used memory";
+    hk_heap_trim(heap);
+    (void)hk_superslab_trim(0); /* to the system: the next is zero again */
+  }
+}
+
 // ---- Active and not.
 
 HK_FRESH_TEST(Span, AnActiveSpansSinkIsTheBin) {
   hk_heap_t *heap = NewHeap();
-  for (unsigned class_index : kClassesByKind) {
+  for (unsigned class_index : kTinyClasses) {
     Full full = NewFull(heap, class_index);
     EXPECT_TRUE(IsActive(heap, full.span));
     for (unsigned i = 0; i < full.span->slab_count; i++) EXPECT_EQ(full.span[i].sink, &heap->bin[class_index]);
@@ -288,7 +308,7 @@ HK_FRESH_TEST(Span, AFullSpanBecomesPartialAndThenEmptyExactly) {
   for (unsigned spare : {0u, 4u}) {
     hk_option.spare_slabs = spare;
     hk_heap_t *heap = NewHeap();
-    for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
+    for (unsigned class_index = 1; class_index <= HK_TINY_CLASS_MAX; class_index++) {
       SCOPED_TRACE(class_index);
       Full full = NewFullInactive(heap, class_index);
       unsigned slab_count = full.span->slab_count;
@@ -307,7 +327,7 @@ HK_FRESH_TEST(Span, AFullSpanBecomesPartialAndThenEmptyExactly) {
       EXPECT_TRUE(hk_list_is_empty(&heap->state[class_index].partial));
     }
     EXPECT_EQ(InUseSlabs(), heap->reserve_count);
-    hk_span_trim(heap);
+    hk_span_release_reserve(heap);
     EXPECT_EQ(InUseSlabs(), 0u);
     EXPECT_EQ(StatOf(heap, hk_stat_slab_acquire), StatOf(heap, hk_stat_slab_release));
   }
@@ -316,7 +336,7 @@ HK_FRESH_TEST(Span, AFullSpanBecomesPartialAndThenEmptyExactly) {
 HK_FRESH_TEST(Span, ASpanWithRoomIsPartialAtOnceAndBehindTheOthers) {
   hk_option.spare_slabs = 0;
   hk_heap_t *heap = NewHeap();
-  for (unsigned class_index : kClassesByKind) {
+  for (unsigned class_index : kTinyClasses) {
     Full other = NewFullInactive(heap, class_index);
     for (unsigned i = 0; i < WorthOf(class_index); i++) (void)FreeOwn(heap, TakeLast(&other));
     Full some = {NewActive(heap, class_index), {}};
@@ -348,7 +368,7 @@ HK_FRESH_TEST(Span, ASpanThatBecomesWorthItComesFirst) {
 
 HK_FRESH_TEST(Span, APartialSpanCountsOnWhenItWasActiveAgain) {
   hk_heap_t *heap = NewHeap();
-  for (unsigned class_index : kClassesByKind) {
+  for (unsigned class_index : kTinyClasses) {
     SCOPED_TRACE(class_index);
     Full full = NewFullInactive(heap, class_index);
     unsigned freed = WorthOf(class_index) + 2;
@@ -373,74 +393,31 @@ HK_FRESH_TEST(Span, APartialSpanCountsOnWhenItWasActiveAgain) {
   }
 }
 
-// ---- Blocks that others freed, many at once.
+// ---- Release and reserve.
 
-HK_FRESH_TEST(Span, TakeBackBelowWorthCountsAndDoesNoMore) {
+HK_FRESH_TEST(Span, AReleasedSpanGoesIntoTheReserveOrBack) {
+  hk_option.spare_slabs = 1;
   hk_heap_t *heap = NewHeap();
-  Full full = NewFullInactive(heap, 20);
-  unsigned worth = WorthOf(20);
-  ASSERT_GT(worth, 4u);
-  TakeBack(heap, &full, worth - 2);
-  CheckSpan(heap, full.span, static_cast<unsigned>(full.blocks.size()));
-  EXPECT_FALSE(IsPartial(heap, full.span));
-  EXPECT_FALSE(FreeOwn(heap, TakeLast(&full)));
-  EXPECT_FALSE(IsPartial(heap, full.span));
-  EXPECT_TRUE(FreeOwn(heap, TakeLast(&full))) << "own and foreign frees count together";
-  EXPECT_TRUE(IsPartial(heap, full.span));
-  CheckSpan(heap, full.span, static_cast<unsigned>(full.blocks.size()));
-}
-
-HK_FRESH_TEST(Span, TakeBackOfEachSizeLeavesTheCountsRight) {
-  hk_option.spare_slabs = 0;
-  hk_heap_t *heap = NewHeap();
-  for (unsigned class_index : {20u, 64u, 90u, 104u}) {
-    unsigned capacity = CapacityOf(class_index);
-    for (unsigned before = 0; before < capacity; before += 1 + capacity / 16) {
-      for (unsigned count = 1; count <= capacity - before; count += 1 + capacity / 23) {
-        Full full = NewFullInactive(heap, class_index);
-        for (unsigned i = 0; i < before; i++) (void)FreeOwn(heap, TakeLast(&full));
-        TakeBack(heap, &full, count);
-        if (full.blocks.empty()) {
-          ExpectReleased(full.span, hk_class_span_slabs(class_index));
-          continue;
-        }
-        CheckSpan(heap, full.span, static_cast<unsigned>(full.blocks.size()));
-        ASSERT_EQ(IsPartial(heap, full.span), before + count >= WorthOf(class_index));
-        while (!full.blocks.empty()) (void)FreeOwn(heap, TakeLast(&full));
-        ExpectReleased(full.span, hk_class_span_slabs(class_index));
-      }
-    }
+  for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
+    SCOPED_TRACE(class_index);
+    unsigned slab_count = hk_class_span_slabs(class_index);
+    bool is_single = slab_count == 1;
+    uint64_t released = StatOf(heap, hk_stat_slab_release);
+    hk_slab_t *first = hk_span_acquire(heap, class_index), *second = hk_span_acquire(heap, class_index);
+    ASSERT_EQ(InUseSlabs(), 2 * slab_count);
+    hk_span_release(heap, first);
+    ExpectReleased(first, slab_count);
+    EXPECT_EQ(heap->reserve_count, is_single ? 1u : 0u);
+    EXPECT_EQ(StatOf(heap, hk_stat_slab_release) - released, is_single ? 0u : 1u);
+    hk_span_release(heap, second);
+    ExpectReleased(second, slab_count);
+    EXPECT_EQ(StatOf(heap, hk_stat_slab_release) - released, is_single ? 1u : 2u) << "the reserve is full";
+    hk_span_release_reserve(heap);
+    EXPECT_EQ(StatOf(heap, hk_stat_slab_release) - released, 2u);
+    EXPECT_EQ(heap->reserve_count, 0u);
+    EXPECT_EQ(InUseSlabs(), 0u);
   }
-  EXPECT_EQ(InUseSlabs(), 0u);
 }
-
-HK_FRESH_TEST(Span, TakeBackOfEverythingReleasesAPartialSpan) {
-  hk_option.spare_slabs = 0;
-  hk_heap_t *heap = NewHeap();
-  Full full = NewFullInactive(heap, 64);
-  for (unsigned i = 0; i < WorthOf(64); i++) (void)FreeOwn(heap, TakeLast(&full));
-  ASSERT_TRUE(IsPartial(heap, full.span));
-  TakeBack(heap, &full, static_cast<unsigned>(full.blocks.size()));
-  ExpectReleased(full.span, 1);
-  EXPECT_TRUE(hk_list_is_empty(&heap->state[64].partial));
-  EXPECT_EQ(InUseSlabs(), 0u);
-}
-
-HK_FRESH_TEST(Span, TakeBackIntoTheActiveSpanGoesToTheBin) {
-  hk_heap_t *heap = NewHeap();
-  Full full = NewFull(heap, 64);
-  unsigned capacity = CapacityOf(64);
-  TakeBack(heap, &full, 10);
-  EXPECT_EQ(ListLength(heap->bin[64].free), 10u);
-  CheckSpan(heap, full.span, capacity - 10);
-  TakeBack(heap, &full, capacity - 10);
-  EXPECT_EQ(ListLength(heap->bin[64].free), capacity);
-  CheckSpan(heap, full.span, 0);
-  EXPECT_TRUE(IsActive(heap, full.span)) << "an active span stays";
-  EXPECT_EQ(hk_slab_state(full.span), hk_slab_small);
-}
-
-// ---- Reserve and trim.
 
 void EmptySpans(hk_heap_t *heap, unsigned class_index, unsigned count) {
   std::vector<Full> spans;
@@ -470,7 +447,9 @@ HK_FRESH_TEST(Span, TheReserveIsBounded) {
 HK_FRESH_TEST(Span, OnlySingleSlabsAreKeptInReserve) {
   hk_option.spare_slabs = 64;
   hk_heap_t *heap = NewHeap();
-  EmptySpans(heap, 104, 10);
+  for (unsigned class_index = HK_TINY_CLASS_MAX + 1; class_index < HK_CLASS_COUNT; class_index++) {
+    if (hk_class_span_slabs(class_index) > 1) hk_span_release(heap, hk_span_acquire(heap, class_index));
+  }
   EXPECT_EQ(heap->reserve_count, 0u);
   EXPECT_EQ(InUseSlabs(), 0u);
 }
@@ -491,83 +470,64 @@ HK_FRESH_TEST(Span, TheReserveServesAnyClassOfOneSlab) {
   EXPECT_EQ(StatOf(heap, hk_stat_slab_acquire), acquired + 1) << "the heap had them";
 }
 
-HK_FRESH_TEST(Span, TrimGivesEverythingBackThatHoldsNoBlock) {
-  hk_option.spare_slabs = 4;
-  hk_heap_t *heap = NewHeap();
-  EmptySpans(heap, 64, 6);
-  for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
-    (void)hk_span_carve(heap, NewActive(heap, class_index), 3);
-  }
-  hk_slab_t *partial = heap->state[10].active;
-  std::vector<hk_block_t *> held = PopAll(heap, 10);
-  hk_span_deactivate(heap, 10);
-  hk_block_t *one = Pop(heap, 20);
-
-  hk_span_trim(heap);
-  EXPECT_EQ(InUseSlabs(), 2u) << "the partial span, and the active one with a block in use";
-  EXPECT_EQ(heap->reserve_count, 0u);
-  for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
-    EXPECT_EQ(heap->state[class_index].active != nullptr, class_index == 20) << class_index;
-    EXPECT_EQ(Pop(heap, class_index) != nullptr, class_index == 20) << class_index;
-  }
-  CheckSpan(heap, partial, 3);
-  hk_slab_t *active = hk_slab_of(one);
-  CheckSpan(heap, active, 2);
-
-  (void)FreeOwn(heap, one);
-  hk_span_trim(heap);
-  EXPECT_EQ(InUseSlabs(), 2u) << "one block was taken by the look above";
-  for (hk_block_t *block : held) (void)FreeOwn(heap, block);
-  hk_span_trim(heap);
-  EXPECT_EQ(InUseSlabs(), 1u);
-}
-
-HK_FRESH_TEST(Span, AHeapWorksOnAfterATrim) {
-  hk_heap_t *heap = NewHeap();
-  for (int round = 0; round < 3; round++) {
-    hk_slab_t *span = NewActive(heap, 5);
-    ASSERT_TRUE(hk_span_carve(heap, span, 7));
-    std::vector<hk_block_t *> blocks = PopAll(heap, 5);
-    EXPECT_EQ(blocks.size(), 7u);
-    for (hk_block_t *block : blocks) (void)FreeOwn(heap, block);
-    CheckSpan(heap, span, 0);
-    hk_span_trim(heap);
-    EXPECT_EQ(InUseSlabs(), 0u);
-  }
-}
-
-HK_FRESH_TEST(Span, TrimLeavesASpanWithADamagedListAlone) {
-  hk_heap_t *heap = NewHeap();
-  hk_slab_t *span = NewActive(heap, 5);
-  ASSERT_TRUE(hk_span_carve(heap, span, 7));
-  heap->bin[5].free->next->seal ^= 1;
-  hk_span_trim(heap);
-  EXPECT_TRUE(IsActive(heap, span));
-  EXPECT_EQ(InUseSlabs(), 1u);
-}
-
 #if HK_DEBUG
 
 HK_FRESH_TEST(SpanDeathTest, TheCheckNoticesWhatDoesNotFit) {
   hk_heap_t *heap = NewHeap();
-  Full full = NewFullInactive(heap, 93);
+  Full full = NewFullInactive(heap, 64);
   (void)FreeOwn(heap, TakeLast(&full));
   hk_slab_t *span = full.span;
-  ASSERT_GT(span->slab_count, 1);
   hk_span_check(heap, span);
 
   span->live++;
   EXPECT_DEATH(hk_span_check(heap, span), "as long as its counts say");
   span->live--;
-  span[1].sink = &heap->bin[93];
-  EXPECT_DEATH(hk_span_check(heap, span), "has the span's sink");
+  span->sink = &heap->bin[64];
+  EXPECT_DEATH(hk_span_check(heap, span), "an inactive span's frees go to itself");
+  heap->state[64].active = span;
+  hk_span_check(heap, span);
+  span->sink = &span->own;
+  EXPECT_DEATH(hk_span_check(heap, span), "an active span's frees go to its bin");
+  heap->state[64].active = nullptr;
+  span->own.free->seal ^= 1;
+  EXPECT_DEATH(hk_span_check(heap, span), "a free block is sealed");
+  span->own.free->seal ^= 1;
+  hk_block_t *first = span->own.free;
+  span->own.free = reinterpret_cast<hk_block_t *>(reinterpret_cast<char *>(first) + 16);
+  hk_block_link(span->own.free, HK_LIST_END);
+  EXPECT_DEATH(hk_span_check(heap, span), "a free block is a block");
+  span->own.free = first;
+  hk_span_check(heap, span);
+}
+
+HK_FRESH_TEST(SpanDeathTest, TheCheckNoticesWhatDoesNotFitAMidSpan) {
+  hk_heap_t *heap = NewHeap();
+  Full full = NewFull(heap, 93);
+  (void)FreeOwn(heap, TakeLast(&full));
+  (void)FreeOwn(heap, TakeLast(&full));
+  hk_mid_spill(heap, 93, 1);
+  hk_slab_t *span = full.span;
+  ASSERT_GT(span->slab_count, 1);
+  ASSERT_EQ(ListLength(span->own.free), 1u);
+  hk_span_check(heap, span);
+
+  span->live++;
+  EXPECT_DEATH(hk_span_check(heap, span), "as long as its counts say");
+  span->live--;
   span[1].sink = &span->own;
+  EXPECT_DEATH(hk_span_check(heap, span), "has the span's sink");
+  for (unsigned i = 0; i < span->slab_count; i++) span[i].sink = &span->own;
+  EXPECT_DEATH(hk_span_check(heap, span), "a mid span's frees go to its bin");
+  for (unsigned i = 0; i < span->slab_count; i++) span[i].sink = &heap->bin[93];
   span[1].head = span + 1;
   EXPECT_DEATH(hk_span_check(heap, span), "knows its head");
   span[1].head = span;
   hk_slab_set_state(&span[1], hk_slab_free);
   EXPECT_DEATH(hk_span_check(heap, span), "each slab of a span says so");
   hk_slab_set_state(&span[1], hk_slab_small);
+  hk_store_relaxed(&span[1].owner, nullptr);
+  EXPECT_DEATH(hk_span_check(heap, span), "has the span's owner");
+  hk_store_relaxed(&span[1].owner, heap);
   span->own.free->seal ^= 1;
   EXPECT_DEATH(hk_span_check(heap, span), "a free block is sealed");
   span->own.free->seal ^= 1;

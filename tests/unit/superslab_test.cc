@@ -331,35 +331,160 @@ HK_FRESH_TEST(Superslab, AnEighthOfWhatIsInUseStaysWhateverTheOption) {
   ExpectUsage(0, 0, 0);
 }
 
-// Takes and releases the same amount on top of what is in use, `cycles` times. How often memory was given back.
-unsigned CyclesThatGaveBack(unsigned cycles) {
+// Takes and releases 16 MiB on top of what is in use, `cycles` times. How often memory was given back.
+unsigned CyclesThatGaveBack(unsigned cycles, uint64_t pause_ns = 1000000) {
   unsigned gave_back = 0;
   for (unsigned cycle = 0; cycle < cycles; cycle++) {
     std::vector<hk_slab_t *> slabs;
     for (int i = 0; i < 8; i++) slabs.push_back(Acquire(kAll));
     uint64_t before = fake_os_calls(fake_os_unmap);
-    for (hk_slab_t *slab : slabs) {
-      Release(slab);
-      hk_superslab_usage_t usage = hk_superslab_usage();
-      EXPECT_LE(usage.idle_bytes, usage.in_use_bytes / 8 + usage.in_use_bytes / 2);
-    }
+    for (hk_slab_t *slab : slabs) Release(slab);
     gave_back += fake_os_calls(fake_os_unmap) > before;
+    fake_os_advance(pause_ns);
   }
   return gave_back;
 }
 
-HK_FRESH_TEST(Superslab, WhatIsWantedAgainAndAgainIsKeptInTheEnd) {
+HK_FRESH_TEST(Superslab, WhatIsWantedAgainIsKeptFromThenOn) {
+  hk_option.retain = 1;
+  EXPECT_EQ(CyclesThatGaveBack(10), 1u) << "the first time: then it is known that it will be wanted";
+  ExpectUsage(8, 0, 8 * kAll);
+  EXPECT_EQ(hk_load_relaxed(&hk_stat_process.value[hk_stat_wanted_again]), 16 * HK_MIB);
+}
+
+HK_FRESH_TEST(Superslab, WhatIsWantedAgainMuchLaterIsNotKept) {
+  hk_option.retain = 1;
+  EXPECT_EQ(CyclesThatGaveBack(10, 3000000000), 10u);
+  EXPECT_EQ(hk_load_relaxed(&hk_stat_process.value[hk_stat_wanted_again]), 0u);
+}
+
+HK_FRESH_TEST(Superslab, WhatIsNotWantedAnyMoreGoes) {
+  hk_option.retain = 1;
+  EXPECT_EQ(CyclesThatGaveBack(3), 1u);
+  ExpectUsage(8, 0, 8 * kAll);
+  fake_os_advance(2500000000);
+  Release(Acquire(1)); /* whatever happens next */
+  EXPECT_LE(hk_superslab_usage().idle_bytes, HK_SUPERSLAB_BYTES);
+}
+
+HK_FRESH_TEST(Superslab, NothingIsEarnedWhereNothingIsToBeRetained) {
   hk_option.retain = 0;
-  std::vector<hk_slab_t *> held;
-  for (int i = 0; i < 32; i++) held.push_back(Acquire(kAll));
-  EXPECT_GT(CyclesThatGaveBack(10), 0u) << "16 MiB are more than an eighth of 64";
-  EXPECT_EQ(CyclesThatGaveBack(10), 0u) << "by now it is known that they will be wanted";
-  for (hk_slab_t *slab : held) {
-    Release(slab);
-    hk_superslab_usage_t usage = hk_superslab_usage();
-    ASSERT_LE(usage.idle_bytes, usage.in_use_bytes / 8 + usage.in_use_bytes / 2);
-  }
+  EXPECT_EQ(CyclesThatGaveBack(10), 10u);
   ExpectUsage(0, 0, 0);
+}
+
+HK_FRESH_TEST(Superslab, ACollectForgetsWhatWasLearned) {
+  hk_option.retain = 1;
+  EXPECT_EQ(CyclesThatGaveBack(2), 1u);
+  (void)hk_superslab_trim(0);
+  EXPECT_EQ(CyclesThatGaveBack(1), 1u);
+}
+
+HK_FRESH_TEST(Superslab, BigRangesAreIdleMemoryToo) {
+  hk_option.retain = 4 * HK_MIB;
+  hk_slab_t *slab = Acquire(kAll);
+  bool zero;
+  void *old_big = hk_big_alloc(2 * HK_MIB, 1, &zero);
+  void *wall = hk_big_alloc(2 * HK_MIB, HK_GIB, &zero); /* far away, so that nothing merges */
+  ASSERT_TRUE(hk_big_free(hk_slab_of(old_big), old_big));
+  Release(slab);
+  EXPECT_TRUE(fake_os_is_mapped(old_big, 2 * HK_MIB));
+  EXPECT_EQ(hk_big_usage().idle_bytes, 2 * HK_MIB);
+  ExpectUsage(1, 0, kAll);
+  ASSERT_TRUE(hk_big_free(hk_slab_of(wall), wall)); /* 6 MiB are idle, 4 may be, and 1 less is aimed at */
+  EXPECT_FALSE(fake_os_is_mapped(old_big, 1)) << "the oldest goes first";
+  ExpectUsage(0, 0, 0);
+  EXPECT_TRUE(fake_os_is_mapped(wall, 2 * HK_MIB));
+  EXPECT_EQ(hk_big_usage().idle_bytes, 2 * HK_MIB);
+}
+
+HK_FRESH_TEST(Superslab, WhollyFreeOnesServeBigBlocks) {
+  RetainEverything();
+  hk_slab_t *partly = Acquire(1);
+  std::vector<hk_slab_t *> slabs;
+  std::set<uintptr_t> starts;
+  for (int i = 0; i < 8; i++) slabs.push_back(Acquire(kAll));
+  for (hk_slab_t *slab : slabs) starts.insert(hk_slab_start(slab));
+  for (hk_slab_t *slab : slabs) Touch(slab, kAll);
+  for (hk_slab_t *slab : slabs) Release(slab);
+  uint64_t reserves = fake_os_calls(fake_os_reserve);
+  bool zero = true;
+  std::vector<char *> bigs;
+  for (int i = 0; i < 8; i++) {
+    bigs.push_back(static_cast<char *>(hk_big_alloc(HK_SUPERSLAB_BYTES, 1, &zero)));
+    EXPECT_FALSE(zero);
+    EXPECT_EQ(starts.count(reinterpret_cast<uintptr_t>(bigs.back())), 1u) << i;
+  }
+  EXPECT_EQ(fake_os_calls(fake_os_reserve), reserves);
+  ExpectUsage(1, 1, 0);
+  EXPECT_EQ(hk_big_usage().mapped_bytes, 8 * HK_SUPERSLAB_BYTES);
+  EXPECT_EQ(hk_slab_state(partly), hk_slab_free) << "acquired, and not described by this test";
+
+  /* And back. */
+  for (char *big : bigs) EXPECT_TRUE(hk_big_free(hk_slab_of(big), big));
+  for (hk_slab_t *&slab : slabs) {
+    slab = Acquire(kAll);
+    EXPECT_EQ(starts.count(hk_slab_start(slab)), 1u);
+    EXPECT_FALSE(slab->zero);
+    for (unsigned i = 0; i < kAll; i++) {
+      ASSERT_EQ(hk_slab_state(&slab[i]), hk_slab_free);
+      ASSERT_EQ(slab[i].superslab, slab->superslab);
+      ASSERT_EQ(slab[i].range.since, 0u);
+    }
+  }
+  EXPECT_EQ(fake_os_calls(fake_os_reserve), reserves);
+  ExpectUsage(9, 8 * kAll + 1, 0);
+  EXPECT_EQ(hk_big_usage().cached_bytes, 0u);
+  for (hk_slab_t *slab : slabs) Release(slab);
+  Release(partly);
+  (void)hk_superslab_trim(0);
+  ExpectUsage(0, 0, 0);
+  ExpectNothingLost();
+}
+
+HK_FRESH_TEST(Superslab, ForABlockThatIsTooLongForAllOfThemTheyStay) {
+  RetainEverything();
+  Release(Acquire(kAll));
+  bool zero;
+  ASSERT_NE(hk_big_alloc(2 * HK_SUPERSLAB_BYTES, 1, &zero), nullptr);
+  ExpectUsage(1, 0, kAll);
+}
+
+HK_FRESH_TEST(Superslab, OneMadeOfAPurgedRangeIsZero) {
+  RetainEverything();
+  bool zero;
+  char *big = static_cast<char *>(hk_big_alloc(2 * HK_SUPERSLAB_BYTES, 1, &zero));
+  memset(big, 1, 2 * HK_SUPERSLAB_BYTES);
+  ASSERT_TRUE(hk_big_free(hk_slab_of(big), big));
+  fake_os_fail_all(fake_os_unmap, true);
+  (void)hk_superslab_trim(0);
+  hk_slab_t *slab = Acquire(3);
+  EXPECT_EQ(hk_slab_start(slab), reinterpret_cast<uintptr_t>(big));
+  EXPECT_TRUE(slab->zero);
+  EXPECT_TRUE(Holds(slab, 3, 0));
+  ExpectUsage(1, 3, 0);
+}
+
+HK_FRESH_TEST(Superslab, WhatDoesNotFitGivesWay) {
+  hk_option.retain = 1;
+  EXPECT_EQ(CyclesThatGaveBack(2), 1u); /* 16 MiB are idle, and all that was ever in use */
+  bool zero;
+  void *wall = hk_big_alloc(20 * HK_MIB, 1, &zero); /* none of it serves this */
+  ASSERT_NE(wall, nullptr);
+  EXPECT_LE(hk_superslab_usage().idle_bytes + hk_big_usage().idle_bytes, 5 * HK_MIB);
+}
+
+HK_FRESH_TEST(Superslab, WhatIsReleasedIntoMakesItYounger) {
+  RetainEverything();
+  hk_slab_t *first = Acquire(20);
+  hk_slab_t *rest = Acquire(12);
+  hk_slab_t *second = Acquire(kAll);
+  uintptr_t second_start = hk_slab_start(second);
+  Release(rest);
+  Release(second);
+  Release(first);
+  EXPECT_EQ(hk_superslab_trim(2 * HK_MIB), 2 * HK_MIB);
+  EXPECT_FALSE(fake_os_is_mapped(reinterpret_cast<void *>(second_start), 1));
 }
 
 HK_FRESH_TEST(Superslab, WithNothingToRetainTheLastReleaseUnmaps) {

@@ -12,7 +12,7 @@ import click
 from hakmem import environment, plot, report, settings, table
 from hakmem.allocators import GLIBC, Allocator, choose, present
 from hakmem.contest import Contest, Runner
-from hakmem.errors import EXIT_PROGRAM_FAILED, EXIT_USAGE, Failure, say
+from hakmem.errors import EXIT_PROGRAM_FAILED, EXIT_USAGE, Failure, plural, say
 from hakmem.measure import Run, Task, run_program
 from hakmem.output import OutputFile, reserve
 from hakmem.preload_plan import Plan, Prepared, plan
@@ -121,7 +121,8 @@ def compare(
         extra: Dict[str, object] = {"load": load, "port": port, "notes": notes, "hakmem_options": hakmem_options}
         _write(files, contest, words, facts, extra)
         if "-" not in (json_file, csv_file):
-            title = f"{shlex.join(words)}: {rounds} rounds under {len(contest.prepared)} allocators"
+            entrants = plural(len(contest.prepared), "allocator")
+            title = f"{shlex.join(words)}: {plural(rounds, 'round')} under {entrants}"
             table.print_comparison(contest, title, facts, rounds)
     sys.exit(EXIT_PROGRAM_FAILED if contest.failed else 0)
 

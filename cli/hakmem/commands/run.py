@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from typing import Dict, FrozenSet, Optional, Tuple
+from typing import FrozenSet, Optional, Tuple
 
 import click
 
@@ -15,6 +15,8 @@ from hakmem.errors import Failure, say, write_stderr
 from hakmem.output import OutputFile
 from hakmem.preload_plan import check_preload
 from hakmem.program import resolve
+from hakmem.self_report import SelfReports
+from hakmem.verdict import Verdict
 
 # What is not passed on: what cannot be caught, what the kernel sends to a process for its own faults, and what job control
 # sends to a background process that touches the terminal.
@@ -55,8 +57,13 @@ def run(
     try:
         for warning in () if quiet else warnings:
             say(f"warning: {warning}")
-        child = _run(Launch(program, variables, library=str(file)))
-        _report(child, str(file), list(command), quiet, json_file, output)
+        with SelfReports() as reports:
+            # Who wants to hear nothing gets a program whose environment has nothing more in it.
+            if json_file is not None or not quiet:
+                variables = reports.ask(variables)
+            child = _run(Launch(program, variables, library=str(file)), reports)
+            reports.collect()
+        _report(child, str(file), list(command), quiet, json_file, output, reports)
     finally:
         if output is not None:
             output.discard()
@@ -64,10 +71,15 @@ def run(
     sys.exit(child.ended.exit_code)
 
 
-def _run(launch: Launch) -> Child:
+def _run(launch: Launch, reports: SelfReports) -> Child:
     """The program to its end. What we hear is passed on, and when job control stops it, so do we."""
     passer = _Passer()
-    with Watch(FORWARDED, passer.hear, passer.follow_stops) as watch:
+
+    def tick() -> None:
+        passer.follow_stops()
+        reports.look()
+
+    with Watch(FORWARDED, passer.hear, tick) as watch:
         passer.child = watch.start(launch)
         watch.until(lambda: passer.child is not None and passer.child.ended is not None)
     assert passer.child is not None
@@ -102,14 +114,20 @@ def _is_from_kernel(heard: signal.struct_siginfo) -> bool:
 
 
 def _report(
-    child: Child, library: str, command: list[str], quiet: bool, json_file: Optional[str], output: Optional[OutputFile]
+    child: Child,
+    library: str,
+    command: list[str],
+    quiet: bool,
+    json_file: Optional[str],
+    output: Optional[OutputFile],
+    reports: SelfReports,
 ) -> None:
     """The verdict. A verdict that cannot be written is no reason for another exit code than the program's."""
     assert child.ended is not None and child.sampler is not None
     version = paths.hakmem_version() if library == str(paths.find_library()) else None
+    told = Verdict(child.pid, child.ended, child.sampler, reports, library, version)
     if json_file is not None:
-        document: Dict[str, object] = verdict.as_json(child.ended, child.sampler, library, version, command)
-        text = verdict.to_text(document)
+        text = verdict.to_text(verdict.as_json(told, command))
         try:
             if output is not None:
                 output.write(text)
@@ -118,5 +136,5 @@ def _report(
         except Failure as failure:
             say(failure.message)
     elif not quiet:
-        for line in verdict.lines(child.ended, child.sampler, library, version):
+        for line in verdict.lines(told):
             say(line)

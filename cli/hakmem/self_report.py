@@ -1,0 +1,134 @@
+"""What the allocator itself counted in a program that `hakmem run` starts, and in the processes that this one starts.
+
+The library writes it into a file of its own a process, at exit, where HAKMEM_STATS_FILE says (docs/options.md). Here that is
+a private folder, which is emptied while the program runs and is gone afterwards.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Type
+
+from hakmem.errors import plural
+from hakmem.metrics import count, size
+
+VARIABLE = "HAKMEM_STATS_FILE"
+_SCHEMA = 1
+_LOOK_SECONDS = 1.0
+
+Report = Dict[str, Any]
+
+
+@dataclass
+class SelfReports:
+    """The reports of one run. `absent` says why there can be none."""
+
+    documents: List[Report] = field(default_factory=list)
+    absent: Optional[str] = None
+    _folder: Optional[Path] = None
+    _next_look: float = 0.0
+
+    def __enter__(self) -> SelfReports:
+        return self
+
+    def __exit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def ask(self, environment: Mapping[str, str]) -> Dict[str, str]:
+        """The environment in which the library writes its reports for us, unless it writes them for the caller already."""
+        if environment.get(VARIABLE):
+            self.absent = f"{VARIABLE} was set already: what it counted goes to {environment[VARIABLE]}"
+            return dict(environment)
+        try:
+            self._folder = Path(tempfile.mkdtemp(prefix="hakmem-run-"))
+        except OSError as error:
+            self.absent = f"no temporary folder to read a report from ({error.strerror})"
+            return dict(environment)
+        # The minus: a process that outlives this tool finds its folder gone, and must not complain.
+        pattern = str(self._folder).replace("%", "%%")
+        return {**environment, VARIABLE: f"-{pattern}/%p"}
+
+    def look(self) -> None:
+        """Now and then: thousands of processes shall not leave thousands of files."""
+        now = time.monotonic()
+        if now >= self._next_look:
+            self._next_look = now + _LOOK_SECONDS
+            self.collect()
+
+    def collect(self) -> None:
+        """Take in what was written."""
+        if self._folder is None:
+            return
+        with contextlib.suppress(OSError):
+            for entry in os.scandir(self._folder):
+                self._take(Path(entry.path))
+
+    def _take(self, file: Path) -> None:
+        try:
+            document = json.loads(file.read_text(encoding="ascii"))
+        except (OSError, ValueError):
+            return  # not whole yet
+        with contextlib.suppress(OSError):
+            file.unlink()
+        if isinstance(document, dict) and document.get("schema") == _SCHEMA:
+            self.documents.append(document)
+
+    def of(self, pid: int) -> Optional[Report]:
+        """One process's."""
+        return next((document for document in reversed(self.documents) if document["pid"] == pid), None)
+
+    def total(self, section: str, name: str) -> int:
+        """A figure, summed over the processes."""
+        return sum(int(document[section].get(name, 0)) for document in self.documents)
+
+    def sums(self) -> Dict[str, Dict[str, int]]:
+        """All of them."""
+        names = {
+            section: dict.fromkeys(name for document in self.documents for name in document.get(section, {}))
+            for section in ("memory", "events", "costs")
+        }
+        return {
+            section: {name: self.total(section, name) for name in found} for section, found in names.items() if found
+        }
+
+
+def summary(reports: SelfReports, pid: int) -> str:
+    """What a user wants to know of them: what was held and given back, what crossed threads, what went wrong."""
+    own = reports.of(pid)
+    alone = own is not None and len(reports.documents) == 1
+    given_back = reports.total("events", "given_back")
+    parts = [
+        f"{size(given_back)} given back" if given_back else "nothing given back",
+        _number(reports.total("events", "remote_free"), "remote free"),
+        _number(reports.total("events", "big_alloc"), "big block"),
+        _number(reports.total("events", "out_of_memory"), "failed request"),
+        _number(reports.total("events", "misuse"), "misuse"),
+    ]
+    held = (
+        f"{size(_held([own]))} held at exit" if own is not None else f"{size(_held(reports.documents))} held at exits"
+    )
+    return ", ".join([held, *parts]) if alone or own is None else f"{held}; together {', '.join(parts)}"
+
+
+def _held(documents: Sequence[Report]) -> int:
+    """Slabs that were in use or idle, and big blocks with what is kept for the next ones."""
+    return sum(
+        int(document["memory"][name]) for document in documents for name in ("in_use", "idle", "big_blocks", "big_idle")
+    )
+
+
+def _number(value: int, noun: str) -> str:
+    if value == 0:
+        return f"no {noun}"
+    return plural(value, noun).replace(str(value), count(value), 1)

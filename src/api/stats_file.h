@@ -1,0 +1,18 @@
+/* api/stats_file.h - L6. The file that HAKMEM_STATS_FILE names: a report for programs, apart from the program's own
+ * streams. */
+#ifndef HK_API_STATS_FILE_H
+#define HK_API_STATS_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Whether one is wanted. */
+bool hk_stats_file_is_wanted(void);
+
+/* At the start: says it now rather than after hours when the file cannot be made. It is then no longer wanted. */
+void hk_stats_file_check(void);
+
+/* At the end: all of `text`. A failure is said, and changes nothing else. */
+void hk_stats_file_write(const char *text, size_t bytes);
+
+#endif /* HK_API_STATS_FILE_H */

@@ -1,0 +1,61 @@
+/* os/new_file.c - L1. See new_file.h. */
+#include "os/new_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "os/syscall.h"
+
+/* The longest folder whose rights are looked at beforehand. */
+#define FOLDER_BYTES 4096
+
+/* Above this limit of the user's a write would end the program by a signal. */
+static bool is_above_limit(size_t bytes) {
+  struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
+  (void)hk_syscall4(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, (long)&limit);
+  return limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur;
+}
+
+static long write_once(long file, const char *text, size_t bytes) {
+  for (;;) {
+    long written = hk_syscall3(SYS_write, file, (long)text, (long)bytes);
+    if (written != -EINTR) return written;
+  }
+}
+
+int hk_new_file_write(const char *path, const char *text, size_t bytes) {
+  if (is_above_limit(bytes)) return EFBIG;
+  int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  long file = hk_syscall4(SYS_openat, AT_FDCWD, (long)path, flags, S_IRUSR | S_IWUSR);
+  if (hk_syscall_failed(file)) return (int)-file;
+  long written = write_once(file, text, bytes);
+  (void)hk_syscall2(SYS_close, file, 0);
+  if (written == (long)bytes) return 0;
+  (void)hk_syscall3(SYS_unlinkat, AT_FDCWD, (long)path, 0);
+  return written < 0 ? (int)-written : ENOSPC;
+}
+
+/* The part of a path before its last name: "." when there is none. False when it is too long to look at. */
+static bool folder_of(const char *path, char *folder) {
+  size_t length = 0;
+  for (size_t i = 0; path[i] != '\0'; i++) {
+    if (path[i] == '/') length = i + 1; /* with the slash, which the root needs */
+  }
+  if (length >= FOLDER_BYTES) return false;
+  __builtin_memcpy(folder, length > 0 ? path : ".", length > 0 ? length : 1);
+  folder[length > 0 ? length : 1] = '\0';
+  return true;
+}
+
+int hk_new_file_obstacle(const char *path) {
+  long found = hk_syscall3(SYS_faccessat, AT_FDCWD, (long)path, F_OK);
+  if (found != -ENOENT) return found == 0 ? EEXIST : (int)-found;
+  char folder[FOLDER_BYTES];
+  if (!folder_of(path, folder)) return 0;
+  return (int)-hk_syscall3(SYS_faccessat, AT_FDCWD, (long)folder, W_OK | X_OK);
+}
+
+uint64_t hk_new_file_process_id(void) { return (uint64_t)hk_syscall2(SYS_getpid, 0, 0); }

@@ -1,0 +1,24 @@
+/* os/new_file.h - L1. A file that is made whole, in place of none. By bare system calls: no allocation, errno stays. */
+#ifndef HK_OS_NEW_FILE_H
+#define HK_OS_NEW_FILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+
+HK_C_BEGIN
+
+/* Makes the file, for its owner alone, and writes `bytes` of `text` in one call. 0, or the error number: nothing is left
+ * behind then. Whatever stands under the name already, a symbolic link too, is an error. */
+int hk_new_file_write(const char *path, const char *text, size_t bytes);
+
+/* Why hk_new_file_write would fail, as far as that shows beforehand: an error number, or 0. */
+int hk_new_file_obstacle(const char *path);
+
+/* This process's number. */
+uint64_t hk_new_file_process_id(void);
+
+HK_C_END
+
+#endif /* HK_OS_NEW_FILE_H */

@@ -1,0 +1,73 @@
+/* policy/keep.h - L2. How much idle memory stays. Numbers in, numbers out: no clock, no lock, no state but its
+ * caller's.
+ *
+ * The limit has a base, which is what the user allows or a part of what is in use, and on top of it what was *earned*
+ * by regret: memory that was given back and wanted again soon after was given back too early, and from then on so much
+ * more may stay. What then lies idle through a whole window was not needed, and is earned no longer. And on top of the
+ * base no more is kept than brings all there is to the most that was in use of late, and a part of that more: what is
+ * idle beyond has the wrong size or place, and has been replaced already.
+ *
+ * So a program that takes and frees the same amount again and again pays for it once, and one that frees all it has and
+ * goes on without it keeps the base.
+ */
+#ifndef HK_POLICY_KEEP_H
+#define HK_POLICY_KEEP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+
+HK_C_BEGIN
+
+/* Chosen: what is wanted again after less than a window should have stayed, what is idle for longer should not. */
+#define HK_KEEP_WINDOW_MS ((uint64_t)1000)
+
+/* Chosen: idle memory up to this part of what is in use may stay, whatever the option says. */
+#define HK_KEEP_SHARE 8
+
+/* Chosen: what is in use and what is idle may together be more than the recent peak of what is in use by this part of
+ * it, or by what the option allows, for free memory does not always have the size that is wanted. */
+#define HK_KEEP_SLACK_SHARE 4
+
+/* What there is at one moment. */
+typedef struct {
+  uint64_t now_ms; /* on any clock that runs forward; a step back counts as none */
+  size_t idle_bytes;
+  size_t in_use_bytes;
+  size_t retain_bytes; /* the option: 0 says that nothing is to be earned */
+} hk_keep_view_t;
+
+/* All zero to begin with. Whoever owns it calls hk_keep_look after each change of what is idle or in use: the window is
+ * told from that. */
+typedef struct {
+  uint64_t window_start_ms;
+  size_t earned_bytes;
+  size_t surplus_bytes;           /* idle above the base, when it was looked at last */
+  size_t least_surplus_bytes;     /* the lowest that this was since the window began */
+  size_t given_back_bytes;        /* in this window, and not wanted again yet */
+  size_t given_back_before_bytes; /* in the window before */
+  size_t in_use_bytes;            /* when it was looked at last */
+  size_t peak_bytes;              /* the most that was in use in this window */
+  size_t peak_before_bytes;       /* in the window before */
+} hk_keep_t;
+
+/* Takes note of what there is now, and ends the window when it is over. */
+void hk_keep_look(hk_keep_t *keep, const hk_keep_view_t *view);
+
+/* How much may be idle. */
+size_t hk_keep_limit(const hk_keep_t *keep, const hk_keep_view_t *view);
+
+/* So much was given back because it was above the limit. */
+void hk_keep_note_given_back(hk_keep_t *keep, size_t bytes);
+
+/* So much is about to be faulted in that was not resident. How much of it is regretted: had been given back less than
+ * a window ago (at most two: they are told apart no finer), and is earned now. */
+size_t hk_keep_note_wanted(hk_keep_t *keep, const hk_keep_view_t *view, size_t bytes);
+
+/* Forgets all that was learned: somebody asked for everything to be given back. */
+void hk_keep_forget(hk_keep_t *keep);
+
+HK_C_END
+
+#endif /* HK_POLICY_KEEP_H */

@@ -1,0 +1,44 @@
+/* space/idle.h - L3. How much memory is in use and how much lies idle, of both kinds that there are: slabs of
+ * superslabs, and the ranges that big blocks are made of. One limit for both (policy/keep.h), one order of age.
+ */
+#ifndef HK_SPACE_IDLE_H
+#define HK_SPACE_IDLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/atomic.h"
+#include "base/compiler.h"
+
+/* Of one kind. Written under hk_lock_space, read by anybody. */
+typedef struct {
+  _Atomic(size_t) in_use_bytes;
+  _Atomic(size_t) idle_bytes; /* free, and not given back to the system */
+} hk_idle_sum_t;
+
+extern HK_HIDDEN hk_idle_sum_t hk_idle_slabs;
+extern HK_HIDDEN hk_idle_sum_t hk_idle_ranges;
+
+/* What is idle of both kinds. */
+size_t hk_idle_total(void);
+
+/* What follows needs hk_lock_space. `now_ms` is hk_os_coarse_ms(), asked for before the lock was taken. */
+
+/* Ages grow: of two things that are idle, the one with the lower age has been so for longer. Never 0. */
+uint64_t hk_idle_next_age_locked(void);
+
+/* To be called after each change of the sums. True when more is idle than may be: `*keep_bytes` is then what to trim
+ * to. */
+bool hk_idle_look_locked(uint64_t now_ms, size_t *keep_bytes);
+
+/* So much is about to be touched that is not resident. */
+void hk_idle_note_wanted_locked(uint64_t now_ms, size_t bytes);
+
+/* So much is going back to the system because it was too much. */
+void hk_idle_note_given_back_locked(size_t bytes);
+
+/* Somebody asked for everything to be given back: the limit is what it was at the start. */
+void hk_idle_forget_locked(void);
+
+#endif /* HK_SPACE_IDLE_H */

@@ -1,0 +1,265 @@
+/* space/range.c - L3. See range.h.
+ *
+ * In the child of fork every link may be half set, if another thread was in the middle of a change: `is_changing`
+ * tells. All ranges are then forgotten, and their addresses are lost to the child. Their tags stay behind and must not
+ * be believed: a tag is one only if it is younger than what was forgotten.
+ */
+#include "space/range.h"
+
+#include "base/atomic.h"
+#include "base/bits.h"
+#include "base/list.h"
+#include "base/panic.h"
+#include "base/units.h"
+#include "policy/stat.h"
+#include "space/idle.h"
+#include "space/region_map.h"
+#include "space/slab.h"
+
+/* Eight bins to a doubling: bin i < 8 holds ranges of i slabs, and so on up to all the address space there is. */
+#define BINS_SHIFT 3
+#define BIN_COUNT 256
+#define BIN_WORDS (BIN_COUNT / 64)
+
+static_assert(((HK_ADDRESS_BITS - HK_SLAB_SHIFT - BINS_SHIFT + 2) << BINS_SHIFT) <= BIN_COUNT,
+              "the longest range has a bin");
+
+/* Chosen: how many ranges of a bin are looked at for the best fit. All of a bin differ by an eighth at most. */
+#define LOOK_MAX 16
+
+/* Guarded by hk_lock_space; the atomic sums are written under it and read without. */
+static struct {
+  bool is_changing;
+  uint64_t forgotten_until;     /* tags of this age and below are left from before a fork */
+  uint64_t bin_mask[BIN_WORDS]; /* bit i: bin i is not empty; the list of one that was never used is not set up */
+  hk_list_t bin[BIN_COUNT];     /* through link */
+  hk_list_t idle;               /* through range.link, longest idle first; not set up while next is NULL */
+  hk_list_t zero;               /* the same of those that hold no memory */
+  _Atomic(size_t) count;
+  _Atomic(size_t) free_bytes;
+} ranges;
+
+/* ---- A change, for the child of a fork that falls into it. */
+
+void hk_range_mark_changing_locked(void) {
+  if (ranges.idle.next == NULL) {
+    hk_list_init(&ranges.idle);
+    hk_list_init(&ranges.zero);
+  }
+  ranges.is_changing = true;
+  hk_keep_store_order();
+}
+
+static void unmark_changing_locked(void) {
+  hk_keep_store_order();
+  ranges.is_changing = false;
+}
+
+/* ---- Tags. The first slab's descriptor has all that is known; the last one's leads to it. */
+
+static bool is_tag_locked(const hk_slab_t *slab) { return slab->range.since > ranges.forgotten_until; }
+
+/* `sink` is of no other use there. */
+static uintptr_t start_of(const hk_slab_t *first) { return (uintptr_t)first->sink; }
+static size_t bytes_of(const hk_slab_t *first) { return hk_load_relaxed(&((hk_slab_t *)first)->bytes); }
+
+static hk_range_t range_of(const hk_slab_t *first) {
+  return (hk_range_t){.start = start_of(first), .bytes = bytes_of(first), .zero = first->zero};
+}
+
+static hk_slab_t *last_slab(hk_range_t range) { return hk_slab_of((void *)(range.start + range.bytes - 1)); }
+
+static void tag(hk_slab_t *slab, hk_slab_t *first, uint64_t since) {
+  slab->head = first;
+  slab->superslab = NULL; /* the addresses may have been a superslab's once */
+  slab->range.since = since;
+  hk_slab_set_state(slab, hk_slab_free);
+}
+
+static void untag(hk_slab_t *slab) {
+  slab->range.since = 0;
+  hk_slab_set_state(slab, hk_slab_none);
+}
+
+/* ---- Bins. */
+
+static unsigned bin_of(size_t bytes) {
+  size_t slabs = bytes >> HK_SLAB_SHIFT;
+  if (slabs < (1u << BINS_SHIFT)) return (unsigned)slabs;
+  unsigned shift = hk_highest_bit(slabs) - BINS_SHIFT;
+  return (shift << BINS_SHIFT) + (unsigned)(slabs >> shift);
+}
+
+/* The first bin from `bin` on that is not empty; BIN_COUNT when all are. */
+static unsigned next_bin_locked(unsigned bin) {
+  if (bin >= BIN_COUNT) return BIN_COUNT;
+  unsigned word = bin / 64;
+  uint64_t mask = ranges.bin_mask[word] >> (bin % 64) << (bin % 64);
+  while (mask == 0) {
+    if (++word == BIN_WORDS) return BIN_COUNT;
+    mask = ranges.bin_mask[word];
+  }
+  return word * 64 + hk_lowest_bit(mask);
+}
+
+static void bin_push_locked(hk_slab_t *first) {
+  unsigned bin = bin_of(bytes_of(first));
+  uint64_t bit = UINT64_C(1) << (bin % 64);
+  if ((ranges.bin_mask[bin / 64] & bit) == 0) hk_list_init(&ranges.bin[bin]);
+  ranges.bin_mask[bin / 64] |= bit;
+  hk_list_push_front(&ranges.bin[bin], &first->link);
+}
+
+static void bin_remove_locked(hk_slab_t *first) {
+  unsigned bin = bin_of(bytes_of(first));
+  hk_list_remove(&first->link);
+  if (hk_list_is_empty(&ranges.bin[bin])) ranges.bin_mask[bin / 64] &= ~(UINT64_C(1) << (bin % 64));
+}
+
+/* ---- One range in and out of all lists. */
+
+static void sum_up_locked(size_t count, hk_range_t range, bool is_in) {
+  size_t bytes = is_in ? range.bytes : -range.bytes;
+  hk_bump_relaxed(&ranges.count, count);
+  hk_bump_relaxed(&ranges.free_bytes, bytes);
+  if (!range.zero) hk_bump_relaxed(&hk_idle_ranges.idle_bytes, bytes);
+}
+
+/* `older` is the node that it follows in the order of age. */
+static void link_locked(hk_range_t range, uint64_t since, hk_list_t *older) {
+  hk_slab_t *first = hk_slab_of((void *)range.start);
+  first->sink = (hk_sink_t *)range.start;
+  first->zero = range.zero;
+  hk_store_relaxed(&first->bytes, range.bytes);
+  tag(first, first, since);
+  tag(last_slab(range), first, since);
+  bin_push_locked(first);
+  hk_list_insert_after(older, &first->range.link);
+  sum_up_locked(1, range, true);
+}
+
+static hk_range_t unlink_locked(hk_slab_t *first) {
+  hk_range_t range = range_of(first);
+  HK_ASSERT(first->head == first && last_slab(range)->head == first, "a range's tags know of each other");
+  bin_remove_locked(first);
+  hk_list_remove(&first->range.link);
+  untag(last_slab(range));
+  untag(first);
+  sum_up_locked((size_t)-1, range, false);
+  return range;
+}
+
+static hk_list_t *youngest_locked(bool zero) { return zero ? ranges.zero.previous : ranges.idle.previous; }
+
+void hk_range_put_locked(hk_range_t range) {
+  hk_range_mark_changing_locked();
+  hk_slab_t *before = hk_slab_of((void *)(range.start - 1));
+  hk_slab_t *behind = hk_slab_of((void *)(range.start + range.bytes));
+  if (is_tag_locked(before)) {
+    hk_range_t other = unlink_locked(before->head);
+    HK_ASSERT(other.start + other.bytes == range.start, "what ends before a range ends at it");
+    untag(hk_slab_of((void *)range.start)); /* whose block it was may have said that it is free */
+    range = (hk_range_t){other.start, other.bytes + range.bytes, other.zero && range.zero};
+  }
+  if (is_tag_locked(behind)) {
+    hk_range_t other = unlink_locked(behind);
+    HK_ASSERT(other.start == range.start + range.bytes, "what follows a range begins behind it");
+    range = (hk_range_t){range.start, range.bytes + other.bytes, other.zero && range.zero};
+  }
+  link_locked(range, hk_idle_next_age_locked(), youngest_locked(range.zero));
+  unmark_changing_locked();
+}
+
+/* ---- Taking. */
+
+/* Where `bytes` fit into a range; 0 when they do not. */
+static uintptr_t place_in(hk_range_t range, size_t bytes, size_t alignment) {
+  uintptr_t start = hk_align_up(range.start, alignment);
+  size_t skipped = start - range.start;
+  return skipped <= range.bytes && bytes <= range.bytes - skipped ? start : 0;
+}
+
+static hk_slab_t *best_of_bin_locked(unsigned bin, size_t bytes, size_t alignment) {
+  hk_slab_t *best = NULL;
+  hk_list_t *list = &ranges.bin[bin];
+  hk_list_t *node = list->next;
+  for (unsigned i = 0; i < LOOK_MAX && node != list; i++, node = node->next) {
+    hk_slab_t *first = HK_CONTAINER_OF(node, hk_slab_t, link);
+    bool is_better = best == NULL || bytes_of(first) < bytes_of(best);
+    if (is_better && place_in(range_of(first), bytes, alignment) != 0) best = first;
+  }
+  return best;
+}
+
+static hk_slab_t *find_locked(size_t bytes, size_t alignment) {
+  for (unsigned bin = next_bin_locked(bin_of(bytes)); bin < BIN_COUNT; bin = next_bin_locked(bin + 1)) {
+    hk_slab_t *best = best_of_bin_locked(bin, bytes, alignment);
+    if (best != NULL) return best;
+  }
+  return NULL;
+}
+
+/* Takes a part out of a range. What is left before and behind it stays as old as it was. */
+static hk_range_t cut_locked(hk_slab_t *first, uintptr_t start, size_t bytes) {
+  hk_range_mark_changing_locked();
+  uint64_t since = first->range.since;
+  hk_list_t *older = first->range.link.previous;
+  hk_range_t whole = unlink_locked(first);
+  hk_range_t head = {whole.start, start - whole.start, whole.zero};
+  hk_range_t tail = {start + bytes, whole.bytes - head.bytes - bytes, whole.zero};
+  if (head.bytes > 0) link_locked(head, since, older);
+  if (tail.bytes > 0) link_locked(tail, since, older);
+  unmark_changing_locked();
+  return (hk_range_t){start, bytes, whole.zero};
+}
+
+bool hk_range_take_locked(size_t bytes, size_t alignment, size_t wish, hk_range_t *taken) {
+  hk_slab_t *first = find_locked(bytes, alignment);
+  if (first == NULL) return false;
+  uintptr_t start = wish > alignment ? place_in(range_of(first), bytes, wish) : 0;
+  if (start == 0) start = place_in(range_of(first), bytes, alignment);
+  *taken = cut_locked(first, start, bytes);
+  return true;
+}
+
+bool hk_range_take_at_locked(uintptr_t start, size_t bytes, hk_range_t *taken) {
+  hk_slab_t *first = hk_slab_of((void *)start);
+  if (!is_tag_locked(first) || start_of(first) != start || bytes_of(first) < bytes) return false;
+  *taken = cut_locked(first, start, bytes);
+  return true;
+}
+
+static hk_slab_t *front_of(const hk_list_t *list) {
+  if (list->next == NULL || hk_list_is_empty(list)) return NULL;
+  return HK_CONTAINER_OF(list->next, hk_slab_t, range.link);
+}
+
+uint64_t hk_range_oldest_age_locked(void) {
+  const hk_slab_t *first = front_of(&ranges.idle);
+  return first != NULL ? first->range.since : UINT64_MAX;
+}
+
+bool hk_range_take_oldest_locked(bool or_zero, hk_range_t *taken) {
+  hk_slab_t *first = front_of(&ranges.idle);
+  if (first == NULL && or_zero) first = front_of(&ranges.zero);
+  if (first == NULL) return false;
+  *taken = cut_locked(first, start_of(first), bytes_of(first));
+  return true;
+}
+
+hk_range_usage_t hk_range_usage(void) {
+  return (hk_range_usage_t){.count = hk_load_relaxed(&ranges.count), .free_bytes = hk_load_relaxed(&ranges.free_bytes)};
+}
+
+void hk_range_repair(void) {
+  if (!ranges.is_changing) return;
+  ranges.forgotten_until = hk_idle_next_age_locked();
+  for (unsigned i = 0; i < BIN_WORDS; i++) ranges.bin_mask[i] = 0;
+  hk_list_init(&ranges.idle);
+  hk_list_init(&ranges.zero);
+  hk_stat_add(hk_stat_fork_lost, hk_load_relaxed(&ranges.free_bytes));
+  hk_store_relaxed(&ranges.count, 0);
+  hk_store_relaxed(&ranges.free_bytes, 0);
+  hk_store_relaxed(&hk_idle_ranges.idle_bytes, 0);
+  ranges.is_changing = false;
+}

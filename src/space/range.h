@@ -1,0 +1,51 @@
+/* space/range.h - L3. Free ranges of address space: what big blocks leave behind and are made of again.
+ *
+ * A range is whole slabs. The descriptors of its first and its last slab say so (boundary tags): a range that becomes
+ * free sees at the slab before it and the slab behind it whether they end or begin one, and becomes one with it. So
+ * two ranges never touch, whichever mappings they came from. They are found by size, in lists of nearly equal ones
+ * (eight to a doubling), without a table that would have to grow. All of it needs hk_lock_space and no system call.
+ */
+#ifndef HK_SPACE_RANGE_H
+#define HK_SPACE_RANGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct {
+  uintptr_t start;
+  size_t bytes;
+  bool zero; /* it is known to read as zero: given back to the system, but for its addresses */
+} hk_range_t;
+
+/* Makes a range free. Every region that it touches has descriptors of its own (hk_region_map_enter), and its own tags
+ * are hk_slab_none or hk_slab_free. */
+void hk_range_put_locked(hk_range_t range);
+
+/* Takes `bytes`, the best fit, at a multiple of `alignment`; at one of `wish`, another power of two, if the range that
+ * fits has room for that. False when there is none. Its slabs are hk_slab_none afterwards. */
+bool hk_range_take_locked(size_t bytes, size_t alignment, size_t wish, hk_range_t *taken);
+
+/* Takes the `bytes` from `start` on, if a free range begins there and is long enough. */
+bool hk_range_take_at_locked(uintptr_t start, size_t bytes, hk_range_t *taken);
+
+/* The age (hk_idle_next_age_locked) of the range that has been idle longest; UINT64_MAX when none is. */
+uint64_t hk_range_oldest_age_locked(void);
+
+/* Takes that range whole. Where `or_zero`, one that holds no memory will do when none is idle. */
+bool hk_range_take_oldest_locked(bool or_zero, hk_range_t *taken);
+
+typedef struct {
+  size_t count;
+  size_t free_bytes; /* address space, whether idle or given back */
+} hk_range_usage_t;
+hk_range_usage_t hk_range_usage(void);
+
+/* Marks that the ranges are being changed, as all of the above do until they are done. For a test: what a thread leaves
+ * that vanishes meanwhile. */
+void hk_range_mark_changing_locked(void);
+
+/* In a child of fork, while it has one thread: forgets all ranges if one that is gone was changing them. */
+void hk_range_repair(void);
+
+#endif /* HK_SPACE_RANGE_H */

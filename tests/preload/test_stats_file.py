@@ -1,0 +1,151 @@
+"""HAKMEM_STATS_FILE: what the allocator counted, for programs, apart from the program's own streams."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import subprocess
+from pathlib import Path
+from typing import Any, Callable, Dict, List
+
+import pytest
+from preload_runner import Outcome, Runner, with_limit
+
+pytestmark = pytest.mark.usefixtures("hakmem_only")
+Program = Callable[[str], Path]
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+MEMORY = ["resident", "peak", "in_use", "idle", "superslabs", "big_blocks", "records", "heaps", "heaps_lost"]
+
+
+def declared(path: str) -> List[str]:
+    """The names in a .def file, in order."""
+    text = (REPOSITORY / path).read_text()
+    return re.findall(r"^HK_(?:STAT|COUNTER|PEAK)\((\w+),", text, re.MULTILINE)
+
+
+def read(path: Path) -> Dict[str, Any]:
+    text = path.read_text()
+    assert text.endswith("}\n") and text.count("\n") == 1
+    document: Dict[str, Any] = json.loads(text)
+    return document
+
+
+def test_everything_is_in_it(runner: Runner, tmp_path: Path) -> None:
+    file = tmp_path / "stats.json"
+    command = ["/bin/ls", "/"]
+    assert runner.under(command, env={"HAKMEM_STATS_FILE": str(file)}) == runner.plain(command)
+    document = read(file)
+    assert list(document) == ["schema", "version", "pid", "memory", "events"]
+    assert document["schema"] == 1 and re.fullmatch(r"\d+\.\d+\.\d+", document["version"])
+    assert list(document["memory"]) == MEMORY
+    assert list(document["events"]) == declared("src/policy/stat.def")
+    assert document["events"]["refill"] > 0 < document["memory"]["in_use"]
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_both_forms_say_the_same(runner: Runner, program: Program, tmp_path: Path) -> None:
+    file = tmp_path / "stats.json"
+    outcome = runner.under([program("early_and_late")], env={"HAKMEM_STATS": "1", "HAKMEM_STATS_FILE": str(file)})
+    document = read(file)
+    lines = re.findall(r"^  (\w[\w ]*?)  +(\d+)  +\S", outcome.errors(), re.MULTILINE)
+    told = {name: int(value) for name, value in lines}
+    assert document["events"].items() <= told.items()
+    assert told["heaps"] == document["memory"]["heaps"]
+
+
+def test_the_counting_build_tells_its_costs(library: Path, program: Program, tmp_path: Path) -> None:
+    build = library.parent
+    subprocess.run(["cmake", "--build", str(build), "--target", "hakmem_count"], check=True, capture_output=True)
+    counting, file = Runner(build / "libhakmem-count.so", 1), tmp_path / "stats.json"
+    assert counting.under([program("count_in_child")], env={"HAKMEM_STATS_FILE": f"{file}.%p"}).code == 7
+    documents = {document["pid"]: document for document in map(read, tmp_path.iterdir())}
+    parent, child = (documents[pid] for pid in sorted(documents))
+    assert list(parent["costs"]) == declared("src/base/count.def")
+    costs = parent["costs"]
+    assert costs["malloc"] >= 3 and costs["bytes_asked"] >= 12 << 20 and costs["system_call"] >= 6
+    # One big block at a time, and the slabs of what else was asked for.
+    assert 4 << 20 <= costs["peak_in_use"] <= costs["peak_held"] < 8 << 20
+    assert 1 <= child["costs"]["malloc"] < costs["malloc"] + 3 and child["events"]["big_alloc"] == 1
+
+
+def test_a_child_of_fork_has_its_own_file_and_counts_from_its_fork(
+    runner: Runner, program: Program, tmp_path: Path
+) -> None:
+    outcome = runner.under([program("count_in_child")], env={"HAKMEM_STATS_FILE": str(tmp_path / "a%%b-%p")})
+    assert (outcome.code, outcome.errors()) == (7, "")
+    parent, child = outcome.text().split()
+    assert sorted(file.name for file in tmp_path.iterdir()) == sorted([f"a%b-{parent}", f"a%b-{child}"])
+    told = {pid: read(tmp_path / f"a%b-{pid}") for pid in (parent, child)}
+    assert [told[pid]["pid"] for pid in (parent, child)] == [int(parent), int(child)]
+    assert [told[pid]["events"]["big_alloc"] for pid in (parent, child)] == [3, 1]
+
+
+@pytest.mark.parametrize("script", ["kill -TERM $$", "kill -SEGV $$"])
+def test_who_is_killed_writes_nothing(runner: Runner, script: str, tmp_path: Path) -> None:
+    command = ["/bin/sh", "-c", script]
+    under = runner.under(command, env={"HAKMEM_STATS_FILE": str(tmp_path / "file")})
+    assert under == runner.plain(command)
+    assert list(tmp_path.iterdir()) == []
+
+
+# ---- What cannot be written.
+
+
+def one_warning(outcome: Outcome, reason: str) -> None:
+    assert (outcome.code, len(outcome.text().split())) == (7, 2)
+    lines = outcome.errors().splitlines()
+    assert len(lines) == 1, lines
+    assert lines[0].startswith("hakmem: warning: HAKMEM_STATS_FILE=") and reason in lines[0]
+
+
+def test_a_folder_that_is_missing(runner: Runner, program: Program, tmp_path: Path) -> None:
+    file = tmp_path / "none" / "file"
+    one_warning(runner.under([program("count_in_child")], env={"HAKMEM_STATS_FILE": str(file)}), "does not exist")
+    quietly = runner.under([program("count_in_child")], env={"HAKMEM_STATS_FILE": f"-{file}"})
+    assert (quietly.code, quietly.errors()) == (7, "")
+
+
+def test_a_minus_is_no_part_of_the_path(runner: Runner, program: Program, tmp_path: Path) -> None:
+    runner.under(["/bin/ls", "/"], env={"HAKMEM_STATS_FILE": f"-{tmp_path}/file"})
+    assert read(tmp_path / "file")["pid"] > 0
+
+
+def test_what_exists_stays(runner: Runner, program: Program, tmp_path: Path) -> None:
+    file, link = tmp_path / "file", tmp_path / "link"
+    file.write_text("mine")
+    one_warning(runner.under([program("count_in_child")], env={"HAKMEM_STATS_FILE": str(file)}), "exists already")
+    link.symlink_to(tmp_path / "target")
+    outcome = runner.under(["/bin/true"], env={"HAKMEM_STATS_FILE": str(link)})
+    assert (outcome.code, outcome.errors().count("\n")) == (0, 1)
+    assert file.read_text() == "mine" and not (tmp_path / "target").exists()
+
+
+def test_a_folder_without_rights(runner: Runner, program: Program, tmp_path: Path) -> None:
+    folder = Path("/proc/self") if os.geteuid() == 0 else tmp_path
+    if folder == tmp_path:
+        folder.chmod(0o555)
+    outcome = runner.under([program("count_in_child")], env={"HAKMEM_STATS_FILE": str(folder / "no-such-file")})
+    assert outcome.code == 7
+    assert len([line for line in outcome.errors().splitlines() if "cannot be written" in line]) >= 1
+
+
+def test_a_limit_on_files_costs_the_report_and_not_the_program(
+    runner: Runner, program: Program, tmp_path: Path
+) -> None:
+    command = with_limit("-f", 0, [program("early_and_late")])
+    outcome = runner.under(command, env={"HAKMEM_STATS_FILE": str(tmp_path / "file")})
+    assert outcome.code == 0 and "no space is left, or allowed" in outcome.errors()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_path_that_is_too_long(runner: Runner, program: Program) -> None:
+    for length, said in ((5000, "expected a path of less than 4096 characters"), (3000, "its name is too long")):
+        one_warning(runner.under([program("count_in_child")], env={"HAKMEM_STATS_FILE": "/tmp/" + "x" * length}), said)
+
+
+def test_an_empty_path_is_none(runner: Runner, program: Program) -> None:
+    outcome = runner.under([program("count_in_child")], env={"HAKMEM_STATS_FILE": ""})
+    assert (outcome.code, outcome.errors()) == (7, "")

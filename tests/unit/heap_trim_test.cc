@@ -1,0 +1,215 @@
+// heap/trim: what a heap gives back when it is to keep nothing, and what it must keep all the same.
+#include <vector>
+
+#include "fake_os.h"
+#include "fresh_test.h"
+#include "unit/heap_driver.h"
+
+namespace {
+
+using hk_test::Alloc;
+using hk_test::CapacityOf;
+using hk_test::CarvedOf;
+using hk_test::CheckMidBin;
+using hk_test::CheckSpan;
+using hk_test::FreeOwn;
+using hk_test::InUseSlabs;
+using hk_test::IsActive;
+using hk_test::ListLength;
+using hk_test::Pop;
+using hk_test::RoomOf;
+using hk_test::SpanOf;
+using hk_test::StatOf;
+
+bool zero;
+
+std::vector<hk_block_t *> PopAll(hk_heap_t *heap, unsigned class_index) {
+  std::vector<hk_block_t *> blocks;
+  while (hk_block_t *block = Pop(heap, class_index)) blocks.push_back(block);
+  return blocks;
+}
+
+void ExpectNothingLeft(hk_heap_t *heap) {
+  EXPECT_EQ(InUseSlabs(), 0u);
+  EXPECT_EQ(heap->reserve_count, 0u);
+  EXPECT_EQ(heap->run_cache_slabs, 0u);
+  EXPECT_EQ(StatOf(heap, hk_stat_slab_acquire), StatOf(heap, hk_stat_slab_release));
+  for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
+    EXPECT_EQ(heap->state[i].active, nullptr) << i;
+    EXPECT_EQ(heap->bin[i].free, HK_LIST_END) << i;
+    if (hk_class_is_mid(i)) EXPECT_EQ(heap->bin[i].countdown, RoomOf(heap, i)) << i;
+  }
+}
+
+HK_FRESH_TEST(Trim, AHeapThatHasNothing) {
+  hk_heap_t *heap = hk_heap_take();
+  hk_heap_trim(heap);
+  ExpectNothingLeft(heap);
+  for (unsigned i = HK_TINY_CLASS_MAX + 1; i < HK_CLASS_COUNT; i++) EXPECT_FALSE(heap->state[i].spilled) << i;
+}
+
+HK_FRESH_TEST(Trim, SpansThatWereCutAndNeverUsedAreGivenBack) {
+  hk_heap_t *heap = hk_heap_take();
+  for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
+    ASSERT_TRUE(hk_refill(heap, class_index));
+  }
+  hk_heap_trim(heap);
+  ExpectNothingLeft(heap);
+}
+
+HK_FRESH_TEST(Trim, WhatWasUsedAndIsFreeAgainIsGivenBack) {
+  hk_heap_t *heap = hk_heap_take();
+  std::vector<hk_block_t *> blocks;
+  for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
+    for (unsigned i = 0; i < 2 * CapacityOf(class_index) + 3; i++) blocks.push_back(Alloc(heap, class_index));
+  }
+  for (hk_block_t *block : blocks) (void)FreeOwn(heap, block);
+  ASSERT_GT(InUseSlabs(), 0u);
+  ASSERT_GT(heap->reserve_count, 0u);
+  hk_heap_trim(heap);
+  ExpectNothingLeft(heap);
+}
+
+// Of each class one block is in use: its span stays, whole, and nothing else.
+HK_FRESH_TEST(Trim, ASpanStaysWhileABlockIsInUse) {
+  hk_heap_t *heap = hk_heap_take();
+  std::vector<hk_block_t *> held;
+  size_t slabs = 0;
+  for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
+    std::vector<hk_block_t *> blocks;
+    for (unsigned i = 0; i < CapacityOf(class_index) + 2; i++) blocks.push_back(Alloc(heap, class_index));
+    held.push_back(blocks[class_index % 2 == 0 ? 1 : CapacityOf(class_index)]); /* of the full span, or the active */
+    for (hk_block_t *block : blocks) {
+      if (block != held.back()) (void)FreeOwn(heap, block);
+    }
+    slabs += hk_class_span_slabs(class_index);
+  }
+  hk_heap_trim(heap);
+  for (hk_block_t *block : held) CheckSpan(heap, SpanOf(block), 1);
+  size_t empty_active = 0; /* of tiny classes the active span whose blocks are all free was given back, too */
+  for (unsigned i = 1; i <= HK_TINY_CLASS_MAX; i++) {
+    hk_slab_t *active = heap->state[i].active;
+    if (active != nullptr && active != SpanOf(held[i - 1])) empty_active++;
+  }
+  EXPECT_EQ(empty_active, 0u);
+  EXPECT_EQ(InUseSlabs(), slabs);
+  for (hk_block_t *block : held) (void)FreeOwn(heap, block);
+  hk_heap_trim(heap);
+  ExpectNothingLeft(heap);
+}
+
+HK_FRESH_TEST(Trim, WhatIsCutAndNotHandedOutCountsAsFree) {
+  hk_heap_t *heap = hk_heap_take();
+  hk_block_t *tiny = Alloc(heap, 20), *mid = Alloc(heap, 66);
+  ASSERT_GT(CarvedOf(SpanOf(tiny)), 1u);
+  ASSERT_GT(CarvedOf(SpanOf(mid)), 1u);
+  hk_heap_trim(heap);
+  EXPECT_EQ(InUseSlabs(), 2u);
+  EXPECT_TRUE(IsActive(heap, SpanOf(tiny)));
+  CheckSpan(heap, SpanOf(tiny), 1);
+  CheckSpan(heap, SpanOf(mid), 1);
+  EXPECT_EQ(heap->bin[66].free, HK_LIST_END) << "a mid bin keeps nothing";
+  CheckMidBin(heap, 66);
+}
+
+HK_FRESH_TEST(Trim, APartialSpanIsLeftAsItIs) {
+  hk_heap_t *heap = hk_heap_take();
+  std::vector<hk_block_t *> blocks = {Alloc(heap, 10)};
+  for (hk_block_t *block : PopAll(heap, 10)) blocks.push_back(block);
+  hk_slab_t *span = SpanOf(blocks[0]);
+  hk_span_deactivate(heap, 10);
+  hk_heap_trim(heap);
+  CheckSpan(heap, span, static_cast<unsigned>(blocks.size()));
+  for (hk_block_t *block : blocks) (void)FreeOwn(heap, block);
+  hk_heap_trim(heap);
+  ExpectNothingLeft(heap);
+}
+
+HK_FRESH_TEST(Trim, TheReserveAndKeptRunsAreGivenBack) {
+  hk_heap_t *heap = hk_heap_take();
+  hk_span_release(heap, hk_span_acquire(heap, 1));
+  ASSERT_EQ(heap->reserve_count, 1u);
+  for (size_t slabs : {1, 1, 5}) {
+    void *run = hk_run_alloc(slabs * HK_SLAB_BYTES, 1, &zero);
+    ASSERT_TRUE(hk_run_cache_put(heap, hk_slab_of(run)));
+  }
+  EXPECT_EQ(InUseSlabs(), 8u);
+  hk_heap_trim(heap);
+  ExpectNothingLeft(heap);
+}
+
+HK_FRESH_TEST(Trim, AHeapWorksOnAfterIt) {
+  hk_heap_t *heap = hk_heap_take();
+  for (int round = 0; round < 3; round++) {
+    for (unsigned class_index : {5u, 64u, 66u, 80u, 104u}) {
+      std::vector<hk_block_t *> blocks;
+      for (unsigned i = 0; i < 7; i++) blocks.push_back(Alloc(heap, class_index));
+      for (hk_block_t *block : blocks) (void)FreeOwn(heap, block);
+      CheckSpan(heap, SpanOf(blocks[0]), 0);
+    }
+    hk_heap_trim(heap);
+    ExpectNothingLeft(heap);
+  }
+}
+
+// What other threads have under way is in use until it is taken back.
+HK_FRESH_TEST(Trim, BlocksUnderWayAreInUse) {
+  hk_heap_t *heap = hk_heap_take(), *other = hk_heap_take();
+  for (unsigned class_index : {20u, 66u, 104u}) {
+    SCOPED_TRACE(class_index);
+    hk_block_t *block = Alloc(heap, class_index);
+    hk_slab_t *span = SpanOf(block);
+    hk_remote_free(other, span, block);
+    hk_heap_trim(heap);
+    EXPECT_EQ(InUseSlabs(), hk_class_span_slabs(class_index)) << "in the batch";
+    hk_remote_flush(other);
+    hk_heap_trim(heap);
+    EXPECT_EQ(InUseSlabs(), hk_class_span_slabs(class_index)) << "sent";
+    CheckSpan(heap, span, 1);
+    hk_remote_drain(heap);
+    hk_heap_trim(heap);
+    ExpectNothingLeft(heap);
+  }
+}
+
+#if HK_SAFETY
+
+HK_FRESH_TEST(Trim, ASpanWithADamagedListIsLeftAlone) {
+  hk_heap_t *heap = hk_heap_take();
+  ASSERT_TRUE(hk_refill(heap, 5));
+  hk_slab_t *span = heap->state[5].active;
+  heap->bin[5].free->next->seal ^= 1;
+  hk_heap_trim(heap);
+  EXPECT_TRUE(IsActive(heap, span));
+  EXPECT_EQ(InUseSlabs(), 1u);
+  EXPECT_EQ(heap->damaged, nullptr) << "whoever takes the block is told";
+}
+
+HK_FRESH_TEST(Trim, ARingInATinyBinEnds) {
+  hk_heap_t *heap = hk_heap_take();
+  ASSERT_TRUE(hk_refill(heap, 5));
+  hk_block_t *first = heap->bin[5].free;
+  hk_block_link(first->next, first);
+  hk_slab_t *span = heap->state[5].active;
+  hk_heap_trim(heap);
+  EXPECT_TRUE(IsActive(heap, span));
+}
+
+HK_FRESH_TEST(Trim, OfADamagedBlockInAMidBinTheHeapTells) {
+  hk_heap_t *heap = hk_heap_take();
+  std::vector<hk_block_t *> blocks;
+  for (unsigned i = 0; i < 9; i++) blocks.push_back(Alloc(heap, 66));
+  (void)PopAll(heap, 66);
+  for (hk_block_t *block : blocks) (void)FreeOwn(heap, block);
+  blocks[4]->next = nullptr;
+  hk_heap_trim(heap);
+  EXPECT_EQ(heap->damaged, blocks[4]);
+  EXPECT_EQ(heap->bin[66].free, HK_LIST_END);
+  EXPECT_EQ(heap->bin[66].countdown, RoomOf(heap, 66));
+  EXPECT_EQ(ListLength(SpanOf(blocks[0])->own.free), 4u) << "those that were freed after it";
+  EXPECT_EQ(InUseSlabs(), 1u) << "the others are lost";
+}
+
+#endif
+
+}  // namespace

@@ -39,6 +39,7 @@ set(test_environment
 set(test_launcher "")
 if(CMAKE_CROSSCOMPILING)
   # qemu's user mode cannot fork a program with threads: its own locks stay held in the child.
+  set(test_launcher ${CMAKE_CROSSCOMPILING_EMULATOR})
   list(APPEND test_environment "GTEST_FILTER=-*Fork*:*Death*")
 endif()
 if(HK_SANITIZE STREQUAL "thread")
@@ -123,6 +124,10 @@ endforeach()
 
 if(HK_SANITIZE)
   return()
+endif()
+
+if(HK_MODEL_CHECK)
+  include(HakmemModelCheck)
 endif()
 
 # Programs that are run with the library preloaded. The compiler must leave every malloc and free where it stands.

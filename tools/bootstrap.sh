@@ -72,6 +72,12 @@ want_library() {
 find_optional() {
   optional=()
   case "$goal" in
+    test)
+      if [ "$(uname -m)" = x86_64 ]; then
+        have aarch64-linux-gnu-g++ || optional+=(g++-aarch64-linux-gnu)
+        have qemu-aarch64 || optional+=(qemu-user)
+      fi
+      ;;
     peers)
       have cargo || optional+=(cargo)
       want_library libjemalloc.so.2 libjemalloc2

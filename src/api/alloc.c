@@ -13,8 +13,8 @@
 #include "heap/mid.h"
 #include "heap/refill.h"
 #include "heap/remote.h"
-#include "heap/run_cache.h"
 #include "heap/span.h"
+#include "heap/spare.h"
 #include "policy/stat.h"
 #include "space/big.h"
 #include "space/run.h"
@@ -82,13 +82,24 @@ static void *try_large(size_t size, size_t alignment, bool *zero) {
   return block;
 }
 
-/* A run that this thread freed before; NULL when it kept none. */
-static void *take_kept_run(size_t size) {
+/* A run of slabs that the thread's heap has to spare; NULL when it has none. */
+static void *take_spare_run(size_t size) {
   hk_thread_lease_t lease = hk_lifecycle_enter();
   if (lease.heap == NULL) return NULL;
-  void *block = hk_run_cache_take(lease.heap, size);
+  hk_slab_t *head = hk_spare_take(lease.heap, hk_run_slabs(size));
+  if (head != NULL) {
+    hk_stat_bump(&lease.heap->stat, hk_stat_run_alloc, 1);
+    hk_stat_bump(&lease.heap->stat, hk_stat_run_reuse, 1);
+  }
   hk_thread_leave(lease);
-  return block;
+  return head != NULL ? hk_run_reopen(head) : NULL;
+}
+
+static bool spare_run(hk_heap_t *heap, hk_slab_t *head) {
+  if (!hk_run_close(head)) return false;
+  hk_stat_bump(&heap->stat, hk_stat_run_free, 1);
+  hk_spare_put(heap, head);
+  return true;
 }
 
 static bool free_run(hk_slab_t *head) {
@@ -96,7 +107,7 @@ static bool free_run(hk_slab_t *head) {
   hk_thread_lease_t lease = hk_lifecycle_enter();
   errno = saved_errno;
   bool keep = lease.heap != NULL && !lease.borrowed;
-  bool freed = keep ? hk_run_cache_put(lease.heap, head) : hk_run_free(head);
+  bool freed = keep ? spare_run(lease.heap, head) : hk_run_free(head);
   if (freed && !keep) hk_stat_add(hk_stat_run_free, 1);
   if (lease.heap != NULL) hk_thread_leave(lease);
   return freed;
@@ -105,8 +116,8 @@ static bool free_run(hk_slab_t *head) {
 void *hk_alloc_large(size_t size, size_t alignment, bool *zero) {
   if (size <= HK_RUN_MAX_BYTES && alignment <= HK_SLAB_BYTES) {
     *zero = false;
-    void *kept = take_kept_run(size);
-    if (kept != NULL) return kept;
+    void *spare = take_spare_run(size);
+    if (spare != NULL) return spare;
   }
   if (size > (size_t)PTRDIFF_MAX) return out_of_memory();
   hk_lifecycle_start(); /* this may be the process's first request */

@@ -1,9 +1,9 @@
 /* api/alloc.h - L6. What malloc, free, calloc and realloc mean. The fast paths are inline: the public functions and the
  * C library's names are each made of them, with nothing in between.
  *
- *   hk_alloc     -> hk_bin_pop, else hk_alloc_slow -> hk_refill, hk_alloc_large -> hk_run_cache_take, hk_run_alloc,
+ *   hk_alloc     -> hk_bin_pop, else hk_alloc_slow -> hk_refill, hk_alloc_large -> hk_spare_take, hk_run_alloc,
  *                   hk_big_alloc
- *   hk_free      -> hk_sink_push, else hk_free_slow -> hk_remote_free, hk_run_cache_put, hk_big_free
+ *   hk_free      -> hk_sink_push, else hk_free_slow -> hk_remote_free, hk_spare_put, hk_big_free
  *                   and hk_free_due when the push said that something is due
  */
 #ifndef HK_API_ALLOC_H

@@ -3,6 +3,10 @@
  *
  * Declare with _Atomic(type). A relaxed load or store is a plain move on x86-64 and arm64: it says "another thread may
  * look", and costs nothing.
+ *
+ * Compiled with -fsanitize=thread, each of these is a call that names the address and the order: the model checker
+ * (tests/model_check) answers it in the place of ThreadSanitizer, so the lines that are shipped are the ones that it
+ * runs.
  */
 #ifndef HK_BASE_ATOMIC_H
 #define HK_BASE_ATOMIC_H

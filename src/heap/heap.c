@@ -9,6 +9,8 @@ alignas(hk_heap_t) const hk_empty_heap_t hk_empty_heap = {.bin = {[0 ... HK_CLAS
 
 /* Guarded by hk_lock_heap_pool; a heap that a vanished thread had half taken out is found again through `all`. */
 static _Atomic(hk_heap_t *) pool;
+/* How many heaps the pool has. Written under the lock, read without. */
+static _Atomic(uint32_t) idle_count;
 /* Pushed to under the lock, read without: newest first. */
 static _Atomic(hk_heap_t *) all;
 
@@ -20,6 +22,7 @@ static hk_heap_t *pop_locked(void) {
   hk_heap_t *heap = hk_load_relaxed(&pool);
   if (heap != NULL) {
     hk_store_relaxed(&pool, heap->pool_next);
+    hk_bump_relaxed(&idle_count, (uint32_t)-1);
     set_life(heap, hk_heap_attached);
   }
   return heap;
@@ -27,6 +30,7 @@ static hk_heap_t *pop_locked(void) {
 
 static void push_locked(hk_heap_t *heap) {
   heap->pool_next = hk_load_relaxed(&pool);
+  hk_bump_relaxed(&idle_count, 1);
   set_life(heap, hk_heap_idle);
   hk_keep_store_order();
   hk_store_relaxed(&pool, heap);
@@ -40,8 +44,7 @@ static hk_heap_t *create(void) {
     if (hk_class_is_mid(i))
       heap->bin[i].countdown = heap->state[i].room = (uint16_t)hk_class_room(i, HK_ROOM_FIRST_BYTES);
   }
-  hk_list_init(&heap->reserve);
-  for (unsigned i = 0; i < HK_RUN_MAX_SLABS; i++) hk_list_init(&heap->run_cache[i]);
+  for (unsigned i = 0; i < HK_RUN_MAX_SLABS; i++) hk_list_init(&heap->spare[i]);
   hk_store_relaxed(&heap->shared.incoming, HK_LIST_END);
   set_life(heap, hk_heap_attached);
 
@@ -60,7 +63,7 @@ hk_heap_t *hk_heap_take(void) {
 }
 
 /* How many idle heaps are looked at: this is asked before each growth. */
-#define PENDING_LOOK_COUNT 8
+#define PENDING_LOOK_COUNT 16
 
 static hk_heap_t *unlink_pending_locked(void) {
   hk_heap_t *before = NULL;
@@ -68,6 +71,7 @@ static hk_heap_t *unlink_pending_locked(void) {
   for (unsigned i = 0; i < PENDING_LOOK_COUNT && heap != NULL; i++, before = heap, heap = heap->pool_next) {
     if (hk_load_relaxed(&heap->shared.incoming) == HK_LIST_END) continue;
     set_life(heap, hk_heap_attached);
+    hk_bump_relaxed(&idle_count, (uint32_t)-1);
     if (before == NULL) {
       hk_store_relaxed(&pool, heap->pool_next);
     } else {
@@ -86,6 +90,8 @@ hk_heap_t *hk_heap_take_pending(void) {
   return heap;
 }
 
+bool hk_heap_pool_is_deep(void) { return hk_load_relaxed(&idle_count) >= HK_POOL_WARM; }
+
 void hk_heap_give_back(hk_heap_t *heap) {
   HK_ASSERT(!hk_load_relaxed(&heap->busy), "a heap is at rest when it changes hands");
   hk_lock_acquire(hk_lock_heap_pool);
@@ -99,6 +105,7 @@ static hk_heap_life_t life_of(const hk_heap_t *heap) {
 
 void hk_heap_repair(void) {
   hk_store_relaxed(&pool, NULL);
+  hk_store_relaxed(&idle_count, 0);
   for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
     if (life_of(heap) == hk_heap_attached) set_life(heap, hk_heap_orphan);
     if (life_of(heap) == hk_heap_idle) push_locked(heap);
@@ -147,6 +154,7 @@ void hk_heap_visit_idle(void (*visit)(hk_heap_t *heap)) {
   hk_lock_acquire(hk_lock_heap_pool);
   hk_heap_t *taken = hk_load_relaxed(&pool);
   hk_store_relaxed(&pool, NULL);
+  hk_store_relaxed(&idle_count, 0);
   for (hk_heap_t *heap = taken; heap != NULL; heap = heap->pool_next) set_life(heap, hk_heap_attached);
   hk_lock_release(hk_lock_heap_pool);
 

@@ -52,10 +52,8 @@ struct hk_heap {
   hk_sink_t bin[HK_CLASS_COUNT]; /* first: the fast path adds a class's offset to the heap's address */
   hk_bin_state_t state[HK_CLASS_COUNT];
   hk_outgoing_t outbox[HK_OUTBOX_SLOTS]; /* direct-mapped by owner */
-  hk_list_t reserve;                     /* empty single slabs, through link */
-  uint32_t reserve_count;
-  uint32_t run_cache_slabs;              /* in all lists of run_cache */
-  hk_list_t run_cache[HK_RUN_MAX_SLABS]; /* [i]: free runs of i + 1 slabs, through link; last freed first */
+  hk_list_t spare[HK_RUN_MAX_SLABS];     /* [i]: free ranges of i + 1 slabs, through link; last freed first */
+  uint32_t spare_slabs;                  /* in all of them */
   _Atomic(bool) busy;    /* a slow path is under way: what a child of fork finds here may be half done */
   _Atomic(uint8_t) life; /* hk_heap_life_t; changed under hk_lock_heap_pool */
   hk_block_t *damaged;   /* a damaged block that a drain came upon, until the caller takes it up */
@@ -102,6 +100,13 @@ hk_heap_t *hk_heap_take(void);
 /* An idle heap that has blocks to take back, for the caller to do it and give it back; NULL when there is none, as
  * far as a short look tells. */
 hk_heap_t *hk_heap_take_pending(void);
+
+/* Chosen: so many idle heaps stay as they are, for the threads that come next. */
+#define HK_POOL_WARM 4
+
+/* Whether so many heaps are idle: one that is given back now may stay idle for long, and should keep nothing. Any
+ * thread. */
+bool hk_heap_pool_is_deep(void);
 
 /* The caller has flushed the outbox. */
 void hk_heap_give_back(hk_heap_t *heap);

@@ -4,6 +4,7 @@
 #include "base/atomic.h"
 #include "base/count.h"
 #include "heap/mid.h"
+#include "heap/trim.h"
 #include "space/region_map.h"
 
 /* Links are multiples of 16: the lowest bit is free to say that the block is under way. */
@@ -35,7 +36,8 @@ static unsigned slot_of(const hk_heap_t *owner) {
 }
 
 static uint32_t weight_of(const hk_slab_t *span) {
-  return hk_class_is_mid(span->class_index) ? (uint32_t)hk_class_bytes(span->class_index) : HK_BATCH_TINY_BYTES;
+  uint32_t bytes = (uint32_t)hk_class_bytes(span->class_index);
+  return bytes > HK_BATCH_LEAST_BYTES ? bytes : HK_BATCH_LEAST_BYTES;
 }
 
 void hk_remote_free(hk_heap_t *heap, const hk_slab_t *span, hk_block_t *block) {
@@ -94,8 +96,7 @@ void hk_remote_drain_idle(void) {
   if (heap == NULL) return;
   hk_heap_enter(heap);
   hk_remote_drain(heap);
-  hk_mid_spill_all(heap); /* nobody is there to use the lists */
-  hk_span_release_reserve(heap);
+  hk_heap_settle_down(heap);
   hk_heap_leave(heap);
   hk_heap_give_back(heap);
 }

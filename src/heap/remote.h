@@ -15,10 +15,10 @@
 
 #include "heap/heap.h"
 
-/* Chosen: a batch holds back at most so many bytes. A tiny block counts as 512 B, whatever it has: 64 of them are worth
- * the compare-and-swap. */
+/* Chosen: a batch holds back at most so many bytes. Of the smallest blocks 256 are worth the compare-and-swap: they count
+ * for more than they are. */
 #define HK_BATCH_MAX_BYTES (32 * HK_KIB)
-#define HK_BATCH_TINY_BYTES 512
+#define HK_BATCH_LEAST_BYTES 128
 
 /* Frees a block of a span that another heap owns. `heap` is the calling thread's. */
 void hk_remote_free(hk_heap_t *heap, const hk_slab_t *span, hk_block_t *block);

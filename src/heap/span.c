@@ -2,7 +2,7 @@
 #include "heap/span.h"
 
 #include "base/panic.h"
-#include "policy/option.h"
+#include "heap/spare.h"
 #include "space/superslab.h"
 
 /* Chosen: a full span is worth allocating from again when this part of its blocks is free, but at most so many: the
@@ -37,15 +37,6 @@ bool hk_span_has_block(const hk_slab_t *span, const void *address) {
 
 /* ---- Acquire and release. */
 
-static hk_slab_t *take_from_reserve(hk_heap_t *heap) {
-  if (hk_list_is_empty(&heap->reserve)) return NULL;
-  hk_slab_t *slab = HK_CONTAINER_OF(heap->reserve.next, hk_slab_t, link);
-  hk_list_remove(&slab->link);
-  heap->reserve_count--;
-  slab->zero = false;
-  return slab;
-}
-
 static void describe(hk_heap_t *heap, hk_slab_t *span, unsigned class_index) {
   uint64_t inverse = hk_class_inverse(class_index);
   span->own = (hk_sink_t){.free = HK_LIST_END};
@@ -64,30 +55,18 @@ static void describe(hk_heap_t *heap, hk_slab_t *span, unsigned class_index) {
 
 hk_slab_t *hk_span_acquire(hk_heap_t *heap, unsigned class_index) {
   unsigned slab_count = hk_class_span_slabs(class_index);
-  hk_slab_t *span = slab_count == 1 ? take_from_reserve(heap) : NULL;
-  if (span == NULL) {
-    span = hk_superslab_acquire(slab_count, 1, hk_from_top);
-    if (span == NULL) return NULL;
-    hk_stat_bump(&heap->stat, hk_stat_slab_acquire, 1);
-  }
+  hk_slab_t *span = hk_spare_take(heap, slab_count);
+  if (span == NULL) span = hk_superslab_acquire(slab_count, 1, hk_from_top);
+  if (span == NULL) return NULL;
+  hk_stat_bump(&heap->stat, hk_stat_slab_acquire, 1);
   describe(heap, span, class_index);
   return span;
 }
 
-static void give_back(hk_heap_t *heap, hk_slab_t *span, unsigned slab_count) {
-  hk_stat_bump(&heap->stat, hk_stat_slab_release, 1);
-  hk_superslab_release(span, slab_count);
-}
-
 void hk_span_release(hk_heap_t *heap, hk_slab_t *span) {
-  unsigned slab_count = span->slab_count;
-  hk_slab_retire(span, slab_count);
-  if (slab_count == 1 && heap->reserve_count < hk_option.spare_slabs) {
-    hk_list_push_front(&heap->reserve, &span->link);
-    heap->reserve_count++;
-    return;
-  }
-  give_back(heap, span, slab_count);
+  hk_stat_bump(&heap->stat, hk_stat_slab_release, 1);
+  hk_slab_retire(span, span->slab_count);
+  hk_spare_put(heap, span);
 }
 
 /* ---- Counting. */
@@ -187,10 +166,6 @@ unsigned hk_span_carve(hk_heap_t *heap, hk_slab_t *span, unsigned count) {
   hk_store_relaxed(&span->carved, (uint16_t)(carved + count));
   put_carved(heap, span, list, count);
   return count;
-}
-
-void hk_span_release_reserve(hk_heap_t *heap) {
-  for (hk_slab_t *slab; (slab = take_from_reserve(heap)) != NULL;) give_back(heap, slab, 1);
 }
 
 #if HK_DEBUG

@@ -4,7 +4,7 @@
  *   active:  its bin allocates from it; its sink is the bin
  *   full:    nothing worth allocating from; its sink is its own list; counts down to "worth it again"
  *   partial: in its bin's partial list; counts down to "everything is free"
- *   empty:   leaves the bin: into the heap's reserve, or back to its superslab
+ *   empty:   leaves the bin: to the heap's spare slabs
  *
  * Only a span that is not active counts: live = live at the mark - (mark - countdown). When an active span runs out,
  * every block that was carved is in use or on its way home, so live starts again from what is carved. All functions are
@@ -36,14 +36,11 @@ void hk_span_unlink(hk_slab_t *span);
  * before. */
 unsigned hk_span_carve(hk_heap_t *heap, hk_slab_t *span, unsigned count);
 
-/* Gives up a span that has no block in use and is in no list: into the heap's reserve, or back to its superslab. */
+/* Gives up a span that has no block in use and is in no list: its slabs become spare. */
 void hk_span_release(hk_heap_t *heap, hk_slab_t *span);
 
 /* After hk_sink_push into a tiny class's span said that something is due. `slab` is any slab of the span. */
 void hk_span_countdown_over(hk_heap_t *heap, hk_slab_t *slab);
-
-/* Gives back the empty slabs that the heap keeps. */
-void hk_span_release_reserve(hk_heap_t *heap);
 
 #if HK_DEBUG
 /* Whether the span's counts, list and states fit together; panics with the sentence that does not hold. */

@@ -1,9 +1,8 @@
 /* heap/thread.c - L4. See thread.h. */
 #include "heap/thread.h"
 
-#include "heap/mid.h"
 #include "heap/remote.h"
-#include "heap/run_cache.h"
+#include "heap/trim.h"
 #include "os/os.h"
 
 HK_THREAD_LOCAL hk_heap_t *hk_thread_heap = HK_EMPTY_HEAP;
@@ -44,8 +43,7 @@ void hk_thread_on_exit(void) {
   hk_thread_heap = HK_EMPTY_HEAP;
   hk_heap_enter(heap);
   hk_remote_flush(heap);
-  hk_mid_spill_all(heap);
-  hk_run_cache_flush(heap);
+  hk_heap_settle_down(heap);
   hk_heap_leave(heap);
   hk_heap_give_back(heap);
 }

@@ -2,8 +2,8 @@
 #include "heap/trim.h"
 
 #include "heap/mid.h"
-#include "heap/run_cache.h"
 #include "heap/span.h"
+#include "heap/spare.h"
 
 static unsigned length_of(const hk_block_t *list, unsigned limit) {
   unsigned length = 0;
@@ -21,9 +21,17 @@ static void trim_tiny(hk_heap_t *heap, unsigned class_index) {
   hk_span_release(heap, span);
 }
 
+void hk_heap_settle_down(hk_heap_t *heap) {
+  if (hk_heap_pool_is_deep()) {
+    hk_heap_trim(heap);
+  } else {
+    hk_mid_spill_all(heap);
+    hk_spare_flush(heap);
+  }
+}
+
 void hk_heap_trim(hk_heap_t *heap) {
   for (unsigned i = 1; i <= HK_TINY_CLASS_MAX; i++) trim_tiny(heap, i);
   hk_mid_spill_all(heap);
-  hk_run_cache_flush(heap);
-  hk_span_release_reserve(heap);
+  hk_spare_flush(heap);
 }

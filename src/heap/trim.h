@@ -4,7 +4,11 @@
 
 #include "heap/heap.h"
 
-/* Gives back every span of the heap that has no block in use, and the reserve. For the thread that has the heap. */
+/* Gives back every span of the heap that has no block in use, and the spare slabs. For the thread that has the heap. */
 void hk_heap_trim(hk_heap_t *heap);
+
+/* For a heap that has no thread, or is about to lose it: keeps at most what is cheap to keep for the next one, and
+ * nothing when many heaps wait for one. */
+void hk_heap_settle_down(hk_heap_t *heap);
 
 #endif /* HK_HEAP_TRIM_H */

@@ -20,8 +20,11 @@
 enum { word_free, word_held, word_contended };
 enum { epoch_wiped, epoch_ready, epoch_repairing };
 
-/* How often a held lock is looked at before its taker sleeps: about as long as the shortest critical section. */
-#define SPIN_COUNT 40
+/* How often a held lock is looked at before its taker sleeps: about as long as the shortest critical section. The model
+ * checker, which tries every order, sets a smaller one. */
+#ifndef HK_SPIN_COUNT
+#define HK_SPIN_COUNT 40
+#endif
 
 /* Any thread writes; each on a cache line of its own. */
 typedef struct {
@@ -90,7 +93,7 @@ static bool try_take(_Atomic(uint32_t) *word) {
 
 static HK_COLD void take_slow(lock_line_t *line) {
   hk_count(hk_count_lock_wait, 1);
-  for (unsigned i = 0; i < SPIN_COUNT; i++) {
+  for (unsigned i = 0; i < HK_SPIN_COUNT; i++) {
     uint32_t seen = hk_load_relaxed(&line->word);
     if (seen == word_free && try_take(&line->word)) return;
     if (seen == word_contended) break; /* others sleep already */

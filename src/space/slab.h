@@ -28,7 +28,7 @@ typedef struct {
 
 typedef enum {
   hk_slab_none,  /* not ours; all zero, as an untouched descriptor is */
-  hk_slab_free,  /* ours, and nobody's: in a superslab, or kept in reserve by a heap */
+  hk_slab_free,  /* ours, and nobody's: in a superslab, or spare in a heap */
   hk_slab_small, /* in a span of blocks up to 32 KiB; owner, sink, inverse, head and class are set in all its slabs */
   hk_slab_run,   /* first slab of a run */
   hk_slab_run_tail,
@@ -54,7 +54,7 @@ typedef struct hk_slab {
   struct hk_superslab *superslab; /* NULL for big blocks */
 
   alignas(HK_CACHE_LINE_BYTES) hk_sink_t own;
-  hk_list_t link;           /* in its bin's partial list, its heap's reserve or run cache */
+  hk_list_t link;           /* in its bin's partial list, or its heap's spare ones */
   _Atomic(uint16_t) carved; /* head of a span: blocks cut so far */
   uint16_t live;            /* head of a span: span.h and mid.h say which blocks it counts */
   struct {

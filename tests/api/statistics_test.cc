@@ -11,6 +11,7 @@
 #include <cstring>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "hakmem/hakmem.h"
@@ -192,6 +193,36 @@ TEST(MallocInfo, CarriesTheCounters) {
   void *block = hakmem_malloc(5 * kMiB);
   EXPECT_EQ(ReadCounter("big_alloc").value_or(0), before + 1);
   hakmem_free(block);
+}
+
+/* Whether the slabs come from the heap or from the system, and wherever they go. */
+TEST(MallocInfo, CountsBlocksOfWholeSlabs) {
+  auto counters = [] {
+    std::vector<size_t> values;
+    for (const char *name : {"run_alloc", "run_reuse", "run_free"}) values.push_back(ReadCounter(name).value_or(0));
+    return values;
+  };
+  std::vector<size_t> expected = counters();
+  for (size_t size : {40000, 65536, 200000, 1048576}) {
+    void *first = hakmem_malloc(size);
+    expected[1] = counters()[1]; /* a test before may have left such a one */
+    expected[0]++;
+    EXPECT_EQ(counters(), expected) << size;
+    hakmem_free(first);
+    expected[2]++;
+    EXPECT_EQ(counters(), expected) << size;
+    void *second = hakmem_calloc(1, size);
+    EXPECT_EQ(second, first);
+    expected[0]++, expected[1]++;
+    EXPECT_EQ(counters(), expected) << size;
+    void *aligned = hakmem_aligned_alloc(131072, 131072); /* not what a heap keeps, but what it may keep */
+    expected[0]++;
+    EXPECT_EQ(counters(), expected) << size;
+    hakmem_free(aligned);
+    std::thread([second] { hakmem_free(second); }).join();
+    expected[2] += 2;
+    EXPECT_EQ(counters(), expected) << size;
+  }
 }
 
 TEST(MallocInfo, OptionsMustBeZero) {

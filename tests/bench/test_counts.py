@@ -64,7 +64,9 @@ def test_two_runs_count_the_same(count: Count, command: List[str]) -> None:
     assert first.failure is None and first.operations > 0
     # Where the kernel puts a mapping is random: a block may grow in its place in one run and move in the other.
     by_place = {"system_call", "shared_update"}
-    assert {**first.figures, **dict.fromkeys(by_place)} == {**second.figures, **dict.fromkeys(by_place)}
+    by_time = {"given_back", "wanted_again"}  # what idle memory stays depends on how long it has been idle
+    others = dict.fromkeys(by_place | by_time)
+    assert {**first.figures, **others} == {**second.figures, **others}
     assert all(first.figures[name] == pytest.approx(second.figures[name], rel=0.05, abs=3) for name in by_place)
     assert first.figures["refill"] > 0 and first.figures["lock_take"] > 0 and first.figures["lock_wait"] == 0
     assert first.figures["remote_free"] == 0

@@ -17,7 +17,10 @@ pytestmark = pytest.mark.usefixtures("hakmem_only")
 Program = Callable[[str], Path]
 REPOSITORY = Path(__file__).resolve().parents[2]
 
-MEMORY = ["resident", "peak", "in_use", "idle", "superslabs", "big_blocks", "records", "heaps", "heaps_lost"]
+MEMORY = [
+    "resident", "peak", "in_use", "idle", "superslabs", "big_blocks", "big_cached", "big_idle", "records", "heaps",
+    "heaps_lost",
+]  # fmt: skip
 
 
 def declared(path: str) -> List[str]:

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "unit/core_parts.h"
 
 namespace hk_test {
@@ -147,6 +149,21 @@ inline void CheckMidBin(const hk_heap_t *heap, unsigned class_index) {
 inline uint64_t StatOf(hk_heap_t *heap, hk_stat_id_t id) { return hk_load_relaxed(&heap->stat.value[id]); }
 
 inline size_t InUseSlabs() { return hk_superslab_usage().in_use_bytes / HK_SLAB_BYTES; }
+
+// How many slabs a heap may keep, by default and as the options are now.
+constexpr size_t kSpareSlabs = 32;
+inline size_t SpareRoom() { return std::min<size_t>(hk_option.spare_slabs, hk_option.retain / HK_SLAB_BYTES); }
+
+// What the api does with a run that is freed, and with a request for one. False: another thread freed it first.
+inline bool SpareRun(hk_heap_t *heap, hk_slab_t *head) {
+  if (!hk_run_close(head)) return false;
+  hk_spare_put(heap, head);
+  return true;
+}
+inline void *TakeSpareRun(hk_heap_t *heap, size_t bytes) {
+  hk_slab_t *head = hk_spare_take(heap, hk_run_slabs(bytes));
+  return head != nullptr ? hk_run_reopen(head) : nullptr;
+}
 
 }  // namespace hk_test
 

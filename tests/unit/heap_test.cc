@@ -63,10 +63,8 @@ HK_FRESH_TEST(Heap, ANewHeapIsEmpty) {
   EXPECT_FALSE(hk_remote_is_pending(heap));
   EXPECT_EQ(hk_load_relaxed(&heap->shared.incoming), HK_LIST_END);
   for (const hk_outgoing_t &batch : heap->outbox) EXPECT_EQ(batch.owner, nullptr);
-  EXPECT_TRUE(hk_list_is_empty(&heap->reserve));
-  EXPECT_EQ(heap->reserve_count, 0u);
-  for (const hk_list_t &list : heap->run_cache) EXPECT_TRUE(hk_list_is_empty(&list));
-  EXPECT_EQ(heap->run_cache_slabs, 0u);
+  EXPECT_EQ(heap->spare_slabs, 0u);
+  for (const hk_list_t &list : heap->spare) EXPECT_TRUE(hk_list_is_empty(&list));
   EXPECT_EQ(heap->damaged, nullptr);
   for (unsigned i = 0; i < HK_CLASS_COUNT; i++) {
     EXPECT_EQ(hk_test::Pop(heap, i), nullptr) << i;
@@ -170,10 +168,10 @@ HK_FRESH_TEST(Heap, ThreadsNeverHaveTheSameOne) {
       for (int i = 0; i < 5000; i++) {
         hk_heap_t *heap = hk_heap_take();
         /* A plain field of the heap: two who have it would also race for ThreadSanitizer. */
-        if (heap == nullptr || heap->reserve_count++ != 0) failures++;
+        if (heap == nullptr || heap->spare_slabs++ != 0) failures++;
         if (heap == nullptr) return;
         if (i % 16 == 0) std::this_thread::yield();
-        heap->reserve_count--;
+        heap->spare_slabs--;
         hk_heap_give_back(heap);
       }
     });
@@ -214,6 +212,46 @@ HK_FRESH_TEST(Heap, TakePendingTakesOneThatHasBlocksToTakeBack) {
   }
   for (hk_heap_t *heap : order) EXPECT_EQ(hk_heap_take(), heap) << "the others stayed as they were";
   EXPECT_EQ(HeapCount(), 5u);
+}
+
+// ---- Whether many heaps are idle.
+
+HK_FRESH_TEST(Heap, ThePoolIsDeepFromSoManyIdleHeapsOn) {
+  EXPECT_FALSE(hk_heap_pool_is_deep()) << "there is none";
+  constexpr unsigned kHeaps = 2 * HK_POOL_WARM + 1;
+  std::vector<hk_heap_t *> heaps = TakeMany(kHeaps);
+  EXPECT_FALSE(hk_heap_pool_is_deep()) << "none is idle";
+  for (int round = 0; round < 3; round++) {
+    for (unsigned idle = 1; idle <= kHeaps; idle++) {
+      hk_heap_give_back(heaps[idle - 1]);
+      ASSERT_EQ(hk_heap_pool_is_deep(), idle >= HK_POOL_WARM) << idle;
+    }
+    for (unsigned idle = kHeaps; idle-- > 0;) {
+      ASSERT_EQ(hk_heap_take(), heaps[idle]);
+      ASSERT_EQ(hk_heap_pool_is_deep(), idle >= HK_POOL_WARM) << idle;
+    }
+  }
+}
+
+void VisitAnIdleHeap(hk_heap_t *) {}
+
+HK_FRESH_TEST(Heap, ThePoolIsAsDeepAfterAVisitAndInAChildOfFork) {
+  std::vector<hk_heap_t *> heaps;
+  for (unsigned idle : {1u, HK_POOL_WARM - 1u, HK_POOL_WARM + 0u, HK_POOL_WARM + 1u}) {
+    SCOPED_TRACE(idle);
+    while (heaps.size() < idle) heaps.push_back(hk_heap_take());
+    for (hk_heap_t *heap : heaps) hk_heap_give_back(heap);
+    for (int round = 0; round < 2 * HK_POOL_WARM; round++) {
+      hk_heap_visit_idle(VisitAnIdleHeap);
+      ASSERT_EQ(hk_heap_pool_is_deep(), idle >= HK_POOL_WARM);
+      Repair(HK_EMPTY_HEAP);
+      ASSERT_EQ(hk_heap_pool_is_deep(), idle >= HK_POOL_WARM);
+    }
+    for (unsigned left = idle; left-- > 0;) {
+      ASSERT_NE(hk_heap_take(), nullptr);
+      ASSERT_EQ(hk_heap_pool_is_deep(), left >= HK_POOL_WARM);
+    }
+  }
 }
 
 // ---- The end of a thread.
@@ -261,13 +299,13 @@ HK_FRESH_TEST(HeapOfAThread, KeepsNoMidBlocksNoRunsAndNoBatches) {
     (void)hk_test::FreeOwn(mine, Alloc(mine, 104));
     for (size_t slabs : {1, 2, 7}) {
       void *run = hk_run_alloc(slabs * HK_SLAB_BYTES, 1, &zero);
-      EXPECT_TRUE(hk_run_cache_put(mine, hk_slab_of(run)));
+      EXPECT_TRUE(hk_test::SpareRun(mine, hk_slab_of(run)));
     }
     hk_remote_free(mine, hk_test::SpanOf(theirs), theirs);
     EXPECT_FALSE(hk_remote_is_pending(hk_load_relaxed(&hk_test::SpanOf(theirs)->owner)));
   });
   EXPECT_TRUE(hk_remote_is_pending(other)) << "the batch was sent";
-  EXPECT_EQ(heap->run_cache_slabs, 0u);
+  EXPECT_EQ(heap->spare_slabs, 0u);
   for (unsigned i = HK_TINY_CLASS_MAX + 1; i < HK_CLASS_COUNT; i++) {
     EXPECT_EQ(heap->bin[i].free, HK_LIST_END) << i;
     hk_test::CheckMidBin(heap, i);
@@ -275,6 +313,33 @@ HK_FRESH_TEST(HeapOfAThread, KeepsNoMidBlocksNoRunsAndNoBatches) {
   }
   EXPECT_EQ(hk_test::InUseSlabs(), 1 + 4u) << "the other's span, and the one with a block in use";
   hk_test::CheckSpan(heap, hk_test::SpanOf(held), 1);
+}
+
+// What is cheap to keep for the next thread stays, but not when many heaps wait for one.
+HK_FRESH_TEST(HeapOfAThread, KeepsNothingWhenManyAreIdle) {
+  for (unsigned idle : {HK_POOL_WARM - 1u, HK_POOL_WARM + 0u}) {
+    SCOPED_TRACE(idle);
+    std::vector<hk_heap_t *> heaps = TakeMany(static_cast<int>(idle) + 1);
+    hk_heap_t *next = heaps.back(); /* the one that the thread gets */
+    heaps.pop_back();
+    std::thread([&heaps, next] {
+      hk_heap_give_back(next);
+      hk_thread_lease_t lease = hk_thread_enter();
+      ASSERT_EQ(lease.heap, next);
+      for (hk_heap_t *heap : heaps) hk_heap_give_back(heap);
+      for (unsigned i : {4u, 64u, 80u, 104u}) (void)hk_test::FreeOwn(next, Alloc(next, i));
+      EXPECT_TRUE(hk_test::SpareRun(next, hk_slab_of(hk_run_alloc(3 * HK_SLAB_BYTES, 1, &zero))));
+      hk_thread_leave(lease);
+      hk_thread_on_exit();
+    }).join();
+    EXPECT_EQ(next->spare_slabs, 0u);
+    EXPECT_EQ(hk_test::InUseSlabs(), idle >= HK_POOL_WARM ? 0u : 2u) << "of each tiny class the active span";
+    for (unsigned i : {4u, 64u}) EXPECT_EQ(next->state[i].active != nullptr, idle < HK_POOL_WARM) << i;
+    for (unsigned i : {80u, 104u}) EXPECT_EQ(next->state[i].active, nullptr) << i;
+    ASSERT_EQ(hk_heap_take(), next);
+    hk_heap_trim(next);
+    for (size_t i = 0; i < heaps.size(); i++) (void)hk_heap_take();
+  }
 }
 
 HK_FRESH_TEST(HeapOfAThread, ServesTheNextThreadFromWhatTheLastOneLeft) {
@@ -403,6 +468,24 @@ HK_FRESH_TEST(Heap, AnOrphansMidBinsAreCountedAnew) {
   }
 }
 
+// Heaps that are taken from below the top and given back on top do not make the pool look deeper.
+HK_FRESH_TEST(Heap, ThePoolIsAsDeepAsItIsWhoeverTakesFromTheMiddle) {
+  std::vector<hk_heap_t *> heaps = TakeMany(2);
+  std::vector<hk_block_t *> blocks;
+  for (int i = 0; i < 20; i++) blocks.push_back(Alloc(heaps[i % 2], 4));
+  hk_heap_give_back(heaps[1]);
+  hk_heap_give_back(heaps[0]);
+  for (int i = 0; i < 20; i++) {
+    hk_heap_t *below = heaps[(i + 1) % 2];
+    hk_block_t *block = blocks[(i + 1) % 2 + 2 * (i / 2)];
+    hk_remote_free_now(hk_test::SpanOf(block), block);
+    ASSERT_EQ(hk_heap_take_pending(), below);
+    hk_remote_drain(below);
+    hk_heap_give_back(below);
+    ASSERT_FALSE(hk_heap_pool_is_deep()) << i;
+  }
+}
+
 HK_FRESH_TEST(Heap, NoOrphansListIsFresh) {
   std::vector<hk_heap_t *> heaps = TakeMany(2);
   for (unsigned i = 1; i < HK_CLASS_COUNT; i++) ASSERT_NE(Alloc(heaps[1], i), nullptr);
@@ -462,14 +545,14 @@ HK_FRESH_TEST(Heap, AnOrphanKeepsItsRunsAndItsBatches) {
   std::vector<hk_heap_t *> heaps = TakeMany(3);
   hk_heap_t *mine = heaps[0], *orphan = heaps[1];
   void *run = hk_run_alloc(3 * HK_SLAB_BYTES, 1, &zero);
-  ASSERT_TRUE(hk_run_cache_put(orphan, hk_slab_of(run)));
+  ASSERT_TRUE(hk_test::SpareRun(orphan, hk_slab_of(run)));
   hk_block_t *block = Alloc(mine, 4);
   hk_remote_free(orphan, hk_test::SpanOf(block), block);
   hk_superslab_repair();
   Repair(mine);
   EXPECT_EQ(hk_test::InUseSlabs(), 4u) << "kept runs are in use";
   ASSERT_TRUE(TakeOut(orphan));
-  EXPECT_EQ(hk_run_cache_take(orphan, 3 * HK_SLAB_BYTES), run);
+  EXPECT_EQ(hk_test::TakeSpareRun(orphan, 3 * HK_SLAB_BYTES), run);
   hk_remote_flush(orphan);
   EXPECT_EQ(hk_load_relaxed(&mine->shared.incoming), block);
 }

@@ -31,8 +31,8 @@ std::vector<hk_block_t *> PopAll(hk_heap_t *heap, unsigned class_index) {
 
 void ExpectNothingLeft(hk_heap_t *heap) {
   EXPECT_EQ(InUseSlabs(), 0u);
-  EXPECT_EQ(heap->reserve_count, 0u);
-  EXPECT_EQ(heap->run_cache_slabs, 0u);
+  EXPECT_EQ(heap->spare_slabs, 0u);
+  for (const hk_list_t &list : heap->spare) EXPECT_TRUE(hk_list_is_empty(&list));
   EXPECT_EQ(StatOf(heap, hk_stat_slab_acquire), StatOf(heap, hk_stat_slab_release));
   for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
     EXPECT_EQ(heap->state[i].active, nullptr) << i;
@@ -65,7 +65,7 @@ HK_FRESH_TEST(Trim, WhatWasUsedAndIsFreeAgainIsGivenBack) {
   }
   for (hk_block_t *block : blocks) (void)FreeOwn(heap, block);
   ASSERT_GT(InUseSlabs(), 0u);
-  ASSERT_GT(heap->reserve_count, 0u);
+  ASSERT_GT(heap->spare_slabs, 0u);
   hk_heap_trim(heap);
   ExpectNothingLeft(heap);
 }
@@ -125,15 +125,16 @@ HK_FRESH_TEST(Trim, APartialSpanIsLeftAsItIs) {
   ExpectNothingLeft(heap);
 }
 
-HK_FRESH_TEST(Trim, TheReserveAndKeptRunsAreGivenBack) {
+HK_FRESH_TEST(Trim, SpareSlabsAreGivenBack) {
   hk_heap_t *heap = hk_heap_take();
-  hk_span_release(heap, hk_span_acquire(heap, 1));
-  ASSERT_EQ(heap->reserve_count, 1u);
+  for (unsigned class_index : {1u, 104u}) hk_span_release(heap, hk_span_acquire(heap, class_index));
+  ASSERT_EQ(heap->spare_slabs, 5u);
   for (size_t slabs : {1, 1, 5}) {
     void *run = hk_run_alloc(slabs * HK_SLAB_BYTES, 1, &zero);
-    ASSERT_TRUE(hk_run_cache_put(heap, hk_slab_of(run)));
+    ASSERT_TRUE(hk_test::SpareRun(heap, hk_slab_of(run)));
   }
-  EXPECT_EQ(InUseSlabs(), 8u);
+  EXPECT_EQ(heap->spare_slabs, 12u);
+  EXPECT_EQ(InUseSlabs(), 12u);
   hk_heap_trim(heap);
   ExpectNothingLeft(heap);
 }
@@ -169,6 +170,95 @@ HK_FRESH_TEST(Trim, BlocksUnderWayAreInUse) {
     hk_remote_drain(heap);
     hk_heap_trim(heap);
     ExpectNothingLeft(heap);
+  }
+}
+
+// ---- A heap that has no thread.
+
+// Of each class blocks that are free again, of some classes one that is not; spare slabs of spans and of runs.
+std::vector<hk_block_t *> UseALot(hk_heap_t *heap) {
+  std::vector<hk_block_t *> held;
+  for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
+    std::vector<hk_block_t *> blocks;
+    for (unsigned i = 0; i < 5; i++) blocks.push_back(Alloc(heap, class_index));
+    for (unsigned i = 0; i < 5; i++) {
+      if (i == 2 && class_index % 3 == 0) {
+        held.push_back(blocks[i]);
+      } else {
+        (void)FreeOwn(heap, blocks[i]);
+      }
+    }
+  }
+  for (unsigned class_index : {1u, 93u, 104u}) hk_span_release(heap, hk_span_acquire(heap, class_index));
+  for (size_t slabs : {1, 4, 7}) {
+    EXPECT_TRUE(hk_test::SpareRun(heap, hk_slab_of(hk_run_alloc(slabs * HK_SLAB_BYTES, 1, &zero))));
+  }
+  EXPECT_GE(heap->spare_slabs, 12u);
+  return held;
+}
+
+std::vector<hk_heap_t *> MakeIdle(unsigned count) {
+  std::vector<hk_heap_t *> heaps;
+  for (unsigned i = 0; i < count; i++) heaps.push_back(hk_heap_take());
+  for (hk_heap_t *heap : heaps) hk_heap_give_back(heap);
+  return heaps;
+}
+
+size_t SlabsOf(const std::vector<hk_block_t *> &held) {
+  size_t slabs = 0;
+  for (const hk_block_t *block : held) slabs += SpanOf(block)->slab_count;
+  return slabs;
+}
+
+HK_FRESH_TEST(SettleDown, KeepsActiveTinySpansAndNothingElseWhileFewHeapsAreIdle) {
+  for (unsigned idle : {0u, HK_POOL_WARM - 1u}) {
+    SCOPED_TRACE(idle);
+    hk_heap_t *heap = hk_heap_take();
+    std::vector<hk_heap_t *> others = MakeIdle(idle);
+    std::vector<hk_block_t *> held = UseALot(heap);
+    std::vector<hk_slab_t *> active;
+    for (unsigned i = 1; i <= HK_TINY_CLASS_MAX; i++) active.push_back(heap->state[i].active);
+    hk_heap_settle_down(heap);
+
+    EXPECT_EQ(heap->spare_slabs, 0u);
+    size_t slabs = SlabsOf(held);
+    for (unsigned i = 1; i <= HK_TINY_CLASS_MAX; i++) {
+      ASSERT_NE(active[i - 1], nullptr);
+      EXPECT_EQ(heap->state[i].active, active[i - 1]) << "as it was";
+      CheckSpan(heap, active[i - 1], i % 3 == 0 ? 1 : 0);
+      if (i % 3 != 0) slabs += active[i - 1]->slab_count;
+    }
+    for (unsigned i = HK_TINY_CLASS_MAX + 1; i < HK_CLASS_COUNT; i++) {
+      EXPECT_EQ(heap->bin[i].free, HK_LIST_END) << i;
+      CheckMidBin(heap, i);
+    }
+    for (hk_block_t *block : held) CheckSpan(heap, SpanOf(block), 1);
+    EXPECT_EQ(InUseSlabs(), slabs);
+
+    for (hk_block_t *block : held) (void)FreeOwn(heap, block);
+    hk_heap_trim(heap);
+    ExpectNothingLeft(heap);
+    for (size_t i = 0; i < others.size(); i++) (void)hk_heap_take();
+  }
+}
+
+HK_FRESH_TEST(SettleDown, KeepsNothingFreeWhenManyHeapsAreIdle) {
+  for (unsigned idle : {HK_POOL_WARM + 0u, HK_POOL_WARM + 5u}) {
+    SCOPED_TRACE(idle);
+    hk_heap_t *heap = hk_heap_take();
+    std::vector<hk_heap_t *> others = MakeIdle(idle);
+    std::vector<hk_block_t *> held = UseALot(heap);
+    hk_heap_settle_down(heap);
+    EXPECT_EQ(heap->spare_slabs, 0u);
+    EXPECT_EQ(InUseSlabs(), SlabsOf(held));
+    for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
+      if (i % 3 != 0) EXPECT_EQ(heap->state[i].active, nullptr) << i;
+    }
+    for (hk_block_t *block : held) CheckSpan(heap, SpanOf(block), 1);
+    for (hk_block_t *block : held) (void)FreeOwn(heap, block);
+    hk_heap_settle_down(heap);
+    ExpectNothingLeft(heap);
+    for (size_t i = 0; i < others.size(); i++) (void)hk_heap_take();
   }
 }
 

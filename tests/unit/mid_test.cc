@@ -293,7 +293,7 @@ HK_FRESH_TEST(Mid, BlocksInTheBinCountAsLive) {
 // ---- A span whose blocks are all home.
 
 HK_FRESH_TEST(Mid, ASpanIsReleasedWhenItsLastBlockIsSpilled) {
-  for (unsigned spare : {0u, 4u}) {
+  for (unsigned spare : {0u, 1u, 3u, 4u}) {
     hk_option.spare_slabs = spare;
     hk_heap_t *heap = hk_heap_take();
     for (unsigned class_index = kFirstMid; class_index < HK_CLASS_COUNT; class_index++) {
@@ -313,13 +313,13 @@ HK_FRESH_TEST(Mid, ASpanIsReleasedWhenItsLastBlockIsSpilled) {
         EXPECT_EQ(hk_slab_state(&span[i]), hk_slab_free);
         EXPECT_EQ(hk_load_relaxed(&span[i].owner), nullptr);
       }
-      bool is_kept = slab_count == 1 && spare > 0;
-      EXPECT_EQ(heap->reserve_count, is_kept ? 1u : 0u);
+      bool is_kept = slab_count <= spare;
+      EXPECT_EQ(heap->spare_slabs, is_kept ? slab_count : 0u);
       EXPECT_EQ(InUseSlabs(), is_kept ? in_use : in_use - slab_count);
       EXPECT_TRUE(PartialOf(heap, class_index).empty());
       CheckSpan(heap, SpanOf(spans[1][0]), CapacityOf(class_index));
       SendHome(heap, spans[1]);
-      hk_span_release_reserve(heap);
+      hk_spare_flush(heap);
       ASSERT_EQ(InUseSlabs(), 0u);
     }
     EXPECT_EQ(StatOf(heap, hk_stat_slab_acquire), StatOf(heap, hk_stat_slab_release));
@@ -691,7 +691,7 @@ HK_FRESH_TEST(MidModel, AnyOrder) {
     for (unsigned c : kClasses) {
       for (hk_block_t *block : ListOf(heap->bin[c].free)) spans.insert(SpanOf(block));
     }
-    size_t slabs = heap->reserve_count;
+    size_t slabs = heap->spare_slabs;
     for (hk_slab_t *span : spans) {
       CheckSpan(heap, span, live.count(span) ? live[span] : 0);
       slabs += span->slab_count;

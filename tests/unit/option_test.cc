@@ -80,7 +80,7 @@ TEST(Option, DefaultsHoldBeforeAndWithoutAnEnvironment) {
   EXPECT_EQ(hk_option.on_misuse, uint64_t{hk_misuse_abort});
   EXPECT_EQ(hk_option.stats, 0u);
   EXPECT_EQ(hk_option.retain, 8 * HK_MIB);
-  EXPECT_EQ(hk_option.spare_slabs, 4u);
+  EXPECT_EQ(hk_option.spare_slabs, 32u);
   Loaded loaded = Load({});
   EXPECT_TRUE(IsDefault(loaded.option));
   EXPECT_EQ(loaded.writes, 0u);
@@ -137,9 +137,10 @@ TEST(Option, SizesOutOfRangeOrOverflowing) {
 
 TEST(Option, Counts) {
   EXPECT_EQ(Spare("0"), 0);
-  EXPECT_EQ(Spare("64"), 64);
+  EXPECT_EQ(Spare("1024"), 1024);
   EXPECT_EQ(Spare("007"), 7);
-  for (const char *value : {"", "65", "1K", "1B", "-0", "four", "4 ", "18446744073709551616", "18446744073709551620"}) {
+  for (const char *value :
+       {"", "1025", "1K", "1B", "-0", "four", "4 ", "18446744073709551616", "18446744073709551620"}) {
     EXPECT_EQ(Spare(value), -1) << "'" << value << "'";
   }
 }
@@ -210,9 +211,9 @@ TEST(Option, WarningOfASize) {
 }
 
 TEST(Option, WarningOfACount) {
-  EXPECT_STREQ(Load({"HAKMEM_SPARE_SLABS=65"}).warnings,
-               "hakmem: warning: HAKMEM_SPARE_SLABS=65 is not accepted: expected a whole number from 0 to 64; "
-               "keeping the default 4 (see options.md)\n");
+  EXPECT_STREQ(Load({"HAKMEM_SPARE_SLABS=1025"}).warnings,
+               "hakmem: warning: HAKMEM_SPARE_SLABS=1025 is not accepted: expected a whole number from 0 to 1024; "
+               "keeping the default 32 (see options.md)\n");
 }
 
 TEST(Option, WarningOfABool) {
@@ -256,7 +257,7 @@ TEST(Option, TheFirstOfTwoCounts) {
   EXPECT_EQ(loaded.option.spare_slabs, 1u);
   EXPECT_EQ(loaded.writes, 0u);
   loaded = Load({"HAKMEM_SPARE_SLABS=x", "HAKMEM_SPARE_SLABS=2"});
-  EXPECT_EQ(loaded.option.spare_slabs, 4u);
+  EXPECT_EQ(loaded.option.spare_slabs, 32u);
   EXPECT_EQ(loaded.writes, 1u);
 }
 
@@ -295,7 +296,7 @@ TEST(Option, WaitsForTheEnvironmentAndLoadsOnce) {
               const char *const second[] = {"HAKMEM_SPARE_SLABS=10", "HAKMEM_BAR=1", nullptr};
               fake_os_set_environment(nullptr);
               hk_option_load();
-              HK_CHILD_CHECK(hk_option.spare_slabs == 4);
+              HK_CHILD_CHECK(hk_option.spare_slabs == 32);
               fake_os_set_environment(first);
               hk_option_load();
               HK_CHILD_CHECK(hk_option.spare_slabs == 9);

@@ -92,9 +92,7 @@ void Drain(hk_heap_t *heap) {
 
 // ---- Batches.
 
-size_t WeightOf(unsigned class_index) {
-  return hk_class_is_mid(class_index) ? hk_class_bytes(class_index) : HK_BATCH_TINY_BYTES;
-}
+size_t WeightOf(unsigned class_index) { return std::max<size_t>(hk_class_bytes(class_index), HK_BATCH_LEAST_BYTES); }
 
 // How many blocks of a class go home together.
 size_t BatchOf(unsigned class_index) {
@@ -103,7 +101,10 @@ size_t BatchOf(unsigned class_index) {
 
 HK_FRESH_TEST(Remote, AFullBatchGoesHomeByItself) {
   Heaps heaps;
-  EXPECT_EQ(BatchOf(1), BatchOf(HK_TINY_CLASS_MAX)) << "tiny blocks are counted, others weighed";
+  for (size_t size : {16, 112, 128}) EXPECT_EQ(BatchOf(hk_class_of(size)), 256u) << "the smallest are counted";
+  EXPECT_EQ(BatchOf(hk_class_of(144)), 228u) << "others are weighed";
+  EXPECT_EQ(BatchOf(hk_class_of(1024)), 32u);
+  EXPECT_EQ(BatchOf(hk_class_of(5 * HK_KIB)), 7u);
   EXPECT_EQ(BatchOf(HK_CLASS_COUNT - 1), 1u);
   for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
     SCOPED_TRACE(class_index);
@@ -119,6 +120,27 @@ HK_FRESH_TEST(Remote, AFullBatchGoesHomeByItself) {
     EXPECT_EQ(IncomingOf(heaps.owner), expected);
     EXPECT_EQ(StatOf(heaps.other, hk_stat_remote_batch), batches + 1);
     EXPECT_EQ(StatOf(heaps.other, hk_stat_remote_free), frees + batch);
+    Drain(heaps.owner);
+  }
+}
+
+HK_FRESH_TEST(Remote, ABlockWeighsItsBytesAndASmallOneMore) {
+  Heaps heaps;
+  for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
+    SCOPED_TRACE(class_index);
+    size_t bytes = hk_class_bytes(class_index), weight = bytes < 128 ? 128 : bytes;
+    Blocks blocks = AllocMany(heaps.owner, class_index, 3);
+    size_t total = 0;
+    for (size_t i = 0; i < blocks.size() && total + weight < 32 * HK_KIB; i++) {
+      RemoteFree(heaps.other, blocks[i]);
+      total += weight;
+      size_t in_outbox = 0;
+      for (const hk_outgoing_t &batch : heaps.other->outbox) {
+        if (batch.owner == heaps.owner) in_outbox += batch.bytes;
+      }
+      ASSERT_EQ(in_outbox, total) << i;
+    }
+    hk_remote_flush(heaps.other);
     Drain(heaps.owner);
   }
 }
@@ -538,11 +560,32 @@ HK_FRESH_TEST(Remote, AnIdleHeapIsDrainedByWhoeverAsks) {
   hk_remote_flush(heaps.other);
   hk_remote_drain_idle();
   EXPECT_EQ(StatOf(heaps.owner, hk_stat_remote_drain), blocks.size());
-  EXPECT_EQ(InUseSlabs(), 1u) << "the active span stays; a reserve nobody would use does not";
-  EXPECT_EQ(heaps.owner->reserve_count, 0u);
+  EXPECT_EQ(InUseSlabs(), 1u) << "the active span stays; spare slabs nobody would use do not";
+  EXPECT_EQ(heaps.owner->spare_slabs, 0u);
   EXPECT_EQ(hk_load_relaxed(&heaps.owner->life), hk_heap_idle);
   EXPECT_FALSE(hk_load_relaxed(&heaps.owner->busy));
   EXPECT_EQ(hk_heap_take(), heaps.owner);
+}
+
+HK_FRESH_TEST(Remote, OneOfManyIdleHeapsIsLeftWithNothingFree) {
+  for (unsigned idle : {HK_POOL_WARM - 1u, HK_POOL_WARM + 0u}) { /* beside it */
+    SCOPED_TRACE(idle);
+    Heaps heaps;
+    std::vector<hk_heap_t *> others;
+    for (unsigned i = 0; i < idle; i++) others.push_back(hk_heap_take());
+    size_t before = InUseSlabs();
+    RemoteFreeAll(heaps.other, AllocMany(heaps.owner, 64, 2 * CapacityOf(64) + 1));
+    hk_remote_flush(heaps.other);
+    while (hk_block_t *block = Pop(heaps.owner, 64)) RemoteFree(heaps.other, block);
+    hk_remote_flush(heaps.other);
+    for (hk_heap_t *heap : others) hk_heap_give_back(heap);
+    hk_heap_give_back(heaps.owner);
+    hk_remote_drain_idle();
+    EXPECT_EQ(InUseSlabs() - before, idle >= HK_POOL_WARM ? 0u : 1u);
+    EXPECT_EQ(heaps.owner->state[64].active != nullptr, idle < HK_POOL_WARM);
+    EXPECT_EQ(heaps.owner->spare_slabs, 0u);
+    for (unsigned i = 0; i <= idle; i++) (void)hk_heap_take();
+  }
 }
 
 HK_FRESH_TEST(Remote, AHeapThatAThreadHasIsLeftToIt) {

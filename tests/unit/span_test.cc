@@ -109,6 +109,17 @@ HK_FRESH_TEST(Span, EachSlabOfANewSpanSaysWhatItIs) {
   EXPECT_EQ(StatOf(heap, hk_stat_slab_acquire), HK_CLASS_COUNT - 1);
 }
 
+HK_FRESH_TEST(Span, OneThatIsRefusedIsNotCounted) {
+  hk_heap_t *heap = NewHeap();
+  fake_os_fail_all(fake_os_reserve, true);
+  EXPECT_EQ(hk_span_acquire(heap, 1), nullptr);
+  EXPECT_EQ(hk_span_acquire(heap, 104), nullptr);
+  EXPECT_EQ(StatOf(heap, hk_stat_slab_acquire), 0u);
+  fake_os_fail_all(fake_os_reserve, false);
+  EXPECT_NE(hk_span_acquire(heap, 104), nullptr);
+  EXPECT_EQ(StatOf(heap, hk_stat_slab_acquire), 1u);
+}
+
 HK_FRESH_TEST(Span, ARefusalChangesNothing) {
   hk_heap_t *heap = NewHeap();
   fake_os_fail_all(fake_os_reserve, true);
@@ -222,11 +233,11 @@ HK_FRESH_TEST(Span, BlocksOfUsedMemoryAreNotFresh) {
   EXPECT_FALSE(hk_bin_is_fresh(&heap->bin[4]));
 }
 
-HK_FRESH_TEST(Span, BlocksFromTheReserveAreNotFresh) {
+HK_FRESH_TEST(Span, BlocksOfSpareSlabsAreNotFresh) {
   hk_heap_t *heap = NewHeap();
   Full full = NewFullInactive(heap, 64);
   while (!full.blocks.empty()) (void)FreeOwn(heap, TakeLast(&full));
-  ASSERT_EQ(heap->reserve_count, 1u);
+  ASSERT_EQ(heap->spare_slabs, 1u);
   EXPECT_EQ(NewActive(heap, 4), full.span);
   ASSERT_TRUE(hk_span_carve(heap, full.span, 3));
   EXPECT_FALSE(hk_bin_is_fresh(&heap->bin[4]));
@@ -323,11 +334,11 @@ HK_FRESH_TEST(Span, AFullSpanBecomesPartialAndThenEmptyExactly) {
           CheckSpan(heap, full.span, static_cast<unsigned>(full.blocks.size()));
       }
       ExpectReleased(full.span, slab_count);
-      EXPECT_FALSE(hk_list_is_linked(&full.span->link) && heap->reserve_count == 0);
+      EXPECT_FALSE(hk_list_is_linked(&full.span->link) && heap->spare_slabs == 0);
       EXPECT_TRUE(hk_list_is_empty(&heap->state[class_index].partial));
     }
-    EXPECT_EQ(InUseSlabs(), heap->reserve_count);
-    hk_span_release_reserve(heap);
+    EXPECT_EQ(InUseSlabs(), heap->spare_slabs);
+    hk_spare_flush(heap);
     EXPECT_EQ(InUseSlabs(), 0u);
     EXPECT_EQ(StatOf(heap, hk_stat_slab_acquire), StatOf(heap, hk_stat_slab_release));
   }
@@ -393,29 +404,43 @@ HK_FRESH_TEST(Span, APartialSpanCountsOnWhenItWasActiveAgain) {
   }
 }
 
-// ---- Release and reserve.
+// ---- Release, and the spare slabs that come of it.
 
-HK_FRESH_TEST(Span, AReleasedSpanGoesIntoTheReserveOrBack) {
-  hk_option.spare_slabs = 1;
-  hk_heap_t *heap = NewHeap();
-  for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
-    SCOPED_TRACE(class_index);
-    unsigned slab_count = hk_class_span_slabs(class_index);
-    bool is_single = slab_count == 1;
-    uint64_t released = StatOf(heap, hk_stat_slab_release);
-    hk_slab_t *first = hk_span_acquire(heap, class_index), *second = hk_span_acquire(heap, class_index);
-    ASSERT_EQ(InUseSlabs(), 2 * slab_count);
-    hk_span_release(heap, first);
-    ExpectReleased(first, slab_count);
-    EXPECT_EQ(heap->reserve_count, is_single ? 1u : 0u);
-    EXPECT_EQ(StatOf(heap, hk_stat_slab_release) - released, is_single ? 0u : 1u);
-    hk_span_release(heap, second);
-    ExpectReleased(second, slab_count);
-    EXPECT_EQ(StatOf(heap, hk_stat_slab_release) - released, is_single ? 1u : 2u) << "the reserve is full";
-    hk_span_release_reserve(heap);
-    EXPECT_EQ(StatOf(heap, hk_stat_slab_release) - released, 2u);
-    EXPECT_EQ(heap->reserve_count, 0u);
-    EXPECT_EQ(InUseSlabs(), 0u);
+hk_slab_t *FirstSpare(hk_heap_t *heap, unsigned slab_count) {
+  hk_list_t *list = &heap->spare[slab_count - 1];
+  return hk_list_is_empty(list) ? nullptr : HK_CONTAINER_OF(list->next, hk_slab_t, link);
+}
+
+HK_FRESH_TEST(Span, AReleasedSpanIsKeptOrGoesBack) {
+  for (unsigned room : {0u, 1u, 2u, 3u, 4u, 6u, 8u}) {
+    hk_option.spare_slabs = room;
+    hk_heap_t *heap = NewHeap();
+    for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
+      SCOPED_TRACE(testing::Message() << class_index << ", room for " << room);
+      unsigned slab_count = hk_class_span_slabs(class_index);
+      uint64_t released = StatOf(heap, hk_stat_slab_release), acquired = StatOf(heap, hk_stat_slab_acquire);
+      hk_slab_t *first = hk_span_acquire(heap, class_index), *second = hk_span_acquire(heap, class_index);
+      ASSERT_EQ(InUseSlabs(), 2 * slab_count);
+      EXPECT_EQ(StatOf(heap, hk_stat_slab_acquire) - acquired, 2u);
+      bool is_kept = slab_count <= room, are_both_kept = 2 * slab_count <= room;
+      hk_span_release(heap, first);
+      ExpectReleased(first, slab_count);
+      EXPECT_EQ(heap->spare_slabs, is_kept ? slab_count : 0u);
+      EXPECT_EQ(FirstSpare(heap, slab_count), is_kept ? first : nullptr);
+      EXPECT_EQ(InUseSlabs(), slab_count + heap->spare_slabs);
+      EXPECT_EQ(StatOf(heap, hk_stat_slab_release) - released, 1u) << "given up, kept or not";
+      hk_span_release(heap, second);
+      ExpectReleased(second, slab_count);
+      EXPECT_EQ(heap->spare_slabs, are_both_kept ? 2 * slab_count : is_kept ? slab_count : 0u);
+      EXPECT_EQ(FirstSpare(heap, slab_count), is_kept ? second : nullptr) << "when it is full the first one goes";
+      EXPECT_EQ(InUseSlabs(), heap->spare_slabs);
+      EXPECT_EQ(StatOf(heap, hk_stat_slab_release) - released, 2u);
+      hk_spare_flush(heap);
+      EXPECT_EQ(StatOf(heap, hk_stat_slab_release) - released, 2u) << "spans are counted, not where slabs go";
+      EXPECT_EQ(StatOf(heap, hk_stat_slab_acquire) - acquired, 2u);
+      EXPECT_EQ(heap->spare_slabs, 0u);
+      EXPECT_EQ(InUseSlabs(), 0u);
+    }
   }
 }
 
@@ -427,47 +452,139 @@ void EmptySpans(hk_heap_t *heap, unsigned class_index, unsigned count) {
   }
 }
 
-HK_FRESH_TEST(Span, TheReserveIsBounded) {
-  for (unsigned spare : {0u, 1u, 4u, 64u}) {
-    hk_option.spare_slabs = spare;
+HK_FRESH_TEST(Span, SpareSlabsAreBounded) {
+  struct {
+    uint64_t spare_slabs, retain;
+    size_t room;
+  } cases[] = {{0, 8 * HK_MIB, 0},
+               {1, 8 * HK_MIB, 1},
+               {4, 8 * HK_MIB, 4},
+               {64, 8 * HK_MIB, 64},
+               {64, 0, 0},
+               {64, HK_SLAB_BYTES - 1, 0},
+               {64, 7 * HK_SLAB_BYTES - 1, 6},
+               {7, 7 * HK_SLAB_BYTES, 7},
+               {1024, 8 * HK_MIB, 128}};
+  for (const auto &c : cases) {
+    SCOPED_TRACE(testing::Message() << c.spare_slabs << ", " << c.retain);
+    hk_option.spare_slabs = c.spare_slabs;
+    hk_option.retain = c.retain;
     hk_heap_t *heap = NewHeap();
     size_t before = InUseSlabs();
-    EmptySpans(heap, 64, 100);
-    EXPECT_EQ(heap->reserve_count, spare);
-    EXPECT_EQ(InUseSlabs() - before, spare);
-    unsigned listed = 0;
-    for (hk_list_t *node = heap->reserve.next; node != &heap->reserve; node = node->next) {
+    constexpr unsigned kSpans = 150;
+    EmptySpans(heap, 64, kSpans);
+    size_t kept = c.room == 0 ? 0 : (kSpans - 1) % c.room + 1; /* each time it is full all goes, and one comes */
+    EXPECT_EQ(heap->spare_slabs, kept);
+    EXPECT_EQ(InUseSlabs() - before, kept);
+    EXPECT_EQ(StatOf(heap, hk_stat_slab_release), kSpans);
+    size_t listed = 0;
+    for (hk_list_t *node = heap->spare[0].next; node != &heap->spare[0]; node = node->next) {
       EXPECT_EQ(hk_slab_state(HK_CONTAINER_OF(node, hk_slab_t, link)), hk_slab_free);
       listed++;
     }
-    EXPECT_EQ(listed, spare);
+    EXPECT_EQ(listed, kept);
   }
 }
 
-HK_FRESH_TEST(Span, OnlySingleSlabsAreKeptInReserve) {
-  hk_option.spare_slabs = 64;
-  hk_heap_t *heap = NewHeap();
-  for (unsigned class_index = HK_TINY_CLASS_MAX + 1; class_index < HK_CLASS_COUNT; class_index++) {
-    if (hk_class_span_slabs(class_index) > 1) hk_span_release(heap, hk_span_acquire(heap, class_index));
+// One class of each span length.
+std::vector<unsigned> OneClassOfEachLength() {
+  std::vector<unsigned> classes;
+  for (unsigned length = 1; length <= HK_SPAN_MAX_SLABS; length++) {
+    for (unsigned i = HK_CLASS_COUNT - 1; i > 0; i--) {
+      if (hk_class_span_slabs(i) != length) continue;
+      classes.push_back(i);
+      break;
+    }
   }
-  EXPECT_EQ(heap->reserve_count, 0u);
-  EXPECT_EQ(InUseSlabs(), 0u);
+  EXPECT_EQ(classes.size(), HK_SPAN_MAX_SLABS);
+  return classes;
 }
 
-HK_FRESH_TEST(Span, TheReserveServesAnyClassOfOneSlab) {
-  hk_option.spare_slabs = 4;
+HK_FRESH_TEST(Span, SpareSlabsServeAnyClassOfAsMany) {
   hk_heap_t *heap = NewHeap();
-  EmptySpans(heap, 64, 2);
-  ASSERT_EQ(heap->reserve_count, 2u);
-  uint64_t acquired = StatOf(heap, hk_stat_slab_acquire);
-  hk_slab_t *last = HK_CONTAINER_OF(heap->reserve.next, hk_slab_t, link);
-  EXPECT_NE(hk_span_acquire(heap, 104), last) << "four slabs";
-  EXPECT_EQ(heap->reserve_count, 2u);
-  EXPECT_EQ(StatOf(heap, hk_stat_slab_acquire), acquired + 1);
-  EXPECT_EQ(hk_span_acquire(heap, 1), last) << "the one that was used last";
-  EXPECT_NE(hk_span_acquire(heap, 88), nullptr);
-  EXPECT_EQ(heap->reserve_count, 0u);
-  EXPECT_EQ(StatOf(heap, hk_stat_slab_acquire), acquired + 1) << "the heap had them";
+  std::vector<unsigned> lengths = OneClassOfEachLength();
+  for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
+    unsigned slab_count = hk_class_span_slabs(class_index);
+    for (unsigned next_class : lengths) {
+      SCOPED_TRACE(testing::Message() << class_index << ", then " << next_class);
+      hk_slab_t *older = hk_span_acquire(heap, class_index), *last = hk_span_acquire(heap, class_index);
+      hk_span_release(heap, older);
+      hk_span_release(heap, last);
+      ASSERT_EQ(heap->spare_slabs, 2 * slab_count);
+      uint64_t acquired = StatOf(heap, hk_stat_slab_acquire);
+      hk_slab_t *next = hk_span_acquire(heap, next_class);
+      EXPECT_EQ(StatOf(heap, hk_stat_slab_acquire), acquired + 1) << "wherever it came from";
+      if (hk_class_span_slabs(next_class) == slab_count) {
+        EXPECT_EQ(next, last) << "the one that was used last";
+        EXPECT_EQ(heap->spare_slabs, slab_count);
+        EXPECT_EQ(InUseSlabs(), 2 * slab_count);
+      } else {
+        EXPECT_TRUE(next != last && next != older);
+        EXPECT_EQ(heap->spare_slabs, 2 * slab_count) << "neither cut nor joined";
+        EXPECT_EQ(InUseSlabs(), 2 * slab_count + hk_class_span_slabs(next_class));
+      }
+      hk_span_release(heap, next);
+      hk_spare_flush(heap);
+      ASSERT_EQ(InUseSlabs(), 0u);
+    }
+  }
+}
+
+// Whatever used the slabs before: each says what it is now, and nothing in them counts as zero.
+HK_FRESH_TEST(Span, OneOfSpareSlabsIsAsNewButNotFresh) {
+  bool zero;
+  for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
+    for (bool was_run : {false, true}) {
+      SCOPED_TRACE(testing::Message() << class_index << (was_run ? " of a run" : " of a span"));
+      hk_heap_t *heap = NewHeap();
+      unsigned slab_count = hk_class_span_slabs(class_index);
+      unsigned old_class = OneClassOfEachLength()[slab_count - 1];
+      hk_slab_t *kept;
+      if (was_run) {
+        kept = hk_slab_of(hk_run_alloc(slab_count * HK_SLAB_BYTES, 1, &zero));
+        ASSERT_TRUE(hk_test::SpareRun(heap, kept));
+      } else {
+        Full full = NewFull(heap, old_class);
+        for (hk_block_t *block : full.blocks) (void)FreeOwn(heap, block);
+        if (hk_class_is_mid(old_class)) {
+          hk_mid_spill_all(heap);
+        } else {
+          hk_span_release(heap, full.span);
+          heap->bin[old_class].free = HK_LIST_END;
+          heap->state[old_class].active = nullptr;
+        }
+        kept = full.span;
+      }
+      kept->zero = true; /* as it was when it was first used */
+      ASSERT_EQ(FirstSpare(heap, slab_count), kept);
+      hk_slab_t *span = NewActive(heap, class_index);
+      ASSERT_EQ(span, kept);
+      EXPECT_EQ(span->slab_count, slab_count);
+      EXPECT_EQ(CarvedOf(span), 0u);
+      EXPECT_EQ(span->live, 0);
+      EXPECT_FALSE(span->zero);
+      EXPECT_EQ(span->own.free, HK_LIST_END);
+      EXPECT_FALSE(hk_list_is_linked(&span->link));
+      for (unsigned i = 0; i < slab_count; i++) {
+        EXPECT_EQ(hk_load_relaxed(&span[i].owner), heap);
+        EXPECT_EQ(hk_slab_state(&span[i]), hk_slab_small);
+        EXPECT_EQ(span[i].class_index, class_index);
+        EXPECT_EQ(span[i].inverse, hk_class_inverse(class_index));
+        EXPECT_EQ(span[i].head, span);
+        EXPECT_EQ(span[i].sink, &heap->bin[class_index]);
+      }
+      ASSERT_TRUE(hk_span_carve(heap, span, 1));
+      EXPECT_FALSE(hk_bin_is_fresh(&heap->bin[class_index]));
+      EXPECT_FALSE(hk_bin_was_fresh(&heap->bin[class_index], class_index));
+      CheckSpan(heap, span, 0);
+      hk_block_t *block = Pop(heap, class_index);
+      EXPECT_EQ(hk_verify(block).verdict, hk_verdict_live);
+      CheckSpan(heap, span, 1);
+      (void)FreeOwn(heap, block);
+      hk_heap_trim(heap);
+      ASSERT_EQ(InUseSlabs(), 0u);
+    }
+  }
 }
 
 #if HK_DEBUG

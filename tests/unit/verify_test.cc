@@ -160,8 +160,8 @@ HK_FRESH_TEST(Verify, AReleasedSpanIsAFreeRange) {
   for (unsigned i = 0; i < CapacityOf(64); i++) blocks.push_back(Alloc(heap, 64));
   (void)Alloc(heap, 64);
   for (hk_block_t *block : blocks) (void)FreeOwn(heap, block);
-  ASSERT_EQ(heap->reserve_count, 1u);
-  EXPECT_EQ(VerdictOf(blocks[0]), hk_verdict_free_range) << "in reserve";
+  ASSERT_EQ(heap->spare_slabs, 1u);
+  EXPECT_EQ(VerdictOf(blocks[0]), hk_verdict_free_range) << "spare";
   EXPECT_EQ(VerdictOf(AddressOf(blocks[5]) + 7), hk_verdict_free_range);
   hk_heap_trim(heap);
   EXPECT_EQ(VerdictOf(blocks[0]), hk_verdict_free_range) << "in its superslab";
@@ -203,12 +203,12 @@ HK_FRESH_TEST(Verify, ARunIsLiveAtItsStartAndInteriorToItsEnd) {
 HK_FRESH_TEST(Verify, ARunThatAHeapKeepsIsAFreeRange) {
   hk_heap_t *heap = hk_heap_take();
   char *run = static_cast<char *>(hk_run_alloc(3 * HK_SLAB_BYTES, 1, &zero));
-  ASSERT_TRUE(hk_run_cache_put(heap, hk_slab_of(run)));
+  ASSERT_TRUE(hk_test::SpareRun(heap, hk_slab_of(run)));
   for (size_t offset : {size_t{0}, size_t{16}, HK_SLAB_BYTES, 3 * HK_SLAB_BYTES - 1}) {
     EXPECT_EQ(VerdictOf(run + offset), hk_verdict_free_range) << offset;
     EXPECT_EQ(hk_verify_thoroughly(run + offset).verdict, hk_verdict_free_range) << offset;
   }
-  ASSERT_EQ(hk_run_cache_take(heap, 3 * HK_SLAB_BYTES), run);
+  ASSERT_EQ(hk_test::TakeSpareRun(heap, 3 * HK_SLAB_BYTES), run);
   ExpectLive(run, 3 * HK_SLAB_BYTES, hk_slab_of(run));
   ExpectInterior(AddressOf(run) + HK_SLAB_BYTES, run, 3 * HK_SLAB_BYTES);
 }

@@ -1,0 +1,108 @@
+# The model checker (tests/model_check): programs made of the core's own sources, compiled with the compiler's thread
+# instrumentation, and of the checker in the place of ThreadSanitizer's library. One ctest a program; and one a mutant:
+# the same with one place of one source weakened, which must be caught.
+
+set(model_dir "${tests_dir}/model_check")
+set(model_output "${PROJECT_BINARY_DIR}/tests/model_check")
+set(HK_MODEL_TIMEOUT_SECONDS 300)
+add_custom_target(model_check_programs ALL)
+
+function(hk_model_settings target safety)
+  hk_see_internals(${target} ${safety})
+  target_include_directories(${target} PRIVATE "${tests_dir}")
+  target_link_libraries(${target} PRIVATE hk_flags)
+  target_compile_definitions(${target} PRIVATE HK_SPIN_COUNT=1)
+  # Optimised whatever the build is: every order is tried. The checker's longjmp goes from stack to stack, which a
+  # fortified one takes for a mistake.
+  target_compile_options(${target} PRIVATE -O2 -U_FORTIFY_SOURCE $<$<COMPILE_LANGUAGE:C>:-fsanitize=thread>)
+  set_target_properties(
+    ${target}
+    PROPERTIES C_STANDARD 17
+               C_STANDARD_REQUIRED ON
+               CXX_STANDARD 20
+               CXX_STANDARD_REQUIRED ON
+               EXPORT_COMPILE_COMMANDS OFF # a source of the core is linted as it is shipped
+  )
+endfunction()
+
+# The checker itself is not instrumented.
+set(model_checker_sources check_main explorer instrumentation machine order_model undo_log)
+list(TRANSFORM model_checker_sources REPLACE "(.+)" "${model_dir}/\\1.cc")
+add_library(model_checker OBJECT EXCLUDE_FROM_ALL ${model_checker_sources})
+hk_model_settings(model_checker 1)
+
+# The core as archives, so that what a program brings itself is left out of them: the machine, the locks, a mutant.
+foreach(safety IN ITEMS 0 1)
+  add_library(model_core_${safety} STATIC EXCLUDE_FROM_ALL ${core_sources})
+  hk_model_settings(model_core_${safety} ${safety})
+endforeach()
+
+# hk_add_model_program(<name> <scenarios> <safety> <sources before the core's>...)
+function(hk_add_model_program name scenarios safety)
+  set(target model_check_${name})
+  add_executable(
+    ${target} EXCLUDE_FROM_ALL "${model_dir}/${scenarios}_scenarios.c" $<TARGET_OBJECTS:model_checker> ${ARGN}
+  )
+  hk_model_settings(${target} ${safety})
+  if(NOT scenarios STREQUAL "lock")
+    target_sources(${target} PRIVATE "${model_dir}/machine_locks.cc")
+  endif()
+  target_link_libraries(${target} PRIVATE model_core_${safety})
+  target_link_options(${target} PRIVATE -Wl,--wrap=memset,--wrap=memcpy)
+  set_target_properties(
+    ${target} PROPERTIES OUTPUT_NAME ${name} LINKER_LANGUAGE CXX RUNTIME_OUTPUT_DIRECTORY "${model_output}"
+  )
+  add_dependencies(model_check_programs ${target})
+endfunction()
+
+# hk_add_model_check(<name> <scenarios> <safety>)
+function(hk_add_model_check name scenarios safety)
+  hk_add_model_program(${name} ${scenarios} ${safety})
+  add_test(NAME model_check.${name} COMMAND model_check_${name})
+  set_tests_properties(model_check.${name} PROPERTIES LABELS model_check TIMEOUT ${HK_MODEL_TIMEOUT_SECONDS})
+endfunction()
+
+# hk_add_model_mutant(<name> <scenario> <source> <its text> <weakened> <what the checker says>)
+function(hk_add_model_mutant name scenario source text weakened sentence)
+  foreach(candidate IN ITEMS remote adoption space lock)
+    file(STRINGS "${model_dir}/${candidate}_scenarios.c" found REGEX "\"${scenario}\"")
+    if(found)
+      set(scenarios ${candidate})
+    endif()
+  endforeach()
+  set(mutant "${model_output}/mutants/${name}")
+  file(CONFIGURE OUTPUT "${mutant}.cmake" CONTENT "set(text [====[@text@]====])\nset(weakened [====[@weakened@]====])\n"
+       @ONLY
+  )
+  add_custom_command(
+    OUTPUT "${mutant}.c"
+    COMMAND "${CMAKE_COMMAND}" -D "SOURCE=${PROJECT_SOURCE_DIR}/src/${source}" -D "MUTANT=${mutant}.cmake" -D
+            "OUTPUT=${mutant}.c" -P "${model_dir}/mutate.cmake"
+    DEPENDS "${PROJECT_SOURCE_DIR}/src/${source}" "${mutant}.cmake" "${model_dir}/mutate.cmake"
+    VERBATIM
+  )
+  hk_add_model_program(mutant_${name} ${scenarios} 1 "${mutant}.c")
+  target_compile_options(model_check_mutant_${name} PRIVATE -w) # what a weakening leaves unused is no mistake
+  add_test(NAME model_check.mutant_${name} COMMAND model_check_mutant_${name} --expect "${sentence}" ${scenario})
+  set_tests_properties(
+    model_check.mutant_${name} PROPERTIES LABELS "model_check;mutant" TIMEOUT ${HK_MODEL_TIMEOUT_SECONDS}
+  )
+endfunction()
+
+hk_add_model_check(litmus litmus 1)
+foreach(scenarios IN ITEMS remote adoption space lock)
+  hk_add_model_check(${scenarios} ${scenarios} 1)
+endforeach()
+# The checker's own reduction: the behaviours that it finds are those of all orders.
+add_test(NAME model_check.litmus_every_order COMMAND model_check_litmus --every-order)
+add_test(NAME model_check.space_every_order COMMAND model_check_space --every-order run_keep_and_free big_free_and_alloc
+                                                    region_hand_over purge_and_reuse
+)
+set_tests_properties(
+  model_check.litmus_every_order model_check.space_every_order PROPERTIES LABELS model_check TIMEOUT
+                                                                          ${HK_MODEL_TIMEOUT_SECONDS}
+)
+# libhakmem-fast.so has other links: without seals.
+hk_add_model_check(remote_fast remote 0)
+hk_add_model_check(adoption_fast adoption 0)
+include("${model_dir}/mutants.cmake")

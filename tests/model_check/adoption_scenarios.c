@@ -1,0 +1,144 @@
+/* heap/heap.c, heap/thread.c: heaps that change hands while blocks are freed into them. */
+#include "model_check/scenario_tools.h"
+
+/* Who has a heap writes here: two at a time are a data race, or found at once. */
+static unsigned has_thread[2];
+
+static unsigned *mark_of(const hk_heap_t *heap) {
+  return heap == owner ? &has_thread[0] : heap == other ? &has_thread[1] : NULL;
+}
+
+static void note_take(const hk_heap_t *heap) {
+  unsigned *mark = mark_of(heap);
+  if (mark == NULL) return;
+  CHECK(*mark == 0, "a heap has one thread at a time");
+  *mark = 1;
+}
+
+static void note_give_back(const hk_heap_t *heap) {
+  unsigned *mark = mark_of(heap);
+  if (mark != NULL) *mark = 0;
+}
+
+static void set_up_attached(void) {
+  set_up_heaps();
+  has_thread[0] = has_thread[1] = 1;
+}
+
+static void set_up_idle(void) {
+  set_up_heaps();
+  hk_heap_give_back(owner);
+  has_thread[1] = 1;
+}
+
+static void leave_owner(void) {
+  hk_thread_heap = owner;
+  note_give_back(owner);
+  hk_thread_on_exit();
+}
+
+static void leave_other(void) {
+  hk_thread_heap = other;
+  hk_remote_free(other, span, blocks[0]);
+  note_give_back(other);
+  hk_thread_on_exit(); /* sends the batch */
+}
+
+static void send_two(void) {
+  hk_remote_free_now(span, blocks[1]);
+  hk_remote_free_now(span, blocks[2]);
+}
+
+static void send_one(void) { hk_remote_free_now(span, blocks[1]); }
+
+/* A new thread: its first request, and its end. */
+static void live_briefly(void) {
+  hk_thread_lease_t lease = hk_thread_enter();
+  note_take(lease.heap);
+  if (hk_remote_is_pending(lease.heap)) hk_remote_drain(lease.heap);
+  hk_thread_leave(lease);
+  note_give_back(lease.heap);
+  hk_thread_on_exit();
+}
+
+static void tidy_up(void) {
+  hk_remote_drain_idle();
+  hk_remote_drain_idle();
+}
+
+static void adopt(void) {
+  hk_heap_t *heap = hk_heap_take();
+  note_take(heap);
+}
+
+static void expect_zero(void) { expect_home(1); }
+static void expect_one(void) { expect_home(2); }
+static void expect_two(void) { expect_home(6); }
+
+/* What a thread that exits left and another one adopts is one heap, with everything in it. */
+static void use_what_is_there(void) {
+  hk_heap_t *heap = hk_heap_take();
+  note_take(heap);
+  hk_block_t *block = pop_block(heap);
+  if (block == NULL) return;
+  CHECK(heap == owner && block == blocks[3], "what was left is what is found");
+  block[1].next = block;
+}
+
+static void free_own_and_leave(void) {
+  hk_thread_heap = owner;
+  (void)hk_sink_push(span->sink, blocks[3]);
+  note_give_back(owner);
+  hk_thread_on_exit();
+}
+
+/* ---- The list of all heaps. */
+
+static void add_heap(void) { CHECK(hk_heap_take() != NULL, "there is memory"); }
+
+static void walk_heaps(void) {
+  unsigned count = 0;
+  for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) count++;
+  CHECK(count >= 2 && count <= 4, "the list leads to every heap that was there before");
+}
+
+static void expect_four(void) {
+  unsigned count = 0;
+  for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) count++;
+  CHECK(count == 4, "no heap is lost");
+}
+
+const scenario_t scenarios[] = {
+    {.name = "exit_and_free_and_start",
+     .setup = set_up_attached,
+     .thread = {leave_owner, send_two, live_briefly},
+     .finish = expect_two},
+    {.name = "exit_and_free_and_tidy",
+     .setup = set_up_attached,
+     .thread = {leave_owner, send_two, tidy_up},
+     .finish = expect_two},
+    {.name = "exit_of_both_and_start",
+     .setup = set_up_attached,
+     .thread = {leave_owner, leave_other, live_briefly},
+     .finish = expect_zero},
+    {.name = "exit_and_reuse",
+     .setup = set_up_attached,
+     .thread = {free_own_and_leave, use_what_is_there, use_what_is_there}},
+    {.name = "adopt_and_adopt_and_free",
+     .setup = set_up_idle,
+     .thread = {adopt, adopt, send_one},
+     .finish = expect_one},
+    {.name = "adopt_and_tidy_and_free",
+     .setup = set_up_idle,
+     .thread = {live_briefly, tidy_up, send_two},
+     .finish = expect_two},
+    {.name = "tidy_and_tidy_and_free",
+     .setup = set_up_idle,
+     .thread = {tidy_up, tidy_up, send_one},
+     .finish = expect_one},
+    {.name = "new_heaps_and_a_walk",
+     .setup = set_up_heaps,
+     .thread = {add_heap, add_heap, walk_heaps},
+     .finish = expect_four},
+    {.name = NULL},
+};

@@ -1,0 +1,274 @@
+#include "model_check/machine.h"
+
+#include <sys/mman.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "base/panic.h"
+#include "model_check/order_model.h"
+#include "os/os.h"
+
+namespace model_check {
+namespace {
+
+constexpr size_t kMemoryBytes = size_t{1} << 28;
+constexpr size_t kMemoryAlignment = size_t{1} << 30;  // all of it in one region of the region map
+constexpr unsigned kLocks = 8;
+
+uintptr_t memory;
+
+struct Mapping {
+  uintptr_t start;
+  uintptr_t end;
+};
+
+struct Freed {
+  Mapping range;
+  Clock clock;
+};
+
+struct Lock {
+  bool held = false;
+  unsigned holder = 0;
+  Clock clock;
+};
+
+struct Sleeper {
+  bool asleep = false;
+  uintptr_t word = 0;
+};
+
+struct State {
+  std::vector<Mapping> mappings;
+  std::vector<Freed> freed;
+  Lock locks[kLocks];
+  Sleeper sleepers[kThreadsMax];
+  bool one_woke_early = false;  // of all waits in an execution: one that returns for no reason shows what it does
+};
+State state, kept;
+
+void PrepareOnce() {
+  if (memory != 0) return;
+  void *mapped =
+      mmap(nullptr, kMemoryBytes + kMemoryAlignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped == MAP_FAILED) abort();
+  memory = (reinterpret_cast<uintptr_t>(mapped) + kMemoryAlignment - 1) & ~(kMemoryAlignment - 1);
+  if (mprotect(reinterpret_cast<void *>(memory), kMemoryBytes, PROT_READ | PROT_WRITE) != 0) abort();
+}
+
+bool Overlap(const Mapping &one, const Mapping &other) { return one.start < other.end && other.start < one.end; }
+
+bool IsFree(const Mapping &range) {
+  for (const Mapping &mapping : state.mappings) {
+    if (Overlap(mapping, range)) return false;
+  }
+  return range.end <= memory + kMemoryBytes;
+}
+
+// The lowest free place: what was given back is used again before anything else.
+uintptr_t FindPlace(size_t bytes, size_t alignment) {
+  uintptr_t lowest = 0;
+  auto consider = [&](uintptr_t from) {
+    uintptr_t start = (from + alignment - 1) & ~(alignment - 1);
+    if (IsFree(Mapping{start, start + bytes}) && (lowest == 0 || start < lowest)) lowest = start;
+  };
+  consider(memory);
+  for (const Mapping &mapping : state.mappings) consider(mapping.end);
+  return lowest;
+}
+
+bool IsThread() { return CurrentPhase() == Phase::kThreads; }
+
+// The system's own bookkeeping of what is mapped.
+void ArriveAtSystem() {
+  if (IsThread()) Arrive(reinterpret_cast<uintptr_t>(&state), true);
+}
+
+bool IsMapped(const Mapping &range) {
+  size_t found = 0;
+  for (const Mapping &mapping : state.mappings) {
+    uintptr_t from = mapping.start > range.start ? mapping.start : range.start;
+    uintptr_t to = mapping.end < range.end ? mapping.end : range.end;
+    if (from < to) found += to - from;
+  }
+  return found == range.end - range.start;
+}
+
+void RequireMapped(const Mapping &range) {
+  if (!IsMapped(range)) Fail("the system is asked for memory that is not mapped");
+}
+
+void Remove(const Mapping &range) {
+  std::vector<Mapping> rest;
+  for (const Mapping &mapping : state.mappings) {
+    if (!Overlap(mapping, range)) {
+      rest.push_back(mapping);
+      continue;
+    }
+    if (mapping.start < range.start) rest.push_back(Mapping{mapping.start, range.start});
+    if (range.end < mapping.end) rest.push_back(Mapping{range.end, mapping.end});
+  }
+  state.mappings = rest;
+}
+
+Mapping MappingOf(const void *start, size_t bytes) {
+  uintptr_t address = reinterpret_cast<uintptr_t>(start);
+  return Mapping{address, address + bytes};
+}
+
+}  // namespace
+
+bool IsOfMachine(uintptr_t address) { return address - memory < kMemoryBytes; }
+
+void MachineLock(unsigned id) {
+  Lock &lock = state.locks[id];
+  if (IsThread()) {
+    CountStep();
+    if (lock.held && lock.holder == CurrentThread()) Fail("a thread takes a lock that it has");
+    Arrive(reinterpret_cast<uintptr_t>(&lock), true, &lock.held);
+    ClockOfThread().Join(lock.clock);
+    lock.holder = CurrentThread();
+    Record("lock", reinterpret_cast<uintptr_t>(&lock), id, nullptr);
+  }
+  lock.held = true;
+}
+
+void MachineUnlock(unsigned id) {
+  Lock &lock = state.locks[id];
+  if (!lock.held || (IsThread() && lock.holder != CurrentThread())) Fail("a lock is released by who does not have it");
+  lock.held = false;
+  if (!IsThread()) return;
+  lock.clock = ClockOfThread();
+  ClockOfThread().at[CurrentThread()]++;
+  Record("unlock", reinterpret_cast<uintptr_t>(&lock), id, nullptr);
+}
+
+void ResetMachine() {
+  PrepareOnce();
+  state = State{};
+}
+void KeepMachine() { kept = state; }
+void RestoreMachine() { state = kept; }
+
+}  // namespace model_check
+
+using namespace model_check;
+
+bool checker_is_mapped(const void *start, size_t bytes) { return IsMapped(MappingOf(start, bytes)); }
+
+void checker_wipe_last_mapping(void) {
+  const Mapping &mapping = state.mappings.back();
+  WipeRange(mapping.start, mapping.end - mapping.start, nullptr);
+}
+
+// ---- os/os.h: memory.
+
+size_t hk_os_page_size(void) { return 4096; }
+
+void *hk_os_reserve(size_t bytes, size_t alignment) {
+  ArriveAtSystem();
+  uintptr_t start = FindPlace(bytes, alignment);
+  if (start == 0) return nullptr;
+  Mapping range{start, start + bytes};
+  state.mappings.push_back(range);
+  if (IsThread()) {
+    for (const Freed &freed : state.freed) {
+      if (Overlap(freed.range, range)) ClockOfThread().Join(freed.clock);
+    }
+    MapRange(start, bytes);
+    Record("reserve", start, bytes, __builtin_return_address(0));
+  }
+  return reinterpret_cast<void *>(start);
+}
+
+bool hk_os_unmap(void *start, size_t bytes) {
+  ArriveAtSystem();
+  Mapping range = MappingOf(start, bytes);
+  RequireMapped(range);
+  UnmapRange(range.start, bytes, __builtin_return_address(0));
+  Remove(range);
+  if (IsThread()) {
+    state.freed.push_back(Freed{range, ClockOfThread()});
+    ClockOfThread().at[CurrentThread()]++;
+    Record("unmap", range.start, bytes, __builtin_return_address(0));
+  }
+  return true;
+}
+
+bool hk_os_purge(void *start, size_t bytes) {
+  Mapping range = MappingOf(start, bytes);
+  RequireMapped(range);
+  WipeRange(range.start, bytes, __builtin_return_address(0));
+  if (IsThread()) {
+    ClockOfThread().at[CurrentThread()]++;
+    Record("purge", range.start, bytes, __builtin_return_address(0));
+  }
+  return true;
+}
+
+/* The system may refuse these. */
+bool hk_os_resize(void *, size_t, size_t) { return false; }
+bool hk_os_move(void *, size_t, void *, size_t) { return false; }
+bool hk_os_wipe_on_fork(void *, size_t) { return true; }
+
+// ---- os/os.h: waiting.
+
+void hk_os_wait(const uint32_t *word, uint32_t expected) {
+  if (!IsThread()) return;
+  CountStep();
+  uintptr_t address = reinterpret_cast<uintptr_t>(word);
+  Sleeper &me = state.sleepers[CurrentThread()];
+  Arrive(address, true);
+  if (NewestValue(address, sizeof *word) != expected) {
+    Record("futex: no wait, word is", address, NewestValue(address, sizeof *word), __builtin_return_address(0));
+    return;
+  }
+  if (!state.one_woke_early && Choose(2) == 1) { /* "may return early for no reason" */
+    state.one_woke_early = true;
+    Record("futex: no wait, no reason", address, expected, __builtin_return_address(0));
+    return;
+  }
+  Record("futex: wait", address, expected, __builtin_return_address(0));
+  me.word = address;
+  me.asleep = true;
+  Arrive(address, true, &me.asleep);
+}
+
+void hk_os_wake_one(const uint32_t *word) {
+  if (!IsThread()) return;
+  CountStep();
+  uintptr_t address = reinterpret_cast<uintptr_t>(word);
+  Arrive(address, true);
+  unsigned found[kThreadsMax], count = 0;
+  for (unsigned i = 0; i < kThreadsMax; i++) {
+    if (state.sleepers[i].asleep && state.sleepers[i].word == address) found[count++] = i;
+  }
+  unsigned woken = count > 0 ? found[Choose(count)] : kThreadsMax;
+  if (count > 0) state.sleepers[woken].asleep = false;
+  Record("futex: wake", address, woken, __builtin_return_address(0));
+}
+
+// ---- The rest: nothing of it happens here.
+
+void hk_os_write_stderr(const char *, size_t) {}
+void hk_os_keep_stderr(void) {}
+void hk_os_abort(void) { Fail("the allocator ends the program"); }
+uint64_t hk_os_now_ns(void) { return 0; }
+uint64_t hk_os_coarse_ms(void) { return 0; }
+uint64_t hk_os_process_secret(void) { return 42; }
+const char *const *hk_os_environment(void) { return nullptr; }
+bool hk_os_is_secure_exec(void) { return false; }
+hk_os_memory_t hk_os_memory(void) { return hk_os_memory_t{}; }
+bool hk_os_thread_exit_init(void (*)(void)) { return true; }
+void hk_os_thread_exit_arm(void) {}
+void hk_os_at_fork(void (*)(void)) {}
+
+void hk_panic(const char *file, int line, const char *sentence) {
+  char place[64];
+  snprintf(place, sizeof place, ":%d", line);
+  Fail(std::string("internal error: ") + sentence + " (" + file + place + ")");
+}

@@ -1,0 +1,125 @@
+# The proof that the checker can fail: each of these is a mistake that somebody could make, and is caught. weakened.h
+# has the operations in capitals.
+#
+#   hk_add_model_mutant(<name> <scenario> <source> <its text> <weakened> <what the checker says>)
+
+# ---- Blocks under way.
+hk_add_model_mutant(push_relaxed remote_batch_and_single heap/remote.c
+  "hk_compare_exchange_release(&owner->shared.incoming" "RELAXED_COMPARE_EXCHANGE(&owner->shared.incoming"
+  "data race"
+)
+hk_add_model_mutant(push_once remote_batch_and_single heap/remote.c
+  "hk_compare_exchange_release(&owner->shared.incoming" "COMPARE_EXCHANGE_ONCE(&owner->shared.incoming"
+  "no block is lost"
+)
+hk_add_model_mutant(push_stores remote_batch_and_single heap/remote.c
+  "hk_compare_exchange_release(&owner->shared.incoming" "STORE_INSTEAD(&owner->shared.incoming"
+  "data race"
+)
+hk_add_model_mutant(push_in_two_steps remote_batch_and_single heap/remote.c
+  "hk_compare_exchange_release(&owner->shared.incoming" "TWO_STEP_COMPARE_EXCHANGE(&owner->shared.incoming"
+  "nothing is damaged"
+)
+hk_add_model_mutant(drain_relaxed remote_batch_and_single heap/remote.c
+  "hk_exchange_acquire(&heap->shared.incoming" "RELAXED_EXCHANGE(&heap->shared.incoming"
+  "data race"
+)
+hk_add_model_mutant(drain_in_two_steps remote_use_at_once heap/remote.c
+  "hk_exchange_acquire(&heap->shared.incoming" "TWO_STEP_EXCHANGE(&heap->shared.incoming"
+  "no block is lost"
+)
+hk_add_model_mutant(drain_ignores_marks remote_double_free heap/remote.c
+  "!hk_block_is_intact(block) || !is_marked(link)" "!hk_block_is_intact(block)"
+  "an execution does not end"
+)
+
+# ---- Heaps that change hands.
+hk_add_model_mutant(take_unlocked exit_and_free_and_start heap/heap.c
+  "hk_lock_acquire(hk_lock_heap_pool);
+  hk_heap_t *heap = pop_locked();
+  hk_lock_release(hk_lock_heap_pool);"
+  "hk_heap_t *heap = pop_locked();"
+  "data race"
+)
+hk_add_model_mutant(give_back_unlocked exit_and_free_and_start heap/heap.c
+  "hk_lock_acquire(hk_lock_heap_pool);
+  push_locked(heap);
+  hk_lock_release(hk_lock_heap_pool);"
+  "push_locked(heap);"
+  "data race"
+)
+hk_add_model_mutant(pending_stays_in_pool adopt_and_tidy_and_free heap/heap.c
+  "hk_store_relaxed(&pool, heap->pool_next);
+    } else {"
+  "(void)heap;
+    } else {"
+  "data race"
+)
+hk_add_model_mutant(list_of_heaps_relaxed new_heaps_and_a_walk heap/heap.c
+  "hk_store_release(&all, heap)" "hk_store_relaxed(&all, heap)"
+  "data race"
+)
+hk_add_model_mutant(exit_keeps_batches exit_of_both_and_start heap/thread.c
+  "hk_remote_flush(heap);" "(void)heap;"
+  "no block is lost"
+)
+
+# ---- Who is first.
+hk_add_model_mutant(run_closed_in_two_steps run_free_and_free space/run.c
+  "hk_compare_exchange_acquire(&head->state" "TWO_STEP_COMPARE_EXCHANGE(&head->state"
+  "one of two frees is the first"
+)
+hk_add_model_mutant(big_freed_in_two_steps big_free_and_free space/big.c
+  "hk_compare_exchange_acquire(&slab->state" "TWO_STEP_COMPARE_EXCHANGE(&slab->state"
+  "one of two frees is the first"
+)
+hk_add_model_mutant(leaf_overwritten region_enter_and_enter space/region_map.c
+  "hk_publish_once(&hk_region_map.distance[region]" "TWO_STEP_COMPARE_EXCHANGE(&hk_region_map.distance[region]"
+  "both find the same leaf"
+)
+
+# ---- Memory that is given back.
+hk_add_model_mutant(purge_of_what_is_free purge_and_two_reuse space/superslab.c
+  "bool purged = purge_slabs(victim);
+  lock_space();"
+  "lock_space();
+  unclaim_locked(victim->superslab, victim->bits, false);
+  unlock_space();
+  bool purged = purge_slabs(victim);
+  lock_space();
+  claim_locked(victim->superslab, victim->bits);"
+  "data race"
+)
+
+# ---- Locks.
+hk_add_model_mutant(lock_taken_relaxed lock_two_threads os/lock.c
+  "hk_compare_exchange_acquire(word, &expected" "RELAXED_COMPARE_EXCHANGE(word, &expected"
+  "data race"
+)
+hk_add_model_mutant(lock_taken_in_two_steps lock_two_threads os/lock.c
+  "hk_compare_exchange_acquire(word, &expected" "TWO_STEP_COMPARE_EXCHANGE(word, &expected"
+  "data race"
+)
+hk_add_model_mutant(lock_waited_for_relaxed lock_two_threads os/lock.c
+  "hk_exchange_acquire(&line->word" "RELAXED_EXCHANGE(&line->word"
+  "data race"
+)
+hk_add_model_mutant(lock_released_relaxed lock_two_threads os/lock.c
+  "hk_exchange_release(&line->word" "RELAXED_EXCHANGE(&line->word"
+  "data race"
+)
+hk_add_model_mutant(lock_wakes_nobody lock_two_threads os/lock.c
+  "== word_contended)) hk_os_wake_one(" "== word_contended)) (void)("
+  "deadlock"
+)
+hk_add_model_mutant(repair_published_relaxed lock_child_of_fork os/lock.c
+  "hk_store_release(&page->epoch, epoch_ready);
+  } else if"
+  "hk_store_relaxed(&page->epoch, epoch_ready);
+  } else if"
+  "data race"
+)
+hk_add_model_mutant(repair_seen_relaxed lock_child_of_fork os/lock.c
+  "uint32_t epoch = hk_load_acquire(&page->epoch)" "uint32_t epoch = hk_load_relaxed(&page->epoch)"
+  "data race"
+)

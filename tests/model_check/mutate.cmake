@@ -1,0 +1,10 @@
+# Writes OUTPUT: the file SOURCE, in which the text that the file MUTANT names is weakened. It must be there once.
+include("${MUTANT}")
+file(READ "${SOURCE}" source)
+string(FIND "${source}" "${text}" first)
+string(FIND "${source}" "${text}" last REVERSE)
+if(first EQUAL -1 OR NOT first EQUAL last)
+  message(FATAL_ERROR "${SOURCE} has not, or not once, the text\n${text}\nBring mutants.cmake up to date.")
+endif()
+string(REPLACE "${text}" "${weakened}" source "${source}")
+file(WRITE "${OUTPUT}" "#include \"model_check/weakened.h\"\n#line 1 \"${SOURCE}\"\n${source}")

@@ -1,0 +1,69 @@
+/* What the allocator's scenarios have in common: a few blocks of one heap, and where they are in the end. Part of each
+ * program, for it has to be instrumented. */
+#ifndef HK_TESTS_MODEL_CHECK_SCENARIO_TOOLS_H
+#define HK_TESTS_MODEL_CHECK_SCENARIO_TOOLS_H
+
+#include "base/atomic.h"
+#include "heap/heap.h"
+#include "heap/refill.h"
+#include "heap/remote.h"
+#include "heap/span.h"
+#include "heap/thread.h"
+#include "model_check/checker.h"
+#include "policy/stat.h"
+#include "space/region_map.h"
+
+/* The largest tiny class: its first refill cuts so many blocks. */
+#define BLOCK_COUNT 4u
+#define BLOCK_CLASS (hk_class_of(HK_TINY_MAX_BYTES))
+
+static hk_heap_t *owner; /* of all blocks */
+static hk_heap_t *other; /* of the thread that frees them */
+static hk_slab_t *span;
+static hk_block_t *blocks[BLOCK_COUNT];
+
+static inline hk_block_t *pop_block(hk_heap_t *heap) { return hk_bin_pop(heap, BLOCK_CLASS * sizeof(hk_sink_t)); }
+
+/* Two heaps; every block of the owner's is handed out. */
+static inline void set_up_heaps(void) {
+  checker_ignore(&hk_stat_process, sizeof(hk_stat_process));
+  owner = hk_heap_take();
+  other = hk_heap_take();
+  CHECK(hk_refill(owner, BLOCK_CLASS), "setup: a refill");
+  for (unsigned i = 0; i < BLOCK_COUNT; i++) {
+    blocks[i] = pop_block(owner);
+    CHECK(blocks[i] != NULL, "setup: the first refill cuts four blocks");
+  }
+  CHECK(pop_block(owner) == NULL, "setup: and no more");
+  span = hk_slab_of(blocks[0])->head;
+  checker_name(&owner->shared.incoming, "owner's incoming");
+  checker_name(&owner->life, "owner's life");
+  checker_name(&span->owner, "span's owner");
+}
+
+/* Takes everything out of the owner's list: each block is found once at most. One bit each. */
+static inline unsigned take_all_home(void) {
+  unsigned found = 0;
+  for (hk_block_t *block; (block = pop_block(owner)) != NULL;) {
+    unsigned bit = 0;
+    for (unsigned i = 0; i < BLOCK_COUNT; i++) {
+      if (blocks[i] == block) bit = 1u << i;
+    }
+    CHECK(bit != 0, "what is at home is a block");
+    CHECK((found & bit) == 0, "no block is handed out twice");
+    found |= bit;
+  }
+  return found;
+}
+
+/* Nothing lost, nothing twice, no damage: of a program that frees each block once. */
+static inline void expect_home(unsigned expected) {
+  hk_remote_drain(owner);
+  CHECK(owner->damaged == NULL, "nothing is damaged");
+  unsigned found = take_all_home();
+  CHECK(owner->bin[BLOCK_CLASS].free == HK_LIST_END, "the list is whole");
+  CHECK((expected & ~found) == 0, "no block is lost");
+  CHECK((found & ~expected) == 0, "no block comes home that nobody freed");
+}
+
+#endif

@@ -1,0 +1,88 @@
+#include "model_check/undo_log.h"
+
+#include <unordered_set>
+
+#include "model_check/explorer.h"
+#include "model_check/machine.h"
+
+namespace model_check {
+namespace {
+
+struct OldBytes {
+  uintptr_t address;
+  uint8_t bytes;
+  uint8_t value[kGranuleBytes];
+};
+std::vector<OldBytes> setup_log, execution_log;
+std::unordered_set<uintptr_t> touched_set;
+std::vector<uintptr_t> touched;
+
+// Without memcpy, whose calls the allocator's are told from by nothing.
+template <typename Word>
+volatile Word &WordAt(uintptr_t address) {
+  return *reinterpret_cast<volatile Word *>(address);
+}
+
+// No more than those bytes: their neighbours may be the checker's own.
+void Undo(std::vector<OldBytes> *log) {
+  for (; !log->empty(); log->pop_back()) {
+    const OldBytes &old = log->back();
+    for (uint8_t i = 0; i < old.bytes; i++) WordAt<uint8_t>(old.address + i) = old.value[i];
+  }
+}
+
+}  // namespace
+
+uint64_t ReadMemory(uintptr_t address, size_t bytes) {
+  switch (bytes) {
+    case 1:
+      return WordAt<uint8_t>(address);
+    case 2:
+      return WordAt<uint16_t>(address);
+    case 4:
+      return WordAt<uint32_t>(address);
+    default:
+      return WordAt<uint64_t>(address);
+  }
+}
+
+void StoreMemory(uintptr_t address, size_t bytes, uint64_t value) {
+  switch (bytes) {
+    case 1:
+      WordAt<uint8_t>(address) = static_cast<uint8_t>(value);
+      break;
+    case 2:
+      WordAt<uint16_t>(address) = static_cast<uint16_t>(value);
+      break;
+    case 4:
+      WordAt<uint32_t>(address) = static_cast<uint32_t>(value);
+      break;
+    default:
+      WordAt<uint64_t>(address) = value;
+  }
+}
+
+void KeepMemory(uintptr_t address, size_t bytes) {
+  OldBytes old{address, static_cast<uint8_t>(bytes), {}};
+  for (uint8_t i = 0; i < bytes; i++) old.value[i] = WordAt<uint8_t>(address + i);
+  (CurrentPhase() == Phase::kSetup ? setup_log : execution_log).push_back(old);
+  uintptr_t word = GranuleOf(address);
+  if (IsOfMachine(word) && touched_set.insert(word).second) touched.push_back(word);
+}
+
+void WriteMemory(uintptr_t address, size_t bytes, uint64_t value) {
+  KeepMemory(address, bytes);
+  StoreMemory(address, bytes, value);
+}
+
+const std::vector<uintptr_t> &WordsTouched() { return touched; }
+
+void ForgetTouched() {
+  touched.clear();
+  touched_set.clear();
+}
+
+void UndoExecution() { Undo(&execution_log); }
+void UndoSetup() { Undo(&setup_log); }
+
+}  // namespace model_check

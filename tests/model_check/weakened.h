@@ -1,0 +1,26 @@
+/* What mutants have in the place of an operation of base/atomic.h: a mistake that somebody could make. */
+#ifndef HK_TESTS_MODEL_CHECK_WEAKENED_H
+#define HK_TESTS_MODEL_CHECK_WEAKENED_H
+
+#include "base/atomic.h"
+
+#define RELAXED_EXCHANGE(object, value) atomic_exchange_explicit((object), (value), memory_order_relaxed)
+#define RELAXED_COMPARE_EXCHANGE(object, expected, desired) \
+  atomic_compare_exchange_weak_explicit((object), (expected), (desired), memory_order_relaxed, memory_order_relaxed)
+
+/* A load and a store, between which others come. */
+#define TWO_STEP_EXCHANGE(object, value)                                   \
+  __extension__({                                                          \
+    __typeof__(hk_load_acquire(object)) before_ = hk_load_acquire(object); \
+    hk_store_release((object), (value));                                   \
+    before_;                                                               \
+  })
+#define TWO_STEP_COMPARE_EXCHANGE(object, expected, desired) \
+  (hk_load_acquire(object) == *(expected) && (hk_store_release((object), (desired)), true))
+
+/* Done once, whether it succeeded or not. */
+#define COMPARE_EXCHANGE_ONCE(object, expected, desired) \
+  ((void)hk_compare_exchange_release((object), (expected), (desired)), true)
+#define STORE_INSTEAD(object, expected, desired) ((void)(expected), hk_store_release((object), (desired)), true)
+
+#endif

@@ -198,8 +198,8 @@ static void free_unusual(void *block, hk_slab_t *slab) {
 
 /* Whether nothing speaks against a free of another thread's block: the same questions as on the fast path. */
 static bool is_plain_remote(const hk_heap_t *heap, hk_slab_t *slab, const void *block) {
-  if (hk_slab_state(slab) != hk_slab_small || heap == HK_EMPTY_HEAP || hk_load_relaxed(&slab->owner) == heap)
-    return false;
+  const hk_heap_t *owner = hk_load_relaxed(&slab->owner);
+  if (owner == NULL || owner == heap || heap == HK_EMPTY_HEAP) return false;
   return hk_start_is_plausible((uint16_t)(uintptr_t)block, slab->inverse) && (uintptr_t)block >> HK_ADDRESS_BITS == 0 &&
          !hk_block_looks_free(block);
 }
@@ -292,7 +292,7 @@ static size_t own_small_bytes(const void *block) {
   hk_slab_t *slab = hk_slab_of(block);
   if (hk_load_relaxed(&slab->owner) != hk_thread_heap) return 0;
   if (!hk_span_has_block(slab->head, block) || hk_block_looks_free(block)) return 0;
-  return hk_class_bytes(slab->class_index);
+  return slab->block_bytes;
 }
 
 static void *realloc_unusual(void *block, size_t size) {

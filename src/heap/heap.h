@@ -34,8 +34,7 @@ typedef struct {
   hk_heap_t *owner; /* NULL: none */
   hk_block_t *first;
   hk_block_t *last;
-  uint32_t count;
-  uint32_t bytes;
+  size_t bytes; /* what they weigh: remote.h */
 } hk_outgoing_t;
 
 #define HK_OUTBOX_SHIFT 4

@@ -23,7 +23,6 @@ static void post(hk_heap_t *owner, hk_block_t *first, hk_block_t *last) {
 
 HK_NOINLINE static void send(hk_heap_t *heap, hk_outgoing_t *batch) {
   hk_stat_bump(&heap->stat, hk_stat_remote_batch, 1);
-  hk_stat_bump(&heap->stat, hk_stat_remote_free, batch->count);
   hk_heap_t *owner = batch->owner;
   batch->owner = NULL; /* before the blocks go: a child of fork must not send them twice */
   hk_keep_store_order();
@@ -35,34 +34,39 @@ static unsigned slot_of(const hk_heap_t *owner) {
   return (unsigned)((uintptr_t)owner * UINT64_C(0x9E3779B97F4A7C15) >> (64 - HK_OUTBOX_SHIFT));
 }
 
-static uint32_t weight_of(const hk_slab_t *span) {
-  uint32_t bytes = (uint32_t)hk_class_bytes(span->class_index);
-  return bytes > HK_BATCH_LEAST_BYTES ? bytes : HK_BATCH_LEAST_BYTES;
+static uint32_t weight_of(const hk_slab_t *slab) {
+  return slab->block_bytes > HK_BATCH_LEAST_BYTES ? slab->block_bytes : HK_BATCH_LEAST_BYTES;
 }
 
-void hk_remote_free(hk_heap_t *heap, const hk_slab_t *span, hk_block_t *block) {
-  hk_heap_t *owner = hk_load_relaxed(&((hk_slab_t *)span)->owner);
+/* Begins a batch with a block in the place of another owner's. */
+HK_NOINLINE static void begin(hk_heap_t *heap, hk_outgoing_t *batch, hk_heap_t *owner, hk_block_t *block) {
+  if (batch->owner != NULL) send(heap, batch);
+  hk_block_link(block, marked(HK_LIST_END));
+  *batch = (hk_outgoing_t){.first = block, .last = block};
+  hk_keep_store_order(); /* a child of fork must not find an owner without a chain for it */
+  batch->owner = owner;
+}
+
+void hk_remote_free(hk_heap_t *heap, const hk_slab_t *slab, hk_block_t *block) {
+  hk_heap_t *owner = hk_load_relaxed(&((hk_slab_t *)slab)->owner);
   hk_outgoing_t *batch = &heap->outbox[slot_of(owner)];
+  uint32_t weight = weight_of(slab); /* before the block can be on its way: its slab is the owner's */
+  hk_stat_bump(&heap->stat, hk_stat_remote_free, 1);
   if (HK_UNLIKELY(batch->owner != owner)) {
-    if (batch->owner != NULL) send(heap, batch);
-    hk_block_link(block, marked(HK_LIST_END));
-    *batch = (hk_outgoing_t){.first = block, .last = block};
-    hk_keep_store_order(); /* a child of fork must not find an owner without a chain for it */
-    batch->owner = owner;
+    begin(heap, batch, owner, block);
   } else {
     hk_block_link(block, marked(batch->first));
-    hk_keep_store_order(); /* nor a chain that leads to a block before it is linked */
+    hk_keep_store_order(); /* a child of fork must not find a chain that leads to a block before it is linked */
     batch->first = block;
   }
-  batch->count++;
-  batch->bytes += weight_of(span);
+  batch->bytes += weight;
   if (HK_UNLIKELY(batch->bytes >= HK_BATCH_MAX_BYTES)) send(heap, batch);
 }
 
-void hk_remote_free_now(const hk_slab_t *span, hk_block_t *block) {
+void hk_remote_free_now(const hk_slab_t *slab, hk_block_t *block) {
   hk_stat_add(hk_stat_remote_batch, 1);
   hk_stat_add(hk_stat_remote_free, 1);
-  post(hk_load_relaxed(&((hk_slab_t *)span)->owner), block, block);
+  post(hk_load_relaxed(&((hk_slab_t *)slab)->owner), block, block);
 }
 
 void hk_remote_flush(hk_heap_t *heap) {

@@ -20,11 +20,11 @@
 #define HK_BATCH_MAX_BYTES (32 * HK_KIB)
 #define HK_BATCH_LEAST_BYTES 128
 
-/* Frees a block of a span that another heap owns. `heap` is the calling thread's. */
-void hk_remote_free(hk_heap_t *heap, const hk_slab_t *span, hk_block_t *block);
+/* Frees a block of a slab that another heap owns. `heap` is the calling thread's. */
+void hk_remote_free(hk_heap_t *heap, const hk_slab_t *slab, hk_block_t *block);
 
 /* The same without a batch, for a thread that has no heap any more. */
-void hk_remote_free_now(const hk_slab_t *span, hk_block_t *block);
+void hk_remote_free_now(const hk_slab_t *slab, hk_block_t *block);
 
 /* Sends every batch of the heap home. */
 void hk_remote_flush(hk_heap_t *heap);

@@ -48,6 +48,7 @@ static void describe(hk_heap_t *heap, hk_slab_t *span, unsigned class_index) {
     slab->inverse = inverse;
     slab->head = span;
     slab->class_index = (uint8_t)class_index;
+    slab->block_bytes = (uint32_t)hk_class_bytes(class_index);
     hk_store_relaxed(&slab->owner, heap);
     hk_slab_set_state(slab, hk_slab_small);
   }

@@ -23,7 +23,7 @@ def collect() -> Dict[str, Setting]:
         "time_utc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "tool_version": __version__,
         "commit": commit(),
-        "kernel": platform.release(),
+        "kernel": platform.release().split("-", 1)[0],  # what follows is a builder's name for it
         "machine": platform.machine(),
         "processor": _processor(),
         "cores": len(os.sched_getaffinity(0)),

@@ -1,0 +1,72 @@
+"""bench/scaling.py: the queueing model against what is known without it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def scaling() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("scaling", REPOSITORY / "bench" / "scaling.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["scaling"] = module  # its dataclasses look themselves up there
+    spec.loader.exec_module(module)
+    return module
+
+
+def speed_up(scaling: ModuleType, work: float, stations: dict[str, float], cores: int) -> float:
+    demand = scaling.Demand(work, stations)
+    result: float = scaling.throughput(demand, cores) / scaling.throughput(demand, 1)
+    return result
+
+
+@pytest.mark.parametrize("cores", [1, 64, 1024])
+def test_what_shares_nothing_scales_with_the_cores(scaling: ModuleType, cores: int) -> None:
+    assert speed_up(scaling, 10.0, {"locks": 0.0}, cores) == pytest.approx(cores)
+    assert scaling.saturation(scaling.Demand(10.0, {"locks": 0.0})) == float("inf")
+
+
+def test_what_is_all_under_one_lock_does_not_scale(scaling: ModuleType) -> None:
+    assert speed_up(scaling, 0.0, {"locks": 5.0}, 64) == pytest.approx(1.0)
+    assert scaling.saturation(scaling.Demand(0.0, {"locks": 5.0})) == 1.0
+
+
+def test_two_cores_at_one_station_by_hand(scaling: ModuleType) -> None:
+    """Work 1, service 1: alone 1/2; together the second finds the first at the station half of the time: 2 / (1 + 1.5)."""
+    assert speed_up(scaling, 1.0, {"locks": 1.0}, 2) == pytest.approx(0.8 / 0.5)
+
+
+def test_no_more_than_the_busiest_station_can_do(scaling: ModuleType) -> None:
+    demand = scaling.Demand(99.0, {"locks": 1.0, "shared lines": 0.5})
+    assert scaling.throughput(demand, 1024) == pytest.approx(1.0, rel=1e-3)
+    assert scaling.throughput(demand, 1024) <= 1.0
+    assert scaling.saturation(demand) == pytest.approx(100.5)
+
+
+def test_the_table_is_made_of_counts_and_times(
+    scaling: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    counted = {
+        "name": "w", "threads": 2, "operations": 1000, "failure": None, "counters": {"lock_take": 10, "shared_update": 0},
+    }  # fmt: skip
+    alone = {**counted, "name": "one_thread", "threads": 1}
+    broken = {**counted, "name": "broken", "failure": "it crashed"}
+    figures = {"hakmem": {"ns_per_operation": [30.0, 10.0, 20.0]}}
+    workload = {"name": "w", "time_metric": "ns_per_operation", "figures": figures}
+    file = tmp_path / "results.json"
+    file.write_text(json.dumps({"counts": [counted, alone, broken], "workloads": [workload]}))
+    scaling.main([str(file)])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    # 2 threads at 20 ns: 40 ns of work, and a hundredth of a lock.
+    limit = (40.0 + scaling.LOCK_HOLD_NS / 100) / (scaling.LOCK_HOLD_NS / 100)
+    assert lines[2].startswith("| w | ") and lines[2].endswith(f" | {limit:,.0f} | locks |")

@@ -144,7 +144,7 @@ def test_without_a_temporary_folder(tool: Tool, works: Path, monkeypatch: pytest
 
 
 def document(pid: int, **events: int) -> str:
-    memory = {"in_use": 1 << 20, "idle": 0, "big_blocks": 0}
+    memory = {"in_use": 1 << 20, "idle": 0, "big_blocks": 0, "big_idle": 0}
     return json.dumps({"schema": 1, "version": "9.8.7", "pid": pid, "memory": memory, "events": events})
 
 

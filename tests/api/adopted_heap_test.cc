@@ -53,6 +53,9 @@ TEST(AdoptedHeap, CallocIsZeroWhereAnIdleHeapTookBlocksBack) {
 }
 
 TEST(AdoptedHeap, CallocIsZeroInAChildOfForkThatAdoptsAHeap) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer cannot start a thread in the child of a program with threads";
+#endif
   std::atomic<bool> ready{false}, over{false};
   std::thread owner([&ready, &over] {
     std::vector<char *> blocks;

@@ -1,8 +1,7 @@
 """What hakmem did in each own workload, as its counting build counts it: no figure here depends on how busy the machine is.
 
-Each workload runs once under libhakmem-count.so, which is never what is timed. With one thread two runs count the same, but for
-what is given back, which depends on time, and for
-a few system calls that depend on where the kernel puts mappings.
+Each workload runs once under libhakmem-count.so, which is never what is timed. With one thread two runs count the same, but
+for what is given back, which depends on time, and for a few system calls that depend on where the kernel puts mappings.
 """
 
 from __future__ import annotations

@@ -181,7 +181,7 @@ static void write_file(void) {
   member(&text, &(row_t){.name = "schema", .value = SCHEMA});
   key(&text, "version");
   hk_format_print(&text, "\"%s\"", hakmem_version());
-  member(&text, &(row_t){.name = "pid", .value = hk_new_file_process_id()});
+  member(&text, &(row_t){.name = "pid", .value = hk_os_process_id()});
   print(&text, &json);
   hk_format_text(&text, "}\n");
   hk_stats_file_write(text.text, text.length);

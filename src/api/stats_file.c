@@ -5,6 +5,7 @@
 
 #include "base/format.h"
 #include "os/new_file.h"
+#include "os/os.h"
 #include "policy/option.h"
 
 /* Each %p may become longer by the digits of a process id. */
@@ -24,7 +25,7 @@ bool hk_stats_file_is_wanted(void) { return *pattern() != '\0' && !is_hopeless; 
 static void expand(hk_format_t *path) {
   for (const char *next = pattern(); *next != '\0'; next++) {
     if (next[0] == '%' && next[1] == 'p') {
-      hk_format_decimal(path, hk_new_file_process_id());
+      hk_format_decimal(path, hk_os_process_id());
       next++;
       continue;
     }

@@ -14,7 +14,7 @@ static hk_finding_t interior_of_block(hk_slab_t *span, uintptr_t value, uintptr_
 
 static hk_finding_t verify_small(hk_slab_t *slab, uintptr_t value) {
   hk_slab_t *span = slab->head;
-  size_t bytes = hk_class_bytes(span->class_index);
+  size_t bytes = span->block_bytes;
   uintptr_t offset = value & (HK_SLAB_BYTES - 1);
   if (!hk_offset_is_start(offset, slab->inverse)) return interior_of_block(span, value, offset, bytes);
   const hk_block_t *block = (const hk_block_t *)value;

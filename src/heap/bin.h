@@ -54,7 +54,7 @@ HK_INLINE bool hk_bin_was_fresh(const hk_sink_t *bin, unsigned class_index) {
   return hk_class_is_mid(class_index) ? bin->mark != 0 : hk_bin_is_fresh(bin);
 }
 
-/* Takes a block of the caller's own back. True when something is due: hk_span_countdown_over. */
+/* Takes a block of the caller's own back. True when something is due: hk_bin_settle (mid.h). */
 HK_INLINE bool hk_sink_push(hk_sink_t *sink, hk_block_t *block) {
   hk_block_link(block, sink->free);
   hk_keep_store_order(); /* a child of fork must not find a block in the list before it is linked */

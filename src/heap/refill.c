@@ -11,26 +11,32 @@
 #define CARVE_FIRST_BYTES (4 * HK_KIB)
 #define CARVE_MAX_BYTES (32 * HK_KIB)
 
-static unsigned next_carve_count(hk_bin_state_t *state, unsigned class_index) {
-  size_t block_bytes = hk_class_bytes(class_index);
-  if (state->carve_count == 0) {
-    unsigned first = (unsigned)(CARVE_FIRST_BYTES / block_bytes);
-    state->carve_count = first > 0 ? first : 1;
-  }
-  unsigned count = state->carve_count;
+static unsigned first_count(size_t block_bytes) {
+  return block_bytes < CARVE_FIRST_BYTES ? (unsigned)(CARVE_FIRST_BYTES / block_bytes) : 1;
+}
+
+static unsigned next_tiny_count(hk_bin_state_t *state, size_t block_bytes) {
+  unsigned count = state->carve_count > 0 ? state->carve_count : first_count(block_bytes);
   unsigned most = (unsigned)(CARVE_MAX_BYTES / block_bytes);
-  if (hk_class_is_mid(class_index)) {
-    most = most < 2 ? 2 : most < state->room ? most : state->room - 1u;
-    return state->active->zero ? count : most;
-  }
   state->carve_count = 2 * count < most ? 2 * count : most;
   return count;
+}
+
+/* Never so many that the list is full: a free may come before the next request. */
+static unsigned next_mid_count(const hk_bin_state_t *state, size_t block_bytes) {
+  if (state->active->zero) return first_count(block_bytes);
+  unsigned most = (unsigned)(CARVE_MAX_BYTES / block_bytes);
+  if (most < 2) most = 2;
+  return most < state->room ? most : state->room - 1u;
 }
 
 static bool carve(hk_heap_t *heap, unsigned class_index) {
   hk_bin_state_t *state = &heap->state[class_index];
   if (state->active == NULL) return false;
-  if (hk_span_carve(heap, state->active, next_carve_count(state, class_index)) == 0) return false;
+  size_t block_bytes = hk_class_bytes(class_index);
+  bool is_mid = hk_class_is_mid(class_index);
+  unsigned count = is_mid ? next_mid_count(state, block_bytes) : next_tiny_count(state, block_bytes);
+  if (hk_span_carve(heap, state->active, count) == 0) return false;
   hk_stat_bump(&heap->stat, hk_stat_carve, 1);
   return true;
 }

@@ -1,10 +1,11 @@
 /* heap/search.c - L4. See search.h. Lists of other threads are read while they change: every link is checked before
- * it is followed, what it leads to is read by the system, which says so when the memory has gone meanwhile, and no more
+ * it is followed, what it leads to is read by the system where another thread owns it, which says so when the memory has gone meanwhile, and no more
  * links are followed than a list can sensibly have. */
 #include "heap/search.h"
 
 #include "heap/remote.h"
 #include "heap/span.h"
+#include "heap/thread.h"
 #include "os/peek.h"
 #include "space/region_map.h"
 
@@ -20,11 +21,18 @@ static bool is_block_of(const hk_heap_t *owner, const hk_block_t *block) {
          hk_span_has_block(LOAD_RACY(&slab->head), block);
 }
 
+/* The caller's own spans stay where they are while it looks. */
+static bool read_link(const hk_heap_t *owner, const hk_block_t *from, void **link) {
+  if (owner != hk_thread_heap) return hk_os_peek(&from->next, link);
+  *link = LOAD_RACY(&from->next);
+  return true;
+}
+
 static bool is_on_list(const hk_heap_t *owner, const hk_block_t *list, const hk_block_t *block) {
   for (unsigned steps = 0; steps < STEPS_MAX && list != HK_LIST_END && is_block_of(owner, list); steps++) {
     if (list == block) return true;
     void *link;
-    if (!hk_os_peek(&list->next, &link)) return false;
+    if (!read_link(owner, list, &link)) return false;
     list = hk_remote_next(link);
   }
   return false;

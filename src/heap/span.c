@@ -154,7 +154,7 @@ unsigned hk_span_carve(hk_heap_t *heap, hk_slab_t *span, unsigned count) {
   if (count > room) count = room;
   if (count == 0) return 0;
 
-  size_t block_bytes = hk_class_bytes(span->class_index);
+  size_t block_bytes = span->block_bytes;
   unsigned per_slab = hk_class_blocks_per_slab(span->class_index);
   uintptr_t start = hk_slab_start(span);
   hk_block_t *list = HK_LIST_END;

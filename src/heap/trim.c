@@ -21,17 +21,13 @@ static void trim_tiny(hk_heap_t *heap, unsigned class_index) {
   hk_span_release(heap, span);
 }
 
-void hk_heap_settle_down(hk_heap_t *heap) {
-  if (hk_heap_pool_is_deep()) {
-    hk_heap_trim(heap);
-  } else {
-    hk_mid_spill_all(heap);
-    hk_spare_flush(heap);
-  }
-}
-
-void hk_heap_trim(hk_heap_t *heap) {
-  for (unsigned i = 1; i <= HK_TINY_CLASS_MAX; i++) trim_tiny(heap, i);
+static void trim(hk_heap_t *heap, bool with_tiny) {
+  for (unsigned i = 1; with_tiny && i <= HK_TINY_CLASS_MAX; i++) trim_tiny(heap, i);
   hk_mid_spill_all(heap);
   hk_spare_flush(heap);
 }
+
+/* Tiny lists must be walked to see whether all is home: that is too much for each thread's end. */
+void hk_heap_settle_down(hk_heap_t *heap) { trim(heap, hk_heap_pool_is_deep()); }
+
+void hk_heap_trim(hk_heap_t *heap) { trim(heap, true); }

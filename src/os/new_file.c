@@ -57,5 +57,3 @@ int hk_new_file_obstacle(const char *path) {
   if (!folder_of(path, folder)) return 0;
   return (int)-hk_syscall3(SYS_faccessat, AT_FDCWD, (long)folder, W_OK | X_OK);
 }
-
-uint64_t hk_new_file_process_id(void) { return (uint64_t)hk_syscall2(SYS_getpid, 0, 0); }

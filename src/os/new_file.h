@@ -16,9 +16,6 @@ int hk_new_file_write(const char *path, const char *text, size_t bytes);
 /* Why hk_new_file_write would fail, as far as that shows beforehand: an error number, or 0. */
 int hk_new_file_obstacle(const char *path);
 
-/* This process's number. */
-uint64_t hk_new_file_process_id(void);
-
 HK_C_END
 
 #endif /* HK_OS_NEW_FILE_H */

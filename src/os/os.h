@@ -65,6 +65,9 @@ uint64_t hk_os_process_secret(void);
 /* The environment's "NAME=value" texts, ended by NULL; NULL itself while the C library has not set it up. */
 const char *const *hk_os_environment(void);
 
+/* This process's number; a child of fork has another. */
+uint64_t hk_os_process_id(void);
+
 /* True in a program that runs with more rights than its caller (setuid, file capabilities): the environment must then
  * be ignored. */
 bool hk_os_is_secure_exec(void);

@@ -67,6 +67,8 @@ uint64_t hk_os_process_secret(void) {
 
 const char *const *hk_os_environment(void) { return (const char *const *)environ; }
 
+uint64_t hk_os_process_id(void) { return (uint64_t)hk_syscall2(SYS_getpid, 0, 0); }
+
 bool hk_os_is_secure_exec(void) { return auxiliary(AT_SECURE) != 0; }
 
 /* ---- Mappings, as the kernel answers: an address, 0, or a negated errno. --------------------------------------- */

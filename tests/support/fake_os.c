@@ -261,6 +261,7 @@ uint64_t hk_os_coarse_ms(void) { return hk_os_now_ns() / 1000000; }
 
 uint64_t hk_os_process_secret(void) { return fake.process_secret; }
 const char *const *hk_os_environment(void) { return fake.environment; }
+uint64_t hk_os_process_id(void) { return (uint64_t)getpid(); }
 bool hk_os_is_secure_exec(void) { return fake.is_secure_exec; }
 hk_os_memory_t hk_os_memory(void) { return fake.memory; }
 

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include <vector>
+
 #include "unit/core_parts.h"
 
 namespace hk_test {
@@ -153,6 +155,19 @@ inline size_t InUseSlabs() { return hk_superslab_usage().in_use_bytes / HK_SLAB_
 // How many slabs a heap may keep, by default and as the options are now.
 constexpr size_t kSpareSlabs = 32;
 inline size_t SpareRoom() { return std::min<size_t>(hk_option.spare_slabs, hk_option.retain / HK_SLAB_BYTES); }
+
+inline std::vector<hk_block_t *> AllocMany(hk_heap_t *heap, unsigned class_index, size_t count) {
+  std::vector<hk_block_t *> blocks;
+  while (blocks.size() < count) blocks.push_back(Alloc(heap, class_index));
+  return blocks;
+}
+
+// All that the bin's list has.
+inline std::vector<hk_block_t *> PopAll(hk_heap_t *heap, unsigned class_index) {
+  std::vector<hk_block_t *> blocks;
+  while (hk_block_t *block = Pop(heap, class_index)) blocks.push_back(block);
+  return blocks;
+}
 
 // What the api does with a run that is freed, and with a request for one. False: another thread freed it first.
 inline bool SpareRun(hk_heap_t *heap, hk_slab_t *head) {

@@ -17,17 +17,12 @@ using hk_test::InUseSlabs;
 using hk_test::IsActive;
 using hk_test::ListLength;
 using hk_test::Pop;
+using hk_test::PopAll;
 using hk_test::RoomOf;
 using hk_test::SpanOf;
 using hk_test::StatOf;
 
 bool zero;
-
-std::vector<hk_block_t *> PopAll(hk_heap_t *heap, unsigned class_index) {
-  std::vector<hk_block_t *> blocks;
-  while (hk_block_t *block = Pop(heap, class_index)) blocks.push_back(block);
-  return blocks;
-}
 
 void ExpectNothingLeft(hk_heap_t *heap) {
   EXPECT_EQ(InUseSlabs(), 0u);

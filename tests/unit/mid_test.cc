@@ -15,6 +15,7 @@ namespace {
 
 using hakmem_test::TestRandom;
 using hk_test::Alloc;
+using hk_test::AllocMany;
 using hk_test::CapacityOf;
 using hk_test::CarvedOf;
 using hk_test::CheckMidBin;
@@ -26,6 +27,7 @@ using hk_test::IsActive;
 using hk_test::IsPartial;
 using hk_test::ListLength;
 using hk_test::Pop;
+using hk_test::PopAll;
 using hk_test::RoomOf;
 using hk_test::SpanOf;
 using hk_test::StatOf;
@@ -35,18 +37,6 @@ using Blocks = std::vector<hk_block_t *>;
 constexpr unsigned kFirstMid = HK_TINY_CLASS_MAX + 1;
 // Spans of one slab and of several; room for many blocks and for as few as there may be.
 constexpr unsigned kClasses[] = {65, 66, 70, 80, 88, 93, 104};
-
-Blocks AllocMany(hk_heap_t *heap, unsigned class_index, size_t count) {
-  Blocks blocks;
-  while (blocks.size() < count) blocks.push_back(Alloc(heap, class_index));
-  return blocks;
-}
-
-Blocks PopAll(hk_heap_t *heap, unsigned class_index) {
-  Blocks blocks;
-  while (hk_block_t *block = Pop(heap, class_index)) blocks.push_back(block);
-  return blocks;
-}
 
 Blocks ListOf(const hk_block_t *list) {
   Blocks blocks;

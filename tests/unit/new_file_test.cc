@@ -84,6 +84,4 @@ TEST_F(NewFile, ALimitIsNoSignal) {
             0);
 }
 
-TEST_F(NewFile, KnowsItsProcess) { EXPECT_EQ(hk_new_file_process_id(), static_cast<uint64_t>(getpid())); }
-
 }  // namespace

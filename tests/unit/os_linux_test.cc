@@ -741,6 +741,11 @@ TEST_F(OsLinux, TheEnvironmentIsTheProcesss) {
             0);
 }
 
+TEST_F(OsLinux, KnowsItsProcess) {
+  EXPECT_EQ(hk_os_process_id(), static_cast<uint64_t>(getpid()));
+  EXPECT_EQ(hk_test::InChild([] { return hk_os_process_id() == static_cast<uint64_t>(getpid()) ? 0 : 1; }), 0);
+}
+
 TEST_F(OsLinux, ThisIsNoSecureProgram) {
   EXPECT_FALSE(hk_os_is_secure_exec());
   EXPECT_EQ(errno, kErrno);

@@ -23,16 +23,11 @@ using hk_test::IsActive;
 using hk_test::IsPartial;
 using hk_test::ListLength;
 using hk_test::Pop;
+using hk_test::PopAll;
 using hk_test::RoomOf;
 using hk_test::SpanOf;
 using hk_test::StatOf;
 using hk_test::WorthOf;
-
-std::vector<hk_block_t *> PopAll(hk_heap_t *heap, unsigned class_index) {
-  std::vector<hk_block_t *> blocks;
-  while (hk_block_t *block = Pop(heap, class_index)) blocks.push_back(block);
-  return blocks;
-}
 
 // All blocks of one whole span, handed out; the span is the active one, and its bin is empty.
 std::vector<hk_block_t *> TakeWholeSpan(hk_heap_t *heap, unsigned class_index) {

@@ -19,6 +19,7 @@ namespace {
 
 using hakmem_test::TestRandom;
 using hk_test::Alloc;
+using hk_test::AllocMany;
 using hk_test::CapacityOf;
 using hk_test::CheckMidBin;
 using hk_test::CheckSpan;
@@ -41,12 +42,6 @@ struct Heaps {
   hk_heap_t *owner = hk_heap_take();
   hk_heap_t *other = hk_heap_take();
 };
-
-Blocks AllocMany(hk_heap_t *heap, unsigned class_index, size_t count) {
-  Blocks blocks;
-  while (blocks.size() < count) blocks.push_back(Alloc(heap, class_index));
-  return blocks;
-}
 
 void RemoteFree(hk_heap_t *heap, hk_block_t *block) { hk_remote_free(heap, hk_slab_of(block), block); }
 

@@ -21,6 +21,7 @@ using hk_test::IsPartial;
 using hk_test::ListLength;
 using hk_test::LiveOf;
 using hk_test::Pop;
+using hk_test::PopAll;
 using hk_test::StatOf;
 using hk_test::WorthOf;
 
@@ -43,12 +44,6 @@ hk_slab_t *NewActive(hk_heap_t *heap, unsigned class_index) {
     hk_span_activate(heap, span);
   }
   return span;
-}
-
-std::vector<hk_block_t *> PopAll(hk_heap_t *heap, unsigned class_index) {
-  std::vector<hk_block_t *> blocks;
-  while (hk_block_t *block = Pop(heap, class_index)) blocks.push_back(block);
-  return blocks;
 }
 
 // An active span with every block cut and handed out.

@@ -86,6 +86,7 @@ COLUMNS: Tuple[Column, ...] = (
     Column("blocks a batch", _blocks_per_batch, rate_text),
     _rate("spans acquired", "slab_acquire"),
     _rate("spans released", "slab_release"),
+    _rate("spans moved", "slab_move"),
     Column("bytes asked an operation", _per_operation("bytes_asked"), rate_text),
     Column("most in use", lambda counted: counted.figures.get("peak_in_use", 0), size),
     Column("most held", lambda counted: counted.figures.get("peak_held", 0), size),

@@ -12,6 +12,7 @@ import click
 from hakmem import __version__
 from hakmem.commands.bench import bench
 from hakmem.commands.compare import compare
+from hakmem.commands.learn import learn
 from hakmem.commands.run import run
 from hakmem.errors import EXIT_SIGNAL_BASE, Interrupted, say
 from hakmem.measure import STOPPING_SIGNALS
@@ -26,6 +27,7 @@ def cli() -> None:
 cli.add_command(run)
 cli.add_command(compare)
 cli.add_command(bench)
+cli.add_command(learn)
 
 
 def _interrupt(number: int, _frame: Optional[FrameType]) -> NoReturn:

@@ -1,0 +1,175 @@
+/* cli/replay/replay.c - what a program would have paid for its idle memory: the learner of src/policy, or one of its
+ * candidates, is led through a trace of bytes in use with a clock that is made up. Part of libhakmem-policy.so, which
+ * `hakmem learn` loads (cli/hakmem/policy_library.py declares the same functions); no part of libhakmem.so.
+ *
+ * Costs are counted from what is resident, and not from gaps as the learner counts them: the one is the test of the
+ * other.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/format.h"
+#include "base/units.h"
+#include "policy/learn.h"
+
+#define SHOWN __attribute__((visibility("default")))
+
+/* What the library offers, in the order of the tool's declarations. */
+SHOWN uint64_t hk_replay_price_of_mode(const char *name);
+SHOWN uint64_t hk_replay_price_limit(int most);
+SHOWN int hk_replay_candidates(uint64_t price, uint64_t *timeout_ms, int *break_even);
+SHOWN uint64_t hk_replay_fixed(const uint64_t *time_ms, const uint64_t *in_use_bytes, size_t count, uint64_t price,
+                               int candidate, const uint64_t *stop_ms, size_t stop_count, uint64_t *cost_ns);
+SHOWN uint64_t hk_replay_learner(const uint64_t *time_ms, const uint64_t *in_use_bytes, size_t count, uint64_t price,
+                                 uint64_t *epoch_ms, uint64_t *timeout_ms, uint64_t *cost_ns, size_t *epoch_count,
+                                 char *log, size_t log_capacity, int64_t *rating);
+
+#define LEARNER (-1)
+
+typedef struct {
+  hk_learn_t learn;
+  int candidate;     /* what is replayed, or LEARNER */
+  size_t top_bytes;  /* in use and kept */
+  size_t peak_bytes; /* of what was in use: above it, memory is new to every strategy */
+  uint64_t cost;     /* in KiB x ms */
+} replay_t;
+
+static uint64_t kib(size_t bytes) { return bytes / HK_KIB; }
+
+static uint64_t timeout_of(const replay_t *replay) {
+  if (replay->candidate != LEARNER) return replay->learn.price.timeout_ms[replay->candidate];
+  return hk_learn_timeout_ms(&replay->learn);
+}
+
+static void give_back(replay_t *replay) {
+  const hk_level_t *level = &replay->learn.level;
+  size_t top_bytes = level->in_use_bytes + hk_level_young_bytes(level, timeout_of(replay));
+  if (top_bytes >= replay->top_bytes) return;
+  replay->cost += kib(replay->top_bytes - top_bytes) * replay->learn.price.give_ms;
+  replay->top_bytes = top_bytes;
+}
+
+/* Memory that was given back is wanted again. */
+static void want(replay_t *replay, size_t in_use_bytes) {
+  size_t again_bytes = in_use_bytes < replay->peak_bytes ? in_use_bytes : replay->peak_bytes;
+  if (again_bytes > replay->top_bytes) {
+    replay->cost += kib(again_bytes - replay->top_bytes) * replay->learn.price.want_ms;
+  }
+  if (in_use_bytes > replay->top_bytes) replay->top_bytes = in_use_bytes;
+  if (in_use_bytes > replay->peak_bytes) replay->peak_bytes = in_use_bytes;
+}
+
+/* Nothing changes until `to_ms`, but what time itself does. */
+static void wait_until(replay_t *replay, uint64_t to_ms) {
+  hk_level_t *level = &replay->learn.level;
+  while (level->now_ms < to_ms) {
+    give_back(replay);
+    uint64_t due_ms, next_ms = to_ms;
+    bool is_due = replay->candidate == LEARNER ? hk_learn_next_due(&replay->learn, &due_ms)
+                                               : hk_level_next_due(level, timeout_of(replay), &due_ms);
+    if (is_due && due_ms < next_ms) next_ms = due_ms;
+    replay->cost += kib(replay->top_bytes - level->in_use_bytes) * (next_ms - level->now_ms);
+    if (replay->candidate == LEARNER && next_ms < to_ms) hk_learn_note(&replay->learn, next_ms, level->in_use_bytes);
+    hk_level_pass(level, next_ms);
+  }
+  give_back(replay);
+}
+
+static void no_sink(void *context, size_t bytes, uint64_t gap_ms) {
+  (void)context;
+  (void)bytes;
+  (void)gap_ms;
+}
+
+static void change(replay_t *replay, uint64_t time_ms, size_t in_use_bytes) {
+  want(replay, in_use_bytes);
+  if (replay->candidate == LEARNER) {
+    hk_learn_note(&replay->learn, time_ms, in_use_bytes);
+  } else {
+    hk_level_note(&replay->learn.level, time_ms, in_use_bytes, no_sink, NULL);
+  }
+}
+
+static bool begin(replay_t *replay, uint64_t price, int candidate, uint64_t start_ms) {
+  memset(replay, 0, sizeof *replay);
+  replay->candidate = candidate;
+  if (!hk_learn_init(&replay->learn, price)) return false;
+  hk_level_pass(&replay->learn.level, start_ms);
+  return true;
+}
+
+static uint64_t cost_so_far(const replay_t *replay) { return hk_price_ns(&replay->learn.price, replay->cost); }
+
+uint64_t hk_replay_price_of_mode(const char *name) { return hk_price_of_mode(name); }
+
+uint64_t hk_replay_price_limit(int most) { return most ? HK_PRICE_MOST : HK_PRICE_LEAST; }
+
+int hk_replay_candidates(uint64_t price, uint64_t *timeout_ms, int *break_even) {
+  hk_price_t costs;
+  if (!hk_price_init(&costs, price)) return 0;
+  memcpy(timeout_ms, costs.timeout_ms, sizeof costs.timeout_ms);
+  *break_even = (int)HK_PRICE_BREAK_EVEN;
+  return (int)HK_PRICE_CANDIDATES;
+}
+
+/* What a candidate pays, in ns; and what it has paid at each stop, which rise. */
+uint64_t hk_replay_fixed(const uint64_t *time_ms, const uint64_t *in_use_bytes, size_t count, uint64_t price,
+                         int candidate, const uint64_t *stop_ms, size_t stop_count, uint64_t *cost_ns) {
+  replay_t replay;
+  size_t stop = 0;
+  if (count == 0 || !begin(&replay, price, candidate, time_ms[0])) return 0;
+  for (size_t i = 0; i < count; i++) {
+    for (; stop < stop_count && stop_ms[stop] < time_ms[i]; stop++) {
+      wait_until(&replay, stop_ms[stop]);
+      cost_ns[stop] = cost_so_far(&replay);
+    }
+    wait_until(&replay, time_ms[i]);
+    change(&replay, time_ms[i], in_use_bytes[i]);
+  }
+  for (; stop < stop_count; stop++) cost_ns[stop] = cost_so_far(&replay);
+  return cost_so_far(&replay);
+}
+
+static void note_epoch(const replay_t *replay, uint64_t *epoch_ms, uint64_t *timeout_ms, uint64_t *cost_ns,
+                       size_t capacity, size_t *used) {
+  if (*used == capacity) return;
+  epoch_ms[*used] = replay->learn.level.now_ms;
+  timeout_ms[*used] = hk_learn_timeout_ms(&replay->learn);
+  cost_ns[*used] = cost_so_far(replay);
+  (*used)++;
+}
+
+static void write_log(const hk_learn_log_t *log, char *text, size_t capacity) {
+  hk_format_t format;
+  hk_format_init(&format, text, capacity);
+  for (uint64_t back = HK_LEARN_LOG_ENTRIES; back-- > 0;) {
+    const hk_learn_decision_t *decision = hk_learn_log_get(log, back);
+    if (decision == NULL) continue;
+    hk_format_print(&format, "%u ms: ", decision->now_ms);
+    hk_learn_decision_text(decision, &format);
+    hk_format_text(&format, "\n");
+  }
+}
+
+/* What the learner pays, in ns; when its epochs ended, what time-out each left behind, and what it had paid by then.
+ * `*epoch_count` is room for so many epochs, and then how many there were. */
+uint64_t hk_replay_learner(const uint64_t *time_ms, const uint64_t *in_use_bytes, size_t count, uint64_t price,
+                           uint64_t *epoch_ms, uint64_t *timeout_ms, uint64_t *cost_ns, size_t *epoch_count, char *log,
+                           size_t log_capacity, int64_t *rating) {
+  replay_t replay;
+  size_t capacity = *epoch_count;
+  uint64_t epoch = 0;
+  *epoch_count = 0;
+  if (count == 0 || !begin(&replay, price, LEARNER, time_ms[0])) return 0;
+  for (size_t i = 0; i < count; i++) {
+    wait_until(&replay, time_ms[i]);
+    change(&replay, time_ms[i], in_use_bytes[i]);
+    if (replay.learn.epoch != epoch) note_epoch(&replay, epoch_ms, timeout_ms, cost_ns, capacity, epoch_count);
+    epoch = replay.learn.epoch;
+  }
+  write_log(&replay.learn.log, log, log_capacity);
+  for (unsigned i = 0; i < HK_PRICE_CANDIDATES; i++) rating[i] = hk_learn_rating(&replay.learn, i);
+  return cost_so_far(&replay);
+}

@@ -1,0 +1,267 @@
+/* policy/learn.c - L2. See learn.h. */
+#include "policy/learn.h"
+
+#include <string.h>
+
+/* ---- Chosen by replaying the traces of bench/learn_traces (docs/learning.md says what else was tried). */
+
+/* An epoch ends with so many gaps. The first ones have 1, 2, 4 and 8: the sooner something is known, the better. And it
+ * ends after the break-even time at the latest, if memory is idle. */
+#define EPOCH_GAPS 16u
+/* The usual stake is the mean of so many epochs. */
+#define USUAL_EPOCHS 16u
+/* An epoch with the usual stake takes away this part of what was owed before. */
+#define FORGET_SHARE UINT64_C(20)
+/* Who is to lead must owe less than the leader by this part. */
+#define HYSTERESIS_SHARE 64u
+/* Frozen after epochs of so much weight without another leader. */
+#define SETTLED_EPOCHS UINT64_C(128)
+/* More than expected: by more than this part. */
+#define CANARY_SHARE 16u
+/* After epochs of so much weight in which nobody was better, a canary's cost is what is to be expected. */
+#define CALM_EPOCHS UINT64_C(4)
+
+#define PARTS 256u /* the weight of an epoch with the usual stake */
+#define MEAN_RATING 1500
+#define RATING_SPAN 400
+
+static uint64_t add_saturating(uint64_t a, uint64_t b) {
+  uint64_t sum;
+  return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+static uint64_t multiply_saturating(uint64_t a, uint64_t b) {
+  uint64_t product;
+  return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+static uint64_t subtract_to_zero(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
+
+static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+static uint64_t break_even_ms(const hk_learn_t *learn) { return learn->price.give_ms + learn->price.want_ms; }
+
+/* ---- Decisions. */
+
+static void decide(hk_learn_t *learn, hk_learn_reason_t reason, hk_learn_state_t state, unsigned leader,
+                   uint64_t from_cost, uint64_t to_cost) {
+  hk_learn_decision_t decision = {
+      .now_ms = learn->level.now_ms,
+      .epoch = learn->epoch,
+      .from_timeout_ms = hk_learn_timeout_ms(learn),
+      .to_timeout_ms = learn->price.timeout_ms[leader],
+      .from_cost = from_cost,
+      .to_cost = to_cost,
+      .state = (uint32_t)state,
+      .reason = (uint32_t)reason,
+  };
+  hk_learn_log_add(&learn->log, &decision);
+  learn->leader = leader;
+  learn->state = state;
+  learn->state_parts = 0;
+}
+
+void hk_learn_lead(hk_learn_t *learn, hk_learn_reason_t reason, hk_learn_state_t state, unsigned candidate) {
+  decide(learn, reason, state, candidate, learn->owed[learn->leader], learn->owed[candidate]);
+}
+
+/* ---- One epoch's costs. */
+
+static void sum_open(const hk_learn_t *learn, hk_price_gaps_t *open) {
+  memset(open, 0, sizeof *open);
+  for (unsigned i = 0; i < learn->level.count; i++) {
+    hk_price_add_gap(&learn->price, open, hk_level_segment_bytes(&learn->level, i),
+                     hk_level_segment_age_ms(&learn->level, i));
+  }
+}
+
+/* Charges `*owed` what came since: all for what ended, and for what is still idle what earlier epochs did not charge. */
+static uint64_t charge(uint64_t *owed, uint64_t ended_cost, uint64_t open_cost, uint64_t *charged) {
+  uint64_t cost = subtract_to_zero(add_saturating(ended_cost, open_cost), *charged);
+  *owed = add_saturating(*owed, cost);
+  *charged = open_cost;
+  return cost;
+}
+
+/* An epoch's weight: what was at stake in it, in parts of the usual stake; at most PARTS. */
+static uint64_t weight(const hk_learn_t *learn, uint64_t stake) {
+  uint64_t usual = learn->usual_stake;
+  if (stake == 0) return 0;
+  return stake >= usual ? PARTS : stake / (usual / PARTS + 1);
+}
+
+/* `value` without what an epoch of this weight takes away of it. */
+static uint64_t discounted(uint64_t value, uint64_t parts) { return value - value / (FORGET_SHARE * PARTS) * parts; }
+
+/* The mean of the first epochs, then one that follows. */
+static void note_stake(hk_learn_t *learn, uint64_t stake) {
+  learn->epoch++;
+  uint64_t count = smaller(learn->epoch, USUAL_EPOCHS);
+  uint64_t usual = learn->usual_stake;
+  learn->usual_stake = stake > usual ? usual + (stake - usual) / count : usual - (usual - stake) / count;
+}
+
+/* What is idle already was charged by earlier epochs. */
+static void charge_open(hk_learn_t *learn) {
+  hk_price_gaps_t open;
+  sum_open(learn, &open);
+  learn->open_stake = hk_price_least_cost(&learn->price, &open, true);
+  for (unsigned i = 0; i < HK_PRICE_CANDIDATES; i++) {
+    learn->open_cost[i] = hk_price_cost(&learn->price, &open, i, true);
+  }
+}
+
+/* ---- What follows from them. */
+
+static unsigned cheapest(const hk_learn_t *learn) {
+  unsigned best = learn->leader;
+  for (unsigned i = 0; i < HK_PRICE_CANDIDATES; i++) {
+    if (learn->owed[i] < learn->owed[best]) best = i;
+  }
+  return best;
+}
+
+static bool is_better(const hk_learn_t *learn, unsigned candidate) {
+  uint64_t owed = learn->owed[learn->leader];
+  return learn->owed[candidate] < owed - owed / HYSTERESIS_SHARE;
+}
+
+static void freeze(hk_learn_t *learn, hk_learn_reason_t reason) {
+  learn->frozen_owed = learn->owed[learn->leader];
+  learn->frozen_staked = learn->staked;
+  decide(learn, reason, hk_learn_frozen, learn->leader, learn->frozen_owed, learn->frozen_owed);
+}
+
+/* What the leader should owe for what was at stake of late. */
+static uint64_t expected_owed(const hk_learn_t *learn) {
+  uint64_t for_parts = learn->frozen_owed / (learn->frozen_staked / PARTS + 1);
+  return multiply_saturating(learn->staked / PARTS + 1, for_parts);
+}
+
+/* The leader costs more than expected. That is nobody's fault if nobody is better: then this is what is expected. */
+static void watch_canary(hk_learn_t *learn, uint64_t owed, uint64_t expected) {
+  unsigned best = cheapest(learn);
+  if (is_better(learn, best)) {
+    decide(learn, hk_learn_gave_up, hk_learn_learning, best, owed, learn->owed[best]);
+  } else if (owed <= add_saturating(expected, expected / CANARY_SHARE) || learn->state_parts >= CALM_EPOCHS * PARTS) {
+    freeze(learn, hk_learn_calmed_down);
+  }
+}
+
+static void settle(hk_learn_t *learn) {
+  uint64_t owed = learn->owed[learn->leader], expected = expected_owed(learn);
+  unsigned best = cheapest(learn);
+  switch (learn->state) {
+    case hk_learn_learning:
+      if (is_better(learn, best)) {
+        decide(learn, hk_learn_found_better, hk_learn_learning, best, owed, learn->owed[best]);
+      } else if (learn->state_parts >= SETTLED_EPOCHS * PARTS) {
+        freeze(learn, hk_learn_settled);
+      }
+      break;
+    case hk_learn_frozen:
+      if (owed > add_saturating(expected, expected / CANARY_SHARE)) {
+        decide(learn, hk_learn_cost_more, hk_learn_canary, learn->leader, owed, expected);
+      }
+      break;
+    case hk_learn_canary:
+      watch_canary(learn, owed, expected);
+      break;
+  }
+}
+
+static void end_epoch(hk_learn_t *learn) {
+  hk_price_gaps_t open;
+  sum_open(learn, &open);
+  uint64_t staked_before = learn->staked;
+  uint64_t stake = charge(&learn->staked, hk_price_least_cost(&learn->price, &learn->ended, false),
+                          hk_price_least_cost(&learn->price, &open, true), &learn->open_stake);
+  if (stake > 0) note_stake(learn, stake);
+  uint64_t parts = weight(learn, stake);
+  learn->staked = add_saturating(discounted(staked_before, parts), stake);
+  for (unsigned i = 0; i < HK_PRICE_CANDIDATES; i++) {
+    learn->owed[i] = discounted(learn->owed[i], parts);
+    charge(&learn->owed[i], hk_price_cost(&learn->price, &learn->ended, i, false),
+           hk_price_cost(&learn->price, &open, i, true), &learn->open_cost[i]);
+  }
+  memset(&learn->ended, 0, sizeof learn->ended);
+  learn->gap_count = 0;
+  learn->epoch_start_ms = learn->level.now_ms;
+  if (stake == 0) return;
+  learn->state_parts += parts;
+  settle(learn);
+}
+
+/* ---- Time and levels. */
+
+static uint64_t gaps_of_epoch(const hk_learn_t *learn) {
+  return learn->epoch < 4 ? UINT64_C(1) << learn->epoch : EPOCH_GAPS;
+}
+
+static uint64_t epoch_end_ms(const hk_learn_t *learn) {
+  return add_saturating(learn->epoch_start_ms, break_even_ms(learn));
+}
+
+static void add_gap(void *context, size_t bytes, uint64_t gap_ms) {
+  hk_learn_t *learn = context;
+  hk_price_add_gap(&learn->price, &learn->ended, bytes, gap_ms);
+  learn->gap_count++;
+}
+
+bool hk_learn_init(hk_learn_t *learn, uint64_t ns_per_mib_second) {
+  hk_price_t price;
+  if (!hk_price_init(&price, ns_per_mib_second)) return false;
+  memset(learn, 0, sizeof *learn);
+  learn->price = price;
+  learn->leader = HK_PRICE_BREAK_EVEN;
+  decide(learn, hk_learn_started, hk_learn_learning, HK_PRICE_BREAK_EVEN, 0, 0);
+  return true;
+}
+
+bool hk_learn_set_price(hk_learn_t *learn, uint64_t now_ms, uint64_t ns_per_mib_second) {
+  if (ns_per_mib_second == learn->price.ns_per_mib_second) return true;
+  hk_learn_t fresh;
+  if (!hk_learn_init(&fresh, ns_per_mib_second)) return false;
+  hk_level_pass(&learn->level, now_ms);
+  fresh.level = learn->level;
+  fresh.log = learn->log;
+  fresh.epoch_start_ms = learn->level.now_ms;
+  *learn = fresh;
+  decide(learn, hk_learn_price_changed, hk_learn_learning, HK_PRICE_BREAK_EVEN, 0, 0);
+  charge_open(learn);
+  return true;
+}
+
+void hk_learn_note(hk_learn_t *learn, uint64_t now_ms, size_t in_use_bytes) {
+  bool was_idle = hk_level_idle_bytes(&learn->level) > 0;
+  hk_level_pass(&learn->level, now_ms);
+  if (was_idle && learn->level.now_ms >= epoch_end_ms(learn)) end_epoch(learn);
+  hk_level_note(&learn->level, now_ms, in_use_bytes, add_gap, learn);
+  if (learn->gap_count >= gaps_of_epoch(learn)) end_epoch(learn);
+  /* The time in which nothing is idle is no part of an epoch. */
+  if (!was_idle && learn->gap_count == 0) learn->epoch_start_ms = learn->level.now_ms;
+}
+
+uint64_t hk_learn_timeout_ms(const hk_learn_t *learn) { return learn->price.timeout_ms[learn->leader]; }
+
+size_t hk_learn_keep_bytes(const hk_learn_t *learn) {
+  return hk_level_young_bytes(&learn->level, hk_learn_timeout_ms(learn));
+}
+
+bool hk_learn_next_due(const hk_learn_t *learn, uint64_t *due_ms) {
+  /* What was given back is older than the time-out in use: how much older it gets is known when it is wanted again. */
+  if (hk_learn_keep_bytes(learn) == 0) return false;
+  uint64_t purge_ms;
+  *due_ms = larger(epoch_end_ms(learn), learn->level.now_ms);
+  if (hk_level_next_due(&learn->level, hk_learn_timeout_ms(learn), &purge_ms)) *due_ms = smaller(*due_ms, purge_ms);
+  return true;
+}
+
+int64_t hk_learn_rating(const hk_learn_t *learn, unsigned candidate) {
+  uint64_t mean = learn->owed[HK_PRICE_BREAK_EVEN], owed = learn->owed[candidate];
+  uint64_t unit = learn->staked / RATING_SPAN + 1;
+  if (owed < mean) return MEAN_RATING + (int64_t)smaller((mean - owed) / unit, MEAN_RATING);
+  return MEAN_RATING - (int64_t)smaller((owed - mean) / unit, MEAN_RATING);
+}

@@ -1,0 +1,38 @@
+/* policy/learn_record.h - L2. What was learned, as bytes that a later run can begin with. No files here: bytes in, bytes
+ * out, the same on every machine.
+ */
+#ifndef HK_POLICY_LEARN_RECORD_H
+#define HK_POLICY_LEARN_RECORD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "policy/learn.h"
+
+HK_C_BEGIN
+
+#define HK_LEARN_RECORD_VERSION 1u
+#define HK_LEARN_RECORD_BYTES (8u + 4u + 4u + 8u * (6u + HK_PRICE_CANDIDATES) + 4u)
+
+typedef enum {
+  hk_learn_record_good,
+  hk_learn_record_no_record,     /* too short, or it does not begin as one does */
+  hk_learn_record_other_version, /* of the format */
+  hk_learn_record_damaged,       /* cut off, or its checksum is wrong, or its numbers make no sense */
+  hk_learn_record_other_price,   /* it was learned at another price than this one's */
+} hk_learn_record_verdict_t;
+
+/* Writes HK_LEARN_RECORD_BYTES bytes. */
+void hk_learn_export(const hk_learn_t *learn, unsigned char *bytes);
+
+/* Goes on from what the record has learned. To be called after hk_learn_init and before anything else; what is not good
+ * changes nothing. */
+hk_learn_record_verdict_t hk_learn_import(hk_learn_t *learn, const unsigned char *bytes, size_t length);
+
+/* For a message: "is damaged". */
+const char *hk_learn_record_text(hk_learn_record_verdict_t verdict);
+
+HK_C_END
+
+#endif /* HK_POLICY_LEARN_RECORD_H */

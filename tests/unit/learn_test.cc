@@ -1,0 +1,373 @@
+// policy/price, learn, learn_log, learn_record: costs against a sum gap by gap; what is chosen, frozen and learned anew;
+// records that are damaged; numbers at their limits.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+#include "policy/learn.h"
+#include "policy/learn_record.h"
+#include "scale.h"
+#include "test_random.h"
+
+namespace {
+
+using hakmem_test::Scaled;
+using hakmem_test::SeedFor;
+using hakmem_test::TestRandom;
+
+struct Gap {
+  size_t bytes;
+  uint64_t ms;
+};
+
+// One gap's cost by the sentence in price.h, in KiB x ms.
+uint64_t CostOf(const hk_price_t &price, const Gap &gap, unsigned candidate, bool is_open) {
+  uint64_t kib = (gap.bytes + HK_KIB - 1) / HK_KIB, timeout_ms = price.timeout_ms[candidate];
+  if (gap.ms <= timeout_ms) return kib * gap.ms;
+  return kib * (timeout_ms + price.give_ms + (is_open ? 0 : price.want_ms));
+}
+
+TEST(Price, NamesAndLimits) {
+  hk_price_t price;
+  EXPECT_EQ(hk_price_of_mode("fast"), HK_PRICE_FAST);
+  EXPECT_EQ(hk_price_of_mode("balanced"), HK_PRICE_BALANCED);
+  EXPECT_EQ(hk_price_of_mode("lean"), HK_PRICE_LEAN);
+  EXPECT_EQ(hk_price_of_mode("Lean"), 0u);
+  EXPECT_TRUE(hk_price_init(&price, HK_PRICE_LEAST));
+  EXPECT_TRUE(hk_price_init(&price, HK_PRICE_MOST));
+  hk_price_t before = price;
+  EXPECT_FALSE(hk_price_init(&price, HK_PRICE_LEAST - 1));
+  EXPECT_FALSE(hk_price_init(&price, HK_PRICE_MOST + 1));
+  EXPECT_FALSE(hk_price_init(&price, 0));
+  EXPECT_EQ(memcmp(&before, &price, sizeof price), 0);
+}
+
+TEST(Price, BreakEvenIsWhereKeepingCostsWhatGivingBackDoes) {
+  for (uint64_t ns : {HK_PRICE_LEAST, HK_PRICE_FAST, HK_PRICE_BALANCED, HK_PRICE_LEAN, HK_PRICE_MOST}) {
+    hk_price_t price;
+    ASSERT_TRUE(hk_price_init(&price, ns));
+    EXPECT_EQ(price.timeout_ms[HK_PRICE_BREAK_EVEN], price.give_ms + price.want_ms);
+    EXPECT_TRUE(std::is_sorted(price.timeout_ms, price.timeout_ms + HK_PRICE_CANDIDATES));
+    EXPECT_EQ(price.timeout_ms[0], 0u);
+    EXPECT_EQ(price.timeout_ms[HK_PRICE_CANDIDATES - 1], HK_PRICE_NEVER);
+    double kept_ns = static_cast<double>(price.timeout_ms[HK_PRICE_BREAK_EVEN]) * static_cast<double>(ns) / 1000;
+    EXPECT_NEAR(kept_ns / static_cast<double>(HK_PRICE_GIVE_NS + HK_PRICE_WANT_NS), 1.0, 0.06) << ns;
+  }
+}
+
+TEST(Price, SumsAreThoseOfSingleGaps) {
+  TestRandom random(SeedFor("sums"));
+  for (size_t round = 0; round < Scaled(300, 3); round++) {
+    hk_price_t price;
+    ASSERT_TRUE(hk_price_init(&price, random.LogBetween(HK_PRICE_LEAST, HK_PRICE_MOST)));
+    hk_price_gaps_t gaps = {};
+    uint64_t cost[2][HK_PRICE_CANDIDATES] = {}, least = 0;
+    for (size_t i = random.Below(50); i-- > 0;) {
+      Gap gap = {random.LogBetween(1, HK_GIB), random.LogBetween(0, 10'000'000)};
+      if (random.OneIn(3)) gap.ms = price.timeout_ms[random.Below(HK_PRICE_CANDIDATES - 1)] + random.Below(2);
+      hk_price_add_gap(&price, &gaps, gap.bytes, gap.ms);
+      for (unsigned k = 0; k < HK_PRICE_CANDIDATES; k++) {
+        cost[0][k] += CostOf(price, gap, k, false);
+        cost[1][k] += CostOf(price, gap, k, true);
+      }
+      uint64_t kib = (gap.bytes + HK_KIB - 1) / HK_KIB;
+      least += kib * std::min(gap.ms, price.give_ms + price.want_ms);
+    }
+    for (unsigned k = 0; k < HK_PRICE_CANDIDATES; k++) {
+      ASSERT_EQ(hk_price_cost(&price, &gaps, k, false), cost[0][k]);
+      ASSERT_EQ(hk_price_cost(&price, &gaps, k, true), cost[1][k]);
+    }
+    ASSERT_EQ(hk_price_least_cost(&price, &gaps, false), least);
+  }
+}
+
+TEST(Price, SumsStopAtTheirLimit) {
+  hk_price_t price;
+  ASSERT_TRUE(hk_price_init(&price, HK_PRICE_BALANCED));
+  hk_price_gaps_t gaps = {};
+  for (int i = 0; i < 100; i++) hk_price_add_gap(&price, &gaps, size_t{1} << 47, UINT64_MAX);
+  EXPECT_EQ(hk_price_cost(&price, &gaps, HK_PRICE_CANDIDATES - 1, false), UINT64_MAX);
+  EXPECT_LT(hk_price_cost(&price, &gaps, 0, false), UINT64_MAX);
+  EXPECT_EQ(hk_price_ns(&price, UINT64_MAX),
+            static_cast<uint64_t>(static_cast<unsigned __int128>(UINT64_MAX) * HK_PRICE_BALANCED / (1024 * 1000)));
+  ASSERT_TRUE(hk_price_init(&price, HK_PRICE_MOST));
+  EXPECT_EQ(hk_price_ns(&price, UINT64_MAX), UINT64_MAX);
+}
+
+class Learn : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_TRUE(hk_learn_init(&learn_, HK_PRICE_BALANCED)); }
+
+  // Takes memory, frees it, and rests, as often as that.
+  void Burst(unsigned count, size_t bytes, uint64_t gap_ms) {
+    for (unsigned i = 0; i < count; i++) {
+      hk_learn_note(&learn_, now_ms_, 10 * HK_MIB + bytes);
+      hk_learn_note(&learn_, now_ms_ += 10, 10 * HK_MIB);
+      now_ms_ += gap_ms;
+    }
+  }
+
+  uint64_t Timeout() const { return hk_learn_timeout_ms(&learn_); }
+  uint64_t BreakEven() const { return learn_.price.timeout_ms[HK_PRICE_BREAK_EVEN]; }
+
+  std::string LastDecision() const {
+    char text[200];
+    hk_format_t format;
+    hk_format_init(&format, text, sizeof text);
+    hk_learn_decision_text(hk_learn_log_get(&learn_.log, 0), &format);
+    return text;
+  }
+
+  bool HasDecided(hk_learn_reason_t reason) const {
+    for (uint64_t back = 0; const hk_learn_decision_t *decision = hk_learn_log_get(&learn_.log, back); back++) {
+      if (decision->reason == reason) return true;
+    }
+    return false;
+  }
+
+  hk_learn_t learn_;
+  uint64_t now_ms_ = 5000;
+};
+
+TEST_F(Learn, StartsAtTheBreakEvenTimeout) {
+  EXPECT_EQ(Timeout(), BreakEven());
+  EXPECT_EQ(learn_.state, hk_learn_learning);
+  EXPECT_EQ(LastDecision(), "epoch 0: 1800 ms, where keeping has cost as much as giving back: learning");
+}
+
+TEST_F(Learn, APriceThatIsNoneChangesNothing) {
+  hk_learn_t before = learn_;
+  EXPECT_FALSE(hk_learn_init(&learn_, 0));
+  EXPECT_FALSE(hk_learn_set_price(&learn_, 0, HK_PRICE_MOST + 1));
+  EXPECT_EQ(memcmp(&before, &learn_, sizeof learn_), 0);
+}
+
+TEST_F(Learn, LongGapsAreNotWaitedFor) {
+  Burst(3, 50 * HK_MIB, 20 * BreakEven());
+  hk_learn_note(&learn_, now_ms_, 10 * HK_MIB);
+  EXPECT_EQ(Timeout(), 0u);
+  EXPECT_EQ(hk_learn_keep_bytes(&learn_), 0u) << "after the rest all is to be given back";
+}
+
+TEST_F(Learn, ShortGapsAreKept) {
+  Burst(50, 50 * HK_MIB, BreakEven() / 3);
+  EXPECT_GE(Timeout(), BreakEven() / 3);
+}
+
+TEST_F(Learn, AMixtureIsKeptForItsShortGapsOnly) {
+  for (int i = 0; i < 30; i++) {
+    Burst(9, 50 * HK_MIB, BreakEven() / 20);
+    Burst(1, 50 * HK_MIB, 5 * BreakEven());
+  }
+  EXPECT_GE(Timeout(), BreakEven() / 20);
+  EXPECT_LE(Timeout(), BreakEven() / 4);
+}
+
+TEST_F(Learn, BytesCountAndNotGaps) {
+  for (int i = 0; i < 60; i++) {
+    Burst(8, HK_MIB, BreakEven() / 2);
+    Burst(1, 500 * HK_MIB, 5 * BreakEven());
+  }
+  EXPECT_EQ(Timeout(), 0u) << "many small gaps are short, but what is large stays away";
+}
+
+TEST_F(Learn, WhatIsStillIdleIsChargedToo) {
+  hk_learn_note(&learn_, now_ms_, HK_GIB);
+  hk_learn_note(&learn_, now_ms_ += 10, HK_MIB);
+  uint64_t due_ms;
+  for (int i = 0; i < 100 && hk_learn_next_due(&learn_, &due_ms); i++) {
+    ASSERT_GE(due_ms, now_ms_);
+    hk_learn_note(&learn_, now_ms_ = due_ms, HK_MIB);
+  }
+  EXPECT_FALSE(hk_learn_next_due(&learn_, &due_ms)) << "nothing is kept: an idle process sleeps";
+  EXPECT_EQ(hk_learn_keep_bytes(&learn_), 0u);
+  EXPECT_LT(Timeout(), BreakEven());
+  EXPECT_TRUE(HasDecided(hk_learn_found_better));
+}
+
+TEST_F(Learn, ASettledOrderIsFrozenAndLearnedAnewWhenItCostsMore) {
+  Burst(5000, 50 * HK_MIB, BreakEven() / 10);
+  ASSERT_EQ(learn_.state, hk_learn_frozen);
+  uint64_t frozen_timeout_ms = Timeout();
+  EXPECT_NE(LastDecision().find("nothing was better for long: frozen"), std::string::npos);
+  Burst(2000, 50 * HK_MIB, BreakEven() / 11);
+  EXPECT_EQ(Timeout(), frozen_timeout_ms) << "what stays as it is changes nothing";
+  Burst(60, 50 * HK_MIB, 10 * BreakEven());
+  EXPECT_TRUE(HasDecided(hk_learn_cost_more));
+  EXPECT_TRUE(HasDecided(hk_learn_gave_up));
+  EXPECT_LT(Timeout(), frozen_timeout_ms);
+}
+
+TEST_F(Learn, AFrozenLeaderOnlyChangesByWayOfTheCanary) {
+  TestRandom random(SeedFor("frozen"));
+  bool was_frozen = false;
+  for (size_t i = 0; i < Scaled(30000, 9000); i++) {
+    hk_learn_state_t state = learn_.state;
+    uint64_t timeout_ms = Timeout();
+    Burst(1, random.LogBetween(HK_MIB, 64 * HK_MIB), i / 4000 % 2 == 0 ? 50 : random.LogBetween(1, 20000));
+    was_frozen = was_frozen || state == hk_learn_frozen;
+    if (state == hk_learn_frozen && learn_.state == hk_learn_frozen) ASSERT_EQ(Timeout(), timeout_ms);
+  }
+  EXPECT_TRUE(was_frozen);
+}
+
+TEST_F(Learn, ThePriceChangesAndAgesStay) {
+  hk_learn_note(&learn_, now_ms_, HK_GIB);
+  hk_learn_note(&learn_, now_ms_ += 10, HK_MIB);
+  now_ms_ += 1000;
+  ASSERT_TRUE(hk_learn_set_price(&learn_, now_ms_, HK_PRICE_LEAN));
+  EXPECT_EQ(Timeout(), 180u);
+  EXPECT_EQ(hk_learn_keep_bytes(&learn_), 0u) << "a second is too long now";
+  EXPECT_EQ(hk_level_idle_bytes(&learn_.level), HK_GIB - HK_MIB);
+  EXPECT_EQ(LastDecision(), "epoch 0: 180 ms, memory has another price: learning");
+  uint64_t count = learn_.log.count;
+  EXPECT_TRUE(hk_learn_set_price(&learn_, now_ms_, HK_PRICE_LEAN));
+  EXPECT_EQ(learn_.log.count, count) << "the same price is no change";
+}
+
+TEST_F(Learn, AnotherPriceChargesNothingForWhatWas) {
+  hk_learn_note(&learn_, now_ms_, HK_GIB);
+  hk_learn_note(&learn_, now_ms_, 0);
+  now_ms_ += 100 * BreakEven();
+  ASSERT_TRUE(hk_learn_set_price(&learn_, now_ms_, HK_PRICE_LEAN));
+  hk_learn_note(&learn_, now_ms_ += BreakEven(), 0);
+  EXPECT_EQ(learn_.owed[HK_PRICE_BREAK_EVEN], 0u) << "it had given back all of it";
+  EXPECT_EQ(learn_.owed[HK_PRICE_CANDIDATES - 1], HK_GIB / HK_KIB * BreakEven()) << "never keeps it";
+}
+
+TEST_F(Learn, TheSameIsLearnedFromTheSame) {
+  TestRandom random(SeedFor("same"));
+  hk_learn_t other = learn_;
+  for (size_t i = 0; i < Scaled(20000, 500); i++) {
+    now_ms_ += random.OneIn(4) ? 0 : random.LogBetween(1, 10000);
+    size_t in_use = random.LogBetween(0, HK_GIB);
+    hk_learn_note(&learn_, now_ms_, in_use);
+    hk_learn_note(&other, now_ms_, in_use);
+    ASSERT_EQ(memcmp(&learn_, &other, sizeof other), 0);
+  }
+}
+
+// However many epochs end while a gap lasts, each candidate is charged for it once. Each epoch takes away a twentieth of
+// what was owed before it, and no more.
+TEST_F(Learn, EpochsChargeEachGapOnce) {
+  TestRandom random(SeedFor("once"));
+  for (size_t round = 0; round < Scaled(200, 5); round++) {
+    ASSERT_TRUE(hk_learn_init(&learn_, HK_PRICE_BALANCED));
+    size_t bytes = random.LogBetween(1, 1000) * HK_MIB;
+    std::vector<uint64_t> expected(HK_PRICE_CANDIDATES);
+    hk_learn_note(&learn_, now_ms_, bytes);
+    for (int i = 0; i < 3; i++) {
+      uint64_t gap_ms = random.LogBetween(1, 30000), end_ms = now_ms_ + gap_ms;
+      hk_learn_note(&learn_, now_ms_, 0);
+      while (now_ms_ < end_ms) {
+        now_ms_ = std::min<uint64_t>(end_ms, now_ms_ + random.LogBetween(1, 4000));
+        hk_learn_note(&learn_, now_ms_, 0);
+      }
+      hk_learn_note(&learn_, now_ms_, bytes);
+      double left = std::pow(0.95, static_cast<double>(learn_.epoch)) * 0.999;
+      for (unsigned k = 0; k < HK_PRICE_CANDIDATES; k++) {
+        expected[k] += CostOf(learn_.price, {bytes, gap_ms}, k, false);
+        uint64_t charged = learn_.owed[k] + hk_price_cost(&learn_.price, &learn_.ended, k, false) - learn_.open_cost[k];
+        if (learn_.gap_count == 0) charged = learn_.owed[k];
+        ASSERT_LE(charged, expected[k]);
+        ASSERT_GE(static_cast<double>(charged) + 1, left * static_cast<double>(expected[k]));
+      }
+    }
+  }
+}
+
+TEST_F(Learn, NothingOverflows) {
+  constexpr uint64_t kYearMs = uint64_t{365} * 24 * 3600 * 1000;
+  for (int i = 0; i < 100; i++) {
+    hk_learn_note(&learn_, now_ms_, size_t{1} << 47);
+    hk_learn_note(&learn_, now_ms_ += kYearMs, 0);
+    hk_learn_note(&learn_, now_ms_ += kYearMs, 0);
+  }
+  EXPECT_EQ(Timeout(), 0u);
+  hk_learn_note(&learn_, UINT64_MAX - 1, size_t{1} << 47);
+  hk_learn_note(&learn_, UINT64_MAX, 0);
+  uint64_t due_ms;
+  if (hk_learn_next_due(&learn_, &due_ms)) EXPECT_EQ(due_ms, UINT64_MAX);
+}
+
+TEST_F(Learn, RatingsFollowCosts) {
+  Burst(200, 50 * HK_MIB, 10 * BreakEven());
+  EXPECT_EQ(hk_learn_rating(&learn_, HK_PRICE_BREAK_EVEN), 1500);
+  for (unsigned k = 1; k <= HK_PRICE_BREAK_EVEN; k++) {
+    EXPECT_LE(hk_learn_rating(&learn_, k), hk_learn_rating(&learn_, k - 1));
+  }
+  EXPECT_NEAR(static_cast<double>(hk_learn_rating(&learn_, 0)), 1900, 5) << "less by all that was at stake";
+}
+
+TEST_F(Learn, TheLogKeepsTheLast) {
+  hk_learn_log_t log = {};
+  EXPECT_EQ(hk_learn_log_get(&log, 0), nullptr);
+  for (uint64_t i = 0; i < HK_LEARN_LOG_ENTRIES + 5; i++) {
+    hk_learn_decision_t decision = {};
+    decision.epoch = i;
+    hk_learn_log_add(&log, &decision);
+  }
+  EXPECT_EQ(hk_learn_log_get(&log, 0)->epoch, HK_LEARN_LOG_ENTRIES + 4);
+  EXPECT_EQ(hk_learn_log_get(&log, HK_LEARN_LOG_ENTRIES - 1)->epoch, 5u);
+  EXPECT_EQ(hk_learn_log_get(&log, HK_LEARN_LOG_ENTRIES), nullptr);
+}
+
+TEST_F(Learn, ARecordGoesOnWhereItWas) {
+  Burst(300, 50 * HK_MIB, 4 * BreakEven());
+  unsigned char bytes[HK_LEARN_RECORD_BYTES];
+  hk_learn_export(&learn_, bytes);
+  hk_learn_t later;
+  ASSERT_TRUE(hk_learn_init(&later, HK_PRICE_BALANCED));
+  ASSERT_EQ(hk_learn_import(&later, bytes, sizeof bytes), hk_learn_record_good);
+  EXPECT_EQ(hk_learn_timeout_ms(&later), Timeout());
+  EXPECT_EQ(later.state, learn_.state);
+  for (unsigned k = 0; k < HK_PRICE_CANDIDATES; k++) EXPECT_EQ(later.owed[k], learn_.owed[k]);
+  EXPECT_EQ(hk_learn_log_get(&later.log, 0)->reason, hk_learn_loaded);
+  unsigned char again[HK_LEARN_RECORD_BYTES];
+  hk_learn_export(&later, again);
+  EXPECT_EQ(memcmp(bytes, again, sizeof bytes), 0);
+}
+
+TEST_F(Learn, EveryDamageOfARecordIsNoticed) {
+  Burst(300, 50 * HK_MIB, 4 * BreakEven());
+  unsigned char good[HK_LEARN_RECORD_BYTES], bytes[HK_LEARN_RECORD_BYTES];
+  hk_learn_export(&learn_, good);
+  hk_learn_t fresh;
+  ASSERT_TRUE(hk_learn_init(&fresh, HK_PRICE_BALANCED));
+  hk_learn_t before = fresh;
+  for (size_t at = 0; at < sizeof good; at++) {
+    for (int bit = 0; bit < 8; bit++) {
+      memcpy(bytes, good, sizeof good);
+      bytes[at] ^= static_cast<unsigned char>(1 << bit);
+      ASSERT_NE(hk_learn_import(&fresh, bytes, sizeof bytes), hk_learn_record_good) << at;
+    }
+  }
+  for (size_t length = 0; length < sizeof good; length++) {
+    ASSERT_NE(hk_learn_import(&fresh, good, length), hk_learn_record_good) << length;
+  }
+  EXPECT_EQ(memcmp(&before, &fresh, sizeof fresh), 0) << "what is not good changes nothing";
+}
+
+TEST_F(Learn, ARecordSaysWhyItIsNoGood) {
+  unsigned char bytes[HK_LEARN_RECORD_BYTES];
+  hk_learn_export(&learn_, bytes);
+  EXPECT_EQ(hk_learn_import(&learn_, bytes, 5), hk_learn_record_no_record);
+  EXPECT_EQ(hk_learn_import(&learn_, bytes, sizeof bytes - 1), hk_learn_record_damaged);
+  hk_learn_t lean;
+  ASSERT_TRUE(hk_learn_init(&lean, HK_PRICE_LEAN));
+  EXPECT_EQ(hk_learn_import(&lean, bytes, sizeof bytes), hk_learn_record_other_price);
+  bytes[8] = 2;
+  EXPECT_EQ(hk_learn_import(&learn_, bytes, sizeof bytes), hk_learn_record_other_version);
+  bytes[0] = 0;
+  EXPECT_EQ(hk_learn_import(&learn_, bytes, sizeof bytes), hk_learn_record_no_record);
+  EXPECT_STREQ(hk_learn_record_text(hk_learn_record_other_price), "was learned at another price");
+}
+
+}  // namespace

@@ -12,6 +12,7 @@ JOBS ?= $(shell nproc)
 HAKMEM_TEST_SCALE ?= 1
 SANITIZER_TEST_SCALE ?= 0.05
 SOAK_SCALE ?= 100
+SOAK_REPEAT ?= 20
 # Continuous integration sets ON; elsewhere another compiler's new warning should not stop a build.
 WERROR ?= OFF
 # The builds whose unit, api, model and stress tests `make test` runs besides the whole release suite.
@@ -25,7 +26,7 @@ help: ## list the targets
 lib: ## build build/release/libhakmem.so, libhakmem.a and libhakmem-fast.so (the default)
 	@tools/bootstrap.sh --check build
 	cmake --preset release
-	cmake --build --preset release --target hakmem hakmem_static hakmem_fast
+	cmake --build --preset release --target hakmem hakmem_static hakmem_fast hakmem_policy
 
 .PHONY: run
 run: ## install what is missing, build the libraries and show them at work
@@ -45,7 +46,8 @@ test: ## install what is missing, then every check, every test, every sanitizer
 test-release:
 	cmake --preset release -DHK_TESTS=ON -DHK_WERROR=$(WERROR) -DHK_PYTHON=$(abspath $(PYTHON))
 	cmake --build --preset release
-	HAKMEM_TEST_SCALE=$(HAKMEM_TEST_SCALE) ctest --preset release -j $(JOBS)
+	HAKMEM_TEST_SCALE=$(HAKMEM_TEST_SCALE) ctest --preset release -j $(JOBS) -LE '^stress$$'
+	HAKMEM_TEST_SCALE=$(HAKMEM_TEST_SCALE) ctest --preset release -L '^stress$$' --repeat until-fail:3
 
 .PHONY: model
 model: ## the model checker: every order of small cases of the lock-free code, and mutants that it must catch
@@ -108,13 +110,16 @@ peers: ## fetch, build and verify the allocators to compare with, into build/pee
 	$(PYTHON) bench/peers/fetch.py --jobs $(JOBS)
 
 .PHONY: soak
-soak: ## the model and stress tests for hours: SOAK_SCALE times their usual length
+soak: ## the model, stress, fork and signal tests for hours: SOAK_SCALE times their usual length, and the stress tests SOAK_REPEAT times
 	tools/bootstrap.sh test
 	cmake --preset release -DHK_TESTS=ON
 	cmake --build --preset release
+	ctest --preset release -L '^stress$$' --repeat until-fail:$(SOAK_REPEAT)
 	for program in $(BUILD)/tests/model/*_test $(BUILD)/tests/stress/*_test; do \
 	  HAKMEM_TEST_SCALE=$(SOAK_SCALE) $$program; \
 	done
+	HAKMEM_TEST_SCALE=$(SOAK_SCALE) HAKMEM_TEST_BUILD_DIR=$(abspath $(BUILD)) \
+	  $(PYTHON) -m pytest -v -p no:cacheprovider tests/preload/test_fork.py tests/preload/test_signals.py
 
 .PHONY: install
 install: lib ## install to PREFIX (default /usr/local), below DESTDIR if set

@@ -165,10 +165,11 @@ void *hk_calloc(size_t count, size_t size) {
 /* A small block by a thread without a heap, or one that looked wrong at first. */
 static void free_small(hk_slab_t *span, void *block) {
   int saved_errno = errno; /* attaching a heap may change it */
+  hk_thread_follow(hk_load_relaxed(&span->owner));
   hk_thread_lease_t lease = hk_lifecycle_enter();
   if (lease.heap == NULL) {
     hk_remote_free_now(span, block);
-  } else if (hk_load_relaxed(&span->owner) == lease.heap) { /* borrowed, and by chance the owner */
+  } else if (hk_load_relaxed(&span->owner) == lease.heap) { /* it was followed, or borrowed by chance */
     hk_sink_t *sink = span->sink;
     if (hk_sink_push(sink, block)) hk_bin_settle(lease.heap, span);
   } else {
@@ -184,7 +185,7 @@ static bool free_big(hk_slab_t *slab, void *block) {
   return true;
 }
 
-static void free_unusual(void *block, hk_slab_t *slab) {
+static HK_NOINLINE void free_unusual(void *block, hk_slab_t *slab) {
   if (block == NULL) return;
   if (hk_slab_state(slab) == hk_slab_run && (uintptr_t)block == hk_slab_start(slab) && free_run(slab)) return;
   hk_finding_t finding = hk_verify(block);

@@ -7,8 +7,10 @@
 
 #include "base/atomic.h"
 #include "base/count.h"
+#include "heap/pool.h"
 #include "os/lock.h"
 #include "os/os.h"
+#include "os/stay_loaded.h"
 #include "policy/option.h"
 #include "policy/safety.h"
 #include "policy/stat.h"
@@ -55,16 +57,22 @@ static void start_counting(void) { hk_count_look = look_at_memory; }
 static void start_counting(void) {}
 #endif
 
+/* The C library is asked before anything is locked or begun: should somebody stand in front of getauxval and allocate, that
+ * allocation comes here as the first, and starts the core. */
 static void start_core(void) {
+  (void)hk_os_page_size();
+  uint64_t secret = hk_os_process_secret();
+  if (hk_load_relaxed(&stage) != not_started) return;
   hk_store_relaxed(&stage, core_started);
   start_counting();
-  hk_safety_init(hk_os_process_secret());
+  hk_safety_init(secret);
   (void)hk_lock_init(repair_child); /* where it fails, the locks work but a child of fork may find one held */
 }
 
 /* The C library may allocate in here, which by now it can. */
 static void install_hooks(void) {
   hk_store_relaxed(&stage, hooks_installed);
+  hk_os_stay_loaded(); /* first: each hook is code of ours that others keep the address of */
   (void)hk_os_thread_exit_init(hk_thread_on_exit); /* where it fails, heaps of ended threads stay unused */
   hk_os_at_fork(after_fork_in_child);
   if (hk_thread_heap != HK_EMPTY_HEAP) hk_os_thread_exit_arm(); /* it was attached before there was a handler */

@@ -6,14 +6,15 @@
 #include "api/lifecycle.h"
 #include "api/misuse.h"
 #include "base/atomic.h"
+#include "heap/pool.h"
 #include "heap/remote.h"
 #include "heap/trim.h"
 #include "policy/stat.h"
 #include "space/superslab.h"
 
 static void tidy(hk_heap_t *heap) {
-  hk_remote_flush(heap);
-  hk_remote_drain(heap);
+  (void)hk_remote_drain(heap);
+  hk_remote_flush(heap); /* after it: what came for spans that have moved goes on to their owners */
   hk_misuse_take_up(heap);
   hk_heap_trim(heap);
 }
@@ -31,9 +32,10 @@ size_t hk_reclaim(size_t keep_bytes) {
   uint64_t before = given_back_so_far();
   hk_thread_lease_t lease = hk_lifecycle_enter();
   if (lease.heap != NULL) {
+    hk_remote_flush(lease.heap);
+    hk_heap_visit_idle(tidy_idle); /* first: they may send something here */
     tidy(lease.heap);
     hk_thread_leave(lease);
-    hk_heap_visit_idle(tidy_idle);
   }
   (void)hk_superslab_trim(keep_bytes);
   return given_back_so_far() - before;

@@ -36,6 +36,7 @@ typedef struct {
   hk_big_usage_t big;
   size_t record_bytes; /* address space of our own records */
   size_t heap_count;
+  size_t heap_idle_count;
   size_t heap_lost_count;
 } totals_t;
 
@@ -51,6 +52,7 @@ static totals_t sum_up(void) {
   for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
     hk_stat_sum(totals.counter, &heap->stat);
     totals.heap_count++;
+    totals.heap_idle_count += hk_heap_life(heap) == hk_heap_idle;
   }
   return totals;
 }
@@ -83,6 +85,7 @@ static void memory_section(hk_format_t *out, const form_t *form, const totals_t 
       {"big idle", "of that, what may be resident", totals->big.idle_bytes, true},
       {"records", "address space of the allocator's own records", totals->record_bytes, true},
       {"heaps", "one each thread at the most, adopted by later threads", totals->heap_count, false},
+      {"heaps idle", "whose threads have ended, and that wait for one", totals->heap_idle_count, false},
       {"heaps lost", "in use by other threads when the process forked", totals->heap_lost_count, false},
   };
   form->begin(out, "memory");
@@ -214,7 +217,8 @@ int hakmem_malloc_info(int options, FILE *stream) {
           totals.superslab.idle_bytes);
   fprintf(stream, "<big count=\"%zu\" mapped=\"%zu\"/>\n", totals.big.count, totals.big.mapped_bytes);
   fprintf(stream, "<records mapped=\"%zu\"/>\n", totals.record_bytes);
-  fprintf(stream, "<heaps count=\"%zu\" lost=\"%zu\"/>\n", totals.heap_count, totals.heap_lost_count);
+  fprintf(stream, "<heaps count=\"%zu\" idle=\"%zu\" lost=\"%zu\"/>\n", totals.heap_count, totals.heap_idle_count,
+          totals.heap_lost_count);
   for (unsigned i = 0; i < hk_stat_count; i++) {
     fprintf(stream, "<event name=\"%s\" value=\"%llu\"/>\n", hk_stat_text[i].name,
             (unsigned long long)totals.counter[i]);

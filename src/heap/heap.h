@@ -1,8 +1,8 @@
 /* heap/heap.h - L4. A heap: one thread's bins and what belongs to them. A heap outlives its thread: its slabs stay its
  * own, and the next thread that needs a heap adopts it whole.
  *
- * At most one thread has a heap at a time. Only that thread touches it, except for `shared`, `stat` (others read) and
- * `life`.
+ * At most one thread has a heap at a time. Only that thread touches it, except for `shared`, and `stat`, `life`, `node`
+ * and `offer`, which others read.
  */
 #ifndef HK_HEAP_HEAP_H
 #define HK_HEAP_HEAP_H
@@ -34,10 +34,13 @@ typedef struct {
   hk_heap_t *owner; /* NULL: none */
   hk_block_t *first;
   hk_block_t *last;
-  size_t bytes; /* what they weigh: remote.h */
+  ptrdiff_t room; /* what more the batch may weigh: remote.h */
 } hk_outgoing_t;
 
+#define HK_OFFER_WORDS ((HK_CLASS_COUNT + 63) / 64)
+
 #define HK_OUTBOX_SHIFT 4
+#define HK_JUMP_BLOCKS 8
 #define HK_OUTBOX_SLOTS (1u << HK_OUTBOX_SHIFT)
 
 typedef enum {
@@ -51,13 +54,19 @@ struct hk_heap {
   hk_sink_t bin[HK_CLASS_COUNT]; /* first: the fast path adds a class's offset to the heap's address */
   hk_bin_state_t state[HK_CLASS_COUNT];
   hk_outgoing_t outbox[HK_OUTBOX_SLOTS]; /* direct-mapped by owner */
+  hk_block_t *recent[HK_JUMP_BLOCKS];    /* the blocks of others that were freed last, round and round */
+  uint32_t span_slabs;                   /* in the spans that it owns */
   hk_list_t spare[HK_RUN_MAX_SLABS];     /* [i]: free ranges of i + 1 slabs, through link; last freed first */
   uint32_t spare_slabs;                  /* in all of them */
+  hk_slab_t *reserve;                    /* slabs that nobody touched yet, in a row, for spans; NULL: none */
+  bool is_tended;                        /* by a thread that has another heap too, for a moment: remote.c */
   _Atomic(bool) busy;    /* a slow path is under way: what a child of fork finds here may be half done */
-  _Atomic(uint8_t) life; /* hk_heap_life_t; changed under hk_lock_heap_pool */
-  hk_block_t *damaged;   /* a damaged block that a drain came upon, until the caller takes it up */
+  _Atomic(uint8_t) life; /* hk_heap_life_t; written by who has the heap, or is about to */
+  _Atomic(uint8_t) node; /* where the thread was that took it last: most of its slabs are of that node */
+  _Atomic(uint64_t) offer[HK_OFFER_WORDS]; /* bit i: when it became idle it had something to give of class i */
+  hk_block_t *damaged;                     /* a damaged block that a drain came upon, until the caller takes it up */
   struct hk_heap *all_next;
-  struct hk_heap *pool_next;
+  hk_list_t pool_link; /* in the pool, where it has no slot: guarded by hk_lock_heap_pool */
   hk_stat_set_t stat;
   struct {
     /* Blocks of this heap's spans that other threads freed: pushed by them in chains, taken whole by the owner. */
@@ -93,38 +102,16 @@ HK_INLINE void hk_heap_leave(hk_heap_t *heap) {
   hk_store_relaxed(&heap->busy, false);
 }
 
-/* An idle heap, or a new one; NULL when the system refuses. The caller's thread has it until hk_heap_give_back. */
-hk_heap_t *hk_heap_take(void);
-
-/* An idle heap that has blocks to take back, for the caller to do it and give it back; NULL when there is none, as
- * far as a short look tells. */
-hk_heap_t *hk_heap_take_pending(void);
-
-/* Chosen: so many idle heaps stay as they are, for the threads that come next. */
-#define HK_POOL_WARM 4
-
-/* Whether so many heaps are idle: one that is given back now may stay idle for long, and should keep nothing. Any
- * thread. */
-bool hk_heap_pool_is_deep(void);
-
-/* The caller has flushed the outbox. */
-void hk_heap_give_back(hk_heap_t *heap);
+/* A new heap, attached; NULL when the system refuses. */
+hk_heap_t *hk_heap_create(void);
 
 /* Every heap there is, newest first, through all_next. Heaps never go away. */
 hk_heap_t *hk_heap_first(void);
 
-/* In a child of fork, before another thread looks at heaps: idle ones are the pool again, attached ones become
- * orphans. */
-void hk_heap_repair(void);
-
-/* In a child of fork, when it is known that the thread that forked has `mine` (or the empty heap): the orphans of
- * vanished threads become idle, or lost if they were being changed. */
-void hk_heap_adopt_orphans(const hk_heap_t *mine);
+/* Who has the heap: any thread may ask, and knows what was so at some moment. */
+HK_INLINE hk_heap_life_t hk_heap_life(hk_heap_t *heap) { return (hk_heap_life_t)hk_load_relaxed(&heap->life); }
 
 /* How many heaps were lost. */
 size_t hk_heap_lost_count(void);
-
-/* Calls `visit` for each idle heap, which nobody can take meanwhile. */
-void hk_heap_visit_idle(void (*visit)(hk_heap_t *heap));
 
 #endif /* HK_HEAP_HEAP_H */

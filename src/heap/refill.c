@@ -4,6 +4,7 @@
 #include "heap/mid.h"
 #include "heap/remote.h"
 #include "heap/span.h"
+#include "heap/steal.h"
 
 /* Chosen: a class starts with one small page, or one block. A tiny one is given twice as much each time, up to half a
  * slab (measured: docs/design.md, "Carving"). Blocks of a mid one are pages by themselves: cut from memory that was never
@@ -18,7 +19,8 @@ static unsigned first_count(size_t block_bytes) {
 static unsigned next_tiny_count(hk_bin_state_t *state, size_t block_bytes) {
   unsigned count = state->carve_count > 0 ? state->carve_count : first_count(block_bytes);
   unsigned most = (unsigned)(CARVE_MAX_BYTES / block_bytes);
-  state->carve_count = 2 * count < most ? 2 * count : most;
+  unsigned next = count + (count + 3) / 4;
+  state->carve_count = next < most ? next : most;
   return count;
 }
 
@@ -67,19 +69,20 @@ static bool take_used(hk_heap_t *heap, unsigned class_index) {
   return has_blocks(heap, class_index);
 }
 
+static bool take_any(hk_heap_t *heap, unsigned class_index) {
+  return has_blocks(heap, class_index) || take_used(heap, class_index) || carve(heap, class_index);
+}
+
 bool hk_refill(hk_heap_t *heap, unsigned class_index) {
   hk_stat_bump(&heap->stat, hk_stat_refill, 1);
   if (hk_class_is_mid(class_index)) heap->bin[class_index].mark = 0;
-  if (hk_remote_is_pending(heap)) {
-    hk_remote_drain(heap);
-    if (has_blocks(heap, class_index)) return true;
-  }
-  if (take_used(heap, class_index)) return true;
-  if (carve(heap, class_index)) return true;
+  if (hk_remote_is_pending(heap)) (void)hk_remote_drain(heap);
+  if (take_any(heap, class_index)) return true;
 
   /* Before growing: what others wait for may be held back here, and what we wait for elsewhere. */
   hk_remote_flush(heap);
   hk_remote_drain_idle();
+  if (hk_steal_span(heap, class_index) && take_any(heap, class_index)) return true;
   hk_slab_t *span = hk_span_acquire(heap, class_index);
   if (span == NULL) return false;
   switch_to(heap, span);

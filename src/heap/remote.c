@@ -4,6 +4,7 @@
 #include "base/atomic.h"
 #include "base/count.h"
 #include "heap/mid.h"
+#include "heap/pool.h"
 #include "heap/trim.h"
 #include "space/region_map.h"
 
@@ -21,12 +22,17 @@ static void post(hk_heap_t *owner, hk_block_t *first, hk_block_t *last) {
   } while (!hk_compare_exchange_release(&owner->shared.incoming, &head, first)); /* with the exchange in drain */
 }
 
+/* Takes up what was sent to a heap that no thread has: else it waited for one that may never come. */
+static void tend(hk_heap_t *heap);
+
 HK_NOINLINE static void send(hk_heap_t *heap, hk_outgoing_t *batch) {
   hk_stat_bump(&heap->stat, hk_stat_remote_batch, 1);
   hk_heap_t *owner = batch->owner;
   batch->owner = NULL; /* before the blocks go: a child of fork must not send them twice */
   hk_keep_store_order();
   post(owner, batch->first, batch->last);
+  bool is_idle = hk_heap_life(owner) == hk_heap_idle;
+  if (is_idle && !heap->is_tended && hk_heap_take_this(owner)) tend(owner); /* and not one after the other */
 }
 
 static unsigned slot_of(const hk_heap_t *owner) {
@@ -35,38 +41,68 @@ static unsigned slot_of(const hk_heap_t *owner) {
 }
 
 static uint32_t weight_of(const hk_slab_t *slab) {
-  return slab->block_bytes > HK_BATCH_LEAST_BYTES ? slab->block_bytes : HK_BATCH_LEAST_BYTES;
+  return slab->block_bytes > HK_BATCH_LEAST_BLOCK ? slab->block_bytes : HK_BATCH_LEAST_BLOCK;
+}
+
+static size_t batch_bytes(const hk_heap_t *heap) {
+  size_t share = heap->span_slabs * (HK_SLAB_BYTES / HK_BATCH_SHARE);
+  if (share <= HK_BATCH_FIRST_BYTES) return HK_BATCH_FIRST_BYTES;
+  return share < HK_BATCH_MOST_BYTES ? share : HK_BATCH_MOST_BYTES;
 }
 
 /* Begins a batch with a block in the place of another owner's. */
-HK_NOINLINE static void begin(hk_heap_t *heap, hk_outgoing_t *batch, hk_heap_t *owner, hk_block_t *block) {
+HK_NOINLINE static void begin(hk_heap_t *heap, hk_outgoing_t *batch, hk_heap_t *owner, hk_block_t *block,
+                              uint32_t weight) {
   if (batch->owner != NULL) send(heap, batch);
   hk_block_link(block, marked(HK_LIST_END));
-  *batch = (hk_outgoing_t){.first = block, .last = block};
+  *batch = (hk_outgoing_t){.first = block, .last = block, .room = (ptrdiff_t)batch_bytes(heap) - weight};
   hk_keep_store_order(); /* a child of fork must not find an owner without a chain for it */
   batch->owner = owner;
+  if (batch->room <= 0) send(heap, batch);
+}
+
+/* Who walks a chain waits for each block's line, which another core has: the link says where the next one is, and comes
+ * with it. So a block that has a third word names there one that lies a few further on, and the walk asks for several
+ * lines at a time (jump pointers: A. Roth, G. Sohi, "Effective Jump-Pointer Prefetching for Linked Data Structures",
+ * 1999). It is a hint: nothing is read through it. */
+static hk_block_t **jump_of(hk_block_t *block) { return (hk_block_t **)(block + 1); }
+
+static bool has_jump(const hk_slab_t *slab) { return slab->block_bytes > sizeof(hk_block_t); }
+
+HK_INLINE void set_jump(hk_heap_t *heap, const hk_slab_t *slab, hk_block_t *block) {
+  uint64_t count = hk_load_relaxed(&heap->stat.value[hk_stat_remote_free]);
+  hk_block_t **recent = &heap->recent[count % HK_JUMP_BLOCKS];
+  if (has_jump(slab)) *jump_of(block) = *recent;
+  *recent = block;
+}
+
+/* Calls come last: the common way then has no frame. */
+HK_INLINE void gather(hk_heap_t *heap, hk_heap_t *owner, const hk_slab_t *slab, hk_block_t *block) {
+  hk_outgoing_t *batch = &heap->outbox[slot_of(owner)];
+  uint32_t weight = weight_of(slab); /* before the block can be on its way: its slab is the owner's */
+  if (HK_UNLIKELY(batch->owner != owner)) {
+    begin(heap, batch, owner, block, weight);
+    return;
+  }
+  set_jump(heap, slab, block);
+  hk_block_link(block, marked(batch->first));
+  hk_keep_store_order(); /* a child of fork must not find a chain that leads to a block before it is linked */
+  batch->first = block;
+  batch->room -= weight;
+  if (HK_UNLIKELY(batch->room <= 0)) send(heap, batch);
 }
 
 void hk_remote_free(hk_heap_t *heap, const hk_slab_t *slab, hk_block_t *block) {
-  hk_heap_t *owner = hk_load_relaxed(&((hk_slab_t *)slab)->owner);
-  hk_outgoing_t *batch = &heap->outbox[slot_of(owner)];
-  uint32_t weight = weight_of(slab); /* before the block can be on its way: its slab is the owner's */
   hk_stat_bump(&heap->stat, hk_stat_remote_free, 1);
-  if (HK_UNLIKELY(batch->owner != owner)) {
-    begin(heap, batch, owner, block);
-  } else {
-    hk_block_link(block, marked(batch->first));
-    hk_keep_store_order(); /* a child of fork must not find a chain that leads to a block before it is linked */
-    batch->first = block;
-  }
-  batch->bytes += weight;
-  if (HK_UNLIKELY(batch->bytes >= HK_BATCH_MAX_BYTES)) send(heap, batch);
+  gather(heap, hk_load_relaxed(&((hk_slab_t *)slab)->owner), slab, block);
 }
 
 void hk_remote_free_now(const hk_slab_t *slab, hk_block_t *block) {
   hk_stat_add(hk_stat_remote_batch, 1);
   hk_stat_add(hk_stat_remote_free, 1);
-  post(hk_load_relaxed(&((hk_slab_t *)slab)->owner), block, block);
+  hk_heap_t *owner = hk_load_relaxed(&((hk_slab_t *)slab)->owner);
+  post(owner, block, block);
+  if (hk_heap_life(owner) == hk_heap_idle && hk_heap_take_this(owner)) tend(owner);
 }
 
 void hk_remote_flush(hk_heap_t *heap) {
@@ -75,10 +111,21 @@ void hk_remote_flush(hk_heap_t *heap) {
   }
 }
 
-void hk_remote_drain(hk_heap_t *heap) {
+/* Where a block's span has moved to another heap meanwhile (steal.h), the block goes after it: false. */
+static bool take_home(hk_heap_t *heap, hk_slab_t *slab, hk_block_t *block) {
+  hk_heap_t *owner = hk_load_relaxed(&slab->owner);
+  if (HK_UNLIKELY(owner != heap)) {
+    gather(heap, owner, slab, block);
+    return false;
+  }
+  if (hk_sink_push(slab->sink, block)) hk_bin_settle(heap, slab);
+  return true;
+}
+
+size_t hk_remote_drain(hk_heap_t *heap) {
   hk_count(hk_count_shared_update, 1);
   hk_block_t *block = hk_exchange_acquire(&heap->shared.incoming, HK_LIST_END);
-  uint64_t count = 0;
+  size_t count = 0;
   while (block != HK_LIST_END) {
     hk_block_t *link = block->next;
     if (!hk_block_is_intact(block) || !is_marked(link)) {
@@ -86,21 +133,35 @@ void hk_remote_drain(hk_heap_t *heap) {
       break;
     }
     hk_block_t *next = hk_remote_next(link);
-    __builtin_prefetch(next);
     hk_slab_t *slab = hk_slab_of(block);
-    if (hk_sink_push(slab->sink, block)) hk_bin_settle(heap, slab);
+    __builtin_prefetch(has_jump(slab) ? *jump_of(block) : next);
+    count += take_home(heap, slab, block);
     block = next;
-    count++;
   }
   hk_stat_bump(&heap->stat, hk_stat_remote_drain, count);
+  return count;
+}
+
+/* Chosen: so many steps of looking whether all is home are worth a block that came home. */
+#define STEPS_A_BLOCK 4
+
+static void tend(hk_heap_t *heap) {
+  hk_heap_enter(heap);
+  heap->is_tended = true;
+  size_t count = hk_remote_drain(heap);
+  hk_remote_flush(heap);
+  hk_heap_settle_down(heap, STEPS_A_BLOCK * count);
+  heap->is_tended = false;
+  hk_heap_leave(heap);
+  hk_heap_give_back(heap);
+}
+
+static bool has_pending(hk_heap_t *heap, unsigned unused) {
+  (void)unused;
+  return hk_remote_is_pending(heap);
 }
 
 void hk_remote_drain_idle(void) {
-  hk_heap_t *heap = hk_heap_take_pending();
-  if (heap == NULL) return;
-  hk_heap_enter(heap);
-  hk_remote_drain(heap);
-  hk_heap_settle_down(heap);
-  hk_heap_leave(heap);
-  hk_heap_give_back(heap);
+  hk_heap_t *heap = hk_heap_take_if(has_pending, 0);
+  if (heap != NULL) tend(heap);
 }

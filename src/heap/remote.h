@@ -15,10 +15,14 @@
 
 #include "heap/heap.h"
 
-/* Chosen: a batch holds back at most so many bytes. Of the smallest blocks 256 are worth the compare-and-swap: they count
- * for more than they are. */
-#define HK_BATCH_MAX_BYTES (32 * HK_KIB)
-#define HK_BATCH_LEAST_BYTES 128
+/* Chosen: a batch holds back 32 KiB, or a sixteenth of what the heap that sends it has itself, up to 256 KiB. Threads
+ * that only free hold back little; those that work on each other's memory meet seldom. */
+#define HK_BATCH_FIRST_BYTES (32 * HK_KIB)
+#define HK_BATCH_MOST_BYTES (256 * HK_KIB)
+#define HK_BATCH_SHARE 16
+
+/* Chosen: what the smallest blocks count for, so that 256 of them are worth the compare-and-swap. */
+#define HK_BATCH_LEAST_BLOCK 128
 
 /* Frees a block of a slab that another heap owns. `heap` is the calling thread's. */
 void hk_remote_free(hk_heap_t *heap, const hk_slab_t *slab, hk_block_t *block);
@@ -36,9 +40,9 @@ HK_INLINE bool hk_remote_is_pending(hk_heap_t *heap) { return hk_load_relaxed(&h
  * grow does this first, or what those heaps could give back waited for a thread to adopt them. */
 void hk_remote_drain_idle(void);
 
-/* Takes back what other threads freed. Owner only. Of a damaged block `heap->damaged` tells, and what was sent before
- * it is lost. */
-void hk_remote_drain(hk_heap_t *heap);
+/* Takes back what other threads freed; how many blocks. Owner only. Of a damaged block `heap->damaged` tells, and what
+ * was sent before it is lost. */
+size_t hk_remote_drain(hk_heap_t *heap);
 
 /* Where a link leads, whether or not its block is under way. */
 HK_INLINE hk_block_t *hk_remote_next(const hk_block_t *link) { return (hk_block_t *)((uintptr_t)link & ~(uintptr_t)1); }

@@ -41,6 +41,7 @@ static void describe(hk_heap_t *heap, hk_slab_t *span, unsigned class_index) {
   uint64_t inverse = hk_class_inverse(class_index);
   span->own = (hk_sink_t){.free = HK_LIST_END};
   span->live = 0;
+  span->moved = false;
   hk_store_relaxed(&span->carved, 0);
   for (unsigned i = 0; i < span->slab_count; i++) {
     hk_slab_t *slab = &span[i];
@@ -56,16 +57,17 @@ static void describe(hk_heap_t *heap, hk_slab_t *span, unsigned class_index) {
 
 hk_slab_t *hk_span_acquire(hk_heap_t *heap, unsigned class_index) {
   unsigned slab_count = hk_class_span_slabs(class_index);
-  hk_slab_t *span = hk_spare_take(heap, slab_count);
-  if (span == NULL) span = hk_superslab_acquire(slab_count, 1, hk_from_top);
+  hk_slab_t *span = hk_spare_acquire(heap, slab_count);
   if (span == NULL) return NULL;
   hk_stat_bump(&heap->stat, hk_stat_slab_acquire, 1);
+  heap->span_slabs += slab_count;
   describe(heap, span, class_index);
   return span;
 }
 
 void hk_span_release(hk_heap_t *heap, hk_slab_t *span) {
   hk_stat_bump(&heap->stat, hk_stat_slab_release, 1);
+  heap->span_slabs -= span->slab_count;
   hk_slab_retire(span, span->slab_count);
   hk_spare_put(heap, span);
 }
@@ -103,8 +105,14 @@ void hk_span_countdown_over(hk_heap_t *heap, hk_slab_t *slab) {
 
 /* ---- Active and not. */
 
-static void set_sinks(hk_slab_t *span, hk_sink_t *sink) {
+void hk_span_set_sinks(hk_slab_t *span, hk_sink_t *sink) {
   for (unsigned i = 0; i < span->slab_count; i++) span[i].sink = sink;
+}
+
+bool hk_span_active_has_room(const hk_heap_t *heap, unsigned class_index) {
+  const hk_slab_t *span = heap->state[class_index].active;
+  if (span == NULL) return false;
+  return carved_of(span) < capacity_of(span) || heap->bin[class_index].free != HK_LIST_END;
 }
 
 void hk_span_activate(hk_heap_t *heap, hk_slab_t *span) {
@@ -113,17 +121,18 @@ void hk_span_activate(hk_heap_t *heap, hk_slab_t *span) {
   bin->free = span->own.free;
   bin->countdown = HK_COUNTDOWN_ACTIVE;
   span->own.free = HK_LIST_END;
-  set_sinks(span, bin);
+  hk_span_set_sinks(span, bin);
   heap->state[span->class_index].active = span;
 }
 
-void hk_span_deactivate(hk_heap_t *heap, unsigned class_index) {
+void hk_span_put_to_rest(hk_heap_t *heap, unsigned class_index, unsigned at_home) {
   hk_bin_state_t *state = &heap->state[class_index];
   hk_slab_t *span = state->active;
-  HK_ASSERT(heap->bin[class_index].free == HK_LIST_END, "a span that still gives blocks stays active");
   state->active = NULL;
-  set_sinks(span, &span->own);
-  span->live = (uint16_t)carved_of(span);
+  span->own.free = heap->bin[class_index].free;
+  heap->bin[class_index].free = HK_LIST_END;
+  hk_span_set_sinks(span, &span->own);
+  span->live = (uint16_t)(carved_of(span) - at_home);
   unsigned capacity = capacity_of(span);
   if (span->live < capacity) {
     hk_list_push_back(&state->partial, &span->link); /* last: memory that was used before goes first */
@@ -133,6 +142,11 @@ void hk_span_deactivate(hk_heap_t *heap, unsigned class_index) {
   unsigned worth = capacity / WORTH_SHARE;
   if (worth > WORTH_MAX_BLOCKS) worth = WORTH_MAX_BLOCKS;
   arm(span, worth > 0 ? worth : 1);
+}
+
+void hk_span_deactivate(hk_heap_t *heap, unsigned class_index) {
+  HK_ASSERT(heap->bin[class_index].free == HK_LIST_END, "a span that still gives blocks stays active");
+  hk_span_put_to_rest(heap, class_index, 0);
 }
 
 static void put_carved(hk_heap_t *heap, hk_slab_t *span, hk_block_t *list, unsigned count) {
@@ -149,6 +163,7 @@ static void put_carved(hk_heap_t *heap, hk_slab_t *span, hk_block_t *list, unsig
 }
 
 unsigned hk_span_carve(hk_heap_t *heap, hk_slab_t *span, unsigned count) {
+  HK_ASSERT(heap->bin[span->class_index].free == HK_LIST_END, "what the bin had would be lost");
   unsigned carved = carved_of(span);
   unsigned room = capacity_of(span) - carved;
   if (count > room) count = room;

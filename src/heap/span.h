@@ -26,8 +26,18 @@ void hk_span_activate(hk_heap_t *heap, hk_slab_t *span);
 /* Ends that, when the bin's list is exhausted. */
 void hk_span_deactivate(hk_heap_t *heap, unsigned class_index);
 
+/* The same while the bin's list still has blocks, `at_home` of them, which are the span's own from then on: of a tiny
+ * class that nobody allocates from. Not all that were cut. */
+void hk_span_put_to_rest(hk_heap_t *heap, unsigned class_index, unsigned at_home);
+
 /* Whether `address` is where one of the span's blocks starts that were cut so far. Any thread. */
 bool hk_span_has_block(const hk_slab_t *span, const void *address);
+
+/* Where the owner's frees into the span go from now on. */
+void hk_span_set_sinks(hk_slab_t *span, hk_sink_t *sink);
+
+/* Whether the active span gives blocks yet: to its bin, or by cutting some. */
+bool hk_span_active_has_room(const hk_heap_t *heap, unsigned class_index);
 
 /* Takes a span out of its bin's partial list. */
 void hk_span_unlink(hk_slab_t *span);

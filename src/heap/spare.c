@@ -17,23 +17,88 @@ hk_slab_t *hk_spare_take(hk_heap_t *heap, unsigned slab_count) {
   hk_slab_t *head = HK_CONTAINER_OF(list->next, hk_slab_t, link);
   hk_list_remove(&head->link);
   heap->spare_slabs -= slab_count;
-  head->zero = false;
   return head;
 }
 
-void hk_spare_flush(hk_heap_t *heap) {
+static void keep(hk_heap_t *heap, hk_slab_t *head) {
+  hk_list_push_front(list_of(heap, head->slab_count), &head->link);
+  heap->spare_slabs += head->slab_count;
+}
+
+/* ---- The reserve. */
+
+/* Chosen: a heap that grows takes a quarter of what its spans have in advance, so that the locks it takes grow with the
+ * logarithm of its size; at most 1 MiB of addresses. */
+#define RESERVE_SHARE 4
+#define RESERVE_MOST 16
+
+static size_t reserve_slabs(const hk_heap_t *heap) {
+  size_t share = heap->span_slabs / RESERVE_SHARE;
+  if (share > RESERVE_MOST) share = RESERVE_MOST;
+  return share < room() ? share : room();
+}
+
+/* From its top end, as spans are taken from superslabs. */
+static hk_slab_t *cut_reserve(hk_heap_t *heap, unsigned slab_count) {
+  hk_slab_t *reserve = heap->reserve;
+  if (reserve == NULL || reserve->slab_count < slab_count) return NULL;
+  unsigned rest = reserve->slab_count - slab_count;
+  hk_slab_t *head = reserve + rest;
+  reserve->slab_count = (uint8_t)rest;
+  if (rest == 0) heap->reserve = NULL;
+  head->slab_count = (uint8_t)slab_count;
+  head->zero = true;
+  return head;
+}
+
+/* ---- Giving back. */
+
+static void flush(hk_heap_t *heap, hk_slab_t *reserve) {
+  hk_list_t ranges;
+  hk_list_init(&ranges);
   for (unsigned i = 1; i <= HK_RUN_MAX_SLABS && heap->spare_slabs > 0; i++) {
-    for (hk_slab_t *head; (head = hk_spare_take(heap, i)) != NULL;) hk_superslab_release(head, i);
+    for (hk_slab_t *head; (head = hk_spare_take(heap, i)) != NULL;) hk_list_push_back(&ranges, &head->link);
+  }
+  if (reserve != NULL) hk_list_push_back(&ranges, &reserve->link);
+  if (!hk_list_is_empty(&ranges)) hk_superslab_release_all(&ranges);
+}
+
+void hk_spare_flush(hk_heap_t *heap) {
+  hk_slab_t *reserve = heap->reserve;
+  heap->reserve = NULL;
+  flush(heap, reserve);
+}
+
+/* One that is too short for a span is not for every one. */
+static void keep_reserve(hk_heap_t *heap) {
+  if (heap->reserve == NULL) return;
+  if (heap->spare_slabs + heap->reserve->slab_count > room()) {
+    hk_spare_flush(heap);
+  } else {
+    keep(heap, heap->reserve);
   }
 }
 
 void hk_spare_put(hk_heap_t *heap, hk_slab_t *head) {
   unsigned slab_count = head->slab_count;
-  if (heap->spare_slabs + slab_count > room()) hk_spare_flush(heap);
+  head->zero = false;
+  if (heap->spare_slabs + slab_count > room()) flush(heap, NULL);
   if (slab_count > room()) {
     hk_superslab_release(head, slab_count);
-    return;
+  } else {
+    keep(heap, head);
   }
-  hk_list_push_front(list_of(heap, slab_count), &head->link);
-  heap->spare_slabs += slab_count;
+}
+
+/* ---- For spans. */
+
+hk_slab_t *hk_spare_acquire(hk_heap_t *heap, unsigned slab_count) {
+  hk_slab_t *head = hk_spare_take(heap, slab_count);
+  if (head == NULL) head = cut_reserve(heap, slab_count);
+  if (head != NULL) return head;
+  head = hk_superslab_acquire_some(slab_count, slab_count + (unsigned)reserve_slabs(heap));
+  if (head == NULL || head->slab_count == slab_count) return head;
+  keep_reserve(heap);
+  heap->reserve = head;
+  return cut_reserve(heap, slab_count);
 }

@@ -1,6 +1,7 @@
 /* heap/thread.c - L4. See thread.h. */
 #include "heap/thread.h"
 
+#include "heap/pool.h"
 #include "heap/remote.h"
 #include "heap/trim.h"
 #include "os/os.h"
@@ -15,16 +16,22 @@ static HK_THREAD_LOCAL uint8_t exit_round;
 
 bool hk_thread_is_leaving(void) { return exit_round >= exit_rounds; }
 
+static void attach(hk_heap_t *heap) {
+  hk_thread_heap = heap; /* first: arming may allocate */
+  hk_os_thread_exit_arm();
+}
+
+void hk_thread_follow(hk_heap_t *heap) {
+  if (hk_thread_heap == HK_EMPTY_HEAP && !hk_thread_is_leaving() && hk_heap_take_this(heap)) attach(heap);
+}
+
 hk_thread_lease_t hk_thread_enter(void) {
   hk_thread_lease_t lease = {.heap = hk_thread_heap};
   if (HK_UNLIKELY(lease.heap == HK_EMPTY_HEAP)) {
     lease.heap = hk_heap_take();
     if (lease.heap == NULL) return lease;
     lease.borrowed = hk_thread_is_leaving();
-    if (!lease.borrowed) {
-      hk_thread_heap = lease.heap; /* first: arming may allocate */
-      hk_os_thread_exit_arm();
-    }
+    if (!lease.borrowed) attach(lease.heap);
   }
   hk_heap_enter(lease.heap);
   return lease;
@@ -43,7 +50,7 @@ void hk_thread_on_exit(void) {
   hk_thread_heap = HK_EMPTY_HEAP;
   hk_heap_enter(heap);
   hk_remote_flush(heap);
-  hk_heap_settle_down(heap);
+  hk_heap_settle_down(heap, SIZE_MAX);
   hk_heap_leave(heap);
   hk_heap_give_back(heap);
 }

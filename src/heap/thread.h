@@ -19,6 +19,10 @@ typedef struct {
 hk_thread_lease_t hk_thread_enter(void);
 void hk_thread_leave(hk_thread_lease_t lease);
 
+/* For a thread that frees a block of `heap`: if that is its first act, and the heap is idle, it goes on with that one. It
+ * has likely taken over what another thread left, and frees more of it. */
+void hk_thread_follow(hk_heap_t *heap);
+
 /* Whether the thread's exit handler has run: it has no heap, and gets none. */
 bool hk_thread_is_leaving(void);
 

@@ -2,32 +2,44 @@
 #include "heap/trim.h"
 
 #include "heap/mid.h"
+#include "heap/pool.h"
 #include "heap/span.h"
 #include "heap/spare.h"
 
-static unsigned length_of(const hk_block_t *list, unsigned limit) {
-  unsigned length = 0;
-  for (; list != HK_LIST_END && length < limit && hk_block_is_intact(list); list = list->next) length++;
+/* False where the list is damaged, or longer than `limit`. */
+static bool measure(const hk_block_t *list, unsigned limit, unsigned *length) {
+  for (*length = 0; list != HK_LIST_END; list = list->next) {
+    if (*length == limit || !hk_block_is_intact(list)) return false;
+    ++*length;
+  }
+  return true;
+}
+
+/* How many steps it took. A span that is not empty is made inactive when nobody is there to use it: from then on it
+ * counts its blocks, and is given back with the last one. */
+static size_t trim_tiny(hk_heap_t *heap, unsigned class_index, size_t steps, bool for_good) {
+  hk_slab_t *span = heap->state[class_index].active;
+  if (span == NULL) return 0;
+  unsigned carved = hk_load_relaxed(&span->carved);
+  if (carved > steps) return 0;
+  unsigned length;
+  if (!measure(heap->bin[class_index].free, carved, &length)) return length;
+  if (length == carved) {
+    heap->bin[class_index].free = HK_LIST_END;
+    heap->state[class_index].active = NULL;
+    hk_span_release(heap, span);
+  } else if (for_good) {
+    hk_span_put_to_rest(heap, class_index, length);
+  }
   return length;
 }
 
-static void trim_tiny(hk_heap_t *heap, unsigned class_index) {
-  hk_slab_t *span = heap->state[class_index].active;
-  if (span == NULL) return;
-  unsigned carved = hk_load_relaxed(&span->carved);
-  if (length_of(heap->bin[class_index].free, carved + 1) != carved) return;
-  heap->bin[class_index].free = HK_LIST_END;
-  heap->state[class_index].active = NULL;
-  hk_span_release(heap, span);
-}
-
-static void trim(hk_heap_t *heap, bool with_tiny) {
-  for (unsigned i = 1; with_tiny && i <= HK_TINY_CLASS_MAX; i++) trim_tiny(heap, i);
+static void trim(hk_heap_t *heap, size_t steps, bool for_good) {
+  for (unsigned i = 1; i <= HK_TINY_CLASS_MAX && steps > 0; i++) steps -= trim_tiny(heap, i, steps, for_good);
   hk_mid_spill_all(heap);
   hk_spare_flush(heap);
 }
 
-/* Tiny lists must be walked to see whether all is home: that is too much for each thread's end. */
-void hk_heap_settle_down(hk_heap_t *heap) { trim(heap, hk_heap_pool_is_deep()); }
+void hk_heap_settle_down(hk_heap_t *heap, size_t steps) { trim(heap, hk_heap_pool_is_deep() ? steps : 0, true); }
 
-void hk_heap_trim(hk_heap_t *heap) { trim(heap, true); }
+void hk_heap_trim(hk_heap_t *heap) { trim(heap, SIZE_MAX, false); }

@@ -169,6 +169,10 @@ void hk_lock_release(hk_lock_id_t id) {
   give(&page->lock[id]);
 }
 
+void hk_lock_wait_for_repair(void) {
+  while (HK_UNLIKELY(!may_enter())) join_repair();
+}
+
 void hk_lock_after_fork(bool is_child) {
   if (is_child && page == &unwiped_page) {
     for (unsigned id = 0; id < hk_lock_count; id++) hk_store_relaxed(&page->lock[id].word, word_free);

@@ -32,6 +32,9 @@ bool hk_lock_init(void (*repair_child)(void));
 void hk_lock_acquire(hk_lock_id_t id);
 void hk_lock_release(hk_lock_id_t id);
 
+/* For what the repair makes anew but no lock guards: returns when it is whole, at once but in a child of fork. */
+void hk_lock_wait_for_repair(void);
+
 /* Runs the repair if this is a child that has not run it yet. True says that the caller knows it is a new child with
  * one thread, which is for the at-fork hook alone: where the kernel cannot wipe, each such call frees all locks and
  * repairs. */

@@ -1,5 +1,5 @@
-/* os/os.h - L1. The machine behind one contract. `os_linux.c` keeps it; `tests/support/fake_os.c` replaces it at link
- * time.
+/* os/os.h - L1. The machine behind one contract. `os_linux.c`, `os_node.c` and `os_limit.c` keep it;
+ * `tests/support/fake_os.c` replaces them at link time.
  *
  * Rules for every function: it never allocates from malloc, takes no lock of ours, and leaves errno as it found it.
  * Sizes are in bytes. Ranges are whole OS pages unless a function says otherwise.
@@ -84,6 +84,25 @@ typedef struct {
   size_t peak_resident_bytes;
 } hk_os_memory_t;
 hk_os_memory_t hk_os_memory(void);
+
+/* A limit on the memory of this process, or of several together (a control group's). */
+typedef struct {
+  size_t limit_bytes;        /* 0: there is none */
+  size_t use_bytes;          /* of all that it counts, without contents of files that would go first */
+  unsigned stalled_permille; /* so much of the last seconds some task waited for memory; 0 where nobody says */
+} hk_os_memory_limit_t;
+
+/* Of the limits there are, the one that leaves the least room now. Several system calls: now and then, and under no
+ * lock. Limits are looked for in the first call; what has none then is not looked at again. False when it cannot be
+ * told now. */
+bool hk_os_memory_limit(hk_os_memory_limit_t *limit);
+
+/* How many memory nodes threads can be on, counted from 0: at least 1. To be asked once (os/node.h does): a node that is
+ * there later is not in it. */
+unsigned hk_os_node_count(void);
+
+/* The node of the processor that the calling thread is on. No system call where the kernel offers a way without. */
+unsigned hk_os_current_node(void);
 
 /* Arranges that `hook` runs in each thread that called hk_os_thread_exit_arm, when that thread ends. Called once,
  * outside all locks. False when the system has no room for it. The C library may allocate inside. */

@@ -8,8 +8,10 @@
 
 #if defined(__x86_64__)
 #define CLOCK_SYMBOL "__vdso_clock_gettime"
+#define GETCPU_SYMBOL "__vdso_getcpu"
 #else
 #define CLOCK_SYMBOL "__kernel_clock_gettime"
+#define GETCPU_SYMBOL "__kernel_getcpu"
 #endif
 
 /* What of the object is looked at. Addresses in it are relative to where it was loaded. */
@@ -48,12 +50,17 @@ static bool equals(const char *a, const char *b) {
   return *a == *b;
 }
 
-hk_vdso_clock_t *hk_vdso_find_clock(uintptr_t header) {
+/* The address of the symbol; 0 when the object has none of that name. */
+static uintptr_t find(uintptr_t header, const char *name) {
   object_t object = {.base = 0};
-  if (header == 0 || !find_segments(header, &object) || !find_tables(&object)) return NULL;
+  if (header == 0 || !find_segments(header, &object) || !find_tables(&object)) return 0;
   for (const Elf64_Sym *symbol = object.symbols; (uintptr_t)(symbol + 1) <= (uintptr_t)object.names; symbol++) {
-    if (symbol->st_shndx == SHN_UNDEF || !equals(object.names + symbol->st_name, CLOCK_SYMBOL)) continue;
-    return (hk_vdso_clock_t *)(object.base + symbol->st_value);
+    if (symbol->st_shndx == SHN_UNDEF || !equals(object.names + symbol->st_name, name)) continue;
+    return object.base + symbol->st_value;
   }
-  return NULL;
+  return 0;
 }
+
+hk_vdso_clock_t *hk_vdso_find_clock(uintptr_t header) { return (hk_vdso_clock_t *)find(header, CLOCK_SYMBOL); }
+
+hk_vdso_getcpu_t *hk_vdso_find_getcpu(uintptr_t header) { return (hk_vdso_getcpu_t *)find(header, GETCPU_SYMBOL); }

@@ -18,6 +18,7 @@
 #include "space/range.h"
 #include "space/region_map.h"
 #include "space/superslab.h"
+#include "space/surplus.h"
 
 /* Chosen: from this size on a block that is not known to be zero is purged instead of overwritten. Overwriting is many
  * times cheaper than faulting all of it in again, but it also makes resident what a program that asks for so much may
@@ -70,7 +71,7 @@ static void *take_free(size_t bytes, size_t alignment, bool *zero) {
     if (range.zero) hk_idle_note_wanted_locked(now_ms, bytes);
     describe_locked(range.start, bytes);
   }
-  hk_superslab_settle(now_ms);
+  hk_surplus_settle(now_ms);
   if (!found) return NULL;
   hk_stat_add(hk_stat_big_reuse, 1);
   *zero = range.zero;
@@ -89,7 +90,7 @@ static void *map_new(size_t bytes, size_t alignment, bool *zero) {
   hk_lock_acquire(hk_lock_space);
   hk_idle_note_wanted_locked(now_ms, bytes);
   describe_locked((uintptr_t)block, bytes);
-  hk_superslab_settle(now_ms);
+  hk_surplus_settle(now_ms);
   *zero = true;
   return block;
 }
@@ -118,7 +119,7 @@ static void give_up(size_t count, uintptr_t start, size_t bytes) {
   hk_lock_acquire(hk_lock_space);
   count_locked(count, -bytes);
   hk_range_put_locked((hk_range_t){.start = start, .bytes = bytes, .zero = false});
-  hk_superslab_settle(now_ms);
+  hk_surplus_settle(now_ms);
 }
 
 bool hk_big_free(hk_slab_t *slab, void *block) {
@@ -147,7 +148,7 @@ static bool absorb(hk_slab_t *slab, uintptr_t start, size_t old_bytes, size_t ne
     if (range.zero) hk_idle_note_wanted_locked(now_ms, more_bytes);
     set_bytes_locked(slab, old_bytes, new_bytes);
   }
-  hk_superslab_settle(now_ms);
+  hk_surplus_settle(now_ms);
   return fits;
 }
 
@@ -162,7 +163,7 @@ static bool extend(hk_slab_t *slab, uintptr_t start, size_t old_bytes, size_t ne
   hk_lock_acquire(hk_lock_space);
   hk_idle_note_wanted_locked(now_ms, new_bytes - old_bytes);
   set_bytes_locked(slab, old_bytes, new_bytes);
-  hk_superslab_settle(now_ms);
+  hk_surplus_settle(now_ms);
   return true;
 }
 
@@ -182,7 +183,7 @@ static void *move(hk_slab_t *slab, void *block, size_t old_bytes, size_t new_byt
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
   count_locked((size_t)-1, -old_bytes);
-  hk_superslab_settle(now_ms);
+  hk_surplus_settle(now_ms);
   return target;
 }
 

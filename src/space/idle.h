@@ -1,5 +1,6 @@
 /* space/idle.h - L3. How much memory is in use and how much lies idle, of both kinds that there are: slabs of
- * superslabs, and the ranges that big blocks are made of. One limit for both (policy/keep.h), one order of age.
+ * superslabs, and the ranges that big blocks are made of. One limit for both, one order of age. The limit is what
+ * policy/keep.h says, or less near a limit on memory (policy/pressure.h).
  */
 #ifndef HK_SPACE_IDLE_H
 #define HK_SPACE_IDLE_H
@@ -28,9 +29,15 @@ size_t hk_idle_total(void);
 /* Ages grow: of two things that are idle, the one with the lower age has been so for longer. Never 0. */
 uint64_t hk_idle_next_age_locked(void);
 
-/* To be called after each change of the sums. True when more is idle than may be: `*keep_bytes` is then what to trim
- * to. */
-bool hk_idle_look_locked(uint64_t now_ms, size_t *keep_bytes);
+/* What to do when the lock is released. */
+typedef struct {
+  size_t keep_bytes;       /* when there is too much: what to trim to */
+  bool is_too_much;        /* more is idle than may be */
+  bool is_system_look_due; /* hk_idle_look_at_system, whose verdict comes in the place of this one */
+} hk_idle_verdict_t;
+
+/* To be called after each change of the sums. */
+hk_idle_verdict_t hk_idle_look_locked(uint64_t now_ms);
 
 /* So much is about to be touched that is not resident. */
 void hk_idle_note_wanted_locked(uint64_t now_ms, size_t bytes);
@@ -40,5 +47,8 @@ void hk_idle_note_given_back_locked(size_t bytes);
 
 /* Somebody asked for everything to be given back: the limit is what it was at the start. */
 void hk_idle_forget_locked(void);
+
+/* Without the lock: asks the system how near its limit on memory is, and looks again. */
+hk_idle_verdict_t hk_idle_look_at_system(uint64_t now_ms);
 
 #endif /* HK_SPACE_IDLE_H */

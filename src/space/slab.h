@@ -51,6 +51,7 @@ typedef struct hk_slab {
   uint8_t slab_count;             /* head of a span or run: how many slabs */
   bool zero;                      /* head: what was not carved yet is known to be zero */
   uint32_t block_bytes;           /* of a span */
+  bool moved;                     /* head of a span: blocks may be on their way to an owner that it had before */
   _Atomic(size_t) bytes;          /* of a run or a big block: what may be used */
   struct hk_superslab *superslab; /* NULL for big blocks */
 

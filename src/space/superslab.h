@@ -1,7 +1,7 @@
-/* space/superslab.h - L3. Superslabs, 2 MiB of address space each, cut into slabs. As many as the program needs.
+/* space/superslab.h - L3. Slabs, cut from superslabs of 2 MiB of address space each. As many as the program needs.
  *
- * Idle memory (free slabs that were used and are therefore resident, and free ranges of big blocks) is bounded: what is
- * above the limit (space/idle.h) is given back to the system, what has been idle longest first.
+ * Idle memory (free slabs that were used and are therefore resident, and free ranges of big blocks) is bounded: each
+ * change ends by giving back what is above the limit (space/surplus.h).
  */
 #ifndef HK_SPACE_SUPERSLAB_H
 #define HK_SPACE_SUPERSLAB_H
@@ -10,21 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/list.h"
+#include "space/shelf.h"
 #include "space/slab.h"
-
-/* Everything is guarded by hk_lock_space; start and slabs do not change while a slab of it is in use. */
-typedef struct hk_superslab {
-  hk_list_t link;                /* in the bucket of its longest run of free slabs, or among the spare records */
-  hk_list_t idle_link;           /* among those that have idle memory or are wholly free, longest idle first */
-  struct hk_superslab *all_next; /* every record ever made: what a child of fork rebuilds the lists from */
-  uintptr_t start;               /* 0: the record describes nothing and may be reused */
-  hk_slab_t *slabs;              /* its 32 descriptors */
-  uint32_t free_mask;            /* bit i: slab i is free */
-  uint8_t longest_run;           /* of free slabs: the bucket that it is in; 0 when in none */
-  uint32_t used_mask;            /* bit i: slab i was touched since it was last zero; free and used is idle */
-  uint64_t idle_since;           /* its age in the list of those, from hk_idle_next_age_locked */
-} hk_superslab_t;
 
 /* Which end of a superslab a range is taken from. Spans and runs grow towards each other, so that the few slabs of a
  * span do not break up what runs need; and memory that was a run becomes a span late, which gives a double free of
@@ -33,8 +20,12 @@ typedef enum { hk_from_bottom, hk_from_top } hk_end_t;
 
 /* Takes `count` slabs (1 to 32) in a row, the first at a multiple of `alignment` slabs (a power of two up to 32).
  * The first one's descriptor, with slab_count and zero set and every state still hk_slab_free; NULL when the system
- * refuses. */
+ * refuses. They are of the calling thread's node unless the system refuses that. */
 hk_slab_t *hk_superslab_acquire(unsigned count, unsigned alignment, hk_end_t end);
+
+/* For spans: takes at least `least` slabs, and of those next to them that nobody has touched since they were zero as many
+ * as make it `most`. Otherwise like hk_superslab_acquire. */
+hk_slab_t *hk_superslab_acquire_some(unsigned least, unsigned most);
 
 /* Takes the `count` slabs that follow directly on a range that the caller has, if they are free. `*zero` says
  * whether they are. */
@@ -42,6 +33,9 @@ bool hk_superslab_extend(hk_slab_t *after_last, unsigned count, bool *zero);
 
 /* Gives `count` slabs back; the caller has made them nobody's (hk_slab_retire). */
 void hk_superslab_release(hk_slab_t *first, unsigned count);
+
+/* The same for many ranges at once: a list through the `link` of each first slab, whose slab_count and zero tell of it. */
+void hk_superslab_release_all(hk_list_t *ranges);
 
 /* For a big block of `bytes` that no free range is long enough for: makes free ranges (space/range.h) of all superslabs
  * that are wholly free. False when that cannot be enough, or there are none. The way back needs no call: a new
@@ -51,10 +45,6 @@ bool hk_superslab_dissolve_free(size_t bytes);
 /* Gives idle memory back to the system, slabs and ranges, until at most `keep_bytes` of it are left. How many bytes
  * were given back. With 0, what was learned about how much to keep is forgotten too. */
 size_t hk_superslab_trim(size_t keep_bytes);
-
-/* Ends a change of the sums of space/idle.h: releases hk_lock_space, which the caller holds, and gives back what is
- * idle above the limit. */
-void hk_superslab_settle(uint64_t now_ms);
 
 /* The address of a slab that lies in a superslab. */
 HK_INLINE uintptr_t hk_slab_start(const hk_slab_t *slab) {

@@ -1,4 +1,4 @@
-/* heap/heap.c, heap/thread.c: heaps that change hands while blocks are freed into them. */
+/* heap/pool.c, heap/heap.c, heap/thread.c: heaps that change hands while blocks are freed into them. */
 #include "model_check/scenario_tools.h"
 
 /* Who has a heap writes here: two at a time are a data race, or found at once. */
@@ -22,11 +22,13 @@ static void note_give_back(const hk_heap_t *heap) {
 
 static void set_up_attached(void) {
   set_up_heaps();
+  ignore_offers();
   has_thread[0] = has_thread[1] = 1;
 }
 
 static void set_up_idle(void) {
   set_up_heaps();
+  ignore_offers();
   hk_heap_give_back(owner);
   has_thread[1] = 1;
 }
@@ -66,9 +68,24 @@ static void tidy_up(void) {
   hk_remote_drain_idle();
 }
 
+static void tidy_once(void) { hk_remote_drain_idle(); }
+
 static void adopt(void) {
   hk_heap_t *heap = hk_heap_take();
   note_take(heap);
+}
+
+/* The thread whose first act is to free a block of the owner's. */
+static void follow(void) {
+  if (!hk_heap_take_this(owner)) return;
+  note_take(owner);
+  if (hk_remote_is_pending(owner)) hk_remote_drain(owner);
+  note_give_back(owner);
+  hk_heap_give_back(owner);
+}
+
+static void take_this(void) {
+  if (hk_heap_take_this(owner)) note_take(owner);
 }
 
 static void expect_zero(void) { expect_home(1); }
@@ -92,6 +109,62 @@ static void free_own_and_leave(void) {
   hk_thread_on_exit();
 }
 
+/* ---- The slots and what is beyond them. */
+
+static void set_up_two_idle(void) {
+  set_up_heaps();
+  ignore_offers();
+  hk_heap_give_back(owner);
+  hk_heap_give_back(other);
+}
+
+static void leave_other_empty(void) {
+  hk_thread_heap = other;
+  note_give_back(other);
+  hk_thread_on_exit();
+}
+
+/* Every heap that nobody has is found, once. */
+static void expect_both_in_pool(void) {
+  for (unsigned i = 0; i < HK_POOL_SLOTS && !(has_thread[0] == 1 && has_thread[1] == 1); i++) note_take(hk_heap_take());
+  CHECK(has_thread[0] == 1 && has_thread[1] == 1, "no idle heap is lost");
+}
+
+static void give_both_back(void) {
+  note_give_back(owner);
+  hk_heap_give_back(owner);
+  note_give_back(other);
+  hk_heap_give_back(other);
+}
+
+/* The slots are full of others. */
+static void set_up_beyond_slots(void) {
+  set_up_attached();
+  for (unsigned i = 0; i < HK_POOL_SLOTS; i++) hk_heap_give_back(hk_heap_create());
+}
+
+static void give_owner_back(void) {
+  note_give_back(owner);
+  hk_heap_give_back(owner);
+}
+
+static void give_other_back(void) {
+  note_give_back(other);
+  hk_heap_give_back(other);
+}
+
+static void set_up_one_beyond(void) {
+  set_up_beyond_slots();
+  give_owner_back();
+}
+
+static void visit(hk_heap_t *heap) {
+  note_take(heap);
+  note_give_back(heap);
+}
+
+static void visit_all(void) { hk_heap_visit_idle(visit); }
+
 /* ---- The list of all heaps. */
 
 static void add_heap(void) { CHECK(hk_heap_take() != NULL, "there is memory"); }
@@ -109,17 +182,18 @@ static void expect_four(void) {
 }
 
 const scenario_t scenarios[] = {
+    {.name = "exit_and_free", .setup = set_up_attached, .thread = {leave_owner, send_two}, .finish = expect_two},
     {.name = "exit_and_free_and_start",
      .setup = set_up_attached,
-     .thread = {leave_owner, send_two, live_briefly},
-     .finish = expect_two},
+     .thread = {leave_owner, send_one, live_briefly},
+     .finish = expect_one},
     {.name = "exit_and_free_and_tidy",
      .setup = set_up_attached,
-     .thread = {leave_owner, send_two, tidy_up},
-     .finish = expect_two},
+     .thread = {leave_owner, send_one, tidy_once},
+     .finish = expect_one},
     {.name = "exit_of_both_and_start",
      .setup = set_up_attached,
-     .thread = {leave_owner, leave_other, live_briefly},
+     .thread = {leave_owner, leave_other, adopt},
      .finish = expect_zero},
     {.name = "exit_and_reuse",
      .setup = set_up_attached,
@@ -128,14 +202,43 @@ const scenario_t scenarios[] = {
      .setup = set_up_idle,
      .thread = {adopt, adopt, send_one},
      .finish = expect_one},
+    {.name = "start_and_free", .setup = set_up_idle, .thread = {live_briefly, send_one}, .finish = expect_one},
     {.name = "adopt_and_tidy_and_free",
      .setup = set_up_idle,
-     .thread = {live_briefly, tidy_up, send_two},
-     .finish = expect_two},
-    {.name = "tidy_and_tidy_and_free",
-     .setup = set_up_idle,
-     .thread = {tidy_up, tidy_up, send_one},
+     .thread = {adopt, tidy_once, send_one},
      .finish = expect_one},
+    {.name = "tidy_and_free", .setup = set_up_idle, .thread = {tidy_up, send_one}, .finish = expect_one},
+    {.name = "follow_and_adopt_and_free",
+     .setup = set_up_idle,
+     .thread = {take_this, adopt, send_one},
+     .finish = expect_one},
+    {.name = "exit_and_follow_and_free",
+     .setup = set_up_attached,
+     .thread = {leave_owner, follow, send_one},
+     .finish = expect_one},
+    {.name = "follow_and_follow_and_tidy", .setup = set_up_idle, .thread = {take_this, take_this, tidy_up}},
+    {.name = "two_idle_and_three_takers", .setup = set_up_two_idle, .thread = {adopt, adopt, take_this}},
+    {.name = "exit_and_exit",
+     .setup = set_up_attached,
+     .thread = {leave_owner, leave_other_empty},
+     .finish = expect_both_in_pool},
+    {.name = "give_back_and_adopt_and_follow",
+     .setup = set_up_attached,
+     .thread = {give_both_back, adopt, take_this},
+     .finish = expect_both_in_pool},
+    {.name = "visit_and_adopt", .setup = set_up_two_idle, .thread = {visit_all, adopt}, .finish = expect_both_in_pool},
+    {.name = "visit_and_follow",
+     .setup = set_up_two_idle,
+     .thread = {visit_all, take_this},
+     .finish = expect_both_in_pool},
+    {.name = "beyond_slots_two_and_adopt",
+     .setup = set_up_beyond_slots,
+     .thread = {give_owner_back, give_other_back, adopt},
+     .finish = expect_both_in_pool},
+    {.name = "beyond_slots_and_two_adopt",
+     .setup = set_up_one_beyond,
+     .thread = {adopt, adopt, give_other_back},
+     .finish = expect_both_in_pool},
     {.name = "new_heaps_and_a_walk",
      .setup = set_up_heaps,
      .thread = {add_heap, add_heap, walk_heaps},

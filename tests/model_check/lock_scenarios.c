@@ -52,6 +52,14 @@ static void add_repaired(void) {
   hk_lock_release(hk_lock_space);
 }
 
+/* What the repair makes anew and no lock guards. */
+static void wait_and_see(void) {
+  hk_lock_wait_for_repair();
+  CHECK(repairs == 1, "who waits for the repair sees it");
+}
+
+static void expect_repair(void) { CHECK(repairs == 1, "the repair runs once"); }
+
 static void expect_repaired(void) {
   expect_sum();
   CHECK(repairs == 1, "the repair runs once");
@@ -65,6 +73,15 @@ const scenario_t scenarios[] = {
      .setup = set_up_child,
      .thread = {add_repaired, add_repaired},
      .finish = expect_repaired,
+     .preemptions = 4},
+    {.name = "lock_child_waits",
+     .setup = set_up_child,
+     .thread = {wait_and_see, wait_and_see},
+     .finish = expect_repair},
+    {.name = "lock_child_waits_and_adds",
+     .setup = set_up_child,
+     .thread = {wait_and_see, add_repaired},
+     .finish = expect_repair,
      .preemptions = 4},
     {.name = NULL},
 };

@@ -259,6 +259,8 @@ void hk_os_keep_stderr(void) {}
 void hk_os_abort(void) { Fail("the allocator ends the program"); }
 uint64_t hk_os_now_ns(void) { return 0; }
 uint64_t hk_os_coarse_ms(void) { return 0; }
+unsigned hk_os_node_count(void) { return 1; }
+unsigned hk_os_current_node(void) { return 0; }
 uint64_t hk_os_process_secret(void) { return 42; }
 const char *const *hk_os_environment(void) { return nullptr; }
 bool hk_os_is_secure_exec(void) { return false; }

@@ -34,25 +34,54 @@ hk_add_model_mutant(drain_ignores_marks remote_double_free heap/remote.c
 )
 
 # ---- Heaps that change hands.
-hk_add_model_mutant(take_unlocked exit_and_free_and_start heap/heap.c
-  "hk_lock_acquire(hk_lock_heap_pool);
-  hk_heap_t *heap = pop_locked();
-  hk_lock_release(hk_lock_heap_pool);"
-  "hk_heap_t *heap = pop_locked();"
+hk_add_model_mutant(slot_filled_relaxed exit_and_free_and_start heap/pool.c
+  "hk_compare_exchange_release(&slots[i]" "RELAXED_COMPARE_EXCHANGE(&slots[i]"
   "data race"
 )
-hk_add_model_mutant(give_back_unlocked exit_and_free_and_start heap/heap.c
-  "hk_lock_acquire(hk_lock_heap_pool);
-  push_locked(heap);
-  hk_lock_release(hk_lock_heap_pool);"
-  "push_locked(heap);"
+hk_add_model_mutant(slot_filled_in_two_steps exit_and_exit heap/pool.c
+  "hk_compare_exchange_release(&slots[i]" "TWO_STEP_COMPARE_EXCHANGE(&slots[i]"
+  "no idle heap is lost"
+)
+hk_add_model_mutant(slot_emptied_relaxed exit_and_free_and_start heap/pool.c
+  "hk_exchange_acquire(&slots[i]" "RELAXED_EXCHANGE(&slots[i]"
   "data race"
 )
-hk_add_model_mutant(pending_stays_in_pool adopt_and_tidy_and_free heap/heap.c
-  "hk_store_relaxed(&pool, heap->pool_next);
-    } else {"
-  "(void)heap;
-    } else {"
+hk_add_model_mutant(slot_emptied_in_two_steps adopt_and_adopt_and_free heap/pool.c
+  "hk_exchange_acquire(&slots[i]" "TWO_STEP_EXCHANGE(&slots[i]"
+  "data race"
+)
+hk_add_model_mutant(slot_of_one_emptied_relaxed exit_and_follow_and_free heap/pool.c
+  "hk_compare_exchange_acquire(&slots[i]" "RELAXED_COMPARE_EXCHANGE(&slots[i]"
+  "data race"
+)
+hk_add_model_mutant(slot_of_one_emptied_in_two_steps follow_and_adopt_and_free heap/pool.c
+  "hk_compare_exchange_acquire(&slots[i]" "TWO_STEP_COMPARE_EXCHANGE(&slots[i]"
+  "data race"
+)
+hk_add_model_mutant(overflow_taken_unlocked beyond_slots_and_two_adopt heap/pool.c
+  "hk_lock_acquire(hk_lock_heap_pool);
+  hk_heap_t *heap = NULL;
+  if (wanted != NULL) {
+    if (hk_list_is_linked(&wanted->pool_link)) heap = wanted;
+  } else if (hk_load_relaxed(&overflow_count) > 0) {
+    heap = HK_CONTAINER_OF(overflow.next, hk_heap_t, pool_link);
+  }
+  if (heap != NULL) take_out_locked(heap);
+  hk_lock_release(hk_lock_heap_pool);"
+  "hk_heap_t *heap = NULL;
+  if (wanted != NULL) {
+    if (hk_list_is_linked(&wanted->pool_link)) heap = wanted;
+  } else if (hk_load_relaxed(&overflow_count) > 0) {
+    heap = HK_CONTAINER_OF(overflow.next, hk_heap_t, pool_link);
+  }
+  if (heap != NULL) take_out_locked(heap);"
+  "data race"
+)
+hk_add_model_mutant(overflow_given_unlocked beyond_slots_two_and_adopt heap/pool.c
+  "hk_lock_acquire(hk_lock_heap_pool);
+  push_locked(heap, push);
+  hk_lock_release(hk_lock_heap_pool);"
+  "push_locked(heap, push);"
   "data race"
 )
 hk_add_model_mutant(list_of_heaps_relaxed new_heaps_and_a_walk heap/heap.c
@@ -62,6 +91,28 @@ hk_add_model_mutant(list_of_heaps_relaxed new_heaps_and_a_walk heap/heap.c
 hk_add_model_mutant(exit_keeps_batches exit_of_both_and_start heap/thread.c
   "hk_remote_flush(heap);" "(void)heap;"
   "no block is lost"
+)
+
+# ---- Spans that change hands.
+hk_add_model_mutant(drain_of_a_moved_span steal_and_adopt heap/remote.c
+  "HK_UNLIKELY(owner != heap)" "(void)owner, false"
+  "data race"
+)
+hk_add_model_mutant(span_moved_after_give_back steal_and_adopt heap/steal.c
+  "hk_heap_enter(from);
+  bool moved = move_span(heap, from, class_index);
+  hk_heap_leave(from);
+  hk_heap_give_back(from);"
+  "hk_heap_give_back(from);
+  bool moved = move_span(heap, from, class_index);"
+  "data race"
+)
+hk_add_model_mutant(span_moves_without_its_owner steal_and_adopt heap/steal.c
+  "hk_store_relaxed(&span[i].owner, to);
+  if"
+  "(void)i;
+  if"
+  "a span is one heap's"
 )
 
 # ---- Who is first.
@@ -79,15 +130,15 @@ hk_add_model_mutant(leaf_overwritten region_enter_and_enter space/region_map.c
 )
 
 # ---- Memory that is given back.
-hk_add_model_mutant(purge_of_what_is_free purge_and_two_reuse space/superslab.c
+hk_add_model_mutant(purge_of_what_is_free purge_and_two_reuse space/surplus.c
   "bool purged = purge_slabs(victim);
-  lock_space();"
-  "lock_space();
-  unclaim_locked(victim->superslab, victim->bits, false);
-  unlock_space();
+  hk_lock_acquire(hk_lock_space);"
+  "hk_lock_acquire(hk_lock_space);
+  hk_shelf_unclaim_locked(victim->superslab, victim->bits, false);
+  hk_lock_release(hk_lock_space);
   bool purged = purge_slabs(victim);
-  lock_space();
-  claim_locked(victim->superslab, victim->bits);"
+  hk_lock_acquire(hk_lock_space);
+  hk_shelf_claim_locked(victim->superslab, victim->bits);"
   "data race"
 )
 

@@ -5,6 +5,7 @@
 
 #include "base/atomic.h"
 #include "heap/heap.h"
+#include "heap/pool.h"
 #include "heap/refill.h"
 #include "heap/remote.h"
 #include "heap/span.h"
@@ -24,11 +25,26 @@ static hk_block_t *blocks[BLOCK_COUNT];
 
 static inline hk_block_t *pop_block(hk_heap_t *heap) { return hk_bin_pop(heap, BLOCK_CLASS * sizeof(hk_sink_t)); }
 
+/* What nobody decides by here: statistics, and what a child of fork or a machine with several nodes would ask for. */
+static inline void ignore_marks(hk_heap_t *heap) {
+  checker_ignore(&heap->stat, sizeof(heap->stat));
+  checker_ignore(&heap->busy, sizeof(heap->busy));
+  checker_ignore(&heap->node, sizeof(heap->node));
+}
+
+/* What idle heaps offer, where nobody grows and asks for it. */
+static inline void ignore_offers(void) {
+  checker_ignore(owner->offer, sizeof(owner->offer));
+  checker_ignore(other->offer, sizeof(other->offer));
+}
+
 /* Two heaps; every block of the owner's is handed out. */
 static inline void set_up_heaps(void) {
   checker_ignore(&hk_stat_process, sizeof(hk_stat_process));
   owner = hk_heap_take();
   other = hk_heap_take();
+  ignore_marks(owner);
+  ignore_marks(other);
   CHECK(hk_refill(owner, BLOCK_CLASS), "setup: a refill");
   for (unsigned i = 0; i < BLOCK_COUNT; i++) {
     blocks[i] = pop_block(owner);
@@ -41,10 +57,10 @@ static inline void set_up_heaps(void) {
   checker_name(&span->owner, "span's owner");
 }
 
-/* Takes everything out of the owner's list: each block is found once at most. One bit each. */
-static inline unsigned take_all_home(void) {
+/* Takes everything out of a heap's list: each block is found once at most. One bit each. */
+static inline unsigned take_all_of(hk_heap_t *heap) {
   unsigned found = 0;
-  for (hk_block_t *block; (block = pop_block(owner)) != NULL;) {
+  for (hk_block_t *block; (block = pop_block(heap)) != NULL;) {
     unsigned bit = 0;
     for (unsigned i = 0; i < BLOCK_COUNT; i++) {
       if (blocks[i] == block) bit = 1u << i;
@@ -56,14 +72,18 @@ static inline unsigned take_all_home(void) {
   return found;
 }
 
+static inline unsigned take_all_home(void) { return take_all_of(owner); }
+
 /* Nothing lost, nothing twice, no damage: of a program that frees each block once. */
-static inline void expect_home(unsigned expected) {
-  hk_remote_drain(owner);
-  CHECK(owner->damaged == NULL, "nothing is damaged");
-  unsigned found = take_all_home();
-  CHECK(owner->bin[BLOCK_CLASS].free == HK_LIST_END, "the list is whole");
+static inline void expect_home_in(hk_heap_t *heap, unsigned expected) {
+  hk_remote_drain(heap);
+  CHECK(heap->damaged == NULL, "nothing is damaged");
+  unsigned found = take_all_of(heap);
+  CHECK(heap->bin[BLOCK_CLASS].free == HK_LIST_END, "the list is whole");
   CHECK((expected & ~found) == 0, "no block is lost");
   CHECK((found & ~expected) == 0, "no block comes home that nobody freed");
 }
+
+static inline void expect_home(unsigned expected) { expect_home_in(owner, expected); }
 
 #endif

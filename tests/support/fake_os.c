@@ -45,16 +45,29 @@ static struct {
   fake_os_record_t log[LOG_MAX];
   size_t log_length;
   size_t page_size;
+  unsigned node_count;
+  _Atomic(uint64_t) node_questions;
   uint64_t now_ns;
   const char *const *environment;
   bool is_secure_exec;
   uint64_t process_secret;
   hk_os_memory_t memory;
+  hk_os_memory_limit_t memory_limit;
+  bool hides_memory_limit;
+  _Atomic(uint64_t) memory_limit_questions;
+  void (*memory_limit_hook)(void);
   char stderr_text[STDERR_MAX];
   size_t stderr_length;
   uint64_t stderr_writes;
   void (*abort_hook)(void);
-} fake = {.page_size = 4096, .now_ns = fake_os_start_ns, .environment = no_environment, .process_secret = 42};
+} fake = {.page_size = 4096,
+          .node_count = 1,
+          .now_ns = fake_os_start_ns,
+          .environment = no_environment,
+          .process_secret = 42};
+
+/* Where the thread is. */
+static _Thread_local unsigned current_node;
 
 static void lock(void) { pthread_mutex_lock(&mutex); }
 static void unlock(void) { pthread_mutex_unlock(&mutex); }
@@ -265,6 +278,23 @@ uint64_t hk_os_process_id(void) { return (uint64_t)getpid(); }
 bool hk_os_is_secure_exec(void) { return fake.is_secure_exec; }
 hk_os_memory_t hk_os_memory(void) { return fake.memory; }
 
+bool hk_os_memory_limit(hk_os_memory_limit_t *limit) {
+  fake.memory_limit_questions++;
+  if (fake.memory_limit_hook != NULL) fake.memory_limit_hook();
+  *limit = fake.hides_memory_limit ? (hk_os_memory_limit_t){0} : fake.memory_limit;
+  return !fake.hides_memory_limit;
+}
+
+unsigned hk_os_node_count(void) {
+  fake.node_questions++;
+  return fake.node_count;
+}
+
+unsigned hk_os_current_node(void) {
+  fake.node_questions++;
+  return current_node;
+}
+
 void hk_os_wait(const uint32_t *word, uint32_t expected) {
   (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, NULL, NULL, 0);
 }
@@ -302,11 +332,13 @@ void fake_os_reset(void) {
   lock();
   memset(&fake, 0, sizeof(fake));
   fake.page_size = 4096;
+  fake.node_count = 1;
   fake.now_ns = fake_os_start_ns;
   fake.environment = no_environment;
   fake.process_secret = 42;
   fake.peak_mapped_bytes = mapped_bytes;
   unlock();
+  current_node = 0;
 }
 
 void fake_os_fail_nth(fake_os_call_t call, uint64_t nth) {
@@ -353,6 +385,9 @@ void fake_os_unmap_all(void) {
 }
 
 void fake_os_set_page_size(size_t bytes) { fake.page_size = bytes; }
+void fake_os_set_node_count(unsigned count) { fake.node_count = count; }
+void fake_os_move_to_node(unsigned node) { current_node = node; }
+uint64_t fake_os_node_questions(void) { return fake.node_questions; }
 void fake_os_set_now(uint64_t now_ns) {
   lock();
   fake.now_ns = now_ns;
@@ -366,6 +401,12 @@ void fake_os_advance(uint64_t ns) {
 void fake_os_set_environment(const char *const *environment) { fake.environment = environment; }
 void fake_os_set_secure_exec(bool secure) { fake.is_secure_exec = secure; }
 void fake_os_set_process_secret(uint64_t secret) { fake.process_secret = secret; }
+void fake_os_set_memory_limit(size_t limit_bytes, size_t use_bytes, unsigned stalled_permille) {
+  fake.memory_limit = (hk_os_memory_limit_t){limit_bytes, use_bytes, stalled_permille};
+}
+void fake_os_hide_memory_limit(bool hide) { fake.hides_memory_limit = hide; }
+uint64_t fake_os_memory_limit_questions(void) { return fake.memory_limit_questions; }
+void fake_os_set_memory_limit_hook(void (*hook)(void)) { fake.memory_limit_hook = hook; }
 void fake_os_set_memory(size_t resident_bytes, size_t peak_resident_bytes) {
   fake.memory = (hk_os_memory_t){resident_bytes, peak_resident_bytes};
 }

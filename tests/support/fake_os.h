@@ -1,5 +1,5 @@
 /* A machine that does as it is told: fake_os.c stands in for os_linux.c at link time. Memory is real; what may fail,
- * the clock, the page size, the environment and stderr are the test's. It also watches over the contract of os.h: a
+ * the clock, the page size, the memory nodes, the limit on memory, the environment and stderr are the test's. It also watches over the contract of os.h: a
  * range that is not whole pages, or an unmap, purge, resize, move or wipe of what is not mapped, ends the test with a
  * line on stderr.
  */
@@ -37,8 +37,8 @@ typedef struct {
   uintptr_t target; /* move */
 } fake_os_record_t;
 
-/* Everything below as at the start: nothing fails, no log, no stderr text, 4 KiB pages, clock at fake_os_start_ns, an
- * empty environment. Memory that is still mapped stays so, and is still known. */
+/* Everything below as at the start: nothing fails, no log, no stderr text, 4 KiB pages, one node, clock at
+ * fake_os_start_ns, an empty environment. Memory that is still mapped stays so, and is still known. */
 void fake_os_reset(void);
 
 /* The `nth` such call from now on fails, and none after it; 1 is the next. 0 takes it back. */
@@ -66,6 +66,13 @@ void fake_os_unmap_all(void);
 /* 4, 16 or 64 KiB. To be chosen before anything asks. */
 void fake_os_set_page_size(size_t bytes);
 
+/* How many memory nodes the machine has, to be chosen before anything asks; and the one that the calling thread is on:
+ * 0 until it is told otherwise, also after a reset by another thread. */
+void fake_os_set_node_count(unsigned count);
+void fake_os_move_to_node(unsigned node);
+/* How often the two were asked for. */
+uint64_t fake_os_node_questions(void);
+
 /* Of both clocks: the coarse one is as good as the other here. */
 #define fake_os_start_ns ((uint64_t)1000000000)
 void fake_os_set_now(uint64_t now_ns);
@@ -75,6 +82,13 @@ void fake_os_advance(uint64_t ns);
 void fake_os_set_environment(const char *const *environment);
 void fake_os_set_secure_exec(bool secure);
 void fake_os_set_process_secret(uint64_t secret);
+/* None at the start. `use_bytes` stays what the test says, whatever is mapped. */
+void fake_os_set_memory_limit(size_t limit_bytes, size_t use_bytes, unsigned stalled_permille);
+/* As where no file can be opened: it cannot be told. */
+void fake_os_hide_memory_limit(bool hide);
+/* How often it was asked for; and what is called when it is. */
+uint64_t fake_os_memory_limit_questions(void);
+void fake_os_set_memory_limit_hook(void (*hook)(void));
 void fake_os_set_memory(size_t resident_bytes, size_t peak_resident_bytes);
 
 /* What was written since the reset, as one text, and in how many calls. */

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 namespace hakmem_test {
 
@@ -42,6 +43,17 @@ inline ProcessMemory ReadProcessMemory() {
 }
 
 inline size_t ResidentBytes() { return ReadProcessMemory().resident_bytes; }
+
+/* The highest that was resident since the process began; of a child of fork, since then. */
+inline size_t PeakResidentBytes() {
+  char text[8192] = {0};
+  int file = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return 0;
+  ssize_t count = read(file, text, sizeof text - 1);
+  close(file);
+  const char *line = count > 0 ? std::strstr(text, "VmHWM:") : nullptr;
+  return line != nullptr ? std::strtoull(line + 6, nullptr, 10) * kKiB : 0;
+}
 
 } /* namespace hakmem_test */
 

@@ -8,20 +8,25 @@
 #include <cstdint>
 
 #include "base/atomic.h"
+#include "base/panic.h"
+#include "os/node.h"
 #include "os/os.h"
 #include "os/peek.h"
 #include "policy/option.h"
 #include "policy/stat.h"
 
 extern "C" {
+#include "api/reclaim.h"
 #include "api/verify.h"
 #include "heap/heap.h"
 #include "heap/mid.h"
+#include "heap/pool.h"
 #include "heap/refill.h"
 #include "heap/remote.h"
 #include "heap/search.h"
 #include "heap/span.h"
 #include "heap/spare.h"
+#include "heap/steal.h"
 #include "heap/thread.h"
 #include "heap/trim.h"
 #include "space/big.h"

@@ -178,6 +178,20 @@ TEST_F(FakeOs, TheClockMovesWhenTold) {
   EXPECT_EQ(hk_os_coarse_ms(), 5u);
 }
 
+TEST_F(FakeOs, EachThreadIsOnTheNodeItWasMovedTo) {
+  EXPECT_EQ(hk_os_node_count(), 1u);
+  EXPECT_EQ(hk_os_current_node(), 0u);
+  fake_os_set_node_count(8);
+  fake_os_move_to_node(7);
+  std::thread([] { EXPECT_EQ(hk_os_current_node(), 0u); }).join();
+  EXPECT_EQ(hk_os_current_node(), 7u);
+  EXPECT_EQ(hk_os_node_count(), 8u);
+  EXPECT_EQ(fake_os_node_questions(), 5u);
+  fake_os_reset();
+  EXPECT_EQ(hk_os_node_count(), 1u);
+  EXPECT_EQ(hk_os_current_node(), 0u);
+}
+
 TEST_F(FakeOs, FactsAreTheTests) {
   ASSERT_NE(hk_os_environment(), nullptr);
   EXPECT_EQ(*hk_os_environment(), nullptr);

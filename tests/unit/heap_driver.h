@@ -42,6 +42,25 @@ inline void Free(hk_heap_t *heap, void *block) {
   }
 }
 
+// Several heaps, attached.
+inline std::vector<hk_heap_t *> TakeMany(size_t count) {
+  std::vector<hk_heap_t *> heaps;
+  while (heaps.size() < count) heaps.push_back(hk_heap_take());
+  return heaps;
+}
+
+// How many heaps were ever made.
+inline size_t HeapCount() {
+  size_t count = 0;
+  for (hk_heap_t *heap = hk_heap_first(); heap != nullptr; heap = heap->all_next) count++;
+  return count;
+}
+
+// An idle heap that has blocks to take back, or null.
+inline hk_heap_t *TakePending() {
+  return hk_heap_take_if([](hk_heap_t *heap, unsigned) { return hk_remote_is_pending(heap); }, 0);
+}
+
 inline hk_slab_t *SpanOf(const void *block) { return hk_slab_of(block)->head; }
 
 inline unsigned CarvedOf(const hk_slab_t *span) { return hk_load_relaxed(&const_cast<hk_slab_t *>(span)->carved); }
@@ -151,6 +170,9 @@ inline void CheckMidBin(const hk_heap_t *heap, unsigned class_index) {
 inline uint64_t StatOf(hk_heap_t *heap, hk_stat_id_t id) { return hk_load_relaxed(&heap->stat.value[id]); }
 
 inline size_t InUseSlabs() { return hk_superslab_usage().in_use_bytes / HK_SLAB_BYTES; }
+
+// Slabs that the heap took in advance and has no span in yet.
+inline size_t ReservedSlabs(const hk_heap_t *heap) { return heap->reserve != nullptr ? heap->reserve->slab_count : 0; }
 
 // How many slabs a heap may keep, by default and as the options are now.
 constexpr size_t kSpareSlabs = 32;

@@ -1,4 +1,4 @@
-// heap/heap: who has which heap, the pool of those that nobody has, and what a child of fork makes of them.
+// heap/heap, heap/thread: what a heap is, who has which, and what becomes of it when its thread ends.
 #include <algorithm>
 #include <atomic>
 #include <set>
@@ -12,29 +12,10 @@
 namespace {
 
 using hk_test::Alloc;
-
-hk_heap_life_t LifeOf(hk_heap_t *heap) { return static_cast<hk_heap_life_t>(hk_load_relaxed(&heap->life)); }
-
-std::vector<hk_heap_t *> TakeMany(int count) {
-  std::vector<hk_heap_t *> heaps;
-  for (int i = 0; i < count; i++) heaps.push_back(hk_heap_take());
-  return heaps;
-}
-
-// How many heaps were ever made.
-size_t HeapCount() {
-  size_t count = 0;
-  for (hk_heap_t *heap = hk_heap_first(); heap != nullptr; heap = heap->all_next) count++;
-  return count;
-}
+using hk_test::HeapCount;
+using hk_test::TakeMany;
 
 // ---- The bins that the fast path adds an offset for.
-
-// What happens in the child of a fork whose thread has `mine`.
-void Repair(const hk_heap_t *mine) {
-  hk_heap_repair();
-  hk_heap_adopt_orphans(mine);
-}
 
 HK_FRESH_TEST(Heap, EachSizeFindsItsBin) {
   for (size_t size = 0; size <= HK_TINY_MAX_BYTES; size++) {
@@ -58,7 +39,7 @@ HK_FRESH_TEST(Heap, ANewHeapIsEmpty) {
   ASSERT_NE(heap, nullptr);
   EXPECT_NE(heap, HK_EMPTY_HEAP);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(heap) % HK_CACHE_LINE_BYTES, 0u);
-  EXPECT_EQ(LifeOf(heap), hk_heap_attached);
+  EXPECT_EQ(hk_heap_life(heap), hk_heap_attached);
   EXPECT_FALSE(hk_load_relaxed(&heap->busy));
   EXPECT_FALSE(hk_remote_is_pending(heap));
   EXPECT_EQ(hk_load_relaxed(&heap->shared.incoming), HK_LIST_END);
@@ -83,21 +64,6 @@ HK_FRESH_TEST(Heap, EachTakerHasItsOwn) {
   hk_heap_t *next = hk_heap_first();
   for (size_t i = heaps.size(); i-- > 0; next = next->all_next) ASSERT_EQ(next, heaps[i]) << "newest first";
   EXPECT_EQ(next, nullptr);
-}
-
-HK_FRESH_TEST(Heap, TheOneGivenBackLastIsTakenFirst) {
-  std::vector<hk_heap_t *> heaps = TakeMany(3);
-  for (hk_heap_t *heap : {heaps[1], heaps[0], heaps[2]}) {
-    hk_heap_give_back(heap);
-    EXPECT_EQ(LifeOf(heap), hk_heap_idle);
-  }
-  for (hk_heap_t *heap : {heaps[2], heaps[0], heaps[1]}) {
-    EXPECT_EQ(hk_heap_take(), heap);
-    EXPECT_EQ(LifeOf(heap), hk_heap_attached);
-  }
-  EXPECT_EQ(HeapCount(), 3u);
-  EXPECT_NE(hk_heap_take(), nullptr);
-  EXPECT_EQ(HeapCount(), 4u) << "the pool was empty";
 }
 
 HK_FRESH_TEST(Heap, IsAdoptedWhole) {
@@ -126,8 +92,8 @@ HK_FRESH_TEST(Heap, IsAdoptedWithItsMidBinsAndWhatWaitsForIt) {
   hk_block_t *freed = Alloc(heap, 80), *remote = Alloc(heap, 80), *held = Alloc(heap, 80);
   (void)hk_test::FreeOwn(heap, freed);
   hk_remote_free(other, hk_test::SpanOf(remote), remote);
-  hk_heap_give_back(heap);
-  hk_remote_flush(other); /* while nobody has it */
+  hk_remote_flush(other);
+  hk_heap_give_back(heap); /* as it is */
 
   std::thread([heap, held, freed, remote] {
     ASSERT_EQ(hk_heap_take(), heap);
@@ -150,108 +116,6 @@ HK_FRESH_TEST(Heap, ARefusedHeapIsAskedForAgain) {
   fake_os_fail_all(fake_os_reserve, false);
   EXPECT_NE(hk_heap_take(), nullptr);
   EXPECT_EQ(HeapCount(), count + 1);
-}
-
-HK_FRESH_TEST(Heap, WhatIsInThePoolNeedsNoSystem) {
-  hk_heap_t *heap = hk_heap_take();
-  hk_heap_give_back(heap);
-  fake_os_fail_all(fake_os_reserve, true);
-  EXPECT_EQ(hk_heap_take(), heap);
-}
-
-HK_FRESH_TEST(Heap, ThreadsNeverHaveTheSameOne) {
-  constexpr int kThreads = 4;
-  std::atomic<int> failures{0};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; t++) {
-    threads.emplace_back([&failures] {
-      for (int i = 0; i < 5000; i++) {
-        hk_heap_t *heap = hk_heap_take();
-        /* A plain field of the heap: two who have it would also race for ThreadSanitizer. */
-        if (heap == nullptr || heap->spare_slabs++ != 0) failures++;
-        if (heap == nullptr) return;
-        if (i % 16 == 0) std::this_thread::yield();
-        heap->spare_slabs--;
-        hk_heap_give_back(heap);
-      }
-    });
-  }
-  for (std::thread &thread : threads) thread.join();
-  EXPECT_EQ(failures, 0);
-  EXPECT_LE(HeapCount(), size_t{kThreads});
-}
-
-// ---- Idle heaps that have something to take back.
-
-void SendOneTo(hk_heap_t *owner, hk_heap_t *from) {
-  hk_block_t *block = Alloc(owner, 4);
-  hk_remote_free(from, hk_test::SpanOf(block), block);
-  hk_remote_flush(from);
-}
-
-HK_FRESH_TEST(Heap, TakePendingTakesOneThatHasBlocksToTakeBack) {
-  std::vector<hk_heap_t *> heaps = TakeMany(5);
-  EXPECT_EQ(hk_heap_take_pending(), nullptr) << "none is idle";
-  SendOneTo(heaps[0], heaps[4]); /* a thread has that one */
-  for (int i = 1; i < 4; i++) hk_heap_give_back(heaps[i]);
-  EXPECT_EQ(hk_heap_take_pending(), nullptr) << "nothing waits for those";
-  std::vector<hk_heap_t *> order = {heaps[3], heaps[2], heaps[1]}; /* in the pool */
-  for (hk_heap_t *heap : {heaps[2], heaps[3], heaps[1]}) {
-    hk_heap_t *attached = hk_heap_take();
-    EXPECT_EQ(attached, order[0]);
-    hk_heap_give_back(attached);
-    hk_block_t *block = Alloc(heap, 4); /* nobody has it, and nobody else is here */
-    hk_remote_free_now(hk_test::SpanOf(block), block);
-    EXPECT_EQ(hk_heap_take_pending(), heap) << "wherever it is in the pool";
-    EXPECT_EQ(LifeOf(heap), hk_heap_attached);
-    EXPECT_EQ(hk_heap_take_pending(), nullptr);
-    hk_remote_drain(heap);
-    hk_heap_give_back(heap);
-    order.erase(std::find(order.begin(), order.end(), heap));
-    order.insert(order.begin(), heap);
-  }
-  for (hk_heap_t *heap : order) EXPECT_EQ(hk_heap_take(), heap) << "the others stayed as they were";
-  EXPECT_EQ(HeapCount(), 5u);
-}
-
-// ---- Whether many heaps are idle.
-
-HK_FRESH_TEST(Heap, ThePoolIsDeepFromSoManyIdleHeapsOn) {
-  EXPECT_FALSE(hk_heap_pool_is_deep()) << "there is none";
-  constexpr unsigned kHeaps = 2 * HK_POOL_WARM + 1;
-  std::vector<hk_heap_t *> heaps = TakeMany(kHeaps);
-  EXPECT_FALSE(hk_heap_pool_is_deep()) << "none is idle";
-  for (int round = 0; round < 3; round++) {
-    for (unsigned idle = 1; idle <= kHeaps; idle++) {
-      hk_heap_give_back(heaps[idle - 1]);
-      ASSERT_EQ(hk_heap_pool_is_deep(), idle >= HK_POOL_WARM) << idle;
-    }
-    for (unsigned idle = kHeaps; idle-- > 0;) {
-      ASSERT_EQ(hk_heap_take(), heaps[idle]);
-      ASSERT_EQ(hk_heap_pool_is_deep(), idle >= HK_POOL_WARM) << idle;
-    }
-  }
-}
-
-void VisitAnIdleHeap(hk_heap_t *) {}
-
-HK_FRESH_TEST(Heap, ThePoolIsAsDeepAfterAVisitAndInAChildOfFork) {
-  std::vector<hk_heap_t *> heaps;
-  for (unsigned idle : {1u, HK_POOL_WARM - 1u, HK_POOL_WARM + 0u, HK_POOL_WARM + 1u}) {
-    SCOPED_TRACE(idle);
-    while (heaps.size() < idle) heaps.push_back(hk_heap_take());
-    for (hk_heap_t *heap : heaps) hk_heap_give_back(heap);
-    for (int round = 0; round < 2 * HK_POOL_WARM; round++) {
-      hk_heap_visit_idle(VisitAnIdleHeap);
-      ASSERT_EQ(hk_heap_pool_is_deep(), idle >= HK_POOL_WARM);
-      Repair(HK_EMPTY_HEAP);
-      ASSERT_EQ(hk_heap_pool_is_deep(), idle >= HK_POOL_WARM);
-    }
-    for (unsigned left = idle; left-- > 0;) {
-      ASSERT_NE(hk_heap_take(), nullptr);
-      ASSERT_EQ(hk_heap_pool_is_deep(), left >= HK_POOL_WARM);
-    }
-  }
 }
 
 // ---- The end of a thread.
@@ -278,7 +142,7 @@ hk_heap_t *InThread(Body body) {
 
 HK_FRESH_TEST(HeapOfAThread, IsIdleAfterItsEndAndAdopted) {
   hk_heap_t *heap = InThread([](hk_heap_t *) {});
-  EXPECT_EQ(LifeOf(heap), hk_heap_idle);
+  EXPECT_EQ(hk_heap_life(heap), hk_heap_idle);
   EXPECT_FALSE(hk_load_relaxed(&heap->busy));
   EXPECT_EQ(InThread([](hk_heap_t *) {}), heap);
   EXPECT_EQ(HeapCount(), 1u);
@@ -372,249 +236,85 @@ HK_FRESH_TEST(HeapOfAThread, WhatLaterExitHandlersNeedIsGivenBackToo) {
       (void)hk_test::FreeOwn(lease.heap, Alloc(lease.heap, 80));
       hk_thread_leave(lease);
       if (!lease.borrowed) hk_thread_on_exit();
-      EXPECT_EQ(LifeOf(lease.heap), hk_heap_idle);
+      EXPECT_EQ(hk_heap_life(lease.heap), hk_heap_idle);
     }
     EXPECT_TRUE(hk_thread_is_leaving());
   }).join();
   EXPECT_EQ(HeapCount(), 1u);
 }
 
-// ---- In a child of fork.
+// ---- A thread whose first act is to free.
 
-HK_FRESH_TEST(Heap, RepairMakesHeapsOfVanishedThreadsIdleOrLost) {
-  std::vector<hk_heap_t *> heaps = TakeMany(5);
-  hk_heap_t *mine = heaps[0], *resting = heaps[1], *changing = heaps[2], *idle = heaps[3], *another = heaps[4];
-  hk_heap_enter(changing);
-  hk_heap_give_back(idle);
-  EXPECT_EQ(hk_heap_lost_count(), 0u);
-
-  Repair(mine);
-  EXPECT_EQ(hk_heap_lost_count(), 1u);
-  EXPECT_EQ(LifeOf(changing), hk_heap_lost);
-  EXPECT_EQ(LifeOf(mine), hk_heap_attached);
-  for (hk_heap_t *heap : {resting, idle, another}) EXPECT_EQ(LifeOf(heap), hk_heap_idle);
-
-  std::set<hk_heap_t *> taken;
-  for (int i = 0; i < 3; i++) taken.insert(hk_heap_take());
-  EXPECT_EQ(taken, (std::set<hk_heap_t *>{resting, idle, another})) << "each is in the pool once";
-  EXPECT_EQ(HeapCount(), 5u);
-  EXPECT_NE(hk_heap_take(), nullptr);
-  EXPECT_EQ(HeapCount(), 6u) << "a lost heap is never taken";
+// Runs `body` in a thread that ends as one does.
+template <typename Body>
+void InNewThread(Body body) {
+  std::thread([body] {
+    body();
+    hk_thread_on_exit();
+  }).join();
 }
 
-HK_FRESH_TEST(Heap, TheForkingThreadsHeapStaysItsOwnWhateverItWasDoing) {
-  hk_heap_t *mine = hk_heap_take();
-  hk_heap_enter(mine); /* a signal handler forked */
-  Repair(mine);
-  EXPECT_EQ(LifeOf(mine), hk_heap_attached);
-  EXPECT_EQ(hk_heap_lost_count(), 0u);
-  hk_heap_leave(mine);
-  EXPECT_NE(hk_heap_take(), mine);
-}
-
-HK_FRESH_TEST(Heap, LostHeapsStayLost) {
-  std::vector<hk_heap_t *> heaps = TakeMany(2);
-  hk_heap_enter(heaps[0]);
-  Repair(HK_EMPTY_HEAP);
-  hk_heap_leave(heaps[0]); /* as a half-done change may look */
-  Repair(HK_EMPTY_HEAP);
-  EXPECT_EQ(hk_heap_lost_count(), 1u);
-  EXPECT_EQ(LifeOf(heaps[0]), hk_heap_lost);
-  EXPECT_EQ(hk_heap_take(), heaps[1]);
-  EXPECT_NE(hk_heap_take(), heaps[0]);
-}
-
-HK_FRESH_TEST(Heap, RepairFindsTheHeapThatWasOnItsWayIntoThePool) {
-  std::vector<hk_heap_t *> heaps = TakeMany(2);
-  hk_heap_give_back(heaps[0]);
-  heaps[0]->pool_next = heaps[0]; /* whatever a vanished thread left there */
-  Repair(HK_EMPTY_HEAP);
-  std::set<hk_heap_t *> taken = {hk_heap_take(), hk_heap_take()};
-  EXPECT_EQ(taken, std::set<hk_heap_t *>(heaps.begin(), heaps.end()));
-  EXPECT_NE(hk_heap_take(), nullptr);
+HK_FRESH_TEST(HeapOfAThread, IsTheOneThatItsFirstBlockIsOf) {
+  std::vector<hk_heap_t *> heaps = TakeMany(3);
+  for (hk_heap_t *heap : heaps) hk_heap_give_back(heap);
+  for (hk_heap_t *heap : {heaps[1], heaps[0], heaps[2]}) {
+    InNewThread([heap] {
+      hk_thread_follow(heap);
+      ASSERT_EQ(hk_thread_heap, heap);
+      EXPECT_EQ(hk_heap_life(heap), hk_heap_attached);
+      hk_thread_lease_t lease = hk_thread_enter();
+      EXPECT_EQ(lease.heap, heap);
+      EXPECT_FALSE(lease.borrowed);
+      hk_thread_leave(lease);
+    });
+    EXPECT_EQ(hk_heap_life(heap), hk_heap_idle) << "it is given back as every other is";
+  }
   EXPECT_EQ(HeapCount(), 3u);
 }
 
-// Takes heaps until it is this one.
-bool TakeOut(const hk_heap_t *heap) {
-  for (size_t left = HeapCount(); left > 0; left--) {
-    if (hk_heap_take() == heap) return true;
-  }
-  return false;
-}
-
-// A vanished thread's counts may be off by one; what its bins have is right.
-HK_FRESH_TEST(Heap, AnOrphansMidBinsAreCountedAnew) {
-  for (unsigned length : {0u, 1u, 4u}) {
-    SCOPED_TRACE(length);
-    std::vector<hk_heap_t *> heaps = TakeMany(2);
-    hk_heap_t *mine = heaps[0], *orphan = heaps[1];
-    std::vector<hk_block_t *> blocks;
-    for (unsigned i = 0; i < length + 3; i++) blocks.push_back(Alloc(orphan, 80));
-    while (hk_block_t *block = hk_test::Pop(orphan, 80)) blocks.push_back(block);
-    for (unsigned i = 0; i < length; i++) (void)hk_test::FreeOwn(orphan, blocks[i]);
-    Repair(mine);
-    ASSERT_TRUE(TakeOut(orphan));
-    EXPECT_EQ(hk_test::ListLength(orphan->bin[80].free), length);
-    for (unsigned i = length; i < blocks.size(); i++) (void)hk_test::FreeOwn(orphan, blocks[i]);
-    hk_test::CheckMidBin(orphan, 80);
-    std::vector<hk_block_t *> again;
-    for (unsigned i = 0; i < 30; i++) again.push_back(Alloc(orphan, 80));
-    hk_test::CheckMidBin(orphan, 80);
-    for (hk_block_t *block : again) (void)hk_test::FreeOwn(orphan, block);
-    hk_test::CheckMidBin(orphan, 80);
-    hk_heap_trim(orphan);
-    EXPECT_EQ(hk_test::InUseSlabs(), 0u);
-  }
-}
-
-// Heaps that are taken from below the top and given back on top do not make the pool look deeper.
-HK_FRESH_TEST(Heap, ThePoolIsAsDeepAsItIsWhoeverTakesFromTheMiddle) {
+HK_FRESH_TEST(HeapOfAThread, IsNotOneThatAnotherThreadHas) {
   std::vector<hk_heap_t *> heaps = TakeMany(2);
-  std::vector<hk_block_t *> blocks;
-  for (int i = 0; i < 20; i++) blocks.push_back(Alloc(heaps[i % 2], 4));
   hk_heap_give_back(heaps[1]);
-  hk_heap_give_back(heaps[0]);
-  for (int i = 0; i < 20; i++) {
-    hk_heap_t *below = heaps[(i + 1) % 2];
-    hk_block_t *block = blocks[(i + 1) % 2 + 2 * (i / 2)];
-    hk_remote_free_now(hk_test::SpanOf(block), block);
-    ASSERT_EQ(hk_heap_take_pending(), below);
-    hk_remote_drain(below);
-    hk_heap_give_back(below);
-    ASSERT_FALSE(hk_heap_pool_is_deep()) << i;
-  }
+  InNewThread([&heaps] {
+    hk_thread_follow(heaps[0]);
+    EXPECT_EQ(hk_thread_heap, HK_EMPTY_HEAP);
+    hk_thread_lease_t lease = hk_thread_enter();
+    EXPECT_EQ(lease.heap, heaps[1]);
+    hk_thread_leave(lease);
+  });
 }
 
-HK_FRESH_TEST(Heap, NoOrphansListIsFresh) {
-  std::vector<hk_heap_t *> heaps = TakeMany(2);
-  for (unsigned i = 1; i < HK_CLASS_COUNT; i++) ASSERT_NE(Alloc(heaps[1], i), nullptr);
-  ASSERT_TRUE(hk_bin_is_fresh(&heaps[1]->bin[4]));
-  Repair(heaps[0]);
-  for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
-    ASSERT_FALSE(hk_bin_is_fresh(&heaps[1]->bin[i])) << i;
-    ASSERT_FALSE(hk_bin_was_fresh(&heaps[1]->bin[i], i)) << i << ": the next thread's first block is of no refill";
-  }
-}
-
-// Whatever an adopted heap's bins are refilled with: calloc must not take a count for the word "fresh".
-HK_FRESH_TEST(Heap, NoMidListOfAnAdoptedOrphanLooksFresh) {
-  for (unsigned class_index = HK_TINY_CLASS_MAX + 1; class_index < HK_CLASS_COUNT; class_index++) {
-    SCOPED_TRACE(class_index);
-    std::vector<hk_heap_t *> heaps = TakeMany(2);
-    Repair(heaps[0]);
-    ASSERT_TRUE(TakeOut(heaps[1]));
-    for (int i = 0; i < 100; i++) {
-      ASSERT_FALSE(hk_bin_is_fresh(&heaps[1]->bin[class_index])) << i;
-      ASSERT_NE(Alloc(heaps[1], class_index), nullptr);
-    }
-    hk_heap_trim(heaps[1]);
-  }
-}
-
-// The list of an adopted orphan's bin is bounded as every other is, however it came to be as long as it is.
-HK_FRESH_TEST(Heap, AnAdoptedOrphansMidListsAreBounded) {
-  for (unsigned class_index : {65u, 70u, 80u, 104u}) {
-    SCOPED_TRACE(class_index);
-    std::vector<hk_heap_t *> heaps = TakeMany(2);
-    hk_heap_t *orphan = heaps[1];
-    std::vector<hk_block_t *> blocks;
-    for (unsigned i = 0; i < 500; i++) blocks.push_back(Alloc(orphan, class_index));
-    while (hk_test::Pop(orphan, class_index) != nullptr) {
-    }
-    for (unsigned i = 0; i < 250; i++) (void)hk_test::FreeOwn(orphan, blocks[i]);
-    hk_mid_spill(orphan, class_index, 0);
-    ASSERT_TRUE(hk_refill(orphan, class_index)); /* many more blocks are in its spans */
-    while (hk_test::Pop(orphan, class_index) != nullptr) {
-    }
-    Repair(heaps[0]);
-    ASSERT_TRUE(TakeOut(orphan));
-    ASSERT_TRUE(hk_refill(orphan, class_index));
-    for (unsigned i = 250; i < 500; i++) {
-      unsigned room = hk_test::RoomOf(orphan, class_index);
-      (void)hk_test::FreeOwn(orphan, blocks[i]);
-      ASSERT_LT(hk_test::ListLength(orphan->bin[class_index].free), room) << i;
-    }
-    hk_test::CheckMidBin(orphan, class_index);
-    hk_mid_spill_all(orphan);
-    hk_heap_give_back(orphan);
-  }
-}
-
-HK_FRESH_TEST(Heap, AnOrphanKeepsItsRunsAndItsBatches) {
-  std::vector<hk_heap_t *> heaps = TakeMany(3);
-  hk_heap_t *mine = heaps[0], *orphan = heaps[1];
-  void *run = hk_run_alloc(3 * HK_SLAB_BYTES, 1, &zero);
-  ASSERT_TRUE(hk_test::SpareRun(orphan, hk_slab_of(run)));
-  hk_block_t *block = Alloc(mine, 4);
-  hk_remote_free(orphan, hk_test::SpanOf(block), block);
-  hk_superslab_repair();
-  Repair(mine);
-  EXPECT_EQ(hk_test::InUseSlabs(), 4u) << "kept runs are in use";
-  ASSERT_TRUE(TakeOut(orphan));
-  EXPECT_EQ(hk_test::TakeSpareRun(orphan, 3 * HK_SLAB_BYTES), run);
-  hk_remote_flush(orphan);
-  EXPECT_EQ(hk_load_relaxed(&mine->shared.incoming), block);
-}
-
-// ---- Visits.
-
-std::vector<hk_heap_t *> visited;
-
-void Visit(hk_heap_t *heap) {
-  visited.push_back(heap);
-  EXPECT_EQ(LifeOf(heap), hk_heap_attached) << "the visitor has it";
-}
-
-HK_FRESH_TEST(Heap, EachIdleHeapIsVisitedOnceAndStaysIdle) {
-  std::vector<hk_heap_t *> heaps = TakeMany(6);
-  hk_heap_enter(heaps[5]);
-  hk_heap_give_back(heaps[0]);
-  Repair(heaps[1]); /* [2] to [4] become idle too, [5] is lost */
-  hk_heap_t *attached = hk_heap_take();
-  hk_heap_visit_idle(Visit);
-
-  std::set<hk_heap_t *> idle = {heaps[0], heaps[2], heaps[3], heaps[4]};
-  idle.erase(attached);
-  EXPECT_EQ(visited.size(), 3u);
-  EXPECT_EQ(std::set<hk_heap_t *>(visited.begin(), visited.end()), idle);
-  for (hk_heap_t *heap : idle) EXPECT_EQ(LifeOf(heap), hk_heap_idle);
-  std::set<hk_heap_t *> taken;
-  for (int i = 0; i < 3; i++) taken.insert(hk_heap_take());
-  EXPECT_EQ(taken, idle);
-}
-
-HK_FRESH_TEST(Heap, AVisitOfNone) {
-  hk_heap_visit_idle(Visit);
-  hk_heap_t *heap = hk_heap_take();
-  hk_heap_visit_idle(Visit);
-  EXPECT_TRUE(visited.empty());
-  EXPECT_EQ(LifeOf(heap), hk_heap_attached);
-}
-
-void TakeWhileVisited(hk_heap_t *heap) {
-  hk_heap_t *other = hk_heap_take();
-  EXPECT_NE(other, heap);
-  visited.push_back(heap);
-  visited.push_back(other);
-}
-
-HK_FRESH_TEST(Heap, NobodyTakesAHeapThatIsVisited) {
+HK_FRESH_TEST(HeapOfAThread, StaysWhateverElseItFrees) {
   std::vector<hk_heap_t *> heaps = TakeMany(2);
   for (hk_heap_t *heap : heaps) hk_heap_give_back(heap);
-  hk_heap_visit_idle(TakeWhileVisited);
-  ASSERT_EQ(visited.size(), 4u);
-  EXPECT_EQ(visited[0], heaps[1]);
-  EXPECT_NE(visited[1], heaps[0]) << "nor one whose turn comes later";
-  EXPECT_EQ(visited[2], heaps[0]);
+  InNewThread([&heaps] {
+    hk_thread_leave(hk_thread_enter());
+    hk_heap_t *mine = hk_thread_heap;
+    hk_heap_t *other = mine == heaps[0] ? heaps[1] : heaps[0];
+    hk_thread_follow(other);
+    EXPECT_EQ(hk_thread_heap, mine);
+    EXPECT_EQ(hk_heap_life(other), hk_heap_idle);
+  });
 }
 
-#if HK_DEBUG
-HK_FRESH_TEST(HeapDeathTest, ABusyHeapCannotBeGivenBack) {
+HK_FRESH_TEST(HeapOfAThread, IsNotFollowedByOneThatIsLeaving) {
   hk_heap_t *heap = hk_heap_take();
-  hk_heap_enter(heap);
-  EXPECT_DEATH(hk_heap_give_back(heap), "at rest when it changes hands");
+  hk_heap_give_back(heap);
+  std::thread([heap] {
+    while (!hk_thread_is_leaving()) hk_thread_on_exit();
+    hk_thread_follow(heap);
+    EXPECT_EQ(hk_thread_heap, HK_EMPTY_HEAP);
+    EXPECT_EQ(hk_heap_life(heap), hk_heap_idle);
+  }).join();
 }
-#endif
+
+HK_FRESH_TEST(HeapOfAThread, ThatIsFollowedIsGivenBackByTheExitHandler) {
+  ASSERT_TRUE(hk_os_thread_exit_init(hk_thread_on_exit));
+  hk_heap_t *heap = hk_heap_take();
+  hk_heap_give_back(heap);
+  std::thread([heap] { hk_thread_follow(heap); }).join();
+  EXPECT_EQ(hk_heap_life(heap), hk_heap_idle);
+  EXPECT_EQ(hk_heap_take(), heap);
+}
 
 }  // namespace

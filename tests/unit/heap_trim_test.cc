@@ -1,4 +1,5 @@
 // heap/trim: what a heap gives back when it is to keep nothing, and what it must keep all the same.
+#include <thread>
 #include <vector>
 
 #include "fake_os.h"
@@ -8,6 +9,7 @@
 namespace {
 
 using hk_test::Alloc;
+using hk_test::AllocMany;
 using hk_test::CapacityOf;
 using hk_test::CarvedOf;
 using hk_test::CheckMidBin;
@@ -27,6 +29,7 @@ bool zero;
 void ExpectNothingLeft(hk_heap_t *heap) {
   EXPECT_EQ(InUseSlabs(), 0u);
   EXPECT_EQ(heap->spare_slabs, 0u);
+  EXPECT_EQ(heap->reserve, nullptr);
   for (const hk_list_t &list : heap->spare) EXPECT_TRUE(hk_list_is_empty(&list));
   EXPECT_EQ(StatOf(heap, hk_stat_slab_acquire), StatOf(heap, hk_stat_slab_release));
   for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
@@ -213,7 +216,7 @@ HK_FRESH_TEST(SettleDown, KeepsActiveTinySpansAndNothingElseWhileFewHeapsAreIdle
     std::vector<hk_block_t *> held = UseALot(heap);
     std::vector<hk_slab_t *> active;
     for (unsigned i = 1; i <= HK_TINY_CLASS_MAX; i++) active.push_back(heap->state[i].active);
-    hk_heap_settle_down(heap);
+    hk_heap_settle_down(heap, SIZE_MAX);
 
     EXPECT_EQ(heap->spare_slabs, 0u);
     size_t slabs = SlabsOf(held);
@@ -243,7 +246,7 @@ HK_FRESH_TEST(SettleDown, KeepsNothingFreeWhenManyHeapsAreIdle) {
     hk_heap_t *heap = hk_heap_take();
     std::vector<hk_heap_t *> others = MakeIdle(idle);
     std::vector<hk_block_t *> held = UseALot(heap);
-    hk_heap_settle_down(heap);
+    hk_heap_settle_down(heap, SIZE_MAX);
     EXPECT_EQ(heap->spare_slabs, 0u);
     EXPECT_EQ(InUseSlabs(), SlabsOf(held));
     for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
@@ -251,13 +254,171 @@ HK_FRESH_TEST(SettleDown, KeepsNothingFreeWhenManyHeapsAreIdle) {
     }
     for (hk_block_t *block : held) CheckSpan(heap, SpanOf(block), 1);
     for (hk_block_t *block : held) (void)FreeOwn(heap, block);
-    hk_heap_settle_down(heap);
+    hk_heap_settle_down(heap, SIZE_MAX);
     ExpectNothingLeft(heap);
     for (size_t i = 0; i < others.size(); i++) (void)hk_heap_take();
   }
 }
 
+// ---- How many steps are worth it.
+
+// Blocks of a tiny class that are all home again. How many: so many steps it takes to see that.
+unsigned AllHome(hk_heap_t *heap, unsigned class_index) {
+  hk_block_t *block = Alloc(heap, class_index);
+  (void)FreeOwn(heap, block);
+  return CarvedOf(SpanOf(block));
+}
+
+HK_FRESH_TEST(SettleDown, AListIsWalkedOnlyIfThatIsWorthIt) {
+  hk_heap_t *heap = hk_heap_take();
+  (void)MakeIdle(HK_POOL_WARM);
+  for (unsigned class_index : {1u, 20u, 64u}) {
+    SCOPED_TRACE(class_index);
+    unsigned steps = AllHome(heap, class_index);
+    for (unsigned too_few : {0u, 1u, steps - 1}) {
+      hk_heap_settle_down(heap, too_few);
+      ASSERT_NE(heap->state[class_index].active, nullptr) << too_few;
+      CheckSpan(heap, heap->state[class_index].active, 0);
+      EXPECT_EQ(heap->spare_slabs, 0u) << "all else goes in any case";
+    }
+    hk_heap_settle_down(heap, steps);
+    ExpectNothingLeft(heap);
+  }
+}
+
+HK_FRESH_TEST(SettleDown, ClassesShareTheSteps) {
+  hk_heap_t *heap = hk_heap_take();
+  (void)MakeIdle(HK_POOL_WARM);
+  for (bool enough : {false, true}) {
+    SCOPED_TRACE(enough);
+    unsigned first = AllHome(heap, 8), second = AllHome(heap, 20);
+    hk_heap_settle_down(heap, first + second - !enough);
+    EXPECT_EQ(heap->state[8].active, nullptr);
+    EXPECT_EQ(heap->state[20].active == nullptr, enough);
+    hk_heap_trim(heap);
+  }
+}
+
+HK_FRESH_TEST(SettleDown, AWalkInVainCostsItsStepsToo) {
+  hk_heap_t *heap = hk_heap_take();
+  (void)MakeIdle(HK_POOL_WARM);
+  for (bool enough : {false, true}) {
+    SCOPED_TRACE(enough);
+    hk_block_t *held = Alloc(heap, 8);
+    unsigned at_home = ListLength(heap->bin[8].free);
+    unsigned second = AllHome(heap, 20);
+    hk_heap_settle_down(heap, at_home + second - !enough);
+    CheckSpan(heap, SpanOf(held), 1);
+    EXPECT_EQ(heap->state[20].active == nullptr, enough);
+    (void)FreeOwn(heap, held);
+    hk_heap_trim(heap);
+    ExpectNothingLeft(heap);
+  }
+}
+
+// A span that is not empty counts its blocks from then on, and is released with the last one: no walk is needed for that.
+HK_FRESH_TEST(SettleDown, ASpanThatIsNotEmptyIsPutToRest) {
+  hk_heap_t *heap = hk_heap_take();
+  (void)MakeIdle(HK_POOL_WARM);
+  for (unsigned class_index = 1; class_index <= HK_TINY_CLASS_MAX; class_index++) {
+    for (unsigned free_count : {0u, 1u, 2u}) {
+      SCOPED_TRACE(testing::Message() << class_index << ", " << free_count);
+      std::vector<hk_block_t *> held = AllocMany(heap, class_index, 2);
+      for (hk_block_t *block : PopAll(heap, class_index)) held.push_back(block);
+      hk_slab_t *span = SpanOf(held[0]);
+      bool is_full = CarvedOf(span) == CapacityOf(class_index);
+      for (unsigned i = 0; i < free_count; i++) {
+        (void)FreeOwn(heap, held.back());
+        held.pop_back();
+      }
+      hk_heap_settle_down(heap, SIZE_MAX);
+      EXPECT_EQ(heap->state[class_index].active, nullptr);
+      EXPECT_EQ(heap->bin[class_index].free, HK_LIST_END);
+      EXPECT_EQ(hk_test::IsPartial(heap, span), !is_full || free_count > 0) << "the next thread finds it";
+      while (!held.empty()) {
+        CheckSpan(heap, span, static_cast<unsigned>(held.size()));
+        (void)FreeOwn(heap, held.back());
+        held.pop_back();
+      }
+      EXPECT_EQ(hk_slab_state(span), hk_slab_free);
+      hk_spare_flush(heap);
+      ASSERT_EQ(InUseSlabs(), 0u);
+    }
+  }
+}
+
+HK_FRESH_TEST(SettleDown, ASpanAtRestServesTheNextThread) {
+  hk_heap_t *heap = hk_heap_take();
+  (void)MakeIdle(HK_POOL_WARM);
+  for (unsigned class_index : {1u, 20u, 64u}) {
+    SCOPED_TRACE(class_index);
+    hk_block_t *held = Alloc(heap, class_index);
+    std::vector<hk_block_t *> expected = PopAll(heap, class_index);
+    for (size_t i = expected.size(); i-- > 0;) (void)FreeOwn(heap, expected[i]);
+    hk_heap_settle_down(heap, SIZE_MAX);
+    hk_heap_give_back(heap);
+    EXPECT_TRUE(hk_heap_offers(heap, class_index));
+    ASSERT_EQ(hk_heap_take(), heap);
+    std::vector<hk_block_t *> again = AllocMany(heap, class_index, expected.size() + 1);
+    for (hk_block_t *block : again) EXPECT_EQ(SpanOf(block), SpanOf(held)) << "those, and what was not cut yet";
+    again.pop_back();
+    EXPECT_EQ(again, expected);
+    CheckSpan(heap, SpanOf(held), static_cast<unsigned>(expected.size()) + 2);
+  }
+}
+
+HK_FRESH_TEST(SettleDown, TheReserveGoesWhetherTheHeapIsWarmOrNot) {
+  for (unsigned idle : {0u, HK_POOL_WARM + 0u}) {
+    SCOPED_TRACE(idle);
+    hk_heap_t *heap = hk_heap_take();
+    std::vector<hk_heap_t *> others = MakeIdle(idle);
+    std::vector<hk_slab_t *> spans;
+    while (hk_test::ReservedSlabs(heap) < 3) spans.push_back(hk_span_acquire(heap, 64));
+    hk_heap_settle_down(heap, 0);
+    EXPECT_EQ(heap->reserve, nullptr);
+    EXPECT_EQ(InUseSlabs(), spans.size());
+    for (hk_slab_t *span : spans) hk_span_release(heap, span);
+    hk_heap_trim(heap);
+    ExpectNothingLeft(heap);
+    (void)hk_superslab_trim(0);
+    for (size_t i = 0; i < others.size(); i++) (void)hk_heap_take();
+  }
+}
+
+HK_FRESH_TEST(SettleDown, AThreadsEndGivesTheReserveBack) {
+  hk_slab_t *span = nullptr;
+  size_t reserved = 0;
+  std::thread([&] {
+    hk_thread_lease_t lease = hk_thread_enter();
+    while (hk_test::ReservedSlabs(lease.heap) < 3) span = SpanOf(AllocMany(lease.heap, 104, 8).back());
+    reserved = hk_test::ReservedSlabs(lease.heap);
+    hk_thread_leave(lease);
+    hk_thread_on_exit();
+  }).join();
+  hk_heap_t *heap = hk_heap_take();
+  EXPECT_EQ(hk_load_relaxed(&span->owner), heap);
+  EXPECT_EQ(heap->reserve, nullptr);
+  EXPECT_EQ(InUseSlabs(), heap->span_slabs);
+  EXPECT_GE(reserved, 3u);
+}
+
 #if HK_SAFETY
+
+// A list that never ends costs no more than one that has all blocks: what is left is enough for the next class, or not.
+HK_FRESH_TEST(SettleDown, ARingCostsAsManyStepsAsThereAreBlocks) {
+  hk_heap_t *heap = hk_heap_take();
+  (void)MakeIdle(HK_POOL_WARM);
+  ASSERT_TRUE(hk_refill(heap, 5));
+  hk_block_t *first = heap->bin[5].free;
+  hk_block_link(first->next, first);
+  hk_slab_t *span = heap->state[5].active;
+  unsigned second = AllHome(heap, 20);
+  for (unsigned left : {0u, second - 1, second}) {
+    hk_heap_settle_down(heap, CarvedOf(span) + left);
+    EXPECT_TRUE(IsActive(heap, span));
+    EXPECT_EQ(heap->state[20].active == nullptr, left == second) << left;
+  }
+}
 
 HK_FRESH_TEST(Trim, ASpanWithADamagedListIsLeftAlone) {
   hk_heap_t *heap = hk_heap_take();

@@ -33,9 +33,11 @@ int HookFreesAndRepairs() {
   while (!holds) std::this_thread::yield();
   int result = hk_test::InChild([] {
     hk_lock_after_fork(false); /* nobody said that this is a child */
+    hk_lock_wait_for_repair(); /* so there is nothing to wait for */
     HK_CHILD_CHECK(repairs == 0);
     hk_lock_after_fork(true);
     HK_CHILD_CHECK(repairs == 1);
+    hk_lock_wait_for_repair();
     for (int id = 0; id < hk_lock_count; id++) {
       hk_lock_acquire(static_cast<hk_lock_id_t>(id));
       hk_lock_release(static_cast<hk_lock_id_t>(id));
@@ -99,6 +101,7 @@ TEST(LockFallback, WithoutInitLocksWorkAndAForkIsNoEvent) {
               hk_lock_acquire(hk_lock_space);
               hk_lock_release(hk_lock_space);
               hk_lock_after_fork(false);
+              hk_lock_wait_for_repair();
               hk_lock_acquire(hk_lock_space);
               hk_lock_release(hk_lock_space);
               HK_CHILD_CHECK(fake_os_calls(fake_os_reserve) == 0);

@@ -264,6 +264,96 @@ TEST(LockFork, TheChildsThreadsWaitForItsRepair) {
             0);
 }
 
+// What the repair makes anew but no lock guards: who wants that waits, and takes no lock.
+TEST(LockFork, WhoWaitsForTheRepairRunsItOnceAndHoldsNothing) {
+  EXPECT_EQ(hk_test::InChild([] {
+              hk_lock_wait_for_repair(); /* before init */
+              HK_CHILD_CHECK(hk_lock_init(RepairThatLocks));
+              hk_lock_wait_for_repair();
+              HK_CHILD_CHECK(repairs == 0);
+              Holder pool(hk_lock_heap_pool);
+              Holder meta(hk_lock_meta);
+              int result = hk_test::InChild([] {
+                HK_CHILD_CHECK(repairs == 0);
+                hk_lock_wait_for_repair();
+                HK_CHILD_CHECK(repairs == 1);
+                hk_lock_wait_for_repair();
+                AcquireAllByRank();
+                hk_lock_after_fork(true);
+                HK_CHILD_CHECK(repairs == 1);
+                return hk_test::InChild([] {
+                  hk_lock_wait_for_repair();
+                  return repairs == 2 ? 0 : 1;
+                });
+              });
+              HK_CHILD_CHECK(result == 0);
+              hk_lock_wait_for_repair();
+              HK_CHILD_CHECK(repairs == 0); /* the parent is as before */
+              return 0;
+            }),
+            0);
+}
+
+void RepairThatWaits() {
+  hk_lock_wait_for_repair();
+  repairs++;
+}
+
+TEST(LockFork, TheRepairItselfDoesNotWaitForIt) {
+  EXPECT_EQ(hk_test::InChild([] {
+              HK_CHILD_CHECK(hk_lock_init(RepairThatWaits));
+              return hk_test::InChild([] {
+                hk_lock_wait_for_repair();
+                HK_CHILD_CHECK(repairs == 1);
+                return 0;
+              });
+            }),
+            0);
+}
+
+// Some take locks and some only wait: nobody goes on before it is over, and everybody does then.
+TEST(LockFork, ThoseWhoWaitForTheRepairSeeItsEnd) {
+  EXPECT_EQ(hk_test::InChild([] {
+              HK_CHILD_CHECK(hk_lock_init(SlowRepair));
+              return hk_test::InChild([] {
+                std::atomic<int> too_early{0};
+                std::vector<std::thread> threads;
+                for (int i = 0; i < 6; i++) {
+                  threads.emplace_back([&, i] {
+                    if (i % 3 == 0) {
+                      AcquireAndRelease(hk_lock_space);
+                    } else {
+                      hk_lock_wait_for_repair();
+                    }
+                    if (!repair_is_over) too_early++;
+                  });
+                }
+                for (std::thread &thread : threads) thread.join();
+                HK_CHILD_CHECK(too_early == 0);
+                HK_CHILD_CHECK(repairs == 1);
+                return 0;
+              });
+            }),
+            0);
+}
+
+TEST(LockFork, TheHolderOfALockWaitsForTheRepairToo) {
+  EXPECT_EQ(hk_test::InChild([] {
+              HK_CHILD_CHECK(hk_lock_init(RepairThatLocks));
+              hk_lock_acquire(hk_lock_space); /* a signal handler's fork interrupts it */
+              int result = hk_test::InChild([] {
+                hk_lock_wait_for_repair();
+                HK_CHILD_CHECK(repairs == 1);
+                hk_lock_release(hk_lock_space);
+                AcquireAllByRank();
+                return 0;
+              });
+              hk_lock_release(hk_lock_space);
+              return result;
+            }),
+            0);
+}
+
 TEST(LockFork, ABareCloneIsAChildToo) {
   EXPECT_EQ(hk_test::InChild([] {
               HK_CHILD_CHECK(hk_lock_init(CountRepair));

@@ -28,6 +28,7 @@ using hk_test::IsPartial;
 using hk_test::ListLength;
 using hk_test::Pop;
 using hk_test::PopAll;
+using hk_test::ReservedSlabs;
 using hk_test::RoomOf;
 using hk_test::SpanOf;
 using hk_test::StatOf;
@@ -681,7 +682,7 @@ HK_FRESH_TEST(MidModel, AnyOrder) {
     for (unsigned c : kClasses) {
       for (hk_block_t *block : ListOf(heap->bin[c].free)) spans.insert(SpanOf(block));
     }
-    size_t slabs = heap->spare_slabs;
+    size_t slabs = heap->spare_slabs + ReservedSlabs(heap);
     for (hk_slab_t *span : spans) {
       CheckSpan(heap, span, live.count(span) ? live[span] : 0);
       slabs += span->slab_count;

@@ -1,10 +1,11 @@
-// os/os_linux: the contract of os.h on the real system, also where the system refuses.
+// os/os_linux, os/os_node: the contract of os.h on the real system, also where the system refuses.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -774,6 +775,62 @@ TEST_F(OsLinux, MemoryLeavesNoFileOpen) {
   int lowest_free_after = dup(STDERR_FILENO);
   close(lowest_free_after);
   EXPECT_EQ(lowest_free_after, lowest_free);
+}
+
+const std::string kSystem = "/sys/devices/system/";
+
+// How many nodes have processors, by their folders; and of two or more, the highest number and one more.
+unsigned NodesByFolders() {
+  unsigned count = 0, behind_last = 1;
+  for (unsigned node = 0; node < 1024; node++) {
+    std::string processors;
+    std::ifstream(kSystem + "node/node" + std::to_string(node) + "/cpulist") >> processors;
+    if (processors.empty()) continue;
+    behind_last = node + 1;
+    count++;
+  }
+  return count > 1 ? behind_last : 1;
+}
+
+TEST_F(OsLinux, NodesAreTheSystems) {
+  unsigned count = hk_os_node_count();
+  EXPECT_EQ(errno, kErrno);
+  EXPECT_EQ(count, NodesByFolders());
+}
+
+bool IsOfNode(unsigned processor, unsigned node) {
+  std::string folder = kSystem + "cpu/cpu" + std::to_string(processor) + "/node" + std::to_string(node);
+  return access(folder.c_str(), F_OK) == 0;
+}
+
+TEST_F(OsLinux, AThreadIsOnItsProcessorsNode) {
+  if (access((kSystem + "node").c_str(), F_OK) != 0) GTEST_SKIP() << "this kernel knows no nodes";
+  std::thread([] { /* its affinity is its own */
+                   cpu_set_t allowed, one;
+                   ASSERT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+                   for (unsigned processor = 0; processor < CPU_SETSIZE; processor++) {
+                     if (!CPU_ISSET(processor, &allowed)) continue;
+                     CPU_ZERO(&one);
+                     CPU_SET(processor, &one);
+                     ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+                     errno = kErrno;
+                     unsigned node = hk_os_current_node();
+                     EXPECT_EQ(errno, kErrno);
+                     EXPECT_TRUE(IsOfNode(processor, node)) << processor << ", " << node;
+                   }
+  })
+      .join();
+}
+
+TEST_F(OsLinux, WhereNobodyMayLookThereIsOneNode) {
+  EXPECT_EQ(hk_test::InChild([] {
+              if (!Refuse(SYS_openat, EACCES)) return 0;
+              errno = kErrno;
+              HK_CHILD_CHECK(hk_os_node_count() == 1);
+              HK_CHILD_CHECK(errno == kErrno);
+              return 0;
+            }),
+            0);
 }
 
 TEST_F(OsLinux, WaitReturnsWhenTheWordHasChanged) {

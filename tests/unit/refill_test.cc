@@ -24,6 +24,7 @@ using hk_test::IsPartial;
 using hk_test::ListLength;
 using hk_test::Pop;
 using hk_test::PopAll;
+using hk_test::ReservedSlabs;
 using hk_test::RoomOf;
 using hk_test::SpanOf;
 using hk_test::StatOf;
@@ -57,11 +58,12 @@ size_t MidCarveOfUsed(hk_heap_t *heap, unsigned class_index) {
   return std::min<size_t>(by_bytes, hk_test::RoomOf(heap, class_index) - 1);
 }
 
-HK_FRESH_TEST(Refill, EachTimeTwiceAsManyBlocksAreCut) {
+HK_FRESH_TEST(Refill, EachTimeAQuarterMoreBlocksAreCut) {
   using Counts = std::vector<unsigned>;
-  EXPECT_EQ(CarveCounts(hk_class_of(16), 7), (Counts{256, 512, 1024, 2048, 256, 2048, 2048}))
+  EXPECT_EQ(CarveCounts(hk_class_of(16), 14),
+            (Counts{256, 320, 400, 500, 625, 782, 978, 235, 1912, 2048, 136, 2048, 2048, 2048}))
       << "a page, and up to half a slab; a slab's last blocks are fewer";
-  EXPECT_EQ(CarveCounts(hk_class_of(1024), 7), (Counts{4, 8, 16, 32, 4, 32, 32}));
+  EXPECT_EQ(CarveCounts(hk_class_of(1024), 14), (Counts{4, 5, 7, 9, 12, 15, 12, 30, 32, 2, 32, 32, 32, 32}));
 }
 
 // A page fault each is what they cost; a refill beside it is nothing.
@@ -265,12 +267,14 @@ HK_FRESH_TEST(Refill, WhatAnIdleHeapCanGiveBackIsTakenBeforeGrowing) {
   hk_heap_t *heap = hk_heap_take(), *other = hk_heap_take();
   std::vector<hk_block_t *> theirs = TakeWholeSpan(other, 64);
   (void)Alloc(other, 64); /* so that the span is not the active one */
-  hk_heap_give_back(other);
   for (hk_block_t *block : theirs) hk_remote_free(heap, SpanOf(block), block);
+  hk_remote_flush(heap);
+  hk_heap_give_back(other);
   ASSERT_EQ(InUseSlabs(), 2u);
   ASSERT_NE(Alloc(heap, 64), nullptr);
-  EXPECT_EQ(InUseSlabs(), 2u) << "one came from there";
   EXPECT_EQ(StatOf(other, hk_stat_remote_drain), theirs.size());
+  EXPECT_EQ(InUseSlabs(), 1u) << "what came home there went back, and its other span moved here";
+  EXPECT_EQ(StatOf(heap, hk_stat_slab_move), 1u);
 }
 
 HK_FRESH_TEST(Refill, ARefusalIsSaidAndOvercome) {
@@ -325,7 +329,7 @@ HK_FRESH_TEST(Refill, SpansWithoutLimitAndNoBlockTwice) {
       kept.insert(SpanOf(block));
     }
     EXPECT_LE(kept.size(), class_index == 40 ? 1u : RoomOf(heap, class_index) - 1);
-    EXPECT_EQ(InUseSlabs(), heap->spare_slabs + kept.size() * hk_class_span_slabs(class_index));
+    EXPECT_EQ(InUseSlabs(), heap->spare_slabs + ReservedSlabs(heap) + kept.size() * hk_class_span_slabs(class_index));
     hk_heap_trim(heap);
     EXPECT_EQ(InUseSlabs(), 0u);
   }
@@ -370,7 +374,7 @@ class Model {
         live.insert({SpanOf(block), 0});
       }
     }
-    size_t slabs = heap_->spare_slabs;
+    size_t slabs = heap_->spare_slabs + ReservedSlabs(heap_);
     for (const auto &[span, count] : live) {
       CheckSpan(heap_, span, count);
       slabs += span->slab_count;

@@ -87,11 +87,11 @@ void Drain(hk_heap_t *heap) {
 
 // ---- Batches.
 
-size_t WeightOf(unsigned class_index) { return std::max<size_t>(hk_class_bytes(class_index), HK_BATCH_LEAST_BYTES); }
+size_t WeightOf(unsigned class_index) { return std::max<size_t>(hk_class_bytes(class_index), HK_BATCH_LEAST_BLOCK); }
 
-// How many blocks of a class go home together.
+// How many blocks of a class go home together, from a heap that has little itself.
 size_t BatchOf(unsigned class_index) {
-  return (HK_BATCH_MAX_BYTES + WeightOf(class_index) - 1) / WeightOf(class_index);
+  return (HK_BATCH_FIRST_BYTES + WeightOf(class_index) - 1) / WeightOf(class_index);
 }
 
 HK_FRESH_TEST(Remote, AFullBatchGoesHomeByItself) {
@@ -119,6 +119,45 @@ HK_FRESH_TEST(Remote, AFullBatchGoesHomeByItself) {
   }
 }
 
+// Who has much itself holds back more: a sixteenth of that, between bounds.
+HK_FRESH_TEST(Remote, AHeapThatHasMuchSendsLargerBatches) {
+  Heaps heaps;
+  ASSERT_EQ(hk_class_bytes(64), HK_KIB);
+  size_t spans = 0;
+  for (auto [has, batch] :
+       std::map<size_t, size_t>{{0, 32}, {8, 32}, {9, 36}, {20, 80}, {63, 252}, {64, 256}, {90, 256}}) {
+    SCOPED_TRACE(has);
+    for (; spans < has; spans++) (void)AllocMany(heaps.other, 64, CapacityOf(64));
+    ASSERT_EQ(heaps.other->span_slabs, has);
+    Blocks blocks = AllocMany(heaps.owner, 64, batch);
+    for (hk_block_t *block : blocks) {
+      ASSERT_FALSE(hk_remote_is_pending(heaps.owner));
+      RemoteFree(heaps.other, block);
+    }
+    EXPECT_EQ(IncomingLength(heaps.owner), batch);
+    Drain(heaps.owner);
+  }
+}
+
+// Sent to a heap that nobody has: whoever sends looks after it.
+HK_FRESH_TEST(Remote, WhatIsSentToAnIdleHeapIsTakenUpAtOnce) {
+  Heaps heaps;
+  Blocks blocks = AllocMany(heaps.owner, 64, 3);
+  hk_slab_t *span = SpanOf(blocks[0]);
+  hk_heap_give_back(heaps.owner);
+  RemoteFree(heaps.other, blocks[0]);
+  hk_remote_flush(heaps.other);
+  EXPECT_EQ(IncomingLength(heaps.owner), 0u);
+  EXPECT_EQ(StatOf(heaps.owner, hk_stat_remote_drain), 1u);
+  hk_remote_free_now(span, blocks[1]);
+  EXPECT_EQ(IncomingLength(heaps.owner), 0u);
+  EXPECT_EQ(StatOf(heaps.owner, hk_stat_remote_drain), 2u);
+  CheckSpan(heaps.owner, span, 1);
+  EXPECT_EQ(hk_heap_life(heaps.owner), hk_heap_idle);
+  EXPECT_FALSE(hk_load_relaxed(&heaps.owner->busy));
+  EXPECT_FALSE(heaps.owner->is_tended);
+}
+
 HK_FRESH_TEST(Remote, ABlockWeighsItsBytesAndASmallOneMore) {
   Heaps heaps;
   for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
@@ -131,7 +170,7 @@ HK_FRESH_TEST(Remote, ABlockWeighsItsBytesAndASmallOneMore) {
       total += weight;
       size_t in_outbox = 0;
       for (const hk_outgoing_t &batch : heaps.other->outbox) {
-        if (batch.owner == heaps.owner) in_outbox += batch.bytes;
+        if (batch.owner == heaps.owner) in_outbox += 32 * HK_KIB - batch.room;
       }
       ASSERT_EQ(in_outbox, total) << i;
     }
@@ -147,7 +186,7 @@ HK_FRESH_TEST(Remote, BlocksOfAllClassesShareABatch) {
   for (int round = 0; round < 200; round++) {
     size_t weight = 0;
     Blocks freed;
-    while (weight < HK_BATCH_MAX_BYTES) {
+    while (weight < HK_BATCH_FIRST_BYTES) {
       ASSERT_FALSE(hk_remote_is_pending(heaps.owner));
       unsigned class_index = static_cast<unsigned>(random.OneIn(4) ? random.Between(65, 104) : random.Between(1, 70));
       freed.push_back(Alloc(heaps.owner, class_index));

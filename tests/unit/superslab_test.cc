@@ -9,6 +9,7 @@
 
 #include "fake_os.h"
 #include "fresh_test.h"
+#include "nodes_test.h"
 #include "test_random.h"
 #include "unit/core_parts.h"
 
@@ -251,6 +252,242 @@ HK_FRESH_TEST(Superslab, TrimmedMemoryIsZeroAgain) {
   EXPECT_EQ(Acquire(4), slab);
   EXPECT_TRUE(slab->zero);
   EXPECT_TRUE(Holds(slab, 4, 0));
+}
+
+// ---- More than was asked for.
+
+// A list of ranges, each known to be zero or not, as its head says.
+void ReleaseAll(const std::vector<hk_slab_t *> &ranges) {
+  hk_list_t list;
+  hk_list_init(&list);
+  for (hk_slab_t *first : ranges) {
+    hk_slab_retire(first, first->slab_count);
+    hk_list_push_back(&list, &first->link);
+  }
+  hk_superslab_release_all(&list);
+  EXPECT_TRUE(hk_list_is_empty(&list));
+  for (hk_slab_t *first : ranges) EXPECT_FALSE(hk_list_is_linked(&first->link));
+}
+
+HK_FRESH_TEST(SuperslabSome, OfANewOneAsManyAsMayBe) {
+  for (unsigned least = 1; least <= kAll; least++) {
+    for (unsigned most = least; most <= kAll; most++) {
+      hk_slab_t *slab = hk_superslab_acquire_some(least, most);
+      ExpectRange(slab, most, 1);
+      EXPECT_TRUE(slab->zero);
+      EXPECT_EQ(PlaceOf(slab), kAll - most) << "at the top";
+      ExpectUsage(1, most, 0);
+      Release(slab);
+      (void)hk_superslab_trim(0);
+      if (testing::Test::HasFailure()) return;
+    }
+  }
+  ExpectNothingLost();
+}
+
+HK_FRESH_TEST(SuperslabSome, DownwardsAsFarAsNobodyIs) {
+  hk_slab_t *below = Acquire(3);
+  EXPECT_EQ(PlaceOf(hk_superslab_acquire_some(2, 12)), 20u);
+  EXPECT_EQ(PlaceOf(hk_superslab_acquire_some(1, 9)), 11u);
+  hk_slab_t *rest = hk_superslab_acquire_some(1, kAll);
+  EXPECT_EQ(rest, below + 3) << "all that is left";
+  EXPECT_EQ(rest->slab_count, 8);
+  EXPECT_TRUE(rest->zero);
+  ExpectUsage(1, kAll, 0);
+}
+
+HK_FRESH_TEST(SuperslabSome, UsedSlabsAreTakenIfNeedBeButNoneOnTop) {
+  ASSERT_NE(Acquire(1), nullptr);
+  hk_slab_t *used = AcquireTop(3);
+  Touch(used, 3);
+  Release(used);
+  hk_slab_t *slab = hk_superslab_acquire_some(2, 8);
+  EXPECT_EQ(slab, used + 1) << "what is resident comes first";
+  EXPECT_EQ(slab->slab_count, 2);
+  EXPECT_FALSE(slab->zero);
+  slab = hk_superslab_acquire_some(3, 8);
+  EXPECT_EQ(slab, used - 2) << "one used slab among them";
+  EXPECT_EQ(slab->slab_count, 3);
+  EXPECT_FALSE(slab->zero);
+  slab = hk_superslab_acquire_some(3, 8);
+  EXPECT_EQ(slab, used - 10);
+  EXPECT_EQ(slab->slab_count, 8);
+  EXPECT_TRUE(slab->zero);
+}
+
+enum class Kind { untouched, used, in_use };
+
+// A superslab in which slab i is of kinds[i]; at least one is in use. `held` gets those that are.
+hk_slab_t *Arrange(const std::vector<Kind> &kinds, std::vector<hk_slab_t *> *held) {
+  std::vector<hk_slab_t *> slabs = AcquireSingles();
+  for (unsigned i = 0; i < kAll; i++) {
+    if (kinds[i] == Kind::untouched) Release(slabs[i]);
+  }
+  (void)hk_superslab_trim(0);
+  for (unsigned i = 0; i < kAll; i++) {
+    if (kinds[i] == Kind::used) Release(slabs[i]);
+    if (kinds[i] == Kind::in_use) held->push_back(slabs[i]);
+  }
+  return slabs[0];
+}
+
+bool AllAre(const std::vector<Kind> &kinds, unsigned first, unsigned count, Kind kind) {
+  return std::all_of(kinds.begin() + first, kinds.begin() + first + count, [kind](Kind k) { return k == kind; });
+}
+
+bool NoneIsInUse(const std::vector<Kind> &kinds, unsigned first, unsigned count) {
+  return std::none_of(kinds.begin() + first, kinds.begin() + first + count, [](Kind k) { return k == Kind::in_use; });
+}
+
+// What superslab.h says: the highest place that is wholly resident, or the highest; and what is untouched below it, if
+// it is untouched itself. {0, 0}: no place.
+struct Place {
+  unsigned first, count;
+};
+Place Expected(const std::vector<Kind> &kinds, unsigned least, unsigned most) {
+  int best = -1, resident = -1;
+  for (unsigned first = 0; first + least <= kAll; first++) {
+    if (NoneIsInUse(kinds, first, least)) best = static_cast<int>(first);
+    if (AllAre(kinds, first, least, Kind::used)) resident = static_cast<int>(first);
+  }
+  if (resident >= 0) best = resident;
+  if (best < 0) return {0, 0};
+  Place place = {static_cast<unsigned>(best), least};
+  if (!AllAre(kinds, place.first, least, Kind::untouched)) return place;
+  while (place.count < most && place.first > 0 && kinds[place.first - 1] == Kind::untouched) {
+    place.first--;
+    place.count++;
+  }
+  return place;
+}
+
+HK_FRESH_TEST(SuperslabSome, FromEveryArrangementWhatTheHeaderSays) {
+  RetainEverything();
+  TestRandom random(3);
+  size_t more = 0, exact = 0, elsewhere = 0;
+  for (int round = 0; round < 3000 && !testing::Test::HasFailure(); round++) {
+    std::vector<Kind> kinds(kAll);
+    Kind kind = Kind::untouched;
+    for (Kind &one : kinds) {
+      if (random.OneIn(4)) kind = static_cast<Kind>(random.Below(3));
+      one = kind;
+    }
+    kinds[random.Below(kAll)] = Kind::in_use;
+    std::vector<hk_slab_t *> held;
+    hk_slab_t *bottom = Arrange(kinds, &held);
+    unsigned least = static_cast<unsigned>(random.LogBetween(1, 8));
+    unsigned most = static_cast<unsigned>(random.Between(least, kAll));
+    Place expected = Expected(kinds, least, most);
+    hk_slab_t *slab = hk_superslab_acquire_some(least, most);
+    if (expected.count == 0) {
+      EXPECT_NE(slab->superslab, bottom->superslab);
+      elsewhere++;
+    } else {
+      ASSERT_EQ(slab, bottom + expected.first);
+      ASSERT_EQ(slab->slab_count, expected.count);
+      ASSERT_EQ(slab->zero, AllAre(kinds, expected.first, expected.count, Kind::untouched));
+      expected.count > least ? more++ : exact++;
+    }
+    held.push_back(slab);
+    for (hk_slab_t *one : held) Release(one);
+    (void)hk_superslab_trim(0);
+    ExpectUsage(0, 0, 0);
+  }
+  for (size_t count : {more, exact, elsewhere}) EXPECT_GT(count, 50u) << "each was tried";
+}
+
+HK_FRESH_TEST(SuperslabSome, WhereTheSystemRefusesWhatThereIs) {
+  hk_slab_t *most_of_it = Acquire(27);
+  fake_os_fail_all(fake_os_reserve, true);
+  EXPECT_EQ(hk_superslab_acquire_some(6, 20), nullptr);
+  ExpectUsage(1, 27, 0);
+  hk_slab_t *slab = hk_superslab_acquire_some(2, 20);
+  EXPECT_EQ(slab, most_of_it + 27) << "fewer than the most, and not refused";
+  EXPECT_EQ(slab->slab_count, 5);
+  EXPECT_EQ(hk_superslab_acquire_some(1, 20), nullptr);
+  ExpectUsage(1, kAll, 0);
+}
+
+HK_NODES_SUITE(SuperslabNodes);
+
+HK_NODES_TEST(SuperslabNodes, MoreThanWasAskedForIsOfTheOwnNodeToo) {
+  for (unsigned node = 0; node < nodes; node++) {
+    fake_os_move_to_node(node);
+    hk_slab_t *slab = hk_superslab_acquire_some(1, 5);
+    EXPECT_EQ(slab->slab_count, 5);
+    EXPECT_EQ(slab->superslab->shelf, &hk_shelf[node]);
+  }
+  ExpectUsage(nodes, 5 * nodes, 0);
+  fake_os_fail_all(fake_os_reserve, true);
+  fake_os_move_to_node(1);
+  hk_slab_t *own = hk_superslab_acquire_some(1, kAll);
+  EXPECT_EQ(own->superslab->shelf, &hk_shelf[1]);
+  EXPECT_EQ(own->slab_count, kAll - 5) << "its own, however many are there";
+  hk_slab_t *theirs = hk_superslab_acquire_some(2, 6);
+  EXPECT_NE(theirs->superslab->shelf, &hk_shelf[1]);
+  EXPECT_EQ(theirs->slab_count, 6);
+  EXPECT_EQ(hk_load_relaxed(&hk_stat_process.value[hk_stat_numa_miss]), 1u) << "one request";
+}
+
+// ---- Many ranges at once.
+
+HK_FRESH_TEST(SuperslabReleaseAll, TouchedAndUntouchedOnesOfSeveralSuperslabs) {
+  RetainEverything();
+  std::vector<hk_slab_t *> ranges;
+  size_t touched = 0;
+  for (int i = 0; i < 40; i++) {
+    hk_slab_t *range = Acquire(3 + i % 5, 1, i % 2 == 0 ? hk_from_bottom : hk_from_top);
+    ASSERT_TRUE(range->zero);
+    range->zero = i % 3 != 0;
+    if (!range->zero) Touch(range, range->slab_count);
+    if (!range->zero) touched += range->slab_count;
+    ranges.push_back(range);
+  }
+  size_t superslabs = hk_superslab_usage().superslab_count;
+  ASSERT_GT(superslabs, 4u);
+  std::vector<hk_slab_t *> first(ranges.begin(), ranges.begin() + 20), second(ranges.begin() + 20, ranges.end());
+  ReleaseAll(first);
+  size_t left = 0, idle = 0;
+  for (hk_slab_t *range : second) left += range->slab_count;
+  for (hk_slab_t *range : first) idle += range->zero ? 0 : range->slab_count;
+  ExpectUsage(superslabs, left, idle);
+  ReleaseAll(second);
+  ExpectUsage(superslabs, 0, touched);
+  hk_superslab_repair(); /* the masks say so too */
+  ExpectUsage(superslabs, 0, touched);
+  EXPECT_EQ(hk_superslab_trim(0), touched * HK_SLAB_BYTES);
+  ExpectUsage(0, 0, 0);
+  ExpectNothingLost();
+}
+
+HK_FRESH_TEST(SuperslabReleaseAll, WhatWasNotTouchedIsStillZero) {
+  RetainEverything();
+  ASSERT_NE(Acquire(1), nullptr);
+  hk_slab_t *untouched = Acquire(4), *touched = Acquire(4);
+  Touch(touched, 4);
+  touched->zero = false;
+  ReleaseAll({touched, untouched});
+  ExpectUsage(1, 1, 4);
+  EXPECT_EQ(Acquire(4), touched) << "it is resident";
+  EXPECT_FALSE(touched->zero);
+  EXPECT_EQ(Acquire(4), untouched);
+  EXPECT_TRUE(untouched->zero);
+  EXPECT_TRUE(Holds(untouched, 4, 0));
+}
+
+HK_FRESH_TEST(SuperslabReleaseAll, WhatMayNotStayGoesBackToTheSystem) {
+  hk_option.retain = 0;
+  std::vector<hk_slab_t *> ranges;
+  for (int i = 0; i < 6; i++) {
+    ranges.push_back(Acquire(kAll));
+    ranges.back()->zero = i % 2 == 0;
+  }
+  ReleaseAll(ranges);
+  EXPECT_EQ(hk_superslab_usage().in_use_bytes, 0u);
+  EXPECT_EQ(hk_superslab_usage().idle_bytes, 0u);
+  (void)hk_superslab_trim(0); /* addresses that hold no memory */
+  ExpectUsage(0, 0, 0);
+  ExpectNothingLost();
 }
 
 // ---- Extend.
@@ -764,7 +1001,7 @@ class Model {
 
   void Hold(Range range, bool zero) {
     ASSERT_TRUE(!zero || Holds(range.first, range.count, 0));
-    Touch(range.first, range.count, range.stamp);
+    if (range.stamp != 0) Touch(range.first, range.count, range.stamp);
     held_[hk_slab_start(range.first)] = range;
     held_slabs_ += range.count;
   }
@@ -774,12 +1011,31 @@ class Model {
     range.count = static_cast<unsigned>(random_.LogBetween(1, kAll));
     unsigned alignment = 1u << random_.Below(random_.OneIn(3) ? 6 : 1);
     range.stamp = random_.Next() | 1;
+    if (random_.OneIn(4)) {
+      TakeSome(range);
+      return;
+    }
     range.first = Acquire(range.count, alignment, random_.OneIn(2) ? hk_from_bottom : hk_from_top);
     ASSERT_NE(range.first, nullptr);
     ASSERT_EQ(hk_slab_start(range.first) % (alignment * HK_SLAB_BYTES), 0u);
     ASSERT_EQ(range.first->slab_count, range.count);
     ExpectFreeOfOthers(range);
     Hold(range, range.first->zero);
+  }
+
+  // As a heap does for its reserve: now and then nobody touches what was taken.
+  void TakeSome(Range range) {
+    unsigned most = static_cast<unsigned>(random_.Between(range.count, kAll));
+    range.first = hk_superslab_acquire_some(range.count, most);
+    ASSERT_NE(range.first, nullptr);
+    ASSERT_GE(range.first->slab_count, range.count);
+    ASSERT_LE(range.first->slab_count, most);
+    bool zero = range.first->zero;
+    if (range.first->slab_count > range.count) ASSERT_TRUE(zero) << "only untouched ones come on top";
+    range.count = range.first->slab_count;
+    if (zero && random_.OneIn(2)) range.stamp = 0;
+    ExpectFreeOfOthers(range);
+    Hold(range, zero);
   }
 
   std::map<uintptr_t, Range>::iterator Any() { return std::next(held_.begin(), random_.Below(held_.size())); }
@@ -791,7 +1047,12 @@ class Model {
     ASSERT_TRUE(Holds(range.first, range.count, range.stamp)) << "somebody else wrote into it";
     held_.erase(any);
     held_slabs_ -= range.count;
-    Release(range.first, range.count);
+    if (range.stamp != 0) {
+      Release(range.first, range.count);
+      return;
+    }
+    range.first->zero = true;
+    ReleaseAll({range.first});
   }
 
   void Extend() {

@@ -1,8 +1,12 @@
-// os/vdso: the kernel's clock is found where there is one, and tells the time.
+// os/vdso: the kernel's clock is found where there is one, and tells the time; and so for where a thread runs.
 #include <elf.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/auxv.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <climits>
 #include <cstdint>
 #include <cstring>
 #include <ctime>
@@ -28,7 +32,31 @@ TEST(Vdso, TheClockTellsTheTime) {
   EXPECT_LE(Milliseconds(found), Milliseconds(after));
 }
 
-TEST(Vdso, WithoutAnObjectThereIsNone) { EXPECT_EQ(hk_vdso_find_clock(0), nullptr); }
+// Pinned to each processor that the process may use, one after the other.
+TEST(Vdso, GetcpuTellsTheProcessor) {
+  hk_vdso_getcpu_t *getcpu = hk_vdso_find_getcpu(getauxval(AT_SYSINFO_EHDR));
+  if (getcpu == nullptr) GTEST_SKIP() << "this kernel offers none";
+  cpu_set_t allowed;
+  ASSERT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+  for (unsigned i = 0; i < CPU_SETSIZE; i++) {
+    if (!CPU_ISSET(i, &allowed)) continue;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(i, &one);
+    ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+    unsigned cpu = UINT_MAX, node = UINT_MAX, expected_node = UINT_MAX;
+    EXPECT_EQ(getcpu(&cpu, &node, nullptr), 0);
+    EXPECT_EQ(cpu, i);
+    ASSERT_EQ(syscall(SYS_getcpu, nullptr, &expected_node, nullptr), 0);
+    EXPECT_EQ(node, expected_node);
+  }
+  EXPECT_EQ(sched_setaffinity(0, sizeof allowed, &allowed), 0);
+}
+
+TEST(Vdso, WithoutAnObjectThereIsNone) {
+  EXPECT_EQ(hk_vdso_find_clock(0), nullptr);
+  EXPECT_EQ(hk_vdso_find_getcpu(0), nullptr);
+}
 
 // An object with one loaded segment and a dynamic section that names no tables.
 struct Object {

@@ -1,0 +1,229 @@
+/* heap/pool.c - L4. See pool.h; docs/concurrency.md has the argument for each order. */
+#include "heap/pool.h"
+
+#include "base/atomic.h"
+#include "base/count.h"
+#include "base/panic.h"
+#include "heap/span.h"
+#include "os/lock.h"
+#include "os/node.h"
+
+/* NULL: free. The last ones are filled last and emptied first. */
+static alignas(HK_CACHE_LINE_BYTES) _Atomic(hk_heap_t *) slots[HK_POOL_SLOTS];
+
+/* Guarded by hk_lock_heap_pool: the heap that came last is first. */
+static hk_list_t overflow;
+/* How many there are. Written under the lock, read without. */
+static _Atomic(size_t) overflow_count;
+
+static void set_life(hk_heap_t *heap, hk_heap_life_t life) { hk_store_relaxed(&heap->life, (uint8_t)life); }
+
+/* ---- Slots. A child of fork finds a heap that was between a slot and its taker by its `life`. */
+
+static hk_heap_t *empty_slot(unsigned i) {
+  if (hk_load_relaxed(&slots[i]) == NULL) return NULL;
+  hk_count(hk_count_shared_update, 1);
+  hk_heap_t *heap = hk_exchange_acquire(&slots[i], NULL); /* with fill_slot */
+  if (heap != NULL) set_life(heap, hk_heap_attached);
+  return heap;
+}
+
+static bool empty_slot_of(unsigned i, hk_heap_t *heap) {
+  if (hk_load_relaxed(&slots[i]) != heap) return false;
+  hk_count(hk_count_shared_update, 1);
+  hk_heap_t *expected = heap;
+  if (!hk_compare_exchange_acquire(&slots[i], &expected, NULL)) return false; /* with fill_slot */
+  set_life(heap, hk_heap_attached);
+  return true;
+}
+
+static bool fill_slot(unsigned i, hk_heap_t *heap) {
+  if (hk_load_relaxed(&slots[i]) != NULL) return false;
+  hk_count(hk_count_shared_update, 1);
+  hk_heap_t *expected = NULL;
+  return hk_compare_exchange_release(&slots[i], &expected, heap);
+}
+
+/* ---- Beyond the slots. */
+
+static void init_overflow_locked(void) {
+  hk_list_init(&overflow);
+  hk_store_relaxed(&overflow_count, 0);
+}
+
+static void take_out_locked(hk_heap_t *heap) {
+  hk_list_remove(&heap->pool_link);
+  hk_bump_relaxed(&overflow_count, (size_t)-1);
+  set_life(heap, hk_heap_attached);
+}
+
+typedef void (*push_t)(hk_list_t *list, hk_list_t *node);
+
+static void push_locked(hk_heap_t *heap, push_t push) {
+  if (!hk_list_is_linked(&overflow)) init_overflow_locked();
+  push(&overflow, &heap->pool_link);
+  hk_bump_relaxed(&overflow_count, 1);
+}
+
+/* NULL: whichever comes first. */
+static hk_heap_t *take_from_overflow(hk_heap_t *wanted) {
+  if (hk_load_relaxed(&overflow_count) == 0) return NULL;
+  hk_lock_acquire(hk_lock_heap_pool);
+  hk_heap_t *heap = NULL;
+  if (wanted != NULL) {
+    if (hk_list_is_linked(&wanted->pool_link)) heap = wanted;
+  } else if (hk_load_relaxed(&overflow_count) > 0) {
+    heap = HK_CONTAINER_OF(overflow.next, hk_heap_t, pool_link);
+  }
+  if (heap != NULL) take_out_locked(heap);
+  hk_lock_release(hk_lock_heap_pool);
+  return heap;
+}
+
+/* ---- Both. */
+
+/* How many idle heaps are looked at: this is asked before each growth. */
+#define LOOK_COUNT 16
+
+hk_heap_t *hk_heap_take_if(bool (*is_wanted)(hk_heap_t *heap, unsigned argument), unsigned argument) {
+  hk_lock_wait_for_repair();
+  for (unsigned i = 0; i < LOOK_COUNT; i++) {
+    hk_heap_t *heap = hk_load_acquire(&slots[i]); /* with fill_slot: a heap's record is set up before it is idle */
+    if (heap != NULL && is_wanted(heap, argument) && empty_slot_of(i, heap)) return heap;
+  }
+  return NULL;
+}
+
+static bool is_of_node(hk_heap_t *heap, unsigned node) { return hk_load_relaxed(&heap->node) == node; }
+
+static hk_heap_t *take_idle(unsigned node) {
+  hk_lock_wait_for_repair();
+  hk_heap_t *heap = hk_node_is_only_one() ? NULL : hk_heap_take_if(is_of_node, node);
+  if (heap == NULL) heap = take_from_overflow(NULL);
+  for (unsigned i = HK_POOL_SLOTS; heap == NULL && i-- > 0;) heap = empty_slot(i);
+  return heap;
+}
+
+hk_heap_t *hk_heap_take(void) {
+  unsigned node = hk_node_current();
+  hk_heap_t *heap = take_idle(node);
+  if (heap == NULL) {
+    heap = hk_heap_create();
+    if (heap == NULL) return NULL;
+  } else if (!is_of_node(heap, node)) {
+    hk_stat_bump(&heap->stat, hk_stat_numa_adopt, 1);
+  }
+  hk_store_relaxed(&heap->node, (uint8_t)node);
+  return heap;
+}
+
+bool hk_heap_take_this(hk_heap_t *heap) {
+  hk_lock_wait_for_repair();
+  for (unsigned i = 0; i < HK_POOL_SLOTS; i++) {
+    if (empty_slot_of(i, heap)) return true;
+  }
+  return take_from_overflow(heap) != NULL;
+}
+
+/* ---- What an idle heap has to give. */
+
+static bool has_to_give(const hk_heap_t *heap, unsigned class_index) {
+  const hk_list_t *partial = &heap->state[class_index].partial;
+  if (hk_list_is_linked(partial) && !hk_list_is_empty(partial)) return true;
+  return hk_span_active_has_room(heap, class_index);
+}
+
+static void make_offer(hk_heap_t *heap) {
+  uint64_t offer[HK_OFFER_WORDS] = {0};
+  for (unsigned i = 1; i < HK_CLASS_COUNT; i++) offer[i / 64] |= (uint64_t)has_to_give(heap, i) << i % 64;
+  for (unsigned i = 0; i < HK_OFFER_WORDS; i++) hk_store_relaxed(&heap->offer[i], offer[i]);
+}
+
+bool hk_heap_offers(hk_heap_t *heap, unsigned class_index) {
+  return (hk_load_relaxed(&heap->offer[class_index / 64]) >> class_index % 64 & 1) != 0;
+}
+
+static void put(hk_heap_t *heap, push_t push) {
+  set_life(heap, hk_heap_idle);
+  hk_keep_store_order();
+  for (unsigned i = 0; i < HK_POOL_SLOTS; i++) {
+    if (fill_slot(i, heap)) return;
+  }
+  hk_lock_acquire(hk_lock_heap_pool);
+  push_locked(heap, push);
+  hk_lock_release(hk_lock_heap_pool);
+}
+
+void hk_heap_give_back(hk_heap_t *heap) {
+  HK_ASSERT(!hk_load_relaxed(&heap->busy), "a heap is at rest when it changes hands");
+  hk_lock_wait_for_repair();
+  make_offer(heap);
+  put(heap, hk_list_push_front);
+}
+
+bool hk_heap_pool_is_deep(void) {
+  static_assert(HK_POOL_WARM <= HK_POOL_SLOTS, "the warm ones are in slots");
+  for (unsigned i = 0; i < HK_POOL_WARM; i++) {
+    if (hk_load_relaxed(&slots[i]) == NULL) return false;
+  }
+  return true;
+}
+
+void hk_heap_visit_idle(void (*visit)(hk_heap_t *heap)) {
+  hk_lock_wait_for_repair();
+  for (unsigned i = 0; i < HK_POOL_SLOTS; i++) {
+    hk_heap_t *heap = empty_slot(i);
+    if (heap == NULL) continue;
+    visit(heap);
+    hk_heap_give_back(heap); /* to this slot or an earlier one, which is not visited again */
+  }
+  for (size_t left = hk_load_relaxed(&overflow_count); left > 0; left--) {
+    hk_heap_t *heap = take_from_overflow(NULL);
+    if (heap == NULL) break;
+    visit(heap);
+    make_offer(heap);
+    put(heap, hk_list_push_back); /* behind those whose turn comes yet */
+  }
+}
+
+/* ---- Fork. */
+
+void hk_heap_repair(void) {
+  for (unsigned i = 0; i < HK_POOL_SLOTS; i++) hk_store_relaxed(&slots[i], NULL);
+  init_overflow_locked();
+  for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
+    heap->pool_link = (hk_list_t){NULL, NULL};
+    if (hk_heap_life(heap) == hk_heap_attached) set_life(heap, hk_heap_orphan);
+    if (hk_heap_life(heap) == hk_heap_idle) put(heap, hk_list_push_front);
+  }
+}
+
+/* The owner may have vanished between putting a block back and counting it: no list is known to be fresh any more, and
+ * the next free into a mid bin counts its list again. */
+static void distrust_countdowns(hk_heap_t *heap) {
+  for (unsigned i = 0; i < HK_CLASS_COUNT; i++) {
+    if (hk_class_is_mid(i)) {
+      heap->bin[i].countdown = 1;
+      heap->bin[i].mark = 0;
+    } else if (hk_bin_is_fresh(&heap->bin[i])) {
+      heap->bin[i].countdown = HK_COUNTDOWN_ACTIVE;
+    }
+  }
+}
+
+static void settle_orphan(hk_heap_t *heap, const hk_heap_t *mine) {
+  if (heap == mine) {
+    set_life(heap, hk_heap_attached);
+  } else if (hk_load_relaxed(&heap->busy)) {
+    set_life(heap, hk_heap_lost);
+  } else {
+    distrust_countdowns(heap);
+    hk_heap_give_back(heap);
+  }
+}
+
+void hk_heap_adopt_orphans(const hk_heap_t *mine) {
+  for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
+    if (hk_heap_life(heap) == hk_heap_orphan) settle_orphan(heap, mine);
+  }
+}

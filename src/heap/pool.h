@@ -1,0 +1,52 @@
+/* heap/pool.h - L4. Idle heaps: those that no thread has. A heap comes here when its thread ends, and leaves whole with
+ * the next thread that needs one, or for a moment with a thread that looks after it.
+ *
+ * A slot holds one idle heap. It is emptied by one atomic instruction and filled by one, so that threads that begin and
+ * end meet at no lock; heaps beyond the slots are in a list under hk_lock_heap_pool.
+ */
+#ifndef HK_HEAP_POOL_H
+#define HK_HEAP_POOL_H
+
+#include <stdbool.h>
+
+#include "heap/heap.h"
+
+/* Chosen: more threads than this seldom end without others that begin. */
+#define HK_POOL_SLOTS 32
+
+/* Chosen: so many idle heaps stay as they are, for the threads that come next. */
+#define HK_POOL_WARM 4
+
+/* The idle heap that was given back last, as far as a look tells, or a new one; NULL when the system refuses. Where there
+ * are several memory nodes one of the calling thread's goes first. The caller's thread has it until hk_heap_give_back. */
+hk_heap_t *hk_heap_take(void);
+
+/* Whether this heap was idle, and is the caller's now. */
+bool hk_heap_take_this(hk_heap_t *heap);
+
+/* The caller has flushed the outbox. */
+void hk_heap_give_back(hk_heap_t *heap);
+
+/* An idle heap for which `is_wanted` holds, for the caller to look after it and give it back; NULL when there is none
+ * among the first in the slots. `is_wanted` reads what others may write meanwhile. */
+hk_heap_t *hk_heap_take_if(bool (*is_wanted)(hk_heap_t *heap, unsigned argument), unsigned argument);
+
+/* Whether the heap had, when it was last given back, free blocks of the class, or room for some. Any thread. */
+bool hk_heap_offers(hk_heap_t *heap, unsigned class_index);
+
+/* Whether so many heaps are idle: one that is given back now may stay idle for long, and should keep nothing. Any
+ * thread. */
+bool hk_heap_pool_is_deep(void);
+
+/* Calls `visit` for each idle heap, which nobody else can take meanwhile. */
+void hk_heap_visit_idle(void (*visit)(hk_heap_t *heap));
+
+/* In a child of fork, before another thread looks at heaps: idle ones are the pool again, attached ones become
+ * orphans. */
+void hk_heap_repair(void);
+
+/* In a child of fork, when it is known that the thread that forked has `mine` (or the empty heap): the orphans of
+ * vanished threads become idle, or lost if they were being changed. */
+void hk_heap_adopt_orphans(const hk_heap_t *mine);
+
+#endif /* HK_HEAP_POOL_H */

@@ -1,0 +1,82 @@
+/* heap/steal.c - L4. See steal.h. */
+#include "heap/steal.h"
+
+#include "heap/mid.h"
+#include "heap/pool.h"
+#include "heap/span.h"
+#include "os/node.h"
+
+static void change_owner(hk_slab_t *span, hk_heap_t *from, hk_heap_t *to) {
+  from->span_slabs -= span->slab_count;
+  to->span_slabs += span->slab_count;
+  span->moved = true;
+  for (unsigned i = 0; i < span->slab_count; i++) hk_store_relaxed(&span[i].owner, to);
+  if (hk_class_is_mid(span->class_index)) hk_span_set_sinks(span, &to->bin[span->class_index]);
+}
+
+static hk_slab_t *first_partial(const hk_heap_t *heap, unsigned class_index) {
+  const hk_list_t *partial = &heap->state[class_index].partial;
+  if (!hk_list_is_linked(partial) || hk_list_is_empty(partial)) return NULL;
+  return HK_CONTAINER_OF(partial->next, hk_slab_t, link);
+}
+
+static void move_partial(hk_heap_t *to, hk_heap_t *from, hk_slab_t *span) {
+  hk_bin_state_t *source = &from->state[span->class_index];
+  hk_bin_state_t *target = &to->state[span->class_index];
+  if (source->active == span) { /* a mid class's can be both: it is cut on */
+    source->active = NULL;
+    target->active = span;
+  }
+  hk_list_remove(&span->link);
+  change_owner(span, from, to);
+  hk_list_push_front(&target->partial, &span->link);
+}
+
+/* A tiny class's active span goes with what its bin has; a mid class's is no more than where to cut next. */
+static void move_active(hk_heap_t *to, hk_heap_t *from, unsigned class_index) {
+  hk_slab_t *span = from->state[class_index].active;
+  hk_sink_t *source = &from->bin[class_index];
+  hk_sink_t *target = &to->bin[class_index];
+  from->state[class_index].active = NULL;
+  change_owner(span, from, to);
+  if (hk_class_is_mid(class_index)) {
+    to->state[class_index].active = span;
+    return;
+  }
+  if (to->state[class_index].active != NULL) hk_span_deactivate(to, class_index);
+  hk_span_set_sinks(span, target);
+  target->countdown = source->countdown;
+  target->free = source->free;
+  source->free = HK_LIST_END;
+  to->state[class_index].active = span;
+}
+
+static bool move_span(hk_heap_t *to, hk_heap_t *from, unsigned class_index) {
+  if (hk_class_is_mid(class_index)) hk_mid_spill(from, class_index, 0); /* nothing of the span stays in its bin */
+  hk_slab_t *partial = first_partial(from, class_index);
+  if (partial != NULL) {
+    move_partial(to, from, partial);
+  } else if (hk_span_active_has_room(from, class_index)) {
+    move_active(to, from, class_index);
+  } else {
+    return false;
+  }
+  hk_stat_bump(&to->stat, hk_stat_slab_move, 1);
+  return true;
+}
+
+/* Another node's memory is no better than new memory of the own one, which is nearer (docs/design.md). */
+static bool is_worth_it(hk_heap_t *heap, unsigned class_index) {
+  if (!hk_heap_offers(heap, class_index)) return false;
+  return hk_node_is_only_one() || hk_load_relaxed(&heap->node) == hk_node_current();
+}
+
+bool hk_steal_span(hk_heap_t *heap, unsigned class_index) {
+  hk_heap_t *from = hk_heap_take_if(is_worth_it, class_index);
+  if (from == NULL) return false;
+  hk_heap_enter(from);
+  bool moved = move_span(heap, from, class_index);
+  hk_heap_leave(from);
+  hk_heap_give_back(from);
+  return moved;
+}

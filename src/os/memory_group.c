@@ -1,0 +1,130 @@
+/* os/memory_group.c - L1. See memory_group.h. The file cgroup of /proc/self names the group; mountinfo says which part of
+ * all groups is mounted, and where. */
+#include "os/memory_group.h"
+
+#include "base/format.h"
+#include "os/kernel_file.h"
+
+/* A path, or a group's name. */
+typedef struct {
+  char text[HK_MEMORY_GROUP_PATH_BYTES];
+} path_t;
+
+/* Copies what stands before `end`, or all. False when there is no room. */
+static bool copy_until(path_t *to, const char *from, char end) {
+  size_t length = 0;
+  while (from[length] != end && from[length] != '\0') length++;
+  if (length >= sizeof(to->text)) return false;
+  __builtin_memcpy(to->text, from, length);
+  to->text[length] = '\0';
+  return true;
+}
+
+/* False when there is no room. */
+static bool join(hk_format_t *to, const char *text) {
+  size_t before = to->length;
+  hk_format_text(to, text);
+  size_t length = 0;
+  while (text[length] != '\0') length++;
+  return to->length - before == length;
+}
+
+static bool open_file(hk_kernel_file_t *reader, const char *root, const char *name) {
+  path_t path;
+  hk_format_t text;
+  hk_format_init(&text, path.text, sizeof(path.text));
+  return join(&text, root) && join(&text, name) && hk_kernel_file_open(reader, path.text);
+}
+
+/* ---- The group's name. */
+
+static const char *after_colon(const char *text) {
+  while (*text != ':' && *text != '\0') text++;
+  return *text == ':' ? text + 1 : text;
+}
+
+/* The name in a line "<number>:<controllers>:<name>"; NULL when the group is not the one for memory. Version 2 has the
+ * number 0 and lists no controllers. */
+static const char *name_in(const char *line, bool is_version_1) {
+  if (!is_version_1) return hk_text_after(line, "0::");
+  const char *controllers = after_colon(line);
+  return hk_text_lists(controllers, "memory") ? after_colon(controllers) : NULL;
+}
+
+static bool find_name(path_t *name, bool is_version_1, const char *root) {
+  hk_kernel_file_t reader;
+  if (!open_file(&reader, root, "/proc/self/cgroup")) return false;
+  char line[HK_KERNEL_LINE_BYTES];
+  const char *found = NULL;
+  while (found == NULL && hk_kernel_file_line(&reader, line)) found = name_in(line, is_version_1);
+  hk_kernel_file_close(&reader);
+  return found != NULL && found[0] == '/' && copy_until(name, found, '\0');
+}
+
+/* ---- The folder. */
+
+static const char *next_field(const char *text) {
+  while (*text != ' ' && *text != '\0') text++;
+  return *text == ' ' ? text + 1 : text;
+}
+
+/* Whether a line of mountinfo is about the groups' files. Behind " - " stand the kind of file system, its source and its
+ * options. */
+static bool is_mount(const char *line, bool is_version_1) {
+  const char *kind = line;
+  while (*kind != '\0' && hk_text_after(kind, "- ") == NULL) kind = next_field(kind);
+  kind = next_field(kind);
+  if (!is_version_1) return hk_text_after(kind, "cgroup2 ") != NULL;
+  return hk_text_after(kind, "cgroup ") != NULL && hk_text_lists(next_field(next_field(kind)), "memory");
+}
+
+/* Spaces and the like are written as \040. */
+static void unescape(char *text) {
+  char *to = text;
+  for (; *text != '\0'; to++) {
+    bool is_escape = text[0] == '\\' && text[1] >= '0' && text[1] <= '3' && text[2] >= '0' && text[2] <= '7' &&
+                     text[3] >= '0' && text[3] <= '7';
+    *to = is_escape ? (char)((text[1] - '0') * 64 + (text[2] - '0') * 8 + (text[3] - '0')) : *text;
+    text += is_escape ? 4 : 1;
+  }
+  *to = '\0';
+}
+
+/* The way from a mount that shows the groups from `shown` on to the group; NULL when the mount does not show it. */
+static const char *way_to(const char *group, const char *shown) {
+  const char *way = hk_text_after(shown, "/")[0] == '\0' ? group : hk_text_after(group, shown);
+  if (way == NULL || hk_text_after(way, "/..") != NULL) return NULL; /* "/..": above all that may be seen */
+  if (way[0] == '/') return way[1] == '\0' ? way + 1 : way;
+  return way[0] == '\0' ? way : NULL;
+}
+
+/* False when this mount does not show the group, or where its folder has too long a name. */
+static bool take_mount(const char *line, const path_t *name, const char *root, hk_memory_group_t *group) {
+  const char *field = next_field(next_field(next_field(line)));
+  path_t shown, where;
+  if (field[0] != '/' || !copy_until(&shown, field, ' ') || !copy_until(&where, next_field(field), ' ')) return false;
+  unescape(shown.text);
+  unescape(where.text);
+  const char *way = way_to(name->text, shown.text);
+  if (way == NULL) return false;
+  hk_format_t path;
+  hk_format_init(&path, group->path, sizeof(group->path));
+  if (!join(&path, root) || !join(&path, where.text)) return false;
+  group->top = path.length;
+  if (!join(&path, way)) return false;
+  group->length = path.length;
+  return true;
+}
+
+bool hk_memory_group_find(hk_memory_group_t *group, bool is_version_1, const char *root) {
+  path_t name;
+  hk_kernel_file_t reader;
+  if (!find_name(&name, is_version_1, root) || !open_file(&reader, root, "/proc/self/mountinfo")) return false;
+  char line[HK_KERNEL_LINE_BYTES];
+  bool found = false;
+  while (!found && hk_kernel_file_line(&reader, line)) {
+    found = is_mount(line, is_version_1) && take_mount(line, &name, root, group);
+  }
+  hk_kernel_file_close(&reader);
+  return found;
+}

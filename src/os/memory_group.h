@@ -1,0 +1,22 @@
+/* os/memory_group.h - L1. Where the files are of the control group that limits the process's memory. For memory_limit.c
+ * alone. */
+#ifndef HK_OS_MEMORY_GROUP_H
+#define HK_OS_MEMORY_GROUP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Chosen: a group whose folder has a longer name is not looked at. */
+#define HK_MEMORY_GROUP_PATH_BYTES 512
+
+typedef struct {
+  char path[HK_MEMORY_GROUP_PATH_BYTES]; /* the group's folder, without a slash behind it */
+  size_t length;
+  size_t top; /* so much of `path` is the mount point: the highest group that can be seen */
+} hk_memory_group_t;
+
+/* Finds the process's group in /proc/self, of version 1 or 2 of the kernel's interface. False when there is none. `root`
+ * stands before every path: "" but in tests. */
+bool hk_memory_group_find(hk_memory_group_t *group, bool is_version_1, const char *root);
+
+#endif /* HK_OS_MEMORY_GROUP_H */

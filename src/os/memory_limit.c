@@ -1,0 +1,157 @@
+/* os/memory_limit.c - L1. See memory_limit.h. */
+#include "os/memory_limit.h"
+
+#include <errno.h>
+#include <stdint.h>
+
+#include "base/format.h"
+#include "os/kernel_file.h"
+
+/* Chosen: when less than this part of the limit is left, it is asked what the use is made of. */
+#define CLOSE_SHARE 2
+
+/* Version 1 writes "no limit" as the highest number of whole pages. Nothing near it can be meant. */
+#define NO_LIMIT_FROM (SIZE_MAX / 4)
+
+/* The longest name of a file in a group's folder, with the slash and the zero byte. */
+#define NAME_BYTES 32
+
+/* One group's folder: the first bytes of the path. */
+typedef struct {
+  const hk_memory_limit_place_t *place;
+  size_t length;
+  bool is_short; /* of descriptors, when something was to be read */
+} folder_t;
+
+/* ---- A number in a file. */
+
+static bool open_in(hk_kernel_file_t *reader, folder_t *folder, const char *name) {
+  char path[HK_MEMORY_GROUP_PATH_BYTES + NAME_BYTES];
+  __builtin_memcpy(path, folder->place->group.path, folder->length);
+  hk_format_t text;
+  hk_format_init(&text, path + folder->length, sizeof(path) - folder->length);
+  hk_format_print(&text, "/%s", name);
+  if (hk_kernel_file_open(reader, path)) return true;
+  folder->is_short |= reader->file == -EMFILE || reader->file == -ENFILE || reader->file == -ENOMEM;
+  return false;
+}
+
+/* The number behind `label` at the start of a line. */
+static bool read_number(folder_t *folder, const char *name, const char *label, size_t *number) {
+  hk_kernel_file_t reader;
+  if (!open_in(&reader, folder, name)) return false;
+  char line[HK_KERNEL_LINE_BYTES];
+  bool found = false;
+  while (!found && hk_kernel_file_line(&reader, line)) {
+    const char *rest = hk_text_after(line, label);
+    found = rest != NULL && hk_text_number(rest, number);
+  }
+  hk_kernel_file_close(&reader);
+  return found;
+}
+
+/* ---- One group. */
+
+/* "max", which is no number, says that there is none. */
+static void lower_to(folder_t *folder, const char *name, size_t *limit) {
+  size_t number;
+  if (read_number(folder, name, "", &number) && number < *limit) *limit = number;
+}
+
+static bool read_limit(folder_t *folder, size_t *limit) {
+  *limit = SIZE_MAX;
+  if (folder->place->is_version_1) {
+    lower_to(folder, "memory.limit_in_bytes", limit);
+  } else {
+    lower_to(folder, "memory.max", limit);
+    lower_to(folder, "memory.high", limit); /* from there on the program is slowed down */
+  }
+  return *limit < NO_LIMIT_FROM;
+}
+
+/* Contents of files that nobody has used for a while count as use, but go before anybody is slowed down or ended. */
+static void leave_out_files(folder_t *folder, size_t *use) {
+  const char *label = folder->place->is_version_1 ? "total_inactive_file " : "inactive_file ";
+  size_t files;
+  if (read_number(folder, "memory.stat", label, &files)) *use -= files < *use ? files : *use;
+}
+
+/* False when the group has no limit, or does not say how much is used. */
+static bool read_group(folder_t *folder, hk_os_memory_limit_t *found) {
+  const char *use = folder->place->is_version_1 ? "memory.usage_in_bytes" : "memory.current";
+  if (!read_limit(folder, &found->limit_bytes) || !read_number(folder, use, "", &found->use_bytes)) return false;
+  if (found->limit_bytes == 0) found->limit_bytes = 1; /* 0 says that there is none */
+  if (found->use_bytes > found->limit_bytes / CLOSE_SHARE) leave_out_files(folder, &found->use_bytes);
+  return true;
+}
+
+/* ---- All of them. */
+
+/* Notes the groups with a limit, from the process's up to the highest that can be seen. */
+static void find_levels(hk_memory_limit_place_t *place) {
+  const hk_memory_group_t *group = &place->group;
+  size_t length = group->length;
+  place->level_count = 0;
+  while (place->level_count < HK_MEMORY_LIMIT_LEVELS) {
+    folder_t folder = {.place = place, .length = length};
+    hk_os_memory_limit_t found;
+    if (read_group(&folder, &found)) place->level[place->level_count++] = length;
+    if (length <= group->top) return;
+    do length--;
+    while (group->path[length] != '/'); /* as behind the mount point, at the latest */
+  }
+}
+
+static bool find(hk_memory_limit_place_t *place, bool is_version_1, const char *root) {
+  place->is_version_1 = is_version_1;
+  if (!hk_memory_group_find(&place->group, is_version_1, root)) return false;
+  find_levels(place);
+  return place->level_count > 0;
+}
+
+/* Where both versions are mounted, memory belongs to one of them: the other has no files about it. */
+bool hk_memory_limit_find(hk_memory_limit_place_t *place, const char *root) {
+  return find(place, true, root) || find(place, false, root);
+}
+
+static size_t room_in(const hk_os_memory_limit_t *found) {
+  return found->limit_bytes > found->use_bytes ? found->limit_bytes - found->use_bytes : 0;
+}
+
+bool hk_memory_limit_read(const hk_memory_limit_place_t *place, hk_os_memory_limit_t *found) {
+  *found = (hk_os_memory_limit_t){0};
+  bool is_short = false;
+  for (unsigned i = 0; i < place->level_count; i++) {
+    folder_t folder = {.place = place, .length = place->level[i]};
+    hk_os_memory_limit_t group = {0};
+    bool has_limit = read_group(&folder, &group);
+    is_short |= folder.is_short;
+    if (has_limit && (found->limit_bytes == 0 || room_in(&group) < room_in(found))) *found = group;
+  }
+  return !is_short;
+}
+
+/* ---- Pressure. */
+
+/* The average in the line "some avg10=12.34 ...": the part of the last ten seconds, in percent, in which some task waited
+ * for memory. */
+static unsigned permille_in(const char *line) {
+  const char *text = hk_text_after(line, "some avg10=");
+  size_t percent;
+  if (text == NULL || !hk_text_number(text, &percent) || percent > 100) return 0;
+  while (*text >= '0' && *text <= '9') text++;
+  size_t fraction = 0;
+  if (text[0] == '.' && text[1] >= '0' && text[1] <= '9') fraction = (size_t)(text[1] - '0');
+  return (unsigned)(percent * 10 + fraction);
+}
+
+unsigned hk_memory_limit_stalled(const hk_memory_limit_place_t *place, const char *otherwise) {
+  folder_t folder = {.place = place, .length = place->group.length};
+  hk_kernel_file_t reader;
+  bool has_own = place->level_count > 0 && !place->is_version_1 && open_in(&reader, &folder, "memory.pressure");
+  if (!has_own && !hk_kernel_file_open(&reader, otherwise)) return 0;
+  char line[HK_KERNEL_LINE_BYTES];
+  unsigned permille = hk_kernel_file_line(&reader, line) ? permille_in(line) : 0;
+  hk_kernel_file_close(&reader);
+  return permille;
+}

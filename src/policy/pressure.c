@@ -1,0 +1,96 @@
+/* policy/pressure.c - L2. See pressure.h. */
+#include "policy/pressure.h"
+
+static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+
+static size_t part_of(size_t limit, unsigned twentieths) { return limit / HK_PRESSURE_PARTS * twentieths; }
+
+static size_t held_by(const hk_pressure_view_t *view) { return view->in_use_bytes + view->idle_bytes; }
+
+/* ---- When to look. */
+
+bool hk_pressure_is_due(hk_pressure_t *pressure, const hk_pressure_view_t *view) {
+  if (hk_pressure_is_none(pressure, view->own_limit_bytes)) return false;
+  size_t held = held_by(view);
+  if (pressure->next_look_ms == 0) {
+    if (held < HK_PRESSURE_LEAST_BYTES) return false;
+  } else if (view->now_ms < pressure->next_look_ms && held < pressure->next_look_bytes) {
+    return false;
+  }
+  pressure->next_look_ms = view->now_ms + HK_PRESSURE_LOOK_MS;
+  pressure->next_look_bytes = SIZE_MAX;
+  return true;
+}
+
+/* How much we may grow until the next look. Where nothing may be idle any more, growth changes nothing. */
+static size_t growth_to_look(const hk_os_memory_limit_t *seen) {
+  size_t full = part_of(seen->limit_bytes, HK_PRESSURE_FULL);
+  if (seen->use_bytes >= full) return SIZE_MAX;
+  return larger((full - seen->use_bytes) / HK_PRESSURE_GROWTH_SHARE,
+                seen->limit_bytes / HK_PRESSURE_LEAST_GROWTH_SHARE);
+}
+
+/* ---- What was seen. */
+
+static void pass_time(hk_pressure_t *pressure, uint64_t now_ms, intptr_t others) {
+  if (now_ms < pressure->window_start_ms) return;
+  uint64_t elapsed_ms = now_ms - pressure->window_start_ms;
+  if (elapsed_ms < HK_PRESSURE_WINDOW_MS) return;
+  bool is_long_over = elapsed_ms >= 2 * HK_PRESSURE_WINDOW_MS;
+  pressure->others_before_bytes = is_long_over ? others : pressure->others_bytes;
+  pressure->others_bytes = others;
+  pressure->window_start_ms = now_ms;
+}
+
+void hk_pressure_note(hk_pressure_t *pressure, const hk_pressure_view_t *view, const hk_os_memory_limit_t *seen) {
+  intptr_t others = (intptr_t)(seen->use_bytes - held_by(view));
+  if (pressure->has_looked && pressure->seen.limit_bytes == seen->limit_bytes) {
+    pass_time(pressure, view->now_ms, others);
+  } else { /* another limit counts others */
+    pressure->others_bytes = pressure->others_before_bytes = others;
+    pressure->window_start_ms = view->now_ms;
+  }
+  if (others > pressure->others_bytes) pressure->others_bytes = others;
+  pressure->has_looked = true;
+  pressure->seen = *seen;
+  size_t growth = growth_to_look(seen);
+  if (__builtin_add_overflow(held_by(view), growth, &pressure->next_look_bytes)) pressure->next_look_bytes = SIZE_MAX;
+}
+
+/* ---- How much may be idle. */
+
+/* Beside what is needed. */
+static size_t room_beside(size_t limit, size_t needed) {
+  size_t near = part_of(limit, HK_PRESSURE_NEAR);
+  size_t full = part_of(limit, HK_PRESSURE_FULL);
+  if (needed >= full) return 0;
+  size_t below_near = needed < near ? near - needed : 0;
+  return larger(below_near, (full - needed) / 2);
+}
+
+static size_t room_in_system(const hk_pressure_t *pressure, size_t in_use_bytes) {
+  const hk_os_memory_limit_t *seen = &pressure->seen;
+  /* What we have been told is idle may not even be resident; that the limit is near is certain. */
+  if (seen->use_bytes >= part_of(seen->limit_bytes, HK_PRESSURE_FULL)) return 0;
+  intptr_t others = pressure->others_bytes;
+  if (others < pressure->others_before_bytes) others = pressure->others_before_bytes;
+  intptr_t needed = (intptr_t)in_use_bytes + others;
+  return room_beside(seen->limit_bytes, needed > 0 ? (size_t)needed : 0);
+}
+
+static size_t lowered_by_stalls(size_t bytes, unsigned permille) {
+  if (permille >= HK_PRESSURE_STALLED_PERMILLE) return 0;
+  if (permille == 0) return bytes;
+  return bytes / HK_PRESSURE_STALLED_PERMILLE * (HK_PRESSURE_STALLED_PERMILLE - permille);
+}
+
+size_t hk_pressure_limit(const hk_pressure_t *pressure, const hk_pressure_view_t *view, size_t allowed_bytes) {
+  bool has_system_limit = pressure->seen.limit_bytes > 0;
+  if (!has_system_limit && view->own_limit_bytes == 0) return allowed_bytes;
+  size_t bytes = allowed_bytes;
+  if (view->own_limit_bytes > 0) bytes = smaller(bytes, room_beside(view->own_limit_bytes, view->in_use_bytes));
+  if (has_system_limit) bytes = smaller(bytes, room_in_system(pressure, view->in_use_bytes));
+  return lowered_by_stalls(bytes, pressure->seen.stalled_permille);
+}

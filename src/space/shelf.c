@@ -1,0 +1,170 @@
+/* space/shelf.c - L3. See shelf.h. */
+#include "space/shelf.h"
+
+#include "base/atomic.h"
+#include "base/mask.h"
+#include "os/lock.h"
+#include "space/idle.h"
+#include "space/meta.h"
+#include "space/region_map.h"
+
+hk_shelf_t hk_shelf[HK_NODE_MAX];
+
+#define EMPTY_LIST(list) \
+  { &(list), &(list) }
+
+/* Guarded by hk_lock_space; the atomic count is written under it and read without. */
+static struct {
+  hk_list_t idle;  /* through idle_link */
+  hk_list_t spare; /* records that describe nothing, through link */
+  hk_superslab_t *all;
+  _Atomic(size_t) superslab_count;
+} space = {.idle = EMPTY_LIST(space.idle), .spare = EMPTY_LIST(space.spare)};
+
+static void set_up_locked(hk_shelf_t *shelf) {
+  for (unsigned i = 0; i < HK_SHELF_BUCKETS; i++) hk_list_init(&shelf->bucket[i]);
+  shelf->bucket_mask = 0;
+  shelf->is_ready = true;
+}
+
+/* Slabs that trimming would make the program smaller by. */
+static unsigned idle_count(const hk_superslab_t *superslab) {
+  return (unsigned)__builtin_popcount(superslab->free_mask & superslab->used_mask);
+}
+
+/* ---- Filing. */
+
+/* Puts a superslab into the bucket of its longest run, 0 for none. */
+static void file_by_run_locked(hk_superslab_t *superslab, unsigned longest) {
+  hk_shelf_t *shelf = superslab->shelf;
+  if (superslab->longest_run > 0) {
+    unsigned bucket = superslab->longest_run - 1u;
+    hk_list_remove(&superslab->link);
+    if (hk_list_is_empty(&shelf->bucket[bucket])) shelf->bucket_mask &= ~(UINT32_C(1) << bucket);
+  }
+  superslab->longest_run = (uint8_t)longest;
+  if (longest > 0) {
+    hk_list_push_front(&shelf->bucket[longest - 1], &superslab->link);
+    shelf->bucket_mask |= UINT32_C(1) << (longest - 1);
+  }
+}
+
+void hk_shelf_file_locked(hk_superslab_t *superslab) {
+  unsigned longest = hk_mask_longest_run(superslab->free_mask);
+  if (longest != superslab->longest_run) file_by_run_locked(superslab, longest);
+  bool has_idle = idle_count(superslab) > 0 || superslab->free_mask == HK_MASK_ALL;
+  if (!has_idle && hk_list_is_linked(&superslab->idle_link)) hk_list_remove(&superslab->idle_link);
+  if (!has_idle || hk_list_is_linked(&superslab->idle_link)) return;
+  superslab->idle_since = hk_idle_next_age_locked();
+  hk_list_push_back(&space.idle, &superslab->idle_link);
+}
+
+void hk_shelf_rejuvenate_locked(hk_superslab_t *superslab) {
+  if (!hk_list_is_linked(&superslab->idle_link)) return;
+  hk_list_remove(&superslab->idle_link);
+  hk_list_push_back(&space.idle, &superslab->idle_link);
+  superslab->idle_since = hk_idle_next_age_locked();
+}
+
+/* ---- Finding. */
+
+hk_superslab_t *hk_shelf_wholly_free_locked(void) {
+  unsigned count = hk_load_relaxed(&hk_node_count);
+  for (unsigned node = 0; node < count; node++) {
+    const hk_shelf_t *shelf = &hk_shelf[node];
+    if (shelf->bucket_mask >> (HK_SHELF_BUCKETS - 1) == 0) continue;
+    return HK_CONTAINER_OF(shelf->bucket[HK_SHELF_BUCKETS - 1].next, hk_superslab_t, link);
+  }
+  return NULL;
+}
+
+hk_superslab_t *hk_shelf_oldest_locked(void) {
+  return hk_list_is_empty(&space.idle) ? NULL : HK_CONTAINER_OF(space.idle.next, hk_superslab_t, idle_link);
+}
+
+size_t hk_shelf_superslab_count(void) { return hk_load_relaxed(&space.superslab_count); }
+
+/* ---- Records. */
+
+hk_superslab_t *hk_shelf_take_record(void) {
+  hk_superslab_t *record = NULL;
+  hk_lock_acquire(hk_lock_space);
+  if (!hk_list_is_empty(&space.spare)) {
+    record = HK_CONTAINER_OF(space.spare.next, hk_superslab_t, link);
+    hk_list_remove(&record->link);
+  }
+  hk_lock_release(hk_lock_space);
+  return record != NULL ? record : hk_meta_alloc(sizeof(hk_superslab_t));
+}
+
+static void spare_record_locked(hk_superslab_t *record) {
+  record->start = 0;
+  hk_list_push_front(&space.spare, &record->link);
+}
+
+void hk_shelf_spare_record(hk_superslab_t *record) {
+  hk_lock_acquire(hk_lock_space);
+  spare_record_locked(record);
+  hk_lock_release(hk_lock_space);
+}
+
+void hk_shelf_set_states(hk_superslab_t *superslab, hk_slab_state_t state) {
+  for (unsigned i = 0; i < HK_SUPERSLAB_SLABS; i++) hk_slab_set_state(&superslab->slabs[i], state);
+}
+
+void hk_shelf_enter_locked(hk_superslab_t *record, hk_range_t room, unsigned node) {
+  bool is_new = record->slabs == NULL;
+  record->slabs = hk_slab_of((void *)room.start);
+  for (unsigned i = 0; i < HK_SUPERSLAB_SLABS; i++) record->slabs[i].superslab = record;
+  hk_shelf_set_states(record, hk_slab_free);
+  record->shelf = &hk_shelf[node];
+  if (!record->shelf->is_ready) set_up_locked(record->shelf);
+  record->used_mask = room.zero ? 0 : HK_MASK_ALL;
+  record->free_mask = HK_MASK_ALL;
+  hk_keep_store_order();
+  record->start = room.start;
+  if (is_new) {
+    record->all_next = space.all;
+    hk_keep_store_order();
+    space.all = record;
+  }
+  hk_bump_relaxed(&space.superslab_count, 1);
+  hk_bump_relaxed(&hk_idle_slabs.idle_bytes, hk_shelf_bytes_of(record->used_mask));
+  hk_shelf_file_locked(record);
+}
+
+void hk_shelf_leave_locked(hk_superslab_t *superslab) {
+  hk_bump_relaxed(&space.superslab_count, (size_t)-1);
+  hk_bump_relaxed(&hk_idle_slabs.in_use_bytes, -HK_SUPERSLAB_BYTES);
+  spare_record_locked(superslab);
+}
+
+/* ---- Fork. */
+
+static void empty_lists(void) {
+  hk_list_init(&space.idle);
+  hk_list_init(&space.spare);
+  for (unsigned node = 0; node < HK_NODE_MAX; node++) {
+    if (hk_shelf[node].is_ready) set_up_locked(&hk_shelf[node]);
+  }
+}
+
+void hk_shelf_repair(void) {
+  size_t superslabs = 0, in_use = 0, idle = 0;
+  empty_lists();
+  for (hk_superslab_t *superslab = space.all; superslab != NULL; superslab = superslab->all_next) {
+    superslab->link.next = superslab->idle_link.next = NULL;
+    superslab->longest_run = 0;
+    if (superslab->start == 0) {
+      hk_list_push_front(&space.spare, &superslab->link);
+      continue;
+    }
+    hk_shelf_file_locked(superslab);
+    superslabs++;
+    idle += idle_count(superslab);
+    in_use += (size_t)__builtin_popcount(~superslab->free_mask);
+  }
+  hk_store_relaxed(&space.superslab_count, superslabs);
+  hk_store_relaxed(&hk_idle_slabs.in_use_bytes, in_use * HK_SLAB_BYTES);
+  hk_store_relaxed(&hk_idle_slabs.idle_bytes, idle * HK_SLAB_BYTES);
+}

@@ -1,0 +1,105 @@
+/* space/shelf.h - L3. The superslabs that there are, and where to look for free slabs.
+ *
+ * Each memory node (os/node.h) has a shelf. The superslabs on it were made by threads of that node and stay on it; they
+ * are kept in buckets by their longest run of free slabs. What lies idle in them is one list for all nodes.
+ *
+ * Everything is guarded by hk_lock_space. Every change is one mask, and the lists follow from the masks: whatever
+ * instruction a thread was at when another one forked, hk_shelf_repair finds masks that are true or, at worst, a range
+ * that is lost to the child.
+ */
+#ifndef HK_SPACE_SHELF_H
+#define HK_SPACE_SHELF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/atomic.h"
+#include "base/list.h"
+#include "base/panic.h"
+#include "os/node.h"
+#include "space/idle.h"
+#include "space/range.h"
+#include "space/slab.h"
+
+#define HK_SHELF_BUCKETS HK_SUPERSLAB_SLABS
+
+/* The superslabs of one node. Not set up while it has none: nothing of it is touched then. */
+typedef struct {
+  uint32_t bucket_mask; /* bit i: bucket i is not empty */
+  bool is_ready;
+  hk_list_t bucket[HK_SHELF_BUCKETS]; /* [i]: their longest run is i + 1 free slabs */
+} hk_shelf_t;
+
+/* Start and slabs do not change while a slab of it is in use. */
+typedef struct hk_superslab {
+  hk_list_t link;                /* in the bucket of its longest run of free slabs, or among the spare records */
+  hk_list_t idle_link;           /* among those that have idle memory or are wholly free, longest idle first */
+  struct hk_superslab *all_next; /* every record ever made: what a child of fork rebuilds the lists from */
+  uintptr_t start;               /* 0: the record describes nothing and may be reused */
+  hk_slab_t *slabs;              /* its 32 descriptors */
+  hk_shelf_t *shelf;             /* its node's */
+  uint32_t free_mask;            /* bit i: slab i is free */
+  uint8_t longest_run;           /* of free slabs: the bucket that it is in; 0 when in none */
+  uint32_t used_mask;            /* bit i: slab i was touched since it was last zero; free and used is idle */
+  uint64_t idle_since;           /* its age in the list of those, from hk_idle_next_age_locked */
+} hk_superslab_t;
+
+HK_INLINE size_t hk_shelf_bytes_of(uint32_t bits) { return (size_t)__builtin_popcount(bits) * HK_SLAB_BYTES; }
+
+/* [i]: of node i. */
+extern HK_HIDDEN hk_shelf_t hk_shelf[HK_NODE_MAX];
+
+/* Puts a superslab where its masks say that it belongs. */
+void hk_shelf_file_locked(hk_superslab_t *superslab);
+
+/* Takes free slabs out of the masks: they are in use. */
+HK_INLINE void hk_shelf_claim_locked(hk_superslab_t *superslab, uint32_t bits) {
+  HK_ASSERT((superslab->free_mask & bits) == bits, "only free slabs are claimed");
+  hk_bump_relaxed(&hk_idle_slabs.idle_bytes, -hk_shelf_bytes_of(bits & superslab->used_mask));
+  hk_bump_relaxed(&hk_idle_slabs.in_use_bytes, hk_shelf_bytes_of(bits));
+  superslab->free_mask &= ~bits;
+  superslab->used_mask |= bits;
+  hk_shelf_file_locked(superslab);
+}
+
+/* Puts slabs that are in use back, `used`: not known to be zero. */
+HK_INLINE void hk_shelf_unclaim_locked(hk_superslab_t *superslab, uint32_t bits, bool used) {
+  HK_ASSERT((superslab->free_mask & bits) == 0, "a slab is given back once");
+  if (!used) superslab->used_mask &= ~bits;
+  hk_keep_store_order();
+  superslab->free_mask |= bits;
+  hk_bump_relaxed(&hk_idle_slabs.in_use_bytes, -hk_shelf_bytes_of(bits));
+  if (used) hk_bump_relaxed(&hk_idle_slabs.idle_bytes, hk_shelf_bytes_of(bits));
+  hk_shelf_file_locked(superslab);
+}
+
+/* What lies idle in it is as young as what came last. */
+void hk_shelf_rejuvenate_locked(hk_superslab_t *superslab);
+
+/* A superslab that is wholly free, of any node; NULL when there is none. */
+hk_superslab_t *hk_shelf_wholly_free_locked(void);
+
+/* The superslab that has been idle longest; NULL when none is. */
+hk_superslab_t *hk_shelf_oldest_locked(void);
+
+/* A record that describes nothing; NULL when the system refuses. Takes the lock. */
+hk_superslab_t *hk_shelf_take_record(void);
+void hk_shelf_spare_record(hk_superslab_t *record);
+
+/* Makes a superslab of the record and the 2 MiB of `room`, on the shelf of `node`. */
+void hk_shelf_enter_locked(hk_superslab_t *record, hk_range_t room, unsigned node);
+
+/* A superslab, whose slabs the caller has claimed all, is one no longer. */
+void hk_shelf_leave_locked(hk_superslab_t *superslab);
+
+/* Of all its slabs. */
+void hk_shelf_set_states(hk_superslab_t *superslab, hk_slab_state_t state);
+
+/* How many superslabs there are. Any thread, no lock. */
+size_t hk_shelf_superslab_count(void);
+
+/* In a child of fork, while it has one thread: makes the lists and sums anew from the records. */
+void hk_shelf_repair(void);
+
+#endif /* HK_SPACE_SHELF_H */

@@ -1,0 +1,135 @@
+/* space/surplus.c - L3. See surplus.h. No memory is given back under the lock: what is chosen, a superslab's slabs or a
+ * free range, is taken from the masks, or from the free ranges, first. Nobody else can have it meanwhile. */
+#include "space/surplus.h"
+
+#include "base/bits.h"
+#include "base/mask.h"
+#include "os/lock.h"
+#include "os/os.h"
+#include "policy/stat.h"
+#include "space/idle.h"
+#include "space/range.h"
+#include "space/shelf.h"
+
+/* Why memory is given back: because there is too much, or because somebody asked. */
+typedef enum { trim_is_due, trim_is_asked } trim_reason_t;
+
+typedef struct {
+  size_t bytes;              /* that may be resident */
+  hk_superslab_t *superslab; /* NULL when it is a range */
+  uint32_t bits;
+  bool whole;
+  hk_range_t range;
+} victim_t;
+
+/* ---- Choosing. */
+
+static void claim_superslab_locked(hk_superslab_t *superslab, victim_t *victim) {
+  victim->superslab = superslab;
+  victim->whole = superslab->free_mask == HK_MASK_ALL;
+  victim->bits = victim->whole ? HK_MASK_ALL : superslab->free_mask & superslab->used_mask;
+  victim->bytes = hk_shelf_bytes_of(superslab->free_mask & superslab->used_mask);
+  hk_shelf_claim_locked(superslab, victim->bits);
+}
+
+static bool claim_range_locked(bool or_zero, victim_t *victim) {
+  if (!hk_range_take_oldest_locked(or_zero, &victim->range)) return false;
+  victim->superslab = NULL;
+  victim->bytes = victim->range.zero ? 0 : victim->range.bytes;
+  return true;
+}
+
+/* What has been idle longest, of either kind. `all`: addresses that hold no memory, too. */
+static bool claim_oldest_locked(bool all, victim_t *victim) {
+  hk_superslab_t *superslab = hk_shelf_oldest_locked();
+  if (superslab == NULL || hk_range_oldest_age_locked() < superslab->idle_since) return claim_range_locked(all, victim);
+  claim_superslab_locked(superslab, victim);
+  return true;
+}
+
+static bool claim_victim(size_t keep_bytes, trim_reason_t reason, victim_t *victim) {
+  hk_lock_acquire(hk_lock_space);
+  bool all = keep_bytes == 0;
+  bool found = (all || hk_idle_total() > keep_bytes) && claim_oldest_locked(all, victim);
+  if (found && reason == trim_is_due) hk_idle_note_given_back_locked(victim->bytes);
+  hk_lock_release(hk_lock_space);
+  return found;
+}
+
+/* ---- Giving back. */
+
+static bool unmap_superslab(hk_superslab_t *superslab) {
+  hk_shelf_set_states(superslab, hk_slab_none); /* before somebody else can be given these addresses */
+  if (!hk_os_unmap((void *)superslab->start, HK_SUPERSLAB_BYTES)) {
+    hk_shelf_set_states(superslab, hk_slab_free);
+    return false;
+  }
+  hk_lock_acquire(hk_lock_space);
+  hk_shelf_leave_locked(superslab);
+  hk_lock_release(hk_lock_space);
+  return true;
+}
+
+static bool purge_slabs(const victim_t *victim) {
+  bool all_purged = true;
+  for (uint32_t left = victim->bits; left != 0;) {
+    unsigned first = hk_lowest_bit(left);
+    uint32_t from_first = ~(left >> first);
+    unsigned count = from_first == 0 ? HK_SUPERSLAB_SLABS : hk_lowest_bit(from_first);
+    if (count > HK_SUPERSLAB_SLABS - first) count = HK_SUPERSLAB_SLABS - first;
+    all_purged &= hk_os_purge((void *)(victim->superslab->start + first * HK_SLAB_BYTES), count * HK_SLAB_BYTES);
+    left &= ~hk_mask_range(first, count);
+  }
+  return all_purged;
+}
+
+/* False when the system refuses, and the memory is idle as before. */
+static bool give_back_slabs(const victim_t *victim) {
+  if (victim->whole && unmap_superslab(victim->superslab)) return true;
+  bool purged = purge_slabs(victim);
+  hk_lock_acquire(hk_lock_space);
+  hk_shelf_unclaim_locked(victim->superslab, victim->bits, !purged);
+  hk_lock_release(hk_lock_space);
+  return purged;
+}
+
+/* The same for a range. Addresses that the system does not take back cost no memory, and serve again. */
+static bool give_back_range(hk_range_t range) {
+  if (hk_os_unmap((void *)range.start, range.bytes)) return true;
+  range.zero = range.zero || hk_os_purge((void *)range.start, range.bytes);
+  hk_lock_acquire(hk_lock_space);
+  hk_range_put_locked(range);
+  hk_lock_release(hk_lock_space);
+  return range.zero;
+}
+
+static bool give_back(const victim_t *victim) {
+  return victim->superslab != NULL ? give_back_slabs(victim) : give_back_range(victim->range);
+}
+
+static size_t trim(size_t keep_bytes, trim_reason_t reason) {
+  size_t given_back = 0;
+  victim_t victim;
+  /* Each superslab and range once: what the system does not take back goes to the end of its list again. */
+  size_t left = hk_shelf_superslab_count() + hk_range_usage().count;
+  for (; left > 0 && claim_victim(keep_bytes, reason, &victim); left--) {
+    if (!give_back(&victim)) break; /* the next release tries again */
+    given_back += victim.bytes;
+    hk_stat_add(hk_stat_given_back, victim.bytes);
+  }
+  return given_back;
+}
+
+void hk_surplus_settle(uint64_t now_ms) {
+  hk_idle_verdict_t verdict = hk_idle_look_locked(now_ms);
+  hk_lock_release(hk_lock_space);
+  if (HK_UNLIKELY(verdict.is_system_look_due)) verdict = hk_idle_look_at_system(now_ms);
+  if (verdict.is_too_much) (void)trim(verdict.keep_bytes, trim_is_due);
+}
+
+size_t hk_surplus_trim(size_t keep_bytes) {
+  hk_lock_acquire(hk_lock_space);
+  if (keep_bytes == 0) hk_idle_forget_locked();
+  hk_lock_release(hk_lock_space);
+  return trim(keep_bytes, trim_is_asked);
+}

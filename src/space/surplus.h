@@ -1,0 +1,17 @@
+/* space/surplus.h - L3. Gives idle memory back to the system, superslabs' slabs and free ranges of big blocks: what is
+ * above the limit (space/idle.h), or what somebody asks for. What has been idle longest goes first. */
+#ifndef HK_SPACE_SURPLUS_H
+#define HK_SPACE_SURPLUS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Ends a change of the sums of space/idle.h: releases hk_lock_space, which the caller holds, and gives back what is
+ * idle above the limit. */
+void hk_surplus_settle(uint64_t now_ms);
+
+/* Gives back until at most `keep_bytes` are idle. How many bytes were given back. With 0, what was learned about how
+ * much to keep is forgotten too. */
+size_t hk_surplus_trim(size_t keep_bytes);
+
+#endif /* HK_SPACE_SURPLUS_H */

@@ -1,0 +1,68 @@
+/* tests/support/memory_course.h - what a process has resident in the course of a run.
+ *
+ * The run itself says when to look: at counts of its own, never by a clock. Plain data, so that a child process can fill
+ * one in for its parent (Shared in in_child.h).
+ */
+#ifndef HAKMEM_TESTS_SUPPORT_MEMORY_COURSE_H
+#define HAKMEM_TESTS_SUPPORT_MEMORY_COURSE_H
+
+#include <cstddef>
+#include <cstdio>
+#include <string>
+
+#include "support/process_memory.h"
+
+namespace hakmem_test {
+
+class MemoryCourse {
+ public:
+  static constexpr size_t kMostLooks = 256;
+
+  /* What is resident now is not the run's. Its peak is only known in a process that had no higher one before. */
+  void Begin() { before_ = ResidentBytes(); }
+
+  /* One thread at a time. A look too many is left out. */
+  void Look() {
+    if (look_count_ < kMostLooks) looks_[look_count_++] = Above(ResidentBytes());
+  }
+
+  void End() {
+    end_ = Above(ResidentBytes());
+    peak_ = Above(PeakResidentBytes());
+  }
+
+  /* All of them above what was resident at the beginning. */
+  size_t peak() const { return peak_; }
+  size_t end() const { return end_; }
+  size_t look_count() const { return look_count_; }
+  size_t look(size_t index) const { return looks_[index]; }
+  size_t HighestFrom(size_t index) const {
+    size_t highest = 0;
+    for (size_t i = index; i < look_count_; i++) highest = looks_[i] > highest ? looks_[i] : highest;
+    return highest;
+  }
+
+  /* All looks, in KiB, for the message of a failure. */
+  std::string AllLooks() const {
+    std::string text;
+    for (size_t i = 0; i < look_count_; i++) text += std::to_string(looks_[i] / kKiB) + ' ';
+    return text;
+  }
+
+  /* For whoever reads along: `early` is the look that later ones are compared with. */
+  void Print(const char *what, size_t live_bytes, size_t early) const {
+    if (early >= look_count_) early = look_count_ - 1;
+    std::printf("%s: live %zu KiB, peak %zu, early %zu, highest later %zu, end %zu\n", what, live_bytes / kKiB,
+                peak_ / kKiB, looks_[early] / kKiB, HighestFrom(early + 1) / kKiB, end_ / kKiB);
+  }
+
+ private:
+  size_t Above(size_t resident) const { return resident > before_ ? resident - before_ : 0; }
+
+  size_t before_ = 0, peak_ = 0, end_ = 0, look_count_ = 0;
+  size_t looks_[kMostLooks] = {};
+};
+
+} /* namespace hakmem_test */
+
+#endif

@@ -1,0 +1,446 @@
+// policy/pressure: how much idle memory a limit leaves, and when it is looked at again; and that space/idle does so, over
+// the fake machine.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/units.h"
+#include "fake_os.h"
+#include "fresh_test.h"
+#include "os/lock.h"
+#include "policy/pressure.h"
+#include "unit/core_parts.h"
+
+namespace {
+
+// What the policy allows far from any limit.
+constexpr size_t kAllowed = 100 * HK_GIB;
+// A limit whose twentieths are whole.
+constexpr size_t kLimit = 200 * HK_MIB;
+constexpr size_t kNear = kLimit / HK_PRESSURE_PARTS * HK_PRESSURE_NEAR;
+constexpr size_t kFull = kLimit / HK_PRESSURE_PARTS * HK_PRESSURE_FULL;
+
+class Pressure : public testing::Test {
+ protected:
+  void Pass(uint64_t ms) { view_.now_ms += ms; }
+  void Hold(size_t in_use_bytes, size_t idle_bytes) {
+    view_.in_use_bytes = in_use_bytes;
+    view_.idle_bytes = idle_bytes;
+  }
+  bool IsDue() { return hk_pressure_is_due(&pressure_, &view_); }
+  void Note(size_t limit, size_t use, unsigned stalled_permille = 0) {
+    hk_os_memory_limit_t seen = {limit, use, stalled_permille};
+    hk_pressure_note(&pressure_, &view_, &seen);
+  }
+  // A look that finds nothing used but what we hold, and this much of others.
+  void Look(size_t others = 0) {
+    EXPECT_TRUE(IsDue());
+    Note(kLimit, view_.in_use_bytes + view_.idle_bytes + others);
+  }
+  size_t Limit(size_t allowed = kAllowed) { return hk_pressure_limit(&pressure_, &view_, allowed); }
+
+  hk_pressure_t pressure_ = {};
+  hk_pressure_view_t view_ = {.now_ms = 123456, .idle_bytes = 0, .in_use_bytes = 0, .own_limit_bytes = 0};
+};
+
+TEST_F(Pressure, WithoutALimitAllStaysThatMay) {
+  Hold(HK_TIB, HK_TIB);
+  EXPECT_EQ(Limit(), kAllowed);
+  EXPECT_TRUE(IsDue());
+  Note(0, 0);
+  EXPECT_EQ(Limit(), kAllowed);
+  EXPECT_EQ(Limit(SIZE_MAX), SIZE_MAX);
+  EXPECT_EQ(Limit(0), 0u);
+}
+
+TEST_F(Pressure, WithoutALimitNobodyIsAskedAgain) {
+  Hold(HK_GIB, 0);
+  EXPECT_TRUE(IsDue());
+  Note(0, 0, 1000);
+  for (int i = 0; i < 10; i++) {
+    Pass(3600 * 1000);
+    Hold(HK_TIB, HK_TIB);
+    EXPECT_FALSE(IsDue());
+  }
+  EXPECT_EQ(Limit(), kAllowed) << "whatever the machine's tasks wait for";
+}
+
+TEST_F(Pressure, ASmallProgramAsksNobody) {
+  Hold(HK_PRESSURE_LEAST_BYTES / 2, HK_PRESSURE_LEAST_BYTES / 2 - 1);
+  EXPECT_FALSE(IsDue());
+  Pass(1000000);
+  EXPECT_FALSE(IsDue());
+  Hold(HK_PRESSURE_LEAST_BYTES / 2, HK_PRESSURE_LEAST_BYTES / 2);
+  EXPECT_TRUE(IsDue());
+}
+
+TEST_F(Pressure, OneCallerIsToLook) {
+  Hold(HK_GIB, 0);
+  EXPECT_TRUE(IsDue());
+  EXPECT_FALSE(IsDue());
+  Hold(HK_TIB, 0);
+  EXPECT_FALSE(IsDue()) << "growth counts from what is seen";
+  Pass(HK_PRESSURE_LOOK_MS - 1);
+  EXPECT_FALSE(IsDue());
+  Pass(1);
+  EXPECT_TRUE(IsDue()) << "the first may never come back";
+}
+
+TEST_F(Pressure, FarFromTheLimitAllStaysThatMay) {
+  Hold(20 * HK_MIB, 10 * HK_MIB);
+  Look();
+  EXPECT_EQ(Limit(100 * HK_MIB), 100 * HK_MIB);
+  EXPECT_EQ(Limit(0), 0u);
+}
+
+TEST_F(Pressure, InUseAndIdleStayBelowTheFirstMark) {
+  for (size_t in_use : {size_t{20}, size_t{60}, size_t{100}, size_t{130}}) {
+    Hold(in_use * HK_MIB, 0);
+    pressure_ = {};
+    Look();
+    EXPECT_EQ(Limit(), kNear - in_use * HK_MIB) << in_use;
+  }
+}
+
+TEST_F(Pressure, FromThereOnLessAndLessIsLeft) {
+  for (size_t in_use : {size_t{140}, size_t{160}, size_t{188}}) {
+    Hold(in_use * HK_MIB, 0);
+    pressure_ = {};
+    Look();
+    EXPECT_EQ(Limit(), (kFull - in_use * HK_MIB) / 2) << in_use;
+  }
+  for (size_t in_use : {kFull, kFull + 1, kLimit, 3 * kLimit}) {
+    Hold(in_use, 0);
+    pressure_ = {};
+    Look();
+    EXPECT_EQ(Limit(), 0u) << in_use;
+  }
+}
+
+TEST_F(Pressure, WhatIsNeededNeverLeavesMoreWhenItIsMore) {
+  size_t before = SIZE_MAX;
+  for (size_t in_use = HK_PRESSURE_LEAST_BYTES; in_use < 2 * kLimit; in_use += HK_MIB / 4) {
+    Hold(in_use, 0);
+    pressure_ = {};
+    Look();
+    size_t now = Limit();
+    ASSERT_LE(now, before) << in_use;
+    ASSERT_TRUE(now == 0 || in_use + now < kFull) << in_use;
+    before = now;
+  }
+}
+
+TEST_F(Pressure, OthersCountToo) {
+  Hold(20 * HK_MIB, 10 * HK_MIB);
+  Look(80 * HK_MIB);
+  EXPECT_EQ(Limit(), kNear - 100 * HK_MIB);
+}
+
+TEST_F(Pressure, WhatWeTakeBetweenTwoLooksCountsAtOnce) {
+  Hold(20 * HK_MIB, 30 * HK_MIB);
+  Look(80 * HK_MIB);
+  Hold(25 * HK_MIB, 30 * HK_MIB);
+  EXPECT_EQ(Limit(), kNear - 105 * HK_MIB);
+  Hold(110 * HK_MIB, 30 * HK_MIB);
+  EXPECT_EQ(Limit(), 0u);
+  Hold(10 * HK_MIB, 40 * HK_MIB);
+  EXPECT_EQ(Limit(), kNear - 90 * HK_MIB);
+}
+
+TEST_F(Pressure, ABurstThatIsNotTouchedYetCounts) {
+  Hold(20 * HK_MIB, 30 * HK_MIB);
+  Look(80 * HK_MIB);
+  Hold(110 * HK_MIB, 30 * HK_MIB);
+  EXPECT_TRUE(IsDue());
+  Note(kLimit, 130 * HK_MIB); /* as before the burst: nothing of it is resident */
+  EXPECT_EQ(Limit(), 0u);
+  Pass(HK_PRESSURE_WINDOW_MS);
+  EXPECT_TRUE(IsDue());
+  Note(kLimit, 130 * HK_MIB);
+  EXPECT_EQ(Limit(), 0u) << "that of the window before is believed";
+  Pass(HK_PRESSURE_WINDOW_MS);
+  EXPECT_TRUE(IsDue());
+  Note(kLimit, 130 * HK_MIB);
+  EXPECT_EQ(Limit(), kNear - 100 * HK_MIB) << "it will not be touched";
+}
+
+TEST_F(Pressure, WhatOthersTakeIsSeenByTheNextLook) {
+  Hold(20 * HK_MIB, 30 * HK_MIB);
+  Look(10 * HK_MIB);
+  Pass(HK_PRESSURE_LOOK_MS);
+  Look(80 * HK_MIB);
+  EXPECT_EQ(Limit(), kNear - 100 * HK_MIB);
+}
+
+TEST_F(Pressure, AfterAQuietTimeOldLooksAreForgottenAtOnce) {
+  Hold(20 * HK_MIB, 30 * HK_MIB);
+  Look(80 * HK_MIB);
+  Pass(2 * HK_PRESSURE_WINDOW_MS);
+  Look(10 * HK_MIB);
+  EXPECT_EQ(Limit(), kNear - 30 * HK_MIB);
+}
+
+TEST_F(Pressure, AnotherLimitCountsOthers) {
+  Hold(20 * HK_MIB, 30 * HK_MIB);
+  Look(80 * HK_MIB);
+  Pass(HK_PRESSURE_LOOK_MS);
+  EXPECT_TRUE(IsDue());
+  Note(2 * kLimit, 60 * HK_MIB);
+  EXPECT_EQ(Limit(), 2 * kNear - 30 * HK_MIB);
+}
+
+TEST_F(Pressure, ALimitThatIsNearForCertainLeavesNothing) {
+  Hold(20 * HK_MIB, 100 * HK_MIB); /* of which nothing need be resident */
+  EXPECT_TRUE(IsDue());
+  Note(kLimit, kFull);
+  EXPECT_EQ(Limit(), 0u);
+  Pass(HK_PRESSURE_LOOK_MS);
+  EXPECT_TRUE(IsDue());
+  Note(kLimit, kFull - 1);
+  EXPECT_GT(Limit(), 0u);
+}
+
+TEST_F(Pressure, MoreIsHeldThanTheSystemCounts) {
+  Hold(HK_TIB, HK_TIB); /* never touched */
+  EXPECT_TRUE(IsDue());
+  Note(kLimit, 50 * HK_MIB);
+  EXPECT_EQ(Limit(), kNear) << "what is needed is taken for nothing";
+}
+
+TEST_F(Pressure, TimeForTheNextLook) {
+  Hold(20 * HK_MIB, 30 * HK_MIB);
+  Look(80 * HK_MIB);
+  Pass(HK_PRESSURE_LOOK_MS - 1);
+  EXPECT_FALSE(IsDue());
+  Pass(1);
+  EXPECT_TRUE(IsDue());
+  view_.now_ms -= 50;
+  EXPECT_FALSE(IsDue()) << "a step back counts as none";
+}
+
+TEST_F(Pressure, GrowthForTheNextLook) {
+  Hold(20 * HK_MIB, 30 * HK_MIB);
+  Look(80 * HK_MIB);
+  size_t part = (kFull - 130 * HK_MIB) / HK_PRESSURE_GROWTH_SHARE;
+  Hold(20 * HK_MIB + part - 1, 30 * HK_MIB);
+  EXPECT_FALSE(IsDue());
+  Hold(20 * HK_MIB, 30 * HK_MIB + part);
+  EXPECT_TRUE(IsDue()) << "idle memory was touched as well";
+}
+
+TEST_F(Pressure, NearTheEndGrowthCountsInLargerSteps) {
+  Hold(20 * HK_MIB, 30 * HK_MIB);
+  Look(kFull - 50 * HK_MIB - 4);
+  size_t step = kLimit / HK_PRESSURE_LEAST_GROWTH_SHARE;
+  Hold(20 * HK_MIB + step - 1, 30 * HK_MIB);
+  EXPECT_FALSE(IsDue());
+  Hold(20 * HK_MIB + step, 30 * HK_MIB);
+  EXPECT_TRUE(IsDue());
+}
+
+TEST_F(Pressure, AtTheEndOnlyTimeCounts) {
+  Hold(20 * HK_MIB, 30 * HK_MIB);
+  Look(kFull - 50 * HK_MIB);
+  Hold(HK_TIB, HK_TIB);
+  EXPECT_FALSE(IsDue());
+  Pass(HK_PRESSURE_LOOK_MS);
+  EXPECT_TRUE(IsDue());
+}
+
+TEST_F(Pressure, TasksThatWaitLowerWhatMayStay) {
+  Hold(20 * HK_MIB, 10 * HK_MIB);
+  for (unsigned permille = 0; permille <= HK_PRESSURE_STALLED_PERMILLE; permille += 20) {
+    Note(kLimit, 30 * HK_MIB, permille);
+    EXPECT_EQ(Limit(HK_PRESSURE_STALLED_PERMILLE * HK_KIB), (HK_PRESSURE_STALLED_PERMILLE - permille) * HK_KIB);
+  }
+  Note(kLimit, 30 * HK_MIB, 1000);
+  EXPECT_EQ(Limit(), 0u);
+}
+
+TEST_F(Pressure, TheUsersLimitCountsWhatWeHold) {
+  view_.own_limit_bytes = kLimit;
+  Hold(100 * HK_MIB, 0);
+  EXPECT_EQ(Limit(), kNear - 100 * HK_MIB) << "it needs no look";
+  Hold(180 * HK_MIB, 0);
+  EXPECT_EQ(Limit(), (kFull - 180 * HK_MIB) / 2);
+  Hold(kFull, 0);
+  EXPECT_EQ(Limit(), 0u);
+  Hold(0, HK_TIB);
+  EXPECT_EQ(Limit(), kNear);
+  EXPECT_EQ(Limit(5), 5u);
+}
+
+TEST_F(Pressure, UnderTheUsersLimitTheSystemIsAskedTimeAndAgain) {
+  view_.own_limit_bytes = kLimit;
+  Hold(100 * HK_MIB, 0);
+  EXPECT_TRUE(IsDue());
+  Note(0, 0, 100);
+  EXPECT_EQ(Limit(200), 100u);
+  Hold(HK_TIB, 0);
+  EXPECT_FALSE(IsDue());
+  Pass(HK_PRESSURE_LOOK_MS);
+  EXPECT_TRUE(IsDue());
+}
+
+TEST_F(Pressure, TheTighterOfBothLimitsHolds) {
+  Hold(100 * HK_MIB, 0);
+  Look();
+  view_.own_limit_bytes = 2 * kLimit;
+  EXPECT_EQ(Limit(), kNear - 100 * HK_MIB);
+  view_.own_limit_bytes = 150 * HK_MIB;
+  EXPECT_LT(Limit(), kNear - 100 * HK_MIB);
+}
+
+TEST_F(Pressure, OddNumbersDoNotOverflow) {
+  view_.own_limit_bytes = SIZE_MAX;
+  for (size_t limit : {size_t{1}, size_t{19}, size_t{21}, SIZE_MAX / 4, SIZE_MAX}) {
+    for (size_t use : {size_t{0}, size_t{1}, SIZE_MAX / 4, SIZE_MAX}) {
+      for (size_t held : {size_t{0}, size_t{1}, SIZE_MAX / 8}) {
+        Hold(held, held);
+        Note(limit, use);
+        EXPECT_LE(Limit(kLimit), kLimit);
+      }
+    }
+  }
+  Note(1, 0);
+  EXPECT_EQ(Limit(), 0u) << "a limit of one byte leaves nothing";
+}
+
+// ---- The same in space/idle, over the fake machine.
+
+bool zero;
+
+void *Alloc(size_t bytes) {
+  void *block = hk_big_alloc(bytes, HK_BLOCK_ALIGNMENT, &zero);
+  EXPECT_NE(block, nullptr);
+  return block;
+}
+void Free(void *block) { EXPECT_TRUE(hk_big_free(hk_slab_of(block), block)); }
+size_t Idle() { return hk_big_usage().idle_bytes; }
+uint64_t Count(hk_stat_id_t id) { return hk_load_relaxed(&hk_stat_process.value[id]); }
+uint64_t Questions() { return fake_os_memory_limit_questions(); }
+void RetainEverything() { hk_option.retain = HK_TIB; }
+
+HK_FRESH_TEST(PressureInSpace, WithoutALimitTheSystemIsAskedOnce) {
+  RetainEverything();
+  void *small = Alloc(2 * HK_MIB);
+  EXPECT_EQ(Questions(), 0u);
+  for (int i = 0; i < 100; i++) {
+    Free(Alloc(64 * HK_MIB));
+    fake_os_advance(1000000000);
+  }
+  EXPECT_EQ(Questions(), 1u);
+  EXPECT_EQ(Idle(), 64 * HK_MIB);
+  EXPECT_EQ(Count(hk_stat_near_limit), 0u);
+  Free(small);
+}
+
+HK_FRESH_TEST(PressureInSpace, NearTheLimitIdleMemoryIsGivenBack) {
+  RetainEverything();
+  fake_os_set_memory_limit(kLimit, 40 * HK_MIB, 0);
+  Free(Alloc(40 * HK_MIB));
+  EXPECT_EQ(Idle(), 40 * HK_MIB);
+  EXPECT_EQ(Count(hk_stat_near_limit), 0u);
+  fake_os_advance(1000000000);
+  fake_os_set_memory_limit(kLimit, kFull, 0);
+  void *block = Alloc(2 * HK_MIB);
+  EXPECT_EQ(Idle(), 0u) << "as soon as it is seen";
+  Free(block);
+  EXPECT_EQ(Idle(), 0u);
+  EXPECT_GT(Count(hk_stat_near_limit), 0u);
+  EXPECT_EQ(Count(hk_stat_given_back), 40 * HK_MIB);
+}
+
+HK_FRESH_TEST(PressureInSpace, ABurstMakesRoomBeforeItIsTouched) {
+  RetainEverything();
+  fake_os_set_memory_limit(kLimit, 100 * HK_MIB, 0);
+  void *kept = Alloc(20 * HK_MIB); /* a new mapping: not of what is idle */
+  void *left = Alloc(60 * HK_MIB);
+  Free(left);
+  EXPECT_EQ(Idle(), 60 * HK_MIB);
+  uint64_t before = Questions();
+  void *burst = Alloc(150 * HK_MIB);
+  EXPECT_EQ(Idle(), 0u) << "no time has passed";
+  EXPECT_GT(Questions(), before);
+  Free(burst);
+  Free(kept);
+}
+
+HK_FRESH_TEST(PressureInSpace, TheSystemIsAskedNoMoreThanTenTimesASecond) {
+  fake_os_set_memory_limit(HK_GIB, 10 * HK_MIB, 0);
+  void *held = Alloc(8 * HK_MIB);
+  for (int i = 0; i < 1000; i++) {
+    Free(Alloc(2 * HK_MIB));
+    fake_os_advance(1000000);
+  }
+  EXPECT_GE(Questions(), 9u);
+  EXPECT_LE(Questions(), 12u);
+  Free(held);
+}
+
+void TakeSpaceLock() {
+  hk_lock_acquire(hk_lock_space); /* waits for ever when the caller holds it */
+  hk_lock_release(hk_lock_space);
+}
+
+HK_FRESH_TEST(PressureInSpace, NoLockIsHeldWhileTheSystemIsAsked) {
+  ASSERT_TRUE(hk_lock_init([] {}));
+  fake_os_set_memory_limit(kLimit, 100 * HK_MIB, 0);
+  fake_os_set_memory_limit_hook(TakeSpaceLock);
+  for (int i = 0; i < 10; i++) {
+    Free(Alloc(64 * HK_MIB));
+    fake_os_advance(100000000);
+  }
+  hk_slab_t *slabs = hk_superslab_acquire(1, 1, hk_from_bottom);
+  hk_superslab_release(slabs, 1);
+  EXPECT_GE(Questions(), 10u);
+}
+
+HK_FRESH_TEST(PressureInSpace, AnAnswerThatIsNotToBeHadChangesNothing) {
+  RetainEverything();
+  fake_os_set_memory_limit(kLimit, kFull, 0);
+  void *held = Alloc(8 * HK_MIB);
+  fake_os_hide_memory_limit(true);
+  for (int i = 0; i < 5; i++) {
+    fake_os_advance(1000000000);
+    Free(Alloc(2 * HK_MIB));
+    EXPECT_EQ(Idle(), 0u) << "the last look holds";
+  }
+  fake_os_hide_memory_limit(false);
+  fake_os_set_memory_limit(kLimit, 20 * HK_MIB, 0);
+  fake_os_advance(1000000000);
+  Free(Alloc(2 * HK_MIB));
+  EXPECT_EQ(Idle(), 2 * HK_MIB);
+  Free(held);
+}
+
+HK_FRESH_TEST(PressureInSpace, SlabsThatAreIdleGoToo) {
+  RetainEverything();
+  fake_os_set_memory_limit(kLimit, 100 * HK_MIB, 0);
+  hk_slab_t *runs[16];
+  for (hk_slab_t *&run : runs) run = hk_superslab_acquire(16, 1, hk_from_bottom);
+  for (hk_slab_t *run : runs) hk_superslab_release(run, 16);
+  EXPECT_EQ(hk_superslab_usage().idle_bytes, 16 * HK_MIB);
+  fake_os_advance(1000000000);
+  fake_os_set_memory_limit(kLimit, kFull, 0);
+  hk_superslab_release(hk_superslab_acquire(1, 1, hk_from_bottom), 1);
+  EXPECT_EQ(hk_superslab_usage().idle_bytes, 0u);
+}
+
+HK_FRESH_TEST(PressureInSpace, TheOptionDoesTheSame) {
+  RetainEverything();
+  hk_option.memory_limit = kLimit;
+  void *held = Alloc(100 * HK_MIB);
+  void *more[4];
+  for (void *&block : more) block = Alloc(30 * HK_MIB);
+  for (void *block : more) Free(block);
+  EXPECT_LE(Idle(), kNear - 100 * HK_MIB);
+  EXPECT_GT(Idle(), kNear - 100 * HK_MIB - 31 * HK_MIB) << "what may stay does";
+  void *rest = Alloc(90 * HK_MIB);
+  EXPECT_EQ(Idle(), 0u);
+  void *beyond = Alloc(HK_GIB); /* no request fails because of it */
+  for (void *block : {held, rest, beyond}) Free(block);
+}
+
+}  // namespace

@@ -4,7 +4,7 @@
 #
 #   tools/bootstrap.sh [--check] build|run|test|peers|programs
 #
-# build: compilers, cmake, ninja.  run: and a Python.  test: and GoogleTest, pytest, formatters.
+# build: compilers, cmake, ninja.  run: and a Python.  test: and GoogleTest, pytest, formatters, some libraries to test with.
 # peers: as run, and as far as they can be had cargo and the distribution's allocators.  programs: as run, and as far as they
 # can be had the real programs of bench/programs.toml (Debian's redis-server starts a service when it is installed).
 # --check installs nothing: it says what is missing. clang-tidy is used where it is, and not installed: it is large.
@@ -77,6 +77,10 @@ find_optional() {
         have aarch64-linux-gnu-g++ || optional+=(g++-aarch64-linux-gnu)
         have qemu-aarch64 || optional+=(qemu-user)
       fi
+      # What tests/stress/real_libraries_test.cc runs. (libxml2-dev too where it is; it is large.)
+      [ -e /usr/include/sqlite3.h ] || optional+=(libsqlite3-dev)
+      [ -e /usr/include/zlib.h ] || optional+=(zlib1g-dev)
+      compgen -G '/usr/include/lua*/lua.h' >/dev/null || optional+=(liblua5.4-dev)
       ;;
     peers)
       have cargo || optional+=(cargo)

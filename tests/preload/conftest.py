@@ -3,6 +3,7 @@
 HAKMEM_TEST_BUILD_DIR     where the library and the programs are built (default build/release)
 HAKMEM_TEST_LIBRARY  a library to test instead of HAKMEM_TEST_BUILD_DIR/libhakmem.so: libhakmem-fast.so, or another allocator,
                      to see whether it is the test that is wrong; what is hakmem's alone is then left out
+HAKMEM_TEST_SCALE    multiplies how often is forked, signalled and cancelled: 1 is a few seconds each, 100 ten thousand forks
 HAKMEM_TEST_REPEAT   how often each real program runs under the library (default 2; 20 for the soak)
 HAKMEM_TEST_FULL     1: CPython's test modules whole, not in part
 HAKMEM_TEST_OVERCOMMIT  1: try vm.overcommit_memory=2, which is a setting of the whole machine; needs root
@@ -52,6 +53,13 @@ def static_library() -> Path:
 def runner(library: Path) -> Runner:
     """Runs programs with and without the library."""
     return Runner(library, int(os.environ.get("HAKMEM_TEST_REPEAT", "2")))
+
+
+@pytest.fixture(scope="session")
+def scaled() -> Callable[[int], int]:
+    """How often, at HAKMEM_TEST_SCALE, what is done `count` times at scale 1 (as tests/support/scale.h has it)."""
+    scale = float(os.environ.get("HAKMEM_TEST_SCALE") or 1)
+    return lambda count: max(1, int(count * scale))
 
 
 @pytest.fixture

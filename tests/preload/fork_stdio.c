@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <sys/wait.h>
 
-enum { patience_seconds = 120 };
+enum { patience_seconds = 60 };
 
 static atomic_int is_over;
 
@@ -42,6 +42,30 @@ static void *open_and_close(void *unused) {
   return unused;
 }
 
+/* A real file and its reader: fopen and fclose change the list, getline allocates under the stream's own lock. */
+static void *read_file(void *unused) {
+  char *line = NULL;
+  size_t room = 0;
+  while (!is_over) {
+    FILE *file = fopen("/proc/self/status", "r");
+    CHECK(file != NULL);
+    while (getline(&line, &room, file) > 0) continue;
+    CHECK(fclose(file) == 0);
+  }
+  free(line);
+  return unused;
+}
+
+/* popen goes through the streams of all other popens, under the list's lock, to close them in its child. */
+static void *start_programs(void *unused) {
+  while (!is_over) {
+    FILE *pipe = popen("exec true", "r"), *other = popen("exec true", "w");
+    CHECK(pipe != NULL && other != NULL);
+    CHECK(pclose(pipe) == 0 && pclose(other) == 0);
+  }
+  return unused;
+}
+
 static void *allocate(void *unused) {
   unsigned state = 5;
   while (!is_over) free(malloc(1 + next_random(&state) % 100000));
@@ -50,13 +74,15 @@ static void *allocate(void *unused) {
 
 int main(int argc, char **argv) {
   if (argc != 2) return exit_usage;
-  alarm(patience_seconds);
-  void *(*const works[])(void *) = {flush_all, open_and_close, allocate};
-  pthread_t threads[3];
-  for (int i = 0; i < 3; ++i) CHECK(pthread_create(&threads[i], NULL, works[i], NULL) == 0);
+  void *(*const works[])(void *) = {flush_all, open_and_close, read_file, start_programs, allocate};
+  enum { thread_count = sizeof works / sizeof *works };
+  pthread_t threads[thread_count];
+  for (int i = 0; i < thread_count; ++i) CHECK(pthread_create(&threads[i], NULL, works[i], NULL) == 0);
   for (int i = 0; i < atoi(argv[1]); ++i) {
+    alarm(patience_seconds);
     const pid_t child = fork();
     if (child == 0) {
+      alarm(patience_seconds / 2);
       free(malloc(100));
       _exit(0);
     }
@@ -64,7 +90,7 @@ int main(int argc, char **argv) {
     CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
   }
   is_over = 1;
-  for (int i = 0; i < 3; ++i) CHECK(pthread_join(threads[i], NULL) == 0);
+  for (int i = 0; i < thread_count; ++i) CHECK(pthread_join(threads[i], NULL) == 0);
   puts("ok");
   return 0;
 }

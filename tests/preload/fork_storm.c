@@ -1,8 +1,8 @@
 /* Forks while four threads allocate, free each other's blocks, and come and go: fork_storm HOW FORKS
  *
  * HOW is fork, _Fork (no at-fork handlers run) or clone (the bare system call). The child allocates at once, frees blocks
- * that it inherited, and after fork starts a thread too. A child that does not end by itself is a hang. Prints
- * `forks N hangs 0`.
+ * that it inherited, after fork starts a thread too, and forks again beside it. A child that does not end by itself is a
+ * hang. Prints `forks N hangs 0`.
  */
 #include "check.h"
 
@@ -14,10 +14,11 @@
 #include <sys/wait.h>
 #include <time.h>
 
-enum { thread_count = 4, shared_count = 512, inherited_count = 600, patience_seconds = 10 };
+enum { thread_count = 4, shared_count = 512, inherited_count = 600, patience_seconds = 30 };
 
 static _Atomic(void *) shared[shared_count];
 static atomic_int is_over;
+static pid_t (*divide)(void);
 static unsigned char *inherited[inherited_count];
 static size_t inherited_size[inherited_count];
 
@@ -54,24 +55,46 @@ static void allocate_some(unsigned state) {
   }
 }
 
-static void *allocate_in_thread(void *unused) {
-  allocate_some(99);
+static void *allocate_until_over(void *unused) {
+  do {
+    allocate_some(99);
+  } while (!is_over);
   return unused;
+}
+
+/* The second generation's first half of blocks was the first one's to free, and the other half is this one's. */
+static void free_inherited(unsigned from, unsigned to) {
+  for (unsigned i = from; i < to; ++i) {
+    if (!is_painted(inherited[i], inherited_size[i], i)) _exit(4);
+    free(inherited[i]);
+  }
+}
+
+static void live_as_grandchild(void) {
+  alarm(patience_seconds / 2);
+  allocate_some(8);
+  free_inherited(inherited_count / 2, inherited_count);
+  _exit(0);
+}
+
+static void fork_again(void) {
+  const pid_t child = divide();
+  if (child == 0) live_as_grandchild();
+  int status;
+  if (child < 0 || waitpid(child, &status, 0) != child || status != 0) _exit(7);
 }
 
 static void live_as_child(int may_start_thread) {
   free(malloc(64));
-  for (unsigned i = 0; i < inherited_count; ++i) {
-    if (!is_painted(inherited[i], inherited_size[i], i)) _exit(4);
-    free(inherited[i]);
-  }
+  free_inherited(0, inherited_count / 2);
   for (int i = 0; i < shared_count; ++i) free(atomic_exchange(&shared[i], NULL));
   allocate_some(7);
-  if (may_start_thread) {
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, allocate_in_thread, NULL) != 0) _exit(5);
-    if (pthread_join(thread, NULL) != 0) _exit(6);
-  }
+  pthread_t thread;
+  if (may_start_thread && pthread_create(&thread, NULL, allocate_until_over, NULL) != 0) _exit(5);
+  fork_again();
+  is_over = 1;
+  if (may_start_thread && pthread_join(thread, NULL) != 0) _exit(6);
+  free_inherited(inherited_count / 2, inherited_count);
   _exit(0);
 }
 
@@ -103,9 +126,7 @@ static void make_inheritance(void) {
 int main(int argc, char **argv) {
   if (argc != 3) return exit_usage;
   const int is_fork = strcmp(argv[1], "fork") == 0;
-  pid_t (*divide)(void) = is_fork                         ? fork
-                          : strcmp(argv[1], "clone") == 0 ? bare_clone
-                                                          : (pid_t(*)(void))dlsym(RTLD_DEFAULT, "_Fork");
+  divide = is_fork ? fork : strcmp(argv[1], "clone") == 0 ? bare_clone : (pid_t(*)(void))dlsym(RTLD_DEFAULT, "_Fork");
   if (divide == NULL) {
     puts("this C library has no _Fork");
     return exit_skipped;

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -149,8 +151,98 @@ def test_memory_cgroup(runner: Runner, program: Program) -> None:
     """28 MiB live, in sizes of every band one after the other, inside 64 MiB: the kernel kills what takes more. (Blocks of 24
     bytes take 32, and the program's own table of them another third.) glibc's malloc passes."""
     with memory_cgroup(64 * MIB) as group:
-        join = ["/bin/sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', group]
-        runner.expect([*join, program("band_phases"), 28, 2], "ok\n")
+        runner.expect(joining(group, [program("band_phases"), 28, 2]), "ok\n")
+
+
+# Live at the most, in MiB, and in how many rounds it comes and goes.
+LIVE, ROUNDS = 200, 60
+LIMIT = 256 * MIB
+# So much of a limit is left to what hakmem does not hold: its own records, the program's code, the kernel's tables.
+SHARE_HELD = 0.95
+# As much idle memory as may be: the difference that a limit makes does not depend on how fast the machine is.
+KEEP_ALL = {"HAKMEM_RETAIN": "1G"}
+
+Report = Callable[[str, object], None]
+
+
+def churn(runner: Runner, command: Sequence[object], **how: object) -> tuple[int, int]:
+    """live_and_churn must end well. The most that was live, and the most that was resident."""
+    outcome = runner.under(command, **how)
+    assert (outcome.code, outcome.errors()) == (0, "")
+    match = re.fullmatch(r"live (\d+) peak (\d+)\n", outcome.text())
+    assert match, outcome.text()
+    live, peak = int(match.group(1)), int(match.group(2))
+    assert live > (LIVE - 10) * MIB
+    return live, peak
+
+
+@pytest.mark.usefixtures("hakmem_only")
+def test_limit_by_option(
+    runner: Runner, program: Program, scaled: Callable[[int], int], record_property: Report
+) -> None:
+    """Idle memory gives way to the limit: without it more is resident than the limit is made for."""
+    command = [program("live_and_churn"), LIVE, scaled(ROUNDS)]
+    live, without = churn(runner, command, env=KEEP_ALL)
+    _, peak = churn(runner, command, env={**KEEP_ALL, "HAKMEM_MEMORY_LIMIT": "256M"})
+    record_property("live, resident without a limit, with it", (live, without, peak))
+    assert peak < SHARE_HELD * LIMIT < without, f"{live} live, {without} resident without a limit, {peak} with it"
+
+
+@pytest.mark.usefixtures("hakmem_only")
+def test_limit_below_what_is_live(runner: Runner, program: Program) -> None:
+    """A limit that cannot be kept fails no request."""
+    churn(runner, [program("live_and_churn"), LIVE, 3], env={"HAKMEM_MEMORY_LIMIT": "1"})
+
+
+@pytest.mark.usefixtures("hakmem_only")
+@pytest.mark.parametrize("value", ["", "lots", "-1", "10%", "1.5G", "max", "2000000T", "99999999999999999999999"])
+def test_limit_that_is_no_size(runner: Runner, value: str) -> None:
+    outcome = runner.under(["/bin/echo", "ok"], env={"HAKMEM_MEMORY_LIMIT": value})
+    assert (outcome.code, outcome.text()) == (0, "ok\n")
+    assert outcome.errors() == (
+        f"hakmem: warning: HAKMEM_MEMORY_LIMIT={value} is not accepted: expected bytes, with K, M, G or T, from 0 to 1024T; "
+        "keeping the default 0 (see options.md)\n"
+    )
+
+
+def joining(group: Path, command: Sequence[object]) -> Sequence[object]:
+    """The command as a member of the group from its first instruction."""
+    return ["/bin/sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', group, *command]
+
+
+NEIGHBOUR = "memory = b'x' * int(input()); print('there', flush=True); input()"
+
+
+@contextmanager
+def neighbour(group: Path, size: int) -> Iterator[None]:
+    """Another process in the group, which holds so much and does nothing."""
+    command = [str(word) for word in joining(group, [sys.executable, "-c", NEIGHBOUR])]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(f"{size}\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "there\n"
+        try:
+            yield
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("others", [0, 12 * MIB])
+def test_live_memory_in_a_cgroup(
+    runner: Runner, program: Program, scaled: Callable[[int], int], others: int, record_property: Report
+) -> None:
+    """200 MiB live in a group of 256 MiB. Beside another process it is idle memory that the kernel kills for: that one has
+    8 MiB of an interpreter besides what it is told to hold."""
+    with memory_cgroup(LIMIT) as group:
+        command = joining(group, [program("live_and_churn"), LIVE, scaled(ROUNDS)])
+        if others:
+            with neighbour(group, others):
+                live, peak = churn(runner, command, env=KEEP_ALL)
+        else:
+            live, peak = churn(runner, command, env=KEEP_ALL)
+        record_property("live, resident", (live, peak))
+        assert peak < LIMIT - others
 
 
 OVERCOMMIT = Path("/proc/sys/vm/overcommit_memory")

@@ -19,7 +19,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 MEMORY = [
     "resident", "peak", "in_use", "idle", "superslabs", "big_blocks", "big_cached", "big_idle", "records", "heaps",
-    "heaps_lost",
+    "heaps_idle", "heaps_lost",
 ]  # fmt: skip
 
 

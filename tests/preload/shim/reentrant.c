@@ -4,12 +4,15 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static __thread int depth __attribute__((tls_model("initial-exec")));
+/* Volatile: the C library's header says that malloc does not come back here, and here it does. */
+static __thread volatile int depth __attribute__((tls_model("initial-exec")));
 
 static void allocate(void) {
   if (depth > 0) return; /* what is called by our own malloc must end */
@@ -23,11 +26,38 @@ static void allocate(void) {
   --depth;
 }
 
+static void *(*real_dlsym(void))(void *, const char *) {
+  static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5"};
+  static void *(*volatile found)(void *, const char *);
+  for (int i = 0; found == NULL && i < 3; ++i) found = dlvsym(RTLD_NEXT, "dlsym", versions[i]);
+  return found;
+}
+
 static void *next(const char *name) {
-  ++depth; /* dlsym may allocate: not again in here */
-  void *found = dlsym(RTLD_NEXT, name);
+  ++depth; /* what looks it up may allocate: not again in here */
+  void *found = real_dlsym()(RTLD_NEXT, name);
   --depth;
   return found;
+}
+
+void *dlsym(void *library, const char *name) {
+  allocate();
+  ++depth;
+  void *found = real_dlsym()(library, name);
+  --depth;
+  return found;
+}
+
+void *dlopen(const char *path, int mode) {
+  allocate();
+  void *(*real)(const char *, int) = next("dlopen");
+  return real(path, mode);
+}
+
+int dladdr(const void *address, Dl_info *info) {
+  allocate();
+  int (*real)(const void *, Dl_info *) = next("dladdr");
+  return real(address, info);
 }
 
 void *mmap(void *address, size_t length, int protection, int flags, int file, off_t offset) {
@@ -68,10 +98,13 @@ int pthread_setspecific(pthread_key_t key, const void *value) {
   return result;
 }
 
-int pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void)) {
+/* What pthread_atfork calls, which is no function of the shared C library. */
+int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *object) {
   allocate();
   int (*real)(void (*)(void), void (*)(void), void (*)(void), void *) = next("__register_atfork");
-  return real(prepare, parent, child, NULL);
+  const int result = real(prepare, parent, child, object);
+  allocate();
+  return result;
 }
 
 char *getenv(const char *name) {
@@ -84,6 +117,12 @@ char *secure_getenv(const char *name) {
   allocate();
   char *(*real)(const char *) = next("secure_getenv");
   return real(name);
+}
+
+unsigned long getauxval(unsigned long type) {
+  allocate();
+  unsigned long (*real)(unsigned long) = next("getauxval");
+  return real(type);
 }
 
 long sysconf(int name) {
@@ -99,4 +138,18 @@ int open(const char *path, int flags, ...) {
   va_end(list);
   allocate();
   return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+}
+
+int fstat(int file, struct stat *status) {
+  allocate();
+  return (int)syscall(SYS_fstat, file, status);
+}
+
+int fprintf(FILE *stream, const char *format, ...) {
+  allocate();
+  va_list list;
+  va_start(list, format);
+  const int result = vfprintf(stream, format, list);
+  va_end(list);
+  return result;
 }

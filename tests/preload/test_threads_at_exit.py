@@ -1,0 +1,28 @@
+"""A process that ends while its detached threads go on: nothing they do may crash it, or keep it from ending."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Callable
+
+import pytest
+from preload_runner import Runner
+
+Program = Callable[[str], Path]
+
+STATIONS = "main\natexit\ndestructor\nstreams\n"
+
+
+@pytest.mark.parametrize("how", ["return", "exit"])
+def test_detached_threads_at_exit(runner: Runner, program: Program, how: str) -> None:
+    """100 ends of each kind. The threads get on meanwhile: exit handlers, destructors and streams wait for them to."""
+    for _ in range(100):
+        runner.expect([program("detached_exit"), how], STATIONS)
+
+
+def test_detached_threads_while_stats_are_written(runner: Runner, program: Program, hakmem_only: None) -> None:
+    """The sums are taken at the end, of heaps whose threads are still at work."""
+    for _ in range(20):
+        outcome = runner.under([program("detached_exit"), "return"], env={"HAKMEM_STATS": "1"})
+        assert (outcome.code, outcome.text()) == (0, STATIONS)
+        assert all(line.startswith(("hakmem: ", "  ")) for line in outcome.errors().splitlines())

@@ -1,6 +1,6 @@
 /* heap/search.c - L4. See search.h. Lists of other threads are read while they change: every link is checked before
- * it is followed, what it leads to is read by the system where another thread owns it, which says so when the memory has gone meanwhile, and no more
- * links are followed than a list can sensibly have. */
+ * it is followed; where another thread owns what it leads to, the system reads it, which says so when the memory has gone
+ * meanwhile; and no more links are followed than a list can sensibly have. */
 #include "heap/search.h"
 
 #include "heap/remote.h"
@@ -39,9 +39,7 @@ static bool is_on_list(const hk_heap_t *owner, const hk_block_t *list, const hk_
   return false;
 }
 
-/* What is on its way may be followed by blocks of spans that have moved: chains to one heap have blocks of others. */
-
-/* `owner` NULL: whoever it is for. */
+/* `owner` NULL: whoever it is for. What is on its way to one heap may be of another: its span has moved. */
 static bool is_in_outbox(const hk_heap_t *heap, const hk_heap_t *owner, const hk_block_t *block) {
   for (unsigned i = 0; i < HK_OUTBOX_SLOTS; i++) {
     const hk_outgoing_t *batch = &heap->outbox[i];

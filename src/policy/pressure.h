@@ -48,8 +48,7 @@ typedef struct {
   uint64_t now_ms; /* on any clock that runs forward; a step back counts as none */
   size_t idle_bytes;
   size_t in_use_bytes;
-  size_t
-      own_limit_bytes; /* the option: what is in use and idle together should stay below; 0 says that there is none */
+  size_t own_limit_bytes; /* the option: in use and idle together should stay below it; 0: there is none */
 } hk_pressure_view_t;
 
 /* All zero to begin with. */

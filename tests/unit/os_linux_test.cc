@@ -822,6 +822,7 @@ TEST_F(OsLinux, AThreadIsOnItsProcessorsNode) {
       .join();
 }
 
+#if !HK_SANITIZED
 TEST_F(OsLinux, WhereNobodyMayLookThereIsOneNode) {
   EXPECT_EQ(hk_test::InChild([] {
               if (!Refuse(SYS_openat, EACCES)) return 0;
@@ -832,6 +833,7 @@ TEST_F(OsLinux, WhereNobodyMayLookThereIsOneNode) {
             }),
             0);
 }
+#endif
 
 TEST_F(OsLinux, WaitReturnsWhenTheWordHasChanged) {
   uint32_t word = 1;

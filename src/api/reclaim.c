@@ -12,17 +12,37 @@
 #include "policy/stat.h"
 #include "space/superslab.h"
 
-static void tidy(hk_heap_t *heap) {
+/* Takes up what came home. What came for spans that have moved goes on to their owners. */
+static void send_home(hk_heap_t *heap) {
   (void)hk_remote_drain(heap);
-  hk_remote_flush(heap); /* after it: what came for spans that have moved goes on to their owners */
+  hk_remote_flush(heap);
   hk_misuse_take_up(heap);
+}
+
+static void tidy(hk_heap_t *heap) {
+  send_home(heap);
   hk_heap_trim(heap);
+}
+
+static void send_home_idle(hk_heap_t *heap) {
+  hk_heap_enter(heap);
+  send_home(heap);
+  hk_heap_leave(heap);
 }
 
 static void tidy_idle(hk_heap_t *heap) {
   hk_heap_enter(heap);
   tidy(heap);
   hk_heap_leave(heap);
+}
+
+/* A block that is sent on once is home: before any heap is trimmed, each has sent on what it had. */
+static void tidy_all(hk_heap_t *own) {
+  send_home(own);
+  hk_heap_visit_idle(send_home_idle);
+  send_home(own);
+  hk_heap_visit_idle(tidy_idle);
+  tidy(own);
 }
 
 static uint64_t given_back_so_far(void) { return hk_load_relaxed(&hk_stat_process.value[hk_stat_given_back]); }
@@ -32,9 +52,7 @@ size_t hk_reclaim(size_t keep_bytes) {
   uint64_t before = given_back_so_far();
   hk_thread_lease_t lease = hk_lifecycle_enter();
   if (lease.heap != NULL) {
-    hk_remote_flush(lease.heap);
-    hk_heap_visit_idle(tidy_idle); /* first: they may send something here */
-    tidy(lease.heap);
+    tidy_all(lease.heap);
     hk_thread_leave(lease);
   }
   (void)hk_superslab_trim(keep_bytes);

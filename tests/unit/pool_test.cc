@@ -610,7 +610,7 @@ int InRepairedChild(void (*repair)(), Body body) {
   });
 }
 
-HK_FRESH_TEST(PoolInAChild, WhatWasAttachedIsNotTaken) {
+HK_FRESH_TEST(PoolInAForkedChild, WhatWasAttachedIsNotTaken) {
   std::vector<hk_heap_t *> heaps = TakeMany(2);
   hk_heap_give_back(heaps[1]);
   EXPECT_EQ(InRepairedChild(RepairOnce,
@@ -623,7 +623,7 @@ HK_FRESH_TEST(PoolInAChild, WhatWasAttachedIsNotTaken) {
             0);
 }
 
-HK_FRESH_TEST(PoolInAChild, EachWayInRepairsFirst) {
+HK_FRESH_TEST(PoolInAForkedChild, EachWayInRepairsFirst) {
   hk_heap_t *heap = hk_heap_take();
   hk_heap_give_back(heap);
   static hk_heap_t *idle;
@@ -652,7 +652,7 @@ void RepairWhileAnotherGivesBack() {
   repairs++;
 }
 
-HK_FRESH_TEST(PoolInAChild, WhoGivesBackWaitsForTheRepair) {
+HK_FRESH_TEST(PoolInAForkedChild, WhoGivesBackWaitsForTheRepair) {
   hk_heap_t *mine = hk_heap_take();
   EXPECT_EQ(InRepairedChild(RepairWhileAnotherGivesBack,
                             [mine] {

@@ -88,13 +88,20 @@ static void make_local(hk_range_t *room) {
   room->zero = hk_os_purge((void *)room->start, room->bytes);
 }
 
-/* Where a superslab can be: what a big block left, or newly mapped. False when the system refuses. */
-static bool find_room(hk_range_t *room) {
+/* Where a superslab can be. */
+typedef struct {
+  hk_range_t range;
+  bool is_new; /* mapped for it; otherwise what a big block left */
+} room_t;
+
+/* False when the system refuses. */
+static bool find_room(room_t *room) {
   hk_lock_acquire(hk_lock_space);
-  bool found = hk_range_take_locked(HK_SUPERSLAB_BYTES, HK_SUPERSLAB_BYTES, HK_SUPERSLAB_BYTES, room);
+  bool found = hk_range_take_locked(HK_SUPERSLAB_BYTES, HK_SUPERSLAB_BYTES, HK_SUPERSLAB_BYTES, &room->range);
   hk_lock_release(hk_lock_space);
+  room->is_new = !found;
   if (found) {
-    make_local(room);
+    make_local(&room->range);
     return true;
   }
   void *start = hk_os_reserve(HK_SUPERSLAB_BYTES, HK_SUPERSLAB_BYTES);
@@ -103,26 +110,39 @@ static bool find_room(hk_range_t *room) {
     (void)hk_os_unmap(start, HK_SUPERSLAB_BYTES);
     return false;
   }
-  *room = (hk_range_t){.start = (uintptr_t)start, .bytes = HK_SUPERSLAB_BYTES, .zero = true};
+  room->range = (hk_range_t){.start = (uintptr_t)start, .bytes = HK_SUPERSLAB_BYTES, .zero = true};
   return true;
 }
 
-/* Makes one more superslab and takes the range from it. */
+/* What is left of a superslab that was not needed after all. */
+static void drop_new(hk_superslab_t *record, const room_t *room) {
+  hk_shelf_spare_record(record);
+  if (room->is_new && hk_os_unmap((void *)room->range.start, room->range.bytes)) return;
+  hk_lock_acquire(hk_lock_space);
+  hk_range_put_locked(room->range);
+  hk_lock_release(hk_lock_space);
+}
+
+/* Makes one more superslab and takes the range from it. Where many threads come here at once, the first one's serves
+ * those that waited for the system meanwhile: else each would have its own, for a slab or two. */
 static hk_slab_t *take_from_new(unsigned node, const request_t *request) {
   hk_superslab_t *record = hk_shelf_take_record();
   if (record == NULL) return NULL;
-  hk_range_t room;
+  room_t room;
   if (!find_room(&room)) {
     hk_shelf_spare_record(record);
     return NULL;
   }
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
-  hk_shelf_enter_locked(record, room, node);
-  size_t highest = hk_align_down(HK_SUPERSLAB_SLABS - request->count, request->alignment);
-  unsigned first = request->end == hk_from_bottom ? 0 : (unsigned)highest;
-  hk_slab_t *slab = take_range_locked(record, first, request, now_ms);
+  hk_slab_t *slab = take_locked(&hk_shelf[node], request, now_ms);
+  bool is_needed = slab == NULL;
+  if (is_needed) {
+    hk_shelf_enter_locked(record, room.range, node);
+    slab = take_locked(&hk_shelf[node], request, now_ms);
+  }
   hk_surplus_settle(now_ms);
+  if (!is_needed) drop_new(record, &room);
   return slab;
 }
 

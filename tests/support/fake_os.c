@@ -40,6 +40,7 @@ static struct {
   uint64_t failures[fake_os_call_count];
   uint64_t fail_at[fake_os_call_count]; /* 0: never */
   bool fail_all[fake_os_call_count];
+  void (*hook[fake_os_call_count])(void);
   size_t mapped_limit;
   size_t peak_mapped_bytes;
   fake_os_record_t log[LOG_MAX];
@@ -127,6 +128,11 @@ static bool is_over_limit(size_t more_bytes) {
   return fake.mapped_limit != 0 && (more_bytes > fake.mapped_limit || mapped_bytes > fake.mapped_limit - more_bytes);
 }
 
+/* Before the call takes its lock: the hook may make calls too. */
+static void announce(fake_os_call_t call) {
+  if (fake.hook[call] != NULL) fake.hook[call]();
+}
+
 /* Counts the call. False when it is to fail. */
 static bool begin(fake_os_call_t call) {
   fake.calls[call]++;
@@ -157,6 +163,7 @@ static uintptr_t map_aligned(size_t bytes, size_t alignment) {
 }
 
 void *hk_os_reserve(size_t bytes, size_t alignment) {
+  announce(fake_os_reserve);
   lock();
   require_pages("reserve", 0, bytes);
   if (alignment < fake.page_size || (alignment & (alignment - 1)) != 0) {
@@ -183,6 +190,7 @@ bool hk_os_unmap(void *start, size_t bytes) {
 }
 
 bool hk_os_purge(void *start, size_t bytes) {
+  announce(fake_os_purge);
   lock();
   require_mapped("purge", (uintptr_t)start, bytes);
   fake_os_record_t record = {.call = fake_os_purge, .start = (uintptr_t)start, .bytes = bytes};
@@ -398,6 +406,7 @@ void fake_os_advance(uint64_t ns) {
   fake.now_ns += ns;
   unlock();
 }
+void fake_os_set_hook(fake_os_call_t call, void (*hook)(void)) { fake.hook[call] = hook; }
 void fake_os_set_environment(const char *const *environment) { fake.environment = environment; }
 void fake_os_set_secure_exec(bool secure) { fake.is_secure_exec = secure; }
 void fake_os_set_process_secret(uint64_t secret) { fake.process_secret = secret; }

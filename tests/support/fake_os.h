@@ -48,6 +48,9 @@ void fake_os_fail_all(fake_os_call_t call, bool fail);
 /* Reserves and growing resizes that would bring the mapped bytes above `bytes` fail, as under ulimit -v. 0: none. */
 void fake_os_limit_mapped(size_t bytes);
 
+/* Runs before each reserve or purge (no other call has one), as what another thread does meanwhile. NULL: none. */
+void fake_os_set_hook(fake_os_call_t call, void (*hook)(void));
+
 /* Calls since the reset; failed ones count. */
 uint64_t fake_os_calls(fake_os_call_t call);
 uint64_t fake_os_failures(fake_os_call_t call);

@@ -102,7 +102,14 @@ static bool begin(replay_t *replay, uint64_t price, int candidate, uint64_t star
 
 static uint64_t cost_so_far(const replay_t *replay) { return hk_price_ns(&replay->learn.price, replay->cost); }
 
-uint64_t hk_replay_price_of_mode(const char *name) { return hk_price_of_mode(name); }
+/* 0 when there is no such mode. */
+uint64_t hk_replay_price_of_mode(const char *name) {
+#define HK_PRICE_MODE(mode, ns_per_mib_second) \
+  if (strcmp(name, #mode) == 0) return ns_per_mib_second;
+  HK_PRICE_MODES
+#undef HK_PRICE_MODE
+  return 0;
+}
 
 uint64_t hk_replay_price_limit(int most) { return most ? HK_PRICE_MOST : HK_PRICE_LEAST; }
 

@@ -6,6 +6,7 @@
 
 #include "api/lifecycle.h"
 #include "api/misuse.h"
+#include "api/purger.h"
 #include "api/reclaim.h"
 #include "api/verify.h"
 #include "base/bits.h"
@@ -61,6 +62,7 @@ static void *try_small(unsigned class_index) {
 
 /* What is idle goes back to the system before a request fails: another attempt may find room. */
 static void *alloc_small_slow(size_t size) {
+  hk_purger_consider();
   unsigned class_index = hk_class_of(size > 0 ? size : 1);
   void *block = try_small(class_index);
   if (block != NULL) return block;
@@ -121,6 +123,7 @@ void *hk_alloc_large(size_t size, size_t alignment, bool *zero) {
   }
   if (size > (size_t)PTRDIFF_MAX) return out_of_memory();
   hk_lifecycle_start(); /* this may be the process's first request */
+  hk_purger_consider();
   hk_reclaim_remote();
   void *block = try_large(size, alignment, zero);
   if (block == NULL) {

@@ -14,6 +14,7 @@
 #include "policy/option.h"
 #include "policy/safety.h"
 #include "policy/stat.h"
+#include "space/bell.h"
 #include "space/big.h"
 #include "space/superslab.h"
 
@@ -27,6 +28,7 @@ static void repair_child(void) {
   hk_superslab_repair();
   hk_big_repair();
   hk_heap_repair();
+  hk_bell_repair();
 }
 
 /* A child that reports tells what it did itself. Where nobody asks, its pages stay the parent's. */
@@ -42,6 +44,7 @@ static void after_fork_in_child(void) {
   forget_parents_counts(); /* first: what the repair finds lost is the child's to tell */
   hk_lock_after_fork(true);
   hk_heap_adopt_orphans(hk_thread_heap);
+  hk_bell_allow();
 }
 
 #if HK_COUNT
@@ -75,6 +78,7 @@ static void install_hooks(void) {
   hk_os_stay_loaded(); /* first: each hook is code of ours that others keep the address of */
   (void)hk_os_thread_exit_init(hk_thread_on_exit); /* where it fails, heaps of ended threads stay unused */
   hk_os_at_fork(after_fork_in_child);
+  hk_bell_allow();
   if (hk_thread_heap != HK_EMPTY_HEAP) hk_os_thread_exit_arm(); /* it was attached before there was a handler */
 }
 

@@ -45,6 +45,11 @@ static void tidy_all(hk_heap_t *own) {
   tidy(own);
 }
 
+void hk_reclaim_idle_heaps(void) {
+  hk_heap_visit_idle(send_home_idle);
+  hk_heap_visit_idle(tidy_idle);
+}
+
 static uint64_t given_back_so_far(void) { return hk_load_relaxed(&hk_stat_process.value[hk_stat_given_back]); }
 
 size_t hk_reclaim(size_t keep_bytes) {

@@ -44,7 +44,8 @@ static totals_t sum_up(void) {
   totals_t totals = {.superslab = hk_superslab_usage(),
                      .big = hk_big_usage(),
                      .record_bytes = hk_meta_mapped_bytes() + hk_region_map_mapped_bytes(),
-                     .heap_lost_count = hk_heap_lost_count()};
+                     .heap_idle_count = hk_heap_count(hk_heap_idle),
+                     .heap_lost_count = hk_heap_count(hk_heap_lost)};
 #if HK_COUNT
   hk_count_sum(totals.cost);
 #endif
@@ -52,7 +53,6 @@ static totals_t sum_up(void) {
   for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
     hk_stat_sum(totals.counter, &heap->stat);
     totals.heap_count++;
-    totals.heap_idle_count += hk_heap_life(heap) == hk_heap_idle;
   }
   return totals;
 }

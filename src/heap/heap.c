@@ -30,10 +30,10 @@ hk_heap_t *hk_heap_create(void) {
   return heap;
 }
 
-size_t hk_heap_lost_count(void) {
+size_t hk_heap_count(hk_heap_life_t life) {
   size_t count = 0;
   for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
-    count += hk_heap_life(heap) == hk_heap_lost;
+    count += hk_heap_life(heap) == life;
   }
   return count;
 }

@@ -111,7 +111,7 @@ hk_heap_t *hk_heap_first(void);
 /* Who has the heap: any thread may ask, and knows what was so at some moment. */
 HK_INLINE hk_heap_life_t hk_heap_life(hk_heap_t *heap) { return (hk_heap_life_t)hk_load_relaxed(&heap->life); }
 
-/* How many heaps were lost. */
-size_t hk_heap_lost_count(void);
+/* How many heaps have this life at some moment. */
+size_t hk_heap_count(hk_heap_life_t life);
 
 #endif /* HK_HEAP_HEAP_H */

@@ -1,4 +1,4 @@
-/* os/os.h - L1. The machine behind one contract. `os_linux.c`, `os_node.c` and `os_limit.c` keep it;
+/* os/os.h - L1. The machine behind one contract. `os_linux.c`, `os_node.c`, `os_limit.c` and `os_thread.c` keep it;
  * `tests/support/fake_os.c` replaces them at link time.
  *
  * Rules for every function: it never allocates from malloc, takes no lock of ours, and leaves errno as it found it.
@@ -75,6 +75,9 @@ bool hk_os_is_secure_exec(void);
 /* Blocks while `*word == expected`; may return early for no reason. */
 void hk_os_wait(const uint32_t *word, uint32_t expected);
 
+/* The same, but for `timeout_ms` at the most. */
+void hk_os_wait_for(const uint32_t *word, uint32_t expected, uint64_t timeout_ms);
+
 /* Wakes one thread that is blocked on `word`. */
 void hk_os_wake_one(const uint32_t *word);
 
@@ -103,6 +106,11 @@ unsigned hk_os_node_count(void);
 
 /* The node of the processor that the calling thread is on. No system call where the kernel offers a way without. */
 unsigned hk_os_current_node(void);
+
+/* Starts a thread that runs `run` and is gone when that returns; nobody waits for it. It has a small stack and the name
+ * (of less than 16 characters), and no signal is handled on it. False when the system refuses. The C library may allocate
+ * inside, and may take locks of its own: not from inside a free, which the C library may call while it holds them. */
+bool hk_os_thread_start(const char *name, void (*run)(void));
 
 /* Arranges that `hook` runs in each thread that called hk_os_thread_exit_arm, when that thread ends. Called once,
  * outside all locks. False when the system has no room for it. The C library may allocate inside. */

@@ -327,6 +327,11 @@ void hk_os_wait(const uint32_t *word, uint32_t expected) {
   (void)hk_syscall4(SYS_futex, (long)word, FUTEX_WAIT_PRIVATE, (long)expected, 0);
 }
 
+void hk_os_wait_for(const uint32_t *word, uint32_t expected, uint64_t timeout_ms) {
+  struct timespec timeout = {.tv_sec = (time_t)(timeout_ms / 1000), .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
+  (void)hk_syscall4(SYS_futex, (long)word, FUTEX_WAIT_PRIVATE, expected, (long)&timeout);
+}
+
 void hk_os_wake_one(const uint32_t *word) { (void)hk_syscall3(SYS_futex, (long)word, FUTEX_WAKE_PRIVATE, 1); }
 
 /* ---- Resident memory. ------------------------------------------------------------------------------------------ */

@@ -17,18 +17,23 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "policy/price.h"
 
 HK_C_BEGIN
-
-/* Chosen: what is wanted again after less than a window should have stayed, what is idle for longer should not. */
-#define HK_KEEP_WINDOW_MS ((uint64_t)1000)
-
-/* Chosen: idle memory up to this part of what is in use may stay, whatever the option says. */
-#define HK_KEEP_SHARE 8
 
 /* Chosen: what is in use and what is idle may together be more than the recent peak of what is in use by this part of
  * it, or by what the option allows, for free memory does not always have the size that is wanted. */
 #define HK_KEEP_SLACK_SHARE 4
+
+/* How much memory is worth, as numbers of this file's (policy/price.h says what follows from the price). */
+typedef struct {
+  uint64_t window_ms; /* what is wanted again after less should have stayed, what is idle for longer should not */
+  size_t share;       /* idle memory up to this part of what is in use may stay, whatever the option says */
+} hk_keep_terms_t;
+
+/* The window is the break-even time. Chosen: but 0.1 s at the least and 20 s at the most; and a share of 8, of less where
+ * memory is dearer than at the balanced price. */
+hk_keep_terms_t hk_keep_terms(const hk_price_t *price);
 
 /* What there is at one moment. */
 typedef struct {
@@ -36,6 +41,7 @@ typedef struct {
   size_t idle_bytes;
   size_t in_use_bytes;
   size_t retain_bytes; /* the option: 0 says that nothing is to be earned */
+  hk_keep_terms_t terms;
 } hk_keep_view_t;
 
 /* All zero to begin with. Whoever owns it calls hk_keep_look after each change of what is idle or in use: the window is
@@ -54,6 +60,9 @@ typedef struct {
 
 /* Takes note of what there is now, and ends the window when it is over. */
 void hk_keep_look(hk_keep_t *keep, const hk_keep_view_t *view);
+
+/* How much may be idle in any case. */
+size_t hk_keep_base(const hk_keep_view_t *view);
 
 /* How much may be idle. */
 size_t hk_keep_limit(const hk_keep_t *keep, const hk_keep_view_t *view);

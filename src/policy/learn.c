@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/arithmetic.h"
+
 /* ---- Chosen by replaying the traces of bench/learn_traces (docs/learning.md says what else was tried). */
 
 /* An epoch ends with so many gaps. The first ones have 1, 2, 4 and 8: the sooner something is known, the better. And it
@@ -24,24 +26,6 @@
 #define PARTS 256u /* the weight of an epoch with the usual stake */
 #define MEAN_RATING 1500
 #define RATING_SPAN 400
-
-static uint64_t add_saturating(uint64_t a, uint64_t b) {
-  uint64_t sum;
-  return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
-}
-
-static uint64_t multiply_saturating(uint64_t a, uint64_t b) {
-  uint64_t product;
-  return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
-}
-
-static uint64_t subtract_to_zero(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
-
-static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
-
-static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
-
-static uint64_t break_even_ms(const hk_learn_t *learn) { return learn->price.give_ms + learn->price.want_ms; }
 
 /* ---- Decisions. */
 
@@ -79,8 +63,8 @@ static void sum_open(const hk_learn_t *learn, hk_price_gaps_t *open) {
 
 /* Charges `*owed` what came since: all for what ended, and for what is still idle what earlier epochs did not charge. */
 static uint64_t charge(uint64_t *owed, uint64_t ended_cost, uint64_t open_cost, uint64_t *charged) {
-  uint64_t cost = subtract_to_zero(add_saturating(ended_cost, open_cost), *charged);
-  *owed = add_saturating(*owed, cost);
+  uint64_t cost = hk_subtract_to_zero(hk_add_saturating(ended_cost, open_cost), *charged);
+  *owed = hk_add_saturating(*owed, cost);
   *charged = open_cost;
   return cost;
 }
@@ -98,7 +82,7 @@ static uint64_t discounted(uint64_t value, uint64_t parts) { return value - valu
 /* The mean of the first epochs, then one that follows. */
 static void note_stake(hk_learn_t *learn, uint64_t stake) {
   learn->epoch++;
-  uint64_t count = smaller(learn->epoch, USUAL_EPOCHS);
+  uint64_t count = hk_smaller(learn->epoch, USUAL_EPOCHS);
   uint64_t usual = learn->usual_stake;
   learn->usual_stake = stake > usual ? usual + (stake - usual) / count : usual - (usual - stake) / count;
 }
@@ -131,21 +115,22 @@ static bool is_better(const hk_learn_t *learn, unsigned candidate) {
 static void freeze(hk_learn_t *learn, hk_learn_reason_t reason) {
   learn->frozen_owed = learn->owed[learn->leader];
   learn->frozen_staked = learn->staked;
-  decide(learn, reason, hk_learn_frozen, learn->leader, learn->frozen_owed, learn->frozen_owed);
+  decide(learn, reason, hk_learn_state_frozen, learn->leader, learn->frozen_owed, learn->frozen_owed);
 }
 
 /* What the leader should owe for what was at stake of late. */
 static uint64_t expected_owed(const hk_learn_t *learn) {
   uint64_t for_parts = learn->frozen_owed / (learn->frozen_staked / PARTS + 1);
-  return multiply_saturating(learn->staked / PARTS + 1, for_parts);
+  return hk_multiply_saturating(learn->staked / PARTS + 1, for_parts);
 }
 
 /* The leader costs more than expected. That is nobody's fault if nobody is better: then this is what is expected. */
 static void watch_canary(hk_learn_t *learn, uint64_t owed, uint64_t expected) {
   unsigned best = cheapest(learn);
   if (is_better(learn, best)) {
-    decide(learn, hk_learn_gave_up, hk_learn_learning, best, owed, learn->owed[best]);
-  } else if (owed <= add_saturating(expected, expected / CANARY_SHARE) || learn->state_parts >= CALM_EPOCHS * PARTS) {
+    decide(learn, hk_learn_gave_up, hk_learn_state_learning, best, owed, learn->owed[best]);
+  } else if (owed <= hk_add_saturating(expected, expected / CANARY_SHARE) ||
+             learn->state_parts >= CALM_EPOCHS * PARTS) {
     freeze(learn, hk_learn_calmed_down);
   }
 }
@@ -154,19 +139,19 @@ static void settle(hk_learn_t *learn) {
   uint64_t owed = learn->owed[learn->leader], expected = expected_owed(learn);
   unsigned best = cheapest(learn);
   switch (learn->state) {
-    case hk_learn_learning:
+    case hk_learn_state_learning:
       if (is_better(learn, best)) {
-        decide(learn, hk_learn_found_better, hk_learn_learning, best, owed, learn->owed[best]);
+        decide(learn, hk_learn_found_better, hk_learn_state_learning, best, owed, learn->owed[best]);
       } else if (learn->state_parts >= SETTLED_EPOCHS * PARTS) {
         freeze(learn, hk_learn_settled);
       }
       break;
-    case hk_learn_frozen:
-      if (owed > add_saturating(expected, expected / CANARY_SHARE)) {
-        decide(learn, hk_learn_cost_more, hk_learn_canary, learn->leader, owed, expected);
+    case hk_learn_state_frozen:
+      if (owed > hk_add_saturating(expected, expected / CANARY_SHARE)) {
+        decide(learn, hk_learn_cost_more, hk_learn_state_canary, learn->leader, owed, expected);
       }
       break;
-    case hk_learn_canary:
+    case hk_learn_state_canary:
       watch_canary(learn, owed, expected);
       break;
   }
@@ -180,7 +165,7 @@ static void end_epoch(hk_learn_t *learn) {
                           hk_price_least_cost(&learn->price, &open, true), &learn->open_stake);
   if (stake > 0) note_stake(learn, stake);
   uint64_t parts = weight(learn, stake);
-  learn->staked = add_saturating(discounted(staked_before, parts), stake);
+  learn->staked = hk_add_saturating(discounted(staked_before, parts), stake);
   for (unsigned i = 0; i < HK_PRICE_CANDIDATES; i++) {
     learn->owed[i] = discounted(learn->owed[i], parts);
     charge(&learn->owed[i], hk_price_cost(&learn->price, &learn->ended, i, false),
@@ -201,7 +186,7 @@ static uint64_t gaps_of_epoch(const hk_learn_t *learn) {
 }
 
 static uint64_t epoch_end_ms(const hk_learn_t *learn) {
-  return add_saturating(learn->epoch_start_ms, break_even_ms(learn));
+  return hk_add_saturating(learn->epoch_start_ms, hk_price_break_even_ms(&learn->price));
 }
 
 static void add_gap(void *context, size_t bytes, uint64_t gap_ms) {
@@ -216,7 +201,7 @@ bool hk_learn_init(hk_learn_t *learn, uint64_t ns_per_mib_second) {
   memset(learn, 0, sizeof *learn);
   learn->price = price;
   learn->leader = HK_PRICE_BREAK_EVEN;
-  decide(learn, hk_learn_started, hk_learn_learning, HK_PRICE_BREAK_EVEN, 0, 0);
+  decide(learn, hk_learn_started, hk_learn_state_learning, HK_PRICE_BREAK_EVEN, 0, 0);
   return true;
 }
 
@@ -227,14 +212,27 @@ bool hk_learn_set_price(hk_learn_t *learn, uint64_t now_ms, uint64_t ns_per_mib_
   hk_level_pass(&learn->level, now_ms);
   fresh.level = learn->level;
   fresh.log = learn->log;
+  fresh.is_fixed = learn->is_fixed;
   fresh.epoch_start_ms = learn->level.now_ms;
   *learn = fresh;
-  decide(learn, hk_learn_price_changed, hk_learn_learning, HK_PRICE_BREAK_EVEN, 0, 0);
+  decide(learn, hk_learn_price_changed, hk_learn_state_learning, HK_PRICE_BREAK_EVEN, 0, 0);
   charge_open(learn);
   return true;
 }
 
+static void forget_gap(void *context, size_t bytes, uint64_t gap_ms) {
+  (void)context;
+  (void)bytes;
+  (void)gap_ms;
+}
+
+void hk_learn_fix(hk_learn_t *learn, bool is_fixed) { learn->is_fixed = is_fixed; }
+
 void hk_learn_note(hk_learn_t *learn, uint64_t now_ms, size_t in_use_bytes) {
+  if (learn->is_fixed) {
+    hk_level_note(&learn->level, now_ms, in_use_bytes, forget_gap, NULL);
+    return;
+  }
   bool was_idle = hk_level_idle_bytes(&learn->level) > 0;
   hk_level_pass(&learn->level, now_ms);
   if (was_idle && learn->level.now_ms >= epoch_end_ms(learn)) end_epoch(learn);
@@ -254,14 +252,14 @@ bool hk_learn_next_due(const hk_learn_t *learn, uint64_t *due_ms) {
   /* What was given back is older than the time-out in use: how much older it gets is known when it is wanted again. */
   if (hk_learn_keep_bytes(learn) == 0) return false;
   uint64_t purge_ms;
-  *due_ms = larger(epoch_end_ms(learn), learn->level.now_ms);
-  if (hk_level_next_due(&learn->level, hk_learn_timeout_ms(learn), &purge_ms)) *due_ms = smaller(*due_ms, purge_ms);
-  return true;
+  *due_ms = learn->is_fixed ? UINT64_MAX : hk_larger(epoch_end_ms(learn), learn->level.now_ms);
+  if (hk_level_next_due(&learn->level, hk_learn_timeout_ms(learn), &purge_ms)) *due_ms = hk_smaller(*due_ms, purge_ms);
+  return *due_ms != UINT64_MAX;
 }
 
 int64_t hk_learn_rating(const hk_learn_t *learn, unsigned candidate) {
   uint64_t mean = learn->owed[HK_PRICE_BREAK_EVEN], owed = learn->owed[candidate];
   uint64_t unit = learn->staked / RATING_SPAN + 1;
-  if (owed < mean) return MEAN_RATING + (int64_t)smaller((mean - owed) / unit, MEAN_RATING);
-  return MEAN_RATING - (int64_t)smaller((owed - mean) / unit, MEAN_RATING);
+  if (owed < mean) return MEAN_RATING + (int64_t)hk_smaller((mean - owed) / unit, MEAN_RATING);
+  return MEAN_RATING - (int64_t)hk_smaller((owed - mean) / unit, MEAN_RATING);
 }

@@ -34,6 +34,7 @@ typedef struct {
   hk_price_t price;
   hk_level_t level;
   unsigned leader; /* the candidate in use */
+  bool is_fixed;   /* the user wants it so: nothing is learned, and the leader stays */
   hk_learn_state_t state;
   uint64_t epoch;          /* of all, since the start */
   uint64_t state_parts;    /* the weight of the epochs since the state or the leader changed last */
@@ -59,6 +60,9 @@ bool hk_learn_set_price(hk_learn_t *learn, uint64_t now_ms, uint64_t ns_per_mib_
 
 /* So much is in use now. To be called after each change, and at hk_learn_next_due with what was in use before. */
 void hk_learn_note(hk_learn_t *learn, uint64_t now_ms, size_t in_use_bytes);
+
+/* Whether nothing is learned from now on. */
+void hk_learn_fix(hk_learn_t *learn, bool is_fixed);
 
 /* What has been idle for longer is to be given back. */
 uint64_t hk_learn_timeout_ms(const hk_learn_t *learn);

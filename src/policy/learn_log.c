@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-#define NEVER UINT64_MAX
+#include "policy/price.h"
 
 void hk_learn_log_add(hk_learn_log_t *log, const hk_learn_decision_t *decision) {
   log->ring[log->count++ % HK_LEARN_LOG_ENTRIES] = *decision;
@@ -20,7 +20,7 @@ const char *hk_learn_state_text(hk_learn_state_t state) {
 }
 
 static void timeout_text(uint64_t timeout_ms, hk_format_t *format) {
-  if (timeout_ms == NEVER) {
+  if (timeout_ms == HK_PRICE_NEVER) {
     hk_format_text(format, "never");
   } else {
     hk_format_print(format, "%u ms", timeout_ms);

@@ -13,9 +13,9 @@ HK_C_BEGIN
 #define HK_LEARN_LOG_ENTRIES 16u
 
 typedef enum {
-  hk_learn_learning, /* every epoch may change the leader */
-  hk_learn_frozen,   /* the leader stays; is it still as good as expected? */
-  hk_learn_canary,   /* it was not: is another one better? */
+  hk_learn_state_learning, /* every epoch may change the leader */
+  hk_learn_state_frozen,   /* the leader stays; is it still as good as expected? */
+  hk_learn_state_canary,   /* it was not: is another one better? */
 } hk_learn_state_t;
 
 typedef enum {
@@ -34,8 +34,7 @@ typedef struct {
   uint64_t epoch;
   uint64_t from_timeout_ms;
   uint64_t to_timeout_ms;
-  uint64_t
-      from_cost; /* what each has cost of late, in KiB x ms; for a canary what was observed and what was expected */
+  uint64_t from_cost; /* of late, in KiB x ms; for a canary what was observed, and in to_cost what was expected */
   uint64_t to_cost;
   uint32_t state;  /* hk_learn_state_t, since then */
   uint32_t reason; /* hk_learn_reason_t */

@@ -65,7 +65,8 @@ static hk_learn_record_verdict_t look_at(const hk_learn_t *learn, const unsigned
   if (get(bytes + VERSION_AT, 4) != HK_LEARN_RECORD_VERSION) return hk_learn_record_other_version;
   if (length != HK_LEARN_RECORD_BYTES || get(bytes + LENGTH_AT, 2) != length) return hk_learn_record_damaged;
   if (get(bytes + CHECKSUM_AT, 4) != checksum(bytes, CHECKSUM_AT)) return hk_learn_record_damaged;
-  if (bytes[STATE_AT] > hk_learn_canary || bytes[LEADER_AT] >= HK_PRICE_CANDIDATES) return hk_learn_record_damaged;
+  if (bytes[STATE_AT] > hk_learn_state_canary || bytes[LEADER_AT] >= HK_PRICE_CANDIDATES)
+    return hk_learn_record_damaged;
   if (get(bytes + NUMBERS_AT, 8) != learn->price.ns_per_mib_second) return hk_learn_record_other_price;
   return hk_learn_record_good;
 }

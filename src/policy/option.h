@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
-#include "base/units.h"
+#include "policy/option_value.h"
 
 HK_C_BEGIN
 
@@ -17,11 +17,8 @@ HK_C_BEGIN
 #include "policy/option.def"
 #undef HK_WORD
 
-/* Of a text option's value, with the zero byte: the longest path that the system takes. */
-#define HK_OPTION_TEXT_BYTES (4 * HK_KIB)
-
-/* One field an option: a uint64_t, which for a choice holds its enum's value; of a text option the text, empty when it
- * was not set. */
+/* One field an option: a uint64_t, which for a choice holds its enum's value and for a price the ns of CPU for a
+ * MiB-second; of a text option the text, empty when it was not set. */
 typedef struct {
 #define HK_OPTION(name, type, default_value, min, max, help) uint64_t name;
 #define HK_TEXT_OPTION(name, help) const char *name;
@@ -33,8 +30,9 @@ extern HK_HIDDEN hk_option_t hk_option;
 
 /* Reads HAKMEM_* once; later calls do nothing. Does nothing in a secure-exec program, and nothing yet while the
  * environment is not ready. A bad or out-of-range value, and a HAKMEM_ name that is no option, give one line each on
- * stderr (naming the variable, the value, what is accepted, and the default that stays). HAKMEM_CLI_ names are the
- * command line tool's: never looked at. Of a variable that is there twice the first counts, as for getenv. */
+ * stderr (naming the variable, the value, what is accepted, and the default that stays); so does a name of
+ * old_option.def. HAKMEM_CLI_ names are the command line tool's: never looked at. Of a variable that is there twice the
+ * first counts, as for getenv. */
 void hk_option_load(void);
 
 /* One line on stderr: "<variable>=<value> <what is wrong with it>". For a value that was accepted and turns out to be of

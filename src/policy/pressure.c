@@ -1,9 +1,7 @@
 /* policy/pressure.c - L2. See pressure.h. */
 #include "policy/pressure.h"
 
-static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
-
-static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+#include "base/arithmetic.h"
 
 static size_t part_of(size_t limit, unsigned twentieths) { return limit / HK_PRESSURE_PARTS * twentieths; }
 
@@ -28,8 +26,8 @@ bool hk_pressure_is_due(hk_pressure_t *pressure, const hk_pressure_view_t *view)
 static size_t growth_to_look(const hk_os_memory_limit_t *seen) {
   size_t full = part_of(seen->limit_bytes, HK_PRESSURE_FULL);
   if (seen->use_bytes >= full) return SIZE_MAX;
-  return larger((full - seen->use_bytes) / HK_PRESSURE_GROWTH_SHARE,
-                seen->limit_bytes / HK_PRESSURE_LEAST_GROWTH_SHARE);
+  return hk_larger((full - seen->use_bytes) / HK_PRESSURE_GROWTH_SHARE,
+                   seen->limit_bytes / HK_PRESSURE_LEAST_GROWTH_SHARE);
 }
 
 /* ---- What was seen. */
@@ -67,7 +65,7 @@ static size_t room_beside(size_t limit, size_t needed) {
   size_t full = part_of(limit, HK_PRESSURE_FULL);
   if (needed >= full) return 0;
   size_t below_near = needed < near ? near - needed : 0;
-  return larger(below_near, (full - needed) / 2);
+  return hk_larger(below_near, (full - needed) / 2);
 }
 
 static size_t room_in_system(const hk_pressure_t *pressure, size_t in_use_bytes) {
@@ -90,7 +88,7 @@ size_t hk_pressure_limit(const hk_pressure_t *pressure, const hk_pressure_view_t
   bool has_system_limit = pressure->seen.limit_bytes > 0;
   if (!has_system_limit && view->own_limit_bytes == 0) return allowed_bytes;
   size_t bytes = allowed_bytes;
-  if (view->own_limit_bytes > 0) bytes = smaller(bytes, room_beside(view->own_limit_bytes, view->in_use_bytes));
-  if (has_system_limit) bytes = smaller(bytes, room_in_system(pressure, view->in_use_bytes));
+  if (view->own_limit_bytes > 0) bytes = hk_smaller(bytes, room_beside(view->own_limit_bytes, view->in_use_bytes));
+  if (has_system_limit) bytes = hk_smaller(bytes, room_in_system(pressure, view->in_use_bytes));
   return lowered_by_stalls(bytes, pressure->seen.stalled_permille);
 }

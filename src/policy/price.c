@@ -1,8 +1,7 @@
 /* policy/price.c - L2. See price.h. */
 #include "policy/price.h"
 
-#include <string.h>
-
+#include "base/arithmetic.h"
 #include "base/units.h"
 
 #define MS_PER_SECOND UINT64_C(1000)
@@ -15,21 +14,6 @@
  * of all time-outs from the nearest of these, up to where another no longer pays. */
 static const uint16_t sixty_fourths[HK_PRICE_CANDIDATES - 1] = {0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 1024};
 
-static const struct {
-  const char *name;
-  uint64_t ns_per_mib_second;
-} modes[] = {{"fast", HK_PRICE_FAST}, {"balanced", HK_PRICE_BALANCED}, {"lean", HK_PRICE_LEAN}};
-
-static uint64_t add_saturating(uint64_t a, uint64_t b) {
-  uint64_t sum;
-  return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
-}
-
-static uint64_t multiply_saturating(uint64_t a, uint64_t b) {
-  uint64_t product;
-  return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
-}
-
 static uint64_t at_least_1(uint64_t value) { return value > 0 ? value : 1; }
 
 bool hk_price_init(hk_price_t *price, uint64_t ns_per_mib_second) {
@@ -37,17 +21,10 @@ bool hk_price_init(hk_price_t *price, uint64_t ns_per_mib_second) {
   price->ns_per_mib_second = ns_per_mib_second;
   price->give_ms = at_least_1(HK_PRICE_GIVE_NS * MS_PER_SECOND / ns_per_mib_second);
   price->want_ms = at_least_1(HK_PRICE_WANT_NS * MS_PER_SECOND / ns_per_mib_second);
-  uint64_t break_even_ms = price->give_ms + price->want_ms;
+  uint64_t break_even_ms = hk_price_break_even_ms(price);
   for (unsigned i = 0; i + 1 < HK_PRICE_CANDIDATES; i++) price->timeout_ms[i] = break_even_ms * sixty_fourths[i] / 64;
   price->timeout_ms[HK_PRICE_CANDIDATES - 1] = HK_PRICE_NEVER;
   return true;
-}
-
-uint64_t hk_price_of_mode(const char *name) {
-  for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
-    if (strcmp(name, modes[i].name) == 0) return modes[i].ns_per_mib_second;
-  }
-  return 0;
 }
 
 void hk_price_add_gap(const hk_price_t *price, hk_price_gaps_t *gaps, size_t bytes, uint64_t gap_ms) {
@@ -55,28 +32,26 @@ void hk_price_add_gap(const hk_price_t *price, hk_price_gaps_t *gaps, size_t byt
   unsigned i = 0;
   while (gap_ms > price->timeout_ms[i]) i++;
   uint64_t kib = bytes / HK_KIB + (bytes % HK_KIB != 0);
-  gaps->kib[i] = add_saturating(gaps->kib[i], kib);
-  gaps->kib_ms[i] = add_saturating(gaps->kib_ms[i], multiply_saturating(kib, gap_ms));
+  gaps->kib[i] = hk_add_saturating(gaps->kib[i], kib);
+  gaps->kib_ms[i] = hk_add_saturating(gaps->kib_ms[i], hk_multiply_saturating(kib, gap_ms));
 }
 
 uint64_t hk_price_cost(const hk_price_t *price, const hk_price_gaps_t *gaps, unsigned candidate, bool are_open) {
   uint64_t kept = 0, given_back = 0;
   for (unsigned i = 0; i < HK_PRICE_CANDIDATES; i++) {
-    if (i <= candidate) kept = add_saturating(kept, gaps->kib_ms[i]);
-    if (i > candidate) given_back = add_saturating(given_back, gaps->kib[i]);
+    if (i <= candidate) kept = hk_add_saturating(kept, gaps->kib_ms[i]);
+    if (i > candidate) given_back = hk_add_saturating(given_back, gaps->kib[i]);
   }
   if (given_back == 0) return kept;
   uint64_t each_ms = price->timeout_ms[candidate] + price->give_ms + (are_open ? 0 : price->want_ms);
-  return add_saturating(kept, multiply_saturating(given_back, each_ms));
+  return hk_add_saturating(kept, hk_multiply_saturating(given_back, each_ms));
 }
-
-static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 uint64_t hk_price_least_cost(const hk_price_t *price, const hk_price_gaps_t *gaps, bool are_open) {
   uint64_t each_ms = price->give_ms + (are_open ? 0 : price->want_ms);
   uint64_t cost = 0;
   for (unsigned i = 0; i < HK_PRICE_CANDIDATES; i++) {
-    cost = add_saturating(cost, smaller(gaps->kib_ms[i], multiply_saturating(gaps->kib[i], each_ms)));
+    cost = hk_add_saturating(cost, hk_smaller(gaps->kib_ms[i], hk_multiply_saturating(gaps->kib[i], each_ms)));
   }
   return cost;
 }
@@ -85,6 +60,6 @@ uint64_t hk_price_ns(const hk_price_t *price, uint64_t kib_ms) {
   uint64_t kib_seconds = kib_ms / MS_PER_SECOND, rest_ms = kib_ms % MS_PER_SECOND;
   uint64_t rest_ns = rest_ms * price->ns_per_mib_second / (KIB_PER_MIB * MS_PER_SECOND);
   uint64_t mib_seconds = kib_seconds / KIB_PER_MIB, rest_kib = kib_seconds % KIB_PER_MIB;
-  uint64_t whole_ns = multiply_saturating(mib_seconds, price->ns_per_mib_second);
-  return add_saturating(whole_ns, add_saturating(rest_kib * price->ns_per_mib_second / KIB_PER_MIB, rest_ns));
+  uint64_t whole_ns = hk_multiply_saturating(mib_seconds, price->ns_per_mib_second);
+  return hk_add_saturating(whole_ns, hk_add_saturating(rest_kib * price->ns_per_mib_second / KIB_PER_MIB, rest_ns));
 }

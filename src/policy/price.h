@@ -31,6 +31,12 @@ HK_C_BEGIN
 #define HK_PRICE_BALANCED UINT64_C(250000)
 #define HK_PRICE_LEAN UINT64_C(2500000)
 
+/* Those that have a name, for who has defined HK_PRICE_MODE(name, ns_per_mib_second). */
+#define HK_PRICE_MODES                       \
+  HK_PRICE_MODE(fast, HK_PRICE_FAST)         \
+  HK_PRICE_MODE(balanced, HK_PRICE_BALANCED) \
+  HK_PRICE_MODE(lean, HK_PRICE_LEAN)
+
 /* Below the least even an hour of idling would be too short to give back; above the most a tick of the kernel's timer is
  * longer than all time-outs. */
 #define HK_PRICE_LEAST UINT64_C(100)
@@ -50,8 +56,8 @@ typedef struct {
 /* False, and nothing is changed, when the price is outside HK_PRICE_LEAST ... HK_PRICE_MOST. */
 bool hk_price_init(hk_price_t *price, uint64_t ns_per_mib_second);
 
-/* The named ones: "fast", "balanced", "lean"; 0 for another name. */
-uint64_t hk_price_of_mode(const char *name);
+/* Giving back and wanting again costs as much as keeping for so long. */
+HK_INLINE uint64_t hk_price_break_even_ms(const hk_price_t *price) { return price->give_ms + price->want_ms; }
 
 /* Gaps by length: [i] holds those longer than candidate i - 1's time-out and no longer than candidate i's. All gaps of
  * one entry are kept or given back alike by each candidate, so their sums are all that there is to know. */

@@ -2,6 +2,7 @@
  * changing them: they decide when memory is given back and nothing else. */
 #include "space/idle.h"
 
+#include "base/arithmetic.h"
 #include "base/units.h"
 #include "os/lock.h"
 #include "os/os.h"
@@ -9,18 +10,33 @@
 #include "policy/option.h"
 #include "policy/pressure.h"
 #include "policy/stat.h"
+#include "space/bell.h"
 
 /* Chosen: so much more than needed is given back at once, so that the next release does not come here again; but never
  * more than this part of what may stay. */
 #define OVERSHOOT_BYTES HK_SUPERSLAB_BYTES
 #define OVERSHOOT_SHARE 4
 
+/* Chosen: what a quiet program keeps is too little to be worth a visit: this part of what is in use, or so much. The
+ * same part comes on top of what may stay for its time: free memory does not always have the size that is wanted. */
+#define QUIET_SHARE 16
+#define QUIET_BYTES HK_MIB
+
+/* Chosen: the purge thread looks no more often, and no less while it has something to look at. */
+#define VISIT_LEAST_MS 10
+#define VISIT_MOST_MS 1000
+/* With nothing to do it only sees to it that the program still has other threads. */
+#define VISIT_NOTHING_MS 4000
+
 hk_idle_sum_t hk_idle_slabs;
 hk_idle_sum_t hk_idle_ranges;
 
 static struct {
+  hk_learn_t learn; /* all zero before the first look */
+  hk_keep_terms_t terms;
   hk_keep_t keep;
   hk_pressure_t pressure;
+  uint64_t changed_ms; /* when something was taken or freed last */
   uint64_t last_age;
 } idle;
 
@@ -28,12 +44,25 @@ size_t hk_idle_total(void) {
   return hk_load_relaxed(&hk_idle_slabs.idle_bytes) + hk_load_relaxed(&hk_idle_ranges.idle_bytes);
 }
 
-static hk_keep_view_t view(uint64_t now_ms) {
+/* The options may be read after the first request. */
+static HK_COLD void follow_options_locked(uint64_t now_ms) {
+  if (idle.learn.price.ns_per_mib_second == 0) {
+    (void)hk_learn_init(&idle.learn, hk_option.mode);
+  } else {
+    (void)hk_learn_set_price(&idle.learn, now_ms, hk_option.mode);
+  }
+  hk_learn_fix(&idle.learn, hk_option.learn != hk_learn_on);
+  idle.terms = hk_keep_terms(&idle.learn.price);
+}
+
+static hk_keep_view_t view_locked(uint64_t now_ms) {
+  if (HK_UNLIKELY(idle.learn.price.ns_per_mib_second != hk_option.mode)) follow_options_locked(now_ms);
   return (hk_keep_view_t){
       .now_ms = now_ms,
       .idle_bytes = hk_idle_total(),
       .in_use_bytes = hk_load_relaxed(&hk_idle_slabs.in_use_bytes) + hk_load_relaxed(&hk_idle_ranges.in_use_bytes),
       .retain_bytes = hk_option.retain,
+      .terms = idle.terms,
   };
 }
 
@@ -48,11 +77,23 @@ static hk_pressure_view_t pressure_view(const hk_keep_view_t *now) {
 
 uint64_t hk_idle_next_age_locked(void) { return ++idle.last_age; }
 
-/* How much stays of what may: a little less, so that the next release does not come here again. */
-static size_t below(size_t limit) {
-  size_t overshoot = limit / OVERSHOOT_SHARE;
-  return limit - (overshoot < OVERSHOOT_BYTES ? overshoot : OVERSHOOT_BYTES);
+/* ---- How much may be idle. */
+
+static size_t quiet_limit(const hk_keep_view_t *now) {
+  return hk_larger(now->in_use_bytes / QUIET_SHARE, hk_smaller(now->retain_bytes, QUIET_BYTES));
 }
+
+/* What has not been idle for its time yet may stay where the purge thread comes when the time is over. Who wants nothing
+ * to be retained is not asked to wait. */
+static size_t allowed_locked(const hk_keep_view_t *now) {
+  if (!hk_bell_is_heard_locked() || now->retain_bytes == 0) return hk_keep_limit(&idle.keep, now);
+  size_t base = hk_keep_base(now);
+  if (now->idle_bytes <= base) return base;
+  return hk_larger(base, hk_learn_keep_bytes(&idle.learn) + now->in_use_bytes / QUIET_SHARE);
+}
+
+/* How much stays of what may: a little less, so that the next release does not come here again. */
+static size_t below(size_t limit) { return limit - hk_smaller(limit / OVERSHOOT_SHARE, OVERSHOOT_BYTES); }
 
 static hk_idle_verdict_t verdict_by(size_t limit, size_t idle_bytes) {
   return (hk_idle_verdict_t){.keep_bytes = below(limit), .is_too_much = idle_bytes > limit};
@@ -66,17 +107,27 @@ static HK_NOINLINE hk_idle_verdict_t look_at_limit_locked(const hk_keep_view_t *
   return verdict;
 }
 
-hk_idle_verdict_t hk_idle_look_locked(uint64_t now_ms) {
-  hk_keep_view_t now = view(now_ms);
-  hk_keep_look(&idle.keep, &now);
-  size_t allowed = hk_keep_limit(&idle.keep, &now);
+static hk_idle_verdict_t judge_locked(const hk_keep_view_t *now, size_t allowed) {
   if (HK_LIKELY(hk_pressure_is_none(&idle.pressure, hk_option.memory_limit)))
-    return verdict_by(allowed, now.idle_bytes);
-  return look_at_limit_locked(&now, allowed);
+    return verdict_by(allowed, now->idle_bytes);
+  return look_at_limit_locked(now, allowed);
+}
+
+/* ---- When something has changed. */
+
+hk_idle_verdict_t hk_idle_look_locked(uint64_t now_ms) {
+  hk_keep_view_t now = view_locked(now_ms);
+  hk_keep_look(&idle.keep, &now);
+  hk_learn_note(&idle.learn, now_ms, now.in_use_bytes);
+  idle.changed_ms = now_ms;
+  hk_bell_note_locked(now_ms, now.in_use_bytes + now.idle_bytes);
+  hk_idle_verdict_t verdict = judge_locked(&now, allowed_locked(&now));
+  verdict.is_bell_rung = now.idle_bytes > quiet_limit(&now) && hk_bell_ring_locked();
+  return verdict;
 }
 
 static void note_limit_locked(uint64_t now_ms, const hk_os_memory_limit_t *seen) {
-  hk_keep_view_t now = view(now_ms);
+  hk_keep_view_t now = view_locked(now_ms);
   hk_pressure_view_t pressed = pressure_view(&now);
   hk_pressure_note(&idle.pressure, &pressed, seen);
 }
@@ -92,7 +143,7 @@ hk_idle_verdict_t hk_idle_look_at_system(uint64_t now_ms) {
 }
 
 void hk_idle_note_wanted_locked(uint64_t now_ms, size_t bytes) {
-  hk_keep_view_t now = view(now_ms);
+  hk_keep_view_t now = view_locked(now_ms);
   size_t regretted = hk_keep_note_wanted(&idle.keep, &now, bytes);
   if (regretted > 0) hk_stat_add(hk_stat_wanted_again, regretted);
 }
@@ -100,3 +151,63 @@ void hk_idle_note_wanted_locked(uint64_t now_ms, size_t bytes) {
 void hk_idle_note_given_back_locked(size_t bytes) { hk_keep_note_given_back(&idle.keep, bytes); }
 
 void hk_idle_forget_locked(void) { hk_keep_forget(&idle.keep); }
+
+/* ---- When nothing has. */
+
+static bool is_quiet_locked(uint64_t now_ms) {
+  return now_ms >= idle.changed_ms + hk_price_break_even_ms(&idle.learn.price);
+}
+
+bool hk_idle_is_quiet(uint64_t now_ms, uint64_t *since_ms) {
+  hk_lock_acquire(hk_lock_space);
+  hk_keep_view_t now = view_locked(now_ms);
+  hk_learn_note(&idle.learn, now_ms, now.in_use_bytes);
+  *since_ms = idle.changed_ms;
+  bool is_quiet = is_quiet_locked(now_ms);
+  hk_lock_release(hk_lock_space);
+  return is_quiet;
+}
+
+void hk_idle_stay_quiet(uint64_t since_ms) {
+  hk_lock_acquire(hk_lock_space);
+  idle.changed_ms = since_ms;
+  hk_lock_release(hk_lock_space);
+}
+
+static uint64_t wait_for_ms(const hk_keep_view_t *now) {
+  uint64_t due_ms, quiet_ms = idle.changed_ms + hk_price_break_even_ms(&idle.learn.price);
+  if (!hk_learn_next_due(&idle.learn, &due_ms) || due_ms > quiet_ms) due_ms = quiet_ms;
+  uint64_t left_ms = hk_subtract_to_zero(due_ms, now->now_ms);
+  return hk_smaller(hk_larger(left_ms, VISIT_LEAST_MS), VISIT_MOST_MS);
+}
+
+hk_idle_verdict_t hk_idle_visit_locked(uint64_t now_ms, uint64_t *wait_ms) {
+  hk_keep_view_t now = view_locked(now_ms);
+  bool is_quiet = is_quiet_locked(now_ms);
+  hk_idle_verdict_t verdict = judge_locked(&now, is_quiet ? quiet_limit(&now) : allowed_locked(&now));
+  size_t left_bytes = verdict.is_too_much ? hk_smaller(verdict.keep_bytes, now.idle_bytes) : now.idle_bytes;
+  if (left_bytes <= quiet_limit(&now)) {
+    hk_bell_expect_locked();
+    *wait_ms = VISIT_NOTHING_MS;
+  } else {
+    *wait_ms = is_quiet ? VISIT_MOST_MS : wait_for_ms(&now);
+  }
+  return verdict;
+}
+
+/* ---- What was learned. */
+
+void hk_idle_copy_learned(hk_learn_t *copy) {
+  hk_lock_acquire(hk_lock_space);
+  if (idle.learn.price.ns_per_mib_second == 0) follow_options_locked(0);
+  *copy = idle.learn;
+  hk_lock_release(hk_lock_space);
+}
+
+hk_learn_record_verdict_t hk_idle_import_learned(const unsigned char *bytes, size_t length) {
+  hk_lock_acquire(hk_lock_space);
+  if (idle.learn.price.ns_per_mib_second != hk_option.mode) follow_options_locked(idle.learn.level.now_ms);
+  hk_learn_record_verdict_t verdict = hk_learn_import(&idle.learn, bytes, length);
+  hk_lock_release(hk_lock_space);
+  return verdict;
+}

@@ -1,6 +1,7 @@
 /* space/idle.h - L3. How much memory is in use and how much lies idle, of both kinds that there are: slabs of
  * superslabs, and the ranges that big blocks are made of. One limit for both, one order of age. The limit is what
- * policy/keep.h says, or less near a limit on memory (policy/pressure.h).
+ * policy/keep.h says, or less near a limit on memory (policy/pressure.h). Where there is a purge thread it is more: what
+ * has not been idle for the time that policy/learn.h has found may stay until that time is over.
  */
 #ifndef HK_SPACE_IDLE_H
 #define HK_SPACE_IDLE_H
@@ -11,6 +12,8 @@
 
 #include "base/atomic.h"
 #include "base/compiler.h"
+#include "policy/learn.h"
+#include "policy/learn_record.h"
 
 /* Of one kind. Written under hk_lock_space, read by anybody. */
 typedef struct {
@@ -34,6 +37,7 @@ typedef struct {
   size_t keep_bytes;       /* when there is too much: what to trim to */
   bool is_too_much;        /* more is idle than may be */
   bool is_system_look_due; /* hk_idle_look_at_system, whose verdict comes in the place of this one */
+  bool is_bell_rung;       /* hk_bell_wake is to be called */
 } hk_idle_verdict_t;
 
 /* To be called after each change of the sums. */
@@ -48,7 +52,25 @@ void hk_idle_note_given_back_locked(size_t bytes);
 /* Somebody asked for everything to be given back: the limit is what it was at the start. */
 void hk_idle_forget_locked(void);
 
-/* Without the lock: asks the system how near its limit on memory is, and looks again. */
+/* For the purge thread, when nothing need have changed. */
+hk_idle_verdict_t hk_idle_visit_locked(uint64_t now_ms, uint64_t *wait_ms);
+
+/* The rest takes the lock itself. */
+
+/* Asks the system how near its limit on memory is, and looks again. */
 hk_idle_verdict_t hk_idle_look_at_system(uint64_t now_ms);
+
+/* Whether the program is quiet: nothing was taken or freed for as long as keeping is as dear as giving back and wanting
+ * again. Since when. */
+bool hk_idle_is_quiet(uint64_t now_ms, uint64_t *since_ms);
+
+/* What the purge thread itself frees is no sign of life: the program has been quiet since then. */
+void hk_idle_stay_quiet(uint64_t since_ms);
+
+/* What was learned, as it is now. */
+void hk_idle_copy_learned(hk_learn_t *copy);
+
+/* Goes on from what an earlier run has learned, if the record is good. */
+hk_learn_record_verdict_t hk_idle_import_learned(const unsigned char *bytes, size_t length);
 
 #endif /* HK_SPACE_IDLE_H */

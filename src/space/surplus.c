@@ -7,6 +7,7 @@
 #include "os/lock.h"
 #include "os/os.h"
 #include "policy/stat.h"
+#include "space/bell.h"
 #include "space/idle.h"
 #include "space/range.h"
 #include "space/shelf.h"
@@ -125,6 +126,17 @@ void hk_surplus_settle(uint64_t now_ms) {
   hk_lock_release(hk_lock_space);
   if (HK_UNLIKELY(verdict.is_system_look_due)) verdict = hk_idle_look_at_system(now_ms);
   if (verdict.is_too_much) (void)trim(verdict.keep_bytes, trim_is_due);
+  if (HK_UNLIKELY(verdict.is_bell_rung)) hk_bell_wake();
+}
+
+uint64_t hk_surplus_visit(uint64_t now_ms) {
+  uint64_t wait_ms;
+  hk_lock_acquire(hk_lock_space);
+  hk_idle_verdict_t verdict = hk_idle_visit_locked(now_ms, &wait_ms);
+  hk_lock_release(hk_lock_space);
+  if (verdict.is_system_look_due) verdict = hk_idle_look_at_system(now_ms);
+  if (verdict.is_too_much) (void)trim(verdict.keep_bytes, trim_is_due);
+  return wait_ms;
 }
 
 size_t hk_surplus_trim(size_t keep_bytes) {

@@ -61,6 +61,9 @@ static struct {
   size_t stderr_length;
   uint64_t stderr_writes;
   void (*abort_hook)(void);
+  void (*thread_run)(void);
+  uint64_t waited_ms;
+  void (*wait_hook)(void);
 } fake = {.page_size = 4096,
           .node_count = 1,
           .now_ns = fake_os_start_ns,
@@ -307,6 +310,24 @@ void hk_os_wait(const uint32_t *word, uint32_t expected) {
   (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, NULL, NULL, 0);
 }
 
+void hk_os_wait_for(const uint32_t *word, uint32_t expected, uint64_t timeout_ms) {
+  (void)word;
+  (void)expected;
+  fake.waited_ms = timeout_ms;
+  if (fake.wait_hook != NULL) fake.wait_hook();
+}
+
+bool hk_os_thread_start(const char *name, void (*run)(void)) {
+  (void)name;
+  lock();
+  fake_os_record_t record = {.call = fake_os_thread_start};
+  record.succeeded = begin(fake_os_thread_start);
+  if (record.succeeded) fake.thread_run = run;
+  bool succeeded = end(record);
+  unlock();
+  return succeeded;
+}
+
 void hk_os_wake_one(const uint32_t *word) { (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0); }
 
 static pthread_key_t exit_key;
@@ -416,6 +437,9 @@ void fake_os_set_memory_limit(size_t limit_bytes, size_t use_bytes, unsigned sta
 void fake_os_hide_memory_limit(bool hide) { fake.hides_memory_limit = hide; }
 uint64_t fake_os_memory_limit_questions(void) { return fake.memory_limit_questions; }
 void fake_os_set_memory_limit_hook(void (*hook)(void)) { fake.memory_limit_hook = hook; }
+void (*fake_os_thread(void))(void) { return fake.thread_run; }
+void fake_os_set_wait_hook(void (*hook)(void)) { fake.wait_hook = hook; }
+uint64_t fake_os_waited_ms(void) { return fake.waited_ms; }
 void fake_os_set_memory(size_t resident_bytes, size_t peak_resident_bytes) {
   fake.memory = (hk_os_memory_t){resident_bytes, peak_resident_bytes};
 }

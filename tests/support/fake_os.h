@@ -23,6 +23,7 @@ typedef enum {
   fake_os_move,
   fake_os_wipe_on_fork,
   fake_os_thread_exit_init,
+  fake_os_thread_start,
   fake_os_call_count
 } fake_os_call_t;
 
@@ -92,6 +93,11 @@ void fake_os_hide_memory_limit(bool hide);
 /* How often it was asked for; and what is called when it is. */
 uint64_t fake_os_memory_limit_questions(void);
 void fake_os_set_memory_limit_hook(void (*hook)(void));
+/* What the thread that was started last is to run, which it does when the test calls it; NULL: none was. */
+void (*fake_os_thread(void))(void);
+/* hk_os_wait_for returns at once; for how long it would have waited the last time, and what is called then. */
+uint64_t fake_os_waited_ms(void);
+void fake_os_set_wait_hook(void (*hook)(void));
 void fake_os_set_memory(size_t resident_bytes, size_t peak_resident_bytes);
 
 /* What was written since the reset, as one text, and in how many calls. */

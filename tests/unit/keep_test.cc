@@ -9,7 +9,8 @@
 
 namespace {
 
-constexpr uint64_t kWindow = HK_KEEP_WINDOW_MS;
+constexpr uint64_t kWindow = 1000;
+constexpr size_t kShare = 8;
 constexpr size_t kRetain = 8 * HK_MIB;
 
 class Keep : public testing::Test {
@@ -40,14 +41,15 @@ class Keep : public testing::Test {
   }
 
   hk_keep_t keep_ = {};
-  hk_keep_view_t view_ = {.now_ms = 123456, .idle_bytes = 0, .in_use_bytes = 0, .retain_bytes = kRetain};
+  hk_keep_view_t view_ = {
+      .now_ms = 123456, .idle_bytes = 0, .in_use_bytes = 0, .retain_bytes = kRetain, .terms = {kWindow, kShare}};
 };
 
 TEST_F(Keep, TheBaseIsTheOptionOrAShareOfWhatIsInUse) {
   EXPECT_EQ(Limit(), kRetain);
-  view_.in_use_bytes = HK_KEEP_SHARE * kRetain;
+  view_.in_use_bytes = kShare * kRetain;
   EXPECT_EQ(Limit(), kRetain);
-  view_.in_use_bytes = 10 * HK_KEEP_SHARE * kRetain;
+  view_.in_use_bytes = 10 * kShare * kRetain;
   EXPECT_EQ(Limit(), 10 * kRetain);
   view_.retain_bytes = 0;
   EXPECT_EQ(Limit(), 10 * kRetain);

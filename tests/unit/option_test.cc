@@ -1,42 +1,21 @@
-// policy/option: what is accepted, what is refused, and the exact lines about it. A process loads its options once, so
-// each case runs in a child.
+// policy/option, option_value, option_line: what is accepted, what is refused, and the exact lines about it.
 #include "policy/option.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <string>
-#include <vector>
 
 #include "fake_os.h"
 #include "in_child.h"
+#include "loaded_options.h"
+#include "policy/price.h"
 
 namespace {
 
-struct Loaded {
-  hk_option_t option;
-  uint64_t writes;
-  char warnings[4096];
-};
-
-// The options after a process with this environment has loaded them.
-Loaded Load(std::vector<const char *> environment, bool is_secure_exec = false) {
-  hk_test::Shared<Loaded> loaded;
-  environment.push_back(nullptr);
-  EXPECT_EQ(hk_test::InChild([&] {
-              fake_os_set_environment(environment.data());
-              fake_os_set_secure_exec(is_secure_exec);
-              hk_option_load();
-              loaded->option = hk_option;
-              loaded->writes = fake_os_stderr_writes();
-              strncpy(loaded->warnings, fake_os_stderr(), sizeof(loaded->warnings) - 1);
-              return 0;
-            }),
-            0);
-  return *loaded;
-}
-
-bool IsDefault(const hk_option_t &option) { return memcmp(&option, &hk_option, sizeof(option)) == 0; }
+using hk_test::IsDefault;
+using hk_test::Load;
+using hk_test::Loaded;
 
 // `retain` after HAKMEM_RETAIN was set to this; -1 where it was refused.
 int64_t Retain(const char *value) {
@@ -58,18 +37,26 @@ int64_t Stats(const char *value) {
   return loaded.writes == 0 ? static_cast<int64_t>(loaded.option.stats) : -1;
 }
 
-// "refused" where it was.
-std::string StatsFile(const std::string &value) {
-  std::string variable = "HAKMEM_STATS_FILE=" + value;
+// 0 where it was refused.
+uint64_t Mode(const char *value) {
+  Loaded loaded = Load({(std::string("HAKMEM_MODE=") + value).c_str()});
+  if (loaded.writes == 0) return loaded.option.mode;
+  EXPECT_TRUE(IsDefault(loaded.option));
+  return 0;
+}
+
+// What becomes of a text option; "refused" where it was.
+std::string Text(const char *name, const char *hk_option_t::*field, const std::string &value) {
+  std::string variable = name + ("=" + value);
   const char *const environment[] = {variable.c_str(), nullptr};
-  struct Text {
+  struct Copy {
     char characters[HK_OPTION_TEXT_BYTES];
   };
-  hk_test::Shared<Text> text;
+  hk_test::Shared<Copy> text;
   EXPECT_EQ(hk_test::InChild([&] {
               fake_os_set_environment(environment);
               hk_option_load();
-              strcpy(text->characters, fake_os_stderr_writes() == 0 ? hk_option.stats_file : "refused");
+              strcpy(text->characters, fake_os_stderr_writes() == 0 ? hk_option.*field : "refused");
               return 0;
             }),
             0);
@@ -81,6 +68,10 @@ TEST(Option, DefaultsHoldBeforeAndWithoutAnEnvironment) {
   EXPECT_EQ(hk_option.stats, 0u);
   EXPECT_EQ(hk_option.retain, 8 * HK_MIB);
   EXPECT_EQ(hk_option.spare_slabs, 32u);
+  EXPECT_EQ(hk_option.mode, HK_PRICE_BALANCED);
+  EXPECT_EQ(hk_option.purge_thread, 1u);
+  EXPECT_EQ(hk_option.huge_pages, uint64_t{hk_huge_pages_auto});
+  EXPECT_EQ(hk_option.learn, uint64_t{hk_learn_on});
   Loaded loaded = Load({});
   EXPECT_TRUE(IsDefault(loaded.option));
   EXPECT_EQ(loaded.writes, 0u);
@@ -162,12 +153,45 @@ TEST(Option, Choices) {
   }
 }
 
+TEST(Option, ChoicesOfLearningAndHugePages) {
+  EXPECT_EQ(Load({"HAKMEM_LEARN=on"}).option.learn, uint64_t{hk_learn_on});
+  EXPECT_EQ(Load({"HAKMEM_LEARN=OFF"}).option.learn, uint64_t{hk_learn_off});
+  EXPECT_EQ(Load({"HAKMEM_LEARN=frozen"}).option.learn, uint64_t{hk_learn_frozen});
+  EXPECT_EQ(Load({"HAKMEM_HUGE_PAGES=auto"}).option.huge_pages, uint64_t{hk_huge_pages_auto});
+  EXPECT_EQ(Load({"HAKMEM_HUGE_PAGES=never"}).option.huge_pages, uint64_t{hk_huge_pages_never});
+  EXPECT_EQ(Load({"HAKMEM_HUGE_PAGES=Always"}).option.huge_pages, uint64_t{hk_huge_pages_always});
+  EXPECT_EQ(Load({"HAKMEM_PURGE_THREAD=0"}).option.purge_thread, 0u);
+}
+
+TEST(Option, Prices) {
+  EXPECT_EQ(Mode("fast"), HK_PRICE_FAST);
+  EXPECT_EQ(Mode("balanced"), HK_PRICE_BALANCED);
+  EXPECT_EQ(Mode("Lean"), HK_PRICE_LEAN);
+  EXPECT_EQ(Mode("1234"), 1234u);
+  EXPECT_EQ(Mode("100"), HK_PRICE_LEAST);
+  EXPECT_EQ(Mode("25000000"), HK_PRICE_MOST);
+  for (const char *value : {"", "99", "0", "25000001", "18446744073709551716", "1K", "1e5", "-100", "100 ", "lea",
+                            "leaner", "fast balanced"}) {
+    EXPECT_EQ(Mode(value), 0u) << "'" << value << "'";
+  }
+}
+
 TEST(Option, Texts) {
-  EXPECT_STREQ(hk_option.stats_file, "");
-  EXPECT_EQ(StatsFile("/tmp/a b-%p"), "/tmp/a b-%p");
-  EXPECT_EQ(StatsFile(""), "");
-  EXPECT_EQ(StatsFile(std::string(HK_OPTION_TEXT_BYTES - 1, 'x')), std::string(HK_OPTION_TEXT_BYTES - 1, 'x'));
-  EXPECT_EQ(StatsFile(std::string(HK_OPTION_TEXT_BYTES, 'x')), "refused");
+  const std::string longest(HK_OPTION_TEXT_BYTES - 1, 'x');
+  const struct {
+    const char *variable;
+    const char *hk_option_t::*field;
+  } texts[] = {{"HAKMEM_STATS_FILE", &hk_option_t::stats_file},
+               {"HAKMEM_LEARN_FILE", &hk_option_t::learn_file},
+               {"HAKMEM_TRACE", &hk_option_t::trace}};
+  for (const auto &text : texts) {
+    SCOPED_TRACE(text.variable);
+    EXPECT_STREQ(hk_option.*text.field, "");
+    EXPECT_EQ(Text(text.variable, text.field, "/tmp/a b-%p"), "/tmp/a b-%p");
+    EXPECT_EQ(Text(text.variable, text.field, ""), "");
+    EXPECT_EQ(Text(text.variable, text.field, longest), longest);
+    EXPECT_EQ(Text(text.variable, text.field, longest + "x"), "refused");
+  }
 }
 
 TEST(Option, ATextOutlivesTheEnvironment) {
@@ -226,6 +250,22 @@ TEST(Option, WarningOfAChoice) {
   EXPECT_STREQ(Load({"HAKMEM_ON_MISUSE=explode"}).warnings,
                "hakmem: warning: HAKMEM_ON_MISUSE=explode is not accepted: expected abort, warn or ignore; "
                "keeping the default abort (see options.md)\n");
+}
+
+TEST(Option, WarningsOfTwoChoicesAndASwitch) {
+  EXPECT_STREQ(Load({"HAKMEM_LEARN=1", "HAKMEM_HUGE_PAGES=2M", "HAKMEM_PURGE_THREAD=auto"}).warnings,
+               "hakmem: warning: HAKMEM_LEARN=1 is not accepted: expected on, off or frozen; keeping the default on "
+               "(see options.md)\n"
+               "hakmem: warning: HAKMEM_HUGE_PAGES=2M is not accepted: expected auto, never or always; keeping the "
+               "default auto (see options.md)\n"
+               "hakmem: warning: HAKMEM_PURGE_THREAD=auto is not accepted: expected 0, 1, off, on, no, yes, false or "
+               "true; keeping the default 1 (see options.md)\n");
+}
+
+TEST(Option, WarningOfAPrice) {
+  EXPECT_STREQ(Load({"HAKMEM_MODE=greedy"}).warnings,
+               "hakmem: warning: HAKMEM_MODE=greedy is not accepted: expected fast, balanced, lean or a whole number "
+               "from 100 to 25000000; keeping the default balanced (see options.md)\n");
 }
 
 TEST(Option, UnknownNamesGetALineEach) {

@@ -268,10 +268,10 @@ HK_FRESH_TEST(Pool, RepairMakesHeapsOfVanishedThreadsIdleOrLost) {
   hk_heap_t *mine = heaps[0], *resting = heaps[1], *changing = heaps[2], *idle = heaps[3], *another = heaps[4];
   hk_heap_enter(changing);
   hk_heap_give_back(idle);
-  EXPECT_EQ(hk_heap_lost_count(), 0u);
+  EXPECT_EQ(hk_heap_count(hk_heap_lost), 0u);
 
   Repair(mine);
-  EXPECT_EQ(hk_heap_lost_count(), 1u);
+  EXPECT_EQ(hk_heap_count(hk_heap_lost), 1u);
   EXPECT_EQ(hk_heap_life(changing), hk_heap_lost);
   EXPECT_EQ(hk_heap_life(mine), hk_heap_attached);
   for (hk_heap_t *heap : {resting, idle, another}) EXPECT_EQ(hk_heap_life(heap), hk_heap_idle);
@@ -289,7 +289,7 @@ HK_FRESH_TEST(Pool, TheForkingThreadsHeapStaysItsOwnWhateverItWasDoing) {
   hk_heap_enter(mine); /* a signal handler forked */
   Repair(mine);
   EXPECT_EQ(hk_heap_life(mine), hk_heap_attached);
-  EXPECT_EQ(hk_heap_lost_count(), 0u);
+  EXPECT_EQ(hk_heap_count(hk_heap_lost), 0u);
   hk_heap_leave(mine);
   EXPECT_NE(hk_heap_take(), mine);
 }
@@ -300,7 +300,7 @@ HK_FRESH_TEST(Pool, LostHeapsStayLost) {
   Repair(HK_EMPTY_HEAP);
   hk_heap_leave(heaps[0]); /* as a half-done change may look */
   Repair(HK_EMPTY_HEAP);
-  EXPECT_EQ(hk_heap_lost_count(), 1u);
+  EXPECT_EQ(hk_heap_count(hk_heap_lost), 1u);
   EXPECT_EQ(hk_heap_life(heaps[0]), hk_heap_lost);
   EXPECT_EQ(hk_heap_take(), heaps[1]);
   EXPECT_NE(hk_heap_take(), heaps[0]);

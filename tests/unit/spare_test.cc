@@ -654,7 +654,7 @@ HK_FRESH_TEST(Reserve, AnOrphansIsWholeAndALostHeapsIsNobodys) {
   EXPECT_EQ(NewSpan(resting, 1), reserve.first + reserve.slabs - 1);
   hk_heap_trim(resting);
   EXPECT_EQ(InUseSlabs(), in_use - (reserve.slabs - 1));
-  EXPECT_EQ(hk_heap_lost_count(), 1u);
+  EXPECT_EQ(hk_heap_count(hk_heap_lost), 1u);
   std::set<hk_slab_t *> taken;
   for (int i = 0; i < 200; i++) taken.insert(NewSpan(resting, 1));
   for (size_t i = 0; i < lost.slabs; i++) EXPECT_EQ(taken.count(lost.first + i), 0u) << "it may be in use already";

@@ -651,7 +651,7 @@ HK_FRESH_TEST(StealFork, AThreadThatVanishesWhileASpanMovesLosesBothHeaps) {
   hk_heap_enter(heaps.giver);
   hk_heap_repair();
   hk_heap_adopt_orphans(mine);
-  EXPECT_EQ(hk_heap_lost_count(), 2u);
+  EXPECT_EQ(hk_heap_count(hk_heap_lost), 2u);
   EXPECT_EQ(hk_heap_life(heaps.giver), hk_heap_lost);
   EXPECT_EQ(hk_heap_life(heaps.taker), hk_heap_lost);
   EXPECT_FALSE(Steal(mine, 4)) << "nothing is taken from a lost heap";
@@ -669,7 +669,7 @@ HK_FRESH_TEST(StealFork, AThreadThatVanishesBeforeTheSpanMovesLosesItsOwnHeap) {
   ASSERT_EQ(hk_heap_take_if(hk_heap_offers, 4), heaps.giver);
   hk_heap_repair();
   hk_heap_adopt_orphans(mine);
-  EXPECT_EQ(hk_heap_lost_count(), 1u);
+  EXPECT_EQ(hk_heap_count(hk_heap_lost), 1u);
   ASSERT_TRUE(Steal(mine, 4));
   EXPECT_FALSE(hk_bin_is_fresh(&mine->bin[4])) << "a vanished thread's lists are not known to be";
   CheckSpan(mine, SpanOf(held), 1);

@@ -591,7 +591,7 @@ HK_FRESH_TEST(Superslab, WhatIsWantedAgainIsKeptFromThenOn) {
 
 HK_FRESH_TEST(Superslab, WhatIsWantedAgainMuchLaterIsNotKept) {
   hk_option.retain = 1;
-  EXPECT_EQ(CyclesThatGaveBack(10, 3000000000), 10u);
+  EXPECT_EQ(CyclesThatGaveBack(10, 5000000000), 10u);
   EXPECT_EQ(hk_load_relaxed(&hk_stat_process.value[hk_stat_wanted_again]), 0u);
 }
 
@@ -599,7 +599,7 @@ HK_FRESH_TEST(Superslab, WhatIsNotWantedAnyMoreGoes) {
   hk_option.retain = 1;
   EXPECT_EQ(CyclesThatGaveBack(3), 1u);
   ExpectUsage(8, 0, 8 * kAll);
-  fake_os_advance(2500000000);
+  fake_os_advance(4500000000);
   Release(Acquire(1)); /* whatever happens next */
   EXPECT_LE(hk_superslab_usage().idle_bytes, HK_SUPERSLAB_BYTES);
 }

@@ -1,0 +1,70 @@
+/* space/bell.c - L3. See bell.h. */
+#include "space/bell.h"
+
+#include "base/units.h"
+#include "os/lock.h"
+#include "os/os.h"
+
+_Atomic(bool) hk_bell_is_wanted;
+_Atomic(uint32_t) hk_bell_word;
+
+/* Guarded by hk_lock_space. */
+static bool is_heard;
+static bool is_expected;
+
+/* Written without the lock by who could not come. */
+static _Atomic(uint64_t) not_before_ms;
+
+/* Whether there is a purge thread, or about to be: set by who starts it, cleared by itself. */
+static _Atomic(bool) exists;
+
+/* The process that may have one; 0: none yet. */
+static _Atomic(uint64_t) process;
+
+bool hk_bell_is_heard_locked(void) { return is_heard; }
+
+void hk_bell_note_locked(uint64_t now_ms, size_t held_bytes) {
+  if (HK_LIKELY(is_heard || held_bytes < HK_BELL_WORTH_BYTES)) return;
+  if (now_ms >= hk_load_relaxed(&not_before_ms)) hk_store_relaxed(&hk_bell_is_wanted, true);
+}
+
+void hk_bell_expect_locked(void) { is_expected = is_heard; }
+
+bool hk_bell_ring_locked(void) {
+  if (HK_LIKELY(!is_expected)) return false;
+  is_expected = false;
+  hk_bump_relaxed(&hk_bell_word, 1);
+  return true;
+}
+
+/* The word has changed under the lock, which the purge thread read it under: it does not fall asleep any more, or this
+ * wakes it. */
+void hk_bell_wake(void) { hk_os_wake_one((const uint32_t *)&hk_bell_word); }
+
+void hk_bell_hear(bool heard) {
+  hk_lock_acquire(hk_lock_space);
+  is_heard = heard;
+  is_expected = false;
+  hk_lock_release(hk_lock_space);
+}
+
+void hk_bell_decline(uint64_t now_ms) {
+  hk_store_relaxed(&hk_bell_is_wanted, false);
+  hk_store_relaxed(&not_before_ms, now_ms + HK_BELL_RETRY_MS);
+}
+
+void hk_bell_allow(void) { hk_store_relaxed(&process, hk_os_process_id()); }
+
+bool hk_bell_claim(void) {
+  bool expected = false;
+  return hk_load_relaxed(&process) == hk_os_process_id() && hk_compare_exchange_acquire(&exists, &expected, true);
+}
+
+void hk_bell_give_up(void) { hk_store_release(&exists, false); /* with the next claim */ }
+
+void hk_bell_repair(void) {
+  hk_store_relaxed(&exists, false);
+  is_heard = is_expected = false;
+  hk_store_relaxed(&hk_bell_is_wanted, false);
+  hk_store_relaxed(&not_before_ms, 0);
+}

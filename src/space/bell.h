@@ -1,0 +1,64 @@
+/* space/bell.h - L3. Between those who free memory and the thread that gives it back when its time has come (the purge
+ * thread, api/purger.h): whether there is one, whether one is wanted, and how it is woken.
+ *
+ * Memory that is idle stays for a time-out only where somebody comes back when the time is over. Where nobody will, it is
+ * given back at once (policy/keep.h).
+ */
+#ifndef HK_SPACE_BELL_H
+#define HK_SPACE_BELL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/atomic.h"
+#include "base/compiler.h"
+
+/* Chosen: a program that holds less has nothing that a thread would be worth. */
+#define HK_BELL_WORTH_BYTES (16 * HK_MIB)
+
+/* Chosen: who was not wanted is not thought of again for so long. */
+#define HK_BELL_RETRY_MS 1000
+
+/* Set under hk_lock_space, read and cleared without. */
+extern HK_HIDDEN _Atomic(bool) hk_bell_is_wanted;
+
+/* What the purge thread sleeps on: it changes when the bell rings. */
+extern HK_HIDDEN _Atomic(uint32_t) hk_bell_word;
+
+/* What follows needs hk_lock_space. */
+
+/* Whether there is a purge thread. */
+bool hk_bell_is_heard_locked(void);
+
+/* So much is held, in use and idle: perhaps a purge thread would be worth it. */
+void hk_bell_note_locked(uint64_t now_ms, size_t held_bytes);
+
+/* The purge thread goes to sleep with nothing to do: who has something for it rings. */
+void hk_bell_expect_locked(void);
+
+/* There is something to do. True when it sleeps: hk_bell_wake it without the lock. */
+bool hk_bell_ring_locked(void);
+
+/* The rest is called without the lock. */
+
+void hk_bell_wake(void);
+
+/* This process may have a purge thread from now on: at the start, and in a child of fork. A child of vfork may not: its
+ * threads would be its parent's. */
+void hk_bell_allow(void);
+
+/* True: the caller is to start it, and to give up where it cannot. False: there is one, or may be none. */
+bool hk_bell_claim(void);
+void hk_bell_give_up(void);
+
+/* The purge thread is there, and comes when something is due; or does so no longer. */
+void hk_bell_hear(bool is_heard);
+
+/* Nobody could come: not to be thought of again for a while. */
+void hk_bell_decline(uint64_t now_ms);
+
+/* In a child of fork: its parent's purge thread is not there. */
+void hk_bell_repair(void);
+
+#endif /* HK_SPACE_BELL_H */

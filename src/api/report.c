@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "api/report_form.h"
 #include "api/stats_file.h"
 #include "base/count.h"
 #include "base/format.h"
@@ -17,13 +18,13 @@
 #include "policy/option.h"
 #include "policy/stat.h"
 #include "space/big.h"
+#include "space/idle.h"
 #include "space/meta.h"
 #include "space/region_map.h"
 #include "space/superslab.h"
 
-#define REPORT_BYTES (8 * HK_KIB)
-#define VALUE_COLUMN 22
-#define HELP_COLUMN 36
+#define REPORT_BYTES (12 * HK_KIB)
+#define DECISION_BYTES 256
 /* Of the JSON form. A reader of another version knows what it does not know. */
 #define SCHEMA 1
 
@@ -57,24 +58,11 @@ static totals_t sum_up(void) {
   return totals;
 }
 
-/* ---- The summary: sections of rows, in one of two forms. */
+/* ---- The summary: sections of rows. */
 
-typedef struct {
-  const char *name; /* words; in JSON joined by underscores */
-  const char *help;
-  uint64_t value;
-  bool is_bytes; /* for readers a number with a unit; programs get every number whole */
-} row_t;
-
-typedef struct {
-  void (*begin)(hk_format_t *out, const char *section);
-  void (*row)(hk_format_t *out, const row_t *row);
-  void (*end)(hk_format_t *out);
-} form_t;
-
-static void memory_section(hk_format_t *out, const form_t *form, const totals_t *totals) {
+static void memory_section(hk_format_t *out, const hk_form_t *form, const totals_t *totals) {
   hk_os_memory_t memory = hk_os_memory();
-  const row_t rows[] = {
+  const hk_form_row_t rows[] = {
       {"resident", "of the whole process, now", memory.resident_bytes, true},
       {"peak", "of the whole process, highest so far", memory.peak_resident_bytes, true},
       {"in use", "address space of slabs that heaps and runs have", totals->superslab.in_use_bytes, true},
@@ -83,6 +71,7 @@ static void memory_section(hk_format_t *out, const form_t *form, const totals_t 
       {"big blocks", "address space of blocks above 1 MiB", totals->big.mapped_bytes, true},
       {"big cached", "address space of free ranges for such blocks", totals->big.cached_bytes, true},
       {"big idle", "of that, what may be resident", totals->big.idle_bytes, true},
+      {"limit", "on memory, an option's or a control group's; 0: none", hk_idle_limit_bytes(), true},
       {"records", "address space of the allocator's own records", totals->record_bytes, true},
       {"heaps", "one each thread at the most, adopted by later threads", totals->heap_count, false},
       {"heaps idle", "whose threads have ended, and that wait for one", totals->heap_idle_count, false},
@@ -93,100 +82,83 @@ static void memory_section(hk_format_t *out, const form_t *form, const totals_t 
   form->end(out);
 }
 
-static void event_section(hk_format_t *out, const form_t *form, const totals_t *totals) {
+static void event_section(hk_format_t *out, const hk_form_t *form, const totals_t *totals) {
   form->begin(out, "events");
   for (unsigned i = 0; i < hk_stat_count; i++) {
-    form->row(out, &(row_t){hk_stat_text[i].name, hk_stat_text[i].help, totals->counter[i], false});
+    form->row(out, &(hk_form_row_t){hk_stat_text[i].name, hk_stat_text[i].help, totals->counter[i], false});
   }
   form->end(out);
 }
 
 #if HK_COUNT
-static void cost_section(hk_format_t *out, const form_t *form, const totals_t *totals) {
+static void cost_section(hk_format_t *out, const hk_form_t *form, const totals_t *totals) {
   form->begin(out, "costs");
   for (unsigned i = 0; i < hk_counter_count; i++) {
-    form->row(out, &(row_t){hk_counter_text[i].name, hk_counter_text[i].help, totals->cost[i], false});
+    form->row(out, &(hk_form_row_t){hk_counter_text[i].name, hk_counter_text[i].help, totals->cost[i], false});
   }
   form->end(out);
 }
 #else
-static void cost_section(hk_format_t *out, const form_t *form, const totals_t *totals) {
+static void cost_section(hk_format_t *out, const hk_form_t *form, const totals_t *totals) {
   (void)out;
   (void)form;
   (void)totals;
 }
 #endif
 
-static void print(hk_format_t *out, const form_t *form) {
+static void learning_section(hk_format_t *out, const hk_form_t *form) {
+  hk_learn_t learned;
+  hk_idle_copy_learned(&learned);
+  const hk_form_row_t rows[] = {
+      {"price", "of a MiB that is resident for a second, in ns of CPU", learned.price.ns_per_mib_second, false},
+      {"break even ms", "giving back and wanting again costs as much as keeping for so long",
+       hk_price_break_even_ms(&learned.price), false},
+      {"timeout ms", "after which idle memory is given back where a purge thread runs", hk_learn_timeout_ms(&learned),
+       false},
+      {"epochs", "in which something was at stake", learned.epoch, false},
+  };
+  form->begin(out, "learning");
+  for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) form->row(out, &rows[i]);
+  form->text(out, "state", learned.is_fixed ? "off" : hk_learn_state_text(learned.state));
+  form->begin_list(out, "decisions");
+  for (uint64_t back = HK_LEARN_LOG_ENTRIES; back-- > 0;) {
+    const hk_learn_decision_t *decision = hk_learn_log_get(&learned.log, back);
+    if (decision == NULL) continue;
+    char buffer[DECISION_BYTES];
+    hk_format_t text;
+    hk_format_init(&text, buffer, sizeof buffer);
+    hk_learn_decision_text(decision, &text);
+    form->item(out, buffer);
+  }
+  form->end_list(out);
+  form->end(out);
+}
+
+static void print(hk_format_t *out, const hk_form_t *form) {
   totals_t totals = sum_up();
   memory_section(out, form, &totals);
   event_section(out, form, &totals);
   cost_section(out, form, &totals);
+  learning_section(out, form);
 }
 
-/* ---- Text. */
-
-static void begin_lines(hk_format_t *out, const char *section) { hk_format_print(out, "hakmem: %s\n", section); }
-
-static void line(hk_format_t *out, const row_t *row) {
-  hk_format_print(out, "  %s", row->name);
-  hk_format_pad(out, VALUE_COLUMN);
-  if (row->is_bytes) {
-    hk_format_bytes(out, row->value);
-  } else {
-    hk_format_decimal(out, row->value);
-  }
-  hk_format_pad(out, HELP_COLUMN);
-  hk_format_print(out, "%s\n", row->help);
-}
-
-static void end_lines(hk_format_t *out) { (void)out; }
+/* ---- Where it goes. */
 
 void hk_report_write(void) {
-  static const form_t lines = {begin_lines, line, end_lines};
   char buffer[REPORT_BYTES];
   hk_format_t text;
   hk_format_init(&text, buffer, sizeof buffer);
-  print(&text, &lines);
+  print(&text, &hk_form_lines);
   hk_os_write_stderr(text.text, text.length);
 }
 
-/* ---- JSON. Names are our own: nothing in them must be quoted. */
-
-/* The key of what follows, after a comma unless it is the first in its braces. */
-static void key(hk_format_t *out, const char *name) {
-  hk_format_text(out, out->text[out->length - 1] == '{' ? "\"" : ", \"");
-  for (; *name != '\0'; name++) {
-    char character[2] = {*name == ' ' ? '_' : *name, '\0'};
-    hk_format_text(out, character);
-  }
-  hk_format_text(out, "\": ");
-}
-
-static void begin_object(hk_format_t *out, const char *section) {
-  key(out, section);
-  hk_format_text(out, "{");
-}
-
-static void member(hk_format_t *out, const row_t *row) {
-  key(out, row->name);
-  hk_format_decimal(out, row->value);
-}
-
-static void end_object(hk_format_t *out) { hk_format_text(out, "}"); }
-
 static void write_file(void) {
-  static const form_t json = {begin_object, member, end_object};
   char buffer[REPORT_BYTES];
   hk_format_t text;
   hk_format_init(&text, buffer, sizeof buffer);
-  hk_format_text(&text, "{");
-  member(&text, &(row_t){.name = "schema", .value = SCHEMA});
-  key(&text, "version");
-  hk_format_print(&text, "\"%s\"", hakmem_version());
-  member(&text, &(row_t){.name = "pid", .value = hk_os_process_id()});
-  print(&text, &json);
-  hk_format_text(&text, "}\n");
+  hk_form_json_begin(&text, SCHEMA);
+  print(&text, &hk_form_json);
+  hk_form_json_end(&text);
   hk_stats_file_write(text.text, text.length);
 }
 

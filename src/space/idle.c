@@ -154,9 +154,11 @@ void hk_idle_forget_locked(void) { hk_keep_forget(&idle.keep); }
 
 /* ---- When nothing has. */
 
-static bool is_quiet_locked(uint64_t now_ms) {
-  return now_ms >= idle.changed_ms + hk_price_break_even_ms(&idle.learn.price);
-}
+/* When the program will be quiet, or has become so. Chosen: three quarters of the break-even time, which at the balanced
+ * price leaves half a second to give everything back within two. */
+static uint64_t quiet_ms(void) { return idle.changed_ms + hk_price_break_even_ms(&idle.learn.price) * 3 / 4; }
+
+static bool is_quiet_locked(uint64_t now_ms) { return now_ms >= quiet_ms(); }
 
 bool hk_idle_is_quiet(uint64_t now_ms, uint64_t *since_ms) {
   hk_lock_acquire(hk_lock_space);
@@ -175,8 +177,8 @@ void hk_idle_stay_quiet(uint64_t since_ms) {
 }
 
 static uint64_t wait_for_ms(const hk_keep_view_t *now) {
-  uint64_t due_ms, quiet_ms = idle.changed_ms + hk_price_break_even_ms(&idle.learn.price);
-  if (!hk_learn_next_due(&idle.learn, &due_ms) || due_ms > quiet_ms) due_ms = quiet_ms;
+  uint64_t due_ms;
+  if (!hk_learn_next_due(&idle.learn, &due_ms) || due_ms > quiet_ms()) due_ms = quiet_ms();
   uint64_t left_ms = hk_subtract_to_zero(due_ms, now->now_ms);
   return hk_smaller(hk_larger(left_ms, VISIT_LEAST_MS), VISIT_MOST_MS);
 }
@@ -193,6 +195,14 @@ hk_idle_verdict_t hk_idle_visit_locked(uint64_t now_ms, uint64_t *wait_ms) {
     *wait_ms = is_quiet ? VISIT_MOST_MS : wait_for_ms(&now);
   }
   return verdict;
+}
+
+size_t hk_idle_limit_bytes(void) {
+  hk_lock_acquire(hk_lock_space);
+  size_t seen = idle.pressure.seen.limit_bytes, own = hk_option.memory_limit;
+  hk_lock_release(hk_lock_space);
+  if (seen == 0 || own == 0) return hk_larger(seen, own);
+  return hk_smaller(seen, own);
 }
 
 /* ---- What was learned. */

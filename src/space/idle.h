@@ -60,12 +60,14 @@ hk_idle_verdict_t hk_idle_visit_locked(uint64_t now_ms, uint64_t *wait_ms);
 /* Asks the system how near its limit on memory is, and looks again. */
 hk_idle_verdict_t hk_idle_look_at_system(uint64_t now_ms);
 
-/* Whether the program is quiet: nothing was taken or freed for as long as keeping is as dear as giving back and wanting
- * again. Since when. */
+/* Whether the program is quiet: nothing was taken or freed for most of the break-even time. Since when. */
 bool hk_idle_is_quiet(uint64_t now_ms, uint64_t *since_ms);
 
 /* What the purge thread itself frees is no sign of life: the program has been quiet since then. */
 void hk_idle_stay_quiet(uint64_t since_ms);
+
+/* The limit on memory that is respected, the lower one of the option's and the system's as it was seen last; 0: none. */
+size_t hk_idle_limit_bytes(void);
 
 /* What was learned, as it is now. */
 void hk_idle_copy_learned(hk_learn_t *copy);

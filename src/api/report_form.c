@@ -1,0 +1,96 @@
+/* api/report_form.c - L6. See report_form.h. */
+#include "api/report_form.h"
+
+#include "hakmem/hakmem.h"
+#include "os/os.h"
+
+#define VALUE_COLUMN 22
+#define HELP_COLUMN 36
+
+/* ---- Lines. */
+
+static void begin_lines(hk_format_t *out, const char *section) { hk_format_print(out, "hakmem: %s\n", section); }
+
+static void line(hk_format_t *out, const hk_form_row_t *row) {
+  hk_format_print(out, "  %s", row->name);
+  hk_format_pad(out, VALUE_COLUMN);
+  if (row->is_bytes) {
+    hk_format_bytes(out, row->value);
+  } else {
+    hk_format_decimal(out, row->value);
+  }
+  hk_format_pad(out, HELP_COLUMN);
+  hk_format_print(out, "%s\n", row->help);
+}
+
+static void text_line(hk_format_t *out, const char *name, const char *text) {
+  hk_format_print(out, "  %s", name);
+  hk_format_pad(out, VALUE_COLUMN);
+  hk_format_print(out, "%s\n", text);
+}
+
+static void list_line(hk_format_t *out, const char *name) { hk_format_print(out, "  %s\n", name); }
+
+static void item_line(hk_format_t *out, const char *text) { hk_format_print(out, "    %s\n", text); }
+
+static void end_lines(hk_format_t *out) { (void)out; }
+
+const hk_form_t hk_form_lines = {begin_lines, line, text_line, list_line, item_line, end_lines, end_lines};
+
+/* ---- JSON. */
+
+/* A comma, unless what follows is the first in its brackets. */
+static void separate(hk_format_t *out) {
+  char last = out->text[out->length - 1];
+  if (last != '{' && last != '[') hk_format_text(out, ", ");
+}
+
+static void key(hk_format_t *out, const char *name) {
+  separate(out);
+  hk_format_text(out, "\"");
+  for (; *name != '\0'; name++) {
+    char character[2] = {*name == ' ' ? '_' : *name, '\0'};
+    hk_format_text(out, character);
+  }
+  hk_format_text(out, "\": ");
+}
+
+static void begin_object(hk_format_t *out, const char *section) {
+  key(out, section);
+  hk_format_text(out, "{");
+}
+
+static void member(hk_format_t *out, const hk_form_row_t *row) {
+  key(out, row->name);
+  hk_format_decimal(out, row->value);
+}
+
+static void text_member(hk_format_t *out, const char *name, const char *text) {
+  key(out, name);
+  hk_format_print(out, "\"%s\"", text);
+}
+
+static void begin_array(hk_format_t *out, const char *name) {
+  key(out, name);
+  hk_format_text(out, "[");
+}
+
+static void element(hk_format_t *out, const char *text) {
+  separate(out);
+  hk_format_print(out, "\"%s\"", text);
+}
+
+static void end_array(hk_format_t *out) { hk_format_text(out, "]"); }
+
+static void end_object(hk_format_t *out) { hk_format_text(out, "}"); }
+
+const hk_form_t hk_form_json = {begin_object, member, text_member, begin_array, element, end_array, end_object};
+
+void hk_form_json_begin(hk_format_t *out, uint64_t schema) {
+  hk_format_text(out, "{");
+  member(out, &(hk_form_row_t){.name = "schema", .value = schema});
+  text_member(out, "version", hakmem_version());
+  member(out, &(hk_form_row_t){.name = "pid", .value = hk_os_process_id()});
+}
+
+void hk_form_json_end(hk_format_t *out) { hk_format_text(out, "}\n"); }

@@ -108,7 +108,7 @@ unsigned hk_os_node_count(void);
 unsigned hk_os_current_node(void);
 
 /* Starts a thread that runs `run` and is gone when that returns; nobody waits for it. It has a small stack and the name
- * (of less than 16 characters), and no signal is handled on it. False when the system refuses. The C library may allocate
+ * (of less than 16 characters), and handles no signals but those it brings upon itself. False when the system refuses. The C library may allocate
  * inside, and may take locks of its own: not from inside a free, which the C library may call while it holds them. */
 bool hk_os_thread_start(const char *name, void (*run)(void));
 

@@ -3,10 +3,12 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdint.h>
 #include <sys/prctl.h>
 
 #include "base/units.h"
 #include "os/os.h"
+#include "os/syscall.h"
 
 /* Chosen: of this only a few pages are ever touched. Libraries with much thread-local memory take it from the stack, and
  * the last thread of a process runs the exit handlers. */
@@ -16,19 +18,30 @@
 static const char *thread_name;
 static void (*thread_run)(void);
 
+/* Signals as the kernel's masks have them: bit i is signal i + 1. */
+#define MASK_OF(number) ((uint64_t)1 << ((number)-1))
+
+/* Those that a thread brings upon itself. Blocked, they would end the process, whatever handler the program has: a
+ * sandbox answers refused system calls in one for SIGSYS. */
+#define OF_ITS_OWN \
+  (MASK_OF(SIGSEGV) | MASK_OF(SIGBUS) | MASK_OF(SIGILL) | MASK_OF(SIGFPE) | MASK_OF(SIGTRAP) | MASK_OF(SIGSYS))
+
+/* Those by which the C library reaches every thread, as when the program changes its user. */
+#define OF_THE_C_LIBRARY (MASK_OF(32) | MASK_OF(33))
+
 static void *begin(void *unused) {
-  (void)prctl(PR_SET_NAME, thread_name);
+  (void)hk_syscall2(SYS_prctl, PR_SET_NAME, (long)thread_name);
   thread_run();
   return unused;
 }
 
+/* The thread inherits its creator's mask. */
 static bool create(const pthread_attr_t *attributes) {
-  sigset_t all, before;
-  sigfillset(&all);
-  if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return false; /* the thread inherits it */
+  uint64_t mask = ~(OF_ITS_OWN | OF_THE_C_LIBRARY), before;
+  if (hk_syscall4(SYS_rt_sigprocmask, SIG_SETMASK, (long)&mask, (long)&before, sizeof mask) != 0) return false;
   pthread_t thread;
   bool created = pthread_create(&thread, attributes, begin, NULL) == 0;
-  (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+  (void)hk_syscall4(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, sizeof mask);
   return created;
 }
 

@@ -44,6 +44,8 @@ size_t hk_idle_total(void) {
   return hk_load_relaxed(&hk_idle_slabs.idle_bytes) + hk_load_relaxed(&hk_idle_ranges.idle_bytes);
 }
 
+static bool is_fixed(void) { return hk_option.learn != hk_learn_on; }
+
 /* The options may be read after the first request. */
 static HK_COLD void follow_options_locked(uint64_t now_ms) {
   if (idle.learn.price.ns_per_mib_second == 0) {
@@ -51,12 +53,13 @@ static HK_COLD void follow_options_locked(uint64_t now_ms) {
   } else {
     (void)hk_learn_set_price(&idle.learn, now_ms, hk_option.mode);
   }
-  hk_learn_fix(&idle.learn, hk_option.learn != hk_learn_on);
+  hk_learn_fix(&idle.learn, is_fixed());
   idle.terms = hk_keep_terms(&idle.learn.price);
 }
 
 static hk_keep_view_t view_locked(uint64_t now_ms) {
-  if (HK_UNLIKELY(idle.learn.price.ns_per_mib_second != hk_option.mode)) follow_options_locked(now_ms);
+  if (HK_UNLIKELY(idle.learn.price.ns_per_mib_second != hk_option.mode || idle.learn.is_fixed != is_fixed()))
+    follow_options_locked(now_ms);
   return (hk_keep_view_t){
       .now_ms = now_ms,
       .idle_bytes = hk_idle_total(),
@@ -209,14 +212,14 @@ size_t hk_idle_limit_bytes(void) {
 
 void hk_idle_copy_learned(hk_learn_t *copy) {
   hk_lock_acquire(hk_lock_space);
-  if (idle.learn.price.ns_per_mib_second == 0) follow_options_locked(0);
+  (void)view_locked(idle.learn.level.now_ms);
   *copy = idle.learn;
   hk_lock_release(hk_lock_space);
 }
 
 hk_learn_record_verdict_t hk_idle_import_learned(const unsigned char *bytes, size_t length) {
   hk_lock_acquire(hk_lock_space);
-  if (idle.learn.price.ns_per_mib_second != hk_option.mode) follow_options_locked(idle.learn.level.now_ms);
+  (void)view_locked(idle.learn.level.now_ms);
   hk_learn_record_verdict_t verdict = hk_learn_import(&idle.learn, bytes, length);
   hk_lock_release(hk_lock_space);
   return verdict;

@@ -18,8 +18,8 @@ Program = Callable[[str], Path]
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 MEMORY = [
-    "resident", "peak", "in_use", "idle", "superslabs", "big_blocks", "big_cached", "big_idle", "records", "heaps",
-    "heaps_idle", "heaps_lost",
+    "resident", "peak", "in_use", "idle", "superslabs", "big_blocks", "big_cached", "big_idle", "limit", "records",
+    "heaps", "heaps_idle", "heaps_lost",
 ]  # fmt: skip
 
 
@@ -41,12 +41,30 @@ def test_everything_is_in_it(runner: Runner, tmp_path: Path) -> None:
     command = ["/bin/ls", "/"]
     assert runner.under(command, env={"HAKMEM_STATS_FILE": str(file)}) == runner.plain(command)
     document = read(file)
-    assert list(document) == ["schema", "version", "pid", "memory", "events"]
+    assert list(document) == ["schema", "version", "pid", "memory", "events", "learning"]
     assert document["schema"] == 1 and re.fullmatch(r"\d+\.\d+\.\d+", document["version"])
     assert list(document["memory"]) == MEMORY
     assert list(document["events"]) == declared("src/policy/stat.def")
     assert document["events"]["refill"] > 0 < document["memory"]["in_use"]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    ("mode", "price", "break_even"), [("fast", 25000, 18000), ("balanced", 250000, 1800), ("lean", 2500000, 180)]
+)
+def test_what_was_learned(runner: Runner, tmp_path: Path, mode: str, price: int, break_even: int) -> None:
+    file = tmp_path / "stats.json"
+    assert runner.under(["/bin/ls", "/"], env={"HAKMEM_STATS_FILE": str(file), "HAKMEM_MODE": mode}).errors() == ""
+    learning = read(file)["learning"]
+    assert (learning["price"], learning["break_even_ms"]) == (price, break_even)
+    assert learning["state"] == "learning" and learning["timeout_ms"] <= 4 * break_even
+    assert learning["decisions"][0].startswith("epoch 0: ")
+
+
+def test_nothing_is_learned_where_nothing_shall_be(runner: Runner, tmp_path: Path) -> None:
+    file = tmp_path / "stats.json"
+    runner.under(["/bin/ls", "/"], env={"HAKMEM_STATS_FILE": str(file), "HAKMEM_LEARN": "off"})
+    assert read(file)["learning"]["state"] == "off"
 
 
 def test_both_forms_say_the_same(runner: Runner, program: Program, tmp_path: Path) -> None:

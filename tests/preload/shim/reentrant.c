@@ -98,6 +98,38 @@ int pthread_setspecific(pthread_key_t key, const void *value) {
   return result;
 }
 
+int pthread_attr_init(pthread_attr_t *attributes) {
+  allocate();
+  int (*real)(pthread_attr_t *) = next("pthread_attr_init");
+  return real(attributes);
+}
+
+int pthread_attr_setdetachstate(pthread_attr_t *attributes, int state) {
+  allocate();
+  int (*real)(pthread_attr_t *, int) = next("pthread_attr_setdetachstate");
+  return real(attributes, state);
+}
+
+int pthread_attr_setstacksize(pthread_attr_t *attributes, size_t bytes) {
+  allocate();
+  int (*real)(pthread_attr_t *, size_t) = next("pthread_attr_setstacksize");
+  return real(attributes, bytes);
+}
+
+int pthread_attr_destroy(pthread_attr_t *attributes) {
+  allocate();
+  int (*real)(pthread_attr_t *) = next("pthread_attr_destroy");
+  return real(attributes);
+}
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument) {
+  allocate();
+  int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) = next("pthread_create");
+  const int result = real(thread, attributes, run, argument);
+  allocate();
+  return result;
+}
+
 /* What pthread_atfork calls, which is no function of the shared C library. */
 int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *object) {
   allocate();

@@ -16,6 +16,7 @@
 #include "policy/stat.h"
 #include "space/bell.h"
 #include "space/big.h"
+#include "space/shelf.h"
 #include "space/superslab.h"
 
 typedef enum { not_started, core_started, hooks_installed } stage_t;
@@ -25,7 +26,7 @@ static _Atomic(int) stage = not_started;
 /* In a child of fork, before anything else that takes a lock. By _Fork or a bare clone no handler runs, and the
  * thread that comes here need not be the one that forked. */
 static void repair_child(void) {
-  hk_superslab_repair();
+  hk_shelf_repair();
   hk_big_repair();
   hk_heap_repair();
   hk_bell_repair();

@@ -10,7 +10,7 @@
 #include "heap/remote.h"
 #include "heap/trim.h"
 #include "policy/stat.h"
-#include "space/superslab.h"
+#include "space/surplus.h"
 
 /* Takes up what came home. What came for spans that have moved goes on to their owners. */
 static void send_home(hk_heap_t *heap) {
@@ -60,7 +60,7 @@ size_t hk_reclaim(size_t keep_bytes) {
     tidy_all(lease.heap);
     hk_thread_leave(lease);
   }
-  (void)hk_superslab_trim(keep_bytes);
+  (void)hk_surplus_trim(keep_bytes);
   return given_back_so_far() - before;
 }
 

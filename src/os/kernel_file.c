@@ -7,7 +7,7 @@
 
 #include "os/syscall.h"
 
-/* ---- Lines. */
+/* ---- Reading. */
 
 bool hk_kernel_file_open(hk_kernel_file_t *reader, const char *path) {
   reader->file = hk_syscall4(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0);
@@ -17,7 +17,7 @@ bool hk_kernel_file_open(hk_kernel_file_t *reader, const char *path) {
 
 void hk_kernel_file_close(const hk_kernel_file_t *reader) { (void)hk_syscall2(SYS_close, reader->file, 0); }
 
-static bool next_character(hk_kernel_file_t *reader, char *character) {
+bool hk_kernel_file_character(hk_kernel_file_t *reader, char *character) {
   while (reader->at == reader->count) {
     long count = hk_syscall3(SYS_read, reader->file, (long)reader->chunk, sizeof(reader->chunk));
     if (count == -EINTR) continue;
@@ -33,7 +33,7 @@ static bool next_character(hk_kernel_file_t *reader, char *character) {
 static bool read_line(hk_kernel_file_t *reader, char *line, size_t *length) {
   char character;
   *length = 0;
-  while (next_character(reader, &character)) {
+  while (hk_kernel_file_character(reader, &character)) {
     if (character == '\n') return true;
     if (*length < HK_KERNEL_LINE_BYTES) line[(*length)++] = character;
   }

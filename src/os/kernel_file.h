@@ -1,4 +1,4 @@
-/* os/kernel_file.h - L1. The kernel's own files (/proc, control groups), line by line, and what their lines are made of.
+/* os/kernel_file.h - L1. The kernel's own files (/proc, /sys, control groups), line by line, and what their lines are made of.
  * Bare system calls, no allocation, little stack. */
 #ifndef HK_OS_KERNEL_FILE_H
 #define HK_OS_KERNEL_FILE_H
@@ -18,6 +18,9 @@ typedef struct {
 
 /* False, with the negated errno in `file`, when it cannot be opened; nothing is to be closed then. */
 bool hk_kernel_file_open(hk_kernel_file_t *reader, const char *path);
+
+/* The next character; false when there is none, or it cannot be read. */
+bool hk_kernel_file_character(hk_kernel_file_t *reader, char *character);
 
 /* The next line that is not too long, without its end; false when there is none. */
 bool hk_kernel_file_line(hk_kernel_file_t *reader, char *line);

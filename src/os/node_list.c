@@ -1,13 +1,11 @@
 /* os/node_list.c - L1. See node_list.h. */
 #include "os/node_list.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 
-#include "os/syscall.h"
+#include "os/kernel_file.h"
 
-/* The list as far as it was read: it may be longer than any buffer here. */
+/* The list as far as it was read: it may be longer than any line that could be kept. */
 typedef struct {
   unsigned number; /* the digits since the last other character */
   bool has_number;
@@ -31,17 +29,11 @@ static void take_character(node_list_t *list, char character) {
 }
 
 unsigned hk_node_list_read(const char *path) {
-  long file = hk_syscall4(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0);
-  if (hk_syscall_failed(file)) return 0;
+  hk_kernel_file_t file;
+  if (!hk_kernel_file_open(&file, path)) return 0;
   node_list_t list = {.number = 0};
-  for (;;) {
-    char buffer[256];
-    long count = hk_syscall3(SYS_read, file, (long)buffer, sizeof(buffer));
-    if (count == -EINTR) continue;
-    if (count <= 0) break;
-    for (long i = 0; i < count; i++) take_character(&list, buffer[i]);
-  }
-  (void)hk_syscall2(SYS_close, file, 0);
+  for (char character; hk_kernel_file_character(&file, &character);) take_character(&list, character);
+  hk_kernel_file_close(&file);
   end_number(&list);
   if (!list.has_number) return 0;
   return list.has_many ? list.highest + 1 : 1;

@@ -18,6 +18,7 @@
 #include "base/atomic.h"
 #include "base/bits.h"
 #include "base/units.h"
+#include "os/kernel_file.h"
 #include "os/os.h"
 #include "os/syscall.h"
 #include "os/vdso.h"
@@ -336,50 +337,24 @@ void hk_os_wake_one(const uint32_t *word) { (void)hk_syscall3(SYS_futex, (long)w
 
 /* ---- Resident memory. ------------------------------------------------------------------------------------------ */
 
-/* The start of one line of /proc/self/status, gathered character by character: the file may be longer than any buffer
- * here (it lists all groups of the user). */
-typedef struct {
-  char text[32];
-  size_t length;
-} status_line_t;
-
-/* The number of KiB on a line "<label>  <number> kB", in bytes; `otherwise` when this is another line. */
-static size_t line_bytes(const status_line_t *line, const char *label, size_t otherwise) {
-  size_t at = 0;
-  for (; label[at] != '\0'; at++) {
-    if (at >= line->length || line->text[at] != label[at]) return otherwise;
-  }
-  size_t kib = 0;
-  for (; at < line->length; at++) {
-    char character = line->text[at];
-    if (character >= '0' && character <= '9') kib = kib * 10 + (size_t)(character - '0');
-  }
-  return kib * HK_KIB;
-}
-
-static void take_character(hk_os_memory_t *memory, status_line_t *line, char character) {
-  if (character != '\n') {
-    if (line->length < sizeof(line->text)) line->text[line->length++] = character;
-    return;
-  }
-  memory->resident_bytes = line_bytes(line, "VmRSS:", memory->resident_bytes);
-  memory->peak_resident_bytes = line_bytes(line, "VmHWM:", memory->peak_resident_bytes);
-  line->length = 0;
+/* Of a line "<label>  <number> kB" the number in bytes; `otherwise` when this is another line. */
+static size_t line_bytes(const char *line, const char *label, size_t otherwise) {
+  const char *rest = hk_text_after(line, label);
+  if (rest == NULL) return otherwise;
+  while (*rest == ' ' || *rest == '\t') rest++;
+  size_t kib;
+  return hk_text_number(rest, &kib) ? kib * HK_KIB : otherwise;
 }
 
 hk_os_memory_t hk_os_memory(void) {
   hk_os_memory_t memory = {0, 0};
-  long file = hk_syscall4(SYS_openat, AT_FDCWD, (long)"/proc/self/status", O_RDONLY | O_CLOEXEC, 0);
-  if (hk_syscall_failed(file)) return memory;
-  status_line_t line = {.length = 0};
-  for (;;) {
-    char buffer[1024];
-    long count = hk_syscall3(SYS_read, file, (long)buffer, sizeof(buffer));
-    if (count == -EINTR) continue;
-    if (count <= 0) break;
-    for (long i = 0; i < count; i++) take_character(&memory, &line, buffer[i]);
+  hk_kernel_file_t file;
+  if (!hk_kernel_file_open(&file, "/proc/self/status")) return memory;
+  for (char line[HK_KERNEL_LINE_BYTES]; hk_kernel_file_line(&file, line);) {
+    memory.resident_bytes = line_bytes(line, "VmRSS:", memory.resident_bytes);
+    memory.peak_resident_bytes = line_bytes(line, "VmHWM:", memory.peak_resident_bytes);
   }
-  (void)hk_syscall2(SYS_close, file, 0);
+  hk_kernel_file_close(&file);
   return memory;
 }
 

@@ -239,8 +239,6 @@ bool hk_superslab_dissolve_free(size_t bytes) {
 
 /* ---- For those above. */
 
-size_t hk_superslab_trim(size_t keep_bytes) { return hk_surplus_trim(keep_bytes); }
-
 hk_superslab_usage_t hk_superslab_usage(void) {
   size_t count = hk_shelf_superslab_count();
   return (hk_superslab_usage_t){
@@ -250,5 +248,3 @@ hk_superslab_usage_t hk_superslab_usage(void) {
       .idle_bytes = hk_load_relaxed(&hk_idle_slabs.idle_bytes),
   };
 }
-
-void hk_superslab_repair(void) { hk_shelf_repair(); }

@@ -42,10 +42,6 @@ void hk_superslab_release_all(hk_list_t *ranges);
  * superslab is made of a free range if one is long enough. */
 bool hk_superslab_dissolve_free(size_t bytes);
 
-/* Gives idle memory back to the system, slabs and ranges, until at most `keep_bytes` of it are left. How many bytes
- * were given back. With 0, what was learned about how much to keep is forgotten too. */
-size_t hk_superslab_trim(size_t keep_bytes);
-
 /* The address of a slab that lies in a superslab. */
 HK_INLINE uintptr_t hk_slab_start(const hk_slab_t *slab) {
   return slab->superslab->start + (uintptr_t)(slab - slab->superslab->slabs) * HK_SLAB_BYTES;
@@ -58,8 +54,5 @@ typedef struct {
   size_t idle_bytes;   /* free, but not given back to the system */
 } hk_superslab_usage_t;
 hk_superslab_usage_t hk_superslab_usage(void);
-
-/* In a child of fork, while it has one thread: makes the lists anew from the records. */
-void hk_superslab_repair(void);
 
 #endif /* HK_SPACE_SUPERSLAB_H */

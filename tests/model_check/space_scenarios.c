@@ -7,6 +7,7 @@
 #include "space/region_map.h"
 #include "space/run.h"
 #include "space/superslab.h"
+#include "space/surplus.h"
 
 static unsigned wins[2];
 
@@ -182,7 +183,7 @@ static void set_up_unmap(void) {
   leave_idle();
 }
 
-static void trim(void) { (void)hk_superslab_trim(0); }
+static void trim(void) { (void)hk_surplus_trim(0); }
 
 static void acquire_and_use(unsigned number, bool keep) {
   hk_slab_t *slab = hk_superslab_acquire(1, 1, hk_from_bottom);

@@ -46,7 +46,7 @@ void ExpectCached(size_t bytes, size_t idle_bytes) {
 }
 
 void RetainEverything() { hk_option.retain = HK_TIB; }
-void Trim() { (void)hk_superslab_trim(0); }
+void Trim() { (void)hk_surplus_trim(0); }
 uint64_t Count(hk_stat_id_t id) { return hk_load_relaxed(&hk_stat_process.value[id]); }
 
 // One free range of `bytes`, not zero, that starts at a 2 MiB boundary: what is allocated next is cut from its start.
@@ -230,10 +230,10 @@ HK_FRESH_TEST(Big, TheOldestGoesFirst) {
   char *blocks[3];
   for (char *&block : blocks) block = Alloc(2 * HK_MIB, HK_GIB); /* far from each other */
   for (int i : {1, 2, 0}) EXPECT_TRUE(Free(blocks[i]));
-  EXPECT_EQ(hk_superslab_trim(4 * HK_MIB), 2 * HK_MIB);
+  EXPECT_EQ(hk_surplus_trim(4 * HK_MIB), 2 * HK_MIB);
   EXPECT_FALSE(fake_os_is_mapped(blocks[1], 1));
-  EXPECT_EQ(hk_superslab_trim(4 * HK_MIB), 0u);
-  EXPECT_EQ(hk_superslab_trim(4 * HK_MIB - 1), 2 * HK_MIB);
+  EXPECT_EQ(hk_surplus_trim(4 * HK_MIB), 0u);
+  EXPECT_EQ(hk_surplus_trim(4 * HK_MIB - 1), 2 * HK_MIB);
   EXPECT_FALSE(fake_os_is_mapped(blocks[2], 1));
   EXPECT_TRUE(fake_os_is_mapped(blocks[0], 2 * HK_MIB));
   ExpectNothingLost();
@@ -389,7 +389,7 @@ HK_FRESH_TEST(Big, WhatIsKeptGoesWhenItIsInTheWay) {
   char *start = FreeRange(8 * HK_MIB);
   fake_os_limit_mapped(fake_os_mapped_bytes() + HK_MIB);
   EXPECT_EQ(Alloc(9 * HK_MIB), nullptr);
-  EXPECT_EQ(hk_superslab_trim(0), 8 * HK_MIB) << "what a request does before it fails";
+  EXPECT_EQ(hk_surplus_trim(0), 8 * HK_MIB) << "what a request does before it fails";
   EXPECT_FALSE(fake_os_is_mapped(start, 1));
   EXPECT_NE(Alloc(9 * HK_MIB), nullptr);
 }
@@ -418,7 +418,7 @@ HK_FRESH_TEST(Big, WhatWasPurgedIsZeroAndWithWhatWasNotItIsNot) {
   char *start = FreeRange(8 * HK_MIB);
   Fill(start, 8 * HK_MIB, 5);
   fake_os_fail_all(fake_os_unmap, true);
-  EXPECT_EQ(hk_superslab_trim(0), 8 * HK_MIB);
+  EXPECT_EQ(hk_surplus_trim(0), 8 * HK_MIB);
   ExpectCached(8 * HK_MIB, 0);
   char *block = Alloc(2 * HK_MIB);
   EXPECT_EQ(block, start);
@@ -514,13 +514,13 @@ HK_FRESH_TEST(Big, ARefusedPurgeAsWellIsNotCalledZero) {
 HK_FRESH_TEST(Big, AddressesThatWereRefusedGoLater) {
   char *start = FreeRange(8 * HK_MIB);
   fake_os_fail_all(fake_os_unmap, true);
-  EXPECT_EQ(hk_superslab_trim(0), 8 * HK_MIB);
-  EXPECT_EQ(hk_superslab_trim(0), 0u) << "it holds no memory any more, and ends although the system still refuses";
-  EXPECT_EQ(hk_superslab_trim(1), 0u);
+  EXPECT_EQ(hk_surplus_trim(0), 8 * HK_MIB);
+  EXPECT_EQ(hk_surplus_trim(0), 0u) << "it holds no memory any more, and ends although the system still refuses";
+  EXPECT_EQ(hk_surplus_trim(1), 0u);
   fake_os_fail_all(fake_os_unmap, false);
-  EXPECT_EQ(hk_superslab_trim(1), 0u);
+  EXPECT_EQ(hk_surplus_trim(1), 0u);
   EXPECT_TRUE(fake_os_is_mapped(start, 8 * HK_MIB)) << "addresses alone are no reason";
-  EXPECT_EQ(hk_superslab_trim(0), 0u);
+  EXPECT_EQ(hk_surplus_trim(0), 0u);
   EXPECT_FALSE(fake_os_is_mapped(start, 1));
   ExpectCached(0, 0);
   ExpectNothingLost();
@@ -730,7 +730,7 @@ class BigModel {
     } else if (choice < 97) {
       Change();
     } else {
-      (void)hk_superslab_trim(random_.Below(32) * HK_MIB);
+      (void)hk_surplus_trim(random_.Below(32) * HK_MIB);
     }
     fake_os_advance(random_.Below(20000000));
     size_t bytes = 0;

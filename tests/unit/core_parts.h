@@ -34,8 +34,10 @@ extern "C" {
 #include "space/range.h"
 #include "space/region_map.h"
 #include "space/run.h"
+#include "space/shelf.h"
 #include "space/slab.h"
 #include "space/superslab.h"
+#include "space/surplus.h"
 }
 
 #endif  // HK_TESTS_UNIT_CORE_PARTS_H

@@ -380,7 +380,7 @@ HK_FRESH_TEST(SettleDown, TheReserveGoesWhetherTheHeapIsWarmOrNot) {
     for (hk_slab_t *span : spans) hk_span_release(heap, span);
     hk_heap_trim(heap);
     ExpectNothingLeft(heap);
-    (void)hk_superslab_trim(0);
+    (void)hk_surplus_trim(0);
     for (size_t i = 0; i < others.size(); i++) (void)hk_heap_take();
   }
 }

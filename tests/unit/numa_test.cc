@@ -88,7 +88,7 @@ HK_NODES_TEST(Numa, ASuperslabIsOfTheNodeWhereItIsMadeNotOfTheRecordsLast) {
   hk_slab_t *gone = AcquireOn(0, 1);
   hk_superslab_t *record = gone->superslab;
   Release(gone);
-  (void)hk_superslab_trim(0);
+  (void)hk_surplus_trim(0);
   ASSERT_EQ(SuperslabCount(), 0u);
   hk_slab_t *slab = AcquireOn(nodes - 1, 1);
   EXPECT_EQ(slab->superslab, record) << "records are used again";
@@ -172,7 +172,7 @@ HK_NODES_TEST(Numa, WhatIsIdleLongestGoesFirstOnWhicheverNode) {
   for (unsigned node = nodes; node-- > 0;) Release(slabs[node]);
   for (unsigned left = nodes; left-- > 0;) {
     uintptr_t start = hk_slab_start(slabs[left]);
-    EXPECT_EQ(hk_superslab_trim(left * HK_SUPERSLAB_BYTES), HK_SUPERSLAB_BYTES);
+    EXPECT_EQ(hk_surplus_trim(left * HK_SUPERSLAB_BYTES), HK_SUPERSLAB_BYTES);
     EXPECT_FALSE(fake_os_is_mapped(reinterpret_cast<void *>(start), 1)) << left;
     EXPECT_EQ(SuperslabCount(), left);
   }
@@ -193,7 +193,7 @@ HK_NODES_TEST(Numa, AChildOfForkKnowsWhoseSuperslabsAre) {
                 memset(&slab->superslab->idle_link, 0xdb, sizeof(hk_list_t));
               }
               for (hk_shelf_t &shelf : hk_shelf) memset(shelf.bucket, 0xdb, sizeof shelf.bucket);
-              hk_superslab_repair();
+              hk_shelf_repair();
               for (unsigned node = nodes; node-- > 0;) HK_CHILD_CHECK(AcquireOn(node, 3) == slabs[node]);
               HK_CHILD_CHECK(SuperslabCount() == nodes);
               HK_CHILD_CHECK(NodeOf(AcquireOn(1, 1)) == 1 && SuperslabCount() == nodes + 1);
@@ -247,12 +247,12 @@ HK_NODES_TEST(Numa, RandomRangesAreOfTheOwnNodeOrCounted) {
     } else {
       GiveBackAsModel(&random, nodes, &held);
     }
-    if (i % 1000 == 999) hk_superslab_repair(); /* changes nothing */
+    if (i % 1000 == 999) hk_shelf_repair(); /* changes nothing */
   }
   EXPECT_GT(Misses(), 100u) << "or nothing was tried";
   while (!held.empty() && !testing::Test::HasFailure()) GiveBackAsModel(&random, nodes, &held);
   EXPECT_EQ(hk_superslab_usage().in_use_bytes, 0u);
-  (void)hk_superslab_trim(0);
+  (void)hk_surplus_trim(0);
   EXPECT_EQ(SuperslabCount(), 0u);
 }
 

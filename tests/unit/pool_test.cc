@@ -426,7 +426,7 @@ HK_FRESH_TEST(Pool, AnOrphanKeepsItsRunsAndItsBatches) {
   ASSERT_TRUE(hk_test::SpareRun(orphan, hk_slab_of(run)));
   hk_block_t *block = Alloc(mine, 4);
   hk_remote_free(orphan, hk_test::SpanOf(block), block);
-  hk_superslab_repair();
+  hk_shelf_repair();
   Repair(mine);
   EXPECT_EQ(hk_test::InUseSlabs(), 4u) << "kept runs are in use";
   ASSERT_TRUE(TakeOut(orphan));

@@ -277,7 +277,7 @@ HK_FRESH_TEST(Span, OfAMidClassTheMarkTellsWhetherWhatWasCutIsFresh) {
     ASSERT_EQ(hk_span_carve(heap, span, 2), 2u);
     EXPECT_FALSE(hk_bin_was_fresh(&heap->bin[class_index], class_index)) << "used memory";
     hk_heap_trim(heap);
-    (void)hk_superslab_trim(0); /* to the system: the next is zero again */
+    (void)hk_surplus_trim(0); /* to the system: the next is zero again */
   }
 }
 

@@ -417,7 +417,7 @@ HK_FRESH_TEST(Reserve, ALargeHeapGrowsOncePerSixteenSlabs) {
     for (hk_slab_t *span : spans) hk_span_release(heap, span);
     hk_spare_flush(heap);
     EXPECT_EQ(InUseSlabs(), 0u);
-    (void)hk_superslab_trim(0);
+    (void)hk_surplus_trim(0);
   }
 }
 
@@ -442,7 +442,7 @@ HK_FRESH_TEST(Reserve, OneThatIsTooShortIsKeptAndStillZero) {
     spans.push_back(span);
     for (hk_slab_t *one : spans) hk_span_release(heap, one);
     hk_spare_flush(heap);
-    (void)hk_superslab_trim(0);
+    (void)hk_surplus_trim(0);
     ASSERT_EQ(InUseSlabs(), 0u);
   }
 }
@@ -463,7 +463,7 @@ HK_FRESH_TEST(Reserve, ManyThatAreTooShortAreNotMoreThanAHeapMayKeep) {
     for (hk_slab_t *span : spans) hk_span_release(heap, span);
     hk_spare_flush(heap);
     EXPECT_EQ(InUseSlabs(), 0u);
-    (void)hk_superslab_trim(0);
+    (void)hk_surplus_trim(0);
   }
 }
 
@@ -479,7 +479,7 @@ void ExpectReserveOf(size_t most) {
   for (hk_slab_t *span : spans) hk_span_release(heap, span);
   hk_spare_flush(heap);
   EXPECT_EQ(InUseSlabs(), 0u);
-  (void)hk_superslab_trim(0);
+  (void)hk_surplus_trim(0);
 }
 
 HK_FRESH_TEST(Reserve, TheOptionsBoundItToo) {
@@ -617,7 +617,7 @@ HK_FRESH_TEST(Reserve, NoSlabIsLostWhenTheSystemRefuses) {
     EXPECT_EQ(ReservedSlabs(heap), kReserveMost);
     for (hk_slab_t *span : spans) hk_span_release(heap, span);
     hk_spare_flush(heap);
-    (void)hk_superslab_trim(0);
+    (void)hk_surplus_trim(0);
     ASSERT_EQ(InUseSlabs(), 0u);
   }
 }
@@ -645,7 +645,7 @@ HK_FRESH_TEST(Reserve, AnOrphansIsWholeAndALostHeapsIsNobodys) {
   Reserve reserve = ReserveOf(resting), lost = ReserveOf(changing);
   hk_heap_enter(changing);
   size_t in_use = InUseSlabs();
-  hk_superslab_repair();
+  hk_shelf_repair();
   hk_heap_repair();
   hk_heap_adopt_orphans(HK_EMPTY_HEAP);
   EXPECT_EQ(InUseSlabs(), in_use);
@@ -671,7 +671,7 @@ HK_FRESH_TEST(Reserve, OneThatWasOnItsWayIsLostWithItsHeap) {
   hk_slab_t *half_taken = hk_superslab_acquire_some(1, 9);
   unsigned count = half_taken->slab_count;
   ASSERT_GT(count, 1u);
-  hk_superslab_repair();
+  hk_shelf_repair();
   hk_heap_repair();
   hk_heap_adopt_orphans(HK_EMPTY_HEAP);
   EXPECT_EQ(InUseSlabs(), spans.size() + count);
@@ -877,7 +877,7 @@ void RunAgainstModel(uint64_t seed) {
     if (random.OneIn(200)) {
       hk_spare_flush(heap);
       forget_all();
-      (void)hk_superslab_trim(0); /* what nobody has is untouched again */
+      (void)hk_surplus_trim(0); /* what nobody has is untouched again */
     }
     ASSERT_EQ(KeptSlabs(heap), kept_slabs);
     ASSERT_EQ(InUseSlabs() - before, held_slabs + kept_slabs + ReservedSlabs(heap));

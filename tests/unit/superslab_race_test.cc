@@ -19,7 +19,7 @@ void PrepareRecords() {
   hk_slab_t *slab = hk_superslab_acquire(1, 1, hk_from_bottom);
   hk_slab_retire(slab, 1);
   hk_superslab_release(slab, 1);
-  (void)hk_superslab_trim(0);
+  (void)hk_surplus_trim(0);
   ASSERT_EQ(hk_superslab_usage().superslab_count, 0u);
 }
 

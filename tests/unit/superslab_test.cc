@@ -107,7 +107,7 @@ void ExpectEachCountAndAlignment(bool is_new) {
         if (testing::Test::HasFailure()) return;
         EXPECT_EQ(PlaceOf(slab), end == hk_from_bottom ? 0 : (kAll - count) / alignment * alignment);
         Release(slab);
-        if (is_new) (void)hk_superslab_trim(0);
+        if (is_new) (void)hk_surplus_trim(0);
       }
     }
   }
@@ -247,7 +247,7 @@ HK_FRESH_TEST(Superslab, TrimmedMemoryIsZeroAgain) {
   hk_slab_t *slab = Acquire(4);
   Touch(slab, 4);
   Release(slab);
-  EXPECT_EQ(hk_superslab_trim(0), 4 * HK_SLAB_BYTES);
+  EXPECT_EQ(hk_surplus_trim(0), 4 * HK_SLAB_BYTES);
   ExpectUsage(1, 1, 0);
   EXPECT_EQ(Acquire(4), slab);
   EXPECT_TRUE(slab->zero);
@@ -278,7 +278,7 @@ HK_FRESH_TEST(SuperslabSome, OfANewOneAsManyAsMayBe) {
       EXPECT_EQ(PlaceOf(slab), kAll - most) << "at the top";
       ExpectUsage(1, most, 0);
       Release(slab);
-      (void)hk_superslab_trim(0);
+      (void)hk_surplus_trim(0);
       if (testing::Test::HasFailure()) return;
     }
   }
@@ -323,7 +323,7 @@ hk_slab_t *Arrange(const std::vector<Kind> &kinds, std::vector<hk_slab_t *> *hel
   for (unsigned i = 0; i < kAll; i++) {
     if (kinds[i] == Kind::untouched) Release(slabs[i]);
   }
-  (void)hk_superslab_trim(0);
+  (void)hk_surplus_trim(0);
   for (unsigned i = 0; i < kAll; i++) {
     if (kinds[i] == Kind::used) Release(slabs[i]);
     if (kinds[i] == Kind::in_use) held->push_back(slabs[i]);
@@ -390,7 +390,7 @@ HK_FRESH_TEST(SuperslabSome, FromEveryArrangementWhatTheHeaderSays) {
     }
     held.push_back(slab);
     for (hk_slab_t *one : held) Release(one);
-    (void)hk_superslab_trim(0);
+    (void)hk_surplus_trim(0);
     ExpectUsage(0, 0, 0);
   }
   for (size_t count : {more, exact, elsewhere}) EXPECT_GT(count, 50u) << "each was tried";
@@ -453,9 +453,9 @@ HK_FRESH_TEST(SuperslabReleaseAll, TouchedAndUntouchedOnesOfSeveralSuperslabs) {
   ExpectUsage(superslabs, left, idle);
   ReleaseAll(second);
   ExpectUsage(superslabs, 0, touched);
-  hk_superslab_repair(); /* the masks say so too */
+  hk_shelf_repair(); /* the masks say so too */
   ExpectUsage(superslabs, 0, touched);
-  EXPECT_EQ(hk_superslab_trim(0), touched * HK_SLAB_BYTES);
+  EXPECT_EQ(hk_surplus_trim(0), touched * HK_SLAB_BYTES);
   ExpectUsage(0, 0, 0);
   ExpectNothingLost();
 }
@@ -485,7 +485,7 @@ HK_FRESH_TEST(SuperslabReleaseAll, WhatMayNotStayGoesBackToTheSystem) {
   ReleaseAll(ranges);
   EXPECT_EQ(hk_superslab_usage().in_use_bytes, 0u);
   EXPECT_EQ(hk_superslab_usage().idle_bytes, 0u);
-  (void)hk_superslab_trim(0); /* addresses that hold no memory */
+  (void)hk_surplus_trim(0); /* addresses that hold no memory */
   ExpectUsage(0, 0, 0);
   ExpectNothingLost();
 }
@@ -613,7 +613,7 @@ HK_FRESH_TEST(Superslab, NothingIsEarnedWhereNothingIsToBeRetained) {
 HK_FRESH_TEST(Superslab, ACollectForgetsWhatWasLearned) {
   hk_option.retain = 1;
   EXPECT_EQ(CyclesThatGaveBack(2), 1u);
-  (void)hk_superslab_trim(0);
+  (void)hk_surplus_trim(0);
   EXPECT_EQ(CyclesThatGaveBack(1), 1u);
 }
 
@@ -674,7 +674,7 @@ HK_FRESH_TEST(Superslab, WhollyFreeOnesServeBigBlocks) {
   EXPECT_EQ(hk_big_usage().cached_bytes, 0u);
   for (hk_slab_t *slab : slabs) Release(slab);
   Release(partly);
-  (void)hk_superslab_trim(0);
+  (void)hk_surplus_trim(0);
   ExpectUsage(0, 0, 0);
   ExpectNothingLost();
 }
@@ -694,7 +694,7 @@ HK_FRESH_TEST(Superslab, OneMadeOfAPurgedRangeIsZero) {
   memset(big, 1, 2 * HK_SUPERSLAB_BYTES);
   ASSERT_TRUE(hk_big_free(hk_slab_of(big), big));
   fake_os_fail_all(fake_os_unmap, true);
-  (void)hk_superslab_trim(0);
+  (void)hk_surplus_trim(0);
   hk_slab_t *slab = Acquire(3);
   EXPECT_EQ(hk_slab_start(slab), reinterpret_cast<uintptr_t>(big));
   EXPECT_TRUE(slab->zero);
@@ -720,7 +720,7 @@ HK_FRESH_TEST(Superslab, WhatIsReleasedIntoMakesItYounger) {
   Release(rest);
   Release(second);
   Release(first);
-  EXPECT_EQ(hk_superslab_trim(2 * HK_MIB), 2 * HK_MIB);
+  EXPECT_EQ(hk_surplus_trim(2 * HK_MIB), 2 * HK_MIB);
   EXPECT_FALSE(fake_os_is_mapped(reinterpret_cast<void *>(second_start), 1));
 }
 
@@ -741,14 +741,14 @@ HK_FRESH_TEST(Superslab, TrimKeepsWhatItIsTold) {
   for (int i = 0; i < 10; i++) slabs.push_back(Acquire(kAll));
   for (hk_slab_t *slab : slabs) Release(slab);
   ExpectUsage(10, 0, 10 * kAll);
-  EXPECT_EQ(hk_superslab_trim(SIZE_MAX), 0u);
-  EXPECT_EQ(hk_superslab_trim(20 * HK_MIB), 0u);
-  EXPECT_EQ(hk_superslab_trim(20 * HK_MIB - 1), 2 * HK_MIB);
-  EXPECT_EQ(hk_superslab_trim(7 * HK_MIB), 12 * HK_MIB);
+  EXPECT_EQ(hk_surplus_trim(SIZE_MAX), 0u);
+  EXPECT_EQ(hk_surplus_trim(20 * HK_MIB), 0u);
+  EXPECT_EQ(hk_surplus_trim(20 * HK_MIB - 1), 2 * HK_MIB);
+  EXPECT_EQ(hk_surplus_trim(7 * HK_MIB), 12 * HK_MIB);
   ExpectUsage(3, 0, 3 * kAll);
-  EXPECT_EQ(hk_superslab_trim(0), 6 * HK_MIB);
+  EXPECT_EQ(hk_surplus_trim(0), 6 * HK_MIB);
   ExpectUsage(0, 0, 0);
-  EXPECT_EQ(hk_superslab_trim(0), 0u);
+  EXPECT_EQ(hk_surplus_trim(0), 0u);
   EXPECT_EQ(hk_load_relaxed(&hk_stat_process.value[hk_stat_given_back]), 20 * HK_MIB);
 }
 
@@ -760,9 +760,9 @@ HK_FRESH_TEST(Superslab, TheLongestIdleGoesFirst) {
   Release(slabs[1]);
   Release(slabs[2]);
   Release(slabs[0]);
-  EXPECT_EQ(hk_superslab_trim(4 * HK_MIB), 2 * HK_MIB);
+  EXPECT_EQ(hk_surplus_trim(4 * HK_MIB), 2 * HK_MIB);
   EXPECT_FALSE(fake_os_is_mapped(reinterpret_cast<void *>(start[1]), 1));
-  EXPECT_EQ(hk_superslab_trim(2 * HK_MIB), 2 * HK_MIB);
+  EXPECT_EQ(hk_surplus_trim(2 * HK_MIB), 2 * HK_MIB);
   EXPECT_FALSE(fake_os_is_mapped(reinterpret_cast<void *>(start[2]), 1));
   EXPECT_TRUE(fake_os_is_mapped(reinterpret_cast<void *>(start[0]), HK_SUPERSLAB_BYTES));
 }
@@ -770,10 +770,10 @@ HK_FRESH_TEST(Superslab, TheLongestIdleGoesFirst) {
 HK_FRESH_TEST(Superslab, WhollyFreeSuperslabsAreUnmappedAndNotOursAnyMore) {
   hk_slab_t *slab = Acquire(5);
   uintptr_t start = slab->superslab->start;
-  EXPECT_EQ(hk_superslab_trim(0), 0u) << "it is in use";
+  EXPECT_EQ(hk_surplus_trim(0), 0u) << "it is in use";
   EXPECT_TRUE(fake_os_is_mapped(reinterpret_cast<void *>(start), HK_SUPERSLAB_BYTES));
   Release(slab);
-  EXPECT_EQ(hk_superslab_trim(0), 5 * HK_SLAB_BYTES) << "what may have been resident";
+  EXPECT_EQ(hk_surplus_trim(0), 5 * HK_SLAB_BYTES) << "what may have been resident";
   EXPECT_FALSE(fake_os_is_mapped(reinterpret_cast<void *>(start), 1));
   for (unsigned i = 0; i < kAll; i++) {
     EXPECT_EQ(hk_slab_state(hk_slab_of(reinterpret_cast<void *>(start + i * HK_SLAB_BYTES))), hk_slab_none);
@@ -793,7 +793,7 @@ HK_FRESH_TEST(Superslab, OnlyWhatIsIdleIsPurged) {
   ReleaseSingles(slabs, 0, 1);
   ReleaseSingles(slabs, 5, 9);
   ReleaseSingles(slabs, 31, 32);
-  EXPECT_EQ(hk_superslab_trim(0), 6 * HK_SLAB_BYTES);
+  EXPECT_EQ(hk_surplus_trim(0), 6 * HK_SLAB_BYTES);
   EXPECT_EQ(fake_os_calls(fake_os_purge), 3u) << "one call a run";
   for (unsigned i = 0; i < kAll; i++) {
     bool is_idle = i == 0 || (i >= 5 && i < 9) || i == 31;
@@ -810,7 +810,7 @@ HK_FRESH_TEST(Superslab, ARefusedUnmapLosesNothing) {
   for (hk_slab_t *slab : slabs) Touch(slab, kAll);
   for (hk_slab_t *slab : slabs) Release(slab);
   fake_os_fail_all(fake_os_unmap, true);
-  EXPECT_EQ(hk_superslab_trim(0), 6 * HK_MIB) << "purging gives the memory back too";
+  EXPECT_EQ(hk_surplus_trim(0), 6 * HK_MIB) << "purging gives the memory back too";
   ExpectUsage(3, 0, 0);
   ExpectNothingLost();
   for (int i = 0; i < 3; i++) {
@@ -824,7 +824,7 @@ HK_FRESH_TEST(Superslab, ARefusedUnmapLosesNothing) {
   ExpectUsage(3, 3 * kAll, 0);
   for (hk_slab_t *slab : slabs) Release(slab);
   fake_os_fail_all(fake_os_unmap, false);
-  EXPECT_EQ(hk_superslab_trim(0), 6 * HK_MIB);
+  EXPECT_EQ(hk_surplus_trim(0), 6 * HK_MIB);
   ExpectUsage(0, 0, 0);
   ExpectNothingLost();
 }
@@ -832,11 +832,11 @@ HK_FRESH_TEST(Superslab, ARefusedUnmapLosesNothing) {
 HK_FRESH_TEST(Superslab, WhatCouldNotBeUnmappedIsUnmappedLater) {
   Release(Acquire(kAll));
   fake_os_fail_all(fake_os_unmap, true);
-  EXPECT_EQ(hk_superslab_trim(0), HK_SUPERSLAB_BYTES);
-  EXPECT_EQ(hk_superslab_trim(0), 0u) << "it holds no memory any more, and ends although the system still refuses";
+  EXPECT_EQ(hk_surplus_trim(0), HK_SUPERSLAB_BYTES);
+  EXPECT_EQ(hk_surplus_trim(0), 0u) << "it holds no memory any more, and ends although the system still refuses";
   ExpectUsage(1, 0, 0);
   fake_os_fail_all(fake_os_unmap, false);
-  EXPECT_EQ(hk_superslab_trim(0), 0u);
+  EXPECT_EQ(hk_surplus_trim(0), 0u);
   ExpectUsage(0, 0, 0);
 }
 
@@ -847,13 +847,13 @@ HK_FRESH_TEST(Superslab, ARefusedPurgeLosesNothing) {
   Touch(slab, 8);
   Release(slab);
   fake_os_fail_all(fake_os_purge, true);
-  EXPECT_EQ(hk_superslab_trim(0), 0u);
+  EXPECT_EQ(hk_surplus_trim(0), 0u);
   ExpectUsage(1, 1, 8);
   EXPECT_EQ(Acquire(8), slab);
   EXPECT_FALSE(slab->zero);
   Release(slab);
   fake_os_fail_all(fake_os_purge, false);
-  EXPECT_EQ(hk_superslab_trim(0), 8 * HK_SLAB_BYTES);
+  EXPECT_EQ(hk_surplus_trim(0), 8 * HK_SLAB_BYTES);
   ExpectUsage(1, 1, 0);
   EXPECT_EQ(Acquire(8), slab);
   EXPECT_TRUE(slab->zero);
@@ -866,7 +866,7 @@ HK_FRESH_TEST(Superslab, OneRefusedPurgeOfManyMakesNothingZeroThatIsNot) {
   for (hk_slab_t *slab : slabs) Touch(slab, 1);
   for (unsigned i = 0; i < kAll; i += 2) Release(slabs[i]);
   fake_os_fail_nth(fake_os_purge, 9);
-  (void)hk_superslab_trim(0);
+  (void)hk_surplus_trim(0);
   for (unsigned i = 0; i < kAll; i += 2) {
     hk_slab_t *slab = Acquire(1);
     ASSERT_EQ(slab->superslab, slabs[0]->superslab);
@@ -881,7 +881,7 @@ HK_FRESH_TEST(Superslab, BothRefusedLosesNothing) {
   Release(slab);
   fake_os_fail_all(fake_os_unmap, true);
   fake_os_fail_all(fake_os_purge, true);
-  EXPECT_EQ(hk_superslab_trim(0), 0u);
+  EXPECT_EQ(hk_surplus_trim(0), 0u);
   ExpectUsage(1, 0, kAll);
   EXPECT_EQ(Acquire(kAll), slab);
   EXPECT_FALSE(slab->zero);
@@ -950,7 +950,7 @@ HK_FRESH_TEST(Superslab, HundredsOfThem) {
     ExpectUsage(kCount, 17 * kCount, 0);
     for (size_t i = 0; i < kCount; i++) ASSERT_TRUE(Holds(slabs[i], 1, i));
     for (hk_slab_t *slab : slabs) Release(slab);
-    EXPECT_EQ(hk_superslab_trim(0), 17 * kCount * HK_SLAB_BYTES);
+    EXPECT_EQ(hk_surplus_trim(0), 17 * kCount * HK_SLAB_BYTES);
     ExpectUsage(0, 0, 0);
     ExpectNothingLost();
     if (round == 0) records = hk_meta_mapped_bytes();
@@ -971,7 +971,7 @@ class Model {
     } else if (choice < 97) {
       GiveBack();
     } else if (choice < 98) {
-      (void)hk_superslab_trim(random_.Below(16) * HK_MIB);
+      (void)hk_surplus_trim(random_.Below(16) * HK_MIB);
     } else {
       Extend();
     }
@@ -1077,10 +1077,10 @@ void RunAgainstModel(uint64_t seed) {
     model.Step();
     ASSERT_EQ(hk_superslab_usage().in_use_bytes, model.held_slabs() * HK_SLAB_BYTES) << "step " << i;
     if (i % 5000 == 4999) model.GiveBackAll();
-    if (i % 1000 == 500) hk_superslab_repair(); /* changes nothing */
+    if (i % 1000 == 500) hk_shelf_repair(); /* changes nothing */
   }
   model.GiveBackAll();
-  (void)hk_superslab_trim(0);
+  (void)hk_surplus_trim(0);
 }
 
 HK_FRESH_TEST(SuperslabModel, RandomRangesNeverOverlap) {
@@ -1104,7 +1104,7 @@ HK_FRESH_TEST(SuperslabModel, NorWhileItUnmapsNothing) {
   RunAgainstModel(3);
   size_t superslabs = hk_superslab_usage().superslab_count;
   /* A trim ends at the first superslab that cannot go and holds nothing; the next one begins behind it. */
-  for (size_t i = 0; i < superslabs; i++) (void)hk_superslab_trim(0);
+  for (size_t i = 0; i < superslabs; i++) (void)hk_surplus_trim(0);
   ExpectUsage(superslabs, 0, 0);
   ExpectNothingLost();
 }
@@ -1119,7 +1119,7 @@ HK_FRESH_TEST(Superslab, RepairMakesTheSameStateFromTheRecords) {
   std::vector<hk_slab_t *> singles = AcquireSingles();
   hk_slab_t *part = Acquire(20);
   Release(gone);
-  (void)hk_superslab_trim(0); /* one spare record */
+  (void)hk_surplus_trim(0); /* one spare record */
   ReleaseSingles(singles, 3, 9);
   hk_superslab_usage_t before = hk_superslab_usage();
 
@@ -1128,7 +1128,7 @@ HK_FRESH_TEST(Superslab, RepairMakesTheSameStateFromTheRecords) {
     memset(&slab->superslab->link, 0xdb, sizeof(hk_list_t));
     memset(&slab->superslab->idle_link, 0xdb, sizeof(hk_list_t));
   }
-  hk_superslab_repair();
+  hk_shelf_repair();
 
   hk_superslab_usage_t after = hk_superslab_usage();
   EXPECT_EQ(memcmp(&before, &after, sizeof before), 0);
@@ -1147,13 +1147,13 @@ HK_FRESH_TEST(Superslab, RepairMakesTheSameStateFromTheRecords) {
   ReleaseSingles(singles, 0, 3);
   ReleaseSingles(singles, 9, kAll);
   Release(part, kAll);
-  (void)hk_superslab_trim(0);
+  (void)hk_surplus_trim(0);
   ExpectUsage(0, 0, 0);
   ExpectNothingLost();
 }
 
 HK_FRESH_TEST(Superslab, RepairOfNothing) {
-  hk_superslab_repair();
+  hk_shelf_repair();
   ExpectUsage(0, 0, 0);
   ASSERT_NE(Acquire(1), nullptr);
   ExpectUsage(1, 1, 0);
@@ -1187,7 +1187,7 @@ HK_FRESH_TEST(Superslab, ThreadsShareNothing) {
           Release(held.back().first);
           held.pop_back();
         }
-        if (random.OneIn(200)) (void)hk_superslab_trim(0);
+        if (random.OneIn(200)) (void)hk_surplus_trim(0);
       }
       for (const Held &one : held) Release(one.first);
     });
@@ -1195,7 +1195,7 @@ HK_FRESH_TEST(Superslab, ThreadsShareNothing) {
   for (std::thread &thread : threads) thread.join();
   EXPECT_EQ(failures, 0);
   EXPECT_EQ(hk_superslab_usage().in_use_bytes, 0u);
-  (void)hk_superslab_trim(0);
+  (void)hk_surplus_trim(0);
   ExpectUsage(0, 0, 0);
   ExpectNothingLost();
 }

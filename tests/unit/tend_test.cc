@@ -325,7 +325,7 @@ void ExpectAllHome(const Heaps &heaps, size_t in_use) {
     ASSERT_EQ(hk_heap_life(heap), hk_heap_idle);
   }
   EXPECT_LE(InUseSlabs(), in_use);
-  (void)hk_superslab_trim(0);
+  (void)hk_surplus_trim(0);
   EXPECT_LE(hk_superslab_usage().mapped_bytes, in_use * HK_SUPERSLAB_BYTES);
   size_t ours = hk_superslab_usage().mapped_bytes + hk_region_map_mapped_bytes() + hk_meta_mapped_bytes();
   EXPECT_EQ(fake_os_mapped_bytes(), ours) << "the system has the rest again";

@@ -173,7 +173,7 @@ HK_FRESH_TEST(Verify, AnUnmappedSuperslabIsForeign) {
   hk_block_t *block = Alloc(heap, 64);
   (void)FreeOwn(heap, block);
   hk_heap_trim(heap);
-  (void)hk_superslab_trim(0);
+  (void)hk_surplus_trim(0);
   ASSERT_FALSE(fake_os_is_mapped(block, 1));
   ExpectForeign(AddressOf(block));
 }
@@ -251,7 +251,7 @@ HK_FRESH_TEST(Verify, AKeptBigBlocksRangeIsFreeWhereverItIsLookedAt) {
     }
   }
   EXPECT_EQ(hk_verify_thoroughly(whole + 3 * kBytes).verdict, hk_verdict_foreign);
-  (void)hk_superslab_trim(0);
+  (void)hk_surplus_trim(0);
   for (char *block : blocks) EXPECT_EQ(hk_verify_thoroughly(block).verdict, hk_verdict_foreign);
 }
 
@@ -272,7 +272,7 @@ HK_FRESH_TEST(Verify, WhatIsFoundBelowMustReachUpToTheAddress) {
     EXPECT_EQ(finding.verdict, hk_verdict_free_range) << "what it gave up";
     EXPECT_EQ(finding.start, AddressOf(behind));
   }
-  (void)hk_superslab_trim(0);
+  (void)hk_surplus_trim(0);
   hk_finding_t finding = hk_verify_thoroughly(big + 3 * HK_MIB);
   EXPECT_EQ(finding.verdict, hk_verdict_foreign);
   EXPECT_EQ(finding.start, AddressOf(big) + 3 * HK_MIB);
@@ -485,7 +485,7 @@ HK_FRESH_TEST(Search, WhileTheOwnerWorksAndGivesMemoryBack) {
       hk_remote_flush(other);
       hk_remote_drain(heap);
       hk_heap_trim(heap);
-      (void)hk_superslab_trim(0);
+      (void)hk_surplus_trim(0);
     }
   });
   int found = 0;
@@ -504,7 +504,7 @@ HK_FRESH_TEST(Search, FindsNothingInASpanThatWasGivenUp) {
   (void)FreeOwn(heap, block);
   hk_heap_trim(heap);
   EXPECT_FALSE(hk_search_free(span, block));
-  (void)hk_superslab_trim(0);
+  (void)hk_surplus_trim(0);
   EXPECT_FALSE(hk_search_free(span, block)) << "nor where nothing is mapped";
 }
 

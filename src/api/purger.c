@@ -8,8 +8,15 @@
 #include "space/idle.h"
 #include "space/surplus.h"
 
-/* The purge thread has no heap. */
-static bool has_company(void) { return hk_heap_count(hk_heap_attached) >= 2; }
+/* Where threads cannot be counted, those that have a heap are: which the purge thread has not. */
+static bool has_threads(unsigned count, unsigned of_ours) {
+  unsigned threads = hk_os_thread_count();
+  return threads > 0 ? threads >= count + of_ours : hk_heap_count(hk_heap_attached) >= count;
+}
+
+/* Beside the purge thread. Two, for the first one may have ended: it is counted until the process ends, and the process
+ * ends with the last of the others. */
+static bool has_company(void) { return has_threads(2, 1); }
 
 /* What the heaps without a thread keep for the next one is idle too, once in each time of quiet. */
 static void tidy_when_quiet(uint64_t now_ms, uint64_t *tidied_ms) {
@@ -36,8 +43,9 @@ static void run(void) {
 }
 
 void hk_purger_consider_slow(void) {
+  if (!hk_bell_is_allowed()) return;
   hk_store_relaxed(&hk_bell_is_wanted, false); /* first: creating a thread allocates */
-  if (hk_option.purge_thread && has_company() && hk_bell_claim()) {
+  if (hk_option.purge_thread && has_threads(2, 0) && hk_bell_claim()) {
     if (hk_os_thread_start("hakmem-purge", run)) return;
     hk_bell_give_up();
   }

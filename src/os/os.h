@@ -112,6 +112,10 @@ unsigned hk_os_current_node(void);
  * inside, and may take locks of its own: not from inside a free, which the C library may call while it holds them. */
 bool hk_os_thread_start(const char *name, void (*run)(void));
 
+/* How many threads the process has; one that has ended but was the first counts as long as there are others. 0 where it
+ * cannot be told. */
+unsigned hk_os_thread_count(void);
+
 /* Arranges that `hook` runs in each thread that called hk_os_thread_exit_arm, when that thread ends. Called once,
  * outside all locks. False when the system has no room for it. The C library may allocate inside. */
 bool hk_os_thread_exit_init(void (*hook)(void));

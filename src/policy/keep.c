@@ -5,7 +5,7 @@
 
 #include "base/arithmetic.h"
 
-#define SHARE 8
+#define SHARE 12
 #define WINDOW_LEAST_MS 100
 #define WINDOW_MOST_MS 20000
 

@@ -31,7 +31,7 @@ typedef struct {
   size_t share;       /* idle memory up to this part of what is in use may stay, whatever the option says */
 } hk_keep_terms_t;
 
-/* The window is the break-even time. Chosen: but 0.1 s at the least and 20 s at the most; and a share of 8, of less where
+/* The window is the break-even time. Chosen: but 0.1 s at the least and 20 s at the most; and a twelfth, or less where
  * memory is dearer than at the balanced price. */
 hk_keep_terms_t hk_keep_terms(const hk_price_t *price);
 

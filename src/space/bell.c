@@ -55,9 +55,11 @@ void hk_bell_decline(uint64_t now_ms) {
 
 void hk_bell_allow(void) { hk_store_relaxed(&process, hk_os_process_id()); }
 
+bool hk_bell_is_allowed(void) { return hk_load_relaxed(&process) == hk_os_process_id(); }
+
 bool hk_bell_claim(void) {
   bool expected = false;
-  return hk_load_relaxed(&process) == hk_os_process_id() && hk_compare_exchange_acquire(&exists, &expected, true);
+  return hk_compare_exchange_acquire(&exists, &expected, true);
 }
 
 void hk_bell_give_up(void) { hk_store_release(&exists, false); /* with the next claim */ }

@@ -48,7 +48,9 @@ void hk_bell_wake(void);
  * threads would be its parent's. */
 void hk_bell_allow(void);
 
-/* True: the caller is to start it, and to give up where it cannot. False: there is one, or may be none. */
+bool hk_bell_is_allowed(void);
+
+/* True: the caller is to start it, and to give up where it cannot. False: there is one. */
 bool hk_bell_claim(void);
 void hk_bell_give_up(void);
 

@@ -241,6 +241,7 @@ void hk_os_wait(const uint32_t *word, uint32_t expected) {
 /* No scenario has the purge thread: it sleeps under no lock, and does what any thread does. */
 void hk_os_wait_for(const uint32_t *word, uint32_t expected, uint64_t) { hk_os_wait(word, expected); }
 bool hk_os_thread_start(const char *, void (*)(void)) { return false; }
+unsigned hk_os_thread_count(void) { return 0; }
 uint64_t hk_os_process_id(void) { return 1; }
 
 void hk_os_wake_one(const uint32_t *word) {

@@ -62,6 +62,7 @@ static struct {
   uint64_t stderr_writes;
   void (*abort_hook)(void);
   void (*thread_run)(void);
+  unsigned thread_count;
   uint64_t waited_ms;
   void (*wait_hook)(void);
 } fake = {.page_size = 4096,
@@ -328,6 +329,8 @@ bool hk_os_thread_start(const char *name, void (*run)(void)) {
   return succeeded;
 }
 
+unsigned hk_os_thread_count(void) { return fake.thread_count; }
+
 void hk_os_wake_one(const uint32_t *word) { (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0); }
 
 static pthread_key_t exit_key;
@@ -438,6 +441,7 @@ void fake_os_hide_memory_limit(bool hide) { fake.hides_memory_limit = hide; }
 uint64_t fake_os_memory_limit_questions(void) { return fake.memory_limit_questions; }
 void fake_os_set_memory_limit_hook(void (*hook)(void)) { fake.memory_limit_hook = hook; }
 void (*fake_os_thread(void))(void) { return fake.thread_run; }
+void fake_os_set_thread_count(unsigned count) { fake.thread_count = count; }
 void fake_os_set_wait_hook(void (*hook)(void)) { fake.wait_hook = hook; }
 uint64_t fake_os_waited_ms(void) { return fake.waited_ms; }
 void fake_os_set_memory(size_t resident_bytes, size_t peak_resident_bytes) {

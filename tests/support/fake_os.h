@@ -95,6 +95,8 @@ uint64_t fake_os_memory_limit_questions(void);
 void fake_os_set_memory_limit_hook(void (*hook)(void));
 /* What the thread that was started last is to run, which it does when the test calls it; NULL: none was. */
 void (*fake_os_thread(void))(void);
+/* 0, at the start: it cannot be told. */
+void fake_os_set_thread_count(unsigned count);
 /* hk_os_wait_for returns at once; for how long it would have waited the last time, and what is called then. */
 uint64_t fake_os_waited_ms(void);
 void fake_os_set_wait_hook(void (*hook)(void));

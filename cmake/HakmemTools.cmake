@@ -5,7 +5,8 @@ set(policy_modules price level learn_log learn learn_record)
 list(TRANSFORM policy_modules REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/policy/\\1.c" OUTPUT_VARIABLE policy_sources)
 
 add_library(
-  hakmem_policy SHARED "${PROJECT_SOURCE_DIR}/cli/replay/replay.c" "${PROJECT_SOURCE_DIR}/src/base/format.c"
+  hakmem_policy SHARED "${PROJECT_SOURCE_DIR}/cli/replay/replay.c" "${PROJECT_SOURCE_DIR}/src/base/bytes.c"
+                       "${PROJECT_SOURCE_DIR}/src/base/format.c"
                        ${policy_sources}
 )
 hk_see_internals(hakmem_policy 1)

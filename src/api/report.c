@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "api/learn_file.h"
 #include "api/report_form.h"
 #include "api/stats_file.h"
 #include "base/count.h"
@@ -20,6 +21,7 @@
 #include "space/big.h"
 #include "space/idle.h"
 #include "space/meta.h"
+#include "space/recording.h"
 #include "space/region_map.h"
 #include "space/superslab.h"
 
@@ -166,14 +168,18 @@ static void write_file(void) {
 
 __attribute__((constructor)) static void prepare(void) {
   hk_option_load();
-  if (hk_option.stats) hk_os_keep_stderr();
+  if (hk_option.stats || *hk_option.trace != '\0' || *hk_option.learn_file != '\0') hk_os_keep_stderr();
   hk_stats_file_check();
+  hk_learn_file_load();
+  hk_recording_start(hk_superslab_usage().in_use_bytes + hk_big_usage().mapped_bytes, hk_option.mode);
 }
 
 /* Late: what the program does in its own exit handlers is counted. */
 __attribute__((destructor)) static void report_at_exit(void) {
   if (hk_option.stats) hk_report_write();
   if (hk_stats_file_is_wanted()) write_file();
+  hk_learn_file_save();
+  hk_recording_finish();
 }
 
 void hakmem_malloc_stats(void) { hk_report_write(); }

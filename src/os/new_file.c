@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -12,8 +11,7 @@
 /* The longest folder whose rights are looked at beforehand. */
 #define FOLDER_BYTES 4096
 
-/* Above this limit of the user's a write would end the program by a signal. */
-static bool is_above_limit(size_t bytes) {
+bool hk_new_file_is_above_limit(uint64_t bytes) {
   struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
   (void)hk_syscall4(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, (long)&limit);
   return limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur;
@@ -26,15 +24,21 @@ static long write_once(long file, const char *text, size_t bytes) {
   }
 }
 
-int hk_new_file_write(const char *path, const char *text, size_t bytes) {
-  if (is_above_limit(bytes)) return EFBIG;
+long hk_new_file_open(const char *path) {
   int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-  long file = hk_syscall4(SYS_openat, AT_FDCWD, (long)path, flags, S_IRUSR | S_IWUSR);
+  return hk_syscall4(SYS_openat, AT_FDCWD, (long)path, flags, S_IRUSR | S_IWUSR);
+}
+
+void hk_new_file_remove(const char *path) { (void)hk_syscall3(SYS_unlinkat, AT_FDCWD, (long)path, 0); }
+
+int hk_new_file_write(const char *path, const char *text, size_t bytes) {
+  if (hk_new_file_is_above_limit(bytes)) return EFBIG;
+  long file = hk_new_file_open(path);
   if (hk_syscall_failed(file)) return (int)-file;
   long written = write_once(file, text, bytes);
   (void)hk_syscall2(SYS_close, file, 0);
   if (written == (long)bytes) return 0;
-  (void)hk_syscall3(SYS_unlinkat, AT_FDCWD, (long)path, 0);
+  hk_new_file_remove(path);
   return written < 0 ? (int)-written : ENOSPC;
 }
 

@@ -11,13 +11,13 @@
 #include <stdlib.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/atomic.h"
 #include "base/bits.h"
 #include "base/units.h"
+#include "os/kept_file.h"
 #include "os/kernel_file.h"
 #include "os/os.h"
 #include "os/syscall.h"
@@ -246,46 +246,18 @@ bool hk_os_wipe_on_fork(void *start, size_t bytes) { return advise(start, bytes,
 
 /* ---- Text, time, waiting, the end. ----------------------------------------------------------------------------- */
 
-/* By the C library's function, which knows the kernel's layout of the struct on each architecture. */
-static int keep_errno_fstat(int file, struct stat *about) {
-  int saved_errno = errno;
-  int answer = fstat(file, about);
-  errno = saved_errno;
-  return answer;
-}
-
-/* What hk_os_keep_stderr found: a descriptor of our own for it, and what it is. */
-static struct {
-  bool is_kept;
-  int file;
-  dev_t device;
-  ino_t inode;
-} kept_stderr;
-
-/* Far from the numbers that programs count on being given. */
-enum { lowest_kept_file = 100 };
+static bool is_stderr_kept;
+static hk_kept_file_t kept_stderr;
 
 void hk_os_keep_stderr(void) {
-  struct stat about;
-  if (keep_errno_fstat(STDERR_FILENO, &about) != 0) return;
-  long file = hk_syscall3(SYS_fcntl, STDERR_FILENO, F_DUPFD_CLOEXEC, lowest_kept_file);
-  if (hk_syscall_failed(file)) return;
-  kept_stderr.file = (int)file;
-  kept_stderr.device = about.st_dev;
-  kept_stderr.inode = about.st_ino;
-  kept_stderr.is_kept = true;
-}
-
-static bool is_kept_stderr(int file) {
-  struct stat about;
-  return keep_errno_fstat(file, &about) == 0 && about.st_dev == kept_stderr.device && about.st_ino == kept_stderr.inode;
+  if (hk_kept_file_take(&kept_stderr, STDERR_FILENO) == 0) is_stderr_kept = true;
 }
 
 /* The file to write messages to, or -1. */
 static int stderr_file(void) {
-  if (!kept_stderr.is_kept) return STDERR_FILENO;
-  if (is_kept_stderr(kept_stderr.file)) return kept_stderr.file;
-  return is_kept_stderr(STDERR_FILENO) ? STDERR_FILENO : -1;
+  if (!is_stderr_kept) return STDERR_FILENO;
+  if (hk_kept_file_is_at(&kept_stderr, kept_stderr.file)) return kept_stderr.file;
+  return hk_kept_file_is_at(&kept_stderr, STDERR_FILENO) ? STDERR_FILENO : -1;
 }
 
 void hk_os_write_stderr(const char *text, size_t bytes) {

@@ -11,6 +11,7 @@
 #include "policy/pressure.h"
 #include "policy/stat.h"
 #include "space/bell.h"
+#include "space/recording.h"
 
 /* Chosen: so much more than needed is given back at once, so that the next release does not come here again; but never
  * more than this part of what may stay. */
@@ -122,6 +123,7 @@ hk_idle_verdict_t hk_idle_look_locked(uint64_t now_ms) {
   hk_keep_view_t now = view_locked(now_ms);
   hk_keep_look(&idle.keep, &now);
   hk_learn_note(&idle.learn, now_ms, now.in_use_bytes);
+  hk_recording_note_locked(now_ms, now.in_use_bytes);
   idle.changed_ms = now_ms;
   hk_bell_note_locked(now_ms, now.in_use_bytes + now.idle_bytes);
   hk_idle_verdict_t verdict = judge_locked(&now, allowed_locked(&now));

@@ -10,6 +10,7 @@
 #include "space/bell.h"
 #include "space/idle.h"
 #include "space/range.h"
+#include "space/recording.h"
 #include "space/shelf.h"
 
 /* Why memory is given back: because there is too much, or because somebody asked. */
@@ -127,6 +128,7 @@ void hk_surplus_settle(uint64_t now_ms) {
   if (HK_UNLIKELY(verdict.is_system_look_due)) verdict = hk_idle_look_at_system(now_ms);
   if (verdict.is_too_much) (void)trim(verdict.keep_bytes, trim_is_due);
   if (HK_UNLIKELY(verdict.is_bell_rung)) hk_bell_wake();
+  if (hk_recording_is_full()) hk_recording_write();
 }
 
 uint64_t hk_surplus_visit(uint64_t now_ms) {

@@ -1,0 +1,63 @@
+/* os/whole_file.c - L1. See whole_file.h. */
+#include "os/whole_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <sys/stat.h>
+
+#include "base/format.h"
+#include "os/new_file.h"
+#include "os/os.h"
+#include "os/syscall.h"
+
+/* Of a path and of what makes another of it. */
+#define PATH_BYTES (4096 + 64)
+
+static bool is_regular(int file) {
+  struct stat about;
+  int saved_errno = errno;
+  bool is_told = fstat(file, &about) == 0;
+  errno = saved_errno;
+  return is_told && S_ISREG(about.st_mode);
+}
+
+static int read_all(long file, char *bytes, size_t capacity, size_t *length) {
+  *length = 0;
+  while (*length < capacity) {
+    long count = hk_syscall3(SYS_read, file, (long)(bytes + *length), (long)(capacity - *length));
+    if (count == -EINTR) continue;
+    if (count < 0) return (int)-count;
+    if (count == 0) break;
+    *length += (size_t)count;
+  }
+  return 0;
+}
+
+int hk_whole_file_read(const char *path, void *bytes, size_t capacity, size_t *length) {
+  int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+  long file = hk_syscall4(SYS_openat, AT_FDCWD, (long)path, flags, 0);
+  if (hk_syscall_failed(file)) return (int)-file;
+  int error = is_regular((int)file) ? read_all(file, bytes, capacity, length) : ENXIO;
+  (void)hk_syscall2(SYS_close, file, 0);
+  return error;
+}
+
+/* A name beside the path that nobody else takes: processes that share a folder may have the same number, in different
+ * containers, but not at the same time. */
+static bool name_beside(const char *path, hk_format_t *name) {
+  hk_format_print(name, "%s.%u.%u.new", path, hk_os_process_id(), hk_os_now_ns());
+  return name->length + 1 < name->capacity;
+}
+
+int hk_whole_file_replace(const char *path, const void *bytes, size_t length) {
+  char buffer[PATH_BYTES];
+  hk_format_t name;
+  hk_format_init(&name, buffer, sizeof buffer);
+  if (!name_beside(path, &name)) return ENAMETOOLONG;
+  int error = hk_new_file_write(name.text, bytes, length);
+  if (error != 0) return error;
+  long answer = hk_syscall6(SYS_renameat2, AT_FDCWD, (long)name.text, AT_FDCWD, (long)path, 0, 0);
+  if (answer != 0) hk_new_file_remove(name.text);
+  return (int)-answer;
+}

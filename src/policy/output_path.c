@@ -1,0 +1,62 @@
+/* policy/output_path.c - L2. See output_path.h. */
+#include "policy/output_path.h"
+
+#include <errno.h>
+
+#include "os/os.h"
+
+/* Steps over one character, or over %p, which is true, or %%, which is the character '%'. */
+static bool take(const char **next, char *character) {
+  bool is_process_id = (*next)[0] == '%' && (*next)[1] == 'p';
+  bool is_percent = (*next)[0] == '%' && (*next)[1] == '%';
+  *character = **next;
+  *next += is_process_id || is_percent ? 2 : 1;
+  return is_process_id;
+}
+
+void hk_output_path_expand(hk_format_t *path, const char *pattern) {
+  char character[2] = {'\0', '\0'};
+  while (*pattern != '\0') {
+    if (take(&pattern, character)) {
+      hk_format_decimal(path, hk_os_process_id());
+    } else {
+      hk_format_text(path, character);
+    }
+  }
+}
+
+bool hk_output_path_has_process_id(const char *pattern) {
+  char character;
+  while (*pattern != '\0') {
+    if (take(&pattern, &character)) return true;
+  }
+  return false;
+}
+
+const char *hk_output_path_reason(int error) {
+  switch (error) {
+    case EEXIST:
+      return "it exists already, and %p in the path gives each process a file of its own";
+    case ENOENT:
+    case ENOTDIR:
+      return "its folder does not exist";
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return "permission denied";
+    case ENAMETOOLONG:
+      return "its name is too long";
+    case EFBIG:
+    case ENOSPC:
+    case EDQUOT:
+      return "no space is left, or allowed";
+    case EISDIR:
+    case ELOOP:
+    case ENXIO:
+      return "it is no regular file";
+    case EBADF:
+      return "the program has closed it";
+    default:
+      return "the system refuses";
+  }
+}

@@ -1,0 +1,284 @@
+// space/recording: what is noted arrives in the file, whoever writes it; without room, without a file, in children of fork.
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fake_os.h"
+#include "fresh_test.h"
+#include "level_trace_reader.h"
+#include "os/lock.h"
+#include "policy/level_trace.h"
+#include "scale.h"
+#include "unit/core_parts.h"
+
+extern "C" {
+#include "space/recording.h"
+}
+
+namespace {
+
+using hakmem_test::Scaled;
+using hk_test::LevelFile;
+using hk_test::LevelReader;
+using hk_test::LevelRecord;
+
+using Records = std::vector<LevelRecord>;
+
+constexpr uint64_t kStartMs = fake_os_start_ns / 1000000;
+constexpr uint64_t kPrice = 123;
+
+class Folder {
+ public:
+  Folder() {
+    std::string name = testing::TempDir() + "/recording_XXXXXX";
+    EXPECT_NE(mkdtemp(name.data()), nullptr);
+    path_ = name;
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  std::string operator/(const std::string &name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+constexpr size_t kRepairedUnits = 5;
+
+void Repair() { hk_recording_repair(kRepairedUnits * HK_LEVEL_TRACE_UNIT_BYTES); }
+
+// As a process that starts with HAKMEM_TRACE=path and so much in use.
+void Start(const std::string &path, size_t units = 0) {
+  static std::string variable;
+  static const char *environment[] = {nullptr, nullptr};
+  variable = "HAKMEM_TRACE=" + path;
+  environment[0] = variable.c_str();
+  fake_os_set_environment(environment);
+  hk_option_load();
+  ASSERT_TRUE(hk_lock_init(Repair));
+  hk_recording_start(units * HK_LEVEL_TRACE_UNIT_BYTES, kPrice);
+}
+
+bool IsOn() { return hk_load_relaxed(&hk_recording_state.is_on); }
+
+void Note(uint64_t now_ms, size_t units) {
+  fake_os_set_now((kStartMs + now_ms) * 1000000);
+  hk_lock_acquire(hk_lock_space);
+  hk_recording_note_locked(kStartMs + now_ms, units * HK_LEVEL_TRACE_UNIT_BYTES);
+  hk_lock_release(hk_lock_space);
+}
+
+// As who changes what is in use does.
+void NoteAndWrite(uint64_t now_ms, size_t units) {
+  Note(now_ms, units);
+  if (hk_recording_is_full()) hk_recording_write();
+}
+
+long LinesOnStderr() {
+  std::string text = fake_os_stderr();
+  return std::count(text.begin(), text.end(), '\n');
+}
+
+// The descriptor that leads to the file, or -1.
+int DescriptorOf(const std::string &path) {
+  for (const auto &entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code error;
+    if (std::filesystem::read_symlink(entry.path(), error) == path) return std::stoi(entry.path().filename());
+  }
+  return -1;
+}
+
+HK_FRESH_TEST(Recording, HoldsWhatWasInUse) {
+  Folder folder;
+  Start(folder / "a", 3);
+  NoteAndWrite(10, 7);
+  NoteAndWrite(20, 2);
+  EXPECT_FALSE(std::filesystem::exists(folder / "a")) << "exec would leave it to another program";
+  fake_os_set_now((kStartMs + 500) * 1000000);
+  hk_recording_finish();
+  EXPECT_FALSE(IsOn());
+  LevelFile file = LevelReader::ReadFile(folder / "a");
+  EXPECT_EQ(file.records, (Records{{0, 3}, {10, 7}, {20, 2}, {500, 2}}));
+  EXPECT_EQ(file.price, kPrice);
+  NoteAndWrite(600, 9);
+  hk_recording_finish();
+  EXPECT_EQ(LevelReader::ReadFile(folder / "a").records.size(), 4u) << "after the end nothing is recorded";
+  EXPECT_EQ(LinesOnStderr(), 0);
+}
+
+HK_FRESH_TEST(Recording, WithoutAPathNothingHappens) {
+  Start("");
+  NoteAndWrite(10, 7);
+  NoteAndWrite(5000, 2);
+  hk_recording_finish();
+  EXPECT_FALSE(IsOn());
+  EXPECT_EQ(LinesOnStderr(), 0);
+}
+
+HK_FRESH_TEST(Recording, WhoFillsAChunkWritesIt) {
+  Folder folder;
+  Start(folder / "a", 3);
+  for (uint64_t ms = 1; ms <= 1000; ms += 9) NoteAndWrite(ms, ms);
+  NoteAndWrite(1020, 1);
+  EXPECT_TRUE(std::filesystem::exists(folder / "a"));
+  Records before = LevelReader::ReadFile(folder / "a").records;
+  ASSERT_GT(before.size(), 100u);
+  EXPECT_EQ(before.back(), (LevelRecord{991, 991})) << "who is killed now has lost no more than what came since";
+  for (uint64_t ms = 2000; ms < 9000; ms += 1000) NoteAndWrite(ms, ms);
+  hk_recording_finish();
+  Records all = LevelReader::ReadFile(folder / "a").records;
+  ASSERT_EQ(all.size(), before.size() + 2 + 7 + 1);
+  for (size_t i = 0; i < before.size(); i++) EXPECT_EQ(all[i], before[i]);
+  EXPECT_EQ(all.back(), (LevelRecord{8000, 8000}));
+}
+
+HK_FRESH_TEST(Recording, WhereNobodyWritesLessIsNoted) {
+  Folder folder;
+  Start(folder / "a");
+  for (uint64_t ms = 1; ms <= 20000; ms++) Note(ms, ms == 17000 ? 900 : 100 + ms % 50);
+  EXPECT_TRUE(hk_recording_is_full());
+  hk_recording_finish();
+  Records records = LevelReader::ReadFile(folder / "a").records;
+  EXPECT_LT(records.size(), 10000u);
+  ASSERT_GT(records.size(), 2000u) << "two chunks";
+  Records tail(records.end() - 3, records.end());
+  EXPECT_EQ(tail, (Records{{17000, 900}, {20000, 100}, {20000, 100}})) << "the highest and the last are known";
+}
+
+HK_FRESH_TEST(Recording, AFileThatIsThereIsLeftAlone) {
+  Folder folder;
+  Start(folder / "b");
+  EXPECT_TRUE(IsOn());
+  close(creat((folder / "b").c_str(), 0600));
+  hk_recording_finish();
+  EXPECT_EQ(std::filesystem::file_size(folder / "b"), 0u);
+  EXPECT_NE(std::string(fake_os_stderr()).find("is not recorded to the end: it exists already"), std::string::npos);
+  EXPECT_EQ(LinesOnStderr(), 1);
+}
+
+HK_FRESH_TEST(Recording, WhatCannotBeMadeIsSaidAtTheStart) {
+  Folder folder;
+  Start(folder / "none/a");
+  EXPECT_FALSE(IsOn());
+  EXPECT_NE(std::string(fake_os_stderr()).find("cannot be written: its folder does not exist"), std::string::npos);
+  NoteAndWrite(2000, 1);
+  hk_recording_finish();
+  EXPECT_EQ(LinesOnStderr(), 1);
+}
+
+HK_FRESH_TEST(Recording, AProgramThatClosesAllStopsTheRecording) {
+  Folder folder;
+  Start(folder / "a", 3);
+  NoteAndWrite(1000, 1);
+  NoteAndWrite(1001, 2);
+  Records before = LevelReader::ReadFile(folder / "a").records;
+  int number = DescriptorOf(folder / "a");
+  ASSERT_GE(number, 0);
+  int other = open((folder / "other").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  ASSERT_EQ(dup2(other, number), number) << "it closes it, and has a file there";
+  NoteAndWrite(2000, 3);
+  NoteAndWrite(3000, 4);
+  NoteAndWrite(4000, 5);
+  hk_recording_finish();
+  EXPECT_FALSE(IsOn());
+  EXPECT_EQ(LinesOnStderr(), 1);
+  EXPECT_NE(std::string(fake_os_stderr()).find("is recorded no longer: the program has closed it"), std::string::npos);
+  EXPECT_EQ(std::filesystem::file_size(folder / "other"), 0u);
+  EXPECT_NE(fcntl(number, F_GETFD), -1);
+  EXPECT_EQ(LevelReader::ReadFile(folder / "a").records, before);
+}
+
+HK_FRESH_TEST(Recording, AFullDiskEndsItAfterAWholeChunk) {
+  Folder folder;
+  Start(folder / "a", 3);
+  struct rlimit limit = {100, 100};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+  for (uint64_t ms = 1000; IsOn() && ms < 100000; ms += 1000) NoteAndWrite(ms, ms);
+  EXPECT_FALSE(IsOn());
+  hk_recording_finish();
+  EXPECT_GT(LevelReader::ReadFile(folder / "a").records.size(), 1u);
+  EXPECT_EQ(LinesOnStderr(), 1);
+  EXPECT_EQ(DescriptorOf(folder / "a"), -1);
+}
+
+// What a child records that has noted something, with a path of its own or without.
+void ChildRecords(const std::string &path) {
+  NoteAndWrite(5000, 40);
+  NoteAndWrite(9000, 41);
+  hk_recording_finish();
+  EXPECT_EQ(DescriptorOf(path), -1) << "the parent's file is not the child's to keep";
+}
+
+HK_FRESH_TEST(Recording, AForkWithoutAPathOfItsOwnRecordsNothing) {
+  Folder folder;
+  Start(folder / "a", 3);
+  for (uint64_t ms : {1000, 2000, 3000}) NoteAndWrite(ms, ms);
+  EXPECT_EQ(hk_test::InChild([&] {
+              Note(4000, 30);
+              EXPECT_FALSE(IsOn());
+              ChildRecords(folder / "a");
+              EXPECT_EQ(LinesOnStderr(), 0);
+              return testing::Test::HasFailure() ? 1 : 0;
+            }),
+            0);
+  NoteAndWrite(4000, 4000);
+  hk_recording_finish();
+  Records records = LevelReader::ReadFile(folder / "a").records;
+  EXPECT_EQ(records, (Records{{0, 3}, {1000, 1000}, {2000, 2000}, {3000, 3000}, {4000, 4000}, {4000, 4000}}));
+  EXPECT_EQ(LinesOnStderr(), 0);
+}
+
+HK_FRESH_TEST(Recording, AForkWithAPathOfItsOwnRecordsFromItsStart) {
+  Folder folder;
+  Start(folder / "a-%p", 3);
+  std::string own = folder / ("a-" + std::to_string(getpid()));
+  for (uint64_t ms : {1000, 2000, 3000}) NoteAndWrite(ms, ms);
+  EXPECT_EQ(hk_test::InChild([&] {
+              fake_os_set_now((kStartMs + 4000) * 1000000);
+              hk_lock_after_fork(true);
+              ChildRecords(own);
+              Records records = LevelReader::ReadFile(folder / ("a-" + std::to_string(getpid()))).records;
+              EXPECT_EQ(records, (Records{{0, kRepairedUnits}, {1000, 40}, {5000, 41}, {5000, 41}}));
+              return testing::Test::HasFailure() ? 1 : 0;
+            }),
+            0);
+  hk_recording_finish();
+  EXPECT_EQ(LevelReader::ReadFile(own).records.size(), 5u);
+  EXPECT_EQ(LinesOnStderr(), 0);
+}
+
+HK_FRESH_TEST(Recording, ManyThreadsWriteOneFile) {
+  Folder folder;
+  Start(folder / "a");
+  std::atomic<uint64_t> clock{0};
+  std::atomic<bool> is_finished{false};
+  std::vector<std::thread> threads;
+  const uint64_t end_ms = 10000 + Scaled(190000);
+  for (size_t id = 0; id < 3; id++) {
+    threads.emplace_back([&] {
+      while (!is_finished) {
+        uint64_t ms = clock += 13;
+        NoteAndWrite(ms, 1 + ms % 100);
+      }
+    });
+  }
+  while (clock < end_ms) std::this_thread::yield();
+  hk_recording_finish(); /* the others go on, and write into nothing */
+  is_finished = true;
+  for (std::thread &thread : threads) thread.join();
+  LevelFile file = LevelReader::ReadFile(folder / "a");
+  EXPECT_GT(file.chunk_count, 3u);
+  for (size_t i = 1; i < file.records.size(); i++) {
+    ASSERT_GE(file.records[i].ms, file.records[i - 1].ms);
+    ASSERT_LE(file.records[i].units, 100u);
+  }
+  EXPECT_EQ(LinesOnStderr(), 0);
+}
+
+}  // namespace

@@ -1,4 +1,4 @@
-/* os/os.h - L1. The machine behind one contract. `os_linux.c`, `os_node.c`, `os_limit.c` and `os_thread.c` keep it;
+/* os/os.h - L1. The machine behind one contract. `os_linux.c`, `os_node.c`, `os_limit.c`, `os_huge.c` and `os_thread.c` keep it;
  * `tests/support/fake_os.c` replaces them at link time.
  *
  * Rules for every function: it never allocates from malloc, takes no lock of ours, and leaves errno as it found it.
@@ -99,6 +99,27 @@ typedef struct {
  * lock. Limits are looked for in the first call; what has none then is not looked at again. False when it cannot be
  * told now. */
 bool hk_os_memory_limit(hk_os_memory_limit_t *limit);
+
+/* Where the system makes pages of 2 MiB (huge pages) of a program's memory. */
+typedef enum {
+  hk_os_huge_never,
+  hk_os_huge_on_request, /* where a program asks for them */
+  hk_os_huge_everywhere, /* where none forbids it */
+} hk_os_huge_t;
+
+/* To be asked once. Never where nobody can say, or where huge pages have another size. */
+hk_os_huge_t hk_os_huge_setting(void);
+
+/* Asks for huge pages in a range, or forbids them, from now on: of memory that is touched later. Contents stay, and all
+ * that the system does is advice that it may refuse: false. */
+bool hk_os_huge_allow(void *start, size_t bytes, bool allowed);
+
+/* Makes huge pages of a range of whole 2 MiB at once, of what is not resident too. False when the system refuses: nothing
+ * of the contents has changed, and a part may have become huge. */
+bool hk_os_huge_collapse(void *start, size_t bytes);
+
+/* How much of a range is resident. 0 where the system does not say. */
+size_t hk_os_resident_bytes(void *start, size_t bytes);
 
 /* How many memory nodes threads can be on, counted from 0: at least 1. To be asked once (os/node.h does): a node that is
  * there later is not in it. */

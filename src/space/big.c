@@ -13,7 +13,9 @@
 #include "base/bits.h"
 #include "os/lock.h"
 #include "os/os.h"
+#include "policy/huge_wish.h"
 #include "policy/stat.h"
+#include "space/huge.h"
 #include "space/idle.h"
 #include "space/range.h"
 #include "space/region_map.h"
@@ -55,6 +57,7 @@ static void count_locked(size_t count, size_t bytes) {
 static void describe_locked(uintptr_t start, size_t bytes) {
   hk_slab_t *slab = hk_slab_of((void *)start);
   slab->superslab = NULL;
+  slab->huge = hk_huge_leave;
   hk_store_relaxed(&slab->bytes, bytes);
   hk_slab_set_state(slab, hk_slab_big);
   count_locked(1, bytes);
@@ -101,7 +104,9 @@ void *hk_big_alloc(size_t bytes, size_t alignment, bool *zero) {
   if (alignment < HK_SLAB_BYTES) alignment = HK_SLAB_BYTES;
   void *block = take_free(block_bytes, alignment, zero);
   if (block == NULL && hk_superslab_dissolve_free(block_bytes)) block = take_free(block_bytes, alignment, zero);
-  return block != NULL ? block : map_new(block_bytes, alignment, zero);
+  if (block == NULL) block = map_new(block_bytes, alignment, zero);
+  if (block != NULL && *zero) hk_huge_note_new_block(hk_slab_of(block), (uintptr_t)block, block_bytes);
+  return block;
 }
 
 void hk_big_clear(void *block, size_t bytes) {
@@ -126,6 +131,7 @@ bool hk_big_free(hk_slab_t *slab, void *block) {
   size_t bytes = hk_load_relaxed(&slab->bytes);
   uint8_t expected = hk_slab_big;
   if (!hk_compare_exchange_acquire(&slab->state, &expected, (uint8_t)hk_slab_free)) return false;
+  hk_huge_note_end_of_block(slab, (uintptr_t)block, bytes);
   give_up((size_t)-1, (uintptr_t)block, bytes);
   return true;
 }
@@ -149,6 +155,7 @@ static bool absorb(hk_slab_t *slab, uintptr_t start, size_t old_bytes, size_t ne
     set_bytes_locked(slab, old_bytes, new_bytes);
   }
   hk_surplus_settle(now_ms);
+  if (fits) hk_huge_note_grown_block(slab, start + old_bytes, more_bytes);
   return fits;
 }
 
@@ -180,6 +187,7 @@ static void *move(hk_slab_t *slab, void *block, size_t old_bytes, size_t new_byt
     (void)hk_big_free(hk_slab_of(target), target);
     return NULL;
   }
+  hk_huge_note_moved_block(slab, hk_slab_of(target));
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
   count_locked((size_t)-1, -old_bytes);

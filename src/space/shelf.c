@@ -82,6 +82,10 @@ hk_superslab_t *hk_shelf_oldest_locked(void) {
   return hk_list_is_empty(&space.idle) ? NULL : HK_CONTAINER_OF(space.idle.next, hk_superslab_t, idle_link);
 }
 
+hk_superslab_t *hk_shelf_next_record_locked(const hk_superslab_t *record) {
+  return record != NULL && record->all_next != NULL ? record->all_next : space.all;
+}
+
 size_t hk_shelf_superslab_count(void) { return hk_load_relaxed(&space.superslab_count); }
 
 /* ---- Records. */
@@ -121,6 +125,8 @@ void hk_shelf_enter_locked(hk_superslab_t *record, hk_range_t room, unsigned nod
   if (!record->shelf->is_ready) set_up_locked(record->shelf);
   record->used_mask = room.zero ? 0 : HK_MASK_ALL;
   record->free_mask = HK_MASK_ALL;
+  record->full_since_ms = 0;
+  record->is_huge = record->is_allowed = false;
   hk_keep_store_order();
   record->start = room.start;
   if (is_new) {

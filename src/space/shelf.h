@@ -43,6 +43,9 @@ typedef struct hk_superslab {
   uint8_t longest_run;           /* of free slabs: the bucket that it is in; 0 when in none */
   uint32_t used_mask;            /* bit i: slab i was touched since it was last zero; free and used is idle */
   uint64_t idle_since;           /* its age in the list of those, from hk_idle_next_age_locked */
+  uint64_t full_since_ms;        /* seen wholly in use since then, or since it was found sparse; 0: not seen so */
+  bool is_huge;                  /* one huge page, as far as we know */
+  bool is_allowed;               /* asked for in a way that lasts when it is no huge page any more */
 } hk_superslab_t;
 
 HK_INLINE size_t hk_shelf_bytes_of(uint32_t bits) { return (size_t)__builtin_popcount(bits) * HK_SLAB_BYTES; }
@@ -67,6 +70,7 @@ HK_INLINE void hk_shelf_claim_locked(hk_superslab_t *superslab, uint32_t bits) {
 HK_INLINE void hk_shelf_unclaim_locked(hk_superslab_t *superslab, uint32_t bits, bool used) {
   HK_ASSERT((superslab->free_mask & bits) == 0, "a slab is given back once");
   if (!used) superslab->used_mask &= ~bits;
+  superslab->full_since_ms = 0;
   hk_keep_store_order();
   superslab->free_mask |= bits;
   hk_bump_relaxed(&hk_idle_slabs.in_use_bytes, -hk_shelf_bytes_of(bits));
@@ -95,6 +99,10 @@ void hk_shelf_leave_locked(hk_superslab_t *superslab);
 
 /* Of all its slabs. */
 void hk_shelf_set_states(hk_superslab_t *superslab, hk_slab_state_t state);
+
+/* The record that follows on this one, among all there ever were, or the first one after the last and for NULL; NULL when
+ * there are none. Some describe nothing (start is 0). */
+hk_superslab_t *hk_shelf_next_record_locked(const hk_superslab_t *record);
 
 /* How many superslabs there are. Any thread, no lock. */
 size_t hk_shelf_superslab_count(void);

@@ -52,6 +52,7 @@ typedef struct hk_slab {
   bool zero;                      /* head: what was not carved yet is known to be zero */
   uint32_t block_bytes;           /* of a span */
   bool moved;                     /* head of a span: blocks may be on their way to an owner that it had before */
+  uint8_t huge;                   /* of a big block: hk_huge_wish_t */
   _Atomic(size_t) bytes;          /* of a run or a big block: what may be used */
   struct hk_superslab *superslab; /* NULL for big blocks */
 
@@ -59,6 +60,7 @@ typedef struct hk_slab {
   hk_list_t link;           /* in its bin's partial list, or its heap's spare ones */
   _Atomic(uint16_t) carved; /* head of a span: blocks cut so far */
   uint16_t live;            /* head of a span: span.h and mid.h say which blocks it counts */
+  uint32_t born_ms;         /* of a big block, as far as it fits: when it was made */
   struct {
     hk_list_t link; /* among the free ranges, longest idle first */
     uint64_t since; /* the age that hk_idle_next_age_locked gave it; 0 when no free range begins or ends here */

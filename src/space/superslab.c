@@ -9,6 +9,7 @@
 #include "os/lock.h"
 #include "os/os.h"
 #include "policy/stat.h"
+#include "space/huge.h"
 #include "space/idle.h"
 #include "space/region_map.h"
 #include "space/surplus.h"
@@ -133,6 +134,7 @@ static hk_slab_t *take_from_new(unsigned node, const request_t *request) {
     hk_shelf_spare_record(record);
     return NULL;
   }
+  hk_huge_note_new_superslab(room.range.start, room.is_new);
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
   hk_slab_t *slab = take_locked(&hk_shelf[node], request, now_ms);

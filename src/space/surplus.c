@@ -8,6 +8,7 @@
 #include "os/os.h"
 #include "policy/stat.h"
 #include "space/bell.h"
+#include "space/huge.h"
 #include "space/idle.h"
 #include "space/range.h"
 #include "space/recording.h"
@@ -21,6 +22,7 @@ typedef struct {
   hk_superslab_t *superslab; /* NULL when it is a range */
   uint32_t bits;
   bool whole;
+  bool is_huge_over; /* hk_huge_forbid_again is due */
   hk_range_t range;
 } victim_t;
 
@@ -31,7 +33,14 @@ static void claim_superslab_locked(hk_superslab_t *superslab, victim_t *victim) 
   victim->whole = superslab->free_mask == HK_MASK_ALL;
   victim->bits = victim->whole ? HK_MASK_ALL : superslab->free_mask & superslab->used_mask;
   victim->bytes = hk_shelf_bytes_of(superslab->free_mask & superslab->used_mask);
+  victim->is_huge_over = hk_huge_take_apart_locked(superslab);
   hk_shelf_claim_locked(superslab, victim->bits);
+}
+
+/* What is given back of a huge page takes it apart, and the rest of it stays as small pages. Where there is something whole
+ * to give back, that goes first. */
+static bool is_better_whole_locked(const hk_superslab_t *oldest) {
+  return oldest->is_huge && oldest->free_mask != HK_MASK_ALL;
 }
 
 static bool claim_range_locked(bool or_zero, victim_t *victim) {
@@ -41,9 +50,17 @@ static bool claim_range_locked(bool or_zero, victim_t *victim) {
   return true;
 }
 
+static bool claim_whole_locked(victim_t *victim) {
+  hk_superslab_t *superslab = hk_shelf_wholly_free_locked();
+  if (superslab == NULL || superslab->used_mask == 0) return claim_range_locked(false, victim);
+  claim_superslab_locked(superslab, victim);
+  return true;
+}
+
 /* What has been idle longest, of either kind. `all`: addresses that hold no memory, too. */
 static bool claim_oldest_locked(bool all, victim_t *victim) {
   hk_superslab_t *superslab = hk_shelf_oldest_locked();
+  if (superslab != NULL && is_better_whole_locked(superslab) && claim_whole_locked(victim)) return true;
   if (superslab == NULL || hk_range_oldest_age_locked() < superslab->idle_since) return claim_range_locked(all, victim);
   claim_superslab_locked(superslab, victim);
   return true;
@@ -89,6 +106,7 @@ static bool purge_slabs(const victim_t *victim) {
 static bool give_back_slabs(const victim_t *victim) {
   if (victim->whole && unmap_superslab(victim->superslab)) return true;
   bool purged = purge_slabs(victim);
+  if (HK_UNLIKELY(victim->is_huge_over)) hk_huge_forbid_again(victim->superslab->start);
   hk_lock_acquire(hk_lock_space);
   hk_shelf_unclaim_locked(victim->superslab, victim->bits, !purged);
   hk_lock_release(hk_lock_space);
@@ -124,9 +142,11 @@ static size_t trim(size_t keep_bytes, trim_reason_t reason) {
 
 void hk_surplus_settle(uint64_t now_ms) {
   hk_idle_verdict_t verdict = hk_idle_look_locked(now_ms);
+  bool is_huge_due = hk_huge_is_due_locked(now_ms);
   hk_lock_release(hk_lock_space);
   if (HK_UNLIKELY(verdict.is_system_look_due)) verdict = hk_idle_look_at_system(now_ms);
   if (verdict.is_too_much) (void)trim(verdict.keep_bytes, trim_is_due);
+  if (HK_UNLIKELY(is_huge_due)) hk_huge_look(now_ms);
   if (HK_UNLIKELY(verdict.is_bell_rung)) hk_bell_wake();
   if (hk_recording_is_full()) hk_recording_write();
 }
@@ -138,6 +158,7 @@ uint64_t hk_surplus_visit(uint64_t now_ms) {
   hk_lock_release(hk_lock_space);
   if (verdict.is_system_look_due) verdict = hk_idle_look_at_system(now_ms);
   if (verdict.is_too_much) (void)trim(verdict.keep_bytes, trim_is_due);
+  hk_huge_visit(now_ms);
   return wait_ms;
 }
 

@@ -265,6 +265,10 @@ void hk_os_keep_stderr(void) {}
 void hk_os_abort(void) { Fail("the allocator ends the program"); }
 uint64_t hk_os_now_ns(void) { return 0; }
 uint64_t hk_os_coarse_ms(void) { return 0; }
+hk_os_huge_t hk_os_huge_setting(void) { return hk_os_huge_never; }
+bool hk_os_huge_allow(void *, size_t, bool) { return false; }
+bool hk_os_huge_collapse(void *, size_t) { return false; }
+size_t hk_os_resident_bytes(void *, size_t) { return 0; }
 unsigned hk_os_node_count(void) { return 1; }
 unsigned hk_os_current_node(void) { return 0; }
 uint64_t hk_os_process_secret(void) { return 42; }

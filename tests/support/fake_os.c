@@ -46,6 +46,8 @@ static struct {
   fake_os_record_t log[LOG_MAX];
   size_t log_length;
   size_t page_size;
+  int huge_setting;
+  _Atomic(uint64_t) huge_questions;
   unsigned node_count;
   _Atomic(uint64_t) node_questions;
   uint64_t now_ns;
@@ -255,6 +257,44 @@ bool hk_os_wipe_on_fork(void *start, size_t bytes) {
   return succeeded;
 }
 
+/* ---- os.h: huge pages. What is resident is what the test has touched. ------------------------------------------ */
+
+hk_os_huge_t hk_os_huge_setting(void) {
+  fake.huge_questions++;
+  return (hk_os_huge_t)fake.huge_setting;
+}
+
+static bool advise_huge(fake_os_call_t call, const char *name, void *start, size_t bytes) {
+  lock();
+  require_mapped(name, (uintptr_t)start, bytes);
+  fake_os_record_t record = {.call = call, .start = (uintptr_t)start, .bytes = bytes};
+  record.succeeded = begin(call);
+  bool succeeded = end(record);
+  unlock();
+  return succeeded;
+}
+
+bool hk_os_huge_allow(void *start, size_t bytes, bool allowed) {
+  return advise_huge(allowed ? fake_os_huge_ask : fake_os_huge_forbid, "huge_allow", start, bytes);
+}
+
+bool hk_os_huge_collapse(void *start, size_t bytes) {
+  announce(fake_os_huge_collapse);
+  return advise_huge(fake_os_huge_collapse, "huge_collapse", start, bytes);
+}
+
+size_t hk_os_resident_bytes(void *start, size_t bytes) {
+  lock();
+  require_mapped("resident_bytes", (uintptr_t)start, bytes);
+  size_t resident = 0, system_page = (size_t)sysconf(_SC_PAGESIZE);
+  for (size_t at = 0; at < bytes; at += system_page) {
+    unsigned char is_resident = 0;
+    if (mincore((char *)start + at, system_page, &is_resident) == 0 && (is_resident & 1) != 0) resident += system_page;
+  }
+  unlock();
+  return resident;
+}
+
 /* ---- os.h: the rest. ------------------------------------------------------------------------------------------- */
 
 void hk_os_keep_stderr(void) {}
@@ -416,6 +456,8 @@ void fake_os_unmap_all(void) {
   unlock();
 }
 
+void fake_os_set_huge(int setting) { fake.huge_setting = setting; }
+uint64_t fake_os_huge_questions(void) { return fake.huge_questions; }
 void fake_os_set_page_size(size_t bytes) { fake.page_size = bytes; }
 void fake_os_set_node_count(unsigned count) { fake.node_count = count; }
 void fake_os_move_to_node(unsigned node) { current_node = node; }

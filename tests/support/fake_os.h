@@ -1,5 +1,5 @@
 /* A machine that does as it is told: fake_os.c stands in for os_linux.c at link time. Memory is real; what may fail,
- * the clock, the page size, the memory nodes, the limit on memory, the environment and stderr are the test's. It also watches over the contract of os.h: a
+ * the clock, the page size, huge pages, the memory nodes, the limit on memory, the environment and stderr are the test's. It also watches over the contract of os.h: a
  * range that is not whole pages, or an unmap, purge, resize, move or wipe of what is not mapped, ends the test with a
  * line on stderr.
  */
@@ -22,6 +22,9 @@ typedef enum {
   fake_os_resize,
   fake_os_move,
   fake_os_wipe_on_fork,
+  fake_os_huge_ask, /* hk_os_huge_allow, of which it does nothing else than to log it */
+  fake_os_huge_forbid,
+  fake_os_huge_collapse,
   fake_os_thread_exit_init,
   fake_os_thread_start,
   fake_os_call_count
@@ -49,7 +52,7 @@ void fake_os_fail_all(fake_os_call_t call, bool fail);
 /* Reserves and growing resizes that would bring the mapped bytes above `bytes` fail, as under ulimit -v. 0: none. */
 void fake_os_limit_mapped(size_t bytes);
 
-/* Runs before each reserve or purge (no other call has one), as what another thread does meanwhile. NULL: none. */
+/* Runs before each reserve, purge or collapse (no other call has one), as what another thread does meanwhile. NULL: none. */
 void fake_os_set_hook(fake_os_call_t call, void (*hook)(void));
 
 /* Calls since the reset; failed ones count. */
@@ -66,6 +69,10 @@ size_t fake_os_peak_mapped_bytes(void);
 bool fake_os_is_mapped(const void *start, size_t bytes);
 /* Gives back all that is mapped, whoever believes to own it. */
 void fake_os_unmap_all(void);
+
+/* The system's setting for huge pages (hk_os_huge_t, which is never at the start), and how often it was asked for. */
+void fake_os_set_huge(int setting);
+uint64_t fake_os_huge_questions(void);
 
 /* 4, 16 or 64 KiB. To be chosen before anything asks. */
 void fake_os_set_page_size(size_t bytes);

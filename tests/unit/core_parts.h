@@ -12,6 +12,7 @@
 #include "os/node.h"
 #include "os/os.h"
 #include "os/peek.h"
+#include "policy/huge_wish.h"
 #include "policy/option.h"
 #include "policy/stat.h"
 
@@ -30,6 +31,7 @@ extern "C" {
 #include "heap/thread.h"
 #include "heap/trim.h"
 #include "space/big.h"
+#include "space/huge.h"
 #include "space/meta.h"
 #include "space/range.h"
 #include "space/region_map.h"

@@ -777,6 +777,58 @@ TEST_F(OsLinux, MemoryLeavesNoFileOpen) {
   EXPECT_EQ(lowest_free_after, lowest_free);
 }
 
+// What the line of /proc/self/smaps that begins with `label` says of the mapping that `start` is in.
+std::string SmapsLine(const void *start, const std::string &label) {
+  std::ifstream smaps("/proc/self/smaps");
+  bool is_inside = false;
+  for (std::string line; std::getline(smaps, line);) {
+    unsigned long from = 0, to = 0;
+    if (sscanf(line.c_str(), "%lx-%lx ", &from, &to) == 2) {
+      is_inside = from <= reinterpret_cast<uintptr_t>(start) && reinterpret_cast<uintptr_t>(start) < to;
+    }
+    if (is_inside && line.compare(0, label.size(), label) == 0) return line.substr(label.size()) + " ";
+  }
+  return "";
+}
+
+TEST_F(OsLinux, SaysWhatIsResident) {
+  char *start = static_cast<char *>(hk_os_reserve(4 * HK_MIB, HK_SUPERSLAB_BYTES));
+  EXPECT_EQ(hk_os_resident_bytes(start, 4 * HK_MIB), 0u);
+  (void)hk_os_huge_allow(start, 4 * HK_MIB, false);
+  for (size_t at : {size_t{0}, kPage, 3 * HK_MIB, 4 * HK_MIB - kPage}) start[at] = 1;
+  EXPECT_EQ(hk_os_resident_bytes(start, 4 * HK_MIB), 4 * kPage);
+  EXPECT_EQ(hk_os_resident_bytes(start + kPage, 3 * HK_MIB), 2 * kPage);
+  EXPECT_TRUE(hk_os_unmap(start, 4 * HK_MIB));
+  EXPECT_EQ(hk_os_resident_bytes(start, 4 * HK_MIB), 0u) << "not mapped";
+  EXPECT_EQ(errno, kErrno);
+}
+
+TEST_F(OsLinux, HugePagesAreAllowedForbiddenAndMadeAtOnce) {
+  if (hk_os_huge_setting() == hk_os_huge_never) GTEST_SKIP() << "no huge pages here";
+  char *start = static_cast<char *>(hk_os_reserve(HK_SUPERSLAB_BYTES, HK_SUPERSLAB_BYTES));
+  EXPECT_TRUE(hk_os_huge_allow(start, HK_SUPERSLAB_BYTES, false));
+  EXPECT_NE(SmapsLine(start, "VmFlags:").find(" nh "), std::string::npos);
+  memset(start, 1, HK_SUPERSLAB_BYTES);
+  EXPECT_FALSE(hk_os_huge_collapse(start, HK_SUPERSLAB_BYTES)) << "forbidden";
+  EXPECT_TRUE(hk_os_huge_allow(start, HK_SUPERSLAB_BYTES, true));
+  EXPECT_NE(SmapsLine(start, "VmFlags:").find(" hg "), std::string::npos);
+  if (hk_os_huge_collapse(start, HK_SUPERSLAB_BYTES)) { /* kernels before 6.1 have no such call */
+    EXPECT_EQ(SmapsLine(start, "AnonHugePages:").find(" 0 kB"), std::string::npos);
+  }
+  for (size_t i = 0; i < HK_SUPERSLAB_BYTES; i++) ASSERT_EQ(start[i], 1);
+  EXPECT_TRUE(hk_os_unmap(start, HK_SUPERSLAB_BYTES));
+  EXPECT_EQ(errno, kErrno);
+}
+
+TEST_F(OsLinux, ARefusedHugePageIsNoError) {
+  char *start = static_cast<char *>(hk_os_reserve(HK_SUPERSLAB_BYTES, HK_SUPERSLAB_BYTES));
+  EXPECT_TRUE(hk_os_unmap(start, HK_SUPERSLAB_BYTES));
+  EXPECT_FALSE(hk_os_huge_allow(start, HK_SUPERSLAB_BYTES, true));
+  EXPECT_FALSE(hk_os_huge_allow(start, HK_SUPERSLAB_BYTES, false));
+  EXPECT_FALSE(hk_os_huge_collapse(start, HK_SUPERSLAB_BYTES));
+  EXPECT_EQ(errno, kErrno);
+}
+
 const std::string kSystem = "/sys/devices/system/";
 
 // How many nodes have processors, by their folders; and of two or more, the highest number and one more.

@@ -1,0 +1,40 @@
+/* os/os_huge.c - L1. Keeps the part of os.h's contract that is about huge pages, on Linux. */
+#include <sys/mman.h>
+
+#include "base/units.h"
+#include "os/huge_setting.h"
+#include "os/os.h"
+#include "os/syscall.h"
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
+/* Huge pages are what one page of a page table describes, by entries of 8 bytes: 2 MiB where pages are 4 KiB. */
+static bool have_our_size(void) { return hk_os_page_size() / 8 * hk_os_page_size() == HK_SUPERSLAB_BYTES; }
+
+hk_os_huge_t hk_os_huge_setting(void) {
+  return have_our_size() ? hk_huge_setting_read("/sys/kernel/mm/transparent_hugepage/enabled") : hk_os_huge_never;
+}
+
+static bool advise(void *start, size_t bytes, int advice) {
+  return hk_syscall3(SYS_madvise, (long)start, (long)bytes, advice) == 0;
+}
+
+bool hk_os_huge_allow(void *start, size_t bytes, bool allowed) {
+  return advise(start, bytes, allowed ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+}
+
+bool hk_os_huge_collapse(void *start, size_t bytes) { return advise(start, bytes, MADV_COLLAPSE); }
+
+size_t hk_os_resident_bytes(void *start, size_t bytes) {
+  unsigned char is_resident[512] = {0}; /* of one page a byte, whose lowest bit it is */
+  size_t page_bytes = hk_os_page_size(), count = 0;
+  for (size_t at = 0; at < bytes;) {
+    size_t part = bytes - at < sizeof(is_resident) * page_bytes ? bytes - at : sizeof(is_resident) * page_bytes;
+    if (hk_syscall3(SYS_mincore, (long)((char *)start + at), (long)part, (long)is_resident) != 0) return 0;
+    for (size_t i = 0; i < part / page_bytes; i++) count += is_resident[i] & 1;
+    at += part;
+  }
+  return count * page_bytes;
+}

@@ -1,0 +1,87 @@
+/* policy/huge_wish.c - L2. See huge_wish.h. */
+#include "policy/huge_wish.h"
+
+#include "base/bits.h"
+#include "policy/option.h"
+
+#define PERMILLE 1000u
+#define MS_PER_SECOND UINT64_C(1000)
+
+/* The mean of what was and what is, which counts for a quarter. */
+static uint64_t mean(uint64_t before, uint64_t now) { return (3 * before + now) / 4; }
+
+/* What keeping `bytes` resident for so long costs, in ns. */
+static uint64_t cost_ns(const hk_huge_terms_t *terms, size_t bytes, uint64_t ms) {
+  uint64_t ns;
+  if (__builtin_mul_overflow(terms->ns_per_mib_second, bytes / HK_KIB, &ns)) return UINT64_MAX;
+  if (__builtin_mul_overflow(ns / (HK_MIB / HK_KIB), ms, &ns)) return UINT64_MAX;
+  return ns / MS_PER_SECOND;
+}
+
+static bool may_be_unused(size_t unused_bytes) { return unused_bytes <= HK_SUPERSLAB_BYTES / HK_HUGE_WASTE_SHARE; }
+
+/* ---- Superslabs. */
+
+hk_huge_wish_t hk_huge_wish_of_superslab(const hk_huge_terms_t *terms) {
+  if (terms->setting == hk_os_huge_never) return hk_huge_leave;
+  if (terms->choice == hk_huge_pages_always) return hk_huge_ask;
+  return terms->setting == hk_os_huge_everywhere ? hk_huge_forbid : hk_huge_leave;
+}
+
+bool hk_huge_wish_has_looks(const hk_huge_terms_t *terms) {
+  return terms->setting != hk_os_huge_never && terms->choice == hk_huge_pages_auto;
+}
+
+bool hk_huge_wish_is_old(uint64_t full_ms) { return full_ms >= HK_HUGE_COLLAPSE_NS / HK_HUGE_GAIN_NS * MS_PER_SECOND; }
+
+bool hk_huge_wish_is_dense(const hk_huge_terms_t *terms, size_t resident_bytes) {
+  size_t unused_bytes = HK_SUPERSLAB_BYTES - resident_bytes;
+  return may_be_unused(unused_bytes) && cost_ns(terms, unused_bytes, MS_PER_SECOND) <= HK_HUGE_GAIN_NS;
+}
+
+/* ---- Big blocks. */
+
+static hk_huge_size_t *size_of(hk_huge_blocks_t *blocks, size_t bytes) {
+  unsigned i = hk_highest_bit(bytes) - HK_SUPERSLAB_SHIFT;
+  return &blocks->size[i < HK_HUGE_SIZES ? i : HK_HUGE_SIZES - 1];
+}
+
+/* Whether the faults that are saved are worth what lies unused for as long as such blocks live. */
+static bool pays(const hk_huge_size_t *size, const hk_huge_terms_t *terms) {
+  size_t unused_bytes = HK_SUPERSLAB_BYTES / PERMILLE * (PERMILLE - size->used_permille);
+  uint64_t saved_ns = HK_HUGE_SMALL_FAULTS_NS * size->used_permille / PERMILLE;
+  if (!may_be_unused(unused_bytes) || saved_ns <= HK_HUGE_FAULT_NS) return false;
+  return cost_ns(terms, unused_bytes, size->life_ms) <= saved_ns - HK_HUGE_FAULT_NS;
+}
+
+static bool is_sample(hk_huge_size_t *size) {
+  if (size->is_known && size->until_sample > 0) {
+    size->until_sample--;
+    return false;
+  }
+  size->until_sample = HK_HUGE_SAMPLE_SHARE - 1;
+  return true;
+}
+
+hk_huge_wish_t hk_huge_wish_of_block(hk_huge_blocks_t *blocks, const hk_huge_terms_t *terms, size_t bytes) {
+  if (terms->setting == hk_os_huge_never) return hk_huge_leave;
+  bool is_everywhere = terms->setting == hk_os_huge_everywhere;
+  if (terms->choice == hk_huge_pages_never) return is_everywhere ? hk_huge_forbid : hk_huge_leave;
+  if (bytes < HK_SUPERSLAB_BYTES) return hk_huge_leave;
+  if (terms->choice == hk_huge_pages_always) return hk_huge_ask;
+  hk_huge_size_t *size = size_of(blocks, bytes);
+  if (is_sample(size)) return hk_huge_sample;
+  if (pays(size, terms)) return hk_huge_ask;
+  return is_everywhere ? hk_huge_forbid : hk_huge_leave;
+}
+
+void hk_huge_wish_note_block(hk_huge_blocks_t *blocks, hk_huge_wish_t wish, size_t bytes, unsigned resident_probes,
+                             uint32_t life_ms) {
+  if (wish == hk_huge_ask && resident_probes == HK_HUGE_PROBES) return;
+  hk_huge_size_t *size = size_of(blocks, bytes);
+  unsigned used_permille = resident_probes * PERMILLE / HK_HUGE_PROBES;
+  bool is_first = !size->is_known;
+  size->used_permille = (uint16_t)(is_first ? used_permille : mean(size->used_permille, used_permille));
+  size->life_ms = is_first ? life_ms : (uint32_t)mean(size->life_ms, life_ms);
+  size->is_known = true;
+}

@@ -1,0 +1,102 @@
+/* policy/huge_wish.h - L2. Where huge pages (of 2 MiB) pay. Numbers in, numbers out.
+ *
+ * A huge page saves page faults, if memory is touched after it was asked for, and misses of the processor's table of
+ * addresses for as long as the memory is in use. It costs what the system does to make one, and those of its bytes that
+ * nobody uses, for as long as the memory is in use, at the price (policy/price.h). So it pays in memory that is dense, and
+ * that is dense for long enough.
+ *
+ * Of a superslab both are known. A big block is asked for before it is touched, or the faults are not saved: what is known
+ * are blocks of about its size that ended. At the start nothing is known, and nothing is asked for.
+ */
+#ifndef HK_POLICY_HUGE_WISH_H
+#define HK_POLICY_HUGE_WISH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "base/units.h"
+#include "os/os.h"
+
+HK_C_BEGIN
+
+/* ---- Measured, on the machine that policy/price.h names. Of 2 MiB, in ns of CPU: */
+#define HK_HUGE_FAULT_NS UINT64_C(108000)        /* one fault, and clearing what it gives */
+#define HK_HUGE_SMALL_FAULTS_NS UINT64_C(750000) /* the same in pages of 4 KiB */
+#define HK_HUGE_COLLAPSE_NS UINT64_C(1000000)    /* copying what is there into a huge page: 0.3 to 3 ms */
+
+/* ---- Chosen. */
+
+/* How much CPU a dense superslab saves in a second as one huge page, in ns: a twentieth of what it was in
+ * random_mixed_large_set, which does nothing but touch 59 of them at random. */
+#define HK_HUGE_GAIN_NS UINT64_C(100000)
+
+/* Of what a huge page is asked for, no larger part may lie unused, however low the price is: people look at what is
+ * resident. */
+#define HK_HUGE_WASTE_SHARE 64
+
+/* Of so many new blocks of known sizes one is left to itself, so that their density stays known: where huge pages were
+ * asked for everything is resident. */
+#define HK_HUGE_SAMPLE_SHARE 16
+
+/* How many pages of a block are looked at. */
+#define HK_HUGE_PROBES 8
+
+/* One entry for each doubling of sizes from HK_SUPERSLAB_BYTES on; larger sizes share the last one. */
+#define HK_HUGE_SIZES 16
+
+/* ---- What is asked for. */
+
+typedef enum {
+  hk_huge_leave,  /* to the system */
+  hk_huge_sample, /* the same, and the block's density is to be told when it ends */
+  hk_huge_ask,
+  hk_huge_forbid,
+} hk_huge_wish_t;
+
+typedef struct {
+  uint64_t choice; /* the option: hk_choice_huge_pages_t */
+  hk_os_huge_t setting;
+  uint64_t ns_per_mib_second; /* the price */
+} hk_huge_terms_t;
+
+/* ---- Superslabs. */
+
+/* Of a new one, which is sparse. */
+hk_huge_wish_t hk_huge_wish_of_superslab(const hk_huge_terms_t *terms);
+
+/* Whether superslabs are looked at as they grow older. */
+bool hk_huge_wish_has_looks(const hk_huge_terms_t *terms);
+
+/* For how long one has to be wholly in use: making the huge page has been earned then, if the future is as the past. */
+bool hk_huge_wish_is_old(uint64_t full_ms);
+
+/* Whether so much of one is resident that the rest is worth it. */
+bool hk_huge_wish_is_dense(const hk_huge_terms_t *terms, size_t resident_bytes);
+
+/* ---- Big blocks. */
+
+/* What is known of blocks of a size. All zero to begin with. */
+typedef struct {
+  bool is_known;
+  uint8_t until_sample;   /* so many new blocks until one is left to itself */
+  uint16_t used_permille; /* of their pages: the mean, in which the last block counts for a quarter */
+  uint32_t life_ms;       /* the same of how long they lived */
+} hk_huge_size_t;
+
+typedef struct {
+  hk_huge_size_t size[HK_HUGE_SIZES];
+} hk_huge_blocks_t;
+
+/* Of a new block whose memory is not resident. */
+hk_huge_wish_t hk_huge_wish_of_block(hk_huge_blocks_t *blocks, const hk_huge_terms_t *terms, size_t bytes);
+
+/* One that was hk_huge_sample or hk_huge_ask has ended: so many of the HK_HUGE_PROBES pages were resident. Where huge pages
+ * were asked for only what is missing tells something. */
+void hk_huge_wish_note_block(hk_huge_blocks_t *blocks, hk_huge_wish_t wish, size_t bytes, unsigned resident_probes,
+                             uint32_t life_ms);
+
+HK_C_END
+
+#endif /* HK_POLICY_HUGE_WISH_H */

@@ -1,0 +1,208 @@
+/* space/huge.c - L3. See huge.h. In a child of fork the numbers may be those of a moment when a thread that is gone was
+ * changing them: they decide what is asked for and nothing else. */
+#include "space/huge.h"
+
+#include "base/bits.h"
+#include "os/lock.h"
+#include "os/os.h"
+#include "policy/huge_wish.h"
+#include "policy/option.h"
+#include "policy/stat.h"
+#include "space/idle.h"
+
+/* 1 and the system's setting (hk_os_huge_t); 0: nobody has asked. Whoever asks gets the same. */
+static _Atomic(int) known_setting;
+
+/* Whether something was asked for, whose addresses may become a superslab's. */
+static _Atomic(bool) has_asked;
+
+/* Guarded by hk_lock_space. */
+static struct {
+  hk_huge_blocks_t blocks;
+  const hk_superslab_t *last; /* that was looked at */
+  uint64_t next_look_ms;
+} huge;
+
+/* ---- Terms. */
+
+/* Not under the lock where it may be the first time. */
+static hk_os_huge_t setting(void) {
+  int known = hk_load_relaxed(&known_setting);
+  if (HK_UNLIKELY(known == 0)) {
+    known = 1 + (int)hk_os_huge_setting();
+    hk_store_relaxed(&known_setting, known);
+  }
+  return (hk_os_huge_t)(known - 1);
+}
+
+static hk_huge_terms_t find_terms(void) {
+  return (hk_huge_terms_t){.choice = hk_option.huge_pages, .setting = setting(), .ns_per_mib_second = hk_option.mode};
+}
+
+/* ---- Asking. */
+
+static void count(bool is_granted, size_t bytes) {
+  hk_stat_add(is_granted ? hk_stat_huge_asked : hk_stat_huge_refused, bytes);
+}
+
+static bool is_small_piece(size_t bytes) {
+  size_t in_use_bytes = hk_load_relaxed(&hk_idle_slabs.in_use_bytes) + hk_load_relaxed(&hk_idle_ranges.in_use_bytes);
+  return bytes < in_use_bytes / HK_HUGE_PIECES;
+}
+
+static bool allow(uintptr_t start, size_t bytes) {
+  hk_store_relaxed(&has_asked, true);
+  return hk_os_huge_allow((void *)start, bytes, true);
+}
+
+static void advise(uintptr_t start, size_t bytes, hk_huge_wish_t wish) {
+  if ((wish != hk_huge_ask && wish != hk_huge_forbid) || is_small_piece(bytes)) return;
+  if (wish == hk_huge_ask) {
+    count(allow(start, bytes), bytes);
+  } else {
+    (void)hk_os_huge_allow((void *)start, bytes, false);
+  }
+}
+
+/* ---- Superslabs. */
+
+/* What a big block was asked for would become huge again, also where the superslab is sparse. */
+static hk_huge_wish_t wish_for_superslab(const hk_huge_terms_t *terms, bool is_new) {
+  hk_huge_wish_t wish = hk_huge_wish_of_superslab(terms);
+  return wish == hk_huge_leave && !is_new && hk_load_relaxed(&has_asked) ? hk_huge_forbid : wish;
+}
+
+void hk_huge_note_new_superslab(uintptr_t start, bool is_new) {
+  hk_huge_terms_t terms = find_terms();
+  advise(start, HK_SUPERSLAB_BYTES, wish_for_superslab(&terms, is_new));
+}
+
+bool hk_huge_take_apart_locked(hk_superslab_t *superslab) {
+  bool is_allowed = superslab->is_allowed;
+  superslab->is_huge = superslab->is_allowed = false;
+  return is_allowed;
+}
+
+void hk_huge_forbid_again(uintptr_t superslab_start) { advise(superslab_start, HK_SUPERSLAB_BYTES, hk_huge_forbid); }
+
+/* The first that is wholly in use for long enough, of those that follow on the last one. It is not asked about again
+ * before it has been so for as long once more. */
+static hk_superslab_t *find_old_locked(uint64_t now_ms, unsigned *looks) {
+  while (*looks > 0) {
+    --*looks;
+    hk_superslab_t *superslab = hk_shelf_next_record_locked(huge.last);
+    if (superslab == NULL) return NULL;
+    huge.last = superslab;
+    if (superslab->start == 0 || superslab->free_mask != 0 || superslab->is_huge) continue;
+    uint64_t since_ms = superslab->full_since_ms;
+    bool is_old = since_ms != 0 && now_ms > since_ms && hk_huge_wish_is_old(now_ms - since_ms);
+    if (since_ms == 0 || is_old) superslab->full_since_ms = now_ms;
+    if (is_old) return superslab;
+  }
+  return NULL;
+}
+
+/* The flag is asked for only where the bare call is refused: by kernels before 6.1, and where huge pages are forbidden. */
+static bool make_huge(uintptr_t start, bool *is_allowed) {
+  *is_allowed = false;
+  if (hk_os_huge_collapse((void *)start, HK_SUPERSLAB_BYTES)) return true;
+  *is_allowed = !is_small_piece(HK_SUPERSLAB_BYTES) && allow(start, HK_SUPERSLAB_BYTES);
+  if (*is_allowed) (void)hk_os_huge_collapse((void *)start, HK_SUPERSLAB_BYTES);
+  return *is_allowed;
+}
+
+static void make_huge_if_dense(hk_superslab_t *superslab, uintptr_t start, uint64_t now_ms,
+                               const hk_huge_terms_t *terms) {
+  if (!hk_huge_wish_is_dense(terms, hk_os_resident_bytes((void *)start, HK_SUPERSLAB_BYTES))) return;
+  bool is_allowed;
+  bool is_huge = make_huge(start, &is_allowed);
+  count(is_huge, HK_SUPERSLAB_BYTES);
+  hk_lock_acquire(hk_lock_space);
+  if (superslab->full_since_ms == now_ms && superslab->start == start) {
+    superslab->is_huge = is_huge;
+    superslab->is_allowed = is_allowed;
+  }
+  hk_lock_release(hk_lock_space);
+}
+
+bool hk_huge_is_due_locked(uint64_t now_ms) {
+  if (HK_LIKELY(now_ms < huge.next_look_ms)) return false;
+  huge.next_look_ms = now_ms + HK_HUGE_LOOK_MS;
+  return true;
+}
+
+static void never_look(void) {
+  hk_lock_acquire(hk_lock_space);
+  huge.next_look_ms = UINT64_MAX;
+  hk_lock_release(hk_lock_space);
+}
+
+static void look(uint64_t now_ms, unsigned most) {
+  hk_huge_terms_t terms = find_terms();
+  if (!hk_huge_wish_has_looks(&terms)) {
+    never_look();
+    return;
+  }
+  size_t records = hk_shelf_superslab_count();
+  unsigned looks = records < HK_HUGE_LOOK_MAX ? (unsigned)records : HK_HUGE_LOOK_MAX;
+  for (; most > 0; most--) {
+    hk_lock_acquire(hk_lock_space);
+    hk_superslab_t *superslab = find_old_locked(now_ms, &looks);
+    uintptr_t start = superslab != NULL ? superslab->start : 0;
+    hk_lock_release(hk_lock_space);
+    if (superslab == NULL) return;
+    make_huge_if_dense(superslab, start, now_ms, &terms);
+  }
+}
+
+void hk_huge_look(uint64_t now_ms) { look(now_ms, HK_HUGE_SETTLE_MAX); }
+
+void hk_huge_visit(uint64_t now_ms) {
+  hk_lock_acquire(hk_lock_space);
+  bool is_due = hk_huge_is_due_locked(now_ms);
+  hk_lock_release(hk_lock_space);
+  if (is_due) look(now_ms, HK_HUGE_VISIT_MAX);
+}
+
+/* ---- Big blocks. */
+
+void hk_huge_note_new_block(hk_slab_t *slab, uintptr_t start, size_t bytes) {
+  hk_huge_terms_t terms = find_terms();
+  hk_lock_acquire(hk_lock_space);
+  hk_huge_wish_t wish = hk_huge_wish_of_block(&huge.blocks, &terms, bytes);
+  hk_lock_release(hk_lock_space);
+  slab->huge = (uint8_t)wish;
+  slab->born_ms = (uint32_t)hk_os_coarse_ms();
+  advise(start, bytes, wish);
+}
+
+/* What is in different mappings, as it is where one part is asked for and the other is not, the kernel moves no more. */
+void hk_huge_note_grown_block(const hk_slab_t *slab, uintptr_t end, size_t more_bytes) {
+  if (slab->huge == hk_huge_ask || slab->huge == hk_huge_forbid) advise(end, more_bytes, (hk_huge_wish_t)slab->huge);
+}
+
+void hk_huge_note_moved_block(const hk_slab_t *slab, hk_slab_t *target) {
+  target->huge = slab->huge;
+  target->born_ms = slab->born_ms;
+}
+
+/* How many of the pages in the middle of its HK_HUGE_PROBES parts are resident. */
+static unsigned probe(uintptr_t start, size_t bytes) {
+  size_t page_bytes = hk_os_page_size(), part_bytes = bytes / HK_HUGE_PROBES;
+  unsigned resident = 0;
+  for (unsigned i = 0; i < HK_HUGE_PROBES; i++) {
+    uintptr_t page = hk_align_down(start + i * part_bytes + part_bytes / 2, page_bytes);
+    if (hk_os_resident_bytes((void *)page, page_bytes) > 0) resident++;
+  }
+  return resident;
+}
+
+void hk_huge_note_end_of_block(const hk_slab_t *slab, uintptr_t start, size_t bytes) {
+  hk_huge_wish_t wish = (hk_huge_wish_t)slab->huge;
+  if (HK_LIKELY(wish != hk_huge_sample && wish != hk_huge_ask) || bytes < HK_SUPERSLAB_BYTES) return;
+  uint32_t life_ms = (uint32_t)hk_os_coarse_ms() - slab->born_ms;
+  unsigned resident = probe(start, bytes);
+  hk_lock_acquire(hk_lock_space);
+  hk_huge_wish_note_block(&huge.blocks, wish, bytes, resident, life_ms);
+  hk_lock_release(hk_lock_space);
+}

@@ -1,0 +1,395 @@
+// space/huge: which ranges the system is asked about when superslabs and big blocks are made, grow old, and are given back.
+#include <array>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "fake_os.h"
+#include "fresh_test.h"
+#include "unit/core_parts.h"
+
+namespace {
+
+constexpr uint64_t kMs = 1000000;
+constexpr uint64_t kAgeMs = HK_HUGE_COLLAPSE_NS * 1000 / HK_HUGE_GAIN_NS;
+constexpr unsigned kAll = HK_SUPERSLAB_SLABS;
+
+void Set(hk_choice_huge_pages_t choice, hk_os_huge_t setting) {
+  hk_option.huge_pages = choice;
+  fake_os_set_huge(setting);
+}
+
+uint64_t Count(hk_stat_id_t id) { return hk_load_relaxed(&hk_stat_process.value[id]); }
+
+// The calls about huge pages: 'a' asked, 'f' forbidden, 'c' made at once; capitals where the system refused.
+std::string Calls(size_t from = 0) {
+  std::string calls;
+  for (size_t i = from; i < fake_os_log_length(); i++) {
+    const fake_os_record_t *record = fake_os_log(i);
+    if (record->call == fake_os_huge_ask) calls += record->succeeded ? 'a' : 'A';
+    if (record->call == fake_os_huge_forbid) calls += record->succeeded ? 'f' : 'F';
+    if (record->call == fake_os_huge_collapse) calls += record->succeeded ? 'c' : 'C';
+  }
+  return calls;
+}
+
+const fake_os_record_t *LastCall(fake_os_call_t call) {
+  for (size_t i = fake_os_log_length(); i-- > 0;) {
+    if (fake_os_log(i)->call == call) return fake_os_log(i);
+  }
+  return nullptr;
+}
+
+char *Alloc(size_t bytes) {
+  bool zero;
+  return static_cast<char *>(hk_big_alloc(bytes, HK_BLOCK_ALIGNMENT, &zero));
+}
+void Free(void *block) { ASSERT_TRUE(hk_big_free(hk_slab_of(block), block)); }
+char *Resize(char *block, size_t bytes) { return static_cast<char *>(hk_big_resize(hk_slab_of(block), block, bytes)); }
+
+// A whole superslab in one piece.
+hk_slab_t *Fill(bool touch = true) {
+  hk_slab_t *first = hk_superslab_acquire(kAll, 1, hk_from_bottom);
+  if (touch) memset(reinterpret_cast<void *>(hk_slab_start(first)), 1, HK_SUPERSLAB_BYTES);
+  return first;
+}
+void Release(hk_slab_t *first, unsigned count) {
+  hk_slab_retire(first, count);
+  hk_superslab_release(first, count);
+}
+uintptr_t StartOf(const hk_slab_t *first) { return first->superslab->start; }
+
+void Visit() { hk_huge_visit(hk_os_coarse_ms()); }
+void Pass(uint64_t ms) { fake_os_advance(ms * kMs); }
+// Seen in use once, and again when it is old.
+void GrowOld() {
+  Pass(HK_HUGE_LOOK_MS);
+  Visit();
+  Pass(kAgeMs + 1);
+  Visit();
+}
+
+// What is freed goes back at once.
+void RetainNothing() { hk_option.retain = 0; }
+void KnowThatBlocksAreDense(size_t bytes) {
+  char *block = Alloc(bytes);
+  memset(block, 1, bytes);
+  Free(block);
+  (void)hk_surplus_trim(0);
+}
+
+// ---- Settings.
+
+HK_FRESH_TEST(Huge, WhereTheSystemHasNoneNothingIsAsked) {
+  Set(hk_huge_pages_always, hk_os_huge_never);
+  (void)Fill();
+  Free(Alloc(8 * HK_MIB));
+  GrowOld();
+  EXPECT_EQ(Calls(), "");
+  EXPECT_EQ(fake_os_huge_questions(), 1u) << "once";
+}
+
+HK_FRESH_TEST(Huge, NeverForbidsWhatTheSystemWouldDo) {
+  Set(hk_huge_pages_never, hk_os_huge_everywhere);
+  hk_slab_t *first = Fill();
+  EXPECT_EQ(Calls(), "f");
+  EXPECT_EQ(LastCall(fake_os_huge_forbid)->start, StartOf(first));
+  char *block = Alloc(3 * HK_MIB);
+  EXPECT_EQ(LastCall(fake_os_huge_forbid)->start, reinterpret_cast<uintptr_t>(block));
+  GrowOld();
+  EXPECT_EQ(Calls(), "ff");
+  EXPECT_EQ(Count(hk_stat_huge_asked) + Count(hk_stat_huge_refused), 0u);
+}
+
+HK_FRESH_TEST(Huge, AlwaysAsksForAllAtOnce) {
+  Set(hk_huge_pages_always, hk_os_huge_on_request);
+  (void)Fill(false);
+  char *block = Alloc(3 * HK_MIB);
+  EXPECT_EQ(Calls(), "aa");
+  EXPECT_EQ(LastCall(fake_os_huge_ask)->start, reinterpret_cast<uintptr_t>(block));
+  EXPECT_EQ(LastCall(fake_os_huge_ask)->bytes, 3 * HK_MIB) << "one mapping, also where it ends between two";
+  EXPECT_EQ(Count(hk_stat_huge_asked), 5 * HK_MIB);
+}
+
+HK_FRESH_TEST(Huge, ARefusalIsCountedAndLosesNothing) {
+  Set(hk_huge_pages_always, hk_os_huge_on_request);
+  fake_os_fail_all(fake_os_huge_ask, true);
+  hk_slab_t *first = Fill();
+  ASSERT_NE(first, nullptr);
+  char *block = Alloc(4 * HK_MIB);
+  ASSERT_NE(block, nullptr);
+  memset(block, 1, 4 * HK_MIB);
+  EXPECT_EQ(Calls(), "AA");
+  EXPECT_EQ(Count(hk_stat_huge_refused), 6 * HK_MIB);
+  EXPECT_EQ(Count(hk_stat_huge_asked), 0u);
+  Free(block);
+  Release(first, kAll);
+  (void)hk_surplus_trim(0);
+  EXPECT_EQ(fake_os_mapped_bytes(), hk_region_map_mapped_bytes() + hk_meta_mapped_bytes());
+}
+
+// ---- Big blocks.
+
+HK_FRESH_TEST(Huge, BigBlocksAreAskedForOnceSuchBlocksWereDense) {
+  Set(hk_huge_pages_auto, hk_os_huge_on_request);
+  RetainNothing();
+  KnowThatBlocksAreDense(4 * HK_MIB);
+  EXPECT_EQ(Calls(), "");
+  char *block = Alloc(5 * HK_MIB);
+  EXPECT_EQ(Calls(), "a");
+  EXPECT_EQ(LastCall(fake_os_huge_ask)->start, reinterpret_cast<uintptr_t>(block));
+}
+
+HK_FRESH_TEST(Huge, SparseBlocksAreNotAskedFor) {
+  Set(hk_huge_pages_auto, hk_os_huge_on_request);
+  RetainNothing();
+  for (int i = 0; i < 50; i++) {
+    char *block = Alloc(4 * HK_MIB);
+    memset(block, 1, 3 * HK_MIB);
+    Free(block);
+  }
+  EXPECT_EQ(Calls(), "");
+}
+
+HK_FRESH_TEST(Huge, WhatIsResidentAlreadyIsNotAskedFor) {
+  Set(hk_huge_pages_always, hk_os_huge_on_request);
+  hk_option.retain = HK_TIB;
+  Free(Alloc(4 * HK_MIB));
+  size_t before = fake_os_log_length();
+  Free(Alloc(4 * HK_MIB));
+  EXPECT_EQ(Calls(before), "");
+}
+
+HK_FRESH_TEST(Huge, AddressesThatWereGivenBackAreAskedForAgain) {
+  Set(hk_huge_pages_always, hk_os_huge_on_request);
+  fake_os_fail_all(fake_os_unmap, true);
+  char *block = Alloc(4 * HK_MIB);
+  Free(block);
+  (void)hk_surplus_trim(0);
+  size_t before = fake_os_log_length();
+  EXPECT_EQ(Alloc(4 * HK_MIB), block);
+  EXPECT_EQ(Calls(before), "a");
+}
+
+HK_FRESH_TEST(Huge, ABlockThatGrowsStaysOneMapping) {
+  Set(hk_huge_pages_always, hk_os_huge_on_request);
+  hk_option.retain = HK_TIB;
+  char *block = Alloc(8 * HK_MIB);
+  EXPECT_EQ(Resize(block, 4 * HK_MIB), block);
+  EXPECT_EQ(Resize(block, 6 * HK_MIB), block);
+  const fake_os_record_t *last = LastCall(fake_os_huge_ask);
+  EXPECT_EQ(last->start, reinterpret_cast<uintptr_t>(block) + 4 * HK_MIB);
+  EXPECT_EQ(last->bytes, 2 * HK_MIB);
+}
+
+HK_FRESH_TEST(Huge, SmallPiecesOfALotAreLeftAlone) {
+  Set(hk_huge_pages_always, hk_os_huge_on_request);
+  hk_bump_relaxed(&hk_idle_ranges.in_use_bytes, 5 * HK_MIB * HK_HUGE_PIECES);
+  (void)Fill(false);
+  (void)Alloc(4 * HK_MIB);
+  EXPECT_EQ(Calls(), "") << "mappings would become too many";
+  (void)Alloc(8 * HK_MIB);
+  EXPECT_EQ(Calls(), "a");
+}
+
+// ---- Superslabs.
+
+HK_FRESH_TEST(Huge, ADenseSuperslabIsMadeHugeWhenItIsOld) {
+  Set(hk_huge_pages_auto, hk_os_huge_on_request);
+  hk_slab_t *first = Fill();
+  Pass(HK_HUGE_LOOK_MS);
+  Visit();
+  Pass(kAgeMs - 1);
+  Visit();
+  EXPECT_EQ(Calls(), "") << "not yet";
+  Pass(HK_HUGE_LOOK_MS);
+  Visit();
+  EXPECT_EQ(Calls(), "c");
+  EXPECT_EQ(LastCall(fake_os_huge_collapse)->start, StartOf(first));
+  EXPECT_EQ(Count(hk_stat_huge_asked), HK_SUPERSLAB_BYTES);
+  GrowOld();
+  EXPECT_EQ(Calls(), "c") << "once";
+}
+
+HK_FRESH_TEST(Huge, ASparseSuperslabIsNot) {
+  Set(hk_huge_pages_auto, hk_os_huge_on_request);
+  hk_slab_t *first = Fill(false);
+  memset(reinterpret_cast<void *>(hk_slab_start(first)), 1, HK_SUPERSLAB_BYTES - HK_SLAB_BYTES);
+  for (int i = 0; i < 5; i++) GrowOld();
+  EXPECT_EQ(Calls(), "");
+}
+
+HK_FRESH_TEST(Huge, ASuperslabThatIsNotWhollyInUseIsNot) {
+  Set(hk_huge_pages_auto, hk_os_huge_on_request);
+  hk_slab_t *first = Fill();
+  Release(first + kAll - 1, 1);
+  for (int i = 0; i < 5; i++) GrowOld();
+  EXPECT_EQ(Calls(), "");
+}
+
+HK_FRESH_TEST(Huge, WhatIsFreedMeanwhileBeginsAnew) {
+  Set(hk_huge_pages_auto, hk_os_huge_on_request);
+  hk_slab_t *first = Fill();
+  Pass(HK_HUGE_LOOK_MS);
+  Visit();
+  Release(first + kAll - 1, 1);
+  ASSERT_EQ(hk_superslab_acquire(1, 1, hk_from_bottom), first + kAll - 1);
+  Pass(kAgeMs + 1);
+  Visit();
+  EXPECT_EQ(Calls(), "");
+  Pass(kAgeMs + 1);
+  Visit();
+  EXPECT_EQ(Calls(), "c");
+}
+
+HK_FRESH_TEST(Huge, WhatIsTakenApartIsHugeAgainOnlyAfterAsLong) {
+  Set(hk_huge_pages_auto, hk_os_huge_on_request);
+  hk_slab_t *first = Fill();
+  GrowOld();
+  ASSERT_EQ(Calls(), "c");
+  Release(first, 1);
+  EXPECT_EQ(hk_surplus_trim(0), HK_SLAB_BYTES) << "what stays as small pages is in use";
+  EXPECT_EQ(hk_superslab_usage().idle_bytes, 0u);
+  ASSERT_EQ(hk_superslab_acquire(1, 1, hk_from_bottom), first);
+  memset(reinterpret_cast<void *>(hk_slab_start(first)), 1, HK_SLAB_BYTES);
+  Pass(HK_HUGE_LOOK_MS);
+  Visit();
+  EXPECT_EQ(Calls(), "c");
+  Pass(kAgeMs + 1);
+  Visit();
+  EXPECT_EQ(Calls(), "cc");
+}
+
+HK_FRESH_TEST(Huge, WhereTheBareCallIsRefusedTheyAreAllowedUntilTakenApart) {
+  Set(hk_huge_pages_auto, hk_os_huge_everywhere);
+  fake_os_fail_nth(fake_os_huge_collapse, 1); /* as it is where they are forbidden */
+  hk_slab_t *first = Fill();
+  GrowOld();
+  EXPECT_EQ(Calls(), "fCac");
+  EXPECT_EQ(Count(hk_stat_huge_asked), HK_SUPERSLAB_BYTES);
+  Release(first, 1);
+  (void)hk_surplus_trim(0);
+  EXPECT_EQ(Calls(), "fCacf") << "or what is sparse now would become huge again";
+}
+
+HK_FRESH_TEST(Huge, ASuperslabThatIsRefusedIsCountedAndTriedAgainLater) {
+  Set(hk_huge_pages_auto, hk_os_huge_on_request);
+  fake_os_fail_all(fake_os_huge_collapse, true);
+  fake_os_fail_all(fake_os_huge_ask, true);
+  (void)Fill();
+  GrowOld();
+  EXPECT_EQ(Calls(), "CA");
+  EXPECT_EQ(Count(hk_stat_huge_refused), HK_SUPERSLAB_BYTES);
+  fake_os_fail_all(fake_os_huge_collapse, false);
+  Pass(HK_HUGE_LOOK_MS);
+  Visit();
+  EXPECT_EQ(Calls(), "CA");
+  Pass(kAgeMs + 1);
+  Visit();
+  EXPECT_EQ(Calls(), "CAc");
+}
+
+HK_FRESH_TEST(Huge, AVisitMakesAFewAndTheNextOneGoesOn) {
+  Set(hk_huge_pages_auto, hk_os_huge_on_request);
+  for (unsigned i = 0; i < HK_HUGE_VISIT_MAX + 1; i++) (void)Fill();
+  GrowOld();
+  EXPECT_EQ(Calls(), std::string(HK_HUGE_VISIT_MAX, 'c'));
+  Visit();
+  EXPECT_EQ(Calls(), std::string(HK_HUGE_VISIT_MAX, 'c')) << "not due";
+  Pass(HK_HUGE_LOOK_MS);
+  Visit();
+  EXPECT_EQ(Calls(), std::string(HK_HUGE_VISIT_MAX + 1, 'c'));
+}
+
+HK_FRESH_TEST(Huge, WithoutVisitsSlowPathsDoIt) {
+  Set(hk_huge_pages_auto, hk_os_huge_on_request);
+  (void)Fill();
+  (void)Fill();
+  hk_slab_t *small = hk_superslab_acquire(1, 1, hk_from_bottom);
+  for (uint64_t ms = 0; ms <= kAgeMs + 2 * HK_HUGE_LOOK_MS; ms += HK_HUGE_LOOK_MS) {
+    Release(small, 1);
+    small = hk_superslab_acquire(1, 1, hk_from_bottom);
+    Pass(HK_HUGE_LOOK_MS);
+  }
+  EXPECT_EQ(Calls(), "cc");
+}
+
+HK_FRESH_TEST(Huge, ASuperslabOfABlocksAddressesIsForbidden) {
+  Set(hk_huge_pages_auto, hk_os_huge_on_request);
+  RetainNothing();
+  KnowThatBlocksAreDense(4 * HK_MIB);
+  hk_option.retain = HK_TIB;
+  Free(Alloc(4 * HK_MIB));
+  ASSERT_EQ(Calls(), "a");
+  hk_slab_t *first = hk_superslab_acquire(1, 1, hk_from_bottom);
+  EXPECT_EQ(Calls(), "af");
+  EXPECT_EQ(LastCall(fake_os_huge_forbid)->start, StartOf(first));
+  EXPECT_EQ(LastCall(fake_os_huge_forbid)->bytes, HK_SUPERSLAB_BYTES);
+}
+
+// ---- Giving back.
+
+HK_FRESH_TEST(Huge, WhatIsWholeGoesBeforeAPartOfAHugePage) {
+  Set(hk_huge_pages_auto, hk_os_huge_on_request);
+  hk_option.retain = HK_TIB;
+  hk_slab_t *old = Fill();
+  GrowOld();
+  ASSERT_EQ(Calls(), "c");
+  hk_slab_t *other = Fill();
+  char *block = Alloc(4 * HK_MIB);
+  Release(old, 2); /* idle for longest */
+  Release(other, kAll);
+  Free(block);
+  size_t before = fake_os_log_length();
+  EXPECT_EQ(hk_surplus_trim(2 * HK_SLAB_BYTES), 6 * HK_MIB);
+  EXPECT_EQ(fake_os_log_length(), before + 2) << "two unmapped, nothing purged";
+  EXPECT_EQ(hk_superslab_usage().idle_bytes, 2 * HK_SLAB_BYTES);
+  EXPECT_EQ(hk_surplus_trim(0), 2 * HK_SLAB_BYTES) << "it goes when nothing else is left";
+}
+
+HK_FRESH_TEST(Huge, WhatIsNotHugeGoesByAge) {
+  Set(hk_huge_pages_auto, hk_os_huge_on_request);
+  hk_option.retain = HK_TIB;
+  hk_slab_t *old = Fill();
+  hk_slab_t *other = Fill();
+  Release(old, 2);
+  Release(other, kAll);
+  EXPECT_EQ(hk_surplus_trim(HK_SUPERSLAB_BYTES), 2 * HK_SLAB_BYTES);
+  EXPECT_EQ(LastCall(fake_os_purge)->start, hk_slab_start(old));
+}
+
+// ---- Others at the same time.
+
+hk_slab_t *vanishing;
+void GiveBackWhatIsBeingMade() {
+  fake_os_set_hook(fake_os_huge_collapse, nullptr);
+  Release(vanishing, 1);
+  (void)hk_surplus_trim(0);
+  ASSERT_EQ(hk_superslab_acquire(1, 1, hk_from_bottom), vanishing);
+}
+
+HK_FRESH_TEST(Huge, WhatIsTakenApartWhileItIsMadeIsNotBelievedToBeHuge) {
+  Set(hk_huge_pages_auto, hk_os_huge_on_request);
+  vanishing = Fill();
+  fake_os_set_hook(fake_os_huge_collapse, GiveBackWhatIsBeingMade);
+  GrowOld();
+  EXPECT_EQ(Calls(), "c");
+  EXPECT_FALSE(vanishing->superslab->is_huge);
+}
+
+HK_FRESH_TEST(Huge, AChildOfForkGoesOn) {
+  Set(hk_huge_pages_auto, hk_os_huge_on_request);
+  (void)Fill();
+  Pass(HK_HUGE_LOOK_MS);
+  Visit();
+  EXPECT_EQ(hk_test::InChild([] {
+              hk_shelf_repair();
+              hk_big_repair();
+              Pass(kAgeMs + 1);
+              Visit();
+              return Calls() == "c" ? 0 : 1;
+            }),
+            0);
+}
+
+}  // namespace

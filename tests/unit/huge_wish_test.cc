@@ -1,0 +1,177 @@
+// policy/huge_wish: which superslabs and big blocks huge pages are asked for.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/units.h"
+#include "policy/huge_wish.h"
+#include "policy/option.h"
+#include "policy/price.h"
+
+namespace {
+
+constexpr size_t kBytes = HK_SUPERSLAB_BYTES;
+constexpr size_t kMostUnused = kBytes / HK_HUGE_WASTE_SHARE;
+
+class HugeWish : public testing::Test {
+ protected:
+  void Set(hk_choice_huge_pages_t choice, hk_os_huge_t setting) {
+    terms_.choice = choice;
+    terms_.setting = setting;
+  }
+  void Price(uint64_t ns_per_mib_second) { terms_.ns_per_mib_second = ns_per_mib_second; }
+
+  hk_huge_wish_t OfSuperslab() { return hk_huge_wish_of_superslab(&terms_); }
+  bool HasLooks() { return hk_huge_wish_has_looks(&terms_); }
+  bool IsDense(size_t unused_bytes) { return hk_huge_wish_is_dense(&terms_, kBytes - unused_bytes); }
+
+  hk_huge_wish_t OfBlock(size_t bytes = kBytes) { return hk_huge_wish_of_block(&blocks_, &terms_, bytes); }
+  void End(unsigned resident, size_t bytes = kBytes, uint32_t life_ms = 1, hk_huge_wish_t wish = hk_huge_sample) {
+    hk_huge_wish_note_block(&blocks_, wish, bytes, resident, life_ms);
+  }
+  // What the next one gets that is not to be a sample.
+  hk_huge_wish_t OfNextBlock(size_t bytes = kBytes) {
+    hk_huge_wish_t wish = OfBlock(bytes);
+    return wish == hk_huge_sample ? OfBlock(bytes) : wish;
+  }
+
+  hk_huge_terms_t terms_ = {
+      .choice = hk_huge_pages_auto, .setting = hk_os_huge_on_request, .ns_per_mib_second = HK_PRICE_BALANCED};
+  hk_huge_blocks_t blocks_ = {};
+};
+
+TEST_F(HugeWish, WhatTheSystemNeverDoesIsNotAskedFor) {
+  for (auto choice : {hk_huge_pages_auto, hk_huge_pages_never, hk_huge_pages_always}) {
+    Set(choice, hk_os_huge_never);
+    EXPECT_EQ(OfSuperslab(), hk_huge_leave);
+    EXPECT_EQ(OfBlock(), hk_huge_leave);
+    EXPECT_FALSE(HasLooks());
+  }
+}
+
+TEST_F(HugeWish, NeverForbidsOnlyWhereTheSystemWouldMakeThem) {
+  Set(hk_huge_pages_never, hk_os_huge_on_request);
+  EXPECT_EQ(OfSuperslab(), hk_huge_leave);
+  EXPECT_EQ(OfBlock(), hk_huge_leave);
+  Set(hk_huge_pages_never, hk_os_huge_everywhere);
+  EXPECT_EQ(OfSuperslab(), hk_huge_forbid);
+  EXPECT_EQ(OfBlock(HK_MIB + HK_SLAB_BYTES), hk_huge_forbid);
+  EXPECT_FALSE(HasLooks());
+}
+
+TEST_F(HugeWish, AlwaysAsksAtOnceForAllThatCanHoldOne) {
+  for (auto setting : {hk_os_huge_on_request, hk_os_huge_everywhere}) {
+    Set(hk_huge_pages_always, setting);
+    EXPECT_EQ(OfSuperslab(), hk_huge_ask);
+    EXPECT_EQ(OfBlock(), hk_huge_ask);
+    EXPECT_EQ(OfBlock(kBytes - HK_SLAB_BYTES), hk_huge_leave);
+    EXPECT_FALSE(HasLooks()) << "nothing is left to look for";
+  }
+}
+
+TEST_F(HugeWish, NewSuperslabsAreSparse) {
+  EXPECT_EQ(OfSuperslab(), hk_huge_leave);
+  Set(hk_huge_pages_auto, hk_os_huge_everywhere);
+  EXPECT_EQ(OfSuperslab(), hk_huge_forbid);
+  EXPECT_TRUE(HasLooks());
+}
+
+TEST_F(HugeWish, ASuperslabIsOldWhenItHasEarnedTheCost) {
+  uint64_t due_ms = HK_HUGE_COLLAPSE_NS * 1000 / HK_HUGE_GAIN_NS;
+  EXPECT_FALSE(hk_huge_wish_is_old(due_ms - 1));
+  EXPECT_TRUE(hk_huge_wish_is_old(due_ms));
+}
+
+TEST_F(HugeWish, HowDenseASuperslabMustBeFollowsFromThePrice) {
+  EXPECT_TRUE(IsDense(0));
+  EXPECT_TRUE(IsDense(kMostUnused)) << "balanced";
+  EXPECT_FALSE(IsDense(kMostUnused + 4 * HK_KIB));
+  Price(HK_PRICE_FAST);
+  EXPECT_FALSE(IsDense(kMostUnused + 4 * HK_KIB)) << "people look at what is resident";
+  Price(HK_PRICE_MOST);
+  EXPECT_TRUE(IsDense(4 * HK_KIB));
+  EXPECT_FALSE(IsDense(8 * HK_KIB)) << "8 KiB for a second are 195,000 ns";
+  EXPECT_FALSE(IsDense(kBytes));
+}
+
+TEST_F(HugeWish, BlocksOfUnknownSizesAreSamples) {
+  for (int i = 0; i < 100; i++) EXPECT_EQ(OfBlock(), hk_huge_sample);
+}
+
+TEST_F(HugeWish, DenseBlocksAreAskedForButForSamples) {
+  End(HK_HUGE_PROBES);
+  unsigned samples = 0, asked = 0;
+  for (int i = 0; i < 10 * HK_HUGE_SAMPLE_SHARE; i++) {
+    hk_huge_wish_t wish = OfBlock();
+    samples += wish == hk_huge_sample;
+    asked += wish == hk_huge_ask;
+  }
+  EXPECT_EQ(samples, 10u);
+  EXPECT_EQ(asked, 10u * (HK_HUGE_SAMPLE_SHARE - 1));
+}
+
+TEST_F(HugeWish, SparseBlocksAreLeftOrForbidden) {
+  End(1);
+  EXPECT_EQ(OfNextBlock(), hk_huge_leave);
+  Set(hk_huge_pages_auto, hk_os_huge_everywhere);
+  EXPECT_EQ(OfNextBlock(), hk_huge_forbid);
+}
+
+TEST_F(HugeWish, EachDoublingIsKnownByItself) {
+  End(HK_HUGE_PROBES, 4 * HK_MIB);
+  EXPECT_EQ(OfNextBlock(4 * HK_MIB), hk_huge_ask);
+  EXPECT_EQ(OfNextBlock(8 * HK_MIB - HK_SLAB_BYTES), hk_huge_ask);
+  EXPECT_EQ(OfNextBlock(8 * HK_MIB), hk_huge_sample);
+  EXPECT_EQ(OfNextBlock(2 * HK_MIB), hk_huge_sample);
+}
+
+TEST_F(HugeWish, TheLargestSizesShareWhatIsKnown) {
+  End(HK_HUGE_PROBES, HK_TIB);
+  EXPECT_EQ(OfNextBlock(PTRDIFF_MAX), hk_huge_ask);
+}
+
+TEST_F(HugeWish, OneSparseBlockEndsItAndSomeDenseOnesBeginItAgain) {
+  End(HK_HUGE_PROBES);
+  End(0);
+  EXPECT_EQ(OfNextBlock(), hk_huge_leave);
+  int dense = 0;
+  while (OfNextBlock() != hk_huge_ask && dense < 100) {
+    End(HK_HUGE_PROBES);
+    dense++;
+  }
+  EXPECT_GT(dense, 5);
+  EXPECT_LT(dense, 30);
+}
+
+TEST_F(HugeWish, OfBlocksThatWereAskedForOnlyWhatIsMissingCounts) {
+  End(1);
+  for (int i = 0; i < 100; i++) End(HK_HUGE_PROBES, kBytes, 1, hk_huge_ask);
+  EXPECT_EQ(OfNextBlock(), hk_huge_leave);
+  blocks_ = {};
+  End(HK_HUGE_PROBES);
+  End(1, kBytes, 1, hk_huge_ask);
+  EXPECT_EQ(OfNextBlock(), hk_huge_leave);
+}
+
+// A permille of a huge page is 2 KiB. For a minute at the highest price that is 3 ms; the faults are 0.6 ms.
+TEST_F(HugeWish, BlocksThatLiveLongMustBeDenserWhereMemoryIsDear) {
+  constexpr uint32_t kMinute = 60000;
+  End(HK_HUGE_PROBES, kBytes, kMinute);
+  blocks_.size[0].used_permille = 999;
+  EXPECT_EQ(OfNextBlock(), hk_huge_ask) << "balanced";
+  Price(HK_PRICE_MOST);
+  EXPECT_EQ(OfNextBlock(), hk_huge_leave);
+  blocks_.size[0].life_ms = 1000;
+  EXPECT_EQ(OfNextBlock(), hk_huge_ask) << "a second";
+}
+
+TEST_F(HugeWish, NoNumberOverflows) {
+  Price(UINT64_MAX);
+  End(HK_HUGE_PROBES, kBytes, UINT32_MAX);
+  EXPECT_EQ(OfNextBlock(), hk_huge_ask) << "nothing lies unused";
+  blocks_.size[0].used_permille = 999;
+  EXPECT_EQ(OfNextBlock(), hk_huge_leave);
+}
+
+}  // namespace

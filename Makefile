@@ -120,6 +120,17 @@ soak: ## the model, stress, fork and signal tests for hours: SOAK_SCALE times th
 	done
 	HAKMEM_TEST_SCALE=$(SOAK_SCALE) HAKMEM_TEST_BUILD_DIR=$(abspath $(BUILD)) \
 	  $(PYTHON) -m pytest -v -p no:cacheprovider tests/preload/test_fork.py tests/preload/test_signals.py
+	$(MAKE) larson
+
+.PHONY: larson
+larson: lib ## Larson's server for a minute: memory, superslabs, and the speed at its end beside that at its begin
+	cmake --build --preset release --target bench_programs
+	$(PYTHON) bench/larson_long.py --build $(BUILD)
+
+.PHONY: cost
+cost: lib ## CPU time and memory at three prices beside every allocator that is present (make peers), into bench/results
+	cmake --build --preset release --target bench_programs
+	./hakmem bench --cost --no-counts
 
 .PHONY: install
 install: lib ## install to PREFIX (default /usr/local), below DESTDIR if set

@@ -3,6 +3,8 @@
  *
  * After Larson and Krishnan, "Memory Allocation for Long-Running Server Applications" (1998). A lane is an array with the
  * threads that inherit it from each other; its first blocks are the main thread's (with several lanes: a lane thread's).
+ * With --seconds and --window-ms the report also has the operations of the first and of the last so many ms: whether it
+ * slows down as it ages.
  */
 #include <pthread.h>
 #include <semaphore.h>
@@ -10,12 +12,14 @@
 #define BENCH_BLOCKS_MIGRATE 1
 #include "block.h"
 
-enum { option_least, option_most, option_slots, option_life };
+enum { option_least, option_most, option_slots, option_life, option_window_ms };
 static bench_option_t options[] = {
     [option_least] = {"least", "bytes of the smallest block", 8, slot_bytes_least, 1 << 26, NULL, NULL},
     [option_most] = {"most", "bytes of the largest block", 1000, slot_bytes_least, 1 << 26, NULL, NULL},
     [option_slots] = {"slots", "how many blocks live at once, for each thread", 1000, 1, 1 << 24, NULL, NULL},
     [option_life] = {"life", "operations of a thread before its successor takes over", 50000, 1, 1 << 30, NULL, NULL},
+    [option_window_ms] = {"window-ms", "count the first and the last so many ms too; 0: do not", 0, 0, 1 << 20, NULL,
+                          NULL},
 };
 
 typedef struct {
@@ -25,6 +29,17 @@ typedef struct {
   bench_work_t work;
   sem_t over;
 } lane_t;
+
+static struct { _Atomic uint64_t first, last; } window_ops;
+
+/* A generation belongs to the window in which it ends. */
+static void count_in_windows(const bench_t *bench, uint64_t ops) {
+  const uint64_t window_ns = options[option_window_ms].value * 1000000u;
+  if (window_ns == 0) return;
+  const uint64_t now_ns = bench_now_ns();
+  if (now_ns < bench->start_ns + window_ns) window_ops.first += ops;
+  if (now_ns >= bench->deadline_ns - window_ns && now_ns < bench->deadline_ns) window_ops.last += ops;
+}
 
 static void replace_blocks(lane_t *lane, uint64_t count) {
   const uint64_t least = options[option_least].value, most = options[option_most].value;
@@ -48,6 +63,7 @@ static void *run_generation(void *argument) {
   lane_t *lane = argument;
   const uint64_t todo = bench_next(lane->bench, lane->work.ops, options[option_life].value);
   replace_blocks(lane, todo);
+  count_in_windows(lane->bench, todo);
   block_thread_end();
   if (todo != 0) {
     start_generation(lane);
@@ -90,6 +106,13 @@ int main(int argc, char **argv) {
   };
   bench_start(&bench, argc, argv);
   if (options[option_least].value > options[option_most].value) bench_usage_error(&bench, "--least is above --most");
+  if (options[option_window_ms].value > 0 && bench.seconds * 1000 < 2 * (double)options[option_window_ms].value) {
+    bench_usage_error(&bench, "--window-ms needs --seconds, of two windows at least");
+  }
   bench_run(&bench, work);
+  if (options[option_window_ms].value > 0) {
+    bench_note(&bench, "first_window_ops", window_ops.first);
+    bench_note(&bench, "last_window_ops", window_ops.last);
+  }
   return bench_report(&bench);
 }

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Dict, Iterable, List, Optional, Sequence
+from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 
 from hakmem import paths
 from hakmem.errors import EXIT_CANNOT, EXIT_USAGE, Failure, say
@@ -13,6 +13,8 @@ from hakmem.errors import EXIT_CANNOT, EXIT_USAGE, Failure, say
 GLIBC = "glibc"
 HAKMEM = "hakmem"
 HAKMEM_FAST = "hakmem-fast"
+MODE_VARIABLE = "HAKMEM_MODE"
+_MODE_MARK = "@"
 # Allocators that distributions package, by the file that the dynamic linker knows.
 _DISTRIBUTED = {
     "jemalloc": "libjemalloc.so.2",
@@ -36,6 +38,18 @@ class Allocator:
     notes: str = ""
     # Compared only when it is named.
     on_request: bool = False
+    # The option HAKMEM_MODE, of one of ours that is to run with it.
+    mode: Optional[str] = None
+
+    @property
+    def variables(self) -> Tuple[Tuple[str, str], ...]:
+        """What its programs find in their environment, besides the preload."""
+        return ((MODE_VARIABLE, self.mode),) if self.mode is not None else ()
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether options of hakmem mean something to it."""
+        return self.name.partition(_MODE_MARK)[0] in (HAKMEM, HAKMEM_FAST)
 
     def describe(self) -> str:
         """For lists."""
@@ -73,6 +87,23 @@ def choose(names: Optional[str], base: str, with_older: bool = True) -> List[All
         if allocator.library is not None:
             paths.preloadable(Path(allocator.library))
     return chosen
+
+
+def name_in_mode(mode: str) -> str:
+    """What hakmem is called that runs in this mode."""
+    return f"{HAKMEM}{_MODE_MARK}{mode}"
+
+
+def with_modes(allocators: Sequence[Allocator], modes: Sequence[str]) -> List[Allocator]:
+    """The same, and hakmem once more in each mode."""
+    ours = next((allocator for allocator in allocators if allocator.name == HAKMEM), None)
+    if ours is None:
+        raise Failure(f"--cost needs {HAKMEM} among the allocators", EXIT_USAGE)
+    notes = [f"{MODE_VARIABLE}={mode}" for mode in modes]
+    return [
+        *allocators,
+        *(replace(ours, name=name_in_mode(mode), notes=note, mode=mode) for mode, note in zip(modes, notes)),
+    ]
 
 
 def older_versions(allocators: Iterable[Allocator]) -> List[str]:

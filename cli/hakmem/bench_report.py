@@ -5,65 +5,23 @@ They are meant to be passed on: no path, no machine's or user's name (privacy.py
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from statistics import median
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 from hakmem.allocators import HAKMEM, Allocator
+from hakmem.bench_cells import marked, matrix, number_cell, ratio_cell, short_cell
+from hakmem.bench_results import Results
 from hakmem.contest import Contest
-from hakmem.counts import COLUMNS, Counted, as_entries, rows
+from hakmem.cost_report import cost_losses, cost_section
+from hakmem.counts import COLUMNS, as_entries, rows
 from hakmem.errors import plural
 from hakmem.measure import Run
-from hakmem.metrics import BENCH_METRICS, MEAN, PEAK, Metric
+from hakmem.metrics import BENCH_METRICS, MEAN, PEAK
 from hakmem.privacy import scrub
-from hakmem.settings import Setting, one_line
-from hakmem.standing import LOSES, MEMORY, Standing, peers, word
+from hakmem.settings import one_line
+from hakmem.standing import LOSES, MEMORY, Standing, word
 from hakmem.statistics import FEWEST_TO_DECIDE, Ratio, coverage, geometric_mean
-from hakmem.workload_runner import is_floor
 
 SCHEMA = 2
-
-
-@dataclass(frozen=True)
-class Results:
-    """One run of the standard set. `rounds`: that every workload had, which is to have so many."""
-
-    settings: Mapping[str, Setting]
-    allocators: Sequence[Allocator]
-    rounds: int
-    seed: int
-    standings: Sequence[Standing]
-    contests: Mapping[str, Contest]
-    left_out: Mapping[str, str]
-    notes: Sequence[str]
-    counted: Sequence[Counted] = ()
-
-    @property
-    def names(self) -> List[str]:
-        """The allocators, ours first."""
-        names = [allocator.name for allocator in self.allocators]
-        return sorted(names, key=lambda name: (not name.startswith(HAKMEM), names.index(name)))
-
-    def relative_times(self, standing: Standing) -> Dict[str, float]:
-        """Each allocator's median time, and the floor's, to the best peer's."""
-        contest = self.contests[standing.workload.name]
-        medians = _medians(contest, standing.time)
-        base = medians.get(standing.best_peer or "")
-        return {name: value / base for name, value in medians.items()} if base else {}
-
-    def relative_memory(self, standing: Standing, metric: Metric) -> Dict[str, float]:
-        """Each allocator's median memory to the median peer's."""
-        contest = self.contests[standing.workload.name]
-        medians = _medians(contest, metric)
-        theirs = [medians[name] for name in peers(contest) if name in medians]
-        return (
-            {n: v / median(theirs) for n, v in medians.items() if not is_floor(n)} if theirs and median(theirs) else {}
-        )
-
-
-def _medians(contest: Contest, metric: Metric) -> Dict[str, float]:
-    figures = {name: contest.figures(name, metric) for name in contest.names}
-    return {name: median(values.values()) for name, values in figures.items() if values}
 
 
 # ---- JSON.
@@ -76,6 +34,7 @@ def as_json(results: Results) -> str:
         "settings": dict(results.settings),
         "rounds": results.rounds,
         "seed": results.seed,
+        "prices": {price.mode: price.ns_per_mib_second for price in results.prices},
         "allocators": [{"name": one.name, "version": one.version, "notes": one.notes} for one in results.allocators],
         "left_out": {name: scrub(reason) for name, reason in results.left_out.items()},
         "notes": [scrub(note) for note in results.notes],
@@ -110,6 +69,10 @@ def _workload_json(standing: Standing, results: Results) -> str:
         **{f"{key}_to_median_peer": _ratio_json(ratio) for key, ratio in standing.memory_ratios.items()},
         "floor": standing.floor,
         "time_to_floor": _ratio_json(standing.floor_ratio),
+        "cost": {
+            cost.price.mode: {"best_peer": cost.best_peer, "to_best_peer": _ratio_json(cost.ratio)}
+            for cost in standing.costs
+        },
         "failures": {name: _failure(run) for name, run in contest.failed.items()},
     }
     lines = [f"   {json.dumps(name)}: {json.dumps(_figures(contest, name))}" for name in contest.names]
@@ -133,7 +96,8 @@ def _ratio_json(ratio: Optional[Ratio]) -> Optional[Dict[str, Any]]:
 
 def _figures(contest: Contest, name: str) -> Dict[str, List[float]]:
     """By metric, the counted rounds in their order."""
-    figures = {metric.key: contest.figures(name, metric) for metric in BENCH_METRICS}
+    metrics = (*BENCH_METRICS, *(price.metric for price in contest.prices))
+    figures = {metric.key: contest.figures(name, metric) for metric in metrics}
     return {key: [_short(values[number]) for number in sorted(values)] for key, values in figures.items() if values}
 
 
@@ -180,17 +144,18 @@ def _comparison(results: Results, pictures: Sequence[str]) -> List[str]:
         "",
         *_standing_table(results),
         "",
+        *cost_section(results),
         "## Time of all, × the best peer",
         "",
-        *_matrix(results, {s.workload.name: results.relative_times(s) for s in results.standings}, with_floor=True),
+        *matrix(results, {s.workload.name: results.relative_times(s) for s in results.standings}, with_floor=True),
         "",
         "## Peak resident memory of all, × the median peer",
         "",
-        *_matrix(results, {s.workload.name: results.relative_memory(s, PEAK) for s in results.standings}),
+        *matrix(results, {s.workload.name: results.relative_memory(s, PEAK) for s in results.standings}),
         "",
         "## Mean resident memory of all, × the median peer",
         "",
-        *_matrix(results, {s.workload.name: results.relative_memory(s, MEAN) for s in results.standings}),
+        *matrix(results, {s.workload.name: results.relative_memory(s, MEAN) for s in results.standings}),
         "",
     ]
 
@@ -238,6 +203,7 @@ def losses(results: Results) -> List[str]:
             ratio = standing.memory_ratios[metric.key]
             if ratio is not None and word(ratio) == LOSES:
                 lines.append(f"{standing.workload.name}: {metric.title} × {ratio.value:.2f} of the median peer")
+        lines += cost_losses(standing)
         if HAKMEM in results.contests[standing.workload.name].failed:
             run = results.contests[standing.workload.name].failed[HAKMEM]
             lines.append(f"{standing.workload.name}: FAILED: {scrub(str(run.failure))}")
@@ -256,11 +222,11 @@ def losses_title(results: Results) -> str:
 def _summary(results: Results) -> List[str]:
     times = [s.time_ratio.value for s in results.standings if s.time_ratio]
     lines = [
-        f"Geometric mean over {len(times)} workloads: time × {_number(geometric_mean(times))} of each one's best peer"
+        f"Geometric mean over {len(times)} workloads: time × {number_cell(geometric_mean(times))} of each one's best peer"
     ]
     for metric in MEMORY:
         ratios = [ratio.value for s in results.standings if (ratio := s.memory_ratios[metric.key])]
-        lines[0] += f", {metric.title} × {_number(geometric_mean(ratios))} of the median peer"
+        lines[0] += f", {metric.title} × {number_cell(geometric_mean(ratios))} of the median peer"
     lost = losses(results)
     lines += ["", losses_title(results), ""]
     return [*lines, *[f"- {line}" for line in lost]]
@@ -272,28 +238,13 @@ def _standing_table(results: Results) -> List[str]:
         "|---|--:|--:|--:|---|---|--:|--:|---|--:|---|",
     ]
     for standing in results.standings:
-        memory = [_cell(standing.memory_ratios[metric.key]) for metric in MEMORY]
+        memory = [ratio_cell(standing.memory_ratios[metric.key]) for metric in MEMORY]
         cells = [
-            standing.workload.name, str(standing.workload.threads), str(standing.rounds), _cell(standing.time_ratio),
-            standing.best_peer or "–", _marked(standing.time_word), *memory, _marked(standing.memory_word),
-            _short_cell(standing.floor_ratio), standing.workload.what,
+            standing.workload.name, str(standing.workload.threads), str(standing.rounds), ratio_cell(standing.time_ratio),
+            standing.best_peer or "–", marked(standing.time_word), *memory, marked(standing.memory_word),
+            short_cell(standing.floor_ratio), standing.workload.what,
         ]  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
-    return lines
-
-
-def _matrix(results: Results, ratios: Mapping[str, Mapping[str, float]], with_floor: bool = False) -> List[str]:
-    names = results.names
-    head = [*names, *(["floor"] if with_floor else [])]
-    lines = [f"| workload | {' | '.join(head)} |", f"|---|{'--:|' * len(head)}"]
-    for workload, row in ratios.items():
-        failed = results.contests[workload].failed
-        cells = ["failed" if name in failed else _number(row.get(name)) for name in names]
-        if with_floor:
-            cells.append(_number(min((value for name, value in row.items() if is_floor(name)), default=None)))
-        lines.append(f"| {workload} | {' | '.join(cells)} |")
-    means = [_number(geometric_mean([row[name] for row in ratios.values() if name in row])) for name in names]
-    lines.append(f"| **geometric mean** | {' | '.join(means)} |{' |' if with_floor else ''}")
     return lines
 
 
@@ -304,19 +255,3 @@ def _failures(results: Results) -> List[str]:
     lines += [f"- {one.workload} was not counted: {scrub(one.failure)}" for one in results.counted if one.failure]
     lines += [f"- {scrub(note)}" for note in results.notes]
     return ["## Left out, failed, noted", "", *lines, ""] if lines else []
-
-
-def _number(value: Optional[float]) -> str:
-    return "–" if value is None else f"{value:.2f}"
-
-
-def _cell(ratio: Optional[Ratio]) -> str:
-    return "–" if ratio is None else f"{ratio.value:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]"
-
-
-def _short_cell(ratio: Optional[Ratio]) -> str:
-    return _number(ratio.value if ratio else None)
-
-
-def _marked(text: str) -> str:
-    return f"**{text}**" if text == LOSES else text

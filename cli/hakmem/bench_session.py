@@ -9,8 +9,9 @@ from typing import Dict, List, Optional, Sequence
 
 from hakmem import counts, environment, settings
 from hakmem.allocators import Allocator
-from hakmem.bench_report import Results
+from hakmem.bench_results import Results
 from hakmem.contest import Contest, Listener
+from hakmem.cost import Price, unknown_mode
 from hakmem.counts import Counted
 from hakmem.errors import Failure, plural
 from hakmem.measure import Run
@@ -39,6 +40,7 @@ class Session:
     seed: int
     facts: Dict[str, settings.Setting]
     left_out: Dict[str, str]
+    prices: Sequence[Price] = ()
     began: float = field(default_factory=time.monotonic)
     notes: List[str] = field(default_factory=list)
     ending: Ending = field(default_factory=Ending)
@@ -49,6 +51,8 @@ class Session:
             self.notes.append(f"left out of the environment: {', '.join(removed)}")
         if busy := settings.busy_machine(self.facts):
             self.notes.append(busy)
+        if self.prices and (unknown := unknown_mode(self.allocators, self._variables)):
+            self.notes.append(unknown)
 
     def rounds_of(self, workload: Workload) -> int:
         """How many rounds a workload is to have."""
@@ -81,7 +85,16 @@ class Session:
             stand(workload, contests[workload.name]) for workload in self.workloads if workload.name in contests
         ]
         return Results(
-            self.facts, self.allocators, complete, self.seed, standings, contests, self.left_out, self.notes, counted
+            self.facts,
+            self.allocators,
+            complete,
+            self.seed,
+            standings,
+            contests,
+            self.left_out,
+            self.notes,
+            counted,
+            self.prices,
         )
 
     def _patience(self, workload: Workload) -> float:
@@ -111,7 +124,7 @@ class Session:
             try:
                 contest, remarks = make_contest(
                     workload, self.places, self.allocators, self._variables, self.rounds_of(workload), self.seed,
-                    self._patience(workload), bar.tick,
+                    self._patience(workload), bar.tick, self.prices,
                 )  # fmt: skip
             except Failure as failure:
                 self.left_out[workload.name] = failure.message

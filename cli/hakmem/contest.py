@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Callable, Dict, List, Optional, Sequence, Set
 
+from hakmem.cost import Price, costs
 from hakmem.measure import Run, compare_exit, orders
 from hakmem.metrics import METRICS, Metric
 from hakmem.preload_plan import Prepared
@@ -26,7 +27,8 @@ class Row:
 
 @dataclass
 class Contest:
-    """Collects runs. An allocator under which the program failed runs no more; the others go on."""
+    """Collects runs. An allocator under which the program failed runs no more; the others go on. Each run's cost is told at
+    each of the prices."""
 
     prepared: Sequence[Prepared]
     base: str
@@ -34,6 +36,7 @@ class Contest:
     rounds: int
     seed: int = 1
     listener: Listener = lambda run: None
+    prices: Sequence[Price] = ()
     runs: List[Run] = field(default_factory=list)
     failed: Dict[str, Run] = field(default_factory=dict)
     expected_exit: Optional[int] = None
@@ -73,6 +76,7 @@ class Contest:
         compare_exit(run, self.expected_exit)
         if run.failure is not None:
             self.failed[name] = run
+        run.figures.update(costs(run.figures, self.prices))
         if number > 0:
             self.runs.append(run)
         self.listener(run)
@@ -86,6 +90,10 @@ class Contest:
     def rows(self) -> List[Row]:
         """Every metric that says something, every allocator."""
         return [row for metric in METRICS if self._is_telling(metric) for row in self.rows_of(metric)]
+
+    def cost_rows(self) -> List[Row]:
+        """Every price, every allocator."""
+        return [row for price in self.prices for row in self.rows_of(price.metric)]
 
     def rows_of(self, metric: Metric) -> List[Row]:
         """One metric, best first."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Dict, List, Mapping, Optional, Sequence
 
-from hakmem.allocators import HAKMEM, HAKMEM_FAST, Allocator
+from hakmem.allocators import Allocator
 from hakmem.elf_check import Binding, Chain, bind, find_obstacle, follow
 from hakmem.environment import with_preload
 from hakmem.errors import Failure
@@ -90,8 +90,9 @@ def _prepare(
     chain: Chain, allocator: Allocator, environment: Mapping[str, str], options: Mapping[str, str], notes: List[str]
 ) -> Prepared:
     variables: Dict[str, str] = dict(environment)
-    if allocator.name in (HAKMEM, HAKMEM_FAST):
+    if allocator.is_ours:
         variables.update(options)
+    variables.update(allocator.variables)
     if allocator.library is not None:
         variables = with_preload(variables, allocator.library)
     binding = bind(chain.executable, variables) if chain.executable else None

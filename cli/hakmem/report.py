@@ -29,8 +29,9 @@ def as_json(contest: Contest, command: Sequence[str], settings: Dict[str, Settin
         "rounds": contest.rounds,
         "seed": contest.seed,
         **extra,
+        "prices": {price.mode: price.ns_per_mib_second for price in contest.prices},
         "allocators": allocator_entries(contest),
-        "summary": [summary_entry(row) for row in contest.rows()],
+        "summary": [summary_entry(row) for row in (*contest.rows(), *contest.cost_rows())],
         "failures": failure_entries(contest),
         "runs": [run_entry(run) for run in contest.runs],
     }
@@ -91,7 +92,7 @@ def thinned(samples: Sequence[Sample], most: int = _MOST_POINTS) -> List[Sample]
 def as_csv(contest: Contest, command: Sequence[str]) -> str:
     """A line a run."""
     text = io.StringIO()
-    keys = [metric.key for metric in METRICS]
+    keys = [metric.key for metric in (*METRICS, *(price.metric for price in contest.prices))]
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["command", "allocator", "round", "exit_code", "failure", *keys])
     for run in contest.runs:

@@ -1,13 +1,15 @@
-"""Where ours stands in a workload: its time beside the best peer's, its memory beside the median peer's, and the floor."""
+"""Where ours stands in a workload: its time beside the best peer's, its memory beside the median peer's, and the floor; and
+what it cost in each mode beside the peer that cost least."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
-from typing import Dict, List, Optional, Sequence
+from typing import Dict, List, Optional, Sequence, Tuple
 
 from hakmem.allocators import HAKMEM
 from hakmem.contest import Contest
+from hakmem.cost import Price
 from hakmem.metrics import MEAN, PEAK, TIME_PER_OPERATION, WALL, Metric
 from hakmem.statistics import FEWEST_TO_DECIDE, Ratio, ratio
 from hakmem.workload_runner import is_floor
@@ -18,6 +20,15 @@ WINS = "wins"
 LEVEL = "level"
 UNKNOWN = "–"
 MEMORY = (PEAK, MEAN)
+
+
+@dataclass(frozen=True)
+class CostStanding:
+    """Ours in the mode of a price, against the peer that cost least at that price."""
+
+    price: Price
+    best_peer: Optional[str]
+    ratio: Optional[Ratio]
 
 
 @dataclass(frozen=True)
@@ -32,6 +43,7 @@ class Standing:
     floor: Optional[str]
     floor_ratio: Optional[Ratio]
     rounds: int = 0
+    costs: Sequence[CostStanding] = field(default_factory=tuple)
 
     @property
     def time_word(self) -> str:
@@ -79,7 +91,20 @@ def stand(workload: Workload, contest: Contest) -> Standing:
         floor=floor,
         floor_ratio=ratio(ours, contest.figures(floor, metric), contest.seed) if floor else None,
         rounds=contest.done,
+        costs=[_stand_at(price, contest) for price in contest.prices],
     )
+
+
+def _stand_at(price: Price, contest: Contest) -> CostStanding:
+    best = _best(contest, price.metric, peers(contest))
+    ours = contest.figures(price.entrant, price.metric)
+    return CostStanding(price, best, ratio(ours, contest.figures(best, price.metric), contest.seed) if best else None)
+
+
+def not_above_peers(standings: Sequence[Standing], mode: str) -> Tuple[int, int]:
+    """In how many workloads ours cost no more than any peer, by the medians, and of how many."""
+    ratios = [cost.ratio.value for s in standings for cost in s.costs if cost.price.mode == mode and cost.ratio]
+    return sum(value <= 1 for value in ratios), len(ratios)
 
 
 def _best(contest: Contest, metric: Metric, names: Sequence[str]) -> Optional[str]:

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import shutil
 import sys
-from typing import List, Optional, Sequence
+from typing import List, Mapping, Optional, Sequence, Tuple
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from hakmem.allocators import HAKMEM
 from hakmem.contest import Contest, Row
+from hakmem.cost import Price
 from hakmem.counts import COLUMNS, Counted, rows
 from hakmem.errors import plural
 from hakmem.metrics import HEADLINE, Metric
 from hakmem.settings import Settings, busy_machine, one_line
-from hakmem.standing import LOSES, MEMORY, WINS, Standing
+from hakmem.standing import LOSES, MEMORY, WINS, Standing, word
 from hakmem.statistics import CONFIDENCE, ENOUGH_ROUNDS, FEW_ROUNDS, FEWEST_TO_DECIDE, Ratio, coverage
 
 _WIDTH_OF_FILES = 110
 _WIDTH_OF_STANDINGS = 130
 _WIDTH_OF_COUNTS = 200
 NOISE = "inside the noise"
+_OURS_IN_MODES = Text("hakmem in that mode", style="bold")
 
 
 def console(width_of_files: int = _WIDTH_OF_FILES) -> Console:
@@ -91,6 +94,39 @@ def _cells(row: Row) -> List[Text]:
     ]
 
 
+def costs_table(contest: Contest) -> Table:
+    """A line an allocator, the base first, a column a price. Ours is in each column the one that was told the price."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.add_column("", no_wrap=True)
+    for price in contest.prices:
+        table.add_column(price.mode, justify="right", no_wrap=True)
+        table.add_column(f"× {contest.base}", justify="right", no_wrap=True)
+    rows = {(row.allocator, row.metric.key): row for row in contest.cost_rows()}
+    table.add_row(_OURS_IN_MODES, *_cost_cells(rows, [(price, price.entrant) for price in contest.prices]))
+    for name in contest.names:
+        if not name.startswith(HAKMEM) and name not in contest.failed:
+            table.add_row(name, *_cost_cells(rows, [(price, name) for price in contest.prices]))
+    return table
+
+
+def _cost_cells(rows: Mapping[Tuple[str, str], Row], entries: Sequence[Tuple[Price, str]]) -> List[Text]:
+    cells: List[Text] = []
+    for price, name in entries:
+        row = rows.get((name, price.metric.key))
+        cells.append(Text(price.metric.text(row.spread.median) if row else "–"))
+        cells.append(Text(f"{row.ratio.value:.3f}", style=_style(row)) if row and row.ratio else Text(""))
+    return cells
+
+
+def _print_costs(contest: Contest) -> None:
+    out = console()
+    rates = ", ".join(f"{price.mode} {price.ns_per_mib_second:,}" for price in contest.prices)
+    out.print(Text("cost: CPU time + price × MiB·seconds of resident memory", style="bold"))
+    out.print(Text(f"price, in ns of CPU for a MiB·second: {rates}", style="dim"))
+    out.print(costs_table(contest))
+    out.print()
+
+
 def verdicts(contest: Contest) -> List[str]:
     """A sentence an allocator: it against the base."""
     sentences: List[str] = []
@@ -149,6 +185,8 @@ def print_comparison(contest: Contest, title: str, facts: Settings, rounds: int)
     if len(contest.failed) < len(contest.names):
         out.print(comparison_table(contest, rounds))
         out.print()
+        if contest.prices:
+            _print_costs(contest)
     for line in verdicts(contest):
         out.print(Text(line))
     for line in failure_lines(contest):
@@ -188,6 +226,34 @@ def _standing_table(standings: Sequence[Standing]) -> Table:
             Text(standing.memory_word, style=styles.get(standing.memory_word, "")),
             Text(_value(standing.floor_ratio)),
         )
+    return table
+
+
+def print_costs(standings: Sequence[Standing]) -> None:
+    """A line a workload: what ours cost at each price beside the best peer."""
+    out = console(_WIDTH_OF_STANDINGS)
+    out.print(Text("Cost: CPU time + price × MiB·seconds, hakmem in the mode of the price", style="bold"))
+    out.print(_standing_costs(standings))
+
+
+def _standing_costs(standings: Sequence[Standing]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.add_column("workload", no_wrap=True)
+    for cost in standings[0].costs:
+        table.add_column(f"{cost.price.mode} × best peer", justify="right", no_wrap=True)
+        table.add_column("best peer", no_wrap=True)
+        table.add_column("", no_wrap=True)
+    styles = {LOSES: "red", WINS: "green"}
+    for standing in standings:
+        cells = [Text(standing.workload.name)]
+        for cost in standing.costs:
+            verdict = word(cost.ratio)
+            cells += [
+                Text(f"{cost.ratio.value:.2f} [{cost.ratio.low:.2f}, {cost.ratio.high:.2f}]" if cost.ratio else "–"),
+                Text(cost.best_peer or ""),
+                Text(verdict, style=styles.get(verdict, "")),
+            ]
+        table.add_row(*cells)
     return table
 
 

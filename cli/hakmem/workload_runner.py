@@ -12,6 +12,7 @@ from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from hakmem.allocators import Allocator
 from hakmem.contest import Contest, Runner
+from hakmem.cost import Price
 from hakmem.errors import Failure
 from hakmem.measure import Run, Task, run_program
 from hakmem.metrics import TIME_PER_OPERATION
@@ -62,6 +63,7 @@ def make_contest(
     seed: int,
     timeout: float,
     tick: Tick,
+    prices: Sequence[Price] = (),
 ) -> Tuple[Contest, List[str]]:
     """The workload's contest, and notes. The base is the first of `allocators`."""
     prepare_inputs(workload, places)
@@ -75,7 +77,7 @@ def make_contest(
     task = Task(program, timeout=timeout, keep_output=workload.own or workload.same_output)
     service = _service(workload, places, task, variables, port)
     runner = _service_runner(service, tick) if service else _program_runner(workload, task, floors, tick)
-    contest = Contest(entrants, allocators[0].name, runner, rounds, seed)
+    contest = Contest(entrants, allocators[0].name, runner, rounds, seed, prices=prices)
     return contest, list(the_plan.notes)
 
 

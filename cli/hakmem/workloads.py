@@ -34,7 +34,8 @@ class ServerPart:
 
 @dataclass(frozen=True)
 class Workload:
-    """One row of the table. `own`: it prints its operations as JSON. `floors`: commands that show the machine's limit."""
+    """One row of the table. `own`: it prints its operations as JSON. `floors`: commands that show the machine's limit.
+    `on_request`: it runs only when it is asked for. `for_cost`: it is one of those that costs are compared on."""
 
     name: str
     group: str
@@ -49,6 +50,8 @@ class Workload:
     server: Optional[ServerPart] = None
     expected_seconds: float = _DEFAULT_EXPECTED_SECONDS
     missing: Optional[str] = None
+    on_request: bool = False
+    for_cost: bool = False
 
 
 @dataclass(frozen=True)
@@ -134,6 +137,8 @@ def _own(entry: Mapping[str, Any], places: Places, seed: int) -> Workload:
         own=True,
         expected_seconds=entry.get("expected_seconds", _DEFAULT_EXPECTED_SECONDS),
         missing=f"not built: {', '.join(absent)}" if absent else None,
+        on_request=entry.get("on_request", False),
+        for_cost=entry.get("for_cost", False),
     )
 
 
@@ -151,13 +156,20 @@ def _real(entry: Mapping[str, Any], places: Places) -> Workload:
         server=ServerPart(server["port"], tuple(server["load"])) if server else None,
         expected_seconds=entry.get("expected_seconds", _DEFAULT_EXPECTED_SECONDS),
         missing=f"not installed: {', '.join(absent)} (package {entry.get('package', 'unknown')})" if absent else None,
+        on_request=entry.get("on_request", False),
+        for_cost=entry.get("for_cost", False),
     )
 
 
-def select(workloads: Sequence[Workload], only: Optional[str]) -> List[Workload]:
-    """Those whose name or group one of the words of `only` means; `*` and `?` as in a shell."""
+def select(
+    workloads: Sequence[Workload], only: Optional[str], for_cost: bool = False, all_of_them: bool = False
+) -> List[Workload]:
+    """Those whose name or group one of the words of `only` means; `*` and `?` as in a shell. Without words the set for costs,
+    or all but those on request."""
+    if only is None and for_cost:
+        return [workload for workload in workloads if workload.for_cost]
     if only is None:
-        return list(workloads)
+        return [workload for workload in workloads if all_of_them or not workload.on_request]
     words = [word.strip() for word in only.split(",") if word.strip()]
     for word in words:
         if not any(_means(word, workload) for workload in workloads):

@@ -26,6 +26,7 @@ TINY: Dict[str, List[str]] = {
     "realloc_grow": ["--ops", "3000"],
     "calloc_fresh": ["--ops", "1000"],
     "trace": ["--ops", "60000", "--file", TRACE],
+    "idle_server": ["--ops", "8000", "--slots", "400", "--burst", "500", "--every-ms", "5"],
 }
 VARIANTS: List[List[str]] = [
     ["batch", "--order", "newest"],
@@ -37,6 +38,8 @@ VARIANTS: List[List[str]] = [
     ["handoff", "--producers", "1", "--consumers", "3"],
     ["handoff", "--producers", "3", "--consumers", "1"],
     ["phases", "--threads", "2"],
+    ["idle_server", "--threads", "1", "--keep", "0"],
+    ["idle_server", "--least", "32768", "--most", "1048576", "--slots", "20", "--ops", "400", "--burst", "40"],
     ["false_sharing", "--mode", "passive"],
     ["big_blocks", "--sizes", "random"],
     ["realloc_grow", "--percent", "0", "--step", "48", "--to", "8192"],
@@ -52,6 +55,7 @@ BROKEN: List[List[str]] = [
     ["exchange", "--least", "5000", "--most", "9000"],
     ["churn_threads", "--least", "5000", "--most", "9000"],
     ["phases"],
+    ["idle_server", "--least", "5000", "--most", "9000"],
     ["big_blocks", "--least-kib", "5", "--most-kib", "8", "--ops", "100", "--slots", "20"],
     ["realloc_grow", "--from", "4000", "--to", "8000"],
     ["calloc_fresh", "--least", "5000", "--most", "9000"],
@@ -75,6 +79,9 @@ WRONG: List[List[str]] = [
     ["handoff", "--producers", "0"],
     ["random_mixed", "--least", "100", "--most", "50"],
     ["big_blocks", "--least-kib", "100", "--most-kib", "50"],
+    ["idle_server", "--least", "100", "--most", "50"],
+    ["larson", "--window-ms", "100"],
+    ["larson", "--window-ms", "100", "--seconds", "0.1"],
     ["trace"],
     ["trace", "--file", "/nonexistent/trace"],
     ["trace", "--file", "/"],
@@ -138,6 +145,18 @@ def test_phases_report_memory(run: Run) -> None:
     line = result_of(run("phases", "--mib", "4", "--ops", "300000"))
     assert line["live_built_kib"] >= 4096 > line["live_freed_kib"] > 0
     assert line["resident_built_kib"] >= line["live_built_kib"] * 0.95
+
+
+def test_idle_servers_pause(run: Run) -> None:
+    """Bursts come by the clock; in a pause nothing lives but what was kept, and the report tells memory of both times."""
+    line = result_of(
+        run("idle_server", "--threads", "2", "--ops", "20000", "--slots", "2000", "--burst", "2500", "--every-ms", "40")
+    )
+    assert line["seconds"] >= 3 * 0.04  # four bursts, a pause before each but the first
+    assert 0 < line["live_idle_kib"] < line["live_busy_kib"] / 5
+    assert line["resident_busy_kib"] > 0 and line["resident_idle_kib"] > 0
+    nothing = result_of(run("idle_server", "--threads", "1", "--ops", "4000", "--burst", "2000", "--keep", "0"))
+    assert nothing["live_idle_kib"] == 0 < nothing["live_busy_kib"]
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,9 @@ from typing import List, Optional, Sequence, Union
 import click
 from rich.text import Text
 
-from hakmem import bench_report, counts, paths, plot, plot_bench, settings, table
-from hakmem.allocators import GLIBC, Allocator, choose
-from hakmem.bench_report import Results
+from hakmem import bench_report, cost, cost_report, counts, paths, plot, plot_bench, settings, table
+from hakmem.allocators import GLIBC, Allocator, choose, with_modes
+from hakmem.bench_results import Results
 from hakmem.bench_session import Session, expected_minutes
 from hakmem.errors import EXIT_PROGRAM_FAILED, EXIT_SIGNAL_BASE, EXIT_USAGE, Failure, plural, say
 from hakmem.metrics import PEAK
@@ -38,6 +38,10 @@ _POSITIVE = click.IntRange(min=1)
 @click.option(
     "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Of the workloads and of the order."
 )
+@click.option(
+    "--cost", "with_cost", is_flag=True,
+    help="CPU time and memory at three prices, hakmem in three modes; without --only on the set for it.",
+)  # fmt: skip
 @click.option("--counts", "counts_only", is_flag=True, help="Only count what hakmem does, by its counting build.")
 @click.option("--no-counts", is_flag=True, help="Only measure.")
 @click.option("--out", metavar="DIR", help="Where the results go; default: bench/results.")
@@ -55,6 +59,7 @@ def bench(
     program_rounds: Optional[int],
     minutes: float,
     seed: int,
+    with_cost: bool,
     counts_only: bool,
     no_counts: bool,
     out: Optional[str],
@@ -70,10 +75,16 @@ def bench(
         raise Failure("the workloads are part of the checkout: start ./hakmem bench from there")
     if counts_only and no_counts:
         raise Failure("--counts and --no-counts leave nothing to do", EXIT_USAGE)
+    if with_cost and counts_only:
+        raise Failure("--cost is measured, and --counts measures nothing", EXIT_USAGE)
     places = default_places(root, catalogue, programs)
-    workloads = select(load(places, seed), only)
+    workloads = select(load(places, seed), only, for_cost=with_cost, all_of_them=list_only)
+    entrants = [] if counts_only else choose(allocators, GLIBC, with_older=False)
+    prices = cost.prices() if with_cost else []
+    if prices:
+        entrants = with_modes(entrants, [price.mode for price in prices])
     if list_only:
-        _list(workloads, 0 if counts_only else len(choose(allocators, GLIBC, with_older=False)))
+        _list(workloads, len(entrants), only is not None or with_cost)
         return
     left_out = {workload.name: workload.missing for workload in workloads if workload.missing}
     workloads = [workload for workload in workloads if not workload.missing and (workload.own or not counts_only)]
@@ -84,7 +95,7 @@ def bench(
     session = Session(
         workloads=workloads,
         places=places,
-        allocators=[] if counts_only else choose(allocators, GLIBC, with_older=False),
+        allocators=entrants,
         counting_library=_counting_library(workloads, counts_only, no_counts),
         rounds=rounds,
         program_rounds=program_rounds,
@@ -92,6 +103,7 @@ def bench(
         seed=seed,
         facts=settings.collect(),
         left_out=left_out,
+        prices=prices,
         began=began,
     )
     stem = _stem(_folder(out, root), label or f"{session.facts['machine']}-{session.facts['cores']}core")
@@ -99,11 +111,12 @@ def bench(
     _end(session, results)
 
 
-def _list(workloads: Sequence[Workload], allocators: int) -> None:
+def _list(workloads: Sequence[Workload], allocators: int, are_named: bool) -> None:
     for workload in workloads:
         missing = f" ({workload.missing})" if workload.missing else ""
+        missing += " (only when named, or by --cost)" if workload.on_request else ""
         click.echo(f"{workload.name}: {workload.group}, {workload.expected_seconds:g} s, {workload.what}{missing}")
-    runnable = [workload for workload in workloads if not workload.missing]
+    runnable = [workload for workload in workloads if not workload.missing and (are_named or not workload.on_request)]
     if allocators:
         minutes = expected_minutes(runnable, allocators)
         say(f"{_set_text(runnable, allocators)}: a round should take {minutes:.1f} minutes")
@@ -191,6 +204,11 @@ def _print(results: Results, names: Sequence[str]) -> None:
     if results.standings:
         table.print_standings(results.standings)
         out.print()
+        if results.prices:
+            table.print_costs(results.standings)
+            for price in results.prices:
+                out.print(Text(cost_report.cost_summary(results, price)))
+            out.print()
         out.print(Text(bench_report.losses_title(results), style="bold"))
         for line in bench_report.losses(results):
             out.print(Text(f"  {line}", style="red"))

@@ -9,8 +9,8 @@ from typing import Dict, List, Optional, Sequence, Tuple
 
 import click
 
-from hakmem import environment, plot, report, settings, table
-from hakmem.allocators import GLIBC, Allocator, choose, present
+from hakmem import cost, environment, plot, report, settings, table
+from hakmem.allocators import GLIBC, Allocator, choose, present, with_modes
 from hakmem.contest import Contest, Runner
 from hakmem.errors import EXIT_PROGRAM_FAILED, EXIT_USAGE, Failure, plural, say
 from hakmem.measure import Run, Task, run_program
@@ -43,6 +43,7 @@ def _list_allocators(context: click.Context, _parameter: click.Parameter, wanted
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="Of the order of the runs and of the intervals.")
 @click.option("--timeout", type=_SECONDS, metavar="SECONDS", help="Longest time of one run; of the load with --load.")
+@click.option("--cost", "with_cost", is_flag=True, help="CPU time and memory at three prices, hakmem in three modes.")
 @click.option("--stdin", metavar="FILE", help="The program's input; default: none.")
 @click.option(
     "--set", "options", multiple=True, metavar="NAME=VALUE", help="A hakmem option, for hakmem's runs. Repeatable."
@@ -72,6 +73,7 @@ def compare(
     warmup: int,
     seed: int,
     timeout: Optional[float],
+    with_cost: bool,
     stdin: Optional[str],
     options: Tuple[str, ...],
     assignments: Tuple[str, ...],
@@ -102,10 +104,15 @@ def compare(
     variables, left_out = environment.neutral(environment.of_caller())
     variables.update(environment.assignments(assignments))
     chosen = choose(allocators, base)
+    prices = cost.prices() if with_cost else []
+    if prices:
+        chosen = with_modes(chosen, [price.mode for price in prices])
     program = resolve(words, variables)
     with reserve(json_file, csv_file, plot_file) as files:
         the_plan = plan(program, chosen, variables, hakmem_options, force)
         notes = [*the_plan.notes, *([f"left out of the environment: {', '.join(left_out)}"] if left_out else [])]
+        if prices and (unknown := cost.unknown_mode(chosen, variables)):
+            notes.append(unknown)
         _check_enough(the_plan, chosen)
         task = Task(program, stdin, timeout, shared_once, show_output)
         facts = settings.collect()
@@ -114,8 +121,9 @@ def compare(
                 bar.line(note)
             service = _service(task, load, variables, host, port, settle)
             contest = Contest(
-                the_plan.prepared, the_plan.prepared[0].allocator.name, _runner(task, service, bar), rounds, seed
-            )
+                the_plan.prepared, the_plan.prepared[0].allocator.name, _runner(task, service, bar), rounds, seed,
+                prices=prices,
+            )  # fmt: skip
             contest.listener = lambda run: _show(run, contest, bar)
             _measure(contest, rounds, warmup, bar)
         extra: Dict[str, object] = {"load": load, "port": port, "notes": notes, "hakmem_options": hakmem_options}

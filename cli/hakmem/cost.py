@@ -1,0 +1,72 @@
+"""What a run cost: CPU time, and resident memory at a price. The prices are those that the library decides by, one for each
+HAKMEM_MODE: the policy library says them (src/policy/price.h)."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from typing import Dict, List, Mapping, Optional, Sequence
+
+from hakmem.allocators import MODE_VARIABLE, Allocator, name_in_mode
+from hakmem.metrics import CPU, MEAN, WALL, Figures, Metric, seconds
+from hakmem.policy_library import MODES, PolicyLibrary
+
+_NS = 1e-9
+_MIB = 1024.0 * 1024.0
+_ASK_SECONDS = 30
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a MiB-second of resident memory is worth, in ns of CPU, to who chose this mode."""
+
+    mode: str
+    ns_per_mib_second: int
+
+    @property
+    def metric(self) -> Metric:
+        """The cost at this price, as a figure of a run."""
+        return Metric(f"cost_{self.mode}_seconds", f"cost at the {self.mode} price", seconds)
+
+    @property
+    def entrant(self) -> str:
+        """Ours that was told this price."""
+        return name_in_mode(self.mode)
+
+    def cost(self, figures: Figures) -> Optional[float]:
+        """In seconds of CPU. None when the run was too short for a mean of its memory, or did not end."""
+        cpu, mean, wall = (figures.get(metric.key) for metric in (CPU, MEAN, WALL))
+        if cpu is None or mean is None or wall is None:
+            return None
+        return cpu + self.ns_per_mib_second * _NS * mean / _MIB * wall
+
+
+def prices() -> List[Price]:
+    """Of each mode, the dearest processor first. A Failure when the policy library is not built."""
+    library = PolicyLibrary()
+    return [Price(mode, library.price(mode, None)) for mode in MODES]
+
+
+def costs(figures: Figures, at: Sequence[Price]) -> Dict[str, Optional[float]]:
+    """A run's cost at each price, by the metric's key."""
+    return {price.metric.key: price.cost(figures) for price in at}
+
+
+def unknown_mode(allocators: Sequence[Allocator], environment: Mapping[str, str]) -> Optional[str]:
+    """A note when the library has no modes: it says itself, on stderr, which options it does not know."""
+    ours = next(allocator for allocator in allocators if allocator.mode is not None)
+    variables = {**environment, **dict(ours.variables), "LD_PRELOAD": str(ours.library)}
+    try:
+        done = subprocess.run(
+            ["/bin/true"],
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_ASK_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if MODE_VARIABLE.encode() not in done.stderr:
+        return None
+    return f"this library does not know {MODE_VARIABLE}: hakmem's rows of the three modes are all the default's"

@@ -1,12 +1,18 @@
 /* api/purger.c - L6. See purger.h. */
 #include "api/purger.h"
 
+#include "api/misuse.h"
 #include "api/reclaim.h"
+#include "base/arithmetic.h"
 #include "heap/heap.h"
+#include "heap/rescue.h"
 #include "os/os.h"
 #include "policy/option.h"
 #include "space/idle.h"
 #include "space/surplus.h"
+
+/* Chosen: blocks that come home are looked after this often at most. */
+#define BLOCKS_LEAST_MS 1000
 
 /* Where threads cannot be counted, those that have a heap are: which the purge thread has not. */
 static bool has_threads(unsigned count, unsigned of_ours) {
@@ -18,25 +24,42 @@ static bool has_threads(unsigned count, unsigned of_ours) {
  * ends with the last of the others. */
 static bool has_company(void) { return has_threads(2, 1); }
 
-/* What the heaps without a thread keep for the next one is idle too, once in each time of quiet. */
-static void tidy_when_quiet(uint64_t now_ms, uint64_t *tidied_ms) {
+/* What the heaps without a thread keep for the next one is idle too, once in each time of quiet; and what came home to
+ * threads that sleep. */
+static void gather(uint64_t now_ms, uint64_t *tidied_ms) {
   uint64_t since_ms;
-  if (!hk_idle_is_quiet(now_ms, &since_ms) || since_ms == *tidied_ms) return;
-  *tidied_ms = since_ms;
-  hk_reclaim_idle_heaps();
+  bool is_quiet = hk_idle_is_quiet(now_ms, &since_ms);
+  const hk_block_t *damaged = hk_rescue(now_ms, hk_idle_asleep_ms());
+  if (damaged != NULL) hk_misuse_damage(damaged);
+  if (is_quiet && since_ms != *tidied_ms) {
+    *tidied_ms = since_ms;
+    hk_reclaim_idle_heaps();
+  }
   hk_idle_stay_quiet(since_ms);
 }
 
+/* When to come again. Blocks that come home ring the bell, but not before a second after they did so last. */
+static uint64_t wait_for_blocks_ms(uint64_t now_ms, uint64_t wait_ms, uint64_t *closed_until_ms) {
+  uint64_t due_ms = hk_rescue_next_due(now_ms, hk_idle_asleep_ms());
+  bool is_open = due_ms == UINT64_MAX && now_ms >= *closed_until_ms;
+  if (is_open) *closed_until_ms = now_ms + BLOCKS_LEAST_MS;
+  hk_store_relaxed(&hk_bell_wants_blocks, is_open);
+  if (is_open) return wait_ms;
+  if (due_ms == UINT64_MAX) due_ms = *closed_until_ms;
+  return hk_smaller(wait_ms, hk_subtract_to_zero(due_ms, now_ms) + 1);
+}
+
 static void run(void) {
-  uint64_t tidied_ms = UINT64_MAX;
+  uint64_t tidied_ms = UINT64_MAX, closed_until_ms = 0;
   hk_bell_hear(true);
   while (has_company()) {
     uint32_t word = hk_load_relaxed(&hk_bell_word); /* before the visit, after which the bell may ring */
     uint64_t now_ms = hk_os_coarse_ms();
-    tidy_when_quiet(now_ms, &tidied_ms);
-    uint64_t wait_ms = hk_surplus_visit(now_ms);
+    gather(now_ms, &tidied_ms);
+    uint64_t wait_ms = wait_for_blocks_ms(now_ms, hk_surplus_visit(now_ms), &closed_until_ms);
     hk_os_wait_for((const uint32_t *)&hk_bell_word, word, wait_ms);
   }
+  hk_store_relaxed(&hk_bell_wants_blocks, false);
   hk_bell_hear(false);
   (void)hk_surplus_visit(hk_os_coarse_ms()); /* by the limit for those who have nobody to come back */
   hk_bell_give_up();

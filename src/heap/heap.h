@@ -1,8 +1,8 @@
 /* heap/heap.h - L4. A heap: one thread's bins and what belongs to them. A heap outlives its thread: its slabs stay its
  * own, and the next thread that needs a heap adopts it whole.
  *
- * At most one thread has a heap at a time. Only that thread touches it, except for `shared`, and `stat`, `life`, `node`
- * and `offer`, which others read.
+ * At most one thread has a heap at a time. Only that thread touches it, except for `shared` and `rescue`, and `stat`, `life`,
+ * `node`, `offer` and what is active, which others read.
  */
 #ifndef HK_HEAP_HEAP_H
 #define HK_HEAP_HEAP_H
@@ -22,7 +22,8 @@
 
 /* What a bin needs on its slow path. */
 typedef struct {
-  hk_slab_t *active;    /* the span it allocates from; its frees come straight back to the bin */
+  /* The span it allocates from; its frees come straight back to the bin. Others look at it: rescue.h. */
+  _Atomic(hk_slab_t *) active;
   hk_list_t partial;    /* spans worth allocating from, through link; not initialised before the first span */
   uint32_t carve_count; /* tiny: how many blocks to cut next time; 0 before the first time */
   uint16_t room;        /* mid: how many blocks the bin's list may have */
@@ -55,9 +56,9 @@ struct hk_heap {
   hk_bin_state_t state[HK_CLASS_COUNT];
   hk_outgoing_t outbox[HK_OUTBOX_SLOTS]; /* direct-mapped by owner */
   hk_block_t *recent[HK_JUMP_BLOCKS];    /* the blocks of others that were freed last, round and round */
-  uint32_t span_slabs;                   /* in the spans that it owns */
+  uint32_t span_slabs;                   /* in the spans that it owns, but for shared.rescued_slabs */
+  uint32_t spare_slabs;                  /* in all of the next */
   hk_list_t spare[HK_RUN_MAX_SLABS];     /* [i]: free ranges of i + 1 slabs, through link; last freed first */
-  uint32_t spare_slabs;                  /* in all of them */
   hk_slab_t *reserve;                    /* slabs that nobody touched yet, in a row, for spans; NULL: none */
   bool is_tended;                        /* by a thread that has another heap too, for a moment: remote.c */
   _Atomic(bool) busy;    /* a slow path is under way: what a child of fork finds here may be half done */
@@ -68,9 +69,15 @@ struct hk_heap {
   struct hk_heap *all_next;
   hk_list_t pool_link; /* in the pool, where it has no slot: guarded by hk_lock_heap_pool */
   hk_stat_set_t stat;
+  struct {                /* the purge thread's */
+    hk_block_t *put_back; /* what was first in `incoming` after it had looked at all of it */
+    uint64_t slow_paths;  /* so many when it saw that something waits */
+    uint64_t since_ms;    /* and when that was; 0: never */
+  } rescue;
   struct {
     /* Blocks of this heap's spans that other threads freed: pushed by them in chains, taken whole by the owner. */
     alignas(HK_CACHE_LINE_BYTES) _Atomic(hk_block_t *) incoming;
+    _Atomic(uint32_t) rescued_slabs; /* that `span_slabs` still counts */
   } shared;
 };
 

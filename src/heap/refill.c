@@ -26,7 +26,7 @@ static unsigned next_tiny_count(hk_bin_state_t *state, size_t block_bytes) {
 
 /* Never so many that the list is full: a free may come before the next request. */
 static unsigned next_mid_count(const hk_bin_state_t *state, size_t block_bytes) {
-  if (state->active->zero) return first_count(block_bytes);
+  if (hk_load_relaxed(&state->active)->zero) return first_count(block_bytes);
   unsigned most = (unsigned)(CARVE_MAX_BYTES / block_bytes);
   if (most < 2) most = 2;
   return most < state->room ? most : state->room - 1u;
@@ -34,11 +34,11 @@ static unsigned next_mid_count(const hk_bin_state_t *state, size_t block_bytes) 
 
 static bool carve(hk_heap_t *heap, unsigned class_index) {
   hk_bin_state_t *state = &heap->state[class_index];
-  if (state->active == NULL) return false;
+  if (hk_load_relaxed(&state->active) == NULL) return false;
   size_t block_bytes = hk_class_bytes(class_index);
   bool is_mid = hk_class_is_mid(class_index);
   unsigned count = is_mid ? next_mid_count(state, block_bytes) : next_tiny_count(state, block_bytes);
-  if (hk_span_carve(heap, state->active, count) == 0) return false;
+  if (hk_span_carve(heap, hk_load_relaxed(&state->active), count) == 0) return false;
   hk_stat_bump(&heap->stat, hk_stat_carve, 1);
   return true;
 }
@@ -50,10 +50,10 @@ static bool has_blocks(const hk_heap_t *heap, unsigned class_index) {
 static void switch_to(hk_heap_t *heap, hk_slab_t *span) {
   unsigned class_index = span->class_index;
   if (hk_class_is_mid(class_index)) { /* the one before has no room left: its blocks lead back to it */
-    heap->state[class_index].active = span;
+    hk_store_relaxed(&heap->state[class_index].active, span);
     return;
   }
-  if (heap->state[class_index].active != NULL) hk_span_deactivate(heap, class_index);
+  if (hk_load_relaxed(&heap->state[class_index].active) != NULL) hk_span_deactivate(heap, class_index);
   hk_span_activate(heap, span);
 }
 

@@ -6,20 +6,29 @@
 #include "heap/mid.h"
 #include "heap/pool.h"
 #include "heap/trim.h"
+#include "space/bell.h"
 #include "space/region_map.h"
 
-/* Links are multiples of 16: the lowest bit is free to say that the block is under way. */
-static hk_block_t *marked(const hk_block_t *next) { return (hk_block_t *)((uintptr_t)next | 1); }
-
-static bool is_marked(const hk_block_t *link) { return ((uintptr_t)link & 1) != 0; }
-
-/* `last` is the end of a chain of blocks that are under way. */
-static void post(hk_heap_t *owner, hk_block_t *first, hk_block_t *last) {
+void hk_remote_post(hk_heap_t *owner, hk_block_t *first, hk_block_t *last) {
   hk_block_t *head = hk_load_relaxed(&owner->shared.incoming);
   do {
     hk_count(hk_count_shared_update, 1);
-    hk_block_link(last, marked(head));
-  } while (!hk_compare_exchange_release(&owner->shared.incoming, &head, first)); /* with the exchange in drain */
+    hk_remote_link(last, head);
+  } while (!hk_compare_exchange_release(&owner->shared.incoming, &head, first)); /* with hk_remote_take */
+  if (HK_UNLIKELY(hk_bell_is_open())) hk_bell_ring();
+}
+
+hk_block_t *hk_remote_take(hk_heap_t *heap) {
+  hk_count(hk_count_shared_update, 1);
+  return hk_exchange_acquire(&heap->shared.incoming, HK_LIST_END);
+}
+
+/* What the purge thread has taken from the heap, which counts it still. */
+static void note_rescued(hk_heap_t *heap) {
+  uint32_t slabs = hk_load_relaxed(&heap->shared.rescued_slabs);
+  if (HK_LIKELY(slabs == 0)) return;
+  (void)hk_sub_relaxed(&heap->shared.rescued_slabs, slabs);
+  heap->span_slabs -= slabs;
 }
 
 /* Takes up what was sent to a heap that no thread has: else it waited for one that may never come. */
@@ -30,7 +39,7 @@ HK_NOINLINE static void send(hk_heap_t *heap, hk_outgoing_t *batch) {
   hk_heap_t *owner = batch->owner;
   batch->owner = NULL; /* before the blocks go: a child of fork must not send them twice */
   hk_keep_store_order();
-  post(owner, batch->first, batch->last);
+  hk_remote_post(owner, batch->first, batch->last);
   bool is_idle = hk_heap_life(owner) == hk_heap_idle;
   if (is_idle && !heap->is_tended && hk_heap_take_this(owner)) tend(owner); /* and not one after the other */
 }
@@ -54,7 +63,7 @@ static size_t batch_bytes(const hk_heap_t *heap) {
 HK_NOINLINE static void begin(hk_heap_t *heap, hk_outgoing_t *batch, hk_heap_t *owner, hk_block_t *block,
                               uint32_t weight) {
   if (batch->owner != NULL) send(heap, batch);
-  hk_block_link(block, marked(HK_LIST_END));
+  hk_remote_link(block, HK_LIST_END);
   *batch = (hk_outgoing_t){.first = block, .last = block, .room = (ptrdiff_t)batch_bytes(heap) - weight};
   hk_keep_store_order(); /* a child of fork must not find an owner without a chain for it */
   batch->owner = owner;
@@ -85,7 +94,7 @@ HK_INLINE void gather(hk_heap_t *heap, hk_heap_t *owner, const hk_slab_t *slab, 
     return;
   }
   set_jump(heap, slab, block);
-  hk_block_link(block, marked(batch->first));
+  hk_remote_link(block, batch->first);
   hk_keep_store_order(); /* a child of fork must not find a chain that leads to a block before it is linked */
   batch->first = block;
   batch->room -= weight;
@@ -101,7 +110,7 @@ void hk_remote_free_now(const hk_slab_t *slab, hk_block_t *block) {
   hk_stat_add(hk_stat_remote_batch, 1);
   hk_stat_add(hk_stat_remote_free, 1);
   hk_heap_t *owner = hk_load_relaxed(&((hk_slab_t *)slab)->owner);
-  post(owner, block, block);
+  hk_remote_post(owner, block, block);
   if (hk_heap_life(owner) == hk_heap_idle && hk_heap_take_this(owner)) tend(owner);
 }
 
@@ -123,12 +132,12 @@ static bool take_home(hk_heap_t *heap, hk_slab_t *slab, hk_block_t *block) {
 }
 
 size_t hk_remote_drain(hk_heap_t *heap) {
-  hk_count(hk_count_shared_update, 1);
-  hk_block_t *block = hk_exchange_acquire(&heap->shared.incoming, HK_LIST_END);
+  note_rescued(heap);
+  hk_block_t *block = hk_remote_take(heap);
   size_t count = 0;
   while (block != HK_LIST_END) {
     hk_block_t *link = block->next;
-    if (!hk_block_is_intact(block) || !is_marked(link)) {
+    if (!hk_block_is_intact(block) || !hk_remote_is_marked(link)) {
       heap->damaged = block;
       break;
     }

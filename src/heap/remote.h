@@ -44,6 +44,18 @@ void hk_remote_drain_idle(void);
  * was sent before it is lost. */
 size_t hk_remote_drain(hk_heap_t *heap);
 
+/* Takes all that waits for the heap: for who drains it, or puts it back. */
+hk_block_t *hk_remote_take(hk_heap_t *heap);
+
+/* Puts a chain of blocks that are under way before what waits for the heap. */
+void hk_remote_post(hk_heap_t *owner, hk_block_t *first, hk_block_t *last);
+
+/* Links a block that is under way. Links are multiples of 16: the lowest bit is free to say so. */
+HK_INLINE void hk_remote_link(hk_block_t *block, hk_block_t *next) {
+  hk_block_link(block, (hk_block_t *)((uintptr_t)next | 1));
+}
+HK_INLINE bool hk_remote_is_marked(const hk_block_t *link) { return ((uintptr_t)link & 1) != 0; }
+
 /* Where a link leads, whether or not its block is under way. */
 HK_INLINE hk_block_t *hk_remote_next(const hk_block_t *link) { return (hk_block_t *)((uintptr_t)link & ~(uintptr_t)1); }
 

@@ -10,14 +10,10 @@
 #define WORTH_SHARE 8
 #define WORTH_MAX_BLOCKS 64
 
-static unsigned capacity_of(const hk_slab_t *span) {
-  return span->slab_count * hk_class_blocks_per_slab(span->class_index);
-}
-
 static unsigned carved_of(const hk_slab_t *span) { return hk_load_relaxed(&((hk_slab_t *)span)->carved); }
 
 static bool is_active(const hk_heap_t *heap, const hk_slab_t *span) {
-  return heap->state[span->class_index].active == span;
+  return hk_load_relaxed(&heap->state[span->class_index].active) == span;
 }
 
 /* `value` / block size: exact below 2^32, where hk_offset_is_start is (safety.h). */
@@ -110,9 +106,9 @@ void hk_span_set_sinks(hk_slab_t *span, hk_sink_t *sink) {
 }
 
 bool hk_span_active_has_room(const hk_heap_t *heap, unsigned class_index) {
-  const hk_slab_t *span = heap->state[class_index].active;
+  const hk_slab_t *span = hk_load_relaxed(&heap->state[class_index].active);
   if (span == NULL) return false;
-  return carved_of(span) < capacity_of(span) || heap->bin[class_index].free != HK_LIST_END;
+  return carved_of(span) < hk_span_capacity(span) || heap->bin[class_index].free != HK_LIST_END;
 }
 
 void hk_span_activate(hk_heap_t *heap, hk_slab_t *span) {
@@ -122,18 +118,18 @@ void hk_span_activate(hk_heap_t *heap, hk_slab_t *span) {
   bin->countdown = HK_COUNTDOWN_ACTIVE;
   span->own.free = HK_LIST_END;
   hk_span_set_sinks(span, bin);
-  heap->state[span->class_index].active = span;
+  hk_store_relaxed(&heap->state[span->class_index].active, span);
 }
 
 void hk_span_put_to_rest(hk_heap_t *heap, unsigned class_index, unsigned at_home) {
   hk_bin_state_t *state = &heap->state[class_index];
-  hk_slab_t *span = state->active;
-  state->active = NULL;
+  hk_slab_t *span = hk_load_relaxed(&state->active);
+  hk_store_relaxed(&state->active, NULL);
   span->own.free = heap->bin[class_index].free;
   heap->bin[class_index].free = HK_LIST_END;
   hk_span_set_sinks(span, &span->own);
   span->live = (uint16_t)(carved_of(span) - at_home);
-  unsigned capacity = capacity_of(span);
+  unsigned capacity = hk_span_capacity(span);
   if (span->live < capacity) {
     hk_list_push_back(&state->partial, &span->link); /* last: memory that was used before goes first */
     arm(span, span->live);
@@ -165,7 +161,7 @@ static void put_carved(hk_heap_t *heap, hk_slab_t *span, hk_block_t *list, unsig
 unsigned hk_span_carve(hk_heap_t *heap, hk_slab_t *span, unsigned count) {
   HK_ASSERT(heap->bin[span->class_index].free == HK_LIST_END, "what the bin had would be lost");
   unsigned carved = carved_of(span);
-  unsigned room = capacity_of(span) - carved;
+  unsigned room = hk_span_capacity(span) - carved;
   if (count > room) count = room;
   if (count == 0) return 0;
 
@@ -200,7 +196,7 @@ static void check_blocks(const hk_slab_t *span, const hk_block_t *list, unsigned
 
 void hk_span_check(const hk_heap_t *heap, const hk_slab_t *span) {
   unsigned carved = carved_of(span);
-  HK_REQUIRE(carved <= capacity_of(span), "no more is carved than there is room for");
+  HK_REQUIRE(carved <= hk_span_capacity(span), "no more is carved than there is room for");
   for (unsigned i = 0; i < span->slab_count; i++) {
     HK_REQUIRE(hk_slab_state(&span[i]) == hk_slab_small, "each slab of a span says so");
     HK_REQUIRE(span[i].head == span, "each slab of a span knows its head");

@@ -33,6 +33,11 @@ void hk_span_put_to_rest(hk_heap_t *heap, unsigned class_index, unsigned at_home
 /* Whether `address` is where one of the span's blocks starts that were cut so far. Any thread. */
 bool hk_span_has_block(const hk_slab_t *span, const void *address);
 
+/* How many blocks there is room for in the span. */
+HK_INLINE unsigned hk_span_capacity(const hk_slab_t *span) {
+  return span->slab_count * hk_class_blocks_per_slab(span->class_index);
+}
+
 /* Where the owner's frees into the span go from now on. */
 void hk_span_set_sinks(hk_slab_t *span, hk_sink_t *sink);
 

@@ -18,7 +18,7 @@ static bool measure(const hk_block_t *list, unsigned limit, unsigned *length) {
 /* How many steps it took. A span that is not empty is made inactive when nobody is there to use it: from then on it
  * counts its blocks, and is given back with the last one. */
 static size_t trim_tiny(hk_heap_t *heap, unsigned class_index, size_t steps, bool for_good) {
-  hk_slab_t *span = heap->state[class_index].active;
+  hk_slab_t *span = hk_load_relaxed(&heap->state[class_index].active);
   if (span == NULL) return 0;
   unsigned carved = hk_load_relaxed(&span->carved);
   if (carved > steps) return 0;
@@ -26,7 +26,7 @@ static size_t trim_tiny(hk_heap_t *heap, unsigned class_index, size_t steps, boo
   if (!measure(heap->bin[class_index].free, carved, &length)) return length;
   if (length == carved) {
     heap->bin[class_index].free = HK_LIST_END;
-    heap->state[class_index].active = NULL;
+    hk_store_relaxed(&heap->state[class_index].active, NULL);
     hk_span_release(heap, span);
   } else if (for_good) {
     hk_span_put_to_rest(heap, class_index, length);

@@ -64,7 +64,7 @@ bool hk_os_thread_start(const char *name, void (*run)(void)) {
 
 /* Each is a folder there, which counts as a link, beside the folder's own two. */
 unsigned hk_os_thread_count(void) {
-  struct stat tasks;
+  struct stat tasks = {.st_nlink = 0};
   long result = hk_syscall4(SYS_newfstatat, AT_FDCWD, (long)"/proc/self/task", (long)&tasks, 0);
   return result == 0 && tasks.st_nlink > 2 ? (unsigned)tasks.st_nlink - 2 : 0;
 }

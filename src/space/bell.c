@@ -7,6 +7,7 @@
 
 _Atomic(bool) hk_bell_is_wanted;
 _Atomic(uint32_t) hk_bell_word;
+_Atomic(bool) hk_bell_wants_blocks;
 
 /* Guarded by hk_lock_space. */
 static bool is_heard;
@@ -41,6 +42,17 @@ bool hk_bell_ring_locked(void) {
  * wakes it. */
 void hk_bell_wake(void) { hk_os_wake_one((const uint32_t *)&hk_bell_word); }
 
+void hk_bell_ring(void) {
+  hk_lock_acquire(hk_lock_space);
+  bool is_first = hk_load_relaxed(&hk_bell_wants_blocks);
+  if (is_first) {
+    hk_store_relaxed(&hk_bell_wants_blocks, false);
+    hk_bump_relaxed(&hk_bell_word, 1);
+  }
+  hk_lock_release(hk_lock_space);
+  if (is_first) hk_bell_wake();
+}
+
 void hk_bell_hear(bool heard) {
   hk_lock_acquire(hk_lock_space);
   is_heard = heard;
@@ -67,6 +79,7 @@ void hk_bell_give_up(void) { hk_store_release(&exists, false); /* with the next 
 void hk_bell_repair(void) {
   hk_store_relaxed(&exists, false);
   is_heard = is_expected = false;
+  hk_store_relaxed(&hk_bell_wants_blocks, false);
   hk_store_relaxed(&hk_bell_is_wanted, false);
   hk_store_relaxed(&not_before_ms, 0);
 }

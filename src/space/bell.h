@@ -42,6 +42,14 @@ bool hk_bell_ring_locked(void);
 
 /* The rest is called without the lock. */
 
+/* Whether the purge thread wants to know when blocks come home to a heap: at most once in a while, so that it is not woken
+ * by each. */
+extern HK_HIDDEN _Atomic(bool) hk_bell_wants_blocks;
+HK_INLINE bool hk_bell_is_open(void) { return hk_load_relaxed(&hk_bell_wants_blocks); }
+
+/* Rings because of that, if nobody has done so before. */
+HK_COLD void hk_bell_ring(void);
+
 void hk_bell_wake(void);
 
 /* This process may have a purge thread from now on: at the start, and in a child of fork. A child of vfork may not: its

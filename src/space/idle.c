@@ -175,6 +175,13 @@ bool hk_idle_is_quiet(uint64_t now_ms, uint64_t *since_ms) {
   return is_quiet;
 }
 
+uint64_t hk_idle_asleep_ms(void) {
+  hk_lock_acquire(hk_lock_space);
+  uint64_t asleep_ms = hk_price_break_even_ms(&idle.learn.price) * 2 / 5;
+  hk_lock_release(hk_lock_space);
+  return asleep_ms;
+}
+
 void hk_idle_stay_quiet(uint64_t since_ms) {
   hk_lock_acquire(hk_lock_space);
   idle.changed_ms = since_ms;

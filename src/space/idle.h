@@ -63,6 +63,9 @@ hk_idle_verdict_t hk_idle_look_at_system(uint64_t now_ms);
 /* Whether the program is quiet: nothing was taken or freed for most of the break-even time. Since when. */
 bool hk_idle_is_quiet(uint64_t now_ms, uint64_t *since_ms);
 
+/* Chosen: a thread that was in no slow path for two fifths of the break-even time counts as asleep. */
+uint64_t hk_idle_asleep_ms(void);
+
 /* What the purge thread itself frees is no sign of life: the program has been quiet since then. */
 void hk_idle_stay_quiet(uint64_t since_ms);
 

@@ -100,7 +100,7 @@ inline unsigned IncomingLength(hk_heap_t *heap) {
 }
 
 inline bool IsActive(const hk_heap_t *heap, const hk_slab_t *span) {
-  return heap->state[span->class_index].active == span;
+  return heap->state[span->class_index].active.load() == span;
 }
 
 // Whether its bin's partial list has the span; of a mid class the active span can be there too.

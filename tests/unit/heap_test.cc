@@ -50,7 +50,7 @@ HK_FRESH_TEST(Heap, ANewHeapIsEmpty) {
   for (unsigned i = 0; i < HK_CLASS_COUNT; i++) {
     EXPECT_EQ(hk_test::Pop(heap, i), nullptr) << i;
     EXPECT_EQ(heap->bin[i].free, HK_LIST_END) << i;
-    EXPECT_EQ(heap->state[i].active, nullptr) << i;
+    EXPECT_EQ(heap->state[i].active.load(), nullptr) << i;
     if (hk_class_is_mid(i)) hk_test::CheckMidBin(heap, i);
   }
   EXPECT_EQ(hk_heap_first(), heap);
@@ -77,7 +77,7 @@ HK_FRESH_TEST(Heap, IsAdoptedWhole) {
   std::thread([heap, held, freed, span] {
     ASSERT_EQ(hk_heap_take(), heap);
     EXPECT_EQ(hk_load_relaxed(&span->owner), heap) << "its spans stay its own";
-    EXPECT_EQ(heap->state[4].active, span);
+    EXPECT_EQ(heap->state[4].active.load(), span);
     EXPECT_EQ(hk_test::Pop(heap, 4), freed) << "its lists too";
     (void)hk_test::FreeOwn(heap, held);
     (void)hk_test::FreeOwn(heap, freed);
@@ -173,7 +173,7 @@ HK_FRESH_TEST(HeapOfAThread, KeepsNoMidBlocksNoRunsAndNoBatches) {
   for (unsigned i = HK_TINY_CLASS_MAX + 1; i < HK_CLASS_COUNT; i++) {
     EXPECT_EQ(heap->bin[i].free, HK_LIST_END) << i;
     hk_test::CheckMidBin(heap, i);
-    EXPECT_EQ(heap->state[i].active != nullptr, i == 104) << i;
+    EXPECT_EQ(heap->state[i].active.load() != nullptr, i == 104) << i;
   }
   EXPECT_EQ(hk_test::InUseSlabs(), 1 + 4u) << "the other's span, and the one with a block in use";
   hk_test::CheckSpan(heap, hk_test::SpanOf(held), 1);
@@ -198,8 +198,8 @@ HK_FRESH_TEST(HeapOfAThread, KeepsNothingWhenManyAreIdle) {
     }).join();
     EXPECT_EQ(next->spare_slabs, 0u);
     EXPECT_EQ(hk_test::InUseSlabs(), idle >= HK_POOL_WARM ? 0u : 2u) << "of each tiny class the active span";
-    for (unsigned i : {4u, 64u}) EXPECT_EQ(next->state[i].active != nullptr, idle < HK_POOL_WARM) << i;
-    for (unsigned i : {80u, 104u}) EXPECT_EQ(next->state[i].active, nullptr) << i;
+    for (unsigned i : {4u, 64u}) EXPECT_EQ(next->state[i].active.load() != nullptr, idle < HK_POOL_WARM) << i;
+    for (unsigned i : {80u, 104u}) EXPECT_EQ(next->state[i].active.load(), nullptr) << i;
     ASSERT_EQ(hk_heap_take(), next);
     hk_heap_trim(next);
     for (size_t i = 0; i < heaps.size(); i++) (void)hk_heap_take();

@@ -33,7 +33,7 @@ void ExpectNothingLeft(hk_heap_t *heap) {
   for (const hk_list_t &list : heap->spare) EXPECT_TRUE(hk_list_is_empty(&list));
   EXPECT_EQ(StatOf(heap, hk_stat_slab_acquire), StatOf(heap, hk_stat_slab_release));
   for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
-    EXPECT_EQ(heap->state[i].active, nullptr) << i;
+    EXPECT_EQ(heap->state[i].active.load(), nullptr) << i;
     EXPECT_EQ(heap->bin[i].free, HK_LIST_END) << i;
     if (hk_class_is_mid(i)) EXPECT_EQ(heap->bin[i].countdown, RoomOf(heap, i)) << i;
   }
@@ -86,7 +86,7 @@ HK_FRESH_TEST(Trim, ASpanStaysWhileABlockIsInUse) {
   for (hk_block_t *block : held) CheckSpan(heap, SpanOf(block), 1);
   size_t empty_active = 0; /* of tiny classes the active span whose blocks are all free was given back, too */
   for (unsigned i = 1; i <= HK_TINY_CLASS_MAX; i++) {
-    hk_slab_t *active = heap->state[i].active;
+    hk_slab_t *active = heap->state[i].active.load();
     if (active != nullptr && active != SpanOf(held[i - 1])) empty_active++;
   }
   EXPECT_EQ(empty_active, 0u);
@@ -215,14 +215,14 @@ HK_FRESH_TEST(SettleDown, KeepsActiveTinySpansAndNothingElseWhileFewHeapsAreIdle
     std::vector<hk_heap_t *> others = MakeIdle(idle);
     std::vector<hk_block_t *> held = UseALot(heap);
     std::vector<hk_slab_t *> active;
-    for (unsigned i = 1; i <= HK_TINY_CLASS_MAX; i++) active.push_back(heap->state[i].active);
+    for (unsigned i = 1; i <= HK_TINY_CLASS_MAX; i++) active.push_back(heap->state[i].active.load());
     hk_heap_settle_down(heap, SIZE_MAX);
 
     EXPECT_EQ(heap->spare_slabs, 0u);
     size_t slabs = SlabsOf(held);
     for (unsigned i = 1; i <= HK_TINY_CLASS_MAX; i++) {
       ASSERT_NE(active[i - 1], nullptr);
-      EXPECT_EQ(heap->state[i].active, active[i - 1]) << "as it was";
+      EXPECT_EQ(heap->state[i].active.load(), active[i - 1]) << "as it was";
       CheckSpan(heap, active[i - 1], i % 3 == 0 ? 1 : 0);
       if (i % 3 != 0) slabs += active[i - 1]->slab_count;
     }
@@ -250,7 +250,7 @@ HK_FRESH_TEST(SettleDown, KeepsNothingFreeWhenManyHeapsAreIdle) {
     EXPECT_EQ(heap->spare_slabs, 0u);
     EXPECT_EQ(InUseSlabs(), SlabsOf(held));
     for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
-      if (i % 3 != 0) EXPECT_EQ(heap->state[i].active, nullptr) << i;
+      if (i % 3 != 0) EXPECT_EQ(heap->state[i].active.load(), nullptr) << i;
     }
     for (hk_block_t *block : held) CheckSpan(heap, SpanOf(block), 1);
     for (hk_block_t *block : held) (void)FreeOwn(heap, block);
@@ -277,8 +277,8 @@ HK_FRESH_TEST(SettleDown, AListIsWalkedOnlyIfThatIsWorthIt) {
     unsigned steps = AllHome(heap, class_index);
     for (unsigned too_few : {0u, 1u, steps - 1}) {
       hk_heap_settle_down(heap, too_few);
-      ASSERT_NE(heap->state[class_index].active, nullptr) << too_few;
-      CheckSpan(heap, heap->state[class_index].active, 0);
+      ASSERT_NE(heap->state[class_index].active.load(), nullptr) << too_few;
+      CheckSpan(heap, heap->state[class_index].active.load(), 0);
       EXPECT_EQ(heap->spare_slabs, 0u) << "all else goes in any case";
     }
     hk_heap_settle_down(heap, steps);
@@ -293,8 +293,8 @@ HK_FRESH_TEST(SettleDown, ClassesShareTheSteps) {
     SCOPED_TRACE(enough);
     unsigned first = AllHome(heap, 8), second = AllHome(heap, 20);
     hk_heap_settle_down(heap, first + second - !enough);
-    EXPECT_EQ(heap->state[8].active, nullptr);
-    EXPECT_EQ(heap->state[20].active == nullptr, enough);
+    EXPECT_EQ(heap->state[8].active.load(), nullptr);
+    EXPECT_EQ(heap->state[20].active.load() == nullptr, enough);
     hk_heap_trim(heap);
   }
 }
@@ -309,7 +309,7 @@ HK_FRESH_TEST(SettleDown, AWalkInVainCostsItsStepsToo) {
     unsigned second = AllHome(heap, 20);
     hk_heap_settle_down(heap, at_home + second - !enough);
     CheckSpan(heap, SpanOf(held), 1);
-    EXPECT_EQ(heap->state[20].active == nullptr, enough);
+    EXPECT_EQ(heap->state[20].active.load() == nullptr, enough);
     (void)FreeOwn(heap, held);
     hk_heap_trim(heap);
     ExpectNothingLeft(heap);
@@ -332,7 +332,7 @@ HK_FRESH_TEST(SettleDown, ASpanThatIsNotEmptyIsPutToRest) {
         held.pop_back();
       }
       hk_heap_settle_down(heap, SIZE_MAX);
-      EXPECT_EQ(heap->state[class_index].active, nullptr);
+      EXPECT_EQ(heap->state[class_index].active.load(), nullptr);
       EXPECT_EQ(heap->bin[class_index].free, HK_LIST_END);
       EXPECT_EQ(hk_test::IsPartial(heap, span), !is_full || free_count > 0) << "the next thread finds it";
       while (!held.empty()) {
@@ -411,19 +411,19 @@ HK_FRESH_TEST(SettleDown, ARingCostsAsManyStepsAsThereAreBlocks) {
   ASSERT_TRUE(hk_refill(heap, 5));
   hk_block_t *first = heap->bin[5].free;
   hk_block_link(first->next, first);
-  hk_slab_t *span = heap->state[5].active;
+  hk_slab_t *span = heap->state[5].active.load();
   unsigned second = AllHome(heap, 20);
   for (unsigned left : {0u, second - 1, second}) {
     hk_heap_settle_down(heap, CarvedOf(span) + left);
     EXPECT_TRUE(IsActive(heap, span));
-    EXPECT_EQ(heap->state[20].active == nullptr, left == second) << left;
+    EXPECT_EQ(heap->state[20].active.load() == nullptr, left == second) << left;
   }
 }
 
 HK_FRESH_TEST(Trim, ASpanWithADamagedListIsLeftAlone) {
   hk_heap_t *heap = hk_heap_take();
   ASSERT_TRUE(hk_refill(heap, 5));
-  hk_slab_t *span = heap->state[5].active;
+  hk_slab_t *span = heap->state[5].active.load();
   heap->bin[5].free->next->seal ^= 1;
   hk_heap_trim(heap);
   EXPECT_TRUE(IsActive(heap, span));
@@ -436,7 +436,7 @@ HK_FRESH_TEST(Trim, ARingInATinyBinEnds) {
   ASSERT_TRUE(hk_refill(heap, 5));
   hk_block_t *first = heap->bin[5].free;
   hk_block_link(first->next, first);
-  hk_slab_t *span = heap->state[5].active;
+  hk_slab_t *span = heap->state[5].active.load();
   hk_heap_trim(heap);
   EXPECT_TRUE(IsActive(heap, span));
 }

@@ -327,7 +327,7 @@ HK_FRESH_TEST(Mid, TheActiveSpanIsReleasedTooHoweverMuchOfItIsCut) {
       hk_slab_t *span = SpanOf(blocks[0]);
       ASSERT_TRUE(IsActive(heap, span));
       SendHome(heap, blocks);
-      EXPECT_EQ(heap->state[class_index].active, nullptr);
+      EXPECT_EQ(heap->state[class_index].active.load(), nullptr);
       EXPECT_EQ(hk_slab_state(span), hk_slab_free);
       EXPECT_EQ(InUseSlabs(), 0u);
       EXPECT_TRUE(PartialOf(heap, class_index).empty());
@@ -531,7 +531,7 @@ HK_FRESH_TEST(Mid, SpillAllEmptiesEachMidBinAndNoOther) {
   }
   hk_mid_spill_all(heap);
   for (unsigned i = kFirstMid; i < HK_CLASS_COUNT; i++) {
-    EXPECT_EQ(heap->state[i].active, nullptr) << i;
+    EXPECT_EQ(heap->state[i].active.load(), nullptr) << i;
     EXPECT_TRUE(PartialOf(heap, i).empty()) << i;
   }
 }

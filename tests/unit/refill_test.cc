@@ -89,14 +89,14 @@ HK_FRESH_TEST(Refill, OfUsedMemoryMoreIsCutAtATime) {
     hk_option.spare_slabs = class_index % 2 == 0 ? 4 : 0; /* spare slabs, or a superslab's */
     (void)FreeOwn(heap, Alloc(heap, class_index));
     hk_mid_spill_all(heap);
-    ASSERT_EQ(heap->state[class_index].active, nullptr);
+    ASSERT_EQ(heap->state[class_index].active.load(), nullptr);
     ASSERT_TRUE(hk_refill(heap, class_index));
-    ASSERT_FALSE(heap->state[class_index].active->zero);
+    ASSERT_FALSE(heap->state[class_index].active.load()->zero);
     unsigned length = ListLength(heap->bin[class_index].free);
     EXPECT_EQ(length, MidCarveOfUsed(heap, class_index));
     EXPECT_LE(length, RoomOf(heap, class_index)) << "no more than the list has room for";
     EXPECT_FALSE(hk_bin_was_fresh(&heap->bin[class_index], class_index));
-    CheckSpan(heap, heap->state[class_index].active, 0);
+    CheckSpan(heap, heap->state[class_index].active.load(), 0);
     hk_heap_trim(heap);
   }
 }
@@ -110,7 +110,7 @@ HK_FRESH_TEST(Refill, EachClassStartsWithAtMostAPageOrOneBlock) {
     EXPECT_GT(bytes + hk_class_bytes(class_index), 4 * HK_KIB);
     EXPECT_TRUE(hk_bin_was_fresh(&heap->bin[class_index], class_index));
     EXPECT_EQ(hk_bin_is_fresh(&heap->bin[class_index]), !hk_class_is_mid(class_index));
-    CheckSpan(heap, heap->state[class_index].active, 0);
+    CheckSpan(heap, heap->state[class_index].active.load(), 0);
   }
 }
 
@@ -287,7 +287,7 @@ HK_FRESH_TEST(Refill, ARefusalIsSaidAndOvercome) {
   fake_os_fail_all(fake_os_reserve, false);
   for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
     EXPECT_NE(Alloc(heap, class_index), nullptr);
-    CheckSpan(heap, heap->state[class_index].active, 1);
+    CheckSpan(heap, heap->state[class_index].active.load(), 1);
   }
 }
 
@@ -367,7 +367,7 @@ class Model {
     std::map<hk_slab_t *, unsigned> live;
     for (hk_block_t *block : held_) live[SpanOf(block)]++;
     for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
-      if (heap_->state[i].active != nullptr) live.insert({heap_->state[i].active, 0});
+      if (heap_->state[i].active.load() != nullptr) live.insert({heap_->state[i].active.load(), 0});
       if (!hk_class_is_mid(i)) continue;
       CheckMidBin(heap_, i);
       for (hk_block_t *block = heap_->bin[i].free; block != HK_LIST_END; block = block->next) {

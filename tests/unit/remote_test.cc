@@ -262,7 +262,7 @@ HK_FRESH_TEST(Remote, EachOwnerGetsItsOwn) {
     EXPECT_EQ(IncomingLength(owners[i]), 10 + i);
     Drain(owners[i]);
     EXPECT_EQ(StatOf(owners[i], hk_stat_remote_drain), 10 + i);
-    CheckSpan(owners[i], owners[i]->state[4].active, 0);
+    CheckSpan(owners[i], owners[i]->state[4].active.load(), 0);
   }
 }
 
@@ -299,7 +299,7 @@ HK_FRESH_TEST(Remote, AnotherOwnerInTheSamePlaceSendsTheBatch) {
   for (hk_heap_t *owner : owners) {
     EXPECT_EQ(IncomingLength(owner), 3u);
     Drain(owner);
-    CheckSpan(owner, owner->state[4].active, 0);
+    CheckSpan(owner, owner->state[4].active.load(), 0);
   }
 }
 
@@ -616,7 +616,7 @@ HK_FRESH_TEST(Remote, OneOfManyIdleHeapsIsLeftWithNothingFree) {
     hk_heap_give_back(heaps.owner);
     hk_remote_drain_idle();
     EXPECT_EQ(InUseSlabs() - before, idle >= HK_POOL_WARM ? 0u : 1u);
-    EXPECT_EQ(heaps.owner->state[64].active != nullptr, idle < HK_POOL_WARM);
+    EXPECT_EQ(heaps.owner->state[64].active.load() != nullptr, idle < HK_POOL_WARM);
     EXPECT_EQ(heaps.owner->spare_slabs, 0u);
     for (unsigned i = 0; i <= idle; i++) (void)hk_heap_take();
   }
@@ -889,7 +889,7 @@ void PostWhileTheOwnerDrains(int thread_count) {
   for (hk_heap_t *heap : heaps) freed += StatOf(heap, hk_stat_remote_free);
   EXPECT_EQ(freed, kBlocks);
   for (unsigned class_index : kClasses) {
-    hk_slab_t *active = owner->state[class_index].active;
+    hk_slab_t *active = owner->state[class_index].active.load();
     if (active != nullptr) CheckSpan(owner, active, 0);
     if (hk_class_is_mid(class_index)) CheckMidBin(owner, class_index);
   }

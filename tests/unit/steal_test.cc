@@ -74,7 +74,7 @@ void ExpectMoved(const Heaps &heaps, hk_slab_t *span, unsigned live) {
   EXPECT_EQ(StatOf(heaps.taker, hk_stat_slab_move), 1u);
   EXPECT_EQ(StatOf(heaps.giver, hk_stat_slab_move), 0u);
   CheckSpan(heaps.taker, span, live);
-  EXPECT_NE(heaps.giver->state[class_index].active, span);
+  EXPECT_NE(heaps.giver->state[class_index].active.load(), span);
   EXPECT_EQ(hk_test::CountOfSpan(heaps.giver->bin[class_index].free, span), 0u);
   if (hk_class_is_mid(class_index)) {
     CheckMidBin(heaps.giver, class_index);
@@ -327,7 +327,7 @@ HK_FRESH_TEST(Steal, AnExhaustedActiveSpanIsNotOffered) {
   std::map<unsigned, Blocks> held;
   for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
     held[class_index] = AllocMany(heaps.giver, class_index, CapacityOf(class_index));
-    ASSERT_NE(heaps.giver->state[class_index].active, nullptr);
+    ASSERT_NE(heaps.giver->state[class_index].active.load(), nullptr);
   }
   hk_heap_give_back(heaps.giver);
   for (auto &[class_index, blocks] : held) {
@@ -721,7 +721,7 @@ class Model {
     for (hk_heap_t *heap : heaps_) {
       slabs += heap->spare_slabs + ReservedSlabs(heap);
       for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
-        if (heap->state[i].active != nullptr) live.insert({heap->state[i].active, 0});
+        if (heap->state[i].active.load() != nullptr) live.insert({heap->state[i].active.load(), 0});
         if (!hk_class_is_mid(i)) continue;
         CheckMidBin(heap, i);
         for (hk_block_t *block = heap->bin[i].free; block != HK_LIST_END; block = block->next) {

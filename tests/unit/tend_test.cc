@@ -96,7 +96,7 @@ HK_FRESH_TEST(Tend, NothingIsLeftInUseWhenManyHeapsAreIdle) {
       EXPECT_EQ(StatOf(owner, hk_stat_remote_drain) - drained, blocks.size());
       EXPECT_FALSE(hk_remote_is_pending(owner));
       EXPECT_EQ(InUseSlabs(), 0u);
-      EXPECT_EQ(owner->state[class_index].active, nullptr);
+      EXPECT_EQ(owner->state[class_index].active.load(), nullptr);
       ExpectIdle(owner);
       ASSERT_TRUE(hk_heap_take_this(owner));
       if (testing::Test::HasFailure()) return;
@@ -117,14 +117,14 @@ HK_FRESH_TEST(Tend, AWarmHeapKeepsItsActiveTinySpans) {
       for (hk_block_t *block : AllocMany(owner, class_index, 2 * CapacityOf(class_index) + 1)) blocks.push_back(block);
     }
     std::vector<hk_slab_t *> active;
-    for (unsigned class_index : {1u, 20u, 64u}) active.push_back(owner->state[class_index].active);
+    for (unsigned class_index : {1u, 20u, 64u}) active.push_back(owner->state[class_index].active.load());
     MakeIdle(owner);
     SendAll(sender, blocks);
     ExpectIdle(owner);
     EXPECT_EQ(InUseSlabs() - before, 3u);
     EXPECT_EQ(owner->spare_slabs + hk_test::ReservedSlabs(owner), 0u);
     for (hk_slab_t *span : active) {
-      EXPECT_EQ(owner->state[span->class_index].active, span);
+      EXPECT_EQ(owner->state[span->class_index].active.load(), span);
       CheckSpan(owner, span, 0);
     }
     ASSERT_TRUE(hk_heap_take_this(owner));

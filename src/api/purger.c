@@ -62,12 +62,13 @@ static void run(void) {
   hk_store_relaxed(&hk_bell_wants_blocks, false);
   hk_bell_hear(false);
   (void)hk_surplus_visit(hk_os_coarse_ms()); /* by the limit for those who have nobody to come back */
+  hk_bell_decline(hk_os_coarse_ms());        /* threads may come and go */
   hk_bell_give_up();
 }
 
 void hk_purger_consider_slow(void) {
-  if (!hk_bell_is_allowed()) return;
   hk_store_relaxed(&hk_bell_is_wanted, false); /* first: creating a thread allocates */
+  if (!hk_bell_is_allowed()) return;           /* whose memory this is may have one all the same */
   if (hk_option.purge_thread && has_threads(2, 0) && hk_bell_claim()) {
     if (hk_os_thread_start("hakmem-purge", run)) return;
     hk_bell_give_up();

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <sys/prctl.h>
@@ -31,7 +32,10 @@ static void (*thread_run)(void);
 /* Those by which the C library reaches every thread, as when the program changes its user. */
 #define OF_THE_C_LIBRARY (MASK_OF(32) | MASK_OF(33))
 
+/* It may have been created by a thread that comes before all others, which it has no claim to. */
 static void *begin(void *unused) {
+  struct sched_param none = {.sched_priority = 0};
+  (void)hk_syscall3(SYS_sched_setscheduler, 0, SCHED_OTHER, (long)&none);
   (void)hk_syscall2(SYS_prctl, PR_SET_NAME, (long)thread_name);
   thread_run();
   return unused;

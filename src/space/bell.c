@@ -1,7 +1,6 @@
 /* space/bell.c - L3. See bell.h. */
 #include "space/bell.h"
 
-#include "base/units.h"
 #include "os/lock.h"
 #include "os/os.h"
 

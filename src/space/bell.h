@@ -13,6 +13,7 @@
 
 #include "base/atomic.h"
 #include "base/compiler.h"
+#include "base/units.h"
 
 /* Chosen: a program that holds less has nothing that a thread would be worth. */
 #define HK_BELL_WORTH_BYTES (16 * HK_MIB)

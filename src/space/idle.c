@@ -124,7 +124,7 @@ hk_idle_verdict_t hk_idle_look_locked(uint64_t now_ms) {
   hk_keep_look(&idle.keep, &now);
   hk_learn_note(&idle.learn, now_ms, now.in_use_bytes);
   hk_recording_note_locked(now_ms, now.in_use_bytes);
-  idle.changed_ms = now_ms;
+  idle.changed_ms = hk_larger(idle.changed_ms, now_ms); /* who read the clock first may get the lock last */
   hk_bell_note_locked(now_ms, now.in_use_bytes + now.idle_bytes);
   hk_idle_verdict_t verdict = judge_locked(&now, allowed_locked(&now));
   verdict.is_bell_rung = now.idle_bytes > quiet_limit(&now) && hk_bell_ring_locked();
@@ -137,14 +137,12 @@ static void note_limit_locked(uint64_t now_ms, const hk_os_memory_limit_t *seen)
   hk_pressure_note(&idle.pressure, &pressed, seen);
 }
 
-hk_idle_verdict_t hk_idle_look_at_system(uint64_t now_ms) {
+void hk_idle_ask_system(uint64_t now_ms) {
   hk_os_memory_limit_t seen;
-  bool is_told = hk_os_memory_limit(&seen);
+  if (!hk_os_memory_limit(&seen)) return;
   hk_lock_acquire(hk_lock_space);
-  if (is_told) note_limit_locked(now_ms, &seen);
-  hk_idle_verdict_t verdict = hk_idle_look_locked(now_ms);
+  note_limit_locked(now_ms, &seen);
   hk_lock_release(hk_lock_space);
-  return verdict;
 }
 
 void hk_idle_note_wanted_locked(uint64_t now_ms, size_t bytes) {
@@ -204,7 +202,7 @@ hk_idle_verdict_t hk_idle_visit_locked(uint64_t now_ms, uint64_t *wait_ms) {
     hk_bell_expect_locked();
     *wait_ms = VISIT_NOTHING_MS;
   } else {
-    *wait_ms = is_quiet ? VISIT_MOST_MS : wait_for_ms(&now);
+    *wait_ms = wait_for_ms(&now);
   }
   return verdict;
 }

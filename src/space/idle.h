@@ -36,7 +36,7 @@ uint64_t hk_idle_next_age_locked(void);
 typedef struct {
   size_t keep_bytes;       /* when there is too much: what to trim to */
   bool is_too_much;        /* more is idle than may be */
-  bool is_system_look_due; /* hk_idle_look_at_system, whose verdict comes in the place of this one */
+  bool is_system_look_due; /* hk_idle_ask_system, after which who has looked looks again */
   bool is_bell_rung;       /* hk_bell_wake is to be called */
 } hk_idle_verdict_t;
 
@@ -57,8 +57,8 @@ hk_idle_verdict_t hk_idle_visit_locked(uint64_t now_ms, uint64_t *wait_ms);
 
 /* The rest takes the lock itself. */
 
-/* Asks the system how near its limit on memory is, and looks again. */
-hk_idle_verdict_t hk_idle_look_at_system(uint64_t now_ms);
+/* Asks the system how near its limit on memory is. */
+void hk_idle_ask_system(uint64_t now_ms);
 
 /* Whether the program is quiet: nothing was taken or freed for most of the break-even time. Since when. */
 bool hk_idle_is_quiet(uint64_t now_ms, uint64_t *since_ms);

@@ -140,23 +140,41 @@ static size_t trim(size_t keep_bytes, trim_reason_t reason) {
   return given_back;
 }
 
+/* The bell that the first look rang stays rung: no other look rings it again. */
+static HK_COLD hk_idle_verdict_t look_with_system(uint64_t now_ms, bool is_bell_rung) {
+  hk_idle_ask_system(now_ms);
+  hk_lock_acquire(hk_lock_space);
+  hk_idle_verdict_t verdict = hk_idle_look_locked(now_ms);
+  hk_lock_release(hk_lock_space);
+  verdict.is_bell_rung = verdict.is_bell_rung || is_bell_rung;
+  return verdict;
+}
+
 void hk_surplus_settle(uint64_t now_ms) {
   hk_idle_verdict_t verdict = hk_idle_look_locked(now_ms);
   bool is_huge_due = hk_huge_is_due_locked(now_ms);
   hk_lock_release(hk_lock_space);
-  if (HK_UNLIKELY(verdict.is_system_look_due)) verdict = hk_idle_look_at_system(now_ms);
+  if (HK_UNLIKELY(verdict.is_system_look_due)) verdict = look_with_system(now_ms, verdict.is_bell_rung);
   if (verdict.is_too_much) (void)trim(verdict.keep_bytes, trim_is_due);
   if (HK_UNLIKELY(is_huge_due)) hk_huge_look(now_ms);
   if (HK_UNLIKELY(verdict.is_bell_rung)) hk_bell_wake();
   if (hk_recording_is_full()) hk_recording_write();
 }
 
+static hk_idle_verdict_t visit(uint64_t now_ms, uint64_t *wait_ms) {
+  hk_lock_acquire(hk_lock_space);
+  hk_idle_verdict_t verdict = hk_idle_visit_locked(now_ms, wait_ms);
+  hk_lock_release(hk_lock_space);
+  return verdict;
+}
+
 uint64_t hk_surplus_visit(uint64_t now_ms) {
   uint64_t wait_ms;
-  hk_lock_acquire(hk_lock_space);
-  hk_idle_verdict_t verdict = hk_idle_visit_locked(now_ms, &wait_ms);
-  hk_lock_release(hk_lock_space);
-  if (verdict.is_system_look_due) verdict = hk_idle_look_at_system(now_ms);
+  hk_idle_verdict_t verdict = visit(now_ms, &wait_ms);
+  if (verdict.is_system_look_due) {
+    hk_idle_ask_system(now_ms);
+    verdict = visit(now_ms, &wait_ms); /* no change of the program's, who may be quiet */
+  }
   if (verdict.is_too_much) (void)trim(verdict.keep_bytes, trim_is_due);
   hk_huge_visit(now_ms);
   return wait_ms;

@@ -29,7 +29,7 @@ hk_add_model_mutant(drain_in_two_steps remote_use_at_once heap/remote.c
   "no block is lost"
 )
 hk_add_model_mutant(drain_ignores_marks remote_double_free heap/remote.c
-  "!hk_block_is_intact(block) || !is_marked(link)" "!hk_block_is_intact(block)"
+  "!hk_block_is_intact(block) || !hk_remote_is_marked(link)" "!hk_block_is_intact(block)"
   "an execution does not end"
 )
 

@@ -67,6 +67,7 @@ static struct {
   unsigned thread_count;
   uint64_t waited_ms;
   void (*wait_hook)(void);
+  _Atomic(uint64_t) wakes;
 } fake = {.page_size = 4096,
           .node_count = 1,
           .now_ns = fake_os_start_ns,
@@ -352,14 +353,13 @@ void hk_os_wait(const uint32_t *word, uint32_t expected) {
 }
 
 void hk_os_wait_for(const uint32_t *word, uint32_t expected, uint64_t timeout_ms) {
-  (void)word;
-  (void)expected;
-  fake.waited_ms = timeout_ms;
+  fake.waited_ms = __atomic_load_n(word, __ATOMIC_RELAXED) == expected ? timeout_ms : 0;
   if (fake.wait_hook != NULL) fake.wait_hook();
 }
 
 bool hk_os_thread_start(const char *name, void (*run)(void)) {
   (void)name;
+  announce(fake_os_thread_start);
   lock();
   fake_os_record_t record = {.call = fake_os_thread_start};
   record.succeeded = begin(fake_os_thread_start);
@@ -371,7 +371,10 @@ bool hk_os_thread_start(const char *name, void (*run)(void)) {
 
 unsigned hk_os_thread_count(void) { return fake.thread_count; }
 
-void hk_os_wake_one(const uint32_t *word) { (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0); }
+void hk_os_wake_one(const uint32_t *word) {
+  fake.wakes++;
+  (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
 
 static pthread_key_t exit_key;
 static void (*exit_hook)(void);
@@ -486,6 +489,7 @@ void (*fake_os_thread(void))(void) { return fake.thread_run; }
 void fake_os_set_thread_count(unsigned count) { fake.thread_count = count; }
 void fake_os_set_wait_hook(void (*hook)(void)) { fake.wait_hook = hook; }
 uint64_t fake_os_waited_ms(void) { return fake.waited_ms; }
+uint64_t fake_os_wakes(void) { return fake.wakes; }
 void fake_os_set_memory(size_t resident_bytes, size_t peak_resident_bytes) {
   fake.memory = (hk_os_memory_t){resident_bytes, peak_resident_bytes};
 }

@@ -52,7 +52,8 @@ void fake_os_fail_all(fake_os_call_t call, bool fail);
 /* Reserves and growing resizes that would bring the mapped bytes above `bytes` fail, as under ulimit -v. 0: none. */
 void fake_os_limit_mapped(size_t bytes);
 
-/* Runs before each reserve, purge or collapse (no other call has one), as what another thread does meanwhile. NULL: none. */
+/* Runs before each reserve, purge, collapse or start of a thread (no other call has one), as what another thread does
+ * meanwhile, or the C library. NULL: none. */
 void fake_os_set_hook(fake_os_call_t call, void (*hook)(void));
 
 /* Calls since the reset; failed ones count. */
@@ -104,9 +105,12 @@ void fake_os_set_memory_limit_hook(void (*hook)(void));
 void (*fake_os_thread(void))(void);
 /* 0, at the start: it cannot be told. */
 void fake_os_set_thread_count(unsigned count);
-/* hk_os_wait_for returns at once; for how long it would have waited the last time, and what is called then. */
+/* hk_os_wait_for returns at once; for how long it would have waited the last time (0: the word was another already), and
+ * what is called then. */
 uint64_t fake_os_waited_ms(void);
 void fake_os_set_wait_hook(void (*hook)(void));
+/* How often a thread was to be woken. */
+uint64_t fake_os_wakes(void);
 void fake_os_set_memory(size_t resident_bytes, size_t peak_resident_bytes);
 
 /* What was written since the reset, as one text, and in how many calls. */

@@ -314,4 +314,62 @@ TEST_F(FakeOs, WaitAndWakeAreReal) {
   sleeper.join();
 }
 
+void Nothing() {}
+void Something() {}
+
+TEST_F(FakeOs, TheTestRunsTheThreadThatWasStarted) {
+  EXPECT_EQ(fake_os_thread(), nullptr);
+  EXPECT_TRUE(hk_os_thread_start("one", Nothing));
+  EXPECT_EQ(fake_os_thread(), &Nothing);
+  fake_os_fail_nth(fake_os_thread_start, 1);
+  EXPECT_FALSE(hk_os_thread_start("two", Something));
+  EXPECT_EQ(fake_os_thread(), &Nothing) << "what failed runs nothing";
+  EXPECT_TRUE(hk_os_thread_start("three", Something));
+  EXPECT_EQ(fake_os_thread(), &Something);
+  EXPECT_EQ(fake_os_calls(fake_os_thread_start), 3u);
+  EXPECT_EQ(fake_os_failures(fake_os_thread_start), 1u);
+  fake_os_reset();
+  EXPECT_EQ(fake_os_thread(), nullptr);
+}
+
+unsigned starts;
+
+TEST_F(FakeOs, AHookRunsBeforeAThreadIsStarted) {
+  starts = 0;
+  fake_os_set_hook(fake_os_thread_start, [] {
+    starts++;
+    EXPECT_EQ(fake_os_thread(), nullptr);
+  });
+  EXPECT_TRUE(hk_os_thread_start("one", Nothing));
+  EXPECT_EQ(starts, 1u);
+}
+
+unsigned waits;
+
+TEST_F(FakeOs, AWaitWithATimeLimitIsOverAtOnce) {
+  static const uint32_t word = 5;
+  waits = 0;
+  hk_os_wait_for(&word, 5, 1234);
+  EXPECT_EQ(fake_os_waited_ms(), 1234u);
+  EXPECT_EQ(waits, 0u);
+  fake_os_set_wait_hook([] { waits++; });
+  hk_os_wait_for(&word, 4, 1234);
+  EXPECT_EQ(fake_os_waited_ms(), 0u) << "the word is another already";
+  EXPECT_EQ(waits, 1u);
+  fake_os_reset();
+  hk_os_wait_for(&word, 5, UINT64_MAX);
+  EXPECT_EQ(fake_os_waited_ms(), UINT64_MAX);
+  EXPECT_EQ(waits, 1u);
+}
+
+TEST_F(FakeOs, WakingIsCounted) {
+  static const uint32_t word = 0;
+  EXPECT_EQ(fake_os_wakes(), 0u);
+  hk_os_wake_one(&word);
+  hk_os_wake_one(&word);
+  EXPECT_EQ(fake_os_wakes(), 2u);
+  fake_os_reset();
+  EXPECT_EQ(fake_os_wakes(), 0u);
+}
+
 }  // namespace

@@ -241,6 +241,68 @@ TEST_F(Keep, AClockThatStepsBackStandsStill) {
   EXPECT_EQ(Want(7), 7u);
 }
 
+hk_keep_terms_t TermsAt(uint64_t ns_per_mib_second) {
+  hk_price_t price;
+  EXPECT_TRUE(hk_price_init(&price, ns_per_mib_second));
+  return hk_keep_terms(&price);
+}
+
+TEST(KeepTerms, TheWindowIsTheBreakEvenTimeWithinBounds) {
+  EXPECT_EQ(TermsAt(HK_PRICE_FAST).window_ms, 18000u);
+  EXPECT_EQ(TermsAt(HK_PRICE_BALANCED).window_ms, 1800u);
+  EXPECT_EQ(TermsAt(HK_PRICE_LEAN).window_ms, 180u);
+  EXPECT_EQ(TermsAt(HK_PRICE_LEAST).window_ms, 20000u);
+  EXPECT_EQ(TermsAt(HK_PRICE_MOST).window_ms, 100u);
+}
+
+TEST(KeepTerms, TheShareIsLessWhereMemoryIsDear) {
+  size_t share = TermsAt(HK_PRICE_BALANCED).share;
+  EXPECT_GE(share, 8u);
+  EXPECT_LE(share, 16u) << "what a quiet program keeps";
+  EXPECT_EQ(TermsAt(HK_PRICE_LEAST).share, share);
+  EXPECT_EQ(TermsAt(2 * HK_PRICE_BALANCED - 1).share, share);
+  EXPECT_EQ(TermsAt(2 * HK_PRICE_BALANCED).share, 2 * share);
+  EXPECT_EQ(TermsAt(HK_PRICE_LEAN).share, 10 * share);
+  EXPECT_EQ(TermsAt(HK_PRICE_MOST).share, 100 * share);
+}
+
+TEST(KeepTerms, NumbersAtTheirEndsAreTermsToo) {
+  hk_price_t none = {};
+  EXPECT_EQ(hk_keep_terms(&none).window_ms, 100u);
+  EXPECT_EQ(hk_keep_terms(&none).share, TermsAt(HK_PRICE_BALANCED).share);
+  hk_price_t most = {};
+  most.ns_per_mib_second = UINT64_MAX;
+  most.give_ms = UINT64_MAX;
+  EXPECT_EQ(hk_keep_terms(&most).window_ms, 20000u);
+  EXPECT_GT(hk_keep_terms(&most).share, UINT64_MAX / HK_PRICE_BALANCED);
+}
+
+TEST_F(Keep, TheBaseIsThereWhateverWasEarned) {
+  view_.in_use_bytes = 10 * kShare * kRetain;
+  EXPECT_EQ(hk_keep_base(&view_), 10 * kRetain);
+  Earn(HK_GIB);
+  EXPECT_EQ(hk_keep_base(&view_), 10 * kRetain);
+  view_.in_use_bytes = SIZE_MAX;
+  EXPECT_EQ(hk_keep_base(&view_), SIZE_MAX / kShare);
+  view_.terms = TermsAt(HK_PRICE_LEAN);
+  EXPECT_EQ(hk_keep_base(&view_), SIZE_MAX / view_.terms.share);
+  view_.retain_bytes = SIZE_MAX;
+  EXPECT_EQ(hk_keep_base(&view_), SIZE_MAX);
+}
+
+TEST_F(Keep, ALongerWindowForgivesLonger) {
+  view_.terms = TermsAt(HK_PRICE_FAST);
+  Look(0);
+  GiveBack(HK_MIB);
+  Pass(17999);
+  Look(0);
+  EXPECT_EQ(Want(HK_MIB), HK_MIB);
+  GiveBack(HK_MIB);
+  view_.terms = TermsAt(HK_PRICE_LEAN);
+  Pass(360);
+  EXPECT_EQ(Want(HK_MIB), 0u) << "at another price it is long ago";
+}
+
 TEST_F(Keep, ForgetsWhenToldTo) {
   Earn(HK_MIB);
   GiveBack(HK_MIB);

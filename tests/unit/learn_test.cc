@@ -174,6 +174,53 @@ TEST_F(Learn, BytesCountAndNotGaps) {
   EXPECT_EQ(Timeout(), 0u) << "many small gaps are short, but what is large stays away";
 }
 
+TEST_F(Learn, WhatIsFixedLearnsNothing) {
+  hk_learn_fix(&learn_, true);
+  hk_learn_t before = learn_;
+  Burst(300, 50 * HK_MIB, 20 * BreakEven());
+  EXPECT_EQ(Timeout(), BreakEven());
+  EXPECT_EQ(learn_.epoch, 0u);
+  EXPECT_EQ(memcmp(learn_.owed, before.owed, sizeof learn_.owed), 0);
+  EXPECT_EQ(hk_learn_log_get(&learn_.log, 1), nullptr) << "nothing was decided since the start";
+  hk_learn_fix(&learn_, false);
+  Burst(20, 50 * HK_MIB, 20 * BreakEven());
+  EXPECT_LT(Timeout(), BreakEven());
+}
+
+TEST_F(Learn, WhatIsFixedStillSaysWhatIsToBeGivenBackAndWhen) {
+  hk_learn_fix(&learn_, true);
+  hk_learn_note(&learn_, now_ms_, 50 * HK_MIB);
+  uint64_t due_ms;
+  EXPECT_FALSE(hk_learn_next_due(&learn_, &due_ms)) << "nothing is idle";
+  hk_learn_note(&learn_, now_ms_ += 10, 10 * HK_MIB);
+  ASSERT_TRUE(hk_learn_next_due(&learn_, &due_ms));
+  EXPECT_EQ(due_ms, now_ms_ + BreakEven() + 1);
+  hk_learn_note(&learn_, due_ms - 1, 10 * HK_MIB);
+  EXPECT_EQ(hk_learn_keep_bytes(&learn_), 40 * HK_MIB);
+  hk_learn_note(&learn_, due_ms, 10 * HK_MIB);
+  EXPECT_EQ(hk_learn_keep_bytes(&learn_), 0u);
+  EXPECT_FALSE(hk_learn_next_due(&learn_, &due_ms)) << "no epoch has to end";
+}
+
+TEST_F(Learn, WhatIsFixedAtNeverIsNeverDue) {
+  hk_learn_lead(&learn_, hk_learn_loaded, hk_learn_state_learning, HK_PRICE_CANDIDATES - 1);
+  hk_learn_fix(&learn_, true);
+  hk_learn_note(&learn_, now_ms_, SIZE_MAX);
+  hk_learn_note(&learn_, now_ms_ += 10, 0);
+  uint64_t due_ms;
+  EXPECT_FALSE(hk_learn_next_due(&learn_, &due_ms));
+  hk_learn_note(&learn_, UINT64_MAX, 0);
+  EXPECT_EQ(hk_learn_keep_bytes(&learn_), SIZE_MAX);
+}
+
+TEST_F(Learn, AnotherPriceFixesNoLess) {
+  hk_learn_fix(&learn_, true);
+  ASSERT_TRUE(hk_learn_set_price(&learn_, now_ms_, HK_PRICE_LEAN));
+  EXPECT_EQ(BreakEven(), 180u);
+  Burst(300, 50 * HK_MIB, 20 * BreakEven());
+  EXPECT_EQ(Timeout(), BreakEven());
+}
+
 TEST_F(Learn, WhatIsStillIdleIsChargedToo) {
   hk_learn_note(&learn_, now_ms_, HK_GIB);
   hk_learn_note(&learn_, now_ms_ += 10, HK_MIB);

@@ -1,0 +1,243 @@
+// space/idle: what a visit finds, when a program is quiet, options that come late, what was learned, and numbers at their
+// ends. The sums are the test's own.
+#include <cstring>
+
+#include "fake_os.h"
+#include "fresh_test.h"
+#include "os/lock.h"
+#include "policy/learn_record.h"
+#include "unit/core_parts.h"
+
+extern "C" {
+#include "space/bell.h"
+#include "space/idle.h"
+}
+
+namespace {
+
+void SetSums(size_t in_use_bytes, size_t idle_bytes) {
+  hk_store_relaxed(&hk_idle_ranges.in_use_bytes, in_use_bytes);
+  hk_store_relaxed(&hk_idle_ranges.idle_bytes, idle_bytes);
+}
+
+hk_idle_verdict_t Look(uint64_t now_ms) {
+  hk_lock_acquire(hk_lock_space);
+  hk_idle_verdict_t verdict = hk_idle_look_locked(now_ms);
+  hk_lock_release(hk_lock_space);
+  return verdict;
+}
+
+hk_idle_verdict_t Change(uint64_t now_ms, size_t in_use_bytes, size_t idle_bytes) {
+  SetSums(in_use_bytes, idle_bytes);
+  return Look(now_ms);
+}
+
+struct Visited {
+  hk_idle_verdict_t verdict;
+  uint64_t wait_ms;
+};
+Visited Visit(uint64_t now_ms) {
+  Visited visited;
+  hk_lock_acquire(hk_lock_space);
+  visited.verdict = hk_idle_visit_locked(now_ms, &visited.wait_ms);
+  hk_lock_release(hk_lock_space);
+  return visited;
+}
+
+hk_learn_t Learned() {
+  hk_learn_t learned;
+  hk_idle_copy_learned(&learned);
+  return learned;
+}
+uint64_t Timeout() {
+  hk_learn_t learned = Learned();
+  return hk_learn_timeout_ms(&learned);
+}
+uint64_t BreakEven() {
+  hk_learn_t learned = Learned();
+  return hk_price_break_even_ms(&learned.price);
+}
+
+uint64_t QuietSince(uint64_t now_ms) {
+  uint64_t since_ms;
+  (void)hk_idle_is_quiet(now_ms, &since_ms);
+  return since_ms;
+}
+bool IsQuiet(uint64_t now_ms) {
+  uint64_t since_ms;
+  return hk_idle_is_quiet(now_ms, &since_ms);
+}
+
+HK_FRESH_TEST(Idle, ALateOptionIsFollowed) {
+  Change(1000, HK_MIB, 0);
+  EXPECT_FALSE(Learned().is_fixed);
+  EXPECT_EQ(Learned().price.ns_per_mib_second, HK_PRICE_BALANCED);
+  hk_option.learn = hk_learn_off; /* and the mode is what it was */
+  Change(1001, HK_MIB, 0);
+  EXPECT_TRUE(Learned().is_fixed);
+  hk_option.mode = HK_PRICE_LEAN;
+  Change(1002, HK_MIB, 0);
+  EXPECT_TRUE(Learned().is_fixed);
+  EXPECT_EQ(Learned().price.ns_per_mib_second, HK_PRICE_LEAN);
+  hk_learn_t learned = Learned();
+  EXPECT_EQ(hk_learn_log_get(&learned.log, 0)->reason, static_cast<uint32_t>(hk_learn_price_changed));
+}
+
+HK_FRESH_TEST(Idle, WhoAsksWhatWasLearnedGetsWhatTheOptionsSay) {
+  hk_option.learn = hk_learn_frozen;
+  EXPECT_TRUE(Learned().is_fixed);
+  EXPECT_EQ(Learned().price.ns_per_mib_second, HK_PRICE_BALANCED);
+  hk_option.mode = HK_PRICE_FAST;
+  EXPECT_EQ(Learned().price.ns_per_mib_second, HK_PRICE_FAST);
+}
+
+// Takes 64 MiB after each pause and frees them at once.
+void Bursts(unsigned count, uint64_t pause_ms) {
+  uint64_t now_ms = 1000;
+  for (unsigned i = 0; i < count; i++, now_ms += pause_ms) {
+    Change(now_ms, 80 * HK_MIB, 0);
+    Change(now_ms, 16 * HK_MIB, 64 * HK_MIB);
+  }
+}
+
+HK_FRESH_TEST(Idle, LearnsFromWhatChanges) {
+  Bursts(20, 40000);
+  EXPECT_LT(Timeout(), BreakEven() / 8);
+  EXPECT_GT(Learned().epoch, 5u);
+}
+
+void ExpectNothingLearned() {
+  Bursts(20, 40000);
+  EXPECT_EQ(Timeout(), BreakEven());
+  EXPECT_EQ(Learned().epoch, 0u);
+}
+HK_FRESH_TEST(Idle, LearnsNothingWhereLearningIsOff) {
+  hk_option.learn = hk_learn_off;
+  ExpectNothingLearned();
+}
+HK_FRESH_TEST(Idle, LearnsNothingWhereLearningIsFrozen) {
+  hk_option.learn = hk_learn_frozen;
+  ExpectNothingLearned();
+}
+
+HK_FRESH_TEST(Idle, GoesOnFromAnEarlierRun) {
+  hk_learn_t earlier;
+  ASSERT_TRUE(hk_learn_init(&earlier, HK_PRICE_LEAN));
+  hk_learn_lead(&earlier, hk_learn_found_better, hk_learn_state_learning, 2);
+  unsigned char record[HK_LEARN_RECORD_BYTES];
+  hk_learn_export(&earlier, record);
+  EXPECT_EQ(hk_idle_import_learned(record, sizeof record), hk_learn_record_other_price);
+  hk_option.mode = HK_PRICE_LEAN;
+  hk_option.learn = hk_learn_frozen;
+  EXPECT_EQ(hk_idle_import_learned(record, sizeof record - 1), hk_learn_record_damaged);
+  EXPECT_EQ(Learned().leader, HK_PRICE_BREAK_EVEN);
+  EXPECT_EQ(hk_idle_import_learned(record, sizeof record), hk_learn_record_good);
+  EXPECT_EQ(Learned().leader, 2u);
+  EXPECT_TRUE(Learned().is_fixed);
+  Bursts(20, 4000);
+  EXPECT_EQ(Learned().leader, 2u) << "what is frozen stays";
+}
+
+HK_FRESH_TEST(Idle, AProgramThatDoesNothingIsQuiet) {
+  Change(5000, HK_GIB, 0);
+  EXPECT_EQ(QuietSince(5000), 5000u);
+  EXPECT_FALSE(IsQuiet(5000));
+  EXPECT_FALSE(IsQuiet(5000 + BreakEven() * 3 / 4 - 1));
+  EXPECT_TRUE(IsQuiet(5000 + BreakEven() * 3 / 4));
+  EXPECT_FALSE(IsQuiet(0)) << "time that steps back";
+  Change(9000, HK_GIB, 0);
+  EXPECT_FALSE(IsQuiet(9001));
+  hk_idle_stay_quiet(5000);
+  EXPECT_EQ(QuietSince(9001), 5000u);
+  EXPECT_TRUE(IsQuiet(9001));
+}
+
+// A thread that read the clock and waited for the lock made the program look quiet.
+HK_FRESH_TEST(Idle, WhoComesWithAnEarlierTimeIsNoQuiet) {
+  Change(9000, HK_GIB, 0);
+  Change(5000, HK_GIB, 0);
+  EXPECT_EQ(QuietSince(9001), 9000u);
+  EXPECT_FALSE(IsQuiet(9001));
+}
+
+HK_FRESH_TEST(Idle, AVisitIsNoChange) {
+  hk_bell_hear(true);
+  Change(5000, HK_GIB, 32 * HK_MIB);
+  (void)Visit(6000);
+  EXPECT_EQ(QuietSince(6000), 5000u);
+}
+
+HK_FRESH_TEST(Idle, AVisitWaitsForWhatIsDue) {
+  hk_option.learn = hk_learn_off;
+  hk_bell_hear(true);
+  EXPECT_EQ(Visit(1000).wait_ms, 4000u) << "nothing is idle";
+  Change(1000, 200 * HK_MIB, 0);
+  Change(1100, 100 * HK_MIB, 100 * HK_MIB);
+  Visited visited = Visit(1100);
+  EXPECT_FALSE(visited.verdict.is_too_much);
+  EXPECT_EQ(visited.wait_ms, 1000u) << "no longer, while there is something";
+  uint64_t quiet_ms = 1100 + BreakEven() * 3 / 4;
+  EXPECT_EQ(Visit(quiet_ms - 500).wait_ms, 500u);
+  EXPECT_EQ(Visit(quiet_ms - 1).wait_ms, 10u) << "and no more often";
+  visited = Visit(quiet_ms);
+  EXPECT_TRUE(visited.verdict.is_too_much);
+  EXPECT_EQ(visited.verdict.keep_bytes, 100 * HK_MIB / 16 * 3 / 4);
+  EXPECT_EQ(visited.wait_ms, 4000u) << "when that is gone nothing is due";
+}
+
+HK_FRESH_TEST(Idle, OfAProgramThatHasLittleAMebibyteMayStayOrLessIfTheOptionSaysSo) {
+  hk_bell_hear(true);
+  Change(1000, 0, 64 * HK_MIB);
+  EXPECT_EQ(Visit(60000).verdict.keep_bytes, HK_MIB * 3 / 4) << "a quarter less, so that it is not there again at once";
+  hk_option.retain = 64 * HK_KIB;
+  EXPECT_EQ(Visit(60000).verdict.keep_bytes, 48 * HK_KIB);
+}
+
+HK_FRESH_TEST(Idle, AVisitThatFindsNothingExpectsTheBell) {
+  hk_bell_hear(true);
+  Change(1000, 160 * HK_MIB, 10 * HK_MIB);
+  EXPECT_EQ(Visit(1000).wait_ms, 4000u);
+  EXPECT_FALSE(Change(1001, 160 * HK_MIB, 10 * HK_MIB).is_bell_rung) << "a sixteenth may stay";
+  EXPECT_TRUE(Change(1002, 160 * HK_MIB, 10 * HK_MIB + 1).is_bell_rung);
+  EXPECT_FALSE(Change(1003, 160 * HK_MIB, 100 * HK_MIB).is_bell_rung) << "it is awake";
+}
+
+HK_FRESH_TEST(Idle, WhereNobodyComesTheLimitIsThatOfThoseWhoAreAlone) {
+  Change(1000, 0, 0);
+  EXPECT_FALSE(Change(1000, 0, 8 * HK_MIB).is_too_much);
+  EXPECT_TRUE(Change(1000, 0, 8 * HK_MIB + 1).is_too_much);
+  EXPECT_TRUE(Visit(1000).verdict.is_too_much);
+}
+
+HK_FRESH_TEST(Idle, NumbersAtTheirEnds) {
+  hk_bell_hear(true);
+  for (size_t in_use : {size_t{0}, SIZE_MAX}) {
+    for (size_t retain : {size_t{0}, SIZE_MAX}) {
+      hk_option.retain = retain;
+      for (uint64_t now_ms : {uint64_t{0}, UINT64_MAX, uint64_t{1}}) {
+        hk_idle_verdict_t verdict = Change(now_ms, in_use, 0);
+        EXPECT_FALSE(verdict.is_too_much);
+        Visited visited = Visit(now_ms);
+        EXPECT_FALSE(visited.verdict.is_too_much);
+        EXPECT_EQ(visited.wait_ms, 4000u);
+      }
+    }
+  }
+  hk_option.retain = SIZE_MAX;
+  EXPECT_FALSE(Change(UINT64_MAX, 0, SIZE_MAX).is_too_much);
+  hk_option.retain = 0;
+  EXPECT_TRUE(Change(UINT64_MAX, 0, SIZE_MAX).is_too_much);
+}
+
+HK_FRESH_TEST(Idle, AllThatMayStayIsNeverMoreThanASize) {
+  hk_option.retain = 1;
+  hk_bell_hear(true);
+  Change(1000, SIZE_MAX, 0);
+  /* Young: all but a byte less than a half; and a sixteenth of what is in use on top of it. */
+  hk_idle_verdict_t verdict = Change(1000, SIZE_MAX / 2, SIZE_MAX / 2 + 1);
+  EXPECT_FALSE(verdict.is_too_much);
+  verdict = Change(1001, HK_GIB, SIZE_MAX - HK_GIB);
+  EXPECT_FALSE(verdict.is_too_much);
+}
+
+}  // namespace

@@ -1,0 +1,324 @@
+// space/idle, space/surplus, api/purger: for how long what is idle stays in a program that has a purge thread, and when
+// that thread comes.
+#include <vector>
+
+#include "fresh_test.h"
+#include "unit/heap_driver.h"
+#include "unit/purge_course.h"
+
+namespace {
+
+using hk_test::BreakEvenMs;
+using hk_test::DropAll;
+using hk_test::DropBlock;
+using hk_test::LearnedTimeoutMs;
+using hk_test::PurgeCourse;
+using hk_test::TakeApart;
+using hk_test::TakeBytes;
+
+size_t IdleMib() { return hk_idle_total() / HK_MIB; }
+uint32_t Word() { return hk_load_relaxed(&hk_bell_word); }
+
+void *TakeRun(size_t bytes) {
+  bool zero;
+  return hk_run_alloc(bytes, HK_SLAB_BYTES, &zero);
+}
+
+// A slab comes and goes, so that the program is not quiet.
+void Stir() { (void)hk_run_free(hk_slab_of(TakeRun(HK_SLAB_BYTES))); }
+void StirEvery(PurgeCourse &course, uint64_t from_ms, uint64_t to_ms, uint64_t step_ms) {
+  for (uint64_t ms = from_ms; ms <= to_ms; ms += step_ms) course.At(ms, Stir);
+}
+
+// 48 MiB are freed at 1,000 ms; 64 stay in use, and a superslab for what is little.
+void FreeSome(PurgeCourse &course) {
+  (void)TakeRun(HK_SLAB_BYTES);
+  std::vector<void *> blocks = TakeApart(1, 48 * HK_MIB, 64 * HK_MIB);
+  ASSERT_TRUE(PurgeCourse::Start());
+  course.At(1000, [=] { DropAll(blocks); });
+}
+
+void BusyProgram(uint64_t price) {
+  hk_option.mode = price;
+  hk_option.learn = hk_learn_off;
+  hk_option.retain = HK_MIB;
+  PurgeCourse course;
+  FreeSome(course);
+  uint64_t time_out_ms = BreakEvenMs(), step_ms = time_out_ms / 15;
+  EXPECT_EQ(time_out_ms, HK_PRICE_GIVE_NS * 1000 / price + HK_PRICE_WANT_NS * 1000 / price);
+  StirEvery(course, 1000 + step_ms, 1000 + 16 * step_ms, step_ms);
+  course.At(1000 + time_out_ms, [] { EXPECT_EQ(IdleMib(), 48u); });
+  /* Before anything of the program's own brings it there. */
+  course.At(1000 + time_out_ms + 11, [] { EXPECT_LE(IdleMib(), 6u); });
+  course.Run();
+}
+HK_FRESH_TEST(PurgeCourse, ABusyProgramKeepsForTheTimeOutAtTheFastPrice) { BusyProgram(HK_PRICE_FAST); }
+HK_FRESH_TEST(PurgeCourse, ABusyProgramKeepsForTheTimeOutAtTheBalancedPrice) { BusyProgram(HK_PRICE_BALANCED); }
+HK_FRESH_TEST(PurgeCourse, ABusyProgramKeepsForTheTimeOutAtTheLeanPrice) { BusyProgram(HK_PRICE_LEAN); }
+
+void QuietProgram(uint64_t price) {
+  hk_option.mode = price;
+  PurgeCourse course;
+  FreeSome(course);
+  uint64_t quiet_ms = 1000 + BreakEvenMs() * 3 / 4;
+  course.At(quiet_ms - 1, [] { EXPECT_EQ(IdleMib(), 48u); });
+  course.At(quiet_ms + 11, [] { EXPECT_LE(IdleMib(), 4u) << "a sixteenth of what is in use"; });
+  course.Run();
+}
+HK_FRESH_TEST(PurgeCourse, AQuietProgramGivesBackAtTheFastPrice) { QuietProgram(HK_PRICE_FAST); }
+HK_FRESH_TEST(PurgeCourse, AQuietProgramGivesBackAtTheBalancedPrice) { QuietProgram(HK_PRICE_BALANCED); }
+HK_FRESH_TEST(PurgeCourse, AQuietProgramGivesBackAtTheLeanPrice) { QuietProgram(HK_PRICE_LEAN); }
+
+HK_FRESH_TEST(PurgeCourse, ASixteenthOfWhatIsInUseStays) {
+  PurgeCourse course;
+  std::vector<void *> blocks = TakeApart(64, 2 * HK_MIB, 4 * HK_MIB);
+  ASSERT_TRUE(PurgeCourse::Start());
+  course.At(100, [=] { DropAll(blocks); });
+  course.At(10000, [] {
+    EXPECT_LE(IdleMib(), 16u);
+    EXPECT_GE(IdleMib(), 12u);
+  });
+  course.Run();
+}
+
+HK_FRESH_TEST(PurgeCourse, AMebibyteStaysOfAProgramThatHasLittle) {
+  PurgeCourse course;
+  std::vector<void *> blocks = TakeApart(32, HK_MIB, HK_MIB / 2);
+  ASSERT_TRUE(PurgeCourse::Start());
+  course.At(100, [=] { DropAll(blocks); });
+  course.At(10000, [] { EXPECT_LE(hk_idle_total(), HK_MIB); });
+  course.Run();
+}
+
+HK_FRESH_TEST(PurgeCourse, WhoRetainsNothingWaitsForNothing) {
+  hk_option.retain = 0;
+  PurgeCourse course;
+  FreeSome(course);
+  course.At(1001, [] { EXPECT_LE(IdleMib(), 8u) << "an eighth of what is in use"; });
+  course.At(10000, [] { EXPECT_LE(IdleMib(), 4u); });
+  course.Run();
+}
+
+HK_FRESH_TEST(PurgeCourse, TheBellWakesItOnceASpell) {
+  PurgeCourse course;
+  void *first = TakeBytes(40 * HK_MIB), *second = TakeBytes(8 * HK_MIB), *third = TakeBytes(16 * HK_MIB);
+  ASSERT_TRUE(PurgeCourse::Start());
+  uint32_t word = Word();
+  uint64_t wakes = fake_os_wakes();
+  course.At(5000, [=] { EXPECT_EQ(Word(), word) << "nothing is due"; });
+  course.At(5100, [=] { DropBlock(first); });
+  course.At(5101, [=] { DropBlock(second); });
+  course.At(5200, [=] {
+    EXPECT_EQ(Word(), word + 1);
+    EXPECT_EQ(fake_os_wakes(), wakes + 1);
+  });
+  course.At(20000, [=] {
+    EXPECT_EQ(Word(), word + 1);
+    EXPECT_LE(IdleMib(), 4u);
+  });
+  course.At(20001, [=] { DropBlock(third); });
+  course.At(20002, [=] {
+    EXPECT_EQ(Word(), word + 2);
+    EXPECT_EQ(fake_os_wakes(), wakes + 2);
+  });
+  course.Run();
+  EXPECT_EQ(course.sleeps()[0].for_ms, 4000u);
+  EXPECT_TRUE(course.HasVisitedAt(4000));
+  EXPECT_TRUE(course.HasVisitedAt(5100));
+  EXPECT_FALSE(course.HasVisitedAt(5101)) << "it is awake already";
+  EXPECT_TRUE(course.HasVisitedAt(20001));
+}
+
+HK_FRESH_TEST(PurgeCourse, WhatIsTooLittleDoesNotRing) {
+  PurgeCourse course;
+  std::vector<void *> blocks = TakeApart(1, 3 * HK_MIB, 64 * HK_MIB);
+  ASSERT_TRUE(PurgeCourse::Start());
+  uint32_t word = Word();
+  course.At(100, [=] { DropAll(blocks); });
+  course.At(10000, [=] { EXPECT_EQ(Word(), word); });
+  course.Run();
+  for (const PurgeCourse::Sleep &sleep : course.sleeps()) EXPECT_EQ(sleep.for_ms, 4000u);
+}
+
+// Its own look at the system's limit rang nobody, and the ring of the look before was forgotten.
+HK_FRESH_TEST(PurgeCourse, ARingIsNotLostWhereTheSystemIsAskedToo) {
+  fake_os_set_memory_limit(HK_TIB, HK_GIB, 0);
+  PurgeCourse course;
+  FreeSome(course);
+  uint64_t questions = 0, wakes = 0;
+  course.At(999, [&] {
+    questions = fake_os_memory_limit_questions();
+    wakes = fake_os_wakes();
+  });
+  course.At(1001, [&] {
+    EXPECT_EQ(fake_os_memory_limit_questions(), questions + 1);
+    EXPECT_EQ(fake_os_wakes(), wakes + 1);
+  });
+  course.Run();
+  EXPECT_TRUE(course.HasVisitedAt(1000));
+}
+
+// The purge thread's looks at the limit counted as changes of the program's, which never became quiet.
+HK_FRESH_TEST(PurgeCourse, AProgramBecomesQuietBelowALimitToo) {
+  fake_os_set_memory_limit(HK_TIB, HK_GIB, 0);
+  hk_option.mode = HK_PRICE_FAST;
+  PurgeCourse course;
+  FreeSome(course);
+  uint64_t since_ms = 0, questions = 0;
+  course.At(10000, [&] {
+    questions = fake_os_memory_limit_questions();
+    (void)hk_idle_is_quiet(hk_os_coarse_ms(), &since_ms);
+  });
+  course.At(16000, [&] {
+    uint64_t later_ms;
+    (void)hk_idle_is_quiet(hk_os_coarse_ms(), &later_ms);
+    EXPECT_EQ(later_ms, since_ms) << "the program did nothing";
+  });
+  course.At(20000, [&] {
+    EXPECT_GT(fake_os_memory_limit_questions(), questions) << "it was looked at all the time";
+    EXPECT_LE(IdleMib(), 4u);
+  });
+  course.Run();
+}
+
+HK_FRESH_TEST(PurgeCourse, NearALimitLessStays) {
+  hk_option.memory_limit = 100 * HK_MIB;
+  PurgeCourse course;
+  std::vector<void *> blocks = TakeApart(12, 2 * HK_MIB, 7 * HK_MIB);
+  ASSERT_TRUE(PurgeCourse::Start());
+  course.At(100, [=] { DropAll(blocks); });
+  course.At(101, [] { EXPECT_LE(IdleMib(), 6u) << "half of what 84 MiB leave of 95"; });
+  course.Run();
+}
+
+HK_FRESH_TEST(PurgeCourse, ALimitThatComesNearMeanwhileIsSeen) {
+  fake_os_set_memory_limit(HK_TIB, 200 * HK_MIB, 0);
+  hk_option.mode = HK_PRICE_FAST;
+  PurgeCourse course;
+  FreeSome(course);
+  course.At(3000, [] {
+    EXPECT_EQ(IdleMib(), 48u);
+    fake_os_set_memory_limit(HK_GIB, HK_GIB, 0);
+  });
+  course.At(4500, [] { EXPECT_EQ(IdleMib(), 0u); });
+  course.Run();
+}
+
+HK_FRESH_TEST(PurgeCourse, WhereTheSystemRefusesNothingIsLostAndItTriesAgain) {
+  PurgeCourse course;
+  FreeSome(course);
+  course.At(1001, [] {
+    fake_os_fail_all(fake_os_unmap, true);
+    fake_os_fail_all(fake_os_purge, true);
+  });
+  uint64_t refusals = 0;
+  course.At(12000, [&] {
+    EXPECT_EQ(IdleMib(), 48u);
+    refusals = fake_os_failures(fake_os_purge);
+    EXPECT_GE(refusals, 2u);
+    EXPECT_LE(refusals, 12u);
+    fake_os_fail_all(fake_os_unmap, false);
+    fake_os_fail_all(fake_os_purge, false);
+  });
+  course.At(20000, [] { EXPECT_LE(IdleMib(), 4u); });
+  course.Run();
+  EXPECT_GT(refusals, 0u);
+  for (const PurgeCourse::Sleep &sleep : course.sleeps()) {
+    if (sleep.from_ms > 3000) EXPECT_GE(sleep.for_ms, 1000u) << sleep.from_ms;
+  }
+}
+
+// What refuses once only is idle again, whole, and serves the program.
+HK_FRESH_TEST(PurgeCourse, WhatTheSystemDidNotTakeServesAgain) {
+  PurgeCourse course;
+  FreeSome(course);
+  fake_os_fail_all(fake_os_unmap, true);
+  course.At(10000, [] {
+    EXPECT_LE(IdleMib(), 4u) << "purged, where it is not unmapped";
+    size_t mapped_bytes = fake_os_mapped_bytes();
+    EXPECT_NE(TakeBytes(48 * HK_MIB), nullptr);
+    EXPECT_EQ(fake_os_mapped_bytes(), mapped_bytes);
+  });
+  course.Run();
+}
+
+HK_FRESH_TEST(PurgeCourse, TimeThatStepsBackCountsAsNone) {
+  PurgeCourse course;
+  PurgeCourse::SetNow(50000);
+  std::vector<void *> blocks = TakeApart(1, 48 * HK_MIB, 64 * HK_MIB);
+  ASSERT_TRUE(PurgeCourse::Start());
+  course.At(51000, [=] { DropAll(blocks); });
+  course.At(51500, [] { PurgeCourse::SetNow(45000); });
+  course.At(52000, [] { EXPECT_EQ(IdleMib(), 48u); });
+  course.At(51000 + BreakEvenMs() + 1, [] { EXPECT_LE(IdleMib(), 4u); });
+  course.Run();
+  for (const PurgeCourse::Sleep &sleep : course.sleeps()) EXPECT_GE(sleep.for_ms, 10u);
+}
+
+// Wants 48 MiB after each of these pauses and frees them at once, as often as that. When the last are freed.
+uint64_t Bursts(PurgeCourse &course, unsigned count, const std::vector<uint64_t> &pauses) {
+  uint64_t ms = 1000;
+  for (unsigned i = 0; i < count; i++) {
+    course.At(ms, [] { DropBlock(TakeBytes(48 * HK_MIB)); });
+    ms += pauses[i % pauses.size()];
+  }
+  return ms - pauses[(count - 1) % pauses.size()];
+}
+
+// Four short pauses and one that is longer than the break-even time: who knew both would keep for the longer.
+HK_FRESH_TEST(PurgeCourse, KeepsForLongerWhatComesBackALittleLater) {
+  PurgeCourse course;
+  (void)TakeBytes(64 * HK_MIB);
+  (void)TakeRun(HK_SLAB_BYTES);
+  ASSERT_TRUE(PurgeCourse::Start());
+  uint64_t break_even_ms = BreakEvenMs(), short_ms = break_even_ms * 9 / 20, long_ms = break_even_ms * 6 / 5;
+  uint64_t last_ms = Bursts(course, 300, {short_ms, short_ms, short_ms, short_ms, long_ms});
+  StirEvery(course, 1050, last_ms + long_ms, 300);
+  course.At(last_ms + 1, [=] { EXPECT_GT(LearnedTimeoutMs(), long_ms); });
+  course.At(last_ms + long_ms, [] { EXPECT_EQ(IdleMib(), 48u); });
+  course.Run();
+}
+
+HK_FRESH_TEST(PurgeCourse, KeepsForLessWhatIsAwayForLong) {
+  PurgeCourse course;
+  (void)TakeBytes(64 * HK_MIB);
+  (void)TakeRun(HK_SLAB_BYTES);
+  ASSERT_TRUE(PurgeCourse::Start());
+  uint64_t break_even_ms = BreakEvenMs();
+  uint64_t last_ms = Bursts(course, 30, {20 * break_even_ms});
+  StirEvery(course, 1050, last_ms + break_even_ms, 300);
+  course.At(1000 + 349, [] { EXPECT_EQ(IdleMib(), 48u) << "at first for the break-even time"; });
+  course.At(last_ms + 1, [] { EXPECT_LT(LearnedTimeoutMs(), 300u); });
+  course.At(last_ms + 349, [] { EXPECT_LE(IdleMib(), 8u); });
+  course.Run();
+}
+
+// An idle heap that has this run of slabs to spare.
+void GiveIdleHeap(hk_heap_t *heap, void *run) {
+  ASSERT_TRUE(hk_test::SpareRun(heap, hk_slab_of(run)));
+  hk_heap_give_back(heap);
+}
+
+HK_FRESH_TEST(PurgeCourse, IdleHeapsAreTidiedOnceInEachQuietTime) {
+  void *first = TakeRun(HK_MIB), *second = TakeRun(HK_MIB);
+  PurgeCourse course;
+  hk_heap_t *idle = hk_heap_take();
+  FreeSome(course); /* at 1,000 ms */
+  course.At(500, [=] { GiveIdleHeap(idle, first); });
+  course.At(2000, [=] { EXPECT_EQ(idle->spare_slabs, 16u) << "the program is not quiet yet"; });
+  course.At(4000, [=] {
+    EXPECT_EQ(idle->spare_slabs, 0u);
+    uint64_t since_ms;
+    EXPECT_TRUE(hk_idle_is_quiet(hk_os_coarse_ms(), &since_ms)) << "tidying is no sign of life";
+    EXPECT_EQ(since_ms, fake_os_start_ns / 1000000 + 1000);
+    EXPECT_LE(IdleMib(), 4u) << "the same visit gave back what it had";
+    ASSERT_TRUE(hk_heap_take_this(idle));
+    GiveIdleHeap(idle, second);
+  });
+  course.At(14000, [=] { EXPECT_EQ(idle->spare_slabs, 16u) << "once is enough"; });
+  course.At(14001, Stir);
+  course.At(25000, [=] { EXPECT_EQ(idle->spare_slabs, 0u) << "quiet again"; });
+  course.Run();
+}
+
+}  // namespace

@@ -75,6 +75,7 @@ static void memory_section(hk_format_t *out, const hk_form_t *form, const totals
       {"big idle", "of that, what may be resident", totals->big.idle_bytes, true},
       {"limit", "on memory, an option's or a control group's; 0: none", hk_idle_limit_bytes(), true},
       {"records", "address space of the allocator's own records", totals->record_bytes, true},
+      {"mappings", "of the whole process; the system allows vm.max_map_count", hk_os_mapping_count(), false},
       {"heaps", "one each thread at the most, adopted by later threads", totals->heap_count, false},
       {"heaps idle", "whose threads have ended, and that wait for one", totals->heap_idle_count, false},
       {"heaps lost", "in use by other threads when the process forked", totals->heap_lost_count, false},

@@ -88,6 +88,10 @@ typedef struct {
 } hk_os_memory_t;
 hk_os_memory_t hk_os_memory(void);
 
+/* How many mappings this process has, of at most vm.max_map_count; 0 where the system cannot say. Reads them all: not
+ * often. */
+size_t hk_os_mapping_count(void);
+
 /* A limit on the memory of this process, or of several together (a control group's). */
 typedef struct {
   size_t limit_bytes;        /* 0: there is none */

@@ -330,6 +330,15 @@ hk_os_memory_t hk_os_memory(void) {
   return memory;
 }
 
+size_t hk_os_mapping_count(void) {
+  hk_kernel_file_t file;
+  if (!hk_kernel_file_open(&file, "/proc/self/maps")) return 0;
+  size_t count = 0;
+  for (char character; hk_kernel_file_character(&file, &character);) count += character == '\n';
+  hk_kernel_file_close(&file);
+  return count;
+}
+
 /* ---- Ends of threads, and forks. ------------------------------------------------------------------------------- */
 
 /* Written once by hk_os_thread_exit_init; the flag publishes the others. */

@@ -19,7 +19,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 MEMORY = [
     "resident", "peak", "in_use", "idle", "superslabs", "big_blocks", "big_cached", "big_idle", "limit", "records",
-    "heaps", "heaps_idle", "heaps_lost",
+    "mappings", "heaps", "heaps_idle", "heaps_lost",
 ]  # fmt: skip
 
 
@@ -46,6 +46,7 @@ def test_everything_is_in_it(runner: Runner, tmp_path: Path) -> None:
     assert list(document["memory"]) == MEMORY
     assert list(document["events"]) == declared("src/policy/stat.def")
     assert document["events"]["refill"] > 0 < document["memory"]["in_use"]
+    assert 10 < document["memory"]["mappings"] < 1000
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 

@@ -331,6 +331,8 @@ uint64_t hk_os_process_id(void) { return (uint64_t)getpid(); }
 bool hk_os_is_secure_exec(void) { return fake.is_secure_exec; }
 hk_os_memory_t hk_os_memory(void) { return fake.memory; }
 
+size_t hk_os_mapping_count(void) { return range_count; }
+
 bool hk_os_memory_limit(hk_os_memory_limit_t *limit) {
   fake.memory_limit_questions++;
   if (fake.memory_limit_hook != NULL) fake.memory_limit_hook();

@@ -171,6 +171,18 @@ TEST_F(OsLinux, ARangeIsNotResidentUntilTouched) {
   EXPECT_TRUE(hk_os_unmap(start, 256 * HK_MIB));
 }
 
+TEST_F(OsLinux, MappingsAreCounted) {
+  void *start = hk_os_reserve(3 * kPage, kPage);
+  ASSERT_NE(start, nullptr);
+  size_t before = hk_os_mapping_count();
+  ASSERT_GT(before, 3u);
+  EXPECT_TRUE(hk_os_unmap(static_cast<char *>(start) + kPage, kPage));
+  EXPECT_EQ(hk_os_mapping_count(), before + 1) << "one is two now";
+  EXPECT_TRUE(hk_os_unmap(start, kPage));
+  EXPECT_TRUE(hk_os_unmap(static_cast<char *>(start) + 2 * kPage, kPage));
+  EXPECT_EQ(errno, kErrno);
+}
+
 TEST_F(OsLinux, RefusesWhatCannotBe) {
   EXPECT_EQ(hk_os_reserve(0, kPage), nullptr);
   EXPECT_EQ(hk_os_reserve(0, HK_SUPERSLAB_BYTES), nullptr);

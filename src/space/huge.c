@@ -10,6 +10,9 @@
 #include "policy/stat.h"
 #include "space/idle.h"
 
+/* Chosen: few of a program that grows are not full. */
+#define HK_HUGE_FULL_LOOKS 8
+
 /* 1 and the system's setting (hk_os_huge_t); 0: nobody has asked. Whoever asks gets the same. */
 static _Atomic(int) known_setting;
 
@@ -19,7 +22,8 @@ static _Atomic(bool) has_asked;
 /* Guarded by hk_lock_space. */
 static struct {
   hk_huge_blocks_t blocks;
-  const hk_superslab_t *last; /* that was looked at */
+  const hk_superslab_t *last;      /* that was looked at, whether it has become dense */
+  const hk_superslab_t *last_full; /* and whether the program is */
   uint64_t next_look_ms;
 } huge;
 
@@ -55,26 +59,51 @@ static bool allow(uintptr_t start, size_t bytes) {
   return hk_os_huge_allow((void *)start, bytes, true);
 }
 
-static void advise(uintptr_t start, size_t bytes, hk_huge_wish_t wish) {
-  if ((wish != hk_huge_ask && wish != hk_huge_forbid) || is_small_piece(bytes)) return;
-  if (wish == hk_huge_ask) {
-    count(allow(start, bytes), bytes);
-  } else {
+/* Whether it was asked for, and granted. */
+static bool advise(uintptr_t start, size_t bytes, hk_huge_wish_t wish) {
+  if ((wish != hk_huge_ask && wish != hk_huge_forbid) || is_small_piece(bytes)) return false;
+  if (wish == hk_huge_forbid) {
     (void)hk_os_huge_allow((void *)start, bytes, false);
+    return false;
   }
+  bool is_granted = allow(start, bytes);
+  count(is_granted, bytes);
+  return is_granted;
 }
 
 /* ---- Superslabs. */
 
+/* One that is wholly in use; 0 where there is none among the next few. */
+static uintptr_t find_full(void) {
+  uintptr_t start = 0;
+  hk_lock_acquire(hk_lock_space);
+  for (unsigned looks = HK_HUGE_FULL_LOOKS; looks > 0 && start == 0; looks--) {
+    huge.last_full = hk_shelf_next_record_locked(huge.last_full);
+    if (huge.last_full == NULL) break;
+    if (huge.last_full->free_mask == 0) start = huge.last_full->start;
+  }
+  hk_lock_release(hk_lock_space);
+  return start;
+}
+
+/* Whether the program uses what it has: then it will use the next superslab too. It may have given up by now what was
+ * found, which is not resident then. */
+static bool is_program_dense(const hk_huge_terms_t *terms) {
+  if (hk_load_relaxed(&hk_idle_slabs.in_use_bytes) < HK_HUGE_GROWN_BYTES) return false;
+  uintptr_t start = find_full();
+  return start != 0 && hk_huge_wish_is_dense(terms, hk_os_resident_bytes((void *)start, HK_SUPERSLAB_BYTES));
+}
+
 /* What a big block was asked for would become huge again, also where the superslab is sparse. */
 static hk_huge_wish_t wish_for_superslab(const hk_huge_terms_t *terms, bool is_new) {
+  if (hk_huge_wish_has_looks(terms) && is_new && is_program_dense(terms)) return hk_huge_ask;
   hk_huge_wish_t wish = hk_huge_wish_of_superslab(terms);
   return wish == hk_huge_leave && !is_new && hk_load_relaxed(&has_asked) ? hk_huge_forbid : wish;
 }
 
-void hk_huge_note_new_superslab(uintptr_t start, bool is_new) {
+bool hk_huge_note_new_superslab(uintptr_t start, bool is_new) {
   hk_huge_terms_t terms = find_terms();
-  advise(start, HK_SUPERSLAB_BYTES, wish_for_superslab(&terms, is_new));
+  return advise(start, HK_SUPERSLAB_BYTES, wish_for_superslab(&terms, is_new));
 }
 
 bool hk_huge_take_apart_locked(hk_superslab_t *superslab) {
@@ -83,7 +112,9 @@ bool hk_huge_take_apart_locked(hk_superslab_t *superslab) {
   return is_allowed;
 }
 
-void hk_huge_forbid_again(uintptr_t superslab_start) { advise(superslab_start, HK_SUPERSLAB_BYTES, hk_huge_forbid); }
+void hk_huge_forbid_again(uintptr_t superslab_start) {
+  (void)advise(superslab_start, HK_SUPERSLAB_BYTES, hk_huge_forbid);
+}
 
 /* The first that is wholly in use for long enough, of those that follow on the last one. It is not asked about again
  * before it has been so for as long once more. */
@@ -173,12 +204,13 @@ void hk_huge_note_new_block(hk_slab_t *slab, uintptr_t start, size_t bytes) {
   hk_lock_release(hk_lock_space);
   slab->huge = (uint8_t)wish;
   slab->born_ms = (uint32_t)hk_os_coarse_ms();
-  advise(start, bytes, wish);
+  (void)advise(start, bytes, wish);
 }
 
 /* What is in different mappings, as it is where one part is asked for and the other is not, the kernel moves no more. */
 void hk_huge_note_grown_block(const hk_slab_t *slab, uintptr_t end, size_t more_bytes) {
-  if (slab->huge == hk_huge_ask || slab->huge == hk_huge_forbid) advise(end, more_bytes, (hk_huge_wish_t)slab->huge);
+  if (slab->huge == hk_huge_ask || slab->huge == hk_huge_forbid)
+    (void)advise(end, more_bytes, (hk_huge_wish_t)slab->huge);
 }
 
 void hk_huge_note_moved_block(const hk_slab_t *slab, hk_slab_t *target) {

@@ -134,13 +134,14 @@ static hk_slab_t *take_from_new(unsigned node, const request_t *request) {
     hk_shelf_spare_record(record);
     return NULL;
   }
-  hk_huge_note_new_superslab(room.range.start, room.is_new);
+  bool is_huge = hk_huge_note_new_superslab(room.range.start, room.is_new);
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
   hk_slab_t *slab = take_locked(&hk_shelf[node], request, now_ms);
   bool is_needed = slab == NULL;
   if (is_needed) {
     hk_shelf_enter_locked(record, room.range, node);
+    record->is_huge = record->is_allowed = is_huge;
     slab = take_locked(&hk_shelf[node], request, now_ms);
   }
   hk_surplus_settle(now_ms);

@@ -219,6 +219,39 @@ HK_FRESH_TEST(Huge, ASparseSuperslabIsNot) {
   EXPECT_EQ(Calls(), "");
 }
 
+// So many superslabs that the next one is not the first of a large program.
+constexpr unsigned kGrown = HK_HUGE_GROWN_BYTES / HK_SUPERSLAB_BYTES;
+
+HK_FRESH_TEST(Huge, ADenseProgramThatGrowsGetsMore) {
+  Set(hk_huge_pages_auto, hk_os_huge_on_request);
+  for (unsigned i = 0; i < kGrown; i++) (void)Fill();
+  EXPECT_EQ(Calls(), "") << "it is small yet";
+  hk_slab_t *first = Fill(false);
+  EXPECT_EQ(Calls(), "a");
+  EXPECT_EQ(LastCall(fake_os_huge_ask)->start, StartOf(first));
+  EXPECT_EQ(LastCall(fake_os_huge_ask)->bytes, HK_SUPERSLAB_BYTES);
+  EXPECT_TRUE(first->superslab->is_huge && first->superslab->is_allowed);
+
+  RetainNothing();
+  memset(reinterpret_cast<void *>(hk_slab_start(first)), 1, HK_SUPERSLAB_BYTES);
+  Release(first + 4, kAll - 4);
+  (void)hk_surplus_trim(0);
+  EXPECT_EQ(Calls(), "af") << "taken apart, it must not become huge again by itself";
+  EXPECT_EQ(LastCall(fake_os_huge_forbid)->start, StartOf(first));
+}
+
+HK_FRESH_TEST(Huge, ASparseProgramThatGrowsDoesNot) {
+  Set(hk_huge_pages_auto, hk_os_huge_on_request);
+  for (unsigned i = 0; i < kGrown + 4; i++) (void)Fill(false);
+  EXPECT_EQ(Calls(), "");
+}
+
+HK_FRESH_TEST(Huge, WhereNothingIsFullNobodyKnowsHowDenseItIs) {
+  Set(hk_huge_pages_auto, hk_os_huge_on_request);
+  for (unsigned i = 0; i < 2 * kGrown; i++) (void)hk_superslab_acquire(kAll / 2 + 1, 1, hk_from_bottom);
+  EXPECT_EQ(Calls(), "");
+}
+
 HK_FRESH_TEST(Huge, ASuperslabThatIsNotWhollyInUseIsNot) {
   Set(hk_huge_pages_auto, hk_os_huge_on_request);
   hk_slab_t *first = Fill();

@@ -64,7 +64,7 @@ endfunction()
 
 # hk_add_model_mutant(<name> <scenario> <source> <its text> <weakened> <what the checker says>)
 function(hk_add_model_mutant name scenario source text weakened sentence)
-  foreach(candidate IN ITEMS remote adoption steal space lock)
+  foreach(candidate IN ITEMS remote adoption steal rescue space lock)
     file(STRINGS "${model_dir}/${candidate}_scenarios.c" found REGEX "\"${scenario}\"")
     if(found)
       set(scenarios ${candidate})
@@ -90,7 +90,7 @@ function(hk_add_model_mutant name scenario source text weakened sentence)
 endfunction()
 
 hk_add_model_check(litmus litmus 1)
-foreach(scenarios IN ITEMS remote adoption steal space lock)
+foreach(scenarios IN ITEMS remote adoption steal rescue space lock)
   hk_add_model_check(${scenarios} ${scenarios} 1)
 endforeach()
 # The checker's own reduction: the behaviours that it finds are those of all orders.
@@ -105,4 +105,5 @@ set_tests_properties(
 # libhakmem-fast.so has other links: without seals.
 hk_add_model_check(remote_fast remote 0)
 hk_add_model_check(adoption_fast adoption 0)
+hk_add_model_check(rescue_fast rescue 0)
 include("${model_dir}/mutants.cmake")

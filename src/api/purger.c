@@ -38,13 +38,17 @@ static void gather(uint64_t now_ms, uint64_t *tidied_ms) {
   hk_idle_stay_quiet(since_ms);
 }
 
-/* When to come again. Blocks that come home ring the bell, but not before a second after they did so last. */
+/* When to come again. Blocks that come home ring the bell, but not before a second after they did so last. It is opened
+ * before it is looked what waits: what comes too late to be seen rings. */
 static uint64_t wait_for_blocks_ms(uint64_t now_ms, uint64_t wait_ms, uint64_t *closed_until_ms) {
+  bool may_open = now_ms >= *closed_until_ms;
+  if (may_open) (void)hk_exchange_acq_rel(&hk_bell_wants_blocks, true);
   uint64_t due_ms = hk_rescue_next_due(now_ms, hk_idle_asleep_ms());
-  bool is_open = due_ms == UINT64_MAX && now_ms >= *closed_until_ms;
-  if (is_open) *closed_until_ms = now_ms + BLOCKS_LEAST_MS;
-  hk_store_relaxed(&hk_bell_wants_blocks, is_open);
-  if (is_open) return wait_ms;
+  if (may_open && due_ms == UINT64_MAX) {
+    *closed_until_ms = now_ms + BLOCKS_LEAST_MS;
+    return wait_ms;
+  }
+  hk_store_relaxed(&hk_bell_wants_blocks, false);
   if (due_ms == UINT64_MAX) due_ms = *closed_until_ms;
   return hk_smaller(wait_ms, hk_subtract_to_zero(due_ms, now_ms) + 1);
 }

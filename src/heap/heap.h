@@ -70,12 +70,13 @@ struct hk_heap {
   hk_list_t pool_link; /* in the pool, where it has no slot: guarded by hk_lock_heap_pool */
   hk_stat_set_t stat;
   struct {                /* the purge thread's */
-    hk_block_t *put_back; /* what was first in `incoming` after it had looked at all of it */
+    hk_block_t *put_back; /* what was first in `incoming` when it had looked at all of it; NULL: it has not */
     uint64_t slow_paths;  /* so many when it saw that something waits */
-    uint64_t since_ms;    /* and when that was; 0: never */
+    uint64_t since_ms;    /* and when that was, or when it may begin to wait again; 0: never */
   } rescue;
   struct {
-    /* Blocks of this heap's spans that other threads freed: pushed by them in chains, taken whole by the owner. */
+    /* Blocks of this heap's spans that other threads freed: pushed by them in chains, taken whole by the owner, or
+     * by the purge thread. */
     alignas(HK_CACHE_LINE_BYTES) _Atomic(hk_block_t *) incoming;
     _Atomic(uint32_t) rescued_slabs; /* that `span_slabs` still counts */
   } shared;

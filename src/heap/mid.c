@@ -11,7 +11,7 @@ static void return_to_span(hk_heap_t *heap, hk_block_t *block) {
   span->live--;
   if (span->live == 0) {
     if (hk_list_is_linked(&span->link)) hk_list_remove(&span->link);
-    if (hk_load_relaxed(&state->active) == span) hk_store_relaxed(&state->active, NULL);
+    if (hk_load_relaxed(&state->active) == span) hk_store_release(&state->active, NULL);
     hk_span_release(heap, span);
   } else if (!hk_list_is_linked(&span->link)) {
     hk_list_push_front(&state->partial, &span->link);

@@ -50,7 +50,7 @@ static bool has_blocks(const hk_heap_t *heap, unsigned class_index) {
 static void switch_to(hk_heap_t *heap, hk_slab_t *span) {
   unsigned class_index = span->class_index;
   if (hk_class_is_mid(class_index)) { /* the one before has no room left: its blocks lead back to it */
-    hk_store_relaxed(&heap->state[class_index].active, span);
+    hk_store_release(&heap->state[class_index].active, span);
     return;
   }
   if (hk_load_relaxed(&heap->state[class_index].active) != NULL) hk_span_deactivate(heap, class_index);

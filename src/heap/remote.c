@@ -9,13 +9,14 @@
 #include "space/bell.h"
 #include "space/region_map.h"
 
-void hk_remote_post(hk_heap_t *owner, hk_block_t *first, hk_block_t *last) {
+bool hk_remote_post(hk_heap_t *owner, hk_block_t *first, hk_block_t *last) {
   hk_block_t *head = hk_load_relaxed(&owner->shared.incoming);
   do {
     hk_count(hk_count_shared_update, 1);
     hk_remote_link(last, head);
   } while (!hk_compare_exchange_release(&owner->shared.incoming, &head, first)); /* with hk_remote_take */
   if (HK_UNLIKELY(hk_bell_is_open())) hk_bell_ring();
+  return head == HK_LIST_END;
 }
 
 hk_block_t *hk_remote_take(hk_heap_t *heap) {
@@ -39,7 +40,7 @@ HK_NOINLINE static void send(hk_heap_t *heap, hk_outgoing_t *batch) {
   hk_heap_t *owner = batch->owner;
   batch->owner = NULL; /* before the blocks go: a child of fork must not send them twice */
   hk_keep_store_order();
-  hk_remote_post(owner, batch->first, batch->last);
+  (void)hk_remote_post(owner, batch->first, batch->last);
   bool is_idle = hk_heap_life(owner) == hk_heap_idle;
   if (is_idle && !heap->is_tended && hk_heap_take_this(owner)) tend(owner); /* and not one after the other */
 }
@@ -110,7 +111,7 @@ void hk_remote_free_now(const hk_slab_t *slab, hk_block_t *block) {
   hk_stat_add(hk_stat_remote_batch, 1);
   hk_stat_add(hk_stat_remote_free, 1);
   hk_heap_t *owner = hk_load_relaxed(&((hk_slab_t *)slab)->owner);
-  hk_remote_post(owner, block, block);
+  (void)hk_remote_post(owner, block, block);
   if (hk_heap_life(owner) == hk_heap_idle && hk_heap_take_this(owner)) tend(owner);
 }
 

@@ -47,8 +47,8 @@ size_t hk_remote_drain(hk_heap_t *heap);
 /* Takes all that waits for the heap: for who drains it, or puts it back. */
 hk_block_t *hk_remote_take(hk_heap_t *heap);
 
-/* Puts a chain of blocks that are under way before what waits for the heap. */
-void hk_remote_post(hk_heap_t *owner, hk_block_t *first, hk_block_t *last);
+/* Puts a chain of blocks that are under way before what waits for the heap. Whether nothing did. */
+bool hk_remote_post(hk_heap_t *owner, hk_block_t *first, hk_block_t *last);
 
 /* Links a block that is under way. Links are multiples of 16: the lowest bit is free to say so. */
 HK_INLINE void hk_remote_link(hk_block_t *block, hk_block_t *next) {

@@ -8,7 +8,10 @@
  *
  * That a bin does not allocate from the span is seen without a lock. It did when the span's last block was handed out,
  * which came before that block was freed, which came before the chain was taken; so what is seen is that or something
- * later, and of a span without a free block it stays as it is.
+ * later, and of a span without a free block it stays as it is. The heap's thread has then done all that it had to do with
+ * the span: it says so last. A span without a free block does not move to another heap either (steal.h).
+ *
+ * So that nobody sleeps is no danger, only a waste: who grows meanwhile misses the blocks that are being sorted.
  *
  * A child of fork finds the blocks that were being sorted in no list: it has lost them (docs/concurrency.md).
  */

@@ -118,13 +118,18 @@ void hk_span_activate(hk_heap_t *heap, hk_slab_t *span) {
   bin->countdown = HK_COUNTDOWN_ACTIVE;
   span->own.free = HK_LIST_END;
   hk_span_set_sinks(span, bin);
-  hk_store_relaxed(&heap->state[span->class_index].active, span);
+  hk_store_release(&heap->state[span->class_index].active, span);
+}
+
+static unsigned worth_of(unsigned capacity) {
+  unsigned worth = capacity / WORTH_SHARE;
+  if (worth > WORTH_MAX_BLOCKS) worth = WORTH_MAX_BLOCKS;
+  return worth > 0 ? worth : 1;
 }
 
 void hk_span_put_to_rest(hk_heap_t *heap, unsigned class_index, unsigned at_home) {
   hk_bin_state_t *state = &heap->state[class_index];
   hk_slab_t *span = hk_load_relaxed(&state->active);
-  hk_store_relaxed(&state->active, NULL);
   span->own.free = heap->bin[class_index].free;
   heap->bin[class_index].free = HK_LIST_END;
   hk_span_set_sinks(span, &span->own);
@@ -133,11 +138,10 @@ void hk_span_put_to_rest(hk_heap_t *heap, unsigned class_index, unsigned at_home
   if (span->live < capacity) {
     hk_list_push_back(&state->partial, &span->link); /* last: memory that was used before goes first */
     arm(span, span->live);
-    return;
+  } else {
+    arm(span, worth_of(capacity));
   }
-  unsigned worth = capacity / WORTH_SHARE;
-  if (worth > WORTH_MAX_BLOCKS) worth = WORTH_MAX_BLOCKS;
-  arm(span, worth > 0 ? worth : 1);
+  hk_store_release(&state->active, NULL); /* last: now it may be rescued */
 }
 
 void hk_span_deactivate(hk_heap_t *heap, unsigned class_index) {

@@ -24,8 +24,8 @@ static void move_partial(hk_heap_t *to, hk_heap_t *from, hk_slab_t *span) {
   hk_bin_state_t *source = &from->state[span->class_index];
   hk_bin_state_t *target = &to->state[span->class_index];
   if (hk_load_relaxed(&source->active) == span) { /* a mid class's can be both: it is cut on */
-    hk_store_relaxed(&source->active, NULL);
-    hk_store_relaxed(&target->active, span);
+    hk_store_release(&source->active, NULL);
+    hk_store_release(&target->active, span);
   }
   hk_list_remove(&span->link);
   change_owner(span, from, to);
@@ -37,10 +37,10 @@ static void move_active(hk_heap_t *to, hk_heap_t *from, unsigned class_index) {
   hk_slab_t *span = hk_load_relaxed(&from->state[class_index].active);
   hk_sink_t *source = &from->bin[class_index];
   hk_sink_t *target = &to->bin[class_index];
-  hk_store_relaxed(&from->state[class_index].active, NULL);
+  hk_store_release(&from->state[class_index].active, NULL);
   change_owner(span, from, to);
   if (hk_class_is_mid(class_index)) {
-    hk_store_relaxed(&to->state[class_index].active, span);
+    hk_store_release(&to->state[class_index].active, span);
     return;
   }
   if (hk_load_relaxed(&to->state[class_index].active) != NULL) hk_span_deactivate(to, class_index);
@@ -48,7 +48,7 @@ static void move_active(hk_heap_t *to, hk_heap_t *from, unsigned class_index) {
   target->countdown = source->countdown;
   target->free = source->free;
   source->free = HK_LIST_END;
-  hk_store_relaxed(&to->state[class_index].active, span);
+  hk_store_release(&to->state[class_index].active, span);
 }
 
 static bool move_span(hk_heap_t *to, hk_heap_t *from, unsigned class_index) {

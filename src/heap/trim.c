@@ -26,7 +26,7 @@ static size_t trim_tiny(hk_heap_t *heap, unsigned class_index, size_t steps, boo
   if (!measure(heap->bin[class_index].free, carved, &length)) return length;
   if (length == carved) {
     heap->bin[class_index].free = HK_LIST_END;
-    hk_store_relaxed(&heap->state[class_index].active, NULL);
+    hk_store_release(&heap->state[class_index].active, NULL);
     hk_span_release(heap, span);
   } else if (for_good) {
     hk_span_put_to_rest(heap, class_index, length);

@@ -53,7 +53,8 @@ typedef struct hk_slab {
   uint32_t block_bytes;           /* of a span */
   bool moved;                     /* head of a span: blocks may be on their way to an owner that it had before */
   uint8_t huge;                   /* of a big block: hk_huge_wish_t */
-  uint16_t came_home;             /* head of a span: how many of its blocks the purge thread has counted; or 0 */
+  uint16_t came_home;             /* head of a span: how many of its blocks the purge thread has counted, ... */
+  uint32_t came_home_round;       /* ... when it did so the last time (heap/rescue.c) */
   _Atomic(size_t) bytes;          /* of a run or a big block: what may be used */
   struct hk_superslab *superslab; /* NULL for big blocks */
 

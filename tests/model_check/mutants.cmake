@@ -115,6 +115,24 @@ hk_add_model_mutant(span_moves_without_its_owner steal_and_adopt heap/steal.c
   "a span is one heap's"
 )
 
+# ---- Spans that are rescued.
+hk_add_model_mutant(rescue_of_the_active_span rescue_of_what_is_active heap/rescue.c
+  "->state[span->class_index].active) != span" "->state[span->class_index].active) != NULL"
+  "the span that its bin allocates from stays"
+)
+hk_add_model_mutant(rescue_looks_relaxed rescue_of_what_was_active heap/rescue.c
+  "hk_load_acquire(&heap->state" "hk_load_relaxed(&heap->state"
+  "data race"
+)
+hk_add_model_mutant(span_put_to_rest_relaxed rescue_of_what_was_active heap/span.c
+  "hk_store_release(&state->active, NULL)" "hk_store_relaxed(&state->active, NULL)"
+  "data race"
+)
+hk_add_model_mutant(rescue_overlooks_what_comes rescue_and_push_of_the_last heap/rescue.c
+  "is_all ? rest.first : NULL" "rest.first"
+  "what came meanwhile is looked at too"
+)
+
 # ---- Who is first.
 hk_add_model_mutant(run_closed_in_two_steps run_free_and_free space/run.c
   "hk_compare_exchange_acquire(&head->state" "TWO_STEP_COMPARE_EXCHANGE(&head->state"

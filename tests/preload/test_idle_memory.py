@@ -74,7 +74,7 @@ def run_at_once(runner: Runner, program: Path, plans: list[Plan], record: Report
     assert not late, "\n".join(f"{plan}: {resident} bytes after {beats} beats" for plan, beats, resident in late)
 
 
-@pytest.mark.parametrize("how", ["alone", "each", "joined"])
+@pytest.mark.parametrize("how", ["alone", "each", "handed", "joined"])
 def test_all_that_was_freed_goes_back(
     runner: Runner, program: Program, room: int, how: str, record_property: Report
 ) -> None:
@@ -84,7 +84,7 @@ def test_all_that_was_freed_goes_back(
     run_at_once(runner, program("idle_return"), plans, record_property)
 
 
-@pytest.mark.parametrize("how", ["each", "joined"])
+@pytest.mark.parametrize("how", ["each", "handed", "joined"])
 def test_what_is_live_stays(runner: Runner, program: Program, room: int, how: str, record_property: Report) -> None:
     """A quarter of it is live: ten parts in a hundred more than that, and 8 MiB, are resident two seconds later."""
     live = min(LIVE, room // 4)

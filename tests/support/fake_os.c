@@ -51,6 +51,7 @@ static struct {
   unsigned node_count;
   _Atomic(uint64_t) node_questions;
   uint64_t now_ns;
+  uint64_t clock_step_ns;
   const char *const *environment;
   bool is_secure_exec;
   uint64_t process_secret;
@@ -319,6 +320,7 @@ void hk_os_abort(void) {
 uint64_t hk_os_now_ns(void) {
   lock();
   uint64_t now_ns = fake.now_ns;
+  fake.now_ns += fake.clock_step_ns;
   unlock();
   return now_ns;
 }
@@ -411,6 +413,7 @@ void fake_os_reset(void) {
   fake.page_size = 4096;
   fake.node_count = 1;
   fake.now_ns = fake_os_start_ns;
+  fake.clock_step_ns = 0;
   fake.environment = no_environment;
   fake.process_secret = 42;
   fake.peak_mapped_bytes = mapped_bytes;
@@ -475,6 +478,11 @@ void fake_os_set_now(uint64_t now_ns) {
 void fake_os_advance(uint64_t ns) {
   lock();
   fake.now_ns += ns;
+  unlock();
+}
+void fake_os_set_clock_step(uint64_t ns) {
+  lock();
+  fake.clock_step_ns = ns;
   unlock();
 }
 void fake_os_set_hook(fake_os_call_t call, void (*hook)(void)) { fake.hook[call] = hook; }

@@ -89,6 +89,8 @@ uint64_t fake_os_node_questions(void);
 #define fake_os_start_ns ((uint64_t)1000000000)
 void fake_os_set_now(uint64_t now_ns);
 void fake_os_advance(uint64_t ns);
+/* From now on each look at the clock takes so long. 0: no time. */
+void fake_os_set_clock_step(uint64_t ns);
 
 /* The array, which the test keeps, ends with NULL. NULL itself: not set up yet. */
 void fake_os_set_environment(const char *const *environment);

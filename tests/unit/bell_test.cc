@@ -126,6 +126,23 @@ HK_FRESH_TEST(Bell, WakesWhoeverSleeps) {
   EXPECT_EQ(fake_os_wakes(), wakes + 1);
 }
 
+HK_FRESH_TEST(Bell, RingsForBlocksOnceEachTimeThatTheyAreWanted) {
+  hk_bell_hear(true);
+  uint64_t wakes = fake_os_wakes();
+  uint32_t word = Word();
+  hk_bell_ring();
+  EXPECT_EQ(Word(), word) << "nobody wants to know";
+  EXPECT_EQ(fake_os_wakes(), wakes);
+  for (uint32_t time = 1; time <= 3; time++) {
+    hk_store_relaxed(&hk_bell_wants_blocks, true);
+    hk_bell_ring();
+    EXPECT_FALSE(hk_bell_is_open());
+    hk_bell_ring();
+    EXPECT_EQ(Word(), word + time);
+    EXPECT_EQ(fake_os_wakes(), wakes + time);
+  }
+}
+
 HK_FRESH_TEST(Bell, IsClaimedByOneUntilItIsGivenUp) {
   EXPECT_FALSE(Claim()) << "the process may not have one yet";
   hk_bell_allow();
@@ -161,6 +178,7 @@ void HaveOne() {
   hk_bell_hear(true);
   Expect();
   hk_store_relaxed(&hk_bell_is_wanted, true);
+  hk_store_relaxed(&hk_bell_wants_blocks, true);
 }
 
 HK_FRESH_TEST(Bell, AChildOfForkHasNoneAndMayHaveItsOwn) {
@@ -170,6 +188,7 @@ HK_FRESH_TEST(Bell, AChildOfForkHasNoneAndMayHaveItsOwn) {
               HK_CHILD_CHECK(!IsHeard());
               HK_CHILD_CHECK(!Ring());
               HK_CHILD_CHECK(!hk_load_relaxed(&hk_bell_is_wanted));
+              HK_CHILD_CHECK(!hk_bell_is_open());
               HK_CHILD_CHECK(!Claim()); /* nobody has said that the child may */
               hk_bell_allow();
               HK_CHILD_CHECK(Claim());

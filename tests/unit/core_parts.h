@@ -24,6 +24,7 @@ extern "C" {
 #include "heap/pool.h"
 #include "heap/refill.h"
 #include "heap/remote.h"
+#include "heap/rescue.h"
 #include "heap/search.h"
 #include "heap/span.h"
 #include "heap/spare.h"

@@ -178,6 +178,18 @@ TEST_F(FakeOs, TheClockMovesWhenTold) {
   EXPECT_EQ(hk_os_coarse_ms(), 5u);
 }
 
+TEST_F(FakeOs, ALookAtTheClockTakesAsLongAsIsSaid) {
+  fake_os_set_clock_step(2000000);
+  EXPECT_EQ(hk_os_now_ns(), fake_os_start_ns);
+  EXPECT_EQ(hk_os_coarse_ms(), fake_os_start_ns / 1000000 + 2);
+  fake_os_set_clock_step(0);
+  EXPECT_EQ(hk_os_now_ns(), fake_os_start_ns + 4000000);
+  EXPECT_EQ(hk_os_now_ns(), fake_os_start_ns + 4000000);
+  fake_os_set_clock_step(1);
+  fake_os_reset();
+  EXPECT_EQ(hk_os_now_ns(), hk_os_now_ns());
+}
+
 TEST_F(FakeOs, EachThreadIsOnTheNodeItWasMovedTo) {
   EXPECT_EQ(hk_os_node_count(), 1u);
   EXPECT_EQ(hk_os_current_node(), 0u);

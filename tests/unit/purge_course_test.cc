@@ -321,4 +321,63 @@ HK_FRESH_TEST(PurgeCourse, IdleHeapsAreTidiedOnceInEachQuietTime) {
   course.Run();
 }
 
+// ---- What comes home to a thread that sleeps.
+
+// A span of which nothing but its blocks leads to the slab, and a heap to free them from.
+struct Handed {
+  hk_heap_t *owner = hk_heap_take(), *other = hk_heap_take();
+  std::vector<hk_block_t *> blocks = hk_test::AllocMany(owner, 64, hk_test::CapacityOf(64));
+  hk_slab_t *span = hk_test::SpanOf(blocks[0]);
+
+  void Send(size_t from, size_t to) const {
+    for (size_t i = from; i < to; i++) hk_remote_free(other, span, blocks[i]);
+    hk_remote_flush(other);
+  }
+  bool IsGivenBack() const { return hk_slab_state(span) == hk_slab_free; }
+  // Else the purge thread has company for ever.
+  void EndThreads() const {
+    hk_heap_give_back(owner);
+    hk_heap_give_back(other);
+  }
+};
+
+HK_FRESH_TEST(PurgeCourse, WhatComesHomeToASleepingThreadGoesBack) {
+  Handed handed;
+  (void)hk_test::Alloc(handed.owner, 64); /* of another span */
+  PurgeCourse course;
+  (void)TakeBytes(20 * HK_MIB);
+  ASSERT_TRUE(PurgeCourse::Start());
+  uint64_t asleep_ms = hk_idle_asleep_ms();
+  size_t half = handed.blocks.size() / 2;
+  course.At(1503, [&] { handed.Send(0, half); });
+  course.At(1504, [&] { handed.Send(half, handed.blocks.size()); });
+  course.At(1503 + asleep_ms, [&] { EXPECT_FALSE(handed.IsGivenBack()); });
+  course.At(1503 + asleep_ms + 2, [&] { EXPECT_TRUE(handed.IsGivenBack()); });
+  course.At(5000, [&] { handed.EndThreads(); });
+  course.Run();
+  EXPECT_TRUE(course.HasVisitedAt(1503)) << "they ring";
+  EXPECT_FALSE(course.HasVisitedAt(1504)) << "once is enough";
+}
+
+HK_FRESH_TEST(PurgeCourse, WhoseThreadIsAwakeKeepsWhatComesHome) {
+  Handed handed;
+  (void)hk_test::Alloc(handed.owner, 64);
+  PurgeCourse course;
+  (void)TakeBytes(20 * HK_MIB);
+  ASSERT_TRUE(PurgeCourse::Start());
+  uint64_t asleep_ms = hk_idle_asleep_ms();
+  course.At(1503, [&] { handed.Send(0, handed.blocks.size() - 1); });
+  course.At(1503 + asleep_ms - 50, [&] {
+    (void)hk_test::Alloc(handed.owner, 2); /* a refill, in which they come home */
+    EXPECT_FALSE(hk_remote_is_pending(handed.owner));
+    handed.Send(handed.blocks.size() - 1, handed.blocks.size());
+  });
+  course.At(1503 + 2 * asleep_ms - 60, [&] {
+    EXPECT_TRUE(hk_remote_is_pending(handed.owner));
+    EXPECT_FALSE(handed.IsGivenBack()) << "most of its blocks are at home";
+    handed.EndThreads();
+  });
+  course.Run();
+}
+
 }  // namespace

@@ -1,0 +1,615 @@
+// heap/rescue: spans all of whose blocks wait for a thread that sleeps: which are given back, and what stays as it was.
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "fake_os.h"
+#include "fresh_test.h"
+#include "scale.h"
+#include "test_random.h"
+#include "unit/heap_driver.h"
+
+namespace {
+
+using hakmem_test::Scaled;
+using hakmem_test::TestRandom;
+using hk_test::Alloc;
+using hk_test::AllocMany;
+using hk_test::CapacityOf;
+using hk_test::CheckSpan;
+using hk_test::FreeOwn;
+using hk_test::IncomingLength;
+using hk_test::InUseSlabs;
+using hk_test::IsActive;
+using hk_test::PopAll;
+using hk_test::SpanOf;
+using hk_test::StatOf;
+
+using Blocks = std::vector<hk_block_t *>;
+
+constexpr uint64_t kNow = 1000;
+constexpr unsigned kTiny = 64, kSmallest = 1, kMid = 80, kLargest = HK_CLASS_COUNT - 1;
+constexpr unsigned kSome[] = {kSmallest, 2, 33, kTiny, 66, kMid, 104};
+
+struct Heaps {
+  hk_heap_t *owner = hk_heap_take();
+  hk_heap_t *other = hk_heap_take();
+
+  void Send(const Blocks &blocks) const {
+    for (hk_block_t *block : blocks) hk_remote_free(other, hk_slab_of(block), block);
+    hk_remote_flush(other);
+  }
+};
+
+// All blocks of one span, which its bin does not allocate from any more; and what had to be taken before and after.
+struct FullSpan {
+  Blocks blocks, others;
+  hk_slab_t *span = nullptr;
+
+  FullSpan(hk_heap_t *heap, unsigned class_index) {
+    std::map<hk_slab_t *, Blocks> taken;
+    while (span == nullptr) {
+      hk_block_t *block = Alloc(heap, class_index);
+      taken[SpanOf(block)].push_back(block);
+      for (const auto &[each, of_it] : taken) {
+        if (of_it.size() == CapacityOf(class_index) && !IsActive(heap, each)) span = each;
+      }
+    }
+    blocks = taken[span];
+    for (const auto &[each, of_it] : taken) {
+      if (each != span) others.insert(others.end(), of_it.begin(), of_it.end());
+    }
+  }
+};
+
+Blocks AllBut(const Blocks &blocks, size_t count) { return Blocks(blocks.begin() + count, blocks.end()); }
+
+void Rescue() { EXPECT_EQ(hk_rescue(kNow, 0), nullptr); }
+
+bool IsGivenBack(const hk_slab_t *span, unsigned slab_count) {
+  for (unsigned i = 0; i < slab_count; i++) {
+    if (hk_slab_state(&span[i]) != hk_slab_free || span[i].owner.load() != nullptr) return false;
+  }
+  return true;
+}
+
+// What waits for the heap is intact and marked, so many blocks of it.
+void ExpectWaiting(hk_heap_t *heap, size_t count) {
+  ASSERT_EQ(IncomingLength(heap), count);
+  const hk_block_t *block = hk_load_relaxed(&heap->shared.incoming);
+  for (; block != HK_LIST_END; block = hk_remote_next(block->next)) {
+    ASSERT_TRUE(hk_block_is_intact(block));
+    ASSERT_TRUE(hk_remote_is_marked(block->next));
+  }
+}
+
+void Drain(hk_heap_t *heap) {
+  hk_remote_drain(heap);
+  EXPECT_EQ(heap->damaged, nullptr);
+}
+
+uint64_t ProcessStat(hk_stat_id_t id) { return hk_load_relaxed(&hk_stat_process.value[id]); }
+
+// ---- What is given back.
+
+HK_FRESH_TEST(Rescue, ASpanOfEachClassIsGivenBack) {
+  Heaps heaps;
+  for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
+    FullSpan full(heaps.owner, i);
+    heaps.Send(full.blocks);
+    size_t in_use = InUseSlabs();
+    uint32_t slabs = hk_class_span_slabs(i), owned = heaps.owner->span_slabs;
+    uint64_t released = ProcessStat(hk_stat_slab_release), home = ProcessStat(hk_stat_remote_drain);
+    Rescue();
+    ASSERT_EQ(InUseSlabs(), in_use - slabs) << "class " << i;
+    ASSERT_TRUE(IsGivenBack(full.span, slabs)) << "class " << i;
+    ASSERT_FALSE(hk_remote_is_pending(heaps.owner));
+    ASSERT_EQ(ProcessStat(hk_stat_slab_release), released + 1);
+    ASSERT_EQ(ProcessStat(hk_stat_remote_drain), home + full.blocks.size());
+    ASSERT_EQ(hk_load_relaxed(&heaps.owner->shared.rescued_slabs), slabs);
+    ASSERT_EQ(heaps.owner->span_slabs, owned) << "which is the owner's to change";
+    Drain(heaps.owner);
+    ASSERT_EQ(heaps.owner->span_slabs, owned - slabs);
+    ASSERT_EQ(hk_load_relaxed(&heaps.owner->shared.rescued_slabs), 0u);
+    CheckSpan(heaps.owner, SpanOf(full.others[0]), 1);
+  }
+}
+
+HK_FRESH_TEST(Rescue, TheSlabsServeAgain) {
+  Heaps heaps;
+  for (int round = 0; round < 5; round++) {
+    for (unsigned i : kSome) {
+      FullSpan full(heaps.owner, i);
+      heaps.Send(full.blocks);
+      Rescue();
+      ASSERT_TRUE(IsGivenBack(full.span, hk_class_span_slabs(i)));
+      for (hk_block_t *block : full.others) (void)FreeOwn(heaps.owner, block);
+    }
+  }
+  Drain(heaps.owner);
+  hk_heap_trim(heaps.owner);
+  EXPECT_EQ(heaps.owner->span_slabs, 0u);
+  EXPECT_EQ(InUseSlabs(), 0u);
+}
+
+HK_FRESH_TEST(Rescue, WhatServesAgainIsNotTakenForZero) {
+  Heaps heaps;
+  FullSpan full(heaps.owner, kTiny);
+  heaps.Send(full.blocks);
+  Rescue();
+  EXPECT_FALSE(full.span->zero);
+}
+
+HK_FRESH_TEST(Rescue, OfOneChainWhatCanAndWhatCannotBe) {
+  Heaps heaps;
+  std::vector<FullSpan> whole, parts;
+  for (unsigned i : kSome) {
+    whole.emplace_back(heaps.owner, i);
+    parts.emplace_back(heaps.owner, i);
+  }
+  size_t most = CapacityOf(kSmallest), waiting = 0;
+  for (size_t n = 0; n < most; n++) {
+    for (size_t i = 0; i < whole.size(); i++) {
+      if (n < whole[i].blocks.size()) heaps.Send({whole[i].blocks[n]});
+      if (n > 0 && n < parts[i].blocks.size()) heaps.Send({parts[i].blocks[n]}), waiting++;
+    }
+  }
+  Rescue();
+  for (const FullSpan &full : whole) EXPECT_EQ(hk_slab_state(full.span), hk_slab_free);
+  ExpectWaiting(heaps.owner, waiting);
+  Drain(heaps.owner);
+  for (const FullSpan &full : parts) {
+    hk_mid_spill_all(heaps.owner);
+    CheckSpan(heaps.owner, full.span, 1);
+  }
+}
+
+HK_FRESH_TEST(Rescue, OfEachHeap) {
+  Heaps heaps;
+  std::vector<hk_heap_t *> owners = hk_test::TakeMany(3);
+  std::vector<FullSpan> full;
+  full.reserve(owners.size());
+  for (hk_heap_t *owner : owners) full.emplace_back(owner, kTiny);
+  for (const FullSpan &each : full) heaps.Send(each.blocks);
+  Rescue();
+  for (const FullSpan &each : full) EXPECT_TRUE(IsGivenBack(each.span, 1));
+}
+
+// ---- What stays.
+
+HK_FRESH_TEST(RescueKeeps, TheSpanThatItsBinAllocatesFrom) {
+  for (unsigned i : kSome) {
+    Heaps heaps;
+    Blocks blocks = AllocMany(heaps.owner, i, CapacityOf(i));
+    hk_slab_t *span = SpanOf(blocks[0]);
+    ASSERT_TRUE(IsActive(heaps.owner, span));
+    heaps.Send(blocks);
+    Rescue();
+    ExpectWaiting(heaps.owner, blocks.size());
+    EXPECT_EQ(hk_load_relaxed(&span->owner), heaps.owner);
+    ASSERT_NE(Alloc(heaps.owner, i), nullptr);
+    CheckSpan(heaps.owner, span, 1);
+  }
+}
+
+// It is in the list of those that are worth allocating from.
+HK_FRESH_TEST(RescueKeeps, ASpanThatIsNotCutCompletely) {
+  Heaps heaps;
+  ASSERT_TRUE(hk_refill(heaps.owner, kTiny));
+  Blocks blocks = PopAll(heaps.owner, kTiny);
+  hk_slab_t *span = SpanOf(blocks[0]);
+  hk_list_init(&heaps.owner->state[kTiny].partial);
+  hk_span_deactivate(heaps.owner, kTiny);
+  ASSERT_TRUE(hk_test::IsPartial(heaps.owner, span));
+  heaps.Send(blocks);
+  Rescue();
+  ExpectWaiting(heaps.owner, blocks.size());
+  ASSERT_EQ(hk_slab_state(span), hk_slab_small);
+  Drain(heaps.owner);
+  EXPECT_EQ(InUseSlabs(), heaps.owner->spare_slabs + hk_test::ReservedSlabs(heaps.owner));
+}
+
+HK_FRESH_TEST(RescueKeeps, ASpanWithABlockInUse) {
+  for (unsigned i : kSome) {
+    Heaps heaps;
+    FullSpan full(heaps.owner, i);
+    heaps.Send(AllBut(full.blocks, 1));
+    for (int round = 0; round < 3; round++) {
+      heaps.owner->rescue.put_back = nullptr; /* as if it had never been looked at */
+      Rescue();
+      ExpectWaiting(heaps.owner, full.blocks.size() - 1);
+    }
+    heaps.Send({full.blocks[0]});
+    Rescue();
+    EXPECT_TRUE(IsGivenBack(full.span, hk_class_span_slabs(i))) << "the last one has come";
+  }
+}
+
+HK_FRESH_TEST(RescueKeeps, ASpanWithABlockAtHome) {
+  for (unsigned i : kSome) {
+    Heaps heaps;
+    FullSpan full(heaps.owner, i);
+    (void)FreeOwn(heaps.owner, full.blocks[0]);
+    heaps.Send(AllBut(full.blocks, 1));
+    Rescue();
+    ExpectWaiting(heaps.owner, full.blocks.size() - 1);
+    Drain(heaps.owner);
+    hk_mid_spill_all(heaps.owner);
+    EXPECT_EQ(hk_slab_state(full.span), hk_slab_free) << "by the owner";
+  }
+}
+
+// The old owner's chain has most of its blocks, the new one's the others.
+HK_FRESH_TEST(RescueKeeps, ASpanThatHasMoved) {
+  Heaps heaps;
+  hk_heap_t *thief = hk_heap_take();
+  Blocks blocks = AllocMany(heaps.owner, kTiny, CapacityOf(kTiny));
+  hk_slab_t *span = SpanOf(blocks.back());
+  hk_block_t *at_home = blocks[0];
+  (void)FreeOwn(heaps.owner, at_home);
+  heaps.Send(AllBut(blocks, 2));
+  hk_heap_give_back(heaps.owner);
+  ASSERT_TRUE(hk_steal_span(thief, kTiny));
+  ASSERT_EQ(hk_load_relaxed(&span->owner), thief);
+  ASSERT_TRUE(hk_heap_take_this(heaps.owner));
+  ASSERT_EQ(Alloc(thief, kTiny), at_home);
+  (void)Alloc(thief, kTiny); /* of another span */
+  ASSERT_FALSE(IsActive(thief, span));
+  heaps.Send({blocks[0], blocks[1]});
+  Rescue();
+  ExpectWaiting(heaps.owner, blocks.size() - 2);
+  ExpectWaiting(thief, 2);
+  Drain(heaps.owner); /* which sends them on */
+  hk_remote_flush(heaps.owner);
+  Rescue();
+  EXPECT_TRUE(IsGivenBack(span, 1)) << "by the new owner's chain";
+  EXPECT_EQ(hk_load_relaxed(&thief->shared.rescued_slabs), 1u);
+  EXPECT_EQ(heaps.owner->span_slabs, 0u);
+}
+
+HK_FRESH_TEST(RescueKeeps, WhatWaitsForAHeapThatNoThreadHas) {
+  for (hk_heap_life_t life : {hk_heap_idle, hk_heap_orphan, hk_heap_lost}) {
+    Heaps heaps;
+    FullSpan full(heaps.owner, kTiny);
+    heaps.Send(full.blocks);
+    hk_store_relaxed(&heaps.owner->life, static_cast<uint8_t>(life));
+    const hk_block_t *first = hk_load_relaxed(&heaps.owner->shared.incoming);
+    Rescue();
+    EXPECT_EQ(hk_load_relaxed(&heaps.owner->shared.incoming), first);
+    ExpectWaiting(heaps.owner, full.blocks.size());
+    EXPECT_EQ(hk_rescue_next_due(kNow, 0), UINT64_MAX);
+  }
+}
+
+// A child of fork whose parent was counting, and a span that moved meanwhile: the count that is left is nobody's.
+HK_FRESH_TEST(RescueKeeps, ACountOfAnEarlierRoundIsNone) {
+  Heaps heaps;
+  FullSpan full(heaps.owner, kTiny);
+  heaps.Send({full.blocks[0], full.blocks[1]});
+  Rescue();
+  for (uint16_t left : {uint16_t{1}, uint16_t{2}, uint16_t{UINT16_MAX - 1}, uint16_t{UINT16_MAX}}) {
+    full.span->came_home = left;
+    heaps.owner->rescue.put_back = nullptr;
+    Rescue();
+    ExpectWaiting(heaps.owner, 2);
+  }
+  heaps.Send(AllBut(full.blocks, 4));
+  full.span->came_home = 2;
+  Rescue();
+  ExpectWaiting(heaps.owner, full.blocks.size() - 2);
+  ASSERT_EQ(hk_slab_state(full.span), hk_slab_small) << "two blocks are in use";
+}
+
+// ---- When.
+
+HK_FRESH_TEST(RescueTime, NotBeforeTheThreadHasBeenAsleepForSoLong) {
+  Heaps heaps;
+  FullSpan full(heaps.owner, kTiny);
+  EXPECT_EQ(hk_rescue_next_due(500, 400), UINT64_MAX) << "nothing waits";
+  heaps.Send(full.blocks);
+  EXPECT_EQ(hk_rescue_next_due(1000, 400), 1400u);
+  EXPECT_EQ(hk_rescue(1399, 400), nullptr);
+  EXPECT_EQ(hk_rescue_next_due(1399, 400), 1400u);
+  ASSERT_NE(Alloc(heaps.owner, kMid), nullptr); /* which drains; and a new chain */
+  heaps.Send(FullSpan(heaps.owner, kTiny).blocks);
+  EXPECT_EQ(hk_rescue(1400, 400), nullptr);
+  EXPECT_TRUE(hk_remote_is_pending(heaps.owner)) << "it was awake";
+  EXPECT_EQ(hk_rescue_next_due(1400, 400), 1800u);
+  EXPECT_EQ(hk_rescue(1800, 400), nullptr);
+  EXPECT_FALSE(hk_remote_is_pending(heaps.owner));
+  EXPECT_EQ(hk_rescue_next_due(1800, 400), UINT64_MAX);
+}
+
+void ExpectEarliest(bool is_newest) {
+  Heaps heaps;
+  hk_heap_t *second = hk_heap_take();
+  FullSpan early(is_newest ? second : heaps.owner, kTiny), late(is_newest ? heaps.owner : second, kTiny);
+  heaps.Send(early.blocks);
+  EXPECT_EQ(hk_rescue_next_due(1000, 400), 1400u);
+  heaps.Send(late.blocks);
+  EXPECT_EQ(hk_rescue_next_due(1100, 400), 1400u);
+  EXPECT_EQ(hk_rescue(1400, 400), nullptr);
+  EXPECT_EQ(hk_rescue_next_due(1400, 400), 1500u);
+  EXPECT_EQ(hk_rescue_next_due(UINT64_MAX - 1, UINT64_MAX), UINT64_MAX) << "no time comes after";
+}
+
+HK_FRESH_TEST(RescueTime, TheEarliestOfSeveralIsDue) { ExpectEarliest(false); }
+HK_FRESH_TEST(RescueTime, TheEarliestOfSeveralIsDueAlsoOfTheNewestHeap) { ExpectEarliest(true); }
+
+// However long it has slept: each time costs a walk along all that waits.
+HK_FRESH_TEST(RescueTime, NotAgainBeforeItHasSleptForSoLongSinceThen) {
+  Heaps heaps;
+  FullSpan full(heaps.owner, kTiny);
+  heaps.Send(AllBut(full.blocks, 1));
+  EXPECT_EQ(hk_rescue_next_due(1000, 400), 1400u);
+  EXPECT_EQ(hk_rescue(1700, 400), nullptr);
+  heaps.Send({full.blocks[0]});
+  EXPECT_EQ(hk_rescue_next_due(1701, 400), 2100u);
+  EXPECT_EQ(hk_rescue(2099, 400), nullptr);
+  EXPECT_EQ(hk_slab_state(full.span), hk_slab_small);
+  EXPECT_EQ(hk_rescue(2100, 400), nullptr);
+  EXPECT_EQ(hk_slab_state(full.span), hk_slab_free);
+}
+
+HK_FRESH_TEST(RescueTime, WhatWasPutBackIsNotLookedAtAgain) {
+  Heaps heaps;
+  FullSpan full(heaps.owner, kTiny);
+  heaps.Send(AllBut(full.blocks, 1));
+  Rescue();
+  const hk_block_t *first = hk_load_relaxed(&heaps.owner->shared.incoming);
+  EXPECT_EQ(hk_rescue_next_due(kNow, 400), UINT64_MAX);
+  EXPECT_EQ(hk_rescue(kNow + 5000, 0), nullptr);
+  EXPECT_EQ(hk_load_relaxed(&heaps.owner->shared.incoming), first) << "the order would have changed";
+  heaps.Send({full.blocks[0]});
+  EXPECT_EQ(hk_rescue_next_due(kNow + 100, 400), kNow + 400);
+  EXPECT_EQ(hk_rescue(kNow + 400, 400), nullptr);
+  EXPECT_FALSE(hk_remote_is_pending(heaps.owner));
+}
+
+HK_FRESH_TEST(RescueTime, AfterALongWalkItRests) {
+  Heaps heaps;
+  FullSpan full(heaps.owner, kTiny);
+  heaps.Send(AllBut(full.blocks, 1));
+  fake_os_set_clock_step(100 * uint64_t{1000000});
+  Rescue();
+  fake_os_set_clock_step(0);
+  heaps.Send({full.blocks[0]});
+  EXPECT_EQ(hk_rescue_next_due(kNow + 100, 400), kNow + 800 + 400);
+}
+
+// By chance: it went home, was in use again, and came last. What is behind it now was never looked at.
+void ExpectLookedAt(bool by_a_refill) {
+  Heaps heaps;
+  FullSpan full(heaps.owner, kMid);
+  ASSERT_TRUE(hk_refill(heaps.owner, kTiny));
+  heaps.Send(PopAll(heaps.owner, kTiny));
+  Rescue();
+  hk_block_t *first = hk_load_relaxed(&heaps.owner->shared.incoming);
+  ASSERT_NE(first, HK_LIST_END) << "its span is active";
+  if (by_a_refill) {
+    (void)Alloc(heaps.owner, 2);
+  } else {
+    Drain(heaps.owner); /* as hakmem_collect does */
+  }
+  Blocks again = PopAll(heaps.owner, kTiny);
+  ASSERT_EQ(std::count(again.begin(), again.end(), first), 1);
+  heaps.Send(full.blocks);
+  heaps.Send({first});
+  ASSERT_EQ(hk_load_relaxed(&heaps.owner->shared.incoming), first);
+  EXPECT_EQ(hk_rescue_next_due(kNow, 0), kNow);
+  Rescue();
+  EXPECT_EQ(hk_slab_state(full.span), hk_slab_free);
+}
+
+HK_FRESH_TEST(RescueTime, TheSameBlockFirstAgainAfterARefillIsAnotherChain) { ExpectLookedAt(true); }
+HK_FRESH_TEST(RescueTime, TheSameBlockFirstAgainAfterADrainIsAnotherChain) { ExpectLookedAt(false); }
+
+// ---- Misuse.
+
+HK_FRESH_TEST(RescueDamage, ABlockInTwoChainsIsTakenOnce) {
+  Heaps heaps;
+  hk_heap_t *third = hk_heap_take();
+  FullSpan full(heaps.owner, kTiny);
+  hk_block_t *twice = full.blocks[0];
+  hk_remote_free(heaps.other, full.span, full.blocks[1]);
+  hk_remote_free(heaps.other, full.span, twice);
+  hk_remote_free(third, full.span, full.blocks[2]);
+  hk_remote_free(third, full.span, twice);
+  hk_remote_flush(heaps.other);
+  hk_remote_flush(third);
+  EXPECT_EQ(hk_rescue(kNow, 0), twice);
+  ASSERT_LE(IncomingLength(heaps.owner), 3u) << "no ring";
+  Drain(heaps.owner);
+  EXPECT_EQ(hk_slab_state(full.span), hk_slab_small);
+}
+
+// The owner frees it while it is in another thread's batch: its link leads to what is at home.
+HK_FRESH_TEST(RescueDamage, ABlockThatIsHomeAlreadyLeadsNowhere) {
+  for (size_t in_front : {0, 1, 3}) {
+    Heaps heaps;
+    FullSpan full(heaps.owner, kTiny);
+    (void)FreeOwn(heaps.owner, full.blocks[10]);
+    (void)FreeOwn(heaps.owner, full.blocks[11]);
+    hk_remote_free(heaps.other, full.span, full.blocks[0]);
+    hk_remote_free(heaps.other, full.span, full.blocks[1]);
+    (void)FreeOwn(heaps.owner, full.blocks[1]);
+    for (size_t i = 0; i < in_front; i++) hk_remote_free(heaps.other, full.span, full.blocks[20 + i]);
+    hk_remote_flush(heaps.other);
+    EXPECT_EQ(hk_rescue(kNow, 0), full.blocks[1]);
+    ExpectWaiting(heaps.owner, in_front);
+    EXPECT_EQ(hk_test::ListLength(full.span->own.free), 3u) << "what is at home stays there";
+  }
+}
+
+#if HK_SAFETY
+
+HK_FRESH_TEST(RescueDamage, WhatWasSentBeforeADamagedBlockIsLost) {
+  for (size_t damaged : {size_t{0}, size_t{5}, CapacityOf(kTiny) - size_t{1}}) {
+    Heaps heaps;
+    FullSpan full(heaps.owner, kTiny);
+    heaps.Send(full.blocks);
+    full.blocks[damaged]->seal ^= 1;
+    EXPECT_EQ(hk_rescue(kNow, 0), full.blocks[damaged]);
+    EXPECT_EQ(hk_rescue(kNow, 0), nullptr) << "it is told of once";
+    ExpectWaiting(heaps.owner, full.blocks.size() - 1 - damaged); /* the last one sent is the first */
+    Drain(heaps.owner);
+    if (damaged + 1 < full.blocks.size()) CheckSpan(heaps.owner, full.span, static_cast<unsigned>(damaged) + 1);
+  }
+}
+
+HK_FRESH_TEST(RescueDamage, AnotherSpanInFrontIsGivenBackAllTheSame) {
+  Heaps heaps;
+  FullSpan behind(heaps.owner, kTiny), before(heaps.owner, kMid);
+  heaps.Send(behind.blocks);
+  heaps.Send(before.blocks);
+  behind.blocks[7]->next = nullptr;
+  EXPECT_EQ(hk_rescue(kNow, 0), behind.blocks[7]);
+  EXPECT_EQ(hk_slab_state(before.span), hk_slab_free);
+  EXPECT_EQ(hk_slab_state(behind.span), hk_slab_small);
+}
+
+#endif
+
+// ---- Threads.
+
+// Blocks on their way from the owner to those who free them.
+class Queue {
+ public:
+  void Put(hk_block_t *block) {
+    std::lock_guard<std::mutex> guard(mutex_);
+    blocks_.push_back(block);
+  }
+  Blocks TakeAll() {
+    std::lock_guard<std::mutex> guard(mutex_);
+    return std::exchange(blocks_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  Blocks blocks_;
+};
+
+constexpr uint64_t kHeld = 0x1de41de41de41de4;
+
+uint64_t *LabelOf(hk_block_t *block) { return reinterpret_cast<uint64_t *>(block + 1); }
+
+// A block that nobody else has: false says that somebody has.
+bool Hold(hk_block_t *block) { return std::exchange(*LabelOf(block), kHeld) != kHeld; }
+bool LetGo(hk_block_t *block) { return std::exchange(*LabelOf(block), 0) == kHeld; }
+
+// Owners that work and sleep in turns, threads that free what they took, and one that rescues whoever sleeps or not.
+class Course {
+ public:
+  void Run(size_t blocks_each) {
+    std::vector<std::thread> owners, others;
+    for (unsigned i = 0; i < kOwners; i++) owners.emplace_back([this, i, blocks_each] { Own(i, blocks_each); });
+    for (unsigned i = 0; i < kFreers; i++) others.emplace_back([this, i] { FreeAll(i); });
+    others.emplace_back([this] { KeepRescuing(); });
+    for (std::thread &owner : owners) owner.join();
+    is_over_ = true;
+    for (std::thread &other : others) other.join();
+    EXPECT_EQ(failures_, 0);
+  }
+
+  void ExpectAllHome(size_t blocks) {
+    uint64_t home = ProcessStat(hk_stat_remote_drain), freed = 0;
+    Settle();
+    for (hk_heap_t *heap = hk_heap_first(); heap != nullptr; heap = heap->all_next) {
+      hk_heap_trim(heap);
+      EXPECT_EQ(heap->span_slabs, 0u);
+      home += StatOf(heap, hk_stat_remote_drain);
+      freed += StatOf(heap, hk_stat_remote_free);
+    }
+    EXPECT_EQ(InUseSlabs(), 0u) << "nothing lost";
+    EXPECT_EQ(freed, blocks);
+    EXPECT_EQ(home, blocks) << "nothing twice";
+    EXPECT_GT(ProcessStat(hk_stat_slab_release), 10u) << "else the test has not seen much";
+  }
+
+ private:
+  static constexpr unsigned kOwners = 2, kFreers = 2;
+  static constexpr unsigned kClasses[] = {2, 33, 64, 80, 104};
+
+  // The heap changes hands each time that its thread has slept, and the other owner may take a span out of it.
+  void Own(unsigned number, size_t blocks) {
+    TestRandom random(number);
+    hk_heap_t *heap = hk_heap_take();
+    for (size_t left = blocks; left > 0;) {
+      unsigned class_index = kClasses[random.Below(std::size(kClasses))];
+      for (size_t n = std::min<size_t>(left, 1 + random.Below(2000)); n > 0; n--, left--) {
+        hk_block_t *block = Alloc(heap, class_index);
+        if (block == nullptr || !Hold(block)) failures_++;
+        if (block != nullptr) queues_[random.Below(kFreers)].Put(block);
+      }
+      if (heap->damaged != nullptr) failures_++;
+      SleepUntilRescued();
+      if (!random.OneIn(4)) continue;
+      hk_heap_give_back(heap);
+      std::this_thread::yield();
+      heap = hk_heap_take();
+    }
+    hk_heap_give_back(heap);
+  }
+
+  void SleepUntilRescued() const {
+    for (size_t until = rescues_ + 2; rescues_ < until;) std::this_thread::yield();
+  }
+
+  void FreeAll(unsigned number) {
+    hk_heap_t *heap = hk_heap_take();
+    for (bool is_last = false; !is_last;) {
+      is_last = is_over_;
+      for (hk_block_t *block : queues_[number].TakeAll()) {
+        if (!LetGo(block)) failures_++;
+        hk_remote_free(heap, hk_slab_of(block), block);
+      }
+      hk_remote_flush(heap);
+      std::this_thread::yield();
+    }
+    hk_heap_give_back(heap);
+  }
+
+  void KeepRescuing() {
+    while (!is_over_) {
+      if (hk_rescue(kNow + rescues_, 0) != nullptr) failures_++;
+      rescues_++;
+    }
+  }
+
+  // What was sent to a heap that a span has left goes on.
+  static void Settle() {
+    for (bool is_pending = true; is_pending;) {
+      is_pending = false;
+      for (hk_heap_t *heap = hk_heap_first(); heap != nullptr; heap = heap->all_next) {
+        Drain(heap);
+        hk_remote_flush(heap);
+      }
+      for (hk_heap_t *heap = hk_heap_first(); heap != nullptr; heap = heap->all_next) {
+        is_pending |= hk_remote_is_pending(heap);
+      }
+    }
+  }
+
+  Queue queues_[kFreers];
+  std::atomic<size_t> rescues_{0};
+  std::atomic<bool> is_over_{false};
+  std::atomic<int> failures_{0};
+};
+
+HK_FRESH_TEST(RescueThreads, NothingIsLostAndNothingTwice) {
+  alarm(120);
+  const size_t blocks = Scaled(200000, 4000);
+  Course course;
+  course.Run(blocks);
+  course.ExpectAllHome(2 * blocks);
+}
+
+}  // namespace

@@ -24,6 +24,17 @@ typedef enum { not_started, core_started, hooks_installed } stage_t;
 
 static _Atomic(int) stage = not_started;
 
+/* In a child, until its orphans are adopted: where the thread that forked has its heap. That one may be just changing, so
+ * it is looked at with the repair, which waits for the change. */
+static hk_heap_t **forkers_heap;
+
+static void adopt_orphans(void) {
+  if (forkers_heap == NULL) return;
+  const hk_heap_t *mine = *forkers_heap;
+  forkers_heap = NULL;
+  hk_heap_adopt_orphans(mine);
+}
+
 /* In a child of fork, before anything else that takes a lock. By _Fork or a bare clone no handler runs, and the
  * thread that comes here need not be the one that forked. */
 static void repair_child(void) {
@@ -32,6 +43,7 @@ static void repair_child(void) {
   hk_heap_repair();
   hk_recording_repair(hk_superslab_usage().in_use_bytes + hk_big_usage().mapped_bytes);
   hk_bell_repair();
+  adopt_orphans();
 }
 
 /* A child that reports tells what it did itself. Where nobody asks, its pages stay the parent's. */
@@ -45,8 +57,8 @@ static void forget_parents_counts(void) {
 /* The thread that forked is the only one, and this is it. */
 static void after_fork_in_child(void) {
   forget_parents_counts(); /* first: what the repair finds lost is the child's to tell */
-  hk_lock_after_fork(true);
-  hk_heap_adopt_orphans(hk_thread_heap);
+  forkers_heap = &hk_thread_heap;
+  if (hk_lock_after_fork(true)) adopt_orphans();
   hk_bell_allow();
 }
 

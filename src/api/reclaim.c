@@ -25,13 +25,13 @@ static void tidy(hk_heap_t *heap) {
 }
 
 static void send_home_idle(hk_heap_t *heap) {
-  hk_heap_enter(heap);
+  hk_heap_enter_taken(heap);
   send_home(heap);
   hk_heap_leave(heap);
 }
 
 static void tidy_idle(hk_heap_t *heap) {
-  hk_heap_enter(heap);
+  hk_heap_enter_taken(heap);
   tidy(heap);
   hk_heap_leave(heap);
 }

@@ -20,6 +20,7 @@ using std::memory_order_acq_rel;
 using std::memory_order_acquire;
 using std::memory_order_relaxed;
 using std::memory_order_release;
+using std::memory_order_seq_cst;
 #else
 #include <stdatomic.h>
 #endif
@@ -68,5 +69,8 @@ HK_INLINE uintptr_t hk_add_relaxed_load(uintptr_t base, const _Atomic(intptr_t) 
 /* Orders this thread's own stores for somebody who sees the thread stopped between two instructions: the child of a
  * fork, which inherits the memory but not the thread. Costs no instruction. */
 #define hk_keep_store_order() atomic_signal_fence(memory_order_release)
+
+/* The same for loads too: between this thread and its own signal handlers. */
+#define hk_keep_order() atomic_signal_fence(memory_order_seq_cst)
 
 #endif /* HK_BASE_ATOMIC_H */

@@ -18,23 +18,32 @@ static _Atomic(size_t) overflow_count;
 
 static void set_life(hk_heap_t *heap, hk_heap_life_t life) { hk_store_relaxed(&heap->life, (uint8_t)life); }
 
-/* ---- Slots. A child of fork finds a heap that was between a slot and its taker by its `life`. */
+/* ---- Slots. A child of fork finds a heap that was between a slot and its taker by its `life`; if the taker is in the child
+ * too, for its own signal handler forked, the repair waits until `life` says what is so. */
 
-static hk_heap_t *empty_slot(unsigned i) {
-  if (hk_load_relaxed(&slots[i]) == NULL) return NULL;
+HK_NOINLINE static hk_heap_t *empty_full_slot(unsigned i) {
   hk_count(hk_count_shared_update, 1);
+  hk_lock_put_repair_off();
   hk_heap_t *heap = hk_exchange_acquire(&slots[i], NULL); /* with fill_slot */
   if (heap != NULL) set_life(heap, hk_heap_attached);
+  hk_lock_let_repair_come();
   return heap;
 }
 
-static bool empty_slot_of(unsigned i, hk_heap_t *heap) {
-  if (hk_load_relaxed(&slots[i]) != heap) return false;
+HK_INLINE hk_heap_t *empty_slot(unsigned i) { return hk_load_relaxed(&slots[i]) != NULL ? empty_full_slot(i) : NULL; }
+
+HK_NOINLINE static bool empty_full_slot_of(unsigned i, hk_heap_t *heap) {
   hk_count(hk_count_shared_update, 1);
+  hk_lock_put_repair_off();
   hk_heap_t *expected = heap;
-  if (!hk_compare_exchange_acquire(&slots[i], &expected, NULL)) return false; /* with fill_slot */
-  set_life(heap, hk_heap_attached);
-  return true;
+  bool emptied = hk_compare_exchange_acquire(&slots[i], &expected, NULL); /* with fill_slot */
+  if (emptied) set_life(heap, hk_heap_attached);
+  hk_lock_let_repair_come();
+  return emptied;
+}
+
+HK_INLINE bool empty_slot_of(unsigned i, hk_heap_t *heap) {
+  return hk_load_relaxed(&slots[i]) == heap && empty_full_slot_of(i, heap);
 }
 
 static bool fill_slot(unsigned i, hk_heap_t *heap) {
@@ -125,6 +134,10 @@ bool hk_heap_take_this(hk_heap_t *heap) {
   return take_from_overflow(heap) != NULL;
 }
 
+void hk_heap_keep_slow(hk_heap_t *heap) {
+  if (!hk_heap_take_this(heap)) set_life(heap, hk_heap_attached);
+}
+
 /* ---- What an idle heap has to give. */
 
 static bool has_to_give(const hk_heap_t *heap, unsigned class_index) {
@@ -143,14 +156,31 @@ bool hk_heap_offers(hk_heap_t *heap, unsigned class_index) {
   return (hk_load_relaxed(&heap->offer[class_index / 64]) >> class_index % 64 & 1) != 0;
 }
 
-static void put(hk_heap_t *heap, push_t push) {
+static bool is_idle(hk_heap_t *heap) { return hk_heap_life(heap) == hk_heap_idle; }
+
+static bool fill_any_slot(hk_heap_t *heap) {
   set_life(heap, hk_heap_idle);
   hk_keep_store_order();
   for (unsigned i = 0; i < HK_POOL_SLOTS; i++) {
-    if (fill_slot(i, heap)) return;
+    if (fill_slot(i, heap)) return true;
   }
+  set_life(heap, hk_heap_attached);
+  return false;
+}
+
+/* A heap that is idle already is in the pool: a signal handler forked since the heap came to rest, and this is the child,
+ * where it was taken for an orphan. */
+static void put(hk_heap_t *heap, push_t push) {
+  hk_lock_put_repair_off();
+  bool is_done = is_idle(heap) || fill_any_slot(heap);
+  hk_lock_let_repair_come();
+  if (is_done) return;
   hk_lock_acquire(hk_lock_heap_pool);
-  push_locked(heap, push);
+  if (!is_idle(heap)) {
+    set_life(heap, hk_heap_idle);
+    hk_keep_store_order();
+    push_locked(heap, push);
+  }
   hk_lock_release(hk_lock_heap_pool);
 }
 
@@ -194,7 +224,9 @@ void hk_heap_repair(void) {
   for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
     heap->pool_link = (hk_list_t){NULL, NULL};
     if (hk_heap_life(heap) == hk_heap_attached) set_life(heap, hk_heap_orphan);
-    if (hk_heap_life(heap) == hk_heap_idle) put(heap, hk_list_push_front);
+    if (!is_idle(heap)) continue;
+    set_life(heap, hk_heap_attached); /* it is in no place now */
+    put(heap, hk_list_push_front);
   }
 }
 

@@ -24,6 +24,21 @@ hk_heap_t *hk_heap_take(void);
 /* Whether this heap was idle, and is the caller's now. */
 bool hk_heap_take_this(hk_heap_t *heap);
 
+/* A heap that was taken is nobody's for a moment, until the thread's own variable or `busy` says who has it. Should a signal
+ * handler fork in that moment, it is idle again in the child, or an orphan. To be called right after: it is the caller's,
+ * and in no other place. */
+HK_COLD void hk_heap_keep_slow(hk_heap_t *heap);
+HK_INLINE void hk_heap_keep(hk_heap_t *heap) {
+  hk_keep_order();
+  if (HK_UNLIKELY(hk_heap_life(heap) != hk_heap_attached)) hk_heap_keep_slow(heap);
+}
+
+/* hk_heap_enter for a heap that was just taken, to look after it. */
+HK_INLINE void hk_heap_enter_taken(hk_heap_t *heap) {
+  hk_heap_enter(heap);
+  hk_heap_keep(heap);
+}
+
 /* The caller has flushed the outbox. */
 void hk_heap_give_back(hk_heap_t *heap);
 

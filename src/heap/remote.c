@@ -156,7 +156,7 @@ size_t hk_remote_drain(hk_heap_t *heap) {
 #define STEPS_A_BLOCK 4
 
 static void tend(hk_heap_t *heap) {
-  hk_heap_enter(heap);
+  hk_heap_enter_taken(heap);
   heap->is_tended = true;
   size_t count = hk_remote_drain(heap);
   hk_remote_flush(heap);

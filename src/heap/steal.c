@@ -74,7 +74,7 @@ static bool is_worth_it(hk_heap_t *heap, unsigned class_index) {
 bool hk_steal_span(hk_heap_t *heap, unsigned class_index) {
   hk_heap_t *from = hk_heap_take_if(is_worth_it, class_index);
   if (from == NULL) return false;
-  hk_heap_enter(from);
+  hk_heap_enter_taken(from);
   bool moved = move_span(heap, from, class_index);
   hk_heap_leave(from);
   hk_heap_give_back(from);

@@ -18,6 +18,7 @@ bool hk_thread_is_leaving(void) { return exit_round >= exit_rounds; }
 
 static void attach(hk_heap_t *heap) {
   hk_thread_heap = heap; /* first: arming may allocate */
+  hk_heap_keep(heap);
   hk_os_thread_exit_arm();
 }
 
@@ -34,6 +35,7 @@ hk_thread_lease_t hk_thread_enter(void) {
     if (!lease.borrowed) attach(lease.heap);
   }
   hk_heap_enter(lease.heap);
+  if (lease.borrowed) hk_heap_keep(lease.heap);
   return lease;
 }
 
@@ -47,8 +49,8 @@ void hk_thread_on_exit(void) {
   exit_round++;
   hk_heap_t *heap = hk_thread_heap;
   if (heap == HK_EMPTY_HEAP) return;
+  hk_heap_enter(heap); /* first: somebody has it, whenever a signal handler forks */
   hk_thread_heap = HK_EMPTY_HEAP;
-  hk_heap_enter(heap);
   hk_remote_flush(heap);
   hk_heap_settle_down(heap, SIZE_MAX);
   hk_heap_leave(heap);

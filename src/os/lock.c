@@ -48,33 +48,33 @@ static void (*repair)(void);
 
 static HK_THREAD_LOCAL bool is_repairing;
 
-#if HK_DEBUG
-static HK_THREAD_LOCAL uint32_t held_mask;
-static_assert(hk_lock_count <= 32, "one bit a lock");
+/* Bit i: this thread holds lock i. A signal handler of the thread reads it. */
+static HK_THREAD_LOCAL _Atomic(uint32_t) held_mask;
+/* Set in a child only: its repair waits until this thread holds nothing. */
+static HK_THREAD_LOCAL _Atomic(bool) is_put_off;
+
+/* In the mask beside the locks: for steps that no lock guards, and for the repair, which takes such steps too. */
+#define STEPS_BIT (1u << hk_lock_count)
+#define REPAIR_BIT (STEPS_BIT << 1)
+static_assert(hk_lock_count < 31, "one bit a lock, and two more");
 
 /* Before the lock is taken: what breaks the ranks may also wait for ever. */
 static void check_rank(hk_lock_id_t id) {
-  HK_ASSERT(held_mask >> id == 0, "a lock is taken while one of the same or a higher rank is held");
+  HK_ASSERT((hk_load_relaxed(&held_mask) & (STEPS_BIT - 1)) >> id == 0,
+            "a lock is taken while one of the same or a higher rank is held");
+  (void)id;
 }
 
-static void note_acquire(hk_lock_id_t id) { held_mask |= 1u << id; }
-
-static void note_release(hk_lock_id_t id) {
-  HK_ASSERT((held_mask >> id & 1) != 0, "a lock is released by a thread that does not hold it");
-  held_mask &= ~(1u << id);
+static void note_hold(uint32_t bit) {
+  hk_store_relaxed(&held_mask, hk_load_relaxed(&held_mask) | bit);
+  hk_keep_order();
 }
 
-static uint32_t swap_held_mask(uint32_t mask) {
-  uint32_t before = held_mask;
-  held_mask = mask;
-  return before;
+static void note_release(uint32_t bit) {
+  hk_keep_order();
+  hk_store_relaxed(&held_mask, hk_load_relaxed(&held_mask) & ~bit);
+  hk_keep_order(); /* a handler that forks from here on finds nothing held, and repairs itself */
 }
-#else
-static void check_rank(hk_lock_id_t id) { (void)id; }
-static void note_acquire(hk_lock_id_t id) { (void)id; }
-static void note_release(hk_lock_id_t id) { (void)id; }
-static uint32_t swap_held_mask(uint32_t mask) { return mask; }
-#endif
 
 static const uint32_t *futex_of(_Atomic(uint32_t) *word) { return (const uint32_t *)word; }
 
@@ -115,20 +115,35 @@ static void give(lock_line_t *line) {
   if (HK_UNLIKELY(hk_exchange_release(&line->word, word_free) == word_contended)) hk_os_wake_one(futex_of(&line->word));
 }
 
+/* A signal handler of this thread may fork meanwhile, and in its child the repair goes on here: once more, then, for that
+ * child. What the thread held when a handler forked is free here. */
+static void run_repair(uint32_t held_in_parent) {
+  is_repairing = true;
+  do {
+    hk_store_relaxed(&held_mask, REPAIR_BIT);
+    hk_store_relaxed(&is_put_off, false);
+    hk_keep_order();
+    if (repair != NULL) repair();
+    hk_keep_order();
+    hk_store_relaxed(&held_mask, held_in_parent);
+    hk_keep_order();
+  } while (hk_load_relaxed(&is_put_off));
+  is_repairing = false;
+}
+
 /* Repairs, or waits for the thread that does; then each who sees the end wakes one more who waits. */
 static HK_COLD void join_repair(void) {
+  uint32_t held_in_parent = hk_load_relaxed(&held_mask);
+  hk_store_relaxed(&held_mask, REPAIR_BIT);
+  hk_keep_order();
   uint32_t found = epoch_wiped;
   if (hk_compare_exchange_acquire(&page->epoch, &found, epoch_repairing)) {
-    /* What this thread held when a signal handler forked is free here. */
-    uint32_t held_in_parent = swap_held_mask(0);
-    is_repairing = true;
-    if (repair != NULL) repair();
-    is_repairing = false;
-    (void)swap_held_mask(held_in_parent);
+    run_repair(held_in_parent);
     hk_store_release(&page->epoch, epoch_ready);
   } else if (found == epoch_repairing) {
     hk_os_wait(futex_of(&page->epoch), epoch_repairing);
   }
+  hk_store_relaxed(&held_mask, held_in_parent);
   if (hk_load_relaxed(&page->epoch) == epoch_ready) hk_os_wake_one(futex_of(&page->epoch));
 }
 
@@ -161,24 +176,45 @@ void hk_lock_acquire(hk_lock_id_t id) {
     join_repair();
     take(line);
   }
-  note_acquire(id);
+  note_hold(1u << id);
+}
+
+/* The at-fork hook found this thread in the middle of something, which is done now. */
+static void come_to_repair(void) {
+  if (HK_LIKELY(!hk_load_relaxed(&is_put_off)) || hk_load_relaxed(&held_mask) != 0) return;
+  hk_store_relaxed(&is_put_off, false);
+  hk_lock_wait_for_repair();
 }
 
 void hk_lock_release(hk_lock_id_t id) {
-  note_release(id);
+  HK_ASSERT((hk_load_relaxed(&held_mask) >> id & 1) != 0, "a lock is released by a thread that does not hold it");
+  note_release(1u << id);
   give(&page->lock[id]);
+  come_to_repair();
+}
+
+void hk_lock_put_repair_off(void) { note_hold(STEPS_BIT); }
+
+void hk_lock_let_repair_come(void) {
+  note_release(STEPS_BIT);
+  come_to_repair();
 }
 
 void hk_lock_wait_for_repair(void) {
   while (HK_UNLIKELY(!may_enter())) join_repair();
 }
 
-void hk_lock_after_fork(bool is_child) {
+bool hk_lock_after_fork(bool is_child) {
   if (is_child && page == &unwiped_page) {
     for (unsigned id = 0; id < hk_lock_count; id++) hk_store_relaxed(&page->lock[id].word, word_free);
     hk_store_release(&page->epoch, epoch_wiped);
   }
+  if (is_child && hk_load_relaxed(&held_mask) != 0) {
+    hk_store_relaxed(&is_put_off, true);
+    return false;
+  }
   if (hk_load_acquire(&page->epoch) == epoch_wiped) join_repair();
+  return true;
 }
 
 uint64_t hk_lock_sleep_count(hk_lock_id_t id) { return hk_load_relaxed(&page->lock[id].sleeps); }

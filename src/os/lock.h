@@ -5,6 +5,9 @@
  * and for a bare clone. The first lock that is taken in a child runs the repair that hk_lock_init was given. A child
  * that shares its parent's memory (vfork) finds nothing changed and is as good as a thread.
  *
+ * A signal handler may fork while the thread that it interrupted holds a lock. In the child that thread goes on where it
+ * was, so what the lock guards is its own until it is done: the at-fork hook puts the repair off till then.
+ *
  * Where the kernel cannot wipe (before 4.14), the at-fork hook does it: fork from a program works, a bare clone does
  * not.
  *
@@ -35,10 +38,15 @@ void hk_lock_release(hk_lock_id_t id);
 /* For what the repair makes anew but no lock guards: returns when it is whole, at once but in a child of fork. */
 void hk_lock_wait_for_repair(void);
 
+/* Around a few steps on what the repair makes anew but no lock guards: should a signal handler fork between them, the
+ * at-fork hook puts the repair off until they are done, as if a lock was held. No lock is taken between. */
+void hk_lock_put_repair_off(void);
+void hk_lock_let_repair_come(void);
+
 /* Runs the repair if this is a child that has not run it yet. True says that the caller knows it is a new child with
  * one thread, which is for the at-fork hook alone: where the kernel cannot wipe, each such call frees all locks and
- * repairs. */
-void hk_lock_after_fork(bool is_child);
+ * repairs. False when the repair is put off, to the end of what this thread is in the middle of. */
+bool hk_lock_after_fork(bool is_child);
 
 /* How often a thread of this process had to sleep for the lock. */
 uint64_t hk_lock_sleep_count(hk_lock_id_t id);

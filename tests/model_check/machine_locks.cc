@@ -6,5 +6,7 @@ bool hk_lock_init(void (*)(void)) { return true; }
 void hk_lock_acquire(hk_lock_id_t id) { model_check::MachineLock(static_cast<unsigned>(id)); }
 void hk_lock_release(hk_lock_id_t id) { model_check::MachineUnlock(static_cast<unsigned>(id)); }
 void hk_lock_wait_for_repair(void) {}
-void hk_lock_after_fork(bool) {}
+void hk_lock_put_repair_off(void) {}
+void hk_lock_let_repair_come(void) {}
+bool hk_lock_after_fork(bool) { return true; }
 uint64_t hk_lock_sleep_count(hk_lock_id_t) { return 0; }

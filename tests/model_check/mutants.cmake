@@ -79,9 +79,14 @@ hk_add_model_mutant(overflow_taken_unlocked beyond_slots_and_two_adopt heap/pool
 )
 hk_add_model_mutant(overflow_given_unlocked beyond_slots_two_and_adopt heap/pool.c
   "hk_lock_acquire(hk_lock_heap_pool);
-  push_locked(heap, push);
+  if (!is_idle(heap)) {
+    set_life(heap, hk_heap_idle);
+    hk_keep_store_order();
+    push_locked(heap, push);
+  }
   hk_lock_release(hk_lock_heap_pool);"
-  "push_locked(heap, push);"
+  "set_life(heap, hk_heap_idle);
+  push_locked(heap, push);"
   "data race"
 )
 hk_add_model_mutant(list_of_heaps_relaxed new_heaps_and_a_walk heap/heap.c
@@ -99,7 +104,7 @@ hk_add_model_mutant(drain_of_a_moved_span steal_and_adopt heap/remote.c
   "data race"
 )
 hk_add_model_mutant(span_moved_after_give_back steal_and_adopt heap/steal.c
-  "hk_heap_enter(from);
+  "hk_heap_enter_taken(from);
   bool moved = move_span(heap, from, class_index);
   hk_heap_leave(from);
   hk_heap_give_back(from);"

@@ -412,6 +412,82 @@ TEST(LockFork, TheHolderItselfForksAndBothGoOn) {
             0);
 }
 
+// What the lock guards is the holder's own in the child, until it is done.
+TEST(LockFork, TheHooksRepairWaitsForTheHolder) {
+  EXPECT_EQ(hk_test::InChild([] {
+              HK_CHILD_CHECK(hk_lock_init(RepairThatLocks));
+              hk_lock_acquire(hk_lock_space);
+              int result = hk_test::InChild([] {
+                HK_CHILD_CHECK(!hk_lock_after_fork(true));
+                HK_CHILD_CHECK(repairs == 0);
+                hk_lock_release(hk_lock_space);
+                HK_CHILD_CHECK(repairs == 1);
+                AcquireAllByRank();
+                HK_CHILD_CHECK(repairs == 1);
+                return 0;
+              });
+              HK_CHILD_CHECK(result == 0);
+              hk_lock_release(hk_lock_space);
+              HK_CHILD_CHECK(repairs == 0);
+              return 0;
+            }),
+            0);
+}
+
+TEST(LockFork, TheHooksRepairWaitsForStepsWithoutALock) {
+  EXPECT_EQ(hk_test::InChild([] {
+              HK_CHILD_CHECK(hk_lock_init(RepairThatLocks));
+              hk_lock_put_repair_off();
+              int result = hk_test::InChild([] {
+                HK_CHILD_CHECK(!hk_lock_after_fork(true));
+                HK_CHILD_CHECK(repairs == 0);
+                hk_lock_let_repair_come();
+                HK_CHILD_CHECK(repairs == 1);
+                return 0;
+              });
+              HK_CHILD_CHECK(result == 0);
+              hk_lock_let_repair_come();
+              return hk_test::InChild([] {
+                HK_CHILD_CHECK(hk_lock_after_fork(true));
+                HK_CHILD_CHECK(repairs == 1);
+                return 0;
+              });
+            }),
+            0);
+}
+
+// The child of the second fork goes on with the repair of the first's.
+bool is_second_child;
+
+void RepairAmidWhichAHandlerForks() {
+  repairs++;
+  if (repairs > 1) return;
+  AcquireAllByRank();
+  hk_lock_put_repair_off(); /* what it is made of */
+  hk_lock_let_repair_come();
+  pid_t child = fork();
+  if (child == 0) {
+    is_second_child = true;
+    if (hk_lock_after_fork(true)) _exit(1); /* it is put off */
+  } else if (hk_test::WaitForChild(child) != 0) {
+    _exit(1);
+  }
+}
+
+TEST(LockFork, AForkAmidTheRepairHasItRunOnceMore) {
+  EXPECT_EQ(hk_test::InChild([] {
+              HK_CHILD_CHECK(hk_lock_init(RepairAmidWhichAHandlerForks));
+              return hk_test::InChild([] {
+                HK_CHILD_CHECK(hk_lock_after_fork(true));
+                HK_CHILD_CHECK(repairs == (is_second_child ? 2 : 1));
+                AcquireAllByRank();
+                HK_CHILD_CHECK(repairs == (is_second_child ? 2 : 1));
+                return 0;
+              });
+            }),
+            0);
+}
+
 TEST(LockFork, ForksAmidAStorm) {
   EXPECT_EQ(hk_test::InChild([] {
               HK_CHILD_CHECK(hk_lock_init(RepairThatLocks));

@@ -1,0 +1,368 @@
+// A signal handler that forks between any two instructions of a hand-over. The child goes on where the handler had
+// interrupted it, so what it had in its hands, the repair's view of that, and its own further steps must fit: each heap
+// has one place in the end, its thread's or one in the pool.
+//
+// Nothing here is left to chance: a tracer steps through the act one instruction at a time, and before each of them has
+// the signal delivered; but in a loop only the first times round.
+#include <dlfcn.h>
+#include <elf.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+
+#include <cerrno>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "os/lock.h"
+#include "support/in_child.h"
+#include "support/scale.h"
+#include "unit/heap_driver.h"
+
+extern "C" {
+#include "api/lifecycle.h"
+}
+
+namespace {
+
+using hk_test::Alloc;
+using hk_test::HeapCount;
+
+// ---- What the child finds.
+
+enum Verdict { kWell, kInTwoPlaces, kOwnIsInThePool, kGone, kNoMemory, kSpaceIsWrong };
+
+constexpr unsigned kClass = 4;
+
+// A thread that is not in the child has it, and is at rest: the at-fork hook has it adopted.
+hk_heap_t *strangers_heap;
+
+// Somebody had a heap, and it was in the pool all the same.
+bool was_in_pool_too;
+
+void LookFor(hk_heap_t *heap) { was_in_pool_too |= hk_heap_take_this(heap); }
+
+// Takes all heaps out of the pool, as threads that begin now would.
+Verdict LookAtPool(bool hook_has_run) {
+  if (was_in_pool_too) return kInTwoPlaces;
+  hk_lock_wait_for_repair();
+  size_t count = HeapCount();
+  size_t expected = count - (hk_thread_heap != HK_EMPTY_HEAP) - (hook_has_run ? 0 : 1);
+  std::set<hk_heap_t *> taken;
+  for (;;) {
+    hk_heap_t *heap = hk_heap_take();
+    if (heap == nullptr) return kNoMemory;
+    if (HeapCount() > count) break;
+    if (heap == hk_thread_heap) return kOwnIsInThePool;
+    if (!taken.insert(heap).second) return kInTwoPlaces;
+    hk_block_t *block = Alloc(heap, kClass);
+    if (block == nullptr) return kNoMemory;
+    hk_test::Free(heap, block);
+  }
+  return taken.size() == expected ? kWell : kGone;
+}
+
+// ---- The child that is stepped through, and its children.
+
+struct Course {
+  std::atomic<bool> is_acting;
+  std::atomic<bool> is_over;
+  std::atomic<int> verdict; /* of the last child: what WaitForChild says */
+};
+
+hk_test::Shared<Course> *course;
+pid_t (*divide)();
+bool is_child_of_handler;
+
+void ForkHere(int) {
+  int saved_errno = errno;
+  pid_t child = divide();
+  if (child == 0) {
+    is_child_of_handler = true;
+    alarm(hk_test::kChildSeconds);
+  } else {
+    (*course)->verdict = hk_test::WaitForChild(child);
+    raise(SIGSTOP); /* for the tracer */
+  }
+  errno = saved_errno;
+}
+
+struct Scene {
+  void (*set_up)();
+  void (*act)();
+  Verdict (*look)(bool hook_has_run);
+  int times_round = 2; /* how often an instruction is a place */
+};
+
+int Perform(const Scene &scene) {
+  hk_lifecycle_start();
+  scene.set_up();
+  struct sigaction action = {};
+  action.sa_handler = ForkHere;
+  sigaction(SIGUSR1, &action, nullptr);
+  if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) return 255;
+  raise(SIGSTOP);
+  (*course)->is_acting = true;
+  scene.act();
+  if (!is_child_of_handler) (*course)->is_over = true;
+  return scene.look(is_child_of_handler && divide == fork);
+}
+
+// ---- The tracer.
+
+struct Position {
+  uint64_t pc, sp;
+  bool operator==(const Position &other) const { return pc == other.pc && sp == other.sp; }
+};
+
+Position PositionOf(pid_t child) {
+  user_regs_struct registers = {};
+  iovec view = {&registers, sizeof registers};
+  if (ptrace(PTRACE_GETREGSET, child, NT_PRSTATUS, &view) != 0) return {};
+#if defined(__x86_64__)
+  return {registers.rip, registers.rsp};
+#else
+  return {registers.pc, registers.sp};
+#endif
+}
+
+// Which signal stopped it then; 0: it has ended. That a child of its own has ended is no news.
+int Go(pid_t child, int request, int signal) {
+  for (int status = 0;; signal = 0) {
+    if (ptrace(static_cast<__ptrace_request>(request), child, nullptr, signal) != 0) return 0;
+    if (waitpid(child, &status, 0) != child || !WIFSTOPPED(status)) return 0;
+    if (WSTOPSIG(status) != SIGCHLD) return WSTOPSIG(status);
+  }
+}
+
+// Back to where the handler interrupted it.
+bool LeaveHandler(pid_t child, const Position &interrupted) {
+  for (int steps = 0; steps < 10000; steps++) {
+    if (Go(child, PTRACE_SINGLESTEP, 0) != SIGTRAP) return false;
+    if (PositionOf(child) == interrupted) return true;
+  }
+  return false;
+}
+
+// How many places it has looked at; -1 when it got lost. `wrong` says what was found where.
+int StepThrough(pid_t child, int times_round, std::string *wrong) {
+  int places = 0;
+  std::map<uint64_t, int> times;
+  while (Go(child, PTRACE_SINGLESTEP, 0) == SIGTRAP) {
+    if ((*course)->is_over) return places;
+    if (!(*course)->is_acting) continue;
+    Position here = PositionOf(child);
+    if (++times[here.pc] > times_round) continue;
+    places++;
+    if (Go(child, PTRACE_CONT, SIGUSR1) != SIGSTOP) return -1;
+    int verdict = (*course)->verdict;
+    if (verdict != kWell) *wrong += std::to_string(places) + ":" + std::to_string(verdict) + " ";
+    if (!LeaveHandler(child, here)) return -1;
+  }
+  return -1;
+}
+
+bool MayTrace() {
+  pid_t child = fork();
+  if (child == 0) {
+    if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) _exit(1);
+    raise(SIGSTOP);
+    _exit(0);
+  }
+  int status = 0;
+  if (waitpid(child, &status, 0) != child || !WIFSTOPPED(status)) return false;
+  bool may_step = Go(child, PTRACE_SINGLESTEP, 0) == SIGTRAP;
+  kill(child, SIGKILL);
+  waitpid(child, &status, 0);
+  return may_step;
+}
+
+void RunCourse(pid_t (*fork_function)(), const Scene &scene) {
+  hk_test::Shared<Course> shared;
+  course = &shared;
+  divide = fork_function;
+  fflush(nullptr);
+  pid_t child = fork();
+  if (child == 0) {
+    alarm(hk_test::kChildSeconds);
+    _exit(Perform(scene));
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSTOPPED(status));
+  std::string wrong;
+  int places = StepThrough(child, scene.times_round, &wrong);
+  if (places < 0) kill(child, SIGKILL);
+  ptrace(PTRACE_DETACH, child, nullptr, nullptr);
+  EXPECT_EQ(hk_test::WaitForChild(child), kWell) << "the parent itself";
+  EXPECT_GE(places, 30) << "it was stepped through";
+  EXPECT_EQ(wrong, "") << "place:verdict, of " << places << " places";
+}
+
+class ForkWindow : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (HAKMEM_TEST_SANITIZER) GTEST_SKIP() << "a sanitizer's own code would be stepped through";
+    if (!MayTrace()) GTEST_SKIP() << "no tracing here";
+  }
+
+  static void Step(const Scene &scene) { RunCourse(fork, scene); }
+
+  // By _Fork too: no handler runs, and the repair comes with the next lock, maybe in the act itself.
+  static void StepByBoth(const Scene &scene) {
+    RunCourse(fork, scene);
+    auto underscore_fork = reinterpret_cast<pid_t (*)()>(dlsym(RTLD_DEFAULT, "_Fork"));
+    if (underscore_fork != nullptr) RunCourse(underscore_fork, scene);
+  }
+};
+
+// ---- Scenes.
+
+void GiveBackNew(unsigned count) {
+  for (hk_heap_t *heap : hk_test::TakeMany(count)) hk_heap_give_back(heap);
+}
+
+void SetUpEmptyPool() { strangers_heap = hk_heap_take(); }
+
+void SetUpPool() {
+  SetUpEmptyPool();
+  GiveBackNew(3);
+}
+
+void SetUpBeyondSlots() {
+  SetUpEmptyPool();
+  GiveBackNew(HK_POOL_SLOTS + 2);
+}
+
+void SetUpFullSlots() {
+  SetUpEmptyPool();
+  GiveBackNew(HK_POOL_SLOTS);
+  hk_thread_heap = hk_heap_create();
+}
+
+void Begin() { hk_thread_leave(hk_thread_enter()); }
+
+TEST_F(ForkWindow, AThreadBegins) { Step({SetUpPool, Begin, LookAtPool}); }
+TEST_F(ForkWindow, AThreadBeginsWithANewHeap) { Step({SetUpEmptyPool, Begin, LookAtPool}); }
+TEST_F(ForkWindow, AThreadBeginsWithAHeapFromBeyondTheSlots) { StepByBoth({SetUpBeyondSlots, Begin, LookAtPool}); }
+
+void SetUpThread() {
+  SetUpPool();
+  Begin();
+}
+
+TEST_F(ForkWindow, AThreadEnds) { Step({SetUpThread, hk_thread_on_exit, LookAtPool}); }
+TEST_F(ForkWindow, AThreadEndsWhenAllSlotsAreFull) { StepByBoth({SetUpFullSlots, hk_thread_on_exit, LookAtPool}); }
+
+void SetUpLeavingThread() {
+  SetUpPool();
+  hk_thread_on_exit();
+  hk_thread_on_exit();
+}
+
+void Borrow() {
+  hk_thread_lease_t lease = hk_thread_enter();
+  LookFor(lease.heap);
+  hk_thread_leave(lease);
+}
+
+TEST_F(ForkWindow, AThreadThatIsLeavingBorrows) { StepByBoth({SetUpLeavingThread, Borrow, LookAtPool}); }
+
+// The heap that the thread meets in the act.
+hk_heap_t *met;
+hk_block_t *met_block;
+
+void GiveBackMet() {
+  met = hk_heap_take();
+  met_block = Alloc(met, kClass);
+  hk_heap_give_back(met);
+}
+
+void SetUpMet() {
+  SetUpPool();
+  GiveBackMet();
+}
+
+void SetUpMetBeyondSlots() {
+  SetUpEmptyPool();
+  std::vector<hk_heap_t *> others = hk_test::TakeMany(HK_POOL_SLOTS + 1);
+  met = hk_heap_create();
+  for (hk_heap_t *heap : others) hk_heap_give_back(heap);
+  hk_heap_give_back(met);
+}
+
+void Follow() { hk_thread_follow(met); }
+
+TEST_F(ForkWindow, AThreadFollowsABlock) { Step({SetUpMet, Follow, LookAtPool}); }
+TEST_F(ForkWindow, AThreadFollowsABlockBeyondTheSlots) { StepByBoth({SetUpMetBeyondSlots, Follow, LookAtPool}); }
+
+void FreeOfIdle() { hk_remote_free_now(hk_slab_of(met_block), met_block); }
+
+TEST_F(ForkWindow, AnIdleHeapIsTended) { Step({SetUpMet, FreeOfIdle, LookAtPool}); }
+
+void SetUpThief() {
+  SetUpMet();
+  hk_thread_heap = hk_heap_create();
+}
+
+void Steal() { (void)hk_steal_span(hk_thread_heap, kClass); }
+
+TEST_F(ForkWindow, ASpanMoves) { Step({SetUpThief, Steal, LookAtPool}); }
+
+void SetUpTwoIdle() {
+  SetUpEmptyPool();
+  GiveBackNew(2);
+}
+
+void VisitIdle() {
+  hk_heap_visit_idle([](hk_heap_t *heap) {
+    hk_heap_enter_taken(heap);
+    LookFor(heap);
+    hk_heap_leave(heap);
+  });
+}
+
+TEST_F(ForkWindow, IdleHeapsAreVisited) { Step({SetUpTwoIdle, VisitIdle, LookAtPool}); }
+
+// ---- The same for what the space lock guards.
+
+constexpr size_t kRunBytes = 100 * 1024;
+
+size_t before_bytes;
+
+size_t InUseBytes() { return hk_superslab_usage().in_use_bytes + hk_big_usage().mapped_bytes; }
+
+void SetUpSpace() {
+  bool zero;
+  strangers_heap = hk_heap_take();
+  (void)hk_run_alloc(kRunBytes, HK_BLOCK_ALIGNMENT, &zero);
+  (void)hk_run_free(hk_slab_of(hk_run_alloc(kRunBytes, HK_BLOCK_ALIGNMENT, &zero)));
+  before_bytes = InUseBytes();
+}
+
+// Nothing is lost, for nobody vanished, and what is handed out next is one caller's.
+Verdict LookAtSpace(bool) {
+  hk_lock_wait_for_repair();
+  if (InUseBytes() != before_bytes || hk_load_relaxed(&hk_stat_process.value[hk_stat_fork_lost]) != 0)
+    return kSpaceIsWrong;
+  std::set<void *> taken;
+  for (int i = 0; i < 50; i++) {
+    bool zero;
+    void *run = hk_run_alloc(kRunBytes, HK_BLOCK_ALIGNMENT, &zero);
+    if (run == nullptr || !taken.insert(run).second) return kSpaceIsWrong;
+  }
+  return kWell;
+}
+
+void UseRun() {
+  bool zero;
+  (void)hk_run_free(hk_slab_of(hk_run_alloc(kRunBytes, HK_BLOCK_ALIGNMENT, &zero)));
+}
+
+TEST_F(ForkWindow, ARunComesAndGoes) { Step({SetUpSpace, UseRun, LookAtSpace, 1}); }
+
+}  // namespace

@@ -16,6 +16,7 @@
 #include "policy/stat.h"
 #include "space/bell.h"
 #include "space/big.h"
+#include "space/idle.h"
 #include "space/recording.h"
 #include "space/shelf.h"
 #include "space/superslab.h"
@@ -41,7 +42,7 @@ static void repair_child(void) {
   hk_shelf_repair();
   hk_big_repair();
   hk_heap_repair();
-  hk_recording_repair(hk_superslab_usage().in_use_bytes + hk_big_usage().mapped_bytes);
+  hk_recording_repair(hk_idle_in_use());
   hk_bell_repair();
   adopt_orphans();
 }

@@ -49,10 +49,7 @@ static void count(bool is_granted, size_t bytes) {
   hk_stat_add(is_granted ? hk_stat_huge_asked : hk_stat_huge_refused, bytes);
 }
 
-static bool is_small_piece(size_t bytes) {
-  size_t in_use_bytes = hk_load_relaxed(&hk_idle_slabs.in_use_bytes) + hk_load_relaxed(&hk_idle_ranges.in_use_bytes);
-  return bytes < in_use_bytes / HK_HUGE_PIECES;
-}
+static bool is_small_piece(size_t bytes) { return bytes < hk_idle_in_use() / HK_HUGE_PIECES; }
 
 static bool allow(uintptr_t start, size_t bytes) {
   hk_store_relaxed(&has_asked, true);

@@ -45,6 +45,10 @@ size_t hk_idle_total(void) {
   return hk_load_relaxed(&hk_idle_slabs.idle_bytes) + hk_load_relaxed(&hk_idle_ranges.idle_bytes);
 }
 
+size_t hk_idle_in_use(void) {
+  return hk_load_relaxed(&hk_idle_slabs.in_use_bytes) + hk_load_relaxed(&hk_idle_ranges.in_use_bytes);
+}
+
 static bool is_fixed(void) { return hk_option.learn != hk_learn_on; }
 
 /* The options may be read after the first request. */
@@ -64,7 +68,7 @@ static hk_keep_view_t view_locked(uint64_t now_ms) {
   return (hk_keep_view_t){
       .now_ms = now_ms,
       .idle_bytes = hk_idle_total(),
-      .in_use_bytes = hk_load_relaxed(&hk_idle_slabs.in_use_bytes) + hk_load_relaxed(&hk_idle_ranges.in_use_bytes),
+      .in_use_bytes = hk_idle_in_use(),
       .retain_bytes = hk_option.retain,
       .terms = idle.terms,
   };

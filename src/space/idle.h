@@ -24,8 +24,9 @@ typedef struct {
 extern HK_HIDDEN hk_idle_sum_t hk_idle_slabs;
 extern HK_HIDDEN hk_idle_sum_t hk_idle_ranges;
 
-/* What is idle of both kinds. */
+/* What is idle, and what is in use, of both kinds. */
 size_t hk_idle_total(void);
+size_t hk_idle_in_use(void);
 
 /* What follows needs hk_lock_space. `now_ms` is hk_os_coarse_ms(), asked for before the lock was taken. */
 

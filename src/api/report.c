@@ -122,7 +122,7 @@ static void learning_section(hk_format_t *out, const hk_form_t *form) {
   };
   form->begin(out, "learning");
   for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) form->row(out, &rows[i]);
-  form->text(out, "state", learned.is_fixed ? "off" : hk_learn_state_text(learned.state));
+  form->text(out, "state", learned.is_fixed ? "fixed" : hk_learn_state_text(learned.state));
   form->begin_list(out, "decisions");
   for (uint64_t back = HK_LEARN_LOG_ENTRIES; back-- > 0;) {
     const hk_learn_decision_t *decision = hk_learn_log_get(&learned.log, back);
@@ -167,12 +167,17 @@ static void write_file(void) {
 
 /* ---- When. */
 
+/* Whether something may be said at the end, when the program may have closed its stderr and have a file there. */
+static bool has_last_words(void) {
+  return hk_option.stats || *hk_option.stats_file != '\0' || *hk_option.trace != '\0' || *hk_option.learn_file != '\0';
+}
+
 __attribute__((constructor)) static void prepare(void) {
   hk_option_load();
-  if (hk_option.stats || *hk_option.trace != '\0' || *hk_option.learn_file != '\0') hk_os_keep_stderr();
+  if (has_last_words()) hk_os_keep_stderr();
   hk_stats_file_check();
   hk_learn_file_load();
-  hk_recording_start(hk_superslab_usage().in_use_bytes + hk_big_usage().mapped_bytes, hk_option.mode);
+  hk_recording_start(hk_idle_in_use(), hk_option.mode);
 }
 
 /* Late: what the program does in its own exit handlers is counted. */

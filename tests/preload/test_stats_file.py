@@ -7,6 +7,7 @@ import os
 import re
 import stat
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any, Callable, Dict, List
 
@@ -65,7 +66,7 @@ def test_what_was_learned(runner: Runner, tmp_path: Path, mode: str, price: int,
 def test_nothing_is_learned_where_nothing_shall_be(runner: Runner, tmp_path: Path) -> None:
     file = tmp_path / "stats.json"
     runner.under(["/bin/ls", "/"], env={"HAKMEM_STATS_FILE": str(file), "HAKMEM_LEARN": "off"})
-    assert read(file)["learning"]["state"] == "off"
+    assert read(file)["learning"]["state"] == "fixed"
 
 
 def test_both_forms_say_the_same(runner: Runner, program: Program, tmp_path: Path) -> None:
@@ -103,6 +104,18 @@ def test_a_child_of_fork_has_its_own_file_and_counts_from_its_fork(
     told = {pid: read(tmp_path / f"a%b-{pid}") for pid in (parent, child)}
     assert [told[pid]["pid"] for pid in (parent, child)] == [int(parent), int(child)]
     assert [told[pid]["events"]["big_alloc"] for pid in (parent, child)] == [3, 1]
+
+
+def test_a_last_warning_goes_to_stderr_and_not_to_a_file_that_has_its_number(runner: Runner, tmp_path: Path) -> None:
+    """The folder is there at the start and gone at the end; the program has a file of its own where stderr was."""
+    folder, own = tmp_path / "folder", tmp_path / "own"
+    folder.mkdir()
+    script = (
+        f"import os; os.rmdir({str(folder)!r}); os.close(2); assert os.open({str(own)!r}, os.O_RDWR | os.O_CREAT) == 2"
+    )
+    outcome = runner.under([sys.executable, "-c", script], env={"HAKMEM_STATS_FILE": str(folder / "stats.json")})
+    assert outcome.code == 0 and own.read_bytes() == b""
+    assert "HAKMEM_STATS_FILE=" in outcome.errors() and "its folder does not exist" in outcome.errors()
 
 
 @pytest.mark.parametrize("script", ["kill -TERM $$", "kill -SEGV $$"])

@@ -8,8 +8,9 @@
 /* ---- Chosen by replaying the traces of bench/learn_traces (docs/learning.md says what else was tried). */
 
 /* An epoch ends with so many gaps. The first ones have 1, 2, 4 and 8: the sooner something is known, the better. And it
- * ends after the break-even time at the latest, if memory is idle. */
+ * ends after the break-even time at the latest, if memory is idle; the first ones after half of it. */
 #define EPOCH_GAPS 16u
+#define SHORT_EPOCHS 16u
 /* The usual stake is the mean of so many epochs. */
 #define USUAL_EPOCHS 16u
 /* An epoch with the usual stake takes away this part of what was owed before. */
@@ -186,7 +187,8 @@ static uint64_t gaps_of_epoch(const hk_learn_t *learn) {
 }
 
 static uint64_t epoch_end_ms(const hk_learn_t *learn) {
-  return hk_add_saturating(learn->epoch_start_ms, hk_price_break_even_ms(&learn->price));
+  uint64_t longest_ms = hk_price_break_even_ms(&learn->price) / (learn->epoch < SHORT_EPOCHS ? 2 : 1);
+  return hk_add_saturating(learn->epoch_start_ms, longest_ms);
 }
 
 static void add_gap(void *context, size_t bytes, uint64_t gap_ms) {

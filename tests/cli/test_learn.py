@@ -29,7 +29,7 @@ USUAL_LIMIT = 1.03
 HARD_LIMIT = 1.10
 HARD = {"heavy_tail", "switching_fast", "switching_slow"}
 # They end before what was learned has paid for the time that it took: the learner must be no worse than if it had not learned.
-SHORT = {"build_and_teardown", "gcc_generated", "gcc_templates"}
+SHORT = {"gcc_generated", "gcc_templates"}
 # Each single time-out costs more than the learner by this, in the mean of all traces.
 MARGIN = 1.05
 

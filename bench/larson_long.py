@@ -63,6 +63,7 @@ class Limits:
     superslabs: int = 32
     in_use_at_end_mib: float = 8.0
     last_to_first: float = 0.8
+    slabs_released: int = 1
 
 
 def broken(result: Result, limits: Limits) -> List[str]:
@@ -76,7 +77,10 @@ def broken(result: Result, limits: Limits) -> List[str]:
             result.most_superslabs > limits.superslabs,
             f"up to {result.most_superslabs} superslabs, more than {limits.superslabs}",
         ),
-        (result.slabs_released == 0, "no slab was ever given up"),
+        (
+            result.slabs_released < limits.slabs_released,
+            f"{result.slabs_released} spans of slabs were given up, fewer than {limits.slabs_released}",
+        ),
         (
             result.in_use_at_end_mib > limits.in_use_at_end_mib,
             f"{result.in_use_at_end_mib:.1f} MiB of slabs in use at the end, more than {limits.in_use_at_end_mib:g}",
@@ -170,6 +174,13 @@ def parse_arguments() -> argparse.Namespace:
         default=Limits.last_to_first,
         help="of the last throughput to the first; default 0.8",
     )
+    parser.add_argument(
+        "--least-released",
+        type=int,
+        default=Limits.slabs_released,
+        metavar="N",
+        help="spans of slabs that must have been given up; default 1, which a run of a few seconds need not reach",
+    )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     arguments = parser.parse_args()
     if arguments.seconds < 1:
@@ -190,7 +201,7 @@ def main() -> int:
     window = min(WINDOW_SECONDS, arguments.seconds / 3)
     result = run(program, library, arguments.seconds, window)
     print(json.dumps(asdict(result), indent=2) if arguments.json else as_text(result, window))
-    complaints = broken(result, Limits(last_to_first=arguments.least_ratio))
+    complaints = broken(result, Limits(last_to_first=arguments.least_ratio, slabs_released=arguments.least_released))
     for complaint in complaints:
         print(f"larson_long: {complaint}", file=sys.stderr)
     return 1 if complaints else 0

@@ -41,9 +41,19 @@ bool hk_huge_wish_is_dense(const hk_huge_terms_t *terms, size_t resident_bytes) 
 
 /* ---- Big blocks. */
 
-static hk_huge_size_t *size_of(hk_huge_blocks_t *blocks, size_t bytes) {
+static unsigned index_of(size_t bytes) {
   unsigned i = hk_highest_bit(bytes) - HK_SUPERSLAB_SHIFT;
-  return &blocks->size[i < HK_HUGE_SIZES ? i : HK_HUGE_SIZES - 1];
+  return i < HK_HUGE_SIZES ? i : HK_HUGE_SIZES - 1;
+}
+
+/* The nearest size that is known, a smaller one before a larger one; NULL: none within reach. */
+static const hk_huge_size_t *nearest_known(const hk_huge_blocks_t *blocks, size_t bytes) {
+  unsigned own = index_of(bytes);
+  for (unsigned away = 0; away <= HK_HUGE_REACH; away++) {
+    if (own >= away && blocks->size[own - away].is_known) return &blocks->size[own - away];
+    if (own + away < HK_HUGE_SIZES && blocks->size[own + away].is_known) return &blocks->size[own + away];
+  }
+  return NULL;
 }
 
 /* Whether the faults that are saved are worth what lies unused for as long as such blocks live. */
@@ -55,12 +65,17 @@ static bool pays(const hk_huge_size_t *size, const hk_huge_terms_t *terms) {
 }
 
 static bool is_sample(hk_huge_size_t *size) {
-  if (size->is_known && size->until_sample > 0) {
-    size->until_sample--;
-    return false;
-  }
-  size->until_sample = HK_HUGE_SAMPLE_SHARE - 1;
-  return true;
+  size->since_sample = (uint8_t)((size->since_sample + 1) % HK_HUGE_SAMPLE_SHARE);
+  return size->since_sample == 0;
+}
+
+/* Where the system or the user has decided nothing depends on what is known. */
+static bool is_open(const hk_huge_terms_t *terms, size_t bytes) {
+  return terms->setting != hk_os_huge_never && terms->choice == hk_huge_pages_auto && bytes >= HK_SUPERSLAB_BYTES;
+}
+
+bool hk_huge_wish_is_ignorant(const hk_huge_blocks_t *blocks, const hk_huge_terms_t *terms, size_t bytes) {
+  return is_open(terms, bytes) && nearest_known(blocks, bytes) == NULL;
 }
 
 hk_huge_wish_t hk_huge_wish_of_block(hk_huge_blocks_t *blocks, const hk_huge_terms_t *terms, size_t bytes) {
@@ -69,16 +84,16 @@ hk_huge_wish_t hk_huge_wish_of_block(hk_huge_blocks_t *blocks, const hk_huge_ter
   if (terms->choice == hk_huge_pages_never) return is_everywhere ? hk_huge_forbid : hk_huge_leave;
   if (bytes < HK_SUPERSLAB_BYTES) return hk_huge_leave;
   if (terms->choice == hk_huge_pages_always) return hk_huge_ask;
-  hk_huge_size_t *size = size_of(blocks, bytes);
-  if (is_sample(size)) return hk_huge_sample;
-  if (pays(size, terms)) return hk_huge_ask;
+  const hk_huge_size_t *known = nearest_known(blocks, bytes);
+  if (known == NULL || is_sample(&blocks->size[index_of(bytes)])) return hk_huge_sample;
+  if (pays(known, terms)) return hk_huge_ask;
   return is_everywhere ? hk_huge_forbid : hk_huge_leave;
 }
 
 void hk_huge_wish_note_block(hk_huge_blocks_t *blocks, hk_huge_wish_t wish, size_t bytes, unsigned resident_probes,
                              uint32_t life_ms) {
   if (wish == hk_huge_ask && resident_probes == HK_HUGE_PROBES) return;
-  hk_huge_size_t *size = size_of(blocks, bytes);
+  hk_huge_size_t *size = &blocks->size[index_of(bytes)];
   unsigned used_permille = resident_probes * PERMILLE / HK_HUGE_PROBES;
   bool is_first = !size->is_known;
   size->used_permille = (uint16_t)(is_first ? used_permille : mean(size->used_permille, used_permille));

@@ -6,7 +6,7 @@
  * that is dense for long enough.
  *
  * Of a superslab both are known. A big block is asked for before it is touched, or the faults are not saved: what is known
- * are blocks of about its size that ended. At the start nothing is known, and nothing is asked for.
+ * are others of about its size, which ended, or are in use. At the start nothing is known, and nothing is asked for.
  */
 #ifndef HK_POLICY_HUGE_WISH_H
 #define HK_POLICY_HUGE_WISH_H
@@ -38,7 +38,10 @@ HK_C_BEGIN
 
 /* Of so many new blocks of known sizes one is left to itself, so that their density stays known: where huge pages were
  * asked for everything is resident. */
-#define HK_HUGE_SAMPLE_SHARE 16
+#define HK_HUGE_SAMPLE_SHARE 64
+
+/* What is known of one doubling of sizes goes for so many on either side of which nothing is known. */
+#define HK_HUGE_REACH 2
 
 /* How many pages of a block are looked at. */
 #define HK_HUGE_PROBES 8
@@ -80,7 +83,7 @@ bool hk_huge_wish_is_dense(const hk_huge_terms_t *terms, size_t resident_bytes);
 /* What is known of blocks of a size. All zero to begin with. */
 typedef struct {
   bool is_known;
-  uint8_t until_sample;   /* so many new blocks until one is left to itself */
+  uint8_t since_sample;   /* so many new blocks since one was left to itself, or since the first */
   uint16_t used_permille; /* of their pages: the mean, in which the last block counts for a quarter */
   uint32_t life_ms;       /* the same of how long they lived */
 } hk_huge_size_t;
@@ -89,10 +92,13 @@ typedef struct {
   hk_huge_size_t size[HK_HUGE_SIZES];
 } hk_huge_blocks_t;
 
+/* Whether so little is known of blocks of this size that a look at one in use is worth it. */
+bool hk_huge_wish_is_ignorant(const hk_huge_blocks_t *blocks, const hk_huge_terms_t *terms, size_t bytes);
+
 /* Of a new block whose memory is not resident. */
 hk_huge_wish_t hk_huge_wish_of_block(hk_huge_blocks_t *blocks, const hk_huge_terms_t *terms, size_t bytes);
 
-/* One that was hk_huge_sample or hk_huge_ask has ended: so many of the HK_HUGE_PROBES pages were resident. Where huge pages
+/* One that was hk_huge_sample or hk_huge_ask has ended, or was found to be dense before: so many of the HK_HUGE_PROBES pages were resident. Where huge pages
  * were asked for only what is missing tells something. */
 void hk_huge_wish_note_block(hk_huge_blocks_t *blocks, hk_huge_wish_t wish, size_t bytes, unsigned resident_probes,
                              uint32_t life_ms);

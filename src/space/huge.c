@@ -25,6 +25,11 @@ static struct {
   const hk_superslab_t *last;      /* that was looked at, whether it has become dense */
   const hk_superslab_t *last_full; /* and whether the program is */
   uint64_t next_look_ms;
+  struct { /* the last block that was left to itself; bytes 0: none, or it has ended */
+    uintptr_t start;
+    size_t bytes;
+    uint32_t born_ms;
+  } sample;
 } huge;
 
 /* ---- Terms. */
@@ -194,13 +199,51 @@ void hk_huge_visit(uint64_t now_ms) {
 
 /* ---- Big blocks. */
 
+/* How many of the pages in the middle of its HK_HUGE_PROBES parts are resident. */
+static unsigned probe(uintptr_t start, size_t bytes) {
+  size_t page_bytes = hk_os_page_size(), part_bytes = bytes / HK_HUGE_PROBES;
+  unsigned resident = 0;
+  for (unsigned i = 0; i < HK_HUGE_PROBES; i++) {
+    uintptr_t page = hk_align_down(start + i * part_bytes + part_bytes / 2, page_bytes);
+    if (hk_os_resident_bytes((void *)page, page_bytes) > 0) resident++;
+  }
+  return resident;
+}
+
+static uint32_t age_ms(uint32_t born_ms) { return (uint32_t)hk_os_coarse_ms() - born_ms; }
+
+/* A program that asks for the next block has often filled the one before, and that one need not have ended: if it is wholly
+ * resident, that is known. It may end meanwhile: then something else is looked at once. */
+static void look_at_sample(const hk_huge_terms_t *terms, size_t bytes) {
+  hk_lock_acquire(hk_lock_space);
+  bool is_due = huge.sample.bytes != 0 && hk_huge_wish_is_ignorant(&huge.blocks, terms, bytes);
+  uintptr_t start = huge.sample.start;
+  size_t sample_bytes = huge.sample.bytes;
+  uint32_t born_ms = huge.sample.born_ms;
+  hk_lock_release(hk_lock_space);
+  if (!is_due || probe(start, sample_bytes) != HK_HUGE_PROBES) return;
+  uint32_t life_ms = age_ms(born_ms);
+  hk_lock_acquire(hk_lock_space);
+  if (huge.sample.start == start && huge.sample.bytes == sample_bytes) {
+    hk_huge_wish_note_block(&huge.blocks, hk_huge_sample, sample_bytes, HK_HUGE_PROBES, life_ms);
+    huge.sample.bytes = 0;
+  }
+  hk_lock_release(hk_lock_space);
+}
+
 void hk_huge_note_new_block(hk_slab_t *slab, uintptr_t start, size_t bytes) {
   hk_huge_terms_t terms = find_terms();
+  look_at_sample(&terms, bytes);
+  slab->born_ms = (uint32_t)hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
   hk_huge_wish_t wish = hk_huge_wish_of_block(&huge.blocks, &terms, bytes);
+  if (wish == hk_huge_sample) {
+    huge.sample.start = start;
+    huge.sample.bytes = bytes;
+    huge.sample.born_ms = slab->born_ms;
+  }
   hk_lock_release(hk_lock_space);
   slab->huge = (uint8_t)wish;
-  slab->born_ms = (uint32_t)hk_os_coarse_ms();
   (void)advise(start, bytes, wish);
 }
 
@@ -215,23 +258,13 @@ void hk_huge_note_moved_block(const hk_slab_t *slab, hk_slab_t *target) {
   target->born_ms = slab->born_ms;
 }
 
-/* How many of the pages in the middle of its HK_HUGE_PROBES parts are resident. */
-static unsigned probe(uintptr_t start, size_t bytes) {
-  size_t page_bytes = hk_os_page_size(), part_bytes = bytes / HK_HUGE_PROBES;
-  unsigned resident = 0;
-  for (unsigned i = 0; i < HK_HUGE_PROBES; i++) {
-    uintptr_t page = hk_align_down(start + i * part_bytes + part_bytes / 2, page_bytes);
-    if (hk_os_resident_bytes((void *)page, page_bytes) > 0) resident++;
-  }
-  return resident;
-}
-
 void hk_huge_note_end_of_block(const hk_slab_t *slab, uintptr_t start, size_t bytes) {
   hk_huge_wish_t wish = (hk_huge_wish_t)slab->huge;
   if (HK_LIKELY(wish != hk_huge_sample && wish != hk_huge_ask) || bytes < HK_SUPERSLAB_BYTES) return;
-  uint32_t life_ms = (uint32_t)hk_os_coarse_ms() - slab->born_ms;
+  uint32_t life_ms = age_ms(slab->born_ms);
   unsigned resident = probe(start, bytes);
   hk_lock_acquire(hk_lock_space);
+  if (huge.sample.start == start) huge.sample.bytes = 0;
   hk_huge_wish_note_block(&huge.blocks, wish, bytes, resident, life_ms);
   hk_lock_release(hk_lock_space);
 }

@@ -28,8 +28,10 @@ def larson_long() -> ModuleType:
 
 
 def test_three_seconds(programs: Path, hakmem: Path) -> None:
-    """Its limits on memory are those of the whole minute. How fast it is says nothing here: others may be at work."""
-    words = [sys.executable, str(SCRIPT), "--build", str(BUILD), "--seconds", "3", "--least-ratio", "0", "--json"]
+    """Its limits on memory are those of the whole minute. How fast it is says nothing here: others may be at work; and in
+    so short a run each slab may be in use to the end."""
+    limits = ["--least-ratio", "0", "--least-released", "0"]
+    words = [sys.executable, str(SCRIPT), "--build", str(BUILD), "--seconds", "3", *limits, "--json"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0 and done.stderr == "", done.stderr
     result = json.loads(done.stdout)
@@ -37,7 +39,7 @@ def test_three_seconds(programs: Path, hakmem: Path) -> None:
     assert result["last_to_first"] > 0
     assert 0 < result["superslabs_at_end"] <= result["most_superslabs"]
     assert 1 < result["peak_resident_mib"] < 40
-    assert 0 < result["slabs_released"] <= result["slabs_acquired"]
+    assert 0 <= result["slabs_released"] <= result["slabs_acquired"]
 
 
 @pytest.mark.parametrize(
@@ -45,7 +47,7 @@ def test_three_seconds(programs: Path, hakmem: Path) -> None:
     [
         ({"peak_resident_mib": 40.0}, "40.0 MiB were resident"),
         ({"most_superslabs": 33}, "up to 33 superslabs"),
-        ({"slabs_released": 0}, "no slab was ever given up"),
+        ({"slabs_released": 0}, "0 spans of slabs were given up"),
         ({"in_use_at_end_mib": 8.1}, "8.1 MiB of slabs in use at the end"),
         ({"last_to_first": 0.79}, "throughput fell to 0.79"),
     ],

@@ -140,6 +140,28 @@ HK_FRESH_TEST(Huge, BigBlocksAreAskedForOnceSuchBlocksWereDense) {
   EXPECT_EQ(LastCall(fake_os_huge_ask)->start, reinterpret_cast<uintptr_t>(block));
 }
 
+HK_FRESH_TEST(Huge, ADenseBlockInUseTellsOfTheNext) {
+  Set(hk_huge_pages_auto, hk_os_huge_on_request);
+  RetainNothing();
+  char *first = Alloc(4 * HK_MIB);
+  memset(first, 1, 4 * HK_MIB);
+  char *next = Alloc(8 * HK_MIB);
+  EXPECT_EQ(Calls(), "a");
+  EXPECT_EQ(LastCall(fake_os_huge_ask)->start, reinterpret_cast<uintptr_t>(next));
+}
+
+HK_FRESH_TEST(Huge, ABlockInUseThatIsNotFullTellsNothingYet) {
+  Set(hk_huge_pages_auto, hk_os_huge_on_request);
+  RetainNothing();
+  char *first = Alloc(4 * HK_MIB);
+  memset(first, 1, 3 * HK_MIB);
+  char *second = Alloc(4 * HK_MIB);
+  EXPECT_EQ(Calls(), "");
+  memset(second, 1, 4 * HK_MIB);
+  (void)Alloc(4 * HK_MIB);
+  EXPECT_EQ(Calls(), "a") << "the last one is looked at";
+}
+
 HK_FRESH_TEST(Huge, SparseBlocksAreNotAskedFor) {
   Set(hk_huge_pages_auto, hk_os_huge_on_request);
   RetainNothing();

@@ -118,12 +118,43 @@ TEST_F(HugeWish, SparseBlocksAreLeftOrForbidden) {
   EXPECT_EQ(OfNextBlock(), hk_huge_forbid);
 }
 
-TEST_F(HugeWish, EachDoublingIsKnownByItself) {
+TEST_F(HugeWish, WhatIsKnownOfADoublingGoesForItsNeighbours) {
+  End(HK_HUGE_PROBES, 16 * HK_MIB);
+  EXPECT_EQ(OfBlock(16 * HK_MIB), hk_huge_ask);
+  EXPECT_EQ(OfBlock(8 * HK_MIB), hk_huge_ask);
+  EXPECT_EQ(OfBlock(4 * HK_MIB), hk_huge_ask);
+  EXPECT_EQ(OfBlock(128 * HK_MIB - HK_SLAB_BYTES), hk_huge_ask);
+  EXPECT_EQ(OfBlock(4 * HK_MIB - HK_SLAB_BYTES), hk_huge_sample) << "out of reach";
+  EXPECT_EQ(OfBlock(128 * HK_MIB), hk_huge_sample);
+}
+
+TEST_F(HugeWish, ASizesOwnBlocksTellMoreThanItsNeighbours) {
   End(HK_HUGE_PROBES, 4 * HK_MIB);
-  EXPECT_EQ(OfNextBlock(4 * HK_MIB), hk_huge_ask);
-  EXPECT_EQ(OfNextBlock(8 * HK_MIB - HK_SLAB_BYTES), hk_huge_ask);
-  EXPECT_EQ(OfNextBlock(8 * HK_MIB), hk_huge_sample);
-  EXPECT_EQ(OfNextBlock(2 * HK_MIB), hk_huge_sample);
+  End(0, 8 * HK_MIB);
+  EXPECT_EQ(OfBlock(8 * HK_MIB), hk_huge_leave);
+  EXPECT_EQ(OfBlock(4 * HK_MIB), hk_huge_ask);
+  EXPECT_EQ(OfBlock(16 * HK_MIB), hk_huge_leave) << "8 MiB are nearer than 4";
+  EXPECT_EQ(OfBlock(2 * HK_MIB), hk_huge_ask);
+}
+
+TEST_F(HugeWish, BlocksOfASizeThatOnlyItsNeighboursTellOfAreSamplesNowAndThen) {
+  End(HK_HUGE_PROBES, 4 * HK_MIB);
+  int samples = 0;
+  for (int i = 0; i < 10 * HK_HUGE_SAMPLE_SHARE; i++) samples += OfBlock(8 * HK_MIB) == hk_huge_sample;
+  EXPECT_EQ(samples, 10);
+}
+
+TEST_F(HugeWish, ALookIsWorthItWhereNothingIsKnownAndSomethingDependsOnIt) {
+  auto ignorant = [this](size_t bytes) { return hk_huge_wish_is_ignorant(&blocks_, &terms_, bytes); };
+  EXPECT_TRUE(ignorant(kBytes));
+  EXPECT_FALSE(ignorant(kBytes - HK_SLAB_BYTES)) << "too small for a huge page";
+  End(0, 4 * HK_MIB);
+  EXPECT_FALSE(ignorant(kBytes));
+  EXPECT_TRUE(ignorant(64 * HK_MIB));
+  Set(hk_huge_pages_always, hk_os_huge_on_request);
+  EXPECT_FALSE(ignorant(64 * HK_MIB));
+  Set(hk_huge_pages_auto, hk_os_huge_never);
+  EXPECT_FALSE(ignorant(64 * HK_MIB));
 }
 
 TEST_F(HugeWish, TheLargestSizesShareWhatIsKnown) {

@@ -82,8 +82,8 @@ static uint64_t discounted(uint64_t value, uint64_t parts) { return value - valu
 
 /* The mean of the first epochs, then one that follows. */
 static void note_stake(hk_learn_t *learn, uint64_t stake) {
+  uint64_t count = hk_smaller(learn->epoch, USUAL_EPOCHS - 1) + 1;
   learn->epoch++;
-  uint64_t count = hk_smaller(learn->epoch, USUAL_EPOCHS);
   uint64_t usual = learn->usual_stake;
   learn->usual_stake = stake > usual ? usual + (stake - usual) / count : usual - (usual - stake) / count;
 }

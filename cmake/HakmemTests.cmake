@@ -6,8 +6,8 @@
 #   tests/{misuse,preload}/*.c, *.cc     plain programs that know nothing of hakmem; pytest runs them with it preloaded
 
 set(tests_dir "${PROJECT_SOURCE_DIR}/tests")
-# These two test the real system's side of the contract.
-set(unit_tests_on_real_os os_linux_test lock_test fork_window_test)
+# These test the real system's side of the contract.
+set(unit_tests_on_real_os os_linux_test os_linux_range_test os_linux_text_test lock_test fork_window_test)
 set(HK_UNIT_TIMEOUT_SECONDS 120)
 set(HK_LONG_TIMEOUT_SECONDS 900)
 

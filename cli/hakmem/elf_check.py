@@ -9,7 +9,6 @@ import os
 import re
 import shlex
 import stat
-import subprocess
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Iterator, List, Mapping, Optional, Tuple
@@ -19,12 +18,13 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.hash import GNUHashTable
 
 from hakmem.errors import Failure
+from hakmem.kernel_files import KernelFiles
 from hakmem.program import resolve
 
 _MOST_INTERPRETERS = 5  # the kernel gives up after as many `#!` in a row
 _LINE_BYTES = 4096
-_LINKER_SECONDS = 20
 _NAME_OF_LINKER = re.compile(r"ld(-linux.*|-[0-9.]+|64)?\.so(\.\d+)?$")
+_SANITIZER_FILE = re.compile(r"lib(?:clang_rt\.)?(asan|hwasan|msan|tsan|lsan)\b")
 
 
 @dataclass(frozen=True)
@@ -133,6 +133,7 @@ def find_obstacle(chain: Chain, library: str) -> Optional[Obstacle]:
         or _static(executable)
         or _other_c_library(executable)
         or _raised_rights(executable.path)
+        or _sanitizer(executable.path)
         or _own_malloc(executable)
         or _emptied_environment(chain)
     )
@@ -149,8 +150,13 @@ def _other_architecture(executable: Executable, library: str) -> Optional[Obstac
     )
 
 
+def is_glibc_linker(path: str) -> bool:
+    """Whether a file is glibc's dynamic linker, by its name."""
+    return _NAME_OF_LINKER.match(os.path.basename(path)) is not None
+
+
 def _static(executable: Executable) -> Optional[Obstacle]:
-    if executable.interpreter is not None or _NAME_OF_LINKER.match(os.path.basename(executable.path)):
+    if executable.interpreter is not None or is_glibc_linker(executable.path):
         return None
     return Obstacle(
         "static",
@@ -173,6 +179,8 @@ def _raised_rights(path: str) -> Optional[Obstacle]:
         status = os.stat(path)
     except OSError:
         return None
+    if KernelFiles().fields("/proc/self/status").get("NoNewPrivs") == "1":
+        return None  # whatever the file says, it gains nothing
     raises = None
     if status.st_mode & stat.S_ISUID and status.st_uid != os.getuid():
         raises = "is set-user-ID"
@@ -194,6 +202,22 @@ def _has_capabilities(path: str) -> bool:
         return False
 
 
+def sanitizer_of(path: str) -> Optional[str]:
+    """The sanitizer that a file was built with, of those that bring a malloc."""
+    linked = (_SANITIZER_FILE.match(name) for name in needed(path))
+    found = next((match.group(1) for match in linked if match), None)
+    return found or next(
+        (name for name in ("asan", "hwasan", "msan", "tsan", "lsan") if defines(path, f"__{name}_init")), None
+    )
+
+
+def _sanitizer(path: str) -> Optional[Obstacle]:
+    name = sanitizer_of(path)
+    if name is None:
+        return None
+    return Obstacle("sanitizer", f"{path} was built with a sanitizer ({name}), which brings a malloc of its own")
+
+
 def _own_malloc(executable: Executable) -> Optional[Obstacle]:
     if not defines(executable.path, "malloc"):
         return None
@@ -208,6 +232,17 @@ def _emptied_environment(chain: Chain) -> Optional[Obstacle]:
     return Obstacle(
         "environment", f"{chain.files[0]} starts its interpreter with an empty environment, without LD_PRELOAD"
     )
+
+
+@lru_cache(maxsize=None)
+def needed(path: str) -> Tuple[str, ...]:
+    """The libraries that a file is linked with, by the names it has for them."""
+    try:
+        with open(path, "rb") as file:
+            segment: Any = next(ELFFile(file).iter_segments("PT_DYNAMIC"), None)
+            return tuple(tag.needed for tag in segment.iter_tags("DT_NEEDED")) if segment is not None else ()
+    except Exception:  # of a damaged file pyelftools raises whatever comes
+        return ()
 
 
 @lru_cache(maxsize=None)
@@ -231,37 +266,3 @@ def _segment_defines(segment: DynamicSegment, name: str) -> bool:
 
 def _is_defined(symbol: Any) -> bool:
     return bool(symbol["st_shndx"] != "SHN_UNDEF")
-
-
-@dataclass(frozen=True)
-class Binding:
-    """What the dynamic linker would load, in the order in which it looks names up, and what it complained about."""
-
-    files: Tuple[str, ...]
-    complaint: str
-
-    def server(self, name: str = "malloc") -> Optional[str]:
-        """The file whose `name` the program will call."""
-        return next((file for file in self.files if defines(file, name)), None)
-
-    def library(self, file_name: str) -> Optional[str]:
-        """The path of a loaded library."""
-        return next((file for file in self.files if os.path.basename(file).startswith(file_name)), None)
-
-
-def bind(executable: Executable, environment: Mapping[str, str]) -> Optional[Binding]:
-    """Ask the program's dynamic linker what it would load. Runs none of the program's code. None when it does not answer."""
-    if executable.interpreter is None or not os.path.exists(executable.interpreter):
-        return None
-    try:
-        done = subprocess.run(
-            [executable.interpreter, "--list", executable.path], env=dict(environment), stdin=subprocess.DEVNULL,
-            capture_output=True, timeout=_LINKER_SECONDS, check=False,
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    if done.returncode != 0:
-        return None
-    rows = re.findall(r"^\s+(?:\S+ => )?(/.*) \(0x[0-9a-f]+\)$", os.fsdecode(done.stdout), re.M)
-    files = tuple(dict.fromkeys(os.path.realpath(file) for file in [executable.path, *rows]))
-    return Binding(files, os.fsdecode(done.stderr).strip())

@@ -35,6 +35,11 @@ def preload_list(value: str) -> List[str]:
     return [entry for entry in re.split(r"[ :]+", value) if entry]
 
 
+def is_allocator(file: str) -> bool:
+    """Whether a library is one of the allocators that are known, by its name."""
+    return _KNOWN_ALLOCATOR_FILE.search(os.path.basename(file)) is not None
+
+
 def with_preload(environment: Mapping[str, str], library: str) -> Dict[str, str]:
     """`library` appended to what is preloaded already."""
     entries = preload_list(environment.get("LD_PRELOAD", ""))
@@ -46,7 +51,7 @@ def neutral(environment: Mapping[str, str]) -> Tuple[Dict[str, str], List[str]]:
     kept = {name: value for name, value in environment.items() if not _STEERS_ALLOCATOR.match(name)}
     left_out = sorted(set(environment) - set(kept))
     entries = preload_list(kept.pop("LD_PRELOAD", ""))
-    others = [entry for entry in entries if not _KNOWN_ALLOCATOR_FILE.search(os.path.basename(entry))]
+    others = [entry for entry in entries if not is_allocator(entry)]
     if others:
         kept["LD_PRELOAD"] = ":".join(others)
     if len(others) < len(entries):

@@ -12,6 +12,7 @@ import click
 from hakmem import __version__
 from hakmem.commands.bench import bench
 from hakmem.commands.compare import compare
+from hakmem.commands.doctor import doctor
 from hakmem.commands.learn import learn
 from hakmem.commands.run import run
 from hakmem.errors import EXIT_SIGNAL_BASE, Interrupted, say
@@ -28,6 +29,7 @@ cli.add_command(run)
 cli.add_command(compare)
 cli.add_command(bench)
 cli.add_command(learn)
+cli.add_command(doctor)
 
 
 def _interrupt(number: int, _frame: Optional[FrameType]) -> NoReturn:

@@ -59,15 +59,21 @@ def find_library(name: str = LIBRARY) -> Optional[Path]:
 def require_library(given: Optional[str] = None) -> Path:
     """The library to preload, or a Failure that says how to get it."""
     if given is not None:
-        library = Path(given).resolve()
-        if not library.is_file():
-            raise Failure(f"no library {given}")
+        library = named_library(given)
     else:
         found = find_library()
         if found is None:
             raise Failure(f"{LIBRARY} was not found: build it with `make lib` in the checkout, or name it by --library")
         library = found
     return preloadable(library)
+
+
+def named_library(given: str) -> Path:
+    """The library that the caller named."""
+    library = Path(given).resolve()
+    if not library.is_file():
+        raise Failure(f"no library {given}")
+    return library
 
 
 def preloadable(library: Path) -> Path:

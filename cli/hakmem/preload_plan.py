@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Dict, List, Mapping, Optional, Sequence
 
 from hakmem.allocators import Allocator
-from hakmem.elf_check import Binding, Chain, bind, find_obstacle, follow
+from hakmem.dynamic_linker import Binding, bind
+from hakmem.elf_check import Chain, find_obstacle, follow
 from hakmem.environment import with_preload
 from hakmem.errors import Failure
 from hakmem.program import Program

@@ -6,10 +6,10 @@ import os
 import platform
 import subprocess
 import time
-from pathlib import Path
 from typing import Dict, Mapping, Optional
 
 from hakmem import __version__, paths
+from hakmem.kernel_files import KernelFiles
 
 Setting = Optional[object]
 Settings = Mapping[str, Setting]
@@ -19,20 +19,21 @@ _BUSY_SHARE = 0.25
 
 def collect() -> Dict[str, Setting]:
     """The settings, for reports."""
+    files = KernelFiles()
     return {
         "time_utc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "tool_version": __version__,
         "commit": commit(),
         "kernel": platform.release().split("-", 1)[0],  # what follows is a builder's name for it
         "machine": platform.machine(),
-        "processor": _processor(),
+        "processor": _processor(files),
         "cores": len(os.sched_getaffinity(0)),
         "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         "page_bytes": os.sysconf("SC_PAGE_SIZE"),
-        "thp": _chosen("/sys/kernel/mm/transparent_hugepage/enabled"),
-        "thp_defrag": _chosen("/sys/kernel/mm/transparent_hugepage/defrag"),
-        "overcommit": _text("/proc/sys/vm/overcommit_memory"),
-        "governor": _text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        "thp": files.chosen("/sys/kernel/mm/transparent_hugepage/enabled"),
+        "thp_defrag": files.chosen("/sys/kernel/mm/transparent_hugepage/defrag"),
+        "overcommit": files.text("/proc/sys/vm/overcommit_memory"),
+        "governor": files.text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         "c_library": " ".join(platform.libc_ver()),
         "compiler": _compiler(),
         "load_before": round(os.getloadavg()[0], 2),
@@ -88,21 +89,5 @@ def _compiler() -> Optional[str]:
     return done.stdout.partition("\n")[0].strip() or None
 
 
-def _text(path: str) -> Optional[str]:
-    try:
-        return Path(path).read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError):
-        return None
-
-
-def _chosen(path: str) -> Optional[str]:
-    """The word in brackets of a file such as `always [madvise] never`."""
-    text = _text(path) or ""
-    return text[text.index("[") + 1 : text.index("]")] if "[" in text and "]" in text else None
-
-
-def _processor() -> Optional[str]:
-    for line in (_text("/proc/cpuinfo") or "").splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return None
+def _processor(files: KernelFiles) -> Optional[str]:
+    return files.fields("/proc/cpuinfo").get("model name")

@@ -37,7 +37,8 @@ static struct {
   hk_keep_terms_t terms;
   hk_keep_t keep;
   hk_pressure_t pressure;
-  uint64_t changed_ms; /* when something was taken or freed last */
+  bool is_quiet_awaited; /* what was idle is given back, and the heaps may have some too */
+  uint64_t changed_ms;   /* when something was taken or freed last */
   uint64_t last_age;
 } idle;
 
@@ -202,12 +203,10 @@ hk_idle_verdict_t hk_idle_visit_locked(uint64_t now_ms, uint64_t *wait_ms) {
   bool is_quiet = is_quiet_locked(now_ms);
   hk_idle_verdict_t verdict = judge_locked(&now, is_quiet ? quiet_limit(&now) : allowed_locked(&now));
   size_t left_bytes = verdict.is_too_much ? hk_smaller(verdict.keep_bytes, now.idle_bytes) : now.idle_bytes;
-  if (left_bytes <= quiet_limit(&now)) {
-    hk_bell_expect_locked();
-    *wait_ms = VISIT_NOTHING_MS;
-  } else {
-    *wait_ms = wait_for_ms(&now);
-  }
+  bool is_done = left_bytes <= quiet_limit(&now);
+  if (is_done) hk_bell_expect_locked();
+  idle.is_quiet_awaited = !is_quiet && (verdict.is_too_much || idle.is_quiet_awaited);
+  *wait_ms = is_done && !idle.is_quiet_awaited ? VISIT_NOTHING_MS : wait_for_ms(&now);
   return verdict;
 }
 

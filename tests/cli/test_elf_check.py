@@ -10,6 +10,7 @@ import pytest
 from cli_support import Compile
 from hakmem import elf_check
 from hakmem.elf_check import Chain, follow
+from hakmem.kernel_files import KernelFiles
 
 PLAIN = "int main(void) { return 0; }"
 _MACHINE_OFFSET = 18
@@ -112,6 +113,35 @@ def test_capabilities(plain: Path, library: Path, monkeypatch: pytest.MonkeyPatc
     assert examine(plain, library) == "raised-rights"
 
 
+def test_where_nobody_gains_rights(
+    plain: Path, library: Path, tmp_path: Path, as_root: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With no_new_privs the kernel overlooks the bit, and the dynamic linker heeds LD_PRELOAD."""
+    program = patched(plain, tmp_path / "raised", b"\x7fELF", b"\x7fELF")
+    os.chown(program, 65534, 65534)
+    program.chmod(0o4755)
+    assert examine(program, library) == "raised-rights"
+    (tmp_path / "proc" / "self").mkdir(parents=True)
+    (tmp_path / "proc" / "self" / "status").write_text("NoNewPrivs:\t1\n")
+    monkeypatch.setattr(elf_check, "KernelFiles", lambda: KernelFiles(str(tmp_path)))
+    assert examine(program, library) is None
+
+
+@pytest.mark.parametrize(
+    "name, found", [("address", "asan"), ("thread", "tsan"), ("leak", "lsan"), ("undefined", None)]
+)
+def test_sanitizers(compile_c: Compile, library: Path, name: str, found: str | None) -> None:
+    program = compile_c(f"plain_{name}", PLAIN, f"-fsanitize={name}")
+    assert elf_check.sanitizer_of(str(program)) == found
+    assert examine(program, library) == ("sanitizer" if found else None)
+
+
+@pytest.mark.parametrize("name", ["asan", "hwasan", "msan", "tsan", "lsan"])
+def test_sanitizers_that_are_linked_in(compile_c: Compile, library: Path, name: str) -> None:
+    source = f"void __{name}_init(void) {{}} {PLAIN}"
+    assert examine(compile_c(f"has_{name}", source, "-rdynamic"), library) == "sanitizer"
+
+
 def test_own_malloc(compile_c: Compile, library: Path) -> None:
     source = "#include <stddef.h>\nvoid *malloc(size_t n) { (void)n; return NULL; } int main(void) { return 0; }"
     assert examine(compile_c("own_malloc", source, "-rdynamic"), library) == "own-malloc"
@@ -161,22 +191,6 @@ def test_damaged_files_are_unknown(tmp_path: Path, content: bytes) -> None:
     program.write_bytes(content)
     follow(str(program), os.environ)
     assert not elf_check.defines(str(program), "malloc")
-
-
-def test_who_serves_malloc(plain: Path, library: Path) -> None:
-    executable = elf_check.read_executable(str(plain))
-    assert executable is not None
-    without = elf_check.bind(executable, {})
-    assert without is not None and "libc.so" in str(without.server())
-    preloaded = elf_check.bind(executable, {"LD_PRELOAD": str(library)})
-    assert preloaded is not None and preloaded.server() == str(library)
-
-
-def test_what_the_linker_complains_about_is_kept(plain: Path) -> None:
-    executable = elf_check.read_executable(str(plain))
-    assert executable is not None
-    binding = elf_check.bind(executable, {"LD_PRELOAD": "/nowhere/libnothing.so"})
-    assert binding is not None and "libnothing.so" in binding.complaint
 
 
 def test_definitions(library: Path) -> None:

@@ -1,10 +1,6 @@
-// space/big: sizes and alignments, what a freed block leaves and what is made of it, refusals, resizing, and fork.
-#include <algorithm>
-#include <array>
+// space/big: sizes and alignments, what a freed block leaves, zero, refusals, fork, and threads.
 #include <atomic>
 #include <cstring>
-#include <iterator>
-#include <map>
 #include <set>
 #include <thread>
 #include <utility>
@@ -13,71 +9,28 @@
 #include "fake_os.h"
 #include "fresh_test.h"
 #include "test_random.h"
-#include "unit/core_parts.h"
+#include "unit/big_driver.h"
 #include "unit/rendezvous.h"
 
 namespace {
 
-bool zero;
+using hk_test::AddressOf;
+using hk_test::Alloc;
+using hk_test::ExpectBig;
+using hk_test::ExpectCached;
+using hk_test::ExpectNothingLost;
+using hk_test::ExpectUsage;
+using hk_test::Fill;
+using hk_test::Free;
+using hk_test::FreeRange;
+using hk_test::Holds;
+using hk_test::Resize;
+using hk_test::RetainEverything;
+using hk_test::SlabOf;
+using hk_test::Trim;
+using hk_test::zero;
 
-char *Alloc(size_t bytes, size_t alignment = HK_BLOCK_ALIGNMENT) {
-  return static_cast<char *>(hk_big_alloc(bytes, alignment, &zero));
-}
-hk_slab_t *SlabOf(const void *block) { return hk_slab_of(block); }
-bool Free(void *block) { return hk_big_free(SlabOf(block), block); }
-char *Resize(char *block, size_t bytes) { return static_cast<char *>(hk_big_resize(SlabOf(block), block, bytes)); }
-uintptr_t AddressOf(const void *block) { return reinterpret_cast<uintptr_t>(block); }
-
-void ExpectUsage(size_t count, size_t bytes) {
-  EXPECT_EQ(hk_big_usage().count, count);
-  EXPECT_EQ(hk_big_usage().mapped_bytes, bytes);
-}
-
-// All that is mapped is what the usage says, and leaves of the region map.
-void ExpectNothingLost() {
-  hk_big_usage_t usage = hk_big_usage();
-  EXPECT_EQ(fake_os_mapped_bytes(), usage.mapped_bytes + usage.cached_bytes + hk_region_map_mapped_bytes());
-  EXPECT_LE(usage.idle_bytes, usage.cached_bytes);
-}
-
-void ExpectCached(size_t bytes, size_t idle_bytes) {
-  EXPECT_EQ(hk_big_usage().cached_bytes, bytes);
-  EXPECT_EQ(hk_big_usage().idle_bytes, idle_bytes);
-}
-
-void RetainEverything() { hk_option.retain = HK_TIB; }
-void Trim() { (void)hk_surplus_trim(0); }
 uint64_t Count(hk_stat_id_t id) { return hk_load_relaxed(&hk_stat_process.value[id]); }
-
-// One free range of `bytes`, not zero, that starts at a 2 MiB boundary: what is allocated next is cut from its start.
-char *FreeRange(size_t bytes) {
-  RetainEverything();
-  char *start = Alloc(bytes, HK_SUPERSLAB_BYTES);
-  EXPECT_NE(start, nullptr);
-  EXPECT_TRUE(Free(start));
-  return start;
-}
-
-void ExpectBig(const char *block, size_t bytes) {
-  hk_slab_t *slab = SlabOf(block);
-  EXPECT_EQ(hk_slab_state(slab), hk_slab_big);
-  EXPECT_EQ(hk_load_relaxed(&slab->bytes), bytes);
-  EXPECT_EQ(hk_load_relaxed(&slab->owner), nullptr);
-  EXPECT_TRUE(fake_os_is_mapped(block, bytes));
-}
-
-// One word in each mebibyte and at the end.
-void Fill(char *block, size_t bytes, uint64_t stamp) {
-  for (size_t i = 0; i < bytes; i += HK_MIB) memcpy(block + i, &stamp, sizeof stamp);
-  memcpy(block + bytes - sizeof stamp, &stamp, sizeof stamp);
-}
-
-bool Holds(const char *block, size_t bytes, uint64_t stamp) {
-  for (size_t i = 0; i < bytes; i += HK_MIB) {
-    if (memcmp(block + i, &stamp, sizeof stamp) != 0) return false;
-  }
-  return memcmp(block + bytes - sizeof stamp, &stamp, sizeof stamp) == 0;
-}
 
 // ---- Sizes and alignments.
 
@@ -289,129 +242,6 @@ HK_FRESH_TEST(Big, OneOfTwoThreadsIsTheFirst) {
   ExpectCached(2 * HK_MIB, 2 * HK_MIB);
 }
 
-// ---- Ranges: they are cut, and become one again.
-
-HK_FRESH_TEST(Big, AFreedBlockBecomesOneWithTheRangesOnBothSides) {
-  for (auto order : {std::array<int, 3>{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}) {
-    char *start = FreeRange(12 * HK_MIB);
-    char *blocks[3];
-    for (int i = 0; i < 3; i++) {
-      blocks[i] = Alloc(4 * HK_MIB);
-      ASSERT_EQ(blocks[i], start + i * 4 * HK_MIB);
-    }
-    ExpectCached(0, 0);
-    for (int i : order) EXPECT_TRUE(Free(blocks[i]));
-    ExpectUsage(0, 0);
-    ExpectCached(12 * HK_MIB, 12 * HK_MIB);
-    EXPECT_EQ(hk_range_usage().count, 1u);
-    for (size_t at = HK_SLAB_BYTES; at < 12 * HK_MIB - HK_SLAB_BYTES; at += HK_SLAB_BYTES) {
-      ASSERT_EQ(SlabOf(start + at)->range.since, 0u) << "no tag inside a range, " << at;
-    }
-    EXPECT_EQ(Alloc(12 * HK_MIB), start);
-    EXPECT_TRUE(Free(start));
-    Trim();
-    ExpectNothingLost();
-  }
-}
-
-HK_FRESH_TEST(Big, WhatTouchesNoRangeStaysAlone) {
-  char *start = FreeRange(12 * HK_MIB);
-  char *blocks[3];
-  for (char *&block : blocks) block = Alloc(4 * HK_MIB);
-  EXPECT_TRUE(Free(blocks[0]));
-  EXPECT_TRUE(Free(blocks[2]));
-  EXPECT_EQ(hk_range_usage().count, 2u);
-  EXPECT_EQ(Alloc(4 * HK_MIB), blocks[2]) << "the one freed last, of two alike";
-  EXPECT_EQ(Alloc(4 * HK_MIB), start);
-}
-
-HK_FRESH_TEST(Big, ARangeIsCut) {
-  char *start = FreeRange(16 * HK_MIB);
-  uint64_t calls = fake_os_calls(fake_os_reserve);
-  char *block = Alloc(5 * HK_MIB);
-  EXPECT_EQ(block, start);
-  ExpectCached(11 * HK_MIB, 11 * HK_MIB);
-  EXPECT_EQ(Alloc(2 * HK_MIB - HK_SLAB_BYTES), start + 5 * HK_MIB) << "too small for a huge page: anywhere";
-  EXPECT_EQ(Alloc(2 * HK_MIB), start + 8 * HK_MIB) << "at a boundary, for there is room";
-  EXPECT_EQ(hk_range_usage().count, 2u);
-  ExpectCached(7 * HK_MIB + HK_SLAB_BYTES, 7 * HK_MIB + HK_SLAB_BYTES);
-  EXPECT_EQ(Alloc(6 * HK_MIB), start + 10 * HK_MIB) << "all of the rest";
-  EXPECT_EQ(fake_os_calls(fake_os_reserve), calls);
-  EXPECT_EQ(hk_range_usage().count, 1u);
-  ExpectUsage(4, 15 * HK_MIB - HK_SLAB_BYTES);
-  ExpectNothingLost();
-}
-
-HK_FRESH_TEST(Big, TheBestFitIsTaken) {
-  RetainEverything();
-  std::map<size_t, char *> ranges;
-  for (size_t mib : {40, 7, 20, 6, 11}) ranges[mib] = Alloc(mib * HK_MIB, HK_GIB);
-  for (auto &range : ranges) EXPECT_TRUE(Free(range.second));
-  ASSERT_EQ(hk_range_usage().count, 5u);
-  EXPECT_EQ(Alloc(7 * HK_MIB - 1), ranges[7]);
-  EXPECT_EQ(Alloc(7 * HK_MIB), ranges[11]);
-  EXPECT_EQ(Alloc(5 * HK_MIB), ranges[6]);
-  EXPECT_EQ(Alloc(20 * HK_MIB + 1), ranges[40]);
-  EXPECT_EQ(Alloc(3 * HK_MIB), ranges[11] + 8 * HK_MIB) << "the rest of one, from a boundary on";
-}
-
-HK_FRESH_TEST(Big, AmongNearlyEqualOnesTooTheBestFitIsTaken) {
-  RetainEverything();
-  std::map<size_t, char *> ranges;
-  for (size_t slabs : {1030, 1024, 1028, 1026}) ranges[slabs] = Alloc(slabs * HK_SLAB_BYTES, HK_GIB);
-  for (auto &range : ranges) EXPECT_TRUE(Free(range.second));
-  for (size_t slabs : {1026, 1024, 1030, 1028}) EXPECT_EQ(Alloc(slabs * HK_SLAB_BYTES), ranges[slabs]) << slabs;
-}
-
-HK_FRESH_TEST(Big, ARangeIsOnlyUsedWhereItIsAlignedEnough) {
-  char *start = FreeRange(8 * HK_MIB);
-  char *first = Alloc(HK_RUN_MAX_BYTES + 1);
-  ASSERT_EQ(first, start);
-  char *aligned = Alloc(HK_RUN_MAX_BYTES + 1, HK_SUPERSLAB_BYTES);
-  EXPECT_EQ(aligned, start + HK_SUPERSLAB_BYTES);
-  EXPECT_EQ(Alloc(HK_RUN_MAX_BYTES - HK_SLAB_BYTES), first + HK_RUN_MAX_BYTES + HK_SLAB_BYTES) << "the gap, whole";
-  size_t alignment = 256 * HK_MIB;
-  char *far = Alloc(HK_RUN_MAX_BYTES + 1, alignment);
-  EXPECT_EQ(AddressOf(far) % alignment, 0u);
-  EXPECT_NE(far, aligned);
-  ExpectNothingLost();
-}
-
-HK_FRESH_TEST(Big, WhatIsKeptServesWhileTheSystemRefuses) {
-  char *start = FreeRange(8 * HK_MIB);
-  fake_os_fail_all(fake_os_reserve, true);
-  EXPECT_EQ(Alloc(16 * HK_MIB), nullptr);
-  EXPECT_EQ(Alloc(8 * HK_MIB), start);
-  EXPECT_EQ(Alloc(2 * HK_MIB), nullptr);
-}
-
-HK_FRESH_TEST(Big, WhatIsKeptGoesWhenItIsInTheWay) {
-  char *start = FreeRange(8 * HK_MIB);
-  fake_os_limit_mapped(fake_os_mapped_bytes() + HK_MIB);
-  EXPECT_EQ(Alloc(9 * HK_MIB), nullptr);
-  EXPECT_EQ(hk_surplus_trim(0), 8 * HK_MIB) << "what a request does before it fails";
-  EXPECT_FALSE(fake_os_is_mapped(start, 1));
-  EXPECT_NE(Alloc(9 * HK_MIB), nullptr);
-}
-
-HK_FRESH_TEST(Big, ABlockMayCrossRegionsAndBeCutInEach) {
-  RetainEverything();
-  constexpr size_t kBytes = 3 * HK_GIB;
-  char *block = Alloc(kBytes);
-  ASSERT_NE(block, nullptr);
-  for (size_t at = 0; at < kBytes; at += HK_SLAB_BYTES) {
-    ASSERT_NE(SlabOf(block + at), hk_region_map.nothing.slab + (AddressOf(block + at) % HK_GIB) / HK_SLAB_BYTES) << at;
-  }
-  EXPECT_TRUE(Free(block));
-  std::vector<char *> parts;
-  for (int i = 0; i < 6; i++) parts.push_back(Alloc(HK_GIB / 2));
-  for (char *part : parts) EXPECT_TRUE(part >= block && part < block + kBytes);
-  for (char *part : parts) EXPECT_TRUE(Free(part));
-  EXPECT_EQ(hk_range_usage().count, 1u);
-  EXPECT_EQ(Alloc(kBytes), block);
-  for (size_t i = 0; i < HK_REGION_SLABS; i++) ASSERT_EQ(hk_region_map.nothing.slab[i].range.since, 0u) << i;
-}
-
 // ---- Zero.
 
 HK_FRESH_TEST(Big, WhatWasPurgedIsZeroAndWithWhatWasNotItIsNot) {
@@ -526,156 +356,6 @@ HK_FRESH_TEST(Big, AddressesThatWereRefusedGoLater) {
   ExpectNothingLost();
 }
 
-// ---- Resize.
-
-HK_FRESH_TEST(Big, ShrinkingLeavesAFreeRange) {
-  char *block = Alloc(8 * HK_MIB);
-  Fill(block, 4 * HK_MIB, 9);
-  EXPECT_EQ(Resize(block, 4 * HK_MIB), block);
-  ExpectBig(block, 4 * HK_MIB);
-  ExpectUsage(1, 4 * HK_MIB);
-  ExpectCached(4 * HK_MIB, 4 * HK_MIB);
-  EXPECT_TRUE(Holds(block, 4 * HK_MIB, 9));
-  EXPECT_EQ(Alloc(4 * HK_MIB), block + 4 * HK_MIB);
-  ExpectNothingLost();
-}
-
-HK_FRESH_TEST(Big, GrowingAbsorbsWhatIsFreeBehindIt) {
-  char *start = FreeRange(8 * HK_MIB);
-  char *block = Alloc(2 * HK_MIB);
-  ASSERT_EQ(block, start);
-  Fill(block, 2 * HK_MIB, 9);
-  EXPECT_EQ(Resize(block, 5 * HK_MIB), block);
-  ExpectBig(block, 5 * HK_MIB);
-  ExpectUsage(1, 5 * HK_MIB);
-  ExpectCached(3 * HK_MIB, 3 * HK_MIB);
-  EXPECT_EQ(hk_slab_state(SlabOf(block + 2 * HK_MIB)), hk_slab_none);
-  EXPECT_EQ(Resize(block, 8 * HK_MIB), block) << "all of it";
-  EXPECT_TRUE(Holds(block, 2 * HK_MIB, 9));
-  ExpectBig(block, 8 * HK_MIB);
-  ExpectCached(0, 0);
-  EXPECT_EQ(hk_range_usage().count, 0u);
-  EXPECT_EQ(fake_os_calls(fake_os_resize) + fake_os_calls(fake_os_move), 0u);
-  EXPECT_TRUE(Free(block));
-  ExpectCached(8 * HK_MIB, 8 * HK_MIB);
-}
-
-HK_FRESH_TEST(Big, WhatIsTooShortOrNotFreeIsNotAbsorbed) {
-  char *start = FreeRange(8 * HK_MIB);
-  char *block = Alloc(2 * HK_MIB);
-  char *next = Alloc(2 * HK_MIB);
-  ASSERT_EQ(next, start + 2 * HK_MIB);
-  fake_os_fail_all(fake_os_resize, true);
-  fake_os_fail_all(fake_os_move, true);
-  fake_os_fail_all(fake_os_reserve, true);
-  EXPECT_EQ(Resize(block, 3 * HK_MIB), nullptr) << "in use";
-  EXPECT_EQ(Resize(next, 7 * HK_MIB), nullptr) << "too short";
-  ExpectBig(block, 2 * HK_MIB);
-  ExpectBig(next, 2 * HK_MIB);
-  ExpectUsage(2, 4 * HK_MIB);
-  ExpectCached(4 * HK_MIB, 4 * HK_MIB);
-}
-
-HK_FRESH_TEST(Big, ResizesWhereTheSystemHasRoom) {
-  char *block = Alloc(8 * HK_MIB);
-  Fill(block, 4 * HK_MIB, 9);
-  EXPECT_EQ(Resize(block, 4 * HK_MIB), block);
-  Trim();
-  EXPECT_FALSE(fake_os_is_mapped(block + 4 * HK_MIB, 1));
-  EXPECT_EQ(Resize(block, 6 * HK_MIB - 5), block) << "into the addresses that it gave up";
-  ExpectBig(block, 6 * HK_MIB);
-  ExpectUsage(1, 6 * HK_MIB);
-  EXPECT_TRUE(Holds(block, 4 * HK_MIB, 9));
-  EXPECT_EQ(fake_os_calls(fake_os_move), 0u);
-  ExpectNothingLost();
-  EXPECT_TRUE(Free(block));
-  ExpectUsage(0, 0);
-  ExpectNothingLost();
-}
-
-HK_FRESH_TEST(Big, WithinTheSameSlabsNothingIsAsked) {
-  char *block = Alloc(4 * HK_MIB);
-  EXPECT_EQ(Resize(block, 4 * HK_MIB - HK_SLAB_BYTES + 1), block);
-  EXPECT_EQ(fake_os_calls(fake_os_resize) + fake_os_calls(fake_os_move), 0u);
-  ExpectUsage(1, 4 * HK_MIB);
-}
-
-HK_FRESH_TEST(Big, MovesWhereItCannotGrow) {
-  constexpr size_t kept = 4 * HK_MIB, new_bytes = 16 * HK_MIB;
-  char *block = Alloc(kept);
-  hk_slab_t *slab = SlabOf(block);
-  Fill(block, kept, 9);
-  fake_os_fail_all(fake_os_resize, true);
-  char *moved = Resize(block, new_bytes);
-  ASSERT_NE(moved, nullptr);
-  EXPECT_NE(moved, block);
-  ExpectBig(moved, new_bytes);
-  EXPECT_TRUE(Holds(moved, kept, 9));
-  ExpectUsage(1, new_bytes);
-  EXPECT_EQ(hk_slab_state(slab), hk_slab_none);
-  EXPECT_FALSE(fake_os_is_mapped(block, 1));
-  ExpectNothingLost();
-  EXPECT_TRUE(Free(moved));
-  ExpectUsage(0, 0);
-  ExpectNothingLost();
-}
-
-HK_FRESH_TEST(Big, MovesOntoAFreeRangeWhereThereAreNoNewAddresses) {
-  RetainEverything();
-  char *target = Alloc(8 * HK_MIB, HK_GIB);
-  Fill(target, 8 * HK_MIB, 1);
-  char *block = Alloc(4 * HK_MIB, HK_GIB);
-  Fill(block, 4 * HK_MIB, 2);
-  EXPECT_TRUE(Free(target));
-  fake_os_fail_all(fake_os_resize, true);
-  fake_os_fail_all(fake_os_reserve, true);
-  EXPECT_EQ(Resize(block, 8 * HK_MIB), target);
-  EXPECT_TRUE(Holds(target, 4 * HK_MIB, 2));
-  ExpectUsage(1, 8 * HK_MIB);
-  ExpectCached(0, 0);
-  ExpectNothingLost();
-}
-
-HK_FRESH_TEST(Big, MovesToNewAddressesWhileThereAreAny) {
-  RetainEverything();
-  char *kept = Alloc(8 * HK_MIB, HK_GIB);
-  char *block = Alloc(4 * HK_MIB, HK_GIB);
-  EXPECT_TRUE(Free(kept));
-  fake_os_fail_all(fake_os_resize, true);
-  char *moved = Resize(block, 8 * HK_MIB);
-  ASSERT_NE(moved, nullptr);
-  EXPECT_NE(moved, kept) << "its memory is of more use than its addresses";
-  ExpectCached(8 * HK_MIB, 8 * HK_MIB);
-}
-
-// The block is as it was, and nothing else is there.
-void ExpectResizeRefused(char *block, size_t bytes) {
-  EXPECT_EQ(Resize(block, bytes), nullptr);
-  ExpectBig(block, 4 * HK_MIB);
-  EXPECT_TRUE(Holds(block, 4 * HK_MIB, 9));
-  ExpectUsage(1, 4 * HK_MIB);
-  ExpectNothingLost();
-}
-
-HK_FRESH_TEST(Big, ARefusedResizeChangesNothing) {
-  char *block = Alloc(4 * HK_MIB);
-  Fill(block, 4 * HK_MIB, 9);
-  ExpectResizeRefused(block, SIZE_MAX);
-  ExpectResizeRefused(block, PTRDIFF_MAX);
-  EXPECT_EQ(fake_os_calls(fake_os_resize), 0u);
-  ExpectResizeRefused(block, size_t{PTRDIFF_MAX} - HK_SLAB_BYTES);
-  fake_os_fail_all(fake_os_resize, true);
-  fake_os_fail_all(fake_os_move, true);
-  ExpectResizeRefused(block, 16 * HK_MIB);
-  EXPECT_EQ(fake_os_calls(fake_os_move), 1u);
-  Trim(); /* what it would have moved to */
-  fake_os_fail_all(fake_os_reserve, true);
-  ExpectResizeRefused(block, 16 * HK_MIB);
-  EXPECT_EQ(fake_os_calls(fake_os_move), 1u) << "there was nowhere to move to";
-  EXPECT_TRUE(Free(block));
-  ExpectNothingLost();
-}
-
 // ---- Fork.
 
 HK_FRESH_TEST(Big, RepairKeepsWhatNobodyWasChanging) {
@@ -713,118 +393,6 @@ HK_FRESH_TEST(Big, RepairForgetsWhatAVanishedThreadWasChanging) {
   EXPECT_TRUE(Free(live)) << "what is kept from now on is found";
   EXPECT_EQ(Alloc(4 * HK_MIB), live);
   EXPECT_EQ(Count(hk_stat_fork_lost), 4 * HK_MIB) << "once";
-}
-
-// ---- Against a model: every block that is held, with the number that is written into it.
-
-class BigModel {
- public:
-  explicit BigModel(uint64_t seed) : random_(seed) {}
-
-  void Step() {
-    size_t choice = random_.Below(100);
-    if (choice < 45) {
-      Take();
-    } else if (choice < 80) {
-      GiveBack();
-    } else if (choice < 97) {
-      Change();
-    } else {
-      (void)hk_surplus_trim(random_.Below(32) * HK_MIB);
-    }
-    fake_os_advance(random_.Below(20000000));
-    size_t bytes = 0;
-    for (auto &one : held_) bytes += one.second.bytes;
-    ExpectUsage(held_.size(), bytes);
-    ExpectNothingLost();
-  }
-
-  void GiveBackAll() {
-    while (!held_.empty()) GiveBack();
-  }
-
- private:
-  struct Held {
-    size_t bytes;
-    uint64_t stamp;
-  };
-
-  void Hold(char *block, size_t bytes) {
-    auto next = held_.lower_bound(block);
-    ASSERT_TRUE(next == held_.end() || block + bytes <= next->first);
-    ASSERT_TRUE(next == held_.begin() || std::prev(next)->first + std::prev(next)->second.bytes <= block);
-    held_[block] = {bytes, random_.Next() | 1};
-    Fill(block, bytes, held_[block].stamp);
-    ExpectBig(block, bytes);
-  }
-
-  void Take() {
-    if (held_.size() >= 24) return;
-    size_t asked = random_.LogBetween(1, 24 * HK_MIB);
-    size_t alignment = size_t{1} << random_.Below(random_.OneIn(4) ? 25 : 17);
-    char *block = Alloc(asked, alignment);
-    ASSERT_NE(block, nullptr);
-    ASSERT_EQ(AddressOf(block) % alignment, 0u);
-    size_t bytes = hk_big_good_size(asked);
-    ASSERT_TRUE(!zero || Holds(block, bytes, 0));
-    Hold(block, bytes);
-  }
-
-  std::map<char *, Held>::iterator Any() { return std::next(held_.begin(), random_.Below(held_.size())); }
-
-  void GiveBack() {
-    if (held_.empty()) return;
-    auto any = Any();
-    ASSERT_TRUE(Holds(any->first, any->second.bytes, any->second.stamp)) << "somebody else wrote into it";
-    EXPECT_TRUE(Free(any->first));
-    held_.erase(any);
-  }
-
-  void Change() {
-    if (held_.empty()) return;
-    auto any = Any();
-    char *block = any->first;
-    Held old = any->second;
-    size_t bytes = hk_big_good_size(random_.LogBetween(1, 24 * HK_MIB));
-    char *moved = Resize(block, bytes);
-    if (moved == nullptr) return; /* its mapping is not whole, say */
-    size_t kept = std::min(bytes, old.bytes);
-    for (size_t at = 0; at + sizeof old.stamp < kept; at += HK_MIB) {
-      ASSERT_EQ(memcmp(moved + at, &old.stamp, sizeof old.stamp), 0) << at;
-    }
-    held_.erase(any);
-    Hold(moved, bytes);
-  }
-
-  hakmem_test::TestRandom random_;
-  std::map<char *, Held> held_;
-};
-
-void RunAgainstModel(uint64_t seed) {
-  hk_option.retain = 16 * HK_MIB;
-  BigModel model(seed);
-  for (int i = 0; i < 4000 && !testing::Test::HasFailure(); i++) model.Step();
-  model.GiveBackAll();
-  Trim();
-  ExpectUsage(0, 0);
-  ExpectNothingLost();
-}
-
-HK_FRESH_TEST(BigModel, RandomBlocksNeverOverlap) {
-  RunAgainstModel(1);
-  ExpectCached(0, 0);
-}
-
-HK_FRESH_TEST(BigModel, NorWhileTheSystemTakesNothingBack) {
-  fake_os_fail_all(fake_os_unmap, true);
-  RunAgainstModel(2);
-}
-
-HK_FRESH_TEST(BigModel, NorWhileItDoesNotEvenPurge) {
-  fake_os_fail_all(fake_os_unmap, true);
-  fake_os_fail_all(fake_os_purge, true);
-  fake_os_fail_all(fake_os_move, true);
-  RunAgainstModel(3);
 }
 
 // ---- Threads.

@@ -58,6 +58,7 @@ HK_FRESH_TEST(PurgeCourse, ABusyProgramKeepsForTheTimeOutAtTheLeanPrice) { BusyP
 
 void QuietProgram(uint64_t price) {
   hk_option.mode = price;
+  hk_option.learn = hk_learn_off;
   PurgeCourse course;
   FreeSome(course);
   uint64_t quiet_ms = 1000 + BreakEvenMs() * 3 / 4;
@@ -242,7 +243,18 @@ HK_FRESH_TEST(PurgeCourse, WhatTheSystemDidNotTakeServesAgain) {
   course.Run();
 }
 
+// At the start nothing is known, and half the break-even time is an epoch.
+HK_FRESH_TEST(PurgeCourse, WhoLearnsNeedNotWaitForTheTimeOutTheFirstTime) {
+  PurgeCourse course;
+  FreeSome(course);
+  uint64_t epoch_ms = 1000 + BreakEvenMs() / 2;
+  course.At(epoch_ms - 1, [] { EXPECT_EQ(IdleMib(), 48u); });
+  course.At(epoch_ms + 11, [] { EXPECT_LE(IdleMib(), 4u); });
+  course.Run();
+}
+
 HK_FRESH_TEST(PurgeCourse, TimeThatStepsBackCountsAsNone) {
+  hk_option.learn = hk_learn_off;
   PurgeCourse course;
   PurgeCourse::SetNow(50000);
   std::vector<void *> blocks = TakeApart(1, 48 * HK_MIB, 64 * HK_MIB);

@@ -1,0 +1,76 @@
+"""`hakmem doctor`: what would keep hakmem from working well here, and what to do about it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Optional, Tuple
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from hakmem import environment, paths, table
+from hakmem.doctor.examination import Examination, examine
+from hakmem.doctor.finding import Finding, Level
+from hakmem.errors import EXIT_CANNOT, plural
+from hakmem.kernel_files import KernelFiles
+from hakmem.output import reserve
+from hakmem.program import resolve
+
+_STYLES = {Level.OK: "green", Level.NOTE: "cyan", Level.WARNING: "yellow", Level.PROBLEM: "bold red"}
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.option("--library", "library_name", metavar="FILE", help="The library to look at, instead of the one found.")
+@click.option("--json", "json_file", metavar="FILE", help="Write the findings as JSON; - is stdout, instead of text.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[--] [PROGRAM [ARGUMENT]...]")
+def doctor(library_name: Optional[str], json_file: Optional[str], command: Tuple[str, ...]) -> None:
+    """Say what would keep hakmem from working well here, and in PROGRAM.
+
+    PROGRAM is not run; its dynamic linker is asked what it would do.
+    """
+    variables = environment.of_caller()
+    program = resolve(command, variables) if command else None
+    library = paths.named_library(library_name) if library_name is not None else paths.find_library()
+    with reserve(json_file) as (output,):
+        examination = examine(KernelFiles(), variables, library, program)
+        if output is not None:
+            output.write(json.dumps(examination.as_json(), indent=1) + "\n")
+    if json_file != "-":
+        _print(examination)
+    sys.exit(0 if examination.works else EXIT_CANNOT)
+
+
+def _print(examination: Examination) -> None:
+    out = table.console()
+    rows = Table.grid(padding=(0, 2))
+    rows.add_column(no_wrap=True)
+    rows.add_column(no_wrap=True)
+    rows.add_column(overflow="fold")
+    for finding in examination.findings:
+        rows.add_row(Text(finding.level.value, style=_STYLES[finding.level]), finding.subject, _told(finding))
+    out.print(rows)
+    out.print()
+    _sum_up(out, examination)
+
+
+def _told(finding: Finding) -> Text:
+    text = Text(finding.found)
+    for label, more in (("why: ", finding.why), ("do:  ", finding.todo)):
+        if more:
+            text.append(f"\n{label}{more}", style="dim")
+    return text
+
+
+def _sum_up(out: Console, examination: Examination) -> None:
+    levels = [finding.level for finding in examination.findings]
+    told = [
+        plural(levels.count(level), level.value)
+        for level in reversed(list(Level))
+        if level is not Level.OK and level in levels
+    ]
+    where = "here" if examination.program is None else f"in {examination.program}"
+    verdict = f"Nothing keeps hakmem from working {where}" if examination.works else f"hakmem does not work {where}"
+    out.print(Text(verdict + (f": {', '.join(told)}." if told else "."), style="bold"))

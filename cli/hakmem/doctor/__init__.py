@@ -1,0 +1,1 @@
+"""`hakmem doctor`: what would keep the library from working well here."""

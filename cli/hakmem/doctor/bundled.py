@@ -1,0 +1,114 @@
+"""Memory that a program does not take from malloc: allocators that were built into it or its libraries, and runtimes that
+have heaps of their own."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from dataclasses import dataclass
+from typing import Iterable, Iterator, List, Tuple
+
+from hakmem.doctor.finding import Finding, Level, ok
+from hakmem.environment import is_allocator
+
+SUBJECT = "bundled allocator"
+
+
+@dataclass(frozen=True)
+class _Mark:
+    """What gives an allocator away: texts of its messages, and names that a table of symbols has between zero bytes."""
+
+    allocator: str
+    texts: Tuple[bytes, ...] = ()
+    names: Tuple[bytes, ...] = ()
+
+
+_ALLOCATORS = (
+    _Mark("jemalloc", (b"<jemalloc>: ",), (b"je_malloc", b"_rjem_malloc", b"je_mallocx", b"_rjem_mallocx")),
+    _Mark("mimalloc", (b"mimalloc: error: ",), (b"mi_malloc", b"mi_malloc_aligned", b"_mi_malloc_generic")),
+    _Mark("tcmalloc", (b"tcmalloc: large alloc",), (b"tc_malloc", b"TCMallocInternalMalloc")),
+    _Mark("rpmalloc", (), (b"rpmalloc",)),
+    _Mark("snmalloc", (), (b"sn_malloc", b"sn_rust_alloc")),
+)
+_GO = b"\xff Go buildinf:"
+_RUST_CHOICE = b"__rg_alloc"
+_PYTHON = b"PyObject_Malloc\0"  # which may be the tail of another name
+_JAVA_LIBRARY = "libjli.so"
+# Not worth a look: they name other allocators' functions without having them.
+_LEFT_OUT = ("libc.so", "libstdc++", "ld-linux", "libhakmem")
+
+
+def check(path: str, libraries: Iterable[str]) -> Iterator[Finding]:
+    """A program and what it is linked with, as far as its dynamic linker told."""
+    files = [path, *(file for file in libraries if file != path and not _is_left_out(file))]
+    found: List[Finding] = []
+    for file in files:
+        found += _in_file(file)
+    yield from found or [ok(SUBJECT, "none was found")]
+
+
+def _is_left_out(file: str) -> bool:
+    name = os.path.basename(file)
+    return is_allocator(file) or name.startswith(_LEFT_OUT)
+
+
+def _in_file(file: str) -> Iterator[Finding]:
+    try:
+        with open(file, "rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            yield from _in_data(file, data)
+    except (OSError, ValueError):  # unreadable, or empty
+        return
+
+
+def _in_data(file: str, data: mmap.mmap) -> Iterator[Finding]:
+    has_one = False
+    for mark in _ALLOCATORS:
+        if any(data.find(text) >= 0 for text in mark.texts) or any(
+            data.find(b"\0" + name + b"\0") >= 0 for name in mark.names
+        ):
+            has_one = True
+            yield _allocator(file, mark.allocator)
+    if data.find(_GO) >= 0:
+        yield _runtime(file, "Go", "Go takes its heap from the system; hakmem serves what cgo calls in C alone.", "")
+    if not has_one and data.find(_RUST_CHOICE) >= 0:
+        yield _chosen_in_rust(file)
+    if data.find(_PYTHON) >= 0:
+        yield _runtime(
+            file,
+            "Python",
+            "Objects of up to 512 bytes come from arenas of Python's own (pymalloc), which it maps itself.",
+            "PYTHONMALLOC=malloc gives them to hakmem too; measure which of both is better.",
+        )
+    if os.path.basename(file).startswith(_JAVA_LIBRARY):
+        yield _runtime(
+            file,
+            "Java",
+            "Java maps its heap itself; hakmem serves the virtual machine's and libraries' own memory.",
+            "",
+        )
+
+
+def _allocator(file: str, name: str) -> Finding:
+    return Finding(
+        Level.WARNING,
+        SUBJECT,
+        f"{file} has {name} in it, or calls it by its own names",
+        "What the program takes from there never comes to hakmem, however it is preloaded.",
+        f"Build the program without it (often an option such as --without-{name}, MALLOC=libc, or a Cargo feature).",
+    )
+
+
+def _chosen_in_rust(file: str) -> Finding:
+    return Finding(
+        Level.NOTE,
+        SUBJECT,
+        f"{file} is Rust with a global allocator of its own choice",
+        "Unless that is the system's, what Rust code allocates never comes to hakmem.",
+        "Look for #[global_allocator] in its sources.",
+    )
+
+
+def _runtime(file: str, name: str, why: str, todo: str) -> Finding:
+    return Finding(
+        Level.NOTE, "own heap", f"{file} has {name}'s runtime in it", why, todo or "Nothing; expect little difference."
+    )

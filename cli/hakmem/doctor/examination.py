@@ -1,0 +1,95 @@
+"""All that `hakmem doctor` looks at, from the machine to the program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
+
+from hakmem.doctor import huge_page_checks, library_checks, memory_checks, probe, program_checks, system_checks
+from hakmem.doctor.finding import Finding, Level, worst
+from hakmem.elf_check import follow
+from hakmem.errors import Failure
+from hakmem.kernel_files import KernelFiles
+from hakmem.program import Program, resolve
+
+JSON_SCHEMA = 1
+_STAND_IN = "true"
+
+
+@dataclass(frozen=True)
+class Examination:
+    """What was found, in the order in which it was looked at."""
+
+    program: Optional[str]
+    library: Optional[str]
+    findings: Tuple[Finding, ...]
+
+    @property
+    def works(self) -> bool:
+        """Whether nothing keeps hakmem from working."""
+        return worst(self.findings) is not Level.PROBLEM
+
+    def as_json(self) -> Dict[str, Any]:
+        """For programs."""
+        return {
+            "schema": JSON_SCHEMA,
+            "program": self.program,
+            "library": self.library,
+            "works": self.works,
+            "worst": worst(self.findings).value,
+            "findings": [finding.as_json() for finding in self.findings],
+        }
+
+
+def examine(
+    files: KernelFiles, environment: Mapping[str, str], library: Optional[Path], program: Optional[Program]
+) -> Examination:
+    """`environment` is what programs would be started with, before anything is preloaded."""
+    findings: List[Finding] = []
+    findings += _library(files, library)
+    findings += library_checks.check_preloads(files, environment, library)
+    findings += library_checks.check_other_settings(environment)
+    findings += system_checks.check(files, environment)
+    findings += memory_checks.check(files)
+    findings += huge_page_checks.check(files)
+    findings += _program(program, library, environment)
+    name = program.name if program is not None else None
+    return Examination(name, str(library) if library else None, tuple(findings))
+
+
+def _library(files: KernelFiles, library: Optional[Path]) -> Iterator[Finding]:
+    if library is not None:
+        yield from library_checks.check_file(files, library)
+        return
+    yield Finding(
+        Level.PROBLEM,
+        "library",
+        "libhakmem.so was not found",
+        "There is nothing to preload.",
+        "Build it with `make lib` in the checkout, or name it by --library.",
+    )
+
+
+def _program(program: Optional[Program], library: Optional[Path], environment: Mapping[str, str]) -> Iterator[Finding]:
+    """The program that was named, or a harmless one; then a harmless one that really runs."""
+    stand_in = _find_stand_in(environment)
+    examined = program or stand_in
+    if examined is None:
+        return
+    chain = follow(examined.path, environment)
+    findings = tuple(program_checks.check(chain, str(library or ""), environment))
+    yield from findings
+    if library is None or any(finding.level is Level.PROBLEM for finding in findings):
+        return
+    if chain.executable is not None:
+        yield from probe.check_binding(chain.executable, library, environment)
+    if stand_in is not None and program_checks.is_possible(follow(stand_in.path, environment), str(library)):
+        yield from probe.check_start(stand_in.path, library, environment)
+
+
+def _find_stand_in(environment: Mapping[str, str]) -> Optional[Program]:
+    try:
+        return resolve([_STAND_IN], environment)
+    except Failure:
+        return None

@@ -1,0 +1,162 @@
+"""The proof: malloc's names as the program's dynamic linker resolves them, and a program that really runs on the library."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import FrozenSet, Iterator, List, Mapping
+
+from hakmem.doctor.finding import Finding, Level, ok
+from hakmem.dynamic_linker import Bound, Trace, trace
+from hakmem.elf_check import Executable, defines
+from hakmem.environment import is_allocator, with_preload
+from hakmem.self_report import VARIABLE, SelfReports
+
+RESOLVED = "malloc resolves"
+STARTED = "a program starts"
+_SECONDS = 20
+_C_LIBRARY = "libc.so.6"
+_NAMES: FrozenSet[str] = frozenset(
+    {"malloc", "free", "calloc", "realloc", "reallocarray", "aligned_alloc", "memalign", "posix_memalign"}
+)
+# Functions that hand out or take back memory under names of an allocator's own.
+_OWN_NAME = re.compile(r"(je_|_rjem_|mi_|tc_|rp)\w*(alloc|free|new|delete)|(m|r|x|d|sd)allocx$")
+
+
+def check_binding(executable: Executable, library: Path, environment: Mapping[str, str]) -> Iterator[Finding]:
+    """Starts the program's dynamic linker with the preload, and asks who serves each name."""
+    traced = trace(executable, with_preload(environment, str(library)))
+    if traced is None:
+        yield Finding(
+            Level.NOTE,
+            RESOLVED,
+            f"the dynamic linker of {executable.path} does not say what it would do",
+            "Whether hakmem's malloc is used is not known.",
+            f"{executable.path} may lack a library: try ldd -r {executable.path}",
+        )
+        return
+    if traced.missing:
+        yield Finding(
+            Level.PROBLEM,
+            "libraries",
+            "not found: " + ", ".join(dict.fromkeys(traced.missing)),
+            "The program does not start, under hakmem or not.",
+            "Install them, or name their folder by LD_LIBRARY_PATH.",
+        )
+    served = _served(executable, library, traced)
+    yield served
+    if served.level is not Level.PROBLEM:
+        yield from _through_other_names(library, traced)
+
+
+def _served(executable: Executable, library: Path, traced: Trace) -> Finding:
+    calls = [one for one in traced.calls(_NAMES) if one.file != str(library)]
+    elsewhere = [one for one in calls if one.server != str(library) and _really_serves(one)]
+    if any(_is_central(one, executable) for one in elsewhere):
+        complaint = next((line for line in traced.complaints if library.name in line), None)
+        return Finding(
+            Level.PROBLEM,
+            RESOLVED,
+            f"not into {library}: {_told(elsewhere)}",
+            complaint or "Whatever LD_PRELOAD says, the program calls another malloc.",
+            "See the findings above; if there is none that explains it, LD_DEBUG=libs,bindings tells more.",
+        )
+    if elsewhere:
+        return Finding(
+            Level.WARNING,
+            RESOLVED,
+            f"not everywhere into {library}: {_told(elsewhere)}",
+            "Memory from one malloc that is given to the other: hakmem ends the program with a message, the other may damage it.",
+            "Take what serves these names out of LD_PRELOAD, or out of the program.",
+        )
+    if not calls:
+        return Finding(
+            Level.NOTE,
+            RESOLVED,
+            "neither the program nor its libraries call malloc by its name",
+            "hakmem would be loaded, and have nothing to do.",
+            "Nothing, unless the program loads libraries later that do.",
+        )
+    files = len({one.file for one in calls})
+    return ok(RESOLVED, f"into {library}, for {files} of the program's files" if files > 1 else f"into {library}")
+
+
+def _really_serves(one: Bound) -> bool:
+    """A program at a fixed address lends its entry for a function to all who take that function's address. The entry leads on
+    to whoever the program itself is bound to."""
+    return defines(one.server, one.name)
+
+
+def _is_central(one: Bound, executable: Executable) -> bool:
+    """The program's own calls, and those of the C library for it (strdup, getline)."""
+    return one.file == os.path.realpath(executable.path) or os.path.basename(one.file) == _C_LIBRARY
+
+
+def _told(bound: List[Bound]) -> str:
+    rows = [f"{one.name} of {os.path.basename(one.file)} is {os.path.basename(one.server)}'s" for one in bound]
+    return "; ".join(rows[:3]) + ("; …" if len(rows) > 3 else "")
+
+
+def _through_other_names(library: Path, traced: Trace) -> Iterator[Finding]:
+    """Allocators that the program is linked with, and calls by names that hakmem does not have."""
+    servers = {one.server for one in traced.bound if one.server != str(library) and is_allocator(one.server)}
+    for server in sorted(servers):
+        names = sorted({one.name for one in traced.bound if one.server == server and one.file != server})
+        own = [name for name in names if _OWN_NAME.match(name)]
+        shown = ", ".join((own or names)[:4])
+        if own:
+            yield Finding(
+                Level.WARNING,
+                "linked allocator",
+                f"{server} serves {shown}",
+                "Memory from there never comes to hakmem; where the program gives it to free, hakmem ends it with a message.",
+                "Build the program without that allocator.",
+            )
+        elif names:
+            yield Finding(
+                Level.NOTE,
+                "linked allocator",
+                f"{server} is loaded too, and serves {shown}",
+                "malloc is hakmem's all the same. What the program asks that allocator about itself is about unused memory.",
+                "Nothing, or build the program without it.",
+            )
+
+
+def check_start(program: str, library: Path, environment: Mapping[str, str]) -> Iterator[Finding]:
+    """Runs a harmless program on the library, which has to say itself that it was there."""
+    variables = with_preload(environment, str(library))
+    variables.pop(VARIABLE, None)
+    with SelfReports() as reports:
+        try:
+            done = subprocess.run(
+                [program], env=reports.ask(variables), stdin=subprocess.DEVNULL,
+                capture_output=True, timeout=_SECONDS, check=False,
+            )  # fmt: skip
+        except (OSError, subprocess.TimeoutExpired) as error:
+            yield _not_started(program, str(error))
+            return
+        reports.collect()
+    said = os.fsdecode(done.stderr).strip()
+    if done.returncode != 0:
+        yield _not_started(program, f"exit code {done.returncode}" + (f": {said}" if said else ""))
+    elif reports.absent is not None:
+        yield Finding(Level.NOTE, STARTED, reports.absent, "What the library counted could not be read.", "Set TMPDIR.")
+    elif not reports.documents:
+        yield _not_started(program, "the library was not there" + (f": {said}" if said else ""))
+    else:
+        yield ok(STARTED, f"{program}, with hakmem {reports.documents[0].get('version', '')}".rstrip())
+        if said:
+            why = "Every program that starts with this environment says so."
+            yield Finding(Level.NOTE, "messages", said, why, "Correct the variable that it names (docs/options.md).")
+
+
+def _not_started(program: str, told: str) -> Finding:
+    return Finding(
+        Level.PROBLEM,
+        STARTED,
+        f"{program} does not run on the library: {told}",
+        "Other programs will not either.",
+        "Start it by hand: HAKMEM_STATS=1 LD_PRELOAD=… " + program,
+    )

@@ -1,0 +1,96 @@
+"""One program: can hakmem be preloaded into it, and what of its memory would it serve?"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Dict, Iterator, Mapping, Tuple
+
+from hakmem.doctor import bundled
+from hakmem.doctor.finding import Finding, Level, ok
+from hakmem.dynamic_linker import bind
+from hakmem.elf_check import Chain, find_obstacle
+
+SUBJECT = "program"
+_SHELL = re.compile(r"(ba|da|z|k|mk|a)?sh\d*$|busybox")
+
+# Why, and what to do, by the kind of an obstacle.
+_ADVICE: Dict[str, Tuple[str, str]] = {
+    "architecture": (
+        "A dynamic linker loads only libraries for its own processor and word size.",
+        "Build hakmem for that processor. 32-bit programs it cannot serve at all.",
+    ),
+    "static": (
+        "Only the dynamic linker can put another malloc in place of the built-in one.",
+        "Link it with libhakmem.a, before the C library on the command line, or build it dynamically.",
+    ),
+    "musl": (
+        "The library needs glibc's dynamic linker and thread-local memory.",
+        "Build the program for glibc.",
+    ),
+    "raised-rights": (
+        "Otherwise any caller could put code into a program with more rights than theirs.",
+        "Link it with hakmem, or start it as the user whose rights it takes.",
+    ),
+    "sanitizer": (
+        "A sanitizer sees only memory of its own malloc; with another one it ends the program, or finds nothing.",
+        "Build it without the sanitizer for use under hakmem.",
+    ),
+    "own-malloc": (
+        "The program's own names come first, before every library's.",
+        "Build it with the system's malloc; many programs have an option for that.",
+    ),
+    "environment": (
+        "LD_PRELOAD goes lost with everything else.",
+        "Set LD_PRELOAD on that line, behind `env -i`, or start the interpreter yourself.",
+    ),
+}
+
+
+def check(chain: Chain, library: str, environment: Mapping[str, str]) -> Iterator[Finding]:
+    """What the files say, nothing is run."""
+    executable = chain.executable
+    if executable is None:
+        yield Finding(
+            Level.NOTE,
+            SUBJECT,
+            f"{chain.files[-1]} could not be examined: what it runs in the end is not known",
+            "Whether hakmem would have an effect is not known either.",
+            "Name the program itself, or its interpreter.",
+        )
+        return
+    obstacle = find_obstacle(chain, library)
+    if obstacle is not None:
+        why, todo = _ADVICE[obstacle.kind]
+        yield Finding(Level.PROBLEM, SUBJECT, obstacle.message, why, todo)
+    elif executable.interpreter is not None and not os.path.exists(executable.interpreter):
+        yield Finding(
+            Level.PROBLEM,
+            SUBJECT,
+            f"{executable.path} needs {executable.interpreter}, which does not exist",
+            "Without its dynamic linker the program does not start, under hakmem or not.",
+            "Install the C library that it was built for.",
+        )
+        return
+    else:
+        yield _fit(chain)
+    binding = bind(executable, environment) if obstacle is None else None
+    yield from bundled.check(executable.path, binding.files if binding else ())
+
+
+def _fit(chain: Chain) -> Finding:
+    found = ", which runs ".join(chain.files)
+    if len(chain.files) == 1 or not _SHELL.match(os.path.basename(chain.files[-1])):
+        return ok(SUBJECT, found)
+    return Finding(
+        Level.NOTE,
+        SUBJECT,
+        found,
+        "This was a look at the shell. Programs that the script starts inherit the preload, and may have obstacles of their own.",
+        "Name the program that does the work.",
+    )
+
+
+def is_possible(chain: Chain, library: str) -> bool:
+    """Whether the library can be preloaded into what runs."""
+    return chain.executable is not None and find_obstacle(chain, library) is None

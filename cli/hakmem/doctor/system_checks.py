@@ -1,0 +1,117 @@
+"""The kernel's age, and what a process here inherits: sandboxes, blocked signals."""
+
+from __future__ import annotations
+
+import re
+import signal
+from typing import Iterator, Mapping, Optional, Tuple
+
+from hakmem.doctor.finding import Finding, Level, ok
+from hakmem.kernel_files import KernelFiles
+
+Version = Tuple[int, int]
+
+_OLDEST = (4, 14)  # MADV_WIPEONFORK
+HAS_COLLAPSE = (6, 1)  # MADV_COLLAPSE
+_FILTER = "2"
+ATTACH_VARIABLE = "HAKMEM_ATTACH_SIGNAL"
+_ATTACH_SIGNAL = signal.SIGRTMAX - 6
+_TOP_TODO = f"Start the program from elsewhere, or choose another signal: {ATTACH_VARIABLE}."
+
+
+def check(files: KernelFiles, environment: Mapping[str, str]) -> Iterator[Finding]:
+    """All of them."""
+    kernel = _kernel(files)
+    if kernel is not None:
+        yield kernel
+    yield from _sandbox(files)
+    yield _attach_signal(files, environment)
+    yield _tracing(files)
+
+
+def kernel_version(files: KernelFiles) -> Optional[Version]:
+    """The first two numbers of the release."""
+    found = re.match(r"(\d+)\.(\d+)", files.text("/proc/sys/kernel/osrelease") or "")
+    return (int(found.group(1)), int(found.group(2))) if found else None
+
+
+def _kernel(files: KernelFiles) -> Optional[Finding]:
+    version = kernel_version(files)
+    if version is None:
+        return None
+    name = "Linux " + ".".join(map(str, version))
+    if version < _OLDEST:
+        return Finding(
+            Level.WARNING,
+            "kernel",
+            name,
+            "Before Linux 4.14 the kernel cannot clear hakmem's locks in the child of a fork (MADV_WIPEONFORK). No test runs on so "
+            "old a kernel.",
+            "Use Linux 4.14 or later; 6.1 or later is better.",
+        )
+    if version < HAS_COLLAPSE:
+        return Finding(
+            Level.NOTE,
+            "kernel",
+            name,
+            "Before Linux 6.1 memory in use becomes huge pages only when the kernel comes round to it (no MADV_COLLAPSE).",
+            "Nothing is wrong; Linux 6.1 or later is a little faster for large heaps.",
+        )
+    return ok("kernel", name)
+
+
+def _sandbox(files: KernelFiles) -> Iterator[Finding]:
+    status = files.fields("/proc/self/status")
+    if status.get("Seccomp") == _FILTER:
+        yield Finding(
+            Level.NOTE,
+            "seccomp",
+            "a filter decides which system calls programs here may use",
+            "hakmem needs mmap, munmap, mremap, madvise, mincore, futex and a few more, and takes a refusal for an answer; a "
+            "filter that ends the program instead ends it.",
+            "The probe below says whether a program starts; allow those calls if it does not.",
+        )
+    else:
+        yield ok("seccomp", "no filter")
+    if status.get("NoNewPrivs") == "1":
+        yield ok("no_new_privs", "set: programs gain no rights here, set-user-ID or not")
+
+
+def _attach_signal(files: KernelFiles, environment: Mapping[str, str]) -> Finding:
+    subject = "attach signal"
+    chosen = environment.get(ATTACH_VARIABLE, "")
+    number = int(chosen) if chosen.isdecimal() else _ATTACH_SIGNAL
+    why = "Commands that look into a running program send it this signal first; without it they find no one."
+    if number == 0:
+        return Finding(
+            Level.NOTE, subject, f"none: {ATTACH_VARIABLE} is 0", why, f"Unset {ATTACH_VARIABLE} to look into programs."
+        )
+    status = files.fields("/proc/self/status")
+    if _has(status.get("SigIgn"), number):
+        return Finding(Level.NOTE, subject, f"{number} is ignored, and programs inherit that", why, _TOP_TODO)
+    if _has(status.get("SigBlk"), number):
+        return Finding(Level.NOTE, subject, f"{number} is blocked, and programs inherit that", why, _TOP_TODO)
+    return ok(subject, f"{number} is free")
+
+
+def _has(mask: Optional[str], number: int) -> bool:
+    """Whether a mask of /proc/self/status has a signal."""
+    try:
+        return bool(int(mask or "0", 16) >> (number - 1) & 1)
+    except ValueError:
+        return False
+
+
+def _tracing(files: KernelFiles) -> Finding:
+    scope = files.number("/proc/sys/kernel/yama/ptrace_scope")
+    if not scope:
+        return ok("ptrace", "not restricted")
+    who = {1: "a program's parent, or root", 2: "root"}.get(scope, "nobody")
+    return Finding(
+        Level.NOTE,
+        "ptrace",
+        f"yama/ptrace_scope is {scope}: {who} may trace a program",
+        "Only debuggers need it: gdb -p is refused then. hakmem's own commands do not trace.",
+        "Start the program under gdb"
+        + (", or use sudo." if scope < 3 else "; this setting stays until the next boot."),
+    )

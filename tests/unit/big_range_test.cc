@@ -1,0 +1,144 @@
+// space/big: what is made of freed blocks: ranges that are cut, and become one again.
+#include <array>
+#include <map>
+#include <vector>
+
+#include "fake_os.h"
+#include "fresh_test.h"
+#include "unit/big_driver.h"
+
+namespace {
+
+using hk_test::AddressOf;
+using hk_test::Alloc;
+using hk_test::ExpectCached;
+using hk_test::ExpectNothingLost;
+using hk_test::ExpectUsage;
+using hk_test::Free;
+using hk_test::FreeRange;
+using hk_test::RetainEverything;
+using hk_test::SlabOf;
+using hk_test::Trim;
+
+HK_FRESH_TEST(Big, AFreedBlockBecomesOneWithTheRangesOnBothSides) {
+  for (auto order : {std::array<int, 3>{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}) {
+    char *start = FreeRange(12 * HK_MIB);
+    char *blocks[3];
+    for (int i = 0; i < 3; i++) {
+      blocks[i] = Alloc(4 * HK_MIB);
+      ASSERT_EQ(blocks[i], start + i * 4 * HK_MIB);
+    }
+    ExpectCached(0, 0);
+    for (int i : order) EXPECT_TRUE(Free(blocks[i]));
+    ExpectUsage(0, 0);
+    ExpectCached(12 * HK_MIB, 12 * HK_MIB);
+    EXPECT_EQ(hk_range_usage().count, 1u);
+    for (size_t at = HK_SLAB_BYTES; at < 12 * HK_MIB - HK_SLAB_BYTES; at += HK_SLAB_BYTES) {
+      ASSERT_EQ(SlabOf(start + at)->range.since, 0u) << "no tag inside a range, " << at;
+    }
+    EXPECT_EQ(Alloc(12 * HK_MIB), start);
+    EXPECT_TRUE(Free(start));
+    Trim();
+    ExpectNothingLost();
+  }
+}
+
+HK_FRESH_TEST(Big, WhatTouchesNoRangeStaysAlone) {
+  char *start = FreeRange(12 * HK_MIB);
+  char *blocks[3];
+  for (char *&block : blocks) block = Alloc(4 * HK_MIB);
+  EXPECT_TRUE(Free(blocks[0]));
+  EXPECT_TRUE(Free(blocks[2]));
+  EXPECT_EQ(hk_range_usage().count, 2u);
+  EXPECT_EQ(Alloc(4 * HK_MIB), blocks[2]) << "the one freed last, of two alike";
+  EXPECT_EQ(Alloc(4 * HK_MIB), start);
+}
+
+HK_FRESH_TEST(Big, ARangeIsCut) {
+  char *start = FreeRange(16 * HK_MIB);
+  uint64_t calls = fake_os_calls(fake_os_reserve);
+  char *block = Alloc(5 * HK_MIB);
+  EXPECT_EQ(block, start);
+  ExpectCached(11 * HK_MIB, 11 * HK_MIB);
+  EXPECT_EQ(Alloc(2 * HK_MIB - HK_SLAB_BYTES), start + 5 * HK_MIB) << "too small for a huge page: anywhere";
+  EXPECT_EQ(Alloc(2 * HK_MIB), start + 8 * HK_MIB) << "at a boundary, for there is room";
+  EXPECT_EQ(hk_range_usage().count, 2u);
+  ExpectCached(7 * HK_MIB + HK_SLAB_BYTES, 7 * HK_MIB + HK_SLAB_BYTES);
+  EXPECT_EQ(Alloc(6 * HK_MIB), start + 10 * HK_MIB) << "all of the rest";
+  EXPECT_EQ(fake_os_calls(fake_os_reserve), calls);
+  EXPECT_EQ(hk_range_usage().count, 1u);
+  ExpectUsage(4, 15 * HK_MIB - HK_SLAB_BYTES);
+  ExpectNothingLost();
+}
+
+HK_FRESH_TEST(Big, TheBestFitIsTaken) {
+  RetainEverything();
+  std::map<size_t, char *> ranges;
+  for (size_t mib : {40, 7, 20, 6, 11}) ranges[mib] = Alloc(mib * HK_MIB, HK_GIB);
+  for (auto &range : ranges) EXPECT_TRUE(Free(range.second));
+  ASSERT_EQ(hk_range_usage().count, 5u);
+  EXPECT_EQ(Alloc(7 * HK_MIB - 1), ranges[7]);
+  EXPECT_EQ(Alloc(7 * HK_MIB), ranges[11]);
+  EXPECT_EQ(Alloc(5 * HK_MIB), ranges[6]);
+  EXPECT_EQ(Alloc(20 * HK_MIB + 1), ranges[40]);
+  EXPECT_EQ(Alloc(3 * HK_MIB), ranges[11] + 8 * HK_MIB) << "the rest of one, from a boundary on";
+}
+
+HK_FRESH_TEST(Big, AmongNearlyEqualOnesTooTheBestFitIsTaken) {
+  RetainEverything();
+  std::map<size_t, char *> ranges;
+  for (size_t slabs : {1030, 1024, 1028, 1026}) ranges[slabs] = Alloc(slabs * HK_SLAB_BYTES, HK_GIB);
+  for (auto &range : ranges) EXPECT_TRUE(Free(range.second));
+  for (size_t slabs : {1026, 1024, 1030, 1028}) EXPECT_EQ(Alloc(slabs * HK_SLAB_BYTES), ranges[slabs]) << slabs;
+}
+
+HK_FRESH_TEST(Big, ARangeIsOnlyUsedWhereItIsAlignedEnough) {
+  char *start = FreeRange(8 * HK_MIB);
+  char *first = Alloc(HK_RUN_MAX_BYTES + 1);
+  ASSERT_EQ(first, start);
+  char *aligned = Alloc(HK_RUN_MAX_BYTES + 1, HK_SUPERSLAB_BYTES);
+  EXPECT_EQ(aligned, start + HK_SUPERSLAB_BYTES);
+  EXPECT_EQ(Alloc(HK_RUN_MAX_BYTES - HK_SLAB_BYTES), first + HK_RUN_MAX_BYTES + HK_SLAB_BYTES) << "the gap, whole";
+  size_t alignment = 256 * HK_MIB;
+  char *far = Alloc(HK_RUN_MAX_BYTES + 1, alignment);
+  EXPECT_EQ(AddressOf(far) % alignment, 0u);
+  EXPECT_NE(far, aligned);
+  ExpectNothingLost();
+}
+
+HK_FRESH_TEST(Big, WhatIsKeptServesWhileTheSystemRefuses) {
+  char *start = FreeRange(8 * HK_MIB);
+  fake_os_fail_all(fake_os_reserve, true);
+  EXPECT_EQ(Alloc(16 * HK_MIB), nullptr);
+  EXPECT_EQ(Alloc(8 * HK_MIB), start);
+  EXPECT_EQ(Alloc(2 * HK_MIB), nullptr);
+}
+
+HK_FRESH_TEST(Big, WhatIsKeptGoesWhenItIsInTheWay) {
+  char *start = FreeRange(8 * HK_MIB);
+  fake_os_limit_mapped(fake_os_mapped_bytes() + HK_MIB);
+  EXPECT_EQ(Alloc(9 * HK_MIB), nullptr);
+  EXPECT_EQ(hk_surplus_trim(0), 8 * HK_MIB) << "what a request does before it fails";
+  EXPECT_FALSE(fake_os_is_mapped(start, 1));
+  EXPECT_NE(Alloc(9 * HK_MIB), nullptr);
+}
+
+HK_FRESH_TEST(Big, ABlockMayCrossRegionsAndBeCutInEach) {
+  RetainEverything();
+  constexpr size_t kBytes = 3 * HK_GIB;
+  char *block = Alloc(kBytes);
+  ASSERT_NE(block, nullptr);
+  for (size_t at = 0; at < kBytes; at += HK_SLAB_BYTES) {
+    ASSERT_NE(SlabOf(block + at), hk_region_map.nothing.slab + (AddressOf(block + at) % HK_GIB) / HK_SLAB_BYTES) << at;
+  }
+  EXPECT_TRUE(Free(block));
+  std::vector<char *> parts;
+  for (int i = 0; i < 6; i++) parts.push_back(Alloc(HK_GIB / 2));
+  for (char *part : parts) EXPECT_TRUE(part >= block && part < block + kBytes);
+  for (char *part : parts) EXPECT_TRUE(Free(part));
+  EXPECT_EQ(hk_range_usage().count, 1u);
+  EXPECT_EQ(Alloc(kBytes), block);
+  for (size_t i = 0; i < HK_REGION_SLABS; i++) ASSERT_EQ(hk_region_map.nothing.slab[i].range.since, 0u) << i;
+}
+
+}  // namespace

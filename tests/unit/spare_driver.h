@@ -1,0 +1,92 @@
+// Makes runs, and looks at the free slabs that a heap keeps.
+#ifndef HK_TESTS_UNIT_SPARE_DRIVER_H
+#define HK_TESTS_UNIT_SPARE_DRIVER_H
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "unit/heap_driver.h"
+
+namespace hk_test {
+
+inline bool zero;
+
+inline hk_slab_t *HeadOf(const void *run) { return hk_slab_of(run); }
+
+inline void *NewRun(size_t slabs) { return hk_run_alloc(slabs * HK_SLAB_BYTES, 1, &zero); }
+
+inline bool Put(hk_heap_t *heap, void *run) { return hk_test::SpareRun(heap, HeadOf(run)); }
+
+inline void *Take(hk_heap_t *heap, size_t slabs) { return hk_test::TakeSpareRun(heap, slabs * HK_SLAB_BYTES); }
+
+// What is in the lists, and whether each range lies where it belongs.
+inline size_t KeptSlabs(hk_heap_t *heap) {
+  size_t slabs = 0;
+  for (unsigned i = 0; i < HK_RUN_MAX_SLABS; i++) {
+    for (hk_list_t *node = heap->spare[i].next; node != &heap->spare[i]; node = node->next) {
+      const hk_slab_t *head = HK_CONTAINER_OF(node, hk_slab_t, link);
+      EXPECT_EQ(head->slab_count, i + 1);
+      for (unsigned k = 0; k < head->slab_count; k++) {
+        EXPECT_EQ(hk_slab_state(&head[k]), hk_slab_free);
+        EXPECT_EQ(hk_load_relaxed(&head[k].owner), nullptr);
+      }
+      slabs += head->slab_count;
+    }
+  }
+  EXPECT_EQ(slabs, heap->spare_slabs);
+  EXPECT_LE(slabs, hk_test::SpareRoom());
+  return slabs;
+}
+
+inline void ExpectRun(const void *run, size_t slabs) {
+  hk_finding_t finding = hk_verify(run);
+  EXPECT_EQ(finding.verdict, hk_verdict_live);
+  EXPECT_EQ(finding.bytes, slabs * HK_SLAB_BYTES);
+  EXPECT_FALSE(hk_list_is_linked(&HeadOf(run)->link));
+  for (size_t i = 1; i < slabs; i++) {
+    EXPECT_EQ(hk_slab_state(&HeadOf(run)[i]), hk_slab_run_tail) << i;
+    EXPECT_EQ(HeadOf(run)[i].head, HeadOf(run)) << i;
+  }
+}
+
+// One class of each span length.
+inline std::vector<unsigned> OneClassOfEachLength() {
+  std::vector<unsigned> classes(HK_SPAN_MAX_SLABS);
+  for (unsigned i = 1; i < HK_CLASS_COUNT; i++) classes[hk_class_span_slabs(i) - 1] = i;
+  for (unsigned class_index : classes) EXPECT_NE(class_index, 0u);
+  return classes;
+}
+
+// What a heap has taken in advance.
+struct Reserve {
+  hk_slab_t *first;
+  size_t slabs;
+  bool operator==(const Reserve &) const = default;
+};
+
+inline Reserve ReserveOf(const hk_heap_t *heap) { return {heap->reserve, ReservedSlabs(heap)}; }
+
+// How much more than it asks for a heap takes, where nobody touched what lies below.
+inline constexpr size_t kReserveMost = 16;
+
+inline size_t ReserveShare(const hk_heap_t *heap) {
+  return std::min({size_t{heap->span_slabs} / 4, kReserveMost, hk_test::SpareRoom()});
+}
+
+inline uint64_t *FirstWordOf(const hk_slab_t *slab) { return reinterpret_cast<uint64_t *>(hk_slab_start(slab)); }
+
+inline void WriteInto(hk_slab_t *head) {
+  for (unsigned i = 0; i < head->slab_count; i++) *FirstWordOf(head + i) = UINT64_MAX;
+}
+
+// Where each owner writes the first word of each slab: that is still zero if the range says so.
+inline void ExpectKnownZero(const hk_slab_t *head) {
+  if (!head->zero) return;
+  for (unsigned i = 0; i < head->slab_count; i++) ASSERT_EQ(*FirstWordOf(head + i), 0u) << i;
+}
+
+}  // namespace hk_test
+
+#endif  // HK_TESTS_UNIT_SPARE_DRIVER_H

@@ -1,0 +1,224 @@
+// space/superslab: random ranges against a model, and threads at it together.
+#include <atomic>
+#include <map>
+#include <thread>
+#include <vector>
+
+#include "fake_os.h"
+#include "fresh_test.h"
+#include "test_random.h"
+#include "unit/superslab_driver.h"
+
+namespace {
+
+using hakmem_test::TestRandom;
+using hk_test::Acquire;
+using hk_test::ExpectNothingLost;
+using hk_test::ExpectUsage;
+using hk_test::Holds;
+using hk_test::kAll;
+using hk_test::Release;
+using hk_test::ReleaseAll;
+using hk_test::Touch;
+
+// ---- Against a model: every range that is held, with the number that is written into it.
+
+class Model {
+ public:
+  explicit Model(uint64_t seed) : random_(seed) {}
+
+  void Step() {
+    size_t choice = random_.Below(100);
+    if (choice < 52) {
+      Take();
+    } else if (choice < 97) {
+      GiveBack();
+    } else if (choice < 98) {
+      (void)hk_surplus_trim(random_.Below(16) * HK_MIB);
+    } else {
+      Extend();
+    }
+  }
+
+  void GiveBackAll() {
+    while (!held_.empty() && !testing::Test::HasFailure()) GiveBack();
+  }
+
+  size_t held_slabs() const { return held_slabs_; }
+
+ private:
+  struct Range {
+    hk_slab_t *first;
+    unsigned count;
+    uint64_t stamp;
+  };
+
+  static uintptr_t EndOf(const Range &range) { return hk_slab_start(range.first) + range.count * HK_SLAB_BYTES; }
+
+  void ExpectFreeOfOthers(const Range &range) {
+    uintptr_t start = hk_slab_start(range.first);
+    auto next = held_.lower_bound(start);
+    ASSERT_TRUE(next == held_.end() || EndOf(range) <= next->first);
+    ASSERT_TRUE(next == held_.begin() || start >= EndOf(std::prev(next)->second));
+  }
+
+  void Hold(Range range, bool zero) {
+    ASSERT_TRUE(!zero || Holds(range.first, range.count, 0));
+    if (range.stamp != 0) Touch(range.first, range.count, range.stamp);
+    held_[hk_slab_start(range.first)] = range;
+    held_slabs_ += range.count;
+  }
+
+  void Take() {
+    Range range = {};
+    range.count = static_cast<unsigned>(random_.LogBetween(1, kAll));
+    unsigned alignment = 1u << random_.Below(random_.OneIn(3) ? 6 : 1);
+    range.stamp = random_.Next() | 1;
+    if (random_.OneIn(4)) {
+      TakeSome(range);
+      return;
+    }
+    range.first = Acquire(range.count, alignment, random_.OneIn(2) ? hk_from_bottom : hk_from_top);
+    ASSERT_NE(range.first, nullptr);
+    ASSERT_EQ(hk_slab_start(range.first) % (alignment * HK_SLAB_BYTES), 0u);
+    ASSERT_EQ(range.first->slab_count, range.count);
+    ExpectFreeOfOthers(range);
+    Hold(range, range.first->zero);
+  }
+
+  // As a heap does for its reserve: now and then nobody touches what was taken.
+  void TakeSome(Range range) {
+    unsigned most = static_cast<unsigned>(random_.Between(range.count, kAll));
+    range.first = hk_superslab_acquire_some(range.count, most);
+    ASSERT_NE(range.first, nullptr);
+    ASSERT_GE(range.first->slab_count, range.count);
+    ASSERT_LE(range.first->slab_count, most);
+    bool zero = range.first->zero;
+    if (range.first->slab_count > range.count) ASSERT_TRUE(zero) << "only untouched ones come on top";
+    range.count = range.first->slab_count;
+    if (zero && random_.OneIn(2)) range.stamp = 0;
+    ExpectFreeOfOthers(range);
+    Hold(range, zero);
+  }
+
+  std::map<uintptr_t, Range>::iterator Any() { return std::next(held_.begin(), random_.Below(held_.size())); }
+
+  void GiveBack() {
+    if (held_.empty()) return;
+    auto any = Any();
+    Range range = any->second;
+    ASSERT_TRUE(Holds(range.first, range.count, range.stamp)) << "somebody else wrote into it";
+    held_.erase(any);
+    held_slabs_ -= range.count;
+    if (range.stamp != 0) {
+      Release(range.first, range.count);
+      return;
+    }
+    range.first->zero = true;
+    ReleaseAll({range.first});
+  }
+
+  void Extend() {
+    if (held_.empty()) return;
+    Range range = Any()->second;
+    Range more = {range.first + range.count, 1 + static_cast<unsigned>(random_.Below(3)), random_.Next() | 1};
+    bool zero;
+    if (!hk_superslab_extend(more.first, more.count, &zero)) return;
+    ExpectFreeOfOthers(more);
+    Hold(more, zero);
+  }
+
+  TestRandom random_;
+  std::map<uintptr_t, Range> held_;
+  size_t held_slabs_ = 0;
+};
+
+void RunAgainstModel(uint64_t seed) {
+  hk_option.retain = 2 * HK_MIB;
+  Model model(seed);
+  for (int i = 0; i < 20000 && !testing::Test::HasFailure(); i++) {
+    model.Step();
+    ASSERT_EQ(hk_superslab_usage().in_use_bytes, model.held_slabs() * HK_SLAB_BYTES) << "step " << i;
+    if (i % 5000 == 4999) model.GiveBackAll();
+    if (i % 1000 == 500) hk_shelf_repair(); /* changes nothing */
+  }
+  model.GiveBackAll();
+  (void)hk_surplus_trim(0);
+}
+
+HK_FRESH_TEST(SuperslabModel, RandomRangesNeverOverlap) {
+  RunAgainstModel(1);
+  ExpectUsage(0, 0, 0);
+  ExpectNothingLost();
+}
+
+HK_FRESH_TEST(SuperslabModel, NorWhileTheSystemGivesNothingBack) {
+  fake_os_fail_all(fake_os_unmap, true);
+  fake_os_fail_all(fake_os_purge, true);
+  RunAgainstModel(2);
+  hk_superslab_usage_t usage = hk_superslab_usage();
+  EXPECT_EQ(usage.in_use_bytes, 0u);
+  EXPECT_LE(usage.idle_bytes, usage.mapped_bytes);
+  ExpectNothingLost();
+}
+
+HK_FRESH_TEST(SuperslabModel, NorWhileItUnmapsNothing) {
+  fake_os_fail_all(fake_os_unmap, true);
+  RunAgainstModel(3);
+  size_t superslabs = hk_superslab_usage().superslab_count;
+  /* A trim ends at the first superslab that cannot go and holds nothing; the next one begins behind it. */
+  for (size_t i = 0; i < superslabs; i++) (void)hk_surplus_trim(0);
+  ExpectUsage(superslabs, 0, 0);
+  ExpectNothingLost();
+}
+
+// ---- Threads.
+
+HK_FRESH_TEST(Superslab, ThreadsShareNothing) {
+  hk_option.retain = 0; /* ways back to the system all the time */
+  constexpr int kThreads = 4;
+  std::atomic<int> failures{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; t++) {
+    threads.emplace_back([&failures, t] {
+      TestRandom random(100 + t);
+      struct Held {
+        hk_slab_t *first;
+        uint64_t stamp;
+      };
+      std::vector<Held> held;
+      for (int i = 0; i < 4000; i++) {
+        if (held.size() < 12 && !random.OneIn(3)) {
+          hk_slab_t *slab = Acquire(static_cast<unsigned>(random.LogBetween(1, kAll)));
+          if (slab == nullptr || (slab->zero && !Holds(slab, slab->slab_count, 0))) failures++;
+          if (slab == nullptr) return;
+          held.push_back({slab, random.Next()});
+          Touch(slab, slab->slab_count, held.back().stamp);
+        } else if (!held.empty()) {
+          std::swap(held[random.Below(held.size())], held.back());
+          if (!Holds(held.back().first, held.back().first->slab_count, held.back().stamp)) failures++;
+          Release(held.back().first);
+          held.pop_back();
+        }
+        if (random.OneIn(200)) (void)hk_surplus_trim(0);
+      }
+      for (const Held &one : held) Release(one.first);
+    });
+  }
+  for (std::thread &thread : threads) thread.join();
+  EXPECT_EQ(failures, 0);
+  EXPECT_EQ(hk_superslab_usage().in_use_bytes, 0u);
+  (void)hk_surplus_trim(0);
+  ExpectUsage(0, 0, 0);
+  ExpectNothingLost();
+}
+
+#if HK_DEBUG
+HK_FRESH_TEST(SuperslabDeathTest, ASecondReleaseIsNoticed) {
+  hk_slab_t *slab = Acquire(1);
+  Release(slab);
+  EXPECT_DEATH(hk_superslab_release(slab, 1), "a slab is given back once");
+}
+#endif
+
+}  // namespace

@@ -1,0 +1,201 @@
+// space/superslab: what follows when the system refuses, and the repair after fork.
+#include <cstring>
+#include <vector>
+
+#include "fake_os.h"
+#include "fresh_test.h"
+#include "unit/superslab_driver.h"
+
+namespace {
+
+using hk_test::Acquire;
+using hk_test::AcquireSingles;
+using hk_test::ExpectNothingLost;
+using hk_test::ExpectUsage;
+using hk_test::Holds;
+using hk_test::kAll;
+using hk_test::PlaceOf;
+using hk_test::Release;
+using hk_test::ReleaseSingles;
+using hk_test::RetainEverything;
+using hk_test::Touch;
+
+// ---- Refusals.
+
+HK_FRESH_TEST(Superslab, ARefusedUnmapLosesNothing) {
+  RetainEverything();
+  hk_slab_t *slabs[3] = {Acquire(kAll), Acquire(kAll), Acquire(kAll)};
+  for (hk_slab_t *slab : slabs) Touch(slab, kAll);
+  for (hk_slab_t *slab : slabs) Release(slab);
+  fake_os_fail_all(fake_os_unmap, true);
+  EXPECT_EQ(hk_surplus_trim(0), 6 * HK_MIB) << "purging gives the memory back too";
+  ExpectUsage(3, 0, 0);
+  ExpectNothingLost();
+  for (int i = 0; i < 3; i++) {
+    hk_slab_t *slab = Acquire(kAll);
+    ASSERT_NE(slab, nullptr);
+    EXPECT_TRUE(slab->zero);
+    EXPECT_TRUE(Holds(slab, kAll, 0));
+    EXPECT_EQ(hk_slab_state(slab), hk_slab_free);
+    slabs[i] = slab;
+  }
+  ExpectUsage(3, 3 * kAll, 0);
+  for (hk_slab_t *slab : slabs) Release(slab);
+  fake_os_fail_all(fake_os_unmap, false);
+  EXPECT_EQ(hk_surplus_trim(0), 6 * HK_MIB);
+  ExpectUsage(0, 0, 0);
+  ExpectNothingLost();
+}
+
+HK_FRESH_TEST(Superslab, WhatCouldNotBeUnmappedIsUnmappedLater) {
+  Release(Acquire(kAll));
+  fake_os_fail_all(fake_os_unmap, true);
+  EXPECT_EQ(hk_surplus_trim(0), HK_SUPERSLAB_BYTES);
+  EXPECT_EQ(hk_surplus_trim(0), 0u) << "it holds no memory any more, and ends although the system still refuses";
+  ExpectUsage(1, 0, 0);
+  fake_os_fail_all(fake_os_unmap, false);
+  EXPECT_EQ(hk_surplus_trim(0), 0u);
+  ExpectUsage(0, 0, 0);
+}
+
+HK_FRESH_TEST(Superslab, ARefusedPurgeLosesNothing) {
+  RetainEverything();
+  ASSERT_NE(Acquire(1), nullptr);
+  hk_slab_t *slab = Acquire(8);
+  Touch(slab, 8);
+  Release(slab);
+  fake_os_fail_all(fake_os_purge, true);
+  EXPECT_EQ(hk_surplus_trim(0), 0u);
+  ExpectUsage(1, 1, 8);
+  EXPECT_EQ(Acquire(8), slab);
+  EXPECT_FALSE(slab->zero);
+  Release(slab);
+  fake_os_fail_all(fake_os_purge, false);
+  EXPECT_EQ(hk_surplus_trim(0), 8 * HK_SLAB_BYTES);
+  ExpectUsage(1, 1, 0);
+  EXPECT_EQ(Acquire(8), slab);
+  EXPECT_TRUE(slab->zero);
+  EXPECT_TRUE(Holds(slab, 8, 0));
+}
+
+HK_FRESH_TEST(Superslab, OneRefusedPurgeOfManyMakesNothingZeroThatIsNot) {
+  RetainEverything();
+  std::vector<hk_slab_t *> slabs = AcquireSingles();
+  for (hk_slab_t *slab : slabs) Touch(slab, 1);
+  for (unsigned i = 0; i < kAll; i += 2) Release(slabs[i]);
+  fake_os_fail_nth(fake_os_purge, 9);
+  (void)hk_surplus_trim(0);
+  for (unsigned i = 0; i < kAll; i += 2) {
+    hk_slab_t *slab = Acquire(1);
+    ASSERT_EQ(slab->superslab, slabs[0]->superslab);
+    EXPECT_TRUE(!slab->zero || Holds(slab, 1, 0)) << PlaceOf(slab);
+  }
+}
+
+HK_FRESH_TEST(Superslab, BothRefusedLosesNothing) {
+  RetainEverything();
+  hk_slab_t *slab = Acquire(kAll);
+  Touch(slab, kAll);
+  Release(slab);
+  fake_os_fail_all(fake_os_unmap, true);
+  fake_os_fail_all(fake_os_purge, true);
+  EXPECT_EQ(hk_surplus_trim(0), 0u);
+  ExpectUsage(1, 0, kAll);
+  EXPECT_EQ(Acquire(kAll), slab);
+  EXPECT_FALSE(slab->zero);
+  EXPECT_EQ(hk_slab_state(slab), hk_slab_free);
+  EXPECT_EQ(fake_os_calls(fake_os_reserve), 3u) << "records, a leaf, one superslab";
+}
+
+HK_FRESH_TEST(Superslab, ReleasesGoOnWhileTheSystemRefuses) {
+  hk_option.retain = 0;
+  fake_os_fail_all(fake_os_unmap, true);
+  fake_os_fail_all(fake_os_purge, true);
+  for (int round = 0; round < 3; round++) {
+    hk_slab_t *slabs[4];
+    for (hk_slab_t *&slab : slabs) slab = Acquire(kAll);
+    ExpectUsage(4, 4 * kAll, 0);
+    for (hk_slab_t *slab : slabs) Release(slab);
+    ExpectUsage(4, 0, 4 * kAll);
+  }
+}
+
+// The first acquire asks for a chunk of records, the superslab and a leaf of the region map.
+void ExpectRefusalIsOvercome(uint64_t nth) {
+  fake_os_fail_nth(fake_os_reserve, nth);
+  EXPECT_EQ(Acquire(1), nullptr);
+  ExpectUsage(0, 0, 0);
+  ExpectNothingLost();
+  hk_slab_t *slab = Acquire(kAll);
+  ASSERT_NE(slab, nullptr);
+  EXPECT_TRUE(slab->zero);
+  ExpectUsage(1, kAll, 0);
+  ExpectNothingLost();
+}
+
+HK_FRESH_TEST(Superslab, RefusedRecords) { ExpectRefusalIsOvercome(1); }
+HK_FRESH_TEST(Superslab, RefusedMapping) { ExpectRefusalIsOvercome(2); }
+HK_FRESH_TEST(Superslab, RefusedDescriptors) { ExpectRefusalIsOvercome(3); }
+
+HK_FRESH_TEST(Superslab, ManyRefusalsTakeNoRecords) {
+  ASSERT_NE(Acquire(kAll), nullptr);
+  size_t records = hk_meta_mapped_bytes();
+  fake_os_fail_all(fake_os_reserve, true);
+  for (int i = 0; i < 10000; i++) ASSERT_EQ(Acquire(1), nullptr);
+  fake_os_fail_all(fake_os_reserve, false);
+  ASSERT_NE(Acquire(1), nullptr);
+  EXPECT_EQ(hk_meta_mapped_bytes(), records);
+  ExpectUsage(2, kAll + 1, 0);
+}
+
+// ---- Repair.
+
+HK_FRESH_TEST(Superslab, RepairMakesTheSameStateFromTheRecords) {
+  RetainEverything();
+  hk_slab_t *whole = Acquire(kAll);
+  hk_slab_t *gone = Acquire(kAll);
+  hk_superslab_t *spare = gone->superslab;
+  std::vector<hk_slab_t *> singles = AcquireSingles();
+  hk_slab_t *part = Acquire(20);
+  Release(gone);
+  (void)hk_surplus_trim(0); /* one spare record */
+  ReleaseSingles(singles, 3, 9);
+  hk_superslab_usage_t before = hk_superslab_usage();
+
+  /* What a vanished thread may leave of the links, and worse. */
+  for (hk_slab_t *slab : {whole, singles[0], part}) {
+    memset(&slab->superslab->link, 0xdb, sizeof(hk_list_t));
+    memset(&slab->superslab->idle_link, 0xdb, sizeof(hk_list_t));
+  }
+  hk_shelf_repair();
+
+  hk_superslab_usage_t after = hk_superslab_usage();
+  EXPECT_EQ(memcmp(&before, &after, sizeof before), 0);
+  EXPECT_EQ(Acquire(6), singles[3]) << "the hole";
+  EXPECT_FALSE(singles[3]->zero);
+  EXPECT_EQ(Acquire(12), part + 20) << "the rest";
+  EXPECT_TRUE((part + 20)->zero);
+  hk_slab_t *next = Acquire(1);
+  ASSERT_NE(next, nullptr);
+  EXPECT_EQ(next->superslab, spare) << "in the record that was to spare";
+  ExpectUsage(4, 3 * kAll + 1, 0);
+
+  Release(next);
+  Release(whole);
+  Release(singles[3], 6);
+  ReleaseSingles(singles, 0, 3);
+  ReleaseSingles(singles, 9, kAll);
+  Release(part, kAll);
+  (void)hk_surplus_trim(0);
+  ExpectUsage(0, 0, 0);
+  ExpectNothingLost();
+}
+
+HK_FRESH_TEST(Superslab, RepairOfNothing) {
+  hk_shelf_repair();
+  ExpectUsage(0, 0, 0);
+  ASSERT_NE(Acquire(1), nullptr);
+  ExpectUsage(1, 1, 0);
+}
+
+}  // namespace

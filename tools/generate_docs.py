@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the tables of docs/options.md and docs/stats.md from src/policy/option.def, old_option.def and stat.def.
+"""Writes the tables of docs/options.md and docs/stats.md, the structs of include/hakmem/hakmem.h and docs/stats.schema.json
+from the .def files of src/policy.
 
 Only what stands between the marks of a page is replaced, a table between each two of them: the prose around it is written
 by hand. With --check nothing is written, and a stale page is an error.
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import json
 import operator
 import re
 import sys
@@ -176,27 +178,167 @@ def stats_table(text: str) -> str:
     return table(["Counter", "Unit", "Meaning"], rows)
 
 
+# ---- Figures: what figure.def and stat.def declare.
+
+UNITS_OF_FIGURES = {"BYTES": "bytes", "COUNT": "count", "MS": "ms", "WORD": "word"}
+# The words that stand for numbers in the JSON form (api/snapshot.c).
+WORDS = {
+    ("band", "band"): ["tiny", "mid", "run", "big"],
+    ("class", "band"): ["tiny", "mid"],
+    ("heap", "state"): ["attached", "idle", "orphan", "lost"],
+}
+
+
+def figures(text: str) -> dict[str, list[list[str]]]:
+    """Of each kind (figure, band, class, heap) its rows: name, unit, help; of a figure the section first."""
+    found: dict[str, list[list[str]]] = {"figure": [], "band": [], "class": [], "heap": []}
+    for macro, arguments in calls(text):
+        kind = {"HK_FIGURE": "figure"}.get(macro, macro.removeprefix("HK_").removesuffix("_FIGURE").lower())
+        if kind not in found or len(arguments) != (4 if kind == "figure" else 3):
+            raise DefinitionError(f"{macro} with {len(arguments)} arguments")
+        *names, unit, help_ = arguments
+        if unit not in UNITS_OF_FIGURES:
+            raise DefinitionError(f"{names[-1]}: unknown unit {unit}")
+        found[kind].append([*names, unit, literal(help_)])
+    return found
+
+
+def figures_table(text: str) -> str:
+    rows = [
+        [f"`{section}`", f"`{name}`", UNITS_OF_FIGURES[unit], help_]
+        for section, name, unit, help_ in figures(text)["figure"]
+    ]
+    return table(["Section", "Figure", "Unit", "Meaning"], rows)
+
+
+def parts_table(text: str) -> str:
+    """What bands, classes and heaps have."""
+    kinds = figures(text)
+    rows = [
+        [kind, f"`{name}`", UNITS_OF_FIGURES[unit], help_]
+        for kind in ("band", "class", "heap")
+        for name, unit, help_ in kinds[kind]
+    ]
+    return table(["Of each", "Figure", "Unit", "Meaning"], rows)
+
+
+def field(name: str, help_: str) -> str:
+    return f"  uint64_t {name}; /* {help_} */"
+
+
+def structs(figure_text: str, stat_text: str) -> str:
+    """The public structs."""
+    kinds = figures(figure_text)
+    head = [
+        field("version", "HAKMEM_STATS_VERSION of the library"),
+        field("filled", "how many bytes of this struct it knows"),
+    ]
+    fields = {
+        "hakmem_stats_t": head
+        + [field(f"{section}_{name}", f"{section}: {help_}") for section, name, _, help_ in kinds["figure"]],
+        "hakmem_stats_events_t": head
+        + [field(arguments[0], literal(arguments[2])) for _, arguments in calls(stat_text)],
+    }
+    for kind in ("band", "class", "heap"):
+        fields[f"hakmem_stats_{kind}_t"] = [field(name, help_) for name, _, help_ in kinds[kind]]
+    texts = ["typedef struct {\n" + "\n".join(lines) + f"\n}} {name};" for name, lines in fields.items()]
+    return "/* clang-format off */\n" + "\n\n".join(texts) + "\n/* clang-format on */"
+
+
+def json_object(properties: Mapping[str, object], more: bool = False) -> dict[str, object]:
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(properties),
+        **({} if more else {"additionalProperties": False}),
+    }
+
+
+def schema(figure_text: str, stat_text: str) -> str:
+    """Of the JSON form. What is not named may come with later versions at the top, and nowhere else."""
+    kinds = figures(figure_text)
+    number_ = {"type": "integer", "minimum": 0}
+    text_ = {"type": "string"}
+    sections: dict[str, dict[str, object]] = {}
+    for section, name, _, help_ in kinds["figure"]:
+        sections.setdefault(section, {})[name] = {**number_, "description": help_}
+    process = sections.pop("process")
+    sections["live"]["requested_estimate"] = {
+        "type": ["integer", "null"],
+        "minimum": 0,
+        "description": "what was asked for, of the bytes handed out, from samples; null where no profile runs",
+    }
+    sections["learning"]["state"] = text_
+    sections["learning"]["decisions"] = {"type": "array", "items": text_}
+    element: dict[str, dict[str, object]] = {}
+    for kind in ("band", "class", "heap"):
+        element[kind] = {
+            name: {"enum": WORDS[kind, name]} if unit == "WORD" else {**number_, "description": help_}
+            for name, unit, help_ in kinds[kind]
+        }
+    bands = WORDS["band", "band"]
+    element["band"].pop("band")
+    events = {arguments[0]: {**number_, "description": literal(arguments[2])} for _, arguments in calls(stat_text)}
+    top: dict[str, object] = {"schema": {"const": 2}, "version": text_, "pid": number_, **process}
+    top["memory"] = json_object(sections.pop("memory"))
+    top["events"] = json_object(events)
+    top["learning"] = json_object(sections.pop("learning"))
+    top.update({name: json_object(properties) for name, properties in sections.items()})
+    top["purge_thread"] = {"type": "boolean"}
+    top["options"] = {"type": "object", "additionalProperties": text_}
+    top["bands"] = json_object({name: json_object(element["band"]) for name in bands})
+    top["classes"] = {"type": "array", "items": json_object(element["class"])}
+    top["heaps"] = {"type": "array", "items": json_object(element["heap"])}
+    whole = json_object(top, more=True)
+    whole["properties"] = {**top, "costs": {"type": "object", "additionalProperties": number_}}
+    head = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Statistics of hakmem, schema 2",
+        "description": "Written by tools/generate_docs.py. Sizes are in bytes.",
+    }
+    return json.dumps({**head, **whole}, indent=1)
+
+
 # The tables of a page, in its order: how each is made, and of the texts of which files.
 PAGES = {
     "docs/options.md": (
         (options_table, ("src/policy/option.def", "src/policy/price.h")),
         (old_options_table, ("src/policy/old_option.def",)),
     ),
-    "docs/stats.md": ((stats_table, ("src/policy/stat.def",)),),
+    "docs/stats.md": (
+        (stats_table, ("src/policy/stat.def",)),
+        (figures_table, ("src/policy/figure.def",)),
+        (parts_table, ("src/policy/figure.def",)),
+    ),
+    "include/hakmem/hakmem.h": ((structs, ("src/policy/figure.def", "src/policy/stat.def")),),
+    # Wholly generated.
+    "docs/stats.schema.json": ((schema, ("src/policy/figure.def", "src/policy/stat.def")),),
 }
 
 
-def with_tables(page: str, tables: list[str]) -> str:
+def marks(name: str) -> tuple[str, str]:
+    """What a page's tables stand between; nothing where all of it is generated."""
+    if name.endswith(".json"):
+        return "", ""
+    if name.endswith(".h"):
+        begin, end = (f"/* {mark.removeprefix('<!-- ').removesuffix(' -->')} */" for mark in (BEGIN, END))
+        return begin, end
+    return BEGIN, END
+
+
+def with_tables(page: str, tables: list[str], begin_mark: str = BEGIN, end_mark: str = END) -> str:
     """The page with what stands between each two of its marks replaced."""
+    if not begin_mark:
+        return "".join(tables) + "\n"
     done, rest = "", page
     for generated in tables:
-        before, begin, rest = rest.partition(BEGIN)
-        _, end, rest = rest.partition(END)
+        before, begin, rest = rest.partition(begin_mark)
+        _, end, rest = rest.partition(end_mark)
         if not begin or not end:
-            raise DefinitionError(f"no `{BEGIN}` and `{END}` to write between")
-        done += f"{before}{BEGIN}\n{generated}\n{END}"
-    if BEGIN in rest:
-        raise DefinitionError(f"more than {len(tables)} `{BEGIN}`")
+            raise DefinitionError(f"no `{begin_mark}` and `{end_mark}` to write between")
+        done += f"{before}{begin_mark}\n{generated}\n{end_mark}"
+    if begin_mark in rest:
+        raise DefinitionError(f"more than {len(tables)} `{begin_mark}`")
     return done + rest
 
 
@@ -212,10 +354,11 @@ def main() -> int:
     stale: list[str] = []
     for name, parts in PAGES.items():
         path = arguments.root / name
-        old = read(path)
+        begin_mark, end_mark = marks(name)
+        old = read(path) if begin_mark or path.exists() else ""
         try:
             tables = [make(*(read(arguments.root / source) for source in sources)) for make, sources in parts]
-            new = with_tables(old, tables)
+            new = with_tables(old, tables, begin_mark, end_mark)
         except DefinitionError as error:
             print(f"{name}: {error}", file=sys.stderr)
             return 1

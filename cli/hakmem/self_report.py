@@ -21,7 +21,8 @@ from hakmem.errors import plural
 from hakmem.metrics import count, size
 
 VARIABLE = "HAKMEM_STATS_FILE"
-_SCHEMA = 1
+# The second has more sections than the first, and nothing else than before in those that are read here.
+_SCHEMAS = (1, 2)
 _LOOK_SECONDS = 1.0
 
 Report = Dict[str, Any]
@@ -81,7 +82,7 @@ class SelfReports:
             return  # not whole yet
         with contextlib.suppress(OSError):
             file.unlink()
-        if isinstance(document, dict) and document.get("schema") == _SCHEMA:
+        if isinstance(document, dict) and document.get("schema") in _SCHEMAS:
             self.documents.append(document)
 
     def of(self, pid: int) -> Optional[Report]:

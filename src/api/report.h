@@ -1,8 +1,26 @@
-/* api/report.h - L6. What the counters say, for readers: text, JSON, XML, and glibc's structs. */
+/* api/report.h - L6. What the counters and the figures say, for readers: text, JSON, OpenMetrics.
+ *
+ * What writes into a buffer needs a large one: 64 MiB of address space hold some 10,000 heaps and 20,000 superslabs. It
+ * allocates nothing and keeps errno, and needs no more of its thread than some KiB of stack and the room that our own
+ * thread-local variables take. What there is no memory for, it says. */
 #ifndef HK_API_REPORT_H
 #define HK_API_REPORT_H
 
-/* Writes the summary to stderr. Allocates nothing. */
-void hk_report_write(void);
+#include "base/format.h"
+#include "base/units.h"
+
+#define HK_REPORT_BYTES (64 * HK_MIB)
+
+void hk_report_text(hk_format_t *out);
+
+/* docs/stats.schema.json. */
+void hk_report_json(hk_format_t *out);
+
+/* OpenMetrics 1.0, and the text format of Prometheus, which it came from. */
+void hk_report_openmetrics(hk_format_t *out);
+void hk_report_prometheus(hk_format_t *out);
+
+/* All superslabs and big blocks as JSON, for a picture. */
+void hk_report_map(hk_format_t *out);
 
 #endif /* HK_API_REPORT_H */

@@ -1,6 +1,8 @@
 /* api/stats_file.c - L6. See stats_file.h. */
 #include "api/stats_file.h"
 
+#include <string.h>
+
 #include "base/format.h"
 #include "os/new_file.h"
 #include "policy/option.h"
@@ -15,6 +17,16 @@ static bool is_quiet(void) { return hk_option.stats_file[0] == '-'; }
 static const char *pattern(void) { return is_quiet() ? hk_option.stats_file + 1 : hk_option.stats_file; }
 
 bool hk_stats_file_is_wanted(void) { return *pattern() != '\0' && !is_hopeless; }
+
+static bool has_suffix(const char *name, const char *suffix) {
+  size_t length = strlen(name), suffix_length = strlen(suffix);
+  return length > suffix_length && strcmp(name + length - suffix_length, suffix) == 0;
+}
+
+hk_stats_form_t hk_stats_file_form(void) {
+  if (has_suffix(pattern(), ".om")) return hk_stats_openmetrics;
+  return has_suffix(pattern(), ".prom") ? hk_stats_prometheus : hk_stats_json;
+}
 
 static void complain(int error) {
   if (error == 0 || is_quiet()) return;

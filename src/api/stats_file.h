@@ -9,6 +9,11 @@
 /* Whether one is wanted. */
 bool hk_stats_file_is_wanted(void);
 
+typedef enum { hk_stats_json, hk_stats_openmetrics, hk_stats_prometheus } hk_stats_form_t;
+
+/* What its name says that it is to have in it: .om and .prom. */
+hk_stats_form_t hk_stats_file_form(void);
+
 /* At the start: says it now rather than after hours when the file cannot be made. It is then no longer wanted. */
 void hk_stats_file_check(void);
 

@@ -59,6 +59,9 @@ uint64_t hk_os_now_ns(void);
  * where the kernel offers a way without. */
 uint64_t hk_os_coarse_ms(void);
 
+/* Milliseconds since 1970, as the system's clock has it. A system call. */
+uint64_t hk_os_unix_ms(void);
+
 /* 64 unpredictable bits, chosen by the kernel at exec: the same at each call in a process and in its fork children. */
 uint64_t hk_os_process_secret(void);
 
@@ -124,6 +127,10 @@ bool hk_os_huge_collapse(void *start, size_t bytes);
 
 /* How much of a range is resident. 0 where the system does not say. */
 size_t hk_os_resident_bytes(void *start, size_t bytes);
+
+/* Of each page of a range, a byte each, whether it is resident: 1 or 0. False where the system does not say, as when a part
+ * is not mapped. */
+bool hk_os_resident_pages(void *start, size_t bytes, unsigned char *is_resident);
 
 /* How many memory nodes threads can be on, counted from 0: at least 1. To be asked once (os/node.h does): a node that is
  * there later is not in it. */

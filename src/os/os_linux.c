@@ -296,6 +296,12 @@ uint64_t hk_os_coarse_ms(void) {
   return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
 }
 
+uint64_t hk_os_unix_ms(void) {
+  struct timespec now = {0, 0};
+  (void)hk_syscall2(SYS_clock_gettime, CLOCK_REALTIME, (long)&now);
+  return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
+}
+
 void hk_os_wait(const uint32_t *word, uint32_t expected) {
   (void)hk_syscall4(SYS_futex, (long)word, FUTEX_WAIT_PRIVATE, (long)expected, 0);
 }

@@ -203,6 +203,21 @@ void hk_option_warn(const char *variable, const char *value, const char *complai
   hk_option_line_end(&line);
 }
 
+const char *hk_option_next_set(unsigned *index, hk_format_t *value) {
+  for (; *index < option_count; (*index)++) {
+    const option_t *option = &options[*index];
+    bool is_default = option->type->is_text ? **option->text == '\0' : *option->value == option->default_value;
+    if (is_default) continue;
+    if (option->type->is_text) {
+      hk_format_text(value, *option->text);
+    } else {
+      hk_option_append_value(value, option->type, *option->value);
+    }
+    return option->name;
+  }
+  return NULL;
+}
+
 /* ---- The environment. ------------------------------------------------------------------------------------------ */
 
 /* What was found in it. */

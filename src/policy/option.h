@@ -35,6 +35,10 @@ extern HK_HIDDEN hk_option_t hk_option;
  * first counts, as for getenv. */
 void hk_option_load(void);
 
+/* Of the options that are not as they are by default the first one from `*index` on, whose number `*index` becomes: its name,
+ * and its value as the user would write it, appended to `value`. NULL when there is none. */
+const char *hk_option_next_set(unsigned *index, hk_format_t *value);
+
 /* One line on stderr: "<variable>=<value> <what is wrong with it>". For a value that was accepted and turns out to be of
  * no use. */
 void hk_option_warn(const char *variable, const char *value, const char *complaint, const char *reason);

@@ -44,3 +44,10 @@ void *hk_meta_alloc(size_t bytes) {
 }
 
 size_t hk_meta_mapped_bytes(void) { return hk_load_relaxed(&meta.mapped_bytes); }
+
+size_t hk_meta_used_bytes(void) {
+  hk_lock_acquire(hk_lock_meta);
+  size_t unused = meta.end > meta.next ? meta.end - meta.next : 0;
+  hk_lock_release(hk_lock_meta);
+  return hk_load_relaxed(&meta.mapped_bytes) - unused;
+}

@@ -11,4 +11,7 @@ void *hk_meta_alloc(size_t bytes);
 /* What records take of the address space. */
 size_t hk_meta_mapped_bytes(void);
 
+/* The same without what was never handed out. Takes hk_lock_meta. */
+size_t hk_meta_used_bytes(void);
+
 #endif /* HK_SPACE_META_H */

@@ -27,3 +27,28 @@ bool hk_region_map_enter(const void *address) {
 }
 
 size_t hk_region_map_mapped_bytes(void) { return hk_load_relaxed(&leaf_count) * sizeof(hk_region_t); }
+
+static hk_slab_t *leaf_of(size_t region) {
+  intptr_t distance = hk_load_acquire(&hk_region_map.distance[region]);
+  return distance != 0 ? (hk_slab_t *)((uintptr_t)&hk_region_map + (uintptr_t)distance) : NULL;
+}
+
+hk_slab_t *hk_region_map_find(size_t *region) {
+  for (; *region < HK_REGION_COUNT; (*region)++) {
+    hk_slab_t *leaf = leaf_of(*region);
+    if (leaf != NULL) return leaf;
+  }
+  return NULL;
+}
+
+/* A page of the root that was only read is the system's zero page, which is nobody's. */
+size_t hk_region_map_resident_bytes(void) {
+  size_t bytes = 0, page_bytes = hk_os_page_size(), last_page = SIZE_MAX;
+  for (size_t region = 0; hk_region_map_find(&region) != NULL; region++) {
+    bytes += hk_os_resident_bytes(leaf_of(region), sizeof(hk_region_t));
+    size_t page = (uintptr_t)&hk_region_map.distance[region] / page_bytes;
+    if (page != last_page) bytes += page_bytes;
+    last_page = page;
+  }
+  return bytes;
+}

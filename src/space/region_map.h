@@ -40,6 +40,13 @@ HK_INLINE hk_slab_t *hk_slab_of(const void *address) {
  * lock. */
 bool hk_region_map_enter(const void *address);
 
+/* The descriptors of the first region from `*region` on that has its own, whose number `*region` becomes; NULL when there is
+ * none. Any thread, no lock. */
+hk_slab_t *hk_region_map_find(size_t *region);
+
+/* What of the map is resident, as far as it was written to. Looks at all of it: not often. */
+size_t hk_region_map_resident_bytes(void);
+
 /* What the leaves take of the address space. */
 size_t hk_region_map_mapped_bytes(void);
 

@@ -143,9 +143,9 @@ def test_without_a_temporary_folder(tool: Tool, works: Path, monkeypatch: pytest
         assert reports.absent is not None and "Permission denied" in reports.absent
 
 
-def document(pid: int, **events: int) -> str:
+def document(pid: int, schema: int = 2, **events: int) -> str:
     memory = {"in_use": 1 << 20, "idle": 0, "big_blocks": 0, "big_idle": 0}
-    return json.dumps({"schema": 1, "version": "9.8.7", "pid": pid, "memory": memory, "events": events})
+    return json.dumps({"schema": schema, "version": "9.8.7", "pid": pid, "memory": memory, "events": events})
 
 
 def test_half_written_and_foreign_files_are_no_reports() -> None:
@@ -163,6 +163,16 @@ def test_half_written_and_foreign_files_are_no_reports() -> None:
         assert reports.of(1) is not None and reports.of(7) is None
         assert list(folder.iterdir()) == []
     assert not folder.exists()
+
+
+def test_both_schemas_are_read() -> None:
+    with SelfReports() as reports:
+        folder = Path(reports.ask({})[VARIABLE][1:]).parent
+        for schema in (1, 2, 3):
+            (folder / str(schema)).write_text(document(schema, schema, refill=schema))
+        reports.collect()
+        assert sorted(one["schema"] for one in reports.documents) == [1, 2]
+        assert reports.total("events", "refill") == 3
 
 
 def test_the_summary_in_words() -> None:

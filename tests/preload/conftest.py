@@ -115,7 +115,15 @@ def linked(tmp_path_factory: pytest.TempPathFactory, static_library: Path) -> Ca
 def compile_program(compiler: str, inputs: list[Path], target: Path, flags: list[str]) -> None:
     """The compiler must leave every malloc and free where it stands."""
     common = ["-O1", "-g", "-w", "-fno-builtin"]
-    command = [compiler, *common, *flags, "-o", str(target), *(str(path) for path in inputs)]
+    command = [
+        compiler,
+        *common,
+        f"-I{REPOSITORY / 'include'}",
+        *flags,
+        "-o",
+        str(target),
+        *(str(path) for path in inputs),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         pytest.fail(f"{' '.join(command)}:\n{done.stderr}")

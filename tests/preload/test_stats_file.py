@@ -42,8 +42,11 @@ def test_everything_is_in_it(runner: Runner, tmp_path: Path) -> None:
     command = ["/bin/ls", "/"]
     assert runner.under(command, env={"HAKMEM_STATS_FILE": str(file)}) == runner.plain(command)
     document = read(file)
-    assert list(document) == ["schema", "version", "pid", "memory", "events", "learning"]
-    assert document["schema"] == 1 and re.fullmatch(r"\d+\.\d+\.\d+", document["version"])
+    assert list(document) == [
+        "schema", "version", "pid", "time_ms", "uptime_ms", "page_bytes", "memory", "events", "learning", "parts", "live",
+        "huge", "purge_thread", "options", "bands", "classes", "heaps",
+    ]  # fmt: skip
+    assert document["schema"] == 2 and re.fullmatch(r"\d+\.\d+\.\d+", document["version"])
     assert list(document["memory"]) == MEMORY
     assert list(document["events"]) == declared("src/policy/stat.def")
     assert document["events"]["refill"] > 0 < document["memory"]["in_use"]

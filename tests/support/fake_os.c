@@ -285,6 +285,17 @@ bool hk_os_huge_collapse(void *start, size_t bytes) {
   return advise_huge(fake_os_huge_collapse, "huge_collapse", start, bytes);
 }
 
+bool hk_os_resident_pages(void *start, size_t bytes, unsigned char *is_resident) {
+  size_t system_page = (size_t)sysconf(_SC_PAGESIZE), page = hk_os_page_size();
+  for (size_t i = 0; i < bytes / page; i++) is_resident[i] = 0;
+  for (size_t at = 0; at < bytes; at += system_page) {
+    unsigned char one = 0;
+    if (mincore((char *)start + at, system_page, &one) != 0) return false;
+    is_resident[at / page] |= one & 1;
+  }
+  return true;
+}
+
 size_t hk_os_resident_bytes(void *start, size_t bytes) {
   lock();
   require_mapped("resident_bytes", (uintptr_t)start, bytes);
@@ -326,6 +337,9 @@ uint64_t hk_os_now_ns(void) {
 }
 
 uint64_t hk_os_coarse_ms(void) { return hk_os_now_ns() / 1000000; }
+
+/* It began with 1970. */
+uint64_t hk_os_unix_ms(void) { return hk_os_coarse_ms(); }
 
 uint64_t hk_os_process_secret(void) { return fake.process_secret; }
 const char *const *hk_os_environment(void) { return fake.environment; }

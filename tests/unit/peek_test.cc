@@ -3,20 +3,18 @@
 
 #include <errno.h>
 #include <gtest/gtest.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <thread>
+#include <vector>
 
 #include "in_child.h"
+#include "refuse_call.h"
 
 namespace {
 
@@ -88,6 +86,19 @@ TEST(Peek, AddressesThatAreNone) {
   EXPECT_TRUE(IsAbsent(reinterpret_cast<void *>(~uintptr_t{7}))) << "the kernel's";
 }
 
+TEST(Peek, CopiesAcrossPagesAndAllOrNothing) {
+  size_t page = PageBytes();
+  char *pages = static_cast<char *>(MapPages(3));
+  for (size_t i = 0; i < 3 * page; i++) pages[i] = static_cast<char>(i * 31);
+  std::vector<char> copy(2 * page);
+  EXPECT_TRUE(hk_os_copy(copy.data(), pages + 16, copy.size()));
+  EXPECT_EQ(memcmp(copy.data(), pages + 16, copy.size()), 0);
+  munmap(pages + 2 * page, page);
+  EXPECT_FALSE(hk_os_copy(copy.data(), pages + 16, copy.size())) << "its end is not mapped";
+  EXPECT_TRUE(hk_os_copy(copy.data(), pages, copy.size()));
+  munmap(pages, 2 * page);
+}
+
 TEST(Peek, LeavesErrnoAlone) {
   void *word;
   errno = 12345;
@@ -120,28 +131,17 @@ TEST(Peek, WhileAnotherThreadMapsAndUnmaps) {
   munmap(page, PageBytes());
 }
 
-// The system call answers `error` from here on.
-bool Refuse(unsigned number, unsigned error) {
-  sock_filter code[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (error & SECCOMP_RET_DATA)),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  sock_fprog program = {sizeof code / sizeof *code, code};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
-}
-
 TEST(Peek, WhereTheSystemRefusesTheWordIsReadPlainly) {
   constexpr int kNoFilters = 77;
   for (unsigned error : {EPERM, ENOSYS}) {
     int result = hk_test::InChild([error] {
-      if (!Refuse(SYS_process_vm_readv, error)) return kNoFilters;
+      if (!hk_test::Refuse(SYS_process_vm_readv, error)) return kNoFilters;
       uintptr_t value = 4711;
       void *word = nullptr;
       errno = 12345;
       HK_CHILD_CHECK(hk_os_peek(&value, &word));
       HK_CHILD_CHECK(word == reinterpret_cast<void *>(value));
+      HK_CHILD_CHECK(!hk_os_copy(&word, &value, sizeof word));
       HK_CHILD_CHECK(errno == 12345);
       return 0;
     });

@@ -1,0 +1,12 @@
+/* api/report_metrics.h - L6. The figures as OpenMetrics, or in the text format of Prometheus. */
+#ifndef HK_API_REPORT_METRICS_H
+#define HK_API_REPORT_METRICS_H
+
+#include "api/snapshot.h"
+#include "base/format.h"
+
+typedef enum { hk_metrics_openmetrics, hk_metrics_prometheus } hk_metrics_form_t;
+
+void hk_report_metrics(hk_format_t *out, hk_metrics_form_t form, const hk_snapshot_t *snapshot);
+
+#endif /* HK_API_REPORT_METRICS_H */

@@ -1,0 +1,70 @@
+/* api/report_out.c - L6. Where reports go, and when: to stderr and into a file at the end, to stderr on request. */
+#include <stdbool.h>
+
+#include "api/learn_file.h"
+#include "api/report.h"
+#include "api/snapshot.h"
+#include "api/stats_file.h"
+#include "base/units.h"
+#include "hakmem/hakmem.h"
+#include "os/os.h"
+#include "policy/option.h"
+#include "space/idle.h"
+#include "space/recording.h"
+
+/* ---- Where it goes. */
+
+/* Chosen: what a report of a few heaps fits into, where addresses are rare. */
+#define SMALL_BYTES (256 * HK_KIB)
+
+static void deliver(void (*report)(hk_format_t *out), void (*write)(const char *text, size_t bytes)) {
+  size_t bytes = HK_REPORT_BYTES;
+  char *buffer = hk_os_reserve(bytes, hk_os_page_size());
+  if (buffer == NULL) buffer = hk_os_reserve(bytes = SMALL_BYTES, hk_os_page_size());
+  if (buffer == NULL) {
+    static const char refusal[] = "hakmem: no report: the system refuses memory for it\n";
+    hk_os_write_stderr(refusal, sizeof refusal - 1);
+    return;
+  }
+  hk_format_t text;
+  hk_format_init(&text, buffer, bytes);
+  report(&text);
+  write(text.text, text.length);
+  (void)hk_os_unmap(buffer, bytes);
+}
+
+static void write_summary(void) { deliver(hk_report_text, hk_os_write_stderr); }
+
+static void write_file(void) {
+  hk_stats_form_t form = hk_stats_file_form();
+  deliver(form == hk_stats_openmetrics  ? hk_report_openmetrics
+          : form == hk_stats_prometheus ? hk_report_prometheus
+                                        : hk_report_json,
+          hk_stats_file_write);
+}
+
+/* ---- When. */
+
+/* Whether something may be said at the end, when the program may have closed its stderr and have a file there. */
+static bool has_last_words(void) {
+  return hk_option.stats || *hk_option.stats_file != '\0' || *hk_option.trace != '\0' || *hk_option.learn_file != '\0';
+}
+
+__attribute__((constructor)) static void prepare(void) {
+  hk_option_load();
+  hk_snapshot_note_start();
+  if (has_last_words()) hk_os_keep_stderr();
+  hk_stats_file_check();
+  hk_learn_file_load();
+  hk_recording_start(hk_idle_in_use(), hk_option.mode);
+}
+
+/* Late: what the program does in its own exit handlers is counted. */
+__attribute__((destructor)) static void report_at_exit(void) {
+  if (hk_option.stats) write_summary();
+  if (hk_stats_file_is_wanted()) write_file();
+  hk_learn_file_save();
+  hk_recording_finish();
+}
+
+void hakmem_malloc_stats(void) { write_summary(); }

@@ -1,0 +1,218 @@
+/* api/snapshot.c - L6. See snapshot.h. */
+#include "api/snapshot.h"
+
+#include "base/arithmetic.h"
+#include "base/bits.h"
+#include "heap/survey.h"
+#include "os/lock.h"
+#include "os/os.h"
+#include "space/bell.h"
+#include "space/idle.h"
+#include "space/meta.h"
+#include "space/region_map.h"
+
+/* ---- Texts. */
+
+static const char *const words_of_band[] = {"tiny", "mid", "run", "big"};
+static const char *const words_of_state[] = {"attached", "idle", "orphan", "lost"};
+
+static_assert((int)HAKMEM_HEAP_ATTACHED == (int)hk_heap_attached && (int)HAKMEM_HEAP_IDLE == (int)hk_heap_idle &&
+                  (int)HAKMEM_HEAP_ORPHAN == (int)hk_heap_orphan && (int)HAKMEM_HEAP_LOST == (int)hk_heap_lost,
+              "the public interface says it in the same numbers");
+
+/* Of a figure that is a word: its name says of what. */
+#define WORDS_COUNT(name) NULL
+#define WORDS_BYTES(name) NULL
+#define WORDS_MS(name) NULL
+#define WORDS_WORD(name) words_of_##name
+
+#define TEXT(type, section, field, name, unit, help) \
+  {section, #name, help, WORDS_##unit(name), offsetof(type, field), hk_figure_##unit},
+
+const hk_figure_text_t hk_figures_of_process[] = {
+#define HK_FIGURE(section, name, unit, help) TEXT(hakmem_stats_t, #section, section##_##name, name, unit, help)
+#include "policy/figure.def"
+    {0}};
+
+const hk_figure_text_t hk_figures_of_band[] = {
+#define HK_BAND_FIGURE(name, unit, help) TEXT(hakmem_stats_band_t, NULL, name, name, unit, help)
+#include "policy/figure.def"
+    {0}};
+
+const hk_figure_text_t hk_figures_of_class[] = {
+#define HK_CLASS_FIGURE(name, unit, help) TEXT(hakmem_stats_class_t, NULL, name, name, unit, help)
+#include "policy/figure.def"
+    {0}};
+
+const hk_figure_text_t hk_figures_of_heap[] = {
+#define HK_HEAP_FIGURE(name, unit, help) TEXT(hakmem_stats_heap_t, NULL, name, name, unit, help)
+#include "policy/figure.def"
+    {0}};
+
+/* ---- What is counted anyway. */
+
+static uint64_t start_ms;
+
+void hk_snapshot_note_start(void) { start_ms = hk_os_coarse_ms(); }
+
+hk_totals_t hk_totals_take(void) {
+  hk_totals_t totals = {.superslab = hk_superslab_usage(),
+                        .big = hk_big_usage(),
+                        .record_bytes = hk_meta_mapped_bytes() + hk_region_map_mapped_bytes(),
+                        .heap_idle_count = hk_heap_count(hk_heap_idle),
+                        .heap_lost_count = hk_heap_count(hk_heap_lost)};
+#if HK_COUNT
+  hk_count_sum(totals.cost);
+#endif
+  hk_stat_sum(totals.counter, &hk_stat_process);
+  for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
+    hk_stat_sum(totals.counter, &heap->stat);
+    totals.heap_count++;
+  }
+  return totals;
+}
+
+/* ---- Bands and classes. */
+
+static void add_to_band(hakmem_stats_band_t *band, const hk_census_count_t *count) {
+  band->live_blocks += count->live_blocks;
+  band->live_bytes += count->live_bytes;
+  band->slabs += count->slabs;
+  band->resident += count->resident_bytes;
+  band->free_bytes += count->free_bytes;
+}
+
+static void add_class(hk_snapshot_t *snapshot, unsigned class_index) {
+  const hk_census_count_t *count = &snapshot->census.of_class[class_index];
+  unsigned band = hk_class_is_mid(class_index) ? HAKMEM_BAND_MID : HAKMEM_BAND_TINY;
+  if (count->spans == 0) return;
+  add_to_band(&snapshot->band[band], count);
+  snapshot->of_class[snapshot->class_count++] = (hakmem_stats_class_t){
+      .bytes = hk_class_bytes(class_index),
+      .band = band,
+      .spans = count->spans,
+      .slabs = count->slabs,
+      .live_blocks = count->live_blocks,
+      .live_bytes = count->live_bytes,
+      .free_blocks = count->free_blocks,
+      .free_bytes = count->free_bytes,
+      .resident = count->resident_bytes,
+      .spans_nearly_empty = count->spans_nearly_empty,
+  };
+}
+
+static void fill_bands(hk_snapshot_t *snapshot) {
+  for (unsigned i = 0; i < HAKMEM_STATS_BANDS; i++) snapshot->band[i].band = i;
+  for (unsigned i = 1; i < HK_CLASS_COUNT; i++) add_class(snapshot, i);
+  add_to_band(&snapshot->band[HAKMEM_BAND_RUN], &snapshot->census.run);
+  add_to_band(&snapshot->band[HAKMEM_BAND_BIG], &snapshot->census.big);
+}
+
+/* ---- Figures. */
+
+static void fill_memory(hakmem_stats_t *figures, const hk_totals_t *totals) {
+  hk_os_memory_t memory = hk_os_memory();
+  figures->memory_resident = memory.resident_bytes;
+  figures->memory_peak = memory.peak_resident_bytes;
+  figures->memory_in_use = totals->superslab.in_use_bytes;
+  figures->memory_idle = totals->superslab.idle_bytes;
+  figures->memory_superslabs = totals->superslab.mapped_bytes;
+  figures->memory_big_blocks = totals->big.mapped_bytes;
+  figures->memory_big_cached = totals->big.cached_bytes;
+  figures->memory_big_idle = totals->big.idle_bytes;
+  figures->memory_limit = hk_idle_limit_bytes();
+  figures->memory_records = totals->record_bytes;
+  figures->memory_mappings = hk_os_mapping_count();
+  figures->memory_heaps = totals->heap_count;
+  figures->memory_heaps_idle = totals->heap_idle_count;
+  figures->memory_heaps_lost = totals->heap_lost_count;
+}
+
+static void fill_parts(hakmem_stats_t *figures, const hk_census_t *census) {
+  figures->parts_live = census->live_bytes;
+  figures->parts_free_in_slabs = census->free_bytes;
+  figures->parts_uncarved = census->uncarved_bytes;
+  figures->parts_kept_by_heaps = census->kept_bytes;
+  figures->parts_idle = census->idle_bytes;
+  figures->parts_big_idle = census->big_idle_bytes;
+  figures->parts_metadata = census->metadata_bytes;
+  uint64_t ours = census->live_bytes + census->free_bytes + census->uncarved_bytes + census->kept_bytes +
+                  census->idle_bytes + census->big_idle_bytes + census->metadata_bytes;
+  figures->parts_not_malloc = hk_subtract_to_zero(figures->memory_resident, ours);
+}
+
+static void fill_live(hk_snapshot_t *snapshot) {
+  hakmem_stats_t *figures = &snapshot->figures;
+  const uint64_t *counter = snapshot->totals.counter;
+  for (unsigned i = 0; i < HAKMEM_STATS_BANDS; i++) {
+    figures->live_bytes += snapshot->band[i].live_bytes;
+    figures->live_blocks += snapshot->band[i].live_blocks;
+  }
+  figures->live_blocks_coming_home = hk_subtract_to_zero(counter[hk_stat_remote_free], counter[hk_stat_remote_drain]);
+  figures->live_spans_estimated = snapshot->census.spans_estimated;
+}
+
+static void fill_learning(hakmem_stats_t *figures, const hk_learn_t *learned) {
+  figures->learning_price = learned->price.ns_per_mib_second;
+  figures->learning_break_even_ms = hk_price_break_even_ms(&learned->price);
+  figures->learning_timeout_ms = hk_learn_timeout_ms(learned);
+  figures->learning_epochs = learned->epoch;
+}
+
+static void fill_figures(hk_snapshot_t *snapshot) {
+  hakmem_stats_t *figures = &snapshot->figures;
+  figures->version = HAKMEM_STATS_VERSION;
+  figures->filled = sizeof *figures;
+  figures->process_time_ms = hk_os_unix_ms();
+  figures->process_uptime_ms = hk_subtract_to_zero(hk_os_coarse_ms(), start_ms);
+  figures->process_page_bytes = hk_os_page_size();
+  figures->huge_superslabs = snapshot->census.superslabs_huge;
+  fill_memory(figures, &snapshot->totals);
+  fill_parts(figures, &snapshot->census);
+  fill_live(snapshot);
+  fill_learning(figures, &snapshot->learned);
+}
+
+/* ---- All. */
+
+static size_t snapshot_bytes(void) { return hk_align_up(sizeof(hk_snapshot_t), hk_os_page_size()); }
+
+hk_snapshot_t *hk_snapshot_take(void) {
+  hk_snapshot_t *snapshot = hk_os_reserve(snapshot_bytes(), hk_os_page_size());
+  if (snapshot == NULL) return NULL;
+  hk_census_take(&snapshot->census);
+  snapshot->totals = hk_totals_take();
+  hk_idle_copy_learned(&snapshot->learned);
+  hk_lock_acquire(hk_lock_space);
+  snapshot->has_purge_thread = hk_bell_is_heard_locked();
+  hk_lock_release(hk_lock_space);
+  fill_bands(snapshot);
+  fill_figures(snapshot);
+  return snapshot;
+}
+
+void hk_snapshot_drop(hk_snapshot_t *snapshot) { (void)hk_os_unmap(snapshot, snapshot_bytes()); }
+
+void hk_snapshot_of_heap(hakmem_stats_heap_t *out, hk_heap_t *heap) {
+  struct {
+    uint32_t span_slabs;
+    uint32_t spare_slabs;
+  } slabs;
+  static_assert(offsetof(hk_heap_t, spare_slabs) == offsetof(hk_heap_t, span_slabs) + sizeof slabs.span_slabs &&
+                    offsetof(hk_heap_t, span_slabs) % sizeof(uintptr_t) == 0,
+                "the two are copied together");
+  hk_survey_copy_record(&slabs, &heap->span_slabs, sizeof slabs);
+  *out = (hakmem_stats_heap_t){.state = hk_heap_life(heap),
+                               .node = hk_load_relaxed(&heap->node),
+                               .slabs = slabs.span_slabs,
+                               .spare_slabs = slabs.spare_slabs};
+#define FIGURE_OF(name) out->name = hk_load_relaxed(&heap->stat.value[hk_stat_##name])
+  FIGURE_OF(refill);
+  FIGURE_OF(carve);
+  FIGURE_OF(slab_acquire);
+  FIGURE_OF(slab_release);
+  FIGURE_OF(slab_move);
+  FIGURE_OF(remote_free);
+  FIGURE_OF(remote_drain);
+#undef FIGURE_OF
+}

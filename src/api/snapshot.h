@@ -1,0 +1,79 @@
+/* api/snapshot.h - L6. All figures at one moment, from what the layers below count: what each form of a report prints. */
+#ifndef HK_API_SNAPSHOT_H
+#define HK_API_SNAPSHOT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/count.h"
+#include "hakmem/hakmem.h"
+#include "heap/census.h"
+#include "heap/heap.h"
+#include "policy/learn.h"
+#include "policy/stat.h"
+#include "space/big.h"
+#include "space/superslab.h"
+
+/* What is counted anyway: cheap to take. */
+typedef struct {
+#if HK_COUNT
+  uint64_t cost[hk_counter_count];
+#endif
+  uint64_t counter[hk_stat_count];
+  hk_superslab_usage_t superslab;
+  hk_big_usage_t big;
+  size_t record_bytes; /* address space of our own records */
+  size_t heap_count;
+  size_t heap_idle_count;
+  size_t heap_lost_count;
+} hk_totals_t;
+
+/* Large: not for a thread's stack. */
+typedef struct {
+  hk_totals_t totals;
+  hk_census_t census;
+  hk_learn_t learned;
+  hakmem_stats_t figures;
+  hakmem_stats_band_t band[HAKMEM_STATS_BANDS];
+  hakmem_stats_class_t of_class[HK_CLASS_COUNT];
+  unsigned class_count; /* those that have spans */
+  bool has_purge_thread;
+} hk_snapshot_t;
+
+/* Remembers when the process started. */
+void hk_snapshot_note_start(void);
+
+hk_totals_t hk_totals_take(void);
+
+/* NULL when the system refuses memory for it. Looks at all memory. */
+hk_snapshot_t *hk_snapshot_take(void);
+void hk_snapshot_drop(hk_snapshot_t *snapshot);
+
+/* What is known of one heap. */
+void hk_snapshot_of_heap(hakmem_stats_heap_t *out, hk_heap_t *heap);
+
+/* ---- The figures' texts, as in figure.def. */
+
+typedef enum { hk_figure_COUNT, hk_figure_BYTES, hk_figure_MS, hk_figure_WORD } hk_figure_unit_t;
+
+typedef struct {
+  const char *section; /* of figures of the process */
+  const char *name;
+  const char *help;
+  const char *const *words; /* of a word, those that its values stand for */
+  size_t offset;            /* in its struct */
+  hk_figure_unit_t unit;
+} hk_figure_text_t;
+
+/* A table ends with a name that is NULL. */
+extern HK_HIDDEN const hk_figure_text_t hk_figures_of_process[];
+extern HK_HIDDEN const hk_figure_text_t hk_figures_of_band[];
+extern HK_HIDDEN const hk_figure_text_t hk_figures_of_class[];
+extern HK_HIDDEN const hk_figure_text_t hk_figures_of_heap[];
+
+HK_INLINE uint64_t hk_figure_value(const hk_figure_text_t *figure, const void *values) {
+  return *(const uint64_t *)((const char *)values + figure->offset);
+}
+
+#endif /* HK_API_SNAPSHOT_H */

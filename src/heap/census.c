@@ -1,0 +1,246 @@
+/* heap/census.c - L4. See census.h. */
+#include "heap/census.h"
+
+#include "base/arithmetic.h"
+#include "base/bits.h"
+#include "heap/heap.h"
+#include "heap/survey.h"
+#include "os/os.h"
+#include "os/peek.h"
+#include "policy/safety.h"
+#include "space/meta.h"
+#include "space/region_map.h"
+
+/* ---- How many blocks of a span are handed out. */
+
+#define PIECE_BYTES (4 * HK_KIB)
+
+/* Free blocks are sealed, wherever they are linked, and a block that is handed out is not. A block's seal lies in one piece:
+ * both are aligned to it. */
+static unsigned count_free(const unsigned char *piece, size_t bytes, size_t *next, size_t block_bytes) {
+  unsigned count = 0;
+  for (; *next < bytes; *next += block_bytes) count += hk_block_looks_free((const hk_block_t *)(piece + *next));
+  *next -= bytes;
+  return count;
+}
+
+/* Of a tiny class's span, which is one slab. False when its memory cannot be read. */
+static bool count_sealed(uintptr_t start, size_t bytes, size_t block_bytes, unsigned *count) {
+  static_assert(HK_SPAN_MIN_BLOCKS * HK_TINY_MAX_BYTES <= HK_SLAB_BYTES, "a span of a tiny class is one slab");
+  alignas(HK_BLOCK_ALIGNMENT) unsigned char piece[PIECE_BYTES];
+  size_t next = 0; /* where the next block starts, from the piece's start */
+  *count = 0;
+  for (size_t at = 0; at < bytes; at += PIECE_BYTES) {
+    size_t length = (size_t)hk_smaller(bytes - at, PIECE_BYTES);
+    if (!hk_os_copy(piece, (const void *)(start + at), length)) return false;
+    *count += count_free(piece, length, &next, block_bytes);
+  }
+  return true;
+}
+
+static bool is_active(hk_slab_t *original, unsigned class_index) {
+  hk_heap_t *owner = hk_load_relaxed(&original->owner);
+  return owner != NULL && hk_load_acquire(&owner->state[class_index].active) == original;
+}
+
+static unsigned least(uint64_t a, uint64_t b) { return (unsigned)hk_smaller(a, b); }
+
+bool hk_census_is_span(const hk_survey_superslab_t *superslab, unsigned i) {
+  const hk_slab_t *slab = &superslab->slab[i];
+  if (hk_slab_state(slab) != hk_slab_small || slab->head != &superslab->first[i]) return false;
+  if (slab->class_index == 0 || slab->class_index >= HK_CLASS_COUNT) return false;
+  return slab->slab_count == hk_class_span_slabs(slab->class_index) && i + slab->slab_count <= HK_SUPERSLAB_SLABS;
+}
+
+static unsigned capacity_of(const hk_slab_t *span) {
+  return span->slab_count * hk_class_blocks_per_slab(span->class_index);
+}
+
+static unsigned carved_of(const hk_slab_t *span) {
+  return least(hk_load_relaxed(&((hk_slab_t *)span)->carved), capacity_of(span));
+}
+
+/* Of a mid class that includes what its bin has. */
+unsigned hk_census_live_blocks(const hk_survey_superslab_t *superslab, unsigned i, uint64_t *budget,
+                               bool *is_estimate) {
+  const hk_slab_t *span = &superslab->slab[i];
+  unsigned carved = carved_of(span);
+  *is_estimate = false;
+  if (hk_class_is_mid(span->class_index)) return least(span->live, carved);
+  if (!is_active(&superslab->first[i], span->class_index)) {
+    uint32_t came_back = span->own.mark - span->own.countdown;
+    return came_back <= span->live ? least(span->live - came_back, carved) : 0;
+  }
+  size_t block_bytes = hk_class_bytes(span->class_index), bytes = carved * block_bytes;
+  unsigned at_home = 0;
+  *is_estimate = !HK_SAFETY || bytes > *budget ||
+                 !count_sealed(superslab->start + i * HK_SLAB_BYTES, bytes, block_bytes, &at_home);
+  if (*is_estimate) return carved;
+  *budget -= bytes;
+  return carved - at_home;
+}
+
+/* ---- What a superslab has. */
+
+typedef struct {
+  hk_census_t *census;
+  uint64_t budget; /* how much may yet be read */
+} walk_t;
+
+/* What of the span is resident where blocks were cut, and the rest of it. */
+static size_t resident_of_carved(const hk_survey_superslab_t *superslab, unsigned i) {
+  const hk_slab_t *span = &superslab->slab[i];
+  unsigned per_slab = hk_class_blocks_per_slab(span->class_index), left = carved_of(span);
+  size_t resident = 0;
+  for (unsigned slab = i; left > 0; slab++) {
+    unsigned count = least(left, per_slab);
+    size_t bytes = hk_align_up(count * hk_class_bytes(span->class_index), hk_os_page_size());
+    resident += hk_survey_resident(superslab, slab * HK_SLAB_BYTES, hk_smaller(bytes, HK_SLAB_BYTES));
+    left -= count;
+  }
+  return resident;
+}
+
+static void count_span(walk_t *walk, const hk_survey_superslab_t *superslab, unsigned i) {
+  hk_census_t *census = walk->census;
+  const hk_slab_t *span = &superslab->slab[i];
+  hk_census_count_t *class = &census->of_class[span->class_index];
+  bool is_estimate;
+  unsigned live = hk_census_live_blocks(superslab, i, &walk->budget, &is_estimate), carved = carved_of(span);
+  size_t resident = hk_survey_resident(superslab, i * HK_SLAB_BYTES, span->slab_count * HK_SLAB_BYTES);
+  size_t of_carved = resident_of_carved(superslab, i), of_live = carved > 0 ? of_carved * live / carved : 0;
+  class->spans++;
+  class->slabs += span->slab_count;
+  class->live_blocks += live;
+  class->free_blocks += carved - live;
+  class->resident_bytes += resident;
+  class->spans_nearly_empty += live * HK_CENSUS_NEARLY_EMPTY <= capacity_of(span);
+  census->live_bytes += of_live;
+  census->free_bytes += of_carved - of_live;
+  census->uncarved_bytes += resident - of_carved;
+  census->spans_estimated += is_estimate;
+}
+
+static void count_whole(hk_census_count_t *count, size_t bytes, size_t resident) {
+  count->spans++;
+  count->slabs += bytes / HK_SLAB_BYTES;
+  count->live_blocks++;
+  count->live_bytes += bytes;
+  count->resident_bytes += resident;
+}
+
+static void count_run(hk_census_t *census, const hk_survey_superslab_t *superslab, unsigned i) {
+  unsigned slab_count = least(superslab->slab[i].slab_count, HK_SUPERSLAB_SLABS - i);
+  size_t bytes = slab_count * HK_SLAB_BYTES;
+  size_t resident = hk_survey_resident(superslab, i * HK_SLAB_BYTES, bytes);
+  count_whole(&census->run, bytes, resident);
+  census->live_bytes += resident;
+}
+
+/* A free slab is a heap's where its superslab has it in use, and idle or as new otherwise. */
+static void count_free_slab(hk_census_t *census, const hk_survey_superslab_t *superslab, unsigned i) {
+  size_t resident = hk_survey_resident(superslab, i * HK_SLAB_BYTES, HK_SLAB_BYTES);
+  if ((superslab->record.free_mask >> i & 1) == 0) {
+    census->kept_bytes += resident;
+  } else if ((superslab->record.used_mask >> i & 1) != 0) {
+    census->idle_bytes += resident;
+  } else {
+    census->uncarved_bytes += resident;
+  }
+}
+
+static void count_superslab(void *context, const hk_survey_superslab_t *superslab) {
+  walk_t *walk = context;
+  hk_census_t *census = walk->census;
+  census->superslabs_huge += superslab->record.is_huge;
+  for (unsigned i = 0; i < HK_SUPERSLAB_SLABS; i++) {
+    switch (hk_slab_state(&superslab->slab[i])) {
+      case hk_slab_small:
+        if (hk_census_is_span(superslab, i)) count_span(walk, superslab, i);
+        break;
+      case hk_slab_run:
+        count_run(census, superslab, i);
+        break;
+      case hk_slab_free:
+        count_free_slab(census, superslab, i);
+        break;
+      default: /* what follows a run's first slab */
+        break;
+    }
+  }
+}
+
+static void count_big(void *context, const hk_survey_big_t *big) {
+  hk_census_t *census = ((walk_t *)context)->census;
+  if (big->is_free) {
+    census->big_idle_bytes += big->resident_bytes;
+    return;
+  }
+  count_whole(&census->big, big->bytes, big->resident_bytes);
+  census->live_bytes += big->resident_bytes;
+}
+
+/* ---- What bins of mid classes have. */
+
+#define MID_FIRST (HK_TINY_CLASS_MAX + 1)
+#define MID_COUNT (HK_CLASS_COUNT - MID_FIRST)
+
+/* `most` bounds it: others work on the list. */
+static unsigned length_of(const hk_block_t *list, unsigned most) {
+  unsigned count = 0;
+  hk_block_t block;
+  for (; count < most && list != HK_LIST_END && hk_os_copy(&block, list, sizeof block); list = block.next) count++;
+  return count;
+}
+
+/* A bin's count means nothing while its list is empty, and may mean nothing where one more free is its last: in a child of fork
+ * (heap/pool.c). */
+static unsigned blocks_of_bin(const hk_sink_t *bin, const hk_bin_state_t *state) {
+  if (bin->free == HK_LIST_END || state->room < bin->countdown) return 0;
+  return bin->countdown == 1 ? length_of(bin->free, state->room) : state->room - bin->countdown;
+}
+
+/* Its spans count these blocks as handed out, in parts that only the list would tell. */
+static void count_bin(hk_census_t *census, unsigned class_index, uint64_t at_home) {
+  hk_census_count_t *class = &census->of_class[class_index];
+  at_home = hk_smaller(at_home, class->live_blocks);
+  if (at_home == 0) return;
+  class->live_blocks -= at_home;
+  class->free_blocks += at_home;
+  uint64_t resident = hk_smaller(at_home * hk_class_bytes(class_index), census->live_bytes);
+  census->live_bytes -= resident;
+  census->free_bytes += resident;
+}
+
+static void count_bins(hk_census_t *census) {
+  hk_sink_t bin[MID_COUNT];
+  hk_bin_state_t state[MID_COUNT];
+  for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
+    hk_survey_copy_record(bin, &heap->bin[MID_FIRST], sizeof bin);
+    hk_survey_copy_record(state, &heap->state[MID_FIRST], sizeof state);
+    for (unsigned i = 0; i < MID_COUNT; i++) count_bin(census, MID_FIRST + i, blocks_of_bin(&bin[i], &state[i]));
+  }
+}
+
+/* ---- All. */
+
+static void add_up(hk_census_t *census) {
+  for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
+    hk_census_count_t *class = &census->of_class[i];
+    class->live_bytes = class->live_blocks * hk_class_bytes(i);
+    class->free_bytes = class->free_blocks * hk_class_bytes(i);
+  }
+  census->metadata_bytes = hk_meta_used_bytes() + hk_region_map_resident_bytes();
+}
+
+void hk_census_take(hk_census_t *census) {
+  walk_t walk = {.census = census};
+  hk_survey_visitor_t visitor = {&walk, count_superslab, count_big};
+  for (int is_thorough = 0; is_thorough < 2; is_thorough++) {
+    *census = (hk_census_t){0};
+    walk.budget = HK_CENSUS_READ_BYTES;
+    if (hk_survey(&visitor, is_thorough != 0)) break;
+  }
+  count_bins(census);
+  add_up(census);
+}

@@ -1,0 +1,29 @@
+/* tests/support/refuse_call.h - a system call that is refused from now on, as in some containers. */
+#ifndef HK_TESTS_SUPPORT_REFUSE_CALL_H
+#define HK_TESTS_SUPPORT_REFUSE_CALL_H
+
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include <cstddef>
+
+namespace hk_test {
+
+// The system call answers `error` from here on.
+inline bool Refuse(unsigned number, unsigned error) {
+  sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (error & SECCOMP_RET_DATA)),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  sock_fprog program = {sizeof code / sizeof *code, code};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+}  // namespace hk_test
+
+#endif  // HK_TESTS_SUPPORT_REFUSE_CALL_H

@@ -145,6 +145,11 @@ def options_table(text: str, price_header: str) -> str:
             values, default = "`on`, `off`", "on" if number(default) else "off"
         elif kind == "PRICE":
             values, default = prices.values(low, high), prices.shown(default)
+        elif kind == "SIGNAL":
+            values, default = (
+                f"a signal: its number to {number(high)}, or `usr1`, `usr2`, `hup`, `winch`, `none`",
+                (str(number(default)) if number(default) else "none"),
+            )
         elif kind in ("COUNT", "SIZE"):
             show = size if kind == "SIZE" else str
             values, default = f"{show(number(low))} to {show(number(high))}", show(number(default))

@@ -15,6 +15,7 @@ from hakmem.commands.compare import compare
 from hakmem.commands.doctor import doctor
 from hakmem.commands.learn import learn
 from hakmem.commands.run import run
+from hakmem.commands.stats import stats
 from hakmem.errors import EXIT_SIGNAL_BASE, Interrupted, say
 from hakmem.measure import STOPPING_SIGNALS
 
@@ -30,6 +31,7 @@ cli.add_command(compare)
 cli.add_command(bench)
 cli.add_command(learn)
 cli.add_command(doctor)
+cli.add_command(stats)
 
 
 def _interrupt(number: int, _frame: Optional[FrameType]) -> NoReturn:

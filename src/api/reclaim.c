@@ -52,13 +52,20 @@ void hk_reclaim_idle_heaps(void) {
 
 static uint64_t given_back_so_far(void) { return hk_load_relaxed(&hk_stat_process.value[hk_stat_given_back]); }
 
+static void tidy_own_and_idle(void) {
+  hk_thread_lease_t lease = hk_lifecycle_enter();
+  if (lease.heap == NULL) return;
+  tidy_all(lease.heap);
+  hk_thread_leave(lease);
+}
+
 size_t hk_reclaim(size_t keep_bytes) {
   /* Releasing spans may already give memory back: what counts is the difference. */
   uint64_t before = given_back_so_far();
-  hk_thread_lease_t lease = hk_lifecycle_enter();
-  if (lease.heap != NULL) {
-    tidy_all(lease.heap);
-    hk_thread_leave(lease);
+  if (hk_thread_is_leaving() && hk_thread_heap == HK_EMPTY_HEAP) {
+    hk_reclaim_idle_heaps(); /* a heap made for this would be one more to tidy */
+  } else {
+    tidy_own_and_idle();
   }
   (void)hk_surplus_trim(keep_bytes);
   return given_back_so_far() - before;

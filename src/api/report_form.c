@@ -129,3 +129,14 @@ void hk_form_json_begin(hk_format_t *out, uint64_t schema) {
 }
 
 void hk_form_json_end(hk_format_t *out) { hk_format_text(out, "}\n"); }
+
+static const char *after(const char *text, const char *word) {
+  while (text != NULL && *word != '\0') text = *text == *word++ ? text + 1 : NULL;
+  return text;
+}
+
+bool hk_form_json_is_ours(const char *beginning) {
+  const char *rest = after(beginning, "{\"schema\": ");
+  while (rest != NULL && *rest >= '0' && *rest <= '9') rest++;
+  return after(rest, ", \"version\": \"") != NULL;
+}

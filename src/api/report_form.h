@@ -41,4 +41,7 @@ void hk_form_json_separate(hk_format_t *out);
 void hk_form_json_begin(hk_format_t *out, uint64_t schema);
 void hk_form_json_end(hk_format_t *out);
 
+/* Whether a text is how a JSON report begins, of any version. */
+bool hk_form_json_is_ours(const char *beginning);
+
 #endif /* HK_API_REPORT_FORM_H */

@@ -43,6 +43,11 @@ static void name_family(family_t *family, const char *group, const char *name) {
   if (!ends_with(text.text, text.length, suffix)) hk_format_text(&text, suffix);
 }
 
+bool hk_report_metrics_is_ours(const char *beginning) {
+  static const char first[] = "# TYPE hakmem_";
+  return strncmp(beginning, first, sizeof first - 1) == 0;
+}
+
 /* ---- Families and samples. */
 
 static bool is_counter(const family_t *family) { return strcmp(family->type, "counter") == 0; }

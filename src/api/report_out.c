@@ -1,5 +1,5 @@
-/* api/report_out.c - L6. Where reports go, and when: to stderr and into a file at the end, to stderr on request. */
-#include <stdbool.h>
+/* api/report_out.c - L6. See report_out.h. */
+#include "api/report_out.h"
 
 #include "api/learn_file.h"
 #include "api/report.h"
@@ -33,21 +33,22 @@ static void deliver(void (*report)(hk_format_t *out), void (*write)(const char *
   (void)hk_os_unmap(buffer, bytes);
 }
 
-static void write_summary(void) { deliver(hk_report_text, hk_os_write_stderr); }
+void hk_report_write(void) { deliver(hk_report_text, hk_os_write_stderr); }
 
-static void write_file(void) {
+void hk_report_write_file(bool is_last) {
   hk_stats_form_t form = hk_stats_file_form();
   deliver(form == hk_stats_openmetrics  ? hk_report_openmetrics
           : form == hk_stats_prometheus ? hk_report_prometheus
                                         : hk_report_json,
-          hk_stats_file_write);
+          is_last ? hk_stats_file_finish : hk_stats_file_renew);
 }
 
 /* ---- When. */
 
 /* Whether something may be said at the end, when the program may have closed its stderr and have a file there. */
 static bool has_last_words(void) {
-  return hk_option.stats || *hk_option.stats_file != '\0' || *hk_option.trace != '\0' || *hk_option.learn_file != '\0';
+  return hk_option.stats || hk_option.stats_signal != 0 || *hk_option.stats_file != '\0' || *hk_option.trace != '\0' ||
+         *hk_option.learn_file != '\0';
 }
 
 __attribute__((constructor)) static void prepare(void) {
@@ -61,10 +62,10 @@ __attribute__((constructor)) static void prepare(void) {
 
 /* Late: what the program does in its own exit handlers is counted. */
 __attribute__((destructor)) static void report_at_exit(void) {
-  if (hk_option.stats) write_summary();
-  if (hk_stats_file_is_wanted()) write_file();
+  if (hk_option.stats) hk_report_write();
+  if (hk_stats_file_is_wanted()) hk_report_write_file(true);
   hk_learn_file_save();
   hk_recording_finish();
 }
 
-void hakmem_malloc_stats(void) { write_summary(); }
+void hakmem_malloc_stats(void) { hk_report_write(); }

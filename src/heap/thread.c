@@ -16,6 +16,11 @@ static HK_THREAD_LOCAL uint8_t exit_round;
 
 bool hk_thread_is_leaving(void) { return exit_round >= exit_rounds; }
 
+void hk_thread_go_without_heap(void) {
+  hk_thread_heap = HK_EMPTY_HEAP;
+  exit_round = exit_rounds;
+}
+
 static void attach(hk_heap_t *heap) {
   hk_thread_heap = heap; /* first: arming may allocate */
   hk_heap_keep(heap);

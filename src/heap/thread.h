@@ -26,6 +26,9 @@ void hk_thread_follow(hk_heap_t *heap);
 /* Whether the thread's exit handler has run: it has no heap, and gets none. */
 bool hk_thread_is_leaving(void);
 
+/* For a thread that is none of the C library's, and whose thread-local memory is zero at first: it gets no heap of its own. */
+void hk_thread_go_without_heap(void);
+
 /* The exit handler, for hk_os_thread_exit_init. */
 void hk_thread_on_exit(void);
 

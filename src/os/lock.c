@@ -217,4 +217,6 @@ bool hk_lock_after_fork(bool is_child) {
   return true;
 }
 
+bool hk_lock_needs_repair(void) { return hk_load_acquire(&page->epoch) != epoch_ready; }
+
 uint64_t hk_lock_sleep_count(hk_lock_id_t id) { return hk_load_relaxed(&page->lock[id].sleeps); }

@@ -48,6 +48,10 @@ void hk_lock_let_repair_come(void);
  * repairs. False when the repair is put off, to the end of what this thread is in the middle of. */
 bool hk_lock_after_fork(bool is_child);
 
+/* Whether the repair is still to come, or under way: in a child of fork alone. For a thread that is no part of what a handler
+ * interrupted, and would repair in the middle of that. */
+bool hk_lock_needs_repair(void);
+
 /* How often a thread of this process had to sleep for the lock. */
 uint64_t hk_lock_sleep_count(hk_lock_id_t id);
 

@@ -1,5 +1,5 @@
-/* os/os.h - L1. The machine behind one contract. `os_linux.c`, `os_node.c`, `os_limit.c`, `os_huge.c` and `os_thread.c` keep it;
- * `tests/support/fake_os.c` replaces them at link time.
+/* os/os.h - L1. The machine behind one contract. `os_linux.c`, `os_node.c`, `os_limit.c`, `os_huge.c`, `os_bare_thread.c`,
+ * `os_signal.c` and `os_thread.c` keep it; `tests/support/fake_os.c` replaces them at link time.
  *
  * Rules for every function: it never allocates from malloc, takes no lock of ours, and leaves errno as it found it.
  * Sizes are in bytes. Ranges are whole OS pages unless a function says otherwise.
@@ -144,9 +144,37 @@ unsigned hk_os_current_node(void);
  * inside, and may take locks of its own: not from inside a free, which the C library may call while it holds them. */
 bool hk_os_thread_start(const char *name, void (*run)(void));
 
-/* How many threads the process has; one that has ended but was the first counts as long as there are others. 0 where it
- * cannot be told. */
+/* How many threads the process has, without the bare one; one that has ended but was the first counts as long as there
+ * are others. 0 where it cannot be told. */
 unsigned hk_os_thread_count(void);
+
+/* True: the caller may start the bare thread, of which a process has one at the most, or go on as that. False: there is
+ * one, or about to be. A child of fork has none. From signal handlers too. */
+bool hk_os_bare_thread_claim(void);
+bool hk_os_bare_thread_is_claimed(void);
+void hk_os_bare_thread_give_up(void);
+
+/* Starts a thread that the C library knows nothing of; from a signal handler too, and from inside the allocator. It runs
+ * `run`, for which it has a stack of HK_OS_BARE_STACK_BYTES, thread-local memory of its own that is zero, whatever the initializers say, no
+ * signals as a thread of hk_os_thread_start, and the rights of the thread that starts it, for good. `run` must call
+ * nothing of the C library that could need a real thread. When it returns, nothing is left. False when the system refuses. */
+#define HK_OS_BARE_STACK_BYTES (256 * 1024)
+bool hk_os_bare_thread_start(const char *name, void (*run)(void));
+
+/* Why a signal is not taken. */
+typedef enum { hk_os_signal_taken, hk_os_signal_in_use, hk_os_signal_refused } hk_os_signal_t;
+
+/* From now on `hook` runs where the signal arrives, inside its handler: unless the program had something in mind for it
+ * before. With `from_tool_alone` only a signal that the command line tool sent is one, and others are nothing. The
+ * program may take the signal back, as it would from anybody. For one signal of each kind. */
+hk_os_signal_t hk_os_signal_take(unsigned number, bool from_tool_alone, void (*hook)(void));
+
+/* The calling thread is there for what the command line tool sends by a signal that was taken for it, where all others may
+ * block it. What others send goes to the process, as if this thread did not listen, and it listens no longer. */
+void hk_os_signal_listen(void);
+
+/* Sends it from here to the process's first thread. */
+void hk_os_signal_first_thread(void);
 
 /* Arranges that `hook` runs in each thread that called hk_os_thread_exit_arm, when that thread ends. Called once,
  * outside all locks. False when the system has no room for it. The C library may allocate inside. */

@@ -17,6 +17,9 @@ int hk_whole_file_read(const char *path, void *bytes, size_t capacity, size_t *l
  * itself, not what it leads to. 0, or the error number: the old one is then as it was, and nothing is left behind. */
 int hk_whole_file_replace(const char *path, const void *bytes, size_t length);
 
+/* The same, for whom the mode says. */
+int hk_whole_file_replace_as(const char *path, const void *bytes, size_t length, unsigned mode);
+
 HK_C_END
 
 #endif /* HK_OS_WHOLE_FILE_H */

@@ -5,6 +5,7 @@
 
 #include "api/aligned.h"
 #include "api/alloc.h"
+#include "api/serve.h"
 #include "hakmem/hakmem.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -13,6 +14,9 @@
 EXPORT void free_sized(void *block, size_t size);
 EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size);
 EXPORT void cfree(void *block);
+
+/* Here, so that a program which is linked with the archive has it too, and one that only uses hakmem_ names has not. */
+__attribute__((constructor)) static void serve(void) { hk_serve_prepare(); }
 
 EXPORT void *malloc(size_t size) { return hk_alloc(size); }
 EXPORT void free(void *block) { hk_free(block); }

@@ -10,6 +10,11 @@
 static const hk_option_word_t words_BOOL[] = {{"0", 0},  {"1", 1},   {"off", 0},   {"on", 1},
                                               {"no", 0}, {"yes", 1}, {"false", 0}, {"true", 1}};
 
+/* Of the same numbers on x86-64 and arm64. */
+static const hk_option_word_t words_SIGNAL[] = {{"none", 0},     {"hup", 1},    {"usr1", 10},
+                                                {"usr2", 12},    {"sighup", 1}, {"sigusr1", 10},
+                                                {"sigusr2", 12}, {"winch", 28}, {"sigwinch", 28}};
+
 #define HK_PRICE_MODE(name, ns_per_mib_second) {#name, (ns_per_mib_second)},
 static const hk_option_word_t words_PRICE[] = {HK_PRICE_MODES};
 #undef HK_PRICE_MODE
@@ -17,6 +22,7 @@ static const hk_option_word_t words_PRICE[] = {HK_PRICE_MODES};
 const hk_option_type_t hk_option_type_BOOL = {HK_OPTION_WORDS(words_BOOL)};
 const hk_option_type_t hk_option_type_COUNT = {.is_number = true};
 const hk_option_type_t hk_option_type_SIZE = {.is_number = true, .has_suffix = true};
+const hk_option_type_t hk_option_type_SIGNAL = {HK_OPTION_WORDS(words_SIGNAL), .is_number = true};
 const hk_option_type_t hk_option_type_PRICE = {HK_OPTION_WORDS(words_PRICE), .is_number = true};
 const hk_option_type_t hk_option_type_TEXT = {.is_text = true};
 

@@ -43,6 +43,7 @@ typedef struct {
 extern HK_HIDDEN const hk_option_type_t hk_option_type_BOOL;
 extern HK_HIDDEN const hk_option_type_t hk_option_type_COUNT;
 extern HK_HIDDEN const hk_option_type_t hk_option_type_SIZE;
+extern HK_HIDDEN const hk_option_type_t hk_option_type_SIGNAL;
 extern HK_HIDDEN const hk_option_type_t hk_option_type_PRICE;
 extern HK_HIDDEN const hk_option_type_t hk_option_type_TEXT;
 

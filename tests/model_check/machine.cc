@@ -242,6 +242,13 @@ void hk_os_wait(const uint32_t *word, uint32_t expected) {
 void hk_os_wait_for(const uint32_t *word, uint32_t expected, uint64_t) { hk_os_wait(word, expected); }
 bool hk_os_thread_start(const char *, void (*)(void)) { return false; }
 unsigned hk_os_thread_count(void) { return 0; }
+bool hk_os_bare_thread_claim(void) { return false; }
+bool hk_os_bare_thread_is_claimed(void) { return false; }
+void hk_os_bare_thread_give_up(void) {}
+bool hk_os_bare_thread_start(const char *, void (*)(void)) { return false; }
+hk_os_signal_t hk_os_signal_take(unsigned, bool, void (*)(void)) { return hk_os_signal_refused; }
+void hk_os_signal_listen(void) {}
+void hk_os_signal_first_thread(void) {}
 uint64_t hk_os_process_id(void) { return 1; }
 
 void hk_os_wake_one(const uint32_t *word) {

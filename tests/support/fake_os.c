@@ -389,6 +389,24 @@ bool hk_os_thread_start(const char *name, void (*run)(void)) {
 
 unsigned hk_os_thread_count(void) { return fake.thread_count; }
 
+/* There is no bare thread here, and no signal: unit tests have nobody outside who asks. */
+bool hk_os_bare_thread_claim(void) { return false; }
+bool hk_os_bare_thread_is_claimed(void) { return false; }
+void hk_os_bare_thread_give_up(void) {}
+bool hk_os_bare_thread_start(const char *name, void (*run)(void)) {
+  (void)name;
+  (void)run;
+  return false;
+}
+hk_os_signal_t hk_os_signal_take(unsigned number, bool from_tool_alone, void (*hook)(void)) {
+  (void)number;
+  (void)from_tool_alone;
+  (void)hook;
+  return hk_os_signal_refused;
+}
+void hk_os_signal_listen(void) {}
+void hk_os_signal_first_thread(void) {}
+
 void hk_os_wake_one(const uint32_t *word) {
   fake.wakes++;
   (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,6 +138,12 @@ int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)
   const int result = real(prepare, parent, child, object);
   allocate();
   return result;
+}
+
+int sigaction(int number, const struct sigaction *wanted, struct sigaction *before) {
+  allocate();
+  int (*real)(int, const struct sigaction *, struct sigaction *) = next("sigaction");
+  return real(number, wanted, before);
 }
 
 char *getenv(const char *name) {

@@ -1,0 +1,82 @@
+/* api/serve_command.c - L6. See serve_command.h. */
+#include "api/serve_command.h"
+
+#include <stddef.h>
+
+#include "api/reclaim.h"
+#include "api/report.h"
+
+/* Called with what follows the command's words, which is empty for most. */
+typedef const char *answer_t(hk_format_t *out, const char *arguments);
+
+typedef struct {
+  const char *words;
+  answer_t *answer;
+} command_t;
+
+/* ---- The commands. */
+
+/* As it stands in the library's file too: by it a program is known that is linked with the archive. */
+static const char *protocol(hk_format_t *out, const char *arguments) {
+  (void)arguments;
+  hk_format_text(out, "hakmem: this process answers, protocol 1\n");
+  return NULL;
+}
+
+static const char *stats_json(hk_format_t *out, const char *arguments) {
+  (void)arguments;
+  hk_report_json(out);
+  return NULL;
+}
+
+static const char *stats_text(hk_format_t *out, const char *arguments) {
+  (void)arguments;
+  hk_report_text(out);
+  return NULL;
+}
+
+static const char *stats_openmetrics(hk_format_t *out, const char *arguments) {
+  (void)arguments;
+  hk_report_openmetrics(out);
+  return NULL;
+}
+
+static const char *map(hk_format_t *out, const char *arguments) {
+  (void)arguments;
+  hk_report_map(out);
+  return NULL;
+}
+
+static const char *collect(hk_format_t *out, const char *arguments) {
+  (void)arguments;
+  hk_format_print(out, "%u\n", (uint64_t)hk_reclaim(0));
+  return NULL;
+}
+
+static const command_t commands[] = {
+    {"protocol", protocol},
+    {"stats json", stats_json},
+    {"stats text", stats_text},
+    {"stats openmetrics", stats_openmetrics},
+    {"map", map},
+    {"collect", collect},
+};
+
+/* ---- Which one it is. */
+
+/* What follows `words` in the line, after one space; NULL where the line begins otherwise. */
+static const char *arguments_of(const char *line, const char *words) {
+  while (*words != '\0') {
+    if (*line++ != *words++) return NULL;
+  }
+  if (*line == ' ') return line + 1;
+  return *line == '\0' ? line : NULL;
+}
+
+const char *hk_serve_command(hk_format_t *out, const char *line) {
+  for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+    const char *arguments = arguments_of(line, commands[i].words);
+    if (arguments != NULL) return commands[i].answer(out, arguments);
+  }
+  return "unknown command";
+}

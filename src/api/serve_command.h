@@ -1,0 +1,16 @@
+/* api/serve_command.h - L6. What the process answers to who asks it from outside: one table of commands. */
+#ifndef HK_API_SERVE_COMMAND_H
+#define HK_API_SERVE_COMMAND_H
+
+#include "base/compiler.h"
+#include "base/format.h"
+
+HK_C_BEGIN
+
+/* Answers a line, without its end. NULL: `out` holds the answer. Otherwise why there is none, in one line. The caller has no
+ * heap and holds nothing. */
+const char *hk_serve_command(hk_format_t *out, const char *line);
+
+HK_C_END
+
+#endif /* HK_API_SERVE_COMMAND_H */

@@ -1,0 +1,113 @@
+/* os/local_socket.c - L1. See local_socket.h. */
+#define _GNU_SOURCE 1
+
+#include "os/local_socket.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+
+#include "os/os.h"
+#include "os/syscall.h"
+
+/* As in kept_file.c: far from the numbers that programs count on being given. */
+enum { lowest_file = 100, backlog = 8 };
+
+typedef struct {
+  struct sockaddr_un address;
+  unsigned bytes;
+} address_t;
+
+static address_t address_of(const hk_local_socket_t *socket) {
+  address_t result = {.address = {.sun_family = AF_UNIX}};
+  __builtin_memcpy(result.address.sun_path + 1, socket->name, socket->length);
+  result.bytes = (unsigned)(offsetof(struct sockaddr_un, sun_path) + 1 + socket->length);
+  return result;
+}
+
+/* The same under a number of our own. */
+static long move_up(long file) {
+  if (hk_syscall_failed(file) || file >= lowest_file) return file;
+  long own = hk_syscall3(SYS_fcntl, file, F_DUPFD_CLOEXEC, lowest_file);
+  (void)hk_syscall2(SYS_close, file, 0);
+  return own;
+}
+
+int hk_local_socket_listen(hk_local_socket_t *socket) {
+  address_t address = address_of(socket);
+  long file = move_up(hk_syscall3(SYS_socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (hk_syscall_failed(file)) return (int)-file;
+  long error = hk_syscall3(SYS_bind, file, (long)&address.address, address.bytes);
+  if (error == 0) error = hk_syscall2(SYS_listen, file, backlog);
+  if (error == 0) {
+    socket->file = (int)file;
+  } else {
+    (void)hk_syscall2(SYS_close, file, 0);
+  }
+  return (int)-error;
+}
+
+bool hk_local_socket_owns(const hk_local_socket_t *socket, int file) {
+  address_t expected = address_of(socket), found = {.bytes = sizeof found.address};
+  if (file < 0 || hk_syscall3(SYS_getsockname, file, (long)&found.address, (long)&found.bytes) != 0) return false;
+  return found.bytes == expected.bytes && __builtin_memcmp(&found.address, &expected.address, found.bytes) == 0;
+}
+
+int hk_local_socket_accept(const hk_local_socket_t *socket) {
+  if (!hk_local_socket_owns(socket, socket->file)) return -1;
+  long file = move_up(hk_syscall4(SYS_accept4, socket->file, 0, 0, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  return hk_syscall_failed(file) ? -1 : (int)file;
+}
+
+bool hk_local_socket_is_trusted(int file) {
+  struct ucred peer;
+  unsigned bytes = sizeof peer;
+  if (hk_syscall6(SYS_getsockopt, file, SOL_SOCKET, SO_PEERCRED, (long)&peer, (long)&bytes, 0) != 0) return false;
+  return peer.uid == 0 || (long)peer.uid == hk_syscall2(SYS_geteuid, 0, 0);
+}
+
+long hk_local_socket_read(const hk_local_socket_t *socket, int file, char *bytes, size_t capacity) {
+  if (!hk_local_socket_owns(socket, file)) return -EBADF;
+  for (;;) {
+    long count = hk_syscall6(SYS_recvfrom, file, (long)bytes, (long)capacity, MSG_DONTWAIT, 0, 0);
+    if (count != -EINTR) return count;
+  }
+}
+
+bool hk_local_socket_write(const hk_local_socket_t *socket, int file, const char *bytes, size_t length,
+                           uint64_t timeout_ms) {
+  uint64_t end_ms = hk_os_coarse_ms() + timeout_ms;
+  while (length > 0) {
+    if (!hk_local_socket_owns(socket, file)) return false;
+    long count = hk_syscall6(SYS_sendto, file, (long)bytes, (long)length, MSG_DONTWAIT | MSG_NOSIGNAL, 0, 0);
+    if (count > 0) {
+      bytes += count;
+      length -= (size_t)count;
+      continue;
+    }
+    if (count != -EINTR && count != -EAGAIN) return false;
+    uint64_t now_ms = hk_os_coarse_ms();
+    if (now_ms >= end_ms) return false;
+    struct pollfd room = {.fd = file, .events = POLLOUT};
+    hk_local_socket_wait(&room, 1, end_ms - now_ms);
+  }
+  return true;
+}
+
+void hk_local_socket_end(const hk_local_socket_t *socket, int file) {
+  if (!hk_local_socket_owns(socket, file)) return;
+  (void)hk_syscall2(SYS_shutdown, file, SHUT_RDWR);
+  (void)hk_syscall2(SYS_close, file, 0);
+}
+
+void hk_local_socket_forget(const hk_local_socket_t *socket, int file) {
+  if (hk_local_socket_owns(socket, file)) (void)hk_syscall2(SYS_close, file, 0);
+}
+
+void hk_local_socket_wait(struct pollfd *files, unsigned count, uint64_t timeout_ms) {
+  struct timespec timeout = {.tv_sec = (time_t)(timeout_ms / 1000), .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
+  (void)hk_syscall6(SYS_ppoll, (long)files, count, (long)&timeout, 0, 0, 0);
+}

@@ -1,0 +1,205 @@
+/* os/os_bare_thread.c - L1. Keeps the part of os.h's contract that is about the bare thread, on Linux: one made by the
+ * system call alone, for in a signal handler there is no other way. The C library counts its own threads and waits for
+ * them when a program changes its user, ends, or unloads a library: this one it neither knows nor misses.
+ */
+#include <errno.h>
+#include <linux/sched.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/mman.h>
+
+#include "base/arithmetic.h"
+#include "base/atomic.h"
+#include "base/bits.h"
+#include "base/units.h"
+#include "os/os.h"
+#include "os/thread_nature.h"
+
+/* Chosen: around the thread-local variables that are looked for, so that others of ours, and the C library's own data of
+ * a thread, are in it too. What is not touched costs nothing. */
+#define AROUND_BYTES (64 * HK_KIB)
+
+/* As the C library makes a thread, but for what would tell it of the end. */
+#define FLAGS (CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS)
+
+/* From low to high: a page that nobody may touch, the stack, the thread-local memory. */
+typedef struct {
+  uintptr_t start;
+  size_t bytes;
+  uintptr_t stack_top;
+  uintptr_t thread_pointer;
+} area_t;
+
+/* The process whose bare thread there is. */
+static _Atomic(uint64_t) process;
+
+bool hk_os_bare_thread_claim(void) {
+  uint64_t own = hk_os_process_id(), found = hk_load_relaxed(&process);
+  return found != own && hk_compare_exchange_acquire(&process, &found, own);
+}
+
+bool hk_os_bare_thread_is_claimed(void) {
+  uint64_t found = hk_load_relaxed(&process);
+  return found != 0 && found == hk_os_process_id();
+}
+
+void hk_os_bare_thread_give_up(void) { hk_store_release(&process, 0); /* with the next claim */ }
+
+#if HK_SANITIZED
+
+/* Sanitizers keep records of each thread, and look for them in its thread-local memory. */
+bool hk_os_bare_thread_start(const char *name, void (*run)(void)) {
+  (void)name;
+  (void)run;
+  return false;
+}
+
+#else
+
+/* Written by who has claimed, and read by the new thread before it can give up. */
+static area_t next_area;
+static const char *next_name;
+static void (*next_run)(void);
+
+static HK_THREAD_LOCAL char own_variable;
+
+static uintptr_t thread_pointer(void) {
+  uintptr_t pointer;
+#if defined(__x86_64__)
+  __asm__("movq %%fs:0, %0" : "=r"(pointer));
+#elif defined(__aarch64__)
+  __asm__("mrs %0, tpidr_el0" : "=r"(pointer));
+#endif
+  return pointer;
+}
+
+/* How far from the thread pointer the farthest of what we use lies, below it or above. */
+static size_t reach_bytes(uintptr_t pointer) {
+  const uintptr_t used[] = {(uintptr_t)&own_variable, (uintptr_t)&errno};
+  size_t farthest = 0;
+  for (size_t i = 0; i < sizeof used / sizeof *used; i++) {
+    size_t distance = used[i] < pointer ? pointer - used[i] : used[i] - pointer;
+    farthest = hk_larger(farthest, distance);
+  }
+  return hk_align_up(farthest + AROUND_BYTES, 64 * HK_KIB);
+}
+
+/* On x86-64 the thread pointer is read from where it points to. The C library has its own record of the thread there. */
+static void begin_record(uintptr_t pointer) {
+#if defined(__x86_64__)
+  uintptr_t *record = (uintptr_t *)pointer;
+  record[0] = record[2] = pointer;
+#else
+  (void)pointer;
+#endif
+}
+
+static bool map_area(area_t *area) {
+  size_t guard_bytes = hk_os_page_size(), reach = reach_bytes(thread_pointer());
+  area->bytes = guard_bytes + HK_OS_BARE_STACK_BYTES + 2 * reach;
+  long start = hk_syscall6(SYS_mmap, 0, (long)area->bytes, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+  if (hk_syscall_failed(start)) return false;
+  area->start = (uintptr_t)start;
+  area->stack_top = area->start + guard_bytes + HK_OS_BARE_STACK_BYTES;
+  area->thread_pointer = area->stack_top + reach;
+  (void)hk_syscall3(SYS_mprotect, start, (long)guard_bytes, PROT_NONE);
+  begin_record(area->thread_pointer);
+  return true;
+}
+
+/* Gives back the stack that it stands on: no word of memory may be touched after that. */
+static HK_NORETURN void leave(uintptr_t start, size_t bytes) {
+#if defined(__x86_64__)
+  __asm__ volatile(
+      "syscall\n\t"
+      "xorl %%edi, %%edi\n\t"
+      "movl %[end], %%eax\n\t"
+      "syscall\n\t"
+      "ud2"
+      :
+      : "a"((long)SYS_munmap), "D"(start), "S"(bytes), [end] "i"(SYS_exit)
+      : "rcx", "r11", "memory");
+#elif defined(__aarch64__)
+  register long x8 __asm__("x8") = SYS_munmap;
+  register uintptr_t x0 __asm__("x0") = start;
+  register size_t x1 __asm__("x1") = bytes;
+  __asm__ volatile(
+      "svc 0\n\t"
+      "mov x0, xzr\n\t"
+      "mov x8, %[end]\n\t"
+      "svc 0\n\t"
+      "brk 1"
+      :
+      : "r"(x8), "r"(x0), "r"(x1), [end] "i"(SYS_exit)
+      : "memory");
+#endif
+  __builtin_unreachable();
+}
+
+static HK_NORETURN void begin(void) {
+  area_t area = next_area;
+  hk_thread_nature_take(next_name);
+  next_run();
+  leave(area.start, area.bytes);
+}
+
+/* The thread's number, or a negated errno. The new thread goes on at `begin` with nothing above it on its stack. */
+static long clone_thread(const area_t *area) {
+#if defined(__x86_64__)
+  register uintptr_t r8 __asm__("r8") = area->thread_pointer;
+  register long r10 __asm__("r10") = 0;
+  long result;
+  __asm__ volatile(
+      "syscall\n\t"
+      "testq %%rax, %%rax\n\t"
+      "jnz 1f\n\t"
+      "xorl %%ebp, %%ebp\n\t"
+      "callq *%[begin]\n\t"
+      "ud2\n"
+      "1:"
+      : "=a"(result)
+      : "a"((long)SYS_clone), "D"((long)FLAGS), "S"(area->stack_top), "d"(0l), "r"(r10), "r"(r8), [begin] "b"(begin)
+      : "rcx", "r11", "memory");
+  return result;
+#elif defined(__aarch64__)
+  register long x8 __asm__("x8") = SYS_clone;
+  register long x0 __asm__("x0") = FLAGS;
+  register uintptr_t x1 __asm__("x1") = area->stack_top;
+  register long x2 __asm__("x2") = 0;
+  register uintptr_t x3 __asm__("x3") = area->thread_pointer;
+  register long x4 __asm__("x4") = 0;
+  register void (*x9)(void) __asm__("x9") = begin;
+  __asm__ volatile(
+      "svc 0\n\t"
+      "cbnz x0, 1f\n\t"
+      "mov x29, xzr\n\t"
+      "blr x9\n\t"
+      "brk 1\n"
+      "1:"
+      : "+r"(x0)
+      : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x9)
+      : "memory");
+  return x0;
+#endif
+}
+
+/* A signal between the two must not find the new thread with its maker's mask. */
+static bool clone_masked(const area_t *area) {
+  uint64_t before, unused;
+  if (!hk_thread_nature_mask(~HK_SIGNALS_OF_ITS_OWN, &before)) return false;
+  long thread = clone_thread(area);
+  (void)hk_thread_nature_mask(before, &unused);
+  return !hk_syscall_failed(thread);
+}
+
+bool hk_os_bare_thread_start(const char *name, void (*run)(void)) {
+  if (!map_area(&next_area)) return false;
+  next_name = name;
+  next_run = run;
+  if (clone_masked(&next_area)) return true;
+  (void)hk_syscall2(SYS_munmap, (long)next_area.start, (long)next_area.bytes);
+  return false;
+}
+
+#endif

@@ -1,0 +1,99 @@
+/* os/os_signal.c - L1. Keeps the part of os.h's contract that is about signals that ask for something, on Linux. The
+ * handlers run on the program's threads, wherever those are: they make system calls and change words of their own, and
+ * that is all.
+ */
+#define _GNU_SOURCE 1
+
+#include <errno.h>
+#include <signal.h>
+#include <stdint.h>
+#include <ucontext.h>
+
+#include "base/atomic.h"
+#include "os/os.h"
+#include "os/syscall.h"
+#include "os/thread_nature.h"
+
+/* What the command line tool sends along with its signal ("hakmem", as cli/hakmem/attach.py has it): so that what
+ * a program sends to itself is told from it. */
+#define TOOL_VALUE ((uintptr_t)0x68616b6d656d)
+
+/* Written before the handlers are installed. */
+static unsigned tool_signal;
+static void (*tool_hook)(void);
+static void (*user_hook)(void);
+
+/* The thread that listens for others; 0: none. A child of fork does not have it. */
+static _Atomic(long) listener;
+
+static uint64_t mask_of(unsigned number) { return HK_SIGNAL_MASK(number); }
+
+static void on_user_signal(int number, siginfo_t *info, void *context) {
+  (void)number;
+  (void)info;
+  (void)context;
+  user_hook();
+}
+
+/* Blocks it in the interrupted thread from the handler's end on, and sends it to the process once more. */
+static void pass_on(unsigned number, const siginfo_t *info, ucontext_t *interrupted) {
+  uint64_t mask;
+  __builtin_memcpy(&mask, &interrupted->uc_sigmask, sizeof mask);
+  mask |= mask_of(number);
+  __builtin_memcpy(&interrupted->uc_sigmask, &mask, sizeof mask);
+  hk_store_relaxed(&listener, 0);
+  long process = (long)hk_os_process_id();
+  if (hk_syscall3(SYS_rt_sigqueueinfo, process, (long)number, (long)info) == 0) return;
+  (void)hk_syscall2(SYS_kill, process, (long)number); /* the words of kill itself may not be repeated */
+}
+
+static void on_tool_signal(int number, siginfo_t *info, void *context) {
+  if (info->si_code == SI_QUEUE && (uintptr_t)info->si_value.sival_ptr == TOOL_VALUE) {
+    tool_hook();
+  } else if (hk_load_relaxed(&listener) == hk_syscall2(SYS_gettid, 0, 0)) {
+    pass_on((unsigned)number, info, context);
+  }
+}
+
+/* Faults are not to be waited for, and two signals nobody can have. */
+static bool is_eligible(unsigned number) {
+  uint64_t never = HK_SIGNALS_OF_ITS_OWN | HK_SIGNALS_OF_THE_C_LIBRARY | mask_of(SIGKILL) | mask_of(SIGSTOP);
+  return number >= 1 && number <= 64 && (never & mask_of(number)) == 0;
+}
+
+static hk_os_signal_t install(unsigned number, void (*handler)(int, siginfo_t *, void *)) {
+  struct sigaction found, wanted = {.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
+  if (sigaction((int)number, NULL, &found) != 0) return hk_os_signal_refused;
+  if ((found.sa_flags & SA_SIGINFO) != 0 || found.sa_handler != SIG_DFL) return hk_os_signal_in_use;
+  __builtin_memset(&wanted.sa_mask, 0xff, sizeof wanted.sa_mask);
+  wanted.sa_sigaction = handler;
+  return sigaction((int)number, &wanted, NULL) == 0 ? hk_os_signal_taken : hk_os_signal_refused;
+}
+
+hk_os_signal_t hk_os_signal_take(unsigned number, bool from_tool_alone, void (*hook)(void)) {
+  if (!is_eligible(number)) return hk_os_signal_refused;
+  int saved_errno = errno;
+  *(from_tool_alone ? &tool_hook : &user_hook) = hook;
+  hk_os_signal_t result = install(number, from_tool_alone ? on_tool_signal : on_user_signal);
+  if (from_tool_alone && result == hk_os_signal_taken) tool_signal = number;
+  errno = saved_errno;
+  return result;
+}
+
+void hk_os_signal_listen(void) {
+  if (tool_signal == 0) return;
+  hk_store_relaxed(&listener, hk_syscall2(SYS_gettid, 0, 0));
+  uint64_t mask = mask_of(tool_signal);
+  (void)hk_syscall4(SYS_rt_sigprocmask, SIG_UNBLOCK, (long)&mask, 0, sizeof mask);
+}
+
+void hk_os_signal_first_thread(void) {
+  if (tool_signal == 0) return;
+  long process = (long)hk_os_process_id();
+  siginfo_t info;
+  __builtin_memset(&info, 0, sizeof info);
+  info.si_signo = (int)tool_signal;
+  info.si_code = SI_QUEUE;
+  info.si_value.sival_ptr = (void *)TOOL_VALUE;
+  (void)hk_syscall4(SYS_rt_tgsigqueueinfo, process, process, (long)tool_signal, (long)&info);
+}

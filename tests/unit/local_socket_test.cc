@@ -1,0 +1,138 @@
+// os/local_socket: descriptors in a process whose program may take each of their numbers; and api/serve_command's table.
+#include "os/local_socket.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "api/serve_command.h"
+
+namespace {
+
+class LocalSocket : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    alarm(60);
+    std::string name = "hakmem-test/" + std::to_string(getpid());
+    memcpy(socket_.name, name.data(), name.size());
+    socket_.length = name.size();
+    ASSERT_EQ(hk_local_socket_listen(&socket_), 0);
+  }
+  void TearDown() override {
+    hk_local_socket_end(&socket_, socket_.file);
+    alarm(0);
+  }
+
+  // Somebody who has connected, and the descriptor at our end.
+  int Connect(int *ours) const {
+    int file = socket(AF_UNIX, SOCK_STREAM, 0);
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    memcpy(address.sun_path + 1, socket_.name, socket_.length);
+    auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + socket_.length);
+    EXPECT_EQ(connect(file, reinterpret_cast<sockaddr *>(&address), bytes), 0);
+    *ours = hk_local_socket_accept(&socket_);
+    EXPECT_GE(*ours, 100);
+    return file;
+  }
+
+  hk_local_socket_t socket_ = {.name = {}, .length = 0, .file = -1};
+};
+
+TEST_F(LocalSocket, ANameIsTakenOnce) {
+  hk_local_socket_t second = socket_;
+  second.file = -1;
+  EXPECT_EQ(hk_local_socket_listen(&second), EADDRINUSE);
+  EXPECT_EQ(second.file, -1);
+}
+
+TEST_F(LocalSocket, DescriptorsAreHighAndClosedByExec) {
+  EXPECT_GE(socket_.file, 100);
+  EXPECT_EQ(fcntl(socket_.file, F_GETFD), FD_CLOEXEC);
+  int ours, theirs = Connect(&ours);
+  EXPECT_EQ(fcntl(ours, F_GETFD), FD_CLOEXEC);
+  EXPECT_TRUE(hk_local_socket_is_trusted(ours));
+  hk_local_socket_end(&socket_, ours);
+  char byte;
+  EXPECT_EQ(read(theirs, &byte, 1), 0);
+  close(theirs);
+}
+
+TEST_F(LocalSocket, BytesGoBothWays) {
+  int ours, theirs = Connect(&ours);
+  char bytes[8];
+  EXPECT_EQ(hk_local_socket_read(&socket_, ours, bytes, sizeof bytes), -EAGAIN);
+  ASSERT_EQ(write(theirs, "ask", 3), 3);
+  EXPECT_EQ(hk_local_socket_read(&socket_, ours, bytes, sizeof bytes), 3);
+  EXPECT_TRUE(hk_local_socket_write(&socket_, ours, "answer", 6, 1000));
+  EXPECT_EQ(read(theirs, bytes, sizeof bytes), 6);
+  close(theirs);
+  EXPECT_EQ(hk_local_socket_read(&socket_, ours, bytes, sizeof bytes), 0);
+  EXPECT_FALSE(hk_local_socket_write(&socket_, ours, "answer", 6, 1000)) << "and there was no SIGPIPE";
+  hk_local_socket_end(&socket_, ours);
+}
+
+TEST_F(LocalSocket, NobodyIsWaitedForWithoutEnd) {
+  int ours, theirs = Connect(&ours);
+  std::vector<char> much(16 << 20);
+  EXPECT_FALSE(hk_local_socket_write(&socket_, ours, much.data(), much.size(), 0));
+  close(theirs);
+  hk_local_socket_end(&socket_, ours);
+}
+
+// What the program has in the place of ours is neither read, written nor closed.
+TEST_F(LocalSocket, ANumberMayBelongToTheProgram) {
+  int ours, theirs = Connect(&ours), pipe_ends[2];
+  ASSERT_EQ(pipe(pipe_ends), 0);
+  ASSERT_EQ(write(pipe_ends[1], "own", 3), 3);
+  ASSERT_EQ(dup2(pipe_ends[0], ours), ours);
+  char bytes[8];
+  EXPECT_FALSE(hk_local_socket_owns(&socket_, ours));
+  EXPECT_EQ(hk_local_socket_read(&socket_, ours, bytes, sizeof bytes), -EBADF);
+  ASSERT_EQ(dup2(pipe_ends[1], ours), ours);
+  EXPECT_FALSE(hk_local_socket_write(&socket_, ours, "answer", 6, 1000));
+  hk_local_socket_end(&socket_, ours);
+  hk_local_socket_forget(&socket_, ours);
+  EXPECT_NE(fcntl(ours, F_GETFD), -1);
+  EXPECT_EQ(read(pipe_ends[0], bytes, sizeof bytes), 3);
+  for (int file : {ours, theirs, pipe_ends[0], pipe_ends[1]}) close(file);
+}
+
+// A socket of the program's own is not ours either, and nobody is taken from its queue.
+TEST_F(LocalSocket, NobodyElsesGuestIsAccepted) {
+  hk_local_socket_t programs = socket_;
+  programs.name[programs.length++] = '+';
+  ASSERT_EQ(hk_local_socket_listen(&programs), 0);
+  int listening = programs.file;
+  programs = socket_;
+  programs.file = listening;
+  EXPECT_EQ(hk_local_socket_accept(&programs), -1);
+  close(listening);
+}
+
+std::string Answer(const char *line, const char **reason) {
+  static char buffer[64 << 10];
+  hk_format_t out;
+  hk_format_init(&out, buffer, sizeof buffer);
+  *reason = hk_serve_command(&out, line);
+  return std::string(out.text, out.length);
+}
+
+TEST(ServeCommand, WordsMustBeWhole) {
+  const char *reason;
+  EXPECT_EQ(Answer("protocol", &reason), "hakmem: this process answers, protocol 1\n");
+  EXPECT_EQ(reason, nullptr);
+  for (const char *line : {"", "p", "protocols", "stats", "stats json5", " protocol", "STATS JSON"}) {
+    EXPECT_EQ(Answer(line, &reason), "") << line;
+    EXPECT_STREQ(reason, "unknown command") << line;
+  }
+}
+
+}  // namespace

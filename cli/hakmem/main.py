@@ -12,8 +12,10 @@ import click
 from hakmem import __version__
 from hakmem.commands.bench import bench
 from hakmem.commands.compare import compare
+from hakmem.commands.diff import diff
 from hakmem.commands.doctor import doctor
 from hakmem.commands.learn import learn
+from hakmem.commands.profile import profile
 from hakmem.commands.run import run
 from hakmem.commands.stats import stats
 from hakmem.errors import EXIT_SIGNAL_BASE, Interrupted, say
@@ -32,6 +34,8 @@ cli.add_command(bench)
 cli.add_command(learn)
 cli.add_command(doctor)
 cli.add_command(stats)
+cli.add_command(profile)
+cli.add_command(diff)
 
 
 def _interrupt(number: int, _frame: Optional[FrameType]) -> NoReturn:

@@ -9,7 +9,7 @@ from cli_support import CLI, ROOT
 
 
 def requirements(text: str) -> set[str]:
-    return set(re.findall(r'"([a-z]+[<>=][^"]+)"', text))
+    return set(re.findall(r'"([a-z-]+[<>=][^"]+)"', text))
 
 
 def test_the_two_lists_of_requirements_are_the_same() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from typing import FrozenSet, Optional, Tuple
+from typing import Callable, FrozenSet, Optional, Tuple
 
 import click
 
@@ -61,7 +61,7 @@ def run(
             # Who wants to hear nothing gets a program whose environment has nothing more in it.
             if json_file is not None or not quiet:
                 variables = reports.ask(variables)
-            child = _run(Launch(program, variables, library=str(file)), reports)
+            child = run_to_end(Launch(program, variables, library=str(file)), reports.look)
             reports.collect()
         _report(child, str(file), list(command), quiet, json_file, output, reports)
     finally:
@@ -71,13 +71,13 @@ def run(
     sys.exit(child.ended.exit_code)
 
 
-def _run(launch: Launch, reports: SelfReports) -> Child:
-    """The program to its end. What we hear is passed on, and when job control stops it, so do we."""
+def run_to_end(launch: Launch, look: Callable[[], None] = lambda: None) -> Child:
+    """The program to its end. What we hear is passed on, and when job control stops it, so do we. `look` is called meanwhile."""
     passer = _Passer()
 
     def tick() -> None:
         passer.follow_stops()
-        reports.look()
+        look()
 
     with Watch(FORWARDED, passer.hear, tick) as watch:
         passer.child = watch.start(launch)

@@ -1,0 +1,214 @@
+"""`hakmem profile`: where a program's memory was asked for, of a program started here, of a running process, or of a file."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from dataclasses import dataclass
+from typing import Iterator, List, Optional, Sequence, Tuple
+
+import click
+
+from hakmem import environment, paths
+from hakmem.commands.run import run_to_end
+from hakmem.engine import Launch
+from hakmem.errors import EXIT_CANNOT, EXIT_USAGE, Failure, say, write_stderr
+from hakmem.output import OutputFile, reserve
+from hakmem.preload_plan import check_preload
+from hakmem.profile import live, top
+from hakmem.profile.debug_files import DEBUG_FOLDERS, Search
+from hakmem.profile.export import folded, speedscope, stacks
+from hakmem.profile.flame import draw
+from hakmem.profile.model import BY, Profile
+from hakmem.profile.read import read
+from hakmem.profile.record import Recording, beside, why_none
+from hakmem.profile.symbolize import Symbolizer
+from hakmem.profile.write import to_bytes
+from hakmem.program import resolve
+
+
+@dataclass
+class _Wish:
+    """What is to be made of a profile."""
+
+    by: str
+    rows: int
+    quiet: bool
+    name: Optional[str]
+    folders: Tuple[str, ...]
+    files: Sequence[Optional[OutputFile]] = (None, None, None, None)
+
+    def search(self, roots: Sequence[str] = ("",), time_nanos: int = 0) -> Search:
+        """Where symbols are looked for."""
+        return Search(roots, (*self.folders, *DEBUG_FOLDERS), time_nanos)
+
+    def lines(self, profile: Profile) -> List[str]:
+        """The table, unless nobody wants it."""
+        return [] if self.quiet else top.text(profile, BY[self.by], self.rows)
+
+    def write(self, profile: Profile, title: str) -> None:
+        """Every file that was asked for."""
+        output, folded_file, speedscope_file, flame_file = self.files
+        sample_type = BY[self.by]
+        if output is not None:
+            output.write(to_bytes(profile))
+        if folded_file is not None:
+            folded_file.write(folded(profile, sample_type))
+        if speedscope_file is not None:
+            others = [one for one in BY.values() if one != sample_type]
+            speedscope_file.write(speedscope(profile, title, [sample_type, *others]))
+        if flame_file is not None:
+            flame_file.write(draw(stacks(profile, sample_type), f"{title}: {sample_type}"))
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.option("-o", "--output", metavar="FILE", help="Write the profile, with names, for pprof and others.")
+@click.option("--by", type=click.Choice(list(BY)), default="inuse", help="Live bytes (default), or all allocated ones.")
+@click.option("--rows", type=click.IntRange(1), default=20, metavar="N", help="Rows of the table; default 20.")
+@click.option("--folded", "folded_name", metavar="FILE", help="Write folded stacks.")
+@click.option("--speedscope", "speedscope_name", metavar="FILE", help="Write speedscope's JSON.")
+@click.option("--flame", "flame_name", metavar="FILE", help="Draw a flame graph, an SVG file.")
+@click.option("--rate", type=click.IntRange(1), metavar="BYTES", help="A sample every so many bytes; default 524288.")
+@click.option("--seconds", type=click.FloatRange(0, min_open=True), metavar="N", help="Of a PID: how long; default 10.")
+@click.option("--input", "input_name", metavar="FILE", help="Read this profile, instead of PID or PROGRAM.")
+@click.option(
+    "--debug-dir", "folders", multiple=True, metavar="DIR", help="Where separate debug files are. Repeatable."
+)
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Of a PROGRAM: an option of hakmem.")
+@click.option("--library", metavar="FILE", help="Of a PROGRAM: the library, instead of the one that is found.")
+@click.option("--force", is_flag=True, help="Of a PROGRAM: run also where preloading has no effect.")
+@click.option("-q", "--quiet", is_flag=True, help="No table, no notes.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="PID | [--] PROGRAM [ARGUMENT]...")
+def profile(
+    output: Optional[str],
+    by: str,
+    rows: int,
+    folded_name: Optional[str],
+    speedscope_name: Optional[str],
+    flame_name: Optional[str],
+    rate: Optional[int],
+    seconds: Optional[float],
+    input_name: Optional[str],
+    folders: Tuple[str, ...],
+    settings: Tuple[str, ...],
+    library: Optional[str],
+    force: bool,
+    quiet: bool,
+    command: Tuple[str, ...],
+) -> None:
+    """Where memory was asked for: of PROGRAM, started here, or of the process PID, which runs already.
+
+    One word of digits is a PID. The table goes to stdout, of a PROGRAM to stderr.
+    """
+    if (input_name is None) is not bool(command):
+        raise Failure("what to profile? A PID, a PROGRAM, or --input FILE: one of them", EXIT_USAGE)
+    pid = int(command[0]) if len(command) == 1 and command[0].isdecimal() else None
+    _check_options(pid, input_name, seconds, rate, bool(settings or library or force))
+    wish = _Wish(by, rows, quiet, output, folders)
+    with reserve(output, folded_name, speedscope_name, flame_name) as wish.files:
+        if input_name is not None:
+            _show(wish, read(input_name), wish.search(), os.path.basename(input_name))
+        elif pid is not None:
+            _of_process(wish, pid, seconds, rate)
+        else:
+            sys.exit(_of_program(wish, command, settings, library, force, rate))
+
+
+def _check_options(
+    pid: Optional[int], input_name: Optional[str], seconds: Optional[float], rate: Optional[int], of_program: bool
+) -> None:
+    if seconds is not None and pid is None:
+        raise Failure("--seconds is for a PID: a program is profiled from its start to its end", EXIT_USAGE)
+    if of_program and (pid is not None or input_name is not None):
+        raise Failure("--set, --library and --force are for a PROGRAM that is started here", EXIT_USAGE)
+    if rate is not None and input_name is not None:
+        raise Failure("--rate has no effect on a profile that is there already", EXIT_USAGE)
+
+
+def _show(wish: _Wish, taken: Profile, search: Search, title: str) -> None:
+    taken.column(BY[wish.by])
+    with _named(wish, taken, search):
+        for line in wish.lines(taken):
+            click.echo(line)
+        wish.write(taken, title)
+
+
+@contextlib.contextmanager
+def _named(wish: _Wish, taken: Profile, search: Search) -> Iterator[Symbolizer]:
+    """With the profile's addresses named, and what could not be named told."""
+    timed = Search(search.roots, search.debug_folders, search.time_nanos or taken.time_nanos)
+    with Symbolizer(timed) as symbolizer:
+        symbolizer.symbolise(taken)
+        for note in () if wish.quiet else symbolizer.notes.values():
+            say(f"note: {note}")
+        yield symbolizer
+
+
+def _of_process(wish: _Wish, pid: int, seconds: Optional[float], rate: Optional[int]) -> None:
+    notes: List[str] = []
+    taken = live.take(live.asker(pid), pid, seconds, rate, notes)
+    for note in () if wish.quiet else notes:
+        say(f"note: {note}")
+    # While it runs its files can be found where it sees them.
+    _show(wish, taken, wish.search((f"/proc/{pid}/root", "")), f"process {pid}")
+
+
+def _of_program(
+    wish: _Wish,
+    command: Sequence[str],
+    settings: Sequence[str],
+    library: Optional[str],
+    force: bool,
+    rate: Optional[int],
+) -> int:
+    """The program's exit code; when it ended with 0 and there is no profile to show for it, 125."""
+    variables = {**environment.of_caller(), **environment.options(settings)}
+    program = resolve(command, variables)
+    file = paths.require_library(library)
+    variables = environment.with_preload(variables, str(file))
+    warnings = check_preload(program, str(file), variables, force)
+    for warning in () if wish.quiet else warnings:
+        say(f"warning: {warning}")
+    with Recording() as recording:
+        variables = recording.ask(variables, rate)
+        child = run_to_end(Launch(program, variables, library=str(file), sample=False))
+        assert child.ended is not None
+        try:
+            own, others, notes = recording.collect(child.pid, BY[wish.by])
+            for note in notes:
+                say(f"note: {note}")
+            if own is None and not others:
+                raise Failure(f"no profile was written: {why_none(child.ended)}")
+            if own is None and not wish.quiet:
+                say(f"note: {program.name} itself wrote no profile: {why_none(child.ended)}")
+            _show_all(wish, child.pid, own, others, program.name)
+        except Failure as failure:
+            say(failure.message)
+            return child.ended.exit_code or EXIT_CANNOT
+    return child.ended.exit_code
+
+
+def _show_all(wish: _Wish, pid: int, own: Optional[Profile], others: List[Tuple[int, Profile]], title: str) -> None:
+    """The program's own, or else the biggest; the other processes' are written beside it."""
+    if own is None:
+        pid, own = others[0]
+        others = others[1:]
+        title = f"process {pid}, started by {title}"
+    with _named(wish, own, wish.search()) as symbolizer:
+        for line in wish.lines(own):
+            write_stderr(f"{line}\n")
+        wish.write(own, os.path.basename(title))
+        if wish.name is None or not others:
+            if others and not wish.quiet:
+                say(f"other processes wrote profiles too ({len(others)}): -o keeps them")
+            return
+        names: List[str] = []
+        for number, other in others:
+            symbolizer.symbolise(other)
+            with reserve(beside(wish.name, number)) as (output,):
+                assert output is not None
+                output.write(to_bytes(other))
+                names.append(output.name)
+        if not wish.quiet:
+            say(f"other processes' profiles: {', '.join(names)}")

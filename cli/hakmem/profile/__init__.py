@@ -1,0 +1,1 @@
+"""Heap profiles from outside: read, symbolised, shown, compared. docs/profile.md has the user's side."""

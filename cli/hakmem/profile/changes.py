@@ -1,0 +1,162 @@
+"""What differs between two profiles, or two statistics snapshots, as sections of rows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Tuple
+
+from hakmem.errors import EXIT_USAGE, Failure
+from hakmem.profile.model import OBJECTS_OF, Profile, names_of
+from hakmem.profile.read import parse
+
+NEWEST_SCHEMA = 2
+
+
+@dataclass(frozen=True)
+class Change:
+    """A figure that is not the same in both. `detail` is for the JSON alone."""
+
+    name: str
+    before: int
+    after: int
+    detail: Dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def change(self) -> int:
+        """How much it grew."""
+        return self.after - self.before
+
+
+@dataclass(frozen=True)
+class Section:
+    """Rows of one kind, what grew most first. The unit is bytes or count."""
+
+    name: str
+    unit: str
+    rows: List[Change]
+    before: int = 0
+    after: int = 0
+    has_total: bool = False
+
+
+Document = Dict[str, Any]
+
+
+def is_json(data: bytes) -> bool:
+    """Whether this is meant to be a snapshot."""
+    return data[:64].lstrip().startswith((b"{", b"["))
+
+
+def load(path: str) -> Any:
+    """A Profile, or a snapshot as a dictionary."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        raise Failure(f"cannot read {path}: {error.strerror}") from None
+    return _snapshot(data, path) if is_json(data) else parse(data, path)
+
+
+def _snapshot(data: bytes, path: str) -> Document:
+    try:
+        document = json.loads(data)
+    except ValueError as error:
+        raise Failure(f"{path} is cut off or damaged: it is no whole JSON ({error})") from None
+    if not isinstance(document, dict) or not isinstance(document.get("memory"), dict) or "schema" not in document:
+        raise Failure(f"{path} is JSON, but no statistics snapshot of hakmem")
+    schema = document["schema"]
+    if not isinstance(schema, int) or not 1 <= schema <= NEWEST_SCHEMA:
+        raise Failure(
+            f"{path} has schema {schema}, and this tool knows up to {NEWEST_SCHEMA}: use the tool of that version"
+        )
+    return document
+
+
+def of_profiles(before: Profile, after: Profile, sample_type: str, group: str) -> List[Section]:
+    """By stack, or by the innermost function."""
+    first, second = (_by_site(profile, sample_type, group) for profile in (before, after))
+    rows: List[Change] = []
+    for site in {**first, **second}:
+        (bytes_before, objects_before), (bytes_after, objects_after) = first.get(site, (0, 0)), second.get(site, (0, 0))
+        detail = {"stack": list(site), "objects_before": objects_before, "objects_after": objects_after}
+        rows.append(Change(" ← ".join(site) or "[no stack]", bytes_before, bytes_after, detail))
+    totals = before.total(sample_type), after.total(sample_type)
+    return [Section(sample_type, "bytes", _sorted(rows), *totals, has_total=True)]
+
+
+def _by_site(profile: Profile, sample_type: str, group: str) -> Dict[Tuple[str, ...], Tuple[int, int]]:
+    bytes_at, objects_at = profile.column(sample_type), profile.column(OBJECTS_OF[sample_type])
+    found: Dict[Tuple[str, ...], Tuple[int, int]] = {}
+    for sample in profile.samples:
+        names = tuple(names_of(sample))
+        site = names[:1] if group == "function" else names
+        amount, objects = found.get(site, (0, 0))
+        found[site] = amount + sample.values[bytes_at], objects + sample.values[objects_at]
+    return found
+
+
+def of_snapshots(before: Document, after: Document) -> List[Section]:
+    """Resident memory by part, sums, bands, classes, events, as far as both have them."""
+    sections = [
+        _flat("parts", "bytes", before, after, has_total=True),
+        _flat("memory", "bytes", before, after),
+        *(_table("bands", one, before, after) for one in ("resident", "live_bytes", "free_bytes")),
+        *(_table("classes", one, before, after) for one in ("resident", "live_bytes", "free_bytes")),
+        _flat("events", "count", before, after),
+    ]
+    return [section for section in sections if section.rows or section.has_total]
+
+
+def _flat(name: str, unit: str, before: Document, after: Document, has_total: bool = False) -> Section:
+    first, second = _numbers(before.get(name)), _numbers(after.get(name))
+    both = name in before and name in after
+    rows = [Change(one, first.get(one, 0), second.get(one, 0)) for one in {**first, **second}] if both else []
+    total = has_total and both
+    return Section(name, unit, _sorted(rows), sum(first.values()), sum(second.values()), total)
+
+
+def _table(name: str, column: str, before: Document, after: Document) -> Section:
+    first, second = (_column(document.get(name), column) for document in (before, after))
+    both = name in before and name in after
+    rows = [Change(one, first.get(one, 0), second.get(one, 0)) for one in {**first, **second}] if both else []
+    return Section(f"{name}: {column}", "bytes", _sorted(rows))
+
+
+def _column(table: Any, column: str) -> Dict[str, int]:
+    """Of bands, which have names, and classes, which have sizes."""
+    if isinstance(table, dict):
+        return {
+            name: row[column] for name, row in table.items() if isinstance(row, dict) and _is_number(row.get(column))
+        }
+    rows = [row for row in table if isinstance(row, dict)] if isinstance(table, list) else []
+    return {f"{row.get('bytes', '?')} B": row[column] for row in rows if _is_number(row.get(column))}
+
+
+def _numbers(values: Any) -> Dict[str, int]:
+    return {name: value for name, value in values.items() if _is_number(value)} if isinstance(values, dict) else {}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _sorted(rows: List[Change]) -> List[Change]:
+    return sorted((row for row in rows if row.change), key=lambda row: (-row.change, row.name))
+
+
+def remarks(before: Any, after: Any) -> List[str]:
+    """What makes a comparison doubtful."""
+    if isinstance(before, Profile) is not isinstance(after, Profile):
+        raise Failure("one is a profile and the other a statistics snapshot: diff compares two of a kind", EXIT_USAGE)
+    if isinstance(before, Profile):
+        times = before.time_nanos, after.time_nanos
+        said = [] if before.period == after.period else ["the two were sampled at different rates"]
+    else:
+        times = before.get("time_ms", 0), after.get("time_ms", 0)
+        said = [] if before.get("pid") == after.get("pid") else ["the two are of different processes"]
+        if before["schema"] != after["schema"]:
+            said.append("one is of an older version, with fewer figures: only what both have is compared")
+    if all(_is_number(one) and one for one in times) and times[1] < times[0]:
+        said.append("the second is older than the first: what shrank is shown as grown")
+    return said

@@ -1,0 +1,112 @@
+"""Finds the file of a mapping, and its separate debug file. A file with another build ID is another file."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from dataclasses import dataclass
+from typing import Iterator, Optional, Sequence, Tuple
+
+from hakmem.profile.model import Mapping
+from hakmem.profile.module import ElfModule, Unreadable
+
+DEBUG_FOLDERS = ("/usr/lib/debug",)
+_DELETED = " (deleted)"
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Search:
+    """Where to look: the roots before a mapping's path (of a process in a container its own), and folders with debug files."""
+
+    roots: Sequence[str] = ("",)
+    debug_folders: Sequence[str] = DEBUG_FOLDERS
+    time_nanos: int = 0
+
+    def open(self, mapping: Mapping) -> Tuple[Optional[ElfModule], Optional[ElfModule], str]:
+        """The module, the file with its debug information (which may be the same), and what is wrong, if anything is."""
+        module, trouble = self._module(mapping)
+        build_id = mapping.build_id.lower() or (module.build_id if module else "")
+        if module is not None and module.has_dwarf():
+            return module, module, ""
+        debug = self._by_build_id(build_id) or (self._by_link(module) if module is not None else None)
+        return module, debug, "" if module is not None or debug is not None else trouble
+
+    def _module(self, mapping: Mapping) -> Tuple[Optional[ElfModule], str]:
+        path = mapping.path[: -len(_DELETED)] if mapping.path.endswith(_DELETED) else mapping.path
+        trouble = "the file is no longer there"
+        for root in self.roots:
+            try:
+                module = ElfModule(root + path)
+            except Unreadable as error:
+                if os.path.exists(root + path):
+                    trouble = f"the file cannot be read: {error}"
+                continue
+            wrong = self._differs(module, mapping)
+            if not wrong:
+                return module, ""
+            trouble = wrong
+            module.close()
+        return None, trouble
+
+    def _differs(self, module: ElfModule, mapping: Mapping) -> str:
+        """Why this is not the file that was mapped, empty when it is as far as can be known."""
+        expected = mapping.build_id.lower()
+        if expected:
+            if module.build_id == expected:
+                return ""
+            return f"the file has been replaced since: its build ID was {expected[:12]}…, now it is {_short(module.build_id)}"
+        if mapping.path.endswith(_DELETED):
+            return "the file had been replaced already, and has no build ID to compare"
+        if self.time_nanos and module.modified_nanos > self.time_nanos:
+            return "the file is newer than the profile, and has no build ID to compare"
+        return ""
+
+    def _by_build_id(self, build_id: str) -> Optional[ElfModule]:
+        if len(build_id) < 4:
+            return None
+        for path in self._build_id_paths(build_id):
+            found = _usable(path)
+            if found is not None and found.build_id == build_id:
+                return found
+        return None
+
+    def _build_id_paths(self, build_id: str) -> Iterator[str]:
+        for folder in self.debug_folders:
+            yield os.path.join(folder, ".build-id", build_id[:2], f"{build_id[2:]}.debug")
+        cache = os.environ.get("DEBUGINFOD_CACHE_PATH") or os.path.expanduser("~/.cache/debuginfod_client")
+        yield os.path.join(cache, build_id, "debuginfo")
+
+    def _by_link(self, module: ElfModule) -> Optional[ElfModule]:
+        link = module.debug_link()
+        if link is None or "/" in link[0]:
+            return None
+        name, checksum = link
+        folder = os.path.dirname(os.path.realpath(module.path))
+        beside = [os.path.join(folder, name), os.path.join(folder, ".debug", name)]
+        for path in [*beside, *(os.path.join(top + folder, name) for top in self.debug_folders)]:
+            if os.path.isfile(path) and _checksum(path) == checksum:
+                return _usable(path)
+        return None
+
+
+def _usable(path: str) -> Optional[ElfModule]:
+    try:
+        return ElfModule(path)
+    except Unreadable:
+        return None
+
+
+def _checksum(path: str) -> int:
+    value = 0
+    try:
+        with open(path, "rb") as file:
+            while chunk := file.read(_CHUNK):
+                value = zlib.crc32(chunk, value)
+    except OSError:
+        return -1
+    return value
+
+
+def _short(build_id: str) -> str:
+    return f"{build_id[:12]}…" if build_id else "none"

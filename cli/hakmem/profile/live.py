@@ -1,0 +1,78 @@
+"""A heap profile of a process that runs already. What somebody else has started there is left running."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from dataclasses import dataclass
+from typing import Callable, List, Optional
+
+from hakmem.errors import Failure
+from hakmem.metrics import size
+from hakmem.profile.model import Profile
+from hakmem.profile.read import parse
+
+DEFAULT_RATE = 512 << 10
+DEFAULT_SECONDS = 10.0
+
+Ask = Callable[[str], bytes]
+
+
+@dataclass(frozen=True)
+class _State:
+    """What the process says of its profile."""
+
+    running: bool
+    rate: Optional[int] = None
+
+
+def asker(pid: int) -> Ask:
+    """A way to ask the process. Each request has a connection of its own: nobody else is kept out while the profile runs."""
+    try:
+        from hakmem.attach import attach  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    except ImportError:
+        raise Failure("this build of the tool cannot attach to processes") from None
+
+    def ask(request: str) -> bytes:
+        with attach(pid) as attached:
+            return bytes(attached.ask(request))
+
+    return ask
+
+
+def take(ask: Ask, pid: int, seconds: Optional[float], rate: Optional[int], notes: List[str]) -> Profile:
+    """The profile after that many seconds, with the process left as it was found."""
+    state = _state(ask("profile state"))
+    if state.running:
+        told = f" (a sample every {size(state.rate)})" if state.rate else ""
+        notes.append(f"a profile runs in process {pid} already{told}: it is read, and left running")
+        if rate is not None and rate != state.rate:
+            notes.append("--rate has no effect on a profile that runs already")
+        return _after(ask, pid, seconds or 0.0)
+    ask(f"profile start {rate or DEFAULT_RATE}")
+    try:
+        return _after(ask, pid, DEFAULT_SECONDS if seconds is None else seconds)
+    finally:
+        # It may have ended meanwhile; then that is what the caller hears of.
+        with contextlib.suppress(Failure, OSError):
+            ask("profile stop")
+
+
+def _after(ask: Ask, pid: int, seconds: float) -> Profile:
+    if seconds:
+        time.sleep(seconds)
+    return parse(ask("profile pprof"), f"the profile of process {pid}")
+
+
+def _state(answer: bytes) -> _State:
+    try:
+        document = json.loads(answer)
+    except ValueError:
+        raise Failure(
+            f"the process answered {answer[:60]!r} when asked whether a profile runs: another version?"
+        ) from None
+    if not isinstance(document, dict) or not isinstance(document.get("running"), bool):
+        raise Failure("the process did not say whether a profile runs: another version?")
+    rate = document.get("rate")
+    return _State(document["running"], rate if isinstance(rate, int) else None)

@@ -1,0 +1,153 @@
+"""A heap profile as the rest of this package sees it: objects that name each other, instead of numbers and a string table."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import List, Optional, Sequence, Tuple
+
+from hakmem.errors import EXIT_USAGE, Failure
+
+# What --by names, and the sample type behind it.
+BY = {"inuse": "inuse_space", "alloc": "alloc_space"}
+OBJECTS_OF = {"inuse_space": "inuse_objects", "alloc_space": "alloc_objects"}
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One function of a stack: its readable name, its name in the symbol table, and where in its source. Line 0: not known."""
+
+    function: str
+    system_name: str = ""
+    file: str = ""
+    line: int = 0
+
+
+@dataclass(eq=False)
+class Mapping:
+    """A range of addresses, and the file that was mapped there."""
+
+    start: int
+    limit: int
+    offset: int
+    path: str
+    build_id: str = ""
+    has_functions: bool = False
+    has_filenames: bool = False
+    has_lines: bool = False
+    has_inlined: bool = False
+
+    @property
+    def name(self) -> str:
+        """The file's own name, as `module+0x…` shows it."""
+        return os.path.basename(self.path)
+
+
+@dataclass(eq=False)
+class Location:
+    """An address of code. `frames` are its functions, the innermost inlined one first; empty: not known yet."""
+
+    address: int
+    mapping: Optional[Mapping] = None
+    frames: List[Frame] = field(default_factory=list)
+
+    def shown(self) -> List[Frame]:
+        """The frames, or the address where there are none."""
+        return self.frames or [Frame(self.where())]
+
+    def where(self) -> str:
+        """`module+0x…`, the offset in the file, which is the same in every run; the bare address where no file is known."""
+        if self.mapping is None or not self.mapping.name:
+            return f"{self.address:#x}"
+        return f"{self.mapping.name}+{self.address - self.mapping.start + self.mapping.offset:#x}"
+
+
+@dataclass(frozen=True)
+class Label:
+    """A tag of a sample."""
+
+    key: str
+    text: str = ""
+    number: int = 0
+    unit: str = ""
+
+
+@dataclass
+class Sample:
+    """A stack, the innermost location first, and a value for each of the profile's sample types."""
+
+    locations: Tuple[Location, ...]
+    values: Tuple[int, ...]
+    labels: Tuple[Label, ...] = ()
+
+
+@dataclass
+class Profile:
+    """All of it. Sample types are pairs of type and unit."""
+
+    sample_types: List[Tuple[str, str]]
+    samples: List[Sample]
+    mappings: List[Mapping]
+    locations: List[Location]
+    period_type: Tuple[str, str] = ("space", "bytes")
+    period: int = 0
+    time_nanos: int = 0
+    duration_nanos: int = 0
+    comments: List[str] = field(default_factory=list)
+    default_sample_type: str = ""
+    drop_frames: str = ""
+    keep_frames: str = ""
+    name: str = ""
+
+    def column(self, sample_type: str) -> int:
+        """Where this type stands in the samples' values."""
+        for index, (name, _) in enumerate(self.sample_types):
+            if name == sample_type:
+                return index
+        has = ", ".join(name for name, _ in self.sample_types)
+        raise Failure(
+            f"{self.name or 'the profile'} has no {sample_type}, only {has}: it is no heap profile", EXIT_USAGE
+        )
+
+    def total(self, sample_type: str) -> int:
+        """The sum over all samples."""
+        column = self.column(sample_type)
+        return sum(sample.values[column] for sample in self.samples)
+
+
+# The functions of the allocator's surface, where it is linked into the program instead of preloaded.
+_ALLOCATOR = frozenset(
+    [
+        "malloc",
+        "calloc",
+        "realloc",
+        "reallocarray",
+        "memalign",
+        "aligned_alloc",
+        "posix_memalign",
+        "valloc",
+        "pvalloc",
+        "hakmem_malloc",
+        "hakmem_calloc",
+        "hakmem_realloc",
+        "hakmem_aligned_alloc",
+    ]
+)
+
+
+def stack_of(sample: Sample) -> List[Tuple[Frame, Location]]:
+    """A sample's frames, innermost first, without the allocator's own at the inner end: who asked is what counts."""
+    frames = [(frame, location) for location in sample.locations for frame in location.shown()]
+    first = next((i for i, (frame, location) in enumerate(frames) if not _is_allocator(frame, location)), 0)
+    return frames[first:]
+
+
+def _is_allocator(frame: Frame, location: Location) -> bool:
+    if location.mapping is not None and location.mapping.name.startswith("libhakmem"):
+        return True
+    return frame.function in _ALLOCATOR or frame.function.startswith(("operator new", "hk_"))
+
+
+def names_of(sample: Sample) -> Sequence[str]:
+    """The functions of a sample's stack, innermost first."""
+    return [frame.function for frame, _ in stack_of(sample)]

@@ -1,0 +1,95 @@
+"""Heap profiles of a program that this tool starts: one of each process, which the library writes when the process ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Optional, Tuple
+
+from hakmem.engine import Ended
+from hakmem.errors import EXIT_USAGE, Failure, plural
+from hakmem.profile.model import Profile
+from hakmem.profile.read import read
+
+FILE_VARIABLE = "HAKMEM_PROFILE_FILE"
+RATE_VARIABLE = "HAKMEM_PROFILE_RATE"
+# More processes than this are a build or a shell script: their smallest profiles say nothing.
+_MOST_OTHERS = 32
+_NAME = re.compile(r"(\d+)\.pb\.gz\Z")
+
+
+class Recording:
+    """A private folder that the library writes to, gone at the end."""
+
+    def __init__(self) -> None:
+        try:
+            self._folder = Path(tempfile.mkdtemp(prefix="hakmem-profile-"))
+        except OSError as error:
+            raise Failure(f"no temporary folder for the profiles: {error.strerror}") from None
+
+    def __enter__(self) -> Recording:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def ask(self, environment: Mapping[str, str], rate: Optional[int]) -> Dict[str, str]:
+        """The environment in which the library samples, and writes for us."""
+        if environment.get(FILE_VARIABLE):
+            raise Failure(
+                f"{FILE_VARIABLE} is set already: without `hakmem profile` the program writes there", EXIT_USAGE
+            )
+        pattern = str(self._folder).replace("%", "%%")
+        # The minus: a process that outlives this tool finds its folder gone, and must not complain.
+        asked = {**environment, "HAKMEM_PROFILE": "1", FILE_VARIABLE: f"-{pattern}/%p.pb.gz"}
+        if rate is not None:
+            asked[RATE_VARIABLE] = str(rate)
+        return asked
+
+    def collect(self, pid: int, sample_type: str) -> Tuple[Optional[Profile], List[Tuple[int, Profile]], List[str]]:
+        """The profile of this process, those of the others, the biggest first, and what is to be said of damaged ones."""
+        notes: List[str] = []
+        found: List[Tuple[int, Profile]] = []
+        with contextlib.suppress(OSError):
+            for entry in sorted(os.listdir(self._folder)):
+                match = _NAME.match(entry)
+                if match is None:
+                    continue
+                try:
+                    found.append((int(match[1]), self._read(entry, int(match[1]))))
+                except Failure as failure:
+                    notes.append(failure.message)
+        own = next((profile for number, profile in found if number == pid), None)
+        others = [one for one in found if one[0] != pid]
+        others.sort(key=lambda one: (-one[1].total(sample_type), one[0]))
+        if len(others) > _MOST_OTHERS:
+            notes.append(f"{plural(len(others) - _MOST_OTHERS, 'smaller profile')} of more processes left out")
+        return own, others[:_MOST_OTHERS], notes
+
+    def _read(self, entry: str, pid: int) -> Profile:
+        try:
+            profile = read(str(self._folder / entry))
+        except Failure as failure:
+            message = failure.message.replace(str(self._folder / entry), f"the profile of process {pid}")
+            raise Failure(message) from None
+        profile.name = f"the profile of process {pid}"
+        return profile
+
+
+def why_none(ended: Ended) -> str:
+    """Why a process wrote no profile."""
+    if ended.signal is not None:
+        return f"it was {ended.describe()}, and a profile is written at exit"
+    return "either it ended by _exit, past its exit handlers, or the library did not serve its malloc, or is one without profiles"
+
+
+def beside(name: str, pid: int) -> str:
+    """Where another process's profile goes: `out.pb.gz` and `out.4711.pb.gz`."""
+    for suffix in (".pb.gz", ".pprof.gz", Path(name).suffix):
+        if suffix and name.endswith(suffix):
+            return f"{name[: -len(suffix)]}.{pid}{suffix}"
+    return f"{name}.{pid}"

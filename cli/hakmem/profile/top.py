@@ -1,0 +1,74 @@
+"""The functions that most memory goes back to: flat, what they asked for themselves, and cumulative, with what they called."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Dict, List
+
+from hakmem.metrics import size
+from hakmem.profile.model import OBJECTS_OF, Profile, names_of
+
+_MOST_NAME = 110
+
+
+@dataclass
+class Row:
+    """A function's share."""
+
+    function: str
+    flat: int = 0
+    cumulative: int = 0
+    objects: int = 0
+
+
+def rows(profile: Profile, sample_type: str) -> List[Row]:
+    """Sorted by flat bytes, then by cumulative. A recursive function counts once for each stack."""
+    bytes_at = profile.column(sample_type)
+    objects_at = profile.column(OBJECTS_OF[sample_type])
+    found: Dict[str, Row] = {}
+    for sample in profile.samples:
+        names = names_of(sample)
+        for name in set(names):
+            row = found.setdefault(name, Row(name))
+            row.cumulative += sample.values[bytes_at]
+        if names:
+            found[names[0]].flat += sample.values[bytes_at]
+            found[names[0]].objects += sample.values[objects_at]
+    kept = [row for row in found.values() if row.cumulative]
+    return sorted(kept, key=lambda row: (-row.flat, -row.cumulative, row.function))
+
+
+def text(profile: Profile, sample_type: str, most: int) -> List[str]:
+    """The lines of the table."""
+    total = profile.total(sample_type)
+    objects = profile.total(OBJECTS_OF[sample_type])
+    what = "in use" if sample_type == "inuse_space" else "allocated"
+    head = f"{size(total)} {what}, about {objects:,} blocks"
+    if profile.period:
+        head += f", from a sample every {size(profile.period)}"
+    if not total:
+        return [head]
+    shown = rows(profile, sample_type)
+    lines = [head, f"{'flat':>12} {'flat%':>7} {'sum%':>7} {'cum':>12} {'cum%':>7}  {'blocks':>10}  function"]
+    above = 0
+    for row in shown[:most]:
+        above += row.flat
+        lines.append(
+            f"{size(row.flat):>12} {_share(row.flat, total)} {_share(above, total)} {size(row.cumulative):>12} "
+            f"{_share(row.cumulative, total)}  {row.objects:>10,}  {shortened(row.function)}"
+        )
+    if len(shown) > most:
+        lines.append(f"and {len(shown) - most:,} more functions")
+    return lines
+
+
+def _share(part: int, total: int) -> str:
+    return f"{100 * part / total:6.1f}%"
+
+
+def shortened(name: str) -> str:
+    """A name that fits a line: both of its ends say something, its middle is mostly template arguments."""
+    if len(name) <= _MOST_NAME:
+        return name
+    half = _MOST_NAME // 2
+    return f"{name[:half]}…{name[-half:]}"

@@ -1,0 +1,310 @@
+"""`hakmem profile`: of a program, of a running process, of a file; what goes where, and how it ends when it cannot."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, Optional
+
+import pytest
+from cli_support import Compile, Tool
+from hakmem.errors import Failure
+from hakmem.profile import live
+from hakmem.profile.live import take
+from hakmem.profile.read import read
+from hakmem.profile.record import beside
+from profile_support import PRINT_STACK, build, compiler, named, profile_of
+
+SHOP = {("append", "grow", "main"): (10, 6000, 4, 3000), ("load", "main"): (5, 2000, 1, 500)}
+
+# What the library does for a profile, as far as the tool sees it: at exit each process writes a file where it was asked to.
+STAND_IN = r"""
+#define _GNU_SOURCE
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+void *__libc_malloc(size_t);
+void *malloc(size_t bytes) { return __libc_malloc(bytes); }
+__attribute__((destructor)) static void leave(void) {
+  const char *on = getenv("HAKMEM_PROFILE"), *pattern = getenv("HAKMEM_PROFILE_FILE"), *source = getenv("SOURCE");
+  if (!on || strcmp(on, "1") || !pattern || !source || *pattern != '-') return;
+  char path[4096], *end = path;
+  for (const char *c = pattern + 1; *c; c++) {
+    if (c[0] == '%' && c[1] == 'p') { end += sprintf(end, "%d", (int)getpid()); c++; }
+    else { if (c[0] == '%' && c[1] == '%') c++; *end++ = *c; }
+  }
+  *end = 0;
+  FILE *in = fopen(source, "rb"), *out = fopen(path, "wbx");
+  if (!in || !out) return;
+  for (int c; (c = getc(in)) != EOF;) putc(c, out);
+  fclose(out);
+  const char *rate = getenv("HAKMEM_PROFILE_RATE");
+  if (rate) fprintf(stderr, "rate %s\n", rate);
+}
+"""
+
+
+# Copies its input to its output, starts so many children, and ends with this code: `family CHILDREN CODE`.
+FAMILY = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+  (void)argc;
+  for (int c; (c = getchar()) != EOF;) putchar(c);
+  fflush(stdout);
+  for (int i = atoi(argv[1]); i > 0; i--)
+    if (fork() == 0) exit(0);
+  while (wait(NULL) > 0) {}
+  return atoi(argv[2]);
+}
+"""
+
+
+@pytest.fixture
+def family(compile_c: Compile) -> Path:
+    return compile_c("family", FAMILY)
+
+
+@pytest.fixture
+def stand_in(compile_c: Compile) -> Path:
+    return compile_c("libhakmem-standin.so", STAND_IN, "-shared", "-fPIC")
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    file = tmp_path / "source.pb.gz"
+    file.write_bytes(named(SHOP))
+    return file
+
+
+@pytest.fixture
+def environment(source: Path, tmp_path: Path) -> Dict[str, str]:
+    (tmp_path / "tmp").mkdir()
+    return {**os.environ, "SOURCE": str(source), "TMPDIR": str(tmp_path / "tmp")}
+
+
+def test_a_program(tool: Tool, stand_in: Path, family: Path, environment: Dict[str, str], tmp_path: Path) -> None:
+    """Its input, output and exit code are its own; the table goes to stderr, and nothing is left behind."""
+    words = ("--library", stand_in, "-o", "out.pb.gz", "--folded", "f.txt", "--rate", "4096")
+    done = tool("profile", *words, "--", family, "0", "3", environment=environment, stdin="in\n")
+    assert (done.returncode, done.stdout) == (3, "in\n")
+    assert done.stderr.startswith("rate 4096\n")
+    table = {line.split()[-1]: line.split() for line in done.stderr.splitlines()}
+    assert table["append"][2:4] == ["85.7%", "85.7%"] and table["load"][2:4] == ["14.3%", "100.0%"]
+    assert [one.values for one in read(str(tmp_path / "out.pb.gz")).samples] == list(SHOP.values())
+    assert (tmp_path / "f.txt").read_text() == "main;grow;append 3000\nmain;load 500\n"
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_other_processes(tool: Tool, stand_in: Path, family: Path, environment: Dict[str, str], tmp_path: Path) -> None:
+    """Each has its own file."""
+    words = ("profile", "--library", stand_in, "-o", "out.pb.gz", "--", family, "2", "0")
+    done = tool(*words, environment=environment)
+    assert done.returncode == 0
+    others = sorted(one.name for one in tmp_path.glob("out.*.pb.gz") if one.name != "out.pb.gz")
+    assert len(others) == 2 and all(name.split(".")[1].isdecimal() for name in others)
+    assert all(len(read(str(tmp_path / name)).samples) == 2 for name in ["out.pb.gz", *others])
+    assert f"other processes' profiles: {others[0]}" in done.stderr or f", {others[0]}" in done.stderr
+    assert beside("a/b.pb.gz", 7) == "a/b.7.pb.gz" and beside("x", 7) == "x.7" and beside("x.prof", 7) == "x.7.prof"
+    # A shell ends by _exit: what it started is shown.
+    done = tool("profile", "--library", stand_in, "--", "sh", "-c", f"{family} 0 0; true", environment=environment)
+    assert done.returncode == 0 and "append" in done.stderr
+    assert "sh itself wrote no profile" in done.stderr or "other processes wrote profiles too (1)" in done.stderr
+
+
+def test_a_program_that_writes_none(tool: Tool, stand_in: Path, environment: Dict[str, str]) -> None:
+    """125 where all else went well; a program's own failure is what the caller shall see."""
+    environment.pop("SOURCE")
+    done = tool("profile", "--library", stand_in, "--", "true", environment=environment)
+    assert done.returncode == 125 and "no profile was written: either it ended by _exit" in done.stderr
+    done = tool("profile", "--library", stand_in, "--", "sh", "-c", "kill -SEGV $$", environment=environment)
+    assert done.returncode == 128 + signal.SIGSEGV and "killed by SIGSEGV" in done.stderr
+
+
+def test_a_damaged_profile_of_a_program(tool: Tool, stand_in: Path, environment: Dict[str, str], source: Path) -> None:
+    source.write_bytes(source.read_bytes()[:60])
+    done = tool("profile", "--library", stand_in, "-o", "out.pb.gz", "--", "true", environment=environment)
+    assert done.returncode == 125
+    assert "the profile of process " in done.stderr and "is cut off" in done.stderr
+    assert not (tool.folder / "out.pb.gz").exists()
+
+
+def test_a_disk_that_is_full(tool: Tool, stand_in: Path, environment: Dict[str, str], source: Path) -> None:
+    done = tool("profile", "--library", stand_in, "-o", "/dev/full", "-q", "--", "true", environment=environment)
+    assert (done.returncode, done.stderr) == (125, "hakmem: cannot write /dev/full: No space left on device\n")
+    done = tool("profile", "-q", "--flame", "/dev/full", "--input", source)
+    assert (done.returncode, done.stderr) == (125, "hakmem: cannot write /dev/full: No space left on device\n")
+
+
+def test_what_cannot_be_written_is_refused_before_the_program_runs(tool: Tool, stand_in: Path) -> None:
+    for option in ("-o", "--folded", "--speedscope", "--flame"):
+        done = tool("profile", "--library", stand_in, option, "/no/such/folder/x", "--", "echo", "hello")
+        assert (done.returncode, done.stdout) == (125, "")
+        assert "cannot write /no/such/folder/x" in done.stderr
+
+
+def test_a_file(tool: Tool, tmp_path: Path) -> None:
+    """From addresses to names, and every form at once."""
+    text = PRINT_STACK + (
+        "__attribute__((noinline)) void load(void) { print_stack((void **)__builtin_frame_address(0)); }\n"
+        'int main(void) { load(); __asm__ volatile(""); return 0; }\n'
+    )
+    program = build(tmp_path, "program.c", text, [compiler("cc"), "-O1", "-g", "-fno-omit-frame-pointer"])
+    (tmp_path / "raw.pb.gz").write_bytes(profile_of(program))
+    done = tool(
+        "profile",
+        "--input",
+        "raw.pb.gz",
+        "-o",
+        "o.pb.gz",
+        "--folded",
+        "-",
+        "--speedscope",
+        "s.json",
+        "--flame",
+        "f.svg",
+    )
+    assert done.returncode == 0
+    assert any(line.endswith(";main 4096") for line in done.stdout.splitlines())
+    frames = [frame for one in read(str(tmp_path / "o.pb.gz")).samples[0].locations for frame in one.frames]
+    assert (frames[0].function, Path(frames[0].file)) == ("main", tmp_path / "program.c")
+    assert frames[0].line == len(text.splitlines())
+    mapping = read(str(tmp_path / "o.pb.gz")).samples[0].locations[0].mapping
+    assert mapping is not None and mapping.has_functions and mapping.has_filenames and mapping.has_lines
+    assert any(frame["name"] == "main" for frame in json.loads((tmp_path / "s.json").read_text())["shared"]["frames"])
+    assert 'data-name="main"' in (tmp_path / "f.svg").read_text()
+    # What has names keeps them, with the program gone.
+    program.unlink()
+    done = tool("profile", "--input", "o.pb.gz")
+    assert done.returncode == 0 and "main" in done.stdout and done.stderr == ""
+
+
+def test_damaged_files(tool: Tool, tmp_path: Path) -> None:
+    (tmp_path / "cut").write_bytes(named(SHOP)[:40])
+    done = tool("profile", "--input", "cut")
+    assert (done.returncode, done.stdout) == (125, "")
+    assert done.stderr.startswith("hakmem: cut is cut off")
+    assert tool("profile", "--input", "no-such").returncode == 125
+
+
+def test_wrong_usage(tool: Tool, source: Path) -> None:
+    for words in (
+        [], ["--input", source, "true"], ["--seconds", "1", "--", "true"], ["--rate", "0", "1"], ["--set", "x=1", "1"],
+        ["--input", source, "--rate", "5"], ["--by", "nonsense", "1"],
+    ):  # fmt: skip
+        assert tool("profile", *words).returncode == 2, words
+    assert tool("profile", "--", "no-such-program").returncode == 127
+
+
+def test_the_callers_own_profile_file(tool: Tool, stand_in: Path) -> None:
+    environment = {**os.environ, "HAKMEM_PROFILE_FILE": "/tmp/x"}
+    done = tool("profile", "--library", stand_in, "--", "true", environment=environment)
+    assert done.returncode == 2 and "HAKMEM_PROFILE_FILE is set already" in done.stderr
+
+
+class Process:
+    """A process that can be asked, as the library answers."""
+
+    def __init__(self, running: bool = False, rate: int = 524288) -> None:
+        self.running = running
+        self.rate = rate
+        self.asked: List[str] = []
+        self.dies_at: Optional[str] = None
+
+    def ask(self, request: str) -> bytes:
+        self.asked.append(request)
+        if self.dies_at is not None and request.startswith(self.dies_at):
+            raise Failure("process 7 has ended")
+        words = request.split()
+        if words[1] == "state":
+            return json.dumps({"running": self.running, "rate": self.rate}).encode()
+        if words[1] == "start":
+            assert not self.running
+            self.running, self.rate = True, int(words[2])
+        if words[1] == "stop":
+            self.running = False
+        return named(SHOP) if words[1] == "pprof" else b""
+
+
+@pytest.fixture
+def slept(monkeypatch: pytest.MonkeyPatch) -> List[float]:
+    seconds: List[float] = []
+    monkeypatch.setattr(live.time, "sleep", seconds.append)
+    return seconds
+
+
+def test_a_process(slept: List[float]) -> None:
+    process = Process()
+    notes: List[str] = []
+    taken = take(process.ask, 7, 3.0, 4096, notes)
+    assert process.asked == ["profile state", "profile start 4096", "profile pprof", "profile stop"]
+    assert (slept, notes, len(taken.samples)) == ([3.0], [], 2)
+    take(process.ask, 7, None, None, notes)
+    assert slept == [3.0, live.DEFAULT_SECONDS] and "profile start 524288" in process.asked
+
+
+def test_a_profile_that_somebody_else_has_started(slept: List[float]) -> None:
+    """It is read at once, and goes on."""
+    process = Process(running=True, rate=1 << 20)
+    notes: List[str] = []
+    take(process.ask, 7, None, 4096, notes)
+    assert process.asked == ["profile state", "profile pprof"] and process.running and slept == []
+    assert notes[0] == "a profile runs in process 7 already (a sample every 1.00 MiB): it is read, and left running"
+    assert "--rate has no effect" in notes[1]
+
+
+def test_what_was_started_is_stopped(monkeypatch: pytest.MonkeyPatch, slept: List[float]) -> None:
+    """Also when the wait is interrupted, and when the process is gone the caller hears of that."""
+
+    def interrupted(_: float) -> None:
+        raise KeyboardInterrupt
+
+    process = Process()
+    process.dies_at = "profile pprof"
+    with pytest.raises(Failure, match="process 7 has ended"):
+        take(process.ask, 7, 1.0, None, [])
+    assert not process.running
+    monkeypatch.setattr(live.time, "sleep", interrupted)
+    process = Process()
+    with pytest.raises(KeyboardInterrupt):
+        take(process.ask, 7, 1.0, None, [])
+    assert process.asked[-1] == "profile stop"
+
+
+@pytest.mark.parametrize("answer", [b"yes", b"[]", b'{"running": 1}'])
+def test_an_answer_of_another_version(answer: bytes) -> None:
+    with pytest.raises(Failure, match="another version"):
+        take(lambda _: answer, 7, 1.0, None, [])
+
+
+def test_the_command_attaches(monkeypatch: pytest.MonkeyPatch, slept: List[float], tmp_path: Path) -> None:
+    """From PID to file, by a connection for each request: none is held while the profile runs."""
+    import sys
+    import types
+
+    from click.testing import CliRunner
+    from hakmem.commands.profile import profile
+
+    process = Process()
+    closed: List[int] = []
+
+    @contextlib.contextmanager
+    def attach(pid: int) -> Iterator[Process]:
+        assert pid == 4711
+        yield process
+        closed.append(len(process.asked))
+
+    module: Any = types.ModuleType("hakmem.attach")
+    module.attach = attach
+    monkeypatch.setitem(sys.modules, "hakmem.attach", module)
+    done = CliRunner().invoke(profile, ["--seconds", "2", "-o", str(tmp_path / "o.pb.gz"), "4711"])
+    assert done.exit_code == 0, done.output
+    assert "append" in done.output and len(read(str(tmp_path / "o.pb.gz")).samples) == 2
+    assert (closed, slept) == ([1, 2, 3, 4], [2.0])

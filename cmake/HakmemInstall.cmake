@@ -15,6 +15,7 @@ install(
 )
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/hakmem" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(FILES "${PROJECT_SOURCE_DIR}/tools/gdb/hakmem_gdb.py" DESTINATION "${CMAKE_INSTALL_DATADIR}/hakmem/gdb")
 install(EXPORT hakmem-targets NAMESPACE hakmem:: DESTINATION "${package_dir}")
 
 configure_package_config_file(

@@ -1,7 +1,8 @@
 /* hakmem: a general-purpose memory allocator for Linux. The public C interface.
  *
  * Every function here may be called from any thread at any time after the program's first instruction, before `main`,
- * in thread-exit destructors and in the child of `fork`. None may be called from a signal handler that interrupted one.
+ * in thread-exit destructors and in the child of `fork`. None but hakmem_describe may be called from a signal handler
+ * that interrupted one.
  * Sizes are in bytes. Blocks are aligned to 16 bytes at least. Requests above PTRDIFF_MAX fail with ENOMEM.
  *
  * Linked or preloaded, the library also defines the C library's own names (`malloc`, `free`, ...) and the C++ operators
@@ -102,6 +103,12 @@ HAKMEM_EXPORT size_t hakmem_good_size(size_t size) HAKMEM_NOEXCEPT;
 /* Whether `address` is the start of a block that hakmem handed out and that was, as far as can be seen, not freed
  * since. Any value may be asked for, foreign, unmapped or NULL; nothing outside hakmem's memory is read. */
 HAKMEM_EXPORT bool hakmem_check_owned(const void *address) HAKMEM_NOEXCEPT;
+
+/* Explains any value as an address, in one line of English without its end: which block it lies in or behind, whether that is
+ * in use or free, its size, and whose it is (docs/pointers.md). Writes at most `bytes` of it, with a zero byte, and returns how long
+ * it is without that: as snprintf. `buffer` may be NULL where `bytes` is 0. Takes no lock and allocates nothing: this
+ * function may be called from any signal handler, and from a debugger. */
+HAKMEM_EXPORT size_t hakmem_describe(const void *address, char *buffer, size_t bytes) HAKMEM_NOEXCEPT;
 
 /* Takes back what other threads freed, and gives all idle memory back to the system. Bytes given back. */
 HAKMEM_EXPORT size_t hakmem_collect(void) HAKMEM_NOEXCEPT;

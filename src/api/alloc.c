@@ -168,7 +168,7 @@ void *hk_calloc(size_t count, size_t size) {
 /* A small block by a thread without a heap, or one that looked wrong at first. */
 static void free_small(hk_slab_t *span, void *block) {
   int saved_errno = errno; /* attaching a heap may change it */
-  hk_thread_follow(hk_load_relaxed(&span->owner));
+  hk_lifecycle_follow(hk_load_relaxed(&span->owner));
   hk_thread_lease_t lease = hk_lifecycle_enter();
   if (lease.heap == NULL) {
     hk_remote_free_now(span, block);

@@ -5,6 +5,7 @@
  */
 #include "api/lifecycle.h"
 
+#include "api/crash_report.h"
 #include "base/atomic.h"
 #include "base/count.h"
 #include "heap/pool.h"
@@ -88,11 +89,16 @@ static void start_core(void) {
   (void)hk_lock_init(repair_child); /* where it fails, the locks work but a child of fork may find one held */
 }
 
+static void on_thread_exit(void) {
+  hk_crash_report_end_thread();
+  hk_thread_on_exit();
+}
+
 /* The C library may allocate in here, which by now it can. */
 static void install_hooks(void) {
   hk_store_relaxed(&stage, hooks_installed);
-  hk_os_stay_loaded(); /* first: each hook is code of ours that others keep the address of */
-  (void)hk_os_thread_exit_init(hk_thread_on_exit); /* where it fails, heaps of ended threads stay unused */
+  hk_os_stay_loaded();                          /* first: each hook is code of ours that others keep the address of */
+  (void)hk_os_thread_exit_init(on_thread_exit); /* where it fails, heaps of ended threads stay unused */
   hk_os_at_fork(after_fork_in_child);
   hk_bell_allow();
   if (hk_thread_heap != HK_EMPTY_HEAP) hk_os_thread_exit_arm(); /* it was attached before there was a handler */
@@ -102,13 +108,25 @@ void hk_lifecycle_start(void) {
   if (HK_UNLIKELY(hk_load_relaxed(&stage) == not_started)) start_core();
 }
 
+/* Before the thread has a heap: from then on its exit handler runs. */
+static void begin_thread(void) {
+  if (HK_UNLIKELY(hk_thread_heap == HK_EMPTY_HEAP) && !hk_thread_is_leaving()) hk_crash_report_begin_thread();
+}
+
 hk_thread_lease_t hk_lifecycle_enter(void) {
   hk_lifecycle_start();
+  begin_thread();
   return hk_thread_enter();
+}
+
+void hk_lifecycle_follow(hk_heap_t *heap) {
+  begin_thread();
+  hk_thread_follow(heap);
 }
 
 __attribute__((constructor)) static void start(void) {
   hk_lifecycle_start();
   hk_option_load();
   if (hk_load_relaxed(&stage) == core_started) install_hooks();
+  hk_crash_report_install();
 }

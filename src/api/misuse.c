@@ -1,13 +1,15 @@
 /* api/misuse.c - L6. See misuse.h. */
 #include "api/misuse.h"
 
+#include "api/describe.h"
+#include "api/spot.h"
 #include "api/verify.h"
 #include "base/format.h"
 #include "os/os.h"
 #include "policy/option.h"
 #include "policy/stat.h"
 
-#define MESSAGE_BYTES 256
+#define MESSAGE_BYTES 512
 
 /* One line, one write, then what the option says. */
 static void finish(hk_format_t *message, const char *kind) {
@@ -23,6 +25,14 @@ static const char *kind_of(hk_act_t act, hk_verdict_t verdict) {
   return is_free ? "use-after-free" : "invalid-pointer";
 }
 
+/* What the address lies in or behind, as far as the line has not said it yet. */
+static void add_spot(hk_format_t *message, uintptr_t address) {
+  hk_spot_t spot = hk_spot_of(address);
+  if (spot.kind == hk_spot_live_block) hk_format_text(message, ", which is in use");
+  if (spot.kind == hk_spot_free_block) hk_format_text(message, ", which is free");
+  if (spot.kind == hk_spot_foreign) hk_describe_neighbour(message, address, &spot);
+}
+
 static void describe(hk_format_t *message, uintptr_t address, const hk_finding_t *finding) {
   uint64_t bytes = finding->bytes;
   switch (finding->verdict) {
@@ -35,12 +45,14 @@ static void describe(hk_format_t *message, uintptr_t address, const hk_finding_t
     case hk_verdict_interior:
       hk_format_print(message, "%p is %u bytes into a block of %u bytes at %p", address,
                       (uint64_t)(address - finding->start), bytes, finding->start);
+      add_spot(message, address);
       break;
     case hk_verdict_live: /* it became one since: another thread freed and allocated it meanwhile */
       hk_format_print(message, "%p was no block in use a moment ago", address);
       break;
     case hk_verdict_foreign:
       hk_format_print(message, "%p is not in hakmem's memory", address);
+      add_spot(message, address);
       break;
   }
 }

@@ -1,8 +1,11 @@
 /* api/serve_command.c - L6. See serve_command.h. */
 #include "api/serve_command.h"
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
+#include "api/describe.h"
 #include "api/reclaim.h"
 #include "api/report.h"
 
@@ -53,6 +56,30 @@ static const char *collect(hk_format_t *out, const char *arguments) {
   return NULL;
 }
 
+/* The number of a hexadecimal text, with or without 0x; 0 with `*is_number` false where it is none. */
+static uintptr_t read_hex(const char *text, bool *is_number) {
+  if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X')) text += 2;
+  uintptr_t value = 0;
+  size_t length = 0;
+  for (; text[length] != '\0' && length <= 2 * sizeof value; length++) {
+    char digit = text[length], lower = (char)(digit | 0x20);
+    bool is_letter = lower >= 'a' && lower <= 'f';
+    if (!is_letter && (digit < '0' || digit > '9')) break;
+    value = value << 4 | (uintptr_t)(is_letter ? lower - 'a' + 10 : digit - '0');
+  }
+  *is_number = length > 0 && length <= 2 * sizeof value && text[length] == '\0';
+  return *is_number ? value : 0;
+}
+
+static const char *describe(hk_format_t *out, const char *arguments) {
+  bool is_number;
+  uintptr_t address = read_hex(arguments, &is_number);
+  if (!is_number) return "describe needs an address, in hexadecimal";
+  hk_describe(out, address);
+  hk_format_text(out, "\n");
+  return NULL;
+}
+
 static const command_t commands[] = {
     {"protocol", protocol},
     {"stats json", stats_json},
@@ -60,6 +87,7 @@ static const command_t commands[] = {
     {"stats openmetrics", stats_openmetrics},
     {"map", map},
     {"collect", collect},
+    {"describe", describe},
 };
 
 /* ---- Which one it is. */

@@ -27,8 +27,10 @@ INTERIOR_16 = [24, 1000, *MID, *RUN, *BIG]
 # What a message may say. {bad}, {start}, {bytes} and {offset} stand for what the program said of itself.
 FREE_BLOCK = "{bad} is a block of {bytes} bytes that is free already"
 FREE_RANGE = "{bad} lies in memory that is free already"
-INTERIOR = "{bad} is {offset} bytes into a block of {bytes} bytes at {start}"
+INTERIOR = "{bad} is {offset} bytes into a block of {bytes} bytes at {start}, which is in use"
+INTERIOR_FREE = "{bad} is {offset} bytes into a block of {bytes} bytes at {start}, which is free"
 FOREIGN = "{bad} is not in hakmem's memory"
+BEHIND = "{bad} is not in hakmem's memory, {past} bytes past the end of a live block of {bytes} bytes at {start}"
 DAMAGED = "free block {bad} of {bytes} bytes was written to after it was freed"
 
 
@@ -72,6 +74,8 @@ CASES = {
     "free_interior_16": (INTERIOR_16, always("invalid-free", INTERIOR)),
     "free_interior_1": (ALL, always("invalid-free", INTERIOR)),
     "free_interior_middle": ([1000, *MID, *RUN, *BIG], always("invalid-free", INTERIOR)),
+    "free_interior_freed": (SMALL[1:], always("invalid-free", INTERIOR_FREE)),
+    "free_behind_big": (BIG, always("invalid-free", BEHIND)),
     "free_stack": (ALL, always("invalid-free", FOREIGN)),
     "free_small_integer": ([*ALL, 1, 8, 65536], always("invalid-free", FOREIGN)),
     "free_static": (ALL, always("invalid-free", FOREIGN)),
@@ -133,6 +137,7 @@ def expected_messages(name, size, stdout):
         "start": hex(said.get("start", 0)),
         "bytes": said.get("bytes"),
         "offset": said["bad"] - said.get("start", 0),
+        "past": said["bad"] - said.get("start", 0) - said.get("bytes", 0),
     }
     return {(kind, fact.format(**values)) for kind, fact in CASES[name][1](size)}
 

@@ -69,6 +69,13 @@ def hakmem_only(library: Path) -> None:
         pytest.skip(f"{library.name} is not hakmem")
 
 
+@pytest.fixture
+def checks_only(library: Path) -> None:
+    """Leaves a test out where free blocks carry no mark."""
+    if "-fast" in library.name:
+        pytest.skip(f"{library.name} has no checks")
+
+
 @pytest.fixture(scope="session")
 def program() -> Callable[[str], Path]:
     """A program of this folder, as the build made it."""

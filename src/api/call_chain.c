@@ -1,0 +1,108 @@
+/* api/call_chain.c - L6. See call_chain.h. */
+#include "api/call_chain.h"
+
+#include <string.h>
+
+#include "base/units.h"
+#include "os/kernel_file.h"
+#include "os/peek.h"
+
+/* Chosen: no function's frame is longer. */
+#define FRAME_MOST_BYTES HK_MIB
+
+static bool read_word(uintptr_t address, uintptr_t *value) {
+  void *word;
+  if (address % sizeof word != 0 || address < HK_SLAB_BYTES || !hk_os_peek((const void *)address, &word)) return false;
+  *value = (uintptr_t)word;
+  return true;
+}
+
+/* Who called what is not there: a call of a null or damaged function pointer has put nothing but its return address. */
+static bool find_caller(const hk_crash_t *crash, uintptr_t *caller) {
+#if defined(__x86_64__)
+  return read_word(crash->stack_pointer, caller);
+#else
+  *caller = crash->registers[30];
+  return true;
+#endif
+}
+
+unsigned hk_call_chain_of(const hk_crash_t *crash, uintptr_t *addresses, unsigned most) {
+  unsigned count = 0;
+  addresses[count++] = crash->program_counter;
+  if (crash->is_fault && crash->address == crash->program_counter && find_caller(crash, &addresses[count])) count++;
+  uintptr_t frame = crash->frame_pointer, next, address;
+  if (frame < crash->stack_pointer) return count;
+  while (count < most && read_word(frame, &next) && read_word(frame + sizeof next, &address)) {
+    if (address < HK_SLAB_BYTES) break;
+    addresses[count++] = address;
+    if (next <= frame || next - frame > FRAME_MOST_BYTES) break;
+    frame = next;
+  }
+  return count;
+}
+
+/* ---- /proc/self/maps: "start-end rights offset device inode   path", all but the inode hexadecimal. ------------- */
+
+typedef struct {
+  uintptr_t start, end, offset;
+  bool is_code;
+  const char *path; /* "" when there is none */
+} mapping_t;
+
+static const char *read_hex(const char *text, uintptr_t *value) {
+  *value = 0;
+  for (;; text++) {
+    char c = *text;
+    if (c >= '0' && c <= '9') {
+      *value = *value << 4 | (uintptr_t)(c - '0');
+    } else if (c >= 'a' && c <= 'f') {
+      *value = *value << 4 | (uintptr_t)(c - 'a' + 10);
+    } else {
+      return text;
+    }
+  }
+}
+
+static const char *skip_field(const char *text) {
+  while (*text != ' ' && *text != '\0') text++;
+  while (*text == ' ') text++;
+  return text;
+}
+
+static mapping_t read_mapping(const char *line) {
+  mapping_t mapping;
+  const char *rest = read_hex(line, &mapping.start);
+  rest = skip_field(read_hex(*rest == '-' ? rest + 1 : rest, &mapping.end));
+  mapping.is_code = strlen(rest) > 2 && rest[2] == 'x';
+  rest = skip_field(rest);
+  rest = skip_field(read_hex(rest, &mapping.offset));
+  mapping.path = skip_field(skip_field(rest)); /* device, inode */
+  return mapping;
+}
+
+static void name_module(hk_module_t *module, const mapping_t *mapping, uintptr_t address, uintptr_t base) {
+  size_t length = strlen(mapping->path);
+  size_t cut = length < HK_MODULE_NAME_BYTES ? 0 : length - (HK_MODULE_NAME_BYTES - 1);
+  memcpy(module->name, mapping->path + cut, length - cut + 1);
+  module->offset = address - base;
+  module->is_known = true;
+  module->is_code = mapping->is_code;
+}
+
+void hk_modules_of(const uintptr_t *addresses, unsigned count, hk_module_t *modules) {
+  for (unsigned i = 0; i < count; i++) modules[i] = (hk_module_t){.is_known = false};
+  hk_kernel_file_t file;
+  if (!hk_kernel_file_open(&file, "/proc/self/maps")) return;
+  uintptr_t base = 0; /* of the file that the mappings read last belong to */
+  for (char line[HK_KERNEL_LINE_BYTES]; hk_kernel_file_line(&file, line);) {
+    mapping_t mapping = read_mapping(line);
+    if (mapping.offset == 0 || mapping.path[0] == '\0') base = mapping.start;
+    for (unsigned i = 0; i < count; i++) {
+      if (addresses[i] - mapping.start < mapping.end - mapping.start) {
+        name_module(&modules[i], &mapping, addresses[i], base);
+      }
+    }
+  }
+  hk_kernel_file_close(&file);
+}

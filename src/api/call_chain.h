@@ -1,0 +1,28 @@
+/* api/call_chain.h - L6. The calls that led to a crash, and which file each is in. */
+#ifndef HK_API_CALL_CHAIN_H
+#define HK_API_CALL_CHAIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "os/crash_signal.h"
+
+/* The program counter, then the return addresses, as far as frame pointers lead: programs without them are followed no
+ * farther. At most `most`; how many. Memory is read by the system, so that a damaged stack costs nothing but the rest. */
+unsigned hk_call_chain_of(const hk_crash_t *crash, uintptr_t *addresses, unsigned most);
+
+/* The end of a long path. */
+#define HK_MODULE_NAME_BYTES 96
+
+typedef struct {
+  bool is_known;
+  bool is_code;                    /* the program may run it */
+  char name[HK_MODULE_NAME_BYTES]; /* "" where memory belongs to no file */
+  uintptr_t offset;                /* from where the file is mapped first */
+} hk_module_t;
+
+/* What the kernel's list of mappings says of each address. */
+void hk_modules_of(const uintptr_t *addresses, unsigned count, hk_module_t *modules);
+
+#endif /* HK_API_CALL_CHAIN_H */

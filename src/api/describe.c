@@ -1,0 +1,126 @@
+/* api/describe.c - L6. See describe.h. */
+#include "api/describe.h"
+
+#include <string.h>
+
+#include "hakmem/hakmem.h"
+#include "heap/heap.h"
+#include "heap/thread.h"
+#include "policy/size_class.h"
+
+/* Chosen: who writes past a block's end is seldom farther behind it inside the next one. Where the next thing is no block, a
+ * slab's length. */
+#define NEAR_BYTES 64
+
+/* What is below is never mapped for a program: a null pointer and an offset. */
+#define NULL_PAGES_BYTES HK_SLAB_BYTES
+
+static bool is_in_block(const hk_spot_t *spot) {
+  return spot->kind == hk_spot_live_block || spot->kind == hk_spot_free_block || spot->kind == hk_spot_uncut;
+}
+
+static const char *state_text(hk_spot_kind_t kind) { return kind == hk_spot_live_block ? "live" : "free"; }
+
+static void describe_block(hk_format_t *out, uintptr_t address, const hk_spot_t *spot) {
+  if (address == spot->start) {
+    hk_format_text(out, "the start of ");
+  } else {
+    hk_format_print(out, "%u bytes into ", (uint64_t)(address - spot->start));
+  }
+  if (spot->kind == hk_spot_uncut) {
+    hk_format_print(out, "a block of %u bytes", (uint64_t)spot->bytes);
+  } else {
+    hk_format_print(out, "a %s block of %u bytes", state_text(spot->kind), (uint64_t)spot->bytes);
+  }
+  if (address != spot->start) hk_format_print(out, " at %p", spot->start);
+  if (spot->kind == hk_spot_uncut) hk_format_text(out, " that nobody ever had");
+}
+
+static void describe_outside(hk_format_t *out, uintptr_t address) {
+  if (address == 0) {
+    hk_format_text(out, "NULL");
+  } else if (address < NULL_PAGES_BYTES) {
+    hk_format_print(out, "NULL and %u bytes: nothing is ever there", (uint64_t)address);
+  } else if (address >> HK_ADDRESS_BITS != 0) {
+    hk_format_text(out, "no address that a program can have");
+  } else {
+    hk_format_text(out, "not in hakmem's memory");
+  }
+}
+
+void hk_describe_neighbour(hk_format_t *out, uintptr_t address, const hk_spot_t *spot) {
+  bool is_live_start = spot->kind == hk_spot_live_block && address == spot->start;
+  if (is_live_start || address < NULL_PAGES_BYTES) return;
+  if (is_in_block(spot) && address - spot->start >= NEAR_BYTES) return;
+  hk_spot_t before = hk_spot_before(spot);
+  if (before.kind == hk_spot_foreign) return;
+  hk_format_print(out, ", %u bytes past the end of a %s block of %u bytes at %p",
+                  (uint64_t)(address - (before.start + before.bytes)), state_text(before.kind), (uint64_t)before.bytes,
+                  before.start);
+}
+
+static const char *owner_text(hk_heap_t *heap) {
+  if (heap == hk_thread_heap) return "of this thread";
+  switch (hk_heap_life(heap)) {
+    case hk_heap_attached:
+      return "of another thread, which lives";
+    case hk_heap_idle:
+      return "whose thread has ended";
+    default:
+      return "whose thread a fork left behind";
+  }
+}
+
+static void describe_slabs(hk_format_t *out, const hk_spot_t *spot) {
+  uint64_t count = spot->head->slab_count;
+  hk_format_print(out, "%u slab%s at %p", count, count == 1 ? "" : "s", spot->head_start);
+}
+
+/* Of a span, a run, or a big block, what a reader of these sources wants to know as well. */
+static void describe_home(hk_format_t *out, const hk_spot_t *spot) {
+  if (spot->head == NULL) {
+    if (spot->kind == hk_spot_live_block) hk_format_text(out, " (big)");
+    return;
+  }
+  if (spot->bytes > HK_MID_MAX_BYTES) {
+    hk_format_text(out, " (run of ");
+    describe_slabs(out, spot);
+    hk_format_text(out, ")");
+    return;
+  }
+  unsigned class_index = hk_class_of(spot->bytes);
+  hk_format_print(out, " (%s class %u, span of ", hk_class_is_mid(class_index) ? "mid" : "tiny", (uint64_t)class_index);
+  describe_slabs(out, spot);
+  hk_heap_t *owner = hk_load_relaxed(&spot->head->owner);
+  if (owner != NULL) hk_format_print(out, ", heap %p %s", (uintptr_t)owner, owner_text(owner));
+  hk_format_text(out, ")");
+}
+
+void hk_describe(hk_format_t *out, uintptr_t address) {
+  hk_spot_t spot = hk_spot_of(address);
+  hk_format_print(out, "%p is ", address);
+  if (is_in_block(&spot)) {
+    describe_block(out, address, &spot);
+  } else if (spot.kind == hk_spot_free) {
+    hk_format_text(out, "in memory that is free");
+  } else if (spot.kind == hk_spot_slab_end) {
+    hk_format_text(out, "behind the last block of a slab");
+  } else {
+    describe_outside(out, address);
+  }
+  hk_describe_neighbour(out, address, &spot);
+  describe_home(out, &spot);
+}
+
+size_t hakmem_describe(const void *address, char *buffer, size_t bytes) {
+  char line[HK_DESCRIBE_BYTES];
+  hk_format_t text;
+  hk_format_init(&text, line, sizeof line);
+  hk_describe(&text, (uintptr_t)address);
+  if (bytes > 0) {
+    size_t kept = text.length < bytes ? text.length : bytes - 1;
+    memcpy(buffer, line, kept);
+    buffer[kept] = '\0';
+  }
+  return text.length;
+}

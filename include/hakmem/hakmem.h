@@ -250,6 +250,16 @@ HAKMEM_EXPORT int hakmem_stats_get_bands(hakmem_stats_band_t *out, size_t size, 
 HAKMEM_EXPORT int hakmem_stats_get_classes(hakmem_stats_class_t *out, size_t size, size_t *count) HAKMEM_NOEXCEPT;
 HAKMEM_EXPORT int hakmem_stats_get_heaps(hakmem_stats_heap_t *out, size_t size, size_t *count) HAKMEM_NOEXCEPT;
 
+/* ---- The heap profile. ---------------------------------------------------------------------------------------- */
+
+/* Starts the heap profile: from now on one block for each `rate` bytes that are allocated is sampled in the mean, with its
+ * place in the program; 0 means HAKMEM_PROFILE_RATE. Other threads follow as soon as their next request is not served by
+ * the few instructions of the usual case. False when it runs already, and in libhakmem-fast.so. */
+HAKMEM_EXPORT bool hakmem_profile_start(size_t rate) HAKMEM_NOEXCEPT;
+
+/* Stops it. What was sampled stays known until it is freed. False when it did not run. */
+HAKMEM_EXPORT bool hakmem_profile_stop(void) HAKMEM_NOEXCEPT;
+
 /* "MAJOR.MINOR.PATCH"; a string constant. */
 HAKMEM_EXPORT const char *hakmem_version(void) HAKMEM_NOEXCEPT;
 

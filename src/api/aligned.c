@@ -12,19 +12,10 @@
 #include "os/os.h"
 #include "policy/size_class.h"
 
-/* The smallest class from `size` on whose blocks are aligned; 0 when there is none. */
-static size_t aligned_class_bytes(size_t alignment, size_t size) {
-  if (size > HK_MID_MAX_BYTES || alignment > HK_MID_MAX_BYTES) return 0;
-  for (unsigned i = hk_class_of(size > 0 ? size : 1); i < HK_CLASS_COUNT; i++) {
-    if (hk_is_aligned(hk_class_bytes(i), alignment)) return hk_class_bytes(i);
-  }
-  return 0;
-}
-
 void *hk_alloc_aligned(size_t alignment, size_t size) {
   if (alignment <= HK_BLOCK_ALIGNMENT) return hk_alloc(size);
-  size_t class_bytes = aligned_class_bytes(alignment, size);
-  if (class_bytes != 0) return hk_alloc(class_bytes);
+  unsigned class_index = hk_class_of_aligned(alignment, size);
+  if (class_index != 0) return hk_alloc_of_class(class_index, alignment, size);
   hk_count_request(size);
   bool zero;
   return hk_alloc_large(size > 0 ? size : 1, alignment, &zero);

@@ -25,6 +25,9 @@
 /* A block of a class up to 32 KiB when its bin's list gives none, and every larger block. NULL with ENOMEM. */
 HK_NOINLINE void *hk_alloc_slow(size_t size);
 
+/* A block of a class whose blocks have the alignment. */
+void *hk_alloc_of_class(unsigned class_index, size_t alignment, size_t size);
+
 /* A block of more than 32 KiB, or one whose alignment no smaller block has. `alignment` is a power of two. `*zero` says
  * whether it is known to be zero. NULL with ENOMEM. */
 void *hk_alloc_large(size_t size, size_t alignment, bool *zero);

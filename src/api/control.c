@@ -1,8 +1,12 @@
 /* api/control.c - L6. What a program can ask of the allocator itself: give memory back, tuning calls, the version. */
 #include <malloc.h>
 
+#include "api/lifecycle.h"
+#include "api/misuse.h"
 #include "api/reclaim.h"
 #include "hakmem/hakmem.h"
+#include "heap/cut.h"
+#include "profile/profile.h"
 
 size_t hakmem_collect(void) { return hk_reclaim(0); }
 
@@ -24,6 +28,27 @@ int hakmem_mallopt(int parameter, int value) {
     default:
       return 0;
   }
+}
+
+/* The calling thread follows at once. */
+static void follow(void) {
+  hk_thread_lease_t lease = hk_lifecycle_enter();
+  if (lease.heap == NULL) return;
+  hk_cut_follow(lease.heap);
+  hk_misuse_take_up(lease.heap);
+  hk_thread_leave(lease);
+}
+
+bool hakmem_profile_start(size_t rate) {
+  bool started = hk_profile_start(rate);
+  if (started) follow();
+  return started;
+}
+
+bool hakmem_profile_stop(void) {
+  bool stopped = hk_profile_stop();
+  if (stopped) follow();
+  return stopped;
 }
 
 #define TEXT_OF(number) #number

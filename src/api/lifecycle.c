@@ -15,6 +15,7 @@
 #include "policy/option.h"
 #include "policy/safety.h"
 #include "policy/stat.h"
+#include "profile/profile.h"
 #include "space/bell.h"
 #include "space/big.h"
 #include "space/idle.h"
@@ -127,6 +128,7 @@ void hk_lifecycle_follow(hk_heap_t *heap) {
 __attribute__((constructor)) static void start(void) {
   hk_lifecycle_start();
   hk_option_load();
+  if (hk_option.profile) (void)hk_profile_start(0);
   if (hk_load_relaxed(&stage) == core_started) install_hooks();
   hk_crash_report_install();
 }

@@ -6,6 +6,7 @@
 #include "api/lifecycle.h"
 #include "api/misuse.h"
 #include "base/atomic.h"
+#include "heap/cut.h"
 #include "heap/pool.h"
 #include "heap/remote.h"
 #include "heap/trim.h"
@@ -14,6 +15,7 @@
 
 /* Takes up what came home. What came for spans that have moved goes on to their owners. */
 static void send_home(hk_heap_t *heap) {
+  hk_cut_recall(heap);
   (void)hk_remote_drain(heap);
   hk_remote_flush(heap);
   hk_misuse_take_up(heap);

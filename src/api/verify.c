@@ -4,6 +4,7 @@
 #include "heap/search.h"
 #include "heap/span.h"
 #include "policy/size_class.h"
+#include "profile/sample.h"
 #include "space/region_map.h"
 #include "space/superslab.h"
 
@@ -30,7 +31,7 @@ static hk_finding_t verify_whole(hk_slab_t *head, uintptr_t start, uintptr_t val
                         .bytes = hk_load_relaxed(&head->bytes)};
 }
 
-hk_finding_t hk_verify(const void *address) {
+static hk_finding_t verify_unsampled(const void *address) {
   uintptr_t value = (uintptr_t)address;
   hk_finding_t foreign = {.verdict = hk_verdict_foreign, .start = value};
   if (value >> HK_ADDRESS_BITS != 0) return foreign;
@@ -48,6 +49,42 @@ hk_finding_t hk_verify(const void *address) {
       return (hk_finding_t){.verdict = hk_verdict_free_range, .slab = slab, .start = value};
     default:
       return foreign;
+  }
+}
+
+static hk_finding_t live_sample(const hk_sample_t *sample) {
+  uintptr_t start = sample->address - sample->offset;
+  hk_slab_t *slab = hk_slab_of((void *)start);
+  bool is_small = hk_slab_state(slab) == hk_slab_small;
+  size_t bytes = is_small ? slab->block_bytes : hk_load_relaxed(&slab->bytes);
+  return (hk_finding_t){.verdict = hk_verdict_live,
+                        .slab = is_small ? slab->head : slab,
+                        .start = start,
+                        .bytes = bytes - sample->offset,
+                        .offset = sample->offset};
+}
+
+/* Its block is still there, as far as it is one of the same kind. */
+static hk_finding_t freed_sample(const hk_sample_t *sample, const hk_finding_t *around) {
+  bool is_there = around->verdict == hk_verdict_interior && around->start == sample->address - sample->offset;
+  return (hk_finding_t){.verdict = hk_verdict_free_block,
+                        .slab = around->slab,
+                        .start = sample->address,
+                        .bytes = is_there ? around->bytes - sample->offset : sample->weight.block_bytes};
+}
+
+/* No block starts where a sampled one was handed out; and of a big one with a large alignment that place has no descriptor. */
+hk_finding_t hk_verify(const void *address) {
+  hk_finding_t finding = verify_unsampled(address);
+  if (finding.verdict != hk_verdict_interior && finding.verdict != hk_verdict_foreign) return finding;
+  hk_sample_t sample;
+  switch (hk_sample_find((uintptr_t)address, &sample)) {
+    case hk_sample_live:
+      return live_sample(&sample);
+    case hk_sample_freed:
+      return freed_sample(&sample, &finding);
+    default:
+      return finding;
   }
 }
 

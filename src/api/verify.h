@@ -9,7 +9,7 @@
 #include "space/slab.h"
 
 typedef enum {
-  hk_verdict_live,       /* the start of a block in use */
+  hk_verdict_live,       /* the start of a block in use, or where a sampled one was handed out */
   hk_verdict_free_block, /* the start of a block of `bytes` that is free */
   hk_verdict_free_range, /* in memory of ours that belongs to no block now */
   hk_verdict_interior,   /* inside a block that begins at `start` */
@@ -21,6 +21,7 @@ typedef struct {
   hk_slab_t *slab; /* live: the descriptor of a run or big block, the head of a span */
   uintptr_t start;
   size_t bytes;
+  size_t offset; /* live: how far behind `start` the address is; not 0 for a sampled block, whose `bytes` begin there */
 } hk_finding_t;
 
 /* Any value may be asked for. Another thread that frees the same block meanwhile may or may not be noticed. */

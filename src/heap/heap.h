@@ -38,6 +38,19 @@ typedef struct {
   ptrdiff_t room; /* what more the batch may weigh: remote.h */
 } hk_outgoing_t;
 
+/* What a heap has more while its blocks are sampled: cut.h. */
+typedef struct {
+  hk_sink_t home[HK_CLASS_COUNT];        /* [class]: stands in for its bin where that is not open */
+  _Atomic(bool) is_open[HK_CLASS_COUNT]; /* tiny: frees go to the bin */
+  uint32_t until[HK_CLASS_COUNT];        /* so many more blocks, beyond those in a bin that is not open, go unsampled */
+  uint32_t at_mark[HK_CLASS_COUNT];      /* tiny: how long hk_heap_home's list was when its mark was set */
+  uint64_t large_until;                  /* so many more bytes of larger blocks go unsampled */
+  uint64_t random;
+} hk_cuts_t;
+
+/* Of at_mark and until: not known, not drawn yet. */
+#define HK_CUT_UNKNOWN UINT32_MAX
+
 #define HK_OFFER_WORDS ((HK_CLASS_COUNT + 63) / 64)
 
 #define HK_OUTBOX_SHIFT 4
@@ -54,6 +67,9 @@ typedef enum {
 struct hk_heap {
   hk_sink_t bin[HK_CLASS_COUNT]; /* first: the fast path adds a class's offset to the heap's address */
   hk_bin_state_t state[HK_CLASS_COUNT];
+  _Atomic(hk_sink_t *) home;             /* `bin`, or while it is sampled cuts->home: see hk_heap_home */
+  hk_cuts_t *cuts;                       /* NULL until it is sampled first; never given back */
+  uint64_t cut_state;                    /* the hk_sampling_state that it follows */
   hk_outgoing_t outbox[HK_OUTBOX_SLOTS]; /* direct-mapped by owner */
   hk_block_t *recent[HK_JUMP_BLOCKS];    /* the blocks of others that were freed last, round and round */
   uint32_t span_slabs;                   /* in the spans that it owns, but for shared.rescued_slabs */
@@ -79,6 +95,7 @@ struct hk_heap {
      * by the purge thread. */
     alignas(HK_CACHE_LINE_BYTES) _Atomic(hk_block_t *) incoming;
     _Atomic(uint32_t) rescued_slabs; /* that `span_slabs` still counts */
+    _Atomic(bool) is_claimed;        /* by who looks at its spans' descriptors: hk_heap_claim_spans */
   } shared;
 };
 
@@ -99,6 +116,36 @@ HK_INLINE size_t hk_heap_tiny_bin(size_t size) {
   return (size + HK_BLOCK_ALIGNMENT - 1) & ~(HK_BLOCK_ALIGNMENT - 1);
 }
 HK_INLINE size_t hk_heap_mid_bin(size_t size) { return hk_class_of_mid(size) * sizeof(hk_sink_t); }
+
+/* Where the class's free blocks are, of those that no span keeps itself, and where its spans' frees go: its bin, but for a
+ * sampled heap's (cut.h) that is not open: that has but a piece of them, which counts as handed out. */
+HK_INLINE hk_sink_t *hk_heap_home(const hk_heap_t *heap, unsigned class_index) {
+  hk_heap_t *object = (hk_heap_t *)heap;
+  hk_sink_t *home = hk_load_relaxed(&object->home);
+  if (HK_LIKELY(home == heap->bin) || hk_load_relaxed(&object->cuts->is_open[class_index])) home = object->bin;
+  return &home[class_index];
+}
+
+HK_INLINE bool hk_heap_is_sampled(const hk_heap_t *heap) {
+  return hk_load_relaxed(&((hk_heap_t *)heap)->home) != heap->bin;
+}
+
+/* To be called when a tiny class's home was given a list of so many blocks. From then on its mark tells how many came
+ * back. */
+HK_INLINE void hk_heap_note_length(hk_heap_t *heap, unsigned class_index, uint32_t length) {
+  if (HK_LIKELY(!hk_heap_is_sampled(heap))) return;
+  heap->cuts->at_mark[class_index] = length;
+  hk_sink_t *home = hk_heap_home(heap, class_index);
+  home->mark = home->countdown;
+}
+
+/* The heap's thread that goes through its spans' descriptors, and the purge thread that makes some of them nobody's, keep
+ * out of each other's way. False when the other is at it: there will be another time. */
+HK_INLINE bool hk_heap_claim_spans(hk_heap_t *heap) {
+  bool expected = false;
+  return hk_compare_exchange_acquire(&heap->shared.is_claimed, &expected, true);
+}
+HK_INLINE void hk_heap_unclaim_spans(hk_heap_t *heap) { hk_store_release(&heap->shared.is_claimed, false); }
 
 /* Marks a slow path, for the child of a fork in another thread. Not nested. */
 HK_INLINE void hk_heap_enter(hk_heap_t *heap) {

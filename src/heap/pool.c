@@ -223,6 +223,7 @@ void hk_heap_repair(void) {
   init_overflow_locked();
   for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
     heap->pool_link = (hk_list_t){NULL, NULL};
+    hk_store_relaxed(&heap->shared.is_claimed, false); /* the purge thread has vanished */
     if (hk_heap_life(heap) == hk_heap_attached) set_life(heap, hk_heap_orphan);
     if (!is_idle(heap)) continue;
     set_life(heap, hk_heap_attached); /* it is in no place now */
@@ -232,14 +233,20 @@ void hk_heap_repair(void) {
 
 /* The owner may have vanished between putting a block back and counting it: no list is known to be fresh any more, and
  * the next free into a mid bin counts its list again. */
+static void distrust_countdown(hk_heap_t *heap, hk_sink_t *sink, unsigned class_index) {
+  if (hk_class_is_mid(class_index)) {
+    sink->countdown = 1;
+    sink->mark = 0;
+    return;
+  }
+  if (hk_bin_is_fresh(sink)) sink->countdown = HK_COUNTDOWN_ACTIVE;
+  hk_heap_note_length(heap, class_index, HK_CUT_UNKNOWN);
+}
+
 static void distrust_countdowns(hk_heap_t *heap) {
   for (unsigned i = 0; i < HK_CLASS_COUNT; i++) {
-    if (hk_class_is_mid(i)) {
-      heap->bin[i].countdown = 1;
-      heap->bin[i].mark = 0;
-    } else if (hk_bin_is_fresh(&heap->bin[i])) {
-      heap->bin[i].countdown = HK_COUNTDOWN_ACTIVE;
-    }
+    distrust_countdown(heap, &heap->bin[i], i);
+    distrust_countdown(heap, hk_heap_home(heap, i), i);
   }
 }
 

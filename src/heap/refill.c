@@ -44,7 +44,7 @@ static bool carve(hk_heap_t *heap, unsigned class_index) {
 }
 
 static bool has_blocks(const hk_heap_t *heap, unsigned class_index) {
-  return heap->bin[class_index].free != HK_LIST_END;
+  return hk_heap_home(heap, class_index)->free != HK_LIST_END;
 }
 
 static void switch_to(hk_heap_t *heap, hk_slab_t *span) {
@@ -75,7 +75,7 @@ static bool take_any(hk_heap_t *heap, unsigned class_index) {
 
 bool hk_refill(hk_heap_t *heap, unsigned class_index) {
   hk_stat_bump(&heap->stat, hk_stat_refill, 1);
-  if (hk_class_is_mid(class_index)) heap->bin[class_index].mark = 0;
+  if (hk_class_is_mid(class_index)) hk_heap_home(heap, class_index)->mark = 0;
   if (hk_remote_is_pending(heap)) (void)hk_remote_drain(heap);
   if (take_any(heap, class_index)) return true;
 

@@ -162,7 +162,9 @@ hk_block_t *hk_rescue(uint64_t now_ms, uint64_t asleep_ms) {
     if (!is_waiting(heap)) continue;
     look(heap, now_ms);
     if (hk_subtract_to_zero(now_ms, heap->rescue.since_ms) < asleep_ms) continue;
+    if (!hk_heap_claim_spans(heap)) continue;
     hk_block_t *found = rescue(heap, now_ms);
+    hk_heap_unclaim_spans(heap);
     if (found != NULL) damaged = found;
   }
   return damaged;

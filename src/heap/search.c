@@ -58,6 +58,7 @@ bool hk_search_free(hk_slab_t *span, const hk_block_t *block) {
   hk_heap_t *owner = hk_load_relaxed(&span->owner);
   if (owner == NULL) return false;
   if (is_on_list(owner, LOAD_RACY(&owner->bin[span->class_index].free), block)) return true;
+  if (is_on_list(owner, LOAD_RACY(&hk_heap_home(owner, span->class_index)->free), block)) return true;
   if (is_on_list(owner, LOAD_RACY(&span->own.free), block)) return true;
   if (is_coming(owner, block)) return true;
   bool moved = LOAD_RACY(&span->moved);

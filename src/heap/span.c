@@ -41,7 +41,7 @@ static void describe(hk_heap_t *heap, hk_slab_t *span, unsigned class_index) {
   hk_store_relaxed(&span->carved, 0);
   for (unsigned i = 0; i < span->slab_count; i++) {
     hk_slab_t *slab = &span[i];
-    slab->sink = hk_class_is_mid(class_index) ? &heap->bin[class_index] : &span->own;
+    slab->sink = hk_class_is_mid(class_index) ? hk_heap_home(heap, class_index) : &span->own;
     slab->inverse = inverse;
     slab->head = span;
     slab->class_index = (uint8_t)class_index;
@@ -88,10 +88,24 @@ static void settle(hk_heap_t *heap, hk_slab_t *span) {
   arm(span, span->live);
 }
 
+/* As many blocks came back to a sampled heap's bin as may: those that it has are now all that go unsampled (cut.h). */
+static void active_countdown_over(hk_heap_t *heap, unsigned class_index) {
+  hk_heap_home(heap, class_index)->countdown = HK_COUNTDOWN_ACTIVE;
+  if (!hk_heap_is_sampled(heap)) return;
+  if (hk_load_relaxed(&heap->cuts->is_open[class_index])) {
+    heap->cuts->until[class_index] = 0;
+    heap->cuts->home[class_index] = (hk_sink_t){.free = HK_LIST_END, .countdown = HK_COUNTDOWN_ACTIVE};
+    hk_span_set_open(heap, class_index, false);
+    hk_heap_note_length(heap, class_index, 0);
+  } else {
+    hk_heap_note_length(heap, class_index, HK_CUT_UNKNOWN);
+  }
+}
+
 void hk_span_countdown_over(hk_heap_t *heap, hk_slab_t *slab) {
   hk_slab_t *span = slab->head;
   if (is_active(heap, span)) {
-    heap->bin[span->class_index].countdown = HK_COUNTDOWN_ACTIVE;
+    active_countdown_over(heap, span->class_index);
     return;
   }
   HK_ASSERT(span->live >= span->own.mark, "no more blocks come back than went out");
@@ -105,18 +119,25 @@ void hk_span_set_sinks(hk_slab_t *span, hk_sink_t *sink) {
   for (unsigned i = 0; i < span->slab_count; i++) span[i].sink = sink;
 }
 
+void hk_span_set_open(hk_heap_t *heap, unsigned class_index, bool is_open) {
+  hk_store_relaxed(&heap->cuts->is_open[class_index], is_open);
+  hk_slab_t *span = hk_load_relaxed(&heap->state[class_index].active);
+  if (span != NULL) hk_span_set_sinks(span, hk_heap_home(heap, class_index));
+}
+
 bool hk_span_active_has_room(const hk_heap_t *heap, unsigned class_index) {
   const hk_slab_t *span = hk_load_relaxed(&heap->state[class_index].active);
   if (span == NULL) return false;
-  return carved_of(span) < hk_span_capacity(span) || heap->bin[class_index].free != HK_LIST_END;
+  return carved_of(span) < hk_span_capacity(span) || hk_heap_home(heap, class_index)->free != HK_LIST_END;
 }
 
 void hk_span_activate(hk_heap_t *heap, hk_slab_t *span) {
-  hk_sink_t *bin = &heap->bin[span->class_index];
+  hk_sink_t *bin = hk_heap_home(heap, span->class_index);
   HK_ASSERT(bin->free == HK_LIST_END, "what the bin had would be lost");
   bin->free = span->own.free;
   bin->countdown = HK_COUNTDOWN_ACTIVE;
   span->own.free = HK_LIST_END;
+  hk_heap_note_length(heap, span->class_index, carved_of(span) - span->live);
   hk_span_set_sinks(span, bin);
   hk_store_release(&heap->state[span->class_index].active, span);
 }
@@ -130,8 +151,10 @@ static unsigned worth_of(unsigned capacity) {
 void hk_span_put_to_rest(hk_heap_t *heap, unsigned class_index, unsigned at_home) {
   hk_bin_state_t *state = &heap->state[class_index];
   hk_slab_t *span = hk_load_relaxed(&state->active);
-  span->own.free = heap->bin[class_index].free;
-  heap->bin[class_index].free = HK_LIST_END;
+  hk_sink_t *home = hk_heap_home(heap, class_index);
+  span->own.free = home->free;
+  home->free = HK_LIST_END;
+  hk_heap_note_length(heap, class_index, 0);
   hk_span_set_sinks(span, &span->own);
   span->live = (uint16_t)(carved_of(span) - at_home);
   unsigned capacity = hk_span_capacity(span);
@@ -145,25 +168,26 @@ void hk_span_put_to_rest(hk_heap_t *heap, unsigned class_index, unsigned at_home
 }
 
 void hk_span_deactivate(hk_heap_t *heap, unsigned class_index) {
-  HK_ASSERT(heap->bin[class_index].free == HK_LIST_END, "a span that still gives blocks stays active");
+  HK_ASSERT(hk_heap_home(heap, class_index)->free == HK_LIST_END, "a span that still gives blocks stays active");
   hk_span_put_to_rest(heap, class_index, 0);
 }
 
 static void put_carved(hk_heap_t *heap, hk_slab_t *span, hk_block_t *list, unsigned count) {
-  hk_sink_t *bin = &heap->bin[span->class_index];
+  hk_sink_t *bin = hk_heap_home(heap, span->class_index);
   if (hk_class_is_mid(span->class_index)) {
     span->live = (uint16_t)(span->live + count);
     bin->countdown = heap->state[span->class_index].room - count;
     bin->mark = span->zero;
   } else {
     bin->countdown = span->zero ? HK_COUNTDOWN_FRESH : HK_COUNTDOWN_ACTIVE;
+    hk_heap_note_length(heap, span->class_index, count);
   }
   hk_keep_store_order();
   bin->free = list;
 }
 
 unsigned hk_span_carve(hk_heap_t *heap, hk_slab_t *span, unsigned count) {
-  HK_ASSERT(heap->bin[span->class_index].free == HK_LIST_END, "what the bin had would be lost");
+  HK_ASSERT(hk_heap_home(heap, span->class_index)->free == HK_LIST_END, "what the bin had would be lost");
   unsigned carved = carved_of(span);
   unsigned room = hk_span_capacity(span) - carved;
   if (count > room) count = room;
@@ -208,12 +232,12 @@ void hk_span_check(const hk_heap_t *heap, const hk_slab_t *span) {
     HK_REQUIRE(span[i].sink == span->sink, "each slab of a span has the span's sink");
   }
   if (hk_class_is_mid(span->class_index)) {
-    HK_REQUIRE(span->sink == &heap->bin[span->class_index], "a mid span's frees go to its bin");
+    HK_REQUIRE(span->sink == hk_heap_home(heap, span->class_index), "a mid span's frees go to its bin");
     check_blocks(span, span->own.free, carved - span->live);
     return;
   }
   if (is_active(heap, span)) {
-    HK_REQUIRE(span->sink == &heap->bin[span->class_index], "an active span's frees go to its bin");
+    HK_REQUIRE(span->sink == hk_heap_home(heap, span->class_index), "an active span's frees go to its bin");
     return;
   }
   HK_REQUIRE(span->sink == &span->own, "an inactive span's frees go to itself");

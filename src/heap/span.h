@@ -41,6 +41,9 @@ HK_INLINE unsigned hk_span_capacity(const hk_slab_t *span) {
 /* Where the owner's frees into the span go from now on. */
 void hk_span_set_sinks(hk_slab_t *span, hk_sink_t *sink);
 
+/* Of a tiny class of a sampled heap (cut.h): whether frees go to the bin. What is in the lists stays there. */
+void hk_span_set_open(hk_heap_t *heap, unsigned class_index, bool is_open);
+
 /* Whether the active span gives blocks yet: to its bin, or by cutting some. */
 bool hk_span_active_has_room(const hk_heap_t *heap, unsigned class_index);
 

@@ -1,6 +1,7 @@
 /* heap/thread.c - L4. See thread.h. */
 #include "heap/thread.h"
 
+#include "heap/cut.h"
 #include "heap/pool.h"
 #include "heap/remote.h"
 #include "heap/trim.h"
@@ -56,6 +57,7 @@ void hk_thread_on_exit(void) {
   if (heap == HK_EMPTY_HEAP) return;
   hk_heap_enter(heap); /* first: somebody has it, whenever a signal handler forks */
   hk_thread_heap = HK_EMPTY_HEAP;
+  hk_cut_recall(heap);
   hk_remote_flush(heap);
   hk_heap_settle_down(heap, SIZE_MAX);
   hk_heap_leave(heap);

@@ -23,9 +23,11 @@ static size_t trim_tiny(hk_heap_t *heap, unsigned class_index, size_t steps, boo
   unsigned carved = hk_load_relaxed(&span->carved);
   if (carved > steps) return 0;
   unsigned length;
-  if (!measure(heap->bin[class_index].free, carved, &length)) return length;
+  hk_sink_t *home = hk_heap_home(heap, class_index);
+  if (!measure(home->free, carved, &length)) return length;
   if (length == carved) {
-    heap->bin[class_index].free = HK_LIST_END;
+    home->free = HK_LIST_END;
+    hk_heap_note_length(heap, class_index, 0);
     hk_store_release(&heap->state[class_index].active, NULL);
     hk_span_release(heap, span);
   } else if (for_good) {

@@ -92,6 +92,16 @@ HK_INLINE unsigned hk_class_room(unsigned class_index, size_t bytes) {
                                                  : room);
 }
 
+/* The smallest class from `size` on whose blocks are all aligned, as they start at multiples of their size; 0 when there is
+ * none. */
+HK_INLINE unsigned hk_class_of_aligned(size_t alignment, size_t size) {
+  if (size > HK_MID_MAX_BYTES || alignment > HK_MID_MAX_BYTES) return 0;
+  for (unsigned i = hk_class_of(size > 0 ? size : 1); i < HK_CLASS_COUNT; i++) {
+    if (hk_is_aligned(hk_class_bytes(i), alignment)) return i;
+  }
+  return 0;
+}
+
 /* ceil(2^64 / block size), for hk_offset_is_start. */
 HK_INLINE uint64_t hk_class_inverse(unsigned class_index) { return UINT64_MAX / hk_class_bytes(class_index) + 1; }
 

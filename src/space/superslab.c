@@ -251,3 +251,16 @@ hk_superslab_usage_t hk_superslab_usage(void) {
       .idle_bytes = hk_load_relaxed(&hk_idle_slabs.idle_bytes),
   };
 }
+
+/* Records never go away, and what follows on one never changes. */
+void hk_superslab_visit(void (*visit)(hk_slab_t *slabs, void *context), void *context) {
+  hk_lock_acquire(hk_lock_space);
+  const hk_superslab_t *record = hk_shelf_next_record_locked(NULL);
+  hk_lock_release(hk_lock_space);
+  for (; record != NULL; record = record->all_next) {
+    hk_lock_acquire(hk_lock_space);
+    hk_slab_t *slabs = record->start != 0 ? record->slabs : NULL;
+    hk_lock_release(hk_lock_space);
+    if (slabs != NULL) visit(slabs, context);
+  }
+}

@@ -42,6 +42,10 @@ void hk_superslab_release_all(hk_list_t *ranges);
  * superslab is made of a free range if one is long enough. */
 bool hk_superslab_dissolve_free(size_t bytes);
 
+/* Calls `visit` with the 32 descriptors of each superslab there is, without a lock: those in which the caller has slabs stay,
+ * of others it reads what is atomic. */
+void hk_superslab_visit(void (*visit)(hk_slab_t *slabs, void *context), void *context);
+
 /* The address of a slab that lies in a superslab. */
 HK_INLINE uintptr_t hk_slab_start(const hk_slab_t *slab) {
   return slab->superslab->start + (uintptr_t)(slab - slab->superslab->slabs) * HK_SLAB_BYTES;

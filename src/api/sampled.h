@@ -1,0 +1,17 @@
+/* api/sampled.h - L6. Which blocks of more than 32 KiB are sampled. Smaller ones: heap/cut.h. */
+#ifndef HK_API_SAMPLED_H
+#define HK_API_SAMPLED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Whether the calling thread's next block, of so many bytes, is one to be sampled, and by which rate. */
+bool hk_sampled_large_is_due(size_t bytes, uint64_t *rate);
+
+/* For a block that is to have `new_bytes` in the place of `old_bytes`: the weight of the sample that it is then, 0 when it is
+ * none. `is_known`: it is in the table of samples. A block that grows stays a sample or becomes one by what it has more; one
+ * that shrinks may be none any more. So the chance is that of a block which had the new size from the start. */
+uint64_t hk_sampled_weight_after(uintptr_t address, bool is_known, size_t old_bytes, size_t new_bytes);
+
+#endif /* HK_API_SAMPLED_H */

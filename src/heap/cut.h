@@ -1,0 +1,93 @@
+/* heap/cut.h - L4. Bins of which the slow path sees each block that is to be sampled, while the fast path stays as it is.
+ *
+ * A bin's list must run out where the next sampled block comes, however often a block is freed and handed out again on the
+ * way. While a heap is sampled, each of its bins is in one of two states:
+ *
+ *   open:    as ever. Of a tiny class it is known how long the list was when it was set and, by the sink's countdown, how
+ *            many blocks came back: so, when it runs out, how many went. The countdown is set so that it is over when so
+ *            many have come back that the list ends at the next sampled block: then the bin is closed.
+ *   closed:  frees go to another sink, the class's `home` (hk_heap_home), which does all that a bin does otherwise. The
+ *            bin has a piece of the list that home had, cut where the next sampled block comes or before; for all that
+ *            counts blocks, those in the piece are handed out.
+ *
+ * A mid class's sink counts both ways, which does not tell how many went: its bin is always closed.
+ *
+ * A heap follows what policy/sampling.h says at its thread's next slow path. Before it has no thread any more, all its bins
+ * are closed and empty. All functions are for the thread that has the heap.
+ */
+#ifndef HK_HEAP_CUT_H
+#define HK_HEAP_CUT_H
+
+#include <stdbool.h>
+
+#include "heap/heap.h"
+#include "policy/sampling.h"
+
+HK_COLD void hk_cut_follow_slow(hk_heap_t *heap);
+
+/* Makes the heap sampled or not, as it ought to be now. May be put off to the next call. */
+HK_INLINE void hk_cut_follow(hk_heap_t *heap) {
+  if (HK_UNLIKELY(heap->cut_state != hk_load_relaxed(&hk_sampling_state))) hk_cut_follow_slow(heap);
+}
+
+/* All that follows is for a sampled heap. */
+
+void hk_cut_next_piece(hk_heap_t *heap, unsigned class_index);
+
+/* When a bin has no block, by far most often: whether it is open and goes on to be, for what it gave since does not reach to
+ * the next sampled block. That is counted then, and what follows is a block from home and hk_cut_go_on. */
+HK_INLINE bool hk_cut_goes_on(hk_heap_t *heap, unsigned class_index) {
+  hk_cuts_t *cuts = heap->cuts;
+  const hk_sink_t *bin = &heap->bin[class_index];
+  if (!hk_load_relaxed(&cuts->is_open[class_index]) || cuts->at_mark[class_index] == HK_CUT_UNKNOWN) return false;
+  uint32_t given = cuts->at_mark[class_index] + (bin->mark - bin->countdown);
+  if (given + 1 >= cuts->until[class_index]) return false;
+  cuts->until[class_index] -= given;
+  cuts->at_mark[class_index] = HK_CUT_UNKNOWN;
+  return true;
+}
+
+HK_INLINE void hk_cut_go_on(hk_heap_t *heap, unsigned class_index) {
+  hk_cuts_t *cuts = heap->cuts;
+  hk_sink_t *bin = &heap->bin[class_index];
+  uint32_t length = cuts->at_mark[class_index] + (bin->mark - bin->countdown) - 1;
+  uint32_t until = cuts->until[class_index] - 1;
+  if (HK_UNLIKELY(cuts->at_mark[class_index] == HK_CUT_UNKNOWN || length >= until)) {
+    hk_cut_next_piece(heap, class_index);
+    return;
+  }
+  cuts->until[class_index] = until;
+  cuts->at_mark[class_index] = length;
+  bin->countdown = bin->mark = until - length;
+}
+
+/* When a bin has no block: counts those that it gave. */
+void hk_cut_count_given(hk_heap_t *heap, unsigned class_index);
+
+/* The same, and whether the next block of the class is one to be sampled. If so it is settled which one is the next after
+ * it. */
+bool hk_cut_is_due(hk_heap_t *heap, unsigned class_index);
+
+/* A block was taken from home, for a request, that goes unsampled. */
+void hk_cut_count(hk_heap_t *heap, unsigned class_index);
+
+/* The same, and gives the bin, which has none, what home has, as far as it goes unsampled. */
+void hk_cut_next_piece(hk_heap_t *heap, unsigned class_index);
+
+/* A block was taken from home that does not count. */
+void hk_cut_skip(hk_heap_t *heap, unsigned class_index);
+
+/* hk_cut_next_piece after that. */
+void hk_cut_next_piece_uncounted(hk_heap_t *heap, unsigned class_index);
+
+/* Closes all bins, and puts what they have back. Of a damaged block `heap->damaged` tells, and the rest of its piece is lost. Nothing for a heap that
+ * is not sampled. */
+void hk_cut_recall(hk_heap_t *heap);
+
+/* Whether one of the next `bytes`, which a larger block is to have more, is one to be sampled. */
+bool hk_cut_large_is_due(hk_heap_t *heap, size_t bytes);
+
+/* The rate by which the heap is sampled. */
+HK_INLINE uint64_t hk_cut_rate(const hk_heap_t *heap) { return hk_sampling_rate_of(heap->cut_state); }
+
+#endif /* HK_HEAP_CUT_H */

@@ -1,0 +1,59 @@
+/* policy/sampling.c - L2. See sampling.h. The C library's logarithm and exponential are in a library of their own, which
+ * ours must not need: here are series, right to nine digits and more. */
+#include "policy/sampling.h"
+
+_Atomic(uint64_t) hk_sampling_state;
+
+static bool change(uint64_t rate) {
+  uint64_t state = hk_load_relaxed(&hk_sampling_state);
+  do {
+    bool is_on = hk_sampling_rate_of(state) != 0;
+    if (is_on == (rate != 0)) return false;
+  } while (!hk_compare_exchange_release(&hk_sampling_state, &state,
+                                        (((state >> HK_SAMPLING_RATE_BITS) + 1) << HK_SAMPLING_RATE_BITS) | rate));
+  return true;
+}
+
+bool hk_sampling_begin(uint64_t rate) { return change(rate); }
+
+bool hk_sampling_end(void) { return change(0); }
+
+/* SplitMix64 (G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom number generators", 2014). */
+uint64_t hk_sampling_random(uint64_t *state) {
+  uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15);
+  z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+  z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+  return z ^ (z >> 31);
+}
+
+#define LN_2 0.69314718055994530942
+
+/* -ln(random / 2^64). With random = m * 2^e, m from 1 to 2: ln m = 2 artanh((m - 1) / (m + 1)). */
+static double minus_log(uint64_t random) {
+  if (random == 0) random = 1;
+  int leading = __builtin_clzll(random);
+  double m = (double)(random << leading >> 11) * 0x1p-52;
+  double y = (m - 1) / (m + 1);
+  double square = y * y;
+  double sum = 0;
+  for (int power = 17; power >= 1; power -= 2) sum = sum * square + 1.0 / power;
+  return (leading + 1) * LN_2 - 2 * y * sum;
+}
+
+uint64_t hk_sampling_distance(uint64_t random, uint64_t rate) { return (uint64_t)(minus_log(random) * (double)rate); }
+
+/* exp(-x) - 1 = y: by its series where x is small, from there by e^(2x) - 1 = y (y + 2). */
+double hk_sampling_chance(uint64_t bytes, uint64_t rate) {
+  double x = (double)bytes / (double)rate;
+  if (x > 64) return 1;
+  unsigned doublings = 0;
+  for (; x > 0.125; doublings++) x /= 2;
+  double sum = 0;
+  for (int n = 10; n >= 1; n--) sum = (sum + 1) * -x / n;
+  for (; doublings > 0; doublings--) sum *= sum + 2;
+  return -sum;
+}
+
+uint64_t hk_sampling_weight(uint64_t bytes, uint64_t rate) {
+  return (uint64_t)(65536 / hk_sampling_chance(bytes, rate) + 0.5);
+}

@@ -1,0 +1,110 @@
+/* profile/profile.c - L5. See profile.h. */
+#include "profile/profile.h"
+
+#include "base/arithmetic.h"
+#include "base/atomic.h"
+#include "os/os.h"
+#include "policy/option.h"
+#include "policy/safety.h"
+#include "policy/sampling.h"
+#include "profile/unwind.h"
+
+/* Chosen: deeper stacks end here. */
+#define FRAMES_MOST 64
+
+static HK_THREAD_LOCAL _Atomic(bool) is_inside;
+
+/* Any thread adds. Blocks and bytes of allocations and frees with 16 bits after the point. */
+static struct {
+  _Atomic(uint64_t) samples, lost;
+  _Atomic(uint64_t) alloc_q16, alloc_bytes, freed_q16, freed_bytes;
+} sums;
+
+/* ---- On and off. */
+
+bool hk_profile_start(uint64_t rate) {
+#if HK_SAFETY
+  if (rate == 0) rate = hk_option.profile_rate;
+  return hk_sampling_begin(hk_smaller(rate, HK_SAMPLING_RATE_MOST));
+#else
+  static const char message[] = "hakmem: this variant has no heap profile: libhakmem.so has\n";
+  (void)rate;
+  hk_os_write_stderr(message, sizeof message - 1);
+  return false;
+#endif
+}
+
+bool hk_profile_stop(void) { return hk_sampling_end(); }
+
+bool hk_profile_is_running(void) { return hk_sampling_is_on(); }
+
+uint64_t hk_profile_rate(void) { return hk_sampling_rate_of(hk_load_relaxed(&hk_sampling_state)); }
+
+hk_profile_sums_t hk_profile_sums(void) {
+  return (hk_profile_sums_t){
+      .samples = hk_load_relaxed(&sums.samples),
+      .lost = hk_load_relaxed(&sums.lost),
+      .alloc_blocks = hk_load_relaxed(&sums.alloc_q16) >> 16,
+      .alloc_bytes = hk_load_relaxed(&sums.alloc_bytes),
+      .freed_blocks = hk_load_relaxed(&sums.freed_q16) >> 16,
+      .freed_bytes = hk_load_relaxed(&sums.freed_bytes),
+  };
+}
+
+void hk_profile_each_sample(void (*visit)(const hk_sample_t *sample, void *context), void *context) {
+  hk_sample_visit(visit, context);
+}
+
+/* ---- Samples. */
+
+bool hk_profile_is_inside(void) { return hk_load_relaxed(&is_inside); }
+
+static uint64_t bytes_of(const hk_sample_weight_t *weight) {
+  return (uint64_t)((unsigned __int128)weight->block_bytes * weight->weight_q16 >> 16);
+}
+
+HK_NOINLINE static hk_site_t *site_of_caller(void) {
+  uintptr_t frames[FRAMES_MOST];
+  unsigned count = hk_unwind(frames, FRAMES_MOST, 0);
+  return hk_site_of(frames, count);
+}
+
+static bool enter(hk_sample_t *sample) {
+  if (sample->weight.weight_q16 == 0) return hk_sample_enter(sample);
+  sample->site = site_of_caller();
+  if (!hk_sample_enter(sample)) {
+    (void)hk_add_relaxed(&sums.lost, 1);
+    return false;
+  }
+  hk_site_count_alloc(sample->site, &sample->weight);
+  (void)hk_add_relaxed(&sums.samples, 1);
+  (void)hk_add_relaxed(&sums.alloc_q16, sample->weight.weight_q16);
+  (void)hk_add_relaxed(&sums.alloc_bytes, bytes_of(&sample->weight));
+  return true;
+}
+
+bool hk_profile_note(uintptr_t address, size_t offset, size_t requested, size_t bytes, uint64_t weight_q16) {
+  hk_sample_t sample = {
+      .address = address,
+      .offset = offset,
+      .weight = {.requested_bytes = requested, .block_bytes = bytes, .weight_q16 = weight_q16},
+      .born_ms = hk_os_coarse_ms(),
+  };
+  bool was_inside = hk_profile_is_inside();
+  hk_store_relaxed(&is_inside, true);
+  hk_keep_order();
+  bool entered = enter(&sample);
+  hk_keep_order();
+  hk_store_relaxed(&is_inside, was_inside);
+  return entered;
+}
+
+bool hk_profile_forget(uintptr_t address, bool is_freed) {
+  hk_sample_t sample;
+  if (!hk_sample_leave(address, is_freed, &sample)) return false;
+  if (sample.weight.weight_q16 == 0) return true;
+  hk_site_count_free(sample.site, &sample.weight, hk_subtract_to_zero(hk_os_coarse_ms(), sample.born_ms));
+  (void)hk_add_relaxed(&sums.freed_q16, sample.weight.weight_q16);
+  (void)hk_add_relaxed(&sums.freed_bytes, bytes_of(&sample.weight));
+  return true;
+}

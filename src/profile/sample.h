@@ -1,0 +1,45 @@
+/* profile/sample.h - L5. The sampled blocks that are live, by address. Nothing is known of a sample but what is here: no word
+ * in the block, or beside it, is believed.
+ *
+ * Tables in memory of our own, each four times as large as the one before, made as they are needed and never given back. An
+ * address may be in a few places of each; who looks for one looks at all of them. No locks: an entry belongs to whoever's
+ * compare-and-swap marked its key as busy. The last of these that were freed stay, marked, so that a second free of one is
+ * told from a pointer into some block.
+ */
+#ifndef HK_PROFILE_SAMPLE_H
+#define HK_PROFILE_SAMPLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "profile/site.h"
+
+HK_C_BEGIN
+
+typedef struct {
+  uintptr_t address; /* as it was handed out */
+  uint64_t offset;   /* so far behind the start of the block that it is in */
+  hk_sample_weight_t weight;
+  hk_site_t *site;
+  uint64_t born_ms;
+} hk_sample_t;
+
+/* False when there is no room for it. The address is in no live sample. */
+bool hk_sample_enter(const hk_sample_t *sample);
+
+typedef enum { hk_sample_none, hk_sample_live, hk_sample_freed } hk_sample_life_t;
+
+/* What is known of an address. Any value, any thread; of one that is freed meanwhile either is said. */
+hk_sample_life_t hk_sample_find(uintptr_t address, hk_sample_t *sample);
+
+/* Takes a live one out and tells what it was; false when another thread was first, or there is none. `is_freed`: it is to be
+ * known as freed. */
+bool hk_sample_leave(uintptr_t address, bool is_freed, hk_sample_t *sample);
+
+/* Calls `visit` for each live one, with a copy. What comes and goes meanwhile may be among them or not. */
+void hk_sample_visit(void (*visit)(const hk_sample_t *sample, void *context), void *context);
+
+HK_C_END
+
+#endif /* HK_PROFILE_SAMPLE_H */

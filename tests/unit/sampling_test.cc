@@ -1,0 +1,77 @@
+// policy/sampling: the chances, the distances and the weights, against the C library's mathematics.
+#include "policy/sampling.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace {
+
+constexpr uint64_t kRate = 512 * 1024;
+
+TEST(Sampling, TheChanceIsThatOfOnePointAtLeast) {
+  for (uint64_t rate : {uint64_t{1}, uint64_t{4096}, kRate, uint64_t{1} << 32}) {
+    for (uint64_t bytes = 1; bytes < uint64_t{1} << 40; bytes += 1 + bytes / 3) {
+      double exact = -std::expm1(-static_cast<double>(bytes) / static_cast<double>(rate));
+      ASSERT_NEAR(hk_sampling_chance(bytes, rate) / exact, 1, 1e-9) << bytes << " at " << rate;
+    }
+  }
+}
+
+TEST(Sampling, TheWeightIsTheChanceUpsideDown) {
+  EXPECT_EQ(hk_sampling_weight(100 * kRate, kRate), 65536u);
+  for (uint64_t bytes : {16u, 1024u, 65536u, 524288u, 2097152u}) {
+    double exact = 65536 / -std::expm1(-static_cast<double>(bytes) / kRate);
+    EXPECT_NEAR(static_cast<double>(hk_sampling_weight(bytes, kRate)), exact, 0.501 + exact * 1e-9) << bytes;
+  }
+}
+
+TEST(Sampling, ADistanceIsTheLogarithmOfItsNumber) {
+  uint64_t state = 1;
+  constexpr uint64_t kFine = uint64_t{1} << 32;
+  for (int i = 0; i < 100000; i++) {
+    uint64_t random = hk_sampling_random(&state) >> i % 64;
+    double exact = -std::log(std::max(static_cast<double>(random), 1.0) / 0x1p64) * kFine;
+    ASSERT_NEAR(static_cast<double>(hk_sampling_distance(random, kFine)), exact, 2 + exact * 1e-8) << random;
+  }
+  EXPECT_EQ(hk_sampling_distance(UINT64_MAX, kRate), 0u);
+  EXPECT_LT(hk_sampling_distance(0, kRate), 45 * kRate);
+}
+
+// The largest gap between the distances' distribution and the exponential one. Beyond 2.7 / sqrt(n) it is once in a million
+// (Kolmogorov's distribution).
+TEST(Sampling, DistancesAreExponential) {
+  constexpr size_t kCount = 200000;
+  uint64_t state = 2;
+  std::vector<double> distances(kCount);
+  for (double &distance : distances) {
+    distance = static_cast<double>(hk_sampling_distance(hk_sampling_random(&state), kRate));
+  }
+  std::sort(distances.begin(), distances.end());
+  double gap = 0;
+  for (size_t i = 0; i < kCount; i++) {
+    double expected = -std::expm1(-distances[i] / kRate);
+    gap = std::max(gap, std::fabs(expected - static_cast<double>(i) / kCount));
+  }
+  EXPECT_LT(gap, 2.7 / std::sqrt(kCount));
+}
+
+TEST(Sampling, BeginsAndEndsOnce) {
+  uint64_t before = hk_load_relaxed(&hk_sampling_state);
+  EXPECT_FALSE(hk_sampling_is_on());
+  EXPECT_FALSE(hk_sampling_end());
+  EXPECT_TRUE(hk_sampling_begin(kRate));
+  EXPECT_TRUE(hk_sampling_is_on());
+  EXPECT_FALSE(hk_sampling_begin(1));
+  EXPECT_EQ(hk_sampling_rate_of(hk_load_relaxed(&hk_sampling_state)), kRate);
+  EXPECT_TRUE(hk_sampling_end());
+  EXPECT_FALSE(hk_sampling_is_on());
+  EXPECT_NE(hk_load_relaxed(&hk_sampling_state), before) << "who looks now and then sees that something has been";
+  EXPECT_TRUE(hk_sampling_begin(HK_SAMPLING_RATE_MOST));
+  EXPECT_EQ(hk_sampling_rate_of(hk_load_relaxed(&hk_sampling_state)), HK_SAMPLING_RATE_MOST);
+  EXPECT_TRUE(hk_sampling_end());
+}
+
+}  // namespace

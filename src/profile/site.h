@@ -1,32 +1,67 @@
-/* profile/site.h - L5. What is known of each place that allocates: counts of what was sampled there. */
+/* profile/site.h - L5. Sites: the stacks that sampled blocks were allocated from, and what is counted of each. Any thread uses all
+ * of it, nobody waits, and a site never goes away. */
 #ifndef HK_PROFILE_SITE_H
 #define HK_PROFILE_SITE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "base/atomic.h"
 #include "base/compiler.h"
 
 HK_C_BEGIN
 
-typedef struct hk_site hk_site_t;
+/* Of a longer stack the innermost frames. */
+#define HK_SITE_FRAMES_MAX 64
+/* The i-th counts blocks that lived for less than 2^i ms, and not for less than half of it; the last one all that lived longer. */
+#define HK_SITE_LIFETIMES 16
 
-/* A sampled block: what was asked for, what it was given, and how many blocks it stands for, with 16 bits after the
- * point. */
+/* What a sampled block stands for. */
 typedef struct {
   uint64_t requested_bytes;
   uint64_t block_bytes;
-  uint64_t weight_q16;
+  uint64_t weight_q16; /* how many blocks, 16 bits after the point */
 } hk_sample_weight_t;
 
-/* The place with this stack; NULL when there is no room for one more. Any thread. */
+/* Sums over samples, of allocations or of frees. Written by any thread. */
+typedef struct {
+  _Atomic(uint64_t) samples;
+  _Atomic(uint64_t) objects_q16;
+  _Atomic(uint64_t) requested_bytes; /* weighted, as the next */
+  _Atomic(uint64_t) block_bytes;
+} hk_site_sums_t;
+
+/* The frames are constant once the site can be found; `next` is set before. */
+typedef struct hk_site {
+  struct hk_site *next; /* of the same bucket */
+  uint64_t hash;
+  uint32_t frame_count;
+  hk_site_sums_t allocated;
+  hk_site_sums_t freed;
+  _Atomic(uint64_t) lifetimes_q16[HK_SITE_LIFETIMES];
+  uintptr_t frames[]; /* return addresses, the innermost first */
+} hk_site_t;
+
+/* The site of a stack; never NULL: where there is no room, one that all others share. */
 hk_site_t *hk_site_of(const uintptr_t *frames, unsigned count);
 
-/* `site` may be NULL. */
 void hk_site_count_alloc(hk_site_t *site, const hk_sample_weight_t *weight);
+/* Of a block that was counted with the same weight, and lived for so long. */
 void hk_site_count_free(hk_site_t *site, const hk_sample_weight_t *weight, uint64_t lived_ms);
 
-/* All places, from the one after `previous`, or the first after NULL; NULL when there are no more. */
+/* Each site once, in no order, the shared one last; NULL before the first and behind the last. Sites that are made meanwhile may be missed. */
 hk_site_t *hk_site_next(const hk_site_t *previous);
+/* Whether it is the shared one, whose stacks nobody knows. */
+bool hk_site_is_shared(const hk_site_t *site);
+
+/* What is counted of a site, at about one moment: what is in use is never less than nothing. */
+typedef struct {
+  uint64_t objects;
+  uint64_t requested_bytes;
+  uint64_t block_bytes;
+  uint64_t samples;
+} hk_site_figures_t;
+void hk_site_read(const hk_site_t *site, hk_site_figures_t *allocated, hk_site_figures_t *in_use);
 
 HK_C_END
 

@@ -1,0 +1,74 @@
+/* os/copy_out.c - L1. See copy_out.h. */
+#include "os/copy_out.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+#include "base/atomic.h"
+#include "base/bits.h"
+#include "base/units.h"
+#include "os/os.h"
+#include "os/syscall.h"
+
+/* What no system call of this kind answers with. */
+#define NO_ANSWER (-1)
+
+/* The kernel's set of signals, which is what it reads when it is asked to change one. */
+#define SIGNAL_SET_BYTES 8
+
+/* Whether the kernel refused to copy, which it then always does. */
+static _Atomic(bool) is_refused;
+
+void hk_os_copy_out_refuse(void) { hk_store_relaxed(&is_refused, true); }
+
+static long copy_by_kernel(void *to, uintptr_t address, size_t bytes) {
+  struct iovec target = {to, bytes};
+  struct iovec source = {(void *)address, bytes};
+  long copied = hk_syscall6(SYS_process_vm_readv, (long)hk_os_process_id(), (long)&target, 1, (long)&source, 1, 0);
+  if (copied >= 0) return copied;
+  if (copied == -EFAULT) return 0;
+  hk_store_relaxed(&is_refused, true);
+  return NO_ANSWER;
+}
+
+/* Asks for a change of the blocked signals that there is not: the kernel reads the new set first, and then refuses. */
+bool hk_os_can_read(uintptr_t address) {
+  enum { no_such_change = -1 };
+  uintptr_t place = hk_align_down(address, SIGNAL_SET_BYTES);
+  if (place == 0) place = SIGNAL_SET_BYTES; /* 0 would mean that there is no new set */
+  return hk_syscall4(SYS_rt_sigprocmask, no_such_change, (long)place, 0, SIGNAL_SET_BYTES) != -EFAULT;
+}
+
+/* What is read may be anybody's: sanitizers are not asked. */
+__attribute__((no_sanitize_address, no_sanitize_thread)) static void copy_plainly(unsigned char *to, uintptr_t address,
+                                                                                  size_t bytes) {
+  const volatile unsigned char *from = (const volatile unsigned char *)address;
+  for (size_t i = 0; i < bytes; i++) to[i] = from[i];
+}
+
+static size_t copy_what_can_be_read(unsigned char *to, uintptr_t address, size_t bytes) {
+  size_t page_bytes = hk_os_page_size(), done = 0;
+  while (done < bytes) {
+    uintptr_t at = address + done, page = hk_align_down(at, page_bytes);
+    /* An emulator may say of an address beyond all memory that it can be read. */
+    if (at < address || at >> HK_ADDRESS_BITS != 0 || !hk_os_can_read(page)) break;
+    size_t here = page + page_bytes - at < bytes - done ? page + page_bytes - at : bytes - done;
+    copy_plainly(to + done, at, here);
+    done += here;
+  }
+  return done;
+}
+
+size_t hk_os_copy_out(void *to, uintptr_t address, size_t bytes) {
+  if (bytes == 0) return 0;
+  if (!hk_load_relaxed(&is_refused)) {
+    long copied = copy_by_kernel(to, address, bytes);
+    size_t in_page = hk_align_down(address, hk_os_page_size()) + hk_os_page_size() - address;
+    /* A range that ends where nothing is: kernels may refuse the whole of it. */
+    if (copied == 0 && in_page < bytes) copied = copy_by_kernel(to, address, in_page);
+    if (copied != NO_ANSWER) return (size_t)copied;
+  }
+  return copy_what_can_be_read(to, address, bytes);
+}

@@ -1,0 +1,40 @@
+/* os/stack_top.c - L1. See stack_top.h. */
+#include "os/stack_top.h"
+
+#include <errno.h>
+#include <sys/auxv.h>
+
+#include "base/atomic.h"
+#include "base/units.h"
+
+/* The kernel keeps at least 128 MiB below the end of the first thread's stack free of other mappings. */
+#define FIRST_STACK_BYTES (64 * HK_MIB)
+
+/* The kernel puts random bytes behind the first thread's stack. */
+static uintptr_t first_stack_top(void) {
+  static _Atomic(uintptr_t) known;
+  uintptr_t top = hk_load_relaxed(&known);
+  if (HK_UNLIKELY(top == 0)) {
+    int saved_errno = errno;
+    top = getauxval(AT_RANDOM);
+    errno = saved_errno;
+    hk_store_relaxed(&known, top);
+  }
+  return top;
+}
+
+/* The C library puts what it knows of a thread behind its stack. */
+static uintptr_t thread_pointer(void) {
+  uintptr_t pointer;
+#if defined(__x86_64__)
+  __asm__("movq %%fs:0, %0" : "=r"(pointer));
+#else
+  __asm__("mrs %0, tpidr_el0" : "=r"(pointer));
+#endif
+  return pointer;
+}
+
+uintptr_t hk_os_stack_top(uintptr_t sp) {
+  uintptr_t top = first_stack_top();
+  return sp < top && top - sp <= FIRST_STACK_BYTES ? top : thread_pointer();
+}

@@ -1,0 +1,17 @@
+/* os/stack_top.h - L1. Where the stack of a thread ends. */
+#ifndef HK_OS_STACK_TOP_H
+#define HK_OS_STACK_TOP_H
+
+#include <stdint.h>
+
+#include "base/compiler.h"
+
+HK_C_BEGIN
+
+/* An address above all frames of the calling thread and in the same mapping, if `sp` is on the stack that the system or the C library gave it;
+ * else one that has nothing to do with it. No system call, after the first time. */
+uintptr_t hk_os_stack_top(uintptr_t sp);
+
+HK_C_END
+
+#endif /* HK_OS_STACK_TOP_H */

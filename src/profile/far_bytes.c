@@ -1,0 +1,137 @@
+/* profile/far_bytes.c - L5. See far_bytes.h. */
+#include "profile/far_bytes.h"
+
+#include "base/bytes.h"
+#include "os/copy_out.h"
+
+void hk_far_bytes_init(hk_far_bytes_t *reader, uintptr_t start, uintptr_t end) {
+  reader->window = 0;
+  reader->window_bytes = 0;
+  reader->failed = false;
+  hk_far_bytes_seek(reader, start, end);
+}
+
+void hk_far_bytes_seek(hk_far_bytes_t *reader, uintptr_t start, uintptr_t end) {
+  reader->at = start;
+  reader->end = end;
+}
+
+void hk_far_bytes_skip(hk_far_bytes_t *reader, uint64_t bytes) {
+  if (reader->at > reader->end || bytes > reader->end - reader->at) {
+    reader->failed = true;
+    return;
+  }
+  reader->at += bytes;
+}
+
+/* The next `count` bytes, which are in the window then. NULL, and failed, where they are not to be had. */
+static const unsigned char *take(hk_far_bytes_t *reader, unsigned count) {
+  if (reader->failed || reader->at > reader->end || reader->end - reader->at < count) {
+    reader->failed = true;
+    return NULL;
+  }
+  uintptr_t into = reader->at - reader->window;
+  if (reader->at < reader->window || into > reader->window_bytes || reader->window_bytes - into < count) {
+    size_t wanted = reader->end - reader->at < HK_FAR_WINDOW_BYTES ? reader->end - reader->at : HK_FAR_WINDOW_BYTES;
+    reader->window = reader->at;
+    reader->window_bytes = hk_os_copy_out(reader->bytes, reader->at, wanted);
+    into = 0;
+    if (reader->window_bytes < count) {
+      reader->failed = true;
+      return NULL;
+    }
+  }
+  reader->at += count;
+  return reader->bytes + into;
+}
+
+uint64_t hk_far_bytes_number(hk_far_bytes_t *reader, unsigned bytes) {
+  const unsigned char *found = take(reader, bytes);
+  return found == NULL ? 0 : hk_bytes_get(found, bytes);
+}
+
+/* Seven bits a byte, the lowest first; the bits of the last byte and how many there were. */
+static uint64_t read_leb(hk_far_bytes_t *reader, unsigned *shift, unsigned *last) {
+  uint64_t value = 0;
+  *shift = 0;
+  do {
+    *last = (unsigned)hk_far_bytes_number(reader, 1);
+    if (*shift < 64) value |= (uint64_t)(*last & 0x7f) << *shift;
+    *shift += 7;
+  } while ((*last & 0x80) != 0 && !reader->failed);
+  return value;
+}
+
+uint64_t hk_far_bytes_uleb(hk_far_bytes_t *reader) {
+  unsigned shift, last;
+  return read_leb(reader, &shift, &last);
+}
+
+int64_t hk_far_bytes_sleb(hk_far_bytes_t *reader) {
+  unsigned shift, last;
+  uint64_t value = read_leb(reader, &shift, &last);
+  if (shift < 64 && (last & 0x40) != 0) value |= UINT64_MAX << shift;
+  return (int64_t)value;
+}
+
+/* ---- Addresses. ------------------------------------------------------------------------------------------------ */
+
+/* The lower half of an encoding says how the number is written, the upper one what it is relative to. */
+enum {
+  format_mask = 0x0f,
+  format_address = 0x00,
+  format_uleb = 0x01,
+  format_u2 = 0x02,
+  format_u4 = 0x03,
+  format_u8 = 0x04,
+  format_sleb = 0x09,
+  format_s2 = 0x0a,
+  format_s4 = 0x0b,
+  format_s8 = 0x0c,
+  relative_mask = 0x70,
+  relative_to_nothing = 0x00,
+  relative_to_itself = 0x10,
+  relative_to_data = 0x30,
+  through_memory = 0x80
+};
+
+static uint64_t read_formatted(hk_far_bytes_t *reader, unsigned format) {
+  switch (format) {
+    case format_address:
+    case format_u8:
+    case format_s8:
+      return hk_far_bytes_number(reader, 8);
+    case format_uleb:
+      return hk_far_bytes_uleb(reader);
+    case format_sleb:
+      return (uint64_t)hk_far_bytes_sleb(reader);
+    case format_u2:
+      return hk_far_bytes_number(reader, 2);
+    case format_s2:
+      return (uint64_t)(int16_t)hk_far_bytes_number(reader, 2);
+    case format_u4:
+      return hk_far_bytes_number(reader, 4);
+    case format_s4:
+      return (uint64_t)(int32_t)hk_far_bytes_number(reader, 4);
+    default:
+      reader->failed = true;
+      return 0;
+  }
+}
+
+uint64_t hk_far_bytes_pointer(hk_far_bytes_t *reader, unsigned encoding, uintptr_t data) {
+  uintptr_t itself = reader->at;
+  uint64_t value = read_formatted(reader, encoding & format_mask);
+  if (encoding == HK_POINTER_OMITTED || (encoding & through_memory) != 0) reader->failed = true;
+  switch (encoding & relative_mask) {
+    case relative_to_nothing:
+      return value;
+    case relative_to_itself:
+      return itself + value;
+    case relative_to_data:
+      return data + value;
+    default:
+      reader->failed = true;
+      return 0;
+  }
+}

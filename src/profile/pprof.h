@@ -1,0 +1,26 @@
+/* profile/pprof.h - L5. The sites as a file that pprof and its relatives read: gzipped profile.proto. */
+#ifndef HK_PROFILE_PPROF_H
+#define HK_PROFILE_PPROF_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "profile/output.h"
+
+HK_C_BEGIN
+
+/* What the sites cannot say. */
+typedef struct {
+  uint64_t rate_bytes;  /* one sample for so many bytes */
+  uint64_t time_ns;     /* since 1970, when the profile began */
+  uint64_t duration_ns; /* since then */
+} hk_profile_span_t;
+
+/* Writes what the sites count now. False when the receiver did not take it all, or the system had no memory; what was put then is
+ * no profile. Takes no lock and allocates nothing but a range of its own for a moment; needs 10 KiB of stack. */
+bool hk_pprof_write(hk_output_t *to, const hk_profile_span_t *span);
+
+HK_C_END
+
+#endif /* HK_PROFILE_PPROF_H */

@@ -1,0 +1,21 @@
+/* profile/rule_cache.h - L5. Rules that were worked out before. Any thread reads and writes, nobody waits: an entry that was
+ * written by two at a time, or half, is none. */
+#ifndef HK_PROFILE_RULE_CACHE_H
+#define HK_PROFILE_RULE_CACHE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "profile/frame_rule.h"
+#include "profile/module.h"
+
+HK_C_BEGIN
+
+/* The rule for an address of a module (all zero: of none), if it is here. */
+bool hk_rule_cache_get(uintptr_t pc, const hk_module_t *module, hk_frame_rule_t *rule);
+void hk_rule_cache_put(uintptr_t pc, const hk_module_t *module, const hk_frame_rule_t *rule);
+
+HK_C_END
+
+#endif /* HK_PROFILE_RULE_CACHE_H */

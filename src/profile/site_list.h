@@ -1,0 +1,18 @@
+/* profile/site_list.h - L5. The sites as JSON: all that is counted of them, for the tool. */
+#ifndef HK_PROFILE_SITE_LIST_H
+#define HK_PROFILE_SITE_LIST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "profile/output.h"
+
+HK_C_BEGIN
+
+/* {"schema":1,"rate":..,"sites":[..],"mappings":[..]}. Frames are return addresses, the innermost first. False when the receiver did not take it all. */
+bool hk_site_list_write(hk_output_t *to, uint64_t rate_bytes);
+
+HK_C_END
+
+#endif /* HK_PROFILE_SITE_LIST_H */

@@ -1,0 +1,33 @@
+/* profile/stack_reader.h - L5. Reading words of a stack. What is known to be the calling thread's own stack is read plainly, all else
+ * (a coroutine's, a signal stack, where damaged frames lead to) by copies. */
+#ifndef HK_PROFILE_STACK_READER_H
+#define HK_PROFILE_STACK_READER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+
+HK_C_BEGIN
+
+#define HK_STACK_WINDOW_BYTES 1024
+
+typedef struct {
+  uintptr_t sp;        /* nothing of interest lies below */
+  uintptr_t own_start; /* the thread's own stack, from here */
+  uintptr_t own_end;   /* to here; equal: none of it */
+  uintptr_t window;
+  size_t window_bytes;
+  unsigned char copy[HK_STACK_WINDOW_BYTES];
+} hk_stack_reader_t;
+
+void hk_stack_reader_init(hk_stack_reader_t *reader, uintptr_t sp);
+/* Goes on with another stack, or another part of it. */
+void hk_stack_reader_move(hk_stack_reader_t *reader, uintptr_t sp);
+/* False where nothing can be read. */
+bool hk_stack_reader_word(hk_stack_reader_t *reader, uintptr_t address, uintptr_t *word);
+
+HK_C_END
+
+#endif /* HK_PROFILE_STACK_READER_H */

@@ -1,0 +1,19 @@
+/* profile/unwind_table.h - L5. The unwind tables of one module (.eh_frame_hdr and .eh_frame): finding what they say of an address. */
+#ifndef HK_PROFILE_UNWIND_TABLE_H
+#define HK_PROFILE_UNWIND_TABLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "profile/frame_rule.h"
+
+HK_C_BEGIN
+
+/* Looks the address up in the tables whose index (.eh_frame_hdr) is at `index`. Tables are read by copies and believed nothing: damaged
+ * ones give no rule, or a wrong one, and cost a bounded time. Slow: a dozen system calls. */
+bool hk_unwind_table_find(uintptr_t index, uintptr_t pc, hk_frame_rule_t *rule);
+
+HK_C_END
+
+#endif /* HK_PROFILE_UNWIND_TABLE_H */

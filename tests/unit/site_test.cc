@@ -1,0 +1,178 @@
+// profile/site: one site a stack, whoever asks; figures; what is left when there is no room.
+#include "profile/site.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "fake_os.h"
+#include "fresh_test.h"
+
+namespace {
+
+hk_site_t *SiteOf(std::vector<uintptr_t> frames) {
+  return hk_site_of(frames.data(), static_cast<unsigned>(frames.size()));
+}
+
+hk_site_figures_t Allocated(const hk_site_t *site) {
+  hk_site_figures_t allocated, in_use;
+  hk_site_read(site, &allocated, &in_use);
+  return allocated;
+}
+
+hk_site_figures_t InUse(const hk_site_t *site) {
+  hk_site_figures_t allocated, in_use;
+  hk_site_read(site, &allocated, &in_use);
+  return in_use;
+}
+
+size_t CountSites() {
+  std::set<const hk_site_t *> sites;
+  size_t count = 0;
+  for (const hk_site_t *site = hk_site_next(nullptr); site != nullptr; site = hk_site_next(site), count++) {
+    sites.insert(site);
+  }
+  EXPECT_EQ(sites.size(), count) << "each once";
+  return count;
+}
+
+constexpr hk_sample_weight_t kOne = {100, 112, 1 << 16};
+
+HK_FRESH_TEST(Site, OneAStack) {
+  EXPECT_EQ(CountSites(), 0u);
+  hk_site_t *first = SiteOf({1, 2, 3});
+  EXPECT_EQ(SiteOf({1, 2, 3}), first);
+  EXPECT_NE(SiteOf({1, 2}), first);
+  EXPECT_NE(SiteOf({1, 2, 4}), first);
+  EXPECT_NE(SiteOf({3, 2, 1}), first);
+  EXPECT_NE(SiteOf({}), first);
+  EXPECT_EQ(first->frame_count, 3u);
+  EXPECT_EQ(first->frames[2], 3u);
+  EXPECT_EQ(CountSites(), 5u);
+  EXPECT_FALSE(hk_site_is_shared(first));
+}
+
+HK_FRESH_TEST(Site, OfALongStackTheInnermostFrames) {
+  std::vector<uintptr_t> frames(HK_SITE_FRAMES_MAX + 10);
+  for (size_t i = 0; i < frames.size(); i++) frames[i] = i + 1;
+  hk_site_t *site = SiteOf(frames);
+  EXPECT_EQ(site->frame_count, unsigned{HK_SITE_FRAMES_MAX});
+  frames.back()++;
+  EXPECT_EQ(SiteOf(frames), site);
+  frames.front()++;
+  EXPECT_NE(SiteOf(frames), site);
+}
+
+HK_FRESH_TEST(Site, CountsByWeight) {
+  hk_site_t *site = SiteOf({1});
+  hk_sample_weight_t many = {100, 112, (10 << 16) + (1 << 15)};
+  hk_site_count_alloc(site, &many);
+  hk_site_count_alloc(site, &kOne);
+  EXPECT_EQ(Allocated(site).samples, 2u);
+  EXPECT_EQ(Allocated(site).objects, 12u) << "11.5, rounded";
+  EXPECT_EQ(Allocated(site).requested_bytes, 1150u);
+  EXPECT_EQ(Allocated(site).block_bytes, 1288u);
+  hk_site_count_free(site, &many, 5);
+  EXPECT_EQ(InUse(site).samples, 1u);
+  EXPECT_EQ(InUse(site).objects, 1u);
+  EXPECT_EQ(InUse(site).requested_bytes, 100u);
+  EXPECT_EQ(InUse(site).block_bytes, 112u);
+  EXPECT_EQ(Allocated(site).objects, 12u);
+  hk_site_count_free(site, &kOne, 5);
+  hk_site_count_free(site, &kOne, 5);
+  EXPECT_EQ(InUse(site).objects, 0u) << "never less than nothing";
+  EXPECT_EQ(InUse(site).requested_bytes, 0u);
+}
+
+HK_FRESH_TEST(Site, TheLargestBlockHasAWeightToo) {
+  hk_site_t *site = SiteOf({1});
+  hk_sample_weight_t large = {uint64_t{1} << 46, uint64_t{1} << 46, 3 << 16};
+  hk_site_count_alloc(site, &large);
+  EXPECT_EQ(InUse(site).requested_bytes, uint64_t{3} << 46);
+}
+
+HK_FRESH_TEST(Site, LifetimesByPowersOfTwo) {
+  hk_site_t *site = SiteOf({1});
+  for (uint64_t ms : {0, 1, 2, 3, 4, 7, 8, 16383, 16384, 1000000000}) hk_site_count_free(site, &kOne, ms);
+  uint64_t expected[HK_SITE_LIFETIMES] = {1, 1, 2, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2};
+  for (unsigned i = 0; i < HK_SITE_LIFETIMES; i++) EXPECT_EQ(site->lifetimes_q16[i] >> 16, expected[i]) << i;
+}
+
+HK_FRESH_TEST(Site, WhatFindsNoRoomSharesOne) {
+  fake_os_limit_mapped(256 << 10);
+  unsigned made = 0;
+  while (!hk_site_is_shared(SiteOf({made + 1, 7}))) made++;
+  EXPECT_GT(made, 500u);
+  EXPECT_LT(made, 2000u);
+  EXPECT_FALSE(hk_site_is_shared(SiteOf({1, 7}))) << "what is there is found";
+  EXPECT_EQ(CountSites(), made) << "without the shared one, which counts nothing yet";
+  hk_site_t *shared = SiteOf({made + 1, 7});
+  hk_site_count_alloc(shared, &kOne);
+  EXPECT_EQ(InUse(shared).requested_bytes, 100u);
+  EXPECT_EQ(CountSites(), made + 1);
+  EXPECT_EQ(fake_os_calls(fake_os_reserve) - fake_os_failures(fake_os_reserve), 1u);
+}
+
+HK_FRESH_TEST(Site, WithoutMemoryAllShareOne) {
+  fake_os_fail_all(fake_os_reserve, true);
+  EXPECT_TRUE(hk_site_is_shared(SiteOf({1})));
+  uint64_t calls = fake_os_calls(fake_os_reserve);
+  EXPECT_TRUE(hk_site_is_shared(SiteOf({2})));
+  EXPECT_EQ(fake_os_calls(fake_os_reserve), calls) << "the system is not asked again";
+}
+
+// Another thread makes the table while this one asks for memory.
+HK_FRESH_TEST(Site, OneTableWhoeverIsFirst) {
+  static hk_site_t *others;
+  fake_os_set_hook(fake_os_reserve, [] {
+    fake_os_set_hook(fake_os_reserve, nullptr);
+    others = SiteOf({1});
+  });
+  EXPECT_EQ(SiteOf({1}), others);
+  EXPECT_EQ(fake_os_calls(fake_os_unmap), 1u) << "the second one is given back";
+  EXPECT_EQ(CountSites(), 1u);
+}
+
+HK_FRESH_TEST(Site, ManyThreads) {
+  constexpr unsigned kThreads = 4, kStacks = 2000, kRounds = 5;
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < kThreads; t++) {
+    threads.emplace_back([] {
+      for (unsigned i = 0; i < kStacks * kRounds; i++) {
+        hk_site_t *site = SiteOf({i % kStacks + 1, 99});
+        hk_site_count_alloc(site, &kOne);
+        if (i % 2 == 0) hk_site_count_free(site, &kOne, i);
+      }
+    });
+  }
+  for (std::thread &thread : threads) thread.join();
+  EXPECT_EQ(CountSites(), kStacks);
+  for (unsigned i = 0; i < kStacks; i++) {
+    hk_site_t *site = SiteOf({i + 1, 99});
+    ASSERT_EQ(Allocated(site).samples, kThreads * kRounds) << i;
+    ASSERT_EQ(InUse(site).samples, i % 2 == 0 ? 0u : kThreads * kRounds) << i;
+  }
+}
+
+// Two threads that come with a new stack at the same moment, again and again.
+HK_FRESH_TEST(Site, TwoThreadsMeetWithOneStack) {
+  constexpr unsigned kRounds = 5000;
+  static std::atomic<unsigned> arrived{0};
+  auto run = [] {
+    for (unsigned i = 0; i < kRounds; i++) {
+      arrived++;
+      while (arrived < 2 * (i + 1)) std::this_thread::yield();
+      hk_site_count_alloc(SiteOf({i + 1, 98}), &kOne);
+    }
+  };
+  std::thread other(run);
+  run();
+  other.join();
+  EXPECT_EQ(CountSites(), kRounds);
+}
+
+}  // namespace

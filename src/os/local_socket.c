@@ -63,7 +63,7 @@ int hk_local_socket_accept(const hk_local_socket_t *socket) {
 }
 
 bool hk_local_socket_is_trusted(int file) {
-  struct ucred peer;
+  struct ucred peer = {.uid = (uid_t)-1};
   unsigned bytes = sizeof peer;
   if (hk_syscall6(SYS_getsockopt, file, SOL_SOCKET, SO_PEERCRED, (long)&peer, (long)&bytes, 0) != 0) return false;
   return peer.uid == 0 || (long)peer.uid == hk_syscall2(SYS_geteuid, 0, 0);

@@ -158,7 +158,7 @@ void hk_os_bare_thread_give_up(void);
  * `run`, for which it has a stack of HK_OS_BARE_STACK_BYTES, thread-local memory of its own that is zero, whatever the initializers say, no
  * signals as a thread of hk_os_thread_start, and the rights of the thread that starts it, for good. `run` must call
  * nothing of the C library that could need a real thread. When it returns, nothing is left. False when the system refuses. */
-#define HK_OS_BARE_STACK_BYTES (256 * 1024)
+#define HK_OS_BARE_STACK_BYTES ((size_t)256 * 1024)
 bool hk_os_bare_thread_start(const char *name, void (*run)(void));
 
 /* Why a signal is not taken. */

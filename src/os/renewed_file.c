@@ -19,7 +19,7 @@ static int look(const char *path, hk_renewed_file_is_ours_t *is_ours, unsigned *
   size_t length;
   int error = hk_whole_file_read(path, beginning, sizeof beginning - 1, &length);
   if (error != 0) return error;
-  struct statx about;
+  struct statx about = {.stx_nlink = 0};
   long answer = hk_syscall6(SYS_statx, AT_FDCWD, (long)path, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, (long)&about, 0);
   if (answer != 0) return (int)-answer;
   beginning[length] = '\0';

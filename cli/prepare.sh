@@ -86,7 +86,8 @@ install_packages() {
     return
   fi
   say "the package index could not be reached; trying the distribution's packages"
-  apt_install python3-click python3-rich python3-pyelftools python3-protobuf python3-matplotlib || true
+  apt_install python3-click python3-rich python3-pyelftools python3-protobuf python3-prometheus-client \
+    python3-matplotlib || true
   sed -i 's/^include-system-site-packages = false/include-system-site-packages = true/' "$venv/pyvenv.cfg"
   "$venv/bin/python" -I -c 'import click, rich, elftools' 2>/dev/null && return
   sed -i 's/^include-system-site-packages = true/include-system-site-packages = false/' "$venv/pyvenv.cfg"

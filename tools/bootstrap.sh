@@ -4,7 +4,8 @@
 #
 #   tools/bootstrap.sh [--check] build|run|test|peers|programs
 #
-# build: compilers, cmake, ninja.  run: and a Python.  test: and GoogleTest, pytest, formatters, some libraries to test with.
+# build: compilers, cmake, ninja.  run: and a Python.  test: and GoogleTest, pytest, formatters, some libraries to test with,
+# Prometheus (Debian's starts a service where systemd runs; the tests start their own, and need none of it).
 # peers: as run, and as far as they can be had cargo and the distribution's allocators.  programs: as run, and as far as they
 # can be had the real programs of bench/programs.toml (Debian's redis-server starts a service when it is installed).
 # --check installs nothing: it says what is missing. clang-tidy is used where it is, and not installed: it is large.
@@ -81,6 +82,8 @@ find_optional() {
       [ -e /usr/include/sqlite3.h ] || optional+=(libsqlite3-dev)
       [ -e /usr/include/zlib.h ] || optional+=(zlib1g-dev)
       compgen -G '/usr/include/lua*/lua.h' >/dev/null || optional+=(liblua5.4-dev)
+      # What tests/cli/test_metrics.py has scrape the tool.
+      { have prometheus && have promtool; } || optional+=(prometheus)
       ;;
     peers)
       have cargo || optional+=(cargo)

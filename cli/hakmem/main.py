@@ -15,9 +15,11 @@ from hakmem.commands.compare import compare
 from hakmem.commands.diff import diff
 from hakmem.commands.doctor import doctor
 from hakmem.commands.learn import learn
+from hakmem.commands.metrics import metrics
 from hakmem.commands.profile import profile
 from hakmem.commands.run import run
 from hakmem.commands.stats import stats
+from hakmem.commands.top import top
 from hakmem.errors import EXIT_SIGNAL_BASE, Interrupted, say
 from hakmem.measure import STOPPING_SIGNALS
 
@@ -34,6 +36,8 @@ cli.add_command(bench)
 cli.add_command(learn)
 cli.add_command(doctor)
 cli.add_command(stats)
+cli.add_command(top)
+cli.add_command(metrics)
 cli.add_command(profile)
 cli.add_command(diff)
 

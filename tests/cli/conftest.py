@@ -6,10 +6,12 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Iterator
 
 import pytest
 from cli_support import Compile, Tool
 from hakmem.paths import find_library
+from watched_support import SOURCE, Watched
 
 
 @pytest.fixture
@@ -100,3 +102,14 @@ def as_root() -> None:
     """Only root may give files away."""
     if os.getuid() != 0:
         pytest.skip("needs root")
+
+
+@pytest.fixture
+def watched(compile_c: Compile, library: Path) -> Iterator[Watched]:
+    """A program that runs on hakmem and knows nothing of it."""
+    found = Watched(compile_c("holder", SOURCE), library)
+    with found.process:
+        try:
+            yield found
+        finally:
+            found.process.kill()

@@ -1,0 +1,129 @@
+"""`hakmem top`: the live picture of a running program's memory."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+from typing import Optional
+
+import click
+from rich.console import Console
+
+from hakmem.errors import EXIT_SIGNAL_BASE, Failure, Interrupted, say
+from hakmem.followed import Ended, Followed
+from hakmem.top.history import History, Look, parse
+from hakmem.top.looker import COMMAND, Looker
+from hakmem.top.picture import Frame, draw, waiting
+from hakmem.top.terminal import QUIT, STOP, Terminal
+
+_WIDTH_OF_FILES = 110
+# Stopping it is how it ends.
+_GOOD_ENDS = (signal.SIGINT, signal.SIGTERM)
+# A pipe's reader has seen enough; a terminal was closed.
+_NOBODY_READS = (errno.EPIPE, errno.EIO)
+
+
+@click.command()
+@click.option("--once", is_flag=True, help="One look, as text.")
+@click.option("--json", "is_json", is_flag=True, help="A line of JSON for each look, instead of the picture.")
+@click.option(
+    "--interval", type=click.FloatRange(0.1), default=2.0, metavar="SECONDS", help="Time between looks; default 2."
+)
+@click.argument("pid", type=click.IntRange(min=1), metavar="PID")
+def top(once: bool, is_json: bool, interval: float, pid: int) -> None:
+    """Watch the memory of the running program PID: totals, size classes, trends, what the learner decides.
+
+    The program needs no option for it. It is yours, or you are root. q, Ctrl-C and the program's end end it.
+    """
+    process = Followed(pid)
+    console = Console(highlight=False)
+    try:
+        if once or is_json or not console.is_terminal or console.is_dumb_terminal:
+            _print_all(process, once, is_json, interval)
+        else:
+            _watch(process, console, interval)
+    except Ended as ended:
+        if once:
+            raise
+        say(ended.message)
+    except OSError as error:
+        # What Python still holds must not fail once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if error.errno not in _NOBODY_READS:
+            raise Failure(f"cannot write: {error.strerror}") from None
+    except Interrupted as interrupted:
+        if interrupted.signal_number not in _GOOD_ENDS:
+            raise
+    finally:
+        process.close()
+
+
+def _print_all(process: Followed, once: bool, is_json: bool, interval: float) -> None:
+    """One after the other, for files, pipes, and terminals that cannot do more."""
+    history = History()
+    while True:
+        try:
+            answer = process.ask(COMMAND)
+            if is_json:
+                _print_json(answer)
+            else:
+                _print_text(process, history, answer, None if once else interval)
+        except Ended:
+            raise
+        except Failure as failure:
+            if once:
+                raise
+            say(failure.message)
+        if once:
+            return
+        process.lasts(interval)
+
+
+def _print_json(answer: bytes) -> None:
+    out = sys.stdout.buffer
+    out.write(answer.rstrip(b"\n") + b"\n")
+    out.flush()
+
+
+def _print_text(process: Followed, history: History, answer: bytes, interval: Optional[float]) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    width = console.width if console.is_terminal else _WIDTH_OF_FILES
+    history.add(parse(answer))
+    frame = Frame(process.pid, process.name, interval, width=width, is_ascii=_is_ascii(console))
+    for line in draw(history, frame):
+        line.rstrip()
+        console.print(line)
+    if interval is not None:
+        console.print()
+    sys.stdout.flush()
+
+
+def _is_ascii(console: Console) -> bool:
+    return not console.encoding.startswith("utf")
+
+
+def _watch(process: Followed, console: Console, interval: float) -> None:
+    """The picture, until somebody has seen enough or the process ends."""
+    history = History()
+    trouble = ""
+    with Terminal(console) as terminal:
+        looker = Looker(process, interval, terminal.wake)
+        looker.start()
+        heard = terminal.wait()
+        while STOP not in heard and QUIT not in heard:
+            while not looker.found.empty():
+                found = looker.found.get()
+                trouble = "" if isinstance(found, Look) else found.message
+                if isinstance(found, Ended):
+                    raise found
+                if isinstance(found, Look):
+                    history.add(found)
+            width, height = console.size
+            frame = Frame(process.pid, process.name, interval, trouble, width, height, _is_ascii(console))
+            terminal.draw(draw(history, frame) if history.looks else waiting(frame))
+            heard = terminal.wait()
+    sys.stdout.flush()
+    if terminal.stopped_by and terminal.stopped_by not in _GOOD_ENDS:
+        sys.exit(EXIT_SIGNAL_BASE + terminal.stopped_by)

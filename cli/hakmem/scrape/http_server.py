@@ -1,0 +1,147 @@
+"""The HTTP server that metrics are fetched from: wsgiref's, a thread a request, with prometheus_client's application.
+
+prometheus_client's own server would answer any path, to any Host, with a thread for whoever connects.
+"""
+
+from __future__ import annotations
+
+import errno
+import html
+import ipaddress
+import os
+import socket
+import threading
+from socketserver import TCPServer, ThreadingMixIn
+from typing import Any, Callable, Dict, Iterable, List, Tuple
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+from prometheus_client import make_wsgi_app
+
+from hakmem.errors import Failure
+from hakmem.scrape.families import Source
+
+_MOST_REQUESTS = 16  # at once; more are hung up on
+_REQUEST_SECONDS = 10.0
+_LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
+
+_StartResponse = Callable[..., Any]
+_Application = Callable[[Dict[str, Any], _StartResponse], Iterable[bytes]]
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en"><meta charset="utf-8"><title>hakmem: {title}</title>
+<h1>{title}</h1>
+<p>What the memory allocator hakmem counts in this process: <a href="/metrics">metrics</a> for Prometheus.</p>
+</html>
+"""
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only this machine can reach it."""
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return address == "localhost"
+
+
+def application(source: Source, title: str, address: str) -> _Application:
+    """`/` and `/metrics`. A server that listens for this machine alone answers to this machine's names alone: else a page
+    on the web could have a browser here read it, by a name of its own that it lets point here."""
+    metrics: _Application = make_wsgi_app(source)  # type: ignore[arg-type,unused-ignore]
+    names = {*_LOCAL_NAMES, address} if is_loopback(address) else None
+
+    def answer(request: Dict[str, Any], start_response: _StartResponse) -> Iterable[bytes]:
+        if names is not None and _host_name(request.get("HTTP_HOST", "localhost")) not in names:
+            return _text(start_response, "403 Forbidden", "this server answers to localhost only (the Host header)\n")
+        if request["PATH_INFO"] == "/metrics":
+            # All of them, always: `name[]` needs a registry that knows the names beforehand.
+            return metrics({**request, "QUERY_STRING": ""}, start_response)
+        if request["PATH_INFO"] != "/":
+            return _text(start_response, "404 Not Found", "here are / and /metrics\n")
+        return _text(start_response, "200 OK", _PAGE.format(title=html.escape(title)), "text/html")
+
+    return answer
+
+
+def _text(start_response: _StartResponse, status: str, text: str, kind: str = "text/plain") -> List[bytes]:
+    body = text.encode()
+    start_response(status, [("Content-Type", f"{kind}; charset=utf-8"), ("Content-Length", str(len(body)))])
+    return [body]
+
+
+def _host_name(host: str) -> str:
+    """Without its port, and an IPv6 address without its brackets."""
+    name = host[1:].partition("]")[0] if host.startswith("[") else host.rpartition(":")[0] or host
+    return name.lower()
+
+
+class _Handler(WSGIRequestHandler):
+    """Silent, and no client's slave."""
+
+    timeout = _REQUEST_SECONDS
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        """Scrapes are no news."""
+
+
+class Server(ThreadingMixIn, WSGIServer):
+    """A thread a request, up to a number of them."""
+
+    daemon_threads = True
+    # Those that come at one moment; the kernel has the others try again after a second.
+    request_queue_size = 4 * _MOST_REQUESTS
+
+    def __init__(self, *arguments: Any) -> None:
+        self._places = threading.BoundedSemaphore(_MOST_REQUESTS)
+        super().__init__(*arguments)
+
+    def server_bind(self) -> None:
+        """Without asking for the host's name, which can take its time."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = self.server_address[:2]  # type: ignore[assignment,unused-ignore]
+        self.setup_environ()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Called in the thread that listens."""
+        if self._places.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """The thread of the request."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Clients that hang up are no news either."""
+
+    @property
+    def url(self) -> str:
+        """Where the metrics are."""
+        address, port = self.server_address[:2]
+        text = str(address)
+        return f"http://{f'[{text}]' if ':' in text else text}:{port}/metrics"
+
+
+def listen(address: str, port: int, answer: _Application) -> Server:
+    """A server that listens there, or a Failure that says why it cannot. Port 0 is one that is free."""
+    family, where = _resolve(address, port)
+
+    class OfFamily(Server):
+        address_family = family
+
+    try:
+        return make_server(where, port, answer, OfFamily, _Handler)
+    except OSError as error:
+        why = f"port {port} is in use" if error.errno == errno.EADDRINUSE else os.strerror(error.errno or 0)
+        raise Failure(f"cannot listen on {address}: {why}") from None
+
+
+def _resolve(address: str, port: int) -> Tuple[socket.AddressFamily, str]:
+    try:
+        found = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError) as error:
+        raise Failure(f"cannot listen on {address}: {error}") from None
+    return found[0][0], str(found[0][4][0])

@@ -1,0 +1,68 @@
+"""Which figures the live picture has, by what name, and how they are read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, Tuple
+
+from hakmem.metrics import count, seconds, size
+from hakmem.top.history import Value
+
+# What resident memory consists of: its name among the "parts", here, and its colour.
+PARTS: Tuple[Tuple[str, str, str], ...] = (
+    ("live", "live", "green"),
+    ("free_in_slabs", "free in slabs", "yellow"),
+    ("uncarved", "not cut yet", "bright_yellow"),
+    ("kept_by_heaps", "kept by heaps", "cyan"),
+    ("idle", "idle", "bright_cyan"),
+    ("big_idle", "idle, above 1 MiB", "blue"),
+    ("metadata", "own records", "magenta"),
+    ("not_malloc", "not malloc", "white"),
+)
+_FREE = ("free_in_slabs", "uncarved", "kept_by_heaps", "idle", "big_idle")
+
+
+@dataclass(frozen=True)
+class Trend:
+    """A figure over time. Of a counter it is by how much it grows."""
+
+    title: str
+    value: Value
+    text: Callable[[float], str]
+    is_counter: bool = False
+
+
+def _event(*names: str) -> Value:
+    return lambda document: sum(document["events"].get(name, 0) for name in names)
+
+
+def _free(document: Dict[str, Any]) -> float:
+    return float(sum(document["parts"][part] for part in _FREE))
+
+
+def _per_second(text: Callable[[float], str]) -> Callable[[float], str]:
+    return lambda value: f"{text(value)}/s"
+
+
+TRENDS: Tuple[Trend, ...] = (
+    Trend("resident", lambda document: float(document["memory"]["resident"]), size),
+    Trend("live", lambda document: float(document["live"]["bytes"]), size),
+    Trend("free, resident", _free, size),
+    Trend("refills", _event("refill"), _per_second(count), True),
+    Trend("freed elsewhere", _event("remote_free"), _per_second(count), True),
+    Trend("blocks > 32 KiB", _event("run_alloc", "big_alloc"), _per_second(count), True),
+    Trend("given back", _event("given_back"), _per_second(size), True),
+    Trend("wanted again", _event("wanted_again"), _per_second(size), True),
+)
+
+
+def duration(value: float) -> str:
+    """Days, hours, minutes: the two largest; below a minute as everywhere."""
+    if value < 60:
+        return seconds(value)
+    minutes, rest = divmod(int(value), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days} d {hours} h"
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"

@@ -1,0 +1,78 @@
+"""What a process said of its memory at the looks of the last minutes, and what that makes over time."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, Callable, Deque, Dict, List
+
+from hakmem.errors import Failure
+
+SCHEMA = 2
+# Twenty minutes at the interval that is the default.
+_MOST_LOOKS = 600
+
+Value = Callable[[Dict[str, Any]], float]
+
+
+@dataclass(frozen=True)
+class Look:
+    """One answer, and when it was made, in seconds."""
+
+    seconds: float
+    document: Dict[str, Any]
+
+
+def parse(answer: bytes) -> Look:
+    """A Failure when it is none that we can read."""
+    try:
+        document = json.loads(answer)
+        schema = document["schema"]
+        seconds = document["time_ms"] / 1000
+    except (ValueError, KeyError, TypeError):
+        raise Failure(f"the process answers what is no statistics: {answer[:60]!r}") from None
+    if schema != SCHEMA:
+        raise Failure(f"the process answers by schema {schema}, and this tool reads {SCHEMA} alone: another version?")
+    return Look(seconds, document)
+
+
+class History:
+    """The last looks, the newest last."""
+
+    def __init__(self) -> None:
+        self.looks: Deque[Look] = deque(maxlen=_MOST_LOOKS)
+        # The number of the first one among all that there were.
+        self.first = 0
+
+    def add(self, look: Look) -> None:
+        """One more. A process that became another program (exec) has another history."""
+        if self.looks and look.document["uptime_ms"] < self.looks[-1].document["uptime_ms"]:
+            self.first += len(self.looks)
+            self.looks.clear()
+        if len(self.looks) == self.looks.maxlen:
+            self.first += 1
+        self.looks.append(look)
+
+    @property
+    def now(self) -> Dict[str, Any]:
+        """What was said last."""
+        return self.looks[-1].document
+
+    @property
+    def seconds(self) -> float:
+        """The time between the first look and the last."""
+        return self.looks[-1].seconds - self.looks[0].seconds
+
+    def levels(self, value: Value) -> List[float]:
+        """The figure at each look."""
+        return [value(look.document) for look in self.looks]
+
+    def rates(self, value: Value) -> List[float]:
+        """What the counter grew by, a second, before each look; 0 for the first."""
+        looks = list(self.looks)
+        grown = [0.0] * min(1, len(looks))
+        for before, after in zip(looks, looks[1:]):
+            seconds = after.seconds - before.seconds
+            grown.append(max(0.0, value(after.document) - value(before.document)) / seconds if seconds > 0 else 0.0)
+        return grown

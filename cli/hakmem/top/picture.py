@@ -1,0 +1,187 @@
+"""The live picture, line by line: whose memory, where it is, how it changes, which sizes of blocks, what the learner decided."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any, Dict, List, Optional
+
+from rich.text import Text
+
+from hakmem.metrics import count, size
+from hakmem.top.figures import PARTS, TRENDS, Trend, duration
+from hakmem.top.history import History
+from hakmem.top.sparkline import ASCII, BLOCKS, sparkline
+
+_GAP = "  "
+_PARTS_WIDTH = 37
+_TREND_TITLE_WIDTH = 16
+_NOW_WIDTH = 12
+_RANGE_WIDTH = 26
+_MOST_CURVE = 60
+_LEAST_CURVE = 8
+_TABLE_WIDTH = 78  # of the classes, without their curves
+_LEAST_CLASSES = 5
+_BIG_PICTURE = 32  # lines, from which on it has what can be left out
+_DECISIONS = 3
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What is drawn, besides the figures."""
+
+    pid: int
+    name: str
+    interval: Optional[float] = None  # between looks; None where there is one look alone
+    trouble: str = ""
+    width: int = 100
+    height: Optional[int] = None  # None: whatever it takes
+    is_ascii: bool = False
+
+
+def draw(history: History, frame: Frame) -> List[Text]:
+    """Never more lines than there is room for."""
+    now = history.now
+    above = [*_head(now, frame), Text(), *_memory(history, frame)]
+    learner = [Text(), *_learner(now, frame)]
+    bands = [Text(), *_bands(now)] if frame.height is None or frame.height >= _BIG_PICTURE else []
+    foot = [] if frame.height is None else [Text("q quits", style="dim")]
+    room = None if frame.height is None else frame.height - len(above) - len(learner) - len(bands) - len(foot)
+    classes = [Text(), *_classes(history, frame, None if room is None else max(_LEAST_CLASSES, room - 2))]
+    body = [*above, *classes, *bands, *learner]
+    if frame.height is not None:
+        # The last line stays where it is.
+        body = body[: max(0, frame.height - len(foot))]
+        body += [Text()] * (frame.height - len(foot) - len(body))
+    lines = [*body, *foot]
+    for line in lines:
+        line.no_wrap = True
+        line.overflow = "ellipsis" if not frame.is_ascii else "crop"
+        line.truncate(frame.width, overflow=line.overflow)
+    return lines
+
+
+def waiting(frame: Frame) -> List[Text]:
+    """Before there is an answer."""
+    return [Text(f"{frame.name} ({frame.pid})", style="bold"), Text(frame.trouble or "asking …")]
+
+
+def _head(now: Dict[str, Any], frame: Frame) -> List[Text]:
+    memory, live = now["memory"], now["live"]
+    title = Text(f"{frame.name} ({frame.pid})", style="bold")
+    title.append(f"{_GAP}hakmem {now['version']}, up {duration(now['uptime_ms'] / 1000)}", style="dim")
+    if frame.interval is not None:
+        title.append(f", every {duration(frame.interval)}", style="dim")
+    if frame.trouble:
+        title = Text(frame.trouble, style="bold red")
+    limit = f", limit {size(memory['limit'])}" if memory["limit"] else ""
+    totals = f"resident {size(memory['resident'])} (peak {size(memory['peak'])}{limit})"
+    totals += f"{_GAP}live {size(live['bytes'])} in {count(live['blocks'])} blocks{_GAP}heaps {count(memory['heaps'])}"
+    return [title, Text(totals)]
+
+
+def _memory(history: History, frame: Frame) -> List[Text]:
+    """Parts and trends, side by side where there is room."""
+    parts = _parts(history.now)
+    if frame.interval is None:
+        return parts
+    room = frame.width - _PARTS_WIDTH - 2 * len(_GAP)
+    is_beside = room >= _TREND_TITLE_WIDTH + _LEAST_CURVE + _NOW_WIDTH
+    trends = _trends(history, room if is_beside else frame.width, frame)
+    if not is_beside:
+        return [*parts, *trends]
+    lines: List[Text] = []
+    for left, right in zip_longest(parts, trends, fillvalue=Text()):
+        line = left.copy()
+        line.pad_right(_PARTS_WIDTH + 2 * len(_GAP) - line.cell_len)
+        lines.append(line + right)
+    return lines
+
+
+def _parts(now: Dict[str, Any]) -> List[Text]:
+    whole = max(1, sum(now["parts"].values()))
+    lines = [Text("resident memory is", style="dim")]
+    for key, title, style in PARTS:
+        value = now["parts"][key]
+        line = Text(f"{title:<18}", style=style)
+        line.append(f"{size(value):>11}{value / whole * 100:>6.1f} %", style="default")
+        lines.append(line)
+    return lines
+
+
+def _trends(history: History, width: int, frame: Frame) -> List[Text]:
+    lines = [Text(f"over the last {duration(history.seconds)}", style="dim")]
+    return [*lines, *(_trend(history, trend, width - _TREND_TITLE_WIDTH - _NOW_WIDTH, frame) for trend in TRENDS)]
+
+
+def _trend(history: History, trend: Trend, room: int, frame: Frame) -> Text:
+    """The curve, what it is at now, and, where there is room for both, between what it was."""
+    # The first look has nothing to be compared with.
+    values = history.rates(trend.value)[1:] if trend.is_counter else history.levels(trend.value)
+    line = Text(f"{trend.title:<{_TREND_TITLE_WIDTH}}")
+    if not values:
+        return line
+    has_range = room >= 2 * _LEAST_CURVE + _RANGE_WIDTH
+    width = min(_MOST_CURVE, room - _RANGE_WIDTH if has_range else room)
+    curve = sparkline(values, width, history.first + (1 if trend.is_counter else 0), _levels(frame))
+    line.append(f"{curve:>{max(0, width)}}", style="green")
+    line.append(f"{trend.text(values[-1]):>{_NOW_WIDTH}}")
+    if has_range:
+        line.append(f"{_GAP}{trend.text(min(values))} – {trend.text(max(values))}", style="dim")
+    return line
+
+
+def _levels(frame: Frame) -> str:
+    return ASCII if frame.is_ascii else BLOCKS
+
+
+def _classes(history: History, frame: Frame, rows: Optional[int]) -> List[Text]:
+    """Those that are resident most."""
+    classes = sorted(history.now["classes"], key=lambda one: -one["resident"])
+    room = min(_MOST_CURVE, frame.width - _TABLE_WIDTH - len(_GAP)) if frame.interval is not None else 0
+    title = f"{'block':>10}{'live blocks':>13}{'live':>12}{'free':>12}{'resident':>12}{'spans':>8}{'near empty':>11}"
+    lines = [Text(title + (f"{_GAP}live, over time" if room >= _LEAST_CURVE else ""), style="dim")]
+    lives = [{one["bytes"]: one["live_bytes"] for one in look.document["classes"]} for look in history.looks]
+    for one in classes[:rows]:
+        line = Text(
+            f"{_block(one['bytes']):>10}{count(one['live_blocks']):>13}{size(one['live_bytes']):>12}"
+            f"{size(one['free_bytes']):>12}{size(one['resident']):>12}{count(one['spans']):>8}"
+            f"{count(one['spans_nearly_empty']):>11}"
+        )
+        if room >= _LEAST_CURVE:
+            values = [live.get(one["bytes"], 0.0) for live in lives]
+            line.append(_GAP + sparkline(values, room, history.first, _levels(frame)), style="green")
+        lines.append(line)
+    return lines
+
+
+def _block(size_bytes: int) -> str:
+    return f"{size_bytes} B" if size_bytes < 1024 else f"{size_bytes / 1024:g} KiB"
+
+
+def _bands(now: Dict[str, Any]) -> List[Text]:
+    ranges = {"tiny": "to 1 KiB", "mid": "to 32 KiB", "run": "to 1 MiB", "big": "> 1 MiB"}
+    lines = [Text(f"{'':>10}{'live blocks':>13}{'live':>12}{'free':>12}{'resident':>12}", style="dim")]
+    for name, band in now["bands"].items():
+        figures = (size(band[key]) for key in ("live_bytes", "free_bytes", "resident"))
+        lines.append(
+            Text(
+                f"{ranges.get(name, name):>10}{count(band['live_blocks']):>13}"
+                + "".join(f"{one:>12}" for one in figures)
+            )
+        )
+    return lines
+
+
+def _learner(now: Dict[str, Any], frame: Frame) -> List[Text]:
+    learning = now["learning"]
+    thread = "" if now["purge_thread"] else ", no purge thread"
+    text = Text(f"learner: {learning.get('state', '?')}", style="bold")
+    text.append(
+        f"{_GAP}idle memory stays {duration(learning['timeout_ms'] / 1000)}, break-even "
+        f"{duration(learning['break_even_ms'] / 1000)}, {count(learning['epochs'])} epochs{thread}",
+        style="default",
+    )
+    decisions = learning.get("decisions", [])
+    most = _DECISIONS if frame.height is None or frame.height >= _BIG_PICTURE else 1
+    return [text, *(Text(f"{_GAP}{decision}", style="dim") for decision in decisions[-most:][::-1])]

@@ -1,0 +1,117 @@
+"""The terminal while a picture that changes is on it: keys one by one, signals as events, and all as it was afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import termios
+import tty
+from types import FrameType, TracebackType
+from typing import Any, Dict, List, Optional, Set, Type
+
+from rich.console import Console, Group
+from rich.screen import Screen
+from rich.text import Text
+
+STOP = "stop"
+QUIT = "quit"
+RESIZED = "resized"
+_SUSPENDED = "suspended"
+_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_KEYS_THAT_QUIT = b"qQ\x04"
+
+
+class Terminal:
+    """Stdout, and stdin where that is a terminal too. No signal interrupts a picture that is being drawn."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.stopped_by = 0
+        self._keys: Optional[int] = sys.stdin.fileno() if sys.stdin is not None and sys.stdin.isatty() else None
+        self._setting: List[Any] = []
+        self._handlers: Dict[int, Any] = {}
+        self._heard: Set[str] = set()
+        self._ear, self._mouth = os.pipe()
+        os.set_blocking(self._ear, False)
+        os.set_blocking(self._mouth, False)
+
+    def __enter__(self) -> Terminal:
+        for number in (*_STOPPING, signal.SIGTSTP, signal.SIGWINCH):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                self._handlers[number] = signal.signal(number, self._hear)
+        self._take()
+        return self
+
+    def __exit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        self._give_back()
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+
+    def wake(self) -> None:
+        """Ends a wait; from any thread."""
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._mouth, b".")
+
+    def wait(self) -> Set[str]:
+        """What has happened: STOP, QUIT, RESIZED, or nothing but that somebody called wake."""
+        files = [self._ear] if self._keys is None else [self._ear, self._keys]
+        ready = select.select(files, [], [])[0]
+        if self._ear in ready:
+            with contextlib.suppress(BlockingIOError):
+                os.read(self._ear, 4096)
+        heard, self._heard = self._heard, set()
+        if self._keys in ready:
+            heard |= self._read_keys()
+        if _SUSPENDED in heard:
+            self._suspend()
+            heard.add(RESIZED)
+        return heard
+
+    def draw(self, lines: List[Text]) -> None:
+        """In place of what is there."""
+        self.console.print(Screen(Group(*lines)), end="")
+
+    def _hear(self, number: int, _frame: Optional[FrameType]) -> None:
+        if number == signal.SIGWINCH:
+            self._heard.add(RESIZED)
+        elif number == signal.SIGTSTP:
+            self._heard.add(_SUSPENDED)
+        else:
+            self.stopped_by = number
+            self._heard.add(STOP)
+        self.wake()
+
+    def _read_keys(self) -> Set[str]:
+        try:
+            keys = os.read(self._keys or 0, 4096)
+        except OSError:
+            keys = b""
+        if not keys:  # the terminal is gone
+            return {QUIT}
+        return {QUIT} if any(key in _KEYS_THAT_QUIT for key in keys) else set()
+
+    def _suspend(self) -> None:
+        self._give_back()
+        # Not SIGTSTP once more: a process group without a parent in the session would ignore it.
+        os.kill(os.getpid(), signal.SIGSTOP)
+        self._take()
+
+    def _take(self) -> None:
+        if self._keys is not None:
+            self._setting = termios.tcgetattr(self._keys)
+            tty.setcbreak(self._keys, termios.TCSANOW)
+        self.console.set_alt_screen(True)
+        self.console.show_cursor(False)
+
+    def _give_back(self) -> None:
+        # A terminal that is gone needs nothing.
+        with contextlib.suppress(OSError, termios.error):
+            if self._keys is not None:
+                termios.tcsetattr(self._keys, termios.TCSANOW, self._setting)
+            self.console.show_cursor(True)
+            self.console.set_alt_screen(False)

@@ -1,0 +1,343 @@
+"""`hakmem metrics`: what is served, to whom, and that Prometheus itself reads it."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import urllib.parse
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, Tuple
+
+import hakmem.commands.metrics as metrics_command
+import pytest
+from cli_support import Tool
+from click.testing import CliRunner
+from prometheus_client.metrics_core import Metric
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as read_text
+from watched_support import DEADLINE_SECONDS, Watched, wait_until
+
+OPENMETRICS = {"Accept": "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"}
+MOST_REQUESTS = 16
+
+
+class Served:
+    """The tool, and its server."""
+
+    def __init__(self, tool: Tool, pid: int, *words: object) -> None:
+        self.process = tool.start("metrics", *words, pid)
+        assert self.process.stdout is not None
+        self.url = self.process.stdout.readline().strip()
+        where = urllib.parse.urlsplit(self.url)
+        assert where.path == "/metrics" and where.hostname is not None and where.port is not None, self.ended()
+        self.address = (where.hostname, where.port)
+
+    def fetch(self, path: str = "/metrics", **headers: str) -> Tuple[int, str, str]:
+        """Status, kind and text."""
+        connection = http.client.HTTPConnection(*self.address, timeout=DEADLINE_SECONDS)
+        with contextlib.closing(connection):
+            connection.request("GET", path, headers=headers)
+            answer = connection.getresponse()
+            return answer.status, answer.getheader("Content-Type") or "", answer.read().decode()
+
+    def families(self) -> Dict[str, Metric]:
+        return {family.name: family for family in read_text(self.fetch()[2])}
+
+    def ended(self) -> Tuple[int, str]:
+        """Exit code and stderr."""
+        errors = self.process.communicate(timeout=DEADLINE_SECONDS)[1]
+        return self.process.returncode, errors
+
+
+@contextlib.contextmanager
+def serving(tool: Tool, pid: int, *words: object) -> Iterator[Served]:
+    served = Served(tool, pid, *words)
+    with served.process:
+        try:
+            yield served
+        finally:
+            served.process.kill()
+
+
+@pytest.fixture
+def served(tool: Tool, watched: Watched) -> Iterator[Served]:
+    with serving(tool, watched.pid) as one:
+        yield one
+
+
+def value(families: Dict[str, Metric], name: str, **labels: str) -> float:
+    samples = [sample for family in families.values() for sample in family.samples if sample.name == name]
+    (found,) = (sample.value for sample in samples if labels.items() <= sample.labels.items())
+    return found
+
+
+# What is served.
+
+
+def test_both_formats(served: Served, watched: Watched) -> None:
+    """To each who asks his own; every sample says whose it is."""
+    status, kind, text = served.fetch()
+    assert status == 200 and kind.startswith("text/plain; version=0.0.4")
+    old = {family.name: family for family in read_text(text)}
+    status, kind, text = served.fetch(**OPENMETRICS)
+    assert status == 200 and kind.startswith("application/openmetrics-text; version=1.0.0") and text.endswith("# EOF\n")
+    new = {family.name: family for family in read_openmetrics(text)}
+    whose = {"pid": str(watched.pid), "program": "holder"}
+    for families in (old, new):
+        assert len(families) > 60
+        assert all(whose.items() <= one.labels.items() for family in families.values() for one in family.samples)
+        assert value(families, "hakmem_up") == 1
+        assert value(families, "hakmem_refill_total") > 0
+        assert value(families, "hakmem_band_live_blocks", band="run") >= 0
+        assert value(families, "hakmem_build_info", version="0.1.0") == 1
+
+
+def test_it_says_what_is_now(served: Served, watched: Watched) -> None:
+    before = value(served.families(), "hakmem_band_live_blocks", band="run")
+    watched.do("grow 100")
+    assert value(served.families(), "hakmem_band_live_blocks", band="run") == before + 100
+
+
+def test_promtool_finds_nothing_to_say(served: Served) -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("no promtool (package prometheus)")
+    text = served.fetch()[2]
+    done = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_several_at_once(served: Served) -> None:
+    with ThreadPoolExecutor(10) as pool:
+        answers = list(pool.map(lambda _: served.fetch(), range(50)))
+    assert all(status == 200 and "\nhakmem_live_blocks{" in text for status, _, text in answers)
+
+
+def test_too_many_at_once(served: Served) -> None:
+    """Who says nothing takes a place; others are hung up on, and served when places are free again."""
+    idle = [socket.create_connection(served.address) for _ in range(MOST_REQUESTS)]
+    with pytest.raises((ConnectionError, http.client.BadStatusLine)):
+        served.fetch("/")
+    for one in idle:
+        one.close()
+
+    def is_served() -> bool:
+        with contextlib.suppress(ConnectionError, http.client.BadStatusLine):
+            return served.fetch("/")[0] == 200
+        return False
+
+    wait_until(is_served)
+
+
+def test_other_paths(served: Served, watched: Watched) -> None:
+    status, kind, text = served.fetch("/")
+    assert status == 200 and kind == "text/html; charset=utf-8"
+    assert f"<h1>holder ({watched.pid})</h1>" in text and 'href="/metrics"' in text
+    assert served.fetch("/favicon.ico")[0] == 404 and served.fetch("/metrics/..")[0] == 404
+    assert "hakmem_live_blocks" in served.fetch("/metrics?name[]=nothing")[2]
+
+
+# To whom.
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:80", "localhost.evil.example", "", "10.0.0.1", "[::2]:80"]
+)
+def test_a_page_on_the_web_cannot_read_it(served: Served, host: str) -> None:
+    """By a name of its own that points here."""
+    for path in ("/", "/metrics"):
+        status, _, text = served.fetch(path, Host=host)
+        assert (status, text) == (403, "this server answers to localhost only (the Host header)\n")
+
+
+def test_names_of_this_machine(served: Served) -> None:
+    for host in ("localhost", "LOCALHOST:80", "127.0.0.1", "127.0.0.1:1234", "[::1]", "[::1]:80"):
+        assert served.fetch("/", Host=host)[0] == 200, host
+
+
+def test_it_listens_for_this_machine_alone(served: Served) -> None:
+    listening = {line.split()[1] for line in Path("/proc/net/tcp").read_text().splitlines()[1:]}
+    assert f"0100007F:{served.address[1]:04X}" in listening and served.address[0] == "127.0.0.1"
+    assert f"00000000:{served.address[1]:04X}" not in listening
+
+
+def test_for_others_too(tool: Tool, watched: Watched) -> None:
+    """Only when it is said, and with a warning."""
+    with serving(tool, watched.pid, "--bind", "0.0.0.0") as one:
+        assert one.url.startswith("http://0.0.0.0:")
+        assert one.fetch("/metrics", Host="server.example")[0] == 200
+        one.process.terminate()
+        code, errors = one.ended()
+    assert code == 0 and errors.startswith("hakmem: warning: whoever reaches 0.0.0.0 can read these metrics")
+
+
+def test_ipv6(tool: Tool, watched: Watched) -> None:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("no IPv6 here")
+    with serving(tool, watched.pid, "--bind", "::1") as one:
+        assert one.url.startswith("http://[::1]:")
+        with urllib.request.urlopen(one.url, timeout=DEADLINE_SECONDS) as answer:
+            assert b"hakmem_up{" in answer.read()
+        one.process.terminate()
+        assert one.ended() == (0, "")
+
+
+# How it ends, and what it does when the process does not answer.
+
+
+def test_a_port_in_use(tool: Tool, watched: Watched) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        done = tool("metrics", "--port", port, watched.pid)
+    assert (done.returncode, done.stdout) == (125, "")
+    assert done.stderr == f"hakmem: cannot listen on 127.0.0.1: port {port} is in use\n"
+    with serving(tool, watched.pid, "--port", port) as one:
+        assert one.url == f"http://127.0.0.1:{port}/metrics"
+
+
+def test_a_process_that_answers_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is said at the start, not to the first who asks."""
+
+    class Stranger:
+        name, pid = "stranger", 7
+
+        def __init__(self, pid: int) -> None: ...
+
+        def has_ended(self) -> bool:
+            return False
+
+        def ask(self, command: str, seconds: float) -> bytes:
+            assert command == "stats openmetrics"
+            return b"hello\n"
+
+    monkeypatch.setattr(metrics_command, "Followed", Stranger)
+    monkeypatch.setattr(metrics_command, "_wait_for_end", lambda process: None)
+    done = CliRunner().invoke(metrics_command.metrics, ["7"])
+    assert done.exit_code == 125 and "process 7 answers what is no OpenMetrics" in done.output + done.stderr
+
+
+@pytest.mark.parametrize("address", ["192.0.2.1", "no such name"])
+def test_no_such_address(tool: Tool, watched: Watched, address: str) -> None:
+    done = tool("metrics", "--bind", address, watched.pid)
+    assert done.returncode == 125 and done.stderr.startswith(f"hakmem: cannot listen on {address}: ")
+
+
+def test_the_program_ends(served: Served, watched: Watched) -> None:
+    watched.end()
+    assert served.ended() == (0, f"hakmem: process {watched.pid} (holder) has ended\n")
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 0), (signal.SIGHUP, 128 + signal.SIGHUP)]
+)
+def test_it_is_stopped(served: Served, watched: Watched, number: signal.Signals, code: int) -> None:
+    served.fetch()
+    served.process.send_signal(number)
+    assert served.ended()[0] == code
+    watched.end()
+
+
+def test_a_process_that_does_not_answer(served: Served, watched: Watched) -> None:
+    """That is a metric, not an error; and all is back when it goes on."""
+    os.kill(watched.pid, signal.SIGSTOP)
+    wait_until(lambda: "State:\tT" in Path(f"/proc/{watched.pid}/status").read_text())
+    with ThreadPoolExecutor(3) as pool:  # they share the wait
+        answers = list(pool.map(lambda _: served.families(), range(3)))
+    assert all(families.keys() == {"hakmem_up"} and value(families, "hakmem_up") == 0 for families in answers)
+    os.kill(watched.pid, signal.SIGCONT)
+    wait_until(lambda: value(served.families(), "hakmem_up") == 1)
+    assert value(served.families(), "hakmem_live_blocks") > 0
+
+
+# A real Prometheus.
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port: int = other.getsockname()[1]
+        return port
+
+
+class Prometheus:
+    """One of our own, which scrapes this every second."""
+
+    def __init__(self, program: str, folder: Path, target: str) -> None:
+        self.url = f"http://127.0.0.1:{free_port()}"
+        config = {
+            "global": {"scrape_interval": "1s", "scrape_timeout": "1s"},
+            "scrape_configs": [{"job_name": "hakmem", "static_configs": [{"targets": [target]}]}],
+        }
+        (folder / "prometheus.yml").write_text(json.dumps(config))  # which is YAML too
+        self.log = folder / "log"
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [
+                    program, f"--config.file={folder / 'prometheus.yml'}", f"--storage.tsdb.path={folder / 'data'}",
+                    f"--web.listen-address={urllib.parse.urlsplit(self.url).netloc}",
+                ],
+                cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )  # fmt: skip
+
+    def query(self, expression: str) -> List[Any]:
+        """The results, as its own interface has them; none while it is not there yet."""
+        assert self.process.poll() is None, self.log.read_text()
+        url = f"{self.url}/api/v1/query?{urllib.parse.urlencode({'query': expression})}"
+        try:
+            with urllib.request.urlopen(url, timeout=DEADLINE_SECONDS) as answer:
+                document = json.load(answer)
+        except OSError:
+            return []
+        assert document["status"] == "success"
+        results: List[Any] = document["data"]["result"]
+        return results
+
+
+@pytest.fixture
+def prometheus(served: Served, tmp_path: Path) -> Iterator[Prometheus]:
+    program = shutil.which("prometheus")
+    if program is None:
+        pytest.skip("no prometheus (package prometheus)")
+    one = Prometheus(program, tmp_path, "%s:%d" % served.address)
+    with one.process:
+        try:
+            yield one
+        finally:
+            one.process.kill()
+
+
+def test_prometheus_has_what_the_process_says(
+    prometheus: Prometheus, served: Served, watched: Watched, tool: Tool
+) -> None:
+    """Read back through its query interface: the figures of `hakmem stats --json` of a program that rests."""
+    watched.do("grow 123")
+    told = json.loads(tool("stats", "--json", watched.pid).stdout)
+    band = f'hakmem_band_live_blocks{{band="run",pid="{watched.pid}"}}'
+    # A scrape may be of the time before.
+    wait_until(
+        lambda: [one["value"][1] for one in prometheus.query(band)] == [str(told["bands"]["run"]["live_blocks"])]
+    )
+    figures = {
+        "hakmem_up": 1,
+        "up": 1,
+        "hakmem_live_bytes": told["live"]["bytes"],
+        "hakmem_band_live_bytes{band='run'}": told["bands"]["run"]["live_bytes"],
+        "hakmem_memory_in_use_bytes": told["memory"]["in_use"],
+        "hakmem_run_alloc_total": told["events"]["run_alloc"],
+        "hakmem_learning_break_even_seconds * 1000": told["learning"]["break_even_ms"],
+        "count(hakmem_class_live_blocks)": len(told["classes"]),
+    }
+    for expression, expected in figures.items():
+        (result,) = prometheus.query(expression)
+        assert float(result["value"][1]) == expected, expression
+    (result,) = prometheus.query("hakmem_live_blocks")
+    assert result["metric"]["program"] == "holder" and result["metric"]["pid"] == str(watched.pid)

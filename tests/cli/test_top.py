@@ -1,0 +1,284 @@
+"""`hakmem top` without a terminal: what it prints, how it ends, and what the picture has."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any, Dict
+
+import jsonschema
+import pytest
+from cli_support import ROOT, Tool
+from hakmem.errors import Failure
+from hakmem.followed import Ended, Followed
+from hakmem.top.history import History, Look, parse
+from hakmem.top.picture import Frame, draw, waiting
+from hakmem.top.sparkline import sparkline
+from watched_support import BLOCK_BYTES, DEADLINE_SECONDS, Watched, plain, wait_until
+
+SCHEMA = json.loads((ROOT / "docs" / "stats.schema.json").read_text())
+
+
+@pytest.fixture
+def document(watched: Watched) -> Dict[str, Any]:
+    process = Followed(watched.pid)
+    watched.do("grow 100")
+    return parse(process.ask("stats json")).document
+
+
+def later(document: Dict[str, Any], seconds: float, **changes: int) -> Look:
+    """The same process after a while, with counters that have grown."""
+    events = {name: value + changes.get(name, 0) for name, value in document["events"].items()}
+    milliseconds = int(seconds * 1000)
+    return Look(
+        document["time_ms"] / 1000 + seconds,
+        {**document, "events": events, "uptime_ms": document["uptime_ms"] + milliseconds},
+    )
+
+
+# What it prints.
+
+
+def test_one_look_as_json(tool: Tool, watched: Watched) -> None:
+    """One line, which keeps the schema, and tells what the program has done since the last one."""
+    looks = []
+    for _ in range(2):
+        done = tool("top", "--once", "--json", watched.pid)
+        assert (done.returncode, done.stderr, done.stdout.count("\n")) == (0, "", 1)
+        looks.append(json.loads(done.stdout))
+        jsonschema.validate(looks[-1], SCHEMA)
+        assert looks[-1]["pid"] == watched.pid
+        watched.do("grow 100")
+    live = [look["bands"]["run"] for look in looks]
+    assert live[1]["live_blocks"] - live[0]["live_blocks"] == 100
+    assert live[1]["live_bytes"] - live[0]["live_bytes"] >= 100 * BLOCK_BYTES
+
+
+def test_a_line_for_each_look(tool: Tool, watched: Watched) -> None:
+    """Over one connection; at the program's end, wherever in the interval, it ends too."""
+    with tool.start("top", "--json", "--interval", "0.1", watched.pid) as process:
+        assert process.stdout is not None
+        first = json.loads(process.stdout.readline())
+        server = watched.threads()["hakmem-serve"]
+        files = sorted(os.listdir(f"/proc/{watched.pid}/fd"))
+        for _ in range(3):
+            watched.do("grow 10")
+            look = json.loads(process.stdout.readline())
+            jsonschema.validate(look, SCHEMA)
+        assert look["time_ms"] > first["time_ms"]
+        assert watched.threads()["hakmem-serve"] == server
+        assert sorted(os.listdir(f"/proc/{watched.pid}/fd")) == files
+        watched.end()
+        errors = process.communicate(timeout=DEADLINE_SECONDS)[1]
+    assert (process.returncode, errors) == (0, f"hakmem: process {watched.pid} (holder) has ended\n")
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 0), (signal.SIGHUP, 128 + signal.SIGHUP)]
+)
+def test_a_signal_ends_it(tool: Tool, watched: Watched, number: signal.Signals, code: int) -> None:
+    """Between two looks; and the program goes on, without a listener."""
+    with tool.start("top", "--json", "--interval", "1000", watched.pid) as process:
+        assert process.stdout is not None
+        json.loads(process.stdout.readline())
+        process.send_signal(number)
+        errors = process.communicate(timeout=DEADLINE_SECONDS)[1]
+    assert process.returncode == code
+    assert errors == ("" if code == 0 else "hakmem: stopped by SIGHUP; nothing was written\n")
+    wait_until(lambda: "hakmem-serve" not in watched.threads())
+    watched.end()
+
+
+def test_who_reads_has_seen_enough(tool: Tool, watched: Watched) -> None:
+    with tool.start("top", "--json", "--interval", "0.1", watched.pid) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == ""
+        assert process.wait(DEADLINE_SECONDS) == 0
+
+
+def test_a_disk_that_is_full(tool: Tool, watched: Watched) -> None:
+    for words in (("--json", "--once"), ("--once",), ("--json",)):
+        with (
+            open("/dev/full", "w") as full,
+            subprocess.Popen(
+                tool.words("top", *words, watched.pid), stdout=full, stderr=subprocess.PIPE, text=True
+            ) as process,
+        ):
+            errors = process.communicate(timeout=DEADLINE_SECONDS)[1]
+        assert (process.returncode, errors) == (125, "hakmem: cannot write: No space left on device\n")
+
+
+def test_text(tool: Tool, watched: Watched) -> None:
+    """Without a terminal: no colours, no escapes, everything in it."""
+    watched.do("grow 100")
+    done = tool("top", "--once", watched.pid)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.isprintable() or "\x1b" not in done.stdout
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith(f"holder ({watched.pid})  hakmem 0.1.0, up ")
+    assert lines[1].startswith("resident ") and " live " in lines[1]
+    assert any(line.startswith("to 1 MiB".rjust(10)) for line in lines)
+    assert any(line.startswith("learner: ") for line in lines) and "over the last" not in done.stdout
+    with tool.start("top", "--interval", "0.1", watched.pid) as process:
+        assert process.stdout is not None
+        while not process.stdout.readline().startswith("live    "):
+            pass
+        process.terminate()
+        assert process.wait(DEADLINE_SECONDS) == 0
+
+
+# How it ends when it cannot.
+
+
+def test_there_is_no_such_process(tool: Tool) -> None:
+    ended = subprocess.Popen(["/bin/true"])
+    ended.wait()
+    for command in ("top", "metrics"):
+        done = tool(command, ended.pid)
+        assert (done.returncode, done.stdout) == (125, "")
+        assert done.stderr == f"hakmem: there is no process {ended.pid}\n"
+
+
+def test_a_process_of_somebody_elses_malloc(tool: Tool, watched: Watched) -> None:
+    with subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE) as other:
+        for command in ("top", "metrics"):
+            done = tool(command, other.pid)
+            assert (done.returncode, done.stdout) == (125, "")
+            assert done.stderr == f"hakmem: process {other.pid} (cat) does not run on hakmem\n"
+
+
+def test_wrong_usage(tool: Tool) -> None:
+    assert tool("top", "--interval", "0", "1").returncode == 2
+    assert tool("top", "python3").returncode == 2
+    assert tool("metrics", "--port", "70000", "1").returncode == 2
+
+
+def test_a_process_that_is_stopped_and_goes_on(watched: Watched) -> None:
+    """The late answer is not taken for that to the next question."""
+    process = Followed(watched.pid)
+    os.kill(watched.pid, signal.SIGSTOP)
+    wait_until(lambda: "State:\tT" in Path(f"/proc/{watched.pid}/status").read_text())
+    with pytest.raises(Failure, match="gives no answer") as caught:
+        process.ask("stats json", 0.1)
+    assert not isinstance(caught.value, Ended)
+    os.kill(watched.pid, signal.SIGCONT)
+    assert process.ask("protocol").startswith(b"hakmem: this process answers")
+    watched.end()
+    with pytest.raises(Ended, match=rf"process {watched.pid} \(holder\) has ended"):
+        process.ask("stats json")
+    assert not process.lasts(1000)
+
+
+def test_a_process_that_nobody_has_waited_for(watched: Watched) -> None:
+    """It is still in /proc."""
+    process = Followed(watched.pid)
+    assert process.lasts(0)
+    watched.process.kill()
+    os.waitid(os.P_PID, watched.pid, os.WEXITED | os.WNOWAIT)
+    assert process.has_ended()
+    with pytest.raises(Ended):
+        process.ask("stats json")
+
+
+def test_a_process_that_becomes_another_program(library: Path) -> None:
+    """It is the same process, has another name, and counts from the start."""
+    with subprocess.Popen(
+        ["/bin/sh", "-c", "echo; read line; exec cat"],
+        env=plain(library),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as other:
+        assert other.stdin is not None and other.stdout is not None
+        assert other.stdout.readline() == b"\n"
+        process = Followed(other.pid)
+        assert process.name == "sh"
+        other.stdin.write(b"go\nhere\n")
+        other.stdin.flush()
+        assert other.stdout.readline() == b"here\n"  # by cat
+        with pytest.raises(Failure, match="gives no answer"):
+            process.ask("stats json")
+        assert json.loads(process.ask("stats json"))["pid"] == other.pid
+        assert process.name == "cat"
+
+
+# What the picture has.
+
+
+def test_every_size_of_terminal(document: Dict[str, Any]) -> None:
+    """Never a line more than there are, nor one that is longer; the last one stands."""
+    history = History()
+    for second in range(200):
+        history.add(later(document, second, refill=second * second))
+    for width in range(1, 150, 7):
+        for height in (1, 2, 3, 5, 8, 13, 21, 24, 25, 40, 100):
+            lines = draw(history, Frame(7, "a program", 1.0, width=width, height=height))
+            assert len(lines) == height and max(line.cell_len for line in lines) <= width
+            assert lines[-1].plain == ("q quits" if width >= 7 else "q quits"[: width - 1] + "…")
+    assert all(line.cell_len <= 200 for line in waiting(Frame(7, "a program", 1.0)))
+
+
+def test_a_usual_terminal_has_everything(document: Dict[str, Any]) -> None:
+    history = History()
+    history.add(later(document, 0))
+    history.add(later(document, 2))
+    history.add(later(document, 4, refill=50, given_back=4 << 20))
+    lines = [line.plain for line in draw(history, Frame(7, "a program", 2.0, width=80, height=24))]
+    assert "over the last 4.00 s" in lines[3] and lines[2] == ""
+    (refills,) = (line for line in lines if "refills" in line)
+    (given_back,) = (line for line in lines if "given back" in line)
+    assert refills.endswith(" 25/s") and given_back.endswith(" 2.00 MiB/s")
+    head = next(number for number, line in enumerate(lines) if line.startswith("     block"))
+    assert len(lines[head + 1].split()) == 11 and lines[head + 6] != ""
+    assert lines[-3].startswith("learner: ") and lines[-2].startswith("  epoch ")
+    assert "▁█ " in refills
+    ascii_only = draw(history, Frame(7, "a program", 2.0, "trouble", 140, 50, True))
+    assert all(set(line.plain) <= set(map(chr, range(127))) | {"–"} for line in ascii_only)
+    assert ascii_only[0].plain == "trouble"
+
+
+def test_the_classes_are_those_that_are_resident_most(document: Dict[str, Any]) -> None:
+    history = History()
+    history.add(later(document, 0))
+    lines = [line.plain for line in draw(history, Frame(7, "a program"))]
+    head = next(number for number, line in enumerate(lines) if line.startswith("     block"))
+    most = max(document["classes"], key=lambda one: one["resident"])
+    size, unit, blocks = lines[head + 1].split()[:3]
+    assert float(size) * (1024 if unit == "KiB" else 1) == most["bytes"]
+    assert int(blocks.replace(",", "")) == most["live_blocks"]
+    assert len([line for line in lines[head + 1 :] if line[:10].strip().endswith(("B", "KiB"))]) >= len(
+        document["classes"]
+    )
+
+
+def test_the_history(document: Dict[str, Any]) -> None:
+    history = History()
+    for second in range(700):
+        history.add(later(document, second, refill=10 * second))
+    assert len(history.looks) == 600 and history.first == 100 and history.seconds == 599
+    rates = history.rates(lambda one: one["events"]["refill"])
+    assert rates[0] == 0 and all(abs(rate - 10) < 0.01 for rate in rates[1:])
+    history.add(later(document, -1))  # exec: it has been up for less time than before
+    assert len(history.looks) == 1 and history.first == 700 and history.rates(lambda one: 1.0) == [0.0]
+
+
+@pytest.mark.parametrize("answer", [b"", b"[1]", b"{}", b'{"schema": 2}', b'{"schema": 3, "time_ms": 1}'])
+def test_an_answer_of_another_kind(answer: bytes) -> None:
+    with pytest.raises(Failure, match=r"no statistics|another version"):
+        parse(answer)
+
+
+def test_sparklines() -> None:
+    assert sparkline([], 10) == "" and sparkline([1.0], 0) == ""
+    assert sparkline([0, 1, 2, 3, 4, 5, 6, 7], 8) == "▁▂▃▄▅▆▇█"
+    assert sparkline([0, 0, 0], 8) == "▁▁▁" and sparkline([5e9, 5e9 + 1], 8) == "▁▁"
+    # Twice as many as there are columns: two share one, and keep it when the first ones drop out.
+    values = [float(number % 16) for number in range(64)]
+    whole = sparkline(values, 32)
+    assert len(whole) == 32
+    assert sparkline(values[2:], 31, first=2) == whole[1:]
+    assert all(len(sparkline(values[first:], width, first)) <= width for first in range(40) for width in range(1, 70))

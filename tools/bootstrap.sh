@@ -84,6 +84,9 @@ find_optional() {
       compgen -G '/usr/include/lua*/lua.h' >/dev/null || optional+=(liblua5.4-dev)
       # What tests/cli/test_metrics.py has scrape the tool.
       { have prometheus && have promtool; } || optional+=(prometheus)
+      # What tests/cli/test_report_page.py looks at a page with.
+      have chromium || optional+=(chromium)
+      have chromedriver || optional+=(chromium-driver)
       ;;
     peers)
       have cargo || optional+=(cargo)

@@ -14,9 +14,11 @@ from hakmem.commands.bench import bench
 from hakmem.commands.compare import compare
 from hakmem.commands.diff import diff
 from hakmem.commands.doctor import doctor
+from hakmem.commands.explain import explain
 from hakmem.commands.learn import learn
 from hakmem.commands.metrics import metrics
 from hakmem.commands.profile import profile
+from hakmem.commands.report import report
 from hakmem.commands.run import run
 from hakmem.commands.stats import stats
 from hakmem.commands.top import top
@@ -40,6 +42,8 @@ cli.add_command(top)
 cli.add_command(metrics)
 cli.add_command(profile)
 cli.add_command(diff)
+cli.add_command(explain)
+cli.add_command(report)
 
 
 def _interrupt(number: int, _frame: Optional[FrameType]) -> NoReturn:

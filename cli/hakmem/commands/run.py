@@ -71,8 +71,11 @@ def run(
     sys.exit(child.ended.exit_code)
 
 
-def run_to_end(launch: Launch, look: Callable[[], None] = lambda: None) -> Child:
-    """The program to its end. What we hear is passed on, and when job control stops it, so do we. `look` is called meanwhile."""
+def run_to_end(
+    launch: Launch, look: Callable[[], None] = lambda: None, on_start: Callable[[Child], None] = lambda _: None
+) -> Child:
+    """The program to its end. What we hear is passed on, and when job control stops it, so do we. `look` is called meanwhile,
+    `on_start` once, while our signals are held back."""
     passer = _Passer()
 
     def tick() -> None:
@@ -81,6 +84,7 @@ def run_to_end(launch: Launch, look: Callable[[], None] = lambda: None) -> Child
 
     with Watch(FORWARDED, passer.hear, tick) as watch:
         passer.child = watch.start(launch)
+        on_start(passer.child)
         watch.until(lambda: passer.child is not None and passer.child.ended is not None)
     assert passer.child is not None
     return passer.child

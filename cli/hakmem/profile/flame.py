@@ -51,7 +51,7 @@ def tree(stacks: Mapping[Tuple[str, ...], int]) -> Node:
 def draw(stacks: Mapping[Tuple[str, ...], int], title: str) -> str:
     """The whole file."""
     root = tree(stacks)
-    frames = list(_frames(root))
+    frames = list(layout(root))
     height = _HEAD + (max(depth for _, depth, _ in frames) + 1) * _ROW + _MARGIN
     script = (Path(__file__).parent / "flame.js").read_text(encoding="utf-8")
     parts = [
@@ -72,7 +72,7 @@ def draw(stacks: Mapping[Tuple[str, ...], int], title: str) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _frames(root: Node) -> Iterator[Tuple[Node, int, int]]:
+def layout(root: Node) -> Iterator[Tuple[Node, int, int]]:
     """Each node with its depth and where it begins; without recursion, since stacks may be deep."""
     waiting: List[Tuple[Node, int, int]] = [(root, 0, 0)]
     while waiting:
@@ -94,7 +94,7 @@ def _frame(node: Node, depth: int, begin: int, total: int) -> str:
     return (
         f'<g class="frame" data-name={name} data-x="{start:.9f}" data-w="{share:.9f}" data-depth="{depth}">'
         f"<title>{_clean(node.name)}: {size(node.value)}, {100 * share:.1f}%</title>"
-        f'<rect x="{left:.2f}" y="{top}" width="{max(wide - 0.5, 0.5):.2f}" height="{_ROW - 1}" fill="{_colour(node.name)}"/>'
+        f'<rect x="{left:.2f}" y="{top}" width="{max(wide - 0.5, 0.5):.2f}" height="{_ROW - 1}" fill="{colour(node.name)}"/>'
         f'<text x="{left + 3:.2f}" y="{top + 12}">{_clean(shown)}</text></g>'
     )
 
@@ -105,7 +105,7 @@ def _clean(text: str, escaped: bool = True) -> str:
     return escape(printable) if escaped else printable
 
 
-def _colour(name: str) -> str:
+def colour(name: str) -> str:
     """The same for a name in every graph, so that two can be compared by eye."""
     value = zlib.crc32(name.encode("utf-8", "replace"))
     return f"hsl({20 + value % 36} {70 + (value >> 8) % 20}% {62 + (value >> 16) % 14}%)"

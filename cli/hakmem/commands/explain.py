@@ -1,0 +1,83 @@
+"""`hakmem explain`: why so much memory is resident, and what to do about it."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from typing import Iterator, List, Optional
+
+import click
+
+from hakmem.errors import say
+from hakmem.explain.explain import explain as explained
+from hakmem.explain.explanation import Evidence, Explanation, Part
+from hakmem.explain.gather import of_subject
+from hakmem.output import reserve
+
+SCHEMA = 1
+_WIDTH = 110
+
+
+@click.command()
+@click.option("--profile", "profile", metavar="FILE", help="A profile of the same time: who holds what.")
+@click.option("--json", "json_file", metavar="FILE", help="Write it as JSON; - is stdout, instead of the text.")
+@click.argument("subject", metavar="PID | SNAPSHOT")
+def explain(profile: Optional[str], json_file: Optional[str], subject: str) -> None:
+    """Say why so much memory is resident, and what to do about each part.
+
+    PID is a running program, SNAPSHOT a file with what `hakmem stats --json` printed.
+    """
+    with reserve(json_file) as (output,):
+        evidence = of_subject(subject, profile)
+        explanation = explained(evidence)
+        for note in evidence.sites.notes if evidence.sites is not None else ():
+            say(f"note: {printable(note)}")
+        if output is not None:
+            output.write(json.dumps(as_json(evidence, explanation), indent=1) + "\n")
+    if json_file != "-":
+        click.echo("\n".join(printable(line) for line in lines(evidence, explanation)))
+
+
+def as_json(evidence: Evidence, explanation: Explanation) -> object:
+    """All of it, for programs."""
+    snapshot = evidence.snapshot
+    return {
+        "schema": SCHEMA,
+        "pid": snapshot.pid,
+        "name": evidence.process,
+        "version": snapshot.version,
+        "time_ms": snapshot.number("time_ms"),
+        "snapshot_schema": snapshot.schema,
+        **explanation.as_json(),
+    }
+
+
+def lines(evidence: Evidence, explanation: Explanation) -> Iterator[str]:
+    """For people."""
+    snapshot = evidence.snapshot
+    name = f" ({evidence.process})" if evidence.process else ""
+    yield f"process {snapshot.pid or '?'}{name}, hakmem {snapshot.version}"
+    yield explanation.equation
+    for note in explanation.notes:
+        yield from _wrapped("note: ", note, "")
+    for part in explanation.parts:
+        yield ""
+        yield from _of_part(explanation, part)
+
+
+def _of_part(explanation: Explanation, part: Part) -> Iterator[str]:
+    yield f"{part.title}: {part.shown} {explanation.unit}, {explanation.share(part):.0f} %"
+    yield from _wrapped("", part.what, "  ")
+    for label, texts in (("why", part.why), ("do", part.todo), ("not known", part.unknown)):
+        for text in texts:
+            yield from _wrapped(f"{label}: ", text, "  ")
+
+
+def _wrapped(label: str, text: str, indent: str) -> List[str]:
+    head = f"{indent}{label}"
+    return textwrap.wrap(text, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head)) or [head.rstrip()]
+
+
+def printable(text: str) -> str:
+    """Names come from outside: a terminal shall not obey them."""
+    return "".join(one if one.isprintable() else "?" for one in text)

@@ -1,0 +1,84 @@
+"""An explanation: one equation that adds up, and a paragraph for each of its parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Optional
+
+from hakmem.explain.process_memory import Outside
+from hakmem.explain.rounding import Scale
+from hakmem.explain.sites import Sites
+from hakmem.explain.snapshot import Snapshot
+
+
+@dataclass
+class Part:
+    """A part of what is resident: what it is, why it is there, what can be done, and what is not known."""
+
+    key: str
+    title: str
+    amount: int
+    what: str = ""
+    why: List[str] = field(default_factory=list)
+    todo: List[str] = field(default_factory=list)
+    unknown: List[str] = field(default_factory=list)
+    remark: str = ""  # in brackets behind its figure in the equation
+    shown: str = ""  # the figure as the equation has it
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What an explanation is made from. All but the snapshot may be missing."""
+
+    snapshot: Snapshot
+    sites: Optional[Sites] = None
+    no_sites: str = ""  # why there are none, and how to get them
+    outside: Optional[Outside] = None
+    is_alive: bool = False
+    process: str = ""  # its name
+
+
+@dataclass
+class Explanation:
+    """Parts from the largest to the smallest."""
+
+    resident: int
+    parts: List[Part]
+    notes: List[str] = field(default_factory=list)
+    resident_shown: str = ""
+    unit: str = ""
+
+    def round(self) -> None:
+        """Give each part its figure."""
+        self.parts.sort(key=lambda part: -part.amount)
+        scale = Scale(self.resident)
+        steps = scale.rounded(self.resident, [part.amount for part in self.parts])
+        for part, count in zip(self.parts, steps):
+            part.shown = scale.text(count)
+        self.resident_shown, self.unit = scale.text(scale.steps(self.resident)), scale.unit
+
+    @property
+    def equation(self) -> str:
+        """`resident 812 MiB = live 510 + …`."""
+        terms = [f"{part.title} {part.shown}" + (f" ({part.remark})" if part.remark else "") for part in self.parts]
+        return f"resident {self.resident_shown} {self.unit} = {' + '.join(terms) or '0'}"
+
+    def share(self, part: Part) -> float:
+        """In percent."""
+        return 100 * part.amount / self.resident if self.resident else 0.0
+
+    def as_json(self) -> Dict[str, Any]:
+        """For programs."""
+        return {
+            "resident": self.resident,
+            "equation": self.equation,
+            "unit": self.unit,
+            "parts": [
+                {
+                    "part": part.key, "title": part.title, "bytes": part.amount, "shown": part.shown,
+                    "what": part.what, "why": part.why, "do": part.todo, "not_known": part.unknown,
+                }
+                for part in self.parts
+            ],
+            "notes": self.notes,
+        }  # fmt: skip

@@ -1,0 +1,266 @@
+"""Why the parts are there, and what to do about each: a function for every part, from what the snapshot tells."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List
+
+from hakmem.explain.explanation import Evidence, Part
+from hakmem.explain.process_memory import Outside
+from hakmem.explain.sites import Site
+from hakmem.explain.snapshot import Snapshot
+from hakmem.metrics import seconds, size
+
+MODES = {25_000: "fast", 250_000: "balanced", 2_500_000: "lean"}
+_NEVER_MS = 1 << 62  # HK_PRICE_NEVER is more
+_DEFAULT_RETAIN = "8M"
+_MOST_ROWS = 3
+_WORTH_A_WORD = 0.02
+
+
+def live(part: Part, evidence: Evidence) -> None:
+    """Blocks handed out."""
+    snapshot = evidence.snapshot
+    blocks = snapshot.number("live", "blocks")
+    part.what = (
+        f"Blocks that the program has and has not freed: {blocks:,} of them, {size(snapshot.number('live', 'bytes'))}."
+    )
+    by_band = [
+        f"{size(row.get('live_bytes', 0))} in {plural_of(row.get('live_blocks', 0), 'block')} {_BANDS.get(name, name)}"
+        for name, row in sorted(snapshot.section("bands").items(), key=lambda one: -one[1].get("live_bytes", 0))
+        if row.get("live_bytes")
+    ]
+    part.why += [f"{'; '.join(by_band)}."] if by_band else []
+    part.why += [f"{size(one.live_bytes)} by {one.title}" for one in _sites(evidence)]
+    coming = snapshot.number("live", "blocks_coming_home")
+    if coming:
+        part.why.append(
+            f"{plural_of(coming, 'block')} that another thread freed counted here, until the owner takes them back."
+        )
+    part.todo.append("Hold less: only the program's code can. What grows is told by two profiles and `hakmem diff`.")
+    if evidence.sites is None:
+        part.unknown.append(f"Who asked for it: {evidence.no_sites}.")
+    elif evidence.sites.rate:
+        part.unknown.append(f"The sites' figures are estimates, from a sample every {size(evidence.sites.rate)}.")
+    if evidence.sites is not None:
+        part.unknown.append("Who asked for blocks from before the profile began.")
+    if evidence.sites is None or evidence.sites.inside_share is None:
+        part.unknown.append(
+            "How much of it is inside blocks but was not asked for (sizes are rounded up): only a profile that runs tells."
+        )
+    estimated = snapshot.number("live", "spans_estimated")
+    if estimated:
+        part.unknown.append(
+            f"Free blocks in {plural_of(estimated, 'span')} count as live: this library marks them not."
+        )
+
+
+def inside_blocks(part: Part, evidence: Evidence) -> None:
+    """Sizes are rounded up."""
+    part.what = "What blocks are larger than was asked for: sizes are rounded up to the next size class."
+    wasteful = [one for one in evidence.sites.rows if one.block_bytes] if evidence.sites else []
+    wasteful.sort(key=lambda one: one.live_bytes - (one.block_bytes or 0))
+    part.why += [
+        f"{size((one.block_bytes or 0) - one.live_bytes)} by {one.title}, which asks for "
+        f"{one.live_bytes / max(one.live_blocks, 1):,.0f} bytes on average"
+        for one in wasteful[:_MOST_ROWS]
+        if (one.block_bytes or 0) > one.live_bytes
+    ]
+    part.todo.append(
+        "Ask for sizes just below a class's (docs/stats.md), or for many objects in one block, where it is worth it."
+    )
+    part.unknown.append("An estimate: the sampled share, applied to all live blocks.")
+
+
+def free_in_slabs(part: Part, evidence: Evidence) -> None:
+    """Free blocks between live ones."""
+    part.what = (
+        "Free blocks in slabs that also have live ones. A slab goes back only when none of its blocks is in use."
+    )
+    rows = sorted(evidence.snapshot.rows("classes"), key=lambda row: -_figure(row, "free_bytes"))
+    for row in rows[:_MOST_ROWS]:
+        if _figure(row, "free_bytes"):
+            part.why.append(_of_class(row))
+    nearly = sum(_figure(row, "spans_nearly_empty") for row in rows)
+    spans = sum(_figure(row, "spans") for row in rows)
+    if nearly:
+        part.why.append(f"{nearly:,} of {plural_of(spans, 'span')} are nearly empty: at most an eighth is in use.")
+    part.todo.append(
+        "The program's next blocks of these sizes are made of it: it costs nothing while such are still asked for."
+    )
+    part.todo.append(
+        "What lives long among what is freed soon holds it: allocate such blocks together, at the start or in one block."
+    )
+    pinning = evidence.sites.pinning if evidence.sites else []
+    part.why += [f"{size(one.pinned_bytes or 0)} held by {one.title}" for one in pinning[:_MOST_ROWS]]
+    if not pinning:
+        part.unknown.append(f"Which sites hold it: {evidence.no_sites or 'the profile does not tell'}.")
+
+
+def _of_class(row: Dict[str, Any]) -> str:
+    spans, nearly = _figure(row, "spans"), _figure(row, "spans_nearly_empty")
+    text = (
+        f"{size(_figure(row, 'free_bytes'))} in blocks of {_figure(row, 'bytes'):,} bytes: {_figure(row, 'free_blocks'):,} free "
+        f"beside {_figure(row, 'live_blocks'):,} live in {plural_of(spans, 'span')}"
+    )
+    return f"{text}, {nearly:,} of them nearly empty" if nearly else text
+
+
+def uncarved(part: Part, evidence: Evidence) -> None:
+    """Never cut into blocks."""
+    snapshot = evidence.snapshot
+    part.what = "Memory in slabs that was never cut into blocks."
+    huge = snapshot.number("huge", "superslabs")
+    if huge:
+        part.why.append(
+            f"{plural_of(huge, 'superslab')} of 2 MiB in huge pages: one is resident as a whole from its first byte on."
+        )
+        part.todo.append("HAKMEM_HUGE_PAGES=never, if memory counts for more than speed.")
+    else:
+        part.why.append(
+            "Pages are resident as a whole, and slabs that were used before keep theirs when they begin anew."
+        )
+    part.todo.append("Nothing else: it is the room for the next blocks.")
+
+
+def cached(part: Part, evidence: Evidence) -> None:
+    """Kept for the next requests."""
+    snapshot = evidence.snapshot
+    part.what = "Memory without a live block, kept since giving it back and wanting it again costs time."
+    for name, text in _CACHED.items():
+        if snapshot.parts.get(name):
+            part.why.append(f"{size(snapshot.parts[name])} {text}.")
+    part.remark = kept_because(snapshot)
+    part.why += policy(snapshot)
+    where = "`hakmem_collect()` in the program, or `malloc_trim(0)`, gives it back now"
+    part.todo.append(f"{where}; HAKMEM_MODE=lean keeps it for a shorter time, HAKMEM_RETAIN=0 allows least.")
+    given, wanted = snapshot.number("events", "given_back"), snapshot.number("events", "wanted_again")
+    if given:
+        part.todo.append(
+            f"So far {size(given)} went back to the system, of which {size(wanted)} was wanted again soon: "
+            + ("a shorter time would cost faults." if 2 * wanted > given else "a shorter time would cost little.")
+        )
+    if not snapshot.document.get("purge_thread"):
+        part.unknown.append("Whether it will be wanted again. How much was earned by earlier regrets is not told.")
+    else:
+        part.unknown.append("Whether it will be wanted again; the learner bets on what the program did before.")
+
+
+def policy(snapshot: Snapshot) -> List[str]:
+    """What decides about idle memory: price, time-out, the learner's last words, limits."""
+    learning = snapshot.section("learning")
+    price = snapshot.number("learning", "price")
+    told: List[str] = []
+    if price:
+        mode = MODES.get(price)
+        told.append(
+            f"The price is {price:,} ns of CPU for a MiB-second ({f'mode {mode}' if mode else 'a price of your own'}): giving back "
+            f"costs as much as keeping for {_time(snapshot.number('learning', 'break_even_ms'))}."
+        )
+    if snapshot.document.get("purge_thread"):
+        told.append(
+            f"Its time-out is {_time(snapshot.number('learning', 'timeout_ms'))} ({learning.get('state', '?')})."
+        )
+    decisions = learning.get("decisions")
+    if isinstance(decisions, list) and decisions and snapshot.document.get("purge_thread"):
+        told.append(f"The last decision: {decisions[-1]}.")
+    limit, resident = snapshot.number("memory", "limit"), snapshot.number("memory", "resident")
+    if limit:
+        told.append(
+            f"The limit on memory is {size(limit)}, {100 * resident // limit} % of it resident: from 65 % on less is kept."
+        )
+    return told
+
+
+def kept_because(snapshot: Snapshot) -> str:
+    """In a few words, for the equation."""
+    retain = snapshot.section("options").get("retain", _DEFAULT_RETAIN)
+    if snapshot.document.get("purge_thread"):
+        timeout = snapshot.number("learning", "timeout_ms")
+        return (
+            f"kept because its time-out, {_time(timeout)}, is not over"
+            if timeout < _NEVER_MS
+            else "kept: its time-out is never"
+        )
+    if snapshot.schema < 2:
+        return "kept for the next requests"
+    return f"kept because {retain} or a twelfth of what is in use may stay"
+
+
+def metadata(part: Part, evidence: Evidence) -> None:
+    """Our own."""
+    part.what = "The allocator's own records: a descriptor for each slab, heaps, the table of addresses."
+    heaps = evidence.snapshot.number("memory", "heaps")
+    part.why.append(
+        f"It grows with the number of slabs and of heaps ({heaps:,}, one for each thread at the most), and never shrinks."
+    )
+    part.todo.append("Nothing.")
+
+
+def not_malloc(part: Part, evidence: Evidence) -> None:
+    """All else."""
+    part.what = (
+        "What is resident but did not come from malloc: the program and its libraries, stacks, files, other mappings."
+    )
+    if evidence.outside is None:
+        part.unknown.append("What it is made of: only a live process shows that (/proc/PID/smaps).")
+        part.todo.append("Ask while the process runs: `hakmem explain PID`.")
+        return
+    _of_outside(part, evidence.outside)
+
+
+def _of_outside(part: Part, outside: Outside) -> None:
+    part.why += [f"{size(amount)} {kind}" for kind, amount in outside.kinds.items() if amount]
+    if outside.files:
+        part.why.append(
+            "of files most in " + ", ".join(f"{name} ({size(amount)})" for name, amount in outside.files if amount)
+        )
+    if outside.brk:
+        part.why.append(
+            f"{size(outside.brk)} of that lies in the brk heap: another malloc was at work, as before ours was there."
+        )
+    part.todo.append(
+        "Pages of files are shared with other programs, and the kernel takes clean ones back when it needs memory."
+    )
+    if outside.others > part.amount // 2:
+        part.todo.append(
+            "Much of it is anonymous: look for mmap in the program, for a runtime with a heap of its own, for a bundled malloc (`hakmem doctor`)."
+        )
+    part.unknown.append("What a file's pages are for, and who made the anonymous mappings: the kernel keeps no record.")
+    if outside.threads_unseen:
+        part.unknown.append(
+            f"The stacks of {plural_of(outside.threads_unseen, 'thread')} that ran: they count as other anonymous memory."
+        )
+    if outside.too_much:
+        part.unknown.append(
+            f"/proc shows {size(outside.too_much)} more than the allocator counted: it looked a moment later."
+        )
+
+
+def _sites(evidence: Evidence) -> List[Site]:
+    """Those worth a word."""
+    if evidence.sites is None:
+        return []
+    whole = sum(one.live_bytes for one in evidence.sites.rows)
+    return [one for one in evidence.sites.rows[:_MOST_ROWS] if one.live_bytes >= _WORTH_A_WORD * whole]
+
+
+def plural_of(number: int, noun: str) -> str:
+    """With thousands."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _figure(row: Dict[str, Any], name: str) -> int:
+    value = row.get(name, 0)
+    return value if isinstance(value, int) else 0
+
+
+def _time(milliseconds: int) -> str:
+    return "never" if milliseconds >= _NEVER_MS else "0 s" if milliseconds == 0 else seconds(milliseconds / 1000)
+
+
+_BANDS = {"tiny": "of up to 1 KiB", "mid": "of up to 32 KiB", "run": "of up to 1 MiB", "big": "above 1 MiB"}
+_CACHED = {
+    "kept_by_heaps": "in free slabs that threads' heaps keep for their own next blocks (HAKMEM_SPARE_SLABS)",
+    "idle": "in free slabs that nobody has",
+    "big_idle": "in free ranges that big blocks left",
+}

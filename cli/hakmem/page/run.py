@@ -1,0 +1,54 @@
+"""A report of a program that is started here: watched from beside while it runs, explained at its highest moment."""
+
+from __future__ import annotations
+
+from typing import List, Optional, Sequence, Tuple, Union
+
+from hakmem import environment, paths
+from hakmem.commands.run import run_to_end
+from hakmem.engine import Launch
+from hakmem.errors import Failure, say
+from hakmem.explain.explanation import Evidence
+from hakmem.explain.sites import Sites, of_recorded
+from hakmem.page.course import Course
+from hakmem.page.watch import Onlooker
+from hakmem.preload_plan import check_preload
+from hakmem.profile.record import Recording
+from hakmem.program import resolve
+
+
+def of_program(
+    command: Sequence[str], settings: Sequence[str], library: Optional[str], force: bool
+) -> Tuple[Union[Course, Failure], int]:
+    """The course, or why there is none, and the program's exit code."""
+    variables = {**environment.of_caller(), **environment.options(settings)}
+    program = resolve(command, variables)
+    file = paths.require_library(library)
+    variables = environment.with_preload(variables, str(file))
+    for warning in check_preload(program, str(file), variables, force):
+        say(f"warning: {warning}")
+    onlookers: List[Onlooker] = []
+    with Recording() as recording:
+        variables = recording.ask(variables, None)
+        launch = Launch(program, variables, library=str(file), sample=False)
+        try:
+            child = run_to_end(launch, on_start=lambda child: onlookers.append(Onlooker.begin(child.pid)))
+        finally:
+            for onlooker in onlookers:
+                onlooker.finish()
+        assert child.ended is not None
+        own, _, notes = recording.collect(child.pid, "inuse_space")
+        found = of_recorded(own) if own is not None else None
+    return _course(onlookers[0], found, notes, program.name), child.ended.exit_code
+
+
+def _course(onlooker: Onlooker, found: Optional[Sites], notes: List[str], name: str) -> Union[Course, Failure]:
+    if onlooker.highest is None:
+        told = f": {onlooker.trouble}" if onlooker.trouble else ""
+        return Failure(f"{name} ended before it could be asked{told}")
+    notes = [*notes, "the moment that is explained is the one at which most was resident"]
+    if found is not None:
+        notes.append("the profile is of the program's end, not of that moment")
+    title = f"{name} (process {onlooker.highest.pid})"
+    evidence = Evidence(onlooker.highest, found, "the program wrote no profile", process=name)
+    return Course(title, onlooker.snapshots, evidence, onlooker.map, "no map was taken", notes)

@@ -1,0 +1,176 @@
+"""Watches a running process for a while: a snapshot every so often, its map, and a profile while that goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+from hakmem.attach import Attached, Refused, attach
+from hakmem.errors import Failure, say
+from hakmem.explain import gather, sites
+from hakmem.explain.explanation import Evidence
+from hakmem.explain.snapshot import Snapshot, decode, parse
+from hakmem.page.course import Course
+from hakmem.profile.live import DEFAULT_RATE
+
+_MOST_POINTS = 240
+_SHORTEST_PAUSE = 0.1
+# The watched process shall spend no more than this part of its time on answering.
+_DUTY = 0.02
+
+
+def watch(pid: int, seconds: float, profile: Optional[str]) -> Course:
+    """The process for so long; when it ends before, what was seen of it."""
+    with attach(pid) as attached:
+        title = f"{attached.process.name} (process {pid})"
+        with profile_on(attached, profile is None) as notes:
+            snapshots = _poll(attached, seconds, notes)
+            if not attached.process.is_alive():
+                return _ended(title, snapshots, profile, notes)
+            try:
+                evidence = gather.with_sites(attached, snapshots[-1], profile)
+                drawn, no_map = take_map(attached)
+            except Failure:
+                if attached.process.is_alive():
+                    raise
+                return _ended(title, snapshots, profile, notes)
+    return Course(title, snapshots, evidence, drawn, no_map, notes)
+
+
+def _poll(attached: Attached, seconds: float, notes: List[str]) -> List[Snapshot]:
+    start = time.monotonic()
+    snapshots: List[Snapshot] = []
+    while True:
+        asked = time.monotonic()
+        try:
+            snapshots.append(take(attached))
+        except Failure:
+            if not snapshots or attached.process.is_alive():
+                raise
+            notes.append(
+                f"the process ended after {asked - start:.1f} of {seconds:g} seconds: its last moment is shown"
+            )
+            return snapshots
+        now = time.monotonic()
+        if now - start >= seconds:
+            return snapshots
+        time.sleep(min(pause(seconds, now - asked), max(0.0, start + seconds - now)))
+
+
+def pause(seconds: float, answer_seconds: float) -> float:
+    """Between two questions."""
+    return max(seconds / _MOST_POINTS, _SHORTEST_PAUSE, answer_seconds / _DUTY)
+
+
+def _ended(title: str, snapshots: List[Snapshot], profile: Optional[str], notes: List[str]) -> Course:
+    if not notes or "ended" not in notes[-1]:
+        notes.append("the process has ended meanwhile: its last moment is shown")
+    found = sites.of_file(profile) if profile is not None else None
+    gone = "the process had ended before it could be asked"
+    return Course(title, snapshots, Evidence(snapshots[-1], found, gone), None, gone, notes)
+
+
+def take(attached: Attached) -> Snapshot:
+    """One snapshot."""
+    return parse(attached.ask("stats json"), f"the answer of process {attached.pid}")
+
+
+def take_map(attached: Attached) -> Tuple[Optional[Dict[str, Any]], str]:
+    """The map, or why there is none."""
+    try:
+        document = decode(attached.ask("map"), f"the map of process {attached.pid}")
+    except Refused:
+        return None, "the process's library draws none"
+    return (document, "") if is_map(document) else (None, "the process's map is of another version")
+
+
+def is_map(document: Any) -> bool:
+    """Whether this is the answer of `map`, of a version that is known."""
+    if not isinstance(document, dict) or document.get("schema") != 1:
+        return False
+    lists = document.get("superslabs"), document.get("big")
+    return all(isinstance(rows, list) and all(isinstance(row, dict) for row in rows) for rows in lists)
+
+
+@contextlib.contextmanager
+def profile_on(attached: Attached, wanted: bool) -> Iterator[List[str]]:
+    """A profile while the body runs, where none ran before; the list is for notes."""
+    notes: List[str] = []
+    started = wanted and _start_profile(attached)
+    try:
+        yield notes
+    finally:
+        if started:
+            with contextlib.suppress(Failure, OSError):
+                attached.ask("profile stop")
+
+
+def _start_profile(attached: Attached) -> bool:
+    try:
+        state = decode(attached.ask("profile state"), "what the process says of its profile")
+        if isinstance(state, dict) and state.get("running") is False:
+            attached.ask(f"profile start {DEFAULT_RATE}")
+            return True
+    except Refused as refused:
+        if "unknown command" not in refused.message:
+            say(f"note: {refused.message}")
+    return False
+
+
+class Onlooker(threading.Thread):
+    """Watches a program that was started here, from beside, until it ends; what it saw at the highest moment stays."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(daemon=True)
+        self._pid = pid
+        self._over = threading.Event()
+        self.snapshots: List[Snapshot] = []
+        self.highest: Optional[Snapshot] = None
+        self.map: Optional[Dict[str, Any]] = None
+        self.trouble = ""
+
+    @classmethod
+    def begin(cls, pid: int) -> Onlooker:
+        """Starts one. Who calls has the signals blocked: they are not this thread's."""
+        onlooker = cls(pid)
+        onlooker.start()
+        return onlooker
+
+    def finish(self) -> None:
+        """The program has ended."""
+        self._over.set()
+        self.join()
+
+    def run(self) -> None:
+        """Until the end; a process that cannot be asked yet is asked again."""
+        while not self._over.wait(_SHORTEST_PAUSE):
+            if not os.path.exists(f"/proc/{self._pid}"):
+                continue
+            try:
+                with attach(self._pid, 1.0) as attached:
+                    self._follow(attached)
+            except Failure as failure:
+                self.trouble = failure.message
+            except OSError as error:
+                self.trouble = str(error)
+
+    def _follow(self, attached: Attached) -> None:
+        start = time.monotonic()
+        while True:
+            asked = time.monotonic()
+            self.see(attached)
+            now = time.monotonic()
+            # Nobody knows for how long it will run: the longer it does, the rarer.
+            if self._over.wait(pause(now - start, now - asked)):
+                return
+
+    def see(self, attached: Attached) -> None:
+        """One moment more. The map is that of the highest one."""
+        snapshot = take(attached)
+        self.snapshots.append(snapshot)
+        if self.highest is None or snapshot.number("memory", "resident") >= self.highest.number("memory", "resident"):
+            self.highest = snapshot
+            self.map, _ = take_map(attached)

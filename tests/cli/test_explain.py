@@ -1,0 +1,353 @@
+"""`hakmem explain`: an equation that adds up, reasons that come from the snapshot, and clear words for what is no snapshot."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+import pytest
+from cli_support import Tool
+from click.testing import CliRunner
+from hakmem import watched
+from hakmem.attach import Refused
+from hakmem.explain import process_memory
+from hakmem.explain.rounding import Scale
+from hakmem.explain.sites import of_process
+from hakmem.main import cli
+from hakmem.page.watch import profile_on
+from report_support import KIB, MIB, TERMINAL, save, sites, snapshot
+
+_TERM = re.compile(r"([a-z ]+?) (-?[\d,.]+)(?: \([^)]*\))?(?: \+ |\Z)")
+
+
+def equation(output: str) -> Tuple[str, List[Tuple[str, str]]]:
+    """The whole and its parts, as they are shown."""
+    line = next(one for one in output.splitlines() if one.startswith("resident "))
+    whole, _, terms = line.partition(" = ")
+    found = _TERM.findall(terms)
+    assert " + ".join(f"{name} {value}" for name, value in found) == re.sub(r" \([^)]*\)", "", terms)
+    return whole.split()[1], found
+
+
+def tenths(text: str) -> int:
+    return round(10 * float(text.replace(",", "")))
+
+
+def adds_up(output: str) -> bool:
+    whole, terms = equation(output)
+    return tenths(whole) == sum(tenths(value) for _, value in terms)
+
+
+# The equation.
+
+
+@pytest.mark.parametrize("whole", [300 * KIB, 5 * MIB, 812 * MIB, 3 << 40])
+def test_rounded_parts_add_up_to_the_rounded_whole(whole: int) -> None:
+    generator = random.Random(whole)
+    for _ in range(300):
+        cuts = sorted(generator.randrange(whole + 1) for _ in range(generator.randrange(8)))
+        parts = [high - low for low, high in zip([0, *cuts], [*cuts, whole])]
+        scale = Scale(whole)
+        steps = scale.rounded(whole, parts)
+        assert sum(steps) == scale.steps(whole)
+        one = whole / scale.steps(whole)
+        assert all(abs(step * one - part) <= 1.01 * one for step, part in zip(steps, parts))
+
+
+def test_the_equation_of_a_snapshot(tool: Tool, tmp_path: Path) -> None:
+    done = tool("explain", save(tmp_path, "s.json", snapshot()))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert equation(done.stdout) == (
+        "574",
+        [
+            ("live", "300"),
+            ("free in slabs", "140"),
+            ("cached", "96"),
+            ("not malloc", "31"),
+            ("metadata", "4"),
+            ("never cut", "3"),
+        ],
+    )
+    heads = re.findall(r"^([a-z ]+): ([\d.]+) MiB, \d+ %$", done.stdout, re.M)
+    assert heads == equation(done.stdout)[1]
+    for told in (
+        "cached 96 (kept because its time-out, 900 ms, is not over)",
+        "78.1 MiB in blocks of 4,096 bytes: 20,000 free beside 700 live in 5 spans, 2 of them nearly empty",
+        "250,000 ns of CPU for a MiB-second (mode balanced)",
+        "3 superslabs of 2 MiB in huge pages",
+        "10.0 MiB went back to the system, of which 9.00 MiB was wanted again soon",
+    ):
+        assert told in re.sub(r"\s+", " ", done.stdout)
+    assert "not known: What it is made of: only a live process" in done.stdout
+
+
+def test_sites_split_live_and_name_who_holds_slabs(tool: Tool, tmp_path: Path) -> None:
+    plain, known = save(tmp_path, "s.json", snapshot()), save(tmp_path, "sites.json", sites("/no/file"))
+    done = tool("explain", plain, "--profile", known, "--json", "e.json")
+    assert done.returncode == 0, done.stderr
+    assert adds_up(done.stdout)
+    assert "free in slabs 140 (110.0 MiB held by 2 sites)" in done.stdout
+    document = json.loads((tmp_path / "e.json").read_text())
+    amounts = {part["part"]: part["bytes"] for part in document["parts"]}
+    assert sum(amounts.values()) == document["resident"]
+    # A tenth more was given than was asked for.
+    assert amounts["inside_blocks"] == pytest.approx((amounts["live"] + amounts["inside_blocks"]) / 11, rel=1e-6)
+    assert "60.0 MiB by file+0x10 ← file+0x1010 ← file+0x2010" in re.sub(r"\s+", " ", done.stdout)
+
+
+def test_a_terminal_obeys_no_name(tool: Tool, tmp_path: Path) -> None:
+    document = sites(f"/no/{TERMINAL}")
+    done = tool("explain", save(tmp_path, "s.json", snapshot()), "--profile", save(tmp_path, "sites.json", document))
+    assert done.returncode == 0
+    assert "evil?[2J?name" in done.stdout
+    assert "\x1b" not in done.stdout + done.stderr
+
+
+def test_parts_that_do_not_add_up_are_told(tool: Tool, tmp_path: Path) -> None:
+    for difference in (50 * MIB, -50 * MIB):
+        document = snapshot()
+        document["memory"]["resident"] += difference
+        done = tool("explain", save(tmp_path, "s.json", document))
+        assert adds_up(done.stdout)
+        assert ("not accounted for", f"{difference // MIB}") in equation(done.stdout)[1]
+
+
+# A profile that runs in the process. The process is played here: what its library answers does not depend on it.
+
+
+class Played:
+    """Answers as a process would, and remembers what it was asked."""
+
+    def __init__(self, **answers: Any) -> None:
+        self.answers = answers
+        self.asked: List[str] = []
+
+    def ask(self, command: str) -> bytes:
+        self.asked.append(command)
+        answer = self.answers.get(command.split()[1])
+        if answer is None:
+            raise Refused("process 1 (x) answers: unknown command")
+        return json.dumps(answer).encode()
+
+
+def test_sites_of_a_profile_that_runs() -> None:
+    played = Played(state={"running": True, "rate": 524288}, sites=sites("/no/file"))
+    found, why_none = of_process(played.ask, 1)
+    assert found is not None and why_none == ""
+    assert [one.live_bytes // MIB for one in found.rows] == [60, 30, 10]
+    assert found.inside_share == pytest.approx(1 / 11)
+    assert [one.pinned_bytes for one in found.pinning] == [90 * MIB, 20 * MIB]
+    assert found.rows[0].names[-1] == "file+0x2010"
+
+
+def test_no_profile_runs_and_none_is_started() -> None:
+    played = Played(state={"running": False})
+    found, why_none = of_process(played.ask, 1)
+    assert found is None and "`hakmem profile -o heap.pb.gz 1` takes one" in why_none
+    assert played.asked == ["profile state"]
+    assert of_process(Played().ask, 1) == (None, "the process's library has no profiles")
+
+
+@pytest.mark.parametrize(
+    ("running", "asked"),
+    [
+        (True, ["profile state"]),
+        (False, ["profile state", "profile start 524288", "profile stop"]),
+        (None, ["profile state"]),
+    ],
+)
+def test_a_report_leaves_a_profile_as_it_was(running: Optional[bool], asked: List[str]) -> None:
+    played = Played(**({"state": {"running": running}, "start": {}, "stop": {}} if running is not None else {}))
+    with pytest.raises(KeyError), profile_on(played, True):  # type: ignore[arg-type]
+        raise KeyError
+    assert played.asked == asked
+    with profile_on(played, False):  # type: ignore[arg-type]
+        pass
+    assert played.asked == asked
+
+
+# What is no snapshot.
+
+
+def test_an_older_snapshot_is_explained_as_far_as_it_goes(tool: Tool, tmp_path: Path) -> None:
+    memory = {"resident": 100 * MIB, "in_use": 70 * MIB, "idle": 20 * MIB, "big_idle": 5 * MIB, "big_blocks": 9 * MIB}
+    done = tool("explain", save(tmp_path, "s.json", {"schema": 1, "version": "0.1.0", "pid": 7, "memory": memory}))
+    assert (done.returncode, equation(done.stdout)) == (0, ("100", [("all else", "75"), ("cached at most", "25")]))
+    assert "an older library" in done.stdout
+
+
+def changed(*path: str, value: Any) -> str:
+    document: Dict[str, Any] = copy.deepcopy(snapshot())
+    place = document
+    for name in path[:-1]:
+        place = place[name]
+    if value is None:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = value
+    return json.dumps(document)
+
+
+WHOLE = json.dumps(snapshot())
+BAD = [
+    ("", "is empty"),
+    (WHOLE[: len(WHOLE) // 2], "is cut off: was the disk full"),
+    (WHOLE.replace(":", ";", 3), "is damaged: it is no valid JSON"),
+    ("[" * 100_000, "is cut off"),
+    ("hello", "is no statistics snapshot: it is no JSON"),
+    ('{"a": 1}', "is JSON, but no statistics snapshot"),
+    (changed("schema", value=3), "has schema 3, and this tool knows up to 2: use the tool of that version"),
+    (changed("schema", value="2"), "is damaged: schema is '2'"),
+    (changed("memory", "resident", value=-1), "is damaged: memory.resident is -1"),
+    (changed("parts", value=None), "is damaged: it has no parts"),
+    (changed("parts", "idle", value=None), "is damaged: parts.idle is None"),
+    (changed("parts", "idle", value=True), "is damaged: parts.idle is True"),
+    (changed("classes", value=[{"bytes": []}]), "is damaged: classes has bytes []"),
+    (changed("heaps", value={}), "is damaged: heaps is no list"),
+    (changed("learning", value=[]), "is damaged: learning is no object"),
+    ("# TYPE hakmem gauge\n", "is OpenMetrics text"),
+]
+
+
+@pytest.mark.parametrize(("content", "message"), BAD)
+def test_bad_snapshots(content: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.json"
+    path.write_text(content)
+    for command in (["explain", str(path)], ["report", "--from", str(path), "-o", str(tmp_path / "page.html")]):
+        done = CliRunner().invoke(cli, command)
+        assert done.exit_code == 125, done.output
+        assert f"hakmem: {path}" in done.output and message in done.output
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_a_snapshot_is_no_profile_and_the_other_way_round(tool: Tool, tmp_path: Path) -> None:
+    plain, known = save(tmp_path, "s.json", snapshot()), save(tmp_path, "sites.json", sites())
+    assert "a statistics snapshot is no profile" in tool("explain", plain, "--profile", plain).stderr
+    assert "no statistics snapshot" in tool("explain", known).stderr
+    known.write_text(known.read_text().replace('"0x1011"', "7"))
+    done = tool("explain", plain, "--profile", known)
+    assert (done.returncode, "is damaged" in done.stderr) == (125, True)
+
+
+def test_no_file(tool: Tool) -> None:
+    done = tool("explain", "nothing.json")
+    assert (done.returncode, done.stderr) == (125, "hakmem: cannot read nothing.json: No such file or directory\n")
+
+
+def test_what_cannot_be_written(tool: Tool, tmp_path: Path) -> None:
+    plain = save(tmp_path, "s.json", snapshot())
+    assert (
+        tool("explain", plain, "--json", "/dev/full").stderr
+        == "hakmem: cannot write /dev/full: No space left on device\n"
+    )
+    assert tool("explain", plain, "--json", "no/where").returncode == 125
+
+
+# Processes.
+
+
+@contextmanager
+def holding(library: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A program that has started under the library."""
+    # The list has a block of more than 1 MiB as well as small ones, half of which are free again.
+    code = "import sys; a = [bytes(700 + i % 900) for i in range(40000)]; b = a[::2]; del a; print(1, flush=True); sys.stdin.read()"
+    environment = {**os.environ, "LD_PRELOAD": str(library), "PYTHONMALLOC": "malloc"}
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", code, *words], env=environment, stdin=pipe, stdout=pipe) as process:
+        try:
+            assert process.stdout is not None and process.stdout.readline() == b"1\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_running_process(tool: Tool, library: Path, tmp_path: Path) -> None:
+    with holding(library) as process:
+        done = tool("explain", process.pid, "--json", "e.json")
+        assert done.returncode == 0, done.stderr
+        assert adds_up(done.stdout)
+        assert f"process {process.pid} (" in done.stdout
+        document = json.loads((tmp_path / "e.json").read_text())
+        assert sum(part["bytes"] for part in document["parts"]) == document["resident"]
+        parts = {part["part"]: part for part in document["parts"]}
+        assert {"live", "free_in_slabs", "not_malloc"} <= parts.keys()
+        assert parts["live"]["bytes"] > 20_000 * 700
+        assert any("programs and libraries" in line for line in parts["not_malloc"]["why"])
+        # And saved, it is the same but for what /proc told.
+        saved = tmp_path / "saved.json"
+        saved.write_text(tool("stats", "--json", process.pid).stdout)
+        assert adds_up(tool("explain", saved).stdout)
+
+
+def test_what_is_not_mallocs_adds_up() -> None:
+    """Shared libraries' data counts to them; a stack is where a thread's stack pointer is; the rest is anonymous."""
+    area = process_memory.Area
+    found = process_memory.sort(
+        [
+            area(0x1000, 0x2000, "r-xp", "/bin/x", 100), area(0x2000, 0x3000, "rw-p", "/bin/x", 20),
+            area(0x3000, 0x4000, "r--p", "/data", 7), area(0x4000, 0x5000, "rw-s", "/dev/shm/a", 3),
+            area(0x5000, 0x6000, "rw-p", "", 50), area(0x6000, 0x7000, "rw-p", "", 1000),
+            area(0x7000, 0x8000, "rw-p", "[stack]", 11), area(0x8000, 0x9000, "rw-p", "[heap]", 9),
+        ],
+        [0x5800], 1, 230,
+    )  # fmt: skip
+    assert (found.code, found.data_files, found.shared, found.stacks) == (120, 7, 3, 61)
+    assert (found.others, sum(found.kinds.values()), found.brk) == (39, 230, 9)
+    assert found.files == [("/bin/x", 120), ("/data", 7)]
+
+
+def test_smaps_of_our_own() -> None:
+    text = Path("/proc/self/smaps").read_text()
+    total = sum(area.resident for area in process_memory.areas(text))
+    assert total == sum(int(line.split()[1]) << 10 for line in text.splitlines() if line.startswith("Rss:")) > MIB
+
+
+def dead_pid() -> int:
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait()
+    return process.pid
+
+
+@pytest.mark.parametrize("command", [("explain",), ("report", "-o", "page.html")])
+def test_who_cannot_be_asked(tool: Tool, tmp_path: Path, command: Tuple[str, ...]) -> None:
+    for pid, message in (
+        (dead_pid(), "there is no process"),
+        (os.getpid(), "does not run on hakmem"),
+        (0, "there is no process 0"),
+    ):
+        done = tool(*command, pid)
+        assert (done.returncode, done.stdout) == (125, ""), done
+        assert message in done.stderr
+    assert not list(tmp_path.glob("*page*"))
+
+
+@pytest.mark.parametrize("command", [["explain"], ["report", "-o", "-"]])
+def test_somebody_elses_process(library: Path, command: List[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    with holding(library) as process:
+        monkeypatch.setattr(watched.os, "geteuid", lambda: os.getuid() + 12345)
+        done = CliRunner().invoke(cli, [*command, str(process.pid)])
+    assert done.exit_code == 125
+    assert "belongs to" in done.output and "only that user, or root, can ask it" in done.output
+
+
+def test_the_process_goes_on(tool: Tool, library: Path) -> None:
+    """It is left as it was: no descriptor, thread or handler more, and it ends as it would have."""
+    with holding(library) as process:
+        for _ in range(3):
+            assert tool("explain", process.pid).returncode == 0
+        end = time.monotonic() + 30
+        while len(os.listdir(f"/proc/{process.pid}/task")) > 1:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(30) == 0

@@ -268,11 +268,16 @@ def schema(figure_text: str, stat_text: str) -> str:
     for section, name, _, help_ in kinds["figure"]:
         sections.setdefault(section, {})[name] = {**number_, "description": help_}
     process = sections.pop("process")
-    sections["live"]["requested_estimate"] = {
-        "type": ["integer", "null"],
-        "minimum": 0,
-        "description": "what was asked for, of the bytes handed out, from samples; null where no profile runs",
-    }
+    estimates = (
+        ("requested_estimate", "what was asked for, of the bytes handed out"),
+        ("inside_estimate", "the rest of them"),
+    )
+    for name, what in estimates:
+        sections["live"][name] = {
+            "type": ["integer", "null"],
+            "minimum": 0,
+            "description": f"{what}, from samples; null where no profile runs",
+        }
     sections["learning"]["state"] = text_
     sections["learning"]["decisions"] = {"type": "array", "items": text_}
     element: dict[str, dict[str, object]] = {}

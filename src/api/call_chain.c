@@ -6,6 +6,10 @@
 #include "base/units.h"
 #include "os/kernel_file.h"
 #include "os/peek.h"
+#include "profile/unwind.h"
+
+/* Chosen: with those of the handler. */
+#define FRAMES_MOST 80
 
 /* Chosen: no function's frame is longer. */
 #define FRAME_MOST_BYTES HK_MIB
@@ -27,9 +31,21 @@ static bool find_caller(const hk_crash_t *crash, uintptr_t *caller) {
 #endif
 }
 
+/* By unwind tables, from the signal handler that this runs in: what comes behind the interrupted frame, which hk_unwind has
+ * as a call that returns one byte behind its address. 0: it cannot tell. */
+static unsigned unwind(const hk_crash_t *crash, uintptr_t *addresses, unsigned most) {
+  uintptr_t frames[FRAMES_MOST];
+  unsigned count = hk_unwind(frames, FRAMES_MOST, 0), found = 0, kept = 0;
+  while (found < count && frames[found] != crash->program_counter + 1) found++;
+  for (unsigned i = found + 1; i < count && kept < most; i++) addresses[kept++] = frames[i];
+  return kept;
+}
+
 unsigned hk_call_chain_of(const hk_crash_t *crash, uintptr_t *addresses, unsigned most) {
   unsigned count = 0;
   addresses[count++] = crash->program_counter;
+  unsigned unwound = unwind(crash, addresses + count, most - count);
+  if (unwound > 0) return count + unwound;
   if (crash->is_fault && crash->address == crash->program_counter && find_caller(crash, &addresses[count])) count++;
   uintptr_t frame = crash->frame_pointer, next, address;
   if (frame < crash->stack_pointer) return count;
@@ -81,17 +97,17 @@ static mapping_t read_mapping(const char *line) {
   return mapping;
 }
 
-static void name_module(hk_module_t *module, const mapping_t *mapping, uintptr_t address, uintptr_t base) {
+static void name_module(hk_call_place_t *module, const mapping_t *mapping, uintptr_t address, uintptr_t base) {
   size_t length = strlen(mapping->path);
-  size_t cut = length < HK_MODULE_NAME_BYTES ? 0 : length - (HK_MODULE_NAME_BYTES - 1);
+  size_t cut = length < HK_CALL_PLACE_NAME_BYTES ? 0 : length - (HK_CALL_PLACE_NAME_BYTES - 1);
   memcpy(module->name, mapping->path + cut, length - cut + 1);
   module->offset = address - base;
   module->is_known = true;
   module->is_code = mapping->is_code;
 }
 
-void hk_modules_of(const uintptr_t *addresses, unsigned count, hk_module_t *modules) {
-  for (unsigned i = 0; i < count; i++) modules[i] = (hk_module_t){.is_known = false};
+void hk_call_places_of(const uintptr_t *addresses, unsigned count, hk_call_place_t *modules) {
+  for (unsigned i = 0; i < count; i++) modules[i] = (hk_call_place_t){.is_known = false};
   hk_kernel_file_t file;
   if (!hk_kernel_file_open(&file, "/proc/self/maps")) return;
   uintptr_t base = 0; /* of the file that the mappings read last belong to */

@@ -8,21 +8,21 @@
 
 #include "os/crash_signal.h"
 
-/* The program counter, then the return addresses, as far as frame pointers lead: programs without them are followed no
- * farther. At most `most`; how many. Memory is read by the system, so that a damaged stack costs nothing but the rest. */
+/* The program counter, then the return addresses: by unwind tables when it is called from the crash's signal handler, else, and
+ * where these know nothing of the program counter, as far as frame pointers lead. At most `most`; how many. Memory is read by the system, so that a damaged stack costs nothing but the rest. */
 unsigned hk_call_chain_of(const hk_crash_t *crash, uintptr_t *addresses, unsigned most);
 
 /* The end of a long path. */
-#define HK_MODULE_NAME_BYTES 96
+#define HK_CALL_PLACE_NAME_BYTES 96
 
 typedef struct {
   bool is_known;
-  bool is_code;                    /* the program may run it */
-  char name[HK_MODULE_NAME_BYTES]; /* "" where memory belongs to no file */
-  uintptr_t offset;                /* from where the file is mapped first */
-} hk_module_t;
+  bool is_code;                        /* the program may run it */
+  char name[HK_CALL_PLACE_NAME_BYTES]; /* "" where memory belongs to no file */
+  uintptr_t offset;                    /* from where the file is mapped first */
+} hk_call_place_t;
 
 /* What the kernel's list of mappings says of each address. */
-void hk_modules_of(const uintptr_t *addresses, unsigned count, hk_module_t *modules);
+void hk_call_places_of(const uintptr_t *addresses, unsigned count, hk_call_place_t *modules);
 
 #endif /* HK_API_CALL_CHAIN_H */

@@ -127,9 +127,9 @@ static void say_registers(const hk_crash_t *crash) {
 
 static void say_calls(const hk_crash_t *crash) {
   uintptr_t addresses[CALLS_MOST];
-  hk_module_t modules[CALLS_MOST];
+  hk_call_place_t modules[CALLS_MOST];
   unsigned count = hk_call_chain_of(crash, addresses, CALLS_MOST);
-  hk_modules_of(addresses, count, modules);
+  hk_call_places_of(addresses, count, modules);
   for (unsigned i = 0; i < count; i++) {
     if (i > 0 && !modules[i].is_code) break; /* what was taken for a frame was none */
     line_t line;

@@ -3,14 +3,21 @@
 
 #include <string.h>
 
+#include "api/call_chain.h"
+#include "base/arithmetic.h"
 #include "hakmem/hakmem.h"
 #include "heap/heap.h"
 #include "heap/thread.h"
+#include "os/os.h"
 #include "policy/size_class.h"
+#include "profile/site.h"
 
 /* Chosen: who writes past a block's end is seldom farther behind it inside the next one. Where the next thing is no block, a
  * slab's length. */
 #define NEAR_BYTES 64
+
+/* Of a sampled block's stack, the innermost. */
+#define CALLS_MOST 8
 
 /* What is below is never mapped for a program: a null pointer and an offset. */
 #define NULL_PAGES_BYTES HK_SLAB_BYTES
@@ -82,18 +89,46 @@ static void describe_home(hk_format_t *out, const hk_spot_t *spot) {
     if (spot->kind == hk_spot_live_block) hk_format_text(out, " (big)");
     return;
   }
-  if (spot->bytes > HK_MID_MAX_BYTES) {
+  size_t whole = spot->bytes + spot->offset;
+  if (whole > HK_MID_MAX_BYTES) {
     hk_format_text(out, " (run of ");
     describe_slabs(out, spot);
     hk_format_text(out, ")");
     return;
   }
-  unsigned class_index = hk_class_of(spot->bytes);
+  unsigned class_index = hk_class_of(whole);
   hk_format_print(out, " (%s class %u, span of ", hk_class_is_mid(class_index) ? "mid" : "tiny", (uint64_t)class_index);
   describe_slabs(out, spot);
   hk_heap_t *owner = hk_load_relaxed(&spot->head->owner);
   if (owner != NULL) hk_format_print(out, ", heap %p %s", (uintptr_t)owner, owner_text(owner));
   hk_format_text(out, ")");
+}
+
+static const char *last_part(const char *path) {
+  const char *part = strrchr(path, '/');
+  return part != NULL ? part + 1 : path;
+}
+
+/* What is known of a sampled block alone: when and by whom it was asked for. */
+static void describe_sample(hk_format_t *out, const hk_spot_t *spot) {
+  if (spot->offset == 0) return;
+  const hk_sample_t *sample = &spot->sample;
+  hk_format_print(out, ", sampled: %u bytes asked for %u ms ago", sample->weight.requested_bytes,
+                  hk_subtract_to_zero(hk_os_coarse_ms(), sample->born_ms));
+  if (sample->site == NULL || sample->site->frame_count == 0) return;
+  hk_call_place_t modules[CALLS_MOST];
+  uintptr_t calls[CALLS_MOST];
+  unsigned count = (unsigned)hk_smaller(sample->site->frame_count, CALLS_MOST);
+  for (unsigned i = 0; i < count; i++) calls[i] = sample->site->frames[i] - 1;
+  hk_call_places_of(calls, count, modules);
+  hk_format_text(out, " by");
+  for (unsigned i = 0; i < count; i++) {
+    if (modules[i].is_known && modules[i].name[0] != '\0') {
+      hk_format_print(out, " %s+%p", last_part(modules[i].name), modules[i].offset);
+    } else {
+      hk_format_print(out, " %p", calls[i]);
+    }
+  }
 }
 
 void hk_describe(hk_format_t *out, uintptr_t address) {
@@ -103,6 +138,9 @@ void hk_describe(hk_format_t *out, uintptr_t address) {
     describe_block(out, address, &spot);
   } else if (spot.kind == hk_spot_free) {
     hk_format_text(out, "in memory that is free");
+  } else if (spot.kind == hk_spot_before_sample) {
+    hk_format_print(out, "in the %u bytes before the sampled block at %p", (uint64_t)spot.bytes,
+                    spot.start + spot.bytes);
   } else if (spot.kind == hk_spot_slab_end) {
     hk_format_text(out, "behind the last block of a slab");
   } else {
@@ -110,6 +148,7 @@ void hk_describe(hk_format_t *out, uintptr_t address) {
   }
   hk_describe_neighbour(out, address, &spot);
   describe_home(out, &spot);
+  describe_sample(out, &spot);
 }
 
 size_t hakmem_describe(const void *address, char *buffer, size_t bytes) {

@@ -8,7 +8,7 @@
 #include "base/format.h"
 
 /* Room for every line that hk_describe writes, with the zero byte. */
-#define HK_DESCRIBE_BYTES 512
+#define HK_DESCRIBE_BYTES 1536
 
 /* Appends "0x... is ..." for any value, without an end of line. Takes no lock and writes nothing else: also from a signal
  * handler that interrupted the allocator. */

@@ -60,6 +60,7 @@ static void forget_parents_counts(void) {
 /* The thread that forked is the only one, and this is it. */
 static void after_fork_in_child(void) {
   forget_parents_counts(); /* first: what the repair finds lost is the child's to tell */
+  if (*hk_option.profile_file != '\0') hk_profile_begin_child();
   forkers_heap = &hk_thread_heap;
   if (hk_lock_after_fork(true)) adopt_orphans();
   hk_bell_allow();

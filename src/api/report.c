@@ -90,10 +90,22 @@ static void learning_section(hk_format_t *out, const hk_form_t *form, const hk_s
   form->end(out);
 }
 
+static void estimate_row(hk_format_t *out, const hk_form_t *form, const hk_snapshot_t *snapshot, const char *words,
+                         const char *help, uint64_t bytes) {
+  if (snapshot->has_requested) {
+    form->row(out, &(hk_form_row_t){words, help, bytes, true});
+  } else {
+    form->unknown(out, words);
+  }
+}
+
 static void live_section(hk_format_t *out, const hk_form_t *form, const hk_snapshot_t *snapshot) {
   form->begin(out, "live");
   figure_rows(out, form, snapshot, "live");
-  form->unknown(out, "requested_estimate");
+  estimate_row(out, form, snapshot, "requested estimate",
+               "asked for, of what is handed out, by what the profile has sampled", snapshot->requested_estimate);
+  estimate_row(out, form, snapshot, "inside estimate", "the rest of it: blocks are longer than what was asked for",
+               snapshot->figures.live_bytes - snapshot->requested_estimate);
   form->end(out);
 }
 

@@ -2,6 +2,7 @@
 #include "api/report_out.h"
 
 #include "api/learn_file.h"
+#include "api/profile_file.h"
 #include "api/report.h"
 #include "api/snapshot.h"
 #include "api/stats_file.h"
@@ -48,7 +49,7 @@ void hk_report_write_file(bool is_last) {
 /* Whether something may be said at the end, when the program may have closed its stderr and have a file there. */
 static bool has_last_words(void) {
   return hk_option.stats || hk_option.stats_signal != 0 || *hk_option.stats_file != '\0' || *hk_option.trace != '\0' ||
-         *hk_option.learn_file != '\0';
+         *hk_option.profile_file != '\0' || *hk_option.learn_file != '\0';
 }
 
 __attribute__((constructor)) static void prepare(void) {
@@ -56,6 +57,7 @@ __attribute__((constructor)) static void prepare(void) {
   hk_snapshot_note_start();
   if (has_last_words()) hk_os_keep_stderr();
   hk_stats_file_check();
+  hk_profile_file_check();
   hk_learn_file_load();
   hk_recording_start(hk_idle_in_use(), hk_option.mode);
 }
@@ -64,6 +66,7 @@ __attribute__((constructor)) static void prepare(void) {
 __attribute__((destructor)) static void report_at_exit(void) {
   if (hk_option.stats) hk_report_write();
   if (hk_stats_file_is_wanted()) hk_report_write_file(true);
+  hk_profile_file_finish();
   hk_learn_file_save();
   hk_recording_finish();
 }

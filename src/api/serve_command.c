@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "api/describe.h"
+#include "api/profile_command.h"
 #include "api/reclaim.h"
 #include "api/report.h"
 
@@ -88,6 +89,11 @@ static const command_t commands[] = {
     {"map", map},
     {"collect", collect},
     {"describe", describe},
+    {"profile start", hk_profile_command_start},
+    {"profile stop", hk_profile_command_stop},
+    {"profile state", hk_profile_command_state},
+    {"profile pprof", hk_profile_command_pprof},
+    {"profile sites", hk_profile_command_sites},
 };
 
 /* ---- Which one it is. */

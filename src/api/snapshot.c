@@ -1,11 +1,14 @@
 /* api/snapshot.c - L6. See snapshot.h. */
 #include "api/snapshot.h"
 
+#include "api/alloc.h"
 #include "base/arithmetic.h"
 #include "base/bits.h"
 #include "heap/survey.h"
 #include "os/lock.h"
 #include "os/os.h"
+#include "profile/profile.h"
+#include "profile/site.h"
 #include "space/bell.h"
 #include "space/idle.h"
 #include "space/meta.h"
@@ -152,6 +155,31 @@ static void fill_live(hk_snapshot_t *snapshot) {
   figures->live_spans_estimated = snapshot->census.spans_estimated;
 }
 
+/* Sampled blocks are longer than they would be, and these alone. */
+static void add_surplus(const hk_sample_t *sample, void *context) {
+  uint64_t *bytes = context, usual = sample->weight.block_bytes;
+  *bytes += hk_subtract_to_zero(hk_good_size(sample->offset + usual), usual);
+}
+
+/* What part of sampled blocks was asked for, that part of all; larger than the whole it cannot be. */
+static void estimate_requested(hk_snapshot_t *snapshot) {
+  if (!hk_profile_is_running()) return;
+  uint64_t requested = 0, given = 0;
+  for (const hk_site_t *site = hk_site_next(NULL); site != NULL; site = hk_site_next(site)) {
+    hk_site_figures_t allocated, in_use;
+    hk_site_read(site, &allocated, &in_use);
+    requested += in_use.requested_bytes;
+    given += in_use.block_bytes;
+  }
+  if (given == 0) return;
+  uint64_t surplus = 0;
+  hk_profile_each_sample(add_surplus, &surplus);
+  uint64_t usual = hk_subtract_to_zero(snapshot->figures.live_bytes, surplus);
+  unsigned __int128 scaled = (unsigned __int128)usual * hk_smaller(requested, given);
+  snapshot->requested_estimate = (uint64_t)(scaled / given);
+  snapshot->has_requested = true;
+}
+
 static void fill_learning(hakmem_stats_t *figures, const hk_learn_t *learned) {
   figures->learning_price = learned->price.ns_per_mib_second;
   figures->learning_break_even_ms = hk_price_break_even_ms(&learned->price);
@@ -170,6 +198,7 @@ static void fill_figures(hk_snapshot_t *snapshot) {
   fill_memory(figures, &snapshot->totals);
   fill_parts(figures, &snapshot->census);
   fill_live(snapshot);
+  estimate_requested(snapshot);
   fill_learning(figures, &snapshot->learned);
 }
 

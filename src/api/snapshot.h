@@ -39,6 +39,8 @@ typedef struct {
   hakmem_stats_class_t of_class[HK_CLASS_COUNT];
   unsigned class_count; /* those that have spans */
   bool has_purge_thread;
+  bool has_requested; /* a profile runs, and knows live blocks: */
+  uint64_t requested_estimate;
 } hk_snapshot_t;
 
 /* Remembers when the process started. */

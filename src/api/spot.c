@@ -94,7 +94,7 @@ static hk_spot_t spot_in_big(uintptr_t address) {
   return foreign;
 }
 
-hk_spot_t hk_spot_of(uintptr_t address) {
+static hk_spot_t spot_of_whole(uintptr_t address) {
   if (address >> HK_ADDRESS_BITS != 0) return (hk_spot_t){.kind = hk_spot_foreign, .start = address};
   hk_slab_t *slab = hk_slab_of((const void *)address);
   switch (hk_slab_state(slab)) {
@@ -110,12 +110,38 @@ hk_spot_t hk_spot_of(uintptr_t address) {
   }
 }
 
+/* A sampled block's distance from the start of the one that it lies in is an alignment. */
+static bool find_sample(const hk_spot_t *spot, hk_sample_t *sample) {
+  for (size_t offset = HK_BLOCK_ALIGNMENT; offset < spot->bytes; offset *= 2) {
+    bool is_live = hk_sample_find(spot->start + offset, sample) == hk_sample_live;
+    if (is_live && sample->offset == offset) return true;
+  }
+  return false;
+}
+
+hk_spot_t hk_spot_of(uintptr_t address) {
+  hk_spot_t spot = spot_of_whole(address);
+  hk_sample_t sample;
+  if (spot.kind != hk_spot_live_block || !find_sample(&spot, &sample)) return spot;
+  if (address < sample.address) {
+    spot.kind = hk_spot_before_sample;
+    spot.bytes = sample.offset;
+    return spot;
+  }
+  spot.start += sample.offset;
+  spot.bytes -= sample.offset;
+  spot.offset = sample.offset;
+  spot.sample = sample;
+  return spot;
+}
+
 hk_spot_t hk_spot_before(const hk_spot_t *spot) {
   hk_spot_t none = {.kind = hk_spot_foreign};
-  if (spot->start == 0 || spot->start >> HK_ADDRESS_BITS != 0) return none;
-  hk_spot_t before = hk_spot_of(spot->start - 1);
+  uintptr_t start = spot->start - spot->offset;
+  if (start == 0 || start >> HK_ADDRESS_BITS != 0) return none;
+  hk_spot_t before = hk_spot_of(start - 1);
   bool is_block = before.kind == hk_spot_live_block || before.kind == hk_spot_free_block;
-  return is_block && before.start + before.bytes == spot->start ? before : none;
+  return is_block && before.start + before.bytes == start ? before : none;
 }
 
 #if HK_SAFETY

@@ -6,14 +6,16 @@
 #include <stdint.h>
 
 #include "hakmem/hakmem.h"
+#include "profile/sample.h"
 #include "space/slab.h"
 
 typedef enum {
-  hk_spot_foreign,    /* not ours, or not any more */
-  hk_spot_free,       /* in memory of ours that belongs to no block now */
-  hk_spot_slab_end,   /* behind the last block of a span's slab, where no whole one has room */
-  hk_spot_uncut,      /* in a block of a span that nobody ever had */
-  hk_spot_free_block, /* in a block of a span that is free */
+  hk_spot_foreign,       /* not ours, or not any more */
+  hk_spot_free,          /* in memory of ours that belongs to no block now */
+  hk_spot_slab_end,      /* behind the last block of a span's slab, where no whole one has room */
+  hk_spot_uncut,         /* in a block of a span that nobody ever had */
+  hk_spot_free_block,    /* in a block of a span that is free */
+  hk_spot_before_sample, /* in the room that a block has before the sampled one that lies in it */
   hk_spot_live_block
 } hk_spot_kind_t;
 
@@ -24,6 +26,8 @@ typedef struct {
   size_t bytes;         /* of the block */
   hk_slab_t *head;      /* of a span or a run: its first slab */
   uintptr_t head_start; /* and that one's address */
+  size_t offset;        /* of a sampled block: how far before it the one begins that it lies in; 0 of others */
+  hk_sample_t sample;   /* if it is one */
 } hk_spot_t;
 
 /* Any value may be asked for, at any time: no lock is taken, nothing is written, and blocks are read by the system. While

@@ -3,8 +3,8 @@
 #include "heap/survey.h"
 
 #include "base/atomic.h"
+#include "os/copy_out.h"
 #include "os/os.h"
-#include "os/peek.h"
 #include "space/big.h"
 #include "space/region_map.h"
 

@@ -23,10 +23,18 @@ static _Atomic(bool) is_refused;
 
 void hk_os_copy_out_refuse(void) { hk_store_relaxed(&is_refused, true); }
 
-static long copy_by_kernel(void *to, uintptr_t address, size_t bytes) {
+long hk_os_copy_by_kernel(void *to, uintptr_t address, size_t bytes) {
   struct iovec target = {to, bytes};
   struct iovec source = {(void *)address, bytes};
-  long copied = hk_syscall6(SYS_process_vm_readv, (long)hk_os_process_id(), (long)&target, 1, (long)&source, 1, 0);
+  return hk_syscall6(SYS_process_vm_readv, (long)hk_os_process_id(), (long)&target, 1, (long)&source, 1, 0);
+}
+
+bool hk_os_copy(void *to, const void *from, size_t bytes) {
+  return hk_os_copy_by_kernel(to, (uintptr_t)from, bytes) == (long)bytes;
+}
+
+static long copy_some(void *to, uintptr_t address, size_t bytes) {
+  long copied = hk_os_copy_by_kernel(to, address, bytes);
   if (copied >= 0) return copied;
   if (copied == -EFAULT) return 0;
   hk_store_relaxed(&is_refused, true);
@@ -64,10 +72,10 @@ static size_t copy_what_can_be_read(unsigned char *to, uintptr_t address, size_t
 size_t hk_os_copy_out(void *to, uintptr_t address, size_t bytes) {
   if (bytes == 0) return 0;
   if (!hk_load_relaxed(&is_refused)) {
-    long copied = copy_by_kernel(to, address, bytes);
+    long copied = copy_some(to, address, bytes);
     size_t in_page = hk_align_down(address, hk_os_page_size()) + hk_os_page_size() - address;
     /* A range that ends where nothing is: kernels may refuse the whole of it. */
-    if (copied == 0 && in_page < bytes) copied = copy_by_kernel(to, address, in_page);
+    if (copied == 0 && in_page < bytes) copied = copy_some(to, address, in_page);
     if (copied != NO_ANSWER) return (size_t)copied;
   }
   return copy_what_can_be_read(to, address, bytes);

@@ -16,6 +16,14 @@ HK_C_BEGIN
  * whether the memory can be read, which is then read plainly: there a page that somebody unmaps in between is a fault. */
 size_t hk_os_copy_out(void *to, uintptr_t address, size_t bytes);
 
+/* The same copy with no way around it: how many bytes, or a negated error number. -EFAULT: nothing is mapped at `address`; others: the
+ * system does not offer it. */
+long hk_os_copy_by_kernel(void *to, uintptr_t address, size_t bytes);
+
+/* Copies memory of ours that other threads write or unmap meanwhile: each aligned word as it is at some moment. False, and `to` has
+ * anything in it, when a part is not mapped or the system does not offer this. */
+bool hk_os_copy(void *to, const void *from, size_t bytes);
+
 /* Whether the memory there can be read now, a whole page of it. A system call, some ten times as quick as a copy. */
 bool hk_os_can_read(uintptr_t address);
 

@@ -150,7 +150,8 @@ static void put_sample(writer_t *writer, const hk_site_t *site) {
   hk_proto_t message, list;
   hk_site_figures_t allocated, in_use;
   hk_site_read(site, &allocated, &in_use);
-  if (allocated.samples == 0 || !list_locations(writer, site, &list)) return;
+  bool is_idle = allocated.samples == 0 && in_use.samples == 0;
+  if (is_idle || !list_locations(writer, site, &list)) return;
   hk_proto_begin(&message);
   hk_proto_nested(&message, sample_location, &list);
   hk_proto_begin(&list);

@@ -7,10 +7,13 @@
 #include "policy/option.h"
 #include "policy/safety.h"
 #include "policy/sampling.h"
+#include "profile/own_code.h"
+#include "profile/probe.h"
 #include "profile/unwind.h"
 
 /* Chosen: deeper stacks end here. */
-#define FRAMES_MOST 64
+#define FRAMES_MOST (HK_SITE_FRAMES_MAX + 16) /* with our own, which are left out */
+#define NS_PER_MS UINT64_C(1000000)
 
 static HK_THREAD_LOCAL _Atomic(bool) is_inside;
 
@@ -22,10 +25,28 @@ static struct {
 
 /* ---- On and off. */
 
+/* Of the run that began last. All 0 before the first one. */
+static struct {
+  _Atomic(uint64_t) rate, unix_ms, start_ms;
+  _Atomic(uint64_t) end_ms; /* 0: it goes on */
+} run;
+
+/* Samples of other threads that come meanwhile are told as in use, and not as allocated. */
+static void begin_run(uint64_t rate) {
+  hk_store_relaxed(&run.unix_ms, hk_os_unix_ms());
+  hk_store_relaxed(&run.start_ms, hk_os_coarse_ms());
+  hk_store_relaxed(&run.end_ms, 0);
+  hk_store_relaxed(&run.rate, rate);
+  hk_site_begin_all();
+}
+
 bool hk_profile_start(uint64_t rate) {
 #if HK_SAFETY
   if (rate == 0) rate = hk_option.profile_rate;
-  return hk_sampling_begin(hk_smaller(rate, HK_SAMPLING_RATE_MOST));
+  rate = hk_smaller(rate, HK_SAMPLING_RATE_MOST);
+  if (!hk_sampling_begin(rate)) return false;
+  begin_run(rate);
+  return true;
 #else
   static const char message[] = "hakmem: this variant has no heap profile: libhakmem.so has\n";
   (void)rate;
@@ -34,7 +55,25 @@ bool hk_profile_start(uint64_t rate) {
 #endif
 }
 
-bool hk_profile_stop(void) { return hk_sampling_end(); }
+bool hk_profile_stop(void) {
+  if (!hk_sampling_end()) return false;
+  hk_store_relaxed(&run.end_ms, hk_os_coarse_ms());
+  return true;
+}
+
+void hk_profile_begin_child(void) {
+  if (hk_profile_is_running()) begin_run(hk_profile_rate());
+}
+
+hk_profile_span_t hk_profile_span(void) {
+  uint64_t end_ms = hk_load_relaxed(&run.end_ms);
+  if (end_ms == 0) end_ms = hk_os_coarse_ms();
+  return (hk_profile_span_t){
+      .rate_bytes = hk_load_relaxed(&run.rate),
+      .time_ns = hk_load_relaxed(&run.unix_ms) * NS_PER_MS,
+      .duration_ns = hk_subtract_to_zero(end_ms, hk_load_relaxed(&run.start_ms)) * NS_PER_MS,
+  };
+}
 
 bool hk_profile_is_running(void) { return hk_sampling_is_on(); }
 
@@ -65,8 +104,8 @@ static uint64_t bytes_of(const hk_sample_weight_t *weight) {
 
 HK_NOINLINE static hk_site_t *site_of_caller(void) {
   uintptr_t frames[FRAMES_MOST];
-  unsigned count = hk_unwind(frames, FRAMES_MOST, 0);
-  return hk_site_of(frames, count);
+  unsigned count = hk_unwind(frames, FRAMES_MOST, 0), own = hk_own_code_count(frames, count);
+  return hk_site_of(frames + own, count - own);
 }
 
 static bool enter(hk_sample_t *sample) {
@@ -77,6 +116,7 @@ static bool enter(hk_sample_t *sample) {
     return false;
   }
   hk_site_count_alloc(sample->site, &sample->weight);
+  hk_probe_alloc(sample->address, &sample->weight);
   (void)hk_add_relaxed(&sums.samples, 1);
   (void)hk_add_relaxed(&sums.alloc_q16, sample->weight.weight_q16);
   (void)hk_add_relaxed(&sums.alloc_bytes, bytes_of(&sample->weight));
@@ -103,6 +143,7 @@ bool hk_profile_forget(uintptr_t address, bool is_freed) {
   hk_sample_t sample;
   if (!hk_sample_leave(address, is_freed, &sample)) return false;
   if (sample.weight.weight_q16 == 0) return true;
+  hk_probe_free(address);
   hk_site_count_free(sample.site, &sample.weight, hk_subtract_to_zero(hk_os_coarse_ms(), sample.born_ms));
   (void)hk_add_relaxed(&sums.freed_q16, sample.weight.weight_q16);
   (void)hk_add_relaxed(&sums.freed_bytes, bytes_of(&sample.weight));

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "profile/pprof.h"
 #include "profile/sample.h"
 
 HK_C_BEGIN
@@ -26,6 +27,13 @@ bool hk_profile_is_running(void);
 
 /* The rate; 0 while it is off. */
 uint64_t hk_profile_rate(void);
+
+/* Of the run that began last; a rate of 0: none ever did. What was allocated is told since its beginning, what is in use is all
+ * that was sampled at any time. */
+hk_profile_span_t hk_profile_span(void);
+
+/* In a child of fork: what was allocated is told since now. What is in use is its parent's too. */
+void hk_profile_begin_child(void);
 
 /* Estimates of all that was allocated and freed while it was on, by what was sampled. */
 typedef struct {

@@ -160,15 +160,39 @@ void hk_site_count_free(hk_site_t *site, const hk_sample_weight_t *weight, uint6
 
 static uint64_t rounded(uint64_t q16) { return (q16 + (1u << (WEIGHT_SHIFT - 1))) >> WEIGHT_SHIFT; }
 
+static uint64_t since(const _Atomic(uint64_t) *now, const _Atomic(uint64_t) *before) {
+  return hk_subtract_to_zero(hk_load_relaxed(now), hk_load_relaxed(before));
+}
+
 void hk_site_read(const hk_site_t *site, hk_site_figures_t *allocated, hk_site_figures_t *in_use) {
-  const hk_site_sums_t *gone = &site->freed, *came = &site->allocated;
-  uint64_t gone_q16 = hk_load_relaxed(&gone->objects_q16), came_q16 = hk_load_relaxed(&came->objects_q16);
-  *in_use = (hk_site_figures_t){0, hk_load_relaxed(&gone->requested_bytes), hk_load_relaxed(&gone->block_bytes),
-                                hk_load_relaxed(&gone->samples)};
-  *allocated = (hk_site_figures_t){rounded(came_q16), hk_load_relaxed(&came->requested_bytes),
-                                   hk_load_relaxed(&came->block_bytes), hk_load_relaxed(&came->samples)};
-  in_use->objects = rounded(hk_subtract_to_zero(came_q16, gone_q16));
-  in_use->requested_bytes = hk_subtract_to_zero(allocated->requested_bytes, in_use->requested_bytes);
-  in_use->block_bytes = hk_subtract_to_zero(allocated->block_bytes, in_use->block_bytes);
-  in_use->samples = hk_subtract_to_zero(allocated->samples, in_use->samples);
+  const hk_site_sums_t *gone = &site->freed, *came = &site->allocated, *before = &site->before;
+  hk_site_figures_t freed = {hk_load_relaxed(&gone->objects_q16), hk_load_relaxed(&gone->requested_bytes),
+                             hk_load_relaxed(&gone->block_bytes), hk_load_relaxed(&gone->samples)};
+  in_use->objects = rounded(hk_subtract_to_zero(hk_load_relaxed(&came->objects_q16), freed.objects));
+  in_use->requested_bytes = hk_subtract_to_zero(hk_load_relaxed(&came->requested_bytes), freed.requested_bytes);
+  in_use->block_bytes = hk_subtract_to_zero(hk_load_relaxed(&came->block_bytes), freed.block_bytes);
+  in_use->samples = hk_subtract_to_zero(hk_load_relaxed(&came->samples), freed.samples);
+  *allocated = (hk_site_figures_t){
+      rounded(since(&came->objects_q16, &before->objects_q16)), since(&came->requested_bytes, &before->requested_bytes),
+      since(&came->block_bytes, &before->block_bytes), since(&came->samples, &before->samples)};
+}
+
+uint64_t hk_site_lifetime(const hk_site_t *site, unsigned bucket) {
+  return rounded(since(&site->lifetimes_q16[bucket], &site->lifetimes_before_q16[bucket]));
+}
+
+static void keep(_Atomic(uint64_t) *before, const _Atomic(uint64_t) *now) {
+  hk_store_relaxed(before, hk_load_relaxed(now));
+}
+
+static void begin(hk_site_t *site) {
+  keep(&site->before.samples, &site->allocated.samples);
+  keep(&site->before.objects_q16, &site->allocated.objects_q16);
+  keep(&site->before.requested_bytes, &site->allocated.requested_bytes);
+  keep(&site->before.block_bytes, &site->allocated.block_bytes);
+  for (unsigned i = 0; i < HK_SITE_LIFETIMES; i++) keep(&site->lifetimes_before_q16[i], &site->lifetimes_q16[i]);
+}
+
+void hk_site_begin_all(void) {
+  for (hk_site_t *site = hk_site_next(NULL); site != NULL; site = hk_site_next(site)) begin(site);
 }

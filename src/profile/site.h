@@ -39,7 +39,10 @@ typedef struct hk_site {
   hk_site_sums_t allocated;
   hk_site_sums_t freed;
   _Atomic(uint64_t) lifetimes_q16[HK_SITE_LIFETIMES];
-  uintptr_t frames[]; /* return addresses, the innermost first */
+  hk_site_sums_t before; /* of `allocated` and the lifetimes: what was there when the profile was started last */
+  _Atomic(uint64_t) lifetimes_before_q16[HK_SITE_LIFETIMES];
+  uint64_t pinned_bytes; /* profile/pinned.h */
+  uintptr_t frames[];    /* return addresses, the innermost first */
 } hk_site_t;
 
 /* The site of a stack; never NULL: where there is no room, one that all others share. */
@@ -54,7 +57,11 @@ hk_site_t *hk_site_next(const hk_site_t *previous);
 /* Whether it is the shared one, whose stacks nobody knows. */
 bool hk_site_is_shared(const hk_site_t *site);
 
-/* What is counted of a site, at about one moment: what is in use is never less than nothing. */
+/* From now on what was allocated, and what lived for how long, is told from here on. What is in use stays what it is. */
+void hk_site_begin_all(void);
+
+/* What is counted of a site, at about one moment: what was allocated since the profile was started last, and all that is in use, which
+ * is never less than nothing. */
 typedef struct {
   uint64_t objects;
   uint64_t requested_bytes;
@@ -62,6 +69,8 @@ typedef struct {
   uint64_t samples;
 } hk_site_figures_t;
 void hk_site_read(const hk_site_t *site, hk_site_figures_t *allocated, hk_site_figures_t *in_use);
+/* How many blocks were freed since then that had lived for so long. */
+uint64_t hk_site_lifetime(const hk_site_t *site, unsigned bucket);
 
 HK_C_END
 

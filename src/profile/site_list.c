@@ -14,6 +14,7 @@
 typedef struct {
   hk_output_t *to;
   bool failed;
+  bool has_pinned;
   hk_format_t text;
   char chunk[CHUNK_BYTES];
 } list_t;
@@ -50,15 +51,17 @@ static void put_frames(list_t *list, const hk_site_t *site) {
 static void put_lifetimes(list_t *list, const hk_site_t *site) {
   put(list, ",\"lifetimes\":");
   for (unsigned i = 0; i < HK_SITE_LIFETIMES; i++) {
-    uint64_t blocks = (hk_load_relaxed(&site->lifetimes_q16[i]) + (1u << 15)) >> 16;
-    hk_format_print(room(list), i == 0 ? "[%u" : ",%u", blocks);
+    hk_format_print(room(list), i == 0 ? "[%u" : ",%u", hk_site_lifetime(site, i));
   }
   put(list, "]");
 }
 
-static void put_site(list_t *list, const hk_site_t *site) {
+static void put_site(list_t *list, const hk_site_t *site, const char **before) {
   hk_site_figures_t allocated, in_use;
   hk_site_read(site, &allocated, &in_use);
+  if (allocated.samples == 0 && in_use.samples == 0) return;
+  put(list, *before);
+  *before = ",\n";
   put(list, "{\"frames\":[");
   put_frames(list, site);
   put(list, hk_site_is_shared(site) ? "],\"shared\":true" : "],\"shared\":false");
@@ -71,15 +74,17 @@ static void put_site(list_t *list, const hk_site_t *site) {
   put_field(list, "requested", in_use.requested_bytes);
   put_field(list, "block_bytes", in_use.block_bytes);
   put_lifetimes(list, site);
-  put(list, ",\"pinned\":null}");
+  if (list->has_pinned) {
+    hk_format_print(room(list), ",\"pinned\":{\"bytes\":%u}}", site->pinned_bytes);
+  } else {
+    put(list, ",\"pinned\":null}");
+  }
 }
 
 static void put_sites(list_t *list) {
   const char *before = "";
   for (const hk_site_t *site = hk_site_next(NULL); site != NULL && !list->failed; site = hk_site_next(site)) {
-    put(list, before);
-    put_site(list, site);
-    before = ",\n";
+    put_site(list, site, &before);
   }
 }
 
@@ -129,10 +134,11 @@ static void put_mappings(list_t *list) {
   hk_module_map_close(&map);
 }
 
-bool hk_site_list_write(hk_output_t *to, uint64_t rate_bytes) {
+bool hk_site_list_write(hk_output_t *to, uint64_t rate_bytes, bool has_pinned) {
   list_t list;
   list.to = to;
   list.failed = false;
+  list.has_pinned = has_pinned;
   hk_format_init(&list.text, list.chunk, sizeof(list.chunk));
   hk_format_print(&list.text, "{\"schema\":1,\"rate\":%u,\"sites\":[\n", rate_bytes);
   put_sites(&list);

@@ -10,8 +10,9 @@
 
 HK_C_BEGIN
 
-/* {"schema":1,"rate":..,"sites":[..],"mappings":[..]}. Frames are return addresses, the innermost first. False when the receiver did not take it all. */
-bool hk_site_list_write(hk_output_t *to, uint64_t rate_bytes);
+/* {"schema":1,"rate":..,"sites":[..],"mappings":[..]}. Frames are return addresses, the innermost first. `has_pinned`: what
+ * profile/pinned.h has estimated is told as well. False when the receiver did not take it all. */
+bool hk_site_list_write(hk_output_t *to, uint64_t rate_bytes, bool has_pinned);
 
 HK_C_END
 

@@ -7,7 +7,7 @@ import json
 import os
 import signal
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Dict, Iterator, List, Optional
 
 import pytest
 from cli_support import Compile, Tool
@@ -286,9 +286,6 @@ def test_an_answer_of_another_version(answer: bytes) -> None:
 
 def test_the_command_attaches(monkeypatch: pytest.MonkeyPatch, slept: List[float], tmp_path: Path) -> None:
     """From PID to file, by a connection for each request: none is held while the profile runs."""
-    import sys
-    import types
-
     from click.testing import CliRunner
     from hakmem.commands.profile import profile
 
@@ -301,9 +298,7 @@ def test_the_command_attaches(monkeypatch: pytest.MonkeyPatch, slept: List[float
         yield process
         closed.append(len(process.asked))
 
-    module: Any = types.ModuleType("hakmem.attach")
-    module.attach = attach
-    monkeypatch.setitem(sys.modules, "hakmem.attach", module)
+    monkeypatch.setattr(live, "attach", attach)
     done = CliRunner().invoke(profile, ["--seconds", "2", "-o", str(tmp_path / "o.pb.gz"), "4711"])
     assert done.exit_code == 0, done.output
     assert "append" in done.output and len(read(str(tmp_path / "o.pb.gz")).samples) == 2

@@ -157,8 +157,17 @@ def test_calls_name_the_file_and_the_place(crash: Callable[..., Outcome], progra
         assert named.stdout.splitlines()[0] == function
 
 
-def test_calls_are_followed_by_frame_pointers(runner: Runner, linked: Callable[..., Path]) -> None:
-    program = linked("crash.c", "-fno-omit-frame-pointer", "-rdynamic")
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["-fno-omit-frame-pointer"],
+        ["-fomit-frame-pointer"],
+        ["-fno-omit-frame-pointer", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables"],
+    ],
+)
+def test_calls_are_followed(runner: Runner, linked: Callable[..., Path], flags: list[str]) -> None:
+    """By unwind tables, and where there are none by frame pointers."""
+    program = linked("crash.c", *flags, "-rdynamic")
     report = only_report(runner.plain([program, "thread_null"], env={"HAKMEM_CRASH_REPORT": "1"}))
     offsets = [
         line.rpartition("+")[2] for line in report if re.match(r"hakmem:   #\d+ ", line) and program.name in line

@@ -220,6 +220,29 @@ HK_FRESH_TEST(Describe, TheLengthIsThatOfTheWholeLine) {
   }
 }
 
+// A sampled block begins where the program's address is; what lies before it is told apart, and over it the neighbour is found.
+HK_FRESH_TEST(Describe, ASampledBlock) {
+  char *before = static_cast<char *>(hakmem_malloc(112));
+  ASSERT_TRUE(hakmem_profile_start(1));
+  for (size_t alignment : {size_t{16}, size_t{64}, size_t{4096}}) {
+    for (size_t bytes : {size_t{96}, size_t{5000}, size_t{100000}, size_t{3} << 20}) {
+      uintptr_t block = AddressOf(hakmem_aligned_alloc(alignment, bytes));
+      hk_spot_t spot = hk_spot_of(block);
+      ASSERT_EQ(spot.offset, alignment) << bytes;
+      EXPECT_EQ(spot.start, block);
+      EXPECT_GE(spot.bytes, bytes);
+      std::string line = Describe(block);
+      EXPECT_EQ(line.find(Is(block, "the start of a live block of ")), 0u) << line;
+      EXPECT_NE(line.find(", sampled: " + std::to_string(bytes) + " bytes asked for "), std::string::npos) << line;
+      EXPECT_EQ(Describe(block + 90).find(Is(block + 90, "90 bytes into a live block of ")), 0u);
+      std::string pad = "in the " + std::to_string(alignment) + " bytes before the sampled block at " + Hex(block);
+      EXPECT_EQ(Describe(block - 1).find(Is(block - 1, pad)), 0u) << Describe(block - 1);
+    }
+  }
+  ASSERT_TRUE(hakmem_profile_stop());
+  hakmem_free(before);
+}
+
 // The longest: all numbers have as many digits as they can have.
 HK_FRESH_TEST(Describe, EveryLineHasRoom) {
   hk_heap_t *heap = hk_heap_take();

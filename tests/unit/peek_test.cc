@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "in_child.h"
+#include "os/copy_out.h"
 #include "refuse_call.h"
 
 namespace {

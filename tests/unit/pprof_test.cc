@@ -282,14 +282,14 @@ HK_FRESH_TEST(Pprof, Many) {
 HK_FRESH_TEST(SiteList, IsJson) {
   MakeSites();
   Receiver receiver;
-  EXPECT_TRUE(hk_site_list_write(&receiver.output, 4096));
+  EXPECT_TRUE(hk_site_list_write(&receiver.output, 4096, false));
   EXPECT_EQ(receiver.bytes.find("{\"schema\":1,\"rate\":4096,\"sites\":[\n{\"frames\":["), 0u) << receiver.bytes;
   EXPECT_NE(receiver.bytes.find("\"alloc_objects\":3,\"alloc_bytes\":3000,\"inuse_objects\":0"), std::string::npos);
   EXPECT_NE(receiver.bytes.find("\"lifetimes\":[0,0,0,0,0,0,0,3,0"), std::string::npos);
   for (size_t limit : {size_t{0}, receiver.bytes.size() - 1}) {
     Receiver less;
     less.limit = limit;
-    EXPECT_FALSE(hk_site_list_write(&less.output, 4096));
+    EXPECT_FALSE(hk_site_list_write(&less.output, 4096, false));
   }
 }
 
@@ -299,7 +299,7 @@ HK_FRESH_TEST(Pprof, FilesForOthers) {
   if (folder == nullptr) return;
   MakeSites();
   Receiver list;
-  EXPECT_TRUE(hk_site_list_write(&list.output, kSpan.rate_bytes));
+  EXPECT_TRUE(hk_site_list_write(&list.output, kSpan.rate_bytes, false));
   for (auto [name, bytes] : {std::pair("/profile.pb.gz", Write()), std::pair("/sites.json", list.bytes)}) {
     FILE *file = fopen((std::string(folder) + name).c_str(), "wb");
     ASSERT_NE(file, nullptr);

@@ -158,6 +158,27 @@ HK_FRESH_TEST(Site, ManyThreads) {
   }
 }
 
+// With the next start of the profile.
+HK_FRESH_TEST(Site, WhatWasAllocatedBeginsAnew) {
+  hk_site_t *site = SiteOf({1, 2, 3});
+  for (int i = 0; i < 3; i++) hk_site_count_alloc(site, &kOne);
+  hk_site_count_free(site, &kOne, 5);
+  EXPECT_EQ(hk_site_lifetime(site, 3), 1u);
+  hk_site_begin_all();
+  EXPECT_EQ(Allocated(site).samples + Allocated(site).objects + Allocated(site).requested_bytes, 0u);
+  EXPECT_EQ(Allocated(site).block_bytes, 0u);
+  EXPECT_EQ(hk_site_lifetime(site, 3), 0u);
+  EXPECT_EQ(InUse(site).samples, 2u) << "those of before";
+  EXPECT_EQ(InUse(site).block_bytes, 224u);
+  hk_site_count_alloc(site, &kOne);
+  hk_site_count_free(site, &kOne, 6);
+  hk_site_count_free(site, &kOne, 7);
+  EXPECT_EQ(Allocated(site).objects, 1u);
+  EXPECT_EQ(Allocated(site).requested_bytes, 100u);
+  EXPECT_EQ(hk_site_lifetime(site, 3), 2u) << "of which one was sampled before";
+  EXPECT_EQ(InUse(site).samples, 1u);
+}
+
 // Two threads that come with a new stack at the same moment, again and again.
 HK_FRESH_TEST(Site, TwoThreadsMeetWithOneStack) {
   constexpr unsigned kRounds = 5000;

@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import Callable, List, Optional
 
+from hakmem.attach import attach
 from hakmem.errors import Failure
 from hakmem.metrics import size
 from hakmem.profile.model import Profile
@@ -29,14 +30,10 @@ class _State:
 
 def asker(pid: int) -> Ask:
     """A way to ask the process. Each request has a connection of its own: nobody else is kept out while the profile runs."""
-    try:
-        from hakmem.attach import attach  # type: ignore[import-not-found,import-untyped,unused-ignore]
-    except ImportError:
-        raise Failure("this build of the tool cannot attach to processes") from None
 
     def ask(request: str) -> bytes:
         with attach(pid) as attached:
-            return bytes(attached.ask(request))
+            return attached.ask(request)
 
     return ask
 

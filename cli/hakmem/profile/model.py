@@ -135,9 +135,17 @@ _ALLOCATOR = frozenset(
 )
 
 
+# Where the library walks the stack. Preloaded it leaves its own frames out; of a program that it is linked with, all code is one.
+_INNERMOST = "site_of_caller"
+_MOST_INSIDE = 16
+
+
 def stack_of(sample: Sample) -> List[Tuple[Frame, Location]]:
     """A sample's frames, innermost first, without the allocator's own at the inner end: who asked is what counts."""
     frames = [(frame, location) for location in sample.locations for frame in location.shown()]
+    if frames and frames[0][0].function == _INNERMOST:
+        inside = [i for i, (frame, location) in enumerate(frames[:_MOST_INSIDE]) if _is_allocator(frame, location)]
+        frames = frames[max(inside, default=-1) + 1 :]
     first = next((i for i, (frame, location) in enumerate(frames) if not _is_allocator(frame, location)), 0)
     return frames[first:]
 

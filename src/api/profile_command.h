@@ -1,0 +1,25 @@
+/* api/profile_command.h - L6. The heap profile from outside: the commands that begin with "profile". */
+#ifndef HK_API_PROFILE_COMMAND_H
+#define HK_API_PROFILE_COMMAND_H
+
+#include "base/compiler.h"
+#include "base/format.h"
+
+HK_C_BEGIN
+
+/* As in serve_command.h: NULL, and `out` holds the answer; otherwise why there is none, until the next call. One thread. */
+
+/* Starts it; `arguments` is a rate in bytes, or empty for the option's. It runs until somebody stops it, whoever that is. */
+const char *hk_profile_command_start(hk_format_t *out, const char *arguments);
+const char *hk_profile_command_stop(hk_format_t *out, const char *arguments);
+
+/* {"running":..,"rate":..,"time_ms":..,"duration_ms":..,"samples":..,"lost":..}: of the run that began last; a rate of 0: none did. */
+const char *hk_profile_command_state(hk_format_t *out, const char *arguments);
+
+/* What was sampled, also after the end: as gzipped profile.proto, or as JSON with lifetimes and fragmentation. */
+const char *hk_profile_command_pprof(hk_format_t *out, const char *arguments);
+const char *hk_profile_command_sites(hk_format_t *out, const char *arguments);
+
+HK_C_END
+
+#endif /* HK_API_PROFILE_COMMAND_H */

@@ -1,0 +1,465 @@
+"""The heap profile of real programs, end to end: at exit, in between by the socket, by the tool, and by tracers' probes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterator, List
+
+import pytest
+from conftest import BUILD, REPOSITORY
+from preload_runner import Outcome, Runner, with_limit
+from under_allocator import environment
+
+sys.path.insert(0, str(REPOSITORY / "cli"))
+for module in ("click", "google.protobuf", "elftools"):
+    pytest.importorskip(module, reason="the packages of cli/requirements.txt are missing (./hakmem installs them)")
+from elftools.elf.elffile import ELFFile  # noqa: E402
+from hakmem.attach import Attached, Refused, attach  # noqa: E402
+from hakmem.profile.debug_files import Search  # noqa: E402
+from hakmem.profile.model import Profile, stack_of  # noqa: E402
+from hakmem.profile.read import parse, read  # noqa: E402
+from hakmem.profile.symbolize import Symbolizer  # noqa: E402
+
+pytestmark = [pytest.mark.usefixtures("hakmem_only"), pytest.mark.usefixtures("checks_only")]
+Program = Callable[[str], Path]
+MIB = 1 << 20
+SITES = [f"site_{i}" for i in range(10)]
+EACH = 20 * MIB
+# Some 2,500 samples a site, of which a site's figure has an error of 2%: six times that is never exceeded.
+RATE = 8192
+NEAR = 0.12
+CHURNED = 200000 * 1000
+TOOL = f"import sys; sys.path.insert(0, {str(REPOSITORY / 'cli')!r}); from hakmem.main import main; main()"
+
+
+def by_function(profile: Profile, sample_type: str) -> Dict[str, int]:
+    """Bytes by the innermost function that the tool shows."""
+    with Symbolizer(Search(("",))) as symbolizer:
+        symbolizer.symbolise(profile)
+    column = profile.column(sample_type)
+    sums: Dict[str, int] = {}
+    for sample in profile.samples:
+        stack = stack_of(sample)
+        name = stack[0][0].function if stack else ""
+        sums[name] = sums.get(name, 0) + sample.values[column]
+    return sums
+
+
+def in_use(profile: Profile) -> Dict[str, int]:
+    return by_function(profile, "inuse_space")
+
+
+def allocated(profile: Profile) -> Dict[str, int]:
+    return by_function(profile, "alloc_space")
+
+
+def is_near(found: Dict[str, int], truth: Dict[str, int], near: float = NEAR) -> bool:
+    return all(abs(found.get(name, 0) - bytes_) <= near * bytes_ for name, bytes_ in truth.items())
+
+
+ALL_SITES = {site: EACH for site in SITES}
+
+
+def recorded(runner: Runner, folder: Path, command: List[object], **variables: str) -> Outcome:
+    """The program, with a profile from start to end."""
+    asked = {"HAKMEM_PROFILE": "1", "HAKMEM_PROFILE_RATE": str(RATE), **variables}
+    asked.setdefault("HAKMEM_PROFILE_FILE", str(folder / "%p.pb.gz"))
+    return runner.under(command, env=asked)
+
+
+def only_file(folder: Path) -> Path:
+    (file,) = folder.glob("*.pb.gz")
+    return file
+
+
+# ---- At exit.
+
+
+def test_known_sites_are_found(runner: Runner, program: Program, tmp_path: Path) -> None:
+    """Ten sites of 16 bytes to 10 MiB; no stack begins in the library."""
+    assert recorded(runner, tmp_path, [program("profile_sites"), "fill"]) == Outcome(0, b"", b"")
+    profile = read(str(only_file(tmp_path)))
+    assert profile.period == RATE and profile.duration_nanos > 0
+    assert only_file(tmp_path).stat().st_mode & 0o777 == 0o600
+    for sample in profile.samples:
+        mapping = sample.locations[0].mapping
+        assert mapping is None or "libhakmem" not in mapping.name, "our own frames are left out"
+    assert is_near(in_use(profile), ALL_SITES), in_use(profile)
+    assert is_near(allocated(profile), ALL_SITES)
+
+
+def test_threads_that_reuse_one_block(runner: Runner, program: Program, tmp_path: Path) -> None:
+    """All that was allocated counts, and nothing of it is in use at the end."""
+    assert recorded(runner, tmp_path, [program("profile_sites"), "threads"]) == Outcome(0, b"", b"")
+    profile = read(str(only_file(tmp_path)))
+    assert is_near(allocated(profile), {"site_churn": 4 * CHURNED}, 0.04)
+    assert in_use(profile).get("site_churn", 0) == 0
+
+
+def test_children_write_their_own(runner: Runner, program: Program, tmp_path: Path) -> None:
+    """What a child allocated is in its file alone; what it has of its parent is in use there, and not allocated."""
+    done = recorded(runner, tmp_path, [program("profile_sites"), "fill", "fork"])
+    assert (done.code, done.stderr) == (0, b"")
+    child = tmp_path / f"{int(done.stdout)}.pb.gz"
+    (parent,) = set(tmp_path.glob("*.pb.gz")) - {child}
+    of_child, of_parent = read(str(child)), read(str(parent))
+    assert is_near(allocated(of_child), {"site_child": 8 * MIB}) and is_near(in_use(of_child), ALL_SITES)
+    assert all(allocated(of_child).get(site, 0) == 0 for site in SITES)
+    assert "site_child" not in allocated(of_parent) and is_near(in_use(of_parent), ALL_SITES)
+
+
+def test_one_name_is_the_first_processs(runner: Runner, program: Program, tmp_path: Path) -> None:
+    """Without %p a child writes nothing, and does not complain."""
+    file = tmp_path / "one.pb.gz"
+    done = recorded(runner, tmp_path, [program("profile_sites"), "fill", "fork"], HAKMEM_PROFILE_FILE=str(file))
+    assert (done.code, done.stderr) == (0, b"")
+    assert is_near(allocated(read(str(file))), ALL_SITES)
+
+
+def test_code_that_is_gone(runner: Runner, program: Program, shim: Callable[[str], Path], tmp_path: Path) -> None:
+    """A library that is loaded and closed over and over leaves blocks behind, and stacks that lead nowhere."""
+    done = recorded(runner, tmp_path, [program("profile_sites"), "plugin"], PROFILE_PLUGIN=str(shim("profile_plugin")))
+    assert done == Outcome(0, b"", b"")
+    profile = read(str(only_file(tmp_path)))
+    assert is_near({"all": profile.total("inuse_space")}, {"all": 20 * 1000 * 1000})
+    in_use(profile)
+
+
+@pytest.mark.parametrize("prefix", ["", "-"])
+def test_files_that_cannot_be_made(runner: Runner, program: Program, tmp_path: Path, prefix: str) -> None:
+    """One line, at the start where it shows then; what stands there stays; a `-` says nothing."""
+    there = tmp_path / "there"
+    there.write_text("mine")
+    for file, reason in ((there, "exists"), (tmp_path / "no" / "folder", "No such|no such|not there|folder")):
+        done = recorded(runner, tmp_path, [program("profile_sites"), "churn"], HAKMEM_PROFILE_FILE=f"{prefix}{file}")
+        assert (done.code, done.stdout) == (0, b"")
+        lines = done.errors().splitlines()
+        assert len(lines) == (0 if prefix else 1)
+        assert all("HAKMEM_PROFILE_FILE" in line and re.search(reason, line) for line in lines), lines
+    assert there.read_text() == "mine"
+
+
+def test_no_room_for_the_file(runner: Runner, program: Program, tmp_path: Path) -> None:
+    """A disk that is full, and a limit on files: one line, nothing is left behind, and the program ends as ever."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = [program("profile_sites"), "fill"]
+    limited = recorded(runner, folder, list(with_limit("-f", 0, command)))
+    assert (limited.code, list(folder.iterdir())) == (0, [])
+    assert len(limited.errors().splitlines()) == 1 and "HAKMEM_PROFILE_FILE" in limited.errors()
+    script = 'mount -t tmpfs -o size=4k none "$1" && head -c 4096 /dev/zero > "$1/full" && folder=$1 && shift && env "$@" && ls "$folder"'
+    words = ["unshare", "-rm", "sh", "-c", script, "sh", folder]
+    variables = [f"LD_PRELOAD={runner.library}", "HAKMEM_PROFILE=1", f"HAKMEM_PROFILE_FILE={folder}/p.pb.gz"]
+    full = runner.plain([*words, *variables, *command])
+    if "unshare" in full.errors() or "mount" in full.errors():
+        pytest.skip("no mounts of one's own here")
+    assert full.code == 0 and full.stdout == b"full\n", "nothing is left behind"
+    assert len(full.errors().splitlines()) == 1 and "no space is left" in full.errors(), full.errors()
+
+
+def test_no_file_is_named(runner: Runner, program: Program) -> None:
+    """That is said, unless whoever asks reads it in between."""
+    command = [program("profile_sites"), "churn"]
+    (line,) = runner.under(command, env={"HAKMEM_PROFILE": "1"}).errors().splitlines()
+    assert "HAKMEM_PROFILE_FILE names none" in line
+    assert runner.under(command, env={"HAKMEM_PROFILE": "1", "HAKMEM_PROFILE_FILE": "-"}) == Outcome(0, b"", b"")
+
+
+def test_go_reads_a_real_program(runner: Runner, tmp_path: Path) -> None:
+    """`go tool pprof -top` of the Python interpreter, where go is."""
+    go = shutil.which("go") or shutil.which("/usr/local/go/bin/go")
+    if go is None:
+        pytest.skip("no go here")
+    script = "kept = [bytes(1000) for _ in range(50000)]; print(len(kept))"
+    done = recorded(runner, tmp_path, [sys.executable, "-c", script], PYTHONMALLOC="malloc")
+    assert done == Outcome(0, b"50000\n", b"")
+    for kind in ("alloc_objects", "alloc_space", "inuse_objects", "inuse_space"):
+        command = [go, "tool", "pprof", "-top", f"-sample_index={kind}", only_file(tmp_path)]
+        top = subprocess.run(
+            command, env={**os.environ, "PPROF_TMPDIR": str(tmp_path)}, capture_output=True, text=True, timeout=120, check=False
+        )  # fmt: skip
+        assert top.returncode == 0, top.stderr
+        assert f"Type: {kind}" in top.stdout and re.search(r"\d+(\.\d+)?% +\S", top.stdout), top.stdout
+        assert "hakmem" not in top.stdout
+
+
+def test_linked_with_the_archive(linked: Callable[..., Path], tmp_path: Path) -> None:
+    """Our frames are in the file there, and the tool leaves them out."""
+    variables = {
+        "HAKMEM_PROFILE": "1",
+        "HAKMEM_PROFILE_RATE": str(RATE),
+        "HAKMEM_PROFILE_FILE": str(tmp_path / "%p.pb.gz"),
+    }
+    program = linked("profile_sites.c", "-ldl")
+    done = subprocess.run(
+        [program, "fill"], env=environment(None, variables), capture_output=True, timeout=100, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert is_near(in_use(read(str(only_file(tmp_path)))), ALL_SITES)
+
+
+# ---- In between.
+
+
+class Target:
+    """The program, started by LD_PRELOAD and nothing else, and the lines that it obeys."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.pid = process.pid
+        self._answer()
+
+    def do(self, line: str) -> str:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        return self._answer()
+
+    def _answer(self) -> str:
+        assert self.process.stdout is not None
+        answer = self.process.stdout.readline()
+        assert answer.endswith("ok\n"), (answer, self.process.poll())
+        return answer[: -len("ok\n")].strip()
+
+
+@contextmanager
+def running(program: Path, library: Path) -> Iterator[Target]:
+    with subprocess.Popen(
+        [program], env=environment(library, None), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:  # fmt: skip
+        try:
+            yield Target(process)
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def target(program: Program, runner: Runner) -> Iterator[Target]:
+    with running(program("profile_sites"), runner.library) as found:
+        yield found
+
+
+def state(attached: Attached) -> Dict[str, Any]:
+    answer: Dict[str, Any] = json.loads(attached.ask("profile state"))
+    return answer
+
+
+def profile_of(attached: Attached) -> Profile:
+    return parse(attached.ask("profile pprof"), "the answer")
+
+
+def test_start_read_stop_start(target: Target) -> None:
+    """A second start counts allocations anew; what is in use stays right, whichever run has sampled it."""
+    with attach(target.pid) as attached:
+        assert state(attached)["running"] is False and state(attached)["rate"] == 0
+        for command in ("profile pprof", "profile sites"):
+            with pytest.raises(Refused, match="no profile was started"):
+                attached.ask(command)
+        for wrong in ("x", "0", "-1", "4294967297", "99999999999999999999"):
+            with pytest.raises(Refused, match="a number of bytes, from 1 to 4294967296"):
+                attached.ask(f"profile start {wrong}")
+        attached.ask(f"profile start {RATE}")
+        with pytest.raises(Refused, match=f"runs already, for .* s, with a sample for each {RATE} bytes"):
+            attached.ask("profile start 100")
+        assert state(attached)["running"] is True and state(attached)["rate"] == RATE
+        target.do("fill")
+        assert is_near(in_use(profile_of(attached)), ALL_SITES)
+        attached.ask("profile stop")
+        with pytest.raises(Refused, match="no profile runs"):
+            attached.ask("profile stop")
+        before = profile_of(attached)
+        assert is_near(in_use(before), ALL_SITES) and is_near(allocated(before), ALL_SITES)
+        assert profile_of(attached).duration_nanos == before.duration_nanos, "it has ended"
+        attached.ask(f"profile start {RATE}")
+        target.do("churn")
+        second = profile_of(attached)
+        assert is_near(in_use(second), ALL_SITES), "those of the first run"
+        assert all(allocated(second).get(site, 0) == 0 for site in SITES)
+        assert is_near(allocated(second), {"site_churn": CHURNED}, 0.06)
+        assert second.time_nanos > before.time_nanos
+        target.do("empty")
+        assert all(in_use(profile_of(attached)).get(site, 0) == 0 for site in SITES)
+        attached.ask("profile stop")
+
+
+def test_sites_and_what_lies_inside_blocks(target: Target) -> None:
+    """`profile sites` tells lifetimes and whose blocks hold free memory; the statistics estimate what was asked for."""
+    with attach(target.pid) as attached:
+        live = json.loads(attached.ask("stats json"))["live"]
+        assert live["requested_estimate"] is None and live["inside_estimate"] is None
+        attached.ask(f"profile start {RATE}")
+        target.do("fill")
+        target.do("thin")
+        document = json.loads(attached.ask("stats json"))
+        live, free = document["live"], document["parts"]["free_in_slabs"]
+        assert live["requested_estimate"] + live["inside_estimate"] == live["bytes"]
+        # 20 MiB a site, of one of them a sixteenth; and the tables of their addresses.
+        truth = 9 * EACH + EACH // 16 + sum(8 * (EACH // size) for size in (16, 48, 200, 1000, 5000))
+        assert abs(live["requested_estimate"] - truth) < 0.05 * truth
+        sites = json.loads(attached.ask("profile sites"))["sites"]
+        pinned = sorted((site["pinned"]["bytes"], site["requested"]) for site in sites)
+        assert free > 0.9 * 15 / 16 * EACH, "most of what was freed is still there"
+        assert abs(pinned[-1][0] - free) < 0.3 * free, "one site has nearly all of it"
+        assert pinned[-1][1] < EACH / 8, "it is the one that has little in use"
+        freed = next(site for site in sites if site["pinned"]["bytes"] == pinned[-1][0])
+        assert abs(sum(freed["lifetimes"]) - EACH // 200 * 15 // 16) < NEAR * EACH / 200
+
+
+def test_a_sampled_block_is_explained(target: Target, program: Program) -> None:
+    """Its start is the address that the program has, and the calls that asked for it are told."""
+    with attach(target.pid) as attached:
+        attached.ask("profile start 1")
+        block = int(target.do("block"), 16)
+        line = attached.ask(f"describe {block:x}").decode()
+        assert f"{block:#x} is the start of a live block of " in line
+        assert "sampled: 5000 bytes asked for " in line
+        found = re.search(r" by profile_sites\+0x([0-9a-f]+) profile_sites\+0x", line)
+        assert found is not None, line
+        with program("profile_sites").open("rb") as file:
+            (symbol,) = ELFFile(file).get_section_by_name(".symtab").get_symbol_by_name("site_4")
+        assert symbol["st_value"] < int(found[1], 16) < symbol["st_value"] + symbol["st_size"]
+        assert "100 bytes into a live block" in attached.ask(f"describe {block + 100:x}").decode()
+        assert "bytes before the sampled block at" in attached.ask(f"describe {block - 8:x}").decode()
+
+
+def test_the_variant_without_checks(program: Program) -> None:
+    """It says that it has no profile."""
+    fast = BUILD / "libhakmem-fast.so"
+    if not fast.is_file():
+        pytest.skip(f"no {fast}")
+    with running(program("profile_sites"), fast) as target, attach(target.pid) as attached:
+        with pytest.raises(Refused, match="this variant has no heap profile"):
+            attached.ask("profile start")
+        assert state(attached)["running"] is False
+
+
+# ---- By the tool.
+
+
+def tool(*words: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-I", "-c", TOOL, "profile", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_the_tool_profiles_a_program(runner: Runner, program: Program, tmp_path: Path) -> None:
+    """From start to end; and one without symbols, whose place in the file is told."""
+    words = ["--library", runner.library, "--rate", RATE, "--"]
+    done = tool(*words, program("profile_sites"), "fill")
+    assert done.returncode == 0 and done.stdout == ""
+    assert all(re.search(rf"  {site}$", done.stderr, re.MULTILINE) for site in SITES), done.stderr
+    stripped = tmp_path / "stripped"
+    subprocess.run(["strip", "-o", stripped, program("profile_sites")], check=True, timeout=60)
+    done = tool(*words, stripped, "fill")
+    assert done.returncode == 0
+    assert re.search(r"  stripped\+0x[0-9a-f]+$", done.stderr, re.MULTILINE), done.stderr
+    assert "note: " in done.stderr
+
+
+def test_the_tool_profiles_a_process(target: Target, tmp_path: Path) -> None:
+    """One that runs already, and that is left as it was found: with a profile where there was one."""
+    with attach(target.pid) as attached:
+        attached.ask(f"profile start {RATE}")
+    target.do("fill")
+    file = tmp_path / "found.pb.gz"
+    done = tool("-o", file, target.pid)
+    assert done.returncode == 0 and "runs in process" in done.stderr and "left running" in done.stderr
+    assert all(site in done.stdout for site in SITES)
+    assert is_near(in_use(read(str(file))), ALL_SITES)
+    with attach(target.pid) as attached:
+        assert state(attached)["running"] is True
+        attached.ask("profile stop")
+    done = tool("--seconds", "0.1", target.pid)
+    assert done.returncode == 0, done.stderr
+    with attach(target.pid) as attached:
+        assert state(attached)["running"] is False
+
+
+# ---- Probes for tracers.
+
+
+def probes(library: Path) -> Dict[str, Dict[str, int]]:
+    """Location, base, semaphore and section of the base, by the probe's name, as pyelftools reads the notes."""
+    found: Dict[str, Dict[str, int]] = {}
+    with library.open("rb") as file:
+        elf = ELFFile(file)
+        base = elf.get_section_by_name(".stapsdt.base")
+        semaphores = elf.get_section_by_name(".probes")
+        for note in elf.get_section_by_name(".note.stapsdt").iter_notes():
+            data = note["n_descdata"] if "n_descdata" in note else note["n_desc"]
+            data = data if isinstance(data, bytes) else data.encode("latin-1")
+            numbers = [int.from_bytes(data[i : i + 8], "little") for i in (0, 8, 16)]
+            provider, name, arguments = data[24:].split(b"\0")[:3]
+            assert note["n_name"] == "stapsdt" and provider == b"otel_memory"
+            assert note["n_type"] in (3, "NT_GNU_BUILD_ID"), "3; pyelftools knows that number of another owner"
+            assert numbers[1] == base["sh_addr"]
+            assert semaphores["sh_addr"] <= numbers[2] < semaphores["sh_addr"] + semaphores["sh_size"]
+            found[name.decode()] = {"at": numbers[0], "semaphore": numbers[2], "arguments": len(arguments.split())}
+    return found
+
+
+def test_the_probes_notes(runner: Runner) -> None:
+    """otel_memory:alloc has three arguments, otel_memory:free one."""
+    found = probes(runner.library)
+    assert {name: probe["arguments"] for name, probe in found.items()} == {"alloc": 3, "free": 1}
+    assert len({probe["semaphore"] for probe in found.values()}) == 2
+
+
+def hits(runner: Runner, program: Path, folder: Path, semaphores: List[int], places: List[int], says: str) -> str:
+    """What gdb says that was started at main, has set these semaphores, and stops at these places of the library."""
+    gdb = shutil.which("gdb")
+    if gdb is None:
+        pytest.skip("gdb is not installed")
+    script = folder / "script.py"
+    script.write_text(f"""
+import gdb
+base = next(int(line.split("-")[0], 16) for line in open(f"/proc/{{gdb.selected_inferior().pid}}/maps") if "libhakmem" in line)
+for semaphore in {semaphores}:
+    gdb.selected_inferior().write_memory(base + semaphore, b"\\1\\0")
+class Place(gdb.Breakpoint):
+    def stop(self):
+        {says}
+        return False
+for place in {places}:
+    Place(f"*{{base + place}}")
+""")
+    words = [gdb, "-nx", "-batch", "-iex", "set auto-load off", "-iex", "set debuginfod enabled off"]
+    variables = [f"LD_PRELOAD={runner.library}", "HAKMEM_PROFILE=1", "HAKMEM_PROFILE_RATE=262144"]
+    for variable in [*variables, f"HAKMEM_PROFILE_FILE={folder}/of_gdb.pb.gz"]:
+        words += ["-iex", f"set environment {variable.replace('=', ' ', 1)}"]
+    words += ["-iex", "set startup-with-shell off"]
+    for command in ("break main", "run churn", f"source {script}", "continue"):
+        words += ["-ex", command]
+    done = subprocess.run([*words, str(program)], capture_output=True, text=True, timeout=300, check=False)
+    said = done.stdout + done.stderr
+    if re.search(r"ptrace: Operation not permitted|Cannot trace|Couldn't get registers", said):
+        pytest.skip("gdb may not trace a process here")
+    assert "exited normally" in said, said
+    return said
+
+
+def test_the_probes_are_reached_when_somebody_traces(runner: Runner, program: Program, tmp_path: Path) -> None:
+    """With the semaphores set each sampled block is told of, with what it stands for; without, nothing is reached."""
+    found = probes(runner.library)
+    if os.uname().machine != "x86_64":
+        pytest.skip("the arguments' registers are those of x86-64")
+    semaphores, places = [probe["semaphore"] for probe in found.values()], [probe["at"] for probe in found.values()]
+    says = (
+        "r = gdb.selected_frame().read_register; "
+        "print('probe', int(self.location.rsplit('*')[-1]) - base, int(r('rdi')), int(r('rsi')), int(r('rdx')))"
+    )
+    said = hits(runner, program("profile_sites"), tmp_path, semaphores, places, says)
+    told = [tuple(int(word) for word in line.split()[1:]) for line in said.splitlines() if line.startswith("probe ")]
+    allocs = [one[1:] for one in told if one[0] == found["alloc"]["at"] and one[2] == 1000]
+    frees = {one[1] for one in told if one[0] == found["free"]["at"]}
+    assert len(allocs) > 300 and {pointer for pointer, _, _ in allocs} <= frees
+    profile = read(str(tmp_path / "of_gdb.pb.gz"))
+    assert abs(sum(weight for _, _, weight in allocs) - allocated(profile)["site_churn"]) <= len(allocs)
+    (tmp_path / "of_gdb.pb.gz").unlink()
+    assert "probe " not in hits(runner, program("profile_sites"), tmp_path, [], places, says)

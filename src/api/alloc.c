@@ -81,9 +81,9 @@ static void *take_for_sample(hk_heap_t *heap, unsigned class_index) {
   return block;
 }
 
-/* `*rate` is set when the request is to be sampled: then there is no block. NULL: it is not. */
+/* `*weight_q16` is set when the request is to be sampled: then there is no block. NULL: it is not. */
 static HK_NOINLINE void *take_sampled(hk_thread_lease_t lease, unsigned class_index, purpose_t purpose,
-                                      uint64_t *rate) {
+                                      uint64_t *weight_q16) {
   hk_heap_t *heap = lease.heap;
   if (purpose == for_sample) return take_for_sample(heap, class_index);
   void *block = NULL;
@@ -97,8 +97,10 @@ static HK_NOINLINE void *take_sampled(hk_thread_lease_t lease, unsigned class_in
     if (block != NULL) hk_cut_go_on(heap, class_index);
     return block;
   }
-  if (hk_cut_is_due(heap, class_index) && rate != NULL && !hk_profile_is_inside()) {
-    *rate = hk_cut_rate(heap);
+  if (hk_cut_is_due(heap, class_index) && weight_q16 != NULL && !hk_profile_is_inside()) {
+    *weight_q16 = hk_cut_weight(heap, class_index);
+    if (!lease.borrowed)
+      hk_cut_next_piece_uncounted(heap, class_index); /* the next request does not come here for it */
     return NULL;
   }
   block = pop_or_refill(heap, class_index);
@@ -111,11 +113,11 @@ static HK_NOINLINE void *take_sampled(hk_thread_lease_t lease, unsigned class_in
   return block;
 }
 
-static void *try_small(unsigned class_index, purpose_t purpose, uint64_t *rate) {
+static void *try_small(unsigned class_index, purpose_t purpose, uint64_t *weight_q16) {
   hk_thread_lease_t lease = hk_lifecycle_enter();
   if (lease.heap == NULL) return NULL;
   hk_cut_follow(lease.heap);
-  void *block = HK_UNLIKELY(hk_heap_is_sampled(lease.heap)) ? take_sampled(lease, class_index, purpose, rate)
+  void *block = HK_UNLIKELY(hk_heap_is_sampled(lease.heap)) ? take_sampled(lease, class_index, purpose, weight_q16)
                                                             : pop_or_refill(lease.heap, class_index);
   hk_thread_leave(lease);
   return block;
@@ -127,6 +129,7 @@ static HK_NOINLINE void *obtain_large(size_t size, size_t alignment, bool *zero)
 static HK_NOINLINE void *alloc_sampled(size_t size, size_t alignment, size_t bytes, uint64_t weight_q16, bool *zero) {
   size_t offset = alignment > HK_BLOCK_ALIGNMENT ? alignment : HK_BLOCK_ALIGNMENT;
   if (size > (size_t)PTRDIFF_MAX - offset) return NULL;
+  hk_profile_expect();
   size_t whole = offset + bytes; /* no less may be used than of the other */
   unsigned class_index = hk_class_of_aligned(alignment, whole);
   *zero = false;
@@ -141,12 +144,11 @@ static HK_NOINLINE void *alloc_sampled(size_t size, size_t alignment, size_t byt
  * block is one that nothing is known of. */
 static void *alloc_small_slow(unsigned class_index, size_t alignment, size_t size, bool *sampled) {
   hk_purger_consider();
-  uint64_t rate = 0;
-  void *block = try_small(class_index, for_request, &rate);
-  if (HK_UNLIKELY(rate != 0)) {
+  uint64_t weight_q16 = 0;
+  void *block = try_small(class_index, for_request, &weight_q16);
+  if (HK_UNLIKELY(weight_q16 != 0)) {
     bool zero;
-    size_t bytes = hk_class_bytes(class_index);
-    block = alloc_sampled(size, alignment, bytes, hk_sampling_weight(bytes, rate), &zero);
+    block = alloc_sampled(size, alignment, hk_class_bytes(class_index), weight_q16, &zero);
     *sampled = block != NULL;
     if (block == NULL) block = try_small(class_index, for_request, NULL);
   }

@@ -112,17 +112,22 @@ void hk_lifecycle_start(void) {
 
 /* Before the thread has a heap: from then on its exit handler runs. */
 static void begin_thread(void) {
-  if (HK_UNLIKELY(hk_thread_heap == HK_EMPTY_HEAP) && !hk_thread_is_leaving()) hk_crash_report_begin_thread();
+  if (!hk_thread_is_leaving()) hk_crash_report_begin_thread();
 }
 
-hk_thread_lease_t hk_lifecycle_enter(void) {
+static HK_NOINLINE hk_thread_lease_t enter_without_heap(void) {
   hk_lifecycle_start();
   begin_thread();
   return hk_thread_enter();
 }
 
+/* Where a thread has a heap all has started. */
+hk_thread_lease_t hk_lifecycle_enter(void) {
+  return HK_UNLIKELY(hk_thread_heap == HK_EMPTY_HEAP) ? enter_without_heap() : hk_thread_enter();
+}
+
 void hk_lifecycle_follow(hk_heap_t *heap) {
-  begin_thread();
+  if (HK_UNLIKELY(hk_thread_heap == HK_EMPTY_HEAP)) begin_thread();
   hk_thread_follow(heap);
 }
 

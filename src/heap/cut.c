@@ -65,7 +65,7 @@ static void draw_large(hk_heap_t *heap) {
 static bool begin(hk_heap_t *heap, uint64_t state) {
   hk_cuts_t *cuts = cuts_of(heap);
   if (cuts == NULL || !move_home(heap, cuts->home)) return false;
-  for (unsigned i = 1; i < HK_CLASS_COUNT; i++) cuts->until[i] = cuts->at_mark[i] = HK_CUT_UNKNOWN;
+  for (unsigned i = 1; i < HK_CLASS_COUNT; i++) cuts->of[i] = (hk_cut_t){HK_CUT_UNKNOWN, HK_CUT_UNKNOWN, false, 0};
   heap->cut_state = state;
   draw_large(heap);
   return true;
@@ -92,12 +92,12 @@ static void draw(hk_heap_t *heap, unsigned class_index) {
   hk_cuts_t *cuts = heap->cuts;
   uint64_t distance = hk_sampling_distance(hk_sampling_random(&cuts->random), hk_cut_rate(heap));
   uint64_t blocks = distance / hk_class_bytes(class_index);
-  cuts->until[class_index] =
+  cuts->of[class_index].until =
       (uint32_t)hk_smaller(blocks, HK_COUNTDOWN_ACTIVE); /* no countdown that is made of it says "fresh" */
 }
 
 HK_INLINE bool is_open(const hk_heap_t *heap, unsigned class_index) {
-  return hk_load_relaxed(&heap->cuts->is_open[class_index]);
+  return hk_load_relaxed(&heap->cuts->of[class_index].is_open);
 }
 
 /* How long a list of home that loses none is, and what an open bin gave when it runs out; HK_CUT_UNKNOWN where nobody has
@@ -105,14 +105,14 @@ HK_INLINE bool is_open(const hk_heap_t *heap, unsigned class_index) {
 HK_INLINE uint32_t length_with_frees(const hk_heap_t *heap, unsigned class_index) {
   const hk_sink_t *home = hk_heap_home(heap, class_index);
   if (hk_class_is_mid(class_index)) return heap->state[class_index].room - home->countdown;
-  uint32_t at_mark = heap->cuts->at_mark[class_index];
+  uint32_t at_mark = heap->cuts->of[class_index].at_mark;
   return at_mark == HK_CUT_UNKNOWN ? HK_CUT_UNKNOWN : at_mark + (home->mark - home->countdown);
 }
 
 HK_INLINE void count_given(hk_heap_t *heap, unsigned class_index) {
   if (!is_open(heap, class_index)) return;
   uint32_t given = length_with_frees(heap, class_index);
-  uint32_t *until = &heap->cuts->until[class_index];
+  uint32_t *until = &heap->cuts->of[class_index].until;
   if (given != HK_CUT_UNKNOWN) *until -= (uint32_t)hk_smaller(given, *until);
   hk_heap_note_length(heap, class_index, 0);
 }
@@ -130,7 +130,7 @@ HK_INLINE void skip(hk_heap_t *heap, unsigned class_index) {
 
 HK_INLINE void count_one(hk_heap_t *heap, unsigned class_index) {
   skip(heap, class_index);
-  uint32_t *until = &heap->cuts->until[class_index];
+  uint32_t *until = &heap->cuts->of[class_index].until;
   if (HK_UNLIKELY(*until == HK_CUT_UNKNOWN)) draw(heap, class_index);
   if (*until > 0) --*until;
 }
@@ -139,7 +139,7 @@ void hk_cut_count_given(hk_heap_t *heap, unsigned class_index) { count_given(hea
 
 bool hk_cut_is_due(hk_heap_t *heap, unsigned class_index) {
   count_given(heap, class_index);
-  uint32_t *until = &heap->cuts->until[class_index];
+  uint32_t *until = &heap->cuts->of[class_index].until;
   if (HK_UNLIKELY(*until == HK_CUT_UNKNOWN)) draw(heap, class_index);
   if (HK_LIKELY(*until > 0)) return false;
   draw(heap, class_index);
@@ -177,7 +177,7 @@ static void open_tiny(hk_heap_t *heap, unsigned class_index, uint32_t length) {
     cut_all(hk_heap_home(heap, class_index), bin);
     hk_span_set_open(heap, class_index, true);
   }
-  bin->countdown = heap->cuts->until[class_index] - length;
+  bin->countdown = heap->cuts->of[class_index].until - length;
   hk_heap_note_length(heap, class_index, length);
 }
 
@@ -194,21 +194,23 @@ static void close_tiny(hk_heap_t *heap, unsigned class_index) {
 }
 
 static void next_tiny_piece(hk_heap_t *heap, unsigned class_index) {
-  uint32_t *until = &heap->cuts->until[class_index];
+  uint32_t *until = &heap->cuts->of[class_index].until;
   uint32_t length = length_with_frees(heap, class_index);
-  if (length == HK_CUT_UNKNOWN) length = count_up_to(hk_heap_home(heap, class_index)->free, *until);
+  bool is_known = length != HK_CUT_UNKNOWN;
+  if (!is_known) length = count_up_to(hk_heap_home(heap, class_index)->free, *until);
   if (length < *until) {
     open_tiny(heap, class_index, length);
     return;
   }
+  uint32_t left = is_known ? length - *until : HK_CUT_UNKNOWN;
   close_tiny(heap, class_index);
   cut_at(&heap->cuts->home[class_index], &heap->bin[class_index], *until);
-  hk_heap_note_length(heap, class_index, HK_CUT_UNKNOWN);
+  hk_heap_note_length(heap, class_index, left);
   *until = 0;
 }
 
 static void next_mid_piece(hk_heap_t *heap, unsigned class_index) {
-  uint32_t *until = &heap->cuts->until[class_index];
+  uint32_t *until = &heap->cuts->of[class_index].until;
   hk_sink_t *home = &heap->cuts->home[class_index];
   hk_sink_t *bin = &heap->bin[class_index];
   bin->mark = home->mark;
@@ -252,12 +254,12 @@ static void recall(hk_heap_t *heap, unsigned class_index) {
   if (is_open(heap, class_index)) {
     uint32_t left = count_up_to(heap->bin[class_index].free, UINT32_MAX);
     hk_cut_count_given(heap, class_index);
-    heap->cuts->until[class_index] += left;
+    heap->cuts->of[class_index].until += left;
     close_tiny(heap, class_index);
     hk_heap_note_length(heap, class_index, left);
     return;
   }
-  uint32_t *until = &heap->cuts->until[class_index];
+  uint32_t *until = &heap->cuts->of[class_index].until;
   hk_block_t *block = heap->bin[class_index].free;
   heap->bin[class_index].free = HK_LIST_END;
   while (block != HK_LIST_END) {

@@ -39,25 +39,25 @@ void hk_cut_next_piece(hk_heap_t *heap, unsigned class_index);
 HK_INLINE bool hk_cut_goes_on(hk_heap_t *heap, unsigned class_index) {
   hk_cuts_t *cuts = heap->cuts;
   const hk_sink_t *bin = &heap->bin[class_index];
-  if (!hk_load_relaxed(&cuts->is_open[class_index]) || cuts->at_mark[class_index] == HK_CUT_UNKNOWN) return false;
-  uint32_t given = cuts->at_mark[class_index] + (bin->mark - bin->countdown);
-  if (given + 1 >= cuts->until[class_index]) return false;
-  cuts->until[class_index] -= given;
-  cuts->at_mark[class_index] = HK_CUT_UNKNOWN;
+  if (!hk_load_relaxed(&cuts->of[class_index].is_open) || cuts->of[class_index].at_mark == HK_CUT_UNKNOWN) return false;
+  uint32_t given = cuts->of[class_index].at_mark + (bin->mark - bin->countdown);
+  if (given + 1 >= cuts->of[class_index].until) return false;
+  cuts->of[class_index].until -= given;
+  cuts->of[class_index].at_mark = HK_CUT_UNKNOWN;
   return true;
 }
 
 HK_INLINE void hk_cut_go_on(hk_heap_t *heap, unsigned class_index) {
   hk_cuts_t *cuts = heap->cuts;
   hk_sink_t *bin = &heap->bin[class_index];
-  uint32_t length = cuts->at_mark[class_index] + (bin->mark - bin->countdown) - 1;
-  uint32_t until = cuts->until[class_index] - 1;
-  if (HK_UNLIKELY(cuts->at_mark[class_index] == HK_CUT_UNKNOWN || length >= until)) {
+  uint32_t length = cuts->of[class_index].at_mark + (bin->mark - bin->countdown) - 1;
+  uint32_t until = cuts->of[class_index].until - 1;
+  if (HK_UNLIKELY(cuts->of[class_index].at_mark == HK_CUT_UNKNOWN || length >= until)) {
     hk_cut_next_piece(heap, class_index);
     return;
   }
-  cuts->until[class_index] = until;
-  cuts->at_mark[class_index] = length;
+  cuts->of[class_index].until = until;
+  cuts->of[class_index].at_mark = length;
   bin->countdown = bin->mark = until - length;
 }
 
@@ -67,6 +67,15 @@ void hk_cut_count_given(hk_heap_t *heap, unsigned class_index);
 /* The same, and whether the next block of the class is one to be sampled. If so it is settled which one is the next after
  * it. */
 bool hk_cut_is_due(hk_heap_t *heap, unsigned class_index);
+
+/* How many blocks of the class a sampled one stands for, 16 bits after the point. */
+HK_INLINE uint64_t hk_cut_weight(hk_heap_t *heap, unsigned class_index) {
+  uint64_t *weight_q16 = &heap->cuts->of[class_index].weight_q16;
+  if (HK_UNLIKELY(*weight_q16 == 0)) {
+    *weight_q16 = hk_sampling_weight(hk_class_bytes(class_index), hk_sampling_rate_of(heap->cut_state));
+  }
+  return *weight_q16;
+}
 
 /* A block was taken from home, for a request, that goes unsampled. */
 void hk_cut_count(hk_heap_t *heap, unsigned class_index);

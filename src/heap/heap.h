@@ -38,13 +38,17 @@ typedef struct {
   ptrdiff_t room; /* what more the batch may weigh: remote.h */
 } hk_outgoing_t;
 
-/* What a heap has more while its blocks are sampled: cut.h. */
+/* What a bin has more while its blocks are sampled, in one place, and a heap: cut.h. */
 typedef struct {
-  hk_sink_t home[HK_CLASS_COUNT];        /* [class]: stands in for its bin where that is not open */
-  _Atomic(bool) is_open[HK_CLASS_COUNT]; /* tiny: frees go to the bin */
-  uint32_t until[HK_CLASS_COUNT];        /* so many more blocks, beyond those in a bin that is not open, go unsampled */
-  uint32_t at_mark[HK_CLASS_COUNT];      /* tiny: how long hk_heap_home's list was when its mark was set */
-  uint64_t large_until;                  /* so many more bytes of larger blocks go unsampled */
+  uint32_t until;        /* so many more blocks, beyond those in a bin that is not open, go unsampled */
+  uint32_t at_mark;      /* tiny: how long hk_heap_home's list was when its mark was set */
+  _Atomic(bool) is_open; /* tiny: frees go to the bin */
+  uint64_t weight_q16;   /* of a sample of the class; 0: not known yet */
+} hk_cut_t;
+typedef struct {
+  hk_sink_t home[HK_CLASS_COUNT]; /* [class]: stands in for its bin where that is not open */
+  hk_cut_t of[HK_CLASS_COUNT];
+  uint64_t large_until; /* so many more bytes of larger blocks go unsampled */
   uint64_t random;
 } hk_cuts_t;
 
@@ -122,7 +126,7 @@ HK_INLINE size_t hk_heap_mid_bin(size_t size) { return hk_class_of_mid(size) * s
 HK_INLINE hk_sink_t *hk_heap_home(const hk_heap_t *heap, unsigned class_index) {
   hk_heap_t *object = (hk_heap_t *)heap;
   hk_sink_t *home = hk_load_relaxed(&object->home);
-  if (HK_LIKELY(home == heap->bin) || hk_load_relaxed(&object->cuts->is_open[class_index])) home = object->bin;
+  if (HK_LIKELY(home == heap->bin) || hk_load_relaxed(&object->cuts->of[class_index].is_open)) home = object->bin;
   return &home[class_index];
 }
 
@@ -134,7 +138,7 @@ HK_INLINE bool hk_heap_is_sampled(const hk_heap_t *heap) {
  * back. */
 HK_INLINE void hk_heap_note_length(hk_heap_t *heap, unsigned class_index, uint32_t length) {
   if (HK_LIKELY(!hk_heap_is_sampled(heap))) return;
-  heap->cuts->at_mark[class_index] = length;
+  heap->cuts->of[class_index].at_mark = length;
   hk_sink_t *home = hk_heap_home(heap, class_index);
   home->mark = home->countdown;
 }

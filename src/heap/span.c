@@ -92,8 +92,8 @@ static void settle(hk_heap_t *heap, hk_slab_t *span) {
 static void active_countdown_over(hk_heap_t *heap, unsigned class_index) {
   hk_heap_home(heap, class_index)->countdown = HK_COUNTDOWN_ACTIVE;
   if (!hk_heap_is_sampled(heap)) return;
-  if (hk_load_relaxed(&heap->cuts->is_open[class_index])) {
-    heap->cuts->until[class_index] = 0;
+  if (hk_load_relaxed(&heap->cuts->of[class_index].is_open)) {
+    heap->cuts->of[class_index].until = 0;
     heap->cuts->home[class_index] = (hk_sink_t){.free = HK_LIST_END, .countdown = HK_COUNTDOWN_ACTIVE};
     hk_span_set_open(heap, class_index, false);
     hk_heap_note_length(heap, class_index, 0);
@@ -120,7 +120,7 @@ void hk_span_set_sinks(hk_slab_t *span, hk_sink_t *sink) {
 }
 
 void hk_span_set_open(hk_heap_t *heap, unsigned class_index, bool is_open) {
-  hk_store_relaxed(&heap->cuts->is_open[class_index], is_open);
+  hk_store_relaxed(&heap->cuts->of[class_index].is_open, is_open);
   hk_slab_t *span = hk_load_relaxed(&heap->state[class_index].active);
   if (span != NULL) hk_span_set_sinks(span, hk_heap_home(heap, class_index));
 }

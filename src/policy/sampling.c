@@ -35,8 +35,9 @@ static double minus_log(uint64_t random) {
   double m = (double)(random << leading >> 11) * 0x1p-52;
   double y = (m - 1) / (m + 1);
   double square = y * y;
+  static const double parts[] = {1.0 / 17, 1.0 / 15, 1.0 / 13, 1.0 / 11, 1.0 / 9, 1.0 / 7, 1.0 / 5, 1.0 / 3, 1};
   double sum = 0;
-  for (int power = 17; power >= 1; power -= 2) sum = sum * square + 1.0 / power;
+  for (unsigned i = 0; i < sizeof parts / sizeof *parts; i++) sum = sum * square + parts[i];
   return (leading + 1) * LN_2 - 2 * y * sum;
 }
 
@@ -48,8 +49,9 @@ double hk_sampling_chance(uint64_t bytes, uint64_t rate) {
   if (x > 64) return 1;
   unsigned doublings = 0;
   for (; x > 0.125; doublings++) x /= 2;
+  static const double parts[] = {1.0 / 10, 1.0 / 9, 1.0 / 8, 1.0 / 7, 1.0 / 6, 1.0 / 5, 1.0 / 4, 1.0 / 3, 1.0 / 2, 1};
   double sum = 0;
-  for (int n = 10; n >= 1; n--) sum = (sum + 1) * -x / n;
+  for (unsigned i = 0; i < sizeof parts / sizeof *parts; i++) sum = (sum + 1) * -x * parts[i];
   for (; doublings > 0; doublings--) sum *= sum + 2;
   return -sum;
 }

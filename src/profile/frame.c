@@ -53,21 +53,27 @@ static bool find_end(const hk_frame_t *frame, hk_stack_reader_t *stack, const hk
   return hk_is_aligned(*end, sizeof(uintptr_t)) && (*end > sp || (frame->is_stopped && *end == sp));
 }
 
-static bool step_by_rule(hk_frame_t *frame, hk_stack_reader_t *stack, const hk_frame_rule_t *rule) {
+static bool step_by_rule(hk_frame_t *frame, hk_stack_reader_t *stack, const hk_frame_rule_t *rule,
+                         hk_frame_note_t *note) {
   hk_frame_t caller = *frame;
   uintptr_t end;
   if (!find_end(frame, stack, rule, &end)) return false;
+  *note = (hk_frame_note_t){.used = 1u << rule->base, .is_plain = rule->is_in_memory == 0};
   for (unsigned i = hk_frame_sp + 1; i < hk_frame_register_count; i++) {
     int16_t saved = rule->saved[i];
     if (saved == HK_SAVED_SAME) continue;
     if (saved == HK_SAVED_LOST) {
       caller.known &= ~(1u << i);
+      note->changed |= 1u << i;
       continue;
     }
     uintptr_t from = (rule->from_base >> i & 1) != 0 ? frame->registers[rule->base] : end;
-    if (!hk_stack_reader_word(stack, from + (uintptr_t)((intptr_t)saved * 8), &caller.registers[i])) return false;
+    note->from[i] = from + (uintptr_t)((intptr_t)saved * 8);
+    if (!hk_stack_reader_word(stack, note->from[i], &caller.registers[i])) return false;
+    note->read |= 1u << i;
     caller.known |= 1u << i;
   }
+  note->changed |= note->read | 1u << hk_frame_sp;
   if (!is_known(&caller, hk_frame_ra)) return false;
   caller.registers[hk_frame_sp] = end;
   *frame = caller;
@@ -105,7 +111,8 @@ static bool returns_from_signal(uintptr_t pc) {
 }
 
 /* The interrupted frame may be on another stack: the walk may go anywhere, once. */
-static bool step_out_of_signal(hk_frame_t *frame, hk_stack_reader_t *stack) {
+static bool step_out_of_signal(hk_frame_t *frame, hk_stack_reader_t *stack, hk_frame_note_t *note) {
+  *note = (hk_frame_note_t){.is_plain = false};
   hk_frame_t caller = {.known = (1u << hk_frame_register_count) - 1, .is_stopped = true};
   uintptr_t sp = frame->registers[hk_frame_sp];
   for (unsigned i = 0; i < hk_frame_register_count; i++) {
@@ -124,7 +131,7 @@ static bool is_code_of_module(uintptr_t pc) {
   return hk_module_find(pc, &module);
 }
 
-static bool step_by_pointer(hk_frame_t *frame, hk_stack_reader_t *stack) {
+static bool step_by_pointer(hk_frame_t *frame, hk_stack_reader_t *stack, hk_frame_note_t *note) {
   uintptr_t sp = frame->registers[hk_frame_sp], pointer = frame->registers[hk_frame_fp], next, return_address;
   if (!is_known(frame, hk_frame_fp) || pointer < sp || pointer - sp > FRAME_BYTES_MAX) return false;
   if (!hk_is_aligned(pointer, sizeof(uintptr_t))) return false;
@@ -137,6 +144,12 @@ static bool step_by_pointer(hk_frame_t *frame, hk_stack_reader_t *stack) {
   frame->registers[hk_frame_sp] = pointer + 2 * sizeof(uintptr_t);
   frame->registers[hk_frame_fp] = next;
   frame->known = 1u << hk_frame_sp | 1u << hk_frame_fp;
+  *note = (hk_frame_note_t){.used = 1u << hk_frame_fp,
+                            .read = 1u << hk_frame_fp | 1u << hk_frame_ra,
+                            .changed = UINT32_MAX,
+                            .is_plain = true};
+  note->from[hk_frame_fp] = pointer;
+  note->from[hk_frame_ra] = pointer + sizeof(uintptr_t);
   return enter_caller(frame, return_address);
 }
 
@@ -154,17 +167,22 @@ static void find_rule(uintptr_t pc, hk_frame_rule_t *rule) {
   hk_rule_cache_put(pc, &module, rule);
 }
 
-bool hk_frame_step(hk_frame_t *frame, hk_stack_reader_t *stack) {
+bool hk_frame_step_noting(hk_frame_t *frame, hk_stack_reader_t *stack, hk_frame_note_t *note) {
   hk_frame_rule_t rule;
   find_rule(frame->pc, &rule);
   switch (rule.kind) {
     case hk_frame_ruled:
-      return step_by_rule(frame, stack, &rule);
+      return step_by_rule(frame, stack, &rule, note);
     case hk_frame_signal:
-      return step_out_of_signal(frame, stack);
+      return step_out_of_signal(frame, stack, note);
     case hk_frame_unknown:
-      return step_by_pointer(frame, stack);
+      return step_by_pointer(frame, stack, note);
     default:
       return false;
   }
+}
+
+bool hk_frame_step(hk_frame_t *frame, hk_stack_reader_t *stack) {
+  hk_frame_note_t note;
+  return hk_frame_step_noting(frame, stack, &note);
 }

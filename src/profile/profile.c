@@ -7,12 +7,9 @@
 #include "policy/option.h"
 #include "policy/safety.h"
 #include "policy/sampling.h"
-#include "profile/own_code.h"
 #include "profile/probe.h"
-#include "profile/unwind.h"
+#include "profile/trail.h"
 
-/* Chosen: deeper stacks end here. */
-#define FRAMES_MOST (HK_SITE_FRAMES_MAX + 16) /* with our own, which are left out */
 #define NS_PER_MS UINT64_C(1000000)
 
 static HK_THREAD_LOCAL _Atomic(bool) is_inside;
@@ -102,15 +99,9 @@ static uint64_t bytes_of(const hk_sample_weight_t *weight) {
   return (uint64_t)((unsigned __int128)weight->block_bytes * weight->weight_q16 >> 16);
 }
 
-HK_NOINLINE static hk_site_t *site_of_caller(void) {
-  uintptr_t frames[FRAMES_MOST];
-  unsigned count = hk_unwind(frames, FRAMES_MOST, 0), own = hk_own_code_count(frames, count);
-  return hk_site_of(frames + own, count - own);
-}
-
 static bool enter(hk_sample_t *sample) {
   if (sample->weight.weight_q16 == 0) return hk_sample_enter(sample);
-  sample->site = site_of_caller();
+  sample->site = hk_trail_site();
   if (!hk_sample_enter(sample)) {
     (void)hk_add_relaxed(&sums.lost, 1);
     return false;
@@ -122,6 +113,8 @@ static bool enter(hk_sample_t *sample) {
   (void)hk_add_relaxed(&sums.alloc_bytes, bytes_of(&sample->weight));
   return true;
 }
+
+void hk_profile_expect(void) { hk_trail_fetch(); }
 
 bool hk_profile_note(uintptr_t address, size_t offset, size_t requested, size_t bytes, uint64_t weight_q16) {
   hk_sample_t sample = {

@@ -54,6 +54,9 @@ bool hk_profile_is_inside(void);
 
 /* ---- For who hands blocks out. All without a lock, and outside any heap. */
 
+/* A block is about to be noted: what that needs may be fetched meanwhile. */
+void hk_profile_expect(void);
+
 /* Makes a sample of the block behind `address`, `offset` bytes behind its start; `bytes` is what the request would
  * have been given otherwise. A weight of 0: it stands for nothing, and is known so that it can be freed. False when there is
  * no room. */

@@ -5,16 +5,18 @@
 #include <stddef.h>
 
 #include "base/atomic.h"
+#include "base/bits.h"
 #include "base/units.h"
 #include "os/os.h"
 
-/* Chosen: the first table is 32 KiB, the last has room for the samples of half a TiB at the usual rate. */
+/* Chosen: the first table is 36 KiB, the last has room for the samples of half a TiB at the usual rate. */
 #define FIRST_ENTRIES 512u
 #define GROWTH_SHIFT 2
 #define TABLE_COUNT 7u
 
-/* Chosen: in a table that is three quarters full there is nearly always room in so many places. */
-#define WINDOW 16u
+/* The keys of one cache line: who looks for an address touches that and one entry. In a table that is half full there is nearly always
+ * room in so many places. */
+#define WINDOW 8u
 
 /* Keys are multiples of 16. */
 #define MARK_FREED ((uintptr_t)1)
@@ -22,8 +24,7 @@
 
 /* One cache line. All is written by who made the key busy. */
 typedef struct {
-  _Alignas(HK_CACHE_LINE_BYTES) _Atomic(uintptr_t) key; /* 0: never used */
-  _Atomic(uint64_t) round;                              /* how often it was written */
+  _Alignas(HK_CACHE_LINE_BYTES) _Atomic(uint64_t) round; /* how often it was written */
   _Atomic(uint64_t) offset;
   _Atomic(uint64_t) requested_bytes;
   _Atomic(uint64_t) block_bytes;
@@ -32,46 +33,62 @@ typedef struct {
   _Atomic(uint64_t) born_ms;
 } entry_t;
 
-static_assert(sizeof(entry_t) == HK_CACHE_LINE_BYTES, "an entry is one line");
+typedef _Atomic(uintptr_t) table_key_t; /* 0: never used */
 
-static _Atomic(entry_t *) tables[TABLE_COUNT];
+static_assert(sizeof(entry_t) == HK_CACHE_LINE_BYTES, "an entry is one line");
+static_assert(WINDOW * sizeof(table_key_t) == HK_CACHE_LINE_BYTES, "a window is one line");
+
+/* A table is all its keys, and behind them its entries. */
+static _Atomic(table_key_t *) tables[TABLE_COUNT];
 
 static size_t entry_count(unsigned table) { return (size_t)FIRST_ENTRIES << table * GROWTH_SHIFT; }
 
 /* NULL when the system refuses. */
-static entry_t *make_table(unsigned i) {
-  size_t bytes = entry_count(i) * sizeof(entry_t);
-  entry_t *made = hk_os_reserve(bytes, hk_os_page_size());
+static table_key_t *make_table(unsigned i) {
+  size_t bytes = hk_align_up(entry_count(i) * (sizeof(table_key_t) + sizeof(entry_t)), hk_os_page_size());
+  table_key_t *made = hk_os_reserve(bytes, hk_os_page_size());
   if (made == NULL) return NULL;
-  entry_t *none = NULL;
+  table_key_t *none = NULL;
   if (hk_publish_once(&tables[i], &none, made)) return made;
   (void)hk_os_unmap(made, bytes);
   return none;
 }
 
-/* Fibonacci hashing (D. Knuth, The Art of Computer Programming 3, 6.4). The places that follow go round. */
-static entry_t *place(entry_t *table, unsigned i, uintptr_t address, unsigned step) {
+/* Where an address may be: WINDOW places. Fibonacci hashing (D. Knuth, The Art of Computer Programming 3, 6.4). */
+static size_t window_of(unsigned i, uintptr_t address) {
   uint64_t hash = (uint64_t)(address >> 4) * UINT64_C(0x9E3779B97F4A7C15) >> 32;
-  return &table[(hash + step) & (entry_count(i) - 1)];
+  return hash * WINDOW & (entry_count(i) - 1);
 }
 
-/* Its place in one table that has this key, or NULL. */
-static entry_t *find_in(unsigned i, uintptr_t address, uintptr_t key) {
-  entry_t *table = hk_load_acquire(&tables[i]);
-  if (table == NULL) return NULL;
-  for (unsigned step = 0; step < WINDOW; step++) {
-    entry_t *entry = place(table, i, address, step);
-    uintptr_t found = hk_load_acquire(&entry->key);
-    if (found == key) return entry;
+/* A place in a table. */
+typedef struct {
+  table_key_t *key; /* NULL: none */
+  entry_t *entry;
+} place_t;
+
+static place_t place(table_key_t *table, unsigned i, size_t at) {
+  return (place_t){&table[at], (entry_t *)&table[entry_count(i)] + at};
+}
+
+/* Its place in one table that has this key. */
+static place_t find_in(unsigned i, uintptr_t address, uintptr_t key) {
+  table_key_t *table = hk_load_acquire(&tables[i]);
+  size_t first = window_of(i, address);
+  for (unsigned step = 0; table != NULL && step < WINDOW; step++) {
+    uintptr_t found = hk_load_acquire(&table[first + step]);
+    if (found == key) return place(table, i, first + step);
     if (found == 0) break; /* what comes here takes the first place that was never used */
   }
-  return NULL;
+  return (place_t){NULL, NULL};
 }
 
-static entry_t *find(uintptr_t address, uintptr_t key) {
-  entry_t *entry = NULL;
-  for (unsigned i = 0; i < TABLE_COUNT && entry == NULL; i++) entry = find_in(i, address, key);
-  return entry;
+static place_t find(uintptr_t address, uintptr_t key) {
+  place_t found = {NULL, NULL};
+  for (unsigned i = 0; i < TABLE_COUNT && found.key == NULL; i++) {
+    if (i > 0 && hk_load_relaxed(&tables[i]) == NULL) break;
+    found = find_in(i, address, key);
+  }
+  return found;
 }
 
 /* ---- One entry. */
@@ -87,7 +104,8 @@ static void write(entry_t *entry, const hk_sample_t *sample) {
 }
 
 /* False when it has changed meanwhile: no key but `key` was there while the rest was read. */
-static bool read(entry_t *entry, uintptr_t key, hk_sample_t *sample) {
+static bool read(place_t at, uintptr_t key, hk_sample_t *sample) {
+  entry_t *entry = at.entry;
   uint64_t round = hk_load_acquire(&entry->round);
   sample->address = key & ~(MARK_FREED | MARK_BUSY);
   sample->offset = hk_load_acquire(&entry->offset);
@@ -96,48 +114,47 @@ static bool read(entry_t *entry, uintptr_t key, hk_sample_t *sample) {
   sample->weight.weight_q16 = hk_load_acquire(&entry->weight_q16);
   sample->site = hk_load_acquire(&entry->site);
   sample->born_ms = hk_load_acquire(&entry->born_ms);
-  return hk_load_acquire(&entry->key) == key && hk_load_relaxed(&entry->round) == round;
+  return hk_load_acquire(at.key) == key && hk_load_relaxed(&entry->round) == round;
 }
 
 /* ---- Enter. */
 
-static bool claim(entry_t *entry, uintptr_t expected, uintptr_t address) {
-  return hk_compare_exchange_acquire(&entry->key, &expected, address | MARK_BUSY);
+static bool claim(table_key_t *key, uintptr_t expected, uintptr_t address) {
+  return hk_compare_exchange_acquire(key, &expected, address | MARK_BUSY);
 }
 
 static bool is_freed(uintptr_t key) { return (key & MARK_FREED) != 0; }
 
 /* What was never used goes first, so that those that were freed are known for long. */
-static entry_t *claim_in(unsigned i, uintptr_t address) {
-  entry_t *table = hk_load_acquire(&tables[i]);
+static place_t claim_in(unsigned i, uintptr_t address) {
+  table_key_t *table = hk_load_acquire(&tables[i]);
   if (table == NULL) table = make_table(i);
-  if (table == NULL) return NULL;
-  for (unsigned step = 0; step < WINDOW; step++) {
-    entry_t *entry = place(table, i, address, step);
-    if (hk_load_relaxed(&entry->key) == 0 && claim(entry, 0, address)) return entry;
+  if (table == NULL) return (place_t){NULL, NULL};
+  size_t first = window_of(i, address);
+  for (size_t at = first; at < first + WINDOW; at++) {
+    if (hk_load_relaxed(&table[at]) == 0 && claim(&table[at], 0, address)) return place(table, i, at);
   }
-  for (unsigned step = 0; step < WINDOW; step++) {
-    entry_t *entry = place(table, i, address, step);
-    uintptr_t key = hk_load_relaxed(&entry->key);
-    if (is_freed(key) && claim(entry, key, address)) return entry;
+  for (size_t at = first; at < first + WINDOW; at++) {
+    uintptr_t key = hk_load_relaxed(&table[at]);
+    if (is_freed(key) && claim(&table[at], key, address)) return place(table, i, at);
   }
-  return NULL;
+  return (place_t){NULL, NULL};
 }
 
 /* A sample that was freed at the same address is replaced: the address is one of a live one from now on. */
-static entry_t *claim_any(uintptr_t address) {
-  entry_t *entry = find(address, address | MARK_FREED);
-  if (entry != NULL && claim(entry, address | MARK_FREED, address)) return entry;
-  entry = NULL;
-  for (unsigned i = 0; i < TABLE_COUNT && entry == NULL; i++) entry = claim_in(i, address);
-  return entry;
+static place_t claim_any(uintptr_t address) {
+  place_t found = find(address, address | MARK_FREED);
+  if (found.key != NULL && claim(found.key, address | MARK_FREED, address)) return found;
+  found.key = NULL;
+  for (unsigned i = 0; i < TABLE_COUNT && found.key == NULL; i++) found = claim_in(i, address);
+  return found;
 }
 
 bool hk_sample_enter(const hk_sample_t *sample) {
-  entry_t *entry = claim_any(sample->address);
-  if (entry == NULL) return false;
-  write(entry, sample);
-  hk_store_release(&entry->key, sample->address);
+  place_t at = claim_any(sample->address);
+  if (at.key == NULL) return false;
+  write(at.entry, sample);
+  hk_store_release(at.key, sample->address);
   return true;
 }
 
@@ -145,29 +162,29 @@ bool hk_sample_enter(const hk_sample_t *sample) {
 
 hk_sample_life_t hk_sample_find(uintptr_t address, hk_sample_t *sample) {
   if (address == 0 || address % HK_BLOCK_ALIGNMENT != 0 || hk_load_relaxed(&tables[0]) == NULL) return hk_sample_none;
-  entry_t *entry = find(address, address);
-  if (entry != NULL && read(entry, address, sample)) return hk_sample_live;
+  place_t at = find(address, address);
+  if (at.key != NULL && read(at, address, sample)) return hk_sample_live;
   uintptr_t key = address | MARK_FREED;
-  entry = find(address, key);
-  return entry != NULL && read(entry, key, sample) ? hk_sample_freed : hk_sample_none;
+  at = find(address, key);
+  return at.key != NULL && read(at, key, sample) ? hk_sample_freed : hk_sample_none;
 }
 
 bool hk_sample_leave(uintptr_t address, bool is_to_be_known, hk_sample_t *sample) {
-  entry_t *entry = find(address, address);
-  if (entry == NULL || !claim(entry, address, address)) return false;
-  (void)read(entry, address | MARK_BUSY, sample);
-  hk_store_release(&entry->key, is_to_be_known ? address | MARK_FREED : MARK_FREED);
+  place_t at = find(address, address);
+  if (at.key == NULL || !claim(at.key, address, address)) return false;
+  (void)read(at, address | MARK_BUSY, sample);
+  hk_store_release(at.key, is_to_be_known ? address | MARK_FREED : MARK_FREED);
   return true;
 }
 
 static void visit_table(unsigned i, void (*visit)(const hk_sample_t *sample, void *context), void *context) {
-  entry_t *table = hk_load_acquire(&tables[i]);
+  table_key_t *table = hk_load_acquire(&tables[i]);
   if (table == NULL) return;
   for (size_t at = 0; at < entry_count(i); at++) {
     hk_sample_t sample;
-    uintptr_t key = hk_load_acquire(&table[at].key);
+    uintptr_t key = hk_load_acquire(&table[at]);
     if (key == 0 || (key & (MARK_FREED | MARK_BUSY)) != 0) continue;
-    if (read(&table[at], key, &sample)) visit(&sample, context);
+    if (read(place(table, i, at), key, &sample)) visit(&sample, context);
   }
 }
 

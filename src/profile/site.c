@@ -44,7 +44,7 @@ static table_t *make_table(void) {
     return hk_load_acquire(&table);
   }
   made->bytes = bytes;
-  hk_store_relaxed(&made->used, sizeof(table_t));
+  hk_store_relaxed(&made->used, hk_align_up(sizeof(table_t), HK_CACHE_LINE_BYTES));
   if (hk_publish_once(&table, &found, made)) return made;
   (void)hk_os_unmap(made, made->bytes);
   return found;
@@ -56,7 +56,7 @@ static table_t *get_table(void) {
 }
 
 static hk_site_t *take_record(table_t *where, unsigned count) {
-  size_t bytes = sizeof(hk_site_t) + count * sizeof(uintptr_t);
+  size_t bytes = hk_align_up(sizeof(hk_site_t) + count * sizeof(uintptr_t), HK_CACHE_LINE_BYTES);
   if (hk_load_relaxed(&where->used) > where->bytes - bytes) return NULL;
   size_t start = hk_add_relaxed(&where->used, bytes);
   return start <= where->bytes - bytes ? (hk_site_t *)((char *)where + start) : NULL;
@@ -94,7 +94,7 @@ static hk_site_t *add(table_t *where, _Atomic(hk_site_t *) *bucket, hk_site_t *h
   if (made == NULL) return &shared_site;
   made->hash = hash;
   made->frame_count = count;
-  memcpy(made->frames, frames, count * sizeof(uintptr_t));
+  if (count > 0) memcpy(made->frames, frames, count * sizeof(uintptr_t));
   for (;;) {
     hk_site_t *seen = head;
     made->next = head;

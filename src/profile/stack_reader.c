@@ -71,11 +71,6 @@ void hk_stack_reader_move(hk_stack_reader_t *reader, uintptr_t sp) {
   find_own(reader, sp);
 }
 
-/* What lies between variables is nobody's business but ours: sanitizers are not asked. */
-__attribute__((no_sanitize_address, no_sanitize_thread)) static uintptr_t read_plainly(uintptr_t address) {
-  return *(const volatile uintptr_t *)address;
-}
-
 static bool is_within(uintptr_t address, uintptr_t start, size_t bytes) {
   return address >= start && address - start <= bytes && bytes - (address - start) >= sizeof(uintptr_t);
 }
@@ -98,6 +93,6 @@ bool hk_stack_reader_word(hk_stack_reader_t *reader, uintptr_t address, uintptr_
     return read_copy(reader, address, word);
   }
   if (!hk_is_aligned(address, sizeof(uintptr_t))) return false;
-  *word = read_plainly(address);
+  *word = hk_stack_reader_own_word(address);
   return true;
 }

@@ -28,6 +28,12 @@ void hk_stack_reader_move(hk_stack_reader_t *reader, uintptr_t sp);
 /* False where nothing can be read. */
 bool hk_stack_reader_word(hk_stack_reader_t *reader, uintptr_t address, uintptr_t *word);
 
+/* A word of the thread's own stack. What lies between variables is nobody's business but ours: sanitizers are not asked. */
+__attribute__((no_sanitize_address, no_sanitize_thread)) static inline uintptr_t hk_stack_reader_own_word(
+    uintptr_t address) {
+  return *(const volatile uintptr_t *)address;
+}
+
 HK_C_END
 
 #endif /* HK_PROFILE_STACK_READER_H */

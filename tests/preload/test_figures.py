@@ -40,13 +40,15 @@ class Look:
         self._read(mappings)
 
     def _read(self, mappings: str) -> None:
-        """Ours are anonymous and have no name; but what follows directly on a file's is its own, zero data."""
+        """Ours are anonymous and have no name; but what follows directly on a file's is its own, zero data, unless it is so
+        large that it is one of ours which happens to lie there."""
         is_ours, end, is_file = False, 0, False
         for line in mappings.splitlines():
             head = re.match(r"([0-9a-f]+)-([0-9a-f]+) \S+ \S+ \S+ (\d+)\s*(.*)", line)
             if head is not None:
                 start, name = int(head[1], 16), head[4]
-                is_ours = name == "" and not (is_file and start == end)
+                is_zero_data = is_file and start == end and int(head[2], 16) - start < MIB
+                is_ours = name == "" and not is_zero_data
                 end, is_file = int(head[2], 16), int(head[3]) != 0
             elif line.startswith("Rss:"):
                 bytes_ = int(line.split()[1]) << 10

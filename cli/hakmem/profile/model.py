@@ -135,15 +135,15 @@ _ALLOCATOR = frozenset(
 )
 
 
-# Where the library walks the stack. Preloaded it leaves its own frames out; of a program that it is linked with, all code is one.
-_INNERMOST = "site_of_caller"
+# Preloaded the library leaves its own frames out; of a program that it is linked with, all code is one. There the innermost frames
+# are its functions: some with its prefix, and between them others, whose names mean nothing.
 _MOST_INSIDE = 16
 
 
 def stack_of(sample: Sample) -> List[Tuple[Frame, Location]]:
     """A sample's frames, innermost first, without the allocator's own at the inner end: who asked is what counts."""
     frames = [(frame, location) for location in sample.locations for frame in location.shown()]
-    if frames and frames[0][0].function == _INNERMOST:
+    if any(frame.function.startswith("hk_") for frame, _ in frames[:_MOST_INSIDE]):
         inside = [i for i, (frame, location) in enumerate(frames[:_MOST_INSIDE]) if _is_allocator(frame, location)]
         frames = frames[max(inside, default=-1) + 1 :]
     first = next((i for i, (frame, location) in enumerate(frames) if not _is_allocator(frame, location)), 0)

@@ -1,0 +1,264 @@
+/* profile/trail.c - L5. See trail.h. A trail is a pile: the outermost frame lies lowest, so what the next walk does not come to
+ * stays where it is. It belongs to who marked it as busy; who finds it so (a thread with the same hash, a signal handler, for
+ * good a child of fork whose thread was at it) walks without. */
+#include "profile/trail.h"
+
+#include "base/atomic.h"
+#include "base/bits.h"
+#include "os/os.h"
+#include "os/stack_top.h"
+#include "profile/frame.h"
+#include "profile/here.h"
+#include "profile/own_code.h"
+
+/* Chosen: a walk goes further than its site needs, so that the next one may begin further out, and the pile has room for one
+ * that begins further in. */
+#define STEPS_MOST 128
+/* As many as a site has, and our own, which are left out. */
+#define FRAMES_MOST (HK_SITE_FRAMES_MAX + 16)
+#define STOPS_MOST 192
+#define CHECKS_MOST 512
+#define TRAIL_SHIFT 5
+/* As much as a walk of a dozen frames depends on. */
+#define FETCHED_LINES 5
+
+/* A frame that was come through. */
+typedef struct {
+  hk_frame_t frame;
+  uint32_t needed; /* the registers of it that the rest depends on */
+  uint32_t checks; /* so many of them are of what lies further out */
+} stop_t;
+
+/* A word of the stack that the walk depended on. */
+typedef struct {
+  uintptr_t address;
+  uintptr_t value;
+} check_t;
+
+/* A step of a walk that is under way, from `frame`. */
+typedef struct {
+  hk_frame_t frame;
+  hk_frame_note_t note;
+} step_t;
+
+typedef struct {
+  _Atomic(bool) is_busy;
+  bool has_end; /* the lowest stop is the stack's outermost */
+  uint32_t stop_count;
+  uint32_t check_count;
+  hk_site_t *site; /* of the walk from the uppermost stop; NULL: not known */
+  check_t checks[CHECKS_MOST];
+  stop_t stops[STOPS_MOST];
+  step_t steps[STEPS_MOST];
+} trail_t;
+
+static _Atomic(trail_t *) trails[1u << TRAIL_SHIFT];
+
+/* ---- Whose. */
+
+static trail_t *make_trail(_Atomic(trail_t *) *place) {
+  size_t bytes = hk_align_up(sizeof(trail_t), hk_os_page_size());
+  trail_t *made = hk_os_reserve(bytes, hk_os_page_size()), *found = NULL;
+  if (made == NULL || hk_publish_once(place, &found, made)) return made;
+  (void)hk_os_unmap(made, bytes);
+  return found;
+}
+
+static _Atomic(trail_t *) *place_of(uintptr_t stack_end) {
+  return &trails[(uint64_t)stack_end * UINT64_C(0x9e3779b97f4a7c15) >> (64 - TRAIL_SHIFT)];
+}
+
+static trail_t *claim_trail(uintptr_t stack_end) {
+  _Atomic(trail_t *) *place = place_of(stack_end);
+  trail_t *trail = hk_load_acquire(place);
+  if (HK_UNLIKELY(trail == NULL)) trail = make_trail(place);
+  if (trail == NULL || hk_load_relaxed(&trail->is_busy) || hk_exchange_acquire(&trail->is_busy, true)) return NULL;
+  return trail;
+}
+
+void hk_trail_fetch(void) {
+  uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+  const trail_t *trail = hk_load_acquire(place_of(hk_os_stack_top(here)));
+  if (trail == NULL) return;
+  const char *line = (const char *)trail;
+  for (unsigned i = 0; i < FETCHED_LINES; i++) __builtin_prefetch(line + i * HK_CACHE_LINE_BYTES);
+}
+
+/* ---- What is as it was. */
+
+/* Only what can be read without asking. */
+HK_INLINE bool read_word(const hk_stack_reader_t *stack, uintptr_t address, uintptr_t *word) {
+  if (address < stack->own_start || address >= stack->own_end) return false;
+  *word = hk_stack_reader_own_word(address);
+  return true;
+}
+
+/* How many checks hold, from the outermost frame on. */
+static uint32_t count_holding(const trail_t *trail, const hk_stack_reader_t *stack) {
+  uint32_t count = 0;
+  for (; count < trail->check_count; count++) {
+    const check_t *check = &trail->checks[count];
+    uintptr_t word;
+    if (!read_word(stack, check->address, &word) || word != check->value) break;
+  }
+  return count;
+}
+
+static bool is_at(const stop_t *stop, const hk_frame_t *frame) {
+  if (stop->frame.registers[hk_frame_sp] != frame->registers[hk_frame_sp] || stop->frame.pc != frame->pc) return false;
+  if (((stop->frame.known ^ frame->known) & stop->needed) != 0) return false;
+  for (unsigned i = hk_frame_sp + 1; i < hk_frame_register_count; i++) {
+    bool is_needed = (stop->needed >> i & 1) != 0;
+    if (is_needed && stop->frame.registers[i] != frame->registers[i]) return false;
+  }
+  return true;
+}
+
+/* ---- A walk. */
+
+typedef struct {
+  hk_frame_t frame; /* where it is */
+  hk_stack_reader_t stack;
+  uint32_t step_count;
+  bool is_plain; /* nothing was come through that cannot be kept */
+  bool has_end;
+} walk_t;
+
+/* Takes away what lies further in than the walk is, or is not what it was; says whether the walk has come to what is left. */
+static bool meets(trail_t *trail, const walk_t *walk, uint32_t holding) {
+  while (trail->stop_count > 0) {
+    const stop_t *stop = &trail->stops[trail->stop_count - 1];
+    if (stop->checks <= holding) {
+      if (is_at(stop, &walk->frame)) return true;
+      if (stop->frame.registers[hk_frame_sp] > walk->frame.registers[hk_frame_sp]) return false;
+    }
+    trail->stop_count--;
+  }
+  return false;
+}
+
+/* True when it came to a stop of the trail. */
+static bool go(trail_t *trail, walk_t *walk, uint32_t holding) {
+  while (walk->step_count < STEPS_MOST) {
+    if (meets(trail, walk, holding)) return true;
+    step_t *step = &trail->steps[walk->step_count];
+    step->frame = walk->frame;
+    if (!hk_frame_step_noting(&walk->frame, &walk->stack, &step->note)) {
+      walk->frame = step->frame;
+      walk->has_end = true;
+      return false;
+    }
+    walk->is_plain = walk->is_plain && step->note.is_plain;
+    walk->step_count++;
+  }
+  return false;
+}
+
+/* ---- What it leaves. */
+
+static void forget(trail_t *trail) { trail->stop_count = trail->check_count = 0; }
+
+static bool put_checks(trail_t *trail, const hk_stack_reader_t *stack, const hk_frame_note_t *note, uint32_t needed) {
+  uint32_t which = note->read & (needed | 1u << hk_frame_ra);
+  for (unsigned i = 0; i < hk_frame_register_count; i++) {
+    if ((which >> i & 1) == 0) continue;
+    if (trail->check_count == CHECKS_MOST) return false;
+    check_t *check = &trail->checks[trail->check_count++];
+    check->address = note->from[i];
+    if (!hk_is_aligned(check->address, sizeof check->value)) return false;
+    if (!read_word(stack, check->address, &check->value)) return false;
+  }
+  return true;
+}
+
+static bool put_stop(trail_t *trail, const hk_frame_t *frame, uint32_t needed) {
+  if (trail->stop_count == STOPS_MOST) return false;
+  trail->stops[trail->stop_count++] = (stop_t){*frame, needed, trail->check_count};
+  return true;
+}
+
+/* The outermost first. There the walk would go on with all registers. */
+static bool keep_steps(trail_t *trail, const walk_t *walk, bool has_met) {
+  if (!walk->is_plain) return false;
+  if (!has_met) {
+    forget(trail);
+    trail->has_end = walk->has_end;
+    (void)put_stop(trail, &walk->frame, walk->frame.known);
+  }
+  trail->check_count = trail->stops[trail->stop_count - 1].checks;
+  for (uint32_t i = walk->step_count; i-- > 0;) {
+    const step_t *step = &trail->steps[i];
+    const stop_t *caller = &trail->stops[trail->stop_count - 1];
+    uint32_t needed = (caller->needed & ~step->note.changed) | step->note.used;
+    if ((step->note.read & 1u << hk_frame_ra) == 0) needed |= 1u << hk_frame_ra;
+    if (!put_checks(trail, &walk->stack, &step->note, caller->needed)) return false;
+    if (!put_stop(trail, &step->frame, needed)) return false;
+  }
+  return true;
+}
+
+/* ---- The site. */
+
+static hk_site_t *site_of_stack(const uintptr_t *frames, unsigned count) {
+  unsigned own = hk_own_code_count(frames, count);
+  return hk_site_of(frames + own, count - own);
+}
+
+static hk_site_t *site_of_walk(const trail_t *trail, const walk_t *walk, uint32_t met_count) {
+  uintptr_t frames[FRAMES_MOST];
+  unsigned count = 0;
+  for (uint32_t i = 1; i < walk->step_count && count < FRAMES_MOST; i++) {
+    frames[count++] = trail->steps[i].frame.pc + 1;
+  }
+  if (walk->step_count > 0 && count < FRAMES_MOST) frames[count++] = walk->frame.pc + 1;
+  uint32_t behind = met_count > 0 ? met_count - 1 : 0;
+  while (behind > 0 && count < FRAMES_MOST) frames[count++] = trail->stops[--behind].frame.pc + 1;
+  return site_of_stack(frames, count);
+}
+
+static bool is_enough(const trail_t *trail, const walk_t *walk) {
+  return trail->has_end || walk->step_count + trail->stop_count > FRAMES_MOST;
+}
+
+static hk_site_t *walk_along(trail_t *trail, walk_t *walk) {
+  hk_frame_t start = walk->frame;
+  uint32_t holding = count_holding(trail, &walk->stack);
+  bool has_met = go(trail, walk, holding);
+  if (has_met && walk->step_count == 0 && trail->site != NULL) return trail->site;
+  if (has_met && !is_enough(trail, walk)) { /* the last one ended too early for this one */
+    forget(trail);
+    walk->frame = start;
+    walk->step_count = 0;
+    has_met = go(trail, walk, 0);
+  }
+  hk_site_t *site = site_of_walk(trail, walk, has_met ? trail->stop_count : 0);
+  trail->site = NULL;
+  if (keep_steps(trail, walk, has_met)) {
+    trail->site = site;
+  } else {
+    forget(trail);
+  }
+  return site;
+}
+
+static hk_site_t *walk_alone(walk_t *walk) {
+  uintptr_t frames[FRAMES_MOST];
+  unsigned count = 0;
+  while (count < FRAMES_MOST && hk_frame_step(&walk->frame, &walk->stack)) frames[count++] = walk->frame.pc + 1;
+  return site_of_stack(frames, count);
+}
+
+HK_NOINLINE hk_site_t *hk_trail_site(void) {
+  walk_t walk;
+  walk.step_count = 0;
+  walk.is_plain = true;
+  walk.has_end = false;
+  hk_frame_here(&walk.frame);
+  hk_stack_reader_init(&walk.stack, walk.frame.registers[hk_frame_sp]);
+  bool is_own = walk.stack.own_start < walk.stack.own_end;
+  trail_t *trail = is_own ? claim_trail(walk.stack.own_end) : NULL;
+  if (trail == NULL) return walk_alone(&walk);
+  hk_site_t *site = walk_along(trail, &walk);
+  hk_store_release(&trail->is_busy, false);
+  return site;
+}

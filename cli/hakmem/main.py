@@ -15,6 +15,7 @@ from hakmem.commands.compare import compare
 from hakmem.commands.diff import diff
 from hakmem.commands.doctor import doctor
 from hakmem.commands.explain import explain
+from hakmem.commands.leaks import leaks
 from hakmem.commands.learn import learn
 from hakmem.commands.metrics import metrics
 from hakmem.commands.profile import profile
@@ -44,6 +45,7 @@ cli.add_command(profile)
 cli.add_command(diff)
 cli.add_command(explain)
 cli.add_command(report)
+cli.add_command(leaks)
 
 
 def _interrupt(number: int, _frame: Optional[FrameType]) -> NoReturn:

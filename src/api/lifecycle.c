@@ -134,7 +134,7 @@ void hk_lifecycle_follow(hk_heap_t *heap) {
 __attribute__((constructor)) static void start(void) {
   hk_lifecycle_start();
   hk_option_load();
-  if (hk_option.profile) (void)hk_profile_start(0);
+  if (hk_option.profile || hk_option.leaks != hk_leaks_off) (void)hk_profile_start(0);
   if (hk_load_relaxed(&stage) == core_started) install_hooks();
   hk_crash_report_install();
 }

@@ -1,6 +1,7 @@
 /* api/report_out.c - L6. See report_out.h. */
 #include "api/report_out.h"
 
+#include "api/leak_out.h"
 #include "api/learn_file.h"
 #include "api/profile_file.h"
 #include "api/report.h"
@@ -49,7 +50,7 @@ void hk_report_write_file(bool is_last) {
 /* Whether something may be said at the end, when the program may have closed its stderr and have a file there. */
 static bool has_last_words(void) {
   return hk_option.stats || hk_option.stats_signal != 0 || *hk_option.stats_file != '\0' || *hk_option.trace != '\0' ||
-         *hk_option.profile_file != '\0' || *hk_option.learn_file != '\0';
+         *hk_option.profile_file != '\0' || *hk_option.learn_file != '\0' || hk_option.leaks != hk_leaks_off;
 }
 
 __attribute__((constructor)) static void prepare(void) {
@@ -58,12 +59,14 @@ __attribute__((constructor)) static void prepare(void) {
   if (has_last_words()) hk_os_keep_stderr();
   hk_stats_file_check();
   hk_profile_file_check();
+  hk_leak_out_check();
   hk_learn_file_load();
   hk_recording_start(hk_idle_in_use(), hk_option.mode);
 }
 
 /* Late: what the program does in its own exit handlers is counted. */
 __attribute__((destructor)) static void report_at_exit(void) {
+  hk_leak_out_at_exit(); /* first: what is live is the program's */
   if (hk_option.stats) hk_report_write();
   if (hk_stats_file_is_wanted()) hk_report_write_file(true);
   hk_profile_file_finish();

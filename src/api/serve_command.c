@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "api/describe.h"
+#include "api/leak_out.h"
 #include "api/profile_command.h"
 #include "api/reclaim.h"
 #include "api/report.h"
@@ -94,6 +95,7 @@ static const command_t commands[] = {
     {"profile state", hk_profile_command_state},
     {"profile pprof", hk_profile_command_pprof},
     {"profile sites", hk_profile_command_sites},
+    {"leaks", hk_leak_out_command},
 };
 
 /* ---- Which one it is. */

@@ -34,12 +34,17 @@ static bool read_mapping(hk_module_map_t *map) {
   const char *text = read_hex(map->line, &start);
   if (*text != '-') return false;
   text = next_word(read_hex(text + 1, &end));
-  mapping->is_code = text[0] != '\0' && text[1] != '\0' && text[2] == 'x';
+  bool has_rights = text[0] != '\0' && text[1] != '\0' && text[2] != '\0';
+  mapping->is_readable = text[0] == 'r';
+  mapping->is_writable = has_rights && text[1] == 'w';
+  mapping->is_code = has_rights && text[2] == 'x';
+  mapping->is_shared = has_rights && text[3] == 's';
   text = next_word(text);
   (void)read_hex(text, &mapping->offset);
   text = next_word(next_word(text));
   size_t number;
   if (hk_text_number(text, &number)) inode = number;
+  mapping->inode = inode;
   mapping->path = next_word(text);
   mapping->start = start;
   mapping->end = end;
@@ -105,6 +110,17 @@ uintptr_t hk_module_unwind_index(uintptr_t header) {
     if (segment.p_type == PT_GNU_EH_FRAME) return headers.base + segment.p_vaddr;
   }
   return 0;
+}
+
+uintptr_t hk_module_end(uintptr_t header) {
+  headers_t headers;
+  Elf64_Phdr segment;
+  uintptr_t end = 0;
+  if (!read_headers(header, &headers)) return 0;
+  for (unsigned i = 0; i < headers.count && read_segment(&headers, i, &segment); i++) {
+    if (segment.p_type == PT_LOAD) end = headers.base + segment.p_vaddr + segment.p_memsz;
+  }
+  return end;
 }
 
 /* Of one segment of notes. */

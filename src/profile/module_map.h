@@ -17,6 +17,10 @@ typedef struct {
   uintptr_t end;
   uint64_t offset; /* in the file */
   bool is_code;
+  bool is_readable;
+  bool is_writable;
+  bool is_shared;
+  uint64_t inode; /* of the file; 0: of none */
   uintptr_t header;
   const char *path; /* in `line`; empty: of no file. "[vdso]" and the like are not paths */
 } hk_module_mapping_t;
@@ -36,6 +40,9 @@ void hk_module_map_close(const hk_module_map_t *map);
 
 /* The index of the unwind tables of the ELF file whose header is there (.eh_frame_hdr). 0: it has none, or is none. */
 uintptr_t hk_module_unwind_index(uintptr_t header);
+
+/* Where its last segment ends in memory; 0: it is no ELF file. */
+uintptr_t hk_module_end(uintptr_t header);
 
 #define HK_BUILD_ID_BYTES_MAX 32
 

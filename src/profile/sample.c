@@ -43,9 +43,13 @@ static _Atomic(table_key_t *) tables[TABLE_COUNT];
 
 static size_t entry_count(unsigned table) { return (size_t)FIRST_ENTRIES << table * GROWTH_SHIFT; }
 
+static size_t table_bytes(unsigned table) {
+  return hk_align_up(entry_count(table) * (sizeof(table_key_t) + sizeof(entry_t)), hk_os_page_size());
+}
+
 /* NULL when the system refuses. */
 static table_key_t *make_table(unsigned i) {
-  size_t bytes = hk_align_up(entry_count(i) * (sizeof(table_key_t) + sizeof(entry_t)), hk_os_page_size());
+  size_t bytes = table_bytes(i);
   table_key_t *made = hk_os_reserve(bytes, hk_os_page_size());
   if (made == NULL) return NULL;
   table_key_t *none = NULL;
@@ -190,4 +194,11 @@ static void visit_table(unsigned i, void (*visit)(const hk_sample_t *sample, voi
 
 void hk_sample_visit(void (*visit)(const hk_sample_t *sample, void *context), void *context) {
   for (unsigned i = 0; i < TABLE_COUNT; i++) visit_table(i, visit, context);
+}
+
+void hk_sample_visit_memory(void (*visit)(void *context, uintptr_t start, size_t bytes), void *context) {
+  for (unsigned i = 0; i < TABLE_COUNT; i++) {
+    table_key_t *table = hk_load_acquire(&tables[i]);
+    if (table != NULL) visit(context, (uintptr_t)table, table_bytes(i));
+  }
 }

@@ -10,6 +10,7 @@
 #define HK_PROFILE_SAMPLE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/compiler.h"
@@ -39,6 +40,9 @@ bool hk_sample_leave(uintptr_t address, bool is_freed, hk_sample_t *sample);
 
 /* Calls `visit` for each live one, with a copy. What comes and goes meanwhile may be among them or not. */
 void hk_sample_visit(void (*visit)(const hk_sample_t *sample, void *context), void *context);
+
+/* Calls `visit` for each range of memory that the tables are in. */
+void hk_sample_visit_memory(void (*visit)(void *context, uintptr_t start, size_t bytes), void *context);
 
 HK_C_END
 

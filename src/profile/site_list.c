@@ -134,12 +134,27 @@ static void put_mappings(list_t *list) {
   hk_module_map_close(&map);
 }
 
+static void begin(list_t *list, hk_output_t *to) {
+  list->to = to;
+  list->failed = false;
+  list->has_pinned = false;
+  hk_format_init(&list->text, list->chunk, sizeof(list->chunk));
+}
+
+bool hk_site_list_write_mappings(hk_output_t *to) {
+  list_t list;
+  begin(&list, to);
+  put(&list, "[");
+  put_mappings(&list);
+  put(&list, "]");
+  flush(&list);
+  return !list.failed;
+}
+
 bool hk_site_list_write(hk_output_t *to, uint64_t rate_bytes, bool has_pinned) {
   list_t list;
-  list.to = to;
-  list.failed = false;
+  begin(&list, to);
   list.has_pinned = has_pinned;
-  hk_format_init(&list.text, list.chunk, sizeof(list.chunk));
   hk_format_print(&list.text, "{\"schema\":1,\"rate\":%u,\"sites\":[\n", rate_bytes);
   put_sites(&list);
   put(&list, "\n],\"mappings\":[\n");

@@ -14,6 +14,9 @@ HK_C_BEGIN
  * profile/pinned.h has estimated is told as well. False when the receiver did not take it all. */
 bool hk_site_list_write(hk_output_t *to, uint64_t rate_bytes, bool has_pinned);
 
+/* The list of mappings alone, [..]. */
+bool hk_site_list_write_mappings(hk_output_t *to);
+
 HK_C_END
 
 #endif /* HK_PROFILE_SITE_LIST_H */

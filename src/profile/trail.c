@@ -56,8 +56,10 @@ static _Atomic(trail_t *) trails[1u << TRAIL_SHIFT];
 
 /* ---- Whose. */
 
+static size_t trail_bytes(void) { return hk_align_up(sizeof(trail_t), hk_os_page_size()); }
+
 static trail_t *make_trail(_Atomic(trail_t *) *place) {
-  size_t bytes = hk_align_up(sizeof(trail_t), hk_os_page_size());
+  size_t bytes = trail_bytes();
   trail_t *made = hk_os_reserve(bytes, hk_os_page_size()), *found = NULL;
   if (made == NULL || hk_publish_once(place, &found, made)) return made;
   (void)hk_os_unmap(made, bytes);
@@ -261,4 +263,11 @@ HK_NOINLINE hk_site_t *hk_trail_site(void) {
   hk_site_t *site = walk_along(trail, &walk);
   hk_store_release(&trail->is_busy, false);
   return site;
+}
+
+void hk_trail_visit_memory(void (*visit)(void *context, uintptr_t start, size_t bytes), void *context) {
+  for (unsigned i = 0; i < sizeof trails / sizeof *trails; i++) {
+    trail_t *trail = hk_load_acquire(&trails[i]);
+    if (trail != NULL) visit(context, (uintptr_t)trail, trail_bytes());
+  }
 }

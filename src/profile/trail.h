@@ -8,6 +8,9 @@
 #ifndef HK_PROFILE_TRAIL_H
 #define HK_PROFILE_TRAIL_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 #include "base/compiler.h"
 #include "profile/site.h"
 
@@ -19,6 +22,9 @@ hk_site_t *hk_trail_site(void);
 
 /* Has the processor fetch what the thread's next walk will need, likely. */
 void hk_trail_fetch(void);
+
+/* The memory that trails are in: what it holds of stacks and registers may be of long ago. */
+void hk_trail_visit_memory(void (*visit)(void *context, uintptr_t start, size_t bytes), void *context);
 
 HK_C_END
 

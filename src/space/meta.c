@@ -19,12 +19,39 @@ static struct {
   _Atomic(size_t) mapped_bytes;
 } meta;
 
+/* Where chunks are: what lies directly below the last range becomes part of it, as it mostly does. Written under the lock, a
+ * range's start after its end. */
+#define RANGES_MAX 256
+static struct {
+  _Atomic(uintptr_t) start; /* 0: none */
+  _Atomic(uintptr_t) end;
+} ranges[RANGES_MAX];
+static unsigned range_count;
+
+static void note_chunk_locked(uintptr_t start, size_t bytes) {
+  if (range_count > 0 && hk_load_relaxed(&ranges[range_count - 1].start) == start + bytes) {
+    hk_store_release(&ranges[range_count - 1].start, start);
+  } else if (range_count < RANGES_MAX) {
+    hk_store_relaxed(&ranges[range_count].end, start + bytes);
+    hk_store_release(&ranges[range_count++].start, start); /* with hk_meta_visit */
+  }
+}
+
+void hk_meta_visit(void (*visit)(void *context, uintptr_t start, size_t bytes), void *context) {
+  for (unsigned i = 0; i < RANGES_MAX; i++) {
+    uintptr_t start = hk_load_acquire(&ranges[i].start);
+    if (start == 0) break;
+    visit(context, start, hk_load_relaxed(&ranges[i].end) - start);
+  }
+}
+
 static void *cut_locked(size_t bytes) {
   if (meta.next + bytes > meta.end) {
     size_t chunk_bytes = bytes > META_CHUNK_BYTES ? hk_align_up(bytes, hk_os_page_size()) : META_CHUNK_BYTES;
     void *chunk = hk_os_reserve(chunk_bytes, hk_os_page_size());
     if (chunk == NULL) return NULL;
     hk_bump_relaxed(&meta.mapped_bytes, chunk_bytes);
+    note_chunk_locked((uintptr_t)chunk, chunk_bytes);
     meta.end = 0; /* nothing is left while the two change, wherever the new chunk lies */
     hk_keep_store_order();
     meta.next = (uintptr_t)chunk;

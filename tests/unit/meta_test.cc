@@ -2,6 +2,7 @@
 #include <cstring>
 #include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "fake_os.h"
@@ -94,6 +95,26 @@ HK_FRESH_TEST(Meta, WhatIsLeftOfAChunkNeedsNoSystem) {
   EXPECT_EQ(hk_meta_alloc(1), nullptr);
   fake_os_fail_all(fake_os_reserve, false);
   EXPECT_NE(hk_meta_alloc(1), nullptr);
+}
+
+HK_FRESH_TEST(Meta, EveryPieceLiesInARangeThatIsVisited) {
+  std::vector<uintptr_t> pieces;
+  for (int i = 0; i < 40; i++) {
+    pieces.push_back(reinterpret_cast<uintptr_t>(hk_meta_alloc(i % 7 == 0 ? 2 * kChunkBytes : 100 * HK_KIB)));
+  }
+  std::vector<std::pair<uintptr_t, size_t>> ranges;
+  auto add = [](void *context, uintptr_t start, size_t bytes) {
+    static_cast<std::vector<std::pair<uintptr_t, size_t>> *>(context)->emplace_back(start, bytes);
+  };
+  hk_meta_visit(add, &ranges);
+  size_t all = 0;
+  for (auto [start, bytes] : ranges) all += bytes;
+  EXPECT_EQ(all, hk_meta_mapped_bytes());
+  for (uintptr_t piece : pieces) {
+    unsigned count = 0;
+    for (auto [start, bytes] : ranges) count += piece - start < bytes;
+    EXPECT_EQ(count, 1u);
+  }
 }
 
 HK_FRESH_TEST(Meta, ThreadsGetPiecesOfTheirOwn) {

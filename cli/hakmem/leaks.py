@@ -1,0 +1,207 @@
+"""What the library says of leaks, read and put into words. docs/leaks.md has the form."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Dict, List, Optional, Tuple
+
+from hakmem.errors import Failure
+from hakmem.metrics import size
+from hakmem.profile.model import Location, Mapping, Profile, Sample, stack_of
+from hakmem.profile.top import shortened
+
+SCHEMA = 1
+_KINDS = ("unreachable", "reachable", "unjudged")
+_WHY_NO_SCAN = {
+    "out of time": "the scan took too long",
+    "no memory": "the system refused memory for the scan",
+    "no mappings": "the system does not say what is mapped (/proc)",
+}
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Estimates, and how many samples they come from."""
+
+    samples: int
+    blocks: int
+    bytes: int
+
+    def plus(self, other: Sums) -> Sums:
+        """Both together."""
+        return Sums(self.samples + other.samples, self.blocks + other.blocks, self.bytes + other.bytes)
+
+
+@dataclass
+class Site:
+    """A stack, and what is left of what it asked for, by kind."""
+
+    sample: Sample
+    shared: bool
+    of: Dict[str, Sums]
+
+
+@dataclass
+class Leaks:
+    """One process's answer."""
+
+    rate: int
+    samples: int
+    lost: int
+    scan: str
+    of: Dict[str, Sums]
+    sites: List[Site]
+    left_out: int
+    profile: Profile  # the stacks, for the symboliser
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether every block since the start counts."""
+        return self.rate == 1 and not self.lost
+
+    @property
+    def kind(self) -> str:
+        """What is to be listed: of a scan what nothing leads to, else all that is live."""
+        return "unreachable" if self.scan == "done" else "unjudged"
+
+    def merge(self) -> None:
+        """Makes one of sites that differ inside the allocator alone. After the frames have their names."""
+        merged: Dict[Tuple[bool, Tuple[int, ...]], Site] = {}
+        for site in self.sites:
+            key = (site.shared, tuple(location.address for _, location in stack_of(site.sample)))
+            first = merged.setdefault(key, site)
+            if first is not site:
+                first.of = {kind: first.of[kind].plus(site.of[kind]) for kind in _KINDS}
+        self.sites = list(merged.values())
+
+    def found(self) -> List[Site]:
+        """The sites of that kind, largest first."""
+        sites = [site for site in self.sites if site.of[self.kind].samples]
+        return sorted(sites, key=lambda site: (-site.of[self.kind].bytes, -site.of[self.kind].blocks))
+
+
+def parse(data: bytes, name: str) -> Leaks:
+    """The answer, or a Failure that says that it is none."""
+    try:
+        return _leaks(json.loads(data))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Failure(f"{name} is not what hakmem writes of leaks: damaged, or of another version ({error})") from None
+
+
+def _leaks(document: Any) -> Leaks:
+    if document["schema"] != SCHEMA:
+        raise ValueError(f"schema {document['schema']}")
+    mappings = [
+        Mapping(int(one["start"], 16), int(one["end"], 16), int(one["offset"], 16), one["path"], one["build_id"] or "")
+        for one in document["mappings"]
+    ]
+    locations: Dict[int, Location] = {}
+    sites = []
+    for one in document["sites"]:
+        # The call stands before the address that it returns to.
+        addresses = [int(frame, 16) - 1 for frame in one["frames"]]
+        stack = tuple(locations.setdefault(at, Location(at, _mapping_of(at, mappings))) for at in addresses)
+        sites.append(Site(Sample(stack, ()), bool(one["shared"]), _sums(one)))
+    profile = Profile([], [site.sample for site in sites], mappings, list(locations.values()))
+    return Leaks(
+        int(document["rate"]),
+        int(document["samples"]),
+        int(document["lost"]),
+        str(document["scan"]),
+        _sums(document),
+        sites,
+        int(document["left_out"]),
+        profile,
+    )
+
+
+def _mapping_of(address: int, mappings: List[Mapping]) -> Optional[Mapping]:
+    return next((mapping for mapping in mappings if mapping.start <= address < mapping.limit), None)
+
+
+def _sums(document: Any) -> Dict[str, Sums]:
+    return {kind: Sums(*(int(document[kind][name]) for name in ("samples", "blocks", "bytes"))) for kind in _KINDS}
+
+
+# ---- Words.
+
+
+def lines(leaks: Leaks, rows: int) -> List[str]:
+    """What was found, the largest sites with their stacks, and what is not known."""
+    found = leaks.found()
+    all_of_it = leaks.of[leaks.kind]
+    what = "leaked: no pointer leads there" if leaks.scan == "done" else "not freed"
+    text = [f"{_amount(leaks, all_of_it)} {what}" if all_of_it.samples else f"nothing {what}"]
+    for site in found[:rows]:
+        text += ["", f"{_amount(leaks, site.of[leaks.kind])} from", *_stack(site)]
+    if len(found) > rows or leaks.left_out:
+        text += ["", f"and {len(found[rows:]) + leaks.left_out:,} more sites"]
+    if leaks.scan == "done":
+        text += ["", f"{_amount(leaks, leaks.of['reachable'])} still reachable"]
+        if leaks.of["unjudged"].samples:
+            text.append(f"{_amount(leaks, leaks.of['unjudged'])} came during the scan, which says nothing of them")
+    return text
+
+
+def notes(leaks: Leaks) -> List[str]:
+    """What the figures are worth."""
+    told = []
+    if leaks.scan in _WHY_NO_SCAN:
+        told.append(f"{_WHY_NO_SCAN[leaks.scan]}: which blocks can be reached is not known")
+    if leaks.lost:
+        told.append(f"{leaks.lost:,} of {leaks.samples:,} samples could not be kept: a larger --rate needs less room")
+    if leaks.rate != 1:
+        rate = f", one for each {size(leaks.rate)} allocated" if leaks.rate else ""
+        told.append(f"estimates by {leaks.samples:,} samples{rate}: small sites may be missing")
+    return told
+
+
+def _amount(leaks: Leaks, sums: Sums) -> str:
+    about = "" if leaks.is_exact else "about "
+    noun = "block" if sums.blocks == 1 else "blocks"
+    return f"{about}{sums.bytes:,} bytes in {about}{sums.blocks:,} {noun}"
+
+
+def _stack(site: Site) -> List[str]:
+    if site.shared:
+        return ["  stacks that there was no room to tell apart"]
+    frames = stack_of(site.sample)
+    return [f"  {_frame(frame.function, frame.file, frame.line)}" for frame, _ in frames] or ["  no stack"]
+
+
+def _frame(function: str, file: str, line: int) -> str:
+    return f"{shortened(function)} ({file}:{line})" if file and line else shortened(function)
+
+
+def document(answers: List[Tuple[int, Leaks]]) -> Any:
+    """For programs: every process, with named stacks."""
+    return {
+        "schema": SCHEMA,
+        "processes": [
+            {
+                "pid": pid,
+                "rate": leaks.rate,
+                "exact": leaks.is_exact,
+                "samples": leaks.samples,
+                "lost": leaks.lost,
+                "scan": leaks.scan,
+                "sites_left_out": leaks.left_out,
+                **{kind: vars(leaks.of[kind]) for kind in _KINDS},
+                "sites": [_site_document(site) for site in sorted(leaks.sites, key=lambda one: -_bytes_of(one))],
+            }
+            for pid, leaks in answers
+        ],
+    }
+
+
+def _bytes_of(site: Site) -> int:
+    return site.of["unreachable"].bytes or sum(sums.bytes for sums in site.of.values())
+
+
+def _site_document(site: Site) -> Any:
+    stack = [
+        {"function": frame.function, "file": frame.file, "line": frame.line, "address": f"{location.address:#x}"}
+        for frame, location in stack_of(site.sample)
+    ]
+    return {**{kind: vars(site.of[kind]) for kind in _KINDS}, "shared": site.shared, "stack": stack}

@@ -1,0 +1,102 @@
+/* profile/root.c - L5. See root.h. The program may map memory next to ours, and the system then makes one mapping of both: so what
+ * is ours is cut out of mappings, wherever they begin. Records of ours matter where they have addresses of blocks in them. */
+#include "profile/root.h"
+
+#include <string.h>
+
+#include "base/arithmetic.h"
+#include "base/units.h"
+#include "os/kernel_file.h"
+#include "os/os.h"
+#include "profile/module_map.h"
+#include "profile/sample.h"
+#include "profile/trail.h"
+#include "space/meta.h"
+#include "space/region_map.h"
+
+/* Records in more ranges than that are looked at as if they were the program's. */
+#define HOLES_MAX 512
+
+/* Chosen: what this thread has done deeper on its stack before is looked at. It may be what we did ourselves, in the thread that
+ * answers the tool, whose stack is not longer. */
+#define DEAD_STACK_BYTES ((size_t)HK_OS_BARE_STACK_BYTES)
+
+typedef struct {
+  uintptr_t start;
+  uintptr_t end;
+} hole_t;
+
+typedef struct {
+  hk_reach_t *reach;
+  unsigned count;
+  hole_t hole[HOLES_MAX];
+} holes_t;
+
+static void add(void *context, uintptr_t start, size_t bytes) {
+  holes_t *holes = context;
+  if (holes->count < HOLES_MAX) holes->hole[holes->count++] = (hole_t){start, start + bytes};
+}
+
+static void add_records(holes_t *holes) {
+  hk_sample_visit_memory(add, holes);
+  hk_trail_visit_memory(add, holes);
+  add(holes, (uintptr_t)&hk_region_map, sizeof hk_region_map);
+  hk_meta_visit(add, holes);
+  hk_slab_t *leaf;
+  for (size_t region = 0; (leaf = hk_region_map_find(&region)) != NULL; region++) {
+    add(holes, (uintptr_t)leaf, sizeof(hk_region_t));
+  }
+}
+
+/* The first one that ends behind the address; one that begins and ends nowhere when there is none. */
+static hole_t next_hole(const holes_t *holes, uintptr_t address) {
+  hole_t next = {UINTPTR_MAX, UINTPTR_MAX};
+  uintptr_t start, end;
+  if (hk_reach_next_own(holes->reach, address, &start, &end)) next = (hole_t){start, end};
+  for (unsigned i = 0; i < holes->count; i++) {
+    if (holes->hole[i].end > address && holes->hole[i].start < next.start) next = holes->hole[i];
+  }
+  return next;
+}
+
+static void follow(const holes_t *holes, uintptr_t start, uintptr_t end) {
+  while (start < end) {
+    hole_t hole = next_hole(holes, start);
+    if (hole.start > start) hk_reach_from(holes->reach, start, hk_smaller(hole.start, end) - start);
+    start = hole.end;
+  }
+}
+
+/* To look into a device's memory could do something. Of other files no writer but this one puts addresses of ours there. */
+static bool may_have_pointers(const hk_module_mapping_t *mapping) {
+  if (!mapping->is_readable || (!mapping->is_writable && mapping->inode != 0)) return false;
+  if (!mapping->is_writable && *mapping->path != '\0') return false; /* [vdso], [vvar] */
+  bool is_plain = mapping->inode == 0 || hk_text_after(mapping->path, "/dev/zero") != NULL ||
+                  hk_text_after(mapping->path, "/dev/shm/") != NULL;
+  return is_plain || (!mapping->is_shared && hk_text_after(mapping->path, "/dev/") == NULL);
+}
+
+/* The library's own data, which begins in a mapping of its file and ends behind that. In a program that it is linked into nobody
+ * can tell it apart. */
+static void add_own_module(holes_t *holes, const hk_module_mapping_t *mapping) {
+  const char *slash = strrchr(mapping->path, '/');
+  if (slash == NULL || hk_text_after(slash, "/libhakmem") == NULL) return;
+  uintptr_t end = hk_module_end(mapping->header);
+  if (end > mapping->start) add(holes, mapping->start, end - mapping->start);
+}
+
+bool hk_root_follow_all(hk_reach_t *reach, uintptr_t frame) {
+  holes_t holes;
+  holes.reach = reach;
+  holes.count = 0;
+  add(&holes, frame - DEAD_STACK_BYTES, DEAD_STACK_BYTES);
+  add_records(&holes);
+  hk_module_map_t map;
+  if (!hk_module_map_open(&map)) return false;
+  while (!reach->is_cut_short && hk_module_map_next(&map)) {
+    if (map.mapping.start == map.mapping.header) add_own_module(&holes, &map.mapping);
+    if (may_have_pointers(&map.mapping)) follow(&holes, map.mapping.start, map.mapping.end);
+  }
+  hk_module_map_close(&map);
+  return true;
+}

@@ -1,0 +1,107 @@
+"""`hakmem leaks`: what a program that loses blocks is told of, its exit codes, and answers that are damaged."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any, Dict
+
+import pytest
+from cli_support import Compile, Tool
+from hakmem.errors import Failure
+from hakmem.leaks import lines, notes, parse
+
+SOURCE = """
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+void *kept, *volatile lost;
+__attribute__((noinline)) void lose(int count) { for (; count > 0; count--) lost = malloc(1000); lost = 0; }
+__attribute__((noinline)) void clear(void) { volatile char room[65536]; for (int i = 0; i < 65536; i++) room[i] = 0; }
+int main(int argc, char **argv) {
+  kept = malloc(5000);
+  lose(argc > 1 ? atoi(argv[1]) : 0);
+  clear();
+  if (argc > 2) return atoi(argv[2]);
+  return 0;
+}
+"""
+
+
+@pytest.fixture
+def loser(compile_c: Compile) -> Path:
+    return compile_c("loser", SOURCE, "-O1", "-g", "-fno-builtin")
+
+
+def test_a_program(tool: Tool, library: Path, loser: Path, tmp_path: Path) -> None:
+    """Names, sums, and JSON that has the same."""
+    done = tool("leaks", "--scan", "--json", tmp_path / "out.json", "--library", library, "--", loser, 7)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "7,000 bytes in 7 blocks leaked: no pointer leads there" in done.stderr
+    assert "\n  lose (" in done.stderr and "still reachable" in done.stderr and "about" not in done.stderr
+    (process,) = json.loads((tmp_path / "out.json").read_text())["processes"]
+    assert (process["exact"], process["scan"]) == (True, "done")
+    assert process["unreachable"] == {"samples": 7, "blocks": 7, "bytes": 7000}
+    assert process["sites"][0]["stack"][0]["function"] == "lose"
+    assert list(tmp_path.glob("*.json")) == [tmp_path / "out.json"]
+
+
+@pytest.mark.parametrize(
+    ("count", "own", "wanted", "code"), [(7, 0, 9, 9), (0, 0, 9, 0), (7, 3, 9, 3), (7, 0, 0, 0), (7, 3, 0, 3)]
+)
+def test_exit_codes(tool: Tool, library: Path, loser: Path, count: int, own: int, wanted: int, code: int) -> None:
+    words = ["leaks", "--scan", "-q", "--error-exitcode", wanted, "--library", library, "--", loser, count, own]
+    done = tool(*words)
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
+
+
+def test_without_a_scan(tool: Tool, library: Path, loser: Path) -> None:
+    """All that is live, of which the program keeps some."""
+    done = tool("leaks", "--library", library, "--", loser, 7)
+    assert "12,000 bytes in 8 blocks not freed" in done.stderr
+
+
+def test_nobody_answers(tool: Tool, library: Path, compile_c: Compile) -> None:
+    """A program that ends past its exit handlers."""
+    quick = compile_c("quick", "#include <unistd.h>\nint main(void) { _exit(0); }\n")
+    done = tool("leaks", "--library", library, "--", quick)
+    assert done.returncode == 125 and "itself said nothing of leaks" in done.stderr
+
+
+def test_wrong_usage(tool: Tool) -> None:
+    assert tool("leaks").returncode == 2
+    assert tool("leaks", "--rate", 5, 1).returncode == 2
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    done = tool("leaks", gone.pid)
+    assert done.returncode == 125 and f"there is no process {gone.pid}" in done.stderr
+
+
+def sums(blocks: int = 0) -> Dict[str, int]:
+    return {"samples": blocks, "blocks": blocks, "bytes": 16 * blocks}
+
+
+def answer(**changes: Any) -> bytes:
+    document = {
+        "schema": 1, "rate": 524288, "samples": 10, "lost": 2, "scan": "out of time", "scan_ms": 5, "scan_bytes": 1,
+        "unreachable": sums(), "reachable": sums(), "unjudged": sums(3), "left_out": 1, "mappings": [],
+        "sites": [{"frames": [], "shared": True, "unreachable": sums(), "reachable": sums(), "unjudged": sums(3)}],
+    }  # fmt: skip
+    return json.dumps({**document, **changes}).encode()
+
+
+def test_estimates_and_scans_that_fail_are_told() -> None:
+    leaks = parse(answer(), "it")
+    assert lines(leaks, 20)[0] == "about 48 bytes in about 3 blocks not freed"
+    assert lines(leaks, 20)[-1] == "and 1 more sites"
+    text = " ".join(notes(leaks))
+    assert "took too long" in text and "2 of 10 samples" in text and "one for each 512 KiB" in text
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b"[]", b"null", answer()[:200], answer(schema=2), answer(sites=[{}]), answer(unjudged=5)]
+)
+def test_damaged_answers(data: bytes) -> None:
+    with pytest.raises(Failure, match="is not what hakmem writes of leaks"):
+        parse(data, "it")

@@ -83,7 +83,7 @@ void hk_trail_fetch(void) {
   const trail_t *trail = hk_load_acquire(place_of(hk_os_stack_top(here)));
   if (trail == NULL) return;
   const char *line = (const char *)trail;
-  for (unsigned i = 0; i < FETCHED_LINES; i++) __builtin_prefetch(line + i * HK_CACHE_LINE_BYTES);
+  for (size_t i = 0; i < FETCHED_LINES; i++) __builtin_prefetch(line + i * HK_CACHE_LINE_BYTES);
 }
 
 /* ---- What is as it was. */

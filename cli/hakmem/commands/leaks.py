@@ -21,6 +21,7 @@ from hakmem.errors import EXIT_CANNOT, EXIT_USAGE, Failure, say, write_stderr
 from hakmem.leaks import Leaks, document, lines, notes, parse
 from hakmem.output import OutputFile, reserve
 from hakmem.preload_plan import check_preload
+from hakmem.process_or_program import ProcessOrProgram, is_process
 from hakmem.profile.debug_files import DEBUG_FOLDERS, Search
 from hakmem.profile.record import why_none
 from hakmem.profile.symbolize import Symbolizer
@@ -31,7 +32,7 @@ _SCAN_SECONDS = 60.0
 _NAME = re.compile(r"(\d+)\.json\Z")
 
 
-@click.command(context_settings={"allow_interspersed_args": False})
+@click.command(cls=ProcessOrProgram, context_settings={"allow_interspersed_args": False})
 @click.option("--scan", is_flag=True, help="Only what no pointer leads to any more: a conservative scan.")
 @click.option(
     "--rate", type=click.IntRange(1), metavar="BYTES", help="Of a PROGRAM: a sample every so many; default 1."
@@ -66,7 +67,7 @@ def leaks(
 
     One word of digits is a PID. The text goes to stdout, of a PROGRAM to stderr.
     """
-    pid = int(command[0]) if len(command) == 1 and command[0].isdecimal() else None
+    pid = int(command[0]) if len(command) == 1 and is_process(command[0]) else None
     if pid is not None and (settings or library or force or rate is not None):
         raise Failure("--rate, --set, --library and --force are for a PROGRAM that is started here", EXIT_USAGE)
     with reserve(json_name) as (file,):

@@ -16,6 +16,7 @@ from hakmem.engine import Launch
 from hakmem.errors import EXIT_CANNOT, EXIT_USAGE, Failure, say, write_stderr
 from hakmem.output import OutputFile, reserve
 from hakmem.preload_plan import check_preload
+from hakmem.process_or_program import ProcessOrProgram, is_process
 from hakmem.profile import live, top
 from hakmem.profile.debug_files import DEBUG_FOLDERS, Search
 from hakmem.profile.export import folded, speedscope, stacks
@@ -62,7 +63,7 @@ class _Wish:
             flame_file.write(draw(stacks(profile, sample_type), f"{title}: {sample_type}"))
 
 
-@click.command(context_settings={"allow_interspersed_args": False})
+@click.command(cls=ProcessOrProgram, context_settings={"allow_interspersed_args": False})
 @click.option("-o", "--output", metavar="FILE", help="Write the profile, with names, for pprof and others.")
 @click.option("--by", type=click.Choice(list(BY)), default="inuse", help="Live bytes (default), or all allocated ones.")
 @click.option("--rows", type=click.IntRange(1), default=20, metavar="N", help="Rows of the table; default 20.")
@@ -103,7 +104,7 @@ def profile(
     """
     if (input_name is None) is not bool(command):
         raise Failure("what to profile? A PID, a PROGRAM, or --input FILE: one of them", EXIT_USAGE)
-    pid = int(command[0]) if len(command) == 1 and command[0].isdecimal() else None
+    pid = int(command[0]) if len(command) == 1 and is_process(command[0]) else None
     _check_options(pid, input_name, seconds, rate, bool(settings or library or force))
     wish = _Wish(by, rows, quiet, output, folders)
     with reserve(output, folded_name, speedscope_name, flame_name) as wish.files:

@@ -32,6 +32,15 @@ void *hk_alloc_of_class(unsigned class_index, size_t alignment, size_t size);
  * whether it is known to be zero. NULL with ENOMEM. */
 void *hk_alloc_large(size_t size, size_t alignment, bool *zero);
 
+/* For realloc: the same without a sample, and without ENOMEM: NULL, and errno as it was. */
+HK_NOINLINE void *hk_alloc_large_unsampled(size_t size, size_t alignment, bool *zero);
+
+/* A sampled block in the place of one of `bytes`; NULL when it cannot be had, and errno as it was. */
+HK_NOINLINE void *hk_alloc_sampled(size_t size, size_t alignment, size_t bytes, uint64_t weight_q16, bool *zero);
+
+/* Counts a request that failed. NULL with ENOMEM. */
+void *hk_alloc_fail(void);
+
 /* Every free that is not of a small block of the caller's own. `slab` is hk_slab_of(block). */
 HK_NOINLINE void hk_free_slow(void *block, hk_slab_t *slab);
 
@@ -46,6 +55,7 @@ size_t hk_usable_size(const void *block);
 
 /* What hk_usable_size of a block of `size` bytes would be; 0 when there can be none. */
 size_t hk_good_size(size_t size);
+size_t hk_large_good_size(size_t size); /* of one of more than 32 KiB */
 
 /* For the counting build. */
 HK_INLINE void hk_count_request(size_t size) {

@@ -1,0 +1,174 @@
+/* api/realloc.c - L6. Sizes, and blocks that change theirs: the slow half of alloc.h. */
+#include <errno.h>
+#include <string.h>
+
+#include "api/alloc.h"
+#include "api/misuse.h"
+#include "api/sampled.h"
+#include "api/verify.h"
+#include "base/bits.h"
+#include "hakmem/hakmem.h"
+#include "heap/span.h"
+#include "policy/sampling.h"
+#include "policy/stat.h"
+#include "profile/profile.h"
+#include "space/big.h"
+#include "space/run.h"
+
+static bool is_small(size_t size) { return size <= HK_MID_MAX_BYTES; }
+
+/* ---- Sizes. */
+
+size_t hk_large_good_size(size_t size) {
+  return size <= HK_RUN_MAX_BYTES ? hk_run_good_size(size) : hk_big_good_size(size);
+}
+
+size_t hk_good_size(size_t size) {
+  return is_small(size) ? hk_class_bytes(hk_class_of(size > 0 ? size : 1)) : hk_large_good_size(size);
+}
+
+size_t hk_usable_size(const void *block) {
+  if (block == NULL) return 0;
+  hk_finding_t finding = hk_verify(block);
+  if (finding.verdict == hk_verdict_live) return finding.bytes;
+  hk_misuse_address(hk_act_ask_size, block);
+  return 0;
+}
+
+/* ---- Where it stands. */
+
+/* Whether a small block of `bytes` may stay where it is: one that would be more than half empty moves, if a smaller one
+ * can be had. */
+static bool stays(size_t bytes, size_t size) {
+  return size <= bytes && (size >= bytes / 2 || hk_good_size(size) == bytes);
+}
+
+/* Where the block can keep its place, or its pages can be moved: the block; otherwise NULL. */
+static void *resize(const hk_finding_t *finding, void *block, size_t size) {
+  char *start = (char *)finding->start;
+  size_t whole = finding->offset + size;
+  switch (hk_slab_state(finding->slab)) {
+    case hk_slab_small:
+      return stays(finding->bytes, size) ? block : NULL;
+    case hk_slab_run:
+      if (is_small(size) || whole > HK_RUN_MAX_BYTES || !hk_run_resize(finding->slab, whole)) return NULL;
+      break;
+    case hk_slab_big:
+      if (whole <= HK_RUN_MAX_BYTES) return NULL;
+      start = hk_big_resize(finding->slab, start, whole);
+      if (start == NULL) return NULL;
+      block = start + finding->offset;
+      break;
+    default:
+      return NULL;
+  }
+  hk_stat_add(hk_stat_realloc_in_place, 1);
+  return block;
+}
+
+/* ---- Elsewhere. */
+
+/* A block that grows by less than a quarter will likely grow again: a quarter at once makes the copies rarer. */
+static size_t with_room_to_grow(size_t bytes, size_t size) {
+  size_t roomy = bytes + bytes / 4;
+  return size > bytes && size < roomy && roomy <= HK_RUN_MAX_BYTES ? roomy : size;
+}
+
+static void *move(void *block, size_t bytes, size_t size) {
+  int saved_errno = errno;
+  size_t wanted = with_room_to_grow(bytes, size);
+  void *moved = hk_alloc(wanted);
+  if (moved == NULL && wanted > size) {
+    moved = hk_alloc(size);
+    if (moved != NULL) errno = saved_errno;
+  }
+  if (moved == NULL) {
+    if (size > bytes) return NULL;
+    errno = saved_errno; /* it is smaller: where it stands there is room */
+    return block;
+  }
+  memcpy(moved, block, size < bytes ? size : bytes);
+  hk_free(block);
+  return moved;
+}
+
+/* What a small block of the caller's own lets the program use; 0 for every other block, and when something speaks
+ * against this one. */
+static size_t own_small_bytes(const void *block) {
+  hk_slab_t *slab = hk_slab_of(block);
+  if (hk_load_relaxed(&slab->owner) != hk_thread_heap) return 0;
+  if (!hk_span_has_block(slab->head, block) || hk_block_looks_free(block)) return 0;
+  return slab->block_bytes;
+}
+
+static void *move_large(void *block, size_t bytes, size_t size, uint64_t weight_q16) {
+  bool zero;
+  void *moved = NULL;
+  if (weight_q16 != 0) moved = hk_alloc_sampled(size, HK_BLOCK_ALIGNMENT, hk_large_good_size(size), weight_q16, &zero);
+  if (moved == NULL) moved = hk_alloc_large_unsampled(with_room_to_grow(bytes, size), HK_BLOCK_ALIGNMENT, &zero);
+  if (moved == NULL) moved = hk_alloc_large_unsampled(size, HK_BLOCK_ALIGNMENT, &zero);
+  if (moved == NULL) return size > bytes ? hk_alloc_fail() : block;
+  memcpy(moved, block, size < bytes ? size : bytes);
+  hk_free(block);
+  return moved;
+}
+
+/* A sampled block was resized to where `block` is now. Where there is no room to know it, it becomes one that is not sampled:
+ * its contents go to its start. */
+static void *renew(const hk_finding_t *finding, void *before, void *block, size_t size, uint64_t weight_q16) {
+  (void)hk_profile_forget((uintptr_t)before, false);
+  size_t bytes = hk_large_good_size(size);
+  if (hk_profile_note((uintptr_t)block, finding->offset, size, bytes, weight_q16)) return block;
+  return memmove((char *)block - finding->offset, block, size);
+}
+
+/* Of a block that was sampled, or while others are: it is one after if it was before, as far as that fits its new size. */
+static HK_NOINLINE void *realloc_large(const hk_finding_t *finding, void *block, size_t size) {
+  size_t bytes = finding->bytes;
+  uint64_t weight_q16 =
+      hk_sampled_weight_after((uintptr_t)block, finding->offset != 0, bytes, hk_large_good_size(size));
+  if (finding->offset != 0 || weight_q16 == 0) {
+    void *same = resize(finding, block, size);
+    if (same != NULL) return finding->offset != 0 ? renew(finding, block, same, size, weight_q16) : same;
+  }
+  return move_large(block, bytes, size, weight_q16);
+}
+
+static void *realloc_unusual(void *block, size_t size) {
+  hk_finding_t finding = hk_verify(block);
+  if (finding.verdict != hk_verdict_live) {
+    hk_misuse_address(hk_act_realloc, block);
+    return hk_alloc_fail();
+  }
+  if (size > (size_t)PTRDIFF_MAX) return hk_alloc_fail();
+  bool is_large = hk_slab_state(finding.slab) != hk_slab_small && !is_small(size);
+  if (HK_UNLIKELY(is_large && (finding.offset != 0 || hk_sampling_is_on())))
+    return realloc_large(&finding, block, size);
+  void *same = resize(&finding, block, size);
+  return same != NULL ? same : move(block, finding.bytes, size);
+}
+
+void *hk_realloc(void *block, size_t size) {
+  if (block == NULL) return hk_alloc(size);
+  if (size == 0) {
+    hk_free(block);
+    return NULL;
+  }
+  size_t bytes = own_small_bytes(block);
+  if (bytes == 0) return realloc_unusual(block, size);
+  return stays(bytes, size) ? block : move(block, bytes, size);
+}
+
+void *hakmem_realloc(void *block, size_t size) { return hk_realloc(block, size); }
+
+void *hakmem_reallocarray(void *block, size_t count, size_t size) {
+  size_t bytes;
+  return hk_multiply(count, size, &bytes) ? hk_realloc(block, bytes) : hk_alloc_fail();
+}
+
+size_t hakmem_malloc_usable_size(void *block) { return hk_usable_size(block); }
+size_t hakmem_good_size(size_t size) {
+  size_t good_size = hk_good_size(size);
+  return good_size != 0 ? good_size : size; /* there is no such block; asking for it says so */
+}
+bool hakmem_check_owned(const void *address) { return hk_verify(address).verdict == hk_verdict_live; }

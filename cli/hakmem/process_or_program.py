@@ -23,6 +23,7 @@ class ProcessOrProgram(click.Command):
                 found, _, _ = self.make_parser(ctx).parse_args(args=list(args))
             except click.UsageError:
                 found = {}  # what is wrong is said below
-            words = found.get("command") or ()
-            ctx.allow_interspersed_args = len(words) > 0 and is_process(words[0])
+            # Without words it is None, an empty list, or an object of click's that has no length, by click's version.
+            words = found.get("command")
+            ctx.allow_interspersed_args = isinstance(words, (list, tuple)) and len(words) > 0 and is_process(words[0])
         return super().parse_args(ctx, args)

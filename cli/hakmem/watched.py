@@ -7,6 +7,7 @@ import mmap
 import os
 import platform
 import pwd
+import re
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,8 @@ from hakmem.errors import Failure
 # In the library's file, and so in a program that is linked with it (src/api/serve_command.c).
 _MARK = b"hakmem: this process answers, protocol "
 _OPTION = b"HAKMEM_ATTACH_SIGNAL="
+# The allocator in its variants; not libhakmem-policy.so, which a tool may have loaded.
+_LIBRARY = re.compile(r"libhakmem(-fast|-count)?\.so")
 _SIGNAL = 58
 _NAMES = {"hup": 1, "sighup": 1, "usr1": 10, "sigusr1": 10, "usr2": 12, "sigusr2": 12, "winch": 28, "sigwinch": 28}
 # By this the library tells the tool's signal from the program's own (src/os/os_signal.c).
@@ -124,7 +127,7 @@ class Watched:
 
     def _is_ours(self) -> bool:
         files = self._mapped_files()
-        if any(os.path.basename(file).startswith("libhakmem") for file in files):
+        if any(_LIBRARY.match(os.path.basename(file)) for file in files):
             return True
         return any(_has_mark(path) for path in [f"/proc/{self.pid}/exe", *(f"/proc/{self.pid}/root{f}" for f in files)])
 

@@ -69,7 +69,7 @@ def sites(path: str = f"/no/{HOSTILE}") -> Dict[str, Any]:
         "schema": 1, "rate": 524288,
         "sites": [{"frames": [hex(one) for one in (*frames, 0x3011)], "inuse_samples": 9, "inuse_objects": 1000,
                    "inuse_bytes": live * MIB, "requested": live * MIB, "block_bytes": given * MIB, "alloc_bytes": live * MIB,
-                   "pinned": {"free_bytes": pinned * MIB} if pinned is not None else None}
+                   "pinned": {"bytes": pinned * MIB} if pinned is not None else None}
                   for frames, live, given, pinned in rows],
         "mappings": [{"start": "0x1000", "end": "0x4000", "offset": "0x0", "path": path, "build_id": None}],
     }  # fmt: skip

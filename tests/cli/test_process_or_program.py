@@ -27,6 +27,8 @@ def show(rows: int, command: Tuple[str, ...]) -> None:
         (["--rows", "5", "prog", "4711", "-x"], "5 prog 4711 -x"),
         (["--", "4711", "--rows", "5"], "1 4711 --rows 5"),
         (["./4711", "--rows", "5"], "1 ./4711 --rows 5"),
+        (["--rows", "5"], "5 "),
+        ([], "1 "),
     ],
 )
 def test_whose_the_words_are(words: List[str], shown: str) -> None:

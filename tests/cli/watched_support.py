@@ -36,10 +36,10 @@ int main(void) {
 class Watched:
     """The program, and the lines it obeys."""
 
-    def __init__(self, command: Path, library: Path) -> None:
+    def __init__(self, command: Path, library: Path, **options: str) -> None:
         self.name = command.name
         self.process = subprocess.Popen(
-            [str(command)], env=plain(library), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [str(command)], env={**plain(library), **options}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         self.pid = self.process.pid
         self.do("begin")

@@ -11,13 +11,15 @@ from typing import Iterator, List, Optional, Sequence, Tuple
 import click
 
 from hakmem import environment, paths
+from hakmem.commands.explain import printable
 from hakmem.commands.run import run_to_end
 from hakmem.engine import Launch
 from hakmem.errors import EXIT_CANNOT, EXIT_USAGE, Failure, say, write_stderr
 from hakmem.output import OutputFile, reserve
 from hakmem.preload_plan import check_preload
 from hakmem.process_or_program import ProcessOrProgram, is_process
-from hakmem.profile import live, top
+from hakmem.profile import live, site_tables, top
+from hakmem.profile import sites as site_lists
 from hakmem.profile.debug_files import DEBUG_FOLDERS, Search
 from hakmem.profile.export import folded, speedscope, stacks
 from hakmem.profile.flame import draw
@@ -27,6 +29,9 @@ from hakmem.profile.record import Recording, beside, why_none
 from hakmem.profile.symbolize import Symbolizer
 from hakmem.profile.write import to_bytes
 from hakmem.program import resolve
+
+# What --by names beside the sample types: of call sites, in no pprof file.
+_BY_SITE = {"lifetime": site_tables.lifetimes_text, "pinned": site_tables.pinned_text}
 
 
 @dataclass
@@ -64,8 +69,18 @@ class _Wish:
 
 
 @click.command(cls=ProcessOrProgram, context_settings={"allow_interspersed_args": False})
-@click.option("-o", "--output", metavar="FILE", help="Write the profile, with names, for pprof and others.")
-@click.option("--by", type=click.Choice(list(BY)), default="inuse", help="Live bytes (default), or all allocated ones.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="Write the profile, with names, for pprof and others; with --by lifetime or pinned what --sites reads.",
+)
+@click.option(
+    "--by",
+    type=click.Choice([*BY, *_BY_SITE]),
+    default="inuse",
+    help="Live bytes (default), all allocated ones; of a PID or --sites: how long blocks live, what free memory they pin.",
+)
 @click.option("--rows", type=click.IntRange(1), default=20, metavar="N", help="Rows of the table; default 20.")
 @click.option("--folded", "folded_name", metavar="FILE", help="Write folded stacks.")
 @click.option("--speedscope", "speedscope_name", metavar="FILE", help="Write speedscope's JSON.")
@@ -73,6 +88,7 @@ class _Wish:
 @click.option("--rate", type=click.IntRange(1), metavar="BYTES", help="A sample every so many bytes; default 524288.")
 @click.option("--seconds", type=click.FloatRange(0, min_open=True), metavar="N", help="Of a PID: how long; default 10.")
 @click.option("--input", "input_name", metavar="FILE", help="Read this profile, instead of PID or PROGRAM.")
+@click.option("--sites", "sites_name", metavar="FILE", help="Read this saved answer to `profile sites` instead.")
 @click.option(
     "--debug-dir", "folders", multiple=True, metavar="DIR", help="Where separate debug files are. Repeatable."
 )
@@ -91,6 +107,7 @@ def profile(
     rate: Optional[int],
     seconds: Optional[float],
     input_name: Optional[str],
+    sites_name: Optional[str],
     folders: Tuple[str, ...],
     settings: Tuple[str, ...],
     library: Optional[str],
@@ -102,14 +119,19 @@ def profile(
 
     One word of digits is a PID. The table goes to stdout, of a PROGRAM to stderr.
     """
-    if (input_name is None) is not bool(command):
-        raise Failure("what to profile? A PID, a PROGRAM, or --input FILE: one of them", EXIT_USAGE)
+    if [input_name is not None, sites_name is not None, bool(command)].count(True) != 1:
+        raise Failure("what to profile? A PID, a PROGRAM, --input FILE, or --sites FILE: one of them", EXIT_USAGE)
     pid = int(command[0]) if len(command) == 1 and is_process(command[0]) else None
-    _check_options(pid, input_name, seconds, rate, bool(settings or library or force))
+    _check_options(pid, input_name or sites_name, seconds, rate, bool(settings or library or force))
+    if by in _BY_SITE:
+        has_sites = pid is not None or sites_name is not None
+        _check_by_site(by, has_sites, (folded_name, speedscope_name, flame_name))
     wish = _Wish(by, rows, quiet, output, folders)
     with reserve(output, folded_name, speedscope_name, flame_name) as wish.files:
         if input_name is not None:
             _show(wish, read(input_name), wish.search(), os.path.basename(input_name))
+        elif sites_name is not None:
+            _show_sites(wish, site_lists.read(sites_name), wish.search(), sites_name)
         elif pid is not None:
             _of_process(wish, pid, seconds, rate)
         else:
@@ -117,21 +139,32 @@ def profile(
 
 
 def _check_options(
-    pid: Optional[int], input_name: Optional[str], seconds: Optional[float], rate: Optional[int], of_program: bool
+    pid: Optional[int], file_name: Optional[str], seconds: Optional[float], rate: Optional[int], of_program: bool
 ) -> None:
     if seconds is not None and pid is None:
         raise Failure("--seconds is for a PID: a program is profiled from its start to its end", EXIT_USAGE)
-    if of_program and (pid is not None or input_name is not None):
+    if of_program and (pid is not None or file_name is not None):
         raise Failure("--set, --library and --force are for a PROGRAM that is started here", EXIT_USAGE)
-    if rate is not None and input_name is not None:
+    if rate is not None and file_name is not None:
         raise Failure("--rate has no effect on a profile that is there already", EXIT_USAGE)
+
+
+def _check_by_site(by: str, has_sites: bool, exports: Sequence[Optional[str]]) -> None:
+    if not has_sites:
+        raise Failure(
+            f"--by {by} needs a process that runs: what a program writes at its end has nothing of it. Name a PID (started with "
+            "HAKMEM_PROFILE=1 it tells of all its time), or --sites FILE, an answer that was saved",
+            EXIT_USAGE,
+        )
+    if any(name is not None for name in exports):
+        raise Failure(f"--folded, --speedscope and --flame draw bytes: --by inuse or alloc, not {by}", EXIT_USAGE)
 
 
 def _show(wish: _Wish, taken: Profile, search: Search, title: str) -> None:
     taken.column(BY[wish.by])
     with _named(wish, taken, search):
         for line in wish.lines(taken):
-            click.echo(line)
+            click.echo(printable(line))
         wish.write(taken, title)
 
 
@@ -142,17 +175,35 @@ def _named(wish: _Wish, taken: Profile, search: Search) -> Iterator[Symbolizer]:
     with Symbolizer(timed) as symbolizer:
         symbolizer.symbolise(taken)
         for note in () if wish.quiet else symbolizer.notes.values():
-            say(f"note: {note}")
+            say(f"note: {printable(note)}")
         yield symbolizer
+
+
+def _show_sites(wish: _Wish, answer: bytes, search: Search, title: str) -> None:
+    found = site_lists.parse(answer, title)
+    if wish.by not in _BY_SITE:
+        _show(wish, found.profile, search, os.path.basename(title))
+        return
+    with _named(wish, found.profile, search):
+        for line in [] if wish.quiet else _BY_SITE[wish.by](found, wish.rows):
+            click.echo(printable(line))
+    output = wish.files[0]
+    if output is not None:
+        output.write(answer)
 
 
 def _of_process(wish: _Wish, pid: int, seconds: Optional[float], rate: Optional[int]) -> None:
     notes: List[str] = []
-    taken = live.take(live.asker(pid), pid, seconds, rate, notes)
+    take = live.take_sites if wish.by in _BY_SITE else live.take
+    taken = take(live.asker(pid), pid, seconds, rate, notes)
     for note in () if wish.quiet else notes:
         say(f"note: {note}")
     # While it runs its files can be found where it sees them.
-    _show(wish, taken, wish.search((f"/proc/{pid}/root", "")), f"process {pid}")
+    search = wish.search((f"/proc/{pid}/root", ""))
+    if isinstance(taken, bytes):
+        _show_sites(wish, taken, search, f"process {pid}")
+    else:
+        _show(wish, taken, search, f"process {pid}")
 
 
 def _of_program(
@@ -198,7 +249,7 @@ def _show_all(wish: _Wish, pid: int, own: Optional[Profile], others: List[Tuple[
         title = f"process {pid}, started by {title}"
     with _named(wish, own, wish.search()) as symbolizer:
         for line in wish.lines(own):
-            write_stderr(f"{line}\n")
+            write_stderr(f"{printable(line)}\n")
         wish.write(own, os.path.basename(title))
         if wish.name is None or not others:
             if others and not wish.quiet:

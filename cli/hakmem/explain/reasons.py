@@ -10,7 +10,7 @@ from hakmem.explain.sites import Site
 from hakmem.explain.snapshot import Snapshot
 from hakmem.metrics import seconds, size
 
-MODES = {25_000: "fast", 250_000: "balanced", 2_500_000: "lean"}
+_DEFAULT_MODE = "balanced"
 _NEVER_MS = 1 << 62  # HK_PRICE_NEVER is more
 _DEFAULT_RETAIN = "8M"
 _MOST_ROWS = 3
@@ -151,9 +151,9 @@ def policy(snapshot: Snapshot) -> List[str]:
     price = snapshot.number("learning", "price")
     told: List[str] = []
     if price:
-        mode = MODES.get(price)
+        mode = str(snapshot.section("options").get("mode", _DEFAULT_MODE))
         told.append(
-            f"The price is {price:,} ns of CPU for a MiB-second ({f'mode {mode}' if mode else 'a price of your own'}): giving back "
+            f"The price is {price:,} ns of CPU for a MiB-second ({'a price of your own' if mode.isdecimal() else f'mode {mode}'}): giving back "
             f"costs as much as keeping for {_time(snapshot.number('learning', 'break_even_ms'))}."
         )
     if snapshot.document.get("purge_thread"):

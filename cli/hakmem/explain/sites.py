@@ -9,12 +9,10 @@ from hakmem.attach import Refused
 from hakmem.errors import Failure
 from hakmem.explain.snapshot import decode, read
 from hakmem.profile.debug_files import DEBUG_FOLDERS, Search
-from hakmem.profile.model import Location, Mapping, Profile, Sample, names_of
+from hakmem.profile.model import Profile, names_of
 from hakmem.profile.read import parse
+from hakmem.profile.sites import NEWEST_SCHEMA, stacks_of
 from hakmem.profile.symbolize import Symbolizer
-
-_TYPES = [("alloc_space", "bytes"), ("inuse_objects", "count"), ("inuse_space", "bytes")]
-NEWEST_SCHEMA = 1
 
 
 @dataclass(frozen=True)
@@ -96,34 +94,15 @@ def of_document(document: Any, name: str, search: Optional[Search] = None) -> Si
 
 
 def _of_sites(document: Dict[str, Any], search: Search) -> Sites:
-    mappings = [_mapping(one) for one in document.get("mappings", [])]
-    locations: Dict[int, Location] = {}
-    samples = [_sample(one, mappings, locations) for one in document["sites"]]
-    profile = Profile(list(_TYPES), samples, mappings, list(locations.values()), period=int(document.get("rate") or 0))
+    profile = stacks_of(document)
     notes = _symbolise(profile, search)
-    rows = [_site(raw, names_of(sample)) for raw, sample in zip(document["sites"], samples)]
+    rows = [_site(raw, names_of(sample)) for raw, sample in zip(document["sites"], profile.samples)]
     return Sites(_ordered(rows), profile.period, profile, notes)
-
-
-def _mapping(raw: Dict[str, Any]) -> Mapping:
-    start, end, offset = (int(str(raw[name]), 0) for name in ("start", "end", "offset"))
-    return Mapping(start, end, offset, str(raw["path"]), str(raw.get("build_id") or ""))
-
-
-def _sample(raw: Dict[str, Any], mappings: Sequence[Mapping], locations: Dict[int, Location]) -> Sample:
-    """Frames are return addresses; the call is before."""
-    places = []
-    for text in raw["frames"]:
-        address = int(text, 16) - 1
-        mapping = next((one for one in mappings if one.start <= address < one.limit), None)
-        places.append(locations.setdefault(address, Location(address, mapping)))
-    values = int(raw.get("alloc_bytes") or 0), int(raw.get("inuse_objects") or 0), int(raw.get("inuse_bytes") or 0)
-    return Sample(tuple(places), values)
 
 
 def _site(raw: Dict[str, Any], names: Sequence[str]) -> Site:
     pinned = raw.get("pinned")
-    free = pinned.get("free_bytes") if isinstance(pinned, dict) else None
+    free = pinned.get("bytes") if isinstance(pinned, dict) else None
     block_bytes = raw.get("block_bytes")
     return Site(
         tuple(names),

@@ -40,26 +40,44 @@ def asker(pid: int) -> Ask:
 
 def take(ask: Ask, pid: int, seconds: Optional[float], rate: Optional[int], notes: List[str]) -> Profile:
     """The profile after that many seconds, with the process left as it was found."""
+    return parse(take_answer(ask, "profile pprof", pid, seconds, rate, notes), f"the profile of process {pid}")
+
+
+def take_sites(ask: Ask, pid: int, seconds: Optional[float], rate: Optional[int], notes: List[str]) -> bytes:
+    """The same as `profile sites` tells it."""
+    answer = take_answer(ask, "profile sites", pid, seconds, rate, notes)
+    if not notes:
+        notes.append(
+            "nothing is known of blocks from before the profile, nor of lives longer than it: a process with HAKMEM_PROFILE=1 "
+            "tells of all its time"
+        )
+    return answer
+
+
+def take_answer(
+    ask: Ask, request: str, pid: int, seconds: Optional[float], rate: Optional[int], notes: List[str]
+) -> bytes:
+    """What the process answers to that request, after that many seconds."""
     state = _state(ask("profile state"))
     if state.running:
         told = f" (a sample every {size(state.rate)})" if state.rate else ""
         notes.append(f"a profile runs in process {pid} already{told}: it is read, and left running")
         if rate is not None and rate != state.rate:
             notes.append("--rate has no effect on a profile that runs already")
-        return _after(ask, pid, seconds or 0.0)
+        return _after(ask, request, seconds or 0.0)
     ask(f"profile start {rate or DEFAULT_RATE}")
     try:
-        return _after(ask, pid, DEFAULT_SECONDS if seconds is None else seconds)
+        return _after(ask, request, DEFAULT_SECONDS if seconds is None else seconds)
     finally:
         # It may have ended meanwhile; then that is what the caller hears of.
         with contextlib.suppress(Failure, OSError):
             ask("profile stop")
 
 
-def _after(ask: Ask, pid: int, seconds: float) -> Profile:
+def _after(ask: Ask, request: str, seconds: float) -> bytes:
     if seconds:
         time.sleep(seconds)
-    return parse(ask("profile pprof"), f"the profile of process {pid}")
+    return ask(request)
 
 
 def _state(answer: bytes) -> _State:

@@ -1,0 +1,107 @@
+"""What `profile sites` answers, read with care, since it may come from a file of anybody's: stacks, how long their blocks live, and
+the free memory that they hold. docs/profile.md has the form."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+from hakmem.errors import Failure
+from hakmem.profile.model import Location, Mapping, Profile, Sample
+
+NEWEST_SCHEMA = 1
+_MOST_BYTES = 256 << 20
+# The i-th counts blocks that lived for less than 2^i ms, and not for less than half of it; the last one all that lived longer.
+LIFETIMES = 16
+_TYPES = [("alloc_objects", "count"), ("alloc_space", "bytes"), ("inuse_objects", "count"), ("inuse_space", "bytes")]
+_VALUES = ("alloc_objects", "alloc_bytes", "inuse_objects", "inuse_bytes")
+
+
+@dataclass(frozen=True)
+class Site:
+    """A stack, and what no pprof file has of it."""
+
+    sample: Sample
+    shared: bool  # of stacks that there was no room to tell apart
+    lifetimes: Tuple[int, ...]
+    block_bytes: int  # what the allocator gave for what is in use
+    pinned_bytes: Optional[int]  # free bytes beside its live blocks; None: not known
+
+
+@dataclass
+class SiteList:
+    """All of one answer, and its stacks as a profile, for the symboliser."""
+
+    rows: List[Site]
+    profile: Profile
+
+
+def stacks_of(document: Dict[str, Any]) -> Profile:
+    """A sample for each site, in their order. What is missing counts as 0."""
+    mappings = [_mapping(one) for one in document.get("mappings", [])]
+    locations: Dict[int, Location] = {}
+    samples = [_sample(one, mappings, locations) for one in document["sites"]]
+    return Profile(list(_TYPES), samples, mappings, list(locations.values()), period=int(document.get("rate") or 0))
+
+
+def read(path: str) -> bytes:
+    """An answer that was saved."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(_MOST_BYTES)
+    except OSError as error:
+        raise Failure(f"cannot read {path}: {error.strerror}") from None
+
+
+def parse(data: bytes, name: str) -> SiteList:
+    """The answer, or a Failure that says why it is none."""
+    if data.startswith(b"\x1f\x8b"):
+        raise Failure(f"{name} is gzipped, as pprof files are: those have neither lifetimes nor what is pinned")
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise Failure(f"{name} is not what `profile sites` answers: cut off, damaged, or no JSON ({error})") from None
+    if not isinstance(document, dict) or not isinstance(document.get("sites"), list):
+        raise Failure(f"{name} is JSON, but not what `profile sites` answers")
+    schema = document.get("schema")
+    if not isinstance(schema, int) or not 1 <= schema <= NEWEST_SCHEMA:
+        raise Failure(f"{name} has schema {schema!r:.40}, and this tool knows up to {NEWEST_SCHEMA}")
+    try:
+        profile = stacks_of(document)
+        profile.name = name
+        rows = [_site(raw, sample) for raw, sample in zip(document["sites"], profile.samples)]
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise Failure(f"{name} is damaged: {type(error).__name__} {error!s:.60}") from None
+    return SiteList(rows, profile)
+
+
+def _mapping(raw: Dict[str, Any]) -> Mapping:
+    start, end, offset = (int(str(raw[name]), 0) for name in ("start", "end", "offset"))
+    return Mapping(start, end, offset, str(raw["path"]), str(raw.get("build_id") or ""))
+
+
+def _sample(raw: Dict[str, Any], mappings: Sequence[Mapping], locations: Dict[int, Location]) -> Sample:
+    """Frames are return addresses; the call is before."""
+    places = []
+    for text in raw["frames"]:
+        address = int(text, 16) - 1
+        mapping = next((one for one in mappings if one.start <= address < one.limit), None)
+        places.append(locations.setdefault(address, Location(address, mapping)))
+    return Sample(tuple(places), tuple(int(raw.get(name) or 0) for name in _VALUES))
+
+
+def _site(raw: Dict[str, Any], sample: Sample) -> Site:
+    lifetimes = tuple(_number(one) for one in raw["lifetimes"])
+    if len(lifetimes) != LIFETIMES:
+        raise ValueError(f"{len(lifetimes)} lifetimes")
+    pinned = raw["pinned"]
+    free = None if pinned is None else _number(pinned["bytes"])
+    return Site(sample, bool(raw["shared"]), lifetimes, _number(raw["block_bytes"]), free)
+
+
+def _number(value: Any) -> int:
+    number = int(value)
+    if number < 0:
+        raise ValueError(f"{number} is negative")
+    return number

@@ -64,13 +64,22 @@ static void *pop_or_refill(hk_heap_t *heap, unsigned class_index) {
 /* A request's own block, or what a sampled one is put into: that one counts itself. */
 typedef enum { for_request, for_sample } purpose_t;
 
+static bool is_open(hk_heap_t *heap, unsigned class_index) {
+  return hk_heap_home(heap, class_index) == &heap->bin[class_index];
+}
+
+/* Whether what came home during a refill has closed the bin: then it keeps a piece that is counted, and of which the block is. */
+static bool has_closed(hk_heap_t *heap, unsigned class_index, bool was_open) {
+  return was_open && !is_open(heap, class_index);
+}
+
 /* An open bin that has none is given a new list. */
 static void *take_for_sample(hk_heap_t *heap, unsigned class_index) {
   hk_sink_t *bin = &heap->bin[class_index];
-  bool is_renewed = hk_heap_home(heap, class_index) == bin && bin->free == HK_LIST_END;
+  bool was_open = is_open(heap, class_index), is_renewed = was_open && bin->free == HK_LIST_END;
   if (is_renewed) hk_cut_count_given(heap, class_index);
   void *block = pop_or_refill(heap, class_index);
-  if (block == NULL) return NULL;
+  if (block == NULL || has_closed(heap, class_index, was_open)) return block;
   hk_cut_skip(heap, class_index);
   if (is_renewed) hk_cut_next_piece_uncounted(heap, class_index);
   return block;
@@ -82,14 +91,16 @@ static HK_NOINLINE void *take_sampled(hk_thread_lease_t lease, unsigned class_in
   hk_heap_t *heap = lease.heap;
   if (purpose == for_sample) return take_for_sample(heap, class_index);
   void *block = NULL;
-  if (HK_UNLIKELY(heap->bin[class_index].free != HK_LIST_END)) { /* of a heap that was adopted */
+  if (HK_UNLIKELY(heap->bin[class_index].free != HK_LIST_END)) {       /* of a heap that was adopted */
+    if (hk_class_is_mid(class_index)) heap->bin[class_index].mark = 0; /* of no refill that the caller knows */
     block = pop(heap->bin, class_index);
     if (block != NULL) return block;
     drop_damaged(heap, &heap->bin[class_index], class_index);
   }
+  bool was_open = is_open(heap, class_index);
   if (hk_cut_goes_on(heap, class_index)) {
     block = pop_or_refill(heap, class_index);
-    if (block != NULL) hk_cut_go_on(heap, class_index);
+    if (block != NULL && !has_closed(heap, class_index, was_open)) hk_cut_go_on(heap, class_index);
     return block;
   }
   if (hk_cut_is_due(heap, class_index) && weight_q16 != NULL && !hk_profile_is_inside()) {
@@ -99,7 +110,7 @@ static HK_NOINLINE void *take_sampled(hk_thread_lease_t lease, unsigned class_in
     return NULL;
   }
   block = pop_or_refill(heap, class_index);
-  if (block == NULL) return NULL;
+  if (block == NULL || has_closed(heap, class_index, was_open)) return block;
   if (lease.borrowed) {
     hk_cut_count(heap, class_index);
   } else {

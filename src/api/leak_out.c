@@ -26,8 +26,13 @@ static bool is_quiet(void) { return hk_option.leaks_file[0] == '-'; }
 static const char *pattern(void) { return is_quiet() ? hk_option.leaks_file + 1 : hk_option.leaks_file; }
 
 static bool is_hopeless;
+static uint64_t owner; /* the process that started with it; 0: not yet */
 
 static bool is_wanted(void) { return hk_option.leaks != hk_leaks_off; }
+
+static bool is_somebody_elses(void) {
+  return *pattern() != '\0' && owner != 0 && owner != hk_os_process_id() && !hk_output_path_has_process_id(pattern());
+}
 
 static void complain(int error) {
   if (error == 0 || is_quiet()) return;
@@ -41,6 +46,7 @@ static void expand(hk_format_t *path, char *buffer) {
 
 void hk_leak_out_check(void) {
   if (!is_wanted() || *pattern() == '\0') return;
+  owner = hk_os_process_id();
   char buffer[HK_OUTPUT_PATH_BYTES];
   hk_format_t path;
   expand(&path, buffer);
@@ -83,7 +89,7 @@ static bool has_samples(void) { return hk_profile_is_running() || hk_profile_sum
 
 /* A frame of its own, above which nothing of the scan's is on the stack. */
 HK_NOINLINE void hk_leak_out_at_exit(void) {
-  if (!is_wanted() || is_hopeless || !has_samples()) return;
+  if (!is_wanted() || is_hopeless || is_somebody_elses() || !has_samples()) return;
   hk_leak_t leak;
   if (!hk_leak_take(&leak, hk_option.leaks == hk_leaks_scan, (uintptr_t)__builtin_frame_address(0))) {
     hk_os_write_stderr(no_memory, sizeof no_memory - 1);

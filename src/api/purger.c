@@ -55,9 +55,9 @@ static uint64_t wait_for_blocks_ms(uint64_t now_ms, uint64_t wait_ms, uint64_t *
 
 static void run(void) {
   uint64_t tidied_ms = UINT64_MAX, closed_until_ms = 0;
-  hk_os_signal_listen(); /* where all of the program's threads may block what the command line tool sends */
   hk_bell_hear(true);
   while (has_company()) {
+    hk_os_signal_listen(); /* where all of the program's threads may block what the command line tool sends */
     uint32_t word = hk_load_relaxed(&hk_bell_word); /* before the visit, after which the bell may ring */
     uint64_t now_ms = hk_os_coarse_ms();
     gather(now_ms, &tidied_ms);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "api/report.h"
 #include "api/serve_command.h"
@@ -103,7 +104,7 @@ static bool send_answer(const client_t *client, const hk_format_t *answer) {
   return send_text(client, &head) && send_text(client, answer);
 }
 
-static bool is_end(const char *line) { return __builtin_memcmp(line, "end", sizeof "end") == 0; }
+static bool is_end(const char *line) { return strcmp(line, "end") == 0; }
 
 /* False when the client is gone, or wants to go. */
 static bool answer(const client_t *client, const char *line) {
@@ -156,9 +157,10 @@ static client_t *free_client(void) {
   return NULL;
 }
 
-static void welcome(void) {
+/* False when somebody waits who cannot be let in, for want of a descriptor. */
+static bool welcome(void) {
   client_t guest = {.file = hk_local_socket_accept(&own_socket)};
-  if (guest.file < 0) return;
+  if (guest.file < 0) return false;
   client_t *client = free_client();
   const char *refusal = client == NULL ? "it answers too many others already" : NULL;
   if (!hk_local_socket_is_trusted(guest.file)) refusal = "it answers its own user and root alone";
@@ -168,6 +170,7 @@ static void welcome(void) {
     (void)send_error(&guest, refusal);
     hk_local_socket_end(&own_socket, guest.file);
   }
+  return true;
 }
 
 bool hk_server_visit(uint64_t timeout_ms) {
@@ -180,6 +183,7 @@ bool hk_server_visit(uint64_t timeout_ms) {
     hk_local_socket_end(&own_socket, clients[i].file);
     clients[i].file = -1;
   }
-  if ((files[CLIENT_MAX].revents & POLLIN) != 0) welcome();
+  bool is_stuck = (files[CLIENT_MAX].revents & POLLIN) != 0 && !welcome();
+  if (is_stuck) hk_local_socket_wait(files, CLIENT_MAX, timeout_ms);
   return hk_local_socket_owns(&own_socket, own_socket.file);
 }

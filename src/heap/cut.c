@@ -121,7 +121,7 @@ HK_INLINE void count_given(hk_heap_t *heap, unsigned class_index) {
 HK_INLINE void skip(hk_heap_t *heap, unsigned class_index) {
   if (hk_class_is_mid(class_index)) return;
   hk_sink_t *home = hk_heap_home(heap, class_index);
-  if (is_open(heap, class_index)) {
+  if (is_open(heap, class_index) && !hk_bin_is_fresh(home)) {
     home->countdown++;
   } else {
     home->mark--;
@@ -158,6 +158,7 @@ static uint32_t count_up_to(const hk_block_t *list, uint32_t most) {
 
 /* Moves up to `most` blocks from home's list to the bin. What is damaged goes with the others: who pops it says so. */
 static void cut_at(hk_sink_t *home, hk_sink_t *bin, uint32_t most) {
+  HK_ASSERT(bin->free == HK_LIST_END, "what the bin had would be lost");
   bin->free = most > 0 ? home->free : HK_LIST_END;
   hk_block_t *last = home->free;
   for (uint32_t count = 1; count < most && hk_block_is_intact(last); count++) last = last->next;
@@ -214,6 +215,7 @@ static void next_mid_piece(hk_heap_t *heap, unsigned class_index) {
   hk_sink_t *home = &heap->cuts->home[class_index];
   hk_sink_t *bin = &heap->bin[class_index];
   bin->mark = home->mark;
+  bin->countdown = HK_COUNTDOWN_ACTIVE; /* pops count it up, and it must never come to HK_COUNTDOWN_FRESH */
   uint32_t length = length_with_frees(heap, class_index);
   if (length <= *until) {
     cut_all(home, bin);

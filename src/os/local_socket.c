@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
@@ -15,6 +16,9 @@
 
 /* As in kept_file.c: far from the numbers that programs count on being given. */
 enum { lowest_file = 100, backlog = 8 };
+
+/* What the kernel calls every user that has no number in this process's namespace (user_namespaces(7)). */
+enum { overflow_uid = 65534 };
 
 typedef struct {
   struct sockaddr_un address;
@@ -32,6 +36,7 @@ static address_t address_of(const hk_local_socket_t *socket) {
 static long move_up(long file) {
   if (hk_syscall_failed(file) || file >= lowest_file) return file;
   long own = hk_syscall3(SYS_fcntl, file, F_DUPFD_CLOEXEC, lowest_file);
+  if (hk_syscall_failed(own)) return file; /* the program may have so few alone */
   (void)hk_syscall2(SYS_close, file, 0);
   return own;
 }
@@ -66,7 +71,9 @@ bool hk_local_socket_is_trusted(int file) {
   struct ucred peer = {.uid = (uid_t)-1};
   unsigned bytes = sizeof peer;
   if (hk_syscall6(SYS_getsockopt, file, SOL_SOCKET, SO_PEERCRED, (long)&peer, (long)&bytes, 0) != 0) return false;
-  return peer.uid == 0 || (long)peer.uid == hk_syscall2(SYS_geteuid, 0, 0);
+  if (peer.uid == 0) return true;
+  if ((long)peer.uid != hk_syscall2(SYS_geteuid, 0, 0) || peer.uid == overflow_uid) return false;
+  return hk_syscall2(SYS_prctl, PR_GET_DUMPABLE, 0) == 1; /* or it may not be looked at by ptrace either */
 }
 
 long hk_local_socket_read(const hk_local_socket_t *socket, int file, char *bytes, size_t capacity) {

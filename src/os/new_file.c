@@ -32,10 +32,18 @@ long hk_new_file_open(const char *path) {
 void hk_new_file_remove(const char *path) { (void)hk_syscall3(SYS_unlinkat, AT_FDCWD, (long)path, 0); }
 
 int hk_new_file_write(const char *path, const char *text, size_t bytes) {
+  return hk_new_file_write_as(path, text, bytes, S_IRUSR | S_IWUSR);
+}
+
+int hk_new_file_write_as(const char *path, const char *text, size_t bytes, unsigned mode) {
   if (hk_new_file_is_above_limit(bytes)) return EFBIG;
   long file = hk_new_file_open(path);
   if (hk_syscall_failed(file)) return (int)-file;
   long written = write_once(file, text, bytes);
+  if (written == (long)bytes && mode != (S_IRUSR | S_IWUSR)) {
+    long refused = hk_syscall2(SYS_fchmod, file, mode);
+    if (refused != 0) written = refused;
+  }
   (void)hk_syscall2(SYS_close, file, 0);
   if (written == (long)bytes) return 0;
   hk_new_file_remove(path);

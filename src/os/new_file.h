@@ -14,6 +14,9 @@ HK_C_BEGIN
  * behind then. Whatever stands under the name already, a symbolic link too, is an error. */
 int hk_new_file_write(const char *path, const char *text, size_t bytes);
 
+/* The same, for those whom `mode` names. */
+int hk_new_file_write_as(const char *path, const char *text, size_t bytes, unsigned mode);
+
 /* Why hk_new_file_write would fail, as far as that shows beforehand: an error number, or 0. */
 int hk_new_file_obstacle(const char *path);
 

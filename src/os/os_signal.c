@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <ucontext.h>
 
@@ -26,6 +27,9 @@ static void (*user_hook)(void);
 /* The thread that listens for others; 0: none. A child of fork does not have it. */
 static _Atomic(long) listener;
 
+/* Somebody waits for the program's own signals of that number: nobody listens any more. */
+static _Atomic(bool) is_the_programs;
+
 static uint64_t mask_of(unsigned number) { return HK_SIGNAL_MASK(number); }
 
 static void on_user_signal(int number, siginfo_t *info, void *context) {
@@ -42,6 +46,7 @@ static void pass_on(unsigned number, const siginfo_t *info, ucontext_t *interrup
   mask |= mask_of(number);
   __builtin_memcpy(&interrupted->uc_sigmask, &mask, sizeof mask);
   hk_store_relaxed(&listener, 0);
+  hk_store_relaxed(&is_the_programs, true);
   long process = (long)hk_os_process_id();
   if (hk_syscall3(SYS_rt_sigqueueinfo, process, (long)number, (long)info) == 0) return;
   (void)hk_syscall2(SYS_kill, process, (long)number); /* the words of kill itself may not be repeated */
@@ -80,11 +85,21 @@ hk_os_signal_t hk_os_signal_take(unsigned number, bool from_tool_alone, void (*h
   return result;
 }
 
+static bool is_handler_ours(void) {
+  int saved_errno = errno;
+  struct sigaction found;
+  bool is_ours = sigaction((int)tool_signal, NULL, &found) == 0 && (found.sa_flags & SA_SIGINFO) != 0 &&
+                 found.sa_sigaction == on_tool_signal;
+  errno = saved_errno;
+  return is_ours;
+}
+
 void hk_os_signal_listen(void) {
   if (tool_signal == 0) return;
-  hk_store_relaxed(&listener, hk_syscall2(SYS_gettid, 0, 0));
+  bool listens = !hk_load_relaxed(&is_the_programs) && is_handler_ours();
+  hk_store_relaxed(&listener, listens ? hk_syscall2(SYS_gettid, 0, 0) : 0);
   uint64_t mask = mask_of(tool_signal);
-  (void)hk_syscall4(SYS_rt_sigprocmask, SIG_UNBLOCK, (long)&mask, 0, sizeof mask);
+  (void)hk_syscall4(SYS_rt_sigprocmask, listens ? SIG_UNBLOCK : SIG_BLOCK, (long)&mask, 0, sizeof mask);
 }
 
 void hk_os_signal_first_thread(void) {

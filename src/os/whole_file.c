@@ -59,10 +59,9 @@ int hk_whole_file_replace_as(const char *path, const void *bytes, size_t length,
   hk_format_t name;
   hk_format_init(&name, buffer, sizeof buffer);
   if (!name_beside(path, &name)) return ENAMETOOLONG;
-  int error = hk_new_file_write(name.text, bytes, length);
+  int error = hk_new_file_write_as(name.text, bytes, length, mode);
   if (error != 0) return error;
-  long answer = mode == (S_IRUSR | S_IWUSR) ? 0 : hk_syscall3(SYS_fchmodat, AT_FDCWD, (long)name.text, mode);
-  if (answer == 0) answer = hk_syscall6(SYS_renameat2, AT_FDCWD, (long)name.text, AT_FDCWD, (long)path, 0, 0);
+  long answer = hk_syscall6(SYS_renameat2, AT_FDCWD, (long)name.text, AT_FDCWD, (long)path, 0, 0);
   if (answer != 0) hk_new_file_remove(name.text);
   return (int)-answer;
 }

@@ -105,6 +105,7 @@ static void write(entry_t *entry, const hk_sample_t *sample) {
   hk_store_release(&entry->weight_q16, sample->weight.weight_q16);
   hk_store_release(&entry->site, sample->site);
   hk_store_release(&entry->born_ms, sample->born_ms);
+  hk_store_release(&entry->round, hk_load_relaxed(&entry->round) + 1); /* who began to read in between sees it */
 }
 
 /* False when it has changed meanwhile: no key but `key` was there while the rest was read. */
@@ -150,7 +151,10 @@ static place_t claim_any(uintptr_t address) {
   place_t found = find(address, address | MARK_FREED);
   if (found.key != NULL && claim(found.key, address | MARK_FREED, address)) return found;
   found.key = NULL;
-  for (unsigned i = 0; i < TABLE_COUNT && found.key == NULL; i++) found = claim_in(i, address);
+  for (unsigned i = 0; i < TABLE_COUNT && found.key == NULL; i++) {
+    found = claim_in(i, address);
+    if (hk_load_relaxed(&tables[i]) == NULL) break; /* who looks goes no further either */
+  }
   return found;
 }
 

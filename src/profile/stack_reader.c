@@ -15,18 +15,13 @@
 /* ---- What is known of stacks. */
 
 /* A stack's top and how many pages are known to be there below it, in one word: both are always of one stack. */
-#define KNOWN_SHIFT 7
 #define PAGE_SHIFT 12
 #define PAGES_SHIFT 28
 #define PAGES_MAX (((uint64_t)1 << PAGES_SHIFT) - 1)
 /* So many pages are asked for at a time: a walk deep down a stack takes a few of them. */
 #define PAGES_AT_A_TIME 64
 
-static _Atomic(uint64_t) known[1u << KNOWN_SHIFT];
-
-static _Atomic(uint64_t) *known_of(uint64_t top_page) {
-  return &known[top_page * UINT64_C(0x9e3779b97f4a7c15) >> (64 - KNOWN_SHIFT)];
-}
+static HK_THREAD_LOCAL _Atomic(uint64_t) known;
 
 /* Asks for pages from `count` on, as far as `wanted`; says how many there are known then. */
 static uint64_t ask_for_pages(uint64_t top_page, uint64_t count, uint64_t wanted) {
@@ -42,12 +37,11 @@ static void find_own(hk_stack_reader_t *reader, uintptr_t sp) {
   reader->own_start = reader->own_end = 0;
   uint64_t top_page = top >> PAGE_SHIFT, sp_page = sp >> PAGE_SHIFT;
   if (sp >= top || top_page - sp_page >= PAGES_MAX) return;
-  _Atomic(uint64_t) *place = known_of(top_page);
-  uint64_t found = hk_load_relaxed(place), wanted = top_page - sp_page + 1;
+  uint64_t found = hk_load_relaxed(&known), wanted = top_page - sp_page + 1;
   uint64_t count = found >> PAGES_SHIFT == top_page ? found & PAGES_MAX : 0;
   if (count < wanted) {
     uint64_t more = ask_for_pages(top_page, count, wanted);
-    if (more != count) hk_store_relaxed(place, top_page << PAGES_SHIFT | more);
+    if (more != count) hk_store_relaxed(&known, top_page << PAGES_SHIFT | more);
     count = more;
   }
   if (count < wanted) return;

@@ -310,11 +310,20 @@ def test_the_program_takes_the_signal(target: Target) -> None:
 
 
 def test_it_may_have_no_descriptor(program: Program, runner: Runner) -> None:
-    command = ["/bin/sh", "-c", 'ulimit -n 64; exec "$0"', program("attach_target")]
+    command = ["/bin/sh", "-c", 'ulimit -n 4; exec "$0"', program("attach_target")]
     with running(command, runner.library) as target:
         with pytest.raises(Failure, match="does not answer"):
             attach(target.pid, seconds=0.5)
         wait_until(lambda: is_over(target.pid))
+        assert target.ends_well()
+
+
+def test_it_may_have_few_descriptors(program: Program, runner: Runner) -> None:
+    """Fewer than the numbers that ours are far from."""
+    command = ["/bin/sh", "-c", 'ulimit -n 64; exec "$0"', program("attach_target")]
+    with running(command, runner.library) as target:
+        with attach(target.pid) as attached:
+            assert json.loads(attached.ask("stats json"))["pid"] == target.pid
         assert target.ends_well()
 
 

@@ -113,6 +113,14 @@ def test_the_file(program: Program, runner: Runner, tmp_path: Path) -> None:
         assert any(mapping["path"].endswith("/leaks") for mapping in one["mappings"])
 
 
+def test_one_file_is_its_first_processs(program: Program, runner: Runner, tmp_path: Path) -> None:
+    """A child that ends sooner must not take it."""
+    file = tmp_path / "leaks.json"
+    done = run(runner.library, program("leaks"), "fork", HAKMEM_LEAKS_FILE=str(file))
+    assert done.stderr == ""
+    assert json.loads(file.read_text())["unreachable"]["blocks"] == BLOCKS
+
+
 def test_a_disk_that_is_full(program: Program, runner: Runner, tmp_path: Path) -> None:
     """As good as full: the user may write no file. One line, and the program's own end."""
     settings = {"HAKMEM_LEAKS": "scan", "HAKMEM_LEAKS_FILE": f"{tmp_path}/leaks.json"}

@@ -213,29 +213,24 @@ static unsigned probe(uintptr_t start, size_t bytes) {
 static uint32_t age_ms(uint32_t born_ms) { return (uint32_t)hk_os_coarse_ms() - born_ms; }
 
 /* A program that asks for the next block has often filled the one before, and that one need not have ended: if it is wholly
- * resident, that is known. It may end meanwhile: then something else is looked at once. */
-static void look_at_sample(const hk_huge_terms_t *terms, size_t bytes) {
-  hk_lock_acquire(hk_lock_space);
-  bool is_due = huge.sample.bytes != 0 && hk_huge_wish_is_ignorant(&huge.blocks, terms, bytes);
+ * resident, that is known. The lock is given back meanwhile, and the block may end: then something else is looked at once. */
+static void look_at_sample_locked(void) {
   uintptr_t start = huge.sample.start;
-  size_t sample_bytes = huge.sample.bytes;
-  uint32_t born_ms = huge.sample.born_ms;
+  size_t bytes = huge.sample.bytes;
+  uint32_t life_ms = age_ms(huge.sample.born_ms);
   hk_lock_release(hk_lock_space);
-  if (!is_due || probe(start, sample_bytes) != HK_HUGE_PROBES) return;
-  uint32_t life_ms = age_ms(born_ms);
+  bool is_dense = probe(start, bytes) == HK_HUGE_PROBES;
   hk_lock_acquire(hk_lock_space);
-  if (huge.sample.start == start && huge.sample.bytes == sample_bytes) {
-    hk_huge_wish_note_block(&huge.blocks, hk_huge_sample, sample_bytes, HK_HUGE_PROBES, life_ms);
-    huge.sample.bytes = 0;
-  }
-  hk_lock_release(hk_lock_space);
+  if (!is_dense || huge.sample.start != start || huge.sample.bytes != bytes) return;
+  hk_huge_wish_note_block(&huge.blocks, hk_huge_sample, bytes, HK_HUGE_PROBES, life_ms);
+  huge.sample.bytes = 0;
 }
 
 void hk_huge_note_new_block(hk_slab_t *slab, uintptr_t start, size_t bytes) {
   hk_huge_terms_t terms = find_terms();
-  look_at_sample(&terms, bytes);
   slab->born_ms = (uint32_t)hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
+  if (huge.sample.bytes != 0 && hk_huge_wish_is_ignorant(&huge.blocks, &terms, bytes)) look_at_sample_locked();
   hk_huge_wish_t wish = hk_huge_wish_of_block(&huge.blocks, &terms, bytes);
   if (wish == hk_huge_sample) {
     huge.sample.start = start;

@@ -17,7 +17,8 @@ from types import TracebackType
 from typing import List, Optional, Type
 
 from hakmem.errors import Failure
-from hakmem.watched import Watched, network_of
+from hakmem.process_files import network_of
+from hakmem.watched import Watched
 
 ANSWER_SECONDS = 5.0
 _GREETING_SECONDS = 1.0
@@ -173,7 +174,7 @@ def _is_process(connection: socket.socket, process: Watched) -> bool:
     """Names are free for all: that of who listens is the kernel's word."""
     peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     pid, user, _ = struct.unpack("3i", peer)
-    return pid == process.pid and user == process.user
+    return (pid, user) == (process.pid, process.user)
 
 
 def _new_socket(process: Watched) -> socket.socket:

@@ -7,6 +7,7 @@ for what is given back, which depends on time, and for a few system calls that d
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
@@ -141,15 +142,27 @@ def count(
     failure = run.failure
     if failure is None and "refill" not in figures:
         failure = "the counting build left no report"
-    if failure is None and "lock_take" not in figures:
+    if failure is None and "shared_update" not in figures:
         failure = f"{library.name} counts no costs: it is no counting build"
     return Counted(workload.name, workload.threads, operations, figures if failure is None else {}, failure)
+
+
+# What results call the sum of some counters: of every lock, and of every kind of system call.
+_SUMS = {
+    "lock_take": re.compile(r"lock_\w+_take"),
+    "lock_wait": re.compile(r"lock_\w+_wait"),
+    "system_call": re.compile(r"system_call_\w+"),
+}
 
 
 def _figures(documents: Sequence[Mapping[str, Any]]) -> Dict[str, int]:
     if not documents:
         return {}
-    return {**documents[-1].get("events", {}), **documents[-1].get("costs", {})}
+    events = documents[-1].get("events", {})
+    sums = {
+        name: sum(value for key, value in events.items() if pattern.fullmatch(key)) for name, pattern in _SUMS.items()
+    }
+    return {**events, **sums, **documents[-1].get("costs", {})}
 
 
 def as_entries(counted: Sequence[Counted]) -> List[Dict[str, Any]]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Optional
 
 from hakmem.attach import ANSWER_SECONDS, Attached, Refused, attach
 from hakmem.errors import Failure
+from hakmem.process_files import start_of
 
 _LOOK_SECONDS = 0.2
+_END_SECONDS = 0.2  # for a process whose connection has ended to end itself
 
 
 class Ended(Failure):
@@ -21,7 +22,7 @@ class Followed:
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
-        self._began = _start_of(pid)
+        self._began = start_of(pid)
         self._attached: Optional[Attached] = attach(pid)
         self.name = self._attached.process.name
         if self.has_ended():
@@ -40,13 +41,14 @@ class Followed:
         except Failure:
             # An answer that comes late would be taken for the next one's.
             self.close()
-            if self.has_ended():
+            # The kernel closes what a process has open a moment before its end.
+            if not self.lasts(_END_SECONDS):
                 raise self._ended() from None
             raise
 
     def has_ended(self) -> bool:
         """Whether the process that was attached to is no more."""
-        return self._began is None or _start_of(self.pid) != self._began
+        return self._began is None or start_of(self.pid) != self._began
 
     def lasts(self, seconds: float) -> bool:
         """Waits so long. False, and sooner, when it ends."""
@@ -80,16 +82,3 @@ class Followed:
 
     def _ended(self) -> Ended:
         return Ended(f"process {self.pid} ({self.name}) has ended")
-
-
-def _start_of(pid: int) -> Optional[str]:
-    """When it began, in ticks since the system's start: with its number, which process it is. None when it has ended."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except OSError:
-        return None
-    # The name stands in parentheses and may have some itself.
-    fields = text.rpartition(")")[2].split()
-    state, threads, began = fields[0], int(fields[17]), fields[19]
-    # Its first thread may have ended before the others.
-    return None if state == "X" or (state == "Z" and threads <= 1) else began

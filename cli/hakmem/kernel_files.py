@@ -50,13 +50,18 @@ class KernelFiles:
 
     def fields(self, path: str) -> Dict[str, str]:
         """A file of lines `name: value`."""
-        rows = (line.partition(":") for line in (self.text(path) or "").splitlines())
-        return {name.strip(): value.strip() for name, colon, value in rows if colon}
+        return fields(self.text(path) or "")
 
     def mounts(self) -> List[Mount]:
         """What this process sees mounted, the latest last."""
         rows = (_mount(line) for line in (self.text("/proc/self/mountinfo") or "").splitlines())
         return [mount for mount in rows if mount is not None]
+
+
+def fields(text: str) -> Dict[str, str]:
+    """Lines `name: value`, as `status` and others have them."""
+    rows = (line.partition(":") for line in text.splitlines())
+    return {name.strip(): value.strip() for name, colon, value in rows if colon}
 
 
 def _mount(line: str) -> Optional[Mount]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Tuple
 
 from hakmem.errors import Failure
 from hakmem.metrics import size
-from hakmem.profile.model import Location, Mapping, Profile, Sample, stack_of
+from hakmem.profile.answer_stacks import AnswerStacks
+from hakmem.profile.model import Profile, Sample, stack_of
 from hakmem.profile.top import shortened
 
 SCHEMA = 1
@@ -92,18 +93,11 @@ def parse(data: bytes, name: str) -> Leaks:
 def _leaks(document: Any) -> Leaks:
     if document["schema"] != SCHEMA:
         raise ValueError(f"schema {document['schema']}")
-    mappings = [
-        Mapping(int(one["start"], 16), int(one["end"], 16), int(one["offset"], 16), one["path"], one["build_id"] or "")
-        for one in document["mappings"]
+    stacks = AnswerStacks(document["mappings"])
+    sites = [
+        Site(Sample(stacks.stack(one["frames"]), ()), bool(one["shared"]), _sums(one)) for one in document["sites"]
     ]
-    locations: Dict[int, Location] = {}
-    sites = []
-    for one in document["sites"]:
-        # The call stands before the address that it returns to.
-        addresses = [int(frame, 16) - 1 for frame in one["frames"]]
-        stack = tuple(locations.setdefault(at, Location(at, _mapping_of(at, mappings))) for at in addresses)
-        sites.append(Site(Sample(stack, ()), bool(one["shared"]), _sums(one)))
-    profile = Profile([], [site.sample for site in sites], mappings, list(locations.values()))
+    profile = Profile([], [site.sample for site in sites], stacks.mappings, stacks.locations)
     return Leaks(
         int(document["rate"]),
         int(document["samples"]),
@@ -114,10 +108,6 @@ def _leaks(document: Any) -> Leaks:
         int(document["left_out"]),
         profile,
     )
-
-
-def _mapping_of(address: int, mappings: List[Mapping]) -> Optional[Mapping]:
-    return next((mapping for mapping in mappings if mapping.start <= address < mapping.limit), None)
 
 
 def _sums(document: Any) -> Dict[str, Sums]:

@@ -12,6 +12,9 @@ import time
 from dataclasses import dataclass
 from typing import Dict, List, Optional, Set
 
+from hakmem.kernel_files import fields
+from hakmem.process_files import mapped_files, thread_folders
+
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _FIRST_INTERVAL = 0.001
 _LONGEST_INTERVAL = 0.020
@@ -126,7 +129,7 @@ class MemorySampler:
                 text = maps.read()
         except OSError:
             return
-        if f" {self._library}\n" in text:
+        if any(path == self._library for _, path in mapped_files(text)):
             self.mapped = True
         elif text and time.monotonic() - self.start > _SURELY_LOADED_SECONDS:
             self.mapped = False
@@ -175,14 +178,9 @@ def _tree(root: int) -> Set[int]:
         if pid in found:
             continue
         found.add(pid)
-        try:
-            threads = os.listdir(f"/proc/{pid}/task")
-        except OSError:
-            continue
-        for thread in threads:
+        for thread in thread_folders(pid):
             try:
-                with open(f"/proc/{pid}/task/{thread}/children", "rb") as children:
-                    waiting.extend(int(word) for word in children.read().split())
+                waiting.extend(int(word) for word in (thread / "children").read_bytes().split())
             except (OSError, ValueError):
                 continue
     return found
@@ -191,7 +189,7 @@ def _tree(root: int) -> Set[int]:
 def _proportional(pid: int) -> tuple[int, int]:
     """Pss and anonymous Pss of a process, where each shared page counts as its share."""
     with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as rollup:
-        rows = dict(line.split(":", 1) for line in rollup.read().splitlines()[1:])
+        rows = fields(rollup.read())
     return _bytes(rows["Pss"]), _bytes(rows.get("Pss_Anon", rows["Anonymous"]))
 
 

@@ -1,9 +1,9 @@
 """Commands whose argument is a process or a program. Behind a program's name all words are its own; behind a process there are none,
-so options may stand there too, as people type them: `hakmem profile 4711 --seconds 5`."""
+so options may stand there too, as people type them: `hakmem profile 4711 --seconds 5`. So they may among files."""
 
 from __future__ import annotations
 
-from typing import List
+from typing import Any, List, Optional, Sequence
 
 import click
 
@@ -13,11 +13,21 @@ def is_process(word: str) -> bool:
     return word.isascii() and word.isdigit()
 
 
+def process_of(command: Sequence[str]) -> Optional[int]:
+    """The process that the words are; None where they are a program and its arguments."""
+    return int(command[0]) if len(command) == 1 and is_process(command[0]) else None
+
+
 class ProcessOrProgram(click.Command):
-    """For `@click.command(cls=...)` with allow_interspersed_args off, and with an argument `command` of any number of words."""
+    """For `@click.command(cls=...)` with allow_interspersed_args off, and with an argument `command` of any number of words.
+    `flag_of_files` is the flag, if there is one, behind which the words are files."""
+
+    def __init__(self, *arguments: Any, flag_of_files: str = "", **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._flag_of_files = flag_of_files
 
     def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
-        """Looks once whether the first word that is no option is a process."""
+        """Looks once what the words are, before they are read."""
         if "--" not in args:
             try:
                 found, _, _ = self.make_parser(ctx).parse_args(args=list(args))
@@ -25,5 +35,6 @@ class ProcessOrProgram(click.Command):
                 found = {}  # what is wrong is said below
             # Without words it is None, an empty list, or an object of click's that has no length, by click's version.
             words = found.get("command")
-            ctx.allow_interspersed_args = isinstance(words, (list, tuple)) and len(words) > 0 and is_process(words[0])
+            has_process = isinstance(words, (list, tuple)) and len(words) > 0 and is_process(words[0])
+            ctx.allow_interspersed_args = has_process or found.get(self._flag_of_files) is True
         return super().parse_args(ctx, args)

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import shutil
-import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +16,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Type
 
 from hakmem.errors import plural
 from hakmem.metrics import count, size
+from hakmem.private_folder import PrivateFolder
 
 VARIABLE = "HAKMEM_STATS_FILE"
 # The second has more sections than the first, and nothing else than before in those that are read here.
@@ -34,7 +32,7 @@ class SelfReports:
 
     documents: List[Report] = field(default_factory=list)
     absent: Optional[str] = None
-    _folder: Optional[Path] = None
+    _folder: Optional[PrivateFolder] = None
     _next_look: float = 0.0
 
     def __enter__(self) -> SelfReports:
@@ -44,7 +42,7 @@ class SelfReports:
         self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
     ) -> None:
         if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder.remove()
 
     def ask(self, environment: Mapping[str, str]) -> Dict[str, str]:
         """The environment in which the library writes its reports for us, unless it writes them for the caller already."""
@@ -52,13 +50,11 @@ class SelfReports:
             self.absent = f"{VARIABLE} was set already: what it counted goes to {environment[VARIABLE]}"
             return dict(environment)
         try:
-            self._folder = Path(tempfile.mkdtemp(prefix="hakmem-run-"))
+            self._folder = PrivateFolder("run")
         except OSError as error:
             self.absent = f"no temporary folder to read a report from ({error.strerror})"
             return dict(environment)
-        # The minus: a process that outlives this tool finds its folder gone, and must not complain.
-        pattern = str(self._folder).replace("%", "%%")
-        return {**environment, VARIABLE: f"-{pattern}/%p"}
+        return {**environment, VARIABLE: self._folder.pattern}
 
     def look(self) -> None:
         """Now and then: thousands of processes shall not leave thousands of files."""
@@ -69,11 +65,8 @@ class SelfReports:
 
     def collect(self) -> None:
         """Take in what was written."""
-        if self._folder is None:
-            return
-        with contextlib.suppress(OSError):
-            for entry in os.scandir(self._folder):
-                self._take(Path(entry.path))
+        for _, file in self._folder.files() if self._folder is not None else ():
+            self._take(file)
 
     def _take(self, file: Path) -> None:
         try:

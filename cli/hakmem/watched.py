@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import ctypes
-import mmap
 import os
 import platform
 import pwd
 import re
-import struct
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Dict, Iterator, Optional, Set
+from typing import Dict, Iterator, Set
 
+from hakmem import attach_signal, process_files
 from hakmem.errors import Failure
+from hakmem.kernel_files import fields
+from hakmem.regular_file import open_regular
+from hakmem.wake import TGSIGQUEUEINFO, wake
 
 # In the library's file, and so in a program that is linked with it (src/api/serve_command.c).
 _MARK = b"hakmem: this process answers, protocol "
-_OPTION = b"HAKMEM_ATTACH_SIGNAL="
+_CHUNK = 1 << 20
+# No program is as long; a file with holes may say that it is, and reading it would not end.
+_LONGEST_PROGRAM = 1 << 32
+_OPTION = f"{attach_signal.VARIABLE}=".encode()
 # The allocator in its variants; not libhakmem-policy.so, which a tool may have loaded.
 _LIBRARY = re.compile(r"libhakmem(-fast|-count)?\.so")
-_SIGNAL = 58
-_NAMES = {"hup": 1, "sighup": 1, "usr1": 10, "sigusr1": 10, "usr2": 12, "sigusr2": 12, "winch": 28, "sigwinch": 28}
-# By this the library tells the tool's signal from the program's own (src/os/os_signal.c).
-_VALUE = 0x68616B6D656D
-_SI_QUEUE = -1
-_SIGINFO_BYTES = 128
-_TGSIGQUEUEINFO = {"x86_64": 297, "aarch64": 240}
 _AT_SECURE = 23
 
 
@@ -45,12 +41,14 @@ class Watched:
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
+        began = process_files.start_of(pid)
         status = self._status()
         self.user = int(status["Uid"].split()[1])
         self.own_pid = int(status.get("NSpid", str(pid)).split()[-1])
         self.name = status["Name"]
-        if status["State"].startswith(("Z", "X")):
+        if began is None:
             raise Failure(f"process {pid} has ended")
+        self._began = began
         if os.geteuid() not in (0, self.user):
             raise Failure(f"process {pid} belongs to {_user_name(self.user)}: only that user, or root, can ask it")
         if not self._is_ours():
@@ -58,30 +56,29 @@ class Watched:
         self.signal = self._attach_signal()
 
     def is_alive(self) -> bool:
-        """Whether it still runs."""
-        try:
-            return not self._status()["State"].startswith(("Z", "X"))
-        except Failure:
-            return False
+        """Whether it still runs: this process, and not another one that got its number."""
+        return process_files.start_of(self.pid) == self._began
 
     def wake(self) -> None:
         """Asks it to listen, by the signal, in the thread that is disturbed least."""
-        thread = self._thread_to_wake()
-        number = _TGSIGQUEUEINFO.get(platform.machine())
-        if number is None:
+        if platform.machine() not in TGSIGQUEUEINFO:
             raise Failure(f"hakmem does not run on {platform.machine()}")
-        fields = struct.pack("=iiiiiIQ", self.signal, 0, _SI_QUEUE, 0, os.getpid(), os.getuid(), _VALUE)
-        library = ctypes.CDLL(None, use_errno=True)
-        information = ctypes.create_string_buffer(fields, _SIGINFO_BYTES)
-        if library.syscall(number, self.pid, thread.number, self.signal, information) != 0:
-            raise Failure(f"process {self.pid} cannot be signalled: {os.strerror(ctypes.get_errno())}")
+        thread = self._thread_to_wake()
+        try:
+            wake(self.pid, thread.number, self.signal, self.is_alive)
+        except OSError as error:
+            if not self.is_alive():
+                raise Failure(f"process {self.pid} has ended") from None
+            if not isinstance(error, ProcessLookupError):
+                raise Failure(f"process {self.pid} cannot be signalled: {error.strerror}") from None
+            # That thread is gone: who waits for an answer wakes another.
 
     def threads(self) -> Iterator[Thread]:
         """Those there are. What ends meanwhile is left out."""
-        for folder in sorted(Path(f"/proc/{self.pid}/task").glob("*"), key=lambda path: int(path.name)):
+        for folder in process_files.thread_folders(self.pid):
             try:
-                fields = _fields((folder / "status").read_bytes())
-                yield Thread(int(folder.name), fields["Name"], fields["State"][0], int(fields["SigBlk"], 16))
+                told = fields((folder / "status").read_text(errors="replace"))
+                yield Thread(int(folder.name), told["Name"], told["State"][0], int(told["SigBlk"], 16))
             except (OSError, KeyError):
                 continue
 
@@ -97,7 +94,7 @@ class Watched:
         if not awake:
             raise Failure(
                 f"all threads of process {self.pid} ({self.name}) block signal {self.signal}; "
-                "start it with HAKMEM_ATTACH_SIGNAL set to one that it does not block"
+                f"start it with {attach_signal.VARIABLE} set to one that it does not block"
             )
         # A wait of the purge thread is nobody's business; the program's own may end early (EINTR).
         return next((thread for thread in awake if thread.name == "hakmem-purge"), awake[0])
@@ -111,48 +108,36 @@ class Watched:
         )
 
     def _is_secure(self) -> bool:
-        vector = self._read("auxv")
-        words = struct.unpack(f"={len(vector) // 8}Q", vector)
-        return dict(zip(words[::2], words[1::2])).get(_AT_SECURE, 0) != 0
+        return bool(process_files.auxiliary(self._read("auxv"), _AT_SECURE))
 
     def _attach_signal(self) -> int:
         for variable in self._read("environ").split(b"\0"):
             if variable.startswith(_OPTION):
-                text = variable[len(_OPTION) :].decode(errors="replace").lower()
-                number = _NAMES.get(text, int(text) if text.isdecimal() else 0 if text == "none" else _SIGNAL)
+                text = variable[len(_OPTION) :].decode(errors="replace")
+                number = attach_signal.number(text)
                 if number == 0:
-                    raise Failure(f"process {self.pid} ({self.name}) was started with HAKMEM_ATTACH_SIGNAL={text}")
-                return number if number <= 64 else _SIGNAL
-        return _SIGNAL
+                    raise Failure(f"process {self.pid} ({self.name}) was started with {attach_signal.VARIABLE}={text}")
+                return number
+        return attach_signal.DEFAULT
 
     def _is_ours(self) -> bool:
         files = self._mapped_files()
         if any(_LIBRARY.match(os.path.basename(file)) for file in files):
             return True
-        return any(_has_mark(path) for path in [f"/proc/{self.pid}/exe", *(f"/proc/{self.pid}/root{f}" for f in files)])
+        return any(
+            _has_mark(path)
+            for path in [f"/proc/{self.pid}/exe", *(process_files.roots(self.pid)[0] + f for f in files)]
+        )
 
     def _mapped_files(self) -> Set[str]:
-        lines = self._read("maps").decode(errors="surrogateescape").splitlines()
-        fields = (line.split(maxsplit=5) for line in lines)
-        return {words[5] for words in fields if len(words) == 6 and words[5].startswith("/") and "x" in words[1]}
+        maps = self._read("maps").decode(errors="surrogateescape")
+        return {path for rights, path in process_files.mapped_files(maps) if "x" in rights}
 
     def _status(self) -> Dict[str, str]:
-        return _fields(self._read("status"))
+        return process_files.status(self.pid)
 
     def _read(self, name: str) -> bytes:
-        try:
-            return Path(f"/proc/{self.pid}/{name}").read_bytes()
-        except PermissionError:
-            raise Failure(
-                f"process {self.pid} cannot be looked at: it runs with raised rights, or forbids it (prctl PR_SET_DUMPABLE)"
-            ) from None
-        except (FileNotFoundError, ProcessLookupError):
-            raise Failure(f"there is no process {self.pid}") from None
-
-
-def _fields(text: bytes) -> Dict[str, str]:
-    lines = (line.partition(":") for line in text.decode(errors="replace").splitlines())
-    return {name: value.strip() for name, _, value in lines}
+        return process_files.read(self.pid, name)
 
 
 def _user_name(number: int) -> str:
@@ -163,16 +148,16 @@ def _user_name(number: int) -> str:
 
 
 def _has_mark(path: str) -> bool:
+    """Read, not mapped: what is cut off meanwhile would end us then."""
     try:
-        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
-            return text.find(_MARK) >= 0
-    except (OSError, ValueError):
-        return False
-
-
-def network_of(pid: int) -> Optional[str]:
-    """The network namespace, in which abstract sockets have their names."""
-    try:
-        return os.readlink(f"/proc/{pid}/ns/net")
+        with open_regular(path) as file:
+            if os.fstat(file.fileno()).st_size > _LONGEST_PROGRAM:
+                return False
+            end = b""
+            while chunk := file.read(_CHUNK):
+                if _MARK in end + chunk:
+                    return True
+                end = (end + chunk)[1 - len(_MARK) :]
     except OSError:
-        return None
+        pass
+    return False

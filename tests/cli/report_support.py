@@ -63,14 +63,15 @@ def superslab_map() -> Dict[str, Any]:
 
 
 def sites(path: str = f"/no/{HOSTILE}") -> Dict[str, Any]:
-    """As `profile sites` answers: three sites, all of them called from 0x3010; two tell what they keep resident."""
-    rows = [([0x1011, 0x2011], 60, 66, 90), ([0x1021, 0x2021], 30, 33, 20), ([0x1031], 10, 11, None)]
+    """As `profile sites` answers: three sites, all of them called from 0x3010; two keep free memory resident."""
+    quick, held, none = [300, 0, 0, 100] + 12 * [0], 7 * [0] + [5] + 7 * [0] + [2], 16 * [0]
+    rows = [([0x1011, 0x2011], 60, 66, 90, quick), ([0x1021, 0x2021], 30, 33, 20, held), ([0x1031], 10, 11, 0, none)]
     return {
         "schema": 1, "rate": 524288,
-        "sites": [{"frames": [hex(one) for one in (*frames, 0x3011)], "inuse_samples": 9, "inuse_objects": 1000,
-                   "inuse_bytes": live * MIB, "requested": live * MIB, "block_bytes": given * MIB, "alloc_bytes": live * MIB,
-                   "pinned": {"bytes": pinned * MIB} if pinned is not None else None}
-                  for frames, live, given, pinned in rows],
+        "sites": [{"frames": [hex(one) for one in (*frames, 0x3011)], "shared": False, "inuse_samples": 9, "inuse_objects": 1000,
+                   "inuse_bytes": live * MIB, "requested": live * MIB, "block_bytes": given * MIB, "alloc_objects": 2000,
+                   "alloc_bytes": 2 * live * MIB, "lifetimes": lives, "pinned": {"bytes": pinned * MIB}}
+                  for frames, live, given, pinned, lives in rows],
         "mappings": [{"start": "0x1000", "end": "0x4000", "offset": "0x0", "path": path, "build_id": None}],
     }  # fmt: skip
 

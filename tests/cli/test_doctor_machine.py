@@ -80,7 +80,14 @@ def test_the_attach_signal(machine: FakeMachine, mask: str, word: str) -> None:
 
 
 def test_no_attach_signal(machine: FakeMachine) -> None:
-    assert only(machine, HAKMEM_ATTACH_SIGNAL="0").found == "none: HAKMEM_ATTACH_SIGNAL is 0"
+    """By its number or by its name, as the library reads it."""
+    for text in ("0", "none"):
+        assert only(machine, HAKMEM_ATTACH_SIGNAL=text).found == f"none: HAKMEM_ATTACH_SIGNAL is {text}"
+
+
+def test_an_attach_signal_with_a_name(machine: FakeMachine) -> None:
+    machine.replace("/proc/self/status", "SigBlk:\t0000000000000000", f"SigBlk:\t{1 << 9:016x}")
+    assert "10 is blocked" in only(machine, HAKMEM_ATTACH_SIGNAL="usr1").found
 
 
 @pytest.mark.parametrize("scope, who", [(1, "parent, or root"), (2, "root may"), (3, "nobody")])

@@ -23,6 +23,19 @@ def test_versions() -> None:
     assert f'version = "{hakmem.__version__}"' in (CLI / "pyproject.toml").read_text()
 
 
+def test_every_option_and_command_has_help() -> None:
+    from hakmem.main import cli
+
+    commands = dict(cli.commands)  # type: ignore[attr-defined]
+    while commands:
+        name, command = commands.popitem()
+        assert command.get_short_help_str(), name
+        commands.update({f"{name} {inner}": one for inner, one in getattr(command, "commands", {}).items()})
+        for parameter in command.params:
+            if parameter.opts[0].startswith("-"):
+                assert getattr(parameter, "help", None), f"{name} {parameter.opts}"
+
+
 def test_every_option_is_documented() -> None:
     from hakmem.main import cli
 

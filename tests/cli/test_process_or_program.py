@@ -7,7 +7,7 @@ from typing import List, Tuple
 import click
 import pytest
 from click.testing import CliRunner
-from hakmem.process_or_program import ProcessOrProgram
+from hakmem.process_or_program import ProcessOrProgram, process_of
 
 
 @click.command(cls=ProcessOrProgram, context_settings={"allow_interspersed_args": False})
@@ -40,3 +40,31 @@ def test_what_is_wrong_is_said_once() -> None:
     done = CliRunner().invoke(show, ["4711", "--rows", "many"])
     assert done.exit_code == 2 and done.output.count("many") == 1
     assert CliRunner().invoke(show, ["--no-such", "4711"]).exit_code == 2
+
+
+@click.command(cls=ProcessOrProgram, flag_of_files="saved", context_settings={"allow_interspersed_args": False})
+@click.option("--saved", is_flag=True)
+@click.option("--rows", type=int, default=1)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+def show_files(saved: bool, rows: int, command: Tuple[str, ...]) -> None:
+    click.echo(f"{saved} {rows} {' '.join(command)}")
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (["--saved", "a", "--rows", "5", "b"], "True 5 a b"),
+        (["--saved", "--rows", "5", "--", "a", "--rows"], "True 5 a --rows"),
+        (["prog", "--saved"], "False 1 prog --saved"),
+        (["4711", "--rows", "5"], "False 5 4711"),
+    ],
+)
+def test_options_may_stand_among_files(words: List[str], shown: str) -> None:
+    done = CliRunner().invoke(show_files, words)
+    assert (done.exit_code, done.output) == (0, shown + "\n")
+
+
+def test_which_process() -> None:
+    assert process_of(["4711"]) == 4711
+    # Digits of another script are no process, and int() would take them.
+    assert process_of(["4711", "x"]) is process_of([]) is process_of(["./4711"]) is process_of(["\u0661"]) is None

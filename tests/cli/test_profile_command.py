@@ -103,6 +103,19 @@ def test_a_program(tool: Tool, stand_in: Path, family: Path, environment: Dict[s
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
+def test_nearly_nothing_is_in_use(tool: Tool, stand_in: Path, environment: Dict[str, str], source: Path) -> None:
+    """A program that frees all: the table of what it asked for is another one."""
+    words = ("profile", "--library", stand_in)
+    told = "nearly nothing was in use at the end; --by alloc shows all that was asked for"
+    for in_use, is_told in ((0, True), (9, True), (11, False)):
+        source.write_bytes(named({("append", "main"): (9, 1000, 1, in_use)}))
+        done = tool(*words, "--", "true", environment=environment)
+        assert (done.returncode, told in done.stderr) == (0, is_told), in_use
+    source.write_bytes(named({("append", "main"): (9, 1000, 0, 0)}))
+    for more in (["--by", "alloc"], ["-q"]):
+        assert told not in tool(*words, *more, "--", "true", environment=environment).stderr
+
+
 def test_other_processes(tool: Tool, stand_in: Path, family: Path, environment: Dict[str, str], tmp_path: Path) -> None:
     """Each has its own file."""
     words = ("profile", "--library", stand_in, "-o", "out.pb.gz", "--", family, "2", "0")

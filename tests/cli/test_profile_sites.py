@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Sequence
 
 import pytest
 from cli_support import Compile, Tool
 from hakmem.errors import Failure
-from hakmem.explain.sites import of_document
+from hakmem.explain.sites import of_file
 from hakmem.profile import live
 from hakmem.profile.model import Frame
 from hakmem.profile.site_tables import bars, lifetimes_text, median, pinned_text, short_share
@@ -269,7 +270,15 @@ def test_a_real_process(lives: Watched, tool: Tool, tmp_path: Path) -> None:
     free = 3750 * 3000 / MIB
     assert 0.5 * free < float(held[0]) < 1.5 * free and held[1] == "MiB" and float(held[6].rstrip("%")) > 80
     assert " at_once " not in done.stdout
-    document = json.loads((tmp_path / "s.json").read_bytes())
-    assert document["rate"] == int(RATE)
-    assert of_document(document, "it").pinning[0].names[0] == "later", "hakmem explain finds it, too"
+    assert json.loads((tmp_path / "s.json").read_bytes())["rate"] == int(RATE)
+    assert of_file(str(tmp_path / "s.json")).pinning[0].names[0] == "later", "hakmem explain finds it, too"
+    # The page of hakmem report has the same row.
+    assert tool("report", lives.pid, "--seconds", "0", "-o", "page.html").returncode == 0
+    page = (tmp_path / "page.html").read_text()
+    (row,) = (
+        row
+        for row in page.split('id="lifetimes-table"')[1].split("</table>")[0].split("<tr>")
+        if row.startswith('<th scope="row" title="later ')
+    )
+    assert is_near(re.findall(r'data-value="(\d+)"', row)[2], 3750) and f">{later[4]}</span>" in row
     lives.end()

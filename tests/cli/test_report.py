@@ -20,6 +20,7 @@ from hakmem.main import cli
 from hakmem.page import watch
 from hakmem.page.course import points
 from hakmem.page.watch import pause
+from profile_support import named
 from report_support import HOSTILE, MIB, save, sites, snapshot, superslab_map
 from test_explain import adds_up, holding
 
@@ -77,6 +78,51 @@ def test_the_page_names_no_other_place(tool: Tool, tmp_path: Path) -> None:
     assert re.search(r'name="viewport" content="width=device-width', page)
 
 
+@pytest.mark.parametrize("has_profile", [False, True])
+def test_without_sites_the_page_says_how_to_get_them(tool: Tool, tmp_path: Path, has_profile: bool) -> None:
+    """A pprof file has neither lifetimes nor what is pinned."""
+    (tmp_path / "heap.pb.gz").write_bytes(named({("append", "main"): (3, 3000, 3, 3000)}))
+    files = ["heap.pb.gz"] if has_profile else []
+    done = tool("report", "-o", "page.html", "--from", save(tmp_path, "s.json", snapshot()), *files)
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "page.html").read_text()
+    assert ('data-name="append"' in page) is has_profile
+    for name in ("lifetimes", "pinned"):
+        part = page.split(f'<section id="{name}"')[1].split("</section>")[0]
+        assert ("a pprof file" if has_profile else "no profile is among the files") in part
+        assert "HAKMEM_PROFILE=1" in part and "hakmem report -o page.html PID" in part and "<table" not in part
+
+
+def test_what_nobody_could_count(tool: Tool, tmp_path: Path) -> None:
+    document = sites("/no/file")
+    document["sites"][2]["pinned"] = None
+    files = [save(tmp_path, "s.json", snapshot()), save(tmp_path, "sites.json", document)]
+    assert tool("report", "-o", "page.html", "--from", *files).returncode == 0
+    page = (tmp_path / "page.html").read_text()
+    assert "which sites hold free memory is not known" in page and 'id="pinned-table"' not in page
+    assert 'id="lifetimes-table"' in page
+
+
+def test_many_sites(tool: Tool, tmp_path: Path) -> None:
+    document = sites("/no/file")
+    first = document["sites"][0]
+    document["sites"] = [{**first, "frames": [hex(0x1011 + i)]} for i in range(130)]
+    files = [save(tmp_path, "s.json", snapshot()), save(tmp_path, "sites.json", document)]
+    assert tool("report", "-o", "page.html", "--from", *files).returncode == 0
+    page = (tmp_path / "page.html").read_text()
+    assert page.count('class="bars"') == 100 and page.count("<p>and 30 more</p>") == 2
+
+
+def test_options_behind_files_and_processes(tool: Tool, tmp_path: Path) -> None:
+    """Behind a program's name all words are its own."""
+    save(tmp_path, "a.json", snapshot())
+    done = tool("report", "--from", "a.json", save(tmp_path, "map.json", superslab_map()), "-o", "page.html")
+    assert (done.returncode, (tmp_path / "page.html").exists()) == (0, True), done.stderr
+    assert "there is no process 0" in tool("report", "0", "-o", "page.html").stderr
+    done = tool("report", "-o", "page.html", "no-such-program", "--seconds", "5")
+    assert (done.returncode, "no-such-program: not found" in done.stderr) == (127, True)
+
+
 def test_an_older_snapshot(tool: Tool, tmp_path: Path) -> None:
     older = {"schema": 1, "version": "0.1.0", "pid": 7, "memory": {"resident": 100 * MIB, "idle": MIB}}
     done = tool("report", "-o", "-", "--from", save(tmp_path, "s.json", older))
@@ -132,6 +178,7 @@ def test_a_running_process(tool: Tool, library: Path, tmp_path: Path) -> None:
     assert len(embedded(page, "course")) >= 2
     assert adds_up(shown_equation(page))
     assert "programs and libraries" in page
+    assert "0 KiB allocated; about 0 blocks freed, from a sample every 512 KiB" in page, "a profile ran meanwhile"
     assert page.count('class="tile') > 1
 
 

@@ -144,9 +144,15 @@ def test_the_time_line(page: Path, browser: Browser) -> None:
     assert plot.get_attribute("aria-valuenow") == "1"
 
 
-def column(browser: Browser, number: int) -> List[int]:
-    script = "return Array.from(document.querySelectorAll('#classes-table tbody tr'), r => Number(r.cells[arguments[0]].firstElementChild.dataset.value))"
-    found: List[int] = browser.execute_script(script, number)
+def column(browser: Browser, number: int, table: str = "classes") -> List[float]:
+    script = "return Array.from(document.querySelectorAll(`#${arguments[1]}-table tbody tr`), r => Number(r.cells[arguments[0]].firstElementChild.dataset.value))"
+    found: List[float] = browser.execute_script(script, number, table)
+    return found
+
+
+def cells(browser: Browser, table: str) -> List[List[str]]:
+    script = "return Array.from(document.querySelectorAll(`#${arguments[0]}-table tbody tr`), r => Array.from(r.cells, c => c.textContent))"
+    found: List[List[str]] = browser.execute_script(script, table)
     return found
 
 
@@ -165,6 +171,46 @@ def test_the_class_table_sorts(page: Path, browser: Browser) -> None:
     heads[0].send_keys(Keys.ENTER)
     assert column(browser, 0) == sorted(before, reverse=True)
     assert len(all_of(browser, "#classes-table th[aria-sort]")) == 1
+
+
+def test_lifetimes_by_site(page: Path, browser: Browser) -> None:
+    """What the answer says, what asked for most first; a blank where nothing was freed."""
+    truth = sites()["sites"]
+    bars = all_of(browser, "#lifetimes-table .bars")
+    assert [list(map(int, e.get_attribute("data-lifetimes").split())) for e in bars] == [
+        row["lifetimes"] for row in truth
+    ]
+    assert [e.text.strip() for e in bars] == ["█··▃············", "·······█·······▄", ""]
+    assert bars[1].get_attribute("aria-label") == "64 to 128 ms: 5, over 16 s: 2"
+    assert column(browser, 1, "lifetimes") == [row["alloc_bytes"] for row in truth]
+    assert column(browser, 2, "lifetimes") == [row["inuse_objects"] for row in truth]
+    assert column(browser, 3, "lifetimes") == [sum(row["lifetimes"]) for row in truth]
+    found = cells(browser, "lifetimes")
+    assert [row[1] for row in found] == [size(row["alloc_bytes"]) for row in truth]
+    assert [row[5:] for row in found] == [["under 1 ms", "100.0%"], ["64 to 128 ms", "0.0%"], ["none freed", ""]]
+    names = [e.get_attribute("title") for e in all_of(browser, "#lifetimes-table tbody th")]
+    places = [["+0x10", "+0x1010", "+0x2010"], ["+0x20", "+0x1020", "+0x2010"], ["+0x30", "+0x2010"]]
+    assert [re.findall(r"\+0x\d+", name) for name in names] == places
+    assert "200.0 MiB allocated; about 407 blocks freed, 98.3% of them within 16 ms" in one(browser, "#lifetimes").text
+    median = all_of(browser, "#lifetimes-table th button")[3]
+    assert median.text == "median"
+    median.click()
+    assert column(browser, 5, "lifetimes") == [7, 0, -1]
+    median.click()
+    assert column(browser, 5, "lifetimes") == [-1, 0, 7]
+
+
+def test_pinned_memory_by_site(page: Path, browser: Browser) -> None:
+    """What holds most comes first; what holds nothing is left out."""
+    truth = [row for row in sites()["sites"] if row["pinned"]["bytes"]]
+    assert column(browser, 1, "pinned") == [row["pinned"]["bytes"] for row in truth] == [90 * MIB, 20 * MIB]
+    assert column(browser, 3, "pinned") == [row["inuse_bytes"] for row in truth]
+    found = cells(browser, "pinned")
+    empty = [row["pinned"]["bytes"] / (row["pinned"]["bytes"] + row["block_bytes"]) for row in truth]
+    assert [row[5] for row in found] == [f"{100 * one:.1f}%" for one in empty]
+    assert [row[2] for row in found] == ["81.8%", "18.2%"]
+    assert "110.0 MiB free between live blocks" in one(browser, "#pinned").text
+    assert one(browser, 'nav a[href="#pinned"]').text == one(browser, "#pinned h2").text
 
 
 def frame(browser: Browser, value: int) -> WebElement:

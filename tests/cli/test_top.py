@@ -12,6 +12,7 @@ from typing import Any, Dict
 import jsonschema
 import pytest
 from cli_support import ROOT, Tool
+from hakmem import followed, process_files
 from hakmem.errors import Failure
 from hakmem.followed import Ended, Followed
 from hakmem.top.history import History, Look, parse
@@ -172,6 +173,15 @@ def test_a_process_that_is_stopped_and_goes_on(watched: Watched) -> None:
     with pytest.raises(Ended, match=rf"process {watched.pid} \(holder\) has ended"):
         process.ask("stats json")
     assert not process.lasts(1000)
+
+
+def test_a_connection_that_ends_before_the_process(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a moment, in which the process still is one."""
+    process = Followed(watched.pid)
+    looks = iter([process_files.start_of(watched.pid)])
+    monkeypatch.setattr(followed, "start_of", lambda _: next(looks, None))
+    with pytest.raises(Ended):
+        process.ask("stats json", 0.0)
 
 
 def test_a_process_that_nobody_has_waited_for(watched: Watched) -> None:

@@ -10,14 +10,13 @@ from typing import Iterator, List, Optional, Sequence, Tuple
 
 import click
 
-from hakmem import environment, paths
 from hakmem.commands.explain import printable
 from hakmem.commands.run import run_to_end
 from hakmem.engine import Launch
 from hakmem.errors import EXIT_CANNOT, EXIT_USAGE, Failure, say, write_stderr
 from hakmem.output import OutputFile, reserve
-from hakmem.preload_plan import check_preload
-from hakmem.process_or_program import ProcessOrProgram, is_process
+from hakmem.process_files import roots
+from hakmem.process_or_program import ProcessOrProgram, process_of
 from hakmem.profile import live, site_tables, top
 from hakmem.profile import sites as site_lists
 from hakmem.profile.debug_files import DEBUG_FOLDERS, Search
@@ -28,7 +27,7 @@ from hakmem.profile.read import read
 from hakmem.profile.record import Recording, beside, why_none
 from hakmem.profile.symbolize import Symbolizer
 from hakmem.profile.write import to_bytes
-from hakmem.program import resolve
+from hakmem.under_hakmem import How, prepare, start_options
 
 # What --by names beside the sample types: of call sites, in no pprof file.
 _BY_SITE = {"lifetime": site_tables.lifetimes_text, "pinned": site_tables.pinned_text}
@@ -92,9 +91,7 @@ class _Wish:
 @click.option(
     "--debug-dir", "folders", multiple=True, metavar="DIR", help="Where separate debug files are. Repeatable."
 )
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Of a PROGRAM: an option of hakmem.")
-@click.option("--library", metavar="FILE", help="Of a PROGRAM: the library, instead of the one that is found.")
-@click.option("--force", is_flag=True, help="Of a PROGRAM: run also where preloading has no effect.")
+@start_options()
 @click.option("-q", "--quiet", is_flag=True, help="No table, no notes.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="PID | [--] PROGRAM [ARGUMENT]...")
 def profile(
@@ -109,9 +106,7 @@ def profile(
     input_name: Optional[str],
     sites_name: Optional[str],
     folders: Tuple[str, ...],
-    settings: Tuple[str, ...],
-    library: Optional[str],
-    force: bool,
+    how: How,
     quiet: bool,
     command: Tuple[str, ...],
 ) -> None:
@@ -121,8 +116,8 @@ def profile(
     """
     if [input_name is not None, sites_name is not None, bool(command)].count(True) != 1:
         raise Failure("what to profile? A PID, a PROGRAM, --input FILE, or --sites FILE: one of them", EXIT_USAGE)
-    pid = int(command[0]) if len(command) == 1 and is_process(command[0]) else None
-    _check_options(pid, input_name or sites_name, seconds, rate, bool(settings or library or force))
+    pid = process_of(command)
+    _check_options(pid, input_name or sites_name, seconds, rate, how)
     if by in _BY_SITE:
         has_sites = pid is not None or sites_name is not None
         _check_by_site(by, has_sites, (folded_name, speedscope_name, flame_name))
@@ -135,16 +130,16 @@ def profile(
         elif pid is not None:
             _of_process(wish, pid, seconds, rate)
         else:
-            sys.exit(_of_program(wish, command, settings, library, force, rate))
+            sys.exit(_of_program(wish, command, how, rate))
 
 
 def _check_options(
-    pid: Optional[int], file_name: Optional[str], seconds: Optional[float], rate: Optional[int], of_program: bool
+    pid: Optional[int], file_name: Optional[str], seconds: Optional[float], rate: Optional[int], how: How
 ) -> None:
     if seconds is not None and pid is None:
         raise Failure("--seconds is for a PID: a program is profiled from its start to its end", EXIT_USAGE)
-    if of_program and (pid is not None or file_name is not None):
-        raise Failure("--set, --library and --force are for a PROGRAM that is started here", EXIT_USAGE)
+    if pid is not None or file_name is not None:
+        how.refuse()
     if rate is not None and file_name is not None:
         raise Failure("--rate has no effect on a profile that is there already", EXIT_USAGE)
 
@@ -199,32 +194,21 @@ def _of_process(wish: _Wish, pid: int, seconds: Optional[float], rate: Optional[
     for note in () if wish.quiet else notes:
         say(f"note: {note}")
     # While it runs its files can be found where it sees them.
-    search = wish.search((f"/proc/{pid}/root", ""))
+    search = wish.search(roots(pid))
     if isinstance(taken, bytes):
         _show_sites(wish, taken, search, f"process {pid}")
     else:
         _show(wish, taken, search, f"process {pid}")
 
 
-def _of_program(
-    wish: _Wish,
-    command: Sequence[str],
-    settings: Sequence[str],
-    library: Optional[str],
-    force: bool,
-    rate: Optional[int],
-) -> int:
+def _of_program(wish: _Wish, command: Sequence[str], how: How, rate: Optional[int]) -> int:
     """The program's exit code; when it ended with 0 and there is no profile to show for it, 125."""
-    variables = {**environment.of_caller(), **environment.options(settings)}
-    program = resolve(command, variables)
-    file = paths.require_library(library)
-    variables = environment.with_preload(variables, str(file))
-    warnings = check_preload(program, str(file), variables, force)
-    for warning in () if wish.quiet else warnings:
+    start = prepare(command, how)
+    for warning in () if wish.quiet else start.warnings:
         say(f"warning: {warning}")
     with Recording() as recording:
-        variables = recording.ask(variables, rate)
-        child = run_to_end(Launch(program, variables, library=str(file), sample=False))
+        variables = recording.ask(start.variables, rate)
+        child = run_to_end(Launch(start.program, variables, library=start.library, sample=False))
         assert child.ended is not None
         try:
             own, others, notes = recording.collect(child.pid, BY[wish.by])
@@ -233,8 +217,8 @@ def _of_program(
             if own is None and not others:
                 raise Failure(f"no profile was written: {why_none(child.ended)}")
             if own is None and not wish.quiet:
-                say(f"note: {program.name} itself wrote no profile: {why_none(child.ended)}")
-            _show_all(wish, child.pid, own, others, program.name)
+                say(f"note: {start.program.name} itself wrote no profile: {why_none(child.ended)}")
+            _show_all(wish, child.pid, own, others, start.program.name)
         except Failure as failure:
             say(failure.message)
             return child.ended.exit_code or EXIT_CANNOT
@@ -250,6 +234,8 @@ def _show_all(wish: _Wish, pid: int, own: Optional[Profile], others: List[Tuple[
     with _named(wish, own, wish.search()) as symbolizer:
         for line in wish.lines(own):
             write_stderr(f"{printable(line)}\n")
+        if wish.by == "inuse" and not wish.quiet and top.is_nearly_nothing(own):
+            say("note: nearly nothing was in use at the end; --by alloc shows all that was asked for")
         wish.write(own, os.path.basename(title))
         if wish.name is None or not others:
             if others and not wish.quiet:

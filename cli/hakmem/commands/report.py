@@ -14,64 +14,67 @@ from hakmem.page.document import document
 from hakmem.page.files import of_files
 from hakmem.page.run import of_program
 from hakmem.page.watch import watch
+from hakmem.process_or_program import ProcessOrProgram, process_of
+from hakmem.under_hakmem import How, start_options
 
 _SECONDS = 10.0
 
 
-@click.command(context_settings={"allow_interspersed_args": True})
+@click.command(cls=ProcessOrProgram, flag_of_files="from_files", context_settings={"allow_interspersed_args": False})
 @click.option("-o", "--output", "output_name", metavar="FILE", required=True, help="The page; - is stdout.")
 @click.option("--seconds", type=click.FloatRange(0), metavar="N", help="Of a PID: for how long; default 10.")
 @click.option("--from", "from_files", is_flag=True, help="The arguments are files: snapshots, a map, a profile.")
 @click.option("--profile", metavar="FILE", help="A profile of the same time: who holds what.")
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Of a PROGRAM: an option of hakmem.")
-@click.option("--library", metavar="FILE", help="Of a PROGRAM: the library, instead of the one that is found.")
-@click.option("--force", is_flag=True, help="Of a PROGRAM: run also where preloading has no effect.")
+@start_options()
 @click.argument(
-    "words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="PID | -- PROGRAM... | --from FILES..."
+    "command",
+    nargs=-1,
+    required=True,
+    type=click.UNPROCESSED,
+    metavar="PID | [--] PROGRAM [ARGUMENT]... | --from FILE...",
 )
 def report(
     output_name: str,
     seconds: Optional[float],
     from_files: bool,
     profile: Optional[str],
-    settings: Tuple[str, ...],
-    library: Optional[str],
-    force: bool,
-    words: Tuple[str, ...],
+    how: How,
+    command: Tuple[str, ...],
 ) -> None:
-    """Write one HTML page about the memory of PID, of PROGRAM, started here, or of saved FILES."""
-    pid = int(words[0]) if not from_files and len(words) == 1 and words[0].isdecimal() else None
-    _check_options(pid, from_files, seconds, profile, bool(settings or library or force))
+    """Write one HTML page about the memory of PID, of PROGRAM, started here, or of saved FILEs.
+
+    One word of digits is a PID.
+    """
+    pid = None if from_files else process_of(command)
+    _check_options(pid, from_files, seconds, profile, how)
     with reserve(output_name) as (output,):
         assert output is not None
         if pid is not None:
             _write(output, watch(pid, _SECONDS if seconds is None else seconds, profile))
         elif from_files:
-            _write(output, of_files(words, profile))
+            _write(output, of_files(command, profile))
         else:
             if output_name == "-":
                 raise Failure("stdout is the program's: name a file for the page", EXIT_USAGE)
-            sys.exit(_of_program(output, words, settings, library, force))
+            sys.exit(_of_program(output, command, how))
 
 
 def _check_options(
-    pid: Optional[int], from_files: bool, seconds: Optional[float], profile: Optional[str], of_program_alone: bool
+    pid: Optional[int], from_files: bool, seconds: Optional[float], profile: Optional[str], how: How
 ) -> None:
     if pid == 0:
         raise Failure("there is no process 0")
     if seconds is not None and pid is None:
         raise Failure("--seconds is for a PID", EXIT_USAGE)
-    if of_program_alone and (pid is not None or from_files):
-        raise Failure("--set, --library and --force are for a PROGRAM that is started here", EXIT_USAGE)
+    if pid is not None or from_files:
+        how.refuse()
     if profile is not None and pid is None and not from_files:
         raise Failure("--profile is for a PID or --from: a PROGRAM is profiled anyway", EXIT_USAGE)
 
 
-def _of_program(
-    output: OutputFile, words: Tuple[str, ...], settings: Tuple[str, ...], library: Optional[str], force: bool
-) -> int:
+def _of_program(output: OutputFile, command: Tuple[str, ...], how: How) -> int:
     """The program's exit code; when it ended with 0 and there is no page, 125."""
-    course, ended = of_program(words, settings, library, force)
+    course, ended = of_program(command, how)
     try:
         if isinstance(course, Failure):
             raise course

@@ -9,13 +9,12 @@ from typing import Callable, FrozenSet, Optional, Tuple
 
 import click
 
-from hakmem import environment, paths, verdict
+from hakmem import paths, verdict
 from hakmem.engine import Child, Launch, Watch
 from hakmem.errors import Failure, say, write_stderr
 from hakmem.output import OutputFile
-from hakmem.preload_plan import check_preload
-from hakmem.program import resolve
 from hakmem.self_report import SelfReports
+from hakmem.under_hakmem import How, prepare, start_options
 from hakmem.verdict import Verdict
 
 # What is not passed on: what cannot be caught, what the kernel sends to a process for its own faults, and what job control
@@ -28,18 +27,12 @@ FORWARDED: FrozenSet[int] = frozenset(int(number) for number in signal.valid_sig
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
-@click.option(
-    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A hakmem option, HAKMEM_NAME. Repeatable."
-)
-@click.option("--library", metavar="FILE", help="The library to preload, instead of the one that is found.")
-@click.option("--force", is_flag=True, help="Run also where preloading has no effect.")
+@start_options(of="")
 @click.option("-q", "--quiet", is_flag=True, help="No verdict, no warnings.")
 @click.option("--json", "json_file", metavar="FILE", help="Write the verdict as JSON to FILE; - writes it to stderr.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[--] PROGRAM [ARGUMENT]...")
 def run(
-    settings: Tuple[str, ...],
-    library: Optional[str],
-    force: bool,
+    how: How,
     quiet: bool,
     json_file: Optional[str],
     command: Tuple[str, ...],
@@ -48,22 +41,19 @@ def run(
 
     Its input, output, signals and exit code are its own. At the end five lines on stderr say what it took.
     """
-    variables = {**environment.of_caller(), **environment.options(settings)}
-    program = resolve(command, variables)
-    file = paths.require_library(library)
-    variables = environment.with_preload(variables, str(file))
-    warnings = check_preload(program, str(file), variables, force)
+    start = prepare(command, how)
+    variables = start.variables
     output = OutputFile(json_file) if json_file not in (None, "-") else None
     try:
-        for warning in () if quiet else warnings:
+        for warning in () if quiet else start.warnings:
             say(f"warning: {warning}")
         with SelfReports() as reports:
             # Who wants to hear nothing gets a program whose environment has nothing more in it.
             if json_file is not None or not quiet:
                 variables = reports.ask(variables)
-            child = run_to_end(Launch(program, variables, library=str(file)), reports.look)
+            child = run_to_end(Launch(start.program, variables, library=start.library), reports.look)
             reports.collect()
-        _report(child, str(file), list(command), quiet, json_file, output, reports)
+        _report(child, start.library, list(command), quiet, json_file, output, reports)
     finally:
         if output is not None:
             output.discard()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from hakmem.attach import attach
@@ -20,4 +22,4 @@ def stats(form: str, pid: int) -> None:
     The program needs no option for it. It is yours, or you are root.
     """
     with attach(pid) as attached:
-        click.get_binary_stream("stdout").write(attached.ask(f"stats {form}"))
+        sys.stdout.buffer.write(attached.ask(f"stats {form}"))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import struct
 from typing import Iterator, Optional
 
 from hakmem.doctor import control_group
 from hakmem.doctor.finding import Finding, Level, ok
 from hakmem.kernel_files import KernelFiles
 from hakmem.metrics import size
+from hakmem.process_files import auxiliary
 
 _MIB = 1 << 20
 _AT_PAGESZ = 6
@@ -37,9 +37,7 @@ def check(files: KernelFiles) -> Iterator[Finding]:
 
 def page_bytes(files: KernelFiles) -> Optional[int]:
     """As the kernel told this process."""
-    data = files.bytes("/proc/self/auxv") or b""
-    pairs = struct.iter_unpack("=QQ", data[: len(data) // 16 * 16])
-    return next((value for kind, value in pairs if kind == _AT_PAGESZ), None)
+    return auxiliary(files.bytes("/proc/self/auxv") or b"", _AT_PAGESZ)
 
 
 def _page_size(files: KernelFiles) -> Optional[Finding]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-import signal
 from typing import Iterator, Mapping, Optional, Tuple
 
+from hakmem import attach_signal
 from hakmem.doctor.finding import Finding, Level, ok
 from hakmem.kernel_files import KernelFiles
 
@@ -14,9 +14,7 @@ Version = Tuple[int, int]
 _OLDEST = (4, 14)  # MADV_WIPEONFORK
 HAS_COLLAPSE = (6, 1)  # MADV_COLLAPSE
 _FILTER = "2"
-ATTACH_VARIABLE = "HAKMEM_ATTACH_SIGNAL"
-_ATTACH_SIGNAL = signal.SIGRTMAX - 6
-_TOP_TODO = f"Start the program from elsewhere, or choose another signal: {ATTACH_VARIABLE}."
+_CHOOSE_ANOTHER = f"Start the program from elsewhere, or choose another signal: {attach_signal.VARIABLE}."
 
 
 def check(files: KernelFiles, environment: Mapping[str, str]) -> Iterator[Finding]:
@@ -79,18 +77,22 @@ def _sandbox(files: KernelFiles) -> Iterator[Finding]:
 
 def _attach_signal(files: KernelFiles, environment: Mapping[str, str]) -> Finding:
     subject = "attach signal"
-    chosen = environment.get(ATTACH_VARIABLE, "")
-    number = int(chosen) if chosen.isdecimal() else _ATTACH_SIGNAL
+    chosen = environment.get(attach_signal.VARIABLE, "")
+    number = attach_signal.number(chosen)
     why = "Commands that look into a running program send it this signal first; without it they find no one."
     if number == 0:
         return Finding(
-            Level.NOTE, subject, f"none: {ATTACH_VARIABLE} is 0", why, f"Unset {ATTACH_VARIABLE} to look into programs."
+            Level.NOTE,
+            subject,
+            f"none: {attach_signal.VARIABLE} is {chosen}",
+            why,
+            f"Unset {attach_signal.VARIABLE} to look into programs.",
         )
     status = files.fields("/proc/self/status")
     if _has(status.get("SigIgn"), number):
-        return Finding(Level.NOTE, subject, f"{number} is ignored, and programs inherit that", why, _TOP_TODO)
+        return Finding(Level.NOTE, subject, f"{number} is ignored, and programs inherit that", why, _CHOOSE_ANOTHER)
     if _has(status.get("SigBlk"), number):
-        return Finding(Level.NOTE, subject, f"{number} is blocked, and programs inherit that", why, _TOP_TODO)
+        return Finding(Level.NOTE, subject, f"{number} is blocked, and programs inherit that", why, _CHOOSE_ANOTHER)
     return ok(subject, f"{number} is free")
 
 

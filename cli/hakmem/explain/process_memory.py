@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Dict, Iterator, List, Optional, Tuple
 
+from hakmem.process_files import thread_folders
+
 _HEAD = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) ([0-9a-f]+) \S+ \d+ *(.*)\Z")
 _MOST_FILES = 5
 _KERNEL = ("[vdso]", "[vvar]", "[vsyscall]", "[vvar_vclock]")
@@ -108,7 +110,7 @@ def _stack_pointers(pid: int) -> Tuple[List[int], int]:
     """Where the threads' stacks are, as far as they wait in the kernel; and how many do not, or may not be looked at."""
     found: List[int] = []
     unseen = 0
-    for task in Path(f"/proc/{pid}/task").glob("*"):
+    for task in thread_folders(pid):
         try:
             words = (task / "syscall").read_text(encoding="ascii").split()
         except OSError:

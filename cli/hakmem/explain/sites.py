@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Callable, List, Optional, Tuple
 
 from hakmem.attach import Refused
-from hakmem.errors import Failure
 from hakmem.explain.snapshot import decode, read
+from hakmem.process_files import roots
+from hakmem.profile import sites as site_lists
 from hakmem.profile.debug_files import DEBUG_FOLDERS, Search
 from hakmem.profile.model import Profile, names_of
 from hakmem.profile.read import parse
-from hakmem.profile.sites import NEWEST_SCHEMA, stacks_of
+from hakmem.profile.sites import SiteList
 from hakmem.profile.symbolize import Symbolizer
 
 
@@ -24,7 +25,6 @@ class Site:
     live_blocks: int
     block_bytes: Optional[int] = None  # what the allocator gave for live_bytes
     pinned_bytes: Optional[int] = None  # free bytes beside its live blocks, which they keep resident
-    samples: int = 0
 
     @property
     def title(self) -> str:
@@ -40,6 +40,8 @@ class Sites:
     rate: int = 0
     profile: Optional[Profile] = None
     notes: List[str] = field(default_factory=list)
+    # What they were made of, which tells of lifetimes too; None where they are a pprof file's.
+    answer: Optional[SiteList] = None
 
     @property
     def inside_share(self) -> Optional[float]:
@@ -58,7 +60,7 @@ def of_file(path: str) -> Sites:
     """Of a pprof file, or of the saved answer of `profile sites`."""
     data = read(path)
     if data.lstrip().startswith(b"{"):
-        return of_document(decode(data, path), path)
+        return of_answer(site_lists.parse(data, path), Search())
     return of_recorded(parse(data, path))
 
 
@@ -76,42 +78,20 @@ def of_process(ask: Callable[[str], bytes], pid: int) -> Tuple[Optional[Sites], 
         answer = ask("profile sites")
     except Refused:
         return None, "the process's library has no profiles"
-    search = Search((f"/proc/{pid}/root", ""), DEBUG_FOLDERS)
-    return of_document(decode(answer, f"the profile of process {pid}"), f"the profile of process {pid}", search), ""
+    search = Search(roots(pid), DEBUG_FOLDERS)
+    return of_answer(site_lists.parse(answer, f"the profile of process {pid}"), search), ""
 
 
-def of_document(document: Any, name: str, search: Optional[Search] = None) -> Sites:
-    """Of the answer of `profile sites`."""
-    if not isinstance(document, dict) or not isinstance(document.get("sites"), list):
-        raise Failure(f"{name} is JSON, but not what `profile sites` answers (a statistics snapshot is no profile)")
-    schema = document.get("schema")
-    if not isinstance(schema, int) or not 1 <= schema <= NEWEST_SCHEMA:
-        raise Failure(f"{name} has schema {schema!r:.40}, and this tool knows up to {NEWEST_SCHEMA}")
-    try:
-        return _of_sites(document, search or Search())
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise Failure(f"{name} is damaged: {type(error).__name__} {error!s:.60}") from None
+def of_answer(answer: SiteList, search: Search) -> Sites:
+    """Of what `profile sites` answers."""
+    notes = _symbolise(answer.profile, search)
+    rows = [_site(one) for one in answer.rows]
+    return Sites(_ordered(rows), answer.profile.period, answer.profile, notes, answer)
 
 
-def _of_sites(document: Dict[str, Any], search: Search) -> Sites:
-    profile = stacks_of(document)
-    notes = _symbolise(profile, search)
-    rows = [_site(raw, names_of(sample)) for raw, sample in zip(document["sites"], profile.samples)]
-    return Sites(_ordered(rows), profile.period, profile, notes)
-
-
-def _site(raw: Dict[str, Any], names: Sequence[str]) -> Site:
-    pinned = raw.get("pinned")
-    free = pinned.get("bytes") if isinstance(pinned, dict) else None
-    block_bytes = raw.get("block_bytes")
-    return Site(
-        tuple(names),
-        int(raw.get("inuse_bytes") or 0),
-        int(raw.get("inuse_objects") or 0),
-        int(block_bytes) if block_bytes is not None else None,
-        int(free) if free is not None else None,
-        int(raw.get("inuse_samples") or 0),
-    )
+def _site(found: site_lists.Site) -> Site:
+    blocks, live = found.sample.values[2:]
+    return Site(tuple(names_of(found.sample)), live, blocks, found.block_bytes, found.pinned_bytes)
 
 
 def _of_profile(profile: Profile, search: Search) -> Sites:

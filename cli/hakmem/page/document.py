@@ -10,12 +10,13 @@ from typing import Iterator
 
 from hakmem.explain.explain import explain
 from hakmem.explain.explanation import Explanation, Part
-from hakmem.page import map_picture, pictures, tables
+from hakmem.page import map_picture, pictures, site_sections, tables
 from hakmem.page.course import Course, points
 from hakmem.page.html import data, number, section, text
 
 _SECTIONS = {
-    "why": "Why", "time": "Over time", "flame": "Who holds it", "classes": "Size classes", "map": "Where it lies",
+    "why": "Why", "time": "Over time", "flame": "Who holds it", "lifetimes": "How long blocks live",
+    "pinned": "Who holds free memory", "classes": "Size classes", "map": "Where it lies",
     "learner": "What was learned", "details": "All figures",
 }  # fmt: skip
 
@@ -31,6 +32,8 @@ def document(course: Course) -> str:
             _why(explanation),
             pictures.time_line(points(course.snapshots)),
             pictures.flame(course),
+            site_sections.lifetimes(course),
+            site_sections.pinned(course),
             tables.classes(snapshot),
             map_picture.picture(course),
             tables.learner(snapshot),

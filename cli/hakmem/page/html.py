@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+from dataclasses import dataclass
 from typing import Any, Iterable
 
 from hakmem.metrics import size
@@ -16,9 +17,14 @@ def text(value: str) -> str:
 
 def number(path: str, value: int, unit: str = "bytes") -> str:
     """A figure of the snapshot: `path` leads to it there."""
+    return figure(value, unit, f' data-path="{text(path)}"')
+
+
+def figure(value: int, unit: str = "bytes", more: str = "") -> str:
+    """Any other one. `more` are attributes."""
     shown = size_of(value) if unit == "bytes" else f"{value:,}"
     exact = f' title="{value:,} bytes"' if unit == "bytes" else ""
-    return f'<span class="n" data-path="{text(path)}" data-value="{value}" data-unit="{unit}"{exact}>{shown}</span>'
+    return f'<span class="n"{more} data-value="{value}" data-unit="{unit}"{exact}>{shown}</span>'
 
 
 def size_of(value: int) -> str:
@@ -31,6 +37,33 @@ def data(name: str, value: Any) -> str:
     content = json.dumps(value, separators=(",", ":"))
     safe = content.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     return f'<script type="application/json" id="{name}">{safe}</script>'
+
+
+@dataclass(frozen=True)
+class Head:
+    """Of a column. A column that sorts has a number (`data-value`) in the first element of each of its cells."""
+
+    title: str
+    sorts: bool = True
+    order: str = ""  # how the column is sorted as the page comes
+
+
+def table(name: str, heads: Iterable[Head], rows: Iterable[str]) -> str:
+    """A wide table, which scrolls by itself. `rows` are of cells, whole."""
+    head = "".join(_head(one) for one in heads)
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    return (
+        f'<div class="wide" tabindex="0" role="region" aria-label="{name}"><table id="{name}-table">'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _head(one: Head) -> str:
+    if not one.sorts:
+        return f'<th scope="col">{text(one.title)}</th>'
+    order = f' aria-sort="{one.order}"' if one.order else ""
+    button = f'<button type="button"><span class="arrow" aria-hidden="true"></span>{text(one.title)}</button>'
+    return f'<th scope="col" class="num"{order}>{button}</th>'
 
 
 def section(name: str, title: str, body: Iterable[str], lead: str = "") -> str:

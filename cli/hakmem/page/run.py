@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import List, Optional, Sequence, Tuple, Union
 
-from hakmem import environment, paths
 from hakmem.commands.run import run_to_end
 from hakmem.engine import Launch
 from hakmem.errors import Failure, say
@@ -12,25 +11,19 @@ from hakmem.explain.explanation import Evidence
 from hakmem.explain.sites import Sites, of_recorded
 from hakmem.page.course import Course
 from hakmem.page.watch import Onlooker
-from hakmem.preload_plan import check_preload
 from hakmem.profile.record import Recording
-from hakmem.program import resolve
+from hakmem.under_hakmem import How, prepare
 
 
-def of_program(
-    command: Sequence[str], settings: Sequence[str], library: Optional[str], force: bool
-) -> Tuple[Union[Course, Failure], int]:
+def of_program(command: Sequence[str], how: How) -> Tuple[Union[Course, Failure], int]:
     """The course, or why there is none, and the program's exit code."""
-    variables = {**environment.of_caller(), **environment.options(settings)}
-    program = resolve(command, variables)
-    file = paths.require_library(library)
-    variables = environment.with_preload(variables, str(file))
-    for warning in check_preload(program, str(file), variables, force):
+    start = prepare(command, how)
+    for warning in start.warnings:
         say(f"warning: {warning}")
     onlookers: List[Onlooker] = []
     with Recording() as recording:
-        variables = recording.ask(variables, None)
-        launch = Launch(program, variables, library=str(file), sample=False)
+        variables = recording.ask(start.variables, None)
+        launch = Launch(start.program, variables, library=start.library, sample=False)
         try:
             child = run_to_end(launch, on_start=lambda child: onlookers.append(Onlooker.begin(child.pid)))
         finally:
@@ -39,7 +32,7 @@ def of_program(
         assert child.ended is not None
         own, _, notes = recording.collect(child.pid, "inuse_space")
         found = of_recorded(own) if own is not None else None
-    return _course(onlookers[0], found, notes, program.name), child.ended.exit_code
+    return _course(onlookers[0], found, notes, start.program.name), child.ended.exit_code
 
 
 def _course(onlooker: Onlooker, found: Optional[Sites], notes: List[str], name: str) -> Union[Course, Failure]:

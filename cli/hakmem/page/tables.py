@@ -6,7 +6,7 @@ from typing import Any, Dict, Iterator, List, Sequence, Tuple
 
 from hakmem.explain import reasons
 from hakmem.explain.snapshot import Snapshot
-from hakmem.page.html import number, section, text
+from hakmem.page.html import Head, number, section, table, text
 
 _CLASSES = [
     ("bytes", "block, bytes", "count"),
@@ -35,7 +35,7 @@ def classes(snapshot: Snapshot) -> str:
     if not rows:
         return section("classes", "Size classes", ["<p>The snapshot has none.</p>"])
     lead = "Blocks of up to 32 KiB are cut from spans of one size. Free blocks beside live ones keep a span resident."
-    return section("classes", "Size classes", [_table("classes", _CLASSES, rows, sortable=True)], lead)
+    return section("classes", "Size classes", [_table("classes", _CLASSES, rows)], lead)
 
 
 def heaps(snapshot: Snapshot) -> str:
@@ -44,27 +44,14 @@ def heaps(snapshot: Snapshot) -> str:
     if not rows:
         return ""
     more = f"<p>and {len(rows) - _MOST_HEAPS:,} more</p>" if len(rows) > _MOST_HEAPS else ""
-    return section("heaps", "Heaps", [_table("heaps", _HEAPS, rows[:_MOST_HEAPS], sortable=True, word="state"), more])
+    return section("heaps", "Heaps", [_table("heaps", _HEAPS, rows[:_MOST_HEAPS], word="state"), more])
 
 
-def _table(
-    name: str, columns: Sequence[Tuple[str, str, str]], rows: List[Dict[str, Any]], sortable: bool, word: str = ""
-) -> str:
+def _table(name: str, columns: Sequence[Tuple[str, str, str]], rows: List[Dict[str, Any]], word: str = "") -> str:
     known = [column for column in columns if all(isinstance(row.get(column[0]), int) for row in rows)]
-    head = f"<th scope=col>{text(word)}</th>" if word else ""
-    for i, (_, title, _) in enumerate(known):
-        inner = (
-            f'<button type="button"><span class="arrow" aria-hidden="true"></span>{title}</button>'
-            if sortable
-            else title
-        )
-        ordered = ' aria-sort="ascending"' if i == 0 and not word else ""
-        head += f'<th scope="col" class="num"{ordered}>{inner}</th>'
-    body = "".join(f"<tr>{_cells(name, i, known, row, word)}</tr>" for i, row in enumerate(rows))
-    return (
-        f'<div class="wide" tabindex="0" role="region" aria-label="{name}"><table id="{name}-table">'
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-    )
+    heads = [Head(title, order="ascending" if i == 0 and not word else "") for i, (_, title, _) in enumerate(known)]
+    cells = (_cells(name, i, known, row, word) for i, row in enumerate(rows))
+    return table(name, [Head(word, sorts=False), *heads] if word else heads, cells)
 
 
 def _cells(name: str, i: int, columns: Sequence[Tuple[str, str, str]], row: Dict[str, Any], word: str) -> str:

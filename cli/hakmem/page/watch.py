@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 import time
 from typing import Any, Dict, Iterator, List, Optional, Tuple
@@ -14,6 +13,7 @@ from hakmem.explain import gather, sites
 from hakmem.explain.explanation import Evidence
 from hakmem.explain.snapshot import Snapshot, decode, parse
 from hakmem.page.course import Course
+from hakmem.process_files import start_of
 from hakmem.profile.live import DEFAULT_RATE
 
 _MOST_POINTS = 240
@@ -147,7 +147,7 @@ class Onlooker(threading.Thread):
     def run(self) -> None:
         """Until the end; a process that cannot be asked yet is asked again."""
         while not self._over.wait(_SHORTEST_PAUSE):
-            if not os.path.exists(f"/proc/{self._pid}"):
+            if start_of(self._pid) is None:
                 continue
             try:
                 with attach(self._pid, 1.0) as attached:

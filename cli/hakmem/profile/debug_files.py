@@ -9,6 +9,7 @@ from typing import Iterator, Optional, Sequence, Tuple
 
 from hakmem.profile.model import Mapping
 from hakmem.profile.module import ElfModule, Unreadable
+from hakmem.regular_file import open_regular
 
 DEBUG_FOLDERS = ("/usr/lib/debug",)
 _DELETED = " (deleted)"
@@ -85,7 +86,7 @@ class Search:
         folder = os.path.dirname(os.path.realpath(module.path))
         beside = [os.path.join(folder, name), os.path.join(folder, ".debug", name)]
         for path in [*beside, *(os.path.join(top + folder, name) for top in self.debug_folders)]:
-            if os.path.isfile(path) and _checksum(path) == checksum:
+            if _checksum(path) == checksum:
                 return _usable(path)
         return None
 
@@ -100,7 +101,7 @@ def _usable(path: str) -> Optional[ElfModule]:
 def _checksum(path: str) -> int:
     value = 0
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             while chunk := file.read(_CHUNK):
                 value = zlib.crc32(chunk, value)
     except OSError:

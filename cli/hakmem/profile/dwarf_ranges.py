@@ -57,7 +57,7 @@ class Ranges:
             if kind in (_BASE, _START_END, _START_LENGTH):
                 begin, offset = self._number(data, offset, size), offset + size
             else:
-                begin, offset = _uleb(data, offset)
+                begin, offset = uleb(data, offset)
             if kind == _BASE:
                 base = begin
                 continue
@@ -67,7 +67,7 @@ class Ranges:
             if kind == _START_END:
                 end, offset = self._number(data, offset, size), offset + size
             else:
-                end, offset = _uleb(data, offset)
+                end, offset = uleb(data, offset)
             if kind == _OFFSET_PAIR:
                 yield base + begin, base + end
             elif kind == _START_END:
@@ -88,7 +88,8 @@ class Ranges:
         return int.from_bytes(data[offset : offset + size], "little")
 
 
-def _uleb(data: bytes, position: int) -> Tuple[int, int]:
+def uleb(data: bytes, position: int) -> Tuple[int, int]:
+    """An unsigned LEB128 number, and the place behind it."""
     value = shift = 0
     while True:
         byte = data[position]

@@ -20,7 +20,7 @@ from hakmem.profile.dwarf_plan import (
     Plan,
     Plans,
 )
-from hakmem.profile.dwarf_ranges import Range, Ranges
+from hakmem.profile.dwarf_ranges import Range, Ranges, uleb
 
 _Values = Dict[str, Tuple[str, int]]
 
@@ -47,7 +47,7 @@ class Unit:
         self._first: int = unit.cu_die_offset
         self._end: int = unit.cu_offset + unit["unit_length"] + (12 if unit.dwarf_format() == 64 else 4)
         position = self._first
-        code, position = _uleb(data, position)
+        code, position = uleb(data, position)
         self._top, _ = self._read(self._plans[code], position)
         low = self._top.get("low_pc")
         self._base = self._address(*low) if low else 0
@@ -65,7 +65,7 @@ class Unit:
         dull = 0  # the depth of a function that has none, while the walk is in it; 0: it is in no such
         while position < self._end:
             entry = position
-            code, position = _uleb(data, position) if data[position] >= 0x80 else (data[position], position + 1)
+            code, position = uleb(data, position) if data[position] >= 0x80 else (data[position], position + 1)
             if code == 0:
                 depth -= 1
                 dull = dull if depth > dull else 0
@@ -158,7 +158,7 @@ def _skip(data: bytes, position: int, steps: Tuple[int, ...]) -> int:
         elif step == STRING:
             position = data.index(0, position) + 1
         elif step == BLOCK:
-            length, position = _uleb(data, position)
+            length, position = uleb(data, position)
             position += length
         else:
             size = {BLOCK1: 1, BLOCK2: 2, BLOCK4: 4}[step]
@@ -172,16 +172,5 @@ def _value(data: bytes, position: int, field: Field) -> Tuple[int, int]:
     if field.step > 0:
         return int.from_bytes(data[position : position + field.step], "little"), position + field.step
     if field.step == ULEB:
-        return _uleb(data, position)
+        return uleb(data, position)
     return 0, _skip(data, position, (field.step,))
-
-
-def _uleb(data: bytes, position: int) -> Tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7

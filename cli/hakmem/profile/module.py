@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any, List, Optional, Tuple
+from typing import Any, BinaryIO, Callable, List, Optional, Tuple, Union
 
 from elftools.elf.elffile import ELFFile
 
 from hakmem.profile.symbols import SymbolTable
+from hakmem.regular_file import open_regular
 
 _PF_X = 1
 _PAGE = 4096
@@ -35,7 +36,7 @@ class ElfModule:
     def __init__(self, path: str) -> None:
         self.path = path
         try:
-            self.elf = ELFFile.load_from_path(path)
+            self.elf = ELFFile(open_regular(path), _loader(path))
             self.build_id = _build_id(self.elf)
             self.segments = _segments(self.elf)
         except OSError as error:
@@ -93,6 +94,19 @@ class ElfModule:
         place = len(name) // 4 * 4 + 4
         order = "little" if self.elf.little_endian else "big"
         return os.fsdecode(name), int.from_bytes(data[place : place + 4], order)  # type: ignore[arg-type,unused-ignore]
+
+
+def _loader(path: str) -> Callable[[Union[str, bytes]], BinaryIO]:
+    """Opens what the file says that more of its debug information is in, below the file's own folder."""
+    folder = os.path.realpath(os.path.dirname(path))
+
+    def load(name: Union[str, bytes]) -> BinaryIO:
+        target = os.path.realpath(os.path.join(folder, os.fsdecode(name)))
+        if os.path.commonpath([folder, target]) != folder:
+            raise Unreadable(f"{target} is outside of its folder")
+        return open_regular(target)
+
+    return load
 
 
 def _segments(elf: ELFFile) -> List[Segment]:

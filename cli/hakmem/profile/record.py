@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import re
-import shutil
-import tempfile
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from hakmem.engine import Ended
 from hakmem.errors import EXIT_USAGE, Failure, plural
+from hakmem.private_folder import PrivateFolder
 from hakmem.profile.model import Profile
 from hakmem.profile.read import read
 
@@ -19,7 +15,6 @@ FILE_VARIABLE = "HAKMEM_PROFILE_FILE"
 RATE_VARIABLE = "HAKMEM_PROFILE_RATE"
 # More processes than this are a build or a shell script: their smallest profiles say nothing.
 _MOST_OTHERS = 32
-_NAME = re.compile(r"(\d+)\.pb\.gz\Z")
 
 
 class Recording:
@@ -27,7 +22,7 @@ class Recording:
 
     def __init__(self) -> None:
         try:
-            self._folder = Path(tempfile.mkdtemp(prefix="hakmem-profile-"))
+            self._folder = PrivateFolder("profile", ".pb.gz")
         except OSError as error:
             raise Failure(f"no temporary folder for the profiles: {error.strerror}") from None
 
@@ -35,7 +30,7 @@ class Recording:
         return self
 
     def __exit__(self, *_: Any) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.remove()
 
     def ask(self, environment: Mapping[str, str], rate: Optional[int]) -> Dict[str, str]:
         """The environment in which the library samples, and writes for us."""
@@ -43,9 +38,7 @@ class Recording:
             raise Failure(
                 f"{FILE_VARIABLE} is set already: without `hakmem profile` the program writes there", EXIT_USAGE
             )
-        pattern = str(self._folder).replace("%", "%%")
-        # The minus: a process that outlives this tool finds its folder gone, and must not complain.
-        asked = {**environment, "HAKMEM_PROFILE": "1", FILE_VARIABLE: f"-{pattern}/%p.pb.gz"}
+        asked = {**environment, "HAKMEM_PROFILE": "1", FILE_VARIABLE: self._folder.pattern}
         if rate is not None:
             asked[RATE_VARIABLE] = str(rate)
         return asked
@@ -54,15 +47,11 @@ class Recording:
         """The profile of this process, those of the others, the biggest first, and what is to be said of damaged ones."""
         notes: List[str] = []
         found: List[Tuple[int, Profile]] = []
-        with contextlib.suppress(OSError):
-            for entry in sorted(os.listdir(self._folder)):
-                match = _NAME.match(entry)
-                if match is None:
-                    continue
-                try:
-                    found.append((int(match[1]), self._read(entry, int(match[1]))))
-                except Failure as failure:
-                    notes.append(failure.message)
+        for number, file in self._folder.files():
+            try:
+                found.append((number, _read(str(file), number)))
+            except Failure as failure:
+                notes.append(failure.message)
         own = next((profile for number, profile in found if number == pid), None)
         others = [one for one in found if one[0] != pid]
         others.sort(key=lambda one: (-one[1].total(sample_type), one[0]))
@@ -70,14 +59,15 @@ class Recording:
             notes.append(f"{plural(len(others) - _MOST_OTHERS, 'smaller profile')} of more processes left out")
         return own, others[:_MOST_OTHERS], notes
 
-    def _read(self, entry: str, pid: int) -> Profile:
-        try:
-            profile = read(str(self._folder / entry))
-        except Failure as failure:
-            message = failure.message.replace(str(self._folder / entry), f"the profile of process {pid}")
-            raise Failure(message) from None
-        profile.name = f"the profile of process {pid}"
-        return profile
+
+def _read(file: str, pid: int) -> Profile:
+    name = f"the profile of process {pid}"
+    try:
+        profile = read(file)
+    except Failure as failure:
+        raise Failure(failure.message.replace(file, name)) from None
+    profile.name = name
+    return profile
 
 
 def why_none(ended: Ended) -> str:

@@ -34,6 +34,11 @@ class Row:
         """Blocks whose lifetimes are known."""
         return sum(self.lifetimes)
 
+    @property
+    def empty(self) -> float:
+        """Which part is free of what its live blocks and the free memory that they hold take together."""
+        return self.pinned_bytes / (self.pinned_bytes + self.block_bytes)
+
     def add(self, other: Row) -> None:
         """Both together."""
         self.allocated_bytes += other.allocated_bytes
@@ -84,15 +89,22 @@ def bars(lifetimes: Sequence[int]) -> str:
 
 def median(lifetimes: Sequence[int]) -> str:
     """The bucket that the median is in, in words."""
+    bucket = median_bucket(lifetimes)
+    return "none freed" if bucket is None else words(bucket)
+
+
+def median_bucket(lifetimes: Sequence[int]) -> Optional[int]:
+    """Its number; None where nothing was freed."""
     total, seen = sum(lifetimes), 0
     for bucket, blocks in enumerate(lifetimes):
         seen += blocks
         if blocks and 2 * seen >= total:
-            return _words(bucket)
-    return "none freed"
+            return bucket
+    return None
 
 
-def _words(bucket: int) -> str:
+def words(bucket: int) -> str:
+    """What lifetimes it is of."""
     if bucket == 0:
         return "under 1 ms"
     if bucket == LIFETIMES - 1:
@@ -110,15 +122,25 @@ def short_share(lifetimes: Sequence[int]) -> Optional[float]:
     return sum(lifetimes[:_SHORT_BUCKETS]) / total if total else None
 
 
-def lifetimes_text(sites: SiteList, most: int) -> List[str]:
-    """The lines of the table, what asked for most first."""
-    shown = sorted(rows(sites), key=lambda row: (-row.allocated_bytes, -row.live_bytes, row.title))
+def by_allocated(sites: SiteList) -> List[Row]:
+    """What asked for most first."""
+    return sorted(rows(sites), key=lambda row: (-row.allocated_bytes, -row.live_bytes, row.title))
+
+
+def lifetimes_head(sites: SiteList, shown: Sequence[Row]) -> str:
+    """The sums, as a line."""
     together = [sum(column) for column in zip(*(row.lifetimes for row in shown))]
     freed = sum(together)
     head = f"{size(sum(row.allocated_bytes for row in shown))} allocated; about {freed:,} blocks freed"
     if freed:
-        head += f", {_percent(short_share(together))} of them within 16 ms"
-    lines = [head + _rate(sites)]
+        head += f", {percent(short_share(together))} of them within 16 ms"
+    return head + _rate(sites)
+
+
+def lifetimes_text(sites: SiteList, most: int) -> List[str]:
+    """The lines of the table, what asked for most first."""
+    shown = by_allocated(sites)
+    lines = [lifetimes_head(sites, shown)]
     if not shown:
         return lines
     ends = f"{'<1 ms':<{LIFETIMES // 2}}{'>16 s':>{LIFETIMES // 2}}"
@@ -127,7 +149,7 @@ def lifetimes_text(sites: SiteList, most: int) -> List[str]:
         drawn = bars(row.lifetimes) if row.freed else " " * LIFETIMES
         lines.append(
             f"{size(row.allocated_bytes):>12} {row.live_blocks:>10,} {row.freed:>12,}  {drawn}  "
-            f"{median(row.lifetimes):<14} {_percent(short_share(row.lifetimes)):>7}  {shortened(row.title)}"
+            f"{median(row.lifetimes):<14} {percent(short_share(row.lifetimes)):>7}  {shortened(row.title)}"
         )
     return lines + _more(len(shown), most)
 
@@ -135,24 +157,36 @@ def lifetimes_text(sites: SiteList, most: int) -> List[str]:
 # ---- Fragmentation.
 
 
+PINNED_UNKNOWN = "which sites hold free memory is not known: the process had no memory to count its blocks"
+
+
+def by_pinned(sites: SiteList) -> Optional[List[Row]]:
+    """What holds most free memory first, without what holds none; None where it is not known."""
+    if any(site.pinned_bytes is None for site in sites.rows):
+        return None
+    holding = (row for row in rows(sites) if row.pinned_bytes)
+    return sorted(holding, key=lambda row: (-row.pinned_bytes, row.block_bytes, row.title))
+
+
+def pinned_head(sites: SiteList, shown: Sequence[Row]) -> str:
+    """The sum, as a line."""
+    return f"{size(sum(row.pinned_bytes for row in shown))} free between live blocks, which hold it{_rate(sites)}"
+
+
 def pinned_text(sites: SiteList, most: int) -> List[str]:
     """The lines of the table, what holds most free memory first."""
-    if any(site.pinned_bytes is None for site in sites.rows):
-        return ["which sites hold free memory is not known: the process had no memory to count its blocks"]
-    shown = sorted(
-        (row for row in rows(sites) if row.pinned_bytes),
-        key=lambda row: (-row.pinned_bytes, row.block_bytes, row.title),
-    )
+    shown = by_pinned(sites)
+    if shown is None:
+        return [PINNED_UNKNOWN]
     total = sum(row.pinned_bytes for row in shown)
-    lines = [f"{size(total)} free between live blocks, which hold it{_rate(sites)}"]
+    lines = [pinned_head(sites, shown)]
     if not shown:
         return lines
     lines.append(f"{'free':>12} {'free%':>7}  {'in use':>12} {'blocks':>10} {'empty':>7}  held by blocks of")
     for row in shown[:most]:
-        empty = row.pinned_bytes / (row.pinned_bytes + row.block_bytes)
         lines.append(
-            f"{size(row.pinned_bytes):>12} {_percent(row.pinned_bytes / total):>7}  {size(row.live_bytes):>12} "
-            f"{row.live_blocks:>10,} {_percent(empty):>7}  {shortened(row.title)}"
+            f"{size(row.pinned_bytes):>12} {percent(row.pinned_bytes / total):>7}  {size(row.live_bytes):>12} "
+            f"{row.live_blocks:>10,} {percent(row.empty):>7}  {shortened(row.title)}"
         )
     return lines + _more(len(shown), most)
 
@@ -165,5 +199,6 @@ def _more(count: int, most: int) -> List[str]:
     return [f"and {count - most:,} more sites"] if count > most else []
 
 
-def _percent(share: Optional[float]) -> str:
+def percent(share: Optional[float]) -> str:
+    """Empty where there is none."""
     return "" if share is None else f"{100 * share:.1f}%"

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from hakmem.errors import Failure
-from hakmem.profile.model import Location, Mapping, Profile, Sample
+from hakmem.profile.answer_stacks import AnswerStacks
+from hakmem.profile.model import Profile, Sample
 
 NEWEST_SCHEMA = 1
 _MOST_BYTES = 256 << 20
@@ -37,12 +38,14 @@ class SiteList:
     profile: Profile
 
 
-def stacks_of(document: Dict[str, Any]) -> Profile:
+def _stacks_of(document: Dict[str, Any]) -> Profile:
     """A sample for each site, in their order. What is missing counts as 0."""
-    mappings = [_mapping(one) for one in document.get("mappings", [])]
-    locations: Dict[int, Location] = {}
-    samples = [_sample(one, mappings, locations) for one in document["sites"]]
-    return Profile(list(_TYPES), samples, mappings, list(locations.values()), period=int(document.get("rate") or 0))
+    stacks = AnswerStacks(document.get("mappings", []))
+    samples = [
+        Sample(stacks.stack(one["frames"]), tuple(int(one.get(name) or 0) for name in _VALUES))
+        for one in document["sites"]
+    ]
+    return Profile(list(_TYPES), samples, stacks.mappings, stacks.locations, period=int(document.get("rate") or 0))
 
 
 def read(path: str) -> bytes:
@@ -63,32 +66,17 @@ def parse(data: bytes, name: str) -> SiteList:
     except (ValueError, RecursionError) as error:
         raise Failure(f"{name} is not what `profile sites` answers: cut off, damaged, or no JSON ({error})") from None
     if not isinstance(document, dict) or not isinstance(document.get("sites"), list):
-        raise Failure(f"{name} is JSON, but not what `profile sites` answers")
+        raise Failure(f"{name} is JSON, but not what `profile sites` answers (a statistics snapshot is no profile)")
     schema = document.get("schema")
     if not isinstance(schema, int) or not 1 <= schema <= NEWEST_SCHEMA:
         raise Failure(f"{name} has schema {schema!r:.40}, and this tool knows up to {NEWEST_SCHEMA}")
     try:
-        profile = stacks_of(document)
+        profile = _stacks_of(document)
         profile.name = name
         rows = [_site(raw, sample) for raw, sample in zip(document["sites"], profile.samples)]
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise Failure(f"{name} is damaged: {type(error).__name__} {error!s:.60}") from None
     return SiteList(rows, profile)
-
-
-def _mapping(raw: Dict[str, Any]) -> Mapping:
-    start, end, offset = (int(str(raw[name]), 0) for name in ("start", "end", "offset"))
-    return Mapping(start, end, offset, str(raw["path"]), str(raw.get("build_id") or ""))
-
-
-def _sample(raw: Dict[str, Any], mappings: Sequence[Mapping], locations: Dict[int, Location]) -> Sample:
-    """Frames are return addresses; the call is before."""
-    places = []
-    for text in raw["frames"]:
-        address = int(text, 16) - 1
-        mapping = next((one for one in mappings if one.start <= address < one.limit), None)
-        places.append(locations.setdefault(address, Location(address, mapping)))
-    return Sample(tuple(places), tuple(int(raw.get(name) or 0) for name in _VALUES))
 
 
 def _site(raw: Dict[str, Any], sample: Sample) -> Site:

@@ -9,6 +9,7 @@ from hakmem.metrics import size
 from hakmem.profile.model import OBJECTS_OF, Profile, names_of
 
 _MOST_NAME = 110
+_NEARLY_NOTHING = 0.01
 
 
 @dataclass
@@ -60,6 +61,12 @@ def text(profile: Profile, sample_type: str, most: int) -> List[str]:
     if len(shown) > most:
         lines.append(f"and {len(shown) - most:,} more functions")
     return lines
+
+
+def is_nearly_nothing(profile: Profile) -> bool:
+    """Whether what is in use is next to nothing beside all that was asked for."""
+    allocated = profile.total("alloc_space")
+    return allocated > 0 and profile.total("inuse_space") < _NEARLY_NOTHING * allocated
 
 
 def _share(part: int, total: int) -> str:

@@ -1,0 +1,16 @@
+"""The signal by which the library is asked to listen: its default, and HAKMEM_ATTACH_SIGNAL, read as the library reads it
+(src/policy/option_value.c)."""
+
+from __future__ import annotations
+
+VARIABLE = "HAKMEM_ATTACH_SIGNAL"
+DEFAULT = 58
+_HIGHEST = 64
+_NAMES = {"none": 0, "hup": 1, "sighup": 1, "usr1": 10, "sigusr1": 10, "usr2": 12, "sigusr2": 12, "winch": 28, "sigwinch": 28}  # fmt: skip
+
+
+def number(text: str) -> int:
+    """Which one the variable's text means; 0 is none. What makes no sense is as if it were not set."""
+    word = text.lower()
+    found = _NAMES.get(word, int(word) if word.isascii() and word.isdigit() else DEFAULT)
+    return found if found <= _HIGHEST else DEFAULT

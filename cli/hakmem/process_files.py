@@ -1,0 +1,77 @@
+"""What /proc/PID tells of a process that need not be ours, nor last."""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+from typing import Dict, Iterator, List, Optional, Tuple
+
+from hakmem.errors import Failure
+from hakmem.kernel_files import fields
+
+
+def read(pid: int, name: str) -> bytes:
+    """A file of its folder, or a Failure that says whether it is gone or may not be looked at."""
+    try:
+        return Path(f"/proc/{pid}/{name}").read_bytes()
+    except PermissionError:
+        raise Failure(
+            f"process {pid} cannot be looked at: it runs with raised rights, or forbids it (prctl PR_SET_DUMPABLE)"
+        ) from None
+    except (FileNotFoundError, ProcessLookupError):
+        raise Failure(f"there is no process {pid}") from None
+
+
+def status(pid: int) -> Dict[str, str]:
+    """Its `status`, by the names of the lines."""
+    return fields(read(pid, "status").decode(errors="replace"))
+
+
+def start_of(pid: int) -> Optional[str]:
+    """When it began, in ticks since the system's start: with its number, which process it is. None when it has ended."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return None
+    # The name stands in parentheses and may have some itself.
+    words = text.rpartition(")")[2].split()
+    state, threads, began = words[0], int(words[17]), words[19]
+    # Its first thread may have ended before the others.
+    return None if state == "X" or (state == "Z" and threads <= 1) else began
+
+
+def thread_folders(pid: int) -> List[Path]:
+    """Those of its threads, in the order of their numbers; none when it has ended."""
+    try:
+        names = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return []
+    return [Path(f"/proc/{pid}/task/{number}") for number in sorted(map(int, names))]
+
+
+def mapped_files(maps: str) -> Iterator[Tuple[str, str]]:
+    """Rights and path of each mapping of a file, from the text of its `maps`."""
+    for line in maps.splitlines():
+        words = line.split(maxsplit=5)
+        if len(words) == 6 and words[5].startswith("/"):
+            yield words[1], words[5]
+
+
+def auxiliary(vector: bytes, kind: int) -> Optional[int]:
+    """What its `auxv` says of that kind; None where it says nothing."""
+    pairs = struct.iter_unpack("=QQ", vector[: len(vector) // 16 * 16])
+    return next((value for one, value in pairs if one == kind), None)
+
+
+def roots(pid: int) -> Tuple[str, str]:
+    """What to put before a path of its own, to find the file: where it sees it while it runs, then where we do."""
+    return f"/proc/{pid}/root", ""
+
+
+def network_of(pid: int) -> Optional[str]:
+    """The network namespace, in which abstract sockets have their names."""
+    try:
+        return os.readlink(f"/proc/{pid}/ns/net")
+    except OSError:
+        return None

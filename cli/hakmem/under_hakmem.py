@@ -1,0 +1,77 @@
+"""A PROGRAM that is started here on hakmem: the options that say how, and what comes of them."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+import click
+
+from hakmem import environment, paths
+from hakmem.errors import EXIT_USAGE, Failure
+from hakmem.preload_plan import check_preload
+from hakmem.program import Program, resolve
+
+Command = Callable[..., None]
+
+
+@dataclass(frozen=True)
+class How:
+    """What --set, --library and --force say."""
+
+    settings: Tuple[str, ...] = ()
+    library: Optional[str] = None
+    force: bool = False
+
+    def refuse(self, other: str = "") -> None:
+        """Where no program is started: a Failure if anything was said. `other` is one more option that was, of programs alone."""
+        if self != How() or other:
+            names = ", ".join(name for name in (other, "--set", "--library and --force") if name)
+            raise Failure(f"{names} are for a PROGRAM that is started here", EXIT_USAGE)
+
+
+@dataclass(frozen=True)
+class Start:
+    """What to start, and what to warn of before."""
+
+    program: Program
+    variables: Dict[str, str]
+    library: str
+    warnings: List[str]
+
+
+def start_options(of: str = "of a PROGRAM: ") -> Callable[[Command], Command]:
+    """The options, which the command gets as one argument, `how`. `of` says of what, where the command takes other things too."""
+
+    def decorate(command: Command) -> Command:
+        @functools.wraps(command)
+        def called(settings: Tuple[str, ...], library: Optional[str], force: bool, **others: Any) -> None:
+            command(how=How(settings, library, force), **others)
+
+        # The last is shown first.
+        for words, details in reversed(_OPTIONS):
+            told = of + details["help"]
+            called = click.option(*words, **{**details, "help": told[0].upper() + told[1:]})(called)
+        return called
+
+    return decorate
+
+
+_OPTIONS: List[Tuple[Tuple[str, ...], Dict[str, Any]]] = [
+    (
+        ("--set", "settings"),
+        {"multiple": True, "metavar": "NAME=VALUE", "help": "an option of hakmem, HAKMEM_NAME. Repeatable."},
+    ),
+    (("--library",), {"metavar": "FILE", "help": "the library to preload, instead of the one that is found."}),
+    (("--force",), {"is_flag": True, "help": "run also where preloading has no effect."}),
+]
+
+
+def prepare(command: Sequence[str], how: How) -> Start:
+    """The program with the caller's environment, the options and the preload in it; a Failure where that makes no sense."""
+    variables = {**environment.of_caller(), **environment.options(how.settings)}
+    program = resolve(command, variables)
+    library = str(paths.require_library(how.library))
+    variables = environment.with_preload(variables, library)
+    return Start(program, variables, library, check_preload(program, library, variables, how.force))

@@ -7,8 +7,8 @@
 
 set(tests_dir "${PROJECT_SOURCE_DIR}/tests")
 # These test the real system's side of the contract.
-set(unit_tests_on_real_os bare_thread_test os_linux_test os_linux_range_test os_linux_text_test lock_test fork_window_test
-                           crash_report_test
+set(unit_tests_on_real_os bare_thread_test os_linux_test os_linux_range_test os_linux_text_test lock_test lock_fork_test
+                           fork_window_test crash_report_test
 )
 set(HK_UNIT_TIMEOUT_SECONDS 120)
 set(HK_LONG_TIMEOUT_SECONDS 900)
@@ -60,8 +60,8 @@ add_library(hakmem_core_parts STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:hakmem_co
 set_target_properties(hakmem_core_parts PROPERTIES LINKER_LANGUAGE C)
 
 file(GLOB support_sources CONFIGURE_DEPENDS "${tests_dir}/support/*.c" "${tests_dir}/support/*.cc")
-set(fake_os_source "${tests_dir}/support/fake_os.c")
-list(REMOVE_ITEM support_sources "${fake_os_source}")
+file(GLOB fake_os_sources CONFIGURE_DEPENDS "${tests_dir}/support/fake_os*.c")
+list(REMOVE_ITEM support_sources ${fake_os_sources})
 
 function(hk_test_settings target)
   hk_see_internals(${target} 1)
@@ -78,8 +78,8 @@ function(hk_test_settings target)
   )
 endfunction()
 
-if(EXISTS "${fake_os_source}")
-  add_library(hakmem_fake_os OBJECT EXCLUDE_FROM_ALL "${fake_os_source}")
+if(fake_os_sources)
+  add_library(hakmem_fake_os OBJECT EXCLUDE_FROM_ALL ${fake_os_sources})
   hk_test_settings(hakmem_fake_os)
 endif()
 set(test_support "")

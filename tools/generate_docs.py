@@ -195,15 +195,20 @@ WORDS = {
 
 
 def figures(text: str) -> dict[str, list[list[str]]]:
-    """Of each kind (figure, band, class, heap) its rows: name, unit, help; of a figure the section first."""
+    """Of each kind (figure, band, class, heap) its rows: name, unit, help; of a figure the section first. An estimate is a figure
+    whose name ends so."""
     found: dict[str, list[list[str]]] = {"figure": [], "band": [], "class": [], "heap": []}
     for macro, arguments in calls(text):
-        kind = {"HK_FIGURE": "figure"}.get(macro, macro.removeprefix("HK_").removesuffix("_FIGURE").lower())
+        kind = {"HK_FIGURE": "figure", "HK_ESTIMATE": "figure"}.get(
+            macro, macro.removeprefix("HK_").removesuffix("_FIGURE").lower()
+        )
         if kind not in found or len(arguments) != (4 if kind == "figure" else 3):
             raise DefinitionError(f"{macro} with {len(arguments)} arguments")
         *names, unit, help_ = arguments
         if unit not in UNITS_OF_FIGURES:
             raise DefinitionError(f"{names[-1]}: unknown unit {unit}")
+        if (macro == "HK_ESTIMATE") != names[-1].endswith("_estimate"):
+            raise DefinitionError(f"{names[-1]}: an estimate, and what is called one, are the same")
         found[kind].append([*names, unit, literal(help_)])
     return found
 
@@ -266,18 +271,11 @@ def schema(figure_text: str, stat_text: str) -> str:
     text_ = {"type": "string"}
     sections: dict[str, dict[str, object]] = {}
     for section, name, _, help_ in kinds["figure"]:
-        sections.setdefault(section, {})[name] = {**number_, "description": help_}
+        about = {**number_, "description": help_}
+        if name.endswith("_estimate"):
+            about = {**number_, "type": ["integer", "null"], "description": f"{help_}; null where no profile runs"}
+        sections.setdefault(section, {})[name] = about
     process = sections.pop("process")
-    estimates = (
-        ("requested_estimate", "what was asked for, of the bytes handed out"),
-        ("inside_estimate", "the rest of them"),
-    )
-    for name, what in estimates:
-        sections["live"][name] = {
-            "type": ["integer", "null"],
-            "minimum": 0,
-            "description": f"{what}, from samples; null where no profile runs",
-        }
     sections["learning"]["state"] = text_
     sections["learning"]["decisions"] = {"type": "array", "items": text_}
     element: dict[str, dict[str, object]] = {}

@@ -165,6 +165,14 @@ typedef struct {
   uint64_t learning_break_even_ms; /* learning: giving back and wanting again costs as much as keeping for so long */
   uint64_t learning_timeout_ms; /* learning: after which idle memory is given back where a purge thread runs */
   uint64_t learning_epochs; /* learning: in which something was at stake */
+  uint64_t memory_cached; /* memory: address space that waits for the next blocks: free slabs and free ranges, heaps' and nobody's */
+  uint64_t memory_dirty; /* memory: of what is cached, the part that is resident since it was used last: what can be given back */
+  uint64_t memory_purged; /* memory: of what is cached, the part that is not resident: given back, or never used */
+  uint64_t huge_excess; /* huge: resident because a page is huge: what in such superslabs was never used */
+  uint64_t live_requested_estimate; /* live: asked for, of what is handed out, by what the profile has sampled */
+  uint64_t live_inside_estimate; /* live: the rest of it: blocks are longer than what was asked for */
+  uint64_t live_allocated_estimate; /* live: blocks handed out while a profile ran, by what it has sampled */
+  uint64_t live_freed_estimate; /* live: of those, blocks freed since, by whichever thread */
 } hakmem_stats_t;
 
 typedef struct {
@@ -195,6 +203,22 @@ typedef struct {
   uint64_t fork_lost; /* Free ranges of big blocks that a child of fork had to forget. */
   uint64_t out_of_memory; /* Requests that failed with ENOMEM. */
   uint64_t misuse; /* Wrong frees and damaged blocks that were noticed. */
+  uint64_t refill_home; /* Refills by blocks that others had freed, and that had come home. */
+  uint64_t refill_used; /* Refills by free blocks of the heap's own spans. */
+  uint64_t refill_cut; /* Refills that cut blocks from the span that was cut from before. */
+  uint64_t refill_failed; /* Refills for which the system had no memory. */
+  uint64_t slab_reuse; /* Of the spans that were begun, those made of slabs that the heap had kept. */
+  uint64_t slab_reserve; /* And those made of slabs that it had taken in advance. */
+  uint64_t lock_pool_take; /* Times the lock of the idle heaps was taken. */
+  uint64_t lock_pool_wait; /* Of those, times another thread had it. */
+  uint64_t lock_space_take; /* Times the lock of superslabs and free ranges was taken. */
+  uint64_t lock_space_wait; /* Of those, times another thread had it. */
+  uint64_t lock_meta_take; /* Times the lock of the allocator's own records was taken. */
+  uint64_t lock_meta_wait; /* Of those, times another thread had it. */
+  uint64_t system_call_map; /* System calls that made, grew or moved mappings. */
+  uint64_t system_call_unmap; /* System calls that unmapped. */
+  uint64_t system_call_advise; /* System calls that gave pages back, or advised of others. */
+  uint64_t system_call_other; /* All other system calls: looks, waits, clocks, files. */
 } hakmem_stats_events_t;
 
 typedef struct {
@@ -231,6 +255,12 @@ typedef struct {
   uint64_t slab_move; /* spans that it took from a heap without a thread */
   uint64_t remote_free; /* blocks of others that its thread freed */
   uint64_t remote_drain; /* of its blocks that came home */
+  uint64_t refill_home; /* refills by blocks that others had freed, and that had come home */
+  uint64_t refill_used; /* refills by free blocks of its own spans */
+  uint64_t refill_cut; /* refills that cut blocks from the span that was cut from before */
+  uint64_t refill_failed; /* refills for which the system had no memory */
+  uint64_t slab_reuse; /* of the spans that it began, those of slabs that it had kept */
+  uint64_t slab_reserve; /* of the spans that it began, those of slabs that it had taken in advance */
 } hakmem_stats_heap_t;
 /* clang-format on */
 /* generated: end */

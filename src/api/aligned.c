@@ -1,7 +1,5 @@
-/* api/aligned.c - L6. See aligned.h. Blocks start at multiples of their size in 64 KiB slabs, so a class whose size
+/* api/aligned.c - L6. Blocks with more than the usual alignment. They start at multiples of their size in 64 KiB slabs, so a class whose size
  * is a multiple of the alignment has it in every block: an aligned block is an ordinary one. */
-#include "api/aligned.h"
-
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,7 +10,8 @@
 #include "os/os.h"
 #include "policy/size_class.h"
 
-void *hk_alloc_aligned(size_t alignment, size_t size) {
+/* `alignment` is a power of two. NULL with ENOMEM. */
+static void *alloc_aligned(size_t alignment, size_t size) {
   if (alignment <= HK_BLOCK_ALIGNMENT) return hk_alloc(size);
   unsigned class_index = hk_class_of_aligned(alignment, size);
   if (class_index != 0) return hk_alloc_of_class(class_index, alignment, size);
@@ -29,7 +28,7 @@ static void *refuse(int error) {
 int hakmem_posix_memalign(void **out, size_t alignment, size_t size) {
   if (!hk_is_power_of_two(alignment) || alignment % sizeof(void *) != 0) return EINVAL;
   int saved_errno = errno;
-  void *block = hk_alloc_aligned(alignment, size);
+  void *block = alloc_aligned(alignment, size);
   errno = saved_errno;
   if (block == NULL) return ENOMEM;
   *out = block;
@@ -37,18 +36,18 @@ int hakmem_posix_memalign(void **out, size_t alignment, size_t size) {
 }
 
 void *hakmem_aligned_alloc(size_t alignment, size_t size) {
-  return hk_is_power_of_two(alignment) ? hk_alloc_aligned(alignment, size) : refuse(EINVAL);
+  return hk_is_power_of_two(alignment) ? alloc_aligned(alignment, size) : refuse(EINVAL);
 }
 
 void *hakmem_memalign(size_t alignment, size_t size) {
   size_t power = alignment > 0 ? hk_next_power_of_two(alignment) : 1;
-  return power != 0 ? hk_alloc_aligned(power, size) : refuse(EINVAL);
+  return power != 0 ? alloc_aligned(power, size) : refuse(EINVAL);
 }
 
-void *hakmem_valloc(size_t size) { return hk_alloc_aligned(hk_os_page_size(), size); }
+void *hakmem_valloc(size_t size) { return alloc_aligned(hk_os_page_size(), size); }
 
 void *hakmem_pvalloc(size_t size) {
   size_t page_bytes = hk_os_page_size();
   if (size > (size_t)PTRDIFF_MAX - page_bytes) return refuse(ENOMEM);
-  return hk_alloc_aligned(page_bytes, hk_align_up(size > 0 ? size : 1, page_bytes));
+  return alloc_aligned(page_bytes, hk_align_up(size > 0 ? size : 1, page_bytes));
 }

@@ -103,8 +103,9 @@ static HK_NOINLINE void *take_sampled(hk_thread_lease_t lease, unsigned class_in
     if (block != NULL && !has_closed(heap, class_index, was_open)) hk_cut_go_on(heap, class_index);
     return block;
   }
-  if (hk_cut_is_due(heap, class_index) && weight_q16 != NULL && !hk_profile_is_inside()) {
-    *weight_q16 = hk_cut_weight(heap, class_index);
+  uint64_t weight_of_due_q16;
+  if (hk_cut_is_due(heap, class_index, &weight_of_due_q16) && weight_q16 != NULL && !hk_profile_is_inside()) {
+    *weight_q16 = weight_of_due_q16;
     if (!lease.borrowed)
       hk_cut_next_piece_uncounted(heap, class_index); /* the next request does not come here for it */
     return NULL;

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "os/kernel_file.h"
 #include "os/peek.h"
+#include "profile/module_map.h"
 #include "profile/unwind.h"
 
 /* Chosen: with those of the handler. */
@@ -58,67 +58,33 @@ unsigned hk_call_chain_of(const hk_crash_t *crash, uintptr_t *addresses, unsigne
   return count;
 }
 
-/* ---- /proc/self/maps: "start-end rights offset device inode   path", all but the inode hexadecimal. ------------- */
+/* ---- Which file each is in. */
 
-typedef struct {
-  uintptr_t start, end, offset;
-  bool is_code;
-  const char *path; /* "" when there is none */
-} mapping_t;
-
-static const char *read_hex(const char *text, uintptr_t *value) {
-  *value = 0;
-  for (;; text++) {
-    char c = *text;
-    if (c >= '0' && c <= '9') {
-      *value = *value << 4 | (uintptr_t)(c - '0');
-    } else if (c >= 'a' && c <= 'f') {
-      *value = *value << 4 | (uintptr_t)(c - 'a' + 10);
-    } else {
-      return text;
-    }
-  }
+/* Where the file's beginning is mapped, or would be. */
+static uintptr_t base_of(const hk_module_mapping_t *mapping) {
+  if (mapping->header != 0) return mapping->header;
+  return *mapping->path == '\0' ? mapping->start : mapping->start - mapping->offset;
 }
 
-static const char *skip_field(const char *text) {
-  while (*text != ' ' && *text != '\0') text++;
-  while (*text == ' ') text++;
-  return text;
-}
-
-static mapping_t read_mapping(const char *line) {
-  mapping_t mapping;
-  const char *rest = read_hex(line, &mapping.start);
-  rest = skip_field(read_hex(*rest == '-' ? rest + 1 : rest, &mapping.end));
-  mapping.is_code = strlen(rest) > 2 && rest[2] == 'x';
-  rest = skip_field(rest);
-  rest = skip_field(read_hex(rest, &mapping.offset));
-  mapping.path = skip_field(skip_field(rest)); /* device, inode */
-  return mapping;
-}
-
-static void name_module(hk_call_place_t *module, const mapping_t *mapping, uintptr_t address, uintptr_t base) {
+static void name_module(hk_call_place_t *module, const hk_module_mapping_t *mapping, uintptr_t address) {
   size_t length = strlen(mapping->path);
   size_t cut = length < HK_CALL_PLACE_NAME_BYTES ? 0 : length - (HK_CALL_PLACE_NAME_BYTES - 1);
   memcpy(module->name, mapping->path + cut, length - cut + 1);
-  module->offset = address - base;
+  module->offset = address - base_of(mapping);
   module->is_known = true;
   module->is_code = mapping->is_code;
 }
 
 void hk_call_places_of(const uintptr_t *addresses, unsigned count, hk_call_place_t *modules) {
   for (unsigned i = 0; i < count; i++) modules[i] = (hk_call_place_t){.is_known = false};
-  hk_kernel_file_t file;
-  if (!hk_kernel_file_open(&file, "/proc/self/maps")) return;
-  uintptr_t base = 0; /* of the file that the mappings read last belong to */
-  for (char line[HK_KERNEL_LINE_BYTES]; hk_kernel_file_line(&file, line);) {
-    mapping_t mapping = read_mapping(line);
-    if (mapping.offset == 0 || mapping.path[0] == '\0') base = mapping.start;
+  hk_module_map_t map;
+  if (!hk_module_map_open(&map)) return;
+  while (hk_module_map_next(&map)) {
+    const hk_module_mapping_t *mapping = &map.mapping;
     for (unsigned i = 0; i < count; i++) {
-      if (addresses[i] - mapping.start < mapping.end - mapping.start) {
-        name_module(&modules[i], &mapping, addresses[i], base);
-      }
+      if (addresses[i] - mapping->start < mapping->end - mapping->start)
+        name_module(&modules[i], mapping, addresses[i]);
     }
   }
-  hk_kernel_file_close(&file);
+  hk_module_map_close(&map);
 }

@@ -3,7 +3,6 @@
 #define HK_API_CALL_CHAIN_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "os/crash_signal.h"
@@ -19,7 +18,7 @@ typedef struct {
   bool is_known;
   bool is_code;                        /* the program may run it */
   char name[HK_CALL_PLACE_NAME_BYTES]; /* "" where memory belongs to no file */
-  uintptr_t offset;                    /* from where the file is mapped first */
+  uintptr_t offset;                    /* in the file; of what belongs to none, in the mapping */
 } hk_call_place_t;
 
 /* What the kernel's list of mappings says of each address. */

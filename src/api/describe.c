@@ -10,7 +10,6 @@
 #include "heap/thread.h"
 #include "os/os.h"
 #include "policy/size_class.h"
-#include "profile/site.h"
 
 /* Chosen: who writes past a block's end is seldom farther behind it inside the next one. Where the next thing is no block, a
  * slab's length. */

@@ -15,7 +15,7 @@
 #define SITE_BYTES (HK_SITE_FRAMES_MAX * 24 + 512)
 #define MAPPINGS_BYTES ((size_t)1 << 20)
 
-static uint64_t blocks_of(const hk_leak_sums_t *sums) { return (sums->blocks_q16 + (1u << 15)) >> 16; }
+static uint64_t blocks_of(const hk_leak_sums_t *sums) { return hk_site_rounded(sums->blocks_q16); }
 
 /* ---- Words. */
 
@@ -172,21 +172,9 @@ static void put_all_sites(hk_format_t *out, const hk_leak_t *leak) {
   put_number(out, "left_out", left_out);
 }
 
-typedef struct {
-  hk_output_t output;
-  hk_format_t *out;
-} text_output_t;
-
-/* Text, which ends with a zero byte. */
-static bool put_text(hk_output_t *output, const void *bytes, size_t count) {
-  hk_format_t *out = ((text_output_t *)output)->out;
-  if (out->capacity - out->length <= count + SITE_BYTES) return false;
-  hk_format_text(out, bytes);
-  return true;
-}
-
 static void put_mappings(hk_format_t *out) {
-  text_output_t output = {{put_text}, out};
+  hk_output_text_t output;
+  hk_output_text_init(&output, out, SITE_BYTES);
   hk_form_json_key(out, "mappings");
   if (!hk_site_list_write_mappings(&output.output)) hk_format_text(out, "]");
 }

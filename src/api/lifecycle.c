@@ -9,6 +9,7 @@
 #include "base/atomic.h"
 #include "base/count.h"
 #include "heap/pool.h"
+#include "os/call_count.h"
 #include "os/lock.h"
 #include "os/os.h"
 #include "os/stay_loaded.h"
@@ -54,6 +55,7 @@ static void forget_parents_counts(void) {
   if (!hk_option.stats && *hk_option.stats_file == '\0') return;
   hk_stat_clear(&hk_stat_process);
   for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) hk_stat_clear(&heap->stat);
+  hk_call_count_clear();
   hk_count_clear();
 }
 

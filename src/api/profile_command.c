@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/text.h"
 #include "policy/safety.h"
 #include "policy/sampling.h"
 #include "profile/output.h"
@@ -21,10 +22,9 @@ static char reason[160];
 
 /* A number of bytes that a rate may be; 0 where the text is none. */
 static uint64_t read_rate(const char *text) {
-  uint64_t rate = 0;
-  for (; *text >= '0' && *text <= '9' && rate <= HK_SAMPLING_RATE_MOST; text++)
-    rate = rate * 10 + (uint64_t)(*text - '0');
-  return *text == '\0' && rate <= HK_SAMPLING_RATE_MOST ? rate : 0;
+  uint64_t rate;
+  const char *rest = hk_text_number(text, &rate);
+  return rest != NULL && *rest == '\0' && rate <= HK_SAMPLING_RATE_MOST ? rate : 0;
 }
 
 static const char *runs_already(void) {
@@ -64,30 +64,17 @@ const char *hk_profile_command_state(hk_format_t *out, const char *arguments) {
 
 static const char no_profile[] = "no profile was started in this process";
 
-/* Bytes go straight to where the answer is made. */
-typedef struct {
-  hk_output_buffer_t buffer;
-  hk_format_t *out;
-} answer_t;
-
-static void begin(answer_t *answer, hk_format_t *out) {
-  hk_output_buffer_init(&answer->buffer, out->text + out->length, out->capacity - out->length - 1);
-  answer->out = out;
-}
-
-static const char *end(answer_t *answer, bool success) {
-  if (!success) return "the profile is too long, or there is no memory for it";
-  answer->out->length += answer->buffer.length;
-  return NULL;
+static const char *result(bool success) {
+  return success ? NULL : "the profile is too long, or there is no memory for it";
 }
 
 const char *hk_profile_command_pprof(hk_format_t *out, const char *arguments) {
   (void)arguments;
   hk_profile_span_t span = hk_profile_span();
   if (span.rate_bytes == 0) return no_profile;
-  answer_t answer;
-  begin(&answer, out);
-  return end(&answer, hk_pprof_write(&answer.buffer.output, &span));
+  hk_output_text_t answer;
+  hk_output_text_init(&answer, out, 0);
+  return result(hk_pprof_write(&answer.output, &span));
 }
 
 const char *hk_profile_command_sites(hk_format_t *out, const char *arguments) {
@@ -95,7 +82,7 @@ const char *hk_profile_command_sites(hk_format_t *out, const char *arguments) {
   hk_profile_span_t span = hk_profile_span();
   if (span.rate_bytes == 0) return no_profile;
   bool has_pinned = hk_pinned_estimate();
-  answer_t answer;
-  begin(&answer, out);
-  return end(&answer, hk_site_list_write(&answer.buffer.output, span.rate_bytes, has_pinned));
+  hk_output_text_t answer;
+  hk_output_text_init(&answer, out, 0);
+  return result(hk_site_list_write(&answer.output, span.rate_bytes, has_pinned));
 }

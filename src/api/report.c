@@ -27,17 +27,22 @@ static void name_in_words(char *words, const char *name) {
   words[i] = '\0';
 }
 
-static void figure_row(hk_format_t *out, const hk_form_t *form, const hk_figure_text_t *figure, const void *values) {
+static void figure_row(hk_format_t *out, const hk_form_t *form, const hk_figure_text_t *figure,
+                       const hk_snapshot_t *snapshot) {
   char words[NAME_BYTES];
   name_in_words(words, figure->name);
   bool is_bytes = figure->unit == hk_figure_BYTES;
-  form->row(out, &(hk_form_row_t){words, figure->help, hk_figure_value(figure, values), is_bytes});
+  if (hk_figure_is_known(figure, snapshot)) {
+    form->row(out, &(hk_form_row_t){words, figure->help, hk_figure_value(figure, &snapshot->figures), is_bytes});
+  } else {
+    form->unknown(out, words);
+  }
 }
 
 /* Of the figures that have no braces around them in JSON too. */
 static void figure_rows(hk_format_t *out, const hk_form_t *form, const hk_snapshot_t *snapshot, const char *section) {
   for (const hk_figure_text_t *figure = hk_figures_of_process; figure->name != NULL; figure++) {
-    if (strcmp(figure->section, section) == 0) figure_row(out, form, figure, &snapshot->figures);
+    if (strcmp(figure->section, section) == 0) figure_row(out, form, figure, snapshot);
   }
 }
 
@@ -90,25 +95,6 @@ static void learning_section(hk_format_t *out, const hk_form_t *form, const hk_s
   form->end(out);
 }
 
-static void estimate_row(hk_format_t *out, const hk_form_t *form, const hk_snapshot_t *snapshot, const char *words,
-                         const char *help, uint64_t bytes) {
-  if (snapshot->has_requested) {
-    form->row(out, &(hk_form_row_t){words, help, bytes, true});
-  } else {
-    form->unknown(out, words);
-  }
-}
-
-static void live_section(hk_format_t *out, const hk_form_t *form, const hk_snapshot_t *snapshot) {
-  form->begin(out, "live");
-  figure_rows(out, form, snapshot, "live");
-  estimate_row(out, form, snapshot, "requested estimate",
-               "asked for, of what is handed out, by what the profile has sampled", snapshot->requested_estimate);
-  estimate_row(out, form, snapshot, "inside estimate", "the rest of it: blocks are longer than what was asked for",
-               snapshot->figures.live_bytes - snapshot->requested_estimate);
-  form->end(out);
-}
-
 static void option_section(hk_format_t *out, const hk_form_t *form) {
   form->begin(out, "options");
   const char *name;
@@ -128,7 +114,7 @@ static void sections(hk_format_t *out, const hk_form_t *form, const hk_snapshot_
   cost_section(out, form, &snapshot->totals);
   learning_section(out, form, snapshot);
   section(out, form, snapshot, "parts");
-  live_section(out, form, snapshot);
+  section(out, form, snapshot, "live");
   section(out, form, snapshot, "huge");
   form->flag(out, "purge_thread", snapshot->has_purge_thread);
   option_section(out, form);

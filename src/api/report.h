@@ -1,15 +1,11 @@
 /* api/report.h - L6. What the counters and the figures say, for readers: text, JSON, OpenMetrics.
  *
- * What writes into a buffer needs a large one: 64 MiB of address space hold some 10,000 heaps and 20,000 superslabs. It
- * allocates nothing and keeps errno, and needs no more of its thread than some KiB of stack and the room that our own
- * thread-local variables take. What there is no memory for, it says. */
+ * What writes into a text needs a long one (api/long_text.h). It allocates nothing and keeps errno, and needs no more of its
+ * thread than some KiB of stack and the room that our own thread-local variables take. What there is no memory for, it says. */
 #ifndef HK_API_REPORT_H
 #define HK_API_REPORT_H
 
 #include "base/format.h"
-#include "base/units.h"
-
-#define HK_REPORT_BYTES (64 * HK_MIB)
 
 void hk_report_text(hk_format_t *out);
 

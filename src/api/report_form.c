@@ -1,6 +1,7 @@
 /* api/report_form.c - L6. See report_form.h. */
 #include "api/report_form.h"
 
+#include "base/text.h"
 #include "hakmem/hakmem.h"
 #include "os/os.h"
 
@@ -130,13 +131,9 @@ void hk_form_json_begin(hk_format_t *out, uint64_t schema) {
 
 void hk_form_json_end(hk_format_t *out) { hk_format_text(out, "}\n"); }
 
-static const char *after(const char *text, const char *word) {
-  while (text != NULL && *word != '\0') text = *text == *word++ ? text + 1 : NULL;
-  return text;
-}
-
 bool hk_form_json_is_ours(const char *beginning) {
-  const char *rest = after(beginning, "{\"schema\": ");
-  while (rest != NULL && *rest >= '0' && *rest <= '9') rest++;
-  return after(rest, ", \"version\": \"") != NULL;
+  uint64_t schema;
+  const char *rest = hk_text_after(beginning, "{\"schema\": ");
+  if (rest != NULL) rest = hk_text_number(rest, &schema);
+  return rest != NULL && hk_text_after(rest, ", \"version\": \"") != NULL;
 }

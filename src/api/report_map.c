@@ -1,9 +1,11 @@
 /* api/report_map.c - L6. hk_report_map: where the memory lies, superslab by superslab, for who draws it. */
 #include "api/report.h"
 #include "api/report_form.h"
-#include "api/snapshot.h"
 #include "base/units.h"
+#include "heap/census.h"
+#include "heap/survey.h"
 #include "os/os.h"
+#include "policy/size_class.h"
 
 #define SCHEMA 1
 

@@ -1,10 +1,9 @@
 /* api/report_metrics.c - L6. See report_metrics.h. OpenMetrics 1.0 names a family of counters without `_total`, its samples
  * with it, and says units and the end; the older format has one name for both, and neither of the others. */
 #include "api/report_metrics.h"
+#include "base/text.h"
 
 #include <string.h>
-
-#include "base/units.h"
 
 #define NAME_BYTES 128
 #define LABEL_BYTES 32
@@ -24,11 +23,6 @@ typedef struct {
 
 /* ---- Names. */
 
-static bool ends_with(const char *text, size_t length, const char *end) {
-  size_t end_length = strlen(end);
-  return length >= end_length && memcmp(text + length - end_length, end, end_length) == 0;
-}
-
 static const char *suffix_of(hk_figure_unit_t unit) {
   return unit == hk_figure_BYTES ? "_bytes" : unit == hk_figure_MS ? "_seconds" : "";
 }
@@ -38,15 +32,12 @@ static void name_family(family_t *family, const char *group, const char *name) {
   hk_format_t text;
   hk_format_init(&text, family->name, sizeof family->name);
   hk_format_print(&text, "hakmem_%s%s%s", group, *group != '\0' ? "_" : "", name);
-  if (family->unit == hk_figure_MS && ends_with(text.text, text.length, "_ms")) text.text[text.length -= 3] = '\0';
+  if (family->unit == hk_figure_MS && hk_text_ends(text.text, "_ms")) text.text[text.length -= 3] = '\0';
   const char *suffix = suffix_of(family->unit);
-  if (!ends_with(text.text, text.length, suffix)) hk_format_text(&text, suffix);
+  if (!hk_text_ends(text.text, suffix)) hk_format_text(&text, suffix);
 }
 
-bool hk_report_metrics_is_ours(const char *beginning) {
-  static const char first[] = "# TYPE hakmem_";
-  return strncmp(beginning, first, sizeof first - 1) == 0;
-}
+bool hk_report_metrics_is_ours(const char *beginning) { return hk_text_after(beginning, "# TYPE hakmem_") != NULL; }
 
 /* ---- Families and samples. */
 
@@ -92,6 +83,7 @@ static void write_version(const writer_t *writer) {
 
 static void write_process(const writer_t *writer, const hk_snapshot_t *snapshot) {
   for (const hk_figure_text_t *figure = hk_figures_of_process; figure->name != NULL; figure++) {
+    if (!hk_figure_is_known(figure, snapshot)) continue;
     family_t family = {.type = "gauge", .help = figure->help, .unit = figure->unit};
     name_family(&family, figure->section, figure->name);
     begin_family(writer, &family);

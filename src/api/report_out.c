@@ -3,6 +3,7 @@
 
 #include "api/leak_out.h"
 #include "api/learn_file.h"
+#include "api/long_text.h"
 #include "api/profile_file.h"
 #include "api/report.h"
 #include "api/snapshot.h"
@@ -17,22 +18,18 @@
 /* ---- Where it goes. */
 
 /* Chosen: what a report of a few heaps fits into, where addresses are rare. */
-#define SMALL_BYTES (256 * HK_KIB)
+#define LEAST_BYTES (256 * HK_KIB)
 
 static void deliver(void (*report)(hk_format_t *out), void (*write)(const char *text, size_t bytes)) {
-  size_t bytes = HK_REPORT_BYTES;
-  char *buffer = hk_os_reserve(bytes, hk_os_page_size());
-  if (buffer == NULL) buffer = hk_os_reserve(bytes = SMALL_BYTES, hk_os_page_size());
-  if (buffer == NULL) {
+  hk_format_t text;
+  if (!hk_long_text_begin(&text, LEAST_BYTES)) {
     static const char refusal[] = "hakmem: no report: the system refuses memory for it\n";
     hk_os_write_stderr(refusal, sizeof refusal - 1);
     return;
   }
-  hk_format_t text;
-  hk_format_init(&text, buffer, bytes);
   report(&text);
   write(text.text, text.length);
-  (void)hk_os_unmap(buffer, bytes);
+  hk_long_text_end(&text);
 }
 
 void hk_report_write(void) { deliver(hk_report_text, hk_os_write_stderr); }

@@ -1,7 +1,6 @@
 /* api/serve_command.c - L6. See serve_command.h. */
 #include "api/serve_command.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -10,6 +9,10 @@
 #include "api/profile_command.h"
 #include "api/reclaim.h"
 #include "api/report.h"
+#include "base/text.h"
+
+/* Of an address. */
+#define MOST_DIGITS 16
 
 /* Called with what follows the command's words, which is empty for most. */
 typedef const char *answer_t(hk_format_t *out, const char *arguments);
@@ -58,25 +61,13 @@ static const char *collect(hk_format_t *out, const char *arguments) {
   return NULL;
 }
 
-/* The number of a hexadecimal text, with or without 0x; 0 with `*is_number` false where it is none. */
-static uintptr_t read_hex(const char *text, bool *is_number) {
-  if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X')) text += 2;
-  uintptr_t value = 0;
-  size_t length = 0;
-  for (; text[length] != '\0' && length <= 2 * sizeof value; length++) {
-    char digit = text[length], lower = (char)(digit | 0x20);
-    bool is_letter = lower >= 'a' && lower <= 'f';
-    if (!is_letter && (digit < '0' || digit > '9')) break;
-    value = value << 4 | (uintptr_t)(is_letter ? lower - 'a' + 10 : digit - '0');
-  }
-  *is_number = length > 0 && length <= 2 * sizeof value && text[length] == '\0';
-  return *is_number ? value : 0;
-}
-
 static const char *describe(hk_format_t *out, const char *arguments) {
-  bool is_number;
-  uintptr_t address = read_hex(arguments, &is_number);
-  if (!is_number) return "describe needs an address, in hexadecimal";
+  const char *digits = hk_text_after(arguments, "0x");
+  if (digits == NULL) digits = hk_text_after(arguments, "0X");
+  if (digits == NULL) digits = arguments;
+  uint64_t address;
+  const char *end = hk_text_hex(digits, &address);
+  if (end == NULL || *end != '\0' || end - digits > MOST_DIGITS) return "describe needs an address, in hexadecimal";
   hk_describe(out, address);
   hk_format_text(out, "\n");
   return NULL;
@@ -102,11 +93,10 @@ static const command_t commands[] = {
 
 /* What follows `words` in the line, after one space; NULL where the line begins otherwise. */
 static const char *arguments_of(const char *line, const char *words) {
-  while (*words != '\0') {
-    if (*line++ != *words++) return NULL;
-  }
-  if (*line == ' ') return line + 1;
-  return *line == '\0' ? line : NULL;
+  const char *rest = hk_text_after(line, words);
+  if (rest == NULL) return NULL;
+  if (*rest == ' ') return rest + 1;
+  return *rest == '\0' ? rest : NULL;
 }
 
 const char *hk_serve_command(hk_format_t *out, const char *line) {

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "api/report.h"
+#include "api/long_text.h"
 #include "api/serve_command.h"
 #include "base/format.h"
 #include "base/units.h"
@@ -14,6 +14,8 @@
 
 /* Chosen: a terminal that watches, a scraper, and room for two more. */
 #define CLIENT_MAX 4
+/* Chosen: what most answers fit into; to another one the client is told that it is too long. */
+#define LEAST_BYTES (256 * HK_KIB)
 /* Of one command, with its end. */
 #define LINE_BYTES 256
 /* Chosen: so long a client may take over an answer while others wait. */
@@ -112,14 +114,12 @@ static bool answer(const client_t *client, const char *line) {
     is_end_wanted = true;
     return false;
   }
-  char *buffer = hk_os_reserve(HK_REPORT_BYTES, hk_os_page_size());
-  if (buffer == NULL) return send_error(client, "no memory for the answer");
   hk_format_t out;
-  hk_format_init(&out, buffer, HK_REPORT_BYTES);
+  if (!hk_long_text_begin(&out, LEAST_BYTES)) return send_error(client, "no memory for the answer");
   const char *reason = hk_serve_command(&out, line);
   if (reason == NULL && out.length + 1 >= out.capacity) reason = "the answer is too long";
   bool is_there = reason == NULL ? send_answer(client, &out) : send_error(client, reason);
-  (void)hk_os_unmap(buffer, HK_REPORT_BYTES);
+  hk_long_text_end(&out);
   return is_there;
 }
 

@@ -5,6 +5,7 @@
 #include "base/arithmetic.h"
 #include "base/bits.h"
 #include "heap/survey.h"
+#include "os/call_count.h"
 #include "os/lock.h"
 #include "os/os.h"
 #include "profile/profile.h"
@@ -29,26 +30,27 @@ static_assert((int)HAKMEM_HEAP_ATTACHED == (int)hk_heap_attached && (int)HAKMEM_
 #define WORDS_MS(name) NULL
 #define WORDS_WORD(name) words_of_##name
 
-#define TEXT(type, section, field, name, unit, help) \
-  {section, #name, help, WORDS_##unit(name), offsetof(type, field), hk_figure_##unit},
+#define TEXT(type, section, field, name, unit, help, is_estimate) \
+  {section, #name, help, WORDS_##unit(name), offsetof(type, field), hk_figure_##unit, is_estimate},
 
 const hk_figure_text_t hk_figures_of_process[] = {
-#define HK_FIGURE(section, name, unit, help) TEXT(hakmem_stats_t, #section, section##_##name, name, unit, help)
+#define HK_FIGURE(section, name, unit, help) TEXT(hakmem_stats_t, #section, section##_##name, name, unit, help, false)
+#define HK_ESTIMATE(section, name, unit, help) TEXT(hakmem_stats_t, #section, section##_##name, name, unit, help, true)
 #include "policy/figure.def"
     {0}};
 
 const hk_figure_text_t hk_figures_of_band[] = {
-#define HK_BAND_FIGURE(name, unit, help) TEXT(hakmem_stats_band_t, NULL, name, name, unit, help)
+#define HK_BAND_FIGURE(name, unit, help) TEXT(hakmem_stats_band_t, NULL, name, name, unit, help, false)
 #include "policy/figure.def"
     {0}};
 
 const hk_figure_text_t hk_figures_of_class[] = {
-#define HK_CLASS_FIGURE(name, unit, help) TEXT(hakmem_stats_class_t, NULL, name, name, unit, help)
+#define HK_CLASS_FIGURE(name, unit, help) TEXT(hakmem_stats_class_t, NULL, name, name, unit, help, false)
 #include "policy/figure.def"
     {0}};
 
 const hk_figure_text_t hk_figures_of_heap[] = {
-#define HK_HEAP_FIGURE(name, unit, help) TEXT(hakmem_stats_heap_t, NULL, name, name, unit, help)
+#define HK_HEAP_FIGURE(name, unit, help) TEXT(hakmem_stats_heap_t, NULL, name, name, unit, help, false)
 #include "policy/figure.def"
     {0}};
 
@@ -57,6 +59,22 @@ const hk_figure_text_t hk_figures_of_heap[] = {
 static uint64_t start_ms;
 
 void hk_snapshot_note_start(void) { start_ms = hk_os_coarse_ms(); }
+
+/* What layers below `policy` count themselves. Waits first: so many takes are counted already. */
+static void add_costs(uint64_t *counter) {
+#define ADD_LOCK(name, lock)                                  \
+  counter[hk_stat_##name##_wait] += hk_lock_wait_count(lock); \
+  counter[hk_stat_##name##_take] += hk_lock_take_count(lock)
+  ADD_LOCK(lock_pool, hk_lock_heap_pool);
+  ADD_LOCK(lock_space, hk_lock_space);
+  ADD_LOCK(lock_meta, hk_lock_meta);
+#undef ADD_LOCK
+  static_assert(hk_lock_count == 3, "each lock is counted");
+  counter[hk_stat_system_call_map] += hk_call_count(hk_call_map);
+  counter[hk_stat_system_call_unmap] += hk_call_count(hk_call_unmap);
+  counter[hk_stat_system_call_advise] += hk_call_count(hk_call_advise);
+  counter[hk_stat_system_call_other] += hk_call_count(hk_call_other);
+}
 
 hk_totals_t hk_totals_take(void) {
   hk_totals_t totals = {.superslab = hk_superslab_usage(),
@@ -72,6 +90,7 @@ hk_totals_t hk_totals_take(void) {
     hk_stat_sum(totals.counter, &heap->stat);
     totals.heap_count++;
   }
+  add_costs(totals.counter);
   return totals;
 }
 
@@ -131,6 +150,14 @@ static void fill_memory(hakmem_stats_t *figures, const hk_totals_t *totals) {
   figures->memory_heaps_lost = totals->heap_lost_count;
 }
 
+/* A cached page is resident because blocks were there, because a huge page is one, or not at all. */
+static void fill_cached(hakmem_stats_t *figures, const hk_census_t *census) {
+  figures->memory_cached = census->cached_bytes;
+  figures->memory_dirty = census->kept_bytes + census->idle_bytes + census->big_idle_bytes;
+  figures->memory_purged = hk_subtract_to_zero(census->cached_bytes, figures->memory_dirty + census->unused_bytes);
+  figures->huge_excess = census->huge_excess_bytes;
+}
+
 static void fill_parts(hakmem_stats_t *figures, const hk_census_t *census) {
   figures->parts_live = census->live_bytes;
   figures->parts_free_in_slabs = census->free_bytes;
@@ -162,22 +189,28 @@ static void add_surplus(const hk_sample_t *sample, void *context) {
 }
 
 /* What part of sampled blocks was asked for, that part of all; larger than the whole it cannot be. */
-static void estimate_requested(hk_snapshot_t *snapshot) {
+static void fill_estimates(hk_snapshot_t *snapshot) {
   if (!hk_profile_is_running()) return;
-  uint64_t requested = 0, given = 0;
+  uint64_t requested = 0, given = 0, allocated_q16 = 0, freed_q16 = 0;
   for (const hk_site_t *site = hk_site_next(NULL); site != NULL; site = hk_site_next(site)) {
     hk_site_figures_t allocated, in_use;
     hk_site_read(site, &allocated, &in_use);
     requested += in_use.requested_bytes;
     given += in_use.block_bytes;
+    allocated_q16 += hk_load_relaxed(&site->allocated.objects_q16);
+    freed_q16 += hk_load_relaxed(&site->freed.objects_q16);
   }
   if (given == 0) return;
   uint64_t surplus = 0;
   hk_profile_each_sample(add_surplus, &surplus);
   uint64_t usual = hk_subtract_to_zero(snapshot->figures.live_bytes, surplus);
   unsigned __int128 scaled = (unsigned __int128)usual * hk_smaller(requested, given);
-  snapshot->requested_estimate = (uint64_t)(scaled / given);
-  snapshot->has_requested = true;
+  hakmem_stats_t *figures = &snapshot->figures;
+  figures->live_requested_estimate = (uint64_t)(scaled / given);
+  figures->live_inside_estimate = figures->live_bytes - figures->live_requested_estimate;
+  figures->live_allocated_estimate = hk_site_rounded(allocated_q16);
+  figures->live_freed_estimate = hk_site_rounded(freed_q16);
+  snapshot->has_estimates = true;
 }
 
 static void fill_learning(hakmem_stats_t *figures, const hk_learn_t *learned) {
@@ -197,8 +230,9 @@ static void fill_figures(hk_snapshot_t *snapshot) {
   figures->huge_superslabs = snapshot->census.superslabs_huge;
   fill_memory(figures, &snapshot->totals);
   fill_parts(figures, &snapshot->census);
+  fill_cached(figures, &snapshot->census);
   fill_live(snapshot);
-  estimate_requested(snapshot);
+  fill_estimates(snapshot);
   fill_learning(figures, &snapshot->learned);
 }
 
@@ -243,5 +277,11 @@ void hk_snapshot_of_heap(hakmem_stats_heap_t *out, hk_heap_t *heap) {
   FIGURE_OF(slab_move);
   FIGURE_OF(remote_free);
   FIGURE_OF(remote_drain);
+  FIGURE_OF(refill_home);
+  FIGURE_OF(refill_used);
+  FIGURE_OF(refill_cut);
+  FIGURE_OF(refill_failed);
+  FIGURE_OF(slab_reuse);
+  FIGURE_OF(slab_reserve);
 #undef FIGURE_OF
 }

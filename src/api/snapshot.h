@@ -39,8 +39,7 @@ typedef struct {
   hakmem_stats_class_t of_class[HK_CLASS_COUNT];
   unsigned class_count; /* those that have spans */
   bool has_purge_thread;
-  bool has_requested; /* a profile runs, and knows live blocks: */
-  uint64_t requested_estimate;
+  bool has_estimates; /* a profile runs, and has samples that are in use */
 } hk_snapshot_t;
 
 /* Remembers when the process started. */
@@ -66,6 +65,7 @@ typedef struct {
   const char *const *words; /* of a word, those that its values stand for */
   size_t offset;            /* in its struct */
   hk_figure_unit_t unit;
+  bool is_estimate; /* of the process, and known while its snapshot has_estimates */
 } hk_figure_text_t;
 
 /* A table ends with a name that is NULL. */
@@ -76,6 +76,10 @@ extern HK_HIDDEN const hk_figure_text_t hk_figures_of_heap[];
 
 HK_INLINE uint64_t hk_figure_value(const hk_figure_text_t *figure, const void *values) {
   return *(const uint64_t *)((const char *)values + figure->offset);
+}
+
+HK_INLINE bool hk_figure_is_known(const hk_figure_text_t *figure, const hk_snapshot_t *snapshot) {
+  return !figure->is_estimate || snapshot->has_estimates;
 }
 
 #endif /* HK_API_SNAPSHOT_H */

@@ -3,7 +3,6 @@
 
 #include "heap/search.h"
 #include "heap/span.h"
-#include "policy/size_class.h"
 #include "profile/sample.h"
 #include "space/region_map.h"
 #include "space/superslab.h"

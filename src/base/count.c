@@ -1,8 +1,6 @@
 /* base/count.c - L0. See count.h. */
 #include "base/count.h"
 
-#include "base/units.h"
-
 #if HK_COUNT
 
 /* Chosen: more than threads run at once. */

@@ -40,12 +40,15 @@ hk_count_share_t *hk_count_take_share(void);
 extern HK_HIDDEN void (*hk_count_look)(void);
 
 /* Those sums change under locks and by shared updates: who looks before each of these misses no value of a thread's. */
+HK_INLINE void hk_count_seam(void) {
+  if (hk_count_look != NULL) hk_count_look();
+}
+
 HK_INLINE void hk_count(hk_counter_t counter, uint64_t amount) {
   hk_count_share_t *share = hk_count_own_share;
   if (HK_UNLIKELY(share == NULL)) share = hk_count_take_share();
   (void)hk_add_relaxed(&share->value[counter], amount);
-  bool is_seam = counter == hk_count_lock_take || counter == hk_count_shared_update;
-  if (is_seam && hk_count_look != NULL) hk_count_look();
+  if (counter == hk_count_shared_update) hk_count_seam();
 }
 
 /* Keeps the highest value. */
@@ -63,6 +66,7 @@ HK_INLINE void hk_count(hk_counter_t counter, uint64_t amount) {
   (void)counter;
   (void)amount;
 }
+HK_INLINE void hk_count_seam(void) {}
 HK_INLINE void hk_count_clear(void) {}
 
 #endif

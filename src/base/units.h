@@ -4,7 +4,6 @@
 
 #include <assert.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #define HK_KIB ((size_t)1024)
 #define HK_MIB ((size_t)1024 * 1024)

@@ -118,6 +118,7 @@ static void count_span(walk_t *walk, const hk_survey_superslab_t *superslab, uns
   census->live_bytes += of_live;
   census->free_bytes += of_carved - of_live;
   census->uncarved_bytes += resident - of_carved;
+  if (superslab->record.is_huge && span->zero) census->huge_excess_bytes += resident - of_carved;
   census->spans_estimated += is_estimate;
 }
 
@@ -140,12 +141,15 @@ static void count_run(hk_census_t *census, const hk_survey_superslab_t *supersla
 /* A free slab is a heap's where its superslab has it in use, and idle or as new otherwise. */
 static void count_free_slab(hk_census_t *census, const hk_survey_superslab_t *superslab, unsigned i) {
   size_t resident = hk_survey_resident(superslab, i * HK_SLAB_BYTES, HK_SLAB_BYTES);
+  census->cached_bytes += HK_SLAB_BYTES;
   if ((superslab->record.free_mask >> i & 1) == 0) {
     census->kept_bytes += resident;
   } else if ((superslab->record.used_mask >> i & 1) != 0) {
     census->idle_bytes += resident;
   } else {
     census->uncarved_bytes += resident;
+    census->unused_bytes += resident;
+    if (superslab->record.is_huge) census->huge_excess_bytes += resident;
   }
 }
 
@@ -173,6 +177,7 @@ static void count_superslab(void *context, const hk_survey_superslab_t *supersla
 static void count_big(void *context, const hk_survey_big_t *big) {
   hk_census_t *census = ((walk_t *)context)->census;
   if (big->is_free) {
+    census->cached_bytes += big->bytes;
     census->big_idle_bytes += big->resident_bytes;
     return;
   }

@@ -10,6 +10,247 @@
 #include "space/region_map.h"
 #include "space/superslab.h"
 
+/* ---- Small blocks. */
+
+static uint64_t rate_at(const hk_heap_t *heap, unsigned shift) { return hk_cut_rate(heap) << shift; }
+
+static void draw(hk_heap_t *heap, unsigned class_index) {
+  hk_cuts_t *cuts = heap->cuts;
+  hk_cut_t *cut = &cuts->of[class_index];
+  if (hk_cut_rate(heap) >= HK_SAMPLING_RATE_PACED) hk_sampling_keep_pace(&cuts->pace, hk_os_coarse_ms());
+  if (cut->shift != cuts->pace.shift) cut->weight_q16 = 0;
+  cut->shift = cuts->pace.shift;
+  uint64_t distance = hk_sampling_distance(hk_sampling_random(&cuts->random), rate_at(heap, cut->shift));
+  uint64_t blocks = distance / hk_class_bytes(class_index);
+  cut->until = (uint32_t)hk_smaller(blocks, HK_COUNTDOWN_ACTIVE); /* no countdown that is made of it says "fresh" */
+}
+
+static uint64_t weight_of(hk_heap_t *heap, unsigned class_index) {
+  hk_cut_t *cut = &heap->cuts->of[class_index];
+  if (HK_UNLIKELY(cut->weight_q16 == 0)) {
+    cut->weight_q16 = hk_sampling_weight(hk_class_bytes(class_index), rate_at(heap, cut->shift));
+  }
+  return cut->weight_q16;
+}
+
+HK_INLINE bool is_open(const hk_heap_t *heap, unsigned class_index) {
+  return hk_load_relaxed(&heap->cuts->of[class_index].is_open);
+}
+
+/* How long a list of home that loses none is, and what an open bin gave when it runs out; HK_CUT_UNKNOWN where nobody has
+ * counted. */
+HK_INLINE uint32_t length_with_frees(const hk_heap_t *heap, unsigned class_index) {
+  const hk_sink_t *home = hk_heap_home(heap, class_index);
+  if (hk_class_is_mid(class_index)) return heap->state[class_index].room - home->countdown;
+  uint32_t at_mark = heap->cuts->of[class_index].at_mark;
+  return at_mark == HK_CUT_UNKNOWN ? HK_CUT_UNKNOWN : at_mark + (home->mark - home->countdown);
+}
+
+HK_INLINE void count_given(hk_heap_t *heap, unsigned class_index) {
+  if (!is_open(heap, class_index)) return;
+  uint32_t given = length_with_frees(heap, class_index);
+  uint32_t *until = &heap->cuts->of[class_index].until;
+  if (given != HK_CUT_UNKNOWN) *until -= (uint32_t)hk_smaller(given, *until);
+  hk_heap_note_length(heap, class_index, 0);
+}
+
+/* A mid class's home counts that itself. An open bin may take one more back. */
+HK_INLINE void skip(hk_heap_t *heap, unsigned class_index) {
+  if (hk_class_is_mid(class_index)) return;
+  hk_sink_t *home = hk_heap_home(heap, class_index);
+  if (is_open(heap, class_index) && !hk_bin_is_fresh(home)) {
+    home->countdown++;
+  } else {
+    home->mark--;
+  }
+}
+
+HK_INLINE void count_one(hk_heap_t *heap, unsigned class_index) {
+  skip(heap, class_index);
+  uint32_t *until = &heap->cuts->of[class_index].until;
+  if (HK_UNLIKELY(*until == HK_CUT_UNKNOWN)) draw(heap, class_index);
+  if (*until > 0) --*until;
+}
+
+void hk_cut_count_given(hk_heap_t *heap, unsigned class_index) { count_given(heap, class_index); }
+
+bool hk_cut_is_due(hk_heap_t *heap, unsigned class_index, uint64_t *weight_q16) {
+  count_given(heap, class_index);
+  uint32_t *until = &heap->cuts->of[class_index].until;
+  if (HK_UNLIKELY(*until == HK_CUT_UNKNOWN)) draw(heap, class_index);
+  if (HK_LIKELY(*until > 0)) return false;
+  *weight_q16 = weight_of(heap, class_index);
+  draw(heap, class_index);
+  return true;
+}
+
+void hk_cut_skip(hk_heap_t *heap, unsigned class_index) { skip(heap, class_index); }
+
+void hk_cut_count(hk_heap_t *heap, unsigned class_index) { count_one(heap, class_index); }
+
+static uint32_t count_up_to(const hk_block_t *list, uint32_t most) {
+  uint32_t count = 0;
+  for (; count < most && list != HK_LIST_END && hk_block_is_intact(list); list = list->next) count++;
+  return count;
+}
+
+/* Moves up to `most` blocks from home's list to the bin. What is damaged goes with the others: who pops it says so. */
+static void cut_at(hk_sink_t *home, hk_sink_t *bin, uint32_t most) {
+  HK_ASSERT(bin->free == HK_LIST_END, "what the bin had would be lost");
+  bin->free = most > 0 ? home->free : HK_LIST_END;
+  hk_block_t *last = home->free;
+  for (uint32_t count = 1; count < most && hk_block_is_intact(last); count++) last = last->next;
+  if (most == 0) return;
+  home->free = hk_block_is_intact(last) ? last->next : HK_LIST_END;
+  if (hk_block_is_intact(last)) hk_block_link(last, HK_LIST_END);
+}
+
+static void cut_all(hk_sink_t *home, hk_sink_t *bin) {
+  bin->free = home->free;
+  home->free = HK_LIST_END;
+}
+
+static void open_tiny(hk_heap_t *heap, unsigned class_index, uint32_t length) {
+  hk_sink_t *bin = &heap->bin[class_index];
+  if (!is_open(heap, class_index)) {
+    cut_all(hk_heap_home(heap, class_index), bin);
+    hk_span_set_open(heap, class_index, true);
+  }
+  bin->countdown = heap->cuts->of[class_index].until - length;
+  hk_heap_note_length(heap, class_index, length);
+}
+
+/* From an open bin all goes home first. */
+static void close_tiny(hk_heap_t *heap, unsigned class_index) {
+  hk_sink_t *bin = &heap->bin[class_index];
+  hk_sink_t *home = &heap->cuts->home[class_index];
+  if (is_open(heap, class_index)) {
+    cut_all(bin, home);
+    home->countdown = hk_bin_is_fresh(bin) ? HK_COUNTDOWN_FRESH : HK_COUNTDOWN_ACTIVE;
+    hk_span_set_open(heap, class_index, false);
+  }
+  bin->countdown = hk_bin_is_fresh(home) ? HK_COUNTDOWN_FRESH : HK_COUNTDOWN_ACTIVE;
+}
+
+static void close_at(hk_heap_t *heap, unsigned class_index, uint32_t left) {
+  uint32_t *until = &heap->cuts->of[class_index].until;
+  close_tiny(heap, class_index);
+  cut_at(&heap->cuts->home[class_index], &heap->bin[class_index], *until);
+  hk_heap_note_length(heap, class_index, left);
+  *until = 0;
+}
+
+/* A list that nobody has counted is of one span. Where the next sampled block is beyond all of the span's blocks, those that
+ * the list has not count as given: what was drawn is behind them, and as far from there as it was from here. Otherwise
+ * the list is counted; it may end before, and then, as the other case has taken what lies further away, what comes after
+ * its end is drawn anew. */
+static void next_uncounted_piece(hk_heap_t *heap, unsigned class_index) {
+  uint32_t *until = &heap->cuts->of[class_index].until;
+  hk_slab_t *span = hk_load_relaxed(&heap->state[class_index].active);
+  uint32_t most = span != NULL ? hk_load_relaxed(&span->carved) : HK_CUT_UNKNOWN;
+  if (most < *until) {
+    open_tiny(heap, class_index, most);
+    return;
+  }
+  uint32_t length = count_up_to(hk_heap_home(heap, class_index)->free, *until);
+  if (length == *until) {
+    close_at(heap, class_index, HK_CUT_UNKNOWN);
+    return;
+  }
+  draw(heap, class_index);
+  *until = (uint32_t)hk_smaller((uint64_t)*until + length + 1, HK_COUNTDOWN_ACTIVE);
+  open_tiny(heap, class_index, length);
+}
+
+static void next_tiny_piece(hk_heap_t *heap, unsigned class_index) {
+  uint32_t length = length_with_frees(heap, class_index), until = heap->cuts->of[class_index].until;
+  if (length == HK_CUT_UNKNOWN) {
+    next_uncounted_piece(heap, class_index);
+  } else if (length < until) {
+    open_tiny(heap, class_index, length);
+  } else {
+    close_at(heap, class_index, length - until);
+  }
+}
+
+static void next_mid_piece(hk_heap_t *heap, unsigned class_index) {
+  uint32_t *until = &heap->cuts->of[class_index].until;
+  hk_sink_t *home = &heap->cuts->home[class_index];
+  hk_sink_t *bin = &heap->bin[class_index];
+  bin->mark = home->mark;
+  bin->countdown = HK_COUNTDOWN_ACTIVE; /* pops count it up, and it must never come to HK_COUNTDOWN_FRESH */
+  uint32_t length = length_with_frees(heap, class_index);
+  if (length <= *until) {
+    cut_all(home, bin);
+  } else {
+    length = *until;
+    cut_at(home, bin, length);
+  }
+  home->countdown += length;
+  *until -= length;
+}
+
+void hk_cut_next_piece_uncounted(hk_heap_t *heap, unsigned class_index) {
+  if (hk_class_is_mid(class_index)) {
+    next_mid_piece(heap, class_index);
+  } else {
+    next_tiny_piece(heap, class_index);
+  }
+}
+
+void hk_cut_next_piece(hk_heap_t *heap, unsigned class_index) {
+  count_one(heap, class_index);
+  hk_cut_next_piece_uncounted(heap, class_index);
+}
+
+/* ---- Back home. */
+
+/* Only in a child of fork another heap can have its span by now. */
+static void give_home(hk_heap_t *heap, hk_block_t *block) {
+  hk_slab_t *slab = hk_slab_of(block);
+  if (hk_load_relaxed(&slab->owner) != heap) {
+    hk_remote_free(heap, slab, block);
+  } else if (hk_sink_push(slab->sink, block)) {
+    hk_bin_settle(heap, slab);
+  }
+}
+
+static void recall_piece(hk_heap_t *heap, unsigned class_index) {
+  uint32_t *until = &heap->cuts->of[class_index].until;
+  hk_block_t *block = heap->bin[class_index].free;
+  heap->bin[class_index].free = HK_LIST_END;
+  while (block != HK_LIST_END) {
+    if (!hk_block_is_intact(block)) {
+      heap->damaged = block;
+      break;
+    }
+    hk_block_t *next = block->next;
+    give_home(heap, block);
+    if (*until < HK_COUNTDOWN_ACTIVE) ++*until;
+    block = next;
+  }
+}
+
+void hk_cut_recall(hk_heap_t *heap) {
+  if (!hk_heap_is_sampled(heap)) return;
+  for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
+    if (heap->bin[i].free != HK_LIST_END && !is_open(heap, i)) recall_piece(heap, i);
+  }
+}
+
+/* Nobody counts how many its list has left. */
+static void close_uncounted(hk_heap_t *heap, unsigned class_index) {
+  close_tiny(heap, class_index);
+  hk_heap_note_length(heap, class_index, HK_CUT_UNKNOWN);
+  heap->cuts->of[class_index].until = HK_CUT_UNKNOWN;
+}
+
+static void close_all(hk_heap_t *heap) {
+  for (unsigned i = 1; i <= HK_TINY_CLASS_MAX; i++) {
+    if (is_open(heap, i)) close_uncounted(heap, i);
+  }
+}
+
 /* ---- Sampled or not. */
 
 /* Of the heap's spans those of a mid class: their sinks lead to a bin or its home for good. */
@@ -65,13 +306,17 @@ static void draw_large(hk_heap_t *heap) {
 static bool begin(hk_heap_t *heap, uint64_t state) {
   hk_cuts_t *cuts = cuts_of(heap);
   if (cuts == NULL || !move_home(heap, cuts->home)) return false;
-  for (unsigned i = 1; i < HK_CLASS_COUNT; i++) cuts->of[i] = (hk_cut_t){HK_CUT_UNKNOWN, HK_CUT_UNKNOWN, false, 0};
+  cuts->pace = (hk_sampling_pace_t){0};
+  for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
+    cuts->of[i] = (hk_cut_t){.until = HK_CUT_UNKNOWN, .at_mark = HK_CUT_UNKNOWN};
+  }
   heap->cut_state = state;
   draw_large(heap);
   return true;
 }
 
 static bool end(hk_heap_t *heap) {
+  close_all(heap);
   hk_cut_recall(heap);
   return move_home(heap, heap->bin);
 }
@@ -83,203 +328,6 @@ void hk_cut_follow_slow(hk_heap_t *heap) {
     heap->cut_state = state;
   } else {
     (void)begin(heap, state);
-  }
-}
-
-/* ---- Small blocks. */
-
-static void draw(hk_heap_t *heap, unsigned class_index) {
-  hk_cuts_t *cuts = heap->cuts;
-  uint64_t distance = hk_sampling_distance(hk_sampling_random(&cuts->random), hk_cut_rate(heap));
-  uint64_t blocks = distance / hk_class_bytes(class_index);
-  cuts->of[class_index].until =
-      (uint32_t)hk_smaller(blocks, HK_COUNTDOWN_ACTIVE); /* no countdown that is made of it says "fresh" */
-}
-
-HK_INLINE bool is_open(const hk_heap_t *heap, unsigned class_index) {
-  return hk_load_relaxed(&heap->cuts->of[class_index].is_open);
-}
-
-/* How long a list of home that loses none is, and what an open bin gave when it runs out; HK_CUT_UNKNOWN where nobody has
- * counted. */
-HK_INLINE uint32_t length_with_frees(const hk_heap_t *heap, unsigned class_index) {
-  const hk_sink_t *home = hk_heap_home(heap, class_index);
-  if (hk_class_is_mid(class_index)) return heap->state[class_index].room - home->countdown;
-  uint32_t at_mark = heap->cuts->of[class_index].at_mark;
-  return at_mark == HK_CUT_UNKNOWN ? HK_CUT_UNKNOWN : at_mark + (home->mark - home->countdown);
-}
-
-HK_INLINE void count_given(hk_heap_t *heap, unsigned class_index) {
-  if (!is_open(heap, class_index)) return;
-  uint32_t given = length_with_frees(heap, class_index);
-  uint32_t *until = &heap->cuts->of[class_index].until;
-  if (given != HK_CUT_UNKNOWN) *until -= (uint32_t)hk_smaller(given, *until);
-  hk_heap_note_length(heap, class_index, 0);
-}
-
-/* A mid class's home counts that itself. An open bin may take one more back. */
-HK_INLINE void skip(hk_heap_t *heap, unsigned class_index) {
-  if (hk_class_is_mid(class_index)) return;
-  hk_sink_t *home = hk_heap_home(heap, class_index);
-  if (is_open(heap, class_index) && !hk_bin_is_fresh(home)) {
-    home->countdown++;
-  } else {
-    home->mark--;
-  }
-}
-
-HK_INLINE void count_one(hk_heap_t *heap, unsigned class_index) {
-  skip(heap, class_index);
-  uint32_t *until = &heap->cuts->of[class_index].until;
-  if (HK_UNLIKELY(*until == HK_CUT_UNKNOWN)) draw(heap, class_index);
-  if (*until > 0) --*until;
-}
-
-void hk_cut_count_given(hk_heap_t *heap, unsigned class_index) { count_given(heap, class_index); }
-
-bool hk_cut_is_due(hk_heap_t *heap, unsigned class_index) {
-  count_given(heap, class_index);
-  uint32_t *until = &heap->cuts->of[class_index].until;
-  if (HK_UNLIKELY(*until == HK_CUT_UNKNOWN)) draw(heap, class_index);
-  if (HK_LIKELY(*until > 0)) return false;
-  draw(heap, class_index);
-  return true;
-}
-
-void hk_cut_skip(hk_heap_t *heap, unsigned class_index) { skip(heap, class_index); }
-
-void hk_cut_count(hk_heap_t *heap, unsigned class_index) { count_one(heap, class_index); }
-
-static uint32_t count_up_to(const hk_block_t *list, uint32_t most) {
-  uint32_t count = 0;
-  for (; count < most && list != HK_LIST_END && hk_block_is_intact(list); list = list->next) count++;
-  return count;
-}
-
-/* Moves up to `most` blocks from home's list to the bin. What is damaged goes with the others: who pops it says so. */
-static void cut_at(hk_sink_t *home, hk_sink_t *bin, uint32_t most) {
-  HK_ASSERT(bin->free == HK_LIST_END, "what the bin had would be lost");
-  bin->free = most > 0 ? home->free : HK_LIST_END;
-  hk_block_t *last = home->free;
-  for (uint32_t count = 1; count < most && hk_block_is_intact(last); count++) last = last->next;
-  if (most == 0) return;
-  home->free = hk_block_is_intact(last) ? last->next : HK_LIST_END;
-  if (hk_block_is_intact(last)) hk_block_link(last, HK_LIST_END);
-}
-
-static void cut_all(hk_sink_t *home, hk_sink_t *bin) {
-  bin->free = home->free;
-  home->free = HK_LIST_END;
-}
-
-static void open_tiny(hk_heap_t *heap, unsigned class_index, uint32_t length) {
-  hk_sink_t *bin = &heap->bin[class_index];
-  if (!is_open(heap, class_index)) {
-    cut_all(hk_heap_home(heap, class_index), bin);
-    hk_span_set_open(heap, class_index, true);
-  }
-  bin->countdown = heap->cuts->of[class_index].until - length;
-  hk_heap_note_length(heap, class_index, length);
-}
-
-/* From an open bin all goes home first. */
-static void close_tiny(hk_heap_t *heap, unsigned class_index) {
-  hk_sink_t *bin = &heap->bin[class_index];
-  hk_sink_t *home = &heap->cuts->home[class_index];
-  if (is_open(heap, class_index)) {
-    cut_all(bin, home);
-    home->countdown = hk_bin_is_fresh(bin) ? HK_COUNTDOWN_FRESH : HK_COUNTDOWN_ACTIVE;
-    hk_span_set_open(heap, class_index, false);
-  }
-  bin->countdown = hk_bin_is_fresh(home) ? HK_COUNTDOWN_FRESH : HK_COUNTDOWN_ACTIVE;
-}
-
-static void next_tiny_piece(hk_heap_t *heap, unsigned class_index) {
-  uint32_t *until = &heap->cuts->of[class_index].until;
-  uint32_t length = length_with_frees(heap, class_index);
-  bool is_known = length != HK_CUT_UNKNOWN;
-  if (!is_known) length = count_up_to(hk_heap_home(heap, class_index)->free, *until);
-  if (length < *until) {
-    open_tiny(heap, class_index, length);
-    return;
-  }
-  uint32_t left = is_known ? length - *until : HK_CUT_UNKNOWN;
-  close_tiny(heap, class_index);
-  cut_at(&heap->cuts->home[class_index], &heap->bin[class_index], *until);
-  hk_heap_note_length(heap, class_index, left);
-  *until = 0;
-}
-
-static void next_mid_piece(hk_heap_t *heap, unsigned class_index) {
-  uint32_t *until = &heap->cuts->of[class_index].until;
-  hk_sink_t *home = &heap->cuts->home[class_index];
-  hk_sink_t *bin = &heap->bin[class_index];
-  bin->mark = home->mark;
-  bin->countdown = HK_COUNTDOWN_ACTIVE; /* pops count it up, and it must never come to HK_COUNTDOWN_FRESH */
-  uint32_t length = length_with_frees(heap, class_index);
-  if (length <= *until) {
-    cut_all(home, bin);
-  } else {
-    length = *until;
-    cut_at(home, bin, length);
-  }
-  home->countdown += length;
-  *until -= length;
-}
-
-void hk_cut_next_piece_uncounted(hk_heap_t *heap, unsigned class_index) {
-  if (hk_class_is_mid(class_index)) {
-    next_mid_piece(heap, class_index);
-  } else {
-    next_tiny_piece(heap, class_index);
-  }
-}
-
-void hk_cut_next_piece(hk_heap_t *heap, unsigned class_index) {
-  count_one(heap, class_index);
-  hk_cut_next_piece_uncounted(heap, class_index);
-}
-
-/* ---- Back home. */
-
-/* Only in a child of fork another heap can have its span by now. */
-static void give_home(hk_heap_t *heap, hk_block_t *block) {
-  hk_slab_t *slab = hk_slab_of(block);
-  if (hk_load_relaxed(&slab->owner) != heap) {
-    hk_remote_free(heap, slab, block);
-  } else if (hk_sink_push(slab->sink, block)) {
-    hk_bin_settle(heap, slab);
-  }
-}
-
-static void recall(hk_heap_t *heap, unsigned class_index) {
-  if (is_open(heap, class_index)) {
-    uint32_t left = count_up_to(heap->bin[class_index].free, UINT32_MAX);
-    hk_cut_count_given(heap, class_index);
-    heap->cuts->of[class_index].until += left;
-    close_tiny(heap, class_index);
-    hk_heap_note_length(heap, class_index, left);
-    return;
-  }
-  uint32_t *until = &heap->cuts->of[class_index].until;
-  hk_block_t *block = heap->bin[class_index].free;
-  heap->bin[class_index].free = HK_LIST_END;
-  while (block != HK_LIST_END) {
-    if (!hk_block_is_intact(block)) {
-      heap->damaged = block;
-      break;
-    }
-    hk_block_t *next = block->next;
-    give_home(heap, block);
-    if (*until < HK_COUNTDOWN_ACTIVE) ++*until;
-    block = next;
-  }
-}
-
-void hk_cut_recall(hk_heap_t *heap) {
-  if (!hk_heap_is_sampled(heap)) return;
-  for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
-    if (heap->bin[i].free != HK_LIST_END || is_open(heap, i)) recall(heap, i);
   }
 }
 

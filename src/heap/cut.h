@@ -10,10 +10,15 @@
  *            bin has a piece of the list that home had, cut where the next sampled block comes or before; for all that
  *            counts blocks, those in the piece are handed out.
  *
+ * Any draw may be forgotten for a new one as long as nothing is known of it but that it has not come: the next sampled block
+ * is as far from there as from anywhere else. So a list need not be walked over, which may be long and cold, to find out how
+ * much of it went, or how long it is.
+ *
  * A mid class's sink counts both ways, which does not tell how many went: its bin is always closed.
  *
- * A heap follows what policy/sampling.h says at its thread's next slow path. Before it has no thread any more, all its bins
- * are closed and empty. All functions are for the thread that has the heap.
+ * A heap follows what policy/sampling.h says at its thread's next slow path. Before it has no thread any more, its closed bins
+ * are empty; the open ones stay as they are, for home is where who looks after the heap finds all of them. All functions are for
+ * the thread that has the heap.
  */
 #ifndef HK_HEAP_CUT_H
 #define HK_HEAP_CUT_H
@@ -32,6 +37,8 @@ HK_INLINE void hk_cut_follow(hk_heap_t *heap) {
 
 /* All that follows is for a sampled heap. */
 
+/* A block was taken from home, for a request, that goes unsampled. The bin, which has none, is given what home has, as far as
+ * that goes unsampled. */
 void hk_cut_next_piece(hk_heap_t *heap, unsigned class_index);
 
 /* When a bin has no block, by far most often: whether it is open and goes on to be, for what it gave since does not reach to
@@ -64,33 +71,21 @@ HK_INLINE void hk_cut_go_on(hk_heap_t *heap, unsigned class_index) {
 /* When a bin has no block: counts those that it gave. */
 void hk_cut_count_given(hk_heap_t *heap, unsigned class_index);
 
-/* The same, and whether the next block of the class is one to be sampled. If so it is settled which one is the next after
- * it. */
-bool hk_cut_is_due(hk_heap_t *heap, unsigned class_index);
+/* The same, and whether the next block of the class is one to be sampled. If so `*weight_q16` is how many of its kind it
+ * stands for, 16 bits after the point, and it is settled which one is the next after it. */
+bool hk_cut_is_due(hk_heap_t *heap, unsigned class_index, uint64_t *weight_q16);
 
-/* How many blocks of the class a sampled one stands for, 16 bits after the point. */
-HK_INLINE uint64_t hk_cut_weight(hk_heap_t *heap, unsigned class_index) {
-  uint64_t *weight_q16 = &heap->cuts->of[class_index].weight_q16;
-  if (HK_UNLIKELY(*weight_q16 == 0)) {
-    *weight_q16 = hk_sampling_weight(hk_class_bytes(class_index), hk_sampling_rate_of(heap->cut_state));
-  }
-  return *weight_q16;
-}
-
-/* A block was taken from home, for a request, that goes unsampled. */
+/* The first half of hk_cut_next_piece. */
 void hk_cut_count(hk_heap_t *heap, unsigned class_index);
-
-/* The same, and gives the bin, which has none, what home has, as far as it goes unsampled. */
-void hk_cut_next_piece(hk_heap_t *heap, unsigned class_index);
 
 /* A block was taken from home that does not count. */
 void hk_cut_skip(hk_heap_t *heap, unsigned class_index);
 
-/* hk_cut_next_piece after that. */
+/* The second half of it. */
 void hk_cut_next_piece_uncounted(hk_heap_t *heap, unsigned class_index);
 
-/* Closes all bins, and puts what they have back. Of a damaged block `heap->damaged` tells, and the rest of its piece is lost. Nothing for a heap that
- * is not sampled. */
+/* Puts back what closed bins have. Of a damaged block `heap->damaged` tells, and the rest of its piece is lost. Nothing for a
+ * heap that is not sampled. */
 void hk_cut_recall(hk_heap_t *heap);
 
 /* Whether one of the next `bytes`, which a larger block is to have more, is one to be sampled. */

@@ -15,6 +15,7 @@
 #include "base/atomic.h"
 #include "base/list.h"
 #include "heap/bin.h"
+#include "policy/sampling.h"
 #include "policy/size_class.h"
 #include "policy/stat.h"
 #include "space/run.h"
@@ -43,11 +44,13 @@ typedef struct {
   uint32_t until;        /* so many more blocks, beyond those in a bin that is not open, go unsampled */
   uint32_t at_mark;      /* tiny: how long hk_heap_home's list was when its mark was set */
   _Atomic(bool) is_open; /* tiny: frees go to the bin */
-  uint64_t weight_q16;   /* of a sample of the class; 0: not known yet */
+  uint8_t shift;         /* by which `until` was drawn (policy/sampling.h) */
+  uint64_t weight_q16;   /* of a sample of the class at that shift; 0: not known yet */
 } hk_cut_t;
 typedef struct {
   hk_sink_t home[HK_CLASS_COUNT]; /* [class]: stands in for its bin where that is not open */
   hk_cut_t of[HK_CLASS_COUNT];
+  hk_sampling_pace_t pace;
   uint64_t large_until; /* so many more bytes of larger blocks go unsampled */
   uint64_t random;
 } hk_cuts_t;

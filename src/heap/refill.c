@@ -69,22 +69,32 @@ static bool take_used(hk_heap_t *heap, unsigned class_index) {
   return has_blocks(heap, class_index);
 }
 
-static bool take_any(hk_heap_t *heap, unsigned class_index) {
-  return has_blocks(heap, class_index) || take_used(heap, class_index) || carve(heap, class_index);
+/* By what: hk_stat_refill_failed when by nothing. */
+static hk_stat_id_t take_any(hk_heap_t *heap, unsigned class_index) {
+  if (has_blocks(heap, class_index)) return hk_stat_refill_home;
+  if (take_used(heap, class_index)) return hk_stat_refill_used;
+  return carve(heap, class_index) ? hk_stat_refill_cut : hk_stat_refill_failed;
 }
 
 bool hk_refill(hk_heap_t *heap, unsigned class_index) {
   hk_stat_bump(&heap->stat, hk_stat_refill, 1);
   if (hk_class_is_mid(class_index)) hk_heap_home(heap, class_index)->mark = 0;
   if (hk_remote_is_pending(heap)) (void)hk_remote_drain(heap);
-  if (take_any(heap, class_index)) return true;
+  hk_stat_id_t stage = take_any(heap, class_index);
+  if (stage != hk_stat_refill_failed) {
+    hk_stat_bump(&heap->stat, stage, 1);
+    return true;
+  }
 
   /* Before growing: what others wait for may be held back here, and what we wait for elsewhere. */
   hk_remote_flush(heap);
   hk_remote_drain_idle();
-  if (hk_steal_span(heap, class_index) && take_any(heap, class_index)) return true;
+  if (hk_steal_span(heap, class_index) && take_any(heap, class_index) != hk_stat_refill_failed) return true;
   hk_slab_t *span = hk_span_acquire(heap, class_index);
-  if (span == NULL) return false;
+  if (span == NULL) {
+    hk_stat_bump(&heap->stat, hk_stat_refill_failed, 1);
+    return false;
+  }
   switch_to(heap, span);
   return carve(heap, class_index);
 }

@@ -18,7 +18,6 @@
 #ifndef HK_HEAP_RESCUE_H
 #define HK_HEAP_RESCUE_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "heap/heap.h"

@@ -94,8 +94,15 @@ void hk_spare_put(hk_heap_t *heap, hk_slab_t *head) {
 
 hk_slab_t *hk_spare_acquire(hk_heap_t *heap, unsigned slab_count) {
   hk_slab_t *head = hk_spare_take(heap, slab_count);
-  if (head == NULL) head = cut_reserve(heap, slab_count);
-  if (head != NULL) return head;
+  if (head != NULL) {
+    hk_stat_bump(&heap->stat, hk_stat_slab_reuse, 1);
+    return head;
+  }
+  head = cut_reserve(heap, slab_count);
+  if (head != NULL) {
+    hk_stat_bump(&heap->stat, hk_stat_slab_reserve, 1);
+    return head;
+  }
   head = hk_superslab_acquire_some(slab_count, slab_count + (unsigned)reserve_slabs(heap));
   if (head == NULL || head->slab_count == slab_count) return head;
   keep_reserve(heap);

@@ -9,8 +9,6 @@
 #ifndef HK_HEAP_SPARE_H
 #define HK_HEAP_SPARE_H
 
-#include <stdbool.h>
-
 #include "heap/heap.h"
 
 /* A kept range of so many slabs, not zero; NULL when there is none. `slab_count` is 1 to HK_RUN_MAX_SLABS. */

@@ -1,6 +1,7 @@
 /* os/huge_setting.c - L1. See huge_setting.h. */
 #include "os/huge_setting.h"
 
+#include "base/text.h"
 #include "os/kernel_file.h"
 
 /* The line has all words there are, "always [madvise] never", and the one in brackets is in force. */

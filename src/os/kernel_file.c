@@ -3,11 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdint.h>
 
 #include "os/syscall.h"
-
-/* ---- Reading. */
 
 bool hk_kernel_file_open(hk_kernel_file_t *reader, const char *path) {
   reader->file = hk_syscall4(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0);
@@ -46,41 +43,5 @@ bool hk_kernel_file_line(hk_kernel_file_t *reader, char *line) {
     if (!read_line(reader, line, &length)) return false;
   } while (length == HK_KERNEL_LINE_BYTES);
   line[length] = '\0';
-  return true;
-}
-
-/* ---- What is in them. */
-
-const char *hk_text_after(const char *text, const char *word) {
-  size_t i = 0;
-  for (; word[i] != '\0'; i++) {
-    if (text[i] != word[i]) return NULL;
-  }
-  return text + i;
-}
-
-static bool ends_word(char character) {
-  return character == '\0' || character == ',' || character == ' ' || character == ':';
-}
-
-bool hk_text_lists(const char *text, const char *word) {
-  for (; *text != '\0'; text++) {
-    const char *rest = hk_text_after(text, word);
-    if (rest != NULL && ends_word(*rest)) return true;
-    while (!ends_word(*text)) text++;
-    if (*text != ',') return false;
-  }
-  return false;
-}
-
-bool hk_text_number(const char *text, size_t *number) {
-  if (*text < '0' || *text > '9') return false;
-  size_t sum = 0;
-  bool is_too_large = false;
-  for (; *text >= '0' && *text <= '9'; text++) {
-    is_too_large |= __builtin_mul_overflow(sum, 10, &sum);
-    is_too_large |= __builtin_add_overflow(sum, (size_t)(*text - '0'), &sum);
-  }
-  *number = is_too_large ? SIZE_MAX : sum;
   return true;
 }

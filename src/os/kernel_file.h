@@ -1,10 +1,9 @@
-/* os/kernel_file.h - L1. The kernel's own files (/proc, /sys, control groups), line by line, and what their lines are made of.
+/* os/kernel_file.h - L1. The kernel's own files (/proc, /sys, control groups), line by line (what is in the lines: base/text.h).
  * Bare system calls, no allocation, little stack. */
 #ifndef HK_OS_KERNEL_FILE_H
 #define HK_OS_KERNEL_FILE_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 /* Of a line, with the zero byte. Longer ones are passed over. */
 #define HK_KERNEL_LINE_BYTES 1024
@@ -26,14 +25,5 @@ bool hk_kernel_file_character(hk_kernel_file_t *reader, char *character);
 bool hk_kernel_file_line(hk_kernel_file_t *reader, char *line);
 
 void hk_kernel_file_close(const hk_kernel_file_t *reader);
-
-/* What follows `word` where the text begins with it; else NULL. */
-const char *hk_text_after(const char *text, const char *word);
-
-/* Whether `word` is among the words, separated by commas, that the text begins with. */
-bool hk_text_lists(const char *text, const char *word);
-
-/* The number that the text begins with; false when there is none. One that is too large becomes SIZE_MAX. */
-bool hk_text_number(const char *text, size_t *number);
 
 #endif /* HK_OS_KERNEL_FILE_H */

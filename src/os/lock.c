@@ -26,10 +26,12 @@ enum { epoch_wiped, epoch_ready, epoch_repairing };
 #define HK_SPIN_COUNT 40
 #endif
 
-/* Any thread writes; each on a cache line of its own. */
+/* Any thread writes, but for takes and waits, which the lock guards; each on a cache line of its own. */
 typedef struct {
   _Alignas(HK_CACHE_LINE_BYTES) _Atomic(uint32_t) word;
   _Atomic(uint64_t) sleeps;
+  _Atomic(uint64_t) takes;
+  _Atomic(uint64_t) waits;
 } lock_line_t;
 
 typedef struct {
@@ -91,8 +93,7 @@ static bool try_take(_Atomic(uint32_t) *word) {
   return hk_compare_exchange_acquire(word, &expected, word_held);
 }
 
-static HK_COLD void take_slow(lock_line_t *line) {
-  hk_count(hk_count_lock_wait, 1);
+static HK_COLD void wait_for(lock_line_t *line) {
   for (unsigned i = 0; i < HK_SPIN_COUNT; i++) {
     uint32_t seen = hk_load_relaxed(&line->word);
     if (seen == word_free && try_take(&line->word)) return;
@@ -105,9 +106,15 @@ static HK_COLD void take_slow(lock_line_t *line) {
   }
 }
 
+static HK_COLD void take_slow(lock_line_t *line) {
+  wait_for(line);
+  hk_bump_relaxed(&line->waits, 1);
+}
+
 static void take(lock_line_t *line) {
-  hk_count(hk_count_lock_take, 1);
+  hk_count_seam();
   if (HK_UNLIKELY(!try_take(&line->word))) take_slow(line);
+  hk_bump_relaxed(&line->takes, 1);
 }
 
 /* In a child of fork the word may be free here: a signal handler's fork interrupted the holder, and wiped it. */
@@ -162,6 +169,9 @@ bool hk_lock_init(void (*repair_child)(void)) {
     (void)hk_os_unmap(wiped_page, bytes);
     return true;
   }
+  for (unsigned id = 0; id < hk_lock_count; id++) {
+    hk_store_relaxed(&wiped_page->lock[id].takes, hk_load_relaxed(&page->lock[id].takes));
+  }
   hk_store_release(&wiped_page->epoch, epoch_ready);
   page = wiped_page;
   return true;
@@ -204,9 +214,17 @@ void hk_lock_wait_for_repair(void) {
   while (HK_UNLIKELY(!may_enter())) join_repair();
 }
 
+/* As the kernel does it. */
+static void wipe(lock_line_t *line) {
+  hk_store_relaxed(&line->word, word_free);
+  hk_store_relaxed(&line->sleeps, 0);
+  hk_store_relaxed(&line->takes, 0);
+  hk_store_relaxed(&line->waits, 0);
+}
+
 bool hk_lock_after_fork(bool is_child) {
   if (is_child && page == &unwiped_page) {
-    for (unsigned id = 0; id < hk_lock_count; id++) hk_store_relaxed(&page->lock[id].word, word_free);
+    for (unsigned id = 0; id < hk_lock_count; id++) wipe(&page->lock[id]);
     hk_store_release(&page->epoch, epoch_wiped);
   }
   if (is_child && hk_load_relaxed(&held_mask) != 0) {
@@ -220,3 +238,5 @@ bool hk_lock_after_fork(bool is_child) {
 bool hk_lock_needs_repair(void) { return hk_load_acquire(&page->epoch) != epoch_ready; }
 
 uint64_t hk_lock_sleep_count(hk_lock_id_t id) { return hk_load_relaxed(&page->lock[id].sleeps); }
+uint64_t hk_lock_take_count(hk_lock_id_t id) { return hk_load_relaxed(&page->lock[id].takes); }
+uint64_t hk_lock_wait_count(hk_lock_id_t id) { return hk_load_relaxed(&page->lock[id].waits); }

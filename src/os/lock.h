@@ -52,7 +52,10 @@ bool hk_lock_after_fork(bool is_child);
  * interrupted, and would repair in the middle of that. */
 bool hk_lock_needs_repair(void);
 
-/* How often a thread of this process had to sleep for the lock. */
+/* How often threads of this process took the lock; how often it was another's when they came for it; and how often they had
+ * to sleep then. A child of fork begins with none. */
+uint64_t hk_lock_take_count(hk_lock_id_t id);
+uint64_t hk_lock_wait_count(hk_lock_id_t id);
 uint64_t hk_lock_sleep_count(hk_lock_id_t id);
 
 HK_C_END

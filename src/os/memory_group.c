@@ -3,6 +3,7 @@
 #include "os/memory_group.h"
 
 #include "base/format.h"
+#include "base/text.h"
 #include "os/kernel_file.h"
 
 /* A path, or a group's name. */

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "base/format.h"
+#include "base/text.h"
 #include "os/kernel_file.h"
 
 /* Chosen: when less than this part of the limit is left, it is asked what the use is made of. */
@@ -44,7 +45,7 @@ static bool read_number(folder_t *folder, const char *name, const char *label, s
   bool found = false;
   while (!found && hk_kernel_file_line(&reader, line)) {
     const char *rest = hk_text_after(line, label);
-    found = rest != NULL && hk_text_number(rest, number);
+    found = rest != NULL && hk_text_number(rest, number) != NULL;
   }
   hk_kernel_file_close(&reader);
   return found;
@@ -137,11 +138,9 @@ bool hk_memory_limit_read(const hk_memory_limit_place_t *place, hk_os_memory_lim
  * for memory. */
 static unsigned permille_in(const char *line) {
   const char *text = hk_text_after(line, "some avg10=");
-  size_t percent;
-  if (text == NULL || !hk_text_number(text, &percent) || percent > 100) return 0;
-  while (*text >= '0' && *text <= '9') text++;
-  size_t fraction = 0;
-  if (text[0] == '.' && text[1] >= '0' && text[1] <= '9') fraction = (size_t)(text[1] - '0');
+  uint64_t percent, fraction = 0;
+  if (text == NULL || (text = hk_text_number(text, &percent)) == NULL || percent > 100) return 0;
+  if (text[0] == '.' && text[1] >= '0' && text[1] <= '9') fraction = (uint64_t)(text[1] - '0');
   return (unsigned)(percent * 10 + fraction);
 }
 

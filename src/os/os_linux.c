@@ -16,6 +16,7 @@
 
 #include "base/atomic.h"
 #include "base/bits.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "os/kept_file.h"
 #include "os/kernel_file.h"
@@ -91,17 +92,20 @@ static long kernel_answer(long result, int *saved_errno) {
 
 static long call_mmap(uintptr_t hint, size_t bytes, int more_flags) {
   int saved_errno = errno;
+  hk_call_count_note(SYS_mmap);
   void *start = mmap((void *)hint, bytes, mapping_access, mapping_flags | more_flags, -1, 0);
   return kernel_answer((long)start, &saved_errno);
 }
 
 static long call_munmap(uintptr_t start, size_t bytes) {
   int saved_errno = errno;
+  hk_call_count_note(SYS_munmap);
   return kernel_answer(munmap((void *)start, bytes), &saved_errno);
 }
 
 static long call_mremap(uintptr_t start, size_t old_bytes, size_t new_bytes, int flags, uintptr_t target) {
   int saved_errno = errno;
+  hk_call_count_note(SYS_mremap);
   return kernel_answer((long)mremap((void *)start, old_bytes, new_bytes, flags, (void *)target), &saved_errno);
 }
 
@@ -320,8 +324,8 @@ static size_t line_bytes(const char *line, const char *label, size_t otherwise) 
   const char *rest = hk_text_after(line, label);
   if (rest == NULL) return otherwise;
   while (*rest == ' ' || *rest == '\t') rest++;
-  size_t kib;
-  return hk_text_number(rest, &kib) ? kib * HK_KIB : otherwise;
+  uint64_t kib;
+  return hk_text_number(rest, &kib) != NULL ? kib * HK_KIB : otherwise;
 }
 
 hk_os_memory_t hk_os_memory(void) {

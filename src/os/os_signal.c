@@ -15,7 +15,7 @@
 #include "os/syscall.h"
 #include "os/thread_nature.h"
 
-/* What the command line tool sends along with its signal ("hakmem", as cli/hakmem/attach.py has it): so that what
+/* What the command line tool sends along with its signal ("hakmem", as cli/hakmem/wake.py has it): so that what
  * a program sends to itself is told from it. */
 #define TOOL_VALUE ((uintptr_t)0x68616b6d656d)
 

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/text.h"
 #include "os/kernel_file.h"
 
 static bool is_about_rights(const char *line) {

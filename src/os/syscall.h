@@ -1,5 +1,5 @@
 /* os/syscall.h - L1. System calls without the C library: nobody can interpose them, none is a cancellation point, and
- * errno stays as it is. For os_linux.c alone. */
+ * errno stays as it is. */
 #ifndef HK_OS_SYSCALL_H
 #define HK_OS_SYSCALL_H
 
@@ -7,13 +7,13 @@
 #include <sys/syscall.h>
 
 #include "base/compiler.h"
-#include "base/count.h"
+#include "os/call_count.h"
 
 /* What the kernel answers: a result, or a negated errno. */
 #if defined(__x86_64__)
 
 HK_INLINE long hk_syscall6(long number, long a, long b, long c, long d, long e, long f) {
-  hk_count(hk_count_system_call, 1);
+  hk_call_count_note(number);
   register long r10 __asm__("r10") = d;
   register long r8 __asm__("r8") = e;
   register long r9 __asm__("r9") = f;
@@ -28,7 +28,7 @@ HK_INLINE long hk_syscall6(long number, long a, long b, long c, long d, long e, 
 #elif defined(__aarch64__)
 
 HK_INLINE long hk_syscall6(long number, long a, long b, long c, long d, long e, long f) {
-  hk_count(hk_count_system_call, 1);
+  hk_call_count_note(number);
   register long x8 __asm__("x8") = number;
   register long x0 __asm__("x0") = a;
   register long x1 __asm__("x1") = b;

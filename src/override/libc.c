@@ -3,7 +3,6 @@
 #include <malloc.h>
 #include <stdlib.h>
 
-#include "api/aligned.h"
 #include "api/alloc.h"
 #include "api/serve.h"
 #include "hakmem/hakmem.h"

@@ -1,8 +1,10 @@
 /* policy/huge_wish.c - L2. See huge_wish.h. */
 #include "policy/huge_wish.h"
 
+#include "base/arithmetic.h"
 #include "base/bits.h"
 #include "policy/option.h"
+#include "policy/price.h"
 
 #define PERMILLE 1000u
 #define MS_PER_SECOND UINT64_C(1000)
@@ -18,7 +20,10 @@ static uint64_t cost_ns(const hk_huge_terms_t *terms, size_t bytes, uint64_t ms)
   return ns / MS_PER_SECOND;
 }
 
-static bool may_be_unused(size_t unused_bytes) { return unused_bytes <= HK_SUPERSLAB_BYTES / HK_HUGE_WASTE_SHARE; }
+static bool may_be_unused(const hk_huge_terms_t *terms, size_t unused_bytes) {
+  bool is_cheap = terms->ns_per_mib_second < HK_PRICE_BALANCED;
+  return unused_bytes <= HK_SUPERSLAB_BYTES / (is_cheap ? HK_HUGE_WASTE_SHARE_FAST : HK_HUGE_WASTE_SHARE);
+}
 
 /* ---- Superslabs. */
 
@@ -32,11 +37,26 @@ bool hk_huge_wish_has_looks(const hk_huge_terms_t *terms) {
   return terms->setting != hk_os_huge_never && terms->choice == hk_huge_pages_auto;
 }
 
+/* What asking before the first touch saves in one that becomes full. */
+#define SAVED_NS (HK_HUGE_SMALL_FAULTS_NS - HK_HUGE_FAULT_NS)
+
+/* All that were asked for have saved as much as half of the last one costs that is never used. */
+static size_t grown_bytes(const hk_huge_terms_t *terms) {
+  uint64_t least = cost_ns(terms, HK_SUPERSLAB_BYTES / 2, HK_HUGE_STAY_S * MS_PER_SECOND) / SAVED_NS;
+  uint64_t bytes = hk_smaller(least, HK_HUGE_GROWN_MOST_BYTES / HK_SUPERSLAB_BYTES) * HK_SUPERSLAB_BYTES;
+  return hk_larger(bytes, HK_HUGE_GROWN_LEAST_BYTES);
+}
+
+bool hk_huge_wish_may_grow(const hk_huge_terms_t *terms, size_t in_use_bytes, uint64_t since_last_ms) {
+  if (in_use_bytes < grown_bytes(terms)) return false;
+  return cost_ns(terms, HK_SUPERSLAB_BYTES / 2, since_last_ms) <= SAVED_NS;
+}
+
 bool hk_huge_wish_is_old(uint64_t full_ms) { return full_ms >= HK_HUGE_COLLAPSE_NS / HK_HUGE_GAIN_NS * MS_PER_SECOND; }
 
 bool hk_huge_wish_is_dense(const hk_huge_terms_t *terms, size_t resident_bytes) {
   size_t unused_bytes = HK_SUPERSLAB_BYTES - resident_bytes;
-  return may_be_unused(unused_bytes) && cost_ns(terms, unused_bytes, MS_PER_SECOND) <= HK_HUGE_GAIN_NS;
+  return may_be_unused(terms, unused_bytes) && cost_ns(terms, unused_bytes, MS_PER_SECOND) <= HK_HUGE_GAIN_NS;
 }
 
 /* ---- Big blocks. */
@@ -60,7 +80,7 @@ static const hk_huge_size_t *nearest_known(const hk_huge_blocks_t *blocks, size_
 static bool pays(const hk_huge_size_t *size, const hk_huge_terms_t *terms) {
   size_t unused_bytes = HK_SUPERSLAB_BYTES / PERMILLE * (PERMILLE - size->used_permille);
   uint64_t saved_ns = HK_HUGE_SMALL_FAULTS_NS * size->used_permille / PERMILLE;
-  if (!may_be_unused(unused_bytes) || saved_ns <= HK_HUGE_FAULT_NS) return false;
+  if (!may_be_unused(terms, unused_bytes) || saved_ns <= HK_HUGE_FAULT_NS) return false;
   return cost_ns(terms, unused_bytes, size->life_ms) <= saved_ns - HK_HUGE_FAULT_NS;
 }
 

@@ -1,8 +1,6 @@
 /* policy/keep.c - L2. See keep.h. */
 #include "policy/keep.h"
 
-#include <stdbool.h>
-
 #include "base/arithmetic.h"
 
 #define SHARE 12
@@ -15,6 +13,7 @@ hk_keep_terms_t hk_keep_terms(const hk_price_t *price) {
   return (hk_keep_terms_t){
       .window_ms = hk_smaller(hk_larger(break_even_ms, WINDOW_LEAST_MS), WINDOW_MOST_MS),
       .share = SHARE * dearness,
+      .is_trusting = price->ns_per_mib_second < HK_PRICE_BALANCED,
   };
 }
 
@@ -45,7 +44,10 @@ static void pass_time(hk_keep_t *keep, const hk_keep_view_t *view) {
 void hk_keep_look(hk_keep_t *keep, const hk_keep_view_t *view) {
   pass_time(keep, view);
   size_t base = hk_keep_base(view);
-  keep->surplus_bytes = view->idle_bytes > base ? view->idle_bytes - base : 0;
+  size_t surplus_bytes = view->idle_bytes > base ? view->idle_bytes - base : 0;
+  bool is_trusted = view->terms.is_trusting && view->retain_bytes > 0 && surplus_bytes > keep->surplus_bytes;
+  if (is_trusted) keep->earned_bytes = hk_larger(keep->earned_bytes, surplus_bytes);
+  keep->surplus_bytes = surplus_bytes;
   keep->least_surplus_bytes = hk_smaller(keep->least_surplus_bytes, keep->surplus_bytes);
   keep->in_use_bytes = view->in_use_bytes;
   keep->peak_bytes = hk_larger(keep->peak_bytes, view->in_use_bytes);

@@ -13,6 +13,7 @@
 #ifndef HK_POLICY_KEEP_H
 #define HK_POLICY_KEEP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,10 +30,12 @@ HK_C_BEGIN
 typedef struct {
   uint64_t window_ms; /* what is wanted again after less should have stayed, what is idle for longer should not */
   size_t share;       /* idle memory up to this part of what is in use may stay, whatever the option says */
+  bool is_trusting; /* what becomes idle is earned until it has been so for a window, not only when it was regretted */
 } hk_keep_terms_t;
 
 /* The window is the break-even time. Chosen: but 0.1 s at the least and 20 s at the most; and a twelfth, or less where
- * memory is dearer than at the balanced price. */
+ * memory is dearer than at the balanced price. Where it is cheaper than that, what becomes idle is trusted: what a program
+ * that does nothing more then keeps has been paid for by its price. */
 hk_keep_terms_t hk_keep_terms(const hk_price_t *price);
 
 /* What there is at one moment. */

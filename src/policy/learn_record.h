@@ -5,7 +5,6 @@
 #define HK_POLICY_LEARN_RECORD_H
 
 #include <stddef.h>
-#include <stdint.h>
 
 #include "base/compiler.h"
 #include "policy/learn.h"

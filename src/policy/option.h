@@ -2,8 +2,6 @@
 #ifndef HK_POLICY_OPTION_H
 #define HK_POLICY_OPTION_H
 
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "base/compiler.h"

@@ -3,6 +3,7 @@
 
 #include <stddef.h>
 
+#include "base/text.h"
 #include "policy/price.h"
 
 /* ---- Types. ---------------------------------------------------------------------------------------------------- */
@@ -63,13 +64,9 @@ static bool parse_suffix(const char *text, unsigned *shift) {
 }
 
 static bool parse_number(const hk_option_type_t *type, const char *text, uint64_t *value) {
-  uint64_t number = 0;
-  const char *rest = text;
-  for (; *rest >= '0' && *rest <= '9'; rest++) {
-    if (__builtin_mul_overflow(number, 10, &number)) return false;
-    if (__builtin_add_overflow(number, (unsigned)(*rest - '0'), &number)) return false;
-  }
-  if (rest == text) return false;
+  uint64_t number;
+  const char *rest = hk_text_number(text, &number);
+  if (rest == NULL) return false;
   unsigned shift = 0;
   if (type->has_suffix ? !parse_suffix(rest, &shift) : *rest != '\0') return false;
   return !__builtin_mul_overflow(number, (uint64_t)1 << shift, value);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "base/format.h"
 #include "os/os.h"
 
 /* Steps over one character, or over %p, which is true, or %%, which is the character '%'. */
@@ -14,13 +15,15 @@ static bool take(const char **next, char *character) {
   return is_process_id;
 }
 
-void hk_output_path_expand(hk_format_t *path, const char *pattern) {
+void hk_output_path_expand(char *path, const char *pattern) {
+  hk_format_t text;
+  hk_format_init(&text, path, HK_OUTPUT_PATH_BYTES);
   char character[2] = {'\0', '\0'};
   while (*pattern != '\0') {
     if (take(&pattern, character)) {
-      hk_format_decimal(path, hk_os_process_id());
+      hk_format_decimal(&text, hk_os_process_id());
     } else {
-      hk_format_text(path, character);
+      hk_format_text(&text, character);
     }
   }
 }

@@ -6,8 +6,7 @@
 #include <stdbool.h>
 
 #include "base/compiler.h"
-#include "base/format.h"
-#include "policy/option.h"
+#include "policy/option_value.h"
 
 HK_C_BEGIN
 
@@ -16,7 +15,7 @@ HK_C_BEGIN
 
 /* The path in this process, for which `path` has HK_OUTPUT_PATH_BYTES: %p is the process id, which a child of fork has
  * another of; %% is a percent sign. */
-void hk_output_path_expand(hk_format_t *path, const char *pattern);
+void hk_output_path_expand(char *path, const char *pattern);
 
 /* Whether a child of fork has a path of its own. */
 bool hk_output_path_has_process_id(const char *pattern);

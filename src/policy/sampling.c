@@ -2,6 +2,8 @@
  * ours must not need: here are series, right to nine digits and more. */
 #include "policy/sampling.h"
 
+#include "base/arithmetic.h"
+
 _Atomic(uint64_t) hk_sampling_state;
 
 static bool change(uint64_t rate) {
@@ -24,6 +26,35 @@ uint64_t hk_sampling_random(uint64_t *state) {
   z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
   z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
   return z ^ (z >> 31);
+}
+
+static void widen(hk_sampling_pace_t *pace, uint64_t took_ms) {
+  uint64_t had_ms = pace->saved_ms + took_ms;
+  if (had_ms < HK_SAMPLING_PACE_MS) {
+    pace->saved_ms = 0;
+    if (pace->shift < HK_SAMPLING_SHIFT_MOST) pace->shift++;
+  } else {
+    pace->saved_ms = (uint16_t)hk_smaller(had_ms - HK_SAMPLING_PACE_MS, HK_SAMPLING_PACE_SAVED_MS);
+  }
+}
+
+/* Half the time must stay unspent after it: a program that asks as fast as before does not go to and fro. */
+static void narrow(hk_sampling_pace_t *pace, uint64_t took_ms) {
+  uint64_t room = took_ms * HK_SAMPLING_PACE_POINTS / HK_SAMPLING_PACE_MS;
+  for (uint64_t points = pace->points; pace->shift > 0 && 4 * points <= room; points *= 2) pace->shift--;
+}
+
+#define NARROW_MS (UINT64_C(4) * HK_SAMPLING_PACE_MS)
+
+void hk_sampling_keep_pace(hk_sampling_pace_t *pace, uint64_t now_ms) {
+  if (pace->since_ms == 0) *pace = (hk_sampling_pace_t){.since_ms = now_ms, .saved_ms = HK_SAMPLING_PACE_SAVED_MS};
+  pace->points++;
+  uint64_t took_ms = now_ms - pace->since_ms;
+  if (pace->points < HK_SAMPLING_PACE_POINTS && (took_ms < NARROW_MS || pace->shift == 0)) return;
+  if (took_ms >= NARROW_MS) narrow(pace, took_ms);
+  widen(pace, took_ms);
+  pace->since_ms = now_ms;
+  pace->points = 0;
 }
 
 #define LN_2 0.69314718055994530942

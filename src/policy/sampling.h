@@ -38,6 +38,26 @@ uint64_t hk_sampling_random(uint64_t *state);
 /* How many bytes from here to the next point, for a random number. */
 uint64_t hk_sampling_distance(uint64_t random, uint64_t rate);
 
+/* How far the points for small blocks are drawn apart, for one heap. A program that asks for tens of gigabytes a second, by
+ * far the most of it the same few blocks again and again, would come upon a point every few microseconds and notice the
+ * profile; nobody needs so many. So points further apart than that are drawn, 2^shift times the rate, as long as it asks so
+ * fast, and a sampled block stands for so many more. How far a point is drawn depends on what was before it alone: estimates
+ * stay unbiased. Rates below HK_SAMPLING_RATE_PACED are for who wants each sample, whatever it costs. */
+#define HK_SAMPLING_RATE_PACED (512 * HK_KIB)
+#define HK_SAMPLING_PACE_POINTS 128   /* to be come upon in */
+#define HK_SAMPLING_PACE_MS 16        /* so long, of a thread: 8,000 a second, which take 0.2 to 0.7 us each */
+#define HK_SAMPLING_PACE_SAVED_MS 128 /* and as many more at once as would have fitted into this before */
+#define HK_SAMPLING_SHIFT_MOST 6
+typedef struct {
+  uint64_t since_ms; /* 0: nothing was drawn yet */
+  uint16_t points;   /* since then */
+  uint16_t saved_ms;
+  uint8_t shift;
+} hk_sampling_pace_t;
+
+/* Before a point is drawn: settles `shift`. The time is monotonic, and may be some milliseconds old. */
+void hk_sampling_keep_pace(hk_sampling_pace_t *pace, uint64_t now_ms);
+
 /* 1 - exp(-bytes / rate). */
 double hk_sampling_chance(uint64_t bytes, uint64_t rate);
 

@@ -54,7 +54,7 @@ static hk_leak_kind_t judge(const stock_t *stock, const hk_sample_t *sample) {
 static void count(hk_leak_sums_t *sums, const hk_sample_weight_t *weight) {
   sums->samples++;
   sums->blocks_q16 += weight->weight_q16;
-  sums->bytes += (uint64_t)(((unsigned __int128)weight->requested_bytes * weight->weight_q16 + (1u << 15)) >> 16);
+  sums->bytes += hk_site_weighted(weight->requested_bytes, weight->weight_q16);
 }
 
 static void count_sample(const hk_sample_t *sample, void *context) {

@@ -4,23 +4,10 @@
 #include <elf.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "os/copy_out.h"
 
 /* ---- Lines. "start-end rwxp offset device inode   path" */
-
-static const char *read_hex(const char *text, uint64_t *number) {
-  *number = 0;
-  for (;; text++) {
-    char digit = *text;
-    if (digit >= '0' && digit <= '9') {
-      *number = *number << 4 | (uint64_t)(digit - '0');
-    } else if (digit >= 'a' && digit <= 'f') {
-      *number = *number << 4 | (uint64_t)(digit - 'a' + 10);
-    } else {
-      return text;
-    }
-  }
-}
 
 static const char *next_word(const char *text) {
   while (*text != ' ' && *text != '\0') text++;
@@ -31,19 +18,19 @@ static const char *next_word(const char *text) {
 static bool read_mapping(hk_module_map_t *map) {
   hk_module_mapping_t *mapping = &map->mapping;
   uint64_t start, end, inode = 0;
-  const char *text = read_hex(map->line, &start);
-  if (*text != '-') return false;
-  text = next_word(read_hex(text + 1, &end));
+  const char *text = hk_text_hex(map->line, &start);
+  if (text == NULL || *text != '-' || (text = hk_text_hex(text + 1, &end)) == NULL) return false;
+  text = next_word(text);
   bool has_rights = text[0] != '\0' && text[1] != '\0' && text[2] != '\0';
   mapping->is_readable = text[0] == 'r';
   mapping->is_writable = has_rights && text[1] == 'w';
   mapping->is_code = has_rights && text[2] == 'x';
   mapping->is_shared = has_rights && text[3] == 's';
   text = next_word(text);
-  (void)read_hex(text, &mapping->offset);
+  mapping->offset = 0;
+  (void)hk_text_hex(text, &mapping->offset);
   text = next_word(next_word(text));
-  size_t number;
-  if (hk_text_number(text, &number)) inode = number;
+  (void)hk_text_number(text, &inode);
   mapping->inode = inode;
   mapping->path = next_word(text);
   mapping->start = start;

@@ -4,16 +4,15 @@
 #include <string.h>
 
 static bool put(hk_output_t *output, const void *bytes, size_t count) {
-  hk_output_buffer_t *buffer = HK_CONTAINER_OF(output, hk_output_buffer_t, output);
-  if (count > buffer->capacity - buffer->length) return false;
-  memcpy(buffer->bytes + buffer->length, bytes, count);
-  buffer->length += count;
+  hk_output_text_t *to = HK_CONTAINER_OF(output, hk_output_text_t, output);
+  hk_format_t *text = to->text;
+  if (text->capacity - text->length <= count + to->kept_bytes) return false;
+  memcpy(text->text + text->length, bytes, count);
+  text->length += count;
+  text->text[text->length] = '\0';
   return true;
 }
 
-void hk_output_buffer_init(hk_output_buffer_t *buffer, void *bytes, size_t capacity) {
-  buffer->output.put = put;
-  buffer->bytes = bytes;
-  buffer->capacity = capacity;
-  buffer->length = 0;
+void hk_output_text_init(hk_output_text_t *to, hk_format_t *text, size_t kept_bytes) {
+  *to = (hk_output_text_t){.output = {put}, .text = text, .kept_bytes = kept_bytes};
 }

@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "base/compiler.h"
+#include "base/format.h"
 
 HK_C_BEGIN
 
@@ -14,15 +15,14 @@ typedef struct hk_output {
   bool (*put)(struct hk_output *output, const void *bytes, size_t count);
 } hk_output_t;
 
-/* A receiver with a buffer of a given size. */
+/* A receiver that appends to a text, which may become any bytes. `kept_bytes` of its room stay for others. */
 typedef struct {
   hk_output_t output;
-  unsigned char *bytes;
-  size_t capacity;
-  size_t length;
-} hk_output_buffer_t;
+  hk_format_t *text;
+  size_t kept_bytes;
+} hk_output_text_t;
 
-void hk_output_buffer_init(hk_output_buffer_t *buffer, void *bytes, size_t capacity);
+void hk_output_text_init(hk_output_text_t *to, hk_format_t *text, size_t kept_bytes);
 
 HK_C_END
 

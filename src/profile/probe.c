@@ -48,8 +48,7 @@ HK_NOINLINE static void tell_free(uintptr_t address) {
 
 void hk_probe_alloc(uintptr_t address, const hk_sample_weight_t *weight) {
   if (HK_LIKELY(hk_probe_alloc_semaphore == 0)) return;
-  unsigned __int128 weighted = (unsigned __int128)weight->requested_bytes * weight->weight_q16;
-  tell_alloc(address, weight->requested_bytes, (uint64_t)(weighted >> 16));
+  tell_alloc(address, weight->requested_bytes, hk_site_weighted(weight->requested_bytes, weight->weight_q16));
 }
 
 void hk_probe_free(uintptr_t address) {

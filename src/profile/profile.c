@@ -14,11 +14,8 @@
 
 static HK_THREAD_LOCAL _Atomic(bool) is_inside;
 
-/* Any thread adds. Blocks and bytes of allocations and frees with 16 bits after the point. */
-static struct {
-  _Atomic(uint64_t) samples, lost;
-  _Atomic(uint64_t) alloc_q16, alloc_bytes, freed_q16, freed_bytes;
-} sums;
+/* Any thread adds. */
+static _Atomic(uint64_t) lost;
 
 /* ---- On and off. */
 
@@ -77,14 +74,11 @@ bool hk_profile_is_running(void) { return hk_sampling_is_on(); }
 uint64_t hk_profile_rate(void) { return hk_sampling_rate_of(hk_load_relaxed(&hk_sampling_state)); }
 
 hk_profile_sums_t hk_profile_sums(void) {
-  return (hk_profile_sums_t){
-      .samples = hk_load_relaxed(&sums.samples),
-      .lost = hk_load_relaxed(&sums.lost),
-      .alloc_blocks = hk_load_relaxed(&sums.alloc_q16) >> 16,
-      .alloc_bytes = hk_load_relaxed(&sums.alloc_bytes),
-      .freed_blocks = hk_load_relaxed(&sums.freed_q16) >> 16,
-      .freed_bytes = hk_load_relaxed(&sums.freed_bytes),
-  };
+  hk_profile_sums_t sums = {.lost = hk_load_relaxed(&lost)};
+  for (const hk_site_t *site = hk_site_next(NULL); site != NULL; site = hk_site_next(site)) {
+    sums.samples += hk_load_relaxed(&site->allocated.samples);
+  }
+  return sums;
 }
 
 void hk_profile_each_sample(void (*visit)(const hk_sample_t *sample, void *context), void *context) {
@@ -95,22 +89,15 @@ void hk_profile_each_sample(void (*visit)(const hk_sample_t *sample, void *conte
 
 bool hk_profile_is_inside(void) { return hk_load_relaxed(&is_inside); }
 
-static uint64_t bytes_of(const hk_sample_weight_t *weight) {
-  return (uint64_t)((unsigned __int128)weight->block_bytes * weight->weight_q16 >> 16);
-}
-
 static bool enter(hk_sample_t *sample) {
   if (sample->weight.weight_q16 == 0) return hk_sample_enter(sample);
   sample->site = hk_trail_site();
   if (!hk_sample_enter(sample)) {
-    (void)hk_add_relaxed(&sums.lost, 1);
+    (void)hk_add_relaxed(&lost, 1);
     return false;
   }
   hk_site_count_alloc(sample->site, &sample->weight);
   hk_probe_alloc(sample->address, &sample->weight);
-  (void)hk_add_relaxed(&sums.samples, 1);
-  (void)hk_add_relaxed(&sums.alloc_q16, sample->weight.weight_q16);
-  (void)hk_add_relaxed(&sums.alloc_bytes, bytes_of(&sample->weight));
   return true;
 }
 
@@ -138,7 +125,5 @@ bool hk_profile_forget(uintptr_t address, bool is_freed) {
   if (sample.weight.weight_q16 == 0) return true;
   hk_probe_free(address);
   hk_site_count_free(sample.site, &sample.weight, hk_subtract_to_zero(hk_os_coarse_ms(), sample.born_ms));
-  (void)hk_add_relaxed(&sums.freed_q16, sample.weight.weight_q16);
-  (void)hk_add_relaxed(&sums.freed_bytes, bytes_of(&sample.weight));
   return true;
 }

@@ -35,14 +35,10 @@ hk_profile_span_t hk_profile_span(void);
 /* In a child of fork: what was allocated is told since now. What is in use is its parent's too. */
 void hk_profile_begin_child(void);
 
-/* Estimates of all that was allocated and freed while it was on, by what was sampled. */
+/* Of all runs. */
 typedef struct {
   uint64_t samples; /* blocks that were sampled */
-  uint64_t lost;    /* and those of them that there was no room for */
-  uint64_t alloc_blocks;
-  uint64_t alloc_bytes;
-  uint64_t freed_blocks;
-  uint64_t freed_bytes;
+  uint64_t lost;    /* and those that there was no room for */
 } hk_profile_sums_t;
 hk_profile_sums_t hk_profile_sums(void);
 

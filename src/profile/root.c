@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
-#include "base/units.h"
-#include "os/kernel_file.h"
+#include "base/text.h"
 #include "os/os.h"
 #include "profile/module_map.h"
 #include "profile/sample.h"

@@ -4,7 +4,6 @@
 #define HK_PROFILE_ROOT_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "base/compiler.h"

@@ -27,7 +27,9 @@ static _Atomic(table_t *) table;
 /* Where the system had no memory for a table, it is not asked again. */
 static _Atomic(bool) is_refused;
 
-static hk_site_t shared_site;
+static hk_site_lives_t shared_lives;
+static hk_site_past_t shared_past;
+static hk_site_t shared_site = {.lives = &shared_lives, .past = &shared_past};
 
 /* ---- The table. */
 
@@ -55,11 +57,16 @@ static table_t *get_table(void) {
   return HK_LIKELY(known != NULL) ? known : make_table();
 }
 
-static hk_site_t *take_record(table_t *where, unsigned count) {
-  size_t bytes = hk_align_up(sizeof(hk_site_t) + count * sizeof(uintptr_t), HK_CACHE_LINE_BYTES);
+/* Zero; NULL where the table is full. */
+static void *take(table_t *where, size_t bytes) {
+  bytes = hk_align_up(bytes, HK_CACHE_LINE_BYTES);
   if (hk_load_relaxed(&where->used) > where->bytes - bytes) return NULL;
   size_t start = hk_add_relaxed(&where->used, bytes);
-  return start <= where->bytes - bytes ? (hk_site_t *)((char *)where + start) : NULL;
+  return start <= where->bytes - bytes ? (char *)where + start : NULL;
+}
+
+static hk_site_t *take_record(table_t *where, unsigned count) {
+  return take(where, sizeof(hk_site_t) + count * sizeof(uintptr_t));
 }
 
 /* ---- Finding. */
@@ -136,61 +143,82 @@ hk_site_t *hk_site_next(const hk_site_t *previous) {
 
 /* ---- Counting. */
 
-#define WEIGHT_SHIFT 16
-
-static uint64_t weighted(uint64_t bytes, uint64_t weight_q16) {
-  return (uint64_t)(((unsigned __int128)bytes * weight_q16 + (1u << (WEIGHT_SHIFT - 1))) >> WEIGHT_SHIFT);
-}
-
 static void count(hk_site_sums_t *sums, const hk_sample_weight_t *weight) {
   (void)hk_add_relaxed(&sums->samples, 1);
   (void)hk_add_relaxed(&sums->objects_q16, weight->weight_q16);
-  (void)hk_add_relaxed(&sums->requested_bytes, weighted(weight->requested_bytes, weight->weight_q16));
-  (void)hk_add_relaxed(&sums->block_bytes, weighted(weight->block_bytes, weight->weight_q16));
+  (void)hk_add_relaxed(&sums->requested_bytes, hk_site_weighted(weight->requested_bytes, weight->weight_q16));
+  (void)hk_add_relaxed(&sums->block_bytes, hk_site_weighted(weight->block_bytes, weight->weight_q16));
 }
 
 void hk_site_count_alloc(hk_site_t *site, const hk_sample_weight_t *weight) { count(&site->allocated, weight); }
 
+/* Two threads may free a site's first blocks: who comes second leaves its part unused. */
+static hk_site_lives_t *lives_of(hk_site_t *site) {
+  hk_site_lives_t *known = hk_load_acquire(&site->lives);
+  if (HK_LIKELY(known != NULL)) return known;
+  hk_site_lives_t *made = take(hk_load_acquire(&table), sizeof(hk_site_lives_t));
+  return made == NULL || hk_publish_once(&site->lives, &known, made) ? made : known;
+}
+
 void hk_site_count_free(hk_site_t *site, const hk_sample_weight_t *weight, uint64_t lived_ms) {
   unsigned bucket = lived_ms == 0 ? 0 : hk_highest_bit(lived_ms) + 1;
   if (bucket >= HK_SITE_LIFETIMES) bucket = HK_SITE_LIFETIMES - 1;
-  (void)hk_add_relaxed(&site->lifetimes_q16[bucket], weight->weight_q16);
+  hk_site_lives_t *lives = lives_of(site);
+  if (lives != NULL) (void)hk_add_relaxed(&lives->blocks_q16[bucket], weight->weight_q16);
   count(&site->freed, weight);
 }
-
-static uint64_t rounded(uint64_t q16) { return (q16 + (1u << (WEIGHT_SHIFT - 1))) >> WEIGHT_SHIFT; }
 
 static uint64_t since(const _Atomic(uint64_t) *now, const _Atomic(uint64_t) *before) {
   return hk_subtract_to_zero(hk_load_relaxed(now), hk_load_relaxed(before));
 }
 
 void hk_site_read(const hk_site_t *site, hk_site_figures_t *allocated, hk_site_figures_t *in_use) {
-  const hk_site_sums_t *gone = &site->freed, *came = &site->allocated, *before = &site->before;
+  static const hk_site_sums_t nothing;
+  const hk_site_past_t *past = hk_load_acquire(&((hk_site_t *)site)->past);
+  const hk_site_sums_t *gone = &site->freed, *came = &site->allocated;
+  const hk_site_sums_t *before = past != NULL ? &past->allocated : &nothing;
   hk_site_figures_t freed = {hk_load_relaxed(&gone->objects_q16), hk_load_relaxed(&gone->requested_bytes),
                              hk_load_relaxed(&gone->block_bytes), hk_load_relaxed(&gone->samples)};
-  in_use->objects = rounded(hk_subtract_to_zero(hk_load_relaxed(&came->objects_q16), freed.objects));
+  in_use->objects = hk_site_rounded(hk_subtract_to_zero(hk_load_relaxed(&came->objects_q16), freed.objects));
   in_use->requested_bytes = hk_subtract_to_zero(hk_load_relaxed(&came->requested_bytes), freed.requested_bytes);
   in_use->block_bytes = hk_subtract_to_zero(hk_load_relaxed(&came->block_bytes), freed.block_bytes);
   in_use->samples = hk_subtract_to_zero(hk_load_relaxed(&came->samples), freed.samples);
-  *allocated = (hk_site_figures_t){
-      rounded(since(&came->objects_q16, &before->objects_q16)), since(&came->requested_bytes, &before->requested_bytes),
-      since(&came->block_bytes, &before->block_bytes), since(&came->samples, &before->samples)};
+  *allocated =
+      (hk_site_figures_t){hk_site_rounded(since(&came->objects_q16, &before->objects_q16)),
+                          since(&came->requested_bytes, &before->requested_bytes),
+                          since(&came->block_bytes, &before->block_bytes), since(&came->samples, &before->samples)};
 }
 
 uint64_t hk_site_lifetime(const hk_site_t *site, unsigned bucket) {
-  return rounded(since(&site->lifetimes_q16[bucket], &site->lifetimes_before_q16[bucket]));
+  static const _Atomic(uint64_t) none;
+  const hk_site_lives_t *lives = hk_load_acquire(&((hk_site_t *)site)->lives);
+  const hk_site_past_t *past = hk_load_acquire(&((hk_site_t *)site)->past);
+  if (lives == NULL) return 0;
+  return hk_site_rounded(since(&lives->blocks_q16[bucket], past != NULL ? &past->lives.blocks_q16[bucket] : &none));
 }
 
 static void keep(_Atomic(uint64_t) *before, const _Atomic(uint64_t) *now) {
   hk_store_relaxed(before, hk_load_relaxed(now));
 }
 
+/* Where the profile is stopped and started again meanwhile two threads may be here. */
+static hk_site_past_t *past_of(hk_site_t *site) {
+  hk_site_past_t *known = hk_load_acquire(&site->past);
+  if (known != NULL) return known;
+  hk_site_past_t *made = take(hk_load_acquire(&table), sizeof(hk_site_past_t));
+  return made == NULL || hk_publish_once(&site->past, &known, made) ? made : known;
+}
+
 static void begin(hk_site_t *site) {
-  keep(&site->before.samples, &site->allocated.samples);
-  keep(&site->before.objects_q16, &site->allocated.objects_q16);
-  keep(&site->before.requested_bytes, &site->allocated.requested_bytes);
-  keep(&site->before.block_bytes, &site->allocated.block_bytes);
-  for (unsigned i = 0; i < HK_SITE_LIFETIMES; i++) keep(&site->lifetimes_before_q16[i], &site->lifetimes_q16[i]);
+  hk_site_past_t *past = past_of(site);
+  if (past == NULL) return;
+  keep(&past->allocated.samples, &site->allocated.samples);
+  keep(&past->allocated.objects_q16, &site->allocated.objects_q16);
+  keep(&past->allocated.requested_bytes, &site->allocated.requested_bytes);
+  keep(&past->allocated.block_bytes, &site->allocated.block_bytes);
+  const hk_site_lives_t *lives = hk_load_acquire(&site->lives);
+  if (lives == NULL) return;
+  for (unsigned i = 0; i < HK_SITE_LIFETIMES; i++) keep(&past->lives.blocks_q16[i], &lives->blocks_q16[i]);
 }
 
 void hk_site_begin_all(void) {

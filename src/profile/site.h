@@ -23,6 +23,12 @@ typedef struct {
   uint64_t weight_q16; /* how many blocks, 16 bits after the point */
 } hk_sample_weight_t;
 
+/* What `bytes` of such a block stand for, and whole blocks: rounded. */
+HK_INLINE uint64_t hk_site_weighted(uint64_t bytes, uint64_t weight_q16) {
+  return (uint64_t)(((unsigned __int128)bytes * weight_q16 + (1u << 15)) >> 16);
+}
+HK_INLINE uint64_t hk_site_rounded(uint64_t blocks_q16) { return (blocks_q16 + (1u << 15)) >> 16; }
+
 /* Sums over samples, of allocations or of frees. Written by any thread. */
 typedef struct {
   _Atomic(uint64_t) samples;
@@ -31,18 +37,29 @@ typedef struct {
   _Atomic(uint64_t) block_bytes;
 } hk_site_sums_t;
 
-/* The frames are constant once the site can be found; `next` is set before. */
+/* How many blocks lived for how long, 16 bits after the point. */
+typedef struct {
+  _Atomic(uint64_t) blocks_q16[HK_SITE_LIFETIMES];
+} hk_site_lives_t;
+
+/* What was there when the profile was started last. */
+typedef struct {
+  hk_site_sums_t allocated;
+  hk_site_lives_t lives;
+} hk_site_past_t;
+
+/* Deep stacks are many, so a site takes no room for what it does not need. Where there is none when it does, it goes without.
+ * The frames are constant once the site can be found; `next` is set before. */
 typedef struct hk_site {
   struct hk_site *next; /* of the same bucket */
   uint64_t hash;
   uint32_t frame_count;
   hk_site_sums_t allocated;
   hk_site_sums_t freed;
-  _Atomic(uint64_t) lifetimes_q16[HK_SITE_LIFETIMES];
-  hk_site_sums_t before; /* of `allocated` and the lifetimes: what was there when the profile was started last */
-  _Atomic(uint64_t) lifetimes_before_q16[HK_SITE_LIFETIMES];
-  uint64_t pinned_bytes; /* profile/pinned.h */
-  uintptr_t frames[];    /* return addresses, the innermost first */
+  _Atomic(hk_site_lives_t *) lives; /* NULL: none of its blocks was freed */
+  _Atomic(hk_site_past_t *) past;   /* NULL: it was not there yet */
+  uint64_t pinned_bytes;            /* profile/pinned.h */
+  uintptr_t frames[];               /* return addresses, the innermost first */
 } hk_site_t;
 
 /* The site of a stack; never NULL: where there is no room, one that all others share. */

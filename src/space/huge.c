@@ -2,6 +2,7 @@
  * changing them: they decide what is asked for and nothing else. */
 #include "space/huge.h"
 
+#include "base/arithmetic.h"
 #include "base/bits.h"
 #include "os/lock.h"
 #include "os/os.h"
@@ -18,6 +19,10 @@ static _Atomic(int) known_setting;
 
 /* Whether something was asked for, whose addresses may become a superslab's. */
 static _Atomic(bool) has_asked;
+
+/* When a superslab was made of new addresses last. Whoever makes one writes it; two at once may each take the other's time for the
+ * last one: it decides what is asked for and nothing else. */
+static _Atomic(uint64_t) last_new_ms;
 
 /* Guarded by hk_lock_space. */
 static struct {
@@ -91,14 +96,22 @@ static uintptr_t find_full(void) {
 /* Whether the program uses what it has: then it will use the next superslab too. It may have given up by now what was
  * found, which is not resident then. */
 static bool is_program_dense(const hk_huge_terms_t *terms) {
-  if (hk_load_relaxed(&hk_idle_slabs.in_use_bytes) < HK_HUGE_GROWN_BYTES) return false;
   uintptr_t start = find_full();
   return start != 0 && hk_huge_wish_is_dense(terms, hk_os_resident_bytes((void *)start, HK_SUPERSLAB_BYTES));
 }
 
+static bool is_growing(const hk_huge_terms_t *terms) {
+  uint64_t now_ms = hk_os_coarse_ms();
+  uint64_t last_ms = hk_load_relaxed(&last_new_ms);
+  hk_store_relaxed(&last_new_ms, now_ms);
+  size_t in_use_bytes = hk_load_relaxed(&hk_idle_slabs.in_use_bytes);
+  return hk_huge_wish_may_grow(terms, in_use_bytes, hk_subtract_to_zero(now_ms, last_ms));
+}
+
 /* What a big block was asked for would become huge again, also where the superslab is sparse. */
 static hk_huge_wish_t wish_for_superslab(const hk_huge_terms_t *terms, bool is_new) {
-  if (hk_huge_wish_has_looks(terms) && is_new && is_program_dense(terms)) return hk_huge_ask;
+  bool is_asked = hk_huge_wish_has_looks(terms) && is_new && is_growing(terms) && is_program_dense(terms);
+  if (is_asked) return hk_huge_ask;
   hk_huge_wish_t wish = hk_huge_wish_of_superslab(terms);
   return wish == hk_huge_leave && !is_new && hk_load_relaxed(&has_asked) ? hk_huge_forbid : wish;
 }

@@ -24,10 +24,6 @@
 #define HK_HUGE_VISIT_MAX 4
 #define HK_HUGE_SETTLE_MAX 1
 
-/* Chosen: a program that has less in use is not asked how dense it is when it grows. The last superslab may stay empty in
- * large parts: it is a 32nd of this. */
-#define HK_HUGE_GROWN_BYTES (64 * HK_MIB)
-
 /* What follows is called without hk_lock_space, and some of it takes it. */
 
 /* A superslab is to be made here. `is_new`: nobody has touched these addresses. Whether it will be a huge page. */

@@ -5,7 +5,6 @@
  */
 #include "space/recording.h"
 
-#include "base/format.h"
 #include "os/growing_file.h"
 #include "os/lock.h"
 #include "os/new_file.h"
@@ -52,18 +51,12 @@ void hk_recording_note_slow_locked(uint64_t now_ms, size_t in_use_bytes) {
 
 /* ---- The file. */
 
-static void expand_path(hk_format_t *path) {
-  hk_format_init(path, recording.path, sizeof recording.path);
-  hk_output_path_expand(path, hk_option.trace);
-}
-
 static int open_file(void) {
-  hk_format_t path;
-  expand_path(&path);
+  hk_output_path_expand(recording.path, hk_option.trace);
   unsigned char header[HK_LEVEL_TRACE_HEADER_BYTES];
   hk_level_trace_header(header, recording.ns_per_mib_second);
   hk_file_piece_t piece = {.head = header, .head_bytes = sizeof header};
-  return hk_growing_file_open(&recording.file, path.text, &piece);
+  return hk_growing_file_open(&recording.file, recording.path, &piece);
 }
 
 static int write_chunk(const hk_level_chunk_t *chunk, uint64_t at) {
@@ -145,9 +138,8 @@ static void begin(size_t in_use_bytes) {
 
 void hk_recording_start(size_t in_use_bytes, uint64_t ns_per_mib_second) {
   if (*hk_option.trace == '\0') return;
-  hk_format_t path;
-  expand_path(&path);
-  int error = hk_new_file_obstacle(path.text);
+  hk_output_path_expand(recording.path, hk_option.trace);
+  int error = hk_new_file_obstacle(recording.path);
   if (error != 0) {
     complain(error, "cannot be written");
     return;

@@ -2,8 +2,6 @@
 #include "space/run.h"
 
 #include "base/atomic.h"
-#include "base/bits.h"
-#include "base/panic.h"
 #include "space/superslab.h"
 
 size_t hk_run_good_size(size_t bytes) { return hk_run_slabs(bytes) * HK_SLAB_BYTES; }

@@ -32,8 +32,7 @@ typedef enum {
   hk_slab_small, /* in a span of blocks up to 32 KiB; owner, sink, inverse, head and class are set in all its slabs */
   hk_slab_run,   /* first slab of a run */
   hk_slab_run_tail,
-  hk_slab_big, /* first 64 KiB of a big block */
-  hk_slab_state_count
+  hk_slab_big /* first 64 KiB of a big block */
 } hk_slab_state_t;
 
 /* One line that every free reads, whichever thread frees, and that keeps its values while a block is in use; one that

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hakmem/hakmem.h"
+#include "support/free_blocks.h"
 #include "support/process_memory.h"
 #include "support/scale.h"
 #include "support/shadow_model.h"
@@ -117,10 +118,7 @@ TEST(Alignment, AlignedBlocksShareNothingWithOthers) {
   ShadowModel model;
   for (size_t i = 0; i < Scaled(60000, 2000); i++) {
     if (model.count() > 400 || (model.count() > 0 && random.OneIn(3))) {
-      size_t victim = random.Below(model.count());
-      void *start = model.at(victim).start;
-      ASSERT_TRUE(model.Remove(victim)) << model.problem();
-      hakmem_free(start);
+      ASSERT_TRUE(FreeBlock(&model, random.Below(model.count()))) << model.problem();
       continue;
     }
     size_t alignment = size_t{1} << random.Below(random.OneIn(20) ? 22 : 14);
@@ -130,11 +128,7 @@ TEST(Alignment, AlignedBlocksShareNothingWithOthers) {
     if (reinterpret_cast<uintptr_t>(block) % alignment != 0) alignment = 16;
     ASSERT_TRUE(model.Add(block, size, hakmem_malloc_usable_size(block), alignment)) << model.problem();
   }
-  while (model.count() > 0) {
-    void *start = model.at(0).start;
-    ASSERT_TRUE(model.Remove(0)) << model.problem();
-    hakmem_free(start);
-  }
+  ASSERT_TRUE(FreeBlocks(&model)) << model.problem();
 }
 
 TEST(Alignment, AlignedAllocKeepsItsAlignmentWhenItMust) {

@@ -4,25 +4,24 @@
  * that give memory back fail, and everything is freed under it.
  */
 #include <gtest/gtest.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <vector>
 
 #include "hakmem/hakmem.h"
+#include "support/in_child.h"
 #include "support/process_memory.h"
+#include "support/refuse_call.h"
 #include "support/scale.h"
 
 using namespace hakmem_test;
+using namespace hk_test;
 
 namespace {
 
@@ -103,32 +102,11 @@ TEST(Errno, FailureSetsIt) {
 /* ---- Under a filter that refuses system calls. */
 
 /* Makes each of `calls` fail with `error` in this process from now on. For good: use it in a child. */
-bool RefuseCalls(const std::vector<long> &calls, int error) {
-  std::vector<sock_filter> filter;
-  filter.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)));
-  for (long call : calls) {
-    filter.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(call), 0, 1));
-    filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (static_cast<uint32_t>(error) & SECCOMP_RET_DATA)));
-  }
-  filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
-  sock_fprog program = {static_cast<unsigned short>(filter.size()), filter.data()};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+bool RefuseCalls(std::initializer_list<unsigned> calls, unsigned error) {
+  return std::all_of(calls.begin(), calls.end(), [error](unsigned call) { return Refuse(call, error); });
 }
 
 constexpr int kSkipped = 77;
-
-/* Runs `body` in a child; its result is the exit status. */
-template <typename Body>
-int InChild(Body body) {
-  pid_t child = fork();
-  if (child == 0) {
-    alarm(60);
-    _exit(body());
-  }
-  int status = 0;
-  if (child < 0 || waitpid(child, &status, 0) != child) return 1000;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
-}
 
 TEST(Errno, FreeKeepsItWhenTheSystemTakesNothingBack) {
   if (HAKMEM_TEST_SANITIZER) GTEST_SKIP() << "a sanitizer needs the refused calls";

@@ -6,7 +6,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -16,25 +15,15 @@
 #include <vector>
 
 #include "hakmem/hakmem.h"
+#include "support/in_child.h"
 #include "support/process_memory.h"
 #include "support/scale.h"
 #include "support/shadow_model.h"
 
 using namespace hakmem_test;
+using namespace hk_test;
 
 namespace {
-
-template <typename Body>
-int InChild(Body body) {
-  pid_t child = fork();
-  if (child == 0) {
-    alarm(120);
-    _exit(body());
-  }
-  int status = 0;
-  if (child < 0 || waitpid(child, &status, 0) != child) return 1000;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
-}
 
 bool SetSoftLimit(int resource, rlim_t value) {
   rlimit limit;

@@ -5,10 +5,13 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <future>
 #include <iterator>
 #include <map>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -241,6 +244,90 @@ TEST(Figures, WhatIsFreedMovesFromOnePartToAnother) {
   EXPECT_EQ(Stats().parts_big_idle, before.parts_big_idle);
 }
 
+/* What the kernel says of all mappings. */
+size_t Rss() {
+  std::ifstream file("/proc/self/smaps");
+  size_t kib = 0;
+  for (std::string line; std::getline(file, line);) {
+    if (line.rfind("Rss:", 0) == 0) kib += std::strtoull(line.c_str() + 4, nullptr, 10);
+  }
+  return kib * kKiB;
+}
+
+/* As far as blocks of other parts of this process come and go. */
+constexpr size_t kLittle = 128 * kKiB;
+
+/* Less than the option `retain` lets stay in any case: of more, some may be given back as soon as it is freed. */
+constexpr size_t kWaits = 6 * kMiB;
+
+TEST(Figures, WhatWaitsIsDirtyUntilItIsPurged) {
+  if (HAKMEM_TEST_SANITIZER) GTEST_SKIP() << "its shadow is resident memory";
+  for (size_t size : {3 * kMiB, 512 * kKiB, 20 * kKiB, size_t{640}}) {
+    SCOPED_TRACE(size);
+    hakmem_collect();
+    Blocks blocks = AllocMany(size, kWaits / size);
+    for (void *block : blocks) memset(block, 1, size);
+    hakmem_stats_t full = Stats();
+    size_t full_rss = Rss();
+    FreeAll(blocks);
+    hakmem_stats_t idle = Stats();
+    EXPECT_NEAR(static_cast<double>(Rss()), static_cast<double>(full_rss), kLittle) << "nothing was given back yet";
+    EXPECT_NEAR(static_cast<double>(idle.memory_dirty - full.memory_dirty), kWaits, 4 * kLittle);
+    hakmem_collect();
+    hakmem_stats_t purged = Stats();
+    size_t gone = idle.memory_dirty - purged.memory_dirty;
+    EXPECT_NEAR(static_cast<double>(full_rss - Rss()), static_cast<double>(gone), kLittle) << "and no more than that";
+    EXPECT_GE(gone, kWaits - 4 * kLittle);
+  }
+}
+
+/* Each free slab, and each free range, is in it once. */
+TEST(Figures, WhatIsCachedIsDirtyOrPurgedOrAHugePages) {
+  Blocks blocks = AllocMany(3000, 1000), big = AllocMany(3 * kMiB, 3);
+  FreeSome(blocks);
+  FreeSome(big);
+  hakmem_stats_t stats = Stats();
+  uint64_t slabs = 0;
+  for (const hakmem_stats_band_t &band : Bands()) slabs += band.band == HAKMEM_BAND_BIG ? 0 : band.slabs;
+  EXPECT_EQ(stats.memory_cached, stats.memory_superslabs - slabs * 64 * kKiB + stats.memory_big_cached);
+  EXPECT_EQ(stats.memory_dirty, stats.parts_kept_by_heaps + stats.parts_idle + stats.parts_big_idle);
+  EXPECT_LE(stats.memory_dirty + stats.memory_purged, stats.memory_cached);
+  EXPECT_GE(stats.memory_dirty + stats.memory_purged + stats.parts_uncarved, stats.memory_cached);
+  EXPECT_LE(stats.huge_excess, stats.parts_uncarved);
+  FreeAll(blocks);
+  FreeAll(big);
+}
+
+TEST(Figures, EstimatesAreNothingWithoutAProfile) {
+  hakmem_stats_t stats = Stats();
+  EXPECT_EQ(stats.live_requested_estimate, 0u);
+  EXPECT_EQ(stats.live_inside_estimate, 0u);
+  EXPECT_EQ(stats.live_allocated_estimate, 0u);
+  EXPECT_EQ(stats.live_freed_estimate, 0u);
+}
+
+TEST(Figures, RefillsAddUpByStage) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; i++) {
+    threads.emplace_back([] {
+      Blocks blocks = AllocMany(100, 5000), more = AllocMany(2000, 500);
+      FreeSome(blocks);
+      FreeSome(more);
+      FreeAll(blocks);
+      FreeAll(more);
+    });
+  }
+  for (std::thread &thread : threads) thread.join();
+  uint64_t used = 0;
+  for (const hakmem_stats_heap_t &heap : All(hakmem_stats_get_heaps)) {
+    EXPECT_EQ(heap.refill, heap.refill_home + heap.refill_used + heap.refill_cut + heap.slab_move + heap.slab_acquire +
+                               heap.refill_failed);
+    EXPECT_LE(heap.slab_reuse + heap.slab_reserve, heap.slab_acquire);
+    used += heap.refill_cut;
+  }
+  EXPECT_GT(used, 0u);
+}
+
 TEST(Figures, ClassesOfABandAddUpToIt) {
   Blocks blocks = AllocMany(100, 1000), others = AllocMany(6000, 50);
   auto bands = Bands();
@@ -282,6 +369,22 @@ TEST(Figures, EventsAreCounted) {
   ASSERT_EQ(hakmem_stats_get_events(&after, sizeof after), 0);
   EXPECT_EQ(after.big_alloc, before.big_alloc + 1);
   EXPECT_EQ(after.big_free, before.big_free + 1);
+  EXPECT_GE(after.lock_space_take, before.lock_space_take + 2) << "to take the range, and to give it back";
+}
+
+TEST(Figures, SystemCallsAreCounted) {
+  hakmem_stats_events_t before, with, after;
+  hakmem_collect();
+  ASSERT_EQ(hakmem_stats_get_events(&before, sizeof before), 0);
+  void *block = hakmem_malloc(300 * kMiB); /* more than there is room for */
+  ASSERT_NE(block, nullptr);
+  ASSERT_EQ(hakmem_stats_get_events(&with, sizeof with), 0);
+  EXPECT_GT(with.system_call_map, before.system_call_map);
+  memset(block, 1, 2 * kMiB);
+  hakmem_free(block);
+  hakmem_collect();
+  ASSERT_EQ(hakmem_stats_get_events(&after, sizeof after), 0);
+  EXPECT_GT(after.system_call_unmap + after.system_call_advise, with.system_call_unmap + with.system_call_advise);
 }
 
 /* ---- Callers of other versions. */

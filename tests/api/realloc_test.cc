@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "hakmem/hakmem.h"
+#include "support/free_blocks.h"
 #include "support/process_memory.h"
 #include "support/scale.h"
 #include "support/shadow_model.h"
@@ -280,9 +281,7 @@ TEST(Realloc, NewPartOfABigBlockIsItsOwn) {
     }
     size_t index = random.Below(model.count());
     if (random.OneIn(8)) {
-      void *start = model.at(index).start;
-      ASSERT_TRUE(model.Remove(index)) << model.problem();
-      hakmem_free(start);
+      ASSERT_TRUE(FreeBlock(&model, index)) << model.problem();
       continue;
     }
     ASSERT_TRUE(model.Check(index)) << model.problem();
@@ -293,11 +292,7 @@ TEST(Realloc, NewPartOfABigBlockIsItsOwn) {
     ASSERT_TRUE(model.Replace(index, moved, size, hakmem_malloc_usable_size(moved))) << model.problem();
   }
   ASSERT_TRUE(model.CheckAll()) << model.problem();
-  while (model.count() > 0) {
-    void *start = model.at(0).start;
-    ASSERT_TRUE(model.Remove(0)) << model.problem();
-    hakmem_free(start);
-  }
+  ASSERT_TRUE(FreeBlocks(&model)) << model.problem();
 }
 
 } /* namespace */

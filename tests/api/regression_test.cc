@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "hakmem/hakmem.h"
+#include "support/free_blocks.h"
 #include "support/malloc_report.h"
 #include "support/process_memory.h"
 #include "support/scale.h"
@@ -46,10 +47,7 @@ TEST(Regression, MemoryOfTwoAllocatorsIsNeverMixed) {
       theirs.emplace_back(block, size);
     }
     while (ours.count() > 150) {
-      size_t victim = random.Below(ours.count());
-      void *start = ours.at(victim).start;
-      ASSERT_TRUE(ours.Remove(victim)) << ours.problem();
-      hakmem_free(start);
+      ASSERT_TRUE(FreeBlock(&ours, random.Below(ours.count()))) << ours.problem();
     }
     while (theirs.size() > 150) {
       size_t victim = random.Below(theirs.size());
@@ -61,11 +59,7 @@ TEST(Regression, MemoryOfTwoAllocatorsIsNeverMixed) {
     }
   }
   for (auto &[block, bytes] : theirs) std::free(block);
-  while (ours.count() > 0) {
-    void *start = ours.at(0).start;
-    ASSERT_TRUE(ours.Remove(0)) << ours.problem();
-    hakmem_free(start);
-  }
+  ASSERT_TRUE(FreeBlocks(&ours)) << ours.problem();
 }
 
 TEST(Regression, NoSizeIsHandedToAnotherAllocator) {
@@ -474,17 +468,10 @@ TEST(Regression, UnitsOf64KiBAreAlignedAmongForeignMappings) {
     ASSERT_TRUE(model.Add(block, size, usable, 16)) << model.problem();
     ASSERT_FALSE(hakmem_check_owned(block + usable / 32 * 16 + 8)) << size;
     while (model.live_bytes() > 100 * kMiB || model.count() > 300) {
-      size_t victim = random.Below(model.count());
-      void *start = model.at(victim).start;
-      ASSERT_TRUE(model.Remove(victim)) << model.problem();
-      hakmem_free(start);
+      ASSERT_TRUE(FreeBlock(&model, random.Below(model.count()))) << model.problem();
     }
   }
-  while (model.count() > 0) {
-    void *start = model.at(0).start;
-    ASSERT_TRUE(model.Remove(0)) << model.problem();
-    hakmem_free(start);
-  }
+  ASSERT_TRUE(FreeBlocks(&model)) << model.problem();
   for (auto &[start, bytes] : foreign) ASSERT_EQ(munmap(start, bytes), 0);
 }
 

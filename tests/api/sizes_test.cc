@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "hakmem/hakmem.h"
+#include "support/free_blocks.h"
 #include "support/process_memory.h"
 #include "support/scale.h"
 #include "support/shadow_model.h"
@@ -52,17 +53,10 @@ TEST(Sizes, EverySizeTo70000AliveTogetherWithItsNeighbours) {
     ASSERT_NE(block, nullptr) << size;
     ASSERT_TRUE(model.Add(block, size, hakmem_malloc_usable_size(block), 16)) << model.problem();
     while (model.count() > 300) {
-      size_t victim = random.Below(model.count());
-      void *start = model.at(victim).start;
-      ASSERT_TRUE(model.Remove(victim)) << model.problem();
-      hakmem_free(start);
+      ASSERT_TRUE(FreeBlock(&model, random.Below(model.count()))) << model.problem();
     }
   }
-  while (model.count() > 0) {
-    void *start = model.at(0).start;
-    ASSERT_TRUE(model.Remove(0)) << model.problem();
-    hakmem_free(start);
-  }
+  ASSERT_TRUE(FreeBlocks(&model)) << model.problem();
 }
 
 TEST(Sizes, BandEdgesHoldTheirBytesTogether) {
@@ -77,9 +71,7 @@ TEST(Sizes, BandEdgesHoldTheirBytesTogether) {
     /* Leave every second one: the next round's blocks come to lie between them. */
     for (size_t index = model.count(); index-- > 0;) {
       if (index % 2 == 0 && round < 2) continue;
-      void *start = model.at(index).start;
-      ASSERT_TRUE(model.Remove(index)) << model.problem();
-      hakmem_free(start);
+      ASSERT_TRUE(FreeBlock(&model, index)) << model.problem();
     }
   }
 }

@@ -5,10 +5,7 @@ int main(int argc, char **argv) {
   size_t size = block_size(argc, argv);
   enum { others_count = 100 };
   void *others[others_count];
-  keep_many(3, size);
-  void *block = malloc(size);
-  say_bad(block);
-  say_block(block);
+  void *block = block_among_kept(size);
   for (int i = 0; i < others_count; i++) others[i] = malloc(size);
   free(block);
   for (int i = 0; i < others_count; i++) free(others[i]);

@@ -3,10 +3,7 @@
 
 int main(int argc, char **argv) {
   size_t size = block_size(argc, argv);
-  keep_many(3, size);
-  void *block = malloc(size);
-  say_bad(block);
-  say_block(block);
+  void *block = block_among_kept(size);
   free(block);
   in_thread(free_once, forget(block));
   return aftermath(size);

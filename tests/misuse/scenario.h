@@ -59,6 +59,15 @@ static inline void keep_many(int count, size_t size) {
   while (count-- > 0) (void)keep(size);
 }
 
+/* The block to be misused, which the message must name. */
+static inline void *block_among_kept(size_t size) {
+  keep_many(3, size);
+  void *block = malloc(size);
+  say_bad(block);
+  say_block(block);
+  return block;
+}
+
 /* To be returned from main when the mistake was survived: takes many blocks of the size and says "ok", or "OVERLAP" when any
  * two in use share a byte. */
 static inline int aftermath(size_t size) {

@@ -25,6 +25,8 @@ static void set_up(unsigned additions) {
   expected = additions;
   checker_ignore_loaded(true);
   (void)hk_lock_sleep_count(hk_lock_space);
+  (void)hk_lock_take_count(hk_lock_space);
+  (void)hk_lock_wait_count(hk_lock_space);
   checker_ignore_loaded(false);
 }
 

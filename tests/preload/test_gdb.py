@@ -77,6 +77,16 @@ def without_thread(lines: list[str]) -> list[str]:
     return [re.sub("of this thread|of another thread, which lives", "of a thread that lives", line) for line in lines]
 
 
+@pytest.fixture
+def calls(program: Callable[[str], Path], tmp_path: Path) -> None:
+    """gdb 13 can call nothing on processors with more state than it knows; then it reads, which the next test is about."""
+    started_alone = commands("set startup-with-shell off", f"set args {tmp_path / 'alone'}", "break main", "run")
+    said = gdb(*started_alone, *commands("print ((int (*)(void))getpid)()"), program("describe_spots"))
+    if "Couldn't write extended state status" in said:
+        pytest.skip("gdb may call no function in a process here: Couldn't write extended state status")
+
+
+@pytest.mark.usefixtures("calls")
 def test_a_process_is_asked(
     runner: Runner, program: Callable[[str], Path], script: Callable[[str], Path], tmp_path: Path
 ) -> None:

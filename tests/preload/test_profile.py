@@ -31,7 +31,9 @@ pytestmark = [pytest.mark.usefixtures("hakmem_only"), pytest.mark.usefixtures("c
 Program = Callable[[str], Path]
 MIB = 1 << 20
 SITES = [f"site_{i}" for i in range(10)]
+SIZES = [16, 48, 200, 1000, 5000, 20000, 60000, 300000, 2 * MIB, 10 * MIB]
 EACH = 20 * MIB
+ESTIMATES = ["requested_estimate", "inside_estimate", "allocated_estimate", "freed_estimate"]
 # Some 2,500 samples a site, of which a site's figure has an error of 2%: six times that is never exceeded.
 RATE = 8192
 NEAR = 0.12
@@ -293,7 +295,9 @@ def test_sites_and_what_lies_inside_blocks(target: Target) -> None:
     """`profile sites` tells lifetimes and whose blocks hold free memory; the statistics estimate what was asked for."""
     with attach(target.pid) as attached:
         live = json.loads(attached.ask("stats json"))["live"]
-        assert live["requested_estimate"] is None and live["inside_estimate"] is None
+        assert {live[name] for name in ESTIMATES} == {None}
+        metrics = attached.ask("stats openmetrics").decode()
+        assert "hakmem_live_bytes" in metrics and not any(name in metrics for name in ESTIMATES)
         attached.ask(f"profile start {RATE}")
         target.do("fill")
         target.do("thin")
@@ -303,6 +307,13 @@ def test_sites_and_what_lies_inside_blocks(target: Target) -> None:
         # 20 MiB a site, of one of them a sixteenth; and the tables of their addresses.
         truth = 9 * EACH + EACH // 16 + sum(8 * (EACH // size) for size in (16, 48, 200, 1000, 5000))
         assert abs(live["requested_estimate"] - truth) < 0.05 * truth
+        # The tiny ones are most of all; it was thinned alone that some were freed of.
+        allocated, freed = sum(EACH // size for size in SIZES), EACH // 200 * 15 // 16
+        assert abs(live["allocated_estimate"] - allocated) < 0.1 * allocated
+        assert abs(live["freed_estimate"] - freed) < 0.1 * freed
+        metrics = attached.ask("stats openmetrics").decode()
+        assert f"\nhakmem_live_freed_estimate {live['freed_estimate']}\n" in metrics
+        assert "\nhakmem_live_requested_estimate_bytes " in metrics
         sites = json.loads(attached.ask("profile sites"))["sites"]
         pinned = sorted((site["pinned"]["bytes"], site["requested"]) for site in sites)
         assert free > 0.9 * 15 / 16 * EACH, "most of what was freed is still there"

@@ -1,4 +1,4 @@
-/* A machine that does as it is told: fake_os.c stands in for os_linux.c at link time. Memory is real; what may fail,
+/* A machine that does as it is told: fake_os.c and the two beside it stand in for os_linux.c at link time. Memory is real; what may fail,
  * the clock, the page size, huge pages, the memory nodes, the limit on memory, the environment and stderr are the test's. It also watches over the contract of os.h: a
  * range that is not whole pages, or an unmap, purge, resize, move or wipe of what is not mapped, ends the test with a
  * line on stderr.

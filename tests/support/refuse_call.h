@@ -12,7 +12,7 @@
 
 namespace hk_test {
 
-// The system call answers `error` from here on.
+// The system call answers `error` from here on. False where that cannot be arranged.
 inline bool Refuse(unsigned number, unsigned error) {
   sock_filter code[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),

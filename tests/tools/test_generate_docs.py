@@ -48,6 +48,7 @@ FIGURES = """
 HK_FIGURE(process, time_ms, MS, "when")
 HK_FIGURE(memory, resident, BYTES, "now")
 HK_FIGURE(live, blocks, COUNT, "handed out")
+HK_ESTIMATE(live, some_estimate, BYTES, "of it")
 HK_FIGURE(learning, epochs, COUNT, "of them")
 HK_BAND_FIGURE(band, WORD, "which")
 HK_BAND_FIGURE(slabs, COUNT, "that it has")
@@ -152,6 +153,7 @@ def test_figures_become_fields_rows_and_a_schema(tmp_path: Path) -> None:
             "process_time_ms",
             "memory_resident",
             "live_blocks",
+            "live_some_estimate",
             "learning_epochs",
             "hakmem_stats_t",
         ),
@@ -164,13 +166,23 @@ def test_figures_become_fields_rows_and_a_schema(tmp_path: Path) -> None:
     properties = schema["properties"]
     assert properties["memory"]["required"] == ["resident"] and "time_ms" in schema["required"]
     assert properties["heaps"]["items"]["properties"]["state"]["enum"] == ["attached", "idle", "orphan", "lost"]
+    estimate = properties["live"]["properties"]["some_estimate"]
+    assert estimate["type"] == ["integer", "null"] and "some_estimate" in properties["live"]["required"]
+    assert properties["live"]["properties"]["blocks"]["type"] == "integer"
     assert list(properties["bands"]["properties"]) == ["tiny", "mid", "run", "big"]
     (tmp_path / "docs/stats.schema.json").write_text("{}")
     assert run(tmp_path, "--check").returncode == 1
 
 
 @pytest.mark.parametrize(
-    "broken", ["HK_FIGURE(a, b, BYTES)", 'HK_FIGURE(a, b, MILES, "c")', 'HK_OTHER_FIGURE(a, COUNT, "c")']
+    "broken",
+    [
+        "HK_FIGURE(a, b, BYTES)",
+        'HK_FIGURE(a, b, MILES, "c")',
+        'HK_OTHER_FIGURE(a, COUNT, "c")',
+        'HK_ESTIMATE(a, b, COUNT, "c")',
+        'HK_FIGURE(a, b_estimate, COUNT, "c")',
+    ],
 )
 def test_a_figure_that_is_not_understood(tmp_path: Path, broken: str) -> None:
     make_tree(tmp_path)

@@ -18,9 +18,9 @@ extern "C" {
 #include "space/bell.h"
 }
 
-namespace {
+using namespace hk_test;
 
-using hk_test::InChild;
+namespace {
 
 constexpr size_t kWorth = HK_BELL_WORTH_BYTES;
 
@@ -155,7 +155,7 @@ HK_FRESH_TEST(Bell, IsClaimedByOneUntilItIsGivenUp) {
 HK_FRESH_TEST(Bell, OfTwoThreadsThatClaimOneGetsIt) {
   hk_bell_allow();
   const size_t rounds = hakmem_test::Scaled(2000, 20);
-  hk_test::Rendezvous rendezvous(2);
+  Rendezvous rendezvous(2);
   std::atomic<size_t> claims{0};
   auto claim = [&](bool gives_up) {
     for (size_t i = 0; i < rounds; i++) {
@@ -218,7 +218,7 @@ HK_FRESH_TEST(Bell, AChildThatSharesTheMemoryGetsNone) {
   alignas(64) static char stack[256 * 1024];
   int flags = CLONE_VM | CLONE_VFORK | SIGCHLD;
   pid_t child = clone(ClaimInTheParentsMemory, stack + sizeof stack, flags, nullptr);
-  EXPECT_EQ(hk_test::WaitForChild(child), 0);
+  EXPECT_EQ(WaitForChild(child), 0);
   EXPECT_TRUE(Claim()) << "the parent may";
 }
 

@@ -9,20 +9,9 @@
 #include "test_random.h"
 #include "unit/big_driver.h"
 
-namespace {
+using namespace hk_test;
 
-using hk_test::AddressOf;
-using hk_test::Alloc;
-using hk_test::ExpectBig;
-using hk_test::ExpectCached;
-using hk_test::ExpectNothingLost;
-using hk_test::ExpectUsage;
-using hk_test::Fill;
-using hk_test::Free;
-using hk_test::Holds;
-using hk_test::Resize;
-using hk_test::Trim;
-using hk_test::zero;
+namespace {
 
 class BigModel {
  public:

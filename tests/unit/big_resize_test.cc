@@ -3,21 +3,9 @@
 #include "fresh_test.h"
 #include "unit/big_driver.h"
 
-namespace {
+using namespace hk_test;
 
-using hk_test::Alloc;
-using hk_test::ExpectBig;
-using hk_test::ExpectCached;
-using hk_test::ExpectNothingLost;
-using hk_test::ExpectUsage;
-using hk_test::Fill;
-using hk_test::Free;
-using hk_test::FreeRange;
-using hk_test::Holds;
-using hk_test::Resize;
-using hk_test::RetainEverything;
-using hk_test::SlabOf;
-using hk_test::Trim;
+namespace {
 
 HK_FRESH_TEST(Big, ShrinkingLeavesAFreeRange) {
   char *block = Alloc(8 * HK_MIB);

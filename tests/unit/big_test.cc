@@ -12,23 +12,9 @@
 #include "unit/big_driver.h"
 #include "unit/rendezvous.h"
 
-namespace {
+using namespace hk_test;
 
-using hk_test::AddressOf;
-using hk_test::Alloc;
-using hk_test::ExpectBig;
-using hk_test::ExpectCached;
-using hk_test::ExpectNothingLost;
-using hk_test::ExpectUsage;
-using hk_test::Fill;
-using hk_test::Free;
-using hk_test::FreeRange;
-using hk_test::Holds;
-using hk_test::Resize;
-using hk_test::RetainEverything;
-using hk_test::SlabOf;
-using hk_test::Trim;
-using hk_test::zero;
+namespace {
 
 uint64_t Count(hk_stat_id_t id) { return hk_load_relaxed(&hk_stat_process.value[id]); }
 
@@ -219,7 +205,7 @@ HK_FRESH_TEST(Big, ASecondFreeIsNoticedInsideAMergedRange) {
 
 HK_FRESH_TEST(Big, OneOfTwoThreadsIsTheFirst) {
   constexpr int kRounds = 10000;
-  hk_test::Rendezvous rendezvous(2);
+  Rendezvous rendezvous(2);
   char *block = nullptr;
   hk_slab_t *slab = nullptr;
   std::atomic<int> freed{0};

@@ -15,12 +15,9 @@ extern "C" {
 #include "api/describe.h"
 }
 
-namespace {
+using namespace hk_test;
 
-using hk_test::Alloc;
-using hk_test::CapacityOf;
-using hk_test::FreeOwn;
-using hk_test::SpanOf;
+namespace {
 
 bool zero;
 

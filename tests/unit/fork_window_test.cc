@@ -27,10 +27,9 @@ extern "C" {
 #include "api/lifecycle.h"
 }
 
-namespace {
+using namespace hk_test;
 
-using hk_test::Alloc;
-using hk_test::HeapCount;
+namespace {
 
 // ---- What the child finds.
 
@@ -61,7 +60,7 @@ Verdict LookAtPool(bool hook_has_run) {
     if (!taken.insert(heap).second) return kInTwoPlaces;
     hk_block_t *block = Alloc(heap, kClass);
     if (block == nullptr) return kNoMemory;
-    hk_test::Free(heap, block);
+    Free(heap, block);
   }
   return taken.size() == expected ? kWell : kGone;
 }
@@ -74,7 +73,7 @@ struct Course {
   std::atomic<int> verdict; /* of the last child: what WaitForChild says */
 };
 
-hk_test::Shared<Course> *course;
+Shared<Course> *course;
 pid_t (*divide)();
 bool is_child_of_handler;
 
@@ -83,9 +82,9 @@ void ForkHere(int) {
   pid_t child = divide();
   if (child == 0) {
     is_child_of_handler = true;
-    alarm(hk_test::kChildSeconds);
+    alarm(kChildSeconds);
   } else {
-    (*course)->verdict = hk_test::WaitForChild(child);
+    (*course)->verdict = WaitForChild(child);
     raise(SIGSTOP); /* for the tracer */
   }
   errno = saved_errno;
@@ -182,13 +181,13 @@ bool MayTrace() {
 }
 
 void RunCourse(pid_t (*fork_function)(), const Scene &scene) {
-  hk_test::Shared<Course> shared;
+  Shared<Course> shared;
   course = &shared;
   divide = fork_function;
   fflush(nullptr);
   pid_t child = fork();
   if (child == 0) {
-    alarm(hk_test::kChildSeconds);
+    alarm(kChildSeconds);
     _exit(Perform(scene));
   }
   int status = 0;
@@ -198,7 +197,7 @@ void RunCourse(pid_t (*fork_function)(), const Scene &scene) {
   int places = StepThrough(child, scene.times_round, &wrong);
   if (places < 0) kill(child, SIGKILL);
   ptrace(PTRACE_DETACH, child, nullptr, nullptr);
-  EXPECT_EQ(hk_test::WaitForChild(child), kWell) << "the parent itself";
+  EXPECT_EQ(WaitForChild(child), kWell) << "the parent itself";
   EXPECT_GE(places, 30) << "it was stepped through";
   EXPECT_EQ(wrong, "") << "place:verdict, of " << places << " places";
 }
@@ -223,7 +222,7 @@ class ForkWindow : public testing::Test {
 // ---- Scenes.
 
 void GiveBackNew(unsigned count) {
-  for (hk_heap_t *heap : hk_test::TakeMany(count)) hk_heap_give_back(heap);
+  for (hk_heap_t *heap : TakeMany(count)) hk_heap_give_back(heap);
 }
 
 void SetUpEmptyPool() { strangers_heap = hk_heap_take(); }
@@ -289,7 +288,7 @@ void SetUpMet() {
 
 void SetUpMetBeyondSlots() {
   SetUpEmptyPool();
-  std::vector<hk_heap_t *> others = hk_test::TakeMany(HK_POOL_SLOTS + 1);
+  std::vector<hk_heap_t *> others = TakeMany(HK_POOL_SLOTS + 1);
   met = hk_heap_create();
   for (hk_heap_t *heap : others) hk_heap_give_back(heap);
   hk_heap_give_back(met);

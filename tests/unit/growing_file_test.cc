@@ -14,20 +14,13 @@
 #include <iterator>
 #include <string>
 
+#include "folder.h"
 #include "in_child.h"
 
 namespace {
 
 class GrowingFile : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = testing::TempDir() + "/growing_file_XXXXXX";
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-    path_ = folder_ + "/file";
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   static hk_file_piece_t Piece(const std::string &head, const std::string &body) {
     return {head.data(), head.size(), body.data(), body.size()};
   }
@@ -53,7 +46,8 @@ class GrowingFile : public testing::Test {
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
-  std::string folder_, path_;
+  const hk_test::Folder folder_;
+  const std::string path_ = folder_ / "file";
   hk_kept_file_t file_ = {};
 };
 
@@ -86,7 +80,7 @@ TEST_F(GrowingFile, WhatExistsStays) {
 
 TEST_F(GrowingFile, AClosedDescriptorIsNotWrittenTo) {
   ASSERT_EQ(Open("begin"), 0);
-  std::string other_path = folder_ + "/other";
+  std::string other_path = folder_ / "other";
   ASSERT_EQ(close(file_.file), 0);
   EXPECT_EQ(Write(5, "more"), EBADF);
   int other = open(other_path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);

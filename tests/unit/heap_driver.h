@@ -5,12 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-
 #include <vector>
 
 #include "unit/core_parts.h"
 
 namespace hk_test {
+
+using Blocks = std::vector<hk_block_t *>;
 
 inline hk_block_t *Pop(hk_heap_t *heap, unsigned class_index) {
   size_t bin_offset = class_index * sizeof(hk_sink_t);
@@ -40,6 +41,20 @@ inline void Free(hk_heap_t *heap, void *block) {
   } else {
     hk_remote_free(heap, slab, static_cast<hk_block_t *>(block));
   }
+}
+
+// Frees a block of another heap; and all that is sent goes to its owners at once.
+inline void RemoteFree(hk_heap_t *heap, hk_block_t *block) { hk_remote_free(heap, hk_slab_of(block), block); }
+inline void SendAll(hk_heap_t *heap, const Blocks &blocks) {
+  for (hk_block_t *block : blocks) RemoteFree(heap, block);
+  hk_remote_flush(heap);
+}
+
+// Takes back what waits for the heap.
+inline void Drain(hk_heap_t *heap) {
+  hk_remote_drain(heap);
+  EXPECT_EQ(heap->damaged, nullptr);
+  EXPECT_FALSE(hk_remote_is_pending(heap));
 }
 
 // Several heaps, attached.
@@ -178,15 +193,15 @@ inline size_t ReservedSlabs(const hk_heap_t *heap) { return heap->reserve != nul
 constexpr size_t kSpareSlabs = 32;
 inline size_t SpareRoom() { return std::min<size_t>(hk_option.spare_slabs, hk_option.retain / HK_SLAB_BYTES); }
 
-inline std::vector<hk_block_t *> AllocMany(hk_heap_t *heap, unsigned class_index, size_t count) {
-  std::vector<hk_block_t *> blocks;
+inline Blocks AllocMany(hk_heap_t *heap, unsigned class_index, size_t count) {
+  Blocks blocks;
   while (blocks.size() < count) blocks.push_back(Alloc(heap, class_index));
   return blocks;
 }
 
 // All that the bin's list has.
-inline std::vector<hk_block_t *> PopAll(hk_heap_t *heap, unsigned class_index) {
-  std::vector<hk_block_t *> blocks;
+inline Blocks PopAll(hk_heap_t *heap, unsigned class_index) {
+  Blocks blocks;
   while (hk_block_t *block = Pop(heap, class_index)) blocks.push_back(block);
   return blocks;
 }

@@ -9,11 +9,9 @@
 #include "fresh_test.h"
 #include "unit/heap_driver.h"
 
-namespace {
+using namespace hk_test;
 
-using hk_test::Alloc;
-using hk_test::HeapCount;
-using hk_test::TakeMany;
+namespace {
 
 // ---- The bins that the fast path adds an offset for.
 
@@ -29,7 +27,7 @@ HK_FRESH_TEST(Heap, EachSizeFindsItsBin) {
 HK_FRESH_TEST(Heap, TheEmptyHeapGivesNothing) {
   for (unsigned i = 0; i < HK_CLASS_COUNT; i++) {
     EXPECT_EQ(hk_empty_heap.bin[i].free, HK_LIST_END) << i;
-    EXPECT_EQ(hk_test::Pop(HK_EMPTY_HEAP, i), nullptr) << i;
+    EXPECT_EQ(Pop(HK_EMPTY_HEAP, i), nullptr) << i;
   }
 }
 
@@ -48,10 +46,10 @@ HK_FRESH_TEST(Heap, ANewHeapIsEmpty) {
   for (const hk_list_t &list : heap->spare) EXPECT_TRUE(hk_list_is_empty(&list));
   EXPECT_EQ(heap->damaged, nullptr);
   for (unsigned i = 0; i < HK_CLASS_COUNT; i++) {
-    EXPECT_EQ(hk_test::Pop(heap, i), nullptr) << i;
+    EXPECT_EQ(Pop(heap, i), nullptr) << i;
     EXPECT_EQ(heap->bin[i].free, HK_LIST_END) << i;
     EXPECT_EQ(heap->state[i].active.load(), nullptr) << i;
-    if (hk_class_is_mid(i)) hk_test::CheckMidBin(heap, i);
+    if (hk_class_is_mid(i)) CheckMidBin(heap, i);
   }
   EXPECT_EQ(hk_heap_first(), heap);
 }
@@ -70,18 +68,18 @@ HK_FRESH_TEST(Heap, IsAdoptedWhole) {
   hk_heap_t *heap = hk_heap_take();
   hk_block_t *held = Alloc(heap, 4);
   hk_block_t *freed = Alloc(heap, 4);
-  (void)hk_test::FreeOwn(heap, freed);
-  hk_slab_t *span = hk_test::SpanOf(held);
+  (void)FreeOwn(heap, freed);
+  hk_slab_t *span = SpanOf(held);
   hk_heap_give_back(heap);
 
   std::thread([heap, held, freed, span] {
     ASSERT_EQ(hk_heap_take(), heap);
     EXPECT_EQ(hk_load_relaxed(&span->owner), heap) << "its spans stay its own";
     EXPECT_EQ(heap->state[4].active.load(), span);
-    EXPECT_EQ(hk_test::Pop(heap, 4), freed) << "its lists too";
-    (void)hk_test::FreeOwn(heap, held);
-    (void)hk_test::FreeOwn(heap, freed);
-    hk_test::CheckSpan(heap, span, 0);
+    EXPECT_EQ(Pop(heap, 4), freed) << "its lists too";
+    (void)FreeOwn(heap, held);
+    (void)FreeOwn(heap, freed);
+    CheckSpan(heap, span, 0);
     hk_heap_give_back(heap);
   }).join();
   EXPECT_EQ(HeapCount(), 1u);
@@ -90,20 +88,20 @@ HK_FRESH_TEST(Heap, IsAdoptedWhole) {
 HK_FRESH_TEST(Heap, IsAdoptedWithItsMidBinsAndWhatWaitsForIt) {
   hk_heap_t *heap = hk_heap_take(), *other = hk_heap_take();
   hk_block_t *freed = Alloc(heap, 80), *remote = Alloc(heap, 80), *held = Alloc(heap, 80);
-  (void)hk_test::FreeOwn(heap, freed);
-  hk_remote_free(other, hk_test::SpanOf(remote), remote);
+  (void)FreeOwn(heap, freed);
+  hk_remote_free(other, SpanOf(remote), remote);
   hk_remote_flush(other);
   hk_heap_give_back(heap); /* as it is */
 
   std::thread([heap, held, freed, remote] {
     ASSERT_EQ(hk_heap_take(), heap);
-    hk_test::CheckMidBin(heap, 80);
-    EXPECT_EQ(hk_test::Pop(heap, 80), freed);
+    CheckMidBin(heap, 80);
+    EXPECT_EQ(Pop(heap, 80), freed);
     EXPECT_EQ(Alloc(heap, 80), remote) << "the first refill takes it back";
-    for (hk_block_t *block : {held, freed, remote}) (void)hk_test::FreeOwn(heap, block);
-    hk_test::CheckMidBin(heap, 80);
+    for (hk_block_t *block : {held, freed, remote}) (void)FreeOwn(heap, block);
+    CheckMidBin(heap, 80);
     hk_heap_trim(heap);
-    EXPECT_EQ(hk_test::InUseSlabs(), 0u);
+    EXPECT_EQ(InUseSlabs(), 0u);
   }).join();
 }
 
@@ -157,26 +155,26 @@ HK_FRESH_TEST(HeapOfAThread, KeepsNoMidBlocksNoRunsAndNoBatches) {
     for (unsigned i = HK_TINY_CLASS_MAX + 1; i < HK_CLASS_COUNT; i++) {
       std::vector<hk_block_t *> blocks;
       for (int k = 0; k < 5; k++) blocks.push_back(Alloc(mine, i));
-      for (hk_block_t *block : blocks) (void)hk_test::FreeOwn(mine, block);
+      for (hk_block_t *block : blocks) (void)FreeOwn(mine, block);
     }
     held = Alloc(mine, 104);
-    (void)hk_test::FreeOwn(mine, Alloc(mine, 104));
+    (void)FreeOwn(mine, Alloc(mine, 104));
     for (size_t slabs : {1, 2, 7}) {
       void *run = hk_run_alloc(slabs * HK_SLAB_BYTES, 1, &zero);
-      EXPECT_TRUE(hk_test::SpareRun(mine, hk_slab_of(run)));
+      EXPECT_TRUE(SpareRun(mine, hk_slab_of(run)));
     }
-    hk_remote_free(mine, hk_test::SpanOf(theirs), theirs);
-    EXPECT_FALSE(hk_remote_is_pending(hk_load_relaxed(&hk_test::SpanOf(theirs)->owner)));
+    hk_remote_free(mine, SpanOf(theirs), theirs);
+    EXPECT_FALSE(hk_remote_is_pending(hk_load_relaxed(&SpanOf(theirs)->owner)));
   });
   EXPECT_TRUE(hk_remote_is_pending(other)) << "the batch was sent";
   EXPECT_EQ(heap->spare_slabs, 0u);
   for (unsigned i = HK_TINY_CLASS_MAX + 1; i < HK_CLASS_COUNT; i++) {
     EXPECT_EQ(heap->bin[i].free, HK_LIST_END) << i;
-    hk_test::CheckMidBin(heap, i);
+    CheckMidBin(heap, i);
     EXPECT_EQ(heap->state[i].active.load() != nullptr, i == 104) << i;
   }
-  EXPECT_EQ(hk_test::InUseSlabs(), 1 + 4u) << "the other's span, and the one with a block in use";
-  hk_test::CheckSpan(heap, hk_test::SpanOf(held), 1);
+  EXPECT_EQ(InUseSlabs(), 1 + 4u) << "the other's span, and the one with a block in use";
+  CheckSpan(heap, SpanOf(held), 1);
 }
 
 // What is cheap to keep for the next thread stays, but not when many heaps wait for one.
@@ -191,13 +189,13 @@ HK_FRESH_TEST(HeapOfAThread, KeepsNothingWhenManyAreIdle) {
       hk_thread_lease_t lease = hk_thread_enter();
       ASSERT_EQ(lease.heap, next);
       for (hk_heap_t *heap : heaps) hk_heap_give_back(heap);
-      for (unsigned i : {4u, 64u, 80u, 104u}) (void)hk_test::FreeOwn(next, Alloc(next, i));
-      EXPECT_TRUE(hk_test::SpareRun(next, hk_slab_of(hk_run_alloc(3 * HK_SLAB_BYTES, 1, &zero))));
+      for (unsigned i : {4u, 64u, 80u, 104u}) (void)FreeOwn(next, Alloc(next, i));
+      EXPECT_TRUE(SpareRun(next, hk_slab_of(hk_run_alloc(3 * HK_SLAB_BYTES, 1, &zero))));
       hk_thread_leave(lease);
       hk_thread_on_exit();
     }).join();
     EXPECT_EQ(next->spare_slabs, 0u);
-    EXPECT_EQ(hk_test::InUseSlabs(), idle >= HK_POOL_WARM ? 0u : 2u) << "of each tiny class the active span";
+    EXPECT_EQ(InUseSlabs(), idle >= HK_POOL_WARM ? 0u : 2u) << "of each tiny class the active span";
     for (unsigned i : {4u, 64u}) EXPECT_EQ(next->state[i].active.load() != nullptr, idle < HK_POOL_WARM) << i;
     for (unsigned i : {80u, 104u}) EXPECT_EQ(next->state[i].active.load(), nullptr) << i;
     ASSERT_EQ(hk_heap_take(), next);
@@ -212,19 +210,19 @@ HK_FRESH_TEST(HeapOfAThread, ServesTheNextThreadFromWhatTheLastOneLeft) {
   hk_heap_t *heap = InThread([&held](hk_heap_t *mine) {
     std::vector<hk_block_t *> freed;
     for (int k = 0; k < 40; k++) (k % 2 ? held : freed).push_back(Alloc(mine, 80));
-    for (hk_block_t *block : freed) (void)hk_test::FreeOwn(mine, block);
+    for (hk_block_t *block : freed) (void)FreeOwn(mine, block);
   });
-  size_t in_use = hk_test::InUseSlabs();
+  size_t in_use = InUseSlabs();
   EXPECT_EQ(InThread([&held](hk_heap_t *mine) {
-              hk_test::CheckMidBin(mine, 80);
+              CheckMidBin(mine, 80);
               std::vector<hk_block_t *> blocks;
               for (int k = 0; k < 20; k++) blocks.push_back(Alloc(mine, 80));
-              for (hk_block_t *block : blocks) (void)hk_test::FreeOwn(mine, block);
-              for (hk_block_t *block : held) (void)hk_test::FreeOwn(mine, block);
+              for (hk_block_t *block : blocks) (void)FreeOwn(mine, block);
+              for (hk_block_t *block : held) (void)FreeOwn(mine, block);
             }),
             heap);
-  EXPECT_LE(hk_test::InUseSlabs(), in_use);
-  EXPECT_EQ(hk_test::InUseSlabs(), 0u);
+  EXPECT_LE(InUseSlabs(), in_use);
+  EXPECT_EQ(InUseSlabs(), 0u);
 }
 
 HK_FRESH_TEST(HeapOfAThread, WhatLaterExitHandlersNeedIsGivenBackToo) {
@@ -233,7 +231,7 @@ HK_FRESH_TEST(HeapOfAThread, WhatLaterExitHandlersNeedIsGivenBackToo) {
       hk_thread_lease_t lease = hk_thread_enter();
       ASSERT_NE(lease.heap, nullptr);
       EXPECT_EQ(lease.borrowed, hk_thread_is_leaving());
-      (void)hk_test::FreeOwn(lease.heap, Alloc(lease.heap, 80));
+      (void)FreeOwn(lease.heap, Alloc(lease.heap, 80));
       hk_thread_leave(lease);
       if (!lease.borrowed) hk_thread_on_exit();
       EXPECT_EQ(hk_heap_life(lease.heap), hk_heap_idle);

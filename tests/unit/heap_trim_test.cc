@@ -6,23 +6,9 @@
 #include "fresh_test.h"
 #include "unit/heap_driver.h"
 
-namespace {
+using namespace hk_test;
 
-using hk_test::Alloc;
-using hk_test::AllocMany;
-using hk_test::CapacityOf;
-using hk_test::CarvedOf;
-using hk_test::CheckMidBin;
-using hk_test::CheckSpan;
-using hk_test::FreeOwn;
-using hk_test::InUseSlabs;
-using hk_test::IsActive;
-using hk_test::ListLength;
-using hk_test::Pop;
-using hk_test::PopAll;
-using hk_test::RoomOf;
-using hk_test::SpanOf;
-using hk_test::StatOf;
+namespace {
 
 bool zero;
 
@@ -129,7 +115,7 @@ HK_FRESH_TEST(Trim, SpareSlabsAreGivenBack) {
   ASSERT_EQ(heap->spare_slabs, 5u);
   for (size_t slabs : {1, 1, 5}) {
     void *run = hk_run_alloc(slabs * HK_SLAB_BYTES, 1, &zero);
-    ASSERT_TRUE(hk_test::SpareRun(heap, hk_slab_of(run)));
+    ASSERT_TRUE(SpareRun(heap, hk_slab_of(run)));
   }
   EXPECT_EQ(heap->spare_slabs, 12u);
   EXPECT_EQ(InUseSlabs(), 12u);
@@ -189,7 +175,7 @@ std::vector<hk_block_t *> UseALot(hk_heap_t *heap) {
   }
   for (unsigned class_index : {1u, 93u, 104u}) hk_span_release(heap, hk_span_acquire(heap, class_index));
   for (size_t slabs : {1, 4, 7}) {
-    EXPECT_TRUE(hk_test::SpareRun(heap, hk_slab_of(hk_run_alloc(slabs * HK_SLAB_BYTES, 1, &zero))));
+    EXPECT_TRUE(SpareRun(heap, hk_slab_of(hk_run_alloc(slabs * HK_SLAB_BYTES, 1, &zero))));
   }
   EXPECT_GE(heap->spare_slabs, 12u);
   return held;
@@ -334,7 +320,7 @@ HK_FRESH_TEST(SettleDown, ASpanThatIsNotEmptyIsPutToRest) {
       hk_heap_settle_down(heap, SIZE_MAX);
       EXPECT_EQ(heap->state[class_index].active.load(), nullptr);
       EXPECT_EQ(heap->bin[class_index].free, HK_LIST_END);
-      EXPECT_EQ(hk_test::IsPartial(heap, span), !is_full || free_count > 0) << "the next thread finds it";
+      EXPECT_EQ(IsPartial(heap, span), !is_full || free_count > 0) << "the next thread finds it";
       while (!held.empty()) {
         CheckSpan(heap, span, static_cast<unsigned>(held.size()));
         (void)FreeOwn(heap, held.back());
@@ -373,7 +359,7 @@ HK_FRESH_TEST(SettleDown, TheReserveGoesWhetherTheHeapIsWarmOrNot) {
     hk_heap_t *heap = hk_heap_take();
     std::vector<hk_heap_t *> others = MakeIdle(idle);
     std::vector<hk_slab_t *> spans;
-    while (hk_test::ReservedSlabs(heap) < 3) spans.push_back(hk_span_acquire(heap, 64));
+    while (ReservedSlabs(heap) < 3) spans.push_back(hk_span_acquire(heap, 64));
     hk_heap_settle_down(heap, 0);
     EXPECT_EQ(heap->reserve, nullptr);
     EXPECT_EQ(InUseSlabs(), spans.size());
@@ -390,8 +376,8 @@ HK_FRESH_TEST(SettleDown, AThreadsEndGivesTheReserveBack) {
   size_t reserved = 0;
   std::thread([&] {
     hk_thread_lease_t lease = hk_thread_enter();
-    while (hk_test::ReservedSlabs(lease.heap) < 3) span = SpanOf(AllocMany(lease.heap, 104, 8).back());
-    reserved = hk_test::ReservedSlabs(lease.heap);
+    while (ReservedSlabs(lease.heap) < 3) span = SpanOf(AllocMany(lease.heap, 104, 8).back());
+    reserved = ReservedSlabs(lease.heap);
     hk_thread_leave(lease);
     hk_thread_on_exit();
   }).join();

@@ -6,7 +6,9 @@
 
 #include "fake_os.h"
 #include "fresh_test.h"
-#include "unit/core_parts.h"
+#include "unit/big_driver.h"
+
+using namespace hk_test;
 
 namespace {
 
@@ -40,12 +42,7 @@ const fake_os_record_t *LastCall(fake_os_call_t call) {
   return nullptr;
 }
 
-char *Alloc(size_t bytes) {
-  bool zero;
-  return static_cast<char *>(hk_big_alloc(bytes, HK_BLOCK_ALIGNMENT, &zero));
-}
-void Free(void *block) { ASSERT_TRUE(hk_big_free(hk_slab_of(block), block)); }
-char *Resize(char *block, size_t bytes) { return static_cast<char *>(hk_big_resize(hk_slab_of(block), block, bytes)); }
+void Free(void *block) { ASSERT_TRUE(hk_test::Free(block)); }
 
 // A whole superslab in one piece.
 hk_slab_t *Fill(bool touch = true) {
@@ -69,8 +66,11 @@ void GrowOld() {
   Visit();
 }
 
-// What is freed goes back at once.
-void RetainNothing() { hk_option.retain = 0; }
+// Blocks are asked for if those before were dense; and what is freed goes back at once.
+void LearnFromWhatGoesBack() {
+  Set(hk_huge_pages_auto, hk_os_huge_on_request);
+  hk_option.retain = 0;
+}
 void KnowThatBlocksAreDense(size_t bytes) {
   char *block = Alloc(bytes);
   memset(block, 1, bytes);
@@ -95,7 +95,7 @@ HK_FRESH_TEST(Huge, NeverForbidsWhatTheSystemWouldDo) {
   EXPECT_EQ(Calls(), "f");
   EXPECT_EQ(LastCall(fake_os_huge_forbid)->start, StartOf(first));
   char *block = Alloc(3 * HK_MIB);
-  EXPECT_EQ(LastCall(fake_os_huge_forbid)->start, reinterpret_cast<uintptr_t>(block));
+  EXPECT_EQ(LastCall(fake_os_huge_forbid)->start, AddressOf(block));
   GrowOld();
   EXPECT_EQ(Calls(), "ff");
   EXPECT_EQ(Count(hk_stat_huge_asked) + Count(hk_stat_huge_refused), 0u);
@@ -106,7 +106,7 @@ HK_FRESH_TEST(Huge, AlwaysAsksForAllAtOnce) {
   (void)Fill(false);
   char *block = Alloc(3 * HK_MIB);
   EXPECT_EQ(Calls(), "aa");
-  EXPECT_EQ(LastCall(fake_os_huge_ask)->start, reinterpret_cast<uintptr_t>(block));
+  EXPECT_EQ(LastCall(fake_os_huge_ask)->start, AddressOf(block));
   EXPECT_EQ(LastCall(fake_os_huge_ask)->bytes, 3 * HK_MIB) << "one mapping, also where it ends between two";
   EXPECT_EQ(Count(hk_stat_huge_asked), 5 * HK_MIB);
 }
@@ -131,28 +131,25 @@ HK_FRESH_TEST(Huge, ARefusalIsCountedAndLosesNothing) {
 // ---- Big blocks.
 
 HK_FRESH_TEST(Huge, BigBlocksAreAskedForOnceSuchBlocksWereDense) {
-  Set(hk_huge_pages_auto, hk_os_huge_on_request);
-  RetainNothing();
+  LearnFromWhatGoesBack();
   KnowThatBlocksAreDense(4 * HK_MIB);
   EXPECT_EQ(Calls(), "");
   char *block = Alloc(5 * HK_MIB);
   EXPECT_EQ(Calls(), "a");
-  EXPECT_EQ(LastCall(fake_os_huge_ask)->start, reinterpret_cast<uintptr_t>(block));
+  EXPECT_EQ(LastCall(fake_os_huge_ask)->start, AddressOf(block));
 }
 
 HK_FRESH_TEST(Huge, ADenseBlockInUseTellsOfTheNext) {
-  Set(hk_huge_pages_auto, hk_os_huge_on_request);
-  RetainNothing();
+  LearnFromWhatGoesBack();
   char *first = Alloc(4 * HK_MIB);
   memset(first, 1, 4 * HK_MIB);
   char *next = Alloc(8 * HK_MIB);
   EXPECT_EQ(Calls(), "a");
-  EXPECT_EQ(LastCall(fake_os_huge_ask)->start, reinterpret_cast<uintptr_t>(next));
+  EXPECT_EQ(LastCall(fake_os_huge_ask)->start, AddressOf(next));
 }
 
 HK_FRESH_TEST(Huge, ABlockInUseThatIsNotFullTellsNothingYet) {
-  Set(hk_huge_pages_auto, hk_os_huge_on_request);
-  RetainNothing();
+  LearnFromWhatGoesBack();
   char *first = Alloc(4 * HK_MIB);
   memset(first, 1, 3 * HK_MIB);
   char *second = Alloc(4 * HK_MIB);
@@ -163,8 +160,7 @@ HK_FRESH_TEST(Huge, ABlockInUseThatIsNotFullTellsNothingYet) {
 }
 
 HK_FRESH_TEST(Huge, SparseBlocksAreNotAskedFor) {
-  Set(hk_huge_pages_auto, hk_os_huge_on_request);
-  RetainNothing();
+  LearnFromWhatGoesBack();
   for (int i = 0; i < 50; i++) {
     char *block = Alloc(4 * HK_MIB);
     memset(block, 1, 3 * HK_MIB);
@@ -175,7 +171,7 @@ HK_FRESH_TEST(Huge, SparseBlocksAreNotAskedFor) {
 
 HK_FRESH_TEST(Huge, WhatIsResidentAlreadyIsNotAskedFor) {
   Set(hk_huge_pages_always, hk_os_huge_on_request);
-  hk_option.retain = HK_TIB;
+  RetainEverything();
   Free(Alloc(4 * HK_MIB));
   size_t before = fake_os_log_length();
   Free(Alloc(4 * HK_MIB));
@@ -195,12 +191,12 @@ HK_FRESH_TEST(Huge, AddressesThatWereGivenBackAreAskedForAgain) {
 
 HK_FRESH_TEST(Huge, ABlockThatGrowsStaysOneMapping) {
   Set(hk_huge_pages_always, hk_os_huge_on_request);
-  hk_option.retain = HK_TIB;
+  RetainEverything();
   char *block = Alloc(8 * HK_MIB);
   EXPECT_EQ(Resize(block, 4 * HK_MIB), block);
   EXPECT_EQ(Resize(block, 6 * HK_MIB), block);
   const fake_os_record_t *last = LastCall(fake_os_huge_ask);
-  EXPECT_EQ(last->start, reinterpret_cast<uintptr_t>(block) + 4 * HK_MIB);
+  EXPECT_EQ(last->start, AddressOf(block) + 4 * HK_MIB);
   EXPECT_EQ(last->bytes, 2 * HK_MIB);
 }
 
@@ -242,10 +238,37 @@ HK_FRESH_TEST(Huge, ASparseSuperslabIsNot) {
 }
 
 // So many superslabs that the next one is not the first of a large program.
-constexpr unsigned kGrown = HK_HUGE_GROWN_BYTES / HK_SUPERSLAB_BYTES;
+constexpr unsigned kGrown = HK_HUGE_GROWN_MOST_BYTES / HK_SUPERSLAB_BYTES;
+
+// How many superslabs are made before one is asked for.
+unsigned UnaskedAt(uint64_t ns_per_mib_second) {
+  hk_option.mode = ns_per_mib_second;
+  unsigned count = 0;
+  for (; Calls().empty() && count < 2 * kGrown; count++) (void)Fill();
+  return count - 1;
+}
+
+HK_FRESH_TEST(Huge, AProgramThatGrowsGetsThemEarlierWhereMemoryIsCheap) {
+  Set(hk_huge_pages_auto, hk_os_huge_on_request);
+  EXPECT_EQ(UnaskedAt(HK_PRICE_FAST), HK_HUGE_GROWN_LEAST_BYTES / HK_SUPERSLAB_BYTES);
+}
+
+HK_FRESH_TEST(Huge, AProgramThatGrowsSlowlyDoesNot) {
+  Set(hk_huge_pages_auto, hk_os_huge_on_request);
+  auto is_asked = [] { return Calls().find('a') != std::string::npos; };
+  for (unsigned i = 0; i < 2 * kGrown; i++) {
+    (void)Fill();
+    Pass(60000);
+  }
+  (void)Fill();
+  EXPECT_FALSE(is_asked()) << "the last one is a minute ago";
+  (void)Fill();
+  EXPECT_TRUE(is_asked());
+}
 
 HK_FRESH_TEST(Huge, ADenseProgramThatGrowsGetsMore) {
   Set(hk_huge_pages_auto, hk_os_huge_on_request);
+  hk_option.mode = HK_PRICE_LEAN;
   for (unsigned i = 0; i < kGrown; i++) (void)Fill();
   EXPECT_EQ(Calls(), "") << "it is small yet";
   hk_slab_t *first = Fill(false);
@@ -254,7 +277,7 @@ HK_FRESH_TEST(Huge, ADenseProgramThatGrowsGetsMore) {
   EXPECT_EQ(LastCall(fake_os_huge_ask)->bytes, HK_SUPERSLAB_BYTES);
   EXPECT_TRUE(first->superslab->is_huge && first->superslab->is_allowed);
 
-  RetainNothing();
+  hk_option.retain = 0;
   memset(reinterpret_cast<void *>(hk_slab_start(first)), 1, HK_SUPERSLAB_BYTES);
   Release(first + 4, kAll - 4);
   (void)hk_surplus_trim(0);
@@ -370,10 +393,9 @@ HK_FRESH_TEST(Huge, WithoutVisitsSlowPathsDoIt) {
 }
 
 HK_FRESH_TEST(Huge, ASuperslabOfABlocksAddressesIsForbidden) {
-  Set(hk_huge_pages_auto, hk_os_huge_on_request);
-  RetainNothing();
+  LearnFromWhatGoesBack();
   KnowThatBlocksAreDense(4 * HK_MIB);
-  hk_option.retain = HK_TIB;
+  RetainEverything();
   Free(Alloc(4 * HK_MIB));
   ASSERT_EQ(Calls(), "a");
   hk_slab_t *first = hk_superslab_acquire(1, 1, hk_from_bottom);
@@ -386,7 +408,7 @@ HK_FRESH_TEST(Huge, ASuperslabOfABlocksAddressesIsForbidden) {
 
 HK_FRESH_TEST(Huge, WhatIsWholeGoesBeforeAPartOfAHugePage) {
   Set(hk_huge_pages_auto, hk_os_huge_on_request);
-  hk_option.retain = HK_TIB;
+  RetainEverything();
   hk_slab_t *old = Fill();
   GrowOld();
   ASSERT_EQ(Calls(), "c");
@@ -404,7 +426,7 @@ HK_FRESH_TEST(Huge, WhatIsWholeGoesBeforeAPartOfAHugePage) {
 
 HK_FRESH_TEST(Huge, WhatIsNotHugeGoesByAge) {
   Set(hk_huge_pages_auto, hk_os_huge_on_request);
-  hk_option.retain = HK_TIB;
+  RetainEverything();
   hk_slab_t *old = Fill();
   hk_slab_t *other = Fill();
   Release(old, 2);

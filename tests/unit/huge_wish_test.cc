@@ -87,12 +87,36 @@ TEST_F(HugeWish, HowDenseASuperslabMustBeFollowsFromThePrice) {
   EXPECT_TRUE(IsDense(0));
   EXPECT_TRUE(IsDense(kMostUnused)) << "balanced";
   EXPECT_FALSE(IsDense(kMostUnused + 4 * HK_KIB));
+  Price(HK_PRICE_BALANCED - 1);
+  EXPECT_FALSE(IsDense(kBytes / HK_HUGE_WASTE_SHARE_FAST)) << "512 KiB for a second are 125,000 ns";
   Price(HK_PRICE_FAST);
-  EXPECT_FALSE(IsDense(kMostUnused + 4 * HK_KIB)) << "people look at what is resident";
+  EXPECT_TRUE(IsDense(kBytes / HK_HUGE_WASTE_SHARE_FAST));
+  EXPECT_FALSE(IsDense(kBytes / HK_HUGE_WASTE_SHARE_FAST + 4 * HK_KIB)) << "people look at what is resident";
   Price(HK_PRICE_MOST);
   EXPECT_TRUE(IsDense(4 * HK_KIB));
   EXPECT_FALSE(IsDense(8 * HK_KIB)) << "8 KiB for a second are 195,000 ns";
   EXPECT_FALSE(IsDense(kBytes));
+}
+
+TEST_F(HugeWish, HowMuchIsInUseBeforeOneMoreIsAskedForFollowsFromThePrice) {
+  auto may_grow = [this](size_t bytes) { return hk_huge_wish_may_grow(&terms_, bytes, 0); };
+  EXPECT_FALSE(may_grow(30 * HK_MIB - 1)) << "40 s of 1 MiB are 10 ms, and each of them saves 0.642 ms";
+  EXPECT_TRUE(may_grow(30 * HK_MIB));
+  Price(HK_PRICE_FAST);
+  EXPECT_FALSE(may_grow(HK_HUGE_GROWN_LEAST_BYTES - 1));
+  EXPECT_TRUE(may_grow(HK_HUGE_GROWN_LEAST_BYTES));
+  Price(HK_PRICE_MOST);
+  EXPECT_FALSE(may_grow(HK_HUGE_GROWN_MOST_BYTES - 1));
+  EXPECT_TRUE(may_grow(HK_HUGE_GROWN_MOST_BYTES));
+}
+
+TEST_F(HugeWish, OneMoreHasToBeFullBeforeItCostsWhatItSaves) {
+  auto may_grow = [this](uint64_t since_last_ms) { return hk_huge_wish_may_grow(&terms_, HK_GIB, since_last_ms); };
+  EXPECT_TRUE(may_grow(2568)) << "1 MiB for so long is 642,000 ns";
+  EXPECT_FALSE(may_grow(2569));
+  Price(HK_PRICE_LEAN);
+  EXPECT_TRUE(may_grow(256));
+  EXPECT_FALSE(may_grow(257));
 }
 
 TEST_F(HugeWish, BlocksOfUnknownSizesAreSamples) {

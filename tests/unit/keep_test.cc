@@ -42,7 +42,7 @@ class Keep : public testing::Test {
 
   hk_keep_t keep_ = {};
   hk_keep_view_t view_ = {
-      .now_ms = 123456, .idle_bytes = 0, .in_use_bytes = 0, .retain_bytes = kRetain, .terms = {kWindow, kShare}};
+      .now_ms = 123456, .idle_bytes = 0, .in_use_bytes = 0, .retain_bytes = kRetain, .terms = {kWindow, kShare, false}};
 };
 
 TEST_F(Keep, TheBaseIsTheOptionOrAShareOfWhatIsInUse) {
@@ -309,6 +309,52 @@ TEST_F(Keep, ForgetsWhenToldTo) {
   hk_keep_forget(&keep_);
   EXPECT_EQ(Earned(), 0u);
   EXPECT_EQ(Want(HK_MIB), 0u);
+}
+
+TEST_F(Keep, WhatIsTrustedStaysUntilAWindowIsOver) {
+  view_.terms.is_trusting = true;
+  Use(100 * HK_MIB);
+  Use(0);
+  Look(100 * HK_MIB);
+  EXPECT_EQ(Limit(), 100 * HK_MIB);
+  Pass(kWindow);
+  Use(40 * HK_MIB);
+  EXPECT_EQ(Limit(), 85 * HK_MIB)
+      << "at the window's begin all was in use: now the peak, and a quarter, is what counts";
+  Look(60 * HK_MIB);
+  Look(90 * HK_MIB);
+  EXPECT_EQ(Earned(), 92 * HK_MIB) << "what comes and goes is not earned twice";
+  Pass(kWindow);
+  Look(90 * HK_MIB);
+  EXPECT_EQ(Earned(), 40 * HK_MIB) << "60 were not wanted all through the window, of which 8 are the base";
+}
+
+TEST_F(Keep, WhatIsNotTrustedDoesNot) {
+  Use(100 * HK_MIB);
+  Use(0);
+  Look(100 * HK_MIB);
+  EXPECT_EQ(Limit(), kRetain);
+}
+
+TEST_F(Keep, WhereNothingIsRetainedNothingIsTrusted) {
+  view_.terms.is_trusting = true;
+  view_.retain_bytes = 0;
+  Use(100 * HK_MIB);
+  Use(0);
+  Look(100 * HK_MIB);
+  EXPECT_EQ(Limit(), 0u);
+}
+
+TEST(KeepTerms, WhatIsCheaperThanTheBalancedPriceIsTrusted) {
+  hk_price_t price;
+  for (uint64_t ns : {HK_PRICE_LEAST, HK_PRICE_FAST, HK_PRICE_BALANCED - 1}) {
+    ASSERT_TRUE(hk_price_init(&price, ns));
+    EXPECT_TRUE(hk_keep_terms(&price).is_trusting) << ns;
+  }
+  for (uint64_t ns : {HK_PRICE_BALANCED, HK_PRICE_LEAN}) {
+    ASSERT_TRUE(hk_price_init(&price, ns));
+    EXPECT_FALSE(hk_keep_terms(&price).is_trusting) << ns;
+  }
 }
 
 }  // namespace

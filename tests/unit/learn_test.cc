@@ -16,11 +16,9 @@
 #include "scale.h"
 #include "test_random.h"
 
-namespace {
+using namespace hakmem_test;
 
-using hakmem_test::Scaled;
-using hakmem_test::SeedFor;
-using hakmem_test::TestRandom;
+namespace {
 
 struct Gap {
   size_t bytes;

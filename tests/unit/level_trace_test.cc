@@ -13,13 +13,10 @@
 #include "scale.h"
 #include "test_random.h"
 
-namespace {
+using namespace hakmem_test;
+using namespace hk_test;
 
-using hakmem_test::Scaled;
-using hakmem_test::SeedFor;
-using hakmem_test::TestRandom;
-using hk_test::LevelReader;
-using hk_test::LevelRecord;
+namespace {
 
 using Records = std::vector<LevelRecord>;
 
@@ -43,7 +40,7 @@ class LevelTrace : public testing::Test {
     chunk_.bytes = chunk_.record_count = 0;
   }
 
-  hk_test::LevelFile File() const {
+  LevelFile File() const {
     unsigned char header[HK_LEVEL_TRACE_HEADER_BYTES];
     hk_level_trace_header(header, 250000);
     return LevelReader::Read(std::string(reinterpret_cast<char *>(header), sizeof header) + file_);

@@ -35,8 +35,10 @@ int HookFreesAndRepairs() {
     hk_lock_after_fork(false); /* nobody said that this is a child */
     hk_lock_wait_for_repair(); /* so there is nothing to wait for */
     HK_CHILD_CHECK(repairs == 0);
+    HK_CHILD_CHECK(hk_lock_take_count(hk_lock_meta) > 0); /* its parent's */
     hk_lock_after_fork(true);
     HK_CHILD_CHECK(repairs == 1);
+    HK_CHILD_CHECK(hk_lock_take_count(hk_lock_meta) == 0);
     hk_lock_wait_for_repair();
     for (int id = 0; id < hk_lock_count; id++) {
       hk_lock_acquire(static_cast<hk_lock_id_t>(id));

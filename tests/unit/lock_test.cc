@@ -1,10 +1,6 @@
-// os/lock over the real system: exclusion, sleepers, and children of every kind of fork. Locks are set up once a
-// process, so each case runs in a child.
-#include "os/lock.h"
-
+// os/lock over the real system: exclusion, sleepers, and ranks. Locks are set up once a process, so each case runs in a
+// child.
 #include <gtest/gtest.h>
-#include <sched.h>
-#include <sys/syscall.h>
 
 #include <atomic>
 #include <cerrno>
@@ -15,51 +11,16 @@
 
 #include "base/compiler.h"
 #include "in_child.h"
-#include "os/os.h"
+#include "unit/lock_driver.h"
+
+using namespace hk_test;
 
 namespace {
 
 using std::chrono::milliseconds;
 
-std::atomic<int> repairs;
-
-void CountRepair() { repairs++; }
-
-void AcquireAndRelease(hk_lock_id_t id) {
-  hk_lock_acquire(id);
-  hk_lock_release(id);
-}
-
-void AcquireAllByRank() {
-  for (int id = 0; id < hk_lock_count; id++) hk_lock_acquire(static_cast<hk_lock_id_t>(id));
-  for (int id = hk_lock_count - 1; id >= 0; id--) hk_lock_release(static_cast<hk_lock_id_t>(id));
-}
-
-// A thread that holds a lock until told otherwise.
-class Holder {
- public:
-  explicit Holder(hk_lock_id_t id)
-      : thread_([this, id] {
-          hk_lock_acquire(id);
-          holds_ = true;
-          while (!leave_) std::this_thread::sleep_for(milliseconds(1));
-          hk_lock_release(id);
-        }) {
-    while (!holds_) std::this_thread::yield();
-  }
-  ~Holder() {
-    leave_ = true;
-    thread_.join();
-  }
-
- private:
-  std::atomic<bool> holds_{false};
-  std::atomic<bool> leave_{false};
-  std::thread thread_;
-};
-
 TEST(Lock, WorksBeforeInit) {
-  EXPECT_EQ(hk_test::InChild([] {
+  EXPECT_EQ(InChild([] {
               AcquireAllByRank();
               HK_CHILD_CHECK(hk_lock_init(CountRepair));
               AcquireAllByRank();
@@ -70,7 +31,7 @@ TEST(Lock, WorksBeforeInit) {
 }
 
 TEST(Lock, ExcludesAndLosesNothing) {
-  EXPECT_EQ(hk_test::InChild([] {
+  EXPECT_EQ(InChild([] {
               HK_CHILD_CHECK(hk_lock_init(CountRepair));
               uint64_t guarded[2] = {0, 0}; /* plain: a race would also be ThreadSanitizer's to find */
               std::vector<std::thread> threads;
@@ -92,7 +53,7 @@ TEST(Lock, ExcludesAndLosesNothing) {
 }
 
 TEST(Lock, SleepersAreWokenAndCounted) {
-  EXPECT_EQ(hk_test::InChild([] {
+  EXPECT_EQ(InChild([] {
               HK_CHILD_CHECK(hk_lock_init(CountRepair));
               HK_CHILD_CHECK(hk_lock_sleep_count(hk_lock_space) == 0);
               std::atomic<int> got{0};
@@ -118,8 +79,67 @@ TEST(Lock, SleepersAreWokenAndCounted) {
             0);
 }
 
-TEST(Lock, LeavesErrnoAlone) {
+TEST(Lock, TakesAreCountedByLock) {
   EXPECT_EQ(hk_test::InChild([] {
+              AcquireAndRelease(hk_lock_meta); /* before init */
+              HK_CHILD_CHECK(hk_lock_init(CountRepair));
+              for (int i = 0; i < 5; i++) AcquireAndRelease(hk_lock_space);
+              AcquireAllByRank();
+              HK_CHILD_CHECK(hk_lock_take_count(hk_lock_heap_pool) == 1);
+              HK_CHILD_CHECK(hk_lock_take_count(hk_lock_space) == 6);
+              HK_CHILD_CHECK(hk_lock_take_count(hk_lock_meta) == 2);
+              for (int id = 0; id < hk_lock_count; id++) {
+                HK_CHILD_CHECK(hk_lock_wait_count(static_cast<hk_lock_id_t>(id)) == 0);
+              }
+              return hk_test::InChild([] {
+                HK_CHILD_CHECK(hk_lock_take_count(hk_lock_space) == 0); /* its own */
+                hk_lock_wait_for_repair();
+                AcquireAndRelease(hk_lock_space);
+                HK_CHILD_CHECK(hk_lock_take_count(hk_lock_space) == 1);
+                return 0;
+              });
+            }),
+            0);
+}
+
+TEST(Lock, WaitsAreCountedOnceEach) {
+  EXPECT_EQ(hk_test::InChild([] {
+              HK_CHILD_CHECK(hk_lock_init(CountRepair));
+              std::vector<std::thread> threads;
+              hk_lock_acquire(hk_lock_space);
+              for (int i = 0; i < 3; i++) threads.emplace_back([] { AcquireAndRelease(hk_lock_space); });
+              while (hk_lock_sleep_count(hk_lock_space) < 3) std::this_thread::sleep_for(milliseconds(1));
+              HK_CHILD_CHECK(hk_lock_take_count(hk_lock_space) == 1);
+              HK_CHILD_CHECK(hk_lock_wait_count(hk_lock_space) == 0); /* counted when it is over */
+              hk_lock_release(hk_lock_space);
+              for (std::thread &thread : threads) thread.join();
+              HK_CHILD_CHECK(hk_lock_take_count(hk_lock_space) == 4);
+              HK_CHILD_CHECK(hk_lock_wait_count(hk_lock_space) == 3);
+              HK_CHILD_CHECK(hk_lock_wait_count(hk_lock_meta) == 0);
+              return 0;
+            }),
+            0);
+}
+
+TEST(Lock, NoTakeIsMissed) {
+  EXPECT_EQ(hk_test::InChild([] {
+              HK_CHILD_CHECK(hk_lock_init(CountRepair));
+              std::vector<std::thread> threads;
+              for (int i = 0; i < 4; i++) {
+                threads.emplace_back([] {
+                  for (int n = 0; n < 20000; n++) AcquireAndRelease(hk_lock_space);
+                });
+              }
+              for (std::thread &thread : threads) thread.join();
+              HK_CHILD_CHECK(hk_lock_take_count(hk_lock_space) == 80000);
+              HK_CHILD_CHECK(hk_lock_wait_count(hk_lock_space) < 80000);
+              return 0;
+            }),
+            0);
+}
+
+TEST(Lock, LeavesErrnoAlone) {
+  EXPECT_EQ(InChild([] {
               errno = 1234;
               HK_CHILD_CHECK(hk_lock_init(CountRepair));
               HK_CHILD_CHECK(errno == 1234);
@@ -134,381 +154,6 @@ TEST(Lock, LeavesErrnoAlone) {
                 HK_CHILD_CHECK(errno == 1234);
               }
               other.join();
-              return 0;
-            }),
-            0);
-}
-
-TEST(LockFork, AChildFindsEveryLockFreeAndRepairsOnce) {
-  EXPECT_EQ(hk_test::InChild([] {
-              HK_CHILD_CHECK(hk_lock_init(CountRepair));
-              Holder space(hk_lock_space);
-              Holder meta(hk_lock_meta);
-              int result = hk_test::InChild([] {
-                HK_CHILD_CHECK(repairs == 0);
-                AcquireAndRelease(hk_lock_meta);
-                HK_CHILD_CHECK(repairs == 1);
-                AcquireAllByRank();
-                HK_CHILD_CHECK(repairs == 1);
-                return 0;
-              });
-              HK_CHILD_CHECK(result == 0);
-              HK_CHILD_CHECK(repairs == 0); /* the parent is as before */
-              return 0;
-            }),
-            0);
-}
-
-TEST(LockFork, EveryGenerationRepairs) {
-  EXPECT_EQ(hk_test::InChild([] {
-              HK_CHILD_CHECK(hk_lock_init(CountRepair));
-              return hk_test::InChild([] {
-                AcquireAndRelease(hk_lock_space);
-                HK_CHILD_CHECK(repairs == 1);
-                int result = hk_test::InChild([] {
-                  AcquireAndRelease(hk_lock_space);
-                  HK_CHILD_CHECK(repairs == 2);
-                  return 0;
-                });
-                HK_CHILD_CHECK(repairs == 1);
-                return result;
-              });
-            }),
-            0);
-}
-
-TEST(LockFork, TheHookAndTheFirstLockRepairOnceTogether) {
-  EXPECT_EQ(hk_test::InChild([] {
-              HK_CHILD_CHECK(hk_lock_init(CountRepair));
-              hk_lock_after_fork(false);
-              HK_CHILD_CHECK(repairs == 0);
-              int hook_first = hk_test::InChild([] {
-                hk_lock_after_fork(true);
-                HK_CHILD_CHECK(repairs == 1);
-                hk_lock_after_fork(true);
-                AcquireAllByRank();
-                HK_CHILD_CHECK(repairs == 1);
-                return 0;
-              });
-              HK_CHILD_CHECK(hook_first == 0);
-              return hk_test::InChild([] {
-                AcquireAndRelease(hk_lock_meta);
-                hk_lock_after_fork(true);
-                hk_lock_after_fork(false);
-                HK_CHILD_CHECK(repairs == 1);
-                return 0;
-              });
-            }),
-            0);
-}
-
-void RepairThatLocks() {
-  AcquireAllByRank();
-  repairs++;
-}
-
-TEST(LockFork, TheRepairHoldsNoLockAndMayTakeAny) {
-  for (int id = 0; id < hk_lock_count; id++) {
-    EXPECT_EQ(hk_test::InChild([id] {
-                HK_CHILD_CHECK(hk_lock_init(RepairThatLocks));
-                return hk_test::InChild([id] {
-                  AcquireAndRelease(static_cast<hk_lock_id_t>(id));
-                  HK_CHILD_CHECK(repairs == 1);
-                  return 0;
-                });
-              }),
-              0);
-  }
-}
-
-TEST(LockFork, WithoutARepairChildrenStillGetTheirLocks) {
-  EXPECT_EQ(hk_test::InChild([] {
-              HK_CHILD_CHECK(hk_lock_init(nullptr));
-              Holder space(hk_lock_space);
-              return hk_test::InChild([] {
-                AcquireAllByRank();
-                return 0;
-              });
-            }),
-            0);
-}
-
-std::atomic<bool> repair_is_over;
-
-void SlowRepair() {
-  std::this_thread::sleep_for(milliseconds(100));
-  AcquireAllByRank();
-  repairs++;
-  repair_is_over = true;
-}
-
-TEST(LockFork, TheChildsThreadsWaitForItsRepair) {
-  EXPECT_EQ(hk_test::InChild([] {
-              HK_CHILD_CHECK(hk_lock_init(SlowRepair));
-              return hk_test::InChild([] {
-                std::atomic<int> too_early{0};
-                std::vector<std::thread> threads;
-                for (int i = 0; i < 4; i++) {
-                  threads.emplace_back([&, i] {
-                    hk_lock_acquire(static_cast<hk_lock_id_t>(i % hk_lock_count));
-                    if (!repair_is_over) too_early++;
-                    hk_lock_release(static_cast<hk_lock_id_t>(i % hk_lock_count));
-                  });
-                }
-                for (std::thread &thread : threads) thread.join();
-                HK_CHILD_CHECK(too_early == 0);
-                HK_CHILD_CHECK(repairs == 1);
-                return 0;
-              });
-            }),
-            0);
-}
-
-// What the repair makes anew but no lock guards: who wants that waits, and takes no lock.
-TEST(LockFork, WhoWaitsForTheRepairRunsItOnceAndHoldsNothing) {
-  EXPECT_EQ(hk_test::InChild([] {
-              hk_lock_wait_for_repair(); /* before init */
-              HK_CHILD_CHECK(hk_lock_init(RepairThatLocks));
-              hk_lock_wait_for_repair();
-              HK_CHILD_CHECK(repairs == 0);
-              Holder pool(hk_lock_heap_pool);
-              Holder meta(hk_lock_meta);
-              int result = hk_test::InChild([] {
-                HK_CHILD_CHECK(repairs == 0);
-                hk_lock_wait_for_repair();
-                HK_CHILD_CHECK(repairs == 1);
-                hk_lock_wait_for_repair();
-                AcquireAllByRank();
-                hk_lock_after_fork(true);
-                HK_CHILD_CHECK(repairs == 1);
-                return hk_test::InChild([] {
-                  hk_lock_wait_for_repair();
-                  return repairs == 2 ? 0 : 1;
-                });
-              });
-              HK_CHILD_CHECK(result == 0);
-              hk_lock_wait_for_repair();
-              HK_CHILD_CHECK(repairs == 0); /* the parent is as before */
-              return 0;
-            }),
-            0);
-}
-
-void RepairThatWaits() {
-  hk_lock_wait_for_repair();
-  repairs++;
-}
-
-TEST(LockFork, TheRepairItselfDoesNotWaitForIt) {
-  EXPECT_EQ(hk_test::InChild([] {
-              HK_CHILD_CHECK(hk_lock_init(RepairThatWaits));
-              return hk_test::InChild([] {
-                hk_lock_wait_for_repair();
-                HK_CHILD_CHECK(repairs == 1);
-                return 0;
-              });
-            }),
-            0);
-}
-
-// Some take locks and some only wait: nobody goes on before it is over, and everybody does then.
-TEST(LockFork, ThoseWhoWaitForTheRepairSeeItsEnd) {
-  EXPECT_EQ(hk_test::InChild([] {
-              HK_CHILD_CHECK(hk_lock_init(SlowRepair));
-              return hk_test::InChild([] {
-                std::atomic<int> too_early{0};
-                std::vector<std::thread> threads;
-                for (int i = 0; i < 6; i++) {
-                  threads.emplace_back([&, i] {
-                    if (i % 3 == 0) {
-                      AcquireAndRelease(hk_lock_space);
-                    } else {
-                      hk_lock_wait_for_repair();
-                    }
-                    if (!repair_is_over) too_early++;
-                  });
-                }
-                for (std::thread &thread : threads) thread.join();
-                HK_CHILD_CHECK(too_early == 0);
-                HK_CHILD_CHECK(repairs == 1);
-                return 0;
-              });
-            }),
-            0);
-}
-
-TEST(LockFork, TheHolderOfALockWaitsForTheRepairToo) {
-  EXPECT_EQ(hk_test::InChild([] {
-              HK_CHILD_CHECK(hk_lock_init(RepairThatLocks));
-              hk_lock_acquire(hk_lock_space); /* a signal handler's fork interrupts it */
-              int result = hk_test::InChild([] {
-                hk_lock_wait_for_repair();
-                HK_CHILD_CHECK(repairs == 1);
-                hk_lock_release(hk_lock_space);
-                AcquireAllByRank();
-                return 0;
-              });
-              hk_lock_release(hk_lock_space);
-              return result;
-            }),
-            0);
-}
-
-TEST(LockFork, ABareCloneIsAChildToo) {
-  EXPECT_EQ(hk_test::InChild([] {
-              HK_CHILD_CHECK(hk_lock_init(CountRepair));
-              Holder space(hk_lock_space);
-              pid_t child = static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr));
-              if (child == 0) {
-                alarm(hk_test::kChildSeconds);
-                AcquireAndRelease(hk_lock_space);
-                _exit(repairs == 1 ? 0 : 1);
-              }
-              return hk_test::WaitForChild(child) == 0 ? 0 : 1;
-            }),
-            0);
-}
-
-int LockInSharedMemory(void *) {
-  AcquireAllByRank();
-  return 0;
-}
-
-TEST(LockFork, AChildThatSharesTheMemoryChangesNothing) {
-  EXPECT_EQ(hk_test::InChild([] {
-              HK_CHILD_CHECK(hk_lock_init(CountRepair));
-              hk_lock_acquire(hk_lock_heap_pool);
-              hk_lock_release(hk_lock_heap_pool);
-              alignas(16) static char stack[65536];
-              pid_t child = clone(LockInSharedMemory, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, nullptr);
-              HK_CHILD_CHECK(hk_test::WaitForChild(child) == 0);
-              HK_CHILD_CHECK(repairs == 0);
-              AcquireAllByRank();
-              HK_CHILD_CHECK(repairs == 0);
-              return 0;
-            }),
-            0);
-}
-
-TEST(LockFork, TheHolderItselfForksAndBothGoOn) {
-  EXPECT_EQ(hk_test::InChild([] {
-              HK_CHILD_CHECK(hk_lock_init(RepairThatLocks));
-              /* As a signal handler's fork would interrupt a critical section. */
-              hk_lock_acquire(hk_lock_heap_pool);
-              int result = hk_test::InChild([] {
-                hk_lock_acquire(hk_lock_meta);
-                HK_CHILD_CHECK(repairs == 1);
-                hk_lock_release(hk_lock_meta);
-                hk_lock_release(hk_lock_heap_pool);
-                AcquireAllByRank();
-                HK_CHILD_CHECK(repairs == 1);
-                return 0;
-              });
-              HK_CHILD_CHECK(result == 0);
-              hk_lock_release(hk_lock_heap_pool);
-              AcquireAllByRank();
-              return 0;
-            }),
-            0);
-}
-
-// What the lock guards is the holder's own in the child, until it is done.
-TEST(LockFork, TheHooksRepairWaitsForTheHolder) {
-  EXPECT_EQ(hk_test::InChild([] {
-              HK_CHILD_CHECK(hk_lock_init(RepairThatLocks));
-              hk_lock_acquire(hk_lock_space);
-              int result = hk_test::InChild([] {
-                HK_CHILD_CHECK(!hk_lock_after_fork(true));
-                HK_CHILD_CHECK(repairs == 0);
-                hk_lock_release(hk_lock_space);
-                HK_CHILD_CHECK(repairs == 1);
-                AcquireAllByRank();
-                HK_CHILD_CHECK(repairs == 1);
-                return 0;
-              });
-              HK_CHILD_CHECK(result == 0);
-              hk_lock_release(hk_lock_space);
-              HK_CHILD_CHECK(repairs == 0);
-              return 0;
-            }),
-            0);
-}
-
-TEST(LockFork, TheHooksRepairWaitsForStepsWithoutALock) {
-  EXPECT_EQ(hk_test::InChild([] {
-              HK_CHILD_CHECK(hk_lock_init(RepairThatLocks));
-              hk_lock_put_repair_off();
-              int result = hk_test::InChild([] {
-                HK_CHILD_CHECK(!hk_lock_after_fork(true));
-                HK_CHILD_CHECK(repairs == 0);
-                hk_lock_let_repair_come();
-                HK_CHILD_CHECK(repairs == 1);
-                return 0;
-              });
-              HK_CHILD_CHECK(result == 0);
-              hk_lock_let_repair_come();
-              return hk_test::InChild([] {
-                HK_CHILD_CHECK(hk_lock_after_fork(true));
-                HK_CHILD_CHECK(repairs == 1);
-                return 0;
-              });
-            }),
-            0);
-}
-
-// The child of the second fork goes on with the repair of the first's.
-bool is_second_child;
-
-void RepairAmidWhichAHandlerForks() {
-  repairs++;
-  if (repairs > 1) return;
-  AcquireAllByRank();
-  hk_lock_put_repair_off(); /* what it is made of */
-  hk_lock_let_repair_come();
-  pid_t child = fork();
-  if (child == 0) {
-    is_second_child = true;
-    if (hk_lock_after_fork(true)) _exit(1); /* it is put off */
-  } else if (hk_test::WaitForChild(child) != 0) {
-    _exit(1);
-  }
-}
-
-TEST(LockFork, AForkAmidTheRepairHasItRunOnceMore) {
-  EXPECT_EQ(hk_test::InChild([] {
-              HK_CHILD_CHECK(hk_lock_init(RepairAmidWhichAHandlerForks));
-              return hk_test::InChild([] {
-                HK_CHILD_CHECK(hk_lock_after_fork(true));
-                HK_CHILD_CHECK(repairs == (is_second_child ? 2 : 1));
-                AcquireAllByRank();
-                HK_CHILD_CHECK(repairs == (is_second_child ? 2 : 1));
-                return 0;
-              });
-            }),
-            0);
-}
-
-TEST(LockFork, ForksAmidAStorm) {
-  EXPECT_EQ(hk_test::InChild([] {
-              HK_CHILD_CHECK(hk_lock_init(RepairThatLocks));
-              std::atomic<bool> leave{false};
-              std::vector<std::thread> threads;
-              for (int i = 0; i < 3; i++) {
-                threads.emplace_back([&] {
-                  while (!leave) AcquireAllByRank();
-                });
-              }
-              int failures = 0;
-              for (int i = 0; i < 200; i++) {
-                failures += hk_test::InChild([] {
-                              AcquireAllByRank();
-                              return repairs == 1 ? 0 : 1;
-                            }) != 0;
-                AcquireAndRelease(hk_lock_space);
-              }
-              leave = true;
-              for (std::thread &thread : threads) thread.join();
-              HK_CHILD_CHECK(failures == 0);
               return 0;
             }),
             0);
@@ -539,7 +184,7 @@ TEST(LockRankDeathTest, ReleaseOfWhatIsNotHeld) {
 }
 
 TEST(LockRank, RisingRanksAndReleasesInAnyOrder) {
-  EXPECT_EQ(hk_test::InChild([] {
+  EXPECT_EQ(InChild([] {
               HK_CHILD_CHECK(hk_lock_init(CountRepair));
               hk_lock_acquire(hk_lock_heap_pool);
               hk_lock_acquire(hk_lock_space);

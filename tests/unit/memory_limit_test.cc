@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "folder.h"
 
 extern "C" {
 #include "os/kernel_file.h"
@@ -29,14 +30,8 @@ constexpr char kV1[] = "sys/fs/cgroup/memory";
 
 class MemoryLimit : public testing::Test {
  protected:
-  void SetUp() override {
-    root_ = testing::TempDir() + "memory_limit_XXXXXX";
-    ASSERT_NE(mkdtemp(root_.data()), nullptr);
-  }
-  void TearDown() override { fs::remove_all(root_); }
-
   void Write(const std::string &path, const std::string &text) {
-    fs::path file = fs::path(root_) / path;
+    fs::path file = fs::path(root_.path()) / path;
     fs::create_directories(file.parent_path());
     std::ofstream(file) << text;
   }
@@ -62,7 +57,7 @@ class MemoryLimit : public testing::Test {
           "cache 1\ninactive_file 7\ntotal_cache 2\ntotal_inactive_file " + std::to_string(inactive) + "\n");
   }
 
-  bool Find() { return hk_memory_limit_find(&place_, root_.c_str()); }
+  bool Find() { return hk_memory_limit_find(&place_, root_.path().c_str()); }
 
   // What is read; a limit of 0 is none.
   hk_os_memory_limit_t Read() {
@@ -79,10 +74,10 @@ class MemoryLimit : public testing::Test {
   }
 
   unsigned Stalled(const std::string &otherwise = "nowhere") {
-    return hk_memory_limit_stalled(&place_, (root_ + "/" + otherwise).c_str());
+    return hk_memory_limit_stalled(&place_, (root_ / otherwise).c_str());
   }
 
-  std::string root_;
+  const hk_test::Folder root_;
   hk_memory_limit_place_t place_ = {};
 };
 
@@ -261,7 +256,7 @@ TEST_F(MemoryLimit, AFolderWithTooLongANameIsNotLookedAt) {
   Process("0::" + name + "\n", kMountV2);
   GroupV2(kV2 + name, "5000000", "max", 10);
   EXPECT_FALSE(Find());
-  name.resize(HK_MEMORY_GROUP_PATH_BYTES - 1 - root_.size() - strlen("/") - strlen(kV2));
+  name.resize(HK_MEMORY_GROUP_PATH_BYTES - 1 - root_.path().size() - strlen("/") - strlen(kV2));
   Process("0::" + name + "\n", kMountV2);
   GroupV2(kV2 + name, "5000000", "max", 10);
   ExpectFound(5000000, 10);
@@ -294,7 +289,7 @@ TEST_F(MemoryLimit, ContentsOfFilesThatWouldGoAreLeftOutNearTheLimit) {
   Process("4:memory:/box\n", kMountV1);
   GroupV1(kV1 + std::string("/box"), "5000000", 4900000, 3000000);
   ExpectFound(5000000, 1900000);
-  fs::remove(fs::path(root_) / kV1 / "box/memory.stat");
+  fs::remove(fs::path(root_.path()) / kV1 / "box/memory.stat");
   EXPECT_EQ(Read().use_bytes, 4900000u);
 }
 
@@ -313,7 +308,7 @@ TEST_F(MemoryLimit, FilesThatAreGoneAreNoLimit) {
   Process("0::/box\n", kMountV2);
   GroupV2(kV2 + std::string("/box"), "5000000", "max", 10);
   ASSERT_TRUE(Find());
-  fs::remove_all(fs::path(root_) / kV2);
+  fs::remove_all(fs::path(root_.path()) / kV2);
   EXPECT_EQ(Read().limit_bytes, 0u) << "as after a chroot";
 }
 

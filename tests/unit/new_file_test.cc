@@ -14,19 +14,14 @@
 #include <iterator>
 #include <string>
 
+#include "folder.h"
 #include "in_child.h"
 
 namespace {
 
 class NewFile : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = testing::TempDir() + "/new_file_XXXXXX";
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-  std::string Path(const char *name) const { return folder_ + "/" + name; }
+  std::string Path(const char *name) const { return folder_ / name; }
   static int Write(const std::string &path, const std::string &text) {
     errno = 0;
     int error = hk_new_file_write(path.c_str(), text.data(), text.size());
@@ -38,7 +33,7 @@ class NewFile : public testing::Test {
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
-  std::string folder_;
+  const hk_test::Folder folder_;
 };
 
 TEST_F(NewFile, HoldsTheTextForItsOwnerAlone) {

@@ -13,9 +13,9 @@
 #include "test_random.h"
 #include "unit/heap_driver.h"
 
-namespace {
+using namespace hakmem_test;
 
-using hakmem_test::TestRandom;
+namespace {
 
 constexpr unsigned kAll = HK_SUPERSLAB_SLABS;
 

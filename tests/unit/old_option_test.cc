@@ -8,11 +8,9 @@
 #include "policy/option.h"
 #include "policy/price.h"
 
-namespace {
+using namespace hk_test;
 
-using hk_test::IsDefault;
-using hk_test::Load;
-using hk_test::Loaded;
+namespace {
 
 TEST(OldOption, AceEnabledIsLearn) {
   Loaded loaded = Load({"HAKMEM_ACE_ENABLED=0"});

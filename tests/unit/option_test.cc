@@ -11,11 +11,9 @@
 #include "loaded_options.h"
 #include "policy/price.h"
 
-namespace {
+using namespace hk_test;
 
-using hk_test::IsDefault;
-using hk_test::Load;
-using hk_test::Loaded;
+namespace {
 
 // `retain` after HAKMEM_RETAIN was set to this; -1 where it was refused.
 int64_t Retain(const char *value) {
@@ -52,8 +50,8 @@ std::string Text(const char *name, const char *hk_option_t::*field, const std::s
   struct Copy {
     char characters[HK_OPTION_TEXT_BYTES];
   };
-  hk_test::Shared<Copy> text;
-  EXPECT_EQ(hk_test::InChild([&] {
+  Shared<Copy> text;
+  EXPECT_EQ(InChild([&] {
               fake_os_set_environment(environment);
               hk_option_load();
               strcpy(text->characters, fake_os_stderr_writes() == 0 ? hk_option.*field : "refused");
@@ -195,7 +193,7 @@ TEST(Option, Texts) {
 }
 
 TEST(Option, ATextOutlivesTheEnvironment) {
-  EXPECT_EQ(hk_test::InChild([] {
+  EXPECT_EQ(InChild([] {
               char variable[] = "HAKMEM_STATS_FILE=/tmp/file";
               const char *const environment[] = {variable, nullptr};
               fake_os_set_environment(environment);
@@ -216,7 +214,7 @@ TEST(Option, WarningOfAText) {
 }
 
 TEST(Option, WarningOfAValueThatIsOfNoUse) {
-  EXPECT_EQ(hk_test::InChild([] {
+  EXPECT_EQ(InChild([] {
               hk_option_warn("HAKMEM_STATS_FILE", "/a\nb", "cannot be written", "permission denied");
               HK_CHILD_CHECK(strcmp(fake_os_stderr(),
                                     "hakmem: warning: HAKMEM_STATS_FILE=/a?b cannot be written: permission denied "
@@ -331,7 +329,7 @@ TEST(Option, ASecureProgramIgnoresTheEnvironment) {
 }
 
 TEST(Option, WaitsForTheEnvironmentAndLoadsOnce) {
-  EXPECT_EQ(hk_test::InChild([] {
+  EXPECT_EQ(InChild([] {
               const char *const first[] = {"HAKMEM_SPARE_SLABS=9", "HAKMEM_FOO=1", nullptr};
               const char *const second[] = {"HAKMEM_SPARE_SLABS=10", "HAKMEM_BAR=1", nullptr};
               fake_os_set_environment(nullptr);

@@ -39,12 +39,9 @@ extern "C" int madvise(void *start, size_t bytes, int advice) noexcept {
 }
 #endif
 
-namespace {
+using namespace hk_test;
 
-using hk_test::kErrno;
-using hk_test::kPage;
-using hk_test::OsLinux;
-using hk_test::Refuse;
+namespace {
 
 bool IsZero(const void *start, size_t bytes) {
   const char *text = static_cast<const char *>(start);
@@ -109,7 +106,7 @@ TEST_F(OsLinux, ReservesWithoutTheEndsItCutOff) {
 }
 
 TEST_F(OsLinux, FindsAnAlignedRangeWhereTheNextPlacesAreTaken) {
-  EXPECT_EQ(hk_test::InChild([] {
+  EXPECT_EQ(InChild([] {
               constexpr size_t kAlignment = 16 * HK_MIB;
               size_t before = MappedBytes();
               for (int i = 0; i < 8; i++) {
@@ -175,7 +172,7 @@ TEST_F(OsLinux, RefusesWhatCannotBe) {
 }
 
 TEST_F(OsLinux, AlignedRangesLieSideBySide) {
-  EXPECT_EQ(hk_test::InChild([] {
+  EXPECT_EQ(InChild([] {
               (void)hk_os_reserve(HK_SUPERSLAB_BYTES, HK_SUPERSLAB_BYTES);
               size_t before = MappingCount();
               for (int i = 0; i < 64; i++)
@@ -188,7 +185,7 @@ TEST_F(OsLinux, AlignedRangesLieSideBySide) {
 }
 
 TEST_F(OsLinux, HolesAreUsedAgain) {
-  EXPECT_EQ(hk_test::InChild([] {
+  EXPECT_EQ(InChild([] {
               std::set<uintptr_t> regions;
               std::vector<std::pair<void *, size_t>> ranges;
               for (size_t i = 0; i < 5000; i++) {
@@ -337,11 +334,11 @@ TEST_F(OsLinux, WipedOnForkIsZeroInTheChildAlone) {
   if (!hk_os_wipe_on_fork(start, kPage)) GTEST_SKIP() << "this kernel cannot wipe on fork";
   EXPECT_EQ(errno, kErrno);
   memset(start, 1, 2 * kPage);
-  EXPECT_EQ(hk_test::InChild([=] {
+  EXPECT_EQ(InChild([=] {
               HK_CHILD_CHECK(IsZero(start, kPage));
               HK_CHILD_CHECK(start[kPage] == 1);
               start[0] = 5;
-              return hk_test::InChild([=] { return start[0]; });
+              return InChild([=] { return start[0]; });
             }),
             0);
   EXPECT_EQ(start[0], 1);
@@ -369,7 +366,7 @@ bool LimitMappedBytes(size_t bytes) {
 }
 
 TEST_F(OsLinux, NearItsLimitAProcessStillGetsAlignedRanges) {
-  EXPECT_EQ(hk_test::InChild([] {
+  EXPECT_EQ(InChild([] {
               constexpr size_t kAlignment = 16 * HK_MIB;
               /* One range each under the limit, none with room for an alignment more; below each, a page is taken, so
                * that the place beside the last one is not free. */
@@ -395,7 +392,7 @@ TEST_F(OsLinux, NearItsLimitAProcessStillGetsAlignedRanges) {
 }
 
 TEST_F(OsLinux, WhereNothingCanBeCutOffRangesAreStillAligned) {
-  EXPECT_EQ(hk_test::InChild([] {
+  EXPECT_EQ(InChild([] {
               char *start = static_cast<char *>(hk_os_reserve(kPage, kPage));
               if (!Refuse(SYS_munmap, ENOMEM)) return 0;
               errno = kErrno;
@@ -415,7 +412,7 @@ TEST_F(OsLinux, WhereNothingCanBeCutOffRangesAreStillAligned) {
 }
 
 TEST_F(OsLinux, EachRefusalIsReportedAndLeavesErrno) {
-  EXPECT_EQ(hk_test::InChild([] {
+  EXPECT_EQ(InChild([] {
               char *start = static_cast<char *>(hk_os_reserve(2 * kPage, kPage));
               char *target = static_cast<char *>(hk_os_reserve(4 * kPage, kPage));
               start[0] = 1;
@@ -441,7 +438,7 @@ TEST_F(OsLinux, WithoutRoomForAnotherMapping) {
   size_t limit = 0;
   std::ifstream("/proc/sys/vm/max_map_count") >> limit;
   if (limit == 0 || limit > 300000) GTEST_SKIP() << "it takes too long to reach " << limit << " mappings";
-  EXPECT_EQ(hk_test::InChild([limit] {
+  EXPECT_EQ(InChild([limit] {
               char *range = static_cast<char *>(hk_os_reserve(3 * HK_SUPERSLAB_BYTES, HK_SUPERSLAB_BYTES));
               memset(range, 1, 3 * HK_SUPERSLAB_BYTES);
               char *many = static_cast<char *>(hk_os_reserve(2 * limit * kPage, kPage));

@@ -20,15 +20,44 @@
 #include "base/compiler.h"
 #include "base/units.h"
 #include "in_child.h"
+#include "os/call_count.h"
 #include "unit/os_linux_driver.h"
+
+using namespace hk_test;
 
 namespace {
 
-using hk_test::kErrno;
-using hk_test::kPage;
-using hk_test::OsLinux;
-using hk_test::Refuse;
 using std::chrono::milliseconds;
+
+/* ---- What it costs. */
+
+TEST_F(OsLinux, SystemCallsAreCountedByKind) {
+  auto counts = [] {
+    std::vector<uint64_t> all;
+    for (int kind = 0; kind < hk_call_kind_count; kind++)
+      all.push_back(hk_call_count(static_cast<hk_call_kind_t>(kind)));
+    return all;
+  };
+  std::vector<uint64_t> expected = counts();
+  void *pages = hk_os_reserve(4 * kPage, kPage);
+  ASSERT_NE(pages, nullptr);
+  expected[hk_call_map]++;
+  EXPECT_EQ(counts(), expected);
+  ASSERT_TRUE(hk_os_purge(pages, kPage));
+  expected[hk_call_advise]++;
+  EXPECT_EQ(counts(), expected);
+  ASSERT_TRUE(hk_os_resize(pages, 4 * kPage, 3 * kPage));
+  expected[hk_call_map]++;
+  EXPECT_EQ(counts(), expected);
+  ASSERT_TRUE(hk_os_unmap(pages, 3 * kPage));
+  expected[hk_call_unmap]++;
+  EXPECT_EQ(counts(), expected);
+  (void)hk_os_process_id();
+  expected[hk_call_other]++;
+  EXPECT_EQ(counts(), expected);
+  hk_call_count_clear();
+  EXPECT_EQ(counts(), std::vector<uint64_t>(hk_call_kind_count));
+}
 
 /* ---- Time, facts. */
 
@@ -66,7 +95,7 @@ TEST_F(OsLinux, CoarseTimeIsMonotonicAndInMilliseconds) {
 TEST_F(OsLinux, TheSecretIsOneInAProcessAndItsChildren) {
   uint64_t secret = hk_os_process_secret();
   EXPECT_EQ(hk_os_process_secret(), secret);
-  EXPECT_EQ(hk_test::InChild([secret] { return hk_os_process_secret() == secret ? 0 : 1; }), 0);
+  EXPECT_EQ(InChild([secret] { return hk_os_process_secret() == secret ? 0 : 1; }), 0);
   uint64_t words[2];
   memcpy(words, reinterpret_cast<void *>(getauxval(AT_RANDOM)), sizeof(words));
   EXPECT_NE(secret, words[0]);
@@ -88,7 +117,7 @@ TEST_F(OsLinux, TheSecretDiffersFromExecToExec) {
   for (uint64_t &secret : secrets) {
     int ends[2];
     ASSERT_EQ(pipe(ends), 0);
-    int result = hk_test::InChild([&] {
+    int result = InChild([&] {
       setenv(kSecretFileVariable, std::to_string(ends[1]).c_str(), 1);
       dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO);
       execl("/proc/self/exe", "os_linux_test", "--gtest_filter=*TheSecretDiffersFromExecToExec", nullptr);
@@ -104,7 +133,7 @@ TEST_F(OsLinux, TheSecretDiffersFromExecToExec) {
 }
 
 TEST_F(OsLinux, TheEnvironmentIsTheProcesss) {
-  EXPECT_EQ(hk_test::InChild([] {
+  EXPECT_EQ(InChild([] {
               setenv("OS_LINUX_TEST", "value", 1);
               bool found = false;
               for (const char *const *entry = hk_os_environment(); *entry != nullptr; entry++) {
@@ -120,7 +149,7 @@ TEST_F(OsLinux, TheEnvironmentIsTheProcesss) {
 
 TEST_F(OsLinux, KnowsItsProcess) {
   EXPECT_EQ(hk_os_process_id(), static_cast<uint64_t>(getpid()));
-  EXPECT_EQ(hk_test::InChild([] { return hk_os_process_id() == static_cast<uint64_t>(getpid()) ? 0 : 1; }), 0);
+  EXPECT_EQ(InChild([] { return hk_os_process_id() == static_cast<uint64_t>(getpid()) ? 0 : 1; }), 0);
 }
 
 TEST_F(OsLinux, ThisIsNoSecureProgram) {
@@ -252,7 +281,7 @@ TEST_F(OsLinux, AThreadIsOnItsProcessorsNode) {
 
 #if !HK_SANITIZED
 TEST_F(OsLinux, WhereNobodyMayLookThereIsOneNode) {
-  EXPECT_EQ(hk_test::InChild([] {
+  EXPECT_EQ(InChild([] {
               if (!Refuse(SYS_openat, EACCES)) return 0;
               errno = kErrno;
               HK_CHILD_CHECK(hk_os_node_count() == 1);
@@ -303,7 +332,7 @@ void CountExit() {
 }
 
 TEST_F(OsLinux, TheExitHookRunsInArmedThreadsAlone) {
-  EXPECT_EQ(hk_test::InChild([] {
+  EXPECT_EQ(InChild([] {
               hk_os_thread_exit_arm(); /* before there is a hook: nothing */
               HK_CHILD_CHECK(hk_os_thread_exit_init(CountExit));
               std::thread([] {}).join();
@@ -322,7 +351,7 @@ TEST_F(OsLinux, TheExitHookRunsInArmedThreadsAlone) {
 }
 
 TEST_F(OsLinux, TheExitHookMayAskForThreeMoreRuns) {
-  EXPECT_EQ(hk_test::InChild([] {
+  EXPECT_EQ(InChild([] {
               HK_CHILD_CHECK(hk_os_thread_exit_init(CountExit));
               for (int again = 0; again <= 3; again++) {
                 exits = 0;
@@ -336,7 +365,7 @@ TEST_F(OsLinux, TheExitHookMayAskForThreeMoreRuns) {
 }
 
 TEST_F(OsLinux, WithoutRoomForAKeyThereIsNoHook) {
-  EXPECT_EQ(hk_test::InChild([] {
+  EXPECT_EQ(InChild([] {
               pthread_key_t key;
               while (pthread_key_create(&key, nullptr) == 0) {
               }
@@ -353,11 +382,11 @@ TEST_F(OsLinux, WithoutRoomForAKeyThereIsNoHook) {
 std::atomic<int> forks;
 
 TEST_F(OsLinux, TheForkHookRunsInChildrenAlone) {
-  EXPECT_EQ(hk_test::InChild([] {
+  EXPECT_EQ(InChild([] {
               errno = kErrno;
               hk_os_at_fork([] { forks++; });
               HK_CHILD_CHECK(errno == kErrno);
-              HK_CHILD_CHECK(hk_test::InChild([] { return forks == 1 ? 0 : 1; }) == 0);
+              HK_CHILD_CHECK(InChild([] { return forks == 1 ? 0 : 1; }) == 0);
               HK_CHILD_CHECK(forks == 0);
               return 0;
             }),

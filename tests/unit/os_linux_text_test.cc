@@ -11,10 +11,10 @@
 #include "in_child.h"
 #include "unit/os_linux_driver.h"
 
+using namespace hk_test;
+
 namespace {
 
-using hk_test::kErrno;
-using hk_test::OsLinux;
 using std::chrono::milliseconds;
 
 // All that can be read from a pipe whose other end is closed.
@@ -64,7 +64,7 @@ TEST_F(OsLinux, SignalsDoNotTearAText) {
     }
     read_text += ReadAll(ends[0]);
   });
-  EXPECT_EQ(hk_test::InChild([&] {
+  EXPECT_EQ(InChild([&] {
               struct sigaction action = {};
               action.sa_handler = [](int) {};
               sigaction(SIGPROF, &action, nullptr);
@@ -87,7 +87,7 @@ TEST_F(OsLinux, SignalsDoNotTearAText) {
 }
 
 TEST_F(OsLinux, WritingToAClosedStderrIsNoError) {
-  EXPECT_EQ(hk_test::InChild([] {
+  EXPECT_EQ(InChild([] {
               close(STDERR_FILENO);
               errno = kErrno;
               hk_os_write_stderr("lost\n", 5);
@@ -96,10 +96,13 @@ TEST_F(OsLinux, WritingToAClosedStderrIsNoError) {
             0);
 }
 
-TEST_F(OsLinux, KeptStderrOutlivesItsDescriptor) {
+// What a child writes whose stderr is a pipe when hk_os_keep_stderr is called. `body` is given another file, which must stay
+// empty.
+template <typename Body>
+std::string WrittenWhenKept(Body body) {
   int ends[2];
-  ASSERT_EQ(pipe(ends), 0);
-  EXPECT_EQ(hk_test::InChild([&] {
+  EXPECT_EQ(pipe(ends), 0);
+  EXPECT_EQ(InChild([&] {
               char path[] = "/tmp/os_linux_test_XXXXXX";
               int file = mkstemp(path);
               unlink(path);
@@ -107,28 +110,29 @@ TEST_F(OsLinux, KeptStderrOutlivesItsDescriptor) {
               close(ends[1]);
               errno = kErrno;
               hk_os_keep_stderr();
-              hk_os_write_stderr("one ", 4);
-              dup2(file, STDERR_FILENO); /* what a program does that closes all it knows and opens its own file */
-              hk_os_write_stderr("two", 3);
-              HK_CHILD_CHECK(errno == kErrno);
+              int result = body(file);
               HK_CHILD_CHECK(lseek(file, 0, SEEK_END) == 0);
-              return 0;
+              return result;
             }),
             0);
   close(ends[1]);
-  EXPECT_EQ(ReadAll(ends[0]), "one two");
+  std::string text = ReadAll(ends[0]);
   close(ends[0]);
+  return text;
+}
+
+TEST_F(OsLinux, KeptStderrOutlivesItsDescriptor) {
+  EXPECT_EQ(WrittenWhenKept([](int file) {
+              hk_os_write_stderr("one ", 4);
+              dup2(file, STDERR_FILENO); /* what a program does that closes all it knows and opens its own file */
+              hk_os_write_stderr("two", 3);
+              return errno == kErrno ? 0 : 1;
+            }),
+            "one two");
 }
 
 TEST_F(OsLinux, KeptStderrIsNeverAnotherFile) {
-  int ends[2];
-  ASSERT_EQ(pipe(ends), 0);
-  EXPECT_EQ(hk_test::InChild([&] {
-              char path[] = "/tmp/os_linux_test_XXXXXX";
-              int file = mkstemp(path);
-              unlink(path);
-              dup2(ends[1], STDERR_FILENO);
-              hk_os_keep_stderr();
+  EXPECT_EQ(WrittenWhenKept([](int file) {
               /* Every other descriptor becomes the program's file, our own among them. */
               for (int other = 3; other < 1024; other++) {
                 if (other != file && other != STDERR_FILENO) dup2(file, other);
@@ -136,17 +140,13 @@ TEST_F(OsLinux, KeptStderrIsNeverAnotherFile) {
               hk_os_write_stderr("by its number", 13);
               dup2(file, STDERR_FILENO);
               hk_os_write_stderr("lost", 4);
-              HK_CHILD_CHECK(lseek(file, 0, SEEK_END) == 0);
               return 0;
             }),
-            0);
-  close(ends[1]);
-  EXPECT_EQ(ReadAll(ends[0]), "by its number");
-  close(ends[0]);
+            "by its number");
 }
 
 TEST_F(OsLinux, AClosedStderrIsNotKept) {
-  EXPECT_EQ(hk_test::InChild([] {
+  EXPECT_EQ(InChild([] {
               close(STDERR_FILENO);
               errno = kErrno;
               hk_os_keep_stderr();

@@ -12,10 +12,8 @@ namespace {
 
 std::string Expand(const std::string &pattern) {
   std::vector<char> buffer(HK_OUTPUT_PATH_BYTES);
-  hk_format_t path;
-  hk_format_init(&path, buffer.data(), buffer.size());
-  hk_output_path_expand(&path, pattern.c_str());
-  return path.text;
+  hk_output_path_expand(buffer.data(), pattern.c_str());
+  return buffer.data();
 }
 
 TEST(OutputPath, StandsForTheProcess) {

@@ -260,11 +260,24 @@ HK_FRESH_TEST(Pprof, AReceiverThatTakesNoMore) {
     receiver.limit = limit;
     EXPECT_FALSE(hk_pprof_write(&receiver.output, &kSpan)) << limit;
   }
-  std::vector<char> memory(whole);
-  hk_output_buffer_t buffer;
-  hk_output_buffer_init(&buffer, memory.data(), memory.size());
-  EXPECT_TRUE(hk_pprof_write(&buffer.output, &kSpan));
-  EXPECT_EQ(buffer.length, whole);
+}
+
+HK_FRESH_TEST(Pprof, IntoATextWithAnEndOfItsOwn) {
+  MakeSites();
+  size_t whole = Write().size();
+  constexpr size_t kBefore = 3, kKept = 5;
+  for (bool fits : {true, false}) {
+    std::vector<char> memory(kBefore + whole + kKept + fits);
+    hk_format_t text;
+    hk_format_init(&text, memory.data(), memory.size());
+    hk_format_text(&text, "abc");
+    hk_output_text_t to;
+    hk_output_text_init(&to, &text, kKept);
+    EXPECT_EQ(hk_pprof_write(&to.output, &kSpan), fits);
+    EXPECT_EQ(text.length == kBefore + whole, fits);
+    EXPECT_EQ(memory[text.length], '\0');
+    EXPECT_EQ(std::string(memory.data(), kBefore), "abc");
+  }
 }
 
 // 20,000 sites: more than fits into any buffer of the writer's.

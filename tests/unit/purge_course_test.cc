@@ -6,15 +6,9 @@
 #include "unit/heap_driver.h"
 #include "unit/purge_course.h"
 
-namespace {
+using namespace hk_test;
 
-using hk_test::BreakEvenMs;
-using hk_test::DropAll;
-using hk_test::DropBlock;
-using hk_test::LearnedTimeoutMs;
-using hk_test::PurgeCourse;
-using hk_test::TakeApart;
-using hk_test::TakeBytes;
+namespace {
 
 size_t IdleMib() { return hk_idle_total() / HK_MIB; }
 uint32_t Word() { return hk_load_relaxed(&hk_bell_word); }
@@ -307,7 +301,7 @@ HK_FRESH_TEST(PurgeCourse, KeepsForLessWhatIsAwayForLong) {
 
 // An idle heap that has this run of slabs to spare.
 void GiveIdleHeap(hk_heap_t *heap, void *run) {
-  ASSERT_TRUE(hk_test::SpareRun(heap, hk_slab_of(run)));
+  ASSERT_TRUE(SpareRun(heap, hk_slab_of(run)));
   hk_heap_give_back(heap);
 }
 
@@ -338,8 +332,8 @@ HK_FRESH_TEST(PurgeCourse, IdleHeapsAreTidiedOnceInEachQuietTime) {
 // A span of which nothing but its blocks leads to the slab, and a heap to free them from.
 struct Handed {
   hk_heap_t *owner = hk_heap_take(), *other = hk_heap_take();
-  std::vector<hk_block_t *> blocks = hk_test::AllocMany(owner, 64, hk_test::CapacityOf(64));
-  hk_slab_t *span = hk_test::SpanOf(blocks[0]);
+  std::vector<hk_block_t *> blocks = AllocMany(owner, 64, CapacityOf(64));
+  hk_slab_t *span = SpanOf(blocks[0]);
 
   void Send(size_t from, size_t to) const {
     for (size_t i = from; i < to; i++) hk_remote_free(other, span, blocks[i]);
@@ -355,7 +349,7 @@ struct Handed {
 
 HK_FRESH_TEST(PurgeCourse, WhatComesHomeToASleepingThreadGoesBack) {
   Handed handed;
-  (void)hk_test::Alloc(handed.owner, 64); /* of another span */
+  (void)Alloc(handed.owner, 64); /* of another span */
   PurgeCourse course;
   (void)TakeBytes(20 * HK_MIB);
   ASSERT_TRUE(PurgeCourse::Start());
@@ -373,14 +367,14 @@ HK_FRESH_TEST(PurgeCourse, WhatComesHomeToASleepingThreadGoesBack) {
 
 HK_FRESH_TEST(PurgeCourse, WhoseThreadIsAwakeKeepsWhatComesHome) {
   Handed handed;
-  (void)hk_test::Alloc(handed.owner, 64);
+  (void)Alloc(handed.owner, 64);
   PurgeCourse course;
   (void)TakeBytes(20 * HK_MIB);
   ASSERT_TRUE(PurgeCourse::Start());
   uint64_t asleep_ms = hk_idle_asleep_ms();
   course.At(1503, [&] { handed.Send(0, handed.blocks.size() - 1); });
   course.At(1503 + asleep_ms - 50, [&] {
-    (void)hk_test::Alloc(handed.owner, 2); /* a refill, in which they come home */
+    (void)Alloc(handed.owner, 2); /* a refill, in which they come home */
     EXPECT_FALSE(hk_remote_is_pending(handed.owner));
     handed.Send(handed.blocks.size() - 1, handed.blocks.size());
   });

@@ -9,13 +9,9 @@
 #include "hakmem/hakmem.h"
 #include "unit/purge_course.h"
 
-namespace {
+using namespace hk_test;
 
-using hk_test::DropBlock;
-using hk_test::InChild;
-using hk_test::IsPurgeThreadHeard;
-using hk_test::PurgeCourse;
-using hk_test::TakeBytes;
+namespace {
 
 uint64_t Starts() { return fake_os_calls(fake_os_thread_start); }
 
@@ -252,10 +248,10 @@ HK_FRESH_TEST(Purger, AChildWithoutForksHandlersHasNone) {
   course.At(100, [] {
     pid_t child = static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
     if (child == 0) {
-      alarm(hk_test::kChildSeconds);
+      alarm(kChildSeconds);
       _exit(ChecksInChild(false));
     }
-    EXPECT_EQ(hk_test::WaitForChild(child), 0);
+    EXPECT_EQ(WaitForChild(child), 0);
   });
   course.Run();
 }

@@ -12,10 +12,9 @@ extern "C" {
 #include "space/run.h"
 }
 
-namespace {
+using namespace hk_test;
 
-using hk_test::Alloc;
-using hk_test::FreeOwn;
+namespace {
 
 constexpr uint64_t kLongMs = 60000;
 

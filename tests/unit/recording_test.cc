@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "fake_os.h"
+#include "folder.h"
 #include "fresh_test.h"
 #include "level_trace_reader.h"
 #include "os/lock.h"
@@ -23,31 +24,15 @@ extern "C" {
 #include "space/recording.h"
 }
 
-namespace {
+using namespace hakmem_test;
+using namespace hk_test;
 
-using hakmem_test::Scaled;
-using hk_test::LevelFile;
-using hk_test::LevelReader;
-using hk_test::LevelRecord;
+namespace {
 
 using Records = std::vector<LevelRecord>;
 
 constexpr uint64_t kStartMs = fake_os_start_ns / 1000000;
 constexpr uint64_t kPrice = 123;
-
-class Folder {
- public:
-  Folder() {
-    std::string name = testing::TempDir() + "/recording_XXXXXX";
-    EXPECT_NE(mkdtemp(name.data()), nullptr);
-    path_ = name;
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  std::string operator/(const std::string &name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
 
 constexpr size_t kRepairedUnits = 5;
 
@@ -219,7 +204,7 @@ HK_FRESH_TEST(Recording, AForkWithoutAPathOfItsOwnRecordsNothing) {
   Folder folder;
   Start(folder / "a", 3);
   for (uint64_t ms : {1000, 2000, 3000}) NoteAndWrite(ms, ms);
-  EXPECT_EQ(hk_test::InChild([&] {
+  EXPECT_EQ(InChild([&] {
               Note(4000, 30);
               EXPECT_FALSE(IsOn());
               ChildRecords(folder / "a");
@@ -239,7 +224,7 @@ HK_FRESH_TEST(Recording, AForkWithAPathOfItsOwnRecordsFromItsStart) {
   Start(folder / "a-%p", 3);
   std::string own = folder / ("a-" + std::to_string(getpid()));
   for (uint64_t ms : {1000, 2000, 3000}) NoteAndWrite(ms, ms);
-  EXPECT_EQ(hk_test::InChild([&] {
+  EXPECT_EQ(InChild([&] {
               fake_os_set_now((kStartMs + 4000) * 1000000);
               hk_lock_after_fork(true);
               ChildRecords(own);

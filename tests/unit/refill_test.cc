@@ -9,26 +9,10 @@
 #include "test_random.h"
 #include "unit/heap_driver.h"
 
-namespace {
+using namespace hakmem_test;
+using namespace hk_test;
 
-using hakmem_test::TestRandom;
-using hk_test::Alloc;
-using hk_test::CapacityOf;
-using hk_test::CarvedOf;
-using hk_test::CheckMidBin;
-using hk_test::CheckSpan;
-using hk_test::FreeOwn;
-using hk_test::InUseSlabs;
-using hk_test::IsActive;
-using hk_test::IsPartial;
-using hk_test::ListLength;
-using hk_test::Pop;
-using hk_test::PopAll;
-using hk_test::ReservedSlabs;
-using hk_test::RoomOf;
-using hk_test::SpanOf;
-using hk_test::StatOf;
-using hk_test::WorthOf;
+namespace {
 
 // All blocks of one whole span, handed out; the span is the active one, and its bin is empty.
 std::vector<hk_block_t *> TakeWholeSpan(hk_heap_t *heap, unsigned class_index) {
@@ -52,10 +36,21 @@ std::vector<unsigned> CarveCounts(unsigned class_index, unsigned times) {
   return counts;
 }
 
+// Each refill ends at one stage.
+void ExpectStagesAddUp(hk_heap_t *heap) {
+  uint64_t sum = 0;
+  for (hk_stat_id_t stage : {hk_stat_refill_home, hk_stat_refill_used, hk_stat_refill_cut, hk_stat_slab_move,
+                             hk_stat_slab_acquire, hk_stat_refill_failed}) {
+    sum += StatOf(heap, stage);
+  }
+  EXPECT_EQ(sum, StatOf(heap, hk_stat_refill));
+  EXPECT_LE(StatOf(heap, hk_stat_slab_reuse) + StatOf(heap, hk_stat_slab_reserve), StatOf(heap, hk_stat_slab_acquire));
+}
+
 // How many blocks a mid class cuts at once from memory that was used before: never so many that the list is full.
 size_t MidCarveOfUsed(hk_heap_t *heap, unsigned class_index) {
   size_t by_bytes = std::max<size_t>(2, 32 * HK_KIB / hk_class_bytes(class_index));
-  return std::min<size_t>(by_bytes, hk_test::RoomOf(heap, class_index) - 1);
+  return std::min<size_t>(by_bytes, RoomOf(heap, class_index) - 1);
 }
 
 HK_FRESH_TEST(Refill, EachTimeAQuarterMoreBlocksAreCut) {
@@ -132,6 +127,8 @@ HK_FRESH_TEST(Refill, WhatOthersFreedComesFirst) {
   EXPECT_EQ(PopAll(heap, 64), std::vector<hk_block_t *>{remote});
   EXPECT_TRUE(IsActive(heap, active));
   EXPECT_EQ(StatOf(heap, hk_stat_remote_drain), 1u);
+  EXPECT_EQ(StatOf(heap, hk_stat_refill_home), 1u);
+  ExpectStagesAddUp(heap);
 }
 
 HK_FRESH_TEST(Refill, ThenASpanThatHasFreeBlocks) {
@@ -150,6 +147,8 @@ HK_FRESH_TEST(Refill, ThenASpanThatHasFreeBlocks) {
   EXPECT_TRUE(IsActive(heap, SpanOf(full[0])));
   EXPECT_TRUE(IsPartial(heap, active)) << "it has room";
   EXPECT_EQ(StatOf(heap, hk_stat_carve), carves);
+  EXPECT_EQ(StatOf(heap, hk_stat_refill_used), 1u);
+  ExpectStagesAddUp(heap);
   CheckSpan(heap, active, CarvedOf(active));
 }
 
@@ -162,6 +161,9 @@ HK_FRESH_TEST(Refill, ThenTheUnusedPartOfTheActiveSpan) {
   ASSERT_TRUE(hk_refill(heap, 64));
   EXPECT_EQ(SpanOf(heap->bin[64].free), active);
   EXPECT_EQ(InUseSlabs(), 1u);
+  EXPECT_EQ(StatOf(heap, hk_stat_refill_cut), 1u);
+  EXPECT_EQ(StatOf(heap, hk_stat_carve), 2u) << "the first was of a new span";
+  ExpectStagesAddUp(heap);
 }
 
 HK_FRESH_TEST(Refill, TheUnusedPartOfASpanThatWasLeftIsComeBackTo) {
@@ -192,6 +194,8 @@ HK_FRESH_TEST(Refill, ThenTheSpareSlabsAndAtLastANewSpan) {
   EXPECT_EQ(heap->spare_slabs, 0u);
   EXPECT_EQ(InUseSlabs(), 2u);
   EXPECT_EQ(StatOf(heap, hk_stat_slab_acquire), 3u) << "a span begun, whatever its slabs were";
+  EXPECT_EQ(StatOf(heap, hk_stat_slab_reuse), 1u);
+  EXPECT_EQ(StatOf(heap, hk_stat_slab_reserve), 0u);
   EXPECT_FALSE(hk_bin_is_fresh(&heap->bin[64]));
   while (StatOf(heap, hk_stat_slab_acquire) == 3) ASSERT_NE(Alloc(heap, 64), nullptr);
   EXPECT_EQ(InUseSlabs(), 3u);
@@ -275,6 +279,7 @@ HK_FRESH_TEST(Refill, WhatAnIdleHeapCanGiveBackIsTakenBeforeGrowing) {
   EXPECT_EQ(StatOf(other, hk_stat_remote_drain), theirs.size());
   EXPECT_EQ(InUseSlabs(), 1u) << "what came home there went back, and its other span moved here";
   EXPECT_EQ(StatOf(heap, hk_stat_slab_move), 1u);
+  ExpectStagesAddUp(heap);
 }
 
 HK_FRESH_TEST(Refill, ARefusalIsSaidAndOvercome) {
@@ -284,11 +289,14 @@ HK_FRESH_TEST(Refill, ARefusalIsSaidAndOvercome) {
     EXPECT_FALSE(hk_refill(heap, class_index));
     EXPECT_EQ(Pop(heap, class_index), nullptr);
   }
+  EXPECT_EQ(StatOf(heap, hk_stat_refill_failed), HK_CLASS_COUNT - 1u);
   fake_os_fail_all(fake_os_reserve, false);
   for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
     EXPECT_NE(Alloc(heap, class_index), nullptr);
     CheckSpan(heap, heap->state[class_index].active.load(), 1);
   }
+  EXPECT_EQ(StatOf(heap, hk_stat_refill_failed), HK_CLASS_COUNT - 1u);
+  ExpectStagesAddUp(heap);
 }
 
 HK_FRESH_TEST(Refill, AfterARefusalTheFullActiveSpanIsStillWhole) {
@@ -404,7 +412,7 @@ class Model {
     ASSERT_TRUE(!fresh || *WordOf(block) == 0) << "fresh memory is zero";
     *WordOf(block) = reinterpret_cast<uint64_t>(block);
     held_.push_back(block);
-    hk_test::WalkSpan(heap_, SpanOf(block));
+    WalkSpan(heap_, SpanOf(block));
   }
 
   void GiveBack() {
@@ -418,7 +426,7 @@ class Model {
     } else {
       (void)FreeOwn(heap_, block);
     }
-    if (hk_slab_state(span) == hk_slab_small) hk_test::WalkSpan(heap_, span);
+    if (hk_slab_state(span) == hk_slab_small) WalkSpan(heap_, span);
     ASSERT_EQ(heap_->damaged, nullptr);
   }
 
@@ -443,6 +451,10 @@ void RunAgainstModel(uint64_t seed, size_t most_blocks) {
   EXPECT_EQ(InUseSlabs(), 0u);
   EXPECT_EQ(StatOf(heap, hk_stat_slab_acquire), StatOf(heap, hk_stat_slab_release));
   EXPECT_EQ(StatOf(heap, hk_stat_remote_drain), StatOf(other, hk_stat_remote_free));
+  ExpectStagesAddUp(heap);
+  for (hk_stat_id_t stage : {hk_stat_refill_home, hk_stat_refill_used, hk_stat_refill_cut}) {
+    EXPECT_GT(StatOf(heap, stage), 0u) << hk_stat_text[stage].name;
+  }
 }
 
 HK_FRESH_TEST(RefillModel, FewBlocks) { RunAgainstModel(1, 60); }

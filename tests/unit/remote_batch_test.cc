@@ -8,22 +8,10 @@
 #include "test_random.h"
 #include "unit/remote_driver.h"
 
-namespace {
+using namespace hakmem_test;
+using namespace hk_test;
 
-using hakmem_test::TestRandom;
-using hk_test::Alloc;
-using hk_test::AllocMany;
-using hk_test::Blocks;
-using hk_test::CapacityOf;
-using hk_test::CheckSpan;
-using hk_test::Drain;
-using hk_test::Heaps;
-using hk_test::IncomingLength;
-using hk_test::Pop;
-using hk_test::RemoteFree;
-using hk_test::RemoteFreeAll;
-using hk_test::SpanOf;
-using hk_test::StatOf;
+namespace {
 
 bool IsMarked(const hk_block_t *block) { return (reinterpret_cast<uintptr_t>(block->next) & 1) != 0; }
 

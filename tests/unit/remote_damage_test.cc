@@ -5,23 +5,9 @@
 #include "fresh_test.h"
 #include "unit/remote_driver.h"
 
-namespace {
+using namespace hk_test;
 
-using hk_test::Alloc;
-using hk_test::AllocMany;
-using hk_test::Blocks;
-using hk_test::CapacityOf;
-using hk_test::CheckMidBin;
-using hk_test::CheckSpan;
-using hk_test::Drain;
-using hk_test::FreeOwn;
-using hk_test::Heaps;
-using hk_test::IncomingLength;
-using hk_test::Pop;
-using hk_test::RemoteFree;
-using hk_test::RemoteFreeAll;
-using hk_test::SpanOf;
-using hk_test::StatOf;
+namespace {
 
 #if HK_SAFETY
 
@@ -165,7 +151,7 @@ HK_FRESH_TEST(RemoteDamage, ABlockInTwoBatchesIsTakenBackOnce) {
           if (is_ring) EXPECT_EQ(heaps.owner->damaged, both);
           std::multiset<hk_block_t *> home = AtHome(heaps.owner);
           for (hk_block_t *block : blocks) ASSERT_LE(home.count(block), 1u);
-          ASSERT_LE(home.size(), hk_test::CarvedOf(SpanOf(both)));
+          ASSERT_LE(home.size(), CarvedOf(SpanOf(both)));
         }
       }
     }

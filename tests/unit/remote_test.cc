@@ -5,27 +5,9 @@
 #include "fresh_test.h"
 #include "unit/remote_driver.h"
 
-namespace {
+using namespace hk_test;
 
-using hk_test::Alloc;
-using hk_test::AllocMany;
-using hk_test::Blocks;
-using hk_test::CapacityOf;
-using hk_test::CheckMidBin;
-using hk_test::CheckSpan;
-using hk_test::Drain;
-using hk_test::FreeOwn;
-using hk_test::Heaps;
-using hk_test::IncomingLength;
-using hk_test::InUseSlabs;
-using hk_test::IsActive;
-using hk_test::IsPartial;
-using hk_test::Pop;
-using hk_test::RemoteFree;
-using hk_test::RemoteFreeAll;
-using hk_test::SpanOf;
-using hk_test::StatOf;
-using hk_test::WorthOf;
+namespace {
 
 // ---- What comes home counts.
 

@@ -1,64 +1,22 @@
 // heap/remote: threads that free each other's blocks at the same time.
 #include <atomic>
-#include <mutex>
 #include <thread>
 #include <vector>
 
 #include "fresh_test.h"
 #include "test_random.h"
+#include "unit/held_blocks.h"
 #include "unit/remote_driver.h"
 #include "unit/rendezvous.h"
 
+using namespace hakmem_test;
+using namespace hk_test;
+
 namespace {
 
-using hakmem_test::TestRandom;
-using hk_test::Alloc;
-using hk_test::AllocMany;
-using hk_test::Blocks;
-using hk_test::CheckMidBin;
-using hk_test::CheckSpan;
-using hk_test::Heaps;
-using hk_test::InUseSlabs;
-using hk_test::RemoteFree;
-using hk_test::StatOf;
-
-// Blocks on their way from one thread to another.
-class Queue {
- public:
-  void Put(hk_block_t *block) {
-    std::lock_guard<std::mutex> guard(mutex_);
-    blocks_.push_back(block);
-  }
-  std::vector<hk_block_t *> TakeAll() {
-    std::lock_guard<std::mutex> guard(mutex_);
-    std::vector<hk_block_t *> taken;
-    taken.swap(blocks_);
-    return taken;
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<hk_block_t *> blocks_;
-};
-
-constexpr uint64_t kHeld = 0x1de41de41de41de4;
 constexpr unsigned kClasses[] = {2, 3, 33, 64, 66, 80, 90, 104};
 
 unsigned AnyClass(TestRandom *random) { return kClasses[random->Below(sizeof kClasses / sizeof kClasses[0])]; }
-
-uint64_t *MarkOf(hk_block_t *block) { return reinterpret_cast<uint64_t *>(block + 1); }
-
-// A block that nobody else has: false says that somebody has.
-bool Hold(hk_block_t *block) {
-  if (*MarkOf(block) == kHeld) return false;
-  *MarkOf(block) = kHeld;
-  return true;
-}
-bool LetGo(hk_block_t *block) {
-  if (*MarkOf(block) != kHeld) return false;
-  *MarkOf(block) = 0;
-  return true;
-}
 
 constexpr size_t kBlocks = 60000;
 
@@ -66,7 +24,7 @@ constexpr size_t kBlocks = 60000;
 void PostWhileTheOwnerDrains(int thread_count) {
   std::atomic<int> failures{0};
   std::atomic<bool> done{false};
-  std::vector<Queue> queues(thread_count);
+  std::vector<BlockQueue> queues(thread_count);
   std::vector<hk_heap_t *> heaps;
   for (int t = 0; t < thread_count; t++) heaps.push_back(hk_heap_take());
   hk_heap_t *owner = hk_heap_take();
@@ -134,7 +92,7 @@ HK_FRESH_TEST(RemoteThreads, TheSameListIsPushedToAndTakenAllTheTime) {
       blocks.insert(blocks.end(), some.begin(), some.end());
     }
     std::atomic<int> finished{0};
-    hk_test::Rendezvous start(kThreads);
+    Rendezvous start(kThreads);
     std::vector<std::thread> threads;
     for (int t = 0; t < kThreads; t++) {
       threads.emplace_back([&blocks, &finished, &start, t] {
@@ -159,7 +117,7 @@ HK_FRESH_TEST(RemoteThreads, AllWithAll) {
   constexpr size_t kEach = 15000;
   std::atomic<int> failures{0};
   std::atomic<int> allocating{kThreads};
-  std::vector<Queue> queues(kThreads);
+  std::vector<BlockQueue> queues(kThreads);
   std::vector<hk_heap_t *> heaps;
   for (int t = 0; t < kThreads; t++) heaps.push_back(hk_heap_take());
   std::vector<std::thread> threads;
@@ -170,7 +128,7 @@ HK_FRESH_TEST(RemoteThreads, AllWithAll) {
       auto free_all = [&] {
         for (hk_block_t *block : queues[t].TakeAll()) {
           if (!LetGo(block)) failures++;
-          hk_test::Free(heap, block);
+          Free(heap, block);
         }
       };
       for (size_t i = 0; i < kEach; i++) {
@@ -209,7 +167,7 @@ HK_FRESH_TEST(RemoteThreads, ThreadsComeAndGo) {
   constexpr int kThreads = 4, kGenerations = 60;
   constexpr size_t kEach = 250;
   std::atomic<int> failures{0};
-  Queue queue;
+  BlockQueue queue;
   auto live = [&failures, &queue](uint64_t seed) {
     TestRandom random(seed);
     hk_thread_lease_t lease = hk_thread_enter();
@@ -222,7 +180,7 @@ HK_FRESH_TEST(RemoteThreads, ThreadsComeAndGo) {
       for (hk_block_t *other : queue.TakeAll()) {
         if (!LetGo(other)) failures++;
         if (random.OneIn(2)) {
-          hk_test::Free(lease.heap, other);
+          Free(lease.heap, other);
         } else if (Hold(other)) {
           queue.Put(other); /* for somebody else */
         }
@@ -240,7 +198,7 @@ HK_FRESH_TEST(RemoteThreads, ThreadsComeAndGo) {
   hk_heap_t *mine = hk_heap_take();
   for (hk_block_t *block : queue.TakeAll()) {
     EXPECT_TRUE(LetGo(block));
-    hk_test::Free(mine, block);
+    Free(mine, block);
   }
   hk_remote_flush(mine);
   hk_heap_give_back(mine);

@@ -11,20 +11,14 @@
 #include <fstream>
 #include <string>
 
+#include "folder.h"
+
 namespace {
 
 bool IsOurs(const char *beginning) { return strncmp(beginning, "ours", 4) == 0; }
 
 class RenewedFile : public ::testing::Test {
  protected:
-  void SetUp() override {
-    char name[] = "/tmp/hakmem-renewed-XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
-    folder_ = name;
-    path_ = folder_ + "/file";
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   void Put(const std::string &text) const { std::ofstream(path_) << text; }
   std::string Text() const {
     std::ifstream file(path_);
@@ -39,13 +33,13 @@ class RenewedFile : public ::testing::Test {
     EXPECT_EQ(stat(path_.c_str(), &about), 0);
     return about.st_mode & 07777;
   }
-  size_t Files() const { return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(folder_), {})); }
   void ExpectRefused(int error) const {
     EXPECT_EQ(Obstacle(), error);
     EXPECT_EQ(Write("ours: new"), error);
   }
 
-  std::string folder_, path_;
+  const hk_test::Folder folder_;
+  std::string path_ = folder_ / "file";
 };
 
 TEST_F(RenewedFile, IsMadeAndReplaced) {
@@ -55,7 +49,7 @@ TEST_F(RenewedFile, IsMadeAndReplaced) {
   EXPECT_EQ(Obstacle(), 0);
   EXPECT_EQ(Write("ours: 2"), 0);
   EXPECT_EQ(Text(), "ours: 2");
-  EXPECT_EQ(Files(), 1u);
+  EXPECT_EQ(folder_.FileCount(), 1u);
 }
 
 TEST_F(RenewedFile, AnEmptyOneSaysWhoMayRead) {
@@ -71,15 +65,15 @@ TEST_F(RenewedFile, SomethingElseStays) {
   Put("our neighbours'");
   ExpectRefused(EEXIST);
   EXPECT_EQ(Text(), "our neighbours'");
-  EXPECT_EQ(Files(), 1u);
+  EXPECT_EQ(folder_.FileCount(), 1u);
 }
 
 TEST_F(RenewedFile, ALinkIsNotFollowed) {
-  std::ofstream(folder_ + "/other") << "ours";
+  std::ofstream(folder_ / "other") << "ours";
   ASSERT_EQ(symlink("other", path_.c_str()), 0);
   ExpectRefused(ELOOP);
   ASSERT_EQ(unlink(path_.c_str()), 0);
-  ASSERT_EQ(link((folder_ + "/other").c_str(), path_.c_str()), 0);
+  ASSERT_EQ(link((folder_ / "other").c_str(), path_.c_str()), 0);
   ExpectRefused(EEXIST);
   EXPECT_EQ(Text(), "ours");
 }
@@ -100,7 +94,7 @@ TEST_F(RenewedFile, AnotherUsersStays) {
 }
 
 TEST_F(RenewedFile, WithoutAFolderThereIsNone) {
-  path_ = folder_ + "/none/file";
+  path_ = folder_ / "none/file";
   ExpectRefused(ENOENT);
 }
 

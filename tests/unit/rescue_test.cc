@@ -1,102 +1,18 @@
 // heap/rescue: spans all of whose blocks wait for a thread that sleeps: which are given back, and what stays as it was.
-#include <unistd.h>
-
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
-#include <iterator>
-#include <map>
-#include <mutex>
-#include <thread>
-#include <utility>
 #include <vector>
 
 #include "fake_os.h"
 #include "fresh_test.h"
-#include "scale.h"
-#include "test_random.h"
-#include "unit/heap_driver.h"
+#include "unit/rescue_driver.h"
+
+using namespace hk_test;
 
 namespace {
 
-using hakmem_test::Scaled;
-using hakmem_test::TestRandom;
-using hk_test::Alloc;
-using hk_test::AllocMany;
-using hk_test::CapacityOf;
-using hk_test::CheckSpan;
-using hk_test::FreeOwn;
-using hk_test::IncomingLength;
-using hk_test::InUseSlabs;
-using hk_test::IsActive;
-using hk_test::PopAll;
-using hk_test::SpanOf;
-using hk_test::StatOf;
-
-using Blocks = std::vector<hk_block_t *>;
-
-constexpr uint64_t kNow = 1000;
 constexpr unsigned kTiny = 64, kSmallest = 1, kMid = 80, kLargest = HK_CLASS_COUNT - 1;
 constexpr unsigned kSome[] = {kSmallest, 2, 33, kTiny, 66, kMid, 104};
-
-struct Heaps {
-  hk_heap_t *owner = hk_heap_take();
-  hk_heap_t *other = hk_heap_take();
-
-  void Send(const Blocks &blocks) const {
-    for (hk_block_t *block : blocks) hk_remote_free(other, hk_slab_of(block), block);
-    hk_remote_flush(other);
-  }
-};
-
-// All blocks of one span, which its bin does not allocate from any more; and what had to be taken before and after.
-struct FullSpan {
-  Blocks blocks, others;
-  hk_slab_t *span = nullptr;
-
-  FullSpan(hk_heap_t *heap, unsigned class_index) {
-    std::map<hk_slab_t *, Blocks> taken;
-    while (span == nullptr) {
-      hk_block_t *block = Alloc(heap, class_index);
-      taken[SpanOf(block)].push_back(block);
-      for (const auto &[each, of_it] : taken) {
-        if (of_it.size() == CapacityOf(class_index) && !IsActive(heap, each)) span = each;
-      }
-    }
-    blocks = taken[span];
-    for (const auto &[each, of_it] : taken) {
-      if (each != span) others.insert(others.end(), of_it.begin(), of_it.end());
-    }
-  }
-};
-
-Blocks AllBut(const Blocks &blocks, size_t count) { return Blocks(blocks.begin() + count, blocks.end()); }
-
-void Rescue() { EXPECT_EQ(hk_rescue(kNow, 0), nullptr); }
-
-bool IsGivenBack(const hk_slab_t *span, unsigned slab_count) {
-  for (unsigned i = 0; i < slab_count; i++) {
-    if (hk_slab_state(&span[i]) != hk_slab_free || span[i].owner.load() != nullptr) return false;
-  }
-  return true;
-}
-
-// What waits for the heap is intact and marked, so many blocks of it.
-void ExpectWaiting(hk_heap_t *heap, size_t count) {
-  ASSERT_EQ(IncomingLength(heap), count);
-  const hk_block_t *block = hk_load_relaxed(&heap->shared.incoming);
-  for (; block != HK_LIST_END; block = hk_remote_next(block->next)) {
-    ASSERT_TRUE(hk_block_is_intact(block));
-    ASSERT_TRUE(hk_remote_is_marked(block->next));
-  }
-}
-
-void Drain(hk_heap_t *heap) {
-  hk_remote_drain(heap);
-  EXPECT_EQ(heap->damaged, nullptr);
-}
-
-uint64_t ProcessStat(hk_stat_id_t id) { return hk_load_relaxed(&hk_stat_process.value[id]); }
 
 // ---- What is given back.
 
@@ -174,7 +90,7 @@ HK_FRESH_TEST(Rescue, OfOneChainWhatCanAndWhatCannotBe) {
 
 HK_FRESH_TEST(Rescue, OfEachHeap) {
   Heaps heaps;
-  std::vector<hk_heap_t *> owners = hk_test::TakeMany(3);
+  std::vector<hk_heap_t *> owners = TakeMany(3);
   std::vector<FullSpan> full;
   full.reserve(owners.size());
   for (hk_heap_t *owner : owners) full.emplace_back(owner, kTiny);
@@ -208,13 +124,13 @@ HK_FRESH_TEST(RescueKeeps, ASpanThatIsNotCutCompletely) {
   hk_slab_t *span = SpanOf(blocks[0]);
   hk_list_init(&heaps.owner->state[kTiny].partial);
   hk_span_deactivate(heaps.owner, kTiny);
-  ASSERT_TRUE(hk_test::IsPartial(heaps.owner, span));
+  ASSERT_TRUE(IsPartial(heaps.owner, span));
   heaps.Send(blocks);
   Rescue();
   ExpectWaiting(heaps.owner, blocks.size());
   ASSERT_EQ(hk_slab_state(span), hk_slab_small);
   Drain(heaps.owner);
-  EXPECT_EQ(InUseSlabs(), heaps.owner->spare_slabs + hk_test::ReservedSlabs(heaps.owner));
+  EXPECT_EQ(InUseSlabs(), heaps.owner->spare_slabs + ReservedSlabs(heaps.owner));
 }
 
 HK_FRESH_TEST(RescueKeeps, ASpanWithABlockInUse) {
@@ -445,7 +361,7 @@ HK_FRESH_TEST(RescueDamage, ABlockThatIsHomeAlreadyLeadsNowhere) {
     hk_remote_flush(heaps.other);
     EXPECT_EQ(hk_rescue(kNow, 0), full.blocks[1]);
     ExpectWaiting(heaps.owner, in_front);
-    EXPECT_EQ(hk_test::ListLength(full.span->own.free), 3u) << "what is at home stays there";
+    EXPECT_EQ(ListLength(full.span->own.free), 3u) << "what is at home stays there";
   }
 }
 
@@ -477,139 +393,5 @@ HK_FRESH_TEST(RescueDamage, AnotherSpanInFrontIsGivenBackAllTheSame) {
 }
 
 #endif
-
-// ---- Threads.
-
-// Blocks on their way from the owner to those who free them.
-class Queue {
- public:
-  void Put(hk_block_t *block) {
-    std::lock_guard<std::mutex> guard(mutex_);
-    blocks_.push_back(block);
-  }
-  Blocks TakeAll() {
-    std::lock_guard<std::mutex> guard(mutex_);
-    return std::exchange(blocks_, {});
-  }
-
- private:
-  std::mutex mutex_;
-  Blocks blocks_;
-};
-
-constexpr uint64_t kHeld = 0x1de41de41de41de4;
-
-uint64_t *LabelOf(hk_block_t *block) { return reinterpret_cast<uint64_t *>(block + 1); }
-
-// A block that nobody else has: false says that somebody has.
-bool Hold(hk_block_t *block) { return std::exchange(*LabelOf(block), kHeld) != kHeld; }
-bool LetGo(hk_block_t *block) { return std::exchange(*LabelOf(block), 0) == kHeld; }
-
-// Owners that work and sleep in turns, threads that free what they took, and one that rescues whoever sleeps or not.
-class Course {
- public:
-  void Run(size_t blocks_each) {
-    std::vector<std::thread> owners, others;
-    for (unsigned i = 0; i < kOwners; i++) owners.emplace_back([this, i, blocks_each] { Own(i, blocks_each); });
-    for (unsigned i = 0; i < kFreers; i++) others.emplace_back([this, i] { FreeAll(i); });
-    others.emplace_back([this] { KeepRescuing(); });
-    for (std::thread &owner : owners) owner.join();
-    is_over_ = true;
-    for (std::thread &other : others) other.join();
-    EXPECT_EQ(failures_, 0);
-  }
-
-  void ExpectAllHome(size_t blocks) {
-    uint64_t home = ProcessStat(hk_stat_remote_drain), freed = 0;
-    Settle();
-    for (hk_heap_t *heap = hk_heap_first(); heap != nullptr; heap = heap->all_next) {
-      hk_heap_trim(heap);
-      EXPECT_EQ(heap->span_slabs, 0u);
-      home += StatOf(heap, hk_stat_remote_drain);
-      freed += StatOf(heap, hk_stat_remote_free);
-    }
-    EXPECT_EQ(InUseSlabs(), 0u) << "nothing lost";
-    EXPECT_EQ(freed, blocks);
-    EXPECT_EQ(home, blocks) << "nothing twice";
-    EXPECT_GT(ProcessStat(hk_stat_slab_release), 10u) << "else the test has not seen much";
-  }
-
- private:
-  static constexpr unsigned kOwners = 2, kFreers = 2;
-  static constexpr unsigned kClasses[] = {2, 33, 64, 80, 104};
-
-  // The heap changes hands each time that its thread has slept, and the other owner may take a span out of it.
-  void Own(unsigned number, size_t blocks) {
-    TestRandom random(number);
-    hk_heap_t *heap = hk_heap_take();
-    for (size_t left = blocks; left > 0;) {
-      unsigned class_index = kClasses[random.Below(std::size(kClasses))];
-      for (size_t n = std::min<size_t>(left, 1 + random.Below(2000)); n > 0; n--, left--) {
-        hk_block_t *block = Alloc(heap, class_index);
-        if (block == nullptr || !Hold(block)) failures_++;
-        if (block != nullptr) queues_[random.Below(kFreers)].Put(block);
-      }
-      if (heap->damaged != nullptr) failures_++;
-      SleepUntilRescued();
-      if (!random.OneIn(4)) continue;
-      hk_heap_give_back(heap);
-      std::this_thread::yield();
-      heap = hk_heap_take();
-    }
-    hk_heap_give_back(heap);
-  }
-
-  void SleepUntilRescued() const {
-    for (size_t until = rescues_ + 2; rescues_ < until;) std::this_thread::yield();
-  }
-
-  void FreeAll(unsigned number) {
-    hk_heap_t *heap = hk_heap_take();
-    for (bool is_last = false; !is_last;) {
-      is_last = is_over_;
-      for (hk_block_t *block : queues_[number].TakeAll()) {
-        if (!LetGo(block)) failures_++;
-        hk_remote_free(heap, hk_slab_of(block), block);
-      }
-      hk_remote_flush(heap);
-      std::this_thread::yield();
-    }
-    hk_heap_give_back(heap);
-  }
-
-  void KeepRescuing() {
-    while (!is_over_) {
-      if (hk_rescue(kNow + rescues_, 0) != nullptr) failures_++;
-      rescues_++;
-    }
-  }
-
-  // What was sent to a heap that a span has left goes on.
-  static void Settle() {
-    for (bool is_pending = true; is_pending;) {
-      is_pending = false;
-      for (hk_heap_t *heap = hk_heap_first(); heap != nullptr; heap = heap->all_next) {
-        Drain(heap);
-        hk_remote_flush(heap);
-      }
-      for (hk_heap_t *heap = hk_heap_first(); heap != nullptr; heap = heap->all_next) {
-        is_pending |= hk_remote_is_pending(heap);
-      }
-    }
-  }
-
-  Queue queues_[kFreers];
-  std::atomic<size_t> rescues_{0};
-  std::atomic<bool> is_over_{false};
-  std::atomic<int> failures_{0};
-};
-
-HK_FRESH_TEST(RescueThreads, NothingIsLostAndNothingTwice) {
-  alarm(120);
-  const size_t blocks = Scaled(200000, 4000);
-  Course course;
-  course.Run(blocks);
-  course.ExpectAllHome(2 * blocks);
-}
 
 }  // namespace

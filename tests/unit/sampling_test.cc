@@ -58,6 +58,60 @@ TEST(Sampling, DistancesAreExponential) {
   EXPECT_LT(gap, 2.7 / std::sqrt(kCount));
 }
 
+// ---- The pace. A program asks for so much that at shift 0 it would come upon so many points in a millisecond.
+
+struct Course {
+  hk_sampling_pace_t pace{};
+  double now_ms = 1000;
+  uint64_t points = 0;
+
+  void Run(double points_a_ms, double for_ms) {
+    for (double end_ms = now_ms + for_ms; now_ms < end_ms; points++) {
+      hk_sampling_keep_pace(&pace, static_cast<uint64_t>(now_ms) / 4 * 4);  // as a coarse clock goes
+      now_ms += (1 << pace.shift) / points_a_ms;
+    }
+  }
+};
+
+constexpr double kPace = static_cast<double>(HK_SAMPLING_PACE_POINTS) / HK_SAMPLING_PACE_MS;
+constexpr double kAtOnce = kPace * HK_SAMPLING_PACE_SAVED_MS;
+
+TEST(SamplingPace, AFastProgramHasNoMorePointsThanItsPace) {
+  for (double points_a_ms : {10.0, 20.0, 100.0, 300.0}) {
+    Course course;
+    course.Run(points_a_ms, 10000);
+    EXPECT_LE(static_cast<double>(course.points), kPace * 10000 + 2 * kAtOnce) << points_a_ms;
+    EXPECT_GE(static_cast<double>(course.points), kPace * 10000 / 4)
+        << points_a_ms << ", and few are not enough either";
+  }
+}
+
+TEST(SamplingPace, ASlowProgramHasThemAll) {
+  for (double points_a_ms : {0.01, 1.0, 7.0}) {
+    Course course;
+    course.Run(points_a_ms, 10000);
+    EXPECT_EQ(course.pace.shift, 0) << points_a_ms;
+  }
+}
+
+TEST(SamplingPace, WhatWasSavedMayBeSpentAtOnce) {
+  Course course;
+  course.Run(100, (kAtOnce - HK_SAMPLING_PACE_POINTS) / 100);
+  EXPECT_EQ(course.pace.shift, 0) << "at the start";
+  course.Run(100, 1000);
+  EXPECT_GT(course.pace.shift, 0);
+  course.Run(0.5, 2000);
+  EXPECT_EQ(course.pace.shift, 0) << "a second is enough to forget it";
+  course.Run(100, (kAtOnce - 2 * HK_SAMPLING_PACE_POINTS) / 100);
+  EXPECT_EQ(course.pace.shift, 0);
+}
+
+TEST(SamplingPace, HasAnEnd) {
+  Course course;
+  course.Run(1e6, 100);
+  EXPECT_EQ(course.pace.shift, HK_SAMPLING_SHIFT_MOST);
+}
+
 TEST(Sampling, BeginsAndEndsOnce) {
   uint64_t before = hk_load_relaxed(&hk_sampling_state);
   EXPECT_FALSE(hk_sampling_is_on());

@@ -99,7 +99,27 @@ HK_FRESH_TEST(Site, LifetimesByPowersOfTwo) {
   hk_site_t *site = SiteOf({1});
   for (uint64_t ms : {0, 1, 2, 3, 4, 7, 8, 16383, 16384, 1000000000}) hk_site_count_free(site, &kOne, ms);
   uint64_t expected[HK_SITE_LIFETIMES] = {1, 1, 2, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2};
-  for (unsigned i = 0; i < HK_SITE_LIFETIMES; i++) EXPECT_EQ(site->lifetimes_q16[i] >> 16, expected[i]) << i;
+  for (unsigned i = 0; i < HK_SITE_LIFETIMES; i++) EXPECT_EQ(hk_site_lifetime(site, i), expected[i]) << i;
+}
+
+HK_FRESH_TEST(Site, WithoutRoomForItsLivesASiteIsCountedAllTheSame) {
+  fake_os_limit_mapped(256 << 10);
+  hk_site_t *first = SiteOf({1});
+  hk_site_t *second = SiteOf({2});
+  for (hk_site_t *site : {first, second}) {
+    hk_site_count_alloc(site, &kOne);
+    hk_site_count_alloc(site, &kOne);
+  }
+  hk_site_count_free(second, &kOne, 1);
+  uintptr_t frame = 3;
+  while (!hk_site_is_shared(SiteOf({frame, 7}))) frame++;
+  hk_site_begin_all();
+  hk_site_count_free(first, &kOne, 1);
+  hk_site_count_free(second, &kOne, 1);
+  EXPECT_EQ(InUse(first).objects, 1u);
+  EXPECT_EQ(InUse(second).objects, 0u);
+  EXPECT_EQ(hk_site_lifetime(first, 1), 0u) << "which nobody knows";
+  EXPECT_EQ(hk_site_lifetime(second, 1), 2u) << "since it was made, not since the new begin";
 }
 
 HK_FRESH_TEST(Site, WhatFindsNoRoomSharesOne) {

@@ -5,23 +5,10 @@
 #include "test_random.h"
 #include "unit/spare_driver.h"
 
-namespace {
+using namespace hakmem_test;
+using namespace hk_test;
 
-using hakmem_test::TestRandom;
-using hk_test::ExpectKnownZero;
-using hk_test::ExpectRun;
-using hk_test::HeadOf;
-using hk_test::InUseSlabs;
-using hk_test::KeptSlabs;
-using hk_test::NewRun;
-using hk_test::Put;
-using hk_test::Reserve;
-using hk_test::ReservedSlabs;
-using hk_test::ReserveOf;
-using hk_test::ReserveShare;
-using hk_test::StatOf;
-using hk_test::Take;
-using hk_test::WriteInto;
+namespace {
 
 void RunAgainstModel(uint64_t seed) {
   hk_heap_t *heap = hk_heap_take();
@@ -30,7 +17,7 @@ void RunAgainstModel(uint64_t seed) {
   std::vector<void *> runs;
   std::vector<hk_slab_t *> spans;
   std::vector<void *> kept[HK_RUN_MAX_SLABS + 1]; /* by length, the last freed at the end */
-  size_t held_slabs = 0, kept_slabs = 0, reserves = 0, room = hk_test::SpareRoom();
+  size_t held_slabs = 0, kept_slabs = 0, reserves = 0, room = SpareRoom();
   auto take = [&](size_t slabs) -> void * {
     if (kept[slabs].empty()) return nullptr;
     void *range = kept[slabs].back();

@@ -7,23 +7,9 @@
 #include "fresh_test.h"
 #include "unit/spare_driver.h"
 
-namespace {
+using namespace hk_test;
 
-using hk_test::ExpectKnownZero;
-using hk_test::HeadOf;
-using hk_test::InUseSlabs;
-using hk_test::KeptSlabs;
-using hk_test::kReserveMost;
-using hk_test::NewRun;
-using hk_test::OneClassOfEachLength;
-using hk_test::Put;
-using hk_test::Reserve;
-using hk_test::ReservedSlabs;
-using hk_test::ReserveOf;
-using hk_test::ReserveShare;
-using hk_test::Take;
-using hk_test::WriteInto;
-using hk_test::zero;
+namespace {
 
 // ---- The reserve.
 
@@ -35,6 +21,7 @@ hk_slab_t *NewSpan(hk_heap_t *heap, size_t slabs) { return hk_span_acquire(heap,
 bool GrowByOne(hk_heap_t *heap, size_t slabs, std::vector<hk_slab_t *> *spans) {
   Reserve old = ReserveOf(heap);
   size_t in_use = InUseSlabs(), kept = heap->spare_slabs, share = ReserveShare(heap);
+  uint64_t reserve_count = hk_load_relaxed(&heap->stat.value[hk_stat_slab_reserve]);
   hk_slab_t *span = NewSpan(heap, slabs);
   spans->push_back(span);
   EXPECT_EQ(span->slab_count, slabs);
@@ -44,6 +31,8 @@ bool GrowByOne(hk_heap_t *heap, size_t slabs, std::vector<hk_slab_t *> *spans) {
   Reserve now = ReserveOf(heap);
   if (InUseSlabs() == in_use) {
     EXPECT_EQ(now.slabs + heap->spare_slabs + slabs, old.slabs + kept) << "of what it had";
+    uint64_t of_reserve = now.slabs != old.slabs ? 1 : 0;
+    EXPECT_EQ(hk_load_relaxed(&heap->stat.value[hk_stat_slab_reserve]), reserve_count + of_reserve);
     return false;
   }
   EXPECT_LT(old.slabs, slabs) << "a reserve that is long enough comes first";

@@ -11,20 +11,10 @@
 #include "unit/rendezvous.h"
 #include "unit/spare_driver.h"
 
-namespace {
+using namespace hakmem_test;
+using namespace hk_test;
 
-using hakmem_test::TestRandom;
-using hk_test::ExpectRun;
-using hk_test::HeadOf;
-using hk_test::InUseSlabs;
-using hk_test::KeptSlabs;
-using hk_test::NewRun;
-using hk_test::OneClassOfEachLength;
-using hk_test::Put;
-using hk_test::ReservedSlabs;
-using hk_test::StatOf;
-using hk_test::Take;
-using hk_test::zero;
+namespace {
 
 // ---- Which one is given out.
 
@@ -57,10 +47,10 @@ HK_FRESH_TEST(Spare, OnlyForTheSameNumberOfSlabs) {
     for (size_t asked = 1; asked <= HK_RUN_MAX_SLABS; asked++) {
       if (asked != kept) EXPECT_EQ(Take(heap, asked), nullptr) << asked << " of " << kept;
     }
-    EXPECT_EQ(hk_test::TakeSpareRun(heap, kept * HK_SLAB_BYTES + 1 - (kept == HK_RUN_MAX_SLABS)),
+    EXPECT_EQ(TakeSpareRun(heap, kept * HK_SLAB_BYTES + 1 - (kept == HK_RUN_MAX_SLABS)),
               kept == HK_RUN_MAX_SLABS ? run : nullptr);
     if (kept == HK_RUN_MAX_SLABS) continue;
-    EXPECT_EQ(hk_test::TakeSpareRun(heap, (kept - 1) * HK_SLAB_BYTES + 1), run) << "a byte more than one slab less";
+    EXPECT_EQ(TakeSpareRun(heap, (kept - 1) * HK_SLAB_BYTES + 1), run) << "a byte more than one slab less";
     ExpectRun(run, kept);
   }
 }
@@ -165,7 +155,7 @@ HK_FRESH_TEST(Spare, WhatIsKeptNeedsNoSystem) {
 // ---- How many are kept.
 
 void ExpectRoomFor(size_t room) {
-  ASSERT_EQ(hk_test::SpareRoom(), room);
+  ASSERT_EQ(SpareRoom(), room);
   for (size_t slabs = 1; slabs <= HK_RUN_MAX_SLABS; slabs++) {
     SCOPED_TRACE(slabs);
     hk_heap_t *heap = hk_heap_take();
@@ -188,7 +178,7 @@ void ExpectRoomFor(size_t room) {
   }
 }
 
-HK_FRESH_TEST(Spare, WhenItIsFullAllOfItGoesFirst) { ExpectRoomFor(hk_test::kSpareSlabs); }
+HK_FRESH_TEST(Spare, WhenItIsFullAllOfItGoesFirst) { ExpectRoomFor(kSpareSlabs); }
 
 HK_FRESH_TEST(Spare, TheOptionSaysForHowManyThereIsRoom) {
   for (unsigned room : {0u, 1u, 2u, 15u, 16u, 17u, 100u}) {
@@ -211,7 +201,7 @@ HK_FRESH_TEST(Spare, NoMoreThanMayStayResidentAtAll) {
   hk_option.retain = 32 * HK_SLAB_BYTES;
   ExpectRoomFor(32);
   hk_option.retain = HK_GIB;
-  ExpectRoomFor(hk_test::kSpareSlabs);
+  ExpectRoomFor(kSpareSlabs);
 }
 
 HK_FRESH_TEST(Spare, WhatIsTooLargeToKeepTakesAllOfItAlong) {
@@ -238,7 +228,7 @@ HK_FRESH_TEST(Spare, SpansAndRunsShareTheRoom) {
     EXPECT_EQ(KeptSlabs(heap), slabs);
   }
   for (void *run : {large, exact}) ASSERT_TRUE(Put(heap, run));
-  EXPECT_EQ(KeptSlabs(heap), hk_test::kSpareSlabs);
+  EXPECT_EQ(KeptSlabs(heap), kSpareSlabs);
   hk_slab_t *span = hk_span_acquire(heap, OneClassOfEachLength()[3]);
   EXPECT_EQ(span, spans[3]);
   ASSERT_TRUE(Put(heap, last));
@@ -252,7 +242,7 @@ HK_FRESH_TEST(Spare, RunsOfAllSizesShareTheRoom) {
   hk_heap_t *heap = hk_heap_take();
   void *large = NewRun(16), *middle = NewRun(10), *small = NewRun(6), *last = NewRun(1);
   for (void *run : {large, middle, small}) ASSERT_TRUE(Put(heap, run));
-  EXPECT_EQ(KeptSlabs(heap), hk_test::kSpareSlabs) << "exactly full is not too full";
+  EXPECT_EQ(KeptSlabs(heap), kSpareSlabs) << "exactly full is not too full";
   ASSERT_TRUE(Put(heap, last));
   EXPECT_EQ(KeptSlabs(heap), 1u);
   EXPECT_EQ(InUseSlabs(), 1u);
@@ -308,7 +298,7 @@ HK_FRESH_TEST(Spare, ASecondFreeIsNoticedAndChangesNothing) {
   ASSERT_TRUE(Put(heap, run));
   for (hk_heap_t *any : {heap, other}) {
     EXPECT_FALSE(Put(any, run));
-    EXPECT_FALSE(hk_test::SpareRun(any, HeadOf(run) + 1)) << "a tail, once";
+    EXPECT_FALSE(SpareRun(any, HeadOf(run) + 1)) << "a tail, once";
   }
   EXPECT_FALSE(hk_run_free(HeadOf(run)));
   EXPECT_EQ(KeptSlabs(heap), 5u);
@@ -322,7 +312,7 @@ HK_FRESH_TEST(Spare, ASecondFreeIsNoticedAndChangesNothing) {
 HK_FRESH_TEST(Spare, ATailIsNoRun) {
   hk_heap_t *heap = hk_heap_take();
   void *run = NewRun(5);
-  EXPECT_FALSE(hk_test::SpareRun(heap, HeadOf(run) + 2));
+  EXPECT_FALSE(SpareRun(heap, HeadOf(run) + 2));
   ExpectRun(run, 5);
   EXPECT_EQ(KeptSlabs(heap), 0u);
 }
@@ -332,12 +322,12 @@ HK_FRESH_TEST(Spare, ATailIsNoRun) {
 HK_FRESH_TEST(SpareThreads, OfTwoThatFreeOneRunOneIsTheFirst) {
   constexpr int kRounds = 10000;
   hk_heap_t *heaps[2] = {hk_heap_take(), hk_heap_take()};
-  hk_test::Rendezvous rendezvous(2);
+  Rendezvous rendezvous(2);
   hk_slab_t *head = nullptr;
   std::atomic<int> freed{0};
   auto free_once = [&](hk_heap_t *heap) {
     rendezvous.Wait();
-    if (hk_test::SpareRun(heap, head)) freed++;
+    if (SpareRun(heap, head)) freed++;
     rendezvous.Wait();
   };
   std::thread other([&] {

@@ -2,15 +2,9 @@
 #ifndef HK_TESTS_UNIT_STEAL_DRIVER_H
 #define HK_TESTS_UNIT_STEAL_DRIVER_H
 
-#include <gtest/gtest.h>
-
-#include <vector>
-
 #include "unit/heap_driver.h"
 
 namespace hk_test {
-
-using Blocks = std::vector<hk_block_t *>;
 
 struct Heaps {
   hk_heap_t *giver = hk_heap_take();
@@ -22,11 +16,6 @@ inline bool Steal(hk_heap_t *heap, unsigned class_index) {
   hk_list_t *partial = &heap->state[class_index].partial;
   if (!hk_list_is_linked(partial)) hk_list_init(partial);
   return hk_steal_span(heap, class_index);
-}
-
-inline void Drain(hk_heap_t *heap) {
-  hk_remote_drain(heap);
-  EXPECT_EQ(heap->damaged, nullptr);
 }
 
 inline hk_heap_t *OwnerOf(hk_slab_t *span) { return hk_load_relaxed(&span->owner); }

@@ -7,18 +7,10 @@
 #include "test_random.h"
 #include "unit/steal_driver.h"
 
-namespace {
+using namespace hakmem_test;
+using namespace hk_test;
 
-using hakmem_test::TestRandom;
-using hk_test::Alloc;
-using hk_test::CheckMidBin;
-using hk_test::CheckSpan;
-using hk_test::Drain;
-using hk_test::InUseSlabs;
-using hk_test::OwnerOf;
-using hk_test::ReservedSlabs;
-using hk_test::SpanOf;
-using hk_test::StatOf;
+namespace {
 
 class Model {
  public:
@@ -121,7 +113,7 @@ class Model {
   void Take(hk_heap_t *heap) {
     unsigned class_index = kClasses[random_.Below(sizeof kClasses / sizeof kClasses[0])];
     bool fresh = hk_bin_is_fresh(&heap->bin[class_index]);
-    hk_block_t *block = hk_test::Pop(heap, class_index);
+    hk_block_t *block = Pop(heap, class_index);
     if (block == nullptr) {
       block = Alloc(heap, class_index);
       fresh = hk_bin_was_fresh(&heap->bin[class_index], class_index);
@@ -138,7 +130,7 @@ class Model {
     hk_block_t *block = held_.back();
     held_.pop_back();
     ASSERT_EQ(*WordOf(block), reinterpret_cast<uint64_t>(block)) << "somebody else wrote into it";
-    hk_test::Free(heap, block);
+    Free(heap, block);
   }
 
   void Drain(hk_heap_t *heap) {

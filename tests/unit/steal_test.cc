@@ -5,28 +5,9 @@
 #include "fresh_test.h"
 #include "unit/steal_driver.h"
 
-namespace {
+using namespace hk_test;
 
-using hk_test::Alloc;
-using hk_test::AllocMany;
-using hk_test::Blocks;
-using hk_test::CapacityOf;
-using hk_test::CarvedOf;
-using hk_test::CheckMidBin;
-using hk_test::CheckSpan;
-using hk_test::FreeOwn;
-using hk_test::Heaps;
-using hk_test::InUseSlabs;
-using hk_test::IsActive;
-using hk_test::IsPartial;
-using hk_test::ListLength;
-using hk_test::OwnerOf;
-using hk_test::PopAll;
-using hk_test::ReservedSlabs;
-using hk_test::SpanOf;
-using hk_test::StatOf;
-using hk_test::Steal;
-using hk_test::WorthOf;
+namespace {
 
 // Spans of one slab and of several.
 constexpr unsigned kTinyClasses[] = {1, 4, 33, 64};
@@ -49,7 +30,7 @@ void ExpectMoved(const Heaps &heaps, hk_slab_t *span, unsigned live) {
   EXPECT_EQ(StatOf(heaps.giver, hk_stat_slab_move), 0u);
   CheckSpan(heaps.taker, span, live);
   EXPECT_NE(heaps.giver->state[class_index].active.load(), span);
-  EXPECT_EQ(hk_test::CountOfSpan(heaps.giver->bin[class_index].free, span), 0u);
+  EXPECT_EQ(CountOfSpan(heaps.giver->bin[class_index].free, span), 0u);
   if (hk_class_is_mid(class_index)) {
     CheckMidBin(heaps.giver, class_index);
     CheckMidBin(heaps.taker, class_index);

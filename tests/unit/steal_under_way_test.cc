@@ -2,23 +2,9 @@
 #include "fresh_test.h"
 #include "unit/steal_driver.h"
 
-namespace {
+using namespace hk_test;
 
-using hk_test::Alloc;
-using hk_test::AllocMany;
-using hk_test::Blocks;
-using hk_test::CheckSpan;
-using hk_test::Drain;
-using hk_test::FreeOwn;
-using hk_test::HeapCount;
-using hk_test::Heaps;
-using hk_test::IncomingLength;
-using hk_test::InUseSlabs;
-using hk_test::OwnerOf;
-using hk_test::PopAll;
-using hk_test::SpanOf;
-using hk_test::StatOf;
-using hk_test::Steal;
+namespace {
 
 void RemoteFreeAll(hk_heap_t *heap, const Blocks &blocks) {
   for (hk_block_t *block : blocks) hk_remote_free(heap, hk_slab_of(block), block);
@@ -90,7 +76,7 @@ HK_FRESH_TEST(StealUnderWay, WhatIsFreedAfterTheMoveGoesStraightHome) {
     hk_remote_flush(way.third);
     hk_remote_free_now(way.span, way.blocks[1]);
     ExpectHomeWithTheTaker(way, 2);
-    hk_test::Free(way.taker, way.blocks[2]);
+    Free(way.taker, way.blocks[2]);
     CheckSpan(way.taker, way.span, way.Live() - 3);
   }
 }
@@ -108,7 +94,7 @@ HK_FRESH_TEST(StealUnderWay, AThreadThatAdoptedTheOldOwnerSendsOn) {
     EXPECT_EQ(IncomingLength(way.giver), 2u);
     Drain(way.giver);
     EXPECT_EQ(StatOf(way.giver, hk_stat_remote_drain), 0u);
-    hk_test::Free(way.giver, way.blocks[1]);
+    Free(way.giver, way.blocks[1]);
     EXPECT_EQ(way.giver->bin[class_index].free, HK_LIST_END) << "nothing of it is its own any more";
     EXPECT_EQ(IncomingLength(way.taker), 0u) << "a batch waits, as every one does";
     CheckSpan(way.taker, way.span, way.Live());

@@ -8,18 +8,9 @@
 #include "fresh_test.h"
 #include "unit/superslab_driver.h"
 
-namespace {
+using namespace hk_test;
 
-using hk_test::Acquire;
-using hk_test::AcquireSingles;
-using hk_test::ExpectNothingLost;
-using hk_test::ExpectUsage;
-using hk_test::Holds;
-using hk_test::kAll;
-using hk_test::Release;
-using hk_test::ReleaseSingles;
-using hk_test::RetainEverything;
-using hk_test::Touch;
+namespace {
 
 HK_FRESH_TEST(Superslab, IdleMemoryStaysUpToTheOption) {
   hk_option.retain = 4 * HK_MIB;

@@ -9,17 +9,10 @@
 #include "test_random.h"
 #include "unit/superslab_driver.h"
 
-namespace {
+using namespace hakmem_test;
+using namespace hk_test;
 
-using hakmem_test::TestRandom;
-using hk_test::Acquire;
-using hk_test::ExpectNothingLost;
-using hk_test::ExpectUsage;
-using hk_test::Holds;
-using hk_test::kAll;
-using hk_test::Release;
-using hk_test::ReleaseAll;
-using hk_test::Touch;
+namespace {
 
 // ---- Against a model: every range that is held, with the number that is written into it.
 

@@ -9,21 +9,10 @@
 #include "test_random.h"
 #include "unit/superslab_driver.h"
 
-namespace {
+using namespace hakmem_test;
+using namespace hk_test;
 
-using hakmem_test::TestRandom;
-using hk_test::Acquire;
-using hk_test::AcquireSingles;
-using hk_test::ExpectNothingLost;
-using hk_test::ExpectUsage;
-using hk_test::Holds;
-using hk_test::kAll;
-using hk_test::PlaceOf;
-using hk_test::Release;
-using hk_test::ReleaseAll;
-using hk_test::ReleaseSingles;
-using hk_test::RetainEverything;
-using hk_test::Touch;
+namespace {
 
 hk_slab_t *AcquireTop(unsigned count, unsigned alignment = 1) { return Acquire(count, alignment, hk_from_top); }
 

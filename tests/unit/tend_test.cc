@@ -16,38 +16,12 @@
 #include "test_random.h"
 #include "unit/heap_driver.h"
 
+using namespace hakmem_test;
+using namespace hk_test;
+
 namespace {
 
-using hakmem_test::Scaled;
-using hakmem_test::TestRandom;
-using hk_test::Alloc;
-using hk_test::AllocMany;
-using hk_test::CapacityOf;
-using hk_test::CarvedOf;
-using hk_test::CheckSpan;
-using hk_test::FreeOwn;
-using hk_test::IncomingLength;
-using hk_test::InUseSlabs;
-using hk_test::PopAll;
-using hk_test::SpanOf;
-using hk_test::StatOf;
-
-using Blocks = std::vector<hk_block_t *>;
 using Heaps = std::vector<hk_heap_t *>;
-
-void RemoteFree(hk_heap_t *heap, hk_block_t *block) { hk_remote_free(heap, hk_slab_of(block), block); }
-
-// Sends them all to their owners.
-void SendAll(hk_heap_t *heap, const Blocks &blocks) {
-  for (hk_block_t *block : blocks) RemoteFree(heap, block);
-  hk_remote_flush(heap);
-}
-
-Heaps TakeMany(size_t count) {
-  Heaps heaps;
-  for (size_t i = 0; i < count; i++) heaps.push_back(hk_heap_take());
-  return heaps;
-}
 
 // As the end of its thread does.
 void MakeIdle(hk_heap_t *heap) {
@@ -122,7 +96,7 @@ HK_FRESH_TEST(Tend, AWarmHeapKeepsItsActiveTinySpans) {
     SendAll(sender, blocks);
     ExpectIdle(owner);
     EXPECT_EQ(InUseSlabs() - before, 3u);
-    EXPECT_EQ(owner->spare_slabs + hk_test::ReservedSlabs(owner), 0u);
+    EXPECT_EQ(owner->spare_slabs + ReservedSlabs(owner), 0u);
     for (hk_slab_t *span : active) {
       EXPECT_EQ(owner->state[span->class_index].active.load(), span);
       CheckSpan(owner, span, 0);
@@ -422,7 +396,7 @@ HK_FRESH_TEST(TendThreads, HeapsComeAndGoWhileTheirBlocksComeHome) {
           if (random.OneIn(5) && hk_load_relaxed(&SpanOf(old)->owner) != heap) {
             hk_remote_free_now(SpanOf(old), old);
           } else {
-            hk_test::Free(heap, old);
+            Free(heap, old);
           }
         }
         hk_remote_flush(heap);
@@ -441,7 +415,7 @@ HK_FRESH_TEST(TendThreads, HeapsComeAndGoWhileTheirBlocksComeHome) {
   EXPECT_LE(heaps.size(), 2u * kThreads) << "a thread has one, and for a moment another";
   hk_heap_t *last = hk_heap_take();
   for (auto &slot : slots) {
-    if (slot != nullptr) hk_test::Free(last, slot);
+    if (slot != nullptr) Free(last, slot);
   }
   hk_remote_flush(last);
   hk_heap_give_back(last);

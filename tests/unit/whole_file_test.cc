@@ -15,22 +15,14 @@
 #include <iterator>
 #include <string>
 
+#include "folder.h"
 #include "in_child.h"
 
 namespace {
 
 class WholeFile : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = testing::TempDir() + "/whole_file_XXXXXX";
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  std::string Path(const char *name) const { return folder_ + "/" + name; }
-
-  long FileCount() const { return std::distance(std::filesystem::directory_iterator(folder_), {}); }
+  std::string Path(const char *name) const { return folder_ / name; }
 
   static void Make(const std::string &path, const std::string &text) { std::ofstream(path) << text; }
 
@@ -51,7 +43,7 @@ class WholeFile : public testing::Test {
     return error;
   }
 
-  std::string folder_;
+  const hk_test::Folder folder_;
 };
 
 TEST_F(WholeFile, IsReadUpToTheRoomThereIs) {
@@ -70,7 +62,7 @@ TEST_F(WholeFile, WhatIsNoRegularFileIsNotRead) {
   EXPECT_EQ(Read(Path("none")), std::to_string(ENOENT));
   EXPECT_EQ(Read(Path("link")), std::to_string(ELOOP));
   EXPECT_EQ(Read(Path("pipe")), std::to_string(ENXIO));
-  EXPECT_EQ(Read(folder_), std::to_string(ENXIO));
+  EXPECT_EQ(Read(folder_.path()), std::to_string(ENXIO));
   EXPECT_EQ(Read("/dev/zero"), std::to_string(ENXIO));
   alarm(0);
 }
@@ -83,7 +75,7 @@ TEST_F(WholeFile, IsReplacedWhetherItIsThereOrNot) {
   EXPECT_EQ(Replace(Path("a"), "second"), 0);
   EXPECT_EQ(Read(Path("a")), "second");
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(reader), {}), "first") << "who reads has the old one whole";
-  EXPECT_EQ(FileCount(), 1);
+  EXPECT_EQ(folder_.FileCount(), 1u);
   struct stat about;
   ASSERT_EQ(stat(Path("a").c_str(), &about), 0);
   EXPECT_EQ(about.st_mode & 07777, 0600u);
@@ -100,7 +92,7 @@ TEST_F(WholeFile, ALinkIsReplacedAndNotFollowed) {
 TEST_F(WholeFile, WhatFailsLeavesNothing) {
   std::filesystem::create_directory(Path("folder"));
   EXPECT_EQ(Replace(Path("folder"), "text"), EISDIR);
-  EXPECT_EQ(FileCount(), 1);
+  EXPECT_EQ(folder_.FileCount(), 1u);
   EXPECT_EQ(Replace(Path("none/a"), "text"), ENOENT);
   EXPECT_EQ(Replace(Path("") + std::string(5000, 'x'), "text"), ENAMETOOLONG);
 }
@@ -116,7 +108,7 @@ TEST_F(WholeFile, WithoutSpaceTheOldOneStays) {
             }),
             0);
   EXPECT_EQ(Read(path), "old");
-  EXPECT_EQ(FileCount(), 1);
+  EXPECT_EQ(folder_.FileCount(), 1u);
 }
 
 }  // namespace

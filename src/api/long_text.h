@@ -1,0 +1,24 @@
+/* api/long_text.h - L6. Room for a text that may become long, in memory of its own: for who may not allocate. */
+#ifndef HK_API_LONG_TEXT_H
+#define HK_API_LONG_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/compiler.h"
+#include "base/format.h"
+#include "base/units.h"
+
+HK_C_BEGIN
+
+/* Of address space: some 10,000 heaps and 20,000 superslabs in a report, and all sites that there can be in a profile. */
+#define HK_LONG_TEXT_BYTES (64 * HK_MIB)
+
+/* As much as that, or what the system has, but not less than `least_bytes`. False when it refuses that too. */
+bool hk_long_text_begin(hk_format_t *text, size_t least_bytes);
+
+void hk_long_text_end(const hk_format_t *text);
+
+HK_C_END
+
+#endif /* HK_API_LONG_TEXT_H */

@@ -1,0 +1,60 @@
+/* base/text.c - L0. See text.h. */
+#include "base/text.h"
+
+#include <stddef.h>
+#include <string.h>
+
+const char *hk_text_after(const char *text, const char *word) {
+  size_t i = 0;
+  for (; word[i] != '\0'; i++) {
+    if (text[i] != word[i]) return NULL;
+  }
+  return text + i;
+}
+
+bool hk_text_ends(const char *text, const char *end) {
+  size_t length = strlen(text), end_length = strlen(end);
+  return length >= end_length && strcmp(text + length - end_length, end) == 0;
+}
+
+static bool ends_word(char character) {
+  return character == '\0' || character == ',' || character == ' ' || character == ':';
+}
+
+bool hk_text_lists(const char *text, const char *word) {
+  for (; *text != '\0'; text++) {
+    const char *rest = hk_text_after(text, word);
+    if (rest != NULL && ends_word(*rest)) return true;
+    while (!ends_word(*text)) text++;
+    if (*text != ',') return false;
+  }
+  return false;
+}
+
+static bool is_digit(char character) { return character >= '0' && character <= '9'; }
+
+const char *hk_text_number(const char *text, uint64_t *number) {
+  if (!is_digit(*text)) return NULL;
+  uint64_t sum = 0;
+  bool is_too_large = false;
+  for (; is_digit(*text); text++) {
+    is_too_large |= __builtin_mul_overflow(sum, 10, &sum);
+    is_too_large |= __builtin_add_overflow(sum, (uint64_t)(*text - '0'), &sum);
+  }
+  *number = is_too_large ? UINT64_MAX : sum;
+  return text;
+}
+
+const char *hk_text_hex(const char *text, uint64_t *number) {
+  const char *start = text;
+  uint64_t sum = 0;
+  for (;; text++) {
+    char lower = (char)(*text | 0x20);
+    bool is_letter = lower >= 'a' && lower <= 'f';
+    if (!is_letter && !is_digit(*text)) break;
+    sum = sum << 4 | (uint64_t)(is_letter ? lower - 'a' + 10 : *text - '0');
+  }
+  if (text == start) return NULL;
+  *number = sum;
+  return text;
+}

@@ -1,0 +1,282 @@
+/* The fake machine's memory, which is real; it watches over the contract of os.h. See fake_os.h. */
+#define _GNU_SOURCE 1
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "fake_os_call.h"
+#include "os/os.h"
+
+#define RANGE_MAX 16384
+/* What a failed purge leaves behind, so that nobody relies on the old contents. */
+#define GARBAGE 0xdb
+
+typedef struct {
+  uintptr_t start;
+  uintptr_t end;
+} range_t;
+
+/* What is mapped, in no order; ranges that lie side by side are not joined. */
+static range_t ranges[RANGE_MAX];
+static size_t range_count;
+static size_t mapped_bytes;
+
+/* All that a reset sets back. */
+static struct {
+  size_t mapped_limit;
+  size_t peak_mapped_bytes;
+  size_t page_size;
+  int huge_setting;
+  _Atomic(uint64_t) huge_questions;
+} memory = {.page_size = 4096};
+
+/* ---- The contract. ---------------------------------------------------------------------------------------------- */
+
+static void broken(const char *function, const char *what, uintptr_t start, size_t bytes) {
+  fprintf(stderr, "fake_os: %s: %s: 0x%zx, %zu bytes\n", function, what, (size_t)start, bytes);
+  abort();
+}
+
+static void require_pages(const char *function, uintptr_t start, size_t bytes) {
+  if (bytes == 0 || ((start | bytes) & (memory.page_size - 1)) != 0) broken(function, "not whole pages", start, bytes);
+}
+
+/* How many bytes of the range are mapped. Ranges never overlap. */
+static size_t mapped_within(uintptr_t start, size_t bytes) {
+  size_t total = 0;
+  for (size_t i = 0; i < range_count; i++) {
+    uintptr_t from = ranges[i].start > start ? ranges[i].start : start;
+    uintptr_t to = ranges[i].end < start + bytes ? ranges[i].end : start + bytes;
+    if (from < to) total += to - from;
+  }
+  return total;
+}
+
+static void require_mapped(const char *function, uintptr_t start, size_t bytes) {
+  require_pages(function, start, bytes);
+  if (mapped_within(start, bytes) != bytes) broken(function, "not all of it is mapped", start, bytes);
+}
+
+static void add_range(uintptr_t start, size_t bytes) {
+  if (range_count == RANGE_MAX) broken("reserve", "more ranges than the fake can hold", start, bytes);
+  ranges[range_count++] = (range_t){start, start + bytes};
+  mapped_bytes += bytes;
+  if (mapped_bytes > memory.peak_mapped_bytes) memory.peak_mapped_bytes = mapped_bytes;
+}
+
+static void remove_range(uintptr_t start, size_t bytes) {
+  uintptr_t end = start + bytes;
+  for (size_t i = 0; i < range_count;) {
+    range_t old = ranges[i];
+    if (old.end <= start || end <= old.start) {
+      i++;
+      continue;
+    }
+    mapped_bytes -= old.end - old.start;
+    ranges[i] = ranges[--range_count]; /* looked at next: what is added below does not meet the range */
+    if (old.start < start) add_range(old.start, start - old.start);
+    if (end < old.end) add_range(end, old.end - end);
+  }
+}
+
+/* ---- os.h: memory. ---------------------------------------------------------------------------------------------- */
+
+size_t hk_os_page_size(void) { return memory.page_size; }
+
+size_t hk_os_mapping_count(void) { return range_count; }
+
+static bool is_over_limit(size_t more_bytes) {
+  return memory.mapped_limit != 0 &&
+         (more_bytes > memory.mapped_limit || mapped_bytes > memory.mapped_limit - more_bytes);
+}
+
+static uintptr_t map_aligned(size_t bytes, size_t alignment) {
+  size_t total;
+  if (__builtin_add_overflow(bytes, alignment, &total)) return 0;
+  void *mapped = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped == MAP_FAILED) return 0;
+  uintptr_t start = ((uintptr_t)mapped + alignment - 1) & ~(alignment - 1);
+  size_t head_bytes = start - (uintptr_t)mapped;
+  if (head_bytes > 0) munmap(mapped, head_bytes);
+  if (alignment > head_bytes) munmap((void *)(start + bytes), alignment - head_bytes);
+  return start;
+}
+
+void *hk_os_reserve(size_t bytes, size_t alignment) {
+  fake_os_announce(fake_os_reserve);
+  fake_os_lock();
+  require_pages("reserve", 0, bytes);
+  if (alignment < memory.page_size || (alignment & (alignment - 1)) != 0) {
+    broken("reserve", "an alignment that is no power of two from a page up", 0, alignment);
+  }
+  fake_os_record_t record = {.call = fake_os_reserve, .bytes = bytes, .alignment = alignment};
+  if (fake_os_begin(fake_os_reserve) && !is_over_limit(bytes)) record.start = map_aligned(bytes, alignment);
+  record.succeeded = record.start != 0;
+  if (record.succeeded) add_range(record.start, bytes);
+  fake_os_end(record);
+  fake_os_unlock();
+  return (void *)record.start;
+}
+
+bool hk_os_unmap(void *start, size_t bytes) {
+  fake_os_lock();
+  require_mapped("unmap", (uintptr_t)start, bytes);
+  fake_os_record_t record = {.call = fake_os_unmap, .start = (uintptr_t)start, .bytes = bytes};
+  record.succeeded = fake_os_begin(fake_os_unmap) && munmap(start, bytes) == 0;
+  if (record.succeeded) remove_range((uintptr_t)start, bytes);
+  bool succeeded = fake_os_end(record);
+  fake_os_unlock();
+  return succeeded;
+}
+
+bool hk_os_purge(void *start, size_t bytes) {
+  fake_os_announce(fake_os_purge);
+  fake_os_lock();
+  require_mapped("purge", (uintptr_t)start, bytes);
+  fake_os_record_t record = {.call = fake_os_purge, .start = (uintptr_t)start, .bytes = bytes};
+  record.succeeded = fake_os_begin(fake_os_purge) && madvise(start, bytes, MADV_DONTNEED) == 0;
+  if (!record.succeeded) {
+    /* The ends are enough to be noticed, and make no large range resident. */
+    memset(start, GARBAGE, memory.page_size);
+    memset((char *)start + bytes - memory.page_size, GARBAGE, memory.page_size);
+  }
+  bool succeeded = fake_os_end(record);
+  fake_os_unlock();
+  return succeeded;
+}
+
+bool hk_os_resize(void *start, size_t old_bytes, size_t new_bytes) {
+  fake_os_lock();
+  uintptr_t address = (uintptr_t)start;
+  require_mapped("resize", address, old_bytes);
+  require_pages("resize", address, new_bytes);
+  fake_os_record_t record = {.call = fake_os_resize, .start = address, .bytes = old_bytes, .new_bytes = new_bytes};
+  size_t more_bytes = new_bytes > old_bytes ? new_bytes - old_bytes : 0;
+  record.succeeded = fake_os_begin(fake_os_resize) && !is_over_limit(more_bytes) &&
+                     mremap(start, old_bytes, new_bytes, 0) != MAP_FAILED;
+  if (record.succeeded && more_bytes > 0) add_range(address + old_bytes, more_bytes);
+  if (record.succeeded && new_bytes < old_bytes) remove_range(address + new_bytes, old_bytes - new_bytes);
+  bool succeeded = fake_os_end(record);
+  fake_os_unlock();
+  return succeeded;
+}
+
+bool hk_os_move(void *start, size_t old_bytes, void *target, size_t new_bytes) {
+  fake_os_lock();
+  require_mapped("move", (uintptr_t)start, old_bytes);
+  require_mapped("move", (uintptr_t)target, new_bytes);
+  if ((uintptr_t)start < (uintptr_t)target + new_bytes && (uintptr_t)target < (uintptr_t)start + old_bytes) {
+    broken("move", "onto itself", (uintptr_t)target, new_bytes);
+  }
+  fake_os_record_t record = {.call = fake_os_move,
+                             .start = (uintptr_t)start,
+                             .bytes = old_bytes,
+                             .new_bytes = new_bytes,
+                             .target = (uintptr_t)target};
+  record.succeeded = fake_os_begin(fake_os_move) &&
+                     mremap(start, old_bytes, new_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, target) != MAP_FAILED;
+  if (record.succeeded) remove_range((uintptr_t)start, old_bytes);
+  bool succeeded = fake_os_end(record);
+  fake_os_unlock();
+  return succeeded;
+}
+
+bool hk_os_wipe_on_fork(void *start, size_t bytes) {
+  fake_os_lock();
+  require_mapped("wipe_on_fork", (uintptr_t)start, bytes);
+  fake_os_record_t record = {.call = fake_os_wipe_on_fork, .start = (uintptr_t)start, .bytes = bytes};
+  record.succeeded = fake_os_begin(fake_os_wipe_on_fork) && madvise(start, bytes, MADV_WIPEONFORK) == 0;
+  bool succeeded = fake_os_end(record);
+  fake_os_unlock();
+  return succeeded;
+}
+
+/* ---- os.h: huge pages. What is resident is what the test has touched. ------------------------------------------- */
+
+hk_os_huge_t hk_os_huge_setting(void) {
+  memory.huge_questions++;
+  return (hk_os_huge_t)memory.huge_setting;
+}
+
+static bool advise_huge(fake_os_call_t call, const char *name, void *start, size_t bytes) {
+  fake_os_lock();
+  require_mapped(name, (uintptr_t)start, bytes);
+  fake_os_record_t record = {.call = call, .start = (uintptr_t)start, .bytes = bytes};
+  record.succeeded = fake_os_begin(call);
+  bool succeeded = fake_os_end(record);
+  fake_os_unlock();
+  return succeeded;
+}
+
+bool hk_os_huge_allow(void *start, size_t bytes, bool allowed) {
+  return advise_huge(allowed ? fake_os_huge_ask : fake_os_huge_forbid, "huge_allow", start, bytes);
+}
+
+bool hk_os_huge_collapse(void *start, size_t bytes) {
+  fake_os_announce(fake_os_huge_collapse);
+  return advise_huge(fake_os_huge_collapse, "huge_collapse", start, bytes);
+}
+
+bool hk_os_resident_pages(void *start, size_t bytes, unsigned char *is_resident) {
+  size_t system_page = (size_t)sysconf(_SC_PAGESIZE), page = hk_os_page_size();
+  for (size_t i = 0; i < bytes / page; i++) is_resident[i] = 0;
+  for (size_t at = 0; at < bytes; at += system_page) {
+    unsigned char one = 0;
+    if (mincore((char *)start + at, system_page, &one) != 0) return false;
+    is_resident[at / page] |= one & 1;
+  }
+  return true;
+}
+
+size_t hk_os_resident_bytes(void *start, size_t bytes) {
+  fake_os_lock();
+  require_mapped("resident_bytes", (uintptr_t)start, bytes);
+  size_t resident = 0, system_page = (size_t)sysconf(_SC_PAGESIZE);
+  for (size_t at = 0; at < bytes; at += system_page) {
+    unsigned char is_resident = 0;
+    if (mincore((char *)start + at, system_page, &is_resident) == 0 && (is_resident & 1) != 0) resident += system_page;
+  }
+  fake_os_unlock();
+  return resident;
+}
+
+/* ---- fake_os.h. ------------------------------------------------------------------------------------------------- */
+
+void fake_os_reset_memory(void) {
+  memset(&memory, 0, sizeof(memory));
+  memory.page_size = 4096;
+  memory.peak_mapped_bytes = mapped_bytes;
+}
+
+void fake_os_limit_mapped(size_t bytes) {
+  fake_os_lock();
+  memory.mapped_limit = bytes;
+  fake_os_unlock();
+}
+
+size_t fake_os_mapped_bytes(void) { return mapped_bytes; }
+size_t fake_os_peak_mapped_bytes(void) { return memory.peak_mapped_bytes; }
+
+bool fake_os_is_mapped(const void *start, size_t bytes) {
+  fake_os_lock();
+  bool is_mapped = mapped_within((uintptr_t)start, bytes) == bytes;
+  fake_os_unlock();
+  return is_mapped;
+}
+
+void fake_os_unmap_all(void) {
+  fake_os_lock();
+  while (range_count > 0) {
+    range_t last = ranges[--range_count];
+    munmap((void *)last.start, last.end - last.start);
+  }
+  mapped_bytes = 0;
+  fake_os_unlock();
+}
+
+void fake_os_set_huge(int setting) { memory.huge_setting = setting; }
+uint64_t fake_os_huge_questions(void) { return memory.huge_questions; }
+void fake_os_set_page_size(size_t bytes) { memory.page_size = bytes; }

@@ -1,0 +1,26 @@
+/* tests/support/free_blocks.h - gives back what a shadow model has. False as its functions say it. */
+#ifndef HK_TESTS_SUPPORT_FREE_BLOCKS_H
+#define HK_TESTS_SUPPORT_FREE_BLOCKS_H
+
+#include "hakmem/hakmem.h"
+#include "support/shadow_model.h"
+
+namespace hakmem_test {
+
+inline bool FreeBlock(ShadowModel *model, size_t index) {
+  void *start = model->at(index).start;
+  if (!model->Remove(index)) return false;
+  hakmem_free(start);
+  return true;
+}
+
+inline bool FreeBlocks(ShadowModel *model) {
+  while (model->count() > 0) {
+    if (!FreeBlock(model, 0)) return false;
+  }
+  return true;
+}
+
+} /* namespace hakmem_test */
+
+#endif

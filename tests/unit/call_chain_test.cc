@@ -1,0 +1,86 @@
+// api/call_chain: which file an address is in, and where in it.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <string>
+
+extern "C" {
+#include "api/call_chain.h"
+}
+
+namespace {
+
+class CallPlaces : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/hakmem-places-XXXXXX";
+    file_ = mkstemp(name);
+    ASSERT_GE(file_, 0);
+    name_ = name;
+    page_ = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    ASSERT_EQ(ftruncate(file_, static_cast<off_t>(4 * page_)), 0);
+  }
+  void TearDown() override {
+    munmap(start_, bytes_);
+    close(file_);
+    unlink(name_.c_str());
+  }
+
+  void Map(size_t first_page, size_t pages) {
+    bytes_ = pages * page_;
+    start_ = mmap(nullptr, bytes_, PROT_READ, MAP_PRIVATE, file_, static_cast<off_t>(first_page * page_));
+    ASSERT_NE(start_, MAP_FAILED);
+  }
+  void ExpectPlace(size_t offset, const std::string &name, size_t expected) const {
+    uintptr_t address = reinterpret_cast<uintptr_t>(start_) + offset;
+    hk_call_place_t place;
+    hk_call_places_of(&address, 1, &place);
+    EXPECT_TRUE(place.is_known);
+    EXPECT_FALSE(place.is_code);
+    EXPECT_EQ(place.name, name);
+    EXPECT_EQ(place.offset, expected);
+  }
+  void ExpectOffset(size_t offset, size_t expected) const { ExpectPlace(offset, name_, expected); }
+
+  int file_ = -1;
+  std::string name_;
+  size_t page_ = 0, bytes_ = 0;
+  void *start_ = nullptr;
+};
+
+TEST_F(CallPlaces, OfAFileFromItsBeginning) {
+  Map(0, 4);
+  ExpectOffset(5, 5);
+  ExpectOffset(3 * page_ + 5, 3 * page_ + 5);
+}
+
+TEST_F(CallPlaces, OfAFileWhoseBeginningIsNotMapped) {
+  Map(2, 2);
+  ExpectOffset(5, 2 * page_ + 5);
+}
+
+TEST_F(CallPlaces, OfAFileWithOtherMemoryInIt) {
+  Map(0, 4);
+  void *second = static_cast<char *>(start_) + page_;
+  ASSERT_EQ(mmap(second, page_, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0), second);
+  ExpectOffset(2 * page_ + 5, 2 * page_ + 5);
+}
+
+TEST_F(CallPlaces, OfNoFileFromTheMapping) {
+  bytes_ = 3 * page_;
+  start_ = mmap(nullptr, bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(start_, MAP_FAILED);
+  void *second = static_cast<char *>(start_) + page_;
+  ASSERT_EQ(mprotect(second, page_, PROT_READ), 0);  // a mapping of its own
+  ExpectPlace(page_ + 5, "", 5);
+}
+
+TEST_F(CallPlaces, OfNothing) {
+  uintptr_t address = 1;
+  hk_call_place_t place;
+  hk_call_places_of(&address, 1, &place);
+  EXPECT_FALSE(place.is_known);
+}
+
+}  // namespace

@@ -1,0 +1,142 @@
+// heap/census: which memory waits, which of it is resident, and what is resident only because a page is huge.
+#include <cstring>
+#include <vector>
+
+#include "base/bits.h"
+#include "fake_os.h"
+#include "fresh_test.h"
+#include "unit/heap_driver.h"
+
+extern "C" {
+#include "heap/census.h"
+}
+
+namespace {
+
+using namespace hk_test;
+
+constexpr unsigned kClass = 64; /* of 1 KiB: a page holds four */
+
+hk_census_t Census() {
+  hk_census_t census;
+  hk_census_take(&census);
+  return census;
+}
+
+uint64_t Dirty(const hk_census_t &census) { return census.kept_bytes + census.idle_bytes + census.big_idle_bytes; }
+
+uintptr_t SuperslabOf(const void *block) { return hk_slab_of(block)->superslab->start; }
+
+// What the system does where a page is huge: all of it is resident, and what nobody has written is zero.
+void MakeResident(uintptr_t start) {
+  for (size_t at = 0; at < HK_SUPERSLAB_BYTES; at += 4 * HK_KIB) {
+    volatile char *page = reinterpret_cast<volatile char *>(start + at);
+    *page = *page;
+  }
+}
+
+HK_FRESH_TEST(Census, WhatNobodyHasIsCached) {
+  hk_heap_t *heap = hk_heap_take();
+  (void)Alloc(heap, kClass);
+  hk_census_t census = Census();
+  EXPECT_EQ(census.cached_bytes, HK_SUPERSLAB_BYTES - HK_SLAB_BYTES);
+  EXPECT_EQ(Dirty(census), 0u);
+  EXPECT_EQ(census.unused_bytes, 0u);
+  bool zero;
+  void *run = hk_run_alloc(3 * HK_SLAB_BYTES, 1, &zero);
+  memset(run, 1, 2 * HK_SLAB_BYTES);
+  census = Census();
+  EXPECT_EQ(census.cached_bytes, HK_SUPERSLAB_BYTES - 4 * HK_SLAB_BYTES);
+  EXPECT_EQ(Dirty(census), 0u);
+  ASSERT_TRUE(hk_run_free(hk_slab_of(run)));
+  census = Census();
+  EXPECT_EQ(census.cached_bytes, HK_SUPERSLAB_BYTES - HK_SLAB_BYTES);
+  EXPECT_EQ(Dirty(census), 2 * HK_SLAB_BYTES) << "as much as was written";
+  ASSERT_EQ(hk_surplus_trim(0), 3 * HK_SLAB_BYTES);
+  EXPECT_EQ(Census().cached_bytes, HK_SUPERSLAB_BYTES - HK_SLAB_BYTES);
+  EXPECT_EQ(Dirty(Census()), 0u);
+}
+
+HK_FRESH_TEST(Census, FreeRangesAreCachedToo) {
+  bool zero;
+  void *big = hk_big_alloc(3 * HK_MIB, 1, &zero);
+  memset(big, 1, HK_MIB);
+  EXPECT_EQ(Census().cached_bytes, 0u);
+  ASSERT_TRUE(hk_big_free(hk_slab_of(big), big));
+  hk_census_t census = Census();
+  EXPECT_EQ(census.cached_bytes, hk_big_usage().cached_bytes);
+  EXPECT_GE(census.cached_bytes, 3 * HK_MIB);
+  EXPECT_EQ(Dirty(census), HK_MIB);
+}
+
+HK_FRESH_TEST(Census, SlabsThatAHeapKeepsAreCachedAndDirty) {
+  hk_heap_t *heap = hk_heap_take();
+  std::vector<hk_block_t *> first = AllocMany(heap, kClass, CapacityOf(kClass)), second = AllocMany(heap, kClass, 1);
+  for (hk_block_t *block : first) memset(static_cast<void *>(block), 1, 1024);
+  uint64_t before = Census().cached_bytes;
+  for (hk_block_t *block : first) (void)FreeOwn(heap, block);
+  ASSERT_EQ(heap->spare_slabs, 1u);
+  EXPECT_EQ(Census().cached_bytes, before + HK_SLAB_BYTES);
+  EXPECT_EQ(Dirty(Census()), HK_SLAB_BYTES);
+  for (hk_block_t *block : second) (void)FreeOwn(heap, block);
+}
+
+HK_FRESH_TEST(Census, OfAHugePageWhatWasNeverUsedIsExcess) {
+  hk_option.huge_pages = hk_huge_pages_always;
+  fake_os_set_huge(hk_os_huge_on_request);
+  hk_heap_t *heap = hk_heap_take();
+  hk_block_t *block = Alloc(heap, kClass);
+  EXPECT_EQ(Census().huge_excess_bytes, 0u) << "the system may have no huge page to give";
+  MakeResident(SuperslabOf(block));
+  hk_census_t census = Census();
+  ASSERT_EQ(census.superslabs_huge, 1u);
+  EXPECT_EQ(census.huge_excess_bytes, HK_SUPERSLAB_BYTES - 4 * HK_KIB) << "all but the page that was cut";
+  EXPECT_EQ(census.unused_bytes, HK_SUPERSLAB_BYTES - HK_SLAB_BYTES);
+  EXPECT_EQ(census.uncarved_bytes, census.huge_excess_bytes);
+  EXPECT_EQ(Dirty(census), 0u);
+}
+
+HK_FRESH_TEST(Census, WhatWasUsedBeforeIsNoExcess) {
+  hk_option.huge_pages = hk_huge_pages_always;
+  fake_os_set_huge(hk_os_huge_on_request);
+  hk_heap_t *heap = hk_heap_take();
+  hk_block_t *block = Alloc(heap, kClass);
+  bool zero;
+  void *run = hk_run_alloc(3 * HK_SLAB_BYTES, 1, &zero);
+  MakeResident(SuperslabOf(block));
+  ASSERT_TRUE(hk_run_free(hk_slab_of(run)));
+  hk_census_t census = Census();
+  EXPECT_EQ(census.huge_excess_bytes, HK_SUPERSLAB_BYTES - 3 * HK_SLAB_BYTES - 4 * HK_KIB);
+  EXPECT_EQ(Dirty(census), 3 * HK_SLAB_BYTES);
+}
+
+HK_FRESH_TEST(Census, NorIsTheRestOfASpanWhoseSlabsWereUsedBefore) {
+  hk_option.huge_pages = hk_huge_pages_always;
+  fake_os_set_huge(hk_os_huge_on_request);
+  hk_heap_t *heap = hk_heap_take();
+  std::vector<hk_block_t *> first = AllocMany(heap, kClass, CapacityOf(kClass));
+  hk_block_t *other = Alloc(heap, kClass);
+  MakeResident(SuperslabOf(other));
+  for (hk_block_t *block : first) (void)FreeOwn(heap, block);
+  ASSERT_EQ(heap->spare_slabs, 1u);
+  hk_block_t *again = Alloc(heap, kClass / 2);
+  ASSERT_EQ(heap->spare_slabs, 0u);
+  hk_census_t census = Census();
+  size_t cut = hk_align_up(CarvedOf(SpanOf(other)) * hk_class_bytes(kClass), 4 * HK_KIB);
+  size_t cut_again = hk_align_up(CarvedOf(SpanOf(again)) * hk_class_bytes(kClass / 2), 4 * HK_KIB);
+  EXPECT_EQ(census.huge_excess_bytes, HK_SUPERSLAB_BYTES - HK_SLAB_BYTES - cut);
+  EXPECT_EQ(census.uncarved_bytes, HK_SUPERSLAB_BYTES - cut_again - cut);
+  EXPECT_EQ(Dirty(census), 0u);
+}
+
+HK_FRESH_TEST(Census, WithoutHugePagesThereIsNoExcess) {
+  hk_heap_t *heap = hk_heap_take();
+  MakeResident(SuperslabOf(Alloc(heap, kClass)));
+  hk_census_t census = Census();
+  EXPECT_EQ(census.superslabs_huge, 0u);
+  EXPECT_EQ(census.huge_excess_bytes, 0u);
+  EXPECT_EQ(census.unused_bytes, HK_SUPERSLAB_BYTES - HK_SLAB_BYTES);
+  EXPECT_EQ(Dirty(census), 0u);
+}
+
+}  // namespace

@@ -1,0 +1,114 @@
+// api/output_file: what an option's value says of a file, who writes it, and what is said when it cannot be made.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "fake_os.h"
+
+extern "C" {
+#include "api/output_file.h"
+}
+
+namespace {
+
+bool IsOurs(const char *beginning) { return strncmp(beginning, "ours", 4) == 0; }
+
+class OutputFile : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    fake_os_reset();
+    char name[] = "/tmp/hakmem-output-XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  // The file that `value` names in the folder; of `quiet` one nothing is to be said.
+  void Name(const std::string &name, bool is_quiet = false) {
+    text_ = (is_quiet ? "-" : "") + folder_ + "/" + name;
+    value_ = text_.c_str();
+    file_ = {"HAKMEM_TEST_FILE", &value_, 0, false};
+  }
+  std::string Text(const std::string &name) const {
+    std::ifstream file(folder_ + "/" + name);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  void Put(const std::string &name, const std::string &text) const { std::ofstream(folder_ + "/" + name) << text; }
+  int Write(const std::string &text, hk_renewed_file_is_ours_t *is_ours = nullptr) const {
+    return hk_output_file_write(&file_, is_ours, text.data(), text.size());
+  }
+
+  std::string folder_, text_;
+  const char *value_ = nullptr;
+  hk_output_file_t file_ = {};
+};
+
+TEST_F(OutputFile, IsMadeWhereNoneIs) {
+  Name("%p.txt");
+  hk_output_file_check(&file_, nullptr);
+  EXPECT_TRUE(hk_output_file_is_wanted(&file_));
+  EXPECT_EQ(Write("text"), 0);
+  EXPECT_EQ(Text(std::to_string(getpid()) + ".txt"), "text");
+  EXPECT_EQ(Write("more"), EEXIST);
+  EXPECT_STREQ(fake_os_stderr(), "");
+}
+
+TEST_F(OutputFile, WhatIsOursIsReplaced) {
+  Name("file");
+  Put("file", "ours: old");
+  hk_output_file_check(&file_, IsOurs);
+  EXPECT_TRUE(hk_output_file_is_wanted(&file_));
+  EXPECT_EQ(Write("ours: new", IsOurs), 0);
+  EXPECT_EQ(Text("file"), "ours: new");
+}
+
+TEST_F(OutputFile, AnObstacleIsSaidOnceAndForAll) {
+  Put("file", "somebody else's");
+  for (hk_renewed_file_is_ours_t *is_ours : {static_cast<hk_renewed_file_is_ours_t *>(nullptr), IsOurs}) {
+    fake_os_reset();
+    Name("file");
+    hk_output_file_check(&file_, is_ours);
+    hk_output_file_check(&file_, is_ours);
+    EXPECT_FALSE(hk_output_file_is_wanted(&file_));
+    EXPECT_EQ(fake_os_stderr(), "hakmem: warning: HAKMEM_TEST_FILE=" + text_ +
+                                    " cannot be written: it exists already, and %p in the path gives each process a "
+                                    "file of its own (see options.md)\n");
+  }
+}
+
+TEST_F(OutputFile, AQuietOneFailsQuietly) {
+  Name("no/folder", true);
+  EXPECT_EQ(hk_output_file_pattern(&file_), folder_ + "/no/folder");
+  hk_output_file_check(&file_, nullptr);
+  EXPECT_FALSE(hk_output_file_is_wanted(&file_));
+  hk_output_file_complain(&file_, ENOSPC);
+  EXPECT_STREQ(fake_os_stderr(), "");
+}
+
+TEST_F(OutputFile, WithoutAPathNoneIsNamed) {
+  for (const char *value : {"", "-"}) {
+    file_ = {"HAKMEM_TEST_FILE", &value, 0, false};
+    hk_output_file_check(&file_, nullptr);
+    EXPECT_FALSE(hk_output_file_is_wanted(&file_));
+    EXPECT_EQ(file_.owner, 0u);
+  }
+  EXPECT_STREQ(fake_os_stderr(), "");
+}
+
+TEST_F(OutputFile, AChildHasOneWhereItHasAName) {
+  for (const char *name : {"file", "%p"}) {
+    Name(name);
+    EXPECT_TRUE(hk_output_file_is_own(&file_)) << "nobody has it yet";
+    file_.owner = static_cast<uint64_t>(getpid());
+    EXPECT_TRUE(hk_output_file_is_own(&file_));
+    file_.owner++;
+    EXPECT_EQ(hk_output_file_is_own(&file_), *name == '%');
+  }
+}
+
+}  // namespace

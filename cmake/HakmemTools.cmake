@@ -1,7 +1,7 @@
 # libhakmem-policy.so: the learning of src/policy for `hakmem learn`, with a made-up clock (cli/replay). No allocator, and
 # none of it is exported by libhakmem.so. Part of all; not installed.
 
-set(policy_modules price level learn_log learn learn_record)
+set(policy_modules price decay level learn_log learn learn_record)
 list(TRANSFORM policy_modules REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/policy/\\1.c" OUTPUT_VARIABLE policy_sources)
 
 add_library(

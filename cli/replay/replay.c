@@ -30,7 +30,6 @@ SHOWN uint64_t hk_replay_learner(const uint64_t *time_ms, const uint64_t *in_use
 
 typedef struct {
   hk_learn_t learn;
-  int candidate;     /* what is replayed, or LEARNER */
   size_t top_bytes;  /* in use and kept */
   size_t peak_bytes; /* of what was in use: above it, memory is new to every strategy */
   uint64_t cost;     /* in KiB x ms */
@@ -38,14 +37,9 @@ typedef struct {
 
 static uint64_t kib(size_t bytes) { return bytes / HK_KIB; }
 
-static uint64_t timeout_of(const replay_t *replay) {
-  if (replay->candidate != LEARNER) return replay->learn.price.timeout_ms[replay->candidate];
-  return hk_learn_timeout_ms(&replay->learn);
-}
-
 static void give_back(replay_t *replay) {
   const hk_level_t *level = &replay->learn.level;
-  size_t top_bytes = level->in_use_bytes + hk_level_young_bytes(level, timeout_of(replay));
+  size_t top_bytes = level->in_use_bytes + hk_learn_keep_bytes(&replay->learn);
   if (top_bytes >= replay->top_bytes) return;
   replay->cost += kib(replay->top_bytes - top_bytes) * replay->learn.price.give_ms;
   replay->top_bytes = top_bytes;
@@ -63,40 +57,31 @@ static void want(replay_t *replay, size_t in_use_bytes) {
 
 /* Nothing changes until `to_ms`, but what time itself does. */
 static void wait_until(replay_t *replay, uint64_t to_ms) {
-  hk_level_t *level = &replay->learn.level;
+  const hk_level_t *level = &replay->learn.level;
   while (level->now_ms < to_ms) {
     give_back(replay);
-    uint64_t due_ms, next_ms = to_ms;
-    bool is_due = replay->candidate == LEARNER ? hk_learn_next_due(&replay->learn, &due_ms)
-                                               : hk_level_next_due(level, timeout_of(replay), &due_ms);
-    if (is_due && due_ms < next_ms) next_ms = due_ms;
-    replay->cost += kib(replay->top_bytes - level->in_use_bytes) * (next_ms - level->now_ms);
-    if (replay->candidate == LEARNER && next_ms < to_ms) hk_learn_note(&replay->learn, next_ms, level->in_use_bytes);
-    hk_level_pass(level, next_ms);
+    uint64_t due_ms, now_ms = level->now_ms, next_ms = to_ms;
+    if (hk_learn_next_due(&replay->learn, &due_ms) && due_ms < next_ms) next_ms = due_ms;
+    replay->cost += kib(replay->top_bytes - level->in_use_bytes) * (next_ms - now_ms);
+    if (next_ms < to_ms) hk_learn_note(&replay->learn, next_ms, level->in_use_bytes);
+    hk_level_pass(&replay->learn.level, next_ms);
   }
   give_back(replay);
 }
 
-static void no_sink(void *context, size_t bytes, uint64_t gap_ms) {
-  (void)context;
-  (void)bytes;
-  (void)gap_ms;
-}
-
 static void change(replay_t *replay, uint64_t time_ms, size_t in_use_bytes) {
   want(replay, in_use_bytes);
-  if (replay->candidate == LEARNER) {
-    hk_learn_note(&replay->learn, time_ms, in_use_bytes);
-  } else {
-    hk_level_note(&replay->learn.level, time_ms, in_use_bytes, no_sink, NULL);
-  }
+  hk_learn_note(&replay->learn, time_ms, in_use_bytes);
 }
 
+/* `candidate`: the one that keeps all memory from the first to the last, or LEARNER. */
 static bool begin(replay_t *replay, uint64_t price, int candidate, uint64_t start_ms) {
   memset(replay, 0, sizeof *replay);
-  replay->candidate = candidate;
   if (!hk_learn_init(&replay->learn, price)) return false;
   hk_level_pass(&replay->learn.level, start_ms);
+  if (candidate == LEARNER) return true;
+  hk_learn_fix(&replay->learn, true);
+  hk_learn_lead(&replay->learn, hk_learn_loaded, hk_learn_state_learning, (unsigned)candidate);
   return true;
 }
 

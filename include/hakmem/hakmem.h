@@ -163,7 +163,7 @@ typedef struct {
   uint64_t huge_superslabs; /* huge: superslabs that are a huge page, as far as is known */
   uint64_t learning_price; /* learning: of a MiB that is resident for a second, in ns of CPU */
   uint64_t learning_break_even_ms; /* learning: giving back and wanting again costs as much as keeping for so long */
-  uint64_t learning_timeout_ms; /* learning: after which idle memory is given back where a purge thread runs */
+  uint64_t learning_timeout_ms; /* learning: after which idle memory is given back where a purge thread runs; until it is frozen other time-outs have a share too */
   uint64_t learning_epochs; /* learning: in which something was at stake */
   uint64_t memory_cached; /* memory: address space that waits for the next blocks: free slabs and free ranges, heaps' and nobody's */
   uint64_t memory_dirty; /* memory: of what is cached, the part that is resident since it was used last: what can be given back */

@@ -8,9 +8,11 @@
 /* ---- Chosen by replaying the traces of bench/learn_traces (docs/learning.md says what else was tried). */
 
 /* An epoch ends with so many gaps. The first ones have 1, 2, 4 and 8: the sooner something is known, the better. And it
- * ends after the break-even time at the latest, if memory is idle; the first ones after half of it. */
+ * ends after this part of the break-even time at the latest, if memory is idle; the first ones sooner. */
 #define EPOCH_GAPS 16u
+#define EPOCH_SHARE 2u
 #define SHORT_EPOCHS 16u
+#define SHORT_EPOCH_SHARE 8u
 /* The usual stake is the mean of so many epochs. */
 #define USUAL_EPOCHS 16u
 /* An epoch with the usual stake takes away this part of what was owed before. */
@@ -30,6 +32,14 @@
 
 /* ---- Decisions. */
 
+static void divide(hk_learn_t *learn) {
+  if (learn->is_fixed || learn->state == hk_learn_state_frozen) {
+    hk_decay_by_one(&learn->decay, hk_learn_timeout_ms(learn));
+  } else {
+    hk_decay_by_all(&learn->decay, &learn->price, learn->owed, learn->usual_stake);
+  }
+}
+
 static void decide(hk_learn_t *learn, hk_learn_reason_t reason, hk_learn_state_t state, unsigned leader,
                    uint64_t from_cost, uint64_t to_cost) {
   hk_learn_decision_t decision = {
@@ -46,6 +56,7 @@ static void decide(hk_learn_t *learn, hk_learn_reason_t reason, hk_learn_state_t
   learn->leader = leader;
   learn->state = state;
   learn->state_parts = 0;
+  divide(learn);
 }
 
 void hk_learn_lead(hk_learn_t *learn, hk_learn_reason_t reason, hk_learn_state_t state, unsigned candidate) {
@@ -175,9 +186,11 @@ static void end_epoch(hk_learn_t *learn) {
   memset(&learn->ended, 0, sizeof learn->ended);
   learn->gap_count = 0;
   learn->epoch_start_ms = learn->level.now_ms;
-  if (stake == 0) return;
-  learn->state_parts += parts;
-  settle(learn);
+  if (stake > 0) {
+    learn->state_parts += parts;
+    settle(learn);
+  }
+  divide(learn);
 }
 
 /* ---- Time and levels. */
@@ -187,8 +200,8 @@ static uint64_t gaps_of_epoch(const hk_learn_t *learn) {
 }
 
 static uint64_t epoch_end_ms(const hk_learn_t *learn) {
-  uint64_t longest_ms = hk_price_break_even_ms(&learn->price) / (learn->epoch < SHORT_EPOCHS ? 2 : 1);
-  return hk_add_saturating(learn->epoch_start_ms, longest_ms);
+  unsigned share = learn->epoch < SHORT_EPOCHS ? SHORT_EPOCH_SHARE : EPOCH_SHARE;
+  return hk_add_saturating(learn->epoch_start_ms, hk_price_break_even_ms(&learn->price) / share);
 }
 
 static void add_gap(void *context, size_t bytes, uint64_t gap_ms) {
@@ -228,7 +241,10 @@ static void forget_gap(void *context, size_t bytes, uint64_t gap_ms) {
   (void)gap_ms;
 }
 
-void hk_learn_fix(hk_learn_t *learn, bool is_fixed) { learn->is_fixed = is_fixed; }
+void hk_learn_fix(hk_learn_t *learn, bool is_fixed) {
+  learn->is_fixed = is_fixed;
+  divide(learn);
+}
 
 void hk_learn_note(hk_learn_t *learn, uint64_t now_ms, size_t in_use_bytes) {
   if (learn->is_fixed) {
@@ -246,16 +262,14 @@ void hk_learn_note(hk_learn_t *learn, uint64_t now_ms, size_t in_use_bytes) {
 
 uint64_t hk_learn_timeout_ms(const hk_learn_t *learn) { return learn->price.timeout_ms[learn->leader]; }
 
-size_t hk_learn_keep_bytes(const hk_learn_t *learn) {
-  return hk_level_young_bytes(&learn->level, hk_learn_timeout_ms(learn));
-}
+size_t hk_learn_keep_bytes(const hk_learn_t *learn) { return hk_level_kept_bytes(&learn->level, &learn->decay); }
 
 bool hk_learn_next_due(const hk_learn_t *learn, uint64_t *due_ms) {
   /* What was given back is older than the time-out in use: how much older it gets is known when it is wanted again. */
   if (hk_learn_keep_bytes(learn) == 0) return false;
   uint64_t purge_ms;
   *due_ms = learn->is_fixed ? UINT64_MAX : hk_larger(epoch_end_ms(learn), learn->level.now_ms);
-  if (hk_level_next_due(&learn->level, hk_learn_timeout_ms(learn), &purge_ms)) *due_ms = hk_smaller(*due_ms, purge_ms);
+  if (hk_level_next_due(&learn->level, &learn->decay, &purge_ms)) *due_ms = hk_smaller(*due_ms, purge_ms);
   return *due_ms != UINT64_MAX;
 }
 

@@ -6,12 +6,13 @@
  * tried out in the user's process. Each epoch is a contest of every candidate with every other one. The margin of victory
  * is the difference of what the two cost, and the ratings that come of it are Elo's with a straight line in the place of
  * the logistic curve: they forget a part of what was for each part that comes. Written out, such ratings are the
- * candidates' costs, discounted; so costs are what is kept here (docs/learning.md has the argument), and the leader is
- * who owes least. It is used when it is better than the one in use by enough.
+ * candidates' costs, discounted; so costs are what is kept here (docs/learning.md has the argument). While there is
+ * something to learn each candidate has a share of the memory by what it owes (policy/decay.h). The leader is who owes least,
+ * when that is less by enough than what the one before owes.
  *
  * An epoch's weight is what was at stake in it: what one would have paid who knew the future.
  *
- * When the leader has not changed for long it is frozen: no epoch changes it, and epochs are longer. When it has cost
+ * When the leader has not changed for long it is frozen: all memory is its, and no epoch changes it. When it has cost
  * more than it used to, in proportion to what was at stake, the state is canary: then a better candidate ends the freeze,
  * and where there is none, what it costs now is what is expected.
  */
@@ -23,6 +24,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "policy/decay.h"
 #include "policy/learn_log.h"
 #include "policy/level.h"
 #include "policy/price.h"
@@ -33,8 +35,9 @@ HK_C_BEGIN
 typedef struct {
   hk_price_t price;
   hk_level_t level;
-  unsigned leader; /* the candidate in use */
-  bool is_fixed;   /* the user wants it so: nothing is learned, and the leader stays */
+  unsigned leader;  /* the candidate that has been best for long enough */
+  hk_decay_t decay; /* in use: the leader's alone, or all candidates' */
+  bool is_fixed;    /* the user wants it so: nothing is learned, and the leader stays */
   hk_learn_state_t state;
   uint64_t epoch;          /* of all, since the start */
   uint64_t state_parts;    /* the weight of the epochs since the state or the leader changed last */
@@ -64,7 +67,7 @@ void hk_learn_note(hk_learn_t *learn, uint64_t now_ms, size_t in_use_bytes);
 /* Whether nothing is learned from now on. */
 void hk_learn_fix(hk_learn_t *learn, bool is_fixed);
 
-/* What has been idle for longer is to be given back. */
+/* The leader's. Where nothing is learned, or the leader is frozen, what has been idle for longer is to be given back. */
 uint64_t hk_learn_timeout_ms(const hk_learn_t *learn);
 
 /* How much may be idle now. */

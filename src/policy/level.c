@@ -89,21 +89,35 @@ size_t hk_level_idle_bytes(const hk_level_t *level) {
   return level->count > 0 ? level->segment[0].top_bytes - level->in_use_bytes : 0;
 }
 
-/* The oldest segment that is no older than the time-out; `count` when all are. */
-static unsigned oldest_young(const hk_level_t *level, uint64_t timeout_ms) {
-  unsigned index = level->count;
-  while (index > 0 && hk_level_segment_age_ms(level, index - 1) <= timeout_ms) index--;
-  return index;
+/* The first step from `from` on that is not over at this age; `count` when all are. */
+static unsigned step_at(const hk_decay_t *decay, unsigned from, uint64_t age_ms) {
+  while (from < decay->count && age_ms > decay->step[from].until_ms) from++;
+  return from;
 }
 
-size_t hk_level_young_bytes(const hk_level_t *level, uint64_t timeout_ms) {
-  unsigned index = oldest_young(level, timeout_ms);
-  return index < level->count ? level->segment[index].top_bytes - level->in_use_bytes : 0;
+size_t hk_level_kept_bytes(const hk_level_t *level, const hk_decay_t *decay) {
+  size_t kept = 0;
+  unsigned step = 0;
+  for (unsigned i = level->count; i-- > 0;) {
+    step = step_at(decay, step, hk_level_segment_age_ms(level, i));
+    if (step == decay->count) break;
+    kept += (size_t)(((unsigned __int128)hk_level_segment_bytes(level, i) * decay->step[step].kept_q16) >> 16);
+  }
+  return kept;
 }
 
-bool hk_level_next_due(const hk_level_t *level, uint64_t timeout_ms, uint64_t *due_ms) {
-  unsigned index = oldest_young(level, timeout_ms);
-  if (index == level->count) return false;
-  return !__builtin_add_overflow(level->segment[index].since_ms, timeout_ms, due_ms) &&
-         !__builtin_add_overflow(*due_ms, 1, due_ms);
+bool hk_level_next_due(const hk_level_t *level, const hk_decay_t *decay, uint64_t *due_ms) {
+  bool is_due = false;
+  unsigned step = 0;
+  for (unsigned i = level->count; i-- > 0;) {
+    step = step_at(decay, step, hk_level_segment_age_ms(level, i));
+    if (step == decay->count) break;
+    uint64_t over_ms;
+    if (__builtin_add_overflow(level->segment[i].since_ms, decay->step[step].until_ms, &over_ms) ||
+        __builtin_add_overflow(over_ms, 1, &over_ms))
+      continue;
+    if (!is_due || over_ms < *due_ms) *due_ms = over_ms;
+    is_due = true;
+  }
+  return is_due;
 }

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "policy/decay.h"
 
 HK_C_BEGIN
 
@@ -52,11 +53,11 @@ void hk_level_pass(hk_level_t *level, uint64_t now_ms);
 /* All that is idle. */
 size_t hk_level_idle_bytes(const hk_level_t *level);
 
-/* What has been idle for no longer than `timeout_ms`: so much may stay. */
-size_t hk_level_young_bytes(const hk_level_t *level, uint64_t timeout_ms);
+/* How much of what is idle may stay by this curve. */
+size_t hk_level_kept_bytes(const hk_level_t *level, const hk_decay_t *decay);
 
-/* When hk_level_young_bytes will be less, if nothing changes until then; false when it is 0 or the time is never. */
-bool hk_level_next_due(const hk_level_t *level, uint64_t timeout_ms, uint64_t *due_ms);
+/* When hk_level_kept_bytes will be less, if nothing changes until then; false when it is 0 or the time is never. */
+bool hk_level_next_due(const hk_level_t *level, const hk_decay_t *decay, uint64_t *due_ms);
 
 /* The bytes and the age of one segment; `index` is below `count`. */
 size_t hk_level_segment_bytes(const hk_level_t *level, unsigned index);

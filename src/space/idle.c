@@ -92,31 +92,43 @@ static size_t quiet_limit(const hk_keep_view_t *now) {
   return hk_larger(now->in_use_bytes / QUIET_SHARE, hk_smaller(now->retain_bytes, QUIET_BYTES));
 }
 
+typedef struct {
+  size_t bytes;
+  bool is_by_time;
+} allowance_t;
+
 /* What has not been idle for its time yet may stay where the purge thread comes when the time is over. Who wants nothing
  * to be retained is not asked to wait. */
-static size_t allowed_locked(const hk_keep_view_t *now) {
-  if (!hk_bell_is_heard_locked() || now->retain_bytes == 0) return hk_keep_limit(&idle.keep, now);
+static allowance_t allowed_locked(const hk_keep_view_t *now) {
+  if (!hk_bell_is_heard_locked() || now->retain_bytes == 0) return (allowance_t){hk_keep_limit(&idle.keep, now), false};
   size_t base = hk_keep_base(now);
-  if (now->idle_bytes <= base) return base;
-  return hk_larger(base, hk_learn_keep_bytes(&idle.learn) + now->in_use_bytes / QUIET_SHARE);
+  if (now->idle_bytes <= base) return (allowance_t){base, false};
+  size_t young = hk_add_saturating(hk_learn_keep_bytes(&idle.learn), now->in_use_bytes / QUIET_SHARE);
+  return (allowance_t){hk_larger(base, young), young > base};
 }
 
 /* How much stays of what may: a little less, so that the next release does not come here again. */
 static size_t below(size_t limit) { return limit - hk_smaller(limit / OVERSHOOT_SHARE, OVERSHOOT_BYTES); }
 
-static hk_idle_verdict_t verdict_by(size_t limit, size_t idle_bytes) {
-  return (hk_idle_verdict_t){.keep_bytes = below(limit), .is_too_much = idle_bytes > limit};
+static hk_idle_verdict_t verdict_by(allowance_t allowed, size_t idle_bytes) {
+  return (hk_idle_verdict_t){
+      .keep_bytes = below(allowed.bytes),
+      .is_too_much = idle_bytes > allowed.bytes,
+      .is_by_time = allowed.is_by_time,
+  };
 }
 
-static HK_NOINLINE hk_idle_verdict_t look_at_limit_locked(const hk_keep_view_t *now, size_t allowed) {
+static HK_NOINLINE hk_idle_verdict_t look_at_limit_locked(const hk_keep_view_t *now, allowance_t allowed) {
   hk_pressure_view_t pressed = pressure_view(now);
-  hk_idle_verdict_t verdict = verdict_by(hk_pressure_limit(&idle.pressure, &pressed, allowed), now->idle_bytes);
+  size_t limit = hk_pressure_limit(&idle.pressure, &pressed, allowed.bytes);
+  allowance_t left = {limit, allowed.is_by_time && limit == allowed.bytes};
+  hk_idle_verdict_t verdict = verdict_by(left, now->idle_bytes);
   verdict.is_system_look_due = hk_pressure_is_due(&idle.pressure, &pressed);
-  if (verdict.is_too_much && now->idle_bytes <= allowed) hk_stat_add(hk_stat_near_limit, 1);
+  if (verdict.is_too_much && now->idle_bytes <= allowed.bytes) hk_stat_add(hk_stat_near_limit, 1);
   return verdict;
 }
 
-static hk_idle_verdict_t judge_locked(const hk_keep_view_t *now, size_t allowed) {
+static hk_idle_verdict_t judge_locked(const hk_keep_view_t *now, allowance_t allowed) {
   if (HK_LIKELY(hk_pressure_is_none(&idle.pressure, hk_option.memory_limit)))
     return verdict_by(allowed, now->idle_bytes);
   return look_at_limit_locked(now, allowed);
@@ -201,7 +213,8 @@ static uint64_t wait_for_ms(const hk_keep_view_t *now) {
 hk_idle_verdict_t hk_idle_visit_locked(uint64_t now_ms, uint64_t *wait_ms) {
   hk_keep_view_t now = view_locked(now_ms);
   bool is_quiet = is_quiet_locked(now_ms);
-  hk_idle_verdict_t verdict = judge_locked(&now, is_quiet ? quiet_limit(&now) : allowed_locked(&now));
+  hk_idle_verdict_t verdict =
+      judge_locked(&now, is_quiet ? (allowance_t){quiet_limit(&now), false} : allowed_locked(&now));
   size_t left_bytes = verdict.is_too_much ? hk_smaller(verdict.keep_bytes, now.idle_bytes) : now.idle_bytes;
   bool is_done = left_bytes <= quiet_limit(&now);
   if (is_done) hk_bell_expect_locked();

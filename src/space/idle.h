@@ -37,6 +37,7 @@ uint64_t hk_idle_next_age_locked(void);
 typedef struct {
   size_t keep_bytes;       /* when there is too much: what to trim to */
   bool is_too_much;        /* more is idle than may be */
+  bool is_by_time;         /* because of its age: then what is to be left is a share, to be met as nearly as can be */
   bool is_system_look_due; /* hk_idle_ask_system, after which who has looked looks again */
   bool is_bell_rung;       /* hk_bell_wake is to be called */
 } hk_idle_verdict_t;

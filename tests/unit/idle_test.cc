@@ -231,6 +231,7 @@ HK_FRESH_TEST(Idle, NumbersAtTheirEnds) {
 
 HK_FRESH_TEST(Idle, AllThatMayStayIsNeverMoreThanASize) {
   hk_option.retain = 1;
+  hk_option.learn = hk_learn_off; /* one time-out for all */
   hk_bell_hear(true);
   Change(1000, SIZE_MAX, 0);
   /* Young: all but a byte less than a half; and a sixteenth of what is in use on top of it. */

@@ -19,10 +19,19 @@ namespace {
 
 constexpr uint64_t kNeverMs = UINT64_MAX;
 
+hk_decay_t ByOne(uint64_t timeout_ms) {
+  hk_decay_t decay;
+  hk_decay_by_one(&decay, timeout_ms);
+  return decay;
+}
+
 // Bytes by the length of the gap that ended.
 using Gaps = std::map<uint64_t, size_t>;
 
 void Collect(void *context, size_t bytes, uint64_t gap_ms) { (*static_cast<Gaps *>(context))[gap_ms] += bytes; }
+
+// All for 100 ms, a half for a second, a quarter for three.
+const hk_decay_t kThreeSteps = {3, {{100, HK_DECAY_WHOLE}, {1000, HK_DECAY_WHOLE / 2}, {3000, HK_DECAY_WHOLE / 4}}};
 
 // What level.h says, level by level.
 class SlowLevel {
@@ -64,6 +73,8 @@ class Level : public testing::Test {
     hk_level_note(&level_, now_ms, in_use, Collect, &gaps);
     return gaps;
   }
+  size_t Kept(const hk_decay_t &decay) const { return hk_level_kept_bytes(&level_, &decay); }
+  bool IsDue(const hk_decay_t &decay, uint64_t *due_ms) const { return hk_level_next_due(&level_, &decay, due_ms); }
 
   hk_level_t level_ = {};
 };
@@ -79,34 +90,68 @@ TEST_F(Level, WhatFallsBecomesIdleAndItsGapEndsWhenItRises) {
   EXPECT_EQ(hk_level_idle_bytes(&level_), 0u);
 }
 
-TEST_F(Level, WhatIsOlderThanTheTimeoutIsNotYoung) {
+TEST_F(Level, WhatIsOlderThanTheTimeoutIsNotKept) {
   Note(0, 100);
   Note(1000, 70);
   Note(1500, 50);
   hk_level_pass(&level_, 2000);
-  EXPECT_EQ(hk_level_young_bytes(&level_, 1000), 50u) << "no older than the time-out";
-  EXPECT_EQ(hk_level_young_bytes(&level_, 999), 20u);
-  EXPECT_EQ(hk_level_young_bytes(&level_, 499), 0u);
-  EXPECT_EQ(hk_level_young_bytes(&level_, kNeverMs), 50u);
+  EXPECT_EQ(Kept(ByOne(1000)), 50u) << "no older than the time-out";
+  EXPECT_EQ(Kept(ByOne(999)), 20u);
+  EXPECT_EQ(Kept(ByOne(499)), 0u);
+  EXPECT_EQ(Kept(ByOne(kNeverMs)), 50u);
 }
 
-TEST_F(Level, NextDueIsWhenYoungBytesFall) {
+TEST_F(Level, OfEachAgeAPartIsKept) {
+  Note(0, 100);
+  Note(1000, 60);
+  Note(1500, 40);
+  Note(1900, 0);
+  hk_level_pass(&level_, 2000);
+  EXPECT_EQ(Kept(kThreeSteps), 40u + 20 / 2 + 40 / 2);
+  hk_level_pass(&level_, 2001);
+  EXPECT_EQ(Kept(kThreeSteps), 40 / 2 + 20 / 2 + 40 / 4u);
+  hk_level_pass(&level_, 4001);
+  EXPECT_EQ(Kept(kThreeSteps), 40 / 4 + 20 / 4u) << "what is older than the last step is not kept";
+}
+
+TEST_F(Level, NextDueIsWhenLessIsKept) {
   uint64_t due_ms;
-  EXPECT_FALSE(hk_level_next_due(&level_, 5, &due_ms)) << "nothing is idle";
+  EXPECT_FALSE(IsDue(ByOne(5), &due_ms)) << "nothing is idle";
   Note(0, 100);
   Note(1000, 70);
   Note(1500, 50);
-  ASSERT_TRUE(hk_level_next_due(&level_, 600, &due_ms));
+  ASSERT_TRUE(IsDue(ByOne(600), &due_ms));
   EXPECT_EQ(due_ms, 1601u);
   hk_level_pass(&level_, due_ms - 1);
-  EXPECT_EQ(hk_level_young_bytes(&level_, 600), 50u);
+  EXPECT_EQ(Kept(ByOne(600)), 50u);
   hk_level_pass(&level_, due_ms);
-  EXPECT_EQ(hk_level_young_bytes(&level_, 600), 20u);
-  ASSERT_TRUE(hk_level_next_due(&level_, 600, &due_ms));
+  EXPECT_EQ(Kept(ByOne(600)), 20u);
+  ASSERT_TRUE(IsDue(ByOne(600), &due_ms));
   EXPECT_EQ(due_ms, 2101u);
   hk_level_pass(&level_, due_ms);
-  EXPECT_FALSE(hk_level_next_due(&level_, 600, &due_ms));
-  EXPECT_FALSE(hk_level_next_due(&level_, kNeverMs, &due_ms)) << "never comes at no time";
+  EXPECT_FALSE(IsDue(ByOne(600), &due_ms));
+  EXPECT_FALSE(IsDue(ByOne(kNeverMs), &due_ms)) << "never comes at no time";
+}
+
+// Until nothing is kept: between one time and the next that was told nothing changes, and at it something does.
+TEST_F(Level, EachStepIsDue) {
+  TestRandom random(SeedFor("due"));
+  for (size_t round = 0; round < Scaled(300, 5); round++) {
+    level_ = {};
+    uint64_t now_ms = 0, due_ms;
+    for (size_t in_use = 64'000; in_use > 4000; in_use -= random.LogBetween(4, 4000)) {
+      Note(now_ms += random.LogBetween(1, 2000), in_use);
+    }
+    while (IsDue(kThreeSteps, &due_ms)) {
+      ASSERT_GT(due_ms, level_.now_ms);
+      size_t kept = Kept(kThreeSteps);
+      hk_level_pass(&level_, due_ms - 1);
+      ASSERT_EQ(Kept(kThreeSteps), kept);
+      hk_level_pass(&level_, due_ms);
+      ASSERT_LT(Kept(kThreeSteps), kept);
+    }
+    EXPECT_EQ(Kept(kThreeSteps), 0u);
+  }
 }
 
 TEST_F(Level, ATimeBeforeTheLatestCountsAsTheLatest) {
@@ -133,7 +178,7 @@ TEST_F(Level, SameAsATableOfLevels) {
       ASSERT_EQ(Note(told_ms, in_use), slow.Note(told_ms, in_use));
       ASSERT_EQ(hk_level_idle_bytes(&level_), slow.Peak() - slow.InUse());
       for (uint64_t timeout_ms : {uint64_t{0}, random.Next() % 40, random.Next() % 500, kNeverMs}) {
-        ASSERT_EQ(hk_level_young_bytes(&level_, timeout_ms), slow.Young(timeout_ms));
+        ASSERT_EQ(Kept(ByOne(timeout_ms)), slow.Young(timeout_ms));
       }
       now_ms += random.OneIn(3) ? 0 : random.LogBetween(1, 200);
     }

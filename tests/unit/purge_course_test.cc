@@ -237,13 +237,27 @@ HK_FRESH_TEST(PurgeCourse, WhatTheSystemDidNotTakeServesAgain) {
   course.Run();
 }
 
-// At the start nothing is known, and half the break-even time is an epoch.
-HK_FRESH_TEST(PurgeCourse, WhoLearnsNeedNotWaitForTheTimeOutTheFirstTime) {
+// Nothing is known, so the first to go goes soon, and the time-out of half the break-even time is waited for by few.
+HK_FRESH_TEST(PurgeCourse, WhoLearnsGivesBackByAndByTheFirstTime) {
+  PurgeCourse course;
+  std::vector<void *> blocks = TakeApart(24, 2 * HK_MIB, 4 * HK_MIB);
+  ASSERT_TRUE(PurgeCourse::Start());
+  course.At(1000, [=] { DropAll(blocks); });
+  course.At(1001, [] { EXPECT_EQ(IdleMib(), 48u); });
+  course.At(1000 + BreakEvenMs() / 8, [] {
+    EXPECT_LT(IdleMib(), 40u);
+    EXPECT_GT(IdleMib(), 20u);
+  });
+  course.At(1000 + BreakEvenMs() / 2 + 11, [] { EXPECT_LE(IdleMib(), 12u); });
+  course.Run();
+}
+
+// A share of a range is no range: it goes when less than half of it should stay.
+HK_FRESH_TEST(PurgeCourse, WhatIsOneRangeStaysWholeUntilMostOfItShouldGo) {
   PurgeCourse course;
   FreeSome(course);
-  uint64_t epoch_ms = 1000 + BreakEvenMs() / 2;
-  course.At(epoch_ms - 1, [] { EXPECT_EQ(IdleMib(), 48u); });
-  course.At(epoch_ms + 11, [] { EXPECT_LE(IdleMib(), 4u); });
+  course.At(1000 + BreakEvenMs() / 16, [] { EXPECT_EQ(IdleMib(), 48u); });
+  course.At(1000 + BreakEvenMs() / 2 + 11, [] { EXPECT_LE(IdleMib(), 4u); });
   course.Run();
 }
 

@@ -157,8 +157,9 @@ def policy(snapshot: Snapshot) -> List[str]:
             f"costs as much as keeping for {_time(snapshot.number('learning', 'break_even_ms'))}."
         )
     if snapshot.document.get("purge_thread"):
+        others = "; others have a share too, by what each would have cost" if _is_divided(snapshot) else ""
         told.append(
-            f"Its time-out is {_time(snapshot.number('learning', 'timeout_ms'))} ({learning.get('state', '?')})."
+            f"Its time-out is {_time(snapshot.number('learning', 'timeout_ms'))} ({learning.get('state', '?')}{others})."
         )
     decisions = learning.get("decisions")
     if isinstance(decisions, list) and decisions and snapshot.document.get("purge_thread"):
@@ -171,11 +172,19 @@ def policy(snapshot: Snapshot) -> List[str]:
     return told
 
 
+def _is_divided(snapshot: Snapshot) -> bool:
+    """Whether several time-outs have a share of the idle memory (src/policy/decay.h)."""
+    is_learned = snapshot.section("options").get("learn", "on") == "on"
+    return is_learned and snapshot.section("learning").get("state") in ("learning", "canary")
+
+
 def kept_because(snapshot: Snapshot) -> str:
     """In a few words, for the equation."""
     retain = snapshot.section("options").get("retain", _DEFAULT_RETAIN)
     if snapshot.document.get("purge_thread"):
         timeout = snapshot.number("learning", "timeout_ms")
+        if _is_divided(snapshot):
+            return f"kept by time-outs, of which {_time(timeout)} leads"
         return (
             f"kept because its time-out, {_time(timeout)}, is not over"
             if timeout < _NEVER_MS

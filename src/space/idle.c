@@ -203,9 +203,11 @@ void hk_idle_stay_quiet(uint64_t since_ms) {
   hk_lock_release(hk_lock_space);
 }
 
-static uint64_t wait_for_ms(const hk_keep_view_t *now) {
+/* Of what may stay in any case nothing is due before the program is quiet. */
+static uint64_t wait_for_ms(const hk_keep_view_t *now, size_t left_bytes) {
   uint64_t due_ms;
-  if (!hk_learn_next_due(&idle.learn, &due_ms) || due_ms > quiet_ms()) due_ms = quiet_ms();
+  bool is_due = left_bytes > hk_keep_base(now) && hk_learn_next_due(&idle.learn, &due_ms);
+  if (!is_due || due_ms > quiet_ms()) due_ms = quiet_ms();
   uint64_t left_ms = hk_subtract_to_zero(due_ms, now->now_ms);
   return hk_smaller(hk_larger(left_ms, VISIT_LEAST_MS), VISIT_MOST_MS);
 }
@@ -219,7 +221,7 @@ hk_idle_verdict_t hk_idle_visit_locked(uint64_t now_ms, uint64_t *wait_ms) {
   bool is_done = left_bytes <= quiet_limit(&now);
   if (is_done) hk_bell_expect_locked();
   idle.is_quiet_awaited = !is_quiet && (verdict.is_too_much || idle.is_quiet_awaited);
-  *wait_ms = is_done && !idle.is_quiet_awaited ? VISIT_NOTHING_MS : wait_for_ms(&now);
+  *wait_ms = is_done && !idle.is_quiet_awaited ? VISIT_NOTHING_MS : wait_for_ms(&now, left_bytes);
   return verdict;
 }
 

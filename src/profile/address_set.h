@@ -12,7 +12,8 @@ HK_C_BEGIN
 
 /* In mapped memory of its own. */
 typedef struct {
-  uintptr_t *slots; /* 0: empty */
+  uintptr_t *addresses; /* by their numbers, the first one at 0 */
+  uint32_t *slots;      /* a hash table of numbers; 0: empty */
   size_t slot_count;
   size_t used;
 } hk_address_set_t;
@@ -21,7 +22,7 @@ typedef struct {
 bool hk_address_set_init(hk_address_set_t *set, size_t count);
 void hk_address_set_end(hk_address_set_t *set);
 
-/* The number of an address that is not 0: from 1 to slot_count. It is added if it is not there. 0: the set is full. */
+/* The number of an address: from 1 on, without a gap. It is added if it is not there. 0: the set is full. */
 size_t hk_address_set_number(hk_address_set_t *set, uintptr_t address);
 
 HK_C_END

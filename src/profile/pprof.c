@@ -61,7 +61,8 @@ static const char *const strings[string_first_free] = {
     "",      "alloc_objects", "alloc_space", "inuse_objects", "inuse_space",
     "count", "bytes",         "space",       "[other sites]", "[no stack]"};
 
-/* Functions for stacks that have no addresses. */
+/* Functions for stacks that have no addresses, and the locations of the same numbers; locations with an address follow. All are
+ * written in the order of their numbers, without a gap: Parca takes no others. */
 enum { function_shared = 1, function_no_stack, function_end };
 
 /* Code beyond so many mappings has none that its locations name. */
@@ -117,7 +118,7 @@ static void put_head(writer_t *writer, const hk_profile_span_t *span) {
   put_type(writer, profile_sample_type, string_inuse_space, string_bytes);
   put_type(writer, profile_period_type, string_space, string_bytes);
   note(writer, hk_proto_put_number(writer->output, profile_period, span->rate_bytes));
-  note(writer, hk_proto_put_number(writer->output, profile_time, span->time_ns));
+  note(writer, hk_proto_put_number(writer->output, profile_time, span->taken_ns));
   note(writer, hk_proto_put_number(writer->output, profile_duration, span->duration_ns));
   note(writer, hk_proto_put_number(writer->output, profile_default_sample_type, string_inuse_space));
   put_function(writer, function_shared, string_shared);
@@ -126,10 +127,8 @@ static void put_head(writer_t *writer, const hk_profile_span_t *span) {
 
 /* ---- Samples. */
 
-/* Locations without an address are numbered behind those that have one. */
-static uint64_t location_of_function(const writer_t *writer, unsigned function) {
-  return writer->addresses.slot_count + function;
-}
+/* Addresses are numbered from 1. */
+static uint64_t location_of_address(uint64_t number) { return function_end - 1 + number; }
 
 /* False when a frame has no number: there are more sites than there were a moment ago. */
 static bool list_locations(writer_t *writer, const hk_site_t *site, hk_proto_t *list) {
@@ -137,11 +136,10 @@ static bool list_locations(writer_t *writer, const hk_site_t *site, hk_proto_t *
   for (unsigned i = 0; i < site->frame_count; i++) {
     uint64_t number = hk_address_set_number(&writer->addresses, site->frames[i] - 1);
     if (number == 0) return false;
-    hk_proto_element(list, number);
+    hk_proto_element(list, location_of_address(number));
   }
   if (site->frame_count == 0) {
-    unsigned function = hk_site_is_shared(site) ? function_shared : function_no_stack;
-    hk_proto_element(list, location_of_function(writer, function));
+    hk_proto_element(list, hk_site_is_shared(site) ? function_shared : function_no_stack);
   }
   return true;
 }
@@ -235,17 +233,17 @@ static void put_location_of_function(writer_t *writer, unsigned function) {
   hk_proto_begin(&line);
   hk_proto_number(&line, line_function, function);
   hk_proto_begin(&message);
-  hk_proto_number(&message, location_id, location_of_function(writer, function));
+  hk_proto_number(&message, location_id, function);
   hk_proto_nested(&message, location_line, &line);
   note(writer, hk_proto_put(writer->output, profile_location, &message));
 }
 
 static void put_locations(writer_t *writer) {
-  for (size_t i = 0; i < writer->addresses.slot_count && !writer->failed; i++) {
-    if (writer->addresses.slots[i] != 0) put_location(writer, i + 1, writer->addresses.slots[i]);
-  }
   for (unsigned function = function_shared; function < function_end; function++) {
     put_location_of_function(writer, function);
+  }
+  for (size_t i = 0; i < writer->addresses.used && !writer->failed; i++) {
+    put_location(writer, location_of_address(i + 1), writer->addresses.addresses[i]);
   }
 }
 

@@ -14,7 +14,8 @@ HK_C_BEGIN
 typedef struct {
   uint64_t rate_bytes;  /* one sample for so many bytes */
   uint64_t time_ns;     /* since 1970, when the profile began */
-  uint64_t duration_ns; /* since then */
+  uint64_t taken_ns;    /* since 1970, now, or when the profile ended: what pprof calls the time of collection */
+  uint64_t duration_ns; /* from the one to the other, as a clock ran that nobody sets */
 } hk_profile_span_t;
 
 /* Writes what the sites count now. False when the receiver did not take it all, or the system had no memory; what was put then is

@@ -60,11 +60,14 @@ void hk_profile_begin_child(void) {
 }
 
 hk_profile_span_t hk_profile_span(void) {
-  uint64_t end_ms = hk_load_relaxed(&run.end_ms);
-  if (end_ms == 0) end_ms = hk_os_coarse_ms();
+  uint64_t end_ms = hk_load_relaxed(&run.end_ms), now_ms = hk_os_coarse_ms();
+  if (end_ms == 0) end_ms = now_ms;
+  uint64_t since_end_ms = hk_subtract_to_zero(now_ms, end_ms);
   return (hk_profile_span_t){
       .rate_bytes = hk_load_relaxed(&run.rate),
       .time_ns = hk_load_relaxed(&run.unix_ms) * NS_PER_MS,
+      /* Of the clock as it is now: it may have been set since the beginning, and monitoring refuses what is hours old. */
+      .taken_ns = hk_subtract_to_zero(hk_os_unix_ms(), since_end_ms) * NS_PER_MS,
       .duration_ns = hk_subtract_to_zero(end_ms, hk_load_relaxed(&run.start_ms)) * NS_PER_MS,
   };
 }

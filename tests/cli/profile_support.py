@@ -28,7 +28,7 @@ Stack = Tuple[Sequence[int], Sequence[int]]
 class Message:
     """A profile.proto in the making, filled field by field as the library does, without the package's own writer."""
 
-    def __init__(self, period: int = 524288, time_nanos: int = 0) -> None:
+    def __init__(self, period: int = 524288, time_nanos: int = 0, duration_nanos: int = 0) -> None:
         self.proto: Any = profile_class()()
         self.strings: List[str] = [""]
         for name in TYPES:
@@ -38,6 +38,7 @@ class Message:
         self.proto.period_type.unit = self.string("bytes")
         self.proto.period = period
         self.proto.time_nanos = time_nanos
+        self.proto.duration_nanos = duration_nanos
         self.locations: Dict[int, int] = {}
 
     def string(self, text: str) -> int:
@@ -73,7 +74,7 @@ class Message:
 
     def data(self) -> bytes:
         del self.proto.string_table[:]
-        self.proto.string_table.extend(self.strings)
+        self.proto.string_table.extend(text.encode("utf-8", "surrogateescape") for text in self.strings)
         return gzip.compress(bytes(self.proto.SerializeToString()))
 
 

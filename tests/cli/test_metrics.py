@@ -1,8 +1,9 @@
-"""`hakmem metrics`: what is served, to whom, and that Prometheus itself reads it."""
+"""`hakmem metrics`: what is served, to whom, and that Prometheus itself reads it; and the heap profile."""
 
 from __future__ import annotations
 
 import contextlib
+import gzip
 import http.client
 import json
 import os
@@ -10,6 +11,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import time
 import urllib.parse
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
@@ -20,10 +22,14 @@ import hakmem.commands.metrics as metrics_command
 import pytest
 from cli_support import Tool
 from click.testing import CliRunner
+from hakmem.profile.live import asker
+from hakmem.profile.model import names_of
+from hakmem.profile.read import parse
+from hakmem.profile.schema import profile_class
 from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_text
-from watched_support import DEADLINE_SECONDS, Watched, wait_until
+from watched_support import BLOCK_BYTES, DEADLINE_SECONDS, Watched, wait_until
 
 OPENMETRICS = {"Accept": "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"}
 MOST_REQUESTS = 16
@@ -42,11 +48,16 @@ class Served:
 
     def fetch(self, path: str = "/metrics", **headers: str) -> Tuple[int, str, str]:
         """Status, kind and text."""
+        status, kind, content = self.fetch_bytes(path, **headers)
+        return status, kind, content.decode()
+
+    def fetch_bytes(self, path: str, **headers: str) -> Tuple[int, str, bytes]:
+        """The same of what is no text."""
         connection = http.client.HTTPConnection(*self.address, timeout=DEADLINE_SECONDS)
         with contextlib.closing(connection):
             connection.request("GET", path, headers=headers)
             answer = connection.getresponse()
-            return answer.status, answer.getheader("Content-Type") or "", answer.read().decode()
+            return answer.status, answer.getheader("Content-Type") or "", answer.read()
 
     def families(self) -> Dict[str, Metric]:
         return {family.name: family for family in read_text(self.fetch()[2])}
@@ -153,7 +164,7 @@ def test_other_paths(served: Served, watched: Watched) -> None:
 )
 def test_a_page_on_the_web_cannot_read_it(served: Served, host: str) -> None:
     """By a name of its own that points here."""
-    for path in ("/", "/metrics"):
+    for path in ("/", "/metrics", "/debug/pprof/heap"):
         status, _, text = served.fetch(path, Host=host)
         assert (status, text) == (403, "this server answers to localhost only (the Host header)\n")
 
@@ -257,6 +268,73 @@ def test_a_process_that_does_not_answer(served: Served, watched: Watched) -> Non
     os.kill(watched.pid, signal.SIGCONT)
     wait_until(lambda: value(served.families(), "hakmem_up") == 1)
     assert value(served.families(), "hakmem_live_blocks") > 0
+
+
+# The heap profile.
+
+GROWN_BLOCKS = 2000
+
+
+def is_running(pid: int) -> bool:
+    running: bool = json.loads(asker(pid)("profile state"))["running"]
+    return running
+
+
+def test_a_profile_as_scrapers_want_it(tool: Tool, watched: Watched) -> None:
+    """With names, with all figures until now, of this moment, and of no stretch of time."""
+    with serving(tool, watched.pid, "--profile") as one:
+        watched.do(f"grow {GROWN_BLOCKS}")
+        begin = time.time_ns()
+        status, kind, content = one.fetch_bytes("/debug/pprof/heap")
+        assert (status, kind) == (200, "application/octet-stream")
+        profile = parse(content, "the answer")
+        # The library's clock goes in steps.
+        assert begin - 1e9 < profile.time_nanos < time.time_ns() + 1e9 and profile.duration_nanos == 0
+        assert [name for name, _ in profile.sample_types] == [
+            "alloc_objects",
+            "alloc_space",
+            "inuse_objects",
+            "inuse_space",
+        ]
+        expected = GROWN_BLOCKS * BLOCK_BYTES
+        for sample_type in ("alloc_space", "inuse_space"):
+            assert 0.5 * expected < profile.total(sample_type) < 1.5 * expected
+        assert all(location.frames for location in profile.locations)
+        assert "main" in {name for sample in profile.samples for name in names_of(sample)}
+        assert parse(one.fetch_bytes("/debug/pprof/allocs")[2], "").total("alloc_space") == profile.total("alloc_space")
+
+
+def test_numbers_without_a_gap(tool: Tool, watched: Watched) -> None:
+    """Parca refuses others: those of the process itself, and those that are served."""
+    with serving(tool, watched.pid, "--profile") as one:
+        watched.do(f"grow {GROWN_BLOCKS}")
+        for content in (asker(watched.pid)("profile pprof"), one.fetch_bytes("/debug/pprof/heap")[2]):
+            message = profile_class()()
+            message.ParseFromString(gzip.decompress(content))
+            for table in (message.mapping, message.location, message.function):
+                assert len(table) > 1 and [row.id for row in table] == list(range(1, len(table) + 1))
+
+
+def test_no_profile_runs(served: Served, watched: Watched) -> None:
+    status, _, text = served.fetch("/debug/pprof/heap")
+    assert (status, text) == (
+        503,
+        f"no heap profile runs in process {watched.pid} (holder): start it with HAKMEM_PROFILE=1, or this server with --profile\n",
+    )
+    assert not is_running(watched.pid)
+
+
+@pytest.mark.parametrize("was_running", [False, True])
+def test_what_it_leaves(tool: Tool, watched: Watched, was_running: bool) -> None:
+    """Its own profile ends with it, another one does not."""
+    if was_running:
+        asker(watched.pid)("profile start 65536")
+    with serving(tool, watched.pid, "--profile") as one:
+        assert one.fetch_bytes("/debug/pprof/heap")[0] == 200
+        assert is_running(watched.pid)
+        one.process.terminate()
+        assert one.ended() == (0, "")
+    assert is_running(watched.pid) == was_running
 
 
 # A real Prometheus.

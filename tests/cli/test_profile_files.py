@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import shutil
 import subprocess
 import xml.etree.ElementTree as ElementTree
@@ -54,6 +55,16 @@ def test_what_is_written_is_what_was_read() -> None:
     mapping = sample.locations[0].mapping
     assert mapping is not None and (mapping.start, mapping.limit, mapping.offset) == (0x1000, 0x9000, 0x200)
     assert (mapping.path, mapping.build_id) == ("/bin/x", "ab12")
+
+
+def test_a_path_that_is_no_utf_8() -> None:
+    """It is still the path, and what is written can be read by those who want UTF-8."""
+    message = Message()
+    message.mapping(0x1000, 0x9000, 0, os.fsdecode(b"/d\xffx/prog"), "")
+    message.sample([0x1100], (1, 2, 3, 4))
+    profile = parse(message.data(), "p")
+    assert os.fsencode(profile.mappings[0].path) == b"/d\xffx/prog"
+    assert parse(to_bytes(profile), "p").mappings[0].path == "/d\\udcffx/prog"
 
 
 def test_not_compressed() -> None:

@@ -50,7 +50,7 @@ def line_of(source: str, text: str) -> int:
 
 def symbolised(data: bytes, *folders: Path) -> Tuple[Profile, List[str]]:
     profile = parse(data, "p")
-    with Symbolizer(Search(debug_folders=[str(one) for one in folders], time_nanos=profile.time_nanos)) as symbolizer:
+    with Symbolizer(Search(debug_folders=[str(one) for one in folders], time_nanos=profile.began_nanos)) as symbolizer:
         symbolizer.symbolise(profile)
     return profile, list(symbolizer.notes.values())
 
@@ -258,9 +258,10 @@ def test_a_module_without_build_id(make: Make) -> None:
     program = make("-g", "-Wl,--build-id=none")
     modified = program.stat().st_mtime_ns
     assert names(symbolised(profile_of(program, time_nanos=modified + 1))[0])[0] == "append"
-    profile, notes = symbolised(profile_of(program, time_nanos=modified - 1))
-    assert names(profile)[0].startswith("program+0x")
-    assert any("newer than the profile" in note for note in notes)
+    for times in ({"time_nanos": modified - 1}, {"time_nanos": modified + 5, "duration_nanos": 6}):
+        profile, notes = symbolised(profile_of(program, **times))
+        assert names(profile)[0].startswith("program+0x")
+        assert any("newer than the profile" in note for note in notes)
 
 
 def section_place(program: Path, name: str) -> Tuple[int, int]:

@@ -149,7 +149,7 @@ uint64_t NumberOf(const Message &message, uint64_t field) {
   return found == message.end() ? 0 : found->second.number;
 }
 
-constexpr hk_profile_span_t kSpan = {524288, 1700000000000000000, 5000000000};
+constexpr hk_profile_span_t kSpan = {524288, 1700000000000000000, 1700000009000000000, 5000000000};
 constexpr hk_sample_weight_t kWeight = {1000, 1024, 3 << 16};
 
 std::string Write() {
@@ -184,7 +184,7 @@ HK_FRESH_TEST(Pprof, SamplesLocationsMappings) {
     types += strings.at(NumberOf(type, 1)) + "/" + strings.at(NumberOf(type, 2)) + " ";
   }
   EXPECT_EQ(types, "alloc_objects/count alloc_space/bytes inuse_objects/count inuse_space/bytes ");
-  EXPECT_EQ(NumberOf(profile, 9), kSpan.time_ns);
+  EXPECT_EQ(NumberOf(profile, 9), kSpan.taken_ns);
   EXPECT_EQ(NumberOf(profile, 10), kSpan.duration_ns);
   EXPECT_EQ(NumberOf(profile, 12), kSpan.rate_bytes);
 
@@ -277,6 +277,26 @@ HK_FRESH_TEST(Pprof, IntoATextWithAnEndOfItsOwn) {
     EXPECT_EQ(text.length == kBefore + whole, fits);
     EXPECT_EQ(memory[text.length], '\0');
     EXPECT_EQ(std::string(memory.data(), kBefore), "abc");
+  }
+}
+
+// Parca refuses a profile whose mappings, functions and locations are not numbered 1, 2, 3 as they come.
+HK_FRESH_TEST(Pprof, NumbersWithoutAGap) {
+  constexpr uint64_t kMapping = 3, kLocation = 4, kFunction = 5;
+  constexpr uintptr_t kSites = 500;
+  MakeSites();
+  for (uintptr_t i = 0; i < kSites; i++) {
+    uintptr_t frames[] = {0x100000 + i * 16, 0x5000000};
+    hk_site_count_alloc(hk_site_of(frames, 2), &kWeight);
+  }
+  Message profile = Parse(Unpack(Write()));
+  for (uint64_t table : {kMapping, kLocation, kFunction}) {
+    uint64_t last = 0;
+    auto fields = profile.equal_range(table);
+    for (auto field = fields.first; field != fields.second; field++) {
+      EXPECT_EQ(NumberOf(Parse(field->second.bytes), 1), ++last);
+    }
+    EXPECT_GT(last, 1u);
   }
 }
 

@@ -62,7 +62,7 @@ def diff(
 
 def _symbolise(profiles: List[Profile], folders: Tuple[str, ...]) -> None:
     for profile in profiles:
-        with Symbolizer(Search(debug_folders=(*folders, *DEBUG_FOLDERS), time_nanos=profile.time_nanos)) as symbolizer:
+        with Symbolizer(Search(debug_folders=(*folders, *DEBUG_FOLDERS), time_nanos=profile.began_nanos)) as symbolizer:
             symbolizer.symbolise(profile)
         for note in symbolizer.notes.values():
             say(f"note: {note}")

@@ -166,7 +166,7 @@ def _show(wish: _Wish, taken: Profile, search: Search, title: str) -> None:
 @contextlib.contextmanager
 def _named(wish: _Wish, taken: Profile, search: Search) -> Iterator[Symbolizer]:
     """With the profile's addresses named, and what could not be named told."""
-    timed = Search(search.roots, search.debug_folders, search.time_nanos or taken.time_nanos)
+    timed = Search(search.roots, search.debug_folders, search.time_nanos or taken.began_nanos)
     with Symbolizer(timed) as symbolizer:
         symbolizer.symbolise(taken)
         for note in () if wish.quiet else symbolizer.notes.values():

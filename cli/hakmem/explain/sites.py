@@ -96,7 +96,7 @@ def _site(found: site_lists.Site) -> Site:
 
 def _of_profile(profile: Profile, search: Search) -> Sites:
     space, objects = profile.column("inuse_space"), profile.column("inuse_objects")
-    notes = _symbolise(profile, Search(search.roots, search.debug_folders, profile.time_nanos))
+    notes = _symbolise(profile, Search(search.roots, search.debug_folders, profile.began_nanos))
     rows = [Site(tuple(names_of(one)), one.values[space], one.values[objects]) for one in profile.samples]
     return Sites(_ordered(rows), profile.period, profile, notes)
 

@@ -6,7 +6,7 @@ import contextlib
 import json
 import time
 from dataclasses import dataclass
-from typing import Callable, List, Optional
+from typing import Callable, Iterator, List, Optional
 
 from hakmem.attach import attach
 from hakmem.errors import Failure
@@ -21,7 +21,7 @@ Ask = Callable[[str], bytes]
 
 
 @dataclass(frozen=True)
-class _State:
+class State:
     """What the process says of its profile."""
 
     running: bool
@@ -58,16 +58,23 @@ def take_answer(
     ask: Ask, request: str, pid: int, seconds: Optional[float], rate: Optional[int], notes: List[str]
 ) -> bytes:
     """What the process answers to that request, after that many seconds."""
-    state = _state(ask("profile state"))
-    if state.running:
-        told = f" (a sample every {size(state.rate)})" if state.rate else ""
+    found = state(ask)
+    if found.running:
+        told = f" (a sample every {size(found.rate)})" if found.rate else ""
         notes.append(f"a profile runs in process {pid} already{told}: it is read, and left running")
-        if rate is not None and rate != state.rate:
+        if rate is not None and rate != found.rate:
             notes.append("--rate has no effect on a profile that runs already")
         return _after(ask, request, seconds or 0.0)
-    ask(f"profile start {rate or DEFAULT_RATE}")
-    try:
+    with started(ask, rate or DEFAULT_RATE):
         return _after(ask, request, DEFAULT_SECONDS if seconds is None else seconds)
+
+
+@contextlib.contextmanager
+def started(ask: Ask, rate: int) -> Iterator[None]:
+    """With a profile that is ours, where none runs."""
+    ask(f"profile start {rate}")
+    try:
+        yield
     finally:
         # It may have ended meanwhile; then that is what the caller hears of.
         with contextlib.suppress(Failure, OSError):
@@ -80,7 +87,9 @@ def _after(ask: Ask, request: str, seconds: float) -> bytes:
     return ask(request)
 
 
-def _state(answer: bytes) -> _State:
+def state(ask: Ask) -> State:
+    """What the process says of its profile now."""
+    answer = ask("profile state")
     try:
         document = json.loads(answer)
     except ValueError:
@@ -90,4 +99,4 @@ def _state(answer: bytes) -> _State:
     if not isinstance(document, dict) or not isinstance(document.get("running"), bool):
         raise Failure("the process did not say whether a profile runs: another version?")
     rate = document.get("rate")
-    return _State(document["running"], rate if isinstance(rate, int) else None)
+    return State(document["running"], rate if isinstance(rate, int) else None)

@@ -99,6 +99,11 @@ class Profile:
     keep_frames: str = ""
     name: str = ""
 
+    @property
+    def began_nanos(self) -> int:
+        """When it was started; 0 where that is not known. `time_nanos` is when it was taken."""
+        return max(self.time_nanos - self.duration_nanos, 0)
+
     def column(self, sample_type: str) -> int:
         """Where this type stands in the samples' values."""
         for index, (name, _) in enumerate(self.sample_types):

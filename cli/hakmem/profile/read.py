@@ -67,7 +67,7 @@ def _message(content: bytes, name: str) -> Any:
         message.ParseFromString(content)
     except DecodeError:
         raise Failure(f"{name} is no pprof profile, or damaged: it cannot be decoded as profile.proto") from None
-    if not message.sample_type or not message.string_table or message.string_table[0] != "":
+    if not message.sample_type or not message.string_table or message.string_table[0] != b"":
         raise Failure(f"{name} is no pprof profile: it has no sample types or no string table")
     return message
 
@@ -78,7 +78,8 @@ class _Reader:
     def __init__(self, message: Any, name: str) -> None:
         self.message = message
         self.name = name
-        self.strings: List[str] = list(message.string_table)
+        # As paths are decoded: what is no UTF-8 comes back as it was when the file is opened.
+        self.strings: List[str] = [text.decode("utf-8", "surrogateescape") for text in message.string_table]
         self.mappings: Dict[int, Mapping] = {one.id: self._mapping(one) for one in message.mapping}
         self.functions: Dict[int, Any] = {one.id: one for one in message.function}
         self.locations: Dict[int, Location] = {one.id: self._location(one) for one in message.location}

@@ -32,7 +32,8 @@ class _Writer:
         for sample in profile.samples:
             self._sample(sample)
         self._header(profile)
-        self.message.string_table.extend(self.strings)
+        # Pyroscope refuses what is no UTF-8.
+        self.message.string_table.extend(text.encode("utf-8", "backslashreplace") for text in self.strings)
 
     def _header(self, profile: Profile) -> None:
         message = self.message

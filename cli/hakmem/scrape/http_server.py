@@ -1,4 +1,4 @@
-"""The HTTP server that metrics are fetched from: wsgiref's, a thread a request, with prometheus_client's application.
+"""The HTTP server that metrics and profiles are fetched from: wsgiref's, a thread a request, with prometheus_client's application.
 
 prometheus_client's own server would answer any path, to any Host, with a thread for whoever connects.
 """
@@ -19,9 +19,12 @@ from prometheus_client import make_wsgi_app
 
 from hakmem.errors import Failure
 from hakmem.scrape.families import Source
+from hakmem.scrape.heap_profile import HeapProfile
 
 _MOST_REQUESTS = 16  # at once; more are hung up on
 _REQUEST_SECONDS = 10.0
+# Of Go programs; scrapers fetch either, and both have the four sample types.
+_PROFILE_PATHS = ("/debug/pprof/heap", "/debug/pprof/allocs")
 _LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 
 _StartResponse = Callable[..., Any]
@@ -30,7 +33,8 @@ _Application = Callable[[Dict[str, Any], _StartResponse], Iterable[bytes]]
 _PAGE = """<!DOCTYPE html>
 <html lang="en"><meta charset="utf-8"><title>hakmem: {title}</title>
 <h1>{title}</h1>
-<p>What the memory allocator hakmem counts in this process: <a href="/metrics">metrics</a> for Prometheus.</p>
+<p>What the memory allocator hakmem counts in this process: <a href="/metrics">metrics</a> for Prometheus,
+and where the memory was asked for: <a href="/debug/pprof/heap">the heap profile</a> for Pyroscope, Parca and <code>go tool pprof</code>.</p>
 </html>
 """
 
@@ -43,8 +47,8 @@ def is_loopback(address: str) -> bool:
         return address == "localhost"
 
 
-def application(source: Source, title: str, address: str) -> _Application:
-    """`/` and `/metrics`. A server that listens for this machine alone answers to this machine's names alone: else a page
+def application(source: Source, heap: HeapProfile, title: str, address: str) -> _Application:
+    """`/`, `/metrics` and the heap profile. A server that listens for this machine alone answers to this machine's names alone: else a page
     on the web could have a browser here read it, by a name of its own that it lets point here."""
     metrics: _Application = make_wsgi_app(source)  # type: ignore[arg-type,unused-ignore]
     names = {*_LOCAL_NAMES, address} if is_loopback(address) else None
@@ -55,16 +59,28 @@ def application(source: Source, title: str, address: str) -> _Application:
         if request["PATH_INFO"] == "/metrics":
             # All of them, always: `name[]` needs a registry that knows the names beforehand.
             return metrics({**request, "QUERY_STRING": ""}, start_response)
+        if request["PATH_INFO"] in _PROFILE_PATHS:
+            return _profile(start_response, heap)
         if request["PATH_INFO"] != "/":
-            return _text(start_response, "404 Not Found", "here are / and /metrics\n")
+            return _text(start_response, "404 Not Found", f"here are /, /metrics and {_PROFILE_PATHS[0]}\n")
         return _text(start_response, "200 OK", _PAGE.format(title=html.escape(title)), "text/html")
 
     return answer
 
 
 def _text(start_response: _StartResponse, status: str, text: str, kind: str = "text/plain") -> List[bytes]:
-    body = text.encode()
-    start_response(status, [("Content-Type", f"{kind}; charset=utf-8"), ("Content-Length", str(len(body)))])
+    return _answer(start_response, status, text.encode(), f"{kind}; charset=utf-8")
+
+
+def _profile(start_response: _StartResponse, heap: HeapProfile) -> List[bytes]:
+    try:
+        return _answer(start_response, "200 OK", heap.fetch(), "application/octet-stream")
+    except Failure as failure:
+        return _text(start_response, "503 Service Unavailable", f"{failure.message}\n")
+
+
+def _answer(start_response: _StartResponse, status: str, body: bytes, kind: str) -> List[bytes]:
+    start_response(status, [("Content-Type", kind), ("Content-Length", str(len(body)))])
     return [body]
 
 

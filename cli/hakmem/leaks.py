@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from hakmem.errors import Failure
 from hakmem.metrics import size
@@ -43,6 +43,14 @@ class Site:
     of: Dict[str, Sums]
 
 
+@dataclass(frozen=True)
+class Threads:
+    """How many there were beside the one that scanned, and of how many it saw what they had given to the kernel."""
+
+    others: int
+    asked: int
+
+
 @dataclass
 class Leaks:
     """One process's answer."""
@@ -51,6 +59,7 @@ class Leaks:
     samples: int
     lost: int
     scan: str
+    threads: Optional[Threads]  # None: not scanned, or not known
     of: Dict[str, Sums]
     sites: List[Site]
     left_out: int
@@ -103,11 +112,16 @@ def _leaks(document: Any) -> Leaks:
         int(document["samples"]),
         int(document["lost"]),
         str(document["scan"]),
+        _threads(document.get("threads")),
         _sums(document),
         sites,
         int(document["left_out"]),
         profile,
     )
+
+
+def _threads(document: Any) -> Optional[Threads]:
+    return None if document is None else Threads(int(document["others"]), int(document["asked"]))
 
 
 def _sums(document: Any) -> Dict[str, Sums]:
@@ -139,6 +153,11 @@ def notes(leaks: Leaks) -> List[str]:
     told = []
     if leaks.scan in _WHY_NO_SCAN:
         told.append(f"{_WHY_NO_SCAN[leaks.scan]}: which blocks can be reached is not known")
+    if leaks.threads and leaks.threads.asked < leaks.threads.others:
+        told.append(
+            f"of {leaks.threads.others:,} other threads {leaks.threads.others - leaks.threads.asked:,} ran, or may not be "
+            "asked: what only their registers lead to counts as leaked"
+        )
     if leaks.lost:
         told.append(f"{leaks.lost:,} of {leaks.samples:,} samples could not be kept: a larger --rate needs less room")
     if leaks.rate != 1:
@@ -176,6 +195,7 @@ def document(answers: List[Tuple[int, Leaks]]) -> Any:
                 "samples": leaks.samples,
                 "lost": leaks.lost,
                 "scan": leaks.scan,
+                "threads": vars(leaks.threads) if leaks.threads else None,
                 "sites_left_out": leaks.left_out,
                 **{kind: vars(leaks.of[kind]) for kind in _KINDS},
                 "sites": [_site_document(site) for site in sorted(leaks.sites, key=lambda one: -_bytes_of(one))],

@@ -79,6 +79,18 @@ static void put_sites(hk_format_t *out, hk_leak_t *leak, hk_leak_kind_t kind) {
   }
 }
 
+/* Says nothing where all of them waited. */
+static void put_threads(hk_format_t *out, const hk_root_threads_t *threads) {
+  if (!threads->is_known) {
+    hk_format_text(out, "hakmem: leaks: the system does not say what other threads there are\n");
+  } else if (threads->asked < threads->others) {
+    hk_format_print(out,
+                    "hakmem: leaks: of %u other threads %u ran, or may not be asked: what only their registers lead "
+                    "to counts as leaked\n",
+                    threads->others, threads->others - threads->asked);
+  }
+}
+
 static void put_scan(hk_format_t *out, const hk_leak_t *leak) {
   static const char *const why[] = {
       [hk_leak_out_of_time] = "the scan took too long",
@@ -91,6 +103,7 @@ static void put_scan(hk_format_t *out, const hk_leak_t *leak) {
         "hakmem: leaks: the scan looked at %b in %u ms. It does not see pointers that are hidden (packed, in files, in "
         "other threads' registers); see docs/leaks.md\n",
         leak->scan_bytes, leak->scan_ms);
+    put_threads(out, &leak->threads);
   } else if (leak->scan != hk_leak_not_scanned) {
     hk_format_print(out, "hakmem: leaks: %s: which blocks can be reached is not known\n", why[leak->scan]);
   }
@@ -179,6 +192,16 @@ static void put_mappings(hk_format_t *out) {
   if (!hk_site_list_write_mappings(&output.output)) hk_format_text(out, "]");
 }
 
+static void put_json_threads(hk_format_t *out, const hk_leak_t *leak) {
+  const hk_root_threads_t *threads = &leak->threads;
+  hk_form_json_key(out, "threads");
+  if (leak->scan != hk_leak_scanned || !threads->is_known) {
+    hk_format_text(out, "null");
+  } else {
+    hk_format_print(out, "{\"others\":%u,\"asked\":%u}", threads->others, threads->asked);
+  }
+}
+
 void hk_leak_report_json(hk_format_t *out, const hk_leak_t *leak) {
   static const char *const scans[] = {[hk_leak_not_scanned] = "none",
                                       [hk_leak_scanned] = "done",
@@ -193,6 +216,7 @@ void hk_leak_report_json(hk_format_t *out, const hk_leak_t *leak) {
   hk_form_json_quote(out, scans[leak->scan]);
   put_number(out, "scan_ms", leak->scan_ms);
   put_number(out, "scan_bytes", leak->scan_bytes);
+  put_json_threads(out, leak);
   put_kinds(out, leak->all);
   put_all_sites(out, leak);
   put_mappings(out);

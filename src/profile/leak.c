@@ -5,7 +5,6 @@
 #include "heap/reach.h"
 #include "os/os.h"
 #include "profile/profile.h"
-#include "profile/root.h"
 
 /* Chosen: sites that are made while the table is filled find room in it. */
 #define ROOM_FOR_MORE 256
@@ -75,12 +74,12 @@ static void let_the_clock_tick(void) {
 
 static void narrow(const hk_sample_t *sample, void *context) { hk_reach_narrow(context, sample->address); }
 
-static hk_leak_scan_t scan(hk_reach_t *reach, uintptr_t frame) {
+static hk_leak_scan_t scan(hk_reach_t *reach, uintptr_t frame, hk_root_threads_t *threads) {
   let_the_clock_tick();
   if (!hk_reach_begin(reach, HK_LEAK_SCAN_MS)) return hk_leak_no_memory;
   hk_profile_each_sample(narrow, reach);
   hk_leak_scan_t result = hk_leak_no_mappings;
-  if (hk_root_follow_all(reach, frame)) result = reach->is_cut_short ? hk_leak_out_of_time : hk_leak_scanned;
+  if (hk_root_follow_all(reach, frame, threads)) result = reach->is_cut_short ? hk_leak_out_of_time : hk_leak_scanned;
   if (result != hk_leak_scanned) hk_reach_end(reach);
   return result;
 }
@@ -91,7 +90,7 @@ bool hk_leak_take(hk_leak_t *leak, bool is_scanned, uintptr_t frame) {
   *leak = (hk_leak_t){.rate_bytes = hk_profile_rate(), .scan = hk_leak_not_scanned};
   if (!make_rows(leak)) return false;
   if (is_scanned) {
-    leak->scan = scan(&reach, frame);
+    leak->scan = scan(&reach, frame, &leak->threads);
     leak->scan_ms = hk_os_coarse_ms() - stock.begun_ms;
     if (leak->scan == hk_leak_scanned) {
       stock.reach = &reach;

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "profile/root.h"
 #include "profile/site.h"
 
 HK_C_BEGIN
@@ -50,7 +51,8 @@ typedef struct {
   uint64_t lost;       /* and of these there was no room for */
   hk_leak_scan_t scan;
   uint64_t scan_ms;
-  uint64_t scan_bytes; /* looked at */
+  uint64_t scan_bytes;       /* looked at */
+  hk_root_threads_t threads; /* of a scan */
 } hk_leak_t;
 
 /* Takes stock. `frame`: where the caller's own stack begins (profile/root.h). False when the system refuses memory: nothing is

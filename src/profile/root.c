@@ -7,6 +7,7 @@
 #include "base/arithmetic.h"
 #include "base/text.h"
 #include "os/os.h"
+#include "os/thread_call.h"
 #include "profile/module_map.h"
 #include "profile/sample.h"
 #include "profile/trail.h"
@@ -84,7 +85,56 @@ static void add_own_module(holes_t *holes, const hk_module_mapping_t *mapping) {
   if (end > mapping->start) add(holes, mapping->start, end - mapping->start);
 }
 
-bool hk_root_follow_all(hk_reach_t *reach, uintptr_t frame) {
+/* ---- Threads. */
+
+typedef struct {
+  hk_reach_t *reach;
+  hk_root_threads_t *threads;
+  uint64_t own;
+} thread_visit_t;
+
+/* A word that is no address of a block leads nowhere: so all are taken, of whatever call. */
+static void follow_thread(void *context, uint64_t thread) {
+  thread_visit_t *visit = context;
+  if (thread == visit->own || visit->reach->is_cut_short) return;
+  hk_thread_call_t call = hk_thread_call_of(thread);
+  if (call.state == hk_thread_is_over) return;
+  visit->threads->others++;
+  visit->threads->asked += call.state == hk_thread_calls;
+  if (call.state != hk_thread_runs) hk_reach_from(visit->reach, (uintptr_t)call.word, sizeof call.word);
+}
+
+static void follow_threads(hk_reach_t *reach, hk_root_threads_t *threads) {
+  thread_visit_t visit = {reach, threads, hk_thread_call_own()};
+  *threads = (hk_root_threads_t){.is_known = false};
+  threads->is_known = hk_thread_call_each(follow_thread, &visit);
+}
+
+/* How far down the first thread's stack goes while it waits; `start` when nobody can tell, or it waits on another stack (the
+ * emulator's, where there is one). Nothing else is in that mapping, as beside other threads' stacks may be. */
+static uintptr_t lowest_frame(uintptr_t start, uintptr_t end) {
+  uintptr_t sp = hk_thread_call_of(hk_os_process_id()).word[hk_thread_stack_pointer];
+  return sp >= start + HK_RED_ZONE_BYTES && sp < end ? sp - HK_RED_ZONE_BYTES : start;
+}
+
+/* What lies below the frames is old. If the thread has not stayed where it was, it may have called others since. */
+static void follow_first_stack(const holes_t *holes, uintptr_t start, uintptr_t end) {
+  uintptr_t lowest = lowest_frame(start, end);
+  follow(holes, lowest, end);
+  if (lowest != start && lowest_frame(start, end) != lowest) follow(holes, start, lowest);
+}
+
+static void follow_mapping(const holes_t *holes, const hk_module_mapping_t *mapping, bool is_first_thread) {
+  if (!is_first_thread && hk_text_after(mapping->path, "[stack]") != NULL) {
+    follow_first_stack(holes, mapping->start, mapping->end);
+  } else {
+    follow(holes, mapping->start, mapping->end);
+  }
+}
+
+/* ---- All of it. */
+
+bool hk_root_follow_all(hk_reach_t *reach, uintptr_t frame, hk_root_threads_t *threads) {
   holes_t holes;
   holes.reach = reach;
   holes.count = 0;
@@ -92,9 +142,11 @@ bool hk_root_follow_all(hk_reach_t *reach, uintptr_t frame) {
   add_records(&holes);
   hk_module_map_t map;
   if (!hk_module_map_open(&map)) return false;
+  follow_threads(reach, threads);
+  bool is_first_thread = hk_thread_call_own() == hk_os_process_id();
   while (!reach->is_cut_short && hk_module_map_next(&map)) {
     if (map.mapping.start == map.mapping.header) add_own_module(&holes, &map.mapping);
-    if (may_have_pointers(&map.mapping)) follow(&holes, map.mapping.start, map.mapping.end);
+    if (may_have_pointers(&map.mapping)) follow_mapping(&holes, &map.mapping, is_first_thread);
   }
   hk_module_map_close(&map);
   return true;

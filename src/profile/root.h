@@ -1,5 +1,5 @@
 /* profile/root.h - L5. Where a program's own pointers are, apart from its blocks: in all memory that it can write to, stacks, static
- * and thread-local data among it, and in what it wrote once and has only read since. Not in what is the allocator's. */
+ * and thread-local data among it, and in what it wrote once and has only read since; and what threads have in registers. Not in what is the allocator's. */
 #ifndef HK_PROFILE_ROOT_H
 #define HK_PROFILE_ROOT_H
 
@@ -11,9 +11,17 @@
 
 HK_C_BEGIN
 
+/* Of the threads beside the calling one, how many there were, and of how many the words that they have in registers were looked at: those
+ * that wait in a system call, of what they gave to it. Of a register that only keeps what it has nobody can ask without disturbing. */
+typedef struct {
+  bool is_known; /* the system says what threads there are */
+  uint64_t others;
+  uint64_t asked;
+} hk_root_threads_t;
+
 /* Follows what is found there. `frame`: below that address the calling thread's stack is of no interest. Files that are shared with
  * others, and devices, are left out. False when the system does not say what is mapped. */
-bool hk_root_follow_all(hk_reach_t *reach, uintptr_t frame);
+bool hk_root_follow_all(hk_reach_t *reach, uintptr_t frame, hk_root_threads_t *threads);
 
 HK_C_END
 

@@ -42,6 +42,7 @@ def test_a_program(tool: Tool, library: Path, loser: Path, tmp_path: Path) -> No
     assert "\n  lose (" in done.stderr and "still reachable" in done.stderr and "about" not in done.stderr
     (process,) = json.loads((tmp_path / "out.json").read_text())["processes"]
     assert (process["exact"], process["scan"]) == (True, "done")
+    assert process["threads"] == {"others": 0, "asked": 0}
     assert process["unreachable"] == {"samples": 7, "blocks": 7, "bytes": 7000}
     assert process["sites"][0]["stack"][0]["function"] == "lose"
     assert list(tmp_path.glob("*.json")) == [tmp_path / "out.json"]
@@ -84,7 +85,7 @@ def sums(blocks: int = 0) -> Dict[str, int]:
 
 def answer(**changes: Any) -> bytes:
     document = {
-        "schema": 1, "rate": 524288, "samples": 10, "lost": 2, "scan": "out of time", "scan_ms": 5, "scan_bytes": 1,
+        "schema": 1, "rate": 524288, "samples": 10, "lost": 2, "scan": "out of time", "scan_ms": 5, "scan_bytes": 1, "threads": None,
         "unreachable": sums(), "reachable": sums(), "unjudged": sums(3), "left_out": 1, "mappings": [],
         "sites": [{"frames": [], "shared": True, "unreachable": sums(), "reachable": sums(), "unjudged": sums(3)}],
     }  # fmt: skip
@@ -99,8 +100,26 @@ def test_estimates_and_scans_that_fail_are_told() -> None:
     assert "took too long" in text and "2 of 10 samples" in text and "one for each 512 KiB" in text
 
 
+def test_threads_that_could_not_be_asked_are_told() -> None:
+    told = " ".join(notes(parse(answer(scan="done", threads={"others": 1200, "asked": 1196}), "it")))
+    assert "of 1,200 other threads 4 ran, or may not be asked" in told
+    for threads in ({"others": 5, "asked": 5}, None):
+        assert "other threads" not in " ".join(notes(parse(answer(scan="done", threads=threads), "it")))
+
+
 @pytest.mark.parametrize(
-    "data", [b"", b"{", b"[]", b"null", answer()[:200], answer(schema=2), answer(sites=[{}]), answer(unjudged=5)]
+    "data",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        answer()[:200],
+        answer(schema=2),
+        answer(sites=[{}]),
+        answer(unjudged=5),
+        answer(threads={}),
+    ],
 )
 def test_damaged_answers(data: bytes) -> None:
     with pytest.raises(Failure, match="is not what hakmem writes of leaks"):

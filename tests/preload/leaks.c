@@ -1,14 +1,18 @@
 /* Loses blocks at three places, and keeps others in all the ways there are. What each place loses stands in test_leaks.py.
  *
- * leaks [threads|fork|wait|churn]: other threads keep blocks too; the child tells as well; the program waits for its stdin to
- * end; meanwhile threads allocate, move and free. */
+ * leaks [threads|fork|wait|churn|epoll]: other threads keep blocks too; the child tells as well; the program waits for its stdin to
+ * end; meanwhile threads allocate, move and free; or one waits in a call that any signal, and a tracer, would end.
+ * leaks call|first|run: a thread that waits in a system call has two blocks, in its registers alone; the first thread waits, with one
+ * block's address below its frames and one in the red zone; a thread runs and never waits. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -140,6 +144,136 @@ static void start_threads(void) {
   pthread_barrier_wait(&barrier);
 }
 
+/* ---- Registers. Of what is in them alone, memory has the complement. */
+
+static int quiet[2]; /* a pipe in which nothing ever comes */
+static char nowhere[8];
+static _Atomic(pid_t) waiting_thread;
+
+/* The callers clear away what this leaves on the stack. */
+__attribute__((noinline)) uintptr_t hidden(size_t bytes) { return ~(uintptr_t)fresh(bytes); }
+
+/* Reads into one block, and keeps the other in a register that functions leave as it is. */
+static void wait_with(uintptr_t hidden_argument, uintptr_t hidden_kept) {
+#if defined(__x86_64__)
+  long number = SYS_read;
+  __asm__ volatile(
+      "notq %%rsi\n\t"
+      "notq %%rbx\n\t"
+      "syscall\n\t"
+      "xorl %%esi, %%esi\n\t"
+      "xorl %%ebx, %%ebx"
+      : "+a"(number), "+S"(hidden_argument), "+b"(hidden_kept)
+      : "D"((long)quiet[0]), "d"(8l)
+      : "rcx", "r11", "memory");
+#else
+  register long x8 __asm__("x8") = SYS_read;
+  register long x0 __asm__("x0") = quiet[0];
+  register uintptr_t x1 __asm__("x1") = hidden_argument;
+  register long x2 __asm__("x2") = 8;
+  register uintptr_t x20 __asm__("x20") = hidden_kept;
+  __asm__ volatile(
+      "mvn x1, x1\n\t"
+      "mvn x20, x20\n\t"
+      "svc 0\n\t"
+      "mov x1, xzr\n\t"
+      "mov x20, xzr"
+      : "+r"(x0), "+r"(x1), "+r"(x20)
+      : "r"(x8), "r"(x2)
+      : "memory");
+#endif
+}
+
+/* Has the block's address a little below the stack pointer alone, as a function that calls no other may. */
+static void wait_above(uintptr_t hidden_block) {
+#if defined(__x86_64__)
+  long number = SYS_read;
+  __asm__ volatile(
+      "subq $256, %%rsp\n\t"
+      "notq %%rbx\n\t"
+      "movq %%rbx, -120(%%rsp)\n\t"
+      "xorl %%ebx, %%ebx\n\t"
+      "syscall\n\t"
+      "addq $256, %%rsp"
+      : "+a"(number), "+b"(hidden_block)
+      : "D"((long)quiet[0]), "S"(nowhere), "d"(sizeof nowhere)
+      : "rcx", "r11", "memory");
+#else /* there is no red zone */
+  void *volatile kept = (void *)~hidden_block;
+  CHECK(read(quiet[0], nowhere, sizeof nowhere) < 0 || kept != NULL);
+#endif
+}
+
+static void *wait_in_call(void *unused) {
+  waiting_thread = (pid_t)syscall(SYS_gettid);
+  uintptr_t argument = hidden(600), kept = hidden(700);
+  clear_stack();
+  wait_with(argument, kept);
+  return unused;
+}
+
+/* Until the thread waits for what never comes. */
+static void see_it_wait(pid_t thread) {
+  char path[64], wanted[32], line[256] = "";
+  snprintf(path, sizeof path, "/proc/self/task/%d/syscall", (int)thread);
+  snprintf(wanted, sizeof wanted, "%d 0x%x ", (int)SYS_read, (unsigned)quiet[0]);
+  while (strncmp(line, wanted, strlen(wanted)) != 0) {
+    int file = open(path, O_RDONLY);
+    CHECK(file >= 0);
+    ssize_t count = read(file, line, strlen(wanted));
+    CHECK(count >= 0 && close(file) == 0);
+    line[count] = '\0';
+  }
+}
+
+static void *end_when_first_waits(void *unused) {
+  see_it_wait(getpid());
+  exit(0);
+  return unused;
+}
+
+__attribute__((noinline)) void lose_below(void) {
+  void *volatile old[1024];
+  for (int i = 0; i < 1024; i++) old[i] = NULL;
+  old[0] = fresh(700);
+  CHECK(old[0] != NULL);
+}
+
+static void *run_on(void *unused) {
+  waiting_thread = (pid_t)syscall(SYS_gettid);
+  for (;;) continue;
+  return unused;
+}
+
+static void *wait_uninterrupted(void *unused) {
+  struct epoll_event event;
+  int queue = epoll_create1(EPOLL_CLOEXEC);
+  CHECK(queue >= 0);
+  CHECK(epoll_wait(queue, &event, 1, -1) > 0);
+  return unused;
+}
+
+static void start(void *(*run)(void *)) {
+  pthread_t id;
+  CHECK(pthread_create(&id, NULL, run, NULL) == 0);
+}
+
+static void keep_in_registers(const char *how) {
+  CHECK(pipe(quiet) == 0);
+  if (strcmp(how, "call") == 0 || strcmp(how, "run") == 0) {
+    start(*how == 'c' ? wait_in_call : run_on);
+    while (waiting_thread == 0) continue;
+    if (*how == 'c') see_it_wait(waiting_thread);
+  }
+  if (strcmp(how, "first") == 0) {
+    uintptr_t block = hidden(600);
+    clear_stack();
+    lose_below();
+    start(end_when_first_waits);
+    wait_above(block);
+  }
+}
+
 int main(int argc, char **argv) {
   const char *how = argc > 1 ? argv[1] : "";
   alarm(120);
@@ -160,8 +294,13 @@ int main(int argc, char **argv) {
     int status;
     CHECK(waitpid(child, &status, 0) == child && status == 0);
   }
+  keep_in_registers(how);
   if (strcmp(how, "wait") == 0) wait_for_end(0);
   if (strcmp(how, "churn") == 0) wait_for_end(3);
+  if (strcmp(how, "epoll") == 0) {
+    start(wait_uninterrupted);
+    wait_for_end(0);
+  }
   CHECK(on_stack != NULL);
   exit(0);
 }

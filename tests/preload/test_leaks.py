@@ -61,6 +61,34 @@ def test_what_is_unreachable_and_nothing_else(program: Program, runner: Runner, 
     assert not re.search(r"^  \S*libhakmem", done.stderr, re.M)
 
 
+def test_what_a_waiting_thread_gave_to_the_kernel(program: Program, runner: Runner) -> None:
+    """A system call's arguments are roots. What the thread keeps in other registers nobody says, and docs/leaks.md says that."""
+    done = run(runner.library, program("leaks"), "call")
+    assert done.returncode == 0
+    assert told(done.stderr, LEAKED) == [(BYTES + 700, BLOCKS + 1)]
+
+
+def test_what_lies_below_the_first_threads_frames(program: Program, runner: Runner) -> None:
+    """An address that was left there keeps no block, but one in the red zone does."""
+    done = run(runner.library, program("leaks"), "first")
+    assert done.returncode == 0
+    assert told(done.stderr, LEAKED) == [(BYTES + 700, BLOCKS + 1)]
+
+
+def test_threads_that_run_are_told_of(program: Program, runner: Runner, tmp_path: Path) -> None:
+    done = run(runner.library, program("leaks"), "run")
+    assert told(done.stderr, LEAKED) == [(BYTES, BLOCKS)]
+    found = re.search(r"^hakmem: leaks: of (\d+) other threads (\d+) ran, or may not be asked", done.stderr, re.M)
+    assert found is not None and 1 <= int(found[2]) <= int(found[1])
+    assert "may not be asked" not in run(runner.library, program("leaks")).stderr
+    for how, others, asked in (("", 0, 0), ("run", 1, 0), ("call", 1, 1)):
+        file = tmp_path / f"leaks{how}.json"
+        run(runner.library, program("leaks"), how, HAKMEM_LEAKS_FILE=str(file))
+        threads = json.loads(file.read_text())["threads"]
+        assert threads["others"] >= others and threads["asked"] >= asked
+        assert threads["others"] - threads["asked"] >= others - asked
+
+
 def test_a_child_of_fork_tells_of_its_own(program: Program, runner: Runner) -> None:
     done = run(runner.library, program("leaks"), "fork")
     assert sorted(told(done.stderr, LEAKED)) == [(BYTES, BLOCKS), (BYTES + RING * 200, BLOCKS + RING)]
@@ -197,6 +225,15 @@ def test_while_threads_allocate_and_free(waiting: Callable[..., int]) -> None:
         assert answer["scan"] == "done"
         lists = [site["unreachable"]["blocks"] for site in answer["sites"]]
         assert 1000 - 8 <= max(lists) <= 1000
+    assert Path(f"/proc/{pid}/stat").read_text().split(") ")[1][0] in "RS"
+
+
+def test_a_scan_interrupts_nobody(waiting: Callable[..., int]) -> None:
+    """The program ends at once if epoll_wait returns, as it would after a signal to that thread."""
+    pid = waiting("epoll", HAKMEM_PROFILE="1", HAKMEM_PROFILE_RATE="1")
+    for _ in range(3):
+        threads = asked(pid, "leaks scan")["threads"]
+        assert threads["asked"] >= 1
     assert Path(f"/proc/{pid}/stat").read_text().split(") ")[1][0] in "RS"
 
 

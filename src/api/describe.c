@@ -116,9 +116,9 @@ static void describe_sample(hk_format_t *out, const hk_spot_t *spot) {
                   hk_subtract_to_zero(hk_os_coarse_ms(), sample->born_ms));
   if (sample->site == NULL || sample->site->frame_count == 0) return;
   hk_call_place_t modules[CALLS_MOST];
-  uintptr_t calls[CALLS_MOST];
-  unsigned count = (unsigned)hk_smaller(sample->site->frame_count, CALLS_MOST);
-  for (unsigned i = 0; i < count; i++) calls[i] = sample->site->frames[i] - 1;
+  uintptr_t calls[HK_SITE_FRAMES_MAX];
+  unsigned count = (unsigned)hk_smaller(hk_site_frames(sample->site, calls), CALLS_MOST);
+  for (unsigned i = 0; i < count; i++) calls[i]--;
   hk_call_places_of(calls, count, modules);
   hk_format_text(out, " by");
   for (unsigned i = 0; i < count; i++) {

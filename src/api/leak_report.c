@@ -39,17 +39,18 @@ static void put_total(hk_format_t *out, const hk_leak_t *leak, hk_leak_kind_t ki
 
 static void put_frames(hk_format_t *out, const hk_site_t *site) {
   hk_call_place_t places[FRAMES_MOST];
-  unsigned count = site->frame_count < FRAMES_MOST ? site->frame_count : FRAMES_MOST;
+  uintptr_t frames[HK_SITE_FRAMES_MAX];
+  unsigned all = hk_site_frames(site, frames), count = all < FRAMES_MOST ? all : FRAMES_MOST;
   if (hk_site_is_shared(site)) hk_format_text(out, "  stacks that there was no room to tell apart\n");
-  hk_call_places_of(site->frames, count, places);
+  hk_call_places_of(frames, count, places);
   for (unsigned i = 0; i < count; i++) {
     if (places[i].is_known && places[i].name[0] != '\0') {
       hk_format_print(out, "  %s+%p\n", places[i].name, places[i].offset);
     } else {
-      hk_format_print(out, "  %p\n", site->frames[i]);
+      hk_format_print(out, "  %p\n", frames[i]);
     }
   }
-  if (count < site->frame_count) hk_format_print(out, "  and %u callers more\n", (uint64_t)(site->frame_count - count));
+  if (count < all) hk_format_print(out, "  and %u callers more\n", (uint64_t)(all - count));
 }
 
 /* The row that has the most bytes; NULL: none has any. */
@@ -155,12 +156,14 @@ static void put_kinds(hk_format_t *out, const hk_leak_sums_t *of) {
 }
 
 static void put_site(hk_format_t *out, const hk_leak_row_t *row) {
+  uintptr_t frames[HK_SITE_FRAMES_MAX];
+  unsigned count = hk_site_frames(row->site, frames);
   hk_form_json_separate(out);
   hk_format_text(out, "{");
   hk_form_json_key(out, "frames");
   hk_format_text(out, "[");
-  for (unsigned i = 0; i < row->site->frame_count; i++) {
-    hk_format_print(out, i == 0 ? "\"%p\"" : ",\"%p\"", row->site->frames[i]);
+  for (unsigned i = 0; i < count; i++) {
+    hk_format_print(out, i == 0 ? "\"%p\"" : ",\"%p\"", frames[i]);
   }
   hk_format_text(out, "]");
   hk_form_json_key(out, "shared");

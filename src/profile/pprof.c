@@ -132,13 +132,15 @@ static uint64_t location_of_address(uint64_t number) { return function_end - 1 +
 
 /* False when a frame has no number: there are more sites than there were a moment ago. */
 static bool list_locations(writer_t *writer, const hk_site_t *site, hk_proto_t *list) {
+  uintptr_t frames[HK_SITE_FRAMES_MAX];
+  unsigned count = hk_site_frames(site, frames);
   hk_proto_begin(list);
-  for (unsigned i = 0; i < site->frame_count; i++) {
-    uint64_t number = hk_address_set_number(&writer->addresses, site->frames[i] - 1);
+  for (unsigned i = 0; i < count; i++) {
+    uint64_t number = hk_address_set_number(&writer->addresses, frames[i] - 1);
     if (number == 0) return false;
     hk_proto_element(list, location_of_address(number));
   }
-  if (site->frame_count == 0) {
+  if (count == 0) {
     hk_proto_element(list, hk_site_is_shared(site) ? function_shared : function_no_stack);
   }
   return true;

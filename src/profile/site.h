@@ -37,33 +37,47 @@ typedef struct {
   _Atomic(uint64_t) block_bytes;
 } hk_site_sums_t;
 
-/* How many blocks lived for how long, 16 bits after the point. */
+/* How many blocks lived for how long, 16 bits after the point: a part of the buckets. Most sites' blocks live alike, and need one. */
+#define HK_SITE_LIVES_PARTS 4
+#define HK_SITE_LIVES_EACH (HK_SITE_LIFETIMES / HK_SITE_LIVES_PARTS)
 typedef struct {
-  _Atomic(uint64_t) blocks_q16[HK_SITE_LIFETIMES];
+  _Atomic(uint64_t) blocks_q16[HK_SITE_LIVES_EACH];
 } hk_site_lives_t;
 
 /* What was there when the profile was started last. */
 typedef struct {
   hk_site_sums_t allocated;
-  hk_site_lives_t lives;
+  hk_site_lives_t lives[HK_SITE_LIVES_PARTS];
 } hk_site_past_t;
 
-/* Deep stacks are many, so a site takes no room for what it does not need. Where there is none when it does, it goes without.
- * The frames are constant once the site can be found; `next` is set before. */
+/* Where a record lies in the sites' range. 0: there is none. */
+typedef uint32_t hk_site_place_t;
+
+/* Deep stacks are many, and most of what a stack has another one has too. So a site has a record of the frames in which it differs from
+ * another one, its stem: the outermost `stem_frames` of its frames are the outermost ones of that. It takes no room for what it
+ * does not need either; where there is none when it does, it goes without.
+ * What comes before the sums is constant once the site can be found, but for `next_branch`, which is so once it is a branch. */
 typedef struct hk_site {
-  struct hk_site *next; /* of the same bucket */
-  uint64_t hash;
-  uint32_t frame_count;
+  hk_site_place_t next;        /* of the same bucket */
+  hk_site_place_t next_branch; /* of the same bucket of branches */
+  hk_site_place_t stem;
+  uint32_t hash;
+  uint16_t frame_count;
+  uint16_t stem_frames;                                /* all: the stack is the outer part of another one */
+  _Atomic(hk_site_place_t) past;                       /* 0: it was not there yet */
+  _Atomic(hk_site_place_t) lives[HK_SITE_LIVES_PARTS]; /* 0: no block of such an age was freed */
+  uint64_t pinned_bytes;                               /* profile/pinned.h */
   hk_site_sums_t allocated;
   hk_site_sums_t freed;
-  _Atomic(hk_site_lives_t *) lives; /* NULL: none of its blocks was freed */
-  _Atomic(hk_site_past_t *) past;   /* NULL: it was not there yet */
-  uint64_t pinned_bytes;            /* profile/pinned.h */
-  uintptr_t frames[];               /* return addresses, the innermost first */
+  uintptr_t own_frames[]; /* return addresses, the innermost first */
 } hk_site_t;
 
-/* The site of a stack; never NULL: where there is no room, one that all others share. */
+/* The site of a stack; never NULL: where there is no room, one that all others share. `frames` are return addresses, the innermost
+ * first. */
 hk_site_t *hk_site_of(const uintptr_t *frames, unsigned count);
+
+/* Copies its `frame_count` frames, which are HK_SITE_FRAMES_MAX at most, the innermost first; says how many. */
+unsigned hk_site_frames(const hk_site_t *site, uintptr_t *frames);
 
 void hk_site_count_alloc(hk_site_t *site, const hk_sample_weight_t *weight);
 /* Of a block that was counted with the same weight, and lived for so long. */

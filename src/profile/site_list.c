@@ -42,8 +42,10 @@ static void put_address_field(list_t *list, const char *name, uint64_t value) {
 /* ---- Sites. */
 
 static void put_frames(list_t *list, const hk_site_t *site) {
-  for (unsigned i = 0; i < site->frame_count; i++) {
-    hk_format_print(room(list), i == 0 ? "\"%p\"" : ",\"%p\"", site->frames[i]);
+  uintptr_t frames[HK_SITE_FRAMES_MAX];
+  unsigned count = hk_site_frames(site, frames);
+  for (unsigned i = 0; i < count; i++) {
+    hk_format_print(room(list), i == 0 ? "\"%p\"" : ",\"%p\"", frames[i]);
   }
 }
 

@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <map>
+#include <random>
 #include <set>
 #include <thread>
 #include <vector>
@@ -16,6 +19,13 @@ namespace {
 
 hk_site_t *SiteOf(std::vector<uintptr_t> frames) {
   return hk_site_of(frames.data(), static_cast<unsigned>(frames.size()));
+}
+
+std::vector<uintptr_t> FramesOf(const hk_site_t *site) {
+  std::vector<uintptr_t> frames(HK_SITE_FRAMES_MAX);
+  frames.resize(hk_site_frames(site, frames.data()));
+  EXPECT_EQ(frames.size(), site->frame_count);
+  return frames;
 }
 
 hk_site_figures_t Allocated(const hk_site_t *site) {
@@ -51,7 +61,7 @@ HK_FRESH_TEST(Site, OneAStack) {
   EXPECT_NE(SiteOf({3, 2, 1}), first);
   EXPECT_NE(SiteOf({}), first);
   EXPECT_EQ(first->frame_count, 3u);
-  EXPECT_EQ(first->frames[2], 3u);
+  EXPECT_EQ(FramesOf(first), (std::vector<uintptr_t>{1, 2, 3}));
   EXPECT_EQ(CountSites(), 5u);
   EXPECT_FALSE(hk_site_is_shared(first));
 }
@@ -65,6 +75,112 @@ HK_FRESH_TEST(Site, OfALongStackTheInnermostFrames) {
   EXPECT_EQ(SiteOf(frames), site);
   frames.front()++;
   EXPECT_NE(SiteOf(frames), site);
+}
+
+// ---- Stacks that have outer frames in common.
+
+HK_FRESH_TEST(Site, PartsOfAStackAreStacksOfTheirOwn) {
+  const std::vector<uintptr_t> whole = {11, 12, 13, 14, 15, 16};
+  std::set<hk_site_t *> sites;
+  size_t made = 0;
+  for (size_t from = 0; from <= whole.size(); from++) {
+    for (size_t to = from; to <= whole.size(); to++) {
+      std::vector<uintptr_t> part(whole.begin() + from, whole.begin() + to);
+      if (part.empty() && made > 0) continue;
+      hk_site_t *site = SiteOf(part);
+      EXPECT_EQ(FramesOf(site), part);
+      EXPECT_EQ(SiteOf(part), site);
+      sites.insert(site);
+      made++;
+    }
+  }
+  EXPECT_EQ(sites.size(), made);
+  EXPECT_EQ(CountSites(), made);
+}
+
+HK_FRESH_TEST(Site, OfAStackThatGrowsFrameByFrameEachIsFoundAgain) {
+  for (size_t length : {size_t{0}, size_t{1}, size_t{HK_SITE_FRAMES_MAX}}) {  // outwards, and then inwards
+    for (size_t i = 0; i <= HK_SITE_FRAMES_MAX; i++) {
+      std::vector<uintptr_t> frames(length == 0 ? i : HK_SITE_FRAMES_MAX - i);
+      for (size_t k = 0; k < frames.size(); k++) frames[k] = 1000 + frames.size() - k;
+      EXPECT_EQ(FramesOf(SiteOf(frames)), frames);
+    }
+  }
+  EXPECT_EQ(CountSites(), HK_SITE_FRAMES_MAX + 1u);
+}
+
+// Few frames, so that nearly all stacks meet others and part from them somewhere.
+HK_FRESH_TEST(Site, FramesAreTheStacksWhateverIsShared) {
+  std::mt19937 random(4711);
+  std::map<std::vector<uintptr_t>, hk_site_t *> sites;
+  for (unsigned i = 0; i < 20000; i++) {
+    std::vector<uintptr_t> frames(random() % (i % 2 == 0 ? 6 : HK_SITE_FRAMES_MAX + 1));
+    unsigned same = random() % 60;  // recursion: outer frames that are all one
+    for (size_t k = 0; k < frames.size(); k++) frames[frames.size() - 1 - k] = k < same ? 7 : 1 + random() % 3;
+    hk_site_t *site = SiteOf(frames);
+    auto [known, is_new] = sites.emplace(frames, site);
+    ASSERT_EQ(known->second, site);
+    ASSERT_EQ(FramesOf(site), frames);
+  }
+  EXPECT_EQ(CountSites(), sites.size());
+  for (const auto &[frames, site] : sites) ASSERT_EQ(FramesOf(site), frames);
+  std::set<hk_site_t *> different;
+  for (const auto &[frames, site] : sites) different.insert(site);
+  EXPECT_EQ(different.size(), sites.size());
+}
+
+// So many that some have the same hash.
+HK_FRESH_TEST(Site, StacksAreNotMistakenForOneAnother) {
+  std::mt19937 random(4711);
+  std::map<uint32_t, uintptr_t> frame_of;
+  unsigned met = 0;
+  for (unsigned i = 0; i < 120000; i++) {
+    uintptr_t frame = random();
+    hk_site_t *site = SiteOf({frame});
+    ASSERT_EQ(FramesOf(site), std::vector<uintptr_t>{frame});
+    if (frame_of.emplace(site->hash, frame).first->second != frame) met++;
+  }
+  EXPECT_GT(met, 0u) << "take more of them";
+}
+
+// 256 KiB would be full of some 400 stacks of so many frames.
+HK_FRESH_TEST(Site, OuterFramesThatAreSharedTakeNoRoom) {
+  fake_os_limit_mapped(256 << 10);
+  std::vector<uintptr_t> frames(HK_SITE_FRAMES_MAX);
+  for (size_t i = 0; i < frames.size(); i++) frames[i] = i + 1;
+  unsigned made = 0;
+  hk_site_t *site;
+  for (; !hk_site_is_shared(site = SiteOf(frames)); made++) {
+    ASSERT_EQ(FramesOf(site), frames);
+    frames[made % 2] += 1000;  // the innermost, or the one before it
+  }
+  EXPECT_GT(made, 1200u);
+  EXPECT_TRUE(FramesOf(SiteOf(frames)).empty());
+}
+
+HK_FRESH_TEST(Site, ThreadsThatGrowOneTree) {
+  constexpr unsigned kThreads = 4, kStacks = 3000;
+  auto stack_of = [](unsigned i) {
+    std::vector<uintptr_t> frames = {i + 1};
+    for (unsigned k = i; k > 0; k /= 3) frames.push_back(k % 3 + 10);
+    return frames;
+  };
+  std::vector<std::vector<hk_site_t *>> found(kThreads, std::vector<hk_site_t *>(kStacks));
+  static std::atomic<unsigned> arrived{0};
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < kThreads; t++) {
+    threads.emplace_back([&, t] {
+      arrived++;
+      while (arrived < kThreads) std::this_thread::yield();
+      for (unsigned i = 0; i < kStacks; i++) found[t][i] = SiteOf(stack_of(i));
+    });
+  }
+  for (std::thread &thread : threads) thread.join();
+  EXPECT_EQ(CountSites(), kStacks);
+  for (unsigned i = 0; i < kStacks; i++) {
+    ASSERT_EQ(FramesOf(found[0][i]), stack_of(i)) << i;
+    for (unsigned t = 1; t < kThreads; t++) ASSERT_EQ(found[t][i], found[0][i]) << i;
+  }
 }
 
 HK_FRESH_TEST(Site, CountsByWeight) {
@@ -113,6 +229,8 @@ HK_FRESH_TEST(Site, WithoutRoomForItsLivesASiteIsCountedAllTheSame) {
   hk_site_count_free(second, &kOne, 1);
   uintptr_t frame = 3;
   while (!hk_site_is_shared(SiteOf({frame, 7}))) frame++;
+  for (uint64_t ms : {0, 10, 200, 5000})
+    hk_site_count_free(SiteOf({3, 7}), &kOne, ms);  // the room that is too small for a site
   hk_site_begin_all();
   hk_site_count_free(first, &kOne, 1);
   hk_site_count_free(second, &kOne, 1);

@@ -200,14 +200,14 @@ def figures(text: str) -> dict[str, list[list[str]]]:
     found: dict[str, list[list[str]]] = {"figure": [], "band": [], "class": [], "heap": []}
     for macro, arguments in calls(text):
         kind = {"HK_FIGURE": "figure", "HK_ESTIMATE": "figure"}.get(
-            macro, macro.removeprefix("HK_").removesuffix("_FIGURE").lower()
+            macro, macro.removeprefix("HK_").removesuffix("_FIGURE").removesuffix("_ESTIMATE").lower()
         )
         if kind not in found or len(arguments) != (4 if kind == "figure" else 3):
             raise DefinitionError(f"{macro} with {len(arguments)} arguments")
         *names, unit, help_ = arguments
         if unit not in UNITS_OF_FIGURES:
             raise DefinitionError(f"{names[-1]}: unknown unit {unit}")
-        if (macro == "HK_ESTIMATE") != names[-1].endswith("_estimate"):
+        if macro.endswith("ESTIMATE") != names[-1].endswith("_estimate"):
             raise DefinitionError(f"{names[-1]}: an estimate, and what is called one, are the same")
         found[kind].append([*names, unit, literal(help_)])
     return found
@@ -269,19 +269,22 @@ def schema(figure_text: str, stat_text: str) -> str:
     kinds = figures(figure_text)
     number_ = {"type": "integer", "minimum": 0}
     text_ = {"type": "string"}
+
+    def about(name: str, help_: str) -> dict[str, object]:
+        if name.endswith("_estimate"):
+            return {**number_, "type": ["integer", "null"], "description": f"{help_}; null where nothing sampled says"}
+        return {**number_, "description": help_}
+
     sections: dict[str, dict[str, object]] = {}
     for section, name, _, help_ in kinds["figure"]:
-        about = {**number_, "description": help_}
-        if name.endswith("_estimate"):
-            about = {**number_, "type": ["integer", "null"], "description": f"{help_}; null where no profile runs"}
-        sections.setdefault(section, {})[name] = about
+        sections.setdefault(section, {})[name] = about(name, help_)
     process = sections.pop("process")
     sections["learning"]["state"] = text_
     sections["learning"]["decisions"] = {"type": "array", "items": text_}
     element: dict[str, dict[str, object]] = {}
     for kind in ("band", "class", "heap"):
         element[kind] = {
-            name: {"enum": WORDS[kind, name]} if unit == "WORD" else {**number_, "description": help_}
+            name: {"enum": WORDS[kind, name]} if unit == "WORD" else about(name, help_)
             for name, unit, help_ in kinds[kind]
         }
     bands = WORDS["band", "band"]

@@ -1,7 +1,8 @@
 /* bench/learn_traces/purge_cost.c - what it costs to give memory back and to want it again, in CPU time a MiB: the
- * constants of src/policy/learn.h. Prints a line for each size of the pieces that are given back at once.
+ * constants of src/policy/learn.h. Prints a line for each size of the pieces that are given back at once. With an argument, of
+ * memory that is given back lazily, and that the system has not taken.
  *
- *   cc -O2 -o purge_cost purge_cost.c && ./purge_cost
+ *   cc -O2 -o purge_cost purge_cost.c && ./purge_cost && ./purge_cost lazily
  */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -14,6 +15,8 @@
 #define MIB ((size_t)1024 * 1024)
 #define BYTES (64 * MIB)
 #define ROUNDS 15
+
+static int advice = MADV_DONTNEED;
 
 /* The process's own time: another program on the same core does not lengthen it by more than cold caches do. */
 static uint64_t cpu_ns(void) {
@@ -36,7 +39,7 @@ static uint64_t touch(char *memory, size_t page_bytes) {
 static uint64_t give_back(char *memory, size_t piece_bytes) {
   uint64_t start = cpu_ns();
   for (size_t at = 0; at < BYTES; at += piece_bytes) {
-    if (madvise(memory + at, piece_bytes, MADV_DONTNEED) != 0) exit(1);
+    if (madvise(memory + at, piece_bytes, advice) != 0) exit(1);
   }
   return cpu_ns() - start;
 }
@@ -57,7 +60,9 @@ static void measure(char *memory, size_t page_bytes, size_t piece_bytes) {
          (double)(given[ROUNDS / 2] + wanted[ROUNDS / 2]) / mib_count / 1e3);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+  (void)argv;
+  if (argc > 1) advice = MADV_FREE;
   size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
   char *memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return 1;

@@ -137,7 +137,7 @@ typedef struct {
   uint64_t memory_resident; /* memory: of the whole process, now */
   uint64_t memory_peak; /* memory: of the whole process, highest so far */
   uint64_t memory_in_use; /* memory: address space of slabs that heaps and runs have */
-  uint64_t memory_idle; /* memory: free slabs that may be resident */
+  uint64_t memory_idle; /* memory: free slabs that may be resident, and were not given back */
   uint64_t memory_superslabs; /* memory: address space of slabs */
   uint64_t memory_big_blocks; /* memory: address space of blocks above 1 MiB */
   uint64_t memory_big_cached; /* memory: address space of free ranges for such blocks */
@@ -173,6 +173,8 @@ typedef struct {
   uint64_t live_inside_estimate; /* live: the rest of it: blocks are longer than what was asked for */
   uint64_t live_allocated_estimate; /* live: blocks handed out while a profile ran, by what it has sampled */
   uint64_t live_freed_estimate; /* live: of those, blocks freed since, by whichever thread */
+  uint64_t memory_lazy; /* memory: free slabs that were given back lazily, resident or not: the system takes them when it is short of memory */
+  uint64_t parts_lazy; /* parts: resident: free slabs that were given back lazily, and that the system has not taken yet */
 } hakmem_stats_t;
 
 typedef struct {
@@ -219,6 +221,7 @@ typedef struct {
   uint64_t system_call_unmap; /* System calls that unmapped. */
   uint64_t system_call_advise; /* System calls that gave pages back, or advised of others. */
   uint64_t system_call_other; /* All other system calls: looks, waits, clocks, files. */
+  uint64_t given_back_lazily; /* Idle memory that the system may take when it is short of memory; what is then given back at once counts in `given_back` too. */
 } hakmem_stats_events_t;
 
 typedef struct {
@@ -228,6 +231,7 @@ typedef struct {
   uint64_t slabs; /* of 64 KiB that the band has */
   uint64_t resident; /* of those slabs */
   uint64_t free_bytes; /* cut into blocks, and not handed out */
+  uint64_t requested_estimate; /* asked for, of live_bytes, by what the profile has sampled */
 } hakmem_stats_band_t;
 
 typedef struct {
@@ -241,6 +245,7 @@ typedef struct {
   uint64_t free_bytes; /* of those, whole */
   uint64_t resident; /* of its slabs */
   uint64_t spans_nearly_empty; /* of which at most an eighth is handed out */
+  uint64_t requested_estimate; /* asked for, of live_bytes, by what the profile has sampled */
 } hakmem_stats_class_t;
 
 typedef struct {
@@ -261,6 +266,13 @@ typedef struct {
   uint64_t refill_failed; /* refills for which the system had no memory */
   uint64_t slab_reuse; /* of the spans that it began, those of slabs that it had kept */
   uint64_t slab_reserve; /* of the spans that it began, those of slabs that it had taken in advance */
+  uint64_t number; /* 1 for the first heap that there was, and so on: a heap keeps it */
+  uint64_t live_blocks; /* handed out of its spans, by whichever thread; up to 32 KiB each */
+  uint64_t live_bytes; /* of those, whole */
+  uint64_t free_blocks; /* cut in its spans, and not handed out */
+  uint64_t free_bytes; /* of those, whole */
+  uint64_t resident; /* of its spans */
+  uint64_t requested_estimate; /* asked for, of live_bytes, by what the profile has sampled */
 } hakmem_stats_heap_t;
 /* clang-format on */
 /* generated: end */

@@ -128,7 +128,9 @@ static size_t column(unsigned i) { return 2 + i * (size_t)COLUMN_WIDTH; }
 
 static void cell(hk_format_t *out, const hk_figure_text_t *figure, const void *values) {
   uint64_t value = hk_figure_value(figure, values);
-  if (figure->words != NULL) {
+  if (!hk_figure_is_known_of(figure, values)) {
+    hk_format_text(out, "?");
+  } else if (figure->words != NULL) {
     hk_format_text(out, figure->words[value]);
   } else if (figure->unit == hk_figure_BYTES) {
     hk_format_bytes(out, value);
@@ -137,11 +139,18 @@ static void cell(hk_format_t *out, const hk_figure_text_t *figure, const void *v
   }
 }
 
+/* Where a name is longer than a column. */
+static const char *heading_of(const char *name) {
+  if (strcmp(name, "spans_nearly_empty") == 0) return "nearly_empty";
+  if (strcmp(name, "requested_estimate") == 0) return "requested";
+  return name;
+}
+
 static void table_head(hk_format_t *out, const char *name, const hk_figure_text_t *figures) {
   hk_format_print(out, "hakmem: %s\n", name);
   for (unsigned i = 0; figures[i].name != NULL; i++) {
     char words[NAME_BYTES];
-    name_in_words(words, strcmp(figures[i].name, "spans_nearly_empty") == 0 ? "nearly_empty" : figures[i].name);
+    name_in_words(words, heading_of(figures[i].name));
     hk_format_pad(out, column(i));
     hk_format_text(out, words);
   }
@@ -156,12 +165,55 @@ static void table_line(hk_format_t *out, const hk_figure_text_t *figures, const 
   hk_format_text(out, "\n");
 }
 
+/* A table of all figures of all heaps would be wider and longer than anybody reads: these of them, in this order, of the heaps that
+ * have most in use. */
+static const char *const heap_columns[] = {"number",     "state",    "live_blocks",        "live_bytes", "free_blocks",
+                                           "free_bytes", "resident", "requested_estimate", "slabs",      "spare_slabs"};
+#define HEAP_COLUMNS (sizeof heap_columns / sizeof heap_columns[0])
+#define HEAP_LINES 16
+
+static void choose_heap_columns(hk_figure_text_t chosen[HEAP_COLUMNS + 1]) {
+  for (unsigned i = 0; i < HEAP_COLUMNS; i++) {
+    for (const hk_figure_text_t *figure = hk_figures_of_heap; figure->name != NULL; figure++) {
+      if (strcmp(figure->name, heap_columns[i]) == 0) chosen[i] = *figure;
+    }
+  }
+  chosen[HEAP_COLUMNS] = (hk_figure_text_t){0};
+}
+
+/* The largest ones, in order; of equal ones the older first. How many. */
+static unsigned choose_heaps(const hakmem_stats_heap_t *chosen[HEAP_LINES], const hk_snapshot_t *snapshot) {
+  unsigned count = 0;
+  for (size_t i = 0; i < snapshot->heap_count; i++) {
+    const hakmem_stats_heap_t *heap = &snapshot->heap[i];
+    unsigned at = count;
+    for (; at > 0 && chosen[at - 1]->live_bytes < heap->live_bytes; at--) {
+      if (at < HEAP_LINES) chosen[at] = chosen[at - 1];
+    }
+    if (at < HEAP_LINES) chosen[at] = heap;
+    if (count < HEAP_LINES) count++;
+  }
+  return count;
+}
+
+static void heap_table(hk_format_t *out, const hk_snapshot_t *snapshot) {
+  hk_figure_text_t columns[HEAP_COLUMNS + 1];
+  const hakmem_stats_heap_t *chosen[HEAP_LINES];
+  choose_heap_columns(columns);
+  unsigned count = choose_heaps(chosen, snapshot);
+  table_head(out, "heaps", columns);
+  for (unsigned i = 0; i < count; i++) table_line(out, columns, chosen[i]);
+  if (count < snapshot->heap_count)
+    hk_format_print(out, "  and %u that have less in use\n", (uint64_t)(snapshot->heap_count - count));
+}
+
 static void write_text(hk_format_t *out, const hk_snapshot_t *snapshot) {
   sections(out, &hk_form_lines, snapshot);
   table_head(out, "bands", hk_figures_of_band);
   for (unsigned i = 0; i < HAKMEM_STATS_BANDS; i++) table_line(out, hk_figures_of_band, &snapshot->band[i]);
   table_head(out, "classes", hk_figures_of_class);
   for (unsigned i = 0; i < snapshot->class_count; i++) table_line(out, hk_figures_of_class, &snapshot->of_class[i]);
+  heap_table(out, snapshot);
 }
 
 /* ---- Elements, as JSON. */
@@ -171,7 +223,9 @@ static void element(hk_format_t *out, const hk_figure_text_t *figure, const void
   for (; figure->name != NULL; figure++) {
     hk_form_json_key(out, figure->name);
     uint64_t value = hk_figure_value(figure, values);
-    if (figure->words != NULL) {
+    if (!hk_figure_is_known_of(figure, values)) {
+      hk_format_text(out, "null");
+    } else if (figure->words != NULL) {
       hk_form_json_quote(out, figure->words[value]);
     } else {
       hk_format_decimal(out, value);
@@ -203,14 +257,12 @@ static void class_elements(hk_format_t *out, const hk_snapshot_t *snapshot) {
 #define MARGIN_BYTES (4 * HK_KIB)
 
 /* Newest first, as many as fit: memory.heaps says how many there are. */
-static void heap_elements(hk_format_t *out) {
+static void heap_elements(hk_format_t *out, const hk_snapshot_t *snapshot) {
   hk_form_json.begin_list(out, "heaps");
-  for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
+  for (size_t i = snapshot->heap_count; i-- > 0;) {
     if (out->capacity - out->length <= MARGIN_BYTES) break;
-    hakmem_stats_heap_t figures;
-    hk_snapshot_of_heap(&figures, heap);
     hk_form_json_separate(out);
-    element(out, hk_figures_of_heap, &figures);
+    element(out, hk_figures_of_heap, &snapshot->heap[i]);
   }
   hk_form_json.end_list(out);
 }
@@ -221,7 +273,7 @@ static void write_json(hk_format_t *out, const hk_snapshot_t *snapshot) {
   sections(out, &hk_form_json, snapshot);
   band_elements(out, snapshot);
   class_elements(out, snapshot);
-  heap_elements(out);
+  heap_elements(out, snapshot);
   hk_form_json_end(out);
 }
 

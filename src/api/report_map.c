@@ -54,6 +54,7 @@ static contents_t contents_of_span(walk_t *walk, const hk_survey_superslab_t *su
 
 static const char *free_state(const hk_survey_superslab_t *superslab, unsigned i) {
   if ((superslab->record.free_mask >> i & 1) == 0) return "kept";
+  if ((superslab->record.lazy_mask >> i & 1) != 0) return "lazy";
   return (superslab->record.used_mask >> i & 1) != 0 ? "idle" : "untouched";
 }
 

@@ -1,6 +1,7 @@
 /* api/report_metrics.c - L6. See report_metrics.h. OpenMetrics 1.0 names a family of counters without `_total`, its samples
  * with it, and says units and the end; the older format has one name for both, and neither of the others. */
 #include "api/report_metrics.h"
+#include "base/arithmetic.h"
 #include "base/text.h"
 
 #include <string.h>
@@ -134,14 +135,35 @@ static void write_labelled(const writer_t *writer, const family_t *family, const
   write_sample(writer, family, buffer, value);
 }
 
+/* A family begins with the first of its elements that is known. */
+typedef struct {
+  const writer_t *writer;
+  const hk_figure_text_t *figure;
+  family_t family;
+  bool is_begun;
+} elements_t;
+
+static elements_t elements_of(const writer_t *writer, const char *group, const hk_figure_text_t *figure) {
+  elements_t elements = {
+      .writer = writer, .figure = figure, .family = {.type = "gauge", .help = figure->help, .unit = figure->unit}};
+  name_family(&elements.family, group, figure->name);
+  return elements;
+}
+
+static void write_element(elements_t *elements, const char *label, const char *word, uint64_t number,
+                          const void *values) {
+  if (!hk_figure_is_known_of(elements->figure, values)) return;
+  if (!elements->is_begun) begin_family(elements->writer, &elements->family);
+  elements->is_begun = true;
+  write_labelled(elements->writer, &elements->family, label, word, number, hk_figure_value(elements->figure, values));
+}
+
 static void write_bands(const writer_t *writer, const hk_snapshot_t *snapshot) {
   const hk_figure_text_t *label = hk_figures_of_band; /* which is its first figure */
   for (const hk_figure_text_t *figure = label + 1; figure->name != NULL; figure++) {
-    family_t family = {.type = "gauge", .help = figure->help, .unit = figure->unit};
-    name_family(&family, "band", figure->name);
-    begin_family(writer, &family);
+    elements_t elements = elements_of(writer, "band", figure);
     for (unsigned i = 0; i < HAKMEM_STATS_BANDS; i++) {
-      write_labelled(writer, &family, "band", label->words[i], 0, hk_figure_value(figure, &snapshot->band[i]));
+      write_element(&elements, "band", label->words[i], 0, &snapshot->band[i]);
     }
   }
 }
@@ -150,13 +172,47 @@ static void write_classes(const writer_t *writer, const hk_snapshot_t *snapshot)
   const hk_figure_text_t *label = hk_figures_of_class; /* the size, which is its first figure */
   for (const hk_figure_text_t *figure = label + 1; figure->name != NULL; figure++) {
     if (figure->words != NULL) continue;
-    family_t family = {.type = "gauge", .help = figure->help, .unit = figure->unit};
-    name_family(&family, "class", figure->name);
-    begin_family(writer, &family);
+    elements_t elements = elements_of(writer, "class", figure);
     for (unsigned i = 0; i < snapshot->class_count; i++) {
-      const hakmem_stats_class_t *class = &snapshot->of_class[i];
-      write_labelled(writer, &family, "class", NULL, class->bytes, hk_figure_value(figure, class));
+      write_element(&elements, "class", NULL, snapshot->of_class[i].bytes, &snapshot->of_class[i]);
     }
+  }
+}
+
+/* Each heap is some thirty samples of each scrape, for as long as a database keeps them. Who has more heaps than these has the oldest
+ * ones, and what all others have in sum. */
+#define HEAPS_MAX 64
+
+/* What says which heap it is has no sum, and is no metric. */
+static bool is_quantity(const hk_figure_text_t *figure) {
+  return figure->words == NULL && strcmp(figure->name, "node") != 0 && strcmp(figure->name, "number") != 0;
+}
+
+static bool is_event(const char *name) {
+  for (unsigned i = 0; i < hk_stat_count; i++) {
+    if (strcmp(hk_stat_text[i].name, name) == 0) return true;
+  }
+  return false;
+}
+
+static void write_sum_of_others(elements_t *elements, const hk_snapshot_t *snapshot) {
+  hakmem_stats_heap_t others = {0};
+  uint64_t *sum = (uint64_t *)((char *)&others + elements->figure->offset);
+  for (size_t i = HEAPS_MAX; i < snapshot->heap_count; i++) {
+    *sum += hk_figure_value(elements->figure, &snapshot->heap[i]);
+  }
+  write_element(elements, "heap", "others", 0, &others);
+}
+
+static void write_heaps(const writer_t *writer, const hk_snapshot_t *snapshot) {
+  for (const hk_figure_text_t *figure = hk_figures_of_heap; figure->name != NULL; figure++) {
+    if (!is_quantity(figure)) continue;
+    elements_t elements = elements_of(writer, "heap", figure);
+    if (is_event(figure->name)) elements.family.type = "counter";
+    for (size_t i = 0; i < hk_smaller(snapshot->heap_count, HEAPS_MAX); i++) {
+      write_element(&elements, "heap", NULL, snapshot->heap[i].number, &snapshot->heap[i]);
+    }
+    if (snapshot->heap_count > HEAPS_MAX) write_sum_of_others(&elements, snapshot);
   }
 }
 
@@ -168,5 +224,6 @@ void hk_report_metrics(hk_format_t *out, hk_metrics_form_t form, const hk_snapsh
   write_costs(&writer, snapshot);
   write_bands(&writer, snapshot);
   write_classes(&writer, snapshot);
+  write_heaps(&writer, snapshot);
   if (writer.is_openmetrics) hk_format_text(out, "# EOF\n");
 }

@@ -41,16 +41,19 @@ const hk_figure_text_t hk_figures_of_process[] = {
 
 const hk_figure_text_t hk_figures_of_band[] = {
 #define HK_BAND_FIGURE(name, unit, help) TEXT(hakmem_stats_band_t, NULL, name, name, unit, help, false)
+#define HK_BAND_ESTIMATE(name, unit, help) TEXT(hakmem_stats_band_t, NULL, name, name, unit, help, true)
 #include "policy/figure.def"
     {0}};
 
 const hk_figure_text_t hk_figures_of_class[] = {
 #define HK_CLASS_FIGURE(name, unit, help) TEXT(hakmem_stats_class_t, NULL, name, name, unit, help, false)
+#define HK_CLASS_ESTIMATE(name, unit, help) TEXT(hakmem_stats_class_t, NULL, name, name, unit, help, true)
 #include "policy/figure.def"
     {0}};
 
 const hk_figure_text_t hk_figures_of_heap[] = {
 #define HK_HEAP_FIGURE(name, unit, help) TEXT(hakmem_stats_heap_t, NULL, name, name, unit, help, false)
+#define HK_HEAP_ESTIMATE(name, unit, help) TEXT(hakmem_stats_heap_t, NULL, name, name, unit, help, true)
 #include "policy/figure.def"
     {0}};
 
@@ -138,6 +141,7 @@ static void fill_memory(hakmem_stats_t *figures, const hk_totals_t *totals) {
   figures->memory_peak = memory.peak_resident_bytes;
   figures->memory_in_use = totals->superslab.in_use_bytes;
   figures->memory_idle = totals->superslab.idle_bytes;
+  figures->memory_lazy = totals->superslab.lazy_bytes;
   figures->memory_superslabs = totals->superslab.mapped_bytes;
   figures->memory_big_blocks = totals->big.mapped_bytes;
   figures->memory_big_cached = totals->big.cached_bytes;
@@ -150,11 +154,13 @@ static void fill_memory(hakmem_stats_t *figures, const hk_totals_t *totals) {
   figures->memory_heaps_lost = totals->heap_lost_count;
 }
 
-/* A cached page is resident because blocks were there, because a huge page is one, or not at all. */
+/* A cached page is resident because blocks were there, because the system has not taken it yet, because a huge page is one, or
+ * not at all. */
 static void fill_cached(hakmem_stats_t *figures, const hk_census_t *census) {
   figures->memory_cached = census->cached_bytes;
   figures->memory_dirty = census->kept_bytes + census->idle_bytes + census->big_idle_bytes;
-  figures->memory_purged = hk_subtract_to_zero(census->cached_bytes, figures->memory_dirty + census->unused_bytes);
+  uint64_t resident = figures->memory_dirty + census->lazy_bytes + census->unused_bytes;
+  figures->memory_purged = hk_subtract_to_zero(census->cached_bytes, resident);
   figures->huge_excess = census->huge_excess_bytes;
 }
 
@@ -164,10 +170,11 @@ static void fill_parts(hakmem_stats_t *figures, const hk_census_t *census) {
   figures->parts_uncarved = census->uncarved_bytes;
   figures->parts_kept_by_heaps = census->kept_bytes;
   figures->parts_idle = census->idle_bytes;
+  figures->parts_lazy = census->lazy_bytes;
   figures->parts_big_idle = census->big_idle_bytes;
   figures->parts_metadata = census->metadata_bytes;
   uint64_t ours = census->live_bytes + census->free_bytes + census->uncarved_bytes + census->kept_bytes +
-                  census->idle_bytes + census->big_idle_bytes + census->metadata_bytes;
+                  census->idle_bytes + census->lazy_bytes + census->big_idle_bytes + census->metadata_bytes;
   figures->parts_not_malloc = hk_subtract_to_zero(figures->memory_resident, ours);
 }
 
@@ -236,29 +243,11 @@ static void fill_figures(hk_snapshot_t *snapshot) {
   fill_learning(figures, &snapshot->learned);
 }
 
-/* ---- All. */
+/* ---- Heaps. */
 
-static size_t snapshot_bytes(void) { return hk_align_up(sizeof(hk_snapshot_t), hk_os_page_size()); }
-
-hk_snapshot_t *hk_snapshot_take(void) {
-  hk_snapshot_t *snapshot = hk_os_reserve(snapshot_bytes(), hk_os_page_size());
-  if (snapshot == NULL) return NULL;
-  hk_census_take(&snapshot->census);
-  snapshot->totals = hk_totals_take();
-  hk_idle_copy_learned(&snapshot->learned);
-  hk_lock_acquire(hk_lock_space);
-  snapshot->has_purge_thread = hk_bell_is_heard_locked();
-  hk_lock_release(hk_lock_space);
-  fill_bands(snapshot);
-  fill_figures(snapshot);
-  return snapshot;
-}
-
-void hk_snapshot_drop(hk_snapshot_t *snapshot) { (void)hk_os_unmap(snapshot, snapshot_bytes()); }
-
-void hk_snapshot_of_heap(hakmem_stats_heap_t *out, hk_heap_t *heap) {
+static void fill_heap(hakmem_stats_heap_t *out, hk_heap_t *heap, const hk_census_count_t *count) {
   struct {
-    uint32_t span_slabs;
+    uint32_t span_slabs; /* which counts what the purge thread has taken too: the census does not */
     uint32_t spare_slabs;
   } slabs;
   static_assert(offsetof(hk_heap_t, spare_slabs) == offsetof(hk_heap_t, span_slabs) + sizeof slabs.span_slabs &&
@@ -267,8 +256,14 @@ void hk_snapshot_of_heap(hakmem_stats_heap_t *out, hk_heap_t *heap) {
   hk_survey_copy_record(&slabs, &heap->span_slabs, sizeof slabs);
   *out = (hakmem_stats_heap_t){.state = hk_heap_life(heap),
                                .node = hk_load_relaxed(&heap->node),
-                               .slabs = slabs.span_slabs,
-                               .spare_slabs = slabs.spare_slabs};
+                               .slabs = count->slabs,
+                               .spare_slabs = slabs.spare_slabs,
+                               .number = hk_load_relaxed(&heap->number),
+                               .live_blocks = count->live_blocks,
+                               .live_bytes = count->live_bytes,
+                               .free_blocks = count->free_blocks,
+                               .free_bytes = count->free_bytes,
+                               .resident = count->resident_bytes};
 #define FIGURE_OF(name) out->name = hk_load_relaxed(&heap->stat.value[hk_stat_##name])
   FIGURE_OF(refill);
   FIGURE_OF(carve);
@@ -285,3 +280,71 @@ void hk_snapshot_of_heap(hakmem_stats_heap_t *out, hk_heap_t *heap) {
   FIGURE_OF(slab_reserve);
 #undef FIGURE_OF
 }
+
+static void fill_heaps(hk_snapshot_t *snapshot) {
+  for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
+    size_t number = hk_load_relaxed(&heap->number);
+    if (number > snapshot->heap_count) continue;
+    fill_heap(&snapshot->heap[number - 1], heap, &snapshot->heap_census.of[number - 1]);
+  }
+}
+
+/* ---- What was asked for, of parts. */
+
+static void fill_estimates_of_parts(hk_snapshot_t *snapshot) {
+  const hk_estimates_t *estimates = &snapshot->estimates;
+  hk_estimates_take(&snapshot->estimates);
+  for (unsigned i = 0; i < HAKMEM_STATS_BANDS; i++) {
+    hakmem_stats_band_t *band = &snapshot->band[i];
+    band->requested_estimate = hk_estimate_requested(&estimates->of_band[i], band->live_bytes);
+  }
+  for (unsigned i = 0; i < snapshot->class_count; i++) {
+    hakmem_stats_class_t *class = &snapshot->of_class[i];
+    const hk_estimate_t *estimate = &estimates->of_class[hk_class_of(class->bytes)];
+    class->requested_estimate = hk_estimate_requested(estimate, class->live_bytes);
+  }
+  for (size_t i = 0; i < snapshot->heap_count; i++) {
+    hakmem_stats_heap_t *heap = &snapshot->heap[i];
+    heap->requested_estimate = hk_estimate_requested(&estimates->of_heap[i], heap->live_bytes);
+  }
+}
+
+/* ---- All. */
+
+static hk_snapshot_t *reserve(size_t heap_count) {
+  typedef struct {
+    hakmem_stats_heap_t figures;
+    hk_census_count_t count;
+    hk_estimate_t estimate;
+  } of_heap_t;
+  static_assert(alignof(hk_snapshot_t) == alignof(of_heap_t), "what heaps have follows without a gap");
+  size_t bytes = hk_align_up(sizeof(hk_snapshot_t) + heap_count * sizeof(of_heap_t), hk_os_page_size());
+  hk_snapshot_t *snapshot = hk_os_reserve(bytes, hk_os_page_size());
+  if (snapshot == NULL) return NULL;
+  snapshot->mapped_bytes = bytes;
+  snapshot->heap_count = heap_count;
+  snapshot->heap = (hakmem_stats_heap_t *)(snapshot + 1);
+  snapshot->heap_census.of = (hk_census_count_t *)(snapshot->heap + heap_count);
+  snapshot->heap_census.count = heap_count;
+  snapshot->estimates.of_heap = (hk_estimate_t *)(snapshot->heap_census.of + heap_count);
+  snapshot->estimates.heap_count = heap_count;
+  return snapshot;
+}
+
+hk_snapshot_t *hk_snapshot_take(void) {
+  hk_snapshot_t *snapshot = reserve(hk_heap_total());
+  if (snapshot == NULL) return NULL;
+  hk_census_take(&snapshot->census, &snapshot->heap_census);
+  snapshot->totals = hk_totals_take();
+  hk_idle_copy_learned(&snapshot->learned);
+  hk_lock_acquire(hk_lock_space);
+  snapshot->has_purge_thread = hk_bell_is_heard_locked();
+  hk_lock_release(hk_lock_space);
+  fill_bands(snapshot);
+  fill_heaps(snapshot);
+  fill_figures(snapshot);
+  if (snapshot->has_estimates) fill_estimates_of_parts(snapshot);
+  return snapshot;
+}
+
+void hk_snapshot_drop(hk_snapshot_t *snapshot) { (void)hk_os_unmap(snapshot, snapshot->mapped_bytes); }

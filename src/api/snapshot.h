@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "api/estimate.h"
 #include "base/count.h"
 #include "hakmem/hakmem.h"
 #include "heap/census.h"
@@ -29,15 +30,20 @@ typedef struct {
   size_t heap_lost_count;
 } hk_totals_t;
 
-/* Large: not for a thread's stack. */
+/* Large: not for a thread's stack. What heaps have lies behind it, in the same mapping. */
 typedef struct {
+  size_t mapped_bytes;
   hk_totals_t totals;
   hk_census_t census;
   hk_learn_t learned;
   hakmem_stats_t figures;
   hakmem_stats_band_t band[HAKMEM_STATS_BANDS];
   hakmem_stats_class_t of_class[HK_CLASS_COUNT];
-  unsigned class_count; /* those that have spans */
+  unsigned class_count;      /* those that have spans */
+  hakmem_stats_heap_t *heap; /* oldest first */
+  size_t heap_count;         /* what comes while the snapshot is taken is left out */
+  hk_census_heaps_t heap_census;
+  hk_estimates_t estimates;
   bool has_purge_thread;
   bool has_estimates; /* a profile runs, and has samples that are in use */
 } hk_snapshot_t;
@@ -51,9 +57,6 @@ hk_totals_t hk_totals_take(void);
 hk_snapshot_t *hk_snapshot_take(void);
 void hk_snapshot_drop(hk_snapshot_t *snapshot);
 
-/* What is known of one heap. */
-void hk_snapshot_of_heap(hakmem_stats_heap_t *out, hk_heap_t *heap);
-
 /* ---- The figures' texts, as in figure.def. */
 
 typedef enum { hk_figure_COUNT, hk_figure_BYTES, hk_figure_MS, hk_figure_WORD } hk_figure_unit_t;
@@ -65,7 +68,7 @@ typedef struct {
   const char *const *words; /* of a word, those that its values stand for */
   size_t offset;            /* in its struct */
   hk_figure_unit_t unit;
-  bool is_estimate; /* of the process, and known while its snapshot has_estimates */
+  bool is_estimate; /* of the process: known while its snapshot has_estimates; of others: where it is not 0 */
 } hk_figure_text_t;
 
 /* A table ends with a name that is NULL. */
@@ -78,8 +81,14 @@ HK_INLINE uint64_t hk_figure_value(const hk_figure_text_t *figure, const void *v
   return *(const uint64_t *)((const char *)values + figure->offset);
 }
 
+/* Of a figure of the process. */
 HK_INLINE bool hk_figure_is_known(const hk_figure_text_t *figure, const hk_snapshot_t *snapshot) {
   return !figure->is_estimate || snapshot->has_estimates;
+}
+
+/* Of one of a band, a class or a heap. */
+HK_INLINE bool hk_figure_is_known_of(const hk_figure_text_t *figure, const void *values) {
+  return !figure->is_estimate || hk_figure_value(figure, values) != 0;
 }
 
 #endif /* HK_API_SNAPSHOT_H */

@@ -74,17 +74,11 @@ int hakmem_stats_get_classes(hakmem_stats_class_t *out, size_t size, size_t *cou
 
 int hakmem_stats_get_heaps(hakmem_stats_heap_t *out, size_t size, size_t *count) {
   if (!is_sound(out, size, count)) return EINVAL;
+  hk_snapshot_t *snapshot = hk_snapshot_take();
+  if (snapshot == NULL) return ENOMEM;
   elements_t elements = {out, size, *count};
-  hk_heap_t *first = hk_heap_first(); /* the newest: others may come meanwhile */
-  size_t heap_count = 0;
-  for (hk_heap_t *heap = first; heap != NULL; heap = heap->all_next) heap_count++;
-  size_t index = heap_count;
-  for (hk_heap_t *heap = first; heap != NULL; heap = heap->all_next) {
-    hakmem_stats_heap_t figures;
-    if (--index >= elements.room) continue;
-    hk_snapshot_of_heap(&figures, heap);
-    put(&elements, index, &figures, sizeof figures);
-  }
-  *count = heap_count;
+  for (size_t i = 0; i < snapshot->heap_count; i++) put(&elements, i, &snapshot->heap[i], sizeof *out);
+  *count = snapshot->heap_count;
+  hk_snapshot_drop(snapshot);
   return 0;
 }

@@ -84,8 +84,26 @@ unsigned hk_census_live_blocks(const hk_survey_superslab_t *superslab, unsigned 
 
 typedef struct {
   hk_census_t *census;
+  hk_census_heaps_t *heaps;
   uint64_t budget; /* how much may yet be read */
 } walk_t;
+
+static void add(hk_census_count_t *count, const hk_census_count_t *more) {
+  count->spans += more->spans;
+  count->slabs += more->slabs;
+  count->live_blocks += more->live_blocks;
+  count->live_bytes += more->live_bytes;
+  count->free_blocks += more->free_blocks;
+  count->free_bytes += more->free_bytes;
+  count->resident_bytes += more->resident_bytes;
+  count->spans_nearly_empty += more->spans_nearly_empty;
+}
+
+/* An owner that a descriptor names is a heap for good. One that was made a moment ago may still look as if it had no number. */
+static hk_census_count_t *count_of_heap(hk_census_heaps_t *heaps, hk_heap_t *heap) {
+  size_t number = heap != NULL ? hk_load_relaxed(&heap->number) : 0;
+  return number > 0 && number <= heaps->count ? &heaps->of[number - 1] : &heaps->others;
+}
 
 /* What of the span is resident where blocks were cut, and the rest of it. */
 static size_t resident_of_carved(const hk_survey_superslab_t *superslab, unsigned i) {
@@ -104,17 +122,21 @@ static size_t resident_of_carved(const hk_survey_superslab_t *superslab, unsigne
 static void count_span(walk_t *walk, const hk_survey_superslab_t *superslab, unsigned i) {
   hk_census_t *census = walk->census;
   const hk_slab_t *span = &superslab->slab[i];
-  hk_census_count_t *class = &census->of_class[span->class_index];
+  size_t block_bytes = hk_class_bytes(span->class_index);
   bool is_estimate;
   unsigned live = hk_census_live_blocks(superslab, i, &walk->budget, &is_estimate), carved = carved_of(span);
   size_t resident = hk_survey_resident(superslab, i * HK_SLAB_BYTES, span->slab_count * HK_SLAB_BYTES);
   size_t of_carved = resident_of_carved(superslab, i), of_live = carved > 0 ? of_carved * live / carved : 0;
-  class->spans++;
-  class->slabs += span->slab_count;
-  class->live_blocks += live;
-  class->free_blocks += carved - live;
-  class->resident_bytes += resident;
-  class->spans_nearly_empty += live * HK_CENSUS_NEARLY_EMPTY <= capacity_of(span);
+  hk_census_count_t count = {.spans = 1,
+                             .slabs = span->slab_count,
+                             .live_blocks = live,
+                             .live_bytes = live * block_bytes,
+                             .free_blocks = carved - live,
+                             .free_bytes = (carved - live) * block_bytes,
+                             .resident_bytes = resident,
+                             .spans_nearly_empty = live * HK_CENSUS_NEARLY_EMPTY <= capacity_of(span)};
+  add(&census->of_class[span->class_index], &count);
+  add(count_of_heap(walk->heaps, hk_load_relaxed(&((hk_slab_t *)span)->owner)), &count);
   census->live_bytes += of_live;
   census->free_bytes += of_carved - of_live;
   census->uncarved_bytes += resident - of_carved;
@@ -138,12 +160,14 @@ static void count_run(hk_census_t *census, const hk_survey_superslab_t *supersla
   census->live_bytes += resident;
 }
 
-/* A free slab is a heap's where its superslab has it in use, and idle or as new otherwise. */
+/* A free slab is a heap's where its superslab has it in use, and idle, given back lazily or as new otherwise. */
 static void count_free_slab(hk_census_t *census, const hk_survey_superslab_t *superslab, unsigned i) {
   size_t resident = hk_survey_resident(superslab, i * HK_SLAB_BYTES, HK_SLAB_BYTES);
   census->cached_bytes += HK_SLAB_BYTES;
   if ((superslab->record.free_mask >> i & 1) == 0) {
     census->kept_bytes += resident;
+  } else if ((superslab->record.lazy_mask >> i & 1) != 0) {
+    census->lazy_bytes += resident;
   } else if ((superslab->record.used_mask >> i & 1) != 0) {
     census->idle_bytes += resident;
   } else {
@@ -206,46 +230,58 @@ static unsigned blocks_of_bin(const hk_sink_t *bin, const hk_bin_state_t *state)
 }
 
 /* Its spans count these blocks as handed out, in parts that only the list would tell. */
-static void count_bin(hk_census_t *census, unsigned class_index, uint64_t at_home) {
+static void free_blocks(hk_census_count_t *count, uint64_t blocks, uint64_t bytes) {
+  count->live_blocks -= blocks;
+  count->live_bytes -= bytes;
+  count->free_blocks += blocks;
+  count->free_bytes += bytes;
+}
+
+/* All of a bin's blocks are of its heap's own spans: what leaves the heap takes none along (heap/steal.c). */
+static void count_bin(hk_census_t *census, hk_census_count_t *of_heap, unsigned class_index, uint64_t at_home) {
   hk_census_count_t *class = &census->of_class[class_index];
+  size_t block_bytes = hk_class_bytes(class_index);
   at_home = hk_smaller(at_home, class->live_blocks);
+  /* Of different moments either may be less; the same leaves both. */
+  at_home = hk_smaller(at_home, hk_smaller(of_heap->live_blocks, of_heap->live_bytes / block_bytes));
   if (at_home == 0) return;
-  class->live_blocks -= at_home;
-  class->free_blocks += at_home;
-  uint64_t resident = hk_smaller(at_home * hk_class_bytes(class_index), census->live_bytes);
+  free_blocks(class, at_home, at_home * block_bytes);
+  free_blocks(of_heap, at_home, at_home * block_bytes);
+  uint64_t resident = hk_smaller(at_home * block_bytes, census->live_bytes);
   census->live_bytes -= resident;
   census->free_bytes += resident;
 }
 
-static void count_bins(hk_census_t *census) {
+static void count_bins(hk_census_t *census, hk_census_heaps_t *heaps) {
   hk_sink_t bin[MID_COUNT];
   hk_bin_state_t state[MID_COUNT];
   for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
     hk_survey_copy_record(bin, &heap->bin[MID_FIRST], sizeof bin);
     hk_survey_copy_record(state, &heap->state[MID_FIRST], sizeof state);
-    for (unsigned i = 0; i < MID_COUNT; i++) count_bin(census, MID_FIRST + i, blocks_of_bin(&bin[i], &state[i]));
+    hk_census_count_t *of_heap = count_of_heap(heaps, heap);
+    for (unsigned i = 0; i < MID_COUNT; i++)
+      count_bin(census, of_heap, MID_FIRST + i, blocks_of_bin(&bin[i], &state[i]));
   }
 }
 
 /* ---- All. */
 
-static void add_up(hk_census_t *census) {
-  for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
-    hk_census_count_t *class = &census->of_class[i];
-    class->live_bytes = class->live_blocks * hk_class_bytes(i);
-    class->free_bytes = class->free_blocks * hk_class_bytes(i);
-  }
-  census->metadata_bytes = hk_meta_used_bytes() + hk_region_map_resident_bytes();
+static void clear(hk_census_t *census, hk_census_heaps_t *heaps) {
+  *census = (hk_census_t){0};
+  for (size_t i = 0; i < heaps->count; i++) heaps->of[i] = (hk_census_count_t){0};
+  heaps->others = (hk_census_count_t){0};
 }
 
-void hk_census_take(hk_census_t *census) {
-  walk_t walk = {.census = census};
+void hk_census_take(hk_census_t *census, hk_census_heaps_t *heaps) {
+  hk_census_heaps_t no_heaps = {0};
+  if (heaps == NULL) heaps = &no_heaps;
+  walk_t walk = {.census = census, .heaps = heaps};
   hk_survey_visitor_t visitor = {&walk, count_superslab, count_big};
   for (int is_thorough = 0; is_thorough < 2; is_thorough++) {
-    *census = (hk_census_t){0};
+    clear(census, heaps);
     walk.budget = HK_CENSUS_READ_BYTES;
     if (hk_survey(&visitor, is_thorough != 0)) break;
   }
-  count_bins(census);
-  add_up(census);
+  count_bins(census, heaps);
+  census->metadata_bytes = hk_meta_used_bytes() + hk_region_map_resident_bytes();
 }

@@ -7,12 +7,13 @@
 #define HK_HEAP_CENSUS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "heap/survey.h"
 #include "policy/size_class.h"
 
-/* Of one size class, or of all runs or all big blocks, each of which counts as a span. */
+/* Of one size class or one heap, or of all runs or all big blocks, each of which counts as a span. */
 typedef struct {
   uint64_t spans;
   uint64_t slabs;
@@ -37,6 +38,7 @@ typedef struct {
   uint64_t uncarved_bytes;
   uint64_t kept_bytes;
   uint64_t idle_bytes;
+  uint64_t lazy_bytes; /* given back, and not taken by the system yet */
   uint64_t big_idle_bytes;
   uint64_t metadata_bytes;
   uint64_t unused_bytes; /* of uncarved_bytes, what lies in free slabs */
@@ -47,8 +49,17 @@ typedef struct {
   uint64_t spans_estimated; /* all that was cut from them counts as handed out */
 } hk_census_t;
 
-/* Allocates nothing, and waits for nobody but for hk_lock_meta. */
-void hk_census_take(hk_census_t *census);
+/* The same spans by who owns them, in room of the caller's: of[i] is the heap's with number i + 1. A span counts for the heap
+ * that owns it, whichever thread allocated or freed its blocks. Runs and big blocks have no owner. */
+typedef struct {
+  hk_census_count_t *of;
+  size_t count;
+  hk_census_count_t others; /* spans that change hands at that moment, and of heaps that there is no room for */
+} hk_census_heaps_t;
+
+/* Allocates nothing, and waits for nobody but for hk_lock_meta. `heaps` may be NULL. What `heaps` has adds up to what the classes
+ * have, at any moment. */
+void hk_census_take(hk_census_t *census, hk_census_heaps_t *heaps);
 
 /* Chosen: so many bytes of memory are read for the counts of spans that bins allocate from: some 20 ms. */
 #define HK_CENSUS_READ_BYTES (128 * HK_MIB)

@@ -26,9 +26,16 @@ hk_heap_t *hk_heap_create(void) {
 
   hk_lock_acquire(hk_lock_heap_pool);
   heap->all_next = hk_load_relaxed(&all);
+  uint32_t last = heap->all_next != NULL ? hk_load_relaxed(&heap->all_next->number) : 0;
+  hk_store_relaxed(&heap->number, last + 1);
   hk_store_release(&all, heap); /* with hk_heap_first */
   hk_lock_release(hk_lock_heap_pool);
   return heap;
+}
+
+size_t hk_heap_total(void) {
+  hk_heap_t *newest = hk_heap_first();
+  return newest != NULL ? hk_load_relaxed(&newest->number) : 0;
 }
 
 size_t hk_heap_count(hk_heap_life_t life) {

@@ -2,7 +2,7 @@
  * own, and the next thread that needs a heap adopts it whole.
  *
  * At most one thread has a heap at a time. Only that thread touches it, except for `shared` and `rescue`, and `stat`, `life`,
- * `node`, `offer` and what is active, which others read.
+ * `node`, `number`, `offer` and what is active, which others read.
  */
 #ifndef HK_HEAP_HEAP_H
 #define HK_HEAP_HEAP_H
@@ -84,9 +84,10 @@ struct hk_heap {
   hk_list_t spare[HK_RUN_MAX_SLABS];     /* [i]: free ranges of i + 1 slabs, through link; last freed first */
   hk_slab_t *reserve;                    /* slabs that nobody touched yet, in a row, for spans; NULL: none */
   bool is_tended;                        /* by a thread that has another heap too, for a moment: remote.c */
-  _Atomic(bool) busy;    /* a slow path is under way: what a child of fork finds here may be half done */
-  _Atomic(uint8_t) life; /* hk_heap_life_t; written by who has the heap, or is about to */
-  _Atomic(uint8_t) node; /* where the thread was that took it last: most of its slabs are of that node */
+  _Atomic(bool) busy;       /* a slow path is under way: what a child of fork finds here may be half done */
+  _Atomic(uint8_t) life;    /* hk_heap_life_t; written by who has the heap, or is about to */
+  _Atomic(uint8_t) node;    /* where the thread was that took it last: most of its slabs are of that node */
+  _Atomic(uint32_t) number; /* 1 for the first heap, and so on; written once. 0: who looks does not see it yet */
   _Atomic(uint64_t) offer[HK_OFFER_WORDS]; /* bit i: when it became idle it had something to give of class i */
   hk_block_t *damaged;                     /* a damaged block that a drain came upon, until the caller takes it up */
   struct hk_heap *all_next;
@@ -172,6 +173,9 @@ hk_heap_t *hk_heap_first(void);
 
 /* Who has the heap: any thread may ask, and knows what was so at some moment. */
 HK_INLINE hk_heap_life_t hk_heap_life(hk_heap_t *heap) { return (hk_heap_life_t)hk_load_relaxed(&heap->life); }
+
+/* How many heaps there are at some moment: they have the numbers from 1 to that. */
+size_t hk_heap_total(void);
 
 /* How many heaps have this life at some moment. */
 size_t hk_heap_count(hk_heap_life_t life);

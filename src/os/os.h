@@ -30,6 +30,16 @@ bool hk_os_unmap(void *start, size_t bytes);
  * False when the system refuses: contents are then unspecified, the range stays usable. */
 bool hk_os_purge(void *start, size_t bytes);
 
+/* What became of a range that was to be purged lazily. */
+typedef enum {
+  hk_os_purge_refused, /* as where hk_os_purge says false */
+  hk_os_purge_lazy, /* each page reads as it did or as zero, and may turn zero at any moment until it is written to */
+  hk_os_purge_done, /* as hk_os_purge, for a system that has no lazy way, or not for this range */
+} hk_os_purge_t;
+
+/* Lets the system drop a range's contents when it is short of memory; a page that is written to before that stays. */
+hk_os_purge_t hk_os_purge_lazily(void *start, size_t bytes);
+
 /* Changes a range's length from `old_bytes` to `new_bytes` where it stands: what stays keeps its contents, what is new
  * is zero. False when the system refuses: the range is then unchanged. */
 bool hk_os_resize(void *start, size_t old_bytes, size_t new_bytes);

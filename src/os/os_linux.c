@@ -27,6 +27,9 @@
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
 #endif
+#ifndef MADV_FREE
+#define MADV_FREE 8
+#endif
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
@@ -123,9 +126,11 @@ static long call_mremap(uintptr_t start, size_t old_bytes, size_t new_bytes, int
 
 #endif
 
-static bool advise(void *start, size_t bytes, int advice) {
-  return hk_syscall3(SYS_madvise, (long)start, (long)bytes, advice) == 0;
+static long call_madvise(void *start, size_t bytes, int advice) {
+  return hk_syscall3(SYS_madvise, (long)start, (long)bytes, advice);
 }
+
+static bool advise(void *start, size_t bytes, int advice) { return call_madvise(start, bytes, advice) == 0; }
 
 /* ---- Aligned ranges. ------------------------------------------------------------------------------------------- */
 
@@ -212,6 +217,18 @@ bool hk_os_unmap(void *start, size_t bytes) {
 }
 
 bool hk_os_purge(void *start, size_t bytes) { return advise(start, bytes, MADV_DONTNEED); }
+
+/* Kernels before 4.5 know no MADV_FREE. They refuse it as they refuse both for memory that is locked: only where the other
+ * one is granted it is unknown. */
+static _Atomic(bool) is_lazy_unknown;
+
+hk_os_purge_t hk_os_purge_lazily(void *start, size_t bytes) {
+  long answer = hk_load_relaxed(&is_lazy_unknown) ? -EINVAL : call_madvise(start, bytes, MADV_FREE);
+  if (answer == 0) return hk_os_purge_lazy;
+  if (!hk_os_purge(start, bytes)) return hk_os_purge_refused;
+  if (answer == -EINVAL) hk_store_relaxed(&is_lazy_unknown, true);
+  return hk_os_purge_done;
+}
 
 bool hk_os_resize(void *start, size_t old_bytes, size_t new_bytes) {
   return !hk_syscall_failed(call_mremap((uintptr_t)start, old_bytes, new_bytes, 0, 0));

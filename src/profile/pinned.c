@@ -26,7 +26,7 @@ bool hk_pinned_estimate(void) {
   size_t bytes = hk_align_up(sizeof(hk_census_t), hk_os_page_size());
   hk_census_t *census = hk_os_reserve(bytes, hk_os_page_size());
   if (census == NULL) return false;
-  hk_census_take(census);
+  hk_census_take(census, NULL);
   for (hk_site_t *site = hk_site_next(NULL); site != NULL; site = hk_site_next(site)) site->pinned_bytes = 0;
   hk_sample_visit(add, census);
   (void)hk_os_unmap(census, bytes);

@@ -31,6 +31,7 @@
 
 hk_idle_sum_t hk_idle_slabs;
 hk_idle_sum_t hk_idle_ranges;
+_Atomic(size_t) hk_idle_lazy_bytes;
 
 static struct {
   hk_learn_t learn; /* all zero before the first look */
@@ -94,17 +95,18 @@ static size_t quiet_limit(const hk_keep_view_t *now) {
 
 typedef struct {
   size_t bytes;
-  bool is_by_time;
+  hk_idle_cause_t cause; /* why what is beyond has to go */
 } allowance_t;
 
 /* What has not been idle for its time yet may stay where the purge thread comes when the time is over. Who wants nothing
  * to be retained is not asked to wait. */
 static allowance_t allowed_locked(const hk_keep_view_t *now) {
-  if (!hk_bell_is_heard_locked() || now->retain_bytes == 0) return (allowance_t){hk_keep_limit(&idle.keep, now), false};
+  if (!hk_bell_is_heard_locked() || now->retain_bytes == 0)
+    return (allowance_t){hk_keep_limit(&idle.keep, now), hk_idle_too_much};
   size_t base = hk_keep_base(now);
-  if (now->idle_bytes <= base) return (allowance_t){base, false};
+  if (now->idle_bytes <= base) return (allowance_t){base, hk_idle_too_much};
   size_t young = hk_add_saturating(hk_learn_keep_bytes(&idle.learn), now->in_use_bytes / QUIET_SHARE);
-  return (allowance_t){hk_larger(base, young), young > base};
+  return (allowance_t){hk_larger(base, young), young > base ? hk_idle_too_old : hk_idle_too_much};
 }
 
 /* How much stays of what may: a little less, so that the next release does not come here again. */
@@ -114,15 +116,18 @@ static hk_idle_verdict_t verdict_by(allowance_t allowed, size_t idle_bytes) {
   return (hk_idle_verdict_t){
       .keep_bytes = below(allowed.bytes),
       .is_too_much = idle_bytes > allowed.bytes,
-      .is_by_time = allowed.is_by_time,
+      .cause = allowed.cause,
   };
 }
 
+/* What was given back lazily may be resident, and the limit is on that. */
 static HK_NOINLINE hk_idle_verdict_t look_at_limit_locked(const hk_keep_view_t *now, allowance_t allowed) {
   hk_pressure_view_t pressed = pressure_view(now);
-  size_t limit = hk_pressure_limit(&idle.pressure, &pressed, allowed.bytes);
-  allowance_t left = {limit, allowed.is_by_time && limit == allowed.bytes};
-  hk_idle_verdict_t verdict = verdict_by(left, now->idle_bytes);
+  size_t lazy = hk_load_relaxed(&hk_idle_lazy_bytes), most = hk_add_saturating(allowed.bytes, lazy);
+  size_t limit = hk_pressure_limit(&idle.pressure, &pressed, most);
+  hk_idle_verdict_t verdict = limit < most
+                                  ? verdict_by((allowance_t){limit, hk_idle_near_limit}, now->idle_bytes + lazy)
+                                  : verdict_by(allowed, now->idle_bytes);
   verdict.is_system_look_due = hk_pressure_is_due(&idle.pressure, &pressed);
   if (verdict.is_too_much && now->idle_bytes <= allowed.bytes) hk_stat_add(hk_stat_near_limit, 1);
   return verdict;
@@ -216,7 +221,7 @@ hk_idle_verdict_t hk_idle_visit_locked(uint64_t now_ms, uint64_t *wait_ms) {
   hk_keep_view_t now = view_locked(now_ms);
   bool is_quiet = is_quiet_locked(now_ms);
   hk_idle_verdict_t verdict =
-      judge_locked(&now, is_quiet ? (allowance_t){quiet_limit(&now), false} : allowed_locked(&now));
+      judge_locked(&now, is_quiet ? (allowance_t){quiet_limit(&now), hk_idle_too_much} : allowed_locked(&now));
   size_t left_bytes = verdict.is_too_much ? hk_smaller(verdict.keep_bytes, now.idle_bytes) : now.idle_bytes;
   bool is_done = left_bytes <= quiet_limit(&now);
   if (is_done) hk_bell_expect_locked();

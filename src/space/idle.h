@@ -24,6 +24,10 @@ typedef struct {
 extern HK_HIDDEN hk_idle_sum_t hk_idle_slabs;
 extern HK_HIDDEN hk_idle_sum_t hk_idle_ranges;
 
+/* Free slabs that were given back lazily: not idle, and the system may not have taken them yet. Written under hk_lock_space,
+ * read by anybody. */
+extern HK_HIDDEN _Atomic(size_t) hk_idle_lazy_bytes;
+
 /* What is idle, and what is in use, of both kinds. */
 size_t hk_idle_total(void);
 size_t hk_idle_in_use(void);
@@ -33,11 +37,19 @@ size_t hk_idle_in_use(void);
 /* Ages grow: of two things that are idle, the one with the lower age has been so for longer. Never 0. */
 uint64_t hk_idle_next_age_locked(void);
 
+/* Why memory is given back. */
+typedef enum {
+  hk_idle_too_much,
+  hk_idle_too_old,    /* what stays is a share of it, to be met as nearly as can be */
+  hk_idle_near_limit, /* on memory: what was given back lazily counts as idle */
+  hk_idle_asked,      /* by somebody: the same */
+} hk_idle_cause_t;
+
 /* What to do when the lock is released. */
 typedef struct {
   size_t keep_bytes;       /* when there is too much: what to trim to */
   bool is_too_much;        /* more is idle than may be */
-  bool is_by_time;         /* because of its age: then what is to be left is a share, to be met as nearly as can be */
+  hk_idle_cause_t cause;   /* of that */
   bool is_system_look_due; /* hk_idle_ask_system, after which who has looked looks again */
   bool is_bell_rung;       /* hk_bell_wake is to be called */
 } hk_idle_verdict_t;

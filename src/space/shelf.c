@@ -16,10 +16,11 @@ hk_shelf_t hk_shelf[HK_NODE_MAX];
 /* Guarded by hk_lock_space; the atomic count is written under it and read without. */
 static struct {
   hk_list_t idle;  /* through idle_link */
+  hk_list_t lazy;  /* the same of those that have lazy memory and are not in idle */
   hk_list_t spare; /* records that describe nothing, through link */
   hk_superslab_t *all;
   _Atomic(size_t) superslab_count;
-} space = {.idle = EMPTY_LIST(space.idle), .spare = EMPTY_LIST(space.spare)};
+} space = {.idle = EMPTY_LIST(space.idle), .lazy = EMPTY_LIST(space.lazy), .spare = EMPTY_LIST(space.spare)};
 
 static void set_up_locked(hk_shelf_t *shelf) {
   for (unsigned i = 0; i < HK_SHELF_BUCKETS; i++) hk_list_init(&shelf->bucket[i]);
@@ -29,7 +30,7 @@ static void set_up_locked(hk_shelf_t *shelf) {
 
 /* Slabs that trimming would make the program smaller by. */
 static unsigned idle_count(const hk_superslab_t *superslab) {
-  return (unsigned)__builtin_popcount(superslab->free_mask & superslab->used_mask);
+  return (unsigned)__builtin_popcount(hk_shelf_idle_bits(superslab));
 }
 
 /* ---- Filing. */
@@ -49,18 +50,39 @@ static void file_by_run_locked(hk_superslab_t *superslab, unsigned longest) {
   }
 }
 
+/* Puts a superslab into the list of those that have something to give back, if it has. */
+static void file_by_idle_locked(hk_superslab_t *superslab) {
+  hk_list_t *list = NULL;
+  if (idle_count(superslab) > 0 || superslab->free_mask == HK_MASK_ALL) {
+    list = &space.idle;
+  } else if (HK_UNLIKELY(superslab->lazy_mask != 0)) {
+    list = &space.lazy;
+  }
+  if (hk_list_is_linked(&superslab->idle_link)) {
+    if (list == (superslab->idle_since != 0 ? &space.idle : &space.lazy)) return;
+    hk_list_remove(&superslab->idle_link);
+  }
+  if (list == NULL) return;
+  superslab->idle_since = list == &space.idle ? hk_idle_next_age_locked() : 0;
+  hk_list_push_back(list, &superslab->idle_link);
+}
+
 void hk_shelf_file_locked(hk_superslab_t *superslab) {
   unsigned longest = hk_mask_longest_run(superslab->free_mask);
   if (longest != superslab->longest_run) file_by_run_locked(superslab, longest);
-  bool has_idle = idle_count(superslab) > 0 || superslab->free_mask == HK_MASK_ALL;
-  if (!has_idle && hk_list_is_linked(&superslab->idle_link)) hk_list_remove(&superslab->idle_link);
-  if (!has_idle || hk_list_is_linked(&superslab->idle_link)) return;
-  superslab->idle_since = hk_idle_next_age_locked();
-  hk_list_push_back(&space.idle, &superslab->idle_link);
+  file_by_idle_locked(superslab);
+}
+
+void hk_shelf_note_lazy_locked(hk_superslab_t *superslab, uint32_t bits) {
+  HK_ASSERT((hk_shelf_idle_bits(superslab) & bits) == bits, "only what is idle is given back lazily");
+  superslab->lazy_mask |= bits;
+  hk_bump_relaxed(&hk_idle_slabs.idle_bytes, -hk_shelf_bytes_of(bits));
+  hk_bump_relaxed(&hk_idle_lazy_bytes, hk_shelf_bytes_of(bits));
+  hk_shelf_file_locked(superslab);
 }
 
 void hk_shelf_rejuvenate_locked(hk_superslab_t *superslab) {
-  if (!hk_list_is_linked(&superslab->idle_link)) return;
+  if (!hk_list_is_linked(&superslab->idle_link) || superslab->idle_since == 0) return;
   hk_list_remove(&superslab->idle_link);
   hk_list_push_back(&space.idle, &superslab->idle_link);
   superslab->idle_since = hk_idle_next_age_locked();
@@ -80,6 +102,10 @@ hk_superslab_t *hk_shelf_wholly_free_locked(void) {
 
 hk_superslab_t *hk_shelf_oldest_locked(void) {
   return hk_list_is_empty(&space.idle) ? NULL : HK_CONTAINER_OF(space.idle.next, hk_superslab_t, idle_link);
+}
+
+hk_superslab_t *hk_shelf_lazy_locked(void) {
+  return hk_list_is_empty(&space.lazy) ? NULL : HK_CONTAINER_OF(space.lazy.next, hk_superslab_t, idle_link);
 }
 
 hk_superslab_t *hk_shelf_next_record_locked(const hk_superslab_t *record) {
@@ -124,6 +150,7 @@ void hk_shelf_enter_locked(hk_superslab_t *record, hk_range_t room, unsigned nod
   record->shelf = &hk_shelf[node];
   if (!record->shelf->is_ready) set_up_locked(record->shelf);
   record->used_mask = room.zero ? 0 : HK_MASK_ALL;
+  record->lazy_mask = 0;
   record->free_mask = HK_MASK_ALL;
   record->full_since_ms = 0;
   record->is_huge = record->is_allowed = false;
@@ -149,6 +176,7 @@ void hk_shelf_leave_locked(hk_superslab_t *superslab) {
 
 static void empty_lists(void) {
   hk_list_init(&space.idle);
+  hk_list_init(&space.lazy);
   hk_list_init(&space.spare);
   for (unsigned node = 0; node < HK_NODE_MAX; node++) {
     if (hk_shelf[node].is_ready) set_up_locked(&hk_shelf[node]);
@@ -156,7 +184,7 @@ static void empty_lists(void) {
 }
 
 void hk_shelf_repair(void) {
-  size_t superslabs = 0, in_use = 0, idle = 0;
+  size_t superslabs = 0, in_use = 0, idle = 0, lazy_bytes = 0;
   empty_lists();
   for (hk_superslab_t *superslab = space.all; superslab != NULL; superslab = superslab->all_next) {
     superslab->link.next = superslab->idle_link.next = NULL;
@@ -165,12 +193,15 @@ void hk_shelf_repair(void) {
       hk_list_push_front(&space.spare, &superslab->link);
       continue;
     }
+    superslab->lazy_mask &= superslab->free_mask; /* a thread that was claiming slabs is gone, and they are lost */
     hk_shelf_file_locked(superslab);
     superslabs++;
     idle += idle_count(superslab);
+    lazy_bytes += hk_shelf_bytes_of(superslab->lazy_mask);
     in_use += (size_t)__builtin_popcount(~superslab->free_mask);
   }
   hk_store_relaxed(&space.superslab_count, superslabs);
   hk_store_relaxed(&hk_idle_slabs.in_use_bytes, in_use * HK_SLAB_BYTES);
   hk_store_relaxed(&hk_idle_slabs.idle_bytes, idle * HK_SLAB_BYTES);
+  hk_store_relaxed(&hk_idle_lazy_bytes, lazy_bytes);
 }

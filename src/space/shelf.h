@@ -33,19 +33,23 @@ typedef struct {
 
 /* Start and slabs do not change while a slab of it is in use. */
 typedef struct hk_superslab {
-  hk_list_t link;                /* in the bucket of its longest run of free slabs, or among the spare records */
-  hk_list_t idle_link;           /* among those that have idle memory or are wholly free, longest idle first */
+  hk_list_t link; /* in the bucket of its longest run of free slabs, or among the spare records */
+  hk_list_t
+      idle_link; /* among those that have idle memory or are wholly free, longest idle first; or, of the others, among
+                          those that have lazy memory */
   struct hk_superslab *all_next; /* every record ever made: what a child of fork rebuilds the lists from */
   uintptr_t start;               /* 0: the record describes nothing and may be reused */
   hk_slab_t *slabs;              /* its 32 descriptors */
   hk_shelf_t *shelf;             /* its node's */
   uint32_t free_mask;            /* bit i: slab i is free */
   uint8_t longest_run;           /* of free slabs: the bucket that it is in; 0 when in none */
-  uint32_t used_mask;            /* bit i: slab i was touched since it was last zero; free and used is idle */
-  uint64_t idle_since;           /* its age in the list of those, from hk_idle_next_age_locked */
-  uint64_t full_since_ms;        /* seen wholly in use since then, or since it was found sparse; 0: not seen so */
-  bool is_huge;                  /* one huge page, as far as we know */
-  bool is_allowed;               /* asked for in a way that lasts when it is no huge page any more */
+  uint32_t used_mask; /* bit i: slab i was touched since it was last zero; free and used is idle, unless it is lazy */
+  uint32_t
+      lazy_mask; /* bit i: slab i, free and used, was given back lazily (os/os.h): nothing is known of what it holds */
+  uint64_t idle_since;    /* its age in the list of those, from hk_idle_next_age_locked; 0 in the list of lazy ones */
+  uint64_t full_since_ms; /* seen wholly in use since then, or since it was found sparse; 0: not seen so */
+  bool is_huge;           /* one huge page, as far as we know */
+  bool is_allowed;        /* asked for in a way that lasts when it is no huge page any more */
 } hk_superslab_t;
 
 HK_INLINE size_t hk_shelf_bytes_of(uint32_t bits) { return (size_t)__builtin_popcount(bits) * HK_SLAB_BYTES; }
@@ -56,11 +60,21 @@ extern HK_HIDDEN hk_shelf_t hk_shelf[HK_NODE_MAX];
 /* Puts a superslab where its masks say that it belongs. */
 void hk_shelf_file_locked(hk_superslab_t *superslab);
 
+/* What of it is idle. */
+HK_INLINE uint32_t hk_shelf_idle_bits(const hk_superslab_t *superslab) {
+  return superslab->free_mask & superslab->used_mask & ~superslab->lazy_mask;
+}
+
 /* Takes free slabs out of the masks: they are in use. */
 HK_INLINE void hk_shelf_claim_locked(hk_superslab_t *superslab, uint32_t bits) {
   HK_ASSERT((superslab->free_mask & bits) == bits, "only free slabs are claimed");
-  hk_bump_relaxed(&hk_idle_slabs.idle_bytes, -hk_shelf_bytes_of(bits & superslab->used_mask));
+  uint32_t lazy = superslab->lazy_mask & bits;
+  hk_bump_relaxed(&hk_idle_slabs.idle_bytes, -hk_shelf_bytes_of(bits & superslab->used_mask & ~lazy));
   hk_bump_relaxed(&hk_idle_slabs.in_use_bytes, hk_shelf_bytes_of(bits));
+  if (HK_UNLIKELY(lazy != 0)) {
+    hk_bump_relaxed(&hk_idle_lazy_bytes, -hk_shelf_bytes_of(lazy));
+    superslab->lazy_mask &= ~lazy;
+  }
   superslab->free_mask &= ~bits;
   superslab->used_mask |= bits;
   hk_shelf_file_locked(superslab);
@@ -78,6 +92,9 @@ HK_INLINE void hk_shelf_unclaim_locked(hk_superslab_t *superslab, uint32_t bits,
   hk_shelf_file_locked(superslab);
 }
 
+/* Slabs that lie idle were given back lazily. */
+void hk_shelf_note_lazy_locked(hk_superslab_t *superslab, uint32_t bits);
+
 /* What lies idle in it is as young as what came last. */
 void hk_shelf_rejuvenate_locked(hk_superslab_t *superslab);
 
@@ -86,6 +103,9 @@ hk_superslab_t *hk_shelf_wholly_free_locked(void);
 
 /* The superslab that has been idle longest; NULL when none is. */
 hk_superslab_t *hk_shelf_oldest_locked(void);
+
+/* One that has memory that was given back lazily, and none that is idle; NULL when there is none. */
+hk_superslab_t *hk_shelf_lazy_locked(void);
 
 /* A record that describes nothing; NULL when the system refuses. Takes the lock. */
 hk_superslab_t *hk_shelf_take_record(void);

@@ -19,7 +19,7 @@
 /* Claims slabs that somebody is about to touch. Whether they are known to be zero. */
 static bool claim_for_use_locked(hk_superslab_t *superslab, uint32_t bits, uint64_t now_ms) {
   bool zero = (superslab->used_mask & bits) == 0;
-  uint32_t wanted = bits & ~superslab->used_mask;
+  uint32_t wanted = bits & (~superslab->used_mask | superslab->lazy_mask);
   if (wanted != 0) hk_idle_note_wanted_locked(now_ms, hk_shelf_bytes_of(wanted));
   hk_shelf_claim_locked(superslab, bits);
   return zero;
@@ -54,6 +54,13 @@ static hk_slab_t *take_range_locked(hk_superslab_t *superslab, unsigned first, c
   return slab;
 }
 
+/* Of the places for `count` slabs those that are resident: what is idle before what the system may have taken. */
+static uint32_t resident_starts(const hk_superslab_t *superslab, unsigned count) {
+  uint32_t starts = hk_mask_run_starts(hk_shelf_idle_bits(superslab), count);
+  if (starts != 0 || HK_LIKELY(superslab->lazy_mask == 0)) return starts;
+  return hk_mask_run_starts(superslab->free_mask & superslab->used_mask, count);
+}
+
 /* The best fit, so that long runs stay whole: the shortest long-enough run, in it a place that is resident already, then
  * the one nearest to `end`. */
 HK_INLINE hk_slab_t *take_locked(hk_shelf_t *shelf, const request_t *request, uint64_t now_ms) {
@@ -63,7 +70,7 @@ HK_INLINE hk_slab_t *take_locked(hk_shelf_t *shelf, const request_t *request, ui
     hk_list_t *node = shelf->bucket[hk_lowest_bit(buckets)].next;
     hk_superslab_t *superslab = HK_CONTAINER_OF(node, hk_superslab_t, link);
     uint32_t starts = hk_mask_run_starts(superslab->free_mask, count) & allowed;
-    uint32_t resident = hk_mask_run_starts(superslab->free_mask & superslab->used_mask, count) & allowed;
+    uint32_t resident = resident_starts(superslab, count) & allowed;
     if (starts == 0) continue;
     if (resident != 0) starts = resident;
     unsigned first = request->end == hk_from_bottom ? hk_lowest_bit(starts) : hk_highest_bit(starts);
@@ -249,6 +256,7 @@ hk_superslab_usage_t hk_superslab_usage(void) {
       .mapped_bytes = count * HK_SUPERSLAB_BYTES,
       .in_use_bytes = hk_load_relaxed(&hk_idle_slabs.in_use_bytes),
       .idle_bytes = hk_load_relaxed(&hk_idle_slabs.idle_bytes),
+      .lazy_bytes = hk_load_relaxed(&hk_idle_lazy_bytes),
   };
 }
 

@@ -56,6 +56,7 @@ typedef struct {
   size_t mapped_bytes;
   size_t in_use_bytes; /* slabs that somebody has */
   size_t idle_bytes;   /* free, but not given back to the system */
+  size_t lazy_bytes;   /* given back lazily */
 } hk_superslab_usage_t;
 hk_superslab_usage_t hk_superslab_usage(void);
 

@@ -1,5 +1,10 @@
 /* space/surplus.c - L3. See surplus.h. No memory is given back under the lock: what is chosen, a superslab's slabs or a
- * free range, is taken from the masks, or from the free ranges, first. Nobody else can have it meanwhile. */
+ * free range, is taken from the masks, or from the free ranges, first. Nobody else can have it meanwhile.
+ *
+ * Lazily, where the option says so, go slabs between others that are in use, because there is too much. Whatever can be
+ * unmapped is, and who asks for memory to be given back, or a limit that is near, gets it at once, and what went lazily
+ * before with it.
+ */
 #include "space/surplus.h"
 
 #include "base/arithmetic.h"
@@ -7,6 +12,7 @@
 #include "base/mask.h"
 #include "os/lock.h"
 #include "os/os.h"
+#include "policy/option.h"
 #include "policy/stat.h"
 #include "space/bell.h"
 #include "space/huge.h"
@@ -15,11 +21,10 @@
 #include "space/recording.h"
 #include "space/shelf.h"
 
-/* Why memory is given back: because there is too much, because of its age, or because somebody asked. */
-typedef enum { trim_is_due, trim_is_due_by_time, trim_is_asked } trim_reason_t;
-
 typedef struct {
   size_t bytes;              /* that may be resident */
+  size_t idle_bytes;         /* of them, those that count as idle: the others were given back lazily before */
+  bool is_lazy;              /* it need not go at once */
   hk_superslab_t *superslab; /* NULL when it is a range */
   uint32_t bits;
   bool whole;
@@ -29,11 +34,19 @@ typedef struct {
 
 /* ---- Choosing. */
 
+/* What a victim of this kind gives back. What went lazily is gone for who need not have it at once. */
+static uint32_t bits_to_give(const hk_superslab_t *superslab, bool is_lazy) {
+  return is_lazy ? hk_shelf_idle_bits(superslab) : superslab->free_mask & superslab->used_mask;
+}
+
 static void claim_superslab_locked(hk_superslab_t *superslab, victim_t *victim) {
   victim->superslab = superslab;
   victim->whole = superslab->free_mask == HK_MASK_ALL;
-  victim->bits = victim->whole ? HK_MASK_ALL : superslab->free_mask & superslab->used_mask;
-  victim->bytes = hk_shelf_bytes_of(superslab->free_mask & superslab->used_mask);
+  victim->is_lazy = victim->is_lazy && !victim->whole;
+  uint32_t resident = bits_to_give(superslab, victim->is_lazy);
+  victim->bits = victim->whole ? HK_MASK_ALL : resident;
+  victim->bytes = hk_shelf_bytes_of(resident);
+  victim->idle_bytes = hk_shelf_bytes_of(hk_shelf_idle_bits(superslab));
   victim->is_huge_over = hk_huge_take_apart_locked(superslab);
   hk_shelf_claim_locked(superslab, victim->bits);
 }
@@ -48,13 +61,15 @@ static bool claim_range_locked(bool or_zero, size_t most_bytes, victim_t *victim
   if (hk_range_oldest_bytes_locked() > most_bytes) return false;
   if (!hk_range_take_oldest_locked(or_zero, &victim->range)) return false;
   victim->superslab = NULL;
-  victim->bytes = victim->range.zero ? 0 : victim->range.bytes;
+  victim->is_lazy = false;
+  victim->bytes = victim->idle_bytes = victim->range.zero ? 0 : victim->range.bytes;
   return true;
 }
 
 static bool claim_whole_locked(size_t most_bytes, victim_t *victim) {
   hk_superslab_t *superslab = hk_shelf_wholly_free_locked();
-  if (superslab == NULL || superslab->used_mask == 0) return claim_range_locked(false, most_bytes, victim);
+  if (superslab == NULL || bits_to_give(superslab, victim->is_lazy) == 0)
+    return claim_range_locked(false, most_bytes, victim);
   claim_superslab_locked(superslab, victim);
   return true;
 }
@@ -72,16 +87,32 @@ static bool claim_oldest_locked(bool all, size_t most_bytes, victim_t *victim) {
 
 /* What stays by its age is a share of all that is idle, and a range is not divided for it: it goes when less than half of
  * it should stay. */
-static size_t most_bytes(size_t surplus_bytes, trim_reason_t reason) {
-  return reason == trim_is_due_by_time ? hk_add_saturating(surplus_bytes, surplus_bytes) : SIZE_MAX;
+static size_t most_bytes(size_t surplus_bytes, hk_idle_cause_t cause) {
+  return cause == hk_idle_too_old ? hk_add_saturating(surplus_bytes, surplus_bytes) : SIZE_MAX;
 }
 
-static bool claim_victim(size_t keep_bytes, trim_reason_t reason, victim_t *victim) {
+/* What went lazily has been idle for longer than what did not. */
+static bool claim_lazy_locked(victim_t *victim) {
+  hk_superslab_t *superslab = hk_shelf_lazy_locked();
+  if (superslab == NULL) return false;
+  claim_superslab_locked(superslab, victim);
+  return true;
+}
+
+static bool claim_locked(size_t keep_bytes, hk_idle_cause_t cause, victim_t *victim) {
+  bool all = keep_bytes == 0, may_be_lazy = cause == hk_idle_too_much || cause == hk_idle_too_old;
+  size_t lazy_bytes = may_be_lazy ? 0 : hk_load_relaxed(&hk_idle_lazy_bytes);
+  size_t surplus_bytes = hk_subtract_to_zero(hk_idle_total() + lazy_bytes, keep_bytes);
+  victim->is_lazy = may_be_lazy && hk_option.purge == hk_purge_free;
+  if (!all && surplus_bytes == 0) return false;
+  if (!may_be_lazy && claim_lazy_locked(victim)) return true;
+  return claim_oldest_locked(all, most_bytes(surplus_bytes, cause), victim);
+}
+
+static bool claim_victim(size_t keep_bytes, hk_idle_cause_t cause, victim_t *victim) {
   hk_lock_acquire(hk_lock_space);
-  bool all = keep_bytes == 0;
-  size_t surplus_bytes = hk_subtract_to_zero(hk_idle_total(), keep_bytes);
-  bool found = (all || surplus_bytes > 0) && claim_oldest_locked(all, most_bytes(surplus_bytes, reason), victim);
-  if (found && reason != trim_is_asked) hk_idle_note_given_back_locked(victim->bytes);
+  bool found = claim_locked(keep_bytes, cause, victim);
+  if (found && cause != hk_idle_asked) hk_idle_note_given_back_locked(victim->idle_bytes);
   hk_lock_release(hk_lock_space);
   return found;
 }
@@ -100,59 +131,69 @@ static bool unmap_superslab(hk_superslab_t *superslab) {
   return true;
 }
 
-static bool purge_slabs(const victim_t *victim) {
-  bool all_purged = true;
+static hk_os_purge_t purge(const victim_t *victim, unsigned first, unsigned count) {
+  void *start = (void *)(victim->superslab->start + first * HK_SLAB_BYTES);
+  if (HK_UNLIKELY(victim->is_lazy)) return hk_os_purge_lazily(start, count * HK_SLAB_BYTES);
+  return hk_os_purge(start, count * HK_SLAB_BYTES) ? hk_os_purge_done : hk_os_purge_refused;
+}
+
+/* As little as became of any of it. */
+static hk_os_purge_t purge_slabs(const victim_t *victim) {
+  hk_os_purge_t least = hk_os_purge_done;
   for (uint32_t left = victim->bits; left != 0;) {
     unsigned first = hk_lowest_bit(left);
     uint32_t from_first = ~(left >> first);
     unsigned count = from_first == 0 ? HK_SUPERSLAB_SLABS : hk_lowest_bit(from_first);
     if (count > HK_SUPERSLAB_SLABS - first) count = HK_SUPERSLAB_SLABS - first;
-    all_purged &= hk_os_purge((void *)(victim->superslab->start + first * HK_SLAB_BYTES), count * HK_SLAB_BYTES);
+    hk_os_purge_t purged = purge(victim, first, count);
+    if (purged < least) least = purged;
     left &= ~hk_mask_range(first, count);
   }
-  return all_purged;
+  return least;
 }
 
-/* False when the system refuses, and the memory is idle as before. */
-static bool give_back_slabs(const victim_t *victim) {
-  if (victim->whole && unmap_superslab(victim->superslab)) return true;
-  bool purged = purge_slabs(victim);
+/* Where the system refuses, the memory is idle as before. */
+static hk_os_purge_t give_back_slabs(const victim_t *victim) {
+  if (victim->whole && unmap_superslab(victim->superslab)) return hk_os_purge_done;
+  hk_os_purge_t purged = purge_slabs(victim);
   if (HK_UNLIKELY(victim->is_huge_over)) hk_huge_forbid_again(victim->superslab->start);
   hk_lock_acquire(hk_lock_space);
-  hk_shelf_unclaim_locked(victim->superslab, victim->bits, !purged);
+  hk_shelf_unclaim_locked(victim->superslab, victim->bits, purged != hk_os_purge_done);
+  if (purged == hk_os_purge_lazy) hk_shelf_note_lazy_locked(victim->superslab, victim->bits);
   hk_lock_release(hk_lock_space);
   return purged;
 }
 
 /* The same for a range. Addresses that the system does not take back cost no memory, and serve again. */
-static bool give_back_range(hk_range_t range) {
-  if (hk_os_unmap((void *)range.start, range.bytes)) return true;
+static hk_os_purge_t give_back_range(hk_range_t range) {
+  if (hk_os_unmap((void *)range.start, range.bytes)) return hk_os_purge_done;
   range.zero = range.zero || hk_os_purge((void *)range.start, range.bytes);
   hk_lock_acquire(hk_lock_space);
   hk_range_put_locked(range);
   hk_lock_release(hk_lock_space);
-  return range.zero;
+  return range.zero ? hk_os_purge_done : hk_os_purge_refused;
 }
 
-static bool give_back(const victim_t *victim) {
+static hk_os_purge_t give_back(const victim_t *victim) {
   return victim->superslab != NULL ? give_back_slabs(victim) : give_back_range(victim->range);
 }
 
-static size_t trim(size_t keep_bytes, trim_reason_t reason) {
+static size_t trim(size_t keep_bytes, hk_idle_cause_t cause) {
   size_t given_back = 0;
   victim_t victim;
   /* Each superslab and range once: what the system does not take back goes to the end of its list again. */
   size_t left = hk_shelf_superslab_count() + hk_range_usage().count;
-  for (; left > 0 && claim_victim(keep_bytes, reason, &victim); left--) {
-    if (!give_back(&victim)) break; /* the next release tries again */
+  for (; left > 0 && claim_victim(keep_bytes, cause, &victim); left--) {
+    hk_os_purge_t purged = give_back(&victim);
+    if (purged == hk_os_purge_refused) break; /* the next release tries again */
     given_back += victim.bytes;
-    hk_stat_add(hk_stat_given_back, victim.bytes);
+    hk_stat_add(purged == hk_os_purge_lazy ? hk_stat_given_back_lazily : hk_stat_given_back, victim.bytes);
   }
   return given_back;
 }
 
 static void trim_by(const hk_idle_verdict_t *verdict) {
-  if (verdict->is_too_much) (void)trim(verdict->keep_bytes, verdict->is_by_time ? trim_is_due_by_time : trim_is_due);
+  if (verdict->is_too_much) (void)trim(verdict->keep_bytes, verdict->cause);
 }
 
 /* The bell that the first look rang stays rung: no other look rings it again. */
@@ -199,5 +240,5 @@ size_t hk_surplus_trim(size_t keep_bytes) {
   hk_lock_acquire(hk_lock_space);
   if (keep_bytes == 0) hk_idle_forget_locked();
   hk_lock_release(hk_lock_space);
-  return trim(keep_bytes, trim_is_asked);
+  return trim(keep_bytes, hk_idle_asked);
 }

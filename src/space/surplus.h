@@ -14,8 +14,8 @@ void hk_surplus_settle(uint64_t now_ms);
  * does not ring before. */
 uint64_t hk_surplus_visit(uint64_t now_ms);
 
-/* Gives back until at most `keep_bytes` are idle. How many bytes were given back. With 0, what was learned about how
- * much to keep is forgotten too. */
+/* Gives back until at most `keep_bytes` are idle or were given back lazily; none of it lazily. How many bytes were given back. With
+ * 0, what was learned about how much to keep is forgotten too. */
 size_t hk_surplus_trim(size_t keep_bytes);
 
 #endif /* HK_SPACE_SURPLUS_H */

@@ -34,7 +34,14 @@ def snapshot(time_ms: int = 1_700_000_000_000, live: int = 300 * MIB) -> Dict[st
         "huge": {"superslabs": 3}, "purge_thread": True, "options": {"mode": "balanced", "learn_file": HOSTILE},
         "bands": {"tiny": {"live_blocks": 3000, "live_bytes": MIB}, "mid": {"live_blocks": 1000, "live_bytes": live - MIB}},
         "classes": [_class(64, 900, 10), _class(1024, 40, 30_000), _class(4096, 700, 20_000), _class(16, 3, 0)],
-        "heaps": [{"state": "attached", "node": 0, "slabs": 9, "spare_slabs": 1}, {"state": HOSTILE, "node": 1, "slabs": 2, "spare_slabs": 0}],
+        "heaps": [heap(2, MIB), {**heap(1, live - MIB), "state": HOSTILE, "requested_estimate": None}],
+    }  # fmt: skip
+
+
+def heap(number: int, live_bytes: int) -> Dict[str, Any]:
+    return {
+        "state": "attached", "node": 0, "slabs": 9, "spare_slabs": 1, "number": number, "live_blocks": live_bytes // 64,
+        "live_bytes": live_bytes, "free_blocks": 5, "free_bytes": 320, "resident": live_bytes + 4096, "requested_estimate": live_bytes * 7 // 8,
     }  # fmt: skip
 
 

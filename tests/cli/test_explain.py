@@ -111,6 +111,22 @@ def test_while_it_is_learned_several_timeouts_have_a_share(
     assert ("others have a share too" in re.sub(r"\s+", " ", done.stdout)) == ("leads" in told)
 
 
+def test_what_was_given_back_lazily_is_the_systems_to_take(tool: Tool, tmp_path: Path) -> None:
+    document = snapshot()
+    document["parts"]["lazy"] = 200 * MIB
+    document["memory"]["resident"] += 200 * MIB
+    document["memory"]["lazy"] = 230 * MIB
+    document["options"]["purge"] = "free"
+    done = tool("explain", save(tmp_path, "s.json", document))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert adds_up(done.stdout)
+    assert ("given back lazily", "200") in equation(done.stdout)[1]
+    told = re.sub(r"\s+", " ", done.stdout)
+    assert "given back lazily 200 (the system takes it when it is short of memory)" in told
+    assert "Another 30.0 MiB that went so is not resident: the system has taken it, or it was never touched." in told
+    assert "HAKMEM_PURGE=dontneed gives memory back at once" in told
+
+
 def test_sites_split_live_and_name_who_holds_slabs(tool: Tool, tmp_path: Path) -> None:
     plain, known = save(tmp_path, "s.json", snapshot()), save(tmp_path, "sites.json", sites("/no/file"))
     done = tool("explain", plain, "--profile", known, "--json", "e.json")
@@ -234,6 +250,7 @@ BAD = [
     (changed("parts", "idle", value=True), "is damaged: parts.idle is True"),
     (changed("classes", value=[{"bytes": []}]), "is damaged: classes has bytes []"),
     (changed("heaps", value={}), "is damaged: heaps is no list"),
+    (changed("heaps", value=[{"live_bytes": None}]), "is damaged: heaps has live_bytes None"),
     (changed("learning", value=[]), "is damaged: learning is no object"),
     ("# TYPE hakmem gauge\n", "is OpenMetrics text"),
 ]

@@ -413,6 +413,7 @@ def test_prometheus_has_what_the_process_says(
         "hakmem_run_alloc_total": told["events"]["run_alloc"],
         "hakmem_learning_break_even_seconds * 1000": told["learning"]["break_even_ms"],
         "count(hakmem_class_live_blocks)": len(told["classes"]),
+        "sum(hakmem_heap_live_bytes)": sum(told["bands"][band]["live_bytes"] for band in ("tiny", "mid")),
     }
     for expression, expected in figures.items():
         (result,) = prometheus.query(expression)

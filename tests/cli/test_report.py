@@ -21,7 +21,7 @@ from hakmem.page import watch
 from hakmem.page.course import points
 from hakmem.page.watch import pause
 from profile_support import named
-from report_support import HOSTILE, MIB, save, sites, snapshot, superslab_map
+from report_support import HOSTILE, KIB, MIB, heap, save, sites, snapshot, superslab_map
 from test_explain import adds_up, holding
 
 
@@ -121,6 +121,31 @@ def test_options_behind_files_and_processes(tool: Tool, tmp_path: Path) -> None:
     assert "there is no process 0" in tool("report", "0", "-o", "page.html").stderr
     done = tool("report", "-o", "page.html", "no-such-program", "--seconds", "5")
     assert (done.returncode, "no-such-program: not found" in done.stderr) == (127, True)
+
+
+def test_many_heaps(tool: Tool, tmp_path: Path) -> None:
+    """Those that have most in use, by the place where the snapshot has them."""
+    document = snapshot()
+    document["heaps"] = [heap(5000 - i, (i * 7 % 5000) * KIB) for i in range(5000)]
+    done = tool("report", "--from", save(tmp_path, "a.json", document), "-o", tmp_path / "page.html")
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "page.html").read_text()
+    assert "and 4,800 more, which have less in use" in page
+    shown = [
+        (int(i), int(value))
+        for i, value in re.findall(r'data-path="heaps\.(\d+)\.live_bytes" data-value="(\d+)"', page)
+    ]
+    assert [value for _, value in shown] == [one * KIB for one in range(4999, 4799, -1)]
+    assert all(document["heaps"][i]["live_bytes"] == value for i, value in shown)
+
+
+def test_heaps_of_an_older_version(tool: Tool, tmp_path: Path) -> None:
+    document = snapshot()
+    document["heaps"] = [{"state": "attached", "node": 0, "slabs": 9, "spare_slabs": 1} for _ in range(300)]
+    done = tool("report", "--from", save(tmp_path, "a.json", document), "-o", tmp_path / "page.html")
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "page.html").read_text()
+    assert 'data-path="heaps.0.slabs"' in page and "heaps.0.live_bytes" not in page
 
 
 def test_an_older_snapshot(tool: Tool, tmp_path: Path) -> None:

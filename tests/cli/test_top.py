@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 from pathlib import Path
-from typing import Any, Dict
+from typing import Any, Dict, List
 
 import jsonschema
 import pytest
@@ -263,6 +263,32 @@ def test_the_classes_are_those_that_are_resident_most(document: Dict[str, Any]) 
     assert len([line for line in lines[head + 1 :] if line[:10].strip().endswith(("B", "KiB"))]) >= len(
         document["classes"]
     )
+
+
+def heap_lines(document: Dict[str, Any], **how: Any) -> List[List[str]]:
+    history = History()
+    history.add(later(document, 0))
+    lines = [line.plain for line in draw(history, Frame(7, "a program", **how))]
+    heads = [number for number, line in enumerate(lines) if line.startswith("      heap")]
+    if not heads:
+        return []
+    return [line.split() for line in lines[heads[0] + 1 : lines.index("", heads[0])]]
+
+
+def test_the_heaps_are_those_that_have_most_in_use(document: Dict[str, Any]) -> None:
+    (told,) = heap_lines(document)
+    (truth,) = document["heaps"]
+    assert told[0] == "1" and told[1] == f"{truth['live_blocks']:,}" and told[-1] == "attached"
+    assert truth["live_blocks"] == sum(document["bands"][band]["live_blocks"] for band in ("tiny", "mid"))
+    many = [{**truth, "number": i + 1, "live_bytes": i * 7 % 4000, "live_blocks": i * 7 % 4000} for i in range(4000)]
+    document = {**document, "heaps": many, "memory": {**document["memory"], "heaps": 4000}}
+    told = heap_lines(document)
+    assert [line[1] for line in told] == ["3,999", "3,998", "3,997", "3,996", "3,995", "3,995"]
+    assert told[-1] == ["and", "3,995", "more"]
+    assert len(heap_lines(document, width=100, height=40)) == 6, "in a big terminal"
+    assert heap_lines(document, width=100, height=39) == []
+    older = [{key: heap[key] for key in ("state", "node", "slabs", "spare_slabs")} for heap in many]
+    assert heap_lines({**document, "heaps": older}) == []
 
 
 def test_the_history(document: Dict[str, Any]) -> None:

@@ -210,6 +210,12 @@ bool hk_os_purge(void *start, size_t bytes) {
   return true;
 }
 
+/* It is short of memory, and takes it at once. */
+hk_os_purge_t hk_os_purge_lazily(void *start, size_t bytes) {
+  (void)hk_os_purge(start, bytes);
+  return hk_os_purge_lazy;
+}
+
 /* The system may refuse these. */
 bool hk_os_resize(void *, size_t, size_t) { return false; }
 bool hk_os_move(void *, size_t, void *, size_t) { return false; }

@@ -183,6 +183,13 @@ static void set_up_unmap(void) {
   leave_idle();
 }
 
+/* Who takes a slab next gives back lazily what is idle. */
+static void set_up_lazy(void) {
+  set_up_purge();
+  hk_option.retain = 0;
+  hk_option.purge = hk_purge_free;
+}
+
 static void trim(void) { (void)hk_surplus_trim(0); }
 
 static void acquire_and_use(unsigned number, bool keep) {
@@ -210,6 +217,13 @@ static void expect_in_use(size_t slabs) {
 }
 static void expect_none_used(void) { expect_in_use(0); }
 static void expect_one_used(void) { expect_in_use(1); }
+static void expect_one_used_and_lazy(void) {
+  expect_one_used();
+  hk_superslab_usage_t usage = hk_superslab_usage();
+  CHECK(usage.lazy_bytes > 0, "some of what is free is the system's to take");
+  CHECK(hk_surplus_trim(0) == usage.lazy_bytes + usage.idle_bytes, "and goes when somebody asks");
+  CHECK(hk_superslab_usage().lazy_bytes == 0, "all of it");
+}
 
 const scenario_t scenarios[] = {
     {.name = "run_free_and_free",
@@ -244,6 +258,11 @@ const scenario_t scenarios[] = {
      .thread = {trim, use_and_release, use_and_keep},
      .finish = expect_one_used},
     {.name = "purge_and_purge", .setup = set_up_purge, .thread = {trim, trim, use_and_keep}, .finish = expect_one_used},
+    {.name = "lazy_purge_and_reuse",
+     .setup = set_up_lazy,
+     .thread = {use_and_release, use_and_keep},
+     .finish = expect_one_used_and_lazy},
+    {.name = "lazy_purge_and_trim", .setup = set_up_lazy, .thread = {trim, use_and_keep}, .finish = expect_one_used},
     {.name = "unmap_and_reuse", .setup = set_up_unmap, .thread = {trim, use_twice}, .finish = expect_none_used},
     {.name = "unmap_and_two_reuse",
      .setup = set_up_unmap,

@@ -179,6 +179,66 @@ def test_json_keeps_to_its_schema(runner: Runner, tmp_path: Path, validator: Any
     assert sum(band["live_blocks"] for band in read["bands"].values()) == read["live"]["blocks"]
 
 
+# ---- Many heaps.
+
+MANY = 3000
+# Whoever starts that thread has a block for it.
+ALONE = {"HAKMEM_PURGE_THREAD": "0"}
+# What has a sample for each heap, and one for all that are more than these.
+MOST_HEAPS = 64
+
+
+def of_heaps(families: Any) -> Dict[str, Dict[str, float]]:
+    """By the figure's name and the heap's."""
+    found: Dict[str, Dict[str, float]] = {}
+    for family in families:
+        for sample in family.samples:
+            if "heap" in sample.labels:
+                found.setdefault(sample.name, {})[sample.labels["heap"]] = sample.value
+    return found
+
+
+def test_thousands_of_heaps(runner: Runner, program: Callable[[str], Path], tmp_path: Path, validator: Any) -> None:
+    """Each thread's heap has exactly its blocks, and all of them have what small blocks there are."""
+    file = tmp_path / "a.json"
+    command: List[object] = [program("many_heaps"), MANY]
+    outcome = runner.under(command, env={"HAKMEM_STATS": "1", "HAKMEM_STATS_FILE": str(file), **ALONE})
+    assert outcome.code == 0
+    read = json.loads(file.read_text())
+    validator.validate(read)
+    heaps, small = read["heaps"], [read["bands"][band] for band in ("tiny", "mid")]
+    assert len(heaps) == read["memory"]["heaps"] == MANY + 1
+    assert [heap["number"] for heap in heaps] == list(range(MANY + 1, 0, -1)), "the newest first"
+    for heap in heaps[:-1]:
+        assert (heap["live_blocks"], heap["live_bytes"], heap["state"]) == (2, 112 + 5120, "attached")
+    for figure in ("live_blocks", "live_bytes", "free_bytes", "slabs", "resident"):
+        assert sum(heap[figure] for heap in heaps) == sum(band[figure] for band in small), figure
+    (table,) = re.findall(r"^hakmem: heaps\n(.*)", outcome.errors(), re.MULTILINE | re.DOTALL)
+    lines = table.splitlines()
+    assert len(lines) == 1 + 16 + 1 and lines[-1] == f"  and {MANY + 1 - 16} that have less in use"
+    assert lines[1].split()[:2] == ["1", "attached"], "the first thread has what the others were made of"
+
+
+def test_metrics_of_thousands_of_heaps(runner: Runner, program: Callable[[str], Path], tmp_path: Path) -> None:
+    """Never more samples than a database can bear, and their sum is what there is."""
+    file = tmp_path / "a.om"
+    command: List[object] = [program("many_heaps"), MANY]
+    assert runner.under(command, env={"HAKMEM_STATS_FILE": str(file), **ALONE}).code == 0
+    families = list(read_openmetrics(file.read_text()))
+    found = of_heaps(families)
+    assert all(list(of) == [*map(str, range(1, MOST_HEAPS + 1)), "others"] for of in found.values())
+    assert found["hakmem_heap_live_blocks"]["others"] == 2 * (MANY + 1 - MOST_HEAPS)
+    assert found["hakmem_heap_slab_acquire_total"]["others"] == 2 * (MANY + 1 - MOST_HEAPS)
+    assert all(value == 2 for heap, value in found["hakmem_heap_live_blocks"].items() if heap not in ("1", "others"))
+    samples = {sample.name: 0.0 for family in families for sample in family.samples}
+    for family in families:
+        for sample in family.samples:
+            if sample.labels.get("band") in ("tiny", "mid"):
+                samples[sample.name] += sample.value
+    for figure in ("live_blocks", "live_bytes", "free_bytes", "slabs", "resident_bytes"):
+        assert sum(found[f"hakmem_heap_{figure}"].values()) == samples[f"hakmem_band_{figure}"], figure
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -212,8 +272,9 @@ def declared() -> Set[str]:
     names = {f"hakmem_{name}" for name in re.findall(r"^HK_STAT\((\w+),", texts["stat"], re.MULTILINE)}
     for section, name in re.findall(r"^HK_FIGURE\((\w+), (\w+),", texts["figure"], re.MULTILINE):
         names.add(f"hakmem_{section}_{name}")
-    for kind, name, unit in re.findall(r"^HK_(BAND|CLASS)_FIGURE\((\w+), (\w+),", texts["figure"], re.MULTILINE):
-        if unit != "WORD" and (kind, name) != ("CLASS", "bytes"):
+    which = {("CLASS", "bytes"), ("HEAP", "node"), ("HEAP", "number")}
+    for kind, name, unit in re.findall(r"^HK_(BAND|CLASS|HEAP)_FIGURE\((\w+), (\w+),", texts["figure"], re.MULTILINE):
+        if unit != "WORD" and (kind, name) not in which:
             names.add(f"hakmem_{kind.lower()}_{name}")
     return {re.sub("_(bytes|ms)$", "", name) for name in names}
 
@@ -237,6 +298,8 @@ def test_openmetrics_is_read(runner: Runner, tmp_path: Path) -> None:
         "big",
     }
     assert abs(families["hakmem_process_time_seconds"].samples[0].value - time.time()) < 600
+    assert families["hakmem_heap_refill"].type == "counter" and families["hakmem_heap_live_bytes"].type == "gauge"
+    assert set(of_heaps(families.values())["hakmem_heap_live_bytes"]) == {"1"}, "there is no sum of others"
     for name, limit in (("hakmem_class_live_blocks", 1), ("hakmem_class_resident_bytes", 4096)):
         assert max(sample.value for sample in families[name].samples) >= limit
 

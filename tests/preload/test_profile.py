@@ -291,11 +291,36 @@ def test_start_read_stop_start(target: Target) -> None:
         attached.ask("profile stop")
 
 
+def parts_of(attached: Attached) -> List[Dict[str, Any]]:
+    document = json.loads(attached.ask("stats json"))
+    return [*document["bands"].values(), *document["classes"], *document["heaps"]]
+
+
+def check_estimates_of_parts(document: Dict[str, Any]) -> None:
+    """After `fill` and `thin`."""
+    by_size = {one["bytes"]: one for one in document["classes"]}
+    for asked, given in ((16, 16), (48, 48), (200, 208), (1000, 1008), (5000, 5120), (20000, 20480)):
+        # Those that are sampled themselves are of the next class: at this rate one of eight blocks of 1000 bytes.
+        assert abs(by_size[given]["requested_estimate"] / by_size[given]["live_bytes"] - asked / given) < 0.01, given
+    assert abs(by_size[1024]["requested_estimate"] / by_size[1024]["live_bytes"] - 1000 / 1024) < 0.01
+    assert all((one["requested_estimate"] or 0) <= one["live_bytes"] for one in document["classes"])
+    tables = [8 * (EACH // size) for size in SIZES]
+    small = 5 * EACH + EACH // 16 + sum(one for one in tables if one <= 32768)
+    bands = {name: band["requested_estimate"] for name, band in document["bands"].items()}
+    assert abs(bands["tiny"] + bands["mid"] - small) < 0.05 * small
+    assert abs(bands["run"] - 2 * EACH) < 0.1 * 2 * EACH
+    assert abs(bands["big"] - 2 * EACH - sum(one for one in tables if one > MIB)) < 0.1 * 2 * EACH
+    (heap,) = document["heaps"]
+    assert abs(heap["requested_estimate"] - small) < 0.05 * small, "larger blocks are no heap's"
+    assert heap["requested_estimate"] < heap["live_bytes"]
+
+
 def test_sites_and_what_lies_inside_blocks(target: Target) -> None:
     """`profile sites` tells lifetimes and whose blocks hold free memory; the statistics estimate what was asked for."""
     with attach(target.pid) as attached:
         live = json.loads(attached.ask("stats json"))["live"]
         assert {live[name] for name in ESTIMATES} == {None}
+        assert all(part["requested_estimate"] is None for part in parts_of(attached))
         metrics = attached.ask("stats openmetrics").decode()
         assert "hakmem_live_bytes" in metrics and not any(name in metrics for name in ESTIMATES)
         attached.ask(f"profile start {RATE}")
@@ -314,6 +339,10 @@ def test_sites_and_what_lies_inside_blocks(target: Target) -> None:
         metrics = attached.ask("stats openmetrics").decode()
         assert f"\nhakmem_live_freed_estimate {live['freed_estimate']}\n" in metrics
         assert "\nhakmem_live_requested_estimate_bytes " in metrics
+        check_estimates_of_parts(document)
+        assert '\nhakmem_heap_requested_estimate_bytes{heap="1"} ' in metrics
+        assert '\nhakmem_class_requested_estimate_bytes{class="16"} ' in metrics
+        assert '\nhakmem_band_requested_estimate_bytes{band="big"} ' in metrics
         sites = json.loads(attached.ask("profile sites"))["sites"]
         pinned = sorted((site["pinned"]["bytes"], site["requested"]) for site in sites)
         assert free > 0.9 * 15 / 16 * EACH, "most of what was freed is still there"

@@ -21,6 +21,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 MEMORY = [
     "resident", "peak", "in_use", "idle", "superslabs", "big_blocks", "big_cached", "big_idle", "limit", "records",
     "mappings", "heaps", "heaps_idle", "heaps_lost", "cached", "dirty", "purged",
+    "lazy",
 ]  # fmt: skip
 
 

@@ -45,7 +45,7 @@ def test_a_signal_to_stderr(program: Program, runner: Runner) -> None:
         assert target.process.stderr is not None
         for _ in range(2):
             os.kill(target.pid, signal.SIGUSR2)
-            for head in ("hakmem: memory\n", "hakmem: classes\n"):
+            for head in ("hakmem: memory\n", "hakmem: heaps\n"):
                 while target.process.stderr.readline() != head:
                     pass
         wait_until(lambda: is_over(target.pid))

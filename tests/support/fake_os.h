@@ -19,6 +19,7 @@ typedef enum {
   fake_os_reserve,
   fake_os_unmap,
   fake_os_purge,
+  fake_os_purge_lazily, /* refused alone; one that the system does not know is a purge */
   fake_os_resize,
   fake_os_move,
   fake_os_wipe_on_fork,
@@ -74,6 +75,10 @@ void fake_os_unmap_all(void);
 /* The system's setting for huge pages (hk_os_huge_t, which is never at the start), and how often it was asked for. */
 void fake_os_set_huge(int setting);
 uint64_t fake_os_huge_questions(void);
+
+/* Whether the system knows a lazy purge, as it does at the start. After one every other page is zero and the rest is as it
+ * was: of each it may be either. */
+void fake_os_know_lazy_purge(bool is_known);
 
 /* 4, 16 or 64 KiB. To be chosen before anything asks. */
 void fake_os_set_page_size(size_t bytes);

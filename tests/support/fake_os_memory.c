@@ -29,6 +29,7 @@ static struct {
   size_t mapped_limit;
   size_t peak_mapped_bytes;
   size_t page_size;
+  bool is_lazy_unknown;
   int huge_setting;
   _Atomic(uint64_t) huge_questions;
 } memory = {.page_size = 4096};
@@ -146,6 +147,24 @@ bool hk_os_purge(void *start, size_t bytes) {
   bool succeeded = fake_os_end(record);
   fake_os_unlock();
   return succeeded;
+}
+
+static void take_every_other_page(char *start, size_t bytes) {
+  size_t step = 2 * memory.page_size;
+  for (size_t at = 0; at < bytes; at += step) madvise(start + at, memory.page_size, MADV_DONTNEED);
+}
+
+hk_os_purge_t hk_os_purge_lazily(void *start, size_t bytes) {
+  fake_os_lock();
+  bool is_unknown = memory.is_lazy_unknown;
+  require_mapped("purge_lazily", (uintptr_t)start, bytes);
+  fake_os_record_t record = {.call = fake_os_purge_lazily, .start = (uintptr_t)start, .bytes = bytes};
+  record.succeeded = fake_os_begin(fake_os_purge_lazily) && !is_unknown;
+  if (record.succeeded) take_every_other_page(start, bytes);
+  bool succeeded = fake_os_end(record);
+  fake_os_unlock();
+  if (succeeded) return hk_os_purge_lazy;
+  return is_unknown && hk_os_purge(start, bytes) ? hk_os_purge_done : hk_os_purge_refused;
 }
 
 bool hk_os_resize(void *start, size_t old_bytes, size_t new_bytes) {
@@ -277,6 +296,7 @@ void fake_os_unmap_all(void) {
   fake_os_unlock();
 }
 
+void fake_os_know_lazy_purge(bool is_known) { memory.is_lazy_unknown = !is_known; }
 void fake_os_set_huge(int setting) { memory.huge_setting = setting; }
 uint64_t fake_os_huge_questions(void) { return memory.huge_questions; }
 void fake_os_set_page_size(size_t bytes) { memory.page_size = bytes; }

@@ -131,6 +131,21 @@ TEST_F(FakeOs, PurgeResizeAndMoveDoWhatTheySay) {
   EXPECT_EQ(fake_os_mapped_bytes(), 3 * kPage);
 }
 
+TEST_F(FakeOs, ALazyPurgeTakesEveryOtherPage) {
+  char *start = Reserve(4 * kPage);
+  memset(start, 1, 4 * kPage);
+  EXPECT_EQ(hk_os_purge_lazily(start, 4 * kPage), hk_os_purge_lazy);
+  for (int page = 0; page < 4; page++) EXPECT_EQ(start[page * kPage], page % 2) << page;
+  EXPECT_EQ(fake_os_calls(fake_os_purge), 0u);
+  fake_os_fail_nth(fake_os_purge_lazily, 1);
+  EXPECT_EQ(hk_os_purge_lazily(start, 4 * kPage), hk_os_purge_refused);
+  fake_os_know_lazy_purge(false);
+  EXPECT_EQ(hk_os_purge_lazily(start, 4 * kPage), hk_os_purge_done);
+  EXPECT_EQ(start[kPage], 0);
+  fake_os_reset();
+  EXPECT_EQ(hk_os_purge_lazily(start, 4 * kPage), hk_os_purge_lazy);
+}
+
 TEST_F(FakeOs, LogsEachCall) {
   fake_os_fail_nth(fake_os_purge, 1);
   char *start = Reserve(2 * kPage, 2 * kMib);

@@ -19,6 +19,7 @@
 #include "base/compiler.h"
 #include "base/units.h"
 #include "in_child.h"
+#include "os/call_count.h"
 #include "unit/os_linux_driver.h"
 
 #if !HK_SANITIZED
@@ -411,6 +412,71 @@ TEST_F(OsLinux, WhereNothingCanBeCutOffRangesAreStillAligned) {
             0);
 }
 
+size_t LazyBytes() {
+  std::ifstream file("/proc/self/smaps_rollup");
+  for (std::string line; std::getline(file, line);) {
+    if (line.rfind("LazyFree:", 0) == 0) return std::stoul(line.substr(9)) * HK_KIB;
+  }
+  return 0;
+}
+
+TEST_F(OsLinux, LazilyPurgedRangesAreTheSystemsToTake) {
+  EXPECT_EQ(InChild([] {
+              constexpr size_t kBytes = 16 * HK_MIB;
+              char *start = static_cast<char *>(hk_os_reserve(kBytes, HK_SUPERSLAB_BYTES));
+              memset(start, 1, kBytes);
+              size_t before = hk_os_resident_bytes(start, kBytes);
+              errno = kErrno;
+              hk_os_purge_t purged = hk_os_purge_lazily(start + kPage, kBytes - 2 * kPage);
+              HK_CHILD_CHECK(errno == kErrno);
+              if (purged != hk_os_purge_lazy) return 0; /* a system that has no such thing, as an emulator */
+              HK_CHILD_CHECK(start[0] == 1 && start[kBytes - kPage] == 1);
+              for (size_t at = kPage; at < kBytes - kPage; at += kPage) HK_CHILD_CHECK((start[at] & ~1) == 0);
+              if (hk_os_resident_bytes(start, kBytes) < before) return 0; /* it was short of memory */
+              if (LazyBytes() != 0) HK_CHILD_CHECK(LazyBytes() > kBytes / 2);
+              start[kPage] = 7;
+              HK_CHILD_CHECK(hk_os_purge(start + 2 * kPage, kBytes - 2 * kPage));
+              HK_CHILD_CHECK(start[kPage] == 7 && start[2 * kPage] == 0 && LazyBytes() == 0);
+              return 0;
+            }),
+            0);
+}
+
+/* Without a system call for it from the second time on. */
+TEST_F(OsLinux, WhereALazyPurgeIsUnknownItIsAPurge) {
+  EXPECT_EQ(InChild([] {
+              char *start = static_cast<char *>(hk_os_reserve(2 * kPage, kPage));
+              memset(start, 1, 2 * kPage);
+              errno = kErrno;
+              if (!RefuseWhere(SYS_madvise, MADV_FREE, EINVAL)) return 0;
+              for (uint64_t calls : {2, 1, 1}) {
+                uint64_t before = hk_call_count(hk_call_advise);
+                start[kPage] = 1;
+                HK_CHILD_CHECK(hk_os_purge_lazily(start + kPage, kPage) == hk_os_purge_done);
+                HK_CHILD_CHECK(start[0] == 1 && start[kPage] == 0);
+                HK_CHILD_CHECK(hk_call_count(hk_call_advise) == before + calls);
+              }
+              HK_CHILD_CHECK(errno == kErrno);
+              return 0;
+            }),
+            0);
+}
+
+/* What is locked the kernel refuses to purge in either way, and by the same error: of the rest that says nothing. */
+TEST_F(OsLinux, ALockedPageSaysNothingOfOthers) {
+  EXPECT_EQ(InChild([] {
+              char *start = static_cast<char *>(hk_os_reserve(2 * kPage, kPage));
+              memset(start, 1, 2 * kPage);
+              if (hk_os_purge_lazily(start + kPage, kPage) != hk_os_purge_lazy || mlock(start, kPage) != 0) return 0;
+              errno = kErrno;
+              HK_CHILD_CHECK(hk_os_purge_lazily(start, kPage) == hk_os_purge_refused);
+              HK_CHILD_CHECK(start[0] == 1 && errno == kErrno);
+              HK_CHILD_CHECK(hk_os_purge_lazily(start + kPage, kPage) == hk_os_purge_lazy);
+              return 0;
+            }),
+            0);
+}
+
 TEST_F(OsLinux, EachRefusalIsReportedAndLeavesErrno) {
   EXPECT_EQ(InChild([] {
               char *start = static_cast<char *>(hk_os_reserve(2 * kPage, kPage));
@@ -419,6 +485,7 @@ TEST_F(OsLinux, EachRefusalIsReportedAndLeavesErrno) {
               if (!Refuse(SYS_madvise, ENOSYS) || !Refuse(SYS_mremap, ENOMEM) || !Refuse(SYS_openat, EMFILE)) return 0;
               errno = kErrno;
               HK_CHILD_CHECK(!hk_os_purge(start, kPage));
+              HK_CHILD_CHECK(hk_os_purge_lazily(start, kPage) == hk_os_purge_refused);
               HK_CHILD_CHECK(!hk_os_wipe_on_fork(start, kPage));
               HK_CHILD_CHECK(!hk_os_resize(start, 2 * kPage, kPage));
               HK_CHILD_CHECK(!hk_os_move(start, 2 * kPage, target, 4 * kPage));

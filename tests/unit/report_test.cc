@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -172,6 +173,48 @@ TEST(Report, HeapsThatDoNotFitAreLeftOut) {
   EXPECT_GT(told, 0u);
   EXPECT_LT(told, 60u);
   for (hk_heap_t *heap : heaps) hk_heap_give_back(heap);
+}
+
+TEST(Report, HeapsThatAreNoMetricOfTheirOwnAreSummedUp) {
+  std::string before = Written(hk_report_openmetrics);
+  auto heaps = TakeMany(200);
+  std::vector<Blocks> blocks;
+  for (hk_heap_t *heap : heaps) blocks.push_back(AllocMany(heap, hk_class_of(100), 3));
+  std::string text = Written(hk_report_openmetrics);
+  size_t total = hk_heap_total();
+  ASSERT_GE(total, 200u);
+  EXPECT_EQ(CountOf(text, "\nhakmem_heap_live_blocks{heap=\"64\"} 3\n"), 1u);
+  EXPECT_EQ(CountOf(text, "{heap=\"65\"}"), 0u);
+  EXPECT_EQ(CountOf(text, "\nhakmem_heap_live_blocks{heap=\"others\"} " + std::to_string(3 * (200 - 64)) + "\n"), 1u);
+  EXPECT_EQ(CountOf(text, "hakmem_heap_number"), 0u);
+  EXPECT_EQ(CountOf(text, "hakmem_heap_requested"), 0u) << "there is no profile";
+  std::string lines = Written(hk_report_text);
+  EXPECT_EQ(CountOf(lines, "\n  and " + std::to_string(total - 16) + " that have less in use\n"), 1u) << lines;
+  for (size_t i = 0; i < heaps.size(); i++) {
+    for (hk_block_t *block : blocks[i]) Free(heaps[i], block);
+    hk_heap_give_back(heaps[i]);
+  }
+}
+
+TEST(Report, TheTextHasTheHeapsWithMostInUse) {
+  auto heaps = TakeMany(40);
+  std::vector<Blocks> blocks;
+  for (size_t i = 0; i < heaps.size(); i++) blocks.push_back(AllocMany(heaps[i], hk_class_of(48), i * 7 % 40 + 1));
+  std::string text = Written(hk_report_text);
+  std::string table = text.substr(text.find("hakmem: heaps\n"));
+  size_t at = table.find('\n', table.find('\n') + 1);
+  for (unsigned want = 40; want > 40 - 16; want--) {
+    std::istringstream line(table.substr(at + 1));
+    std::string number, state;
+    unsigned live = 0;
+    line >> number >> state >> live;
+    EXPECT_EQ(live, want) << table;
+    at = table.find('\n', at + 1);
+  }
+  for (size_t i = 0; i < heaps.size(); i++) {
+    for (hk_block_t *block : blocks[i]) Free(heaps[i], block);
+    hk_heap_give_back(heaps[i]);
+  }
 }
 
 /* Where the system does not copy memory for us, descriptors are read plainly, and blocks of unknown contents not at all. */

@@ -145,6 +145,26 @@ HK_FRESH_TEST(SuperslabModel, RandomRangesNeverOverlap) {
   ExpectNothingLost();
 }
 
+HK_FRESH_TEST(SuperslabModel, NorWhereMemoryIsGivenBackLazily) {
+  hk_option.purge = hk_purge_free;
+  RunAgainstModel(4);
+  EXPECT_GT(fake_os_calls(fake_os_purge_lazily), 100u);
+  EXPECT_EQ(hk_superslab_usage().lazy_bytes, 0u);
+  ExpectUsage(0, 0, 0);
+  ExpectNothingLost();
+}
+
+HK_FRESH_TEST(SuperslabModel, NorWhileItUnmapsNothingAndIsLazy) {
+  hk_option.purge = hk_purge_free;
+  fake_os_fail_all(fake_os_unmap, true);
+  RunAgainstModel(5);
+  size_t superslabs = hk_superslab_usage().superslab_count;
+  for (size_t i = 0; i < superslabs; i++) (void)hk_surplus_trim(0);
+  EXPECT_EQ(hk_superslab_usage().lazy_bytes, 0u);
+  ExpectUsage(superslabs, 0, 0);
+  ExpectNothingLost();
+}
+
 HK_FRESH_TEST(SuperslabModel, NorWhileTheSystemGivesNothingBack) {
   fake_os_fail_all(fake_os_unmap, true);
   fake_os_fail_all(fake_os_purge, true);

@@ -18,6 +18,7 @@ _TELL: Dict[str, Tuple[str, Callable[[Part, Evidence], None]]] = {
     "free_in_slabs": ("free in slabs", reasons.free_in_slabs),
     "uncarved": ("never cut", reasons.uncarved),
     "cached": ("cached", reasons.cached),
+    "lazy": ("given back lazily", reasons.lazy),
     "metadata": ("metadata", reasons.metadata),
     "not_malloc": ("not malloc", reasons.not_malloc),
 }
@@ -43,6 +44,7 @@ def _parts(evidence: Evidence, resident: int) -> List[Part]:
     parts = evidence.snapshot.parts
     amounts = {name: parts[name] for name in ("live", "free_in_slabs", "uncarved", "metadata", "not_malloc")}
     amounts["cached"] = parts["kept_by_heaps"] + parts["idle"] + parts["big_idle"]
+    amounts["lazy"] = evidence.snapshot.number("parts", "lazy")
     share = evidence.sites.inside_share if evidence.sites is not None else None
     if share is not None:
         amounts["inside_blocks"] = int(amounts["live"] * share)

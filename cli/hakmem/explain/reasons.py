@@ -133,7 +133,8 @@ def cached(part: Part, evidence: Evidence) -> None:
     part.why += policy(snapshot)
     where = "`hakmem_collect()` in the program, or `malloc_trim(0)`, gives it back now"
     part.todo.append(f"{where}; HAKMEM_MODE=lean keeps it for a shorter time, HAKMEM_RETAIN=0 allows least.")
-    given, wanted = snapshot.number("events", "given_back"), snapshot.number("events", "wanted_again")
+    given = snapshot.number("events", "given_back") + snapshot.number("events", "given_back_lazily")
+    wanted = snapshot.number("events", "wanted_again")
     if given:
         part.todo.append(
             f"So far {size(given)} went back to the system, of which {size(wanted)} was wanted again soon: "
@@ -143,6 +144,26 @@ def cached(part: Part, evidence: Evidence) -> None:
         part.unknown.append("Whether it will be wanted again. How much was earned by earlier regrets is not told.")
     else:
         part.unknown.append("Whether it will be wanted again; the learner bets on what the program did before.")
+
+
+def lazy(part: Part, evidence: Evidence) -> None:
+    """Given back, and still there."""
+    part.what = (
+        "Memory that was given back, and is resident all the same: the system takes it when it is short of memory."
+    )
+    part.remark = "the system takes it when it is short of memory"
+    part.why.append("HAKMEM_PURGE is free: the system need not take at once what is given back (MADV_FREE).")
+    told = evidence.snapshot.number("memory", "lazy")
+    gone = told - part.amount
+    if gone > 0:
+        part.why.append(
+            f"Another {size(gone)} that went so is not resident: the system has taken it, or it was never touched."
+        )
+    part.todo.append(
+        "Nothing, where memory is not short: it makes room by itself. HAKMEM_PURGE=dontneed gives memory back at once, and so do "
+        "`hakmem_collect()` and `malloc_trim(0)`, now."
+    )
+    part.unknown.append("How much of it will be wanted again before that.")
 
 
 def policy(snapshot: Snapshot) -> List[str]:

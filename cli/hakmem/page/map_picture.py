@@ -16,6 +16,7 @@ _STATES = {
     "run": "one block of up to 1 MiB",
     "kept": "kept by a heap",
     "idle": "idle",
+    "lazy": "given back lazily",
     "untouched": "never touched",
 }
 _FAINTEST = 0.3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Sequence, Tuple
+from typing import Any, Dict, Iterator, Optional, Sequence, Tuple
 
 from hakmem.explain import reasons
 from hakmem.explain.snapshot import Snapshot
@@ -17,9 +17,17 @@ _CLASSES = [
     ("spans", "spans", "count"),
     ("spans_nearly_empty", "nearly empty", "count"),
     ("resident", "resident", "bytes"),
+    ("requested_estimate", "asked for, estimated", "bytes"),
 ]
 _HEAPS = [
+    ("number", "number", "count"),
     ("node", "node", "count"),
+    ("live_blocks", "live blocks", "count"),
+    ("live_bytes", "live", "bytes"),
+    ("free_blocks", "free blocks", "count"),
+    ("free_bytes", "free", "bytes"),
+    ("resident", "resident", "bytes"),
+    ("requested_estimate", "asked for, estimated", "bytes"),
     ("slabs", "slabs", "count"),
     ("spare_slabs", "spare slabs", "count"),
     ("refill", "refills", "count"),
@@ -35,29 +43,55 @@ def classes(snapshot: Snapshot) -> str:
     if not rows:
         return section("classes", "Size classes", ["<p>The snapshot has none.</p>"])
     lead = "Blocks of up to 32 KiB are cut from spans of one size. Free blocks beside live ones keep a span resident."
-    return section("classes", "Size classes", [_table("classes", _CLASSES, rows)], lead)
+    return section("classes", "Size classes", [_table("classes", _CLASSES, list(enumerate(rows)))], lead)
 
 
 def heaps(snapshot: Snapshot) -> str:
-    """A row a heap."""
-    rows = snapshot.rows("heaps")
+    """A row a heap; of very many those that have most in use."""
+    rows = list(enumerate(snapshot.rows("heaps")))
     if not rows:
         return ""
-    more = f"<p>and {len(rows) - _MOST_HEAPS:,} more</p>" if len(rows) > _MOST_HEAPS else ""
-    return section("heaps", "Heaps", [_table("heaps", _HEAPS, rows[:_MOST_HEAPS], word="state"), more])
+    more = ""
+    if len(rows) > _MOST_HEAPS:
+        more = f"<p>and {len(rows) - _MOST_HEAPS:,} more, which have less in use</p>"
+        rows.sort(key=lambda row: -_known(row[1], "live_bytes"))
+    lead = "Each thread has one. Blocks of up to 32 KiB belong to the heap that they were cut in; larger ones to none."
+    return section("heaps", "Heaps", [_table("heaps", _HEAPS, rows[:_MOST_HEAPS], word="state"), more], lead)
 
 
-def _table(name: str, columns: Sequence[Tuple[str, str, str]], rows: List[Dict[str, Any]], word: str = "") -> str:
-    known = [column for column in columns if all(isinstance(row.get(column[0]), int) for row in rows)]
+def _known(row: Dict[str, Any], key: str) -> int:
+    value = row.get(key)
+    return value if isinstance(value, int) else 0
+
+
+# A row, and where it stands in the snapshot.
+_Row = Tuple[int, Dict[str, Any]]
+
+
+def _table(name: str, columns: Sequence[Tuple[str, str, str]], rows: Sequence[_Row], word: str = "") -> str:
+    known = [column for column in columns if _is_told(column[0], rows)]
     heads = [Head(title, order="ascending" if i == 0 and not word else "") for i, (_, title, _) in enumerate(known)]
-    cells = (_cells(name, i, known, row, word) for i, row in enumerate(rows))
+    cells = (_cells(name, i, known, row, word) for i, row in rows)
     return table(name, [Head(word, sorts=False), *heads] if word else heads, cells)
+
+
+def _is_told(key: str, rows: Sequence[_Row]) -> bool:
+    """Of some rows, at least; an older version does not know all figures."""
+    values = [row.get(key, "") for _, row in rows]
+    return any(value is not None for value in values) and all(
+        value is None or isinstance(value, int) for value in values
+    )
 
 
 def _cells(name: str, i: int, columns: Sequence[Tuple[str, str, str]], row: Dict[str, Any], word: str) -> str:
     first = f"<td>{text(str(row.get(word, '?')))}</td>" if word else ""
-    cells = (f'<td class="num">{number(f"{name}.{i}.{key}", row[key], unit)}</td>' for key, _, unit in columns)
+    cells = (f'<td class="num">{_cell(f"{name}.{i}.{key}", row[key], unit)}</td>' for key, _, unit in columns)
     return first + "".join(cells)
+
+
+def _cell(path: str, value: Optional[int], unit: str) -> str:
+    """What is not known sorts as nothing."""
+    return '<span class="n" data-value="0">?</span>' if value is None else number(path, value, unit)
 
 
 def learner(snapshot: Snapshot) -> str:

@@ -8,7 +8,8 @@ from typing import Any, Callable, Dict, Tuple
 from hakmem.metrics import count, seconds, size
 from hakmem.top.history import Value
 
-# What resident memory consists of: its name among the "parts", here, and its colour.
+# What resident memory consists of: its name among the "parts", here, and its colour. What few programs have is shown where it is.
+SELDOM = ("lazy",)
 PARTS: Tuple[Tuple[str, str, str], ...] = (
     ("live", "live", "green"),
     ("free_in_slabs", "free in slabs", "yellow"),
@@ -16,6 +17,7 @@ PARTS: Tuple[Tuple[str, str, str], ...] = (
     ("kept_by_heaps", "kept by heaps", "cyan"),
     ("idle", "idle", "bright_cyan"),
     ("big_idle", "idle, above 1 MiB", "blue"),
+    ("lazy", "given back lazily", "bright_blue"),
     ("metadata", "own records", "magenta"),
     ("not_malloc", "not malloc", "white"),
 )
@@ -51,7 +53,7 @@ TRENDS: Tuple[Trend, ...] = (
     Trend("refills", _event("refill"), _per_second(count), True),
     Trend("freed elsewhere", _event("remote_free"), _per_second(count), True),
     Trend("blocks > 32 KiB", _event("run_alloc", "big_alloc"), _per_second(count), True),
-    Trend("given back", _event("given_back"), _per_second(size), True),
+    Trend("given back", _event("given_back", "given_back_lazily"), _per_second(size), True),
     Trend("wanted again", _event("wanted_again"), _per_second(size), True),
 )
 

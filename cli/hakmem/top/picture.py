@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Optional
 from rich.text import Text
 
 from hakmem.metrics import count, size
-from hakmem.top.figures import PARTS, TRENDS, Trend, duration
+from hakmem.top.figures import PARTS, SELDOM, TRENDS, Trend, duration
 from hakmem.top.history import History
 from hakmem.top.sparkline import ASCII, BLOCKS, sparkline
 
@@ -23,6 +23,8 @@ _LEAST_CURVE = 8
 _TABLE_WIDTH = 78  # of the classes, without their curves
 _LEAST_CLASSES = 5
 _BIG_PICTURE = 32  # lines, from which on it has what can be left out
+_BIGGER_PICTURE = 40  # and what can be left out sooner
+_MOST_HEAPS = 5
 _DECISIONS = 3
 
 
@@ -46,9 +48,11 @@ def draw(history: History, frame: Frame) -> List[Text]:
     learner = [Text(), *_learner(now, frame)]
     bands = [Text(), *_bands(now)] if frame.height is None or frame.height >= _BIG_PICTURE else []
     foot = [] if frame.height is None else [Text("q quits", style="dim")]
-    room = None if frame.height is None else frame.height - len(above) - len(learner) - len(bands) - len(foot)
+    heaps = [Text(), *_heaps(now)] if frame.height is None or frame.height >= _BIGGER_PICTURE else []
+    below = [*bands, *heaps, *learner, *foot]
+    room = None if frame.height is None else frame.height - len(above) - len(below)
     classes = [Text(), *_classes(history, frame, None if room is None else max(_LEAST_CLASSES, room - 2))]
-    body = [*above, *classes, *bands, *learner]
+    body = [*above, *classes, *bands, *heaps, *learner]
     if frame.height is not None:
         # The last line stays where it is.
         body = body[: max(0, frame.height - len(foot))]
@@ -102,7 +106,9 @@ def _parts(now: Dict[str, Any]) -> List[Text]:
     whole = max(1, sum(now["parts"].values()))
     lines = [Text("resident memory is", style="dim")]
     for key, title, style in PARTS:
-        value = now["parts"][key]
+        value = now["parts"].get(key, 0) if key in SELDOM else now["parts"][key]
+        if key in SELDOM and not value:
+            continue
         line = Text(f"{title:<18}", style=style)
         line.append(f"{size(value):>11}{value / whole * 100:>6.1f} %", style="default")
         lines.append(line)
@@ -170,6 +176,21 @@ def _bands(now: Dict[str, Any]) -> List[Text]:
                 + "".join(f"{one:>12}" for one in figures)
             )
         )
+    return lines
+
+
+def _heaps(now: Dict[str, Any]) -> List[Text]:
+    """Those that have most in use. An older library does not tell."""
+    heaps = sorted((one for one in now["heaps"] if "live_bytes" in one), key=lambda one: -one["live_bytes"])
+    if not heaps:
+        return []
+    lines = [Text(f"{'heap':>10}{'live blocks':>13}{'live':>12}{'free':>12}{'resident':>12}  state", style="dim")]
+    for one in heaps[:_MOST_HEAPS]:
+        figures = "".join(f"{size(one[key]):>12}" for key in ("live_bytes", "free_bytes", "resident"))
+        lines.append(Text(f"{one['number']:>10}{count(one['live_blocks']):>13}{figures}  {one['state']}"))
+    rest = now["memory"]["heaps"] - _MOST_HEAPS
+    if rest > 0:
+        lines.append(Text(f"{'':>10}  and {count(rest)} more", style="dim"))
     return lines
 
 

@@ -41,14 +41,15 @@ bool hk_huge_wish_has_looks(const hk_huge_terms_t *terms) {
 #define SAVED_NS (HK_HUGE_SMALL_FAULTS_NS - HK_HUGE_FAULT_NS)
 
 /* All that were asked for have saved as much as half of the last one costs that is never used. */
-static size_t grown_bytes(const hk_huge_terms_t *terms) {
-  uint64_t least = cost_ns(terms, HK_SUPERSLAB_BYTES / 2, HK_HUGE_STAY_S * MS_PER_SECOND) / SAVED_NS;
+static size_t grown_bytes(const hk_huge_terms_t *terms, uint64_t stay_ms) {
+  uint64_t least = cost_ns(terms, HK_SUPERSLAB_BYTES / 2, hk_smaller(stay_ms, HK_HUGE_STAY_MOST_MS)) / SAVED_NS;
   uint64_t bytes = hk_smaller(least, HK_HUGE_GROWN_MOST_BYTES / HK_SUPERSLAB_BYTES) * HK_SUPERSLAB_BYTES;
   return hk_larger(bytes, HK_HUGE_GROWN_LEAST_BYTES);
 }
 
-bool hk_huge_wish_may_grow(const hk_huge_terms_t *terms, size_t in_use_bytes, uint64_t since_last_ms) {
-  if (in_use_bytes < grown_bytes(terms)) return false;
+bool hk_huge_wish_may_grow(const hk_huge_terms_t *terms, size_t in_use_bytes, uint64_t since_first_ms,
+                           uint64_t since_last_ms) {
+  if (in_use_bytes < grown_bytes(terms, since_first_ms)) return false;
   return cost_ns(terms, HK_SUPERSLAB_BYTES / 2, since_last_ms) <= SAVED_NS;
 }
 

@@ -37,9 +37,10 @@ HK_C_BEGIN
 #define HK_HUGE_WASTE_SHARE 64
 #define HK_HUGE_WASTE_SHARE_FAST 4
 
-/* For how long a program that has stopped growing is expected to stay as it is, with half of its last superslab unused; and
- * in what it has in use that may be no larger part, or need be no smaller one, whatever the price. */
-#define HK_HUGE_STAY_S UINT64_C(40)
+/* A program that has stopped growing is expected to stay as it is for as long as it has run, but no longer than that, with half
+ * of its last superslab unused; and in what it has in use that may be no larger part, or need be no smaller one, whatever
+ * the price. */
+#define HK_HUGE_STAY_MOST_MS UINT64_C(40000)
 #define HK_HUGE_GROWN_LEAST_BYTES (8 * HK_MIB)
 #define HK_HUGE_GROWN_MOST_BYTES (64 * HK_MIB)
 
@@ -82,10 +83,11 @@ bool hk_huge_wish_has_looks(const hk_huge_terms_t *terms);
 /* For how long one has to be wholly in use: making the huge page has been earned then, if the future is as the past. */
 bool hk_huge_wish_is_old(uint64_t full_ms);
 
-/* Where that is so: whether a new one is asked for if the program uses what it has. So much is in use, and it is so long ago that the last
- * one was made: this one will be full when as much time has gone by. The last of them may stay as empty as it is then, for
- * HK_HUGE_STAY_S. */
-bool hk_huge_wish_may_grow(const hk_huge_terms_t *terms, size_t in_use_bytes, uint64_t since_last_ms);
+/* Where that is so: whether a new one is asked for if the program uses what it has. So much is in use; it is so long ago that the first
+ * one was made, and the last one: this one will be full when as much time as since the last has gone by. The last of them may stay as
+ * empty as it is then for as long as since the first. */
+bool hk_huge_wish_may_grow(const hk_huge_terms_t *terms, size_t in_use_bytes, uint64_t since_first_ms,
+                           uint64_t since_last_ms);
 
 /* Whether so much of one is resident that the rest is worth it. */
 bool hk_huge_wish_is_dense(const hk_huge_terms_t *terms, size_t resident_bytes);

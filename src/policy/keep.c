@@ -4,16 +4,20 @@
 #include "base/arithmetic.h"
 
 #define SHARE 12
+#define SLACK_SHARE 4
+#define SLACK_SHARE_CHEAP 2
 #define WINDOW_LEAST_MS 100
 #define WINDOW_MOST_MS 20000
 
 hk_keep_terms_t hk_keep_terms(const hk_price_t *price) {
   uint64_t break_even_ms = hk_price_break_even_ms(price);
   uint64_t dearness = hk_larger(price->ns_per_mib_second / HK_PRICE_BALANCED, 1);
+  bool is_cheap = price->ns_per_mib_second < HK_PRICE_BALANCED;
   return (hk_keep_terms_t){
       .window_ms = hk_smaller(hk_larger(break_even_ms, WINDOW_LEAST_MS), WINDOW_MOST_MS),
       .share = SHARE * dearness,
-      .is_trusting = price->ns_per_mib_second < HK_PRICE_BALANCED,
+      .slack_share = is_cheap ? SLACK_SHARE_CHEAP : SLACK_SHARE,
+      .is_trusting = is_cheap,
   };
 }
 
@@ -56,7 +60,7 @@ void hk_keep_look(hk_keep_t *keep, const hk_keep_view_t *view) {
 size_t hk_keep_limit(const hk_keep_t *keep, const hk_keep_view_t *view) {
   size_t base = hk_keep_base(view);
   size_t peak = hk_larger(keep->peak_bytes, keep->peak_before_bytes);
-  size_t most = hk_add_saturating(peak, hk_larger(peak / HK_KEEP_SLACK_SHARE, view->retain_bytes));
+  size_t most = hk_add_saturating(peak, hk_larger(peak / view->terms.slack_share, view->retain_bytes));
   size_t below_most = most > view->in_use_bytes ? most - view->in_use_bytes : 0;
   return hk_larger(base, hk_smaller(hk_add_saturating(base, keep->earned_bytes), below_most));
 }

@@ -23,6 +23,8 @@ static _Atomic(bool) has_asked;
 /* When a superslab was made of new addresses last. Whoever makes one writes it; two at once may each take the other's time for the
  * last one: it decides what is asked for and nothing else. */
 static _Atomic(uint64_t) last_new_ms;
+/* And first; 0: not yet. */
+static _Atomic(uint64_t) first_new_ms;
 
 /* Guarded by hk_lock_space. */
 static struct {
@@ -104,8 +106,11 @@ static bool is_growing(const hk_huge_terms_t *terms) {
   uint64_t now_ms = hk_os_coarse_ms();
   uint64_t last_ms = hk_load_relaxed(&last_new_ms);
   hk_store_relaxed(&last_new_ms, now_ms);
+  uint64_t first_ms = hk_load_relaxed(&first_new_ms);
+  if (first_ms == 0) hk_store_relaxed(&first_new_ms, first_ms = now_ms);
   size_t in_use_bytes = hk_load_relaxed(&hk_idle_slabs.in_use_bytes);
-  return hk_huge_wish_may_grow(terms, in_use_bytes, hk_subtract_to_zero(now_ms, last_ms));
+  return hk_huge_wish_may_grow(terms, in_use_bytes, hk_subtract_to_zero(now_ms, first_ms),
+                               hk_subtract_to_zero(now_ms, last_ms));
 }
 
 /* What a big block was asked for would become huge again, also where the superslab is sparse. */

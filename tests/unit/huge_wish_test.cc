@@ -99,7 +99,7 @@ TEST_F(HugeWish, HowDenseASuperslabMustBeFollowsFromThePrice) {
 }
 
 TEST_F(HugeWish, HowMuchIsInUseBeforeOneMoreIsAskedForFollowsFromThePrice) {
-  auto may_grow = [this](size_t bytes) { return hk_huge_wish_may_grow(&terms_, bytes, 0); };
+  auto may_grow = [this](size_t bytes) { return hk_huge_wish_may_grow(&terms_, bytes, 3'600'000, 0); };
   EXPECT_FALSE(may_grow(30 * HK_MIB - 1)) << "40 s of 1 MiB are 10 ms, and each of them saves 0.642 ms";
   EXPECT_TRUE(may_grow(30 * HK_MIB));
   Price(HK_PRICE_FAST);
@@ -110,8 +110,21 @@ TEST_F(HugeWish, HowMuchIsInUseBeforeOneMoreIsAskedForFollowsFromThePrice) {
   EXPECT_TRUE(may_grow(HK_HUGE_GROWN_MOST_BYTES));
 }
 
+TEST_F(HugeWish, AProgramIsExpectedToStayAsItIsForAsLongAsItHasRun) {
+  auto may_grow = [this](size_t bytes, uint64_t age_ms) { return hk_huge_wish_may_grow(&terms_, bytes, age_ms, 0); };
+  EXPECT_TRUE(may_grow(HK_HUGE_GROWN_LEAST_BYTES, 10'000)) << "3.9 superslabs: 10 s of 1 MiB are 2.5 ms";
+  EXPECT_FALSE(may_grow(14 * HK_MIB - 1, 20'000)) << "7.8 of them";
+  EXPECT_TRUE(may_grow(14 * HK_MIB, 20'000));
+  EXPECT_FALSE(may_grow(30 * HK_MIB - 1, 40'000));
+  EXPECT_TRUE(may_grow(30 * HK_MIB, UINT64_MAX));
+  EXPECT_FALSE(may_grow(HK_HUGE_GROWN_LEAST_BYTES - 1, 0));
+  EXPECT_TRUE(may_grow(HK_HUGE_GROWN_LEAST_BYTES, 0));
+}
+
 TEST_F(HugeWish, OneMoreHasToBeFullBeforeItCostsWhatItSaves) {
-  auto may_grow = [this](uint64_t since_last_ms) { return hk_huge_wish_may_grow(&terms_, HK_GIB, since_last_ms); };
+  auto may_grow = [this](uint64_t since_last_ms) {
+    return hk_huge_wish_may_grow(&terms_, HK_GIB, since_last_ms, since_last_ms);
+  };
   EXPECT_TRUE(may_grow(2568)) << "1 MiB for so long is 642,000 ns";
   EXPECT_FALSE(may_grow(2569));
   Price(HK_PRICE_LEAN);

@@ -11,6 +11,7 @@ namespace {
 
 constexpr uint64_t kWindow = 1000;
 constexpr size_t kShare = 8;
+constexpr size_t kSlackShare = 4;
 constexpr size_t kRetain = 8 * HK_MIB;
 
 class Keep : public testing::Test {
@@ -41,8 +42,11 @@ class Keep : public testing::Test {
   }
 
   hk_keep_t keep_ = {};
-  hk_keep_view_t view_ = {
-      .now_ms = 123456, .idle_bytes = 0, .in_use_bytes = 0, .retain_bytes = kRetain, .terms = {kWindow, kShare, false}};
+  hk_keep_view_t view_ = {.now_ms = 123456,
+                          .idle_bytes = 0,
+                          .in_use_bytes = 0,
+                          .retain_bytes = kRetain,
+                          .terms = {kWindow, kShare, kSlackShare, false}};
 };
 
 TEST_F(Keep, TheBaseIsTheOptionOrAShareOfWhatIsInUse) {
@@ -350,10 +354,12 @@ TEST(KeepTerms, WhatIsCheaperThanTheBalancedPriceIsTrusted) {
   for (uint64_t ns : {HK_PRICE_LEAST, HK_PRICE_FAST, HK_PRICE_BALANCED - 1}) {
     ASSERT_TRUE(hk_price_init(&price, ns));
     EXPECT_TRUE(hk_keep_terms(&price).is_trusting) << ns;
+    EXPECT_EQ(hk_keep_terms(&price).slack_share, 2u) << ns;
   }
   for (uint64_t ns : {HK_PRICE_BALANCED, HK_PRICE_LEAN}) {
     ASSERT_TRUE(hk_price_init(&price, ns));
     EXPECT_FALSE(hk_keep_terms(&price).is_trusting) << ns;
+    EXPECT_EQ(hk_keep_terms(&price).slack_share, kSlackShare) << ns;
   }
 }
 

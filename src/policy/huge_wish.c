@@ -20,9 +20,10 @@ static uint64_t cost_ns(const hk_huge_terms_t *terms, size_t bytes, uint64_t ms)
   return ns / MS_PER_SECOND;
 }
 
+static bool is_cheap(const hk_huge_terms_t *terms) { return terms->ns_per_mib_second < HK_PRICE_BALANCED; }
+
 static bool may_be_unused(const hk_huge_terms_t *terms, size_t unused_bytes) {
-  bool is_cheap = terms->ns_per_mib_second < HK_PRICE_BALANCED;
-  return unused_bytes <= HK_SUPERSLAB_BYTES / (is_cheap ? HK_HUGE_WASTE_SHARE_FAST : HK_HUGE_WASTE_SHARE);
+  return unused_bytes <= HK_SUPERSLAB_BYTES / (is_cheap(terms) ? HK_HUGE_WASTE_SHARE_FAST : HK_HUGE_WASTE_SHARE);
 }
 
 /* ---- Superslabs. */
@@ -106,8 +107,9 @@ hk_huge_wish_t hk_huge_wish_of_block(hk_huge_blocks_t *blocks, const hk_huge_ter
   if (bytes < HK_SUPERSLAB_BYTES) return hk_huge_leave;
   if (terms->choice == hk_huge_pages_always) return hk_huge_ask;
   const hk_huge_size_t *known = nearest_known(blocks, bytes);
-  if (known == NULL || is_sample(&blocks->size[index_of(bytes)])) return hk_huge_sample;
-  if (pays(known, terms)) return hk_huge_ask;
+  if (known == NULL && !is_cheap(terms)) return hk_huge_sample;
+  if (is_sample(&blocks->size[index_of(bytes)])) return hk_huge_sample;
+  if (known == NULL || pays(known, terms)) return hk_huge_ask;
   return is_everywhere ? hk_huge_forbid : hk_huge_leave;
 }
 

@@ -6,7 +6,8 @@
  * that is dense for long enough.
  *
  * Of a superslab both are known. A big block is asked for before it is touched, or the faults are not saved: what is known
- * are others of about its size, which ended, or are in use. At the start nothing is known, and nothing is asked for.
+ * are others of about its size, which ended, or are in use. At the start nothing is known, and nothing is asked for; but below
+ * the balanced price blocks count as dense until it is known that they are not.
  */
 #ifndef HK_POLICY_HUGE_WISH_H
 #define HK_POLICY_HUGE_WISH_H

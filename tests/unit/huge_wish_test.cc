@@ -35,6 +35,16 @@ class HugeWish : public testing::Test {
     hk_huge_wish_t wish = OfBlock(bytes);
     return wish == hk_huge_sample ? OfBlock(bytes) : wish;
   }
+  void ExpectAskedButForSamples() {
+    unsigned samples = 0, asked = 0;
+    for (int i = 0; i < 10 * HK_HUGE_SAMPLE_SHARE; i++) {
+      hk_huge_wish_t wish = OfBlock();
+      samples += wish == hk_huge_sample;
+      asked += wish == hk_huge_ask;
+    }
+    EXPECT_EQ(samples, 10u);
+    EXPECT_EQ(asked, 10u * (HK_HUGE_SAMPLE_SHARE - 1));
+  }
 
   hk_huge_terms_t terms_ = {
       .choice = hk_huge_pages_auto, .setting = hk_os_huge_on_request, .ns_per_mib_second = HK_PRICE_BALANCED};
@@ -138,14 +148,14 @@ TEST_F(HugeWish, BlocksOfUnknownSizesAreSamples) {
 
 TEST_F(HugeWish, DenseBlocksAreAskedForButForSamples) {
   End(HK_HUGE_PROBES);
-  unsigned samples = 0, asked = 0;
-  for (int i = 0; i < 10 * HK_HUGE_SAMPLE_SHARE; i++) {
-    hk_huge_wish_t wish = OfBlock();
-    samples += wish == hk_huge_sample;
-    asked += wish == hk_huge_ask;
-  }
-  EXPECT_EQ(samples, 10u);
-  EXPECT_EQ(asked, 10u * (HK_HUGE_SAMPLE_SHARE - 1));
+  ExpectAskedButForSamples();
+}
+
+TEST_F(HugeWish, WhereMemoryIsCheapBlocksAreDenseUntilItIsKnown) {
+  Price(HK_PRICE_BALANCED - 1);
+  ExpectAskedButForSamples();
+  End(1);
+  EXPECT_EQ(OfNextBlock(), hk_huge_leave) << "a sample has told";
 }
 
 TEST_F(HugeWish, SparseBlocksAreLeftOrForbidden) {

@@ -16,7 +16,7 @@ SOAK_REPEAT ?= 20
 # Continuous integration sets ON; elsewhere another compiler's new warning should not stop a build.
 WERROR ?= OFF
 # The builds whose unit, api, model and stress tests `make test` runs besides the whole release suite.
-CHECKED_BUILDS := debug asan tsan ubsan
+CHECKED_BUILDS := debug asan tsan
 
 .PHONY: help
 help: ## list the targets
@@ -56,7 +56,7 @@ model: ## the model checker: every order of small cases of the lock-free code, a
 	cmake --build --preset release --target model_check_programs
 	ctest --preset release -j $(JOBS) -L model_check
 
-# One of debug, asan, tsan, ubsan, clang: unit, api, model and stress tests.
+# One of debug, asan, tsan, clang: unit, api, model and stress tests.
 .PHONY: $(addprefix test-,$(CHECKED_BUILDS) clang)
 $(addprefix test-,$(CHECKED_BUILDS) clang): test-%:
 	cmake --preset $* -DHK_TESTS=ON -DHK_WERROR=$(WERROR)

@@ -17,11 +17,15 @@ target_compile_options(
             $<$<BOOL:${HK_WERROR}>:-Werror>
 )
 if(HK_SANITIZE)
-  target_compile_options(
-    hk_flags INTERFACE -fsanitize=${HK_SANITIZE} -fno-omit-frame-pointer
-                       $<$<STREQUAL:${HK_SANITIZE},undefined>:-fno-sanitize-recover=all>
-  )
-  target_link_options(hk_flags INTERFACE -fsanitize=${HK_SANITIZE})
+  # What a sanitizer adds takes the compiler long; without inlining less so.
+  set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O1 -g1")
+  set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1")
+  set(sanitize -fsanitize=${HK_SANITIZE})
+  if(HK_SANITIZE STREQUAL "address")
+    list(APPEND sanitize -fsanitize=undefined)
+  endif()
+  target_compile_options(hk_flags INTERFACE ${sanitize} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(hk_flags INTERFACE ${sanitize})
 endif()
 
 add_library(hk_library_flags INTERFACE)

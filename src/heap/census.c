@@ -229,7 +229,6 @@ static unsigned blocks_of_bin(const hk_sink_t *bin, const hk_bin_state_t *state)
   return bin->countdown == 1 ? length_of(bin->free, state->room) : state->room - bin->countdown;
 }
 
-/* Its spans count these blocks as handed out, in parts that only the list would tell. */
 static void free_blocks(hk_census_count_t *count, uint64_t blocks, uint64_t bytes) {
   count->live_blocks -= blocks;
   count->live_bytes -= bytes;
@@ -237,7 +236,7 @@ static void free_blocks(hk_census_count_t *count, uint64_t blocks, uint64_t byte
   count->free_bytes += bytes;
 }
 
-/* All of a bin's blocks are of its heap's own spans: what leaves the heap takes none along (heap/steal.c). */
+/* Its spans count these blocks as handed out, in parts that only the list would tell. All of a bin's blocks are of its heap's own spans: what leaves the heap takes none along (heap/steal.c). */
 static void count_bin(hk_census_t *census, hk_census_count_t *of_heap, unsigned class_index, uint64_t at_home) {
   hk_census_count_t *class = &census->of_class[class_index];
   size_t block_bytes = hk_class_bytes(class_index);

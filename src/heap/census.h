@@ -41,10 +41,9 @@ typedef struct {
   uint64_t lazy_bytes; /* given back, and not taken by the system yet */
   uint64_t big_idle_bytes;
   uint64_t metadata_bytes;
-  uint64_t unused_bytes; /* of uncarved_bytes, what lies in free slabs */
-  uint64_t
-      huge_excess_bytes; /* of uncarved_bytes, what lies in superslabs that are a huge page, and never had blocks */
-  uint64_t cached_bytes; /* free slabs and free ranges, resident or not */
+  uint64_t unused_bytes;      /* of uncarved_bytes, what lies in free slabs */
+  uint64_t huge_excess_bytes; /* of uncarved_bytes, what never had blocks, and is there because a page is huge */
+  uint64_t cached_bytes;      /* free slabs and free ranges, resident or not */
   uint64_t superslabs_huge;
   uint64_t spans_estimated; /* all that was cut from them counts as handed out */
 } hk_census_t;

@@ -44,7 +44,7 @@ void hk_decay_by_one(hk_decay_t *decay, uint64_t timeout_ms) {
 }
 
 void hk_decay_by_all(hk_decay_t *decay, const hk_price_t *price, const uint64_t *owed, uint64_t stake) {
-  const uint8_t *first = price->ns_per_mib_second < HK_PRICE_BALANCED ? first_share_cheap : first_share;
+  const uint8_t *first = hk_price_is_cheap(price->ns_per_mib_second) ? first_share_cheap : first_share;
   uint64_t share[HK_PRICE_CANDIDATES], least_owed = least(owed), unit = hk_larger(stake, 1);
   for (unsigned i = 0; i < HK_PRICE_CANDIDATES; i++) {
     share[i] = halved(first[i], hk_multiply_saturating(owed[i] - least_owed, HALVES_FOR_STAKE << 8) / unit);

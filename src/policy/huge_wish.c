@@ -20,7 +20,7 @@ static uint64_t cost_ns(const hk_huge_terms_t *terms, size_t bytes, uint64_t ms)
   return ns / MS_PER_SECOND;
 }
 
-static bool is_cheap(const hk_huge_terms_t *terms) { return terms->ns_per_mib_second < HK_PRICE_BALANCED; }
+static bool is_cheap(const hk_huge_terms_t *terms) { return hk_price_is_cheap(terms->ns_per_mib_second); }
 
 static bool may_be_unused(const hk_huge_terms_t *terms, size_t unused_bytes) {
   return unused_bytes <= HK_SUPERSLAB_BYTES / (is_cheap(terms) ? HK_HUGE_WASTE_SHARE_FAST : HK_HUGE_WASTE_SHARE);

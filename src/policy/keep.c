@@ -12,7 +12,7 @@
 hk_keep_terms_t hk_keep_terms(const hk_price_t *price) {
   uint64_t break_even_ms = hk_price_break_even_ms(price);
   uint64_t dearness = hk_larger(price->ns_per_mib_second / HK_PRICE_BALANCED, 1);
-  bool is_cheap = price->ns_per_mib_second < HK_PRICE_BALANCED;
+  bool is_cheap = hk_price_is_cheap(price->ns_per_mib_second);
   return (hk_keep_terms_t){
       .window_ms = hk_smaller(hk_larger(break_even_ms, WINDOW_LEAST_MS), WINDOW_MOST_MS),
       .share = SHARE * dearness,

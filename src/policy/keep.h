@@ -26,15 +26,14 @@ HK_C_BEGIN
 typedef struct {
   uint64_t window_ms; /* what is wanted again after less should have stayed, what is idle for longer should not */
   size_t share;       /* idle memory up to this part of what is in use may stay, whatever the option says */
-  size_t
-      slack_share; /* what is in use and idle together may be more than the recent peak of what is in use by this part of it */
+  size_t slack_share; /* by this part of what was in use of late all there is may exceed it */
   bool is_trusting; /* what becomes idle is earned until it has been so for a window, not only when it was regretted */
 } hk_keep_terms_t;
 
 /* The window is the break-even time. Chosen: but 0.1 s at the least and 20 s at the most; and a twelfth, or less where
  * memory is dearer than at the balanced price. Free memory does not always have the size that is wanted: a quarter of the peak is
- * allowed for that, a half where memory is cheaper than at the balanced price. Where it is cheaper than that, what becomes idle is trusted: what a program
- * that does nothing more then keeps has been paid for by its price. */
+ * allowed for that. Where it is cheaper than at the balanced price a half is, and what becomes idle is trusted: what a program that
+ * does nothing more then keeps has been paid for by its price. */
 hk_keep_terms_t hk_keep_terms(const hk_price_t *price);
 
 /* What there is at one moment. */

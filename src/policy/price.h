@@ -56,6 +56,9 @@ typedef struct {
 /* False, and nothing is changed, when the price is outside HK_PRICE_LEAST ... HK_PRICE_MOST. */
 bool hk_price_init(hk_price_t *price, uint64_t ns_per_mib_second);
 
+/* Who has chosen a price below the balanced one looks at time more than at memory. */
+HK_INLINE bool hk_price_is_cheap(uint64_t ns_per_mib_second) { return ns_per_mib_second < HK_PRICE_BALANCED; }
+
 /* Giving back and wanting again costs as much as keeping for so long. */
 HK_INLINE uint64_t hk_price_break_even_ms(const hk_price_t *price) { return price->give_ms + price->want_ms; }
 

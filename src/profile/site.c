@@ -21,8 +21,8 @@ typedef struct {
   size_t bytes;         /* of all of the range */
   _Atomic(size_t) used; /* of it; beyond `bytes`: it is full */
   _Atomic(hk_site_place_t) buckets[BUCKET_COUNT];
-  _Atomic(hk_site_place_t)
-      branches[BUCKET_COUNT]; /* by their stem, how much of it they have, and the frame that comes then */
+  /* By their stem, how much of it they have, and the frame that comes then. */
+  _Atomic(hk_site_place_t) branches[BUCKET_COUNT];
 } table_t;
 
 static _Atomic(table_t *) table;
@@ -155,6 +155,12 @@ static hk_site_t *find(const table_t *where, hk_site_place_t from, hk_site_place
 
 /* ---- Stems. */
 
+/* A site, and how many of its outermost frames another one has in common with it. */
+typedef struct {
+  hk_site_place_t place;
+  uint16_t frames;
+} stem_t;
+
 static _Atomic(hk_site_place_t) *branches_of(table_t *where, hk_site_place_t stem, unsigned stem_frames,
                                              uintptr_t frame) {
   uint64_t hash = mix(mix(stem, stem_frames), frame) * UINT64_C(0x9e3779b97f4a7c15);
@@ -173,19 +179,20 @@ static const hk_site_t *find_branch(table_t *where, hk_site_place_t stem, unsign
 
 /* From the outermost frame inwards, branch by branch. What another thread is about to add may be missed: then two records have the same
  * frames, as if they differed. */
-static void find_stem(table_t *where, const wanted_t *stack, hk_site_t *made) {
+static stem_t find_stem(table_t *where, const wanted_t *stack) {
+  stem_t stem = {.place = 0};
   unsigned same = 0;
-  made->stem = 0;
   while (same < stack->count) {
-    const hk_site_t *branch = find_branch(where, made->stem, same, stack->frames[stack->count - same - 1]);
+    const hk_site_t *branch = find_branch(where, stem.place, same, stack->frames[stack->count - same - 1]);
     if (branch == NULL) break;
     while (same < stack->count && same < branch->frame_count &&
            branch->own_frames[branch->frame_count - same - 1] == stack->frames[stack->count - same - 1]) {
       same++;
     }
-    made->stem = place_of(where, branch);
+    stem.place = place_of(where, branch);
   }
-  made->stem_frames = (uint16_t)same;
+  stem.frames = (uint16_t)same;
+  return stem;
 }
 
 /* From here on others may have it as their stem. Who has no frame of its own is of no use as one. */
@@ -203,13 +210,12 @@ static void add_branch(table_t *where, hk_site_t *site) {
 
 /* NULL: the table is full. */
 static hk_site_t *make_site(table_t *where, const wanted_t *stack) {
-  hk_site_t stem = {.stem = 0};
-  find_stem(where, stack, &stem);
-  size_t own_bytes = (stack->count - stem.stem_frames) * sizeof(uintptr_t);
+  stem_t stem = find_stem(where, stack);
+  size_t own_bytes = (stack->count - stem.frames) * sizeof(uintptr_t);
   hk_site_t *made = site_at(where, take(where, sizeof(hk_site_t) + own_bytes));
   if (made == NULL) return NULL;
-  made->stem = stem.stem;
-  made->stem_frames = stem.stem_frames;
+  made->stem = stem.place;
+  made->stem_frames = stem.frames;
   made->hash = stack->hash;
   made->frame_count = (uint16_t)stack->count;
   if (own_bytes > 0) memcpy(made->own_frames, stack->frames, own_bytes);

@@ -102,20 +102,19 @@ static bool is_program_dense(const hk_huge_terms_t *terms) {
   return start != 0 && hk_huge_wish_is_dense(terms, hk_os_resident_bytes((void *)start, HK_SUPERSLAB_BYTES));
 }
 
-static bool is_growing(const hk_huge_terms_t *terms) {
+/* Takes note of a new one. Whether the program grows as one does that fills it. */
+static bool note_growth(const hk_huge_terms_t *terms) {
   uint64_t now_ms = hk_os_coarse_ms();
-  uint64_t last_ms = hk_load_relaxed(&last_new_ms);
-  hk_store_relaxed(&last_new_ms, now_ms);
-  uint64_t first_ms = hk_load_relaxed(&first_new_ms);
+  uint64_t first_ms = hk_load_relaxed(&first_new_ms), last_ms = hk_load_relaxed(&last_new_ms);
   if (first_ms == 0) hk_store_relaxed(&first_new_ms, first_ms = now_ms);
-  size_t in_use_bytes = hk_load_relaxed(&hk_idle_slabs.in_use_bytes);
-  return hk_huge_wish_may_grow(terms, in_use_bytes, hk_subtract_to_zero(now_ms, first_ms),
-                               hk_subtract_to_zero(now_ms, last_ms));
+  hk_store_relaxed(&last_new_ms, now_ms);
+  return hk_huge_wish_may_grow(terms, hk_load_relaxed(&hk_idle_slabs.in_use_bytes),
+                               hk_subtract_to_zero(now_ms, first_ms), hk_subtract_to_zero(now_ms, last_ms));
 }
 
 /* What a big block was asked for would become huge again, also where the superslab is sparse. */
 static hk_huge_wish_t wish_for_superslab(const hk_huge_terms_t *terms, bool is_new) {
-  bool is_asked = hk_huge_wish_has_looks(terms) && is_new && is_growing(terms) && is_program_dense(terms);
+  bool is_asked = hk_huge_wish_has_looks(terms) && is_new && note_growth(terms) && is_program_dense(terms);
   if (is_asked) return hk_huge_ask;
   hk_huge_wish_t wish = hk_huge_wish_of_superslab(terms);
   return wish == hk_huge_leave && !is_new && hk_load_relaxed(&has_asked) ? hk_huge_forbid : wish;

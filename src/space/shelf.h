@@ -34,9 +34,9 @@ typedef struct {
 /* Start and slabs do not change while a slab of it is in use. */
 typedef struct hk_superslab {
   hk_list_t link; /* in the bucket of its longest run of free slabs, or among the spare records */
-  hk_list_t
-      idle_link; /* among those that have idle memory or are wholly free, longest idle first; or, of the others, among
-                          those that have lazy memory */
+  /* Among those that have idle memory or are wholly free, longest idle first; or, of the others, among those that have lazy
+   * memory. */
+  hk_list_t idle_link;
   struct hk_superslab *all_next; /* every record ever made: what a child of fork rebuilds the lists from */
   uintptr_t start;               /* 0: the record describes nothing and may be reused */
   hk_slab_t *slabs;              /* its 32 descriptors */
@@ -44,8 +44,8 @@ typedef struct hk_superslab {
   uint32_t free_mask;            /* bit i: slab i is free */
   uint8_t longest_run;           /* of free slabs: the bucket that it is in; 0 when in none */
   uint32_t used_mask; /* bit i: slab i was touched since it was last zero; free and used is idle, unless it is lazy */
-  uint32_t
-      lazy_mask; /* bit i: slab i, free and used, was given back lazily (os/os.h): nothing is known of what it holds */
+  /* Bit i: slab i, free and used, was given back lazily (os/os.h): nothing is known of what it holds. */
+  uint32_t lazy_mask;
   uint64_t idle_since;    /* its age in the list of those, from hk_idle_next_age_locked; 0 in the list of lazy ones */
   uint64_t full_since_ms; /* seen wholly in use since then, or since it was found sparse; 0: not seen so */
   bool is_huge;           /* one huge page, as far as we know */

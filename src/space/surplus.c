@@ -87,7 +87,7 @@ static bool claim_oldest_locked(bool all, size_t most_bytes, victim_t *victim) {
 
 /* What stays by its age is a share of all that is idle, and a range is not divided for it: it goes when less than half of
  * it should stay. */
-static size_t most_bytes(size_t surplus_bytes, hk_idle_cause_t cause) {
+static size_t largest_range(size_t surplus_bytes, hk_idle_cause_t cause) {
   return cause == hk_idle_too_old ? hk_add_saturating(surplus_bytes, surplus_bytes) : SIZE_MAX;
 }
 
@@ -106,7 +106,7 @@ static bool claim_locked(size_t keep_bytes, hk_idle_cause_t cause, victim_t *vic
   victim->is_lazy = may_be_lazy && hk_option.purge == hk_purge_free;
   if (!all && surplus_bytes == 0) return false;
   if (!may_be_lazy && claim_lazy_locked(victim)) return true;
-  return claim_oldest_locked(all, most_bytes(surplus_bytes, cause), victim);
+  return claim_oldest_locked(all, largest_range(surplus_bytes, cause), victim);
 }
 
 static bool claim_victim(size_t keep_bytes, hk_idle_cause_t cause, victim_t *victim) {

@@ -4,11 +4,11 @@
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <string>
 
 #include "fake_os.h"
+#include "folder.h"
 
 extern "C" {
 #include "api/output_file.h"
@@ -20,30 +20,25 @@ bool IsOurs(const char *beginning) { return strncmp(beginning, "ours", 4) == 0; 
 
 class OutputFile : public ::testing::Test {
  protected:
-  void SetUp() override {
-    fake_os_reset();
-    char name[] = "/tmp/hakmem-output-XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
+  void SetUp() override { fake_os_reset(); }
 
   // The file that `value` names in the folder; of `quiet` one nothing is to be said.
   void Name(const std::string &name, bool is_quiet = false) {
-    text_ = (is_quiet ? "-" : "") + folder_ + "/" + name;
+    text_ = (is_quiet ? "-" : "") + folder_ / name;
     value_ = text_.c_str();
     file_ = {"HAKMEM_TEST_FILE", &value_, 0, false};
   }
   std::string Text(const std::string &name) const {
-    std::ifstream file(folder_ + "/" + name);
+    std::ifstream file(folder_ / name);
     return {std::istreambuf_iterator<char>(file), {}};
   }
-  void Put(const std::string &name, const std::string &text) const { std::ofstream(folder_ + "/" + name) << text; }
+  void Put(const std::string &name, const std::string &text) const { std::ofstream(folder_ / name) << text; }
   int Write(const std::string &text, hk_renewed_file_is_ours_t *is_ours = nullptr) const {
     return hk_output_file_write(&file_, is_ours, text.data(), text.size());
   }
 
-  std::string folder_, text_;
+  hk_test::Folder folder_;
+  std::string text_;
   const char *value_ = nullptr;
   hk_output_file_t file_ = {};
 };
@@ -83,7 +78,7 @@ TEST_F(OutputFile, AnObstacleIsSaidOnceAndForAll) {
 
 TEST_F(OutputFile, AQuietOneFailsQuietly) {
   Name("no/folder", true);
-  EXPECT_EQ(hk_output_file_pattern(&file_), folder_ + "/no/folder");
+  EXPECT_EQ(hk_output_file_pattern(&file_), folder_ / "no/folder");
   hk_output_file_check(&file_, nullptr);
   EXPECT_FALSE(hk_output_file_is_wanted(&file_));
   hk_output_file_complain(&file_, ENOSPC);

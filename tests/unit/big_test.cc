@@ -8,6 +8,7 @@
 
 #include "fake_os.h"
 #include "fresh_test.h"
+#include "scale.h"
 #include "test_random.h"
 #include "unit/big_driver.h"
 #include "unit/rendezvous.h"
@@ -204,7 +205,7 @@ HK_FRESH_TEST(Big, ASecondFreeIsNoticedInsideAMergedRange) {
 }
 
 HK_FRESH_TEST(Big, OneOfTwoThreadsIsTheFirst) {
-  constexpr int kRounds = 10000;
+  const int kRounds = static_cast<int>(hakmem_test::Scaled(4000, 200));
   Rendezvous rendezvous(2);
   char *block = nullptr;
   hk_slab_t *slab = nullptr;

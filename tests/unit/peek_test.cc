@@ -108,7 +108,8 @@ TEST(Peek, LeavesErrnoAlone) {
   EXPECT_EQ(errno, 12345);
 }
 
-// A page that comes and goes: each look sees it as it is, or that it is not there.
+// A page that comes and goes: each look sees it as it is, or that it is not there. The other thread may be stopped for any
+// time while the page is gone, so the looks go on until one has found it.
 TEST(Peek, WhileAnotherThreadMapsAndUnmaps) {
   char *page = static_cast<char *>(MapPages(1));
   std::atomic<bool> done{false};
@@ -120,7 +121,7 @@ TEST(Peek, WhileAnotherThreadMapsAndUnmaps) {
     }
   });
   int present = 0;
-  for (int i = 0; i < 20000; i++) {
+  for (int i = 0; i < 20000 || present == 0; i++) {
     void *word = kUntouched;
     if (!hk_os_peek(page, &word)) continue;
     present++;
@@ -128,7 +129,6 @@ TEST(Peek, WhileAnotherThreadMapsAndUnmaps) {
   }
   done = true;
   other.join();
-  EXPECT_GT(present, 0);
   munmap(page, PageBytes());
 }
 

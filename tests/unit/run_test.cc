@@ -5,6 +5,7 @@
 
 #include "fake_os.h"
 #include "fresh_test.h"
+#include "scale.h"
 #include "unit/core_parts.h"
 #include "unit/rendezvous.h"
 
@@ -184,7 +185,7 @@ HK_FRESH_TEST(Run, ANeighbourCannotGrowIntoAClosedRun) {
 }
 
 HK_FRESH_TEST(Run, OneOfTwoThreadsIsTheFirstToClose) {
-  constexpr int kRounds = 20000;
+  const int kRounds = static_cast<int>(hakmem_test::Scaled(4000, 200));
   hk_test::Rendezvous rendezvous(2);
   hk_slab_t *head = HeadOf(Alloc(2 * HK_SLAB_BYTES));
   std::atomic<int> closed{0};
@@ -206,7 +207,7 @@ HK_FRESH_TEST(Run, OneOfTwoThreadsIsTheFirstToClose) {
 }
 
 HK_FRESH_TEST(Run, OneOfTwoThreadsIsTheFirst) {
-  constexpr int kRounds = 20000;
+  const int kRounds = static_cast<int>(hakmem_test::Scaled(4000, 200));
   hk_test::Rendezvous rendezvous(2);
   hk_slab_t *head = nullptr;
   std::atomic<int> freed{0};

@@ -7,6 +7,7 @@
 
 #include "fake_os.h"
 #include "fresh_test.h"
+#include "scale.h"
 #include "test_random.h"
 #include "unit/rendezvous.h"
 #include "unit/spare_driver.h"
@@ -320,7 +321,7 @@ HK_FRESH_TEST(Spare, ATailIsNoRun) {
 // ---- Threads.
 
 HK_FRESH_TEST(SpareThreads, OfTwoThatFreeOneRunOneIsTheFirst) {
-  constexpr int kRounds = 10000;
+  const int kRounds = static_cast<int>(hakmem_test::Scaled(4000, 200));
   hk_heap_t *heaps[2] = {hk_heap_take(), hk_heap_take()};
   Rendezvous rendezvous(2);
   hk_slab_t *head = nullptr;

@@ -66,7 +66,7 @@ $(addprefix test-,$(CHECKED_BUILDS) clang): test-%:
 # Unit, api and model tests of a debug build for arm64, under qemu. Where the tools are missing it says so. Left out is
 # what asks the system things that qemu answers otherwise: limits, memory that is not there, how a child ended, how many threads
 # there are and what they wait for; and it has no process_vm_readv, by which blocks are counted.
-ARM64_LEFT_OUT := exhaustion_test|os_linux_test|os_linux_range_test|os_linux_text_test|peek_test|panic_test|option_test|lock_test|lock_fork_test|regression_test|trim_test|bare_thread_test|thread_call_test|report_test|figures_test|census_heaps_test
+ARM64_LEFT_OUT := exhaustion_test|os_linux_test|os_linux_range_test|os_linux_refusal_test|os_linux_text_test|peek_test|panic_test|option_test|lock_test|lock_fork_test|regression_test|trim_test|bare_thread_test|thread_call_test|report_test|figures_test|census_heaps_test
 ARM64_TOOLS := aarch64-linux-gnu-g++ qemu-aarch64
 ARM64_TEST_SCALE ?= 0.02
 .PHONY: test-arm64

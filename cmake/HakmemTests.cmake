@@ -7,8 +7,8 @@
 
 set(tests_dir "${PROJECT_SOURCE_DIR}/tests")
 # These test the real system's side of the contract.
-set(unit_tests_on_real_os bare_thread_test os_linux_test os_linux_range_test os_linux_text_test lock_test lock_fork_test
-                           fork_window_test crash_report_test
+set(unit_tests_on_real_os bare_thread_test os_linux_test os_linux_range_test os_linux_refusal_test os_linux_text_test
+                           lock_test lock_fork_test fork_window_test crash_report_test
 )
 set(HK_UNIT_TIMEOUT_SECONDS 120)
 set(HK_LONG_TIMEOUT_SECONDS 900)

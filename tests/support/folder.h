@@ -1,4 +1,4 @@
-// A folder of a test's own, which goes with all that is in it.
+// A folder of a test's own, which goes with all that is in it. Its path is as the kernel names it.
 #ifndef HK_TESTS_SUPPORT_FOLDER_H
 #define HK_TESTS_SUPPORT_FOLDER_H
 
@@ -12,7 +12,9 @@ namespace hk_test {
 
 class Folder {
  public:
-  Folder() : path_(testing::TempDir() + "/hakmem_test_XXXXXX") { EXPECT_NE(mkdtemp(path_.data()), nullptr); }
+  Folder() : path_(std::filesystem::canonical(testing::TempDir()) / "hakmem_test_XXXXXX") {
+    EXPECT_NE(mkdtemp(path_.data()), nullptr);
+  }
   ~Folder() { std::filesystem::remove_all(path_); }
   Folder(const Folder &) = delete;
   Folder &operator=(const Folder &) = delete;

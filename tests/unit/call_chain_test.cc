@@ -1,9 +1,12 @@
 // api/call_chain: which file an address is in, and where in it.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <string>
+
+#include "folder.h"
 
 extern "C" {
 #include "api/call_chain.h"
@@ -14,17 +17,14 @@ namespace {
 class CallPlaces : public ::testing::Test {
  protected:
   void SetUp() override {
-    char name[] = "/tmp/hakmem-places-XXXXXX";
-    file_ = mkstemp(name);
+    file_ = open(name_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     ASSERT_GE(file_, 0);
-    name_ = name;
     page_ = static_cast<size_t>(sysconf(_SC_PAGESIZE));
     ASSERT_EQ(ftruncate(file_, static_cast<off_t>(4 * page_)), 0);
   }
   void TearDown() override {
     munmap(start_, bytes_);
     close(file_);
-    unlink(name_.c_str());
   }
 
   void Map(size_t first_page, size_t pages) {
@@ -43,8 +43,9 @@ class CallPlaces : public ::testing::Test {
   }
   void ExpectOffset(size_t offset, size_t expected) const { ExpectPlace(offset, name_, expected); }
 
+  const hk_test::Folder folder_;
+  const std::string name_ = folder_ / "file";
   int file_ = -1;
-  std::string name_;
   size_t page_ = 0, bytes_ = 0;
   void *start_ = nullptr;
 };

@@ -1,10 +1,10 @@
 // os/huge_setting: what the kernel's file says.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <cstdio>
 #include <fstream>
 #include <string>
+
+#include "folder.h"
 
 extern "C" {
 #include "os/huge_setting.h"
@@ -13,14 +13,10 @@ extern "C" {
 namespace {
 
 hk_os_huge_t Read(const std::string &text) {
-  char path[] = "/tmp/huge_setting_test_XXXXXX";
-  int file = mkstemp(path);
-  EXPECT_GE(file, 0);
-  EXPECT_EQ(write(file, text.data(), text.size()), static_cast<ssize_t>(text.size()));
-  close(file);
-  hk_os_huge_t setting = hk_huge_setting_read(path);
-  unlink(path);
-  return setting;
+  const hk_test::Folder folder;
+  const std::string path = folder / "enabled";
+  std::ofstream(path) << text;
+  return hk_huge_setting_read(path.c_str());
 }
 
 TEST(HugeSetting, IsTheWordInBrackets) {

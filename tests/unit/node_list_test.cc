@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
+#include <fstream>
 #include <string>
+
+#include "folder.h"
 
 extern "C" {
 #include "os/node_list.h"
@@ -14,14 +16,10 @@ namespace {
 
 // What is read of a file with this text.
 unsigned CountIn(const std::string &text) {
-  std::string path = testing::TempDir() + "node_list_XXXXXX";
-  int file = mkstemp(path.data());
-  EXPECT_GE(file, 0);
-  EXPECT_EQ(write(file, text.data(), text.size()), static_cast<ssize_t>(text.size()));
-  close(file);
-  unsigned count = hk_node_list_read(path.c_str());
-  unlink(path.c_str());
-  return count;
+  const hk_test::Folder folder;
+  const std::string path = folder / "online";
+  std::ofstream(path) << text;
+  return hk_node_list_read(path.c_str());
 }
 
 TEST(NodeList, OneNodeIsOneWhateverItsNumber) {

@@ -1,13 +1,14 @@
 // os/os_linux: text on stderr, and the end of the process, on the real system.
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
 #include <string>
 #include <thread>
 
+#include "folder.h"
 #include "in_child.h"
 #include "unit/os_linux_driver.h"
 
@@ -100,12 +101,12 @@ TEST_F(OsLinux, WritingToAClosedStderrIsNoError) {
 // empty.
 template <typename Body>
 std::string WrittenWhenKept(Body body) {
+  const Folder folder;
   int ends[2];
   EXPECT_EQ(pipe(ends), 0);
   EXPECT_EQ(InChild([&] {
-              char path[] = "/tmp/os_linux_test_XXXXXX";
-              int file = mkstemp(path);
-              unlink(path);
+              int file = open((folder / "other").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+              HK_CHILD_CHECK(file >= 0);
               dup2(ends[1], STDERR_FILENO);
               close(ends[1]);
               errno = kErrno;

@@ -1,12 +1,13 @@
 /* profile/far_bytes.c - L5. See far_bytes.h. */
 #include "profile/far_bytes.h"
 
+#include "base/arithmetic.h"
 #include "base/bytes.h"
 #include "os/copy_out.h"
 
 void hk_far_bytes_init(hk_far_bytes_t *reader, uintptr_t start, uintptr_t end) {
-  reader->window = 0;
-  reader->window_bytes = 0;
+  reader->windows[0].count = reader->windows[1].count = 0;
+  reader->last = 0;
   reader->failed = false;
   hk_far_bytes_seek(reader, start, end);
 }
@@ -24,25 +25,47 @@ void hk_far_bytes_skip(hk_far_bytes_t *reader, uint64_t bytes) {
   reader->at += bytes;
 }
 
-/* The next `count` bytes, which are in the window then. NULL, and failed, where they are not to be had. */
+/* The bytes from `at` on that a window has; NULL unless there are so many. */
+static const unsigned char *look(const hk_far_window_t *window, uintptr_t at, size_t count) {
+  uintptr_t into = at - window->start;
+  if (at < window->start || into > window->count || window->count - into < count) return NULL;
+  return window->bytes + into;
+}
+
+static const unsigned char *look_in_both(hk_far_bytes_t *reader, size_t count) {
+  const unsigned char *found = look(&reader->windows[reader->last], reader->at, count);
+  if (HK_LIKELY(found != NULL)) return found;
+  found = look(&reader->windows[1 - reader->last], reader->at, count);
+  if (found != NULL) reader->last = 1 - reader->last;
+  return found;
+}
+
+/* The window that was read from before the last one makes room. */
+static void copy_window(hk_far_bytes_t *reader) {
+  reader->last = 1 - reader->last;
+  hk_far_window_t *window = &reader->windows[reader->last];
+  window->start = reader->at;
+  window->count = hk_os_copy_out(window->bytes, reader->at, hk_smaller(reader->end - reader->at, HK_FAR_WINDOW_BYTES));
+}
+
+void hk_far_bytes_fetch(hk_far_bytes_t *reader, size_t bytes) {
+  if (!reader->failed && look_in_both(reader, bytes) == NULL) copy_window(reader);
+}
+
+/* The next `count` bytes, which are in a window then. NULL, and failed, where they are not to be had. */
 static const unsigned char *take(hk_far_bytes_t *reader, unsigned count) {
   if (reader->failed || reader->at > reader->end || reader->end - reader->at < count) {
     reader->failed = true;
     return NULL;
   }
-  uintptr_t into = reader->at - reader->window;
-  if (reader->at < reader->window || into > reader->window_bytes || reader->window_bytes - into < count) {
-    size_t wanted = reader->end - reader->at < HK_FAR_WINDOW_BYTES ? reader->end - reader->at : HK_FAR_WINDOW_BYTES;
-    reader->window = reader->at;
-    reader->window_bytes = hk_os_copy_out(reader->bytes, reader->at, wanted);
-    into = 0;
-    if (reader->window_bytes < count) {
-      reader->failed = true;
-      return NULL;
-    }
+  const unsigned char *found = look_in_both(reader, count);
+  if (found == NULL) {
+    copy_window(reader);
+    found = look(&reader->windows[reader->last], reader->at, count);
   }
+  reader->failed = found == NULL;
   reader->at += count;
-  return reader->bytes + into;
+  return found;
 }
 
 uint64_t hk_far_bytes_number(hk_far_bytes_t *reader, unsigned bytes) {

@@ -11,20 +11,29 @@
 
 HK_C_BEGIN
 
-#define HK_FAR_WINDOW_BYTES 128
+/* A copy is a system call, of which so many bytes are a small part. */
+#define HK_FAR_WINDOW_BYTES 512
+
+typedef struct {
+  uintptr_t start;
+  size_t count;
+  unsigned char bytes[HK_FAR_WINDOW_BYTES];
+} hk_far_window_t;
 
 typedef struct {
   uintptr_t at;
   uintptr_t end; /* nothing is read from here on */
   bool failed;
-  uintptr_t window;
-  size_t window_bytes;
-  unsigned char bytes[HK_FAR_WINDOW_BYTES];
+  unsigned last; /* the window that was read from last */
+  /* Two, because tables lead to and fro between an entry and what it has in common with others. */
+  hk_far_window_t windows[2];
 } hk_far_bytes_t;
 
 void hk_far_bytes_init(hk_far_bytes_t *reader, uintptr_t start, uintptr_t end);
 /* Goes on elsewhere; what was copied already is used again. */
 void hk_far_bytes_seek(hk_far_bytes_t *reader, uintptr_t start, uintptr_t end);
+/* Copies so many bytes from where it is, at most a window, so that they need not be copied singly. */
+void hk_far_bytes_fetch(hk_far_bytes_t *reader, size_t bytes);
 /* Passes over so many bytes. */
 void hk_far_bytes_skip(hk_far_bytes_t *reader, uint64_t bytes);
 

@@ -8,7 +8,6 @@
 
 #include "base/bits.h"
 #include "os/copy_out.h"
-#include "profile/module.h"
 #include "profile/rule_cache.h"
 #include "profile/unwind_table.h"
 
@@ -29,11 +28,18 @@ static uintptr_t without_signature(uintptr_t address) {
 
 static bool is_known(const hk_frame_t *frame, unsigned number) { return (frame->known >> number & 1) != 0; }
 
+static bool read_register(const hk_frame_t *frame, hk_stack_reader_t *stack, unsigned number, uintptr_t *value) {
+  if (!is_known(frame, number)) return false;
+  *value = frame->registers[number];
+  return (frame->is_placed >> number & 1) == 0 || hk_stack_reader_word(stack, *value, value);
+}
+
 static bool enter_caller(hk_frame_t *frame, uintptr_t return_address) {
   return_address = without_signature(return_address);
   if (return_address < LOWEST_CODE) return false;
   frame->registers[hk_frame_ra] = return_address;
   frame->known |= 1u << hk_frame_ra;
+  frame->is_placed &= (uint8_t) ~(1u << hk_frame_ra);
   frame->pc = return_address - 1;
   frame->is_stopped = false;
   return true;
@@ -42,9 +48,10 @@ static bool enter_caller(hk_frame_t *frame, uintptr_t return_address) {
 /* ---- By a rule. */
 
 /* Where the frame ends, and what the rule counts from. */
-static bool find_end(const hk_frame_t *frame, hk_stack_reader_t *stack, const hk_frame_rule_t *rule, uintptr_t *end) {
-  if (rule->base >= hk_frame_register_count || !is_known(frame, rule->base)) return false;
-  *end = frame->registers[rule->base] + (uintptr_t)(intptr_t)rule->offset;
+static bool find_end(const hk_frame_t *frame, hk_stack_reader_t *stack, const hk_frame_rule_t *rule, uintptr_t *base,
+                     uintptr_t *end) {
+  if (rule->base >= hk_frame_register_count || !read_register(frame, stack, rule->base, base)) return false;
+  *end = *base + (uintptr_t)(intptr_t)rule->offset;
   if (rule->is_in_memory) {
     if (!hk_stack_reader_word(stack, *end, end)) return false;
     *end += (uintptr_t)(intptr_t)rule->extra;
@@ -55,29 +62,30 @@ static bool find_end(const hk_frame_t *frame, hk_stack_reader_t *stack, const hk
 
 static bool step_by_rule(hk_frame_t *frame, hk_stack_reader_t *stack, const hk_frame_rule_t *rule,
                          hk_frame_note_t *note) {
-  hk_frame_t caller = *frame;
-  uintptr_t end;
-  if (!find_end(frame, stack, rule, &end)) return false;
-  *note = (hk_frame_note_t){.used = 1u << rule->base, .is_plain = rule->is_in_memory == 0};
+  uintptr_t base, end, return_address;
+  if (!find_end(frame, stack, rule, &base, &end)) return false;
+  unsigned saved = 0, lost = 0;
   for (unsigned i = hk_frame_sp + 1; i < hk_frame_register_count; i++) {
-    int16_t saved = rule->saved[i];
-    if (saved == HK_SAVED_SAME) continue;
-    if (saved == HK_SAVED_LOST) {
-      caller.known &= ~(1u << i);
-      note->changed |= 1u << i;
+    int16_t words = rule->saved[i];
+    if (words == HK_SAVED_SAME) continue;
+    if (words == HK_SAVED_LOST) {
+      lost |= 1u << i;
       continue;
     }
-    uintptr_t from = (rule->from_base >> i & 1) != 0 ? frame->registers[rule->base] : end;
-    note->from[i] = from + (uintptr_t)((intptr_t)saved * 8);
-    if (!hk_stack_reader_word(stack, note->from[i], &caller.registers[i])) return false;
-    note->read |= 1u << i;
-    caller.known |= 1u << i;
+    uintptr_t from = (rule->from_base >> i & 1) != 0 ? base : end;
+    frame->registers[i] = from + (uintptr_t)((intptr_t)words * 8);
+    saved |= 1u << i;
   }
-  note->changed |= note->read | 1u << hk_frame_sp;
-  if (!is_known(&caller, hk_frame_ra)) return false;
-  caller.registers[hk_frame_sp] = end;
-  *frame = caller;
-  return enter_caller(frame, caller.registers[hk_frame_ra]);
+  frame->known = (uint8_t)((frame->known | saved) & ~lost);
+  frame->is_placed = (uint8_t)((frame->is_placed | saved) & ~lost);
+  *note = (hk_frame_note_t){.used = (uint8_t)(1u << rule->base),
+                            .saved = (uint8_t)saved,
+                            .changed = (uint8_t)(saved | lost | 1u << hk_frame_sp),
+                            .is_plain = rule->is_in_memory == 0,
+                            .ra_place = frame->registers[hk_frame_ra]};
+  if (!read_register(frame, stack, hk_frame_ra, &return_address)) return false;
+  frame->registers[hk_frame_sp] = end;
+  return enter_caller(frame, return_address);
 }
 
 /* ---- Out of a signal handler. */
@@ -113,7 +121,7 @@ static bool returns_from_signal(uintptr_t pc) {
 /* The interrupted frame may be on another stack: the walk may go anywhere, once. */
 static bool step_out_of_signal(hk_frame_t *frame, hk_stack_reader_t *stack, hk_frame_note_t *note) {
   *note = (hk_frame_note_t){.is_plain = false};
-  hk_frame_t caller = {.known = (1u << hk_frame_register_count) - 1, .is_stopped = true};
+  hk_frame_t caller = {.known = (uint8_t)((1u << hk_frame_register_count) - 1), .is_stopped = true};
   uintptr_t sp = frame->registers[hk_frame_sp];
   for (unsigned i = 0; i < hk_frame_register_count; i++) {
     if (!hk_stack_reader_word(stack, sp + places[i], &caller.registers[i])) return false;
@@ -132,8 +140,9 @@ static bool is_code_of_module(uintptr_t pc) {
 }
 
 static bool step_by_pointer(hk_frame_t *frame, hk_stack_reader_t *stack, hk_frame_note_t *note) {
-  uintptr_t sp = frame->registers[hk_frame_sp], pointer = frame->registers[hk_frame_fp], next, return_address;
-  if (!is_known(frame, hk_frame_fp) || pointer < sp || pointer - sp > FRAME_BYTES_MAX) return false;
+  uintptr_t sp = frame->registers[hk_frame_sp], pointer, next, return_address;
+  if (!read_register(frame, stack, hk_frame_fp, &pointer)) return false;
+  if (pointer < sp || pointer - sp > FRAME_BYTES_MAX) return false;
   if (!hk_is_aligned(pointer, sizeof(uintptr_t))) return false;
   if (!hk_stack_reader_word(stack, pointer, &next)) return false;
   if (!hk_stack_reader_word(stack, pointer + sizeof(uintptr_t), &return_address)) return false;
@@ -142,34 +151,40 @@ static bool step_by_pointer(hk_frame_t *frame, hk_stack_reader_t *stack, hk_fram
   bool goes_on = next > pointer && next - pointer <= FRAME_BYTES_MAX && hk_is_aligned(next, sizeof(uintptr_t));
   if (!goes_on && !is_code_of_module(return_address - 1)) return false;
   frame->registers[hk_frame_sp] = pointer + 2 * sizeof(uintptr_t);
-  frame->registers[hk_frame_fp] = next;
+  frame->registers[hk_frame_fp] = pointer;
   frame->known = 1u << hk_frame_sp | 1u << hk_frame_fp;
+  frame->is_placed = 1u << hk_frame_fp;
   *note = (hk_frame_note_t){.used = 1u << hk_frame_fp,
-                            .read = 1u << hk_frame_fp | 1u << hk_frame_ra,
-                            .changed = UINT32_MAX,
-                            .is_plain = true};
-  note->from[hk_frame_fp] = pointer;
-  note->from[hk_frame_ra] = pointer + sizeof(uintptr_t);
+                            .saved = 1u << hk_frame_fp | 1u << hk_frame_ra,
+                            .changed = UINT8_MAX,
+                            .is_plain = true,
+                            .ra_place = pointer + sizeof(uintptr_t)};
   return enter_caller(frame, return_address);
 }
 
 /* ---- */
 
-static void find_rule(uintptr_t pc, hk_frame_rule_t *rule) {
-  hk_module_t module = {0, 0};
-  bool is_loaded = hk_module_find(pc, &module);
-  if (hk_rule_cache_get(pc, &module, rule)) return;
-  if (returns_from_signal(pc)) {
-    *rule = (hk_frame_rule_t){.kind = hk_frame_signal};
-  } else if (!is_loaded || module.index == 0 || !hk_unwind_table_find(module.index, pc, rule)) {
-    *rule = (hk_frame_rule_t){.kind = hk_frame_unknown};
-  }
-  hk_rule_cache_put(pc, &module, rule);
+/* Known to be there for as long as a frame of it is on the stack that is walked. */
+static void find_module(hk_module_t *module, uintptr_t pc) {
+  if (HK_LIKELY(pc - module->start < module->end - module->start)) return;
+  if (!hk_module_find(pc, module)) *module = (hk_module_t){0, 0, 0};
 }
 
-bool hk_frame_step_noting(hk_frame_t *frame, hk_stack_reader_t *stack, hk_frame_note_t *note) {
+static void find_rule(uintptr_t pc, hk_module_t *module, hk_frame_rule_t *rule) {
+  find_module(module, pc);
+  if (hk_rule_cache_get(pc, module, rule)) return;
+  if (returns_from_signal(pc)) {
+    *rule = (hk_frame_rule_t){.kind = hk_frame_signal};
+  } else if (module->index == 0 || !hk_unwind_table_find(module->index, pc, rule)) {
+    *rule = (hk_frame_rule_t){.kind = hk_frame_unknown};
+  }
+  hk_rule_cache_put(pc, module, rule);
+}
+
+bool hk_frame_step_noting(hk_frame_t *frame, hk_frame_source_t *source, hk_frame_note_t *note) {
+  hk_stack_reader_t *stack = &source->stack;
   hk_frame_rule_t rule;
-  find_rule(frame->pc, &rule);
+  find_rule(frame->pc, &source->module, &rule);
   switch (rule.kind) {
     case hk_frame_ruled:
       return step_by_rule(frame, stack, &rule, note);
@@ -182,7 +197,7 @@ bool hk_frame_step_noting(hk_frame_t *frame, hk_stack_reader_t *stack, hk_frame_
   }
 }
 
-bool hk_frame_step(hk_frame_t *frame, hk_stack_reader_t *stack) {
+bool hk_frame_step(hk_frame_t *frame, hk_frame_source_t *source) {
   hk_frame_note_t note;
-  return hk_frame_step_noting(frame, stack, &note);
+  return hk_frame_step_noting(frame, source, &note);
 }

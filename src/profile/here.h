@@ -41,10 +41,11 @@ HK_INLINE void hk_frame_here(hk_frame_t *frame) {
   static_assert(hk_frame_sp == 0 && hk_frame_fp == 1 && hk_frame_ra == 2, "the offsets above");
 #endif
   frame->pc = here;
-  frame->known = ((1u << hk_frame_register_count) - 1);
+  frame->known = (uint8_t)((1u << hk_frame_register_count) - 1);
 #if defined(__x86_64__)
-  frame->known &= ~(1u << hk_frame_ra);
+  frame->known &= (uint8_t) ~(1u << hk_frame_ra);
 #endif
+  frame->is_placed = 0;
   frame->is_stopped = true;
 }
 

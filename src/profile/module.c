@@ -23,6 +23,7 @@ static bool ask_linker(uintptr_t pc, hk_module_t *module) {
   struct dl_find_object found;
   if (_dl_find_object((void *)pc, &found) != 0) return false;
   module->start = (uintptr_t)found.dlfo_map_start;
+  module->end = (uintptr_t)found.dlfo_map_end;
   module->index = (uintptr_t)found.dlfo_eh_frame;
   return true;
 }
@@ -104,6 +105,7 @@ static bool find_in_list(uintptr_t pc, hk_module_t *module) {
   }
   if (low == hk_load_relaxed(&listed_count)) return false;
   module->start = hk_load_relaxed(&listed[low].start);
+  module->end = hk_load_relaxed(&listed[low].end);
   module->index = hk_load_relaxed(&listed[low].index);
   /* A read-modify-write stays behind the loads above, which another load need not. */
   return module->start <= pc && atomic_fetch_add_explicit(&version, 0, memory_order_acq_rel) == before;

@@ -11,6 +11,7 @@ HK_C_BEGIN
 
 typedef struct {
   uintptr_t start;
+  uintptr_t end;
   uintptr_t index; /* 0: it has no unwind tables */
 } hk_module_t;
 

@@ -24,9 +24,9 @@
 
 /* A frame that was come through. */
 typedef struct {
-  hk_frame_t frame;
-  uint32_t needed; /* the registers of it that the rest depends on */
-  uint32_t checks; /* so many of them are of what lies further out */
+  hk_frame_t frame; /* with the values of all that is needed of it */
+  uint8_t needed;   /* the registers of it that the rest depends on */
+  uint32_t checks;  /* so many of them are of what lies further out */
 } stop_t;
 
 /* A word of the stack that the walk depended on. */
@@ -106,12 +106,24 @@ static uint32_t count_holding(const trail_t *trail, const hk_stack_reader_t *sta
   return count;
 }
 
-static bool is_at(const stop_t *stop, const hk_frame_t *frame) {
+/* Puts values in the place of where they lie, for those of `which`. */
+static bool read_registers(hk_frame_t *frame, const hk_stack_reader_t *stack, unsigned which) {
+  for (unsigned left = frame->is_placed & which; left != 0; left &= left - 1) {
+    uintptr_t *place = &frame->registers[hk_lowest_bit(left)];
+    if (!hk_is_aligned(*place, sizeof *place) || !read_word(stack, *place, place)) return false;
+  }
+  frame->is_placed &= (uint8_t)~which;
+  return true;
+}
+
+static bool is_at(const stop_t *stop, const hk_stack_reader_t *stack, const hk_frame_t *frame) {
   if (stop->frame.registers[hk_frame_sp] != frame->registers[hk_frame_sp] || stop->frame.pc != frame->pc) return false;
   if (((stop->frame.known ^ frame->known) & stop->needed) != 0) return false;
-  for (unsigned i = hk_frame_sp + 1; i < hk_frame_register_count; i++) {
-    bool is_needed = (stop->needed >> i & 1) != 0;
-    if (is_needed && stop->frame.registers[i] != frame->registers[i]) return false;
+  hk_frame_t found = *frame;
+  if (!read_registers(&found, stack, stop->needed)) return false;
+  for (unsigned left = stop->needed; left != 0; left &= left - 1) {
+    unsigned i = hk_lowest_bit(left);
+    if (stop->frame.registers[i] != found.registers[i]) return false;
   }
   return true;
 }
@@ -120,7 +132,7 @@ static bool is_at(const stop_t *stop, const hk_frame_t *frame) {
 
 typedef struct {
   hk_frame_t frame; /* where it is */
-  hk_stack_reader_t stack;
+  hk_frame_source_t source;
   uint32_t step_count;
   bool is_plain; /* nothing was come through that cannot be kept */
   bool has_end;
@@ -131,7 +143,7 @@ static bool meets(trail_t *trail, const walk_t *walk, uint32_t holding) {
   while (trail->stop_count > 0) {
     const stop_t *stop = &trail->stops[trail->stop_count - 1];
     if (stop->checks <= holding) {
-      if (is_at(stop, &walk->frame)) return true;
+      if (is_at(stop, &walk->source.stack, &walk->frame)) return true;
       if (stop->frame.registers[hk_frame_sp] > walk->frame.registers[hk_frame_sp]) return false;
     }
     trail->stop_count--;
@@ -145,7 +157,7 @@ static bool go(trail_t *trail, walk_t *walk, uint32_t holding) {
     if (meets(trail, walk, holding)) return true;
     step_t *step = &trail->steps[walk->step_count];
     step->frame = walk->frame;
-    if (!hk_frame_step_noting(&walk->frame, &walk->stack, &step->note)) {
+    if (!hk_frame_step_noting(&walk->frame, &walk->source, &step->note)) {
       walk->frame = step->frame;
       walk->has_end = true;
       return false;
@@ -160,41 +172,47 @@ static bool go(trail_t *trail, walk_t *walk, uint32_t holding) {
 
 static void forget(trail_t *trail) { trail->stop_count = trail->check_count = 0; }
 
-static bool put_checks(trail_t *trail, const hk_stack_reader_t *stack, const hk_frame_note_t *note, uint32_t needed) {
-  uint32_t which = note->read & (needed | 1u << hk_frame_ra);
-  for (unsigned i = 0; i < hk_frame_register_count; i++) {
-    if ((which >> i & 1) == 0) continue;
+/* What the step to this caller has found on the stack, of what is needed. */
+static bool put_checks(trail_t *trail, const hk_stack_reader_t *stack, const hk_frame_note_t *note,
+                       const hk_frame_t *caller, unsigned needed) {
+  for (unsigned left = note->saved & (needed | 1u << hk_frame_ra); left != 0; left &= left - 1) {
+    unsigned i = hk_lowest_bit(left);
     if (trail->check_count == CHECKS_MOST) return false;
     check_t *check = &trail->checks[trail->check_count++];
-    check->address = note->from[i];
+    check->address = i == hk_frame_ra ? note->ra_place : caller->registers[i];
     if (!hk_is_aligned(check->address, sizeof check->value)) return false;
     if (!read_word(stack, check->address, &check->value)) return false;
   }
   return true;
 }
 
-static bool put_stop(trail_t *trail, const hk_frame_t *frame, uint32_t needed) {
+static bool put_stop(trail_t *trail, const hk_stack_reader_t *stack, const hk_frame_t *frame, unsigned needed) {
   if (trail->stop_count == STOPS_MOST) return false;
-  trail->stops[trail->stop_count++] = (stop_t){*frame, needed, trail->check_count};
+  stop_t *stop = &trail->stops[trail->stop_count];
+  *stop = (stop_t){*frame, (uint8_t)needed, trail->check_count};
+  if (!read_registers(&stop->frame, stack, needed)) return false;
+  trail->stop_count++;
   return true;
 }
 
 /* The outermost first. There the walk would go on with all registers. */
 static bool keep_steps(trail_t *trail, const walk_t *walk, bool has_met) {
+  const hk_stack_reader_t *stack = &walk->source.stack;
   if (!walk->is_plain) return false;
   if (!has_met) {
     forget(trail);
     trail->has_end = walk->has_end;
-    (void)put_stop(trail, &walk->frame, walk->frame.known);
+    if (!put_stop(trail, stack, &walk->frame, walk->frame.known)) return false;
   }
   trail->check_count = trail->stops[trail->stop_count - 1].checks;
   for (uint32_t i = walk->step_count; i-- > 0;) {
     const step_t *step = &trail->steps[i];
-    const stop_t *caller = &trail->stops[trail->stop_count - 1];
-    uint32_t needed = (caller->needed & ~step->note.changed) | step->note.used;
-    if ((step->note.read & 1u << hk_frame_ra) == 0) needed |= 1u << hk_frame_ra;
-    if (!put_checks(trail, &walk->stack, &step->note, caller->needed)) return false;
-    if (!put_stop(trail, &step->frame, needed)) return false;
+    const hk_frame_t *caller = i + 1 < walk->step_count ? &trail->steps[i + 1].frame : &walk->frame;
+    unsigned caller_needed = trail->stops[trail->stop_count - 1].needed;
+    unsigned needed = (caller_needed & ~(unsigned)step->note.changed) | step->note.used;
+    if ((step->note.saved & 1u << hk_frame_ra) == 0) needed |= 1u << hk_frame_ra;
+    if (!put_checks(trail, stack, &step->note, caller, caller_needed)) return false;
+    if (!put_stop(trail, stack, &step->frame, needed)) return false;
   }
   return true;
 }
@@ -224,7 +242,7 @@ static bool is_enough(const trail_t *trail, const walk_t *walk) {
 
 static hk_site_t *walk_along(trail_t *trail, walk_t *walk) {
   hk_frame_t start = walk->frame;
-  uint32_t holding = count_holding(trail, &walk->stack);
+  uint32_t holding = count_holding(trail, &walk->source.stack);
   bool has_met = go(trail, walk, holding);
   if (has_met && walk->step_count == 0 && trail->site != NULL) return trail->site;
   if (has_met && !is_enough(trail, walk)) { /* the last one ended too early for this one */
@@ -246,7 +264,7 @@ static hk_site_t *walk_along(trail_t *trail, walk_t *walk) {
 static hk_site_t *walk_alone(walk_t *walk) {
   uintptr_t frames[FRAMES_MOST];
   unsigned count = 0;
-  while (count < FRAMES_MOST && hk_frame_step(&walk->frame, &walk->stack)) frames[count++] = walk->frame.pc + 1;
+  while (count < FRAMES_MOST && hk_frame_step(&walk->frame, &walk->source)) frames[count++] = walk->frame.pc + 1;
   return site_of_stack(frames, count);
 }
 
@@ -256,9 +274,10 @@ HK_NOINLINE hk_site_t *hk_trail_site(void) {
   walk.is_plain = true;
   walk.has_end = false;
   hk_frame_here(&walk.frame);
-  hk_stack_reader_init(&walk.stack, walk.frame.registers[hk_frame_sp]);
-  bool is_own = walk.stack.own_start < walk.stack.own_end;
-  trail_t *trail = is_own ? claim_trail(walk.stack.own_end) : NULL;
+  hk_frame_source_init(&walk.source, walk.frame.registers[hk_frame_sp]);
+  const hk_stack_reader_t *stack = &walk.source.stack;
+  bool is_own = stack->own_start < stack->own_end;
+  trail_t *trail = is_own ? claim_trail(stack->own_end) : NULL;
   if (trail == NULL) return walk_alone(&walk);
   hk_site_t *site = walk_along(trail, &walk);
   hk_store_release(&trail->is_busy, false);

@@ -6,11 +6,11 @@
 
 HK_NOINLINE unsigned hk_unwind(uintptr_t *frames, unsigned most, unsigned skip) {
   hk_frame_t frame;
-  hk_stack_reader_t stack;
+  hk_frame_source_t source;
   hk_frame_here(&frame);
-  hk_stack_reader_init(&stack, frame.registers[hk_frame_sp]);
+  hk_frame_source_init(&source, frame.registers[hk_frame_sp]);
   unsigned count = 0;
-  while (count < most && hk_frame_step(&frame, &stack)) {
+  while (count < most && hk_frame_step(&frame, &source)) {
     if (skip > 0) {
       skip--;
     } else {

@@ -59,10 +59,18 @@ static long sleeps_of(pid_t thread) {
   return atol(line + strlen("\nvoluntary_ctxt_switches:"));
 }
 
+static long now_ms(void) {
+  struct timespec now;
+  CHECK(clock_gettime(CLOCK_MONOTONIC, &now) == 0);
+  return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Where others have the cores, so many beats take longer than a second. */
 static void check_sleep(pid_t thread) {
-  const long before = sleeps_of(thread);
+  const long start = now_ms(), before = sleeps_of(thread);
   wait_beats(beats_a_second);
-  CHECK(sleeps_of(thread) - before <= most_wakes_a_second);
+  const long wakes = sleeps_of(thread) - before;
+  CHECK(wakes * 1000 <= most_wakes_a_second * (now_ms() - start));
 }
 
 int main(int argc, char **argv) {

@@ -10,7 +10,7 @@
 
 namespace {
 
-constexpr hk_module_t kModule = {0x400000, 0x500000};
+constexpr hk_module_t kModule = {0x400000, 0x480000, 0x500000};
 
 hk_frame_rule_t RuleOf(uintptr_t pc) {
   hk_frame_rule_t rule = {};
@@ -37,8 +37,8 @@ TEST(RuleCache, IsOfAnAddressAndItsModule) {
   Put(0x401000);
   EXPECT_TRUE(IsFound(0x401000));
   EXPECT_FALSE(IsFound(0x401001));
-  EXPECT_FALSE(IsFound(0x401000, {0x400000, 0x600000}));
-  EXPECT_FALSE(IsFound(0x401000, {0x300000, 0x500000}));
+  EXPECT_FALSE(IsFound(0x401000, {0x400000, 0x480000, 0x600000}));
+  EXPECT_FALSE(IsFound(0x401000, {0x300000, 0x480000, 0x500000}));
 }
 
 // A program's stacks go through some 800 addresses. If each had one place, a fifth of them would push out another one.

@@ -288,9 +288,9 @@ TEST(Unwind, NoDamageMakesItCrashOrGoOnForEver) {
     frame.is_stopped = true;
     for (uintptr_t &value : frame.registers) value = next() % 2 == 0 ? next() : words[next() % kWords];
     frame.registers[hk_frame_sp] = reinterpret_cast<uintptr_t>(&words[next() % kWords]);
-    hk_stack_reader_t stack;
-    hk_stack_reader_init(&stack, frame.registers[hk_frame_sp]);
-    for (unsigned i = 0; i < kMost && hk_frame_step(&frame, &stack); i++) steps++;
+    hk_frame_source_t source;
+    hk_frame_source_init(&source, frame.registers[hk_frame_sp]);
+    for (unsigned i = 0; i < kMost && hk_frame_step(&frame, &source); i++) steps++;
   }
   alarm(0);
   EXPECT_GT(steps, 1000u) << "the damage should leave something to follow";
@@ -305,9 +305,9 @@ TEST(Unwind, ARegisterThatLeadsNowhereEndsTheWalk) {
   for (uintptr_t address : {uintptr_t{0}, uintptr_t{8}, UINTPTR_MAX - 7, uintptr_t{1} << 47, uintptr_t{4096}}) {
     for (uintptr_t &value : frame.registers) value = address;
     hk_frame_t copy = frame;
-    hk_stack_reader_t stack;
-    hk_stack_reader_init(&stack, address);
-    EXPECT_FALSE(hk_frame_step(&copy, &stack)) << address;
+    hk_frame_source_t source;
+    hk_frame_source_init(&source, address);
+    EXPECT_FALSE(hk_frame_step(&copy, &source)) << address;
   }
   (void)own;
 }

@@ -1,5 +1,6 @@
 /* os/os_huge.c - L1. Keeps the part of os.h's contract that is about huge pages, on Linux. */
 #include <sys/mman.h>
+#include <time.h>
 
 #include "base/units.h"
 #include "os/huge_setting.h"
@@ -23,6 +24,18 @@ static bool advise(void *start, size_t bytes, int advice) {
 
 bool hk_os_huge_allow(void *start, size_t bytes, bool allowed) {
   return advise(start, bytes, allowed ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+}
+
+static uint64_t thread_cpu_ns(void) {
+  struct timespec now = {0};
+  (void)hk_syscall2(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, (long)&now);
+  return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+uint64_t hk_os_huge_touch(void *start) {
+  uint64_t before_ns = thread_cpu_ns();
+  (void)__atomic_fetch_or((unsigned char *)start, 0, __ATOMIC_RELAXED);
+  return thread_cpu_ns() - before_ns;
 }
 
 bool hk_os_huge_collapse(void *start, size_t bytes) { return advise(start, bytes, MADV_COLLAPSE); }

@@ -26,6 +26,14 @@ static bool may_be_unused(const hk_huge_terms_t *terms, size_t unused_bytes) {
   return unused_bytes <= HK_SUPERSLAB_BYTES / (is_cheap(terms) ? HK_HUGE_WASTE_SHARE_FAST : HK_HUGE_WASTE_SHARE);
 }
 
+/* ---- What one costs here, now. */
+
+void hk_huge_wish_note_fault(hk_huge_pause_t *pause, uint64_t now_ms, uint64_t cpu_ns) {
+  bool is_dear = cpu_ns > HK_HUGE_DEAR_NS;
+  pause->ms = is_dear ? hk_smaller(hk_larger(2 * pause->ms, HK_HUGE_PAUSE_LEAST_MS), HK_HUGE_PAUSE_MOST_MS) : 0;
+  pause->until_ms = now_ms + pause->ms;
+}
+
 /* ---- Superslabs. */
 
 hk_huge_wish_t hk_huge_wish_of_superslab(const hk_huge_terms_t *terms) {
@@ -50,7 +58,7 @@ static size_t grown_bytes(const hk_huge_terms_t *terms, uint64_t stay_ms) {
 
 bool hk_huge_wish_may_grow(const hk_huge_terms_t *terms, size_t in_use_bytes, uint64_t since_first_ms,
                            uint64_t since_last_ms) {
-  if (in_use_bytes < grown_bytes(terms, since_first_ms)) return false;
+  if (terms->is_dear || in_use_bytes < grown_bytes(terms, since_first_ms)) return false;
   return cost_ns(terms, HK_SUPERSLAB_BYTES / 2, since_last_ms) <= SAVED_NS;
 }
 
@@ -109,7 +117,7 @@ hk_huge_wish_t hk_huge_wish_of_block(hk_huge_blocks_t *blocks, const hk_huge_ter
   const hk_huge_size_t *known = nearest_known(blocks, bytes);
   if (known == NULL && !is_cheap(terms)) return hk_huge_sample;
   if (is_sample(&blocks->size[index_of(bytes)])) return hk_huge_sample;
-  if (known == NULL || pays(known, terms)) return hk_huge_ask;
+  if (!terms->is_dear && (known == NULL || pays(known, terms))) return hk_huge_ask;
   return is_everywhere ? hk_huge_forbid : hk_huge_leave;
 }
 

@@ -8,6 +8,8 @@
  * Of a superslab both are known. A big block is asked for before it is touched, or the faults are not saved: what is known
  * are others of about its size, which ended, or are in use. At the start nothing is known, and nothing is asked for; but below
  * the balanced price blocks count as dense until it is known that they are not.
+ *
+ * What the system does is measured where it is asked: the first huge page of what is asked for is made at once.
  */
 #ifndef HK_POLICY_HUGE_WISH_H
 #define HK_POLICY_HUGE_WISH_H
@@ -71,7 +73,27 @@ typedef struct {
   uint64_t choice; /* the option: hk_choice_huge_pages_t */
   hk_os_huge_t setting;
   uint64_t ns_per_mib_second; /* the price */
+  bool is_dear; /* of late a huge page has taken more CPU to make than small ones do (hk_huge_wish_note_fault) */
 } hk_huge_terms_t;
+
+/* ---- What one costs here, now. */
+
+/* In a virtual machine whose host takes back what is free, a huge page may be one that the host has to find first: 6 ms were
+ * measured, where small pages came from what was freed a moment ago. Others come after the kernel has moved memory about. */
+#define HK_HUGE_DEAR_NS (2 * HK_HUGE_SMALL_FAULTS_NS)
+
+/* Then for so long none is asked for; the next one tells whether it is for two times as long. */
+#define HK_HUGE_PAUSE_LEAST_MS UINT64_C(1000)
+#define HK_HUGE_PAUSE_MOST_MS UINT64_C(64000)
+
+/* All zero to begin with. */
+typedef struct {
+  uint64_t ms;       /* the last one; 0: the last huge page was not dear */
+  uint64_t until_ms; /* its end */
+} hk_huge_pause_t;
+
+/* One was made, and took so much. */
+void hk_huge_wish_note_fault(hk_huge_pause_t *pause, uint64_t now_ms, uint64_t cpu_ns);
 
 /* ---- Superslabs. */
 

@@ -26,6 +26,9 @@ static _Atomic(uint64_t) last_new_ms;
 /* And first; 0: not yet. */
 static _Atomic(uint64_t) first_new_ms;
 
+/* hk_huge_pause_t. Written by who made a huge page: two at once may each miss the other's. */
+static _Atomic(uint64_t) pause_ms, paused_until_ms;
+
 /* Guarded by hk_lock_space. */
 static struct {
   hk_huge_blocks_t blocks;
@@ -52,7 +55,11 @@ static hk_os_huge_t setting(void) {
 }
 
 static hk_huge_terms_t find_terms(void) {
-  return (hk_huge_terms_t){.choice = hk_option.huge_pages, .setting = setting(), .ns_per_mib_second = hk_option.mode};
+  uint64_t until_ms = hk_load_relaxed(&paused_until_ms);
+  return (hk_huge_terms_t){.choice = hk_option.huge_pages,
+                           .setting = setting(),
+                           .ns_per_mib_second = hk_option.mode,
+                           .is_dear = HK_UNLIKELY(until_ms != 0) && hk_os_coarse_ms() < until_ms};
 }
 
 /* ---- Asking. */
@@ -78,6 +85,20 @@ static bool advise(uintptr_t start, size_t bytes, hk_huge_wish_t wish) {
   bool is_granted = allow(start, bytes);
   count(is_granted, bytes);
   return is_granted;
+}
+
+/* Makes the first huge page of a range that was asked for, as the program is about to. Whether the others are to be huge, too. */
+static bool try_first(const hk_huge_terms_t *terms, uintptr_t start, size_t bytes) {
+  uintptr_t first = hk_align_up(start, HK_SUPERSLAB_BYTES);
+  if (terms->choice != hk_huge_pages_auto || first - start + HK_SUPERSLAB_BYTES > bytes) return true;
+  hk_huge_pause_t pause = {hk_load_relaxed(&pause_ms), hk_load_relaxed(&paused_until_ms)};
+  bool was_dear = pause.ms != 0;
+  hk_huge_wish_note_fault(&pause, hk_os_coarse_ms(), hk_os_huge_touch((void *)first));
+  if (HK_LIKELY(pause.ms == 0 && !was_dear)) return true;
+  hk_store_relaxed(&pause_ms, pause.ms);
+  hk_store_relaxed(&paused_until_ms, pause.until_ms);
+  if (pause.ms != 0) hk_stat_add(hk_stat_huge_dear, 1);
+  return pause.ms == 0;
 }
 
 /* ---- Superslabs. */
@@ -122,7 +143,9 @@ static hk_huge_wish_t wish_for_superslab(const hk_huge_terms_t *terms, bool is_n
 
 bool hk_huge_note_new_superslab(uintptr_t start, bool is_new) {
   hk_huge_terms_t terms = find_terms();
-  return advise(start, HK_SUPERSLAB_BYTES, wish_for_superslab(&terms, is_new));
+  bool is_huge = advise(start, HK_SUPERSLAB_BYTES, wish_for_superslab(&terms, is_new));
+  if (is_huge) (void)try_first(&terms, start, HK_SUPERSLAB_BYTES);
+  return is_huge;
 }
 
 bool hk_huge_take_apart_locked(hk_superslab_t *superslab) {
@@ -193,6 +216,7 @@ static void look(uint64_t now_ms, unsigned most) {
     never_look();
     return;
   }
+  if (terms.is_dear) return;
   size_t records = hk_shelf_superslab_count();
   unsigned looks = records < HK_HUGE_LOOK_MAX ? (unsigned)records : HK_HUGE_LOOK_MAX;
   for (; most > 0; most--) {
@@ -255,8 +279,11 @@ void hk_huge_note_new_block(hk_slab_t *slab, uintptr_t start, size_t bytes) {
     huge.sample.born_ms = slab->born_ms;
   }
   hk_lock_release(hk_lock_space);
+  if (advise(start, bytes, wish) && !try_first(&terms, start, bytes)) {
+    wish = hk_huge_forbid;
+    (void)advise(start, bytes, wish);
+  }
   slab->huge = (uint8_t)wish;
-  (void)advise(start, bytes, wish);
 }
 
 /* What is in different mappings, as it is where one part is asked for and the other is not, the kernel moves no more. */

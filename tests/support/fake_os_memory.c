@@ -32,6 +32,8 @@ static struct {
   bool is_lazy_unknown;
   int huge_setting;
   _Atomic(uint64_t) huge_questions;
+  uint64_t huge_fault_ns;
+  uintptr_t huge_touched;
 } memory = {.page_size = 4096};
 
 /* ---- The contract. ---------------------------------------------------------------------------------------------- */
@@ -239,6 +241,11 @@ bool hk_os_huge_collapse(void *start, size_t bytes) {
   return advise_huge(fake_os_huge_collapse, "huge_collapse", start, bytes);
 }
 
+uint64_t hk_os_huge_touch(void *start) {
+  memory.huge_touched = (uintptr_t)start;
+  return memory.huge_fault_ns;
+}
+
 bool hk_os_resident_pages(void *start, size_t bytes, unsigned char *is_resident) {
   size_t system_page = (size_t)sysconf(_SC_PAGESIZE), page = hk_os_page_size();
   for (size_t i = 0; i < bytes / page; i++) is_resident[i] = 0;
@@ -299,4 +306,6 @@ void fake_os_unmap_all(void) {
 void fake_os_know_lazy_purge(bool is_known) { memory.is_lazy_unknown = !is_known; }
 void fake_os_set_huge(int setting) { memory.huge_setting = setting; }
 uint64_t fake_os_huge_questions(void) { return memory.huge_questions; }
+void fake_os_set_huge_fault(uint64_t cpu_ns) { memory.huge_fault_ns = cpu_ns; }
+uintptr_t fake_os_huge_touched(void) { return memory.huge_touched; }
 void fake_os_set_page_size(size_t bytes) { memory.page_size = bytes; }

@@ -1,6 +1,7 @@
 // policy/huge_wish: which superslabs and big blocks huge pages are asked for.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -46,8 +47,10 @@ class HugeWish : public testing::Test {
     EXPECT_EQ(asked, 10u * (HK_HUGE_SAMPLE_SHARE - 1));
   }
 
-  hk_huge_terms_t terms_ = {
-      .choice = hk_huge_pages_auto, .setting = hk_os_huge_on_request, .ns_per_mib_second = HK_PRICE_BALANCED};
+  hk_huge_terms_t terms_ = {.choice = hk_huge_pages_auto,
+                            .setting = hk_os_huge_on_request,
+                            .ns_per_mib_second = HK_PRICE_BALANCED,
+                            .is_dear = false};
   hk_huge_blocks_t blocks_ = {};
 };
 
@@ -58,6 +61,38 @@ TEST_F(HugeWish, WhatTheSystemNeverDoesIsNotAskedFor) {
     EXPECT_EQ(OfBlock(), hk_huge_leave);
     EXPECT_FALSE(HasLooks());
   }
+}
+
+TEST_F(HugeWish, WhatIsDearIsNotAskedForUntilItIsTriedAgain) {
+  hk_huge_pause_t pause = {};
+  hk_huge_wish_note_fault(&pause, 5000, HK_HUGE_DEAR_NS);
+  EXPECT_EQ(pause.ms, 0u) << "no more than small pages, as far as that can be told";
+  uint64_t expected_ms = HK_HUGE_PAUSE_LEAST_MS;
+  for (int i = 0; i < 10; i++) {
+    hk_huge_wish_note_fault(&pause, 5000, HK_HUGE_DEAR_NS + 1);
+    EXPECT_EQ(pause.ms, expected_ms);
+    EXPECT_EQ(pause.until_ms, 5000 + expected_ms);
+    expected_ms = std::min(2 * expected_ms, HK_HUGE_PAUSE_MOST_MS);
+  }
+  hk_huge_wish_note_fault(&pause, 9000, HK_HUGE_FAULT_NS);
+  EXPECT_EQ(pause.ms, 0u);
+  EXPECT_EQ(pause.until_ms, 9000u);
+  hk_huge_wish_note_fault(&pause, 9000, HK_HUGE_DEAR_NS + 1);
+  EXPECT_EQ(pause.ms, HK_HUGE_PAUSE_LEAST_MS) << "from the start";
+}
+
+TEST_F(HugeWish, WhereTheyAreDearOnlyTheUserAsks) {
+  End(HK_HUGE_PROBES);
+  ASSERT_EQ(OfNextBlock(), hk_huge_ask);
+  ASSERT_TRUE(hk_huge_wish_may_grow(&terms_, HK_HUGE_GROWN_MOST_BYTES, 0, 0));
+  terms_.is_dear = true;
+  EXPECT_EQ(OfNextBlock(), hk_huge_leave);
+  EXPECT_FALSE(hk_huge_wish_may_grow(&terms_, HK_HUGE_GROWN_MOST_BYTES, 0, 0));
+  EXPECT_TRUE(HasLooks()) << "later";
+  Set(hk_huge_pages_auto, hk_os_huge_everywhere);
+  EXPECT_EQ(OfNextBlock(), hk_huge_forbid);
+  Set(hk_huge_pages_always, hk_os_huge_on_request);
+  EXPECT_EQ(OfNextBlock(), hk_huge_ask);
 }
 
 TEST_F(HugeWish, NeverForbidsOnlyWhereTheSystemWouldMakeThem) {

@@ -225,6 +225,20 @@ TEST_F(OsLinux, HugePagesAreAllowedForbiddenAndMadeAtOnce) {
   EXPECT_EQ(errno, kErrno);
 }
 
+TEST_F(OsLinux, WhatIsTouchedIsThereAndUnchanged) {
+  char *start = static_cast<char *>(hk_os_reserve(HK_SUPERSLAB_BYTES, HK_SUPERSLAB_BYTES));
+  (void)hk_os_huge_allow(start, HK_SUPERSLAB_BYTES, true);
+  EXPECT_EQ(hk_os_resident_bytes(start, hk_os_page_size()), 0u);
+  EXPECT_GT(hk_os_huge_touch(start), 0u);
+  EXPECT_EQ(hk_os_resident_bytes(start, hk_os_page_size()), hk_os_page_size());
+  EXPECT_EQ(start[0], 0);
+  start[0] = 77;
+  (void)hk_os_huge_touch(start);
+  EXPECT_EQ(start[0], 77);
+  EXPECT_TRUE(hk_os_unmap(start, HK_SUPERSLAB_BYTES));
+  EXPECT_EQ(errno, kErrno);
+}
+
 TEST_F(OsLinux, ARefusedHugePageIsNoError) {
   char *start = static_cast<char *>(hk_os_reserve(HK_SUPERSLAB_BYTES, HK_SUPERSLAB_BYTES));
   EXPECT_TRUE(hk_os_unmap(start, HK_SUPERSLAB_BYTES));

@@ -50,8 +50,8 @@ HK_NOINLINE void hk_free_due(hk_slab_t *slab);
 void *hk_calloc(size_t count, size_t size);
 void *hk_realloc(void *block, size_t size);
 
-/* 0 for NULL, and for what is no live block, after the misuse was reported. */
-size_t hk_usable_size(const void *block);
+/* hk_usable_size of all that is no small block, and of one that something speaks against. */
+HK_NOINLINE size_t hk_usable_size_slow(const void *block);
 
 /* What hk_usable_size of a block of `size` bytes would be; 0 when there can be none. */
 size_t hk_good_size(size_t size);
@@ -77,6 +77,11 @@ HK_INLINE void *hk_alloc(size_t size) {
   return HK_LIKELY(block != NULL) ? block : hk_alloc_slow(size);
 }
 
+/* Whether an address in a slab of small blocks can be one that is in use. */
+HK_INLINE bool hk_is_plausible(const hk_slab_t *slab, const void *block) {
+  return hk_start_is_plausible((uint16_t)(uintptr_t)block, slab->inverse) && !hk_block_looks_free(block);
+}
+
 HK_INLINE void hk_free(void *block) {
   hk_count(hk_count_free, 1);
   hk_slab_t *slab = hk_slab_of(block);
@@ -84,11 +89,19 @@ HK_INLINE void hk_free(void *block) {
     hk_free_slow(block, slab);
     return;
   }
-  if (HK_UNLIKELY(!hk_start_is_plausible((uint16_t)(uintptr_t)block, slab->inverse) || hk_block_looks_free(block))) {
+  if (HK_UNLIKELY(!hk_is_plausible(slab, block))) {
     hk_free_slow(block, slab);
     return;
   }
   if (HK_UNLIKELY(hk_sink_push(slab->sink, block))) hk_free_due(slab);
+}
+
+/* 0 for NULL, and for what is no live block, after the misuse was reported. Whose block it is makes no difference: nothing is changed. Some
+ * programs ask with each malloc and each free. */
+HK_INLINE size_t hk_usable_size(const void *block) {
+  hk_slab_t *slab = hk_slab_of(block);
+  bool is_small = hk_load_relaxed(&slab->owner) != NULL && (uintptr_t)block >> HK_ADDRESS_BITS == 0;
+  return HK_LIKELY(is_small && hk_is_plausible(slab, block)) ? slab->block_bytes : hk_usable_size_slow(block);
 }
 
 #endif /* HK_API_ALLOC_H */

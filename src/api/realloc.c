@@ -8,7 +8,6 @@
 #include "api/verify.h"
 #include "base/bits.h"
 #include "hakmem/hakmem.h"
-#include "heap/span.h"
 #include "policy/sampling.h"
 #include "policy/stat.h"
 #include "profile/profile.h"
@@ -27,7 +26,7 @@ size_t hk_good_size(size_t size) {
   return is_small(size) ? hk_class_bytes(hk_class_of(size > 0 ? size : 1)) : hk_large_good_size(size);
 }
 
-size_t hk_usable_size(const void *block) {
+size_t hk_usable_size_slow(const void *block) {
   if (block == NULL) return 0;
   hk_finding_t finding = hk_verify(block);
   if (finding.verdict == hk_verdict_live) return finding.bytes;
@@ -97,8 +96,7 @@ static void *move(void *block, size_t bytes, size_t size) {
 static size_t own_small_bytes(const void *block) {
   hk_slab_t *slab = hk_slab_of(block);
   if (hk_load_relaxed(&slab->owner) != hk_thread_heap) return 0;
-  if (!hk_span_has_block(slab->head, block) || hk_block_looks_free(block)) return 0;
-  return slab->block_bytes;
+  return hk_is_plausible(slab, block) ? slab->block_bytes : 0;
 }
 
 static void *move_large(void *block, size_t bytes, size_t size, uint64_t weight_q16) {

@@ -41,7 +41,7 @@ EXPORT void *memalign(size_t alignment, size_t size) { return hakmem_memalign(al
 EXPORT void *valloc(size_t size) { return hakmem_valloc(size); }
 EXPORT void *pvalloc(size_t size) { return hakmem_pvalloc(size); }
 
-EXPORT size_t malloc_usable_size(void *block) { return hakmem_malloc_usable_size(block); }
+EXPORT size_t malloc_usable_size(void *block) { return hk_usable_size(block); }
 EXPORT int malloc_trim(size_t pad) { return hakmem_malloc_trim(pad); }
 EXPORT struct mallinfo mallinfo(void) { return hakmem_mallinfo(); }
 EXPORT struct mallinfo2 mallinfo2(void) { return hakmem_mallinfo2(); }

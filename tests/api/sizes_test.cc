@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include "hakmem/hakmem.h"
@@ -181,6 +182,21 @@ TEST(Sizes, UsableSizeIsStableForTheBlocksLife) {
     for (void *other : others) hakmem_free(other);
   }
   for (size_t index = 0; index < model.count(); index++) hakmem_free(model.at(index).start);
+}
+
+TEST(Sizes, UsableSizeIsTheSameForEveryThread) {
+  for (size_t size : {1, 100, 1024, 5000, 32768, 40000, 2000000}) {
+    void *own = hakmem_malloc(size), *others = nullptr;
+    size_t usable = hakmem_malloc_usable_size(own), seen = 0;
+    std::thread([own, size, &others, &seen] {
+      seen = hakmem_malloc_usable_size(own);
+      others = hakmem_malloc(size);
+    }).join();
+    EXPECT_EQ(seen, usable) << size;
+    EXPECT_EQ(hakmem_malloc_usable_size(others), usable) << size << ", of a thread that has ended";
+    hakmem_free(own);
+    hakmem_free(others);
+  }
 }
 
 TEST(Sizes, UsableSizeOfNullIsZero) { EXPECT_EQ(hakmem_malloc_usable_size(nullptr), 0u); }

@@ -66,11 +66,16 @@ static long now_ms(void) {
 }
 
 /* Where others have the cores, so many beats take longer than a second. */
-static void check_sleep(pid_t thread) {
+static int sleeps_well(pid_t thread) {
   const long start = now_ms(), before = sleeps_of(thread);
   wait_beats(beats_a_second);
   const long wakes = sleeps_of(thread) - before;
-  CHECK(wakes * 1000 <= most_wakes_a_second * (now_ms() - start));
+  return wakes * 1000 <= most_wakes_a_second * (now_ms() - start);
+}
+
+/* What little is left may still be due for a while. If it never came to rest, the alarm would end this. */
+static void await_sleep(pid_t thread) {
+  while (!sleeps_well(thread)) continue;
 }
 
 int main(int argc, char **argv) {
@@ -86,7 +91,7 @@ int main(int argc, char **argv) {
   if (library != NULL) CHECK(dlclose(library) == 0);
   await_resident(before + BACK_BYTES);
   say("back\n");
-  check_sleep(thread);
+  await_sleep(thread);
   end_idle_thread();
   await_its_end();
   say("went\n");

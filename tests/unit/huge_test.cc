@@ -6,84 +6,18 @@
 
 #include "fake_os.h"
 #include "fresh_test.h"
-#include "unit/big_driver.h"
+#include "unit/huge_driver.h"
 
 using namespace hk_test;
 
 namespace {
-
-constexpr uint64_t kMs = 1000000;
-constexpr uint64_t kAgeMs = HK_HUGE_COLLAPSE_NS * 1000 / HK_HUGE_GAIN_NS;
-constexpr unsigned kAll = HK_SUPERSLAB_SLABS;
-
-void Set(hk_choice_huge_pages_t choice, hk_os_huge_t setting) {
-  hk_option.huge_pages = choice;
-  fake_os_set_huge(setting);
-}
-
-uint64_t Count(hk_stat_id_t id) { return hk_load_relaxed(&hk_stat_process.value[id]); }
-
-// The calls about huge pages: 'a' asked, 'f' forbidden, 'c' made at once; capitals where the system refused.
-std::string Calls(size_t from = 0) {
-  std::string calls;
-  for (size_t i = from; i < fake_os_log_length(); i++) {
-    const fake_os_record_t *record = fake_os_log(i);
-    if (record->call == fake_os_huge_ask) calls += record->succeeded ? 'a' : 'A';
-    if (record->call == fake_os_huge_forbid) calls += record->succeeded ? 'f' : 'F';
-    if (record->call == fake_os_huge_collapse) calls += record->succeeded ? 'c' : 'C';
-  }
-  return calls;
-}
-
-const fake_os_record_t *LastCall(fake_os_call_t call) {
-  for (size_t i = fake_os_log_length(); i-- > 0;) {
-    if (fake_os_log(i)->call == call) return fake_os_log(i);
-  }
-  return nullptr;
-}
-
-void Free(void *block) { ASSERT_TRUE(hk_test::Free(block)); }
-
-// A whole superslab in one piece.
-hk_slab_t *Fill(bool touch = true) {
-  hk_slab_t *first = hk_superslab_acquire(kAll, 1, hk_from_bottom);
-  if (touch) memset(reinterpret_cast<void *>(hk_slab_start(first)), 1, HK_SUPERSLAB_BYTES);
-  return first;
-}
-void Release(hk_slab_t *first, unsigned count) {
-  hk_slab_retire(first, count);
-  hk_superslab_release(first, count);
-}
-uintptr_t StartOf(const hk_slab_t *first) { return first->superslab->start; }
-
-void Visit() { hk_huge_visit(hk_os_coarse_ms()); }
-void Pass(uint64_t ms) { fake_os_advance(ms * kMs); }
-// Seen in use once, and again when it is old.
-void GrowOld() {
-  Pass(HK_HUGE_LOOK_MS);
-  Visit();
-  Pass(kAgeMs + 1);
-  Visit();
-}
-
-// Blocks are asked for if those before were dense; and what is freed goes back at once.
-void LearnFromWhatGoesBack() {
-  Set(hk_huge_pages_auto, hk_os_huge_on_request);
-  hk_option.retain = 0;
-}
-void KnowThatBlocksAreDense(size_t bytes) {
-  char *block = Alloc(bytes);
-  memset(block, 1, bytes);
-  Free(block);
-  (void)hk_surplus_trim(0);
-}
 
 // ---- Settings.
 
 HK_FRESH_TEST(Huge, WhereTheSystemHasNoneNothingIsAsked) {
   Set(hk_huge_pages_always, hk_os_huge_never);
   (void)Fill();
-  Free(Alloc(8 * HK_MIB));
+  MustFree(Alloc(8 * HK_MIB));
   GrowOld();
   EXPECT_EQ(Calls(), "");
   EXPECT_EQ(fake_os_huge_questions(), 1u) << "once";
@@ -122,7 +56,7 @@ HK_FRESH_TEST(Huge, ARefusalIsCountedAndLosesNothing) {
   EXPECT_EQ(Calls(), "AA");
   EXPECT_EQ(Count(hk_stat_huge_refused), 6 * HK_MIB);
   EXPECT_EQ(Count(hk_stat_huge_asked), 0u);
-  Free(block);
+  MustFree(block);
   Release(first, kAll);
   (void)hk_surplus_trim(0);
   EXPECT_EQ(fake_os_mapped_bytes(), hk_region_map_mapped_bytes() + hk_meta_mapped_bytes());
@@ -164,7 +98,7 @@ HK_FRESH_TEST(Huge, SparseBlocksAreNotAskedFor) {
   for (int i = 0; i < 50; i++) {
     char *block = Alloc(4 * HK_MIB);
     memset(block, 1, 3 * HK_MIB);
-    Free(block);
+    MustFree(block);
   }
   EXPECT_EQ(Calls(), "");
 }
@@ -172,9 +106,9 @@ HK_FRESH_TEST(Huge, SparseBlocksAreNotAskedFor) {
 HK_FRESH_TEST(Huge, WhatIsResidentAlreadyIsNotAskedFor) {
   Set(hk_huge_pages_always, hk_os_huge_on_request);
   RetainEverything();
-  Free(Alloc(4 * HK_MIB));
+  MustFree(Alloc(4 * HK_MIB));
   size_t before = fake_os_log_length();
-  Free(Alloc(4 * HK_MIB));
+  MustFree(Alloc(4 * HK_MIB));
   EXPECT_EQ(Calls(before), "");
 }
 
@@ -182,7 +116,7 @@ HK_FRESH_TEST(Huge, AddressesThatWereGivenBackAreAskedForAgain) {
   Set(hk_huge_pages_always, hk_os_huge_on_request);
   fake_os_fail_all(fake_os_unmap, true);
   char *block = Alloc(4 * HK_MIB);
-  Free(block);
+  MustFree(block);
   (void)hk_surplus_trim(0);
   size_t before = fake_os_log_length();
   EXPECT_EQ(Alloc(4 * HK_MIB), block);
@@ -210,53 +144,6 @@ HK_FRESH_TEST(Huge, SmallPiecesOfALotAreLeftAlone) {
   EXPECT_EQ(Calls(), "a");
 }
 
-// ---- What they cost.
-
-HK_FRESH_TEST(Huge, ABlockIsTriedAtItsFirstWholePage) {
-  LearnFromWhatGoesBack();
-  KnowThatBlocksAreDense(4 * HK_MIB);
-  char *block = Alloc(5 * HK_MIB);
-  EXPECT_EQ(Calls(), "a");
-  EXPECT_EQ(fake_os_huge_touched(), hk_align_up(AddressOf(block), HK_SUPERSLAB_BYTES));
-  EXPECT_EQ(Count(hk_stat_huge_dear), 0u);
-}
-
-HK_FRESH_TEST(Huge, WhereTheyAreDearTheyAreTriedNowAndThen) {
-  LearnFromWhatGoesBack();
-  KnowThatBlocksAreDense(4 * HK_MIB);
-  fake_os_set_huge_fault(HK_HUGE_DEAR_NS + 1);
-  char *dear = Alloc(4 * HK_MIB);
-  EXPECT_EQ(Calls(), "af") << "the rest of it";
-  EXPECT_EQ(LastCall(fake_os_huge_forbid)->start, AddressOf(dear));
-  EXPECT_EQ(LastCall(fake_os_huge_forbid)->bytes, 4 * HK_MIB);
-  Pass(HK_HUGE_PAUSE_LEAST_MS - 1);
-  (void)Alloc(4 * HK_MIB);
-  EXPECT_EQ(Calls(), "af") << "not yet";
-  Pass(1);
-  (void)Alloc(4 * HK_MIB);
-  EXPECT_EQ(Calls(), "afaf");
-  Pass(HK_HUGE_PAUSE_LEAST_MS);
-  (void)Alloc(4 * HK_MIB);
-  EXPECT_EQ(Calls(), "afaf") << "twice as long";
-  EXPECT_EQ(Count(hk_stat_huge_dear), 2u);
-
-  fake_os_set_huge_fault(HK_HUGE_FAULT_NS);
-  Pass(HK_HUGE_PAUSE_LEAST_MS);
-  (void)Alloc(4 * HK_MIB);
-  (void)Alloc(4 * HK_MIB);
-  EXPECT_EQ(Calls(), "afafaa");
-  EXPECT_EQ(Count(hk_stat_huge_dear), 2u);
-}
-
-HK_FRESH_TEST(Huge, WhoAsksForThemAlwaysPaysWhatTheyCost) {
-  Set(hk_huge_pages_always, hk_os_huge_on_request);
-  fake_os_set_huge_fault(HK_HUGE_DEAR_NS + 1);
-  for (int i = 0; i < 3; i++) (void)Alloc(4 * HK_MIB);
-  (void)Fill(false);
-  EXPECT_EQ(Calls(), "aaaa");
-  EXPECT_EQ(fake_os_huge_touched(), 0u);
-}
-
 // ---- Superslabs.
 
 HK_FRESH_TEST(Huge, ADenseSuperslabIsMadeHugeWhenItIsOld) {
@@ -282,17 +169,6 @@ HK_FRESH_TEST(Huge, ASparseSuperslabIsNot) {
   memset(reinterpret_cast<void *>(hk_slab_start(first)), 1, HK_SUPERSLAB_BYTES - HK_SLAB_BYTES);
   for (int i = 0; i < 5; i++) GrowOld();
   EXPECT_EQ(Calls(), "");
-}
-
-// So many superslabs that the next one is not the first of a large program.
-constexpr unsigned kGrown = HK_HUGE_GROWN_MOST_BYTES / HK_SUPERSLAB_BYTES;
-
-// How many superslabs are made before one is asked for.
-unsigned UnaskedAt(uint64_t ns_per_mib_second) {
-  hk_option.mode = ns_per_mib_second;
-  unsigned count = 0;
-  for (; Calls().empty() && count < 2 * kGrown; count++) (void)Fill();
-  return count - 1;
 }
 
 // A superslab is there before that, and the program has run for so long.
@@ -343,36 +219,6 @@ HK_FRESH_TEST(Huge, ADenseProgramThatGrowsGetsMore) {
   (void)hk_surplus_trim(0);
   EXPECT_EQ(Calls(), "af") << "taken apart, it must not become huge again by itself";
   EXPECT_EQ(LastCall(fake_os_huge_forbid)->start, StartOf(first));
-}
-
-HK_FRESH_TEST(Huge, AProgramThatGrowsDoesNotWhereTheyAreDear) {
-  Set(hk_huge_pages_auto, hk_os_huge_on_request);
-  fake_os_set_huge_fault(HK_HUGE_DEAR_NS + 1);
-  unsigned unasked = UnaskedAt(HK_PRICE_LEAN);
-  EXPECT_EQ(Calls(), "a");
-  const hk_superslab_t *asked = hk_slab_of(reinterpret_cast<void *>(fake_os_huge_touched()))->superslab;
-  EXPECT_TRUE(asked->is_huge && asked->is_allowed) << "that one is one";
-  for (unsigned i = 0; i < unasked; i++) (void)Fill();
-  EXPECT_EQ(Calls(), "a");
-}
-
-HK_FRESH_TEST(Huge, NoSuperslabIsMadeHugeWhereTheyAreDear) {
-  LearnFromWhatGoesBack();
-  KnowThatBlocksAreDense(4 * HK_MIB);
-  fake_os_set_huge_fault(HK_HUGE_DEAR_NS + 1);
-  for (uint64_t ms = HK_HUGE_PAUSE_LEAST_MS; ms < HK_HUGE_PAUSE_MOST_MS; ms *= 2) {
-    (void)Alloc(4 * HK_MIB);
-    Pass(ms);
-  }
-  (void)Alloc(4 * HK_MIB);
-  size_t before = fake_os_log_length();
-  (void)Fill();
-  GrowOld();
-  GrowOld();
-  EXPECT_EQ(Calls(before), "");
-  Pass(HK_HUGE_PAUSE_MOST_MS);
-  GrowOld();
-  EXPECT_EQ(Calls(before), "c");
 }
 
 HK_FRESH_TEST(Huge, ASparseProgramThatGrowsDoesNot) {
@@ -487,7 +333,7 @@ HK_FRESH_TEST(Huge, ASuperslabOfABlocksAddressesIsForbidden) {
   LearnFromWhatGoesBack();
   KnowThatBlocksAreDense(4 * HK_MIB);
   RetainEverything();
-  Free(Alloc(4 * HK_MIB));
+  MustFree(Alloc(4 * HK_MIB));
   ASSERT_EQ(Calls(), "a");
   hk_slab_t *first = hk_superslab_acquire(1, 1, hk_from_bottom);
   EXPECT_EQ(Calls(), "af");
@@ -507,7 +353,7 @@ HK_FRESH_TEST(Huge, WhatIsWholeGoesBeforeAPartOfAHugePage) {
   char *block = Alloc(4 * HK_MIB);
   Release(old, 2); /* idle for longest */
   Release(other, kAll);
-  Free(block);
+  MustFree(block);
   size_t before = fake_os_log_length();
   EXPECT_EQ(hk_surplus_trim(2 * HK_SLAB_BYTES), 6 * HK_MIB);
   EXPECT_EQ(fake_os_log_length(), before + 2) << "two unmapped, nothing purged";

@@ -1,0 +1,85 @@
+// space/huge: what is asked for where a huge page costs much CPU to make.
+#include "fake_os.h"
+#include "fresh_test.h"
+#include "unit/huge_driver.h"
+
+using namespace hk_test;
+
+namespace {
+
+HK_FRESH_TEST(HugeCost, ABlockIsTriedAtItsFirstWholePage) {
+  LearnFromWhatGoesBack();
+  KnowThatBlocksAreDense(4 * HK_MIB);
+  char *block = Alloc(5 * HK_MIB);
+  EXPECT_EQ(Calls(), "a");
+  EXPECT_EQ(fake_os_huge_touched(), hk_align_up(AddressOf(block), HK_SUPERSLAB_BYTES));
+  EXPECT_EQ(Count(hk_stat_huge_dear), 0u);
+}
+
+HK_FRESH_TEST(HugeCost, WhereTheyAreDearTheyAreTriedNowAndThen) {
+  LearnFromWhatGoesBack();
+  KnowThatBlocksAreDense(4 * HK_MIB);
+  fake_os_set_huge_fault(HK_HUGE_DEAR_NS + 1);
+  char *dear = Alloc(4 * HK_MIB);
+  EXPECT_EQ(Calls(), "af") << "the rest of it";
+  EXPECT_EQ(LastCall(fake_os_huge_forbid)->start, AddressOf(dear));
+  EXPECT_EQ(LastCall(fake_os_huge_forbid)->bytes, 4 * HK_MIB);
+  Pass(HK_HUGE_PAUSE_LEAST_MS - 1);
+  (void)Alloc(4 * HK_MIB);
+  EXPECT_EQ(Calls(), "af") << "not yet";
+  Pass(1);
+  (void)Alloc(4 * HK_MIB);
+  EXPECT_EQ(Calls(), "afaf");
+  Pass(HK_HUGE_PAUSE_LEAST_MS);
+  (void)Alloc(4 * HK_MIB);
+  EXPECT_EQ(Calls(), "afaf") << "twice as long";
+  EXPECT_EQ(Count(hk_stat_huge_dear), 2u);
+
+  fake_os_set_huge_fault(HK_HUGE_FAULT_NS);
+  Pass(HK_HUGE_PAUSE_LEAST_MS);
+  (void)Alloc(4 * HK_MIB);
+  (void)Alloc(4 * HK_MIB);
+  EXPECT_EQ(Calls(), "afafaa");
+  EXPECT_EQ(Count(hk_stat_huge_dear), 2u);
+}
+
+HK_FRESH_TEST(HugeCost, WhoAsksForThemAlwaysPaysWhatTheyCost) {
+  Set(hk_huge_pages_always, hk_os_huge_on_request);
+  fake_os_set_huge_fault(HK_HUGE_DEAR_NS + 1);
+  for (int i = 0; i < 3; i++) (void)Alloc(4 * HK_MIB);
+  (void)Fill(false);
+  EXPECT_EQ(Calls(), "aaaa");
+  EXPECT_EQ(fake_os_huge_touched(), 0u);
+}
+
+HK_FRESH_TEST(HugeCost, AProgramThatGrowsDoesNotWhereTheyAreDear) {
+  Set(hk_huge_pages_auto, hk_os_huge_on_request);
+  fake_os_set_huge_fault(HK_HUGE_DEAR_NS + 1);
+  unsigned unasked = UnaskedAt(HK_PRICE_LEAN);
+  EXPECT_EQ(Calls(), "a");
+  const hk_superslab_t *asked = hk_slab_of(reinterpret_cast<void *>(fake_os_huge_touched()))->superslab;
+  EXPECT_TRUE(asked->is_huge && asked->is_allowed) << "that one is one";
+  for (unsigned i = 0; i < unasked; i++) (void)Fill();
+  EXPECT_EQ(Calls(), "a");
+}
+
+HK_FRESH_TEST(HugeCost, NoSuperslabIsMadeHugeWhereTheyAreDear) {
+  LearnFromWhatGoesBack();
+  KnowThatBlocksAreDense(4 * HK_MIB);
+  fake_os_set_huge_fault(HK_HUGE_DEAR_NS + 1);
+  for (uint64_t ms = HK_HUGE_PAUSE_LEAST_MS; ms < HK_HUGE_PAUSE_MOST_MS; ms *= 2) {
+    (void)Alloc(4 * HK_MIB);
+    Pass(ms);
+  }
+  (void)Alloc(4 * HK_MIB);
+  size_t before = fake_os_log_length();
+  (void)Fill();
+  GrowOld();
+  GrowOld();
+  EXPECT_EQ(Calls(before), "");
+  Pass(HK_HUGE_PAUSE_MOST_MS);
+  GrowOld();
+  EXPECT_EQ(Calls(before), "c");
+}
+
+}  // namespace

@@ -8,6 +8,7 @@
 #include "api/verify.h"
 #include "base/bits.h"
 #include "hakmem/hakmem.h"
+#include "heap/span.h"
 #include "policy/sampling.h"
 #include "policy/stat.h"
 #include "profile/profile.h"
@@ -96,7 +97,8 @@ static void *move(void *block, size_t bytes, size_t size) {
 static size_t own_small_bytes(const void *block) {
   hk_slab_t *slab = hk_slab_of(block);
   if (hk_load_relaxed(&slab->owner) != hk_thread_heap) return 0;
-  return hk_is_plausible(slab, block) ? slab->block_bytes : 0;
+  if (!hk_span_has_block(slab->head, block) || hk_block_looks_free(block)) return 0;
+  return slab->block_bytes;
 }
 
 static void *move_large(void *block, size_t bytes, size_t size, uint64_t weight_q16) {

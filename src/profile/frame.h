@@ -47,7 +47,7 @@ HK_INLINE void hk_frame_source_init(hk_frame_source_t *source, uintptr_t sp) {
   source->module = (hk_module_t){0, 0, 0};
 }
 
-/* The frame of who calls this. False at the stack's end, and where it cannot be told how it goes on. */
+/* The frame of who calls this. False at the stack's end, and where it cannot be told how it goes on: nothing is known of `frame` then. */
 bool hk_frame_step(hk_frame_t *frame, hk_frame_source_t *source);
 
 /* The same, and what it depended on, where there was one. */

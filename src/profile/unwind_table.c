@@ -39,12 +39,10 @@ static uintptr_t find_entry(hk_far_bytes_t *reader, uintptr_t index, uintptr_t p
   uintptr_t pairs;
   uint64_t low = 0, high;
   if (!read_index_head(reader, index, &pairs, &high)) return 0;
-  bool is_fetched = false;
   while (low < high) {
-    if (!is_fetched && (high - low) * INDEX_PAIR_BYTES <= HK_FAR_WINDOW_BYTES) {
+    if ((high - low) * INDEX_PAIR_BYTES <= HK_FAR_WINDOW_BYTES) { /* what is left is copied once */
       hk_far_bytes_seek(reader, pairs + low * INDEX_PAIR_BYTES, UINTPTR_MAX);
       hk_far_bytes_fetch(reader, (high - low) * INDEX_PAIR_BYTES);
-      is_fetched = true;
     }
     uint64_t middle = low + (high - low) / 2;
     if (read_half(reader, index, pairs + middle * INDEX_PAIR_BYTES) <= pc) {

@@ -55,11 +55,10 @@ static hk_os_huge_t setting(void) {
 }
 
 static hk_huge_terms_t find_terms(void) {
-  uint64_t until_ms = hk_load_relaxed(&paused_until_ms);
   return (hk_huge_terms_t){.choice = hk_option.huge_pages,
                            .setting = setting(),
                            .ns_per_mib_second = hk_option.mode,
-                           .is_dear = HK_UNLIKELY(until_ms != 0) && hk_os_coarse_ms() < until_ms};
+                           .is_dear = hk_os_coarse_ms() < hk_load_relaxed(&paused_until_ms)};
 }
 
 /* ---- Asking. */
@@ -92,9 +91,7 @@ static bool try_first(const hk_huge_terms_t *terms, uintptr_t start, size_t byte
   uintptr_t first = hk_align_up(start, HK_SUPERSLAB_BYTES);
   if (terms->choice != hk_huge_pages_auto || first - start + HK_SUPERSLAB_BYTES > bytes) return true;
   hk_huge_pause_t pause = {hk_load_relaxed(&pause_ms), hk_load_relaxed(&paused_until_ms)};
-  bool was_dear = pause.ms != 0;
   hk_huge_wish_note_fault(&pause, hk_os_coarse_ms(), hk_os_huge_touch((void *)first));
-  if (HK_LIKELY(pause.ms == 0 && !was_dear)) return true;
   hk_store_relaxed(&pause_ms, pause.ms);
   hk_store_relaxed(&paused_until_ms, pause.until_ms);
   if (pause.ms != 0) hk_stat_add(hk_stat_huge_dear, 1);

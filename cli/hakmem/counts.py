@@ -1,7 +1,8 @@
 """What hakmem did in each own workload, as its counting build counts it: no figure here depends on how busy the machine is.
 
 Each workload runs once under libhakmem-count.so, which is never what is timed. With one thread two runs count the same, but
-for what is given back, which depends on time, and for a few system calls that depend on where the kernel puts mappings.
+for what is given back, which depends on time, and for a few system calls that depend on where the kernel puts mappings. No huge
+pages are asked for: whether they are depends on how long the machine takes for one.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from hakmem.workloads import Places, Workload
 LIBRARY = "libhakmem-count.so"
 HOW_TO_BUILD = "cmake --build --preset count"
 _NAME = "hakmem-count"
+_REPEATABLE = {"HAKMEM_HUGE_PAGES": "never"}
 _SOURCES = (".c", ".cc", ".h", ".def")
 _MILLION = 1e6
 
@@ -128,7 +130,7 @@ def count(
 ) -> Counted:
     """One run."""
     with SelfReports() as reports:
-        variables = reports.ask({**environment, **dict(workload.environment), "LD_PRELOAD": str(library)})
+        variables = reports.ask({**environment, **_REPEATABLE, **dict(workload.environment), "LD_PRELOAD": str(library)})
         task = Task(resolve(places.fill_all(workload.command), variables), timeout=timeout, keep_output=True)
         run = run_program(task, Prepared(Allocator(_NAME, str(library)), variables, str(library)), 1, tick)
         reports.collect()

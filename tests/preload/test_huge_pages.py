@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Callable, Dict, Tuple
@@ -23,10 +24,13 @@ def setting() -> str:
     return match.group(1)
 
 
-def mappings(runner: Runner, program: Program, choice: str, rounds: int) -> Dict[str, Tuple[str, int]]:
+def mappings(
+    runner: Runner, program: Program, choice: str, rounds: int, **variables: str
+) -> Dict[str, Tuple[str, int]]:
     """Flag and KiB in huge pages of the mapping of a large block, made after `rounds` others, and of small ones."""
     # What is freed goes back at once: the large block's memory is new.
-    outcome = runner.under([program("huge_pages"), rounds], env={"HAKMEM_HUGE_PAGES": choice, "HAKMEM_RETAIN": "0"})
+    settings = {"HAKMEM_HUGE_PAGES": choice, "HAKMEM_RETAIN": "0", **variables}
+    outcome = runner.under([program("huge_pages"), rounds], env=settings)
     assert (outcome.code, outcome.errors()) == (0, "")
     lines = [line.split() for line in outcome.text().splitlines()]
     assert [line[0] for line in lines] == ["large", "small"]
@@ -44,9 +48,12 @@ def test_always(runner: Runner, program: Program, setting: str) -> None:
     assert {flag for flag, _ in found.values()} == {"hg"}
 
 
-def test_auto_asks_for_what_was_dense(runner: Runner, program: Program, setting: str) -> None:
-    found = mappings(runner, program, "auto", 3)
-    assert found["large"][0] == "hg"
+def test_auto_asks_for_what_was_dense(runner: Runner, program: Program, setting: str, tmp_path: Path) -> None:
+    """Unless the machine took long for the first huge page, as one does that is busy or has none at hand."""
+    statistics = tmp_path / "statistics.json"
+    found = mappings(runner, program, "auto", 3, HAKMEM_STATS_FILE=str(statistics))
+    is_dear = json.loads(statistics.read_text())["events"]["huge_dear"] > 0
+    assert found["large"][0] in (("--", "nh") if is_dear else ("hg",))
     assert found["small"] == ("nh" if setting == "always" else "--", 0)
 
 

@@ -130,7 +130,9 @@ def count(
 ) -> Counted:
     """One run."""
     with SelfReports() as reports:
-        variables = reports.ask({**environment, **_REPEATABLE, **dict(workload.environment), "LD_PRELOAD": str(library)})
+        variables = reports.ask(
+            {**environment, **_REPEATABLE, **dict(workload.environment), "LD_PRELOAD": str(library)}
+        )
         task = Task(resolve(places.fill_all(workload.command), variables), timeout=timeout, keep_output=True)
         run = run_program(task, Prepared(Allocator(_NAME, str(library)), variables, str(library)), 1, tick)
         reports.collect()

@@ -199,7 +199,7 @@ unsigned hk_span_carve(hk_heap_t *heap, hk_slab_t *span, unsigned count) {
   hk_block_t *list = HK_LIST_END;
   /* From the last to the first, so that the list runs upwards through memory. */
   for (unsigned i = carved + count; i-- > carved;) {
-    hk_block_t *block = (hk_block_t *)(start + (i / per_slab) * HK_SLAB_BYTES + (i % per_slab) * block_bytes);
+    hk_block_t *block = (hk_block_t *)hk_span_block_start(start, per_slab, block_bytes, i);
     hk_block_link(block, list);
     list = block;
   }

@@ -40,6 +40,10 @@ typedef enum {
 /* Lets the system drop a range's contents when it is short of memory; a page that is written to before that stays. */
 hk_os_purge_t hk_os_purge_lazily(void *start, size_t bytes);
 
+/* Makes a range resident as a write to each of its pages would, in one call; contents stay. False when the system refuses, as
+ * where it knows no such call: a part may be resident then, and the rest becomes so when it is touched. */
+bool hk_os_prefault(void *start, size_t bytes);
+
 /* Changes a range's length from `old_bytes` to `new_bytes` where it stands: what stays keeps its contents, what is new
  * is zero. False when the system refuses: the range is then unchanged. */
 bool hk_os_resize(void *start, size_t old_bytes, size_t new_bytes);

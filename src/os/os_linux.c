@@ -230,6 +230,20 @@ hk_os_purge_t hk_os_purge_lazily(void *start, size_t bytes) {
   return hk_os_purge_done;
 }
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+/* Kernels before 5.14 do not know it. */
+static _Atomic(bool) is_prefault_unknown;
+
+bool hk_os_prefault(void *start, size_t bytes) {
+  if (hk_load_relaxed(&is_prefault_unknown)) return false;
+  long answer = call_madvise(start, bytes, MADV_POPULATE_WRITE);
+  if (answer == -EINVAL) hk_store_relaxed(&is_prefault_unknown, true);
+  return answer == 0;
+}
+
 bool hk_os_resize(void *start, size_t old_bytes, size_t new_bytes) {
   return !hk_syscall_failed(call_mremap((uintptr_t)start, old_bytes, new_bytes, 0, 0));
 }

@@ -281,6 +281,7 @@ uint64_t hk_os_coarse_ms(void) { return 0; }
 hk_os_huge_t hk_os_huge_setting(void) { return hk_os_huge_never; }
 bool hk_os_huge_allow(void *, size_t, bool) { return false; }
 bool hk_os_huge_collapse(void *, size_t) { return false; }
+bool hk_os_prefault(void *, size_t) { return false; }
 uint64_t hk_os_huge_touch(void *) { return 0; }
 size_t hk_os_resident_bytes(void *, size_t) { return 0; }
 unsigned hk_os_node_count(void) { return 1; }

@@ -20,6 +20,7 @@ typedef enum {
   fake_os_unmap,
   fake_os_purge,
   fake_os_purge_lazily, /* refused alone; one that the system does not know is a purge */
+  fake_os_prefault,
   fake_os_resize,
   fake_os_move,
   fake_os_wipe_on_fork,

@@ -169,6 +169,18 @@ hk_os_purge_t hk_os_purge_lazily(void *start, size_t bytes) {
   return is_unknown && hk_os_purge(start, bytes) ? hk_os_purge_done : hk_os_purge_refused;
 }
 
+bool hk_os_prefault(void *start, size_t bytes) {
+  fake_os_lock();
+  require_mapped("prefault", (uintptr_t)start, bytes);
+  fake_os_record_t record = {.call = fake_os_prefault, .start = (uintptr_t)start, .bytes = bytes};
+  record.succeeded = fake_os_begin(fake_os_prefault);
+  for (size_t at = 0; record.succeeded && at < bytes; at += memory.page_size)
+    (void)__atomic_fetch_or((char *)start + at, 0, __ATOMIC_RELAXED);
+  bool succeeded = fake_os_end(record);
+  fake_os_unlock();
+  return succeeded;
+}
+
 bool hk_os_resize(void *start, size_t old_bytes, size_t new_bytes) {
   fake_os_lock();
   uintptr_t address = (uintptr_t)start;

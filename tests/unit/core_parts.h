@@ -22,6 +22,7 @@ extern "C" {
 #include "heap/heap.h"
 #include "heap/mid.h"
 #include "heap/pool.h"
+#include "heap/prefault.h"
 #include "heap/refill.h"
 #include "heap/remote.h"
 #include "heap/rescue.h"

@@ -225,6 +225,19 @@ TEST_F(OsLinux, HugePagesAreAllowedForbiddenAndMadeAtOnce) {
   EXPECT_EQ(errno, kErrno);
 }
 
+TEST_F(OsLinux, WhatIsPrefaultedIsThereAndUnchanged) {
+  const size_t kBytes = 32 * kPage;
+  char *start = static_cast<char *>(hk_os_reserve(kBytes, kPage));
+  start[3 * kPage] = 77;
+  if (hk_os_prefault(start + 2 * kPage, 8 * kPage)) { /* kernels before 5.14 have no such call */
+    EXPECT_EQ(hk_os_resident_bytes(start, kBytes), 8 * kPage);
+  }
+  for (size_t i = 0; i < kBytes; i++) ASSERT_EQ(start[i], i == 3 * kPage ? 77 : 0);
+  EXPECT_TRUE(hk_os_unmap(start, kBytes));
+  EXPECT_FALSE(hk_os_prefault(start, kBytes)) << "not mapped";
+  EXPECT_EQ(errno, kErrno);
+}
+
 TEST_F(OsLinux, WhatIsTouchedIsThereAndUnchanged) {
   char *start = static_cast<char *>(hk_os_reserve(HK_SUPERSLAB_BYTES, HK_SUPERSLAB_BYTES));
   (void)hk_os_huge_allow(start, HK_SUPERSLAB_BYTES, true);

@@ -223,7 +223,7 @@ typedef struct {
   uint64_t system_call_other; /* All other system calls: looks, waits, clocks, files. */
   uint64_t given_back_lazily; /* Idle memory that the system may take when it is short of memory; what is then given back at once counts in `given_back` too. */
   uint64_t huge_dear; /* Huge pages that took so much CPU to make that none were asked for for a while. */
-  uint64_t prefault; /* Memory that was made resident by one call for several pages, before blocks were cut from it. */
+  uint64_t prefault; /* Memory that was made resident by one call for several pages, before the program touched it. */
 } hakmem_stats_events_t;
 
 typedef struct {

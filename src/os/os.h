@@ -143,7 +143,7 @@ bool hk_os_huge_collapse(void *start, size_t bytes);
  * How much CPU the thread had of it, in ns. */
 uint64_t hk_os_huge_touch(void *start);
 
-/* How much of a range is resident. 0 where the system does not say. */
+/* How much of a range is resident. 0 where the system does not say, as when a part is not mapped. */
 size_t hk_os_resident_bytes(void *start, size_t bytes);
 
 /* Of each page of a range, a byte each, whether it is resident: 1 or 0. False where the system does not say, as when a part

@@ -15,6 +15,7 @@
 #include "os/os.h"
 #include "policy/huge_wish.h"
 #include "policy/stat.h"
+#include "space/filling.h"
 #include "space/huge.h"
 #include "space/idle.h"
 #include "space/range.h"
@@ -98,6 +99,13 @@ static void *map_new(size_t bytes, size_t alignment, bool *zero) {
   return block;
 }
 
+/* What becomes huge pages, or is to tell whether it should, is left to the program. */
+static void note_fresh(void *block, size_t bytes, size_t block_bytes) {
+  hk_slab_t *slab = hk_slab_of(block);
+  hk_huge_note_new_block(slab, (uintptr_t)block, block_bytes);
+  if (slab->huge == hk_huge_leave || slab->huge == hk_huge_forbid) hk_filling_note_new((uintptr_t)block, bytes);
+}
+
 void *hk_big_alloc(size_t bytes, size_t alignment, bool *zero) {
   size_t block_bytes = hk_big_good_size(bytes);
   if (block_bytes == 0) return NULL;
@@ -105,7 +113,7 @@ void *hk_big_alloc(size_t bytes, size_t alignment, bool *zero) {
   void *block = take_free(block_bytes, alignment, zero);
   if (block == NULL && hk_superslab_dissolve_free(block_bytes)) block = take_free(block_bytes, alignment, zero);
   if (block == NULL) block = map_new(block_bytes, alignment, zero);
-  if (block != NULL && *zero) hk_huge_note_new_block(hk_slab_of(block), (uintptr_t)block, block_bytes);
+  if (block != NULL && *zero) note_fresh(block, bytes, block_bytes);
   return block;
 }
 
@@ -132,6 +140,7 @@ bool hk_big_free(hk_slab_t *slab, void *block) {
   uint8_t expected = hk_slab_big;
   if (!hk_compare_exchange_acquire(&slab->state, &expected, (uint8_t)hk_slab_free)) return false;
   hk_huge_note_end_of_block(slab, (uintptr_t)block, bytes);
+  hk_filling_note_end((uintptr_t)block);
   give_up((size_t)-1, (uintptr_t)block, bytes);
   return true;
 }
@@ -201,6 +210,7 @@ void *hk_big_resize(hk_slab_t *slab, void *block, size_t bytes) {
   size_t new_bytes = hk_big_good_size(bytes);
   if (new_bytes == 0) return NULL;
   if (new_bytes == old_bytes) return block;
+  hk_filling_note_end(start);
   if (new_bytes < old_bytes) {
     hk_store_relaxed(&slab->bytes, new_bytes);
     give_up(0, start + new_bytes, old_bytes - new_bytes);

@@ -271,9 +271,10 @@ bool hk_os_resident_pages(void *start, size_t bytes, unsigned char *is_resident)
 
 size_t hk_os_resident_bytes(void *start, size_t bytes) {
   fake_os_lock();
-  require_mapped("resident_bytes", (uintptr_t)start, bytes);
+  require_pages("resident_bytes", (uintptr_t)start, bytes);
   size_t resident = 0, system_page = (size_t)sysconf(_SC_PAGESIZE);
-  for (size_t at = 0; at < bytes; at += system_page) {
+  size_t known_bytes = mapped_within((uintptr_t)start, bytes) == bytes ? bytes : 0;
+  for (size_t at = 0; at < known_bytes; at += system_page) {
     unsigned char is_resident = 0;
     if (mincore((char *)start + at, system_page, &is_resident) == 0 && (is_resident & 1) != 0) resident += system_page;
   }

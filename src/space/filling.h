@@ -1,0 +1,21 @@
+/* space/filling.h - L3. Makes large blocks resident that the program is about to fill, as policy/fill.h has it. One block at a time is
+ * looked at, whether it was filled: when the next one is made, and at its end.
+ *
+ * Both functions are called without hk_lock_space, and take it.
+ */
+#ifndef HK_SPACE_FILLING_H
+#define HK_SPACE_FILLING_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Chosen: what was not filled after so many looks, and has not ended either, says nothing. */
+#define HK_FILLING_LOOKS 16
+
+/* The caller's new block of `bytes`, as they were asked for, none of which is resident. */
+void hk_filling_note_new(uintptr_t start, size_t bytes);
+
+/* The caller's block that starts there ends, or changes its size. */
+void hk_filling_note_end(uintptr_t start);
+
+#endif /* HK_SPACE_FILLING_H */

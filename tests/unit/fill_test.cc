@@ -1,0 +1,62 @@
+// policy/fill: which sizes of large blocks are made resident before the program fills them.
+#include "policy/fill.h"
+
+#include <gtest/gtest.h>
+
+namespace {
+
+class Fill : public ::testing::Test {
+ protected:
+  hk_fill_wish_t Wish(size_t bytes) { return hk_fill_wish(&fill_, bytes); }
+  void Note(size_t bytes, bool was_filled, unsigned times = 1) {
+    for (unsigned i = 0; i < times; i++) hk_fill_note(&fill_, bytes, was_filled);
+  }
+  hk_fill_t fill_ = {};
+};
+
+TEST_F(Fill, ASizeOfWhichNothingIsKnownIsLookedAt) {
+  for (size_t bytes = HK_FILL_LEAST_BYTES; bytes <= HK_FILL_MOST_BYTES; bytes *= 2) {
+    EXPECT_EQ(Wish(bytes), hk_fill_sample);
+    Note(bytes, true, HK_FILL_ENOUGH - 1);
+    EXPECT_EQ(Wish(bytes), hk_fill_sample) << "one says little";
+  }
+}
+
+TEST_F(Fill, WhatWasFilledIsMadeResidentButForOneOfSome) {
+  Note(HK_MIB, true, 1000);
+  unsigned samples = 0;
+  for (unsigned i = 0; i < 10 * HK_FILL_SAMPLE_SHARE; i++) {
+    hk_fill_wish_t wish = Wish(HK_MIB);
+    EXPECT_NE(wish, hk_fill_leave);
+    samples += wish == hk_fill_sample;
+  }
+  EXPECT_EQ(samples, 10u);
+}
+
+TEST_F(Fill, OneThatWasNotFilledEndsIt) {
+  Note(HK_MIB, true, 1000);
+  Note(HK_MIB, false);
+  Note(HK_MIB, true, HK_FILL_ENOUGH - 1);
+  EXPECT_EQ(Wish(HK_MIB), hk_fill_sample);
+  Note(HK_MIB, true);
+  EXPECT_EQ(Wish(HK_MIB), hk_fill_prefault);
+}
+
+// From above a power of two up to the next one.
+TEST_F(Fill, OneDoublingOfSizesSaysNothingOfTheNext) {
+  for (size_t most = 64 * HK_KIB; most <= HK_FILL_MOST_BYTES; most *= 2) {
+    fill_ = {};
+    Note(most, true, HK_FILL_ENOUGH);
+    for (size_t bytes = 64 * HK_KIB; bytes <= HK_FILL_MOST_BYTES; bytes *= 2) {
+      EXPECT_EQ(Wish(bytes), bytes == most ? hk_fill_prefault : hk_fill_sample);
+      EXPECT_EQ(Wish(bytes / 2 + 1), bytes == most ? hk_fill_prefault : hk_fill_sample);
+    }
+  }
+}
+
+TEST_F(Fill, SmallerAndLargerOnesAreLeftAlone) {
+  for (size_t bytes : {size_t{0}, size_t{1}, HK_FILL_LEAST_BYTES - 1, HK_FILL_MOST_BYTES + 1, SIZE_MAX})
+    EXPECT_EQ(Wish(bytes), hk_fill_leave);
+}
+
+}  // namespace

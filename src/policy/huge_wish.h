@@ -83,7 +83,7 @@ typedef struct {
 #define HK_HUGE_DEAR_NS (2 * HK_HUGE_SMALL_FAULTS_NS)
 
 /* Then for so long none is asked for; the next one tells whether it is for two times as long. */
-#define HK_HUGE_PAUSE_LEAST_MS UINT64_C(1000)
+#define HK_HUGE_PAUSE_LEAST_MS UINT64_C(4000)
 #define HK_HUGE_PAUSE_MOST_MS UINT64_C(64000)
 
 /* All zero to begin with. */

@@ -67,13 +67,15 @@ static HK_COLD void follow_options_locked(uint64_t now_ms) {
 static hk_keep_view_t view_locked(uint64_t now_ms) {
   if (HK_UNLIKELY(idle.learn.price.ns_per_mib_second != hk_option.mode || idle.learn.is_fixed != is_fixed()))
     follow_options_locked(now_ms);
-  return (hk_keep_view_t){
+  hk_keep_view_t now = {
       .now_ms = now_ms,
       .idle_bytes = hk_idle_total(),
       .in_use_bytes = hk_idle_in_use(),
       .retain_bytes = hk_option.retain,
       .terms = idle.terms,
   };
+  now.terms.is_trusting = now.terms.is_trusting && !hk_bell_is_heard_locked(); /* where time-outs decide */
+  return now;
 }
 
 static hk_pressure_view_t pressure_view(const hk_keep_view_t *now) {
@@ -98,15 +100,15 @@ typedef struct {
   hk_idle_cause_t cause; /* why what is beyond has to go */
 } allowance_t;
 
-/* What has not been idle for its time yet may stay where the purge thread comes when the time is over. Who wants nothing
- * to be retained is not asked to wait. */
+/* What has not been idle for its time yet may stay where the purge thread comes when the time is over; and what is as old, but was
+ * wanted again too soon after such went: free memory does not always have the size that is wanted. Who wants nothing to be
+ * retained is not asked to wait. */
 static allowance_t allowed_locked(const hk_keep_view_t *now) {
-  if (!hk_bell_is_heard_locked() || now->retain_bytes == 0)
-    return (allowance_t){hk_keep_limit(&idle.keep, now), hk_idle_too_much};
-  size_t base = hk_keep_base(now);
-  if (now->idle_bytes <= base) return (allowance_t){base, hk_idle_too_much};
+  size_t earned_limit = hk_keep_limit(&idle.keep, now);
+  if (!hk_bell_is_heard_locked() || now->retain_bytes == 0) return (allowance_t){earned_limit, hk_idle_too_much};
+  if (now->idle_bytes <= earned_limit) return (allowance_t){earned_limit, hk_idle_too_much};
   size_t young = hk_add_saturating(hk_learn_keep_bytes(&idle.learn), now->in_use_bytes / QUIET_SHARE);
-  return (allowance_t){hk_larger(base, young), young > base ? hk_idle_too_old : hk_idle_too_much};
+  return (allowance_t){hk_larger(earned_limit, young), young > earned_limit ? hk_idle_too_old : hk_idle_too_much};
 }
 
 /* How much stays of what may: a little less, so that the next release does not come here again. */

@@ -50,6 +50,22 @@ HK_FRESH_TEST(PurgeCourse, ABusyProgramKeepsForTheTimeOutAtTheFastPrice) { BusyP
 HK_FRESH_TEST(PurgeCourse, ABusyProgramKeepsForTheTimeOutAtTheBalancedPrice) { BusyProgram(HK_PRICE_BALANCED); }
 HK_FRESH_TEST(PurgeCourse, ABusyProgramKeepsForTheTimeOutAtTheLeanPrice) { BusyProgram(HK_PRICE_LEAN); }
 
+HK_FRESH_TEST(PurgeCourse, WhatWasWantedAgainTooSoonStaysBeyondItsTime) {
+  hk_option.learn = hk_learn_off;
+  hk_option.retain = HK_MIB;
+  PurgeCourse course;
+  FreeSome(course);
+  uint64_t time_out_ms = BreakEvenMs(), again_ms = 1000 + time_out_ms + 500;
+  StirEvery(course, 1100, again_ms + 5 * time_out_ms, 100);
+  course.At(again_ms, [] {
+    EXPECT_LE(IdleMib(), 6u);
+    DropBlock(TakeBytes(48 * HK_MIB));
+  });
+  course.At(again_ms + time_out_ms + 200, [] { EXPECT_GE(IdleMib(), 40u); });
+  course.At(again_ms + 5 * time_out_ms, [] { EXPECT_LE(IdleMib(), 6u) << "it was not wanted any more"; });
+  course.Run();
+}
+
 void QuietProgram(uint64_t price) {
   hk_option.mode = price;
   hk_option.learn = hk_learn_off;

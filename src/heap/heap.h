@@ -26,7 +26,7 @@ typedef struct {
   /* The span it allocates from; its frees come straight back to the bin. Others look at it: rescue.h. */
   _Atomic(hk_slab_t *) active;
   hk_list_t partial;    /* spans worth allocating from, through link; not initialised before the first span */
-  uint32_t carve_count; /* how many blocks to cut next time, if it were tiny; 0 before the first time */
+  uint32_t carve_count; /* tiny: how many blocks to cut next time; 0 before the first time */
   uint16_t room;        /* mid: how many blocks the bin's list may have */
   bool spilled;         /* mid: since the list was filled last */
 } hk_bin_state_t;

@@ -4,18 +4,14 @@
 #ifndef HK_HEAP_PREFAULT_H
 #define HK_HEAP_PREFAULT_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
 #include "heap/heap.h"
 
-/* Chosen: of a mid class, whose blocks are cut one by one, so much is made resident at once when the first of it is cut, and of
- * larger blocks nothing: less of them may ever be touched. */
-#define HK_PREFAULT_BYTES (16 * HK_KIB)
-#define HK_PREFAULT_MAX_BLOCK (8 * HK_KIB)
+/* Chosen: of a mid class, whose blocks are cut one by one, a slab is made resident in parts of so much, each when the first block is
+ * cut that reaches into it, if the part before is resident to the last page. So the first part of each slab tells whether the
+ * program fills such blocks. */
+#define HK_PREFAULT_PART_BYTES (16 * HK_KIB)
 
-/* Before the next `count` blocks of a span are cut whose rest is zero, and so not resident. `has_grown`: so many blocks of the class
- * were cut that it will want more. */
-void hk_prefault(hk_heap_t *heap, const hk_slab_t *span, unsigned count, bool has_grown);
+/* Before the next `count` blocks of a span are cut whose rest is zero, and so is not resident but for what this has made so. */
+void hk_prefault(hk_heap_t *heap, const hk_slab_t *span, unsigned count);
 
 #endif /* HK_HEAP_PREFAULT_H */

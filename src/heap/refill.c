@@ -17,7 +17,7 @@ static unsigned first_count(size_t block_bytes) {
   return block_bytes < CARVE_FIRST_BYTES ? (unsigned)(CARVE_FIRST_BYTES / block_bytes) : 1;
 }
 
-static unsigned next_count(hk_bin_state_t *state, size_t block_bytes) {
+static unsigned next_tiny_count(hk_bin_state_t *state, size_t block_bytes) {
   unsigned count = state->carve_count > 0 ? state->carve_count : first_count(block_bytes);
   unsigned most = (unsigned)(CARVE_MAX_BYTES / block_bytes);
   unsigned next = count + (count + 3) / 4;
@@ -38,10 +38,9 @@ static bool carve(hk_heap_t *heap, unsigned class_index) {
   if (hk_load_relaxed(&state->active) == NULL) return false;
   hk_slab_t *span = hk_load_relaxed(&state->active);
   size_t block_bytes = hk_class_bytes(class_index);
-  unsigned count = next_count(state, block_bytes);
-  bool has_grown = count * block_bytes > CARVE_MAX_BYTES / 2;
-  if (hk_class_is_mid(class_index)) count = next_mid_count(state, block_bytes);
-  if (span->zero) hk_prefault(heap, span, count, has_grown);
+  bool is_mid = hk_class_is_mid(class_index);
+  unsigned count = is_mid ? next_mid_count(state, block_bytes) : next_tiny_count(state, block_bytes);
+  if (span->zero) hk_prefault(heap, span, count);
   if (hk_span_carve(heap, span, count) == 0) return false;
   hk_stat_bump(&heap->stat, hk_stat_carve, 1);
   return true;

@@ -8,16 +8,17 @@ static unsigned index_of(size_t bytes) { return hk_highest_bit(bytes - 1) - hk_h
 hk_fill_wish_t hk_fill_wish(hk_fill_t *fill, size_t bytes) {
   if (bytes < HK_FILL_LEAST_BYTES || bytes > HK_FILL_MOST_BYTES) return hk_fill_leave;
   unsigned i = index_of(bytes);
-  if (fill->size[i].filled < HK_FILL_ENOUGH) return hk_fill_sample;
-  fill->size[i].since_sample = (uint8_t)((fill->size[i].since_sample + 1) % HK_FILL_SAMPLE_SHARE);
-  return fill->size[i].since_sample == 0 ? hk_fill_sample : hk_fill_prefault;
+  if (fill->size[i].filled < HK_FILL_ENOUGH || fill->size[i].prefaulted == fill->size[i].filled) return hk_fill_sample;
+  fill->size[i].prefaulted++;
+  return hk_fill_prefault;
 }
 
 void hk_fill_note(hk_fill_t *fill, size_t bytes, bool was_filled) {
   unsigned i = index_of(bytes);
+  fill->size[i].prefaulted = 0;
   if (!was_filled) {
     fill->size[i].filled = 0;
-  } else if (fill->size[i].filled < HK_FILL_ENOUGH) {
+  } else if (fill->size[i].filled < HK_FILL_MOST) {
     fill->size[i].filled++;
   }
 }

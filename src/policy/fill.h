@@ -15,16 +15,18 @@
 
 HK_C_BEGIN
 
-/* Chosen: the call for a larger block would take longer than a request should, about a ms for 4 MiB. */
+/* Large blocks are those of more than 32 KiB. Chosen: for those above the other one the call would take longer than a request should;
+ * it takes about a ms for 4 MiB. */
 #define HK_FILL_LEAST_BYTES (32 * HK_KIB + 1)
 #define HK_FILL_MOST_BYTES (4 * HK_MIB)
 
 /* One entry for each doubling of sizes between them. */
 #define HK_FILL_SIZES 7
 
-/* Chosen: so many in a row have to have been filled; and of so many blocks one is left to the program, so that it stays known. */
+/* Chosen: so many in a row have to have been filled. As many as were filled in a row, up to the most, are then made resident, and the
+ * next ones are left to the program until one of them has told: so no more is ever resident for nothing than was filled before. */
 #define HK_FILL_ENOUGH 2
-#define HK_FILL_SAMPLE_SHARE 16
+#define HK_FILL_MOST 15
 
 typedef enum {
   hk_fill_leave,
@@ -35,15 +37,15 @@ typedef enum {
 /* All zero to begin with. */
 typedef struct {
   struct {
-    uint8_t filled;       /* so many of the last ones, up to HK_FILL_ENOUGH */
-    uint8_t since_sample; /* wraps around at HK_FILL_SAMPLE_SHARE */
+    uint8_t filled;     /* so many samples in a row, up to HK_FILL_MOST */
+    uint8_t prefaulted; /* so many blocks since the last sample told */
   } size[HK_FILL_SIZES];
 } hk_fill_t;
 
 /* Of a new block of any size, which is not resident. */
 hk_fill_wish_t hk_fill_wish(hk_fill_t *fill, size_t bytes);
 
-/* A sample of a size that is not left alone was filled, or ended before it was. */
+/* What a sample has told: it was filled, or it was not and has ended, or nobody waits for it any longer. */
 void hk_fill_note(hk_fill_t *fill, size_t bytes, bool was_filled);
 
 HK_C_END

@@ -29,8 +29,11 @@ static void look(bool is_end) {
   bool is_filled = hk_os_resident_bytes((void *)start, bytes) == bytes;
   hk_lock_acquire(hk_lock_space);
   if (hk_load_relaxed(&sample_start) == start && filling.sample_bytes == bytes) {
-    if (is_filled || is_end) hk_fill_note(&filling.sizes, bytes, is_filled);
-    if (is_filled || is_end || ++filling.looks == HK_FILLING_LOOKS) hk_store_relaxed(&sample_start, 0);
+    bool has_told = is_filled || is_end || ++filling.looks == HK_FILLING_LOOKS;
+    if (has_told) {
+      hk_fill_note(&filling.sizes, bytes, is_filled);
+      hk_store_relaxed(&sample_start, 0);
+    }
   }
   hk_lock_release(hk_lock_space);
 }

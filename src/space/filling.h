@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Chosen: what was not filled after so many looks, and has not ended either, says nothing. */
+/* Chosen: what was not filled after so many looks counts as not filled, whether it has ended or not. */
 #define HK_FILLING_LOOKS 16
 
 /* The caller's new block of `bytes`, as they were asked for, none of which is resident. */

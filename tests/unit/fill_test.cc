@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace {
 
 class Fill : public ::testing::Test {
@@ -22,15 +24,13 @@ TEST_F(Fill, ASizeOfWhichNothingIsKnownIsLookedAt) {
   }
 }
 
-TEST_F(Fill, WhatWasFilledIsMadeResidentButForOneOfSome) {
-  Note(HK_MIB, true, 1000);
-  unsigned samples = 0;
-  for (unsigned i = 0; i < 10 * HK_FILL_SAMPLE_SHARE; i++) {
-    hk_fill_wish_t wish = Wish(HK_MIB);
-    EXPECT_NE(wish, hk_fill_leave);
-    samples += wish == hk_fill_sample;
+TEST_F(Fill, AsManyAreMadeResidentAsWereFilledAndThenOneHasToTell) {
+  Note(HK_MIB, true, HK_FILL_ENOUGH - 1);
+  for (unsigned filled = HK_FILL_ENOUGH; filled < 3 * HK_FILL_MOST; filled++) {
+    Note(HK_MIB, true);
+    for (unsigned i = 0; i < std::min<unsigned>(filled, HK_FILL_MOST); i++) ASSERT_EQ(Wish(HK_MIB), hk_fill_prefault);
+    for (unsigned i = 0; i < 100; i++) ASSERT_EQ(Wish(HK_MIB), hk_fill_sample);
   }
-  EXPECT_EQ(samples, 10u);
 }
 
 TEST_F(Fill, OneThatWasNotFilledEndsIt) {

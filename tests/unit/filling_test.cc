@@ -74,7 +74,7 @@ HK_FRESH_TEST(Filling, ABlockMayBeFilledAfterTheNextOneIsMade) {
   EXPECT_EQ(fake_os_calls(fake_os_prefault), 1u);
 }
 
-HK_FRESH_TEST(Filling, OneThatTellsNothingForLongMakesRoomForAnother) {
+HK_FRESH_TEST(Filling, OneThatIsNotFilledForLongMakesRoomForAnother) {
   constexpr size_t kBytes = 200 * HK_KIB;
   (void)Run(kBytes);
   MakeRuns(HK_FILLING_LOOKS - 1, kBytes, kBytes);
@@ -82,6 +82,15 @@ HK_FRESH_TEST(Filling, OneThatTellsNothingForLongMakesRoomForAnother) {
   EXPECT_EQ(fake_os_calls(fake_os_prefault), 0u);
   MakeRuns(1, kBytes, kBytes);
   EXPECT_EQ(fake_os_calls(fake_os_prefault), 1u);
+}
+
+// Those that are never freed, too.
+HK_FRESH_TEST(Filling, NoMoreIsMadeResidentForNothingThanWasFilled) {
+  constexpr size_t kBytes = 200 * HK_KIB;
+  MakeRuns(100, kBytes, kBytes);
+  uint64_t calls = fake_os_calls(fake_os_prefault);
+  MakeRuns(1000, kBytes, 0);
+  EXPECT_LE(fake_os_calls(fake_os_prefault), calls + HK_FILL_MOST);
 }
 
 HK_FRESH_TEST(Filling, ABlockTellsWhenItEnds) {
@@ -99,7 +108,7 @@ HK_FRESH_TEST(Filling, ABlockTellsWhenItEnds) {
   FreeRun(filled);
   (void)hk_surplus_trim(0);
 
-  for (unsigned i = 0; i < HK_FILL_SAMPLE_SHARE; i++) { /* one of them is left to the program, which fills none */
+  for (unsigned i = 0; i < HK_FILL_MOST; i++) { /* one of them has to tell, and the program fills none */
     char *block = Run(kBytes);
     FreeRun(block);
     (void)hk_surplus_trim(0);

@@ -105,6 +105,7 @@ static uintptr_t map_aligned(size_t bytes, size_t alignment) {
   size_t head_bytes = start - (uintptr_t)mapped;
   if (head_bytes > 0) munmap(mapped, head_bytes);
   if (alignment > head_bytes) munmap((void *)(start + bytes), alignment - head_bytes);
+  madvise((void *)start, bytes, MADV_NOHUGEPAGE); /* resident is what was touched, whatever the machine's setting */
   return start;
 }
 

@@ -11,7 +11,8 @@
  * program fills such blocks. */
 #define HK_PREFAULT_PART_BYTES (16 * HK_KIB)
 
-/* Before the next `count` blocks of a span are cut whose rest is zero, and so is not resident but for what this has made so. */
-void hk_prefault(hk_heap_t *heap, const hk_slab_t *span, unsigned count);
+/* Before the blocks of one span are cut that start at `first` ... `last`, from memory that is zero, and so is not resident but for what
+ * this has made so. */
+void hk_prefault(hk_heap_t *heap, unsigned class_index, uintptr_t first, uintptr_t last);
 
 #endif /* HK_HEAP_PREFAULT_H */

@@ -2,7 +2,6 @@
 #include "heap/refill.h"
 
 #include "heap/mid.h"
-#include "heap/prefault.h"
 #include "heap/remote.h"
 #include "heap/span.h"
 #include "heap/steal.h"
@@ -35,12 +34,11 @@ static unsigned next_mid_count(const hk_bin_state_t *state, size_t block_bytes) 
 
 static bool carve(hk_heap_t *heap, unsigned class_index) {
   hk_bin_state_t *state = &heap->state[class_index];
-  if (hk_load_relaxed(&state->active) == NULL) return false;
   hk_slab_t *span = hk_load_relaxed(&state->active);
+  if (span == NULL) return false;
   size_t block_bytes = hk_class_bytes(class_index);
   bool is_mid = hk_class_is_mid(class_index);
   unsigned count = is_mid ? next_mid_count(state, block_bytes) : next_tiny_count(state, block_bytes);
-  if (span->zero) hk_prefault(heap, span, count);
   if (hk_span_carve(heap, span, count) == 0) return false;
   hk_stat_bump(&heap->stat, hk_stat_carve, 1);
   return true;

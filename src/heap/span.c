@@ -2,6 +2,7 @@
 #include "heap/span.h"
 
 #include "base/panic.h"
+#include "heap/prefault.h"
 #include "heap/spare.h"
 #include "space/superslab.h"
 
@@ -186,6 +187,11 @@ static void put_carved(hk_heap_t *heap, hk_slab_t *span, hk_block_t *list, unsig
   bin->free = list;
 }
 
+/* Where the block of that number starts in a span at `start`. */
+HK_INLINE uintptr_t block_start(uintptr_t start, unsigned per_slab, size_t block_bytes, unsigned index) {
+  return start + index / per_slab * HK_SLAB_BYTES + index % per_slab * block_bytes;
+}
+
 unsigned hk_span_carve(hk_heap_t *heap, hk_slab_t *span, unsigned count) {
   HK_ASSERT(hk_heap_home(heap, span->class_index)->free == HK_LIST_END, "what the bin had would be lost");
   unsigned carved = carved_of(span);
@@ -196,10 +202,15 @@ unsigned hk_span_carve(hk_heap_t *heap, hk_slab_t *span, unsigned count) {
   size_t block_bytes = span->block_bytes;
   unsigned per_slab = hk_class_blocks_per_slab(span->class_index);
   uintptr_t start = hk_slab_start(span);
+  if (span->zero) {
+    uintptr_t first = block_start(start, per_slab, block_bytes, carved);
+    uintptr_t last = block_start(start, per_slab, block_bytes, carved + count - 1);
+    hk_prefault(heap, span->class_index, first, last);
+  }
   hk_block_t *list = HK_LIST_END;
   /* From the last to the first, so that the list runs upwards through memory. */
   for (unsigned i = carved + count; i-- > carved;) {
-    hk_block_t *block = (hk_block_t *)hk_span_block_start(start, per_slab, block_bytes, i);
+    hk_block_t *block = (hk_block_t *)block_start(start, per_slab, block_bytes, i);
     hk_block_link(block, list);
     list = block;
   }

@@ -38,11 +38,6 @@ HK_INLINE unsigned hk_span_capacity(const hk_slab_t *span) {
   return span->slab_count * hk_class_blocks_per_slab(span->class_index);
 }
 
-/* Where the block of that number starts in a span at `start`. */
-HK_INLINE uintptr_t hk_span_block_start(uintptr_t start, unsigned per_slab, size_t block_bytes, unsigned index) {
-  return start + index / per_slab * HK_SLAB_BYTES + index % per_slab * block_bytes;
-}
-
 /* Where the owner's frees into the span go from now on. */
 void hk_span_set_sinks(hk_slab_t *span, hk_sink_t *sink);
 

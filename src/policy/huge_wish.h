@@ -82,7 +82,8 @@ typedef struct {
  * measured, where small pages came from what was freed a moment ago. Others come after the kernel has moved memory about. */
 #define HK_HUGE_DEAR_NS (2 * HK_HUGE_SMALL_FAULTS_NS)
 
-/* Then for so long none is asked for; the next one tells whether it is for two times as long. */
+/* Then for so long none is asked for; the next one tells whether it is for two times as long. Chosen: with one second
+ * idle_server_large, which takes 0.12 to 0.15 s of CPU, met four dear ones in its two; with four it takes 0.94 of that. */
 #define HK_HUGE_PAUSE_LEAST_MS UINT64_C(4000)
 #define HK_HUGE_PAUSE_MOST_MS UINT64_C(64000)
 

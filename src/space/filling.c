@@ -9,8 +9,7 @@
 #include "policy/fill.h"
 #include "policy/stat.h"
 
-/* Where the block starts that is looked at; 0: none is. Written under hk_lock_space, read without. */
-static _Atomic(uintptr_t) sample_start;
+_Atomic(uintptr_t) hk_filling_sample;
 
 /* Guarded by hk_lock_space. */
 static struct {
@@ -19,45 +18,43 @@ static struct {
   unsigned looks;
 } filling;
 
-/* Whoever has the block may free it meanwhile, and another may get the addresses: then the verdict is about that one. */
-static void look(bool is_end) {
-  hk_lock_acquire(hk_lock_space);
-  uintptr_t start = hk_load_relaxed(&sample_start);
+/* The lock is given back meanwhile. Whoever has the block may free it, and another may get the addresses: then the verdict is about
+ * that one. */
+static void look_locked(bool is_end) {
+  uintptr_t start = hk_load_relaxed(&hk_filling_sample);
   size_t bytes = filling.sample_bytes;
-  hk_lock_release(hk_lock_space);
   if (start == 0) return;
+  hk_lock_release(hk_lock_space);
   bool is_filled = hk_os_resident_bytes((void *)start, bytes) == bytes;
   hk_lock_acquire(hk_lock_space);
-  if (hk_load_relaxed(&sample_start) == start && filling.sample_bytes == bytes) {
-    bool has_told = is_filled || is_end || ++filling.looks == HK_FILLING_LOOKS;
-    if (has_told) {
-      hk_fill_note(&filling.sizes, bytes, is_filled);
-      hk_store_relaxed(&sample_start, 0);
-    }
-  }
-  hk_lock_release(hk_lock_space);
+  if (hk_load_relaxed(&hk_filling_sample) != start || filling.sample_bytes != bytes) return;
+  if (!is_filled && !is_end && ++filling.looks < HK_FILLING_LOOKS) return;
+  hk_fill_note(&filling.sizes, bytes, is_filled);
+  hk_store_relaxed(&hk_filling_sample, 0);
 }
 
-static hk_fill_wish_t find_wish(uintptr_t start, size_t bytes) {
-  hk_lock_acquire(hk_lock_space);
+static hk_fill_wish_t find_wish_locked(uintptr_t start, size_t bytes) {
   hk_fill_wish_t wish = hk_fill_wish(&filling.sizes, bytes);
-  if (wish == hk_fill_sample && hk_load_relaxed(&sample_start) == 0) {
-    filling.sample_bytes = bytes;
-    filling.looks = 0;
-    hk_store_relaxed(&sample_start, start);
-  }
-  hk_lock_release(hk_lock_space);
+  if (wish != hk_fill_sample || hk_load_relaxed(&hk_filling_sample) != 0) return wish;
+  filling.sample_bytes = bytes;
+  filling.looks = 0;
+  hk_store_relaxed(&hk_filling_sample, start);
   return wish;
 }
 
 void hk_filling_note_new(uintptr_t start, size_t bytes) {
   if (bytes > HK_FILL_MOST_BYTES) return;
   bytes = hk_align_up(bytes, hk_os_page_size());
-  if (hk_load_relaxed(&sample_start) != 0) look(false);
-  if (find_wish(start, bytes) != hk_fill_prefault) return;
-  if (hk_os_prefault((void *)start, bytes)) hk_stat_add(hk_stat_prefault, bytes);
+  hk_lock_acquire(hk_lock_space);
+  look_locked(false);
+  hk_fill_wish_t wish = find_wish_locked(start, bytes);
+  hk_lock_release(hk_lock_space);
+  bool is_made = wish == hk_fill_prefault && hk_os_prefault((void *)start, bytes);
+  if (is_made) hk_stat_add(hk_stat_prefault, bytes);
 }
 
-void hk_filling_note_end(uintptr_t start) {
-  if (HK_UNLIKELY(hk_load_relaxed(&sample_start) == start)) look(true);
+void hk_filling_end_sample(uintptr_t start) {
+  hk_lock_acquire(hk_lock_space);
+  if (hk_load_relaxed(&hk_filling_sample) == start) look_locked(true);
+  hk_lock_release(hk_lock_space);
 }

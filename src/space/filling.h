@@ -9,13 +9,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/atomic.h"
+#include "base/compiler.h"
+
 /* Chosen: what was not filled after so many looks counts as not filled, whether it has ended or not. */
 #define HK_FILLING_LOOKS 16
 
 /* The caller's new block of `bytes`, as they were asked for, none of which is resident. */
 void hk_filling_note_new(uintptr_t start, size_t bytes);
 
+/* Where the block starts that is looked at; 0: none is. Written under hk_lock_space, read without. */
+extern HK_HIDDEN _Atomic(uintptr_t) hk_filling_sample;
+
+/* The slow half of the next one. */
+void hk_filling_end_sample(uintptr_t start);
+
 /* The caller's block that starts there ends, or changes its size. */
-void hk_filling_note_end(uintptr_t start);
+HK_INLINE void hk_filling_note_end(uintptr_t start) {
+  if (HK_UNLIKELY(hk_load_relaxed(&hk_filling_sample) == start)) hk_filling_end_sample(start);
+}
 
 #endif /* HK_SPACE_FILLING_H */

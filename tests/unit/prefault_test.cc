@@ -61,7 +61,7 @@ HK_FRESH_TEST(Prefault, OfATinyClassItIsWhatIsCut) {
   Blocks blocks;
   for (int i = 0; i < 12; i++) {
     blocks.push_back(Alloc(heap, class_index));
-    std::set<uintptr_t> pages = PrefaultedPages(), cut;
+    std::set<uintptr_t> pages = PrefaultedPages();
     const hk_slab_t *span = SpanOf(blocks[0]);
     uintptr_t end = hk_slab_start(span) + CarvedOf(span) * size_t{256};
     for (uintptr_t page : pages) EXPECT_LT(page, end) << "nothing of it is untouched";
@@ -157,7 +157,7 @@ HK_FRESH_TEST(Prefault, MemoryThatWasUsedBeforeIsResident) {
 HK_FRESH_TEST(Prefault, WhereTheSystemRefusesBlocksComeAllTheSame) {
   fake_os_fail_all(fake_os_prefault, true);
   hk_heap_t *heap = hk_heap_take();
-  EXPECT_EQ(TakeSpans(heap, hk_class_of(64), 4).back() != nullptr, true);
+  EXPECT_NE(TakeSpans(heap, hk_class_of(64), 4).back(), nullptr);
   EXPECT_GT(fake_os_failures(fake_os_prefault), 0u);
   EXPECT_EQ(StatOf(heap, hk_stat_prefault), 0u);
 }

@@ -21,6 +21,7 @@
 #include "space/big.h"
 #include "space/idle.h"
 #include "space/recording.h"
+#include "space/region_map.h"
 #include "space/shelf.h"
 #include "space/superslab.h"
 
@@ -90,6 +91,7 @@ static void start_core(void) {
   hk_store_relaxed(&stage, core_started);
   start_counting();
   hk_safety_init(secret);
+  hk_region_map_init();
   (void)hk_lock_init(repair_child); /* where it fails, the locks work but a child of fork may find one held */
 }
 

@@ -128,12 +128,20 @@ typedef enum {
   hk_os_huge_everywhere, /* where none forbids it */
 } hk_os_huge_t;
 
-/* To be asked once. Never where nobody can say, or where huge pages have another size. */
+/* As it was when it was first asked for, which takes some system calls. Never where nobody can say, or
+ * where huge pages have another size. */
 hk_os_huge_t hk_os_huge_setting(void);
 
 /* Asks for huge pages in a range, or forbids them, from now on: of memory that is touched later. Contents stay, and all
  * that the system does is advice that it may refuse: false. */
 bool hk_os_huge_allow(void *start, size_t bytes, bool allowed);
+
+/* Keeps memory of which a little is touched, here and there, in small pages also where the system makes huge ones everywhere:
+ * otherwise each touch there makes 2 MiB resident. As much of the range as is whole pages. */
+void hk_os_huge_keep_small(void *start, size_t bytes);
+
+/* A new range, as hk_os_reserve, that is kept in small pages: for records of our own. */
+void *hk_os_reserve_small(size_t bytes, size_t alignment);
 
 /* Makes huge pages of a range of whole 2 MiB at once, of what is not resident too. False when the system refuses: nothing
  * of the contents has changed, and a part may have become huge. */

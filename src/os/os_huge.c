@@ -2,6 +2,8 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "base/atomic.h"
+#include "base/bits.h"
 #include "base/units.h"
 #include "os/huge_setting.h"
 #include "os/os.h"
@@ -14,8 +16,20 @@
 /* Huge pages are what one page of a page table describes, by entries of 8 bytes: 2 MiB where pages are 4 KiB. */
 static bool have_our_size(void) { return hk_os_page_size() / 8 * hk_os_page_size() == HK_SUPERSLAB_BYTES; }
 
-hk_os_huge_t hk_os_huge_setting(void) {
+/* 1 and the system's setting (hk_os_huge_t); 0: nobody has asked. Whoever asks gets the same. */
+static _Atomic(int) known_setting;
+
+static hk_os_huge_t read_setting(void) {
   return have_our_size() ? hk_huge_setting_read("/sys/kernel/mm/transparent_hugepage/enabled") : hk_os_huge_never;
+}
+
+hk_os_huge_t hk_os_huge_setting(void) {
+  int known = hk_load_relaxed(&known_setting);
+  if (HK_UNLIKELY(known == 0)) {
+    known = 1 + (int)read_setting();
+    hk_store_relaxed(&known_setting, known);
+  }
+  return (hk_os_huge_t)(known - 1);
 }
 
 static bool advise(void *start, size_t bytes, int advice) {
@@ -24,6 +38,19 @@ static bool advise(void *start, size_t bytes, int advice) {
 
 bool hk_os_huge_allow(void *start, size_t bytes, bool allowed) {
   return advise(start, bytes, allowed ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+}
+
+void hk_os_huge_keep_small(void *start, size_t bytes) {
+  if (hk_os_huge_setting() != hk_os_huge_everywhere) return;
+  uintptr_t first = hk_align_up((uintptr_t)start, hk_os_page_size());
+  uintptr_t end = hk_align_down((uintptr_t)start + bytes, hk_os_page_size());
+  if (first < end) (void)hk_os_huge_allow((void *)first, end - first, false);
+}
+
+void *hk_os_reserve_small(size_t bytes, size_t alignment) {
+  void *start = hk_os_reserve(bytes, alignment);
+  if (start != NULL) hk_os_huge_keep_small(start, bytes);
+  return start;
 }
 
 static uint64_t thread_cpu_ns(void) {

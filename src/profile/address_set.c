@@ -16,7 +16,7 @@ bool hk_address_set_init(hk_address_set_t *set, size_t count) {
   size_t least = hk_os_page_size() / (2 * sizeof(uintptr_t));
   set->slot_count = 2 * hk_next_power_of_two(count < least ? least : count);
   set->used = 0;
-  set->addresses = hk_os_reserve(bytes_of(set), hk_os_page_size());
+  set->addresses = hk_os_reserve_small(bytes_of(set), hk_os_page_size());
   if (set->addresses == NULL) return false;
   set->slots = (uint32_t *)(set->addresses + most_addresses(set));
   return true;

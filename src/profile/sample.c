@@ -50,7 +50,7 @@ static size_t table_bytes(unsigned table) {
 /* NULL when the system refuses. */
 static table_key_t *make_table(unsigned i) {
   size_t bytes = table_bytes(i);
-  table_key_t *made = hk_os_reserve(bytes, hk_os_page_size());
+  table_key_t *made = hk_os_reserve_small(bytes, hk_os_page_size());
   if (made == NULL) return NULL;
   table_key_t *none = NULL;
   if (hk_publish_once(&tables[i], &none, made)) return made;

@@ -41,7 +41,7 @@ static table_t *make_table(void) {
   size_t bytes = 2 * RANGE_BYTES_MAX;
   while (made == NULL && bytes > RANGE_BYTES_MIN) {
     bytes /= 2;
-    made = hk_os_reserve(bytes, hk_os_page_size());
+    made = hk_os_reserve_small(bytes, hk_os_page_size());
   }
   if (made == NULL) {
     hk_store_relaxed(&is_refused, true);

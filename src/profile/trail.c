@@ -60,7 +60,7 @@ static size_t trail_bytes(void) { return hk_align_up(sizeof(trail_t), hk_os_page
 
 static trail_t *make_trail(_Atomic(trail_t *) *place) {
   size_t bytes = trail_bytes();
-  trail_t *made = hk_os_reserve(bytes, hk_os_page_size()), *found = NULL;
+  trail_t *made = hk_os_reserve_small(bytes, hk_os_page_size()), *found = NULL;
   if (made == NULL || hk_publish_once(place, &found, made)) return made;
   (void)hk_os_unmap(made, bytes);
   return found;

@@ -14,9 +14,6 @@
 /* Chosen: few of a program that grows are not full. */
 #define HK_HUGE_FULL_LOOKS 8
 
-/* 1 and the system's setting (hk_os_huge_t); 0: nobody has asked. Whoever asks gets the same. */
-static _Atomic(int) known_setting;
-
 /* Whether something was asked for, whose addresses may become a superslab's. */
 static _Atomic(bool) has_asked;
 
@@ -44,19 +41,10 @@ static struct {
 
 /* ---- Terms. */
 
-/* Not under the lock where it may be the first time. */
-static hk_os_huge_t setting(void) {
-  int known = hk_load_relaxed(&known_setting);
-  if (HK_UNLIKELY(known == 0)) {
-    known = 1 + (int)hk_os_huge_setting();
-    hk_store_relaxed(&known_setting, known);
-  }
-  return (hk_os_huge_t)(known - 1);
-}
-
+/* Not under the lock: nobody may have asked for the setting before. */
 static hk_huge_terms_t find_terms(void) {
   return (hk_huge_terms_t){.choice = hk_option.huge_pages,
-                           .setting = setting(),
+                           .setting = hk_os_huge_setting(),
                            .ns_per_mib_second = hk_option.mode,
                            .is_dear = hk_os_coarse_ms() < hk_load_relaxed(&paused_until_ms)};
 }

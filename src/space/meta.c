@@ -48,7 +48,7 @@ void hk_meta_visit(void (*visit)(void *context, uintptr_t start, size_t bytes), 
 static void *cut_locked(size_t bytes) {
   if (meta.next + bytes > meta.end) {
     size_t chunk_bytes = bytes > META_CHUNK_BYTES ? hk_align_up(bytes, hk_os_page_size()) : META_CHUNK_BYTES;
-    void *chunk = hk_os_reserve(chunk_bytes, hk_os_page_size());
+    void *chunk = hk_os_reserve_small(chunk_bytes, hk_os_page_size());
     if (chunk == NULL) return NULL;
     hk_bump_relaxed(&meta.mapped_bytes, chunk_bytes);
     note_chunk_locked((uintptr_t)chunk, chunk_bytes);

@@ -8,12 +8,14 @@ hk_region_map_t hk_region_map;
 
 static _Atomic(size_t) leaf_count;
 
+void hk_region_map_init(void) { hk_os_huge_keep_small(&hk_region_map, sizeof hk_region_map); }
+
 bool hk_region_map_enter(const void *address) {
   size_t region = ((uintptr_t)address >> HK_REGION_SHIFT) & (HK_REGION_COUNT - 1);
   if (hk_load_acquire(&hk_region_map.distance[region]) != 0) return true;
 
   size_t alignment = HK_SLAB_BYTES; /* a leaf of its own cache lines, and never at distance 0 */
-  void *leaf = hk_os_reserve(sizeof(hk_region_t), alignment);
+  void *leaf = hk_os_reserve_small(sizeof(hk_region_t), alignment);
   if (leaf == NULL) return false;
   intptr_t none = 0;
   intptr_t distance = (intptr_t)((uintptr_t)leaf - (uintptr_t)&hk_region_map);

@@ -36,6 +36,9 @@ HK_INLINE hk_slab_t *hk_slab_of(const void *address) {
   return (hk_slab_t *)(hk_add_relaxed_load((uintptr_t)map, &map->distance[region]) + within);
 }
 
+/* Before the first region is entered: the map is kept in small pages. */
+void hk_region_map_init(void);
+
 /* Makes sure that the region of `address` has descriptors of its own. False when the system refuses. Any thread, no
  * lock. */
 bool hk_region_map_enter(const void *address);

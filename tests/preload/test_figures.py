@@ -41,15 +41,16 @@ class Look:
 
     def _read(self, mappings: str) -> None:
         """Ours are anonymous and have no name; but what follows directly on a file's is its own, zero data, unless it is so
-        large that it is one of ours which happens to lie there."""
-        is_ours, end, is_file = False, 0, False
+        large that it is one of ours which happens to lie there; and what follows on a guard is a thread's stack."""
+        is_ours, end, is_file, is_guard = False, 0, False, False
         for line in mappings.splitlines():
-            head = re.match(r"([0-9a-f]+)-([0-9a-f]+) \S+ \S+ \S+ (\d+)\s*(.*)", line)
+            head = re.match(r"([0-9a-f]+)-([0-9a-f]+) (\S+) \S+ \S+ (\d+)\s*(.*)", line)
             if head is not None:
-                start, name = int(head[1], 16), head[4]
+                start, name = int(head[1], 16), head[5]
                 is_zero_data = is_file and start == end and int(head[2], 16) - start < MIB
-                is_ours = name == "" and not is_zero_data
-                end, is_file = int(head[2], 16), int(head[3]) != 0
+                is_stack = is_guard and start == end
+                is_ours = name == "" and not is_zero_data and not is_stack
+                end, is_file, is_guard = int(head[2], 16), int(head[4]) != 0, head[3] == "---p"
             elif line.startswith("Rss:"):
                 bytes_ = int(line.split()[1]) << 10
                 self.resident += bytes_
@@ -127,6 +128,9 @@ def test_of_redis(library: Path, shim: Callable[[str], Path], tmp_path: Path) ->
     socket = tmp_path / "socket"
     variables = environment(None, {"FIGURES_FOLDER": str(tmp_path)})
     variables["LD_PRELOAD"] = f"{library} {shim('figures_and_mappings')}"
+    variables["MALLOC_CONF"] = (
+        "thp:never"  # what jemalloc, if it is linked with it, sets up for itself would count as ours
+    )
     command = [server, "--port", "0", "--unixsocket", str(socket), "--save", "", "--dir", str(tmp_path)]
     running = subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL)
     try:

@@ -73,9 +73,8 @@ bool fake_os_is_mapped(const void *start, size_t bytes);
 /* Gives back all that is mapped, whoever believes to own it. */
 void fake_os_unmap_all(void);
 
-/* The system's setting for huge pages (hk_os_huge_t, which is never at the start), and how often it was asked for. */
+/* The system's setting for huge pages (hk_os_huge_t, which is never at the start). */
 void fake_os_set_huge(int setting);
-uint64_t fake_os_huge_questions(void);
 /* What hk_os_huge_touch says that it took, 0 at the start, and where it was called last; it touches nothing. */
 void fake_os_set_huge_fault(uint64_t cpu_ns);
 uintptr_t fake_os_huge_touched(void);

@@ -31,7 +31,6 @@ static struct {
   size_t page_size;
   bool is_lazy_unknown;
   int huge_setting;
-  _Atomic(uint64_t) huge_questions;
   uint64_t huge_fault_ns;
   uintptr_t huge_touched;
 } memory = {.page_size = 4096};
@@ -230,10 +229,14 @@ bool hk_os_wipe_on_fork(void *start, size_t bytes) {
 
 /* ---- os.h: huge pages. What is resident is what the test has touched. ------------------------------------------- */
 
-hk_os_huge_t hk_os_huge_setting(void) {
-  memory.huge_questions++;
-  return (hk_os_huge_t)memory.huge_setting;
+hk_os_huge_t hk_os_huge_setting(void) { return (hk_os_huge_t)memory.huge_setting; }
+
+void hk_os_huge_keep_small(void *start, size_t bytes) {
+  (void)start;
+  (void)bytes;
 }
+
+void *hk_os_reserve_small(size_t bytes, size_t alignment) { return hk_os_reserve(bytes, alignment); }
 
 static bool advise_huge(fake_os_call_t call, const char *name, void *start, size_t bytes) {
   fake_os_lock();
@@ -319,7 +322,6 @@ void fake_os_unmap_all(void) {
 
 void fake_os_know_lazy_purge(bool is_known) { memory.is_lazy_unknown = !is_known; }
 void fake_os_set_huge(int setting) { memory.huge_setting = setting; }
-uint64_t fake_os_huge_questions(void) { return memory.huge_questions; }
 void fake_os_set_huge_fault(uint64_t cpu_ns) { memory.huge_fault_ns = cpu_ns; }
 uintptr_t fake_os_huge_touched(void) { return memory.huge_touched; }
 void fake_os_set_page_size(size_t bytes) { memory.page_size = bytes; }

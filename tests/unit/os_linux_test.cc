@@ -225,6 +225,20 @@ TEST_F(OsLinux, HugePagesAreAllowedForbiddenAndMadeAtOnce) {
   EXPECT_EQ(errno, kErrno);
 }
 
+TEST_F(OsLinux, RecordsAreKeptInSmallPagesWhereHugeOnesAreEverywhere) {
+  bool is_everywhere = hk_os_huge_setting() == hk_os_huge_everywhere;
+  char *start = static_cast<char *>(hk_os_reserve_small(2 * HK_SUPERSLAB_BYTES, HK_SUPERSLAB_BYTES));
+  EXPECT_EQ(SmapsLine(start, "VmFlags:").find(" nh ") != std::string::npos, is_everywhere);
+  start[kPage] = 1;
+  EXPECT_EQ(hk_os_resident_bytes(start, 2 * HK_SUPERSLAB_BYTES), kPage);
+  char *map = static_cast<char *>(hk_os_reserve(2 * HK_SUPERSLAB_BYTES, HK_SUPERSLAB_BYTES));
+  hk_os_huge_keep_small(map + 1, 2 * HK_SUPERSLAB_BYTES - 1);
+  EXPECT_EQ(SmapsLine(map + kPage, "VmFlags:").find(" nh ") != std::string::npos, is_everywhere) << "its whole pages";
+  EXPECT_TRUE(hk_os_unmap(start, 2 * HK_SUPERSLAB_BYTES));
+  EXPECT_TRUE(hk_os_unmap(map, 2 * HK_SUPERSLAB_BYTES));
+  EXPECT_EQ(errno, kErrno);
+}
+
 TEST_F(OsLinux, WhatIsPrefaultedIsThereAndUnchanged) {
   const size_t kBytes = 32 * kPage;
   char *start = static_cast<char *>(hk_os_reserve(kBytes, kPage));

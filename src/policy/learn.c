@@ -4,15 +4,25 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
+#include "base/units.h"
 
 /* ---- Chosen by replaying the traces of bench/learn_traces (docs/learning.md says what else was tried). */
 
-/* An epoch ends with so many gaps. The first ones have 1, 2, 4 and 8: the sooner something is known, the better. And it
- * ends after this part of the break-even time at the latest, if memory is idle; the first ones sooner. */
+/* An epoch ends with so many gaps. The first ones have 1, 2, 4 and 8: the sooner something is known, the better. */
 #define EPOCH_GAPS 16u
+/* And it ends, if memory is idle, when what is kept has cost as much as so many usual stakes, after these parts of the
+ * break-even time at the earliest and at the latest. Three stakes, and a 16th to a 128th, are as good; with one stake many
+ * an epoch ends within a usual gap, and too much is given back, with four it is late for a program that ends soon. */
+#define EPOCH_STAKES 2u
+#define EPOCH_LEAST_SHARE 32u
 #define EPOCH_SHARE 2u
-#define SHORT_EPOCHS 16u
-#define SHORT_EPOCH_SHARE 8u
+/* What is usually at stake is not known in so many epochs: each takes this part of the break-even time. 5 to 16 are as
+ * good; after 4 the usual stake may still be that of a few small gaps. */
+#define FIRST_EPOCHS 8u
+#define FIRST_EPOCH_SHARE 8u
+/* Shares are made by a stake that is no less than this part of what giving back costs for what is idle and undecided. All
+ * of it to a 16th: the same in the mean; the less, the more is lost where rare large gaps are short. */
+#define UNDECIDED_SHARE 4u
 /* The usual stake is the mean of so many epochs. */
 #define USUAL_EPOCHS 16u
 /* An epoch with the usual stake takes away this part of what was owed before. */
@@ -32,11 +42,36 @@
 
 /* ---- Decisions. */
 
+static void sum_open(const hk_learn_t *learn, hk_price_gaps_t *open) {
+  memset(open, 0, sizeof *open);
+  for (unsigned i = 0; i < learn->level.count; i++) {
+    hk_price_add_gap(&learn->price, open, hk_level_segment_bytes(&learn->level, i),
+                     hk_level_segment_age_ms(&learn->level, i));
+  }
+}
+
+/* Shares by what each candidate owes if everybody gives back now what is still idle. Who has done so has paid for it; who
+ * still keeps it would be ahead by just that, for as long as keeping has not cost as much, and the more so the more has
+ * become idle. And what was learned when little was at stake is the less certain the more is: of that, what has been idle
+ * for longer than the break-even time is decided. */
+static void divide_by_all(hk_learn_t *learn) {
+  hk_price_gaps_t open;
+  sum_open(learn, &open);
+  uint64_t owed[HK_PRICE_CANDIDATES];
+  for (unsigned i = 0; i < HK_PRICE_CANDIDATES; i++) {
+    owed[i] = hk_add_saturating(learn->owed[i], hk_price_give_cost(&learn->price, &open, i));
+  }
+  uint64_t undecided = hk_price_give_cost(&learn->price, &open, HK_PRICE_BREAK_EVEN);
+  hk_decay_by_all(&learn->decay, &learn->price, owed, hk_larger(learn->usual_stake, undecided / UNDECIDED_SHARE));
+}
+
 static void divide(hk_learn_t *learn) {
   if (learn->is_fixed || learn->state == hk_learn_state_frozen) {
     hk_decay_by_one(&learn->decay, hk_learn_timeout_ms(learn));
-  } else {
+  } else if (learn->epoch < FIRST_EPOCHS) {
     hk_decay_by_all(&learn->decay, &learn->price, learn->owed, learn->usual_stake);
+  } else {
+    divide_by_all(learn);
   }
 }
 
@@ -64,14 +99,6 @@ void hk_learn_lead(hk_learn_t *learn, hk_learn_reason_t reason, hk_learn_state_t
 }
 
 /* ---- One epoch's costs. */
-
-static void sum_open(const hk_learn_t *learn, hk_price_gaps_t *open) {
-  memset(open, 0, sizeof *open);
-  for (unsigned i = 0; i < learn->level.count; i++) {
-    hk_price_add_gap(&learn->price, open, hk_level_segment_bytes(&learn->level, i),
-                     hk_level_segment_age_ms(&learn->level, i));
-  }
-}
 
 /* Charges `*owed` what came since: all for what ended, and for what is still idle what earlier epochs did not charge. */
 static uint64_t charge(uint64_t *owed, uint64_t ended_cost, uint64_t open_cost, uint64_t *charged) {
@@ -199,9 +226,29 @@ static uint64_t gaps_of_epoch(const hk_learn_t *learn) {
   return learn->epoch < 4 ? UINT64_C(1) << learn->epoch : EPOCH_GAPS;
 }
 
+/* How long an epoch may take while memory is idle. When much more becomes idle than usual, what was learned from less is
+ * looked at again before it has cost much. Frozen, no epoch changes what is kept. */
+static uint64_t epoch_ms(const hk_learn_t *learn) {
+  uint64_t break_even_ms = hk_price_break_even_ms(&learn->price);
+  if (learn->epoch < FIRST_EPOCHS) return break_even_ms / FIRST_EPOCH_SHARE;
+  uint64_t longest_ms = break_even_ms / EPOCH_SHARE;
+  if (learn->state == hk_learn_state_frozen) return longest_ms;
+  uint64_t kept_kib = hk_learn_keep_bytes(learn) / HK_KIB + 1;
+  uint64_t stakes_ms = hk_multiply_saturating(learn->usual_stake, EPOCH_STAKES) / kept_kib;
+  uint64_t least_ms = hk_larger(break_even_ms / EPOCH_LEAST_SHARE, 1);
+  return hk_smaller(hk_larger(stakes_ms, least_ms), longest_ms);
+}
+
 static uint64_t epoch_end_ms(const hk_learn_t *learn) {
-  unsigned share = learn->epoch < SHORT_EPOCHS ? SHORT_EPOCH_SHARE : EPOCH_SHARE;
-  return hk_add_saturating(learn->epoch_start_ms, hk_price_break_even_ms(&learn->price) / share);
+  return hk_add_saturating(learn->epoch_start_ms, epoch_ms(learn));
+}
+
+/* Looked at once in each ms: what is kept is a sum over all that is idle, and a ms may have many changes. */
+static bool is_epoch_over(hk_learn_t *learn) {
+  uint64_t now_ms = learn->level.now_ms;
+  if (learn->looked_ms == now_ms) return false;
+  learn->looked_ms = now_ms;
+  return now_ms >= epoch_end_ms(learn);
 }
 
 static void add_gap(void *context, size_t bytes, uint64_t gap_ms) {
@@ -253,7 +300,7 @@ void hk_learn_note(hk_learn_t *learn, uint64_t now_ms, size_t in_use_bytes) {
   }
   bool was_idle = hk_level_idle_bytes(&learn->level) > 0;
   hk_level_pass(&learn->level, now_ms);
-  if (was_idle && learn->level.now_ms >= epoch_end_ms(learn)) end_epoch(learn);
+  if (was_idle && is_epoch_over(learn)) end_epoch(learn);
   hk_level_note(&learn->level, now_ms, in_use_bytes, add_gap, learn);
   if (learn->gap_count >= gaps_of_epoch(learn)) end_epoch(learn);
   /* The time in which nothing is idle is no part of an epoch. */
@@ -268,7 +315,8 @@ bool hk_learn_next_due(const hk_learn_t *learn, uint64_t *due_ms) {
   /* What was given back is older than the time-out in use: how much older it gets is known when it is wanted again. */
   if (hk_learn_keep_bytes(learn) == 0) return false;
   uint64_t purge_ms;
-  *due_ms = learn->is_fixed ? UINT64_MAX : hk_larger(epoch_end_ms(learn), learn->level.now_ms);
+  uint64_t next_ms = hk_add_saturating(learn->level.now_ms, 1); /* this one was looked at */
+  *due_ms = learn->is_fixed ? UINT64_MAX : hk_larger(epoch_end_ms(learn), next_ms);
   if (hk_level_next_due(&learn->level, &learn->decay, &purge_ms)) *due_ms = hk_smaller(*due_ms, purge_ms);
   return *due_ms != UINT64_MAX;
 }

@@ -41,6 +41,7 @@ typedef struct {
   hk_learn_state_t state;
   uint64_t epoch;          /* of all, since the start */
   uint64_t state_parts;    /* the weight of the epochs since the state or the leader changed last */
+  uint64_t looked_ms;      /* when it was last asked whether an epoch is over */
   uint64_t epoch_start_ms; /* of this epoch, and what ended and was idle in it: */
   uint64_t gap_count;
   hk_price_gaps_t ended;

@@ -47,6 +47,12 @@ uint64_t hk_price_cost(const hk_price_t *price, const hk_price_gaps_t *gaps, uns
   return hk_add_saturating(kept, hk_multiply_saturating(given_back, each_ms));
 }
 
+uint64_t hk_price_give_cost(const hk_price_t *price, const hk_price_gaps_t *gaps, unsigned candidate) {
+  uint64_t kept = 0;
+  for (unsigned i = 0; i <= candidate; i++) kept = hk_add_saturating(kept, gaps->kib[i]);
+  return hk_multiply_saturating(kept, price->give_ms);
+}
+
 uint64_t hk_price_least_cost(const hk_price_t *price, const hk_price_gaps_t *gaps, bool are_open) {
   uint64_t each_ms = price->give_ms + (are_open ? 0 : price->want_ms);
   uint64_t cost = 0;

@@ -74,6 +74,9 @@ void hk_price_add_gap(const hk_price_t *price, hk_price_gaps_t *gaps, size_t byt
 /* What a candidate pays for these gaps, in KiB x ms. `are_open`: they have not ended, and nothing was wanted again. */
 uint64_t hk_price_cost(const hk_price_t *price, const hk_price_gaps_t *gaps, unsigned candidate, bool are_open);
 
+/* What a candidate would pay to give back now what it still keeps of gaps that have not ended. */
+uint64_t hk_price_give_cost(const hk_price_t *price, const hk_price_gaps_t *gaps, unsigned candidate);
+
 /* What one would pay for these gaps who knew how long they last. Of gaps that have not ended this may be more than that:
  * those of one entry are all kept or all given back. */
 uint64_t hk_price_least_cost(const hk_price_t *price, const hk_price_gaps_t *gaps, bool are_open);

@@ -28,9 +28,6 @@ MIB = 1 << 20
 USUAL_LIMIT = 1.03
 HARD_LIMIT = 1.10
 HARD = {"heavy_tail", "switching_fast", "switching_slow"}
-# It ends before what was learned has paid for the time that it took.
-SHORT_LIMIT = 1.10
-SHORT = {("balanced", "gcc_generated")}
 # Each single time-out costs more than the learner by this, in the mean of all traces.
 MARGIN = 1.05
 
@@ -69,13 +66,13 @@ def geometric_mean(values: List[float]) -> float:
 
 def test_there_are_enough_traces() -> None:
     assert len(NAMES) >= 12
-    assert set(NAMES) >= {name for _, name in SHORT} | HARD
+    assert set(NAMES) >= HARD
 
 
 @pytest.mark.parametrize("mode", ["balanced", "lean"])
 @pytest.mark.parametrize("name", NAMES)
 def test_regret(replays: Dict[Tuple[str, str], Replay], mode: str, name: str) -> None:
-    limit = SHORT_LIMIT if (mode, name) in SHORT else HARD_LIMIT if name in HARD else USUAL_LIMIT
+    limit = HARD_LIMIT if name in HARD else USUAL_LIMIT
     assert replays[mode, name].regret <= limit
 
 

@@ -62,7 +62,7 @@ TEST(Price, SumsAreThoseOfSingleGaps) {
     hk_price_t price;
     ASSERT_TRUE(hk_price_init(&price, random.LogBetween(HK_PRICE_LEAST, HK_PRICE_MOST)));
     hk_price_gaps_t gaps = {};
-    uint64_t cost[2][HK_PRICE_CANDIDATES] = {}, least = 0;
+    uint64_t cost[2][HK_PRICE_CANDIDATES] = {}, give[HK_PRICE_CANDIDATES] = {}, least = 0;
     for (size_t i = random.Below(50); i-- > 0;) {
       Gap gap = {random.LogBetween(1, HK_GIB), random.LogBetween(0, 10'000'000)};
       if (random.OneIn(3)) gap.ms = price.timeout_ms[random.Below(HK_PRICE_CANDIDATES - 1)] + random.Below(2);
@@ -70,6 +70,7 @@ TEST(Price, SumsAreThoseOfSingleGaps) {
       for (unsigned k = 0; k < HK_PRICE_CANDIDATES; k++) {
         cost[0][k] += CostOf(price, gap, k, false);
         cost[1][k] += CostOf(price, gap, k, true);
+        if (gap.ms <= price.timeout_ms[k]) give[k] += (gap.bytes + HK_KIB - 1) / HK_KIB * price.give_ms;
       }
       uint64_t kib = (gap.bytes + HK_KIB - 1) / HK_KIB;
       least += kib * std::min(gap.ms, price.give_ms + price.want_ms);
@@ -77,6 +78,7 @@ TEST(Price, SumsAreThoseOfSingleGaps) {
     for (unsigned k = 0; k < HK_PRICE_CANDIDATES; k++) {
       ASSERT_EQ(hk_price_cost(&price, &gaps, k, false), cost[0][k]);
       ASSERT_EQ(hk_price_cost(&price, &gaps, k, true), cost[1][k]);
+      ASSERT_EQ(hk_price_give_cost(&price, &gaps, k), give[k]);
     }
     ASSERT_EQ(hk_price_least_cost(&price, &gaps, false), least);
   }
@@ -106,6 +108,16 @@ class Learn : public testing::Test {
       hk_learn_note(&learn_, now_ms_ += 10, 10 * HK_MIB);
       now_ms_ += gap_ms;
     }
+  }
+
+  // Nothing changes until then, and whenever something is due it is done. How often that was.
+  unsigned WakeUntil(uint64_t end_ms, size_t in_use) {
+    unsigned count = 0;
+    for (uint64_t due_ms; hk_learn_next_due(&learn_, &due_ms) && due_ms < end_ms; count++) {
+      hk_learn_note(&learn_, due_ms, in_use);
+    }
+    hk_learn_note(&learn_, now_ms_ = end_ms, in_use);
+    return count;
   }
 
   uint64_t Timeout() const { return hk_learn_timeout_ms(&learn_); }
@@ -257,6 +269,37 @@ TEST_F(Learn, WhatIsStillIdleIsChargedToo) {
   EXPECT_EQ(hk_learn_keep_bytes(&learn_), 0u);
   EXPECT_LT(Timeout(), BreakEven());
   EXPECT_TRUE(HasDecided(hk_learn_found_better));
+}
+
+// What was learned from little is no reason to keep much for as long: how long it stays away is looked at before it has cost much.
+TEST_F(Learn, MuchMoreThanUsualIsNotKeptForAsLong) {
+  Burst(60, HK_MIB, BreakEven() / 3);
+  uint64_t freed_ms = now_ms_;
+  hk_learn_note(&learn_, now_ms_, HK_GIB);
+  hk_learn_note(&learn_, now_ms_, 10 * HK_MIB);
+  WakeUntil(freed_ms + learn_.price.give_ms / 4, 10 * HK_MIB);
+  EXPECT_GT(hk_learn_keep_bytes(&learn_), HK_GIB / 2) << "it may be wanted again as soon as usual";
+  WakeUntil(freed_ms + BreakEven() / 2, 10 * HK_MIB);
+  EXPECT_LT(hk_learn_keep_bytes(&learn_), HK_GIB / 16);
+  EXPECT_LT(WakeUntil(freed_ms + 100 * BreakEven(), 10 * HK_MIB), 64u) << "an idle process sleeps";
+  EXPECT_EQ(hk_learn_keep_bytes(&learn_), 0u);
+}
+
+TEST_F(Learn, AsMuchAsUsualIsKeptForAsLong) {
+  Burst(60, HK_MIB, BreakEven() / 3);
+  hk_learn_note(&learn_, now_ms_, 11 * HK_MIB);
+  hk_learn_note(&learn_, now_ms_, 10 * HK_MIB);
+  WakeUntil(now_ms_ + BreakEven() / 3, 10 * HK_MIB);
+  EXPECT_GT(hk_learn_keep_bytes(&learn_), HK_MIB / 2);
+}
+
+TEST_F(Learn, WhatIsDueIsLaterThanNow) {
+  TestRandom random(SeedFor("due"));
+  for (size_t i = 0; i < Scaled(20000, 500); i++) {
+    hk_learn_note(&learn_, now_ms_ += random.OneIn(2) ? 0 : random.LogBetween(1, 3000), random.LogBetween(1, HK_GIB));
+    uint64_t due_ms;
+    if (hk_learn_next_due(&learn_, &due_ms)) ASSERT_GT(due_ms, now_ms_) << "who comes back when it is due gets ahead";
+  }
 }
 
 TEST_F(Learn, ASettledOrderIsFrozenAndLearnedAnewWhenItCostsMore) {

@@ -34,6 +34,11 @@ void hk_huge_wish_note_fault(hk_huge_pause_t *pause, uint64_t now_ms, uint64_t c
   pause->until_ms = now_ms + pause->ms;
 }
 
+size_t hk_huge_wish_tries(bool is_known, size_t pages) {
+  size_t untried = pages / HK_HUGE_UNTRIED_SHARE + (pages % HK_HUGE_UNTRIED_SHARE != 0);
+  return hk_smaller(hk_larger(pages - untried, 1), is_known ? HK_HUGE_TRIES_MOST : HK_HUGE_TRIES_UNKNOWN);
+}
+
 /* ---- Superslabs. */
 
 hk_huge_wish_t hk_huge_wish_of_superslab(const hk_huge_terms_t *terms) {

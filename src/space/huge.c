@@ -74,16 +74,25 @@ static bool advise(uintptr_t start, size_t bytes, hk_huge_wish_t wish) {
   return is_granted;
 }
 
-/* Makes the first huge page of a range that was asked for, as the program is about to. Whether the others are to be huge, too. */
-static bool try_first(const hk_huge_terms_t *terms, uintptr_t start, size_t bytes) {
-  uintptr_t first = hk_align_up(start, HK_SUPERSLAB_BYTES);
-  if (terms->choice != hk_huge_pages_auto || first - start + HK_SUPERSLAB_BYTES > bytes) return true;
+/* Makes one. Whether it was no dearer than small pages are. */
+static bool try_page(uintptr_t page) {
   hk_huge_pause_t pause = {hk_load_relaxed(&pause_ms), hk_load_relaxed(&paused_until_ms)};
-  hk_huge_wish_note_fault(&pause, hk_os_coarse_ms(), hk_os_huge_touch((void *)first));
+  hk_huge_wish_note_fault(&pause, hk_os_coarse_ms(), hk_os_huge_touch((void *)page));
   hk_store_relaxed(&pause_ms, pause.ms);
   hk_store_relaxed(&paused_until_ms, pause.until_ms);
   if (pause.ms != 0) hk_stat_add(hk_stat_huge_dear, 1);
   return pause.ms == 0;
+}
+
+/* Makes the first huge pages of a range that was asked for, up to a dear one. Whether there was none. */
+static bool try_first(const hk_huge_terms_t *terms, uintptr_t start, size_t bytes, bool is_known) {
+  uintptr_t first = hk_align_up(start, HK_SUPERSLAB_BYTES);
+  if (terms->choice != hk_huge_pages_auto || first - start + HK_SUPERSLAB_BYTES > bytes) return true;
+  size_t tries = hk_huge_wish_tries(is_known, (start + bytes - first) / HK_SUPERSLAB_BYTES);
+  for (size_t i = 0; i < tries; i++) {
+    if (!try_page(first + i * HK_SUPERSLAB_BYTES)) return false;
+  }
+  return true;
 }
 
 /* ---- Superslabs. */
@@ -129,7 +138,7 @@ static hk_huge_wish_t wish_for_superslab(const hk_huge_terms_t *terms, bool is_n
 bool hk_huge_note_new_superslab(uintptr_t start, bool is_new) {
   hk_huge_terms_t terms = find_terms();
   bool is_huge = advise(start, HK_SUPERSLAB_BYTES, wish_for_superslab(&terms, is_new));
-  if (is_huge) (void)try_first(&terms, start, HK_SUPERSLAB_BYTES);
+  if (is_huge) (void)try_first(&terms, start, HK_SUPERSLAB_BYTES, true);
   return is_huge;
 }
 
@@ -257,6 +266,7 @@ void hk_huge_note_new_block(hk_slab_t *slab, uintptr_t start, size_t bytes) {
   slab->born_ms = (uint32_t)hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
   if (huge.sample.bytes != 0 && hk_huge_wish_is_ignorant(&huge.blocks, &terms, bytes)) look_at_sample_locked();
+  bool is_known = !hk_huge_wish_is_ignorant(&huge.blocks, &terms, bytes);
   hk_huge_wish_t wish = hk_huge_wish_of_block(&huge.blocks, &terms, bytes);
   if (wish == hk_huge_sample) {
     huge.sample.start = start;
@@ -264,7 +274,7 @@ void hk_huge_note_new_block(hk_slab_t *slab, uintptr_t start, size_t bytes) {
     huge.sample.born_ms = slab->born_ms;
   }
   hk_lock_release(hk_lock_space);
-  if (advise(start, bytes, wish) && !try_first(&terms, start, bytes)) {
+  if (advise(start, bytes, wish) && !try_first(&terms, start, bytes, is_known)) {
     wish = hk_huge_forbid;
     (void)advise(start, bytes, wish);
   }

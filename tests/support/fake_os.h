@@ -75,9 +75,12 @@ void fake_os_unmap_all(void);
 
 /* The system's setting for huge pages (hk_os_huge_t, which is never at the start). */
 void fake_os_set_huge(int setting);
-/* What hk_os_huge_touch says that it took, 0 at the start, and where it was called last; it touches nothing. */
+/* What hk_os_huge_touch says that it took, 0 at the start; another time after so many more calls. And where it was called
+ * last, and how often; it touches nothing. */
 void fake_os_set_huge_fault(uint64_t cpu_ns);
+void fake_os_set_later_huge_fault(uint64_t calls, uint64_t cpu_ns);
 uintptr_t fake_os_huge_touched(void);
+uint64_t fake_os_huge_touches(void);
 
 /* Whether the system knows a lazy purge, as it does at the start. After one every other page is zero and the rest is as it
  * was: of each it may be either. */

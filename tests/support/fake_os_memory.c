@@ -32,7 +32,10 @@ static struct {
   bool is_lazy_unknown;
   int huge_setting;
   uint64_t huge_fault_ns;
+  uint64_t later_huge_fault_ns;
+  uint64_t later_huge_fault_touch; /* the number of the first touch that takes that; 0: none does */
   uintptr_t huge_touched;
+  uint64_t huge_touches;
 } memory = {.page_size = 4096};
 
 /* ---- The contract. ---------------------------------------------------------------------------------------------- */
@@ -259,7 +262,8 @@ bool hk_os_huge_collapse(void *start, size_t bytes) {
 
 uint64_t hk_os_huge_touch(void *start) {
   memory.huge_touched = (uintptr_t)start;
-  return memory.huge_fault_ns;
+  uint64_t touch = ++memory.huge_touches, later = memory.later_huge_fault_touch;
+  return later != 0 && touch >= later ? memory.later_huge_fault_ns : memory.huge_fault_ns;
 }
 
 bool hk_os_resident_pages(void *start, size_t bytes, unsigned char *is_resident) {
@@ -323,5 +327,10 @@ void fake_os_unmap_all(void) {
 void fake_os_know_lazy_purge(bool is_known) { memory.is_lazy_unknown = !is_known; }
 void fake_os_set_huge(int setting) { memory.huge_setting = setting; }
 void fake_os_set_huge_fault(uint64_t cpu_ns) { memory.huge_fault_ns = cpu_ns; }
+void fake_os_set_later_huge_fault(uint64_t calls, uint64_t cpu_ns) {
+  memory.later_huge_fault_touch = memory.huge_touches + calls + 1;
+  memory.later_huge_fault_ns = cpu_ns;
+}
 uintptr_t fake_os_huge_touched(void) { return memory.huge_touched; }
+uint64_t fake_os_huge_touches(void) { return memory.huge_touches; }
 void fake_os_set_page_size(size_t bytes) { memory.page_size = bytes; }

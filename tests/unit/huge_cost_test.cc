@@ -16,6 +16,29 @@ HK_FRESH_TEST(HugeCost, ABlockIsTriedAtItsFirstWholePage) {
   EXPECT_EQ(Count(hk_stat_huge_dear), 0u);
 }
 
+HK_FRESH_TEST(HugeCost, OfALargeBlockSeveralAreTriedAndTheLastPartIsNot) {
+  LearnFromWhatGoesBack();
+  KnowThatBlocksAreDense(64 * HK_MIB);
+  fake_os_set_huge_fault(HK_HUGE_FAULT_NS);
+  char *block = Alloc(16 * HK_MIB);
+  EXPECT_EQ(fake_os_huge_touches(), 7u);
+  EXPECT_EQ(fake_os_huge_touched(), hk_align_up(AddressOf(block), HK_SUPERSLAB_BYTES) + 6 * HK_SUPERSLAB_BYTES);
+  (void)Alloc(256 * HK_MIB);
+  EXPECT_EQ(fake_os_huge_touches(), 7u + HK_HUGE_TRIES_MOST);
+}
+
+HK_FRESH_TEST(HugeCost, ADearOneEndsTheTries) {
+  LearnFromWhatGoesBack();
+  KnowThatBlocksAreDense(64 * HK_MIB);
+  fake_os_set_huge_fault(HK_HUGE_FAULT_NS);
+  fake_os_set_later_huge_fault(3, HK_HUGE_DEAR_NS + 1);
+  char *block = Alloc(64 * HK_MIB);
+  EXPECT_EQ(fake_os_huge_touches(), 4u);
+  EXPECT_EQ(Calls(), "af") << "the rest of it";
+  EXPECT_EQ(LastCall(fake_os_huge_forbid)->start, AddressOf(block));
+  EXPECT_EQ(Count(hk_stat_huge_dear), 1u);
+}
+
 HK_FRESH_TEST(HugeCost, WhereTheyAreDearTheyAreTriedNowAndThen) {
   LearnFromWhatGoesBack();
   KnowThatBlocksAreDense(4 * HK_MIB);

@@ -279,6 +279,21 @@ TEST_F(HugeWish, BlocksThatLiveLongMustBeDenserWhereMemoryIsDear) {
   EXPECT_EQ(OfNextBlock(), hk_huge_ask) << "a second";
 }
 
+TEST_F(HugeWish, SeveralPagesAreTriedButNotTheLastPart) {
+  EXPECT_EQ(hk_huge_wish_tries(true, 1), 1u);
+  EXPECT_EQ(hk_huge_wish_tries(true, 2), 1u);
+  EXPECT_EQ(hk_huge_wish_tries(true, 16), 14u);
+  EXPECT_EQ(hk_huge_wish_tries(false, 5), 4u);
+  for (size_t pages = 2; pages < 10000; pages++) {
+    for (bool is_known : {true, false}) {
+      size_t tries = hk_huge_wish_tries(is_known, pages);
+      ASSERT_GE(tries, 1u);
+      ASSERT_LE(tries, is_known ? HK_HUGE_TRIES_MOST : HK_HUGE_TRIES_UNKNOWN);
+      ASSERT_LE(tries, pages - (pages + HK_HUGE_UNTRIED_SHARE - 1) / HK_HUGE_UNTRIED_SHARE) << pages;
+    }
+  }
+}
+
 TEST_F(HugeWish, NoNumberOverflows) {
   Price(UINT64_MAX);
   End(HK_HUGE_PROBES, kBytes, UINT32_MAX);

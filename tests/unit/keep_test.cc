@@ -354,7 +354,7 @@ TEST(KeepTerms, WhatIsCheaperThanTheBalancedPriceIsTrusted) {
   for (uint64_t ns : {HK_PRICE_LEAST, HK_PRICE_FAST, HK_PRICE_BALANCED - 1}) {
     ASSERT_TRUE(hk_price_init(&price, ns));
     EXPECT_TRUE(hk_keep_terms(&price).is_trusting) << ns;
-    EXPECT_EQ(hk_keep_terms(&price).slack_share, 2u) << ns;
+    EXPECT_EQ(hk_keep_terms(&price).slack_share, 1u) << ns;
   }
   for (uint64_t ns : {HK_PRICE_BALANCED, HK_PRICE_LEAN}) {
     ASSERT_TRUE(hk_price_init(&price, ns));

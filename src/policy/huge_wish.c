@@ -28,10 +28,12 @@ static bool may_be_unused(const hk_huge_terms_t *terms, size_t unused_bytes) {
 
 /* ---- What one costs here, now. */
 
-void hk_huge_wish_note_fault(hk_huge_pause_t *pause, uint64_t now_ms, uint64_t cpu_ns) {
+bool hk_huge_wish_note_fault(hk_huge_pause_t *pause, uint64_t now_ms, uint64_t cpu_ns) {
   bool is_dear = cpu_ns > HK_HUGE_DEAR_NS;
+  if (now_ms < pause->until_ms) return is_dear;
   pause->ms = is_dear ? hk_smaller(hk_larger(2 * pause->ms, HK_HUGE_PAUSE_LEAST_MS), HK_HUGE_PAUSE_MOST_MS) : 0;
   pause->until_ms = now_ms + pause->ms;
+  return is_dear;
 }
 
 size_t hk_huge_wish_tries(bool is_known, size_t pages) {

@@ -105,8 +105,9 @@ typedef struct {
 /* How many of a block's `pages` huge pages, of which there is at least one. */
 size_t hk_huge_wish_tries(bool is_known, size_t pages);
 
-/* One was made, and took so much. */
-void hk_huge_wish_note_fault(hk_huge_pause_t *pause, uint64_t now_ms, uint64_t cpu_ns);
+/* One was made, and took so much. Whether that was dear. During a pause nothing changes: it was begun before that, by another thread than
+ * the one that found out, and says nothing about what the next one will take. */
+bool hk_huge_wish_note_fault(hk_huge_pause_t *pause, uint64_t now_ms, uint64_t cpu_ns);
 
 /* ---- Superslabs. */
 

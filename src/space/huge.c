@@ -74,13 +74,14 @@ static bool advise(uintptr_t start, size_t bytes, hk_huge_wish_t wish) {
   return is_granted;
 }
 
-/* Makes one. Whether it was no dearer than small pages are. */
+/* Makes one. Whether the next one is worth a try: neither this one was dear, nor one that another thread made meanwhile. */
 static bool try_page(uintptr_t page) {
+  uint64_t cpu_ns = hk_os_huge_touch((void *)page);
   hk_huge_pause_t pause = {hk_load_relaxed(&pause_ms), hk_load_relaxed(&paused_until_ms)};
-  hk_huge_wish_note_fault(&pause, hk_os_coarse_ms(), hk_os_huge_touch((void *)page));
+  bool is_dear = hk_huge_wish_note_fault(&pause, hk_os_coarse_ms(), cpu_ns);
   hk_store_relaxed(&pause_ms, pause.ms);
   hk_store_relaxed(&paused_until_ms, pause.until_ms);
-  if (pause.ms != 0) hk_stat_add(hk_stat_huge_dear, 1);
+  if (is_dear) hk_stat_add(hk_stat_huge_dear, 1);
   return pause.ms == 0;
 }
 

@@ -65,20 +65,30 @@ TEST_F(HugeWish, WhatTheSystemNeverDoesIsNotAskedFor) {
 
 TEST_F(HugeWish, WhatIsDearIsNotAskedForUntilItIsTriedAgain) {
   hk_huge_pause_t pause = {};
-  hk_huge_wish_note_fault(&pause, 5000, HK_HUGE_DEAR_NS);
+  EXPECT_FALSE(hk_huge_wish_note_fault(&pause, 5000, HK_HUGE_DEAR_NS));
   EXPECT_EQ(pause.ms, 0u) << "no more than small pages, as far as that can be told";
-  uint64_t expected_ms = HK_HUGE_PAUSE_LEAST_MS;
+  uint64_t now_ms = 5000, expected_ms = HK_HUGE_PAUSE_LEAST_MS;
   for (int i = 0; i < 10; i++) {
-    hk_huge_wish_note_fault(&pause, 5000, HK_HUGE_DEAR_NS + 1);
+    EXPECT_TRUE(hk_huge_wish_note_fault(&pause, now_ms, HK_HUGE_DEAR_NS + 1));
     EXPECT_EQ(pause.ms, expected_ms);
-    EXPECT_EQ(pause.until_ms, 5000 + expected_ms);
+    EXPECT_EQ(pause.until_ms, now_ms + expected_ms);
+    now_ms = pause.until_ms;
     expected_ms = std::min(2 * expected_ms, HK_HUGE_PAUSE_MOST_MS);
   }
-  hk_huge_wish_note_fault(&pause, 9000, HK_HUGE_FAULT_NS);
+  EXPECT_FALSE(hk_huge_wish_note_fault(&pause, now_ms, HK_HUGE_FAULT_NS));
   EXPECT_EQ(pause.ms, 0u);
-  EXPECT_EQ(pause.until_ms, 9000u);
-  hk_huge_wish_note_fault(&pause, 9000, HK_HUGE_DEAR_NS + 1);
+  EXPECT_EQ(pause.until_ms, now_ms);
+  EXPECT_TRUE(hk_huge_wish_note_fault(&pause, now_ms, HK_HUGE_DEAR_NS + 1));
   EXPECT_EQ(pause.ms, HK_HUGE_PAUSE_LEAST_MS) << "from the start";
+}
+
+TEST_F(HugeWish, WhatAnotherThreadBeganBeforeAPauseDoesNotChangeIt) {
+  hk_huge_pause_t pause = {};
+  EXPECT_TRUE(hk_huge_wish_note_fault(&pause, 5000, HK_HUGE_DEAR_NS + 1));
+  EXPECT_FALSE(hk_huge_wish_note_fault(&pause, 5001, HK_HUGE_FAULT_NS));
+  EXPECT_TRUE(hk_huge_wish_note_fault(&pause, 5001, HK_HUGE_DEAR_NS + 1));
+  EXPECT_EQ(pause.ms, HK_HUGE_PAUSE_LEAST_MS);
+  EXPECT_EQ(pause.until_ms, 5000 + HK_HUGE_PAUSE_LEAST_MS);
 }
 
 TEST_F(HugeWish, WhereTheyAreDearOnlyTheUserAsks) {

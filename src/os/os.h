@@ -144,8 +144,8 @@ void hk_os_huge_keep_small(void *start, size_t bytes);
 void *hk_os_reserve_small(size_t bytes, size_t alignment);
 
 /* Makes huge pages of a range of whole 2 MiB at once, of what is not resident too. False when the system refuses: nothing
- * of the contents has changed, and a part may have become huge. */
-bool hk_os_huge_collapse(void *start, size_t bytes);
+ * of the contents has changed, and a part may have become huge. How much CPU the thread had of it, in ns. */
+bool hk_os_huge_collapse(void *start, size_t bytes, uint64_t *cpu_ns);
 
 /* Makes the page at `start`, which is the caller's alone, as a program's first write there would, without a change of its contents.
  * How much CPU the thread had of it, in ns. */

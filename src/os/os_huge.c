@@ -65,7 +65,12 @@ uint64_t hk_os_huge_touch(void *start) {
   return thread_cpu_ns() - before_ns;
 }
 
-bool hk_os_huge_collapse(void *start, size_t bytes) { return advise(start, bytes, MADV_COLLAPSE); }
+bool hk_os_huge_collapse(void *start, size_t bytes, uint64_t *cpu_ns) {
+  uint64_t before_ns = thread_cpu_ns();
+  bool is_done = advise(start, bytes, MADV_COLLAPSE);
+  *cpu_ns = thread_cpu_ns() - before_ns;
+  return is_done;
+}
 
 bool hk_os_resident_pages(void *start, size_t bytes, unsigned char *is_resident) {
   if (hk_syscall3(SYS_mincore, (long)start, (long)bytes, (long)is_resident) != 0) return false;

@@ -69,7 +69,11 @@ bool hk_huge_wish_may_grow(const hk_huge_terms_t *terms, size_t in_use_bytes, ui
   return cost_ns(terms, HK_SUPERSLAB_BYTES / 2, since_last_ms) <= SAVED_NS;
 }
 
-bool hk_huge_wish_is_old(uint64_t full_ms) { return full_ms >= HK_HUGE_COLLAPSE_NS / HK_HUGE_GAIN_NS * MS_PER_SECOND; }
+bool hk_huge_wish_is_old(uint64_t collapse_ns, uint64_t full_ms) {
+  return full_ms >= hk_multiply_saturating(collapse_ns, MS_PER_SECOND) / HK_HUGE_GAIN_NS;
+}
+
+uint64_t hk_huge_wish_collapse_ns(uint64_t before_ns, uint64_t last_ns) { return mean(before_ns, last_ns); }
 
 bool hk_huge_wish_is_dense(const hk_huge_terms_t *terms, size_t resident_bytes) {
   size_t unused_bytes = HK_SUPERSLAB_BYTES - resident_bytes;

@@ -27,7 +27,9 @@ HK_C_BEGIN
 /* ---- Measured, on the machine that policy/price.h names. Of 2 MiB, in ns of CPU: */
 #define HK_HUGE_FAULT_NS UINT64_C(108000)        /* one fault, and clearing what it gives */
 #define HK_HUGE_SMALL_FAULTS_NS UINT64_C(750000) /* the same in pages of 4 KiB */
-#define HK_HUGE_COLLAPSE_NS UINT64_C(1000000)    /* copying what is there into a huge page: 0.3 to 3 ms */
+#define HK_HUGE_COLLAPSE_NS \
+  UINT64_C(1000000) /* copying what is there into a huge page: 0.3 to 3 ms; 4 to 6.6
+                                                  * where the host has to find one */
 
 /* ---- Chosen. */
 
@@ -117,8 +119,12 @@ hk_huge_wish_t hk_huge_wish_of_superslab(const hk_huge_terms_t *terms);
 /* Whether superslabs are looked at as they grow older. */
 bool hk_huge_wish_has_looks(const hk_huge_terms_t *terms);
 
-/* For how long one has to be wholly in use: making the huge page has been earned then, if the future is as the past. */
-bool hk_huge_wish_is_old(uint64_t full_ms);
+/* Whether one has been wholly in use for long enough: making the huge page, which takes so much, has been earned then, if the future is
+ * as the past. */
+bool hk_huge_wish_is_old(uint64_t collapse_ns, uint64_t full_ms);
+
+/* What the next one is expected to take, from what the last ones and this one did. */
+uint64_t hk_huge_wish_collapse_ns(uint64_t before_ns, uint64_t last_ns);
 
 /* Where that is so: whether a new one is asked for if the program uses what it has. So much is in use; it is so long ago that the first
  * one was made, and the last one: this one will be full when as much time as since the last has gone by. The last of them may stay as

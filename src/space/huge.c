@@ -26,6 +26,9 @@ static _Atomic(uint64_t) first_new_ms;
 /* hk_huge_pause_t. Written by who made a huge page: two at once may each miss the other's. */
 static _Atomic(uint64_t) pause_ms, paused_until_ms;
 
+/* What making a huge page of what is there is expected to take. Written by who has made one: two at once may each miss the other's. */
+static _Atomic(uint64_t) collapse_ns = HK_HUGE_COLLAPSE_NS;
+
 /* Guarded by hk_lock_space. */
 static struct {
   hk_huge_blocks_t blocks;
@@ -153,6 +156,8 @@ void hk_huge_forbid_again(uintptr_t superslab_start) {
   (void)advise(superslab_start, HK_SUPERSLAB_BYTES, hk_huge_forbid);
 }
 
+static bool is_old_enough(uint64_t full_ms) { return hk_huge_wish_is_old(hk_load_relaxed(&collapse_ns), full_ms); }
+
 /* The first that is wholly in use for long enough, of those that follow on the last one. It is not asked about again
  * before it has been so for as long once more. */
 static hk_superslab_t *find_old_locked(uint64_t now_ms, unsigned *looks) {
@@ -163,19 +168,26 @@ static hk_superslab_t *find_old_locked(uint64_t now_ms, unsigned *looks) {
     huge.last = superslab;
     if (superslab->start == 0 || superslab->free_mask != 0 || superslab->is_huge) continue;
     uint64_t since_ms = superslab->full_since_ms;
-    bool is_old = since_ms != 0 && now_ms > since_ms && hk_huge_wish_is_old(now_ms - since_ms);
+    bool is_old = since_ms != 0 && now_ms > since_ms && is_old_enough(now_ms - since_ms);
     if (since_ms == 0 || is_old) superslab->full_since_ms = now_ms;
     if (is_old) return superslab;
   }
   return NULL;
 }
 
+static bool collapse(uintptr_t start) {
+  uint64_t took_ns, before_ns = hk_load_relaxed(&collapse_ns);
+  if (!hk_os_huge_collapse((void *)start, HK_SUPERSLAB_BYTES, &took_ns)) return false;
+  hk_store_relaxed(&collapse_ns, hk_huge_wish_collapse_ns(before_ns, took_ns));
+  return true;
+}
+
 /* The flag is asked for only where the bare call is refused: by kernels before 6.1, and where huge pages are forbidden. */
 static bool make_huge(uintptr_t start, bool *is_allowed) {
   *is_allowed = false;
-  if (hk_os_huge_collapse((void *)start, HK_SUPERSLAB_BYTES)) return true;
+  if (collapse(start)) return true;
   *is_allowed = !is_small_piece(HK_SUPERSLAB_BYTES) && allow(start, HK_SUPERSLAB_BYTES);
-  if (*is_allowed) (void)hk_os_huge_collapse((void *)start, HK_SUPERSLAB_BYTES);
+  if (*is_allowed) (void)collapse(start);
   return *is_allowed;
 }
 

@@ -80,6 +80,8 @@ void fake_os_set_huge(int setting);
 void fake_os_set_huge_fault(uint64_t cpu_ns);
 void fake_os_set_later_huge_fault(uint64_t calls, uint64_t cpu_ns);
 uintptr_t fake_os_huge_touched(void);
+/* The same of hk_os_huge_collapse. */
+void fake_os_set_huge_collapse(uint64_t cpu_ns);
 uint64_t fake_os_huge_touches(void);
 
 /* Whether the system knows a lazy purge, as it does at the start. After one every other page is zero and the rest is as it

@@ -34,6 +34,7 @@ static struct {
   uint64_t huge_fault_ns;
   uint64_t later_huge_fault_ns;
   uint64_t later_huge_fault_touch; /* the number of the first touch that takes that; 0: none does */
+  uint64_t huge_collapse_ns;
   uintptr_t huge_touched;
   uint64_t huge_touches;
 } memory = {.page_size = 4096};
@@ -255,7 +256,8 @@ bool hk_os_huge_allow(void *start, size_t bytes, bool allowed) {
   return advise_huge(allowed ? fake_os_huge_ask : fake_os_huge_forbid, "huge_allow", start, bytes);
 }
 
-bool hk_os_huge_collapse(void *start, size_t bytes) {
+bool hk_os_huge_collapse(void *start, size_t bytes, uint64_t *cpu_ns) {
+  *cpu_ns = memory.huge_collapse_ns;
   fake_os_announce(fake_os_huge_collapse);
   return advise_huge(fake_os_huge_collapse, "huge_collapse", start, bytes);
 }
@@ -327,6 +329,7 @@ void fake_os_unmap_all(void) {
 void fake_os_know_lazy_purge(bool is_known) { memory.is_lazy_unknown = !is_known; }
 void fake_os_set_huge(int setting) { memory.huge_setting = setting; }
 void fake_os_set_huge_fault(uint64_t cpu_ns) { memory.huge_fault_ns = cpu_ns; }
+void fake_os_set_huge_collapse(uint64_t cpu_ns) { memory.huge_collapse_ns = cpu_ns; }
 void fake_os_set_later_huge_fault(uint64_t calls, uint64_t cpu_ns) {
   memory.later_huge_fault_touch = memory.huge_touches + calls + 1;
   memory.later_huge_fault_ns = cpu_ns;

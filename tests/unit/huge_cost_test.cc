@@ -105,4 +105,29 @@ HK_FRESH_TEST(HugeCost, NoSuperslabIsMadeHugeWhereTheyAreDear) {
   EXPECT_EQ(Calls(before), "c");
 }
 
+HK_FRESH_TEST(HugeCost, WhereMakingOneOfWhatIsThereIsDearASuperslabHasToBeOlder) {
+  Set(hk_huge_pages_auto, hk_os_huge_on_request);
+  fake_os_set_huge_collapse(7 * HK_HUGE_COLLAPSE_NS);
+  (void)Fill();
+  GrowOld();
+  EXPECT_EQ(Calls(), "c") << "nobody knew";
+  (void)Fill();
+  GrowOld();
+  EXPECT_EQ(Calls(), "c");
+  Pass(2 * kAgeMs);
+  Visit();
+  EXPECT_EQ(Calls(), "cc");
+  fake_os_set_huge_collapse(0);
+  for (int i = 0; i < 8; i++) {
+    (void)Fill();
+    GrowOld();
+    Pass(8 * kAgeMs);
+    Visit();
+  }
+  size_t before = fake_os_log_length();
+  (void)Fill();
+  GrowOld();
+  EXPECT_EQ(Calls(before), "c") << "as soon as ever";
+}
+
 }  // namespace

@@ -134,8 +134,11 @@ TEST_F(HugeWish, NewSuperslabsAreSparse) {
 
 TEST_F(HugeWish, ASuperslabIsOldWhenItHasEarnedTheCost) {
   uint64_t due_ms = HK_HUGE_COLLAPSE_NS * 1000 / HK_HUGE_GAIN_NS;
-  EXPECT_FALSE(hk_huge_wish_is_old(due_ms - 1));
-  EXPECT_TRUE(hk_huge_wish_is_old(due_ms));
+  EXPECT_FALSE(hk_huge_wish_is_old(HK_HUGE_COLLAPSE_NS, due_ms - 1));
+  EXPECT_TRUE(hk_huge_wish_is_old(HK_HUGE_COLLAPSE_NS, due_ms));
+  EXPECT_FALSE(hk_huge_wish_is_old(6 * HK_HUGE_COLLAPSE_NS, 6 * due_ms - 1)) << "dear ones have to be earned, too";
+  EXPECT_TRUE(hk_huge_wish_is_old(6 * HK_HUGE_COLLAPSE_NS, 6 * due_ms));
+  EXPECT_FALSE(hk_huge_wish_is_old(UINT64_MAX, due_ms));
 }
 
 TEST_F(HugeWish, HowDenseASuperslabMustBeFollowsFromThePrice) {

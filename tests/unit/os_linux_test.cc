@@ -214,10 +214,12 @@ TEST_F(OsLinux, HugePagesAreAllowedForbiddenAndMadeAtOnce) {
   EXPECT_TRUE(hk_os_huge_allow(start, HK_SUPERSLAB_BYTES, false));
   EXPECT_NE(SmapsLine(start, "VmFlags:").find(" nh "), std::string::npos);
   memset(start, 1, HK_SUPERSLAB_BYTES);
-  EXPECT_FALSE(hk_os_huge_collapse(start, HK_SUPERSLAB_BYTES)) << "forbidden";
+  uint64_t cpu_ns = 0;
+  EXPECT_FALSE(hk_os_huge_collapse(start, HK_SUPERSLAB_BYTES, &cpu_ns)) << "forbidden";
   EXPECT_TRUE(hk_os_huge_allow(start, HK_SUPERSLAB_BYTES, true));
   EXPECT_NE(SmapsLine(start, "VmFlags:").find(" hg "), std::string::npos);
-  if (hk_os_huge_collapse(start, HK_SUPERSLAB_BYTES)) { /* kernels before 6.1 have no such call */
+  if (hk_os_huge_collapse(start, HK_SUPERSLAB_BYTES, &cpu_ns)) { /* kernels before 6.1 have no such call */
+    EXPECT_GT(cpu_ns, 0u);
     EXPECT_EQ(SmapsLine(start, "AnonHugePages:").find(" 0 kB"), std::string::npos);
   }
   for (size_t i = 0; i < HK_SUPERSLAB_BYTES; i++) ASSERT_EQ(start[i], 1);
@@ -271,7 +273,8 @@ TEST_F(OsLinux, ARefusedHugePageIsNoError) {
   EXPECT_TRUE(hk_os_unmap(start, HK_SUPERSLAB_BYTES));
   EXPECT_FALSE(hk_os_huge_allow(start, HK_SUPERSLAB_BYTES, true));
   EXPECT_FALSE(hk_os_huge_allow(start, HK_SUPERSLAB_BYTES, false));
-  EXPECT_FALSE(hk_os_huge_collapse(start, HK_SUPERSLAB_BYTES));
+  uint64_t cpu_ns = 0;
+  EXPECT_FALSE(hk_os_huge_collapse(start, HK_SUPERSLAB_BYTES, &cpu_ns));
   EXPECT_EQ(errno, kErrno);
 }
 

@@ -27,9 +27,8 @@ HK_C_BEGIN
 /* ---- Measured, on the machine that policy/price.h names. Of 2 MiB, in ns of CPU: */
 #define HK_HUGE_FAULT_NS UINT64_C(108000)        /* one fault, and clearing what it gives */
 #define HK_HUGE_SMALL_FAULTS_NS UINT64_C(750000) /* the same in pages of 4 KiB */
-#define HK_HUGE_COLLAPSE_NS \
-  UINT64_C(1000000) /* copying what is there into a huge page: 0.3 to 3 ms; 4 to 6.6
-                                                  * where the host has to find one */
+/* Copying what is there into one: 0.3 to 3 ms, and 4 to 6.6 where the host has to find it. */
+#define HK_HUGE_COLLAPSE_NS UINT64_C(1000000)
 
 /* ---- Chosen. */
 
@@ -97,7 +96,7 @@ typedef struct {
 
 /* Huge pages that the host has are made in a row, and so are those that it has to find: a block of 96 MiB had 3 to 45 at 0.25 ms
  * before the first one at 5.8, and all behind that one took as much. So of a block that is asked for several are tried, as the
- * program is about to touch them: of sizes that are known to be dense so many at the most, which take 8 ms or less, and of
+ * program is about to touch them: of sizes that are known to be dense so many at the most, which take 8 ms where none is dear, and of
  * others fewer, for nobody knows that they will be touched. */
 #define HK_HUGE_TRIES_MOST 32
 #define HK_HUGE_TRIES_UNKNOWN 8

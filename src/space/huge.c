@@ -44,7 +44,6 @@ static struct {
 
 /* ---- Terms. */
 
-/* Not under the lock: nobody may have asked for the setting before. */
 static hk_huge_terms_t find_terms(void) {
   return (hk_huge_terms_t){.choice = hk_option.huge_pages,
                            .setting = hk_os_huge_setting(),

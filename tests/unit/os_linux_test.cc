@@ -227,6 +227,13 @@ TEST_F(OsLinux, HugePagesAreAllowedForbiddenAndMadeAtOnce) {
   EXPECT_EQ(errno, kErrno);
 }
 
+TEST_F(OsLinux, TheSettingForHugePagesIsReadOnce) {
+  hk_os_huge_t setting = hk_os_huge_setting();
+  uint64_t calls = hk_call_count(hk_call_other);
+  EXPECT_EQ(hk_os_huge_setting(), setting);
+  EXPECT_EQ(hk_call_count(hk_call_other), calls);
+}
+
 TEST_F(OsLinux, RecordsAreKeptInSmallPagesWhereHugeOnesAreEverywhere) {
   bool is_everywhere = hk_os_huge_setting() == hk_os_huge_everywhere;
   char *start = static_cast<char *>(hk_os_reserve_small(2 * HK_SUPERSLAB_BYTES, HK_SUPERSLAB_BYTES));

@@ -77,7 +77,7 @@ static void change(replay_t *replay, uint64_t time_ms, size_t in_use_bytes) {
 /* `candidate`: the one that keeps all memory from the first to the last, or LEARNER. */
 static bool begin(replay_t *replay, uint64_t price, int candidate, uint64_t start_ms) {
   memset(replay, 0, sizeof *replay);
-  if (!hk_learn_init(&replay->learn, price)) return false;
+  if (!hk_learn_init(&replay->learn, start_ms, price)) return false;
   hk_level_pass(&replay->learn.level, start_ms);
   if (candidate == LEARNER) return true;
   hk_learn_fix(&replay->learn, true);

@@ -20,6 +20,9 @@
  * good; after 4 the usual stake may still be that of a few small gaps. */
 #define FIRST_EPOCHS 8u
 #define FIRST_EPOCH_SHARE 8u
+/* For this part of the break-even time, from the program's start, nothing is divided. Three quarters to a quarter: the same, but for
+ * what has a gap of just about that. */
+#define YOUNG_SHARE 2u
 /* Shares are made by a stake that is no less than this part of what giving back costs for what is idle and undecided. All
  * of it to a 16th: the same in the mean; the less, the more is lost where rare large gaps are short. */
 #define UNDECIDED_SHARE 4u
@@ -68,6 +71,8 @@ static void divide_by_all(hk_learn_t *learn) {
 static void divide(hk_learn_t *learn) {
   if (learn->is_fixed || learn->state == hk_learn_state_frozen) {
     hk_decay_by_one(&learn->decay, hk_learn_timeout_ms(learn));
+  } else if (learn->is_young) {
+    hk_decay_by_one(&learn->decay, learn->price.timeout_ms[HK_PRICE_BREAK_EVEN]);
   } else if (learn->epoch < FIRST_EPOCHS) {
     hk_decay_by_all(&learn->decay, &learn->price, learn->owed, learn->usual_stake);
   } else {
@@ -95,6 +100,7 @@ static void decide(hk_learn_t *learn, hk_learn_reason_t reason, hk_learn_state_t
 }
 
 void hk_learn_lead(hk_learn_t *learn, hk_learn_reason_t reason, hk_learn_state_t state, unsigned candidate) {
+  learn->is_young = false;
   decide(learn, reason, state, candidate, learn->owed[learn->leader], learn->owed[candidate]);
 }
 
@@ -257,12 +263,26 @@ static void add_gap(void *context, size_t bytes, uint64_t gap_ms) {
   learn->gap_count++;
 }
 
-bool hk_learn_init(hk_learn_t *learn, uint64_t ns_per_mib_second) {
+/* Nothing has been idle for longer than the program has run, so of one that has just begun nobody can tell a short gap from a
+ * long one, and most gaps are short then. */
+static uint64_t young_until_ms(const hk_learn_t *learn) {
+  return learn->born_ms + hk_price_break_even_ms(&learn->price) / YOUNG_SHARE;
+}
+
+static void grow_older(hk_learn_t *learn) {
+  if (HK_LIKELY(!learn->is_young) || learn->level.now_ms < young_until_ms(learn)) return;
+  learn->is_young = false;
+  divide(learn);
+}
+
+bool hk_learn_init(hk_learn_t *learn, uint64_t now_ms, uint64_t ns_per_mib_second) {
   hk_price_t price;
   if (!hk_price_init(&price, ns_per_mib_second)) return false;
   memset(learn, 0, sizeof *learn);
   learn->price = price;
   learn->leader = HK_PRICE_BREAK_EVEN;
+  learn->born_ms = now_ms;
+  learn->is_young = true;
   decide(learn, hk_learn_started, hk_learn_state_learning, HK_PRICE_BREAK_EVEN, 0, 0);
   return true;
 }
@@ -270,9 +290,10 @@ bool hk_learn_init(hk_learn_t *learn, uint64_t ns_per_mib_second) {
 bool hk_learn_set_price(hk_learn_t *learn, uint64_t now_ms, uint64_t ns_per_mib_second) {
   if (ns_per_mib_second == learn->price.ns_per_mib_second) return true;
   hk_learn_t fresh;
-  if (!hk_learn_init(&fresh, ns_per_mib_second)) return false;
+  if (!hk_learn_init(&fresh, learn->born_ms, ns_per_mib_second)) return false;
   hk_level_pass(&learn->level, now_ms);
   fresh.level = learn->level;
+  fresh.is_young = fresh.level.now_ms < young_until_ms(&fresh);
   fresh.log = learn->log;
   fresh.is_fixed = learn->is_fixed;
   fresh.epoch_start_ms = learn->level.now_ms;
@@ -300,6 +321,7 @@ void hk_learn_note(hk_learn_t *learn, uint64_t now_ms, size_t in_use_bytes) {
   }
   bool was_idle = hk_level_idle_bytes(&learn->level) > 0;
   hk_level_pass(&learn->level, now_ms);
+  grow_older(learn);
   if (was_idle && is_epoch_over(learn)) end_epoch(learn);
   hk_level_note(&learn->level, now_ms, in_use_bytes, add_gap, learn);
   if (learn->gap_count >= gaps_of_epoch(learn)) end_epoch(learn);
@@ -318,6 +340,7 @@ bool hk_learn_next_due(const hk_learn_t *learn, uint64_t *due_ms) {
   uint64_t next_ms = hk_add_saturating(learn->level.now_ms, 1); /* this one was looked at */
   *due_ms = learn->is_fixed ? UINT64_MAX : hk_larger(epoch_end_ms(learn), next_ms);
   if (hk_level_next_due(&learn->level, &learn->decay, &purge_ms)) *due_ms = hk_smaller(*due_ms, purge_ms);
+  if (learn->is_young && !learn->is_fixed) *due_ms = hk_smaller(*due_ms, hk_larger(young_until_ms(learn), next_ms));
   return *due_ms != UINT64_MAX;
 }
 

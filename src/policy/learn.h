@@ -10,6 +10,8 @@
  * something to learn each candidate has a share of the memory by what it owes (policy/decay.h). The leader is who owes least,
  * when that is less by enough than what the one before owes.
  *
+ * In a program that has just begun the break-even time-out has all the memory, for half of that time.
+ *
  * An epoch's weight is what was at stake in it: what one would have paid who knew the future.
  *
  * When the leader has not changed for long it is frozen: all memory is its, and no epoch changes it. When it has cost
@@ -38,7 +40,9 @@ typedef struct {
   unsigned leader;  /* the candidate that has been best for long enough */
   hk_decay_t decay; /* in use: the leader's alone, or all candidates' */
   bool is_fixed;    /* the user wants it so: nothing is learned, and the leader stays */
+  bool is_young;    /* the program is, and nothing was learned before it began */
   hk_learn_state_t state;
+  uint64_t born_ms;        /* when the program began */
   uint64_t epoch;          /* of all, since the start */
   uint64_t state_parts;    /* the weight of the epochs since the state or the leader changed last */
   uint64_t looked_ms;      /* when it was last asked whether an epoch is over */
@@ -55,8 +59,8 @@ typedef struct {
   hk_learn_log_t log;
 } hk_learn_t;
 
-/* False, and nothing is changed, when the price is none (hk_price_init). */
-bool hk_learn_init(hk_learn_t *learn, uint64_t ns_per_mib_second);
+/* The program begins now. False, and nothing is changed, when the price is none (hk_price_init). */
+bool hk_learn_init(hk_learn_t *learn, uint64_t now_ms, uint64_t ns_per_mib_second);
 
 /* Another price from now on: what was learned at the old one is forgotten, and how long memory has been idle is not.
  * False, and nothing is changed, when it is none; true without effect when it is the same. */
@@ -77,7 +81,7 @@ size_t hk_learn_keep_bytes(const hk_learn_t *learn);
 /* When something is to be done if nothing changes until then: give back more, or end an epoch. False: nothing. */
 bool hk_learn_next_due(const hk_learn_t *learn, uint64_t *due_ms);
 
-/* From now on this candidate leads: somebody else has decided it, for a reason that the log shall have. */
+/* From now on this candidate leads: somebody else has decided it, who knows the program, for a reason that the log shall have. */
 void hk_learn_lead(hk_learn_t *learn, hk_learn_reason_t reason, hk_learn_state_t state, unsigned candidate);
 
 /* A candidate's rating, 0 to 3000, for people: 1500 for the break-even time-out, and 400 more for one that owed less by as

@@ -56,7 +56,7 @@ static bool is_fixed(void) { return hk_option.learn != hk_learn_on; }
 /* The options may be read after the first request. */
 static HK_COLD void follow_options_locked(uint64_t now_ms) {
   if (idle.learn.price.ns_per_mib_second == 0) {
-    (void)hk_learn_init(&idle.learn, hk_option.mode);
+    (void)hk_learn_init(&idle.learn, now_ms, hk_option.mode);
   } else {
     (void)hk_learn_set_price(&idle.learn, now_ms, hk_option.mode);
   }
@@ -244,14 +244,14 @@ size_t hk_idle_limit_bytes(void) {
 
 void hk_idle_copy_learned(hk_learn_t *copy) {
   hk_lock_acquire(hk_lock_space);
-  (void)view_locked(idle.learn.level.now_ms);
+  (void)view_locked(hk_os_coarse_ms());
   *copy = idle.learn;
   hk_lock_release(hk_lock_space);
 }
 
 hk_learn_record_verdict_t hk_idle_import_learned(const unsigned char *bytes, size_t length) {
   hk_lock_acquire(hk_lock_space);
-  (void)view_locked(idle.learn.level.now_ms);
+  (void)view_locked(hk_os_coarse_ms());
   hk_learn_record_verdict_t verdict = hk_learn_import(&idle.learn, bytes, length);
   hk_lock_release(hk_lock_space);
   return verdict;

@@ -122,7 +122,7 @@ HK_FRESH_TEST(Idle, LearnsNothingWhereLearningIsFrozen) {
 
 HK_FRESH_TEST(Idle, GoesOnFromAnEarlierRun) {
   hk_learn_t earlier;
-  ASSERT_TRUE(hk_learn_init(&earlier, HK_PRICE_LEAN));
+  ASSERT_TRUE(hk_learn_init(&earlier, 0, HK_PRICE_LEAN));
   hk_learn_lead(&earlier, hk_learn_found_better, hk_learn_state_learning, 2);
   unsigned char record[HK_LEARN_RECORD_BYTES];
   hk_learn_export(&earlier, record);

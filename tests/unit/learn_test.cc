@@ -99,7 +99,7 @@ TEST(Price, SumsStopAtTheirLimit) {
 
 class Learn : public testing::Test {
  protected:
-  void SetUp() override { ASSERT_TRUE(hk_learn_init(&learn_, HK_PRICE_BALANCED)); }
+  void SetUp() override { ASSERT_TRUE(hk_learn_init(&learn_, 0, HK_PRICE_BALANCED)); }
 
   // Takes memory, frees it, and rests, as often as that.
   void Burst(unsigned count, size_t bytes, uint64_t gap_ms) {
@@ -163,6 +163,43 @@ TEST_F(Learn, BeforeAnythingIsKnownMemoryIsDivided) {
   EXPECT_GT(before, 0u);
 }
 
+// What a program that has just begun frees it wants again soon, as far as anybody can tell.
+TEST_F(Learn, OfAYoungProgramAllStaysForHalfTheBreakEvenTime) {
+  ASSERT_TRUE(hk_learn_init(&learn_, 5000, HK_PRICE_BALANCED));
+  hk_learn_note(&learn_, 5000, HK_GIB);
+  hk_learn_note(&learn_, 5001, 0);
+  uint64_t grown_ms = 5000 + BreakEven() / 2;
+  for (uint64_t due_ms; hk_learn_next_due(&learn_, &due_ms) && due_ms < grown_ms;) {
+    hk_learn_note(&learn_, due_ms, 0);
+    ASSERT_EQ(hk_learn_keep_bytes(&learn_), HK_GIB) << due_ms;
+  }
+  uint64_t due_ms = 0;
+  ASSERT_TRUE(hk_learn_next_due(&learn_, &due_ms));
+  EXPECT_EQ(due_ms, grown_ms) << "then somebody has to come";
+  hk_learn_note(&learn_, grown_ms, 0);
+  EXPECT_LT(hk_learn_keep_bytes(&learn_), HK_GIB);
+}
+
+TEST_F(Learn, AnotherPriceMakesNoProgramYounger) {
+  ASSERT_TRUE(hk_learn_init(&learn_, 5000, HK_PRICE_BALANCED));
+  hk_learn_note(&learn_, 5000, HK_GIB);
+  ASSERT_TRUE(hk_learn_set_price(&learn_, 5000 + BreakEven() / 4, HK_PRICE_LEAN));
+  EXPECT_FALSE(learn_.is_young) << "half of that break-even time is over";
+  ASSERT_TRUE(hk_learn_set_price(&learn_, 5500, HK_PRICE_FAST));
+  EXPECT_TRUE(learn_.is_young) << "and half of this one is not";
+}
+
+TEST_F(Learn, WhoHasLearnedBeforeIsNotYoung) {
+  ASSERT_TRUE(hk_learn_init(&learn_, now_ms_, HK_PRICE_BALANCED));
+  unsigned char record[HK_LEARN_RECORD_BYTES];
+  hk_learn_export(&learn_, record);
+  ASSERT_EQ(hk_learn_import(&learn_, record, sizeof record), hk_learn_record_good);
+  hk_learn_note(&learn_, now_ms_, HK_GIB);
+  hk_learn_note(&learn_, now_ms_, 0);
+  hk_level_pass(&learn_.level, now_ms_ + BreakEven() / 4);
+  EXPECT_LT(hk_learn_keep_bytes(&learn_), HK_GIB);
+}
+
 TEST_F(Learn, WhoIsFrozenHasAllMemory) {
   Burst(5000, 50 * HK_MIB, BreakEven() / 10);
   ASSERT_EQ(learn_.state, hk_learn_state_frozen);
@@ -176,7 +213,7 @@ TEST_F(Learn, WhoIsFrozenHasAllMemory) {
 
 TEST_F(Learn, APriceThatIsNoneChangesNothing) {
   hk_learn_t before = learn_;
-  EXPECT_FALSE(hk_learn_init(&learn_, 0));
+  EXPECT_FALSE(hk_learn_init(&learn_, 0, 0));
   EXPECT_FALSE(hk_learn_set_price(&learn_, 0, HK_PRICE_MOST + 1));
   EXPECT_EQ(memcmp(&before, &learn_, sizeof learn_), 0);
 }
@@ -369,7 +406,7 @@ TEST_F(Learn, TheSameIsLearnedFromTheSame) {
 TEST_F(Learn, EpochsChargeEachGapOnce) {
   TestRandom random(SeedFor("once"));
   for (size_t round = 0; round < Scaled(200, 5); round++) {
-    ASSERT_TRUE(hk_learn_init(&learn_, HK_PRICE_BALANCED));
+    ASSERT_TRUE(hk_learn_init(&learn_, 0, HK_PRICE_BALANCED));
     size_t bytes = random.LogBetween(1, 1000) * HK_MIB;
     std::vector<uint64_t> expected(HK_PRICE_CANDIDATES);
     hk_learn_note(&learn_, now_ms_, bytes);
@@ -434,7 +471,7 @@ TEST_F(Learn, ARecordGoesOnWhereItWas) {
   unsigned char bytes[HK_LEARN_RECORD_BYTES];
   hk_learn_export(&learn_, bytes);
   hk_learn_t later;
-  ASSERT_TRUE(hk_learn_init(&later, HK_PRICE_BALANCED));
+  ASSERT_TRUE(hk_learn_init(&later, 0, HK_PRICE_BALANCED));
   ASSERT_EQ(hk_learn_import(&later, bytes, sizeof bytes), hk_learn_record_good);
   EXPECT_EQ(hk_learn_timeout_ms(&later), Timeout());
   EXPECT_EQ(later.state, learn_.state);
@@ -450,7 +487,7 @@ TEST_F(Learn, EveryDamageOfARecordIsNoticed) {
   unsigned char good[HK_LEARN_RECORD_BYTES], bytes[HK_LEARN_RECORD_BYTES];
   hk_learn_export(&learn_, good);
   hk_learn_t fresh;
-  ASSERT_TRUE(hk_learn_init(&fresh, HK_PRICE_BALANCED));
+  ASSERT_TRUE(hk_learn_init(&fresh, 0, HK_PRICE_BALANCED));
   hk_learn_t before = fresh;
   for (size_t at = 0; at < sizeof good; at++) {
     for (int bit = 0; bit < 8; bit++) {
@@ -471,7 +508,7 @@ TEST_F(Learn, ARecordSaysWhyItIsNoGood) {
   EXPECT_EQ(hk_learn_import(&learn_, bytes, 5), hk_learn_record_no_record);
   EXPECT_EQ(hk_learn_import(&learn_, bytes, sizeof bytes - 1), hk_learn_record_damaged);
   hk_learn_t lean;
-  ASSERT_TRUE(hk_learn_init(&lean, HK_PRICE_LEAN));
+  ASSERT_TRUE(hk_learn_init(&lean, 0, HK_PRICE_LEAN));
   EXPECT_EQ(hk_learn_import(&lean, bytes, sizeof bytes), hk_learn_record_other_price);
   bytes[8] = 2;
   EXPECT_EQ(hk_learn_import(&learn_, bytes, sizeof bytes), hk_learn_record_other_version);

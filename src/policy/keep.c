@@ -57,10 +57,15 @@ void hk_keep_look(hk_keep_t *keep, const hk_keep_view_t *view) {
   keep->peak_bytes = hk_larger(keep->peak_bytes, view->in_use_bytes);
 }
 
+static size_t peak_of_late(const hk_keep_t *keep) { return hk_larger(keep->peak_bytes, keep->peak_before_bytes); }
+
+size_t hk_keep_slack(const hk_keep_t *keep, const hk_keep_view_t *view) {
+  return hk_larger(peak_of_late(keep) / view->terms.slack_share, view->retain_bytes);
+}
+
 size_t hk_keep_limit(const hk_keep_t *keep, const hk_keep_view_t *view) {
   size_t base = hk_keep_base(view);
-  size_t peak = hk_larger(keep->peak_bytes, keep->peak_before_bytes);
-  size_t most = hk_add_saturating(peak, hk_larger(peak / view->terms.slack_share, view->retain_bytes));
+  size_t most = hk_add_saturating(peak_of_late(keep), hk_keep_slack(keep, view));
   size_t below_most = most > view->in_use_bytes ? most - view->in_use_bytes : 0;
   return hk_larger(base, hk_smaller(hk_add_saturating(base, keep->earned_bytes), below_most));
 }

@@ -65,6 +65,9 @@ void hk_keep_look(hk_keep_t *keep, const hk_keep_view_t *view);
 /* How much may be idle in any case. */
 size_t hk_keep_base(const hk_keep_view_t *view);
 
+/* By how much all there is may exceed what was in use of late: free memory does not always have the size that is wanted. */
+size_t hk_keep_slack(const hk_keep_t *keep, const hk_keep_view_t *view);
+
 /* How much may be idle. */
 size_t hk_keep_limit(const hk_keep_t *keep, const hk_keep_view_t *view);
 

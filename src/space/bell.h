@@ -35,7 +35,7 @@ bool hk_bell_is_heard_locked(void);
 /* So much is held, in use and idle: perhaps a purge thread would be worth it. */
 void hk_bell_note_locked(uint64_t now_ms, size_t held_bytes);
 
-/* The purge thread goes to sleep with nothing to do: who has something for it rings. */
+/* The purge thread goes to sleep with nothing to do, or for longer than it should: who has something for it rings. */
 void hk_bell_expect_locked(void);
 
 /* There is something to do. True when it sleeps: hk_bell_wake it without the lock. */

@@ -7,16 +7,17 @@
 #include "os/lock.h"
 #include "os/os.h"
 #include "policy/keep.h"
+#include "policy/misfit.h"
 #include "policy/option.h"
 #include "policy/pressure.h"
 #include "policy/stat.h"
 #include "space/bell.h"
 #include "space/recording.h"
 
-/* Chosen: so much more than needed is given back at once, so that the next release does not come here again; but never
- * more than this part of what may stay. */
-#define OVERSHOOT_BYTES HK_SUPERSLAB_BYTES
-#define OVERSHOOT_SHARE 4
+/* Chosen: memory is given back in batches of so much, so that not every release comes here; but never of more than this part
+ * of what may stay. */
+#define BATCH_BYTES HK_SUPERSLAB_BYTES
+#define BATCH_SHARE 4
 
 /* Chosen: what a quiet program keeps is too little to be worth a visit: this part of what is in use, or so much. The
  * same part comes on top of what may stay for its time: free memory does not always have the size that is wanted. */
@@ -37,9 +38,14 @@ static struct {
   hk_learn_t learn; /* all zero before the first look */
   hk_keep_terms_t terms;
   hk_keep_t keep;
+  hk_misfit_t misfit;
   hk_pressure_t pressure;
   bool is_quiet_awaited; /* what was idle is given back, and the heaps may have some too */
   uint64_t changed_ms;   /* when something was taken or freed last */
+  struct {               /* of the purge thread */
+    size_t idle_bytes;   /* at its last visit */
+    uint64_t next_ms;    /* when it means to come again */
+  } visit;
   uint64_t last_age;
 } idle;
 
@@ -100,6 +106,12 @@ typedef struct {
   hk_idle_cause_t cause; /* why what is beyond has to go */
 } allowance_t;
 
+/* Free memory does not always have the size that is wanted. */
+static size_t misfit_limit_locked(const hk_keep_view_t *now) {
+  size_t most = hk_keep_slack(&idle.keep, now);
+  return hk_larger(now->in_use_bytes / QUIET_SHARE, hk_smaller(hk_misfit_young_bytes(&idle.misfit), most));
+}
+
 /* What has not been idle for its time yet may stay where the purge thread comes when the time is over; and what is as old, but was
  * wanted again too soon after such went: free memory does not always have the size that is wanted. Who wants nothing to be
  * retained is not asked to wait. */
@@ -107,17 +119,18 @@ static allowance_t allowed_locked(const hk_keep_view_t *now) {
   size_t earned_limit = hk_keep_limit(&idle.keep, now);
   if (!hk_bell_is_heard_locked() || now->retain_bytes == 0) return (allowance_t){earned_limit, hk_idle_too_much};
   if (now->idle_bytes <= earned_limit) return (allowance_t){earned_limit, hk_idle_too_much};
-  size_t young = hk_add_saturating(hk_learn_keep_bytes(&idle.learn), now->in_use_bytes / QUIET_SHARE);
+  size_t young = hk_add_saturating(hk_learn_keep_bytes(&idle.learn), misfit_limit_locked(now));
   return (allowance_t){hk_larger(earned_limit, young), young > earned_limit ? hk_idle_too_old : hk_idle_too_much};
 }
 
-/* How much stays of what may: a little less, so that the next release does not come here again. */
-static size_t below(size_t limit) { return limit - hk_smaller(limit / OVERSHOOT_SHARE, OVERSHOOT_BYTES); }
-
+/* Where there is too much, a batch is given back at once. What is too old is so by a little more all the time: it is a batch before it
+ * goes, and nothing younger goes with it. */
 static hk_idle_verdict_t verdict_by(allowance_t allowed, size_t idle_bytes) {
+  size_t batch = hk_smaller(allowed.bytes / BATCH_SHARE, BATCH_BYTES);
+  bool is_by_age = allowed.cause == hk_idle_too_old;
   return (hk_idle_verdict_t){
-      .keep_bytes = below(allowed.bytes),
-      .is_too_much = idle_bytes > allowed.bytes,
+      .keep_bytes = allowed.bytes - (is_by_age ? 0 : batch),
+      .is_too_much = idle_bytes > hk_add_saturating(allowed.bytes, is_by_age ? batch : 0),
       .cause = allowed.cause,
   };
 }
@@ -141,17 +154,39 @@ static hk_idle_verdict_t judge_locked(const hk_keep_view_t *now, allowance_t all
   return look_at_limit_locked(now, allowed);
 }
 
+static void note_misfit_locked(const hk_keep_view_t *now) {
+  size_t bytes = hk_subtract_to_zero(now->idle_bytes, hk_level_idle_bytes(&idle.learn.level));
+  hk_misfit_note(&idle.misfit, now->now_ms, now->terms.window_ms, bytes);
+}
+
 /* ---- When something has changed. */
+
+/* What is too old is left to the purge thread. Who takes or frees has no time to lose; and memory that grew too old while the program slept
+ * is about to be wanted when it wakes up. The purge thread knows when it has to come, but for what is freed meanwhile. */
+static void leave_to_visit_locked(const hk_keep_view_t *now, hk_idle_verdict_t *verdict) {
+  if (HK_LIKELY(verdict->cause != hk_idle_too_old || !verdict->is_too_much)) return;
+  verdict->is_too_much = false;
+  bool is_soon = idle.visit.next_ms <= hk_add_saturating(now->now_ms, VISIT_LEAST_MS);
+  if (now->idle_bytes > idle.visit.idle_bytes && !is_soon) hk_bell_expect_locked();
+}
+
+static bool ring_locked(const hk_keep_view_t *now) {
+  bool is_rung = now->idle_bytes > quiet_limit(now) && hk_bell_ring_locked();
+  if (is_rung) idle.visit.next_ms = now->now_ms;
+  return is_rung;
+}
 
 hk_idle_verdict_t hk_idle_look_locked(uint64_t now_ms) {
   hk_keep_view_t now = view_locked(now_ms);
   hk_keep_look(&idle.keep, &now);
   hk_learn_note(&idle.learn, now_ms, now.in_use_bytes);
+  note_misfit_locked(&now);
   hk_recording_note_locked(now_ms, now.in_use_bytes);
   idle.changed_ms = hk_larger(idle.changed_ms, now_ms); /* who read the clock first may get the lock last */
   hk_bell_note_locked(now_ms, now.in_use_bytes + now.idle_bytes);
   hk_idle_verdict_t verdict = judge_locked(&now, allowed_locked(&now));
-  verdict.is_bell_rung = now.idle_bytes > quiet_limit(&now) && hk_bell_ring_locked();
+  leave_to_visit_locked(&now, &verdict);
+  verdict.is_bell_rung = ring_locked(&now);
   return verdict;
 }
 
@@ -222,6 +257,7 @@ static uint64_t wait_for_ms(const hk_keep_view_t *now, size_t left_bytes) {
 hk_idle_verdict_t hk_idle_visit_locked(uint64_t now_ms, uint64_t *wait_ms) {
   hk_keep_view_t now = view_locked(now_ms);
   bool is_quiet = is_quiet_locked(now_ms);
+  note_misfit_locked(&now);
   hk_idle_verdict_t verdict =
       judge_locked(&now, is_quiet ? (allowance_t){quiet_limit(&now), hk_idle_too_much} : allowed_locked(&now));
   size_t left_bytes = verdict.is_too_much ? hk_smaller(verdict.keep_bytes, now.idle_bytes) : now.idle_bytes;
@@ -229,6 +265,8 @@ hk_idle_verdict_t hk_idle_visit_locked(uint64_t now_ms, uint64_t *wait_ms) {
   if (is_done) hk_bell_expect_locked();
   idle.is_quiet_awaited = !is_quiet && (verdict.is_too_much || idle.is_quiet_awaited);
   *wait_ms = is_done && !idle.is_quiet_awaited ? VISIT_NOTHING_MS : wait_for_ms(&now, left_bytes);
+  idle.visit.idle_bytes = left_bytes;
+  idle.visit.next_ms = hk_add_saturating(now_ms, *wait_ms);
   return verdict;
 }
 

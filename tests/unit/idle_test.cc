@@ -202,6 +202,63 @@ HK_FRESH_TEST(Idle, AVisitThatFindsNothingExpectsTheBell) {
   EXPECT_FALSE(Change(1003, 160 * HK_MIB, 100 * HK_MIB).is_bell_rung) << "it is awake";
 }
 
+// 100 MiB are freed at 1001, and too old after the break-even time.
+void FreeMuch() {
+  hk_option.learn = hk_learn_off;
+  hk_bell_hear(true);
+  Change(1000, 200 * HK_MIB, 0);
+  Change(1001, 100 * HK_MIB, 100 * HK_MIB);
+}
+
+HK_FRESH_TEST(Idle, WhatIsTooOldIsLeftToThePurgeThread) {
+  FreeMuch();
+  uint64_t old_ms = 1001 + BreakEven() + 1;
+  Change(old_ms - 100, 70 * HK_MIB, 130 * HK_MIB);
+  EXPECT_EQ(Visit(old_ms - 100).wait_ms, 100u);
+  hk_idle_verdict_t verdict = Change(old_ms, 71 * HK_MIB, 129 * HK_MIB);
+  EXPECT_EQ(verdict.cause, hk_idle_too_old);
+  EXPECT_FALSE(verdict.is_too_much);
+  EXPECT_FALSE(verdict.is_bell_rung) << "it knows when it is due";
+  EXPECT_TRUE(Visit(old_ms).verdict.is_too_much);
+}
+
+HK_FRESH_TEST(Idle, ThePurgeThreadIsCalledWhenMoreIsTooOldThanItKnewOf) {
+  FreeMuch();
+  Change(1002, 100 * HK_MIB, 20 * HK_MIB);
+  ASSERT_GT(Visit(1002).wait_ms, 100u);
+  EXPECT_FALSE(Change(1003, 100 * HK_MIB, 100 * HK_MIB).is_bell_rung) << "nothing is too old";
+  hk_option.mode = HK_PRICE_MOST; /* whose break-even time is 18 ms */
+  hk_option.retain = HK_MIB;
+  EXPECT_FALSE(Change(1030, 100 * HK_MIB, 15 * HK_MIB).is_bell_rung) << "less than it has seen";
+  hk_idle_verdict_t verdict = Change(1031, 100 * HK_MIB, 100 * HK_MIB);
+  EXPECT_FALSE(verdict.is_too_much);
+  EXPECT_TRUE(verdict.is_bell_rung);
+  EXPECT_FALSE(Change(1032, 100 * HK_MIB, 100 * HK_MIB).is_bell_rung) << "once";
+}
+
+// Nothing was ever in use that the 20 MiB were: they do not fit.
+HK_FRESH_TEST(Idle, WhatDoesNotFitStaysForAWindow) {
+  hk_option.learn = hk_learn_off;
+  hk_bell_hear(true);
+  Change(1000, 100 * HK_MIB, 0);
+  Change(1001, 100 * HK_MIB, 20 * HK_MIB);
+  EXPECT_FALSE(Visit(1001).verdict.is_too_much);
+  uint64_t last_ms = 1000 + BreakEven();
+  Change(last_ms - 1, 100 * HK_MIB, 20 * HK_MIB);
+  EXPECT_FALSE(Visit(last_ms - 1).verdict.is_too_much);
+  for (uint64_t ms = last_ms; ms <= last_ms + BreakEven(); ms += 100) Change(ms, 100 * HK_MIB, 20 * HK_MIB);
+  EXPECT_TRUE(Visit(last_ms + BreakEven()).verdict.is_too_much);
+}
+
+HK_FRESH_TEST(Idle, OfWhatDoesNotFitNoMoreStaysThanAQuarter) {
+  hk_option.learn = hk_learn_off;
+  hk_bell_hear(true);
+  Change(1000, 100 * HK_MIB, 0);
+  Change(1001, 100 * HK_MIB, 40 * HK_MIB);
+  EXPECT_TRUE(Visit(1001).verdict.is_too_much);
+  EXPECT_EQ(Visit(1001).verdict.keep_bytes, 25 * HK_MIB);
+}
+
 HK_FRESH_TEST(Idle, WhereNobodyComesTheLimitIsThatOfThoseWhoAreAlone) {
   Change(1000, 0, 0);
   EXPECT_FALSE(Change(1000, 0, 8 * HK_MIB).is_too_much);

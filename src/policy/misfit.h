@@ -1,0 +1,35 @@
+/* policy/misfit.h - L2. For how long idle memory stays that the program would not miss if every request could have any of it.
+ * Numbers in, numbers out: the caller brings the clock and holds the lock.
+ *
+ * Free memory does not always have the size that is wanted, or lie where it is of use: then new memory is mapped beside it, and the
+ * program comes to have more than was ever in use at once. For how long that has been idle, policy/level.h cannot tell, for which
+ * all memory is alike. A program that goes through the same sizes again and again will want it for one of them. So what is idle beyond
+ * what the levels account for stays for a time of its own: until so much of it was there all through a window.
+ */
+#ifndef HK_POLICY_MISFIT_H
+#define HK_POLICY_MISFIT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+
+HK_C_BEGIN
+
+/* All zero to begin with. */
+typedef struct {
+  uint64_t window_start_ms;
+  size_t bytes;       /* when it was looked at last */
+  size_t least_bytes; /* the lowest since the window began */
+  size_t old_bytes;   /* of them, so much was there all through an earlier window */
+} hk_misfit_t;
+
+/* There is so much now. To be called after each change of what is idle or in use; a step back of the clock counts as none. */
+void hk_misfit_note(hk_misfit_t *misfit, uint64_t now_ms, uint64_t window_ms, size_t bytes);
+
+/* How much of it may stay. */
+HK_INLINE size_t hk_misfit_young_bytes(const hk_misfit_t *misfit) { return misfit->bytes - misfit->old_bytes; }
+
+HK_C_END
+
+#endif /* HK_POLICY_MISFIT_H */

@@ -1,0 +1,89 @@
+// policy/misfit: for how long idle memory stays that would not be missed if every request could have any of it.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/units.h"
+#include "policy/misfit.h"
+
+namespace {
+
+constexpr uint64_t kWindow = 1000;
+
+class Misfit : public testing::Test {
+ protected:
+  void SetUp() override { Note(0); }
+
+  void Note(size_t mib) { hk_misfit_note(&misfit_, now_ms_, kWindow, mib * HK_MIB); }
+  void NoteAfter(uint64_t ms, size_t mib) {
+    now_ms_ += ms;
+    Note(mib);
+  }
+  size_t YoungMib() const { return hk_misfit_young_bytes(&misfit_) / HK_MIB; }
+
+  hk_misfit_t misfit_ = {};
+  uint64_t now_ms_ = 123456;
+};
+
+TEST_F(Misfit, WhatIsNewMayStay) {
+  Note(24);
+  EXPECT_EQ(YoungMib(), 24u);
+  NoteAfter(kWindow - 1, 30);
+  EXPECT_EQ(YoungMib(), 30u);
+}
+
+TEST_F(Misfit, WhatWasThereAllThroughAWindowIsOld) {
+  NoteAfter(kWindow, 24);
+  NoteAfter(kWindow / 2, 30);
+  NoteAfter(kWindow / 2, 30);
+  EXPECT_EQ(YoungMib(), 6u) << "the 24 that the window began with";
+  NoteAfter(kWindow, 30);
+  EXPECT_EQ(YoungMib(), 0u);
+}
+
+TEST_F(Misfit, WhatWasNeededMeanwhileIsYoungAgain) {
+  NoteAfter(kWindow, 24);
+  NoteAfter(kWindow / 2, 4);
+  NoteAfter(kWindow / 4, 24);
+  NoteAfter(kWindow / 4, 24);
+  EXPECT_EQ(YoungMib(), 20u);
+}
+
+TEST_F(Misfit, WhereNobodyLookedForALongTimeAllIsOld) {
+  Note(24);
+  NoteAfter(2 * kWindow, 24);
+  EXPECT_EQ(YoungMib(), 0u);
+}
+
+TEST_F(Misfit, WhatGoesIsTheOldest) {
+  NoteAfter(kWindow, 24);
+  NoteAfter(kWindow, 30);
+  ASSERT_EQ(YoungMib(), 6u);
+  Note(10);
+  EXPECT_EQ(YoungMib(), 6u);
+  Note(3);
+  EXPECT_EQ(YoungMib(), 3u);
+  Note(30);
+  EXPECT_EQ(YoungMib(), 30u) << "what comes after is new";
+}
+
+TEST_F(Misfit, TimeThatStepsBackCountsAsNone) {
+  Note(24);
+  now_ms_ -= 5 * kWindow;
+  Note(24);
+  EXPECT_EQ(YoungMib(), 24u);
+}
+
+TEST_F(Misfit, NumbersAtTheirEnds) {
+  for (size_t bytes : {SIZE_MAX, size_t{0}, SIZE_MAX}) {
+    for (uint64_t now_ms : {uint64_t{0}, UINT64_MAX, uint64_t{1}}) {
+      hk_misfit_note(&misfit_, now_ms, UINT64_MAX, bytes);
+      EXPECT_LE(hk_misfit_young_bytes(&misfit_), bytes);
+      hk_misfit_note(&misfit_, now_ms, 1, bytes);
+      EXPECT_LE(hk_misfit_young_bytes(&misfit_), bytes);
+    }
+  }
+}
+
+}  // namespace

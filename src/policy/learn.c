@@ -20,8 +20,8 @@
  * good; after 4 the usual stake may still be that of a few small gaps. */
 #define FIRST_EPOCHS 8u
 #define FIRST_EPOCH_SHARE 8u
-/* For this part of the break-even time, from the program's start, nothing is divided. Three quarters to a quarter: the same, but for
- * what has a gap of just about that. */
+/* For this part of the break-even time, from the program's start, nothing is divided. All of it to a quarter: the same on the traces;
+ * the longer, the better for programs that live for seconds, and the dearer for some of them. */
 #define YOUNG_SHARE 2u
 /* Shares are made by a stake that is no less than this part of what giving back costs for what is idle and undecided. All
  * of it to a 16th: the same in the mean; the less, the more is lost where rare large gaps are short. */

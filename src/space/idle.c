@@ -42,9 +42,11 @@ static struct {
   hk_pressure_t pressure;
   bool is_quiet_awaited; /* what was idle is given back, and the heaps may have some too */
   uint64_t changed_ms;   /* when something was taken or freed last */
-  struct {               /* of the purge thread */
-    size_t idle_bytes;   /* at its last visit */
-    uint64_t next_ms;    /* when it means to come again */
+  struct {               /* of the purge thread, its last one */
+    size_t idle_bytes;   /* that it left */
+    size_t held_bytes;   /* the same, and what was in use */
+    uint64_t at_ms;
+    uint64_t next_ms; /* when it means to come again */
   } visit;
   uint64_t last_age;
 } idle;
@@ -161,13 +163,18 @@ static void note_misfit_locked(const hk_keep_view_t *now) {
 
 /* ---- When something has changed. */
 
-/* What is too old is left to the purge thread. Who takes or frees has no time to lose; and memory that grew too old while the program slept
- * is about to be wanted when it wakes up. The purge thread knows when it has to come, but for what is freed meanwhile. */
+static size_t held(const hk_keep_view_t *now) { return hk_add_saturating(now->in_use_bytes, now->idle_bytes); }
+
+/* What is too old is left to the purge thread, unless more was mapped beside it. Who takes or frees has no time to lose; and memory that grew
+ * too old while the program slept is about to be wanted when it wakes up. The purge thread knows when it has to come, but for what was
+ * freed meanwhile: for that it is called. */
 static void leave_to_visit_locked(const hk_keep_view_t *now, hk_idle_verdict_t *verdict) {
   if (HK_LIKELY(verdict->cause != hk_idle_too_old || !verdict->is_too_much)) return;
+  if (held(now) > idle.visit.held_bytes) return;
   verdict->is_too_much = false;
   bool is_soon = idle.visit.next_ms <= hk_add_saturating(now->now_ms, VISIT_LEAST_MS);
-  if (now->idle_bytes > idle.visit.idle_bytes && !is_soon) hk_bell_expect_locked();
+  bool was_just_now = now->now_ms < hk_add_saturating(idle.visit.at_ms, VISIT_LEAST_MS);
+  if (now->idle_bytes > idle.visit.idle_bytes && !is_soon && !was_just_now) hk_bell_expect_locked();
 }
 
 static bool ring_locked(const hk_keep_view_t *now) {
@@ -265,9 +272,16 @@ hk_idle_verdict_t hk_idle_visit_locked(uint64_t now_ms, uint64_t *wait_ms) {
   if (is_done) hk_bell_expect_locked();
   idle.is_quiet_awaited = !is_quiet && (verdict.is_too_much || idle.is_quiet_awaited);
   *wait_ms = is_done && !idle.is_quiet_awaited ? VISIT_NOTHING_MS : wait_for_ms(&now, left_bytes);
-  idle.visit.idle_bytes = left_bytes;
+  idle.visit.at_ms = now_ms;
   idle.visit.next_ms = hk_add_saturating(now_ms, *wait_ms);
   return verdict;
+}
+
+void hk_idle_end_visit(void) {
+  hk_lock_acquire(hk_lock_space);
+  idle.visit.idle_bytes = hk_idle_total();
+  idle.visit.held_bytes = hk_add_saturating(idle.visit.idle_bytes, hk_idle_in_use());
+  hk_lock_release(hk_lock_space);
 }
 
 size_t hk_idle_limit_bytes(void) {

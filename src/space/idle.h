@@ -71,6 +71,9 @@ hk_idle_verdict_t hk_idle_visit_locked(uint64_t now_ms, uint64_t *wait_ms);
 
 /* The rest takes the lock itself. */
 
+/* The visit is over, and what it said has been given back as far as it could be. */
+void hk_idle_end_visit(void);
+
 /* Asks the system how near its limit on memory is. */
 void hk_idle_ask_system(uint64_t now_ms);
 

@@ -185,7 +185,7 @@ static size_t trim(size_t keep_bytes, hk_idle_cause_t cause) {
   size_t left = hk_shelf_superslab_count() + hk_range_usage().count;
   for (; left > 0 && claim_victim(keep_bytes, cause, &victim); left--) {
     hk_os_purge_t purged = give_back(&victim);
-    if (purged == hk_os_purge_refused) break; /* the next release tries again */
+    if (purged == hk_os_purge_refused) break; /* the next release or visit tries again */
     given_back += victim.bytes;
     hk_stat_add(purged == hk_os_purge_lazy ? hk_stat_given_back_lazily : hk_stat_given_back, victim.bytes);
   }
@@ -232,6 +232,7 @@ uint64_t hk_surplus_visit(uint64_t now_ms) {
     verdict = visit(now_ms, &wait_ms); /* no change of the program's, who may be quiet */
   }
   trim_by(&verdict);
+  hk_idle_end_visit();
   hk_huge_visit(now_ms);
   return wait_ms;
 }

@@ -41,6 +41,7 @@ Visited Visit(uint64_t now_ms) {
   hk_lock_acquire(hk_lock_space);
   visited.verdict = hk_idle_visit_locked(now_ms, &visited.wait_ms);
   hk_lock_release(hk_lock_space);
+  hk_idle_end_visit();
   return visited;
 }
 
@@ -215,25 +216,68 @@ HK_FRESH_TEST(Idle, WhatIsTooOldIsLeftToThePurgeThread) {
   uint64_t old_ms = 1001 + BreakEven() + 1;
   Change(old_ms - 100, 70 * HK_MIB, 130 * HK_MIB);
   EXPECT_EQ(Visit(old_ms - 100).wait_ms, 100u);
-  hk_idle_verdict_t verdict = Change(old_ms, 71 * HK_MIB, 129 * HK_MIB);
+  hk_idle_verdict_t verdict = Change(old_ms, 69 * HK_MIB, 131 * HK_MIB);
   EXPECT_EQ(verdict.cause, hk_idle_too_old);
   EXPECT_FALSE(verdict.is_too_much);
   EXPECT_FALSE(verdict.is_bell_rung) << "it knows when it is due";
   EXPECT_TRUE(Visit(old_ms).verdict.is_too_much);
 }
 
-HK_FRESH_TEST(Idle, ThePurgeThreadIsCalledWhenMoreIsTooOldThanItKnewOf) {
+HK_FRESH_TEST(Idle, WhoHasMoreMappedGivesBackWhatIsTooOld) {
+  FreeMuch();
+  uint64_t old_ms = 1001 + BreakEven() + 1;
+  Change(old_ms - 100, 70 * HK_MIB, 130 * HK_MIB);
+  (void)Visit(old_ms - 100);
+  EXPECT_FALSE(Change(old_ms, 75 * HK_MIB, 125 * HK_MIB).is_too_much);
+  hk_idle_verdict_t verdict = Change(old_ms, 75 * HK_MIB, 126 * HK_MIB);
+  EXPECT_EQ(verdict.cause, hk_idle_too_old);
+  EXPECT_TRUE(verdict.is_too_much);
+}
+
+// 30 MiB are young, and six are a sixteenth of what is in use.
+HK_FRESH_TEST(Idle, ItIsABatchBeforeWhatIsTooOldGoes) {
+  FreeMuch();
+  uint64_t old_ms = 1001 + BreakEven() + 1;
+  Change(old_ms - 100, 70 * HK_MIB, 130 * HK_MIB);
+  Change(old_ms - 1, 96 * HK_MIB, 10 * HK_MIB);
+  Change(old_ms - 1, 66 * HK_MIB, 40 * HK_MIB);
+  size_t allowed = 34 * HK_MIB + 66 * HK_MIB / 16;
+  Change(old_ms, 66 * HK_MIB, allowed + 2 * HK_MIB);
+  EXPECT_FALSE(Visit(old_ms).verdict.is_too_much);
+  Change(old_ms, 66 * HK_MIB, allowed + 2 * HK_MIB + 1);
+  hk_idle_verdict_t verdict = Visit(old_ms).verdict;
+  EXPECT_TRUE(verdict.is_too_much);
+  EXPECT_EQ(verdict.keep_bytes, allowed) << "and nothing younger goes with it";
+}
+
+// The mode's break-even time is 18 ms, and the purge thread has come at 1002 and means to come in a second.
+void MakeOldSoon() {
   FreeMuch();
   Change(1002, 100 * HK_MIB, 20 * HK_MIB);
   ASSERT_GT(Visit(1002).wait_ms, 100u);
-  EXPECT_FALSE(Change(1003, 100 * HK_MIB, 100 * HK_MIB).is_bell_rung) << "nothing is too old";
-  hk_option.mode = HK_PRICE_MOST; /* whose break-even time is 18 ms */
+  hk_option.mode = HK_PRICE_MOST;
   hk_option.retain = HK_MIB;
-  EXPECT_FALSE(Change(1030, 100 * HK_MIB, 15 * HK_MIB).is_bell_rung) << "less than it has seen";
-  hk_idle_verdict_t verdict = Change(1031, 100 * HK_MIB, 100 * HK_MIB);
+}
+
+HK_FRESH_TEST(Idle, ThePurgeThreadIsCalledWhenMoreIsTooOldThanItLeft) {
+  MakeOldSoon();
+  EXPECT_FALSE(Change(1030, 100 * HK_MIB, 15 * HK_MIB).is_bell_rung) << "less than it left";
+  EXPECT_FALSE(Change(1031, 20 * HK_MIB, 80 * HK_MIB).is_bell_rung) << "what was freed just now is not too old";
+  hk_idle_verdict_t verdict = Change(1060, 20 * HK_MIB, 80 * HK_MIB);
   EXPECT_FALSE(verdict.is_too_much);
   EXPECT_TRUE(verdict.is_bell_rung);
-  EXPECT_FALSE(Change(1032, 100 * HK_MIB, 100 * HK_MIB).is_bell_rung) << "once";
+  EXPECT_FALSE(Change(1061, 20 * HK_MIB, 80 * HK_MIB).is_bell_rung) << "once";
+}
+
+// What cannot be given back would call it again and again.
+HK_FRESH_TEST(Idle, ThePurgeThreadIsNotCalledRightAfterItsVisit) {
+  FreeMuch();
+  Change(1050, 100 * HK_MIB, 20 * HK_MIB);
+  ASSERT_GT(Visit(1050).wait_ms, 100u);
+  hk_option.mode = HK_PRICE_MOST;
+  hk_option.retain = HK_MIB;
+  EXPECT_FALSE(Change(1059, 99 * HK_MIB, 21 * HK_MIB).is_bell_rung);
+  EXPECT_TRUE(Change(1060, 99 * HK_MIB, 21 * HK_MIB).is_bell_rung);
 }
 
 // Nothing was ever in use that the 20 MiB were: they do not fit.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Callable, Dict
 
@@ -59,8 +60,11 @@ class Watched:
 
     def threads(self) -> Dict[str, int]:
         """Their numbers by their names."""
-        folder = Path(f"/proc/{self.pid}/task")
-        return {(task / "comm").read_text().strip(): int(task.name) for task in folder.iterdir()}
+        found = {}
+        for task in Path(f"/proc/{self.pid}/task").iterdir():
+            with suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+                found[(task / "comm").read_text().strip()] = int(task.name)
+        return found
 
 
 def plain(library: Path) -> Dict[str, str]:

@@ -82,7 +82,7 @@ def asked(pid: int) -> Dict[str, Any]:
 def threads(pid: int) -> Dict[int, str]:
     found = {}
     for task in Path(f"/proc/{pid}/task").iterdir():
-        with suppress(FileNotFoundError):  # it has just ended
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
             found[int(task.name)] = (task / "comm").read_text().strip()
     return found
 

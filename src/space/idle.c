@@ -20,7 +20,7 @@
 #define BATCH_SHARE 4
 
 /* Chosen: what a quiet program keeps is too little to be worth a visit: this part of what is in use, or so much. The
- * same part comes on top of what may stay for its time: free memory does not always have the size that is wanted. */
+ * same part comes on top of what may stay for its time, if it does not fit (policy/misfit.h). */
 #define QUIET_SHARE 16
 #define QUIET_BYTES HK_MIB
 
@@ -95,6 +95,8 @@ static hk_pressure_view_t pressure_view(const hk_keep_view_t *now) {
   };
 }
 
+static size_t held(const hk_keep_view_t *now) { return hk_add_saturating(now->in_use_bytes, now->idle_bytes); }
+
 uint64_t hk_idle_next_age_locked(void) { return ++idle.last_age; }
 
 /* ---- How much may be idle. */
@@ -108,7 +110,7 @@ typedef struct {
   hk_idle_cause_t cause; /* why what is beyond has to go */
 } allowance_t;
 
-/* Free memory does not always have the size that is wanted. */
+/* Of what does not fit: what is young, within the slack, or in any case the part that a quiet program keeps. */
 static size_t misfit_limit_locked(const hk_keep_view_t *now) {
   size_t most = hk_keep_slack(&idle.keep, now);
   return hk_larger(now->in_use_bytes / QUIET_SHARE, hk_smaller(hk_misfit_young_bytes(&idle.misfit), most));
@@ -163,8 +165,6 @@ static void note_misfit_locked(const hk_keep_view_t *now) {
 
 /* ---- When something has changed. */
 
-static size_t held(const hk_keep_view_t *now) { return hk_add_saturating(now->in_use_bytes, now->idle_bytes); }
-
 /* What is too old is left to the purge thread, unless more was mapped beside it. Who takes or frees has no time to lose; and memory that grew
  * too old while the program slept is about to be wanted when it wakes up. The purge thread knows when it has to come, but for what was
  * freed meanwhile: for that it is called. */
@@ -190,7 +190,7 @@ hk_idle_verdict_t hk_idle_look_locked(uint64_t now_ms) {
   note_misfit_locked(&now);
   hk_recording_note_locked(now_ms, now.in_use_bytes);
   idle.changed_ms = hk_larger(idle.changed_ms, now_ms); /* who read the clock first may get the lock last */
-  hk_bell_note_locked(now_ms, now.in_use_bytes + now.idle_bytes);
+  hk_bell_note_locked(now_ms, held(&now));
   hk_idle_verdict_t verdict = judge_locked(&now, allowed_locked(&now));
   leave_to_visit_locked(&now, &verdict);
   verdict.is_bell_rung = ring_locked(&now);

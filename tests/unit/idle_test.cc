@@ -280,12 +280,16 @@ HK_FRESH_TEST(Idle, ThePurgeThreadIsNotCalledRightAfterItsVisit) {
   EXPECT_TRUE(Change(1060, 99 * HK_MIB, 21 * HK_MIB).is_bell_rung);
 }
 
-// Nothing was ever in use that the 20 MiB were: they do not fit.
-HK_FRESH_TEST(Idle, WhatDoesNotFitStaysForAWindow) {
+// So much is idle beside the 100 MiB in use, and was never in use itself.
+void MapBeside(size_t bytes) {
   hk_option.learn = hk_learn_off;
   hk_bell_hear(true);
   Change(1000, 100 * HK_MIB, 0);
-  Change(1001, 100 * HK_MIB, 20 * HK_MIB);
+  Change(1001, 100 * HK_MIB, bytes);
+}
+
+HK_FRESH_TEST(Idle, WhatDoesNotFitStaysForAWindow) {
+  MapBeside(20 * HK_MIB);
   EXPECT_FALSE(Visit(1001).verdict.is_too_much);
   uint64_t last_ms = 1000 + BreakEven();
   Change(last_ms - 1, 100 * HK_MIB, 20 * HK_MIB);
@@ -295,12 +299,10 @@ HK_FRESH_TEST(Idle, WhatDoesNotFitStaysForAWindow) {
 }
 
 HK_FRESH_TEST(Idle, OfWhatDoesNotFitNoMoreStaysThanAQuarter) {
-  hk_option.learn = hk_learn_off;
-  hk_bell_hear(true);
-  Change(1000, 100 * HK_MIB, 0);
-  Change(1001, 100 * HK_MIB, 40 * HK_MIB);
-  EXPECT_TRUE(Visit(1001).verdict.is_too_much);
-  EXPECT_EQ(Visit(1001).verdict.keep_bytes, 25 * HK_MIB);
+  MapBeside(40 * HK_MIB);
+  hk_idle_verdict_t verdict = Visit(1001).verdict;
+  EXPECT_TRUE(verdict.is_too_much);
+  EXPECT_EQ(verdict.keep_bytes, 25 * HK_MIB);
 }
 
 HK_FRESH_TEST(Idle, WhereNobodyComesTheLimitIsThatOfThoseWhoAreAlone) {

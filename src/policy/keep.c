@@ -9,6 +9,10 @@
 #define WINDOW_LEAST_MS 100
 #define WINDOW_MOST_MS 20000
 
+/* Chosen: for each byte that was wanted again so many may stay. With one for one a program whose blocks all become free and are
+ * wanted again soon faults all it has twice; with four it faults no less than with two. */
+#define EARNED_FOR_EACH 2
+
 hk_keep_terms_t hk_keep_terms(const hk_price_t *price) {
   uint64_t break_even_ms = hk_price_break_even_ms(price);
   uint64_t dearness = hk_larger(price->ns_per_mib_second / HK_PRICE_BALANCED, 1);
@@ -31,19 +35,30 @@ static void end_window(hk_keep_t *keep, uint64_t now_ms, bool is_long_over) {
   size_t unneeded = is_long_over ? keep->surplus_bytes : keep->least_surplus_bytes;
   keep->earned_bytes -= hk_smaller(unneeded, keep->earned_bytes);
   keep->least_surplus_bytes = keep->surplus_bytes;
-  keep->given_back_before_bytes = is_long_over ? 0 : keep->given_back_bytes;
-  keep->given_back_bytes = 0;
   keep->peak_before_bytes = is_long_over ? keep->in_use_bytes : keep->peak_bytes;
   keep->peak_bytes = keep->in_use_bytes;
+  hk_trough_end_window(&keep->trough, is_long_over);
   keep->window_start_ms = now_ms;
+}
+
+static void pass_parts(hk_keep_t *keep, const hk_keep_view_t *view) {
+  uint64_t part_ms = view->terms.window_ms / HK_KEEP_PARTS;
+  uint64_t passed = (view->now_ms - keep->part_start_ms) / part_ms;
+  if (passed == 0) return;
+  for (size_t i = HK_KEEP_PARTS; i-- > 0;)
+    keep->given_back_bytes[i] = i < passed ? 0 : keep->given_back_bytes[i - passed];
+  keep->part_start_ms += passed * part_ms;
 }
 
 /* Threads read the clock before they take the lock: one may come with an earlier time than the one before it. */
 static void pass_time(hk_keep_t *keep, const hk_keep_view_t *view) {
-  if (view->now_ms < keep->window_start_ms) return;
+  if (view->now_ms < keep->part_start_ms || view->now_ms < keep->window_start_ms) return;
+  pass_parts(keep, view);
   uint64_t elapsed_ms = view->now_ms - keep->window_start_ms, window_ms = view->terms.window_ms;
   if (elapsed_ms >= window_ms) end_window(keep, view->now_ms, elapsed_ms >= 2 * window_ms);
 }
+
+static size_t peak_of_late(const hk_keep_t *keep) { return hk_larger(keep->peak_bytes, keep->peak_before_bytes); }
 
 void hk_keep_look(hk_keep_t *keep, const hk_keep_view_t *view) {
   pass_time(keep, view);
@@ -55,37 +70,46 @@ void hk_keep_look(hk_keep_t *keep, const hk_keep_view_t *view) {
   keep->least_surplus_bytes = hk_smaller(keep->least_surplus_bytes, keep->surplus_bytes);
   keep->in_use_bytes = view->in_use_bytes;
   keep->peak_bytes = hk_larger(keep->peak_bytes, view->in_use_bytes);
+  hk_trough_note(&keep->trough, view->in_use_bytes, peak_of_late(keep));
 }
-
-static size_t peak_of_late(const hk_keep_t *keep) { return hk_larger(keep->peak_bytes, keep->peak_before_bytes); }
 
 size_t hk_keep_slack(const hk_keep_t *keep, const hk_keep_view_t *view) {
   return hk_larger(peak_of_late(keep) / view->terms.slack_share, view->retain_bytes);
+}
+
+/* Who is trusted has paid for what it may keep in the end. */
+static size_t earned_here(const hk_keep_t *keep, const hk_keep_view_t *view) {
+  if (view->terms.is_trusting) return keep->earned_bytes;
+  return hk_trough_familiar(&keep->trough, keep->earned_bytes, view->in_use_bytes, peak_of_late(keep));
 }
 
 size_t hk_keep_limit(const hk_keep_t *keep, const hk_keep_view_t *view) {
   size_t base = hk_keep_base(view);
   size_t most = hk_add_saturating(peak_of_late(keep), hk_keep_slack(keep, view));
   size_t below_most = most > view->in_use_bytes ? most - view->in_use_bytes : 0;
-  return hk_larger(base, hk_smaller(hk_add_saturating(base, keep->earned_bytes), below_most));
+  return hk_larger(base, hk_smaller(hk_add_saturating(base, earned_here(keep, view)), below_most));
 }
 
 void hk_keep_note_given_back(hk_keep_t *keep, size_t bytes) {
-  keep->given_back_bytes = hk_add_saturating(keep->given_back_bytes, bytes);
+  keep->given_back_bytes[0] = hk_add_saturating(keep->given_back_bytes[0], bytes);
 }
 
+/* What was given back first is forgotten first, so it is regretted first. */
 size_t hk_keep_note_wanted(hk_keep_t *keep, const hk_keep_view_t *view, size_t bytes) {
   pass_time(keep, view);
   if (view->retain_bytes == 0) return 0;
-  size_t from_before = hk_smaller(bytes, keep->given_back_before_bytes);
-  size_t from_now = hk_smaller(bytes - from_before, keep->given_back_bytes);
-  keep->given_back_before_bytes -= from_before;
-  keep->given_back_bytes -= from_now;
-  keep->earned_bytes = hk_add_saturating(keep->earned_bytes, from_before + from_now);
-  return from_before + from_now;
+  size_t left = bytes;
+  for (size_t i = HK_KEEP_PARTS; i-- > 0;) {
+    size_t from_part = hk_smaller(left, keep->given_back_bytes[i]);
+    keep->given_back_bytes[i] -= from_part;
+    left -= from_part;
+  }
+  size_t regretted = bytes - left;
+  keep->earned_bytes = hk_add_saturating(keep->earned_bytes, hk_multiply_saturating(EARNED_FOR_EACH, regretted));
+  return regretted;
 }
 
 void hk_keep_forget(hk_keep_t *keep) {
   keep->earned_bytes = 0;
-  keep->given_back_bytes = keep->given_back_before_bytes = 0;
+  for (size_t i = 0; i < HK_KEEP_PARTS; i++) keep->given_back_bytes[i] = 0;
 }

@@ -2,13 +2,14 @@
  * caller's.
  *
  * The limit has a base, which is what the user allows or a part of what is in use, and on top of it what was *earned*
- * by regret: memory that was given back and wanted again soon after was given back too early, and from then on so much
- * more may stay. What then lies idle through a whole window was not needed, and is earned no longer. And on top of the
- * base no more is kept than brings all there is to the most that was in use of late, and a part of that more: what is
- * idle beyond has the wrong size or place, and has been replaced already.
+ * by regret: memory that was given back and wanted again soon after was given back too early, and from then on twice as much
+ * more may stay: where some of it is wanted again, more will be. What then lies idle through a whole window was not needed, and is
+ * earned no longer. On top of the base no more is kept than brings all there is to the most that was in use of late, and a part of
+ * that more: what is idle beyond has the wrong size or place, and has been replaced already. And only the base is kept where the
+ * program has freed more than it did before it took memory again (policy/trough.h): nothing says that it will this time.
  *
- * So a program that takes and frees the same amount again and again pays for it once, and one that frees all it has and
- * goes on without it keeps the base.
+ * So a program that takes and frees the same amount again and again pays for it once at the most, and one that frees all it has and
+ * goes on without it, or does nothing more, keeps the base.
  */
 #ifndef HK_POLICY_KEEP_H
 #define HK_POLICY_KEEP_H
@@ -19,8 +20,12 @@
 
 #include "base/compiler.h"
 #include "policy/price.h"
+#include "policy/trough.h"
 
 HK_C_BEGIN
+
+/* Of a window: how finely it is told apart when something was given back. */
+#define HK_KEEP_PARTS 8
 
 /* How much memory is worth, as numbers of this file's (policy/price.h says what follows from the price). */
 typedef struct {
@@ -50,13 +55,15 @@ typedef struct {
 typedef struct {
   uint64_t window_start_ms;
   size_t earned_bytes;
-  size_t surplus_bytes;           /* idle above the base, when it was looked at last */
-  size_t least_surplus_bytes;     /* the lowest that this was since the window began */
-  size_t given_back_bytes;        /* in this window, and not wanted again yet */
-  size_t given_back_before_bytes; /* in the window before */
-  size_t in_use_bytes;            /* when it was looked at last */
-  size_t peak_bytes;              /* the most that was in use in this window */
-  size_t peak_before_bytes;       /* in the window before */
+  size_t surplus_bytes;       /* idle above the base, when it was looked at last */
+  size_t least_surplus_bytes; /* the lowest that this was since the window began */
+  uint64_t part_start_ms;
+  size_t
+      given_back_bytes[HK_KEEP_PARTS]; /* and not wanted again yet: in this part of a window, and in those before it */
+  size_t in_use_bytes;                 /* when it was looked at last */
+  size_t peak_bytes;                   /* the most that was in use in this window */
+  size_t peak_before_bytes;            /* in the window before */
+  hk_trough_t trough;
 } hk_keep_t;
 
 /* Takes note of what there is now, and ends the window when it is over. */
@@ -75,7 +82,7 @@ size_t hk_keep_limit(const hk_keep_t *keep, const hk_keep_view_t *view);
 void hk_keep_note_given_back(hk_keep_t *keep, size_t bytes);
 
 /* So much is about to be faulted in that was not resident. How much of it is regretted: had been given back less than
- * a window ago (at most two: they are told apart no finer), and is earned now. */
+ * a window ago (or an eighth of it less: parts are told apart no finer). Twice that is earned now. */
 size_t hk_keep_note_wanted(hk_keep_t *keep, const hk_keep_view_t *view, size_t bytes);
 
 /* Forgets all that was learned: somebody asked for everything to be given back. */

@@ -1,8 +1,9 @@
-/* Takes memory, frees all but a part, and does nothing any more: idle_return HOW SIZE TAKEN LIVE BOUND BURSTS
+/* Takes memory, frees all but a part, and does nothing any more: idle_return HOW SIZE TAKEN LIVE BOUND BURSTS PAUSE
  *
- * TAKEN bytes in blocks of SIZE, written to; the first LIVE bytes of them stay. HOW: `alone` is one thread. `each` are four
- * that take and free a quarter each, and then sleep without ending. `handed` are two, one that takes and one that frees. `joined` are
- * four that end. What is freed is taken and freed BURSTS times in all, with a pause that is too short to give it back.
+ * TAKEN bytes in blocks of SIZE, written to; the first LIVE bytes of them stay. HOW: `alone` is one thread. `falls` is one thread that
+ * frees in the end what had stayed, too. `each` are four that take and free a quarter each, and then sleep without ending. `handed` are
+ * two, one that takes and one that frees. `joined` are four that end. What is freed is taken and freed BURSTS times in all, with a
+ * pause of PAUSE ms.
  * Prints `peak BYTES beats N resident BYTES`: what was resident at the most; how many fiftieths of a second it took until no more
  * than BOUND was (patience ends after 200); and what was then. What the program had before is taken off.
  */
@@ -11,10 +12,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { thread_count = 4, most_beats = 4 * beats_a_second, beats_between_bursts = 300 / beat_ms };
+enum { thread_count = 4, most_beats = 4 * beats_a_second };
 
 static size_t block_size, part_taken, part_live; /* of one thread */
-static int burst_count;
+static int burst_count, beats_between_bursts;
 static block_t *kept[thread_count];
 static _Atomic(block_t *) handed_over;
 static atomic_int done_count;
@@ -73,6 +74,17 @@ static pthread_t start(void *(*body)(void *), uintptr_t part) {
   return thread;
 }
 
+static void do_alone(void) {
+  divide_by(1);
+  take_and_free(0);
+}
+
+static void do_falls(void) {
+  do_alone();
+  free_chain(kept[0]);
+  kept[0] = NULL;
+}
+
 static void do_each(void) {
   divide_by(thread_count);
   for (uintptr_t i = 0; i < thread_count; ++i) start(be_one_of_each, i);
@@ -93,20 +105,25 @@ static void do_handed(void) {
 }
 
 int main(int argc, char **argv) {
-  if (argc != 7) return exit_usage;
+  if (argc != 8) return exit_usage;
   alarm(60);
   const char *how = argv[1];
   block_size = strtoul(argv[2], NULL, 10);
   part_taken = strtoul(argv[3], NULL, 10);
   part_live = strtoul(argv[4], NULL, 10);
-  const size_t bound = strtoul(argv[5], NULL, 10), live = part_live, before = resident_bytes();
+  const size_t bound = strtoul(argv[5], NULL, 10), before = resident_bytes();
   burst_count = atoi(argv[6]);
-  if (strcmp(how, "alone") == 0) {
-    divide_by(1);
-    take_and_free(0);
-  } else {
-    (strcmp(how, "each") == 0 ? do_each : strcmp(how, "handed") == 0 ? do_handed : do_joined)();
-  }
+  beats_between_bursts = atoi(argv[7]) / beat_ms;
+  static const struct {
+    const char *how;
+    void (*run)(void);
+  } ways[] = {
+      {"alone", do_alone}, {"falls", do_falls}, {"each", do_each}, {"handed", do_handed}, {"joined", do_joined}};
+  size_t way = 0;
+  while (way < sizeof ways / sizeof *ways && strcmp(ways[way].how, how) != 0) ++way;
+  if (way == sizeof ways / sizeof *ways) return exit_usage;
+  const size_t live = ways[way].run == do_falls ? 0 : part_live;
+  ways[way].run();
   const int beats = beats_until_resident(before + bound, most_beats);
   const size_t after = resident_bytes(), peak = (size_t)status_kib("VmHWM") * KIB;
   size_t live_count = 0;

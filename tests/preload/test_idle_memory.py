@@ -52,10 +52,11 @@ class Plan:
     live: int
     bound: int
     bursts: int = 1
+    pause_ms: int = 0
 
     def run(self, runner: Runner, program: Path) -> tuple[int, int]:
         """The beats that it took, and the bytes resident then."""
-        arguments = [self.how, self.size, self.taken, self.live, self.bound, self.bursts]
+        arguments = [self.how, self.size, self.taken, self.live, self.bound, self.bursts, self.pause_ms]
         outcome = runner.under([program, *arguments])
         assert (outcome.code, outcome.errors()) == (0, ""), self
         match = re.fullmatch(r"peak (\d+) beats (\d+) resident (\d+)\n", outcome.text())
@@ -95,7 +96,21 @@ def test_what_is_live_stays(runner: Runner, program: Program, room: int, how: st
 def test_silence_after_bursts(runner: Runner, program: Program, room: int, record_property: Report) -> None:
     """All is wanted again 300 ms after it was freed, eight times, so keeping it was right. Then nothing is wanted any more."""
     live = min(LIVE, room // 4) // 4
-    plans = [Plan("each", size, 4 * live, live, bound_for(live), bursts=8) for size in SIZES]
+    plans = [Plan("each", size, 4 * live, live, bound_for(live), bursts=8, pause_ms=300) for size in SIZES]
+    run_at_once(runner, program("idle_return"), plans, record_property)
+
+
+def test_one_thread_with_long_pauses(runner: Runner, program: Program, room: int, record_property: Report) -> None:
+    """Nobody comes back for what a single thread leaves. What it wants again after the break-even time was given back rightly."""
+    taken = min(FREED, room) // 4
+    plans = [Plan("alone", size, taken, 0, ALL_FREED_BOUND - 1, bursts=3, pause_ms=2000) for size in SIZES]
+    run_at_once(runner, program("idle_return"), plans, record_property)
+
+
+def test_one_thread_that_falls_deeper(runner: Runner, program: Program, room: int, record_property: Report) -> None:
+    """A part is wanted again at once, five times, so it is kept; then all is freed, as never before, and nobody comes back."""
+    taken = min(FREED, room) // 4
+    plans = [Plan("falls", size, taken, taken // 2, ALL_FREED_BOUND - 1, bursts=5) for size in SIZES]
     run_at_once(runner, program("idle_return"), plans, record_property)
 
 

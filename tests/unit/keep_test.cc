@@ -1,4 +1,4 @@
-// policy/keep: how much idle memory stays: the base, regret, and what time takes away again.
+// policy/keep: how much idle memory stays: the base, regret, how far the program has fallen before, and what time takes away again.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -32,13 +32,24 @@ class Keep : public testing::Test {
 
   size_t Limit() { return hk_keep_limit(&keep_, &view_); }
   size_t Earned() { return keep_.earned_bytes; }
-  void GiveBack(size_t bytes) { hk_keep_note_given_back(&keep_, bytes); }
+  void GiveBack(size_t bytes) {
+    hk_keep_look(&keep_, &view_);
+    hk_keep_note_given_back(&keep_, bytes);
+  }
+
   size_t Want(size_t bytes) { return hk_keep_note_wanted(&keep_, &view_, bytes); }
 
-  // Earns `bytes` at this moment.
+  // Falls to so much and rises again, as a program does that goes on.
+  void FallAndRise(size_t bytes) {
+    size_t before = view_.in_use_bytes;
+    Use(bytes);
+    Use(before);
+  }
+
+  // Earns `bytes` at this moment: twice what is regretted.
   void Earn(size_t bytes) {
-    GiveBack(bytes);
-    ASSERT_EQ(Want(bytes), bytes);
+    GiveBack(bytes / 2);
+    ASSERT_EQ(Want(bytes / 2), bytes / 2);
   }
 
   hk_keep_t keep_ = {};
@@ -70,6 +81,7 @@ TEST_F(Keep, TheLimitDoesNotOverflow) {
 
 TEST_F(Keep, WhatWasEarnedComesOnTopOfTheBase) {
   Use(HK_GIB);
+  FallAndRise(0);
   Use(0);
   Earn(24 * HK_MIB);
   EXPECT_EQ(Limit(), kRetain + 24 * HK_MIB);
@@ -80,6 +92,7 @@ TEST_F(Keep, AllThereIsStaysNearTheMostThatWasInUse) {
   EXPECT_EQ(Limit(), kRetain) << "the base stays in any case";
   Use(80 * HK_MIB);
   EXPECT_EQ(Limit(), 20 * HK_MIB) << "a quarter more";
+  FallAndRise(0);
   Use(30 * HK_MIB);
   EXPECT_EQ(Limit(), 70 * HK_MIB);
   Use(0);
@@ -89,6 +102,7 @@ TEST_F(Keep, AllThereIsStaysNearTheMostThatWasInUse) {
 TEST_F(Keep, ASmallProgramMayKeepMoreThanAQuarterOfItsPeak) {
   Earn(HK_GIB);
   Use(6 * HK_MIB);
+  FallAndRise(0);
   Use(0);
   EXPECT_EQ(Limit(), 14 * HK_MIB);
 }
@@ -96,6 +110,7 @@ TEST_F(Keep, ASmallProgramMayKeepMoreThanAQuarterOfItsPeak) {
 TEST_F(Keep, ThePeakIsForgottenAfterTwoWindows) {
   Pass(kWindow);
   Use(80 * HK_MIB);
+  FallAndRise(8 * HK_MIB);
   Earn(HK_GIB);
   Use(8 * HK_MIB);
   Pass(kWindow);
@@ -109,6 +124,7 @@ TEST_F(Keep, ThePeakIsForgottenAfterTwoWindows) {
 TEST_F(Keep, AfterAQuietTimeThePeakIsForgottenAtOnce) {
   Pass(kWindow);
   Use(80 * HK_MIB);
+  FallAndRise(8 * HK_MIB);
   Earn(HK_GIB);
   Use(8 * HK_MIB);
   Pass(2 * kWindow);
@@ -116,11 +132,35 @@ TEST_F(Keep, AfterAQuietTimeThePeakIsForgottenAtOnce) {
   EXPECT_EQ(Limit(), kRetain);
 }
 
-TEST_F(Keep, WhatIsWantedSoonAfterIsEarnedAtOnce) {
+TEST_F(Keep, WhoFallsDeeperThanBeforeKeepsTheBase) {
+  Use(80 * HK_MIB);
+  FallAndRise(40 * HK_MIB);
+  Earn(40 * HK_MIB);
+  Use(40 * HK_MIB);
+  EXPECT_EQ(Limit(), kRetain + 40 * HK_MIB);
+  Use(25 * HK_MIB);
+  EXPECT_EQ(Limit(), kRetain + 20 * HK_MIB) << "ten MiB deeper is as good as the same, twenty are not";
+  Use(20 * HK_MIB);
+  EXPECT_EQ(Limit(), kRetain);
+  Use(40 * HK_MIB);
+  EXPECT_EQ(Limit(), kRetain + 40 * HK_MIB) << "it is still earned";
+  view_.terms.is_trusting = true;
+  Use(0);
+  EXPECT_EQ(Limit(), kRetain + 40 * HK_MIB) << "where that is paid for";
+}
+
+TEST_F(Keep, TwiceWhatIsWantedSoonAfterIsEarnedAtOnce) {
   GiveBack(24 * HK_MIB);
-  Pass(kWindow - 1);
+  Pass(kWindow * 7 / 8 - 1);
   EXPECT_EQ(Want(24 * HK_MIB), 24 * HK_MIB);
-  EXPECT_EQ(Earned(), 24 * HK_MIB);
+  EXPECT_EQ(Earned(), 48 * HK_MIB);
+}
+
+TEST_F(Keep, WhatIsWantedAWindowLaterIsNotRegretted) {
+  GiveBack(24 * HK_MIB);
+  Pass(kWindow);
+  EXPECT_EQ(Want(24 * HK_MIB), 0u);
+  EXPECT_EQ(Earned(), 0u);
 }
 
 TEST_F(Keep, NoMoreIsRegrettedThanWasGivenBack) {
@@ -128,7 +168,7 @@ TEST_F(Keep, NoMoreIsRegrettedThanWasGivenBack) {
   EXPECT_EQ(Want(4), 4u);
   EXPECT_EQ(Want(100), 6u);
   EXPECT_EQ(Want(100), 0u);
-  EXPECT_EQ(Earned(), 10u);
+  EXPECT_EQ(Earned(), 20u);
 }
 
 TEST_F(Keep, WhatWasNeverGivenBackIsNotRegretted) {
@@ -143,22 +183,12 @@ TEST_F(Keep, AcrossTheWindowsEndItIsStillRemembered) {
   GiveBack(7);
   Pass(1);
   Look(0); /* the next window */
+  Pass(kWindow / 4);
   GiveBack(5);
-  EXPECT_EQ(Want(9), 9u);
-  Pass(kWindow);
+  EXPECT_EQ(Want(4), 4u) << "of the earlier seven";
+  Pass(kWindow * 3 / 4);
   Look(0);
-  EXPECT_EQ(Want(9), 3u) << "of the later five";
-}
-
-TEST_F(Keep, AfterTwoWindowsItIsForgotten) {
-  Pass(kWindow);
-  Look(0);
-  GiveBack(7);
-  Pass(kWindow);
-  Look(0);
-  Pass(kWindow);
-  Look(0);
-  EXPECT_EQ(Want(7), 0u);
+  EXPECT_EQ(Want(9), 5u) << "of the later five";
 }
 
 TEST_F(Keep, AfterAQuietTimeItIsForgottenAtOnce) {
@@ -298,12 +328,12 @@ TEST_F(Keep, ALongerWindowForgivesLonger) {
   view_.terms = TermsAt(HK_PRICE_FAST);
   Look(0);
   GiveBack(HK_MIB);
-  Pass(17999);
+  Pass(15749);
   Look(0);
   EXPECT_EQ(Want(HK_MIB), HK_MIB);
   GiveBack(HK_MIB);
   view_.terms = TermsAt(HK_PRICE_LEAN);
-  Pass(360);
+  Pass(180);
   EXPECT_EQ(Want(HK_MIB), 0u) << "at another price it is long ago";
 }
 

@@ -1,0 +1,37 @@
+/* policy/trough.h - L2. How far what is in use falls before it rises again, of late. Numbers in, numbers out: the caller holds the
+ * lock and says when a window ends.
+ *
+ * A program that goes on frees down to about where it did before, and takes memory again from there. One that falls deeper does
+ * what it has not done before, and perhaps nothing after it.
+ */
+#ifndef HK_POLICY_TROUGH_H
+#define HK_POLICY_TROUGH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/compiler.h"
+
+HK_C_BEGIN
+
+/* All zero to begin with. */
+typedef struct {
+  bool is_falling;         /* since its last turn */
+  size_t turn_bytes;       /* the lowest since then where it is falling, the highest where it is rising */
+  size_t low_bytes;        /* the lowest that it rose from in this window, 1 at the least; 0: from none */
+  size_t low_before_bytes; /* in the window before */
+} hk_trough_t;
+
+/* So much is in use now, and at the most of late. To be called after each change. */
+void hk_trough_note(hk_trough_t *trough, size_t in_use_bytes, size_t peak_bytes);
+
+/* A window is over. `is_long_over`: nobody looked for another one. */
+void hk_trough_end_window(hk_trough_t *trough, bool is_long_over);
+
+/* What of `bytes` that were wanted again in such a program will be with so much in use: all of them down to where it rose from of late,
+ * or as good as there, and none where it is clearly below. */
+size_t hk_trough_familiar(const hk_trough_t *trough, size_t bytes, size_t in_use_bytes, size_t peak_bytes);
+
+HK_C_END
+
+#endif /* HK_POLICY_TROUGH_H */

@@ -197,7 +197,7 @@ HK_INLINE uintptr_t block_start(uintptr_t start, unsigned per_slab, size_t block
 #define BLOCKS_AHEAD 16
 
 /* So many blocks, up to this one, of which its slab has `here` and each one before it `per_slab`. From the last to the first: those that are
- * handed out first have come into the cache last. */
+ * handed out first have come into the cache last. Where a slab ends in a gap, what is fetched may be a little off: that is advice. */
 static hk_block_t *link_downwards(uintptr_t last, unsigned count, unsigned here, unsigned per_slab,
                                   size_t block_bytes) {
   const size_t gap = HK_SLAB_BYTES - per_slab * block_bytes, ahead = BLOCKS_AHEAD * block_bytes;

@@ -9,8 +9,8 @@
 #define WINDOW_LEAST_MS 100
 #define WINDOW_MOST_MS 20000
 
-/* Chosen: for each byte that was wanted again so many may stay. With one for one a program whose blocks all become free and are
- * wanted again soon faults all it has twice; with four it faults no less than with two. */
+/* Chosen: for each byte that was wanted again so many may stay. A program that frees ever more of what it has pays for every byte of it
+ * with one for one, and with two for about half (docs/design.md, "Giving memory back"). */
 #define EARNED_FOR_EACH 2
 
 hk_keep_terms_t hk_keep_terms(const hk_price_t *price) {
@@ -29,19 +29,33 @@ size_t hk_keep_base(const hk_keep_view_t *view) {
   return hk_larger(view->in_use_bytes / view->terms.share, view->retain_bytes);
 }
 
+static size_t peak_of_late(const hk_keep_t *keep) { return hk_larger(keep->peak_bytes, keep->peak_before_bytes); }
+
+size_t hk_keep_slack(const hk_keep_t *keep, const hk_keep_view_t *view) {
+  return hk_larger(peak_of_late(keep) / view->terms.slack_share, view->retain_bytes);
+}
+
+/* The most that all there is may come to. */
+static size_t most_bytes(const hk_keep_t *keep, const hk_keep_view_t *view) {
+  return hk_add_saturating(peak_of_late(keep), hk_keep_slack(keep, view));
+}
+
 /* What lay idle above the base all through the window was not needed. When nobody looked for a whole window more,
  * nothing changed in it, and what lay there then was not needed either. */
-static void end_window(hk_keep_t *keep, uint64_t now_ms, bool is_long_over) {
+static void end_window(hk_keep_t *keep, const hk_keep_view_t *view, bool is_long_over) {
   size_t unneeded = is_long_over ? keep->surplus_bytes : keep->least_surplus_bytes;
   keep->earned_bytes -= hk_smaller(unneeded, keep->earned_bytes);
   keep->least_surplus_bytes = keep->surplus_bytes;
   keep->peak_before_bytes = is_long_over ? keep->in_use_bytes : keep->peak_bytes;
   keep->peak_bytes = keep->in_use_bytes;
-  hk_trough_end_window(&keep->trough, is_long_over);
-  keep->window_start_ms = now_ms;
+  /* What is wanted again and again, and cannot stay, is not earned for good. */
+  keep->earned_bytes = hk_smaller(keep->earned_bytes, most_bytes(keep, view));
+  hk_trough_end_window(&keep->trough);
+  keep->window_start_ms = view->now_ms;
 }
 
 static void pass_parts(hk_keep_t *keep, const hk_keep_view_t *view) {
+  if (view->now_ms < keep->part_start_ms) return;
   uint64_t part_ms = view->terms.window_ms / HK_KEEP_PARTS;
   uint64_t passed = (view->now_ms - keep->part_start_ms) / part_ms;
   if (passed == 0) return;
@@ -52,13 +66,11 @@ static void pass_parts(hk_keep_t *keep, const hk_keep_view_t *view) {
 
 /* Threads read the clock before they take the lock: one may come with an earlier time than the one before it. */
 static void pass_time(hk_keep_t *keep, const hk_keep_view_t *view) {
-  if (view->now_ms < keep->part_start_ms || view->now_ms < keep->window_start_ms) return;
   pass_parts(keep, view);
+  if (view->now_ms < keep->window_start_ms) return;
   uint64_t elapsed_ms = view->now_ms - keep->window_start_ms, window_ms = view->terms.window_ms;
-  if (elapsed_ms >= window_ms) end_window(keep, view->now_ms, elapsed_ms >= 2 * window_ms);
+  if (elapsed_ms >= window_ms) end_window(keep, view, elapsed_ms >= 2 * window_ms);
 }
-
-static size_t peak_of_late(const hk_keep_t *keep) { return hk_larger(keep->peak_bytes, keep->peak_before_bytes); }
 
 void hk_keep_look(hk_keep_t *keep, const hk_keep_view_t *view) {
   pass_time(keep, view);
@@ -70,27 +82,24 @@ void hk_keep_look(hk_keep_t *keep, const hk_keep_view_t *view) {
   keep->least_surplus_bytes = hk_smaller(keep->least_surplus_bytes, keep->surplus_bytes);
   keep->in_use_bytes = view->in_use_bytes;
   keep->peak_bytes = hk_larger(keep->peak_bytes, view->in_use_bytes);
-  hk_trough_note(&keep->trough, view->in_use_bytes, peak_of_late(keep));
-}
-
-size_t hk_keep_slack(const hk_keep_t *keep, const hk_keep_view_t *view) {
-  return hk_larger(peak_of_late(keep) / view->terms.slack_share, view->retain_bytes);
+  hk_trough_note(&keep->trough, view->in_use_bytes);
 }
 
 /* Who is trusted has paid for what it may keep in the end. */
 static size_t earned_here(const hk_keep_t *keep, const hk_keep_view_t *view) {
   if (view->terms.is_trusting) return keep->earned_bytes;
-  return hk_trough_familiar(&keep->trough, keep->earned_bytes, view->in_use_bytes, peak_of_late(keep));
+  return hk_trough_credit_bytes(&keep->trough, keep->earned_bytes, view->in_use_bytes, peak_of_late(keep));
 }
 
 size_t hk_keep_limit(const hk_keep_t *keep, const hk_keep_view_t *view) {
   size_t base = hk_keep_base(view);
-  size_t most = hk_add_saturating(peak_of_late(keep), hk_keep_slack(keep, view));
-  size_t below_most = most > view->in_use_bytes ? most - view->in_use_bytes : 0;
+  size_t below_most = hk_subtract_to_zero(most_bytes(keep, view), view->in_use_bytes);
   return hk_larger(base, hk_smaller(hk_add_saturating(base, earned_here(keep, view)), below_most));
 }
 
-void hk_keep_note_given_back(hk_keep_t *keep, size_t bytes) {
+/* The purge thread comes when nothing has changed for long. */
+void hk_keep_note_given_back(hk_keep_t *keep, const hk_keep_view_t *view, size_t bytes) {
+  pass_parts(keep, view);
   keep->given_back_bytes[0] = hk_add_saturating(keep->given_back_bytes[0], bytes);
 }
 

@@ -5,11 +5,12 @@
  * by regret: memory that was given back and wanted again soon after was given back too early, and from then on twice as much
  * more may stay: where some of it is wanted again, more will be. What then lies idle through a whole window was not needed, and is
  * earned no longer. On top of the base no more is kept than brings all there is to the most that was in use of late, and a part of
- * that more: what is idle beyond has the wrong size or place, and has been replaced already. And only the base is kept where the
- * program has freed more than it did before it took memory again (policy/trough.h): nothing says that it will this time.
+ * that more: what is idle beyond has the wrong size or place, and has been replaced already. And what was earned counts for less, down
+ * to nothing, where the program has freed more than it did before it took memory again (policy/trough.h): nothing says that it will this
+ * time.
  *
- * So a program that takes and frees the same amount again and again pays for it once at the most, and one that frees all it has and
- * goes on without it, or does nothing more, keeps the base.
+ * So a program that takes and frees the same amount again and again within a window pays for it once at the most, and one that frees
+ * all it has and goes on without it, or does nothing more, keeps the base.
  */
 #ifndef HK_POLICY_KEEP_H
 #define HK_POLICY_KEEP_H
@@ -32,7 +33,9 @@ typedef struct {
   uint64_t window_ms; /* what is wanted again after less should have stayed, what is idle for longer should not */
   size_t share;       /* idle memory up to this part of what is in use may stay, whatever the option says */
   size_t slack_share; /* by this part of what was in use of late all there is may exceed it */
-  bool is_trusting; /* what becomes idle is earned until it has been so for a window, not only when it was regretted */
+  /* What becomes idle is earned until it has been so for a window, not only when it was regretted, and counts however deep the program
+   * falls. */
+  bool is_trusting;
 } hk_keep_terms_t;
 
 /* The window is the break-even time. Chosen: but 0.1 s at the least and 20 s at the most; and a twelfth, or less where
@@ -57,12 +60,12 @@ typedef struct {
   size_t earned_bytes;
   size_t surplus_bytes;       /* idle above the base, when it was looked at last */
   size_t least_surplus_bytes; /* the lowest that this was since the window began */
+  /* And not wanted again yet: in this part of a window, and in those before it. */
+  size_t given_back_bytes[HK_KEEP_PARTS];
   uint64_t part_start_ms;
-  size_t
-      given_back_bytes[HK_KEEP_PARTS]; /* and not wanted again yet: in this part of a window, and in those before it */
-  size_t in_use_bytes;                 /* when it was looked at last */
-  size_t peak_bytes;                   /* the most that was in use in this window */
-  size_t peak_before_bytes;            /* in the window before */
+  size_t in_use_bytes;      /* when it was looked at last */
+  size_t peak_bytes;        /* the most that was in use in this window */
+  size_t peak_before_bytes; /* in the window before */
   hk_trough_t trough;
 } hk_keep_t;
 
@@ -79,13 +82,13 @@ size_t hk_keep_slack(const hk_keep_t *keep, const hk_keep_view_t *view);
 size_t hk_keep_limit(const hk_keep_t *keep, const hk_keep_view_t *view);
 
 /* So much was given back because it was above the limit. */
-void hk_keep_note_given_back(hk_keep_t *keep, size_t bytes);
+void hk_keep_note_given_back(hk_keep_t *keep, const hk_keep_view_t *view, size_t bytes);
 
 /* So much is about to be faulted in that was not resident. How much of it is regretted: had been given back less than
  * a window ago (or an eighth of it less: parts are told apart no finer). Twice that is earned now. */
 size_t hk_keep_note_wanted(hk_keep_t *keep, const hk_keep_view_t *view, size_t bytes);
 
-/* Forgets all that was learned: somebody asked for everything to be given back. */
+/* Forgets what was earned, and what may be regretted: somebody asked for everything to be given back. */
 void hk_keep_forget(hk_keep_t *keep);
 
 HK_C_END

@@ -4,28 +4,30 @@
 #include "base/arithmetic.h"
 #include "base/units.h"
 
-/* Chosen: what rises or falls by less than this part of the peak, or by less than so much, has not turned. */
+/* Chosen: what rises or falls by less than this part of where it turned, or by less than so much, has not turned. The same part, of the
+ * peak, is as good as the low itself. */
 #define TURN_SHARE 8
 #define TURN_LEAST_BYTES HK_MIB
 
-static size_t least_turn(size_t peak_bytes) { return hk_larger(peak_bytes / TURN_SHARE, TURN_LEAST_BYTES); }
+static size_t share_of(size_t bytes) { return hk_larger(bytes / TURN_SHARE, TURN_LEAST_BYTES); }
 
 static void note_low(hk_trough_t *trough, size_t bytes) {
   if (trough->low_bytes == 0 || bytes < trough->low_bytes) trough->low_bytes = hk_larger(bytes, 1);
 }
 
-void hk_trough_note(hk_trough_t *trough, size_t in_use_bytes, size_t peak_bytes) {
+void hk_trough_note(hk_trough_t *trough, size_t in_use_bytes) {
   size_t fallen = hk_subtract_to_zero(trough->turn_bytes, in_use_bytes);
   size_t risen = hk_subtract_to_zero(in_use_bytes, trough->turn_bytes);
   size_t back = trough->is_falling ? risen : fallen;
-  if (back > 0 && back < least_turn(peak_bytes)) return;
+  if (back > 0 && back < share_of(trough->turn_bytes)) return;
   if (back > 0 && trough->is_falling) note_low(trough, trough->turn_bytes);
   if (back > 0) trough->is_falling = !trough->is_falling;
   trough->turn_bytes = in_use_bytes;
 }
 
-void hk_trough_end_window(hk_trough_t *trough, bool is_long_over) {
-  trough->low_before_bytes = is_long_over ? 0 : trough->low_bytes;
+void hk_trough_end_window(hk_trough_t *trough) {
+  if (trough->low_bytes == 0) return;
+  trough->low_before_bytes = trough->low_bytes;
   trough->low_bytes = 0;
 }
 
@@ -36,10 +38,9 @@ static size_t low_of_late(const hk_trough_t *trough, size_t peak_bytes) {
   return now == 0 || before == 0 ? hk_larger(now, before) : hk_smaller(now, before);
 }
 
-/* As good as there is what is below by no more than a turn; by twice that is clearly below. */
-size_t hk_trough_familiar(const hk_trough_t *trough, size_t bytes, size_t in_use_bytes, size_t peak_bytes) {
-  size_t turn = least_turn(peak_bytes);
+size_t hk_trough_credit_bytes(const hk_trough_t *trough, size_t bytes, size_t in_use_bytes, size_t peak_bytes) {
+  size_t near = share_of(peak_bytes);
   size_t below = hk_subtract_to_zero(low_of_late(trough, peak_bytes), in_use_bytes);
-  if (below <= turn) return bytes;
-  return (size_t)((unsigned __int128)bytes * hk_subtract_to_zero(2 * turn, below) / turn);
+  if (below <= near) return bytes;
+  return (size_t)((unsigned __int128)bytes * hk_subtract_to_zero(2 * near, below) / near);
 }

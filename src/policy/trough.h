@@ -19,18 +19,18 @@ typedef struct {
   bool is_falling;         /* since its last turn */
   size_t turn_bytes;       /* the lowest since then where it is falling, the highest where it is rising */
   size_t low_bytes;        /* the lowest that it rose from in this window, 1 at the least; 0: from none */
-  size_t low_before_bytes; /* in the window before */
+  size_t low_before_bytes; /* in the last window before that had one */
 } hk_trough_t;
 
-/* So much is in use now, and at the most of late. To be called after each change. */
-void hk_trough_note(hk_trough_t *trough, size_t in_use_bytes, size_t peak_bytes);
+/* So much is in use now. To be called after each change. */
+void hk_trough_note(hk_trough_t *trough, size_t in_use_bytes);
 
-/* A window is over. `is_long_over`: nobody looked for another one. */
-void hk_trough_end_window(hk_trough_t *trough, bool is_long_over);
+/* A window is over. One in which nothing rose says nothing: the program has stayed as it was. */
+void hk_trough_end_window(hk_trough_t *trough);
 
-/* What of `bytes` that were wanted again in such a program will be with so much in use: all of them down to where it rose from of late,
- * or as good as there, and none where it is clearly below. */
-size_t hk_trough_familiar(const hk_trough_t *trough, size_t bytes, size_t in_use_bytes, size_t peak_bytes);
+/* How much of `bytes`, which were wanted again before, still counts with so much in use, of a peak: all of it down to the low of late and an
+ * eighth of the peak below; nothing from a quarter of the peak below on; between the two, in proportion. */
+size_t hk_trough_credit_bytes(const hk_trough_t *trough, size_t bytes, size_t in_use_bytes, size_t peak_bytes);
 
 HK_C_END
 

@@ -63,13 +63,14 @@ static bool is_fixed(void) { return hk_option.learn != hk_learn_on; }
 
 /* The options may be read after the first request. */
 static HK_COLD void follow_options_locked(uint64_t now_ms) {
+  hk_price_t price;
+  if (hk_price_init(&price, hk_option.mode)) idle.terms = hk_keep_terms(&price);
   if (idle.learn.price.ns_per_mib_second == 0) {
     (void)hk_learn_init(&idle.learn, now_ms, hk_option.mode);
   } else {
     (void)hk_learn_set_price(&idle.learn, now_ms, hk_option.mode);
   }
   hk_learn_fix(&idle.learn, is_fixed());
-  idle.terms = hk_keep_terms(&idle.learn.price);
 }
 
 static hk_keep_view_t view_locked(uint64_t now_ms) {
@@ -217,7 +218,10 @@ void hk_idle_note_wanted_locked(uint64_t now_ms, size_t bytes) {
   if (regretted > 0) hk_stat_add(hk_stat_wanted_again, regretted);
 }
 
-void hk_idle_note_given_back_locked(size_t bytes) { hk_keep_note_given_back(&idle.keep, bytes); }
+void hk_idle_note_given_back_locked(uint64_t now_ms, size_t bytes) {
+  hk_keep_view_t now = view_locked(now_ms);
+  hk_keep_note_given_back(&idle.keep, &now, bytes);
+}
 
 void hk_idle_forget_locked(void) { hk_keep_forget(&idle.keep); }
 

@@ -61,7 +61,7 @@ hk_idle_verdict_t hk_idle_look_locked(uint64_t now_ms);
 void hk_idle_note_wanted_locked(uint64_t now_ms, size_t bytes);
 
 /* So much is going back to the system because it was too much. */
-void hk_idle_note_given_back_locked(size_t bytes);
+void hk_idle_note_given_back_locked(uint64_t now_ms, size_t bytes);
 
 /* Somebody asked for everything to be given back: the limit is what it was at the start. */
 void hk_idle_forget_locked(void);

@@ -69,6 +69,26 @@ bool IsQuiet(uint64_t now_ms) {
   return hk_idle_is_quiet(now_ms, &since_ms);
 }
 
+void WantAgain(uint64_t now_ms, size_t bytes) {
+  hk_lock_acquire(hk_lock_space);
+  hk_idle_note_given_back_locked(now_ms, bytes);
+  hk_idle_note_wanted_locked(now_ms, bytes);
+  hk_lock_release(hk_lock_space);
+}
+
+// Nobody has heard the bell: no purge thread comes.
+HK_FRESH_TEST(Idle, OneThreadKeepsWhatItWantsAgainUntilItFallsDeeper) {
+  Change(1000, 160 * HK_MIB, 0);
+  EXPECT_TRUE(Change(1010, 80 * HK_MIB, 80 * HK_MIB).is_too_much);
+  SetSums(80 * HK_MIB, 10 * HK_MIB);
+  WantAgain(1020, 70 * HK_MIB);
+  Change(1020, 160 * HK_MIB, 0);
+  EXPECT_FALSE(Change(1030, 80 * HK_MIB, 80 * HK_MIB).is_too_much);
+  hk_idle_verdict_t deeper = Change(1040, 0, 80 * HK_MIB);
+  EXPECT_TRUE(deeper.is_too_much);
+  EXPECT_LE(deeper.keep_bytes, hk_option.retain);
+}
+
 HK_FRESH_TEST(Idle, ALateOptionIsFollowed) {
   Change(1000, HK_MIB, 0);
   EXPECT_FALSE(Learned().is_fixed);

@@ -32,10 +32,7 @@ class Keep : public testing::Test {
 
   size_t Limit() { return hk_keep_limit(&keep_, &view_); }
   size_t Earned() { return keep_.earned_bytes; }
-  void GiveBack(size_t bytes) {
-    hk_keep_look(&keep_, &view_);
-    hk_keep_note_given_back(&keep_, bytes);
-  }
+  void GiveBack(size_t bytes) { hk_keep_note_given_back(&keep_, &view_, bytes); }
 
   size_t Want(size_t bytes) { return hk_keep_note_wanted(&keep_, &view_, bytes); }
 
@@ -48,6 +45,7 @@ class Keep : public testing::Test {
 
   // Earns `bytes` at this moment: twice what is regretted.
   void Earn(size_t bytes) {
+    ASSERT_EQ(bytes % 2, 0u);
     GiveBack(bytes / 2);
     ASSERT_EQ(Want(bytes / 2), bytes / 2);
   }
@@ -73,7 +71,7 @@ TEST_F(Keep, TheBaseIsTheOptionOrAShareOfWhatIsInUse) {
 }
 
 TEST_F(Keep, TheLimitDoesNotOverflow) {
-  Earn(5);
+  Earn(6);
   Use(SIZE_MAX);
   view_.retain_bytes = SIZE_MAX;
   EXPECT_EQ(Limit(), SIZE_MAX);
@@ -200,6 +198,7 @@ TEST_F(Keep, AfterAQuietTimeItIsForgottenAtOnce) {
 }
 
 TEST_F(Keep, WhatIsUsedInEachWindowStays) {
+  Use(40 * HK_MIB);
   Pass(kWindow);
   Look(0);
   Earn(24 * HK_MIB);
@@ -213,6 +212,7 @@ TEST_F(Keep, WhatIsUsedInEachWindowStays) {
 }
 
 TEST_F(Keep, WhatLayIdleAllThroughAWindowIsLost) {
+  Use(40 * HK_MIB);
   Pass(kWindow);
   Look(0);
   Earn(24 * HK_MIB);
@@ -264,6 +264,46 @@ TEST_F(Keep, WithNothingToRetainNothingIsEarned) {
   GiveBack(HK_GIB);
   EXPECT_EQ(Want(HK_GIB), 0u);
   EXPECT_EQ(Limit(), 0u);
+}
+
+TEST_F(Keep, WhatGoesLongAfterTheLastChangeIsYoung) {
+  Pass(kWindow);
+  Look(0);
+  Pass(kWindow * 3 / 4);
+  GiveBack(7);
+  Pass(kWindow * 3 / 8);
+  EXPECT_EQ(Want(7), 7u);
+}
+
+TEST_F(Keep, AClockThatStepsBackWithinAWindowStandsStill) {
+  Pass(kWindow);
+  Look(0);
+  Pass(300);
+  GiveBack(7);
+  view_.now_ms -= 150;
+  EXPECT_EQ(Want(7), 7u);
+}
+
+TEST_F(Keep, WhereItRoseIsForgottenInTheEnd) {
+  Use(80 * HK_MIB);
+  FallAndRise(0);
+  Earn(40 * HK_MIB);
+  for (int i = 0; i < 2; i++) {
+    Pass(kWindow);
+    FallAndRise(60 * HK_MIB);
+  }
+  EXPECT_EQ(Earned(), 40 * HK_MIB);
+  Use(30 * HK_MIB);
+  EXPECT_EQ(Limit(), kRetain);
+}
+
+TEST_F(Keep, AtTheEndOfAWindowNoMoreIsEarnedThanCouldEverStay) {
+  Use(80 * HK_MIB);
+  Earn(HK_GIB);
+  EXPECT_EQ(Earned(), HK_GIB) << "the peak may be higher before long";
+  Pass(kWindow);
+  Use(80 * HK_MIB);
+  EXPECT_EQ(Earned(), 100 * HK_MIB);
 }
 
 TEST_F(Keep, AClockThatStepsBackStandsStill) {

@@ -225,11 +225,11 @@ unsigned hk_span_carve(hk_heap_t *heap, hk_slab_t *span, unsigned count) {
   size_t block_bytes = span->block_bytes;
   unsigned per_slab = hk_class_blocks_per_slab(span->class_index);
   uintptr_t start = hk_slab_start(span);
-  unsigned end = carved + count - 1;
+  unsigned last_index = carved + count - 1;
   uintptr_t first = block_start(start, per_slab, block_bytes, carved);
-  uintptr_t last = block_start(start, per_slab, block_bytes, end);
+  uintptr_t last = block_start(start, per_slab, block_bytes, last_index);
   if (span->zero) hk_prefault(heap, span->class_index, first, last);
-  hk_block_t *list = link_downwards(last, count, end % per_slab + 1, per_slab, block_bytes);
+  hk_block_t *list = link_downwards(last, count, last_index % per_slab + 1, per_slab, block_bytes);
   hk_store_relaxed(&span->carved, (uint16_t)(carved + count));
   put_carved(heap, span, list, count);
   return count;

@@ -60,9 +60,9 @@ typedef struct {
   size_t earned_bytes;
   size_t surplus_bytes;       /* idle above the base, when it was looked at last */
   size_t least_surplus_bytes; /* the lowest that this was since the window began */
-  /* And not wanted again yet: in this part of a window, and in those before it. */
+  /* What was given back and not wanted again yet: in this part of a window, and in those before it. */
   size_t given_back_bytes[HK_KEEP_PARTS];
-  uint64_t part_start_ms;
+  uint64_t part_start_ms;   /* when this part began */
   size_t in_use_bytes;      /* when it was looked at last */
   size_t peak_bytes;        /* the most that was in use in this window */
   size_t peak_before_bytes; /* in the window before */

@@ -16,12 +16,13 @@ static void note_low(hk_trough_t *trough, size_t bytes) {
 }
 
 void hk_trough_note(hk_trough_t *trough, size_t in_use_bytes) {
-  size_t fallen = hk_subtract_to_zero(trough->turn_bytes, in_use_bytes);
-  size_t risen = hk_subtract_to_zero(in_use_bytes, trough->turn_bytes);
-  size_t back = trough->is_falling ? risen : fallen;
-  if (back > 0 && back < share_of(trough->turn_bytes)) return;
-  if (back > 0 && trough->is_falling) note_low(trough, trough->turn_bytes);
-  if (back > 0) trough->is_falling = !trough->is_falling;
+  size_t turn = trough->turn_bytes;
+  size_t back = trough->is_falling ? hk_subtract_to_zero(in_use_bytes, turn) : hk_subtract_to_zero(turn, in_use_bytes);
+  if (back > 0) {
+    if (back < share_of(turn)) return;
+    if (trough->is_falling) note_low(trough, turn);
+    trough->is_falling = !trough->is_falling;
+  }
   trough->turn_bytes = in_use_bytes;
 }
 

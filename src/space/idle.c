@@ -61,7 +61,8 @@ size_t hk_idle_in_use(void) {
 
 static bool is_fixed(void) { return hk_option.learn != hk_learn_on; }
 
-/* The options may be read after the first request. */
+/* The options may be read after the first request. The terms come first: a child of fork that finds the learner to have its price does not
+ * come here again. */
 static HK_COLD void follow_options_locked(uint64_t now_ms) {
   hk_price_t price;
   if (hk_price_init(&price, hk_option.mode)) idle.terms = hk_keep_terms(&price);

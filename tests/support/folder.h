@@ -12,7 +12,7 @@ namespace hk_test {
 
 class Folder {
  public:
-  Folder() : path_(std::filesystem::canonical(testing::TempDir()) / "hakmem_test_XXXXXX") {
+  Folder() : path_(std::filesystem::canonical(testing::TempDir()) / ("hakmem_test_" + kMadeUnique)) {
     EXPECT_NE(mkdtemp(path_.data()), nullptr);
   }
   ~Folder() { std::filesystem::remove_all(path_); }
@@ -26,6 +26,7 @@ class Folder {
   }
 
  private:
+  static inline const std::string kMadeUnique = std::string(6, 'X'); /* mkdtemp writes over these */
   std::string path_;
 };
 

@@ -33,7 +33,6 @@ class Keep : public testing::Test {
   size_t Limit() { return hk_keep_limit(&keep_, &view_); }
   size_t Earned() { return keep_.earned_bytes; }
   void GiveBack(size_t bytes) { hk_keep_note_given_back(&keep_, &view_, bytes); }
-
   size_t Want(size_t bytes) { return hk_keep_note_wanted(&keep_, &view_, bytes); }
 
   // Falls to so much and rises again, as a program does that goes on.

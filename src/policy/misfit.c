@@ -12,11 +12,17 @@ static void end_window(hk_misfit_t *misfit, uint64_t now_ms, bool is_long_over) 
   misfit->window_start_ms = now_ms;
 }
 
-void hk_misfit_note(hk_misfit_t *misfit, uint64_t now_ms, uint64_t window_ms, size_t bytes) {
+void hk_misfit_note(hk_misfit_t *misfit, uint64_t now_ms, uint64_t window_ms, size_t idle_bytes, size_t level_bytes) {
+  misfit->gone_bytes = hk_smaller(misfit->gone_bytes, level_bytes);
+  size_t bytes = hk_subtract_to_zero(idle_bytes, level_bytes - misfit->gone_bytes);
   uint64_t elapsed_ms = hk_subtract_to_zero(now_ms, misfit->window_start_ms);
   if (elapsed_ms >= window_ms) end_window(misfit, now_ms, elapsed_ms / 2 >= window_ms);
   /* What goes, given back or wanted, is the oldest. */
   misfit->old_bytes = hk_subtract_to_zero(misfit->old_bytes, hk_subtract_to_zero(misfit->bytes, bytes));
   misfit->least_bytes = hk_smaller(misfit->least_bytes, bytes);
   misfit->bytes = bytes;
+}
+
+void hk_misfit_note_given_back(hk_misfit_t *misfit, size_t bytes, size_t aged_bytes) {
+  misfit->gone_bytes += hk_smaller(bytes, hk_subtract_to_zero(aged_bytes, misfit->gone_bytes));
 }

@@ -24,6 +24,9 @@
 #define QUIET_SHARE 16
 #define QUIET_BYTES HK_MIB
 
+/* Chosen: so much more than after the purge thread's last visit is more: this part of what is held. */
+#define GROWN_SHARE 8
+
 /* Chosen: the purge thread looks no more often, and no less while it has something to look at. */
 #define VISIT_LEAST_MS 10
 #define VISIT_MOST_MS 1000
@@ -161,18 +164,22 @@ static hk_idle_verdict_t judge_locked(const hk_keep_view_t *now, allowance_t all
 }
 
 static void note_misfit_locked(const hk_keep_view_t *now) {
-  size_t bytes = hk_subtract_to_zero(now->idle_bytes, hk_level_idle_bytes(&idle.learn.level));
-  hk_misfit_note(&idle.misfit, now->now_ms, now->terms.window_ms, bytes);
+  size_t level_bytes = hk_level_idle_bytes(&idle.learn.level);
+  hk_misfit_note(&idle.misfit, now->now_ms, now->terms.window_ms, now->idle_bytes, level_bytes);
 }
 
 /* ---- When something has changed. */
 
-/* What is too old is left to the purge thread, unless more was mapped beside it. Who takes or frees has no time to lose; and memory that grew
- * too old while the program slept is about to be wanted when it wakes up. The purge thread knows when it has to come, but for what was
- * freed meanwhile: for that it is called. */
+static bool has_grown_locked(const hk_keep_view_t *now) {
+  return held(now) > hk_add_saturating(idle.visit.held_bytes, held(now) / GROWN_SHARE);
+}
+
+/* What is too old is left to the purge thread, unless much more was mapped beside it. Who takes or frees has no time to lose; and memory that
+ * grew too old while the program slept is about to be wanted when it wakes up, also where the first request found none of its size. The
+ * purge thread knows when it has to come, but for what was freed meanwhile: for that it is called. */
 static void leave_to_visit_locked(const hk_keep_view_t *now, hk_idle_verdict_t *verdict) {
   if (HK_LIKELY(verdict->cause != hk_idle_too_old || !verdict->is_too_much)) return;
-  if (held(now) > idle.visit.held_bytes) return;
+  if (has_grown_locked(now)) return;
   verdict->is_too_much = false;
   bool is_soon = idle.visit.next_ms <= hk_add_saturating(now->now_ms, VISIT_LEAST_MS);
   bool was_just_now = now->now_ms < hk_add_saturating(idle.visit.at_ms, VISIT_LEAST_MS);
@@ -222,6 +229,8 @@ void hk_idle_note_wanted_locked(uint64_t now_ms, size_t bytes) {
 void hk_idle_note_given_back_locked(uint64_t now_ms, size_t bytes) {
   hk_keep_view_t now = view_locked(now_ms);
   hk_keep_note_given_back(&idle.keep, &now, bytes);
+  size_t level_bytes = hk_level_idle_bytes(&idle.learn.level);
+  hk_misfit_note_given_back(&idle.misfit, bytes, hk_subtract_to_zero(level_bytes, hk_learn_keep_bytes(&idle.learn)));
 }
 
 void hk_idle_forget_locked(void) { hk_keep_forget(&idle.keep); }

@@ -69,6 +69,12 @@ bool IsQuiet(uint64_t now_ms) {
   return hk_idle_is_quiet(now_ms, &since_ms);
 }
 
+void NoteGivenBack(uint64_t now_ms, size_t bytes) {
+  hk_lock_acquire(hk_lock_space);
+  hk_idle_note_given_back_locked(now_ms, bytes);
+  hk_lock_release(hk_lock_space);
+}
+
 void WantAgain(uint64_t now_ms, size_t bytes) {
   hk_lock_acquire(hk_lock_space);
   hk_idle_note_given_back_locked(now_ms, bytes);
@@ -243,13 +249,13 @@ HK_FRESH_TEST(Idle, WhatIsTooOldIsLeftToThePurgeThread) {
   EXPECT_TRUE(Visit(old_ms).verdict.is_too_much);
 }
 
-HK_FRESH_TEST(Idle, WhoHasMoreMappedGivesBackWhatIsTooOld) {
+HK_FRESH_TEST(Idle, WhoHasMuchMoreMappedGivesBackWhatIsTooOld) {
   FreeMuch();
   uint64_t old_ms = 1001 + BreakEven() + 1;
   Change(old_ms - 100, 70 * HK_MIB, 130 * HK_MIB);
   (void)Visit(old_ms - 100);
-  EXPECT_FALSE(Change(old_ms, 75 * HK_MIB, 125 * HK_MIB).is_too_much);
-  hk_idle_verdict_t verdict = Change(old_ms, 75 * HK_MIB, 126 * HK_MIB);
+  EXPECT_FALSE(Change(old_ms, 75 * HK_MIB, 153 * HK_MIB).is_too_much) << "by an eighth of it";
+  hk_idle_verdict_t verdict = Change(old_ms, 75 * HK_MIB, 154 * HK_MIB);
   EXPECT_EQ(verdict.cause, hk_idle_too_old);
   EXPECT_TRUE(verdict.is_too_much);
 }
@@ -323,6 +329,24 @@ HK_FRESH_TEST(Idle, OfWhatDoesNotFitNoMoreStaysThanAQuarter) {
   hk_idle_verdict_t verdict = Visit(1001).verdict;
   EXPECT_TRUE(verdict.is_too_much);
   EXPECT_EQ(verdict.keep_bytes, 25 * HK_MIB);
+}
+
+HK_FRESH_TEST(Idle, WhatGoesByItsAgeTakesNothingOfWhatDoesNotFit) {
+  hk_option.learn = hk_learn_off;
+  hk_bell_hear(true);
+  Change(1000, 100 * HK_MIB, 0);
+  Change(1001, 80 * HK_MIB, 20 * HK_MIB);
+  Change(2500, 60 * HK_MIB, 50 * HK_MIB);
+  uint64_t old_ms = 1001 + BreakEven() + 1;
+  Change(old_ms, 60 * HK_MIB, 50 * HK_MIB);
+  hk_idle_verdict_t verdict = Visit(old_ms).verdict;
+  EXPECT_TRUE(verdict.is_too_much);
+  EXPECT_EQ(verdict.keep_bytes, 30 * HK_MIB) << "the 20 of the second time, and 10";
+  NoteGivenBack(old_ms, 20 * HK_MIB);
+  SetSums(60 * HK_MIB, 30 * HK_MIB);
+  verdict = Visit(old_ms).verdict;
+  EXPECT_FALSE(verdict.is_too_much);
+  EXPECT_EQ(verdict.keep_bytes, 30 * HK_MIB);
 }
 
 HK_FRESH_TEST(Idle, WhereNobodyComesTheLimitIsThatOfThoseWhoAreAlone) {

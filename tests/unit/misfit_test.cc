@@ -15,11 +15,15 @@ class Misfit : public testing::Test {
  protected:
   void SetUp() override { Note(0); }
 
-  void Note(size_t mib) { hk_misfit_note(&misfit_, now_ms_, kWindow, mib * HK_MIB); }
+  void Note(size_t mib) { hk_misfit_note(&misfit_, now_ms_, kWindow, mib * HK_MIB, 0); }
   void NoteAfter(uint64_t ms, size_t mib) {
     now_ms_ += ms;
     Note(mib);
   }
+  void NoteBeside(size_t idle_mib, size_t level_mib) {
+    hk_misfit_note(&misfit_, now_ms_, kWindow, idle_mib * HK_MIB, level_mib * HK_MIB);
+  }
+  void GiveBack(size_t mib, size_t aged_mib) { hk_misfit_note_given_back(&misfit_, mib * HK_MIB, aged_mib * HK_MIB); }
   size_t YoungMib() const { return hk_misfit_young_bytes(&misfit_) / HK_MIB; }
 
   hk_misfit_t misfit_ = {};
@@ -68,6 +72,43 @@ TEST_F(Misfit, WhatGoesIsTheOldest) {
   EXPECT_EQ(YoungMib(), 30u) << "what comes after is new";
 }
 
+TEST_F(Misfit, ItIsWhatTheLevelsDoNotAccountFor) {
+  NoteBeside(30, 24);
+  EXPECT_EQ(YoungMib(), 6u);
+  NoteBeside(24, 30);
+  EXPECT_EQ(YoungMib(), 0u);
+}
+
+// Or with every part that goes by its age as much would go that does not fit.
+TEST_F(Misfit, WhatGoesByItsAgeTakesNothingOfIt) {
+  NoteBeside(78, 66);
+  ASSERT_EQ(YoungMib(), 12u);
+  GiveBack(10, 12);
+  NoteBeside(68, 66);
+  EXPECT_EQ(YoungMib(), 12u);
+  GiveBack(2, 12);
+  NoteBeside(66, 66);
+  EXPECT_EQ(YoungMib(), 12u);
+  GiveBack(5, 15);
+  NoteBeside(61, 66);
+  EXPECT_EQ(YoungMib(), 10u) << "what went beyond that does not fit";
+}
+
+// The levels' oldest, which went, are wanted last.
+TEST_F(Misfit, WhatWasWantedAgainIsAccountedForAgain) {
+  NoteBeside(66, 66);
+  GiveBack(12, 12);
+  NoteBeside(54, 66);
+  NoteBeside(0, 12);
+  EXPECT_EQ(YoungMib(), 0u);
+  NoteBeside(0, 4);
+  NoteBeside(66, 66);
+  EXPECT_EQ(YoungMib(), 4u) << "only so much is still away";
+  NoteBeside(0, 0);
+  NoteBeside(66, 66);
+  EXPECT_EQ(YoungMib(), 0u);
+}
+
 TEST_F(Misfit, TimeThatStepsBackCountsAsNone) {
   Note(24);
   now_ms_ -= 5 * kWindow;
@@ -78,9 +119,9 @@ TEST_F(Misfit, TimeThatStepsBackCountsAsNone) {
 TEST_F(Misfit, NumbersAtTheirEnds) {
   for (size_t bytes : {SIZE_MAX, size_t{0}, SIZE_MAX}) {
     for (uint64_t now_ms : {uint64_t{0}, UINT64_MAX, uint64_t{1}}) {
-      hk_misfit_note(&misfit_, now_ms, UINT64_MAX, bytes);
+      hk_misfit_note(&misfit_, now_ms, UINT64_MAX, bytes, bytes / 2);
       EXPECT_LE(hk_misfit_young_bytes(&misfit_), bytes);
-      hk_misfit_note(&misfit_, now_ms, 1, bytes);
+      hk_misfit_note(&misfit_, now_ms, 1, bytes, SIZE_MAX);
       EXPECT_LE(hk_misfit_young_bytes(&misfit_), bytes);
     }
   }

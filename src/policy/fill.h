@@ -15,18 +15,20 @@
 
 HK_C_BEGIN
 
-/* Large blocks are those of more than 32 KiB. Chosen: for those above the other one the call would take longer than a request should;
- * it takes about a ms for 4 MiB. */
+/* Large blocks are those of more than 32 KiB. Chosen: larger ones than the other are left alone. A request for as much takes 15 ms, which
+ * the program would spend right after on 16,384 page faults, and half as much more. */
 #define HK_FILL_LEAST_BYTES (32 * HK_KIB + 1)
-#define HK_FILL_MOST_BYTES (4 * HK_MIB)
+#define HK_FILL_MOST_BYTES (64 * HK_MIB)
 
 /* One entry for each doubling of sizes between them. */
-#define HK_FILL_SIZES 7
+#define HK_FILL_SIZES 11
 
 /* Chosen: so many in a row have to have been filled. As many as were filled in a row, up to the most, are then made resident, and the
- * next ones are left to the program until one of them has told: so no more is ever resident for nothing than was filled before. */
+ * next ones are left to the program until one of them has told: so no more is ever resident for nothing than was filled before. Nor more
+ * than so many bytes for each size. */
 #define HK_FILL_ENOUGH 2
 #define HK_FILL_MOST 15
+#define HK_FILL_AHEAD_BYTES (64 * HK_MIB)
 
 typedef enum {
   hk_fill_leave,

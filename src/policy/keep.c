@@ -4,7 +4,7 @@
 #include "base/arithmetic.h"
 
 #define SHARE 12
-#define SLACK_SHARE 4
+#define SLACK_SHARE 2
 #define SLACK_SHARE_CHEAP 1
 #define WINDOW_LEAST_MS 100
 #define WINDOW_MOST_MS 20000

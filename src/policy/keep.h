@@ -39,7 +39,7 @@ typedef struct {
 } hk_keep_terms_t;
 
 /* The window is the break-even time. Chosen: but 0.1 s at the least and 20 s at the most; and a twelfth, or less where
- * memory is dearer than at the balanced price. Free memory does not always have the size that is wanted: a quarter of the peak is
+ * memory is dearer than at the balanced price. Free memory does not always have the size that is wanted: half of the peak is
  * allowed for that. Where it is cheaper than at the balanced price as much again is, and what becomes idle is trusted: what a program
  * that does nothing more then keeps has been paid for by its price. */
 hk_keep_terms_t hk_keep_terms(const hk_price_t *price);

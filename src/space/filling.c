@@ -2,8 +2,10 @@
  * changing them: they decide what is made resident and nothing else. */
 #include "space/filling.h"
 
+#include "base/arithmetic.h"
 #include "base/atomic.h"
 #include "base/bits.h"
+#include "base/units.h"
 #include "os/lock.h"
 #include "os/os.h"
 #include "policy/fill.h"
@@ -42,6 +44,20 @@ static hk_fill_wish_t find_wish_locked(uintptr_t start, size_t bytes) {
   return wish;
 }
 
+/* Of memory that is made resident in one call nobody else can change the mappings meanwhile: that is about a ms for each. */
+#define PART_BYTES (4 * HK_MIB)
+
+/* Returns how much was made resident. */
+static size_t prefault(uintptr_t start, size_t bytes) {
+  size_t done = 0;
+  while (done < bytes) {
+    size_t part_bytes = hk_smaller(bytes - done, PART_BYTES);
+    if (!hk_os_prefault((void *)(start + done), part_bytes)) break;
+    done += part_bytes;
+  }
+  return done;
+}
+
 void hk_filling_note_new(uintptr_t start, size_t bytes) {
   if (bytes > HK_FILL_MOST_BYTES) return;
   bytes = hk_align_up(bytes, hk_os_page_size());
@@ -49,8 +65,7 @@ void hk_filling_note_new(uintptr_t start, size_t bytes) {
   look_locked(false);
   hk_fill_wish_t wish = find_wish_locked(start, bytes);
   hk_lock_release(hk_lock_space);
-  bool is_made = wish == hk_fill_prefault && hk_os_prefault((void *)start, bytes);
-  if (is_made) hk_stat_add(hk_stat_prefault, bytes);
+  if (wish == hk_fill_prefault) hk_stat_add(hk_stat_prefault, prefault(start, bytes));
 }
 
 void hk_filling_end_sample(uintptr_t start) {

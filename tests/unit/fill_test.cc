@@ -33,6 +33,14 @@ TEST_F(Fill, AsManyAreMadeResidentAsWereFilledAndThenOneHasToTell) {
   }
 }
 
+TEST_F(Fill, OfLargeOnesNoMoreBytesThanAllowed) {
+  for (size_t most = 8 * HK_MIB; most <= HK_FILL_MOST_BYTES; most *= 2) {
+    Note(most, true, HK_FILL_MOST);
+    for (size_t i = 0; i < HK_FILL_AHEAD_BYTES / most; i++) ASSERT_EQ(Wish(most / 2 + 1), hk_fill_prefault);
+    EXPECT_EQ(Wish(most / 2 + 1), hk_fill_sample);
+  }
+}
+
 TEST_F(Fill, OneThatWasNotFilledEndsIt) {
   Note(HK_MIB, true, 1000);
   Note(HK_MIB, false);
@@ -45,11 +53,12 @@ TEST_F(Fill, OneThatWasNotFilledEndsIt) {
 // From above a power of two up to the next one.
 TEST_F(Fill, OneDoublingOfSizesSaysNothingOfTheNext) {
   for (size_t most = 64 * HK_KIB; most <= HK_FILL_MOST_BYTES; most *= 2) {
-    fill_ = {};
-    Note(most, true, HK_FILL_ENOUGH);
     for (size_t bytes = 64 * HK_KIB; bytes <= HK_FILL_MOST_BYTES; bytes *= 2) {
-      EXPECT_EQ(Wish(bytes), bytes == most ? hk_fill_prefault : hk_fill_sample);
-      EXPECT_EQ(Wish(bytes / 2 + 1), bytes == most ? hk_fill_prefault : hk_fill_sample);
+      for (size_t of_this : {bytes, bytes / 2 + 1}) {
+        fill_ = {};
+        Note(most, true, HK_FILL_ENOUGH);
+        EXPECT_EQ(Wish(of_this), bytes == most ? hk_fill_prefault : hk_fill_sample);
+      }
     }
   }
 }

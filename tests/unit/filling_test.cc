@@ -50,6 +50,25 @@ HK_FRESH_TEST(Filling, BigBlocksTooWhereNoHugePagesAreMade) {
   EXPECT_EQ(LastPrefault()->bytes, 3 * HK_MIB) << "whole pages";
 }
 
+HK_FRESH_TEST(Filling, LargeOnesInPartsSoThatNobodyWaitsForLong) {
+  constexpr size_t kBytes = 10 * HK_MIB;
+  for (unsigned i = 0; i < HK_FILL_ENOUGH; i++) memset(Alloc(kBytes), 1, kBytes);
+  char *next = Alloc(kBytes);
+  EXPECT_EQ(fake_os_calls(fake_os_prefault), 3u);
+  EXPECT_EQ(LastPrefault()->start, AddressOf(next) + 8 * HK_MIB);
+  EXPECT_EQ(LastPrefault()->bytes, 2 * HK_MIB);
+  EXPECT_EQ(Prefaulted(), kBytes);
+}
+
+HK_FRESH_TEST(Filling, AfterAPartThatIsRefusedTheRestIsLeft) {
+  constexpr size_t kBytes = 10 * HK_MIB;
+  for (unsigned i = 0; i < HK_FILL_ENOUGH; i++) memset(Alloc(kBytes), 1, kBytes);
+  fake_os_fail_nth(fake_os_prefault, 2);
+  EXPECT_NE(Alloc(kBytes), nullptr);
+  EXPECT_EQ(fake_os_failures(fake_os_prefault), 1u);
+  EXPECT_EQ(Prefaulted(), 4 * HK_MIB);
+}
+
 HK_FRESH_TEST(Filling, WhatIsToBecomeHugePagesIsLeftToTheProgram) {
   hk_option.huge_pages = hk_huge_pages_always;
   fake_os_set_huge(hk_os_huge_on_request);

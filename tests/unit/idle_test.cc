@@ -324,11 +324,11 @@ HK_FRESH_TEST(Idle, WhatDoesNotFitStaysForAWindow) {
   EXPECT_TRUE(Visit(last_ms + BreakEven()).verdict.is_too_much);
 }
 
-HK_FRESH_TEST(Idle, OfWhatDoesNotFitNoMoreStaysThanAQuarter) {
-  MapBeside(40 * HK_MIB);
+HK_FRESH_TEST(Idle, OfWhatDoesNotFitNoMoreStaysThanAHalf) {
+  MapBeside(60 * HK_MIB);
   hk_idle_verdict_t verdict = Visit(1001).verdict;
   EXPECT_TRUE(verdict.is_too_much);
-  EXPECT_EQ(verdict.keep_bytes, 25 * HK_MIB);
+  EXPECT_EQ(verdict.keep_bytes, 50 * HK_MIB);
 }
 
 HK_FRESH_TEST(Idle, WhatGoesByItsAgeTakesNothingOfWhatDoesNotFit) {

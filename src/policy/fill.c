@@ -12,8 +12,9 @@ static unsigned ahead(const hk_fill_t *fill, unsigned i) {
   return (unsigned)hk_smaller(fill->size[i].filled, HK_FILL_AHEAD_BYTES / largest_bytes);
 }
 
-hk_fill_wish_t hk_fill_wish(hk_fill_t *fill, size_t bytes) {
+hk_fill_wish_t hk_fill_wish(hk_fill_t *fill, size_t bytes, size_t limit_bytes) {
   if (bytes < HK_FILL_LEAST_BYTES || bytes > HK_FILL_MOST_BYTES) return hk_fill_leave;
+  if (limit_bytes > 0 && bytes > limit_bytes / HK_FILL_LIMIT_SHARE) return hk_fill_leave;
   unsigned i = index_of(bytes);
   if (fill->size[i].filled < HK_FILL_ENOUGH || fill->size[i].prefaulted == ahead(fill, i)) return hk_fill_sample;
   fill->size[i].prefaulted++;

@@ -24,11 +24,12 @@ HK_C_BEGIN
 #define HK_FILL_SIZES 11
 
 /* Chosen: so many in a row have to have been filled. As many as were filled in a row, up to the most, are then made resident, and the
- * next ones are left to the program until one of them has told: so no more is ever resident for nothing than was filled before. Nor more
- * than so many bytes for each size. */
+ * next ones are left to the program until one of them has told: so never more of them in a row are resident for nothing than were filled. Nor more
+ * than so many bytes for each size; and where memory has a limit none of more than that part of it. */
 #define HK_FILL_ENOUGH 2
 #define HK_FILL_MOST 15
 #define HK_FILL_AHEAD_BYTES (64 * HK_MIB)
+#define HK_FILL_LIMIT_SHARE 64
 
 typedef enum {
   hk_fill_leave,
@@ -44,8 +45,8 @@ typedef struct {
   } size[HK_FILL_SIZES];
 } hk_fill_t;
 
-/* Of a new block of any size, which is not resident. */
-hk_fill_wish_t hk_fill_wish(hk_fill_t *fill, size_t bytes);
+/* Of a new block of any size, which is not resident. `limit_bytes` of memory may be had; 0: there is no limit. */
+hk_fill_wish_t hk_fill_wish(hk_fill_t *fill, size_t bytes, size_t limit_bytes);
 
 /* What a sample has told: it was filled, or it was not and has ended, or nobody waits for it any longer. */
 void hk_fill_note(hk_fill_t *fill, size_t bytes, bool was_filled);

@@ -23,6 +23,6 @@ void hk_misfit_note(hk_misfit_t *misfit, uint64_t now_ms, uint64_t window_ms, si
   misfit->bytes = bytes;
 }
 
-void hk_misfit_note_given_back(hk_misfit_t *misfit, size_t bytes, size_t aged_bytes) {
-  misfit->gone_bytes += hk_smaller(bytes, hk_subtract_to_zero(aged_bytes, misfit->gone_bytes));
+void hk_misfit_note_given_back(hk_misfit_t *misfit, size_t bytes, size_t going_bytes) {
+  misfit->gone_bytes += hk_smaller(bytes, hk_subtract_to_zero(going_bytes, misfit->gone_bytes));
 }

@@ -19,7 +19,7 @@ HK_C_BEGIN
 /* All zero to begin with. */
 typedef struct {
   uint64_t window_start_ms;
-  size_t gone_bytes;  /* of what the levels say is idle, so much was given back by its age */
+  size_t gone_bytes;  /* of what the levels say is idle, so much was given back */
   size_t bytes;       /* when it was looked at last */
   size_t least_bytes; /* the lowest since the window began */
   size_t old_bytes;   /* of them, so much was there all through an earlier window */
@@ -29,9 +29,9 @@ typedef struct {
  * idle or in use; a step back of the clock counts as none. */
 void hk_misfit_note(hk_misfit_t *misfit, uint64_t now_ms, uint64_t window_ms, size_t idle_bytes, size_t level_bytes);
 
-/* So much was given back. Of what the levels say is idle so much, `aged_bytes`, need not stay: that goes first, and takes nothing from
- * what may stay because it does not fit. */
-void hk_misfit_note_given_back(hk_misfit_t *misfit, size_t bytes, size_t aged_bytes);
+/* So much was given back. Of what the levels say is idle `going_bytes` need not stay: that goes first, and takes nothing from what may
+ * stay because it does not fit. */
+void hk_misfit_note_given_back(hk_misfit_t *misfit, size_t bytes, size_t going_bytes);
 
 /* How much of it may stay. */
 HK_INLINE size_t hk_misfit_young_bytes(const hk_misfit_t *misfit) { return misfit->bytes - misfit->old_bytes; }

@@ -10,6 +10,7 @@
 #include "os/os.h"
 #include "policy/fill.h"
 #include "policy/stat.h"
+#include "space/idle.h"
 
 _Atomic(uintptr_t) hk_filling_sample;
 
@@ -20,6 +21,13 @@ static struct {
   unsigned looks;
 } filling;
 
+/* The end is written last, mostly: a look at it alone often tells. */
+static bool is_resident(uintptr_t start, size_t bytes) {
+  size_t page_bytes = hk_os_page_size();
+  if (hk_os_resident_bytes((void *)(start + bytes - page_bytes), page_bytes) == 0) return false;
+  return hk_os_resident_bytes((void *)start, bytes) == bytes;
+}
+
 /* The lock is given back meanwhile. Whoever has the block may free it, and another may get the addresses: then the verdict is about
  * that one. */
 static void look_locked(bool is_end) {
@@ -27,7 +35,7 @@ static void look_locked(bool is_end) {
   size_t bytes = filling.sample_bytes;
   if (start == 0) return;
   hk_lock_release(hk_lock_space);
-  bool is_filled = hk_os_resident_bytes((void *)start, bytes) == bytes;
+  bool is_filled = is_resident(start, bytes);
   hk_lock_acquire(hk_lock_space);
   if (hk_load_relaxed(&hk_filling_sample) != start || filling.sample_bytes != bytes) return;
   if (!is_filled && !is_end && ++filling.looks < HK_FILLING_LOOKS) return;
@@ -36,7 +44,7 @@ static void look_locked(bool is_end) {
 }
 
 static hk_fill_wish_t find_wish_locked(uintptr_t start, size_t bytes) {
-  hk_fill_wish_t wish = hk_fill_wish(&filling.sizes, bytes);
+  hk_fill_wish_t wish = hk_fill_wish(&filling.sizes, bytes, hk_idle_limit_bytes_locked());
   if (wish != hk_fill_sample || hk_load_relaxed(&hk_filling_sample) != 0) return wish;
   filling.sample_bytes = bytes;
   filling.looks = 0;

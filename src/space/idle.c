@@ -226,11 +226,12 @@ void hk_idle_note_wanted_locked(uint64_t now_ms, size_t bytes) {
   if (regretted > 0) hk_stat_add(hk_stat_wanted_again, regretted);
 }
 
-void hk_idle_note_given_back_locked(uint64_t now_ms, size_t bytes) {
+void hk_idle_note_given_back_locked(uint64_t now_ms, hk_idle_cause_t cause, size_t bytes) {
   hk_keep_view_t now = view_locked(now_ms);
-  hk_keep_note_given_back(&idle.keep, &now, bytes);
+  if (cause != hk_idle_asked) hk_keep_note_given_back(&idle.keep, &now, bytes);
   size_t level_bytes = hk_level_idle_bytes(&idle.learn.level);
-  hk_misfit_note_given_back(&idle.misfit, bytes, hk_subtract_to_zero(level_bytes, hk_learn_keep_bytes(&idle.learn)));
+  size_t stays_bytes = cause == hk_idle_too_old ? hk_learn_keep_bytes(&idle.learn) : 0;
+  hk_misfit_note_given_back(&idle.misfit, bytes, hk_subtract_to_zero(level_bytes, stays_bytes));
 }
 
 void hk_idle_forget_locked(void) { hk_keep_forget(&idle.keep); }
@@ -298,12 +299,17 @@ void hk_idle_end_visit(void) {
   hk_lock_release(hk_lock_space);
 }
 
-size_t hk_idle_limit_bytes(void) {
-  hk_lock_acquire(hk_lock_space);
+size_t hk_idle_limit_bytes_locked(void) {
   size_t seen = idle.pressure.seen.limit_bytes, own = hk_option.memory_limit;
-  hk_lock_release(hk_lock_space);
   if (seen == 0 || own == 0) return hk_larger(seen, own);
   return hk_smaller(seen, own);
+}
+
+size_t hk_idle_limit_bytes(void) {
+  hk_lock_acquire(hk_lock_space);
+  size_t limit_bytes = hk_idle_limit_bytes_locked();
+  hk_lock_release(hk_lock_space);
+  return limit_bytes;
 }
 
 /* ---- What was learned. */

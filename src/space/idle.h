@@ -60,11 +60,14 @@ hk_idle_verdict_t hk_idle_look_locked(uint64_t now_ms);
 /* So much is about to be touched that is not resident. */
 void hk_idle_note_wanted_locked(uint64_t now_ms, size_t bytes);
 
-/* So much is going back to the system because it was too much. */
-void hk_idle_note_given_back_locked(uint64_t now_ms, size_t bytes);
+/* So much is going back to the system. */
+void hk_idle_note_given_back_locked(uint64_t now_ms, hk_idle_cause_t cause, size_t bytes);
 
 /* Somebody asked for everything to be given back: the limit is what it was at the start. */
 void hk_idle_forget_locked(void);
+
+/* The limit on memory that is respected, the lower one of the option's and the system's as it was seen last; 0: none. */
+size_t hk_idle_limit_bytes_locked(void);
 
 /* For the purge thread, when nothing need have changed. */
 hk_idle_verdict_t hk_idle_visit_locked(uint64_t now_ms, uint64_t *wait_ms);
@@ -86,7 +89,6 @@ uint64_t hk_idle_asleep_ms(void);
 /* What the purge thread itself frees is no sign of life: the program has been quiet since then. */
 void hk_idle_stay_quiet(uint64_t since_ms);
 
-/* The limit on memory that is respected, the lower one of the option's and the system's as it was seen last; 0: none. */
 size_t hk_idle_limit_bytes(void);
 
 /* What was learned, as it is now. */

@@ -113,7 +113,7 @@ static bool claim_victim(size_t keep_bytes, hk_idle_cause_t cause, victim_t *vic
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
   bool found = claim_locked(keep_bytes, cause, victim);
-  if (found && cause != hk_idle_asked) hk_idle_note_given_back_locked(now_ms, victim->idle_bytes);
+  if (found) hk_idle_note_given_back_locked(now_ms, cause, victim->idle_bytes);
   hk_lock_release(hk_lock_space);
   return found;
 }

@@ -9,7 +9,7 @@ namespace {
 
 class Fill : public ::testing::Test {
  protected:
-  hk_fill_wish_t Wish(size_t bytes) { return hk_fill_wish(&fill_, bytes); }
+  hk_fill_wish_t Wish(size_t bytes, size_t limit_bytes = 0) { return hk_fill_wish(&fill_, bytes, limit_bytes); }
   void Note(size_t bytes, bool was_filled, unsigned times = 1) {
     for (unsigned i = 0; i < times; i++) hk_fill_note(&fill_, bytes, was_filled);
   }
@@ -38,6 +38,14 @@ TEST_F(Fill, OfLargeOnesNoMoreBytesThanAllowed) {
     Note(most, true, HK_FILL_MOST);
     for (size_t i = 0; i < HK_FILL_AHEAD_BYTES / most; i++) ASSERT_EQ(Wish(most / 2 + 1), hk_fill_prefault);
     EXPECT_EQ(Wish(most / 2 + 1), hk_fill_sample);
+  }
+}
+
+TEST_F(Fill, WhereMemoryHasALimitNoneOfMoreThanAPartOfIt) {
+  for (size_t bytes : {HK_FILL_LEAST_BYTES, 4 * HK_MIB, HK_FILL_MOST_BYTES}) {
+    Note(bytes, true, HK_FILL_ENOUGH);
+    EXPECT_EQ(Wish(bytes, bytes * HK_FILL_LIMIT_SHARE - 1), hk_fill_leave);
+    EXPECT_EQ(Wish(bytes, bytes * HK_FILL_LIMIT_SHARE), hk_fill_prefault);
   }
 }
 

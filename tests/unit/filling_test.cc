@@ -69,6 +69,15 @@ HK_FRESH_TEST(Filling, AfterAPartThatIsRefusedTheRestIsLeft) {
   EXPECT_EQ(Prefaulted(), 4 * HK_MIB);
 }
 
+HK_FRESH_TEST(Filling, WhereMemoryHasALimitLargeOnesAreLeftToTheProgram) {
+  constexpr size_t kBytes = 10 * HK_MIB;
+  hk_option.memory_limit = 64 * kBytes - 1;
+  for (unsigned i = 0; i < HK_FILL_ENOUGH + 1; i++) memset(Alloc(kBytes), 1, kBytes);
+  EXPECT_EQ(fake_os_calls(fake_os_prefault), 0u);
+  MakeRuns(HK_FILL_ENOUGH + 1, 200 * HK_KIB, 200 * HK_KIB);
+  EXPECT_EQ(fake_os_calls(fake_os_prefault), 1u);
+}
+
 HK_FRESH_TEST(Filling, WhatIsToBecomeHugePagesIsLeftToTheProgram) {
   hk_option.huge_pages = hk_huge_pages_always;
   fake_os_set_huge(hk_os_huge_on_request);

@@ -69,15 +69,15 @@ bool IsQuiet(uint64_t now_ms) {
   return hk_idle_is_quiet(now_ms, &since_ms);
 }
 
-void NoteGivenBack(uint64_t now_ms, size_t bytes) {
+void NoteGivenBack(uint64_t now_ms, hk_idle_cause_t cause, size_t bytes) {
   hk_lock_acquire(hk_lock_space);
-  hk_idle_note_given_back_locked(now_ms, bytes);
+  hk_idle_note_given_back_locked(now_ms, cause, bytes);
   hk_lock_release(hk_lock_space);
 }
 
 void WantAgain(uint64_t now_ms, size_t bytes) {
   hk_lock_acquire(hk_lock_space);
-  hk_idle_note_given_back_locked(now_ms, bytes);
+  hk_idle_note_given_back_locked(now_ms, hk_idle_too_much, bytes);
   hk_idle_note_wanted_locked(now_ms, bytes);
   hk_lock_release(hk_lock_space);
 }
@@ -342,11 +342,25 @@ HK_FRESH_TEST(Idle, WhatGoesByItsAgeTakesNothingOfWhatDoesNotFit) {
   hk_idle_verdict_t verdict = Visit(old_ms).verdict;
   EXPECT_TRUE(verdict.is_too_much);
   EXPECT_EQ(verdict.keep_bytes, 30 * HK_MIB) << "the 20 of the second time, and 10";
-  NoteGivenBack(old_ms, 20 * HK_MIB);
-  SetSums(60 * HK_MIB, 30 * HK_MIB);
+  NoteGivenBack(old_ms, hk_idle_too_old, 24 * HK_MIB);
+  SetSums(60 * HK_MIB, 26 * HK_MIB);
   verdict = Visit(old_ms).verdict;
   EXPECT_FALSE(verdict.is_too_much);
-  EXPECT_EQ(verdict.keep_bytes, 30 * HK_MIB);
+  EXPECT_EQ(verdict.keep_bytes, 26 * HK_MIB) << "four went beyond the 20";
+}
+
+HK_FRESH_TEST(Idle, NorDoesWhatAQuietProgramGaveBackOrWasAskedFor) {
+  hk_option.learn = hk_learn_off;
+  hk_bell_hear(true);
+  uint64_t now_ms = 1000;
+  for (hk_idle_cause_t cause : {hk_idle_too_much, hk_idle_near_limit, hk_idle_asked}) {
+    Change(now_ms, 100 * HK_MIB, 0);
+    Change(now_ms + 1, 40 * HK_MIB, 60 * HK_MIB);
+    now_ms += BreakEven() + 2;
+    NoteGivenBack(now_ms, cause, 60 * HK_MIB);
+    Change(now_ms, 40 * HK_MIB, 20 * HK_MIB);
+    EXPECT_FALSE(Visit(now_ms).verdict.is_too_much) << "these are new";
+  }
 }
 
 HK_FRESH_TEST(Idle, WhereNobodyComesTheLimitIsThatOfThoseWhoAreAlone) {

@@ -23,7 +23,7 @@ class Misfit : public testing::Test {
   void NoteBeside(size_t idle_mib, size_t level_mib) {
     hk_misfit_note(&misfit_, now_ms_, kWindow, idle_mib * HK_MIB, level_mib * HK_MIB);
   }
-  void GiveBack(size_t mib, size_t aged_mib) { hk_misfit_note_given_back(&misfit_, mib * HK_MIB, aged_mib * HK_MIB); }
+  void GiveBack(size_t mib, size_t going_mib) { hk_misfit_note_given_back(&misfit_, mib * HK_MIB, going_mib * HK_MIB); }
   size_t YoungMib() const { return hk_misfit_young_bytes(&misfit_) / HK_MIB; }
 
   hk_misfit_t misfit_ = {};
@@ -121,6 +121,7 @@ TEST_F(Misfit, NumbersAtTheirEnds) {
     for (uint64_t now_ms : {uint64_t{0}, UINT64_MAX, uint64_t{1}}) {
       hk_misfit_note(&misfit_, now_ms, UINT64_MAX, bytes, bytes / 2);
       EXPECT_LE(hk_misfit_young_bytes(&misfit_), bytes);
+      hk_misfit_note_given_back(&misfit_, bytes, SIZE_MAX);
       hk_misfit_note(&misfit_, now_ms, 1, bytes, SIZE_MAX);
       EXPECT_LE(hk_misfit_young_bytes(&misfit_), bytes);
     }

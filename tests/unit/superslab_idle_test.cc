@@ -224,6 +224,29 @@ HK_FRESH_TEST(Superslab, WithNothingToRetainTheLastReleaseUnmaps) {
   ExpectNothingLost();
 }
 
+hk_superslab_usage_t usage_meanwhile;
+
+// Where the purge thread does it, others ask meanwhile what is in use.
+HK_FRESH_TEST(Superslab, WhatIsOnItsWayBackIsNeitherInUseNorIdle) {
+  RetainEverything();
+  fake_os_set_hook(fake_os_purge, [] { usage_meanwhile = hk_superslab_usage(); });
+  hk_slab_t *slab = Acquire(3), *other = Acquire(2);
+  Touch(slab, 3);
+  Release(slab);
+  (void)hk_surplus_trim(0);
+  EXPECT_EQ(usage_meanwhile.in_use_bytes, 2 * HK_SLAB_BYTES);
+  EXPECT_EQ(usage_meanwhile.idle_bytes, 0u);
+  ExpectUsage(1, 2, 0);
+
+  Touch(other, 2);
+  fake_os_fail_all(fake_os_unmap, true);
+  Release(other);
+  (void)hk_surplus_trim(0); /* a whole one, which is purged instead */
+  EXPECT_EQ(usage_meanwhile.in_use_bytes, 0u);
+  ExpectUsage(1, 0, 0);
+  ExpectNothingLost();
+}
+
 HK_FRESH_TEST(Superslab, TrimKeepsWhatItIsTold) {
   RetainEverything();
   std::vector<hk_slab_t *> slabs;

@@ -24,8 +24,8 @@ HK_C_BEGIN
 #define HK_FILL_SIZES 11
 
 /* Chosen: so many in a row have to have been filled. As many as were filled in a row, up to the most, are then made resident, and the
- * next ones are left to the program until one of them has told: so never more of them in a row are resident for nothing than were filled. Nor more
- * than so many bytes for each size; and where memory has a limit none of more than that part of it. */
+ * next ones are left to the program until one of them has told: so never more of them in a row are resident for nothing than were
+ * filled. Nor more than so many bytes for each size; and where memory has a limit none of more than that part of it. */
 #define HK_FILL_ENOUGH 2
 #define HK_FILL_MOST 15
 #define HK_FILL_AHEAD_BYTES (64 * HK_MIB)

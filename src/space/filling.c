@@ -12,6 +12,9 @@
 #include "policy/stat.h"
 #include "space/idle.h"
 
+/* Chosen: so much is made resident in one call. Nobody else can change the program's mappings meanwhile: that is about a ms. */
+#define PART_BYTES (4 * HK_MIB)
+
 _Atomic(uintptr_t) hk_filling_sample;
 
 /* Guarded by hk_lock_space. */
@@ -51,9 +54,6 @@ static hk_fill_wish_t find_wish_locked(uintptr_t start, size_t bytes) {
   hk_store_relaxed(&hk_filling_sample, start);
   return wish;
 }
-
-/* Of memory that is made resident in one call nobody else can change the mappings meanwhile: that is about a ms for each. */
-#define PART_BYTES (4 * HK_MIB)
 
 /* Returns how much was made resident. */
 static size_t prefault(uintptr_t start, size_t bytes) {

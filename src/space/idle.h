@@ -89,6 +89,7 @@ uint64_t hk_idle_asleep_ms(void);
 /* What the purge thread itself frees is no sign of life: the program has been quiet since then. */
 void hk_idle_stay_quiet(uint64_t since_ms);
 
+/* hk_idle_limit_bytes_locked, by who has no lock. */
 size_t hk_idle_limit_bytes(void);
 
 /* What was learned, as it is now. */

@@ -168,7 +168,6 @@ void hk_shelf_enter_locked(hk_superslab_t *record, hk_range_t room, unsigned nod
 
 void hk_shelf_leave_locked(hk_superslab_t *superslab) {
   hk_bump_relaxed(&space.superslab_count, (size_t)-1);
-  hk_bump_relaxed(&hk_idle_slabs.in_use_bytes, -HK_SUPERSLAB_BYTES);
   spare_record_locked(superslab);
 }
 

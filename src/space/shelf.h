@@ -65,12 +65,11 @@ HK_INLINE uint32_t hk_shelf_idle_bits(const hk_superslab_t *superslab) {
   return superslab->free_mask & superslab->used_mask & ~superslab->lazy_mask;
 }
 
-/* Takes free slabs out of the masks: they are in use. */
-HK_INLINE void hk_shelf_claim_locked(hk_superslab_t *superslab, uint32_t bits) {
+/* Takes free slabs out of the masks, so that nobody else takes them. What is on its way back to the system is neither idle nor in use. */
+HK_INLINE void hk_shelf_withdraw_locked(hk_superslab_t *superslab, uint32_t bits) {
   HK_ASSERT((superslab->free_mask & bits) == bits, "only free slabs are claimed");
   uint32_t lazy = superslab->lazy_mask & bits;
   hk_bump_relaxed(&hk_idle_slabs.idle_bytes, -hk_shelf_bytes_of(bits & superslab->used_mask & ~lazy));
-  hk_bump_relaxed(&hk_idle_slabs.in_use_bytes, hk_shelf_bytes_of(bits));
   if (HK_UNLIKELY(lazy != 0)) {
     hk_bump_relaxed(&hk_idle_lazy_bytes, -hk_shelf_bytes_of(lazy));
     superslab->lazy_mask &= ~lazy;
@@ -80,16 +79,27 @@ HK_INLINE void hk_shelf_claim_locked(hk_superslab_t *superslab, uint32_t bits) {
   hk_shelf_file_locked(superslab);
 }
 
-/* Puts slabs that are in use back, `used`: not known to be zero. */
-HK_INLINE void hk_shelf_unclaim_locked(hk_superslab_t *superslab, uint32_t bits, bool used) {
+/* The same, and they are in use. */
+HK_INLINE void hk_shelf_claim_locked(hk_superslab_t *superslab, uint32_t bits) {
+  hk_shelf_withdraw_locked(superslab, bits);
+  hk_bump_relaxed(&hk_idle_slabs.in_use_bytes, hk_shelf_bytes_of(bits));
+}
+
+/* Puts slabs that were withdrawn back, `used`: not known to be zero. */
+HK_INLINE void hk_shelf_put_back_locked(hk_superslab_t *superslab, uint32_t bits, bool used) {
   HK_ASSERT((superslab->free_mask & bits) == 0, "a slab is given back once");
   if (!used) superslab->used_mask &= ~bits;
   superslab->full_since_ms = 0;
   hk_keep_store_order();
   superslab->free_mask |= bits;
-  hk_bump_relaxed(&hk_idle_slabs.in_use_bytes, -hk_shelf_bytes_of(bits));
   if (used) hk_bump_relaxed(&hk_idle_slabs.idle_bytes, hk_shelf_bytes_of(bits));
   hk_shelf_file_locked(superslab);
+}
+
+/* The same with slabs that are in use. */
+HK_INLINE void hk_shelf_unclaim_locked(hk_superslab_t *superslab, uint32_t bits, bool used) {
+  hk_bump_relaxed(&hk_idle_slabs.in_use_bytes, -hk_shelf_bytes_of(bits));
+  hk_shelf_put_back_locked(superslab, bits, used);
 }
 
 /* Slabs that lie idle were given back lazily. */
@@ -114,7 +124,7 @@ void hk_shelf_spare_record(hk_superslab_t *record);
 /* Makes a superslab of the record and the 2 MiB of `room`, on the shelf of `node`. */
 void hk_shelf_enter_locked(hk_superslab_t *record, hk_range_t room, unsigned node);
 
-/* A superslab, whose slabs the caller has claimed all, is one no longer. */
+/* A superslab, whose slabs the caller has withdrawn all, is one no longer. */
 void hk_shelf_leave_locked(hk_superslab_t *superslab);
 
 /* Of all its slabs. */

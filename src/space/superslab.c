@@ -231,7 +231,7 @@ static bool dissolve_one(void) {
   hk_superslab_t *superslab = hk_shelf_wholly_free_locked();
   if (superslab != NULL) {
     hk_range_t room = {superslab->start, HK_SUPERSLAB_BYTES, superslab->used_mask == 0};
-    hk_shelf_claim_locked(superslab, HK_MASK_ALL);
+    hk_shelf_withdraw_locked(superslab, HK_MASK_ALL);
     hk_shelf_set_states(superslab, hk_slab_none);
     hk_shelf_leave_locked(superslab);
     hk_range_put_locked(room);

@@ -39,11 +39,6 @@ static uint32_t bits_to_give(const hk_superslab_t *superslab, bool is_lazy) {
   return is_lazy ? hk_shelf_idle_bits(superslab) : superslab->free_mask & superslab->used_mask;
 }
 
-/* What is on its way back is neither idle nor in use, but its masks say that somebody has it: so nobody else takes it. */
-static void leave_sums_locked(uint32_t bits) { hk_bump_relaxed(&hk_idle_slabs.in_use_bytes, -hk_shelf_bytes_of(bits)); }
-
-static void join_sums_locked(uint32_t bits) { hk_bump_relaxed(&hk_idle_slabs.in_use_bytes, hk_shelf_bytes_of(bits)); }
-
 static void claim_superslab_locked(hk_superslab_t *superslab, victim_t *victim) {
   victim->superslab = superslab;
   victim->whole = superslab->free_mask == HK_MASK_ALL;
@@ -53,8 +48,7 @@ static void claim_superslab_locked(hk_superslab_t *superslab, victim_t *victim) 
   victim->bytes = hk_shelf_bytes_of(resident);
   victim->idle_bytes = hk_shelf_bytes_of(hk_shelf_idle_bits(superslab));
   victim->is_huge_over = hk_huge_take_apart_locked(superslab);
-  hk_shelf_claim_locked(superslab, victim->bits);
-  leave_sums_locked(victim->bits);
+  hk_shelf_withdraw_locked(superslab, victim->bits);
 }
 
 /* What is given back of a huge page takes it apart, and the rest of it stays as small pages. Where there is something whole
@@ -133,7 +127,6 @@ static bool unmap_superslab(hk_superslab_t *superslab) {
     return false;
   }
   hk_lock_acquire(hk_lock_space);
-  join_sums_locked(HK_MASK_ALL);
   hk_shelf_leave_locked(superslab);
   hk_lock_release(hk_lock_space);
   return true;
@@ -166,8 +159,7 @@ static hk_os_purge_t give_back_slabs(const victim_t *victim) {
   hk_os_purge_t purged = purge_slabs(victim);
   if (HK_UNLIKELY(victim->is_huge_over)) hk_huge_forbid_again(victim->superslab->start);
   hk_lock_acquire(hk_lock_space);
-  join_sums_locked(victim->bits);
-  hk_shelf_unclaim_locked(victim->superslab, victim->bits, purged != hk_os_purge_done);
+  hk_shelf_put_back_locked(victim->superslab, victim->bits, purged != hk_os_purge_done);
   if (purged == hk_os_purge_lazy) hk_shelf_note_lazy_locked(victim->superslab, victim->bits);
   hk_lock_release(hk_lock_space);
   return purged;

@@ -156,11 +156,11 @@ hk_add_model_mutant(leaf_overwritten region_enter_and_enter space/region_map.c
 hk_add_model_mutant(purge_of_what_is_free purge_and_two_reuse space/surplus.c
   "hk_os_purge_t purged = purge_slabs(victim);"
   "hk_lock_acquire(hk_lock_space);
-  hk_shelf_unclaim_locked(victim->superslab, victim->bits, false);
+  hk_shelf_put_back_locked(victim->superslab, victim->bits, false);
   hk_lock_release(hk_lock_space);
   hk_os_purge_t purged = purge_slabs(victim);
   hk_lock_acquire(hk_lock_space);
-  hk_shelf_claim_locked(victim->superslab, victim->bits);
+  hk_shelf_withdraw_locked(victim->superslab, victim->bits);
   hk_lock_release(hk_lock_space);"
   "data race"
 )

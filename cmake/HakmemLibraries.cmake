@@ -1,31 +1,43 @@
 # The core (src/base ... src/api) as objects, and the libraries made of it: hakmem and hakmem_static with the checks of
 # src/policy/safety.h, hakmem_fast without them. A sanitizer build has the core alone: a sanitizer brings its own malloc.
 
+# The lower layers, and the profile, see nothing of src/policy/safety.h: one set of their objects serves every variant.
+# A file that begins to see it does not compile without HK_SAFETY, and moves to the list below.
 file(
-  GLOB core_sources CONFIGURE_DEPENDS
+  GLOB shared_sources CONFIGURE_DEPENDS
   "${PROJECT_SOURCE_DIR}/src/base/*.c"
   "${PROJECT_SOURCE_DIR}/src/os/*.c"
   "${PROJECT_SOURCE_DIR}/src/policy/*.c"
+  "${PROJECT_SOURCE_DIR}/src/profile/*.c"
+)
+file(
+  GLOB variant_sources CONFIGURE_DEPENDS
   "${PROJECT_SOURCE_DIR}/src/space/*.c"
   "${PROJECT_SOURCE_DIR}/src/heap/*.c"
-  "${PROJECT_SOURCE_DIR}/src/profile/*.c"
   "${PROJECT_SOURCE_DIR}/src/api/*.c"
 )
+foreach(source IN ITEMS policy/safety profile/pinned profile/profile profile/root)
+  list(REMOVE_ITEM shared_sources "${PROJECT_SOURCE_DIR}/src/${source}.c")
+  list(APPEND variant_sources "${PROJECT_SOURCE_DIR}/src/${source}.c")
+endforeach()
 file(GLOB override_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/override/*.c"
      "${PROJECT_SOURCE_DIR}/src/override/*.cc"
 )
 set(export_map "${PROJECT_SOURCE_DIR}/src/override/hakmem.map")
 
-# What sources that include our internal headers must see, tests too.
+# What sources that include our internal headers must see, tests too. `safety` is 0, 1, or SHARED: neither.
 function(hk_see_internals target safety)
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include")
   target_compile_definitions(
-    ${target} PRIVATE HK_SAFETY=${safety} HK_DEBUG=$<BOOL:${HK_DEBUG}>
-                      HK_COUNT=$<BOOL:$<TARGET_PROPERTY:${target},HK_COUNT>> _GNU_SOURCE=1
+    ${target} PRIVATE HK_DEBUG=$<BOOL:${HK_DEBUG}> HK_COUNT=$<BOOL:$<TARGET_PROPERTY:${target},HK_COUNT>>
+                      _GNU_SOURCE=1
   )
+  if(NOT safety STREQUAL "SHARED")
+    target_compile_definitions(${target} PRIVATE HK_SAFETY=${safety})
+  endif()
 endfunction()
 
-# An OBJECT library of `sources` for one safety level.
+# An OBJECT library of `sources` for one safety level, or SHARED by all of them.
 function(hk_add_objects target safety)
   add_library(${target} OBJECT ${ARGN})
   hk_see_internals(${target} ${safety})
@@ -67,7 +79,8 @@ function(hk_add_library target kind output_name)
   endif()
 endfunction()
 
-hk_add_objects(hakmem_core 1 ${core_sources})
+hk_add_objects(hakmem_core_shared SHARED ${shared_sources})
+hk_add_objects(hakmem_core 1 ${variant_sources})
 
 if(override_sources AND NOT HK_SANITIZE)
   # CMake would add the C++ runtime to whatever contains an object that C++ made.
@@ -77,16 +90,16 @@ if(override_sources AND NOT HK_SANITIZE)
   target_compile_definitions(hakmem_override PRIVATE HK_WEAK_RUNTIME=1)
   hk_add_objects(hakmem_override_static 1 ${override_sources})
   target_compile_definitions(hakmem_override_static PRIVATE HK_WEAK_RUNTIME=0)
-  hk_add_library(hakmem SHARED hakmem hakmem_core hakmem_override)
-  hk_add_library(hakmem_static STATIC hakmem hakmem_core hakmem_override_static)
+  hk_add_library(hakmem SHARED hakmem hakmem_core_shared hakmem_core hakmem_override)
+  hk_add_library(hakmem_static STATIC hakmem hakmem_core_shared hakmem_core hakmem_override_static)
 
-  hk_add_objects(hakmem_core_fast 0 ${core_sources})
+  hk_add_objects(hakmem_core_fast 0 ${variant_sources})
   hk_add_objects(hakmem_override_fast 0 ${override_sources})
   target_compile_definitions(hakmem_override_fast PRIVATE HK_WEAK_RUNTIME=1)
-  hk_add_library(hakmem_fast SHARED hakmem-fast hakmem_core_fast hakmem_override_fast)
+  hk_add_library(hakmem_fast SHARED hakmem-fast hakmem_core_shared hakmem_core_fast hakmem_override_fast)
 
   # The counting build: as the default library, and it counts what its speed does not show (HK_COUNT). Only when asked for.
-  hk_add_objects(hakmem_core_count 1 ${core_sources})
+  hk_add_objects(hakmem_core_count 1 ${shared_sources} ${variant_sources})
   hk_add_objects(hakmem_override_count 1 ${override_sources})
   target_compile_definitions(hakmem_override_count PRIVATE HK_WEAK_RUNTIME=1)
   hk_add_library(hakmem_count SHARED hakmem-count hakmem_core_count hakmem_override_count)

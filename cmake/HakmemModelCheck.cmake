@@ -14,7 +14,7 @@ function(hk_model_settings target safety)
   target_compile_definitions(${target} PRIVATE HK_SPIN_COUNT=1)
   # Optimised whatever the build is: every order is tried. The checker's longjmp goes from stack to stack, which a
   # fortified one takes for a mistake.
-  target_compile_options(${target} PRIVATE -O2 -U_FORTIFY_SOURCE $<$<COMPILE_LANGUAGE:C>:-fsanitize=thread>)
+  target_compile_options(${target} PRIVATE -O2 -g1 -U_FORTIFY_SOURCE $<$<COMPILE_LANGUAGE:C>:-fsanitize=thread>)
   set_target_properties(
     ${target}
     PROPERTIES C_STANDARD 17
@@ -32,21 +32,34 @@ add_library(model_checker OBJECT EXCLUDE_FROM_ALL ${model_checker_sources})
 hk_model_settings(model_checker 1)
 
 # The core as archives, so that what a program brings itself is left out of them: the machine, the locks, a mutant.
+add_library(model_core_shared OBJECT EXCLUDE_FROM_ALL ${shared_sources})
+hk_model_settings(model_core_shared SHARED)
 foreach(safety IN ITEMS 0 1)
-  add_library(model_core_${safety} STATIC EXCLUDE_FROM_ALL ${core_sources})
+  add_library(model_core_${safety} STATIC EXCLUDE_FROM_ALL ${variant_sources} $<TARGET_OBJECTS:model_core_shared>)
   hk_model_settings(model_core_${safety} ${safety})
 endforeach()
+
+# The objects of a file of scenarios, for its own program and for its mutants.
+function(hk_model_scenarios scenarios safety)
+  set(target model_scenarios_${scenarios}_${safety})
+  if(NOT TARGET ${target})
+    add_library(${target} OBJECT EXCLUDE_FROM_ALL "${model_dir}/${scenarios}_scenarios.c")
+    if(NOT scenarios STREQUAL "lock")
+      target_sources(${target} PRIVATE "${model_dir}/machine_locks.cc")
+    endif()
+    hk_model_settings(${target} ${safety})
+  endif()
+endfunction()
 
 # hk_add_model_program(<name> <scenarios> <safety> <sources before the core's>...)
 function(hk_add_model_program name scenarios safety)
   set(target model_check_${name})
+  hk_model_scenarios(${scenarios} ${safety})
   add_executable(
-    ${target} EXCLUDE_FROM_ALL "${model_dir}/${scenarios}_scenarios.c" $<TARGET_OBJECTS:model_checker> ${ARGN}
+    ${target} EXCLUDE_FROM_ALL $<TARGET_OBJECTS:model_scenarios_${scenarios}_${safety}> $<TARGET_OBJECTS:model_checker>
+                               ${ARGN}
   )
   hk_model_settings(${target} ${safety})
-  if(NOT scenarios STREQUAL "lock")
-    target_sources(${target} PRIVATE "${model_dir}/machine_locks.cc")
-  endif()
   target_link_libraries(${target} PRIVATE model_core_${safety})
   target_link_options(${target} PRIVATE -Wl,--wrap=memset,--wrap=memcpy)
   set_target_properties(

@@ -1,15 +1,23 @@
-# Tests, one ctest a program, labelled by tier (tests/README.md). Every folder may be empty, and a file that appears is
-# found by the next build.
+# Tests, labelled by tier (tests/README.md). Every folder may be empty, and a file that appears is found by the next build.
 #
 #   tests/unit/*_test.cc            GoogleTest on the core's parts over tests/support/fake_os.c
 #   tests/{api,model,stress}/*_test.cc   GoogleTest on the whole core over the real system, hakmem_ names
 #   tests/{misuse,preload}/*.c, *.cc     plain programs that know nothing of hakmem; pytest runs them with it preloaded
+#
+# A program holds the tests of many source files; one ctest, and so one process, is the tests of one source file.
 
 set(tests_dir "${PROJECT_SOURCE_DIR}/tests")
 # These test the real system's side of the contract.
-set(unit_tests_on_real_os bare_thread_test os_linux_test os_linux_range_test os_linux_refusal_test os_linux_text_test
-                           lock_test lock_fork_test fork_window_test crash_report_test
+set(unit_tests_on_real_os bare_thread_test os_linux_test os_linux_refusal_test os_linux_text_test lock_test
+                          lock_fork_test
 )
+# These run the library's start-up code before main, as a program that is linked with the whole core does.
+set(unit_tests_with_start cut_test describe_test local_socket_test profile_test purge_course_test purger_test
+                          report_test steal_under_way_test
+)
+set(unit_tests_with_start_on_real_os crash_report_test fork_window_test)
+# These define names of the C library, or need libraries that others do not: each is a program of its own.
+set(tests_alone os_linux_range_test reentry_test real_libraries_test)
 set(HK_UNIT_TIMEOUT_SECONDS 120)
 set(HK_LONG_TIMEOUT_SECONDS 900)
 
@@ -56,19 +64,19 @@ if(HK_SANITIZE STREQUAL "thread")
 endif()
 
 # Whatever of the core a test asks for, and no more: a unit test has no start-up code that it did not call.
-add_library(hakmem_core_parts STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:hakmem_core>)
+add_library(hakmem_core_parts STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:hakmem_core_shared> $<TARGET_OBJECTS:hakmem_core>)
 set_target_properties(hakmem_core_parts PROPERTIES LINKER_LANGUAGE C)
 
 file(GLOB support_sources CONFIGURE_DEPENDS "${tests_dir}/support/*.c" "${tests_dir}/support/*.cc")
 file(GLOB fake_os_sources CONFIGURE_DEPENDS "${tests_dir}/support/fake_os*.c")
-list(REMOVE_ITEM support_sources ${fake_os_sources})
+list(REMOVE_ITEM support_sources ${fake_os_sources} "${tests_dir}/support/main.cc")
 
 function(hk_test_settings target)
   hk_see_internals(${target} 1)
   target_include_directories(${target} PRIVATE "${tests_dir}" "${tests_dir}/support")
   target_link_libraries(${target} PRIVATE hk_flags)
-  # GoogleTest's macros are an if with an else.
-  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-dangling-else>)
+  # GoogleTest's macros are an if with an else. How fast a test itself is matters little; how fast it is compiled, much.
+  target_compile_options(${target} PRIVATE -O1 -g1 $<$<COMPILE_LANGUAGE:CXX>:-Wno-dangling-else>)
   set_target_properties(
     ${target}
     PROPERTIES C_STANDARD 17
@@ -90,38 +98,97 @@ if(support_sources)
   set(test_support hakmem_test_support)
 endif()
 
-# hk_add_gtest(<source> <label> <timeout seconds> <what to link>...)
-function(hk_add_gtest source label timeout)
-  get_filename_component(name "${source}" NAME_WE)
-  add_executable(${name} "${source}")
-  hk_test_settings(${name})
-  target_link_libraries(${name} PRIVATE ${test_support} ${ARGN} GTest::gtest_main Threads::Threads)
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests/${label}")
-  add_test(NAME ${label}.${name} COMMAND ${test_launcher} $<TARGET_FILE:${name}>)
-  set_tests_properties(
-    ${label}.${name} PROPERTIES LABELS ${label} TIMEOUT ${timeout} ENVIRONMENT "${test_environment}"
-  )
+# The headers that most tests include, compiled once. GoogleTest's main with `--source`, in every program.
+add_library(hakmem_test_main OBJECT EXCLUDE_FROM_ALL "${tests_dir}/support/main.cc")
+hk_test_settings(hakmem_test_main)
+target_link_libraries(hakmem_test_main PRIVATE GTest::gtest)
+target_precompile_headers(hakmem_test_main PRIVATE "${tests_dir}/support/precompiled.h")
+
+# hk_add_tests(<program> <label> <timeout seconds> <sources> <what to link>...)
+function(hk_add_tests program label timeout sources)
+  if(NOT sources)
+    return()
+  endif()
+  add_executable(${program} ${sources} $<TARGET_OBJECTS:hakmem_test_main>)
+  hk_test_settings(${program})
+  target_precompile_headers(${program} REUSE_FROM hakmem_test_main)
+  target_link_libraries(${program} PRIVATE ${test_support} ${ARGN} GTest::gtest Threads::Threads)
+  set_target_properties(${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+  foreach(source IN LISTS sources)
+    get_filename_component(name "${source}" NAME_WE)
+    add_test(NAME ${label}.${name} COMMAND ${test_launcher} $<TARGET_FILE:${program}> --source=${name})
+    set_tests_properties(
+      ${label}.${name} PROPERTIES LABELS ${label} TIMEOUT ${timeout} ENVIRONMENT "${test_environment}"
+    )
+  endforeach()
 endfunction()
 
-file(GLOB unit_tests CONFIGURE_DEPENDS "${tests_dir}/unit/*_test.cc")
-foreach(source IN LISTS unit_tests)
-  get_filename_component(name "${source}" NAME_WE)
-  if(name IN_LIST unit_tests_on_real_os)
-    hk_add_gtest("${source}" unit ${HK_UNIT_TIMEOUT_SECONDS} hakmem_core_parts)
-  else()
-    hk_add_gtest("${source}" unit ${HK_UNIT_TIMEOUT_SECONDS} $<TARGET_OBJECTS:hakmem_fake_os> hakmem_core_parts)
-  endif()
-endforeach()
-
-foreach(tier IN ITEMS api model stress)
-  file(GLOB tier_tests CONFIGURE_DEPENDS "${tests_dir}/${tier}/*_test.cc")
-  foreach(source IN LISTS tier_tests)
-    hk_add_gtest("${source}" ${tier} ${HK_LONG_TIMEOUT_SECONDS} $<TARGET_OBJECTS:hakmem_core>)
-    get_filename_component(name "${source}" NAME_WE)
-    if(tier STREQUAL "stress")
-      set_tests_properties(${tier}.${name} PROPERTIES PROCESSORS 2)
+# Keeps the sources that start threads: what ThreadSanitizer is for.
+function(hk_keep_threaded sources)
+  foreach(source IN LISTS ${sources})
+    file(STRINGS "${source}" threads REGEX "std::thread|std::async|pthread_create|stress_threads\\.h|lock_driver\\.h")
+    if(NOT threads)
+      list(REMOVE_ITEM ${sources} "${source}")
     endif()
   endforeach()
+  set(${sources} "${${sources}}" PARENT_SCOPE)
+endfunction()
+
+# <tier>_sources: the tests of a tier; <tier>_alone: those that are programs of their own.
+function(hk_glob_tests tier)
+  file(GLOB sources CONFIGURE_DEPENDS "${tests_dir}/${tier}/*_test.cc")
+  if(HK_TESTS_ONLY_THREADED)
+    hk_keep_threaded(sources)
+  endif()
+  set(alone "")
+  hk_move_sources(sources alone tests_alone)
+  set(${tier}_sources "${sources}" PARENT_SCOPE)
+  set(${tier}_alone "${alone}" PARENT_SCOPE)
+endfunction()
+
+# hk_add_tests_alone(<tier> <timeout seconds> <what to link>...)
+function(hk_add_tests_alone tier timeout)
+  foreach(source IN LISTS ${tier}_alone)
+    get_filename_component(name "${source}" NAME_WE)
+    hk_add_tests(${name} ${tier} ${timeout} "${source}" ${ARGN})
+  endforeach()
+endfunction()
+
+# Moves what the list `names` says from the list of sources `from` to the list `to`.
+function(hk_move_sources from to names)
+  foreach(source IN LISTS ${from})
+    get_filename_component(name "${source}" NAME_WE)
+    if(name IN_LIST ${names})
+      list(REMOVE_ITEM ${from} "${source}")
+      list(APPEND ${to} "${source}")
+    endif()
+  endforeach()
+  set(${from} "${${from}}" PARENT_SCOPE)
+  set(${to} "${${to}}" PARENT_SCOPE)
+endfunction()
+
+set(whole_core $<TARGET_OBJECTS:hakmem_core_shared> $<TARGET_OBJECTS:hakmem_core>)
+set(fake_os $<TARGET_OBJECTS:hakmem_fake_os>)
+
+hk_glob_tests(unit)
+foreach(group IN ITEMS unit_tests_on_real_os unit_tests_with_start unit_tests_with_start_on_real_os)
+  set(${group}_sources "")
+  hk_move_sources(unit_sources ${group}_sources ${group})
+endforeach()
+hk_add_tests(unit unit ${HK_UNIT_TIMEOUT_SECONDS} "${unit_sources}" ${fake_os} hakmem_core_parts)
+hk_add_tests(
+  unit_start unit ${HK_UNIT_TIMEOUT_SECONDS} "${unit_tests_with_start_sources}" ${fake_os} hakmem_core_parts
+)
+hk_add_tests(unit_real_os unit ${HK_UNIT_TIMEOUT_SECONDS} "${unit_tests_on_real_os_sources}" hakmem_core_parts)
+hk_add_tests(
+  unit_start_real_os unit ${HK_UNIT_TIMEOUT_SECONDS} "${unit_tests_with_start_on_real_os_sources}" hakmem_core_parts
+)
+hk_add_tests_alone(unit ${HK_UNIT_TIMEOUT_SECONDS} hakmem_core_parts)
+
+foreach(tier IN ITEMS api model stress)
+  hk_glob_tests(${tier})
+  hk_add_tests(${tier} ${tier} ${HK_LONG_TIMEOUT_SECONDS} "${${tier}_sources}" ${whole_core})
+  hk_add_tests_alone(${tier} ${HK_LONG_TIMEOUT_SECONDS} ${whole_core})
 endforeach()
 
 # Real libraries on hakmem, as far as they are installed. hk_use_library(<package> <definition>), after find_package.

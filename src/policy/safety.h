@@ -21,7 +21,7 @@
 HK_C_BEGIN
 
 #ifndef HK_SAFETY
-#define HK_SAFETY 1
+#error "this file differs by variant: list it under variant_sources in cmake/HakmemLibraries.cmake"
 #endif
 
 /* A free block. Only its first 16 bytes are ours: every block has at least as many. */

@@ -21,9 +21,9 @@ SPACE = 3000  # what each of the three sites has allocated; one of them has free
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with profile.pb.gz and sites.json, as the unit test writes them."""
     folder = tmp_path_factory.mktemp("profile")
-    program = BUILD / "tests" / "unit" / "pprof_test"
+    program = BUILD / "tests" / "unit"
     if not program.is_file():
-        pytest.fail(f"no {program}: build the tests (`make test-release`)")
+        pytest.fail(f"no {program}: build the tests (`make test-unit`)")
     command = [program, "--gtest_filter=Pprof.FilesForOthers"]
     environment = {**os.environ, "HAKMEM_TEST_PROFILE_FOLDER": str(folder)}
     subprocess.run(command, env=environment, check=True, capture_output=True, timeout=60)

@@ -7,7 +7,7 @@
 
 #include "in_child.h"
 
-namespace hk_test {
+namespace hk_test::inline fresh_test {
 
 // 0 when every expectation of `body` held; the child prints those that did not.
 inline int RunFresh(void (*body)()) {
@@ -17,7 +17,7 @@ inline int RunFresh(void (*body)()) {
   });
 }
 
-}  // namespace hk_test
+}  // namespace hk_test::inline fresh_test
 
 #define HK_FRESH_TEST(suite, name)                                                 \
   static void suite##_##name##_InChild();                                          \

@@ -9,7 +9,7 @@
 
 #include "unit/core_parts.h"
 
-namespace hk_test {
+namespace hk_test::inline heap_driver {
 
 using Blocks = std::vector<hk_block_t *>;
 
@@ -217,6 +217,6 @@ inline void *TakeSpareRun(hk_heap_t *heap, size_t bytes) {
   return head != nullptr ? hk_run_reopen(head) : nullptr;
 }
 
-}  // namespace hk_test
+}  // namespace hk_test::inline heap_driver
 
 #endif  // HK_TESTS_UNIT_HEAP_DRIVER_H

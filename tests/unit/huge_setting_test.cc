@@ -29,7 +29,8 @@ TEST(HugeSetting, WhatIsNotKnownIsNever) {
   for (const char *text : {"", "\n", "always", "[", "[alw", "[inherit] always", "madvise\n[always]\n"}) {
     EXPECT_EQ(Read(text), hk_os_huge_never) << text;
   }
-  EXPECT_EQ(Read(std::string(5000, ' ') + "[always]"), hk_os_huge_never);
+  std::string wide(5000, ' ');
+  EXPECT_EQ(Read(wide.append("[always]")), hk_os_huge_never);
   EXPECT_EQ(hk_huge_setting_read("/nowhere/at/all"), hk_os_huge_never);
 }
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace hk_test {
+namespace hk_test::inline level_trace_reader {
 
 struct LevelRecord {
   uint64_t ms;
@@ -112,6 +112,6 @@ class LevelReader {
   LevelFile file_;
 };
 
-}  // namespace hk_test
+}  // namespace hk_test::inline level_trace_reader
 
 #endif  // HK_TESTS_UNIT_LEVEL_TRACE_READER_H

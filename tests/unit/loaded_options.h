@@ -13,7 +13,7 @@
 #include "in_child.h"
 #include "policy/option.h"
 
-namespace hk_test {
+namespace hk_test::inline loaded_options {
 
 struct Loaded {
   hk_option_t option;
@@ -40,6 +40,6 @@ inline Loaded Load(std::vector<const char *> environment, bool is_secure_exec = 
 
 inline bool IsDefault(const hk_option_t &option) { return memcmp(&option, &hk_option, sizeof(option)) == 0; }
 
-}  // namespace hk_test
+}  // namespace hk_test::inline loaded_options
 
 #endif  // HK_TESTS_UNIT_LOADED_OPTIONS_H

@@ -8,7 +8,7 @@
 
 #include "os/lock.h"
 
-namespace hk_test {
+namespace hk_test::inline lock_driver {
 
 inline std::atomic<int> repairs;
 
@@ -47,6 +47,6 @@ class Holder {
   std::thread thread_;
 };
 
-}  // namespace hk_test
+}  // namespace hk_test::inline lock_driver
 
 #endif  // HK_TESTS_UNIT_LOCK_DRIVER_H

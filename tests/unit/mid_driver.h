@@ -8,7 +8,7 @@
 
 #include "unit/heap_driver.h"
 
-namespace hk_test {
+namespace hk_test::inline mid_driver {
 
 inline constexpr unsigned kFirstMid = HK_TINY_CLASS_MAX + 1;
 // Spans of one slab and of several; room for many blocks and for as few as there may be.
@@ -48,6 +48,6 @@ inline void SendHome(hk_heap_t *heap, const Blocks &blocks) {
   }
 }
 
-}  // namespace hk_test
+}  // namespace hk_test::inline mid_driver
 
 #endif  // HK_TESTS_UNIT_MID_DRIVER_H

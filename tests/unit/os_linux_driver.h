@@ -13,7 +13,7 @@
 #include "os/os.h"
 #include "refuse_call.h"
 
-namespace hk_test {
+namespace hk_test::inline os_linux_driver {
 
 inline const size_t kPage = hk_os_page_size();
 inline constexpr int kErrno = 1234;
@@ -38,6 +38,6 @@ class OsLinux : public testing::Test {
   void SetUp() override { errno = kErrno; }
 };
 
-}  // namespace hk_test
+}  // namespace hk_test::inline os_linux_driver
 
 #endif  // HK_TESTS_UNIT_OS_LINUX_DRIVER_H

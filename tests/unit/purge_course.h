@@ -19,7 +19,7 @@ extern "C" {
 #include "space/surplus.h"
 }
 
-namespace hk_test {
+namespace hk_test::inline purge_course {
 
 inline void *TakeBytes(size_t bytes) {
   bool zero;
@@ -131,6 +131,6 @@ class PurgeCourse {
   std::vector<Sleep> sleeps_;
 };
 
-}  // namespace hk_test
+}  // namespace hk_test::inline purge_course
 
 #endif  // HK_TESTS_UNIT_PURGE_COURSE_H

@@ -4,7 +4,7 @@
 
 #include "unit/heap_driver.h"
 
-namespace hk_test {
+namespace hk_test::inline remote_driver {
 
 // The owner and one that frees the owner's blocks.
 struct Heaps {
@@ -16,6 +16,6 @@ inline void RemoteFreeAll(hk_heap_t *heap, const Blocks &blocks) {
   for (hk_block_t *block : blocks) RemoteFree(heap, block);
 }
 
-}  // namespace hk_test
+}  // namespace hk_test::inline remote_driver
 
 #endif  // HK_TESTS_UNIT_REMOTE_DRIVER_H

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <thread>
 
-namespace hk_test {
+namespace hk_test::inline rendezvous {
 
 // Each Wait returns when all threads have called theirs. They turn rather than sleep, so that they leave together.
 class Rendezvous {
@@ -30,6 +30,6 @@ class Rendezvous {
   std::atomic<unsigned> round_{0};
 };
 
-}  // namespace hk_test
+}  // namespace hk_test::inline rendezvous
 
 #endif  // HK_TESTS_UNIT_RENDEZVOUS_H

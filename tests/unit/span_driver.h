@@ -8,7 +8,7 @@
 
 #include "unit/heap_driver.h"
 
-namespace hk_test {
+namespace hk_test::inline span_driver {
 
 // Of many blocks and of few.
 inline constexpr unsigned kTinyClasses[] = {1, 3, 37, 64};
@@ -61,6 +61,6 @@ inline void ExpectReleased(const hk_slab_t *span, unsigned slab_count) {
   }
 }
 
-}  // namespace hk_test
+}  // namespace hk_test::inline span_driver
 
 #endif  // HK_TESTS_UNIT_SPAN_DRIVER_H

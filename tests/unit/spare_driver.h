@@ -9,7 +9,7 @@
 
 #include "unit/heap_driver.h"
 
-namespace hk_test {
+namespace hk_test::inline spare_driver {
 
 inline bool zero;
 
@@ -87,6 +87,6 @@ inline void ExpectKnownZero(const hk_slab_t *head) {
   for (unsigned i = 0; i < head->slab_count; i++) ASSERT_EQ(*FirstWordOf(head + i), 0u) << i;
 }
 
-}  // namespace hk_test
+}  // namespace hk_test::inline spare_driver
 
 #endif  // HK_TESTS_UNIT_SPARE_DRIVER_H

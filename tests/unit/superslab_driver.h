@@ -9,7 +9,7 @@
 #include "fake_os.h"
 #include "unit/core_parts.h"
 
-namespace hk_test {
+namespace hk_test::inline superslab_driver {
 
 inline constexpr unsigned kAll = HK_SUPERSLAB_SLABS;
 
@@ -86,6 +86,6 @@ inline void ReleaseAll(const std::vector<hk_slab_t *> &ranges) {
   for (hk_slab_t *first : ranges) EXPECT_FALSE(hk_list_is_linked(&first->link));
 }
 
-}  // namespace hk_test
+}  // namespace hk_test::inline superslab_driver
 
 #endif  // HK_TESTS_UNIT_SUPERSLAB_DRIVER_H

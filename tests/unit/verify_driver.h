@@ -6,7 +6,7 @@
 
 #include "unit/heap_driver.h"
 
-namespace hk_test {
+namespace hk_test::inline verify_driver {
 
 inline bool zero;
 
@@ -24,6 +24,6 @@ inline void ExpectLive(const void *block, size_t bytes, const hk_slab_t *slab) {
   }
 }
 
-}  // namespace hk_test
+}  // namespace hk_test::inline verify_driver
 
 #endif  // HK_TESTS_UNIT_VERIFY_DRIVER_H

@@ -9,14 +9,12 @@ BUILD := build/release
 PYTHON = $(firstword $(wildcard build/venv/bin/python) /usr/bin/python3)
 JOBS ?= $(shell nproc)
 # How long the randomised tests run: 1 is the full length. Sanitizers slow them down ten to fifty times.
-HAKMEM_TEST_SCALE ?= 1
 SANITIZER_TEST_SCALE ?= 0.05
 SOAK_SCALE ?= 100
 SOAK_REPEAT ?= 20
 # Continuous integration sets ON; elsewhere another compiler's new warning should not stop a build.
 WERROR ?= OFF
-# The builds whose unit, api, model and stress tests `make test` runs besides the whole release suite.
-CHECKED_BUILDS := debug asan tsan
+RUN_TESTS = $(PYTHON) tools/run_tests.py --jobs $(JOBS) --werror $(WERROR)
 
 .PHONY: help
 help: ## list the targets
@@ -35,51 +33,35 @@ run: ## install what is missing, build the libraries and show them at work
 	$(PYTHON) tools/demo.py --build $(BUILD)
 
 .PHONY: test
-test: ## install what is missing, then every check, every test, every sanitizer
+test: ## install what is missing, then the checks and every tier of tests in ten minutes; ONLY=pattern for some of them
 	tools/bootstrap.sh test
-	$(MAKE) check
-	$(MAKE) test-release
-	for preset in $(CHECKED_BUILDS); do $(MAKE) test-$$preset; done
-	$(MAKE) test-arm64
+	$(RUN_TESTS) $(if $(ONLY),only '$(ONLY)',quick)
 
-.PHONY: test-release
-test-release:
-	cmake --preset release -DHK_TESTS=ON -DHK_WERROR=$(WERROR) -DHK_PYTHON=$(abspath $(PYTHON))
-	cmake --build --preset release
-	HAKMEM_TEST_SCALE=$(HAKMEM_TEST_SCALE) ctest --preset release -j $(JOBS) -LE '^stress$$'
-	HAKMEM_TEST_SCALE=$(HAKMEM_TEST_SCALE) ctest --preset release -L '^stress$$' --repeat until-fail:3
+.PHONY: test-all
+test-all: test test-rest ## every test at full length, in every preset
+
+# What test-all has beyond test.
+.PHONY: test-rest
+test-rest:
+	tools/bootstrap.sh test
+	$(RUN_TESTS) rest
+
+# One tier of the release build: make test-unit, test-api and so on.
+TIERS := unit api model stress model_check misuse preload tools bench cli
+.PHONY: $(addprefix test-,$(TIERS))
+$(addprefix test-,$(TIERS)): test-%:
+	@tools/bootstrap.sh test
+	@$(RUN_TESTS) tier $* $(if $(ONLY),--only '$(ONLY)')
 
 .PHONY: model
-model: ## the model checker: every order of small cases of the lock-free code, and mutants that it must catch
-	tools/bootstrap.sh test
-	cmake --preset release -DHK_TESTS=ON -DHK_WERROR=$(WERROR) -DHK_PYTHON=$(abspath $(PYTHON))
-	cmake --build --preset release --target model_check_programs
-	ctest --preset release -j $(JOBS) -L model_check
+model: test-model_check ## the model checker: every order of small cases of the lock-free code, and its mutants
 
-# One of debug, asan, tsan, clang: unit, api, model and stress tests.
-.PHONY: $(addprefix test-,$(CHECKED_BUILDS) clang)
-$(addprefix test-,$(CHECKED_BUILDS) clang): test-%:
-	cmake --preset $* -DHK_TESTS=ON -DHK_WERROR=$(WERROR)
+# One preset by itself: unit, api, model and stress tests.
+.PHONY: $(addprefix test-,debug asan tsan clang)
+$(addprefix test-,debug asan tsan clang): test-%:
+	cmake --preset $* -DHK_TESTS=ON -DHK_TESTS_ONLY_THREADED=OFF -DHK_WERROR=$(WERROR)
 	cmake --build --preset $*
 	HAKMEM_TEST_SCALE=$(SANITIZER_TEST_SCALE) ctest --preset $* -j $(JOBS) -L '^(unit|api|model|stress)$$'
-
-# Unit, api and model tests of a debug build for arm64, under qemu. Where the tools are missing it says so. Left out is
-# what asks the system things that qemu answers otherwise: limits, memory that is not there, how a child ended, how many threads
-# there are and what they wait for; and it has no process_vm_readv, by which blocks are counted.
-ARM64_LEFT_OUT := exhaustion_test|os_linux_test|os_linux_range_test|os_linux_refusal_test|os_linux_text_test|peek_test|panic_test|option_test|lock_test|lock_fork_test|regression_test|trim_test|bare_thread_test|thread_call_test|report_test|figures_test|census_heaps_test
-ARM64_TOOLS := aarch64-linux-gnu-g++ qemu-aarch64
-ARM64_TEST_SCALE ?= 0.02
-.PHONY: test-arm64
-test-arm64:
-	@if [ "$$(uname -m)" = aarch64 ]; then echo "arm64: this machine is one, and was tested"; exit; fi; \
-	for tool in $(ARM64_TOOLS); do \
-	  command -v $$tool >/dev/null || { echo "arm64: NOT tested, there is no $$tool"; exit; }; \
-	done; \
-	[ -e /usr/src/googletest/CMakeLists.txt ] || { echo "arm64: NOT tested, no sources of GoogleTest"; exit; }; \
-	set -x; \
-	cmake --preset arm64 -DHK_TESTS=ON -DHK_WERROR=$(WERROR) && \
-	cmake --build --preset arm64 && \
-	HAKMEM_TEST_SCALE=$(ARM64_TEST_SCALE) ctest --preset arm64 -j $(JOBS) -L '^(unit|api|model)$$' -E '$(ARM64_LEFT_OUT)'
 
 .PHONY: check
 check: lib ## format, layers, exports, generated docs, clang-tidy
@@ -116,7 +98,7 @@ soak: ## the model, stress, fork and signal tests for hours: SOAK_SCALE times th
 	cmake --preset release -DHK_TESTS=ON
 	cmake --build --preset release
 	ctest --preset release -L '^stress$$' --repeat until-fail:$(SOAK_REPEAT)
-	for program in $(BUILD)/tests/model/*_test $(BUILD)/tests/stress/*_test; do \
+	for program in $(BUILD)/tests/model $(BUILD)/tests/stress $(BUILD)/tests/real_libraries_test; do \
 	  HAKMEM_TEST_SCALE=$(SOAK_SCALE) $$program; \
 	done
 	HAKMEM_TEST_SCALE=$(SOAK_SCALE) HAKMEM_TEST_BUILD_DIR=$(abspath $(BUILD)) \

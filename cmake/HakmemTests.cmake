@@ -71,12 +71,20 @@ file(GLOB support_sources CONFIGURE_DEPENDS "${tests_dir}/support/*.c" "${tests_
 file(GLOB fake_os_sources CONFIGURE_DEPENDS "${tests_dir}/support/fake_os*.c")
 list(REMOVE_ITEM support_sources ${fake_os_sources} "${tests_dir}/support/main.cc")
 
+set(test_optimisation -O1 -g1)
+if(HK_SANITIZE STREQUAL "address")
+  set(test_optimisation -O0 -g1 -fno-sanitize=undefined)
+elseif(HK_SANITIZE OR CMAKE_CROSSCOMPILING)
+  set(test_optimisation -O0 -g1)
+endif()
+
 function(hk_test_settings target)
   hk_see_internals(${target} 1)
   target_include_directories(${target} PRIVATE "${tests_dir}" "${tests_dir}/support")
   target_link_libraries(${target} PRIVATE hk_flags)
-  # GoogleTest's macros are an if with an else. How fast a test itself is matters little; how fast it is compiled, much.
-  target_compile_options(${target} PRIVATE -O1 -g1 $<$<COMPILE_LANGUAGE:CXX>:-Wno-dangling-else>)
+  # GoogleTest's macros are an if with an else. How fast a test itself is matters little; how fast it is compiled, much:
+  # undefined behaviour is looked for in the core alone.
+  target_compile_options(${target} PRIVATE ${test_optimisation} $<$<COMPILE_LANGUAGE:CXX>:-Wno-dangling-else>)
   set_target_properties(
     ${target}
     PROPERTIES C_STANDARD 17
@@ -114,6 +122,10 @@ function(hk_add_tests program label timeout sources)
   target_precompile_headers(${program} REUSE_FROM hakmem_test_main)
   target_link_libraries(${program} PRIVATE ${test_support} ${ARGN} GTest::gtest Threads::Threads)
   set_target_properties(${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+  if(NOT TARGET tests_${label})
+    add_custom_target(tests_${label})
+  endif()
+  add_dependencies(tests_${label} ${program})
   foreach(source IN LISTS sources)
     get_filename_component(name "${source}" NAME_WE)
     add_test(NAME ${label}.${name} COMMAND ${test_launcher} $<TARGET_FILE:${program}> --source=${name})
@@ -241,12 +253,18 @@ endforeach()
 
 if(HK_PYTEST)
   set(HK_PYTHON "${PROJECT_SOURCE_DIR}/build/venv/bin/python" CACHE FILEPATH "A Python that has pytest")
+  # These wait for other programs most of the time.
+  execute_process(COMMAND "${HK_PYTHON}" -c "import xdist" RESULT_VARIABLE xdist_is_missing OUTPUT_QUIET ERROR_QUIET)
+  set(pytest_workers -n 4)
+  if(xdist_is_missing)
+    set(pytest_workers "")
+  endif()
   foreach(suite IN ITEMS misuse preload tools bench cli)
     file(GLOB suite_files CONFIGURE_DEPENDS "${tests_dir}/${suite}/test_*.py")
     if(suite_files)
       add_test(
         NAME ${suite}
-        COMMAND "${HK_PYTHON}" -m pytest -v -p no:cacheprovider "${tests_dir}/${suite}"
+        COMMAND "${HK_PYTHON}" -m pytest -v ${pytest_workers} -p no:cacheprovider "${tests_dir}/${suite}"
         WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
       )
       set_tests_properties(

@@ -104,10 +104,10 @@ def test_call_always_refused(runner: Runner, program: Program, call: str) -> Non
 
 
 @pytest.mark.parametrize("call", MEMORY_CALLS)
-def test_call_refused_once(runner: Runner, program: Program, call: str) -> None:
+def test_call_refused_once(runner: Runner, program: Program, scaled: Callable[[int], int], call: str) -> None:
     """The first call is refused, or the second, or the third: somewhere each sits in the middle of something."""
     calls = run_with_faults(runner, program, call, 1, 1)
-    for turn in range(2, calls + 1, max(1, calls // MOST_TURNS)):
+    for turn in range(2, calls + 1, max(1, calls // min(MOST_TURNS, scaled(MOST_TURNS)))):
         run_with_faults(runner, program, call, turn, 1)
 
 
@@ -181,7 +181,7 @@ def test_limit_by_option(
     runner: Runner, program: Program, scaled: Callable[[int], int], record_property: Report
 ) -> None:
     """Idle memory gives way to the limit: without it more is resident than the limit is made for."""
-    command = [program("live_and_churn"), LIVE, scaled(ROUNDS)]
+    command = [program("live_and_churn"), LIVE, max(ROUNDS, scaled(ROUNDS))]
     live, without = churn(runner, command, env=KEEP_ALL)
     _, peak = churn(runner, command, env={**KEEP_ALL, "HAKMEM_MEMORY_LIMIT": "256M"})
     record_property("live, resident without a limit, with it", (live, without, peak))
@@ -235,7 +235,7 @@ def test_live_memory_in_a_cgroup(
     """200 MiB live in a group of 256 MiB. Beside another process it is idle memory that the kernel kills for: that one has
     8 MiB of an interpreter besides what it is told to hold."""
     with memory_cgroup(LIMIT) as group:
-        command = joining(group, [program("live_and_churn"), LIVE, scaled(ROUNDS)])
+        command = joining(group, [program("live_and_churn"), LIVE, max(ROUNDS, scaled(ROUNDS))])
         if others:
             with neighbour(group, others):
                 live, peak = churn(runner, command, env=KEEP_ALL)

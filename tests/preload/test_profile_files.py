@@ -102,7 +102,7 @@ def test_protobuf_reads_the_profile(files: Path) -> None:
             mapping = mappings[location.mapping_id]
             assert mapping.memory_start <= location.address < mapping.memory_limit
             assert Path(texts[mapping.filename]).is_file()
-    own = next(mapping for mapping in profile.mapping if texts[mapping.filename].endswith("/pprof_test"))
+    own = next(mapping for mapping in profile.mapping if texts[mapping.filename].endswith("/tests/unit"))
     notes = subprocess.run(["readelf", "-n", texts[own.filename]], capture_output=True, text=True, check=True).stdout
     assert f"Build ID: {texts[own.build_id]}\n" in notes
 
@@ -128,7 +128,7 @@ def test_go_reads_the_profile(files: Path) -> None:
         assert done.returncode == 0, done.stderr
         assert f"Type: {kind}" in done.stdout
         # By the function's name where go's own symboliser gets along with the tools that are installed.
-        assert "[pprof_test]" in done.stdout or "MakeSites" in done.stdout
+        assert "[unit]" in done.stdout or "MakeSites" in done.stdout
         assert "[no stack]" in done.stdout
 
 
@@ -140,7 +140,7 @@ def test_the_list_of_sites_is_json(files: Path) -> None:
     assert sorted(site["block_bytes"] for site in sites["sites"]) == [0, 3072, 3072]
     assert all(len(site["lifetimes"]) == 16 for site in sites["sites"])
     assert sum(sum(site["lifetimes"]) for site in sites["sites"]) == 3
-    own = next(mapping for mapping in sites["mappings"] if mapping["path"].endswith("/pprof_test"))
+    own = next(mapping for mapping in sites["mappings"] if mapping["path"].endswith("/tests/unit"))
     inner = [int(site["frames"][0], 16) for site in sites["sites"] if site["frames"]]
     assert inner and all(int(own["start"], 16) < frame <= int(own["end"], 16) for frame in inner)
     assert len(own["build_id"]) == 40

@@ -1,0 +1,375 @@
+"""Runs the tests: builds what they need, says how far it is, and closes with tiers, counts and minutes.
+
+    tools/run_tests.py quick               what `make test` runs
+    tools/run_tests.py rest                what `make test-all` has beyond it: every preset, full lengths
+    tools/run_tests.py tier unit [--only PATTERN]      one tier of the release build
+    tools/run_tests.py only PATTERN        the tests whose source or name matches, of every tier
+
+The output of each stage goes to build/test-logs/<stage>.log; what failed is shown, with the command that runs it again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+LOGS = REPOSITORY / "build" / "test-logs"
+SECONDS = LOGS / "seconds.json"  # how long each stage took the last time
+PYTHON_TIERS = ("misuse", "tools", "bench", "preload", "cli")
+TIERS = ("unit", "api", "model", "stress", "model_check", *PYTHON_TIERS)
+NATIVE = "^(unit|api|model|stress)$"
+# qemu answers these otherwise than a kernel does: limits, refused memory, how a child ended, what threads wait for. It
+# has no process_vm_readv, by which blocks are counted.
+ARM64_LEFT_OUT = (
+    "exhaustion_test|os_linux_test|os_linux_range_test|os_linux_refusal_test|os_linux_text_test|peek_test|panic_test|"
+    "option_test|lock_test|lock_fork_test|regression_test|trim_test|bare_thread_test|thread_call_test|report_test|"
+    "figures_test|census_heaps_test"
+)
+
+
+@dataclass
+class Stage:
+    """One command, or several in turn; a stage whose `needs` failed is left out."""
+
+    name: str
+    commands: list[list[str]]
+    guess: float  # seconds on two cores, until a run has measured it
+    needs: str | None = None
+    environment: dict[str, str] = field(default_factory=dict)
+    outcome: str = "waits"
+    seconds: float = 0.0
+    begun: float = 0.0
+
+    @property
+    def log(self) -> Path:
+        return LOGS / f"{self.name.replace(' ', '-')}.log"
+
+
+def build(preset: str, werror: str, *targets: str, options: tuple[str, ...] = ()) -> list[list[str]]:
+    """Configures and builds a preset with its tests."""
+    configure = ["cmake", "--preset", preset, "-DHK_TESTS=ON", f"-DHK_WERROR={werror}", *options]
+    if preset == "release":
+        configure.append(f"-DHK_PYTHON={sys.executable}")
+    return [configure, ["cmake", "--build", "--preset", preset, *(["--target", *targets] if targets else [])]]
+
+
+def ctest(preset: str, jobs: int, *arguments: str) -> list[list[str]]:
+    return [["ctest", "--preset", preset, "-j", str(jobs), *arguments]]
+
+
+def scale(value: float) -> dict[str, str]:
+    return {"HAKMEM_TEST_SCALE": str(value)}
+
+
+def have_arm64() -> str | None:
+    """Why the arm64 build cannot be tested here; None where it can."""
+    if platform.machine() == "aarch64":
+        return "this machine is one, and was tested"
+    missing = [tool for tool in ("aarch64-linux-gnu-g++", "qemu-aarch64") if shutil.which(tool) is None]
+    if missing:
+        return f"there is no {' and no '.join(missing)}"
+    if not Path("/usr/src/googletest/CMakeLists.txt").exists():
+        return "no sources of GoogleTest"
+    return None
+
+
+def preset_stages(
+    preset: str, werror: str, jobs: int, part: float, guess: tuple[float, float], threaded: bool
+) -> list[Stage]:
+    """Build and native tests of one preset; `threaded`: of the sources that start threads alone."""
+    option = f"-DHK_TESTS_ONLY_THREADED={'ON' if threaded else 'OFF'}"
+    label = NATIVE if preset != "arm64" else "^(unit|api|model)$"
+    out = ["-E", ARM64_LEFT_OUT] if preset == "arm64" else []
+    return [
+        Stage(f"{preset} build", build(preset, werror, options=(option,)), guess[0]),
+        Stage(f"{preset} tests", ctest(preset, jobs, "-L", label, *out), guess[1], f"{preset} build", scale(part)),
+    ]
+
+
+def quick(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
+    """The stages of `make test`: those that keep the cores busy, and the suites that mostly wait for programs."""
+    native = [
+        Stage("check", [["make", "check", f"WERROR={werror}"]], 12),
+        Stage("release build", build("release", werror), 110),
+        Stage("release tests", ctest("release", jobs, "-L", "^(unit|api|model|model_check)$"), 65, "release build"),
+        Stage("stress", ctest("release", 1, "-L", "^stress$"), 25, "release build"),
+        *preset_stages("asan", werror, jobs, 0.02, (110, 30), False),
+        *preset_stages("tsan", werror, jobs, 0.02, (60, 30), True),
+    ]
+    if have_arm64() is None:
+        native += preset_stages("arm64", werror, jobs, 0.02, (70, 30), True)
+    length = {**scale(0.25), "HAKMEM_TEST_REPEAT": "1"}
+    python = [
+        Stage(tier, ctest("release", jobs, "-L", f"^{tier}$"), 60, "release build", length) for tier in PYTHON_TIERS
+    ]
+    return native, python
+
+
+def rest(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
+    """What `quick` leaves out: every preset whole, and the lengths that it shortens."""
+    stages = [
+        Stage("release build", build("release", werror), 110),
+        Stage("stress", ctest("release", 1, "-L", "^stress$", "--repeat", "until-fail:3"), 80, "release build"),
+        Stage("preload", ctest("release", jobs, "-L", "^preload$"), 200, "release build", scale(1)),
+        *preset_stages("debug", werror, jobs, 0.05, (120, 60), False),
+        *preset_stages("asan", werror, jobs, 0.05, (110, 60), False),
+        *preset_stages("tsan", werror, jobs, 0.05, (150, 90), False),
+    ]
+    if shutil.which("clang") and shutil.which("clang++"):
+        stages += preset_stages("clang", werror, jobs, 0.05, (200, 40), False)
+    if have_arm64() is None:
+        stages += preset_stages("arm64", werror, jobs, 0.02, (150, 90), False)
+    return stages, []
+
+
+class Run:
+    """Runs the stages of two lanes, the second beside the first from where what it needs is there."""
+
+    def __init__(self, lanes: tuple[list[Stage], list[Stage]]) -> None:
+        self.lanes = lanes
+        self.stages = [*lanes[0], *lanes[1]]
+        self.begun = time.monotonic()
+        self.changed = threading.Condition()
+        LOGS.mkdir(parents=True, exist_ok=True)
+        known = json.loads(SECONDS.read_text()) if SECONDS.exists() else {}
+        for stage in self.stages:
+            stage.guess = known.get(stage.name, stage.guess)
+
+    def outcome_of(self, name: str) -> str:
+        return next((stage.outcome for stage in self.stages if stage.name == name), "ok")
+
+    def run_lane(self, lane: list[Stage]) -> None:
+        for stage in lane:
+            with self.changed:
+                while stage.needs and self.outcome_of(stage.needs) in ("waits", "runs"):
+                    self.changed.wait()
+                if stage.needs and self.outcome_of(stage.needs) != "ok":
+                    stage.outcome = "left out"
+                    self.changed.notify_all()
+                    continue
+                stage.outcome, stage.begun = "runs", time.monotonic()
+            succeeded = self.run_stage(stage)
+            with self.changed:
+                stage.seconds = time.monotonic() - stage.begun
+                stage.outcome = "ok" if succeeded else "FAILED"
+                self.changed.notify_all()
+
+    def run_stage(self, stage: Stage) -> bool:
+        with stage.log.open("wb") as log:
+            for command in stage.commands:
+                done = subprocess.run(
+                    command, cwd=REPOSITORY, env={**os.environ, **stage.environment}, stdin=subprocess.DEVNULL,
+                    stdout=log, stderr=subprocess.STDOUT, check=False,
+                )  # fmt: skip
+                if done.returncode != 0:
+                    return False
+        return True
+
+    def seconds_left(self) -> float:
+        def left(lane: list[Stage]) -> float:
+            total = 0.0
+            for stage in lane:
+                if stage.outcome == "waits":
+                    total += stage.guess
+                elif stage.outcome == "runs":
+                    total += max(stage.guess - (time.monotonic() - stage.begun), 3.0)
+            return total
+
+        return max(left(self.lanes[0]), left(self.lanes[1]))
+
+    def progress(self) -> str:
+        ended = sum(stage.outcome not in ("waits", "runs") for stage in self.stages)
+        running = [f"{stage.name}{how_far(stage)}" for stage in self.stages if stage.outcome == "runs"]
+        return f"[{ended}/{len(self.stages)}] {', '.join(running)}; {minutes(time.monotonic() - self.begun)} so far, about {minutes(self.seconds_left())} left"
+
+    def run(self) -> bool:
+        threads = [threading.Thread(target=self.run_lane, args=(lane,), daemon=True) for lane in self.lanes]
+        for thread in threads:
+            thread.start()
+        told: set[str] = set()
+        said = 0.0
+        while any(thread.is_alive() for thread in threads):
+            time.sleep(0.25)
+            for stage in self.stages:
+                if stage.outcome not in ("waits", "runs") and stage.name not in told:
+                    told.add(stage.name)
+                    clear_line()
+                    tell_end(stage)
+            if sys.stdout.isatty():
+                width = shutil.get_terminal_size().columns - 1
+                print(f"\r\x1b[K{self.progress()[:width]}", end="", flush=True)
+            elif time.monotonic() - said > 20:
+                said = time.monotonic()
+                print(self.progress(), flush=True)
+        clear_line()
+        for stage in self.stages:
+            if stage.name not in told:
+                tell_end(stage)
+        return self.close()
+
+    def close(self) -> bool:
+        known = json.loads(SECONDS.read_text()) if SECONDS.exists() else {}
+        known.update({stage.name: round(stage.seconds, 1) for stage in self.stages if stage.outcome == "ok"})
+        SECONDS.write_text(json.dumps(known, indent=1) + "\n")
+        print(f"\n{'stage':<16}{'outcome':<10}{'minutes':>8}   tests")
+        for stage in self.stages:
+            print(f"{stage.name:<16}{stage.outcome:<10}{stage.seconds / 60:>8.1f}   {counts(stage)}")
+        failed = [stage for stage in self.stages if stage.outcome == "FAILED"]
+        passed_count, failed_count = totals(self.stages)
+        print(f"{'all':<16}{'FAILED' if failed else 'ok':<10}{(time.monotonic() - self.begun) / 60:>8.1f}")
+        print(f"{passed_count} passed, {failed_count} failed", flush=True)
+        return not failed and passed_count > 0
+
+
+def minutes(seconds: float) -> str:
+    return f"{int(seconds) // 60} min {int(seconds) % 60:02} s" if seconds >= 60 else f"{int(seconds)} s"
+
+
+def clear_line() -> None:
+    if sys.stdout.isatty():
+        print("\r\x1b[K", end="")
+
+
+def text_of(stage: Stage) -> str:
+    return stage.log.read_text(errors="replace") if stage.begun and stage.log.exists() else ""
+
+
+def how_far(stage: Stage) -> str:
+    """The last count in a stage's log: ninja's `[n/m]`, or ctest's `n/m Test`."""
+    found = re.findall(r"^\[(\d+/\d+)\]|^ *(\d+/\d+) Test", text_of(stage)[-4000:], re.MULTILINE)
+    return f" {''.join(found[-1])}" if found else ""
+
+
+def ctest_counts(stage: Stage) -> tuple[int, int] | None:
+    """How many ctests passed and failed, where the stage ran any."""
+    found = re.findall(r"^\d+% tests passed, (\d+) tests failed out of (\d+)", text_of(stage), re.MULTILINE)
+    return (int(found[-1][1]) - int(found[-1][0]), int(found[-1][0])) if found else None
+
+
+def counts(stage: Stage) -> str:
+    """ctest's own closing line, and pytest's."""
+    lines = re.findall(r"^\d+% tests passed, .*", text_of(stage), re.MULTILINE)
+    lines += re.findall(r"^=+ (\d+ (?:passed|failed)[^=]*?) in [^=]*=+$", text_of(stage), re.MULTILINE)
+    return "; ".join(lines)
+
+
+def totals(stages: list[Stage]) -> tuple[int, int]:
+    found = [pair for pair in map(ctest_counts, stages) if pair]
+    return sum(pair[0] for pair in found), sum(pair[1] for pair in found)
+
+
+def tell_end(stage: Stage) -> None:
+    print(f"{stage.name}: {stage.outcome}, {minutes(stage.seconds)}  {counts(stage)}", flush=True)
+    if stage.outcome != "FAILED":
+        return
+    text = text_of(stage)
+    print(f"{text[-6000:]}\n{stage.name}: whole output in {stage.log.relative_to(REPOSITORY)}")
+    preset = next((word for command in stage.commands for word in command if word in PRESETS), "release")
+    settings = " ".join(f"{name}={value}" for name, value in stage.environment.items())
+    for name in re.findall(
+        r"^\s*\d+ - (\S+) \((?:Failed|Timeout|.*SEGFAULT|.*Exception|.*aborted)", text, re.MULTILINE
+    ):
+        if name not in PYTHON_TIERS:
+            print(f"  again: {settings} ctest --preset {preset} -R '^{name}$'".replace(":  ", ": "))
+    for name in re.findall(r"^(?:FAILED|ERROR) (tests/\S+)", text, re.MULTILINE):
+        print(f"  again: {settings} HAKMEM_TEST_BUILD_DIR=build/release build/venv/bin/python -m pytest '{name}'")
+    sys.stdout.flush()
+
+
+PRESETS = ("release", "debug", "asan", "tsan", "clang", "arm64")
+
+
+def matching_sources(pattern: str) -> tuple[list[str], list[str]]:
+    """ctests and pytest files whose source, or a test in it, has a name that matches."""
+    wanted = re.compile(pattern)
+    native, python = [], []
+    for source in sorted(REPOSITORY.glob("tests/*/*_test.cc")):
+        name = f"{source.parent.name}.{source.stem}"
+        tests = re.findall(r"^(?:HK_\w*TEST|TEST(?:_[FP])?)\((\w+), (\w+)", source.read_text(), re.MULTILINE)
+        if wanted.search(name) or any(wanted.search(".".join(test)) for test in tests):
+            native.append(name)
+    for source in sorted(REPOSITORY.glob("tests/*/test_*.py")):
+        functions = re.findall(r"^def (test_\w+)", source.read_text(), re.MULTILINE)
+        python += [
+            f"{source.relative_to(REPOSITORY)}::{name}" for name in functions if wanted.search(f"{source.stem}::{name}")
+        ]
+    return native, python
+
+
+def run_only(pattern: str, tier: str | None, werror: str, jobs: int) -> bool:
+    native, python = matching_sources(pattern)
+    if tier:
+        native = [name for name in native if name.startswith(f"{tier}.")]
+        python = [name for name in python if name.startswith(f"tests/{tier}/")]
+    if not native and not python:
+        print(f"no test matches {pattern}", file=sys.stderr)
+        return False
+    stages = []
+    if python:
+        stages.append(Stage("release build", build("release", werror), 110))
+    else:
+        stages.append(
+            Stage(
+                "release build",
+                build("release", werror, *sorted({f"tests_{name.split('.')[0]}" for name in native})),
+                60,
+            )
+        )
+    if native:
+        names = "|".join(re.escape(name) for name in native)
+        stages.append(Stage("matching tests", ctest("release", jobs, "-R", f"^({names})$"), 10, "release build"))
+    lanes = (stages, [])
+    succeeded = Run(lanes).run()
+    if python and succeeded:
+        environment = {**os.environ, "HAKMEM_TEST_BUILD_DIR": str(REPOSITORY / "build" / "release")}
+        command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", *python]
+        succeeded = subprocess.run(command, cwd=REPOSITORY, env=environment, check=False).returncode == 0
+    return succeeded
+
+
+def run_tier(tier: str, werror: str, jobs: int) -> bool:
+    target = [] if tier in PYTHON_TIERS else ["model_check_programs" if tier == "model_check" else f"tests_{tier}"]
+    stages = [
+        Stage("release build", build("release", werror, *target), 60),
+        Stage(tier, ctest("release", 1 if tier == "stress" else jobs, "-L", f"^{tier}$"), 20, "release build"),
+    ]
+    return Run((stages, [])).run()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Runs the tests (see the Makefile's targets).")
+    parser.add_argument("what", choices=("quick", "rest", "tier", "only"))
+    parser.add_argument("name", nargs="?", help="a tier, or a pattern")
+    parser.add_argument("--only", help="of a tier: the tests whose source or name matches")
+    parser.add_argument("--werror", default="OFF", choices=("ON", "OFF"))
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    arguments = parser.parse_args()
+    if arguments.what in ("tier", "only") and not arguments.name:
+        parser.error(f"{arguments.what} of what?")
+    if arguments.what == "tier" and arguments.name not in TIERS:
+        parser.error(f"no tier {arguments.name}: one of {', '.join(TIERS)}")
+    if arguments.what in ("quick", "rest"):
+        reason = have_arm64()
+        if reason is not None:
+            print(f"arm64: NOT tested, {reason}")
+        lanes = (quick if arguments.what == "quick" else rest)(arguments.werror, arguments.jobs)
+        return 0 if Run(lanes).run() else 1
+    if arguments.what == "only" or arguments.only:
+        tier = arguments.name if arguments.what == "tier" else None
+        return 0 if run_only(arguments.only or arguments.name, tier, arguments.werror, arguments.jobs) else 1
+    return 0 if run_tier(arguments.name, arguments.werror, arguments.jobs) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

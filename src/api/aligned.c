@@ -29,8 +29,8 @@ int hakmem_posix_memalign(void **out, size_t alignment, size_t size) {
   if (!hk_is_power_of_two(alignment) || alignment % sizeof(void *) != 0) return EINVAL;
   int saved_errno = errno;
   void *block = alloc_aligned(alignment, size);
+  if (block == NULL) return ENOMEM; /* and in errno, as glibc has it */
   errno = saved_errno;
-  if (block == NULL) return ENOMEM;
   *out = block;
   return 0;
 }

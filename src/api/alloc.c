@@ -10,6 +10,7 @@
 #include "api/reclaim.h"
 #include "api/sampled.h"
 #include "base/bits.h"
+#include "base/panic.h"
 #include "hakmem/hakmem.h"
 #include "heap/cut.h"
 #include "heap/refill.h"
@@ -243,10 +244,20 @@ void *hk_alloc_large(size_t size, size_t alignment, bool *zero) {
 
 /* ---- Zero. */
 
+HK_INLINE bool is_zero(const void *start, size_t bytes) {
+  const char *text = start;
+  for (; bytes >= sizeof(uint64_t); text += sizeof(uint64_t), bytes -= sizeof(uint64_t)) {
+    if (*(const uint64_t *)(const void *)text != 0) return false;
+  }
+  for (; bytes > 0 && *text == 0; text++, bytes--) {
+  }
+  return bytes == 0;
+}
+
 static void *calloc_small(size_t size) {
   size_t least = size > 0 ? size : 1;
   unsigned class_index = hk_class_of(least);
-  bool fresh = hk_bin_is_fresh(&hk_thread_heap->bin[class_index]);
+  bool fresh = !hk_class_is_mid(class_index) && hk_bin_is_fresh(&hk_thread_heap->bin[class_index]);
   hk_block_t *block = pop(hk_thread_heap->bin, class_index);
   if (block == NULL) {
     bool sampled = false;
@@ -256,6 +267,7 @@ static void *calloc_small(size_t size) {
   }
   if (!fresh) return memset(block, 0, size);
   *block = (hk_block_t){0}; /* what linked it while it was free */
+  HK_ASSERT(is_zero(block, hk_class_bytes(class_index)), "a block that calloc does not clear is zero");
   return block;
 }
 
@@ -266,7 +278,11 @@ void *hk_calloc(size_t count, size_t size) {
   if (bytes <= HK_MID_MAX_BYTES) return calloc_small(bytes);
   bool zero;
   void *block = hk_alloc_large(bytes, HK_BLOCK_ALIGNMENT, &zero);
-  if (block == NULL || zero) return block;
+  if (block == NULL) return NULL;
+  if (zero) {
+    HK_ASSERT(is_zero(block, hk_usable_size(block)), "a block that calloc does not clear is zero");
+    return block;
+  }
   if (bytes <= HK_RUN_MAX_BYTES) return memset(block, 0, bytes);
   size_t offset = (uintptr_t)block % HK_SLAB_BYTES; /* of a sampled one */
   hk_big_clear((char *)block - offset, offset + bytes);

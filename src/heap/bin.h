@@ -19,8 +19,13 @@
 #include "policy/size_class.h"
 #include "space/slab.h"
 
-/* The countdown of a bin that allocates from a slab counts towards nothing; it is large, and it tells whether a
- * block was freed into the list since it was cut from memory that is known to be zero. */
+/* The countdown of a tiny class's bin that allocates from a span:
+ *
+ *   fresh:       HK_COUNTDOWN_FRESH. The list was carved from memory known to be zero, and no block came back since.
+ *   used since:  between the two. Frees count it down from fresh, and nothing counts it up.
+ *   counting:    0 to HK_COUNTDOWN_ACTIVE. hk_bin_count_up stays within this range.
+ *
+ * So only a store makes a bin fresh: hk_span_carve, or the move of a whole fresh list. Mid bins have no such state. */
 #define HK_COUNTDOWN_FRESH UINT32_MAX
 #define HK_COUNTDOWN_ACTIVE (UINT32_MAX / 2)
 
@@ -45,9 +50,20 @@ HK_INLINE hk_block_t *hk_bin_pop_mid(hk_heap_t *heap, size_t bin_offset) {
   return block;
 }
 
-/* Whether the block that the next pop gives is known to be zero behind its first 16 bytes. Of a mid class that is not
- * known. */
+/* Whether the next block of a tiny class's bin is known to be zero behind its first 16 bytes. */
 HK_INLINE bool hk_bin_is_fresh(const hk_sink_t *bin) { return bin->countdown == HK_COUNTDOWN_FRESH; }
+
+/* The countdown of a tiny class's bin that takes over the whole list of `from`. */
+HK_INLINE uint32_t hk_bin_countdown_of_list(const hk_sink_t *from) {
+  return hk_bin_is_fresh(from) ? HK_COUNTDOWN_FRESH : HK_COUNTDOWN_ACTIVE;
+}
+
+/* Lets a tiny class's bin take one more block back before its countdown is over; false when it does not count. */
+HK_INLINE bool hk_bin_count_up(hk_sink_t *bin) {
+  if (bin->countdown >= HK_COUNTDOWN_ACTIVE) return false;
+  bin->countdown++;
+  return true;
+}
 
 /* The same for the block that was popped right after a refill. A mid bin's mark tells what its last refill gave. */
 HK_INLINE bool hk_bin_was_fresh(const hk_sink_t *bin, unsigned class_index) {

@@ -22,7 +22,7 @@ static void draw(hk_heap_t *heap, unsigned class_index) {
   cut->shift = cuts->pace.shift;
   uint64_t distance = hk_sampling_distance(hk_sampling_random(&cuts->random), rate_at(heap, cut->shift));
   uint64_t blocks = distance / hk_class_bytes(class_index);
-  cut->until = (uint32_t)hk_smaller(blocks, HK_COUNTDOWN_ACTIVE); /* no countdown that is made of it says "fresh" */
+  cut->until = (uint32_t)hk_smaller(blocks, HK_COUNTDOWN_ACTIVE); /* a countdown that is made of it counts */
 }
 
 static uint64_t weight_of(hk_heap_t *heap, unsigned class_index) {
@@ -54,15 +54,11 @@ HK_INLINE void count_given(hk_heap_t *heap, unsigned class_index) {
   hk_heap_note_length(heap, class_index, 0);
 }
 
-/* A mid class's home counts that itself. An open bin may take one more back. */
+/* A mid class's home counts that itself. An open bin that counts may take one more back. */
 HK_INLINE void skip(hk_heap_t *heap, unsigned class_index) {
   if (hk_class_is_mid(class_index)) return;
   hk_sink_t *home = hk_heap_home(heap, class_index);
-  if (is_open(heap, class_index) && !hk_bin_is_fresh(home)) {
-    home->countdown++;
-  } else {
-    home->mark--;
-  }
+  if (!is_open(heap, class_index) || !hk_bin_count_up(home)) home->mark--;
 }
 
 HK_INLINE void count_one(hk_heap_t *heap, unsigned class_index) {
@@ -126,10 +122,10 @@ static void close_tiny(hk_heap_t *heap, unsigned class_index) {
   hk_sink_t *home = &heap->cuts->home[class_index];
   if (is_open(heap, class_index)) {
     cut_all(bin, home);
-    home->countdown = hk_bin_is_fresh(bin) ? HK_COUNTDOWN_FRESH : HK_COUNTDOWN_ACTIVE;
+    home->countdown = hk_bin_countdown_of_list(bin);
     hk_span_set_open(heap, class_index, false);
   }
-  bin->countdown = hk_bin_is_fresh(home) ? HK_COUNTDOWN_FRESH : HK_COUNTDOWN_ACTIVE;
+  bin->countdown = hk_bin_countdown_of_list(home);
 }
 
 static void close_at(hk_heap_t *heap, unsigned class_index, uint32_t left) {
@@ -178,7 +174,7 @@ static void next_mid_piece(hk_heap_t *heap, unsigned class_index) {
   hk_sink_t *home = &heap->cuts->home[class_index];
   hk_sink_t *bin = &heap->bin[class_index];
   bin->mark = home->mark;
-  bin->countdown = HK_COUNTDOWN_ACTIVE; /* pops count it up, and it must never come to HK_COUNTDOWN_FRESH */
+  bin->countdown = HK_COUNTDOWN_ACTIVE; /* pops count it up, and nothing counts it down */
   uint32_t length = length_with_frees(heap, class_index);
   if (length <= *until) {
     cut_all(home, bin);

@@ -45,7 +45,7 @@ static void move_active(hk_heap_t *to, hk_heap_t *from, unsigned class_index) {
   }
   if (hk_load_relaxed(&to->state[class_index].active) != NULL) hk_span_deactivate(to, class_index);
   hk_span_set_sinks(span, target);
-  target->countdown = source->countdown;
+  target->countdown = hk_bin_countdown_of_list(source);
   target->free = source->free;
   source->free = HK_LIST_END;
   hk_heap_note_length(from, class_index, 0);

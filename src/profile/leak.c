@@ -74,12 +74,17 @@ static void let_the_clock_tick(void) {
 
 static void narrow(const hk_sample_t *sample, void *context) { hk_reach_narrow(context, sample->address); }
 
+static hk_leak_scan_t result_of(const hk_reach_t *reach, hk_root_result_t roots) {
+  if (roots == hk_root_no_memory) return hk_leak_no_memory;
+  if (roots == hk_root_no_mappings) return hk_leak_no_mappings;
+  return reach->is_cut_short ? hk_leak_out_of_time : hk_leak_scanned;
+}
+
 static hk_leak_scan_t scan(hk_reach_t *reach, uintptr_t frame, hk_root_threads_t *threads) {
   let_the_clock_tick();
   if (!hk_reach_begin(reach, HK_LEAK_SCAN_MS)) return hk_leak_no_memory;
   hk_profile_each_sample(narrow, reach);
-  hk_leak_scan_t result = hk_leak_no_mappings;
-  if (hk_root_follow_all(reach, frame, threads)) result = reach->is_cut_short ? hk_leak_out_of_time : hk_leak_scanned;
+  hk_leak_scan_t result = result_of(reach, hk_root_follow_all(reach, frame, threads));
   if (result != hk_leak_scanned) hk_reach_end(reach);
   return result;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
+#include "base/bits.h"
 #include "base/text.h"
 #include "os/os.h"
 #include "os/thread_call.h"
@@ -134,20 +135,35 @@ static void follow_mapping(const holes_t *holes, const hk_module_mapping_t *mapp
 
 /* ---- All of it. */
 
-bool hk_root_follow_all(hk_reach_t *reach, uintptr_t frame, hk_root_threads_t *threads) {
+/* In mapped memory: the calling thread's stack may be the smallest that there is. */
+typedef struct {
   holes_t holes;
-  holes.reach = reach;
-  holes.count = 0;
-  add(&holes, frame - DEAD_STACK_BYTES, DEAD_STACK_BYTES);
-  add_records(&holes);
   hk_module_map_t map;
-  if (!hk_module_map_open(&map)) return false;
+} work_t;
+
+static bool follow_mappings(work_t *work, hk_root_threads_t *threads) {
+  hk_reach_t *reach = work->holes.reach;
+  if (!hk_module_map_open(&work->map)) return false;
   follow_threads(reach, threads);
   bool is_first_thread = hk_thread_call_own() == hk_os_process_id();
-  while (!reach->is_cut_short && hk_module_map_next(&map)) {
-    if (map.mapping.start == map.mapping.header) add_own_module(&holes, &map.mapping);
-    if (may_have_pointers(&map.mapping)) follow_mapping(&holes, &map.mapping, is_first_thread);
+  while (!reach->is_cut_short && hk_module_map_next(&work->map)) {
+    const hk_module_mapping_t *mapping = &work->map.mapping;
+    if (mapping->start == mapping->header) add_own_module(&work->holes, mapping);
+    if (may_have_pointers(mapping)) follow_mapping(&work->holes, mapping, is_first_thread);
   }
-  hk_module_map_close(&map);
+  hk_module_map_close(&work->map);
   return true;
+}
+
+hk_root_result_t hk_root_follow_all(hk_reach_t *reach, uintptr_t frame, hk_root_threads_t *threads) {
+  size_t work_bytes = hk_align_up(sizeof(work_t), hk_os_page_size());
+  work_t *work = hk_os_reserve(work_bytes, hk_os_page_size());
+  if (work == NULL) return hk_root_no_memory;
+  work->holes.reach = reach;
+  add(&work->holes, frame - DEAD_STACK_BYTES, DEAD_STACK_BYTES);
+  add(&work->holes, (uintptr_t)work, work_bytes);
+  add_records(&work->holes);
+  bool is_followed = follow_mappings(work, threads);
+  (void)hk_os_unmap(work, work_bytes);
+  return is_followed ? hk_root_followed : hk_root_no_mappings;
 }

@@ -19,9 +19,15 @@ typedef struct {
   uint64_t asked;
 } hk_root_threads_t;
 
+typedef enum {
+  hk_root_followed,
+  hk_root_no_memory,  /* the system refuses memory for the search */
+  hk_root_no_mappings /* the system does not say what is mapped */
+} hk_root_result_t;
+
 /* Follows what is found there. `frame`: below that address the calling thread's stack is of no interest. Files that are shared with
- * others, and devices, are left out. False when the system does not say what is mapped. */
-bool hk_root_follow_all(hk_reach_t *reach, uintptr_t frame, hk_root_threads_t *threads);
+ * others, and devices, are left out. */
+hk_root_result_t hk_root_follow_all(hk_reach_t *reach, uintptr_t frame, hk_root_threads_t *threads);
 
 HK_C_END
 

@@ -163,7 +163,8 @@ TEST(Alignment, PosixMemalignRefusesBadAlignmentsAndTouchesNothing) {
   }
 }
 
-TEST(Alignment, PosixMemalignReportsEnomemAndTouchesNothing) {
+// In errno too, as glibc has it, whose own tests look there.
+TEST(Alignment, PosixMemalignReportsEnomem) {
   struct {
     size_t alignment, size;
   } cases[] = {{16, size_t{PTRDIFF_MAX} + 1}, {16, SIZE_MAX},
@@ -177,7 +178,7 @@ TEST(Alignment, PosixMemalignReportsEnomemAndTouchesNothing) {
     errno = 4321;
     EXPECT_EQ(hakmem_posix_memalign(&out, c.alignment, c.size), ENOMEM) << c.alignment << " " << c.size;
     EXPECT_EQ(out, &marker);
-    EXPECT_EQ(errno, 4321);
+    EXPECT_EQ(errno, ENOMEM);
   }
 }
 

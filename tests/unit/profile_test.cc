@@ -154,6 +154,30 @@ HK_FRESH_TEST(Profile, ClearedMemoryIsZeroAmongUnsampled) {
   }
 }
 
+// A span that a heap without a thread took a block back into moves to a heap whose blocks are sampled, and is cut on.
+void ExpectZeroInStolenSpans(size_t rate) {
+  SCOPED_TRACE(rate);
+  ASSERT_TRUE(hakmem_profile_start(rate));
+  for (unsigned i = 1; i <= HK_TINY_CLASS_MAX; i++) (void)hakmem_malloc(hk_class_bytes(i));
+  std::thread([] {
+    for (unsigned i = 1; i <= HK_TINY_CLASS_MAX; i++) {
+      void *block = hakmem_malloc(hk_class_bytes(i));
+      std::memset(block, 0xa5, hk_class_bytes(i));
+      hakmem_free(block);
+    }
+  }).join();
+  for (unsigned i = 1; i <= HK_TINY_CLASS_MAX; i++) {
+    size_t bytes = hk_class_bytes(i);
+    for (size_t count = 2 * HK_SLAB_BYTES / bytes; count > 0; count--) {
+      ASSERT_TRUE(IsFilled(hakmem_calloc(1, bytes), 0, bytes)) << bytes << ", the last but " << count;
+    }
+  }
+  EXPECT_TRUE(hakmem_profile_stop());
+}
+HK_FRESH_TEST(Profile, ClearedMemoryIsZeroInAStolenSpan1500) { ExpectZeroInStolenSpans(1500); }
+HK_FRESH_TEST(Profile, ClearedMemoryIsZeroInAStolenSpan4096) { ExpectZeroInStolenSpans(4096); }
+HK_FRESH_TEST(Profile, ClearedMemoryIsZeroInAStolenSpan32768) { ExpectZeroInStolenSpans(32768); }
+
 HK_FRESH_TEST(Profile, AlignedBlocksAreAligned) {
   StartForAll();
   for (size_t alignment = 16; alignment <= 4 * HK_MIB; alignment *= 2) {

@@ -18,6 +18,7 @@
 #include "heap/thread.h"
 #include "os/lock.h"
 #include "os/os.h"
+#include "os/process.h"
 #include "os/rights.h"
 #include "policy/option.h"
 
@@ -29,7 +30,7 @@
 #define QUIET_MS 60000
 #define BLIND_QUIET_MS 2000
 
-/* The process that may have the thread: not a child of vfork or _Fork, whose memory is its parent's or in no known state. */
+/* The mark of the process that may have the thread: not a child of vfork or _Fork, whose memory is its parent's or in no known state. */
 static _Atomic(uint64_t) home;
 
 /* Changes when something is asked for. */
@@ -54,7 +55,7 @@ static void start(void) {
 }
 
 static void call(_Atomic(bool) *wish) {
-  if (hk_load_relaxed(&home) != hk_os_process_id()) return;
+  if (hk_load_relaxed(&home) != hk_process_mark()) return;
   hk_store_relaxed(wish, true);
   (void)atomic_fetch_add_explicit(&calls, 1, memory_order_acq_rel);
   hk_os_wake_one((const uint32_t *)&calls);
@@ -164,7 +165,7 @@ static void run(void) {
 /* ---- A process's start, and forks. */
 
 static void begin(void) {
-  hk_store_relaxed(&home, hk_os_process_id());
+  hk_store_relaxed(&home, hk_process_mark());
   if (is_file_renewed()) start();
 }
 

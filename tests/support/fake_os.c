@@ -24,6 +24,7 @@ static struct {
   uint64_t clock_step_ns;
   const char *const *environment;
   bool is_secure_exec;
+  uint64_t process_id; /* 0: the real one */
   uint64_t process_secret;
   hk_os_memory_t memory;
   hk_os_memory_limit_t memory_limit;
@@ -79,7 +80,7 @@ uint64_t hk_os_unix_ms(void) { return hk_os_coarse_ms(); }
 
 uint64_t hk_os_process_secret(void) { return fake.process_secret; }
 const char *const *hk_os_environment(void) { return fake.environment; }
-uint64_t hk_os_process_id(void) { return (uint64_t)getpid(); }
+uint64_t hk_os_process_id(void) { return fake.process_id != 0 ? fake.process_id : (uint64_t)getpid(); }
 bool hk_os_is_secure_exec(void) { return fake.is_secure_exec; }
 hk_os_memory_t hk_os_memory(void) { return fake.memory; }
 
@@ -206,6 +207,7 @@ void fake_os_set_clock_step(uint64_t ns) {
   fake_os_unlock();
 }
 void fake_os_set_environment(const char *const *environment) { fake.environment = environment; }
+void fake_os_set_process_id(uint64_t process) { fake.process_id = process; }
 void fake_os_set_secure_exec(bool secure) { fake.is_secure_exec = secure; }
 void fake_os_set_process_secret(uint64_t secret) { fake.process_secret = secret; }
 void fake_os_set_memory_limit(size_t limit_bytes, size_t use_bytes, unsigned stalled_permille) {

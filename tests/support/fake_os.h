@@ -108,6 +108,8 @@ void fake_os_set_clock_step(uint64_t ns);
 /* The array, which the test keeps, ends with NULL. NULL itself: not set up yet. */
 void fake_os_set_environment(const char *const *environment);
 void fake_os_set_secure_exec(bool secure);
+/* From now on this process and its children have this number, as the first processes of nested pid namespaces have. 0: each its own. */
+void fake_os_set_process_id(uint64_t process);
 void fake_os_set_process_secret(uint64_t secret);
 /* None at the start. `use_bytes` stays what the test says, whatever is mapped. */
 void fake_os_set_memory_limit(size_t limit_bytes, size_t use_bytes, unsigned stalled_permille);

@@ -67,6 +67,8 @@ void hk_bell_decline(uint64_t now_ms) {
 
 void hk_bell_allow(void) { hk_store_relaxed(&process, hk_process_mark()); }
 
+void hk_bell_forbid(void) { hk_store_relaxed(&process, 0); }
+
 bool hk_bell_is_allowed(void) { return hk_load_relaxed(&process) == hk_process_mark(); }
 
 bool hk_bell_claim(void) {

@@ -1,5 +1,5 @@
-/* The first process of a pid namespace forks the first of one nested in it: both have the number 1. Each prints whether it has a
- * serve thread. */
+/* The first process of a pid namespace forks the first of one nested in it: both have the number 1. Each prints whether
+ * it has a serve thread. */
 #define _GNU_SOURCE
 
 #include <dirent.h>
@@ -12,7 +12,8 @@
 
 enum { LOOKS = 500, LOOK_US = 10000, SKIPPED = 77 };
 
-/* Whether a thread of this process has that name. The list is that of /proc's own namespace, where `self` is this process. */
+/* Whether a thread of this process has that name. The list is that of /proc's own namespace, where `self` is this
+ * process. */
 static int has_thread(const char *wanted) {
   DIR *tasks = opendir("/proc/self/task");
   int found = 0;

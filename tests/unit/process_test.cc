@@ -1,5 +1,5 @@
-// os/process: processes that share a number, as the first of a pid namespace and the first of one nested in it do, are told apart;
-// and so they are wherever something is one process's alone.
+// os/process: processes that share a number, as the first of a pid namespace and the first of one nested in it do, are
+// told apart; and so they are wherever something is one process's alone.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/syscall.h>

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "os/new_file.h"
-#include "os/os.h"
+#include "os/process.h"
 #include "os/whole_file.h"
 #include "policy/learn_record.h"
 #include "policy/option.h"
@@ -18,7 +18,7 @@
 
 /* Set at the start, before a second thread exists. */
 static struct {
-  uint64_t saver; /* the process that saves; 0: none */
+  uint64_t saver; /* the mark of the process that saves; 0: none */
   unsigned char loaded[HK_LEARN_RECORD_BYTES];
 } learn_file;
 
@@ -67,11 +67,11 @@ static bool load(void) {
 void hk_learn_file_load(void) {
   if (*hk_option.learn_file == '\0' || !load()) return;
   export_learned(learn_file.loaded);
-  learn_file.saver = hk_os_process_id();
+  learn_file.saver = hk_process_mark();
 }
 
 void hk_learn_file_save(void) {
-  if (learn_file.saver == 0 || learn_file.saver != hk_os_process_id()) return;
+  if (learn_file.saver == 0 || learn_file.saver != hk_process_mark()) return;
   unsigned char bytes[HK_LEARN_RECORD_BYTES];
   export_learned(bytes);
   if (memcmp(bytes, learn_file.loaded, sizeof bytes) == 0) return;

@@ -2,7 +2,7 @@
 #include "api/output_file.h"
 
 #include "os/new_file.h"
-#include "os/os.h"
+#include "os/process.h"
 #include "policy/option.h"
 #include "policy/output_path.h"
 
@@ -17,7 +17,7 @@ bool hk_output_file_is_wanted(const hk_output_file_t *file) {
 }
 
 bool hk_output_file_is_own(const hk_output_file_t *file) {
-  return file->owner == 0 || file->owner == hk_os_process_id() ||
+  return file->owner == 0 || file->owner == hk_process_mark() ||
          hk_output_path_has_process_id(hk_output_file_pattern(file));
 }
 
@@ -28,7 +28,7 @@ void hk_output_file_complain(const hk_output_file_t *file, int error) {
 
 void hk_output_file_check(hk_output_file_t *file, hk_renewed_file_is_ours_t *is_ours) {
   if (file->owner != 0 || !hk_output_file_is_wanted(file)) return;
-  file->owner = hk_os_process_id();
+  file->owner = hk_process_mark();
   char path[HK_OUTPUT_PATH_BYTES];
   hk_output_path_expand(path, hk_output_file_pattern(file));
   int error = is_ours != NULL ? hk_renewed_file_obstacle(path, is_ours) : hk_new_file_obstacle(path);

@@ -16,7 +16,7 @@ HK_C_BEGIN
 typedef struct {
   const char *variable;
   const char *const *value; /* the option's */
-  uint64_t owner;           /* the process that has checked it; 0: none yet */
+  uint64_t owner;           /* the mark of the process that has checked it; 0: none yet */
   bool is_hopeless;         /* it cannot be made */
 } hk_output_file_t;
 

@@ -7,12 +7,20 @@
 #include "heap/heap.h"
 #include "heap/rescue.h"
 #include "os/os.h"
+#include "os/rights.h"
 #include "policy/option.h"
 #include "space/idle.h"
 #include "space/surplus.h"
 
 /* Chosen: blocks that come home are looked after this often at most. */
 #define BLOCKS_LEAST_MS 1000
+
+/* Written by the thread that has claimed, before it starts the purge thread. */
+static bool is_of_first_thread;
+
+/* A purge thread that another thread had started had other rights than the first one: from then on only that one starts
+ * it. */
+static _Atomic(bool) is_left_to_first_thread;
 
 /* Where threads cannot be counted, those that have a heap are: which the purge thread has not. */
 static bool has_threads(unsigned count, unsigned of_ours) {
@@ -53,17 +61,42 @@ static uint64_t wait_for_blocks_ms(uint64_t now_ms, uint64_t wait_ms, uint64_t *
   return hk_smaller(wait_ms, hk_subtract_to_zero(due_ms, now_ms) + 1);
 }
 
+/* Until the bell rings, or for so long, with looks at its rights between. What the last one said. */
+static hk_rights_t rest(hk_rights_watch_t *rights, uint32_t word, uint64_t now_ms, uint64_t wait_ms) {
+  uint64_t end_ms = wait_ms < UINT64_MAX - now_ms ? now_ms + wait_ms : UINT64_MAX;
+  hk_rights_t verdict;
+  do {
+    hk_os_wait_for((const uint32_t *)&hk_bell_word, word, hk_smaller(end_ms, rights->due_ms) - now_ms);
+    now_ms = hk_os_coarse_ms();
+    verdict = hk_rights_watch(rights, now_ms);
+  } while (hk_rights_may_stay(verdict) && now_ms < end_ms && hk_load_relaxed(&hk_bell_word) == word);
+  return verdict;
+}
+
+/* It ends because of its rights. The first thread has the right ones to start another one with, unless it is under a
+ * filter of system calls, which might end it for that, or nothing would tell of the new one either. */
+static void leave_to_others(hk_rights_t verdict) {
+  if (verdict == hk_rights_differ || (verdict == hk_rights_unknown && !is_of_first_thread)) {
+    hk_store_relaxed(&is_left_to_first_thread, true);
+  } else {
+    hk_bell_forbid();
+  }
+}
+
 static void run(void) {
   uint64_t tidied_ms = UINT64_MAX, closed_until_ms = 0;
+  hk_rights_watch_t rights = hk_rights_watch_begin(is_of_first_thread, hk_os_coarse_ms());
+  hk_rights_t verdict = hk_rights_watch(&rights, hk_os_coarse_ms());
   hk_bell_hear(true);
-  while (has_company()) {
+  while (hk_rights_may_stay(verdict) && has_company()) {
     hk_os_signal_listen(); /* where all of the program's threads may block what the command line tool sends */
     uint32_t word = hk_load_relaxed(&hk_bell_word); /* before the visit, after which the bell may ring */
     uint64_t now_ms = hk_os_coarse_ms();
     gather(now_ms, &tidied_ms);
     uint64_t wait_ms = wait_for_blocks_ms(now_ms, hk_surplus_visit(now_ms), &closed_until_ms);
-    hk_os_wait_for((const uint32_t *)&hk_bell_word, word, wait_ms);
+    verdict = rest(&rights, word, now_ms, wait_ms);
   }
+  if (!hk_rights_may_stay(verdict)) leave_to_others(verdict);
   hk_store_relaxed(&hk_bell_wants_blocks, false);
   hk_bell_hear(false);
   (void)hk_surplus_visit(hk_os_coarse_ms()); /* by the limit for those who have nobody to come back */
@@ -74,7 +107,9 @@ static void run(void) {
 void hk_purger_consider_slow(void) {
   hk_store_relaxed(&hk_bell_is_wanted, false); /* first: creating a thread allocates */
   if (!hk_bell_is_allowed()) return;           /* whose memory this is may have one all the same */
-  if (hk_option.purge_thread && has_threads(2, 0) && hk_bell_claim()) {
+  bool may_start = !hk_load_relaxed(&is_left_to_first_thread) || hk_rights_is_first_thread();
+  if (hk_option.purge_thread && may_start && has_threads(2, 0) && hk_bell_claim()) {
+    is_of_first_thread = hk_rights_is_first_thread();
     if (hk_os_thread_start("hakmem-purge", run)) return;
     hk_bell_give_up();
   }

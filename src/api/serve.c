@@ -18,18 +18,20 @@
 #include "heap/thread.h"
 #include "os/lock.h"
 #include "os/os.h"
+#include "os/process.h"
 #include "os/rights.h"
 #include "policy/option.h"
 
 /* Chosen. While somebody may connect, the thread looks this often for signals, and for a socket that the program has closed. */
 #define LISTEN_MS 200
-/* How often it looks whether the program has changed its rights. */
-#define RIGHTS_MS 1000
-/* Nobody has connected for so long: it ends. And sooner where nobody can tell what rights the program has. */
+/* Without a client for so long, it ends. */
 #define QUIET_MS 60000
-#define BLIND_QUIET_MS 2000
+/* Chosen: of so many in a row whose rights differ from the first thread's the last one asks for no other, for each
+ * signal ends a system call early. */
+#define MOST_HAND_OVERS 3
 
-/* The process that may have the thread: not a child of vfork or _Fork, whose memory is its parent's or in no known state. */
+/* The mark of the process that may have the thread: not a child of vfork or _Fork, whose memory is its parent's or in
+ * no known state. */
 static _Atomic(uint64_t) home;
 
 /* Changes when something is asked for. */
@@ -37,12 +39,15 @@ static _Atomic(uint32_t) calls;
 static _Atomic(bool) is_listening_wanted;
 static _Atomic(bool) is_report_wanted;
 
+/* Written by the thread that has claimed, before it starts the serve thread. */
+static bool is_of_first_thread;
+
 /* The thread's own. */
 static struct {
-  uint64_t heard_ms;  /* when somebody was connected last, or wanted to */
-  uint64_t rights_ms; /* when to look at them again */
-  uint64_t file_ms;   /* when the file is due */
-  bool is_blind;
+  uint64_t heard_ms; /* when somebody was connected last, or wanted to */
+  uint64_t file_ms;  /* when the file is due */
+  hk_rights_watch_t rights;
+  unsigned hand_overs; /* in a row */
 } serve;
 
 static void run(void);
@@ -50,11 +55,13 @@ static void run(void);
 /* ---- What is asked for. From signal handlers too. */
 
 static void start(void) {
-  if (hk_os_bare_thread_claim() && !hk_os_bare_thread_start("hakmem-serve", run)) hk_os_bare_thread_give_up();
+  if (!hk_os_bare_thread_claim()) return;
+  is_of_first_thread = hk_rights_is_first_thread();
+  if (!hk_os_bare_thread_start("hakmem-serve", run)) hk_os_bare_thread_give_up();
 }
 
 static void call(_Atomic(bool) *wish) {
-  if (hk_load_relaxed(&home) != hk_os_process_id()) return;
+  if (hk_load_relaxed(&home) != hk_process_mark()) return;
   hk_store_relaxed(wish, true);
   (void)atomic_fetch_add_explicit(&calls, 1, memory_order_acq_rel);
   hk_os_wake_one((const uint32_t *)&calls);
@@ -89,53 +96,71 @@ static void begin_to_listen(uint64_t now_ms) {
   (void)hk_server_open();
 }
 
+/* ---- Whether the thread may go on. */
+
+static hk_rights_t look_at_rights(void) {
+  uint64_t due_ms = serve.rights.due_ms;
+  hk_rights_t verdict = hk_rights_watch(&serve.rights, hk_os_coarse_ms());
+  if (hk_rights_may_stay(verdict) && serve.rights.due_ms != due_ms && !serve.rights.differed) serve.hand_overs = 0;
+  return verdict;
+}
+
+static bool may_go_on(void) { return hk_rights_may_stay(look_at_rights()); }
+
+/* How long it may wait for something else. */
+static uint64_t until_next_look(uint64_t now_ms, uint64_t wait_ms) {
+  return hk_smaller(wait_ms, hk_subtract_to_zero(serve.rights.due_ms, now_ms));
+}
+
+/* ---- Its course. */
+
 static void answer(uint64_t now_ms) {
-  if (!hk_server_visit(LISTEN_MS)) {
+  if (!hk_server_visit(until_next_look(now_ms, LISTEN_MS), may_go_on)) {
     hk_server_close();
     (void)hk_server_open();
   }
   if (hk_server_client_count() > 0) serve.heard_ms = now_ms;
-  uint64_t quiet_ms = serve.is_blind ? BLIND_QUIET_MS : QUIET_MS;
-  if (now_ms - serve.heard_ms >= quiet_ms || hk_server_is_over()) hk_server_close();
+  if (now_ms - serve.heard_ms >= QUIET_MS || hk_server_is_over()) hk_server_close();
 }
 
-/* False when the thread has rights that the program has no longer. */
-static bool check_rights(uint64_t now_ms) {
-  if (now_ms < serve.rights_ms) return true;
-  hk_rights_t rights = hk_rights_compare();
-  serve.is_blind = rights == hk_rights_unknown;
-  serve.rights_ms = now_ms + RIGHTS_MS;
-  return rights != hk_rights_differ;
-}
-
-typedef enum { goes_on, is_done, has_wrong_rights } visit_t;
-
-/* Does what is due, and waits for more. */
-static visit_t visit(uint32_t seen) {
+/* Does what is due, and waits for more. False when nothing more will be. */
+static bool visit(uint32_t seen) {
   uint64_t now_ms = hk_os_coarse_ms();
-  if (!check_rights(now_ms)) return has_wrong_rights;
   report();
   renew_file(now_ms);
   begin_to_listen(now_ms);
   if (hk_server_is_open()) {
     answer(now_ms);
   } else if (is_file_renewed()) {
-    hk_os_wait_for((const uint32_t *)&calls, seen, hk_smaller(serve.file_ms - now_ms, RIGHTS_MS));
+    hk_os_wait_for((const uint32_t *)&calls, seen, until_next_look(now_ms, serve.file_ms - now_ms));
   } else {
-    return is_done;
+    return false;
   }
-  return goes_on;
+  return true;
 }
 
 /* In a child of fork by a signal handler, what the handler interrupted goes first. */
 static void wait_for_repair(void) {
-  while (hk_lock_needs_repair()) hk_os_wait_for((const uint32_t *)&calls, hk_load_relaxed(&calls), LISTEN_MS);
+  while (hk_lock_needs_repair() && may_go_on()) {
+    hk_os_wait_for((const uint32_t *)&calls, hk_load_relaxed(&calls), LISTEN_MS);
+  }
 }
 
-/* Who had the program's rights before starts one that has those of now. */
-static void hand_over(void) {
-  if (hk_server_is_open()) hk_store_relaxed(&is_listening_wanted, true);
-  bool is_wanted = is_file_renewed() || hk_load_relaxed(&is_listening_wanted) || hk_load_relaxed(&is_report_wanted);
+/* Whether the first thread is to start another one, with its rights of now. Under a filter of system calls it might be
+ * ended for that; and a thread that it has started itself, whose rights nothing tells, would have a successor like it.
+ * */
+static bool is_successor_wanted(hk_rights_t verdict) {
+  bool is_due = is_file_renewed() || hk_server_is_open() || hk_load_relaxed(&is_listening_wanted) ||
+                hk_load_relaxed(&is_report_wanted);
+  bool is_possible = verdict == hk_rights_differ || (verdict == hk_rights_unknown && !is_of_first_thread);
+  return is_due && is_possible && serve.hand_overs < MOST_HAND_OVERS;
+}
+
+/* It has rights that the program may have no longer. */
+static void end_early(hk_rights_t verdict) {
+  bool is_wanted = is_successor_wanted(verdict);
+  if (hk_server_is_open() && is_wanted) hk_store_relaxed(&is_listening_wanted, true);
+  if (is_wanted) serve.hand_overs++;
   hk_server_close();
   hk_os_bare_thread_give_up();
   if (is_wanted) hk_os_signal_first_thread();
@@ -143,19 +168,20 @@ static void hand_over(void) {
 
 static void run(void) {
   hk_thread_go_without_heap();
+  serve.rights = hk_rights_watch_begin(is_of_first_thread, hk_os_coarse_ms());
   wait_for_repair();
-  serve.rights_ms = 0;
   serve.file_ms = hk_os_coarse_ms() + hk_option.stats_interval * 1000;
   uint32_t seen;
-  visit_t result;
   do {
-    do {
+    bool goes_on = true;
+    while (goes_on) {
+      hk_rights_t verdict = look_at_rights();
+      if (!hk_rights_may_stay(verdict)) {
+        end_early(verdict);
+        return;
+      }
       seen = hk_load_acquire(&calls);
-      result = visit(seen);
-    } while (result == goes_on);
-    if (result == has_wrong_rights) {
-      hand_over();
-      return;
+      goes_on = visit(seen);
     }
     hk_os_bare_thread_give_up();
   } while (hk_load_acquire(&calls) != seen && hk_os_bare_thread_claim());
@@ -164,13 +190,14 @@ static void run(void) {
 /* ---- A process's start, and forks. */
 
 static void begin(void) {
-  hk_store_relaxed(&home, hk_os_process_id());
+  hk_store_relaxed(&home, hk_process_mark());
   if (is_file_renewed()) start();
 }
 
 /* The thread is the parent's, and what was asked of it too. */
 static void begin_child(void) {
   hk_server_forget();
+  serve.hand_overs = 0;
   hk_store_relaxed(&is_listening_wanted, false);
   hk_store_relaxed(&is_report_wanted, false);
   begin();

@@ -35,6 +35,9 @@ static client_t clients[CLIENT_MAX] = {{.file = -1}, {.file = -1}, {.file = -1},
 
 static bool is_end_wanted;
 
+/* Of the visit that goes on. */
+static bool (*visit_may_go_on)(void);
+
 bool hk_server_is_open(void) { return own_socket.file >= 0; }
 
 unsigned hk_server_client_count(void) {
@@ -87,7 +90,7 @@ void hk_server_forget(void) {
 /* ---- Answers. */
 
 static bool send_text(const client_t *client, const hk_format_t *text) {
-  return hk_local_socket_write(&own_socket, client->file, text->text, text->length, WRITE_TIMEOUT_MS);
+  return hk_local_socket_write(&own_socket, client->file, text->text, text->length, WRITE_TIMEOUT_MS, visit_may_go_on);
 }
 
 static bool send_error(const client_t *client, const char *reason) {
@@ -173,7 +176,8 @@ static bool welcome(void) {
   return true;
 }
 
-bool hk_server_visit(uint64_t timeout_ms) {
+bool hk_server_visit(uint64_t timeout_ms, bool (*may_go_on)(void)) {
+  visit_may_go_on = may_go_on;
   struct pollfd files[CLIENT_MAX + 1];
   for (unsigned i = 0; i < CLIENT_MAX; i++) files[i] = (struct pollfd){.fd = clients[i].file, .events = POLLIN};
   files[CLIENT_MAX] = (struct pollfd){.fd = own_socket.file, .events = POLLIN};

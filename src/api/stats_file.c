@@ -9,6 +9,7 @@
 #include "base/atomic.h"
 #include "base/text.h"
 #include "os/os.h"
+#include "os/process.h"
 #include "policy/option.h"
 
 /* Chosen: for so long the end of the program waits for the last writing before. */
@@ -16,10 +17,10 @@
 
 static hk_output_file_t file = {.variable = "HAKMEM_STATS_FILE", .value = &hk_option.stats_file};
 
-/* The process in which the file is being written, or for the last time: one thread at a time. 0: none. */
+/* The mark of the process in which the file is being written, or for the last time: one thread at a time. 0: none. */
 static _Atomic(uint64_t) writer;
 
-/* The process that has said that it cannot. */
+/* The mark of the process that has said that it cannot. */
 static _Atomic(uint64_t) complainer;
 
 static bool is_renewed(void) { return hk_option.stats_signal != 0 || hk_option.stats_interval != 0; }
@@ -42,15 +43,15 @@ static hk_renewed_file_is_ours_t *is_ours(void) {
 void hk_stats_file_check(void) { hk_output_file_check(&file, is_ours()); }
 
 static bool may_write(void) {
-  uint64_t own = hk_os_process_id(), found = hk_load_relaxed(&writer);
+  uint64_t own = hk_process_mark(), found = hk_load_relaxed(&writer);
   return found != own && hk_compare_exchange_acquire(&writer, &found, own);
 }
 
 void hk_stats_file_renew(const char *text, size_t bytes) {
   if (!may_write()) return;
   int error = hk_output_file_write(&file, is_ours(), text, bytes);
-  if (error != 0 && hk_load_relaxed(&complainer) != hk_os_process_id()) {
-    hk_store_relaxed(&complainer, hk_os_process_id());
+  if (error != 0 && hk_load_relaxed(&complainer) != hk_process_mark()) {
+    hk_store_relaxed(&complainer, hk_process_mark());
     hk_output_file_complain(&file, error);
   }
   hk_store_release(&writer, 0);

@@ -11,11 +11,15 @@
 #include <sys/un.h>
 #include <time.h>
 
+#include "base/arithmetic.h"
 #include "os/os.h"
 #include "os/syscall.h"
 
 /* As in kept_file.c: far from the numbers that programs count on being given. */
 enum { lowest_file = 100, backlog = 8 };
+
+/* Chosen: so often a writer that waits asks whether it may go on. */
+#define WRITE_STEP_MS 100
 
 /* What the kernel calls every user that has no number in this process's namespace (user_namespaces(7)). */
 enum { overflow_uid = 65534 };
@@ -85,7 +89,7 @@ long hk_local_socket_read(const hk_local_socket_t *socket, int file, char *bytes
 }
 
 bool hk_local_socket_write(const hk_local_socket_t *socket, int file, const char *bytes, size_t length,
-                           uint64_t timeout_ms) {
+                           uint64_t timeout_ms, bool (*may_go_on)(void)) {
   uint64_t end_ms = hk_os_coarse_ms() + timeout_ms;
   while (length > 0) {
     if (!hk_local_socket_owns(socket, file)) return false;
@@ -97,9 +101,9 @@ bool hk_local_socket_write(const hk_local_socket_t *socket, int file, const char
     }
     if (count != -EINTR && count != -EAGAIN) return false;
     uint64_t now_ms = hk_os_coarse_ms();
-    if (now_ms >= end_ms) return false;
+    if (now_ms >= end_ms || !may_go_on()) return false;
     struct pollfd room = {.fd = file, .events = POLLOUT};
-    hk_local_socket_wait(&room, 1, end_ms - now_ms);
+    hk_local_socket_wait(&room, 1, hk_smaller(end_ms - now_ms, WRITE_STEP_MS));
   }
   return true;
 }

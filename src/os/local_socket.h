@@ -38,9 +38,10 @@ bool hk_local_socket_is_trusted(int file);
 /* The bytes that came, of `capacity` at the most; 0 at the end; a negated error number, EAGAIN when none are there. */
 long hk_local_socket_read(const hk_local_socket_t *socket, int file, char *bytes, size_t capacity);
 
-/* Sends all of it. False when the other end does not take it within `timeout_ms`, or is gone. */
+/* Sends all of it. False when the other end does not take it within `timeout_ms`, or is gone, or when `may_go_on`,
+ * which is asked several times a second meanwhile, says so. */
 bool hk_local_socket_write(const hk_local_socket_t *socket, int file, const char *bytes, size_t length,
-                           uint64_t timeout_ms);
+                           uint64_t timeout_ms, bool (*may_go_on)(void));
 
 /* Ends a connection, or the listening, for forks that have a copy too; if the descriptor is still ours. */
 void hk_local_socket_end(const hk_local_socket_t *socket, int file);

@@ -37,6 +37,7 @@ typedef struct {
 typedef struct {
   lock_line_t lock[hk_lock_count];
   _Alignas(HK_CACHE_LINE_BYTES) _Atomic(uint32_t) epoch;
+  _Atomic(uint32_t) generation; /* 0: not asked for since the fork */
 } lock_page_t;
 
 static_assert(sizeof(lock_page_t) <= 4 * HK_KIB, "all locks are in one page of the smallest size");
@@ -47,6 +48,9 @@ static lock_page_t unwiped_page = {.epoch = epoch_ready};
 /* Written by hk_lock_init while one thread exists. */
 static lock_page_t *page = &unwiped_page;
 static void (*repair)(void);
+
+/* The highest generation of this process and of all that it descends from. */
+static _Atomic(uint32_t) last_generation;
 
 static HK_THREAD_LOCAL bool is_repairing;
 
@@ -172,6 +176,7 @@ bool hk_lock_init(void (*repair_child)(void)) {
   for (unsigned id = 0; id < hk_lock_count; id++) {
     hk_store_relaxed(&wiped_page->lock[id].takes, hk_load_relaxed(&page->lock[id].takes));
   }
+  hk_store_relaxed(&wiped_page->generation, hk_load_relaxed(&page->generation));
   hk_store_release(&wiped_page->epoch, epoch_ready);
   page = wiped_page;
   return true;
@@ -225,6 +230,7 @@ static void wipe(lock_line_t *line) {
 bool hk_lock_after_fork(bool is_child) {
   if (is_child && page == &unwiped_page) {
     for (unsigned id = 0; id < hk_lock_count; id++) wipe(&page->lock[id]);
+    hk_store_relaxed(&page->generation, 0);
     hk_store_release(&page->epoch, epoch_wiped);
   }
   if (is_child && hk_load_relaxed(&held_mask) != 0) {
@@ -233,6 +239,14 @@ bool hk_lock_after_fork(bool is_child) {
   }
   if (hk_load_acquire(&page->epoch) == epoch_wiped) join_repair();
   return true;
+}
+
+/* Of threads that come here first at the same moment one decides. */
+uint32_t hk_lock_generation(void) {
+  uint32_t found = hk_load_relaxed(&page->generation);
+  if (HK_LIKELY(found != 0)) return found;
+  uint32_t next = hk_add_relaxed(&last_generation, 1) + 1;
+  return hk_compare_exchange_acquire(&page->generation, &found, next) ? next : found;
 }
 
 bool hk_lock_needs_repair(void) { return hk_load_acquire(&page->epoch) != epoch_ready; }

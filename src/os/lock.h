@@ -48,6 +48,10 @@ void hk_lock_let_repair_come(void);
  * repairs. False when the repair is put off, to the end of what this thread is in the middle of. */
 bool hk_lock_after_fork(bool is_child);
 
+/* Above that of each process that this one descends from by fork; a child of vfork shares its parent's. Never 0. From
+ * signal handlers too. Where the kernel cannot wipe, the at-fork hook begins a new one. */
+uint32_t hk_lock_generation(void);
+
 /* Whether the repair is still to come, or under way: in a child of fork alone. For a thread that is no part of what a handler
  * interrupted, and would repair in the middle of that. */
 bool hk_lock_needs_repair(void);

@@ -1,5 +1,5 @@
-/* os/os.h - L1. The machine behind one contract. `os_linux.c`, `os_node.c`, `os_limit.c`, `os_huge.c`, `os_bare_thread.c`,
- * `os_signal.c` and `os_thread.c` keep it; `tests/support/fake_os.c` replaces them at link time.
+/* os/os.h - L1. The machine behind one contract. `os_linux.c`, `os_node.c`, `os_limit.c`, `os_huge.c`, `os_rights.c`,
+ * `os_bare_thread.c`, `os_signal.c` and `os_thread.c` keep it; `tests/support/fake_os.c` replaces them at link time.
  *
  * Rules for every function: it never allocates from malloc, takes no lock of ours, and leaves errno as it found it.
  * Sizes are in bytes. Ranges are whole OS pages unless a function says otherwise.
@@ -186,6 +186,20 @@ void hk_os_bare_thread_give_up(void);
  * nothing of the C library that could need a real thread. When it returns, nothing is left. False when the system refuses. */
 #define HK_OS_BARE_STACK_BYTES ((size_t)256 * 1024)
 bool hk_os_bare_thread_start(const char *name, void (*run)(void));
+
+/* The rights of the calling thread (users, groups, capabilities, no_new_privs, seccomp filters) beside those of the
+ * process's first thread. */
+typedef enum {
+  hk_rights_same,
+  hk_rights_settled,  /* the same, and the first thread has none to give up that could be seen */
+  hk_rights_differ,   /* the first thread has other ones */
+  hk_rights_confined, /* the first thread is under a seccomp filter that the caller is not under */
+  hk_rights_unknown,
+} hk_rights_t;
+
+/* For a thread of ours, now and then. `was_same`: an answer before was so, or the first thread has made the caller. The
+ * caller gives up what cannot be compared. Reads two files; where they cannot be opened, it makes some system calls. */
+hk_rights_t hk_os_rights(bool was_same);
 
 /* Why a signal is not taken. */
 typedef enum { hk_os_signal_taken, hk_os_signal_in_use, hk_os_signal_refused } hk_os_signal_t;

@@ -13,6 +13,7 @@
 #include "base/bits.h"
 #include "base/units.h"
 #include "os/os.h"
+#include "os/process.h"
 #include "os/thread_nature.h"
 
 /* Chosen: around the thread-local variables that are looked for, so that others of ours, and the C library's own data of
@@ -30,17 +31,17 @@ typedef struct {
   uintptr_t thread_pointer;
 } area_t;
 
-/* The process whose bare thread there is. */
+/* The mark of the process whose bare thread there is; 0: none. */
 static _Atomic(uint64_t) process;
 
 bool hk_os_bare_thread_claim(void) {
-  uint64_t own = hk_os_process_id(), found = hk_load_relaxed(&process);
+  uint64_t own = hk_process_mark(), found = hk_load_relaxed(&process);
   return found != own && hk_compare_exchange_acquire(&process, &found, own);
 }
 
 bool hk_os_bare_thread_is_claimed(void) {
   uint64_t found = hk_load_relaxed(&process);
-  return found != 0 && found == hk_os_process_id();
+  return found != 0 && found == hk_process_mark();
 }
 
 void hk_os_bare_thread_give_up(void) { hk_store_release(&process, 0); /* with the next claim */ }

@@ -1,17 +1,42 @@
-/* os/rights.h - L1. Whether a thread that the C library does not know still has the rights of its program: which may give
- * some up, thread by thread, and then counts on having given them up. */
+/* os/rights.h - L1. How a thread of ours sees that it never has rights for long that the program's first thread has
+ * given up. It looks again and again (os.h), for the kernel tells no thread of it, and the C library knows of no system
+ * call that the program makes itself. */
 #ifndef HK_OS_RIGHTS_H
 #define HK_OS_RIGHTS_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "base/compiler.h"
+#include "os/os.h"
 
 HK_C_BEGIN
 
-typedef enum { hk_rights_same, hk_rights_differ, hk_rights_unknown } hk_rights_t;
+/* Chosen: with the second look below less than a second, also for a thread that comes late. */
+#define HK_RIGHTS_LOOK_MS 750
+/* The C library changes one thread after the other, the caller last: a difference that is over by then was none. */
+#define HK_RIGHTS_AGAIN_MS 20
 
-/* User, groups and capabilities of the calling thread beside those of the process's first one. Unknown where /proc is
- * not to be seen. Two files are read: now and then. */
-hk_rights_t hk_rights_compare(void);
+/* The thread's own. */
+typedef struct {
+  uint64_t due_ms; /* of the next look */
+  bool was_same;   /* the last look said so, or the first thread made this one: nothing else has made them differ */
+  bool differed;   /* the last look said so for the first time */
+} hk_rights_watch_t;
+
+/* A thread with the rights of the first one if that made it, and of another one otherwise. */
+hk_rights_watch_t hk_rights_watch_begin(bool is_of_first_thread, uint64_t now_ms);
+
+/* Whether the calling thread is the first one. */
+bool hk_rights_is_first_thread(void);
+
+/* Looks, if it is time to. Other verdicts than hk_rights_same and hk_rights_settled mean that the thread has to end. */
+hk_rights_t hk_rights_watch(hk_rights_watch_t *watch, uint64_t now_ms);
+
+/* Whether a thread of that verdict may go on. */
+HK_INLINE bool hk_rights_may_stay(hk_rights_t verdict) {
+  return verdict == hk_rights_same || verdict == hk_rights_settled;
+}
 
 HK_C_END
 

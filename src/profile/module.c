@@ -8,6 +8,7 @@
 
 #include "base/atomic.h"
 #include "os/os.h"
+#include "os/process.h"
 #include "profile/module_map.h"
 
 /* ---- The dynamic linker's answer. */
@@ -55,7 +56,7 @@ typedef struct {
 static listed_t listed[LISTED_MAX];
 static _Atomic(unsigned) listed_count;
 static _Atomic(uint64_t) version;      /* odd while somebody writes */
-static _Atomic(uint64_t) writer;       /* the process whose thread does; 0: nobody */
+static _Atomic(uint64_t) writer;       /* the mark of the process whose thread does; 0: none */
 static _Atomic(uint64_t) listed_at_ms; /* 0: never */
 
 static void list_mapping(const hk_module_mapping_t *mapping, unsigned *count) {
@@ -83,7 +84,7 @@ static void write_list(void) {
 static bool list_again(void) {
   uint64_t now_ms = hk_os_coarse_ms() + 1, before_ms = hk_load_relaxed(&listed_at_ms);
   if (before_ms != 0 && now_ms - before_ms < LIST_AGAIN_MS) return false;
-  uint64_t process = hk_os_process_id(), found = hk_load_relaxed(&writer);
+  uint64_t process = hk_process_mark(), found = hk_load_relaxed(&writer);
   if (found == process || !hk_compare_exchange_acquire(&writer, &found, process)) return false;
   write_list();
   hk_store_relaxed(&listed_at_ms, now_ms);

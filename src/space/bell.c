@@ -3,6 +3,7 @@
 
 #include "os/lock.h"
 #include "os/os.h"
+#include "os/process.h"
 
 _Atomic(bool) hk_bell_is_wanted;
 _Atomic(uint32_t) hk_bell_word;
@@ -18,7 +19,7 @@ static _Atomic(uint64_t) not_before_ms;
 /* Whether there is a purge thread, or about to be: set by who starts it, cleared by itself. */
 static _Atomic(bool) exists;
 
-/* The process that may have one; 0: none yet. */
+/* The mark of the process that may have one; 0: none yet. */
 static _Atomic(uint64_t) process;
 
 bool hk_bell_is_heard_locked(void) { return is_heard; }
@@ -64,9 +65,11 @@ void hk_bell_decline(uint64_t now_ms) {
   hk_store_relaxed(&not_before_ms, now_ms + HK_BELL_RETRY_MS);
 }
 
-void hk_bell_allow(void) { hk_store_relaxed(&process, hk_os_process_id()); }
+void hk_bell_allow(void) { hk_store_relaxed(&process, hk_process_mark()); }
 
-bool hk_bell_is_allowed(void) { return hk_load_relaxed(&process) == hk_os_process_id(); }
+void hk_bell_forbid(void) { hk_store_relaxed(&process, 0); }
+
+bool hk_bell_is_allowed(void) { return hk_load_relaxed(&process) == hk_process_mark(); }
 
 bool hk_bell_claim(void) {
   bool expected = false;

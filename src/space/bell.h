@@ -57,6 +57,9 @@ void hk_bell_wake(void);
  * threads would be its parent's. */
 void hk_bell_allow(void);
 
+/* From now on this process has none; a child of fork may have one. */
+void hk_bell_forbid(void);
+
 bool hk_bell_is_allowed(void);
 
 /* True: the caller is to start it, and to give up where it cannot. False: there is one. */

@@ -24,6 +24,9 @@ static struct {
   uint64_t clock_step_ns;
   const char *const *environment;
   bool is_secure_exec;
+  uint64_t process_id; /* 0: the real one */
+  hk_rights_t rights;
+  uint64_t rights_questions;
   uint64_t process_secret;
   hk_os_memory_t memory;
   hk_os_memory_limit_t memory_limit;
@@ -36,10 +39,17 @@ static struct {
   void (*abort_hook)(void);
   void (*thread_run)(void);
   unsigned thread_count;
+  bool has_bare_thread, is_bare_thread_claimed;
+  void (*bare_thread_run)(void);
+  uint64_t signals_to_first_thread;
   uint64_t waited_ms;
   void (*wait_hook)(void);
   _Atomic(uint64_t) wakes;
-} fake = {.node_count = 1, .now_ns = fake_os_start_ns, .environment = no_environment, .process_secret = 42};
+} fake = {.node_count = 1,
+          .now_ns = fake_os_start_ns,
+          .environment = no_environment,
+          .process_secret = 42,
+          .rights = hk_rights_settled};
 
 /* Where the thread is. */
 static _Thread_local unsigned current_node;
@@ -79,7 +89,12 @@ uint64_t hk_os_unix_ms(void) { return hk_os_coarse_ms(); }
 
 uint64_t hk_os_process_secret(void) { return fake.process_secret; }
 const char *const *hk_os_environment(void) { return fake.environment; }
-uint64_t hk_os_process_id(void) { return (uint64_t)getpid(); }
+uint64_t hk_os_process_id(void) { return fake.process_id != 0 ? fake.process_id : (uint64_t)getpid(); }
+hk_rights_t hk_os_rights(bool was_same) {
+  (void)was_same;
+  fake.rights_questions++;
+  return fake.rights;
+}
 bool hk_os_is_secure_exec(void) { return fake.is_secure_exec; }
 hk_os_memory_t hk_os_memory(void) { return fake.memory; }
 
@@ -123,15 +138,19 @@ bool hk_os_thread_start(const char *name, void (*run)(void)) {
 
 unsigned hk_os_thread_count(void) { return fake.thread_count; }
 
-/* There is no bare thread here, and no signal: unit tests have nobody outside who asks. */
-bool hk_os_bare_thread_claim(void) { return false; }
-bool hk_os_bare_thread_is_claimed(void) { return false; }
-void hk_os_bare_thread_give_up(void) {}
+bool hk_os_bare_thread_claim(void) {
+  if (!fake.has_bare_thread || fake.is_bare_thread_claimed) return false;
+  return fake.is_bare_thread_claimed = true;
+}
+bool hk_os_bare_thread_is_claimed(void) { return fake.is_bare_thread_claimed; }
+void hk_os_bare_thread_give_up(void) { fake.is_bare_thread_claimed = false; }
 bool hk_os_bare_thread_start(const char *name, void (*run)(void)) {
   (void)name;
-  (void)run;
-  return false;
+  fake.bare_thread_run = run;
+  return true;
 }
+
+/* No signal comes here. */
 hk_os_signal_t hk_os_signal_take(unsigned number, bool from_tool_alone, void (*hook)(void)) {
   (void)number;
   (void)from_tool_alone;
@@ -139,7 +158,7 @@ hk_os_signal_t hk_os_signal_take(unsigned number, bool from_tool_alone, void (*h
   return hk_os_signal_refused;
 }
 void hk_os_signal_listen(void) {}
-void hk_os_signal_first_thread(void) {}
+void hk_os_signal_first_thread(void) { fake.signals_to_first_thread++; }
 
 void hk_os_wake_one(const uint32_t *word) {
   fake.wakes++;
@@ -183,6 +202,7 @@ void fake_os_reset(void) {
   fake.clock_step_ns = 0;
   fake.environment = no_environment;
   fake.process_secret = 42;
+  fake.rights = hk_rights_settled;
   fake_os_unlock();
   current_node = 0;
 }
@@ -206,6 +226,16 @@ void fake_os_set_clock_step(uint64_t ns) {
   fake_os_unlock();
 }
 void fake_os_set_environment(const char *const *environment) { fake.environment = environment; }
+void fake_os_have_bare_thread(void) { fake.has_bare_thread = true; }
+void (*fake_os_bare_thread(void))(void) {
+  void (*run)(void) = fake.bare_thread_run;
+  fake.bare_thread_run = NULL;
+  return run;
+}
+uint64_t fake_os_signals_to_first_thread(void) { return fake.signals_to_first_thread; }
+void fake_os_set_rights(int rights) { fake.rights = (hk_rights_t)rights; }
+uint64_t fake_os_rights_questions(void) { return fake.rights_questions; }
+void fake_os_set_process_id(uint64_t process) { fake.process_id = process; }
 void fake_os_set_secure_exec(bool secure) { fake.is_secure_exec = secure; }
 void fake_os_set_process_secret(uint64_t secret) { fake.process_secret = secret; }
 void fake_os_set_memory_limit(size_t limit_bytes, size_t use_bytes, unsigned stalled_permille) {

@@ -108,6 +108,12 @@ void fake_os_set_clock_step(uint64_t ns);
 /* The array, which the test keeps, ends with NULL. NULL itself: not set up yet. */
 void fake_os_set_environment(const char *const *environment);
 void fake_os_set_secure_exec(bool secure);
+/* What hk_os_rights says (hk_rights_t), which is settled at the start; and how often it was asked. */
+void fake_os_set_rights(int rights);
+uint64_t fake_os_rights_questions(void);
+/* From now on this process and its children have this number, as the first processes of nested pid namespaces have. 0:
+ * each its own. */
+void fake_os_set_process_id(uint64_t process);
 void fake_os_set_process_secret(uint64_t secret);
 /* None at the start. `use_bytes` stays what the test says, whatever is mapped. */
 void fake_os_set_memory_limit(size_t limit_bytes, size_t use_bytes, unsigned stalled_permille);
@@ -118,6 +124,12 @@ uint64_t fake_os_memory_limit_questions(void);
 void fake_os_set_memory_limit_hook(void (*hook)(void));
 /* What the thread that was started last is to run, which it does when the test calls it; NULL: none was. */
 void (*fake_os_thread(void))(void);
+/* There can be a bare thread, as there can be none at the start; what the one that was started since the last question
+ * is to run, which it does when the test calls it (NULL: none was); and how often the first thread was to be signalled.
+ * */
+void fake_os_have_bare_thread(void);
+void (*fake_os_bare_thread(void))(void);
+uint64_t fake_os_signals_to_first_thread(void);
 /* 0, at the start: it cannot be told. */
 void fake_os_set_thread_count(unsigned count);
 /* hk_os_wait_for returns at once; for how long it would have waited the last time (0: the word was another already), and

@@ -1,6 +1,14 @@
-// os_bare_thread.c and rights.c on the real system: a thread that the C library does not know.
+// os_bare_thread.c and os_rights.c on the real system: a thread that the C library does not know.
+#include <fcntl.h>
+#include <grp.h>
 #include <gtest/gtest.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -11,12 +19,15 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
+#include <string>
 
 extern "C" {
 #include "heap/thread.h"
 }
+#include "folder.h"
+#include "in_child.h"
 #include "os/os.h"
-#include "os/rights.h"
 #include "scale.h"
 
 namespace {
@@ -25,17 +36,23 @@ std::atomic<int> begun, ended;
 std::atomic<bool> may_end, has_heap;
 std::atomic<uint64_t> mask;
 std::atomic<hk_rights_t> rights;
-std::atomic<bool> looks_at_rights;
+std::atomic<bool> looks_at_rights, was_same;
+std::atomic<int> looks;
+std::atomic<long> bare_number;
 
 void RunBare() {
   uint64_t found = 0;
   (void)syscall(SYS_rt_sigprocmask, SIG_BLOCK, nullptr, &found, sizeof found);
   mask = found;
+  bare_number = syscall(SYS_gettid);
   hk_thread_go_without_heap();
   has_heap = hk_thread_heap != HK_EMPTY_HEAP || !hk_thread_is_leaving();
   begun++;
   while (!may_end) {
-    if (looks_at_rights) rights = hk_rights_compare();
+    if (looks_at_rights) {
+      rights = hk_os_rights(was_same);
+      looks++;
+    }
     sched_yield();
   }
   hk_os_bare_thread_give_up();
@@ -121,18 +138,218 @@ TEST_F(BareThread, LeavesNothingBehind) {
   EXPECT_EQ(ended, 101);
 }
 
-TEST_F(BareThread, KnowsWhenTheProgramHasGivenUpRights) {
-  if (geteuid() != 0) GTEST_SKIP() << "only root has something to give up";
-  EXPECT_EQ(hk_rights_compare(), hk_rights_same);
-  looks_at_rights = true;
-  rights = hk_rights_unknown;
-  Start();
-  while (rights == hk_rights_unknown) sched_yield();
-  EXPECT_EQ(rights, hk_rights_same);
-  ASSERT_EQ(setresgid(static_cast<gid_t>(-1), 65534, static_cast<gid_t>(-1)), 0);
-  while (rights != hk_rights_differ) sched_yield();
-  ASSERT_EQ(setresgid(static_cast<gid_t>(-1), 0, static_cast<gid_t>(-1)), 0);
-  End();
+// ---- Rights. Each case in a child: what it gives up is gone.
+
+// What the bare thread sees of its rights next.
+hk_rights_t SeenNext() {
+  looks = 0;
+  while (looks < 2) sched_yield();
+  return rights;
+}
+
+// Of a thread of this process, a line of its status.
+std::string StatusLine(const std::string &status, const std::string &label) {
+  std::istringstream lines(status);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.rfind(label + ":", 0) == 0) return line.substr(label.size() + 2);
+  }
+  return "";
+}
+
+std::string Read(int file) {
+  std::string text(8192, '\0');
+  ssize_t count = pread(file, text.data(), text.size(), 0);
+  text.resize(count > 0 ? static_cast<size_t>(count) : 0);
+  return text;
+}
+
+bool SetCapabilities(uint64_t permitted, uint64_t effective) {
+  __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[2] = {};
+  for (int i = 0; i < 2; i++) {
+    data[i].permitted = static_cast<unsigned>(permitted >> 32 * i);
+    data[i].effective = static_cast<unsigned>(effective >> 32 * i);
+  }
+  return syscall(SYS_capset, &header, data) == 0;
+}
+
+uint64_t Permitted() {
+  __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[2] = {};
+  syscall(SYS_capget, &header, data);
+  return data[0].permitted | static_cast<uint64_t>(data[1].permitted) << 32;
+}
+
+// How a program hides what /proc tells.
+bool ToWhereThereIsNoProc(const std::string &folder) { return chroot(folder.c_str()) == 0 && chdir("/") == 0; }
+bool ToWhereProcIsMadeUp(const std::string &folder) {
+  std::string own = folder + "/proc/self", others = folder + "/proc/thread-self";
+  std::filesystem::create_directories(own);
+  std::filesystem::create_directories(others);
+  for (const std::string &path : {own, others}) std::ofstream(path + "/status") << "Uid:\t0\t0\t0\t0\n";
+  return ToWhereThereIsNoProc(folder);
+}
+bool ToWhereNothingCanBeOpened(const std::string &) {
+  rlimit none = {0, 0};
+  return setrlimit(RLIMIT_NOFILE, &none) == 0;
+}
+
+using Hide = bool (*)(const std::string &folder);
+
+// How the first thread, and no other one, gives up rights. With the C library's functions all threads that it knows do.
+bool ChangesUser() { return syscall(SYS_setresuid, 65534, 65534, 65534) == 0; }
+bool ChangesGroup() { return syscall(SYS_setresgid, 65534, 65534, 65534) == 0; }
+bool ChangesEffectiveUser() { return syscall(SYS_setresuid, -1, 65534, -1) == 0; }
+bool GivesUpACapability() { return SetCapabilities(Permitted() & ~uint64_t{2}, Permitted() & ~uint64_t{2}); }
+bool GivesUpTheUseOfAll() { return SetCapabilities(Permitted(), 0); }
+// So that its capabilities tell nothing.
+bool ChangesUserAndKeepsAll() {
+  constexpr unsigned kNoSetuidFixup = 1 << 2;
+  return prctl(PR_SET_SECUREBITS, kNoSetuidFixup) == 0 && ChangesUser() && Permitted() != 0;
+}
+
+using GiveUp = bool (*)();
+
+// The bare thread finds a difference once the first thread has given something up, and not before.
+void ExpectDifference(Hide hide, GiveUp give_up) {
+  hk_test::Folder folder;
+  EXPECT_EQ(hk_test::InChild([&] {
+              was_same = true;
+              looks_at_rights = true;
+              HK_CHILD_CHECK(hk_os_bare_thread_claim() && hk_os_bare_thread_start("bare", RunBare));
+              HK_CHILD_CHECK(SeenNext() == hk_rights_same);
+              HK_CHILD_CHECK(hide == nullptr || hide(folder.path()));
+              HK_CHILD_CHECK(SeenNext() == hk_rights_same);
+              HK_CHILD_CHECK(give_up());
+              HK_CHILD_CHECK(SeenNext() == hk_rights_differ);
+              return 0;
+            }),
+            0);
+}
+
+class BareThreadRights : public BareThread {
+ protected:
+  void SetUp() override {
+    BareThread::SetUp();
+    if (!HAKMEM_TEST_SANITIZER && geteuid() != 0) GTEST_SKIP() << "only root has something to give up";
+  }
+};
+
+TEST_F(BareThreadRights, WhateverTheFirstThreadGivesUpIsSeenWhateverCanBeRead) {
+  for (Hide hide : {Hide{nullptr}, ToWhereThereIsNoProc, ToWhereProcIsMadeUp, ToWhereNothingCanBeOpened}) {
+    for (GiveUp give_up : {ChangesUser, ChangesGroup, ChangesEffectiveUser, GivesUpACapability, GivesUpTheUseOfAll,
+                           ChangesUserAndKeepsAll}) {
+      ExpectDifference(hide, give_up);
+      if (HasFailure()) FAIL() << "by " << (hide != nullptr) << " " << (give_up == ChangesUserAndKeepsAll);
+    }
+  }
+}
+
+TEST_F(BareThreadRights, GroupsAndTheBoundingSetAreSeenInProc) {
+  ExpectDifference(nullptr, [] {
+    gid_t group = 4711;
+    return syscall(SYS_setgroups, 1, &group) == 0;
+  });
+  ExpectDifference(nullptr, [] { return prctl(PR_CAPBSET_DROP, 5) == 0; });
+}
+
+TEST_F(BareThreadRights, WhatCannotBeComparedIsGivenUp) {
+  hk_test::Folder folder;
+  EXPECT_EQ(hk_test::InChild([&] {
+              gid_t groups[] = {4711, 4712};
+              HK_CHILD_CHECK(setgroups(2, groups) == 0);
+              uint64_t before = Permitted();
+              was_same = true;
+              looks_at_rights = true;
+              HK_CHILD_CHECK(hk_os_bare_thread_claim() && hk_os_bare_thread_start("bare", RunBare));
+              HK_CHILD_CHECK(SeenNext() == hk_rights_same);
+              std::string task = "/proc/self/task/" + std::to_string(bare_number) + "/status";
+              int file = open(task.c_str(), O_RDONLY);
+              HK_CHILD_CHECK(file >= 0 && StatusLine(Read(file), "Groups") == "4711 4712 ");
+              HK_CHILD_CHECK(ToWhereThereIsNoProc(folder.path()));
+              HK_CHILD_CHECK(SeenNext() == hk_rights_same);
+              std::string status = Read(file);
+              HK_CHILD_CHECK(StatusLine(status, "Groups").find_first_not_of(" ") == std::string::npos);
+              HK_CHILD_CHECK(StatusLine(status, "NoNewPrivs") == "1");
+              HK_CHILD_CHECK(StatusLine(status, "CapBnd") == "0000000000000000");
+              HK_CHILD_CHECK(std::stoull(StatusLine(status, "CapPrm"), nullptr, 16) == before);
+              HK_CHILD_CHECK(prctl(PR_GET_DUMPABLE) == 1);
+              return 0;
+            }),
+            0);
+}
+
+TEST_F(BareThreadRights, InAUserNamespace) {
+  hk_test::Folder folder;
+  for (Hide hide : {Hide{nullptr}, ToWhereThereIsNoProc}) {
+    int result = hk_test::InChild([&] {
+      if (unshare(CLONE_NEWUSER) != 0) return 77;
+      was_same = true;
+      looks_at_rights = true;
+      HK_CHILD_CHECK(hk_os_bare_thread_claim() && hk_os_bare_thread_start("bare", RunBare));
+      HK_CHILD_CHECK(SeenNext() == hk_rights_same);
+      HK_CHILD_CHECK(hide == nullptr || hide(folder.path()));
+      HK_CHILD_CHECK(SeenNext() == hk_rights_same);
+      HK_CHILD_CHECK(SetCapabilities(0, 0));
+      HK_CHILD_CHECK(SeenNext() == hk_rights_differ);
+      return 0;
+    });
+    if (result == 77) GTEST_SKIP() << "no user namespace can be made here";
+    EXPECT_EQ(result, 0);
+  }
+}
+
+// Without capabilities and with one user and group nothing can be given up any more but what a filter is.
+TEST_F(BareThreadRights, AreSettledWhereNothingIsLeft) {
+  hk_test::Folder folder;
+  ASSERT_EQ(chmod(folder.path().c_str(), 0755), 0);
+  EXPECT_EQ(hk_test::InChild([&] {
+              HK_CHILD_CHECK(ToWhereThereIsNoProc(folder.path()) && ChangesGroup() && ChangesUser());
+              was_same = true;
+              looks_at_rights = true;
+              HK_CHILD_CHECK(hk_os_bare_thread_claim() && hk_os_bare_thread_start("bare", RunBare));
+              HK_CHILD_CHECK(SeenNext() == hk_rights_settled);
+              return 0;
+            }),
+            0);
+}
+
+TEST_F(BareThreadRights, AreUnknownWhereTheOwnOnesAreMixed) {
+  hk_test::Folder folder;
+  EXPECT_EQ(hk_test::InChild([&] {
+              HK_CHILD_CHECK(ToWhereThereIsNoProc(folder.path()) && ChangesEffectiveUser());
+              was_same = true;
+              looks_at_rights = true;
+              HK_CHILD_CHECK(hk_os_bare_thread_claim() && hk_os_bare_thread_start("bare", RunBare));
+              HK_CHILD_CHECK(SeenNext() == hk_rights_unknown);
+              return 0;
+            }),
+            0);
+}
+
+// Of the first thread alone, as without SECCOMP_FILTER_FLAG_TSYNC.
+bool IsFiltered() {
+  sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+  sock_fprog program = {1, &allow};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+TEST_F(BareThread, AFilterOfTheFirstThreadIsSeen) {
+  EXPECT_EQ(hk_test::InChild([] {
+              was_same = true;
+              looks_at_rights = true;
+              HK_CHILD_CHECK(hk_os_bare_thread_claim() && hk_os_bare_thread_start("bare", RunBare));
+              HK_CHILD_CHECK(SeenNext() == hk_rights_same);
+              HK_CHILD_CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+              HK_CHILD_CHECK(SeenNext() == hk_rights_same);
+              std::ifstream file("/proc/self/task/" + std::to_string(bare_number) + "/status");
+              std::string status((std::istreambuf_iterator<char>(file)), {});
+              HK_CHILD_CHECK(StatusLine(status, "NoNewPrivs") == "1"); /* it took that over */
+              HK_CHILD_CHECK(IsFiltered());
+              HK_CHILD_CHECK(SeenNext() == hk_rights_confined);
+              return 0;
+            }),
+            0);
 }
 
 }  // namespace

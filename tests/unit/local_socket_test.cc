@@ -16,6 +16,9 @@
 
 namespace {
 
+bool GoesOn() { return true; }
+int times_asked;
+
 class LocalSocket : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -71,18 +74,29 @@ TEST_F(LocalSocket, BytesGoBothWays) {
   EXPECT_EQ(hk_local_socket_read(&socket_, ours, bytes, sizeof bytes), -EAGAIN);
   ASSERT_EQ(write(theirs, "ask", 3), 3);
   EXPECT_EQ(hk_local_socket_read(&socket_, ours, bytes, sizeof bytes), 3);
-  EXPECT_TRUE(hk_local_socket_write(&socket_, ours, "answer", 6, 1000));
+  EXPECT_TRUE(hk_local_socket_write(&socket_, ours, "answer", 6, 1000, GoesOn));
   EXPECT_EQ(read(theirs, bytes, sizeof bytes), 6);
   close(theirs);
   EXPECT_EQ(hk_local_socket_read(&socket_, ours, bytes, sizeof bytes), 0);
-  EXPECT_FALSE(hk_local_socket_write(&socket_, ours, "answer", 6, 1000)) << "and there was no SIGPIPE";
+  EXPECT_FALSE(hk_local_socket_write(&socket_, ours, "answer", 6, 1000, GoesOn)) << "and there was no SIGPIPE";
   hk_local_socket_end(&socket_, ours);
 }
 
 TEST_F(LocalSocket, NobodyIsWaitedForWithoutEnd) {
   int ours, theirs = Connect(&ours);
   std::vector<char> much(16 << 20);
-  EXPECT_FALSE(hk_local_socket_write(&socket_, ours, much.data(), much.size(), 0));
+  EXPECT_FALSE(hk_local_socket_write(&socket_, ours, much.data(), much.size(), 0, GoesOn));
+  close(theirs);
+  hk_local_socket_end(&socket_, ours);
+}
+
+TEST_F(LocalSocket, AWriterThatWaitsAsksWhetherItMayGoOn) {
+  int ours, theirs = Connect(&ours);
+  std::vector<char> much(16 << 20);
+  times_asked = 0;
+  EXPECT_FALSE(
+      hk_local_socket_write(&socket_, ours, much.data(), much.size(), 60000, [] { return ++times_asked < 3; }));
+  EXPECT_EQ(times_asked, 3);
   close(theirs);
   hk_local_socket_end(&socket_, ours);
 }
@@ -97,7 +111,7 @@ TEST_F(LocalSocket, ANumberMayBelongToTheProgram) {
   EXPECT_FALSE(hk_local_socket_owns(&socket_, ours));
   EXPECT_EQ(hk_local_socket_read(&socket_, ours, bytes, sizeof bytes), -EBADF);
   ASSERT_EQ(dup2(pipe_ends[1], ours), ours);
-  EXPECT_FALSE(hk_local_socket_write(&socket_, ours, "answer", 6, 1000));
+  EXPECT_FALSE(hk_local_socket_write(&socket_, ours, "answer", 6, 1000, GoesOn));
   hk_local_socket_end(&socket_, ours);
   hk_local_socket_forget(&socket_, ours);
   EXPECT_NE(fcntl(ours, F_GETFD), -1);

@@ -9,6 +9,7 @@
 
 #include "fake_os.h"
 #include "folder.h"
+#include "os/process.h"
 
 extern "C" {
 #include "api/output_file.h"
@@ -99,7 +100,7 @@ TEST_F(OutputFile, AChildHasOneWhereItHasAName) {
   for (const char *name : {"file", "%p"}) {
     Name(name);
     EXPECT_TRUE(hk_output_file_is_own(&file_)) << "nobody has it yet";
-    file_.owner = static_cast<uint64_t>(getpid());
+    file_.owner = hk_process_mark();
     EXPECT_TRUE(hk_output_file_is_own(&file_));
     file_.owner++;
     EXPECT_EQ(hk_output_file_is_own(&file_), *name == '%');

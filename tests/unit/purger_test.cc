@@ -4,9 +4,11 @@
 
 #include <cerrno>
 #include <csignal>
+#include <thread>
 
 #include "fresh_test.h"
 #include "hakmem/hakmem.h"
+#include "os/rights.h"
 #include "unit/purge_course.h"
 
 using namespace hk_test;
@@ -254,6 +256,56 @@ HK_FRESH_TEST(Purger, AChildWithoutForksHandlersHasNone) {
     EXPECT_EQ(WaitForChild(child), 0);
   });
   course.Run();
+}
+
+// A purge thread whose rights are known for two seconds, and then are these.
+uint64_t RunUntilRightsAre(PurgeCourse *course, int rights) {
+  fake_os_set_rights(hk_rights_same);
+  (void)TakeBytes(20 * HK_MIB);
+  EXPECT_TRUE(PurgeCourse::Start());
+  course->At(2000, [rights] { fake_os_set_rights(rights); });
+  course->At(60000, [] {}); /* what is to come keeps the other threads there */
+  course->Run();
+  EXPECT_FALSE(IsPurgeThreadHeard());
+  return PurgeCourse::Now();
+}
+
+// Whether the next request would have started another one, in the thread that calls.
+bool StartsAnother() {
+  PurgeCourse::SetNow(PurgeCourse::Now() + 2000);
+  Change();
+  return PurgeCourse::Start();
+}
+
+HK_FRESH_TEST(Purger, WithOtherRightsThanTheFirstThreadEndsWithinASecond) {
+  PurgeCourse course;
+  EXPECT_LT(RunUntilRightsAre(&course, hk_rights_differ), 3000u);
+  std::thread([] { EXPECT_FALSE(StartsAnother()) << "whose rights would be those of any thread"; }).join();
+  EXPECT_TRUE(StartsAnother());
+}
+
+HK_FRESH_TEST(Purger, WhoseRightsNothingTellsEndsForGood) {
+  PurgeCourse course;
+  EXPECT_LT(RunUntilRightsAre(&course, hk_rights_unknown), 3000u);
+  EXPECT_FALSE(StartsAnother());
+  ExpectEager();
+}
+
+HK_FRESH_TEST(Purger, EndsForGoodWhenTheFirstThreadIsUnderAFilter) {
+  PurgeCourse course;
+  EXPECT_LT(RunUntilRightsAre(&course, hk_rights_confined), 3000u);
+  EXPECT_FALSE(StartsAnother());
+}
+
+HK_FRESH_TEST(Purger, LooksAtItsRightsWithoutAVisit) {
+  PurgeCourse course;
+  fake_os_set_rights(hk_rights_same);
+  (void)TakeBytes(20 * HK_MIB);
+  ASSERT_TRUE(PurgeCourse::Start());
+  uint64_t before = fake_os_rights_questions();
+  course.At(10000, [] {});
+  course.Run();
+  EXPECT_GE(fake_os_rights_questions() - before, 10000 / HK_RIGHTS_LOOK_MS);
 }
 
 }  // namespace

@@ -1,0 +1,204 @@
+/* os/os_rights.c - L1. Keeps the part of os.h's contract that is about the rights of a thread of ours, on Linux.
+ *
+ * The kernel's lines about the two threads in /proc are compared, not understood. A program may live where there is no
+ * /proc (chroot), or have no descriptor left. Then two system calls tell by themselves: capget, which tells every
+ * thread's capabilities, and prlimit, which a thread without CAP_SYS_RESOURCE may use on another one only if all user
+ * and group numbers of that are its own real ones. What no call tells of another thread (its further groups, the
+ * bounding and the ambient set, no_new_privs) this thread gives up.
+ *
+ * It never changes its user to have less: that would make the whole process undumpable.
+ */
+#include <errno.h>
+#include <linux/capability.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/vfs.h>
+
+#include "os/kernel_file.h"
+#include "os/os.h"
+#include "os/syscall.h"
+
+/* The kernel's number for /proc's kind of file system: in a jail anybody may have made a folder of that name. */
+#define PROC_MAGIC 0x9fa0
+
+/* The kernel's limit on their numbers, with room for those to come. */
+#define CAPABILITY_MAX 64
+
+/* ---- By /proc. */
+
+typedef struct {
+  uint64_t digest; /* of users, groups and capabilities (64-bit FNV-1a) */
+  uint64_t no_new_privileges;
+  uint64_t filter_mode, filter_count;
+} lines_t;
+
+#define DIGEST_BASIS UINT64_C(0xcbf29ce484222325)
+#define DIGEST_PRIME UINT64_C(0x100000001b3)
+
+/* Longer labels are none of ours. */
+#define LABEL_BYTES 16
+
+static bool is_one_of(const char *label, const char *const *labels, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    if (strcmp(label, labels[i]) == 0) return true;
+  }
+  return false;
+}
+
+static bool is_in_digest(const char *label) {
+  static const char *const labels[] = {"Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"};
+  return is_one_of(label, labels, sizeof labels / sizeof *labels);
+}
+
+/* Where the number behind a label goes; NULL: it is of no interest. */
+static uint64_t *number_of(lines_t *lines, const char *label) {
+  if (strcmp(label, "NoNewPrivs") == 0) return &lines->no_new_privileges;
+  if (strcmp(label, "Seccomp") == 0) return &lines->filter_mode;
+  return strcmp(label, "Seccomp_filters") == 0 ? &lines->filter_count : NULL;
+}
+
+/* Up to the colon; empty for what is too long. False at the end of the file. */
+static bool read_label(hk_kernel_file_t *file, char *label) {
+  size_t length = 0;
+  for (char character; hk_kernel_file_character(file, &character);) {
+    if (character == ':') {
+      label[length < LABEL_BYTES ? length : 0] = '\0';
+      return true;
+    }
+    if (length < LABEL_BYTES) label[length++] = character;
+  }
+  return false;
+}
+
+static void read_value(hk_kernel_file_t *file, lines_t *lines, const char *label) {
+  bool is_digested = is_in_digest(label);
+  uint64_t *number = number_of(lines, label);
+  for (char character; hk_kernel_file_character(file, &character) && character != '\n';) {
+    if (is_digested) lines->digest = (lines->digest ^ (unsigned char)character) * DIGEST_PRIME;
+    if (number != NULL && character >= '0' && character <= '9') *number = *number * 10 + (uint64_t)(character - '0');
+  }
+  if (is_digested) lines->digest *= DIGEST_PRIME; /* the line's end, lest two lines be one */
+}
+
+/* 0, or the error number. */
+static long read_lines(const char *path, lines_t *lines) {
+  hk_kernel_file_t file;
+  if (!hk_kernel_file_open(&file, path)) return -file.file;
+  struct statfs system;
+  long error = -hk_syscall2(SYS_fstatfs, file.file, (long)&system);
+  if (error == 0 && system.f_type != PROC_MAGIC) error = ENOENT;
+  *lines = (lines_t){.digest = DIGEST_BASIS};
+  for (char label[LABEL_BYTES + 1]; error == 0 && read_label(&file, label);) read_value(&file, lines, label);
+  hk_kernel_file_close(&file);
+  return error == 0 && lines->digest == DIGEST_BASIS ? ENOENT : error;
+}
+
+static void forgo_new_privileges(void) { (void)hk_syscall6(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0); }
+
+static hk_rights_t compare_lines(const lines_t *own, const lines_t *firsts) {
+  if (firsts->filter_mode > own->filter_mode || firsts->filter_count > own->filter_count) return hk_rights_confined;
+  if (firsts->digest != own->digest) return hk_rights_differ;
+  if (firsts->no_new_privileges > own->no_new_privileges) forgo_new_privileges();
+  return hk_rights_same;
+}
+
+/* ---- By system calls alone. */
+
+typedef struct {
+  struct __user_cap_data_struct word[_LINUX_CAPABILITY_U32S_3];
+} capabilities_t;
+
+static bool get_capabilities(long thread, capabilities_t *found) {
+  struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = (int)thread};
+  __builtin_memset(found, 0, sizeof *found);
+  return hk_syscall2(SYS_capget, (long)&header, (long)found) == 0;
+}
+
+/* The caller's. */
+static bool set_capabilities(const capabilities_t *wanted) {
+  struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+  return hk_syscall2(SYS_capset, (long)&header, (long)wanted) == 0;
+}
+
+static bool has_any(const capabilities_t *own) { return (own->word[0].permitted | own->word[1].permitted) != 0; }
+
+/* Whether the caller has one user number and one group number. */
+static bool is_uniform(void) {
+  unsigned user[3], group[3];
+  if (hk_syscall3(SYS_getresuid, (long)&user[0], (long)&user[1], (long)&user[2]) != 0) return false;
+  if (hk_syscall3(SYS_getresgid, (long)&group[0], (long)&group[1], (long)&group[2]) != 0) return false;
+  return user[0] == user[1] && user[1] == user[2] && group[0] == group[1] && group[1] == group[2];
+}
+
+/* Capabilities that differ are not compared further: while the first thread has the one that changes groups, or the
+ * bounding set, all of them are its own to take; without it, it changes nothing. */
+static void give_up_what_no_call_tells(void) {
+  (void)hk_syscall2(SYS_setgroups, 0, 0);
+  (void)hk_syscall6(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0, 0);
+  long capability = 0;
+  while (capability < CAPABILITY_MAX && hk_syscall6(SYS_prctl, PR_CAPBSET_DROP, capability, 0, 0, 0, 0) == 0)
+    capability++;
+}
+
+/* All that are permitted, but for the one that would have prlimit granted whatever the numbers are. */
+static capabilities_t for_the_question(const capabilities_t *own) {
+  capabilities_t result = *own;
+  for (unsigned i = 0; i < _LINUX_CAPABILITY_U32S_3; i++) result.word[i].effective = own->word[i].permitted;
+  result.word[CAP_TO_INDEX(CAP_SYS_RESOURCE)].effective &= ~CAP_TO_MASK(CAP_SYS_RESOURCE);
+  return result;
+}
+
+/* With one user and one group of its own. */
+static hk_rights_t compare_numbers(long first) {
+  struct rlimit limit;
+  long answer = hk_syscall4(SYS_prlimit64, first, RLIMIT_CORE, 0, (long)&limit);
+  if (answer == 0) return hk_rights_same;
+  return answer == -EPERM ? hk_rights_differ : hk_rights_unknown;
+}
+
+static hk_rights_t ask_with(const capabilities_t *own, long first) {
+  capabilities_t asking = for_the_question(own);
+  if (has_any(own) && !set_capabilities(&asking)) return hk_rights_unknown;
+  if (has_any(own)) give_up_what_no_call_tells();
+  hk_rights_t result = compare_numbers(first);
+  if (has_any(own) && !set_capabilities(own)) return hk_rights_unknown;
+  return result;
+}
+
+/* Something refuses to let files be opened: a sandbox, which may end the program for calls that it does not know. A
+ * thread without capabilities and with one user cannot have had more than the first one since they were the same. */
+static hk_rights_t guess_in_sandbox(const capabilities_t *own) {
+  return has_any(own) ? hk_rights_unknown : hk_rights_same;
+}
+
+typedef enum { there_is_none, is_refused, cannot_be_read } reason_t;
+
+static hk_rights_t compare_by_calls(bool was_same, reason_t reason) {
+  long first = (long)hk_os_process_id();
+  capabilities_t own, firsts;
+  if (!get_capabilities(0, &own) || !get_capabilities(first, &firsts)) return hk_rights_unknown;
+  if (__builtin_memcmp(&own, &firsts, sizeof own) != 0) return hk_rights_differ;
+  if (!is_uniform()) return hk_rights_unknown;
+  if (reason == is_refused) return guess_in_sandbox(&own);
+  forgo_new_privileges();
+  if (was_same && !has_any(&own)) return reason == there_is_none ? hk_rights_settled : hk_rights_same;
+  return ask_with(&own, first);
+}
+
+/* ---- os.h. */
+
+static reason_t reason_of(long error) {
+  if (error == EPERM || error == EACCES || error == ENOSYS) return is_refused;
+  return error == ENOENT || error == ENOTDIR ? there_is_none : cannot_be_read;
+}
+
+hk_rights_t hk_os_rights(bool was_same) {
+  lines_t firsts, own;
+  long error = read_lines("/proc/self/status", &firsts);
+  if (error == 0) error = read_lines("/proc/thread-self/status", &own);
+  return error == 0 ? compare_lines(&own, &firsts) : compare_by_calls(was_same, reason_of(error));
+}

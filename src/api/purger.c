@@ -7,6 +7,7 @@
 #include "heap/heap.h"
 #include "heap/rescue.h"
 #include "os/os.h"
+#include "os/sandbox.h"
 #include "policy/option.h"
 #include "space/idle.h"
 #include "space/surplus.h"
@@ -56,7 +57,7 @@ static uint64_t wait_for_blocks_ms(uint64_t now_ms, uint64_t wait_ms, uint64_t *
 static void run(void) {
   uint64_t tidied_ms = UINT64_MAX, closed_until_ms = 0;
   hk_bell_hear(true);
-  while (has_company()) {
+  while (hk_sandbox_permits_threads() && has_company()) {
     hk_os_signal_listen(); /* where all of the program's threads may block what the command line tool sends */
     uint32_t word = hk_load_relaxed(&hk_bell_word); /* before the visit, after which the bell may ring */
     uint64_t now_ms = hk_os_coarse_ms();
@@ -73,8 +74,9 @@ static void run(void) {
 
 void hk_purger_consider_slow(void) {
   hk_store_relaxed(&hk_bell_is_wanted, false); /* first: creating a thread allocates */
-  if (!hk_bell_is_allowed()) return;           /* whose memory this is may have one all the same */
-  if (hk_option.purge_thread && has_threads(2, 0) && hk_bell_claim()) {
+  bool has_others = hk_option.purge_thread && has_threads(2, 0);
+  if (has_others && !hk_bell_is_allowed()) return; /* whose memory this is may have one all the same */
+  if (has_others && hk_bell_claim()) {
     if (hk_os_thread_start("hakmem-purge", run)) return;
     hk_bell_give_up();
   }

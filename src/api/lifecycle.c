@@ -11,7 +11,9 @@
 #include "heap/pool.h"
 #include "os/call_count.h"
 #include "os/lock.h"
+#include "os/node.h"
 #include "os/os.h"
+#include "os/sandbox_status.h"
 #include "os/stay_loaded.h"
 #include "policy/option.h"
 #include "policy/safety.h"
@@ -89,6 +91,7 @@ static void start_core(void) {
   uint64_t secret = hk_os_process_secret();
   if (hk_load_relaxed(&stage) != not_started) return;
   hk_store_relaxed(&stage, core_started);
+  hk_store_relaxed(&hk_sandbox_level, (int)hk_sandbox_status_read("/proc/self/status"));
   start_counting();
   hk_safety_init(secret);
   hk_region_map_init();
@@ -135,9 +138,26 @@ void hk_lifecycle_follow(hk_heap_t *heap) {
   hk_thread_follow(heap);
 }
 
+void hk_lifecycle_look_around(void) {
+  (void)hk_os_huge_setting();
+  (void)hk_node_current();
+  (void)hk_os_process_id();
+  hk_idle_ask_system(hk_os_coarse_ms());
+}
+
+/* The user may know more of filters than can be seen. */
+static void settle_sandbox(void) {
+  if (hk_option.sandbox == hk_sandbox_off) hk_store_relaxed(&hk_sandbox_level, (int)hk_sandbox_none);
+  if (hk_option.sandbox != hk_sandbox_on) return;
+  hk_lifecycle_look_around();
+  hk_store_relaxed(&hk_sandbox_level, (int)hk_sandbox_filtered);
+}
+
 __attribute__((constructor)) static void start(void) {
   hk_lifecycle_start();
+  (void)hk_node_current(); /* asks the system now, and not in a request */
   hk_option_load();
+  settle_sandbox();
   if (hk_option.profile || hk_option.leaks != hk_leaks_off) (void)hk_profile_start(0);
   if (hk_load_relaxed(&stage) == core_started) install_hooks();
   hk_crash_report_install();

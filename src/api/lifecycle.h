@@ -8,6 +8,9 @@
 /* Sets everything up in the first call in a process. */
 void hk_lifecycle_start(void);
 
+/* Asks the system what it may not be asked in a sandbox, which begins soon: the answers are remembered. */
+void hk_lifecycle_look_around(void);
+
 /* hk_thread_enter for a process that may not have started yet. */
 hk_thread_lease_t hk_lifecycle_enter(void);
 

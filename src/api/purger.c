@@ -8,6 +8,7 @@
 #include "heap/rescue.h"
 #include "os/os.h"
 #include "os/rights.h"
+#include "os/sandbox.h"
 #include "policy/option.h"
 #include "space/idle.h"
 #include "space/surplus.h"
@@ -88,7 +89,7 @@ static void run(void) {
   hk_rights_watch_t rights = hk_rights_watch_begin(is_of_first_thread, hk_os_coarse_ms());
   hk_rights_t verdict = hk_rights_watch(&rights, hk_os_coarse_ms());
   hk_bell_hear(true);
-  while (hk_rights_may_stay(verdict) && has_company()) {
+  while (hk_rights_may_stay(verdict) && hk_sandbox_permits_threads() && has_company()) {
     hk_os_signal_listen(); /* where all of the program's threads may block what the command line tool sends */
     uint32_t word = hk_load_relaxed(&hk_bell_word); /* before the visit, after which the bell may ring */
     uint64_t now_ms = hk_os_coarse_ms();
@@ -106,9 +107,10 @@ static void run(void) {
 
 void hk_purger_consider_slow(void) {
   hk_store_relaxed(&hk_bell_is_wanted, false); /* first: creating a thread allocates */
-  if (!hk_bell_is_allowed()) return;           /* whose memory this is may have one all the same */
   bool may_start = !hk_load_relaxed(&is_left_to_first_thread) || hk_rights_is_first_thread();
-  if (hk_option.purge_thread && may_start && has_threads(2, 0) && hk_bell_claim()) {
+  bool has_others = hk_option.purge_thread && may_start && has_threads(2, 0);
+  if (has_others && !hk_bell_is_allowed()) return; /* whose memory this is may have one all the same */
+  if (has_others && hk_bell_claim()) {
     is_of_first_thread = hk_rights_is_first_thread();
     if (hk_os_thread_start("hakmem-purge", run)) return;
     hk_bell_give_up();

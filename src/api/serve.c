@@ -20,6 +20,7 @@
 #include "os/os.h"
 #include "os/process.h"
 #include "os/rights.h"
+#include "os/sandbox.h"
 #include "policy/option.h"
 
 /* Chosen. While somebody may connect, the thread looks this often for signals, and for a socket that the program has closed. */
@@ -60,13 +61,19 @@ static void start(void) {
   if (!hk_os_bare_thread_start("hakmem-serve", run)) hk_os_bare_thread_give_up();
 }
 
-static void call(_Atomic(bool) *wish) {
-  if (hk_load_relaxed(&home) != hk_process_mark()) return;
-  hk_store_relaxed(wish, true);
+static void wake(void) {
   (void)atomic_fetch_add_explicit(&calls, 1, memory_order_acq_rel);
   hk_os_wake_one((const uint32_t *)&calls);
+}
+
+static void call(_Atomic(bool) *wish) {
+  if (!hk_sandbox_permits_threads() || hk_load_relaxed(&home) != hk_process_mark()) return;
+  hk_store_relaxed(wish, true);
+  wake();
   start();
 }
+
+void hk_serve_end_soon(void) { wake(); }
 
 static void on_attach(void) { call(&is_listening_wanted); }
 static void on_report(void) { call(&is_report_wanted); }
@@ -126,6 +133,10 @@ static void answer(uint64_t now_ms) {
 /* Does what is due, and waits for more. False when nothing more will be. */
 static bool visit(uint32_t seen) {
   uint64_t now_ms = hk_os_coarse_ms();
+  if (!hk_sandbox_permits_threads()) {
+    hk_server_close();
+    return false;
+  }
   report();
   renew_file(now_ms);
   begin_to_listen(now_ms);
@@ -184,14 +195,14 @@ static void run(void) {
       goes_on = visit(seen);
     }
     hk_os_bare_thread_give_up();
-  } while (hk_load_acquire(&calls) != seen && hk_os_bare_thread_claim());
+  } while (hk_load_acquire(&calls) != seen && hk_sandbox_permits_threads() && hk_os_bare_thread_claim());
 }
 
 /* ---- A process's start, and forks. */
 
 static void begin(void) {
   hk_store_relaxed(&home, hk_process_mark());
-  if (is_file_renewed()) start();
+  if (is_file_renewed() && hk_sandbox_permits_threads()) start();
 }
 
 /* The thread is the parent's, and what was asked of it too. */

@@ -11,4 +11,7 @@
 /* At the program's start: takes the signals, and starts the thread where an option wants it. */
 void hk_serve_prepare(void);
 
+/* After hk_sandbox_is_near was set: the thread, if there is one, sees it soon. */
+void hk_serve_end_soon(void);
+
 #endif /* HK_API_SERVE_H */

@@ -1,23 +1,18 @@
-/* os/memory_group.c - L1. See memory_group.h. The file cgroup of /proc/self names the group; mountinfo says which part of
- * all groups is mounted, and where. */
+/* os/memory_group.c - L1. See memory_group.h. The file cgroup of /proc/self names the group; mountinfo says which
+ * part of all groups is mounted, and where. */
 #include "os/memory_group.h"
 
 #include "base/format.h"
 #include "base/text.h"
 #include "os/kernel_file.h"
 
-/* A path, or a group's name. */
-typedef struct {
-  char text[HK_MEMORY_GROUP_PATH_BYTES];
-} path_t;
-
-/* Copies what stands before `end`, or all. False when there is no room. */
-static bool copy_until(path_t *to, const char *from, char end) {
+/* Copies what stands before `end`, or all, to HK_MEMORY_GROUP_PATH_BYTES. False when there is no room. */
+static bool copy_until(char *to, const char *from, char end) {
   size_t length = 0;
   while (from[length] != end && from[length] != '\0') length++;
-  if (length >= sizeof(to->text)) return false;
-  __builtin_memcpy(to->text, from, length);
-  to->text[length] = '\0';
+  if (length >= HK_MEMORY_GROUP_PATH_BYTES) return false;
+  __builtin_memcpy(to, from, length);
+  to[length] = '\0';
   return true;
 }
 
@@ -30,11 +25,10 @@ static bool join(hk_format_t *to, const char *text) {
   return to->length - before == length;
 }
 
-static bool open_file(hk_kernel_file_t *reader, const char *root, const char *name) {
-  path_t path;
+static bool open_file(hk_memory_group_room_t *room, const char *root, const char *name) {
   hk_format_t text;
-  hk_format_init(&text, path.text, sizeof(path.text));
-  return join(&text, root) && join(&text, name) && hk_kernel_file_open(reader, path.text);
+  hk_format_init(&text, room->path, sizeof(room->path));
+  return join(&text, root) && join(&text, name) && hk_kernel_file_open(&room->reader, room->path);
 }
 
 /* ---- The group's name. */
@@ -52,14 +46,12 @@ static const char *name_in(const char *line, bool is_version_1) {
   return hk_text_lists(controllers, "memory") ? after_colon(controllers) : NULL;
 }
 
-static bool find_name(path_t *name, bool is_version_1, const char *root) {
-  hk_kernel_file_t reader;
-  if (!open_file(&reader, root, "/proc/self/cgroup")) return false;
-  char line[HK_KERNEL_LINE_BYTES];
+static bool find_name(hk_memory_group_room_t *room, bool is_version_1, const char *root) {
+  if (!open_file(room, root, "/proc/self/cgroup")) return false;
   const char *found = NULL;
-  while (found == NULL && hk_kernel_file_line(&reader, line)) found = name_in(line, is_version_1);
-  hk_kernel_file_close(&reader);
-  return found != NULL && found[0] == '/' && copy_until(name, found, '\0');
+  while (found == NULL && hk_kernel_file_line(&room->reader, room->line)) found = name_in(room->line, is_version_1);
+  hk_kernel_file_close(&room->reader);
+  return found != NULL && found[0] == '/' && copy_until(room->name, found, '\0');
 }
 
 /* ---- The folder. */
@@ -69,8 +61,8 @@ static const char *next_field(const char *text) {
   return *text == ' ' ? text + 1 : text;
 }
 
-/* Whether a line of mountinfo is about the groups' files. Behind " - " stand the kind of file system, its source and its
- * options. */
+/* Whether a line of mountinfo is about the groups' files. Behind " - " stand the kind of file system, its source and
+ * its options. */
 static bool is_mount(const char *line, bool is_version_1) {
   const char *kind = line;
   while (*kind != '\0' && hk_text_after(kind, "- ") == NULL) kind = next_field(kind);
@@ -99,33 +91,30 @@ static const char *way_to(const char *group, const char *shown) {
   return way[0] == '\0' ? way : NULL;
 }
 
-/* False when this mount does not show the group, or where its folder has too long a name. */
-static bool take_mount(const char *line, const path_t *name, const char *root, hk_memory_group_t *group) {
-  const char *field = next_field(next_field(next_field(line)));
-  path_t shown, where;
-  if (field[0] != '/' || !copy_until(&shown, field, ' ') || !copy_until(&where, next_field(field), ' ')) return false;
-  unescape(shown.text);
-  unescape(where.text);
-  const char *way = way_to(name->text, shown.text);
+/* False when the mount of the line does not show the group, or where its folder has too long a name. */
+static bool take_mount(hk_memory_group_room_t *room, const char *root, hk_memory_group_t *group) {
+  const char *field = next_field(next_field(next_field(room->line)));
+  if (field[0] != '/' || !copy_until(room->shown, field, ' ')) return false;
+  if (!copy_until(room->mount, next_field(field), ' ')) return false;
+  unescape(room->shown);
+  unescape(room->mount);
+  const char *way = way_to(room->name, room->shown);
   if (way == NULL) return false;
   hk_format_t path;
   hk_format_init(&path, group->path, sizeof(group->path));
-  if (!join(&path, root) || !join(&path, where.text)) return false;
+  if (!join(&path, root) || !join(&path, room->mount)) return false;
   group->top = path.length;
   if (!join(&path, way)) return false;
   group->length = path.length;
   return true;
 }
 
-bool hk_memory_group_find(hk_memory_group_t *group, bool is_version_1, const char *root) {
-  path_t name;
-  hk_kernel_file_t reader;
-  if (!find_name(&name, is_version_1, root) || !open_file(&reader, root, "/proc/self/mountinfo")) return false;
-  char line[HK_KERNEL_LINE_BYTES];
+bool hk_memory_group_find(hk_memory_group_t *group, bool is_version_1, const char *root, hk_memory_group_room_t *room) {
+  if (!find_name(room, is_version_1, root) || !open_file(room, root, "/proc/self/mountinfo")) return false;
   bool found = false;
-  while (!found && hk_kernel_file_line(&reader, line)) {
-    found = is_mount(line, is_version_1) && take_mount(line, &name, root, group);
+  while (!found && hk_kernel_file_line(&room->reader, room->line)) {
+    found = is_mount(room->line, is_version_1) && take_mount(room, root, group);
   }
-  hk_kernel_file_close(&reader);
+  hk_kernel_file_close(&room->reader);
   return found;
 }

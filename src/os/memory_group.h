@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "os/kernel_file.h"
+
 /* Chosen: a group whose folder has a longer name is not looked at. */
 #define HK_MEMORY_GROUP_PATH_BYTES 512
 
@@ -15,8 +17,18 @@ typedef struct {
   size_t top; /* so much of `path` is the mount point: the highest group that can be seen */
 } hk_memory_group_t;
 
-/* Finds the process's group in /proc/self, of version 1 or 2 of the kernel's interface. False when there is none. `root`
- * stands before every path: "" but in tests. */
-bool hk_memory_group_find(hk_memory_group_t *group, bool is_version_1, const char *root);
+/* What a look needs to work with. It is more than a thread with a small stack has left. */
+typedef struct {
+  hk_kernel_file_t reader;
+  char line[HK_KERNEL_LINE_BYTES];
+  char path[HK_MEMORY_GROUP_PATH_BYTES]; /* of a file */
+  char name[HK_MEMORY_GROUP_PATH_BYTES]; /* of the group */
+  char shown[HK_MEMORY_GROUP_PATH_BYTES];
+  char mount[HK_MEMORY_GROUP_PATH_BYTES];
+} hk_memory_group_room_t;
+
+/* Finds the process's group in /proc/self, of version 1 or 2 of the kernel's interface. False when there is none.
+ * `root` stands before every path: "" but in tests. */
+bool hk_memory_group_find(hk_memory_group_t *group, bool is_version_1, const char *root, hk_memory_group_room_t *room);
 
 #endif /* HK_OS_MEMORY_GROUP_H */

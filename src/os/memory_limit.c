@@ -14,23 +14,22 @@
 /* Version 1 writes "no limit" as the highest number of whole pages. Nothing near it can be meant. */
 #define NO_LIMIT_FROM (SIZE_MAX / 4)
 
-/* The longest name of a file in a group's folder, with the slash and the zero byte. */
-#define NAME_BYTES 32
-
 /* One group's folder: the first bytes of the path. */
 typedef struct {
   const hk_memory_limit_place_t *place;
+  hk_memory_limit_room_t *room;
   size_t length;
   bool is_short; /* of descriptors, when something was to be read */
 } folder_t;
 
 /* ---- A number in a file. */
 
-static bool open_in(hk_kernel_file_t *reader, folder_t *folder, const char *name) {
-  char path[HK_MEMORY_GROUP_PATH_BYTES + NAME_BYTES];
+static bool open_in(folder_t *folder, const char *name) {
+  hk_kernel_file_t *reader = &folder->room->limit.reader;
+  char *path = folder->room->limit.path;
   __builtin_memcpy(path, folder->place->group.path, folder->length);
   hk_format_t text;
-  hk_format_init(&text, path + folder->length, sizeof(path) - folder->length);
+  hk_format_init(&text, path + folder->length, sizeof(folder->room->limit.path) - folder->length);
   hk_format_print(&text, "/%s", name);
   if (hk_kernel_file_open(reader, path)) return true;
   folder->is_short |= reader->file == -EMFILE || reader->file == -ENFILE || reader->file == -ENOMEM;
@@ -39,15 +38,15 @@ static bool open_in(hk_kernel_file_t *reader, folder_t *folder, const char *name
 
 /* The number behind `label` at the start of a line. */
 static bool read_number(folder_t *folder, const char *name, const char *label, size_t *number) {
-  hk_kernel_file_t reader;
-  if (!open_in(&reader, folder, name)) return false;
-  char line[HK_KERNEL_LINE_BYTES];
+  if (!open_in(folder, name)) return false;
+  hk_kernel_file_t *reader = &folder->room->limit.reader;
+  char *line = folder->room->limit.line;
   bool found = false;
-  while (!found && hk_kernel_file_line(&reader, line)) {
+  while (!found && hk_kernel_file_line(reader, line)) {
     const char *rest = hk_text_after(line, label);
     found = rest != NULL && hk_text_number(rest, number) != NULL;
   }
-  hk_kernel_file_close(&reader);
+  hk_kernel_file_close(reader);
   return found;
 }
 
@@ -89,12 +88,12 @@ static bool read_group(folder_t *folder, hk_os_memory_limit_t *found) {
 /* ---- All of them. */
 
 /* Notes the groups with a limit, from the process's up to the highest that can be seen. */
-static void find_levels(hk_memory_limit_place_t *place) {
+static void find_levels(hk_memory_limit_place_t *place, hk_memory_limit_room_t *room) {
   const hk_memory_group_t *group = &place->group;
   size_t length = group->length;
   place->level_count = 0;
   while (place->level_count < HK_MEMORY_LIMIT_LEVELS) {
-    folder_t folder = {.place = place, .length = length};
+    folder_t folder = {.place = place, .room = room, .length = length};
     hk_os_memory_limit_t found;
     if (read_group(&folder, &found)) place->level[place->level_count++] = length;
     if (length <= group->top) return;
@@ -103,27 +102,28 @@ static void find_levels(hk_memory_limit_place_t *place) {
   }
 }
 
-static bool find(hk_memory_limit_place_t *place, bool is_version_1, const char *root) {
+static bool find(hk_memory_limit_place_t *place, bool is_version_1, const char *root, hk_memory_limit_room_t *room) {
   place->is_version_1 = is_version_1;
-  if (!hk_memory_group_find(&place->group, is_version_1, root)) return false;
-  find_levels(place);
+  if (!hk_memory_group_find(&place->group, is_version_1, root, &room->group)) return false;
+  find_levels(place, room);
   return place->level_count > 0;
 }
 
 /* Where both versions are mounted, memory belongs to one of them: the other has no files about it. */
-bool hk_memory_limit_find(hk_memory_limit_place_t *place, const char *root) {
-  return find(place, true, root) || find(place, false, root);
+bool hk_memory_limit_find(hk_memory_limit_place_t *place, const char *root, hk_memory_limit_room_t *room) {
+  return find(place, true, root, room) || find(place, false, root, room);
 }
 
 static size_t room_in(const hk_os_memory_limit_t *found) {
   return found->limit_bytes > found->use_bytes ? found->limit_bytes - found->use_bytes : 0;
 }
 
-bool hk_memory_limit_read(const hk_memory_limit_place_t *place, hk_os_memory_limit_t *found) {
+bool hk_memory_limit_read(const hk_memory_limit_place_t *place, hk_os_memory_limit_t *found,
+                          hk_memory_limit_room_t *room) {
   *found = (hk_os_memory_limit_t){0};
   bool is_short = false;
   for (unsigned i = 0; i < place->level_count; i++) {
-    folder_t folder = {.place = place, .length = place->level[i]};
+    folder_t folder = {.place = place, .room = room, .length = place->level[i]};
     hk_os_memory_limit_t group = {0};
     bool has_limit = read_group(&folder, &group);
     is_short |= folder.is_short;
@@ -134,8 +134,8 @@ bool hk_memory_limit_read(const hk_memory_limit_place_t *place, hk_os_memory_lim
 
 /* ---- Pressure. */
 
-/* The average in the line "some avg10=12.34 ...": the part of the last ten seconds, in percent, in which some task waited
- * for memory. */
+/* The average in the line "some avg10=12.34 ...": the part of the last ten seconds, in percent, in which some task
+ * waited for memory. */
 static unsigned permille_in(const char *line) {
   const char *text = hk_text_after(line, "some avg10=");
   uint64_t percent, fraction = 0;
@@ -144,13 +144,14 @@ static unsigned permille_in(const char *line) {
   return (unsigned)(percent * 10 + fraction);
 }
 
-unsigned hk_memory_limit_stalled(const hk_memory_limit_place_t *place, const char *otherwise) {
-  folder_t folder = {.place = place, .length = place->group.length};
-  hk_kernel_file_t reader;
-  bool has_own = place->level_count > 0 && !place->is_version_1 && open_in(&reader, &folder, "memory.pressure");
-  if (!has_own && !hk_kernel_file_open(&reader, otherwise)) return 0;
-  char line[HK_KERNEL_LINE_BYTES];
-  unsigned permille = hk_kernel_file_line(&reader, line) ? permille_in(line) : 0;
-  hk_kernel_file_close(&reader);
+unsigned hk_memory_limit_stalled(const hk_memory_limit_place_t *place, const char *otherwise,
+                                 hk_memory_limit_room_t *room) {
+  folder_t folder = {.place = place, .room = room, .length = place->group.length};
+  hk_kernel_file_t *reader = &room->limit.reader;
+  bool has_own = place->level_count > 0 && !place->is_version_1 && open_in(&folder, "memory.pressure");
+  if (!has_own && !hk_kernel_file_open(reader, otherwise)) return 0;
+  char *line = room->limit.line;
+  unsigned permille = hk_kernel_file_line(reader, line) ? permille_in(line) : 0;
+  hk_kernel_file_close(reader);
   return permille;
 }

@@ -66,14 +66,14 @@ void hk_os_keep_stderr(void);
 /* Ends the process with SIGABRT. */
 HK_NORETURN void hk_os_abort(void);
 
-/* Monotonic time in nanoseconds. A system call: not for every block. */
+/* Monotonic time in nanoseconds: not for every block. */
 uint64_t hk_os_now_ns(void);
 
 /* Monotonic time in milliseconds, as of the last tick of the kernel's timer: some milliseconds old, and no system call
  * where the kernel offers a way without. */
 uint64_t hk_os_coarse_ms(void);
 
-/* Milliseconds since 1970, as the system's clock has it. A system call. */
+/* Milliseconds since 1970, as the system's clock has it. */
 uint64_t hk_os_unix_ms(void);
 
 /* 64 unpredictable bits, chosen by the kernel at exec: the same at each call in a process and in its fork children. */

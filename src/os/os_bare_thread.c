@@ -140,7 +140,7 @@ static HK_NORETURN void leave(uintptr_t start, size_t bytes) {
 
 static HK_NORETURN void begin(void) {
   area_t area = next_area;
-  hk_thread_nature_take(next_name);
+  hk_thread_nature_take(hk_thread_bare, next_name);
   next_run();
   leave(area.start, area.bytes);
 }

@@ -53,8 +53,10 @@ void *hk_os_reserve_small(size_t bytes, size_t alignment) {
   return start;
 }
 
+/* No vDSO reads this clock. In a sandbox it stands still, and no huge page is dear. */
 static uint64_t thread_cpu_ns(void) {
   struct timespec now = {0};
+  if (hk_sandbox_is_own()) return 0;
   (void)hk_syscall2(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, (long)&now);
   return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
@@ -79,7 +81,7 @@ bool hk_os_resident_pages(void *start, size_t bytes, unsigned char *is_resident)
 }
 
 size_t hk_os_resident_bytes(void *start, size_t bytes) {
-  unsigned char is_resident[512] = {0};
+  unsigned char is_resident[128] = {0}; /* little of the caller's stack */
   size_t page_bytes = hk_os_page_size(), count = 0;
   for (size_t at = 0; at < bytes;) {
     size_t part = bytes - at < sizeof(is_resident) * page_bytes ? bytes - at : sizeof(is_resident) * page_bytes;

@@ -1,7 +1,9 @@
 /* os/os_limit.c - L1. Keeps the part of os.h's contract that is about limits on memory, on Linux. */
 #include "base/atomic.h"
+#include "base/bits.h"
 #include "os/memory_limit.h"
 #include "os/os.h"
+#include "os/sandbox.h"
 
 /* Written once, by the thread that looks first; `stage` publishes it. */
 static hk_memory_limit_place_t place;
@@ -11,17 +13,28 @@ static _Atomic(int) stage = not_found_yet;
 
 /* False while another thread is at it. In a child of fork that began in that moment it stays so: such a child goes
  * without. */
-static bool has_place(void) {
+static bool has_place(hk_memory_limit_room_t *room) {
   int expected = not_found_yet;
   if (hk_load_acquire(&stage) == found_place) return true;
   if (!hk_publish_once(&stage, &expected, (int)being_found)) return expected == found_place;
-  (void)hk_memory_limit_find(&place, ""); /* in want of a limit there are no levels in it */
+  (void)hk_memory_limit_find(&place, "", room); /* in want of a limit there are no levels in it */
   hk_store_release(&stage, found_place);
   return true;
 }
 
-bool hk_os_memory_limit(hk_os_memory_limit_t *limit) {
-  if (!has_place() || !hk_memory_limit_read(&place, limit)) return false;
-  limit->stalled_permille = hk_memory_limit_stalled(&place, "/proc/pressure/memory");
+static bool look(hk_os_memory_limit_t *limit, hk_memory_limit_room_t *room) {
+  if (!has_place(room) || !hk_memory_limit_read(&place, limit, room)) return false;
+  limit->stalled_permille = hk_memory_limit_stalled(&place, "/proc/pressure/memory", room);
   return true;
+}
+
+/* The caller asked for memory, perhaps on a stack of few pages. */
+bool hk_os_memory_limit(hk_os_memory_limit_t *limit) {
+  if (hk_sandbox_is_own()) return false;
+  size_t bytes = hk_align_up(sizeof(hk_memory_limit_room_t), hk_os_page_size());
+  hk_memory_limit_room_t *room = (hk_memory_limit_room_t *)hk_os_reserve(bytes, hk_os_page_size());
+  if (room == NULL) return false;
+  bool is_told = look(limit, room);
+  (void)hk_os_unmap(room, bytes);
+  return is_told;
 }

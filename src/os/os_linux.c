@@ -72,7 +72,14 @@ uint64_t hk_os_process_secret(void) {
 
 const char *const *hk_os_environment(void) { return (const char *const *)environ; }
 
-uint64_t hk_os_process_id(void) { return (uint64_t)hk_syscall2(SYS_getpid, 0, 0); }
+/* A sandbox that permits no question gets the last answer: of a process whose child asks, the parent's. */
+uint64_t hk_os_process_id(void) {
+  static _Atomic(long) known;
+  long process = hk_syscall2(SYS_getpid, 0, 0);
+  if (HK_UNLIKELY(process < 0)) return (uint64_t)hk_load_relaxed(&known);
+  hk_store_relaxed(&known, process);
+  return (uint64_t)process;
+}
 
 bool hk_os_is_secure_exec(void) { return auxiliary(AT_SECURE) != 0; }
 
@@ -251,8 +258,9 @@ bool hk_os_resize(void *start, size_t old_bytes, size_t new_bytes) {
 /* A refused move may have cost the target already: the kernel unmaps it before it looks at the source. The target is
  * made anew unless something is there. */
 static void restore_target(uintptr_t target, size_t bytes) {
-  long start = call_mmap(target, bytes, MAP_FIXED_NOREPLACE);
-  /* Kernels before 4.17 take the flag for none and the address for a hint. */
+  /* Filters that look at flags know the old ones. Without the flag the address is a hint, as it is with it to kernels before
+   * 4.17. */
+  long start = call_mmap(target, bytes, hk_sandbox_is_own() ? 0 : MAP_FIXED_NOREPLACE);
   if (!hk_syscall_failed(start) && (uintptr_t)start != target) (void)call_munmap((uintptr_t)start, bytes);
 }
 
@@ -308,34 +316,36 @@ void hk_os_write_stderr(const char *text, size_t bytes) {
 
 void hk_os_abort(void) { abort(); }
 
-uint64_t hk_os_now_ns(void) {
-  struct timespec now = {0, 0};
-  (void)hk_syscall2(SYS_clock_gettime, CLOCK_MONOTONIC, (long)&now);
-  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static int call_clock_gettime(long clock, struct timespec *now) {
   return (int)hk_syscall2(SYS_clock_gettime, clock, (long)now);
 }
 
-uint64_t hk_os_coarse_ms(void) {
+static struct timespec read_clock(long clock) {
   static _Atomic(hk_vdso_clock_t *) known;
-  hk_vdso_clock_t *clock = hk_load_relaxed(&known);
-  if (HK_UNLIKELY(clock == NULL)) {
-    clock = hk_vdso_find_clock(auxiliary(AT_SYSINFO_EHDR));
-    if (clock == NULL) clock = call_clock_gettime;
-    hk_store_relaxed(&known, clock);
+  hk_vdso_clock_t *read = hk_load_relaxed(&known);
+  if (HK_UNLIKELY(read == NULL)) {
+    read = hk_vdso_find_clock(auxiliary(AT_SYSINFO_EHDR));
+    if (read == NULL) read = call_clock_gettime;
+    hk_store_relaxed(&known, read);
   }
   struct timespec now = {0, 0};
-  (void)clock(CLOCK_MONOTONIC_COARSE, &now);
+  (void)read(clock, &now);
+  return now;
+}
+
+static uint64_t read_clock_ms(long clock) {
+  struct timespec now = read_clock(clock);
   return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
 }
 
-uint64_t hk_os_unix_ms(void) {
-  struct timespec now = {0, 0};
-  (void)hk_syscall2(SYS_clock_gettime, CLOCK_REALTIME, (long)&now);
-  return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
+uint64_t hk_os_now_ns(void) {
+  struct timespec now = read_clock(CLOCK_MONOTONIC);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
+
+uint64_t hk_os_coarse_ms(void) { return read_clock_ms(CLOCK_MONOTONIC_COARSE); }
+
+uint64_t hk_os_unix_ms(void) { return read_clock_ms(CLOCK_REALTIME); }
 
 void hk_os_wait(const uint32_t *word, uint32_t expected) {
   (void)hk_syscall4(SYS_futex, (long)word, FUTEX_WAIT_PRIVATE, (long)expected, 0);

@@ -20,7 +20,7 @@ static const char *thread_name;
 static void (*thread_run)(void);
 
 static void *begin(void *unused) {
-  hk_thread_nature_take(thread_name);
+  hk_thread_nature_take(hk_thread_of_c_library, thread_name);
   thread_run();
   return unused;
 }
@@ -35,6 +35,7 @@ static bool create(const pthread_attr_t *attributes) {
 }
 
 bool hk_os_thread_start(const char *name, void (*run)(void)) {
+  if (!hk_sandbox_permits_threads()) return false;
   int saved_errno = errno;
   thread_name = name;
   thread_run = run;
@@ -49,8 +50,14 @@ bool hk_os_thread_start(const char *name, void (*run)(void)) {
   return created;
 }
 
+/* Set by the C library while a process has never had a second thread; older ones have no such variable. */
+extern char __libc_single_threaded __attribute__((weak));
+
+static bool was_always_alone(void) { return &__libc_single_threaded != NULL && __libc_single_threaded != 0; }
+
 /* Each is a folder there, which counts as a link, beside the folder's own two. */
 unsigned hk_os_thread_count(void) {
+  if (was_always_alone()) return 1;
   struct stat tasks = {.st_nlink = 0};
   long result = hk_syscall4(SYS_newfstatat, AT_FDCWD, (long)"/proc/self/task", (long)&tasks, 0);
   if (result != 0 || tasks.st_nlink <= 2) return 0;

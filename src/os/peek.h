@@ -9,7 +9,8 @@
 HK_C_BEGIN
 
 /* Copies the word at `address` to `*word`. False when nothing is mapped there. Slow: a system call. Where the system
- * does not offer it (old kernels, some containers), the word is read plainly. */
+ * does not offer the copy (containers, sandboxes), the word is read plainly if it can be read: memory that is
+ * unmapped in between is a fault. */
 bool hk_os_peek(const void *address, void **word);
 
 HK_C_END

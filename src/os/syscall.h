@@ -3,17 +3,18 @@
 #ifndef HK_OS_SYSCALL_H
 #define HK_OS_SYSCALL_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <sys/syscall.h>
 
 #include "base/compiler.h"
 #include "os/call_count.h"
+#include "os/sandbox.h"
 
-/* What the kernel answers: a result, or a negated errno. */
+/* What the kernel answers: a result, or a negated errno. For the program's own calls; those of the library follow. */
 #if defined(__x86_64__)
 
-HK_INLINE long hk_syscall6(long number, long a, long b, long c, long d, long e, long f) {
-  hk_call_count_note(number);
+HK_INLINE long hk_syscall_raw(long number, long a, long b, long c, long d, long e, long f) {
   register long r10 __asm__("r10") = d;
   register long r8 __asm__("r8") = e;
   register long r9 __asm__("r9") = f;
@@ -27,8 +28,7 @@ HK_INLINE long hk_syscall6(long number, long a, long b, long c, long d, long e, 
 
 #elif defined(__aarch64__)
 
-HK_INLINE long hk_syscall6(long number, long a, long b, long c, long d, long e, long f) {
-  hk_call_count_note(number);
+HK_INLINE long hk_syscall_raw(long number, long a, long b, long c, long d, long e, long f) {
   register long x8 __asm__("x8") = number;
   register long x0 __asm__("x0") = a;
   register long x1 __asm__("x1") = b;
@@ -43,6 +43,13 @@ HK_INLINE long hk_syscall6(long number, long a, long b, long c, long d, long e, 
 #else
 #error "hakmem knows the system calls of x86-64 and arm64 only"
 #endif
+
+/* The same for a call of the library: -EPERM, and no call, where the sandbox may not permit it. */
+HK_INLINE long hk_syscall6(long number, long a, long b, long c, long d, long e, long f) {
+  if (HK_UNLIKELY(!hk_sandbox_permits(number))) return -EPERM;
+  hk_call_count_note(number);
+  return hk_syscall_raw(number, a, b, c, d, e, f);
+}
 
 HK_INLINE long hk_syscall4(long number, long a, long b, long c, long d) {
   return hk_syscall6(number, a, b, c, d, 0, 0);

@@ -1,4 +1,5 @@
-/* os/thread_nature.h - L1. What each thread of our own is like, whoever makes it. For os_thread.c and os_bare_thread.c. */
+/* os/thread_nature.h - L1. What each thread of our own is like, whoever makes it. For os_thread.c and
+ * os_bare_thread.c. */
 #ifndef HK_OS_THREAD_NATURE_H
 #define HK_OS_THREAD_NATURE_H
 
@@ -27,12 +28,14 @@ HK_INLINE bool hk_thread_nature_mask(uint64_t mask, uint64_t *before) {
   return hk_syscall4(SYS_rt_sigprocmask, SIG_SETMASK, (long)&mask, (long)before, sizeof mask) == 0;
 }
 
+/* Of each kind there is one thread at a time. */
+typedef enum { hk_thread_of_c_library, hk_thread_bare, hk_thread_kind_count } hk_thread_kind_t;
+
 /* The first act of such a thread. It may have been created by one that comes before all others, which it has no claim
  * to. */
-HK_INLINE void hk_thread_nature_take(const char *name) {
-  struct sched_param none = {.sched_priority = 0};
-  (void)hk_syscall3(SYS_sched_setscheduler, 0, SCHED_OTHER, (long)&none);
-  (void)hk_syscall2(SYS_prctl, PR_SET_NAME, (long)name);
-}
+void hk_thread_nature_take(hk_thread_kind_t kind, const char *name);
+
+/* Waits until none is left, for so long at the most: after each was told to end. */
+void hk_thread_nature_await_ends(uint64_t most_ms);
 
 #endif /* HK_OS_THREAD_NATURE_H */

@@ -45,7 +45,8 @@
 
 /* ---- Decisions. */
 
-static void sum_open(const hk_learn_t *learn, hk_price_gaps_t *open) {
+static void sum_open(hk_learn_t *learn) {
+  hk_price_gaps_t *open = &learn->open;
   memset(open, 0, sizeof *open);
   for (unsigned i = 0; i < learn->level.count; i++) {
     hk_price_add_gap(&learn->price, open, hk_level_segment_bytes(&learn->level, i),
@@ -58,13 +59,12 @@ static void sum_open(const hk_learn_t *learn, hk_price_gaps_t *open) {
  * become idle. And what was learned when little was at stake is the less certain the more is: of that, what has been idle
  * for longer than the break-even time is decided. */
 static void divide_by_all(hk_learn_t *learn) {
-  hk_price_gaps_t open;
-  sum_open(learn, &open);
+  sum_open(learn);
   uint64_t owed[HK_PRICE_CANDIDATES];
   for (unsigned i = 0; i < HK_PRICE_CANDIDATES; i++) {
-    owed[i] = hk_add_saturating(learn->owed[i], hk_price_give_cost(&learn->price, &open, i));
+    owed[i] = hk_add_saturating(learn->owed[i], hk_price_give_cost(&learn->price, &learn->open, i));
   }
-  uint64_t undecided = hk_price_give_cost(&learn->price, &open, HK_PRICE_BREAK_EVEN);
+  uint64_t undecided = hk_price_give_cost(&learn->price, &learn->open, HK_PRICE_BREAK_EVEN);
   hk_decay_by_all(&learn->decay, &learn->price, owed, hk_larger(learn->usual_stake, undecided / UNDECIDED_SHARE));
 }
 
@@ -134,11 +134,10 @@ static void note_stake(hk_learn_t *learn, uint64_t stake) {
 
 /* What is idle already was charged by earlier epochs. */
 static void charge_open(hk_learn_t *learn) {
-  hk_price_gaps_t open;
-  sum_open(learn, &open);
-  learn->open_stake = hk_price_least_cost(&learn->price, &open, true);
+  sum_open(learn);
+  learn->open_stake = hk_price_least_cost(&learn->price, &learn->open, true);
   for (unsigned i = 0; i < HK_PRICE_CANDIDATES; i++) {
-    learn->open_cost[i] = hk_price_cost(&learn->price, &open, i, true);
+    learn->open_cost[i] = hk_price_cost(&learn->price, &learn->open, i, true);
   }
 }
 
@@ -203,18 +202,17 @@ static void settle(hk_learn_t *learn) {
 }
 
 static void end_epoch(hk_learn_t *learn) {
-  hk_price_gaps_t open;
-  sum_open(learn, &open);
+  sum_open(learn);
   uint64_t staked_before = learn->staked;
   uint64_t stake = charge(&learn->staked, hk_price_least_cost(&learn->price, &learn->ended, false),
-                          hk_price_least_cost(&learn->price, &open, true), &learn->open_stake);
+                          hk_price_least_cost(&learn->price, &learn->open, true), &learn->open_stake);
   if (stake > 0) note_stake(learn, stake);
   uint64_t parts = weight(learn, stake);
   learn->staked = hk_add_saturating(discounted(staked_before, parts), stake);
   for (unsigned i = 0; i < HK_PRICE_CANDIDATES; i++) {
     learn->owed[i] = discounted(learn->owed[i], parts);
     charge(&learn->owed[i], hk_price_cost(&learn->price, &learn->ended, i, false),
-           hk_price_cost(&learn->price, &open, i, true), &learn->open_cost[i]);
+           hk_price_cost(&learn->price, &learn->open, i, true), &learn->open_cost[i]);
   }
   memset(&learn->ended, 0, sizeof learn->ended);
   learn->gap_count = 0;
@@ -289,15 +287,17 @@ bool hk_learn_init(hk_learn_t *learn, uint64_t now_ms, uint64_t ns_per_mib_secon
 
 bool hk_learn_set_price(hk_learn_t *learn, uint64_t now_ms, uint64_t ns_per_mib_second) {
   if (ns_per_mib_second == learn->price.ns_per_mib_second) return true;
-  hk_learn_t fresh;
-  if (!hk_learn_init(&fresh, learn->born_ms, ns_per_mib_second)) return false;
+  hk_price_t price;
+  if (!hk_price_init(&price, ns_per_mib_second)) return false;
   hk_level_pass(&learn->level, now_ms);
-  fresh.level = learn->level;
-  fresh.is_young = fresh.level.now_ms < young_until_ms(&fresh);
-  fresh.log = learn->log;
-  fresh.is_fixed = learn->is_fixed;
-  fresh.epoch_start_ms = learn->level.now_ms;
-  *learn = fresh;
+  /* In its place: a copy of it is more than some threads' stacks have room for. */
+  memset((char *)learn + offsetof(hk_learn_t, leader), 0, sizeof *learn - offsetof(hk_learn_t, leader));
+  learn->price = price;
+  learn->leader = HK_PRICE_BREAK_EVEN;
+  learn->is_young = true;
+  divide(learn);
+  learn->is_young = learn->level.now_ms < young_until_ms(learn);
+  learn->epoch_start_ms = learn->level.now_ms;
   decide(learn, hk_learn_price_changed, hk_learn_state_learning, HK_PRICE_BREAK_EVEN, 0, 0);
   charge_open(learn);
   return true;

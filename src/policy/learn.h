@@ -37,12 +37,14 @@ HK_C_BEGIN
 typedef struct {
   hk_price_t price;
   hk_level_t level;
-  unsigned leader;  /* the candidate that has been best for long enough */
-  hk_decay_t decay; /* in use: the leader's alone, or all candidates' */
-  bool is_fixed;    /* the user wants it so: nothing is learned, and the leader stays */
-  bool is_young;    /* the program is, and nothing was learned before it began */
+  hk_learn_log_t log;
+  hk_price_gaps_t open; /* what is still idle, while it is looked at: no thread's stack has to have room for it */
+  bool is_fixed;        /* the user wants it so: nothing is learned, and the leader stays */
+  uint64_t born_ms;     /* when the program began */
+  unsigned leader;      /* what follows is of one price: the candidate that has been best for long enough */
+  hk_decay_t decay;     /* in use: the leader's alone, or all candidates' */
+  bool is_young;        /* the program is, and nothing was learned before it began */
   hk_learn_state_t state;
-  uint64_t born_ms;        /* when the program began */
   uint64_t epoch;          /* of all, since the start */
   uint64_t state_parts;    /* the weight of the epochs since the state or the leader changed last */
   uint64_t looked_ms;      /* when it was last asked whether an epoch is over */
@@ -56,7 +58,6 @@ typedef struct {
   uint64_t staked;                    /* discounted as `owed` is */
   uint64_t frozen_owed;               /* the leader's and the stake's, discounted, when it was frozen */
   uint64_t frozen_staked;
-  hk_learn_log_t log;
 } hk_learn_t;
 
 /* The program begins now. False, and nothing is changed, when the price is none (hk_price_init). */

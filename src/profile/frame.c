@@ -170,12 +170,13 @@ static void find_module(hk_module_t *module, uintptr_t pc) {
   if (!hk_module_find(pc, module)) *module = (hk_module_t){0, 0, 0};
 }
 
-static void find_rule(uintptr_t pc, hk_module_t *module, hk_frame_rule_t *rule) {
+static void find_rule(uintptr_t pc, hk_frame_source_t *source, hk_frame_rule_t *rule) {
+  hk_module_t *module = &source->module;
   find_module(module, pc);
   if (hk_rule_cache_get(pc, module, rule)) return;
   if (returns_from_signal(pc)) {
     *rule = (hk_frame_rule_t){.kind = hk_frame_signal};
-  } else if (module->index == 0 || !hk_unwind_table_find(module->index, pc, rule)) {
+  } else if (module->index == 0 || !hk_unwind_table_find(module->index, pc, rule, &source->tables)) {
     *rule = (hk_frame_rule_t){.kind = hk_frame_unknown};
   }
   hk_rule_cache_put(pc, module, rule);
@@ -184,7 +185,7 @@ static void find_rule(uintptr_t pc, hk_module_t *module, hk_frame_rule_t *rule) 
 bool hk_frame_step_noting(hk_frame_t *frame, hk_frame_source_t *source, hk_frame_note_t *note) {
   hk_stack_reader_t *stack = &source->stack;
   hk_frame_rule_t rule;
-  find_rule(frame->pc, &source->module, &rule);
+  find_rule(frame->pc, source, &rule);
   switch (rule.kind) {
     case hk_frame_ruled:
       return step_by_rule(frame, stack, &rule, note);

@@ -69,8 +69,10 @@ static void list_mapping(const hk_module_mapping_t *mapping, unsigned *count) {
   hk_store_relaxed(&entry->index, index);
 }
 
+/* The writer's: whose stack may have few pages left. */
+static hk_module_map_t map;
+
 static void write_list(void) {
-  hk_module_map_t map;
   if (!hk_module_map_open(&map)) return;
   uint64_t odd = hk_load_relaxed(&version) | 1;
   (void)hk_exchange_acq_rel(&version, odd);

@@ -1,7 +1,9 @@
-/* profile/trail.c - L5. See trail.h. A trail is a pile: the outermost frame lies lowest, so what the next walk does not come to
+/* profile/trail.c - L5. See trail.h. All that a walk works with lies in a room of its own (walk_room.h). A trail is a pile: the outermost frame lies lowest, so what the next walk does not come to
  * stays where it is. It belongs to who marked it as busy; who finds it so (a thread with the same hash, a signal handler, for
  * good a child of fork whose thread was at it) walks without. */
 #include "profile/trail.h"
+
+#include <assert.h>
 
 #include "base/atomic.h"
 #include "base/bits.h"
@@ -10,6 +12,7 @@
 #include "profile/frame.h"
 #include "profile/here.h"
 #include "profile/own_code.h"
+#include "profile/walk_room.h"
 
 /* Chosen: a walk goes further than its site needs, so that the next one may begin further out, and the pile has room for one
  * that begins further in. */
@@ -136,7 +139,10 @@ typedef struct {
   uint32_t step_count;
   bool is_plain; /* nothing was come through that cannot be kept */
   bool has_end;
+  uintptr_t frames[FRAMES_MOST]; /* of the site */
 } walk_t;
+
+static_assert(sizeof(walk_t) <= HK_WALK_ROOM_BYTES, "a walk has one room");
 
 /* Takes away what lies further in than the walk is, or is not what it was; says whether the walk has come to what is left. */
 static bool meets(trail_t *trail, const walk_t *walk, uint32_t holding) {
@@ -224,8 +230,8 @@ static hk_site_t *site_of_stack(const uintptr_t *frames, unsigned count) {
   return hk_site_of(frames + own, count - own);
 }
 
-static hk_site_t *site_of_walk(const trail_t *trail, const walk_t *walk, uint32_t met_count) {
-  uintptr_t frames[FRAMES_MOST];
+static hk_site_t *site_of_walk(const trail_t *trail, walk_t *walk, uint32_t met_count) {
+  uintptr_t *frames = walk->frames;
   unsigned count = 0;
   for (uint32_t i = 1; i < walk->step_count && count < FRAMES_MOST; i++) {
     frames[count++] = trail->steps[i].frame.pc + 1;
@@ -262,25 +268,31 @@ static hk_site_t *walk_along(trail_t *trail, walk_t *walk) {
 }
 
 static hk_site_t *walk_alone(walk_t *walk) {
-  uintptr_t frames[FRAMES_MOST];
   unsigned count = 0;
-  while (count < FRAMES_MOST && hk_frame_step(&walk->frame, &walk->source)) frames[count++] = walk->frame.pc + 1;
-  return site_of_stack(frames, count);
+  while (count < FRAMES_MOST && hk_frame_step(&walk->frame, &walk->source)) walk->frames[count++] = walk->frame.pc + 1;
+  return site_of_stack(walk->frames, count);
+}
+
+static hk_site_t *walk_from(walk_t *walk) {
+  const hk_stack_reader_t *stack = &walk->source.stack;
+  bool is_own = stack->own_start < stack->own_end;
+  trail_t *trail = is_own ? claim_trail(stack->own_end) : NULL;
+  if (trail == NULL) return walk_alone(walk);
+  hk_site_t *site = walk_along(trail, walk);
+  hk_store_release(&trail->is_busy, false);
+  return site;
 }
 
 HK_NOINLINE hk_site_t *hk_trail_site(void) {
-  walk_t walk;
-  walk.step_count = 0;
-  walk.is_plain = true;
-  walk.has_end = false;
-  hk_frame_here(&walk.frame);
-  hk_frame_source_init(&walk.source, walk.frame.registers[hk_frame_sp]);
-  const hk_stack_reader_t *stack = &walk.source.stack;
-  bool is_own = stack->own_start < stack->own_end;
-  trail_t *trail = is_own ? claim_trail(stack->own_end) : NULL;
-  if (trail == NULL) return walk_alone(&walk);
-  hk_site_t *site = walk_along(trail, &walk);
-  hk_store_release(&trail->is_busy, false);
+  walk_t *walk = (walk_t *)hk_walk_room_take();
+  if (walk == NULL) return hk_site_of(NULL, 0);
+  walk->step_count = 0;
+  walk->is_plain = true;
+  walk->has_end = false;
+  hk_frame_here(&walk->frame);
+  hk_frame_source_init(&walk->source, walk->frame.registers[hk_frame_sp]);
+  hk_site_t *site = walk_from(walk);
+  hk_walk_room_give(walk);
   return site;
 }
 
@@ -289,4 +301,5 @@ void hk_trail_visit_memory(void (*visit)(void *context, uintptr_t start, size_t 
     trail_t *trail = hk_load_acquire(&trails[i]);
     if (trail != NULL) visit(context, (uintptr_t)trail, trail_bytes());
   }
+  hk_walk_room_visit_memory(visit, context);
 }

@@ -138,13 +138,12 @@ static bool read_entry(hk_far_bytes_t *reader, uintptr_t at, uintptr_t pc, hk_ca
 
 /* ---- */
 
-bool hk_unwind_table_find(uintptr_t index, uintptr_t pc, hk_frame_rule_t *rule) {
-  hk_far_bytes_t reader;
+bool hk_unwind_table_find(uintptr_t index, uintptr_t pc, hk_frame_rule_t *rule, hk_far_bytes_t *reader) {
   hk_call_frame_t frame;
-  hk_far_bytes_init(&reader, 0, 0);
-  uintptr_t entry = find_entry(&reader, index, pc);
-  if (entry == 0 || !read_entry(&reader, entry, pc, &frame)) return false;
-  if (!hk_call_frame_rule(&reader, &frame, pc, rule)) return false;
+  hk_far_bytes_init(reader, 0, 0);
+  uintptr_t entry = find_entry(reader, index, pc);
+  if (entry == 0 || !read_entry(reader, entry, pc, &frame)) return false;
+  if (!hk_call_frame_rule(reader, &frame, pc, rule)) return false;
   if (rule->saved[hk_frame_ra] == HK_SAVED_LOST) rule->kind = hk_frame_last;
   return true;
 }

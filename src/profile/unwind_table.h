@@ -6,13 +6,15 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "profile/far_bytes.h"
 #include "profile/frame_rule.h"
 
 HK_C_BEGIN
 
 /* Looks the address up in the tables whose index (.eh_frame_hdr) is at `index`. Tables are read by copies and believed nothing: damaged
- * ones give no rule, or a wrong one, and cost a bounded time. Slow: a dozen system calls. */
-bool hk_unwind_table_find(uintptr_t index, uintptr_t pc, hk_frame_rule_t *rule);
+ * ones give no rule, or a wrong one, and cost a bounded time. Slow: a dozen system calls. `reader` is what it works with, and may hold
+ * anything. */
+bool hk_unwind_table_find(uintptr_t index, uintptr_t pc, hk_frame_rule_t *rule, hk_far_bytes_t *reader);
 
 HK_C_END
 

@@ -53,6 +53,13 @@ void hk_bell_ring(void) {
   if (is_first) hk_bell_wake();
 }
 
+void hk_bell_call(void) {
+  hk_lock_acquire(hk_lock_space);
+  hk_bump_relaxed(&hk_bell_word, 1);
+  hk_lock_release(hk_lock_space);
+  hk_bell_wake();
+}
+
 void hk_bell_hear(bool heard) {
   hk_lock_acquire(hk_lock_space);
   is_heard = heard;

@@ -53,6 +53,9 @@ HK_COLD void hk_bell_ring(void);
 
 void hk_bell_wake(void);
 
+/* Wakes it whatever it sleeps for. */
+void hk_bell_call(void);
+
 /* This process may have a purge thread from now on: at the start, and in a child of fork. A child of vfork may not: its
  * threads would be its parent's. */
 void hk_bell_allow(void);

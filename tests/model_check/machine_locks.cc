@@ -9,6 +9,7 @@ void hk_lock_wait_for_repair(void) {}
 void hk_lock_put_repair_off(void) {}
 void hk_lock_let_repair_come(void) {}
 bool hk_lock_after_fork(bool) { return true; }
+uint32_t hk_lock_generation(void) { return 1; }
 uint64_t hk_lock_take_count(hk_lock_id_t) { return 0; }
 uint64_t hk_lock_wait_count(hk_lock_id_t) { return 0; }
 uint64_t hk_lock_sleep_count(hk_lock_id_t) { return 0; }

@@ -189,6 +189,16 @@ static void in_report(void) {
   forbid(block);
   target = block;
   refuse_for_good(SYS_process_vm_readv, ENOSYS);
+  refuse_for_good(SYS_futex, ENOSYS); /* which says what can be read, otherwise */
+  *target = 1;
+}
+
+/* The block cannot be read, and the kernel copies nothing. */
+static void in_sandbox(void) {
+  char *block = malloc(64);
+  forbid(block);
+  target = block;
+  refuse_for_good(SYS_process_vm_readv, ENOSYS);
   *target = 1;
 }
 
@@ -244,6 +254,7 @@ static const struct {
             {"thread_overflow", thread_overflow},
             {"threads", many_threads},
             {"in_report", in_report},
+            {"in_sandbox", in_sandbox},
             {"lives", many_lives},
             {"wait", waits},
             {"through_freed", through_freed}};

@@ -197,6 +197,16 @@ def test_a_child_reports_and_its_parent_goes_on(crash: Callable[..., Outcome]) -
     only_report(outcome)
 
 
+def test_a_report_in_a_sandbox(crash: Callable[..., Outcome]) -> None:
+    outcome = crash("in_sandbox")
+    if outcome.code == SKIPPED:
+        pytest.skip(outcome.text())
+    report = only_report(outcome)
+    assert "hakmem:   the rest of this report failed" not in report
+    assert any(" is the start of a live block of 64 bytes" in line for line in report)
+    assert outcome.code == -signal.SIGSEGV
+
+
 def test_a_report_that_crashes_itself(crash: Callable[..., Outcome]) -> None:
     outcome = crash("in_report")
     if outcome.code == SKIPPED:

@@ -72,7 +72,8 @@ class Table {
   size_t size() const { return bytes_.size(); }
 
   bool Find(uintptr_t offset, hk_frame_rule_t *rule) const {
-    return hk_unwind_table_find(Index(), kFunction + offset, rule);
+    hk_far_bytes_t reader;
+    return hk_unwind_table_find(Index(), kFunction + offset, rule, &reader);
   }
   hk_frame_rule_t At(uintptr_t offset) const {
     hk_frame_rule_t rule{};
@@ -116,7 +117,8 @@ TEST_F(CallFrame, NothingIsSaidOfWhatIsNotInTheFunction) {
   Table table({});
   hk_frame_rule_t rule;
   EXPECT_FALSE(table.Find(kFunctionBytes, &rule));
-  EXPECT_FALSE(hk_unwind_table_find(table.Index(), kFunction - 1, &rule));
+  hk_far_bytes_t reader;
+  EXPECT_FALSE(hk_unwind_table_find(table.Index(), kFunction - 1, &rule, &reader));
 }
 
 TEST_F(CallFrame, RemembersAndRestores) {
@@ -190,8 +192,9 @@ TEST_F(CallFrame, NoDamageDoesHarm) {
 
 TEST_F(CallFrame, TablesThatAreNotThere) {
   hk_frame_rule_t rule;
+  hk_far_bytes_t reader;
   for (uintptr_t index : {uintptr_t{0}, uintptr_t{4096}, UINTPTR_MAX - 3, uintptr_t{1} << 60}) {
-    EXPECT_FALSE(hk_unwind_table_find(index, kFunction, &rule));
+    EXPECT_FALSE(hk_unwind_table_find(index, kFunction, &rule, &reader));
   }
 }
 

@@ -57,12 +57,12 @@ class MemoryLimit : public testing::Test {
           "cache 1\ninactive_file 7\ntotal_cache 2\ntotal_inactive_file " + std::to_string(inactive) + "\n");
   }
 
-  bool Find() { return hk_memory_limit_find(&place_, root_.path().c_str()); }
+  bool Find() { return hk_memory_limit_find(&place_, root_.path().c_str(), &room_); }
 
   // What is read; a limit of 0 is none.
   hk_os_memory_limit_t Read() {
     hk_os_memory_limit_t found = {77, 77, 77};
-    EXPECT_TRUE(hk_memory_limit_read(&place_, &found));
+    EXPECT_TRUE(hk_memory_limit_read(&place_, &found, &room_));
     return found;
   }
 
@@ -74,11 +74,12 @@ class MemoryLimit : public testing::Test {
   }
 
   unsigned Stalled(const std::string &otherwise = "nowhere") {
-    return hk_memory_limit_stalled(&place_, (root_ / otherwise).c_str());
+    return hk_memory_limit_stalled(&place_, (root_ / otherwise).c_str(), &room_);
   }
 
   const hk_test::Folder root_;
   hk_memory_limit_place_t place_ = {};
+  hk_memory_limit_room_t room_ = {};
 };
 
 TEST_F(MemoryLimit, Version2) {
@@ -321,7 +322,7 @@ TEST_F(MemoryLimit, WithoutADescriptorItCannotBeTold) {
   rlimit none = {0, before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
   hk_os_memory_limit_t found;
-  bool is_told = hk_memory_limit_read(&place_, &found);
+  bool is_told = hk_memory_limit_read(&place_, &found, &room_);
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_FALSE(is_told);
   EXPECT_EQ(Read().limit_bytes, 5000000u);

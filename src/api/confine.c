@@ -1,0 +1,57 @@
+/* api/confine.c - L6. See confine.h. */
+#include "api/confine.h"
+
+#include <linux/seccomp.h>
+#include <stdint.h>
+#include <sys/prctl.h>
+
+#include "api/alloc.h"
+#include "api/lifecycle.h"
+#include "api/serve.h"
+#include "os/os.h"
+#include "os/thread_nature.h"
+#include "policy/option.h"
+#include "space/bell.h"
+
+/* Chosen: a thread of ours that does not end in so long stays: it may be giving back much memory. */
+#define THREADS_END_MS 500
+
+hk_sandbox_t hk_confine_by_prctl(unsigned long option, unsigned long mode, unsigned long filter) {
+  if (option != PR_SET_SECCOMP) return hk_sandbox_none;
+  if (mode == SECCOMP_MODE_STRICT) return hk_sandbox_strict;
+  return mode == SECCOMP_MODE_FILTER && filter != 0 ? hk_sandbox_filtered : hk_sandbox_none;
+}
+
+/* Libraries ask with no filter which flags the kernel knows. */
+hk_sandbox_t hk_confine_by_seccomp(unsigned long operation, unsigned long flags, unsigned long filter) {
+  if (operation == SECCOMP_SET_MODE_STRICT && flags == 0 && filter == 0) return hk_sandbox_strict;
+  return operation == SECCOMP_SET_MODE_FILTER && filter != 0 ? hk_sandbox_filtered : hk_sandbox_none;
+}
+
+static void end_threads(void) {
+  hk_store_relaxed(&hk_sandbox_is_near, true);
+  hk_bell_call();
+  hk_serve_end_soon();
+  hk_thread_nature_await_ends(THREADS_END_MS);
+}
+
+/* Where no memory can be had any more, blocks come from what the thread's heap has. */
+static void prepare_heap(void) { hk_free(hk_alloc(1)); }
+
+hk_sandbox_t hk_confine_begin(hk_sandbox_t sandbox) {
+  hk_sandbox_t before = (hk_sandbox_t)hk_load_relaxed(&hk_sandbox_level);
+  if (before >= sandbox || hk_option.sandbox == hk_sandbox_off) return before;
+  if (before < hk_sandbox_filtered) {
+    hk_lifecycle_start();
+    hk_lifecycle_look_around();
+    if (sandbox == hk_sandbox_strict) prepare_heap();
+    end_threads();
+  }
+  hk_store_relaxed(&hk_sandbox_level, (int)sandbox);
+  return before;
+}
+
+void hk_confine_undo(hk_sandbox_t before) {
+  hk_store_relaxed(&hk_sandbox_level, (int)before);
+  hk_store_relaxed(&hk_sandbox_is_near, before >= hk_sandbox_filtered);
+}

@@ -1,0 +1,274 @@
+/* tests/preload/kill_filter.c - a program that locks itself up: the kernel ends it for each system call that a list
+ * does not name. Then it uses all of malloc. LIST is what the filter permits, HOW the way to install it, WHEN what
+ * came before.
+ */
+#include "check.h"
+
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+enum { threads_before = 3, thread_rounds = 2, remote_blocks = 20000 };
+
+/* ---- Lists. */
+
+/* What every malloc needs, and this program to say that it is done. */
+static const int malloc_list[] = {SYS_mmap,     SYS_munmap, SYS_mremap, SYS_madvise,
+                                  SYS_mprotect, SYS_futex,  SYS_write,  SYS_exit_group};
+
+/* The same, and what the C library needs to begin and end threads. */
+static const int threads_list[] = {SYS_mmap,   SYS_munmap, SYS_mremap,         SYS_madvise,         SYS_mprotect,
+                                   SYS_futex,  SYS_write,  SYS_exit,           SYS_exit_group,      SYS_clone,
+                                   SYS_clone3, SYS_rseq,   SYS_rt_sigprocmask, SYS_set_robust_list, SYS_rt_sigaction};
+
+/* OpenSSH's child before the user is known (sandbox-seccomp-filter.c). */
+static const int sshd_list[] = {SYS_brk,      SYS_clock_gettime, SYS_close,   SYS_exit,           SYS_exit_group,
+                                SYS_futex,    SYS_geteuid,       SYS_getpgid, SYS_getpid,         SYS_getrandom,
+                                SYS_gettid,   SYS_gettimeofday,  SYS_getuid,  SYS_madvise,        SYS_mmap,
+                                SYS_mprotect, SYS_mremap,        SYS_munmap,  SYS_nanosleep,      SYS_clock_nanosleep,
+                                SYS_ppoll,    SYS_pselect6,      SYS_read,    SYS_rt_sigprocmask, SYS_shutdown,
+                                SYS_write,    SYS_writev};
+
+/* systemd's @default and @basic-io, and the memory calls of @system-service. */
+static const int systemd_list[] = {SYS_brk,
+                                   SYS_clock_getres,
+                                   SYS_clock_gettime,
+                                   SYS_clock_nanosleep,
+                                   SYS_execve,
+                                   SYS_exit,
+                                   SYS_exit_group,
+                                   SYS_futex,
+                                   SYS_getegid,
+                                   SYS_geteuid,
+                                   SYS_getgid,
+                                   SYS_getpid,
+                                   SYS_getppid,
+                                   SYS_getrandom,
+                                   SYS_gettid,
+                                   SYS_getuid,
+                                   SYS_mmap,
+                                   SYS_mprotect,
+                                   SYS_munmap,
+                                   SYS_nanosleep,
+                                   SYS_prlimit64,
+                                   SYS_rt_sigreturn,
+                                   SYS_sched_yield,
+                                   SYS_rseq,
+                                   SYS_set_robust_list,
+                                   SYS_close,
+                                   SYS_dup,
+                                   SYS_lseek,
+                                   SYS_pread64,
+                                   SYS_pwrite64,
+                                   SYS_read,
+                                   SYS_readv,
+                                   SYS_write,
+                                   SYS_writev,
+                                   SYS_madvise,
+                                   SYS_mremap};
+
+/* What of Chromium's renderer (baseline_policy.cc) a malloc can come to; its arguments are looked at as well. */
+static const int renderer_list[] = {
+    SYS_brk,    SYS_clock_gettime,  SYS_exit,         SYS_exit_group,  SYS_futex,  SYS_getpid,
+    SYS_gettid, SYS_madvise,        SYS_mmap,         SYS_mprotect,    SYS_mremap, SYS_munmap,
+    SYS_read,   SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_sched_yield, SYS_write};
+#define RENDERER_MAP_FLAGS \
+  (MAP_SHARED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE | MAP_FIXED | MAP_DENYWRITE)
+static const int renderer_advice[] = {MADV_DONTNEED, MADV_WILLNEED, MADV_NORMAL, MADV_RANDOM, MADV_REMOVE, MADV_FREE};
+
+typedef struct {
+  const char *name;
+  const int *calls;
+  unsigned count;
+  int has_arguments, has_threads;
+} list_t;
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+#define LIST(name, ...) \
+  { #name, name##_list, COUNT(name##_list), __VA_ARGS__ }
+static const list_t lists[] = {LIST(malloc, 0, 0), LIST(threads, 0, 1), LIST(sshd, 0, 0), LIST(systemd, 0, 0),
+                               LIST(renderer, 1, 0)};
+
+/* ---- The filter. */
+
+static struct sock_filter filter[256];
+static unsigned short length;
+
+static void put(struct sock_filter one) { filter[length++] = one; }
+static void put_load(size_t offset) { put((struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (unsigned)offset)); }
+/* Permits if the accumulator is this. */
+static void put_case(unsigned value) {
+  put((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1));
+  put((struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+}
+
+static void put_arguments(void) {
+  put((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 0, 3));
+  put_load(offsetof(struct seccomp_data, args[3]));
+  put((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, ~(unsigned)RENDERER_MAP_FLAGS, 0, 1));
+  put((struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS));
+  put_load(offsetof(struct seccomp_data, nr));
+  put((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_madvise, 0, 2 + 2 * COUNT(renderer_advice)));
+  put_load(offsetof(struct seccomp_data, args[2]));
+  for (unsigned i = 0; i < COUNT(renderer_advice); i++) put_case((unsigned)renderer_advice[i]);
+  put((struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
+  put_load(offsetof(struct seccomp_data, nr));
+}
+
+static void make_filter(const list_t *list) {
+  put_load(offsetof(struct seccomp_data, nr));
+  if (list->has_arguments) put_arguments();
+  for (unsigned i = 0; i < list->count; i++) put_case((unsigned)list->calls[i]);
+  put((struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS));
+}
+
+static void install(const char *how) {
+  struct sock_fprog program = {length, filter};
+  CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+  long refused = strcmp(how, "prctl") == 0 ? prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)
+                 : strcmp(how, "syscall") == 0
+                     ? syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program)
+                     : syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
+  if (refused == 0) return;
+  puts("this kernel or container allows no seccomp filter");
+  exit(exit_skipped);
+}
+
+/* ---- What is done with malloc. */
+
+static void use_size(size_t size) {
+  unsigned char *block = malloc(size);
+  CHECK(block != NULL && malloc_usable_size(block) >= size);
+  memset(block, 1, size);
+  block = realloc(block, size * 2);
+  CHECK(block != NULL && block[size - 1] == 1);
+  memset(block, 2, size * 2);
+  block = realloc(block, size);
+  CHECK(block != NULL && block[size - 1] == 2);
+  free(block);
+  block = calloc(1, size);
+  CHECK(block != NULL && block[0] == 0 && block[size - 1] == 0);
+  free(block);
+  void *aligned = NULL;
+  CHECK(posix_memalign(&aligned, size < 65536 ? 4096 : 65536, size) == 0);
+  free(aligned);
+}
+
+static void use_many(size_t size, size_t bytes) {
+  static _Thread_local void *blocks[60000];
+  size_t count = bytes / size < COUNT(blocks) ? bytes / size : COUNT(blocks);
+  for (size_t i = 0; i < count; i++) CHECK((blocks[i] = malloc(size)) != NULL);
+  for (size_t i = 0; i < count; i++) memset(blocks[i], 3, size);
+  for (size_t i = 0; i < count; i++) free(blocks[i]);
+}
+
+static void use_all(void) {
+  for (int turn = 0; turn < 2; turn++) {
+    for (size_t size = 16; size <= 64 * MIB; size = size * 3 / 2) use_size(size);
+    for (size_t size = 16; size <= 4 * MIB; size *= 3) use_many(size, 20 * MIB);
+    (void)malloc_trim(0);
+  }
+}
+
+static void *remote[remote_blocks];
+
+/* Uses all, frees what another has made, and leaves what another frees. */
+static void *run_thread(void *unused) {
+  for (int i = 0; i < remote_blocks; i++) free(remote[i]);
+  for (int i = 0; i < remote_blocks; i++) CHECK((remote[i] = malloc((size_t)i % 3000 + 1)) != NULL);
+  use_all();
+  return unused;
+}
+
+static void use_threads(void) {
+  for (int i = 0; i < thread_rounds; i++) {
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, run_thread, NULL) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+  }
+  use_all();
+}
+
+/* ---- What came before. */
+
+static atomic_int is_over;
+
+static void *allocate_until_over(void *unused) {
+  while (!is_over) {
+    use_many(30000, 24 * MIB);
+    usleep(1000);
+  }
+  return unused;
+}
+
+/* Threads make the purge thread worth it, and wait on when the filter comes. */
+static void have_threads(void) {
+  for (int i = 0; i < threads_before; i++) {
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, allocate_until_over, NULL) == 0);
+    if (i + 1 < threads_before) CHECK(pthread_detach(thread) == 0);
+  }
+  for (int i = 0; i < 20; i++) {
+    use_many(100000, 60 * MIB);
+    usleep(10000);
+  }
+  is_over = 1;
+  usleep(300000); /* the threads have ended: a filter that is for all of them would end them in a call of their own */
+}
+
+static void say(const char *text) { CHECK(write(1, text, strlen(text)) == (ssize_t)strlen(text)); }
+
+/* read, write and exit alone: what malloc has must do. */
+static void run_strictly(void) {
+  CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) == 0);
+  static void *blocks[1000];
+  unsigned have = 0;
+  for (unsigned i = 0; i < COUNT(blocks); i++) have += (blocks[i] = malloc(64 + i % 64)) != NULL;
+  for (unsigned i = 0; i < COUNT(blocks); i++) free(blocks[i]);
+  void *volatile large = malloc((size_t)1 << 40); /* the program lives on without it */
+  say(have == COUNT(blocks) && large == NULL ? "done\n" : "too little\n");
+  syscall(SYS_exit, 0);
+}
+
+/* What services are seldom permitted, and no malloc needs. */
+static const int denied_list[] = {SYS_mincore, SYS_process_vm_readv, SYS_sched_setscheduler};
+
+/* The filter comes through exec. */
+static void start_again(char *program) {
+  put_load(offsetof(struct seccomp_data, nr));
+  for (unsigned i = 0; i < COUNT(denied_list); i++) {
+    put((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)denied_list[i], 0, 1));
+    put((struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS));
+  }
+  put((struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+  install("prctl");
+  execl(program, program, "again", "-", "threads", (char *)NULL);
+}
+
+int main(int count, char **words) {
+  if (count != 4) return exit_usage;
+  if (strcmp(words[1], "inherited") == 0) start_again(words[0]);
+  if (strcmp(words[3], "used") == 0) use_all();
+  if (strcmp(words[3], "threads") == 0) have_threads();
+  if (strcmp(words[1], "strict") == 0) run_strictly();
+  if (strcmp(words[1], "again") == 0) {
+    use_all();
+    use_threads();
+    say("done\n");
+    return 0;
+  }
+  for (unsigned i = 0; i < COUNT(lists); i++) {
+    if (strcmp(lists[i].name, words[1]) != 0) continue;
+    make_filter(&lists[i]);
+    install(words[2]);
+    use_all();
+    if (lists[i].has_threads) use_threads();
+    say("done\n");
+    _exit(0);
+  }
+  return exit_usage;
+}

@@ -1,0 +1,148 @@
+"""Programs that install a system call filter, which ends them for each call that it does not name: what malloc calls from then on."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import Callable
+
+import pytest
+from preload_runner import SKIPPED, Outcome, Runner
+from under_allocator import environment
+
+DONE = Outcome(0, b"done\n", b"")
+SSHD_LOGINS = 8
+
+pytestmark = pytest.mark.usefixtures("hakmem_only")
+
+
+def run(runner: Runner, program: Callable[[str], Path], *words: str, **variables: str) -> None:
+    outcome = runner.under([program("kill_filter"), *words], env=variables)
+    if outcome.code == SKIPPED:
+        pytest.skip(outcome.text())
+    assert outcome == DONE
+
+
+@pytest.mark.parametrize("before", ["fresh", "used", "threads"])
+@pytest.mark.parametrize(
+    ("permitted", "how"),
+    [*itertools.product(["malloc", "threads"], ["prctl", "syscall", "tsync"]),
+     *itertools.product(["sshd", "systemd", "renderer"], ["prctl"])],
+)  # fmt: skip
+def test_only_what_every_malloc_calls(
+    runner: Runner, program: Callable[[str], Path], permitted: str, how: str, before: str
+) -> None:
+    """After the filter is in force, whatever the library had done by then, its threads and its looks are over."""
+    run(runner, program, permitted, how, before)
+
+
+@pytest.mark.parametrize("before", ["fresh", "used", "threads"])
+def test_strict_mode_lives_on_what_is_there(runner: Runner, program: Callable[[str], Path], before: str) -> None:
+    """read, write and exit are all: requests are served from the thread's heap, or refused."""
+    run(runner, program, "strict", "prctl", before)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"HAKMEM_MODE": "fast"},
+        {"HAKMEM_MODE": "lean"},
+        {"HAKMEM_HUGE_PAGES": "always"},
+        {"HAKMEM_PURGE": "free"},
+        {"HAKMEM_MEMORY_LIMIT": "64M"},
+        {"HAKMEM_RETAIN": "0"},
+        {"HAKMEM_CRASH_REPORT": "1"},
+        {"HAKMEM_PROFILE": "1", "HAKMEM_PROFILE_RATE": "4096", "HAKMEM_PROFILE_FILE": "-/nowhere/profile"},
+    ],
+    ids=lambda options: next(iter(options)).lower() + "-" + next(iter(options.values())),
+)
+@pytest.mark.parametrize("before", ["fresh", "threads"])
+def test_options_need_no_other_calls(
+    runner: Runner, program: Callable[[str], Path], options: dict[str, str], before: str
+) -> None:
+    """An instrument that runs goes on with what it may call."""
+    run(runner, program, "threads", "prctl", before, **options)
+
+
+def test_a_serving_thread_ends_before_the_filter(
+    runner: Runner, program: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """It would be a way around the filter for whoever has the program's memory."""
+    variables = {"HAKMEM_STATS_FILE": str(tmp_path / "stats.json"), "HAKMEM_STATS_INTERVAL": "1"}
+    run(runner, program, "malloc", "tsync", "threads", **variables)
+
+
+def test_a_filter_that_came_through_exec(runner: Runner, program: Callable[[str], Path]) -> None:
+    """What services are seldom permitted is not called from the start."""
+    run(runner, program, "inherited", "prctl", "fresh")
+
+
+def test_the_user_says_that_there_is_a_sandbox(runner: Runner, program: Callable[[str], Path]) -> None:
+    """For a program whose filter the library does not see coming."""
+    run(runner, program, "inherited", "prctl", "fresh", HAKMEM_SANDBOX="on")
+
+
+# ---- sshd, whose child has a filter of the first kind before the user is known.
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def sshd_folder(tmp_path: Path) -> Path:
+    """Keys of its own; sshd and its client believe no folder that others may write to."""
+    if not all(map(shutil.which, ("sshd", "ssh", "ssh-keygen"))):
+        pytest.skip("no OpenSSH here")
+    tmp_path.chmod(0o700)
+    for name in ("host", "user"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / name], check=True)
+    (tmp_path / "authorized").write_bytes((tmp_path / "user.pub").read_bytes())
+    return tmp_path
+
+
+@pytest.mark.parametrize("compression", ["yes", "no"])
+def test_sshd(library: Path, sshd_folder: Path, compression: str) -> None:
+    """Logs in by a key over loopback; with compression the filtered child allocates the most."""
+    if not Path("/run/sshd").is_dir():
+        pytest.skip("sshd needs /run/sshd")
+    port = free_port()
+    settings = [
+        f"HostKey={sshd_folder}/host", f"AuthorizedKeysFile={sshd_folder}/authorized", "StrictModes=no", "UsePAM=no",
+        "ListenAddress=127.0.0.1", "PidFile=none", f"Compression={compression}", "PermitRootLogin=yes",
+    ]  # fmt: skip
+    options = [word for setting in settings for word in ("-o", setting)]
+    server = subprocess.Popen(
+        [str(shutil.which("sshd")), "-D", "-e", "-f", "/dev/null", "-p", str(port), *options],
+        env=environment(library), stderr=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        wait_for_port(port)
+        for _ in range(SSHD_LOGINS):
+            answer = subprocess.run(
+                ["ssh", "-F", "none", "-C" if compression == "yes" else "-T", "-p", str(port), "-i", sshd_folder / "user",
+                 "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "BatchMode=yes",
+                 "127.0.0.1", "echo in; head -c 3000000 /dev/zero | wc -c"],
+                capture_output=True, timeout=60, check=False,
+            )  # fmt: skip
+            assert (answer.returncode, answer.stdout) == (0, b"in\n3000000\n"), answer.stderr.decode()
+    finally:
+        server.terminate()
+        server.wait()
+        if server.stderr is not None:
+            server.stderr.close()
+
+
+def wait_for_port(port: int) -> None:
+    for _ in range(200):
+        with socket.socket() as attempt:
+            if attempt.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    pytest.fail("sshd does not listen")

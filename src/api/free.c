@@ -15,6 +15,11 @@
 #include "space/run.h"
 #include "space/superslab.h"
 
+/* What a thread that keeps no heap frees needs none. */
+static hk_thread_lease_t enter_to_free(void) {
+  return hk_thread_is_leaving() ? (hk_thread_lease_t){.heap = NULL} : hk_lifecycle_enter();
+}
+
 static bool spare_run(hk_heap_t *heap, hk_slab_t *head) {
   if (!hk_run_close(head)) return false;
   hk_stat_bump(&heap->stat, hk_stat_run_free, 1);
@@ -24,11 +29,10 @@ static bool spare_run(hk_heap_t *heap, hk_slab_t *head) {
 
 static bool free_run(hk_slab_t *head) {
   int saved_errno = errno; /* attaching a heap may change it */
-  hk_thread_lease_t lease = hk_lifecycle_enter();
+  hk_thread_lease_t lease = enter_to_free();
   errno = saved_errno;
-  bool keep = lease.heap != NULL && !lease.borrowed;
-  bool freed = keep ? spare_run(lease.heap, head) : hk_run_free(head);
-  if (freed && !keep) hk_stat_add(hk_stat_run_free, 1);
+  bool freed = lease.heap != NULL ? spare_run(lease.heap, head) : hk_run_free(head);
+  if (freed && lease.heap == NULL) hk_stat_add(hk_stat_run_free, 1);
   if (lease.heap != NULL) hk_thread_leave(lease);
   return freed;
 }
@@ -37,10 +41,10 @@ static bool free_run(hk_slab_t *head) {
 static void free_small(hk_slab_t *span, void *block) {
   int saved_errno = errno; /* attaching a heap may change it */
   hk_lifecycle_follow(hk_load_relaxed(&span->owner));
-  hk_thread_lease_t lease = hk_lifecycle_enter();
+  hk_thread_lease_t lease = enter_to_free();
   if (lease.heap == NULL) {
     hk_remote_free_now(span, block);
-  } else if (hk_load_relaxed(&span->owner) == lease.heap) { /* it was followed, or borrowed by chance */
+  } else if (hk_load_relaxed(&span->owner) == lease.heap) { /* it was followed */
     hk_sink_t *sink = span->sink;
     if (hk_sink_push(sink, block)) hk_bin_settle(lease.heap, span);
   } else {

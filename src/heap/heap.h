@@ -84,6 +84,7 @@ struct hk_heap {
   hk_list_t spare[HK_RUN_MAX_SLABS];     /* [i]: free ranges of i + 1 slabs, through link; last freed first */
   hk_slab_t *reserve;                    /* slabs that nobody touched yet, in a row, for spans; NULL: none */
   bool is_tended;                        /* by a thread that has another heap too, for a moment: remote.c */
+  bool has_sent_to_idle;                 /* meanwhile, to a heap that no thread has */
   _Atomic(bool) busy;       /* a slow path is under way: what a child of fork finds here may be half done */
   _Atomic(uint8_t) life;    /* hk_heap_life_t; written by who has the heap, or is about to */
   _Atomic(uint8_t) node;    /* where the thread was that took it last: most of its slabs are of that node */

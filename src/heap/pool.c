@@ -94,13 +94,41 @@ static hk_heap_t *take_from_overflow(hk_heap_t *wanted) {
 /* How many idle heaps are looked at: this is asked before each growth. */
 #define LOOK_COUNT 16
 
-hk_heap_t *hk_heap_take_if(bool (*is_wanted)(hk_heap_t *heap, unsigned argument), unsigned argument) {
+static hk_heap_t *take_if_among(unsigned slot_count, bool (*is_wanted)(hk_heap_t *heap, unsigned argument),
+                                unsigned argument) {
   hk_lock_wait_for_repair();
-  for (unsigned i = 0; i < LOOK_COUNT; i++) {
+  for (unsigned i = 0; i < slot_count; i++) {
     hk_heap_t *heap = hk_load_acquire(&slots[i]); /* with fill_slot: a heap's record is set up before it is idle */
     if (heap != NULL && is_wanted(heap, argument) && empty_slot_of(i, heap)) return heap;
   }
   return NULL;
+}
+
+hk_heap_t *hk_heap_take_if(bool (*is_wanted)(hk_heap_t *heap, unsigned argument), unsigned argument) {
+  return take_if_among(LOOK_COUNT, is_wanted, argument);
+}
+
+static bool has_incoming(hk_heap_t *heap, unsigned unused) {
+  (void)unused;
+  return hk_load_relaxed(&heap->shared.incoming) != HK_LIST_END;
+}
+
+static hk_heap_t *take_awaited_from_overflow(void) {
+  if (hk_load_relaxed(&overflow_count) == 0) return NULL;
+  hk_lock_acquire(hk_lock_heap_pool);
+  hk_heap_t *found = NULL;
+  for (hk_list_t *node = overflow.next; node != &overflow && found == NULL; node = node->next) {
+    hk_heap_t *heap = HK_CONTAINER_OF(node, hk_heap_t, pool_link);
+    if (has_incoming(heap, 0)) found = heap;
+  }
+  if (found != NULL) take_out_locked(found);
+  hk_lock_release(hk_lock_heap_pool);
+  return found;
+}
+
+hk_heap_t *hk_heap_take_awaited(void) {
+  hk_heap_t *heap = take_if_among(HK_POOL_SLOTS, has_incoming, 0);
+  return heap != NULL ? heap : take_awaited_from_overflow();
 }
 
 static bool is_of_node(hk_heap_t *heap, unsigned node) { return hk_load_relaxed(&heap->node) == node; }
@@ -184,12 +212,19 @@ static void put(hk_heap_t *heap, push_t push) {
   hk_lock_release(hk_lock_heap_pool);
 }
 
-void hk_heap_give_back(hk_heap_t *heap) {
+/* Whether blocks wait for a heap that is in the pool again. A thread that posts some looks at `life` afterwards: either
+ * its post comes first, and is seen here, or it sees that the heap is idle. */
+static bool is_awaited(hk_heap_t *heap) { return hk_load_in_turn(&heap->shared.incoming) != HK_LIST_END; }
+
+static bool give_back(hk_heap_t *heap, push_t push) {
   HK_ASSERT(!hk_load_relaxed(&heap->busy), "a heap is at rest when it changes hands");
   hk_lock_wait_for_repair();
   make_offer(heap);
-  put(heap, hk_list_push_front);
+  put(heap, push);
+  return is_awaited(heap);
 }
+
+bool hk_heap_give_back(hk_heap_t *heap) { return give_back(heap, hk_list_push_front); }
 
 bool hk_heap_pool_is_deep(void) {
   static_assert(HK_POOL_WARM <= HK_POOL_SLOTS, "the warm ones are in slots");
@@ -199,20 +234,22 @@ bool hk_heap_pool_is_deep(void) {
   return true;
 }
 
+static void visit_one(hk_heap_t *heap, void (*visit)(hk_heap_t *heap), push_t push) {
+  do visit(heap);
+  while (give_back(heap, push) && hk_heap_take_this(heap));
+}
+
 void hk_heap_visit_idle(void (*visit)(hk_heap_t *heap)) {
   hk_lock_wait_for_repair();
   for (unsigned i = 0; i < HK_POOL_SLOTS; i++) {
     hk_heap_t *heap = empty_slot(i);
-    if (heap == NULL) continue;
-    visit(heap);
-    hk_heap_give_back(heap); /* to this slot or an earlier one, which is not visited again */
+    /* It goes back to this slot or an earlier one, which is not visited again. */
+    if (heap != NULL) visit_one(heap, visit, hk_list_push_front);
   }
   for (size_t left = hk_load_relaxed(&overflow_count); left > 0; left--) {
     hk_heap_t *heap = take_from_overflow(NULL);
     if (heap == NULL) break;
-    visit(heap);
-    make_offer(heap);
-    put(heap, hk_list_push_back); /* behind those whose turn comes yet */
+    visit_one(heap, visit, hk_list_push_back); /* behind those whose turn comes yet */
   }
 }
 

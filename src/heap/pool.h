@@ -39,8 +39,12 @@ HK_INLINE void hk_heap_enter_taken(hk_heap_t *heap) {
   hk_heap_keep(heap);
 }
 
-/* The caller has flushed the outbox. */
-void hk_heap_give_back(hk_heap_t *heap);
+/* The caller has flushed the outbox. True when blocks wait for the heap: no other thread takes them up, so the caller
+ * looks after the heap once more (remote.h). */
+bool hk_heap_give_back(hk_heap_t *heap);
+
+/* An idle heap for which blocks wait, for the caller to look after it and give it back; NULL when there is none. */
+hk_heap_t *hk_heap_take_awaited(void);
 
 /* An idle heap for which `is_wanted` holds, for the caller to look after it and give it back; NULL when there is none
  * among the first in the slots. `is_wanted` reads what others may write meanwhile. */
@@ -53,7 +57,7 @@ bool hk_heap_offers(hk_heap_t *heap, unsigned class_index);
  * thread. */
 bool hk_heap_pool_is_deep(void);
 
-/* Calls `visit` for each idle heap, which nobody else can take meanwhile. */
+/* Calls `visit` for each idle heap, which no other thread can take meanwhile; again where blocks came for it meanwhile. */
 void hk_heap_visit_idle(void (*visit)(hk_heap_t *heap));
 
 /* In a child of fork, before another thread looks at heaps: idle ones are the pool again, attached ones become

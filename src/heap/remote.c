@@ -14,7 +14,8 @@ bool hk_remote_post(hk_heap_t *owner, hk_block_t *first, hk_block_t *last) {
   do {
     hk_count(hk_count_shared_update, 1);
     hk_remote_link(last, head);
-  } while (!hk_compare_exchange_release(&owner->shared.incoming, &head, first)); /* with hk_remote_take */
+  } while (
+      !hk_compare_exchange_acq_rel(&owner->shared.incoming, &head, first)); /* with hk_remote_take, hk_heap_give_back */
   if (HK_UNLIKELY(hk_bell_is_open())) hk_bell_ring();
   return head == HK_LIST_END;
 }
@@ -35,14 +36,23 @@ static void note_rescued(hk_heap_t *heap) {
 /* Takes up what was sent to a heap that no thread has: else it waited for one that may never come. */
 static void tend(hk_heap_t *heap);
 
+/* After a post. A heap that another thread has just then is that one's to look after, also when it is about to give the
+ * heap back. */
+static void tend_if_idle(hk_heap_t *owner) {
+  if (hk_heap_life(owner) == hk_heap_idle && hk_heap_take_this(owner)) tend(owner);
+}
+
 HK_NOINLINE static void send(hk_heap_t *heap, hk_outgoing_t *batch) {
   hk_stat_bump(&heap->stat, hk_stat_remote_batch, 1);
   hk_heap_t *owner = batch->owner;
   batch->owner = NULL; /* before the blocks go: a child of fork must not send them twice */
   hk_keep_store_order();
   (void)hk_remote_post(owner, batch->first, batch->last);
-  bool is_idle = hk_heap_life(owner) == hk_heap_idle;
-  if (is_idle && !heap->is_tended && hk_heap_take_this(owner)) tend(owner); /* and not one after the other */
+  if (heap->is_tended) {
+    heap->has_sent_to_idle = heap->has_sent_to_idle || hk_heap_life(owner) == hk_heap_idle;
+  } else {
+    tend_if_idle(owner);
+  }
 }
 
 static unsigned slot_of(const hk_heap_t *owner) {
@@ -112,7 +122,7 @@ void hk_remote_free_now(const hk_slab_t *slab, hk_block_t *block) {
   hk_stat_add(hk_stat_remote_free, 1);
   hk_heap_t *owner = hk_load_relaxed(&((hk_slab_t *)slab)->owner);
   (void)hk_remote_post(owner, block, block);
-  if (hk_heap_life(owner) == hk_heap_idle && hk_heap_take_this(owner)) tend(owner);
+  tend_if_idle(owner);
 }
 
 void hk_remote_flush(hk_heap_t *heap) {
@@ -155,15 +165,31 @@ size_t hk_remote_drain(hk_heap_t *heap) {
 /* Chosen: so many steps of looking whether all is home are worth a block that came home. */
 #define STEPS_A_BLOCK 4
 
-static void tend(hk_heap_t *heap) {
+/* Whether it has sent blocks on to heaps that may be idle. */
+static bool tend_once(hk_heap_t *heap, bool *is_awaited) {
   hk_heap_enter_taken(heap);
   heap->is_tended = true;
+  heap->has_sent_to_idle = false;
   size_t count = hk_remote_drain(heap);
   hk_remote_flush(heap);
   hk_heap_settle_down(heap, STEPS_A_BLOCK * count);
   heap->is_tended = false;
+  bool has_sent = heap->has_sent_to_idle;
   hk_heap_leave(heap);
-  hk_heap_give_back(heap);
+  *is_awaited = hk_heap_give_back(heap);
+  return has_sent;
+}
+
+/* One heap after the other: a chain of heaps that each send on to the next would be as deep as it is long. */
+static void tend(hk_heap_t *heap) {
+  bool has_sent = false, is_awaited;
+  do has_sent = tend_once(heap, &is_awaited) || has_sent;
+  while (is_awaited && hk_heap_take_this(heap));
+  while (has_sent && (heap = hk_heap_take_awaited()) != NULL) (void)tend_once(heap, &is_awaited);
+}
+
+void hk_remote_give_back(hk_heap_t *heap) {
+  if (hk_heap_give_back(heap) && hk_heap_take_this(heap)) tend(heap);
 }
 
 static bool has_pending(hk_heap_t *heap, unsigned unused) {

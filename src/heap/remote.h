@@ -40,6 +40,9 @@ HK_INLINE bool hk_remote_is_pending(hk_heap_t *heap) { return hk_load_relaxed(&h
  * grow does this first, or what those heaps could give back waited for a thread to adopt them. */
 void hk_remote_drain_idle(void);
 
+/* hk_heap_give_back, after which nothing waits for the heap: blocks that came meanwhile are taken back. */
+void hk_remote_give_back(hk_heap_t *heap);
+
 /* Takes back what other threads freed; how many blocks. Owner only. Of a damaged block `heap->damaged` tells, and what
  * was sent before it is lost. */
 size_t hk_remote_drain(hk_heap_t *heap);

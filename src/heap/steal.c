@@ -3,6 +3,7 @@
 
 #include "heap/mid.h"
 #include "heap/pool.h"
+#include "heap/remote.h"
 #include "heap/span.h"
 #include "os/node.h"
 
@@ -79,6 +80,6 @@ bool hk_steal_span(hk_heap_t *heap, unsigned class_index) {
   hk_heap_enter_taken(from);
   bool moved = move_span(heap, from, class_index);
   hk_heap_leave(from);
-  hk_heap_give_back(from);
+  hk_remote_give_back(from);
   return moved;
 }

@@ -9,17 +9,22 @@
 
 HK_THREAD_LOCAL hk_heap_t *hk_thread_heap = HK_EMPTY_HEAP;
 
-/* Exit handlers of other libraries may allocate after ours has run: the thread then attaches a heap again, and ours
- * runs once more in the next round. There are only so many rounds: after the second time a thread borrows a heap for
- * each call, for a heap that it attached then would never be given back. */
-enum { exit_rounds = 2 };
-static HK_THREAD_LOCAL uint8_t exit_round;
+/* A heap is kept only by a thread whose exit handler is still to come. After it, destructors of other libraries may
+ * allocate, and glibc frees the memory of cached stacks when all destructors have run: nothing tells which call is the
+ * last. A thread of a bare clone has no exit handler at all. */
+typedef enum { not_known, has_end, is_without_heap } prospect_t;
+static HK_THREAD_LOCAL prospect_t prospect;
 
-bool hk_thread_is_leaving(void) { return exit_round >= exit_rounds; }
+static HK_COLD bool look_for_end(void) {
+  prospect = hk_os_thread_has_end() ? has_end : is_without_heap;
+  return prospect == has_end;
+}
+
+bool hk_thread_is_leaving(void) { return prospect == not_known ? !look_for_end() : prospect == is_without_heap; }
 
 void hk_thread_go_without_heap(void) {
   hk_thread_heap = HK_EMPTY_HEAP;
-  exit_round = exit_rounds;
+  prospect = is_without_heap;
 }
 
 static void attach(hk_heap_t *heap) {
@@ -48,11 +53,11 @@ hk_thread_lease_t hk_thread_enter(void) {
 void hk_thread_leave(hk_thread_lease_t lease) {
   if (lease.borrowed) hk_remote_flush(lease.heap);
   hk_heap_leave(lease.heap);
-  if (lease.borrowed) hk_heap_give_back(lease.heap);
+  if (lease.borrowed) hk_remote_give_back(lease.heap);
 }
 
 void hk_thread_on_exit(void) {
-  exit_round++;
+  prospect = is_without_heap;
   hk_heap_t *heap = hk_thread_heap;
   if (heap == HK_EMPTY_HEAP) return;
   hk_heap_enter(heap); /* first: somebody has it, whenever a signal handler forks */
@@ -61,5 +66,5 @@ void hk_thread_on_exit(void) {
   hk_remote_flush(heap);
   hk_heap_settle_down(heap, SIZE_MAX);
   hk_heap_leave(heap);
-  hk_heap_give_back(heap);
+  hk_remote_give_back(heap); /* which takes up what came home */
 }

@@ -10,8 +10,8 @@
 /* Starts at the empty heap, in whose bins nothing is found: "no heap yet" needs no test of its own. */
 extern HK_HIDDEN HK_THREAD_LOCAL hk_heap_t *hk_thread_heap;
 
-/* The heap to work with on a slow path. A thread's first call attaches one, for good; one whose exit handler
- * has run borrows one for this call alone. NULL when the system refuses. */
+/* The heap to work with on a slow path. A thread's first call attaches one, until its exit handler runs. A thread whose exit
+ * handler has run, or never will, borrows one for this call alone. NULL when the system refuses. */
 typedef struct {
   hk_heap_t *heap;
   bool borrowed;
@@ -23,7 +23,7 @@ void hk_thread_leave(hk_thread_lease_t lease);
  * has likely taken over what another thread left, and frees more of it. */
 void hk_thread_follow(hk_heap_t *heap);
 
-/* Whether the thread's exit handler has run: it has no heap, and gets none. */
+/* Whether the thread has no heap and attaches none: its exit handler has run, or never will. */
 bool hk_thread_is_leaving(void);
 
 /* For a thread that is none of the C library's, and whose thread-local memory is zero at first: it gets no heap of its own. */

@@ -224,6 +224,10 @@ bool hk_os_thread_exit_init(void (*hook)(void));
  * three times. The C library may allocate inside. */
 void hk_os_thread_exit_arm(void);
 
+/* Whether the C library has made the calling thread, and so runs the hook when the thread ends. It has not made a thread
+ * of a bare clone. */
+bool hk_os_thread_has_end(void);
+
 /* Arranges that `child` runs in the child of fork. The C library may allocate inside. */
 void hk_os_at_fork(void (*child)(void));
 

@@ -46,11 +46,6 @@ static void leave_other(void) {
   hk_thread_on_exit(); /* sends the batch */
 }
 
-static void send_two(void) {
-  hk_remote_free_now(span, blocks[1]);
-  hk_remote_free_now(span, blocks[2]);
-}
-
 static void send_one(void) { hk_remote_free_now(span, blocks[1]); }
 
 /* A new thread: its first request, and its end. */
@@ -81,7 +76,7 @@ static void follow(void) {
   note_take(owner);
   if (hk_remote_is_pending(owner)) hk_remote_drain(owner);
   note_give_back(owner);
-  hk_heap_give_back(owner);
+  hk_remote_give_back(owner);
 }
 
 static void take_this(void) {
@@ -90,7 +85,7 @@ static void take_this(void) {
 
 static void expect_zero(void) { expect_home(1); }
 static void expect_one(void) { expect_home(2); }
-static void expect_two(void) { expect_home(6); }
+static void expect_three(void) { expect_home(8); }
 
 /* What a thread that exits left and another one adopts is one heap, with everything in it. */
 static void use_what_is_there(void) {
@@ -107,6 +102,31 @@ static void free_own_and_leave(void) {
   (void)hk_sink_push(span->sink, blocks[3]);
   note_give_back(owner);
   hk_thread_on_exit();
+}
+
+/* ---- What comes home while a heap changes hands. */
+
+static void give_owner_to_pool(void) {
+  note_give_back(owner);
+  hk_remote_give_back(owner);
+}
+
+static void drain_one(hk_heap_t *heap) {
+  note_take(heap);
+  (void)hk_remote_drain(heap);
+  note_give_back(heap);
+}
+
+static void drain_all(void) { hk_heap_visit_idle(drain_one); }
+
+static void expect_none_waits(void) {
+  CHECK(!hk_remote_is_pending(owner), "nothing waits for a heap that no thread has");
+  expect_home(2);
+}
+
+static void expect_both_home(void) {
+  CHECK(!hk_remote_is_pending(owner), "nothing waits for a heap that no thread has");
+  expect_home(1);
 }
 
 /* ---- The slots and what is beyond them. */
@@ -182,19 +202,21 @@ static void expect_four(void) {
 }
 
 const scenario_t scenarios[] = {
-    {.name = "exit_and_free", .setup = set_up_attached, .thread = {leave_owner, send_two}, .finish = expect_two},
-    {.name = "exit_and_free_and_start",
+    {.name = "exit_and_free", .setup = set_up_attached, .thread = {leave_owner, send_one}, .finish = expect_none_waits},
+    {.name = "exit_and_free_and_adopt",
      .setup = set_up_attached,
-     .thread = {leave_owner, send_one, live_briefly},
+     .thread = {give_owner_to_pool, send_one, adopt},
      .finish = expect_one},
-    {.name = "exit_and_free_and_tidy",
+    {.name = "exit_of_both",
      .setup = set_up_attached,
-     .thread = {leave_owner, send_one, tidy_once},
-     .finish = expect_one},
-    {.name = "exit_of_both_and_start",
+     .thread = {leave_owner, leave_other},
+     .finish = expect_both_home},
+    {.name = "exit_of_other_and_adopt", .setup = set_up_idle, .thread = {leave_other, adopt}, .finish = expect_zero},
+    {.name = "free_before_idle",
      .setup = set_up_attached,
-     .thread = {leave_owner, leave_other, adopt},
-     .finish = expect_zero},
+     .thread = {give_owner_to_pool, send_one},
+     .finish = expect_none_waits},
+    {.name = "visit_before_idle", .setup = set_up_idle, .thread = {drain_all, send_one}, .finish = expect_none_waits},
     {.name = "exit_and_reuse",
      .setup = set_up_attached,
      .thread = {free_own_and_leave, use_what_is_there, use_what_is_there}},
@@ -212,10 +234,11 @@ const scenario_t scenarios[] = {
      .setup = set_up_idle,
      .thread = {take_this, adopt, send_one},
      .finish = expect_one},
-    {.name = "exit_and_follow_and_free",
+    {.name = "exit_and_follow",
      .setup = set_up_attached,
-     .thread = {leave_owner, follow, send_one},
-     .finish = expect_one},
+     .thread = {free_own_and_leave, follow},
+     .finish = expect_three},
+    {.name = "follow_and_free", .setup = set_up_idle, .thread = {follow, send_one}, .finish = expect_none_waits},
     {.name = "follow_and_follow_and_tidy", .setup = set_up_idle, .thread = {take_this, take_this, tidy_up}},
     {.name = "two_idle_and_three_takers", .setup = set_up_two_idle, .thread = {adopt, adopt, take_this}},
     {.name = "exit_and_exit",

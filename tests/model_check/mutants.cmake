@@ -5,19 +5,19 @@
 
 # ---- Blocks under way.
 hk_add_model_mutant(push_relaxed remote_batch_and_single heap/remote.c
-  "hk_compare_exchange_release(&owner->shared.incoming" "RELAXED_COMPARE_EXCHANGE(&owner->shared.incoming"
+  "hk_compare_exchange_acq_rel(&owner->shared.incoming" "RELAXED_COMPARE_EXCHANGE(&owner->shared.incoming"
   "data race"
 )
 hk_add_model_mutant(push_once remote_batch_and_single heap/remote.c
-  "hk_compare_exchange_release(&owner->shared.incoming" "COMPARE_EXCHANGE_ONCE(&owner->shared.incoming"
+  "hk_compare_exchange_acq_rel(&owner->shared.incoming" "COMPARE_EXCHANGE_ONCE(&owner->shared.incoming"
   "no block is lost"
 )
 hk_add_model_mutant(push_stores remote_batch_and_single heap/remote.c
-  "hk_compare_exchange_release(&owner->shared.incoming" "STORE_INSTEAD(&owner->shared.incoming"
+  "hk_compare_exchange_acq_rel(&owner->shared.incoming" "STORE_INSTEAD(&owner->shared.incoming"
   "data race"
 )
 hk_add_model_mutant(push_in_two_steps remote_batch_and_single heap/remote.c
-  "hk_compare_exchange_release(&owner->shared.incoming" "TWO_STEP_COMPARE_EXCHANGE(&owner->shared.incoming"
+  "hk_compare_exchange_acq_rel(&owner->shared.incoming" "TWO_STEP_COMPARE_EXCHANGE(&owner->shared.incoming"
   "nothing is damaged"
 )
 hk_add_model_mutant(drain_relaxed remote_batch_and_single heap/remote.c
@@ -34,7 +34,7 @@ hk_add_model_mutant(drain_ignores_marks remote_double_free heap/remote.c
 )
 
 # ---- Heaps that change hands.
-hk_add_model_mutant(slot_filled_relaxed exit_and_free_and_start heap/pool.c
+hk_add_model_mutant(slot_filled_relaxed exit_and_reuse heap/pool.c
   "hk_compare_exchange_release(&slots[i]" "RELAXED_COMPARE_EXCHANGE(&slots[i]"
   "data race"
 )
@@ -42,7 +42,7 @@ hk_add_model_mutant(slot_filled_in_two_steps exit_and_exit heap/pool.c
   "hk_compare_exchange_release(&slots[i]" "TWO_STEP_COMPARE_EXCHANGE(&slots[i]"
   "no idle heap is lost"
 )
-hk_add_model_mutant(slot_emptied_relaxed exit_and_free_and_start heap/pool.c
+hk_add_model_mutant(slot_emptied_relaxed exit_and_reuse heap/pool.c
   "hk_exchange_acquire(&slots[i]" "RELAXED_EXCHANGE(&slots[i]"
   "data race"
 )
@@ -50,7 +50,7 @@ hk_add_model_mutant(slot_emptied_in_two_steps adopt_and_adopt_and_free heap/pool
   "hk_exchange_acquire(&slots[i]" "TWO_STEP_EXCHANGE(&slots[i]"
   "data race"
 )
-hk_add_model_mutant(slot_of_one_emptied_relaxed exit_and_follow_and_free heap/pool.c
+hk_add_model_mutant(slot_of_one_emptied_relaxed exit_and_follow heap/pool.c
   "hk_compare_exchange_acquire(&slots[i]" "RELAXED_COMPARE_EXCHANGE(&slots[i]"
   "data race"
 )
@@ -89,11 +89,27 @@ hk_add_model_mutant(overflow_given_unlocked beyond_slots_two_and_adopt heap/pool
   push_locked(heap, push);"
   "data race"
 )
+hk_add_model_mutant(given_back_without_a_look free_before_idle heap/pool.c
+  "hk_load_in_turn(&heap->shared.incoming) != HK_LIST_END" "(void)heap, false"
+  "nothing waits for a heap that no thread has"
+)
+hk_add_model_mutant(given_back_with_an_old_look free_before_idle heap/pool.c
+  "hk_load_in_turn(&heap->shared.incoming)" "hk_load_acquire(&heap->shared.incoming)"
+  "nothing waits for a heap that no thread has"
+)
+hk_add_model_mutant(push_without_acquire free_before_idle heap/remote.c
+  "hk_compare_exchange_acq_rel(&owner->shared.incoming" "hk_compare_exchange_release(&owner->shared.incoming"
+  "nothing waits for a heap that no thread has"
+)
+hk_add_model_mutant(sent_on_and_left send_to_a_span_that_moved heap/remote.c
+  "while (has_sent && (heap = hk_heap_take_awaited()) != NULL)" "while (has_sent = false, has_sent)"
+  "nothing waits for a heap that no thread has"
+)
 hk_add_model_mutant(list_of_heaps_relaxed new_heaps_and_a_walk heap/heap.c
   "hk_store_release(&all, heap)" "hk_store_relaxed(&all, heap)"
   "data race"
 )
-hk_add_model_mutant(exit_keeps_batches exit_of_both_and_start heap/thread.c
+hk_add_model_mutant(exit_keeps_batches exit_of_both heap/thread.c
   "hk_remote_flush(heap);" "(void)heap;"
   "no block is lost"
 )
@@ -107,7 +123,7 @@ hk_add_model_mutant(span_moved_after_give_back steal_and_adopt heap/steal.c
   "hk_heap_enter_taken(from);
   bool moved = move_span(heap, from, class_index);
   hk_heap_leave(from);
-  hk_heap_give_back(from);"
+  hk_remote_give_back(from);"
   "hk_heap_give_back(from);
   bool moved = move_span(heap, from, class_index);"
   "data race"

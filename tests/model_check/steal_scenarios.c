@@ -77,7 +77,7 @@ static void steal_and_free(void) {
 /* The thief's own thread ends, and the span may move on. */
 static void steal_and_leave(void) {
   steal();
-  hk_heap_give_back(other);
+  hk_remote_give_back(other);
 }
 
 static void steal_too(void) {
@@ -115,7 +115,21 @@ static void expect_at_the_last_owner(void) {
   expect_home_in(heap, expected);
 }
 
+/* The block goes on from the heap that it was sent to, and no thread has the heap that it comes to. */
+static void expect_none_waits(void) {
+  hk_heap_t *heaps[] = {owner, other};
+  for (unsigned i = 0; i < 2; i++) {
+    CHECK(hk_heap_life(heaps[i]) != hk_heap_idle || !hk_remote_is_pending(heaps[i]),
+          "nothing waits for a heap that no thread has");
+  }
+  expect_at_the_last_owner();
+}
+
 const scenario_t scenarios[] = {
+    {.name = "send_to_a_span_that_moved",
+     .setup = set_up_active,
+     .thread = {steal_and_leave, send},
+     .finish = expect_none_waits},
     {.name = "steal_and_free",
      .setup = set_up_active,
      .thread = {steal_and_free, send},

@@ -132,6 +132,9 @@ void (*fake_os_bare_thread(void))(void);
 uint64_t fake_os_signals_to_first_thread(void);
 /* 0, at the start: it cannot be told. */
 void fake_os_set_thread_count(unsigned count);
+
+/* The calling thread is one that the C library has not made. */
+void fake_os_be_bare(void);
 /* hk_os_wait_for returns at once; for how long it would have waited the last time (0: the word was another already), and
  * what is called then. */
 uint64_t fake_os_waited_ms(void);

@@ -57,6 +57,20 @@ inline void Drain(hk_heap_t *heap) {
   EXPECT_FALSE(hk_remote_is_pending(heap));
 }
 
+// What waits for a heap, held back while another one takes a span of it: it is there again afterwards, as what comes in that
+// moment is.
+class HeldBack {
+ public:
+  explicit HeldBack(hk_heap_t *heap) : heap_(heap), first_(hk_remote_take(heap)) {}
+  ~HeldBack() { hk_store_release(&heap_->shared.incoming, first_); }
+  HeldBack(const HeldBack &) = delete;
+  HeldBack &operator=(const HeldBack &) = delete;
+
+ private:
+  hk_heap_t *heap_;
+  hk_block_t *first_;
+};
+
 // Several heaps, attached.
 inline std::vector<hk_heap_t *> TakeMany(size_t count) {
   std::vector<hk_heap_t *> heaps;

@@ -225,20 +225,58 @@ HK_FRESH_TEST(HeapOfAThread, ServesTheNextThreadFromWhatTheLastOneLeft) {
   EXPECT_EQ(InUseSlabs(), 0u);
 }
 
-HK_FRESH_TEST(HeapOfAThread, WhatLaterExitHandlersNeedIsGivenBackToo) {
+// Of the calls that come after its exit handler none is known to be the last.
+HK_FRESH_TEST(HeapOfAThread, IsBorrowedForEachCallOnceItsExitHandlerHasRun) {
   std::thread([] {
     for (int round = 0; round < 4; round++) {
       hk_thread_lease_t lease = hk_thread_enter();
       ASSERT_NE(lease.heap, nullptr);
-      EXPECT_EQ(lease.borrowed, hk_thread_is_leaving());
+      EXPECT_EQ(lease.borrowed, round > 0);
       (void)FreeOwn(lease.heap, Alloc(lease.heap, 80));
       hk_thread_leave(lease);
-      if (!lease.borrowed) hk_thread_on_exit();
+      if (round == 0) hk_thread_on_exit();
+      EXPECT_TRUE(hk_thread_is_leaving());
+      EXPECT_EQ(hk_thread_heap, HK_EMPTY_HEAP);
       EXPECT_EQ(hk_heap_life(lease.heap), hk_heap_idle);
     }
-    EXPECT_TRUE(hk_thread_is_leaving());
   }).join();
   EXPECT_EQ(HeapCount(), 1u);
+}
+
+HK_FRESH_TEST(HeapOfAThread, IsBorrowedWhereTheThreadHasNoExitHandler) {
+  std::thread([] {
+    fake_os_be_bare();
+    hk_thread_lease_t lease = hk_thread_enter();
+    EXPECT_TRUE(lease.borrowed);
+    hk_thread_leave(lease);
+    EXPECT_EQ(hk_thread_heap, HK_EMPTY_HEAP);
+    EXPECT_EQ(hk_heap_life(lease.heap), hk_heap_idle);
+    hk_thread_follow(lease.heap);
+    EXPECT_EQ(hk_thread_heap, HK_EMPTY_HEAP);
+  }).join();
+}
+
+// ---- What comes home while a heap changes hands.
+
+HK_FRESH_TEST(HeapOfAThread, TakesUpWhatWaitsForItWhenItsThreadEnds) {
+  hk_heap_t *sender = hk_heap_take();
+  hk_heap_t *heap = InThread([sender](hk_heap_t *mine) {
+    Blocks blocks = AllocMany(mine, 64, 20);
+    SendAll(sender, blocks);
+    EXPECT_TRUE(hk_remote_is_pending(mine));
+  });
+  EXPECT_FALSE(hk_remote_is_pending(heap));
+  EXPECT_EQ(StatOf(heap, hk_stat_remote_drain), 20u);
+}
+
+// A thread that sends while another one has the heap leaves it to that one, which looks when the heap is idle again.
+HK_FRESH_TEST(HeapOfAThread, TakesUpWhatCameBeforeItWasIdle) {
+  hk_heap_t *sender = hk_heap_take(), *owner = hk_heap_take();
+  hk_block_t *block = Alloc(owner, 64);
+  SendAll(sender, {block});
+  hk_remote_give_back(owner);
+  EXPECT_FALSE(hk_remote_is_pending(owner));
+  EXPECT_EQ(hk_heap_life(owner), hk_heap_idle);
 }
 
 // ---- A thread whose first act is to free.

@@ -172,10 +172,13 @@ HK_FRESH_TEST(RescueKeeps, ASpanThatHasMoved) {
   hk_block_t *at_home = blocks[0];
   (void)FreeOwn(heaps.owner, at_home);
   heaps.Send(AllBut(blocks, 2));
-  hk_heap_give_back(heaps.owner);
-  ASSERT_TRUE(hk_steal_span(thief, kTiny));
-  ASSERT_EQ(hk_load_relaxed(&span->owner), thief);
-  ASSERT_TRUE(hk_heap_take_this(heaps.owner));
+  {
+    HeldBack held(heaps.owner);
+    hk_heap_give_back(heaps.owner);
+    ASSERT_TRUE(hk_steal_span(thief, kTiny));
+    ASSERT_EQ(hk_load_relaxed(&span->owner), thief);
+    ASSERT_TRUE(hk_heap_take_this(heaps.owner));
+  }
   ASSERT_EQ(Alloc(thief, kTiny), at_home);
   (void)Alloc(thief, kTiny); /* of another span */
   ASSERT_FALSE(IsActive(thief, span));

@@ -19,6 +19,7 @@ struct UnderWay : Heaps {
   }
   unsigned Live() const { return static_cast<unsigned>(blocks.size()); }
   void Move() {
+    HeldBack held(giver);
     hk_heap_give_back(giver);
     ASSERT_TRUE(Steal(taker, span->class_index));
     ASSERT_EQ(OwnerOf(span), taker);
@@ -112,8 +113,11 @@ HK_FRESH_TEST(StealUnderWay, ABlockFollowsASpanThatMovedTwice) {
     hk_remote_free_now(way.span, way.blocks[0]);
     way.Move();
     hk_remote_free_now(way.span, way.blocks[1]); /* for the second */
-    hk_heap_give_back(way.taker);
-    ASSERT_TRUE(Steal(last, class_index));
+    {
+      HeldBack of_giver(way.giver), of_taker(way.taker);
+      hk_heap_give_back(way.taker);
+      ASSERT_TRUE(Steal(last, class_index));
+    }
     EXPECT_EQ(OwnerOf(way.span), last);
     EXPECT_EQ(IncomingLength(way.giver), 1u);
     EXPECT_EQ(IncomingLength(way.taker), 1u);

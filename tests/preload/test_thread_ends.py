@@ -1,0 +1,53 @@
+"""Threads that end in every way there is: nothing of them stays, and there are no more heaps than threads at once."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Callable
+
+import pytest
+from preload_runner import Runner
+
+Program = Callable[[str], Path]
+
+AT_ONCE = 4
+# Beside those that end: the first thread, one that stays, and with FIRST_ENDS the one that goes on in the first one's place.
+OTHERS = 3
+WAYS = [
+    "joined",
+    "detached",
+    "exited",
+    "exited_detached",
+    "cancelled",
+    "cancelled_detached",
+    "local",
+    "local_detached",
+    "keys",
+    "keys_detached",
+    "clone",
+]
+FIRST_ENDS = "first-ends"
+
+
+def heaps_of(stats: str) -> int:
+    found = re.search(r"^  heaps +(\d+) ", stats, re.MULTILINE)
+    assert found is not None, stats
+    return int(found[1])
+
+
+@pytest.mark.parametrize("more", [[], [FIRST_ENDS]], ids=["", "first_ends"])
+@pytest.mark.parametrize("way", WAYS)
+def test_threads_leave_nothing(
+    runner: Runner, program: Program, scaled: Callable[[int], int], hakmem_only: None, way: str, more: list[str]
+) -> None:
+    """The program itself compares what is resident after a quarter of its threads with what is in the end."""
+    if way == "clone" and more:
+        pytest.skip("its threads need no other kind of thread to go on")
+    command = [program("thread_ends"), way, str(max(400, scaled(1000)) // AT_ONCE * AT_ONCE), str(AT_ONCE), *more]
+    outcome = runner.under(command, env={"HAKMEM_STATS": "1"})
+    if outcome.code == 77:
+        pytest.skip("this machine's threads are not made by hand")
+    assert outcome.code == 0, outcome.errors()
+    assert heaps_of(outcome.errors()) <= AT_ONCE + OTHERS + 2
+    assert re.fullmatch(r"quarter \d+ end \d+\n", outcome.text())

@@ -48,6 +48,12 @@ static bool parse_word(const hk_option_type_t *type, const char *text, uint64_t 
   return false;
 }
 
+/* A choice that has the words `on` and `off` takes a switch's other words too. */
+static bool parse_switch(const hk_option_type_t *type, const char *text, uint64_t *value) {
+  uint64_t is_on;
+  return parse_word(&hk_option_type_BOOL, text, &is_on) && parse_word(type, is_on ? "on" : "off", value);
+}
+
 static const char size_units[] = "kmgt";
 
 /* "", "b", or a unit alone or with "b" or "ib" after it. False for anything else. */
@@ -73,7 +79,7 @@ static bool parse_number(const hk_option_type_t *type, const char *text, uint64_
 }
 
 bool hk_option_parse(const hk_option_type_t *type, hk_option_range_t range, const char *text, uint64_t *value) {
-  if (parse_word(type, text, value)) return true;
+  if (parse_word(type, text, value) || parse_switch(type, text, value)) return true;
   uint64_t number;
   if (!type->is_number || !parse_number(type, text, &number)) return false;
   if (number < range.min || number > range.max) return false;

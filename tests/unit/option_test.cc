@@ -161,6 +161,21 @@ TEST(Option, ChoicesOfLearningAndHugePages) {
   EXPECT_EQ(Load({"HAKMEM_PURGE_THREAD=0"}).option.purge_thread, 0u);
 }
 
+TEST(Option, ChoicesWithOnAndOffTakeASwitchsWords) {
+  for (const char *value : {"HAKMEM_LEAKS=1", "HAKMEM_LEAKS=yes", "HAKMEM_LEAKS=True"}) {
+    EXPECT_EQ(Load({value}).option.leaks, uint64_t{hk_leaks_on}) << value;
+    EXPECT_EQ(Load({value}).writes, 0u) << value;
+  }
+  for (const char *value : {"HAKMEM_LEARN=0", "HAKMEM_LEARN=no", "HAKMEM_LEARN=FALSE"}) {
+    EXPECT_EQ(Load({value}).option.learn, uint64_t{hk_learn_off}) << value;
+  }
+  EXPECT_EQ(Load({"HAKMEM_LEAKS=0"}).writes, 0u);
+  EXPECT_EQ(Load({"HAKMEM_LEARN=1"}).writes, 0u);
+  for (const char *value : {"HAKMEM_LEAKS=2", "HAKMEM_PURGE=1", "HAKMEM_HUGE_PAGES=0"}) {
+    EXPECT_EQ(Load({value}).writes, 1u) << value;
+  }
+}
+
 TEST(Option, Prices) {
   EXPECT_EQ(Mode("fast"), HK_PRICE_FAST);
   EXPECT_EQ(Mode("balanced"), HK_PRICE_BALANCED);
@@ -251,8 +266,8 @@ TEST(Option, WarningOfAChoice) {
 }
 
 TEST(Option, WarningsOfTwoChoicesAndASwitch) {
-  EXPECT_STREQ(Load({"HAKMEM_LEARN=1", "HAKMEM_HUGE_PAGES=2M", "HAKMEM_PURGE_THREAD=auto"}).warnings,
-               "hakmem: warning: HAKMEM_LEARN=1 is not accepted: expected on, off or frozen; keeping the default on "
+  EXPECT_STREQ(Load({"HAKMEM_LEARN=2", "HAKMEM_HUGE_PAGES=2M", "HAKMEM_PURGE_THREAD=auto"}).warnings,
+               "hakmem: warning: HAKMEM_LEARN=2 is not accepted: expected on, off or frozen; keeping the default on "
                "(see options.md)\n"
                "hakmem: warning: HAKMEM_HUGE_PAGES=2M is not accepted: expected auto, never or always; keeping the "
                "default auto (see options.md)\n"

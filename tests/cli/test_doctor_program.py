@@ -71,6 +71,43 @@ def test_a_static_program(machine: FakeMachine, library: Path, compile_c: Compil
     assert "malloc resolves" not in subjects(examination.findings)
 
 
+def opens(flags: str, call: str = "dlopen(v[1], {})") -> str:
+    return f"""#define _GNU_SOURCE
+        #include <dlfcn.h>
+        int main(int c, char **v) {{ void *module = {call.format(flags)}; return module == 0 && c > 1; }}"""
+
+
+@pytest.mark.parametrize(
+    "options", [(), ("-O2",), ("-O2", "-fno-plt"), ("-O2", "-fcf-protection=none"), ("-O2", "-no-pie")]
+)
+@pytest.mark.parametrize("call", ["dlopen(v[1], {})", "dlmopen(LM_ID_BASE, v[1], {})"])
+def test_deep_binding(
+    machine: FakeMachine, library: Path, compile_c: Compile, call: str, options: tuple[str, ...]
+) -> None:
+    name = "".join(("deep", call[:5], *options))
+    program = compile_c(name, opens("RTLD_LAZY | RTLD_GLOBAL | RTLD_DEEPBIND", call), *options)
+    examination = look(machine, library, program)
+    (note,) = [finding for finding in examination.findings if finding.subject == "deep binding"]
+    assert note.level is Level.NOTE and str(program) in note.found and examination.works
+    (problem,) = of_level(look(machine, library, program, {"HAKMEM_DEEPBIND": "On"}), Level.PROBLEM)
+    assert problem.subject == "deep binding" and "Unset HAKMEM_DEEPBIND" in problem.todo
+
+
+def test_deep_binding_with_a_library_that_keeps_the_flag(
+    machine: FakeMachine, compile_c: Compile, library: Path
+) -> None:
+    program = compile_c("deep_older", opens("RTLD_NOW | RTLD_DEEPBIND"))
+    other = compile_c("libhakmem-older.so", "int hakmem_version;", "-shared", "-fPIC")
+    problems = of_level(look(machine, other, program), Level.PROBLEM)
+    assert "deep binding" in subjects(problems)
+
+
+@pytest.mark.parametrize("flags", ["RTLD_NOW", "RTLD_LAZY | RTLD_GLOBAL", "RTLD_NOW | RTLD_NODELETE"])
+def test_no_deep_binding(machine: FakeMachine, library: Path, compile_c: Compile, flags: str) -> None:
+    program = compile_c("flat" + flags.replace(" | ", "_"), opens(flags), "-O2")
+    assert "deep binding" not in subjects(look(machine, library, program, {"HAKMEM_DEEPBIND": "1"}).findings)
+
+
 def test_set_user_id(machine: FakeMachine, library: Path, calls: Path, tmp_path: Path, as_root: None) -> None:
     program = tmp_path / "raised"
     program.write_bytes(calls.read_bytes())

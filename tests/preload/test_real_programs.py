@@ -52,6 +52,7 @@ SIMPLE: dict[str, list[object]] = {
     "perl": ["perl", MATERIAL / "words.pl"],
     "ruby": ["ruby", MATERIAL / "objects.rb"],
     "node": ["node", MATERIAL / "objects.js"],
+    "php": ["php", MATERIAL / "extensions.php"],
     "z3": ["z3", MATERIAL / "puzzle.smt2"],
     "gs": [
         *["gs", "-q", "-dNOPAUSE", "-dBATCH", "-dSAFER", "-sDEVICE=ppmraw", "-r72", "-sOutputFile=-"],

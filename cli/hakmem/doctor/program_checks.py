@@ -6,7 +6,7 @@ import os
 import re
 from typing import Dict, Iterator, Mapping, Tuple
 
-from hakmem.doctor import bundled
+from hakmem.doctor import bundled, deep_binding
 from hakmem.doctor.finding import Finding, Level, ok
 from hakmem.dynamic_linker import bind
 from hakmem.elf_check import Chain, find_obstacle
@@ -75,7 +75,10 @@ def check(chain: Chain, library: str, environment: Mapping[str, str]) -> Iterato
     else:
         yield _fit(chain)
     binding = bind(executable, environment) if obstacle is None else None
-    yield from bundled.check(executable.path, binding.files if binding else ())
+    libraries = binding.files if binding else ()
+    yield from bundled.check(executable.path, libraries)
+    if obstacle is None:
+        yield from deep_binding.check(executable.path, libraries, library, environment)
 
 
 def _fit(chain: Chain) -> Finding:

@@ -79,6 +79,36 @@ function(hk_add_library target kind output_name)
   endif()
 endfunction()
 
+# Says to the linker of a program that it wants malloc from the library: the C compiler's own idea of malloc must not
+# take that away, and no optimisation at link time.
+set(link_object "${PROJECT_BINARY_DIR}/hakmem-link.o")
+function(hk_add_link_object)
+  add_library(hakmem_link_code OBJECT "${PROJECT_SOURCE_DIR}/cmake/hakmem-link.c")
+  target_compile_options(hakmem_link_code PRIVATE -fno-builtin -fno-lto -g0)
+  set_target_properties(
+    hakmem_link_code PROPERTIES POSITION_INDEPENDENT_CODE ON INTERPROCEDURAL_OPTIMIZATION OFF
+  )
+  add_custom_command(
+    OUTPUT "${link_object}"
+    COMMAND "${CMAKE_COMMAND}" -E copy_if_different "$<TARGET_OBJECTS:hakmem_link_code>" "${link_object}"
+    DEPENDS hakmem_link_code "$<TARGET_OBJECTS:hakmem_link_code>"
+    VERBATIM
+  )
+  # What is named libhakmem.a lies beside the archive.
+  set(script "${PROJECT_BINARY_DIR}/libhakmem.a")
+  add_custom_command(
+    OUTPUT "${script}"
+    COMMAND "${CMAKE_COMMAND}" -E copy "${PROJECT_SOURCE_DIR}/cmake/libhakmem.a.in" "${script}"
+    DEPENDS "${PROJECT_SOURCE_DIR}/cmake/libhakmem.a.in"
+    VERBATIM
+  )
+  add_custom_target(hakmem_link DEPENDS "${link_object}" "${script}")
+  foreach(target IN LISTS ARGN)
+    add_dependencies(${target} hakmem_link)
+    target_link_options(${target} INTERFACE "$<BUILD_INTERFACE:${link_object}>")
+  endforeach()
+endfunction()
+
 hk_add_objects(hakmem_core_shared SHARED ${shared_sources})
 hk_add_objects(hakmem_core 1 ${variant_sources})
 
@@ -91,12 +121,13 @@ if(override_sources AND NOT HK_SANITIZE)
   hk_add_objects(hakmem_override_static 1 ${override_sources})
   target_compile_definitions(hakmem_override_static PRIVATE HK_WEAK_RUNTIME=0)
   hk_add_library(hakmem SHARED hakmem hakmem_core_shared hakmem_core hakmem_override)
-  hk_add_library(hakmem_static STATIC hakmem hakmem_core_shared hakmem_core hakmem_override_static)
+  hk_add_library(hakmem_static STATIC hakmem-archive hakmem_core_shared hakmem_core hakmem_override_static)
 
   hk_add_objects(hakmem_core_fast 0 ${variant_sources})
   hk_add_objects(hakmem_override_fast 0 ${override_sources})
   target_compile_definitions(hakmem_override_fast PRIVATE HK_WEAK_RUNTIME=1)
   hk_add_library(hakmem_fast SHARED hakmem-fast hakmem_core_shared hakmem_core_fast hakmem_override_fast)
+  hk_add_link_object(hakmem hakmem_static hakmem_fast)
 
   # The counting build: as the default library, and it counts what its speed does not show (HK_COUNT). Only when asked for.
   hk_add_objects(hakmem_core_count 1 ${shared_sources} ${variant_sources})

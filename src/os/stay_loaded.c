@@ -15,7 +15,7 @@
 
 /* A static program has neither, and nothing that could be closed. */
 #pragma weak dladdr
-#pragma weak dlopen
+#pragma weak dlsym
 
 /* The linker's names for the headers of the object that it makes. */
 extern const ElfW(Ehdr) own_header __asm__("__ehdr_start") __attribute__((weak)) HK_HIDDEN;
@@ -33,10 +33,16 @@ static bool stays_anyway(void) {
   return false;
 }
 
+typedef void *(*open_t)(const char *, int);
+
 void hk_os_stay_loaded(void) {
-  if (own_dynamic == NULL || dladdr == NULL || dlopen == NULL || is_the_program() || stays_anyway()) return;
+  if (own_dynamic == NULL || dladdr == NULL || dlsym == NULL || is_the_program() || stays_anyway()) return;
   int saved_errno = errno;
   Dl_info own;
-  if (dladdr(own_dynamic, &own) != 0) (void)dlopen(own.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+  /* By name: of a direct call the linker warns who links a static program. */
+  open_t open = __extension__(open_t) dlsym(RTLD_DEFAULT, "dlopen");
+  if (open != NULL && dladdr(own_dynamic, &own) != 0) {
+    (void)open(own.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+  }
   errno = saved_errno;
 }

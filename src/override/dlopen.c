@@ -11,10 +11,13 @@
 #if HK_WEAK_RUNTIME
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/atomic.h"
 #include "base/compiler.h"
+#include "os/loaded_symbol.h"
 #include "policy/option.h"
 
 typedef void (*function_t)(void);
@@ -29,15 +32,32 @@ typedef struct {
 HK_HIDDEN __attribute__((used)) hk_dlopen_jump_t hk_dlopen_prepare(int flags);
 HK_HIDDEN __attribute__((used)) hk_dlopen_jump_t hk_dlopen_prepare_namespace(int flags);
 
+/* Our own definitions, whatever the program binds the names to. */
+HK_HIDDEN void hk_own_dlopen(void);
+HK_HIDDEN void hk_own_dlmopen(void);
+
 /* Both fit all arguments of both: they are not looked at. */
 static void *refuse(void) { return NULL; }
 
+static function_t of_the_c_library(const char *name) {
+  Dl_info info;
+  if (dladdr(__extension__(void *) __errno_location, &info) == 0) return NULL;
+  return (function_t)hk_loaded_symbol_find((uintptr_t)info.dli_fbase, name);
+}
+
+/* A library that stands in front of dlsym becomes its caller. If it stands before this one too, what is next to it is this
+ * one: then the C library's own is taken. */
+static function_t find_next(const char *name, function_t own) {
+  function_t found = __extension__(function_t) dlsym(RTLD_NEXT, name);
+  if (found == own) found = of_the_c_library(name);
+  return found != NULL && found != own ? found : (function_t)refuse;
+}
+
 /* Any thread may be the first: each finds the same. */
-static hk_dlopen_jump_t prepare(_Atomic(function_t) *next, const char *name, int flags) {
+static hk_dlopen_jump_t prepare(_Atomic(function_t) *next, const char *name, function_t own, int flags) {
   function_t found = hk_load_relaxed(next);
   if (found == NULL) {
-    void *symbol = dlsym(RTLD_NEXT, name);
-    found = symbol != NULL ? __extension__(function_t) symbol : (function_t)refuse;
+    found = find_next(name, own);
     hk_store_relaxed(next, found);
   }
   hk_option_load(); /* a library's constructor may come here before ours has run */
@@ -46,25 +66,21 @@ static hk_dlopen_jump_t prepare(_Atomic(function_t) *next, const char *name, int
 
 hk_dlopen_jump_t hk_dlopen_prepare(int flags) {
   static _Atomic(function_t) next;
-  return prepare(&next, "dlopen", flags);
+  return prepare(&next, "dlopen", hk_own_dlopen, flags);
 }
 
 hk_dlopen_jump_t hk_dlopen_prepare_namespace(int flags) {
   static _Atomic(function_t) next;
-  return prepare(&next, "dlmopen", flags);
+  return prepare(&next, "dlmopen", hk_own_dlmopen, flags);
 }
 
-#define FUNCTION(name, body)               \
-  __asm__(                                 \
-      ".text\n"                            \
-      ".balign 16\n"                       \
-      ".globl " #name                      \
-      "\n"                                 \
-      ".type " #name ", %function\n" #name \
-      ":\n"                                \
-      ".cfi_startproc\n" body              \
-      ".cfi_endproc\n"                     \
-      ".size " #name ", .-" #name "\n")
+#define LABEL(name) ".globl " name "\n.type " name ", %function\n" name ":\n"
+#define FUNCTION(name, body)                                                                \
+  __asm__(                                                                                  \
+      ".text\n.balign 16\n"                                                                 \
+      ".hidden hk_own_" name "\n" LABEL(name) LABEL("hk_own_" name) ".cfi_startproc\n" body \
+                                                                    ".cfi_endproc\n"        \
+                                                                    ".size " name ", .-" name "\n")
 
 /* void *dlopen(const char *file, int flags), void *dlmopen(Lmid_t namespace, const char *file, int flags) */
 #if defined(__x86_64__)
@@ -72,14 +88,14 @@ hk_dlopen_jump_t hk_dlopen_prepare_namespace(int flags) {
 #define PUSH(register) "pushq %" register "\n.cfi_adjust_cfa_offset 8\n"
 #define POP(register) "popq %" register "\n.cfi_adjust_cfa_offset -8\n"
 
-FUNCTION(dlopen,
+FUNCTION("dlopen",
          "endbr64\n" PUSH("rdi")
          "movl %esi, %edi\n"
          "call hk_dlopen_prepare\n"
          "movl %edx, %esi\n" POP("rdi")
          "jmp *%rax\n");
 
-FUNCTION(dlmopen,
+FUNCTION("dlmopen",
          "endbr64\n" PUSH("rdi") PUSH("rsi") PUSH("rdx")
          "movl %edx, %edi\n"
          "call hk_dlopen_prepare_namespace\n" POP("rcx") POP("rsi") POP("rdi")
@@ -104,13 +120,13 @@ FUNCTION(dlmopen,
   "br x16\n"
 
 /* The flags come back in x1. */
-FUNCTION(dlopen, ENTER
+FUNCTION("dlopen", ENTER
          "mov w0, w1\n"
          "bl hk_dlopen_prepare\n"
          "mov x16, x0\n"
          "ldr x0, [sp, #16]\n" LEAVE);
 
-FUNCTION(dlmopen, ENTER
+FUNCTION("dlmopen", ENTER
          "mov w0, w2\n"
          "bl hk_dlopen_prepare_namespace\n"
          "mov x16, x0\n"

@@ -68,6 +68,9 @@ void throw_bad_alloc() {
   std::abort();  // nobody to throw to
 }
 #else
+// A program that is linked with the archive and uses new, but none of the C library's names, gets them too.
+__attribute__((used)) void *(*const c_names)(std::size_t) = std::malloc;
+
 std::new_handler new_handler() { return std::get_new_handler(); }
 void throw_bad_alloc() { std::__throw_bad_alloc(); }
 #endif

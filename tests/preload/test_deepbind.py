@@ -21,6 +21,15 @@ def test_blocks_are_exchanged(runner: Runner, program: Program, shim: Program, h
     runner.expect([program("deepbind"), how, shim("deepbind_module")], "ok\n")
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_behind_and_before_a_library_that_interposes_dlsym(
+    runner: Runner, program: Program, shim: Program, hakmem_only: None, is_first: bool
+) -> None:
+    """It is the caller of dlsym then, and what comes next to it may be the library itself."""
+    command = [program("deepbind"), "open", shim("deepbind_module")]
+    assert runner.under(command, also=[shim("reentrant")], first=is_first) == OK
+
+
 @pytest.mark.parametrize("arguments", [["self"], ["missing", "no-such-module.so"]])
 def test_what_has_no_file(runner: Runner, program: Program, arguments: List[str]) -> None:
     assert runner.same([program("deepbind"), *arguments]) == OK

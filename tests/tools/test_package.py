@@ -21,6 +21,43 @@ int main(void) {
   return ours ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 """
+# Programs that name nothing of the library: the first allocates by new, the others leave it to the libraries that they are linked with.
+CXX = """
+#include <stdio.h>
+#include <new>
+#include <vector>
+int main(void) {
+  std::vector<int> numbers;
+  for (int i = 0; i < 1000; i++) numbers.push_back(i);
+  try {
+    std::vector<char> all(size_t{1} << 60);
+    return 1;
+  } catch (const std::bad_alloc &) {
+    return puts("ok") < 0;
+  }
+}
+"""
+CXX_STRINGS = """
+#include <iostream>
+#include <string>
+int main(void) {
+  std::string text(1000, 'x');
+  for (int i = 0; i < 100; i++) text += text.substr(0, 10);
+  std::cout << (text.size() == 2000 ? "ok\\n" : "no\\n");
+}
+"""
+C = """
+#define _GNU_SOURCE
+#include <stdio.h>
+int main(void) {
+  char *line = 0;
+  size_t room = 0;
+  FILE *file = fopen("/proc/self/maps", "r");
+  while (getline(&line, &room, file) > 0) {}
+  return puts("ok") < 0;
+}
+"""
+SILENT = {"cxx.cc": CXX, "cxx_strings.cc": CXX_STRINGS, "c.c": C}
 PROJECT = """
 cmake_minimum_required(VERSION 3.22)
 project(consumer C)
@@ -30,6 +67,25 @@ foreach(kind IN ITEMS hakmem hakmem_static hakmem_fast)
   target_link_libraries(with_${kind} PRIVATE hakmem::${kind})
 endforeach()
 """
+SILENT_PROJECT = """
+cmake_minimum_required(VERSION 3.22)
+project(consumer C CXX)
+find_package(hakmem 0.1 REQUIRED)
+set(CMAKE_EXE_LINKER_FLAGS "-Wl,--as-needed ${CMAKE_EXE_LINKER_FLAGS}")
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+foreach(source IN ITEMS cxx.cc cxx_strings.cc c.c)
+  foreach(kind IN ITEMS hakmem hakmem_static hakmem_fast)
+    add_executable(${kind}_${source} ${source})
+    target_link_libraries(${kind}_${source} PRIVATE hakmem::${kind})
+  endforeach()
+  add_executable(all_static_${source} ${source})
+  target_link_libraries(all_static_${source} PRIVATE hakmem::hakmem_static -static)
+  add_executable(lto_${source} ${source})
+  set_property(TARGET lto_${source} PROPERTY INTERPROCEDURAL_OPTIMIZATION ON)
+  target_link_libraries(lto_${source} PRIVATE hakmem::hakmem_static)
+endforeach()
+"""
+KINDS = ("hakmem", "hakmem_static", "hakmem_fast", "all_static", "lto")
 
 
 def run(*command: str | Path, **variables: str) -> str:
@@ -70,3 +126,88 @@ def test_pkg_config(prefix: Path, tmp_path: Path) -> None:
     flags = run("pkg-config", "--cflags", "--libs", "hakmem", PKG_CONFIG_PATH=str(description.parent)).split()
     run("cc", "-o", tmp_path / "program", tmp_path / "program.c", *flags)
     run(tmp_path / "program", LD_LIBRARY_PATH=str(description.parent.parent))
+
+
+# ---- Linking is enough.
+
+
+@pytest.fixture(scope="module")
+def silent(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the programs that name nothing of the library."""
+    folder = tmp_path_factory.mktemp("silent")
+    for name, text in SILENT.items():
+        (folder / name).write_text(text)
+    (folder / "CMakeLists.txt").write_text(SILENT_PROJECT)
+    return folder
+
+
+def expect_ours(program: Path, **variables: str) -> None:
+    """The program's malloc is hakmem: it reads options, and counts what was allocated."""
+    done = subprocess.run(
+        [program],
+        env={**os.environ, "HAKMEM_STATS": "1", **variables},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
+    assert done.stderr.startswith("hakmem: "), "the statistics are the library's word"
+
+
+def link(source: Path, program: Path, *flags: str | Path) -> str:
+    return run("c++" if source.suffix == ".cc" else "cc", "-O0", "-o", program, source, *flags)
+
+
+@pytest.mark.parametrize(
+    "flags", ["", "-static", "-static-pie", "-O2 -flto", "-O2 -flto -static", "-Wl,--gc-sections,--as-needed"]
+)
+@pytest.mark.parametrize("name", SILENT)
+def test_by_hand(prefix: Path, silent: Path, tmp_path: Path, name: str, flags: str) -> None:
+    """As the file, and by -L and -l; nothing is warned of."""
+    library = next(prefix.rglob("libhakmem.a"))
+    assert link(silent / name, tmp_path / "file", *flags.split(), library) == ""
+    expect_ours(tmp_path / "file")
+    (tmp_path / "lib").mkdir()
+    for file in ("libhakmem.a", "libhakmem-archive.a", "hakmem-link.o"):  # a folder without the shared one
+        shutil.copy(library.with_name(file), tmp_path / "lib")
+    assert link(silent / name, tmp_path / "name", *flags.split(), "-L", tmp_path / "lib", "-lhakmem") == ""
+    expect_ours(tmp_path / "name")
+
+
+@pytest.mark.parametrize("linker", ["gold", "lld"])
+@pytest.mark.parametrize("name", SILENT)
+def test_other_linkers(prefix: Path, silent: Path, tmp_path: Path, name: str, linker: str) -> None:
+    if shutil.which(f"ld.{linker}") is None:
+        pytest.skip(f"{linker} is not installed")
+    link(silent / name, tmp_path / "program", f"-fuse-ld={linker}", next(prefix.rglob("libhakmem.a")))
+    expect_ours(tmp_path / "program")
+
+
+def test_the_archive_alone(prefix: Path, silent: Path, tmp_path: Path) -> None:
+    """By `new` the C library's names come too, and by -u where a program names nothing."""
+    archive = next(prefix.rglob("libhakmem-archive.a"))
+    link(silent / "cxx.cc", tmp_path / "new", archive)
+    expect_ours(tmp_path / "new")
+    link(silent / "c.c", tmp_path / "nothing", "-Wl,-u,malloc", archive)
+    expect_ours(tmp_path / "nothing")
+
+
+def test_find_package_of_what_names_nothing(prefix: Path, silent: Path, tmp_path: Path) -> None:
+    """Under --as-needed, static, and optimised at link time."""
+    run("cmake", "-G", "Ninja", "-S", silent, "-B", tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}")
+    run("cmake", "--build", tmp_path)
+    for kind in KINDS:
+        for name in SILENT:
+            expect_ours(tmp_path / f"{kind}_{name}")
+
+
+@pytest.mark.skipif(shutil.which("pkg-config") is None, reason="pkg-config is not installed")
+@pytest.mark.parametrize("flags", ["-Wl,--as-needed", "-static", "-static-pie", "-O2 -flto -static"])
+@pytest.mark.parametrize("name", SILENT)
+def test_pkg_config_of_what_names_nothing(prefix: Path, silent: Path, tmp_path: Path, name: str, flags: str) -> None:
+    description = next(prefix.rglob("hakmem.pc"))
+    is_static = ["--static"] if "static" in flags else []
+    asked = run("pkg-config", *is_static, "--cflags", "--libs", "hakmem", PKG_CONFIG_PATH=str(description.parent))
+    link(silent / name, tmp_path / "program", *flags.split(), *asked.split())
+    expect_ours(tmp_path / "program", LD_LIBRARY_PATH=str(description.parent.parent))

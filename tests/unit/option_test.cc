@@ -170,7 +170,8 @@ TEST(Option, ChoicesWithOnAndOffTakeASwitchsWords) {
     EXPECT_EQ(Load({value}).option.learn, uint64_t{hk_learn_off}) << value;
   }
   EXPECT_EQ(Load({"HAKMEM_LEAKS=0"}).writes, 0u);
-  for (const char *value : {"HAKMEM_LEAKS=2", "HAKMEM_LEARN=2", "HAKMEM_PURGE=1", "HAKMEM_HUGE_PAGES=0"}) {
+  EXPECT_EQ(Load({"HAKMEM_LEARN=1"}).writes, 0u);
+  for (const char *value : {"HAKMEM_LEAKS=2", "HAKMEM_PURGE=1", "HAKMEM_HUGE_PAGES=0"}) {
     EXPECT_EQ(Load({value}).writes, 1u) << value;
   }
 }

@@ -1,8 +1,10 @@
 /* api/profile_command.c - L6. See profile_command.h. */
 #include "api/profile_command.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/text.h"
 #include "policy/safety.h"
@@ -20,11 +22,25 @@ static char reason[160];
 
 /* ---- Start and stop. */
 
-/* A number of bytes that a rate may be; 0 where the text is none. */
-static uint64_t read_rate(const char *text) {
-  uint64_t rate;
-  const char *rest = hk_text_number(text, &rate);
-  return rest != NULL && *rest == '\0' && rate <= HK_SAMPLING_RATE_MOST ? rate : 0;
+typedef struct {
+  uint64_t rate; /* 0: the option's */
+  bool stays;
+} start_t;
+
+/* "[bytes] [stay]". False where the text is something else. */
+static bool read_start(const char *text, start_t *start) {
+  *start = (start_t){.rate = 0};
+  const char *rest = hk_text_number(text, &start->rate);
+  if (rest != NULL && (start->rate == 0 || start->rate > HK_SAMPLING_RATE_MOST)) return false;
+  if (rest == NULL) {
+    rest = text;
+  } else if (*rest == ' ') {
+    rest++;
+  } else if (*rest != '\0') {
+    return false;
+  }
+  start->stays = strcmp(rest, "stay") == 0;
+  return start->stays || *rest == '\0';
 }
 
 static const char *runs_already(void) {
@@ -36,11 +52,12 @@ static const char *runs_already(void) {
   return reason;
 }
 
-const char *hk_profile_command_start(hk_format_t *out, const char *arguments) {
+const char *hk_profile_command_start(hk_format_t *out, const char *arguments, uint64_t *run) {
   if (!HK_SAFETY) return "this variant has no heap profile: libhakmem.so has";
-  uint64_t rate = read_rate(arguments);
-  if (rate == 0 && *arguments != '\0') return "profile start takes a number of bytes, from 1 to 4294967296";
-  if (!hk_profile_start(rate)) return runs_already();
+  start_t start;
+  if (!read_start(arguments, &start)) return "profile start takes a number of bytes, from 1 to 4294967296, and stay";
+  if (!hk_profile_start(start.rate)) return runs_already();
+  if (!start.stays) *run = hk_profile_run();
   return hk_profile_command_state(out, "");
 }
 
@@ -48,6 +65,11 @@ const char *hk_profile_command_stop(hk_format_t *out, const char *arguments) {
   (void)arguments;
   if (!hk_profile_stop()) return "no profile runs";
   return hk_profile_command_state(out, "");
+}
+
+/* Another run may go on meanwhile, of another client or of the program. */
+void hk_profile_command_end(uint64_t run) {
+  if (run != 0 && run == hk_profile_run()) (void)hk_profile_stop();
 }
 
 const char *hk_profile_command_state(hk_format_t *out, const char *arguments) {

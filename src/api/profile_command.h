@@ -2,6 +2,8 @@
 #ifndef HK_API_PROFILE_COMMAND_H
 #define HK_API_PROFILE_COMMAND_H
 
+#include <stdint.h>
+
 #include "base/compiler.h"
 #include "base/format.h"
 
@@ -9,8 +11,12 @@ HK_C_BEGIN
 
 /* As in serve_command.h: NULL, and `out` holds the answer; otherwise why there is none, until the next call. One thread. */
 
-/* Starts it; `arguments` is a rate in bytes, or empty for the option's. It runs until somebody stops it, whoever that is. */
-const char *hk_profile_command_start(hk_format_t *out, const char *arguments);
+/* Starts it; `arguments` is a rate in bytes (none: the option's), and "stay". It runs until it is stopped, by any
+ * client or the program, and without "stay" no longer than the client is there: `*run` is then what
+ * hk_profile_command_end needs to be told at the client's end. */
+const char *hk_profile_command_start(hk_format_t *out, const char *arguments, uint64_t *run);
+void hk_profile_command_end(uint64_t run);
+
 const char *hk_profile_command_stop(hk_format_t *out, const char *arguments);
 
 /* {"running":..,"rate":..,"time_ms":..,"duration_ms":..,"samples":..,"lost":..}: of the run that began last; a rate of 0: none did. */

@@ -86,7 +86,7 @@ static void leave_to_others(hk_rights_t verdict) {
 
 static void run(void) {
   uint64_t tidied_ms = UINT64_MAX, closed_until_ms = 0;
-  hk_rights_watch_t rights = hk_rights_watch_begin(is_of_first_thread, hk_os_coarse_ms());
+  hk_rights_watch_t rights = hk_rights_watch_begin(is_of_first_thread, true, hk_os_coarse_ms());
   hk_rights_t verdict = hk_rights_watch(&rights, hk_os_coarse_ms());
   hk_bell_hear(true);
   while (hk_rights_may_stay(verdict) && hk_sandbox_permits_threads() && has_company()) {

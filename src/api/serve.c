@@ -108,8 +108,16 @@ static void begin_to_listen(uint64_t now_ms) {
 static hk_rights_t look_at_rights(void) {
   uint64_t due_ms = serve.rights.due_ms;
   hk_rights_t verdict = hk_rights_watch(&serve.rights, hk_os_coarse_ms());
-  if (hk_rights_may_stay(verdict) && serve.rights.due_ms != due_ms && !serve.rights.differed) serve.hand_overs = 0;
+  if (hk_rights_may_stay(verdict) && serve.rights.due_ms != due_ms) serve.hand_overs = 0;
   return verdict;
+}
+
+/* A file that the old rights have made may be none that the new ones may replace. */
+static hk_rights_t look_before_visit(void) {
+  uint64_t now_ms = hk_os_coarse_ms();
+  bool is_file_due = is_file_renewed() && now_ms >= serve.file_ms;
+  if (is_file_due || hk_load_relaxed(&is_report_wanted)) hk_rights_watch_soon(&serve.rights, now_ms);
+  return look_at_rights();
 }
 
 static bool may_go_on(void) { return hk_rights_may_stay(look_at_rights()); }
@@ -179,14 +187,14 @@ static void end_early(hk_rights_t verdict) {
 
 static void run(void) {
   hk_thread_go_without_heap();
-  serve.rights = hk_rights_watch_begin(is_of_first_thread, hk_os_coarse_ms());
+  serve.rights = hk_rights_watch_begin(is_of_first_thread, false, hk_os_coarse_ms());
   wait_for_repair();
   serve.file_ms = hk_os_coarse_ms() + hk_option.stats_interval * 1000;
   uint32_t seen;
   do {
     bool goes_on = true;
     while (goes_on) {
-      hk_rights_t verdict = look_at_rights();
+      hk_rights_t verdict = look_before_visit();
       if (!hk_rights_may_stay(verdict)) {
         end_early(verdict);
         return;

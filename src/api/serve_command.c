@@ -17,9 +17,14 @@
 /* Called with what follows the command's words, which is empty for most. */
 typedef const char *answer_t(hk_format_t *out, const char *arguments);
 
+/* The one that leaves something for the client's end. */
+typedef const char *start_t(hk_format_t *out, const char *arguments, uint64_t *run);
+
+/* One of the two answers. */
 typedef struct {
   const char *words;
   answer_t *answer;
+  start_t *start;
 } command_t;
 
 /* ---- The commands. */
@@ -74,19 +79,19 @@ static const char *describe(hk_format_t *out, const char *arguments) {
 }
 
 static const command_t commands[] = {
-    {"protocol", protocol},
-    {"stats json", stats_json},
-    {"stats text", stats_text},
-    {"stats openmetrics", stats_openmetrics},
-    {"map", map},
-    {"collect", collect},
-    {"describe", describe},
-    {"profile start", hk_profile_command_start},
-    {"profile stop", hk_profile_command_stop},
-    {"profile state", hk_profile_command_state},
-    {"profile pprof", hk_profile_command_pprof},
-    {"profile sites", hk_profile_command_sites},
-    {"leaks", hk_leak_out_command},
+    {"protocol", .answer = protocol},
+    {"stats json", .answer = stats_json},
+    {"stats text", .answer = stats_text},
+    {"stats openmetrics", .answer = stats_openmetrics},
+    {"map", .answer = map},
+    {"collect", .answer = collect},
+    {"describe", .answer = describe},
+    {"profile start", .start = hk_profile_command_start},
+    {"profile stop", .answer = hk_profile_command_stop},
+    {"profile state", .answer = hk_profile_command_state},
+    {"profile pprof", .answer = hk_profile_command_pprof},
+    {"profile sites", .answer = hk_profile_command_sites},
+    {"leaks", .answer = hk_leak_out_command},
 };
 
 /* ---- Which one it is. */
@@ -99,10 +104,12 @@ static const char *arguments_of(const char *line, const char *words) {
   return *rest == '\0' ? rest : NULL;
 }
 
-const char *hk_serve_command(hk_format_t *out, const char *line) {
+const char *hk_serve_command(hk_format_t *out, const char *line, uint64_t *run) {
   for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
     const char *arguments = arguments_of(line, commands[i].words);
-    if (arguments != NULL) return commands[i].answer(out, arguments);
+    if (arguments == NULL) continue;
+    if (commands[i].start != NULL) return commands[i].start(out, arguments, run);
+    return commands[i].answer(out, arguments);
   }
   return "unknown command";
 }

@@ -2,14 +2,16 @@
 #ifndef HK_API_SERVE_COMMAND_H
 #define HK_API_SERVE_COMMAND_H
 
+#include <stdint.h>
+
 #include "base/compiler.h"
 #include "base/format.h"
 
 HK_C_BEGIN
 
 /* Answers a line, without its end. NULL: `out` holds the answer. Otherwise why there is none, in one line. The caller has no
- * heap and holds nothing. */
-const char *hk_serve_command(hk_format_t *out, const char *line);
+ * heap and holds nothing. `*run` is the client's: 0 at first, then the run of the heap profile that ends with it. */
+const char *hk_serve_command(hk_format_t *out, const char *line, uint64_t *run);
 
 HK_C_END
 

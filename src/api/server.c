@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/long_text.h"
+#include "api/profile_command.h"
 #include "api/serve_command.h"
 #include "base/format.h"
 #include "base/units.h"
@@ -25,7 +26,8 @@
 #define NAME_COUNT 8
 
 typedef struct {
-  int file; /* -1: none */
+  int file;             /* -1: none */
+  uint64_t profile_run; /* that ends with the client; 0: none */
   size_t length;
   char line[LINE_BYTES];
 } client_t;
@@ -69,11 +71,19 @@ bool hk_server_open(void) {
   return error == 0;
 }
 
+/* What the client has started ends with it. */
+static void forget_client(client_t *client) {
+  hk_profile_command_end(client->profile_run);
+  *client = (client_t){.file = -1};
+}
+
+static void end_client(client_t *client) {
+  hk_local_socket_end(&own_socket, client->file);
+  forget_client(client);
+}
+
 void hk_server_close(void) {
-  for (unsigned i = 0; i < CLIENT_MAX; i++) {
-    hk_local_socket_end(&own_socket, clients[i].file);
-    clients[i].file = -1;
-  }
+  for (unsigned i = 0; i < CLIENT_MAX; i++) end_client(&clients[i]);
   hk_local_socket_end(&own_socket, own_socket.file);
   own_socket.file = -1;
 }
@@ -81,7 +91,7 @@ void hk_server_close(void) {
 void hk_server_forget(void) {
   for (unsigned i = 0; i < CLIENT_MAX; i++) {
     hk_local_socket_forget(&own_socket, clients[i].file);
-    clients[i].file = -1;
+    forget_client(&clients[i]);
   }
   hk_local_socket_forget(&own_socket, own_socket.file);
   own_socket.file = -1;
@@ -112,14 +122,14 @@ static bool send_answer(const client_t *client, const hk_format_t *answer) {
 static bool is_end(const char *line) { return strcmp(line, "end") == 0; }
 
 /* False when the client is gone, or wants to go. */
-static bool answer(const client_t *client, const char *line) {
+static bool answer(client_t *client, const char *line) {
   if (is_end(line)) {
     is_end_wanted = true;
     return false;
   }
   hk_format_t out;
   if (!hk_long_text_begin(&out, LEAST_BYTES)) return send_error(client, "no memory for the answer");
-  const char *reason = hk_serve_command(&out, line);
+  const char *reason = hk_serve_command(&out, line, &client->profile_run);
   if (reason == NULL && out.length + 1 >= out.capacity) reason = "the answer is too long";
   bool is_there = reason == NULL ? send_answer(client, &out) : send_error(client, reason);
   hk_long_text_end(&out);
@@ -183,9 +193,7 @@ bool hk_server_visit(uint64_t timeout_ms, bool (*may_go_on)(void)) {
   files[CLIENT_MAX] = (struct pollfd){.fd = own_socket.file, .events = POLLIN};
   hk_local_socket_wait(files, CLIENT_MAX + 1, timeout_ms);
   for (unsigned i = 0; i < CLIENT_MAX; i++) {
-    if (files[i].revents == 0 || hear(&clients[i])) continue;
-    hk_local_socket_end(&own_socket, clients[i].file);
-    clients[i].file = -1;
+    if (files[i].revents != 0 && !hear(&clients[i])) end_client(&clients[i]);
   }
   bool is_stuck = (files[CLIENT_MAX].revents & POLLIN) != 0 && !welcome();
   if (is_stuck) hk_local_socket_wait(files, CLIENT_MAX, timeout_ms);

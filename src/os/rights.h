@@ -22,10 +22,15 @@ typedef struct {
   uint64_t due_ms; /* of the next look */
   bool was_same;   /* the last look said so, or the first thread made this one: nothing else has made them differ */
   bool differed;   /* the last look said so for the first time */
+  bool is_of_c_library; /* which changes the thread's rights with the others' */
+  bool is_new;          /* the first thread made it, and no look came since */
 } hk_rights_watch_t;
 
 /* A thread with the rights of the first one if that made it, and of another one otherwise. */
-hk_rights_watch_t hk_rights_watch_begin(bool is_of_first_thread, uint64_t now_ms);
+hk_rights_watch_t hk_rights_watch_begin(bool is_of_first_thread, bool is_of_c_library, uint64_t now_ms);
+
+/* The thread is about to do something that its rights leave a trace in: the next look is due, unless the thread is new. */
+void hk_rights_watch_soon(hk_rights_watch_t *watch, uint64_t now_ms);
 
 /* Whether the calling thread is the first one. */
 bool hk_rights_is_first_thread(void);

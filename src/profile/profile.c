@@ -22,6 +22,7 @@ static _Atomic(uint64_t) lost;
 /* Of the run that began last. All 0 before the first one. */
 static struct {
   _Atomic(uint64_t) rate, unix_ms, start_ms;
+  _Atomic(uint64_t) number; /* counted from 1 */
   _Atomic(uint64_t) end_ms; /* 0: it goes on */
 } run;
 
@@ -39,6 +40,7 @@ bool hk_profile_start(uint64_t rate) {
   if (rate == 0) rate = hk_option.profile_rate;
   rate = hk_smaller(rate, HK_SAMPLING_RATE_MOST);
   if (!hk_sampling_begin(rate)) return false;
+  (void)hk_add_relaxed(&run.number, 1);
   begin_run(rate);
   return true;
 #else
@@ -54,6 +56,8 @@ bool hk_profile_stop(void) {
   hk_store_relaxed(&run.end_ms, hk_os_coarse_ms());
   return true;
 }
+
+uint64_t hk_profile_run(void) { return hk_load_relaxed(&run.number); }
 
 void hk_profile_begin_child(void) {
   if (hk_profile_is_running()) begin_run(hk_profile_rate());

@@ -23,6 +23,9 @@ bool hk_profile_start(uint64_t rate);
 /* False when it was not on. What was sampled stays known as long as it lives. */
 bool hk_profile_stop(void);
 
+/* The number of the run that began last, one higher for each; 0: none did. A child of fork goes on counting. */
+uint64_t hk_profile_run(void);
+
 bool hk_profile_is_running(void);
 
 /* The rate; 0 while it is off. */

@@ -328,7 +328,7 @@ def test_no_profile_runs(served: Served, watched: Watched) -> None:
 def test_what_it_leaves(tool: Tool, watched: Watched, was_running: bool) -> None:
     """Its own profile ends with it, another one does not."""
     if was_running:
-        asker(watched.pid)("profile start 65536")
+        asker(watched.pid)("profile start 65536 stay")
     with serving(tool, watched.pid, "--profile") as one:
         assert one.fetch_bytes("/debug/pprof/heap")[0] == 200
         assert is_running(watched.pid)

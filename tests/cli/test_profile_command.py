@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
 from pathlib import Path
-from typing import Dict, Iterator, List, Optional
+from typing import Dict, List, Optional, Tuple
 
 import pytest
 from cli_support import Compile, Tool
@@ -298,21 +297,80 @@ def test_an_answer_of_another_version(answer: bytes) -> None:
 
 
 def test_the_command_attaches(monkeypatch: pytest.MonkeyPatch, slept: List[float], tmp_path: Path) -> None:
-    """From PID to file, by a connection for each request: none is held while the profile runs."""
+    """From PID to file, by a connection for each request; that of the start is there until the stop."""
     from click.testing import CliRunner
     from hakmem.commands.profile import profile
 
-    process = Process()
-    closed: List[int] = []
-
-    @contextlib.contextmanager
-    def attach(pid: int) -> Iterator[Process]:
-        assert pid == 4711
-        yield process
-        closed.append(len(process.asked))
-
-    monkeypatch.setattr(live, "attach", attach)
+    _, closed = attachable(monkeypatch)
     done = CliRunner().invoke(profile, ["--seconds", "2", "-o", str(tmp_path / "o.pb.gz"), "4711"])
     assert done.exit_code == 0, done.output
     assert "append" in done.output and len(read(str(tmp_path / "o.pb.gz")).samples) == 2
-    assert (closed, slept) == ([1, 2, 3, 4], [2.0])
+    assert (closed, slept) == ([["profile state"], ["profile pprof"], ["profile start 524288", "profile stop"]], [2.0])
+
+
+def attachable(monkeypatch: pytest.MonkeyPatch, running: bool = False) -> Tuple[Process, List[List[str]]]:
+    """A process, and what each connection has asked it, in the order in which they ended."""
+    process = Process(running)
+    closed: List[List[str]] = []
+
+    class Connection:
+        def __init__(self, pid: int) -> None:
+            assert pid == 4711
+            self.asked: List[str] = []
+
+        def ask(self, request: str) -> bytes:
+            self.asked.append(request)
+            return process.ask(request)
+
+        def close(self) -> None:
+            closed.append(self.asked)
+
+        def __enter__(self) -> "Connection":
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            self.close()
+
+    monkeypatch.setattr(live, "attach", Connection)
+    return process, closed
+
+
+def test_a_profile_that_stays(monkeypatch: pytest.MonkeyPatch, slept: List[float]) -> None:
+    """No connection is kept for it, and nothing stops it."""
+    from click.testing import CliRunner
+    from hakmem.commands.profile import profile
+
+    process, closed = attachable(monkeypatch)
+    done = CliRunner().invoke(profile, ["--stay", "--seconds", "2", "4711"])
+    assert done.exit_code == 0 and "append" in done.output
+    assert closed == [["profile state"], ["profile start 524288 stay"], ["profile pprof"]]
+    assert process.running and slept == [2.0]
+
+
+def test_a_profile_is_stopped_on_demand(monkeypatch: pytest.MonkeyPatch, slept: List[float]) -> None:
+    """Whatever started it, and when it cannot be read too."""
+    from click.testing import CliRunner
+    from hakmem.commands.profile import profile
+
+    process, _ = attachable(monkeypatch, running=True)
+    done = CliRunner().invoke(profile, ["--stop", "4711"])
+    assert done.exit_code == 0 and "append" in done.output and not process.running and slept == []
+    done = CliRunner().invoke(profile, ["--stop", "4711"])
+    assert done.exit_code == 125
+    process.running, process.dies_at = True, "profile pprof"
+    assert CliRunner().invoke(profile, ["--stop", "4711"]).exit_code == 125
+    assert not process.running
+
+
+@pytest.mark.parametrize("words", [["--stay", "true"], ["--stop", "--input", "x"], ["--stay", "--stop", "1"],
+                                   ["--stop", "--rate", "1", "1"]])  # fmt: skip
+def test_what_stay_and_stop_are_not_for(tool: Tool, words: List[str]) -> None:
+    assert tool("profile", *words).returncode == 2
+
+
+def test_a_start_that_is_refused_keeps_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    process, closed = attachable(monkeypatch)
+    process.dies_at = "profile start"
+    with pytest.raises(Failure):
+        live.asker(4711)("profile start 1")
+    assert closed == [["profile start 1"]]

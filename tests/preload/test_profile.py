@@ -6,8 +6,10 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List
@@ -16,6 +18,8 @@ import pytest
 from conftest import BUILD
 from preload_runner import Outcome, Runner, with_limit
 from profile_sums import CLI, allocated, in_use
+from test_attach import running as attached_target
+from test_attach import threads
 from under_allocator import environment
 
 assert CLI.is_dir()  # it is on the path from here
@@ -240,7 +244,7 @@ def test_start_read_stop_start(target: Target) -> None:
         for command in ("profile pprof", "profile sites"):
             with pytest.raises(Refused, match="no profile was started"):
                 attached.ask(command)
-        for wrong in ("x", "0", "-1", "4294967297", "99999999999999999999"):
+        for wrong in ("x", "0", "-1", "4294967297", "99999999999999999999", "1 x", "1stay", "stay 1", "0 stay"):
             with pytest.raises(Refused, match="a number of bytes, from 1 to 4294967296"):
                 attached.ask(f"profile start {wrong}")
         attached.ask(f"profile start {RATE}")
@@ -265,6 +269,80 @@ def test_start_read_stop_start(target: Target) -> None:
         target.do("empty")
         assert all(in_use(profile_of(attached)).get(site, 0) == 0 for site in SITES)
         attached.ask("profile stop")
+
+
+def is_running(pid: int) -> bool:
+    with attach(pid) as attached:
+        return bool(state(attached)["running"])
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end, "it does not come about"
+        time.sleep(0.01)
+
+
+def test_it_ends_with_the_client_that_has_started_it(target: Target) -> None:
+    """However that ends; and no other client's end concerns it."""
+    with attach(target.pid) as starter:
+        starter.ask(f"profile start {RATE}")
+        with attach(target.pid) as other:
+            assert state(other)["running"] is True
+        assert is_running(target.pid)
+    wait_until(lambda: not is_running(target.pid))
+    # A client that is killed says nothing.
+    starter = attach(target.pid)
+    starter.ask("profile start")
+    starter._connection.close()
+    wait_until(lambda: not is_running(target.pid))
+
+
+def test_one_that_is_to_stay_stays_until_it_is_stopped(target: Target) -> None:
+    for command in ("profile start stay", f"profile start {RATE} stay"):
+        with attach(target.pid) as attached:
+            attached.ask(command)
+        wait_until(lambda: "hakmem-serve" not in threads(target.pid).values())
+        assert is_running(target.pid)
+        with attach(target.pid) as attached:
+            attached.ask("profile stop")
+        assert not is_running(target.pid)
+
+
+def test_the_end_of_a_client_ends_its_own_profile_alone(target: Target) -> None:
+    with attach(target.pid) as other:
+        with attach(target.pid) as starter:
+            starter.ask("profile start 1000")
+            other.ask("profile stop")
+            other.ask("profile start 2000")
+        for _ in range(3):  # each a visit later than the end above
+            assert state(other)["running"] is True and state(other)["rate"] == 2000
+            time.sleep(0.3)
+
+
+def test_a_child_of_fork_has_none_of_a_client(program: Program, runner: Runner) -> None:
+    with attached_target([program("attach_target")], runner.library) as target, attach(target.pid) as attached:
+        attached.ask("profile start")
+        child = int(target.do("fork"))
+        try:
+            assert not is_running(child)
+            attached.ask("profile stop")
+            attached.ask("profile start stay")
+            second = int(target.do("fork"))
+            try:
+                assert is_running(second)
+            finally:
+                os.kill(second, signal.SIGKILL)
+        finally:
+            os.kill(child, signal.SIGKILL)
+
+
+def test_the_tool_is_killed(target: Target) -> None:
+    command = [sys.executable, "-I", "-c", TOOL, "profile", "--seconds", "100", str(target.pid)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        wait_until(lambda: is_running(target.pid))
+        process.kill()
+    wait_until(lambda: not is_running(target.pid))
 
 
 def parts_of(attached: Attached) -> List[Dict[str, Any]]:
@@ -381,7 +459,7 @@ def test_the_tool_profiles_a_program(runner: Runner, program: Program, tmp_path:
 def test_the_tool_profiles_a_process(target: Target, tmp_path: Path) -> None:
     """One that runs already, and that is left as it was found: with a profile where there was one."""
     with attach(target.pid) as attached:
-        attached.ask(f"profile start {RATE}")
+        attached.ask(f"profile start {RATE} stay")
     target.do("fill")
     file = tmp_path / "found.pb.gz"
     done = tool("-o", file, target.pid)
@@ -392,6 +470,12 @@ def test_the_tool_profiles_a_process(target: Target, tmp_path: Path) -> None:
         assert state(attached)["running"] is True
         attached.ask("profile stop")
     done = tool("--seconds", "0.1", target.pid)
+    assert done.returncode == 0, done.stderr
+    wait_until(lambda: not is_running(target.pid))
+    done = tool("--stay", "--seconds", "0.1", target.pid)
+    assert done.returncode == 0 and "hakmem profile --stop" in done.stderr
+    assert is_running(target.pid)
+    done = tool("--stop", target.pid)
     assert done.returncode == 0, done.stderr
     with attach(target.pid) as attached:
         assert state(attached)["running"] is False

@@ -9,7 +9,8 @@
 #include "fake_os.h"
 #include "unit/core_parts.h"
 
-namespace hk_test::inline big_driver {
+namespace hk_test {
+inline namespace big_driver {
 
 inline bool zero;
 
@@ -78,6 +79,7 @@ inline bool Holds(const char *block, size_t bytes, uint64_t stamp) {
   return memcmp(block + bytes - sizeof stamp, &stamp, sizeof stamp) == 0;
 }
 
-}  // namespace hk_test::inline big_driver
+}  // namespace big_driver
+}  // namespace hk_test
 
 #endif  // HK_TESTS_UNIT_BIG_DRIVER_H

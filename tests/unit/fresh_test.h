@@ -7,7 +7,8 @@
 
 #include "in_child.h"
 
-namespace hk_test::inline fresh_test {
+namespace hk_test {
+inline namespace fresh_test {
 
 // 0 when every expectation of `body` held; the child prints those that did not.
 inline int RunFresh(void (*body)()) {
@@ -17,7 +18,8 @@ inline int RunFresh(void (*body)()) {
   });
 }
 
-}  // namespace hk_test::inline fresh_test
+}  // namespace fresh_test
+}  // namespace hk_test
 
 #define HK_FRESH_TEST(suite, name)                                                 \
   static void suite##_##name##_InChild();                                          \

@@ -9,7 +9,8 @@
 
 #include "unit/core_parts.h"
 
-namespace hk_test::inline heap_driver {
+namespace hk_test {
+inline namespace heap_driver {
 
 using Blocks = std::vector<hk_block_t *>;
 
@@ -231,6 +232,7 @@ inline void *TakeSpareRun(hk_heap_t *heap, size_t bytes) {
   return head != nullptr ? hk_run_reopen(head) : nullptr;
 }
 
-}  // namespace hk_test::inline heap_driver
+}  // namespace heap_driver
+}  // namespace hk_test
 
 #endif  // HK_TESTS_UNIT_HEAP_DRIVER_H

@@ -8,7 +8,8 @@
 
 #include "unit/core_parts.h"
 
-namespace hk_test::inline held_blocks {
+namespace hk_test {
+inline namespace held_blocks {
 
 // Any thread may put, any may take.
 class BlockQueue {
@@ -36,6 +37,7 @@ inline uint64_t *LabelOf(hk_block_t *block) { return reinterpret_cast<uint64_t *
 inline bool Hold(hk_block_t *block) { return std::exchange(*LabelOf(block), kHeld) != kHeld; }
 inline bool LetGo(hk_block_t *block) { return std::exchange(*LabelOf(block), 0) == kHeld; }
 
-}  // namespace hk_test::inline held_blocks
+}  // namespace held_blocks
+}  // namespace hk_test
 
 #endif  // HK_TESTS_UNIT_HELD_BLOCKS_H

@@ -11,7 +11,8 @@
 #include "fresh_test.h"
 #include "unit/big_driver.h"
 
-namespace hk_test::inline huge_driver {
+namespace hk_test {
+inline namespace huge_driver {
 
 constexpr uint64_t kMs = 1000000;
 constexpr uint64_t kAgeMs = HK_HUGE_COLLAPSE_NS * 1000 / HK_HUGE_GAIN_NS;
@@ -90,6 +91,7 @@ inline unsigned UnaskedAt(uint64_t ns_per_mib_second) {
   return count - 1;
 }
 
-}  // namespace hk_test::inline huge_driver
+}  // namespace huge_driver
+}  // namespace hk_test
 
 #endif  // HK_TESTS_UNIT_HUGE_DRIVER_H

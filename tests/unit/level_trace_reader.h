@@ -11,7 +11,8 @@
 #include <string>
 #include <vector>
 
-namespace hk_test::inline level_trace_reader {
+namespace hk_test {
+inline namespace level_trace_reader {
 
 struct LevelRecord {
   uint64_t ms;
@@ -112,6 +113,7 @@ class LevelReader {
   LevelFile file_;
 };
 
-}  // namespace hk_test::inline level_trace_reader
+}  // namespace level_trace_reader
+}  // namespace hk_test
 
 #endif  // HK_TESTS_UNIT_LEVEL_TRACE_READER_H

@@ -13,7 +13,8 @@
 #include "in_child.h"
 #include "policy/option.h"
 
-namespace hk_test::inline loaded_options {
+namespace hk_test {
+inline namespace loaded_options {
 
 struct Loaded {
   hk_option_t option;
@@ -40,6 +41,7 @@ inline Loaded Load(std::vector<const char *> environment, bool is_secure_exec = 
 
 inline bool IsDefault(const hk_option_t &option) { return memcmp(&option, &hk_option, sizeof(option)) == 0; }
 
-}  // namespace hk_test::inline loaded_options
+}  // namespace loaded_options
+}  // namespace hk_test
 
 #endif  // HK_TESTS_UNIT_LOADED_OPTIONS_H

@@ -135,7 +135,8 @@ std::string Answer(const char *line, const char **reason) {
   static char buffer[64 << 10];
   hk_format_t out;
   hk_format_init(&out, buffer, sizeof buffer);
-  *reason = hk_serve_command(&out, line);
+  uint64_t run = 0;
+  *reason = hk_serve_command(&out, line, &run);
   return std::string(out.text, out.length);
 }
 

@@ -8,7 +8,8 @@
 
 #include "os/lock.h"
 
-namespace hk_test::inline lock_driver {
+namespace hk_test {
+inline namespace lock_driver {
 
 inline std::atomic<int> repairs;
 
@@ -47,6 +48,7 @@ class Holder {
   std::thread thread_;
 };
 
-}  // namespace hk_test::inline lock_driver
+}  // namespace lock_driver
+}  // namespace hk_test
 
 #endif  // HK_TESTS_UNIT_LOCK_DRIVER_H

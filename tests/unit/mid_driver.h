@@ -8,7 +8,8 @@
 
 #include "unit/heap_driver.h"
 
-namespace hk_test::inline mid_driver {
+namespace hk_test {
+inline namespace mid_driver {
 
 inline constexpr unsigned kFirstMid = HK_TINY_CLASS_MAX + 1;
 // Spans of one slab and of several; room for many blocks and for as few as there may be.
@@ -48,6 +49,7 @@ inline void SendHome(hk_heap_t *heap, const Blocks &blocks) {
   }
 }
 
-}  // namespace hk_test::inline mid_driver
+}  // namespace mid_driver
+}  // namespace hk_test
 
 #endif  // HK_TESTS_UNIT_MID_DRIVER_H

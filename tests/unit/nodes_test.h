@@ -8,7 +8,8 @@
 #include "fake_os.h"
 #include "in_child.h"
 
-namespace hk_test::inline nodes_test {
+namespace hk_test {
+inline namespace nodes_test {
 
 inline int RunOnMachine(unsigned nodes, void (*body)(unsigned nodes)) {
   return InChild([nodes, body] {
@@ -18,7 +19,8 @@ inline int RunOnMachine(unsigned nodes, void (*body)(unsigned nodes)) {
   });
 }
 
-}  // namespace hk_test::inline nodes_test
+}  // namespace nodes_test
+}  // namespace hk_test
 
 // Once in a file; the body of each test has `nodes`.
 #define HK_NODES_SUITE(suite)                               \

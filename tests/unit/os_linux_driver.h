@@ -13,7 +13,8 @@
 #include "os/os.h"
 #include "refuse_call.h"
 
-namespace hk_test::inline os_linux_driver {
+namespace hk_test {
+inline namespace os_linux_driver {
 
 inline const size_t kPage = hk_os_page_size();
 inline constexpr int kErrno = 1234;
@@ -38,6 +39,7 @@ class OsLinux : public testing::Test {
   void SetUp() override { errno = kErrno; }
 };
 
-}  // namespace hk_test::inline os_linux_driver
+}  // namespace os_linux_driver
+}  // namespace hk_test
 
 #endif  // HK_TESTS_UNIT_OS_LINUX_DRIVER_H

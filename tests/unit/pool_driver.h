@@ -8,7 +8,8 @@
 
 #include "unit/heap_driver.h"
 
-namespace hk_test::inline pool_driver {
+namespace hk_test {
+inline namespace pool_driver {
 
 // What happens in the child of a fork whose thread has `mine`.
 inline void Repair(const hk_heap_t *mine) {
@@ -25,6 +26,7 @@ inline std::vector<hk_heap_t *> GiveBackMany() {
   return heaps;
 }
 
-}  // namespace hk_test::inline pool_driver
+}  // namespace pool_driver
+}  // namespace hk_test
 
 #endif  // HK_TESTS_UNIT_POOL_DRIVER_H

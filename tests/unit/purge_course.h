@@ -19,7 +19,8 @@ extern "C" {
 #include "space/surplus.h"
 }
 
-namespace hk_test::inline purge_course {
+namespace hk_test {
+inline namespace purge_course {
 
 inline void *TakeBytes(size_t bytes) {
   bool zero;
@@ -131,6 +132,7 @@ class PurgeCourse {
   std::vector<Sleep> sleeps_;
 };
 
-}  // namespace hk_test::inline purge_course
+}  // namespace purge_course
+}  // namespace hk_test
 
 #endif  // HK_TESTS_UNIT_PURGE_COURSE_H

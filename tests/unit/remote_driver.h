@@ -4,7 +4,8 @@
 
 #include "unit/heap_driver.h"
 
-namespace hk_test::inline remote_driver {
+namespace hk_test {
+inline namespace remote_driver {
 
 // The owner and one that frees the owner's blocks.
 struct Heaps {
@@ -16,6 +17,7 @@ inline void RemoteFreeAll(hk_heap_t *heap, const Blocks &blocks) {
   for (hk_block_t *block : blocks) RemoteFree(heap, block);
 }
 
-}  // namespace hk_test::inline remote_driver
+}  // namespace remote_driver
+}  // namespace hk_test
 
 #endif  // HK_TESTS_UNIT_REMOTE_DRIVER_H

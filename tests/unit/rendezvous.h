@@ -5,7 +5,8 @@
 #include <atomic>
 #include <thread>
 
-namespace hk_test::inline rendezvous {
+namespace hk_test {
+inline namespace rendezvous {
 
 // Each Wait returns when all threads have called theirs. They turn rather than sleep, so that they leave together.
 class Rendezvous {
@@ -30,6 +31,7 @@ class Rendezvous {
   std::atomic<unsigned> round_{0};
 };
 
-}  // namespace hk_test::inline rendezvous
+}  // namespace rendezvous
+}  // namespace hk_test
 
 #endif  // HK_TESTS_UNIT_RENDEZVOUS_H

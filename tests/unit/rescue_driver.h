@@ -8,7 +8,8 @@
 
 #include "unit/heap_driver.h"
 
-namespace hk_test::inline rescue_driver {
+namespace hk_test {
+inline namespace rescue_driver {
 
 inline constexpr uint64_t kNow = 1000;
 struct Heaps {
@@ -62,6 +63,7 @@ inline void ExpectWaiting(hk_heap_t *heap, size_t count) {
 
 inline uint64_t ProcessStat(hk_stat_id_t id) { return hk_load_relaxed(&hk_stat_process.value[id]); }
 
-}  // namespace hk_test::inline rescue_driver
+}  // namespace rescue_driver
+}  // namespace hk_test
 
 #endif  // HK_TESTS_UNIT_RESCUE_DRIVER_H

@@ -1,5 +1,6 @@
 // api/serve: when the serve thread ends because of its rights, and when the first thread is asked for another one.
 #include <cstdint>
+#include <fstream>
 #include <string>
 #include <thread>
 
@@ -61,6 +62,14 @@ HK_FRESH_TEST(Serve, EndsWithinASecondWhenTheFirstThreadHasOtherRightsAndAsksFor
   EXPECT_LT(now_ms, 6000u);
   EXPECT_EQ(fake_os_signals_to_first_thread(), 1u);
   EXPECT_FALSE(hk_os_bare_thread_is_claimed());
+}
+
+// A file of the old rights could not be replaced with the new ones.
+HK_FRESH_TEST(Serve, WritesNoFileWithRightsOfBefore) {
+  Course course(hk_rights_differ, HK_RIGHTS_LOOK_MS + 1);
+  Course::Begin();
+  ASSERT_TRUE(Course::RunThread());
+  EXPECT_FALSE(std::ifstream(hk_option.stats_file).is_open());
 }
 
 HK_FRESH_TEST(Serve, EndsWhereNothingTellsOfTheRights) {

@@ -8,7 +8,8 @@
 
 #include "unit/heap_driver.h"
 
-namespace hk_test::inline span_driver {
+namespace hk_test {
+inline namespace span_driver {
 
 // Of many blocks and of few.
 inline constexpr unsigned kTinyClasses[] = {1, 3, 37, 64};
@@ -61,6 +62,7 @@ inline void ExpectReleased(const hk_slab_t *span, unsigned slab_count) {
   }
 }
 
-}  // namespace hk_test::inline span_driver
+}  // namespace span_driver
+}  // namespace hk_test
 
 #endif  // HK_TESTS_UNIT_SPAN_DRIVER_H

@@ -9,7 +9,8 @@
 
 #include "unit/heap_driver.h"
 
-namespace hk_test::inline spare_driver {
+namespace hk_test {
+inline namespace spare_driver {
 
 inline bool zero;
 
@@ -87,6 +88,7 @@ inline void ExpectKnownZero(const hk_slab_t *head) {
   for (unsigned i = 0; i < head->slab_count; i++) ASSERT_EQ(*FirstWordOf(head + i), 0u) << i;
 }
 
-}  // namespace hk_test::inline spare_driver
+}  // namespace spare_driver
+}  // namespace hk_test
 
 #endif  // HK_TESTS_UNIT_SPARE_DRIVER_H

@@ -4,7 +4,8 @@
 
 #include "unit/heap_driver.h"
 
-namespace hk_test::inline steal_driver {
+namespace hk_test {
+inline namespace steal_driver {
 
 struct Heaps {
   hk_heap_t *giver = hk_heap_take();
@@ -20,6 +21,7 @@ inline bool Steal(hk_heap_t *heap, unsigned class_index) {
 
 inline hk_heap_t *OwnerOf(hk_slab_t *span) { return hk_load_relaxed(&span->owner); }
 
-}  // namespace hk_test::inline steal_driver
+}  // namespace steal_driver
+}  // namespace hk_test
 
 #endif  // HK_TESTS_UNIT_STEAL_DRIVER_H

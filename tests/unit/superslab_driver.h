@@ -9,7 +9,8 @@
 #include "fake_os.h"
 #include "unit/core_parts.h"
 
-namespace hk_test::inline superslab_driver {
+namespace hk_test {
+inline namespace superslab_driver {
 
 inline constexpr unsigned kAll = HK_SUPERSLAB_SLABS;
 
@@ -86,6 +87,7 @@ inline void ReleaseAll(const std::vector<hk_slab_t *> &ranges) {
   for (hk_slab_t *first : ranges) EXPECT_FALSE(hk_list_is_linked(&first->link));
 }
 
-}  // namespace hk_test::inline superslab_driver
+}  // namespace superslab_driver
+}  // namespace hk_test
 
 #endif  // HK_TESTS_UNIT_SUPERSLAB_DRIVER_H

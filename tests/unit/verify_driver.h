@@ -6,7 +6,8 @@
 
 #include "unit/heap_driver.h"
 
-namespace hk_test::inline verify_driver {
+namespace hk_test {
+inline namespace verify_driver {
 
 inline bool zero;
 
@@ -24,6 +25,7 @@ inline void ExpectLive(const void *block, size_t bytes, const hk_slab_t *slab) {
   }
 }
 
-}  // namespace hk_test::inline verify_driver
+}  // namespace verify_driver
+}  // namespace hk_test
 
 #endif  // HK_TESTS_UNIT_VERIFY_DRIVER_H

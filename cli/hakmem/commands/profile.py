@@ -86,6 +86,8 @@ class _Wish:
 @click.option("--flame", "flame_name", metavar="FILE", help="Draw a flame graph, an SVG file.")
 @click.option("--rate", type=click.IntRange(1), metavar="BYTES", help="A sample every so many bytes; default 524288.")
 @click.option("--seconds", type=click.FloatRange(0, min_open=True), metavar="N", help="Of a PID: how long; default 10.")
+@click.option("--stay", is_flag=True, help="Of a PID: let the profile go on afterwards.")
+@click.option("--stop", is_flag=True, help="Of a PID: read the profile that runs there, and stop it.")
 @click.option("--input", "input_name", metavar="FILE", help="Read this profile, instead of PID or PROGRAM.")
 @click.option("--sites", "sites_name", metavar="FILE", help="Read this saved answer to `profile sites` instead.")
 @click.option(
@@ -103,6 +105,8 @@ def profile(
     flame_name: Optional[str],
     rate: Optional[int],
     seconds: Optional[float],
+    stay: bool,
+    stop: bool,
     input_name: Optional[str],
     sites_name: Optional[str],
     folders: Tuple[str, ...],
@@ -118,6 +122,7 @@ def profile(
         raise Failure("what to profile? A PID, a PROGRAM, --input FILE, or --sites FILE: one of them", EXIT_USAGE)
     pid = process_of(command)
     _check_options(pid, input_name or sites_name, seconds, rate, how)
+    end = _end_of(pid, stay, stop, rate)
     if by in _BY_SITE:
         has_sites = pid is not None or sites_name is not None
         _check_by_site(by, has_sites, (folded_name, speedscope_name, flame_name))
@@ -128,7 +133,7 @@ def profile(
         elif sites_name is not None:
             _show_sites(wish, site_lists.read(sites_name), wish.search(), sites_name)
         elif pid is not None:
-            _of_process(wish, pid, seconds, rate)
+            _of_process(wish, pid, seconds, rate, end)
         else:
             sys.exit(_of_program(wish, command, how, rate))
 
@@ -142,6 +147,17 @@ def _check_options(
         how.refuse()
     if rate is not None and file_name is not None:
         raise Failure("--rate has no effect on a profile that is there already", EXIT_USAGE)
+
+
+def _end_of(pid: Optional[int], stay: bool, stop: bool, rate: Optional[int]) -> live.End:
+    """What becomes of a process's profile."""
+    if (stay or stop) and pid is None:
+        raise Failure("--stay and --stop are for a PID: a program is profiled from its start to its end", EXIT_USAGE)
+    if stay and stop:
+        raise Failure("--stay or --stop: one of them", EXIT_USAGE)
+    if stop and rate is not None:
+        raise Failure("--rate has no effect on a profile that runs already", EXIT_USAGE)
+    return live.End.STAY if stay else live.End.STOP if stop else live.End.AS_BEFORE
 
 
 def _check_by_site(by: str, has_sites: bool, exports: Sequence[Optional[str]]) -> None:
@@ -187,10 +203,10 @@ def _show_sites(wish: _Wish, answer: bytes, search: Search, title: str) -> None:
         output.write(answer)
 
 
-def _of_process(wish: _Wish, pid: int, seconds: Optional[float], rate: Optional[int]) -> None:
+def _of_process(wish: _Wish, pid: int, seconds: Optional[float], rate: Optional[int], end: live.End) -> None:
     notes: List[str] = []
     take = live.take_sites if wish.by in _BY_SITE else live.take
-    taken = take(live.asker(pid), pid, seconds, rate, notes)
+    taken = take(live.asker(pid), pid, seconds, rate, notes, end)
     for note in () if wish.quiet else notes:
         say(f"note: {note}")
     # While it runs its files can be found where it sees them.

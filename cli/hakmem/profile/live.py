@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 import json
 import time
 from dataclasses import dataclass
 from typing import Callable, Iterator, List, Optional
 
-from hakmem.attach import attach
+from hakmem.attach import Attached, attach
 from hakmem.errors import Failure
 from hakmem.metrics import size
 from hakmem.profile.model import Profile
@@ -20,6 +21,14 @@ DEFAULT_SECONDS = 10.0
 Ask = Callable[[str], bytes]
 
 
+class End(enum.Enum):
+    """What becomes of the profile when it was read."""
+
+    AS_BEFORE = "one that was started here is stopped, another one goes on"
+    STAY = "it goes on"
+    STOP = "it is stopped, whatever started it"
+
+
 @dataclass(frozen=True)
 class State:
     """What the process says of its profile."""
@@ -28,24 +37,55 @@ class State:
     rate: Optional[int] = None
 
 
-def asker(pid: int) -> Ask:
-    """A way to ask the process. Each request has a connection of its own: nobody else is kept out while the profile runs."""
+START, STOP, STAY = "profile start", "profile stop", "stay"
 
-    def ask(request: str) -> bytes:
-        with attach(pid) as attached:
+
+class _Asker:
+    """Each request has a connection of its own, but for a profile's start: that one is there until the stop, for the profile ends
+    with it, however this tool ends."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._kept: Optional[Attached] = None
+
+    def __call__(self, request: str) -> bytes:
+        if request.startswith(START) and not request.endswith(STAY):
+            return self._start(request)
+        if request == STOP and self._kept is not None:
+            kept, self._kept = self._kept, None
+            with kept:
+                return kept.ask(request)
+        with attach(self._pid) as attached:
             return attached.ask(request)
 
-    return ask
+    def _start(self, request: str) -> bytes:
+        attached = attach(self._pid)
+        try:
+            answer = attached.ask(request)
+        except BaseException:
+            attached.close()
+            raise
+        self._kept = attached
+        return answer
 
 
-def take(ask: Ask, pid: int, seconds: Optional[float], rate: Optional[int], notes: List[str]) -> Profile:
-    """The profile after that many seconds, with the process left as it was found."""
-    return parse(take_answer(ask, "profile pprof", pid, seconds, rate, notes), f"the profile of process {pid}")
+def asker(pid: int) -> Ask:
+    """A way to ask the process."""
+    return _Asker(pid)
 
 
-def take_sites(ask: Ask, pid: int, seconds: Optional[float], rate: Optional[int], notes: List[str]) -> bytes:
+def take(
+    ask: Ask, pid: int, seconds: Optional[float], rate: Optional[int], notes: List[str], end: End = End.AS_BEFORE
+) -> Profile:
+    """The profile after that many seconds."""
+    return parse(take_answer(ask, "profile pprof", pid, seconds, rate, notes, end), f"the profile of process {pid}")
+
+
+def take_sites(
+    ask: Ask, pid: int, seconds: Optional[float], rate: Optional[int], notes: List[str], end: End = End.AS_BEFORE
+) -> bytes:
     """The same as `profile sites` tells it."""
-    answer = take_answer(ask, "profile sites", pid, seconds, rate, notes)
+    answer = take_answer(ask, "profile sites", pid, seconds, rate, notes, end)
     if not notes:
         notes.append(
             "nothing is known of blocks from before the profile, nor of lives longer than it: a process with HAKMEM_PROFILE=1 "
@@ -55,30 +95,47 @@ def take_sites(ask: Ask, pid: int, seconds: Optional[float], rate: Optional[int]
 
 
 def take_answer(
-    ask: Ask, request: str, pid: int, seconds: Optional[float], rate: Optional[int], notes: List[str]
+    ask: Ask, request: str, pid: int, seconds: Optional[float], rate: Optional[int], notes: List[str], end: End
 ) -> bytes:
     """What the process answers to that request, after that many seconds."""
     found = state(ask)
+    if end is End.STOP:
+        return _take_last(ask, request, pid, found, seconds)
     if found.running:
         told = f" (a sample every {size(found.rate)})" if found.rate else ""
         notes.append(f"a profile runs in process {pid} already{told}: it is read, and left running")
         if rate is not None and rate != found.rate:
             notes.append("--rate has no effect on a profile that runs already")
         return _after(ask, request, seconds or 0.0)
+    seconds = DEFAULT_SECONDS if seconds is None else seconds
+    if end is End.STAY:
+        ask(f"{START} {rate or DEFAULT_RATE} {STAY}")
+        notes.append(f"the profile goes on; `hakmem profile --stop {pid}` stops it")
+        return _after(ask, request, seconds)
     with started(ask, rate or DEFAULT_RATE):
-        return _after(ask, request, DEFAULT_SECONDS if seconds is None else seconds)
+        return _after(ask, request, seconds)
+
+
+def _take_last(ask: Ask, request: str, pid: int, found: State, seconds: Optional[float]) -> bytes:
+    """It is stopped also where it cannot be read."""
+    if not found.running:
+        raise Failure(f"no profile runs in process {pid}")
+    try:
+        return _after(ask, request, seconds or 0.0)
+    finally:
+        ask(STOP)
 
 
 @contextlib.contextmanager
 def started(ask: Ask, rate: int) -> Iterator[None]:
     """With a profile that is ours, where none runs."""
-    ask(f"profile start {rate}")
+    ask(f"{START} {rate}")
     try:
         yield
     finally:
         # It may have ended meanwhile; then that is what the caller hears of.
         with contextlib.suppress(Failure, OSError):
-            ask("profile stop")
+            ask(STOP)
 
 
 def _after(ask: Ask, request: str, seconds: float) -> bytes:

@@ -14,7 +14,6 @@ SOAK_SCALE ?= 100
 SOAK_REPEAT ?= 20
 # Continuous integration sets ON; elsewhere another compiler's new warning should not stop a build.
 WERROR ?= OFF
-RUN_TESTS = $(PYTHON) tools/run_tests.py --jobs $(JOBS) --werror $(WERROR)
 
 .PHONY: help
 help: ## list the targets
@@ -35,7 +34,12 @@ run: ## install what is missing, build the libraries and show them at work
 .PHONY: test
 test: ## install what is missing, then the checks and every tier of tests in ten minutes; ONLY=pattern for some of them
 	tools/bootstrap.sh test
-	$(RUN_TESTS) $(if $(ONLY),only '$(ONLY)',quick)
+	@$(MAKE) run-tests WHAT="$(if $(ONLY),only '$(ONLY)',quick)"
+
+# A make of its own, which finds the interpreter that the bootstrap has just set up.
+.PHONY: run-tests
+run-tests:
+	@$(PYTHON) tools/run_tests.py --jobs $(JOBS) --werror $(WERROR) $(WHAT)
 
 .PHONY: test-all
 test-all: test test-rest ## every test at full length, in every preset
@@ -44,14 +48,14 @@ test-all: test test-rest ## every test at full length, in every preset
 .PHONY: test-rest
 test-rest:
 	tools/bootstrap.sh test
-	$(RUN_TESTS) rest
+	@$(MAKE) run-tests WHAT=rest
 
 # One tier of the release build: make test-unit, test-api and so on.
 TIERS := unit api model stress model_check misuse preload tools bench cli
 .PHONY: $(addprefix test-,$(TIERS))
 $(addprefix test-,$(TIERS)): test-%:
 	@tools/bootstrap.sh test
-	@$(RUN_TESTS) tier $* $(if $(ONLY),--only '$(ONLY)')
+	@$(MAKE) run-tests WHAT="tier $* $(if $(ONLY),--only '$(ONLY)')"
 
 .PHONY: model
 model: test-model_check ## the model checker: every order of small cases of the lock-free code, and its mutants

@@ -107,8 +107,10 @@ static void run(void) {
 
 void hk_purger_consider_slow(void) {
   hk_store_relaxed(&hk_bell_is_wanted, false); /* first: creating a thread allocates */
-  bool may_start = !hk_load_relaxed(&is_left_to_first_thread) || hk_rights_is_first_thread();
-  bool has_others = hk_option.purge_thread && may_start && has_threads(2, 0);
+  /* A sandbox permits no question of which thread this is: it comes first. */
+  bool may_start = hk_option.purge_thread && hk_sandbox_permits_threads() &&
+                   (!hk_load_relaxed(&is_left_to_first_thread) || hk_rights_is_first_thread());
+  bool has_others = may_start && has_threads(2, 0);
   if (has_others && !hk_bell_is_allowed()) return; /* whose memory this is may have one all the same */
   if (has_others && hk_bell_claim()) {
     is_of_first_thread = hk_rights_is_first_thread();

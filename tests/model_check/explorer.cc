@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "model_check/by_address.h"
 #include "model_check/machine.h"
 #include "model_check/order_model.h"
 
@@ -143,15 +144,17 @@ struct Operation {
 
 struct Use {
   unsigned thread;
+  bool is_used;
   bool others;
   bool written;
+  void Clear() { *this = Use{}; }
 };
 
 unsigned thread_count;
 Operation pending[kThreadsMax];
 unsigned asleep;  // mask: their pending operation first was tried, and nothing since depends on it
 std::unordered_set<uintptr_t> shared;
-std::unordered_map<uintptr_t, Use> uses;
+ByAddress<Use> uses;
 bool found_shared;
 std::string violation;
 unsigned steps;
@@ -244,7 +247,7 @@ End RunOnce(const scenario_t &scenario) {
   visible_count = 0;
   preemptions = 0;
   trace.clear();
-  uses.clear();
+  uses.ForgetAll();
   found_shared = false;
   BeginExecution();
   End end = RunThreads(scenario);
@@ -337,7 +340,8 @@ unsigned Choose(unsigned count) { return count == 1 ? 0 : NextNode(count).taken;
 
 void Arrive(uintptr_t where, bool writes, const bool *blocked) {
   if (shared.count(where) == 0) {
-    Use &use = uses.try_emplace(where, Use{current, false, false}).first->second;
+    Use &use = uses[where];
+    if (!use.is_used) use = Use{current, true, false, false};
     use.others |= use.thread != current;
     use.written |= writes;
     bool must_wait = blocked != nullptr && *blocked;

@@ -1,8 +1,8 @@
 #include "model_check/order_model.h"
 
-#include <unordered_map>
 #include <vector>
 
+#include "model_check/by_address.h"
 #include "model_check/machine.h"
 #include "model_check/undo_log.h"
 
@@ -67,8 +67,12 @@ struct Access {
 struct Shadow {
   std::vector<Access> accesses;
   bool has_atomic = false;
+  void Clear() {
+    accesses.clear();
+    has_atomic = false;
+  }
 };
-std::unordered_map<uintptr_t, Shadow> shadows;
+ByAddress<Shadow> shadows;
 
 [[noreturn]] void FailAt(const char *what, uintptr_t address, const void *code) {
   Record(what, address, 0, code);
@@ -124,14 +128,18 @@ struct Message {
   Clock loads;            // how often each thread read it
   bool consumed = false;  // the next one is a read-modify-write of this one: nothing comes between
 };
-// By address; the order of the list is the modification order.
-std::unordered_map<uintptr_t, std::vector<Message>> variables;
+// In modification order.
+struct History {
+  std::vector<Message> messages;
+  void Clear() { messages.clear(); }
+};
+ByAddress<History> variables;
 
 bool Acquires(int order) { return order == __ATOMIC_ACQUIRE || order == __ATOMIC_ACQ_REL || order == __ATOMIC_CONSUME; }
 bool Releases(int order) { return order == __ATOMIC_RELEASE || order == __ATOMIC_ACQ_REL; }
 
 std::vector<Message> &Variable(uintptr_t address, unsigned bytes) {
-  std::vector<Message> &messages = variables[address];
+  std::vector<Message> &messages = variables[address].messages;
   if (messages.empty()) messages.push_back(Message{ReadMemory(address, bytes), {}, {}, {}});
   return messages;
 }
@@ -155,7 +163,7 @@ void See(Message *message, int order) {
 
 // Puts a new value behind the message at `after`, in modification order.
 void Insert(uintptr_t address, unsigned bytes, size_t after, uint64_t value, int order, const Clock *inherited) {
-  std::vector<Message> &messages = variables[address];
+  std::vector<Message> &messages = variables[address].messages;
   Message message{value, {}, {}, {}};
   message.seen.at[CurrentThread()] = Now();
   if (inherited != nullptr) message.release = *inherited;
@@ -166,8 +174,10 @@ void Insert(uintptr_t address, unsigned bytes, size_t after, uint64_t value, int
 }
 
 // The messages that the running thread may put a new one behind, the newest first. All but the newest only so often.
-std::vector<size_t> PlacesToWrite(const std::vector<Message> &messages) {
-  std::vector<size_t> places{messages.size() - 1};
+// Good until the next call.
+const std::vector<size_t> &PlacesToWrite(const std::vector<Message> &messages) {
+  static std::vector<size_t> places;
+  places.assign(1, messages.size() - 1);
   if (outdated_count[CurrentThread()] == kOutdatedMax) return places;
   for (size_t i = messages.size() - 1, oldest = OldestVisible(messages); i-- > oldest;) {
     if (!messages[i].consumed) places.push_back(i);
@@ -241,7 +251,7 @@ void PlainAccess(uintptr_t address, size_t bytes, bool writes, const void *code)
     } else if (by_thread) {
       Shadow &shadow = NoteAccess(address, part, writes, false, code);
       if (writes && shadow.has_atomic) { /* its history ends: the next atomic access finds the new value */
-        for (size_t i = 0; i < part; i++) variables.erase(address + i);
+        for (size_t i = 0; i < part; i++) variables.Erase(address + i);
       }
     }
     if (writes) KeepMemory(address, part);
@@ -255,7 +265,8 @@ uint64_t AtomicLoad(uintptr_t address, unsigned bytes, int order, const void *co
     return ReadMemory(address, bytes);
   }
   std::vector<Message> &messages = Variable(address, bytes);
-  std::vector<size_t> places;
+  static std::vector<size_t> places;
+  places.clear();
   for (size_t i = messages.size(), oldest = OldestVisible(messages); i-- > oldest;) {
     if (places.empty() || messages[i].loads.at[CurrentThread()] < kOutdatedMax) places.push_back(i);
   }
@@ -275,7 +286,7 @@ void AtomicStore(uintptr_t address, unsigned bytes, uint64_t value, int order, c
     return;
   }
   std::vector<Message> &messages = Variable(address, bytes);
-  std::vector<size_t> places = PlacesToWrite(messages);
+  const std::vector<size_t> &places = PlacesToWrite(messages);
   size_t after = places[Choose(static_cast<unsigned>(places.size()))];
   CountOutdated(messages, after);
   Record(after + 1 == messages.size() ? "store" : "store before others", address, value, code);
@@ -290,7 +301,7 @@ uint64_t AtomicUpdate(uintptr_t address, unsigned bytes, Update update, uint64_t
     return before;
   }
   std::vector<Message> &messages = Variable(address, bytes);
-  std::vector<size_t> places = PlacesToWrite(messages);
+  const std::vector<size_t> &places = PlacesToWrite(messages);
   size_t read = places[Choose(static_cast<unsigned>(places.size()))];
   CountOutdated(messages, read);
   messages[read].consumed = true;
@@ -314,7 +325,8 @@ CompareResult AtomicCompareExchange(uintptr_t address, unsigned bytes, uint64_t 
     size_t read;
     bool succeeds;
   };
-  std::vector<Option> options;
+  static std::vector<Option> options;
+  options.clear();
   std::vector<Message> &messages = Variable(address, bytes);
   size_t newest = messages.size() - 1;
   bool may_fail = is_weak && spurious_count[CurrentThread()] < kSpuriousMax;
@@ -355,7 +367,7 @@ void WipeRange(uintptr_t start, size_t bytes, const void *code) {
     if (!range.Has(word)) continue;
     if (CurrentPhase() == Phase::kThreads) {
       NoteAccess(word, kGranuleBytes, true, false, code);
-      for (unsigned i = 0; i < kGranuleBytes; i++) variables.erase(word + i);
+      for (unsigned i = 0; i < kGranuleBytes; i++) variables.Erase(word + i);
     }
     if (ReadMemory(word, kGranuleBytes) != 0) WriteMemory(word, kGranuleBytes, 0);
   }
@@ -386,8 +398,8 @@ void BeginScenario() {
 void EndSetup() { KeepMachine(); }
 
 void BeginExecution() {
-  variables.clear();
-  shadows.clear();
+  variables.ForgetAll();
+  shadows.ForgetAll();
   wipes.clear();
   for (unsigned i = 0; i < kThreadsMax; i++) {
     clocks[i] = Clock{};

@@ -206,7 +206,11 @@ const scenario_t scenarios[] = {
      .setup = set_up_all_but_one,
      .thread = {send_first, drain, rescue},
      .finish = expect_all_up},
-    {.name = "rescue_and_steal", .setup = set_up_to_move, .thread = {leave_and_steal, rescue}, .finish = expect_moved},
+    {.name = "rescue_and_steal",
+     .setup = set_up_to_move,
+     .thread = {leave_and_steal, rescue},
+     .finish = expect_moved,
+     .preemptions = 2},
 #if HK_SAFETY
     {.name = "rescue_and_double_free", .setup = set_up_misuse, .thread = {send_again, rescue}, .finish = expect_an_end},
 #endif

@@ -74,10 +74,16 @@ static void steal_and_free(void) {
   free_as(other, 0);
 }
 
-/* The thief's own thread ends, and the span may move on. */
+/* The thief's own thread ends, and looks for what has come meanwhile. */
 static void steal_and_leave(void) {
   steal();
   hk_remote_give_back(other);
+}
+
+/* The span may move on. */
+static void steal_and_hand_over(void) {
+  steal();
+  hk_heap_give_back(other);
 }
 
 static void steal_too(void) {
@@ -129,7 +135,8 @@ const scenario_t scenarios[] = {
     {.name = "send_to_a_span_that_moved",
      .setup = set_up_active,
      .thread = {steal_and_leave, send},
-     .finish = expect_none_waits},
+     .finish = expect_none_waits,
+     .preemptions = 2},
     {.name = "steal_and_free",
      .setup = set_up_active,
      .thread = {steal_and_free, send},
@@ -141,19 +148,22 @@ const scenario_t scenarios[] = {
     {.name = "steal_and_adopt_and_free",
      .setup = set_up_active,
      .thread = {steal, adopt_and_free, send},
-     .finish = expect_at_the_last_owner},
+     .finish = expect_at_the_last_owner,
+     .preemptions = 2},
     {.name = "steal_and_steal",
      .setup = set_up_pending,
      .thread = {steal_and_free, steal_too},
-     .finish = expect_at_the_last_owner},
+     .finish = expect_at_the_last_owner,
+     .preemptions = 3},
     {.name = "steal_and_steal_and_adopt",
      .setup = set_up_active,
      .thread = {steal, steal_too, adopt},
      .finish = expect_at_the_last_owner},
     {.name = "steal_and_move_on",
      .setup = set_up_pending,
-     .thread = {steal_and_leave, steal_too},
-     .finish = expect_at_the_last_owner},
+     .thread = {steal_and_hand_over, steal_too},
+     .finish = expect_at_the_last_owner,
+     .preemptions = 2},
     {.name = "steal_and_tidy",
      .setup = set_up_pending,
      .thread = {steal_and_free, tidy},

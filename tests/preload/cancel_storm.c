@@ -10,7 +10,9 @@
 #include <stdatomic.h>
 #include <time.h>
 
-enum { growth_limit_kib = 4096, patience_seconds = 60 };
+/* Between two looks, what is about to go back differs by some MiB. Heaps that stayed with cancelled threads were ten times
+ * that. */
+enum { growth_limit_kib = 8192, patience_seconds = 60 };
 
 typedef struct {
   unsigned random;

@@ -136,14 +136,14 @@ function(hk_add_tests program label timeout sources)
 endfunction()
 
 # Keeps the sources that start threads: what ThreadSanitizer is for.
-function(hk_keep_threaded sources)
-  foreach(source IN LISTS ${sources})
+function(hk_keep_threaded list_name)
+  foreach(source IN LISTS ${list_name})
     file(STRINGS "${source}" threads REGEX "std::thread|std::async|pthread_create|stress_threads\\.h|lock_driver\\.h")
     if(NOT threads)
-      list(REMOVE_ITEM ${sources} "${source}")
+      list(REMOVE_ITEM ${list_name} "${source}")
     endif()
   endforeach()
-  set(${sources} "${${sources}}" PARENT_SCOPE)
+  set(${list_name} "${${list_name}}" PARENT_SCOPE)
 endfunction()
 
 # <tier>_sources: the tests of a tier; <tier>_alone: those that are programs of their own.

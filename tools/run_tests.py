@@ -29,12 +29,13 @@ SECONDS = LOGS / "seconds.json"  # how long each stage took the last time
 PYTHON_TIERS = ("misuse", "tools", "bench", "preload", "cli")
 TIERS = ("unit", "api", "model", "stress", "model_check", *PYTHON_TIERS)
 NATIVE = "^(unit|api|model|stress)$"
+IN_ONE_PROCESS = "^(unit|api|model|model_check)$"
 # qemu answers these otherwise than a kernel does: limits, refused memory, how a child ended, what threads wait for. It
 # has no process_vm_readv, by which blocks are counted.
 ARM64_LEFT_OUT = (
     "exhaustion_test|os_linux_test|os_linux_range_test|os_linux_refusal_test|os_linux_text_test|peek_test|panic_test|"
     "option_test|lock_test|lock_fork_test|regression_test|trim_test|bare_thread_test|thread_call_test|report_test|"
-    "figures_test|census_heaps_test"
+    "figures_test|census_heaps_test|process_test"
 )
 
 
@@ -104,7 +105,7 @@ def quick(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
     native = [
         Stage("check", [["make", "check", f"WERROR={werror}"]], 12),
         Stage("release build", build("release", werror), 110),
-        Stage("release tests", ctest("release", jobs, "-L", "^(unit|api|model|model_check)$"), 65, "release build"),
+        Stage("release tests", ctest("release", jobs, "-L", IN_ONE_PROCESS), 90, "release build", scale(0.25)),
         Stage("stress", ctest("release", 1, "-L", "^stress$"), 25, "release build"),
         *preset_stages("asan", werror, jobs, 0.02, (110, 30), False),
         *preset_stages("tsan", werror, jobs, 0.02, (60, 30), True),
@@ -122,6 +123,7 @@ def rest(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
     """What `quick` leaves out: every preset whole, and the lengths that it shortens."""
     stages = [
         Stage("release build", build("release", werror), 110),
+        Stage("release tests", ctest("release", jobs, "-L", IN_ONE_PROCESS), 180, "release build", scale(1)),
         Stage("stress", ctest("release", 1, "-L", "^stress$", "--repeat", "until-fail:3"), 80, "release build"),
         Stage("preload", ctest("release", jobs, "-L", "^preload$"), 200, "release build", scale(1)),
         *preset_stages("debug", werror, jobs, 0.05, (120, 60), False),

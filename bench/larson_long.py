@@ -181,6 +181,13 @@ def parse_arguments() -> argparse.Namespace:
         metavar="N",
         help="spans of slabs that must have been given up; default 1, which a run of a few seconds need not reach",
     )
+    parser.add_argument(
+        "--most-superslabs",
+        type=int,
+        default=Limits.superslabs,
+        metavar="N",
+        help="that there may be; default 32. Where others are at work, more threads than usual are there at once",
+    )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     arguments = parser.parse_args()
     if arguments.seconds < 1:
@@ -201,7 +208,12 @@ def main() -> int:
     window = min(WINDOW_SECONDS, arguments.seconds / 3)
     result = run(program, library, arguments.seconds, window)
     print(json.dumps(asdict(result), indent=2) if arguments.json else as_text(result, window))
-    complaints = broken(result, Limits(last_to_first=arguments.least_ratio, slabs_released=arguments.least_released))
+    limits = Limits(
+        superslabs=arguments.most_superslabs,
+        last_to_first=arguments.least_ratio,
+        slabs_released=arguments.least_released,
+    )
+    complaints = broken(result, limits)
     for complaint in complaints:
         print(f"larson_long: {complaint}", file=sys.stderr)
     return 1 if complaints else 0

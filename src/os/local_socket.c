@@ -120,5 +120,7 @@ void hk_local_socket_forget(const hk_local_socket_t *socket, int file) {
 
 void hk_local_socket_wait(struct pollfd *files, unsigned count, uint64_t timeout_ms) {
   struct timespec timeout = {.tv_sec = (time_t)(timeout_ms / 1000), .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
-  (void)hk_syscall6(SYS_ppoll, (long)files, count, (long)&timeout, 0, 0, 0);
+  long found = hk_syscall6(SYS_ppoll, (long)files, count, (long)&timeout, 0, 0, 0);
+  /* The program may have no more than `count` descriptors: then the kernel looks at none, and waits with none. */
+  if (found < 0 && found != -EINTR) (void)hk_syscall6(SYS_ppoll, 0, 0, (long)&timeout, 0, 0, 0);
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -97,6 +98,12 @@ def wait_until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < end, "it does not come about"
         time.sleep(0.005)
+
+
+def waits_of(thread: Path) -> int:
+    """How often it has gone to sleep."""
+    (found,) = re.findall(r"^voluntary_ctxt_switches:\t(\d+)$", (thread / "status").read_text(), re.MULTILINE)
+    return int(found)
 
 
 def is_over(pid: int) -> bool:
@@ -314,7 +321,10 @@ def test_it_may_have_no_descriptor(program: Program, runner: Runner) -> None:
     with running(command, runner.library) as target:
         with pytest.raises(Failure, match="does not answer"):
             attach(target.pid, seconds=0.5)
-        wait_until(lambda: is_over(target.pid))
+        thread = Path(f"/proc/{target.pid}/task/{serve_thread(target.pid)}")
+        wait_until(lambda: (thread / "syscall").read_text().split()[0] != "running")
+        before = waits_of(thread)
+        wait_until(lambda: waits_of(thread) > before)  # it sleeps, and does not spin, until it is over
         assert target.ends_well()
 
 

@@ -3,16 +3,21 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <string>
 #include <vector>
 
 #include "api/serve_command.h"
+#include "in_child.h"
+
+using namespace hk_test;
 
 namespace {
 
@@ -54,6 +59,21 @@ TEST_F(LocalSocket, ANameIsTakenOnce) {
   second.file = -1;
   EXPECT_EQ(hk_local_socket_listen(&second), EADDRINUSE);
   EXPECT_EQ(second.file, -1);
+}
+
+/* The kernel refuses to look at more files than the process may have. */
+TEST_F(LocalSocket, AWaitIsOneAlsoWhereFewerFilesAreAllowed) {
+  EXPECT_EQ(
+      InChild([] {
+        rlimit none = {.rlim_cur = 0, .rlim_max = 0};
+        HK_CHILD_CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
+        pollfd files[2] = {{.fd = -1, .events = POLLIN, .revents = 0}, {.fd = -1, .events = POLLIN, .revents = 0}};
+        auto before = std::chrono::steady_clock::now();
+        hk_local_socket_wait(files, 2, 200);
+        HK_CHILD_CHECK(std::chrono::steady_clock::now() - before >= std::chrono::milliseconds(200));
+        return 0;
+      }),
+      0);
 }
 
 TEST_F(LocalSocket, DescriptorsAreHighAndClosedByExec) {

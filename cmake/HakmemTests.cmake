@@ -73,7 +73,7 @@ list(REMOVE_ITEM support_sources ${fake_os_sources} "${tests_dir}/support/main.c
 
 set(test_optimisation -O1 -g1)
 if(HK_SANITIZE STREQUAL "address")
-  set(test_optimisation -O0 -g1 -fno-sanitize=undefined)
+  set(test_optimisation -O0 -g1 -fno-sanitize=all -DHK_SANITIZED=1)
 elseif(HK_SANITIZE OR CMAKE_CROSSCOMPILING)
   set(test_optimisation -O0 -g1)
 endif()
@@ -83,7 +83,7 @@ function(hk_test_settings target)
   target_include_directories(${target} PRIVATE "${tests_dir}" "${tests_dir}/support")
   target_link_libraries(${target} PRIVATE hk_flags)
   # GoogleTest's macros are an if with an else. How fast a test itself is matters little; how fast it is compiled, much:
-  # undefined behaviour is looked for in the core alone.
+  # misused memory and undefined behaviour are looked for in the core alone.
   target_compile_options(${target} PRIVATE ${test_optimisation} $<$<COMPILE_LANGUAGE:CXX>:-Wno-dangling-else>)
   set_target_properties(
     ${target}

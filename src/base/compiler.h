@@ -28,8 +28,10 @@
 #define HK_THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
 #endif
 
-/* 1 in a build whose memory a sanitizer watches: it must then see every mapping come and go. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+/* 1 in a build whose memory a sanitizer watches: it must then see every mapping come and go. The build defines it for tests of
+ * such a core, which are not watched themselves. */
+#if defined(HK_SANITIZED)
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define HK_SANITIZED 1
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)

@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdlib>
 
+#include "base/compiler.h"
+
 namespace hakmem_test {
 
 inline double Scale() {
@@ -28,16 +30,7 @@ inline size_t Scaled(size_t count, size_t least = 1) {
 
 /* Sanitizers have shadow memory of their own and slow everything down: what the process has resident says nothing
  * there, and limits of address space cannot be set. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define HAKMEM_TEST_SANITIZER 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#define HAKMEM_TEST_SANITIZER 1
-#endif
-#endif
-#ifndef HAKMEM_TEST_SANITIZER
-#define HAKMEM_TEST_SANITIZER 0
-#endif
+#define HAKMEM_TEST_SANITIZER HK_SANITIZED
 
 } /* namespace hakmem_test */
 

@@ -23,6 +23,7 @@ namespace {
 class Course {
  public:
   void Run(size_t blocks_each) {
+    is_over_ = false;
     std::vector<std::thread> owners, others;
     for (unsigned i = 0; i < kOwners; i++) owners.emplace_back([this, i, blocks_each] { Own(i, blocks_each); });
     for (unsigned i = 0; i < kFreers; i++) others.emplace_back([this, i] { FreeAll(i); });
@@ -45,7 +46,6 @@ class Course {
     EXPECT_EQ(InUseSlabs(), 0u) << "nothing lost";
     EXPECT_EQ(freed, blocks);
     EXPECT_EQ(home, blocks) << "nothing twice";
-    EXPECT_GT(ProcessStat(hk_stat_slab_release), 10u) << "else the test has not seen much";
   }
 
  private:
@@ -122,8 +122,13 @@ HK_FRESH_TEST(RescueThreads, NothingIsLostAndNothingTwice) {
   alarm(120);
   const size_t blocks = Scaled(200000, 4000);
   Course course;
-  course.Run(blocks);
-  course.ExpectAllHome(2 * blocks);
+  size_t rounds = 0;
+  /* How many spans are given up depends on who runs when: with fewer the test has not seen much. */
+  do {
+    course.Run(blocks);
+    rounds++;
+  } while (ProcessStat(hk_stat_slab_release) <= 10);
+  course.ExpectAllHome(2 * blocks * rounds);
 }
 
 }  // namespace

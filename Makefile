@@ -12,6 +12,7 @@ JOBS ?= $(shell nproc)
 SANITIZER_TEST_SCALE ?= 0.05
 SOAK_SCALE ?= 100
 SOAK_REPEAT ?= 20
+FUZZ_SECONDS ?= 60
 # Continuous integration sets ON; elsewhere another compiler's new warning should not stop a build.
 WERROR ?= OFF
 
@@ -51,7 +52,7 @@ test-rest:
 	@$(MAKE) run-tests WHAT=rest
 
 # One tier of the release build: make test-unit, test-api and so on.
-TIERS := unit api model stress model_check misuse preload tools bench cli
+TIERS := unit api model stress fuzz model_check misuse preload tools bench cli
 .PHONY: $(addprefix test-,$(TIERS))
 $(addprefix test-,$(TIERS)): test-%:
 	@tools/bootstrap.sh test
@@ -60,12 +61,17 @@ $(addprefix test-,$(TIERS)): test-%:
 .PHONY: model
 model: test-model_check ## the model checker: every order of small cases of the lock-free code, and its mutants
 
-# One preset by itself: unit, api, model and stress tests.
+.PHONY: fuzz
+fuzz: ## each fuzz target for FUZZ_SECONDS, by libFuzzer where clang has it; executions a target
+	tools/bootstrap.sh fuzz
+	$(PYTHON) tools/fuzz.py --seconds $(FUZZ_SECONDS) --jobs $(JOBS) $(if $(ONLY),--only '$(ONLY)')
+
+# One preset by itself: unit, api, model, stress and fuzz tests.
 .PHONY: $(addprefix test-,debug asan tsan clang)
 $(addprefix test-,debug asan tsan clang): test-%:
 	cmake --preset $* -DHK_TESTS=ON -DHK_TESTS_ONLY_THREADED=OFF -DHK_WERROR=$(WERROR)
 	cmake --build --preset $*
-	HAKMEM_TEST_SCALE=$(SANITIZER_TEST_SCALE) ctest --preset $* -j $(JOBS) -L '^(unit|api|model|stress)$$'
+	HAKMEM_TEST_SCALE=$(SANITIZER_TEST_SCALE) ctest --preset $* -j $(JOBS) -L '^(unit|api|model|stress|fuzz)$$'
 
 .PHONY: check
 check: lib ## format, layers, exports, generated docs, clang-tidy

@@ -2,6 +2,7 @@
 #
 #   tests/unit/*_test.cc            GoogleTest on the core's parts over tests/support/fake_os.c
 #   tests/{api,model,stress}/*_test.cc   GoogleTest on the whole core over the real system, hakmem_ names
+#   tests/fuzz/*_fuzzer.c, *.cc          readers of foreign input over tests/support/fake_os.c (HakmemFuzz.cmake)
 #   tests/{misuse,preload}/*.c, *.cc     plain programs that know nothing of hakmem; pytest runs them with it preloaded
 #
 # A program holds the tests of many source files; one ctest, and so one process, is the tests of one source file.
@@ -223,6 +224,8 @@ hk_use_library(SQLite3 HK_HAVE_SQLITE)
 hk_use_library(LibXml2 HK_HAVE_LIBXML2)
 hk_use_library(Lua HK_HAVE_LUA)
 hk_use_library(ZLIB HK_HAVE_ZLIB)
+
+include(HakmemFuzz)
 
 if(HK_SANITIZE)
   return()

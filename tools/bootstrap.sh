@@ -2,10 +2,11 @@
 # Installs what is missing to build, run or test hakmem: distribution packages through apt-get, Python packages into
 # build/venv. Asks nothing; takes a moment when all is there.
 #
-#   tools/bootstrap.sh [--check] build|run|test|peers|programs
+#   tools/bootstrap.sh [--check] build|run|test|fuzz|peers|programs
 #
 # build: compilers, cmake, ninja.  run: and a Python.  test: and GoogleTest, pytest, formatters, some libraries to test with,
 # Prometheus (Debian's starts a service where systemd runs; the tests start their own, and need none of it).
+# fuzz: as build, with GoogleTest and, as far as they can be had, clang and its libFuzzer.
 # peers: as run, and as far as they can be had cargo and the distribution's allocators.  programs: as run, and as far as they
 # can be had the real programs of bench/programs.toml (Debian's redis-server starts a service when it is installed).
 # --check installs nothing: it says what is missing. clang-tidy is used where it is, and not installed: it is large.
@@ -60,6 +61,10 @@ find_missing() {
       [ -e /usr/include/gtest/gtest.h ] || [ -e /usr/local/include/gtest/gtest.h ] || missing+=(libgtest-dev)
       if [ ! -x build/venv/bin/python ] && [ -z "$(find_python)" ]; then missing+=(python3 python3-venv); fi
       ;;
+    fuzz)
+      [ -x /usr/bin/python3 ] || missing+=(python3)
+      [ -e /usr/include/gtest/gtest.h ] || [ -e /usr/local/include/gtest/gtest.h ] || missing+=(libgtest-dev)
+      ;;
   esac
 }
 
@@ -87,6 +92,11 @@ find_optional() {
       # What tests/cli/test_report_page.py looks at a page with.
       have chromium || optional+=(chromium)
       have chromedriver || optional+=(chromium-driver)
+      ;;
+    fuzz)
+      if ! have clang || ! have clang++; then
+        optional+=(clang)
+      fi
       ;;
     peers)
       have cargo || optional+=(cargo)
@@ -145,6 +155,20 @@ install_optional() {
   done
 }
 
+# libFuzzer is a part of compiler-rt, whose package has the compiler's own version in its name.
+install_libfuzzer() {
+  have clang || return 0
+  local version package
+  [ -z "$(find "$(clang -print-resource-dir)/lib" -name 'libclang_rt.fuzzer*' -print -quit 2>/dev/null)" ] || return 0
+  version=$(clang -dumpversion)
+  package=libclang-rt-${version%%.*}-dev
+  if $check_only || ! can_install; then
+    say "going on without $package"
+    return
+  fi
+  apt_install "$package" || say "going on without $package"
+}
+
 # build/venv with tools/requirements.txt. Where the package index cannot be reached the distribution's pytest and
 # pyelftools do.
 install_python_packages() {
@@ -176,9 +200,10 @@ install_python_packages() {
 }
 
 case "$goal" in
-build | run | test | peers | programs) ;;
-*) die "usage: tools/bootstrap.sh [--check] build|run|test|peers|programs" ;;
+build | run | test | fuzz | peers | programs) ;;
+*) die "usage: tools/bootstrap.sh [--check] build|run|test|fuzz|peers|programs" ;;
 esac
 install_packages
 install_optional
+if [ "$goal" = fuzz ]; then install_libfuzzer; fi
 if [ "$goal" = test ] && ! $check_only; then install_python_packages; fi

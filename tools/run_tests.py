@@ -27,9 +27,9 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 LOGS = REPOSITORY / "build" / "test-logs"
 SECONDS = LOGS / "seconds.json"  # how long each stage took the last time
 PYTHON_TIERS = ("misuse", "tools", "bench", "preload", "cli")
-TIERS = ("unit", "api", "model", "stress", "model_check", *PYTHON_TIERS)
-NATIVE = "^(unit|api|model|stress)$"
-IN_ONE_PROCESS = "^(unit|api|model|model_check)$"
+TIERS = ("unit", "api", "model", "stress", "fuzz", "model_check", *PYTHON_TIERS)
+NATIVE = "^(unit|api|model|stress|fuzz)$"
+IN_ONE_PROCESS = "^(unit|api|model|fuzz|model_check)$"
 # qemu answers these otherwise than a kernel does: limits, refused memory, how a child ended, what threads wait for. It
 # has no process_vm_readv, by which blocks are counted.
 ARM64_LEFT_OUT = (
@@ -305,6 +305,10 @@ def matching_sources(pattern: str) -> tuple[list[str], list[str]]:
         name = f"{source.parent.name}.{source.stem}"
         tests = re.findall(r"^(?:HK_\w*TEST|TEST(?:_[FP])?)\((\w+), (\w+)", source.read_text(), re.MULTILINE)
         if wanted.search(name) or any(wanted.search(".".join(test)) for test in tests):
+            native.append(name)
+    for source in sorted(REPOSITORY.glob("tests/fuzz/*_fuzzer.c*")):
+        name = f"fuzz.{source.name.split('_fuzzer.')[0]}"
+        if wanted.search(name):
             native.append(name)
     for source in sorted(REPOSITORY.glob("tests/*/test_*.py")):
         functions = re.findall(r"^def (test_\w+)", source.read_text(), re.MULTILINE)

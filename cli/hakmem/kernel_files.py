@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Dict, List, Optional
 
+_MOST_DIGITS = 20  # of 64 bits
+
 
 @dataclass(frozen=True)
 class Mount:
@@ -40,8 +42,7 @@ class KernelFiles:
 
     def number(self, path: str) -> Optional[int]:
         """A file that is one number."""
-        text = self.text(path) or ""
-        return int(text) if text.isdecimal() else None
+        return number(self.text(path) or "")
 
     def chosen(self, path: str) -> Optional[str]:
         """The word in brackets of a file such as `always [madvise] never`."""
@@ -56,6 +57,11 @@ class KernelFiles:
         """What this process sees mounted, the latest last."""
         rows = (_mount(line) for line in (self.text("/proc/self/mountinfo") or "").splitlines())
         return [mount for mount in rows if mount is not None]
+
+
+def number(text: str) -> Optional[int]:
+    """A number that the kernel can have written; None for anything else."""
+    return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else None
 
 
 def fields(text: str) -> Dict[str, str]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Tuple
 
 from hakmem.errors import Failure
+from hakmem.json_text import decode, figure
 from hakmem.metrics import size
 from hakmem.profile.answer_stacks import AnswerStacks
 from hakmem.profile.model import Profile, Sample, stack_of
@@ -94,7 +94,7 @@ class Leaks:
 def parse(data: bytes, name: str) -> Leaks:
     """The answer, or a Failure that says that it is none."""
     try:
-        return _leaks(json.loads(data))
+        return _leaks(decode(data))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Failure(f"{name} is not what hakmem writes of leaks: damaged, or of another version ({error})") from None
 
@@ -108,24 +108,24 @@ def _leaks(document: Any) -> Leaks:
     ]
     profile = Profile([], [site.sample for site in sites], stacks.mappings, stacks.locations)
     return Leaks(
-        int(document["rate"]),
-        int(document["samples"]),
-        int(document["lost"]),
+        figure(document["rate"]),
+        figure(document["samples"]),
+        figure(document["lost"]),
         str(document["scan"]),
         _threads(document.get("threads")),
         _sums(document),
         sites,
-        int(document["left_out"]),
+        figure(document["left_out"]),
         profile,
     )
 
 
 def _threads(document: Any) -> Optional[Threads]:
-    return None if document is None else Threads(int(document["others"]), int(document["asked"]))
+    return None if document is None else Threads(figure(document["others"]), figure(document["asked"]))
 
 
 def _sums(document: Any) -> Dict[str, Sums]:
-    return {kind: Sums(*(int(document[kind][name]) for name in ("samples", "blocks", "bytes"))) for kind in _KINDS}
+    return {kind: Sums(*(figure(document[kind][name]) for name in ("samples", "blocks", "bytes"))) for kind in _KINDS}
 
 
 # ---- Words.

@@ -7,7 +7,6 @@ a private folder, which is emptied while the program runs and is gone afterwards
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from types import TracebackType
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Type
 
 from hakmem.errors import plural
+from hakmem.json_text import decode
 from hakmem.metrics import count, size
 from hakmem.private_folder import PrivateFolder
 
@@ -70,7 +70,7 @@ class SelfReports:
 
     def _take(self, file: Path) -> None:
         try:
-            document = json.loads(file.read_text(encoding="ascii"))
+            document = decode(file.read_text(encoding="ascii"))
         except (OSError, ValueError):
             return  # not whole yet
         with contextlib.suppress(OSError):

@@ -83,10 +83,19 @@ static void unescape(char *text) {
   *to = '\0';
 }
 
+/* Whether a part of the way is "..", which leads above all that may be seen. */
+static bool leads_up(const char *way) {
+  for (; *way != '\0'; way++) {
+    const char *rest = hk_text_after(way, "/..");
+    if (rest != NULL && (*rest == '/' || *rest == '\0')) return true;
+  }
+  return false;
+}
+
 /* The way from a mount that shows the groups from `shown` on to the group; NULL when the mount does not show it. */
 static const char *way_to(const char *group, const char *shown) {
   const char *way = hk_text_after(shown, "/")[0] == '\0' ? group : hk_text_after(group, shown);
-  if (way == NULL || hk_text_after(way, "/..") != NULL) return NULL; /* "/..": above all that may be seen */
+  if (way == NULL || leads_up(way)) return NULL;
   if (way[0] == '/') return way[1] == '\0' ? way + 1 : way;
   return way[0] == '\0' ? way : NULL;
 }

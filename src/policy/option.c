@@ -283,16 +283,19 @@ static void load_old(const old_option_t *old, const char *variable, const found_
   if (set(&options[old->option], word)) warn_old_taken(old, variable, word);
 }
 
+static void load(const char *const *environment) {
+  found_t found = {0};
+  for (; *environment != NULL; environment++) load_variable(*environment, &found);
+  for (unsigned i = 0; i < old_option_count; i++) {
+    if (found.old[i] != NULL) load_old(&old_options[i], found.old[i], &found);
+  }
+}
+
 void hk_option_load(void) {
   static bool is_loaded;
   if (is_loaded) return;
   const char *const *environment = hk_os_environment();
   if (environment == NULL) return;
   is_loaded = true;
-  if (hk_os_is_secure_exec()) return;
-  found_t found = {0};
-  for (; *environment != NULL; environment++) load_variable(*environment, &found);
-  for (unsigned i = 0; i < old_option_count; i++) {
-    if (found.old[i] != NULL) load_old(&old_options[i], found.old[i], &found);
-  }
+  if (!hk_os_is_secure_exec()) load(environment);
 }

@@ -73,6 +73,9 @@ uint64_t hk_far_bytes_number(hk_far_bytes_t *reader, unsigned bytes) {
   return found == NULL ? 0 : hk_bytes_get(found, bytes);
 }
 
+/* Linkers pad the ten bytes that a number of 64 bits may have. A longer one is damaged: it may go on through all memory. */
+#define LEB_BYTES_MAX 16
+
 /* Seven bits a byte, the lowest first; the bits of the last byte and how many there were. */
 static uint64_t read_leb(hk_far_bytes_t *reader, unsigned *shift, unsigned *last) {
   uint64_t value = 0;
@@ -81,6 +84,7 @@ static uint64_t read_leb(hk_far_bytes_t *reader, unsigned *shift, unsigned *last
     *last = (unsigned)hk_far_bytes_number(reader, 1);
     if (*shift < 64) value |= (uint64_t)(*last & 0x7f) << *shift;
     *shift += 7;
+    reader->failed |= *shift > 7 * LEB_BYTES_MAX;
   } while ((*last & 0x80) != 0 && !reader->failed);
   return value;
 }

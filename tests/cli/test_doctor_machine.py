@@ -171,6 +171,15 @@ def test_version_1(machine: FakeMachine) -> None:
     assert only(machine).level is Level.WARNING
 
 
+def test_a_group_whose_name_begins_with_dots(machine: FakeMachine) -> None:
+    machine.group(f"{1000 * MIB}", 10 * MIB)
+    machine.write("/proc/self/cgroup", "0::/..box\n")
+    machine.write("/sys/fs/cgroup/..box/memory.max", "5000000")
+    machine.write("/sys/fs/cgroup/..box/memory.current", "10")
+    tightest = control_group.tightest(machine.files)
+    assert tightest is not None and tightest.limit == 5_000_000
+
+
 @pytest.mark.parametrize("name, is_hidden", [("0::/a/b\n", True), ("4:memory:/job\n0::/\n", True), ("0::/\n", False)])
 def test_a_group_that_cannot_be_seen(machine: FakeMachine, name: str, is_hidden: bool) -> None:
     machine.write("/proc/self/cgroup", name)

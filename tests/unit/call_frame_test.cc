@@ -213,6 +213,19 @@ TEST(FarBytes, NumbersOfVariableLength) {
   EXPECT_TRUE(reader.failed) << "one byte is left";
 }
 
+TEST(FarBytes, ANumberThatIsLongerThanItsPaddingIsDamaged) {
+  Bytes bytes(100, 0x80);
+  bytes[15] = 1;
+  auto start = reinterpret_cast<uintptr_t>(bytes.data());
+  hk_far_bytes_t reader;
+  hk_far_bytes_init(&reader, start, start + bytes.size());
+  EXPECT_EQ(hk_far_bytes_uleb(&reader), 0u);
+  EXPECT_FALSE(reader.failed);
+  hk_far_bytes_uleb(&reader);
+  EXPECT_TRUE(reader.failed);
+  EXPECT_LE(reader.at, start + 40) << "all memory may follow";
+}
+
 TEST(FarBytes, AcrossWindows) {
   Bytes bytes(1000);
   for (size_t i = 0; i < bytes.size(); i++) bytes[i] = static_cast<unsigned char>(i * 7);

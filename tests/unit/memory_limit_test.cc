@@ -174,6 +174,21 @@ TEST_F(MemoryLimit, AGroupOutsideOfWhatIsSeenHasNoFiles) {
   EXPECT_FALSE(Find());
 }
 
+TEST_F(MemoryLimit, ANameThatLeadsUpIsNotFollowed) {
+  Process("0::/box/../other\n", kMountV2);
+  GroupV2(kV2 + std::string("/box"), "6000000", "max", 10);
+  GroupV2(kV2 + std::string("/other"), "5000000", "max", 10);
+  EXPECT_FALSE(Find());
+  Process("0::/box/..\n", kMountV2);
+  EXPECT_FALSE(Find());
+}
+
+TEST_F(MemoryLimit, NamesMayBeginWithDots) {
+  Process("0::/..box/...\n", kMountV2);
+  GroupV2(kV2 + std::string("/..box"), "5000000", "max", 10);
+  ExpectFound(5000000, 10);
+}
+
 TEST_F(MemoryLimit, NamesMayHoldSpaces) {
   Process("0::/my box\n", "30 25 0:26 / /sys/fs/my\\040groups rw - cgroup2 cgroup2 rw\n");
   GroupV2("sys/fs/my groups/my box", "5000000", "max", 10);

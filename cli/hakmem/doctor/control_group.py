@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Iterator, List, Optional, Tuple
 
-from hakmem.kernel_files import KernelFiles, Mount
+from hakmem.kernel_files import KernelFiles, Mount, number
 
 # Version 1 writes "no limit" as the highest number of whole pages.
 _NO_LIMIT_FROM = 1 << 62
@@ -51,12 +51,12 @@ def _group(files: KernelFiles, is_version_1: bool) -> Optional[str]:
 def _folder(files: KernelFiles, is_version_1: bool) -> Optional[Tuple[str, str]]:
     """The mount point and the group's folder."""
     group = _group(files, is_version_1)
-    if group is None:
+    if not group:
         return None
     for mount in files.mounts():
         if _is_for_groups(mount, is_version_1):
             way = os.path.relpath(group, mount.shown)
-            if not way.startswith(".."):
+            if way.split("/")[0] != "..":
                 return mount.where, os.path.normpath(os.path.join(mount.where, way))
     return None
 
@@ -75,7 +75,7 @@ def _limits(files: KernelFiles, is_version_1: bool) -> List[Limit]:
     found: List[Limit] = []
     while True:
         found += _limits_of(files, folder, is_version_1)
-        if folder == top or folder == "/":
+        if folder in (top, "/", ""):
             return found
         folder = os.path.dirname(folder)
 
@@ -85,7 +85,7 @@ def _limits_of(files: KernelFiles, folder: str, is_version_1: bool) -> Iterator[
     use = files.number(f"{folder}/" + ("memory.usage_in_bytes" if is_version_1 else "memory.current"))
     label = "total_inactive_file" if is_version_1 else "inactive_file"
     rows = (line.split() for line in (files.text(f"{folder}/memory.stat") or "").splitlines())
-    idle_files = next((int(row[1]) for row in rows if len(row) == 2 and row[0] == label and row[1].isdecimal()), 0)
+    idle_files = next((number(row[1]) or 0 for row in rows if len(row) == 2 and row[0] == label), 0)
     for name in names:
         limit = files.number(f"{folder}/{name}")  # "max", which is no number, says that there is none
         if limit is not None and limit < _NO_LIMIT_FROM and use is not None:

@@ -10,6 +10,7 @@ from typing import Dict, Iterator, List, Optional, Tuple
 from hakmem.process_files import thread_folders
 
 _HEAD = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) ([0-9a-f]+) \S+ \d+ *(.*)\Z")
+_RESIDENT = re.compile(r"Rss: *([0-9]{1,20}) kB")
 _MOST_FILES = 5
 _KERNEL = ("[vdso]", "[vvar]", "[vsyscall]", "[vvar_vclock]")
 _SHARED = ("/memfd:", "/dev/shm/", "/SYSV", "/dev/zero", "[anon_shmem")
@@ -74,9 +75,11 @@ def areas(text: str) -> Iterator[Area]:
         match = _HEAD.match(line)
         if match is not None:
             head = match
-        elif head is not None and line.startswith("Rss:"):
+            continue
+        resident = _RESIDENT.match(line)
+        if head is not None and resident is not None:
             start, end, rights, _, name = head.groups()
-            yield Area(int(start, 16), int(end, 16), rights, name, int(line.split()[1]) << 10)
+            yield Area(int(start, 16), int(end, 16), rights, name, int(resident.group(1)) << 10)
             head = None
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any, Dict, List
 
 from hakmem.errors import Failure
+from hakmem.json_text import decode as decode_json
+from hakmem.json_text import is_figure
 
 NEWEST_SCHEMA = 2
 # Snapshots are some tens of KiB, those of many thousand heaps some MiB.
@@ -56,7 +57,7 @@ class Snapshot:
         found: Any = self.document
         for name in path:
             found = found.get(name, 0) if isinstance(found, dict) else 0
-        return found if _is_figure(found) else 0
+        return found if is_figure(found) else 0
 
 
 def load(path: str) -> Snapshot:
@@ -90,8 +91,8 @@ def parse(data: bytes, name: str) -> Snapshot:
 def decode(data: bytes, name: str) -> Any:
     """What this JSON says."""
     try:
-        return json.loads(data)
-    except (ValueError, RecursionError) as error:
+        return decode_json(data)
+    except ValueError as error:
         if not data.lstrip().startswith((b"{", b"[")):
             raise Failure(f"{name} is no statistics snapshot: it is no JSON") from None
         cut = not data.rstrip().endswith((b"}", b"]"))
@@ -106,7 +107,7 @@ def check(document: Any, name: str) -> Snapshot:
     if not isinstance(document, dict) or "schema" not in document or "memory" not in document:
         raise Failure(f"{name} is JSON, but no statistics snapshot of hakmem (`hakmem stats --json PID` prints one)")
     schema = document["schema"]
-    if not _is_figure(schema) or schema < 1:
+    if not is_figure(schema) or schema < 1:
         raise Failure(f"{name} is damaged: schema is {schema!r:.40}")
     if schema > NEWEST_SCHEMA:
         raise Failure(
@@ -128,7 +129,7 @@ def _check_section(document: Dict[str, Any], section: str, names: Any, where: st
     if not isinstance(values, dict):
         raise Failure(f"{where} is damaged: it has no {section}")
     for name in names:
-        if not _is_figure(values.get(name)):
+        if not is_figure(values.get(name)):
             raise Failure(f"{where} is damaged: {section}.{name} is {values.get(name)!r:.40}, no number of bytes")
 
 
@@ -138,9 +139,5 @@ def _check_table(rows: Any, table: str, where: str) -> None:
     for row in rows:
         for name, value in row.items():
             is_unknown = value is None and name.endswith("_estimate")
-            if not _is_figure(value) and not isinstance(value, str) and not is_unknown:
+            if not is_figure(value) and not isinstance(value, str) and not is_unknown:
                 raise Failure(f"{where} is damaged: {table} has {name} {value!r:.40}")
-
-
-def _is_figure(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

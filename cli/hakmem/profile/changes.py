@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Tuple
 
 from hakmem.errors import EXIT_USAGE, Failure
+from hakmem.json_text import decode, is_figure
 from hakmem.profile.model import OBJECTS_OF, Profile, names_of
 from hakmem.profile.read import parse
 
@@ -60,7 +60,7 @@ def load(path: str) -> Any:
 
 def _snapshot(data: bytes, path: str) -> Document:
     try:
-        document = json.loads(data)
+        document = decode(data)
     except ValueError as error:
         raise Failure(f"{path} is cut off or damaged: it is no whole JSON ({error})") from None
     if not isinstance(document, dict) or not isinstance(document.get("memory"), dict) or "schema" not in document:
@@ -127,18 +127,14 @@ def _column(table: Any, column: str) -> Dict[str, int]:
     """Of bands, which have names, and classes, which have sizes."""
     if isinstance(table, dict):
         return {
-            name: row[column] for name, row in table.items() if isinstance(row, dict) and _is_number(row.get(column))
+            name: row[column] for name, row in table.items() if isinstance(row, dict) and is_figure(row.get(column))
         }
     rows = [row for row in table if isinstance(row, dict)] if isinstance(table, list) else []
-    return {f"{row.get('bytes', '?')} B": row[column] for row in rows if _is_number(row.get(column))}
+    return {f"{row.get('bytes', '?')} B": row[column] for row in rows if is_figure(row.get(column))}
 
 
 def _numbers(values: Any) -> Dict[str, int]:
-    return {name: value for name, value in values.items() if _is_number(value)} if isinstance(values, dict) else {}
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    return {name: value for name, value in values.items() if is_figure(value)} if isinstance(values, dict) else {}
 
 
 def _sorted(rows: List[Change]) -> List[Change]:
@@ -157,6 +153,6 @@ def remarks(before: Any, after: Any) -> List[str]:
         said = [] if before.get("pid") == after.get("pid") else ["the two are of different processes"]
         if before["schema"] != after["schema"]:
             said.append("one is of an older version, with fewer figures: only what both have is compared")
-    if all(_is_number(one) and one for one in times) and times[1] < times[0]:
+    if all(is_figure(one) and one for one in times) and times[1] < times[0]:
         said.append("the second is older than the first: what shrank is shown as grown")
     return said

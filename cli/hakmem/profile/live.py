@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import enum
-import json
 import time
 from dataclasses import dataclass
 from typing import Callable, Iterator, List, Optional
 
 from hakmem.attach import Attached, attach
 from hakmem.errors import Failure
+from hakmem.json_text import decode
 from hakmem.metrics import size
 from hakmem.profile.model import Profile
 from hakmem.profile.read import parse
@@ -148,7 +148,7 @@ def state(ask: Ask) -> State:
     """What the process says of its profile now."""
     answer = ask("profile state")
     try:
-        document = json.loads(answer)
+        document = decode(answer)
     except ValueError:
         raise Failure(
             f"the process answered {answer[:60]!r} when asked whether a profile runs: another version?"

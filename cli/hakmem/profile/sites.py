@@ -3,11 +3,11 @@ the free memory that they hold. docs/profile.md has the form."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Tuple
 
 from hakmem.errors import Failure
+from hakmem.json_text import decode, figure
 from hakmem.profile.answer_stacks import AnswerStacks
 from hakmem.profile.model import Profile, Sample
 
@@ -42,10 +42,10 @@ def _stacks_of(document: Dict[str, Any]) -> Profile:
     """A sample for each site, in their order. What is missing counts as 0."""
     stacks = AnswerStacks(document.get("mappings", []))
     samples = [
-        Sample(stacks.stack(one["frames"]), tuple(int(one.get(name) or 0) for name in _VALUES))
+        Sample(stacks.stack(one["frames"]), tuple(figure(one.get(name) or 0) for name in _VALUES))
         for one in document["sites"]
     ]
-    return Profile(list(_TYPES), samples, stacks.mappings, stacks.locations, period=int(document.get("rate") or 0))
+    return Profile(list(_TYPES), samples, stacks.mappings, stacks.locations, period=figure(document.get("rate") or 0))
 
 
 def read(path: str) -> bytes:
@@ -62,8 +62,8 @@ def parse(data: bytes, name: str) -> SiteList:
     if data.startswith(b"\x1f\x8b"):
         raise Failure(f"{name} is gzipped, as pprof files are: those have neither lifetimes nor what is pinned")
     try:
-        document = json.loads(data)
-    except (ValueError, RecursionError) as error:
+        document = decode(data)
+    except ValueError as error:
         raise Failure(f"{name} is not what `profile sites` answers: cut off, damaged, or no JSON ({error})") from None
     if not isinstance(document, dict) or not isinstance(document.get("sites"), list):
         raise Failure(f"{name} is JSON, but not what `profile sites` answers (a statistics snapshot is no profile)")
@@ -74,22 +74,15 @@ def parse(data: bytes, name: str) -> SiteList:
         profile = _stacks_of(document)
         profile.name = name
         rows = [_site(raw, sample) for raw, sample in zip(document["sites"], profile.samples)]
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise Failure(f"{name} is damaged: {type(error).__name__} {error!s:.60}") from None
     return SiteList(rows, profile)
 
 
 def _site(raw: Dict[str, Any], sample: Sample) -> Site:
-    lifetimes = tuple(_number(one) for one in raw["lifetimes"])
+    lifetimes = tuple(figure(one) for one in raw["lifetimes"])
     if len(lifetimes) != LIFETIMES:
         raise ValueError(f"{len(lifetimes)} lifetimes")
     pinned = raw["pinned"]
-    free = None if pinned is None else _number(pinned["bytes"])
-    return Site(sample, bool(raw["shared"]), lifetimes, _number(raw["block_bytes"]), free)
-
-
-def _number(value: Any) -> int:
-    number = int(value)
-    if number < 0:
-        raise ValueError(f"{number} is negative")
-    return number
+    free = None if pinned is None else figure(pinned["bytes"])
+    return Site(sample, bool(raw["shared"]), lifetimes, figure(raw["block_bytes"]), free)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from dataclasses import dataclass
 from typing import Any, Callable, Deque, Dict, List
 
 from hakmem.errors import Failure
+from hakmem.json_text import decode
 
 SCHEMA = 2
 # Twenty minutes at the interval that is the default.
@@ -27,10 +27,10 @@ class Look:
 def parse(answer: bytes) -> Look:
     """A Failure when it is none that we can read."""
     try:
-        document = json.loads(answer)
+        document = decode(answer)
         schema = document["schema"]
         seconds = document["time_ms"] / 1000
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError):
         raise Failure(f"the process answers what is no statistics: {answer[:60]!r}") from None
     if schema != SCHEMA:
         raise Failure(f"the process answers by schema {schema}, and this tool reads {SCHEMA} alone: another version?")

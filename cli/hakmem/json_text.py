@@ -1,0 +1,32 @@
+"""JSON that anybody may have written: what is wrong with it is a ValueError, whatever it is."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Union
+
+_MOST = 1 << 64
+
+
+def decode(data: Union[bytes, str]) -> Any:
+    """What the text says. Raises ValueError, also where it is nested deeper than Python can follow."""
+    try:
+        return json.loads(data)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+
+
+def is_figure(value: Any) -> bool:
+    """Whether this is a number that the library can write: whole, not negative, of 64 bits."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST
+
+
+def figure(value: Any) -> int:
+    """The same, of a number or its digits. Raises ValueError or TypeError."""
+    try:
+        number = int(value)
+    except OverflowError as error:  # of infinity
+        raise ValueError(str(error)) from None
+    if not is_figure(number):
+        raise ValueError(f"{str(value)[:40]} is no figure")
+    return number

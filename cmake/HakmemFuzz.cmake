@@ -1,0 +1,75 @@
+# Fuzz targets (tests/fuzz/*_fuzzer.c, .cc): readers of what the library did not write.
+#
+#   fuzz_corpus      every target in one program with our own driver (run_corpus.cc); a ctest a target, labelled fuzz
+#   fuzz_<name>      with HK_FUZZ, each target as a program of libFuzzer's (clang); target `fuzzers` builds them all
+#
+# Included by HakmemTests.cmake, whose fake system the targets run on.
+
+# Tables with addresses in them are at a fixed one, which ThreadSanitizer's shadow and an emulator may have.
+if(HK_SANITIZE STREQUAL "thread" OR CMAKE_CROSSCOMPILING)
+  return()
+endif()
+
+set(fuzz_dir "${tests_dir}/fuzz")
+file(GLOB fuzz_sources CONFIGURE_DEPENDS "${fuzz_dir}/*_fuzzer.c" "${fuzz_dir}/*_fuzzer.cc")
+set(fuzz_support "${fuzz_dir}/kernel_text.c")
+# Of each target in a test, at a scale of 1.
+set(HK_FUZZ_TEST_MUTATIONS 8000)
+
+# Some of the library's files are part of a target: they are looked at as the library is, unlike other tests.
+function(hk_fuzz_settings target)
+  hk_see_internals(${target} 1)
+  target_include_directories(${target} PRIVATE "${tests_dir}" "${tests_dir}/support" "${fuzz_dir}")
+  target_link_libraries(${target} PRIVATE hk_flags hakmem_core_parts Threads::Threads)
+  target_compile_options(${target} PRIVATE -O1 -g1)
+  set_target_properties(
+    ${target}
+    PROPERTIES C_STANDARD 17
+               C_STANDARD_REQUIRED ON
+               CXX_STANDARD 20
+               CXX_STANDARD_REQUIRED ON
+               LINKER_LANGUAGE CXX
+               RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests"
+  )
+endfunction()
+
+function(hk_fuzz_name source name)
+  get_filename_component(stem "${source}" NAME_WE)
+  string(REGEX REPLACE "_fuzzer$" "" stem "${stem}")
+  set(${name} ${stem} PARENT_SCOPE)
+endfunction()
+
+if(HK_FUZZ)
+  # Coverage of all that the targets are linked with.
+  target_compile_options(hk_flags INTERFACE -fsanitize=fuzzer-no-link)
+  add_custom_target(fuzzers)
+  foreach(source IN LISTS fuzz_sources)
+    hk_fuzz_name("${source}" name)
+    add_executable(fuzz_${name} EXCLUDE_FROM_ALL "${source}" ${fuzz_support} ${fake_os})
+    hk_fuzz_settings(fuzz_${name})
+    target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+    add_dependencies(fuzzers fuzz_${name})
+  endforeach()
+  return()
+endif()
+
+set(fuzz_list "")
+foreach(source IN LISTS fuzz_sources)
+  hk_fuzz_name("${source}" name)
+  string(APPEND fuzz_list "FUZZ_TARGET(${name})\n")
+  set_source_files_properties("${source}" PROPERTIES COMPILE_DEFINITIONS LLVMFuzzerTestOneInput=fuzz_${name})
+endforeach()
+file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/fuzz/fuzz_targets.inc" CONTENT "${fuzz_list}")
+
+add_executable(fuzz_corpus "${fuzz_dir}/run_corpus.cc" ${fuzz_sources} ${fuzz_support} ${fake_os})
+hk_fuzz_settings(fuzz_corpus)
+target_include_directories(fuzz_corpus PRIVATE "${PROJECT_BINARY_DIR}/fuzz")
+target_compile_definitions(fuzz_corpus PRIVATE FUZZ_CORPUS_FOLDER="${fuzz_dir}/corpus")
+add_custom_target(tests_fuzz DEPENDS fuzz_corpus)
+foreach(source IN LISTS fuzz_sources)
+  hk_fuzz_name("${source}" name)
+  add_test(NAME fuzz.${name} COMMAND fuzz_corpus --target=${name} --mutations=${HK_FUZZ_TEST_MUTATIONS})
+  set_tests_properties(
+    fuzz.${name} PROPERTIES LABELS fuzz TIMEOUT ${HK_UNIT_TIMEOUT_SECONDS} ENVIRONMENT "${test_environment}"
+  )
+endforeach()

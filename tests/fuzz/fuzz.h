@@ -1,0 +1,60 @@
+/* What the fuzz targets share. A target is a file <name>_fuzzer.c: libFuzzer's entry point, which reads one input and
+ * checks what it promises of it. tests/fuzz/run_corpus.cc runs the same targets without libFuzzer. */
+#ifndef HK_TESTS_FUZZ_FUZZ_H
+#define HK_TESTS_FUZZ_FUZZ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The build may rename it, to have several targets in one program. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Ends the program, as a sanitizer's finding does. */
+#define FUZZ_CHECK(condition)                                                        \
+  do {                                                                               \
+    if (!(condition)) {                                                              \
+      fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #condition); \
+      abort();                                                                       \
+    }                                                                                \
+  } while (0)
+
+/* What is left of an input. */
+typedef struct {
+  const uint8_t *at;
+  size_t left;
+} fuzz_input_t;
+
+/* The next number of `bytes` bytes, the lowest first; missing bytes are 0. */
+static inline uint64_t fuzz_number(fuzz_input_t *input, unsigned bytes) {
+  uint64_t value = 0;
+  for (unsigned i = 0; i < bytes && input->left > 0; i++, input->left--) value |= (uint64_t)*input->at++ << (8 * i);
+  return value;
+}
+
+/* The next bytes up to `end`, which is passed over, as a text in `text`. False when nothing is left; what is longer
+ * than `capacity` is cut off. */
+static inline bool fuzz_text(fuzz_input_t *input, char end, char *text, size_t capacity) {
+  size_t length = 0;
+  if (input->left == 0) return false;
+  while (input->left > 0) {
+    char character = (char)*input->at++;
+    input->left--;
+    if (character == end) break;
+    if (length + 1 < capacity) text[length++] = character;
+  }
+  text[length] = '\0';
+  return true;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* HK_TESTS_FUZZ_FUZZ_H */

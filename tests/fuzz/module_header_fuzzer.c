@@ -1,0 +1,86 @@
+/* profile/module_map: an ELF file's headers in memory. Each answer is what a reader of the whole input finds too, where
+ * it lies in it. */
+#include <elf.h>
+#include <string.h>
+
+#include "far_memory.h"
+#include "fuzz.h"
+#include "profile/module_map.h"
+
+#define SEGMENTS_MOST 64
+
+static const uint8_t *file;
+static size_t file_size;
+static uintptr_t header;
+
+/* Whether the answer can be known: everything that it depends on is in the input. */
+typedef struct {
+  bool is_known;
+  bool is_elf;
+  uintptr_t base;
+  unsigned count;
+  Elf64_Phdr segments[SEGMENTS_MOST];
+} model_t;
+
+static void read_model(model_t *model) {
+  Elf64_Ehdr elf;
+  *model = (model_t){.is_known = file_size >= sizeof elf};
+  if (!model->is_known) return;
+  memcpy(&elf, file, sizeof elf);
+  bool is_elf = memcmp(elf.e_ident, ELFMAG, SELFMAG) == 0 && elf.e_ident[EI_CLASS] == ELFCLASS64 &&
+                elf.e_phentsize == sizeof(Elf64_Phdr);
+  if (!is_elf) return;
+  model->count = elf.e_phnum < SEGMENTS_MOST ? elf.e_phnum : SEGMENTS_MOST;
+  size_t bytes = model->count * sizeof(Elf64_Phdr);
+  model->is_known = elf.e_phoff <= file_size && bytes <= file_size - elf.e_phoff;
+  if (!model->is_known) return;
+  memcpy(model->segments, file + elf.e_phoff, bytes);
+  for (unsigned i = 0; i < model->count; i++) {
+    const Elf64_Phdr *segment = &model->segments[i];
+    if (segment->p_type != PT_LOAD) continue;
+    model->is_elf = true;
+    model->base = header + segment->p_offset - segment->p_vaddr;
+    return;
+  }
+}
+
+static uintptr_t expected_index(const model_t *model) {
+  for (unsigned i = 0; model->is_elf && i < model->count; i++) {
+    if (model->segments[i].p_type == PT_GNU_EH_FRAME) return model->base + model->segments[i].p_vaddr;
+  }
+  return 0;
+}
+
+static uintptr_t expected_end(const model_t *model) {
+  uintptr_t end = 0;
+  for (unsigned i = 0; model->is_elf && i < model->count; i++) {
+    const Elf64_Phdr *segment = &model->segments[i];
+    if (segment->p_type == PT_LOAD) end = model->base + segment->p_vaddr + segment->p_memsz;
+  }
+  return end;
+}
+
+static bool contains(const unsigned char *bytes, size_t count) { return memmem(file, file_size, bytes, count) != NULL; }
+
+static void check_build_id(const model_t *model) {
+  unsigned char id[HK_BUILD_ID_BYTES_MAX + 1], again[HK_BUILD_ID_BYTES_MAX];
+  memset(id, 0xa5, sizeof id);
+  size_t bytes = hk_module_build_id(header, id);
+  FUZZ_CHECK(bytes <= HK_BUILD_ID_BYTES_MAX && id[HK_BUILD_ID_BYTES_MAX] == 0xa5);
+  FUZZ_CHECK(hk_module_build_id(header, again) == bytes && memcmp(id, again, bytes) == 0);
+  if (model->is_known && !model->is_elf) FUZZ_CHECK(bytes == 0);
+  /* Notes may lie before the header, in the zero bytes there: then the name is missing. */
+  if (bytes > 0) FUZZ_CHECK(contains((const unsigned char *)ELF_NOTE_GNU, 4) && contains(id, bytes));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  static model_t model;
+  file = data;
+  file_size = size < FAR_BYTES ? size : FAR_BYTES;
+  header = far_memory_put(file, file_size);
+  read_model(&model);
+  uintptr_t index = hk_module_unwind_index(header), end = hk_module_end(header);
+  if (model.is_known) FUZZ_CHECK(index == expected_index(&model) && end == expected_end(&model));
+  check_build_id(&model);
+  return 0;
+}

@@ -109,6 +109,7 @@ soak: ## the model, stress, fork and signal tests for hours: SOAK_SCALE times th
 	HAKMEM_TEST_SCALE=$(SOAK_SCALE) HAKMEM_TEST_BUILD_DIR=$(abspath $(BUILD)) \
 	  $(PYTHON) -m pytest -v -p no:cacheprovider tests/preload/test_fork.py tests/preload/test_signals.py
 	$(PYTHON) tests/preload/option_matrix.py --build $(BUILD) --operations $(SOAK_OPERATIONS) --jobs $(JOBS)
+	$(PYTHON) tests/preload/option_matrix.py --build $(BUILD) --tests 0.1 --jobs $(JOBS)
 	$(MAKE) larson
 
 .PHONY: larson

@@ -35,8 +35,8 @@ constexpr size_t kMaxRunning = 16;
 constexpr size_t kMaxAsleep = 6;
 constexpr size_t kAsleepToEnd = 2;
 constexpr size_t kOperationsPerFork = 50000;
-constexpr size_t kMostLeft = 2 * kMiB;  /* what the C library has, and a slab for each size of that */
-constexpr unsigned kChildSeconds = 120; /* after so long a child of fork hangs */
+constexpr size_t kMostLeft = kMiB;      /* what the C library has, and a slab for each size of that */
+constexpr unsigned kChildSeconds = 300; /* after so long a child of fork hangs */
 
 struct block_t {
   unsigned char *start;

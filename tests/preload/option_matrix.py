@@ -2,6 +2,7 @@
 """The matrix of options: random operations under every pair of settings that programs seldom have.
 
     tests/preload/option_matrix.py --operations 1000000000 [--build build/debug] [--seed N] [--jobs N] [--only WORD]
+    tests/preload/option_matrix.py --tests 0.1 ...         the model and the stress tests instead, at this scale
 
 Runs option_matrix (option_matrix.cc) once with one thread and once with several for each combination: the defaults, each setting
 alone, and each two settings of different options. A run passes when the program ends well and writes nothing on stderr,
@@ -111,56 +112,123 @@ def declared_options() -> List[str]:
 
 @dataclass(frozen=True)
 class Run:
-    """One run of the program."""
+    """One run of a program under a combination."""
 
     build: Path
     combination: Combination
+
+    def name(self) -> str:
+        return name_of(self.combination)
+
+    def command(self) -> List[str]:
+        raise NotImplementedError
+
+    def variables(self) -> Options:
+        """What is set in the environment."""
+        return {f"HAKMEM_{name.upper()}": value for name, value in options_of(self.combination).items()}
+
+    def expects(self, out: bytes) -> bool:
+        """Whether a program that ended well has printed this."""
+        return True
+
+    def seconds(self) -> float:
+        return SECONDS_AT_LEAST
+
+    def again(self) -> str:
+        """The shell's command for the same run."""
+        return " ".join(
+            ["env", *(f"{name}={value}" for name, value in self.variables().items()), shlex.join(self.command())]
+        )
+
+    def problem(self, more: Optional[Options] = None) -> Optional[str]:
+        """What went wrong, and how to see it again; None when nothing did."""
+        variables = environment(None, {**self.variables(), **(more or {})})
+        limit = self.seconds()
+        try:
+            done = subprocess.run(self.command(), env=variables, capture_output=True, timeout=limit, check=False)
+            code, out, errors = str(done.returncode), done.stdout, done.stderr
+        except subprocess.TimeoutExpired as hung:
+            code, out, errors = f"none: hangs after {limit:.0f} s", hung.stdout or b"", hung.stderr or b""
+        if code == "0" and errors == b"" and self.expects(out):
+            return None
+        text = (errors + out[-4000:]).decode(errors="replace")
+        return f"{self.name()}: exit code {code}\n{text}\nagain: {self.again()}"
+
+
+@dataclass(frozen=True)
+class Operations(Run):
+    """Random operations, by option_matrix."""
+
     seed: int
     operations: int
     threads: int
 
-    def library(self) -> Path:
-        is_fast = any(setting.library == FAST for setting in self.combination)
-        return self.build / (FAST if is_fast else CHECKED)
-
-    def variables(self) -> Dict[str, str]:
-        return {f"HAKMEM_{name.upper()}": value for name, value in options_of(self.combination).items()}
+    def name(self) -> str:
+        return f"{super().name()}, {self.threads} threads"
 
     def command(self) -> List[str]:
         program = self.build / "tests" / "preload" / "option_matrix"
         return [str(program), hex(self.seed), str(self.operations), str(self.threads)]
 
-    def again(self) -> str:
-        """The shell's command for the same run."""
-        settings = {**self.variables(), "LD_PRELOAD": str(self.library())}
-        return " ".join(["env", *(f"{name}={value}" for name, value in settings.items()), shlex.join(self.command())])
+    def library(self) -> Path:
+        return self.build / (FAST if is_fast(self.combination) else CHECKED)
 
-    def problem(self, more: Optional[Options] = None) -> Optional[str]:
-        """What went wrong, and how to see it again; None when nothing did."""
-        variables = environment(self.library(), {**self.variables(), **(more or {})})
-        limit = SECONDS_AT_LEAST + self.operations / OPERATIONS_A_SECOND
-        try:
-            done = subprocess.run(self.command(), env=variables, capture_output=True, timeout=limit, check=False)
-            code, out, errors = done.returncode, done.stdout, done.stderr
-        except subprocess.TimeoutExpired as hung:
-            code, out, errors = f"none: hangs after {limit:.0f} s", hung.stdout or b"", hung.stderr or b""
-        if code == 0 and errors == b"" and out.startswith(f"operations {self.operations} ".encode()):
-            return None
-        text = (errors + out).decode(errors="replace")[:2000]
-        return f"{name_of(self.combination)}, {self.threads} threads: exit code {code}\n{text}\nagain: {self.again()}"
+    def variables(self) -> Options:
+        return {**super().variables(), "LD_PRELOAD": str(self.library())}
+
+    def expects(self, out: bytes) -> bool:
+        return out.startswith(f"operations {self.operations} ".encode())
+
+    def seconds(self) -> float:
+        return SECONDS_AT_LEAST + self.operations / OPERATIONS_A_SECOND
 
 
-def runs_of(build: Path, combination: Combination, seed: int, operations: int) -> Iterator[Run]:
-    """The runs of a combination, `operations` in all. Each has a seed of its own, which its name and `seed` say."""
+@dataclass(frozen=True)
+class Tests(Run):
+    """The model test or the stress tests, which are linked with the library."""
+
+    tier: str
+    seed: int
+    scale: float
+
+    def name(self) -> str:
+        return f"{super().name()}, {self.tier} tests"
+
+    def command(self) -> List[str]:
+        # How much memory stays is another question under other options. Where the option starts the profile, no test can.
+        left_out = ["*Asymmetry*", "*TenThousandThreads*"]
+        if "profile" in options_of(self.combination):
+            left_out.append("ProfileSwitch.*")
+        return [str(self.build / "tests" / self.tier), "--gtest_brief=1", f"--gtest_filter=-{':'.join(left_out)}"]
+
+    def variables(self) -> Options:
+        return {**super().variables(), "HAKMEM_TEST_SCALE": str(self.scale), "HAKMEM_TEST_SEED": hex(self.seed)}
+
+
+def is_fast(combination: Combination) -> bool:
+    return any(setting.library == FAST for setting in combination)
+
+
+def tests_of(build: Path, combination: Combination, seed: int, scale: float) -> Iterator[Run]:
+    """The model and the stress tests, which there are for the library with checks alone."""
+    if not is_fast(combination):
+        yield from (Tests(build, combination, tier, seed, scale) for tier in ("model", "stress"))
+
+
+def operations_of(build: Path, combination: Combination, seed: int, operations: int) -> Iterator[Operations]:
+    """So many operations. Each run has a seed of its own, which its name and `seed` say."""
     for threads in THREADS:
         own = random.Random(f"{seed} {name_of(combination)} {threads}").getrandbits(64)
-        yield Run(build, combination, own, max(operations // len(THREADS), LEAST_OPERATIONS), threads)
+        yield Operations(build, combination, own, max(operations // len(THREADS), LEAST_OPERATIONS), threads)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Random operations under every pair of unusual options.")
     parser.add_argument("--build", type=Path, default=REPOSITORY / "build" / "release")
     parser.add_argument("--operations", type=int, default=OPERATIONS, help="of all combinations together")
+    parser.add_argument(
+        "--tests", type=float, metavar="SCALE", help="instead, the model and the stress tests at this scale"
+    )
     parser.add_argument("--seed", type=lambda text: int(text, 0), help="repeats a run; a fresh one by default")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--only", default="", help="the combinations that have this in their names")
@@ -171,17 +239,20 @@ def main() -> int:
         parser.error(f"no combination has {arguments.only} in its name")
     print(f"seed: --seed {seed:#x} repeats this", flush=True)
     begun, done, failed = time.monotonic(), 0, 0
-    each = arguments.operations // len(wanted)
-    runs = [run for combination in wanted for run in runs_of(arguments.build.resolve(), combination, seed, each)]
-    random.Random(seed).shuffle(runs)  # a run that is stopped has seen some of each setting
+    build, runs = arguments.build.resolve(), []  # type: Path, List[Run]
+    for combination in wanted:
+        if arguments.tests is not None:
+            runs += tests_of(build, combination, seed, arguments.tests)
+        else:
+            runs += operations_of(build, combination, seed, arguments.operations // len(wanted))
+    random.Random(seed).shuffle(runs)  # a matrix that is stopped has seen some of each setting
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         waiting = {pool.submit(run.problem): run for run in runs}
         for count, future in enumerate(concurrent.futures.as_completed(waiting), 1):
             problem, run = future.result(), waiting[future]
-            done += run.operations
+            done += run.operations if isinstance(run, Operations) else 0
             failed += problem is not None
-            name = f"{name_of(run.combination)}, {run.threads} threads"
-            print(f"[{count}/{len(runs)}] {problem or f'{name}: ok'}", flush=True)
+            print(f"[{count}/{len(runs)}] {problem or f'{run.name()}: ok'}", flush=True)
     seconds = time.monotonic() - begun
     print(f"{len(runs)} runs, {failed} failed, {done} operations in {seconds:.0f} s, {done / seconds:.0f} a second")
     return 1 if failed else 0

@@ -13,6 +13,7 @@ SANITIZER_TEST_SCALE ?= 0.05
 SOAK_SCALE ?= 100
 SOAK_REPEAT ?= 20
 FUZZ_SECONDS ?= 60
+SOAK_OPERATIONS ?= 1000000000
 # Continuous integration sets ON; elsewhere another compiler's new warning should not stop a build.
 WERROR ?= OFF
 
@@ -103,7 +104,7 @@ peers: ## fetch, build and verify the allocators to compare with, into build/pee
 	$(PYTHON) bench/peers/fetch.py --jobs $(JOBS)
 
 .PHONY: soak
-soak: ## the model, stress, fork and signal tests for hours: SOAK_SCALE times their usual length, and the stress tests SOAK_REPEAT times
+soak: ## the model, stress, fork and signal tests for hours: SOAK_SCALE times their usual length, the stress tests SOAK_REPEAT times, and SOAK_OPERATIONS operations under every pair of options
 	tools/bootstrap.sh test
 	cmake --preset release -DHK_TESTS=ON
 	cmake --build --preset release
@@ -113,6 +114,8 @@ soak: ## the model, stress, fork and signal tests for hours: SOAK_SCALE times th
 	done
 	HAKMEM_TEST_SCALE=$(SOAK_SCALE) HAKMEM_TEST_BUILD_DIR=$(abspath $(BUILD)) \
 	  $(PYTHON) -m pytest -v -p no:cacheprovider tests/preload/test_fork.py tests/preload/test_signals.py
+	$(PYTHON) tests/preload/option_matrix.py --build $(BUILD) --operations $(SOAK_OPERATIONS) --jobs $(JOBS)
+	$(PYTHON) tests/preload/option_matrix.py --build $(BUILD) --tests 0.1 --jobs $(JOBS)
 	$(MAKE) larson
 
 .PHONY: larson

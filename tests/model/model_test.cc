@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <ostream>
 #include <string>
@@ -264,16 +265,20 @@ class ModelRun {
   size_t hot_size_ = 48;
 };
 
+/* By the option: no test starts or stops it then. */
+bool ProfileRunsAlways() { return std::getenv("HAKMEM_PROFILE") != nullptr; }
+
 class Model : public testing::TestWithParam<Profile> {};
 
 TEST_P(Model, HoldsTheContract) {
-  ModelRun run(GetParam());
+  ModelRun run(GetParam(), ProfileRunsAlways());
   ASSERT_TRUE(run.Run()) << run.problem();
   std::printf("%zu operations\n", run.done());
 }
 
 /* While some of the blocks are sampled: nearly all, many, few. */
 TEST_P(Model, HoldsTheContractWhileTheHeapProfileRuns) {
+  if (ProfileRunsAlways()) GTEST_SKIP() << "HAKMEM_PROFILE is set";
   Profile profile = GetParam();
   profile.operations /= 10;
   for (size_t rate : {size_t{64}, 4 * kKiB, 512 * kKiB}) {

@@ -2,86 +2,9 @@
 #include "shadow_model.h"
 
 #include <cstdio>
-#include <cstring>
 #include <iterator>
 
 namespace hakmem_test {
-
-namespace {
-
-constexpr uint64_t kStep = 0x9e3779b97f4a7c15u;
-constexpr size_t kEdgeBytes = 64;
-
-uint64_t WordAt(uint64_t stamp, size_t offset) { return stamp + (offset / sizeof(uint64_t)) * kStep; }
-
-/* Calls visit(offset, bytes) for each place that carries the pattern, in ascending order, until it returns false.
- * `bytes` is 8 but at the very end of a block whose size is no multiple of 8. */
-template <typename Visit>
-bool VisitPlaces(size_t size, Visit visit) {
-  size_t words_end = size / sizeof(uint64_t) * sizeof(uint64_t);
-  if (size <= kFullPatternBytes) {
-    for (size_t offset = 0; offset < words_end; offset += sizeof(uint64_t)) {
-      if (!visit(offset, sizeof(uint64_t))) return false;
-    }
-  } else {
-    size_t stride = size < (size_t{1} << 20) ? 1024 : 4096;
-    size_t tail = words_end - kEdgeBytes;
-    for (size_t offset = 0; offset < kEdgeBytes; offset += sizeof(uint64_t)) {
-      if (!visit(offset, sizeof(uint64_t))) return false;
-    }
-    for (size_t offset = stride; offset < tail; offset += stride) {
-      if (!visit(offset, sizeof(uint64_t))) return false;
-    }
-    for (size_t offset = tail; offset < words_end; offset += sizeof(uint64_t)) {
-      if (!visit(offset, sizeof(uint64_t))) return false;
-    }
-  }
-  return words_end == size || visit(words_end, size - words_end);
-}
-
-} /* namespace */
-
-void FillPattern(void *start, size_t size, uint64_t stamp) {
-  char *bytes = static_cast<char *>(start);
-  VisitPlaces(size, [=](size_t offset, size_t count) {
-    uint64_t word = WordAt(stamp, offset);
-    if (count == sizeof word) {
-      std::memcpy(bytes + offset, &word, sizeof word); /* a constant size: one store */
-    } else {
-      std::memcpy(bytes + offset, &word, count);
-    }
-    return true;
-  });
-}
-
-size_t FindBrokenPattern(const void *start, size_t size, size_t limit, uint64_t stamp) {
-  const char *bytes = static_cast<const char *>(start);
-  size_t broken = kIntact;
-  VisitPlaces(size, [&](size_t offset, size_t count) {
-    if (offset >= limit) return false;
-    if (count > limit - offset) count = limit - offset;
-    uint64_t expected = WordAt(stamp, offset), found = expected;
-    if (count == sizeof found) {
-      std::memcpy(&found, bytes + offset, sizeof found);
-    } else {
-      std::memcpy(&found, bytes + offset, count);
-    }
-    if (found == expected) return true;
-    broken = offset;
-    return false;
-  });
-  return broken;
-}
-
-size_t FindNonZero(const void *start, size_t size) {
-  const char *bytes = static_cast<const char *>(start);
-  if (size == 0) return kIntact;
-  /* All bytes are zero if the first is and each equals its successor: memcmp is the fastest loop at hand. */
-  if (bytes[0] == 0 && std::memcmp(bytes, bytes + 1, size - 1) == 0) return kIntact;
-  size_t offset = 0;
-  while (bytes[offset] == 0) offset++;
-  return offset;
-}
 
 bool ShadowModel::Fail(const Block &block, const char *what, size_t detail) {
   char text[400];

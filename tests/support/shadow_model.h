@@ -16,26 +16,11 @@
 #include <string>
 #include <vector>
 
+#include "block_pattern.h"
+
 namespace hakmem_test {
 
-/* ---- Contents. A block of `size` bytes is filled with words that follow from `stamp` and their place, all of them up
- * to kFullPatternBytes, beyond that the first and last 64 bytes and one word in each kilobyte (each 4 KiB from 1 MiB on):
- * enough to notice a page that went missing, and cheap enough for 10^7 blocks. */
-
-constexpr size_t kFullPatternBytes = 4096;
-
-void FillPattern(void *start, size_t size, uint64_t stamp);
-
-constexpr size_t kIntact = SIZE_MAX;
-
-/* Where, in the first `limit` bytes of a block that was filled at `size` bytes, the pattern is broken first, or
- * kIntact. */
-size_t FindBrokenPattern(const void *start, size_t size, size_t limit, uint64_t stamp);
-
-/* Where the first byte that is not zero is, or kIntact. */
-size_t FindNonZero(const void *start, size_t size);
-
-/* ---- Blocks. Functions that return bool return false when the contract is broken; problem() then says how. */
+/* Functions that return bool return false when the contract is broken; problem() then says how. */
 
 class ShadowModel {
  public:

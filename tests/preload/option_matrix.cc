@@ -1,0 +1,456 @@
+/* Operations of every kind, by threads that come and go: option_matrix SEED OPERATIONS THREADS
+ *
+ * A program for every set of options (option_matrix.py): it knows malloc's names alone, so each library can be preloaded. THREADS
+ * workers run at once. Each makes, resizes, checks and frees blocks, puts some where other threads take them, forks now and
+ * then, and ends in one of several ways or stays alive and sleeps. Every block is filled to the end of its usable bytes
+ * with a pattern of its own, and compared with it at each visit; calloc's blocks are zero to the last byte.
+ *
+ * With one thread the seed repeats every operation, with several the sizes. Prints `operations N threads N sleeps N forks N`. The
+ * program's own records lie in static memory: what is wrong with a block damages no record.
+ */
+#include <dlfcn.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <sys/wait.h>
+
+#include <atomic>
+
+extern "C" {
+#include "check.h"
+}
+#include "../support/block_pattern.h"
+#include "../support/process_memory.h"
+#include "../support/test_random.h"
+
+namespace {
+
+using namespace hakmem_test;
+
+constexpr size_t kBlocks = 400;           /* that a worker has at most */
+constexpr size_t kWorkerBytes = 4 * kMiB; /* from here on it frees more than it makes */
+constexpr size_t kShelfBlocks = 1500;     /* on their way from thread to thread */
+constexpr size_t kShelfBytes = 8 * kMiB;
+constexpr size_t kMaxRunning = 16;
+constexpr size_t kMaxAsleep = 6;
+constexpr size_t kAsleepToEnd = 2;
+constexpr size_t kOperationsPerFork = 50000;
+constexpr size_t kMostLeft = kMiB;      /* what the C library has, and a slab for each size of that */
+constexpr unsigned kChildSeconds = 300; /* after so long a child of fork hangs */
+
+struct block_t {
+  unsigned char *start;
+  size_t usable;
+  uint64_t stamp;
+};
+
+uint64_t seed;
+
+[[noreturn]] void wrong(const char *what, const block_t &block, size_t detail) {
+  dprintf(2, "wrong: %s: block %p of %zu bytes, 0x%zx; seed %#llx, process %d\n", what, (void *)block.start,
+          block.usable, detail, (unsigned long long)seed, (int)getpid());
+  abort();
+}
+
+void verify(const block_t &block) {
+  size_t offset = FindBrokenPattern(block.start, block.usable, block.usable, block.stamp);
+  if (offset != kIntact) wrong("lost its contents at offset", block, offset);
+}
+
+/* ---- One block. */
+
+size_t draw_size(TestRandom &random) {
+  size_t kind = random.Below(1000);
+  if (kind < 2) return random.LogBetween(kRunMax + 1, 4 * kMiB);
+  if (kind < 20) return random.LogBetween(kMidMax + 1, kRunMax);
+  if (kind < 180) return random.LogBetween(kTinyMax + 1, kMidMax);
+  if (kind < 200) return random.OneIn(2) ? kTinyMax + random.Below(3) - 1 : kMidMax + random.Below(3) - 1;
+  return random.OneIn(2) ? random.LogBetween(0, kTinyMax) : random.Below(kTinyMax + 1);
+}
+
+/* Fills a new block that is as large, as aligned and as clear as it has to be. */
+block_t accept(TestRandom &random, void *start, size_t size, size_t alignment, bool is_zero) {
+  block_t block = {(unsigned char *)start, size, random.Next()};
+  if (start == nullptr) wrong("no memory", block, (size_t)errno);
+  if ((uintptr_t)start % alignment != 0) wrong("is not aligned to", block, alignment);
+  block.usable = malloc_usable_size(start);
+  if (block.usable < size) wrong("is smaller than requested", block, size);
+  if (is_zero) {
+    size_t offset = FindNonZero(start, size);
+    if (offset != kIntact) wrong("calloc left bytes from offset", block, offset);
+  }
+  FillPattern(start, block.usable, block.stamp);
+  return block;
+}
+
+block_t make_aligned(TestRandom &random, size_t size) {
+  size_t alignment = (size_t)8 << random.Below(random.OneIn(50) ? 18 : 10);
+  void *start = nullptr;
+  switch (random.Below(3)) {
+    case 0:
+      start = aligned_alloc(alignment, size);
+      break;
+    case 1:
+      start = memalign(alignment, size);
+      break;
+    default:
+      if (posix_memalign(&start, alignment, size) != 0) start = nullptr;
+  }
+  return accept(random, start, size, alignment, false);
+}
+
+block_t make_of_size(TestRandom &random, size_t size) {
+  size_t kind = random.Below(100), count = random.Below(4) + 1;
+  if (kind < 6) return make_aligned(random, size);
+  if (kind < 24) return accept(random, calloc(count, size / count), size / count * count, 16, true);
+  if (kind < 28) return accept(random, realloc(nullptr, size), size, 16, false);
+  return accept(random, malloc(size), size, 16, false);
+}
+
+block_t make(TestRandom &random) { return make_of_size(random, draw_size(random)); }
+
+void drop(const block_t &block) {
+  verify(block);
+  free(block.start);
+}
+
+void resize(TestRandom &random, block_t &block) {
+  verify(block);
+  size_t size = draw_size(random);
+  switch (random.Below(6)) {
+    case 0:
+      size = block.usable + random.Below(3);
+      break;
+    case 1:
+      size = block.usable - block.usable / (random.Below(8) + 1);
+      break;
+    case 2:
+      size = block.usable < 2 * kMiB ? block.usable * 2 : block.usable;
+  }
+  if (size == 0) size = 1; /* realloc would free the block */
+  block_t old = block;
+  block.start = (unsigned char *)realloc(block.start, size);
+  if (block.start == nullptr) wrong("no memory for realloc", old, size);
+  size_t offset = FindBrokenPattern(block.start, old.usable, old.usable < size ? old.usable : size, old.stamp);
+  if (offset != kIntact) wrong("realloc lost contents at offset", block, offset);
+  block = accept(random, block.start, size, 16, false);
+}
+
+/* ---- The shelf: blocks that any thread may put or take. No thread touches a block that lies there, and its lock is held
+ * across fork: so a child may check and free all of them. */
+
+pthread_mutex_t shelf_lock = PTHREAD_MUTEX_INITIALIZER;
+block_t shelf[kShelfBlocks];
+size_t shelf_count, shelf_bytes;
+
+/* Returns false when there is no room. */
+bool put(const block_t &block) {
+  pthread_mutex_lock(&shelf_lock);
+  bool has_room = shelf_count < kShelfBlocks && shelf_bytes + block.usable <= kShelfBytes;
+  if (has_room) {
+    shelf[shelf_count++] = block;
+    shelf_bytes += block.usable;
+  }
+  pthread_mutex_unlock(&shelf_lock);
+  return has_room;
+}
+
+bool take(TestRandom &random, block_t &block) {
+  pthread_mutex_lock(&shelf_lock);
+  bool has_one = shelf_count > 0;
+  if (has_one) {
+    size_t index = random.Below(shelf_count);
+    block = shelf[index];
+    shelf[index] = shelf[--shelf_count];
+    shelf_bytes -= block.usable;
+  }
+  pthread_mutex_unlock(&shelf_lock);
+  return has_one;
+}
+
+/* ---- Workers. */
+
+enum class state_t { unused, running, asleep, over };
+
+struct worker_t {
+  TestRandom random{0};
+  pthread_t thread;
+  bool is_detached;
+  std::atomic<state_t> state;
+  sem_t may_wake;
+  size_t operations, target, phase_left, hot_size;
+  size_t count, bytes;
+  block_t blocks[kBlocks];
+};
+
+worker_t workers[kMaxRunning + kMaxAsleep + 1];
+sem_t news; /* a worker's state has changed */
+pthread_key_t end_key;
+size_t (*collect)(void); /* hakmem's alone */
+std::atomic<size_t> thread_count, sleep_count, fork_count;
+
+void keep(worker_t &self, const block_t &block) {
+  self.blocks[self.count++] = block;
+  self.bytes += block.usable;
+}
+
+block_t remove(worker_t &self, size_t index) {
+  block_t block = self.blocks[index];
+  self.blocks[index] = self.blocks[--self.count];
+  self.bytes -= block.usable;
+  return block;
+}
+
+/* The newest and any other: stacks and heaps of objects. */
+block_t remove_any(worker_t &self) {
+  return remove(self, self.random.OneIn(4) ? self.count - 1 : self.random.Below(self.count));
+}
+
+void trim(TestRandom &random) {
+  if (collect != nullptr && random.OneIn(2)) {
+    collect();
+  } else {
+    malloc_trim(random.OneIn(2) ? 0 : random.Below(4 * kMiB));
+  }
+}
+
+/* ---- fork. */
+
+void *run_in_child(void *argument) {
+  TestRandom random(*(uint64_t *)argument);
+  for (int i = 0; i < 20; ++i) drop(make(random));
+  return nullptr;
+}
+
+/* The child has the blocks of the thread that forked and those on the shelf; it frees all, by two threads, and goes on. */
+[[noreturn]] void live_in_child(worker_t &self) {
+  alarm(kChildSeconds);
+  uint64_t thread_seed = self.random.Next();
+  pthread_t thread;
+  CHECK(pthread_create(&thread, nullptr, run_in_child, &thread_seed) == 0);
+  while (self.count > 0) drop(remove(self, self.count - 1));
+  while (shelf_count > 0) drop(shelf[--shelf_count]);
+  CHECK(pthread_join(thread, nullptr) == 0);
+  for (int i = 0; i < 50; ++i) keep(self, make(self.random));
+  trim(self.random);
+  while (self.count > 0) drop(remove(self, self.count - 1));
+  _exit(0);
+}
+
+void fork_once(worker_t &self) {
+  pthread_mutex_lock(&shelf_lock);
+  pid_t child = fork();
+  if (child == 0) live_in_child(self);
+  pthread_mutex_unlock(&shelf_lock);
+  CHECK(child > 0);
+  int status = 0;
+  CHECK(waitpid(child, &status, 0) == child);
+  if (status != 0) {
+    dprintf(2, "wrong: a child of fork ended with status %#x; seed %#llx\n", (unsigned)status,
+            (unsigned long long)seed);
+    abort();
+  }
+  ++fork_count;
+}
+
+/* ---- What a worker does. */
+
+/* A worker moves towards a number of blocks, and every fourth time towards nearly none. */
+void next_phase(worker_t &self) {
+  self.phase_left = self.random.Between(kBlocks / 4, kBlocks * 4);
+  self.target = self.random.OneIn(4) ? self.random.Below(kBlocks / 20) : self.random.Below(kBlocks);
+  self.hot_size = draw_size(self.random);
+  if (self.hot_size > kMidMax) self.hot_size = 48;
+}
+
+void look(worker_t &self) {
+  const block_t &block = self.blocks[self.random.Below(self.count)];
+  if (malloc_usable_size(block.start) != block.usable) wrong("has another usable size now", block, 0);
+  verify(block);
+}
+
+void make_one(worker_t &self) {
+  size_t size = self.random.OneIn(4) ? self.hot_size : draw_size(self.random);
+  keep(self, make_of_size(self.random, size));
+}
+
+void hand_around(worker_t &self) {
+  block_t block;
+  if (self.random.OneIn(2)) {
+    block = remove_any(self);
+    if (!put(block)) drop(block);
+  } else if (take(self.random, block)) {
+    if (self.random.OneIn(3) && self.count < kBlocks) {
+      resize(self.random, block);
+      keep(self, block);
+    } else {
+      drop(block);
+    }
+  }
+}
+
+void step(worker_t &self) {
+  if (self.phase_left-- == 0) next_phase(self);
+  size_t draw = self.random.Below(1000);
+  if (draw == 0 && self.random.OneIn(kOperationsPerFork / 1000)) return fork_once(self);
+  if (draw == 1 && self.random.OneIn(4)) return trim(self.random);
+  bool is_full = self.count == kBlocks || self.bytes >= kWorkerBytes;
+  if (self.count == 0 || (draw >= 200 && !is_full && self.random.Below(8) < (self.count < self.target ? 5u : 3u))) {
+    make_one(self);
+  } else if (draw < 20) {
+    look(self);
+  } else if (draw < 80 && !is_full) {
+    size_t index = self.random.Below(self.count);
+    block_t block = remove(self, index);
+    resize(self.random, block);
+    keep(self, block);
+  } else if (draw < 200) {
+    hand_around(self);
+  } else {
+    drop(remove_any(self));
+  }
+}
+
+/* ---- How a worker ends. */
+
+struct note_t {
+  worker_t *worker;
+  int rounds_left;
+};
+
+void set_note(worker_t *worker, int rounds_left) {
+  note_t *note = (note_t *)malloc(sizeof *note);
+  CHECK(note != nullptr);
+  *note = {worker, rounds_left};
+  CHECK(pthread_setspecific(end_key, note) == 0);
+}
+
+void tell(worker_t &self, state_t state) {
+  self.state = state;
+  CHECK(sem_post(&news) == 0);
+}
+
+/* A thread whose exit handlers allocate, free and leave blocks, in several rounds. */
+void on_end(void *value) {
+  note_t note = *(note_t *)value;
+  free(value);
+  for (int i = 0; i < 10; ++i) {
+    block_t block = make(note.worker->random);
+    if (i % 2 == 0 || !put(block)) drop(block);
+  }
+  if (note.rounds_left > 0) {
+    set_note(note.worker, note.rounds_left - 1);
+  } else {
+    tell(*note.worker, state_t::over);
+  }
+}
+
+void *run_worker(void *argument) {
+  worker_t &self = *(worker_t *)argument;
+  next_phase(self);
+  for (size_t i = 0; i < self.operations; ++i) step(self);
+  if (self.random.OneIn(3)) { /* its heap stays its own while others free its blocks */
+    while (self.count > 50 && put(self.blocks[self.count - 1])) remove(self, self.count - 1);
+    tell(self, state_t::asleep);
+    while (sem_wait(&self.may_wake) != 0) CHECK(errno == EINTR);
+  }
+  while (self.count > 0) {
+    block_t block = remove_any(self);
+    if (self.random.OneIn(2) || !put(block)) drop(block);
+  }
+  bool calls_exit = self.random.OneIn(3);
+  if (self.random.OneIn(2)) {
+    set_note(&self, (int)self.random.Below(3)); /* tells the end */
+  } else {
+    tell(self, state_t::over); /* from here on another worker may have the record */
+  }
+  if (calls_exit) pthread_exit(nullptr);
+  return nullptr;
+}
+
+void start(worker_t &worker, TestRandom &random, size_t operations) {
+  worker.random = TestRandom(random.Next());
+  worker.operations = operations;
+  worker.is_detached = random.OneIn(3);
+  worker.count = worker.bytes = 0;
+  worker.state = state_t::running;
+  CHECK(sem_init(&worker.may_wake, 0, 0) == 0);
+  pthread_attr_t attributes;
+  CHECK(pthread_attr_init(&attributes) == 0);
+  CHECK(pthread_attr_setdetachstate(&attributes,
+                                    worker.is_detached ? PTHREAD_CREATE_DETACHED : PTHREAD_CREATE_JOINABLE) == 0);
+  CHECK(pthread_create(&worker.thread, &attributes, run_worker, &worker) == 0);
+  CHECK(pthread_attr_destroy(&attributes) == 0);
+  ++thread_count;
+}
+
+/* Keeps `running_wanted` workers at work until `operations` are done, beside those that sleep: the first ones until the end, each
+ * other one until too many do. */
+void run_all(TestRandom &random, size_t operations, size_t running_wanted) {
+  worker_t *asleep[kMaxAsleep + 1];
+  size_t running = 0, asleep_count = 0;
+  for (;;) {
+    for (worker_t &worker : workers) {
+      if (worker.state == state_t::asleep) {
+        worker.state = state_t::running; /* as far as is told: it waits for may_wake */
+        asleep[asleep_count++] = &worker;
+        ++sleep_count;
+        --running;
+      } else if (worker.state == state_t::over) {
+        if (!worker.is_detached) CHECK(pthread_join(worker.thread, nullptr) == 0);
+        worker.state = state_t::unused;
+        --running;
+      }
+    }
+    if (asleep_count > kMaxAsleep || (running == 0 && operations == 0 && asleep_count > 0)) {
+      size_t woken = asleep_count > kMaxAsleep ? kAsleepToEnd : 0;
+      CHECK(sem_post(&asleep[woken]->may_wake) == 0);
+      --asleep_count;
+      for (size_t i = woken; i < asleep_count; ++i) asleep[i] = asleep[i + 1];
+      ++running;
+    }
+    for (worker_t &worker : workers) {
+      if (running >= running_wanted || operations == 0) break;
+      if (worker.state != state_t::unused) continue;
+      size_t own = random.LogBetween(100, 20000);
+      if (own > operations) own = operations;
+      operations -= own;
+      start(worker, random, own);
+      ++running;
+    }
+    if (running == 0) return;
+    while (sem_wait(&news) != 0) CHECK(errno == EINTR);
+  }
+}
+
+/* A block that never came home keeps its slab in use. Detached threads may have told their end and not have reached it. */
+void check_all_is_back(void) {
+  size_t left = SIZE_MAX;
+  for (int i = 0; i < 10000 && left > kMostLeft; ++i) {
+    if (i > 0) usleep(1000);
+    collect();
+    left = mallinfo2().uordblks;
+  }
+  if (left <= kMostLeft) return;
+  dprintf(2, "wrong: %zu bytes are in use when all is freed; seed %#llx\n", left, (unsigned long long)seed);
+  abort();
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+  if (argc != 4) return exit_usage;
+  seed = strtoull(argv[1], nullptr, 0);
+  size_t operations = strtoull(argv[2], nullptr, 10);
+  size_t running = strtoull(argv[3], nullptr, 10);
+  if (running < 1 || running > kMaxRunning) return exit_usage;
+  CHECK(sem_init(&news, 0, 0) == 0 && pthread_key_create(&end_key, on_end) == 0);
+  collect = (size_t(*)(void))dlsym(RTLD_DEFAULT, "hakmem_collect");
+  TestRandom random(seed);
+  run_all(random, operations, running);
+  while (shelf_count > 0) drop(shelf[--shelf_count]);
+  if (collect != nullptr) check_all_is_back();
+  printf("operations %zu threads %zu sleeps %zu forks %zu\n", operations, (size_t)thread_count, (size_t)sleep_count,
+         (size_t)fork_count);
+  return 0;
+}

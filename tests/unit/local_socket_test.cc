@@ -13,6 +13,9 @@
 #include <vector>
 
 #include "api/serve_command.h"
+#include "fake_os.h"
+#include "in_child.h"
+#include "refuse_call.h"
 
 namespace {
 
@@ -138,6 +141,23 @@ std::string Answer(const char *line, const char **reason) {
   uint64_t run = 0;
   *reason = hk_serve_command(&out, line, &run);
   return std::string(out.text, out.length);
+}
+
+TEST_F(LocalSocket, TimePassesWhereTheSystemRefusesToWait) {
+  EXPECT_EQ(hk_test::InChild([&] {
+              HK_CHILD_CHECK(hk_test::Refuse(SYS_ppoll, EPERM));
+              int ours, theirs = Connect(&ours);
+              HK_CHILD_CHECK(write(theirs, "a", 1) == 1);
+              struct pollfd files[] = {{ours, POLLIN, 0}, {-1, POLLIN, 0}};
+              hk_local_socket_wait(files, 2, 200);
+              HK_CHILD_CHECK(fake_os_waited_ms() > 0 && fake_os_waited_ms() <= 200);
+              HK_CHILD_CHECK(files[0].revents == POLLIN && files[1].revents == 0);
+              char byte;
+              HK_CHILD_CHECK(hk_local_socket_read(&socket_, ours, &byte, 1) == 1);
+              HK_CHILD_CHECK(hk_local_socket_read(&socket_, ours, &byte, 1) == -EAGAIN);
+              return 0;
+            }),
+            0);
 }
 
 TEST(ServeCommand, WordsMustBeWhole) {

@@ -97,7 +97,7 @@ peers: ## fetch, build and verify the allocators to compare with, into build/pee
 	$(PYTHON) bench/peers/fetch.py --jobs $(JOBS)
 
 .PHONY: soak
-soak: ## the model, stress, fork and signal tests for hours: SOAK_SCALE times their usual length, and the stress tests SOAK_REPEAT times
+soak: ## the model, stress, fork and signal tests and refused system calls for hours: SOAK_SCALE times their usual length, and the stress tests SOAK_REPEAT times
 	tools/bootstrap.sh test
 	cmake --preset release -DHK_TESTS=ON
 	cmake --build --preset release
@@ -107,6 +107,9 @@ soak: ## the model, stress, fork and signal tests for hours: SOAK_SCALE times th
 	done
 	HAKMEM_TEST_SCALE=$(SOAK_SCALE) HAKMEM_TEST_BUILD_DIR=$(abspath $(BUILD)) \
 	  $(PYTHON) -m pytest -v -p no:cacheprovider tests/preload/test_fork.py tests/preload/test_signals.py
+	HAKMEM_TEST_SCALE=$(SOAK_SCALE) $(BUILD)/tests/unit_start --source=refused_calls_test
+	HAKMEM_TEST_SCALE=$(SOAK_SCALE) HAKMEM_TEST_BUILD_DIR=$(abspath $(BUILD)) \
+	  $(PYTHON) -m pytest -v -rA -p no:cacheprovider tests/preload/test_refused_calls.py
 	$(MAKE) larson
 
 .PHONY: larson

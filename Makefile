@@ -104,7 +104,7 @@ peers: ## fetch, build and verify the allocators to compare with, into build/pee
 	$(PYTHON) bench/peers/fetch.py --jobs $(JOBS)
 
 .PHONY: soak
-soak: ## the model, stress, fork and signal tests for hours: SOAK_SCALE times their usual length, the stress tests SOAK_REPEAT times, and SOAK_OPERATIONS operations under every pair of options
+soak: ## for hours: SOAK_SCALE times the model, stress, fork and signal tests and refused system calls, SOAK_REPEAT times the stress tests, SOAK_OPERATIONS operations under every pair of options
 	tools/bootstrap.sh test
 	cmake --preset release -DHK_TESTS=ON
 	cmake --build --preset release
@@ -116,6 +116,9 @@ soak: ## the model, stress, fork and signal tests for hours: SOAK_SCALE times th
 	  $(PYTHON) -m pytest -v -p no:cacheprovider tests/preload/test_fork.py tests/preload/test_signals.py
 	$(PYTHON) tests/preload/option_matrix.py --build $(BUILD) --operations $(SOAK_OPERATIONS) --jobs $(JOBS)
 	$(PYTHON) tests/preload/option_matrix.py --build $(BUILD) --tests 0.1 --jobs $(JOBS)
+	HAKMEM_TEST_SCALE=$(SOAK_SCALE) $(BUILD)/tests/unit_start --source=refused_calls_test
+	HAKMEM_TEST_SCALE=$(SOAK_SCALE) HAKMEM_TEST_BUILD_DIR=$(abspath $(BUILD)) \
+	  $(PYTHON) -m pytest -v -rA -p no:cacheprovider tests/preload/test_refused_calls.py
 	$(MAKE) larson
 
 .PHONY: larson

@@ -31,11 +31,11 @@ TIERS = ("unit", "api", "model", "stress", "fuzz", "model_check", *PYTHON_TIERS)
 NATIVE = "^(unit|api|model|stress|fuzz)$"
 IN_ONE_PROCESS = "^(unit|api|model|fuzz|model_check)$"
 # qemu answers these otherwise than a kernel does: limits, refused memory, how a child ended, what threads wait for. It
-# has no process_vm_readv, by which blocks are counted.
+# has no process_vm_readv, by which blocks are counted. And refused_calls_test forks hundreds of times, which takes it long.
 ARM64_LEFT_OUT = (
     "exhaustion_test|os_linux_test|os_linux_range_test|os_linux_refusal_test|os_linux_text_test|peek_test|panic_test|"
     "option_test|lock_test|lock_fork_test|regression_test|trim_test|bare_thread_test|thread_call_test|report_test|"
-    "figures_test|census_heaps_test|process_test"
+    "figures_test|census_heaps_test|process_test|refused_calls_test"
 )
 
 

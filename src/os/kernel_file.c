@@ -9,6 +9,7 @@
 bool hk_kernel_file_open(hk_kernel_file_t *reader, const char *path) {
   reader->file = hk_syscall4(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0);
   reader->count = reader->at = 0;
+  reader->is_broken = false;
   return !hk_syscall_failed(reader->file);
 }
 
@@ -18,6 +19,7 @@ bool hk_kernel_file_character(hk_kernel_file_t *reader, char *character) {
   while (reader->at == reader->count) {
     long count = hk_syscall3(SYS_read, reader->file, (long)reader->chunk, sizeof(reader->chunk));
     if (count == -EINTR) continue;
+    if (count < 0) reader->is_broken = true;
     if (count <= 0) return false;
     reader->count = count;
     reader->at = 0;

@@ -12,6 +12,7 @@ typedef struct {
   long file;
   long count;
   long at;
+  bool is_broken; /* a read was refused: what was read may not be all */
   char chunk[512];
 } hk_kernel_file_t;
 

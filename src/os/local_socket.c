@@ -21,6 +21,9 @@ enum { lowest_file = 100, backlog = 8 };
 /* Chosen: so often a writer that waits asks whether it may go on. */
 #define WRITE_STEP_MS 100
 
+/* Chosen: where the system refuses to wait for descriptors, they are looked at this often. */
+#define LOOK_MS 20
+
 /* What the kernel calls every user that has no number in this process's namespace (user_namespaces(7)). */
 enum { overflow_uid = 65534 };
 
@@ -118,9 +121,15 @@ void hk_local_socket_forget(const hk_local_socket_t *socket, int file) {
   if (hk_local_socket_owns(socket, file)) (void)hk_syscall2(SYS_close, file, 0);
 }
 
+/* Any of them may be ready: no call on them blocks. */
+static void look_later(struct pollfd *files, unsigned count, uint64_t timeout_ms) {
+  static const uint32_t never_woken;
+  hk_os_wait_for(&never_woken, 0, hk_smaller(timeout_ms, LOOK_MS));
+  for (unsigned i = 0; i < count; i++) files[i].revents = files[i].fd >= 0 ? files[i].events : 0;
+}
+
 void hk_local_socket_wait(struct pollfd *files, unsigned count, uint64_t timeout_ms) {
   struct timespec timeout = {.tv_sec = (time_t)(timeout_ms / 1000), .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
-  long found = hk_syscall6(SYS_ppoll, (long)files, count, (long)&timeout, 0, 0, 0);
-  /* The program may have no more than `count` descriptors: then the kernel looks at none, and waits with none. */
-  if (found < 0 && found != -EINTR) (void)hk_syscall6(SYS_ppoll, 0, 0, (long)&timeout, 0, 0, 0);
+  long answer = hk_syscall6(SYS_ppoll, (long)files, count, (long)&timeout, 0, 0, 0);
+  if (hk_syscall_failed(answer) && answer != -EINTR) look_later(files, count, timeout_ms);
 }

@@ -21,5 +21,5 @@ hk_sandbox_t hk_sandbox_status_read(const char *path) {
     is_filtered = has_filter(line);
   }
   hk_kernel_file_close(&file);
-  return is_filtered ? hk_sandbox_inherited : hk_sandbox_none;
+  return is_filtered || file.is_broken ? hk_sandbox_inherited : hk_sandbox_none;
 }

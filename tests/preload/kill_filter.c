@@ -1,8 +1,12 @@
 /* tests/preload/kill_filter.c - a program that locks itself up: the kernel ends it for each system call that a list
  * does not name. Then it uses all of malloc. LIST is what the filter permits, HOW the way to install it, WHEN what
- * came before.
+ * came before. LIST `written`, with the names of calls for HOW, permits those alone to the library, and does not tell it.
  */
+#define _GNU_SOURCE 1
+
+#include "call_names.h"
 #include "check.h"
+#include "raw_call.h"
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -234,6 +238,72 @@ static void run_strictly(void) {
   syscall(SYS_exit, 0);
 }
 
+/* ---- The library's own list. */
+
+/* What this program and the C library call besides, to begin, wait and end. */
+static const int own_list[] = {SYS_exit,      SYS_exit_group,   SYS_clock_nanosleep,
+                               SYS_nanosleep, SYS_rt_sigreturn, SYS_set_robust_list,
+                               SYS_rseq,      SYS_write};
+
+/* Where the library's code is; 0 where no such file is mapped. */
+static void find_library(unsigned long *start, unsigned long *end) {
+  char line[1024];
+  FILE *maps = fopen("/proc/self/maps", "re");
+  CHECK(maps != NULL);
+  *start = *end = 0;
+  while (fgets(line, sizeof line, maps) != NULL) {
+    unsigned long from, to;
+    char access[8];
+    if (strstr(line, "/libhakmem") == NULL || sscanf(line, "%lx-%lx %7s", &from, &to, access) != 3) continue;
+    if (strchr(access, 'x') != NULL) *start = from, *end = to;
+  }
+  fclose(maps);
+}
+
+static void put_kill(void) { put((struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)); }
+
+/* Ends the program for what the list does not name: where the library's code calls, and elsewhere but for own_list. */
+static void make_written_filter(char *names) {
+  unsigned long start, end;
+  find_library(&start, &end);
+  CHECK(end != 0);
+  if (start >> 32 != (end - 1) >> 32)
+    puts("a filter compares 32 bits, and the library crosses them"), exit(exit_skipped);
+  put_load(offsetof(struct seccomp_data, nr));
+  for (char *name = strtok(names, ","); name != NULL; name = strtok(NULL, ",")) {
+    if (call_number(name) < 0) printf("%s is in no table (call_names.h)\n", name), exit(exit_usage);
+    put_case((unsigned)call_number(name));
+  }
+  put_load(offsetof(struct seccomp_data, instruction_pointer) + 4);
+  put((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)(start >> 32), 0, 4));
+  put_load(offsetof(struct seccomp_data, instruction_pointer));
+  put((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, (unsigned)start, 0, 2));
+  put((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, (unsigned)(end - 1), 1, 0));
+  put_kill();
+  put_load(offsetof(struct seccomp_data, nr));
+  for (unsigned i = 0; i < COUNT(own_list); i++) put_case((unsigned)own_list[i]);
+  put_kill();
+}
+
+/* Past the C library, in whose place the library would learn of it. */
+static void install_unseen(void) {
+  struct sock_fprog program = {length, filter};
+  CHECK(raw_call(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0) == 0);
+  if (raw_call(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, (long)&program, 0) == 0) return;
+  puts("this kernel or container allows no seccomp filter");
+  exit(exit_skipped);
+}
+
+/* All of malloc, with threads that come and go, and time for the purge thread. */
+static void use_under_written_filter(void) {
+  use_all();
+  have_threads();
+  use_threads();
+  use_many(100000, 40 * MIB);
+  usleep(1200000);
+  use_all();
+}
+
 /* What services are seldom permitted, and no malloc needs. */
 static const int denied_list[] = {SYS_mincore, SYS_process_vm_readv, SYS_sched_setscheduler};
 
@@ -252,6 +322,13 @@ static void start_again(char *program) {
 int main(int count, char **words) {
   if (count != 4) return exit_usage;
   if (strcmp(words[1], "inherited") == 0) start_again(words[0]);
+  if (strcmp(words[1], "written") == 0) {
+    make_written_filter(words[2]);
+    install_unseen();
+    use_under_written_filter();
+    say("done\n");
+    _exit(0);
+  }
   if (strcmp(words[3], "used") == 0) use_all();
   if (strcmp(words[3], "threads") == 0) have_threads();
   if (strcmp(words[1], "strict") == 0) run_strictly();

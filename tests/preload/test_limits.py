@@ -18,9 +18,6 @@ Program = Callable[[str], Path]
 
 KIB = 1024
 MIB = 1024 * KIB
-MEMORY_CALLS = ["mmap", "munmap", "madvise", "mremap", "mprotect"]
-# Single faults of one kind of call that are tried; where there are more calls than this, every so many.
-MOST_TURNS = 40
 
 
 def assert_fills(runner: Runner, command: Sequence[object], least_share: float) -> None:
@@ -83,32 +80,6 @@ def test_mappings_used_up(runner: Runner, program: Program) -> None:
     if outcome.code == SKIPPED:
         pytest.skip(outcome.text())
     assert (outcome.code, outcome.text(), outcome.errors()) == (0, "ok\n", "")
-
-
-def run_with_faults(runner: Runner, program: Program, call: str, turn: int, seed: int) -> int:
-    """One run of syscall_faults; the number of such calls that the library made."""
-    outcome = runner.under([program("syscall_faults"), call, turn, seed])
-    if outcome.code == SKIPPED:
-        pytest.skip(outcome.text())
-    where = f"{call} refused at turn {turn}, seed {seed}"
-    assert (outcome.code, outcome.errors()) == (0, ""), where
-    match = re.fullmatch(r"seen (\d+) refused (\d+) null \d+\n", outcome.text())
-    assert match, where
-    return int(match.group(1))
-
-
-@pytest.mark.parametrize("call", [*MEMORY_CALLS, "any"])
-def test_call_always_refused(runner: Runner, program: Program, call: str) -> None:
-    for seed in range(1, 4):
-        run_with_faults(runner, program, call, 0, seed)
-
-
-@pytest.mark.parametrize("call", MEMORY_CALLS)
-def test_call_refused_once(runner: Runner, program: Program, scaled: Callable[[int], int], call: str) -> None:
-    """The first call is refused, or the second, or the third: somewhere each sits in the middle of something."""
-    calls = run_with_faults(runner, program, call, 1, 1)
-    for turn in range(2, calls + 1, max(1, calls // min(MOST_TURNS, scaled(MOST_TURNS)))):
-        run_with_faults(runner, program, call, turn, 1)
 
 
 @contextmanager

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -22,6 +24,7 @@ WAYS = ["prctl", "syscall", "tsync"]
 
 DONE = Outcome(0, b"done\n", b"")
 SSHD_LOGINS = 8
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "sandbox.md"
 
 pytestmark = pytest.mark.usefixtures("hakmem_only")
 
@@ -31,6 +34,29 @@ def run(runner: Runner, program: Callable[[str], Path], *words: str, **variables
     if outcome.code == SKIPPED:
         pytest.skip(outcome.text())
     assert outcome == DONE
+
+
+def written_calls() -> list[str]:
+    """The calls that the page about sandboxes lists, those that options alone bring along left out."""
+    table = PAGE.read_text().partition("## The calls")[2]
+    columns = [line.split("|") for line in table.splitlines() if line.startswith("|")]
+    rows = [row[1] for row in columns if "HAKMEM_" not in row[2]]
+    return sorted({word for row in rows for word in re.findall(r"`([a-z0-9_]+)`", row)})
+
+
+def test_nothing_but_what_is_written(runner: Runner, program: Callable[[str], Path]) -> None:
+    """By default options, after the start: with threads, and with the purge thread."""
+    calls = written_calls()
+    assert {"mmap", "madvise", "futex", "mincore", "clone3"} <= set(calls)
+    run(runner, program, "written", ",".join(calls), "fresh")
+
+
+def test_a_call_that_is_not_written_ends_the_program(runner: Runner, program: Callable[[str], Path]) -> None:
+    """The filter of the test above works: it stands between the library and a call that the library makes."""
+    for missing in ("madvise", "mincore", "fstatfs"):
+        calls = ",".join(set(written_calls()) - {missing})
+        outcome = runner.under([program("kill_filter"), "written", calls, "fresh"])
+        assert outcome.code in (-signal.SIGSYS, SKIPPED), missing
 
 
 @pytest.mark.parametrize(

@@ -103,8 +103,9 @@ hk_os_memory_t hk_os_memory(void) { return fake.memory; }
 bool hk_os_memory_limit(hk_os_memory_limit_t *limit) {
   fake.memory_limit_questions++;
   if (fake.memory_limit_hook != NULL) fake.memory_limit_hook();
-  *limit = fake.hides_memory_limit ? (hk_os_memory_limit_t){0} : fake.memory_limit;
-  return !fake.hides_memory_limit;
+  bool is_hidden = fake.hides_memory_limit || !fake_os_grant(fake_os_memory_limit);
+  *limit = is_hidden ? (hk_os_memory_limit_t){0} : fake.memory_limit;
+  return !is_hidden;
 }
 
 unsigned hk_os_node_count(void) {
@@ -149,6 +150,7 @@ bool hk_os_bare_thread_is_claimed(void) { return fake.is_bare_thread_claimed; }
 void hk_os_bare_thread_give_up(void) { fake.is_bare_thread_claimed = false; }
 bool hk_os_bare_thread_start(const char *name, void (*run)(void)) {
   (void)name;
+  if (!fake_os_grant(fake_os_bare_thread_start)) return false;
   fake.bare_thread_run = run;
   return true;
 }

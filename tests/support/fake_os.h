@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/* The functions of os.h that may fail and are logged. */
+/* The functions of os.h that may fail; those up to fake_os_thread_start are logged. */
 typedef enum {
   fake_os_reserve,
   fake_os_unmap,
@@ -29,6 +29,9 @@ typedef enum {
   fake_os_huge_collapse,
   fake_os_thread_exit_init,
   fake_os_thread_start,
+  fake_os_bare_thread_start,
+  fake_os_resident, /* both questions about what is resident */
+  fake_os_memory_limit,
   fake_os_call_count
 } fake_os_call_t;
 
@@ -49,7 +52,9 @@ void fake_os_reset(void);
 
 /* The `nth` such call from now on fails, and none after it; 1 is the next. 0 takes it back. */
 void fake_os_fail_nth(fake_os_call_t call, uint64_t nth);
-/* All such calls fail until told otherwise. */
+/* The same, and all such calls after it until told otherwise. */
+void fake_os_fail_from(fake_os_call_t call, uint64_t nth);
+/* All such calls fail until told otherwise, or none: also none of what fake_os_fail_from said. */
 void fake_os_fail_all(fake_os_call_t call, bool fail);
 /* Reserves and growing resizes that would bring the mapped bytes above `bytes` fail, as under ulimit -v. 0: none. */
 void fake_os_limit_mapped(size_t bytes);

@@ -11,7 +11,8 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct {
   uint64_t calls[fake_os_call_count];
   uint64_t failures[fake_os_call_count];
-  uint64_t fail_at[fake_os_call_count]; /* 0: never */
+  uint64_t fail_at[fake_os_call_count];   /* 0: never */
+  uint64_t fail_from[fake_os_call_count]; /* 0: never */
   bool fail_all[fake_os_call_count];
   void (*hook[fake_os_call_count])(void);
   fake_os_record_t log[LOG_MAX];
@@ -26,8 +27,16 @@ void fake_os_announce(fake_os_call_t call) {
 }
 
 bool fake_os_begin(fake_os_call_t call) {
-  script.calls[call]++;
-  return !script.fail_all[call] && script.calls[call] != script.fail_at[call];
+  uint64_t turn = ++script.calls[call], from = script.fail_from[call];
+  return !script.fail_all[call] && turn != script.fail_at[call] && (from == 0 || turn < from);
+}
+
+bool fake_os_grant(fake_os_call_t call) {
+  fake_os_lock();
+  bool is_granted = fake_os_begin(call);
+  if (!is_granted) script.failures[call]++;
+  fake_os_unlock();
+  return is_granted;
 }
 
 bool fake_os_end(fake_os_record_t record) {
@@ -45,9 +54,16 @@ void fake_os_fail_nth(fake_os_call_t call, uint64_t nth) {
   fake_os_unlock();
 }
 
+void fake_os_fail_from(fake_os_call_t call, uint64_t nth) {
+  fake_os_lock();
+  script.fail_from[call] = nth == 0 ? 0 : script.calls[call] + nth;
+  fake_os_unlock();
+}
+
 void fake_os_fail_all(fake_os_call_t call, bool fail) {
   fake_os_lock();
   script.fail_all[call] = fail;
+  script.fail_from[call] = 0;
   fake_os_unlock();
 }
 

@@ -15,6 +15,9 @@ void fake_os_announce(fake_os_call_t call);
 /* Counts the call. False when it is to fail. */
 bool fake_os_begin(fake_os_call_t call);
 
+/* The whole of a call that is not logged: false when it is to fail. */
+bool fake_os_grant(fake_os_call_t call);
+
 /* Logs the call, and says whether it succeeded. */
 bool fake_os_end(fake_os_record_t record);
 

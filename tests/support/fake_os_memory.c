@@ -269,6 +269,7 @@ uint64_t hk_os_huge_touch(void *start) {
 }
 
 bool hk_os_resident_pages(void *start, size_t bytes, unsigned char *is_resident) {
+  if (!fake_os_grant(fake_os_resident)) return false;
   size_t system_page = (size_t)sysconf(_SC_PAGESIZE), page = hk_os_page_size();
   for (size_t i = 0; i < bytes / page; i++) is_resident[i] = 0;
   for (size_t at = 0; at < bytes; at += system_page) {
@@ -280,6 +281,7 @@ bool hk_os_resident_pages(void *start, size_t bytes, unsigned char *is_resident)
 }
 
 size_t hk_os_resident_bytes(void *start, size_t bytes) {
+  if (!fake_os_grant(fake_os_resident)) return 0;
   fake_os_lock();
   require_pages("resident_bytes", (uintptr_t)start, bytes);
   size_t resident = 0, system_page = (size_t)sysconf(_SC_PAGESIZE);

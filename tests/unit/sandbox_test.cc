@@ -59,6 +59,7 @@ TEST_F(Sandbox, TheKernelTellsOfAFilterSinceExec) {
   EXPECT_EQ(Read("Name:\ta\nSeccomp:\t1\n"), hk_sandbox_inherited);
   EXPECT_EQ(Read("Name:\ta\n"), hk_sandbox_none) << "a kernel without filters";
   EXPECT_EQ(hk_sandbox_status_read("/nowhere/status"), hk_sandbox_inherited);
+  EXPECT_EQ(hk_sandbox_status_read("/"), hk_sandbox_inherited) << "it can be opened, and not be read";
 }
 
 TEST_F(Sandbox, WhatInstallsAFilterAndWhatOnlyAsks) {

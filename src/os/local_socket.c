@@ -48,24 +48,26 @@ static long move_up(long file) {
   return own;
 }
 
+bool hk_local_socket_owns(const hk_local_socket_t *socket, int file) {
+  address_t expected = address_of(socket), found = {.bytes = sizeof found.address};
+  if (file < 0 || hk_syscall3(SYS_getsockname, file, (long)&found.address, (long)&found.bytes) != 0) return false;
+  return found.bytes == expected.bytes && __builtin_memcmp(&found.address, &expected.address, found.bytes) == 0;
+}
+
 int hk_local_socket_listen(hk_local_socket_t *socket) {
   address_t address = address_of(socket);
   long file = move_up(hk_syscall3(SYS_socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (hk_syscall_failed(file)) return (int)-file;
   long error = hk_syscall3(SYS_bind, file, (long)&address.address, address.bytes);
   if (error == 0) error = hk_syscall2(SYS_listen, file, backlog);
+  /* Where the system does not tell whose it is, it could never be closed again. */
+  if (error == 0 && !hk_local_socket_owns(socket, (int)file)) error = -EPERM;
   if (error == 0) {
     socket->file = (int)file;
   } else {
     (void)hk_syscall2(SYS_close, file, 0);
   }
   return (int)-error;
-}
-
-bool hk_local_socket_owns(const hk_local_socket_t *socket, int file) {
-  address_t expected = address_of(socket), found = {.bytes = sizeof found.address};
-  if (file < 0 || hk_syscall3(SYS_getsockname, file, (long)&found.address, (long)&found.bytes) != 0) return false;
-  return found.bytes == expected.bytes && __builtin_memcmp(&found.address, &expected.address, found.bytes) == 0;
 }
 
 int hk_local_socket_accept(const hk_local_socket_t *socket) {

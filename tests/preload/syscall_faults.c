@@ -184,6 +184,9 @@ static int reach(unsigned turn) {
                          : snprintf(address.sun_path + 1, 64, "hakmem/%d.%u", (int)getpid(), turn);
   int file = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   CHECK(file >= 0);
+  /* A socket that the library could not close keeps who connects waiting. */
+  struct timeval patience = {.tv_usec = 20000};
+  CHECK(setsockopt(file, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) == 0);
   if (connect(file, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length)) ==
       0) {
     return file;

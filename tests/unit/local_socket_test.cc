@@ -143,6 +143,21 @@ std::string Answer(const char *line, const char **reason) {
   return std::string(out.text, out.length);
 }
 
+TEST_F(LocalSocket, NobodyListensWhereTheSystemDoesNotTellWhoseASocketIs) {
+  EXPECT_EQ(hk_test::InChild([&] {
+              HK_CHILD_CHECK(hk_test::Refuse(SYS_getsockname, EPERM));
+              hk_local_socket_t second = socket_;
+              second.name[0] = 'x';
+              second.file = -1;
+              int before = fcntl(socket_.file, F_DUPFD, 100);
+              close(before);
+              HK_CHILD_CHECK(hk_local_socket_listen(&second) == EPERM && second.file == -1);
+              HK_CHILD_CHECK(fcntl(socket_.file, F_DUPFD, 100) == before);
+              return 0;
+            }),
+            0);
+}
+
 TEST_F(LocalSocket, TimePassesWhereTheSystemRefusesToWait) {
   EXPECT_EQ(hk_test::InChild([&] {
               HK_CHILD_CHECK(hk_test::Refuse(SYS_ppoll, EPERM));

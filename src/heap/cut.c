@@ -2,6 +2,7 @@
 #include "heap/cut.h"
 
 #include "base/arithmetic.h"
+#include "heap/heap_check.h"
 #include "heap/mid.h"
 #include "heap/remote.h"
 #include "heap/span.h"
@@ -192,6 +193,7 @@ void hk_cut_next_piece_uncounted(hk_heap_t *heap, unsigned class_index) {
   } else {
     next_tiny_piece(heap, class_index);
   }
+  hk_heap_check_class(heap, class_index);
 }
 
 void hk_cut_next_piece(hk_heap_t *heap, unsigned class_index) {
@@ -325,6 +327,7 @@ void hk_cut_follow_slow(hk_heap_t *heap) {
   } else {
     (void)begin(heap, state);
   }
+  hk_heap_check(heap);
 }
 
 /* ---- Larger blocks. */

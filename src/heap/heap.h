@@ -14,6 +14,8 @@
 
 #include "base/atomic.h"
 #include "base/list.h"
+#include "base/panic.h"
+#include "base/walk.h"
 #include "heap/bin.h"
 #include "policy/sampling.h"
 #include "policy/size_class.h"
@@ -71,6 +73,11 @@ typedef enum {
   hk_heap_lost      /* its thread vanished in a fork while it was changing it: never touched again */
 } hk_heap_life_t;
 
+/* Invariant, between slow paths (heap_check.h): span_slabs - rescued_slabs = the slabs whose owner is the heap; spare_slabs =
+ * those in the spare lists, all free and without an owner. Of a tiny class: the bin's list has blocks of the active span alone, at
+ * most as many as were carved, and none without an active span. Of a mid class: the length of the bin's list + its
+ * countdown = its room, above 0. A span that is not a tiny class's active one has a block in use. Given back, a heap has nothing in
+ * outboxes. */
 struct hk_heap {
   hk_sink_t bin[HK_CLASS_COUNT]; /* first: the fast path adds a class's offset to the heap's address */
   hk_bin_state_t state[HK_CLASS_COUNT];
@@ -94,6 +101,9 @@ struct hk_heap {
   struct hk_heap *all_next;
   hk_list_t pool_link; /* in the pool, where it has no slot: guarded by hk_lock_heap_pool */
   hk_stat_set_t stat;
+#if HK_DEBUG
+  hk_walk_t walk; /* over all of the heap */
+#endif
   struct {                /* the purge thread's */
     hk_block_t *put_back; /* what was first in `incoming` when it had looked at all of it; NULL: it has not */
     uint64_t slow_paths;  /* so many when it saw that something waits */

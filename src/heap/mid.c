@@ -1,6 +1,7 @@
 /* heap/mid.c - L4. See mid.h. */
 #include "heap/mid.h"
 
+#include "heap/heap_check.h"
 #include "space/region_map.h"
 
 static void return_to_span(hk_heap_t *heap, hk_block_t *block) {
@@ -43,6 +44,7 @@ void hk_mid_spill(hk_heap_t *heap, unsigned class_index, unsigned keep) {
     return_to_span(heap, block);
     block = next;
   }
+  hk_heap_check_class(heap, class_index);
 }
 
 void hk_mid_settle(hk_heap_t *heap, unsigned class_index) {

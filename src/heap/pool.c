@@ -4,6 +4,8 @@
 #include "base/atomic.h"
 #include "base/count.h"
 #include "base/panic.h"
+#include "base/walk.h"
+#include "heap/heap_check.h"
 #include "heap/span.h"
 #include "os/lock.h"
 #include "os/node.h"
@@ -25,6 +27,7 @@ HK_NOINLINE static hk_heap_t *empty_full_slot(unsigned i) {
   hk_count(hk_count_shared_update, 1);
   hk_lock_put_repair_off();
   hk_heap_t *heap = hk_exchange_acquire(&slots[i], NULL); /* with fill_slot */
+  HK_ASSERT(heap == NULL || hk_heap_life(heap) == hk_heap_idle, "a heap in a slot is idle");
   if (heap != NULL) set_life(heap, hk_heap_attached);
   hk_lock_let_repair_come();
   return heap;
@@ -37,6 +40,7 @@ HK_NOINLINE static bool empty_full_slot_of(unsigned i, hk_heap_t *heap) {
   hk_lock_put_repair_off();
   hk_heap_t *expected = heap;
   bool emptied = hk_compare_exchange_acquire(&slots[i], &expected, NULL); /* with fill_slot */
+  HK_ASSERT(!emptied || hk_heap_life(heap) == hk_heap_idle, "a heap in a slot is idle");
   if (emptied) set_life(heap, hk_heap_attached);
   hk_lock_let_repair_come();
   return emptied;
@@ -60,10 +64,47 @@ static void init_overflow_locked(void) {
   hk_store_relaxed(&overflow_count, 0);
 }
 
+/* Walks when that is due, after each change of what is beyond the slots. A heap there cannot leave while the lock is held. */
+#if HK_DEBUG
+static hk_walk_t walk;
+
+static size_t check_overflow_locked(void) {
+  size_t count = 0;
+  for (const hk_list_t *node = overflow.next; node != &overflow; node = node->next) {
+    hk_heap_t *heap = HK_CONTAINER_OF(node, hk_heap_t, pool_link);
+    HK_REQUIRE(node->next->previous == node, "the list of idle heaps is whole");
+    HK_REQUIRE(hk_heap_life(heap) == hk_heap_idle, "a heap beyond the slots is idle");
+    count++;
+  }
+  HK_REQUIRE(count == hk_load_relaxed(&overflow_count), "the count of heaps beyond the slots is how many there are");
+  return count;
+}
+
+static size_t check_numbers_locked(void) {
+  size_t count = 0, total = hk_heap_total();
+  for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next, count++) {
+    HK_REQUIRE(hk_load_relaxed(&heap->number) == total - count, "heaps are numbered without a gap");
+  }
+  return count;
+}
+
+static void check_locked(void) {
+  if (!hk_walk_is_due(&walk)) return;
+  for (unsigned i = 0; i < HK_POOL_SLOTS; i++) {
+    const hk_heap_t *heap = hk_load_acquire(&slots[i]);
+    HK_REQUIRE(heap == NULL || !hk_list_is_linked(&heap->pool_link), "a heap is in a slot or beyond the slots");
+  }
+  hk_walk_end(&walk, check_overflow_locked() + check_numbers_locked());
+}
+#else
+static void check_locked(void) {}
+#endif
+
 static void take_out_locked(hk_heap_t *heap) {
   hk_list_remove(&heap->pool_link);
   hk_bump_relaxed(&overflow_count, (size_t)-1);
   set_life(heap, hk_heap_attached);
+  check_locked();
 }
 
 typedef void (*push_t)(hk_list_t *list, hk_list_t *node);
@@ -72,6 +113,7 @@ static void push_locked(hk_heap_t *heap, push_t push) {
   if (!hk_list_is_linked(&overflow)) init_overflow_locked();
   push(&overflow, &heap->pool_link);
   hk_bump_relaxed(&overflow_count, 1);
+  check_locked();
 }
 
 /* NULL: whichever comes first. */
@@ -187,6 +229,8 @@ bool hk_heap_offers(hk_heap_t *heap, unsigned class_index) {
 static bool is_idle(hk_heap_t *heap) { return hk_heap_life(heap) == hk_heap_idle; }
 
 static bool fill_any_slot(hk_heap_t *heap) {
+  HK_ASSERT(hk_heap_life(heap) == hk_heap_attached || hk_heap_life(heap) == hk_heap_orphan,
+            "a heap is given back by the thread that has it");
   set_life(heap, hk_heap_idle);
   hk_keep_store_order();
   for (unsigned i = 0; i < HK_POOL_SLOTS; i++) {
@@ -218,6 +262,7 @@ static bool is_awaited(hk_heap_t *heap) { return hk_load_in_turn(&heap->shared.i
 
 static bool give_back(hk_heap_t *heap, push_t push) {
   HK_ASSERT(!hk_load_relaxed(&heap->busy), "a heap is at rest when it changes hands");
+  hk_heap_check_at_rest(heap);
   hk_lock_wait_for_repair();
   make_offer(heap);
   put(heap, push);
@@ -260,6 +305,7 @@ void hk_heap_repair(void) {
   init_overflow_locked();
   for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
     heap->pool_link = (hk_list_t){NULL, NULL};
+    hk_heap_check_note_claim(heap);
     hk_store_relaxed(&heap->shared.is_claimed, false); /* the purge thread has vanished */
     if (hk_heap_life(heap) == hk_heap_attached) set_life(heap, hk_heap_orphan);
     if (!is_idle(heap)) continue;
@@ -291,8 +337,10 @@ static void settle_orphan(hk_heap_t *heap, const hk_heap_t *mine) {
   if (heap == mine) {
     set_life(heap, hk_heap_attached);
   } else if (hk_load_relaxed(&heap->busy)) {
+    hk_heap_check_note_vanished();
     set_life(heap, hk_heap_lost);
   } else {
+    hk_heap_check_note_vanished();
     distrust_countdowns(heap);
     hk_heap_give_back(heap);
   }

@@ -1,6 +1,7 @@
 /* heap/refill.c - L4. See refill.h. */
 #include "heap/refill.h"
 
+#include "heap/heap_check.h"
 #include "heap/mid.h"
 #include "heap/remote.h"
 #include "heap/span.h"
@@ -84,18 +85,25 @@ bool hk_refill(hk_heap_t *heap, unsigned class_index) {
   hk_stat_id_t stage = take_any(heap, class_index);
   if (stage != hk_stat_refill_failed) {
     hk_stat_bump(&heap->stat, stage, 1);
+    hk_heap_check_class(heap, class_index);
     return true;
   }
 
   /* Before growing: what others wait for may be held back here, and what we wait for elsewhere. */
   hk_remote_flush(heap);
   hk_remote_drain_idle();
-  if (hk_steal_span(heap, class_index) && take_any(heap, class_index) != hk_stat_refill_failed) return true;
+  if (hk_steal_span(heap, class_index) && take_any(heap, class_index) != hk_stat_refill_failed) {
+    hk_heap_check_class(heap, class_index);
+    return true;
+  }
   hk_slab_t *span = hk_span_acquire(heap, class_index);
   if (span == NULL) {
     hk_stat_bump(&heap->stat, hk_stat_refill_failed, 1);
+    hk_heap_check_class(heap, class_index);
     return false;
   }
   switch_to(heap, span);
-  return carve(heap, class_index);
+  bool is_carved = carve(heap, class_index);
+  hk_heap_check_class(heap, class_index);
+  return is_carved;
 }

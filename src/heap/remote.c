@@ -3,6 +3,8 @@
 
 #include "base/atomic.h"
 #include "base/count.h"
+#include "base/panic.h"
+#include "heap/heap_check.h"
 #include "heap/mid.h"
 #include "heap/pool.h"
 #include "heap/trim.h"
@@ -30,6 +32,7 @@ static void note_rescued(hk_heap_t *heap) {
   uint32_t slabs = hk_load_relaxed(&heap->shared.rescued_slabs);
   if (HK_LIKELY(slabs == 0)) return;
   (void)hk_sub_relaxed(&heap->shared.rescued_slabs, slabs);
+  HK_ASSERT(slabs <= heap->span_slabs, "no more slabs are rescued than a heap has");
   heap->span_slabs -= slabs;
 }
 
@@ -159,6 +162,7 @@ size_t hk_remote_drain(hk_heap_t *heap) {
     block = next;
   }
   hk_stat_bump(&heap->stat, hk_stat_remote_drain, count);
+  hk_heap_check(heap);
   return count;
 }
 

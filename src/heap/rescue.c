@@ -5,6 +5,7 @@
 
 #include "base/arithmetic.h"
 #include "base/count.h"
+#include "base/panic.h"
 #include "heap/remote.h"
 #include "heap/span.h"
 #include "os/os.h"
@@ -93,6 +94,35 @@ static chain_t sort(hk_heap_t *heap, hk_block_t *first, hk_list_t *spans, hk_blo
   return rest;
 }
 
+/* ---- The walk: no block of the chain is lost, and each span that is all home is the heap's, and full. */
+
+#if HK_DEBUG
+
+static size_t chain_length(const hk_block_t *block) {
+  size_t length = 0;
+  for (; block != HK_LIST_END && hk_block_is_intact(block); block = hk_remote_next(block->next)) length++;
+  return length;
+}
+
+static void check_sorted(const hk_heap_t *heap, size_t came_home, const hk_list_t *spans, const chain_t *rest) {
+  size_t sorted = chain_length(rest->first);
+  for (const hk_list_t *node = spans->next; node != spans; node = node->next) {
+    hk_slab_t *span = HK_CONTAINER_OF(node, hk_slab_t, link);
+    HK_REQUIRE(span->head == span && hk_slab_state(span) == hk_slab_small, "what is rescued is a span");
+    for (unsigned i = 0; i < span->slab_count; i++)
+      HK_REQUIRE(hk_load_relaxed(&span[i].owner) == heap, "a rescued span is the heap's whose blocks came home");
+    sorted += hk_load_relaxed(&span->carved);
+  }
+  HK_REQUIRE(sorted == came_home, "each block that came home is put back, or of a rescued span");
+}
+
+#else
+static size_t chain_length(const hk_block_t *block) { return (void)block, 0; }
+static void check_sorted(const hk_heap_t *heap, size_t came_home, const hk_list_t *spans, const chain_t *rest) {
+  (void)heap, (void)came_home, (void)spans, (void)rest;
+}
+#endif
+
 /* How many slabs. */
 static uint32_t release(hk_list_t *spans) {
   uint32_t slabs = 0, count = 0, blocks = 0;
@@ -120,9 +150,11 @@ static hk_block_t *rescue(hk_heap_t *heap, uint64_t now_ms) {
   this_round++;
   hk_block_t *first = hk_remote_take(heap);
   hk_block_t *damaged = count_blocks(&first);
+  size_t came_home = chain_length(first);
   hk_list_t spans;
   hk_list_init(&spans);
   chain_t rest = sort(heap, first, &spans, &damaged);
+  if (damaged == NULL) check_sorted(heap, came_home, &spans, &rest);
   bool is_all = rest.last == NULL || hk_remote_post(heap, rest.first, rest.last);
   heap->rescue.put_back = is_all ? rest.first : NULL; /* what came meanwhile is behind it, and was not looked at */
   uint64_t took_ms = hk_subtract_to_zero(hk_os_coarse_ms(), start_ms);

@@ -2,6 +2,7 @@
 #include "heap/span.h"
 
 #include "base/panic.h"
+#include "heap/heap_check.h"
 #include "heap/prefault.h"
 #include "heap/spare.h"
 #include "space/superslab.h"
@@ -107,11 +108,13 @@ void hk_span_countdown_over(hk_heap_t *heap, hk_slab_t *slab) {
   hk_slab_t *span = slab->head;
   if (is_active(heap, span)) {
     active_countdown_over(heap, span->class_index);
+    hk_heap_check_class(heap, span->class_index);
     return;
   }
   HK_ASSERT(span->live >= span->own.mark, "no more blocks come back than went out");
   span->live = (uint16_t)(span->live - span->own.mark);
   settle(heap, span);
+  hk_heap_check_span(heap, span);
 }
 
 /* ---- Active and not. */
@@ -234,42 +237,3 @@ unsigned hk_span_carve(hk_heap_t *heap, hk_slab_t *span, unsigned count) {
   put_carved(heap, span, list, count);
   return count;
 }
-
-#if HK_DEBUG
-
-static void check_blocks(const hk_slab_t *span, const hk_block_t *list, unsigned expected) {
-  unsigned length = 0;
-  for (; list != HK_LIST_END; list = list->next) {
-    HK_REQUIRE(hk_block_is_intact(list), "a free block is sealed");
-    const hk_slab_t *slab = &span[((uintptr_t)list - hk_slab_start(span)) / HK_SLAB_BYTES];
-    HK_REQUIRE(slab >= span && slab < span + span->slab_count, "a free block lies in its span");
-    HK_REQUIRE(hk_offset_is_start((uintptr_t)list % HK_SLAB_BYTES, slab->inverse), "a free block is a block");
-    length++;
-  }
-  HK_REQUIRE(length == expected, "a span's list is as long as its counts say");
-}
-
-void hk_span_check(const hk_heap_t *heap, const hk_slab_t *span) {
-  unsigned carved = carved_of(span);
-  HK_REQUIRE(carved <= hk_span_capacity(span), "no more is carved than there is room for");
-  for (unsigned i = 0; i < span->slab_count; i++) {
-    HK_REQUIRE(hk_slab_state(&span[i]) == hk_slab_small, "each slab of a span says so");
-    HK_REQUIRE(span[i].head == span, "each slab of a span knows its head");
-    HK_REQUIRE(hk_load_relaxed(&((hk_slab_t *)span)[i].owner) == heap, "each slab of a span has the span's owner");
-    HK_REQUIRE(span[i].sink == span->sink, "each slab of a span has the span's sink");
-  }
-  if (hk_class_is_mid(span->class_index)) {
-    HK_REQUIRE(span->sink == hk_heap_home(heap, span->class_index), "a mid span's frees go to its bin");
-    check_blocks(span, span->own.free, carved - span->live);
-    return;
-  }
-  if (is_active(heap, span)) {
-    HK_REQUIRE(span->sink == hk_heap_home(heap, span->class_index), "an active span's frees go to its bin");
-    return;
-  }
-  HK_REQUIRE(span->sink == &span->own, "an inactive span's frees go to itself");
-  unsigned live = span->live - (span->own.mark - span->own.countdown);
-  check_blocks(span, span->own.free, carved - live);
-}
-
-#endif

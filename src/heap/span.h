@@ -60,9 +60,4 @@ void hk_span_release(hk_heap_t *heap, hk_slab_t *span);
 /* After hk_sink_push into a tiny class's span said that something is due. `slab` is any slab of the span. */
 void hk_span_countdown_over(hk_heap_t *heap, hk_slab_t *slab);
 
-#if HK_DEBUG
-/* Whether the span's counts, list and states fit together; panics with the sentence that does not hold. */
-void hk_span_check(const hk_heap_t *heap, const hk_slab_t *span);
-#endif
-
 #endif /* HK_HEAP_SPAN_H */

@@ -1,6 +1,7 @@
 /* heap/spare.c - L4. See spare.h. */
 #include "heap/spare.h"
 
+#include "heap/heap_check.h"
 #include "policy/option.h"
 #include "space/superslab.h"
 
@@ -67,6 +68,7 @@ void hk_spare_flush(hk_heap_t *heap) {
   hk_slab_t *reserve = heap->reserve;
   heap->reserve = NULL;
   flush(heap, reserve);
+  hk_heap_check_spare(heap);
 }
 
 /* One that is too short for a span is not for every one. */
@@ -88,6 +90,7 @@ void hk_spare_put(hk_heap_t *heap, hk_slab_t *head) {
   } else {
     keep(heap, head);
   }
+  hk_heap_check_spare(heap);
 }
 
 /* ---- For spans. */
@@ -107,5 +110,6 @@ hk_slab_t *hk_spare_acquire(hk_heap_t *heap, unsigned slab_count) {
   if (head == NULL || head->slab_count == slab_count) return head;
   keep_reserve(heap);
   heap->reserve = head;
+  hk_heap_check_spare(heap);
   return cut_reserve(heap, slab_count);
 }

@@ -1,6 +1,7 @@
 /* heap/steal.c - L4. See steal.h. */
 #include "heap/steal.h"
 
+#include "heap/heap_check.h"
 #include "heap/mid.h"
 #include "heap/pool.h"
 #include "heap/remote.h"
@@ -64,6 +65,8 @@ static bool move_span(hk_heap_t *to, hk_heap_t *from, unsigned class_index) {
   } else {
     return false;
   }
+  hk_heap_check_class(from, class_index);
+  hk_heap_check_class(to, class_index);
   hk_stat_bump(&to->stat, hk_stat_slab_move, 1);
   return true;
 }

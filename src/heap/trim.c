@@ -1,6 +1,7 @@
 /* heap/trim.c - L4. See trim.h. */
 #include "heap/trim.h"
 
+#include "heap/heap_check.h"
 #include "heap/mid.h"
 #include "heap/pool.h"
 #include "heap/span.h"
@@ -40,6 +41,7 @@ static void trim(hk_heap_t *heap, size_t steps, bool for_good) {
   for (unsigned i = 1; i <= HK_TINY_CLASS_MAX && steps > 0; i++) steps -= trim_tiny(heap, i, steps, for_good);
   hk_mid_spill_all(heap);
   hk_spare_flush(heap);
+  hk_heap_check(heap);
 }
 
 void hk_heap_settle_down(hk_heap_t *heap, size_t steps) { trim(heap, hk_heap_pool_is_deep() ? steps : 0, true); }

@@ -122,3 +122,10 @@ void hk_keep_forget(hk_keep_t *keep) {
   keep->earned_bytes = 0;
   for (size_t i = 0; i < HK_KEEP_PARTS; i++) keep->given_back_bytes[i] = 0;
 }
+
+#if HK_DEBUG
+void hk_keep_check(const hk_keep_t *keep) {
+  HK_REQUIRE(keep->least_surplus_bytes <= keep->surplus_bytes, "the least surplus is at most the last one");
+  HK_REQUIRE(keep->in_use_bytes <= keep->peak_bytes, "the peak is at least what was in use last");
+}
+#endif

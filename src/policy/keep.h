@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "base/panic.h"
 #include "policy/price.h"
 #include "policy/trough.h"
 
@@ -54,7 +55,9 @@ typedef struct {
 } hk_keep_view_t;
 
 /* All zero to begin with. Whoever owns it calls hk_keep_look after each change of what is idle or in use: the window is
- * told from that. */
+ * told from that.
+ *
+ * Invariant after each look: least_surplus_bytes <= surplus_bytes, in_use_bytes <= peak_bytes. */
 typedef struct {
   uint64_t window_start_ms;
   size_t earned_bytes;
@@ -90,6 +93,11 @@ size_t hk_keep_note_wanted(hk_keep_t *keep, const hk_keep_view_t *view, size_t b
 
 /* Forgets what was earned, and what may be regretted: somebody asked for everything to be given back. */
 void hk_keep_forget(hk_keep_t *keep);
+
+#if HK_DEBUG
+/* Panics with the sentence that does not hold. */
+void hk_keep_check(const hk_keep_t *keep);
+#endif
 
 HK_C_END
 

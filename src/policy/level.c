@@ -121,3 +121,15 @@ bool hk_level_next_due(const hk_level_t *level, const hk_decay_t *decay, uint64_
   }
   return is_due;
 }
+
+#if HK_DEBUG
+void hk_level_check(const hk_level_t *level) {
+  HK_REQUIRE(level->count <= HK_LEVEL_SEGMENTS, "the levels have room for their segments");
+  for (unsigned i = 0; i < level->count; i++) {
+    uint64_t younger_ms = i + 1 == level->count ? level->now_ms : level->segment[i + 1].since_ms;
+    HK_REQUIRE(level->segment[i].top_bytes > bottom(level, i),
+               "a level lies above the younger ones and what is in use");
+    HK_REQUIRE(level->segment[i].since_ms <= younger_ms, "a higher level is older");
+  }
+}
+#endif

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "base/panic.h"
 #include "policy/decay.h"
 
 HK_C_BEGIN
@@ -32,7 +33,8 @@ typedef struct {
   uint64_t since_ms;
 } hk_level_segment_t;
 
-/* All zero to begin with. Segments are in order of age, the oldest and highest first: tops fall, times rise. */
+/* All zero to begin with. Segments are in order of age, the oldest and highest first. Invariant: tops fall, all above what is in
+ * use; times rise up to now. */
 typedef struct {
   uint64_t now_ms; /* the latest time that was told */
   size_t in_use_bytes;
@@ -58,6 +60,11 @@ size_t hk_level_kept_bytes(const hk_level_t *level, const hk_decay_t *decay);
 
 /* When hk_level_kept_bytes will be less, if nothing changes until then; false when it is 0 or the time is never. */
 bool hk_level_next_due(const hk_level_t *level, const hk_decay_t *decay, uint64_t *due_ms);
+
+#if HK_DEBUG
+/* Panics with the sentence that does not hold. */
+void hk_level_check(const hk_level_t *level);
+#endif
 
 /* The bytes and the age of one segment; `index` is below `count`. */
 size_t hk_level_segment_bytes(const hk_level_t *level, unsigned index);

@@ -26,3 +26,9 @@ void hk_misfit_note(hk_misfit_t *misfit, uint64_t now_ms, uint64_t window_ms, si
 void hk_misfit_note_given_back(hk_misfit_t *misfit, size_t bytes, size_t going_bytes) {
   misfit->gone_bytes += hk_smaller(bytes, hk_subtract_to_zero(going_bytes, misfit->gone_bytes));
 }
+
+#if HK_DEBUG
+void hk_misfit_check(const hk_misfit_t *misfit) {
+  HK_REQUIRE(misfit->old_bytes <= misfit->bytes, "what does not fit and is old is part of what does not fit");
+}
+#endif

@@ -13,10 +13,11 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "base/panic.h"
 
 HK_C_BEGIN
 
-/* All zero to begin with. */
+/* All zero to begin with. Invariant: old_bytes <= bytes. */
 typedef struct {
   uint64_t window_start_ms;
   size_t gone_bytes;  /* of what the levels say is idle, so much was given back */
@@ -32,6 +33,11 @@ void hk_misfit_note(hk_misfit_t *misfit, uint64_t now_ms, uint64_t window_ms, si
 /* So much was given back. Of what the levels say is idle `going_bytes` need not stay: that goes first, and takes nothing from what may
  * stay because it does not fit. */
 void hk_misfit_note_given_back(hk_misfit_t *misfit, size_t bytes, size_t going_bytes);
+
+#if HK_DEBUG
+/* Panics when the invariant does not hold. */
+void hk_misfit_check(const hk_misfit_t *misfit);
+#endif
 
 /* How much of it may stay. */
 HK_INLINE size_t hk_misfit_young_bytes(const hk_misfit_t *misfit) { return misfit->bytes - misfit->old_bytes; }

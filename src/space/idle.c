@@ -3,6 +3,7 @@
 #include "space/idle.h"
 
 #include "base/arithmetic.h"
+#include "base/panic.h"
 #include "base/units.h"
 #include "os/lock.h"
 #include "os/os.h"
@@ -328,3 +329,17 @@ hk_learn_record_verdict_t hk_idle_import_learned(const unsigned char *bytes, siz
   hk_lock_release(hk_lock_space);
   return verdict;
 }
+
+/* ---- The walk. */
+
+#if HK_DEBUG
+
+void hk_idle_check_locked(void) {
+  size_t in_use_bytes = hk_load_relaxed(&hk_idle_ranges.in_use_bytes);
+  HK_REQUIRE(in_use_bytes % HK_SLAB_BYTES == 0, "what big blocks use is whole slabs");
+  hk_keep_check(&idle.keep);
+  hk_misfit_check(&idle.misfit);
+  hk_level_check(&idle.learn.level);
+}
+
+#endif

@@ -12,10 +12,14 @@
 
 #include "base/atomic.h"
 #include "base/compiler.h"
+#include "base/panic.h"
 #include "policy/learn.h"
 #include "policy/learn_record.h"
 
-/* Of one kind. Written under hk_lock_space, read by anybody. */
+/* Of one kind. Written under hk_lock_space, read by anybody.
+ *
+ * Invariant, of superslabs: in_use_bytes are the slabs of their in_use_mask, idle_bytes those of hk_shelf_idle_bits and
+ * hk_idle_lazy_bytes those of lazy_mask (shelf.h). Of ranges: idle_bytes are the free ranges that are not known to be zero. */
 typedef struct {
   _Atomic(size_t) in_use_bytes;
   _Atomic(size_t) idle_bytes; /* free, and not given back to the system */
@@ -71,6 +75,11 @@ size_t hk_idle_limit_bytes_locked(void);
 
 /* For the purge thread, when nothing need have changed. */
 hk_idle_verdict_t hk_idle_visit_locked(uint64_t now_ms, uint64_t *wait_ms);
+
+#if HK_DEBUG
+/* Checks what decides how much is retained: hk_keep_check, hk_misfit_check, hk_level_check. */
+void hk_idle_check_locked(void);
+#endif
 
 /* The rest takes the lock itself. */
 

@@ -125,6 +125,27 @@ static void sum_up_locked(size_t count, hk_range_t range, bool is_in) {
   if (!range.zero) hk_bump_relaxed(&hk_idle_ranges.idle_bytes, bytes);
 }
 
+#if HK_DEBUG
+
+static bool is_tagged_at(uintptr_t address) { return is_tag_locked(hk_slab_of((void *)address)); }
+
+/* Of one range, after it was linked. */
+static void check_range_locked(const hk_slab_t *first) {
+  hk_range_t range = range_of(first);
+  HK_REQUIRE(range.bytes != 0 && (range.start | range.bytes) % HK_SLAB_BYTES == 0, "a free range is whole slabs");
+  HK_REQUIRE(hk_slab_of((void *)range.start) == first, "a free range's first slab knows where it starts");
+  const hk_slab_t *last = last_slab(range);
+  HK_REQUIRE(first->head == first && last->head == first, "a free range's tags lead to its first slab");
+  HK_REQUIRE(first->range.since == last->range.since && is_tag_locked(first), "a free range's tags have its age");
+  HK_REQUIRE(hk_slab_state(first) == hk_slab_free && hk_slab_state(last) == hk_slab_free,
+             "a free range's slabs are free");
+  HK_REQUIRE(!is_tagged_at(range.start - 1) && !is_tagged_at(range.start + range.bytes), "free ranges do not touch");
+}
+
+#else
+static void check_range_locked(const hk_slab_t *first) { (void)first; }
+#endif
+
 /* `older` is the node that it follows in the order of age. */
 static void link_locked(hk_range_t range, uint64_t since, hk_list_t *older) {
   hk_slab_t *first = hk_slab_of((void *)range.start);
@@ -136,6 +157,7 @@ static void link_locked(hk_range_t range, uint64_t since, hk_list_t *older) {
   bin_push_locked(first);
   hk_list_insert_after(older, &first->range.link);
   sum_up_locked(1, range, true);
+  check_range_locked(first);
 }
 
 static hk_range_t unlink_locked(hk_slab_t *first) {
@@ -148,6 +170,61 @@ static hk_range_t unlink_locked(hk_slab_t *first) {
   sum_up_locked((size_t)-1, range, false);
   return range;
 }
+
+/* ---- The walk. */
+
+#if HK_DEBUG
+
+typedef struct {
+  size_t count;
+  size_t bytes;
+} walked_t;
+
+static walked_t check_ages_locked(const hk_list_t *list, bool is_zero) {
+  walked_t walked = {0, 0};
+  uint64_t age = 0;
+  for (const hk_list_t *node = list->next; node != list && node != NULL; node = node->next) {
+    const hk_slab_t *first = HK_CONTAINER_OF(node, hk_slab_t, range.link);
+    HK_REQUIRE(node->next->previous == node, "the list of free ranges by age is whole");
+    check_range_locked(first);
+    HK_REQUIRE(first->zero == is_zero, "a free range is among those that are zero, or idle, as it is");
+    HK_REQUIRE(first->range.since >= age, "free ranges lie in the order of age");
+    age = first->range.since;
+    walked.count++;
+    walked.bytes += bytes_of(first);
+  }
+  return walked;
+}
+
+static size_t check_bin_locked(unsigned bin) {
+  size_t count = 0;
+  for (const hk_list_t *node = ranges.bin[bin].next; node != &ranges.bin[bin]; node = node->next) {
+    HK_REQUIRE(node->next->previous == node, "a bin of free ranges is whole");
+    HK_REQUIRE(bin_of(bytes_of(HK_CONTAINER_OF(node, hk_slab_t, link))) == bin,
+               "a free range is in the bin of its size");
+    count++;
+  }
+  HK_REQUIRE(count > 0, "a bin of free ranges that is marked has one");
+  return count;
+}
+
+uint64_t hk_range_check_locked(void) {
+  HK_REQUIRE(!ranges.is_changing, "no change of the free ranges is under way");
+  walked_t idle = check_ages_locked(&ranges.idle, false), zero = check_ages_locked(&ranges.zero, true);
+  size_t binned = 0;
+  for (unsigned bin = next_bin_locked(0); bin < BIN_COUNT; bin = next_bin_locked(bin + 1))
+    binned += check_bin_locked(bin);
+  HK_REQUIRE(binned == idle.count + zero.count, "each free range is in a bin and in the order of age");
+  HK_REQUIRE(hk_load_relaxed(&ranges.count) == binned, "the count of free ranges is how many there are");
+  HK_REQUIRE(hk_load_relaxed(&ranges.free_bytes) == idle.bytes + zero.bytes,
+             "the free bytes are those of all free ranges");
+  HK_REQUIRE(hk_load_relaxed(&hk_idle_ranges.idle_bytes) == idle.bytes, "the idle bytes are those of the idle ranges");
+  return binned;
+}
+
+#endif
+
+/* ---- Putting back. */
 
 static hk_list_t *youngest_locked(bool zero) { return zero ? ranges.zero.previous : ranges.idle.previous; }
 

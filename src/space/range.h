@@ -4,6 +4,10 @@
  * free sees at the slab before it and the slab behind it whether they end or begin one, and becomes one with it. So
  * two ranges never touch, whichever mappings they came from. They are found by size, in lists of nearly equal ones
  * (eight to a doubling), without a table that would have to grow. All of it needs hk_lock_space and no system call.
+ *
+ * Invariant: each free range is in the bin of its size, and among the idle ones or, if it is known to be zero, the zero ones,
+ * in the order of age; both its tags lead to its first slab; the slabs before and behind it are no tags. Count, free_bytes
+ * and hk_idle_ranges.idle_bytes are the sums of these lists.
  */
 #ifndef HK_SPACE_RANGE_H
 #define HK_SPACE_RANGE_H
@@ -11,6 +15,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/compiler.h"
+#include "base/panic.h"
 
 typedef struct {
   uintptr_t start;
@@ -46,6 +53,11 @@ hk_range_usage_t hk_range_usage(void);
 /* Marks that the ranges are being changed, as all of the above do until they are done. For a test: what a thread leaves
  * that vanishes meanwhile. */
 void hk_range_mark_changing_locked(void);
+
+#if HK_DEBUG
+/* Walks all free ranges; returns how many. Panics with the sentence that does not hold. */
+uint64_t hk_range_check_locked(void);
+#endif
 
 /* In a child of fork, while it has one thread: forgets all ranges if one that is gone was changing them. */
 void hk_range_repair(void);

@@ -67,10 +67,43 @@ static void file_by_idle_locked(hk_superslab_t *superslab) {
   hk_list_push_back(list, &superslab->idle_link);
 }
 
+#if HK_DEBUG
+
+static const hk_list_t *age_list_of(const hk_superslab_t *superslab) {
+  if (!hk_list_is_linked(&superslab->idle_link)) return NULL;
+  return superslab->idle_since != 0 ? &space.idle : &space.lazy;
+}
+
+/* Of one superslab, after each change of its masks. */
+static void check_superslab(const hk_superslab_t *superslab) {
+  uint32_t free_mask = superslab->free_mask, lazy = superslab->lazy_mask;
+  HK_REQUIRE((free_mask & superslab->in_use_mask) == 0, "a slab is free or in use");
+  HK_REQUIRE((lazy & ~(free_mask & superslab->used_mask)) == 0, "what was given back lazily is free and used");
+  HK_REQUIRE(superslab->longest_run == hk_mask_longest_run(free_mask), "a superslab knows its longest free run");
+  HK_REQUIRE(hk_list_is_linked(&superslab->link) == (free_mask != 0), "a superslab with a free slab is in a bucket");
+  bool is_idle = idle_count(superslab) > 0 || free_mask == HK_MASK_ALL;
+  const hk_list_t *list = is_idle ? &space.idle : lazy != 0 ? &space.lazy : NULL;
+  HK_REQUIRE(age_list_of(superslab) == list, "a superslab is in the list by age that its masks ask for");
+  if ((free_mask | superslab->in_use_mask) == 0)
+    return; /* unmapped, perhaps: another superslab may have its addresses */
+  for (unsigned i = 0; i < HK_SUPERSLAB_SLABS; i++) {
+    hk_slab_t *slab = &superslab->slabs[i];
+    HK_REQUIRE(slab->superslab == superslab, "each slab of a superslab knows it");
+    if ((free_mask >> i & 1) == 0) continue;
+    HK_REQUIRE(hk_slab_state(slab) == hk_slab_free, "a free slab's descriptor says so");
+    HK_REQUIRE(hk_load_relaxed(&slab->owner) == NULL, "a free slab has no owner");
+  }
+}
+
+#else
+static void check_superslab(const hk_superslab_t *superslab) { (void)superslab; }
+#endif
+
 void hk_shelf_file_locked(hk_superslab_t *superslab) {
   unsigned longest = hk_mask_longest_run(superslab->free_mask);
   if (longest != superslab->longest_run) file_by_run_locked(superslab, longest);
   file_by_idle_locked(superslab);
+  check_superslab(superslab);
 }
 
 void hk_shelf_note_lazy_locked(hk_superslab_t *superslab, uint32_t bits) {
@@ -152,6 +185,7 @@ void hk_shelf_enter_locked(hk_superslab_t *record, hk_range_t room, unsigned nod
   record->used_mask = room.zero ? 0 : HK_MASK_ALL;
   record->lazy_mask = 0;
   record->free_mask = HK_MASK_ALL;
+  hk_shelf_note_in_use(record, HK_MASK_ALL, false);
   record->full_since_ms = 0;
   record->is_huge = record->is_allowed = false;
   hk_keep_store_order();
@@ -170,6 +204,85 @@ void hk_shelf_leave_locked(hk_superslab_t *superslab) {
   hk_bump_relaxed(&space.superslab_count, (size_t)-1);
   spare_record_locked(superslab);
 }
+
+/* ---- The walk. */
+
+#if HK_DEBUG
+
+typedef struct {
+  size_t count;     /* of superslabs */
+  size_t with_free; /* of those in a bucket */
+  size_t by_age;
+  size_t in_use, idle, lazy; /* slabs */
+} walked_t;
+
+static walked_t check_records_locked(void) {
+  walked_t walked = {0};
+  for (const hk_superslab_t *superslab = space.all; superslab != NULL; superslab = superslab->all_next) {
+    if (superslab->start == 0) continue;
+    check_superslab(superslab);
+    walked.count++;
+    walked.with_free += superslab->longest_run > 0;
+    walked.by_age += hk_list_is_linked(&superslab->idle_link);
+    walked.in_use += (size_t)__builtin_popcount(superslab->in_use_mask);
+    walked.idle += idle_count(superslab);
+    walked.lazy += (size_t)__builtin_popcount(superslab->lazy_mask);
+  }
+  return walked;
+}
+
+static size_t check_bucket_locked(const hk_shelf_t *shelf, unsigned bucket) {
+  size_t count = 0;
+  for (const hk_list_t *node = shelf->bucket[bucket].next; node != &shelf->bucket[bucket]; node = node->next) {
+    const hk_superslab_t *superslab = HK_CONTAINER_OF(node, hk_superslab_t, link);
+    HK_REQUIRE(node->next->previous == node, "a bucket of superslabs is whole");
+    HK_REQUIRE(superslab->shelf == shelf && superslab->start != 0, "a bucket has superslabs of its node");
+    HK_REQUIRE(superslab->longest_run == bucket + 1, "a superslab is in the bucket of its longest free run");
+    count++;
+  }
+  HK_REQUIRE((shelf->bucket_mask >> bucket & 1) == (count > 0), "a bucket is marked when it has a superslab");
+  return count;
+}
+
+static size_t check_buckets_locked(void) {
+  size_t count = 0;
+  for (unsigned node = 0; node < HK_NODE_MAX; node++) {
+    const hk_shelf_t *shelf = &hk_shelf[node];
+    for (unsigned i = 0; shelf->is_ready && i < HK_SHELF_BUCKETS; i++) count += check_bucket_locked(shelf, i);
+  }
+  return count;
+}
+
+static size_t check_ages_locked(const hk_list_t *list) {
+  size_t count = 0;
+  uint64_t age = 0;
+  for (const hk_list_t *node = list->next; node != list; node = node->next) {
+    const hk_superslab_t *superslab = HK_CONTAINER_OF(node, hk_superslab_t, idle_link);
+    HK_REQUIRE(node->previous->next == node, "a list of superslabs by age is whole");
+    HK_REQUIRE(age_list_of(superslab) == list, "a list by age has the superslabs that say so");
+    HK_REQUIRE(superslab->idle_since >= age, "superslabs lie in the order of age");
+    age = superslab->idle_since;
+    count++;
+  }
+  return count;
+}
+
+uint64_t hk_shelf_check_locked(void) {
+  walked_t walked = check_records_locked();
+  HK_REQUIRE(walked.count == hk_shelf_superslab_count(), "the count of superslabs is how many there are");
+  HK_REQUIRE(check_buckets_locked() == walked.with_free, "each superslab with a free slab is in one bucket");
+  size_t by_age = check_ages_locked(&space.idle) + check_ages_locked(&space.lazy);
+  HK_REQUIRE(by_age == walked.by_age, "each superslab with something to give back is in one list by age");
+  HK_REQUIRE(hk_load_relaxed(&hk_idle_slabs.in_use_bytes) == walked.in_use * HK_SLAB_BYTES,
+             "the bytes in use are those of the slabs in use");
+  HK_REQUIRE(hk_load_relaxed(&hk_idle_slabs.idle_bytes) == walked.idle * HK_SLAB_BYTES,
+             "the idle bytes are those of the idle slabs");
+  HK_REQUIRE(hk_load_relaxed(&hk_idle_lazy_bytes) == walked.lazy * HK_SLAB_BYTES,
+             "the lazy bytes are those of the lazy slabs");
+  return walked.count * HK_SUPERSLAB_SLABS;
+}
+
+#endif
 
 /* ---- Fork. */
 
@@ -193,6 +306,8 @@ void hk_shelf_repair(void) {
       continue;
     }
     superslab->lazy_mask &= superslab->free_mask; /* a thread that was claiming slabs is gone, and they are lost */
+    hk_shelf_note_in_use(superslab, HK_MASK_ALL, true);
+    hk_shelf_note_in_use(superslab, superslab->free_mask, false);
     hk_shelf_file_locked(superslab);
     superslabs++;
     idle += idle_count(superslab);

@@ -31,7 +31,11 @@ typedef struct {
   hk_list_t bucket[HK_SHELF_BUCKETS]; /* [i]: their longest run is i + 1 free slabs */
 } hk_shelf_t;
 
-/* Start and slabs do not change while a slab of it is in use. */
+/* Start and slabs do not change while a slab of it is in use.
+ *
+ * Invariant: free + in use + on their way to the system = all slabs, each in one of the three; lazy slabs are free and used. A
+ * free slab's descriptor says so and has no owner. longest_run is that of free_mask; the superslab is in the bucket of
+ * that run, and in the list by age that its masks ask for. */
 typedef struct hk_superslab {
   hk_list_t link; /* in the bucket of its longest run of free slabs, or among the spare records */
   /* Among those that have idle memory or are wholly free, longest idle first; or, of the others, among those that have lazy
@@ -50,6 +54,9 @@ typedef struct hk_superslab {
   uint64_t full_since_ms; /* seen wholly in use since then, or since it was found sparse; 0: not seen so */
   bool is_huge;           /* one huge page, as far as we know */
   bool is_allowed;        /* asked for in a way that lasts when it is no huge page any more */
+#if HK_DEBUG
+  uint32_t in_use_mask; /* bit i: slab i is in use: what the sums and the other masks are checked against */
+#endif
 } hk_superslab_t;
 
 HK_INLINE size_t hk_shelf_bytes_of(uint32_t bits) { return (size_t)__builtin_popcount(bits) * HK_SLAB_BYTES; }
@@ -59,6 +66,15 @@ extern HK_HIDDEN hk_shelf_t hk_shelf[HK_NODE_MAX];
 
 /* Puts a superslab where its masks say that it belongs. */
 void hk_shelf_file_locked(hk_superslab_t *superslab);
+
+/* Which slabs are in use, for the walk alone. */
+HK_INLINE void hk_shelf_note_in_use(hk_superslab_t *superslab, uint32_t bits, bool is_in_use) {
+#if HK_DEBUG
+  superslab->in_use_mask = is_in_use ? superslab->in_use_mask | bits : superslab->in_use_mask & ~bits;
+#else
+  (void)superslab, (void)bits, (void)is_in_use;
+#endif
+}
 
 /* What of it is idle. */
 HK_INLINE uint32_t hk_shelf_idle_bits(const hk_superslab_t *superslab) {
@@ -82,6 +98,7 @@ HK_INLINE void hk_shelf_withdraw_locked(hk_superslab_t *superslab, uint32_t bits
 /* The same, and they are in use. */
 HK_INLINE void hk_shelf_claim_locked(hk_superslab_t *superslab, uint32_t bits) {
   hk_shelf_withdraw_locked(superslab, bits);
+  hk_shelf_note_in_use(superslab, bits, true);
   hk_bump_relaxed(&hk_idle_slabs.in_use_bytes, hk_shelf_bytes_of(bits));
 }
 
@@ -99,6 +116,7 @@ HK_INLINE void hk_shelf_put_back_locked(hk_superslab_t *superslab, uint32_t bits
 /* The same with slabs that are in use. */
 HK_INLINE void hk_shelf_unclaim_locked(hk_superslab_t *superslab, uint32_t bits, bool used) {
   hk_bump_relaxed(&hk_idle_slabs.in_use_bytes, -hk_shelf_bytes_of(bits));
+  hk_shelf_note_in_use(superslab, bits, false);
   hk_shelf_put_back_locked(superslab, bits, used);
 }
 
@@ -136,6 +154,11 @@ hk_superslab_t *hk_shelf_next_record_locked(const hk_superslab_t *record);
 
 /* How many superslabs there are. Any thread, no lock. */
 size_t hk_shelf_superslab_count(void);
+
+#if HK_DEBUG
+/* Walks all superslabs; returns how many steps that took. Panics with the sentence that does not hold. */
+uint64_t hk_shelf_check_locked(void);
+#endif
 
 /* In a child of fork, while it has one thread: makes the lists and sums anew from the records. */
 void hk_shelf_repair(void);

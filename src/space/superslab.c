@@ -12,6 +12,7 @@
 #include "space/huge.h"
 #include "space/idle.h"
 #include "space/region_map.h"
+#include "space/space_check.h"
 #include "space/surplus.h"
 
 /* ---- Taking from what is there. */
@@ -106,6 +107,7 @@ typedef struct {
 static bool find_room(room_t *room) {
   hk_lock_acquire(hk_lock_space);
   bool found = hk_range_take_locked(HK_SUPERSLAB_BYTES, HK_SUPERSLAB_BYTES, HK_SUPERSLAB_BYTES, &room->range);
+  hk_space_check_locked();
   hk_lock_release(hk_lock_space);
   room->is_new = !found;
   if (found) {
@@ -128,6 +130,7 @@ static void drop_new(hk_superslab_t *record, const room_t *room) {
   if (room->is_new && hk_os_unmap((void *)room->range.start, room->range.bytes)) return;
   hk_lock_acquire(hk_lock_space);
   hk_range_put_locked(room->range);
+  hk_space_check_locked();
   hk_lock_release(hk_lock_space);
 }
 
@@ -236,6 +239,7 @@ static bool dissolve_one(void) {
     hk_shelf_leave_locked(superslab);
     hk_range_put_locked(room);
   }
+  hk_space_check_locked();
   hk_lock_release(hk_lock_space);
   return superslab != NULL;
 }
@@ -267,7 +271,8 @@ void hk_superslab_visit(void (*visit)(hk_slab_t *slabs, void *context), void *co
   hk_lock_release(hk_lock_space);
   for (; record != NULL; record = record->all_next) {
     hk_lock_acquire(hk_lock_space);
-    hk_slab_t *slabs = record->start != 0 ? record->slabs : NULL;
+    /* Of one that was unmapped, and is a superslab no longer in a moment, another may have the addresses. */
+    hk_slab_t *slabs = record->start != 0 && record->slabs->superslab == record ? record->slabs : NULL;
     hk_lock_release(hk_lock_space);
     if (slabs != NULL) visit(slabs, context);
   }

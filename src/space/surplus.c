@@ -20,6 +20,7 @@
 #include "space/range.h"
 #include "space/recording.h"
 #include "space/shelf.h"
+#include "space/space_check.h"
 
 typedef struct {
   size_t bytes;              /* that may be resident */
@@ -114,6 +115,7 @@ static bool claim_victim(size_t keep_bytes, hk_idle_cause_t cause, victim_t *vic
   hk_lock_acquire(hk_lock_space);
   bool found = claim_locked(keep_bytes, cause, victim);
   if (found) hk_idle_note_given_back_locked(now_ms, cause, victim->idle_bytes);
+  hk_space_check_locked();
   hk_lock_release(hk_lock_space);
   return found;
 }
@@ -128,6 +130,7 @@ static bool unmap_superslab(hk_superslab_t *superslab) {
   }
   hk_lock_acquire(hk_lock_space);
   hk_shelf_leave_locked(superslab);
+  hk_space_check_locked();
   hk_lock_release(hk_lock_space);
   return true;
 }
@@ -161,6 +164,7 @@ static hk_os_purge_t give_back_slabs(const victim_t *victim) {
   hk_lock_acquire(hk_lock_space);
   hk_shelf_put_back_locked(victim->superslab, victim->bits, purged != hk_os_purge_done);
   if (purged == hk_os_purge_lazy) hk_shelf_note_lazy_locked(victim->superslab, victim->bits);
+  hk_space_check_locked();
   hk_lock_release(hk_lock_space);
   return purged;
 }
@@ -171,6 +175,7 @@ static hk_os_purge_t give_back_range(hk_range_t range) {
   range.zero = range.zero || hk_os_purge((void *)range.start, range.bytes);
   hk_lock_acquire(hk_lock_space);
   hk_range_put_locked(range);
+  hk_space_check_locked();
   hk_lock_release(hk_lock_space);
   return range.zero ? hk_os_purge_done : hk_os_purge_refused;
 }
@@ -210,6 +215,7 @@ static HK_COLD hk_idle_verdict_t look_with_system(uint64_t now_ms, bool is_bell_
 void hk_surplus_settle(uint64_t now_ms) {
   hk_idle_verdict_t verdict = hk_idle_look_locked(now_ms);
   bool is_huge_due = hk_huge_is_due_locked(now_ms);
+  hk_space_check_locked();
   hk_lock_release(hk_lock_space);
   if (HK_UNLIKELY(verdict.is_system_look_due)) verdict = look_with_system(now_ms, verdict.is_bell_rung);
   trim_by(&verdict);
@@ -221,6 +227,7 @@ void hk_surplus_settle(uint64_t now_ms) {
 static hk_idle_verdict_t visit(uint64_t now_ms, uint64_t *wait_ms) {
   hk_lock_acquire(hk_lock_space);
   hk_idle_verdict_t verdict = hk_idle_visit_locked(now_ms, wait_ms);
+  hk_space_check_locked();
   hk_lock_release(hk_lock_space);
   return verdict;
 }

@@ -132,4 +132,86 @@ HK_FRESH_TEST(Big, ABlockMayCrossRegionsAndBeCutInEach) {
   for (size_t i = 0; i < HK_REGION_SLABS; i++) ASSERT_EQ(hk_region_map.nothing.slab[i].range.since, 0u) << i;
 }
 
+#if HK_DEBUG
+
+// ---- The walk over free ranges: each equation is broken by hand, and the next slow path notices it.
+
+// Three ranges between big blocks in use: two of the same size, and the youngest, which is longer. The slow path frees a
+// block elsewhere.
+struct ThreeRanges {
+  static constexpr size_t kBytes = 31 * HK_SLAB_BYTES;
+  hk_slab_t *oldest, *second, *youngest;
+  hk_slab_t *between;  // the last slab of what separates the first two
+  char *elsewhere;
+
+  ThreeRanges() {
+    elsewhere = Alloc(HK_MIB + HK_SLAB_BYTES);
+    char *start = FreeRange(12 * HK_MIB);
+    for (int i = 0; i < 5; i++) EXPECT_EQ(Alloc(kBytes, HK_SLAB_BYTES), start + i * kBytes);
+    for (int i = 0; i < 5; i += 2) EXPECT_TRUE(Free(start + i * kBytes));
+    EXPECT_EQ(hk_range_usage().count, 3u);
+    oldest = SlabOf(start);
+    second = SlabOf(start + 2 * kBytes);
+    youngest = SlabOf(start + 4 * kBytes);
+    between = second - 1;
+  }
+
+  static hk_slab_t *LastOf(const hk_slab_t *range) {
+    return SlabOf(reinterpret_cast<char *>(range->sink) + hk_load_relaxed(&const_cast<hk_slab_t *>(range)->bytes) - 1);
+  }
+};
+
+#define EXPECT_FREE_NOTICES(breakage, sentence) \
+  EXPECT_DEATH(                                 \
+      {                                         \
+        breakage;                               \
+        Free(at.elsewhere);                     \
+      },                                        \
+      sentence)
+
+HK_FRESH_TEST(RangeDeathTest, Tags) {
+  ThreeRanges at;
+  hk_slab_t *range = at.oldest, *last = ThreeRanges::LastOf(range);
+  EXPECT_FREE_NOTICES(hk_bump_relaxed(&range->bytes, 1), "a free range is whole slabs");
+  EXPECT_FREE_NOTICES(range->sink = reinterpret_cast<hk_sink_t *>(AddressOf(range->sink) + HK_MIB),
+                      "a free range's first slab knows where it starts");
+  EXPECT_FREE_NOTICES(last->head = nullptr, "a free range's tags lead to its first slab");
+  EXPECT_FREE_NOTICES(last->range.since++, "a free range's tags have its age");
+  EXPECT_FREE_NOTICES(hk_slab_set_state(range, hk_slab_none), "a free range's slabs are free");
+  EXPECT_FREE_NOTICES(at.between->range.since = UINT64_MAX, "free ranges do not touch");
+  EXPECT_TRUE(Free(at.elsewhere));
+}
+
+HK_FRESH_TEST(RangeDeathTest, ListsAndSums) {
+  ThreeRanges at;
+  hk_slab_t *range = at.oldest, *last = ThreeRanges::LastOf(range), *other = at.youngest;
+  EXPECT_FREE_NOTICES(range->zero = true, "a free range is among those that are zero, or idle, as it is");
+  EXPECT_FREE_NOTICES(range->range.since = last->range.since = UINT64_MAX, "free ranges lie in the order of age");
+  EXPECT_FREE_NOTICES(range->range.link.next->previous = range->range.link.next,
+                      "the list of free ranges by age is whole");
+  EXPECT_FREE_NOTICES(range->link.next->previous = range->link.next, "a bin of free ranges is whole");
+  EXPECT_FREE_NOTICES((hk_list_remove(&other->link), hk_list_insert_after(&range->link, &other->link)),
+                      "a free range is in the bin of its size");
+  EXPECT_FREE_NOTICES(hk_list_remove(&other->link), "a bin of free ranges that is marked has one");
+  EXPECT_FREE_NOTICES(hk_list_remove(&range->range.link), "each free range is in a bin and in the order of age");
+  EXPECT_FREE_NOTICES((hk_list_remove(&range->link), hk_list_remove(&range->range.link)),
+                      "the count of free ranges is how many there are");
+  EXPECT_FREE_NOTICES(hk_bump_relaxed(&hk_idle_ranges.idle_bytes, HK_SLAB_BYTES),
+                      "the idle bytes are those of the idle ranges");
+  EXPECT_FREE_NOTICES(
+      {
+        hk_bump_relaxed(&range->bytes, -HK_SLAB_BYTES);
+        last[-1].head = range;
+        last[-1].range.since = range->range.since;
+        hk_slab_set_state(&last[-1], hk_slab_free);
+        last->range.since = 0;
+      },
+      "the free bytes are those of all free ranges");
+  EXPECT_DEATH((hk_range_mark_changing_locked(), (void)hk_superslab_acquire(1, 1, hk_from_bottom)),
+               "no change of the free ranges is under way");
+  EXPECT_TRUE(Free(at.elsewhere));
+}
+
+#endif
+
 }  // namespace

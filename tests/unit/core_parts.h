@@ -20,6 +20,7 @@ extern "C" {
 #include "api/reclaim.h"
 #include "api/verify.h"
 #include "heap/heap.h"
+#include "heap/heap_check.h"
 #include "heap/mid.h"
 #include "heap/pool.h"
 #include "heap/prefault.h"

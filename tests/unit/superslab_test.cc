@@ -6,6 +6,7 @@
 #include "fake_os.h"
 #include "fresh_test.h"
 #include "nodes_test.h"
+#include "os/lock.h"
 #include "test_random.h"
 #include "unit/superslab_driver.h"
 
@@ -471,6 +472,20 @@ HK_FRESH_TEST(Superslab, HundredsOfThem) {
     if (round == 0) records = hk_meta_mapped_bytes();
     EXPECT_EQ(hk_meta_mapped_bytes(), records) << "records are used again";
   }
+}
+
+// Between the unmapping of a superslab and the end of its record another one may get its addresses.
+HK_FRESH_TEST(Superslab, AVisitComesOnceToAddressesThatHaveChangedHands) {
+  hk_superslab_t *old = Acquire(1)->superslab;
+  Release(old->slabs);
+  hk_superslab_t *record = hk_shelf_take_record();
+  hk_lock_acquire(hk_lock_space);
+  hk_shelf_withdraw_locked(old, UINT32_MAX);
+  hk_shelf_enter_locked(record, {old->start, HK_SUPERSLAB_BYTES, true}, 0);
+  hk_lock_release(hk_lock_space);
+  unsigned visits = 0;
+  hk_superslab_visit([](hk_slab_t *, void *context) { ++*static_cast<unsigned *>(context); }, &visits);
+  EXPECT_EQ(visits, 1u);
 }
 
 }  // namespace

@@ -1,0 +1,34 @@
+/* base/walk.h - L0. When to walk a whole structure, in debug builds.
+ *
+ * Each slow path of a structure earns an allowance of steps; a walk is due when the structure has earned as many as the last
+ * walk took. A small structure is walked after each slow path, a large one seldom, and a slow path costs about the same
+ * in the mean. Guarded by what guards the structure.
+ */
+#ifndef HK_BASE_WALK_H
+#define HK_BASE_WALK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+
+/* Chosen: steps that a slow path earns. The debug and the asan build's tests take at most half as long again with the walks. */
+#define HK_WALK_ALLOWANCE 64
+
+/* All zero to begin with: the first walk is due at once. */
+typedef struct {
+  uint64_t earned;
+  uint64_t price; /* steps that the last walk took */
+} hk_walk_t;
+
+/* Counts a slow path. True when the caller is to walk, and to call hk_walk_end. */
+HK_INLINE bool hk_walk_is_due(hk_walk_t *walk) {
+  walk->earned += HK_WALK_ALLOWANCE;
+  if (walk->earned < walk->price) return false;
+  walk->earned = 0;
+  return true;
+}
+
+HK_INLINE void hk_walk_end(hk_walk_t *walk, uint64_t steps) { walk->price = steps; }
+
+#endif /* HK_BASE_WALK_H */

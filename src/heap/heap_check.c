@@ -1,0 +1,294 @@
+/* heap/heap_check.c - L4. See heap_check.h. */
+#include "heap/heap_check.h"
+
+#include <limits.h>
+
+#include "base/panic.h"
+#include "space/region_map.h"
+#include "space/superslab.h"
+
+#if HK_DEBUG
+
+/* Chosen: partial spans that are checked after each slow path of their class. The rest is for the walk over the whole heap. */
+#define PARTIAL_LOOKS 2
+
+/* False after a thread has vanished in a fork. */
+static _Atomic(bool) is_exact = true;
+
+void hk_heap_check_note_vanished(void) { hk_store_relaxed(&is_exact, false); }
+
+void hk_heap_check_note_claim(hk_heap_t *heap) {
+  if (hk_load_relaxed(&heap->shared.is_claimed)) hk_heap_check_note_vanished();
+}
+
+/* ---- Lists of blocks. */
+
+/* The length of a list. False where it is damaged, or longer than `most`: then it is a ring, of a block that was freed twice. */
+static bool measure(const hk_block_t *list, unsigned most, unsigned *length) {
+  for (*length = 0; list != HK_LIST_END; list = list->next) {
+    if (*length == most || !hk_block_is_intact(list)) return false;
+    ++*length;
+  }
+  return true;
+}
+
+static unsigned capacity_of(const hk_slab_t *span) {
+  return span->slab_count * hk_class_blocks_per_slab(span->class_index);
+}
+
+/* The same for blocks of one span: each is one of its blocks. */
+static bool measure_of_span(const hk_slab_t *span, const hk_block_t *list, unsigned *length) {
+  for (*length = 0; list != HK_LIST_END; list = list->next) {
+    if (*length == capacity_of(span) || !hk_block_is_intact(list)) return false;
+    uintptr_t distance = (uintptr_t)list - hk_slab_start(span);
+    HK_REQUIRE(distance < span->slab_count * HK_SLAB_BYTES, "a free block lies in its span");
+    HK_REQUIRE(hk_offset_is_start(distance % HK_SLAB_BYTES, span->inverse), "a free block is a block");
+    ++*length;
+  }
+  return true;
+}
+
+/* ---- One span. */
+
+static unsigned carved_of(const hk_slab_t *span) { return hk_load_relaxed(&((hk_slab_t *)span)->carved); }
+static hk_heap_t *owner_of(const hk_slab_t *slab) { return hk_load_relaxed(&((hk_slab_t *)slab)->owner); }
+
+static hk_slab_t *active_of(const hk_heap_t *heap, unsigned class_index) {
+  return hk_load_relaxed(&((hk_heap_t *)heap)->state[class_index].active);
+}
+
+static void check_descriptors(const hk_heap_t *heap, const hk_slab_t *span) {
+  HK_REQUIRE(carved_of(span) <= capacity_of(span), "no more is carved than there is room for");
+  for (unsigned i = 0; i < span->slab_count; i++) {
+    HK_REQUIRE(hk_slab_state(&span[i]) == hk_slab_small, "each slab of a span says so");
+    HK_REQUIRE(span[i].head == span, "each slab of a span knows its head");
+    HK_REQUIRE(owner_of(&span[i]) == heap, "each slab of a span has the span's owner");
+    HK_REQUIRE(span[i].sink == span->sink, "each slab of a span has the span's sink");
+    HK_REQUIRE(span[i].class_index == span->class_index, "each slab of a span has the span's class");
+  }
+}
+
+/* A span's own list against `live`, which counts the other blocks that were carved. */
+static bool check_list(const hk_slab_t *span, unsigned live) {
+  unsigned length, carved = carved_of(span);
+  HK_REQUIRE(live <= carved, "no more blocks are in use than were carved");
+  bool is_whole = measure_of_span(span, span->own.free, &length);
+  if (is_whole && hk_load_relaxed(&is_exact))
+    HK_REQUIRE(length == carved - live, "a span's list is as long as its counts say");
+  return is_whole;
+}
+
+static bool check_mid_span(const hk_heap_t *heap, const hk_slab_t *span) {
+  HK_REQUIRE(span->sink == hk_heap_home(heap, span->class_index), "a mid span's frees go to its bin");
+  bool is_whole = check_list(span, span->live);
+  HK_REQUIRE(hk_list_is_linked(&span->link) == (span->own.free != HK_LIST_END),
+             "a mid span is partial while its list has blocks");
+  return is_whole;
+}
+
+static bool check_resting_span(const hk_slab_t *span) {
+  HK_REQUIRE(span->sink == &span->own, "an inactive span's frees go to itself");
+  HK_REQUIRE(span->own.countdown <= span->own.mark, "an inactive span counts down from its mark");
+  unsigned back = span->own.mark - span->own.countdown;
+  HK_REQUIRE(back <= span->live, "no more blocks come back than went out");
+  bool is_whole = check_list(span, span->live - back);
+  if (hk_list_is_linked(&span->link))
+    HK_REQUIRE(span->own.countdown == span->live - back, "a partial span is due when every block is home");
+  return is_whole;
+}
+
+/* False where its list is damaged. */
+static bool check_span(const hk_heap_t *heap, const hk_slab_t *span) {
+  check_descriptors(heap, span);
+  if (hk_class_is_mid(span->class_index)) return check_mid_span(heap, span);
+  if (active_of(heap, span->class_index) != span) return check_resting_span(span);
+  HK_REQUIRE(span->sink == hk_heap_home(heap, span->class_index), "an active span's frees go to its bin");
+  return true;
+}
+
+void hk_span_check(const hk_heap_t *heap, const hk_slab_t *span) {
+  HK_REQUIRE(check_span(heap, span), "a free block is sealed");
+}
+
+/* What holds besides between slow paths: a span without a block in use is given back. */
+static uint64_t check_settled_span(const hk_heap_t *heap, const hk_slab_t *span) {
+  (void)check_span(heap, span);
+  bool is_active_tiny = !hk_class_is_mid(span->class_index) && active_of(heap, span->class_index) == span;
+  bool is_untouched = carved_of(span) == 0;
+  if (!is_active_tiny && !is_untouched) HK_REQUIRE(span->live > 0, "a span without a block in use is given back");
+  return span->slab_count + (is_active_tiny ? 0 : carved_of(span) - span->live);
+}
+
+/* ---- One class. */
+
+static void check_active_tiny(hk_heap_t *heap, const hk_slab_t *span, unsigned length) {
+  HK_REQUIRE(span->own.free == HK_LIST_END, "an active span's free blocks are its bin's");
+  HK_REQUIRE(!hk_list_is_linked(&span->link), "an active span is in no list");
+  HK_REQUIRE(length <= carved_of(span), "a bin has no more blocks than were carved");
+  HK_REQUIRE(!hk_bin_is_fresh(hk_heap_home(heap, span->class_index)) || span->zero, "a fresh list is of a zero span");
+}
+
+/* What a sampled heap has counted of the list. */
+static void check_counted(const hk_heap_t *heap, unsigned class_index, unsigned length) {
+  const hk_cut_t *cut = &heap->cuts->of[class_index];
+  if (cut->at_mark == HK_CUT_UNKNOWN) return;
+  const hk_sink_t *home = hk_heap_home(heap, class_index);
+  uint32_t counted = cut->at_mark + (home->mark - home->countdown);
+  if (home == &heap->bin[class_index]) {
+    HK_REQUIRE(length <= counted, "an open bin has at most what it was given and what came back");
+  } else {
+    HK_REQUIRE(length == counted, "a closed bin's home is as long as it has counted");
+  }
+}
+
+/* Of both it returns how long the bin's list is. */
+static unsigned check_tiny_bin(hk_heap_t *heap, unsigned class_index) {
+  const hk_sink_t *home = hk_heap_home(heap, class_index);
+  const hk_slab_t *span = active_of(heap, class_index);
+  if (span == NULL) {
+    HK_REQUIRE(home->free == HK_LIST_END, "a bin without an active span has no blocks");
+    return 0;
+  }
+  unsigned length;
+  if (!measure_of_span(span, home->free, &length)) return length;
+  check_active_tiny(heap, span, length);
+  if (hk_heap_is_sampled(heap) && hk_load_relaxed(&is_exact)) check_counted(heap, class_index, length);
+  return length;
+}
+
+static unsigned check_mid_bin(hk_heap_t *heap, unsigned class_index) {
+  const hk_sink_t *home = hk_heap_home(heap, class_index);
+  unsigned length, room = heap->state[class_index].room;
+  if (!measure(home->free, room, &length) || !hk_load_relaxed(&is_exact)) return length;
+  HK_REQUIRE(home->countdown > 0, "a mid bin that is full is spilled at once");
+  HK_REQUIRE(length + home->countdown == room, "a mid bin's list and what is left of its room are its room");
+  for (const hk_block_t *block = home->free; block != HK_LIST_END; block = block->next) {
+    const hk_slab_t *slab = hk_slab_of(block);
+    HK_REQUIRE(owner_of(slab) == heap && slab->class_index == class_index, "a mid bin has blocks of its own spans");
+  }
+  return length;
+}
+
+/* Returns how many steps that took. */
+static uint64_t check_partial(const hk_heap_t *heap, unsigned class_index, unsigned most) {
+  const hk_list_t *list = &heap->state[class_index].partial;
+  uint64_t steps = 0;
+  if (!hk_list_is_linked(list)) return 0;
+  for (const hk_list_t *node = list->next; node != list && most > 0; node = node->next, most--) {
+    const hk_slab_t *span = HK_CONTAINER_OF(node, hk_slab_t, link);
+    HK_REQUIRE(node->next->previous == node, "a list of partial spans is whole");
+    HK_REQUIRE(span->class_index == class_index, "a partial span is in its class's list");
+    steps += check_settled_span(heap, span);
+  }
+  return steps;
+}
+
+static uint64_t check_class(hk_heap_t *heap, unsigned class_index, unsigned partial_looks) {
+  const hk_slab_t *active = active_of(heap, class_index);
+  uint64_t steps = 1;
+  if (active != NULL) steps += check_settled_span(heap, active);
+  steps += hk_class_is_mid(class_index) ? check_mid_bin(heap, class_index) : check_tiny_bin(heap, class_index);
+  return steps + check_partial(heap, class_index, partial_looks);
+}
+
+void hk_heap_check_class(hk_heap_t *heap, unsigned class_index) {
+  (void)check_class(heap, class_index, PARTIAL_LOOKS);
+  hk_heap_check(heap);
+}
+
+void hk_heap_check_span(hk_heap_t *heap, const hk_slab_t *slab) {
+  if (owner_of(slab) == heap) (void)check_settled_span(heap, slab->head);
+  hk_heap_check(heap);
+}
+
+/* ---- Spare slabs and outboxes. */
+
+static void check_free_range(const hk_slab_t *head) {
+  for (unsigned i = 0; i < head->slab_count; i++) {
+    HK_REQUIRE(hk_slab_state(&head[i]) == hk_slab_free, "a spare slab says that it is free");
+    HK_REQUIRE(owner_of(&head[i]) == NULL, "a spare slab has no owner");
+  }
+}
+
+static uint32_t check_spare_list(const hk_list_t *list, unsigned slab_count) {
+  uint32_t slabs = 0;
+  for (const hk_list_t *node = list->next; node != list; node = node->next) {
+    const hk_slab_t *head = HK_CONTAINER_OF(node, hk_slab_t, link);
+    HK_REQUIRE(node->next->previous == node, "a list of spare slabs is whole");
+    HK_REQUIRE(head->slab_count == slab_count, "a spare range is in the list of its length");
+    check_free_range(head);
+    slabs += slab_count;
+  }
+  return slabs;
+}
+
+void hk_heap_check_spare(const hk_heap_t *heap) {
+  uint32_t slabs = 0;
+  for (unsigned i = 0; i < HK_RUN_MAX_SLABS; i++) slabs += check_spare_list(&heap->spare[i], i + 1);
+  HK_REQUIRE(slabs == heap->spare_slabs, "the count of spare slabs is how many there are");
+  if (heap->reserve == NULL) return;
+  HK_REQUIRE(heap->reserve->slab_count > 0, "a reserve has slabs");
+  check_free_range(heap->reserve);
+}
+
+static void check_outbox(const hk_outgoing_t *batch) {
+  if (batch->owner == NULL) return;
+  HK_REQUIRE(batch->room > 0, "a batch that is full is sent at once");
+  HK_REQUIRE(batch->first != NULL && batch->last != NULL, "a batch has blocks");
+}
+
+/* ---- The whole heap. */
+
+typedef struct {
+  hk_heap_t *heap;
+  uint32_t slabs;
+  uint64_t steps;
+} walked_t;
+
+static void visit(hk_slab_t *slabs, void *context) {
+  walked_t *walked = context;
+  walked->steps += HK_SUPERSLAB_SLABS;
+  for (unsigned i = 0; i < HK_SUPERSLAB_SLABS; i++) {
+    const hk_slab_t *slab = &slabs[i];
+    if (owner_of(slab) != walked->heap) continue;
+    walked->slabs++;
+    if (slab->head == slab) walked->steps += check_settled_span(walked->heap, slab);
+    HK_REQUIRE(owner_of(slab->head) == walked->heap, "each slab of a span has the span's owner");
+  }
+}
+
+/* While the purge thread looks at the heap's spans they may become none: then another time. */
+static uint64_t check_spans(hk_heap_t *heap) {
+  if (!hk_heap_claim_spans(heap)) return 1;
+  walked_t walked = {.heap = heap};
+  hk_superslab_visit(visit, &walked);
+  uint32_t counted = heap->span_slabs - hk_load_relaxed(&heap->shared.rescued_slabs);
+  hk_heap_unclaim_spans(heap);
+  if (hk_load_relaxed(&is_exact)) HK_REQUIRE(walked.slabs == counted, "the count of a heap's slabs is how many it has");
+  return walked.steps;
+}
+
+static uint64_t check_all(hk_heap_t *heap) {
+  const hk_sink_t *home = hk_load_relaxed(&heap->home);
+  HK_REQUIRE(home == heap->bin || (heap->cuts != NULL && home == heap->cuts->home), "a heap's home is one of its own");
+  uint64_t steps = 0;
+  for (unsigned i = 1; i < HK_CLASS_COUNT; i++) steps += check_class(heap, i, UINT_MAX);
+  for (unsigned i = 0; i < HK_OUTBOX_SLOTS; i++) check_outbox(&heap->outbox[i]);
+  hk_heap_check_spare(heap);
+  return steps + check_spans(heap);
+}
+
+void hk_heap_check(hk_heap_t *heap) {
+  if (!hk_walk_is_due(&heap->walk)) return;
+  hk_walk_end(&heap->walk, check_all(heap));
+}
+
+void hk_heap_check_at_rest(hk_heap_t *heap) {
+  if (!hk_load_relaxed(&is_exact)) return;
+  HK_REQUIRE(!heap->is_tended, "a heap that is given back is not tended");
+  for (unsigned i = 0; i < HK_OUTBOX_SLOTS; i++)
+    HK_REQUIRE(heap->outbox[i].owner == NULL, "a heap that is given back has sent its batches");
+  hk_heap_check(heap);
+}
+
+#endif

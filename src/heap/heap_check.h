@@ -1,0 +1,53 @@
+/* heap/heap_check.h - L4. In debug builds, walks over what a heap owns, after each slow path: its bins and their spans, its
+ * spare slabs, its outboxes. The structs state what holds (heap.h, slab.h).
+ *
+ * A walk looks only at what its thread owns: blocks under way, in incoming and in outboxes, count as in use. It allocates
+ * nothing and changes nothing. It leaves a damaged list to whoever reports it (api/misuse.h): that is the program's fault.
+ * All functions are for the thread that has the heap, and panic with the sentence that does not hold.
+ */
+#ifndef HK_HEAP_HEAP_CHECK_H
+#define HK_HEAP_HEAP_CHECK_H
+
+#include "heap/heap.h"
+
+#if HK_DEBUG
+
+/* One span: its descriptors, and its list against its counts. A damaged list is none here. */
+void hk_span_check(const hk_heap_t *heap, const hk_slab_t *span);
+
+/* Ends a slow path of a class: checks its bin, its active span and the first partial ones, and all of the heap when that is
+ * due (base/walk.h). */
+void hk_heap_check_class(hk_heap_t *heap, unsigned class_index);
+
+/* Ends a slow path of a span that is not active; `slab` is any slab of it, and may be none of the heap's any more. */
+void hk_heap_check_span(hk_heap_t *heap, const hk_slab_t *slab);
+
+/* Ends a change of the spare slabs. */
+void hk_heap_check_spare(const hk_heap_t *heap);
+
+/* Ends a slow path that concerns many classes: checks all of the heap when that is due. Requires that no lock is held. */
+void hk_heap_check(hk_heap_t *heap);
+
+/* The same for a heap that is about to be given back: nothing is left in its outboxes. */
+void hk_heap_check_at_rest(hk_heap_t *heap);
+
+/* In a child of fork a thread has vanished that had a heap or looked after one: a block or a span that it was just moving is in no
+ * list, or not counted. From then on this process checks no count. */
+void hk_heap_check_note_vanished(void);
+
+/* The same where the purge thread was looking at the heap's spans. */
+void hk_heap_check_note_claim(hk_heap_t *heap);
+
+#else
+
+HK_INLINE void hk_heap_check_class(hk_heap_t *heap, unsigned class_index) { (void)heap, (void)class_index; }
+HK_INLINE void hk_heap_check_span(hk_heap_t *heap, const hk_slab_t *slab) { (void)heap, (void)slab; }
+HK_INLINE void hk_heap_check_spare(const hk_heap_t *heap) { (void)heap; }
+HK_INLINE void hk_heap_check(hk_heap_t *heap) { (void)heap; }
+HK_INLINE void hk_heap_check_at_rest(hk_heap_t *heap) { (void)heap; }
+HK_INLINE void hk_heap_check_note_vanished(void) {}
+HK_INLINE void hk_heap_check_note_claim(hk_heap_t *heap) { (void)heap; }
+
+#endif
+
+#endif /* HK_HEAP_HEAP_CHECK_H */

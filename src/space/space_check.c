@@ -1,0 +1,22 @@
+/* space/space_check.c - L3. See space_check.h. */
+#include "space/space_check.h"
+
+#include "base/walk.h"
+#include "space/idle.h"
+#include "space/range.h"
+#include "space/shelf.h"
+
+#if HK_DEBUG
+
+/* Guarded by hk_lock_space. */
+static hk_walk_t walk;
+
+void hk_space_check_locked(void) {
+  if (!hk_walk_is_due(&walk)) return;
+  uint64_t steps = hk_shelf_check_locked();
+  steps += hk_range_check_locked();
+  hk_idle_check_locked();
+  hk_walk_end(&walk, steps);
+}
+
+#endif

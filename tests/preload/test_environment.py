@@ -1,10 +1,10 @@
 """The same work in every environment a program may find itself in: the result is glibc's, and so is the memory.
 
-One program (environment.c) allocates in every band of sizes, in one thread and in four, and verifies all contents. Each row
-of the table below puts it into an environment, once under glibc and once under the library. The checksums are the same, and
-the peak of resident memory (ru_maxrss of the program itself) is at most MOST_MEMORY times glibc's, unless the row states
-another figure and its reason. Most of what can go wrong in one of these environments has a test of its own, which asks more
-than this table: the row names it. HAKMEM_TEST_SCALE=1 runs the full numbers of threads.
+One program (environment.c) allocates in every band of sizes, in one thread and in four, and verifies all contents. Each
+row of the table below puts it into an environment, once under glibc and once under the library. The checksums are the
+same, and the peak of resident memory (ru_maxrss of the program itself) is at most MOST_MEMORY times glibc's, unless the
+row states another figure and its reason. Most of what can go wrong in one of these environments has a test of its own,
+which verifies more than this table: the row names it. HAKMEM_TEST_SCALE=1 runs the full numbers of threads.
 """
 
 from __future__ import annotations

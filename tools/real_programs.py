@@ -5,12 +5,12 @@
     tools/real_programs.py --resume                             those that have not so many runs under this library
     tools/real_programs.py --missing                            says which packages are missing, and runs nothing
     tools/real_programs.py --install [NAME ...]                 installs them first (apt-get; pip for wheels)
-    tools/real_programs.py --write docs/tested-programs.md      writes the table of all rows that were run
+    tools/real_programs.py --no-runs --write FILE               writes the table of all results that are there
 
 A row's result is its exit status and what it prints. The row runs three times under glibc, where all results must be
 equal, and --runs times under the library. A peak is ru_maxrss of the row's largest process, the median of the runs.
-ld.so reports whose malloc the program is bound to. Results are kept in build/real-programs/results.json, the outputs of a run
-that differed in build/real-programs/differences.
+ld.so reports whose malloc the program is bound to. Results are kept in build/real-programs/results.json, the
+outputs of a run that differed in build/real-programs/differences.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ RESULTS = WORK / "results.json"
 DIFFERENCES = WORK / "differences"
 WHEELS = WORK / "wheels"
 PLAIN_RUNS = 3
+WANTED_RUNS = 20
 TIMEOUT_SECONDS = 300
 
 PRELUDE = """
@@ -352,7 +353,8 @@ def write_document(file: Path, programs: list[Program], results: dict[str, Verdi
     good = [verdict for _, verdict in served if verdict.is_good()]
     ratios = [verdict.ours_kib / verdict.plain_kib for _, verdict in served if verdict.plain_kib]
     lines.append(
-        f"- {len(good)} of {len(served)} programs gave the same result in every run; memory is "
+        f"- {len(good)} of {len(served)} programs gave the same result in every run, "
+        f"{sum(one.runs >= WANTED_RUNS for one in good)} of them in {WANTED_RUNS} runs or more; memory is "
         f"{statistics.geometric_mean(ratios):.2f} times glibc's in the geometric mean, {max(ratios):.2f} at the most.\n"
     )
     for group in dict.fromkeys(one.group for one, _ in served):
@@ -429,14 +431,15 @@ def main() -> int:
         "names", nargs="*", metavar="NAME", help="rows of tests/programs/programs.toml; all without any"
     )
     parser.add_argument("--build", type=Path, default=REPOSITORY / "build" / "release", help="where the library is")
-    parser.add_argument("--runs", type=int, default=20, help="runs of each under the library; default 20")
+    parser.add_argument("--runs", type=int, default=WANTED_RUNS, help="runs of each under the library; default 20")
     parser.add_argument("--jobs", type=int, default=1, help="rows at once; default 1")
     parser.add_argument(
         "--resume", action="store_true", help="leave out the rows whose runs under this library are there"
     )
+    parser.add_argument("--no-runs", action="store_true", help="run nothing: --write writes the results that are there")
     parser.add_argument("--missing", action="store_true", help="say what is missing, and run nothing")
     parser.add_argument("--install", action="store_true", help="install what is missing first")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="write the table of all results; alone: run nothing")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write the table of all results")
     arguments = parser.parse_args()
     programs = load()
     by_name = {program.name: program for program in programs}
@@ -447,9 +450,8 @@ def main() -> int:
     if arguments.install:
         install(wanted)
     is_good = True
-    if arguments.missing or not (arguments.write and not arguments.names and not arguments.install):
-        say_missing(wanted)
-    if not arguments.missing and (arguments.names or not arguments.write):
+    say_missing(wanted)
+    if not arguments.missing and not arguments.no_runs:
         try:
             runner = Runner(library_in(arguments.build))
         except LibraryMissing as missing:

@@ -86,7 +86,9 @@ def test_what_is_missing(tmp_path: Path) -> None:
 
 def test_the_document(tmp_path: Path) -> None:
     program = row(tmp_path, 'run = "true"')
-    verdict = real_programs.Verdict("row", "1.2", 20, 20, True, "hakmem", 10240, 11264, "sum", "a machine", "2026-01-02")
+    verdict = real_programs.Verdict(
+        "row", "1.2", 20, 20, True, "hakmem", 10240, 11264, "sum", "a machine", "2026-01-02"
+    )
     file = tmp_path / "tested.md"
     real_programs.write_document(file, [program], {"row": verdict})
     assert "| row | 1.2 | what | 20 of 20 | 10.0 | 11.0 | 1.10 |\n" in file.read_text()

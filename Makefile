@@ -131,6 +131,11 @@ cost: lib ## CPU time and memory at three prices beside every allocator that is 
 	cmake --build --preset release --target bench_programs
 	./hakmem bench --cost --no-counts
 
+RUNS ?= 20
+.PHONY: programs
+programs: lib ## real programs under glibc and hakmem, RUNS times each, into docs/tested-programs.md; INSTALL=1 installs what is missing
+	$(PYTHON) tools/real_programs.py --runs $(RUNS) $(if $(INSTALL),--install) --write docs/tested-programs.md
+
 .PHONY: install
 install: lib ## install to PREFIX (default /usr/local), below DESTDIR if set
 	cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)

@@ -128,6 +128,7 @@ def files_of_malloc(
     Empty when the program is static, or runs with raised rights.
     """
     with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o1733)  # the program may change its user
         traced = dict(env, LD_DEBUG="bindings", LD_DEBUG_OUTPUT=f"{folder}/bindings", LD_BIND_NOW="1")
         subprocess.run(
             list(command), env=traced, cwd=cwd, stdin=subprocess.DEVNULL,

@@ -31,6 +31,7 @@ static size_t trim_tiny(hk_heap_t *heap, unsigned class_index, size_t steps, boo
     hk_heap_note_length(heap, class_index, 0);
     hk_store_release(&heap->state[class_index].active, NULL);
     hk_span_release(heap, span);
+    if (for_good) heap->state[class_index].carve_count = 0;
   } else if (for_good) {
     hk_span_put_to_rest(heap, class_index, length);
   }

@@ -72,11 +72,9 @@ file(GLOB support_sources CONFIGURE_DEPENDS "${tests_dir}/support/*.c" "${tests_
 file(GLOB fake_os_sources CONFIGURE_DEPENDS "${tests_dir}/support/fake_os*.c")
 list(REMOVE_ITEM support_sources ${fake_os_sources} "${tests_dir}/support/main.cc")
 
-set(test_optimisation -O1 -g1)
+set(test_optimisation -O0 -g1 -U_FORTIFY_SOURCE)
 if(HK_SANITIZE STREQUAL "address")
-  set(test_optimisation -O0 -g1 -fno-sanitize=all -DHK_SANITIZED=1)
-elseif(HK_SANITIZE OR CMAKE_CROSSCOMPILING)
-  set(test_optimisation -O0 -g1)
+  list(APPEND test_optimisation -fno-sanitize=all -DHK_SANITIZED=1)
 endif()
 
 function(hk_test_settings target)

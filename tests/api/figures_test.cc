@@ -63,7 +63,7 @@ TEST(Figures, AfterEachStepOfOneClass) {
   for (size_t size : {size_t{208}, size_t{2560}}) {
     uint64_t before = LiveOfClass(size);
     Blocks blocks;
-    for (unsigned step = 0; step < 300; step++) {
+    for (size_t step = 0; step < Scaled(300, 60); step++) {
       if (step % 5 == 4) {
         hakmem_free(blocks[blocks.size() / 2]);
         blocks.erase(blocks.begin() + static_cast<ptrdiff_t>(blocks.size() / 2));

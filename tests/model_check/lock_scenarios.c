@@ -70,7 +70,11 @@ static void expect_repaired(void) {
 const scenario_t scenarios[] = {
     {.name = "lock_two_threads", .setup = set_up_two, .thread = {add, add}, .finish = expect_sum},
     {.name = "lock_two_threads_twice", .setup = set_up_four, .thread = {add_twice, add_twice}, .finish = expect_sum},
-    {.name = "lock_three_threads", .setup = set_up_three, .thread = {add, add, add}, .finish = expect_sum},
+    {.name = "lock_three_threads",
+     .setup = set_up_three,
+     .thread = {add, add, add},
+     .finish = expect_sum,
+     .preemptions_in_short = 4},
     {.name = "lock_child_of_fork",
      .setup = set_up_child,
      .thread = {add_repaired, add_repaired},

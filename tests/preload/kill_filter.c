@@ -216,7 +216,7 @@ static void have_threads(void) {
     CHECK(pthread_create(&thread, NULL, allocate_until_over, NULL) == 0);
     if (i + 1 < threads_before) CHECK(pthread_detach(thread) == 0);
   }
-  for (int i = 0; i < 20; i++) {
+  for (int i = 0; i < 10; i++) {
     use_many(100000, 60 * MIB);
     usleep(10000);
   }

@@ -28,7 +28,7 @@ Report = Callable[[str, object], None]
 
 STEPS = 120
 # Refusals that are tried of each course at scale 1.
-SAMPLE = 60
+SAMPLE = 40
 # Occurrences of one kind of call beyond this are tried every so many.
 MOST_TURNS = 400
 

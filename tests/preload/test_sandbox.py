@@ -53,7 +53,7 @@ def test_nothing_but_what_is_written(runner: Runner, program: Callable[[str], Pa
 
 def test_a_call_that_is_not_written_ends_the_program(runner: Runner, program: Callable[[str], Path]) -> None:
     """The filter of the test above works: it stands between the library and a call that the library makes."""
-    for missing in ("madvise", "mincore", "fstatfs"):
+    for missing in ("madvise", "mincore"):
         calls = ",".join(set(written_calls()) - {missing})
         outcome = runner.under([program("kill_filter"), "written", calls, "fresh"])
         assert outcome.code in (-signal.SIGSYS, SKIPPED), missing

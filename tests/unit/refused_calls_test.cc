@@ -271,7 +271,7 @@ class Trials {
 
  private:
   void TryEach(Refusal refusal, uint64_t count) {
-    uint64_t most = Scaled(24, 1), stride = count > most ? (count + most - 1) / most : 1;
+    uint64_t most = Scaled(12, 1), stride = count > most ? (count + most - 1) / most : 1;
     for (refusal.nth = 1; refusal.nth <= count; refusal.nth += stride) {
       EXPECT_EQ(RunOne(refusal), "") << machine_.name << ": call " << refusal.call << ", the " << refusal.nth
                                      << "th of " << count << (refusal.lasts ? " and all after it" : "");

@@ -244,7 +244,8 @@ void *hk_alloc_large(size_t size, size_t alignment, bool *zero) {
 
 /* ---- Zero. */
 
-HK_INLINE bool is_zero(const void *start, size_t bytes) {
+/* For HK_ASSERT, which a release build leaves out. */
+__attribute__((unused)) HK_INLINE bool is_zero(const void *start, size_t bytes) {
   const char *text = start;
   for (; bytes >= sizeof(uint64_t); text += sizeof(uint64_t), bytes -= sizeof(uint64_t)) {
     if (*(const uint64_t *)(const void *)text != 0) return false;

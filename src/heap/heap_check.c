@@ -12,14 +12,10 @@
 /* Chosen: partial spans that are checked after each slow path of their class. The rest is for the walk over the whole heap. */
 #define PARTIAL_LOOKS 2
 
-/* False after a thread has vanished in a fork. */
+/* False in a child of fork. */
 static _Atomic(bool) is_exact = true;
 
-void hk_heap_check_note_vanished(void) { hk_store_relaxed(&is_exact, false); }
-
-void hk_heap_check_note_claim(hk_heap_t *heap) {
-  if (hk_load_relaxed(&heap->shared.is_claimed)) hk_heap_check_note_vanished();
-}
+void hk_heap_check_note_fork(void) { hk_store_relaxed(&is_exact, false); }
 
 /* ---- Lists of blocks. */
 

@@ -31,12 +31,9 @@ void hk_heap_check(hk_heap_t *heap);
 /* The same for a heap that is about to be given back: nothing is left in its outboxes. */
 void hk_heap_check_at_rest(hk_heap_t *heap);
 
-/* In a child of fork a thread has vanished that had a heap or looked after one: a block or a span that it was just moving is in no
- * list, or not counted. From then on this process checks no count. */
-void hk_heap_check_note_vanished(void);
-
-/* The same where the purge thread was looking at the heap's spans. */
-void hk_heap_check_note_claim(hk_heap_t *heap);
+/* In a child of fork: a thread that has vanished, or this one before its signal handler forked, may have been moving a block or a
+ * span that is in no list, or not counted. From then on this process checks no count. */
+void hk_heap_check_note_fork(void);
 
 #else
 
@@ -45,8 +42,7 @@ HK_INLINE void hk_heap_check_span(hk_heap_t *heap, const hk_slab_t *slab) { (voi
 HK_INLINE void hk_heap_check_spare(const hk_heap_t *heap) { (void)heap; }
 HK_INLINE void hk_heap_check(hk_heap_t *heap) { (void)heap; }
 HK_INLINE void hk_heap_check_at_rest(hk_heap_t *heap) { (void)heap; }
-HK_INLINE void hk_heap_check_note_vanished(void) {}
-HK_INLINE void hk_heap_check_note_claim(hk_heap_t *heap) { (void)heap; }
+HK_INLINE void hk_heap_check_note_fork(void) {}
 
 #endif
 

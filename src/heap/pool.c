@@ -229,8 +229,6 @@ bool hk_heap_offers(hk_heap_t *heap, unsigned class_index) {
 static bool is_idle(hk_heap_t *heap) { return hk_heap_life(heap) == hk_heap_idle; }
 
 static bool fill_any_slot(hk_heap_t *heap) {
-  HK_ASSERT(hk_heap_life(heap) == hk_heap_attached || hk_heap_life(heap) == hk_heap_orphan,
-            "a heap is given back by the thread that has it");
   set_life(heap, hk_heap_idle);
   hk_keep_store_order();
   for (unsigned i = 0; i < HK_POOL_SLOTS; i++) {
@@ -301,11 +299,11 @@ void hk_heap_visit_idle(void (*visit)(hk_heap_t *heap)) {
 /* ---- Fork. */
 
 void hk_heap_repair(void) {
+  hk_heap_check_note_fork();
   for (unsigned i = 0; i < HK_POOL_SLOTS; i++) hk_store_relaxed(&slots[i], NULL);
   init_overflow_locked();
   for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
     heap->pool_link = (hk_list_t){NULL, NULL};
-    hk_heap_check_note_claim(heap);
     hk_store_relaxed(&heap->shared.is_claimed, false); /* the purge thread has vanished */
     if (hk_heap_life(heap) == hk_heap_attached) set_life(heap, hk_heap_orphan);
     if (!is_idle(heap)) continue;
@@ -337,10 +335,8 @@ static void settle_orphan(hk_heap_t *heap, const hk_heap_t *mine) {
   if (heap == mine) {
     set_life(heap, hk_heap_attached);
   } else if (hk_load_relaxed(&heap->busy)) {
-    hk_heap_check_note_vanished();
     set_life(heap, hk_heap_lost);
   } else {
-    hk_heap_check_note_vanished();
     distrust_countdowns(heap);
     hk_heap_give_back(heap);
   }

@@ -49,7 +49,7 @@ test-all: test test-rest ## every test at full length, in every preset
 # What test-all has beyond test.
 .PHONY: test-rest
 test-rest:
-	tools/bootstrap.sh test
+	tools/bootstrap.sh test-all
 	@$(MAKE) run-tests WHAT=rest
 
 # One tier of the release build: make test-unit, test-api and so on.

@@ -246,7 +246,10 @@ foreach(tier IN ITEMS misuse preload)
                  CXX_STANDARD 17
                  RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests/${tier}"
     )
-    target_compile_options(${tier}_${name} PRIVATE -O1 -g -fno-builtin -w)
+    # Sized delete is C++14; clang before 19 leaves it out by default.
+    target_compile_options(
+      ${tier}_${name} PRIVATE -O1 -g -fno-builtin -w $<$<COMPILE_LANGUAGE:CXX>:-fsized-deallocation>
+    )
     target_include_directories(${tier}_${name} PRIVATE "${PROJECT_SOURCE_DIR}/include")
     target_link_libraries(${tier}_${name} PRIVATE Threads::Threads ${CMAKE_DL_LIBS} rt)
   endforeach()

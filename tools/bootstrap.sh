@@ -2,10 +2,11 @@
 # Installs what is missing to build, run or test hakmem: distribution packages through apt-get, Python packages into
 # build/venv. Asks nothing; takes a moment when all is there.
 #
-#   tools/bootstrap.sh [--check] build|run|test|fuzz|peers|programs
+#   tools/bootstrap.sh [--check] build|run|test|test-all|fuzz|peers|programs
 #
 # build: compilers, cmake, ninja.  run: and a Python.  test: and GoogleTest, pytest, formatters, some libraries to test with,
 # Prometheus (Debian's starts a service where systemd runs; the tests start their own, and need none of it).
+# test-all: as test, and clang if it can be had.
 # fuzz: as build, with GoogleTest and, as far as they can be had, clang and its libFuzzer.
 # peers: as run, and as far as they can be had cargo and the distribution's allocators.  programs: as run, and as far as they
 # can be had the real programs of bench/programs.toml (Debian's redis-server starts a service when it is installed).
@@ -57,7 +58,7 @@ find_missing() {
     run | peers | programs)
       [ -x /usr/bin/python3 ] || missing+=(python3)
       ;;
-    test)
+    test | test-all)
       [ -e /usr/include/gtest/gtest.h ] || [ -e /usr/local/include/gtest/gtest.h ] || missing+=(libgtest-dev)
       if [ ! -x build/venv/bin/python ] && [ -z "$(find_python)" ]; then missing+=(python3 python3-venv); fi
       ;;
@@ -78,7 +79,7 @@ want_library() {
 find_optional() {
   optional=()
   case "$goal" in
-    test)
+    test | test-all)
       if [ "$(uname -m)" = x86_64 ]; then
         have aarch64-linux-gnu-g++ || optional+=(g++-aarch64-linux-gnu)
         have qemu-aarch64 || optional+=(qemu-user)
@@ -92,11 +93,6 @@ find_optional() {
       # What tests/cli/test_report_page.py looks at a page with.
       have chromium || optional+=(chromium)
       have chromedriver || optional+=(chromium-driver)
-      ;;
-    fuzz)
-      if ! have clang || ! have clang++; then
-        optional+=(clang)
-      fi
       ;;
     peers)
       have cargo || optional+=(cargo)
@@ -112,6 +108,9 @@ find_optional() {
       { have redis-server && have redis-benchmark; } || optional+=(redis-server)
       have db_bench || optional+=(rocksdb-tools)
       ;;
+  esac
+  case "$goal" in
+    test-all | fuzz) { have clang && have clang++; } || optional+=(clang) ;;
   esac
 }
 
@@ -200,10 +199,12 @@ install_python_packages() {
 }
 
 case "$goal" in
-build | run | test | fuzz | peers | programs) ;;
-*) die "usage: tools/bootstrap.sh [--check] build|run|test|fuzz|peers|programs" ;;
+build | run | test | test-all | fuzz | peers | programs) ;;
+*) die "usage: tools/bootstrap.sh [--check] build|run|test|test-all|fuzz|peers|programs" ;;
 esac
 install_packages
 install_optional
 if [ "$goal" = fuzz ]; then install_libfuzzer; fi
-if [ "$goal" = test ] && ! $check_only; then install_python_packages; fi
+case "$goal" in
+test | test-all) if ! $check_only; then install_python_packages; fi ;;
+esac

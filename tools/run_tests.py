@@ -92,6 +92,12 @@ def have_arm64() -> str | None:
 
 
 def preset_stages(
+def have_clang() -> str | None:
+    """Why the clang build cannot be tested here; None where it can."""
+    missing = [tool for tool in ("clang", "clang++") if shutil.which(tool) is None]
+    return f"there is no {' and no '.join(missing)}" if missing else None
+
+
     preset: str, werror: str, jobs: int, part: float, guess: tuple[float, float], threaded: bool
 ) -> list[Stage]:
     """Build and native tests of one preset; `threaded`: of the sources that start threads alone."""
@@ -133,7 +139,7 @@ def rest(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
         *preset_stages("asan", werror, jobs, 0.05, (110, 60), False),
         *preset_stages("tsan", werror, jobs, 0.05, (150, 90), False),
     ]
-    if shutil.which("clang") and shutil.which("clang++"):
+    if have_clang() is None:
         stages += preset_stages("clang", werror, jobs, 0.05, (200, 40), False)
     if have_arm64() is None:
         stages += preset_stages("arm64", werror, jobs, 0.02, (150, 90), False)
@@ -377,9 +383,12 @@ def main() -> int:
     if arguments.what == "tier" and arguments.name not in TIERS:
         parser.error(f"no tier {arguments.name}: one of {', '.join(TIERS)}")
     if arguments.what in ("quick", "rest"):
-        reason = have_arm64()
-        if reason is not None:
-            print(f"arm64: NOT tested, {reason}")
+        reasons = {"arm64": have_arm64()}
+        if arguments.what == "rest":
+            reasons["clang"] = have_clang()
+        for preset, reason in reasons.items():
+            if reason is not None:
+                print(f"{preset}: NOT tested, {reason}")
         lanes = (quick if arguments.what == "quick" else rest)(arguments.werror, arguments.jobs)
         return 0 if Run(lanes).run() else 1
     if arguments.what == "only" or arguments.only:

@@ -130,7 +130,8 @@ void RunPipe(const Shape &shape, const SizeRange &sizes, size_t operations, uint
 class Asymmetry : public Stress, public testing::WithParamInterface<std::tuple<Shape, SizeRange>> {};
 
 TEST_P(Asymmetry, Pipe) {
-  const auto &[shape, sizes] = GetParam();
+  const Shape &shape = std::get<Shape>(GetParam());
+  const SizeRange &sizes = std::get<SizeRange>(GetParam());
   std::string name = std::string(shape.name) + "_" + sizes.name;
   uint64_t seed = SeedFor(name.c_str());
   const size_t operations = Scaled(10'000'000, 500'000);

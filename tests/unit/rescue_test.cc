@@ -11,7 +11,7 @@ using namespace hk_test;
 
 namespace {
 
-constexpr unsigned kTiny = 64, kSmallest = 1, kMid = 80, kLargest = HK_CLASS_COUNT - 1;
+constexpr unsigned kTiny = 64, kSmallest = 1, kMid = 80;
 constexpr unsigned kSome[] = {kSmallest, 2, 33, kTiny, 66, kMid, 104};
 
 // ---- What is given back.

@@ -8,7 +8,10 @@ set(CMAKE_CXX_FLAGS_DEBUG "-Og -g")
 add_library(hk_flags INTERFACE)
 target_compile_options(
   hk_flags
-  INTERFACE -Wall
+  INTERFACE # Assembly here defines and calls symbols, which optimisation at link time does not see. And the archive
+            # has to serve every linker.
+            -fno-lto
+            -Wall
             -Wextra
             -Wundef
             -Wshadow

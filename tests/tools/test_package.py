@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-BUILD = os.environ.get("HAKMEM_TEST_BUILD_DIR", str(Path(__file__).resolve().parents[2] / "build/release"))
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = os.environ.get("HAKMEM_TEST_BUILD_DIR", str(ROOT / "build/release"))
 PROGRAM = """
 #include <hakmem/hakmem.h>
 #include <stdlib.h>
@@ -211,3 +212,14 @@ def test_pkg_config_of_what_names_nothing(prefix: Path, silent: Path, tmp_path: 
     asked = run("pkg-config", *is_static, "--cflags", "--libs", "hakmem", PKG_CONFIG_PATH=str(description.parent))
     link(silent / name, tmp_path / "program", *flags.split(), *asked.split())
     expect_ours(tmp_path / "program", LD_LIBRARY_PATH=str(description.parent.parent))
+
+
+@pytest.mark.parametrize("ipo, flags", [("ON", ""), ("OFF", "-flto")])
+def test_a_build_with_optimisation_at_link_time(tmp_path: Path, ipo: str, flags: str) -> None:
+    """The library's own objects take no part in it: the linker finds the symbols that assembly in them defines."""
+    options = (f"-DCMAKE_INTERPROCEDURAL_OPTIMIZATION={ipo}", "-DHK_TESTS=OFF", "-DHK_BENCH=OFF")
+    run("cmake", "-G", "Ninja", "-S", ROOT, "-B", tmp_path, *options, CFLAGS=flags, CXXFLAGS=flags)
+    run("cmake", "--build", tmp_path, "--target", "hakmem_override")
+    for source, symbol in {"dlopen.c": "hk_own_dlopen", "seccomp.c": "syscall"}.items():
+        symbols = run("nm", "--defined-only", next(tmp_path.rglob(f"hakmem_override.dir/**/{source}.o")))
+        assert symbol in symbols.split()

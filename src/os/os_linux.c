@@ -1,17 +1,15 @@
-/* os/os_linux.c - L1. Keeps os.h's contract on Linux. Memory, files, time and waiting are bare system calls, so errno
- * is never touched and nobody who interposes mmap or clock_gettime (and then allocates) is entered. What the kernel has
- * no call for comes from the C library: threads' ends, forks, the auxiliary vector, the environment.
+/* os/os_linux.c - L1. Keeps os.h's contract on Linux, but for the parts that have a file of their own. Memory and files
+ * are bare system calls: they leave errno alone, and enter no library that interposes mmap and then allocates. What the
+ * kernel has no call for comes from the C library: threads' ends, forks, the auxiliary vector, the environment.
  */
 #define _GNU_SOURCE 1
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/atomic.h"
@@ -22,7 +20,6 @@
 #include "os/kernel_file.h"
 #include "os/os.h"
 #include "os/syscall.h"
-#include "os/vdso.h"
 
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
@@ -315,48 +312,6 @@ void hk_os_write_stderr(const char *text, size_t bytes) {
 }
 
 void hk_os_abort(void) { abort(); }
-
-static int call_clock_gettime(long clock, struct timespec *now) {
-  return (int)hk_syscall2(SYS_clock_gettime, clock, (long)now);
-}
-
-static struct timespec read_clock(long clock) {
-  static _Atomic(hk_vdso_clock_t *) known;
-  hk_vdso_clock_t *read = hk_load_relaxed(&known);
-  if (HK_UNLIKELY(read == NULL)) {
-    read = hk_vdso_find_clock(auxiliary(AT_SYSINFO_EHDR));
-    if (read == NULL) read = call_clock_gettime;
-    hk_store_relaxed(&known, read);
-  }
-  struct timespec now = {0, 0};
-  (void)read(clock, &now);
-  return now;
-}
-
-static uint64_t read_clock_ms(long clock) {
-  struct timespec now = read_clock(clock);
-  return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
-}
-
-uint64_t hk_os_now_ns(void) {
-  struct timespec now = read_clock(CLOCK_MONOTONIC);
-  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-uint64_t hk_os_coarse_ms(void) { return read_clock_ms(CLOCK_MONOTONIC_COARSE); }
-
-uint64_t hk_os_unix_ms(void) { return read_clock_ms(CLOCK_REALTIME); }
-
-void hk_os_wait(const uint32_t *word, uint32_t expected) {
-  (void)hk_syscall4(SYS_futex, (long)word, FUTEX_WAIT_PRIVATE, (long)expected, 0);
-}
-
-void hk_os_wait_for(const uint32_t *word, uint32_t expected, uint64_t timeout_ms) {
-  struct timespec timeout = {.tv_sec = (time_t)(timeout_ms / 1000), .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
-  (void)hk_syscall4(SYS_futex, (long)word, FUTEX_WAIT_PRIVATE, expected, (long)&timeout);
-}
-
-void hk_os_wake_one(const uint32_t *word) { (void)hk_syscall3(SYS_futex, (long)word, FUTEX_WAKE_PRIVATE, 1); }
 
 /* ---- Resident memory. ------------------------------------------------------------------------------------------ */
 

@@ -1,5 +1,5 @@
 /* os/vdso.h - L1. What the kernel answers by a function in the process, which is no system call: the time, and where a
- * thread runs. For os_linux.c and os_node.c alone. */
+ * thread runs. For os_time.c and os_node.c alone. */
 #ifndef HK_OS_VDSO_H
 #define HK_OS_VDSO_H
 

@@ -74,6 +74,7 @@ TEST(Vdso, WhatNamesNoTablesHasNoClock) {
   EXPECT_EQ(hk_vdso_find_clock(reinterpret_cast<uintptr_t>(&object)), nullptr) << "no dynamic section";
   object.segment[1].p_type = PT_DYNAMIC;
   object.segment[1].p_offset = offsetof(Object, dynamic);
+  object.segment[1].p_vaddr = offsetof(Object, dynamic);
   EXPECT_EQ(hk_vdso_find_clock(reinterpret_cast<uintptr_t>(&object)), nullptr) << "no tables";
 }
 

@@ -59,8 +59,7 @@ void hk_stats_file_renew(const char *text, size_t bytes) {
 
 /* The last writing must not be overtaken by one before it. */
 static void wait_for_writer(void) {
-  static const uint32_t nothing;
-  for (unsigned waited_ms = 0; waited_ms < FINISH_WAIT_MS && !may_write(); waited_ms++) hk_os_wait_for(&nothing, 0, 1);
+  for (unsigned waited_ms = 0; waited_ms < FINISH_WAIT_MS && !may_write(); waited_ms++) hk_os_pause(1);
 }
 
 void hk_stats_file_finish(const char *text, size_t bytes) {

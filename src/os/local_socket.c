@@ -125,8 +125,7 @@ void hk_local_socket_forget(const hk_local_socket_t *socket, int file) {
 
 /* Any of them may be ready: no call on them blocks. */
 static void look_later(struct pollfd *files, unsigned count, uint64_t timeout_ms) {
-  static const uint32_t never_woken;
-  hk_os_wait_for(&never_woken, 0, hk_smaller(timeout_ms, LOOK_MS));
+  hk_os_pause(hk_smaller(timeout_ms, LOOK_MS));
   for (unsigned i = 0; i < count; i++) files[i].revents = files[i].fd >= 0 ? files[i].events : 0;
 }
 

@@ -96,6 +96,12 @@ void hk_os_wait(const uint32_t *word, uint32_t expected);
 /* The same, but for `timeout_ms` at the most. */
 void hk_os_wait_for(const uint32_t *word, uint32_t expected, uint64_t timeout_ms);
 
+/* Lets about `ms` milliseconds pass; may return early for no reason. */
+HK_INLINE void hk_os_pause(uint64_t ms) {
+  static const uint32_t never_woken = 0;
+  hk_os_wait_for(&never_woken, 0, ms);
+}
+
 /* Wakes one thread that is blocked on `word`. */
 void hk_os_wake_one(const uint32_t *word);
 

@@ -7,7 +7,7 @@
 #include "base/atomic.h"
 #include "os/os.h"
 
-/* Chosen: how often it is looked whether a thread has ended. */
+/* Chosen: interval of looks whether a thread has ended. */
 #define LOOK_MS 1
 
 static _Atomic(long) own_threads[hk_thread_kind_count];
@@ -19,18 +19,15 @@ void hk_thread_nature_take(hk_thread_kind_t kind, const char *name) {
   (void)hk_syscall2(SYS_prctl, PR_SET_NAME, (long)name);
 }
 
-/* Signal 0 asks and does nothing. A thread of another process, as of a fork's parent, is none of this one. */
+/* Signal 0 does nothing: the answer tells. The number of a thread of the parent, before a fork, is not found. */
 static bool is_there(long thread) {
   return thread > 0 && hk_syscall3(SYS_tgkill, (long)hk_os_process_id(), thread, 0) != -ESRCH;
 }
 
 void hk_thread_nature_await_ends(uint64_t most_ms) {
-  static const uint32_t never_woken;
   uint64_t end_ms = hk_os_coarse_ms() + most_ms;
   for (unsigned kind = 0; kind < hk_thread_kind_count; kind++) {
-    while (is_there(hk_load_relaxed(&own_threads[kind])) && hk_os_coarse_ms() < end_ms) {
-      hk_os_wait_for(&never_woken, 0, LOOK_MS);
-    }
+    while (is_there(hk_load_relaxed(&own_threads[kind])) && hk_os_coarse_ms() < end_ms) hk_os_pause(LOOK_MS);
     hk_store_relaxed(&own_threads[kind], 0);
   }
 }

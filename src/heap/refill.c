@@ -78,32 +78,31 @@ static hk_stat_id_t take_any(hk_heap_t *heap, unsigned class_index) {
   return carve(heap, class_index) ? hk_stat_refill_cut : hk_stat_refill_failed;
 }
 
-bool hk_refill(hk_heap_t *heap, unsigned class_index) {
-  hk_stat_bump(&heap->stat, hk_stat_refill, 1);
-  if (hk_class_is_mid(class_index)) hk_heap_home(heap, class_index)->mark = 0;
+static bool refill(hk_heap_t *heap, unsigned class_index) {
   if (hk_remote_is_pending(heap)) (void)hk_remote_drain(heap);
   hk_stat_id_t stage = take_any(heap, class_index);
   if (stage != hk_stat_refill_failed) {
     hk_stat_bump(&heap->stat, stage, 1);
-    hk_heap_check_class(heap, class_index);
     return true;
   }
 
   /* Before growing: what others wait for may be held back here, and what we wait for elsewhere. */
   hk_remote_flush(heap);
   hk_remote_drain_idle();
-  if (hk_steal_span(heap, class_index) && take_any(heap, class_index) != hk_stat_refill_failed) {
-    hk_heap_check_class(heap, class_index);
-    return true;
-  }
+  if (hk_steal_span(heap, class_index) && take_any(heap, class_index) != hk_stat_refill_failed) return true;
   hk_slab_t *span = hk_span_acquire(heap, class_index);
   if (span == NULL) {
     hk_stat_bump(&heap->stat, hk_stat_refill_failed, 1);
-    hk_heap_check_class(heap, class_index);
     return false;
   }
   switch_to(heap, span);
-  bool is_carved = carve(heap, class_index);
+  return carve(heap, class_index);
+}
+
+bool hk_refill(hk_heap_t *heap, unsigned class_index) {
+  hk_stat_bump(&heap->stat, hk_stat_refill, 1);
+  if (hk_class_is_mid(class_index)) hk_heap_home(heap, class_index)->mark = 0;
+  bool has_refilled = refill(heap, class_index);
   hk_heap_check_class(heap, class_index);
-  return is_carved;
+  return has_refilled;
 }

@@ -22,14 +22,9 @@ function(hk_fuzz_settings target)
   target_include_directories(${target} PRIVATE "${tests_dir}" "${tests_dir}/support" "${fuzz_dir}")
   target_link_libraries(${target} PRIVATE hk_flags hakmem_core_parts Threads::Threads)
   target_compile_options(${target} PRIVATE -O1 -g1)
+  hk_set_test_standards(${target})
   set_target_properties(
-    ${target}
-    PROPERTIES C_STANDARD 17
-               C_STANDARD_REQUIRED ON
-               CXX_STANDARD 20
-               CXX_STANDARD_REQUIRED ON
-               LINKER_LANGUAGE CXX
-               RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests"
+    ${target} PROPERTIES LINKER_LANGUAGE CXX RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests"
   )
 endfunction()
 

@@ -15,14 +15,9 @@ function(hk_model_settings target safety)
   # Optimised whatever the build is: every order is tried. The checker's longjmp goes from stack to stack, which a
   # fortified one takes for a mistake.
   target_compile_options(${target} PRIVATE -O2 -g1 -U_FORTIFY_SOURCE $<$<COMPILE_LANGUAGE:C>:-fsanitize=thread>)
-  set_target_properties(
-    ${target}
-    PROPERTIES C_STANDARD 17
-               C_STANDARD_REQUIRED ON
-               CXX_STANDARD 20
-               CXX_STANDARD_REQUIRED ON
-               EXPORT_COMPILE_COMMANDS OFF # a source of the core is linted as it is shipped
-  )
+  hk_set_test_standards(${target})
+  # A source of the core is linted as it is shipped.
+  set_target_properties(${target} PROPERTIES EXPORT_COMPILE_COMMANDS OFF)
 endfunction()
 
 # The checker itself is not instrumented.

@@ -77,13 +77,7 @@ if(HK_SANITIZE STREQUAL "address")
   list(APPEND test_optimisation -fno-sanitize=all -DHK_SANITIZED=1)
 endif()
 
-function(hk_test_settings target)
-  hk_see_internals(${target} 1)
-  target_include_directories(${target} PRIVATE "${tests_dir}" "${tests_dir}/support")
-  target_link_libraries(${target} PRIVATE hk_flags)
-  # GoogleTest's macros are an if with an else. How fast a test itself is matters little; how fast it is compiled, much:
-  # misused memory and undefined behaviour are looked for in the core alone.
-  target_compile_options(${target} PRIVATE ${test_optimisation} $<$<COMPILE_LANGUAGE:CXX>:-Wno-dangling-else>)
+function(hk_set_test_standards target)
   set_target_properties(
     ${target}
     PROPERTIES C_STANDARD 17
@@ -95,6 +89,16 @@ endfunction()
 
 if(fake_os_sources)
   add_library(hakmem_fake_os OBJECT EXCLUDE_FROM_ALL ${fake_os_sources})
+function(hk_test_settings target)
+  hk_see_internals(${target} 1)
+  target_include_directories(${target} PRIVATE "${tests_dir}" "${tests_dir}/support")
+  target_link_libraries(${target} PRIVATE hk_flags)
+  # GoogleTest's macros are an if with an else. Tests are compiled fast rather than run fast, and the sanitizers check
+  # the core alone.
+  target_compile_options(${target} PRIVATE ${test_optimisation} $<$<COMPILE_LANGUAGE:CXX>:-Wno-dangling-else>)
+  hk_set_test_standards(${target})
+endfunction()
+
   hk_test_settings(hakmem_fake_os)
 endif()
 set(test_support "")

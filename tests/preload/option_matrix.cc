@@ -1,12 +1,13 @@
 /* Operations of every kind, by threads that come and go: option_matrix SEED OPERATIONS THREADS
  *
- * A program for every set of options (option_matrix.py): it knows malloc's names alone, so each library can be preloaded. THREADS
- * workers run at once. Each makes, resizes, checks and frees blocks, puts some where other threads take them, forks now and
- * then, and ends in one of several ways or stays alive and sleeps. Every block is filled to the end of its usable bytes
- * with a pattern of its own, and compared with it at each visit; calloc's blocks are zero to the last byte.
+ * A program for every set of options (option_matrix.py): it knows malloc's names alone, so each library can be
+ * preloaded. THREADS workers run at once. Each makes, resizes, checks and frees blocks, puts some where other threads
+ * take them, forks now and then, and ends in one of several ways or stays alive and sleeps. Every block is filled to
+ * the end of its usable bytes with a pattern of its own, and compared with it at each visit; calloc's blocks are zero
+ * to the last byte.
  *
- * With one thread the seed repeats every operation, with several the sizes. Prints `operations N threads N sleeps N forks N`. The
- * program's own records lie in static memory: what is wrong with a block damages no record.
+ * With one thread the seed repeats every operation, with several the sizes. Prints `operations N threads N sleeps N
+ * forks N`. The program's own records lie in static memory: a damaged block damages no record.
  */
 #include <dlfcn.h>
 #include <malloc.h>
@@ -16,16 +17,9 @@
 
 #include <atomic>
 
-extern "C" {
-#include "check.h"
-}
-#include "../support/block_pattern.h"
-#include "../support/process_memory.h"
-#include "../support/test_random.h"
+#include "matrix_block.h"
 
 namespace {
-
-using namespace hakmem_test;
 
 constexpr size_t kBlocks = 400;           /* that a worker has at most */
 constexpr size_t kWorkerBytes = 4 * kMiB; /* from here on it frees more than it makes */
@@ -35,109 +29,11 @@ constexpr size_t kMaxRunning = 16;
 constexpr size_t kMaxAsleep = 6;
 constexpr size_t kAsleepToEnd = 2;
 constexpr size_t kOperationsPerFork = 50000;
-constexpr size_t kMostLeft = kMiB;      /* what the C library has, and a slab for each size of that */
-constexpr unsigned kChildSeconds = 300; /* after so long a child of fork hangs */
+constexpr size_t kMostLeft = kMiB;      /* blocks of the C library, and a slab for each of their sizes */
+constexpr unsigned kChildSeconds = 300; /* a child of fork that takes longer hangs */
 
-struct block_t {
-  unsigned char *start;
-  size_t usable;
-  uint64_t stamp;
-};
-
-uint64_t seed;
-
-[[noreturn]] void wrong(const char *what, const block_t &block, size_t detail) {
-  dprintf(2, "wrong: %s: block %p of %zu bytes, 0x%zx; seed %#llx, process %d\n", what, (void *)block.start,
-          block.usable, detail, (unsigned long long)seed, (int)getpid());
-  abort();
-}
-
-void verify(const block_t &block) {
-  size_t offset = FindBrokenPattern(block.start, block.usable, block.usable, block.stamp);
-  if (offset != kIntact) wrong("lost its contents at offset", block, offset);
-}
-
-/* ---- One block. */
-
-size_t draw_size(TestRandom &random) {
-  size_t kind = random.Below(1000);
-  if (kind < 2) return random.LogBetween(kRunMax + 1, 4 * kMiB);
-  if (kind < 20) return random.LogBetween(kMidMax + 1, kRunMax);
-  if (kind < 180) return random.LogBetween(kTinyMax + 1, kMidMax);
-  if (kind < 200) return random.OneIn(2) ? kTinyMax + random.Below(3) - 1 : kMidMax + random.Below(3) - 1;
-  return random.OneIn(2) ? random.LogBetween(0, kTinyMax) : random.Below(kTinyMax + 1);
-}
-
-/* Fills a new block that is as large, as aligned and as clear as it has to be. */
-block_t accept(TestRandom &random, void *start, size_t size, size_t alignment, bool is_zero) {
-  block_t block = {(unsigned char *)start, size, random.Next()};
-  if (start == nullptr) wrong("no memory", block, (size_t)errno);
-  if ((uintptr_t)start % alignment != 0) wrong("is not aligned to", block, alignment);
-  block.usable = malloc_usable_size(start);
-  if (block.usable < size) wrong("is smaller than requested", block, size);
-  if (is_zero) {
-    size_t offset = FindNonZero(start, size);
-    if (offset != kIntact) wrong("calloc left bytes from offset", block, offset);
-  }
-  FillPattern(start, block.usable, block.stamp);
-  return block;
-}
-
-block_t make_aligned(TestRandom &random, size_t size) {
-  size_t alignment = (size_t)8 << random.Below(random.OneIn(50) ? 18 : 10);
-  void *start = nullptr;
-  switch (random.Below(3)) {
-    case 0:
-      start = aligned_alloc(alignment, size);
-      break;
-    case 1:
-      start = memalign(alignment, size);
-      break;
-    default:
-      if (posix_memalign(&start, alignment, size) != 0) start = nullptr;
-  }
-  return accept(random, start, size, alignment, false);
-}
-
-block_t make_of_size(TestRandom &random, size_t size) {
-  size_t kind = random.Below(100), count = random.Below(4) + 1;
-  if (kind < 6) return make_aligned(random, size);
-  if (kind < 24) return accept(random, calloc(count, size / count), size / count * count, 16, true);
-  if (kind < 28) return accept(random, realloc(nullptr, size), size, 16, false);
-  return accept(random, malloc(size), size, 16, false);
-}
-
-block_t make(TestRandom &random) { return make_of_size(random, draw_size(random)); }
-
-void drop(const block_t &block) {
-  verify(block);
-  free(block.start);
-}
-
-void resize(TestRandom &random, block_t &block) {
-  verify(block);
-  size_t size = draw_size(random);
-  switch (random.Below(6)) {
-    case 0:
-      size = block.usable + random.Below(3);
-      break;
-    case 1:
-      size = block.usable - block.usable / (random.Below(8) + 1);
-      break;
-    case 2:
-      size = block.usable < 2 * kMiB ? block.usable * 2 : block.usable;
-  }
-  if (size == 0) size = 1; /* realloc would free the block */
-  block_t old = block;
-  block.start = (unsigned char *)realloc(block.start, size);
-  if (block.start == nullptr) wrong("no memory for realloc", old, size);
-  size_t offset = FindBrokenPattern(block.start, old.usable, old.usable < size ? old.usable : size, old.stamp);
-  if (offset != kIntact) wrong("realloc lost contents at offset", block, offset);
-  block = accept(random, block.start, size, 16, false);
-}
-
-/* ---- The shelf: blocks that any thread may put or take. No thread touches a block that lies there, and its lock is held
- * across fork: so a child may check and free all of them. */
+/* ---- The shelf: blocks that any thread may put or take. No thread touches a block that lies there, and its lock is
+ * held across fork: so a child may check and free all of them. */
 
 pthread_mutex_t shelf_lock = PTHREAD_MUTEX_INITIALIZER;
 block_t shelf[kShelfBlocks];
@@ -222,7 +118,8 @@ void *run_in_child(void *argument) {
   return nullptr;
 }
 
-/* The child has the blocks of the thread that forked and those on the shelf; it frees all, by two threads, and goes on. */
+/* The child has the blocks of the thread that forked and those on the shelf; it frees all, by two threads, and goes
+ * on. */
 [[noreturn]] void live_in_child(worker_t &self) {
   alarm(kChildSeconds);
   uint64_t thread_seed = self.random.Next();
@@ -253,7 +150,7 @@ void fork_once(worker_t &self) {
   ++fork_count;
 }
 
-/* ---- What a worker does. */
+/* ---- A worker's steps. */
 
 /* A worker moves towards a number of blocks, and every fourth time towards nearly none. */
 void next_phase(worker_t &self) {
@@ -384,8 +281,8 @@ void start(worker_t &worker, TestRandom &random, size_t operations) {
   ++thread_count;
 }
 
-/* Keeps `running_wanted` workers at work until `operations` are done, beside those that sleep: the first ones until the end, each
- * other one until too many do. */
+/* Keeps `running_wanted` workers at work until `operations` are done, beside those that sleep: the first ones until the
+ * end, each other one until too many do. */
 void run_all(TestRandom &random, size_t operations, size_t running_wanted) {
   worker_t *asleep[kMaxAsleep + 1];
   size_t running = 0, asleep_count = 0;
@@ -423,7 +320,8 @@ void run_all(TestRandom &random, size_t operations, size_t running_wanted) {
   }
 }
 
-/* A block that never came home keeps its slab in use. Detached threads may have told their end and not have reached it. */
+/* A block that never came home keeps its slab in use. Detached threads may have told their end and not have reached
+ * it. */
 void check_all_is_back(void) {
   size_t left = SIZE_MAX;
   for (int i = 0; i < 10000 && left > kMostLeft; ++i) {

@@ -2,7 +2,7 @@
 """Runs real programs under glibc's malloc and under hakmem, and compares their results and peaks of memory.
 
     tools/real_programs.py [--runs 20] [--jobs 1] [NAME ...]    runs the rows of tests/programs/programs.toml
-    tools/real_programs.py --resume                             those that have not so many runs under this library
+    tools/real_programs.py --resume                             those with fewer runs than that under this library
     tools/real_programs.py --missing                            says which packages are missing, and runs nothing
     tools/real_programs.py --install [NAME ...]                 installs them first (apt-get; pip for wheels)
     tools/real_programs.py --no-runs --write FILE               writes the table of all results that are there
@@ -35,6 +35,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Optional, Sequence
 
+from programs_document import WANTED_RUNS, mib
+from programs_document import write as write_document
 from under_allocator import REPOSITORY, LibraryMissing, files_of_malloc, library_in
 
 if sys.version_info >= (3, 11):
@@ -49,7 +51,6 @@ RESULTS = WORK / "results.json"
 DIFFERENCES = WORK / "differences"
 WHEELS = WORK / "wheels"
 PLAIN_RUNS = 3
-WANTED_RUNS = 20
 TIMEOUT_SECONDS = 300
 
 PRELUDE = """
@@ -85,7 +86,7 @@ class Program:
     pip: tuple[str, ...] = ()
 
     def missing(self) -> list[str]:
-        """What the row needs and this machine has not."""
+        """Returns the row's needs that this machine lacks."""
         absent = [name for name in self.needs if not (Path(name).exists() if "/" in name else shutil.which(name))]
         if self.user and os.geteuid() == 0 and not any(entry.pw_name == self.user for entry in pwd.getpwall()):
             absent.append(f"the user {self.user}")
@@ -124,7 +125,7 @@ class Verdict:
     runs: int
     matched: int
     is_steady: bool  # all runs under glibc gave one result, and ended with 0
-    malloc: str  # "hakmem", "own", or what is wrong
+    malloc: str  # "hakmem", "own", or a complaint
     plain_kib: int
     ours_kib: int
     library: str  # the sum of the file
@@ -308,70 +309,8 @@ def write_results(results: dict[str, Verdict]) -> None:
     fresh.rename(RESULTS)
 
 
-def mib(kib: int) -> str:
-    return f"{kib / 1024:.1f}"
-
-
-def line_of(program: Program, verdict: Verdict) -> str:
-    ratio = verdict.ours_kib / verdict.plain_kib if verdict.plain_kib else 0
-    return (
-        f"| {program.name} | {verdict.version} | {program.what} | {verdict.matched} of {verdict.runs} | "
-        f"{mib(verdict.plain_kib)} | {mib(verdict.ours_kib)} | {ratio:.2f} |"
-    )
-
-
-HEADER = """# Tested programs
-
-Programs of Debian and others, under glibc's malloc and under hakmem. A run is the same when its exit status and its
-output are those under glibc. Resident memory is the peak of the row's largest process (ru_maxrss), in MiB: the
-median of the runs.
-
-ld.so reports for each row that `malloc` and `free` are bound to hakmem. `make programs` runs the rows, names the
-packages that are missing (`make programs INSTALL=1` installs them), and writes this file. `tests/programs/programs.toml` has the
-commands.
-
-"""
-
-NOT_REACHED = """
-## Programs that a preloaded malloc does not reach
-
-They run as without it. The same holds for setuid programs and those with file capabilities, where ld.so ignores the
-preload, and for Go programs without cgo, which have an allocator and system calls of their own.
-
-"""
-
-
-def write_document(file: Path, programs: list[Program], results: dict[str, Verdict]) -> None:
-    served = [(one, results[one.name]) for one in programs if one.name in results and not one.own_malloc]
-    if not served:
-        sys.exit("real_programs: there are no results to write")
-    lines = [HEADER]
-    for place in sorted({verdict.machine for _, verdict in served}):
-        lines.append(f"- Machine: {place}.\n")
-    dates = sorted({verdict.date for _, verdict in served})
-    lines.append(f"- Date: {dates[0]}{' to ' + dates[-1] if len(dates) > 1 else ''}.\n")
-    good = [verdict for _, verdict in served if verdict.is_good()]
-    ratios = [verdict.ours_kib / verdict.plain_kib for _, verdict in served if verdict.plain_kib]
-    lines.append(
-        f"- {len(good)} of {len(served)} programs gave the same result in every run, "
-        f"{sum(one.runs >= WANTED_RUNS for one in good)} of them in {WANTED_RUNS} runs or more; memory is "
-        f"{statistics.geometric_mean(ratios):.2f} times glibc's in the geometric mean, {max(ratios):.2f} at the most.\n"
-    )
-    for group in dict.fromkeys(one.group for one, _ in served):
-        lines.append(f"\n## {group}\n\n| program | version | what | same | glibc | hakmem | times |\n")
-        lines.append("| --- | --- | --- | --- | --- | --- | --- |\n")
-        lines += [line_of(one, verdict) + "\n" for one, verdict in served if one.group == group]
-    others = [(one, results[one.name]) for one in programs if one.name in results and one.own_malloc]
-    if others:
-        lines.append(NOT_REACHED)
-        lines.append("| program | version | why | same |\n| --- | --- | --- | --- |\n")
-        for one, verdict in others:
-            lines.append(f"| {one.name} | {verdict.version} | {one.what} | {verdict.matched} of {verdict.runs} |\n")
-    file.write_text("".join(lines), encoding="utf-8")
-
-
 def install(programs: list[Program]) -> None:
-    """What the rows need and this machine has not, one by one: what cannot be had does not keep the others away."""
+    """Installs the packages that the rows lack, one by one: one that cannot be had does not keep the others away."""
     as_root = [] if os.geteuid() == 0 else ["sudo", "-n"]
     apt = [*as_root, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-y", "install", "--no-install-recommends"]
     packages = dict.fromkeys(name for one in programs if one.missing() for name in one.packages)

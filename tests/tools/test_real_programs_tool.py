@@ -1,4 +1,4 @@
-"""tools/real_programs.py: it notices a result that differs, a message of the library's, and a malloc that is not the library's."""
+"""tools/real_programs.py notices a different result, a message of the library, and a malloc that is not hakmem."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+import programs_document
 import real_programs
 
 MALLOC = """
@@ -16,10 +17,22 @@ MALLOC = """
 #include <string.h>
 static _Alignas(16) char room[32 << 20];
 static size_t used;
-void *malloc(size_t n) { n = (n + 31) & ~(size_t)15; void *p = room + used + 16; memcpy(room + used, &n, sizeof n); used += n; return p; }
+void *malloc(size_t n) {
+  n = (n + 31) & ~(size_t)15;
+  void *p = room + used + 16;
+  memcpy(room + used, &n, sizeof n);
+  used += n;
+  return p;
+}
 void free(void *p) { (void)p; }
 void *calloc(size_t n, size_t m) { return malloc(n * m); }
-void *realloc(void *p, size_t n) { void *q = malloc(n); if (p) { size_t m; memcpy(&m, (char *)p - 16, sizeof m); memcpy(q, p, m - 16 < n ? m - 16 : n); } return q; }
+void *realloc(void *p, size_t n) {
+  void *q = malloc(n);
+  size_t m = 16;
+  if (p) memcpy(&m, (char *)p - 16, sizeof m);
+  if (p) memcpy(q, p, m - 16 < n ? m - 16 : n);
+  return q;
+}
 """
 ROW = '[[program]]\nname = "row"\ngroup = "Group"\npackages = ["bash"]\nneeds = []\nwhat = "what"\n'
 # A script that sees whether the library is preloaded.
@@ -90,5 +103,5 @@ def test_the_document(tmp_path: Path) -> None:
         "row", "1.2", 20, 20, True, "hakmem", 10240, 11264, "sum", "a machine", "2026-01-02"
     )
     file = tmp_path / "tested.md"
-    real_programs.write_document(file, [program], {"row": verdict})
+    programs_document.write(file, [program], {"row": verdict})
     assert "| row | 1.2 | what | 20 of 20 | 10.0 | 11.0 | 1.10 |\n" in file.read_text()

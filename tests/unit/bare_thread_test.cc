@@ -138,13 +138,20 @@ TEST_F(BareThread, LeavesNothingBehind) {
   EXPECT_EQ(ended, 101);
 }
 
-// ---- Rights. Each case in a child: what it gives up is gone.
+// ---- Rights. Each case in a child, which gives some up for good.
 
-// What the bare thread sees of its rights next.
+// Returns the bare thread's next verdict on its rights.
 hk_rights_t SeenNext() {
   looks = 0;
   while (looks < 2) sched_yield();
   return rights;
+}
+
+// The first thread starts the bare thread, which sees `expected` of its rights.
+bool StartsAndSees(hk_rights_t expected) {
+  was_same = true;
+  looks_at_rights = true;
+  return hk_os_bare_thread_claim() && hk_os_bare_thread_start("bare", RunBare) && SeenNext() == expected;
 }
 
 // Of a thread of this process, a line of its status.
@@ -214,10 +221,7 @@ using GiveUp = bool (*)();
 void ExpectDifference(Hide hide, GiveUp give_up) {
   hk_test::Folder folder;
   EXPECT_EQ(hk_test::InChild([&] {
-              was_same = true;
-              looks_at_rights = true;
-              HK_CHILD_CHECK(hk_os_bare_thread_claim() && hk_os_bare_thread_start("bare", RunBare));
-              HK_CHILD_CHECK(SeenNext() == hk_rights_same);
+              HK_CHILD_CHECK(StartsAndSees(hk_rights_same));
               HK_CHILD_CHECK(hide == nullptr || hide(folder.path()));
               HK_CHILD_CHECK(SeenNext() == hk_rights_same);
               HK_CHILD_CHECK(give_up());
@@ -259,10 +263,7 @@ TEST_F(BareThreadRights, WhatCannotBeComparedIsGivenUp) {
               gid_t groups[] = {4711, 4712};
               HK_CHILD_CHECK(setgroups(2, groups) == 0);
               uint64_t before = Permitted();
-              was_same = true;
-              looks_at_rights = true;
-              HK_CHILD_CHECK(hk_os_bare_thread_claim() && hk_os_bare_thread_start("bare", RunBare));
-              HK_CHILD_CHECK(SeenNext() == hk_rights_same);
+              HK_CHILD_CHECK(StartsAndSees(hk_rights_same));
               std::string task = "/proc/self/task/" + std::to_string(bare_number) + "/status";
               int file = open(task.c_str(), O_RDONLY);
               HK_CHILD_CHECK(file >= 0 && StatusLine(Read(file), "Groups") == "4711 4712 ");
@@ -284,10 +285,7 @@ TEST_F(BareThreadRights, InAUserNamespace) {
   for (Hide hide : {Hide{nullptr}, ToWhereThereIsNoProc}) {
     int result = hk_test::InChild([&] {
       if (unshare(CLONE_NEWUSER) != 0) return 77;
-      was_same = true;
-      looks_at_rights = true;
-      HK_CHILD_CHECK(hk_os_bare_thread_claim() && hk_os_bare_thread_start("bare", RunBare));
-      HK_CHILD_CHECK(SeenNext() == hk_rights_same);
+      HK_CHILD_CHECK(StartsAndSees(hk_rights_same));
       HK_CHILD_CHECK(hide == nullptr || hide(folder.path()));
       HK_CHILD_CHECK(SeenNext() == hk_rights_same);
       HK_CHILD_CHECK(SetCapabilities(0, 0));
@@ -305,10 +303,7 @@ TEST_F(BareThreadRights, AreSettledWhereNothingIsLeft) {
   ASSERT_EQ(chmod(folder.path().c_str(), 0755), 0);
   EXPECT_EQ(hk_test::InChild([&] {
               HK_CHILD_CHECK(ToWhereThereIsNoProc(folder.path()) && ChangesGroup() && ChangesUser());
-              was_same = true;
-              looks_at_rights = true;
-              HK_CHILD_CHECK(hk_os_bare_thread_claim() && hk_os_bare_thread_start("bare", RunBare));
-              HK_CHILD_CHECK(SeenNext() == hk_rights_settled);
+              HK_CHILD_CHECK(StartsAndSees(hk_rights_settled));
               return 0;
             }),
             0);
@@ -318,10 +313,7 @@ TEST_F(BareThreadRights, AreUnknownWhereTheOwnOnesAreMixed) {
   hk_test::Folder folder;
   EXPECT_EQ(hk_test::InChild([&] {
               HK_CHILD_CHECK(ToWhereThereIsNoProc(folder.path()) && ChangesEffectiveUser());
-              was_same = true;
-              looks_at_rights = true;
-              HK_CHILD_CHECK(hk_os_bare_thread_claim() && hk_os_bare_thread_start("bare", RunBare));
-              HK_CHILD_CHECK(SeenNext() == hk_rights_unknown);
+              HK_CHILD_CHECK(StartsAndSees(hk_rights_unknown));
               return 0;
             }),
             0);
@@ -336,10 +328,7 @@ bool IsFiltered() {
 
 TEST_F(BareThread, AFilterOfTheFirstThreadIsSeen) {
   EXPECT_EQ(hk_test::InChild([] {
-              was_same = true;
-              looks_at_rights = true;
-              HK_CHILD_CHECK(hk_os_bare_thread_claim() && hk_os_bare_thread_start("bare", RunBare));
-              HK_CHILD_CHECK(SeenNext() == hk_rights_same);
+              HK_CHILD_CHECK(StartsAndSees(hk_rights_same));
               HK_CHILD_CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
               HK_CHILD_CHECK(SeenNext() == hk_rights_same);
               std::ifstream file("/proc/self/task/" + std::to_string(bare_number) + "/status");

@@ -13,7 +13,7 @@
 #include "policy/option.h"
 #include "space/bell.h"
 
-/* Chosen: a thread of ours that does not end in so long stays: it may be giving back much memory. */
+/* Chosen: how long to wait for the end of our threads. One that gives back much memory may take longer, and stays. */
 #define THREADS_END_MS 500
 
 hk_sandbox_t hk_confine_by_prctl(unsigned long option, unsigned long mode, unsigned long filter) {
@@ -35,7 +35,7 @@ static void end_threads(void) {
   hk_thread_nature_await_ends(THREADS_END_MS);
 }
 
-/* Where no memory can be had any more, blocks come from what the thread's heap has. */
+/* Attaches a heap while memory can still be mapped: afterwards blocks come from that heap alone. */
 static void prepare_heap(void) { hk_free(hk_alloc(1)); }
 
 hk_sandbox_t hk_confine_begin(hk_sandbox_t sandbox) {

@@ -145,7 +145,7 @@ void hk_lifecycle_look_around(void) {
   hk_idle_ask_system(hk_os_coarse_ms());
 }
 
-/* The user may know more of filters than can be seen. */
+/* The option overrides what the library sees: the user may know of a filter that it cannot. */
 static void settle_sandbox(void) {
   if (hk_option.sandbox == hk_sandbox_off) hk_store_relaxed(&hk_sandbox_level, (int)hk_sandbox_none);
   if (hk_option.sandbox != hk_sandbox_on) return;

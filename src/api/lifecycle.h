@@ -8,7 +8,7 @@
 /* Sets everything up in the first call in a process. */
 void hk_lifecycle_start(void);
 
-/* Asks the system what it may not be asked in a sandbox, which begins soon: the answers are remembered. */
+/* Reads what the library may not read in a sandbox, and remembers it. Called before a sandbox begins. */
 void hk_lifecycle_look_around(void);
 
 /* hk_thread_enter for a process that may not have started yet. */

@@ -67,7 +67,7 @@ const char *hk_profile_command_stop(hk_format_t *out, const char *arguments) {
   return hk_profile_command_state(out, "");
 }
 
-/* Another run may go on meanwhile, of another client or of the program. */
+/* Leaves alone a run that another client or the program has begun since. */
 void hk_profile_command_end(uint64_t run) {
   if (run != 0 && run == hk_profile_run()) (void)hk_profile_stop();
 }

@@ -11,9 +11,8 @@ HK_C_BEGIN
 
 /* As in serve_command.h: NULL, and `out` holds the answer; otherwise why there is none, until the next call. One thread. */
 
-/* Starts it; `arguments` is a rate in bytes (none: the option's), and "stay". It runs until it is stopped, by any
- * client or the program, and without "stay" no longer than the client is there: `*run` is then what
- * hk_profile_command_end needs to be told at the client's end. */
+/* Starts the profile; `arguments` is a rate in bytes (none: the option's), and "stay". Any client and the program can
+ * stop it. Without "stay" it ends with the client: `*run` is then for hk_profile_command_end, at the client's end. */
 const char *hk_profile_command_start(hk_format_t *out, const char *arguments, uint64_t *run);
 void hk_profile_command_end(uint64_t run);
 

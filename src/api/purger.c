@@ -19,8 +19,8 @@
 /* Written by the thread that has claimed, before it starts the purge thread. */
 static bool is_of_first_thread;
 
-/* A purge thread that another thread had started had other rights than the first one: from then on only that one starts
- * it. */
+/* Set when a purge thread that another thread started had other rights than the first thread: from then on only the
+ * first thread starts one. */
 static _Atomic(bool) is_left_to_first_thread;
 
 /* Where threads cannot be counted, those that have a heap are: which the purge thread has not. */
@@ -62,7 +62,8 @@ static uint64_t wait_for_blocks_ms(uint64_t now_ms, uint64_t wait_ms, uint64_t *
   return hk_smaller(wait_ms, hk_subtract_to_zero(due_ms, now_ms) + 1);
 }
 
-/* Until the bell rings, or for so long, with looks at its rights between. What the last one said. */
+/* Waits until the bell rings, at most `wait_ms`, and looks at the thread's rights meanwhile. Returns the last
+ * verdict. */
 static hk_rights_t rest(hk_rights_watch_t *rights, uint32_t word, uint64_t now_ms, uint64_t wait_ms) {
   uint64_t end_ms = wait_ms < UINT64_MAX - now_ms ? now_ms + wait_ms : UINT64_MAX;
   hk_rights_t verdict;
@@ -74,8 +75,8 @@ static hk_rights_t rest(hk_rights_watch_t *rights, uint32_t word, uint64_t now_m
   return verdict;
 }
 
-/* It ends because of its rights. The first thread has the right ones to start another one with, unless it is under a
- * filter of system calls, which might end it for that, or nothing would tell of the new one either. */
+/* The thread ends because of its rights. The first thread starts the next one, with its own rights: unless a filter of
+ * system calls might end it for that, or the next one could not tell its rights either. */
 static void leave_to_others(hk_rights_t verdict) {
   if (verdict == hk_rights_differ || (verdict == hk_rights_unknown && !is_of_first_thread)) {
     hk_store_relaxed(&is_left_to_first_thread, true);
@@ -107,7 +108,7 @@ static void run(void) {
 
 void hk_purger_consider_slow(void) {
   hk_store_relaxed(&hk_bell_is_wanted, false); /* first: creating a thread allocates */
-  /* A sandbox permits no question of which thread this is: it comes first. */
+  /* The sandbox first: it may forbid the system call that says which thread this is. */
   bool may_start = hk_option.purge_thread && hk_sandbox_permits_threads() &&
                    (!hk_load_relaxed(&is_left_to_first_thread) || hk_rights_is_first_thread());
   bool has_others = may_start && has_threads(2, 0);

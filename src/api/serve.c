@@ -25,10 +25,10 @@
 
 /* Chosen. While somebody may connect, the thread looks this often for signals, and for a socket that the program has closed. */
 #define LISTEN_MS 200
-/* Without a client for so long, it ends. */
+/* Chosen: after this time without a client, the thread ends. */
 #define QUIET_MS 60000
-/* Chosen: of so many in a row whose rights differ from the first thread's the last one asks for no other, for each
- * signal ends a system call early. */
+/* Chosen: most threads in a row whose rights differ from the first thread's. The last one asks for no successor: each
+ * such signal ends a system call of the first thread early. */
 #define MOST_HAND_OVERS 3
 
 /* The mark of the process that may have the thread: not a child of vfork or _Fork, whose memory is its parent's or in
@@ -45,7 +45,7 @@ static bool is_of_first_thread;
 
 /* The thread's own. */
 static struct {
-  uint64_t heard_ms; /* when somebody was connected last, or wanted to */
+  uint64_t heard_ms; /* when a client was connected last, or the tool's signal came */
   uint64_t file_ms;  /* when the file is due */
   hk_rights_watch_t rights;
   unsigned hand_overs; /* in a row */
@@ -112,7 +112,7 @@ static hk_rights_t look_at_rights(void) {
   return verdict;
 }
 
-/* A file that the old rights have made may be none that the new ones may replace. */
+/* Looks again before a file is written: one that is made with the old rights, the new ones may not replace. */
 static hk_rights_t look_before_visit(void) {
   uint64_t now_ms = hk_os_coarse_ms();
   bool is_file_due = is_file_renewed() && now_ms >= serve.file_ms;
@@ -122,7 +122,7 @@ static hk_rights_t look_before_visit(void) {
 
 static bool may_go_on(void) { return hk_rights_may_stay(look_at_rights()); }
 
-/* How long it may wait for something else. */
+/* Limits a wait to the time of the next look. */
 static uint64_t until_next_look(uint64_t now_ms, uint64_t wait_ms) {
   return hk_smaller(wait_ms, hk_subtract_to_zero(serve.rights.due_ms, now_ms));
 }
@@ -138,7 +138,7 @@ static void answer(uint64_t now_ms) {
   if (now_ms - serve.heard_ms >= QUIET_MS || hk_server_is_over()) hk_server_close();
 }
 
-/* Does what is due, and waits for more. False when nothing more will be. */
+/* Does the work that is due, and waits for more. False when no more can come. */
 static bool visit(uint32_t seen) {
   uint64_t now_ms = hk_os_coarse_ms();
   if (!hk_sandbox_permits_threads()) {
@@ -158,16 +158,16 @@ static bool visit(uint32_t seen) {
   return true;
 }
 
-/* In a child of fork by a signal handler, what the handler interrupted goes first. */
+/* In a child that a signal handler forked, the interrupted code repairs first. */
 static void wait_for_repair(void) {
   while (hk_lock_needs_repair() && may_go_on()) {
     hk_os_wait_for((const uint32_t *)&calls, hk_load_relaxed(&calls), LISTEN_MS);
   }
 }
 
-/* Whether the first thread is to start another one, with its rights of now. Under a filter of system calls it might be
- * ended for that; and a thread that it has started itself, whose rights nothing tells, would have a successor like it.
- * */
+/* Whether the first thread is to start a successor, with its current rights. Under a filter of system calls it might be
+ * ended for that. A thread that it has started itself and that cannot tell its rights would have a successor that
+ * cannot either. */
 static bool is_successor_wanted(hk_rights_t verdict) {
   bool is_due = is_file_renewed() || hk_server_is_open() || hk_load_relaxed(&is_listening_wanted) ||
                 hk_load_relaxed(&is_report_wanted);
@@ -175,7 +175,7 @@ static bool is_successor_wanted(hk_rights_t verdict) {
   return is_due && is_possible && serve.hand_overs < MOST_HAND_OVERS;
 }
 
-/* It has rights that the program may have no longer. */
+/* Ends the thread: it may have rights that the program has given up. */
 static void end_early(hk_rights_t verdict) {
   bool is_wanted = is_successor_wanted(verdict);
   if (hk_server_is_open() && is_wanted) hk_store_relaxed(&is_listening_wanted, true);

@@ -11,7 +11,7 @@
 /* At the program's start: takes the signals, and starts the thread where an option wants it. */
 void hk_serve_prepare(void);
 
-/* After hk_sandbox_is_near was set: the thread, if there is one, sees it soon. */
+/* Wakes the serve thread, if there is one, so that it ends. Requires that hk_sandbox_is_near is set. */
 void hk_serve_end_soon(void);
 
 #endif /* HK_API_SERVE_H */

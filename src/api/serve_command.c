@@ -17,10 +17,10 @@
 /* Called with what follows the command's words, which is empty for most. */
 typedef const char *answer_t(hk_format_t *out, const char *arguments);
 
-/* The one that leaves something for the client's end. */
+/* Of a command that begins a run of the heap profile, which ends with the client. */
 typedef const char *start_t(hk_format_t *out, const char *arguments, uint64_t *run);
 
-/* One of the two answers. */
+/* Has `answer` or `start`. */
 typedef struct {
   const char *words;
   answer_t *answer;

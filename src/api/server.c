@@ -71,7 +71,7 @@ bool hk_server_open(void) {
   return error == 0;
 }
 
-/* What the client has started ends with it. */
+/* Ends the client's heap profile too. */
 static void forget_client(client_t *client) {
   hk_profile_command_end(client->profile_run);
   *client = (client_t){.file = -1};

@@ -1,7 +1,7 @@
 /* api/server.h - L6. The process's socket, and who has connected to it. Who connects sends lines; each is answered by
  * "ok <bytes>\n" and so many bytes, or by "error <text>\n"; "end" is answered by nothing, and says that the program
- * needs to listen no longer. A heap profile that a client has started ends when that client is gone, whatever ends it,
- * unless it was to stay. All of it belongs to one thread, the serve thread.
+ * needs to listen no longer. A heap profile that a client has started ends when the client is gone, however it ends,
+ * unless the client asked for it to stay. All of it belongs to one thread, the serve thread.
  */
 #ifndef HK_API_SERVER_H
 #define HK_API_SERVER_H
@@ -26,8 +26,8 @@ bool hk_server_visit(uint64_t timeout_ms, bool (*may_go_on)(void));
 
 void hk_server_close(void);
 
-/* In a child of fork, which has copies of its parent's descriptors: lets go of them, and ends a profile that a client
- * of the parent's has started. */
+/* In a child of fork, which has copies of its parent's descriptors: closes them, and ends a profile that a client of
+ * the parent has started. */
 void hk_server_forget(void);
 
 #endif /* HK_API_SERVER_H */

@@ -28,8 +28,8 @@
 #define HK_THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
 #endif
 
-/* 1 in a build whose memory a sanitizer watches: it must then see every mapping come and go. The build defines it for tests of
- * such a core, which are not watched themselves. */
+/* 1 in a build whose memory a sanitizer watches: it must then see every mapping come and go. The build defines it for
+ * tests of such a core, which are not watched themselves. */
 #if defined(HK_SANITIZED)
 #elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define HK_SANITIZED 1

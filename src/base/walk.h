@@ -1,8 +1,8 @@
 /* base/walk.h - L0. When to walk a whole structure, in debug builds.
  *
- * Each slow path of a structure earns an allowance of steps; a walk is due when the structure has earned as many as the last
- * walk took. A small structure is walked after each slow path, a large one seldom, and a slow path costs about the same
- * in the mean. Guarded by what guards the structure.
+ * Each slow path of a structure earns an allowance of steps; a walk is due when the structure has earned as many as the
+ * last walk took. A small structure is walked after each slow path, a large one seldom, and the average cost of a slow
+ * path is about the same. The lock or the owner of the structure guards its walk too.
  */
 #ifndef HK_BASE_WALK_H
 #define HK_BASE_WALK_H
@@ -12,10 +12,11 @@
 
 #include "base/compiler.h"
 
-/* Chosen: steps that a slow path earns. The debug and the asan build's tests take at most half as long again with the walks. */
+/* Chosen: steps that a slow path earns. With the walks, the tests of the debug and asan builds take at most half as
+ * long again. */
 #define HK_WALK_ALLOWANCE 64
 
-/* All zero to begin with: the first walk is due at once. */
+/* Zero-initialised: the first walk is due at once. */
 typedef struct {
   uint64_t earned;
   uint64_t price; /* steps that the last walk took */

@@ -23,7 +23,7 @@ static void draw(hk_heap_t *heap, unsigned class_index) {
   cut->shift = cuts->pace.shift;
   uint64_t distance = hk_sampling_distance(hk_sampling_random(&cuts->random), rate_at(heap, cut->shift));
   uint64_t blocks = distance / hk_class_bytes(class_index);
-  cut->until = (uint32_t)hk_smaller(blocks, HK_COUNTDOWN_ACTIVE); /* a countdown that is made of it counts */
+  cut->until = (uint32_t)hk_smaller(blocks, HK_COUNTDOWN_ACTIVE); /* a countdown set to it is in the counting range */
 }
 
 static uint64_t weight_of(hk_heap_t *heap, unsigned class_index) {

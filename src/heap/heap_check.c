@@ -9,7 +9,8 @@
 
 #if HK_DEBUG
 
-/* Chosen: partial spans that are checked after each slow path of their class. The rest is for the walk over the whole heap. */
+/* Chosen: partial spans that are checked after each slow path of their class. The walk over the whole heap checks the
+ * rest. */
 #define PARTIAL_LOOKS 2
 
 /* False in a child of fork. */
@@ -19,7 +20,8 @@ void hk_heap_check_note_fork(void) { hk_store_relaxed(&is_exact, false); }
 
 /* ---- Lists of blocks. */
 
-/* The length of a list. False where it is damaged, or longer than `most`: then it is a ring, of a block that was freed twice. */
+/* Counts a list. False where it is damaged or longer than `most`: then it is a ring, of a block that was freed
+ * twice. */
 static bool measure(const hk_block_t *list, unsigned most, unsigned *length) {
   for (*length = 0; list != HK_LIST_END; list = list->next) {
     if (*length == most || !hk_block_is_intact(list)) return false;
@@ -64,7 +66,7 @@ static void check_descriptors(const hk_heap_t *heap, const hk_slab_t *span) {
   }
 }
 
-/* A span's own list against `live`, which counts the other blocks that were carved. */
+/* Checks a span's own list against `live`, which counts the other blocks that were carved. */
 static bool check_list(const hk_slab_t *span, unsigned live) {
   unsigned length, carved = carved_of(span);
   HK_REQUIRE(live <= carved, "no more blocks are in use than were carved");
@@ -106,7 +108,7 @@ void hk_span_check(const hk_heap_t *heap, const hk_slab_t *span) {
   HK_REQUIRE(check_span(heap, span), "a free block is sealed");
 }
 
-/* What holds besides between slow paths: a span without a block in use is given back. */
+/* Checks what holds between slow paths alone, too: a span without a block in use is given back. Returns the steps. */
 static uint64_t check_settled_span(const hk_heap_t *heap, const hk_slab_t *span) {
   (void)check_span(heap, span);
   bool is_active_tiny = !hk_class_is_mid(span->class_index) && active_of(heap, span->class_index) == span;
@@ -124,7 +126,7 @@ static void check_active_tiny(hk_heap_t *heap, const hk_slab_t *span, unsigned l
   HK_REQUIRE(!hk_bin_is_fresh(hk_heap_home(heap, span->class_index)) || span->zero, "a fresh list is of a zero span");
 }
 
-/* What a sampled heap has counted of the list. */
+/* Checks the counts that a sampled heap keeps of a bin's list. */
 static void check_counted(const hk_heap_t *heap, unsigned class_index, unsigned length) {
   const hk_cut_t *cut = &heap->cuts->of[class_index];
   if (cut->at_mark == HK_CUT_UNKNOWN) return;
@@ -137,7 +139,7 @@ static void check_counted(const hk_heap_t *heap, unsigned class_index, unsigned 
   }
 }
 
-/* Of both it returns how long the bin's list is. */
+/* Returns the length of the bin's list, as check_mid_bin does. */
 static unsigned check_tiny_bin(hk_heap_t *heap, unsigned class_index) {
   const hk_sink_t *home = hk_heap_home(heap, class_index);
   const hk_slab_t *span = active_of(heap, class_index);
@@ -253,7 +255,7 @@ static void visit(hk_slab_t *slabs, void *context) {
   }
 }
 
-/* While the purge thread looks at the heap's spans they may become none: then another time. */
+/* Leaves the spans to a later walk while the purge thread has claimed them: it may be releasing some. */
 static uint64_t check_spans(hk_heap_t *heap) {
   if (!hk_heap_claim_spans(heap)) return 1;
   walked_t walked = {.heap = heap};

@@ -1,9 +1,9 @@
-/* heap/heap_check.h - L4. In debug builds, walks over what a heap owns, after each slow path: its bins and their spans, its
- * spare slabs, its outboxes. The structs state what holds (heap.h, slab.h).
+/* heap/heap_check.h - L4. In debug builds, walks over what a heap owns, after each slow path: its bins and their spans,
+ * its spare slabs, its outboxes. The structs state what holds (heap.h, slab.h).
  *
- * A walk looks only at what its thread owns: blocks under way, in incoming and in outboxes, count as in use. It allocates
- * nothing and changes nothing. It leaves a damaged list to whoever reports it (api/misuse.h): that is the program's fault.
- * All functions are for the thread that has the heap, and panic with the sentence that does not hold.
+ * A walk looks only at what its thread owns: blocks under way, in incoming and in outboxes, count as in use. It
+ * allocates nothing and changes nothing. It leaves a damaged list to api/misuse.h: damage is the program's fault. All
+ * functions require the thread that has the heap, and panic with the sentence that does not hold.
  */
 #ifndef HK_HEAP_HEAP_CHECK_H
 #define HK_HEAP_HEAP_CHECK_H
@@ -12,11 +12,11 @@
 
 #if HK_DEBUG
 
-/* One span: its descriptors, and its list against its counts. A damaged list is none here. */
+/* Checks one span: its descriptors, and its list against its counts. Panics on a damaged list too. */
 void hk_span_check(const hk_heap_t *heap, const hk_slab_t *span);
 
-/* Ends a slow path of a class: checks its bin, its active span and the first partial ones, and all of the heap when that is
- * due (base/walk.h). */
+/* Ends a slow path of a class: checks its bin, its active span and the first partial ones, and all of the heap when
+ * that is due (base/walk.h). */
 void hk_heap_check_class(hk_heap_t *heap, unsigned class_index);
 
 /* Ends a slow path of a span that is not active; `slab` is any slab of it, and may be none of the heap's any more. */
@@ -25,14 +25,14 @@ void hk_heap_check_span(hk_heap_t *heap, const hk_slab_t *slab);
 /* Ends a change of the spare slabs. */
 void hk_heap_check_spare(const hk_heap_t *heap);
 
-/* Ends a slow path that concerns many classes: checks all of the heap when that is due. Requires that no lock is held. */
+/* Ends a slow path that concerns many classes: checks all of the heap when that is due. The caller holds no lock. */
 void hk_heap_check(hk_heap_t *heap);
 
 /* The same for a heap that is about to be given back: nothing is left in its outboxes. */
 void hk_heap_check_at_rest(hk_heap_t *heap);
 
-/* In a child of fork: a thread that has vanished, or this one before its signal handler forked, may have been moving a block or a
- * span that is in no list, or not counted. From then on this process checks no count. */
+/* In a child of fork: a thread that has vanished, or this one before its signal handler forked, may have been moving a
+ * block or a span that is in no list, or not counted. From then on this process checks no count. */
 void hk_heap_check_note_fork(void);
 
 #else

@@ -64,7 +64,7 @@ static void init_overflow_locked(void) {
   hk_store_relaxed(&overflow_count, 0);
 }
 
-/* Walks when that is due, after each change of what is beyond the slots. A heap there cannot leave while the lock is held. */
+/* Walks when that is due, after each change of the list beyond the slots. No heap leaves it while the lock is held. */
 #if HK_DEBUG
 static hk_walk_t walk;
 

@@ -5,8 +5,8 @@
  * end meet at no lock; heaps beyond the slots are in a list under hk_lock_heap_pool.
  *
  * Invariant: a heap is in one slot, in the list, or at most one thread has it; in a slot or the list its life is
- * hk_heap_idle. It becomes idle before it is in its place, and attached after it has left. overflow_count is how many heaps are
- * in the list, and the heaps' numbers go from 1 to hk_heap_total.
+ * hk_heap_idle. It becomes idle before it is in its place, and attached after it has left. overflow_count is the length
+ * of the list, and the heaps' numbers go from 1 to hk_heap_total.
  */
 #ifndef HK_HEAP_POOL_H
 #define HK_HEAP_POOL_H

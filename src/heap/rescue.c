@@ -94,7 +94,7 @@ static chain_t sort(hk_heap_t *heap, hk_block_t *first, hk_list_t *spans, hk_blo
   return rest;
 }
 
-/* ---- The walk: no block of the chain is lost, and each span that is all home is the heap's, and full. */
+/* ---- The walk: each block of the chain is put back or lies in a rescued span, and each rescued span is the heap's. */
 
 #if HK_DEBUG
 

@@ -40,8 +40,8 @@ static long copy_some(void *to, uintptr_t address, size_t bytes) {
   return NO_ANSWER;
 }
 
-/* Asks to wait while the word there is what it hardly is, for no time. The kernel reads the word first. Every
- * sandbox in which a program can have threads permits that call. */
+/* A futex wait for no time, on a value that the word there hardly has: the kernel reads the word first. Every sandbox
+ * in which a program can have threads permits that call. */
 bool hk_os_can_read(uintptr_t address) {
   enum { unlikely_word = 0x5bd1e995 };
   static const struct timespec no_time;

@@ -18,10 +18,10 @@
 /* As in kept_file.c: far from the numbers that programs count on being given. */
 enum { lowest_file = 100, backlog = 8 };
 
-/* Chosen: so often a writer that waits asks whether it may go on. */
+/* Chosen: interval at which a writer that waits calls `may_go_on`. */
 #define WRITE_STEP_MS 100
 
-/* Chosen: where the system refuses to wait for descriptors, they are looked at this often. */
+/* Chosen: interval of looks at the descriptors where the system refuses to wait for them. */
 #define LOOK_MS 20
 
 /* What the kernel calls every user that has no number in this process's namespace (user_namespaces(7)). */
@@ -60,7 +60,7 @@ int hk_local_socket_listen(hk_local_socket_t *socket) {
   if (hk_syscall_failed(file)) return (int)-file;
   long error = hk_syscall3(SYS_bind, file, (long)&address.address, address.bytes);
   if (error == 0) error = hk_syscall2(SYS_listen, file, backlog);
-  /* Where the system does not tell whose it is, it could never be closed again. */
+  /* A socket whose name the system does not tell could never be closed again: hk_local_socket_end looks first. */
   if (error == 0 && !hk_local_socket_owns(socket, (int)file)) error = -EPERM;
   if (error == 0) {
     socket->file = (int)file;
@@ -123,7 +123,7 @@ void hk_local_socket_forget(const hk_local_socket_t *socket, int file) {
   if (hk_local_socket_owns(socket, file)) (void)hk_syscall2(SYS_close, file, 0);
 }
 
-/* Any of them may be ready: no call on them blocks. */
+/* Waits a little, and marks every descriptor as ready: no call on them blocks. */
 static void look_later(struct pollfd *files, unsigned count, uint64_t timeout_ms) {
   hk_os_pause(hk_smaller(timeout_ms, LOOK_MS));
   for (unsigned i = 0; i < count; i++) files[i].revents = files[i].fd >= 0 ? files[i].events : 0;

@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "os/kernel_file.h"
 
-/* Copies what stands before `end`, or all, to HK_MEMORY_GROUP_PATH_BYTES. False when there is no room. */
+/* Copies the text before `end`, or all of it, to HK_MEMORY_GROUP_PATH_BYTES. False when there is no room. */
 static bool copy_until(char *to, const char *from, char end) {
   size_t length = 0;
   while (from[length] != end && from[length] != '\0') length++;

@@ -17,7 +17,7 @@ typedef struct {
   size_t top; /* so much of `path` is the mount point: the highest group that can be seen */
 } hk_memory_group_t;
 
-/* What a look needs to work with. It is more than a thread with a small stack has left. */
+/* The working memory of a look: more than a thread with a small stack has left. */
 typedef struct {
   hk_kernel_file_t reader;
   char line[HK_KERNEL_LINE_BYTES];

@@ -19,7 +19,7 @@
 /* Longest name of a file in a group's folder, with the slash and the zero byte. */
 #define HK_MEMORY_LIMIT_NAME_BYTES 32
 
-/* What a look needs to work with: to be mapped for the time of it (see memory_group.h). */
+/* The working memory of a look, to be mapped for the time of it (see memory_group.h). */
 typedef union {
   hk_memory_group_room_t group;
   struct {

@@ -53,7 +53,7 @@ void *hk_os_reserve_small(size_t bytes, size_t alignment) {
   return start;
 }
 
-/* No vDSO reads this clock. In a sandbox it stands still, and no huge page is dear. */
+/* No vDSO reads this clock. In a sandbox it is always 0, and no huge page counts as dear. */
 static uint64_t thread_cpu_ns(void) {
   struct timespec now = {0};
   if (hk_sandbox_is_own()) return 0;

@@ -17,7 +17,7 @@ static bool has_place(hk_memory_limit_room_t *room) {
   int expected = not_found_yet;
   if (hk_load_acquire(&stage) == found_place) return true;
   if (!hk_publish_once(&stage, &expected, (int)being_found)) return expected == found_place;
-  (void)hk_memory_limit_find(&place, "", room); /* in want of a limit there are no levels in it */
+  (void)hk_memory_limit_find(&place, "", room); /* without a limit it has no levels */
   hk_store_release(&stage, found_place);
   return true;
 }
@@ -28,7 +28,7 @@ static bool look(hk_os_memory_limit_t *limit, hk_memory_limit_room_t *room) {
   return true;
 }
 
-/* The caller asked for memory, perhaps on a stack of few pages. */
+/* The caller may have a stack of few pages: the look works in memory that is mapped for it. */
 bool hk_os_memory_limit(hk_os_memory_limit_t *limit) {
   if (hk_sandbox_is_own()) return false;
   size_t bytes = hk_align_up(sizeof(hk_memory_limit_room_t), hk_os_page_size());

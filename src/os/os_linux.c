@@ -69,7 +69,7 @@ uint64_t hk_os_process_secret(void) {
 
 const char *const *hk_os_environment(void) { return (const char *const *)environ; }
 
-/* A sandbox that permits no question gets the last answer: of a process whose child asks, the parent's. */
+/* In a sandbox that does not permit the call, returns the last answer: in a child of fork, the parent's number. */
 uint64_t hk_os_process_id(void) {
   static _Atomic(long) known;
   long process = hk_syscall2(SYS_getpid, 0, 0);
@@ -255,8 +255,8 @@ bool hk_os_resize(void *start, size_t old_bytes, size_t new_bytes) {
 /* A refused move may have cost the target already: the kernel unmaps it before it looks at the source. The target is
  * made anew unless something is there. */
 static void restore_target(uintptr_t target, size_t bytes) {
-  /* Filters that look at flags know the old ones. Without the flag the address is a hint, as it is with it to kernels before
-   * 4.17. */
+  /* A filter that looks at flags knows the old ones alone. Without MAP_FIXED_NOREPLACE the address is a hint; kernels
+   * before 4.17 take it for one anyway. */
   long start = call_mmap(target, bytes, hk_sandbox_is_own() ? 0 : MAP_FIXED_NOREPLACE);
   if (!hk_syscall_failed(start) && (uintptr_t)start != target) (void)call_munmap((uintptr_t)start, bytes);
 }

@@ -3,8 +3,8 @@
  * The kernel's lines about the two threads in /proc are compared, not understood. A program may live where there is no
  * /proc (chroot), or have no descriptor left. Then two system calls tell by themselves: capget, which tells every
  * thread's capabilities, and prlimit, which a thread without CAP_SYS_RESOURCE may use on another one only if all user
- * and group numbers of that are its own real ones. What no call tells of another thread (its further groups, the
- * bounding and the ambient set, no_new_privs) this thread gives up.
+ * and group numbers of that are its own real ones. No call tells another thread's further groups, its bounding and
+ * ambient sets and its no_new_privs: this thread gives up its own.
  *
  * It never changes its user to have less: that would make the whole process undumpable.
  */
@@ -22,7 +22,7 @@
 #include "os/os.h"
 #include "os/syscall.h"
 
-/* The kernel's number for /proc's kind of file system: in a jail anybody may have made a folder of that name. */
+/* The kernel's number for /proc's kind of file system: in a jail, /proc may be a plain folder. */
 #define PROC_MAGIC 0x9fa0
 
 /* The kernel's limit on their numbers, with room for those to come. */
@@ -39,7 +39,7 @@ typedef struct {
 #define DIGEST_BASIS UINT64_C(0xcbf29ce484222325)
 #define DIGEST_PRIME UINT64_C(0x100000001b3)
 
-/* Longer labels are none of ours. */
+/* No label of interest is longer. */
 #define LABEL_BYTES 16
 
 static bool is_one_of(const char *label, const char *const *labels, size_t count) {
@@ -61,7 +61,7 @@ static uint64_t *number_of(lines_t *lines, const char *label) {
   return strcmp(label, "Seccomp_filters") == 0 ? &lines->filter_count : NULL;
 }
 
-/* Up to the colon; empty for what is too long. False at the end of the file. */
+/* Reads up to the colon; a label that is too long becomes an empty one. False at the end of the file. */
 static bool read_label(hk_kernel_file_t *file, char *label) {
   size_t length = 0;
   for (char character; hk_kernel_file_character(file, &character);) {
@@ -169,8 +169,8 @@ static hk_rights_t ask_with(const capabilities_t *own, long first) {
   return result;
 }
 
-/* Something refuses to let files be opened: a sandbox, which may end the program for calls that it does not know. A
- * thread without capabilities and with one user cannot have had more than the first one since they were the same. */
+/* A sandbox refuses to open files, and may end the program for a call that it does not know. A thread without
+ * capabilities and with one user has nothing that the first one could have given up. */
 static hk_rights_t guess_in_sandbox(const capabilities_t *own) {
   return has_any(own) ? hk_rights_unknown : hk_rights_same;
 }

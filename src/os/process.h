@@ -1,7 +1,8 @@
-/* os/process.h - L1. Which process this is, among all that share what it has in memory: those it descends from, and
- * those that borrow its memory. For whatever one process alone may have or do.
+/* os/process.h - L1. Tells the process from all others that read the same variables: its ancestors by fork, and
+ * children of vfork, which borrow its memory. For things that one process alone may have or do.
  *
- * Its number does not tell: a child that is the first of a pid namespace has the number 1, as its parent may have. */
+ * The process's number does not tell: a child that is the first of a pid namespace has the number 1, as its parent may
+ * have. */
 #ifndef HK_OS_PROCESS_H
 #define HK_OS_PROCESS_H
 

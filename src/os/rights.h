@@ -26,10 +26,11 @@ typedef struct {
   bool is_new;          /* the first thread made it, and no look came since */
 } hk_rights_watch_t;
 
-/* A thread with the rights of the first one if that made it, and of another one otherwise. */
+/* Begins the watch of a thread that starts with the first thread's rights, if that made it, or with another one's. */
 hk_rights_watch_t hk_rights_watch_begin(bool is_of_first_thread, bool is_of_c_library, uint64_t now_ms);
 
-/* The thread is about to do something that its rights leave a trace in: the next look is due, unless the thread is new. */
+/* Makes the next look due, unless the thread is new: it is about to do something that shows its rights to others, such
+ * as making a file. */
 void hk_rights_watch_soon(hk_rights_watch_t *watch, uint64_t now_ms);
 
 /* Whether the calling thread is the first one. */
@@ -38,7 +39,7 @@ bool hk_rights_is_first_thread(void);
 /* Looks, if it is time to. Other verdicts than hk_rights_same and hk_rights_settled mean that the thread has to end. */
 hk_rights_t hk_rights_watch(hk_rights_watch_t *watch, uint64_t now_ms);
 
-/* Whether a thread of that verdict may go on. */
+/* Whether a thread with this verdict may go on. */
 HK_INLINE bool hk_rights_may_stay(hk_rights_t verdict) {
   return verdict == hk_rights_same || verdict == hk_rights_settled;
 }

@@ -1,11 +1,10 @@
 /* os/sandbox.h - L1. Which system calls the library may make, now that the kernel may end the process for one
  * (seccomp).
  *
- * A filter cannot be asked what it forbids without a call that it may forbid. So the library stays below what it
- * knows: until the program installs a filter every call is made; a filter that came through exec permits what the
- * dynamic loader and the C library need; one that the program installed later permits what any malloc needs.
- * os/syscall.h asks here before each call, with a constant number: what is not permitted is refused there, and the
- * kernel never sees it.
+ * A filter cannot be queried without a call that it may forbid. So the library assumes little: until the program
+ * installs a filter it makes every call; a filter that came through exec permits the calls of the dynamic loader and
+ * the C library; one that the program installed later permits those of any malloc. os/syscall.h checks each call here,
+ * with a constant number: a call that is not permitted is refused there and never reaches the kernel.
  */
 #ifndef HK_OS_SANDBOX_H
 #define HK_OS_SANDBOX_H
@@ -18,7 +17,7 @@
 
 HK_C_BEGIN
 
-/* In the order in which less and less is permitted. */
+/* Each permits less than the one before. */
 typedef enum {
   hk_sandbox_none,
   hk_sandbox_inherited, /* a filter since exec */
@@ -32,7 +31,7 @@ extern HK_HIDDEN _Atomic(int) hk_sandbox_level;
 /* A filter is about to be installed: threads of ours end, and none is started. */
 extern HK_HIDDEN _Atomic(bool) hk_sandbox_is_near;
 
-/* The last level at which a call is made. To be called with a constant. */
+/* The last level at which the library makes a call. For a constant `number`: then it costs nothing. */
 HK_INLINE hk_sandbox_t hk_sandbox_last_level(long number) {
   switch (number) {
     case SYS_write:
@@ -45,7 +44,8 @@ HK_INLINE hk_sandbox_t hk_sandbox_last_level(long number) {
     case SYS_mprotect:
     case SYS_futex:
     case SYS_clock_gettime: /* the vDSO makes it too, on a machine whose clock it cannot read */
-    /* Made in a signal handler alone, to pass a signal on: the program sees what it would see without us. */
+    /* Made in a signal handler alone, to pass a signal on: the filter sees the calls that the signal brings without
+     * us. */
     case SYS_gettid:
     case SYS_rt_sigaction:
     case SYS_rt_sigprocmask:
@@ -54,7 +54,7 @@ HK_INLINE hk_sandbox_t hk_sandbox_last_level(long number) {
     case SYS_tgkill:
     case SYS_kill:
       return hk_sandbox_filtered;
-    /* No part of what services are usually allowed (systemd's @system-service), or only by a group of its own. */
+    /* systemd's @system-service, which most services are allowed, lacks these or has them in a group of its own. */
     case SYS_mincore:
     case SYS_process_vm_readv:
     case SYS_sched_setscheduler:

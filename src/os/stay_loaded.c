@@ -39,7 +39,7 @@ void hk_os_stay_loaded(void) {
   if (own_dynamic == NULL || dladdr == NULL || dlsym == NULL || is_the_program() || stays_anyway()) return;
   int saved_errno = errno;
   Dl_info own;
-  /* By name: of a direct call the linker warns who links a static program. */
+  /* By name: the linker warns of a direct call in every static program. */
   open_t open = __extension__(open_t) dlsym(RTLD_DEFAULT, "dlopen");
   if (open != NULL && dladdr(own_dynamic, &own) != 0) {
     (void)open(own.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);

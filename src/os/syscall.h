@@ -11,7 +11,7 @@
 #include "os/call_count.h"
 #include "os/sandbox.h"
 
-/* What the kernel answers: a result, or a negated errno. For the program's own calls; those of the library follow. */
+/* Returns the kernel's answer: a result, or a negated errno. For the program's calls; the library's own ones follow. */
 #if defined(__x86_64__)
 
 HK_INLINE long hk_syscall_raw(long number, long a, long b, long c, long d, long e, long f) {

@@ -1,5 +1,4 @@
-/* os/thread_nature.h - L1. What each thread of our own is like, whoever makes it. For os_thread.c and
- * os_bare_thread.c. */
+/* os/thread_nature.h - L1. What the library's own threads have in common. For os_thread.c and os_bare_thread.c. */
 #ifndef HK_OS_THREAD_NATURE_H
 #define HK_OS_THREAD_NATURE_H
 
@@ -35,7 +34,7 @@ typedef enum { hk_thread_of_c_library, hk_thread_bare, hk_thread_kind_count } hk
  * to. */
 void hk_thread_nature_take(hk_thread_kind_t kind, const char *name);
 
-/* Waits until none is left, for so long at the most: after each was told to end. */
+/* Waits until all of them have ended, at most `most_ms`. The caller has told each to end. */
 void hk_thread_nature_await_ends(uint64_t most_ms);
 
 #endif /* HK_OS_THREAD_NATURE_H */

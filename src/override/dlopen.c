@@ -5,7 +5,7 @@
  * other module does. The option `deepbind` keeps the flag.
  *
  * The C library takes its return address for the caller: the caller's namespace, search path and $ORIGIN follow from
- * that. So both functions change the flags and jump to the C library's own. C promises no such jump, hence the assembly.
+ * that. So both functions change the flags and jump to the C library's own. C promises no such jump: hence assembly.
  * The archive leaves both names alone: a static program has no next definition to jump to.
  */
 #if HK_WEAK_RUNTIME
@@ -36,7 +36,7 @@ HK_HIDDEN __attribute__((used)) hk_dlopen_jump_t hk_dlopen_prepare_namespace(int
 HK_HIDDEN void hk_own_dlopen(void);
 HK_HIDDEN void hk_own_dlmopen(void);
 
-/* Both fit all arguments of both: they are not looked at. */
+/* Stands in for either function, whose arguments it ignores. */
 static void *refuse(void) { return NULL; }
 
 static function_t of_the_c_library(const char *name) {
@@ -45,8 +45,8 @@ static function_t of_the_c_library(const char *name) {
   return (function_t)hk_loaded_symbol_find((uintptr_t)info.dli_fbase, name);
 }
 
-/* A library that stands in front of dlsym becomes its caller. If it stands before this one too, what is next to it is this
- * one: then the C library's own is taken. */
+/* A library that interposes dlsym becomes its caller. If it precedes this library in the search order, dlsym finds this
+ * one's function as the next: then the C library's own is taken. */
 static function_t find_next(const char *name, function_t own) {
   function_t found = __extension__(function_t) dlsym(RTLD_NEXT, name);
   if (found == own) found = of_the_c_library(name);

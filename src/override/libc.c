@@ -14,8 +14,8 @@ EXPORT void free_sized(void *block, size_t size);
 EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size);
 EXPORT void cfree(void *block);
 
-/* Here, so that a program which is linked with libhakmem.a has it too, and one that takes hakmem_ names alone out of the
- * archive has not. */
+/* Here, so that a program which is linked with libhakmem.a has it too, and one that takes hakmem_ names alone out of
+ * the archive has not. */
 __attribute__((constructor)) static void serve(void) { hk_serve_prepare(); }
 
 EXPORT void *malloc(size_t size) { return hk_alloc(size); }

@@ -68,7 +68,7 @@ void throw_bad_alloc() {
   std::abort();  // nobody to throw to
 }
 #else
-// A program that is linked with the archive and uses new, but none of the C library's names, gets them too.
+// Brings malloc and its kin out of the archive, for a program that uses new and none of the C library's names.
 __attribute__((used)) void *(*const c_names)(std::size_t) = std::malloc;
 
 std::new_handler new_handler() { return std::get_new_handler(); }

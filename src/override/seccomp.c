@@ -1,6 +1,6 @@
-/* override/seccomp.c - L7. The C library's ways to install a system call filter, so that the library learns of it
- * before it is in force: prctl and syscall, which libseccomp calls too. Both do what the C library's do: pass on as
- * many words as the call may have, whatever the caller passed.
+/* override/seccomp.c - L7. The C library's ways to install a system call filter, so that hakmem learns of the filter
+ * before it is in force: prctl and syscall, which libseccomp calls too. As the C library's, both pass on as many words
+ * as the call may have, whatever the caller passed.
  */
 #include <errno.h>
 #include <stdarg.h>

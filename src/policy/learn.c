@@ -290,7 +290,7 @@ bool hk_learn_set_price(hk_learn_t *learn, uint64_t now_ms, uint64_t ns_per_mib_
   hk_price_t price;
   if (!hk_price_init(&price, ns_per_mib_second)) return false;
   hk_level_pass(&learn->level, now_ms);
-  /* In its place: a copy of it is more than some threads' stacks have room for. */
+  /* In place: some threads' stacks have no room for a copy. */
   memset((char *)learn + offsetof(hk_learn_t, leader), 0, sizeof *learn - offsetof(hk_learn_t, leader));
   learn->price = price;
   learn->leader = HK_PRICE_BREAK_EVEN;

@@ -38,7 +38,7 @@ typedef struct {
   hk_price_t price;
   hk_level_t level;
   hk_learn_log_t log;
-  hk_price_gaps_t open; /* what is still idle, while it is looked at: no thread's stack has to have room for it */
+  hk_price_gaps_t open; /* scratch: the gaps that have not ended. Here because stacks may have no room for it */
   bool is_fixed;        /* the user wants it so: nothing is learned, and the leader stays */
   uint64_t born_ms;     /* when the program began */
   unsigned leader;      /* what follows is of one price: the candidate that has been best for long enough */

@@ -33,8 +33,8 @@ typedef struct {
   uint64_t since_ms;
 } hk_level_segment_t;
 
-/* All zero to begin with. Segments are in order of age, the oldest and highest first. Invariant: tops fall, all above what is in
- * use; times rise up to now. */
+/* All zero to begin with. Segments are in order of age, the oldest and highest first. Invariant: tops fall, all above
+ * in_use_bytes; times rise up to now. */
 typedef struct {
   uint64_t now_ms; /* the latest time that was told */
   size_t in_use_bytes;

@@ -48,7 +48,7 @@ static bool parse_word(const hk_option_type_t *type, const char *text, uint64_t 
   return false;
 }
 
-/* A choice that has the words `on` and `off` takes a switch's other words too. */
+/* Parses a BOOL's other words for a choice that has `on` and `off`. */
 static bool parse_switch(const hk_option_type_t *type, const char *text, uint64_t *value) {
   uint64_t is_on;
   return parse_word(&hk_option_type_BOOL, text, &is_on) && parse_word(type, is_on ? "on" : "off", value);

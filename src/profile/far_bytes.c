@@ -73,7 +73,8 @@ uint64_t hk_far_bytes_number(hk_far_bytes_t *reader, unsigned bytes) {
   return found == NULL ? 0 : hk_bytes_get(found, bytes);
 }
 
-/* Linkers pad the ten bytes that a number of 64 bits may have. A longer one is damaged: it may go on through all memory. */
+/* A number of 64 bits has up to ten bytes, and linkers pad it. A longer one is damaged, and may go on through all
+ * memory. */
 #define LEB_BYTES_MAX 16
 
 /* Seven bits a byte, the lowest first; the bits of the last byte and how many there were. */

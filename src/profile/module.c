@@ -69,7 +69,7 @@ static void list_mapping(const hk_module_mapping_t *mapping, unsigned *count) {
   hk_store_relaxed(&entry->index, index);
 }
 
-/* The writer's: whose stack may have few pages left. */
+/* The writer's, whose stack may have few pages left. */
 static hk_module_map_t map;
 
 static void write_list(void) {

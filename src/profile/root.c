@@ -135,7 +135,7 @@ static void follow_mapping(const holes_t *holes, const hk_module_mapping_t *mapp
 
 /* ---- All of it. */
 
-/* In mapped memory: the calling thread's stack may be the smallest that there is. */
+/* In mapped memory: the calling thread's stack may have the smallest size that the system allows. */
 typedef struct {
   holes_t holes;
   hk_module_map_t map;

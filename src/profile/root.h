@@ -22,7 +22,7 @@ typedef struct {
 typedef enum {
   hk_root_followed,
   hk_root_no_memory,  /* the system refuses memory for the search */
-  hk_root_no_mappings /* the system does not say what is mapped */
+  hk_root_no_mappings /* the list of mappings cannot be read */
 } hk_root_result_t;
 
 /* Follows what is found there. `frame`: below that address the calling thread's stack is of no interest. Files that are shared with

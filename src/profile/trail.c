@@ -1,6 +1,7 @@
-/* profile/trail.c - L5. See trail.h. All that a walk works with lies in a room of its own (walk_room.h). A trail is a pile: the outermost frame lies lowest, so what the next walk does not come to
- * stays where it is. It belongs to who marked it as busy; who finds it so (a thread with the same hash, a signal handler, for
- * good a child of fork whose thread was at it) walks without. */
+/* profile/trail.c - L5. See trail.h. A walk works in a room of its own (walk_room.h). A trail is a stack of steps, the
+ * outermost frame at its bottom, so the frames that the next walk does not reach stay in place. A walk that marks the
+ * trail as busy owns it; a walk that finds it busy goes without (a thread with the same hash, a signal handler, and for
+ * good a child of fork whose thread owned it). */
 #include "profile/trail.h"
 
 #include <assert.h>

@@ -1,10 +1,10 @@
-/* profile/trail.h - L5. The site of who calls, by a walk that is as short as can be: most samples of a thread are
- * taken where the one before was, or not far from there.
+/* profile/trail.h - L5. The site of the calling stack, by the shortest possible walk: most samples of a thread are
+ * taken at or near the place of its last one.
  *
- * Of a thread's last walk it is kept what it depended on: return addresses, and the saved registers that frames were
- * counted from. The next one ends at the first frame that the last one came through too, where all that lies behind
- * it is as it was. So what it finds is what a whole walk would find. (That a stack's code changes under it, at the
- * same addresses, is left out.)
+ * A trail keeps what the thread's last walk depended on: return addresses, and the saved registers that frames are
+ * found by. The next walk ends at the first frame that the last one passed too, if everything behind it is unchanged.
+ * So it finds what a whole walk would find, unless the code of the stack's functions was replaced at the same
+ * addresses.
  */
 #ifndef HK_PROFILE_TRAIL_H
 #define HK_PROFILE_TRAIL_H
@@ -17,14 +17,14 @@
 
 HK_C_BEGIN
 
-/* As hk_site_of(hk_unwind(...)), which it is where nothing can be kept. A site without frames when there is no room
- * for a walk. Takes no lock, allocates nothing; from any thread and signal handler. */
+/* Returns the same as hk_site_of(hk_unwind(...)), which it calls where it can keep no trail; a site without frames when
+ * there is no room for a walk. Takes no lock, allocates nothing; from any thread and signal handler. */
 hk_site_t *hk_trail_site(void);
 
-/* Has the processor fetch what the thread's next walk will need, likely. */
+/* Prefetches what the thread's next walk will likely read. */
 void hk_trail_fetch(void);
 
-/* The memory that trails and walks are in: what it holds of stacks and registers may be of long ago. */
+/* Visits the memory of trails and walks: stack contents and registers in it may be out of date. */
 void hk_trail_visit_memory(void (*visit)(void *context, uintptr_t start, size_t bytes), void *context);
 
 HK_C_END

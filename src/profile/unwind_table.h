@@ -11,9 +11,9 @@
 
 HK_C_BEGIN
 
-/* Looks the address up in the tables whose index (.eh_frame_hdr) is at `index`. Tables are read by copies and believed nothing: damaged
- * ones give no rule, or a wrong one, and cost a bounded time. Slow: a dozen system calls. `reader` is what it works with, and may hold
- * anything. */
+/* Looks the address up in the tables whose index (.eh_frame_hdr) is at `index`. Tables are read by copies and not
+ * trusted: damaged ones give no rule, or a wrong one, in bounded time. Slow: a dozen system calls. `reader` is working
+ * memory; its contents do not matter. */
 bool hk_unwind_table_find(uintptr_t index, uintptr_t pc, hk_frame_rule_t *rule, hk_far_bytes_t *reader);
 
 HK_C_END

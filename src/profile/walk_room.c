@@ -8,10 +8,10 @@
 #include "base/bits.h"
 #include "os/os.h"
 
-/* Chosen: so many threads are seldom in a walk at once. Others map a room of their own for the time of it. */
+/* Chosen: more threads than are usually in a walk at once. Further ones map a room of their own for the walk. */
 #define ROOM_COUNT 64
 
-/* The room, and in its lowest bit whether it is taken; 0: none yet. */
+/* A room's address, with IS_TAKEN in its lowest bit; 0: none yet. */
 static _Atomic(uintptr_t) rooms[ROOM_COUNT];
 #define IS_TAKEN ((uintptr_t)1)
 
@@ -25,7 +25,7 @@ static void *take_new(_Atomic(uintptr_t) *place) {
   return (void *)made;
 }
 
-/* Where a thread looks first: threads that walk at once then seldom write to one cache line. */
+/* Returns where a thread looks first: two threads that walk at once seldom write to one cache line. */
 static unsigned first_place(void) {
   uint64_t page = (uintptr_t)__builtin_frame_address(0) >> 16;
   return (unsigned)(page * UINT64_C(0x9e3779b97f4a7c15) >> 32) % ROOM_COUNT;

@@ -53,14 +53,14 @@ HK_COLD void hk_bell_ring(void);
 
 void hk_bell_wake(void);
 
-/* Wakes it whatever it sleeps for. */
+/* Wakes the purge thread, whatever it waits for. */
 void hk_bell_call(void);
 
 /* This process may have a purge thread from now on: at the start, and in a child of fork. A child of vfork may not: its
  * threads would be its parent's. */
 void hk_bell_allow(void);
 
-/* From now on this process has none; a child of fork may have one. */
+/* This process starts no purge thread from now on; a child of fork may. */
 void hk_bell_forbid(void);
 
 bool hk_bell_is_allowed(void);

@@ -16,10 +16,11 @@
 #include "policy/learn.h"
 #include "policy/learn_record.h"
 
-/* Of one kind. Written under hk_lock_space, read by anybody.
+/* Sums over one kind of memory. Written under hk_lock_space, read by any thread.
  *
  * Invariant, of superslabs: in_use_bytes are the slabs of their in_use_mask, idle_bytes those of hk_shelf_idle_bits and
- * hk_idle_lazy_bytes those of lazy_mask (shelf.h). Of ranges: idle_bytes are the free ranges that are not known to be zero. */
+ * hk_idle_lazy_bytes those of lazy_mask (shelf.h). Of ranges: idle_bytes are the free ranges that are not known to be
+ * zero. */
 typedef struct {
   _Atomic(size_t) in_use_bytes;
   _Atomic(size_t) idle_bytes; /* free, and not given back to the system */

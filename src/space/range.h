@@ -5,9 +5,9 @@
  * two ranges never touch, whichever mappings they came from. They are found by size, in lists of nearly equal ones
  * (eight to a doubling), without a table that would have to grow. All of it needs hk_lock_space and no system call.
  *
- * Invariant: each free range is in the bin of its size, and among the idle ones or, if it is known to be zero, the zero ones,
- * in the order of age; both its tags lead to its first slab; the slabs before and behind it are no tags. Count, free_bytes
- * and hk_idle_ranges.idle_bytes are the sums of these lists.
+ * Invariant: each free range is in the bin of its size, and among the idle ones or, if it is known to be zero, the zero
+ * ones, in the order of age; both its tags lead to its first slab; the slabs before and behind it are no tags. Count,
+ * free_bytes and hk_idle_ranges.idle_bytes are the sums of these lists.
  */
 #ifndef HK_SPACE_RANGE_H
 #define HK_SPACE_RANGE_H

@@ -33,9 +33,9 @@ typedef struct {
 
 /* Start and slabs do not change while a slab of it is in use.
  *
- * Invariant: free + in use + on their way to the system = all slabs, each in one of the three; lazy slabs are free and used. A
- * free slab's descriptor says so and has no owner. longest_run is that of free_mask; the superslab is in the bucket of
- * that run, and in the list by age that its masks ask for. */
+ * Invariant: free + in use + on their way to the system = all slabs, each in one of the three; lazy slabs are free and
+ * used. A free slab's descriptor says so and has no owner. longest_run is that of free_mask; the superslab is in the
+ * bucket of that run, and in the list by age that its masks ask for. */
 typedef struct hk_superslab {
   hk_list_t link; /* in the bucket of its longest run of free slabs, or among the spare records */
   /* Among those that have idle memory or are wholly free, longest idle first; or, of the others, among those that have lazy
@@ -55,7 +55,7 @@ typedef struct hk_superslab {
   bool is_huge;           /* one huge page, as far as we know */
   bool is_allowed;        /* asked for in a way that lasts when it is no huge page any more */
 #if HK_DEBUG
-  uint32_t in_use_mask; /* bit i: slab i is in use: what the sums and the other masks are checked against */
+  uint32_t in_use_mask; /* bit i: slab i is in use. The walk checks the sums and the other masks against it */
 #endif
 } hk_superslab_t;
 
@@ -67,7 +67,7 @@ extern HK_HIDDEN hk_shelf_t hk_shelf[HK_NODE_MAX];
 /* Puts a superslab where its masks say that it belongs. */
 void hk_shelf_file_locked(hk_superslab_t *superslab);
 
-/* Which slabs are in use, for the walk alone. */
+/* Notes which slabs are in use, for the walk alone. */
 HK_INLINE void hk_shelf_note_in_use(hk_superslab_t *superslab, uint32_t bits, bool is_in_use) {
 #if HK_DEBUG
   superslab->in_use_mask = is_in_use ? superslab->in_use_mask | bits : superslab->in_use_mask & ~bits;

@@ -21,9 +21,10 @@ struct hk_superslab;
 /* Where the owner's frees go: a list of free blocks and how many more frees until something is due. One each slab,
  * and one each bin; the bin's stands in for the slab's while the bin allocates from it. Written by the owner alone.
  *
- * Invariant: the list's length is what its count says. Of a span that no bin allocates from: free = carved - live + (mark -
- * countdown), where in use, coming home and waiting are live - (mark - countdown). Of a mid class's bin: free = room - countdown.
- * Of a tiny class's bin only a sampled heap counts: at_mark + (mark - countdown), less what an open one gave (heap/cut.h). */
+ * Invariant: the list's length is what its count says. Of a span that no bin allocates from: free = carved - live +
+ * (mark - countdown), where in use, coming home and waiting are live - (mark - countdown). Of a mid class's bin: free =
+ * room - countdown. Of a tiny class's bin only a sampled heap counts: at_mark + (mark - countdown), less what an open
+ * one gave (heap/cut.h). */
 typedef struct {
   hk_block_t *free;
   uint32_t countdown;
@@ -45,9 +46,9 @@ typedef enum {
  * span that a free reads are set before a block of it is handed out, and the program's own hand-over of the block
  * orders them.
  *
- * Invariant of a span's slabs: state, owner, sink, head and class are the same in all of them. Of the head: free + live = carved,
- * at most the capacity; free blocks lie in the span, at the starts of blocks; link is in the partial list while the span, not
- * active or of a mid class, is worth allocating from. */
+ * Invariant of a span's slabs: state, owner, sink, head and class are the same in all of them. Of the head: free + live
+ * = carved, at most the capacity; free blocks lie in the span, at the starts of blocks; link is in the partial list
+ * while the span, not active or of a mid class, is worth allocating from. */
 typedef struct hk_slab {
   _Atomic(hk_heap_t *) owner; /* NULL unless hk_slab_small: a free that finds another owner takes the slow path */
   hk_sink_t *sink;            /* only the owner's frees read it */

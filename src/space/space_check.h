@@ -1,5 +1,5 @@
 /* space/space_check.h - L3. In debug builds, walks over all that hk_lock_space guards: each superslab's masks
- * (shelf.h), the free ranges (range.h), and the sums and what is retained (idle.h).
+ * (shelf.h), the free ranges (range.h), and the sums and the retention (idle.h).
  */
 #ifndef HK_SPACE_SPACE_CHECK_H
 #define HK_SPACE_SPACE_CHECK_H
@@ -7,8 +7,8 @@
 #include "base/compiler.h"
 #include "base/panic.h"
 
-/* Ends a change: called before hk_lock_space is released. Walks when that is due (base/walk.h), and panics with the sentence
- * that does not hold. Allocates nothing and takes no lock. */
+/* Ends a change: called before hk_lock_space is released. Walks when that is due (base/walk.h), and panics with the
+ * sentence that does not hold. Allocates nothing and takes no lock. */
 #if HK_DEBUG
 void hk_space_check_locked(void);
 #else

@@ -271,7 +271,7 @@ void hk_superslab_visit(void (*visit)(hk_slab_t *slabs, void *context), void *co
   hk_lock_release(hk_lock_space);
   for (; record != NULL; record = record->all_next) {
     hk_lock_acquire(hk_lock_space);
-    /* Of one that was unmapped, and is a superslab no longer in a moment, another may have the addresses. */
+    /* A superslab that is being unmapped keeps its record for a moment; another one may have its addresses already. */
     hk_slab_t *slabs = record->start != 0 && record->slabs->superslab == record ? record->slabs : NULL;
     hk_lock_release(hk_lock_space);
     if (slabs != NULL) visit(slabs, context);

@@ -1,11 +1,11 @@
-# Fuzz targets (tests/fuzz/*_fuzzer.c, .cc): readers of what the library did not write.
+# Fuzz targets (tests/fuzz/*_fuzzer.c, .cc): readers of foreign input.
 #
 #   fuzz_corpus      every target in one program with our own driver (run_corpus.cc); a ctest a target, labelled fuzz
 #   fuzz_<name>      with HK_FUZZ, each target as a program of libFuzzer's (clang); target `fuzzers` builds them all
 #
 # Included by HakmemTests.cmake, whose fake system the targets run on.
 
-# Tables with addresses in them are at a fixed one, which ThreadSanitizer's shadow and an emulator may have.
+# Tables with addresses in them lie at a fixed address, which ThreadSanitizer's shadow or an emulator may occupy.
 if(HK_SANITIZE STREQUAL "thread" OR CMAKE_CROSSCOMPILING)
   return()
 endif()
@@ -13,10 +13,10 @@ endif()
 set(fuzz_dir "${tests_dir}/fuzz")
 file(GLOB fuzz_sources CONFIGURE_DEPENDS "${fuzz_dir}/*_fuzzer.c" "${fuzz_dir}/*_fuzzer.cc")
 set(fuzz_support "${fuzz_dir}/kernel_text.c")
-# Of each target in a test, at a scale of 1.
+# Mutations of each target in a test, at a scale of 1.
 set(HK_FUZZ_TEST_MUTATIONS 8000)
 
-# Some of the library's files are part of a target: they are looked at as the library is, unlike other tests.
+# Some targets contain files of the library: the sanitizers check them as they check the library, unlike other tests.
 function(hk_fuzz_settings target)
   hk_see_internals(${target} 1)
   target_include_directories(${target} PRIVATE "${tests_dir}" "${tests_dir}/support" "${fuzz_dir}")

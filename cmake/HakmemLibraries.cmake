@@ -1,8 +1,8 @@
 # The core (src/base ... src/api) as objects, and the libraries made of it: hakmem and hakmem_static with the checks of
 # src/policy/safety.h, hakmem_fast without them. A sanitizer build has the core alone: a sanitizer brings its own malloc.
 
-# The lower layers, and the profile, see nothing of src/policy/safety.h: one set of their objects serves every variant.
-# A file that begins to see it does not compile without HK_SAFETY, and moves to the list below.
+# The lower layers and the profile do not include src/policy/safety.h: one set of their objects serves every variant.
+# A file that begins to include it does not compile without HK_SAFETY, and moves to the list below.
 file(
   GLOB shared_sources CONFIGURE_DEPENDS
   "${PROJECT_SOURCE_DIR}/src/base/*.c"
@@ -79,8 +79,8 @@ function(hk_add_library target kind output_name)
   endif()
 endfunction()
 
-# Says to the linker of a program that it wants malloc from the library: the C compiler's own idea of malloc must not
-# take that away, and no optimisation at link time.
+# An object that refers to malloc, for every program that is linked with the library. Neither the compiler's knowledge
+# of malloc nor optimisation at link time may remove the reference.
 set(link_object "${PROJECT_BINARY_DIR}/hakmem-link.o")
 function(hk_add_link_object)
   add_library(hakmem_link_code OBJECT "${PROJECT_SOURCE_DIR}/cmake/hakmem-link.c")
@@ -94,7 +94,7 @@ function(hk_add_link_object)
     DEPENDS hakmem_link_code "$<TARGET_OBJECTS:hakmem_link_code>"
     VERBATIM
   )
-  # What is named libhakmem.a lies beside the archive.
+  # The linker script libhakmem.a lies beside the archive.
   set(script "${PROJECT_BINARY_DIR}/libhakmem.a")
   add_custom_command(
     OUTPUT "${script}"

@@ -1,4 +1,4 @@
-# Tests, labelled by tier (tests/README.md). Every folder may be empty, and a file that appears is found by the next build.
+# Tests, labelled by tier (tests/README.md). Every folder may be empty, and the next build finds a new file.
 #
 #   tests/unit/*_test.cc            GoogleTest on the core's parts over tests/support/fake_os.c
 #   tests/{api,model,stress}/*_test.cc   GoogleTest on the whole core over the real system, hakmem_ names
@@ -65,7 +65,9 @@ if(HK_SANITIZE STREQUAL "thread")
 endif()
 
 # Whatever of the core a test asks for, and no more: a unit test has no start-up code that it did not call.
-add_library(hakmem_core_parts STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:hakmem_core_shared> $<TARGET_OBJECTS:hakmem_core>)
+add_library(
+  hakmem_core_parts STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:hakmem_core_shared> $<TARGET_OBJECTS:hakmem_core>
+)
 set_target_properties(hakmem_core_parts PROPERTIES LINKER_LANGUAGE C)
 
 file(GLOB support_sources CONFIGURE_DEPENDS "${tests_dir}/support/*.c" "${tests_dir}/support/*.cc")
@@ -87,8 +89,6 @@ function(hk_set_test_standards target)
   )
 endfunction()
 
-if(fake_os_sources)
-  add_library(hakmem_fake_os OBJECT EXCLUDE_FROM_ALL ${fake_os_sources})
 function(hk_test_settings target)
   hk_see_internals(${target} 1)
   target_include_directories(${target} PRIVATE "${tests_dir}" "${tests_dir}/support")
@@ -99,6 +99,8 @@ function(hk_test_settings target)
   hk_set_test_standards(${target})
 endfunction()
 
+if(fake_os_sources)
+  add_library(hakmem_fake_os OBJECT EXCLUDE_FROM_ALL ${fake_os_sources})
   hk_test_settings(hakmem_fake_os)
 endif()
 set(test_support "")

@@ -1,7 +1,7 @@
 # libhakmem-policy.so: the learning of src/policy for `hakmem learn`, with a made-up clock (cli/replay). No allocator, and
 # none of it is exported by libhakmem.so. Part of all; not installed.
 
-# The linker takes what the replay calls, and no more.
+# An archive, so that the linker takes only the objects that the replay calls.
 add_library(hakmem_shared_parts STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:hakmem_core_shared>)
 set_target_properties(hakmem_shared_parts PROPERTIES LINKER_LANGUAGE C)
 

@@ -1,4 +1,4 @@
-"""JSON that anybody may have written: what is wrong with it is a ValueError, whatever it is."""
+"""Parses JSON that is not trusted: raises a ValueError for anything that is wrong with it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _MOST = 1 << 64
 
 
 def decode(data: Union[bytes, str]) -> Any:
-    """What the text says. Raises ValueError, also where it is nested deeper than Python can follow."""
+    """Returns the text's value. Raises ValueError, also where it is nested deeper than Python can follow."""
     try:
         return json.loads(data)
     except RecursionError:

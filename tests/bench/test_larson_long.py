@@ -28,8 +28,8 @@ def larson_long() -> ModuleType:
 
 
 def test_three_seconds(programs: Path, hakmem: Path) -> None:
-    """How fast it is, and how many threads are there at once, says nothing here: others may be at work; and in so short a
-    run each slab may be in use to the end."""
+    """Checks no speed and no number of threads: other programs may be at work. In so short a run each slab may be in
+    use to the end."""
     limits = ["--least-ratio", "0", "--least-released", "0", "--most-superslabs", "128"]
     words = [sys.executable, str(SCRIPT), "--build", str(BUILD), "--seconds", "3", *limits, "--json"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)

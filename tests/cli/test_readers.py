@@ -1,5 +1,5 @@
-"""The readers of files of anybody's, under hypothesis: what is no such file ends in a Failure, never in an error of Python's; what was
-written is read the same."""
+"""The readers of foreign files, under hypothesis: a file of another kind ends in a Failure, never in a Python error; a
+file that the tool has written is read the same."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ values = some.recursive(
 
 
 def reads(reader: Callable[[], Any]) -> Any:
-    """What it makes of it, None where it says that it is nothing."""
+    """Returns the reader's result, None where it fails with a Failure."""
     try:
         return reader()
     except Failure as failure:
@@ -334,7 +334,7 @@ def test_elf_files(program: Path, data: some.DataObject) -> None:
     assert all(one.frames for one in places)
 
 
-# ---- What the kernel says.
+# ---- The kernel's files.
 
 lines = some.lists(
     some.text(some.characters(codec="utf-8", exclude_characters="\n"), max_size=20)

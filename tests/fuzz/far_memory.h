@@ -10,7 +10,7 @@
 #define FAR_START UINT64_C(0x20000000)
 #define FAR_BYTES ((size_t)1 << 16)
 
-/* Puts the bytes at the region's end; what is before them is zero. Where they are. */
+/* Puts the bytes at the region's end, behind zeros. Returns their address. */
 static inline uintptr_t far_memory_put(const uint8_t *data, size_t size) {
   static unsigned char *region;
   static size_t before;

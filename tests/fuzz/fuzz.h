@@ -1,5 +1,5 @@
-/* What the fuzz targets share. A target is a file <name>_fuzzer.c: libFuzzer's entry point, which reads one input and
- * checks what it promises of it. tests/fuzz/run_corpus.cc runs the same targets without libFuzzer. */
+/* Shared by the fuzz targets. A target is a file <name>_fuzzer.c with libFuzzer's entry point, which reads one input
+ * and checks the reader's promises. tests/fuzz/run_corpus.cc runs the same targets without libFuzzer. */
 #ifndef HK_TESTS_FUZZ_FUZZ_H
 #define HK_TESTS_FUZZ_FUZZ_H
 
@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
     }                                                                                \
   } while (0)
 
-/* What is left of an input. */
+/* The rest of an input. */
 typedef struct {
   const uint8_t *at;
   size_t left;
@@ -38,8 +38,8 @@ static inline uint64_t fuzz_number(fuzz_input_t *input, unsigned bytes) {
   return value;
 }
 
-/* The next bytes up to `end`, which is passed over, as a text in `text`. False when nothing is left; what is longer
- * than `capacity` is cut off. */
+/* Copies the next bytes up to `end`, which is passed over, to `text`, and cuts them off at `capacity`. False when
+ * nothing is left. */
 static inline bool fuzz_text(fuzz_input_t *input, char end, char *text, size_t capacity) {
   size_t length = 0;
   if (input->left == 0) return false;

@@ -80,7 +80,7 @@ static void check_sandbox(void) {
   FUZZ_CHECK(hk_sandbox_status_read(PATH) == expected);
 }
 
-/* What a thread waits in, written as the kernel would, is read the same. */
+/* A thread's system call, written as the kernel writes it, is read the same. */
 static void check_thread(void) {
   char line[HK_KERNEL_LINE_BYTES], again[HK_KERNEL_LINE_BYTES];
   size_t at = 0;

@@ -7,9 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The files from now on: a line "@<end of a path>" begins one, and what stands before the first such line is the
- * content of every other path. There is no file that no line begins, unless something stands there. The input stays
- * where it is. Reads are short, by a length that depends on the input's, and now and then interrupted. */
+/* Sets the files: a line "@<end of a path>" begins one; text before the first such line is the content of every other
+ * path, and without it no other file exists. The caller keeps the input. Reads are short, by a length that depends on
+ * the input's, and now and then interrupted. */
 void kernel_text_load(const uint8_t *data, size_t size);
 
 /* No files at all. */

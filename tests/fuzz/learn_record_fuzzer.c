@@ -1,5 +1,5 @@
-/* policy/learn_record and what learns from it: a byte of flags, a record, and behind it what the program then does.
- * What is not good changes nothing; what is good is written again the same, and what is learned later is a record too. */
+/* policy/learn_record and policy/learn: a byte of flags, a record, and behind it the program's later course. A record
+ * that is not good changes nothing; a good one is written again the same, and the state after the course is one too. */
 #include "policy/learn_record.h"
 
 #include <string.h>
@@ -7,12 +7,12 @@
 #include "base/bytes.h"
 #include "fuzz.h"
 
-/* Flags. Without them hardly an input would get past the checksum. */
+/* Flags. Without them hardly any input would pass the checksum. */
 enum { is_sealed = 1, has_head = 2 };
 
 static hk_learn_t learn, before, other;
 
-/* As the library would have written it. */
+/* Makes the record as the library writes it. */
 static void seal(unsigned char *record, unsigned flags) {
   if ((flags & has_head) != 0) {
     memcpy(record, "hkLEARN\n", 8);
@@ -41,7 +41,7 @@ static void check(void) {
   (void)hk_learn_next_due(&learn, &due_ms);
 }
 
-/* What the program does: milliseconds and what is then in use. */
+/* The program's course: milliseconds and the bytes in use then. */
 static void go_on(fuzz_input_t *input) {
   uint64_t now_ms = 0;
   while (input->left > 0) {

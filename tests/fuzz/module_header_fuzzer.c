@@ -1,5 +1,5 @@
-/* profile/module_map: an ELF file's headers in memory. Each answer is what a reader of the whole input finds too, where
- * it lies in it. */
+/* profile/module_map: an ELF file's headers in memory. A reader of the whole input finds the same answers, where they
+ * lie in the input. */
 #include <elf.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* profile/module_map: the text of /proc/self/maps. What is read of a line is written and read again the same. */
+/* profile/module_map: the text of /proc/self/maps. A mapping that was read is written and read again the same. */
 #include "profile/module_map.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* policy/option, old_option, option_line, output_path: the environment, a variable a line. What is accepted is written
- * and read again, what is not accepted keeps the default, and each warning is one line of printable characters. */
+/* policy/option, old_option, option_line, output_path: the environment, a variable a line. An accepted value is written
+ * and read again, a refused one keeps the default, and each warning is one line of printable characters. */
 #define hk_option fuzzed_option
 #define hk_option_load fuzzed_option_load
 #define hk_option_warn fuzzed_option_warn
@@ -68,7 +68,7 @@ static void check_value(const option_t *option) {
   FUZZ_CHECK(is_known);
 }
 
-/* The first variable of this name counts; in want of one, old names may. */
+/* The first variable of this name counts; without one, old names may. */
 static const char *variable_of(const option_t *option) {
   for (unsigned i = 0; environment[i] != NULL; i++) {
     const char *name = after_prefix(environment[i], VARIABLE_PREFIX);
@@ -90,7 +90,7 @@ static bool is_default(const option_t *option) {
   return option->type->is_text ? **option->text == '\0' : *option->value == option->default_value;
 }
 
-/* Plain digits mean what they say. */
+/* Checks that plain digits are read as their number. */
 static void check_digits(const option_t *option, const char *value) {
   size_t digits = strspn(value, "0123456789");
   if (!option->type->is_number || digits == 0 || digits > 18 || value[digits] != '\0') return;

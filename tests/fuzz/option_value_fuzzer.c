@@ -1,5 +1,5 @@
-/* policy/option_value: a byte for the type, two numbers for its range, and a text. What is accepted is in the range or
- * a word, and is read again from how it is written; what is not accepted changes nothing. */
+/* policy/option_value: a byte for the type, two numbers for its range, and a text. An accepted value is in the range or
+ * a word, and is written and read again the same; a refused one changes nothing. */
 #include "policy/option_value.h"
 
 #include <string.h>

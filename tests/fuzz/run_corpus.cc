@@ -50,7 +50,7 @@ constexpr size_t kMostBytes = 4096;
 constexpr unsigned kMostSeconds = 60;  // for one input
 constexpr unsigned kMostChanges = 6;   // in one mutation
 
-// ---- What fails is kept.
+// ---- The input that fails.
 
 const Input *running;
 char failure_name[64];
@@ -85,7 +85,7 @@ void KeepWhatFails(const char *name) {
 }
 
 void RunOne(const Target &target, const Input &input) {
-  // A copy of its own size: what is read beyond it is a sanitizer's finding.
+  // A copy without room to spare: a sanitizer sees each read beyond it.
   Input copy(input.begin(), input.end());
   copy.shrink_to_fit();
   running = &input;
@@ -114,7 +114,7 @@ void Load(const fs::path &path, std::vector<Input> *corpus) {
   corpus->push_back({std::istreambuf_iterator<char>(file), {}});
 }
 
-// Words of the corpus, and numbers at limits: what random bytes would hardly become.
+// Words of the corpus, and numbers at limits: random bytes would hardly become one.
 std::vector<Input> Words(const std::vector<Input> &corpus) {
   std::vector<Input> words;
   for (const char *text : {"0", "-1", "255", "4095", "65536", "2147483648", "4294967296", "9223372036854775807",

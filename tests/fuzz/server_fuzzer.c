@@ -1,6 +1,6 @@
-/* api/server, serve_command and profile_command: what clients send over sockets that are not there. A byte says how
- * much comes at once; 0xff and another byte go on with another client, or end it. Each line of a client that stays gets
- * one whole answer, and a profile ends with the client that has started it, unless it was to stay. */
+/* api/server, serve_command and profile_command: the lines of clients, over sockets that this file stands in for. A
+ * byte says how much comes at once; 0xff and another byte go on with another client, or end it. Each line of a client
+ * that stays gets one whole answer, and a profile ends with the client that has started it, unless it was to stay. */
 #include "api/server.h"
 
 #include <errno.h>
@@ -31,9 +31,9 @@ typedef struct {
 
 static client_t clients[CLIENTS];
 static fuzz_input_t input;
-static unsigned current; /* who sends */
+static unsigned current; /* the client that sends */
 static bool is_arriving; /* `current` is not accepted yet */
-static size_t piece;     /* of what is sent at once */
+static size_t piece;     /* bytes that are sent at once */
 static bool is_kept;     /* some profile was to stay */
 static void *blocks[64];
 
@@ -136,7 +136,7 @@ void hk_local_socket_wait(struct pollfd *files, unsigned count, uint64_t timeout
 
 static bool goes_on(void) { return true; }
 
-/* What the program does meanwhile, for a profile to have something to sample. */
+/* The program's own requests, for a profile to sample. */
 static void allocate(void) {
   static unsigned turn;
   for (unsigned i = 0; i < 4; i++, turn++) {

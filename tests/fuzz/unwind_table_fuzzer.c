@@ -1,5 +1,5 @@
 /* profile/unwind_table, call_frame and place: a byte says which of them, then come an address and a table, instructions
- * or an expression. * What is found is a rule that can be followed, and is found again; instructions that change
+ * or an expression. A rule that is found can be followed, and is found again; instructions that change
  * nothing change no rule. */
 #include "profile/unwind_table.h"
 

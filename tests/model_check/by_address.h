@@ -1,5 +1,5 @@
-// What the checker knows of an address in one execution. A record that is forgotten stays, cleared, and keeps its room: most
-// of the checker's time would go into making the same records for each execution.
+// The checker's records of addresses, for one execution. A forgotten record is cleared and keeps its room: otherwise
+// the checker would spend most of its time on making the same records for each execution.
 #ifndef HK_TESTS_MODEL_CHECK_BY_ADDRESS_H
 #define HK_TESTS_MODEL_CHECK_BY_ADDRESS_H
 

@@ -21,7 +21,7 @@ typedef struct {
   void (*finish)(void);                      /* after each execution, when all threads have ended */
   uint64_t outcomes;                         /* litmus tests: exactly these numbers occur; 0: nobody asks */
   unsigned preemptions;                      /* at most so many, where all are too many; 0: all */
-  unsigned preemptions_in_short;             /* the same at a HAKMEM_TEST_SCALE below 1; 0: as at full length */
+  unsigned preemptions_in_short;             /* the bound at a HAKMEM_TEST_SCALE below 1; 0: as at full length */
   const char *violation;                     /* litmus tests: what must go wrong; NULL: nothing may */
 } scenario_t;
 

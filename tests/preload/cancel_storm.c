@@ -10,8 +10,8 @@
 #include <stdatomic.h>
 #include <time.h>
 
-/* Between two looks, what is about to go back differs by some MiB. Heaps that stayed with cancelled threads were ten times
- * that. */
+/* Between two looks, the memory that is about to be given back differs by some MiB. Heaps that stay with cancelled
+ * threads add ten times that. */
 enum { growth_limit_kib = 8192, patience_seconds = 60 };
 
 typedef struct {

@@ -183,13 +183,13 @@ static void thread_null(void) { in_thread(null_pointer); }
 static void thread_overflow(void) { in_thread(overflow); }
 static void child_null(void) { in_child(null_pointer); }
 
-/* The report must read a block that nobody may read, and the system does not help it: it crashes itself. */
+/* The report must read a block that cannot be read, and no system call can tell that: the report itself crashes. */
 static void in_report(void) {
   char *block = malloc(64);
   forbid(block);
   target = block;
   refuse_for_good(SYS_process_vm_readv, ENOSYS);
-  refuse_for_good(SYS_futex, ENOSYS); /* which says what can be read, otherwise */
+  refuse_for_good(SYS_futex, ENOSYS); /* otherwise it tells which addresses can be read */
   *target = 1;
 }
 

@@ -1,6 +1,6 @@
-/* Has a purge thread and whatever the environment asks for, and does what it reads, a word and an argument a line,
- * answering each with "ok": hides what tells of rights (`jail FOLDER`, `files`), and gives rights up in the first
- * thread alone (`user`, `capabilities`, `groups`), or by the C library (`all`), or is put under a filter of system
+/* A program with a purge thread and the threads of its options, which obeys standard input, a word and an argument a
+ * line, and answers each with "ok": it hides the files that tell rights (`jail FOLDER`, `files`), gives rights up in
+ * the first thread alone (`user`, `capabilities`, `groups`) or by the C library (`all`), or installs a filter of system
  * calls (`filter`). */
 #define _GNU_SOURCE
 

@@ -1,7 +1,8 @@
 /* The same work (environment_work.h) in every environment: environment SETTING RESULT LIVE_MIB COUNT
  *
- * SETTING is what the program does to itself first or meanwhile, COUNT times where that has a sense. RESULT is a file of at
- * least a page; it is mapped, because a setting may leave the program without descriptors, and receives a result_t at the end.
+ * SETTING names a change that the program makes to itself, before or during the work, COUNT times where that has a
+ * sense. RESULT is a file of at least a page; it is mapped, because a setting may leave the program without
+ * descriptors, and receives a result_t at the end.
  */
 #include "environment_work.h"
 
@@ -21,7 +22,7 @@
 
 enum { patience_seconds = 600, page_bytes = 4096 };
 
-/* What the runner reads: 8 bytes each. What is usable of 100 bytes tells whose malloc it is. */
+/* Read by the runner: 8 bytes each. The usable size of a block of 100 bytes tells whose malloc it is. */
 typedef struct {
   uint64_t is_done, checksum, peak_kib, usable_bytes;
 } result_t;
@@ -55,7 +56,7 @@ static void reuse_descriptors(void) {
   }
 }
 
-/* A descriptor that somebody else wrote to, read from or closed fails. */
+/* Fails for a descriptor that the library wrote to, read from or closed. */
 static void check_descriptors(void) {
   for (int i = 0; i < 200; ++i) {
     char byte = 0;

@@ -91,7 +91,7 @@ static table_t *new_table(unsigned seed) {
   return table;
 }
 
-/* Fills the table to so many bytes, and then replaces as many blocks as it has. */
+/* Fills the table to `live_bytes`, and then replaces as many blocks as it has. */
 static void fill_and_churn(table_t *table, size_t live_bytes) {
   while (table->live_bytes < live_bytes && table->count < most_blocks) put(table, table->count++);
   for (size_t turn = 0; turn < table->count; ++turn) {

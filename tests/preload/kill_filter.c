@@ -1,6 +1,7 @@
-/* tests/preload/kill_filter.c - a program that locks itself up: the kernel ends it for each system call that a list
- * does not name. Then it uses all of malloc. LIST is what the filter permits, HOW the way to install it, WHEN what
- * came before. LIST `written`, with the names of calls for HOW, permits those alone to the library, and does not tell it.
+/* tests/preload/kill_filter.c - a program that installs a filter, by which the kernel ends it for each system call that
+ * a list does not name, and then uses all of malloc: kill_filter LIST HOW WHEN. LIST names the list, HOW the way to
+ * install it, WHEN the program's course before. LIST `written`, with the names of calls for HOW, permits the library
+ * those alone, and the library does not see the filter.
  */
 #define _GNU_SOURCE 1
 
@@ -21,11 +22,11 @@ enum { threads_before = 3, thread_rounds = 2, remote_blocks = 20000 };
 
 /* ---- Lists. */
 
-/* What every malloc needs, and this program to say that it is done. */
+/* The calls of every malloc, and those by which this program says that it is done. */
 static const int malloc_list[] = {SYS_mmap,     SYS_munmap, SYS_mremap, SYS_madvise,
                                   SYS_mprotect, SYS_futex,  SYS_write,  SYS_exit_group};
 
-/* The same, and what the C library needs to begin and end threads. */
+/* The same, and the calls by which the C library begins and ends threads. */
 static const int threads_list[] = {SYS_mmap,   SYS_munmap, SYS_mremap,         SYS_madvise,         SYS_mprotect,
                                    SYS_futex,  SYS_write,  SYS_exit,           SYS_exit_group,      SYS_clone,
                                    SYS_clone3, SYS_rseq,   SYS_rt_sigprocmask, SYS_set_robust_list, SYS_rt_sigaction};
@@ -76,7 +77,7 @@ static const int systemd_list[] = {SYS_brk,
                                    SYS_madvise,
                                    SYS_mremap};
 
-/* What of Chromium's renderer (baseline_policy.cc) a malloc can come to; its arguments are looked at as well. */
+/* The part of the list of Chromium's renderer (baseline_policy.cc) that a malloc can reach. It has arguments too. */
 static const int renderer_list[] = {
     SYS_brk,    SYS_clock_gettime,  SYS_exit,         SYS_exit_group,  SYS_futex,  SYS_getpid,
     SYS_gettid, SYS_madvise,        SYS_mmap,         SYS_mprotect,    SYS_mremap, SYS_munmap,
@@ -142,7 +143,7 @@ static void install(const char *how) {
   exit(exit_skipped);
 }
 
-/* ---- What is done with malloc. */
+/* ---- Uses of malloc. */
 
 static void use_size(size_t size) {
   unsigned char *block = malloc(size);
@@ -180,7 +181,7 @@ static void use_all(void) {
 
 static void *remote[remote_blocks];
 
-/* Uses all, frees what another has made, and leaves what another frees. */
+/* Uses all, frees blocks of another thread, and leaves blocks for another thread to free. */
 static void *run_thread(void *unused) {
   for (int i = 0; i < remote_blocks; i++) free(remote[i]);
   for (int i = 0; i < remote_blocks; i++) CHECK((remote[i] = malloc((size_t)i % 3000 + 1)) != NULL);
@@ -197,7 +198,7 @@ static void use_threads(void) {
   use_all();
 }
 
-/* ---- What came before. */
+/* ---- The course before the filter. */
 
 static atomic_int is_over;
 
@@ -209,7 +210,7 @@ static void *allocate_until_over(void *unused) {
   return unused;
 }
 
-/* Threads make the purge thread worth it, and wait on when the filter comes. */
+/* Threads and freed memory bring about a purge thread; the program's own threads end before the filter comes. */
 static void have_threads(void) {
   for (int i = 0; i < threads_before; i++) {
     pthread_t thread;
@@ -226,7 +227,7 @@ static void have_threads(void) {
 
 static void say(const char *text) { CHECK(write(1, text, strlen(text)) == (ssize_t)strlen(text)); }
 
-/* read, write and exit alone: what malloc has must do. */
+/* Permits read, write and exit alone: malloc serves from the memory that it has. */
 static void run_strictly(void) {
   CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) == 0);
   static void *blocks[1000];
@@ -240,7 +241,7 @@ static void run_strictly(void) {
 
 /* ---- The library's own list. */
 
-/* What this program and the C library call besides, to begin, wait and end. */
+/* Further calls of this program and the C library, to begin, wait and end. */
 static const int own_list[] = {SYS_exit,      SYS_exit_group,   SYS_clock_nanosleep,
                                SYS_nanosleep, SYS_rt_sigreturn, SYS_set_robust_list,
                                SYS_rseq,      SYS_write};
@@ -262,7 +263,8 @@ static void find_library(unsigned long *start, unsigned long *end) {
 
 static void put_kill(void) { put((struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)); }
 
-/* Ends the program for what the list does not name: where the library's code calls, and elsewhere but for own_list. */
+/* Ends the program for each call that the list does not name; outside of the library's code own_list is permitted
+ * too. */
 static void make_written_filter(char *names) {
   unsigned long start, end;
   find_library(&start, &end);
@@ -285,7 +287,7 @@ static void make_written_filter(char *names) {
   put_kill();
 }
 
-/* Past the C library, in whose place the library would learn of it. */
+/* Installs the filter past the C library's functions, by which the library would see it. */
 static void install_unseen(void) {
   struct sock_fprog program = {length, filter};
   CHECK(raw_call(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0) == 0);
@@ -304,7 +306,7 @@ static void use_under_written_filter(void) {
   use_all();
 }
 
-/* What services are seldom permitted, and no malloc needs. */
+/* Calls that services are seldom permitted, and that no malloc needs. */
 static const int denied_list[] = {SYS_mincore, SYS_process_vm_readv, SYS_sched_setscheduler};
 
 /* The filter comes through exec. */

@@ -4,10 +4,10 @@
     tests/preload/option_matrix.py --operations 1000000000 [--build build/debug] [--seed N] [--jobs N] [--only WORD]
     tests/preload/option_matrix.py --tests 0.1 ...         the model and the stress tests instead, at this scale
 
-Runs option_matrix (option_matrix.cc) once with one thread and once with several for each combination: the defaults, each setting
-alone, and each two settings of different options. A run passes when the program ends well and writes nothing on stderr,
-where each wrong block is told, and where the library tells of an option that it does not know. What fails is shown with the
-command that runs it again; the last line says how many operations there were.
+Runs option_matrix (option_matrix.cc) once with one thread and once with several for each combination: the defaults,
+each setting alone, and each two settings of different options. A run passes when the program ends well and writes
+nothing on stderr, where it reports wrong blocks and the library unknown options. Failures are shown with the command
+that runs them again; the last line says how many operations there were.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Options = Dict[str, str]
 
 @dataclass(frozen=True)
 class Setting:
-    """One unusual value: what it changes, and how."""
+    """One unusual value of an option, or another library."""
 
     about: str  # two settings about the same thing exclude each other
     options: Tuple[Tuple[str, str], ...]
@@ -124,7 +124,7 @@ class Run:
         raise NotImplementedError
 
     def variables(self) -> Options:
-        """What is set in the environment."""
+        """Returns the variables of the environment."""
         return {f"HAKMEM_{name.upper()}": value for name, value in options_of(self.combination).items()}
 
     def expects(self, out: bytes) -> bool:
@@ -195,7 +195,7 @@ class Tests(Run):
         return f"{super().name()}, {self.tier} tests"
 
     def command(self) -> List[str]:
-        # How much memory stays is another question under other options. Where the option starts the profile, no test can.
+        # The limits on memory hold for the default options. Where an option starts the profile, no test can.
         left_out = ["*Asymmetry*", "*TenThousandThreads*"]
         if "profile" in options_of(self.combination):
             left_out.append("ProfileSwitch.*")

@@ -1,5 +1,5 @@
-/* tests/preload/raw_call.h - a system call past every library, which might otherwise be taken for a call of the library under
- * test: hakmem stands in front of the C library's `syscall` and `prctl`. */
+/* tests/preload/raw_call.h - a system call past every library, which might otherwise be taken for a call of the library
+ * under test: hakmem stands in front of the C library's `syscall` and `prctl`. */
 #ifndef PRELOAD_RAW_CALL_H
 #define PRELOAD_RAW_CALL_H
 

@@ -1,14 +1,16 @@
-/* Runs a program with the library preloaded, and refuses system calls of that library: refuse_nth LIBRARY PROGRAM [WORD...]
+/* Runs a program with the library preloaded, and refuses system calls of that library: refuse_nth LIBRARY PROGRAM
+ * [WORD...]
  *
- * Each line of standard input is one run, from exec to the end: `CALL DETAIL NTH HOW ERROR`. CALL is a call's name, `any` or
- * `none`; DETAIL tells calls of one name apart (detail_of below). The NTH such call of the library gets ERROR, without being
- * made; HOW is `once`, or `lasting`: from that one on, until the program says that the refusals end (supervised.h).
- * Each run answers `CODE HITS TEXT_BYTES KINDS PID`, then what the program wrote to stderr, then a line
+ * Each line of standard input is one run, from exec to the end: `CALL DETAIL NTH HOW ERROR`. CALL is a call's name,
+ * `any` or `none`; DETAIL tells calls of one name apart (detail_of below). The NTH such call of the library gets ERROR,
+ * without being made; HOW is `once`, or `lasting`: from that one on, until the program says that the refusals end
+ * (supervised.h). Each run answers `CODE HITS TEXT_BYTES KINDS PID`, then what the program wrote to stderr, then a line
  * `CALL DETAIL COUNT` for each of KINDS kinds of call that the library made.
  *
- * A seccomp filter sends every call to this process, which lets it go on or makes up the answer; so it reaches threads that
- * block all signals, and calls in places where no signal handler may run. A call is the library's when its instruction is,
- * and so is what the C library calls to make a thread. The program is let alone, so that what fails is never its own.
+ * A seccomp filter sends every call to this process, which lets it go on or makes up the answer; so it reaches threads
+ * that block all signals, and calls in places where no signal handler may run. A call is the library's when its
+ * instruction is, and the C library's calls that make a thread count as the library's. No call of the program itself is
+ * refused.
  */
 #define _GNU_SOURCE 1
 
@@ -35,7 +37,7 @@ enum { most_interruptions = 20 };
 
 static const char *library;
 
-/* ---- What is refused. */
+/* ---- The refusals. */
 
 typedef struct {
   int refuses, is_any, lasts;
@@ -99,7 +101,7 @@ static int is_to_be_refused(const wish_t *wish, long number, long detail) {
   return 1;
 }
 
-/* ---- Whose a call is. */
+/* ---- The code that makes a call. */
 
 typedef struct {
   uint64_t start, end;
@@ -145,9 +147,10 @@ static int makes_thread(const struct seccomp_data *call) {
   return call->nr == SYS_clone || call->nr == SYS_clone3 || (call->nr == SYS_mmap && detail_of(call) == 1);
 }
 
-/* ---- The filter, and what goes through it. */
+/* ---- The filter, and the calls that it sends here. */
 
-/* Since Linux 6.6: the supervisor runs at once where the caller ran, for that one waits. Without it both lose a time slice. */
+/* Since Linux 6.6: the supervisor runs at once on the caller's processor, for the caller waits. Without it both lose a
+ * time slice. */
 #ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS
 #define SECCOMP_IOCTL_NOTIF_SET_FLAGS SECCOMP_IOW(4, uint64_t)
 #define SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP (UINT64_C(1) << 0)
@@ -197,7 +200,8 @@ static int receive_file(int socket) {
   return file;
 }
 
-/* One call. The kernel wants what it writes to be zero, and does not care that a thread has ended meanwhile. */
+/* Answers one call. The kernel requires a zeroed question, and takes an answer for a thread that has ended
+ * meanwhile. */
 static void answer(int listener, const wish_t *wish, pid_t process) {
   struct seccomp_notif question;
   memset(&question, 0, sizeof question);
@@ -226,7 +230,7 @@ static long now_s(void) {
   return now.tv_sec;
 }
 
-/* Until the program has ended. 0, or why it was ended. */
+/* Answers until the program has ended. Returns 0, or why this process ended it. */
 static int attend(int listener, const wish_t *wish, pid_t process) {
   long end_s = now_s() + most_seconds;
   for (;;) {

@@ -1,4 +1,5 @@
-/* A thread with the smallest stack that there is ends the process: small_stack_exit [BYTES], of its stack in use when it does. */
+/* A thread with the smallest stack ends the process: small_stack_exit [BYTES]. It has used BYTES of the stack by
+ * then. */
 #include <limits.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -12,7 +13,7 @@ enum { count = 300 };
 
 static void *blocks[count];
 
-/* Cold: the frame of who calls exit has that much in it. */
+/* Calls exit from a frame of `bytes`. */
 static __attribute__((noinline)) void end_above(size_t bytes) {
   volatile char *room = __builtin_alloca(bytes + 1);
   room[0] = 1;

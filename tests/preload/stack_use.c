@@ -1,6 +1,6 @@
-/* tests/preload/stack_use.c - how much of the caller's stack each call of malloc and its kin takes, at each size: on
- * a painted stack, in the first thread and in one that calls malloc for the first time. Prints the most, and of
- * what. */
+/* tests/preload/stack_use.c - measures how much of the caller's stack each call of malloc and its kin takes, at each
+ * size: on a painted stack, in the first thread and in one that calls malloc for the first time. Prints the most, with
+ * the call and the size. */
 #include "check.h"
 
 #include <malloc.h>

@@ -1,5 +1,5 @@
-/* tests/preload/supervised.h - what a program tells refuse_nth, by system calls that no kernel has. Without a supervisor they do
- * nothing. */
+/* tests/preload/supervised.h - messages of a program to refuse_nth, by system calls that no kernel has. Without a
+ * supervisor they do nothing. */
 #ifndef PRELOAD_SUPERVISED_H
 #define PRELOAD_SUPERVISED_H
 
@@ -7,7 +7,7 @@
 
 enum { mark_of_the_end = 60001 };
 
-/* From here on no call is refused any more, and all must work again. */
+/* Ends the refusals: from here on every request must succeed. */
 static inline void end_refusals(void) { (void)raw_call(mark_of_the_end, 0, 0, 0, 0); }
 
 #endif /* PRELOAD_SUPERVISED_H */

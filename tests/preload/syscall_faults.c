@@ -1,9 +1,9 @@
 /* The system refuses calls of the library in the middle of things: syscall_faults SEED STEPS THREADS SERVED
  *
- * refuse_nth runs it. Random work in every size band by the first thread, and by THREADS more that begin and end, each with
- * what the thread before it left, and that free each other's blocks. A request may get NULL with ENOMEM, nothing else may
- * show. Then the refusals end, and all must be had again. SERVED is `served` where a serving thread is called for meanwhile,
- * by its signals and over its socket, `alone` where not. Prints nothing.
+ * refuse_nth runs it. Random work in every size band by the first thread, and by THREADS more that begin and end, each
+ * with what the thread before it left, and that free each other's blocks. A request may get NULL with ENOMEM, nothing
+ * else may show. Then the refusals end, and all must be had again. SERVED is `served` where a serving thread is called
+ * for meanwhile, by its signals and over its socket, `alone` where not. Prints nothing.
  */
 #include "check.h"
 #include "supervised.h"
@@ -177,14 +177,14 @@ static void call_for_service(void) {
   CHECK(kill(getpid(), SIGUSR2) == 0);
 }
 
-/* -1: nobody listens. */
+/* -1: there is no listener. */
 static int reach(unsigned turn) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   int length = turn == 0 ? snprintf(address.sun_path + 1, 64, "hakmem/%d", (int)getpid())
                          : snprintf(address.sun_path + 1, 64, "hakmem/%d.%u", (int)getpid(), turn);
   int file = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   CHECK(file >= 0);
-  /* A socket that the library could not close keeps who connects waiting. */
+  /* A client of a socket that the library could not close would wait for ever. */
   struct timeval patience = {.tv_usec = 20000};
   CHECK(setsockopt(file, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) == 0);
   if (connect(file, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length)) ==

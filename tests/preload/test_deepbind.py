@@ -54,7 +54,7 @@ def opener(folder: Path, module: Path, *flags: str) -> Path:
 def test_the_caller_stays_the_caller(
     runner: Runner, program: Program, shim: Program, tmp_path: Path, hakmem_only: None, name: str
 ) -> None:
-    """Its search path and its $ORIGIN are those of who called dlopen, not of the library in between."""
+    """The search path and $ORIGIN are those of the library that called dlopen, not of hakmem in between."""
     library = opener(tmp_path, shim("deepbind_module"))
     runner.expect([program("deepbind"), "by", library, name], "ok\n")
 

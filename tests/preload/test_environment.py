@@ -33,7 +33,7 @@ NOBODY = 65534
 
 @dataclass(frozen=True)
 class Row:
-    """An environment: what the program does to itself, and the command that it is started by."""
+    """An environment: the program's change of itself, and the command that starts it."""
 
     name: str
     setting: str = "nothing"
@@ -70,19 +70,20 @@ ROWS = [
     Row("nested user and pid namespaces", start=NESTED, needs=("unshare",), also="test_pid_namespace"),
     Row("no descriptor may be made", "limit_descriptors", 0, also="test_attach"),
     Row("three descriptors at the most", "limit_descriptors", 3, also="test_attach"),
-    Row("started without descriptors", start=("sh", "-c", 'exec "$0" "$@" <&- >&- 2>&-'), variables={"HAKMEM_STATS": "1"},
-        also="test_start_and_exit"),
+    Row("started without descriptors", start=("sh", "-c", 'exec "$0" "$@" <&- >&- 2>&-'),
+        variables={"HAKMEM_STATS": "1"}, also="test_start_and_exit"),
     Row("a stack of 256 KiB", start=("sh", "-c", 'ulimit -s 256; exec "$0" "$@"'), also="test_small_stack_exit"),
     Row("no random addresses", start=("setarch", "-R"), needs=("setarch",)),
     Row("addresses from below", start=("setarch", "-L"), needs=("setarch",)),
-    Row("what is readable is executable", start=("setarch", "-X"), needs=("setarch",)),
+    Row("readable memory is executable", start=("setarch", "-X"), needs=("setarch",)),
     Row("all descriptors closed", "close_all", also="test_attach, test_trace"),
     Row("all descriptors closed, files being written", "close_all", variables={"HAKMEM_STATS_FILE": "{folder}/stats.%p",
         "HAKMEM_STATS_INTERVAL": "1", "HAKMEM_TRACE": "{folder}/trace.%p"}),
     Row("descriptors used again", "reuse_descriptors", variables={"HAKMEM_STATS_FILE": "{folder}/stats.%p",
         "HAKMEM_STATS_INTERVAL": "1", "HAKMEM_TRACE": "{folder}/trace.%p"}, also="test_attach"),
     Row("an auditor", variables={"LD_AUDIT": "{shims}/audit.so"}, also="test_start_and_exit"),
-    Row("dlmopen", "other_namespace", variables={"ENVIRONMENT_MODULE": "{shims}/environment_module.so"}, also="test_deepbind"),
+    Row("dlmopen", "other_namespace", variables={"ENVIRONMENT_MODULE": "{shims}/environment_module.so"},
+        also="test_deepbind"),
     Row("memory locked", "lock_memory", is_for_root=True, most_memory=1.75,
         why="with MCL_FUTURE a superslab of 2 MiB is resident whole once it is mapped, and nothing can be given back"),
     Row("threads cancelled at any instruction", "cancel_threads", 200, also="test_signals::test_cancelled_threads"),
@@ -103,7 +104,7 @@ CONTROL_GROUPS = [64, 128, 256]
 
 @dataclass(frozen=True)
 class Result:
-    """What the program wrote at its end."""
+    """The record that the program writes at its end."""
 
     checksum: int
     peak_kib: int
@@ -161,7 +162,7 @@ class Environments:
     def compare(
         self, row: Row, count: int, pair: Callable[[], tuple[Result, Result]], record: Callable[[str, object], None]
     ) -> None:
-        """Peaks differ a little from run to run: one that is too high is looked at twice more, and the median counts."""
+        """Peaks differ a little from run to run: after one too high two more pairs run, and the median counts."""
         pairs = [pair()]
         if ratio(pairs[0]) > row.most_memory:
             pairs += [pair(), pair()]

@@ -1,5 +1,5 @@
-"""The quick rows of tests/programs/programs.toml, which tools/real_programs.py runs whole: each gives the result that it has
-under glibc, and calls the library's malloc. test_real_programs.py has other programs."""
+"""The quick rows of tests/programs/programs.toml, which tools/real_programs.py runs whole: each gives its result under
+glibc, and calls the library's malloc. test_real_programs.py has other programs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Each system call that the library makes, at each occurrence, by each error that the kernel may give for it: once, and from then on
-until the refusals end. `refuse_nth` refuses, `syscall_faults` is the program.
+"""Refuses each system call of the library, at each occurrence, by each error that the kernel may give for it: once, and
+from then on until the refusals end. `refuse_nth` refuses, `syscall_faults` is the program.
 
-HAKMEM_TEST_SCALE says how many refusals are tried: a sample that is spread over calls, occurrences and errors, or all of them.
+HAKMEM_TEST_SCALE says how many refusals are tried: a sample that is spread over calls, occurrences and errors, or all.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Report = Callable[[str, object], None]
 STEPS = 120
 # Refusals that are tried of each course at scale 1.
 SAMPLE = 40
-# Occurrences of one kind of call beyond this are tried every so many.
+# Of a kind of call with more occurrences than this only a sample is tried.
 MOST_TURNS = 400
 
 # What a filter answers that refuses and does not kill, and the kernel's own answers. An interrupted call is made again.
@@ -75,8 +75,8 @@ ERRORS: dict[str, tuple[str, ...]] = {
     "getdents64": (*FILTER, "ENOENT", "EIO"),
     "sched_setscheduler": (*FILTER, "EINVAL"),
 }
-# The end of a thread; and the process's number, which the library learns once: no kernel refuses it, and a filter that does so
-# does it for good.
+# The end of a thread; and the process's number, which the library learns once: no kernel refuses it, and a filter that
+# does so does it for good.
 NEVER_REFUSED = ("exit", "exit_group", "getpid")
 
 
@@ -132,7 +132,7 @@ NOTHING = Wish("none", 0, 0, "once", "")
 ALL_OF_THEM = [Wish("any", 0, nth, "lasting", error) for error in FILTER for nth in (1, 30, 200)]
 # A serving thread needs the process's number (NEVER_REFUSED).
 AFTER_THE_START = [wish for wish in ALL_OF_THEM if wish.nth > 100]
-# What the library says of itself when it cannot do what an option asks for.
+# The library's messages when it cannot follow an option.
 EXCUSE = re.compile(r"hakmem: (warning: |no report: )[^\n]*\n")
 
 
@@ -165,7 +165,7 @@ class Supervisor:
         return Answer(code, hits, text, counts, process)
 
     def files(self, answer: Answer) -> dict[str, int]:
-        """What the run has left, by the files' kinds, with their lengths; they are removed."""
+        """Removes the files that the run has left; returns their lengths by kind."""
         lengths = {}
         for path in self.folder.glob(f"{answer.process}.*"):
             lengths[path.name.partition(".")[2]] = path.stat().st_size
@@ -184,7 +184,7 @@ def supervisor(library: Path, program: Program, tmp_path: Path, request: pytest.
 
 
 def problem_of(supervisor: Supervisor, wish: Wish, answer: Answer) -> Optional[str]:
-    """What is wrong with a run; None when all is well."""
+    """Says why a run failed; None when all is well."""
     files = supervisor.files(answer)
     said = EXCUSE.sub("", answer.text)
     if answer.code != 0 or said:
@@ -214,7 +214,7 @@ def all_wishes(counts: dict[tuple[str, int], int]) -> list[list[Wish]]:
 
 
 def sample(kinds: list[list[Wish]], count: int) -> list[Wish]:
-    """As many of each kind, as far as there are so many."""
+    """Draws as many of each kind, or all of a kind that has fewer."""
     chosen: list[Wish] = []
     draw = random.Random(count)
     for place, kind in enumerate(sorted(kinds, key=len)):
@@ -241,7 +241,8 @@ def test_refused_calls(supervisor: Supervisor, scaled: Callable[[int], int], rec
         problem = problem_of(supervisor, wish, answer)
         if problem is not None:
             problems.append(problem)
-    summary = f"{supervisor.course.name}: {len(wishes)} refusals tried, {hit} met, {sum(refused.values())} calls refused: {dict(refused)}"
+    calls = f"{sum(refused.values())} calls refused: {dict(refused)}"
+    summary = f"{supervisor.course.name}: {len(wishes)} refusals tried, {hit} met, {calls}"
     record_property("refusals", summary)
     print(summary)
     assert not problems, "\n".join([f"{len(problems)} of {len(wishes)}", *problems])

@@ -25,7 +25,7 @@ OURS = ("hakmem-serve", "hakmem-purge")
 
 
 class Dropper:
-    """The program, which does what it is told."""
+    """Runs the program, and sends it commands."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self.process = process

@@ -1,4 +1,4 @@
-"""Programs that install a system call filter, which ends them for each call that it does not name: what malloc calls from then on."""
+"""Programs that install a system call filter, which ends them for a call that it does not name, and then use malloc."""
 
 from __future__ import annotations
 
@@ -96,14 +96,14 @@ def test_strict_mode_lives_on_what_is_there(runner: Runner, program: Callable[[s
 def test_options_need_no_other_calls(
     runner: Runner, program: Callable[[str], Path], options: dict[str, str], before: str
 ) -> None:
-    """An instrument that runs goes on with what it may call."""
+    """An instrument that runs goes on with the calls that are permitted."""
     run(runner, program, "threads", "prctl", before, **options)
 
 
 def test_a_serving_thread_ends_before_the_filter(
     runner: Runner, program: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    """It would be a way around the filter for whoever has the program's memory."""
+    """A thread without the filter would be a way around it for an attacker with access to the program's memory."""
     variables = {"HAKMEM_STATS_FILE": str(tmp_path / "stats.json"), "HAKMEM_STATS_INTERVAL": "1"}
     run(runner, program, "malloc", "tsync", "threads", **variables)
 

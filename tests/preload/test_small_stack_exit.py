@@ -1,4 +1,4 @@
-"""A thread with the smallest stack that there is ends the process: what is told at the end needs no more of it."""
+"""A thread with the smallest stack ends the process: the reports at the end need no more of it."""
 
 from __future__ import annotations
 

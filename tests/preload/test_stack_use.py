@@ -14,7 +14,7 @@ MOST_WITH_PROFILE_BYTES = 2560
 
 
 def most_bytes(runner: Runner, program: Path, options: dict[str, str]) -> int:
-    """Of all calls at all sizes in both threads. Symbols are bound at the start: binding them takes more than all calls."""
+    """Returns the maximum of all calls, sizes and threads. Symbols are bound at the start: binding takes more stack."""
     outcome = runner.under([program], env={"LD_BIND_NOW": "1", **options})
     assert outcome.code == 0, outcome.errors()
     return max(int(bytes_used) for bytes_used in re.findall(r"^(\d+) bytes", outcome.text(), re.MULTILINE))

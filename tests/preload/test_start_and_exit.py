@@ -48,8 +48,8 @@ def symbols(library: Path, which: str, kinds: str) -> set[str]:
 
 
 def test_whatever_the_library_calls_is_interposed(runner: Runner, shim: Program, hakmem_only: None) -> None:
-    """Or the test above would miss it. What is left out cannot be made to allocate: data, what compilers call, and looks at
-    a thread's own record."""
+    """Or the test above would miss it. Left out is what cannot be made to allocate: data, calls of compilers, and looks
+    at a thread's own record."""
     left_out = {"__environ", "environ", "__errno_location", "abort", "memcmp", "memcpy", "memmove", "memset", "strlen"}
     left_out |= {"strcmp", "strncmp", "strrchr", "pthread_self", "pthread_getcpuclockid"}
     imports = symbols(runner.library, "--undefined-only", "U")

@@ -22,7 +22,8 @@ extern "C" {
 
 namespace {
 
-/* 300 heaps that stayed would have three times as much; a span or two that another way of taking turns needs, a quarter. */
+/* 300 heaps that stayed would have three times as much; a span or two that another way of taking turns needs, a
+ * quarter. */
 constexpr int growth_limit_kib = 4096, ring_size = 4000, kept_count = 100, stack_bytes = 256 << 10;
 
 std::atomic<void *> ring[ring_size];

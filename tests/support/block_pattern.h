@@ -1,8 +1,8 @@
 /* tests/support/block_pattern.h - contents by which a block proves itself.
  *
  * A block of `size` bytes is filled with words that follow from `stamp` and their place, all of them up to
- * kFullPatternBytes, beyond that the first and last 64 bytes and one word in each kilobyte (each 4 KiB from 1 MiB on): enough
- * to notice a page that went missing, and cheap enough for 10^9 blocks. Nothing here allocates.
+ * kFullPatternBytes, beyond that the first and last 64 bytes and one word in each kilobyte (each 4 KiB from 1 MiB on):
+ * enough to notice a page that went missing, and cheap enough for 10^9 blocks. Nothing here allocates.
  */
 #ifndef HAKMEM_TESTS_SUPPORT_BLOCK_PATTERN_H
 #define HAKMEM_TESTS_SUPPORT_BLOCK_PATTERN_H

@@ -30,7 +30,7 @@ typedef enum {
   fake_os_thread_exit_init,
   fake_os_thread_start,
   fake_os_bare_thread_start,
-  fake_os_resident, /* both questions about what is resident */
+  fake_os_resident, /* both questions about resident memory */
   fake_os_memory_limit,
   fake_os_call_count
 } fake_os_call_t;
@@ -129,11 +129,12 @@ uint64_t fake_os_memory_limit_questions(void);
 void fake_os_set_memory_limit_hook(void (*hook)(void));
 /* What the thread that was started last is to run, which it does when the test calls it; NULL: none was. */
 void (*fake_os_thread(void))(void);
-/* There can be a bare thread, as there can be none at the start; what the one that was started since the last question
- * is to run, which it does when the test calls it (NULL: none was); and how often the first thread was to be signalled.
- * */
+/* Allows a bare thread, which cannot be started by default. */
 void fake_os_have_bare_thread(void);
+/* Returns the function of the bare thread that was started since the last call, which the test calls itself; NULL: none
+ * was. */
 void (*fake_os_bare_thread(void))(void);
+/* Returns how often the core signalled the first thread. */
 uint64_t fake_os_signals_to_first_thread(void);
 /* 0, at the start: it cannot be told. */
 void fake_os_set_thread_count(unsigned count);

@@ -1,5 +1,5 @@
-// One program holds the tests of many source files, and runs those of one in a process of their own: `--source=NAME` of
-// NAME.cc. GoogleTest's own flags do as ever.
+// One program holds the tests of many source files. `--source=NAME` runs those of NAME.cc, beside GoogleTest's own
+// flags: so each source file's tests have a process of their own.
 #include <gtest/gtest.h>
 
 #include <cstdio>

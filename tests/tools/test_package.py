@@ -22,7 +22,7 @@ int main(void) {
   return ours ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 """
-# Programs that name nothing of the library: the first allocates by new, the others leave it to the libraries that they are linked with.
+# Programs that name nothing of the library: the first allocates by new, in the others only the libraries allocate.
 CXX = """
 #include <stdio.h>
 #include <new>

@@ -1,5 +1,5 @@
-// heap/heap_check: each equation of a heap, its spans and the pool is broken by hand, and the next slow path ends the process with
-// the sentence that does not hold.
+// heap/heap_check: each equation of a heap, its spans and the pool is broken by hand, and the next slow path ends the
+// process with the sentence that does not hold.
 #include <vector>
 
 #include "fresh_test.h"
@@ -63,7 +63,7 @@ void MakeDue(hk_heap_t *heap) { heap->walk = {}; }
       },                                         \
       sentence)
 
-// ---- Spans. A heap with a full, a partial and an active span of a tiny class, and two partial ones and an active one of a mid
+// ---- Spans. A heap with a full, a partial and an active span of a tiny class, and two partial and one active of a mid
 // class.
 
 struct Spans {
@@ -291,7 +291,7 @@ HK_FRESH_TEST(HeapInvariantDeathTest, Outboxes) {
   hk_heap_give_back(heap);
 }
 
-// ---- What is rescued.
+// ---- Rescued spans.
 
 HK_FRESH_TEST(HeapInvariantDeathTest, WhatIsRescuedIsCounted) {
   rescue_driver::Heaps heaps;

@@ -1,5 +1,5 @@
-// base/walk, and in debug builds the walks of space and policy: each equation is broken by hand, and the next slow path ends the
-// process with the sentence that does not hold.
+// base/walk, and in debug builds the walks of space and policy: each equation is broken by hand, and the next slow path
+// ends the process with the sentence that does not hold.
 #include <vector>
 
 #include "base/walk.h"
@@ -43,7 +43,7 @@ TEST(Walk, ALargeStructureIsWalkedWhenItsStepsAreEarned) {
 struct TwoSuperslabs {
   std::vector<hk_slab_t *> taken;
   hk_superslab_t *first, *second;
-  hk_slab_t *last;  // what the slow path gives back, of the first
+  hk_slab_t *last;  // a slab of the first, which the slow path gives back
 
   TwoSuperslabs() {
     RetainEverything();
@@ -125,7 +125,7 @@ HK_FRESH_TEST(SuperslabInvariantDeathTest, Sums) {
   Release(at.last);
 }
 
-// ---- What is retained.
+// ---- Retention.
 
 TEST(RetentionInvariantDeathTest, EachPartIsAtMostItsWhole) {
   hk_keep_t keep = {};

@@ -264,7 +264,7 @@ uint64_t RunUntilRightsAre(PurgeCourse *course, int rights) {
   (void)TakeBytes(20 * HK_MIB);
   EXPECT_TRUE(PurgeCourse::Start());
   course->At(2000, [rights] { fake_os_set_rights(rights); });
-  course->At(60000, [] {}); /* what is to come keeps the other threads there */
+  course->At(60000, [] {}); /* the other threads stay until the last event */
   course->Run();
   EXPECT_FALSE(IsPurgeThreadHeard());
   return PurgeCourse::Now();

@@ -1,5 +1,5 @@
-// The whole core over the fake OS, which refuses each call of os.h: at each occurrence, once and from then on until the refusals
-// end. A request may fail with ENOMEM; nothing else may show, and afterwards all works again.
+// The whole core over the fake OS, which refuses each call of os.h: at each occurrence, once and from then on until the
+// refusals end. A request may fail with ENOMEM; nothing else may show, and afterwards all works again.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -31,13 +31,13 @@ constexpr size_t kMostOfSize = 100;
 constexpr int kErrno = 12345;
 constexpr unsigned kPurgeVisits = 12;
 
-// A machine and its options: what the core calls of os.h depends on both.
+// A machine and its options: the core's calls of os.h depend on both.
 struct Machine {
   const char *name;
   void (*set_up)();
 };
 
-// What is refused: calls from `nth` on, or that one alone. `all`: every call, from that step of the course on.
+// Refuses calls from `nth` on, or that one alone. `all`: every call, from that step of the course on.
 struct Refusal {
   fake_os_call_t call = fake_os_call_count;
   uint64_t nth = 0;
@@ -45,7 +45,7 @@ struct Refusal {
   bool all = false;
 };
 
-// What a course says to who runs it.
+// A course's result, in memory that the parent shares.
 struct Outcome {
   uint64_t calls[fake_os_call_count];
   uint64_t refused;
@@ -61,7 +61,7 @@ void EndRefusals() {
   }
 }
 
-// All that a program does, and what it sees. One in a process.
+// A program's requests, and the check of each answer. One in a process.
 class Course {
  public:
   Course(const Refusal &refusal, Outcome *outcome) : refusal_(refusal), outcome_(outcome) { current = this; }
@@ -281,7 +281,7 @@ class Trials {
     }
   }
 
-  // What is wrong; nothing when all is well.
+  // Returns what is wrong; nothing when all is well.
   std::string RunOne(const Refusal &refusal) {
     *outcome_ = {};
     int result = InChild([&] {

@@ -123,7 +123,7 @@ HK_FRESH_TEST(RescueThreads, NothingIsLostAndNothingTwice) {
   const size_t blocks = Scaled(200000, 4000);
   Course course;
   size_t rounds = 0;
-  /* How many spans are given up depends on who runs when: with fewer the test has not seen much. */
+  /* The number of spans that are given up depends on the schedule: with fewer the test has not seen much. */
   do {
     course.Run(blocks);
     rounds++;

@@ -1,4 +1,4 @@
-// os/rights: when a thread of ours looks at its rights, and what it makes of the answer.
+// os/rights: when a thread of ours looks at its rights, and which verdict follows.
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// os/sandbox: which calls are made in which sandbox, and what is read of the one that a process was started in.
+// os/sandbox: which calls are made in which sandbox, and how the library recognises one that it was started in.
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <sys/syscall.h>

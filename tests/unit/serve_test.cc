@@ -97,7 +97,7 @@ HK_FRESH_TEST(Serve, ThatAnotherThreadHasStartedLeavesItToTheFirstOneAtOnce) {
   EXPECT_EQ(fake_os_signals_to_first_thread(), 1u);
 }
 
-// What is asked of the first thread again and again would end its system calls early for ever.
+// Endless requests to the first thread would end its system calls early for ever.
 HK_FRESH_TEST(Serve, AFewInARowThatDifferAreEnough) {
   Course course(hk_rights_differ, 1);
   Course::Begin();

@@ -1,6 +1,6 @@
-"""Does a program open modules with RTLD_DEEPBIND? They then bind malloc and free to the C library, whatever is preloaded.
+"""Finds out whether a program opens modules with RTLD_DEEPBIND, which bind malloc and free to the C library.
 
-The flags stand in the code, shortly before the call: nothing is run. A program that computes them is not recognised."""
+Reads the flags in the code, shortly before the call, and runs nothing. It does not recognise computed flags."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _Code(NamedTuple):
 
 
 def check(path: str, libraries: Iterable[str], library: str, environment: Mapping[str, str]) -> Iterator[Finding]:
-    """A program and what it is linked with."""
+    """Checks a program and the libraries that it is linked with."""
     for file in dict.fromkeys((path, *libraries)):
         if not Path(file).name.startswith(("libc.so", "ld-linux", "libhakmem")) and opens_deep(file):
             yield _judge(file, library, environment)

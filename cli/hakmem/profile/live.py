@@ -41,8 +41,8 @@ START, STOP, STAY = "profile start", "profile stop", "stay"
 
 
 class _Asker:
-    """Each request has a connection of its own, but for a profile's start: that one is there until the stop, for the profile ends
-    with it, however this tool ends."""
+    """Opens a connection for each request. That of a profile's start is kept until the stop: the profile ends with it,
+    however this tool ends."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid

@@ -1,5 +1,6 @@
-/* Opens what its caller names, where its own search path says: no tail call, by which it would not be the caller. With OPEN_EARLY it
- * opens a module in its constructor, before the program and libraries preloaded after it have begun. */
+/* Opens a module for its caller, by its own search path. It makes no tail call, which would hide it as dlopen's caller.
+ * With OPEN_EARLY it opens a module in its constructor, before the program and libraries preloaded after it have
+ * begun. */
 #include <dlfcn.h>
 #include <stdlib.h>
 

@@ -104,7 +104,7 @@ peers: ## fetch, build and verify the allocators to compare with, into build/pee
 	$(PYTHON) bench/peers/fetch.py --jobs $(JOBS)
 
 .PHONY: soak
-soak: ## for hours: SOAK_SCALE times the model, stress, fork and signal tests and refused system calls, SOAK_REPEAT times the stress tests, SOAK_OPERATIONS operations under every pair of options
+soak: ## for hours: the long tests SOAK_SCALE times as long, SOAK_OPERATIONS operations under every pair of options
 	tools/bootstrap.sh test
 	cmake --preset release -DHK_TESTS=ON
 	cmake --build --preset release
@@ -133,7 +133,7 @@ cost: lib ## CPU time and memory at three prices beside every allocator that is 
 
 RUNS ?= 20
 .PHONY: programs
-programs: lib ## real programs under glibc and hakmem, RUNS times each, into docs/tested-programs.md; INSTALL=1 installs what is missing
+programs: lib ## real programs under glibc and hakmem, RUNS times each, into docs/tested-programs.md (INSTALL=1)
 	$(PYTHON) tools/real_programs.py --runs $(RUNS) $(if $(INSTALL),--install) --write docs/tested-programs.md
 
 .PHONY: install

@@ -30,8 +30,9 @@ PYTHON_TIERS = ("misuse", "tools", "bench", "preload", "cli")
 TIERS = ("unit", "api", "model", "stress", "fuzz", "model_check", *PYTHON_TIERS)
 NATIVE = "^(unit|api|model|stress|fuzz)$"
 IN_ONE_PROCESS = "^(unit|api|model|fuzz|model_check)$"
-# qemu answers these otherwise than a kernel does: limits, refused memory, how a child ended, what threads wait for. It
-# has no process_vm_readv, by which blocks are counted. And refused_calls_test forks hundreds of times, which takes it long.
+# qemu answers otherwise than a kernel about limits, refused memory, how a child ended and what threads wait for. It has
+# no process_vm_readv, by which blocks are counted. And under qemu refused_calls_test, with hundreds of forks, takes
+# long.
 ARM64_LEFT_OUT = (
     "exhaustion_test|os_linux_test|os_linux_range_test|os_linux_refusal_test|os_linux_text_test|peek_test|panic_test|"
     "option_test|lock_test|lock_fork_test|regression_test|trim_test|bare_thread_test|thread_call_test|report_test|"
@@ -91,13 +92,13 @@ def have_arm64() -> str | None:
     return None
 
 
-def preset_stages(
 def have_clang() -> str | None:
     """Why the clang build cannot be tested here; None where it can."""
     missing = [tool for tool in ("clang", "clang++") if shutil.which(tool) is None]
     return f"there is no {' and no '.join(missing)}" if missing else None
 
 
+def preset_stages(
     preset: str, werror: str, jobs: int, part: float, guess: tuple[float, float], threaded: bool
 ) -> list[Stage]:
     """Build and native tests of one preset; `threaded`: of the sources that start threads alone."""
@@ -204,7 +205,8 @@ class Run:
     def progress(self) -> str:
         ended = sum(stage.outcome not in ("waits", "runs") for stage in self.stages)
         running = [f"{stage.name}{how_far(stage)}" for stage in self.stages if stage.outcome == "runs"]
-        return f"[{ended}/{len(self.stages)}] {', '.join(running)}; {minutes(time.monotonic() - self.begun)} so far, about {minutes(self.seconds_left())} left"
+        times = f"{minutes(time.monotonic() - self.begun)} so far, about {minutes(self.seconds_left())} left"
+        return f"[{ended}/{len(self.stages)}] {', '.join(running)}; {times}"
 
     def run(self) -> bool:
         threads = [threading.Thread(target=self.run_lane, args=(lane,), daemon=True) for lane in self.lanes]

@@ -274,10 +274,8 @@ static void grow_older(hk_learn_t *learn) {
 }
 
 bool hk_learn_init(hk_learn_t *learn, uint64_t now_ms, uint64_t ns_per_mib_second) {
-  hk_price_t price;
-  if (!hk_price_init(&price, ns_per_mib_second)) return false;
-  memset(learn, 0, sizeof *learn);
-  learn->price = price;
+  if (!hk_price_init(&learn->price, ns_per_mib_second)) return false;
+  memset((char *)learn + offsetof(hk_learn_t, level), 0, sizeof *learn - offsetof(hk_learn_t, level));
   learn->leader = HK_PRICE_BREAK_EVEN;
   learn->born_ms = now_ms;
   learn->is_young = true;
@@ -287,12 +285,10 @@ bool hk_learn_init(hk_learn_t *learn, uint64_t now_ms, uint64_t ns_per_mib_secon
 
 bool hk_learn_set_price(hk_learn_t *learn, uint64_t now_ms, uint64_t ns_per_mib_second) {
   if (ns_per_mib_second == learn->price.ns_per_mib_second) return true;
-  hk_price_t price;
-  if (!hk_price_init(&price, ns_per_mib_second)) return false;
-  hk_level_pass(&learn->level, now_ms);
   /* In place: some threads' stacks have no room for a copy. */
+  if (!hk_price_init(&learn->price, ns_per_mib_second)) return false;
+  hk_level_pass(&learn->level, now_ms);
   memset((char *)learn + offsetof(hk_learn_t, leader), 0, sizeof *learn - offsetof(hk_learn_t, leader));
-  learn->price = price;
   learn->leader = HK_PRICE_BREAK_EVEN;
   learn->is_young = true;
   divide(learn);

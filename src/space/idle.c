@@ -68,13 +68,9 @@ static bool is_fixed(void) { return hk_option.learn != hk_learn_on; }
 /* The options may be read after the first request. The terms come first: a child of fork that finds the learner to have its price does not
  * come here again. */
 static HK_COLD void follow_options_locked(uint64_t now_ms) {
-  hk_price_t price;
-  if (hk_price_init(&price, hk_option.mode)) idle.terms = hk_keep_terms(&price);
-  if (idle.learn.price.ns_per_mib_second == 0) {
-    (void)hk_learn_init(&idle.learn, now_ms, hk_option.mode);
-  } else {
-    (void)hk_learn_set_price(&idle.learn, now_ms, hk_option.mode);
-  }
+  bool has_price = idle.learn.price.ns_per_mib_second != 0 ? hk_learn_set_price(&idle.learn, now_ms, hk_option.mode)
+                                                           : hk_learn_init(&idle.learn, now_ms, hk_option.mode);
+  if (has_price) idle.terms = hk_keep_terms(&idle.learn.price);
   hk_learn_fix(&idle.learn, is_fixed());
 }
 

@@ -119,7 +119,7 @@ void Exercise() {
 }
 
 TEST(Reentry, NoCallOfMallocInASteadyState) {
-  alarm(120);
+  alarm(300);
   /* First use may make the C library allocate (it registers handlers for thread exit and fork), with no lock held. */
   CallsInside(Exercise);
   EXPECT_EQ(CallsInside(Exercise), 0);
@@ -128,7 +128,7 @@ TEST(Reentry, NoCallOfMallocInASteadyState) {
 }
 
 TEST(Reentry, NewThreadsCallItRarelyAndHoldNoLock) {
-  alarm(120);
+  alarm(300);
   hk_option.purge_thread = false; /* creating one calls malloc, in the C library */
   long first_calls = 0, later_calls = 0;
   for (int i = 0; i < 20; i++) {
@@ -157,7 +157,7 @@ TEST(Reentry, NewThreadsCallItRarelyAndHoldNoLock) {
 }
 
 TEST(Reentry, RemoteFreesCallNothing) {
-  alarm(120);
+  alarm(300);
   static void *blocks[20000];
   for (void *&block : blocks) block = hakmem_malloc(static_cast<size_t>(&block - blocks) % 5000);
   pthread_t thread;

@@ -85,7 +85,7 @@ void ForkWhile(size_t thread_count, size_t forks, void (*work)(TestRandom *rando
     }
     pid_t child = fork();
     if (child == 0) {
-      alarm(60);
+      alarm(HangSeconds() / 2);
       _exit(ForkedChild(given));
     }
     ASSERT_GT(child, 0) << std::strerror(errno);
@@ -151,7 +151,7 @@ TEST_F(Stress, ForkOfForkOfFork) {
   for (size_t i = 0; i < Scaled(20, 1); i++) {
     pid_t child = fork();
     if (child == 0) {
-      alarm(60);
+      alarm(HangSeconds() / 2);
       for (int depth = 0; depth < 4; depth++) {
         for (int k = 0; k < 100; k++) Drop(Make(&random));
         pid_t grandchild = fork();

@@ -81,7 +81,7 @@ TEST_F(ProfileSwitch, WhileTheProcessForks) {
   for (size_t i = 0; i < Scaled(100, 10); i++) {
     EXPECT_EQ(hk_test::InChild([] {
                 std::vector<Mailbox> mine(1); /* the others may be locked */
-                alarm(60);
+                alarm(HangSeconds() / 2);
                 std::thread([&mine] { Exchange(&mine, 0, 2000); }).join();
                 Exchange(&mine, 0, 2000);
                 return wrong_count == 0 ? 0 : 1;

@@ -74,7 +74,7 @@ class BareThread : public ::testing::Test {
  protected:
   void SetUp() override {
     if (HAKMEM_TEST_SANITIZER) GTEST_SKIP() << "a sanitizer must know every thread";
-    alarm(60);
+    alarm(hk_test::kChildSeconds);
     begun = ended = 0;
     may_end = false;
     looks_at_rights = false;

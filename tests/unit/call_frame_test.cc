@@ -7,6 +7,7 @@
 #include <cstring>
 #include <vector>
 
+#include "in_child.h"
 #include "profile/call_frame.h"
 #include "profile/far_bytes.h"
 #include "profile/place.h"
@@ -173,7 +174,7 @@ TEST_F(CallFrame, NoDamageDoesHarm) {
                     0x78, 0x06, 0x42, 0x0b,       0x10, kFp,  2,    0x70, 0};
   uint64_t random = 88172645463325252u;
   unsigned found = 0;
-  alarm(60);
+  alarm(hk_test::kChildSeconds);
   for (unsigned i = 0; i < 6000; i++) {
     Table table(function);
     for (unsigned changes = 1 + i % 4; changes > 0; changes--) {

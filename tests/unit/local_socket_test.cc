@@ -25,7 +25,7 @@ int times_asked;
 class LocalSocket : public ::testing::Test {
  protected:
   void SetUp() override {
-    alarm(60);
+    alarm(hk_test::kChildSeconds);
     std::string name = "hakmem-test/" + std::to_string(getpid());
     memcpy(socket_.name, name.data(), name.size());
     socket_.length = name.size();

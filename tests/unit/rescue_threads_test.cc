@@ -119,7 +119,7 @@ class Course {
 };
 
 HK_FRESH_TEST(RescueThreads, NothingIsLostAndNothingTwice) {
-  alarm(120);
+  alarm(hk_test::kChildSeconds);
   const size_t blocks = Scaled(200000, 4000);
   Course course;
   size_t rounds = 0;

@@ -14,6 +14,7 @@
 
 #include "fake_os.h"
 #include "fresh_test.h"
+#include "scale.h"
 
 namespace {
 
@@ -319,10 +320,10 @@ HK_FRESH_TEST(Site, WhatWasAllocatedBeginsAnew) {
 
 // Two threads that come with a new stack at the same moment, again and again.
 HK_FRESH_TEST(Site, TwoThreadsMeetWithOneStack) {
-  constexpr unsigned kRounds = 5000;
+  static const auto rounds = static_cast<unsigned>(hakmem_test::Scaled(5000, 200)); /* each waits for both threads */
   static std::atomic<unsigned> arrived{0};
   auto run = [] {
-    for (unsigned i = 0; i < kRounds; i++) {
+    for (unsigned i = 0; i < rounds; i++) {
       arrived++;
       while (arrived < 2 * (i + 1)) std::this_thread::yield();
       hk_site_count_alloc(SiteOf({i + 1, 98}), &kOne);
@@ -331,7 +332,7 @@ HK_FRESH_TEST(Site, TwoThreadsMeetWithOneStack) {
   std::thread other(run);
   run();
   other.join();
-  EXPECT_EQ(CountSites(), kRounds);
+  EXPECT_EQ(CountSites(), rounds);
 }
 
 }  // namespace

@@ -12,6 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include "in_child.h"
+
 extern "C" {
 #include "os/thread_call.h"
 }
@@ -40,7 +42,7 @@ hk_thread_call_t WaitFor(uint64_t thread, hk_thread_state_t state) {
 class ThreadCall : public ::testing::Test {
  protected:
   void SetUp() override {
-    alarm(60);
+    alarm(hk_test::kChildSeconds);
     ASSERT_EQ(pipe(quiet_), 0);
   }
   void TearDown() override {

@@ -273,7 +273,7 @@ TEST(Unwind, NoDamageMakesItCrashOrGoOnForEver) {
     return random ^= random << 17;
   };
   uint64_t steps = 0;
-  alarm(60);
+  alarm(hk_test::kChildSeconds);
   for (int round = 0; round < 3000; round++) {
     for (size_t i = 0; i < kWords; i++) {
       uint64_t kind = next() % 4;
@@ -338,7 +338,7 @@ TEST(Unwind, WhileAnotherThreadLoadsAndUnloadsModules) {
     done = true;
   });
   Frames first, last;
-  alarm(60);
+  alarm(hk_test::kChildSeconds);
   do {
     last = WithoutTest(SamePath());
     if (first.empty()) first = last;

@@ -151,7 +151,8 @@ static bool visit(uint32_t seen) {
   if (hk_server_is_open()) {
     answer(now_ms);
   } else if (is_file_renewed()) {
-    hk_os_wait_for((const uint32_t *)&calls, seen, until_next_look(now_ms, serve.file_ms - now_ms));
+    uint64_t wait_ms = hk_subtract_to_zero(serve.file_ms, now_ms);
+    return hk_os_wait_for((const uint32_t *)&calls, seen, until_next_look(now_ms, wait_ms));
   } else {
     return false;
   }
@@ -161,7 +162,7 @@ static bool visit(uint32_t seen) {
 /* In a child of fork by a signal handler, what the handler interrupted goes first. */
 static void wait_for_repair(void) {
   while (hk_lock_needs_repair() && may_go_on()) {
-    hk_os_wait_for((const uint32_t *)&calls, hk_load_relaxed(&calls), LISTEN_MS);
+    if (!hk_os_wait_for((const uint32_t *)&calls, hk_load_relaxed(&calls), LISTEN_MS)) return;
   }
 }
 

@@ -89,11 +89,13 @@ uint64_t hk_os_process_id(void);
  * be ignored. */
 bool hk_os_is_secure_exec(void);
 
-/* Blocks while `*word == expected`; may return early for no reason. */
+/* Blocks while `*word == expected`; may return early for no reason. Where the system refuses such a wait, the thread sleeps a
+ * little, or yields the processor: it never returns at once while the word stays the same. */
 void hk_os_wait(const uint32_t *word, uint32_t expected);
 
-/* The same, but for `timeout_ms` at the most. */
-void hk_os_wait_for(const uint32_t *word, uint32_t expected, uint64_t timeout_ms);
+/* The same, but for `timeout_ms` at the most. Where the system refuses such a wait, the thread sleeps by the clock, and looks at
+ * the word now and then. False when the system refuses that too: no time has passed. */
+bool hk_os_wait_for(const uint32_t *word, uint32_t expected, uint64_t timeout_ms);
 
 /* Wakes one thread that is blocked on `word`. */
 void hk_os_wake_one(const uint32_t *word);

@@ -45,7 +45,7 @@ ERRORS: dict[str, tuple[str, ...]] = {
     "mprotect": ("ENOMEM", "EACCES", "EPERM", "ENOSYS"),
     "madvise": ("ENOMEM", "EAGAIN", "EINVAL", "EBUSY", "EFAULT", "EIO", "EPERM", "ENOSYS"),
     "mincore": ("ENOMEM", "EAGAIN", "EFAULT", *FILTER),
-    "futex": ("EAGAIN", "EINTR", "ETIMEDOUT"),
+    "futex": (*FILTER, "EAGAIN", "EINTR", "ETIMEDOUT"),
     "clone": THREAD,
     "clone3": THREAD,
     "openat": FILES,

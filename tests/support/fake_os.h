@@ -144,6 +144,8 @@ void fake_os_be_bare(void);
  * what is called then. */
 uint64_t fake_os_waited_ms(void);
 void fake_os_set_wait_hook(void (*hook)(void));
+/* hk_os_wait_for says from now on that the system refuses every way to wait. */
+void fake_os_refuse_waits(bool refuse);
 /* How often a thread was to be woken. */
 uint64_t fake_os_wakes(void);
 void fake_os_set_memory(size_t resident_bytes, size_t peak_resident_bytes);

@@ -176,6 +176,51 @@ TEST_F(OsLinux, EachRefusalIsReportedAndLeavesErrno) {
             0);
 }
 
+/* A futex that is refused wakes nobody: a thread that waited on would never sleep. */
+TEST_F(OsLinux, WhereAWaitIsRefusedAThreadSleepsByTheClock) {
+  for (unsigned error : {EPERM, ENOSYS, EAGAIN}) {
+    EXPECT_EQ(InChild([error] {
+                const uint32_t word = 0;
+                HK_CHILD_CHECK(Refuse(SYS_futex, error));
+                errno = kErrno;
+                uint64_t calls = hk_call_count(hk_call_other), now_ns = hk_os_now_ns();
+                HK_CHILD_CHECK(hk_os_wait_for(&word, 0, 20));
+                HK_CHILD_CHECK(hk_os_now_ns() - now_ns >= 20000000 && hk_call_count(hk_call_other) - calls <= 10);
+                calls = hk_call_count(hk_call_other), now_ns = hk_os_now_ns();
+                hk_os_wait(&word, 0);
+                HK_CHILD_CHECK(hk_os_now_ns() > now_ns && hk_call_count(hk_call_other) == calls + 2);
+                HK_CHILD_CHECK(Refuse(SYS_nanosleep, ENOSYS)); /* as where only the newer call is known */
+                now_ns = hk_os_now_ns();
+                HK_CHILD_CHECK(hk_os_wait_for(&word, 0, 20) && hk_os_now_ns() - now_ns >= 20000000);
+                HK_CHILD_CHECK(errno == kErrno);
+                return 0;
+              }),
+              0);
+  }
+}
+
+TEST_F(OsLinux, AWaitThatIsRefusedEndsWhenTheWordIsAnother) {
+  EXPECT_EQ(InChild([] {
+              const uint32_t word = 1;
+              HK_CHILD_CHECK(Refuse(SYS_futex, EPERM));
+              HK_CHILD_CHECK(hk_os_wait_for(&word, 0, UINT64_MAX));
+              return 0;
+            }),
+            0);
+}
+
+TEST_F(OsLinux, AWaitSaysWhenNoTimeCanPass) {
+  EXPECT_EQ(InChild([] {
+              const uint32_t word = 0;
+              for (unsigned call : {SYS_futex, SYS_nanosleep, SYS_clock_nanosleep, SYS_ppoll})
+                HK_CHILD_CHECK(Refuse(call, EPERM));
+              HK_CHILD_CHECK(!hk_os_wait_for(&word, 0, UINT64_MAX));
+              hk_os_wait(&word, 0);
+              return 0;
+            }),
+            0);
+}
+
 TEST_F(OsLinux, WithoutRoomForAnotherMapping) {
   size_t limit = 0;
   std::ifstream("/proc/sys/vm/max_map_count") >> limit;

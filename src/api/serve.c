@@ -135,7 +135,7 @@ static void answer(uint64_t now_ms) {
     (void)hk_server_open();
   }
   if (hk_server_client_count() > 0) serve.heard_ms = now_ms;
-  if (now_ms - serve.heard_ms >= QUIET_MS || hk_server_is_over()) hk_server_close();
+  if (hk_subtract_to_zero(now_ms, serve.heard_ms) >= QUIET_MS || hk_server_is_over()) hk_server_close();
 }
 
 /* Does what is due, and waits for more. False when nothing more will be. */

@@ -1,6 +1,7 @@
 /* profile/leak.c - L5. See leak.h. */
 #include "profile/leak.h"
 
+#include "base/arithmetic.h"
 #include "base/bits.h"
 #include "heap/reach.h"
 #include "os/os.h"
@@ -96,7 +97,7 @@ bool hk_leak_take(hk_leak_t *leak, bool is_scanned, uintptr_t frame) {
   if (!make_rows(leak)) return false;
   if (is_scanned) {
     leak->scan = scan(&reach, frame, &leak->threads);
-    leak->scan_ms = hk_os_coarse_ms() - stock.begun_ms;
+    leak->scan_ms = hk_subtract_to_zero(hk_os_coarse_ms(), stock.begun_ms);
     if (leak->scan == hk_leak_scanned) {
       stock.reach = &reach;
       leak->scan_bytes = reach.bytes_read;

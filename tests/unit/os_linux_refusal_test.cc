@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <fstream>
 
@@ -219,6 +220,30 @@ TEST_F(OsLinux, AWaitSaysWhenNoTimeCanPass) {
               return 0;
             }),
             0);
+}
+
+char *touched_page;
+
+void RefuseClockAtTouch(int) {
+  if (!Refuse(SYS_clock_gettime, EPERM) || mprotect(touched_page, kPage, PROT_READ | PROT_WRITE) != 0) _exit(2);
+}
+
+/* The clock is refused between its two readings: the difference is no huge time. */
+TEST_F(OsLinux, AHugePageCostsNothingWhereNoClockTells) {
+  touched_page = static_cast<char *>(hk_os_reserve(kPage, kPage));
+  EXPECT_EQ(InChild([] {
+              HK_CHILD_CHECK(hk_os_huge_touch(touched_page) < 1000000000);
+              HK_CHILD_CHECK(signal(SIGSEGV, RefuseClockAtTouch) != SIG_ERR);
+              HK_CHILD_CHECK(mprotect(touched_page, kPage, PROT_NONE) == 0);
+              HK_CHILD_CHECK(hk_os_huge_touch(touched_page) == 0);
+              HK_CHILD_CHECK(hk_os_huge_touch(touched_page) == 0);
+              uint64_t cpu_ns = 1;
+              (void)hk_os_huge_collapse(touched_page, kPage, &cpu_ns);
+              HK_CHILD_CHECK(cpu_ns == 0);
+              return 0;
+            }),
+            0);
+  EXPECT_TRUE(hk_os_unmap(touched_page, kPage));
 }
 
 TEST_F(OsLinux, WithoutRoomForAnotherMapping) {

@@ -30,6 +30,10 @@ bool hk_os_unmap(void *start, size_t bytes);
  * False when the system refuses: contents are then unspecified, the range stays usable. */
 bool hk_os_purge(void *start, size_t bytes);
 
+/* Purges a range, one mapping of zero memory, that the system has made resident because the program locks its memory (mlockall).
+ * True when it was such a range: it stays locked, and each page becomes resident when it is touched. */
+bool hk_os_purge_if_locked(void *start, size_t bytes);
+
 /* What became of a range that was to be purged lazily. */
 typedef enum {
   hk_os_purge_refused, /* as where hk_os_purge says false */

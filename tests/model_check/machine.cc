@@ -211,6 +211,8 @@ bool hk_os_purge(void *start, size_t bytes) {
 }
 
 /* It is short of memory, and takes it at once. */
+bool hk_os_purge_if_locked(void *, size_t) { return false; }
+
 hk_os_purge_t hk_os_purge_lazily(void *start, size_t bytes) {
   (void)hk_os_purge(start, bytes);
   return hk_os_purge_lazy;

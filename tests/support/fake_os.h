@@ -93,6 +93,11 @@ uint64_t fake_os_huge_touches(void);
  * was: of each it may be either. */
 void fake_os_know_lazy_purge(bool is_known);
 
+/* The program locks its memory from now on, or no longer, which makes nothing resident here; and how much was purged for it
+ * (hk_os_purge_if_locked). */
+void fake_os_lock_memory(bool lock);
+size_t fake_os_locked_purge_bytes(void);
+
 /* 4, 16 or 64 KiB. To be chosen before anything asks. */
 void fake_os_set_page_size(size_t bytes);
 

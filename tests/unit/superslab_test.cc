@@ -52,6 +52,23 @@ void ExpectEachCountAndAlignment(bool is_new) {
   EXPECT_EQ(hk_superslab_usage().in_use_bytes, 0u);
 }
 
+// The system makes a new mapping resident whole.
+HK_FRESH_TEST(Superslab, WhereMemoryIsLockedAllButWhatIsUsedIsGivenBack) {
+  hk_slab_t *before = Acquire(kAll);
+  EXPECT_EQ(fake_os_locked_purge_bytes(), 0u);
+  fake_os_lock_memory(true);
+  hk_slab_t *first = Acquire(kAll);
+  size_t map_bytes = fake_os_locked_purge_bytes() - HK_SUPERSLAB_BYTES;
+  EXPECT_LE(map_bytes, sizeof hk_region_map.nothing);
+  EXPECT_GT(map_bytes + 2 * hk_os_page_size(), sizeof hk_region_map.nothing) << "its part that nobody writes";
+  (void)Acquire(kAll);
+  EXPECT_EQ(fake_os_locked_purge_bytes(), map_bytes + 2 * HK_SUPERSLAB_BYTES);
+  Release(first);
+  Release(before);
+  (void)Acquire(kAll);
+  EXPECT_EQ(fake_os_locked_purge_bytes(), map_bytes + 2 * HK_SUPERSLAB_BYTES) << "a superslab that is there";
+}
+
 HK_FRESH_TEST(Superslab, EachCountAndAlignment) {
   hk_slab_t *all = Acquire(kAll); /* all of it has been used: no place is better than another for being resident */
   Release(all);

@@ -178,7 +178,7 @@ static void put_all_sites(hk_format_t *out, const hk_leak_t *leak) {
   hk_format_text(out, "[");
   for (size_t i = 0; i < leak->row_count; i++) {
     if (leak->rows[i].site == NULL) continue;
-    if (out->capacity - out->length < SITE_BYTES + MAPPINGS_BYTES) {
+    if (!hk_format_has_room(out, SITE_BYTES + MAPPINGS_BYTES)) {
       left_out++;
     } else {
       put_site(out, &leak->rows[i]);

@@ -1,6 +1,7 @@
 /* api/purger.c - L6. See purger.h. */
 #include "api/purger.h"
 
+#include "api/lifecycle.h"
 #include "api/misuse.h"
 #include "api/reclaim.h"
 #include "base/arithmetic.h"
@@ -78,6 +79,7 @@ static bool rest(hk_rights_watch_t *rights, uint32_t word, uint64_t now_ms, uint
 /* It ends because of its rights. The first thread has the right ones to start another one with, unless it is under a
  * filter of system calls, which might end it for that, or nothing would tell of the new one either. */
 static void leave_to_others(hk_rights_t verdict) {
+  if (verdict == hk_rights_confined) hk_lifecycle_note_filter();
   if (verdict == hk_rights_differ || (verdict == hk_rights_unknown && !is_of_first_thread)) {
     hk_store_relaxed(&is_left_to_first_thread, true);
   } else {

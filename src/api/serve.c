@@ -178,6 +178,7 @@ static bool is_successor_wanted(hk_rights_t verdict) {
 
 /* It has rights that the program may have no longer. */
 static void end_early(hk_rights_t verdict) {
+  if (verdict == hk_rights_confined) hk_lifecycle_note_filter();
   bool is_wanted = is_successor_wanted(verdict);
   if (hk_server_is_open() && is_wanted) hk_store_relaxed(&is_listening_wanted, true);
   if (is_wanted) serve.hand_overs++;

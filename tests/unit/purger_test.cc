@@ -9,6 +9,7 @@
 #include "fresh_test.h"
 #include "hakmem/hakmem.h"
 #include "os/rights.h"
+#include "os/sandbox.h"
 #include "unit/purge_course.h"
 
 using namespace hk_test;
@@ -310,6 +311,23 @@ bool StartsAnother() {
   PurgeCourse::SetNow(PurgeCourse::Now() + 2000);
   Change();
   return PurgeCourse::Start();
+}
+
+// From then on no thread makes a call that such a filter may not permit.
+HK_FRESH_TEST(Purger, SeesAFilterThatCameUnseen) {
+  PurgeCourse course;
+  hk_store_relaxed(&hk_sandbox_level, hk_sandbox_none);
+  (void)RunUntilRightsAre(&course, hk_rights_confined);
+  EXPECT_TRUE(hk_sandbox_is_own());
+  EXPECT_FALSE(StartsAnother());
+}
+
+HK_FRESH_TEST(Purger, TheUserSaysThatNoFilterKills) {
+  PurgeCourse course;
+  hk_store_relaxed(&hk_sandbox_level, hk_sandbox_none);
+  hk_option.sandbox = hk_sandbox_off;
+  (void)RunUntilRightsAre(&course, hk_rights_confined);
+  EXPECT_FALSE(hk_sandbox_is_own());
 }
 
 HK_FRESH_TEST(Purger, WithOtherRightsThanTheFirstThreadEndsWithinASecond) {

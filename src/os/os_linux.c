@@ -76,11 +76,21 @@ uint64_t hk_os_process_secret(void) {
 
 const char *const *hk_os_environment(void) { return (const char *const *)environ; }
 
-/* A sandbox that permits no question gets the last answer: of a process whose child asks, the parent's. */
+/* For a process that getpid is refused to. A sandbox that permits no question gets the last answer: of a process whose child asks, the
+ * parent's. Without an answer before, the caller is taken for the first thread, whose number is the process's: it asks at the start, and
+ * so the number stays the same when the refusals end. */
+static HK_COLD long guess_process_id(_Atomic(long) *known) {
+  long found = hk_load_relaxed(known);
+  if (found != 0) return found;
+  long thread = hk_syscall2(SYS_gettid, 0, 0);
+  if (thread > 0) hk_store_relaxed(known, thread);
+  return thread > 0 ? thread : 0;
+}
+
 uint64_t hk_os_process_id(void) {
   static _Atomic(long) known;
   long process = hk_syscall2(SYS_getpid, 0, 0);
-  if (HK_UNLIKELY(process < 0)) return (uint64_t)hk_load_relaxed(&known);
+  if (HK_UNLIKELY(process < 0)) return (uint64_t)guess_process_id(&known);
   hk_store_relaxed(&known, process);
   return (uint64_t)process;
 }

@@ -203,6 +203,19 @@ TEST_F(OsLinux, EachRefusalIsReportedAndLeavesErrno) {
             0);
 }
 
+/* What belongs to the process by that number is its own yet when the refusals end. */
+TEST_F(OsLinux, AProcessThatMayNotAskItsNumberHasItsFirstThreads) {
+  EXPECT_EQ(InChild([] {
+              uint64_t process = static_cast<uint64_t>(getpid());
+              HK_CHILD_CHECK(Refuse(SYS_getpid, EPERM));
+              HK_CHILD_CHECK(hk_os_process_id() == process);
+              HK_CHILD_CHECK(Refuse(SYS_gettid, EPERM));
+              HK_CHILD_CHECK(hk_os_process_id() == process);
+              return 0;
+            }),
+            0);
+}
+
 /* A futex that is refused wakes nobody: a thread that waited on would never sleep. */
 TEST_F(OsLinux, WhereAWaitIsRefusedAThreadSleepsByTheClock) {
   for (unsigned error : {EPERM, ENOSYS, EAGAIN}) {

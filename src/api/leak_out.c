@@ -58,7 +58,7 @@ static bool has_samples(void) { return hk_profile_is_running() || hk_profile_sum
 HK_NOINLINE void hk_leak_out_at_exit(void) {
   if (!is_wanted() || !has_reader() || !has_samples()) return;
   hk_leak_t leak;
-  if (!hk_leak_take(&leak, hk_option.leaks == hk_leaks_scan, (uintptr_t)__builtin_frame_address(0))) {
+  if (!hk_leak_take(&leak, hk_option.leaks == hk_leaks_scan, (uintptr_t)__builtin_frame_address(0), NULL)) {
     hk_os_write_stderr(no_memory, sizeof no_memory - 1);
     return;
   }
@@ -68,13 +68,15 @@ HK_NOINLINE void hk_leak_out_at_exit(void) {
 
 /* ---- Who asks. */
 
-HK_NOINLINE const char *hk_leak_out_command(hk_format_t *out, const char *arguments) {
+HK_NOINLINE const char *hk_leak_out_command(hk_format_t *out, const char *arguments, bool (*may_go_on)(void)) {
   bool is_scanned = strcmp(arguments, "scan") == 0;
   if (!is_scanned && *arguments != '\0') return "leaks takes no other word than scan";
   if (!has_samples()) return "nothing was sampled: the heap profile is off";
   hk_leak_t leak;
-  if (!hk_leak_take(&leak, is_scanned, (uintptr_t)__builtin_frame_address(0))) return "the system refuses memory";
-  hk_leak_report_json(out, &leak);
+  uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
+  if (!hk_leak_take(&leak, is_scanned, frame, may_go_on)) return "the system refuses memory";
+  bool is_stopped = leak.scan == hk_leak_stopped;
+  if (!is_stopped) hk_leak_report_json(out, &leak);
   hk_leak_end(&leak);
-  return NULL;
+  return is_stopped ? "the program has other rights than when the scan began" : NULL;
 }

@@ -2,6 +2,8 @@
 #ifndef HK_API_LEAK_OUT_H
 #define HK_API_LEAK_OUT_H
 
+#include <stdbool.h>
+
 #include "base/compiler.h"
 #include "base/format.h"
 
@@ -13,8 +15,8 @@ void hk_leak_out_check(void);
 /* By HAKMEM_LEAKS, if it is on. A failure is said, and changes nothing else. */
 void hk_leak_out_at_exit(void);
 
-/* "leaks" and "leaks scan" (api/serve_command.h): JSON. */
-const char *hk_leak_out_command(hk_format_t *out, const char *arguments);
+/* "leaks" and "leaks scan" (api/serve_command.h): JSON. A scan goes on while `may_go_on`, which is called often, says so. */
+const char *hk_leak_out_command(hk_format_t *out, const char *arguments, bool (*may_go_on)(void));
 
 HK_C_END
 

@@ -95,6 +95,7 @@ static void put_threads(hk_format_t *out, const hk_root_threads_t *threads) {
 static void put_scan(hk_format_t *out, const hk_leak_t *leak) {
   static const char *const why[] = {
       [hk_leak_out_of_time] = "the scan took too long",
+      [hk_leak_stopped] = "the scan was stopped",
       [hk_leak_no_memory] = "the system refuses memory for the scan",
       [hk_leak_no_mappings] = "the system does not say what is mapped (/proc)",
   };
@@ -178,7 +179,7 @@ static void put_all_sites(hk_format_t *out, const hk_leak_t *leak) {
   hk_format_text(out, "[");
   for (size_t i = 0; i < leak->row_count; i++) {
     if (leak->rows[i].site == NULL) continue;
-    if (out->capacity - out->length < SITE_BYTES + MAPPINGS_BYTES) {
+    if (!hk_format_has_room(out, SITE_BYTES + MAPPINGS_BYTES)) {
       left_out++;
     } else {
       put_site(out, &leak->rows[i]);
@@ -206,11 +207,9 @@ static void put_json_threads(hk_format_t *out, const hk_leak_t *leak) {
 }
 
 void hk_leak_report_json(hk_format_t *out, const hk_leak_t *leak) {
-  static const char *const scans[] = {[hk_leak_not_scanned] = "none",
-                                      [hk_leak_scanned] = "done",
-                                      [hk_leak_out_of_time] = "out of time",
-                                      [hk_leak_no_memory] = "no memory",
-                                      [hk_leak_no_mappings] = "no mappings"};
+  static const char *const scans[] = {
+      [hk_leak_not_scanned] = "none", [hk_leak_scanned] = "done",        [hk_leak_out_of_time] = "out of time",
+      [hk_leak_stopped] = "stopped",  [hk_leak_no_memory] = "no memory", [hk_leak_no_mappings] = "no mappings"};
   hk_form_json_begin(out, SCHEMA);
   put_number(out, "rate", leak->rate_bytes);
   put_number(out, "samples", leak->samples);

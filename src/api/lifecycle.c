@@ -145,6 +145,14 @@ void hk_lifecycle_look_around(void) {
   hk_idle_ask_system(hk_os_coarse_ms());
 }
 
+void hk_lifecycle_note_filter(void) {
+  int level = hk_load_relaxed(&hk_sandbox_level);
+  if (hk_option.sandbox == hk_sandbox_off || level >= (int)hk_sandbox_filtered) return;
+  hk_store_relaxed(&hk_sandbox_is_near, true);
+  /* Fails where another filter has just come. */
+  (void)hk_compare_exchange_acquire(&hk_sandbox_level, &level, (int)hk_sandbox_filtered);
+}
+
 /* The option overrides what the library sees: the user may know of a filter that it cannot. */
 static void settle_sandbox(void) {
   if (hk_option.sandbox == hk_sandbox_off) hk_store_relaxed(&hk_sandbox_level, (int)hk_sandbox_none);

@@ -1,6 +1,7 @@
 /* api/purger.c - L6. See purger.h. */
 #include "api/purger.h"
 
+#include "api/lifecycle.h"
 #include "api/misuse.h"
 #include "api/reclaim.h"
 #include "base/arithmetic.h"
@@ -62,22 +63,23 @@ static uint64_t wait_for_blocks_ms(uint64_t now_ms, uint64_t wait_ms, uint64_t *
   return hk_smaller(wait_ms, hk_subtract_to_zero(due_ms, now_ms) + 1);
 }
 
-/* Waits until the bell rings, at most `wait_ms`, and looks at the thread's rights meanwhile. Returns the last
- * verdict. */
-static hk_rights_t rest(hk_rights_watch_t *rights, uint32_t word, uint64_t now_ms, uint64_t wait_ms) {
-  uint64_t end_ms = wait_ms < UINT64_MAX - now_ms ? now_ms + wait_ms : UINT64_MAX;
-  hk_rights_t verdict;
+/* Waits until the bell rings, at most `wait_ms`, and looks at the thread's rights meanwhile: `*verdict` is what the last
+ * look said. False when the system refuses every way to wait. */
+static bool rest(hk_rights_watch_t *rights, uint32_t word, uint64_t now_ms, uint64_t wait_ms, hk_rights_t *verdict) {
+  uint64_t end_ms = hk_add_saturating(now_ms, wait_ms);
   do {
-    hk_os_wait_for((const uint32_t *)&hk_bell_word, word, hk_smaller(end_ms, rights->due_ms) - now_ms);
+    uint64_t step_ms = hk_subtract_to_zero(hk_smaller(end_ms, rights->due_ms), now_ms);
+    if (!hk_os_wait_for((const uint32_t *)&hk_bell_word, word, step_ms)) return false;
     now_ms = hk_os_coarse_ms();
-    verdict = hk_rights_watch(rights, now_ms);
-  } while (hk_rights_may_stay(verdict) && now_ms < end_ms && hk_load_relaxed(&hk_bell_word) == word);
-  return verdict;
+    *verdict = hk_rights_watch(rights, now_ms);
+  } while (hk_rights_may_stay(*verdict) && now_ms < end_ms && hk_load_relaxed(&hk_bell_word) == word);
+  return true;
 }
 
 /* The thread ends because of its rights. The first thread starts the next one, with its own rights: unless a filter of
  * system calls might end it for that, or the next one could not tell its rights either. */
 static void leave_to_others(hk_rights_t verdict) {
+  if (verdict == hk_rights_confined) hk_lifecycle_note_filter();
   if (verdict == hk_rights_differ || (verdict == hk_rights_unknown && !is_of_first_thread)) {
     hk_store_relaxed(&is_left_to_first_thread, true);
   } else {
@@ -89,14 +91,15 @@ static void run(void) {
   uint64_t tidied_ms = UINT64_MAX, closed_until_ms = 0;
   hk_rights_watch_t rights = hk_rights_watch_begin(is_of_first_thread, true, hk_os_coarse_ms());
   hk_rights_t verdict = hk_rights_watch(&rights, hk_os_coarse_ms());
+  bool can_wait = true;
   hk_bell_hear(true);
-  while (hk_rights_may_stay(verdict) && hk_sandbox_permits_threads() && has_company()) {
+  while (can_wait && hk_rights_may_stay(verdict) && hk_sandbox_permits_threads() && has_company()) {
     hk_os_signal_listen(); /* where all of the program's threads may block what the command line tool sends */
     uint32_t word = hk_load_relaxed(&hk_bell_word); /* before the visit, after which the bell may ring */
     uint64_t now_ms = hk_os_coarse_ms();
     gather(now_ms, &tidied_ms);
     uint64_t wait_ms = wait_for_blocks_ms(now_ms, hk_surplus_visit(now_ms), &closed_until_ms);
-    verdict = rest(&rights, word, now_ms, wait_ms);
+    can_wait = rest(&rights, word, now_ms, wait_ms, &verdict);
   }
   if (!hk_rights_may_stay(verdict)) leave_to_others(verdict);
   hk_store_relaxed(&hk_bell_wants_blocks, false);

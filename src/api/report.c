@@ -260,7 +260,7 @@ static void class_elements(hk_format_t *out, const hk_snapshot_t *snapshot) {
 static void heap_elements(hk_format_t *out, const hk_snapshot_t *snapshot) {
   hk_form_json.begin_list(out, "heaps");
   for (size_t i = snapshot->heap_count; i-- > 0;) {
-    if (out->capacity - out->length <= MARGIN_BYTES) break;
+    if (!hk_format_has_room(out, MARGIN_BYTES)) break;
     hk_form_json_separate(out);
     element(out, hk_figures_of_heap, &snapshot->heap[i]);
   }

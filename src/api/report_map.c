@@ -20,7 +20,7 @@ typedef struct {
 
 /* False, and counted, when it might not fit. */
 static bool has_room(walk_t *walk) {
-  bool fits = walk->out->capacity - walk->out->length > MARGIN_BYTES;
+  bool fits = hk_format_has_room(walk->out, MARGIN_BYTES);
   walk->left_out += !fits;
   return fits;
 }

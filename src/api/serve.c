@@ -135,7 +135,7 @@ static void answer(uint64_t now_ms) {
     (void)hk_server_open();
   }
   if (hk_server_client_count() > 0) serve.heard_ms = now_ms;
-  if (now_ms - serve.heard_ms >= QUIET_MS || hk_server_is_over()) hk_server_close();
+  if (hk_subtract_to_zero(now_ms, serve.heard_ms) >= QUIET_MS || hk_server_is_over()) hk_server_close();
 }
 
 /* Does the work that is due, and waits for more. False when no more can come. */
@@ -151,7 +151,8 @@ static bool visit(uint32_t seen) {
   if (hk_server_is_open()) {
     answer(now_ms);
   } else if (is_file_renewed()) {
-    hk_os_wait_for((const uint32_t *)&calls, seen, until_next_look(now_ms, serve.file_ms - now_ms));
+    uint64_t wait_ms = hk_subtract_to_zero(serve.file_ms, now_ms);
+    return hk_os_wait_for((const uint32_t *)&calls, seen, until_next_look(now_ms, wait_ms));
   } else {
     return false;
   }
@@ -161,7 +162,7 @@ static bool visit(uint32_t seen) {
 /* In a child that a signal handler forked, the interrupted code repairs first. */
 static void wait_for_repair(void) {
   while (hk_lock_needs_repair() && may_go_on()) {
-    hk_os_wait_for((const uint32_t *)&calls, hk_load_relaxed(&calls), LISTEN_MS);
+    if (!hk_os_wait_for((const uint32_t *)&calls, hk_load_relaxed(&calls), LISTEN_MS)) return;
   }
 }
 
@@ -177,6 +178,7 @@ static bool is_successor_wanted(hk_rights_t verdict) {
 
 /* Ends the thread: it may have rights that the program has given up. */
 static void end_early(hk_rights_t verdict) {
+  if (verdict == hk_rights_confined) hk_lifecycle_note_filter();
   bool is_wanted = is_successor_wanted(verdict);
   if (hk_server_is_open() && is_wanted) hk_store_relaxed(&is_listening_wanted, true);
   if (is_wanted) serve.hand_overs++;

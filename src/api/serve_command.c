@@ -20,11 +20,15 @@ typedef const char *answer_t(hk_format_t *out, const char *arguments);
 /* Of a command that begins a run of the heap profile, which ends with the client. */
 typedef const char *start_t(hk_format_t *out, const char *arguments, uint64_t *run);
 
-/* Has `answer` or `start`. */
+/* The `start` that may take long. */
+typedef const char *scan_t(hk_format_t *out, const char *arguments, bool (*may_go_on)(void));
+
+/* Has one of `answer`, `start` and `scan`. */
 typedef struct {
   const char *words;
   answer_t *answer;
   start_t *start;
+  scan_t *scan;
 } command_t;
 
 /* ---- The commands. */
@@ -91,7 +95,7 @@ static const command_t commands[] = {
     {"profile state", .answer = hk_profile_command_state},
     {"profile pprof", .answer = hk_profile_command_pprof},
     {"profile sites", .answer = hk_profile_command_sites},
-    {"leaks", .answer = hk_leak_out_command},
+    {"leaks", .scan = hk_leak_out_command},
 };
 
 /* ---- Which one it is. */
@@ -104,11 +108,12 @@ static const char *arguments_of(const char *line, const char *words) {
   return *rest == '\0' ? rest : NULL;
 }
 
-const char *hk_serve_command(hk_format_t *out, const char *line, uint64_t *run) {
+const char *hk_serve_command(hk_format_t *out, const char *line, uint64_t *run, bool (*may_go_on)(void)) {
   for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
     const char *arguments = arguments_of(line, commands[i].words);
     if (arguments == NULL) continue;
     if (commands[i].start != NULL) return commands[i].start(out, arguments, run);
+    if (commands[i].scan != NULL) return commands[i].scan(out, arguments, may_go_on);
     return commands[i].answer(out, arguments);
   }
   return "unknown command";

@@ -129,8 +129,8 @@ static bool answer(client_t *client, const char *line) {
   }
   hk_format_t out;
   if (!hk_long_text_begin(&out, LEAST_BYTES)) return send_error(client, "no memory for the answer");
-  const char *reason = hk_serve_command(&out, line, &client->profile_run);
-  if (reason == NULL && out.length + 1 >= out.capacity) reason = "the answer is too long";
+  const char *reason = hk_serve_command(&out, line, &client->profile_run, visit_may_go_on);
+  if (reason == NULL && out.is_cut) reason = "the answer is too long";
   bool is_there = reason == NULL ? send_answer(client, &out) : send_error(client, reason);
   hk_long_text_end(&out);
   return is_there;
@@ -191,11 +191,14 @@ bool hk_server_visit(uint64_t timeout_ms, bool (*may_go_on)(void)) {
   struct pollfd files[CLIENT_MAX + 1];
   for (unsigned i = 0; i < CLIENT_MAX; i++) files[i] = (struct pollfd){.fd = clients[i].file, .events = POLLIN};
   files[CLIENT_MAX] = (struct pollfd){.fd = own_socket.file, .events = POLLIN};
-  hk_local_socket_wait(files, CLIENT_MAX + 1, timeout_ms);
+  if (!hk_local_socket_wait(files, CLIENT_MAX + 1, timeout_ms)) {
+    hk_server_close();
+    return true;
+  }
   for (unsigned i = 0; i < CLIENT_MAX; i++) {
     if (files[i].revents != 0 && !hear(&clients[i])) end_client(&clients[i]);
   }
   bool is_stuck = (files[CLIENT_MAX].revents & POLLIN) != 0 && !welcome();
-  if (is_stuck) hk_local_socket_wait(files, CLIENT_MAX, timeout_ms);
+  if (is_stuck) (void)hk_local_socket_wait(files, CLIENT_MAX, timeout_ms);
   return hk_local_socket_owns(&own_socket, own_socket.file);
 }

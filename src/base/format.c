@@ -10,11 +10,23 @@ void hk_format_init(hk_format_t *format, char *buffer, size_t capacity) {
   format->text = buffer;
   format->capacity = capacity;
   format->length = 0;
+  format->is_cut = false;
+  format->grow = NULL;
   buffer[0] = '\0';
 }
 
+bool hk_format_has_room(hk_format_t *format, size_t bytes) {
+  while (format->capacity - format->length <= bytes) {
+    if (format->grow == NULL || !format->grow(format)) return false;
+  }
+  return true;
+}
+
 static void append_char(hk_format_t *format, char character) {
-  if (format->length + 1 >= format->capacity) return;
+  if (!hk_format_has_room(format, 1)) {
+    format->is_cut = true;
+    return;
+  }
   format->text[format->length++] = character;
   format->text[format->length] = '\0';
 }
@@ -59,7 +71,7 @@ void hk_format_pad(hk_format_t *format, size_t column) {
   size_t line_start = format->length;
   while (line_start > 0 && format->text[line_start - 1] != '\n') line_start--;
   for (size_t written = format->length - line_start; written < column; written++) {
-    if (format->length + 1 >= format->capacity) return; /* a mistaken column must not cost 2^64 steps */
+    if (format->is_cut) return; /* a mistaken column must not cost 2^64 steps */
     append_char(format, ' ');
   }
 }

@@ -2,6 +2,7 @@
 #ifndef HK_BASE_FORMAT_H
 #define HK_BASE_FORMAT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -10,13 +11,20 @@
 HK_C_BEGIN
 
 /* `text` always ends with a zero byte; what does not fit is cut off. The caller's, one thread's. */
-typedef struct {
+typedef struct hk_format {
   char *text;
   size_t capacity; /* with the zero byte; at least 1 */
   size_t length;   /* without it */
+  bool is_cut;     /* something did not fit */
+  /* Gives the text a larger buffer with the same contents. False: there is none. NULL: the buffer is all there is. */
+  bool (*grow)(struct hk_format *format);
 } hk_format_t;
 
 void hk_format_init(hk_format_t *format, char *buffer, size_t capacity);
+
+/* Whether `bytes` more fit, and the zero byte. A text that can grow does. */
+bool hk_format_has_room(hk_format_t *format, size_t bytes);
+
 void hk_format_text(hk_format_t *format, const char *text);
 void hk_format_decimal(hk_format_t *format, uint64_t value);
 /* As 0x1f, no leading zeros. */

@@ -77,7 +77,7 @@ typedef enum {
  * spare_slabs = those in the spare lists, all free and without an owner. Of a tiny class: the bin's list has blocks of
  * the active span alone, at most as many as were carved, and none without an active span. Of a mid class: the length of
  * the bin's list + its countdown = its room, above 0. A span that is not a tiny class's active one has a block in use.
- * The outboxes of a heap that is given back are empty. */
+ * The outboxes and closed bins of a heap that is given back are empty. */
 struct hk_heap {
   hk_sink_t bin[HK_CLASS_COUNT]; /* first: the fast path adds a class's offset to the heap's address */
   hk_bin_state_t state[HK_CLASS_COUNT];

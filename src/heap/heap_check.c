@@ -286,6 +286,10 @@ void hk_heap_check_at_rest(hk_heap_t *heap) {
   HK_REQUIRE(!heap->is_tended, "a heap that is given back is not tended");
   for (unsigned i = 0; i < HK_OUTBOX_SLOTS; i++)
     HK_REQUIRE(heap->outbox[i].owner == NULL, "a heap that is given back has sent its batches");
+  for (unsigned i = 1; i < HK_CLASS_COUNT && hk_heap_is_sampled(heap); i++) {
+    bool is_open = hk_heap_home(heap, i) == &heap->bin[i];
+    HK_REQUIRE(is_open || heap->bin[i].free == HK_LIST_END, "a heap that is given back has nothing in closed bins");
+  }
   hk_heap_check(heap);
 }
 

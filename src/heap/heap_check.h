@@ -28,7 +28,7 @@ void hk_heap_check_spare(const hk_heap_t *heap);
 /* Ends a slow path that concerns many classes: checks all of the heap when that is due. The caller holds no lock. */
 void hk_heap_check(hk_heap_t *heap);
 
-/* The same for a heap that is about to be given back: nothing is left in its outboxes. */
+/* The same for a heap that is about to be given back: nothing is left in its outboxes and its closed bins. */
 void hk_heap_check_at_rest(hk_heap_t *heap);
 
 /* In a child of fork: a thread that has vanished, or this one before its signal handler forked, may have been moving a

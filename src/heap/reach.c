@@ -251,7 +251,8 @@ static void look_at_words(hk_reach_t *reach, const unsigned char *bytes, size_t 
 }
 
 static size_t copy(hk_reach_t *reach, unsigned char *to, uintptr_t from, size_t bytes) {
-  if (hk_os_coarse_ms() >= reach->end_ms) reach->is_cut_short = true;
+  if (reach->may_go_on != NULL && !reach->may_go_on()) reach->is_stopped = true;
+  if (reach->is_stopped || hk_os_coarse_ms() >= reach->end_ms) reach->is_cut_short = true;
   if (reach->is_cut_short) return 0;
   size_t copied = hk_os_copy_out(to, from, bytes);
   reach->bytes_read += copied;
@@ -322,8 +323,8 @@ static bool make_room(hk_reach_t *reach, const counts_t *counts) {
   return true;
 }
 
-bool hk_reach_begin(hk_reach_t *reach, uint64_t most_ms) {
-  *reach = (hk_reach_t){.end_ms = hk_os_coarse_ms() + most_ms};
+bool hk_reach_begin(hk_reach_t *reach, uint64_t most_ms, bool (*may_go_on)(void)) {
+  *reach = (hk_reach_t){.end_ms = hk_os_coarse_ms() + most_ms, .may_go_on = may_go_on};
   counts_t counts = {0};
   hk_survey_visitor_t counter = {&counts, count_superslab, count_big}, noter = {reach, note_superslab, note_big};
   bool is_thorough = !hk_survey(&counter, false);

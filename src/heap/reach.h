@@ -27,12 +27,15 @@ typedef struct {
   size_t last_area; /* where the last address was found */
   uint64_t bytes_read, blocks_reached;
   uint64_t end_ms;
-  bool is_cut_short;
+  bool (*may_go_on)(void); /* NULL: it may */
+  bool is_stopped;         /* `may_go_on` has said no */
+  bool is_cut_short;       /* for that, or for want of time or room */
 } hk_reach_t;
 
-/* Notes what blocks there are. The scan may take `most_ms` from now on. False when the system refuses memory for it, or
+/* Notes what blocks there are. The scan may take `most_ms` from now on, and goes on while `may_go_on` says so, which is called before
+ * each 64 KiB at the latest; NULL: it does. False when the system refuses memory for it, or
  * the program has got more meanwhile than there is room for; nothing is to be ended then. */
-bool hk_reach_begin(hk_reach_t *reach, uint64_t most_ms);
+bool hk_reach_begin(hk_reach_t *reach, uint64_t most_ms, bool (*may_go_on)(void));
 void hk_reach_end(hk_reach_t *reach);
 
 /* Of the block that the address lies in the program has what begins there, and nothing before: what is before is what the

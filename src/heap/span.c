@@ -90,15 +90,28 @@ static void settle(hk_heap_t *heap, hk_slab_t *span) {
   arm(span, span->live);
 }
 
-/* As many blocks came back to a sampled heap's bin as may: those that it has are now all that go unsampled (cut.h). */
+/* As many blocks came back to a sampled heap's open bin as may: those that it has are now all that go unsampled (cut.h). Where no
+ * thread has the heap they go home, so that the span is given back when it is empty. */
+static void close_bin(hk_heap_t *heap, unsigned class_index) {
+  hk_sink_t *bin = &heap->bin[class_index];
+  hk_sink_t *home = &heap->cuts->home[class_index];
+  *home = (hk_sink_t){.free = HK_LIST_END, .countdown = HK_COUNTDOWN_ACTIVE};
+  hk_span_set_open(heap, class_index, false);
+  uint32_t at_home = 0;
+  if (heap->is_tended) {
+    home->free = bin->free;
+    bin->free = HK_LIST_END;
+    for (const hk_block_t *block = home->free; hk_block_is_intact(block); block = block->next) at_home++;
+  }
+  heap->cuts->of[class_index].until = at_home;
+  hk_heap_note_length(heap, class_index, at_home);
+}
+
 static void active_countdown_over(hk_heap_t *heap, unsigned class_index) {
   hk_heap_home(heap, class_index)->countdown = HK_COUNTDOWN_ACTIVE;
   if (!hk_heap_is_sampled(heap)) return;
   if (hk_load_relaxed(&heap->cuts->of[class_index].is_open)) {
-    heap->cuts->of[class_index].until = 0;
-    heap->cuts->home[class_index] = (hk_sink_t){.free = HK_LIST_END, .countdown = HK_COUNTDOWN_ACTIVE};
-    hk_span_set_open(heap, class_index, false);
-    hk_heap_note_length(heap, class_index, 0);
+    close_bin(heap, class_index);
   } else {
     hk_heap_note_length(heap, class_index, HK_CUT_UNKNOWN);
   }

@@ -51,7 +51,10 @@ hk_thread_lease_t hk_thread_enter(void) {
 }
 
 void hk_thread_leave(hk_thread_lease_t lease) {
-  if (lease.borrowed) hk_remote_flush(lease.heap);
+  if (lease.borrowed) {
+    hk_cut_recall(lease.heap);
+    hk_remote_flush(lease.heap);
+  }
   hk_heap_leave(lease.heap);
   if (lease.borrowed) hk_remote_give_back(lease.heap);
 }

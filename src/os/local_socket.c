@@ -108,7 +108,7 @@ bool hk_local_socket_write(const hk_local_socket_t *socket, int file, const char
     uint64_t now_ms = hk_os_coarse_ms();
     if (now_ms >= end_ms || !may_go_on()) return false;
     struct pollfd room = {.fd = file, .events = POLLOUT};
-    hk_local_socket_wait(&room, 1, hk_smaller(end_ms - now_ms, WRITE_STEP_MS));
+    if (!hk_local_socket_wait(&room, 1, hk_smaller(end_ms - now_ms, WRITE_STEP_MS))) return false;
   }
   return true;
 }
@@ -123,14 +123,15 @@ void hk_local_socket_forget(const hk_local_socket_t *socket, int file) {
   if (hk_local_socket_owns(socket, file)) (void)hk_syscall2(SYS_close, file, 0);
 }
 
-/* Waits a little, and marks every descriptor as ready: no call on them blocks. */
-static void look_later(struct pollfd *files, unsigned count, uint64_t timeout_ms) {
-  hk_os_pause(hk_smaller(timeout_ms, LOOK_MS));
+/* Waits a little, and marks every descriptor as ready: no call on them blocks. False when the system refuses to wait. */
+static bool look_later(struct pollfd *files, unsigned count, uint64_t timeout_ms) {
+  bool has_waited = hk_os_pause(hk_smaller(timeout_ms, LOOK_MS));
   for (unsigned i = 0; i < count; i++) files[i].revents = files[i].fd >= 0 ? files[i].events : 0;
+  return has_waited;
 }
 
-void hk_local_socket_wait(struct pollfd *files, unsigned count, uint64_t timeout_ms) {
+bool hk_local_socket_wait(struct pollfd *files, unsigned count, uint64_t timeout_ms) {
   struct timespec timeout = {.tv_sec = (time_t)(timeout_ms / 1000), .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
   long answer = hk_syscall6(SYS_ppoll, (long)files, count, (long)&timeout, 0, 0, 0);
-  if (hk_syscall_failed(answer) && answer != -EINTR) look_later(files, count, timeout_ms);
+  return !hk_syscall_failed(answer) || answer == -EINTR || look_later(files, count, timeout_ms);
 }

@@ -49,8 +49,9 @@ void hk_local_socket_end(const hk_local_socket_t *socket, int file);
 /* In a child of fork: closes the copy, and nothing ends for the parent. */
 void hk_local_socket_forget(const hk_local_socket_t *socket, int file);
 
-/* Waits for something on one of them. Where the system refuses to wait, some time passes, and all count as ready. */
-void hk_local_socket_wait(struct pollfd *files, unsigned count, uint64_t timeout_ms);
+/* Waits for something on one of them. Where the system refuses to wait for descriptors, some time passes, and all count as
+ * ready. False when it refuses every way to wait. */
+bool hk_local_socket_wait(struct pollfd *files, unsigned count, uint64_t timeout_ms);
 
 HK_C_END
 

@@ -31,6 +31,10 @@ bool hk_os_unmap(void *start, size_t bytes);
  * False when the system refuses: contents are then unspecified, the range stays usable. */
 bool hk_os_purge(void *start, size_t bytes);
 
+/* Purges a range, one mapping of zero memory, that the system has made resident because the program locks its memory (mlockall).
+ * True when it was such a range: it stays locked, and each page becomes resident when it is touched. */
+bool hk_os_purge_if_locked(void *start, size_t bytes);
+
 /* What became of a range that was to be purged lazily. */
 typedef enum {
   hk_os_purge_refused, /* as where hk_os_purge says false */
@@ -90,16 +94,18 @@ uint64_t hk_os_process_id(void);
  * be ignored. */
 bool hk_os_is_secure_exec(void);
 
-/* Blocks while `*word == expected`; may return early for no reason. */
+/* Blocks while `*word == expected`; may return early for no reason. Where the system refuses such a wait, the thread sleeps a
+ * little, or yields the processor: it never returns at once while the word stays the same. */
 void hk_os_wait(const uint32_t *word, uint32_t expected);
 
-/* The same, but for `timeout_ms` at the most. */
-void hk_os_wait_for(const uint32_t *word, uint32_t expected, uint64_t timeout_ms);
+/* The same, but for `timeout_ms` at the most. Where the system refuses such a wait, the thread sleeps by the clock, and looks at
+ * the word now and then. False when the system refuses that too: no time has passed. */
+bool hk_os_wait_for(const uint32_t *word, uint32_t expected, uint64_t timeout_ms);
 
-/* Lets about `ms` milliseconds pass; may return early for no reason. */
-HK_INLINE void hk_os_pause(uint64_t ms) {
+/* Lets about `ms` milliseconds pass; may return early for no reason. False when the system refuses: no time has passed. */
+HK_INLINE bool hk_os_pause(uint64_t ms) {
   static const uint32_t never_woken = 0;
-  hk_os_wait_for(&never_woken, 0, ms);
+  return hk_os_wait_for(&never_woken, 0, ms);
 }
 
 /* Wakes one thread that is blocked on `word`. */

@@ -2,6 +2,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "base/arithmetic.h"
 #include "base/atomic.h"
 #include "base/bits.h"
 #include "base/units.h"
@@ -53,7 +54,7 @@ void *hk_os_reserve_small(size_t bytes, size_t alignment) {
   return start;
 }
 
-/* No vDSO reads this clock. In a sandbox it is always 0, and no huge page counts as dear. */
+/* No vDSO reads this clock. 0 in a sandbox, and where the system refuses the call. */
 static uint64_t thread_cpu_ns(void) {
   struct timespec now = {0};
   if (hk_sandbox_is_own()) return 0;
@@ -61,16 +62,21 @@ static uint64_t thread_cpu_ns(void) {
   return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
+/* 0 where either of the two readings is missing: no huge page is dear then. */
+static uint64_t cpu_ns_since(uint64_t before_ns) {
+  return before_ns == 0 ? 0 : hk_subtract_to_zero(thread_cpu_ns(), before_ns);
+}
+
 uint64_t hk_os_huge_touch(void *start) {
   uint64_t before_ns = thread_cpu_ns();
   (void)__atomic_fetch_or((unsigned char *)start, 0, __ATOMIC_RELAXED);
-  return thread_cpu_ns() - before_ns;
+  return cpu_ns_since(before_ns);
 }
 
 bool hk_os_huge_collapse(void *start, size_t bytes, uint64_t *cpu_ns) {
   uint64_t before_ns = thread_cpu_ns();
   bool is_done = advise(start, bytes, MADV_COLLAPSE);
-  *cpu_ns = thread_cpu_ns() - before_ns;
+  *cpu_ns = cpu_ns_since(before_ns);
   return is_done;
 }
 

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/arithmetic.h"
 #include "base/atomic.h"
 #include "base/bits.h"
 #include "base/text.h"
@@ -26,6 +27,9 @@
 #endif
 #ifndef MADV_FREE
 #define MADV_FREE 8
+#endif
+#ifndef MADV_DONTNEED_LOCKED
+#define MADV_DONTNEED_LOCKED 24
 #endif
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
@@ -69,11 +73,21 @@ uint64_t hk_os_process_secret(void) {
 
 const char *const *hk_os_environment(void) { return (const char *const *)environ; }
 
-/* In a sandbox that does not permit the call, returns the last answer: in a child of fork, the parent's number. */
+/* For a process that getpid is refused to. A sandbox that permits no question gets the last answer: in a child of fork,
+ * the parent's number. Without an answer before, the caller counts as the first thread, whose number is the process's:
+ * it asks at the start, so the number stays the same when the refusals end. */
+static HK_COLD long guess_process_id(_Atomic(long) *known) {
+  long found = hk_load_relaxed(known);
+  if (found != 0) return found;
+  long thread = hk_syscall2(SYS_gettid, 0, 0);
+  if (thread > 0) hk_store_relaxed(known, thread);
+  return thread > 0 ? thread : 0;
+}
+
 uint64_t hk_os_process_id(void) {
   static _Atomic(long) known;
   long process = hk_syscall2(SYS_getpid, 0, 0);
-  if (HK_UNLIKELY(process < 0)) return (uint64_t)hk_load_relaxed(&known);
+  if (HK_UNLIKELY(process < 0)) return (uint64_t)guess_process_id(&known);
   hk_store_relaxed(&known, process);
   return (uint64_t)process;
 }
@@ -220,16 +234,31 @@ bool hk_os_unmap(void *start, size_t bytes) {
   return true;
 }
 
-bool hk_os_purge(void *start, size_t bytes) { return advise(start, bytes, MADV_DONTNEED); }
+/* The other advice is refused for locked memory, and kernels before 5.18 do not know this one. Filters that look at the advice may
+ * not either. */
+static bool purge_locked(void *start, size_t bytes) {
+  return !hk_sandbox_is_own() && advise(start, bytes, MADV_DONTNEED_LOCKED);
+}
 
-/* Kernels before 4.5 know no MADV_FREE. They refuse it as they refuse both for memory that is locked: only where the other
- * one is granted it is unknown. */
+bool hk_os_purge(void *start, size_t bytes) {
+  long answer = call_madvise(start, bytes, MADV_DONTNEED);
+  return answer == 0 || (answer == -EINVAL && purge_locked(start, bytes));
+}
+
+/* One page tells: the range is one mapping. */
+bool hk_os_purge_if_locked(void *start, size_t bytes) {
+  char *last_page = (char *)start + bytes - hk_os_page_size();
+  return call_madvise(last_page, hk_os_page_size(), MADV_DONTNEED) == -EINVAL && purge_locked(start, bytes);
+}
+
+/* Kernels before 4.5 know no MADV_FREE. They refuse it as they refuse it for memory that is locked: only where MADV_DONTNEED is
+ * granted it is unknown. */
 static _Atomic(bool) is_lazy_unknown;
 
 hk_os_purge_t hk_os_purge_lazily(void *start, size_t bytes) {
   long answer = hk_load_relaxed(&is_lazy_unknown) ? -EINVAL : call_madvise(start, bytes, MADV_FREE);
   if (answer == 0) return hk_os_purge_lazy;
-  if (!hk_os_purge(start, bytes)) return hk_os_purge_refused;
+  if (!advise(start, bytes, MADV_DONTNEED)) return hk_os_purge(start, bytes) ? hk_os_purge_done : hk_os_purge_refused;
   if (answer == -EINVAL) hk_store_relaxed(&is_lazy_unknown, true);
   return hk_os_purge_done;
 }

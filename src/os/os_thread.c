@@ -12,8 +12,10 @@
 #include "os/thread_nature.h"
 
 /* Chosen: of this only a few pages are ever touched. Libraries with much thread-local memory take it from the stack, and
- * the last thread of a process runs the exit handlers. */
+ * the last thread of a process runs the exit handlers. Where the thread-local memory of the program alone is more, the C library
+ * refuses the stack as too small, and a larger one is tried. */
 #define STACK_BYTES (256 * HK_KIB)
+#define STACK_MOST_BYTES (64 * HK_MIB)
 
 /* Written by who starts the thread, before it is there. */
 static const char *thread_name;
@@ -25,13 +27,22 @@ static void *begin(void *unused) {
   return unused;
 }
 
-static bool create(const pthread_attr_t *attributes) {
+/* 0, or the error number. */
+static int create_with(pthread_attr_t *attributes, size_t stack_bytes) {
+  pthread_t thread;
+  int error = pthread_attr_setstacksize(attributes, stack_bytes);
+  return error != 0 ? error : pthread_create(&thread, attributes, begin, NULL);
+}
+
+static bool create(pthread_attr_t *attributes) {
   uint64_t before, unused;
   if (!hk_thread_nature_mask(~(HK_SIGNALS_OF_ITS_OWN | HK_SIGNALS_OF_THE_C_LIBRARY), &before)) return false;
-  pthread_t thread;
-  bool created = pthread_create(&thread, attributes, begin, NULL) == 0;
+  int error = EINVAL;
+  for (size_t bytes = STACK_BYTES; error == EINVAL && bytes <= STACK_MOST_BYTES; bytes *= 4) {
+    error = create_with(attributes, bytes);
+  }
   (void)hk_thread_nature_mask(before, &unused);
-  return created;
+  return error == 0;
 }
 
 bool hk_os_thread_start(const char *name, void (*run)(void)) {
@@ -42,8 +53,7 @@ bool hk_os_thread_start(const char *name, void (*run)(void)) {
   pthread_attr_t attributes;
   bool created = false;
   if (pthread_attr_init(&attributes) == 0) {
-    created = pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED) == 0 &&
-              pthread_attr_setstacksize(&attributes, STACK_BYTES) == 0 && create(&attributes);
+    created = pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED) == 0 && create(&attributes);
     (void)pthread_attr_destroy(&attributes);
   }
   errno = saved_errno;

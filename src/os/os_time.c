@@ -6,6 +6,7 @@
 #include <sys/auxv.h>
 #include <time.h>
 
+#include "base/arithmetic.h"
 #include "base/atomic.h"
 #include "os/os.h"
 #include "os/syscall.h"
@@ -53,13 +54,52 @@ uint64_t hk_os_unix_ms(void) { return read_clock_ms(CLOCK_REALTIME); }
 
 /* ---- Waiting. */
 
-void hk_os_wait(const uint32_t *word, uint32_t expected) {
-  (void)hk_syscall4(SYS_futex, (long)word, FUTEX_WAIT_PRIVATE, (long)expected, 0);
+/* Chosen: a lock is held for less. */
+#define LOCK_SLEEP_NS 50000
+
+/* Chosen: where nothing wakes a sleeper, it looks at its word this often, at first after a millisecond. */
+#define WORD_LOOK_MS 50
+
+static bool is_word(const uint32_t *word, uint32_t expected) {
+  return __atomic_load_n(word, __ATOMIC_RELAXED) == expected;
 }
 
-void hk_os_wait_for(const uint32_t *word, uint32_t expected, uint64_t timeout_ms) {
+/* A filter may answer with any error, also with the one that says that the word is another. */
+static bool is_wait_refused(long answer, const uint32_t *word, uint32_t expected) {
+  if (!hk_syscall_failed(answer) || answer == -EINTR || answer == -ETIMEDOUT) return false;
+  return answer != -EAGAIN || is_word(word, expected);
+}
+
+static bool has_slept(long answer) { return !hk_syscall_failed(answer) || answer == -EINTR; }
+
+/* False when the system refuses. */
+static bool sleep_by_clock(uint64_t ns) {
+  struct timespec time = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
+  return has_slept(hk_syscall2(SYS_nanosleep, (long)&time, 0)) ||
+         has_slept(hk_syscall4(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, (long)&time, 0)) ||
+         has_slept(hk_syscall6(SYS_ppoll, 0, 0, (long)&time, 0, 0, 0));
+}
+
+void hk_os_wait(const uint32_t *word, uint32_t expected) {
+  long answer = hk_syscall4(SYS_futex, (long)word, FUTEX_WAIT_PRIVATE, (long)expected, 0);
+  if (HK_LIKELY(!is_wait_refused(answer, word, expected)) || sleep_by_clock(LOCK_SLEEP_NS)) return;
+  (void)hk_syscall2(SYS_sched_yield, 0, 0);
+}
+
+static bool look_at_word(const uint32_t *word, uint32_t expected, uint64_t timeout_ms) {
+  for (uint64_t step_ms = 1; timeout_ms > 0 && is_word(word, expected);) {
+    uint64_t part_ms = hk_smaller(step_ms, timeout_ms);
+    if (!sleep_by_clock(part_ms * 1000000)) return false;
+    timeout_ms -= part_ms;
+    step_ms = hk_smaller(2 * step_ms, WORD_LOOK_MS);
+  }
+  return true;
+}
+
+bool hk_os_wait_for(const uint32_t *word, uint32_t expected, uint64_t timeout_ms) {
   struct timespec timeout = {.tv_sec = (time_t)(timeout_ms / 1000), .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
-  (void)hk_syscall4(SYS_futex, (long)word, FUTEX_WAIT_PRIVATE, expected, (long)&timeout);
+  long answer = hk_syscall4(SYS_futex, (long)word, FUTEX_WAIT_PRIVATE, expected, (long)&timeout);
+  return !is_wait_refused(answer, word, expected) || look_at_word(word, expected, timeout_ms);
 }
 
 void hk_os_wake_one(const uint32_t *word) { (void)hk_syscall3(SYS_futex, (long)word, FUTEX_WAKE_PRIVATE, 1); }

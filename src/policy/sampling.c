@@ -49,11 +49,11 @@ static void narrow(hk_sampling_pace_t *pace, uint64_t took_ms) {
 void hk_sampling_keep_pace(hk_sampling_pace_t *pace, uint64_t now_ms) {
   if (pace->since_ms == 0) *pace = (hk_sampling_pace_t){.since_ms = now_ms, .saved_ms = HK_SAMPLING_PACE_SAVED_MS};
   pace->points++;
-  uint64_t took_ms = now_ms - pace->since_ms;
+  uint64_t took_ms = hk_subtract_to_zero(now_ms, pace->since_ms);
   if (pace->points < HK_SAMPLING_PACE_POINTS && (took_ms < NARROW_MS || pace->shift == 0)) return;
   if (took_ms >= NARROW_MS) narrow(pace, took_ms);
   widen(pace, took_ms);
-  pace->since_ms = now_ms;
+  pace->since_ms = hk_larger(now_ms, pace->since_ms);
   pace->points = 0;
 }
 

@@ -1,6 +1,7 @@
 /* profile/leak.c - L5. See leak.h. */
 #include "profile/leak.h"
 
+#include "base/arithmetic.h"
 #include "base/bits.h"
 #include "heap/reach.h"
 #include "os/os.h"
@@ -76,26 +77,27 @@ static void narrow(const hk_sample_t *sample, void *context) { hk_reach_narrow(c
 static hk_leak_scan_t result_of(const hk_reach_t *reach, hk_root_result_t roots) {
   if (roots == hk_root_no_memory) return hk_leak_no_memory;
   if (roots == hk_root_no_mappings) return hk_leak_no_mappings;
+  if (reach->is_stopped) return hk_leak_stopped;
   return reach->is_cut_short ? hk_leak_out_of_time : hk_leak_scanned;
 }
 
-static hk_leak_scan_t scan(hk_reach_t *reach, uintptr_t frame, hk_root_threads_t *threads) {
+static hk_leak_scan_t scan(hk_reach_t *reach, uintptr_t frame, hk_root_threads_t *threads, bool (*may_go_on)(void)) {
   let_the_clock_tick();
-  if (!hk_reach_begin(reach, HK_LEAK_SCAN_MS)) return hk_leak_no_memory;
+  if (!hk_reach_begin(reach, HK_LEAK_SCAN_MS, may_go_on)) return hk_leak_no_memory;
   hk_profile_each_sample(narrow, reach);
   hk_leak_scan_t result = result_of(reach, hk_root_follow_all(reach, frame, threads));
   if (result != hk_leak_scanned) hk_reach_end(reach);
   return result;
 }
 
-bool hk_leak_take(hk_leak_t *leak, bool is_scanned, uintptr_t frame) {
+bool hk_leak_take(hk_leak_t *leak, bool is_scanned, uintptr_t frame, bool (*may_go_on)(void)) {
   hk_reach_t reach;
   stock_t stock = {.leak = leak, .begun_ms = hk_os_coarse_ms()};
   *leak = (hk_leak_t){.rate_bytes = hk_profile_rate(), .scan = hk_leak_not_scanned};
   if (!make_rows(leak)) return false;
   if (is_scanned) {
-    leak->scan = scan(&reach, frame, &leak->threads);
-    leak->scan_ms = hk_os_coarse_ms() - stock.begun_ms;
+    leak->scan = scan(&reach, frame, &leak->threads, may_go_on);
+    leak->scan_ms = hk_subtract_to_zero(hk_os_coarse_ms(), stock.begun_ms);
     if (leak->scan == hk_leak_scanned) {
       stock.reach = &reach;
       leak->scan_bytes = reach.bytes_read;

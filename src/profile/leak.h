@@ -38,6 +38,7 @@ typedef enum {
   hk_leak_not_scanned,
   hk_leak_scanned,
   hk_leak_out_of_time, /* no block is then called unreachable */
+  hk_leak_stopped,     /* nor then: the caller's `may_go_on` has said no */
   hk_leak_no_memory,
   hk_leak_no_mappings
 } hk_leak_scan_t;
@@ -55,9 +56,10 @@ typedef struct {
   hk_root_threads_t threads; /* of a scan */
 } hk_leak_t;
 
-/* Takes stock. `frame`: where the caller's own stack begins (profile/root.h). False when the system refuses memory: nothing is
+/* Takes stock. `frame`: where the caller's own stack begins (profile/root.h). A scan goes on while `may_go_on`, which is called often,
+ * says so; NULL: it does. False when the system refuses memory: nothing is
  * to be ended then. */
-bool hk_leak_take(hk_leak_t *leak, bool is_scanned, uintptr_t frame);
+bool hk_leak_take(hk_leak_t *leak, bool is_scanned, uintptr_t frame, bool (*may_go_on)(void));
 void hk_leak_end(hk_leak_t *leak);
 
 HK_C_END

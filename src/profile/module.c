@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 
+#include "base/arithmetic.h"
 #include "base/atomic.h"
 #include "os/os.h"
 #include "os/process.h"
@@ -85,7 +86,7 @@ static void write_list(void) {
 
 static bool list_again(void) {
   uint64_t now_ms = hk_os_coarse_ms() + 1, before_ms = hk_load_relaxed(&listed_at_ms);
-  if (before_ms != 0 && now_ms - before_ms < LIST_AGAIN_MS) return false;
+  if (before_ms != 0 && hk_subtract_to_zero(now_ms, before_ms) < LIST_AGAIN_MS) return false;
   uint64_t process = hk_process_mark(), found = hk_load_relaxed(&writer);
   if (found == process || !hk_compare_exchange_acquire(&writer, &found, process)) return false;
   write_list();

@@ -6,7 +6,7 @@
 static bool put(hk_output_t *output, const void *bytes, size_t count) {
   hk_output_text_t *to = HK_CONTAINER_OF(output, hk_output_text_t, output);
   hk_format_t *text = to->text;
-  if (text->capacity - text->length <= count + to->kept_bytes) return false;
+  if (!hk_format_has_room(text, count + to->kept_bytes)) return false;
   memcpy(text->text + text->length, bytes, count);
   text->length += count;
   text->text[text->length] = '\0';

@@ -257,7 +257,11 @@ static unsigned probe(uintptr_t start, size_t bytes) {
   return resident;
 }
 
-static uint32_t age_ms(uint32_t born_ms) { return (uint32_t)hk_os_coarse_ms() - born_ms; }
+/* Of a time in its lowest 32 bits. 0 where the system refuses to tell the time. */
+static uint32_t age_ms(uint32_t born_ms) {
+  uint64_t now_ms = hk_os_coarse_ms();
+  return now_ms == 0 ? 0 : (uint32_t)now_ms - born_ms;
+}
 
 /* A program that asks for the next block has often filled the one before, and that one need not have ended: if it is wholly
  * resident, that is known. The lock is given back meanwhile, and the block may end: then something else is looked at once. */

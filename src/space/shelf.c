@@ -295,6 +295,12 @@ static void empty_lists(void) {
   }
 }
 
+/* Whether a thread was about to unmap the superslab. Another superslab, or a big block, may have its addresses. The thread may be the
+ * one that forked, in a signal handler, which goes on where it was: the record stays what it is, with no slab free or in use. */
+static bool is_leaving(const hk_superslab_t *superslab) {
+  return superslab->slabs->superslab != superslab || hk_slab_state(superslab->slabs) == hk_slab_none;
+}
+
 void hk_shelf_repair(void) {
   size_t superslabs = 0, in_use = 0, idle = 0, lazy_bytes = 0;
   empty_lists();
@@ -305,11 +311,12 @@ void hk_shelf_repair(void) {
       hk_list_push_front(&space.spare, &superslab->link);
       continue;
     }
+    superslabs++;
+    if (is_leaving(superslab)) continue;
     superslab->lazy_mask &= superslab->free_mask; /* a thread that was claiming slabs is gone, and they are lost */
     hk_shelf_note_in_use(superslab, HK_MASK_ALL, true);
     hk_shelf_note_in_use(superslab, superslab->free_mask, false);
     hk_shelf_file_locked(superslab);
-    superslabs++;
     idle += idle_count(superslab);
     lazy_bytes += hk_shelf_bytes_of(superslab->lazy_mask);
     in_use += (size_t)__builtin_popcount(~superslab->free_mask);

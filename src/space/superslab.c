@@ -11,6 +11,7 @@
 #include "policy/stat.h"
 #include "space/huge.h"
 #include "space/idle.h"
+#include "space/locked.h"
 #include "space/region_map.h"
 #include "space/space_check.h"
 #include "space/surplus.h"
@@ -114,7 +115,7 @@ static bool find_room(room_t *room) {
     make_local(&room->range);
     return true;
   }
-  void *start = hk_os_reserve(HK_SUPERSLAB_BYTES, HK_SUPERSLAB_BYTES);
+  void *start = hk_locked_reserve(HK_SUPERSLAB_BYTES, HK_SUPERSLAB_BYTES);
   if (start == NULL) return false;
   if (!hk_region_map_enter(start)) {
     (void)hk_os_unmap(start, HK_SUPERSLAB_BYTES);

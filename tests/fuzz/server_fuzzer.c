@@ -121,7 +121,7 @@ void hk_local_socket_end(const hk_local_socket_t *socket, int file) {
 
 void hk_local_socket_forget(const hk_local_socket_t *socket, int file) { hk_local_socket_end(socket, file); }
 
-void hk_local_socket_wait(struct pollfd *files, unsigned count, uint64_t timeout_ms) {
+bool hk_local_socket_wait(struct pollfd *files, unsigned count, uint64_t timeout_ms) {
   (void)timeout_ms;
   for (unsigned i = 0; i < count; i++) {
     files[i].revents = 0;
@@ -130,6 +130,7 @@ void hk_local_socket_wait(struct pollfd *files, unsigned count, uint64_t timeout
     bool is_sending = files[i].fd == FIRST_FILE + (int)current && !is_arriving;
     if (is_sending || client_of(files[i].fd)->is_over) files[i].revents = POLLIN;
   }
+  return true;
 }
 
 /* ---- */

@@ -211,6 +211,8 @@ bool hk_os_purge(void *start, size_t bytes) {
 }
 
 /* It is short of memory, and takes it at once. */
+bool hk_os_purge_if_locked(void *, size_t) { return false; }
+
 hk_os_purge_t hk_os_purge_lazily(void *start, size_t bytes) {
   (void)hk_os_purge(start, bytes);
   return hk_os_purge_lazy;
@@ -245,7 +247,10 @@ void hk_os_wait(const uint32_t *word, uint32_t expected) {
 }
 
 /* No scenario has the purge thread: it sleeps under no lock, and does what any thread does. */
-void hk_os_wait_for(const uint32_t *word, uint32_t expected, uint64_t) { hk_os_wait(word, expected); }
+bool hk_os_wait_for(const uint32_t *word, uint32_t expected, uint64_t) {
+  hk_os_wait(word, expected);
+  return true;
+}
 bool hk_os_thread_start(const char *, void (*)(void)) { return false; }
 unsigned hk_os_thread_count(void) { return 0; }
 bool hk_os_thread_has_end(void) { return true; }

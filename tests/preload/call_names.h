@@ -70,6 +70,7 @@ static const struct {
     CALL(rt_sigreturn),
     CALL(rt_tgsigqueueinfo),
     CALL(sched_setscheduler),
+    CALL(sched_yield),
     CALL(sendto),
     CALL(set_robust_list),
     CALL(setgroups),

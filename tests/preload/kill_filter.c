@@ -1,12 +1,14 @@
 /* tests/preload/kill_filter.c - a program that installs a filter, by which the kernel ends it for each system call that
  * a list does not name, and then uses all of malloc: kill_filter LIST HOW WHEN. LIST names the list, HOW the way to
  * install it, WHEN the program's course before. LIST `written`, with the names of calls for HOW, permits the library
- * those alone, and the library does not see the filter.
+ * those alone, and the library does not see the filter. LIST `unseen` permits what every malloc needs to the first
+ * thread alone, and the library does not see the filter either.
  */
 #define _GNU_SOURCE 1
 
 #include "call_names.h"
 #include "check.h"
+#include "purge_thread.h"
 #include "raw_call.h"
 
 #include <linux/filter.h>
@@ -306,6 +308,49 @@ static void use_under_written_filter(void) {
   use_all();
 }
 
+/* Without TSYNC: other threads, ours too, are not under it. */
+static void install_unseen_for_one(void) {
+  struct sock_fprog program = {length, filter};
+  CHECK(raw_call(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0) == 0);
+  if (raw_call(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, (long)&program, 0) == 0) return;
+  puts("this kernel or container allows no seccomp filter");
+  exit(exit_skipped);
+}
+
+static atomic_int is_installed, is_seen;
+
+/* Not under the filter: it may look whether the purge thread has ended. */
+static void *look_for_its_end(void *unused) {
+  void *volatile block = malloc(100);
+  while (!is_installed || find_purge_thread() != 0) usleep(10000);
+  is_seen = 1;
+  for (;;) usleep(100000);
+  free(block);
+  return unused;
+}
+
+/* The filter comes past the library, which learns of it by its purge thread. From then on what every malloc calls is
+ * enough. */
+static void use_after_unseen_filter(void) {
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, look_for_its_end, NULL) == 0);
+  void *volatile held = malloc(32 * MIB); /* worth a purge thread */
+  CHECK(held != NULL);
+  alarm(60);
+  while (find_purge_thread() == 0) use_many(100000, 40 * MIB), usleep(10000);
+  put_load(offsetof(struct seccomp_data, nr));
+  for (unsigned i = 0; i < COUNT(malloc_list); i++) put_case((unsigned)malloc_list[i]);
+  for (unsigned i = 0; i < COUNT(own_list); i++) put_case((unsigned)own_list[i]);
+  put_kill();
+  install_unseen_for_one();
+  is_installed = 1;
+  while (!is_seen) usleep(10000);
+  free(held);
+  use_all();
+  usleep(1100000); /* what is done once a second is due */
+  use_all();
+}
+
 /* Calls that services are seldom permitted, and that no malloc needs. */
 static const int denied_list[] = {SYS_mincore, SYS_process_vm_readv, SYS_sched_setscheduler};
 
@@ -328,6 +373,11 @@ int main(int count, char **words) {
     make_written_filter(words[2]);
     install_unseen();
     use_under_written_filter();
+    say("done\n");
+    _exit(0);
+  }
+  if (strcmp(words[1], "unseen") == 0) {
+    use_after_unseen_filter();
     say("done\n");
     _exit(0);
   }

@@ -33,6 +33,14 @@ def test_test_program_is_right_about_glibc(runner: Runner, program: Callable[[st
     assert runner.plain([program("libc_names"), tmp_path / "malloc_info.xml"]) == Outcome(0, b"ok\n", b"")
 
 
+def test_corners_are_those_of_glibc(runner: Runner, program: Callable[[str], Path]) -> None:
+    """Results, errno and alignment of 2,400 calls with unusual sizes and alignments."""
+    ours, glibcs = (run([program("corner_cases")]) for run in (runner.under, runner.plain))
+    assert (ours.code, glibcs.code) == (0, 0)
+    assert len(glibcs.text().splitlines()) > 2000
+    assert ours.text().splitlines() == glibcs.text().splitlines()
+
+
 @pytest.mark.parametrize("flags", [(), ("-static",)], ids=["archive", "static"])
 def test_names_when_linked(runner: Runner, linked: Callable[..., Path], tmp_path: Path, flags: tuple[str, ...]) -> None:
     """Also in a program without a dynamic linker."""

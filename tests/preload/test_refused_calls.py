@@ -45,7 +45,7 @@ ERRORS: dict[str, tuple[str, ...]] = {
     "mprotect": ("ENOMEM", "EACCES", "EPERM", "ENOSYS"),
     "madvise": ("ENOMEM", "EAGAIN", "EINVAL", "EBUSY", "EFAULT", "EIO", "EPERM", "ENOSYS"),
     "mincore": ("ENOMEM", "EAGAIN", "EFAULT", *FILTER),
-    "futex": ("EAGAIN", "EINTR", "ETIMEDOUT"),
+    "futex": (*FILTER, "EAGAIN", "EINTR", "ETIMEDOUT"),
     "clone": THREAD,
     "clone3": THREAD,
     "openat": FILES,
@@ -75,9 +75,8 @@ ERRORS: dict[str, tuple[str, ...]] = {
     "getdents64": (*FILTER, "ENOENT", "EIO"),
     "sched_setscheduler": (*FILTER, "EINVAL"),
 }
-# The end of a thread; and the process's number, which the library learns once: no kernel refuses it, and a filter that
-# does so does it for good.
-NEVER_REFUSED = ("exit", "exit_group", "getpid")
+# The end of a thread.
+NEVER_REFUSED = ("exit", "exit_group")
 
 
 @dataclass(frozen=True)
@@ -130,7 +129,7 @@ class Answer:
 
 NOTHING = Wish("none", 0, 0, "once", "")
 ALL_OF_THEM = [Wish("any", 0, nth, "lasting", error) for error in FILTER for nth in (1, 30, 200)]
-# A serving thread needs the process's number (NEVER_REFUSED).
+# A serving thread needs the process's number, from getpid or gettid.
 AFTER_THE_START = [wish for wish in ALL_OF_THEM if wish.nth > 100]
 # The library's messages when it cannot follow an option.
 EXCUSE = re.compile(r"hakmem: (warning: |no report: )[^\n]*\n")

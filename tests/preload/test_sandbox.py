@@ -108,6 +108,11 @@ def test_a_serving_thread_ends_before_the_filter(
     run(runner, program, "malloc", "tsync", "threads", **variables)
 
 
+def test_a_filter_that_came_unseen(runner: Runner, program: Callable[[str], Path]) -> None:
+    """The purge thread, which is not under it, sees within a second that the first thread is."""
+    run(runner, program, "unseen", "-", "threads")
+
+
 def test_a_filter_that_came_through_exec(runner: Runner, program: Callable[[str], Path]) -> None:
     """What services are seldom permitted is not called from the start."""
     run(runner, program, "inherited", "prctl", "fresh")

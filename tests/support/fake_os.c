@@ -43,6 +43,7 @@ static struct {
   void (*bare_thread_run)(void);
   uint64_t signals_to_first_thread;
   uint64_t waited_ms;
+  bool refuses_waits;
   void (*wait_hook)(void);
   _Atomic(uint64_t) wakes;
 } fake = {.node_count = 1,
@@ -122,9 +123,11 @@ void hk_os_wait(const uint32_t *word, uint32_t expected) {
   (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, NULL, NULL, 0);
 }
 
-void hk_os_wait_for(const uint32_t *word, uint32_t expected, uint64_t timeout_ms) {
+bool hk_os_wait_for(const uint32_t *word, uint32_t expected, uint64_t timeout_ms) {
   fake.waited_ms = __atomic_load_n(word, __ATOMIC_RELAXED) == expected ? timeout_ms : 0;
+  if (fake.refuses_waits) return false;
   if (fake.wait_hook != NULL) fake.wait_hook();
+  return true;
 }
 
 bool hk_os_thread_start(const char *name, void (*run)(void)) {
@@ -253,6 +256,7 @@ void (*fake_os_thread(void))(void) { return fake.thread_run; }
 void fake_os_be_bare(void) { has_no_end = true; }
 void fake_os_set_thread_count(unsigned count) { fake.thread_count = count; }
 void fake_os_set_wait_hook(void (*hook)(void)) { fake.wait_hook = hook; }
+void fake_os_refuse_waits(bool refuse) { fake.refuses_waits = refuse; }
 uint64_t fake_os_waited_ms(void) { return fake.waited_ms; }
 uint64_t fake_os_wakes(void) { return fake.wakes; }
 void fake_os_set_memory(size_t resident_bytes, size_t peak_resident_bytes) {

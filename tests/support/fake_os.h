@@ -93,6 +93,11 @@ uint64_t fake_os_huge_touches(void);
  * was: of each it may be either. */
 void fake_os_know_lazy_purge(bool is_known);
 
+/* The program locks its memory from now on, or no longer, which makes nothing resident here; and how much was purged for it
+ * (hk_os_purge_if_locked). */
+void fake_os_lock_memory(bool lock);
+size_t fake_os_locked_purge_bytes(void);
+
 /* 4, 16 or 64 KiB. To be chosen before anything asks. */
 void fake_os_set_page_size(size_t bytes);
 
@@ -145,6 +150,8 @@ void fake_os_be_bare(void);
  * what is called then. */
 uint64_t fake_os_waited_ms(void);
 void fake_os_set_wait_hook(void (*hook)(void));
+/* hk_os_wait_for says from now on that the system refuses every way to wait. */
+void fake_os_refuse_waits(bool refuse);
 /* How often a thread was to be woken. */
 uint64_t fake_os_wakes(void);
 void fake_os_set_memory(size_t resident_bytes, size_t peak_resident_bytes);

@@ -30,6 +30,8 @@ static struct {
   size_t peak_mapped_bytes;
   size_t page_size;
   bool is_lazy_unknown;
+  bool is_locked;
+  size_t locked_purge_bytes;
   int huge_setting;
   uint64_t huge_fault_ns;
   uint64_t later_huge_fault_ns;
@@ -158,6 +160,15 @@ bool hk_os_purge(void *start, size_t bytes) {
 static void take_every_other_page(char *start, size_t bytes) {
   size_t step = 2 * memory.page_size;
   for (size_t at = 0; at < bytes; at += step) madvise(start + at, memory.page_size, MADV_DONTNEED);
+}
+
+bool hk_os_purge_if_locked(void *start, size_t bytes) {
+  (void)start;
+  fake_os_lock();
+  if (memory.is_locked) memory.locked_purge_bytes += bytes;
+  bool is_locked = memory.is_locked;
+  fake_os_unlock();
+  return is_locked;
 }
 
 hk_os_purge_t hk_os_purge_lazily(void *start, size_t bytes) {
@@ -307,6 +318,9 @@ void fake_os_limit_mapped(size_t bytes) {
   memory.mapped_limit = bytes;
   fake_os_unlock();
 }
+
+void fake_os_lock_memory(bool lock) { memory.is_locked = lock; }
+size_t fake_os_locked_purge_bytes(void) { return memory.locked_purge_bytes; }
 
 size_t fake_os_mapped_bytes(void) { return mapped_bytes; }
 size_t fake_os_peak_mapped_bytes(void) { return memory.peak_mapped_bytes; }

@@ -1,5 +1,7 @@
 // heap/cut as api/alloc uses it: an open bin of a tiny class that is closed while it is filled, by blocks that come home to
 // it then. What it has afterwards is counted already, and the block behind that is the next to be sampled.
+#include <memory>
+#include <thread>
 #include <vector>
 
 #include "fresh_test.h"
@@ -51,6 +53,13 @@ class OpenBin {
       hk_block_t *block = TakeHomely();
       hk_remote_free_now(hk_slab_of(block), block);
     }
+  }
+
+  // For another thread to free.
+  std::vector<hk_block_t *> GiveAway(uint32_t count) {
+    std::vector<hk_block_t *> blocks;
+    for (uint32_t i = 0; i < count; i++) blocks.push_back(TakeHomely());
+    return blocks;
   }
 
   void *Take() {
@@ -146,5 +155,37 @@ void ExpectClosedByASample(uint32_t left, uint32_t more) {
 
 HK_FRESH_TEST(CutWhileFilled, ForABlockThatIsSampled) { ExpectClosedByASample(5, 0); }
 HK_FRESH_TEST(CutWhileFilled, ForABlockThatIsSampledAndMoreComeHome) { ExpectClosedByASample(5, 10); }
+
+// By blocks that come home to a heap that no thread has.
+void ExpectClosedWhileIdle(uint32_t left, uint32_t more) {
+  ASSERT_TRUE(hakmem_profile_start(kRate));
+  unsigned class_index = hk_class_of(kSize);
+  hk_heap_t *heap;
+  std::vector<hk_block_t *> homely;
+  std::unique_ptr<OpenBin> bin;
+  std::thread([&] {
+    bin = std::make_unique<OpenBin>(kSize);
+    bin->Lower(left);
+    homely = bin->GiveAway(left + more);
+    heap = hk_thread_heap;
+    hk_thread_on_exit();
+  }).join();
+  ASSERT_EQ(hk_heap_life(heap), hk_heap_idle);
+  for (hk_block_t *block : homely) hk_remote_free_now(hk_slab_of(block), block);
+  EXPECT_EQ(heap->bin[class_index].free, HK_LIST_END) << "nobody asks for what lies there";
+  EXPECT_EQ(ListLength(hk_heap_home(heap, class_index)->free), left + more);
+  std::thread([&] {
+    EXPECT_FALSE(IsSampled(bin->Take()));
+    EXPECT_EQ(hk_thread_heap, heap);
+    bin->ExpectClosed(left);
+    EXPECT_TRUE(IsSampled(bin->Take())) << "the one that was drawn";
+    bin->FreeAll();
+    hk_thread_on_exit();
+  }).join();
+  ExpectNothingLost();
+}
+
+HK_FRESH_TEST(CutWhileIdle, ItsBlocksGoHome) { ExpectClosedWhileIdle(5, 0); }
+HK_FRESH_TEST(CutWhileIdle, WithThoseThatComeLater) { ExpectClosedWhileIdle(5, 10); }
 
 }  // namespace

@@ -243,6 +243,7 @@ HK_FRESH_TEST(HeapInvariantDeathTest, AClosedBinsHomeIsCounted) {
   ASSERT_NE(at.heap->bin[kTiny].free, HK_LIST_END);
   EXPECT_NOTICED(at.Cut()->at_mark++, hk_heap_check_class(at.heap, kTiny),
                  "a closed bin's home is as long as it has counted");
+  EXPECT_NOTICED({}, hk_heap_give_back(at.heap), "a heap that is given back has nothing in closed bins");
   hk_cut_recall(at.heap);
   hk_heap_give_back(at.heap);
 }

@@ -14,6 +14,7 @@
 
 #include "api/serve_command.h"
 #include "fake_os.h"
+#include "hakmem/hakmem.h"
 #include "in_child.h"
 #include "refuse_call.h"
 
@@ -134,12 +135,12 @@ TEST_F(LocalSocket, NobodyElsesGuestIsAccepted) {
   close(listening);
 }
 
-std::string Answer(const char *line, const char **reason) {
+std::string Answer(const char *line, const char **reason, bool (*may_go_on)(void) = nullptr) {
   static char buffer[64 << 10];
   hk_format_t out;
   hk_format_init(&out, buffer, sizeof buffer);
   uint64_t run = 0;
-  *reason = hk_serve_command(&out, line, &run);
+  *reason = hk_serve_command(&out, line, &run, may_go_on);
   return std::string(out.text, out.length);
 }
 
@@ -183,6 +184,21 @@ TEST(ServeCommand, WordsMustBeWhole) {
     EXPECT_EQ(Answer(line, &reason), "") << line;
     EXPECT_STREQ(reason, "unknown command") << line;
   }
+}
+
+TEST(ServeCommand, AScanForLeaksIsStopped) {
+  EXPECT_EQ(hk_test::InChild([] {
+              const char *reason;
+              HK_CHILD_CHECK(hakmem_profile_start(1));
+              void *volatile block = hakmem_malloc(100);
+              HK_CHILD_CHECK(block != nullptr);
+              (void)Answer("leaks scan", &reason, [] { return false; });
+              HK_CHILD_CHECK(reason != nullptr && strstr(reason, "other rights") != nullptr);
+              (void)Answer("leaks", &reason, [] { return false; });
+              HK_CHILD_CHECK(reason == nullptr);
+              return 0;
+            }),
+            0);
 }
 
 }  // namespace

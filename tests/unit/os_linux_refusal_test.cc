@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <fstream>
 
@@ -117,6 +118,30 @@ TEST_F(OsLinux, WhereNothingCanBeCutOffRangesAreStillAligned) {
             0);
 }
 
+/* As after mlockall, which the kernel may refuse an unprivileged user for the size of all. */
+TEST_F(OsLinux, WhatIsLockedCanBePurgedAndStaysLocked) {
+  EXPECT_EQ(InChild([] {
+              const size_t kBytes = 16 * kPage;
+              char *before = static_cast<char *>(hk_os_reserve(kBytes, kPage));
+              before[0] = 1;
+              HK_CHILD_CHECK(!hk_os_purge_if_locked(before + kPage, kBytes - kPage));
+              if (mlockall(MCL_FUTURE) != 0) return 0;
+              char *start = static_cast<char *>(hk_os_reserve(kBytes, kPage));
+              if (hk_os_resident_bytes(start, kBytes) != kBytes) return 0; /* an emulator */
+              errno = kErrno;
+              if (!hk_os_purge_if_locked(start, kBytes)) return 0; /* an old kernel */
+              HK_CHILD_CHECK(hk_os_resident_bytes(start, kBytes) == 0);
+              memset(start, 1, 2 * kPage);
+              HK_CHILD_CHECK(hk_os_resident_bytes(start, kBytes) == 2 * kPage);
+              HK_CHILD_CHECK(hk_os_purge(start, kPage) && start[0] == 0 && start[kPage] == 1);
+              HK_CHILD_CHECK(hk_os_purge_lazily(start + kPage, kPage) == hk_os_purge_done && start[kPage] == 0);
+              HK_CHILD_CHECK(errno == kErrno);
+              HK_CHILD_CHECK(madvise(start, kBytes, MADV_DONTNEED) != 0); /* locked */
+              return 0;
+            }),
+            0);
+}
+
 /* Without a system call for it from the second time on. */
 TEST_F(OsLinux, WhereALazyPurgeIsUnknownItIsAPurge) {
   EXPECT_EQ(InChild([] {
@@ -137,15 +162,17 @@ TEST_F(OsLinux, WhereALazyPurgeIsUnknownItIsAPurge) {
             0);
 }
 
-/* What is locked the kernel refuses to purge in either way, and by the same error: of the rest that says nothing. */
+/* What is locked the kernel refuses to purge in either old way, and by the same error: of the rest that says nothing. Kernels before
+ * 5.18 know no other way. */
 TEST_F(OsLinux, ALockedPageSaysNothingOfOthers) {
   EXPECT_EQ(InChild([] {
               char *start = static_cast<char *>(hk_os_reserve(2 * kPage, kPage));
               memset(start, 1, 2 * kPage);
               if (hk_os_purge_lazily(start + kPage, kPage) != hk_os_purge_lazy || mlock(start, kPage) != 0) return 0;
               errno = kErrno;
-              HK_CHILD_CHECK(hk_os_purge_lazily(start, kPage) == hk_os_purge_refused);
-              HK_CHILD_CHECK(start[0] == 1 && errno == kErrno);
+              hk_os_purge_t purged = hk_os_purge_lazily(start, kPage);
+              HK_CHILD_CHECK(purged == (start[0] == 0 ? hk_os_purge_done : hk_os_purge_refused));
+              HK_CHILD_CHECK(errno == kErrno);
               HK_CHILD_CHECK(hk_os_purge_lazily(start + kPage, kPage) == hk_os_purge_lazy);
               return 0;
             }),
@@ -174,6 +201,88 @@ TEST_F(OsLinux, EachRefusalIsReportedAndLeavesErrno) {
               return 0;
             }),
             0);
+}
+
+/* What belongs to the process by that number is its own yet when the refusals end. */
+TEST_F(OsLinux, AProcessThatMayNotAskItsNumberHasItsFirstThreads) {
+  EXPECT_EQ(InChild([] {
+              uint64_t process = static_cast<uint64_t>(getpid());
+              HK_CHILD_CHECK(Refuse(SYS_getpid, EPERM));
+              HK_CHILD_CHECK(hk_os_process_id() == process);
+              HK_CHILD_CHECK(Refuse(SYS_gettid, EPERM));
+              HK_CHILD_CHECK(hk_os_process_id() == process);
+              return 0;
+            }),
+            0);
+}
+
+/* A futex that is refused wakes nobody: a thread that waited on would never sleep. */
+TEST_F(OsLinux, WhereAWaitIsRefusedAThreadSleepsByTheClock) {
+  for (unsigned error : {EPERM, ENOSYS, EAGAIN}) {
+    EXPECT_EQ(InChild([error] {
+                const uint32_t word = 0;
+                HK_CHILD_CHECK(Refuse(SYS_futex, error));
+                errno = kErrno;
+                uint64_t calls = hk_call_count(hk_call_other), now_ns = hk_os_now_ns();
+                HK_CHILD_CHECK(hk_os_wait_for(&word, 0, 20));
+                HK_CHILD_CHECK(hk_os_now_ns() - now_ns >= 20000000 && hk_call_count(hk_call_other) - calls <= 10);
+                calls = hk_call_count(hk_call_other), now_ns = hk_os_now_ns();
+                hk_os_wait(&word, 0);
+                HK_CHILD_CHECK(hk_os_now_ns() > now_ns && hk_call_count(hk_call_other) == calls + 2);
+                HK_CHILD_CHECK(Refuse(SYS_nanosleep, ENOSYS)); /* as where only the newer call is known */
+                now_ns = hk_os_now_ns();
+                HK_CHILD_CHECK(hk_os_wait_for(&word, 0, 20) && hk_os_now_ns() - now_ns >= 20000000);
+                HK_CHILD_CHECK(errno == kErrno);
+                return 0;
+              }),
+              0);
+  }
+}
+
+TEST_F(OsLinux, AWaitThatIsRefusedEndsWhenTheWordIsAnother) {
+  EXPECT_EQ(InChild([] {
+              const uint32_t word = 1;
+              HK_CHILD_CHECK(Refuse(SYS_futex, EPERM));
+              HK_CHILD_CHECK(hk_os_wait_for(&word, 0, UINT64_MAX));
+              return 0;
+            }),
+            0);
+}
+
+TEST_F(OsLinux, AWaitSaysWhenNoTimeCanPass) {
+  EXPECT_EQ(InChild([] {
+              const uint32_t word = 0;
+              for (unsigned call : {SYS_futex, SYS_nanosleep, SYS_clock_nanosleep, SYS_ppoll})
+                HK_CHILD_CHECK(Refuse(call, EPERM));
+              HK_CHILD_CHECK(!hk_os_wait_for(&word, 0, UINT64_MAX));
+              hk_os_wait(&word, 0);
+              return 0;
+            }),
+            0);
+}
+
+char *touched_page;
+
+void RefuseClockAtTouch(int) {
+  if (!Refuse(SYS_clock_gettime, EPERM) || mprotect(touched_page, kPage, PROT_READ | PROT_WRITE) != 0) _exit(2);
+}
+
+/* The clock is refused between its two readings: the difference is no huge time. */
+TEST_F(OsLinux, AHugePageCostsNothingWhereNoClockTells) {
+  touched_page = static_cast<char *>(hk_os_reserve(kPage, kPage));
+  EXPECT_EQ(InChild([] {
+              HK_CHILD_CHECK(hk_os_huge_touch(touched_page) < 1000000000);
+              HK_CHILD_CHECK(signal(SIGSEGV, RefuseClockAtTouch) != SIG_ERR);
+              HK_CHILD_CHECK(mprotect(touched_page, kPage, PROT_NONE) == 0);
+              HK_CHILD_CHECK(hk_os_huge_touch(touched_page) == 0);
+              HK_CHILD_CHECK(hk_os_huge_touch(touched_page) == 0);
+              uint64_t cpu_ns = 1;
+              (void)hk_os_huge_collapse(touched_page, kPage, &cpu_ns);
+              HK_CHILD_CHECK(cpu_ns == 0);
+              return 0;
+            }),
+            0);
+  EXPECT_TRUE(hk_os_unmap(touched_page, kPage));
 }
 
 TEST_F(OsLinux, WithoutRoomForAnotherMapping) {

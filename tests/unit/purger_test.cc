@@ -9,6 +9,7 @@
 #include "fresh_test.h"
 #include "hakmem/hakmem.h"
 #include "os/rights.h"
+#include "os/sandbox.h"
 #include "unit/purge_course.h"
 
 using namespace hk_test;
@@ -258,6 +259,41 @@ HK_FRESH_TEST(Purger, AChildWithoutForksHandlersHasNone) {
   course.Run();
 }
 
+// It would look at what is idle again and again, without a pause.
+HK_FRESH_TEST(Purger, EndsWhereTheSystemRefusesEveryWayToWait) {
+  PurgeCourse course;
+  void *block = TakeBytes(64 * HK_MIB);
+  ASSERT_TRUE(PurgeCourse::Start());
+  course.At(2000, [&] {
+    DropBlock(block);
+    fake_os_refuse_waits(true);
+  });
+  course.At(60000, [] { ADD_FAILURE() << "it has ended by then"; });
+  course.Run();
+  EXPECT_FALSE(IsPurgeThreadHeard());
+  EXPECT_LE(hk_idle_total(), 8 * HK_MIB) << "nobody comes back for it";
+  fake_os_refuse_waits(false);
+  PurgeCourse::SetNow(PurgeCourse::Now() + HK_BELL_RETRY_MS);
+  (void)TakeBytes(20 * HK_MIB);
+  EXPECT_TRUE(PurgeCourse::Start()) << "the refusals have ended";
+}
+
+// As where the process is stopped between its look at its rights and its sleep.
+HK_FRESH_TEST(Purger, ALateSleepIsNoLongOne) {
+  PurgeCourse course;
+  fake_os_set_rights(hk_rights_same);
+  void *block = TakeBytes(64 * HK_MIB);
+  ASSERT_TRUE(PurgeCourse::Start());
+  course.At(2000, [&] {
+    DropBlock(block);
+    fake_os_set_clock_step(2 * uint64_t{HK_RIGHTS_LOOK_MS} * 1000000);
+  });
+  course.At(2001, [] { fake_os_set_clock_step(0); });
+  course.At(60000, [] {});
+  course.Run();
+  for (const PurgeCourse::Sleep &sleep : course.sleeps()) EXPECT_LE(sleep.for_ms, uint64_t{HK_RIGHTS_LOOK_MS});
+}
+
 // A purge thread whose rights are known for two seconds, and then are these.
 uint64_t RunUntilRightsAre(PurgeCourse *course, int rights) {
   fake_os_set_rights(hk_rights_same);
@@ -275,6 +311,23 @@ bool StartsAnother() {
   PurgeCourse::SetNow(PurgeCourse::Now() + 2000);
   Change();
   return PurgeCourse::Start();
+}
+
+// From then on no thread makes a call that such a filter may not permit.
+HK_FRESH_TEST(Purger, SeesAFilterThatCameUnseen) {
+  PurgeCourse course;
+  hk_store_relaxed(&hk_sandbox_level, hk_sandbox_none);
+  (void)RunUntilRightsAre(&course, hk_rights_confined);
+  EXPECT_TRUE(hk_sandbox_is_own());
+  EXPECT_FALSE(StartsAnother());
+}
+
+HK_FRESH_TEST(Purger, TheUserSaysThatNoFilterKills) {
+  PurgeCourse course;
+  hk_store_relaxed(&hk_sandbox_level, hk_sandbox_none);
+  hk_option.sandbox = hk_sandbox_off;
+  (void)RunUntilRightsAre(&course, hk_rights_confined);
+  EXPECT_FALSE(hk_sandbox_is_own());
 }
 
 HK_FRESH_TEST(Purger, WithOtherRightsThanTheFirstThreadEndsWithinASecond) {

@@ -49,7 +49,7 @@ void Point(void *from, size_t offset, const void *to) {
 class Scan {
  public:
   explicit Scan(const std::vector<uintptr_t> &roots) {
-    EXPECT_TRUE(hk_reach_begin(&reach, kLongMs));
+    EXPECT_TRUE(hk_reach_begin(&reach, kLongMs, nullptr));
     Follow(roots);
   }
   ~Scan() { hk_reach_end(&reach); }
@@ -128,7 +128,7 @@ HK_FRESH_TEST(Reach, WhatTheProgramDoesNotHaveOfABlockLeadsNowhere) {
   Point(big, HK_KIB - 8, stale);
   Point(big, HK_KIB, real);
   hk_reach_t reach;
-  ASSERT_TRUE(hk_reach_begin(&reach, kLongMs));
+  ASSERT_TRUE(hk_reach_begin(&reach, kLongMs, nullptr));
   hk_reach_narrow(&reach, AddressOf(small) + 16);
   hk_reach_narrow(&reach, AddressOf(big) + HK_KIB);
   uintptr_t roots[] = {AddressOf(small), AddressOf(big)};
@@ -188,7 +188,7 @@ HK_FRESH_TEST(Reach, ItEndsWhenItsTimeIsOver) {
   hk_heap_t *heap = hk_heap_take();
   void *block = Small(heap, 4);
   hk_reach_t reach;
-  ASSERT_TRUE(hk_reach_begin(&reach, 10));
+  ASSERT_TRUE(hk_reach_begin(&reach, 10, nullptr));
   fake_os_advance(10 * 1000000);
   uintptr_t root = AddressOf(block);
   hk_reach_from(&reach, AddressOf(&root), sizeof root);
@@ -196,14 +196,33 @@ HK_FRESH_TEST(Reach, ItEndsWhenItsTimeIsOver) {
   hk_reach_end(&reach);
 }
 
+int steps_left;
+
+// A thread that scans looks in between whether it still may.
+HK_FRESH_TEST(Reach, ItIsStoppedBetweenAnyTwoPieces) {
+  constexpr size_t kBytes = 16 * HK_MIB;
+  void *block = Big(kBytes);
+  uintptr_t root = AddressOf(block);
+  for (int steps : {0, 1, 10}) {
+    hk_reach_t reach;
+    steps_left = steps;
+    ASSERT_TRUE(hk_reach_begin(&reach, kLongMs, [] { return steps_left-- > 0; }));
+    hk_reach_from(&reach, AddressOf(&root), sizeof root);
+    EXPECT_TRUE(reach.is_stopped && reach.is_cut_short);
+    EXPECT_LE(reach.bytes_read, size_t(steps) * 64 * HK_KIB);
+    EXPECT_EQ(steps_left, -1) << "nothing is read after that";
+    hk_reach_end(&reach);
+  }
+}
+
 HK_FRESH_TEST(Reach, WithoutMemoryThereIsNoScan) {
   ASSERT_NE(Small(hk_heap_take(), 4), nullptr);
   size_t mapped = fake_os_mapped_bytes();
   hk_reach_t reach;
   fake_os_fail_all(fake_os_reserve, true);
-  EXPECT_FALSE(hk_reach_begin(&reach, kLongMs));
+  EXPECT_FALSE(hk_reach_begin(&reach, kLongMs, nullptr));
   fake_os_fail_all(fake_os_reserve, false);
-  ASSERT_TRUE(hk_reach_begin(&reach, kLongMs));
+  ASSERT_TRUE(hk_reach_begin(&reach, kLongMs, nullptr));
   hk_reach_end(&reach);
   EXPECT_EQ(fake_os_mapped_bytes(), mapped);
 }

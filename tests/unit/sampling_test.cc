@@ -112,6 +112,16 @@ TEST(SamplingPace, HasAnEnd) {
   EXPECT_EQ(course.pace.shift, HK_SAMPLING_SHIFT_MOST);
 }
 
+// As where the system refuses to tell the time.
+TEST(SamplingPace, AClockThatGoesBackIsNoTime) {
+  hk_sampling_pace_t pace{};
+  while (pace.shift < 3) hk_sampling_keep_pace(&pace, 5000);
+  for (unsigned i = 0; i < 10 * HK_SAMPLING_PACE_POINTS; i++) {
+    hk_sampling_keep_pace(&pace, 0);
+    ASSERT_GE(pace.shift, 3);
+  }
+}
+
 TEST(Sampling, BeginsAndEndsOnce) {
   uint64_t before = hk_load_relaxed(&hk_sampling_state);
   EXPECT_FALSE(hk_sampling_is_on());

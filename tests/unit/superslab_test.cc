@@ -52,6 +52,23 @@ void ExpectEachCountAndAlignment(bool is_new) {
   EXPECT_EQ(hk_superslab_usage().in_use_bytes, 0u);
 }
 
+// The system makes a new mapping resident whole.
+HK_FRESH_TEST(Superslab, WhereMemoryIsLockedAllButWhatIsUsedIsGivenBack) {
+  hk_slab_t *before = Acquire(kAll);
+  EXPECT_EQ(fake_os_locked_purge_bytes(), 0u);
+  fake_os_lock_memory(true);
+  hk_slab_t *first = Acquire(kAll);
+  size_t map_bytes = fake_os_locked_purge_bytes() - HK_SUPERSLAB_BYTES;
+  EXPECT_LE(map_bytes, sizeof hk_region_map.nothing);
+  EXPECT_GT(map_bytes + 2 * hk_os_page_size(), sizeof hk_region_map.nothing) << "its part that nobody writes";
+  (void)Acquire(kAll);
+  EXPECT_EQ(fake_os_locked_purge_bytes(), map_bytes + 2 * HK_SUPERSLAB_BYTES);
+  Release(first);
+  Release(before);
+  (void)Acquire(kAll);
+  EXPECT_EQ(fake_os_locked_purge_bytes(), map_bytes + 2 * HK_SUPERSLAB_BYTES) << "a superslab that is there";
+}
+
 HK_FRESH_TEST(Superslab, EachCountAndAlignment) {
   hk_slab_t *all = Acquire(kAll); /* all of it has been used: no place is better than another for being resident */
   Release(all);
@@ -486,6 +503,37 @@ HK_FRESH_TEST(Superslab, AVisitComesOnceToAddressesThatHaveChangedHands) {
   unsigned visits = 0;
   hk_superslab_visit([](hk_slab_t *, void *context) { ++*static_cast<unsigned *>(context); }, &visits);
   EXPECT_EQ(visits, 1u);
+}
+
+// A process may fork in that moment: in the child the old record has nothing that is in use.
+HK_FRESH_TEST(Superslab, AChildOfForkCountsNothingOfOneThatIsBeingUnmapped) {
+  hk_superslab_t *old = Acquire(1)->superslab, *other = Acquire(kAll)->superslab;
+  Release(old->slabs);
+  Release(other->slabs, kAll);
+  hk_superslab_t *record = hk_shelf_take_record();
+  hk_lock_acquire(hk_lock_space);
+  for (hk_superslab_t *superslab : {old, other}) {
+    hk_shelf_withdraw_locked(superslab, UINT32_MAX);
+    hk_shelf_set_states(superslab, hk_slab_none);
+  }
+  hk_shelf_enter_locked(record, {old->start, HK_SUPERSLAB_BYTES, true}, 0);
+  hk_lock_release(hk_lock_space);
+  hk_slab_t *slab = Acquire(1);
+  ASSERT_EQ(slab->superslab, record);
+  hk_shelf_repair();
+  EXPECT_EQ(hk_superslab_usage().in_use_bytes, HK_SLAB_BYTES);
+  EXPECT_EQ(hk_superslab_usage().superslab_count, 3u);
+  hk_lock_acquire(hk_lock_space);
+#if HK_DEBUG
+  (void)hk_shelf_check_locked();
+#endif
+  hk_shelf_leave_locked(old); /* the thread that forked goes on */
+  hk_shelf_leave_locked(other);
+  hk_lock_release(hk_lock_space);
+  EXPECT_EQ(hk_superslab_usage().superslab_count, 1u);
+  Release(slab);
+  EXPECT_EQ(hk_superslab_usage().in_use_bytes, 0u);
+  EXPECT_NE(Acquire(kAll), nullptr);
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 
 set(tests_dir "${PROJECT_SOURCE_DIR}/tests")
 # These test the real system's side of the contract.
-set(unit_tests_on_real_os bare_thread_test os_linux_test os_linux_refusal_test os_linux_text_test lock_test
+set(unit_tests_on_real_os bare_thread_test os_sleep_test os_linux_test os_linux_refusal_test os_linux_text_test lock_test
                           lock_fork_test
 )
 # These run the library's start-up code before main, as a program that is linked with the whole core does.

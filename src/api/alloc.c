@@ -150,6 +150,7 @@ HK_NOINLINE void *hk_alloc_sampled(size_t size, size_t alignment, size_t bytes, 
  * block is one that nothing is known of. */
 static void *alloc_small_slow(unsigned class_index, size_t alignment, size_t size, bool *sampled) {
   hk_purger_consider();
+  hk_reclaim_consider();
   uint64_t weight_q16 = 0;
   void *block = try_small(class_index, for_request, &weight_q16);
   if (HK_UNLIKELY(weight_q16 != 0)) {
@@ -166,7 +167,7 @@ static void *alloc_small_slow(unsigned class_index, size_t alignment, size_t siz
 
 void *hk_alloc_of_class(unsigned class_index, size_t alignment, size_t size) {
   hk_count_request(hk_class_bytes(class_index));
-  hk_block_t *block = pop(hk_thread_heap->bin, class_index);
+  hk_block_t *block = pop(hk_thread_own()->bin, class_index);
   bool sampled;
   return block != NULL ? block : alloc_small_slow(class_index, alignment, size, &sampled);
 }
@@ -212,6 +213,7 @@ HK_INLINE void *find_large(size_t size, size_t alignment, bool *zero) {
   if (size > (size_t)PTRDIFF_MAX) return NULL;
   hk_lifecycle_start(); /* this may be the process's first request */
   hk_purger_consider();
+  hk_reclaim_consider();
   hk_reclaim_remote();
   void *block = try_large(size, alignment, zero);
   if (block == NULL) {
@@ -258,13 +260,13 @@ __attribute__((unused)) HK_INLINE bool is_zero(const void *start, size_t bytes) 
 static void *calloc_small(size_t size) {
   size_t least = size > 0 ? size : 1;
   unsigned class_index = hk_class_of(least);
-  bool fresh = !hk_class_is_mid(class_index) && hk_bin_is_fresh(&hk_thread_heap->bin[class_index]);
-  hk_block_t *block = pop(hk_thread_heap->bin, class_index);
+  bool fresh = !hk_class_is_mid(class_index) && hk_bin_is_fresh(&hk_thread_own()->bin[class_index]);
+  hk_block_t *block = pop(hk_thread_own()->bin, class_index);
   if (block == NULL) {
     bool sampled = false;
     block = alloc_small_slow(class_index, HK_BLOCK_ALIGNMENT, size, &sampled);
     if (block == NULL) return NULL;
-    fresh = !sampled && hk_bin_was_fresh(&hk_thread_heap->bin[class_index], class_index);
+    fresh = !sampled && hk_bin_was_fresh(&hk_thread_own()->bin[class_index], class_index);
   }
   if (!fresh) return memset(block, 0, size);
   *block = (hk_block_t){0}; /* what linked it while it was free */

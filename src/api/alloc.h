@@ -67,7 +67,7 @@ HK_INLINE void hk_count_request(size_t size) {
 
 HK_INLINE void *hk_alloc(size_t size) {
   hk_count_request(size);
-  hk_heap_t *heap = hk_thread_heap;
+  hk_heap_t *heap = hk_thread_own();
   hk_block_t *block = NULL;
   if (HK_LIKELY(size <= HK_TINY_MAX_BYTES)) {
     block = hk_bin_pop(heap, hk_heap_tiny_bin(size));
@@ -85,7 +85,7 @@ HK_INLINE bool hk_is_plausible(const hk_slab_t *slab, const void *block) {
 HK_INLINE void hk_free(void *block) {
   hk_count(hk_count_free, 1);
   hk_slab_t *slab = hk_slab_of(block);
-  if (HK_UNLIKELY(hk_load_relaxed(&slab->owner) != hk_thread_heap)) {
+  if (HK_UNLIKELY(!hk_thread_has(hk_load_relaxed(&slab->owner)))) {
     hk_free_slow(block, slab);
     return;
   }

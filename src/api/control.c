@@ -8,9 +8,9 @@
 #include "heap/cut.h"
 #include "profile/profile.h"
 
-size_t hakmem_collect(void) { return hk_reclaim(0); }
+size_t hakmem_collect(void) { return hk_reclaim_everywhere(0); }
 
-int hakmem_malloc_trim(size_t pad) { return hk_reclaim(pad) > 0; }
+int hakmem_malloc_trim(size_t pad) { return hk_reclaim_everywhere(pad) > 0; }
 
 int hakmem_mallopt(int parameter, int value) {
   (void)value;

@@ -66,7 +66,7 @@ void hk_describe_neighbour(hk_format_t *out, uintptr_t address, const hk_spot_t 
 }
 
 static const char *owner_text(hk_heap_t *heap) {
-  if (heap == hk_thread_heap) return "of this thread";
+  if (heap == hk_thread_own()) return "of this thread";
   switch (hk_heap_life(heap)) {
     case hk_heap_attached:
       return "of another thread, which lives";

@@ -93,7 +93,7 @@ static bool is_plain_remote(const hk_heap_t *heap, hk_slab_t *slab, const void *
 }
 
 void hk_free_slow(void *block, hk_slab_t *slab) {
-  hk_heap_t *heap = hk_thread_heap;
+  hk_heap_t *heap = hk_thread_own();
   if (HK_LIKELY(is_plain_remote(heap, slab, block))) {
     hk_remote_free(heap, slab, block);
   } else {
@@ -101,8 +101,9 @@ void hk_free_slow(void *block, hk_slab_t *slab) {
   }
 }
 
+/* The owner is the caller's heap, which hk_thread_heap may name no longer (heap/attachment.h). */
 void hk_free_due(hk_slab_t *slab) {
-  hk_heap_t *heap = hk_thread_heap;
+  hk_heap_t *heap = hk_load_relaxed(&slab->owner);
   hk_heap_enter(heap);
   hk_bin_settle(heap, slab);
   hk_misuse_take_up(heap);

@@ -8,6 +8,7 @@
 #include "api/crash_report.h"
 #include "base/atomic.h"
 #include "base/count.h"
+#include "heap/detach.h"
 #include "heap/pool.h"
 #include "os/call_count.h"
 #include "os/lock.h"
@@ -33,11 +34,11 @@ static _Atomic(int) stage = not_started;
 
 /* In a child, until its orphans are adopted: where the thread that forked has its heap. That one may be just changing, so
  * it is looked at with the repair, which waits for the change. */
-static hk_heap_t **forkers_heap;
+static hk_heap_variable_t *forkers_heap;
 
 static void adopt_orphans(void) {
   if (forkers_heap == NULL) return;
-  const hk_heap_t *mine = *forkers_heap;
+  const hk_heap_t *mine = hk_load_relaxed(forkers_heap);
   forkers_heap = NULL;
   hk_heap_adopt_orphans(mine);
 }
@@ -47,6 +48,7 @@ static void adopt_orphans(void) {
 static void repair_child(void) {
   hk_shelf_repair();
   hk_big_repair();
+  hk_detach_repair();
   hk_heap_repair();
   hk_recording_repair(hk_idle_in_use());
   hk_bell_repair();
@@ -110,7 +112,7 @@ static void install_hooks(void) {
   (void)hk_os_thread_exit_init(on_thread_exit); /* where it fails, heaps of ended threads stay unused */
   hk_os_at_fork(after_fork_in_child);
   hk_bell_allow();
-  if (hk_thread_heap != HK_EMPTY_HEAP) hk_os_thread_exit_arm(); /* it was attached before there was a handler */
+  hk_thread_arm();
 }
 
 void hk_lifecycle_start(void) {
@@ -130,11 +132,11 @@ static HK_NOINLINE hk_thread_lease_t enter_without_heap(void) {
 
 /* Where a thread has a heap all has started. */
 hk_thread_lease_t hk_lifecycle_enter(void) {
-  return HK_UNLIKELY(hk_thread_heap == HK_EMPTY_HEAP) ? enter_without_heap() : hk_thread_enter();
+  return HK_UNLIKELY(hk_thread_own() == HK_EMPTY_HEAP) ? enter_without_heap() : hk_thread_enter();
 }
 
 void hk_lifecycle_follow(hk_heap_t *heap) {
-  if (HK_UNLIKELY(hk_thread_heap == HK_EMPTY_HEAP)) begin_thread();
+  if (HK_UNLIKELY(hk_thread_own() == HK_EMPTY_HEAP)) begin_thread();
   hk_thread_follow(heap);
 }
 

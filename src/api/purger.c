@@ -5,6 +5,7 @@
 #include "api/misuse.h"
 #include "api/reclaim.h"
 #include "base/arithmetic.h"
+#include "heap/detach.h"
 #include "heap/heap.h"
 #include "heap/rescue.h"
 #include "os/os.h"
@@ -35,10 +36,11 @@ static bool has_threads(unsigned count, unsigned of_ours) {
 static bool has_company(void) { return has_threads(2, 1); }
 
 /* What the heaps without a thread keep for the next one is idle too, once in each time of quiet; and what came home to
- * threads that sleep. */
+ * threads that sleep, or is in their heaps. */
 static void gather(uint64_t now_ms, uint64_t *tidied_ms) {
   uint64_t since_ms;
   bool is_quiet = hk_idle_is_quiet(now_ms, &since_ms);
+  hk_reclaim_from_sleepers(now_ms);
   const hk_block_t *damaged = hk_rescue(now_ms, hk_idle_asleep_ms());
   if (damaged != NULL) hk_misuse_damage(damaged);
   if (is_quiet && since_ms != *tidied_ms) {
@@ -61,6 +63,12 @@ static uint64_t wait_for_blocks_ms(uint64_t now_ms, uint64_t wait_ms, uint64_t *
   hk_store_relaxed(&hk_bell_wants_blocks, false);
   if (due_ms == UINT64_MAX) due_ms = *closed_until_ms;
   return hk_smaller(wait_ms, hk_subtract_to_zero(due_ms, now_ms) + 1);
+}
+
+static uint64_t wait_for_sleepers_ms(uint64_t now_ms, uint64_t wait_ms) {
+  hk_detach_t which = hk_reclaim_which(now_ms);
+  uint64_t due_ms = hk_detach_next_due(&which);
+  return due_ms == UINT64_MAX ? wait_ms : hk_smaller(wait_ms, hk_subtract_to_zero(due_ms, now_ms) + 1);
 }
 
 /* Waits until the bell rings, at most `wait_ms`, and looks at the thread's rights meanwhile: `*verdict` is what the last
@@ -99,6 +107,7 @@ static void run(void) {
     uint64_t now_ms = hk_os_coarse_ms();
     gather(now_ms, &tidied_ms);
     uint64_t wait_ms = wait_for_blocks_ms(now_ms, hk_surplus_visit(now_ms), &closed_until_ms);
+    wait_ms = wait_for_sleepers_ms(now_ms, wait_ms);
     can_wait = rest(&rights, word, now_ms, wait_ms, &verdict);
   }
   if (!hk_rights_may_stay(verdict)) leave_to_others(verdict);

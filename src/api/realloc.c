@@ -96,7 +96,7 @@ static void *move(void *block, size_t bytes, size_t size) {
  * against this one. */
 static size_t own_small_bytes(const void *block) {
   hk_slab_t *slab = hk_slab_of(block);
-  if (hk_load_relaxed(&slab->owner) != hk_thread_heap) return 0;
+  if (!hk_thread_has(hk_load_relaxed(&slab->owner))) return 0;
   if (!hk_span_has_block(slab->head, block) || hk_block_looks_free(block)) return 0;
   return slab->block_bytes;
 }

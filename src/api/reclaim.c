@@ -10,6 +10,7 @@
 #include "heap/pool.h"
 #include "heap/remote.h"
 #include "heap/trim.h"
+#include "os/os.h"
 #include "policy/stat.h"
 #include "space/surplus.h"
 
@@ -64,7 +65,7 @@ static void tidy_own_and_idle(void) {
 size_t hk_reclaim(size_t keep_bytes) {
   /* Releasing spans may already give memory back: what counts is the difference. */
   uint64_t before = given_back_so_far();
-  if (hk_thread_is_leaving() && hk_thread_heap == HK_EMPTY_HEAP) {
+  if (hk_thread_is_leaving() && hk_thread_own() == HK_EMPTY_HEAP) {
     hk_reclaim_idle_heaps(); /* a heap made for this would be one more to tidy */
   } else {
     tidy_own_and_idle();
@@ -73,9 +74,36 @@ size_t hk_reclaim(size_t keep_bytes) {
   return given_back_so_far() - before;
 }
 
+/* Chosen: a heap that has fewer slabs is not worth a look at its thread; near a limit each one is, and soon. */
+#define LEAST_SLABS 4
+#define NEAR_LIMIT_MS 1
+
+hk_detach_t hk_reclaim_which(uint64_t now_ms) {
+  if (hk_load_relaxed(&hk_idle_is_near_limit))
+    return (hk_detach_t){.now_ms = now_ms, .asleep_ms = NEAR_LIMIT_MS, .least_slabs = 1};
+  return (hk_detach_t){.now_ms = now_ms, .asleep_ms = hk_idle_asleep_ms(), .least_slabs = LEAST_SLABS};
+}
+
+void hk_reclaim_from_sleepers(uint64_t now_ms) {
+  hk_detach_t which = hk_reclaim_which(now_ms);
+  if (hk_detach_sleepers(&which) > 0 && hk_load_relaxed(&hk_idle_is_near_limit)) hk_reclaim_idle_heaps();
+}
+
+void hk_reclaim_near_limit(void) {
+  hk_store_relaxed(&hk_idle_wants_heaps, false);
+  hk_reclaim_from_sleepers(hk_os_coarse_ms());
+}
+
+size_t hk_reclaim_everywhere(size_t keep_bytes) {
+  uint64_t before = given_back_so_far();
+  (void)hk_detach_sleepers(&(hk_detach_t){.now_ms = hk_os_coarse_ms(), .asleep_ms = 0, .least_slabs = 1});
+  (void)hk_reclaim(keep_bytes);
+  return given_back_so_far() - before;
+}
+
 void hk_reclaim_remote(void) {
   hk_remote_drain_idle();
-  hk_heap_t *heap = hk_thread_heap;
+  hk_heap_t *heap = hk_thread_own();
   if (heap == HK_EMPTY_HEAP || !hk_remote_is_pending(heap)) return;
   hk_heap_enter(heap);
   hk_remote_drain(heap);

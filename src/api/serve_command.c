@@ -66,7 +66,7 @@ static const char *map(hk_format_t *out, const char *arguments) {
 
 static const char *collect(hk_format_t *out, const char *arguments) {
   (void)arguments;
-  hk_format_print(out, "%u\n", (uint64_t)hk_reclaim(0));
+  hk_format_print(out, "%u\n", (uint64_t)hk_reclaim_everywhere(0));
   return NULL;
 }
 

@@ -246,18 +246,10 @@ static void fill_figures(hk_snapshot_t *snapshot) {
 /* ---- Heaps. */
 
 static void fill_heap(hakmem_stats_heap_t *out, hk_heap_t *heap, const hk_census_count_t *count) {
-  struct {
-    uint32_t span_slabs; /* which counts what the purge thread has taken too: the census does not */
-    uint32_t spare_slabs;
-  } slabs;
-  static_assert(offsetof(hk_heap_t, spare_slabs) == offsetof(hk_heap_t, span_slabs) + sizeof slabs.span_slabs &&
-                    offsetof(hk_heap_t, span_slabs) % sizeof(uintptr_t) == 0,
-                "the two are copied together");
-  hk_survey_copy_record(&slabs, &heap->span_slabs, sizeof slabs);
   *out = (hakmem_stats_heap_t){.state = hk_heap_life(heap),
                                .node = hk_load_relaxed(&heap->node),
                                .slabs = count->slabs,
-                               .spare_slabs = slabs.spare_slabs,
+                               .spare_slabs = hk_load_relaxed(&heap->spare_slabs),
                                .number = hk_load_relaxed(&heap->number),
                                .live_blocks = count->live_blocks,
                                .live_bytes = count->live_bytes,

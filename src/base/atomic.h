@@ -25,6 +25,7 @@ using std::memory_order_seq_cst;
 #include <stdatomic.h>
 #endif
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/compiler.h"
@@ -64,6 +65,17 @@ HK_INLINE uintptr_t hk_add_relaxed_load(uintptr_t base, const _Atomic(intptr_t) 
   return base;
 #else
   return base + (uintptr_t)hk_load_relaxed(object);
+#endif
+}
+
+/* Whether `value` is the value of an _Atomic pointer, loaded relaxed. On x86-64 one instruction, as above. */
+HK_INLINE bool hk_is_relaxed_value(const void *value, const void *object) {
+#if defined(__x86_64__) && !HK_SANITIZED
+  bool is_equal;
+  __asm__("cmpq %2, %1" : "=@cce"(is_equal) : "r"(value), "m"(*(const uintptr_t *)object));
+  return is_equal;
+#else
+  return value == __atomic_load_n((void *const *)object, __ATOMIC_RELAXED);
 #endif
 }
 

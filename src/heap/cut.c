@@ -278,7 +278,7 @@ static bool move_home(hk_heap_t *heap, hk_sink_t *to) {
   }
   hk_store_relaxed(&heap->home, to); /* no bin is open */
   set_tiny_sinks(heap);
-  if (heap->span_slabs > 0) hk_superslab_visit(set_mid_sinks, heap);
+  if (hk_load_relaxed(&heap->span_slabs) > 0) hk_superslab_visit(set_mid_sinks, heap);
   hk_heap_unclaim_spans(heap);
   return true;
 }

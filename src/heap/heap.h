@@ -16,6 +16,7 @@
 #include "base/list.h"
 #include "base/panic.h"
 #include "base/walk.h"
+#include "heap/attachment.h"
 #include "heap/bin.h"
 #include "policy/sampling.h"
 #include "policy/size_class.h"
@@ -86,8 +87,8 @@ struct hk_heap {
   uint64_t cut_state;                    /* the hk_sampling_state that it follows */
   hk_outgoing_t outbox[HK_OUTBOX_SLOTS]; /* direct-mapped by owner */
   hk_block_t *recent[HK_JUMP_BLOCKS];    /* the blocks of others that were freed last, round and round */
-  uint32_t span_slabs;                   /* in the spans that it owns, but for shared.rescued_slabs */
-  uint32_t spare_slabs;                  /* in all of the next */
+  _Atomic(uint32_t) span_slabs;          /* in the spans that it owns, but for shared.rescued_slabs */
+  _Atomic(uint32_t) spare_slabs;         /* in all of the next */
   hk_list_t spare[HK_RUN_MAX_SLABS];     /* [i]: free ranges of i + 1 slabs, through link; last freed first */
   hk_slab_t *reserve;                    /* slabs that nobody touched yet, in a row, for spans; NULL: none */
   bool is_tended;                        /* by a thread that has another heap too, for a moment: remote.c */
@@ -109,6 +110,11 @@ struct hk_heap {
     uint64_t slow_paths;  /* so many when it saw that something waits */
     uint64_t since_ms;    /* and when that was, or when it may begin to wait again; 0: never */
   } rescue;
+  hk_attachment_t attachment; /* to its thread */
+  struct {                    /* hints of threads that look which threads are quiet: detach.c */
+    _Atomic(uint64_t) slow_paths;
+    _Atomic(uint64_t) since_ms; /* when there were so many first; 0: never */
+  } quiet;
   struct {
     /* Blocks of this heap's spans that other threads freed: pushed by them in chains, taken whole by the owner, or
      * by the purge thread. */

@@ -223,7 +223,8 @@ static uint32_t check_spare_list(const hk_list_t *list, unsigned slab_count) {
 void hk_heap_check_spare(const hk_heap_t *heap) {
   uint32_t slabs = 0;
   for (unsigned i = 0; i < HK_RUN_MAX_SLABS; i++) slabs += check_spare_list(&heap->spare[i], i + 1);
-  HK_REQUIRE(slabs == heap->spare_slabs, "the count of spare slabs is how many there are");
+  HK_REQUIRE(slabs == hk_load_relaxed(&((hk_heap_t *)heap)->spare_slabs),
+             "the count of spare slabs is how many there are");
   if (heap->reserve == NULL) return;
   HK_REQUIRE(heap->reserve->slab_count > 0, "a reserve has slabs");
   check_free_range(heap->reserve);
@@ -260,7 +261,7 @@ static uint64_t check_spans(hk_heap_t *heap) {
   if (!hk_heap_claim_spans(heap)) return 1;
   walked_t walked = {.heap = heap};
   hk_superslab_visit(visit, &walked);
-  uint32_t counted = heap->span_slabs - hk_load_relaxed(&heap->shared.rescued_slabs);
+  uint32_t counted = hk_load_relaxed(&heap->span_slabs) - hk_load_relaxed(&heap->shared.rescued_slabs);
   hk_heap_unclaim_spans(heap);
   if (hk_load_relaxed(&is_exact)) HK_REQUIRE(walked.slabs == counted, "the count of a heap's slabs is how many it has");
   return walked.steps;

@@ -32,8 +32,8 @@ static void note_rescued(hk_heap_t *heap) {
   uint32_t slabs = hk_load_relaxed(&heap->shared.rescued_slabs);
   if (HK_LIKELY(slabs == 0)) return;
   (void)hk_sub_relaxed(&heap->shared.rescued_slabs, slabs);
-  HK_ASSERT(slabs <= heap->span_slabs, "no more slabs are rescued than a heap has");
-  heap->span_slabs -= slabs;
+  HK_ASSERT(slabs <= hk_load_relaxed(&heap->span_slabs), "no more slabs are rescued than a heap has");
+  hk_bump_relaxed(&heap->span_slabs, -slabs);
 }
 
 /* Takes up what was sent to a heap that no thread has: else it waited for one that may never come. */
@@ -67,8 +67,8 @@ static uint32_t weight_of(const hk_slab_t *slab) {
   return slab->block_bytes > HK_BATCH_LEAST_BLOCK ? slab->block_bytes : HK_BATCH_LEAST_BLOCK;
 }
 
-static size_t batch_bytes(const hk_heap_t *heap) {
-  size_t share = heap->span_slabs * (HK_SLAB_BYTES / HK_BATCH_SHARE);
+static size_t batch_bytes(hk_heap_t *heap) {
+  size_t share = hk_load_relaxed(&heap->span_slabs) * (HK_SLAB_BYTES / HK_BATCH_SHARE);
   if (share <= HK_BATCH_FIRST_BYTES) return HK_BATCH_FIRST_BYTES;
   return share < HK_BATCH_MOST_BYTES ? share : HK_BATCH_MOST_BYTES;
 }

@@ -24,7 +24,7 @@ static bool is_block_of(const hk_heap_t *owner, const hk_block_t *block) {
 
 /* The caller's own spans stay where they are while it looks. */
 static bool read_link(const hk_block_t *from, void **link) {
-  if (hk_load_relaxed(&hk_slab_of(from)->owner) != hk_thread_heap) return hk_os_peek(&from->next, link);
+  if (hk_load_relaxed(&hk_slab_of(from)->owner) != hk_thread_own()) return hk_os_peek(&from->next, link);
   *link = LOAD_RACY(&from->next);
   return true;
 }

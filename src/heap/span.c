@@ -58,14 +58,14 @@ hk_slab_t *hk_span_acquire(hk_heap_t *heap, unsigned class_index) {
   hk_slab_t *span = hk_spare_acquire(heap, slab_count);
   if (span == NULL) return NULL;
   hk_stat_bump(&heap->stat, hk_stat_slab_acquire, 1);
-  heap->span_slabs += slab_count;
+  hk_bump_relaxed(&heap->span_slabs, slab_count);
   describe(heap, span, class_index);
   return span;
 }
 
 void hk_span_release(hk_heap_t *heap, hk_slab_t *span) {
   hk_stat_bump(&heap->stat, hk_stat_slab_release, 1);
-  heap->span_slabs -= span->slab_count;
+  hk_bump_relaxed(&heap->span_slabs, -(uint32_t)span->slab_count);
   hk_slab_retire(span, span->slab_count);
   hk_spare_put(heap, span);
 }

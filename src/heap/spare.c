@@ -7,6 +7,8 @@
 
 static hk_list_t *list_of(hk_heap_t *heap, unsigned slab_count) { return &heap->spare[slab_count - 1]; }
 
+static uint32_t spare_slabs(hk_heap_t *heap) { return hk_load_relaxed(&heap->spare_slabs); }
+
 static size_t room(void) {
   size_t retained = hk_option.retain / HK_SLAB_BYTES;
   return hk_option.spare_slabs < retained ? hk_option.spare_slabs : retained;
@@ -17,13 +19,13 @@ hk_slab_t *hk_spare_take(hk_heap_t *heap, unsigned slab_count) {
   if (hk_list_is_empty(list)) return NULL;
   hk_slab_t *head = HK_CONTAINER_OF(list->next, hk_slab_t, link);
   hk_list_remove(&head->link);
-  heap->spare_slabs -= slab_count;
+  hk_bump_relaxed(&heap->spare_slabs, -(uint32_t)slab_count);
   return head;
 }
 
 static void keep(hk_heap_t *heap, hk_slab_t *head) {
   hk_list_push_front(list_of(heap, head->slab_count), &head->link);
-  heap->spare_slabs += head->slab_count;
+  hk_bump_relaxed(&heap->spare_slabs, head->slab_count);
 }
 
 /* ---- The reserve. */
@@ -33,8 +35,8 @@ static void keep(hk_heap_t *heap, hk_slab_t *head) {
 #define RESERVE_SHARE 4
 #define RESERVE_MOST 16
 
-static size_t reserve_slabs(const hk_heap_t *heap) {
-  size_t share = heap->span_slabs / RESERVE_SHARE;
+static size_t reserve_slabs(hk_heap_t *heap) {
+  size_t share = hk_load_relaxed(&heap->span_slabs) / RESERVE_SHARE;
   if (share > RESERVE_MOST) share = RESERVE_MOST;
   return share < room() ? share : room();
 }
@@ -57,7 +59,7 @@ static hk_slab_t *cut_reserve(hk_heap_t *heap, unsigned slab_count) {
 static void flush(hk_heap_t *heap, hk_slab_t *reserve) {
   hk_list_t ranges;
   hk_list_init(&ranges);
-  for (unsigned i = 1; i <= HK_RUN_MAX_SLABS && heap->spare_slabs > 0; i++) {
+  for (unsigned i = 1; i <= HK_RUN_MAX_SLABS && spare_slabs(heap) > 0; i++) {
     for (hk_slab_t *head; (head = hk_spare_take(heap, i)) != NULL;) hk_list_push_back(&ranges, &head->link);
   }
   if (reserve != NULL) hk_list_push_back(&ranges, &reserve->link);
@@ -74,7 +76,7 @@ void hk_spare_flush(hk_heap_t *heap) {
 /* One that is too short for a span is not for every one. */
 static void keep_reserve(hk_heap_t *heap) {
   if (heap->reserve == NULL) return;
-  if (heap->spare_slabs + heap->reserve->slab_count > room()) {
+  if (spare_slabs(heap) + heap->reserve->slab_count > room()) {
     hk_spare_flush(heap);
   } else {
     keep(heap, heap->reserve);
@@ -84,7 +86,7 @@ static void keep_reserve(hk_heap_t *heap) {
 void hk_spare_put(hk_heap_t *heap, hk_slab_t *head) {
   unsigned slab_count = head->slab_count;
   head->zero = false;
-  if (heap->spare_slabs + slab_count > room()) flush(heap, NULL);
+  if (spare_slabs(heap) + slab_count > room()) flush(heap, NULL);
   if (slab_count > room()) {
     hk_superslab_release(head, slab_count);
   } else {

@@ -9,8 +9,8 @@
 #include "os/node.h"
 
 static void change_owner(hk_slab_t *span, hk_heap_t *from, hk_heap_t *to) {
-  from->span_slabs -= span->slab_count;
-  to->span_slabs += span->slab_count;
+  hk_bump_relaxed(&from->span_slabs, -(uint32_t)span->slab_count);
+  hk_bump_relaxed(&to->span_slabs, span->slab_count);
   span->moved = true;
   for (unsigned i = 0; i < span->slab_count; i++) hk_store_relaxed(&span[i].owner, to);
   if (hk_class_is_mid(span->class_index)) hk_span_set_sinks(span, hk_heap_home(to, span->class_index));

@@ -7,11 +7,18 @@
 #include "base/compiler.h"
 #include "heap/heap.h"
 
-/* Starts at the empty heap, in whose bins nothing is found: "no heap yet" needs no test of its own. */
-extern HK_HIDDEN HK_THREAD_LOCAL hk_heap_t *hk_thread_heap;
+/* Starts at the empty heap, in whose bins nothing is found: "no heap yet" needs no test of its own. Written by the
+ * thread, and emptied by another one that examines whether the thread sleeps (attachment.h). */
+extern HK_HIDDEN HK_THREAD_LOCAL hk_heap_variable_t hk_thread_heap;
 
-/* The heap to work with on a slow path. A thread's first call attaches one, until its exit handler runs. A thread whose exit
- * handler has run, or never will, borrows one for this call alone. NULL when the system refuses. */
+/* The calling thread's heap, or HK_EMPTY_HEAP. */
+HK_INLINE hk_heap_t *hk_thread_own(void) { return hk_load_relaxed(&hk_thread_heap); }
+
+/* Whether `heap` is that one. */
+HK_INLINE bool hk_thread_has(const hk_heap_t *heap) { return hk_is_relaxed_value(heap, &hk_thread_heap); }
+
+/* The heap to work with on a slow path. A thread's first call attaches one, until its exit handler runs. A thread
+ * whose exit handler has run, or never will, borrows one for this call alone. NULL when the system refuses. */
 typedef struct {
   hk_heap_t *heap;
   bool borrowed;
@@ -19,17 +26,24 @@ typedef struct {
 hk_thread_lease_t hk_thread_enter(void);
 void hk_thread_leave(hk_thread_lease_t lease);
 
-/* For a thread that frees a block of `heap`: if that is its first act, and the heap is idle, it goes on with that one. It
- * has likely taken over what another thread left, and frees more of it. */
+/* For a thread that frees a block of `heap`: if that is its first act, and the heap is idle, it goes on with that
+ * one. It has likely taken over what another thread left, and frees more of it. */
 void hk_thread_follow(hk_heap_t *heap);
 
 /* Whether the thread has no heap and attaches none: its exit handler has run, or never will. */
 bool hk_thread_is_leaving(void);
 
-/* For a thread that is none of the C library's, and whose thread-local memory is zero at first: it gets no heap of its own. */
+/* For a thread that is none of the C library's, and whose thread-local memory is zero at first: it gets no heap of
+ * its own. */
 void hk_thread_go_without_heap(void);
 
 /* The exit handler, for hk_os_thread_exit_init. */
 void hk_thread_on_exit(void);
+
+/* For a thread that attached a heap before there was an exit handler. */
+void hk_thread_arm(void);
+
+/* Gives back a heap that its thread attaches no longer, and in which the caller has entered a slow path. */
+void hk_thread_let_go(hk_heap_t *heap);
 
 #endif /* HK_HEAP_THREAD_H */

@@ -234,12 +234,26 @@ void hk_os_signal_first_thread(void);
 bool hk_os_thread_exit_init(void (*hook)(void));
 
 /* Arms the hook for the calling thread; called again from inside the hook it makes the hook run once more, later, up to
- * three times. The C library may allocate inside. */
-void hk_os_thread_exit_arm(void);
+ * three times. False when there is no hook yet, or the system refuses. The C library may allocate inside. */
+bool hk_os_thread_exit_arm(void);
 
 /* Whether the C library has made the calling thread, and so runs the hook when the thread ends. It has not made a thread
  * of a bare clone. */
 bool hk_os_thread_has_end(void);
+
+/* A thread that the C library has made, for others to look at. */
+typedef struct {
+  uint64_t number;     /* the kernel's; 0: not known */
+  uintptr_t stack_top; /* above all frames on the stack that the thread began with */
+} hk_os_thread_t;
+
+/* The calling thread. No system call. */
+hk_os_thread_t hk_os_thread_self(void);
+
+/* Whether the thread sleeps outside the library at some moment during the call: in a system call of the program's, on the stack that
+ * it began with, and with no signal handler under way on that. From that moment on it sees what the caller wrote before
+ * (the kernel's lock orders both). Opens a file. False where it cannot be told. */
+bool hk_os_thread_sleeps(const hk_os_thread_t *thread);
 
 /* Arranges that `child` runs in the child of fork. The C library may allocate inside. */
 void hk_os_at_fork(void (*child)(void));

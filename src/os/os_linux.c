@@ -395,12 +395,13 @@ bool hk_os_thread_exit_init(void (*hook)(void)) {
   return created;
 }
 
-void hk_os_thread_exit_arm(void) {
-  if (!hk_load_acquire(&exit_hook_is_set)) return;
+bool hk_os_thread_exit_arm(void) {
+  if (!hk_load_acquire(&exit_hook_is_set)) return false;
   int saved_errno = errno;
   /* Any value but NULL: the C library calls the hook for no other. */
-  (void)pthread_setspecific(exit_key, &exit_key);
+  bool is_armed = pthread_setspecific(exit_key, &exit_key) == 0;
   errno = saved_errno;
+  return is_armed;
 }
 
 /* The C library answers from its record of the thread, without a system call, and the record of a thread that it has not

@@ -8,7 +8,6 @@
 
 #include "base/format.h"
 #include "base/text.h"
-#include "os/kernel_file.h"
 #include "os/syscall.h"
 
 /* ---- What one of them waits in. "running", "-1 sp pc", or "number argument... sp pc". */
@@ -38,20 +37,33 @@ hk_thread_call_t hk_thread_call_parse(const char *line) {
   text = hk_text_number(line, &number);
   if (text == NULL || read_words(text, words, hk_thread_words) != hk_thread_words) return call;
   call.state = hk_thread_calls;
+  call.number = number;
   for (unsigned i = 0; i < hk_thread_words; i++) call.word[i] = words[i];
   return call;
 }
 
+/* A number of up to 20 digits, and eight words. */
+#define LINE_BYTES 256
+
+/* Without a kernel file's buffers: the callers' stacks may be small. */
+static bool read_line(const char *path, char *line) {
+  long file = hk_syscall4(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0);
+  if (hk_syscall_failed(file)) return false;
+  long count;
+  do count = hk_syscall3(SYS_read, file, (long)line, LINE_BYTES - 1);
+  while (count == -EINTR);
+  (void)hk_syscall2(SYS_close, file, 0);
+  if (count <= 0) return false;
+  line[count] = '\0';
+  return true;
+}
+
 hk_thread_call_t hk_thread_call_of(uint64_t thread) {
-  char path[64], line[HK_KERNEL_LINE_BYTES];
+  char path[64], line[LINE_BYTES];
   hk_format_t text;
   hk_format_init(&text, path, sizeof path);
   hk_format_print(&text, "/proc/self/task/%u/syscall", thread);
-  hk_kernel_file_t file;
-  if (!hk_kernel_file_open(&file, path)) return hk_thread_call_parse("");
-  bool has_line = hk_kernel_file_line(&file, line);
-  hk_kernel_file_close(&file);
-  return hk_thread_call_parse(has_line ? line : "");
+  return hk_thread_call_parse(read_line(path, line) ? line : "");
 }
 
 /* ---- All of them. */

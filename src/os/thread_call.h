@@ -34,6 +34,7 @@ typedef enum {
 /* What is not known is 0. */
 typedef struct {
   hk_thread_state_t state;
+  uint64_t number; /* of the system call */
   uintptr_t word[hk_thread_words];
 } hk_thread_call_t;
 

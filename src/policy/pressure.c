@@ -68,14 +68,26 @@ static size_t room_beside(size_t limit, size_t needed) {
   return hk_larger(below_near, (full - needed) / 2);
 }
 
+/* Of the system's limit. */
+static size_t needed_in_system(const hk_pressure_t *pressure, size_t in_use_bytes) {
+  intptr_t others = pressure->others_bytes;
+  if (others < pressure->others_before_bytes) others = pressure->others_before_bytes;
+  intptr_t needed = (intptr_t)in_use_bytes + others;
+  return needed > 0 ? (size_t)needed : 0;
+}
+
 static size_t room_in_system(const hk_pressure_t *pressure, size_t in_use_bytes) {
   const hk_os_memory_limit_t *seen = &pressure->seen;
   /* What we have been told is idle may not even be resident; that the limit is near is certain. */
   if (seen->use_bytes >= part_of(seen->limit_bytes, HK_PRESSURE_FULL)) return 0;
-  intptr_t others = pressure->others_bytes;
-  if (others < pressure->others_before_bytes) others = pressure->others_before_bytes;
-  intptr_t needed = (intptr_t)in_use_bytes + others;
-  return room_beside(seen->limit_bytes, needed > 0 ? (size_t)needed : 0);
+  return room_beside(seen->limit_bytes, needed_in_system(pressure, in_use_bytes));
+}
+
+static bool is_felt(size_t limit, size_t needed) { return limit > 0 && needed >= part_of(limit, HK_PRESSURE_FELT); }
+
+bool hk_pressure_is_felt(const hk_pressure_t *pressure, const hk_pressure_view_t *view) {
+  return is_felt(view->own_limit_bytes, view->in_use_bytes) ||
+         is_felt(pressure->seen.limit_bytes, needed_in_system(pressure, view->in_use_bytes));
 }
 
 static size_t lowered_by_stalls(size_t bytes, unsigned permille) {

@@ -28,6 +28,9 @@ HK_C_BEGIN
 #define HK_PRESSURE_FULL 19
 #define HK_PRESSURE_PARTS 20
 
+/* Chosen: from so much of a limit on, free memory that heaps keep for their threads goes too, if these sleep. In twentieths. */
+#define HK_PRESSURE_FELT 10
+
 /* Chosen: when tasks wait for memory for so many thousandths of the time, nothing may be idle. */
 #define HK_PRESSURE_STALLED_PERMILLE 200
 
@@ -73,6 +76,9 @@ bool hk_pressure_is_due(hk_pressure_t *pressure, const hk_pressure_view_t *view)
 
 /* What the system said. */
 void hk_pressure_note(hk_pressure_t *pressure, const hk_pressure_view_t *view, const hk_os_memory_limit_t *seen);
+
+/* Whether what is needed takes up HK_PRESSURE_FELT of a limit. */
+bool hk_pressure_is_felt(const hk_pressure_t *pressure, const hk_pressure_view_t *view);
 
 /* How much may be idle, of `allowed_bytes` that could stay were there no limit. */
 size_t hk_pressure_limit(const hk_pressure_t *pressure, const hk_pressure_view_t *view, size_t allowed_bytes);

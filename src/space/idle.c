@@ -37,6 +37,12 @@
 hk_idle_sum_t hk_idle_slabs;
 hk_idle_sum_t hk_idle_ranges;
 _Atomic(size_t) hk_idle_lazy_bytes;
+_Atomic(bool) hk_idle_is_near_limit;
+_Atomic(bool) hk_idle_wants_heaps;
+
+/* Chosen: near a limit, heaps are wanted no more often, and not before this part of it more is in use. */
+#define HEAPS_LEAST_MS 1
+#define HEAPS_GROWTH_SHARE 64
 
 static struct {
   hk_learn_t learn; /* all zero before the first look */
@@ -44,6 +50,10 @@ static struct {
   hk_keep_t keep;
   hk_misfit_t misfit;
   hk_pressure_t pressure;
+  struct {
+    size_t wanted_bytes; /* in use when heaps were wanted last, or less since */
+    uint64_t wanted_ms;
+  } heaps;
   bool is_quiet_awaited; /* what was idle is given back, and the heaps may have some too */
   uint64_t changed_ms;   /* when something was taken or freed last */
   struct {               /* of the purge thread, its last one */
@@ -141,22 +151,47 @@ static hk_idle_verdict_t verdict_by(allowance_t allowed, size_t idle_bytes) {
   };
 }
 
+static void forget_limit_locked(void) {
+  hk_store_relaxed(&hk_idle_is_near_limit, false);
+  hk_store_relaxed(&hk_idle_wants_heaps, false);
+  idle.heaps.wanted_bytes = 0;
+}
+
+/* Heaps are wanted when more is in use than when they were wanted last. */
+static void note_near_limit_locked(uint64_t now_ms, const hk_pressure_view_t *pressed) {
+  bool is_near = hk_pressure_is_felt(&idle.pressure, pressed);
+  if (!is_near) {
+    if (HK_UNLIKELY(hk_load_relaxed(&hk_idle_is_near_limit))) forget_limit_locked();
+    return;
+  }
+  hk_store_relaxed(&hk_idle_is_near_limit, true);
+  idle.heaps.wanted_bytes = hk_smaller(idle.heaps.wanted_bytes, pressed->in_use_bytes);
+  size_t growth = hk_idle_limit_bytes_locked() / HEAPS_GROWTH_SHARE;
+  if (pressed->in_use_bytes - idle.heaps.wanted_bytes < growth) return;
+  if (now_ms < hk_add_saturating(idle.heaps.wanted_ms, HEAPS_LEAST_MS)) return;
+  idle.heaps.wanted_bytes = pressed->in_use_bytes;
+  idle.heaps.wanted_ms = now_ms;
+  hk_store_relaxed(&hk_idle_wants_heaps, true);
+}
+
 /* What was given back lazily may be resident, and the limit is on that. */
 static HK_NOINLINE hk_idle_verdict_t look_at_limit_locked(const hk_keep_view_t *now, allowance_t allowed) {
   hk_pressure_view_t pressed = pressure_view(now);
   size_t lazy = hk_load_relaxed(&hk_idle_lazy_bytes), most = hk_add_saturating(allowed.bytes, lazy);
   size_t limit = hk_pressure_limit(&idle.pressure, &pressed, most);
-  hk_idle_verdict_t verdict = limit < most
-                                  ? verdict_by((allowance_t){limit, hk_idle_near_limit}, now->idle_bytes + lazy)
-                                  : verdict_by(allowed, now->idle_bytes);
+  note_near_limit_locked(now->now_ms, &pressed);
+  hk_idle_verdict_t verdict = limit < most ? verdict_by((allowance_t){limit, hk_idle_limited}, now->idle_bytes + lazy)
+                                           : verdict_by(allowed, now->idle_bytes);
   verdict.is_system_look_due = hk_pressure_is_due(&idle.pressure, &pressed);
   if (verdict.is_too_much && now->idle_bytes <= allowed.bytes) hk_stat_add(hk_stat_near_limit, 1);
   return verdict;
 }
 
 static hk_idle_verdict_t judge_locked(const hk_keep_view_t *now, allowance_t allowed) {
-  if (HK_LIKELY(hk_pressure_is_none(&idle.pressure, hk_option.memory_limit)))
+  if (HK_LIKELY(hk_pressure_is_none(&idle.pressure, hk_option.memory_limit))) {
+    if (HK_UNLIKELY(hk_load_relaxed(&hk_idle_is_near_limit))) forget_limit_locked();
     return verdict_by(allowed, now->idle_bytes);
+  }
   return look_at_limit_locked(now, allowed);
 }
 

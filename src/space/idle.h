@@ -33,6 +33,14 @@ extern HK_HIDDEN hk_idle_sum_t hk_idle_ranges;
  * read by anybody. */
 extern HK_HIDDEN _Atomic(size_t) hk_idle_lazy_bytes;
 
+/* Whether a limit on memory is felt (policy/pressure.h): then free memory that heaps keep, which counts as in use, goes too.
+ * Written under hk_lock_space, read by any thread. */
+extern HK_HIDDEN _Atomic(bool) hk_idle_is_near_limit;
+
+/* Set under hk_lock_space while that is so and more is in use than before; cleared by the thread that then takes what heaps of
+ * sleeping threads keep. */
+extern HK_HIDDEN _Atomic(bool) hk_idle_wants_heaps;
+
 /* What is idle, and what is in use, of both kinds. */
 size_t hk_idle_total(void);
 size_t hk_idle_in_use(void);
@@ -45,9 +53,9 @@ uint64_t hk_idle_next_age_locked(void);
 /* Why memory is given back. */
 typedef enum {
   hk_idle_too_much,
-  hk_idle_too_old,    /* what stays is a share of it, to be met as nearly as can be */
-  hk_idle_near_limit, /* on memory: what was given back lazily counts as idle */
-  hk_idle_asked,      /* by somebody: the same */
+  hk_idle_too_old, /* what stays is a share of it, to be met as nearly as can be */
+  hk_idle_limited, /* by a limit on memory that is near: what was given back lazily counts as idle */
+  hk_idle_asked,   /* by somebody: the same */
 } hk_idle_cause_t;
 
 /* What to do when the lock is released. */

@@ -34,13 +34,13 @@ static void set_up_idle(void) {
 }
 
 static void leave_owner(void) {
-  hk_thread_heap = owner;
+  hk_store_relaxed(&hk_thread_heap, owner);
   note_give_back(owner);
   hk_thread_on_exit();
 }
 
 static void leave_other(void) {
-  hk_thread_heap = other;
+  hk_store_relaxed(&hk_thread_heap, other);
   hk_remote_free(other, span, blocks[0]);
   note_give_back(other);
   hk_thread_on_exit(); /* sends the batch */
@@ -98,7 +98,7 @@ static void use_what_is_there(void) {
 }
 
 static void free_own_and_leave(void) {
-  hk_thread_heap = owner;
+  hk_store_relaxed(&hk_thread_heap, owner);
   (void)hk_sink_push(span->sink, blocks[3]);
   note_give_back(owner);
   hk_thread_on_exit();
@@ -139,7 +139,7 @@ static void set_up_two_idle(void) {
 }
 
 static void leave_other_empty(void) {
-  hk_thread_heap = other;
+  hk_store_relaxed(&hk_thread_heap, other);
   note_give_back(other);
   hk_thread_on_exit();
 }

@@ -254,6 +254,9 @@ bool hk_os_wait_for(const uint32_t *word, uint32_t expected, uint64_t) {
 bool hk_os_thread_start(const char *, void (*)(void)) { return false; }
 unsigned hk_os_thread_count(void) { return 0; }
 bool hk_os_thread_has_end(void) { return true; }
+hk_os_thread_t hk_os_thread_self(void) { return {1, 0}; }
+/* A scenario with threads that sleep says it itself. */
+__attribute__((weak)) bool hk_os_thread_sleeps(const hk_os_thread_t *) { return false; }
 bool hk_os_bare_thread_claim(void) { return false; }
 bool hk_os_bare_thread_is_claimed(void) { return false; }
 void hk_os_bare_thread_give_up(void) {}
@@ -299,7 +302,7 @@ const char *const *hk_os_environment(void) { return nullptr; }
 bool hk_os_is_secure_exec(void) { return false; }
 hk_os_memory_t hk_os_memory(void) { return hk_os_memory_t{}; }
 bool hk_os_thread_exit_init(void (*)(void)) { return true; }
-void hk_os_thread_exit_arm(void) {}
+bool hk_os_thread_exit_arm(void) { return true; }
 void hk_os_at_fork(void (*)(void)) {}
 
 void hk_panic(const char *file, int line, const char *sentence) {

@@ -213,3 +213,37 @@ hk_add_model_mutant(repair_seen_relaxed lock_child_of_fork os/lock.c
   "uint32_t epoch = hk_load_acquire(&page->epoch)" "uint32_t epoch = hk_load_relaxed(&page->epoch)"
   "data race"
 )
+
+# ---- A heap whose thread sleeps.
+hk_add_model_mutant(attachment_changed_relaxed end_and_take heap/attachment.c
+  "hk_publish_once(&attachment->word, word, next)" "RELAXED_PUBLISH_ONCE(&attachment->word, word, next)"
+  "data race"
+)
+hk_add_model_mutant(attachment_changed_in_two_steps sleep_and_two_take heap/attachment.c
+  "hk_publish_once(&attachment->word, word, next)" "TWO_STEP_COMPARE_EXCHANGE(&attachment->word, word, next)"
+  "a thread that has a heap finds it"
+)
+hk_add_model_mutant(attachment_word_repeats sleep_and_two_take heap/attachment.c
+  "(*word | HK_ATTACHMENT_STATE_MASK) + 1 + (uint32_t)state" "(uint32_t)state"
+  "data race"
+)
+hk_add_model_mutant(attachment_taken_without_second_look sleep_and_take heap/attachment.c
+  "bool slept = sleeps(&thread, is_busy);" "bool slept = true;"
+  "data race"
+)
+hk_add_model_mutant(attachment_loose_is_emptied sleep_and_take_twice heap/attachment.c
+  "if (before == hk_attachment_firm) hk_store_release" "hk_store_release"
+  "a thread that has a heap finds it"
+)
+hk_add_model_mutant(attachment_emptied_relaxed end_and_take heap/attachment.c
+  "hk_store_release(hk_load_relaxed(&attachment->variable), empty)" "hk_store_relaxed(hk_load_relaxed(&attachment->variable), empty)"
+  "data race"
+)
+hk_add_model_mutant(attachment_end_without_wait end_and_take heap/attachment.c
+  "hk_os_wait((const uint32_t *)&attachment->word, word); /* for end_examination */" "return;"
+  "data race"
+)
+hk_add_model_mutant(attachment_end_wakes_nobody end_and_take heap/attachment.c
+  "hk_os_wake_one((const uint32_t *)&attachment->word);" ""
+  "deadlock"
+)

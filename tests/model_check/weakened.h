@@ -8,6 +8,10 @@
 #define RELAXED_COMPARE_EXCHANGE(object, expected, desired) \
   atomic_compare_exchange_weak_explicit((object), (expected), (desired), memory_order_relaxed, memory_order_relaxed)
 
+/* The same of hk_publish_once, which does not fail for no reason. */
+#define RELAXED_PUBLISH_ONCE(object, expected, desired) \
+  atomic_compare_exchange_strong_explicit((object), (expected), (desired), memory_order_relaxed, memory_order_relaxed)
+
 /* A load and a store, between which others come. */
 #define TWO_STEP_EXCHANGE(object, value)                                   \
   __extension__({                                                          \

@@ -3,6 +3,7 @@
 
 #include <linux/futex.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +40,7 @@ static struct {
   void (*abort_hook)(void);
   void (*thread_run)(void);
   unsigned thread_count;
+  bool (*thread_sleeps)(uint64_t number);
   bool has_bare_thread, is_bare_thread_claimed;
   void (*bare_thread_run)(void);
   uint64_t signals_to_first_thread;
@@ -192,8 +194,18 @@ bool hk_os_thread_exit_init(void (*hook)(void)) {
   return succeeded;
 }
 
-void hk_os_thread_exit_arm(void) {
-  if (exit_hook != NULL) pthread_setspecific(exit_key, &exit_key);
+bool hk_os_thread_exit_arm(void) { return exit_hook != NULL && pthread_setspecific(exit_key, &exit_key) == 0; }
+
+/* Each thread that asks has a number. */
+hk_os_thread_t hk_os_thread_self(void) {
+  static _Atomic(uint64_t) last;
+  static _Thread_local uint64_t number;
+  if (number == 0) number = atomic_fetch_add(&last, 1) + 1;
+  return (hk_os_thread_t){.number = has_no_end ? 0 : number};
+}
+
+bool hk_os_thread_sleeps(const hk_os_thread_t *thread) {
+  return fake.thread_sleeps != NULL && fake.thread_sleeps(thread->number);
 }
 
 void hk_os_at_fork(void (*child)(void)) { pthread_atfork(NULL, NULL, child); }
@@ -254,6 +266,7 @@ uint64_t fake_os_memory_limit_questions(void) { return fake.memory_limit_questio
 void fake_os_set_memory_limit_hook(void (*hook)(void)) { fake.memory_limit_hook = hook; }
 void (*fake_os_thread(void))(void) { return fake.thread_run; }
 void fake_os_be_bare(void) { has_no_end = true; }
+void fake_os_set_thread_sleeps(bool (*sleeps)(uint64_t number)) { fake.thread_sleeps = sleeps; }
 void fake_os_set_thread_count(unsigned count) { fake.thread_count = count; }
 void fake_os_set_wait_hook(void (*hook)(void)) { fake.wait_hook = hook; }
 void fake_os_refuse_waits(bool refuse) { fake.refuses_waits = refuse; }

@@ -144,6 +144,9 @@ uint64_t fake_os_signals_to_first_thread(void);
 /* 0, at the start: it cannot be told. */
 void fake_os_set_thread_count(unsigned count);
 
+/* Says whether a thread sleeps (hk_os_thread_sleeps), by the number that hk_os_thread_self gave it. NULL, at the start: none does. */
+void fake_os_set_thread_sleeps(bool (*sleeps)(uint64_t number));
+
 /* The calling thread is one that the C library has not made. */
 void fake_os_be_bare(void);
 /* hk_os_wait_for returns at once; for how long it would have waited the last time (0: the word was another already), and

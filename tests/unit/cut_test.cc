@@ -32,7 +32,7 @@ class OpenBin {
     } while (!IsOpen() || Bin()->free != HK_LIST_END || Left() < 2 || Left() > Homely());
   }
 
-  bool IsOpen() const { return hk_load_relaxed(&hk_thread_heap->cuts->of[class_index_].is_open); }
+  bool IsOpen() const { return hk_load_relaxed(&hk_thread_own()->cuts->of[class_index_].is_open); }
 
   // So many blocks that come back close it.
   uint32_t Left() const { return Bin()->countdown; }
@@ -70,8 +70,8 @@ class OpenBin {
   // One was taken of `left` that came home and closed the bin: takes the others.
   void ExpectClosed(uint32_t left) {
     EXPECT_FALSE(IsOpen());
-    const hk_sink_t *home = hk_heap_home(hk_thread_heap, class_index_);
-    uint32_t counted = hk_thread_heap->cuts->of[class_index_].at_mark + (home->mark - home->countdown);
+    const hk_sink_t *home = hk_heap_home(hk_thread_own(), class_index_);
+    uint32_t counted = hk_thread_own()->cuts->of[class_index_].at_mark + (home->mark - home->countdown);
     EXPECT_EQ(counted, ListLength(home->free)) << "what was taken was none of home's";
     for (uint32_t i = 1; i < left; i++) ASSERT_FALSE(IsSampled(Take())) << i;
   }
@@ -82,11 +82,11 @@ class OpenBin {
   }
 
  private:
-  const hk_sink_t *Bin() const { return &hk_thread_heap->bin[class_index_]; }
+  const hk_sink_t *Bin() const { return &hk_thread_own()->bin[class_index_]; }
 
   // Of the span whose blocks come home to the bin.
   bool IsHomely(const void *block) const {
-    return IsActive(hk_thread_heap, SpanOf(block)) && SpanOf(block)->class_index == class_index_;
+    return IsActive(hk_thread_own(), SpanOf(block)) && SpanOf(block)->class_index == class_index_;
   }
 
   // Some more than that close the bin are wanted, too.

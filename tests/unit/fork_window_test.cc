@@ -50,13 +50,13 @@ Verdict LookAtPool(bool hook_has_run) {
   if (was_in_pool_too) return kInTwoPlaces;
   hk_lock_wait_for_repair();
   size_t count = HeapCount();
-  size_t expected = count - (hk_thread_heap != HK_EMPTY_HEAP) - (hook_has_run ? 0 : 1);
+  size_t expected = count - (hk_thread_own() != HK_EMPTY_HEAP) - (hook_has_run ? 0 : 1);
   std::set<hk_heap_t *> taken;
   for (;;) {
     hk_heap_t *heap = hk_heap_take();
     if (heap == nullptr) return kNoMemory;
     if (HeapCount() > count) break;
-    if (heap == hk_thread_heap) return kOwnIsInThePool;
+    if (heap == hk_thread_own()) return kOwnIsInThePool;
     if (!taken.insert(heap).second) return kInTwoPlaces;
     hk_block_t *block = Alloc(heap, kClass);
     if (block == nullptr) return kNoMemory;
@@ -308,7 +308,7 @@ void SetUpThief() {
   hk_thread_heap = hk_heap_create();
 }
 
-void Steal() { (void)hk_steal_span(hk_thread_heap, kClass); }
+void Steal() { (void)hk_steal_span(hk_thread_own(), kClass); }
 
 TEST_F(ForkWindow, ASpanMoves) { Step({SetUpThief, Steal, LookAtPool}); }
 

@@ -128,12 +128,12 @@ hk_heap_t *InThread(Body body) {
     hk_thread_lease_t lease = hk_thread_enter();
     ASSERT_NE(lease.heap, nullptr);
     EXPECT_FALSE(lease.borrowed);
-    EXPECT_EQ(hk_thread_heap, lease.heap);
+    EXPECT_EQ(hk_thread_own(), lease.heap);
     heap = lease.heap;
     body(heap);
     hk_thread_leave(lease);
     hk_thread_on_exit();
-    EXPECT_EQ(hk_thread_heap, HK_EMPTY_HEAP);
+    EXPECT_EQ(hk_thread_own(), HK_EMPTY_HEAP);
   }).join();
   return heap;
 }
@@ -236,7 +236,7 @@ HK_FRESH_TEST(HeapOfAThread, IsBorrowedForEachCallOnceItsExitHandlerHasRun) {
       hk_thread_leave(lease);
       if (round == 0) hk_thread_on_exit();
       EXPECT_TRUE(hk_thread_is_leaving());
-      EXPECT_EQ(hk_thread_heap, HK_EMPTY_HEAP);
+      EXPECT_EQ(hk_thread_own(), HK_EMPTY_HEAP);
       EXPECT_EQ(hk_heap_life(lease.heap), hk_heap_idle);
     }
   }).join();
@@ -249,10 +249,10 @@ HK_FRESH_TEST(HeapOfAThread, IsBorrowedWhereTheThreadHasNoExitHandler) {
     hk_thread_lease_t lease = hk_thread_enter();
     EXPECT_TRUE(lease.borrowed);
     hk_thread_leave(lease);
-    EXPECT_EQ(hk_thread_heap, HK_EMPTY_HEAP);
+    EXPECT_EQ(hk_thread_own(), HK_EMPTY_HEAP);
     EXPECT_EQ(hk_heap_life(lease.heap), hk_heap_idle);
     hk_thread_follow(lease.heap);
-    EXPECT_EQ(hk_thread_heap, HK_EMPTY_HEAP);
+    EXPECT_EQ(hk_thread_own(), HK_EMPTY_HEAP);
   }).join();
 }
 
@@ -296,7 +296,7 @@ HK_FRESH_TEST(HeapOfAThread, IsTheOneThatItsFirstBlockIsOf) {
   for (hk_heap_t *heap : {heaps[1], heaps[0], heaps[2]}) {
     InNewThread([heap] {
       hk_thread_follow(heap);
-      ASSERT_EQ(hk_thread_heap, heap);
+      ASSERT_EQ(hk_thread_own(), heap);
       EXPECT_EQ(hk_heap_life(heap), hk_heap_attached);
       hk_thread_lease_t lease = hk_thread_enter();
       EXPECT_EQ(lease.heap, heap);
@@ -313,7 +313,7 @@ HK_FRESH_TEST(HeapOfAThread, IsNotOneThatAnotherThreadHas) {
   hk_heap_give_back(heaps[1]);
   InNewThread([&heaps] {
     hk_thread_follow(heaps[0]);
-    EXPECT_EQ(hk_thread_heap, HK_EMPTY_HEAP);
+    EXPECT_EQ(hk_thread_own(), HK_EMPTY_HEAP);
     hk_thread_lease_t lease = hk_thread_enter();
     EXPECT_EQ(lease.heap, heaps[1]);
     hk_thread_leave(lease);
@@ -325,10 +325,10 @@ HK_FRESH_TEST(HeapOfAThread, StaysWhateverElseItFrees) {
   for (hk_heap_t *heap : heaps) hk_heap_give_back(heap);
   InNewThread([&heaps] {
     hk_thread_leave(hk_thread_enter());
-    hk_heap_t *mine = hk_thread_heap;
+    hk_heap_t *mine = hk_thread_own();
     hk_heap_t *other = mine == heaps[0] ? heaps[1] : heaps[0];
     hk_thread_follow(other);
-    EXPECT_EQ(hk_thread_heap, mine);
+    EXPECT_EQ(hk_thread_own(), mine);
     EXPECT_EQ(hk_heap_life(other), hk_heap_idle);
   });
 }
@@ -339,7 +339,7 @@ HK_FRESH_TEST(HeapOfAThread, IsNotFollowedByOneThatIsLeaving) {
   std::thread([heap] {
     while (!hk_thread_is_leaving()) hk_thread_on_exit();
     hk_thread_follow(heap);
-    EXPECT_EQ(hk_thread_heap, HK_EMPTY_HEAP);
+    EXPECT_EQ(hk_thread_own(), HK_EMPTY_HEAP);
     EXPECT_EQ(hk_heap_life(heap), hk_heap_idle);
   }).join();
 }

@@ -353,7 +353,7 @@ HK_FRESH_TEST(Idle, NorDoesWhatAQuietProgramGaveBackOrWasAskedFor) {
   hk_option.learn = hk_learn_off;
   hk_bell_hear(true);
   uint64_t now_ms = 1000;
-  for (hk_idle_cause_t cause : {hk_idle_too_much, hk_idle_near_limit, hk_idle_asked}) {
+  for (hk_idle_cause_t cause : {hk_idle_too_much, hk_idle_limited, hk_idle_asked}) {
     Change(now_ms, 100 * HK_MIB, 0);
     Change(now_ms + 1, 40 * HK_MIB, 60 * HK_MIB);
     now_ms += BreakEven() + 2;

@@ -270,7 +270,7 @@ HK_FRESH_TEST(Profile, AHeapIsAsBeforeWhenItIsStopped) {
       blocks[i] = hakmem_malloc((i + round) * 7 % 9000);
     }
     ASSERT_TRUE(hakmem_profile_stop());
-    hk_heap_t *heap = hk_thread_heap;
+    hk_heap_t *heap = hk_thread_own();
     EXPECT_FALSE(hk_heap_is_sampled(heap));
     for (void *block : blocks) {
       const hk_slab_t *span = hk_slab_of(block)->head;

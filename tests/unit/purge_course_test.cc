@@ -396,6 +396,33 @@ HK_FRESH_TEST(PurgeCourse, WhatComesHomeToASleepingThreadGoesBack) {
   EXPECT_FALSE(course.HasVisitedAt(1504)) << "once is enough";
 }
 
+// The purge thread runs in this thread, whose heap it takes.
+HK_FRESH_TEST(PurgeCourse, TheHeapOfAThreadThatSleepsIsTaken) {
+  fake_os_set_thread_sleeps([](uint64_t) { return true; });
+  PurgeCourse course;
+  (void)TakeBytes(20 * HK_MIB);
+  ASSERT_TRUE(PurgeCourse::Start());
+  uint64_t asleep_ms = hk_idle_asleep_ms();
+  hk_heap_t *heap = nullptr;
+  course.At(1000, [&] {
+    hk_thread_lease_t lease = hk_thread_enter();
+    heap = lease.heap;
+    for (int i = 0; i < 8; i++) ASSERT_TRUE(SpareRun(heap, hk_slab_of(TakeRun(HK_SLAB_BYTES))));
+    hk_thread_leave(lease);
+    ASSERT_EQ(hk_attachment_state(&heap->attachment), hk_attachment_firm);
+  });
+  uint64_t taken_ms = 1000 + 4000 + 2 * asleep_ms; /* it comes every four seconds, and once more */
+  StirEvery(course, 1100, taken_ms, 100);
+  course.At(1000 + asleep_ms - 1, [&] { EXPECT_EQ(hk_heap_life(heap), hk_heap_attached); });
+  course.At(taken_ms, [&] {
+    EXPECT_EQ(hk_heap_life(heap), hk_heap_idle);
+    EXPECT_EQ(hk_thread_own(), HK_EMPTY_HEAP);
+    EXPECT_EQ(heap->spare_slabs, 0u);
+    course.EndCompany();
+  });
+  course.Run();
+}
+
 HK_FRESH_TEST(PurgeCourse, WhoseThreadIsAwakeKeepsWhatComesHome) {
   Handed handed;
   (void)Alloc(handed.owner, 64);

@@ -213,7 +213,7 @@ HK_FRESH_TEST(Purger, HasNoHeapOfItsOwn) {
   course.At(5000, [] { EXPECT_EQ(hk_heap_count(hk_heap_attached), 2u); });
   course.Run();
   EXPECT_EQ(hk_heap_count(hk_heap_attached), 1u);
-  EXPECT_EQ(hk_thread_heap, HK_EMPTY_HEAP);
+  EXPECT_EQ(hk_thread_own(), HK_EMPTY_HEAP);
 }
 
 // In a child that has one thread.

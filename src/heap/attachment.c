@@ -1,0 +1,87 @@
+/* heap/attachment.c - L4. See attachment.h; docs/concurrency.md has the argument for each order. */
+#include "heap/attachment.h"
+
+static hk_attachment_state_t state_in(uint32_t word) {
+  return (hk_attachment_state_t)(word & HK_ATTACHMENT_STATE_MASK);
+}
+
+/* From `*word`, which the caller has read: a word that another thread has changed in between differs, whatever its
+ * state is. *word is what is there afterwards. */
+static bool change(hk_attachment_t *attachment, uint32_t *word, hk_attachment_state_t state) {
+  uint32_t next = (*word | HK_ATTACHMENT_STATE_MASK) + 1 + (uint32_t)state;
+  if (!hk_publish_once(&attachment->word, word, next)) return false;
+  *word = next;
+  return true;
+}
+
+/* ---- The thread that has the heap. */
+
+void hk_attachment_show(hk_attachment_t *attachment, hk_heap_variable_t *variable, uint8_t patience) {
+  uint32_t word = hk_load_relaxed(&attachment->word); /* while it is `none` no other thread changes it */
+  attachment->thread = hk_os_thread_self();
+  if (attachment->thread.number == 0) return;
+  hk_store_relaxed(&attachment->patience, patience);
+  hk_store_relaxed(&attachment->variable, variable);
+  (void)change(attachment, &word, hk_attachment_firm);
+}
+
+bool hk_attachment_take_up(hk_attachment_t *attachment, hk_heap_variable_t *variable) {
+  (void)hk_load_acquire(variable);                    /* with the thread that emptied it, which writes it no more */
+  uint32_t word = hk_load_acquire(&attachment->word); /* with a thread that shows the heap after this one */
+  while (state_in(word) == hk_attachment_examined || state_in(word) == hk_attachment_loose) {
+    if (hk_load_relaxed(&attachment->variable) != variable) return false;
+    if (change(attachment, &word, hk_attachment_firm)) return true;
+  }
+  return false;
+}
+
+void hk_attachment_hide(hk_attachment_t *attachment) {
+  uint32_t word = hk_load_acquire(&attachment->word);
+  while (state_in(word) != hk_attachment_none) {
+    if (state_in(word) == hk_attachment_ended) {
+      hk_os_wait((const uint32_t *)&attachment->word, word); /* for end_examination */
+      word = hk_load_acquire(&attachment->word);
+    } else {
+      bool is_examined = state_in(word) == hk_attachment_examined;
+      (void)change(attachment, &word, is_examined ? hk_attachment_ended : hk_attachment_none);
+    }
+  }
+}
+
+/* ---- Another thread. */
+
+static bool sleeps(const hk_os_thread_t *thread, const _Atomic(bool) *is_busy) {
+  return hk_os_thread_sleeps(thread) && !hk_load_relaxed((_Atomic(bool) *)is_busy);
+}
+
+/* Whether the state is the examiner's to choose. It is not where the thread has taken the heap up meanwhile, or
+ * ends. */
+static bool end_examination(hk_attachment_t *attachment, uint32_t word, hk_attachment_state_t state) {
+  if (change(attachment, &word, state)) return true;
+  if (state_in(word) != hk_attachment_ended) return false;
+  (void)change(attachment, &word, hk_attachment_none);
+  hk_os_wake_one((const uint32_t *)&attachment->word);
+  return false;
+}
+
+/* The thread is looked at before as well, so that one that is awake keeps its heap. A loose heap's thread has an
+ * empty variable, which is not to be written: it may just take the heap up. */
+bool hk_attachment_take(hk_attachment_t *attachment, hk_heap_t *empty, const _Atomic(bool) *is_busy) {
+  uint32_t word = hk_load_acquire(&attachment->word); /* with the thread that shows the heap */
+  hk_attachment_state_t before = state_in(word);
+  if (before != hk_attachment_firm && before != hk_attachment_loose) return false;
+  if (!change(attachment, &word, hk_attachment_examined)) return false;
+  hk_os_thread_t thread = attachment->thread;
+  if (!sleeps(&thread, is_busy)) {
+    (void)end_examination(attachment, word, before);
+    return false;
+  }
+  if (before == hk_attachment_firm) hk_store_release(hk_load_relaxed(&attachment->variable), empty);
+  bool slept = sleeps(&thread, is_busy);
+  return end_examination(attachment, word, slept ? hk_attachment_none : hk_attachment_loose) && slept;
+}
+
+void hk_attachment_repair(hk_attachment_t *attachment) {
+  uint32_t word = hk_load_relaxed(&attachment->word);
+  (void)change(attachment, &word, hk_attachment_none);
+}

@@ -1,0 +1,124 @@
+/* os/os_sleep.c - L1. Keeps the part of os.h's contract that is about threads that sleep, on Linux.
+ *
+ * The kernel says in which system call a thread waits, and how much CPU it had, to the nanosecond. A thread that
+ * waits in a call of the program's runs nothing of the library, unless a signal handler waits that has interrupted
+ * it there: the handler's frame is on the stack then, with the registers that the kernel saved. A handler on a stack
+ * of its own is not on the thread's. */
+#include <pthread.h>
+#include <time.h>
+
+#include "base/units.h"
+#include "os/copy_out.h"
+#include "os/os.h"
+#include "os/stack_top.h"
+#include "os/syscall.h"
+#include "os/thread_call.h"
+
+/* The kernel makes a thread's clock of its number. */
+#define CLOCK_OF_THREAD(number) ((long)(int)(~(uint32_t)(number) << 3 | 6u))
+#define THREAD_OF_CLOCK(clock) ((uint64_t)(~(uint32_t)(clock) >> 3))
+
+/* So much of a stack is mapped in any case: the C library makes none below 16 KiB, of which its record of the
+ * thread, and thread-local memory, are a part. */
+#define MAPPED_BYTES (8 * HK_KIB)
+
+/* Chosen: a thread that waits deeper in its stack is left alone. */
+#define SEARCHED_BYTES (64 * HK_KIB)
+
+#define CHUNK_WORDS 64
+
+hk_os_thread_t hk_os_thread_self(void) {
+  clockid_t clock;
+  if (pthread_getcpuclockid(pthread_self(), &clock) != 0) return (hk_os_thread_t){.number = 0};
+  uintptr_t stack_top = hk_os_stack_top((uintptr_t)__builtin_frame_address(0));
+  return (hk_os_thread_t){.number = THREAD_OF_CLOCK(clock), .stack_top = stack_top};
+}
+
+/* ---- Signal frames. */
+
+/* How many words the pattern has. */
+#if defined(__x86_64__)
+#define PATTERN_WORDS 2
+
+/* Flags, of which bit 1 is always set and those above 21 never, and behind them the segments: that of 64-bit code,
+ * and with newer kernels that of the stack (linux/arch/x86/include/uapi/asm/sigcontext.h). */
+static bool is_pattern(const uintptr_t *word) {
+  bool are_flags = (word[0] & 2) != 0 && word[0] >> 22 == 0;
+  return are_flags && (word[1] & 0xffffffffffff) == 0x33 && (word[1] >> 48 == 0 || word[1] >> 48 == 0x2b);
+}
+#else
+#define PATTERN_WORDS 1
+
+/* What begins the floating-point registers: FPSIMD_MAGIC and their size
+ * (linux/arch/arm64/include/uapi/asm/sigcontext.h). */
+static bool is_pattern(const uintptr_t *word) { return *word == UINT64_C(0x0000021046508001); }
+#endif
+
+static bool has_pattern(const uintptr_t *words, size_t count) {
+  for (size_t i = 0; i + PATTERN_WORDS <= count; i++) {
+    if (is_pattern(words + i)) return true;
+  }
+  return false;
+}
+
+/* Another thread's stack, which a sanitizer may have marked. */
+__attribute__((no_sanitize_address, no_sanitize_thread)) static bool copy_mapped(uintptr_t *words, uintptr_t from,
+                                                                                 size_t count) {
+  for (size_t i = 0; i < count; i++) words[i] = ((const volatile uintptr_t *)from)[i];
+  return true;
+}
+
+static bool copy(uintptr_t *words, uintptr_t from, size_t count, bool is_mapped) {
+  if (is_mapped) return copy_mapped(words, from, count);
+  size_t bytes = count * sizeof(uintptr_t);
+  return hk_os_copy_by_kernel(words, from, bytes) == (long)bytes;
+}
+
+/* True also where it cannot be told. Chunks overlap by what a pattern may have in both. */
+static bool may_have_signal_frame(uintptr_t from, uintptr_t to) {
+  bool is_mapped = to - from <= MAPPED_BYTES;
+  uintptr_t words[CHUNK_WORDS];
+  while (from < to) {
+    size_t count = (to - from + sizeof(uintptr_t) - 1) / sizeof(uintptr_t);
+    if (count > CHUNK_WORDS) count = CHUNK_WORDS;
+    if (!copy(words, from, count, is_mapped) || has_pattern(words, count)) return true;
+    from += (count < CHUNK_WORDS ? count : CHUNK_WORDS - PATTERN_WORDS + 1) * sizeof(uintptr_t);
+  }
+  return false;
+}
+
+/* ---- The thread. */
+
+/* In these another task may run on the thread's behalf, with its thread-local memory. */
+static bool is_shared_call(uint64_t number) {
+#ifdef SYS_vfork
+  if (number == SYS_vfork) return true;
+#endif
+  return number == SYS_clone || number == SYS_clone3;
+}
+
+static bool is_on_own_stack(uintptr_t stack_pointer, uintptr_t top) {
+  return stack_pointer % sizeof(uintptr_t) == 0 && stack_pointer < top && top - stack_pointer <= SEARCHED_BYTES;
+}
+
+/* How much CPU the thread had; 0: not known. */
+static uint64_t cpu_ns(const hk_os_thread_t *thread) {
+  struct timespec cpu;
+  if (hk_syscall2(SYS_clock_gettime, CLOCK_OF_THREAD(thread->number), (long)&cpu) != 0) return 0;
+  return (uint64_t)cpu.tv_sec * UINT64_C(1000000000) + (uint64_t)cpu.tv_nsec;
+}
+
+static bool is_outside(const hk_os_thread_t *thread) {
+  hk_thread_call_t call = hk_thread_call_of(thread->number);
+  if (call.state != hk_thread_calls || is_shared_call(call.number)) return false;
+  if (call.word[hk_thread_code_pointer] == (uintptr_t)hk_syscall_end) return false;
+  uintptr_t stack_pointer = call.word[hk_thread_stack_pointer], top = thread->stack_top;
+  return is_on_own_stack(stack_pointer, top) && !may_have_signal_frame(stack_pointer, top);
+}
+
+/* The kernel takes the lock of the thread's run queue to say in which call it waits. The thread has slept on while
+ * its stack was read if it had no CPU meanwhile. */
+bool hk_os_thread_sleeps(const hk_os_thread_t *thread) {
+  uint64_t before_ns = cpu_ns(thread);
+  return before_ns != 0 && is_outside(thread) && cpu_ns(thread) == before_ns;
+}

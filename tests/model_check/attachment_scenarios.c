@@ -1,0 +1,126 @@
+/* heap/attachment.c: a thread that sleeps now and then, and others that would have its heap. */
+#include "heap/attachment.h"
+
+#include "model_check/checker.h"
+
+static hk_attachment_t attachment;
+static hk_heap_variable_t variable;
+static _Atomic(bool) is_busy;
+
+/* The kernel's: it is asked, and changed, under a lock. */
+static _Atomic(unsigned) asleep;
+
+/* Who has the heap writes here: two at a time are a data race. */
+static unsigned used;
+
+static char heap_record, no_heap_record;
+#define HEAP ((hk_heap_t *)(void *)&heap_record)
+#define NO_HEAP ((hk_heap_t *)(void *)&no_heap_record)
+
+/* In the place of the machine's, where none sleeps. */
+bool hk_os_thread_sleeps(const hk_os_thread_t *thread) { return thread->number == 1 && hk_load_in_turn(&asleep) != 0; }
+
+static void set_up(void) {
+  hk_store_relaxed(&variable, HEAP);
+  hk_attachment_show(&attachment, &variable, 0);
+  checker_name(&attachment.word, "word");
+  checker_name(&variable, "variable");
+  checker_name(&asleep, "asleep");
+  checker_name(&is_busy, "busy");
+}
+
+/* ---- The thread, as heap/thread.c has it. */
+
+static void sleep_once(void) {
+  (void)hk_exchange_acq_rel(&asleep, 1);
+  (void)hk_exchange_acq_rel(&asleep, 0);
+}
+
+static void use_on_fast_path(void) {
+  if (hk_load_relaxed(&variable) == HEAP) used++;
+}
+
+static bool has_heap(void) {
+  if (hk_load_relaxed(&variable) == HEAP) return true;
+  if (!hk_attachment_take_up(&attachment, &variable)) return false;
+  hk_store_relaxed(&variable, HEAP);
+  return true;
+}
+
+static void use_on_slow_path(void) {
+  if (!has_heap()) return;
+  hk_store_relaxed(&is_busy, true);
+  used++;
+  hk_store_relaxed(&is_busy, false);
+}
+
+static void work_and_sleep(void) {
+  use_on_fast_path();
+  sleep_once();
+  use_on_fast_path();
+  use_on_slow_path();
+  use_on_fast_path();
+}
+
+static void sleep_twice_and_work(void) {
+  sleep_once();
+  sleep_once();
+  use_on_slow_path();
+}
+
+/* The variable goes with the thread. */
+static void sleep_and_end(void) {
+  use_on_fast_path();
+  sleep_once();
+  if (!has_heap()) return;
+  hk_store_relaxed(&is_busy, true);
+  hk_attachment_hide(&attachment);
+  used++;
+  *(hk_heap_t **)(void *)&variable = NO_HEAP;
+}
+
+/* ---- The others. */
+
+static void take(void) {
+  if (hk_attachment_take(&attachment, NO_HEAP, &is_busy)) used++;
+}
+
+static void take_twice(void) {
+  take();
+  take();
+}
+
+/* A thread that has the heap knows it. */
+static void expect_known(void) {
+  hk_attachment_state_t state = hk_attachment_state(&attachment);
+  CHECK(state != hk_attachment_examined && state != hk_attachment_ended, "an examination ends");
+  if (state == hk_attachment_firm) CHECK(hk_load_relaxed(&variable) == HEAP, "a thread that has a heap finds it");
+  if (state == hk_attachment_loose)
+    CHECK(hk_load_relaxed(&variable) == NO_HEAP, "a heap is loose until it is taken up");
+}
+
+static void expect_ended(void) {
+  CHECK(hk_attachment_state(&attachment) == hk_attachment_none, "a thread that has ended has no heap");
+}
+
+const scenario_t scenarios[] = {
+    {.name = "sleep_and_take", .setup = set_up, .thread = {work_and_sleep, take}, .finish = expect_known},
+    {.name = "sleep_and_take_twice",
+     .setup = set_up,
+     .thread = {sleep_twice_and_work, take_twice},
+     .finish = expect_known},
+    {.name = "sleep_and_two_take",
+     .setup = set_up,
+     .thread = {work_and_sleep, take, take},
+     .finish = expect_known,
+     .preemptions = 3,
+     .preemptions_in_short = 3},
+    {.name = "end_and_take", .setup = set_up, .thread = {sleep_and_end, take}, .finish = expect_ended},
+    {.name = "end_and_two_take",
+     .setup = set_up,
+     .thread = {sleep_and_end, take, take},
+     .finish = expect_ended,
+     .preemptions = 3,
+     .preemptions_in_short = 3},
+    {.name = NULL},
+};

@@ -64,7 +64,7 @@ void hk_thread_on_exit(void) {
   hk_thread_heap = HK_EMPTY_HEAP;
   hk_cut_recall(heap);
   hk_remote_flush(heap);
-  hk_heap_settle_down(heap, SIZE_MAX);
+  hk_heap_unload(heap);
   hk_heap_leave(heap);
   hk_remote_give_back(heap); /* which takes up what came home */
 }

@@ -177,6 +177,35 @@ HK_FRESH_TEST(HeapOfAThread, KeepsNoMidBlocksNoRunsAndNoBatches) {
   CheckSpan(heap, SpanOf(held), 1);
 }
 
+// As destructors do whose thread's exit handler has run: each call borrows a heap. None keeps a span for the next call.
+HK_FRESH_TEST(HeapOfAThread, BorrowedHeapsKeepNothingWhenManyAreIdle) {
+  std::vector<hk_heap_t *> heaps = TakeMany(HK_POOL_WARM + 2);
+  for (hk_heap_t *heap : heaps) hk_heap_give_back(heap);
+  std::thread([] {
+    hk_thread_on_exit();
+    for (unsigned i : {4u, 20u, 64u, 80u}) {
+      hk_thread_lease_t lease = hk_thread_enter();
+      ASSERT_TRUE(lease.borrowed);
+      hk_block_t *block = Alloc(lease.heap, i);
+      hk_thread_leave(lease);
+      EXPECT_EQ(InUseSlabs(), hk_class_span_slabs(i)) << i;
+      hk_remote_free_now(SpanOf(block), block);
+      EXPECT_EQ(InUseSlabs(), 0u) << i;
+    }
+  }).join();
+}
+
+// The pool has become deep since its last look: a heap that keeps something is in one of the first slots, or it is trimmed.
+HK_FRESH_TEST(HeapOfAThread, OnlyHeapsInTheFirstSlotsKeepSpans) {
+  std::vector<hk_heap_t *> heaps = TakeMany(2 * HK_POOL_WARM);
+  for (hk_heap_t *heap : heaps) (void)FreeOwn(heap, Alloc(heap, 4));
+  for (hk_heap_t *heap : heaps) hk_remote_give_back(heap);
+  for (unsigned i = 0; i < heaps.size(); i++) {
+    EXPECT_EQ(heaps[i]->state[4].active.load() != nullptr, i < HK_POOL_WARM) << i;
+  }
+  EXPECT_EQ(InUseSlabs(), HK_POOL_WARM * hk_class_span_slabs(4));
+}
+
 // What is cheap to keep for the next thread stays, but not when many heaps wait for one.
 HK_FRESH_TEST(HeapOfAThread, KeepsNothingWhenManyAreIdle) {
   for (unsigned idle : {HK_POOL_WARM - 1u, HK_POOL_WARM + 0u}) {

@@ -14,7 +14,4 @@ void hk_lifecycle_look_around(void);
 /* hk_thread_enter for a process that may not have started yet. */
 hk_thread_lease_t hk_lifecycle_enter(void);
 
-/* hk_thread_follow, which may be a thread's first act. */
-void hk_lifecycle_follow(hk_heap_t *heap);
-
 #endif /* HK_API_LIFECYCLE_H */

@@ -1,9 +1,12 @@
 /* heap/thread.c - L4. See thread.h. */
 #include "heap/thread.h"
 
+#include <stdint.h>
+
 #include "heap/cut.h"
 #include "heap/pool.h"
 #include "heap/remote.h"
+#include "heap/spare.h"
 #include "heap/trim.h"
 #include "os/os.h"
 
@@ -13,7 +16,13 @@ HK_THREAD_LOCAL hk_heap_t *hk_thread_heap = HK_EMPTY_HEAP;
  * allocate, and glibc frees the memory of cached stacks when all destructors have run: nothing tells which call is the
  * last. A thread of a bare clone has no exit handler at all. */
 typedef enum { not_known, has_end, is_without_heap } prospect_t;
-static HK_THREAD_LOCAL prospect_t prospect;
+static HK_THREAD_LOCAL uint8_t prospect; /* prospect_t */
+
+/* Chosen: a thread that may be ending frees so many blocks without a heap. When all destructors have run, glibc frees the memory of
+ * cached stacks beyond 40 MiB: a heap that is attached then stays attached for ever. Of stacks of 16 KiB that is 2,560. */
+#define FREES_WITHOUT_HEAP 4096
+static HK_THREAD_LOCAL uint16_t free_count;
+static HK_THREAD_LOCAL hk_heap_t *first_owner; /* of what the thread has freed before it had a heap; NULL: none */
 
 static HK_COLD bool look_for_end(void) {
   prospect = hk_os_thread_has_end() ? has_end : is_without_heap;
@@ -37,21 +46,62 @@ void hk_thread_follow(hk_heap_t *heap) {
   if (hk_thread_heap == HK_EMPTY_HEAP && !hk_thread_is_leaving() && hk_heap_take_this(heap)) attach(heap);
 }
 
-hk_thread_lease_t hk_thread_enter(void) {
-  hk_thread_lease_t lease = {.heap = hk_thread_heap};
-  if (HK_UNLIKELY(lease.heap == HK_EMPTY_HEAP)) {
-    lease.heap = hk_heap_take();
-    if (lease.heap == NULL) return lease;
-    lease.borrowed = hk_thread_is_leaving();
-    if (!lease.borrowed) attach(lease.heap);
-  }
+bool hk_thread_frees_without_heap(hk_heap_t *owner) {
+  if (hk_thread_heap != HK_EMPTY_HEAP) return false;
+  if (hk_thread_is_leaving()) return true;
+  if (first_owner == NULL) first_owner = owner;
+  if (free_count == FREES_WITHOUT_HEAP || (free_count == 0 && !hk_os_thread_is_ending())) return false;
+  free_count++;
+  return true;
+}
+
+/* Chosen: from so many heaps on, a new thread borrows heaps for so many calls before it attaches one. Threads that make a few small
+ * allocations and live on are then many to a page; a heap of its own costs each of them three pages and a page for each class. Not where
+ * more heaps are idle than stay warm: these have the pages already. */
+#define SHARED_FROM_HEAPS 64
+#define YOUNG_CALLS 32
+static HK_THREAD_LOCAL uint8_t call_count;
+
+bool hk_thread_is_young(void) {
+  if (call_count == YOUNG_CALLS || hk_heap_total() < SHARED_FROM_HEAPS) return false;
+  if (hk_thread_is_leaving() || hk_heap_pool_is_deep()) return false;
+  call_count++;
+  return true;
+}
+
+static hk_thread_lease_t begin(hk_thread_lease_t lease) {
+  if (lease.heap == NULL) return lease;
   hk_heap_enter(lease.heap);
   if (lease.borrowed) hk_heap_keep(lease.heap);
   return lease;
 }
 
+hk_thread_lease_t hk_thread_borrow(void) {
+  return begin((hk_thread_lease_t){.heap = hk_heap_take(), .borrowed = true});
+}
+
+static hk_thread_lease_t take(void) {
+  if (first_owner != NULL) hk_thread_follow(first_owner);
+  first_owner = NULL;
+  if (hk_thread_heap != HK_EMPTY_HEAP) return (hk_thread_lease_t){.heap = hk_thread_heap};
+  hk_thread_lease_t lease = {.heap = hk_heap_take()};
+  if (lease.heap == NULL) return lease;
+  lease.borrowed = hk_thread_is_leaving();
+  if (!lease.borrowed) attach(lease.heap);
+  return lease;
+}
+
+hk_thread_lease_t hk_thread_enter(void) {
+  hk_thread_lease_t lease = {.heap = hk_thread_heap};
+  if (HK_UNLIKELY(lease.heap == HK_EMPTY_HEAP)) lease = take();
+  return begin(lease);
+}
+
 void hk_thread_leave(hk_thread_lease_t lease) {
-  if (lease.borrowed) hk_remote_flush(lease.heap);
+  if (lease.borrowed) {
+    hk_remote_flush(lease.heap);
+    if (lease.heap->spare_slabs > 0) hk_spare_flush(lease.heap);
+  }
   hk_heap_leave(lease.heap);
   if (lease.borrowed) hk_remote_give_back(lease.heap);
 }
@@ -65,6 +115,7 @@ void hk_thread_on_exit(void) {
   hk_cut_recall(heap);
   hk_remote_flush(heap);
   hk_heap_unload(heap);
+  hk_heap_begin_small(heap);
   hk_heap_leave(heap);
   hk_remote_give_back(heap); /* which takes up what came home */
 }

@@ -32,8 +32,11 @@ static void trim_tiny(hk_heap_t *heap, unsigned class_index, bool for_good) {
   }
 }
 
-void hk_heap_unload(hk_heap_t *heap) {
+void hk_heap_begin_small(hk_heap_t *heap) {
   for (unsigned i = 1; i < HK_CLASS_COUNT; i++) heap->state[i].carve_count = 0;
+}
+
+void hk_heap_unload(hk_heap_t *heap) {
   hk_mid_spill_all(heap);
   hk_spare_flush(heap);
   hk_heap_check(heap);

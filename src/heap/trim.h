@@ -11,6 +11,9 @@ void hk_heap_trim(hk_heap_t *heap);
  * is cheap to keep for the next thread. */
 void hk_heap_unload(hk_heap_t *heap);
 
+/* For a heap that gets another thread: each class's carving begins with a small one. What one thread wanted says nothing of the next. */
+void hk_heap_begin_small(hk_heap_t *heap);
+
 /* For a heap that may have no thread for long: hk_heap_trim, and no bin allocates from a span any more. From then on each span
  * counts its blocks, and is given back with the last one. */
 void hk_heap_settle_down(hk_heap_t *heap);

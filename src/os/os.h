@@ -228,6 +228,10 @@ void hk_os_thread_exit_arm(void);
  * of a bare clone. */
 bool hk_os_thread_has_end(void);
 
+/* Whether the hook may have run for the last time, although the calling thread still frees: true as well where that cannot be
+ * told. Of a thread that the C library has made. */
+bool hk_os_thread_is_ending(void);
+
 /* Arranges that `child` runs in the child of fork. The C library may allocate inside. */
 void hk_os_at_fork(void (*child)(void));
 

@@ -249,6 +249,7 @@ void hk_os_wait_for(const uint32_t *word, uint32_t expected, uint64_t) { hk_os_w
 bool hk_os_thread_start(const char *, void (*)(void)) { return false; }
 unsigned hk_os_thread_count(void) { return 0; }
 bool hk_os_thread_has_end(void) { return true; }
+bool hk_os_thread_is_ending(void) { return false; }
 bool hk_os_bare_thread_claim(void) { return false; }
 bool hk_os_bare_thread_is_claimed(void) { return false; }
 void hk_os_bare_thread_give_up(void) {}

@@ -15,9 +15,9 @@
 #include "space/run.h"
 #include "space/superslab.h"
 
-/* What a thread that keeps no heap frees needs none. */
-static hk_thread_lease_t enter_to_free(void) {
-  return hk_thread_is_leaving() ? (hk_thread_lease_t){.heap = NULL} : hk_lifecycle_enter();
+/* Without a heap: NULL. */
+static hk_thread_lease_t enter_to_free(hk_heap_t *owner) {
+  return hk_thread_frees_without_heap(owner) ? (hk_thread_lease_t){.heap = NULL} : hk_lifecycle_enter();
 }
 
 static bool spare_run(hk_heap_t *heap, hk_slab_t *head) {
@@ -29,7 +29,7 @@ static bool spare_run(hk_heap_t *heap, hk_slab_t *head) {
 
 static bool free_run(hk_slab_t *head) {
   int saved_errno = errno; /* attaching a heap may change it */
-  hk_thread_lease_t lease = enter_to_free();
+  hk_thread_lease_t lease = enter_to_free(NULL);
   errno = saved_errno;
   bool freed = lease.heap != NULL ? spare_run(lease.heap, head) : hk_run_free(head);
   if (freed && lease.heap == NULL) hk_stat_add(hk_stat_run_free, 1);
@@ -40,8 +40,7 @@ static bool free_run(hk_slab_t *head) {
 /* A small block by a thread without a heap, or one that looked wrong at first. */
 static void free_small(hk_slab_t *span, void *block) {
   int saved_errno = errno; /* attaching a heap may change it */
-  hk_lifecycle_follow(hk_load_relaxed(&span->owner));
-  hk_thread_lease_t lease = enter_to_free();
+  hk_thread_lease_t lease = enter_to_free(hk_load_relaxed(&span->owner));
   if (lease.heap == NULL) {
     hk_remote_free_now(span, block);
   } else if (hk_load_relaxed(&span->owner) == lease.heap) { /* it was followed */

@@ -126,6 +126,7 @@ static void begin_thread(void) {
 
 static HK_NOINLINE hk_thread_lease_t enter_without_heap(void) {
   hk_lifecycle_start();
+  if (hk_thread_is_young()) return hk_thread_borrow();
   begin_thread();
   return hk_thread_enter();
 }
@@ -133,11 +134,6 @@ static HK_NOINLINE hk_thread_lease_t enter_without_heap(void) {
 /* Where a thread has a heap all has started. */
 hk_thread_lease_t hk_lifecycle_enter(void) {
   return HK_UNLIKELY(hk_thread_own() == HK_EMPTY_HEAP) ? enter_without_heap() : hk_thread_enter();
-}
-
-void hk_lifecycle_follow(hk_heap_t *heap) {
-  if (HK_UNLIKELY(hk_thread_own() == HK_EMPTY_HEAP)) begin_thread();
-  hk_thread_follow(heap);
 }
 
 void hk_lifecycle_look_around(void) {

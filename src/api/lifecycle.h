@@ -14,11 +14,8 @@ void hk_lifecycle_look_around(void);
 /* hk_thread_enter for a process that may not have started yet. */
 hk_thread_lease_t hk_lifecycle_enter(void);
 
-/* hk_thread_follow, which may be a thread's first act. */
-void hk_lifecycle_follow(hk_heap_t *heap);
-
-/* A thread of ours has seen that the first thread is under a filter that it installed past the C library: from now on the process counts as
- * one that has installed a filter, unless the user says that none kills. */
+/* A thread of ours has seen that the first thread is under a filter that it installed past the C library: from now on
+ * the process counts as one that has installed a filter, unless the user says that none kills. */
 void hk_lifecycle_note_filter(void);
 
 #endif /* HK_API_LIFECYCLE_H */

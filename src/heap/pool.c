@@ -228,10 +228,10 @@ bool hk_heap_offers(hk_heap_t *heap, unsigned class_index) {
 
 static bool is_idle(hk_heap_t *heap) { return hk_heap_life(heap) == hk_heap_idle; }
 
-static bool fill_any_slot(hk_heap_t *heap) {
+static bool fill_any_slot(hk_heap_t *heap, unsigned slot_count) {
   set_life(heap, hk_heap_idle);
   hk_keep_store_order();
-  for (unsigned i = 0; i < HK_POOL_SLOTS; i++) {
+  for (unsigned i = 0; i < slot_count; i++) {
     if (fill_slot(i, heap)) return true;
   }
   set_life(heap, hk_heap_attached);
@@ -240,11 +240,15 @@ static bool fill_any_slot(hk_heap_t *heap) {
 
 /* A heap that is idle already is in the pool: a signal handler forked since the heap came to rest, and this is the child,
  * where it was taken for an orphan. */
-static void put(hk_heap_t *heap, push_t push) {
+static bool put_in_slot(hk_heap_t *heap, unsigned slot_count) {
   hk_lock_put_repair_off();
-  bool is_done = is_idle(heap) || fill_any_slot(heap);
+  bool is_done = is_idle(heap) || fill_any_slot(heap, slot_count);
   hk_lock_let_repair_come();
-  if (is_done) return;
+  return is_done;
+}
+
+static void put(hk_heap_t *heap, push_t push) {
+  if (put_in_slot(heap, HK_POOL_SLOTS)) return;
   hk_lock_acquire(hk_lock_heap_pool);
   if (!is_idle(heap)) {
     set_life(heap, hk_heap_idle);
@@ -258,16 +262,28 @@ static void put(hk_heap_t *heap, push_t push) {
  * its post comes first, and is seen here, or it sees that the heap is idle. */
 static bool is_awaited(hk_heap_t *heap) { return hk_load_in_turn(&heap->shared.incoming) != HK_LIST_END; }
 
-static bool give_back(hk_heap_t *heap, push_t push) {
+static void prepare(hk_heap_t *heap) {
   HK_ASSERT(!hk_load_relaxed(&heap->busy), "a heap is at rest when it changes hands");
   hk_heap_check_at_rest(heap);
   hk_lock_wait_for_repair();
   make_offer(heap);
+}
+
+static bool give_back(hk_heap_t *heap, push_t push) {
+  prepare(heap);
   put(heap, push);
   return is_awaited(heap);
 }
 
 bool hk_heap_give_back(hk_heap_t *heap) { return give_back(heap, hk_list_push_front); }
+
+bool hk_heap_give_back_warm(hk_heap_t *heap, bool *is_waited_for) {
+  if (hk_heap_pool_is_deep()) return false;
+  prepare(heap);
+  if (!put_in_slot(heap, HK_POOL_WARM)) return false;
+  *is_waited_for = is_awaited(heap);
+  return true;
+}
 
 bool hk_heap_pool_is_deep(void) {
   static_assert(HK_POOL_WARM <= HK_POOL_SLOTS, "the warm ones are in slots");

@@ -18,7 +18,7 @@
 /* Chosen: more threads than this seldom end without others that begin. */
 #define HK_POOL_SLOTS 32
 
-/* Chosen: so many idle heaps stay as they are, for the threads that come next. */
+/* Chosen: so many idle heaps stay as they are, for the threads that come next, in the first slots. */
 #define HK_POOL_WARM 4
 
 /* The idle heap that was given back last, as far as a look tells, or a new one; NULL when the system refuses. Where there
@@ -47,6 +47,10 @@ HK_INLINE void hk_heap_enter_taken(hk_heap_t *heap) {
  * looks after the heap once more (remote.h). */
 bool hk_heap_give_back(hk_heap_t *heap);
 
+/* The same for a heap that is to stay as it is. False when HK_POOL_WARM others already do: the caller still has it then. Sets
+ * `*is_waited_for` to what hk_heap_give_back returns. */
+bool hk_heap_give_back_warm(hk_heap_t *heap, bool *is_waited_for);
+
 /* An idle heap for which blocks wait, for the caller to look after it and give it back; NULL when there is none. */
 hk_heap_t *hk_heap_take_awaited(void);
 
@@ -57,8 +61,7 @@ hk_heap_t *hk_heap_take_if(bool (*is_wanted)(hk_heap_t *heap, unsigned argument)
 /* Whether the heap had, when it was last given back, free blocks of the class, or room for some. Any thread. */
 bool hk_heap_offers(hk_heap_t *heap, unsigned class_index);
 
-/* Whether so many heaps are idle: one that is given back now may stay idle for long, and should keep nothing. Any
- * thread. */
+/* Whether HK_POOL_WARM heaps are idle in the first slots. Any thread. */
 bool hk_heap_pool_is_deep(void);
 
 /* Calls `visit` for each idle heap, which no other thread can take meanwhile; again where blocks came for it meanwhile. */

@@ -7,8 +7,8 @@
 #include "heap/span.h"
 #include "heap/steal.h"
 
-/* Chosen: a class starts with one small page, or one block. A tiny one is given twice as much each time, up to half a
- * slab (measured: docs/design.md, "Carving"). Blocks of a mid one are pages by themselves: cut from memory that was never
+/* Chosen: a class of a new thread starts with one small page, or one block. It is given a quarter more each time, up to half a
+ * slab (measured: docs/design.md, "Carving"). Blocks of a mid class are pages by themselves: cut from memory that was never
  * used they cost a page fault each, beside which a refill is nothing, and calloc need not clear the first one. */
 #define CARVE_FIRST_BYTES (4 * HK_KIB)
 #define CARVE_MAX_BYTES (32 * HK_KIB)
@@ -17,20 +17,19 @@ static unsigned first_count(size_t block_bytes) {
   return block_bytes < CARVE_FIRST_BYTES ? (unsigned)(CARVE_FIRST_BYTES / block_bytes) : 1;
 }
 
-static unsigned next_tiny_count(hk_bin_state_t *state, size_t block_bytes) {
+static unsigned next_count(hk_bin_state_t *state, size_t block_bytes) {
   unsigned count = state->carve_count > 0 ? state->carve_count : first_count(block_bytes);
-  unsigned most = (unsigned)(CARVE_MAX_BYTES / block_bytes);
+  unsigned most = block_bytes > CARVE_MAX_BYTES / 2 ? 2 : (unsigned)(CARVE_MAX_BYTES / block_bytes);
   unsigned next = count + (count + 3) / 4;
   state->carve_count = next < most ? next : most;
   return count;
 }
 
 /* Never so many that the list is full: a free may come before the next request. */
-static unsigned next_mid_count(const hk_bin_state_t *state, size_t block_bytes) {
+static unsigned next_mid_count(hk_bin_state_t *state, size_t block_bytes) {
   if (hk_load_relaxed(&state->active)->zero) return first_count(block_bytes);
-  unsigned most = (unsigned)(CARVE_MAX_BYTES / block_bytes);
-  if (most < 2) most = 2;
-  return most < state->room ? most : state->room - 1u;
+  unsigned count = next_count(state, block_bytes);
+  return count < state->room ? count : state->room - 1u;
 }
 
 static bool carve(hk_heap_t *heap, unsigned class_index) {
@@ -39,7 +38,7 @@ static bool carve(hk_heap_t *heap, unsigned class_index) {
   if (span == NULL) return false;
   size_t block_bytes = hk_class_bytes(class_index);
   bool is_mid = hk_class_is_mid(class_index);
-  unsigned count = is_mid ? next_mid_count(state, block_bytes) : next_tiny_count(state, block_bytes);
+  unsigned count = is_mid ? next_mid_count(state, block_bytes) : next_count(state, block_bytes);
   if (hk_span_carve(heap, span, count) == 0) return false;
   hk_stat_bump(&heap->stat, hk_stat_carve, 1);
   return true;

@@ -166,21 +166,28 @@ size_t hk_remote_drain(hk_heap_t *heap) {
   return count;
 }
 
-/* Chosen: so many steps of looking whether all is home are worth a block that came home. */
-#define STEPS_A_BLOCK 4
+/* As it is while few heaps are idle. Others keep nothing: they may be idle for long. Returns what hk_heap_give_back does. */
+static bool lay_down(hk_heap_t *heap) {
+  bool is_awaited;
+  if (hk_heap_give_back_warm(heap, &is_awaited)) return is_awaited;
+  hk_heap_enter(heap);
+  hk_heap_settle_down(heap);
+  hk_heap_leave(heap);
+  return hk_heap_give_back(heap);
+}
 
 /* Whether it has sent blocks on to heaps that may be idle. */
 static bool tend_once(hk_heap_t *heap, bool *is_awaited) {
   hk_heap_enter_taken(heap);
   heap->is_tended = true;
   heap->has_sent_to_idle = false;
-  size_t count = hk_remote_drain(heap);
+  (void)hk_remote_drain(heap);
   hk_remote_flush(heap);
-  hk_heap_settle_down(heap, STEPS_A_BLOCK * count);
+  hk_heap_unload(heap);
   heap->is_tended = false;
   bool has_sent = heap->has_sent_to_idle;
   hk_heap_leave(heap);
-  *is_awaited = hk_heap_give_back(heap);
+  *is_awaited = lay_down(heap);
   return has_sent;
 }
 
@@ -193,7 +200,7 @@ static void tend(hk_heap_t *heap) {
 }
 
 void hk_remote_give_back(hk_heap_t *heap) {
-  if (hk_heap_give_back(heap) && hk_heap_take_this(heap)) tend(heap);
+  if (lay_down(heap) && hk_heap_take_this(heap)) tend(heap);
 }
 
 static bool has_pending(hk_heap_t *heap, unsigned unused) {

@@ -1,9 +1,12 @@
 /* heap/thread.c - L4. See thread.h. */
 #include "heap/thread.h"
 
+#include <stdint.h>
+
 #include "heap/cut.h"
 #include "heap/pool.h"
 #include "heap/remote.h"
+#include "heap/spare.h"
 #include "heap/trim.h"
 #include "os/os.h"
 
@@ -13,7 +16,14 @@ HK_THREAD_LOCAL hk_heap_variable_t hk_thread_heap = HK_EMPTY_HEAP;
  * allocate, and glibc frees the memory of cached stacks when all destructors have run: nothing tells which call is the
  * last. A thread of a bare clone has no exit handler at all. */
 typedef enum { not_known, has_end, is_without_heap } prospect_t;
-static HK_THREAD_LOCAL prospect_t prospect;
+static HK_THREAD_LOCAL uint8_t prospect; /* prospect_t */
+
+/* Chosen: a thread that may be ending frees so many blocks without a heap. When all destructors have run, glibc frees
+ * the memory of cached stacks beyond 40 MiB: a heap that is attached then stays attached for ever. Of stacks of 16 KiB
+ * that is 2,560. */
+#define FREES_WITHOUT_HEAP 4096
+static HK_THREAD_LOCAL uint16_t free_count;
+static HK_THREAD_LOCAL hk_heap_t *first_owner; /* of what the thread has freed before it had a heap; NULL: none */
 
 static HK_COLD bool look_for_end(void) {
   prospect = hk_os_thread_has_end() ? has_end : is_without_heap;
@@ -65,31 +75,77 @@ void hk_thread_follow(hk_heap_t *heap) {
   if (hk_heap_take_this(heap)) attach(heap);
 }
 
-/* ---- On slow paths. */
+/* ---- Calls without a heap of the thread's own. */
 
-/* Its last one first: most of its blocks are that one's. */
-static hk_heap_t *take(void) {
-  if (HK_UNLIKELY(last_heap != NULL) && hk_heap_take_this(last_heap)) return last_heap;
-  return hk_heap_take();
+bool hk_thread_frees_without_heap(hk_heap_t *owner) {
+  if (hk_thread_own() != HK_EMPTY_HEAP) return false;
+  if (hk_thread_is_leaving()) return true;
+  if (last_heap != NULL) return false; /* its exit handler is armed */
+  if (first_owner == NULL) first_owner = owner;
+  if (free_count == FREES_WITHOUT_HEAP || (free_count == 0 && !hk_os_thread_is_ending())) return false;
+  free_count++;
+  return true;
+}
+
+/* Chosen: from so many heaps on, a new thread borrows heaps for so many calls before it attaches one. Threads that make
+ * a few small allocations and live on are then many to a page; a heap of its own costs each of them three pages and a
+ * page for each class. Not where more heaps are idle than stay warm: these have the pages already. */
+#define SHARED_FROM_HEAPS 64
+#define YOUNG_CALLS 32
+static HK_THREAD_LOCAL uint8_t call_count;
+
+bool hk_thread_is_young(void) {
+  if (last_heap != NULL || call_count == YOUNG_CALLS || hk_heap_total() < SHARED_FROM_HEAPS) return false;
+  if (hk_thread_is_leaving() || hk_heap_pool_is_deep()) return false;
+  call_count++;
+  return true;
+}
+
+static hk_thread_lease_t begin(hk_thread_lease_t lease) {
+  if (lease.heap == NULL) return lease;
+  hk_heap_enter(lease.heap);
+  if (lease.borrowed) hk_heap_keep(lease.heap);
+  return lease;
+}
+
+hk_thread_lease_t hk_thread_borrow(void) {
+  return begin((hk_thread_lease_t){.heap = hk_heap_take(), .borrowed = true});
+}
+
+/* ---- Slow paths. */
+
+/* Goes on with the heap that the thread had last, or of whose blocks it has freed the first one: most of the blocks that
+ * it frees are that one's. */
+static hk_heap_t *take_known(void) {
+  hk_heap_t *known = last_heap != NULL ? last_heap : first_owner;
+  first_owner = NULL;
+  if (known == NULL) return NULL;
+  hk_thread_follow(known);
+  hk_heap_t *heap = hk_thread_own();
+  return heap != HK_EMPTY_HEAP ? heap : NULL;
+}
+
+static hk_thread_lease_t take(void) {
+  hk_heap_t *known = take_known();
+  if (known != NULL) return (hk_thread_lease_t){.heap = known};
+  hk_thread_lease_t lease = {.heap = hk_heap_take()};
+  if (lease.heap == NULL) return lease;
+  lease.borrowed = hk_thread_is_leaving();
+  if (!lease.borrowed) attach(lease.heap);
+  return lease;
 }
 
 hk_thread_lease_t hk_thread_enter(void) {
   hk_thread_lease_t lease = {.heap = hk_thread_own()};
-  if (HK_UNLIKELY(lease.heap == HK_EMPTY_HEAP) && (lease.heap = take_up()) == NULL) {
-    lease.heap = take();
-    if (lease.heap == NULL) return lease;
-    lease.borrowed = hk_thread_is_leaving();
-    if (!lease.borrowed) attach(lease.heap);
-  }
-  hk_heap_enter(lease.heap);
-  if (lease.borrowed) hk_heap_keep(lease.heap);
-  return lease;
+  if (HK_UNLIKELY(lease.heap == HK_EMPTY_HEAP)) lease = take();
+  return begin(lease);
 }
 
 void hk_thread_leave(hk_thread_lease_t lease) {
   if (lease.borrowed) {
     hk_cut_recall(lease.heap);
     hk_remote_flush(lease.heap);
+    if (hk_load_relaxed(&lease.heap->spare_slabs) > 0) hk_spare_flush(lease.heap);
   }
   hk_heap_leave(lease.heap);
   if (lease.borrowed) hk_remote_give_back(lease.heap);
@@ -100,7 +156,8 @@ void hk_thread_leave(hk_thread_lease_t lease) {
 void hk_thread_let_go(hk_heap_t *heap) {
   hk_cut_recall(heap);
   hk_remote_flush(heap);
-  hk_heap_settle_down(heap, SIZE_MAX);
+  hk_heap_unload(heap);
+  hk_heap_begin_small(heap);
   hk_heap_leave(heap);
   hk_remote_give_back(heap); /* which takes up what came home */
 }

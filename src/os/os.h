@@ -241,6 +241,10 @@ bool hk_os_thread_exit_arm(void);
  * of a bare clone. */
 bool hk_os_thread_has_end(void);
 
+/* Whether the hook may have run for the last time, although the calling thread still frees: true as well where that
+ * cannot be told. Of a thread that the C library has made. */
+bool hk_os_thread_is_ending(void);
+
 /* A thread that the C library has made, for others to look at. */
 typedef struct {
   uint64_t number;     /* the kernel's; 0: not known */
@@ -250,9 +254,9 @@ typedef struct {
 /* The calling thread. No system call. */
 hk_os_thread_t hk_os_thread_self(void);
 
-/* Whether the thread sleeps outside the library at some moment during the call: in a system call of the program's, on the stack that
- * it began with, and with no signal handler under way on that. From that moment on it sees what the caller wrote before
- * (the kernel's lock orders both). Opens a file. False where it cannot be told. */
+/* Whether the thread sleeps outside the library at some moment during the call: in a system call of the program's, on
+ * the stack that it began with, and with no signal handler under way on that. From that moment on it sees what the
+ * caller wrote before (the kernel's lock orders both). Opens a file. False where it cannot be told. */
 bool hk_os_thread_sleeps(const hk_os_thread_t *thread);
 
 /* Arranges that `child` runs in the child of fork. The C library may allocate inside. */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <sys/stat.h>
 
@@ -72,4 +73,13 @@ unsigned hk_os_thread_count(void) {
   long result = hk_syscall4(SYS_newfstatat, AT_FDCWD, (long)"/proc/self/task", (long)&tasks, 0);
   if (result != 0 || tasks.st_nlink <= 2) return 0;
   return (unsigned)tasks.st_nlink - 2 - hk_os_bare_thread_is_claimed();
+}
+
+/* When all destructors have run, glibc (from 2.34 on) blocks each signal, among them the one that it cancels threads by. No program can block
+ * that one through the C library. */
+bool hk_os_thread_is_ending(void) {
+  uint64_t mask;
+  if (hk_sandbox_is_own()) return true;
+  if (hk_syscall4(SYS_rt_sigprocmask, SIG_BLOCK, 0, (long)&mask, sizeof mask) != 0) return true;
+  return (mask & HK_SIGNAL_MASK(32)) != 0;
 }

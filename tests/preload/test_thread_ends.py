@@ -23,6 +23,8 @@ WAYS = [
     "cancelled_detached",
     "local",
     "local_detached",
+    "nothing",
+    "nothing_detached",
     "keys",
     "keys_detached",
     "clone",

@@ -57,7 +57,7 @@ static struct {
 /* Where the thread is. */
 static _Thread_local unsigned current_node;
 
-static _Thread_local bool has_no_end;
+static _Thread_local bool has_no_end, is_ending;
 
 /* ---- os.h. ------------------------------------------------------------------------------------------------------ */
 
@@ -146,6 +146,7 @@ bool hk_os_thread_start(const char *name, void (*run)(void)) {
 
 unsigned hk_os_thread_count(void) { return fake.thread_count; }
 bool hk_os_thread_has_end(void) { return !has_no_end; }
+bool hk_os_thread_is_ending(void) { return is_ending; }
 
 bool hk_os_bare_thread_claim(void) {
   if (!fake.has_bare_thread || fake.is_bare_thread_claimed) return false;
@@ -266,6 +267,7 @@ uint64_t fake_os_memory_limit_questions(void) { return fake.memory_limit_questio
 void fake_os_set_memory_limit_hook(void (*hook)(void)) { fake.memory_limit_hook = hook; }
 void (*fake_os_thread(void))(void) { return fake.thread_run; }
 void fake_os_be_bare(void) { has_no_end = true; }
+void fake_os_be_ending(void) { is_ending = true; }
 void fake_os_set_thread_sleeps(bool (*sleeps)(uint64_t number)) { fake.thread_sleeps = sleeps; }
 void fake_os_set_thread_count(unsigned count) { fake.thread_count = count; }
 void fake_os_set_wait_hook(void (*hook)(void)) { fake.wait_hook = hook; }

@@ -149,6 +149,8 @@ void fake_os_set_thread_sleeps(bool (*sleeps)(uint64_t number));
 
 /* The calling thread is one that the C library has not made. */
 void fake_os_be_bare(void);
+/* The calling thread's exit handlers have run. */
+void fake_os_be_ending(void);
 /* hk_os_wait_for returns at once; for how long it would have waited the last time (0: the word was another already), and
  * what is called then. */
 uint64_t fake_os_waited_ms(void);

@@ -167,7 +167,7 @@ void ExpectClosedWhileIdle(uint32_t left, uint32_t more) {
     bin = std::make_unique<OpenBin>(kSize);
     bin->Lower(left);
     homely = bin->GiveAway(left + more);
-    heap = hk_thread_heap;
+    heap = hk_thread_own();
     hk_thread_on_exit();
   }).join();
   ASSERT_EQ(hk_heap_life(heap), hk_heap_idle);
@@ -176,7 +176,7 @@ void ExpectClosedWhileIdle(uint32_t left, uint32_t more) {
   EXPECT_EQ(ListLength(hk_heap_home(heap, class_index)->free), left + more);
   std::thread([&] {
     EXPECT_FALSE(IsSampled(bin->Take()));
-    EXPECT_EQ(hk_thread_heap, heap);
+    EXPECT_EQ(hk_thread_own(), heap);
     bin->ExpectClosed(left);
     EXPECT_TRUE(IsSampled(bin->Take())) << "the one that was drawn";
     bin->FreeAll();

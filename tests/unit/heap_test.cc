@@ -177,6 +177,35 @@ HK_FRESH_TEST(HeapOfAThread, KeepsNoMidBlocksNoRunsAndNoBatches) {
   CheckSpan(heap, SpanOf(held), 1);
 }
 
+// As destructors do whose thread's exit handler has run: each call borrows a heap. None keeps a span for the next call.
+HK_FRESH_TEST(HeapOfAThread, BorrowedHeapsKeepNothingWhenManyAreIdle) {
+  std::vector<hk_heap_t *> heaps = TakeMany(HK_POOL_WARM + 2);
+  for (hk_heap_t *heap : heaps) hk_heap_give_back(heap);
+  std::thread([] {
+    hk_thread_on_exit();
+    for (unsigned i : {4u, 20u, 64u, 80u}) {
+      hk_thread_lease_t lease = hk_thread_enter();
+      ASSERT_TRUE(lease.borrowed);
+      hk_block_t *block = Alloc(lease.heap, i);
+      hk_thread_leave(lease);
+      EXPECT_EQ(InUseSlabs(), hk_class_span_slabs(i)) << i;
+      hk_remote_free_now(SpanOf(block), block);
+      EXPECT_EQ(InUseSlabs(), 0u) << i;
+    }
+  }).join();
+}
+
+// The pool has become deep since its last look: a heap that keeps something is in one of the first slots, or it is trimmed.
+HK_FRESH_TEST(HeapOfAThread, OnlyHeapsInTheFirstSlotsKeepSpans) {
+  std::vector<hk_heap_t *> heaps = TakeMany(2 * HK_POOL_WARM);
+  for (hk_heap_t *heap : heaps) (void)FreeOwn(heap, Alloc(heap, 4));
+  for (hk_heap_t *heap : heaps) hk_remote_give_back(heap);
+  for (unsigned i = 0; i < heaps.size(); i++) {
+    EXPECT_EQ(heaps[i]->state[4].active.load() != nullptr, i < HK_POOL_WARM) << i;
+  }
+  EXPECT_EQ(InUseSlabs(), HK_POOL_WARM * hk_class_span_slabs(4));
+}
+
 // What is cheap to keep for the next thread stays, but not when many heaps wait for one.
 HK_FRESH_TEST(HeapOfAThread, KeepsNothingWhenManyAreIdle) {
   for (unsigned idle : {HK_POOL_WARM - 1u, HK_POOL_WARM + 0u}) {
@@ -256,6 +285,61 @@ HK_FRESH_TEST(HeapOfAThread, IsBorrowedWhereTheThreadHasNoExitHandler) {
   }).join();
 }
 
+// ---- One of very many threads.
+
+constexpr size_t kManyHeaps = 64;
+
+unsigned CallsOfANewThread() {
+  unsigned calls = 0;
+  std::thread([&calls] {
+    while (calls < 1000 && hk_thread_is_young()) calls++;
+    EXPECT_FALSE(hk_thread_is_young()) << "it has a heap of its own from then on";
+  }).join();
+  return calls;
+}
+
+HK_FRESH_TEST(HeapOfAThread, IsBorrowedAtFirstByOneOfVeryManyThreads) {
+  std::vector<hk_heap_t *> heaps = TakeMany(kManyHeaps - 1);
+  EXPECT_EQ(CallsOfANewThread(), 0u) << "there are few";
+  heaps.push_back(hk_heap_take());
+  unsigned calls = CallsOfANewThread();
+  EXPECT_GT(calls, 8u);
+  EXPECT_LE(calls, 100u);
+  for (unsigned i = 0; i < HK_POOL_WARM - 1; i++) hk_heap_give_back(heaps[i]);
+  EXPECT_EQ(CallsOfANewThread(), calls);
+  hk_heap_give_back(heaps[HK_POOL_WARM - 1]);
+  EXPECT_EQ(CallsOfANewThread(), 0u) << "heaps are idle";
+}
+
+HK_FRESH_TEST(HeapOfAThread, IsNotYoungWhereTheThreadIsLeaving) {
+  (void)TakeMany(kManyHeaps);
+  std::thread([] {
+    hk_thread_on_exit();
+    EXPECT_FALSE(hk_thread_is_young());
+  }).join();
+}
+
+HK_FRESH_TEST(HeapOfAThread, ThreadsThatBorrowShareTheHeapAndItsPages) {
+  (void)TakeMany(kManyHeaps);
+  hk_heap_t *shared = nullptr;
+  std::vector<hk_block_t *> blocks(20);
+  for (hk_block_t *&block : blocks) {
+    std::thread([&shared, &block] {
+      hk_thread_lease_t lease = hk_thread_borrow();
+      ASSERT_TRUE(lease.borrowed);
+      if (shared == nullptr) shared = lease.heap;
+      EXPECT_EQ(lease.heap, shared);
+      block = Alloc(lease.heap, 20);
+      EXPECT_TRUE(SpareRun(lease.heap, hk_slab_of(hk_run_alloc(3 * HK_SLAB_BYTES, 1, &zero))));
+      hk_thread_leave(lease);
+      EXPECT_EQ(hk_thread_own(), HK_EMPTY_HEAP);
+      EXPECT_EQ(shared->spare_slabs, 0u) << "no thread may come for them for long";
+    }).join();
+  }
+  for (hk_block_t *block : blocks) EXPECT_EQ(SpanOf(block), SpanOf(blocks[0]));
+  EXPECT_EQ(HeapCount(), kManyHeaps + 1);
+}
+
 // ---- What comes home while a heap changes hands.
 
 HK_FRESH_TEST(HeapOfAThread, TakesUpWhatWaitsForItWhenItsThreadEnds) {
@@ -331,6 +415,37 @@ HK_FRESH_TEST(HeapOfAThread, StaysWhateverElseItFrees) {
     EXPECT_EQ(hk_thread_own(), mine);
     EXPECT_EQ(hk_heap_life(other), hk_heap_idle);
   });
+}
+
+// At a thread's end the C library frees the memory of other threads' stacks, when no exit handler is to come any more.
+HK_FRESH_TEST(HeapOfAThread, IsNotNeededByOneThatIsEnding) {
+  hk_heap_t *owner = hk_heap_take();
+  hk_heap_give_back(owner);
+  std::thread([owner] {
+    fake_os_be_ending();
+    for (int i = 0; i < 3000; i++) ASSERT_TRUE(hk_thread_frees_without_heap(i % 2 == 0 ? nullptr : owner)) << i;
+    EXPECT_EQ(hk_thread_own(), HK_EMPTY_HEAP);
+    EXPECT_EQ(hk_heap_life(owner), hk_heap_idle);
+  }).join();
+}
+
+HK_FRESH_TEST(HeapOfAThread, IsTheOneThatTheThreadFreesBlocksOf) {
+  std::vector<hk_heap_t *> heaps = TakeMany(3);
+  for (hk_heap_t *heap : heaps) hk_heap_give_back(heap);
+  for (bool may_be_ending : {false, true}) {
+    InNewThread([&heaps, may_be_ending] {
+      if (may_be_ending) fake_os_be_ending();
+      EXPECT_EQ(hk_thread_frees_without_heap(heaps[1]), may_be_ending);
+      for (int i = 0; i < 1 << 16 && hk_thread_frees_without_heap(heaps[0]); i++) continue;
+      EXPECT_FALSE(hk_thread_frees_without_heap(heaps[0])) << "one that frees so many sends them in batches";
+      hk_thread_lease_t lease = hk_thread_enter();
+      EXPECT_EQ(lease.heap, heaps[1]);
+      EXPECT_FALSE(lease.borrowed);
+      EXPECT_FALSE(hk_thread_frees_without_heap(heaps[0]));
+      hk_thread_leave(lease);
+    });
+  }
+  EXPECT_EQ(HeapCount(), 3u);
 }
 
 HK_FRESH_TEST(HeapOfAThread, IsNotFollowedByOneThatIsLeaving) {

@@ -194,112 +194,59 @@ size_t SlabsOf(const std::vector<hk_block_t *> &held) {
   return slabs;
 }
 
-HK_FRESH_TEST(SettleDown, KeepsActiveTinySpansAndNothingElseWhileFewHeapsAreIdle) {
-  for (unsigned idle : {0u, HK_POOL_WARM - 1u}) {
-    SCOPED_TRACE(idle);
-    hk_heap_t *heap = hk_heap_take();
-    std::vector<hk_heap_t *> others = MakeIdle(idle);
-    std::vector<hk_block_t *> held = UseALot(heap);
-    std::vector<hk_slab_t *> active;
-    for (unsigned i = 1; i <= HK_TINY_CLASS_MAX; i++) active.push_back(heap->state[i].active.load());
-    hk_heap_settle_down(heap, SIZE_MAX);
-
-    EXPECT_EQ(heap->spare_slabs, 0u);
-    size_t slabs = SlabsOf(held);
-    for (unsigned i = 1; i <= HK_TINY_CLASS_MAX; i++) {
-      ASSERT_NE(active[i - 1], nullptr);
-      EXPECT_EQ(heap->state[i].active.load(), active[i - 1]) << "as it was";
-      CheckSpan(heap, active[i - 1], i % 3 == 0 ? 1 : 0);
-      if (i % 3 != 0) slabs += active[i - 1]->slab_count;
-    }
-    for (unsigned i = HK_TINY_CLASS_MAX + 1; i < HK_CLASS_COUNT; i++) {
-      EXPECT_EQ(heap->bin[i].free, HK_LIST_END) << i;
-      CheckMidBin(heap, i);
-    }
-    for (hk_block_t *block : held) CheckSpan(heap, SpanOf(block), 1);
-    EXPECT_EQ(InUseSlabs(), slabs);
-
-    for (hk_block_t *block : held) (void)FreeOwn(heap, block);
-    hk_heap_trim(heap);
-    ExpectNothingLeft(heap);
-    for (size_t i = 0; i < others.size(); i++) (void)hk_heap_take();
-  }
-}
-
-HK_FRESH_TEST(SettleDown, KeepsNothingFreeWhenManyHeapsAreIdle) {
-  for (unsigned idle : {HK_POOL_WARM + 0u, HK_POOL_WARM + 5u}) {
-    SCOPED_TRACE(idle);
-    hk_heap_t *heap = hk_heap_take();
-    std::vector<hk_heap_t *> others = MakeIdle(idle);
-    std::vector<hk_block_t *> held = UseALot(heap);
-    hk_heap_settle_down(heap, SIZE_MAX);
-    EXPECT_EQ(heap->spare_slabs, 0u);
-    EXPECT_EQ(InUseSlabs(), SlabsOf(held));
-    for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
-      if (i % 3 != 0) EXPECT_EQ(heap->state[i].active.load(), nullptr) << i;
-    }
-    for (hk_block_t *block : held) CheckSpan(heap, SpanOf(block), 1);
-    for (hk_block_t *block : held) (void)FreeOwn(heap, block);
-    hk_heap_settle_down(heap, SIZE_MAX);
-    ExpectNothingLeft(heap);
-    for (size_t i = 0; i < others.size(); i++) (void)hk_heap_take();
-  }
-}
-
-// ---- How many steps are worth it.
-
-// Blocks of a tiny class that are all home again. How many: so many steps it takes to see that.
-unsigned AllHome(hk_heap_t *heap, unsigned class_index) {
-  hk_block_t *block = Alloc(heap, class_index);
-  (void)FreeOwn(heap, block);
-  return CarvedOf(SpanOf(block));
-}
-
-HK_FRESH_TEST(SettleDown, AListIsWalkedOnlyIfThatIsWorthIt) {
+HK_FRESH_TEST(Unload, KeepsActiveTinySpansAndNothingElse) {
   hk_heap_t *heap = hk_heap_take();
-  (void)MakeIdle(HK_POOL_WARM);
-  for (unsigned class_index : {1u, 20u, 64u}) {
-    SCOPED_TRACE(class_index);
-    unsigned steps = AllHome(heap, class_index);
-    for (unsigned too_few : {0u, 1u, steps - 1}) {
-      hk_heap_settle_down(heap, too_few);
-      ASSERT_NE(heap->state[class_index].active.load(), nullptr) << too_few;
-      CheckSpan(heap, heap->state[class_index].active.load(), 0);
-      EXPECT_EQ(heap->spare_slabs, 0u) << "all else goes in any case";
-    }
-    hk_heap_settle_down(heap, steps);
-    ExpectNothingLeft(heap);
+  std::vector<hk_block_t *> held = UseALot(heap);
+  std::vector<hk_slab_t *> active;
+  for (unsigned i = 1; i <= HK_TINY_CLASS_MAX; i++) active.push_back(heap->state[i].active.load());
+  hk_heap_unload(heap);
+
+  EXPECT_EQ(heap->spare_slabs, 0u);
+  size_t slabs = SlabsOf(held);
+  for (unsigned i = 1; i <= HK_TINY_CLASS_MAX; i++) {
+    ASSERT_NE(active[i - 1], nullptr);
+    EXPECT_EQ(heap->state[i].active.load(), active[i - 1]) << "as it was";
+    CheckSpan(heap, active[i - 1], i % 3 == 0 ? 1 : 0);
+    if (i % 3 != 0) slabs += active[i - 1]->slab_count;
   }
+  for (unsigned i = HK_TINY_CLASS_MAX + 1; i < HK_CLASS_COUNT; i++) {
+    EXPECT_EQ(heap->bin[i].free, HK_LIST_END) << i;
+    CheckMidBin(heap, i);
+  }
+  for (hk_block_t *block : held) CheckSpan(heap, SpanOf(block), 1);
+  EXPECT_EQ(InUseSlabs(), slabs);
+
+  for (hk_block_t *block : held) (void)FreeOwn(heap, block);
+  hk_heap_trim(heap);
+  ExpectNothingLeft(heap);
 }
 
-HK_FRESH_TEST(SettleDown, ClassesShareTheSteps) {
-  hk_heap_t *heap = hk_heap_take();
-  (void)MakeIdle(HK_POOL_WARM);
-  for (bool enough : {false, true}) {
-    SCOPED_TRACE(enough);
-    unsigned first = AllHome(heap, 8), second = AllHome(heap, 20);
-    hk_heap_settle_down(heap, first + second - !enough);
-    EXPECT_EQ(heap->state[8].active.load(), nullptr);
-    EXPECT_EQ(heap->state[20].active.load() == nullptr, enough);
-    hk_heap_trim(heap);
-  }
+HK_FRESH_TEST(Unload, TheNextThreadBeginsWithSmallCarvings) {
+  hk_heap_t *heap = nullptr;
+  std::thread([&heap] {
+    hk_thread_lease_t lease = hk_thread_enter();
+    heap = lease.heap;
+    for (unsigned class_index : {1u, 20u, 64u, 66u}) (void)AllocMany(heap, class_index, CapacityOf(class_index));
+    for (unsigned class_index : {1u, 20u, 64u}) EXPECT_GT(heap->state[class_index].carve_count, 0u) << class_index;
+    hk_thread_leave(lease);
+    hk_thread_on_exit();
+  }).join();
+  for (unsigned i = 1; i < HK_CLASS_COUNT; i++) EXPECT_EQ(heap->state[i].carve_count, 0u) << i;
 }
 
-HK_FRESH_TEST(SettleDown, AWalkInVainCostsItsStepsToo) {
+HK_FRESH_TEST(SettleDown, KeepsNothingFree) {
   hk_heap_t *heap = hk_heap_take();
-  (void)MakeIdle(HK_POOL_WARM);
-  for (bool enough : {false, true}) {
-    SCOPED_TRACE(enough);
-    hk_block_t *held = Alloc(heap, 8);
-    unsigned at_home = ListLength(heap->bin[8].free);
-    unsigned second = AllHome(heap, 20);
-    hk_heap_settle_down(heap, at_home + second - !enough);
-    CheckSpan(heap, SpanOf(held), 1);
-    EXPECT_EQ(heap->state[20].active.load() == nullptr, enough);
-    (void)FreeOwn(heap, held);
-    hk_heap_trim(heap);
-    ExpectNothingLeft(heap);
+  std::vector<hk_block_t *> held = UseALot(heap);
+  hk_heap_settle_down(heap);
+  EXPECT_EQ(heap->spare_slabs, 0u);
+  EXPECT_EQ(InUseSlabs(), SlabsOf(held));
+  for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
+    if (i % 3 != 0) EXPECT_EQ(heap->state[i].active.load(), nullptr) << i;
   }
+  for (hk_block_t *block : held) CheckSpan(heap, SpanOf(block), 1);
+  for (hk_block_t *block : held) (void)FreeOwn(heap, block);
+  hk_heap_settle_down(heap);
+  ExpectNothingLeft(heap);
 }
 
 // A span that is not empty counts its blocks from then on, and is released with the last one: no walk is needed for that.
@@ -317,7 +264,7 @@ HK_FRESH_TEST(SettleDown, ASpanThatIsNotEmptyIsPutToRest) {
         (void)FreeOwn(heap, held.back());
         held.pop_back();
       }
-      hk_heap_settle_down(heap, SIZE_MAX);
+      hk_heap_settle_down(heap);
       EXPECT_EQ(heap->state[class_index].active.load(), nullptr);
       EXPECT_EQ(heap->bin[class_index].free, HK_LIST_END);
       EXPECT_EQ(IsPartial(heap, span), !is_full || free_count > 0) << "the next thread finds it";
@@ -341,7 +288,7 @@ HK_FRESH_TEST(SettleDown, ASpanAtRestServesTheNextThread) {
     hk_block_t *held = Alloc(heap, class_index);
     std::vector<hk_block_t *> expected = PopAll(heap, class_index);
     for (size_t i = expected.size(); i-- > 0;) (void)FreeOwn(heap, expected[i]);
-    hk_heap_settle_down(heap, SIZE_MAX);
+    hk_heap_settle_down(heap);
     hk_heap_give_back(heap);
     EXPECT_TRUE(hk_heap_offers(heap, class_index));
     ASSERT_EQ(hk_heap_take(), heap);
@@ -353,22 +300,16 @@ HK_FRESH_TEST(SettleDown, ASpanAtRestServesTheNextThread) {
   }
 }
 
-HK_FRESH_TEST(SettleDown, TheReserveGoesWhetherTheHeapIsWarmOrNot) {
-  for (unsigned idle : {0u, HK_POOL_WARM + 0u}) {
-    SCOPED_TRACE(idle);
-    hk_heap_t *heap = hk_heap_take();
-    std::vector<hk_heap_t *> others = MakeIdle(idle);
-    std::vector<hk_slab_t *> spans;
-    while (ReservedSlabs(heap) < 3) spans.push_back(hk_span_acquire(heap, 64));
-    hk_heap_settle_down(heap, 0);
-    EXPECT_EQ(heap->reserve, nullptr);
-    EXPECT_EQ(InUseSlabs(), spans.size());
-    for (hk_slab_t *span : spans) hk_span_release(heap, span);
-    hk_heap_trim(heap);
-    ExpectNothingLeft(heap);
-    (void)hk_surplus_trim(0);
-    for (size_t i = 0; i < others.size(); i++) (void)hk_heap_take();
-  }
+HK_FRESH_TEST(Unload, TheReserveGoes) {
+  hk_heap_t *heap = hk_heap_take();
+  std::vector<hk_slab_t *> spans;
+  while (ReservedSlabs(heap) < 3) spans.push_back(hk_span_acquire(heap, 64));
+  hk_heap_unload(heap);
+  EXPECT_EQ(heap->reserve, nullptr);
+  EXPECT_EQ(InUseSlabs(), spans.size());
+  for (hk_slab_t *span : spans) hk_span_release(heap, span);
+  hk_heap_trim(heap);
+  ExpectNothingLeft(heap);
 }
 
 HK_FRESH_TEST(SettleDown, AThreadsEndGivesTheReserveBack) {
@@ -390,20 +331,15 @@ HK_FRESH_TEST(SettleDown, AThreadsEndGivesTheReserveBack) {
 
 #if HK_SAFETY
 
-// A list that never ends costs no more than one that has all blocks: what is left is enough for the next class, or not.
-HK_FRESH_TEST(SettleDown, ARingCostsAsManyStepsAsThereAreBlocks) {
+HK_FRESH_TEST(SettleDown, ARingEnds) {
   hk_heap_t *heap = hk_heap_take();
-  (void)MakeIdle(HK_POOL_WARM);
-  ASSERT_TRUE(hk_refill(heap, 5));
+  ASSERT_TRUE(hk_refill(heap, 5) && hk_refill(heap, 20));
   hk_block_t *first = heap->bin[5].free;
   hk_block_link(first->next, first);
   hk_slab_t *span = heap->state[5].active.load();
-  unsigned second = AllHome(heap, 20);
-  for (unsigned left : {0u, second - 1, second}) {
-    hk_heap_settle_down(heap, CarvedOf(span) + left);
-    EXPECT_TRUE(IsActive(heap, span));
-    EXPECT_EQ(heap->state[20].active.load() == nullptr, left == second) << left;
-  }
+  hk_heap_settle_down(heap);
+  EXPECT_TRUE(IsActive(heap, span));
+  EXPECT_EQ(heap->state[20].active.load(), nullptr);
 }
 
 HK_FRESH_TEST(Trim, ASpanWithADamagedListIsLeftAlone) {

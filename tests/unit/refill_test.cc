@@ -47,12 +47,6 @@ void ExpectStagesAddUp(hk_heap_t *heap) {
   EXPECT_LE(StatOf(heap, hk_stat_slab_reuse) + StatOf(heap, hk_stat_slab_reserve), StatOf(heap, hk_stat_slab_acquire));
 }
 
-// How many blocks a mid class cuts at once from memory that was used before: never so many that the list is full.
-size_t MidCarveOfUsed(hk_heap_t *heap, unsigned class_index) {
-  size_t by_bytes = std::max<size_t>(2, 32 * HK_KIB / hk_class_bytes(class_index));
-  return std::min<size_t>(by_bytes, RoomOf(heap, class_index) - 1);
-}
-
 HK_FRESH_TEST(Refill, EachTimeAQuarterMoreBlocksAreCut) {
   using Counts = std::vector<unsigned>;
   EXPECT_EQ(CarveCounts(hk_class_of(16), 14),
@@ -76,8 +70,9 @@ HK_FRESH_TEST(Refill, OfAMidClassAPagesWorthOrOneBlockIsCutAtATime) {
   }
 }
 
-// Memory that was used before costs no page fault: as much as of a tiny class at most, and two blocks at least.
-HK_FRESH_TEST(Refill, OfUsedMemoryMoreIsCutAtATime) {
+// Of used memory it is not known how far it was used. So as much is cut as of a tiny class: little at first, and each time more, but never so
+// much that the list is full.
+HK_FRESH_TEST(Refill, OfUsedMemoryMoreIsCutEachTime) {
   for (unsigned class_index = HK_TINY_CLASS_MAX + 1; class_index < HK_CLASS_COUNT; class_index++) {
     SCOPED_TRACE(class_index);
     hk_heap_t *heap = hk_heap_take();
@@ -85,14 +80,21 @@ HK_FRESH_TEST(Refill, OfUsedMemoryMoreIsCutAtATime) {
     (void)FreeOwn(heap, Alloc(heap, class_index));
     hk_mid_spill_all(heap);
     ASSERT_EQ(heap->state[class_index].active.load(), nullptr);
-    ASSERT_TRUE(hk_refill(heap, class_index));
-    ASSERT_FALSE(heap->state[class_index].active.load()->zero);
-    unsigned length = ListLength(heap->bin[class_index].free);
-    EXPECT_EQ(length, MidCarveOfUsed(heap, class_index));
-    EXPECT_LE(length, RoomOf(heap, class_index)) << "no more than the list has room for";
-    EXPECT_FALSE(hk_bin_was_fresh(&heap->bin[class_index], class_index));
-    CheckSpan(heap, heap->state[class_index].active.load(), 0);
-    hk_heap_trim(heap);
+    unsigned expected = std::max(1u, static_cast<unsigned>(4 * HK_KIB / hk_class_bytes(class_index)));
+    unsigned most = std::max(2u, static_cast<unsigned>(32 * HK_KIB / hk_class_bytes(class_index)));
+    for (int i = 0; i < 5; i++) {
+      ASSERT_TRUE(hk_refill(heap, class_index));
+      const hk_slab_t *span = heap->state[class_index].active.load();
+      if (span->zero) break;
+      unsigned length = ListLength(heap->bin[class_index].free);
+      if (CarvedOf(span) < CapacityOf(class_index))
+        EXPECT_EQ(length, std::min(expected, RoomOf(heap, class_index) - 1));
+      EXPECT_FALSE(hk_bin_was_fresh(&heap->bin[class_index], class_index));
+      CheckSpan(heap, span, CarvedOf(span) - length);
+      (void)PopAll(heap, class_index);
+      expected = std::min(most, expected + (expected + 3) / 4);
+    }
+    EXPECT_GE(expected, 2u);
   }
 }
 

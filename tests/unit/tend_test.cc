@@ -26,8 +26,8 @@ using Heaps = std::vector<hk_heap_t *>;
 // As the end of its thread does.
 void MakeIdle(hk_heap_t *heap) {
   hk_remote_flush(heap);
-  hk_heap_settle_down(heap, SIZE_MAX);
-  hk_heap_give_back(heap);
+  hk_heap_unload(heap);
+  hk_remote_give_back(heap);
 }
 
 // So many idle heaps that have nothing.
@@ -221,8 +221,8 @@ HK_FRESH_TEST(Tend, AChainOfMovedSpansIsFollowedToItsEnd) {
 
 // ---- How far a look goes.
 
-// Of a span with thousands of blocks one came home: its page is looked at and no other.
-HK_FRESH_TEST(Tend, OneBlockIsNotWorthALookAtAllOthers) {
+// Of a span with thousands of blocks one came home: its page is looked at and no other, for the span counts its blocks.
+HK_FRESH_TEST(Tend, OneBlockNeedsNoLookAtAllOthers) {
   hk_heap_t *sender = hk_heap_take(), *owner = hk_heap_take();
   FillPool(HK_POOL_WARM);
   Blocks blocks = AllocMany(owner, 1, CapacityOf(1));
@@ -231,41 +231,16 @@ HK_FRESH_TEST(Tend, OneBlockIsNotWorthALookAtAllOthers) {
   for (hk_block_t *block : blocks) {
     if (block != one) (void)FreeOwn(owner, block);
   }
-  hk_heap_give_back(owner);
+  MakeIdle(owner);
+  EXPECT_EQ(InUseSlabs(), 1u);
   size_t page = static_cast<size_t>(getpagesize());
   ASSERT_EQ(reinterpret_cast<uintptr_t>(one), hk_slab_start(span));
   char *others = reinterpret_cast<char *>(one) + page;
   ASSERT_EQ(mprotect(others, HK_SLAB_BYTES - page, PROT_NONE), 0) << "who looks there ends here";
   SendAll(sender, {one});
   EXPECT_EQ(StatOf(owner, hk_stat_remote_drain), 1u);
-  EXPECT_EQ(InUseSlabs(), 1u);
+  EXPECT_EQ(InUseSlabs(), 0u);
   ASSERT_EQ(mprotect(others, HK_SLAB_BYTES - page, PROT_READ | PROT_WRITE), 0);
-  CheckSpan(owner, span, 0);
-  ASSERT_TRUE(hk_heap_take_this(owner));
-  hk_heap_trim(owner);
-  EXPECT_EQ(InUseSlabs(), 0u) << "whoever asks for a trim gets it";
-}
-
-// Four steps for a block: a batch of a quarter of what was cut is enough, and one block less is not.
-HK_FRESH_TEST(Tend, ALookIsWorthFourStepsForEachBlock) {
-  hk_heap_t *sender = hk_heap_take(), *owner = hk_heap_take();
-  FillPool(HK_POOL_WARM);
-  for (unsigned class_index : {8u, 20u, 32u}) {
-    for (bool enough : {false, true}) {
-      SCOPED_TRACE(testing::Message() << class_index << (enough ? ", enough" : ", too few"));
-      Blocks blocks = AllocMany(owner, class_index, 1);
-      unsigned carved = CarvedOf(SpanOf(blocks[0]));
-      unsigned sent = (carved + 3) / 4 - !enough;
-      ASSERT_GE(sent, 1u);
-      for (unsigned i = 1; i < sent; i++) blocks.push_back(Alloc(owner, class_index));
-      ASSERT_EQ(CarvedOf(SpanOf(blocks[0])), carved);
-      hk_heap_give_back(owner);
-      SendAll(sender, blocks);
-      EXPECT_EQ(InUseSlabs(), enough ? 0u : 1u);
-      ASSERT_TRUE(hk_heap_take_this(owner));
-      hk_heap_trim(owner);
-    }
-  }
 }
 
 // ---- Very many heaps.
@@ -399,9 +374,9 @@ HK_FRESH_TEST(TendThreads, HeapsComeAndGoWhileTheirBlocksComeHome) {
           }
         }
         hk_remote_flush(heap);
-        hk_heap_settle_down(heap, SIZE_MAX);
+        hk_heap_unload(heap);
         hk_heap_leave(heap);
-        hk_heap_give_back(heap);
+        hk_remote_give_back(heap);
       }
     });
   }

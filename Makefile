@@ -34,7 +34,7 @@ run: ## install what is missing, build the libraries and show them at work
 	$(PYTHON) tools/demo.py --build $(BUILD)
 
 .PHONY: test
-test: ## install what is missing, then the checks and every tier of tests in ten minutes; ONLY=pattern for some of them
+test: ## install what is missing, then the checks and every tier of tests in eight minutes; ONLY=pattern for some of them
 	tools/bootstrap.sh test
 	@$(MAKE) run-tests WHAT="$(if $(ONLY),only '$(ONLY)',quick)"
 
@@ -70,7 +70,7 @@ fuzz: ## each fuzz target for FUZZ_SECONDS, by libFuzzer where clang has it; exe
 # One preset by itself: unit, api, model, stress and fuzz tests.
 .PHONY: $(addprefix test-,debug asan tsan clang)
 $(addprefix test-,debug asan tsan clang): test-%:
-	cmake --preset $* -DHK_TESTS=ON -DHK_TESTS_ONLY_THREADED=OFF -DHK_WERROR=$(WERROR)
+	cmake --preset $* -DHK_TESTS=ON -DHK_TESTS_ONLY_THREADED=OFF -DHK_SANITIZE_TESTS=ON -DHK_WERROR=$(WERROR)
 	cmake --build --preset $*
 	HAKMEM_TEST_SCALE=$(SANITIZER_TEST_SCALE) ctest --preset $* -j $(JOBS) -L '^(unit|api|model|stress|fuzz)$$'
 

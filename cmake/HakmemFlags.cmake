@@ -1,5 +1,5 @@
-# Compiler and linker flags, as interface targets: hk_flags for everything, hk_library_flags for what goes into a library,
-# hk_preload_link_flags for linking the shared ones.
+# Compiler and linker flags, as interface targets: hk_flags for everything, hk_sanitize_flags for what a sanitizer
+# instruments, hk_library_flags for what goes into a library, hk_preload_link_flags for linking the shared ones.
 include(CheckLinkerFlag)
 
 set(CMAKE_C_FLAGS_DEBUG "-Og -g")
@@ -19,6 +19,7 @@ target_compile_options(
             $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes>
             $<$<BOOL:${HK_WERROR}>:-Werror>
 )
+add_library(hk_sanitize_flags INTERFACE)
 if(HK_SANITIZE)
   # What a sanitizer adds takes the compiler long; without inlining less so.
   set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O1 -g1")
@@ -27,12 +28,13 @@ if(HK_SANITIZE)
   if(HK_SANITIZE STREQUAL "address")
     list(APPEND sanitize -fsanitize=undefined)
   endif()
-  target_compile_options(hk_flags INTERFACE ${sanitize} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_compile_options(hk_sanitize_flags INTERFACE ${sanitize} -fno-sanitize-recover=all)
+  target_compile_options(hk_flags INTERFACE -fno-omit-frame-pointer)
   target_link_options(hk_flags INTERFACE ${sanitize})
 endif()
 
 add_library(hk_library_flags INTERFACE)
-target_link_libraries(hk_library_flags INTERFACE hk_flags)
+target_link_libraries(hk_library_flags INTERFACE hk_flags hk_sanitize_flags)
 target_compile_options(
   hk_library_flags
   INTERFACE # Exported is what says so; every other name is ours alone, so it is called directly.

@@ -20,7 +20,7 @@ set(HK_FUZZ_TEST_MUTATIONS 8000)
 function(hk_fuzz_settings target)
   hk_see_internals(${target} 1)
   target_include_directories(${target} PRIVATE "${tests_dir}" "${tests_dir}/support" "${fuzz_dir}")
-  target_link_libraries(${target} PRIVATE hk_flags hakmem_core_parts Threads::Threads)
+  target_link_libraries(${target} PRIVATE hk_flags hk_sanitize_flags hakmem_core_parts Threads::Threads)
   target_compile_options(${target} PRIVATE -O1 -g1)
   hk_set_test_standards(${target})
   set_target_properties(
@@ -58,6 +58,10 @@ file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/fuzz/fuzz_targets.inc" CONTENT "${f
 
 add_executable(fuzz_corpus "${fuzz_dir}/run_corpus.cc" ${fuzz_sources} ${fuzz_support} ${fake_os})
 hk_fuzz_settings(fuzz_corpus)
+if(HK_SANITIZE)
+  # The driver reads nothing foreign, and takes the compiler long.
+  set_source_files_properties("${fuzz_dir}/run_corpus.cc" PROPERTIES COMPILE_OPTIONS -fno-sanitize=all)
+endif()
 target_include_directories(fuzz_corpus PRIVATE "${PROJECT_BINARY_DIR}/fuzz")
 target_compile_definitions(fuzz_corpus PRIVATE FUZZ_CORPUS_FOLDER="${fuzz_dir}/corpus")
 add_custom_target(tests_fuzz DEPENDS fuzz_corpus)

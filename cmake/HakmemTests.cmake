@@ -29,6 +29,7 @@ if(CMAKE_CROSSCOMPILING)
     set(INSTALL_GTEST OFF)
     set(BUILD_GMOCK OFF)
     add_subdirectory(/usr/src/googletest "${PROJECT_BINARY_DIR}/googletest" EXCLUDE_FROM_ALL)
+    target_compile_options(gtest PRIVATE -O0 -g0)
   else()
     message(FATAL_ERROR "no sources of GoogleTest in /usr/src/googletest (the package libgtest-dev has them)")
   endif()
@@ -75,9 +76,12 @@ file(GLOB support_sources CONFIGURE_DEPENDS "${tests_dir}/support/*.c" "${tests_
 file(GLOB fake_os_sources CONFIGURE_DEPENDS "${tests_dir}/support/fake_os*.c")
 list(REMOVE_ITEM support_sources ${fake_os_sources} "${tests_dir}/support/main.cc")
 
+# ThreadSanitizer must see what tests do; AddressSanitizer need not, and such tests are compiled in half the time.
+set(test_flags hk_flags hk_sanitize_flags)
 set(test_optimisation -O0 -g1 -U_FORTIFY_SOURCE)
-if(HK_SANITIZE STREQUAL "address")
-  list(APPEND test_optimisation -fno-sanitize=all -DHK_SANITIZED=1)
+if(HK_SANITIZE STREQUAL "address" AND NOT HK_SANITIZE_TESTS)
+  set(test_flags hk_flags)
+  list(APPEND test_optimisation -DHK_SANITIZED=1)
 endif()
 
 function(hk_set_test_standards target)
@@ -93,9 +97,8 @@ endfunction()
 function(hk_test_settings target)
   hk_see_internals(${target} 1)
   target_include_directories(${target} PRIVATE "${tests_dir}" "${tests_dir}/support")
-  target_link_libraries(${target} PRIVATE hk_flags)
-  # GoogleTest's macros are an if with an else. Tests are compiled fast rather than run fast, and the sanitizers check
-  # the core alone.
+  target_link_libraries(${target} PRIVATE ${test_flags})
+  # GoogleTest's macros are an if with an else. Tests are compiled fast rather than run fast.
   target_compile_options(${target} PRIVATE ${test_optimisation} $<$<COMPILE_LANGUAGE:CXX>:-Wno-dangling-else>)
   hk_set_test_standards(${target})
 endfunction()
@@ -118,13 +121,53 @@ hk_test_settings(hakmem_test_main)
 target_link_libraries(hakmem_test_main PRIVATE GTest::gtest)
 target_precompile_headers(hakmem_test_main PRIVATE "${tests_dir}/support/precompiled.h")
 
+set(join_tests "${PROJECT_SOURCE_DIR}/cmake/join_tests.cmake")
+
+# hk_join_sources(<program> <sources> <result>): files that include HK_TESTS_TOGETHER sources each (join_tests.cmake), as
+# GoogleTest's headers and templates take most of the time that a test is compiled. Two drivers may have the same names:
+# joined are sources that include the same ones.
+function(hk_join_sources program sources result)
+  list(LENGTH sources count)
+  if(HK_TESTS_TOGETHER LESS 2 OR count LESS 2)
+    set(${result} "${sources}" PARENT_SCOPE)
+    return()
+  endif()
+  set(groups "")
+  foreach(source IN LISTS sources)
+    file(STRINGS "${source}" drivers REGEX "^#include \".*_driver\\.h\"")
+    string(REGEX REPLACE "#include|\"|[a-z]+/|_driver|\\.h|[ ;]" "" group "${drivers}")
+    list(APPEND groups "of_${group}")
+    list(APPEND of_${group} "${source}")
+  endforeach()
+  list(REMOVE_DUPLICATES groups)
+  set(joined "")
+  foreach(group IN LISTS groups)
+    list(LENGTH ${group} count)
+    math(EXPR last "${count} - 1")
+    foreach(begin RANGE 0 ${last} ${HK_TESTS_TOGETHER})
+      list(SUBLIST ${group} ${begin} ${HK_TESTS_TOGETHER} some)
+      set(output "${PROJECT_BINARY_DIR}/joined/${program}_${group}_${begin}.cc")
+      add_custom_command(
+        OUTPUT "${output}"
+        COMMAND "${CMAKE_COMMAND}" -D "OUTPUT=${output}" -D "SOURCES=${some}" -P "${join_tests}"
+        DEPENDS ${some} "${join_tests}"
+        VERBATIM
+      )
+      list(APPEND joined "${output}")
+    endforeach()
+  endforeach()
+  set(${result} "${joined}" PARENT_SCOPE)
+endfunction()
+
 # hk_add_tests(<program> <label> <timeout seconds> <sources> <what to link>...)
 function(hk_add_tests program label timeout sources)
   if(NOT sources)
     return()
   endif()
-  add_executable(${program} ${sources} $<TARGET_OBJECTS:hakmem_test_main>)
+  hk_join_sources(${program} "${sources}" joined)
+  add_executable(${program} ${joined} $<TARGET_OBJECTS:hakmem_test_main>)
   hk_test_settings(${program})
+  target_include_directories(${program} PRIVATE "${tests_dir}/${label}")
   target_precompile_headers(${program} REUSE_FROM hakmem_test_main)
   target_link_libraries(${program} PRIVATE ${test_support} ${ARGN} GTest::gtest Threads::Threads)
   set_target_properties(${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
@@ -275,7 +318,7 @@ if(HK_PYTEST)
     if(suite_files)
       add_test(
         NAME ${suite}
-        COMMAND "${HK_PYTHON}" -m pytest -v ${pytest_workers} -p no:cacheprovider "${tests_dir}/${suite}"
+        COMMAND "${HK_PYTHON}" -m pytest -v ${pytest_workers} --durations=10 -p no:cacheprovider "${tests_dir}/${suite}"
         WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
       )
       set_tests_properties(

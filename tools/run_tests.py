@@ -38,6 +38,8 @@ ARM64_LEFT_OUT = (
     "option_test|lock_test|lock_fork_test|regression_test|trim_test|bare_thread_test|thread_call_test|report_test|"
     "figures_test|census_heaps_test|process_test|local_socket_test|refused_calls_test"
 )
+# The libraries, and what runs under qemu: neither the stress tests nor the programs that are run with the library preloaded.
+ARM64_TARGETS = ("hakmem", "hakmem_static", "hakmem_fast", "tests_unit", "tests_api")
 
 
 @dataclass
@@ -99,14 +101,19 @@ def have_clang() -> str | None:
 
 
 def preset_stages(
-    preset: str, werror: str, jobs: int, part: float, guess: tuple[float, float], threaded: bool
+    preset: str, werror: str, jobs: int, part: float, guess: tuple[float, float], short: bool, *targets: str
 ) -> list[Stage]:
-    """Build and native tests of one preset; `threaded`: of the sources that start threads alone."""
-    option = f"-DHK_TESTS_ONLY_THREADED={'ON' if threaded else 'OFF'}"
+    """Build and native tests of one preset. `short`: only the core is instrumented by AddressSanitizer, and the other
+    presets have only the sources that start threads."""
+    options = (
+        f"-DHK_TESTS_ONLY_THREADED={'ON' if short and preset != 'asan' else 'OFF'}",
+        f"-DHK_SANITIZE_TESTS={'OFF' if short else 'ON'}",
+        f"-DHK_TESTS_TOGETHER={1 if preset == 'debug' else 8}",  # one preset compiles each source by itself
+    )
     label = NATIVE if preset != "arm64" else "^(unit|api|model)$"
     out = ["-E", ARM64_LEFT_OUT] if preset == "arm64" else []
     return [
-        Stage(f"{preset} build", build(preset, werror, options=(option,)), guess[0]),
+        Stage(f"{preset} build", build(preset, werror, *targets, options=options), guess[0]),
         Stage(f"{preset} tests", ctest(preset, jobs, "-L", label, *out), guess[1], f"{preset} build", scale(part)),
     ]
 
@@ -118,13 +125,14 @@ def quick(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
         Stage("release build", build("release", werror), 110),
         Stage("release tests", ctest("release", jobs, "-L", IN_ONE_PROCESS), 90, "release build", SHORT),
         Stage("stress", ctest("release", 1, "-L", "^stress$"), 25, "release build"),
-        *preset_stages("asan", werror, jobs, 0.02, (110, 30), False),
-        *preset_stages("tsan", werror, jobs, 0.02, (60, 30), True),
+        *preset_stages("asan", werror, jobs, 0.02, (60, 30), True),
+        *preset_stages("tsan", werror, jobs, 0.02, (40, 30), True),
     ]
     if have_arm64() is None:
-        native += preset_stages("arm64", werror, jobs, 0.02, (70, 30), True)
+        native += preset_stages("arm64", werror, jobs, 0.02, (30, 30), True, *ARM64_TARGETS)
     python = [
-        Stage(tier, ctest("release", jobs, "-L", f"^{tier}$"), 60, "release build", SHORT) for tier in PYTHON_TIERS
+        Stage(tier, ctest("release", jobs, "-V", "-L", f"^{tier}$"), 60, "release build", SHORT)
+        for tier in PYTHON_TIERS
     ]
     return native, python
 
@@ -135,7 +143,7 @@ def rest(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
         Stage("release build", build("release", werror), 110),
         Stage("release tests", ctest("release", jobs, "-L", IN_ONE_PROCESS), 180, "release build", scale(1)),
         Stage("stress", ctest("release", 1, "-L", "^stress$", "--repeat", "until-fail:3"), 80, "release build"),
-        Stage("preload", ctest("release", jobs, "-L", "^preload$"), 200, "release build", scale(1)),
+        Stage("preload", ctest("release", jobs, "-V", "-L", "^preload$"), 200, "release build", scale(1)),
         *preset_stages("debug", werror, jobs, 0.05, (120, 60), False),
         *preset_stages("asan", werror, jobs, 0.05, (110, 60), False),
         *preset_stages("tsan", werror, jobs, 0.05, (150, 90), False),
@@ -240,6 +248,10 @@ class Run:
         print(f"\n{'stage':<16}{'outcome':<10}{'minutes':>8}   tests")
         for stage in self.stages:
             print(f"{stage.name:<16}{stage.outcome:<10}{stage.seconds / 60:>8.1f}   {counts(stage)}")
+        print(f"\n{'the ten slowest tests':<64}{'seconds':>8}")
+        for seconds, name in slowest(self.stages, 10):
+            print(f"{name:<64}{seconds:>8.1f}")
+        print()
         failed = [stage for stage in self.stages if stage.outcome == "FAILED"]
         passed_count, failed_count = totals(self.stages)
         print(f"{'all':<16}{'FAILED' if failed else 'ok':<10}{(time.monotonic() - self.begun) / 60:>8.1f}")
@@ -275,13 +287,26 @@ def ctest_counts(stage: Stage) -> tuple[int, int] | None:
 def counts(stage: Stage) -> str:
     """ctest's own closing line, and pytest's."""
     lines = re.findall(r"^\d+% tests passed, .*", text_of(stage), re.MULTILINE)
-    lines += re.findall(r"^=+ (\d+ (?:passed|failed)[^=]*?) in [^=]*=+$", text_of(stage), re.MULTILINE)
+    lines += re.findall(r"^(?:\d+: )?=+ (\d+ (?:passed|failed)[^=]*?) in [^=]*=+$", text_of(stage), re.MULTILINE)
     return "; ".join(lines)
 
 
 def totals(stages: list[Stage]) -> tuple[int, int]:
     found = [pair for pair in map(ctest_counts, stages) if pair]
     return sum(pair[0] for pair in found), sum(pair[1] for pair in found)
+
+
+def slowest(stages: list[Stage], count: int) -> list[tuple[float, str]]:
+    """The ctests and the pytests that took longest."""
+    found = []
+    for stage in stages:
+        text = text_of(stage)
+        for seconds, name in re.findall(r"^(?:\d+: )?([\d.]+)s call +(\S+)", text, re.MULTILINE):
+            found.append((float(seconds), name.removeprefix("tests/")))
+        for name, seconds in re.findall(r" Test +#\d+: (\S+) .* ([\d.]+) sec", text):
+            if name not in PYTHON_TIERS:
+                found.append((float(seconds), f"{stage.name.split()[0]} {name}"))
+    return sorted(found, reverse=True)[:count]
 
 
 def tell_end(stage: Stage) -> None:
@@ -297,7 +322,7 @@ def tell_end(stage: Stage) -> None:
     ):
         if name not in PYTHON_TIERS:
             print(f"  again: {settings} ctest --preset {preset} -R '^{name}$'".replace(":  ", ": "))
-    for name in re.findall(r"^(?:FAILED|ERROR) (tests/\S+)", text, re.MULTILINE):
+    for name in re.findall(r"^(?:\d+: )?(?:FAILED|ERROR) (tests/\S+)", text, re.MULTILINE):
         print(f"  again: {settings} HAKMEM_TEST_BUILD_DIR=build/release build/venv/bin/python -m pytest '{name}'")
     sys.stdout.flush()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import sys
 from typing import IO, Any, Optional
 
@@ -14,6 +15,8 @@ EXIT_CANNOT = 125  # hakmem itself cannot do what was asked
 EXIT_NOT_EXECUTABLE = 126
 EXIT_NOT_FOUND = 127
 EXIT_SIGNAL_BASE = 128
+# What stops a comparison. The programs have groups of their own: they hear nothing of it, and are killed.
+STOPPING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 class Failure(click.ClickException):

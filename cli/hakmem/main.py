@@ -2,50 +2,52 @@
 
 from __future__ import annotations
 
+import importlib
 import signal
 import sys
 from types import FrameType
-from typing import NoReturn, Optional
+from typing import List, NoReturn, Optional
 
 import click
 
 from hakmem import __version__
-from hakmem.commands.bench import bench
-from hakmem.commands.compare import compare
-from hakmem.commands.diff import diff
-from hakmem.commands.doctor import doctor
-from hakmem.commands.explain import explain
-from hakmem.commands.leaks import leaks
-from hakmem.commands.learn import learn
-from hakmem.commands.metrics import metrics
-from hakmem.commands.profile import profile
-from hakmem.commands.report import report
-from hakmem.commands.run import run
-from hakmem.commands.stats import stats
-from hakmem.commands.top import top
-from hakmem.errors import EXIT_SIGNAL_BASE, Interrupted, say
-from hakmem.measure import STOPPING_SIGNALS
+from hakmem.errors import EXIT_SIGNAL_BASE, STOPPING_SIGNALS, Interrupted, say
+
+# hakmem.commands.<name> has the command of that name.
+_COMMANDS = (
+    "bench",
+    "compare",
+    "diff",
+    "doctor",
+    "explain",
+    "leaks",
+    "learn",
+    "metrics",
+    "profile",
+    "report",
+    "run",
+    "stats",
+    "top",
+)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class _Commands(click.Group):
+    """Imports the module of a command when it is used: all of them take much longer than the rest of the start."""
+
+    def list_commands(self, ctx: click.Context) -> List[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> Optional[click.Command]:
+        if cmd_name not in _COMMANDS:
+            return None
+        command: click.Command = getattr(importlib.import_module(f"hakmem.commands.{cmd_name}"), cmd_name)
+        return command
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="hakmem")
 def cli() -> None:
     """Run programs under the hakmem memory allocator, and measure it beside others."""
-
-
-cli.add_command(run)
-cli.add_command(compare)
-cli.add_command(bench)
-cli.add_command(learn)
-cli.add_command(doctor)
-cli.add_command(stats)
-cli.add_command(top)
-cli.add_command(metrics)
-cli.add_command(profile)
-cli.add_command(diff)
-cli.add_command(explain)
-cli.add_command(report)
-cli.add_command(leaks)
 
 
 def _interrupt(number: int, _frame: Optional[FrameType]) -> NoReturn:

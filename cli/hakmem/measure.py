@@ -11,14 +11,12 @@ from dataclasses import dataclass, field
 from typing import IO, Any, Callable, List, Optional, Sequence
 
 from hakmem.engine import Child, Ended, Launch, Watch
-from hakmem.errors import Failure, Interrupted
+from hakmem.errors import STOPPING_SIGNALS, Failure, Interrupted
 from hakmem.memory import Sample
 from hakmem.metrics import CPU, MAJOR, MEAN, MINOR, PEAK, PEAK_TREE, WALL, Figures
 from hakmem.preload_plan import Prepared
 from hakmem.program import Program
 
-# What stops a comparison. The programs have groups of their own: they hear nothing of it, and are killed.
-STOPPING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _TAIL_BYTES = 2000
 _TAIL_LINES = 6
 _MOST_OUTPUT_BYTES = 1 << 20

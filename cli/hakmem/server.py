@@ -14,8 +14,8 @@ from typing import Callable, Mapping, Optional
 
 from hakmem.allocators import GLIBC, Allocator
 from hakmem.engine import Child, Watch
-from hakmem.errors import Failure
-from hakmem.measure import STOPPING_SIGNALS, Run, Streams, Task, figures_of, stop
+from hakmem.errors import STOPPING_SIGNALS, Failure
+from hakmem.measure import Run, Streams, Task, figures_of, stop
 from hakmem.metrics import AFTER, WALL
 from hakmem.preload_plan import Prepared
 from hakmem.program import Program

@@ -11,8 +11,8 @@ from typing import List
 
 import pytest
 from hakmem.engine import Child, Ended, Launch, Watch
-from hakmem.errors import Failure, Interrupted
-from hakmem.measure import STOPPING_SIGNALS, orders, stop
+from hakmem.errors import STOPPING_SIGNALS, Failure, Interrupted
+from hakmem.measure import orders, stop
 from hakmem.memory import MemorySampler, Sample, mean_over
 from hakmem.program import Program, resolve
 

@@ -78,6 +78,12 @@ static hk_stat_id_t take_any(hk_heap_t *heap, unsigned class_index) {
   return carve(heap, class_index) ? hk_stat_refill_cut : hk_stat_refill_failed;
 }
 
+bool hk_refill_has(const hk_heap_t *heap, unsigned class_index) {
+  const hk_list_t *partial = &heap->state[class_index].partial;
+  if (hk_list_is_linked(partial) && !hk_list_is_empty(partial)) return true;
+  return has_blocks(heap, class_index) || hk_span_active_has_room(heap, class_index);
+}
+
 bool hk_refill(hk_heap_t *heap, unsigned class_index) {
   hk_stat_bump(&heap->stat, hk_stat_refill, 1);
   if (hk_class_is_mid(class_index)) hk_heap_home(heap, class_index)->mark = 0;
@@ -106,4 +112,11 @@ bool hk_refill(hk_heap_t *heap, unsigned class_index) {
   bool is_carved = carve(heap, class_index);
   hk_heap_check_class(heap, class_index);
   return is_carved;
+}
+
+unsigned hk_refill_find_larger(const hk_heap_t *heap, unsigned class_index, size_t alignment) {
+  for (unsigned i = class_index + 1; i < HK_CLASS_COUNT; i++) {
+    if (hk_class_bytes(i) % alignment == 0 && hk_refill_has(heap, i)) return i;
+  }
+  return 0;
 }

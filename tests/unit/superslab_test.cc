@@ -474,14 +474,15 @@ HK_FRESH_TEST(Superslab, HundredsOfThem) {
   }
 }
 
-// Between the unmapping of a superslab and the end of its record another one may get its addresses.
+// While a superslab is unmapped another one may get its addresses.
 HK_FRESH_TEST(Superslab, AVisitComesOnceToAddressesThatHaveChangedHands) {
   hk_superslab_t *old = Acquire(1)->superslab;
+  uintptr_t start = old->start;
   Release(old->slabs);
   hk_superslab_t *record = hk_shelf_take_record();
   hk_lock_acquire(hk_lock_space);
-  hk_shelf_withdraw_locked(old, UINT32_MAX);
-  hk_shelf_enter_locked(record, {old->start, HK_SUPERSLAB_BYTES, true}, 0);
+  EXPECT_EQ(hk_shelf_detach_free_locked(old), UINT32_MAX);
+  EXPECT_TRUE(hk_shelf_enter_locked(record, {start, HK_SUPERSLAB_BYTES, true}, 0));
   hk_lock_release(hk_lock_space);
   unsigned visits = 0;
   hk_superslab_visit([](hk_slab_t *, void *context) { ++*static_cast<unsigned *>(context); }, &visits);

@@ -20,6 +20,8 @@
 #include "profile/profile.h"
 #include "space/big.h"
 #include "space/run.h"
+#include "space/shortage.h"
+#include "space/surplus.h"
 
 void *hk_alloc_fail(void) {
   hk_stat_add(hk_stat_out_of_memory, 1);
@@ -146,36 +148,83 @@ HK_NOINLINE void *hk_alloc_sampled(size_t size, size_t alignment, size_t bytes, 
   return NULL;
 }
 
-/* What is idle goes back to the system before a request fails: another attempt may find room. `*sampled` is set where the
- * block is one that nothing is known of. */
-static void *alloc_small_slow(unsigned class_index, size_t alignment, size_t size, bool *sampled) {
+/* ---- Small blocks near a limit on addresses (space/shortage.h). */
+
+/* Chosen: larger blocks than this have pages of their own. */
+#define OWN_PAGES_FROM (8 * HK_KIB)
+
+/* Chosen: a class wastes at most so much in blocks of larger classes before it takes another span. Less costs a span each
+ * for classes of few blocks, more leaves none of the larger blocks to their own class. */
+#define WASTE_MOST_BYTES (16 * HK_KIB)
+
+/* [class]: what it has wasted since its last span. Threads may overwrite each other's addition. */
+static _Atomic(uint32_t) wasted_bytes[HK_CLASS_COUNT];
+
+/* A larger class with a free block; 0 when there is none, or when it is time for a span. */
+static unsigned find_larger(const hk_heap_t *heap, unsigned class_index, size_t alignment, bool is_last_resort) {
+  unsigned larger = hk_refill_find_larger(heap, class_index, alignment);
+  if (larger == 0 || is_last_resort) return larger;
+  size_t waste = hk_load_relaxed(&wasted_bytes[class_index]) + hk_class_bytes(larger) - hk_class_bytes(class_index);
+  bool is_little = waste <= WASTE_MOST_BYTES;
+  hk_store_relaxed(&wasted_bytes[class_index], is_little ? (uint32_t)waste : 0);
+  return is_little ? larger : 0;
+}
+
+/* For a class that has no free block: a larger class's, or pages. NULL: it should take a new span. */
+static void *try_sparingly(unsigned class_index, size_t alignment, size_t size, bool is_last_resort) {
+  hk_heap_t *heap = hk_thread_own();
+  bool has_heap = heap != HK_EMPTY_HEAP;
+  if (has_heap && hk_refill_has(heap, class_index)) return NULL;
+  unsigned larger = has_heap ? find_larger(heap, class_index, alignment, is_last_resort) : 0;
+  void *block = larger != 0 ? try_small(larger, for_sample, NULL) : NULL;
+  if (block != NULL || hk_class_bytes(class_index) <= OWN_PAGES_FROM) return block;
+  bool zero;
+  block = hk_big_alloc_pages(size, alignment, &zero);
+  if (block != NULL) hk_stat_add(hk_stat_big_alloc, 1);
+  return block;
+}
+
+/* ---- Small blocks that are not there. */
+
+/* What is idle goes back to the system before a request fails: another attempt may find room. `*is_unknown` is set where
+ * the block is none of the class, or one that nothing is known of. */
+static void *alloc_small_slow(unsigned class_index, size_t alignment, size_t size, bool *is_unknown) {
   hk_purger_consider();
   hk_reclaim_consider();
+  if (hk_shortage_is_on()) {
+    void *block = try_sparingly(class_index, alignment, size, false);
+    *is_unknown = block != NULL;
+    if (block != NULL) return block;
+  }
   uint64_t weight_q16 = 0;
   void *block = try_small(class_index, for_request, &weight_q16);
   if (HK_UNLIKELY(weight_q16 != 0)) {
     bool zero;
     block = hk_alloc_sampled(size, alignment, hk_class_bytes(class_index), weight_q16, &zero);
-    *sampled = block != NULL;
+    *is_unknown = block != NULL;
     if (block == NULL) block = try_small(class_index, for_request, NULL);
   }
   if (block != NULL) return block;
   (void)hk_reclaim(0);
+  (void)hk_surplus_unmap_free();
   block = try_small(class_index, for_request, NULL);
+  if (block != NULL) return block;
+  *is_unknown = true;
+  block = try_sparingly(class_index, alignment, size, true);
   return block != NULL ? block : hk_alloc_fail();
 }
 
 void *hk_alloc_of_class(unsigned class_index, size_t alignment, size_t size) {
   hk_count_request(hk_class_bytes(class_index));
   hk_block_t *block = pop(hk_thread_own()->bin, class_index);
-  bool sampled;
-  return block != NULL ? block : alloc_small_slow(class_index, alignment, size, &sampled);
+  bool is_unknown;
+  return block != NULL ? block : alloc_small_slow(class_index, alignment, size, &is_unknown);
 }
 
 void *hk_alloc_slow(size_t size) {
-  bool sampled;
+  bool is_unknown;
   if (size <= HK_MID_MAX_BYTES) {
-    return alloc_small_slow(hk_class_of(size > 0 ? size : 1), HK_BLOCK_ALIGNMENT, size, &sampled);
+    return alloc_small_slow(hk_class_of(size > 0 ? size : 1), HK_BLOCK_ALIGNMENT, size, &is_unknown);
   }
   bool zero;
   return hk_alloc_large(size, HK_BLOCK_ALIGNMENT, &zero);
@@ -184,7 +233,7 @@ void *hk_alloc_slow(size_t size) {
 /* ---- Large ones. */
 
 static void *try_large(size_t size, size_t alignment, bool *zero) {
-  bool is_run = size <= HK_RUN_MAX_BYTES && alignment <= HK_SUPERSLAB_BYTES;
+  bool is_run = size <= HK_RUN_MAX_BYTES && alignment <= HK_SUPERSLAB_BYTES && !hk_shortage_is_on();
   void *block = is_run ? hk_run_alloc(size, alignment, zero) : hk_big_alloc(size, alignment, zero);
   if (block != NULL) hk_stat_add(is_run ? hk_stat_run_alloc : hk_stat_big_alloc, 1);
   return block;
@@ -205,7 +254,7 @@ static void *take_spare_run(size_t size) {
 
 /* NULL, and errno as it was, when the system refuses. */
 HK_INLINE void *find_large(size_t size, size_t alignment, bool *zero) {
-  if (size <= HK_RUN_MAX_BYTES && alignment <= HK_SLAB_BYTES) {
+  if (size <= HK_RUN_MAX_BYTES && alignment <= HK_SLAB_BYTES && !hk_shortage_is_on()) {
     *zero = false;
     void *spare = take_spare_run(size);
     if (spare != NULL) return spare;
@@ -220,6 +269,7 @@ HK_INLINE void *find_large(size_t size, size_t alignment, bool *zero) {
     (void)hk_reclaim(0);
     block = try_large(size, alignment, zero);
   }
+  if (block == NULL && hk_surplus_unmap_free()) block = try_large(size, alignment, zero);
   return block;
 }
 
@@ -263,10 +313,10 @@ static void *calloc_small(size_t size) {
   bool fresh = !hk_class_is_mid(class_index) && hk_bin_is_fresh(&hk_thread_own()->bin[class_index]);
   hk_block_t *block = pop(hk_thread_own()->bin, class_index);
   if (block == NULL) {
-    bool sampled = false;
-    block = alloc_small_slow(class_index, HK_BLOCK_ALIGNMENT, size, &sampled);
+    bool is_unknown = false;
+    block = alloc_small_slow(class_index, HK_BLOCK_ALIGNMENT, size, &is_unknown);
     if (block == NULL) return NULL;
-    fresh = !sampled && hk_bin_was_fresh(&hk_thread_own()->bin[class_index], class_index);
+    fresh = !is_unknown && hk_bin_was_fresh(&hk_thread_own()->bin[class_index], class_index);
   }
   if (!fresh) return memset(block, 0, size);
   *block = (hk_block_t){0}; /* what linked it while it was free */

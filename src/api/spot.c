@@ -77,12 +77,15 @@ static hk_spot_t spot_in_run(hk_slab_t *slab, uintptr_t address) {
   return spot;
 }
 
+/* Chosen: from an address in the middle of a big block its start is looked for so far. */
+#define LOOK_BACK_SLABS (2 * HK_GIB / HK_SLAB_BYTES)
+
 /* Of a big block only the first slab has a descriptor, of a free range the first and the last: the next one below says
  * what the address lies in, if that reaches up to it. */
 static hk_spot_t spot_in_big(uintptr_t address) {
   hk_spot_t foreign = nowhere(hk_spot_foreign, address);
   uintptr_t unit = foreign.start;
-  for (unsigned steps = 0; steps < 2 * HK_REGION_SLABS && unit >= HK_SLAB_BYTES; steps++, unit -= HK_SLAB_BYTES) {
+  for (unsigned steps = 0; steps < LOOK_BACK_SLABS && unit >= HK_SLAB_BYTES; steps++, unit -= HK_SLAB_BYTES) {
     hk_slab_t *slab = hk_slab_of((void *)unit);
     hk_slab_state_t state = hk_slab_state(slab);
     if (state == hk_slab_none) continue;

@@ -87,15 +87,17 @@ hk_finding_t hk_verify(const void *address) {
   }
 }
 
+/* Chosen: from an address in the middle of a big block its start is looked for so far (api/spot.c does the same). */
+#define LOOK_BACK_SLABS (2 * HK_GIB / HK_SLAB_BYTES)
+
 hk_finding_t hk_verify_thoroughly(const void *address) {
   hk_finding_t finding = hk_verify(address);
   if (finding.verdict != hk_verdict_foreign) return finding;
-  /* Of a big block only the first slab has a descriptor, of a free range the first and the last: look for one below, as
-   * far as its region's neighbour goes. */
+  /* Of a big block only the first slab has a descriptor, of a free range the first and the last: look for one below. */
   uintptr_t value = (uintptr_t)address;
   if (value >> HK_ADDRESS_BITS != 0) return finding;
   uintptr_t unit = value & ~(HK_SLAB_BYTES - 1);
-  for (unsigned steps = 0; steps < 2 * HK_REGION_SLABS && unit >= HK_SLAB_BYTES; steps++, unit -= HK_SLAB_BYTES) {
+  for (unsigned steps = 0; steps < LOOK_BACK_SLABS && unit >= HK_SLAB_BYTES; steps++, unit -= HK_SLAB_BYTES) {
     hk_slab_t *slab = hk_slab_of((void *)unit);
     hk_slab_state_t state = hk_slab_state(slab);
     if (state == hk_slab_none) continue;

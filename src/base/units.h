@@ -17,11 +17,16 @@
 #define HK_SLAB_SHIFT 16
 /* A superslab is the unit that is mapped and unmapped: 2 MiB, a huge page where pages are 4 KiB. */
 #define HK_SUPERSLAB_SHIFT 21
-/* A region is what one leaf of the region map describes. */
-#define HK_REGION_SHIFT 30
 /* User addresses have 47 bits on x86-64 and 48 on arm64 unless a program asks for more by a hint, which hakmem never
- * does. */
+ * does. A region is what one leaf of the region map describes: the map and its first leaf take the least address space
+ * where both are about as long. */
+#if defined(__x86_64__)
+#define HK_ADDRESS_BITS 47
+#define HK_REGION_SHIFT 29
+#else
 #define HK_ADDRESS_BITS 48
+#define HK_REGION_SHIFT 30
+#endif
 
 /* The alignment of every block: max_align_t on both architectures. */
 #define HK_BLOCK_ALIGNMENT ((size_t)16)

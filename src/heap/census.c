@@ -49,7 +49,8 @@ bool hk_census_is_span(const hk_survey_superslab_t *superslab, unsigned i) {
   const hk_slab_t *slab = &superslab->slab[i];
   if (hk_slab_state(slab) != hk_slab_small || slab->head != &superslab->first[i]) return false;
   if (slab->class_index == 0 || slab->class_index >= HK_CLASS_COUNT) return false;
-  return slab->slab_count == hk_class_span_slabs(slab->class_index) && i + slab->slab_count <= HK_SUPERSLAB_SLABS;
+  unsigned most = hk_class_span_slabs(slab->class_index);
+  return slab->slab_count > 0 && slab->slab_count <= most && i + slab->slab_count <= HK_SUPERSLAB_SLABS;
 }
 
 static unsigned capacity_of(const hk_slab_t *span) {
@@ -190,9 +191,9 @@ static void count_superslab(void *context, const hk_survey_superslab_t *supersla
         count_run(census, superslab, i);
         break;
       case hk_slab_free:
-        count_free_slab(census, superslab, i);
+        if ((superslab->record.slab_mask >> i & 1) != 0) count_free_slab(census, superslab, i);
         break;
-      default: /* what follows a run's first slab */
+      default: /* what follows a run's first slab, or is not the superslab's */
         break;
     }
   }

@@ -132,7 +132,10 @@ static void note_superslab(void *context, const hk_survey_superslab_t *superslab
     reach->is_cut_short = true;
     return;
   }
-  area_t *area = add_area(reach, superslab->start, HK_SUPERSLAB_BYTES);
+  uint32_t there = superslab->record.slab_mask;
+  if (there == 0) return;
+  unsigned first = hk_lowest_bit(there), end = hk_highest_bit(there) + 1;
+  area_t *area = add_area(reach, superslab->start + first * HK_SLAB_BYTES, (size_t)(end - first) * HK_SLAB_BYTES);
   if (area == NULL) return;
   unit_t *unit = area->unit = &reach->units[reach->unit_count++];
   unit->start = superslab->start;

@@ -77,6 +77,12 @@ static hk_stat_id_t take_any(hk_heap_t *heap, unsigned class_index) {
   return carve(heap, class_index) ? hk_stat_refill_cut : hk_stat_refill_failed;
 }
 
+bool hk_refill_has(const hk_heap_t *heap, unsigned class_index) {
+  const hk_list_t *partial = &heap->state[class_index].partial;
+  if (hk_list_is_linked(partial) && !hk_list_is_empty(partial)) return true;
+  return has_blocks(heap, class_index) || hk_span_active_has_room(heap, class_index);
+}
+
 static bool refill(hk_heap_t *heap, unsigned class_index) {
   if (hk_remote_is_pending(heap)) (void)hk_remote_drain(heap);
   hk_stat_id_t stage = take_any(heap, class_index);
@@ -104,4 +110,11 @@ bool hk_refill(hk_heap_t *heap, unsigned class_index) {
   bool has_refilled = refill(heap, class_index);
   hk_heap_check_class(heap, class_index);
   return has_refilled;
+}
+
+unsigned hk_refill_find_larger(const hk_heap_t *heap, unsigned class_index, size_t alignment) {
+  for (unsigned i = class_index + 1; i < HK_CLASS_COUNT; i++) {
+    if (hk_class_bytes(i) % alignment == 0 && hk_refill_has(heap, i)) return i;
+  }
+  return 0;
 }

@@ -12,4 +12,11 @@
  * refill_failed. */
 bool hk_refill(hk_heap_t *heap, unsigned class_index);
 
+/* Whether the heap has free blocks of the class, or room for some. */
+bool hk_refill_has(const hk_heap_t *heap, unsigned class_index);
+
+/* The smallest class above this one of which the heap has free blocks, or room for some, at this alignment; 0 when there is
+ * none. */
+unsigned hk_refill_find_larger(const hk_heap_t *heap, unsigned class_index, size_t alignment);
+
 #endif /* HK_HEAP_REFILL_H */

@@ -56,6 +56,7 @@ static void describe(hk_heap_t *heap, hk_slab_t *span, unsigned class_index) {
 hk_slab_t *hk_span_acquire(hk_heap_t *heap, unsigned class_index) {
   unsigned slab_count = hk_class_span_slabs(class_index);
   hk_slab_t *span = hk_spare_acquire(heap, slab_count);
+  while (span == NULL && slab_count > 1) span = hk_spare_acquire(heap, slab_count /= 2); /* near a limit on addresses */
   if (span == NULL) return NULL;
   hk_stat_bump(&heap->stat, hk_stat_slab_acquire, 1);
   hk_bump_relaxed(&heap->span_slabs, slab_count);

@@ -3,6 +3,8 @@
 #include "heap/survey.h"
 
 #include "base/atomic.h"
+#include "base/bits.h"
+#include "base/mask.h"
 #include "os/copy_out.h"
 #include "os/os.h"
 #include "space/big.h"
@@ -47,7 +49,7 @@ static bool find_record(hk_survey_superslab_t *unit, const hk_slab_t *slab) {
 
 static void show_big(walk_t *walk, const hk_slab_t *slab, uintptr_t start, bool is_free) {
   size_t bytes = hk_load_relaxed(&((hk_slab_t *)slab)->bytes);
-  if (bytes == 0 || bytes % HK_SLAB_BYTES != 0 || bytes >> HK_ADDRESS_BITS != 0) return;
+  if (bytes == 0 || bytes % hk_os_page_size() != 0 || bytes >> HK_ADDRESS_BITS != 0) return;
   walk->big_count += !is_free;
   if (walk->visitor->big == NULL) return;
   bool may_be_resident = !is_free || !slab->zero;
@@ -63,23 +65,37 @@ static bool is_free_range(const hk_survey_superslab_t *unit, unsigned i) {
          slab->head == &unit->first[i];
 }
 
+/* Of a superslab that is not all there, slab by slab. */
+static void look_at_pages(hk_survey_superslab_t *unit) {
+  if (hk_os_resident_pages((void *)unit->start, HK_SUPERSLAB_BYTES, unit->is_resident)) return;
+  __builtin_memset(unit->is_resident, 0, sizeof unit->is_resident);
+  if (unit->record.slab_mask == HK_MASK_ALL) return;
+  size_t slab_pages = HK_SLAB_BYTES / hk_os_page_size();
+  for (uint32_t left = unit->record.slab_mask; left != 0; left &= left - 1) {
+    unsigned i = hk_lowest_bit(left);
+    (void)hk_os_resident_pages((void *)(unit->start + i * HK_SLAB_BYTES), HK_SLAB_BYTES,
+                               unit->is_resident + i * slab_pages);
+  }
+}
+
 static void show_superslab(walk_t *walk, hk_survey_superslab_t *unit, const hk_slab_t *slab) {
   if (!find_record(unit, slab)) return;
   walk->superslab_count++;
   if (walk->visitor->superslab == NULL) return;
-  if (!hk_os_resident_pages((void *)unit->start, HK_SUPERSLAB_BYTES, unit->is_resident))
-    __builtin_memset(unit->is_resident, 0, sizeof unit->is_resident);
+  look_at_pages(unit);
   walk->visitor->superslab(walk->visitor->context, unit);
 }
 
 static void look_at_unit(walk_t *walk, hk_survey_superslab_t *unit) {
+  bool is_shown = false;
   hk_survey_copy_record(unit->slab, unit->first, sizeof unit->slab);
   for (unsigned i = 0; i < HK_SUPERSLAB_SLABS; i++) {
     const hk_slab_t *slab = &unit->slab[i];
     uintptr_t start = unit->start + i * HK_SLAB_BYTES;
-    if (is_of_superslab(slab)) { /* which fills its unit */
-      show_superslab(walk, unit, slab);
-      return;
+    if (is_of_superslab(slab)) {
+      if (!is_shown) show_superslab(walk, unit, slab);
+      is_shown = true;
+      continue;
     }
     if (hk_slab_state(slab) == hk_slab_big) show_big(walk, slab, start, false);
     if (is_free_range(unit, i)) show_big(walk, slab, start, true);

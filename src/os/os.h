@@ -156,6 +156,18 @@ void hk_os_huge_keep_small(void *start, size_t bytes);
 /* A new range, as hk_os_reserve, that is kept in small pages: for records of our own. */
 void *hk_os_reserve_small(size_t bytes, size_t alignment);
 
+/* The same, but it can only be read, and reads as zero, until hk_os_allow_writes. What cannot be written to is no data for
+ * RLIMIT_DATA: this is for what is read everywhere and written to here and there. */
+void *hk_os_reserve_readable(size_t bytes, size_t alignment);
+
+/* Makes a range readable and writable that was only readable; one that is both stays so. False when the system refuses:
+ * a part may be writable then. */
+bool hk_os_allow_writes(void *start, size_t bytes);
+
+/* Makes memory readable only of which nothing was written to: as much of the range as is whole pages. The system may
+ * refuse, and all of it stays writable. */
+void hk_os_forbid_writes(void *start, size_t bytes);
+
 /* Makes huge pages of a range of whole 2 MiB at once, of what is not resident too. False when the system refuses: nothing
  * of the contents has changed, and a part may have become huge. How much CPU the thread had of it, in ns. */
 bool hk_os_huge_collapse(void *start, size_t bytes, uint64_t *cpu_ns);

@@ -39,6 +39,9 @@
  * each costs one system call. Only a hint: any thread writes, and any value is as correct. */
 static _Atomic(uintptr_t) next_end;
 
+/* Where the last range of less than 2 MiB began that went back, for the next one as small; 0: none. Also a hint. */
+static _Atomic(uintptr_t) small_hole;
+
 /* ---- Facts about the process. ---------------------------------------------------------------------------------- */
 
 static unsigned long auxiliary(unsigned long type) {
@@ -111,10 +114,10 @@ static long kernel_answer(long result, int *saved_errno) {
   return result;
 }
 
-static long call_mmap(uintptr_t hint, size_t bytes, int more_flags) {
+static long call_mmap(uintptr_t hint, size_t bytes, int access, int more_flags) {
   int saved_errno = errno;
   hk_call_count_note(SYS_mmap);
-  void *start = mmap((void *)hint, bytes, mapping_access, mapping_flags | more_flags, -1, 0);
+  void *start = mmap((void *)hint, bytes, access, mapping_flags | more_flags, -1, 0);
   return kernel_answer((long)start, &saved_errno);
 }
 
@@ -132,8 +135,8 @@ static long call_mremap(uintptr_t start, size_t old_bytes, size_t new_bytes, int
 
 #else
 
-static long call_mmap(uintptr_t hint, size_t bytes, int more_flags) {
-  return hk_syscall6(SYS_mmap, (long)hint, (long)bytes, mapping_access, mapping_flags | more_flags, -1, 0);
+static long call_mmap(uintptr_t hint, size_t bytes, int access, int more_flags) {
+  return hk_syscall6(SYS_mmap, (long)hint, (long)bytes, access, mapping_flags | more_flags, -1, 0);
 }
 
 static long call_munmap(uintptr_t start, size_t bytes) { return hk_syscall2(SYS_munmap, (long)start, (long)bytes); }
@@ -155,77 +158,123 @@ static bool advise(void *start, size_t bytes, int advice) { return call_madvise(
 /* How often reserve_below doubles its step: from the alignment to 2,048 times as much. */
 #define STEP_COUNT 12
 
-/* Maps `bytes` near `hint`. 0 when the system refuses; the start when it is aligned; otherwise gives the range back,
+/* What is to be mapped. */
+typedef struct {
+  size_t bytes;
+  size_t alignment;
+  int access;
+} wish_t;
+
+/* Maps near `hint`. 0 when the system refuses; the start when it is aligned; otherwise gives the range back,
  * stores where it was in `*misplaced` and returns 0. (A range that cannot even be given back stays mapped, never
  * touched.) */
-static uintptr_t reserve_near(uintptr_t hint, size_t bytes, size_t alignment, uintptr_t *misplaced) {
+static uintptr_t reserve_near(uintptr_t hint, const wish_t *wish, uintptr_t *misplaced) {
   *misplaced = 0;
-  long start = call_mmap(hint, bytes, 0);
+  long start = call_mmap(hint, wish->bytes, wish->access, 0);
   if (hk_syscall_failed(start)) return 0;
-  if (hk_is_aligned((uintptr_t)start, alignment)) return (uintptr_t)start;
-  (void)call_munmap((uintptr_t)start, bytes);
+  if (hk_is_aligned((uintptr_t)start, wish->alignment)) return (uintptr_t)start;
+  (void)call_munmap((uintptr_t)start, wish->bytes);
   *misplaced = (uintptr_t)start;
   return 0;
 }
 
 /* An aligned range out of a larger one. Where the kernel refuses to cut an end off (no room for one more mapping) that
  * end stays: it costs address space and no memory, and failing would cost the program its request. */
-static uintptr_t reserve_and_trim(size_t bytes, size_t alignment) {
+static uintptr_t reserve_and_trim(const wish_t *wish) {
   size_t total;
-  if (__builtin_add_overflow(bytes, alignment - hk_os_page_size(), &total)) return 0;
-  long mapped = call_mmap(0, total, 0);
+  if (__builtin_add_overflow(wish->bytes, wish->alignment - hk_os_page_size(), &total)) return 0;
+  long mapped = call_mmap(0, total, wish->access, 0);
   if (hk_syscall_failed(mapped)) return 0;
-  uintptr_t start = hk_align_up((uintptr_t)mapped, alignment);
+  uintptr_t start = hk_align_up((uintptr_t)mapped, wish->alignment);
   size_t head_bytes = start - (uintptr_t)mapped;
-  size_t tail_bytes = total - head_bytes - bytes;
+  size_t tail_bytes = total - head_bytes - wish->bytes;
   if (head_bytes > 0) (void)call_munmap((uintptr_t)mapped, head_bytes);
-  if (tail_bytes > 0) (void)call_munmap(start + bytes, tail_bytes);
+  if (tail_bytes > 0) (void)call_munmap(start + wish->bytes, tail_bytes);
   return start;
 }
 
-/* For a process near its limit, which has room for `bytes` but not for `bytes + alignment`: steps down from `from`,
+/* For a process near its limit, which has room for the range but not for its alignment more: steps down from `from`,
  * farther each time, to find one aligned hole. */
-static uintptr_t reserve_below(uintptr_t from, size_t bytes, size_t alignment) {
-  size_t step = alignment;
+static uintptr_t reserve_below(uintptr_t from, const wish_t *wish) {
+  size_t step = wish->alignment;
   for (unsigned i = 0; i < STEP_COUNT && step < from; i++, step *= 2) {
     from -= step;
     uintptr_t misplaced;
-    uintptr_t start = reserve_near(hk_align_down(from, alignment), bytes, alignment, &misplaced);
+    uintptr_t start = reserve_near(hk_align_down(from, wish->alignment), wish, &misplaced);
     if (start != 0) return start;
     if (misplaced == 0) return 0;
   }
   return 0;
 }
 
-static uintptr_t reserve_aligned(size_t bytes, size_t alignment) {
+static bool is_small(size_t bytes) { return bytes < HK_SUPERSLAB_BYTES; }
+
+/* Where there is no hint, or another thread was faster, the kernel chooses the highest hole that is long enough. */
+static uintptr_t hint_for(const wish_t *wish) {
+  if (is_small(wish->bytes)) {
+    uintptr_t hole = hk_load_relaxed(&small_hole);
+    hk_store_relaxed(&small_hole, 0);
+    return hk_align_up(hole, wish->alignment);
+  }
   uintptr_t end = hk_load_relaxed(&next_end);
-  uintptr_t hint = end > bytes ? hk_align_down(end - bytes, alignment) : 0;
+  return end > wish->bytes ? hk_align_down(end - wish->bytes, wish->alignment) : 0;
+}
+
+static uintptr_t reserve_aligned(const wish_t *wish) {
   uintptr_t misplaced;
-  uintptr_t start = reserve_near(hint, bytes, alignment, &misplaced);
+  uintptr_t start = reserve_near(hint_for(wish), wish, &misplaced);
   if (start != 0 || misplaced == 0) return start; /* where `bytes` are refused, more are too */
   /* The hole that the kernel chose often reaches down to an aligned start. */
   uintptr_t chosen = misplaced;
-  start = reserve_near(hk_align_down(chosen, alignment), bytes, alignment, &misplaced);
-  if (start == 0) start = reserve_and_trim(bytes, alignment);
-  if (start == 0) start = reserve_below(chosen, bytes, alignment);
+  start = reserve_near(hk_align_down(chosen, wish->alignment), wish, &misplaced);
+  if (start == 0) start = reserve_and_trim(wish);
+  if (start == 0) start = reserve_below(chosen, wish);
   return start;
 }
 
-void *hk_os_reserve(size_t bytes, size_t alignment) {
-  if (alignment <= hk_os_page_size()) {
-    long start = call_mmap(0, bytes, 0);
+static void *reserve(const wish_t *wish) {
+  if (wish->alignment <= hk_os_page_size()) {
+    long start = call_mmap(0, wish->bytes, wish->access, 0);
     return hk_syscall_failed(start) ? NULL : (void *)start;
   }
-  uintptr_t start = reserve_aligned(bytes, alignment);
-  if (start != 0) hk_store_relaxed(&next_end, start);
+  uintptr_t start = reserve_aligned(wish);
+  if (start != 0 && !(is_small(wish->bytes) && start > hk_load_relaxed(&next_end))) hk_store_relaxed(&next_end, start);
   return (void *)start;
 }
 
+void *hk_os_reserve(size_t bytes, size_t alignment) {
+  return reserve(&(wish_t){.bytes = bytes, .alignment = alignment, .access = mapping_access});
+}
+
+void *hk_os_reserve_readable(size_t bytes, size_t alignment) {
+  void *start = reserve(&(wish_t){.bytes = bytes, .alignment = alignment, .access = PROT_READ});
+  if (start != NULL) hk_os_huge_keep_small(start, bytes);
+  return start;
+}
+
+static bool protect(uintptr_t start, uintptr_t end, int access) {
+  return hk_syscall3(SYS_mprotect, (long)start, (long)(end - start), access) == 0;
+}
+
+bool hk_os_allow_writes(void *start, size_t bytes) {
+  return protect((uintptr_t)start, (uintptr_t)start + bytes, mapping_access);
+}
+
+void hk_os_forbid_writes(void *start, size_t bytes) {
+  uintptr_t first = hk_align_up((uintptr_t)start, hk_os_page_size());
+  uintptr_t end = hk_align_down((uintptr_t)start + bytes, hk_os_page_size());
+  if (first < end) (void)protect(first, end, PROT_READ);
+}
+
 /* Holes are used again, highest first, as the kernel would: addresses that only ever went down would need new records
- * for ever. Small holes have no room for what is aligned. */
+ * for ever. Small holes have no room for what is aligned to 2 MiB. */
 static void note_hole(uintptr_t start, size_t bytes) {
   uintptr_t end = start + bytes;
-  if (bytes >= HK_SUPERSLAB_BYTES && end > hk_load_relaxed(&next_end)) hk_store_relaxed(&next_end, end);
+  if (is_small(bytes)) {
+    hk_store_relaxed(&small_hole, start);
+  } else if (end > hk_load_relaxed(&next_end)) {
+    hk_store_relaxed(&next_end, end);
+  }
 }
 
 bool hk_os_unmap(void *start, size_t bytes) {
@@ -286,7 +335,7 @@ bool hk_os_resize(void *start, size_t old_bytes, size_t new_bytes) {
 static void restore_target(uintptr_t target, size_t bytes) {
   /* A filter that looks at flags knows the old ones alone. Without MAP_FIXED_NOREPLACE the address is a hint; kernels
    * before 4.17 take it for one anyway. */
-  long start = call_mmap(target, bytes, hk_sandbox_is_own() ? 0 : MAP_FIXED_NOREPLACE);
+  long start = call_mmap(target, bytes, mapping_access, hk_sandbox_is_own() ? 0 : MAP_FIXED_NOREPLACE);
   if (!hk_syscall_failed(start) && (uintptr_t)start != target) (void)call_munmap((uintptr_t)start, bytes);
 }
 

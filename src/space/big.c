@@ -20,6 +20,7 @@
 #include "space/idle.h"
 #include "space/range.h"
 #include "space/region_map.h"
+#include "space/shortage.h"
 #include "space/superslab.h"
 #include "space/surplus.h"
 
@@ -39,15 +40,6 @@ size_t hk_big_good_size(size_t bytes) {
 /* Blocks that fill a huge page start where one can start. */
 static size_t wished_alignment(size_t bytes) {
   return bytes >= HK_SUPERSLAB_BYTES ? HK_SUPERSLAB_BYTES : HK_SLAB_BYTES;
-}
-
-/* Every region in between too: a part of the range may begin or end there one day. */
-static bool enter_regions(uintptr_t start, size_t bytes) {
-  size_t region_bytes = (size_t)1 << HK_REGION_SHIFT;
-  for (uintptr_t at = hk_align_down(start, region_bytes); at < start + bytes; at += region_bytes) {
-    if (!hk_region_map_enter((void *)at)) return false;
-  }
-  return true;
 }
 
 static void count_locked(size_t count, size_t bytes) {
@@ -82,11 +74,17 @@ static void *take_free(size_t bytes, size_t alignment, bool *zero) {
   return (void *)range.start;
 }
 
+/* The descriptors of all of it: a part may begin or end anywhere one day. */
+static bool enter(uintptr_t start, size_t bytes) {
+  uintptr_t first = hk_align_down(start, HK_SLAB_BYTES);
+  return hk_region_map_enter((void *)first, hk_align_up(start + bytes, HK_SLAB_BYTES) - first);
+}
+
 static void *map_new(size_t bytes, size_t alignment, bool *zero) {
   size_t wish = wished_alignment(bytes);
   void *block = hk_os_reserve(bytes, alignment > wish ? alignment : wish);
   if (block == NULL) return NULL;
-  if (!enter_regions((uintptr_t)block, bytes)) {
+  if (!enter((uintptr_t)block, bytes)) {
     (void)hk_os_unmap(block, bytes);
     return NULL;
   }
@@ -97,6 +95,19 @@ static void *map_new(size_t bytes, size_t alignment, bool *zero) {
   hk_surplus_settle(now_ms);
   *zero = true;
   return block;
+}
+
+/* Chosen: so many big blocks may there be before none has pages of its own. Each of those is a mapping, of which the kernel
+ * allows 65,530 by default. */
+#define PAGES_MOST_BLOCKS 16384
+
+/* A shortage's blocks are whole pages. One that is not whole slabs too is a mapping of its own: it becomes no free range. */
+static bool is_whole_pages(size_t bytes) { return bytes % HK_SLAB_BYTES != 0; }
+
+void *hk_big_alloc_pages(size_t bytes, size_t alignment, bool *zero) {
+  if (bytes > (size_t)PTRDIFF_MAX - HK_SLAB_BYTES || hk_load_relaxed(&block_count) >= PAGES_MOST_BLOCKS) return NULL;
+  size_t block_bytes = hk_align_up(bytes, hk_os_page_size());
+  return map_new(block_bytes, alignment > HK_SLAB_BYTES ? alignment : HK_SLAB_BYTES, zero);
 }
 
 /* What becomes huge pages, or is to tell whether it should, is left to the program. */
@@ -110,7 +121,9 @@ void *hk_big_alloc(size_t bytes, size_t alignment, bool *zero) {
   size_t block_bytes = hk_big_good_size(bytes);
   if (block_bytes == 0) return NULL;
   if (alignment < HK_SLAB_BYTES) alignment = HK_SLAB_BYTES;
-  void *block = take_free(block_bytes, alignment, zero);
+  void *block = hk_shortage_is_on() ? hk_big_alloc_pages(bytes, alignment, zero) : NULL;
+  if (block != NULL) return block;
+  block = take_free(block_bytes, alignment, zero);
   if (block == NULL && hk_superslab_dissolve_free(block_bytes)) block = take_free(block_bytes, alignment, zero);
   if (block == NULL) block = map_new(block_bytes, alignment, zero);
   if (block != NULL && *zero) note_fresh(block, bytes, block_bytes);
@@ -135,10 +148,24 @@ static void give_up(size_t count, uintptr_t start, size_t bytes) {
   hk_surplus_settle(now_ms);
 }
 
+/* Where the system refuses, as it does not for the end of a mapping, the addresses are lost. */
+static void unmap_pages(hk_slab_t *slab, void *block, size_t bytes) {
+  hk_slab_set_state(slab, hk_slab_none); /* before others can be given these addresses */
+  if (!hk_os_unmap(block, bytes)) (void)hk_os_purge(block, bytes);
+  uint64_t now_ms = hk_os_coarse_ms();
+  hk_lock_acquire(hk_lock_space);
+  count_locked((size_t)-1, -bytes);
+  hk_surplus_settle(now_ms);
+}
+
 bool hk_big_free(hk_slab_t *slab, void *block) {
   size_t bytes = hk_load_relaxed(&slab->bytes);
   uint8_t expected = hk_slab_big;
   if (!hk_compare_exchange_acquire(&slab->state, &expected, (uint8_t)hk_slab_free)) return false;
+  if (HK_UNLIKELY(is_whole_pages(bytes))) {
+    unmap_pages(slab, block, bytes);
+    return true;
+  }
   hk_huge_note_end_of_block(slab, (uintptr_t)block, bytes);
   hk_filling_note_end((uintptr_t)block);
   give_up((size_t)-1, (uintptr_t)block, bytes);
@@ -171,7 +198,7 @@ static bool absorb(hk_slab_t *slab, uintptr_t start, size_t old_bytes, size_t ne
 /* Into addresses behind the block that nobody has. */
 static bool extend(hk_slab_t *slab, uintptr_t start, size_t old_bytes, size_t new_bytes) {
   if (!hk_os_resize((void *)start, old_bytes, new_bytes)) return false;
-  if (!enter_regions(start + old_bytes, new_bytes - old_bytes)) {
+  if (!enter(start + old_bytes, new_bytes - old_bytes)) {
     (void)hk_os_resize((void *)start, new_bytes, old_bytes);
     return false;
   }
@@ -204,10 +231,25 @@ static void *move(hk_slab_t *slab, void *block, size_t old_bytes, size_t new_byt
   return target;
 }
 
+static void *resize_pages(hk_slab_t *slab, void *block, size_t bytes) {
+  size_t old_bytes = hk_load_relaxed(&slab->bytes), new_bytes = hk_align_up(bytes, hk_os_page_size());
+  if (new_bytes == old_bytes) return block;
+  if (new_bytes > old_bytes) {
+    if (extend(slab, (uintptr_t)block, old_bytes, new_bytes)) return block;
+    return move(slab, block, old_bytes, new_bytes);
+  }
+  if (!hk_os_resize(block, old_bytes, new_bytes)) return block;
+  hk_lock_acquire(hk_lock_space);
+  set_bytes_locked(slab, old_bytes, new_bytes);
+  hk_lock_release(hk_lock_space);
+  return block;
+}
+
 void *hk_big_resize(hk_slab_t *slab, void *block, size_t bytes) {
   uintptr_t start = (uintptr_t)block;
   size_t old_bytes = hk_load_relaxed(&slab->bytes);
   size_t new_bytes = hk_big_good_size(bytes);
+  if (HK_UNLIKELY(new_bytes != 0 && is_whole_pages(old_bytes))) return resize_pages(slab, block, bytes);
   if (new_bytes == 0) return NULL;
   if (new_bytes == old_bytes) return block;
   hk_filling_note_end(start);

@@ -1,5 +1,5 @@
 /* space/big.h - L3. Blocks of more than 1 MiB, and those with an alignment of more than 2 MiB: whole slabs of their
- * own, from the free ranges or newly mapped. */
+ * own, from the free ranges or newly mapped. In a shortage of addresses also smaller ones, of whole pages, newly mapped. */
 #ifndef HK_SPACE_BIG_H
 #define HK_SPACE_BIG_H
 
@@ -11,6 +11,9 @@
 /* `bytes` is at most PTRDIFF_MAX, `alignment` any power of two. `*zero` says whether the memory is known to be zero.
  * NULL when the system refuses. */
 void *hk_big_alloc(size_t bytes, size_t alignment, bool *zero);
+
+/* The same for any size, of no more than whole pages, and never from free ranges: for a shortage (space/shortage.h). */
+void *hk_big_alloc_pages(size_t bytes, size_t alignment, bool *zero);
 
 /* `slab` is the block's descriptor. False when the block is free already: another thread was first. */
 bool hk_big_free(hk_slab_t *slab, void *block);

@@ -367,7 +367,7 @@ hk_learn_record_verdict_t hk_idle_import_learned(const unsigned char *bytes, siz
 
 void hk_idle_check_locked(void) {
   size_t in_use_bytes = hk_load_relaxed(&hk_idle_ranges.in_use_bytes);
-  HK_REQUIRE(in_use_bytes % HK_SLAB_BYTES == 0, "what big blocks use is whole slabs");
+  HK_REQUIRE(in_use_bytes % hk_os_page_size() == 0, "what big blocks use is whole pages");
   hk_keep_check(&idle.keep);
   hk_misfit_check(&idle.misfit);
   hk_level_check(&idle.learn.level);

@@ -3,6 +3,7 @@
 
 #include <stdint.h>
 
+#include "base/arithmetic.h"
 #include "base/atomic.h"
 #include "base/bits.h"
 #include "base/units.h"
@@ -10,6 +11,7 @@
 #include "os/os.h"
 
 /* Chosen: a few mappings at most for thousands of heaps, and little address space for a small program. */
+#define META_FIRST_BYTES (64 * HK_KIB)
 #define META_CHUNK_BYTES (256 * HK_KIB)
 
 /* Guarded by hk_lock_meta. Each step leaves a state that a child of fork can go on with: at worst a piece is lost. */
@@ -47,8 +49,12 @@ void hk_meta_visit(void (*visit)(void *context, uintptr_t start, size_t bytes), 
 
 static void *cut_locked(size_t bytes) {
   if (meta.next + bytes > meta.end) {
-    size_t chunk_bytes = bytes > META_CHUNK_BYTES ? hk_align_up(bytes, hk_os_page_size()) : META_CHUNK_BYTES;
+    size_t least_bytes = hk_align_up(bytes, hk_os_page_size());
+    bool is_first = hk_load_relaxed(&meta.mapped_bytes) == 0;
+    size_t chunk_bytes = hk_larger(least_bytes, is_first ? META_FIRST_BYTES : META_CHUNK_BYTES);
     void *chunk = hk_os_reserve_small(chunk_bytes, hk_os_page_size());
+    if (chunk == NULL && chunk_bytes > least_bytes) /* near a limit on addresses */
+      chunk = hk_os_reserve_small(chunk_bytes = least_bytes, hk_os_page_size());
     if (chunk == NULL) return NULL;
     hk_bump_relaxed(&meta.mapped_bytes, chunk_bytes);
     note_chunk_locked((uintptr_t)chunk, chunk_bytes);

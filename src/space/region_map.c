@@ -2,21 +2,46 @@
 #include "space/region_map.h"
 
 #include "base/atomic.h"
+#include "base/bits.h"
 #include "os/os.h"
 
 hk_region_map_t hk_region_map;
 
 static _Atomic(size_t) leaf_count;
 
-void hk_region_map_init(void) { hk_os_huge_keep_small(&hk_region_map, sizeof hk_region_map); }
+/* Superslabs' addresses whose descriptors can be written to, which is for good: each in the place of its number, as the number
+ * plus one. The system is not asked twice for what comes and goes. */
+#define RECENT_COUNT 64
+static _Atomic(uintptr_t) recent[RECENT_COUNT];
 
-bool hk_region_map_enter(const void *address) {
-  size_t region = ((uintptr_t)address >> HK_REGION_SHIFT) & (HK_REGION_COUNT - 1);
-  if (hk_load_acquire(&hk_region_map.distance[region]) != 0) return true;
+void hk_region_map_init(void) {
+  hk_os_huge_keep_small(&hk_region_map, sizeof hk_region_map);
+  hk_os_forbid_writes(&hk_region_map, sizeof hk_region_map);
+}
 
+static bool allow_writes(uintptr_t start, size_t bytes) {
+  uintptr_t first = hk_align_down(start, hk_os_page_size());
+  return hk_os_allow_writes((void *)first, hk_align_up(start + bytes, hk_os_page_size()) - first);
+}
+
+/* A page that is not the map's alone was never forbidden. */
+static bool allow_entry(const _Atomic(intptr_t) *entry) {
+  uintptr_t first = hk_align_down((uintptr_t)entry, hk_os_page_size()), end = first + hk_os_page_size();
+  uintptr_t map = (uintptr_t)&hk_region_map;
+  return first < map || end > map + sizeof hk_region_map || hk_os_allow_writes((void *)first, end - first);
+}
+
+static hk_slab_t *leaf_of(size_t region) {
+  intptr_t distance = hk_load_acquire(&hk_region_map.distance[region]);
+  return distance != 0 ? (hk_slab_t *)((uintptr_t)&hk_region_map + (uintptr_t)distance) : NULL;
+}
+
+/* NULL when the system refuses. */
+static hk_slab_t *make_leaf(size_t region) {
+  if (!allow_entry(&hk_region_map.distance[region])) return NULL;
   size_t alignment = HK_SLAB_BYTES; /* a leaf of its own cache lines, and never at distance 0 */
-  void *leaf = hk_os_reserve_small(sizeof(hk_region_t), alignment);
-  if (leaf == NULL) return false;
+  void *leaf = hk_os_reserve_readable(sizeof(hk_region_t), alignment);
+  if (leaf == NULL) return NULL;
   intptr_t none = 0;
   intptr_t distance = (intptr_t)((uintptr_t)leaf - (uintptr_t)&hk_region_map);
   if (hk_publish_once(&hk_region_map.distance[region], &none, distance)) {
@@ -25,15 +50,56 @@ bool hk_region_map_enter(const void *address) {
     (void)hk_os_unmap(leaf,
                       sizeof(hk_region_t)); /* another thread was first; a leaf kept by mistake is never touched */
   }
+  return leaf_of(region);
+}
+
+static bool enter(size_t region, unsigned first, unsigned count) {
+  hk_slab_t *leaf = leaf_of(region);
+  if (leaf == NULL) leaf = make_leaf(region);
+  return leaf != NULL && allow_writes((uintptr_t)&leaf[first], count * sizeof *leaf);
+}
+
+/* The addresses of superslabs, by number, that have the slabs from `unit` to `end`. */
+typedef struct {
+  uintptr_t first;
+  uintptr_t last;
+} numbers_t;
+
+static numbers_t superslabs_of(size_t unit, size_t end) {
+  enum { shift = HK_SUPERSLAB_SHIFT - HK_SLAB_SHIFT };
+  static_assert(HK_SUPERSLAB_SLABS * sizeof(hk_slab_t) <= 4096, "a page has all descriptors of a superslab");
+  return (numbers_t){unit >> shift, (end - 1) >> shift};
+}
+
+static bool is_recent(numbers_t superslabs) {
+  if (superslabs.last - superslabs.first >= RECENT_COUNT) return false;
+  for (uintptr_t i = superslabs.first; i <= superslabs.last; i++) {
+    if (hk_load_acquire(&recent[i % RECENT_COUNT]) != i + 1) return false;
+  }
+  return true;
+}
+
+static void note_recent(numbers_t superslabs) {
+  if (superslabs.last - superslabs.first >= RECENT_COUNT) return;
+  for (uintptr_t i = superslabs.first; i <= superslabs.last; i++) hk_store_release(&recent[i % RECENT_COUNT], i + 1);
+}
+
+bool hk_region_map_enter(const void *start, size_t bytes) {
+  size_t unit = ((uintptr_t)start & (((uintptr_t)1 << HK_ADDRESS_BITS) - 1)) >> HK_SLAB_SHIFT;
+  size_t end = unit + bytes / HK_SLAB_BYTES;
+  numbers_t superslabs = superslabs_of(unit, end);
+  if (is_recent(superslabs)) return true;
+  while (unit < end) {
+    size_t first = unit % HK_REGION_SLABS, here = HK_REGION_SLABS - first;
+    if (here > end - unit) here = end - unit;
+    if (!enter(unit / HK_REGION_SLABS, (unsigned)first, (unsigned)here)) return false;
+    unit += here;
+  }
+  note_recent(superslabs);
   return true;
 }
 
 size_t hk_region_map_mapped_bytes(void) { return hk_load_relaxed(&leaf_count) * sizeof(hk_region_t); }
-
-static hk_slab_t *leaf_of(size_t region) {
-  intptr_t distance = hk_load_acquire(&hk_region_map.distance[region]);
-  return distance != 0 ? (hk_slab_t *)((uintptr_t)&hk_region_map + (uintptr_t)distance) : NULL;
-}
 
 hk_slab_t *hk_region_map_find(size_t *region) {
   for (; *region < HK_REGION_COUNT; (*region)++) {

@@ -1,8 +1,11 @@
-/* space/region_map.h - L3. From any address to its slab descriptor: a root of 1 GiB regions, leaves of descriptors.
+/* space/region_map.h - L3. From any address to its slab descriptor: a root of regions, leaves of descriptors.
  *
  * The root holds each leaf's distance from the map itself. An untouched entry, 0, is thereby the map's own first
  * member, a leaf whose descriptors all say "not ours": every pointer has a descriptor, and the lookup has no branch.
- * The map is four MiB of zero memory of which only what is touched is resident (reading costs no page).
+ * The map is three or four MiB of zero memory of which only what is written to is resident (reading costs no page).
+ *
+ * Map and leaves are read-only but for the pages that were entered: memory that cannot be written to does not count
+ * against RLIMIT_DATA. A page that is not writable is all zero.
  */
 #ifndef HK_SPACE_REGION_MAP_H
 #define HK_SPACE_REGION_MAP_H
@@ -36,12 +39,12 @@ HK_INLINE hk_slab_t *hk_slab_of(const void *address) {
   return (hk_slab_t *)(hk_add_relaxed_load((uintptr_t)map, &map->distance[region]) + within);
 }
 
-/* Before the first region is entered: the map is kept in small pages. */
+/* Before the first region is entered: the map is kept in small pages, and read-only. */
 void hk_region_map_init(void);
 
-/* Makes sure that the region of `address` has descriptors of its own. False when the system refuses. Any thread, no
- * lock. */
-bool hk_region_map_enter(const void *address);
+/* Makes sure that the slabs of a range, whole slabs, have descriptors of their own, which can be written to. False when
+ * the system refuses. Any thread, no lock. */
+bool hk_region_map_enter(const void *start, size_t bytes);
 
 /* The descriptors of the first region from `*region` on that has its own, whose number `*region` becomes; NULL when there is
  * none. Any thread, no lock. */

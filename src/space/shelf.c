@@ -2,6 +2,7 @@
 #include "space/shelf.h"
 
 #include "base/atomic.h"
+#include "base/bits.h"
 #include "base/mask.h"
 #include "os/lock.h"
 #include "space/idle.h"
@@ -13,13 +14,14 @@ hk_shelf_t hk_shelf[HK_NODE_MAX];
 #define EMPTY_LIST(list) \
   { &(list), &(list) }
 
-/* Guarded by hk_lock_space; the atomic count is written under it and read without. */
+/* Guarded by hk_lock_space; the atomic sums are written under it and read without. */
 static struct {
   hk_list_t idle;  /* through idle_link */
   hk_list_t lazy;  /* the same of those that have lazy memory and are not in idle */
   hk_list_t spare; /* records that describe nothing, through link */
   hk_superslab_t *all;
   _Atomic(size_t) superslab_count;
+  _Atomic(size_t) mapped_bytes;
 } space = {.idle = EMPTY_LIST(space.idle), .lazy = EMPTY_LIST(space.lazy), .spare = EMPTY_LIST(space.spare)};
 
 static void set_up_locked(hk_shelf_t *shelf) {
@@ -50,10 +52,16 @@ static void file_by_run_locked(hk_superslab_t *superslab, unsigned longest) {
   }
 }
 
+/* Of each bucket the first one is looked at: this one has what was asked for. */
+static void file_first_locked(hk_superslab_t *superslab) {
+  hk_list_remove(&superslab->link);
+  hk_list_push_front(&superslab->shelf->bucket[superslab->longest_run - 1], &superslab->link);
+}
+
 /* Puts a superslab into the list of those that have something to give back, if it has. */
 static void file_by_idle_locked(hk_superslab_t *superslab) {
   hk_list_t *list = NULL;
-  if (idle_count(superslab) > 0 || superslab->free_mask == HK_MASK_ALL) {
+  if (idle_count(superslab) > 0 || hk_shelf_is_wholly_free(superslab)) {
     list = &space.idle;
   } else if (HK_UNLIKELY(superslab->lazy_mask != 0)) {
     list = &space.lazy;
@@ -78,15 +86,16 @@ static const hk_list_t *age_list_of(const hk_superslab_t *superslab) {
 static void check_superslab(const hk_superslab_t *superslab) {
   uint32_t free_mask = superslab->free_mask, lazy = superslab->lazy_mask;
   HK_REQUIRE((free_mask & superslab->in_use_mask) == 0, "a slab is free or in use");
+  uint32_t of_all = free_mask | superslab->in_use_mask | superslab->used_mask;
+  HK_REQUIRE((of_all & ~superslab->slab_mask) == 0, "a mask of a superslab has slabs of its own");
   HK_REQUIRE((lazy & ~(free_mask & superslab->used_mask)) == 0, "what was given back lazily is free and used");
   HK_REQUIRE(superslab->longest_run == hk_mask_longest_run(free_mask), "a superslab knows its longest free run");
   HK_REQUIRE(hk_list_is_linked(&superslab->link) == (free_mask != 0), "a superslab with a free slab is in a bucket");
-  bool is_idle = idle_count(superslab) > 0 || free_mask == HK_MASK_ALL;
+  bool is_idle = idle_count(superslab) > 0 || hk_shelf_is_wholly_free(superslab);
   const hk_list_t *list = is_idle ? &space.idle : lazy != 0 ? &space.lazy : NULL;
   HK_REQUIRE(age_list_of(superslab) == list, "a superslab is in the list by age that its masks ask for");
-  if ((free_mask | superslab->in_use_mask) == 0)
-    return; /* unmapped, perhaps: another superslab may have its addresses */
-  for (unsigned i = 0; i < HK_SUPERSLAB_SLABS; i++) {
+  for (uint32_t left = superslab->slab_mask; left != 0; left &= left - 1) {
+    unsigned i = hk_lowest_bit(left);
     hk_slab_t *slab = &superslab->slabs[i];
     HK_REQUIRE(slab->superslab == superslab, "each slab of a superslab knows it");
     if ((free_mask >> i & 1) == 0) continue;
@@ -133,6 +142,16 @@ hk_superslab_t *hk_shelf_wholly_free_locked(void) {
   return NULL;
 }
 
+hk_superslab_t *hk_shelf_any_free_locked(void) {
+  unsigned count = hk_load_relaxed(&hk_node_count);
+  for (unsigned node = 0; node < count; node++) {
+    const hk_shelf_t *shelf = &hk_shelf[node];
+    if (shelf->bucket_mask != 0)
+      return HK_CONTAINER_OF(shelf->bucket[hk_lowest_bit(shelf->bucket_mask)].next, hk_superslab_t, link);
+  }
+  return NULL;
+}
+
 hk_superslab_t *hk_shelf_oldest_locked(void) {
   return hk_list_is_empty(&space.idle) ? NULL : HK_CONTAINER_OF(space.idle.next, hk_superslab_t, idle_link);
 }
@@ -146,6 +165,7 @@ hk_superslab_t *hk_shelf_next_record_locked(const hk_superslab_t *record) {
 }
 
 size_t hk_shelf_superslab_count(void) { return hk_load_relaxed(&space.superslab_count); }
+size_t hk_shelf_mapped_bytes(void) { return hk_load_relaxed(&space.mapped_bytes); }
 
 /* ---- Records. */
 
@@ -171,38 +191,82 @@ void hk_shelf_spare_record(hk_superslab_t *record) {
   hk_lock_release(hk_lock_space);
 }
 
-void hk_shelf_set_states(hk_superslab_t *superslab, hk_slab_state_t state) {
-  for (unsigned i = 0; i < HK_SUPERSLAB_SLABS; i++) hk_slab_set_state(&superslab->slabs[i], state);
+void hk_shelf_set_states(hk_slab_t *slabs, uint32_t bits, hk_slab_state_t state) {
+  for (; bits != 0; bits &= bits - 1) hk_slab_set_state(&slabs[hk_lowest_bit(bits)], state);
 }
 
-void hk_shelf_enter_locked(hk_superslab_t *record, hk_range_t room, unsigned node) {
+/* What of a superslab's addresses the room is. */
+static uint32_t bits_of(hk_range_t room) {
+  unsigned first = (unsigned)(room.start % HK_SUPERSLAB_BYTES / HK_SLAB_BYTES);
+  return hk_mask_range(first, (unsigned)(room.bytes / HK_SLAB_BYTES));
+}
+
+/* Records never go away, and one that was left behind has another start. */
+static hk_superslab_t *find_locked(uintptr_t start) {
+  const hk_slab_t *slabs = hk_slab_of((void *)start);
+  for (unsigned i = 0; i < HK_SUPERSLAB_SLABS; i++) {
+    if (slabs[i].superslab != NULL && slabs[i].superslab->start == start) return slabs[i].superslab;
+  }
+  return NULL;
+}
+
+/* As long as it has no slabs it is nothing to a child of fork. */
+static void begin_locked(hk_superslab_t *record, uintptr_t start, unsigned node) {
   bool is_new = record->slabs == NULL;
-  record->slabs = hk_slab_of((void *)room.start);
-  for (unsigned i = 0; i < HK_SUPERSLAB_SLABS; i++) record->slabs[i].superslab = record;
-  hk_shelf_set_states(record, hk_slab_free);
+  record->slabs = hk_slab_of((void *)start);
   record->shelf = &hk_shelf[node];
   if (!record->shelf->is_ready) set_up_locked(record->shelf);
-  record->used_mask = room.zero ? 0 : HK_MASK_ALL;
-  record->lazy_mask = 0;
-  record->free_mask = HK_MASK_ALL;
+  record->slab_mask = record->free_mask = record->used_mask = record->lazy_mask = 0;
   hk_shelf_note_in_use(record, HK_MASK_ALL, false);
-  record->full_since_ms = 0;
   record->is_huge = record->is_allowed = false;
   hk_keep_store_order();
-  record->start = room.start;
+  record->start = start;
   if (is_new) {
     record->all_next = space.all;
     hk_keep_store_order();
     space.all = record;
   }
   hk_bump_relaxed(&space.superslab_count, 1);
-  hk_bump_relaxed(&hk_idle_slabs.idle_bytes, hk_shelf_bytes_of(record->used_mask));
-  hk_shelf_file_locked(record);
 }
 
-void hk_shelf_leave_locked(hk_superslab_t *superslab) {
-  hk_bump_relaxed(&space.superslab_count, (size_t)-1);
-  spare_record_locked(superslab);
+/* The free mask comes last: slabs without it are lost to a child of fork. */
+static void add_locked(hk_superslab_t *superslab, hk_range_t room) {
+  uint32_t bits = bits_of(room);
+  HK_ASSERT((superslab->slab_mask & bits) == 0, "what the system grants was not there before");
+  for (uint32_t left = bits; left != 0; left &= left - 1) superslab->slabs[hk_lowest_bit(left)].superslab = superslab;
+  hk_shelf_set_states(superslab->slabs, bits, hk_slab_free);
+  if (!room.zero) superslab->used_mask |= bits;
+  superslab->slab_mask |= bits;
+  superslab->full_since_ms = 0;
+  hk_keep_store_order();
+  superslab->free_mask |= bits;
+  hk_bump_relaxed(&space.mapped_bytes, room.bytes);
+  if (!room.zero) hk_bump_relaxed(&hk_idle_slabs.idle_bytes, room.bytes);
+  hk_shelf_file_locked(superslab);
+  file_first_locked(superslab);
+}
+
+bool hk_shelf_enter_locked(hk_superslab_t *record, hk_range_t room, unsigned node) {
+  uintptr_t start = hk_align_down(room.start, HK_SUPERSLAB_BYTES);
+  hk_superslab_t *superslab = room.bytes < HK_SUPERSLAB_BYTES ? find_locked(start) : NULL;
+  bool is_new = superslab == NULL;
+  if (is_new) begin_locked(superslab = record, start, node);
+  add_locked(superslab, room);
+  return is_new;
+}
+
+uint32_t hk_shelf_detach_free_locked(hk_superslab_t *superslab) {
+  uint32_t bits = superslab->free_mask;
+  hk_shelf_withdraw_locked(superslab, bits);
+  hk_keep_store_order();
+  superslab->slab_mask &= ~bits;
+  superslab->used_mask &= ~bits;
+  hk_bump_relaxed(&space.mapped_bytes, -hk_shelf_bytes_of(bits));
+  if (superslab->slab_mask == 0) {
+    hk_bump_relaxed(&space.superslab_count, (size_t)-1);
+    spare_record_locked(superslab);
+  }
+  return bits;
 }
 
 /* ---- The walk. */
@@ -213,7 +277,7 @@ typedef struct {
   size_t count;     /* of superslabs */
   size_t with_free; /* of those in a bucket */
   size_t by_age;
-  size_t in_use, idle, lazy; /* slabs */
+  size_t all, in_use, idle, lazy; /* slabs */
 } walked_t;
 
 static walked_t check_records_locked(void) {
@@ -224,6 +288,7 @@ static walked_t check_records_locked(void) {
     walked.count++;
     walked.with_free += superslab->longest_run > 0;
     walked.by_age += hk_list_is_linked(&superslab->idle_link);
+    walked.all += (size_t)__builtin_popcount(superslab->slab_mask);
     walked.in_use += (size_t)__builtin_popcount(superslab->in_use_mask);
     walked.idle += idle_count(superslab);
     walked.lazy += (size_t)__builtin_popcount(superslab->lazy_mask);
@@ -270,6 +335,7 @@ static size_t check_ages_locked(const hk_list_t *list) {
 uint64_t hk_shelf_check_locked(void) {
   walked_t walked = check_records_locked();
   HK_REQUIRE(walked.count == hk_shelf_superslab_count(), "the count of superslabs is how many there are");
+  HK_REQUIRE(hk_shelf_mapped_bytes() == walked.all * HK_SLAB_BYTES, "the bytes mapped are those of the slabs");
   HK_REQUIRE(check_buckets_locked() == walked.with_free, "each superslab with a free slab is in one bucket");
   size_t by_age = check_ages_locked(&space.idle) + check_ages_locked(&space.lazy);
   HK_REQUIRE(by_age == walked.by_age, "each superslab with something to give back is in one list by age");
@@ -295,33 +361,30 @@ static void empty_lists(void) {
   }
 }
 
-/* Whether a thread was about to unmap the superslab. Another superslab, or a big block, may have its addresses. The thread may be the
- * one that forked, in a signal handler, which goes on where it was: the record stays what it is, with no slab free or in use. */
-static bool is_leaving(const hk_superslab_t *superslab) {
-  return superslab->slabs->superslab != superslab || hk_slab_state(superslab->slabs) == hk_slab_none;
-}
-
 void hk_shelf_repair(void) {
-  size_t superslabs = 0, in_use = 0, idle = 0, lazy_bytes = 0;
+  size_t superslabs = 0, slabs = 0, in_use = 0, idle = 0, lazy_bytes = 0;
   empty_lists();
   for (hk_superslab_t *superslab = space.all; superslab != NULL; superslab = superslab->all_next) {
     superslab->link.next = superslab->idle_link.next = NULL;
     superslab->longest_run = 0;
-    if (superslab->start == 0) {
+    if (superslab->start == 0 || superslab->slab_mask == 0) {
+      superslab->start = 0;
       hk_list_push_front(&space.spare, &superslab->link);
       continue;
     }
     superslabs++;
-    if (is_leaving(superslab)) continue;
     superslab->lazy_mask &= superslab->free_mask; /* a thread that was claiming slabs is gone, and they are lost */
-    hk_shelf_note_in_use(superslab, HK_MASK_ALL, true);
+    hk_shelf_note_in_use(superslab, HK_MASK_ALL, false);
+    hk_shelf_note_in_use(superslab, superslab->slab_mask, true);
     hk_shelf_note_in_use(superslab, superslab->free_mask, false);
     hk_shelf_file_locked(superslab);
     idle += idle_count(superslab);
     lazy_bytes += hk_shelf_bytes_of(superslab->lazy_mask);
-    in_use += (size_t)__builtin_popcount(~superslab->free_mask);
+    slabs += (size_t)__builtin_popcount(superslab->slab_mask);
+    in_use += (size_t)__builtin_popcount(superslab->slab_mask & ~superslab->free_mask);
   }
   hk_store_relaxed(&space.superslab_count, superslabs);
+  hk_store_relaxed(&space.mapped_bytes, slabs * HK_SLAB_BYTES);
   hk_store_relaxed(&hk_idle_slabs.in_use_bytes, in_use * HK_SLAB_BYTES);
   hk_store_relaxed(&hk_idle_slabs.idle_bytes, idle * HK_SLAB_BYTES);
   hk_store_relaxed(&hk_idle_lazy_bytes, lazy_bytes);

@@ -31,11 +31,12 @@ typedef struct {
   hk_list_t bucket[HK_SHELF_BUCKETS]; /* [i]: their longest run is i + 1 free slabs */
 } hk_shelf_t;
 
-/* Start and slabs do not change while a slab of it is in use.
+/* 2 MiB of addresses, or where the system refused as much those slabs of 2 MiB that it granted: the rest of the addresses
+ * may be anything. Start and slabs do not change while a slab of it is in use.
  *
- * Invariant: free + in use + on their way to the system = all slabs, each in one of the three; lazy slabs are free and
- * used. A free slab's descriptor says so and has no owner. longest_run is that of free_mask; the superslab is in the
- * bucket of that run, and in the list by age that its masks ask for. */
+ * Invariant: free + in use + on their way to the system = the slabs that are there, each in one of the three; lazy slabs
+ * are free and used. A free slab's descriptor says so and has no owner. longest_run is that of free_mask; the superslab
+ * is in the bucket of that run, and in the list by age that its masks ask for. */
 typedef struct hk_superslab {
   hk_list_t link; /* in the bucket of its longest run of free slabs, or among the spare records */
   /* Among those that have idle memory or are wholly free, longest idle first; or, of the others, among those that have lazy
@@ -45,6 +46,7 @@ typedef struct hk_superslab {
   uintptr_t start;               /* 0: the record describes nothing and may be reused */
   hk_slab_t *slabs;              /* its 32 descriptors */
   hk_shelf_t *shelf;             /* its node's */
+  uint32_t slab_mask;            /* bit i: slab i is there; the other masks have no bit beside these */
   uint32_t free_mask;            /* bit i: slab i is free */
   uint8_t longest_run;           /* of free slabs: the bucket that it is in; 0 when in none */
   uint32_t used_mask; /* bit i: slab i was touched since it was last zero; free and used is idle, unless it is lazy */
@@ -58,6 +60,11 @@ typedef struct hk_superslab {
   uint32_t in_use_mask; /* bit i: slab i is in use. The walk checks the sums and the other masks against it */
 #endif
 } hk_superslab_t;
+
+/* Whether all of it is free. */
+HK_INLINE bool hk_shelf_is_wholly_free(const hk_superslab_t *superslab) {
+  return superslab->free_mask == superslab->slab_mask;
+}
 
 HK_INLINE size_t hk_shelf_bytes_of(uint32_t bits) { return (size_t)__builtin_popcount(bits) * HK_SLAB_BYTES; }
 
@@ -126,7 +133,7 @@ void hk_shelf_note_lazy_locked(hk_superslab_t *superslab, uint32_t bits);
 /* What lies idle in it is as young as what came last. */
 void hk_shelf_rejuvenate_locked(hk_superslab_t *superslab);
 
-/* A superslab that is wholly free, of any node; NULL when there is none. */
+/* A superslab of 2 MiB that is wholly free, of any node; NULL when there is none. */
 hk_superslab_t *hk_shelf_wholly_free_locked(void);
 
 /* The superslab that has been idle longest; NULL when none is. */
@@ -139,21 +146,27 @@ hk_superslab_t *hk_shelf_lazy_locked(void);
 hk_superslab_t *hk_shelf_take_record(void);
 void hk_shelf_spare_record(hk_superslab_t *record);
 
-/* Makes a superslab of the record and the 2 MiB of `room`, on the shelf of `node`. */
-void hk_shelf_enter_locked(hk_superslab_t *record, hk_range_t room, unsigned node);
+/* Makes free slabs of `room`, which lies within one superslab's addresses. They join the superslab that has another part
+ * of these addresses, or become a new one on the shelf of `node`, made of the record. Whether the record was used. */
+bool hk_shelf_enter_locked(hk_superslab_t *record, hk_range_t room, unsigned node);
 
-/* A superslab, whose slabs the caller has withdrawn all, is one no longer. */
-void hk_shelf_leave_locked(hk_superslab_t *superslab);
+/* Takes all free slabs out of the superslab, for the caller to unmap. Returns which they were. A superslab without others
+ * is one no longer. */
+uint32_t hk_shelf_detach_free_locked(hk_superslab_t *superslab);
 
-/* Of all its slabs. */
-void hk_shelf_set_states(hk_superslab_t *superslab, hk_slab_state_t state);
+/* Of some of a superslab's slabs. */
+void hk_shelf_set_states(hk_slab_t *slabs, uint32_t bits, hk_slab_state_t state);
+
+/* A superslab that has a free slab; NULL when none has. */
+hk_superslab_t *hk_shelf_any_free_locked(void);
 
 /* The record that follows on this one, among all there ever were, or the first one after the last and for NULL; NULL when
  * there are none. Some describe nothing (start is 0). */
 hk_superslab_t *hk_shelf_next_record_locked(const hk_superslab_t *record);
 
-/* How many superslabs there are. Any thread, no lock. */
+/* How many superslabs there are, and how much they have. Any thread, no lock. */
 size_t hk_shelf_superslab_count(void);
+size_t hk_shelf_mapped_bytes(void);
 
 #if HK_DEBUG
 /* Walks all superslabs; returns how many steps that took. Panics with the sentence that does not hold. */

@@ -13,6 +13,7 @@
 #include "space/idle.h"
 #include "space/locked.h"
 #include "space/region_map.h"
+#include "space/shortage.h"
 #include "space/space_check.h"
 #include "space/surplus.h"
 
@@ -98,16 +99,18 @@ static void make_local(hk_range_t *room) {
   room->zero = hk_os_purge((void *)room->start, room->bytes);
 }
 
-/* Where a superslab can be. */
+/* Where slabs can be. */
 typedef struct {
   hk_range_t range;
-  bool is_new; /* mapped for it; otherwise what a big block left */
+  bool is_new; /* mapped for them; otherwise what a big block left */
 } room_t;
 
+static bool is_superslab(const room_t *room) { return room->range.bytes == HK_SUPERSLAB_BYTES; }
+
 /* False when the system refuses. */
-static bool find_room(room_t *room) {
+static bool find_room(size_t bytes, size_t alignment, room_t *room) {
   hk_lock_acquire(hk_lock_space);
-  bool found = hk_range_take_locked(HK_SUPERSLAB_BYTES, HK_SUPERSLAB_BYTES, HK_SUPERSLAB_BYTES, &room->range);
+  bool found = hk_range_take_locked(bytes, alignment, alignment, &room->range);
   hk_space_check_locked();
   hk_lock_release(hk_lock_space);
   room->is_new = !found;
@@ -115,19 +118,18 @@ static bool find_room(room_t *room) {
     make_local(&room->range);
     return true;
   }
-  void *start = hk_locked_reserve(HK_SUPERSLAB_BYTES, HK_SUPERSLAB_BYTES);
+  void *start = hk_locked_reserve(bytes, alignment);
   if (start == NULL) return false;
-  if (!hk_region_map_enter(start)) {
-    (void)hk_os_unmap(start, HK_SUPERSLAB_BYTES);
+  if (!hk_region_map_enter(start, bytes)) {
+    (void)hk_os_unmap(start, bytes);
     return false;
   }
-  room->range = (hk_range_t){.start = (uintptr_t)start, .bytes = HK_SUPERSLAB_BYTES, .zero = true};
+  room->range = (hk_range_t){.start = (uintptr_t)start, .bytes = bytes, .zero = true};
   return true;
 }
 
-/* What is left of a superslab that was not needed after all. */
-static void drop_new(hk_superslab_t *record, const room_t *room) {
-  hk_shelf_spare_record(record);
+/* What is not needed after all. */
+static void drop_new(const room_t *room) {
   if (room->is_new && hk_os_unmap((void *)room->range.start, room->range.bytes)) return;
   hk_lock_acquire(hk_lock_space);
   hk_range_put_locked(room->range);
@@ -135,28 +137,46 @@ static void drop_new(hk_superslab_t *record, const room_t *room) {
   hk_lock_release(hk_lock_space);
 }
 
-/* Makes one more superslab and takes the range from it. Where many threads come here at once, the first one's serves
- * those that waited for the system meanwhile: else each would have its own, for a slab or two. */
-static hk_slab_t *take_from_new(unsigned node, const request_t *request) {
-  hk_superslab_t *record = hk_shelf_take_record();
-  if (record == NULL) return NULL;
-  room_t room;
-  if (!find_room(&room)) {
-    hk_shelf_spare_record(record);
-    return NULL;
-  }
-  bool is_huge = hk_huge_note_new_superslab(room.range.start, room.is_new);
+/* Takes the range from new room. Where many threads come here at once, the first one's serves those that waited for the
+ * system meanwhile: else each would have its own, for a slab or two. */
+static hk_slab_t *take_from_room(unsigned node, const request_t *request, hk_superslab_t *record, const room_t *room) {
+  bool is_huge = is_superslab(room) && hk_huge_note_new_superslab(room->range.start, room->is_new);
+  bool is_record_used = false;
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
   hk_slab_t *slab = take_locked(&hk_shelf[node], request, now_ms);
   bool is_needed = slab == NULL;
   if (is_needed) {
-    hk_shelf_enter_locked(record, room.range, node);
-    record->is_huge = record->is_allowed = is_huge;
+    is_record_used = hk_shelf_enter_locked(record, room->range, node);
+    if (is_record_used) record->is_huge = record->is_allowed = is_huge;
     slab = take_locked(&hk_shelf[node], request, now_ms);
   }
   hk_surplus_settle(now_ms);
-  if (!is_needed) drop_new(record, &room);
+  if (!is_record_used) hk_shelf_spare_record(record);
+  if (!is_needed) drop_new(room);
+  return slab;
+}
+
+/* Makes so many slabs more, the first at a multiple of `alignment` slabs. */
+static hk_slab_t *take_from_new(unsigned node, const request_t *request, unsigned slabs, unsigned alignment) {
+  hk_superslab_t *record = hk_shelf_take_record();
+  if (record == NULL) return NULL;
+  room_t room;
+  if (find_room(slabs * HK_SLAB_BYTES, alignment * HK_SLAB_BYTES, &room))
+    return take_from_room(node, request, record, &room);
+  hk_shelf_spare_record(record);
+  return NULL;
+}
+
+static unsigned power_of_two_from(unsigned count) { return count == 1 ? 1 : 2u << hk_highest_bit(count - 1); }
+
+/* No slab but those asked for, where the system refuses 2 MiB. At this alignment they do not reach from one superslab's
+ * addresses into the next one's. */
+static HK_COLD hk_slab_t *take_from_part(unsigned node, const request_t *request) {
+  unsigned alignment = power_of_two_from(request->count);
+  if (alignment < request->alignment) alignment = request->alignment;
+  hk_slab_t *slab = take_from_new(node, request, request->count, alignment);
+  if (slab != NULL && !hk_shortage_is_on()) hk_shortage_begin();
   return slab;
 }
 
@@ -177,8 +197,9 @@ HK_INLINE hk_slab_t *acquire(const request_t *request) {
   HK_ASSERT(request->count >= 1 && request->most <= HK_SUPERSLAB_SLABS, "a range of slabs fits into a superslab");
   unsigned node = hk_node_current();
   hk_slab_t *slab = take(node, request);
-  if (slab == NULL) slab = take_from_new(node, request);
-  return slab != NULL ? slab : take_from_others(node, request);
+  if (slab == NULL && !hk_shortage_is_on()) slab = take_from_new(node, request, HK_SUPERSLAB_SLABS, HK_SUPERSLAB_SLABS);
+  if (slab == NULL) slab = take_from_others(node, request);
+  return slab != NULL ? slab : take_from_part(node, request);
 }
 
 hk_slab_t *hk_superslab_acquire(unsigned count, unsigned alignment, hk_end_t end) {
@@ -235,9 +256,7 @@ static bool dissolve_one(void) {
   hk_superslab_t *superslab = hk_shelf_wholly_free_locked();
   if (superslab != NULL) {
     hk_range_t room = {superslab->start, HK_SUPERSLAB_BYTES, superslab->used_mask == 0};
-    hk_shelf_withdraw_locked(superslab, HK_MASK_ALL);
-    hk_shelf_set_states(superslab, hk_slab_none);
-    hk_shelf_leave_locked(superslab);
+    hk_shelf_set_states(superslab->slabs, hk_shelf_detach_free_locked(superslab), hk_slab_none);
     hk_range_put_locked(room);
   }
   hk_space_check_locked();
@@ -255,10 +274,9 @@ bool hk_superslab_dissolve_free(size_t bytes) {
 /* ---- For those above. */
 
 hk_superslab_usage_t hk_superslab_usage(void) {
-  size_t count = hk_shelf_superslab_count();
   return (hk_superslab_usage_t){
-      .superslab_count = count,
-      .mapped_bytes = count * HK_SUPERSLAB_BYTES,
+      .superslab_count = hk_shelf_superslab_count(),
+      .mapped_bytes = hk_shelf_mapped_bytes(),
       .in_use_bytes = hk_load_relaxed(&hk_idle_slabs.in_use_bytes),
       .idle_bytes = hk_load_relaxed(&hk_idle_slabs.idle_bytes),
       .lazy_bytes = hk_load_relaxed(&hk_idle_lazy_bytes),
@@ -272,8 +290,7 @@ void hk_superslab_visit(void (*visit)(hk_slab_t *slabs, void *context), void *co
   hk_lock_release(hk_lock_space);
   for (; record != NULL; record = record->all_next) {
     hk_lock_acquire(hk_lock_space);
-    /* A superslab that is being unmapped keeps its record for a moment; another one may have its addresses already. */
-    hk_slab_t *slabs = record->start != 0 && record->slabs->superslab == record ? record->slabs : NULL;
+    hk_slab_t *slabs = record->start != 0 ? record->slabs : NULL;
     hk_lock_release(hk_lock_space);
     if (slabs != NULL) visit(slabs, context);
   }

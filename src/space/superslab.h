@@ -1,4 +1,5 @@
-/* space/superslab.h - L3. Slabs, cut from superslabs of 2 MiB of address space each. As many as the program needs.
+/* space/superslab.h - L3. Slabs, cut from superslabs of 2 MiB of address space each. As many as the program needs. Where the
+ * system refuses one, a superslab begins with some of its slabs.
  *
  * Idle memory (free slabs that were used and are therefore resident, and free ranges of big blocks) is bounded: each
  * change ends by giving back what is above the limit (space/surplus.h).

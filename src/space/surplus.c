@@ -19,6 +19,7 @@
 #include "space/idle.h"
 #include "space/range.h"
 #include "space/recording.h"
+#include "space/region_map.h"
 #include "space/shelf.h"
 #include "space/space_check.h"
 
@@ -27,8 +28,9 @@ typedef struct {
   size_t idle_bytes;         /* of them, those that count as idle: the others were given back lazily before */
   bool is_lazy;              /* it need not go at once */
   hk_superslab_t *superslab; /* NULL when it is a range */
+  uintptr_t start;           /* of the superslab */
   uint32_t bits;
-  bool whole;
+  bool is_unmapped;  /* the slabs are the superslab's no longer */
   bool is_huge_over; /* hk_huge_forbid_again is due */
   hk_range_t range;
 } victim_t;
@@ -40,22 +42,32 @@ static uint32_t bits_to_give(const hk_superslab_t *superslab, bool is_lazy) {
   return is_lazy ? hk_shelf_idle_bits(superslab) : superslab->free_mask & superslab->used_mask;
 }
 
-static void claim_superslab_locked(hk_superslab_t *superslab, victim_t *victim) {
+/* What is to be unmapped is no slab of the superslab's any more: another thread may be given the addresses. */
+static void claim_slabs_locked(hk_superslab_t *superslab, bool is_unmapped, victim_t *victim) {
   victim->superslab = superslab;
-  victim->whole = superslab->free_mask == HK_MASK_ALL;
-  victim->is_lazy = victim->is_lazy && !victim->whole;
+  victim->start = superslab->start;
+  victim->is_unmapped = is_unmapped;
+  victim->is_lazy = victim->is_lazy && !is_unmapped;
   uint32_t resident = bits_to_give(superslab, victim->is_lazy);
-  victim->bits = victim->whole ? HK_MASK_ALL : resident;
   victim->bytes = hk_shelf_bytes_of(resident);
   victim->idle_bytes = hk_shelf_bytes_of(hk_shelf_idle_bits(superslab));
   victim->is_huge_over = hk_huge_take_apart_locked(superslab);
-  hk_shelf_withdraw_locked(superslab, victim->bits);
+  if (is_unmapped) {
+    victim->bits = hk_shelf_detach_free_locked(superslab);
+    return;
+  }
+  victim->bits = resident;
+  hk_shelf_withdraw_locked(superslab, resident);
+}
+
+static void claim_superslab_locked(hk_superslab_t *superslab, victim_t *victim) {
+  claim_slabs_locked(superslab, hk_shelf_is_wholly_free(superslab), victim);
 }
 
 /* What is given back of a huge page takes it apart, and the rest of it stays as small pages. Where there is something whole
  * to give back, that goes first. */
 static bool is_better_whole_locked(const hk_superslab_t *oldest) {
-  return oldest->is_huge && oldest->free_mask != HK_MASK_ALL;
+  return oldest->is_huge && !hk_shelf_is_wholly_free(oldest);
 }
 
 static bool claim_range_locked(bool or_zero, size_t most_bytes, victim_t *victim) {
@@ -122,54 +134,7 @@ static bool claim_victim(size_t keep_bytes, hk_idle_cause_t cause, victim_t *vic
 
 /* ---- Giving back. */
 
-static bool unmap_superslab(hk_superslab_t *superslab) {
-  hk_shelf_set_states(superslab, hk_slab_none); /* before somebody else can be given these addresses */
-  if (!hk_os_unmap((void *)superslab->start, HK_SUPERSLAB_BYTES)) {
-    hk_shelf_set_states(superslab, hk_slab_free);
-    return false;
-  }
-  hk_lock_acquire(hk_lock_space);
-  hk_shelf_leave_locked(superslab);
-  hk_space_check_locked();
-  hk_lock_release(hk_lock_space);
-  return true;
-}
-
-static hk_os_purge_t purge(const victim_t *victim, unsigned first, unsigned count) {
-  void *start = (void *)(victim->superslab->start + first * HK_SLAB_BYTES);
-  if (HK_UNLIKELY(victim->is_lazy)) return hk_os_purge_lazily(start, count * HK_SLAB_BYTES);
-  return hk_os_purge(start, count * HK_SLAB_BYTES) ? hk_os_purge_done : hk_os_purge_refused;
-}
-
-/* As little as became of any of it. */
-static hk_os_purge_t purge_slabs(const victim_t *victim) {
-  hk_os_purge_t least = hk_os_purge_done;
-  for (uint32_t left = victim->bits; left != 0;) {
-    unsigned first = hk_lowest_bit(left);
-    uint32_t from_first = ~(left >> first);
-    unsigned count = from_first == 0 ? HK_SUPERSLAB_SLABS : hk_lowest_bit(from_first);
-    if (count > HK_SUPERSLAB_SLABS - first) count = HK_SUPERSLAB_SLABS - first;
-    hk_os_purge_t purged = purge(victim, first, count);
-    if (purged < least) least = purged;
-    left &= ~hk_mask_range(first, count);
-  }
-  return least;
-}
-
-/* Where the system refuses, the memory is idle as before. */
-static hk_os_purge_t give_back_slabs(const victim_t *victim) {
-  if (victim->whole && unmap_superslab(victim->superslab)) return hk_os_purge_done;
-  hk_os_purge_t purged = purge_slabs(victim);
-  if (HK_UNLIKELY(victim->is_huge_over)) hk_huge_forbid_again(victim->superslab->start);
-  hk_lock_acquire(hk_lock_space);
-  hk_shelf_put_back_locked(victim->superslab, victim->bits, purged != hk_os_purge_done);
-  if (purged == hk_os_purge_lazy) hk_shelf_note_lazy_locked(victim->superslab, victim->bits);
-  hk_space_check_locked();
-  hk_lock_release(hk_lock_space);
-  return purged;
-}
-
-/* The same for a range. Addresses that the system does not take back cost no memory, and serve again. */
+/* Unmaps a range. Addresses that the system does not take back cost no memory, and serve again as a free range. */
 static hk_os_purge_t give_back_range(hk_range_t range) {
   if (hk_os_unmap((void *)range.start, range.bytes)) return hk_os_purge_done;
   range.zero = range.zero || hk_os_purge((void *)range.start, range.bytes);
@@ -178,6 +143,51 @@ static hk_os_purge_t give_back_range(hk_range_t range) {
   hk_space_check_locked();
   hk_lock_release(hk_lock_space);
   return range.zero ? hk_os_purge_done : hk_os_purge_refused;
+}
+
+/* The first run of slabs in `bits`. */
+static hk_range_t first_run(const victim_t *victim, uint32_t bits) {
+  unsigned first = hk_lowest_bit(bits);
+  uint32_t from_first = ~(bits >> first);
+  unsigned count = from_first == 0 ? HK_SUPERSLAB_SLABS : hk_lowest_bit(from_first);
+  if (count > HK_SUPERSLAB_SLABS - first) count = HK_SUPERSLAB_SLABS - first;
+  return (hk_range_t){.start = victim->start + first * HK_SLAB_BYTES, .bytes = count * HK_SLAB_BYTES};
+}
+
+static uint32_t bits_of(const victim_t *victim, hk_range_t run) {
+  return hk_mask_range((unsigned)((run.start - victim->start) / HK_SLAB_BYTES), (unsigned)(run.bytes / HK_SLAB_BYTES));
+}
+
+static hk_os_purge_t purge_run(const victim_t *victim, hk_range_t run) {
+  if (HK_UNLIKELY(victim->is_lazy)) return hk_os_purge_lazily((void *)run.start, run.bytes);
+  return hk_os_purge((void *)run.start, run.bytes) ? hk_os_purge_done : hk_os_purge_refused;
+}
+
+/* As little as became of any of it. */
+static hk_os_purge_t give_back_runs(const victim_t *victim) {
+  hk_os_purge_t least = hk_os_purge_done;
+  for (uint32_t left = victim->bits; left != 0;) {
+    hk_range_t run = first_run(victim, left);
+    hk_os_purge_t became = victim->is_unmapped ? give_back_range(run) : purge_run(victim, run);
+    if (became < least) least = became;
+    left &= ~bits_of(victim, run);
+  }
+  return least;
+}
+
+/* Where the system refuses, the memory is idle as before. */
+static hk_os_purge_t give_back_slabs(const victim_t *victim) {
+  if (victim->is_unmapped) /* before others have the addresses */
+    hk_shelf_set_states(hk_slab_of((void *)victim->start), victim->bits, hk_slab_none);
+  hk_os_purge_t purged = give_back_runs(victim);
+  if (victim->is_unmapped) return purged;
+  if (HK_UNLIKELY(victim->is_huge_over)) hk_huge_forbid_again(victim->start);
+  hk_lock_acquire(hk_lock_space);
+  hk_shelf_put_back_locked(victim->superslab, victim->bits, purged != hk_os_purge_done);
+  if (purged == hk_os_purge_lazy) hk_shelf_note_lazy_locked(victim->superslab, victim->bits);
+  hk_space_check_locked();
+  hk_lock_release(hk_lock_space);
+  return purged;
 }
 
 static hk_os_purge_t give_back(const victim_t *victim) {
@@ -196,6 +206,25 @@ static size_t trim(size_t keep_bytes, hk_idle_cause_t cause) {
     hk_stat_add(purged == hk_os_purge_lazy ? hk_stat_given_back_lazily : hk_stat_given_back, victim.bytes);
   }
   return given_back;
+}
+
+static bool claim_free(victim_t *victim) {
+  hk_lock_acquire(hk_lock_space);
+  hk_superslab_t *superslab = hk_shelf_any_free_locked();
+  if (superslab != NULL) claim_slabs_locked(superslab, true, victim);
+  hk_lock_release(hk_lock_space);
+  return superslab != NULL;
+}
+
+bool hk_surplus_unmap_free(void) {
+  bool found = false;
+  victim_t victim = {.is_lazy = false};
+  for (size_t left = hk_shelf_superslab_count(); left > 0 && claim_free(&victim); left--) {
+    if (give_back_slabs(&victim) == hk_os_purge_refused) break;
+    hk_stat_add(hk_stat_given_back, victim.bytes);
+    found = true;
+  }
+  return found;
 }
 
 static void trim_by(const hk_idle_verdict_t *verdict) {

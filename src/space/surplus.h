@@ -3,6 +3,7 @@
 #ifndef HK_SPACE_SURPLUS_H
 #define HK_SPACE_SURPLUS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,5 +18,9 @@ uint64_t hk_surplus_visit(uint64_t now_ms);
 /* Gives back until at most `keep_bytes` are idle or were given back lazily; none of it lazily. How many bytes were given back. With
  * 0, what was learned about how much to keep is forgotten too. */
 size_t hk_surplus_trim(size_t keep_bytes);
+
+/* Gives all free addresses back, those of single free slabs too: for a request that the system has refused. Whether there
+ * were any. */
+bool hk_surplus_unmap_free(void);
 
 #endif /* HK_SPACE_SURPLUS_H */

@@ -292,6 +292,9 @@ hk_os_huge_t hk_os_huge_setting(void) { return hk_os_huge_never; }
 bool hk_os_huge_allow(void *, size_t, bool) { return false; }
 void hk_os_huge_keep_small(void *, size_t) {}
 void *hk_os_reserve_small(size_t bytes, size_t alignment) { return hk_os_reserve(bytes, alignment); }
+void *hk_os_reserve_readable(size_t bytes, size_t alignment) { return hk_os_reserve(bytes, alignment); }
+bool hk_os_allow_writes(void *, size_t) { return true; }
+void hk_os_forbid_writes(void *, size_t) {}
 bool hk_os_huge_collapse(void *, size_t, uint64_t *) { return false; }
 bool hk_os_prefault(void *, size_t) { return false; }
 uint64_t hk_os_huge_touch(void *) { return 0; }

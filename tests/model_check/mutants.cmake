@@ -168,13 +168,22 @@ hk_add_model_mutant(leaf_overwritten region_enter_and_enter space/region_map.c
   "both find the same leaf"
 )
 
+hk_add_model_mutant(recent_read_relaxed region_enter_and_enter space/region_map.c
+  "hk_load_acquire(&recent[" "hk_load_relaxed(&recent["
+  "who entered a region finds its leaf"
+)
+hk_add_model_mutant(recent_written_relaxed region_enter_and_enter space/region_map.c
+  "hk_store_release(&recent[" "hk_store_relaxed(&recent["
+  "who entered a region finds its leaf"
+)
+
 # ---- Memory that is given back.
 hk_add_model_mutant(purge_of_what_is_free purge_and_two_reuse space/surplus.c
-  "hk_os_purge_t purged = purge_slabs(victim);"
+  "hk_os_purge_t purged = give_back_runs(victim);"
   "hk_lock_acquire(hk_lock_space);
   hk_shelf_put_back_locked(victim->superslab, victim->bits, false);
   hk_lock_release(hk_lock_space);
-  hk_os_purge_t purged = purge_slabs(victim);
+  hk_os_purge_t purged = give_back_runs(victim);
   hk_lock_acquire(hk_lock_space);
   hk_shelf_withdraw_locked(victim->superslab, victim->bits);
   hk_lock_release(hk_lock_space);"

@@ -113,7 +113,7 @@ static void set_up_region(void) {
 }
 
 static void enter_region(unsigned index) {
-  CHECK(hk_region_map_enter(NEW_ADDRESS), "there is memory");
+  CHECK(hk_region_map_enter(NEW_ADDRESS, HK_SLAB_BYTES), "there is memory");
   found[index] = hk_slab_of(NEW_ADDRESS);
   CHECK(checker_is_mapped(found[index], sizeof(hk_slab_t)), "who entered a region finds its leaf");
 }
@@ -132,7 +132,7 @@ static void expect_one_leaf(void) {
 static _Atomic(void *) hand_over;
 
 static void enter_and_hand_over(void) {
-  CHECK(hk_region_map_enter(NEW_ADDRESS), "there is memory");
+  CHECK(hk_region_map_enter(NEW_ADDRESS, HK_SLAB_BYTES), "there is memory");
   hk_slab_t *slab = hk_slab_of(NEW_ADDRESS);
   slab->inverse = 7;
   hk_slab_set_state(slab, hk_slab_small);

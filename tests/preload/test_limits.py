@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Callable
 
 import pytest
-from preload_runner import SKIPPED, Runner, with_limit
+from preload_runner import SKIPPED, Outcome, Runner, with_limit
 
 Program = Callable[[str], Path]
+Report = Callable[[str, object], None]
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -46,6 +47,41 @@ def test_address_space(runner: Runner, program: Program, limit: int, size: int, 
 @pytest.mark.parametrize("size", [64, 5000, 100000, 3000000])
 def test_data_segment(runner: Runner, program: Program, size: int) -> None:
     assert_fills(runner, with_limit("-d", 65536, [program("fill_until_null"), "malloc", size, "full"]), 0.6)
+
+
+def refusals(outcome: Outcome) -> int:
+    """How many requests near_limit was refused."""
+    assert (outcome.code, outcome.errors()) == (0, "")
+    match = re.fullmatch(r"refused (\d+) live (\d+)\n", outcome.text())
+    assert match, outcome.text()
+    return int(match.group(1))
+
+
+# Of addresses the map of what is ours takes four MiB, which glibc's malloc has not.
+@pytest.mark.parametrize(
+    ("kind", "mib", "most_times"), [("d", 4, 1.5), ("d", 8, 1.3), ("d", 64, 1.3), ("v", 32, 2.5), ("v", 64, 2.5)]
+)
+def test_few_requests_are_refused(
+    runner: Runner, program: Program, kind: str, mib: int, most_times: float, record_property: Report
+) -> None:
+    """As much is asked for as the limit leaves, in sizes from 16 bytes to 1 MiB: a refusal is what the allocator wastes."""
+    command = [program("near_limit"), kind, mib]
+    without, with_it = refusals(runner.plain(command)), refusals(runner.under(command))
+    record_property("refused without, with it", (without, with_it))
+    assert with_it <= most_times * without
+
+
+@pytest.mark.parametrize(("kind", "mib"), [("d", 8), ("d", 32), ("v", 24)])
+def test_threads_near_a_limit(runner: Runner, program: Program, kind: str, mib: int) -> None:
+    """Blocks keep their contents, calloc's are zero, and all the memory is there again in the end."""
+    outcome = runner.under([program("near_limit_threads"), kind, mib, 4, 2000])
+    assert (outcome.code, outcome.errors()) == (0, "")
+    assert re.fullmatch(r"served [1-9]\d* refused [1-9]\d*\n", outcome.text())
+
+
+def test_a_data_segment_of_four_mib(runner: Runner) -> None:
+    """The library can be loaded, and its map is no data."""
+    runner.same(with_limit("-d", 4096, ["/bin/sh", "-c", "echo one | sort | wc -l"]))
 
 
 @pytest.mark.parametrize("function", ["calloc", "realloc", "memalign", "posix_memalign"])
@@ -132,8 +168,6 @@ LIMIT = 256 * MIB
 SHARE_HELD = 0.95
 # As much idle memory as may be: the difference that a limit makes does not depend on how fast the machine is.
 KEEP_ALL = {"HAKMEM_RETAIN": "1G"}
-
-Report = Callable[[str, object], None]
 
 
 def churn(runner: Runner, command: Sequence[object], **how: object) -> tuple[int, int]:

@@ -24,6 +24,7 @@ typedef enum {
   fake_os_resize,
   fake_os_move,
   fake_os_wipe_on_fork,
+  fake_os_allow_writes,
   fake_os_huge_ask, /* hk_os_huge_allow, of which it does nothing else than to log it */
   fake_os_huge_forbid,
   fake_os_huge_collapse,

@@ -253,6 +253,29 @@ void hk_os_huge_keep_small(void *start, size_t bytes) {
 
 void *hk_os_reserve_small(size_t bytes, size_t alignment) { return hk_os_reserve(bytes, alignment); }
 
+/* What is not writable ends a test that writes to it. Pages that the fake calls larger than the system's are. */
+void *hk_os_reserve_readable(size_t bytes, size_t alignment) {
+  void *start = hk_os_reserve(bytes, alignment);
+  if (start != NULL) mprotect(start, bytes, PROT_READ);
+  return start;
+}
+
+bool hk_os_allow_writes(void *start, size_t bytes) {
+  fake_os_lock();
+  require_pages("allow_writes", (uintptr_t)start, bytes);
+  fake_os_record_t record = {.call = fake_os_allow_writes, .start = (uintptr_t)start, .bytes = bytes};
+  record.succeeded = fake_os_begin(fake_os_allow_writes) && mprotect(start, bytes, PROT_READ | PROT_WRITE) == 0;
+  bool succeeded = fake_os_end(record);
+  fake_os_unlock();
+  return succeeded;
+}
+
+void hk_os_forbid_writes(void *start, size_t bytes) {
+  size_t page = memory.page_size;
+  uintptr_t first = ((uintptr_t)start + page - 1) & ~(page - 1), end = ((uintptr_t)start + bytes) & ~(page - 1);
+  if (first < end) mprotect((void *)first, end - first, PROT_READ);
+}
+
 static bool advise_huge(fake_os_call_t call, const char *name, void *start, size_t bytes) {
   fake_os_lock();
   require_mapped(name, (uintptr_t)start, bytes);

@@ -121,7 +121,7 @@ HK_FRESH_TEST(SuperslabInvariantDeathTest, Sums) {
                          "the idle bytes are those of the idle slabs");
   EXPECT_RELEASE_NOTICES(hk_bump_relaxed(&hk_idle_lazy_bytes, HK_SLAB_BYTES),
                          "the lazy bytes are those of the lazy slabs");
-  EXPECT_RELEASE_NOTICES(hk_bump_relaxed(&hk_idle_ranges.in_use_bytes, 16), "what big blocks use is whole slabs");
+  EXPECT_RELEASE_NOTICES(hk_bump_relaxed(&hk_idle_ranges.in_use_bytes, 16), "what big blocks use is whole pages");
   Release(at.last);
 }
 

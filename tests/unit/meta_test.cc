@@ -11,7 +11,7 @@
 
 namespace {
 
-constexpr size_t kChunkBytes = 256 * HK_KIB;
+constexpr size_t kFirstBytes = 64 * HK_KIB, kChunkBytes = 256 * HK_KIB;
 
 bool IsFilledWith(const void *memory, size_t bytes, unsigned char value) {
   const unsigned char *byte = static_cast<const unsigned char *>(memory);
@@ -42,14 +42,17 @@ HK_FRESH_TEST(Meta, PiecesAreZeroAlignedAndApart) {
 
 HK_FRESH_TEST(Meta, AChunkIsMappedWhenTheLastOneIsUsedUp) {
   EXPECT_EQ(hk_meta_mapped_bytes(), 0u);
+  size_t mapped = 0;
   for (size_t chunk = 1; chunk <= 5; chunk++) {
-    for (size_t i = 0; i < kChunkBytes / HK_CACHE_LINE_BYTES; i++) {
+    size_t chunk_bytes = chunk == 1 ? kFirstBytes : kChunkBytes;
+    mapped += chunk_bytes;
+    for (size_t i = 0; i < chunk_bytes / HK_CACHE_LINE_BYTES; i++) {
       ASSERT_NE(hk_meta_alloc(1), nullptr);
-      ASSERT_EQ(hk_meta_mapped_bytes(), chunk * kChunkBytes);
+      ASSERT_EQ(hk_meta_mapped_bytes(), mapped);
     }
   }
   EXPECT_EQ(fake_os_calls(fake_os_reserve), 5u);
-  EXPECT_EQ(fake_os_mapped_bytes(), 5 * kChunkBytes);
+  EXPECT_EQ(fake_os_mapped_bytes(), mapped);
 }
 
 HK_FRESH_TEST(Meta, APieceMayBeLargerThanAChunk) {
@@ -72,7 +75,7 @@ HK_FRESH_TEST(Meta, WorksWithTheLargestPages) {
   ASSERT_NE(small, nullptr);
   ASSERT_NE(large, nullptr);
   EXPECT_TRUE(IsFilledWith(large, kChunkBytes + 1, 0));
-  EXPECT_EQ(hk_meta_mapped_bytes(), 2 * kChunkBytes + 64 * HK_KIB);
+  EXPECT_EQ(hk_meta_mapped_bytes(), kFirstBytes + kChunkBytes + 64 * HK_KIB);
 }
 
 HK_FRESH_TEST(Meta, ARefusedChunkIsAskedForAgain) {
@@ -83,14 +86,24 @@ HK_FRESH_TEST(Meta, ARefusedChunkIsAskedForAgain) {
   fake_os_fail_all(fake_os_reserve, false);
   void *piece = hk_meta_alloc(1);
   ASSERT_NE(piece, nullptr);
-  EXPECT_EQ(hk_meta_mapped_bytes(), kChunkBytes);
+  EXPECT_EQ(hk_meta_mapped_bytes(), kFirstBytes);
+}
+
+HK_FRESH_TEST(Meta, WhereAChunkIsRefusedAPieceIsEnough) {
+  fake_os_limit_mapped(fake_os_mapped_bytes() + 2 * hk_os_page_size());
+  void *piece = hk_meta_alloc(hk_os_page_size() + 1);
+  ASSERT_NE(piece, nullptr);
+  EXPECT_TRUE(IsFilledWith(piece, hk_os_page_size() + 1, 0));
+  EXPECT_EQ(hk_meta_mapped_bytes(), 2 * hk_os_page_size());
+  EXPECT_NE(hk_meta_alloc(1), nullptr) << "what is left of it";
+  EXPECT_EQ(hk_meta_alloc(hk_os_page_size()), nullptr);
 }
 
 HK_FRESH_TEST(Meta, WhatIsLeftOfAChunkNeedsNoSystem) {
   ASSERT_NE(hk_meta_alloc(1), nullptr);
   fake_os_fail_all(fake_os_reserve, true);
-  size_t lines_left = kChunkBytes / HK_CACHE_LINE_BYTES - 1;
-  EXPECT_EQ(hk_meta_alloc(kChunkBytes), nullptr) << "more than is left";
+  size_t lines_left = kFirstBytes / HK_CACHE_LINE_BYTES - 1;
+  EXPECT_EQ(hk_meta_alloc(kFirstBytes), nullptr) << "more than is left";
   for (size_t i = 0; i < lines_left; i++) ASSERT_NE(hk_meta_alloc(1), nullptr) << i;
   EXPECT_EQ(hk_meta_alloc(1), nullptr);
   fake_os_fail_all(fake_os_reserve, false);

@@ -40,7 +40,11 @@ size_t SuperslabCount() { return hk_superslab_usage().superslab_count; }
 void RetainEverything() { hk_option.retain = HK_TIB; }
 
 // Whether the system has address space to give. What there is can be given back in any case.
-void RefuseMappings(bool refuse) { fake_os_fail_all(fake_os_reserve, refuse); }
+// Where they are granted again, the shortage is over.
+void RefuseMappings(bool refuse) {
+  fake_os_fail_all(fake_os_reserve, refuse);
+  if (!refuse) fake_os_advance(uint64_t{1000000000});
+}
 
 uint64_t *WordOf(const hk_slab_t *slab) { return reinterpret_cast<uint64_t *>(hk_slab_start(slab)); }
 

@@ -18,6 +18,8 @@ constexpr uintptr_t kSomeRegion = 0x123 * kRegionBytes;
 
 const void *At(uintptr_t address) { return reinterpret_cast<const void *>(address); }
 
+bool Enter(uintptr_t start, size_t bytes = HK_SLAB_BYTES) { return hk_region_map_enter(At(start), bytes); }
+
 // Whether the address has the descriptor of what was never entered.
 bool IsForeign(uintptr_t address) {
   hk_slab_t *slab = hk_slab_of(At(address));
@@ -49,7 +51,7 @@ HK_FRESH_TEST(RegionMap, WhatWasNeverEnteredIsNotOurs) {
 }
 
 HK_FRESH_TEST(RegionMap, EachSlabOfARegionHasItsOwnDescriptor) {
-  ASSERT_TRUE(hk_region_map_enter(At(kSomeRegion + 12345)));
+  ASSERT_TRUE(Enter(kSomeRegion));
   hk_slab_t *first = hk_slab_of(At(kSomeRegion));
   EXPECT_FALSE(IsForeign(kSomeRegion));
   EXPECT_TRUE(fake_os_is_mapped(first, sizeof(hk_region_t)));
@@ -67,18 +69,18 @@ HK_FRESH_TEST(RegionMap, EachSlabOfARegionHasItsOwnDescriptor) {
 }
 
 HK_FRESH_TEST(RegionMap, ARegionIsEnteredOnce) {
-  ASSERT_TRUE(hk_region_map_enter(At(kSomeRegion)));
+  ASSERT_TRUE(Enter(kSomeRegion));
   hk_slab_t *slab = hk_slab_of(At(kSomeRegion));
-  EXPECT_TRUE(hk_region_map_enter(At(kSomeRegion)));
-  EXPECT_TRUE(hk_region_map_enter(At(kSomeRegion + kRegionBytes - 1)));
+  EXPECT_TRUE(Enter(kSomeRegion));
+  EXPECT_TRUE(Enter(kSomeRegion + kRegionBytes - HK_SLAB_BYTES));
   EXPECT_EQ(hk_slab_of(At(kSomeRegion)), slab);
   EXPECT_EQ(fake_os_calls(fake_os_reserve), 1u);
   EXPECT_EQ(hk_region_map_mapped_bytes(), sizeof(hk_region_t));
 }
 
 HK_FRESH_TEST(RegionMap, TheEndsOfTheAddressSpaceCanBeEntered) {
-  ASSERT_TRUE(hk_region_map_enter(At(0)));
-  ASSERT_TRUE(hk_region_map_enter(At(kAddressEnd - 1)));
+  ASSERT_TRUE(Enter(0));
+  ASSERT_TRUE(Enter(kAddressEnd - HK_SLAB_BYTES));
   EXPECT_FALSE(IsForeign(0));
   EXPECT_FALSE(IsForeign(kAddressEnd - 1));
   EXPECT_TRUE(IsForeign(kRegionBytes));
@@ -88,23 +90,64 @@ HK_FRESH_TEST(RegionMap, TheEndsOfTheAddressSpaceCanBeEntered) {
 }
 
 HK_FRESH_TEST(RegionMap, BitsAboveTheAddressAreIgnored) {
-  ASSERT_TRUE(hk_region_map_enter(At(kSomeRegion)));
+  ASSERT_TRUE(Enter(kSomeRegion));
   hk_slab_t *slab = hk_slab_of(At(kSomeRegion + HK_SLAB_BYTES));
   for (unsigned bit = HK_ADDRESS_BITS; bit < 64; bit++) {
     const void *tagged = At((kSomeRegion + HK_SLAB_BYTES) | uintptr_t{1} << bit);
-    EXPECT_TRUE(hk_region_map_enter(tagged)) << bit;
+    EXPECT_TRUE(Enter(reinterpret_cast<uintptr_t>(tagged))) << bit;
     EXPECT_EQ(hk_slab_of(tagged), slab) << bit;
   }
 }
 
 HK_FRESH_TEST(RegionMap, ARefusedEntryChangesNothing) {
   fake_os_fail_all(fake_os_reserve, true);
-  EXPECT_FALSE(hk_region_map_enter(At(kSomeRegion)));
+  EXPECT_FALSE(Enter(kSomeRegion));
   EXPECT_TRUE(IsForeign(kSomeRegion));
   EXPECT_EQ(hk_region_map_mapped_bytes(), 0u);
   fake_os_fail_all(fake_os_reserve, false);
-  EXPECT_TRUE(hk_region_map_enter(At(kSomeRegion)));
+  EXPECT_TRUE(Enter(kSomeRegion));
   EXPECT_FALSE(IsForeign(kSomeRegion));
+  EXPECT_EQ(hk_region_map_mapped_bytes(), sizeof(hk_region_t));
+}
+
+HK_FRESH_TEST(RegionMap, WhatWasEnteredCanBeWrittenTo) {
+  ASSERT_TRUE(Enter(kSomeRegion - 40 * HK_SLAB_BYTES, 80 * HK_SLAB_BYTES));
+  EXPECT_EQ(hk_region_map_mapped_bytes(), 2 * sizeof(hk_region_t)) << "of both regions";
+  for (uintptr_t i = 0; i < 80; i++) {
+    hk_slab_t *slab = hk_slab_of(At(kSomeRegion + (i - 40) * HK_SLAB_BYTES));
+    hk_slab_set_state(slab, hk_slab_free);
+    EXPECT_EQ(hk_slab_state(slab), hk_slab_free);
+  }
+}
+
+HK_FRESH_TEST(RegionMap, WhatComesAndGoesIsMadeWritableOnce) {
+  constexpr uintptr_t kRecent = 64, kUnit = HK_SUPERSLAB_BYTES;
+  for (int round = 0; round < 3; round++) {
+    for (uintptr_t i = 0; i < kRecent; i++) ASSERT_TRUE(Enter(kSomeRegion + i * kUnit + i % 3 * HK_SLAB_BYTES));
+    ASSERT_TRUE(Enter(kSomeRegion, kRecent * kUnit));
+  }
+  uint64_t calls = fake_os_calls(fake_os_allow_writes);
+  EXPECT_EQ(calls, 1 + kRecent) << "the root's page, and those of the leaf";
+  ASSERT_TRUE(Enter(kSomeRegion + kRecent * kUnit)) << "which takes the first one's place";
+  ASSERT_TRUE(Enter(kSomeRegion, 2 * kUnit));
+  ASSERT_TRUE(Enter(kSomeRegion, (kRecent + 1) * kUnit)) << "too many to be known";
+  EXPECT_EQ(fake_os_calls(fake_os_allow_writes), calls + 3);
+}
+
+HK_FRESH_TEST(RegionMap, NothingElseCanBeWrittenTo) {
+  hk_region_map_init();
+  ASSERT_TRUE(Enter(kSomeRegion));
+  EXPECT_DEATH(hk_slab_set_state(hk_slab_of(At(kSomeRegion + kRegionBytes / 2)), hk_slab_free), "");
+  EXPECT_DEATH(hk_slab_set_state(&hk_region_map.nothing.slab[HK_REGION_SLABS / 2], hk_slab_free), "");
+}
+
+HK_FRESH_TEST(RegionMap, RefusedWritesAreARefusal) {
+  fake_os_fail_all(fake_os_allow_writes, true);
+  EXPECT_FALSE(Enter(kSomeRegion));
+  fake_os_fail_all(fake_os_allow_writes, false);
+  ASSERT_TRUE(Enter(kSomeRegion));
+  fake_os_fail_all(fake_os_allow_writes, true);
+  EXPECT_FALSE(Enter(kSomeRegion + kRegionBytes / 2));
   EXPECT_EQ(hk_region_map_mapped_bytes(), sizeof(hk_region_t));
 }
 
@@ -121,7 +164,7 @@ bool EnterTogether() {
       for (uintptr_t i = 0; i < kRegions; i++) {
         rendezvous.Wait();
         uintptr_t start = (i + 1) * kRegionBytes;
-        if (!hk_region_map_enter(At(start)) || IsForeign(start)) failures++;
+        if (!Enter(start) || IsForeign(start)) failures++;
       }
     });
   }

@@ -66,9 +66,16 @@ inline void ExpectUsage(size_t superslabs, size_t in_use_slabs, size_t idle_slab
   EXPECT_EQ(usage.idle_bytes, idle_slabs * HK_SLAB_BYTES);
 }
 
-// All that is mapped is a superslab, a leaf of the region map or a chunk of records: nothing was lost on the way.
+// Superslabs that the system did not take back are free ranges, zero or not.
+inline void ExpectFreeRanges(size_t superslabs, size_t of_them_idle) {
+  EXPECT_EQ(hk_range_usage().free_bytes, superslabs * HK_SUPERSLAB_BYTES);
+  EXPECT_EQ(hk_load_relaxed(&hk_idle_ranges.idle_bytes), of_them_idle * HK_SUPERSLAB_BYTES);
+}
+
+// All that is mapped is a superslab, a free range, a leaf of the region map or a chunk of records: nothing was lost on the way.
 inline void ExpectNothingLost() {
-  size_t ours = hk_superslab_usage().mapped_bytes + hk_region_map_mapped_bytes() + hk_meta_mapped_bytes();
+  size_t ours = hk_superslab_usage().mapped_bytes + hk_range_usage().free_bytes;
+  ours += hk_region_map_mapped_bytes() + hk_meta_mapped_bytes();
   EXPECT_EQ(fake_os_mapped_bytes(), ours);
 }
 

@@ -243,7 +243,8 @@ HK_FRESH_TEST(Superslab, WhatIsOnItsWayBackIsNeitherInUseNorIdle) {
   Release(other);
   (void)hk_surplus_trim(0); /* a whole one, which is purged instead */
   EXPECT_EQ(usage_meanwhile.in_use_bytes, 0u);
-  ExpectUsage(1, 0, 0);
+  ExpectUsage(0, 0, 0);
+  ExpectFreeRanges(1, 0);
   ExpectNothingLost();
 }
 

@@ -6,6 +6,10 @@
 #include "fresh_test.h"
 #include "unit/superslab_driver.h"
 
+extern "C" {
+#include "space/shortage.h"
+}
+
 using namespace hk_test;
 
 namespace {
@@ -19,7 +23,8 @@ HK_FRESH_TEST(Superslab, ARefusedUnmapLosesNothing) {
   for (hk_slab_t *slab : slabs) Release(slab);
   fake_os_fail_all(fake_os_unmap, true);
   EXPECT_EQ(hk_surplus_trim(0), 6 * HK_MIB) << "purging gives the memory back too";
-  ExpectUsage(3, 0, 0);
+  ExpectUsage(0, 0, 0);
+  ExpectFreeRanges(3, 0);
   ExpectNothingLost();
   for (int i = 0; i < 3; i++) {
     hk_slab_t *slab = Acquire(kAll);
@@ -42,10 +47,12 @@ HK_FRESH_TEST(Superslab, WhatCouldNotBeUnmappedIsUnmappedLater) {
   fake_os_fail_all(fake_os_unmap, true);
   EXPECT_EQ(hk_surplus_trim(0), HK_SUPERSLAB_BYTES);
   EXPECT_EQ(hk_surplus_trim(0), 0u) << "it holds no memory any more, and ends although the system still refuses";
-  ExpectUsage(1, 0, 0);
+  ExpectUsage(0, 0, 0);
+  ExpectFreeRanges(1, 0);
   fake_os_fail_all(fake_os_unmap, false);
   EXPECT_EQ(hk_surplus_trim(0), 0u);
-  ExpectUsage(0, 0, 0);
+  ExpectFreeRanges(0, 0);
+  ExpectNothingLost();
 }
 
 HK_FRESH_TEST(Superslab, ARefusedPurgeLosesNothing) {
@@ -90,7 +97,8 @@ HK_FRESH_TEST(Superslab, BothRefusedLosesNothing) {
   fake_os_fail_all(fake_os_unmap, true);
   fake_os_fail_all(fake_os_purge, true);
   EXPECT_EQ(hk_surplus_trim(0), 0u);
-  ExpectUsage(1, 0, kAll);
+  ExpectUsage(0, 0, 0);
+  ExpectFreeRanges(1, 1);
   EXPECT_EQ(Acquire(kAll), slab);
   EXPECT_FALSE(slab->zero);
   EXPECT_EQ(hk_slab_state(slab), hk_slab_free);
@@ -106,20 +114,24 @@ HK_FRESH_TEST(Superslab, ReleasesGoOnWhileTheSystemRefuses) {
     for (hk_slab_t *&slab : slabs) slab = Acquire(kAll);
     ExpectUsage(4, 4 * kAll, 0);
     for (hk_slab_t *slab : slabs) Release(slab);
-    ExpectUsage(4, 0, 4 * kAll);
+    EXPECT_EQ(hk_superslab_usage().in_use_bytes, 0u);
+    EXPECT_EQ(hk_idle_total(), 4 * HK_SUPERSLAB_BYTES);
+    ExpectNothingLost();
   }
 }
 
-// The first acquire asks for a chunk of records, the superslab and a leaf of the region map.
+// The first acquire asks for a chunk of records, the superslab and a leaf of the region map. Where one of them is refused,
+// less is asked for.
 void ExpectRefusalIsOvercome(uint64_t nth) {
   fake_os_fail_nth(fake_os_reserve, nth);
-  EXPECT_EQ(Acquire(1), nullptr);
-  ExpectUsage(0, 0, 0);
-  ExpectNothingLost();
-  hk_slab_t *slab = Acquire(kAll);
+  hk_slab_t *slab = Acquire(1);
   ASSERT_NE(slab, nullptr);
   EXPECT_TRUE(slab->zero);
-  ExpectUsage(1, kAll, 0);
+  EXPECT_EQ(hk_superslab_usage().superslab_count, 1u);
+  ExpectNothingLost();
+  Release(slab);
+  (void)hk_surplus_trim(0);
+  ExpectUsage(0, 0, 0);
   ExpectNothingLost();
 }
 
@@ -133,9 +145,107 @@ HK_FRESH_TEST(Superslab, ManyRefusalsTakeNoRecords) {
   fake_os_fail_all(fake_os_reserve, true);
   for (int i = 0; i < 10000; i++) ASSERT_EQ(Acquire(1), nullptr);
   fake_os_fail_all(fake_os_reserve, false);
+  fake_os_advance(HK_SHORTAGE_MS * 1000000);
   ASSERT_NE(Acquire(1), nullptr);
   EXPECT_EQ(hk_meta_mapped_bytes(), records);
   ExpectUsage(2, kAll + 1, 0);
+}
+
+HK_FRESH_TEST(Superslab, RefusedWritesToDescriptors) {
+  fake_os_fail_all(fake_os_allow_writes, true);
+  EXPECT_EQ(Acquire(1), nullptr);
+  ExpectUsage(0, 0, 0);
+  ExpectNothingLost();
+  fake_os_fail_all(fake_os_allow_writes, false);
+  EXPECT_NE(Acquire(1), nullptr);
+  ExpectNothingLost();
+}
+
+// ---- Near a limit on addresses.
+
+void LimitToMore(size_t slabs) { fake_os_limit_mapped(fake_os_mapped_bytes() + slabs * HK_SLAB_BYTES); }
+
+HK_FRESH_TEST(Superslab, ThereAreSlabsDownToTheLastThatTheSystemGrants) {
+  hk_slab_t *whole = Acquire(kAll);
+  LimitToMore(6);
+  hk_slab_t *three = Acquire(3), *two = Acquire(2), *aligned = Acquire(1, kAll);
+  ASSERT_TRUE(three != nullptr && two != nullptr && aligned != nullptr);
+  EXPECT_EQ(Acquire(1), nullptr);
+  EXPECT_EQ(hk_slab_start(aligned) % HK_SUPERSLAB_BYTES, 0u);
+  EXPECT_EQ(hk_superslab_usage().mapped_bytes, (kAll + 6) * HK_SLAB_BYTES);
+  EXPECT_EQ(hk_superslab_usage().in_use_bytes, (kAll + 6) * HK_SLAB_BYTES);
+  ExpectNothingLost();
+  for (hk_slab_t *slab : {three, two, aligned}) {
+    EXPECT_TRUE(slab->zero);
+    Touch(slab, slab->slab_count);
+  }
+  hk_shelf_repair();
+  EXPECT_EQ(hk_superslab_usage().mapped_bytes, (kAll + 6) * HK_SLAB_BYTES);
+  Release(two);
+  EXPECT_EQ(Acquire(2), two) << "what was given back serves again";
+  for (hk_slab_t *slab : {whole, three, two, aligned}) Release(slab);
+  (void)hk_surplus_trim(0);
+  ExpectUsage(0, 0, 0);
+  ExpectNothingLost();
+}
+
+HK_FRESH_TEST(Superslab, FreeSlabsBetweenOthersGiveTheirAddressesBack) {
+  RetainEverything();
+  std::vector<hk_slab_t *> slabs = AcquireSingles();
+  for (hk_slab_t *slab : slabs) Touch(slab, 1);
+  for (unsigned i = 0; i < kAll; i += 2) Release(slabs[i]);
+  LimitToMore(0);
+  EXPECT_EQ(Acquire(2), nullptr);
+  EXPECT_TRUE(hk_surplus_unmap_free());
+  EXPECT_FALSE(hk_surplus_unmap_free()) << "once";
+  EXPECT_EQ(hk_superslab_usage().mapped_bytes, kAll / 2 * HK_SLAB_BYTES);
+  EXPECT_EQ(hk_superslab_usage().idle_bytes, 0u);
+  EXPECT_EQ(hk_slab_state(slabs[0]), hk_slab_none);
+  ExpectNothingLost();
+  hk_slab_t *whole = Acquire(kAll / 2);
+  ASSERT_NE(whole, nullptr);
+  EXPECT_TRUE(Holds(whole, kAll / 2, 0));
+  for (unsigned i = 1; i < kAll; i += 2) EXPECT_TRUE(Holds(slabs[i], 1, UINT64_MAX)) << i;
+  Release(whole);
+  for (unsigned i = 1; i < kAll; i += 2) Release(slabs[i]);
+  (void)hk_surplus_trim(0);
+  ExpectUsage(0, 0, 0);
+  ExpectNothingLost();
+}
+
+HK_FRESH_TEST(Superslab, WhatTheSystemDoesNotTakeIsAFreeRange) {
+  RetainEverything();
+  std::vector<hk_slab_t *> slabs = AcquireSingles();
+  for (hk_slab_t *slab : slabs) Touch(slab, 1);
+  ReleaseSingles(slabs, 4, 8);
+  fake_os_fail_all(fake_os_unmap, true);
+  EXPECT_TRUE(hk_surplus_unmap_free());
+  EXPECT_EQ(hk_superslab_usage().mapped_bytes, (kAll - 4) * HK_SLAB_BYTES);
+  EXPECT_EQ(hk_range_usage().free_bytes, 4 * HK_SLAB_BYTES);
+  LimitToMore(0);
+  EXPECT_EQ(Acquire(4), slabs[4]);
+  EXPECT_TRUE(slabs[4]->zero);
+  ExpectUsage(1, kAll, 0);
+  fake_os_fail_all(fake_os_purge, true);
+  Release(slabs[4], 4);
+  EXPECT_FALSE(hk_surplus_unmap_free());
+  EXPECT_EQ(hk_range_usage().free_bytes, 4 * HK_SLAB_BYTES);
+  EXPECT_EQ(hk_load_relaxed(&hk_idle_ranges.idle_bytes), 4 * HK_SLAB_BYTES);
+  ExpectNothingLost();
+}
+
+HK_FRESH_TEST(Superslab, AShortageEnds) {
+  ASSERT_NE(Acquire(kAll), nullptr);
+  LimitToMore(1);
+  ASSERT_NE(Acquire(1), nullptr);
+  fake_os_limit_mapped(0);
+  EXPECT_TRUE(hk_shortage_is_on());
+  ASSERT_NE(Acquire(1), nullptr);
+  EXPECT_EQ(hk_superslab_usage().mapped_bytes, (kAll + 2) * HK_SLAB_BYTES);
+  fake_os_advance(HK_SHORTAGE_MS * 1000000);
+  EXPECT_FALSE(hk_shortage_is_on());
+  ASSERT_NE(Acquire(1), nullptr);
+  EXPECT_EQ(hk_superslab_usage().mapped_bytes, (2 * kAll + 2) * HK_SLAB_BYTES);
 }
 
 // ---- Repair.

@@ -36,7 +36,7 @@ IN_ONE_PROCESS = "^(unit|api|model|fuzz|model_check)$"
 ARM64_LEFT_OUT = (
     "exhaustion_test|os_linux_test|os_linux_range_test|os_linux_refusal_test|os_linux_text_test|peek_test|panic_test|"
     "option_test|lock_test|lock_fork_test|regression_test|trim_test|bare_thread_test|thread_call_test|report_test|"
-    "figures_test|census_heaps_test|process_test|local_socket_test|refused_calls_test"
+    "figures_test|census_heaps_test|process_test|local_socket_test|refused_calls_test|os_sleep_test|quiet_threads_test"
 )
 # The libraries, and what runs under qemu: neither the stress tests nor the programs that are run with the library preloaded.
 ARM64_TARGETS = ("hakmem", "hakmem_static", "hakmem_fast", "tests_unit", "tests_api")

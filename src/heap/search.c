@@ -22,11 +22,16 @@ static bool is_block_of(const hk_heap_t *owner, const hk_block_t *block) {
   return (owner == NULL || hk_load_relaxed(&slab->owner) == owner) && hk_span_has_block(LOAD_RACY(&slab->head), block);
 }
 
-/* The caller's own spans stay where they are while it looks. */
-static bool read_link(const hk_block_t *from, void **link) {
-  if (hk_load_relaxed(&hk_slab_of(from)->owner) != hk_thread_own()) return hk_os_peek(&from->next, link);
-  *link = LOAD_RACY(&from->next);
+/* Reads a word that belongs to the thread that has `heap`. The caller's own spans stay where they are while it looks; what
+ * another thread has it may change, and unmap, at the same moment. */
+static bool read_word(const hk_heap_t *heap, const void *address, void **word) {
+  if (heap != hk_thread_own()) return hk_os_peek(address, word);
+  *word = LOAD_RACY((void *const *)address);
   return true;
+}
+
+static bool read_link(const hk_block_t *from, void **link) {
+  return read_word(hk_load_relaxed(&hk_slab_of(from)->owner), &from->next, link);
 }
 
 static bool is_on_list(const hk_heap_t *owner, const hk_block_t *list, const hk_block_t *block) {
@@ -39,13 +44,20 @@ static bool is_on_list(const hk_heap_t *owner, const hk_block_t *list, const hk_
   return false;
 }
 
+/* Whether the list that `head` begins, a variable of the thread that has `heap`, leads to the block. */
+static bool is_listed(const hk_heap_t *heap, hk_block_t *const *head, const hk_heap_t *owner, const hk_block_t *block) {
+  void *first;
+  return read_word(heap, head, &first) && is_on_list(owner, first, block);
+}
+
 /* `owner` NULL: whoever it is for. What is on its way to one heap may be of another: its span has moved. */
 static bool is_in_outbox(const hk_heap_t *heap, const hk_heap_t *owner, const hk_block_t *block) {
   for (unsigned i = 0; i < HK_OUTBOX_SLOTS; i++) {
     const hk_outgoing_t *batch = &heap->outbox[i];
-    const hk_heap_t *addressee = LOAD_RACY(&batch->owner);
-    if (addressee == NULL || (owner != NULL && addressee != owner)) continue;
-    if (is_on_list(NULL, LOAD_RACY(&batch->first), block)) return true;
+    void *addressee;
+    if (!read_word(heap, &batch->owner, &addressee) || addressee == NULL) continue;
+    if (owner != NULL && addressee != owner) continue;
+    if (is_listed(heap, &batch->first, NULL, block)) return true;
   }
   return false;
 }
@@ -57,9 +69,9 @@ static bool is_coming(hk_heap_t *heap, const hk_block_t *block) {
 bool hk_search_free(hk_slab_t *span, const hk_block_t *block) {
   hk_heap_t *owner = hk_load_relaxed(&span->owner);
   if (owner == NULL) return false;
-  if (is_on_list(owner, LOAD_RACY(&owner->bin[span->class_index].free), block)) return true;
-  if (is_on_list(owner, LOAD_RACY(&hk_heap_home(owner, span->class_index)->free), block)) return true;
-  if (is_on_list(owner, LOAD_RACY(&span->own.free), block)) return true;
+  if (is_listed(owner, &owner->bin[span->class_index].free, owner, block)) return true;
+  if (is_listed(owner, &hk_heap_home(owner, span->class_index)->free, owner, block)) return true;
+  if (is_listed(owner, &span->own.free, owner, block)) return true;
   if (is_coming(owner, block)) return true;
   bool moved = LOAD_RACY(&span->moved);
   for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {

@@ -23,7 +23,10 @@ static HK_THREAD_LOCAL uint8_t prospect; /* prospect_t */
  * that is 2,560. */
 #define FREES_WITHOUT_HEAP 4096
 static HK_THREAD_LOCAL uint16_t free_count;
-static HK_THREAD_LOCAL hk_heap_t *first_owner; /* of what the thread has freed before it had a heap; NULL: none */
+
+/* The heap that the thread attached last; before the first one, the owner of the first block that it freed. NULL: none. */
+static HK_THREAD_LOCAL hk_heap_t *known_heap;
+static HK_THREAD_LOCAL bool has_attached;
 
 static HK_COLD bool look_for_end(void) {
   prospect = hk_os_thread_has_end() ? has_end : is_without_heap;
@@ -39,9 +42,6 @@ void hk_thread_go_without_heap(void) {
 
 /* ---- Another thread may take the heap (attachment.h). */
 
-/* The heap that the thread attached last. */
-static HK_THREAD_LOCAL hk_heap_t *last_heap;
-
 /* Chosen: a thread that lost its heap so often, and came for another one, is left alone 64 times as long as at
  * first. */
 #define PATIENCE_MOST 6
@@ -51,15 +51,15 @@ static HK_THREAD_LOCAL uint8_t losses;
 
 /* NULL: another thread has it. */
 static hk_heap_t *take_up(void) {
-  hk_heap_t *heap = last_heap;
-  if (heap == NULL || !hk_attachment_take_up(&heap->attachment, &hk_thread_heap)) return NULL;
-  hk_store_relaxed(&hk_thread_heap, heap);
-  return heap;
+  if (!has_attached || !hk_attachment_take_up(&known_heap->attachment, &hk_thread_heap)) return NULL;
+  hk_store_relaxed(&hk_thread_heap, known_heap);
+  return known_heap;
 }
 
 static void attach(hk_heap_t *heap) {
-  if (last_heap != NULL && losses < PATIENCE_MOST) losses++;
-  last_heap = heap;
+  if (has_attached && losses < PATIENCE_MOST) losses++;
+  known_heap = heap;
+  has_attached = true;
   hk_store_relaxed(&hk_thread_heap, heap); /* first: arming may allocate */
   hk_heap_keep(heap);
   hk_thread_arm();
@@ -80,8 +80,8 @@ void hk_thread_follow(hk_heap_t *heap) {
 bool hk_thread_frees_without_heap(hk_heap_t *owner) {
   if (hk_thread_own() != HK_EMPTY_HEAP) return false;
   if (hk_thread_is_leaving()) return true;
-  if (last_heap != NULL) return false; /* its exit handler is armed */
-  if (first_owner == NULL) first_owner = owner;
+  if (has_attached) return false; /* its exit handler is armed */
+  if (known_heap == NULL) known_heap = owner;
   if (free_count == FREES_WITHOUT_HEAP || (free_count == 0 && !hk_os_thread_is_ending())) return false;
   free_count++;
   return true;
@@ -95,7 +95,7 @@ bool hk_thread_frees_without_heap(hk_heap_t *owner) {
 static HK_THREAD_LOCAL uint8_t call_count;
 
 bool hk_thread_is_young(void) {
-  if (last_heap != NULL || call_count == YOUNG_CALLS || hk_heap_total() < SHARED_FROM_HEAPS) return false;
+  if (has_attached || call_count == YOUNG_CALLS || hk_heap_total() < SHARED_FROM_HEAPS) return false;
   if (hk_thread_is_leaving() || hk_heap_pool_is_deep()) return false;
   call_count++;
   return true;
@@ -117,10 +117,8 @@ hk_thread_lease_t hk_thread_borrow(void) {
 /* Goes on with the heap that the thread had last, or of whose blocks it has freed the first one: most of the blocks that
  * it frees are that one's. */
 static hk_heap_t *take_known(void) {
-  hk_heap_t *known = last_heap != NULL ? last_heap : first_owner;
-  first_owner = NULL;
-  if (known == NULL) return NULL;
-  hk_thread_follow(known);
+  if (known_heap == NULL) return NULL;
+  hk_thread_follow(known_heap);
   hk_heap_t *heap = hk_thread_own();
   return heap != HK_EMPTY_HEAP ? heap : NULL;
 }
@@ -166,7 +164,7 @@ void hk_thread_on_exit(void) {
   prospect = is_without_heap;
   hk_heap_t *heap = hk_thread_own();
   if (heap == HK_EMPTY_HEAP) heap = take_up();
-  last_heap = NULL;
+  has_attached = false;
   if (heap == NULL) return;
   hk_heap_enter(heap); /* first: somebody has it, whenever a signal handler forks */
   hk_attachment_hide(&heap->attachment);

@@ -8,7 +8,14 @@
 
 static pthread_barrier_t all_have;
 
+/* A new thread shares heaps for its first calls where there are many (heap/thread.c). */
+#define CALLS_BEFORE 100
+
 static void *hold(void *second) {
+  for (int i = 0; i < CALLS_BEFORE; i++) {
+    void *volatile block = malloc(100000);
+    free(block);
+  }
   void *volatile tiny = malloc(100);
   void *volatile mid = malloc(5000);
   CHECK(tiny != NULL && mid != NULL);

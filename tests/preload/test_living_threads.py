@@ -39,3 +39,11 @@ def test_a_limit_on_memory_reaches_them(runner: Runner, program: Program, record
     peak = peak_kib(runner, program, HAKMEM_MEMORY_LIMIT=f"{LIMIT_MIB}M")
     record_property("peak_kib", peak)
     assert peak <= PEAK_NEAR_LIMIT_KIB
+
+
+@pytest.mark.parametrize("environment", [{}, {"HAKMEM_MEMORY_LIMIT": "1M"}], ids=["default", "limit"])
+def test_handlers_that_sleep(
+    runner: Runner, program: Program, scaled: Callable[[int], int], environment: dict[str, str]
+) -> None:
+    """A thread that sleeps in a signal handler, in the middle of malloc, keeps its heap: each block has its contents."""
+    runner.expect([program("sleep_in_handlers"), str(scaled(8000))], "ok\n", env=environment)

@@ -108,7 +108,8 @@ int main(int count, char **words) {
   struct sigaction action = {.sa_handler = sleep_in_handler, .sa_flags = SA_RESTART};
   CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
   pthread_t threads[thread_count];
-  for (uintptr_t i = 0; i < thread_count; i++) CHECK(pthread_create(&threads[i], NULL, work_and_sleep, (void *)(i + 1)) == 0);
+  for (uintptr_t i = 0; i < thread_count; i++)
+    CHECK(pthread_create(&threads[i], NULL, work_and_sleep, (void *)(i + 1)) == 0);
   unsigned state = 1;
   for (long left = strtol(words[1], NULL, 10); left > 0; left--) {
     CHECK(pthread_kill(threads[next_random(&state) % thread_count], SIGUSR1) == 0);

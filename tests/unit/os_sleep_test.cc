@@ -43,7 +43,8 @@ __attribute__((noinline)) void Descend(size_t bytes) {
 class Sleep : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (HAKMEM_TEST_SANITIZER) GTEST_SKIP() << "sanitizers have signal stacks of their own, and know no order by the kernel";
+    if (HAKMEM_TEST_SANITIZER)
+      GTEST_SKIP() << "sanitizers have signal stacks of their own, and know no order by the kernel";
     alarm(60);
     started = nullptr;
     ASSERT_EQ(pipe(pipe_in), 0);

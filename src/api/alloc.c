@@ -71,7 +71,8 @@ static bool is_open(hk_heap_t *heap, unsigned class_index) {
   return hk_heap_home(heap, class_index) == &heap->bin[class_index];
 }
 
-/* Whether what came home during a refill has closed the bin: then it keeps a piece that is counted, and of which the block is. */
+/* Whether what came home during a refill has closed the bin: then it keeps a piece that is counted, and of which the
+ * block is. */
 static bool has_closed(hk_heap_t *heap, unsigned class_index, bool was_open) {
   return was_open && !is_open(heap, class_index);
 }
@@ -153,8 +154,8 @@ HK_NOINLINE void *hk_alloc_sampled(size_t size, size_t alignment, size_t bytes, 
 /* Chosen: larger blocks than this have pages of their own. */
 #define OWN_PAGES_FROM (8 * HK_KIB)
 
-/* Chosen: a class wastes at most so much in blocks of larger classes before it takes another span. Less costs a span each
- * for classes of few blocks, more leaves none of the larger blocks to their own class. */
+/* Chosen: a class wastes at most so much in blocks of larger classes before it takes another span. Less costs a span
+ * each for classes of few blocks, more leaves none of the larger blocks to their own class. */
 #define WASTE_MOST_BYTES (16 * HK_KIB)
 
 /* [class]: what it has wasted since its last span. Threads may overwrite each other's addition. */
@@ -186,8 +187,8 @@ static void *try_sparingly(unsigned class_index, size_t alignment, size_t size, 
 
 /* ---- Small blocks that are not there. */
 
-/* What is idle goes back to the system before a request fails: another attempt may find room. `*is_unknown` is set where
- * the block is none of the class, or one that nothing is known of. */
+/* What is idle goes back to the system before a request fails: another attempt may find room. `*is_unknown` is set
+ * where the block is none of the class, or one that nothing is known of. */
 static void *alloc_small_slow(unsigned class_index, size_t alignment, size_t size, bool *is_unknown) {
   hk_purger_consider();
   hk_reclaim_consider();

@@ -96,8 +96,9 @@ HK_INLINE void hk_free(void *block) {
   if (HK_UNLIKELY(hk_sink_push(slab->sink, block))) hk_free_due(slab);
 }
 
-/* 0 for NULL, and for what is no live block, after the misuse was reported; what free does not notice is not noticed here either. Whose block it
- * is makes no difference, for nothing is changed. Quick, because some programs ask with each malloc and each free. */
+/* 0 for NULL, and for what is no live block, after the misuse was reported; what free does not notice is not noticed
+ * here either. Whose block it is makes no difference, for nothing is changed. Quick, because some programs ask with
+ * each malloc and each free. */
 HK_INLINE size_t hk_usable_size(const void *block) {
   hk_slab_t *slab = hk_slab_of(block);
   bool is_small = hk_load_relaxed(&slab->owner) != NULL && (uintptr_t)block >> HK_ADDRESS_BITS == 0;

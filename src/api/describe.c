@@ -11,8 +11,8 @@
 #include "os/os.h"
 #include "policy/size_class.h"
 
-/* Chosen: who writes past a block's end is seldom farther behind it inside the next one. Where the next thing is no block, a
- * slab's length. */
+/* Chosen: who writes past a block's end is seldom farther behind it inside the next one. Where the next thing is no
+ * block, a slab's length. */
 #define NEAR_BYTES 64
 
 /* Of a sampled block's stack, the innermost. */

@@ -1,4 +1,5 @@
-/* api/free.c - L6. The slow half of free: blocks of other threads, runs, big and sampled blocks, and what is none. See alloc.h. */
+/* api/free.c - L6. The slow half of free: blocks of other threads, runs, big and sampled blocks, and what is none. See
+ * alloc.h. */
 #include <errno.h>
 
 #include "api/alloc.h"

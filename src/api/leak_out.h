@@ -1,4 +1,5 @@
-/* api/leak_out.h - L6. Who is told of leaks, and when: stderr or a file when the program ends, and who asks from outside. */
+/* api/leak_out.h - L6. Who is told of leaks, and when: stderr or a file when the program ends, and who asks from
+ * outside. */
 #ifndef HK_API_LEAK_OUT_H
 #define HK_API_LEAK_OUT_H
 
@@ -15,7 +16,8 @@ void hk_leak_out_check(void);
 /* By HAKMEM_LEAKS, if it is on. A failure is said, and changes nothing else. */
 void hk_leak_out_at_exit(void);
 
-/* "leaks" and "leaks scan" (api/serve_command.h): JSON. A scan goes on while `may_go_on`, which is called often, says so. */
+/* "leaks" and "leaks scan" (api/serve_command.h): JSON. A scan goes on while `may_go_on`, which is called often, says
+ * so. */
 const char *hk_leak_out_command(hk_format_t *out, const char *arguments, bool (*may_go_on)(void));
 
 HK_C_END

@@ -32,8 +32,8 @@ typedef enum { not_started, core_started, hooks_installed } stage_t;
 
 static _Atomic(int) stage = not_started;
 
-/* In a child, until its orphans are adopted: where the thread that forked has its heap. That one may be just changing, so
- * it is looked at with the repair, which waits for the change. */
+/* In a child, until its orphans are adopted: where the thread that forked has its heap. That one may be just changing,
+ * so it is looked at with the repair, which waits for the change. */
 static hk_heap_variable_t *forkers_heap;
 
 static void adopt_orphans(void) {
@@ -86,8 +86,8 @@ static void start_counting(void) { hk_count_look = look_at_memory; }
 static void start_counting(void) {}
 #endif
 
-/* The C library is asked before anything is locked or begun: should somebody stand in front of getauxval and allocate, that
- * allocation comes here as the first, and starts the core. */
+/* The C library is asked before anything is locked or begun: should somebody stand in front of getauxval and allocate,
+ * that allocation comes here as the first, and starts the core. */
 static void start_core(void) {
   (void)hk_os_page_size();
   uint64_t secret = hk_os_process_secret();

@@ -71,8 +71,8 @@ static uint64_t wait_for_sleepers_ms(uint64_t now_ms, uint64_t wait_ms) {
   return due_ms == UINT64_MAX ? wait_ms : hk_smaller(wait_ms, hk_subtract_to_zero(due_ms, now_ms) + 1);
 }
 
-/* Waits until the bell rings, at most `wait_ms`, and looks at the thread's rights meanwhile: `*verdict` is what the last
- * look said. False when the system refuses every way to wait. */
+/* Waits until the bell rings, at most `wait_ms`, and looks at the thread's rights meanwhile: `*verdict` is what the
+ * last look said. False when the system refuses every way to wait. */
 static bool rest(hk_rights_watch_t *rights, uint32_t word, uint64_t now_ms, uint64_t wait_ms, hk_rights_t *verdict) {
   uint64_t end_ms = hk_add_saturating(now_ms, wait_ms);
   do {

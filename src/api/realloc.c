@@ -113,8 +113,8 @@ static void *move_large(void *block, size_t bytes, size_t size, uint64_t weight_
   return moved;
 }
 
-/* A sampled block was resized to where `block` is now. Where there is no room to know it, it becomes one that is not sampled:
- * its contents go to its start. */
+/* A sampled block was resized to where `block` is now. Where there is no room to know it, it becomes one that is not
+ * sampled: its contents go to its start. */
 static void *renew(const hk_finding_t *finding, void *before, void *block, size_t size, uint64_t weight_q16) {
   (void)hk_profile_forget((uintptr_t)before, false);
   size_t bytes = hk_large_good_size(size);
@@ -122,7 +122,8 @@ static void *renew(const hk_finding_t *finding, void *before, void *block, size_
   return memmove((char *)block - finding->offset, block, size);
 }
 
-/* Of a block that was sampled, or while others are: it is one after if it was before, as far as that fits its new size. */
+/* Of a block that was sampled, or while others are: it is one after if it was before, as far as that fits its new
+ * size. */
 static HK_NOINLINE void *realloc_large(const hk_finding_t *finding, void *block, size_t size) {
   size_t bytes = finding->bytes;
   uint64_t weight_q16 =

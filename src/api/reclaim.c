@@ -14,7 +14,8 @@
 #include "policy/stat.h"
 #include "space/surplus.h"
 
-/* Takes up what came home, which may close a sampled bin. What came for spans that have moved goes on to their owners. */
+/* Takes up what came home, which may close a sampled bin. What came for spans that have moved goes on to their
+ * owners. */
 static void send_home(hk_heap_t *heap) {
   (void)hk_remote_drain(heap);
   hk_cut_recall(heap);

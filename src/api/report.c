@@ -165,8 +165,8 @@ static void table_line(hk_format_t *out, const hk_figure_text_t *figures, const 
   hk_format_text(out, "\n");
 }
 
-/* A table of all figures of all heaps would be wider and longer than anybody reads: these of them, in this order, of the heaps that
- * have most in use. */
+/* A table of all figures of all heaps would be wider and longer than anybody reads: these of them, in this order, of
+ * the heaps that have most in use. */
 static const char *const heap_columns[] = {"number",     "state",    "live_blocks",        "live_bytes", "free_blocks",
                                            "free_bytes", "resident", "requested_estimate", "slabs",      "spare_slabs"};
 #define HEAP_COLUMNS (sizeof heap_columns / sizeof heap_columns[0])

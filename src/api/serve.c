@@ -1,8 +1,8 @@
 /* api/serve.c - L6. See serve.h.
  *
- * The handlers change a word, wake who sleeps on it, and start the thread if there is none. The thread reads the word before it
- * looks what is wanted; when it has ended it looks at the word once more: who came too late to be seen, and found that
- * there was a thread, is then not forgotten.
+ * The handlers change a word, wake who sleeps on it, and start the thread if there is none. The thread reads the word
+ * before it looks what is wanted; when it has ended it looks at the word once more: who came too late to be seen, and
+ * found that there was a thread, is then not forgotten.
  */
 #include "api/serve.h"
 
@@ -23,7 +23,8 @@
 #include "os/sandbox.h"
 #include "policy/option.h"
 
-/* Chosen. While somebody may connect, the thread looks this often for signals, and for a socket that the program has closed. */
+/* Chosen. While somebody may connect, the thread looks this often for signals, and for a socket that the program has
+ * closed. */
 #define LISTEN_MS 200
 /* Chosen: after this time without a client, the thread ends. */
 #define QUIET_MS 60000

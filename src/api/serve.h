@@ -1,6 +1,6 @@
-/* api/serve.h - L6. The serve thread: shows the statistics while the program runs. It is there when it is asked for and not
- * otherwise: a signal of the user's choice, a file that is written every so many seconds, or the command line tool, which
- * sends a signal and then connects to the process's socket. Nothing of it is in secure-exec programs.
+/* api/serve.h - L6. The serve thread: shows the statistics while the program runs. It is there when it is asked for and
+ * not otherwise: a signal of the user's choice, a file that is written every so many seconds, or the command line tool,
+ * which sends a signal and then connects to the process's socket. Nothing of it is in secure-exec programs.
  *
  * It is a bare thread (os.h), for in a signal handler no other can be started. It has no heap, and ends when nobody has
  * asked for anything for a minute.

@@ -21,8 +21,8 @@
 #define LINE_BYTES 256
 /* Chosen: so long a client may take over an answer while others wait. */
 #define WRITE_TIMEOUT_MS 5000
-/* Where the first name is taken, by a child of fork that still has the socket or by a stranger, one of the next is used;
- * cli/hakmem/attach.py tries them all. */
+/* Where the first name is taken, by a child of fork that still has the socket or by a stranger, one of the next is
+ * used; cli/hakmem/attach.py tries them all. */
 #define NAME_COUNT 8
 
 typedef struct {

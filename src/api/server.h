@@ -20,8 +20,8 @@ unsigned hk_server_client_count(void);
 bool hk_server_is_over(void);
 
 /* Waits until a client connects or asks something, but for `timeout_ms` at the most, and answers all that was asked. A
- * client that is slow to take its answer is left as soon as `may_go_on` says false, and so is a search for leaks. False when the socket is gone,
- * because the program has closed it. */
+ * client that is slow to take its answer is left as soon as `may_go_on` says false, and so is a search for leaks. False
+ * when the socket is gone, because the program has closed it. */
 bool hk_server_visit(uint64_t timeout_ms, bool (*may_go_on)(void));
 
 void hk_server_close(void);

@@ -154,8 +154,8 @@ static void fill_memory(hakmem_stats_t *figures, const hk_totals_t *totals) {
   figures->memory_heaps_lost = totals->heap_lost_count;
 }
 
-/* A cached page is resident because blocks were there, because the system has not taken it yet, because a huge page is one, or
- * not at all. */
+/* A cached page is resident because blocks were there, because the system has not taken it yet, because a huge page is
+ * one, or not at all. */
 static void fill_cached(hakmem_stats_t *figures, const hk_census_t *census) {
   figures->memory_cached = census->cached_bytes;
   figures->memory_dirty = census->kept_bytes + census->idle_bytes + census->big_idle_bytes;

@@ -1,6 +1,6 @@
-/* api/spot.c - L6. See spot.h. Descriptors are always there, whatever becomes of the memory that they describe. What other
- * threads may write meanwhile is read once, and believed only where it cannot lead astray: a slab's head is near it, a
- * block has a size. */
+/* api/spot.c - L6. See spot.h. Descriptors are always there, whatever becomes of the memory that they describe. What
+ * other threads may write meanwhile is read once, and believed only where it cannot lead astray: a slab's head is near
+ * it, a block has a size. */
 #include "api/spot.h"
 
 #include "heap/search.h"

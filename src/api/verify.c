@@ -72,7 +72,8 @@ static hk_finding_t freed_sample(const hk_sample_t *sample, const hk_finding_t *
                         .bytes = is_there ? around->bytes - sample->offset : sample->weight.block_bytes};
 }
 
-/* No block starts where a sampled one was handed out; and of a big one with a large alignment that place has no descriptor. */
+/* No block starts where a sampled one was handed out; and of a big one with a large alignment that place has no
+ * descriptor. */
 hk_finding_t hk_verify(const void *address) {
   hk_finding_t finding = verify_unsampled(address);
   if (finding.verdict != hk_verdict_interior && finding.verdict != hk_verdict_foreign) return finding;

@@ -50,8 +50,8 @@ using std::memory_order_seq_cst;
 #define hk_compare_exchange_acquire(object, expected, desired) \
   atomic_compare_exchange_strong_explicit((object), (expected), (desired), memory_order_acquire, memory_order_relaxed)
 
-/* Reads an _Atomic pointer, or number, by an instruction that takes part in the order of its changes: it returns the last
- * value of all, and a thread whose change comes later sees what this thread wrote before. */
+/* Reads an _Atomic pointer, or number, by an instruction that takes part in the order of its changes: it returns the
+ * last value of all, and a thread whose change comes later sees what this thread wrote before. */
 #define hk_load_in_turn(object) atomic_fetch_add_explicit((object), 0, memory_order_acq_rel)
 
 #define hk_add_relaxed(object, value) atomic_fetch_add_explicit((object), (value), memory_order_relaxed)

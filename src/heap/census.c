@@ -15,8 +15,8 @@
 
 #define PIECE_BYTES (4 * HK_KIB)
 
-/* Free blocks are sealed, wherever they are linked, and a block that is handed out is not. A block's seal lies in one piece:
- * both are aligned to it. */
+/* Free blocks are sealed, wherever they are linked, and a block that is handed out is not. A block's seal lies in one
+ * piece: both are aligned to it. */
 static unsigned count_free(const unsigned char *piece, size_t bytes, size_t *next, size_t block_bytes) {
   unsigned count = 0;
   for (; *next < bytes; *next += block_bytes) count += hk_block_looks_free((const hk_block_t *)(piece + *next));
@@ -100,7 +100,8 @@ static void add(hk_census_count_t *count, const hk_census_count_t *more) {
   count->spans_nearly_empty += more->spans_nearly_empty;
 }
 
-/* An owner that a descriptor names is a heap for good. One that was made a moment ago may still look as if it had no number. */
+/* An owner that a descriptor names is a heap for good. One that was made a moment ago may still look as if it had no
+ * number. */
 static hk_census_count_t *count_of_heap(hk_census_heaps_t *heaps, hk_heap_t *heap) {
   size_t number = heap != NULL ? hk_load_relaxed(&heap->number) : 0;
   return number > 0 && number <= heaps->count ? &heaps->of[number - 1] : &heaps->others;
@@ -223,8 +224,8 @@ static unsigned length_of(const hk_block_t *list, unsigned most) {
   return count;
 }
 
-/* A bin's count means nothing while its list is empty, and may mean nothing where one more free is its last: in a child of fork
- * (heap/pool.c). */
+/* A bin's count means nothing while its list is empty, and may mean nothing where one more free is its last: in a child
+ * of fork (heap/pool.c). */
 static unsigned blocks_of_bin(const hk_sink_t *bin, const hk_bin_state_t *state) {
   if (bin->free == HK_LIST_END || state->room < bin->countdown) return 0;
   return bin->countdown == 1 ? length_of(bin->free, state->room) : state->room - bin->countdown;
@@ -237,7 +238,8 @@ static void free_blocks(hk_census_count_t *count, uint64_t blocks, uint64_t byte
   count->free_bytes += bytes;
 }
 
-/* Its spans count these blocks as handed out, in parts that only the list would tell. All of a bin's blocks are of its heap's own spans: what leaves the heap takes none along (heap/steal.c). */
+/* Its spans count these blocks as handed out, in parts that only the list would tell. All of a bin's blocks are of its
+ * heap's own spans: what leaves the heap takes none along (heap/steal.c). */
 static void count_bin(hk_census_t *census, hk_census_count_t *of_heap, unsigned class_index, uint64_t at_home) {
   hk_census_count_t *class = &census->of_class[class_index];
   size_t block_bytes = hk_class_bytes(class_index);

@@ -38,8 +38,8 @@ HK_INLINE bool is_open(const hk_heap_t *heap, unsigned class_index) {
   return hk_load_relaxed(&heap->cuts->of[class_index].is_open);
 }
 
-/* How long a list of home that loses none is, and what an open bin gave when it runs out; HK_CUT_UNKNOWN where nobody has
- * counted. */
+/* How long a list of home that loses none is, and what an open bin gave when it runs out; HK_CUT_UNKNOWN where nobody
+ * has counted. */
 HK_INLINE uint32_t length_with_frees(const hk_heap_t *heap, unsigned class_index) {
   const hk_sink_t *home = hk_heap_home(heap, class_index);
   if (hk_class_is_mid(class_index)) return heap->state[class_index].room - home->countdown;
@@ -137,10 +137,10 @@ static void close_at(hk_heap_t *heap, unsigned class_index, uint32_t left) {
   *until = 0;
 }
 
-/* A list that nobody has counted is of one span. Where the next sampled block is beyond all of the span's blocks, those that
- * the list has not count as given: what was drawn is behind them, and as far from there as it was from here. Otherwise
- * the list is counted; it may end before, and then, as the other case has taken what lies further away, what comes after
- * its end is drawn anew. */
+/* A list that nobody has counted is of one span. Where the next sampled block is beyond all of the span's blocks, those
+ * that the list has not count as given: what was drawn is behind them, and as far from there as it was from here.
+ * Otherwise the list is counted; it may end before, and then, as the other case has taken what lies further away, what
+ * comes after its end is drawn anew. */
 static void next_uncounted_piece(hk_heap_t *heap, unsigned class_index) {
   uint32_t *until = &heap->cuts->of[class_index].until;
   hk_slab_t *span = hk_load_relaxed(&heap->state[class_index].active);

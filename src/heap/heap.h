@@ -1,8 +1,8 @@
 /* heap/heap.h - L4. A heap: one thread's bins and what belongs to them. A heap outlives its thread: its slabs stay its
  * own, and the next thread that needs a heap adopts it whole.
  *
- * At most one thread has a heap at a time. Only that thread touches it, except for `shared` and `rescue`, and `stat`, `life`,
- * `node`, `number`, `offer` and what is active, which others read.
+ * At most one thread has a heap at a time. Only that thread touches it, except for `shared` and `rescue`, and `stat`,
+ * `life`, `node`, `number`, `offer` and what is active, which others read.
  */
 #ifndef HK_HEAP_HEAP_H
 #define HK_HEAP_HEAP_H
@@ -142,8 +142,8 @@ HK_INLINE size_t hk_heap_tiny_bin(size_t size) {
 }
 HK_INLINE size_t hk_heap_mid_bin(size_t size) { return hk_class_of_mid(size) * sizeof(hk_sink_t); }
 
-/* Where the class's free blocks are, of those that no span keeps itself, and where its spans' frees go: its bin, but for a
- * sampled heap's (cut.h) that is not open: that has but a piece of them, which counts as handed out. */
+/* Where the class's free blocks are, of those that no span keeps itself, and where its spans' frees go: its bin, but
+ * for a sampled heap's (cut.h) that is not open: that has but a piece of them, which counts as handed out. */
 HK_INLINE hk_sink_t *hk_heap_home(const hk_heap_t *heap, unsigned class_index) {
   hk_heap_t *object = (hk_heap_t *)heap;
   hk_sink_t *home = hk_load_relaxed(&object->home);
@@ -164,8 +164,8 @@ HK_INLINE void hk_heap_note_length(hk_heap_t *heap, unsigned class_index, uint32
   home->mark = home->countdown;
 }
 
-/* The heap's thread that goes through its spans' descriptors, and the purge thread that makes some of them nobody's, keep
- * out of each other's way. False when the other is at it: there will be another time. */
+/* The heap's thread that goes through its spans' descriptors, and the purge thread that makes some of them nobody's,
+ * keep out of each other's way. False when the other is at it: there will be another time. */
 HK_INLINE bool hk_heap_claim_spans(hk_heap_t *heap) {
   bool expected = false;
   return hk_compare_exchange_acquire(&heap->shared.is_claimed, &expected, true);

@@ -20,8 +20,8 @@ static _Atomic(size_t) overflow_count;
 
 static void set_life(hk_heap_t *heap, hk_heap_life_t life) { hk_store_relaxed(&heap->life, (uint8_t)life); }
 
-/* ---- Slots. A child of fork finds a heap that was between a slot and its taker by its `life`; if the taker is in the child
- * too, for its own signal handler forked, the repair waits until `life` says what is so. */
+/* ---- Slots. A child of fork finds a heap that was between a slot and its taker by its `life`; if the taker is in the
+ * child too, for its own signal handler forked, the repair waits until `life` says what is so. */
 
 HK_NOINLINE static hk_heap_t *empty_full_slot(unsigned i) {
   hk_count(hk_count_shared_update, 1);
@@ -238,8 +238,8 @@ static bool fill_any_slot(hk_heap_t *heap, unsigned slot_count) {
   return false;
 }
 
-/* A heap that is idle already is in the pool: a signal handler forked since the heap came to rest, and this is the child,
- * where it was taken for an orphan. */
+/* A heap that is idle already is in the pool: a signal handler forked since the heap came to rest, and this is the
+ * child, where it was taken for an orphan. */
 static bool put_in_slot(hk_heap_t *heap, unsigned slot_count) {
   hk_lock_put_repair_off();
   bool is_done = is_idle(heap) || fill_any_slot(heap, slot_count);
@@ -284,6 +284,8 @@ bool hk_heap_give_back_warm(hk_heap_t *heap, bool *is_waited_for) {
   *is_waited_for = is_awaited(heap);
   return true;
 }
+
+bool hk_heap_pool_is_full(void) { return hk_load_relaxed(&slots[HK_POOL_SLOTS - 1]) != NULL; }
 
 bool hk_heap_pool_is_deep(void) {
   static_assert(HK_POOL_WARM <= HK_POOL_SLOTS, "the warm ones are in slots");

@@ -21,16 +21,17 @@
 /* Chosen: so many idle heaps stay as they are, for the threads that come next, in the first slots. */
 #define HK_POOL_WARM 4
 
-/* The idle heap that was given back last, as far as a look tells, or a new one; NULL when the system refuses. Where there
- * are several memory nodes one of the calling thread's goes first. The caller's thread has it until hk_heap_give_back. */
+/* The idle heap that was given back last, as far as a look tells, or a new one; NULL when the system refuses. Where
+ * there are several memory nodes one of the calling thread's goes first. The caller's thread has it until
+ * hk_heap_give_back. */
 hk_heap_t *hk_heap_take(void);
 
 /* Whether this heap was idle, and is the caller's now. */
 bool hk_heap_take_this(hk_heap_t *heap);
 
-/* A heap that was taken is nobody's for a moment, until the thread's own variable or `busy` says who has it. Should a signal
- * handler fork in that moment, it is idle again in the child, or an orphan. To be called right after: it is the caller's,
- * and in no other place. */
+/* A heap that was taken is nobody's for a moment, until the thread's own variable or `busy` says who has it. Should a
+ * signal handler fork in that moment, it is idle again in the child, or an orphan. To be called right after: it is the
+ * caller's, and in no other place. */
 HK_COLD void hk_heap_keep_slow(hk_heap_t *heap);
 HK_INLINE void hk_heap_keep(hk_heap_t *heap) {
   hk_keep_order();
@@ -47,8 +48,8 @@ HK_INLINE void hk_heap_enter_taken(hk_heap_t *heap) {
  * looks after the heap once more (remote.h). */
 bool hk_heap_give_back(hk_heap_t *heap);
 
-/* The same for a heap that is to stay as it is. False when HK_POOL_WARM others already do: the caller still has it then. Sets
- * `*is_waited_for` to what hk_heap_give_back returns. */
+/* The same for a heap that is to stay as it is. False when HK_POOL_WARM others already do: the caller still has it
+ * then. Sets `*is_waited_for` to what hk_heap_give_back returns. */
 bool hk_heap_give_back_warm(hk_heap_t *heap, bool *is_waited_for);
 
 /* An idle heap for which blocks wait, for the caller to look after it and give it back; NULL when there is none. */
@@ -61,10 +62,14 @@ hk_heap_t *hk_heap_take_if(bool (*is_wanted)(hk_heap_t *heap, unsigned argument)
 /* Whether the heap had, when it was last given back, free blocks of the class, or room for some. Any thread. */
 bool hk_heap_offers(hk_heap_t *heap, unsigned class_index);
 
+/* Whether there are as many idle heaps as slots, about. Any thread. */
+bool hk_heap_pool_is_full(void);
+
 /* Whether HK_POOL_WARM heaps are idle in the first slots. Any thread. */
 bool hk_heap_pool_is_deep(void);
 
-/* Calls `visit` for each idle heap, which no other thread can take meanwhile; again where blocks came for it meanwhile. */
+/* Calls `visit` for each idle heap, which no other thread can take meanwhile; again where blocks came for it
+ * meanwhile. */
 void hk_heap_visit_idle(void (*visit)(hk_heap_t *heap));
 
 /* In a child of fork, before another thread looks at heaps: idle ones are the pool again, attached ones become

@@ -1,5 +1,5 @@
-/* heap/reach.c - L4. See reach.h. Of a superslab a note is kept for each slab, made from a copy of its descriptor; it holds as of
- * then. A block that is free now says so itself, by its seal. */
+/* heap/reach.c - L4. See reach.h. Of a superslab a note is kept for each slab, made from a copy of its descriptor; it
+ * holds as of then. A block that is free now says so itself, by its seal. */
 #include "heap/reach.h"
 
 #include "base/arithmetic.h"

@@ -32,14 +32,14 @@ typedef struct {
   bool is_cut_short;       /* for that, or for want of time or room */
 } hk_reach_t;
 
-/* Notes what blocks there are. The scan may take `most_ms` from now on, and goes on while `may_go_on` says so, which is called before
- * each 64 KiB at the latest; NULL: it does. False when the system refuses memory for it, or
- * the program has got more meanwhile than there is room for; nothing is to be ended then. */
+/* Notes what blocks there are. The scan may take `most_ms` from now on, and goes on while `may_go_on` says so, which is
+ * called before each 64 KiB at the latest; NULL: it does. False when the system refuses memory for it, or the program
+ * has got more meanwhile than there is room for; nothing is to be ended then. */
 bool hk_reach_begin(hk_reach_t *reach, uint64_t most_ms, bool (*may_go_on)(void));
 void hk_reach_end(hk_reach_t *reach);
 
-/* Of the block that the address lies in the program has what begins there, and nothing before: what is before is what the
- * memory held when it was free. For a power of two of bytes, and at least 16, behind the block's start. */
+/* Of the block that the address lies in the program has what begins there, and nothing before: what is before is what
+ * the memory held when it was free. For a power of two of bytes, and at least 16, behind the block's start. */
 void hk_reach_narrow(hk_reach_t *reach, uintptr_t address);
 
 /* Looks at the words of a range, whatever of it is there, and at all that they lead to. */
@@ -54,8 +54,8 @@ typedef enum {
 /* Whether the block that the address lies in was reached. Means something when the scan was not cut short. */
 hk_reach_answer_t hk_reach_ask(const hk_reach_t *reach, uintptr_t address);
 
-/* The first range from `address` on that is a block's, or could be, or the scan's own: no word in there is the program's by
- * itself. False when there is none. */
+/* The first range from `address` on that is a block's, or could be, or the scan's own: no word in there is the
+ * program's by itself. False when there is none. */
 bool hk_reach_next_own(const hk_reach_t *reach, uintptr_t address, uintptr_t *start, uintptr_t *end);
 
 #endif /* HK_HEAP_REACH_H */

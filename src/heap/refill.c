@@ -7,9 +7,10 @@
 #include "heap/span.h"
 #include "heap/steal.h"
 
-/* Chosen: a class of a new thread starts with one small page, or one block. It is given a quarter more each time, up to half a
- * slab (measured: docs/design.md, "Carving"). Blocks of a mid class are pages by themselves: cut from memory that was never
- * used they cost a page fault each, beside which a refill is nothing, and calloc need not clear the first one. */
+/* Chosen: a class of a new thread starts with one small page, or one block. It is given a quarter more each time, up to
+ * half a slab (measured: docs/design.md, "Carving"). Blocks of a mid class are pages by themselves: cut from memory
+ * that was never used they cost a page fault each, beside which a refill is nothing, and calloc need not clear the
+ * first one. */
 #define CARVE_FIRST_BYTES (4 * HK_KIB)
 #define CARVE_MAX_BYTES (32 * HK_KIB)
 

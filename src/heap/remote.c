@@ -166,7 +166,8 @@ size_t hk_remote_drain(hk_heap_t *heap) {
   return count;
 }
 
-/* As it is while few heaps are idle. Others keep nothing: they may be idle for long. Returns what hk_heap_give_back does. */
+/* As it is while few heaps are idle. Others keep nothing: they may be idle for long. Returns what hk_heap_give_back
+ * does. */
 static bool lay_down(hk_heap_t *heap) {
   bool is_awaited;
   if (hk_heap_give_back_warm(heap, &is_awaited)) return is_awaited;

@@ -17,8 +17,8 @@
 #define NOT_ALL_HOME (UINT16_MAX - 1)
 static_assert(HK_SPAN_MAX_SLABS * (HK_SLAB_BYTES / HK_BLOCK_ALIGNMENT) < NOT_ALL_HOME, "a count is a count");
 
-/* Each chain is a round: a count of an earlier one is nothing, whatever has become of the span or, in a child of fork, of
- * who counted. */
+/* Each chain is a round: a count of an earlier one is nothing, whatever has become of the span or, in a child of fork,
+ * of who counted. */
 static uint32_t this_round;
 
 /* ---- One chain. */
@@ -71,8 +71,8 @@ typedef struct {
   hk_block_t *last;
 } chain_t;
 
-/* The spans that are all home, through their links, which are nobody's then. A block that has a mark again was freed once
- * more meanwhile: it is in another chain, and where its link leads is that one's. */
+/* The spans that are all home, through their links, which are nobody's then. A block that has a mark again was freed
+ * once more meanwhile: it is in another chain, and where its link leads is that one's. */
 static chain_t sort(hk_heap_t *heap, hk_block_t *first, hk_list_t *spans, hk_block_t **damaged) {
   chain_t rest = {HK_LIST_END, NULL};
   for (hk_block_t *block = first, *next; block != HK_LIST_END; block = next) {

@@ -1,5 +1,5 @@
-/* heap/search.c - L4. See search.h. Lists of other threads are read while they change: every link is checked before
- * it is followed; where another thread owns what it leads to, the system reads it, which says so when the memory has gone
+/* heap/search.c - L4. See search.h. Lists of other threads are read while they change: every link is checked before it
+ * is followed; where another thread owns what it leads to, the system reads it, which says so when the memory has gone
  * meanwhile; and no more links are followed than a list can sensibly have. */
 #include "heap/search.h"
 
@@ -22,8 +22,8 @@ static bool is_block_of(const hk_heap_t *owner, const hk_block_t *block) {
   return (owner == NULL || hk_load_relaxed(&slab->owner) == owner) && hk_span_has_block(LOAD_RACY(&slab->head), block);
 }
 
-/* Reads a word that belongs to the thread that has `heap`. The caller's own spans stay where they are while it looks; what
- * another thread has it may change, and unmap, at the same moment. */
+/* Reads a word that belongs to the thread that has `heap`. The caller's own spans stay where they are while it looks;
+ * what another thread has it may change, and unmap, at the same moment. */
 static bool read_word(const hk_heap_t *heap, const void *address, void **word) {
   if (heap != hk_thread_own()) return hk_os_peek(address, word);
   *word = LOAD_RACY((void *const *)address);

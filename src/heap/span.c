@@ -91,8 +91,8 @@ static void settle(hk_heap_t *heap, hk_slab_t *span) {
   arm(span, span->live);
 }
 
-/* As many blocks came back to a sampled heap's open bin as may: those that it has are now all that go unsampled (cut.h). Where no
- * thread has the heap they go home, so that the span is given back when it is empty. */
+/* As many blocks came back to a sampled heap's open bin as may: those that it has are now all that go unsampled
+ * (cut.h). Where no thread has the heap they go home, so that the span is given back when it is empty. */
 static void close_bin(hk_heap_t *heap, unsigned class_index) {
   hk_sink_t *bin = &heap->bin[class_index];
   hk_sink_t *home = &heap->cuts->home[class_index];
@@ -209,12 +209,13 @@ HK_INLINE uintptr_t block_start(uintptr_t start, unsigned per_slab, size_t block
   return start + index / per_slab * HK_SLAB_BYTES + index % per_slab * block_bytes;
 }
 
-/* Chosen: what is cut has mostly not been used for long. By the time that a block is linked, so many blocks later, it has come into the
- * processor's cache (measured: docs/design.md, "Carving"). */
+/* Chosen: what is cut has mostly not been used for long. By the time that a block is linked, so many blocks later, it
+ * has come into the processor's cache (measured: docs/design.md, "Carving"). */
 #define BLOCKS_AHEAD 16
 
-/* So many blocks, up to this one, of which its slab has `here` and each one before it `per_slab`. From the last to the first: those that are
- * handed out first have come into the cache last. Where a slab ends in a gap, what is fetched may be a little off: that is advice. */
+/* So many blocks, up to this one, of which its slab has `here` and each one before it `per_slab`. From the last to the
+ * first: those that are handed out first have come into the cache last. Where a slab ends in a gap, what is fetched may
+ * be a little off: that is advice. */
 static hk_block_t *link_downwards(uintptr_t last, unsigned count, unsigned here, unsigned per_slab,
                                   size_t block_bytes) {
   const size_t gap = HK_SLAB_BYTES - per_slab * block_bytes, ahead = BLOCKS_AHEAD * block_bytes;

@@ -1,5 +1,5 @@
-/* heap/survey.c - L4. See survey.h. A page of the region map's leaves describes one superslab's worth of addresses, or a few.
- * Those that are not resident were never written to, or are swapped out. */
+/* heap/survey.c - L4. See survey.h. A page of the region map's leaves describes one superslab's worth of addresses, or
+ * a few. Those that are not resident were never written to, or are swapped out. */
 #include "heap/survey.h"
 
 #include "base/atomic.h"

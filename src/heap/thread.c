@@ -24,7 +24,8 @@ static HK_THREAD_LOCAL uint8_t prospect; /* prospect_t */
 #define FREES_WITHOUT_HEAP 4096
 static HK_THREAD_LOCAL uint16_t free_count;
 
-/* The heap that the thread attached last; before the first one, the owner of the first block that it freed. NULL: none. */
+/* The heap that the thread attached last; before the first one, the owner of the first block that it freed. NULL:
+ * none. */
 static HK_THREAD_LOCAL hk_heap_t *known_heap;
 static HK_THREAD_LOCAL bool has_attached;
 
@@ -89,14 +90,14 @@ bool hk_thread_frees_without_heap(hk_heap_t *owner) {
 
 /* Chosen: from so many heaps on, a new thread borrows heaps for so many calls before it attaches one. Threads that make
  * a few small allocations and live on are then many to a page; a heap of its own costs each of them three pages and a
- * page for each class. Not where more heaps are idle than stay warm: these have the pages already. */
+ * page for each class. Not where the pool is full of idle heaps: these have the pages already. */
 #define SHARED_FROM_HEAPS 64
 #define YOUNG_CALLS 32
 static HK_THREAD_LOCAL uint8_t call_count;
 
 bool hk_thread_is_young(void) {
   if (has_attached || call_count == YOUNG_CALLS || hk_heap_total() < SHARED_FROM_HEAPS) return false;
-  if (hk_thread_is_leaving() || hk_heap_pool_is_deep()) return false;
+  if (hk_thread_is_leaving() || hk_heap_pool_is_full()) return false;
   call_count++;
   return true;
 }
@@ -114,8 +115,8 @@ hk_thread_lease_t hk_thread_borrow(void) {
 
 /* ---- Slow paths. */
 
-/* Goes on with the heap that the thread had last, or of whose blocks it has freed the first one: most of the blocks that
- * it frees are that one's. */
+/* Goes on with the heap that the thread had last, or of whose blocks it has freed the first one: most of the blocks
+ * that it frees are that one's. */
 static hk_heap_t *take_known(void) {
   if (known_heap == NULL) return NULL;
   hk_thread_follow(known_heap);

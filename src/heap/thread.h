@@ -34,9 +34,9 @@ hk_thread_lease_t hk_thread_borrow(void);
 /* For a thread without a heap: goes on with `heap` if that is idle. */
 void hk_thread_follow(hk_heap_t *heap);
 
-/* Whether the calling thread frees a block of `owner` (NULL: a larger one) without a heap: it is ending, or may be and has not freed many
- * so. Otherwise, where it has no heap yet, it goes on with that of the first `owner` if that is idle: it has likely
- * taken over what another thread left, and frees more of it. */
+/* Whether the calling thread frees a block of `owner` (NULL: a larger one) without a heap: it is ending, or may be and
+ * has not freed many so. Otherwise, where it has no heap yet, it goes on with that of the first `owner` if that is
+ * idle: it has likely taken over what another thread left, and frees more of it. */
 bool hk_thread_frees_without_heap(hk_heap_t *owner);
 
 /* Whether the thread has no heap and attaches none: its exit handler has run, or never will. */

@@ -123,7 +123,8 @@ void hk_local_socket_forget(const hk_local_socket_t *socket, int file) {
   if (hk_local_socket_owns(socket, file)) (void)hk_syscall2(SYS_close, file, 0);
 }
 
-/* Waits a little, and marks every descriptor as ready: no call on them blocks. False when the system refuses to wait. */
+/* Waits a little, and marks every descriptor as ready: no call on them blocks. False when the system refuses to
+ * wait. */
 static bool look_later(struct pollfd *files, unsigned count, uint64_t timeout_ms) {
   bool has_waited = hk_os_pause(hk_smaller(timeout_ms, LOOK_MS));
   for (unsigned i = 0; i < count; i++) files[i].revents = files[i].fd >= 0 ? files[i].events : 0;

@@ -1,6 +1,6 @@
-/* os/local_socket.h - L1. A Unix stream socket with an abstract name, in a process whose program knows nothing of it: which may
- * close each of its descriptors, and be given the same number for one of its own. So before each use it is asked whether
- * the number is still ours. Bare system calls that wait for nobody: no allocation, errno stays.
+/* os/local_socket.h - L1. A Unix stream socket with an abstract name, in a process whose program knows nothing of it:
+ * which may close each of its descriptors, and be given the same number for one of its own. So before each use it is
+ * asked whether the number is still ours. Bare system calls that wait for nobody: no allocation, errno stays.
  */
 #ifndef HK_OS_LOCAL_SOCKET_H
 #define HK_OS_LOCAL_SOCKET_H
@@ -49,8 +49,8 @@ void hk_local_socket_end(const hk_local_socket_t *socket, int file);
 /* In a child of fork: closes the copy, and nothing ends for the parent. */
 void hk_local_socket_forget(const hk_local_socket_t *socket, int file);
 
-/* Waits for something on one of them. Where the system refuses to wait for descriptors, some time passes, and all count as
- * ready. False when it refuses every way to wait. */
+/* Waits for something on one of them. Where the system refuses to wait for descriptors, some time passes, and all count
+ * as ready. False when it refuses every way to wait. */
 bool hk_local_socket_wait(struct pollfd *files, unsigned count, uint64_t timeout_ms);
 
 HK_C_END

@@ -31,8 +31,8 @@ bool hk_os_unmap(void *start, size_t bytes);
  * False when the system refuses: contents are then unspecified, the range stays usable. */
 bool hk_os_purge(void *start, size_t bytes);
 
-/* Purges a range, one mapping of zero memory, that the system has made resident because the program locks its memory (mlockall).
- * True when it was such a range: it stays locked, and each page becomes resident when it is touched. */
+/* Purges a range, one mapping of zero memory, that the system has made resident because the program locks its memory
+ * (mlockall). True when it was such a range: it stays locked, and each page becomes resident when it is touched. */
 bool hk_os_purge_if_locked(void *start, size_t bytes);
 
 /* What became of a range that was to be purged lazily. */
@@ -45,8 +45,8 @@ typedef enum {
 /* Lets the system drop a range's contents when it is short of memory; a page that is written to before that stays. */
 hk_os_purge_t hk_os_purge_lazily(void *start, size_t bytes);
 
-/* Makes a range resident as a write to each of its pages would, in one call; contents stay. False when the system refuses, as
- * where it knows no such call: a part may be resident then, and the rest becomes so when it is touched. */
+/* Makes a range resident as a write to each of its pages would, in one call; contents stay. False when the system
+ * refuses, as where it knows no such call: a part may be resident then, and the rest becomes so when it is touched. */
 bool hk_os_prefault(void *start, size_t bytes);
 
 /* Changes a range's length from `old_bytes` to `new_bytes` where it stands: what stays keeps its contents, what is new
@@ -94,15 +94,16 @@ uint64_t hk_os_process_id(void);
  * be ignored. */
 bool hk_os_is_secure_exec(void);
 
-/* Blocks while `*word == expected`; may return early for no reason. Where the system refuses such a wait, the thread sleeps a
- * little, or yields the processor: it never returns at once while the word stays the same. */
+/* Blocks while `*word == expected`; may return early for no reason. Where the system refuses such a wait, the thread
+ * sleeps a little, or yields the processor: it never returns at once while the word stays the same. */
 void hk_os_wait(const uint32_t *word, uint32_t expected);
 
-/* The same, but for `timeout_ms` at the most. Where the system refuses such a wait, the thread sleeps by the clock, and looks at
- * the word now and then. False when the system refuses that too: no time has passed. */
+/* The same, but for `timeout_ms` at the most. Where the system refuses such a wait, the thread sleeps by the clock, and
+ * looks at the word now and then. False when the system refuses that too: no time has passed. */
 bool hk_os_wait_for(const uint32_t *word, uint32_t expected, uint64_t timeout_ms);
 
-/* Lets about `ms` milliseconds pass; may return early for no reason. False when the system refuses: no time has passed. */
+/* Lets about `ms` milliseconds pass; may return early for no reason. False when the system refuses: no time has
+ * passed. */
 HK_INLINE bool hk_os_pause(uint64_t ms) {
   static const uint32_t never_woken = 0;
   return hk_os_wait_for(&never_woken, 0, ms);
@@ -149,15 +150,15 @@ hk_os_huge_t hk_os_huge_setting(void);
  * that the system does is advice that it may refuse: false. */
 bool hk_os_huge_allow(void *start, size_t bytes, bool allowed);
 
-/* Keeps memory of which a little is touched, here and there, in small pages also where the system makes huge ones everywhere:
- * otherwise each touch there makes 2 MiB resident. As much of the range as is whole pages. */
+/* Keeps memory of which a little is touched, here and there, in small pages also where the system makes huge ones
+ * everywhere: otherwise each touch there makes 2 MiB resident. As much of the range as is whole pages. */
 void hk_os_huge_keep_small(void *start, size_t bytes);
 
 /* A new range, as hk_os_reserve, that is kept in small pages: for records of our own. */
 void *hk_os_reserve_small(size_t bytes, size_t alignment);
 
-/* The same, but it can only be read, and reads as zero, until hk_os_allow_writes. What cannot be written to is no data for
- * RLIMIT_DATA: this is for what is read everywhere and written to here and there. */
+/* The same, but it can only be read, and reads as zero, until hk_os_allow_writes. What cannot be written to is no data
+ * for RLIMIT_DATA: this is for what is read everywhere and written to here and there. */
 void *hk_os_reserve_readable(size_t bytes, size_t alignment);
 
 /* Makes a range readable and writable that was only readable; one that is both stays so. False when the system refuses:
@@ -168,31 +169,32 @@ bool hk_os_allow_writes(void *start, size_t bytes);
  * refuse, and all of it stays writable. */
 void hk_os_forbid_writes(void *start, size_t bytes);
 
-/* Makes huge pages of a range of whole 2 MiB at once, of what is not resident too. False when the system refuses: nothing
- * of the contents has changed, and a part may have become huge. How much CPU the thread had of it, in ns. */
+/* Makes huge pages of a range of whole 2 MiB at once, of what is not resident too. False when the system refuses:
+ * nothing of the contents has changed, and a part may have become huge. How much CPU the thread had of it, in ns. */
 bool hk_os_huge_collapse(void *start, size_t bytes, uint64_t *cpu_ns);
 
-/* Makes the page at `start`, which is the caller's alone, as a program's first write there would, without a change of its contents.
- * How much CPU the thread had of it, in ns. */
+/* Makes the page at `start`, which is the caller's alone, as a program's first write there would, without a change of
+ * its contents. How much CPU the thread had of it, in ns. */
 uint64_t hk_os_huge_touch(void *start);
 
 /* How much of a range is resident. 0 where the system does not say, as when a part is not mapped. */
 size_t hk_os_resident_bytes(void *start, size_t bytes);
 
-/* Of each page of a range, a byte each, whether it is resident: 1 or 0. False where the system does not say, as when a part
- * is not mapped. */
+/* Of each page of a range, a byte each, whether it is resident: 1 or 0. False where the system does not say, as when a
+ * part is not mapped. */
 bool hk_os_resident_pages(void *start, size_t bytes, unsigned char *is_resident);
 
-/* How many memory nodes threads can be on, counted from 0: at least 1. To be asked once (os/node.h does): a node that is
- * there later is not in it. */
+/* How many memory nodes threads can be on, counted from 0: at least 1. To be asked once (os/node.h does): a node that
+ * is there later is not in it. */
 unsigned hk_os_node_count(void);
 
 /* The node of the processor that the calling thread is on. No system call where the kernel offers a way without. */
 unsigned hk_os_current_node(void);
 
 /* Starts a thread that runs `run` and is gone when that returns; nobody waits for it. It has a small stack and the name
- * (of less than 16 characters), and handles no signals but those it brings upon itself. False when the system refuses. The C library may allocate
- * inside, and may take locks of its own: not from inside a free, which the C library may call while it holds them. */
+ * (of less than 16 characters), and handles no signals but those it brings upon itself. False when the system refuses.
+ * The C library may allocate inside, and may take locks of its own: not from inside a free, which the C library may
+ * call while it holds them. */
 bool hk_os_thread_start(const char *name, void (*run)(void));
 
 /* How many threads the process has, without the bare one; one that has ended but was the first counts as long as there
@@ -205,10 +207,11 @@ bool hk_os_bare_thread_claim(void);
 bool hk_os_bare_thread_is_claimed(void);
 void hk_os_bare_thread_give_up(void);
 
-/* Starts a thread that the C library knows nothing of; from a signal handler too, and from inside the allocator. It runs
- * `run`, for which it has a stack of HK_OS_BARE_STACK_BYTES, thread-local memory of its own that is zero, whatever the initializers say, no
- * signals as a thread of hk_os_thread_start, and the rights of the thread that starts it, for good. `run` must call
- * nothing of the C library that could need a real thread. When it returns, nothing is left. False when the system refuses. */
+/* Starts a thread that the C library knows nothing of; from a signal handler too, and from inside the allocator. It
+ * runs `run`, for which it has a stack of HK_OS_BARE_STACK_BYTES, thread-local memory of its own that is zero, whatever
+ * the initializers say, no signals as a thread of hk_os_thread_start, and the rights of the thread that starts it, for
+ * good. `run` must call nothing of the C library that could need a real thread. When it returns, nothing is left. False
+ * when the system refuses. */
 #define HK_OS_BARE_STACK_BYTES ((size_t)256 * 1024)
 bool hk_os_bare_thread_start(const char *name, void (*run)(void));
 
@@ -234,8 +237,8 @@ typedef enum { hk_os_signal_taken, hk_os_signal_in_use, hk_os_signal_refused } h
  * program may take the signal back, as it would from anybody. For one signal of each kind. */
 hk_os_signal_t hk_os_signal_take(unsigned number, bool from_tool_alone, void (*hook)(void));
 
-/* The calling thread is there for what the command line tool sends by a signal that was taken for it, where all others may
- * block it. What others send goes to the process, as if this thread did not listen, and it listens no longer. */
+/* The calling thread is there for what the command line tool sends by a signal that was taken for it, where all others
+ * may block it. What others send goes to the process, as if this thread did not listen, and it listens no longer. */
 void hk_os_signal_listen(void);
 
 /* Sends it from here to the process's first thread. */
@@ -249,8 +252,8 @@ bool hk_os_thread_exit_init(void (*hook)(void));
  * three times. False when there is no hook yet, or the system refuses. The C library may allocate inside. */
 bool hk_os_thread_exit_arm(void);
 
-/* Whether the C library has made the calling thread, and so runs the hook when the thread ends. It has not made a thread
- * of a bare clone. */
+/* Whether the C library has made the calling thread, and so runs the hook when the thread ends. It has not made a
+ * thread of a bare clone. */
 bool hk_os_thread_has_end(void);
 
 /* Whether the hook may have run for the last time, although the calling thread still frees: true as well where that

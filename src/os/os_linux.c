@@ -283,8 +283,8 @@ bool hk_os_unmap(void *start, size_t bytes) {
   return true;
 }
 
-/* The other advice is refused for locked memory, and kernels before 5.18 do not know this one. Filters that look at the advice may
- * not either. */
+/* The other advice is refused for locked memory, and kernels before 5.18 do not know this one. Filters that look at the
+ * advice may not either. */
 static bool purge_locked(void *start, size_t bytes) {
   return !hk_sandbox_is_own() && advise(start, bytes, MADV_DONTNEED_LOCKED);
 }
@@ -300,8 +300,8 @@ bool hk_os_purge_if_locked(void *start, size_t bytes) {
   return call_madvise(last_page, hk_os_page_size(), MADV_DONTNEED) == -EINVAL && purge_locked(start, bytes);
 }
 
-/* Kernels before 4.5 know no MADV_FREE. They refuse it as they refuse it for memory that is locked: only where MADV_DONTNEED is
- * granted it is unknown. */
+/* Kernels before 4.5 know no MADV_FREE. They refuse it as they refuse it for memory that is locked: only where
+ * MADV_DONTNEED is granted it is unknown. */
 static _Atomic(bool) is_lazy_unknown;
 
 hk_os_purge_t hk_os_purge_lazily(void *start, size_t bytes) {
@@ -453,8 +453,8 @@ bool hk_os_thread_exit_arm(void) {
   return is_armed;
 }
 
-/* The C library answers from its record of the thread, without a system call, and the record of a thread that it has not
- * made has no number. */
+/* The C library answers from its record of the thread, without a system call, and the record of a thread that it has
+ * not made has no number. */
 bool hk_os_thread_has_end(void) {
   clockid_t unused;
   return pthread_getcpuclockid(pthread_self(), &unused) == 0;

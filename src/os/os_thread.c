@@ -1,5 +1,6 @@
 /* os/os_thread.c - L1. Keeps the part of os.h's contract that is about a thread of our own, on Linux: one of the C
- * library's, for programs that change their user or load libraries expect of every thread that the C library knows it. */
+ * library's, for programs that change their user or load libraries expect of every thread that the C library knows
+ * it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -12,9 +13,9 @@
 #include "os/syscall.h"
 #include "os/thread_nature.h"
 
-/* Chosen: of this only a few pages are ever touched. Libraries with much thread-local memory take it from the stack, and
- * the last thread of a process runs the exit handlers. Where the thread-local memory of the program alone is more, the C library
- * refuses the stack as too small, and a larger one is tried. */
+/* Chosen: of this only a few pages are ever touched. Libraries with much thread-local memory take it from the stack,
+ * and the last thread of a process runs the exit handlers. Where the thread-local memory of the program alone is more,
+ * the C library refuses the stack as too small, and a larger one is tried. */
 #define STACK_BYTES (256 * HK_KIB)
 #define STACK_MOST_BYTES (64 * HK_MIB)
 
@@ -75,8 +76,8 @@ unsigned hk_os_thread_count(void) {
   return (unsigned)tasks.st_nlink - 2 - hk_os_bare_thread_is_claimed();
 }
 
-/* When all destructors have run, glibc (from 2.34 on) blocks each signal, among them the one that it cancels threads by. No program can block
- * that one through the C library. */
+/* When all destructors have run, glibc (from 2.34 on) blocks each signal, among them the one that it cancels threads
+ * by. No program can block that one through the C library. */
 bool hk_os_thread_is_ending(void) {
   uint64_t mask;
   if (hk_sandbox_is_own()) return true;

@@ -1,5 +1,5 @@
-/* os/os_time.c - L1. Keeps the part of os.h's contract that is about clocks and waiting, on Linux. It reads clocks by the
- * vDSO and waits by bare system calls: the C library's clock_gettime may be interposed by one that allocates.
+/* os/os_time.c - L1. Keeps the part of os.h's contract that is about clocks and waiting, on Linux. It reads clocks by
+ * the vDSO and waits by bare system calls: the C library's clock_gettime may be interposed by one that allocates.
  */
 #include <errno.h>
 #include <linux/futex.h>

@@ -1,5 +1,5 @@
-/* os/thread_call.c - L1. See thread_call.h. A process may always ask this of its own threads; not where it may not be dumped, for
- * its files in /proc are then root's. */
+/* os/thread_call.c - L1. See thread_call.h. A process may always ask this of its own threads; not where it may not be
+ * dumped, for its files in /proc are then root's. */
 #include "os/thread_call.h"
 
 #include <errno.h>

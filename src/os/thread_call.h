@@ -1,8 +1,9 @@
-/* os/thread_call.h - L1. The threads of this process, and what the kernel has kept of the registers of those that wait in it: what they
- * gave to the system call, and how far down their stacks go. Read from /proc, which no thread notices: a signal, or a tracer,
- * would end some system calls early (epoll_wait whatever SA_RESTART says).
+/* os/thread_call.h - L1. The threads of this process, and what the kernel has kept of the registers of those that wait
+ * in it: what they gave to the system call, and how far down their stacks go. Read from /proc, which no thread notices:
+ * a signal, or a tracer, would end some system calls early (epoll_wait whatever SA_RESTART says).
  *
- * Registers that a function must leave as they are (rbx, rbp, r12 to r15; x19 to x29) the kernel keeps as well, and tells nobody. */
+ * Registers that a function must leave as they are (rbx, rbp, r12 to r15; x19 to x29) the kernel keeps as well, and
+ * tells nobody. */
 #ifndef HK_OS_THREAD_CALL_H
 #define HK_OS_THREAD_CALL_H
 
@@ -13,8 +14,8 @@
 
 HK_C_BEGIN
 
-/* Below the stack pointer a function that calls no other may have so much on the stack (x86-64's red zone), and so while it
- * waits in a system call of its own. */
+/* Below the stack pointer a function that calls no other may have so much on the stack (x86-64's red zone), and so
+ * while it waits in a system call of its own. */
 #define HK_RED_ZONE_BYTES 128
 
 typedef enum {
@@ -44,7 +45,8 @@ hk_thread_call_t hk_thread_call_of(uint64_t thread);
 /* The same of the kernel's words for it. For hk_thread_call_of, and for tests. */
 hk_thread_call_t hk_thread_call_parse(const char *line);
 
-/* Visits the threads' numbers, the caller's too. One that begins or ends meanwhile may be left out. False when the system does not say. */
+/* Visits the threads' numbers, the caller's too. One that begins or ends meanwhile may be left out. False when the
+ * system does not say. */
 bool hk_thread_call_each(void (*visit)(void *context, uint64_t thread), void *context);
 
 /* The caller's number. */

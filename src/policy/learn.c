@@ -11,8 +11,9 @@
 /* An epoch ends with so many gaps. The first ones have 1, 2, 4 and 8: the sooner something is known, the better. */
 #define EPOCH_GAPS 16u
 /* And it ends, if memory is idle, when what is kept has cost as much as so many usual stakes, after these parts of the
- * break-even time at the earliest and at the latest. Three stakes, and a 16th to a 128th, are as good; with one stake many
- * an epoch ends within a usual gap, and too much is given back, with four it is late for a program that ends soon. */
+ * break-even time at the earliest and at the latest. Three stakes, and a 16th to a 128th, are as good; with one stake
+ * many an epoch ends within a usual gap, and too much is given back, with four it is late for a program that ends
+ * soon. */
 #define EPOCH_STAKES 2u
 #define EPOCH_LEAST_SHARE 32u
 #define EPOCH_SHARE 2u
@@ -20,11 +21,11 @@
  * good; after 4 the usual stake may still be that of a few small gaps. */
 #define FIRST_EPOCHS 8u
 #define FIRST_EPOCH_SHARE 8u
-/* For this part of the break-even time, from the program's start, nothing is divided. All of it to a quarter: the same on the traces;
- * the longer, the better for programs that live for seconds, and the dearer for some of them. */
+/* For this part of the break-even time, from the program's start, nothing is divided. All of it to a quarter: the same
+ * on the traces; the longer, the better for programs that live for seconds, and the dearer for some of them. */
 #define YOUNG_SHARE 2u
-/* Shares are made by a stake that is no less than this part of what giving back costs for what is idle and undecided. All
- * of it to a 16th: the same in the mean; the less, the more is lost where rare large gaps are short. */
+/* Shares are made by a stake that is no less than this part of what giving back costs for what is idle and undecided.
+ * All of it to a 16th: the same in the mean; the less, the more is lost where rare large gaps are short. */
 #define UNDECIDED_SHARE 4u
 /* The usual stake is the mean of so many epochs. */
 #define USUAL_EPOCHS 16u
@@ -54,10 +55,10 @@ static void sum_open(hk_learn_t *learn) {
   }
 }
 
-/* Shares by what each candidate owes if everybody gives back now what is still idle. Who has done so has paid for it; who
- * still keeps it would be ahead by just that, for as long as keeping has not cost as much, and the more so the more has
- * become idle. And what was learned when little was at stake is the less certain the more is: of that, what has been idle
- * for longer than the break-even time is decided. */
+/* Shares by what each candidate owes if everybody gives back now what is still idle. Who has done so has paid for it;
+ * who still keeps it would be ahead by just that, for as long as keeping has not cost as much, and the more so the more
+ * has become idle. And what was learned when little was at stake is the less certain the more is: of that, what has
+ * been idle for longer than the break-even time is decided. */
 static void divide_by_all(hk_learn_t *learn) {
   sum_open(learn);
   uint64_t owed[HK_PRICE_CANDIDATES];
@@ -106,7 +107,8 @@ void hk_learn_lead(hk_learn_t *learn, hk_learn_reason_t reason, hk_learn_state_t
 
 /* ---- One epoch's costs. */
 
-/* Charges `*owed` what came since: all for what ended, and for what is still idle what earlier epochs did not charge. */
+/* Charges `*owed` what came since: all for what ended, and for what is still idle what earlier epochs did not
+ * charge. */
 static uint64_t charge(uint64_t *owed, uint64_t ended_cost, uint64_t open_cost, uint64_t *charged) {
   uint64_t cost = hk_subtract_to_zero(hk_add_saturating(ended_cost, open_cost), *charged);
   *owed = hk_add_saturating(*owed, cost);
@@ -230,8 +232,8 @@ static uint64_t gaps_of_epoch(const hk_learn_t *learn) {
   return learn->epoch < 4 ? UINT64_C(1) << learn->epoch : EPOCH_GAPS;
 }
 
-/* How long an epoch may take while memory is idle. When much more becomes idle than usual, what was learned from less is
- * looked at again before it has cost much. Frozen, no epoch changes what is kept. */
+/* How long an epoch may take while memory is idle. When much more becomes idle than usual, what was learned from less
+ * is looked at again before it has cost much. Frozen, no epoch changes what is kept. */
 static uint64_t epoch_ms(const hk_learn_t *learn) {
   uint64_t break_even_ms = hk_price_break_even_ms(&learn->price);
   if (learn->epoch < FIRST_EPOCHS) return break_even_ms / FIRST_EPOCH_SHARE;
@@ -261,8 +263,8 @@ static void add_gap(void *context, size_t bytes, uint64_t gap_ms) {
   learn->gap_count++;
 }
 
-/* Nothing has been idle for longer than the program has run, so of one that has just begun nobody can tell a short gap from a
- * long one, and most gaps are short then. */
+/* Nothing has been idle for longer than the program has run, so of one that has just begun nobody can tell a short gap
+ * from a long one, and most gaps are short then. */
 static uint64_t young_until_ms(const hk_learn_t *learn) {
   return learn->born_ms + hk_price_break_even_ms(&learn->price) / YOUNG_SHARE;
 }

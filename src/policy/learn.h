@@ -2,21 +2,21 @@
  * whatever machine it runs on; no clock, no lock, no allocation, no floating point.
  *
  * The candidates are the time-outs of policy/price.h. How long memory was idle (policy/level.h) does not depend on the
- * time-out in use, so at the end of each epoch every candidate is charged what it would have cost in it: nothing is ever
- * tried out in the user's process. Each epoch is a contest of every candidate with every other one. The margin of victory
- * is the difference of what the two cost, and the ratings that come of it are Elo's with a straight line in the place of
- * the logistic curve: they forget a part of what was for each part that comes. Written out, such ratings are the
- * candidates' costs, discounted; so costs are what is kept here (docs/learning.md has the argument). While there is
- * something to learn each candidate has a share of the memory by what it owes (policy/decay.h). The leader is who owes least,
- * when that is less by enough than what the one before owes.
+ * time-out in use, so at the end of each epoch every candidate is charged what it would have cost in it: nothing is
+ * ever tried out in the user's process. Each epoch is a contest of every candidate with every other one. The margin of
+ * victory is the difference of what the two cost, and the ratings that come of it are Elo's with a straight line in the
+ * place of the logistic curve: they forget a part of what was for each part that comes. Written out, such ratings are
+ * the candidates' costs, discounted; so costs are what is kept here (docs/learning.md has the argument). While there is
+ * something to learn each candidate has a share of the memory by what it owes (policy/decay.h). The leader is who owes
+ * least, when that is less by enough than what the one before owes.
  *
  * In a program that has just begun the break-even time-out has all the memory, for half of that time.
  *
  * An epoch's weight is what was at stake in it: what one would have paid who knew the future.
  *
  * When the leader has not changed for long it is frozen: all memory is its, and no epoch changes it. When it has cost
- * more than it used to, in proportion to what was at stake, the state is canary: then a better candidate ends the freeze,
- * and where there is none, what it costs now is what is expected.
+ * more than it used to, in proportion to what was at stake, the state is canary: then a better candidate ends the
+ * freeze, and where there is none, what it costs now is what is expected.
  */
 #ifndef HK_POLICY_LEARN_H
 #define HK_POLICY_LEARN_H
@@ -73,7 +73,8 @@ void hk_learn_note(hk_learn_t *learn, uint64_t now_ms, size_t in_use_bytes);
 /* Whether nothing is learned from now on. */
 void hk_learn_fix(hk_learn_t *learn, bool is_fixed);
 
-/* The leader's. Where nothing is learned, or the leader is frozen, what has been idle for longer is to be given back. */
+/* The leader's. Where nothing is learned, or the leader is frozen, what has been idle for longer is to be given
+ * back. */
 uint64_t hk_learn_timeout_ms(const hk_learn_t *learn);
 
 /* How much may be idle now. */
@@ -82,11 +83,12 @@ size_t hk_learn_keep_bytes(const hk_learn_t *learn);
 /* When something is to be done if nothing changes until then: give back more, or end an epoch. False: nothing. */
 bool hk_learn_next_due(const hk_learn_t *learn, uint64_t *due_ms);
 
-/* From now on this candidate leads: somebody else has decided it, who knows the program, for a reason that the log shall have. */
+/* From now on this candidate leads: somebody else has decided it, who knows the program, for a reason that the log
+ * shall have. */
 void hk_learn_lead(hk_learn_t *learn, hk_learn_reason_t reason, hk_learn_state_t state, unsigned candidate);
 
-/* A candidate's rating, 0 to 3000, for people: 1500 for the break-even time-out, and 400 more for one that owed less by as
- * much as was at stake. */
+/* A candidate's rating, 0 to 3000, for people: 1500 for the break-even time-out, and 400 more for one that owed less by
+ * as much as was at stake. */
 int64_t hk_learn_rating(const hk_learn_t *learn, unsigned candidate);
 
 HK_C_END

@@ -3,8 +3,8 @@
  *
  * Think of the bytes in use as a water level. When it falls from a to b, the levels from b to a become idle; when it
  * rises through them again, their gap ends. What was freed last is wanted first, so the idle levels are a stack: the
- * higher a level, the longer it has been idle. Gaps tell nothing of what was kept or given back meanwhile: they are what
- * the program does, and the same for every strategy that is judged by them.
+ * higher a level, the longer it has been idle. Gaps tell nothing of what was kept or given back meanwhile: they are
+ * what the program does, and the same for every strategy that is judged by them.
  *
  * The stack has room for HK_LEVEL_SEGMENTS falls. When it is full, the two neighbours whose ages differ least, in
  * proportion, become one, with the mean of their times, weighted by their bytes. Levels that were never in use are not
@@ -45,8 +45,8 @@ typedef struct {
 /* So many bytes were idle for so long, and are wanted again. */
 typedef void (*hk_level_sink_t)(void *context, size_t bytes, uint64_t gap_ms);
 
-/* So much is in use now. Calls the sink for each segment, or part of one, whose gap ends by it. A time before the latest
- * one counts as the latest: threads read the clock before they take the lock. */
+/* So much is in use now. Calls the sink for each segment, or part of one, whose gap ends by it. A time before the
+ * latest one counts as the latest: threads read the clock before they take the lock. */
 void hk_level_note(hk_level_t *level, uint64_t now_ms, size_t in_use_bytes, hk_level_sink_t sink, void *context);
 
 /* Time passes, and nothing else. */

@@ -1,14 +1,14 @@
 /* policy/pressure.h - L2. How much idle memory may stay when memory has a limit, and when to look again how near it is.
  * Numbers in, numbers out: no clock, no lock, no system call, no state but its caller's.
  *
- * Far from a limit all stays that policy/keep.h allows. As memory that is needed takes up more of it, so much less may be
- * idle that both together stay below HK_PRESSURE_NEAR as long as that goes; and nothing is idle any more when what is
- * needed alone reaches HK_PRESSURE_FULL. Time that tasks spend waiting for memory lowers it too.
+ * Far from a limit all stays that policy/keep.h allows. As memory that is needed takes up more of it, so much less may
+ * be idle that both together stay below HK_PRESSURE_NEAR as long as that goes; and nothing is idle any more when what
+ * is needed alone reaches HK_PRESSURE_FULL. Time that tasks spend waiting for memory lowers it too.
  *
  * The system's limit counts more than our memory, and its use is known only as of the last look. What was not ours then
- * is use less all we have: memory that is handed out and not touched yet makes that too small, so the largest of the last
- * looks is believed. To it is added what is in use now, so a burst between two looks, or one that was not touched when
- * somebody looked, counts from the moment it is handed out.
+ * is use less all we have: memory that is handed out and not touched yet makes that too small, so the largest of the
+ * last looks is believed. To it is added what is in use now, so a burst between two looks, or one that was not touched
+ * when somebody looked, counts from the moment it is handed out.
  */
 #ifndef HK_POLICY_PRESSURE_H
 #define HK_POLICY_PRESSURE_H
@@ -28,7 +28,8 @@ HK_C_BEGIN
 #define HK_PRESSURE_FULL 19
 #define HK_PRESSURE_PARTS 20
 
-/* Chosen: from so much of a limit on, free memory that heaps keep for their threads goes too, if these sleep. In twentieths. */
+/* Chosen: from so much of a limit on, free memory that heaps keep for their threads goes too, if these sleep. In
+ * twentieths. */
 #define HK_PRESSURE_FELT 10
 
 /* Chosen: when tasks wait for memory for so many thousandths of the time, nothing may be idle. */
@@ -70,8 +71,8 @@ HK_INLINE bool hk_pressure_is_none(const hk_pressure_t *pressure, size_t own_lim
   return pressure->has_looked && pressure->seen.limit_bytes == 0 && own_limit_bytes == 0;
 }
 
-/* Whether to ask the system now (hk_os_memory_limit) and tell hk_pressure_note. True for one caller: the next look is due
- * later then, whether or not this one ever ends. */
+/* Whether to ask the system now (hk_os_memory_limit) and tell hk_pressure_note. True for one caller: the next look is
+ * due later then, whether or not this one ever ends. */
 bool hk_pressure_is_due(hk_pressure_t *pressure, const hk_pressure_view_t *view);
 
 /* What the system said. */

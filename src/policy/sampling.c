@@ -1,5 +1,5 @@
-/* policy/sampling.c - L2. See sampling.h. The C library's logarithm and exponential are in a library of their own, which
- * ours must not need: here are series, right to nine digits and more. */
+/* policy/sampling.c - L2. See sampling.h. The C library's logarithm and exponential are in a library of their own,
+ * which ours must not need: here are series, right to nine digits and more. */
 #include "policy/sampling.h"
 
 #include "base/arithmetic.h"

@@ -1,5 +1,5 @@
-/* profile/leak.h - L5. Sampled blocks that are still live, by the stacks that asked for them; and which of them the program can still
- * reach, where that is asked too. */
+/* profile/leak.h - L5. Sampled blocks that are still live, by the stacks that asked for them; and which of them the
+ * program can still reach, where that is asked too. */
 #ifndef HK_PROFILE_LEAK_H
 #define HK_PROFILE_LEAK_H
 
@@ -56,9 +56,8 @@ typedef struct {
   hk_root_threads_t threads; /* of a scan */
 } hk_leak_t;
 
-/* Takes stock. `frame`: where the caller's own stack begins (profile/root.h). A scan goes on while `may_go_on`, which is called often,
- * says so; NULL: it does. False when the system refuses memory: nothing is
- * to be ended then. */
+/* Takes stock. `frame`: where the caller's own stack begins (profile/root.h). A scan goes on while `may_go_on`, which
+ * is called often, says so; NULL: it does. False when the system refuses memory: nothing is to be ended then. */
 bool hk_leak_take(hk_leak_t *leak, bool is_scanned, uintptr_t frame, bool (*may_go_on)(void));
 void hk_leak_end(hk_leak_t *leak);
 

@@ -1,5 +1,6 @@
-/* profile/module.c - L5. See module.h. The list has one writer at a time, who claims it by the process's number: a claim that a
- * child of fork inherits from a thread that it does not have counts for nothing. Readers that meet a writer go without. */
+/* profile/module.c - L5. See module.h. The list has one writer at a time, who claims it by the process's number: a
+ * claim that a child of fork inherits from a thread that it does not have counts for nothing. Readers that meet a
+ * writer go without. */
 #define _GNU_SOURCE 1
 
 #include "profile/module.h"

@@ -1,5 +1,6 @@
-/* profile/root.c - L5. See root.h. The program may map memory next to ours, and the system then makes one mapping of both: so what
- * is ours is cut out of mappings, wherever they begin. Records of ours matter where they have addresses of blocks in them. */
+/* profile/root.c - L5. See root.h. The program may map memory next to ours, and the system then makes one mapping of
+ * both: so what is ours is cut out of mappings, wherever they begin. Records of ours matter where they have addresses
+ * of blocks in them. */
 #include "profile/root.h"
 
 #include <string.h>
@@ -18,8 +19,8 @@
 /* Records in more ranges than that are looked at as if they were the program's. */
 #define HOLES_MAX 512
 
-/* Chosen: what this thread has done deeper on its stack before is looked at. It may be what we did ourselves, in the thread that
- * answers the tool, whose stack is not longer. */
+/* Chosen: what this thread has done deeper on its stack before is looked at. It may be what we did ourselves, in the
+ * thread that answers the tool, whose stack is not longer. */
 #define DEAD_STACK_BYTES ((size_t)HK_OS_BARE_STACK_BYTES)
 
 typedef struct {
@@ -68,7 +69,8 @@ static void follow(const holes_t *holes, uintptr_t start, uintptr_t end) {
   }
 }
 
-/* To look into a device's memory could do something. Of other files no writer but this one puts addresses of ours there. */
+/* To look into a device's memory could do something. Of other files no writer but this one puts addresses of ours
+ * there. */
 static bool may_have_pointers(const hk_module_mapping_t *mapping) {
   if (!mapping->is_readable || (!mapping->is_writable && mapping->inode != 0)) return false;
   if (!mapping->is_writable && *mapping->path != '\0') return false; /* [vdso], [vvar] */
@@ -77,8 +79,8 @@ static bool may_have_pointers(const hk_module_mapping_t *mapping) {
   return is_plain || (!mapping->is_shared && hk_text_after(mapping->path, "/dev/") == NULL);
 }
 
-/* The library's own data, which begins in a mapping of its file and ends behind that. In a program that it is linked into nobody
- * can tell it apart. */
+/* The library's own data, which begins in a mapping of its file and ends behind that. In a program that it is linked
+ * into nobody can tell it apart. */
 static void add_own_module(holes_t *holes, const hk_module_mapping_t *mapping) {
   const char *slash = strrchr(mapping->path, '/');
   if (slash == NULL || hk_text_after(slash, "/libhakmem") == NULL) return;
@@ -111,8 +113,8 @@ static void follow_threads(hk_reach_t *reach, hk_root_threads_t *threads) {
   threads->is_known = hk_thread_call_each(follow_thread, &visit);
 }
 
-/* How far down the first thread's stack goes while it waits; `start` when nobody can tell, or it waits on another stack (the
- * emulator's, where there is one). Nothing else is in that mapping, as beside other threads' stacks may be. */
+/* How far down the first thread's stack goes while it waits; `start` when nobody can tell, or it waits on another stack
+ * (the emulator's, where there is one). Nothing else is in that mapping, as beside other threads' stacks may be. */
 static uintptr_t lowest_frame(uintptr_t start, uintptr_t end) {
   uintptr_t sp = hk_thread_call_of(hk_os_process_id()).word[hk_thread_stack_pointer];
   return sp >= start + HK_RED_ZONE_BYTES && sp < end ? sp - HK_RED_ZONE_BYTES : start;

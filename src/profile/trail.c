@@ -15,8 +15,8 @@
 #include "profile/own_code.h"
 #include "profile/walk_room.h"
 
-/* Chosen: a walk goes further than its site needs, so that the next one may begin further out, and the pile has room for one
- * that begins further in. */
+/* Chosen: a walk goes further than its site needs, so that the next one may begin further out, and the pile has room
+ * for one that begins further in. */
 #define STEPS_MOST 128
 /* As many as a site has, and our own, which are left out. */
 #define FRAMES_MOST (HK_SITE_FRAMES_MAX + 16)
@@ -145,7 +145,8 @@ typedef struct {
 
 static_assert(sizeof(walk_t) <= HK_WALK_ROOM_BYTES, "a walk has one room");
 
-/* Takes away what lies further in than the walk is, or is not what it was; says whether the walk has come to what is left. */
+/* Takes away what lies further in than the walk is, or is not what it was; says whether the walk has come to what is
+ * left. */
 static bool meets(trail_t *trail, const walk_t *walk, uint32_t holding) {
   while (trail->stop_count > 0) {
     const stop_t *stop = &trail->stops[trail->stop_count - 1];

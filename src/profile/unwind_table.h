@@ -1,4 +1,5 @@
-/* profile/unwind_table.h - L5. The unwind tables of one module (.eh_frame_hdr and .eh_frame): finding what they say of an address. */
+/* profile/unwind_table.h - L5. The unwind tables of one module (.eh_frame_hdr and .eh_frame): finding what they say of
+ * an address. */
 #ifndef HK_PROFILE_UNWIND_TABLE_H
 #define HK_PROFILE_UNWIND_TABLE_H
 

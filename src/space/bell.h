@@ -1,8 +1,8 @@
 /* space/bell.h - L3. Between those who free memory and the thread that gives it back when its time has come (the purge
  * thread, api/purger.h): whether there is one, whether one is wanted, and how it is woken.
  *
- * Memory that is idle stays for a time-out only where somebody comes back when the time is over. Where nobody will, it is
- * given back at once (policy/keep.h).
+ * Memory that is idle stays for a time-out only where somebody comes back when the time is over. Where nobody will, it
+ * is given back at once (policy/keep.h).
  */
 #ifndef HK_SPACE_BELL_H
 #define HK_SPACE_BELL_H
@@ -43,8 +43,8 @@ bool hk_bell_ring_locked(void);
 
 /* The rest is called without the lock. */
 
-/* Whether the purge thread wants to know when blocks come home to a heap: at most once in a while, so that it is not woken
- * by each. */
+/* Whether the purge thread wants to know when blocks come home to a heap: at most once in a while, so that it is not
+ * woken by each. */
 extern HK_HIDDEN _Atomic(bool) hk_bell_wants_blocks;
 HK_INLINE bool hk_bell_is_open(void) { return hk_load_relaxed(&hk_bell_wants_blocks); }
 

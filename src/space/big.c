@@ -97,11 +97,12 @@ static void *map_new(size_t bytes, size_t alignment, bool *zero) {
   return block;
 }
 
-/* Chosen: so many big blocks may there be before none has pages of its own. Each of those is a mapping, of which the kernel
- * allows 65,530 by default. */
+/* Chosen: so many big blocks may there be before none has pages of its own. Each of those is a mapping, of which the
+ * kernel allows 65,530 by default. */
 #define PAGES_MOST_BLOCKS 16384
 
-/* A shortage's blocks are whole pages. One that is not whole slabs too is a mapping of its own: it becomes no free range. */
+/* A shortage's blocks are whole pages. One that is not whole slabs too is a mapping of its own: it becomes no free
+ * range. */
 static bool is_whole_pages(size_t bytes) { return bytes % HK_SLAB_BYTES != 0; }
 
 void *hk_big_alloc_pages(size_t bytes, size_t alignment, bool *zero) {

@@ -1,5 +1,6 @@
 /* space/big.h - L3. Blocks of more than 1 MiB, and those with an alignment of more than 2 MiB: whole slabs of their
- * own, from the free ranges or newly mapped. In a shortage of addresses also smaller ones, of whole pages, newly mapped. */
+ * own, from the free ranges or newly mapped. In a shortage of addresses also smaller ones, of whole pages, newly
+ * mapped. */
 #ifndef HK_SPACE_BIG_H
 #define HK_SPACE_BIG_H
 

@@ -18,8 +18,8 @@
 /* Whether something was asked for, whose addresses may become a superslab's. */
 static _Atomic(bool) has_asked;
 
-/* When a superslab was made of new addresses last. Whoever makes one writes it; two at once may each take the other's time for the
- * last one: it decides what is asked for and nothing else. */
+/* When a superslab was made of new addresses last. Whoever makes one writes it; two at once may each take the other's
+ * time for the last one: it decides what is asked for and nothing else. */
 static _Atomic(uint64_t) last_new_ms;
 /* And first; 0: not yet. */
 static _Atomic(uint64_t) first_new_ms;
@@ -27,7 +27,8 @@ static _Atomic(uint64_t) first_new_ms;
 /* hk_huge_pause_t. Written by who made a huge page: two at once may each miss the other's. */
 static _Atomic(uint64_t) pause_ms, paused_until_ms;
 
-/* What making a huge page of what is there is expected to take. Written by who has made one: two at once may each miss the other's. */
+/* What making a huge page of what is there is expected to take. Written by who has made one: two at once may each miss
+ * the other's. */
 static _Atomic(uint64_t) collapse_ns = HK_HUGE_COLLAPSE_NS;
 
 /* Guarded by hk_lock_space. */
@@ -77,7 +78,8 @@ static bool advise(uintptr_t start, size_t bytes, hk_huge_wish_t wish) {
   return is_granted;
 }
 
-/* Makes one. Whether the next one is worth a try: neither this one was dear, nor one that another thread made meanwhile. */
+/* Makes one. Whether the next one is worth a try: neither this one was dear, nor one that another thread made
+ * meanwhile. */
 static bool try_page(uintptr_t page) {
   uint64_t cpu_ns = hk_os_huge_touch((void *)page);
   hk_huge_pause_t pause = {hk_load_relaxed(&pause_ms), hk_load_relaxed(&paused_until_ms)};
@@ -183,7 +185,8 @@ static bool collapse(uintptr_t start) {
   return true;
 }
 
-/* The flag is asked for only where the bare call is refused: by kernels before 6.1, and where huge pages are forbidden. */
+/* The flag is asked for only where the bare call is refused: by kernels before 6.1, and where huge pages are
+ * forbidden. */
 static bool make_huge(uintptr_t start, bool *is_allowed) {
   *is_allowed = false;
   if (collapse(start)) return true;
@@ -265,8 +268,9 @@ static uint32_t age_ms(uint32_t born_ms) {
   return now_ms == 0 ? 0 : (uint32_t)now_ms - born_ms;
 }
 
-/* A program that asks for the next block has often filled the one before, and that one need not have ended: if it is wholly
- * resident, that is known. The lock is given back meanwhile, and the block may end: then something else is looked at once. */
+/* A program that asks for the next block has often filled the one before, and that one need not have ended: if it is
+ * wholly resident, that is known. The lock is given back meanwhile, and the block may end: then something else is
+ * looked at once. */
 static void look_at_sample_locked(void) {
   uintptr_t start = huge.sample.start;
   size_t bytes = huge.sample.bytes;
@@ -299,7 +303,8 @@ void hk_huge_note_new_block(hk_slab_t *slab, uintptr_t start, size_t bytes) {
   slab->huge = (uint8_t)wish;
 }
 
-/* What is in different mappings, as it is where one part is asked for and the other is not, the kernel moves no more. */
+/* What is in different mappings, as it is where one part is asked for and the other is not, the kernel moves no
+ * more. */
 void hk_huge_note_grown_block(const hk_slab_t *slab, uintptr_t end, size_t more_bytes) {
   if (slab->huge == hk_huge_ask || slab->huge == hk_huge_forbid)
     (void)advise(end, more_bytes, (hk_huge_wish_t)slab->huge);

@@ -15,8 +15,8 @@
 #include "space/bell.h"
 #include "space/recording.h"
 
-/* Chosen: memory is given back in batches of so much, so that not every release comes here; but never of more than this part
- * of what may stay. */
+/* Chosen: memory is given back in batches of so much, so that not every release comes here; but never of more than this
+ * part of what may stay. */
 #define BATCH_BYTES HK_SUPERSLAB_BYTES
 #define BATCH_SHARE 4
 
@@ -75,8 +75,8 @@ size_t hk_idle_in_use(void) {
 
 static bool is_fixed(void) { return hk_option.learn != hk_learn_on; }
 
-/* The options may be read after the first request. The terms come first: a child of fork that finds the learner to have its price does not
- * come here again. */
+/* The options may be read after the first request. The terms come first: a child of fork that finds the learner to have
+ * its price does not come here again. */
 static HK_COLD void follow_options_locked(uint64_t now_ms) {
   bool has_price = idle.learn.price.ns_per_mib_second != 0 ? hk_learn_set_price(&idle.learn, now_ms, hk_option.mode)
                                                            : hk_learn_init(&idle.learn, now_ms, hk_option.mode);
@@ -128,9 +128,9 @@ static size_t misfit_limit_locked(const hk_keep_view_t *now) {
   return hk_larger(now->in_use_bytes / QUIET_SHARE, hk_smaller(hk_misfit_young_bytes(&idle.misfit), most));
 }
 
-/* What has not been idle for its time yet may stay where the purge thread comes when the time is over; and what is as old, but was
- * wanted again too soon after such went: free memory does not always have the size that is wanted. Who wants nothing to be
- * retained is not asked to wait. */
+/* What has not been idle for its time yet may stay where the purge thread comes when the time is over; and what is as
+ * old, but was wanted again too soon after such went: free memory does not always have the size that is wanted. Who
+ * wants nothing to be retained is not asked to wait. */
 static allowance_t allowed_locked(const hk_keep_view_t *now) {
   size_t earned_limit = hk_keep_limit(&idle.keep, now);
   if (!hk_bell_is_heard_locked() || now->retain_bytes == 0) return (allowance_t){earned_limit, hk_idle_too_much};
@@ -139,8 +139,8 @@ static allowance_t allowed_locked(const hk_keep_view_t *now) {
   return (allowance_t){hk_larger(earned_limit, young), young > earned_limit ? hk_idle_too_old : hk_idle_too_much};
 }
 
-/* Where there is too much, a batch is given back at once. What is too old is so by a little more all the time: it is a batch before it
- * goes, and nothing younger goes with it. */
+/* Where there is too much, a batch is given back at once. What is too old is so by a little more all the time: it is a
+ * batch before it goes, and nothing younger goes with it. */
 static hk_idle_verdict_t verdict_by(allowance_t allowed, size_t idle_bytes) {
   size_t batch = hk_smaller(allowed.bytes / BATCH_SHARE, BATCH_BYTES);
   bool is_by_age = allowed.cause == hk_idle_too_old;
@@ -206,9 +206,10 @@ static bool has_grown_locked(const hk_keep_view_t *now) {
   return held(now) > hk_add_saturating(idle.visit.held_bytes, held(now) / GROWN_SHARE);
 }
 
-/* What is too old is left to the purge thread, unless much more was mapped beside it. Who takes or frees has no time to lose; and memory that
- * grew too old while the program slept is about to be wanted when it wakes up, also where the first request found none of its size. The
- * purge thread knows when it has to come, but for what was freed meanwhile: for that it is called. */
+/* What is too old is left to the purge thread, unless much more was mapped beside it. Who takes or frees has no time to
+ * lose; and memory that grew too old while the program slept is about to be wanted when it wakes up, also where the
+ * first request found none of its size. The purge thread knows when it has to come, but for what was freed meanwhile:
+ * for that it is called. */
 static void leave_to_visit_locked(const hk_keep_view_t *now, hk_idle_verdict_t *verdict) {
   if (HK_LIKELY(verdict->cause != hk_idle_too_old || !verdict->is_too_much)) return;
   if (has_grown_locked(now)) return;
@@ -270,8 +271,8 @@ void hk_idle_forget_locked(void) { hk_keep_forget(&idle.keep); }
 
 /* ---- When nothing has. */
 
-/* When the program will be quiet, or has become so. Chosen: three quarters of the break-even time, which at the balanced
- * price leaves half a second to give everything back within two. */
+/* When the program will be quiet, or has become so. Chosen: three quarters of the break-even time, which at the
+ * balanced price leaves half a second to give everything back within two. */
 static uint64_t quiet_ms(void) { return idle.changed_ms + hk_price_break_even_ms(&idle.learn.price) * 3 / 4; }
 
 static bool is_quiet_locked(uint64_t now_ms) { return now_ms >= quiet_ms(); }

@@ -1,7 +1,7 @@
 /* space/idle.h - L3. How much memory is in use and how much lies idle, of both kinds that there are: slabs of
  * superslabs, and the ranges that big blocks are made of. One limit for both, one order of age. The limit is what
- * policy/keep.h says, or less near a limit on memory (policy/pressure.h). Where there is a purge thread it is more: what
- * has not been idle for the time that policy/learn.h has found may stay until that time is over.
+ * policy/keep.h says, or less near a limit on memory (policy/pressure.h). Where there is a purge thread it is more:
+ * what has not been idle for the time that policy/learn.h has found may stay until that time is over.
  */
 #ifndef HK_SPACE_IDLE_H
 #define HK_SPACE_IDLE_H
@@ -29,16 +29,16 @@ typedef struct {
 extern HK_HIDDEN hk_idle_sum_t hk_idle_slabs;
 extern HK_HIDDEN hk_idle_sum_t hk_idle_ranges;
 
-/* Free slabs that were given back lazily: not idle, and the system may not have taken them yet. Written under hk_lock_space,
- * read by anybody. */
+/* Free slabs that were given back lazily: not idle, and the system may not have taken them yet. Written under
+ * hk_lock_space, read by anybody. */
 extern HK_HIDDEN _Atomic(size_t) hk_idle_lazy_bytes;
 
-/* Whether a limit on memory is felt (policy/pressure.h): then free memory that heaps keep, which counts as in use, goes too.
- * Written under hk_lock_space, read by any thread. */
+/* Whether a limit on memory is felt (policy/pressure.h): then free memory that heaps keep, which counts as in use, goes
+ * too. Written under hk_lock_space, read by any thread. */
 extern HK_HIDDEN _Atomic(bool) hk_idle_is_near_limit;
 
-/* Set under hk_lock_space while that is so and more is in use than before; cleared by the thread that then takes what heaps of
- * sleeping threads keep. */
+/* Set under hk_lock_space while that is so and more is in use than before; cleared by the thread that then takes what
+ * heaps of sleeping threads keep. */
 extern HK_HIDDEN _Atomic(bool) hk_idle_wants_heaps;
 
 /* What is idle, and what is in use, of both kinds. */
@@ -79,7 +79,8 @@ void hk_idle_note_given_back_locked(uint64_t now_ms, hk_idle_cause_t cause, size
 /* Somebody asked for everything to be given back: the limit is what it was at the start. */
 void hk_idle_forget_locked(void);
 
-/* The limit on memory that is respected, the lower one of the option's and the system's as it was seen last; 0: none. */
+/* The limit on memory that is respected, the lower one of the option's and the system's as it was seen last; 0:
+ * none. */
 size_t hk_idle_limit_bytes_locked(void);
 
 /* For the purge thread, when nothing need have changed. */

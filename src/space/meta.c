@@ -21,8 +21,8 @@ static struct {
   _Atomic(size_t) mapped_bytes;
 } meta;
 
-/* Where chunks are: what lies directly below the last range becomes part of it, as it mostly does. Written under the lock, a
- * range's start after its end. */
+/* Where chunks are: what lies directly below the last range becomes part of it, as it mostly does. Written under the
+ * lock, a range's start after its end. */
 #define RANGES_MAX 256
 static struct {
   _Atomic(uintptr_t) start; /* 0: none */

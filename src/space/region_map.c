@@ -9,8 +9,8 @@ hk_region_map_t hk_region_map;
 
 static _Atomic(size_t) leaf_count;
 
-/* Superslabs' addresses whose descriptors can be written to, which is for good: each in the place of its number, as the number
- * plus one. The system is not asked twice for what comes and goes. */
+/* Superslabs' addresses whose descriptors can be written to, which is for good: each in the place of its number, as the
+ * number plus one. The system is not asked twice for what comes and goes. */
 #define RECENT_COUNT 64
 static _Atomic(uintptr_t) recent[RECENT_COUNT];
 

@@ -46,8 +46,8 @@ void hk_region_map_init(void);
  * the system refuses. Any thread, no lock. */
 bool hk_region_map_enter(const void *start, size_t bytes);
 
-/* The descriptors of the first region from `*region` on that has its own, whose number `*region` becomes; NULL when there is
- * none. Any thread, no lock. */
+/* The descriptors of the first region from `*region` on that has its own, whose number `*region` becomes; NULL when
+ * there is none. Any thread, no lock. */
 hk_slab_t *hk_region_map_find(size_t *region);
 
 /* What of the map is resident, as far as it was written to. Looks at all of it: not often. */

@@ -31,16 +31,16 @@ typedef struct {
   hk_list_t bucket[HK_SHELF_BUCKETS]; /* [i]: their longest run is i + 1 free slabs */
 } hk_shelf_t;
 
-/* 2 MiB of addresses, or where the system refused as much those slabs of 2 MiB that it granted: the rest of the addresses
- * may be anything. Start and slabs do not change while a slab of it is in use.
+/* 2 MiB of addresses, or where the system refused as much those slabs of 2 MiB that it granted: the rest of the
+ * addresses may be anything. Start and slabs do not change while a slab of it is in use.
  *
- * Invariant: free + in use + on their way to the system = the slabs that are there, each in one of the three; lazy slabs
- * are free and used. A free slab's descriptor says so and has no owner. longest_run is that of free_mask; the superslab
- * is in the bucket of that run, and in the list by age that its masks ask for. */
+ * Invariant: free + in use + on their way to the system = the slabs that are there, each in one of the three; lazy
+ * slabs are free and used. A free slab's descriptor says so and has no owner. longest_run is that of free_mask; the
+ * superslab is in the bucket of that run, and in the list by age that its masks ask for. */
 typedef struct hk_superslab {
   hk_list_t link; /* in the bucket of its longest run of free slabs, or among the spare records */
-  /* Among those that have idle memory or are wholly free, longest idle first; or, of the others, among those that have lazy
-   * memory. */
+  /* Among those that have idle memory or are wholly free, longest idle first; or, of the others, among those that have
+   * lazy memory. */
   hk_list_t idle_link;
   struct hk_superslab *all_next; /* every record ever made: what a child of fork rebuilds the lists from */
   uintptr_t start;               /* 0: the record describes nothing and may be reused */
@@ -88,7 +88,8 @@ HK_INLINE uint32_t hk_shelf_idle_bits(const hk_superslab_t *superslab) {
   return superslab->free_mask & superslab->used_mask & ~superslab->lazy_mask;
 }
 
-/* Takes free slabs out of the masks, so that nobody else takes them. What is on its way back to the system is neither idle nor in use. */
+/* Takes free slabs out of the masks, so that nobody else takes them. What is on its way back to the system is neither
+ * idle nor in use. */
 HK_INLINE void hk_shelf_withdraw_locked(hk_superslab_t *superslab, uint32_t bits) {
   HK_ASSERT((superslab->free_mask & bits) == bits, "only free slabs are claimed");
   uint32_t lazy = superslab->lazy_mask & bits;
@@ -146,12 +147,13 @@ hk_superslab_t *hk_shelf_lazy_locked(void);
 hk_superslab_t *hk_shelf_take_record(void);
 void hk_shelf_spare_record(hk_superslab_t *record);
 
-/* Makes free slabs of `room`, which lies within one superslab's addresses. They join the superslab that has another part
- * of these addresses, or become a new one on the shelf of `node`, made of the record. Whether the record was used. */
+/* Makes free slabs of `room`, which lies within one superslab's addresses. They join the superslab that has another
+ * part of these addresses, or become a new one on the shelf of `node`, made of the record. Whether the record was
+ * used. */
 bool hk_shelf_enter_locked(hk_superslab_t *record, hk_range_t room, unsigned node);
 
-/* Takes all free slabs out of the superslab, for the caller to unmap. Returns which they were. A superslab without others
- * is one no longer. */
+/* Takes all free slabs out of the superslab, for the caller to unmap. Returns which they were. A superslab without
+ * others is one no longer. */
 uint32_t hk_shelf_detach_free_locked(hk_superslab_t *superslab);
 
 /* Of some of a superslab's slabs. */
@@ -160,8 +162,8 @@ void hk_shelf_set_states(hk_slab_t *slabs, uint32_t bits, hk_slab_state_t state)
 /* A superslab that has a free slab; NULL when none has. */
 hk_superslab_t *hk_shelf_any_free_locked(void);
 
-/* The record that follows on this one, among all there ever were, or the first one after the last and for NULL; NULL when
- * there are none. Some describe nothing (start is 0). */
+/* The record that follows on this one, among all there ever were, or the first one after the last and for NULL; NULL
+ * when there are none. Some describe nothing (start is 0). */
 hk_superslab_t *hk_shelf_next_record_locked(const hk_superslab_t *record);
 
 /* How many superslabs there are, and how much they have. Any thread, no lock. */

@@ -1,7 +1,7 @@
-/* space/shortage.h - L3. Whether addresses are short: the system has refused a superslab of late, and granted a part of one,
- * as it does near RLIMIT_AS and RLIMIT_DATA. Then nothing is mapped ahead, and as little beside what is asked for as can be:
- * slabs are mapped singly, and larger blocks in whole pages. Where the system refuses both, mappings may be short instead
- * (vm.max_map_count), and many small ones would make that worse.
+/* space/shortage.h - L3. Whether addresses are short: the system has refused a superslab of late, and granted a part of
+ * one, as it does near RLIMIT_AS and RLIMIT_DATA. Then nothing is mapped ahead, and as little beside what is asked for
+ * as can be: slabs are mapped singly, and larger blocks in whole pages. Where the system refuses both, mappings may be
+ * short instead (vm.max_map_count), and many small ones would make that worse.
  */
 #ifndef HK_SPACE_SHORTAGE_H
 #define HK_SPACE_SHORTAGE_H

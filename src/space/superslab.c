@@ -64,8 +64,8 @@ static uint32_t resident_starts(const hk_superslab_t *superslab, unsigned count)
   return hk_mask_run_starts(superslab->free_mask & superslab->used_mask, count);
 }
 
-/* The best fit, so that long runs stay whole: the shortest long-enough run, in it a place that is resident already, then
- * the one nearest to `end`. */
+/* The best fit, so that long runs stay whole: the shortest long-enough run, in it a place that is resident already,
+ * then the one nearest to `end`. */
 HK_INLINE hk_slab_t *take_locked(hk_shelf_t *shelf, const request_t *request, uint64_t now_ms) {
   unsigned count = request->count;
   uint32_t allowed = hk_mask_multiples(request->alignment);

@@ -1,5 +1,5 @@
-/* space/superslab.h - L3. Slabs, cut from superslabs of 2 MiB of address space each. As many as the program needs. Where the
- * system refuses one, a superslab begins with some of its slabs.
+/* space/superslab.h - L3. Slabs, cut from superslabs of 2 MiB of address space each. As many as the program needs.
+ * Where the system refuses one, a superslab begins with some of its slabs.
  *
  * Idle memory (free slabs that were used and are therefore resident, and free ranges of big blocks) is bounded: each
  * change ends by giving back what is above the limit (space/surplus.h).
@@ -24,8 +24,8 @@ typedef enum { hk_from_bottom, hk_from_top } hk_end_t;
  * refuses. They are of the calling thread's node unless the system refuses that. */
 hk_slab_t *hk_superslab_acquire(unsigned count, unsigned alignment, hk_end_t end);
 
-/* For spans: takes at least `least` slabs, and of those next to them that nobody has touched since they were zero as many
- * as make it `most`. Otherwise like hk_superslab_acquire. */
+/* For spans: takes at least `least` slabs, and of those next to them that nobody has touched since they were zero as
+ * many as make it `most`. Otherwise like hk_superslab_acquire. */
 hk_slab_t *hk_superslab_acquire_some(unsigned least, unsigned most);
 
 /* Takes the `count` slabs that follow directly on a range that the caller has, if they are free. `*zero` says
@@ -35,7 +35,8 @@ bool hk_superslab_extend(hk_slab_t *after_last, unsigned count, bool *zero);
 /* Gives `count` slabs back; the caller has made them nobody's (hk_slab_retire). */
 void hk_superslab_release(hk_slab_t *first, unsigned count);
 
-/* The same for many ranges at once: a list through the `link` of each first slab, whose slab_count and zero tell of it. */
+/* The same for many ranges at once: a list through the `link` of each first slab, whose slab_count and zero tell of
+ * it. */
 void hk_superslab_release_all(hk_list_t *ranges);
 
 /* For a big block of `bytes` that no free range is long enough for: makes free ranges (space/range.h) of all superslabs
@@ -43,8 +44,8 @@ void hk_superslab_release_all(hk_list_t *ranges);
  * superslab is made of a free range if one is long enough. */
 bool hk_superslab_dissolve_free(size_t bytes);
 
-/* Calls `visit` with the 32 descriptors of each superslab there is, without a lock: those in which the caller has slabs stay,
- * of others it reads what is atomic. */
+/* Calls `visit` with the 32 descriptors of each superslab there is, without a lock: those in which the caller has slabs
+ * stay, of others it reads what is atomic. */
 void hk_superslab_visit(void (*visit)(hk_slab_t *slabs, void *context), void *context);
 
 /* The address of a slab that lies in a superslab. */

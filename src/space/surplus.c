@@ -64,8 +64,8 @@ static void claim_superslab_locked(hk_superslab_t *superslab, victim_t *victim) 
   claim_slabs_locked(superslab, hk_shelf_is_wholly_free(superslab), victim);
 }
 
-/* What is given back of a huge page takes it apart, and the rest of it stays as small pages. Where there is something whole
- * to give back, that goes first. */
+/* What is given back of a huge page takes it apart, and the rest of it stays as small pages. Where there is something
+ * whole to give back, that goes first. */
 static bool is_better_whole_locked(const hk_superslab_t *oldest) {
   return oldest->is_huge && !hk_shelf_is_wholly_free(oldest);
 }
@@ -87,8 +87,8 @@ static bool claim_whole_locked(size_t most_bytes, victim_t *victim) {
   return true;
 }
 
-/* What has been idle longest, of either kind; but no range of more than so many bytes. `all`: addresses that hold no memory,
- * too. */
+/* What has been idle longest, of either kind; but no range of more than so many bytes. `all`: addresses that hold no
+ * memory, too. */
 static bool claim_oldest_locked(bool all, size_t most_bytes, victim_t *victim) {
   hk_superslab_t *superslab = hk_shelf_oldest_locked();
   if (superslab != NULL && is_better_whole_locked(superslab) && claim_whole_locked(most_bytes, victim)) return true;
@@ -98,8 +98,8 @@ static bool claim_oldest_locked(bool all, size_t most_bytes, victim_t *victim) {
   return true;
 }
 
-/* What stays by its age is a share of all that is idle, and a range is not divided for it: it goes when less than half of
- * it should stay. */
+/* What stays by its age is a share of all that is idle, and a range is not divided for it: it goes when less than half
+ * of it should stay. */
 static size_t largest_range(size_t surplus_bytes, hk_idle_cause_t cause) {
   return cause == hk_idle_too_old ? hk_add_saturating(surplus_bytes, surplus_bytes) : SIZE_MAX;
 }

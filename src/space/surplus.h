@@ -11,16 +11,16 @@
  * idle above the limit. */
 void hk_surplus_settle(uint64_t now_ms);
 
-/* For the purge thread: gives back what has been idle for its time. When to come again, in ms, if the bell (space/bell.h)
- * does not ring before. */
+/* For the purge thread: gives back what has been idle for its time. When to come again, in ms, if the bell
+ * (space/bell.h) does not ring before. */
 uint64_t hk_surplus_visit(uint64_t now_ms);
 
-/* Gives back until at most `keep_bytes` are idle or were given back lazily; none of it lazily. How many bytes were given back. With
- * 0, what was learned about how much to keep is forgotten too. */
+/* Gives back until at most `keep_bytes` are idle or were given back lazily; none of it lazily. How many bytes were
+ * given back. With 0, what was learned about how much to keep is forgotten too. */
 size_t hk_surplus_trim(size_t keep_bytes);
 
-/* Gives all free addresses back, those of single free slabs too: for a request that the system has refused. Whether there
- * were any. */
+/* Gives all free addresses back, those of single free slabs too: for a request that the system has refused. Whether
+ * there were any. */
 bool hk_surplus_unmap_free(void);
 
 #endif /* HK_SPACE_SURPLUS_H */

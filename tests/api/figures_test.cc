@@ -1,5 +1,5 @@
-/* tests/api/figures_test.cc - hakmem_stats_get and its kin: blocks are counted exactly, bands and classes add up, and callers
- * may know more or less than the library. */
+/* tests/api/figures_test.cc - hakmem_stats_get and its kin: blocks are counted exactly, bands and classes add up, and
+ * callers may know more or less than the library. */
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -1,6 +1,6 @@
-/* What a scenario says to the model checker (docs/concurrency.md, "What is checked, and with what"). A scenario is C that
- * is compiled like the allocator's sources here, with the compiler's thread instrumentation: every access to memory, its
- * own ones too, goes by the checker. */
+/* What a scenario says to the model checker (docs/concurrency.md, "What is checked, and with what"). A scenario is C
+ * that is compiled like the allocator's sources here, with the compiler's thread instrumentation: every access to
+ * memory, its own ones too, goes by the checker. */
 #ifndef HK_TESTS_MODEL_CHECK_CHECKER_H
 #define HK_TESTS_MODEL_CHECK_CHECKER_H
 

@@ -1,8 +1,8 @@
 /* Threads that are cancelled while they allocate: cancel_storm THREADS. Prints `ok`.
  *
- * A thread that is cancelled ends at one of its cancellation points, or anywhere at all while it calls nothing and has said so.
- * Had malloc a cancellation point inside, a lock or a block could be lost with the thread. Each frees in its cleanup
- * handlers what it has, so resident memory must not grow with the number of threads.
+ * A thread that is cancelled ends at one of its cancellation points, or anywhere at all while it calls nothing and has
+ * said so. Had malloc a cancellation point inside, a lock or a block could be lost with the thread. Each frees in its
+ * cleanup handlers what it has, so resident memory must not grow with the number of threads.
  */
 #include "check.h"
 

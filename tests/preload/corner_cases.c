@@ -1,4 +1,5 @@
-/* What the interface answers at its corners, a line each: result, errno, alignment. Under glibc and under the library the text is the same. */
+/* What the interface answers at its corners, a line each: result, errno, alignment. Under glibc and under the library
+ * the text is the same. */
 #include "check.h"
 
 #include <malloc.h>

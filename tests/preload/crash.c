@@ -1,6 +1,7 @@
-/* Crashes in the way that argv[1] names, after it has said on stdout what hakmem_describe says of the address. With a second
- * argument it has a handler for the signal: `after` (installed in main), `chaining` (one that calls what was there before it) or `early`
- * (installed before the library's start: a program that is linked with it). The handler prints what it got and exits with 7. */
+/* Crashes in the way that argv[1] names, after it has said on stdout what hakmem_describe says of the address. With a
+ * second argument it has a handler for the signal: `after` (installed in main), `chaining` (one that calls what was
+ * there before it) or `early` (installed before the library's start: a program that is linked with it). The handler
+ * prints what it got and exits with 7. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,9 +1,10 @@
 /* What threads do near a limit on addresses: near_limit_threads d|v MIB THREADS OPERATIONS
  *
- * Sets RLIMIT_DATA or RLIMIT_AS. Threads ask for more than there is, by malloc, calloc, realloc and aligned_alloc, in slots
- * that they share: most blocks are freed by another thread than asked for them. Each block is filled to its last usable byte
- * when it is large enough to tell by, and must hold that when it is freed; calloc's must be zero. In the end everything is
- * freed, and a block of half the limit must be there. Prints how many requests were served and refused.
+ * Sets RLIMIT_DATA or RLIMIT_AS. Threads ask for more than there is, by malloc, calloc, realloc and aligned_alloc, in
+ * slots that they share: most blocks are freed by another thread than asked for them. Each block is filled to its last
+ * usable byte when it is large enough to tell by, and must hold that when it is freed; calloc's must be zero. In the
+ * end everything is freed, and a block of half the limit must be there. Prints how many requests were served and
+ * refused.
  */
 #include <malloc.h>
 #include <pthread.h>

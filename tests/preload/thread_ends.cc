@@ -1,8 +1,8 @@
 /* Threads that end in one way: thread_ends WAY THREADS AT_ONCE
  *
- * Each thread allocates and frees, and leaves some blocks in a ring, from where threads that come later free them. Once a
- * thread has ended nothing of it may stay: resident memory does not grow with the number of threads that have come and
- * gone. Prints `quarter KIB end KIB`. With a fourth word the first thread ends too, by pthread_exit.
+ * Each thread allocates and frees, and leaves some blocks in a ring, from where threads that come later free them. Once
+ * a thread has ended nothing of it may stay: resident memory does not grow with the number of threads that have come
+ * and gone. Prints `quarter KIB end KIB`. With a fourth word the first thread ends too, by pthread_exit.
  */
 #include <dlfcn.h>
 #include <linux/futex.h>
@@ -80,8 +80,8 @@ void *just_return(void *unused) {
   return unused;
 }
 
-/* The C library keeps the stacks of ended threads up to 40 MiB, and the thread that ends next frees what belongs to the others. That is
- * all that such a thread has to do with malloc, and it comes when all destructors have run. */
+/* The C library keeps the stacks of ended threads up to 40 MiB, and the thread that ends next frees what belongs to the
+ * others. That is all that such a thread has to do with malloc, and it comes when all destructors have run. */
 void *do_nothing(void *unused) {
   sem_post(&may_begin);
   return unused;

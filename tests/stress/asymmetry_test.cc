@@ -1,9 +1,9 @@
 /* tests/stress/asymmetry_test.cc - memory where some threads only allocate and others only free.
  *
- * Each test runs in a process of its own and looks at what is resident at fixed counts of its work. Two bounds: the peak is
- * at most twice what is live and kSlack, and what is resident after the first hundredth of the work is never exceeded by
- * more than kNoise for each thread that allocates. Live bytes count what waits between the threads, not what they have in
- * their hands.
+ * Each test runs in a process of its own and looks at what is resident at fixed counts of its work. Two bounds: the
+ * peak is at most twice what is live and kSlack, and what is resident after the first hundredth of the work is never
+ * exceeded by more than kNoise for each thread that allocates. Live bytes count what waits between the threads, not
+ * what they have in their hands.
  */
 #include <gtest/gtest.h>
 
@@ -34,8 +34,8 @@ constexpr size_t kSlack = 8 * kMiB;
 /* The highest count of a class's blocks is passed now and then, each time by less: 1.3 MiB was seen once in 70 runs. */
 constexpr size_t kNoise = 2 * kMiB;
 constexpr size_t kLooks = 100;
-/* Of malloc and free together, after which each class has had its share of the memory. In short runs that is more than the
- * first hundredth. */
+/* Of malloc and free together, after which each class has had its share of the memory. In short runs that is more than
+ * the first hundredth. */
 constexpr size_t kSettled = 3'000'000;
 
 /* What a child tells its parent. */
@@ -78,7 +78,8 @@ const Shape kShapes[] = {{"OneToOne", 1, 1, false},
                          {"TwoToTwoThatAllocate", 2, 2, true}};
 const SizeRange kSizes[] = {{"OneTiny", 64, 64}, {"MixedTiny", 16, kTinyMax}, {"MixedTo8KiB", 16, 8 * kKiB}};
 
-/* Of each producer. A heap of which all classes are used has a slab or more for each, however little is in it: some 5 MiB. */
+/* Of each producer. A heap of which all classes are used has a slab or more for each, however little is in it: some 5
+ * MiB. */
 constexpr size_t kShareBytes = 2 * kMiB;
 
 void Produce(Pipe *pipe, size_t self, const SizeRange &sizes, size_t parcels, TestRandom random) {
@@ -279,7 +280,8 @@ TEST_F(Stress, EachFreesAllOfAnotherAndSleepsForEver) {
 }
 
 TEST_F(Stress, AThirdAllocatesWhileBothSleep) {
-  /* What was freed lies with who allocated it, who does nothing: it may be held back once, not once for each who comes. */
+  /* What was freed lies with who allocated it, who does nothing: it may be held back once, not once for each who
+   * comes. */
   uint64_t seed = SeedFor("AThirdAllocatesWhileBothSleep");
   hk_test::Shared<Result> result;
   const size_t rounds = Scaled(400, 4);

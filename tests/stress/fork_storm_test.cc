@@ -23,8 +23,8 @@ using namespace hakmem_test;
 
 namespace {
 
-/* What the child does: allocates in every band, frees what it inherited, starts a thread. Async-signal-safe it is not: that
- * is the point. Its exit status is the number of the step that went wrong. */
+/* What the child does: allocates in every band, frees what it inherited, starts a thread. Async-signal-safe it is not:
+ * that is the point. Its exit status is the number of the step that went wrong. */
 int ForkedChild(const std::vector<void *> &inherited) {
   TestRandom random(42);
   void *blocks[200];

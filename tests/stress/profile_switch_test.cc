@@ -1,5 +1,5 @@
-/* tests/stress/profile_switch_test.cc - the heap profile is started and stopped all the time while threads allocate, hand
- * blocks around, resize, end and fork. */
+/* tests/stress/profile_switch_test.cc - the heap profile is started and stopped all the time while threads allocate,
+ * hand blocks around, resize, end and fork. */
 #include <gtest/gtest.h>
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
-/* A machine that does as it is told: fake_os.c and the two beside it stand in for os_linux.c at link time. Memory is real; what may fail,
- * the clock, the page size, huge pages, the memory nodes, the limit on memory, the environment and stderr are the test's. It also watches over the contract of os.h: a
- * range that is not whole pages, or an unmap, purge, resize, move or wipe of what is not mapped, ends the test with a
- * line on stderr.
+/* A machine that does as it is told: fake_os.c and the two beside it stand in for os_linux.c at link time. Memory is
+ * real; what may fail, the clock, the page size, huge pages, the memory nodes, the limit on memory, the environment and
+ * stderr are the test's. It also watches over the contract of os.h: a range that is not whole pages, or an unmap,
+ * purge, resize, move or wipe of what is not mapped, ends the test with a line on stderr.
  */
 #ifndef HK_TESTS_SUPPORT_FAKE_OS_H
 #define HK_TESTS_SUPPORT_FAKE_OS_H
@@ -81,8 +81,8 @@ void fake_os_unmap_all(void);
 
 /* The system's setting for huge pages (hk_os_huge_t, which is never at the start). */
 void fake_os_set_huge(int setting);
-/* What hk_os_huge_touch says that it took, 0 at the start; another time after so many more calls. And where it was called
- * last, and how often; it touches nothing. */
+/* What hk_os_huge_touch says that it took, 0 at the start; another time after so many more calls. And where it was
+ * called last, and how often; it touches nothing. */
 void fake_os_set_huge_fault(uint64_t cpu_ns);
 void fake_os_set_later_huge_fault(uint64_t calls, uint64_t cpu_ns);
 uintptr_t fake_os_huge_touched(void);
@@ -90,12 +90,12 @@ uintptr_t fake_os_huge_touched(void);
 void fake_os_set_huge_collapse(uint64_t cpu_ns);
 uint64_t fake_os_huge_touches(void);
 
-/* Whether the system knows a lazy purge, as it does at the start. After one every other page is zero and the rest is as it
- * was: of each it may be either. */
+/* Whether the system knows a lazy purge, as it does at the start. After one every other page is zero and the rest is as
+ * it was: of each it may be either. */
 void fake_os_know_lazy_purge(bool is_known);
 
-/* The program locks its memory from now on, or no longer, which makes nothing resident here; and how much was purged for it
- * (hk_os_purge_if_locked). */
+/* The program locks its memory from now on, or no longer, which makes nothing resident here; and how much was purged
+ * for it (hk_os_purge_if_locked). */
 void fake_os_lock_memory(bool lock);
 size_t fake_os_locked_purge_bytes(void);
 
@@ -145,15 +145,16 @@ uint64_t fake_os_signals_to_first_thread(void);
 /* 0, at the start: it cannot be told. */
 void fake_os_set_thread_count(unsigned count);
 
-/* Says whether a thread sleeps (hk_os_thread_sleeps), by the number that hk_os_thread_self gave it. NULL, at the start: none does. */
+/* Says whether a thread sleeps (hk_os_thread_sleeps), by the number that hk_os_thread_self gave it. NULL, at the start:
+ * none does. */
 void fake_os_set_thread_sleeps(bool (*sleeps)(uint64_t number));
 
 /* The calling thread is one that the C library has not made. */
 void fake_os_be_bare(void);
 /* The calling thread's exit handlers have run. */
 void fake_os_be_ending(void);
-/* hk_os_wait_for returns at once; for how long it would have waited the last time (0: the word was another already), and
- * what is called then. */
+/* hk_os_wait_for returns at once; for how long it would have waited the last time (0: the word was another already),
+ * and what is called then. */
 uint64_t fake_os_waited_ms(void);
 void fake_os_set_wait_hook(void (*hook)(void));
 /* hk_os_wait_for says from now on that the system refuses every way to wait. */

@@ -305,9 +305,9 @@ HK_FRESH_TEST(HeapOfAThread, IsBorrowedAtFirstByOneOfVeryManyThreads) {
   unsigned calls = CallsOfANewThread();
   EXPECT_GT(calls, 8u);
   EXPECT_LE(calls, 100u);
-  for (unsigned i = 0; i < HK_POOL_WARM - 1; i++) hk_heap_give_back(heaps[i]);
+  for (unsigned i = 0; i < HK_POOL_SLOTS - 1; i++) hk_heap_give_back(heaps[i]);
   EXPECT_EQ(CallsOfANewThread(), calls);
-  hk_heap_give_back(heaps[HK_POOL_WARM - 1]);
+  hk_heap_give_back(heaps[HK_POOL_SLOTS - 1]);
   EXPECT_EQ(CallsOfANewThread(), 0u) << "heaps are idle";
 }
 

@@ -162,8 +162,8 @@ TEST_F(OsLinux, WhereALazyPurgeIsUnknownItIsAPurge) {
             0);
 }
 
-/* What is locked the kernel refuses to purge in either old way, and by the same error: of the rest that says nothing. Kernels before
- * 5.18 know no other way. */
+/* What is locked the kernel refuses to purge in either old way, and by the same error: of the rest that says nothing.
+ * Kernels before 5.18 know no other way. */
 TEST_F(OsLinux, ALockedPageSaysNothingOfOthers) {
   EXPECT_EQ(InChild([] {
               char *start = static_cast<char *>(hk_os_reserve(2 * kPage, kPage));

@@ -34,7 +34,7 @@ run: ## install what is missing, build the libraries and show them at work
 	$(PYTHON) tools/demo.py --build $(BUILD)
 
 .PHONY: test
-test: ## install what is missing, then the checks and every tier of tests in eight minutes; ONLY=pattern for some of them
+test: ## install what is missing, then the checks and every tier of tests in ten minutes; ONLY=pattern for some of them
 	tools/bootstrap.sh test
 	@$(MAKE) run-tests WHAT="$(if $(ONLY),only '$(ONLY)',quick)"
 

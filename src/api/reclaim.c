@@ -5,6 +5,7 @@
 
 #include "api/lifecycle.h"
 #include "api/misuse.h"
+#include "base/arithmetic.h"
 #include "base/atomic.h"
 #include "heap/cut.h"
 #include "heap/pool.h"
@@ -75,24 +76,33 @@ size_t hk_reclaim(size_t keep_bytes) {
   return given_back_so_far() - before;
 }
 
-/* Chosen: a heap that has fewer slabs is not worth a look at its thread; near a limit each one is, and soon. */
+/* Chosen: a heap that has fewer slabs is not worth a look at its thread; near a limit each one is, and sooner. */
 #define LEAST_SLABS 4
-#define NEAR_LIMIT_MS 1
+#define NEAR_LIMIT_MS 100
+
+/* Chosen: a thread that grows near a limit waits for none that sleeps. */
+#define GROWING_MS 1
+
+static bool is_near_limit(void) { return hk_load_relaxed(&hk_idle_is_near_limit); }
 
 hk_detach_t hk_reclaim_which(uint64_t now_ms) {
-  if (hk_load_relaxed(&hk_idle_is_near_limit))
-    return (hk_detach_t){.now_ms = now_ms, .asleep_ms = NEAR_LIMIT_MS, .least_slabs = 1};
-  return (hk_detach_t){.now_ms = now_ms, .asleep_ms = hk_idle_asleep_ms(), .least_slabs = LEAST_SLABS};
+  uint64_t asleep_ms = hk_idle_asleep_ms();
+  if (!is_near_limit()) return (hk_detach_t){.now_ms = now_ms, .asleep_ms = asleep_ms, .least_slabs = LEAST_SLABS};
+  return (hk_detach_t){.now_ms = now_ms, .asleep_ms = hk_smaller(asleep_ms, NEAR_LIMIT_MS), .least_slabs = 1};
+}
+
+static void take_heaps(const hk_detach_t *which) {
+  if (hk_detach_sleepers(which) > 0 && is_near_limit()) hk_reclaim_idle_heaps();
 }
 
 void hk_reclaim_from_sleepers(uint64_t now_ms) {
   hk_detach_t which = hk_reclaim_which(now_ms);
-  if (hk_detach_sleepers(&which) > 0 && hk_load_relaxed(&hk_idle_is_near_limit)) hk_reclaim_idle_heaps();
+  take_heaps(&which);
 }
 
 void hk_reclaim_near_limit(void) {
   hk_store_relaxed(&hk_idle_wants_heaps, false);
-  hk_reclaim_from_sleepers(hk_os_coarse_ms());
+  take_heaps(&(hk_detach_t){.now_ms = hk_os_coarse_ms(), .asleep_ms = GROWING_MS, .least_slabs = 1});
 }
 
 size_t hk_reclaim_everywhere(size_t keep_bytes) {

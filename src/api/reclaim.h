@@ -18,13 +18,13 @@ size_t hk_reclaim_everywhere(size_t keep_bytes);
 /* The same from the heaps without a thread alone, and as far as the superslabs. For a thread that has no heap. */
 void hk_reclaim_idle_heaps(void);
 
-/* Which heaps of threads that sleep are worth to be taken now. */
+/* Which heaps of threads that sleep are worth to be taken now. For the purge thread. */
 hk_detach_t hk_reclaim_which(uint64_t now_ms);
 
-/* Takes them; near a limit on memory idle heaps keep nothing either. Opens files. For a thread in no slow path. */
+/* Takes them; near a limit on memory idle heaps keep nothing either. Opens files. */
 void hk_reclaim_from_sleepers(uint64_t now_ms);
 
-/* The same for a thread that grows near a limit. */
+/* The same for a thread that grows near a limit, in no slow path: of threads that just fell asleep too. */
 HK_COLD void hk_reclaim_near_limit(void);
 HK_INLINE void hk_reclaim_consider(void) {
   if (HK_UNLIKELY(hk_load_relaxed(&hk_idle_wants_heaps))) hk_reclaim_near_limit();

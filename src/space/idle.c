@@ -40,9 +40,11 @@ _Atomic(size_t) hk_idle_lazy_bytes;
 _Atomic(bool) hk_idle_is_near_limit;
 _Atomic(bool) hk_idle_wants_heaps;
 
-/* Chosen: near a limit, heaps are wanted no more often, and not before this part of it more is in use. */
+/* Chosen: near a limit, heaps are wanted no more often, and not before this part of it more is in use than the last
+ * time. That is forgotten after a while: a program whose use goes up and down does not lose heaps each time. */
 #define HEAPS_LEAST_MS 1
 #define HEAPS_GROWTH_SHARE 64
+#define HEAPS_FORGET_MS 100
 
 static struct {
   hk_learn_t learn; /* all zero before the first look */
@@ -51,7 +53,7 @@ static struct {
   hk_misfit_t misfit;
   hk_pressure_t pressure;
   struct {
-    size_t wanted_bytes; /* in use when heaps were wanted last, or less since */
+    size_t wanted_bytes; /* in use when heaps were wanted last */
     uint64_t wanted_ms;
   } heaps;
   bool is_quiet_awaited; /* what was idle is given back, and the heaps may have some too */
@@ -157,7 +159,6 @@ static void forget_limit_locked(void) {
   idle.heaps.wanted_bytes = 0;
 }
 
-/* Heaps are wanted when more is in use than when they were wanted last. */
 static void note_near_limit_locked(uint64_t now_ms, const hk_pressure_view_t *pressed) {
   bool is_near = hk_pressure_is_felt(&idle.pressure, pressed);
   if (!is_near) {
@@ -165,10 +166,12 @@ static void note_near_limit_locked(uint64_t now_ms, const hk_pressure_view_t *pr
     return;
   }
   hk_store_relaxed(&hk_idle_is_near_limit, true);
-  idle.heaps.wanted_bytes = hk_smaller(idle.heaps.wanted_bytes, pressed->in_use_bytes);
+  uint64_t since_ms = hk_subtract_to_zero(now_ms, idle.heaps.wanted_ms);
+  if (since_ms < HEAPS_LEAST_MS) return;
+  if (since_ms >= HEAPS_FORGET_MS)
+    idle.heaps.wanted_bytes = hk_smaller(idle.heaps.wanted_bytes, pressed->in_use_bytes);
   size_t growth = hk_idle_limit_bytes_locked() / HEAPS_GROWTH_SHARE;
-  if (pressed->in_use_bytes - idle.heaps.wanted_bytes < growth) return;
-  if (now_ms < hk_add_saturating(idle.heaps.wanted_ms, HEAPS_LEAST_MS)) return;
+  if (hk_subtract_to_zero(pressed->in_use_bytes, idle.heaps.wanted_bytes) < growth) return;
   idle.heaps.wanted_bytes = pressed->in_use_bytes;
   idle.heaps.wanted_ms = now_ms;
   hk_store_relaxed(&hk_idle_wants_heaps, true);

@@ -127,7 +127,9 @@ void *run_in_child(void *argument) {
   CHECK(pthread_create(&thread, nullptr, run_in_child, &thread_seed) == 0);
   while (self.count > 0) drop(remove(self, self.count - 1));
   while (shelf_count > 0) drop(shelf[--shelf_count]);
+  pthread_mutex_unlock(&shelf_lock); /* the thread's destructors may put blocks on the shelf */
   CHECK(pthread_join(thread, nullptr) == 0);
+  while (shelf_count > 0) drop(shelf[--shelf_count]);
   for (int i = 0; i < 50; ++i) keep(self, make(self.random));
   trim(self.random);
   while (self.count > 0) drop(remove(self, self.count - 1));

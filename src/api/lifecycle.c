@@ -126,7 +126,6 @@ static void begin_thread(void) {
 
 static HK_NOINLINE hk_thread_lease_t enter_without_heap(void) {
   hk_lifecycle_start();
-  if (hk_thread_is_young()) return hk_thread_borrow();
   begin_thread();
   return hk_thread_enter();
 }

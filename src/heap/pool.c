@@ -285,8 +285,6 @@ bool hk_heap_give_back_warm(hk_heap_t *heap, bool *is_waited_for) {
   return true;
 }
 
-bool hk_heap_pool_is_full(void) { return hk_load_relaxed(&slots[HK_POOL_SLOTS - 1]) != NULL; }
-
 bool hk_heap_pool_is_deep(void) {
   static_assert(HK_POOL_WARM <= HK_POOL_SLOTS, "the warm ones are in slots");
   for (unsigned i = 0; i < HK_POOL_WARM; i++) {

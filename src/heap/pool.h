@@ -62,9 +62,6 @@ hk_heap_t *hk_heap_take_if(bool (*is_wanted)(hk_heap_t *heap, unsigned argument)
 /* Whether the heap had, when it was last given back, free blocks of the class, or room for some. Any thread. */
 bool hk_heap_offers(hk_heap_t *heap, unsigned class_index);
 
-/* Whether there are as many idle heaps as slots, about. Any thread. */
-bool hk_heap_pool_is_full(void);
-
 /* Whether HK_POOL_WARM heaps are idle in the first slots. Any thread. */
 bool hk_heap_pool_is_deep(void);
 

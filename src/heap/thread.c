@@ -88,29 +88,11 @@ bool hk_thread_frees_without_heap(hk_heap_t *owner) {
   return true;
 }
 
-/* Chosen: from so many heaps on, a new thread borrows heaps for so many calls before it attaches one. Threads that make
- * a few small allocations and live on are then many to a page; a heap of its own costs each of them three pages and a
- * page for each class. Not where the pool is full of idle heaps: these have the pages already. */
-#define SHARED_FROM_HEAPS 64
-#define YOUNG_CALLS 32
-static HK_THREAD_LOCAL uint8_t call_count;
-
-bool hk_thread_is_young(void) {
-  if (has_attached || call_count == YOUNG_CALLS || hk_heap_total() < SHARED_FROM_HEAPS) return false;
-  if (hk_thread_is_leaving() || hk_heap_pool_is_full()) return false;
-  call_count++;
-  return true;
-}
-
 static hk_thread_lease_t begin(hk_thread_lease_t lease) {
   if (lease.heap == NULL) return lease;
   hk_heap_enter(lease.heap);
   if (lease.borrowed) hk_heap_keep(lease.heap);
   return lease;
-}
-
-hk_thread_lease_t hk_thread_borrow(void) {
-  return begin((hk_thread_lease_t){.heap = hk_heap_take(), .borrowed = true});
 }
 
 /* ---- Slow paths. */

@@ -26,11 +26,6 @@ typedef struct {
 hk_thread_lease_t hk_thread_enter(void);
 void hk_thread_leave(hk_thread_lease_t lease);
 
-/* Whether the calling thread, which has no heap, borrows one for this call (hk_thread_borrow): it is one of very many,
- * and has made few calls. Counts the call. */
-bool hk_thread_is_young(void);
-hk_thread_lease_t hk_thread_borrow(void);
-
 /* For a thread without a heap: goes on with `heap` if that is idle. */
 void hk_thread_follow(hk_heap_t *heap);
 

@@ -168,8 +168,7 @@ static void note_near_limit_locked(uint64_t now_ms, const hk_pressure_view_t *pr
   hk_store_relaxed(&hk_idle_is_near_limit, true);
   uint64_t since_ms = hk_subtract_to_zero(now_ms, idle.heaps.wanted_ms);
   if (since_ms < HEAPS_LEAST_MS) return;
-  if (since_ms >= HEAPS_FORGET_MS)
-    idle.heaps.wanted_bytes = hk_smaller(idle.heaps.wanted_bytes, pressed->in_use_bytes);
+  if (since_ms >= HEAPS_FORGET_MS) idle.heaps.wanted_bytes = hk_smaller(idle.heaps.wanted_bytes, pressed->in_use_bytes);
   size_t growth = hk_idle_limit_bytes_locked() / HEAPS_GROWTH_SHARE;
   if (hk_subtract_to_zero(pressed->in_use_bytes, idle.heaps.wanted_bytes) < growth) return;
   idle.heaps.wanted_bytes = pressed->in_use_bytes;

@@ -1,5 +1,5 @@
-/* As many threads as the first word says, each of which has a heap with one block of 100 bytes and one of 5000, while
- * the program ends by `exit`; every second one has freed a second block of 100 bytes. */
+/* As many threads as the first word says, each of which has a heap with one block of 100 bytes and one of 5000, while the program
+ * ends by `exit`; every second one has freed a second block of 100 bytes. */
 #include <pthread.h>
 
 #include "check.h"
@@ -8,14 +8,7 @@
 
 static pthread_barrier_t all_have;
 
-/* A new thread shares heaps for its first calls where there are many (heap/thread.c). */
-#define CALLS_BEFORE 100
-
 static void *hold(void *second) {
-  for (int i = 0; i < CALLS_BEFORE; i++) {
-    void *volatile block = malloc(100000);
-    free(block);
-  }
   void *volatile tiny = malloc(100);
   void *volatile mid = malloc(5000);
   CHECK(tiny != NULL && mid != NULL);

@@ -285,61 +285,6 @@ HK_FRESH_TEST(HeapOfAThread, IsBorrowedWhereTheThreadHasNoExitHandler) {
   }).join();
 }
 
-// ---- One of very many threads.
-
-constexpr size_t kManyHeaps = 64;
-
-unsigned CallsOfANewThread() {
-  unsigned calls = 0;
-  std::thread([&calls] {
-    while (calls < 1000 && hk_thread_is_young()) calls++;
-    EXPECT_FALSE(hk_thread_is_young()) << "it has a heap of its own from then on";
-  }).join();
-  return calls;
-}
-
-HK_FRESH_TEST(HeapOfAThread, IsBorrowedAtFirstByOneOfVeryManyThreads) {
-  std::vector<hk_heap_t *> heaps = TakeMany(kManyHeaps - 1);
-  EXPECT_EQ(CallsOfANewThread(), 0u) << "there are few";
-  heaps.push_back(hk_heap_take());
-  unsigned calls = CallsOfANewThread();
-  EXPECT_GT(calls, 8u);
-  EXPECT_LE(calls, 100u);
-  for (unsigned i = 0; i < HK_POOL_SLOTS - 1; i++) hk_heap_give_back(heaps[i]);
-  EXPECT_EQ(CallsOfANewThread(), calls);
-  hk_heap_give_back(heaps[HK_POOL_SLOTS - 1]);
-  EXPECT_EQ(CallsOfANewThread(), 0u) << "heaps are idle";
-}
-
-HK_FRESH_TEST(HeapOfAThread, IsNotYoungWhereTheThreadIsLeaving) {
-  (void)TakeMany(kManyHeaps);
-  std::thread([] {
-    hk_thread_on_exit();
-    EXPECT_FALSE(hk_thread_is_young());
-  }).join();
-}
-
-HK_FRESH_TEST(HeapOfAThread, ThreadsThatBorrowShareTheHeapAndItsPages) {
-  (void)TakeMany(kManyHeaps);
-  hk_heap_t *shared = nullptr;
-  std::vector<hk_block_t *> blocks(20);
-  for (hk_block_t *&block : blocks) {
-    std::thread([&shared, &block] {
-      hk_thread_lease_t lease = hk_thread_borrow();
-      ASSERT_TRUE(lease.borrowed);
-      if (shared == nullptr) shared = lease.heap;
-      EXPECT_EQ(lease.heap, shared);
-      block = Alloc(lease.heap, 20);
-      EXPECT_TRUE(SpareRun(lease.heap, hk_slab_of(hk_run_alloc(3 * HK_SLAB_BYTES, 1, &zero))));
-      hk_thread_leave(lease);
-      EXPECT_EQ(hk_thread_own(), HK_EMPTY_HEAP);
-      EXPECT_EQ(shared->spare_slabs, 0u) << "no thread may come for them for long";
-    }).join();
-  }
-  for (hk_block_t *block : blocks) EXPECT_EQ(SpanOf(block), SpanOf(blocks[0]));
-  EXPECT_EQ(HeapCount(), kManyHeaps + 1);
-}
-
 // ---- What comes home while a heap changes hands.
 
 HK_FRESH_TEST(HeapOfAThread, TakesUpWhatWaitsForItWhenItsThreadEnds) {

@@ -88,13 +88,6 @@ bool hk_thread_frees_without_heap(hk_heap_t *owner) {
   return true;
 }
 
-static hk_thread_lease_t begin(hk_thread_lease_t lease) {
-  if (lease.heap == NULL) return lease;
-  hk_heap_enter(lease.heap);
-  if (lease.borrowed) hk_heap_keep(lease.heap);
-  return lease;
-}
-
 /* ---- Slow paths. */
 
 /* Goes on with the heap that the thread had last, or of whose blocks it has freed the first one: most of the blocks
@@ -119,7 +112,10 @@ static hk_thread_lease_t take(void) {
 hk_thread_lease_t hk_thread_enter(void) {
   hk_thread_lease_t lease = {.heap = hk_thread_own()};
   if (HK_UNLIKELY(lease.heap == HK_EMPTY_HEAP)) lease = take();
-  return begin(lease);
+  if (lease.heap == NULL) return lease;
+  hk_heap_enter(lease.heap);
+  if (lease.borrowed) hk_heap_keep(lease.heap);
+  return lease;
 }
 
 void hk_thread_leave(hk_thread_lease_t lease) {

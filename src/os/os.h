@@ -1,6 +1,6 @@
 /* os/os.h - L1. The machine behind one contract. `os_linux.c`, `os_time.c`, `os_node.c`, `os_limit.c`, `os_huge.c`,
- * `os_rights.c`, `os_bare_thread.c`, `os_signal.c` and `os_thread.c` keep it; `tests/support/fake_os.c` replaces them
- * at link time.
+ * `os_rights.c`, `os_bare_thread.c`, `os_signal.c`, `os_sleep.c` and `os_thread.c` keep it; `tests/support/fake_os.c`
+ * replaces them at link time.
  *
  * Rules for every function: it never allocates from malloc, takes no lock of ours, and leaves errno as it found it.
  * Sizes are in bytes. Ranges are whole OS pages unless a function says otherwise.

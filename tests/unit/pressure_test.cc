@@ -38,6 +38,7 @@ class Pressure : public testing::Test {
     EXPECT_TRUE(IsDue());
     Note(kLimit, view_.in_use_bytes + view_.idle_bytes + others);
   }
+  bool IsFelt() { return hk_pressure_is_felt(&pressure_, &view_); }
   size_t Limit(size_t allowed = kAllowed) { return hk_pressure_limit(&pressure_, &view_, allowed); }
 
   hk_pressure_t pressure_ = {};
@@ -292,6 +293,24 @@ TEST_F(Pressure, TheTighterOfBothLimitsHolds) {
   EXPECT_LT(Limit(), kNear - 100 * HK_MIB);
 }
 
+TEST_F(Pressure, IsFeltFromHalfOfALimitOn) {
+  EXPECT_FALSE(IsFelt()) << "there is no limit";
+  Hold(HK_TIB, 0);
+  EXPECT_FALSE(IsFelt());
+  Hold(20 * HK_MIB, HK_TIB);
+  Note(kLimit, view_.in_use_bytes + view_.idle_bytes + 50 * HK_MIB);
+  EXPECT_FALSE(IsFelt()) << "what is idle is not needed";
+  Hold(kLimit / 2 - 50 * HK_MIB - 1, HK_TIB);
+  EXPECT_FALSE(IsFelt());
+  Hold(kLimit / 2 - 50 * HK_MIB, HK_TIB);
+  EXPECT_TRUE(IsFelt()) << "with what others have";
+  pressure_ = {};
+  view_.own_limit_bytes = kLimit;
+  EXPECT_FALSE(IsFelt());
+  Hold(kLimit / 2, 0);
+  EXPECT_TRUE(IsFelt()) << "it needs no look";
+}
+
 TEST_F(Pressure, OddNumbersDoNotOverflow) {
   view_.own_limit_bytes = SIZE_MAX;
   for (size_t limit : {size_t{1}, size_t{19}, size_t{21}, SIZE_MAX / 4, SIZE_MAX}) {
@@ -365,6 +384,42 @@ HK_FRESH_TEST(PressureInSpace, ABurstMakesRoomBeforeItIsTouched) {
   EXPECT_GT(Questions(), before);
   Free(burst);
   Free(kept);
+}
+
+// Whether what was allocated since the last question made heaps wanted.
+bool HeapsAreWanted() {
+  bool is_wanted = hk_load_relaxed(&hk_idle_wants_heaps);
+  hk_store_relaxed(&hk_idle_wants_heaps, false);
+  return is_wanted;
+}
+
+HK_FRESH_TEST(PressureInSpace, HeapsAreWantedAsUseGrowsBeyondHalfOfALimit) {
+  hk_option.memory_limit = kLimit;
+  Alloc(90 * HK_MIB);
+  EXPECT_FALSE(HeapsAreWanted());
+  Alloc(20 * HK_MIB);
+  EXPECT_TRUE(HeapsAreWanted());
+  fake_os_advance(1000000);
+  Alloc(2 * HK_MIB);
+  EXPECT_FALSE(HeapsAreWanted()) << "it is less than a 64th of the limit";
+  Alloc(20 * HK_MIB);
+  EXPECT_TRUE(HeapsAreWanted());
+  Alloc(20 * HK_MIB);
+  EXPECT_FALSE(HeapsAreWanted()) << "no time has passed";
+}
+
+HK_FRESH_TEST(PressureInSpace, UseThatGoesUpAndDownCostsNoHeaps) {
+  hk_option.memory_limit = kLimit;
+  Alloc(110 * HK_MIB);
+  EXPECT_TRUE(HeapsAreWanted());
+  fake_os_advance(1000000);
+  Free(Alloc(30 * HK_MIB));
+  EXPECT_TRUE(HeapsAreWanted());
+  for (int i = 0; i < 10; i++) {
+    fake_os_advance(1000000);
+    Free(Alloc(30 * HK_MIB));
+    EXPECT_FALSE(HeapsAreWanted()) << i;
+  }
 }
 
 HK_FRESH_TEST(PressureInSpace, TheSystemIsAskedNoMoreThanTenTimesASecond) {

@@ -491,44 +491,4 @@ HK_FRESH_TEST(Superslab, HundredsOfThem) {
   }
 }
 
-// While a superslab is unmapped another one may get its addresses.
-HK_FRESH_TEST(Superslab, AVisitComesOnceToAddressesThatHaveChangedHands) {
-  hk_superslab_t *old = Acquire(1)->superslab;
-  uintptr_t start = old->start;
-  Release(old->slabs);
-  hk_superslab_t *record = hk_shelf_take_record();
-  hk_lock_acquire(hk_lock_space);
-  EXPECT_EQ(hk_shelf_detach_free_locked(old), UINT32_MAX);
-  EXPECT_TRUE(hk_shelf_enter_locked(record, {start, HK_SUPERSLAB_BYTES, true}, 0));
-  hk_lock_release(hk_lock_space);
-  unsigned visits = 0;
-  hk_superslab_visit([](hk_slab_t *, void *context) { ++*static_cast<unsigned *>(context); }, &visits);
-  EXPECT_EQ(visits, 1u);
-}
-
-// A process may fork in that moment: the child counts the new one's slabs alone.
-HK_FRESH_TEST(Superslab, AChildOfForkCountsNothingOfOneThatIsBeingUnmapped) {
-  hk_superslab_t *old = Acquire(1)->superslab;
-  uintptr_t start = old->start;
-  Release(old->slabs);
-  hk_superslab_t *record = hk_shelf_take_record();
-  hk_lock_acquire(hk_lock_space);
-  EXPECT_EQ(hk_shelf_detach_free_locked(old), UINT32_MAX);
-  EXPECT_TRUE(hk_shelf_enter_locked(record, {start, HK_SUPERSLAB_BYTES, true}, 0));
-  hk_lock_release(hk_lock_space);
-  hk_slab_t *slab = Acquire(1);
-  ASSERT_EQ(slab->superslab, record);
-  hk_shelf_repair();
-  EXPECT_EQ(hk_superslab_usage().in_use_bytes, HK_SLAB_BYTES);
-  EXPECT_EQ(hk_superslab_usage().superslab_count, 1u);
-#if HK_DEBUG
-  hk_lock_acquire(hk_lock_space);
-  (void)hk_shelf_check_locked();
-  hk_lock_release(hk_lock_space);
-#endif
-  Release(slab);
-  EXPECT_EQ(hk_superslab_usage().in_use_bytes, 0u);
-  EXPECT_NE(Acquire(kAll), nullptr);
-}
-
 }  // namespace

@@ -72,7 +72,7 @@ endfunction()
 
 # hk_add_model_mutant(<name> <scenario> <source> <its text> <weakened> <what the checker says>)
 function(hk_add_model_mutant name scenario source text weakened sentence)
-  foreach(candidate IN ITEMS remote adoption attachment steal rescue space lock)
+  foreach(candidate IN ITEMS remote adoption attachment steal purge_drain space lock)
     file(STRINGS "${model_dir}/${candidate}_scenarios.c" found REGEX "\"${scenario}\"")
     if(found)
       set(scenarios ${candidate})
@@ -98,12 +98,12 @@ function(hk_add_model_mutant name scenario source text weakened sentence)
 endfunction()
 
 hk_add_model_check(litmus litmus 1)
-foreach(scenarios IN ITEMS remote adoption attachment steal rescue space lock)
+foreach(scenarios IN ITEMS remote adoption attachment steal purge_drain space lock)
   hk_add_model_check(${scenarios} ${scenarios} 1)
 endforeach()
 # The checker's own reduction: the behaviours that it finds are those of all orders.
 add_test(NAME model_check.litmus_every_order COMMAND model_check_litmus --every-order)
-add_test(NAME model_check.space_every_order COMMAND model_check_space --every-order run_keep_and_free big_free_and_alloc
+add_test(NAME model_check.space_every_order COMMAND model_check_space --every-order run_keep_and_free large_free_and_alloc
                                                     region_hand_over purge_and_reuse
 )
 set_tests_properties(
@@ -113,5 +113,5 @@ set_tests_properties(
 # libhakmem-fast.so has other links: without seals.
 hk_add_model_check(remote_fast remote 0)
 hk_add_model_check(adoption_fast adoption 0)
-hk_add_model_check(rescue_fast rescue 0)
+hk_add_model_check(purge_drain_fast purge_drain 0)
 include("${model_dir}/mutants.cmake")

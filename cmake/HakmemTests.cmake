@@ -13,8 +13,8 @@ set(unit_tests_on_real_os bare_thread_test os_sleep_test os_linux_test os_linux_
                           lock_fork_test
 )
 # These run the library's start-up code before main, as a program that is linked with the whole core does.
-set(unit_tests_with_start cut_test describe_test local_socket_test profile_test profile_estimate_test purge_course_test
-                          purger_test refused_calls_test report_test sandbox_test serve_test steal_under_way_test
+set(unit_tests_with_start sample_countdown_test describe_test local_socket_test profile_test profile_estimate_test purge_course_test
+                          purge_thread_test refused_calls_test report_test sandbox_test serve_test steal_under_way_test
 )
 set(unit_tests_with_start_on_real_os crash_report_test fork_window_test)
 # These define names of the C library, or need libraries that others do not: each is a program of its own.

@@ -6,22 +6,22 @@
 
 #include "api/lifecycle.h"
 #include "api/misuse.h"
-#include "api/purger.h"
-#include "api/reclaim.h"
+#include "api/process_purge.h"
+#include "api/purge_thread.h"
 #include "api/sampled.h"
 #include "base/bits.h"
 #include "base/panic.h"
 #include "hakmem/hakmem.h"
-#include "heap/cut.h"
 #include "heap/refill.h"
+#include "heap/sample_countdown.h"
 #include "heap/spare.h"
 #include "policy/sampling.h"
 #include "policy/stat.h"
 #include "profile/profile.h"
-#include "space/big.h"
+#include "space/large.h"
+#include "space/purge.h"
 #include "space/run.h"
 #include "space/shortage.h"
-#include "space/surplus.h"
 
 void *hk_alloc_fail(void) {
   hk_stat_add(hk_stat_out_of_memory, 1);
@@ -32,32 +32,32 @@ void *hk_alloc_fail(void) {
 /* ---- Small blocks. */
 
 /* `bins` begins a heap, or is its home. */
-static hk_block_t *pop(hk_sink_t *bins, unsigned class_index) {
-  size_t bin_offset = class_index * sizeof(hk_sink_t);
+static hk_block_t *pop(hk_free_list_t *bins, unsigned class_index) {
+  size_t bin_offset = class_index * sizeof(hk_free_list_t);
   hk_heap_t *heap = (hk_heap_t *)bins;
   return hk_class_is_mid(class_index) ? hk_bin_pop_mid(heap, bin_offset) : hk_bin_pop(heap, bin_offset);
 }
 
 /* After a pop gave nothing: a damaged block costs its list, not the request. */
-static void drop_damaged(hk_heap_t *heap, hk_sink_t *sink, unsigned class_index) {
-  if (sink->free == HK_LIST_END) return;
-  hk_misuse_damage(sink->free);
-  sink->free = HK_LIST_END;
+static void drop_damaged(hk_heap_t *heap, hk_free_list_t *free_list, unsigned class_index) {
+  if (free_list->free == HK_LIST_END) return;
+  hk_misuse_damage(free_list->free);
+  free_list->free = HK_LIST_END;
   if (hk_class_is_mid(class_index)) {
-    sink->countdown = heap->state[class_index].room;
-  } else if (sink == hk_heap_home(heap, class_index)) {
+    free_list->countdown = heap->state[class_index].room;
+  } else if (free_list == hk_heap_effective_list(heap, class_index)) {
     hk_heap_note_length(heap, class_index, 0);
   }
 }
 
 /* Pops from home, and fills it as often as it takes. */
 static void *pop_or_refill(hk_heap_t *heap, unsigned class_index) {
-  hk_sink_t *home = hk_heap_home(heap, class_index);
-  if (hk_class_is_mid(class_index)) home->mark = 0; /* an adopted heap's list is of no refill that the caller knows */
+  hk_free_list_t *list = hk_heap_effective_list(heap, class_index);
+  if (hk_class_is_mid(class_index)) list->mark = 0; /* an adopted heap's list is of no refill that the caller knows */
   for (;;) {
-    hk_block_t *block = pop(home - class_index, class_index);
+    hk_block_t *block = pop(list - class_index, class_index);
     if (block != NULL) return block;
-    drop_damaged(heap, home, class_index);
+    drop_damaged(heap, list, class_index);
     bool filled = hk_refill(heap, class_index);
     hk_misuse_take_up(heap);
     if (!filled) return NULL;
@@ -68,7 +68,7 @@ static void *pop_or_refill(hk_heap_t *heap, unsigned class_index) {
 typedef enum { for_request, for_sample } purpose_t;
 
 static bool is_open(hk_heap_t *heap, unsigned class_index) {
-  return hk_heap_home(heap, class_index) == &heap->bin[class_index];
+  return hk_heap_effective_list(heap, class_index) == &heap->bin[class_index];
 }
 
 /* Whether what came home during a refill has closed the bin: then it keeps a piece that is counted, and of which the
@@ -79,13 +79,13 @@ static bool has_closed(hk_heap_t *heap, unsigned class_index, bool was_open) {
 
 /* An open bin that has none is given a new list. */
 static void *take_for_sample(hk_heap_t *heap, unsigned class_index) {
-  hk_sink_t *bin = &heap->bin[class_index];
+  hk_free_list_t *bin = &heap->bin[class_index];
   bool was_open = is_open(heap, class_index), is_renewed = was_open && bin->free == HK_LIST_END;
-  if (is_renewed) hk_cut_count_given(heap, class_index);
+  if (is_renewed) hk_sample_countdown_count_given(heap, class_index);
   void *block = pop_or_refill(heap, class_index);
   if (block == NULL || has_closed(heap, class_index, was_open)) return block;
-  hk_cut_skip(heap, class_index);
-  if (is_renewed) hk_cut_next_piece_uncounted(heap, class_index);
+  hk_sample_countdown_skip(heap, class_index);
+  if (is_renewed) hk_sample_countdown_next_piece_uncounted(heap, class_index);
   return block;
 }
 
@@ -102,24 +102,25 @@ static HK_NOINLINE void *take_sampled(hk_thread_lease_t lease, unsigned class_in
     drop_damaged(heap, &heap->bin[class_index], class_index);
   }
   bool was_open = is_open(heap, class_index);
-  if (hk_cut_goes_on(heap, class_index)) {
+  if (hk_sample_countdown_goes_on(heap, class_index)) {
     block = pop_or_refill(heap, class_index);
-    if (block != NULL && !has_closed(heap, class_index, was_open)) hk_cut_go_on(heap, class_index);
+    if (block != NULL && !has_closed(heap, class_index, was_open)) hk_sample_countdown_go_on(heap, class_index);
     return block;
   }
   uint64_t weight_of_due_q16;
-  if (hk_cut_is_due(heap, class_index, &weight_of_due_q16) && weight_q16 != NULL && !hk_profile_is_inside()) {
+  if (hk_sample_countdown_is_due(heap, class_index, &weight_of_due_q16) && weight_q16 != NULL &&
+      !hk_profile_is_inside()) {
     *weight_q16 = weight_of_due_q16;
     if (!lease.borrowed)
-      hk_cut_next_piece_uncounted(heap, class_index); /* the next request does not come here for it */
+      hk_sample_countdown_next_piece_uncounted(heap, class_index); /* the next request does not come here for it */
     return NULL;
   }
   block = pop_or_refill(heap, class_index);
   if (block == NULL || has_closed(heap, class_index, was_open)) return block;
   if (lease.borrowed) {
-    hk_cut_count(heap, class_index);
+    hk_sample_countdown_count(heap, class_index);
   } else {
-    hk_cut_next_piece(heap, class_index);
+    hk_sample_countdown_next_piece(heap, class_index);
   }
   return block;
 }
@@ -127,7 +128,7 @@ static HK_NOINLINE void *take_sampled(hk_thread_lease_t lease, unsigned class_in
 static void *try_small(unsigned class_index, purpose_t purpose, uint64_t *weight_q16) {
   hk_thread_lease_t lease = hk_lifecycle_enter();
   if (lease.heap == NULL) return NULL;
-  hk_cut_follow(lease.heap);
+  hk_sample_countdown_follow(lease.heap);
   void *block = HK_UNLIKELY(hk_heap_is_sampled(lease.heap)) ? take_sampled(lease, class_index, purpose, weight_q16)
                                                             : pop_or_refill(lease.heap, class_index);
   hk_thread_leave(lease);
@@ -180,7 +181,7 @@ static void *try_sparingly(unsigned class_index, size_t alignment, size_t size, 
   void *block = larger != 0 ? try_small(larger, for_sample, NULL) : NULL;
   if (block != NULL || hk_class_bytes(class_index) <= OWN_PAGES_FROM) return block;
   bool zero;
-  block = hk_big_alloc_pages(size, alignment, &zero);
+  block = hk_large_alloc_pages(size, alignment, &zero);
   if (block != NULL) hk_stat_add(hk_stat_big_alloc, 1);
   return block;
 }
@@ -190,8 +191,8 @@ static void *try_sparingly(unsigned class_index, size_t alignment, size_t size, 
 /* What is idle goes back to the system before a request fails: another attempt may find room. `*is_unknown` is set
  * where the block is none of the class, or one that nothing is known of. */
 static void *alloc_small_slow(unsigned class_index, size_t alignment, size_t size, bool *is_unknown) {
-  hk_purger_consider();
-  hk_reclaim_consider();
+  hk_purge_thread_consider();
+  hk_process_purge_consider();
   if (hk_shortage_is_on()) {
     void *block = try_sparingly(class_index, alignment, size, false);
     *is_unknown = block != NULL;
@@ -206,8 +207,8 @@ static void *alloc_small_slow(unsigned class_index, size_t alignment, size_t siz
     if (block == NULL) block = try_small(class_index, for_request, NULL);
   }
   if (block != NULL) return block;
-  (void)hk_reclaim(0);
-  (void)hk_surplus_unmap_free();
+  (void)hk_process_purge(0);
+  (void)hk_purge_unmap_free();
   block = try_small(class_index, for_request, NULL);
   if (block != NULL) return block;
   *is_unknown = true;
@@ -235,7 +236,7 @@ void *hk_alloc_slow(size_t size) {
 
 static void *try_large(size_t size, size_t alignment, bool *zero) {
   bool is_run = size <= HK_RUN_MAX_BYTES && alignment <= HK_SUPERSLAB_BYTES && !hk_shortage_is_on();
-  void *block = is_run ? hk_run_alloc(size, alignment, zero) : hk_big_alloc(size, alignment, zero);
+  void *block = is_run ? hk_run_alloc(size, alignment, zero) : hk_large_alloc(size, alignment, zero);
   if (block != NULL) hk_stat_add(is_run ? hk_stat_run_alloc : hk_stat_big_alloc, 1);
   return block;
 }
@@ -262,15 +263,15 @@ HK_INLINE void *find_large(size_t size, size_t alignment, bool *zero) {
   }
   if (size > (size_t)PTRDIFF_MAX) return NULL;
   hk_lifecycle_start(); /* this may be the process's first request */
-  hk_purger_consider();
-  hk_reclaim_consider();
-  hk_reclaim_remote();
+  hk_purge_thread_consider();
+  hk_process_purge_consider();
+  hk_process_purge_remote();
   void *block = try_large(size, alignment, zero);
   if (block == NULL) {
-    (void)hk_reclaim(0);
+    (void)hk_process_purge(0);
     block = try_large(size, alignment, zero);
   }
-  if (block == NULL && hk_surplus_unmap_free()) block = try_large(size, alignment, zero);
+  if (block == NULL && hk_purge_unmap_free()) block = try_large(size, alignment, zero);
   return block;
 }
 
@@ -280,7 +281,7 @@ HK_NOINLINE void *hk_alloc_large_unsampled(size_t size, size_t alignment, bool *
 
 /* NULL when the request is none to be sampled. */
 static HK_NOINLINE void *sample_large(size_t size, size_t alignment, bool *zero) {
-  size_t bytes = hk_large_good_size(size);
+  size_t bytes = hk_slab_good_size(size);
   uint64_t rate;
   if (bytes == 0 || hk_profile_is_inside() || !hk_sampled_large_is_due(bytes, &rate)) return NULL;
   return hk_alloc_sampled(size, alignment, bytes, hk_sampling_weight(bytes, rate), zero);
@@ -339,7 +340,7 @@ void *hk_calloc(size_t count, size_t size) {
   }
   if (bytes <= HK_RUN_MAX_BYTES) return memset(block, 0, bytes);
   size_t offset = (uintptr_t)block % HK_SLAB_BYTES; /* of a sampled one */
-  hk_big_clear((char *)block - offset, offset + bytes);
+  hk_large_clear((char *)block - offset, offset + bytes);
   return block;
 }
 

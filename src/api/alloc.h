@@ -2,8 +2,8 @@
  * C library's names are each made of them, with nothing in between.
  *
  *   hk_alloc     -> hk_bin_pop, else hk_alloc_slow -> hk_refill, hk_alloc_large -> hk_spare_take, hk_run_alloc,
- *                   hk_big_alloc
- *   hk_free      -> hk_sink_push, else hk_free_slow -> hk_remote_free, hk_spare_put, hk_big_free
+ *                   hk_large_alloc
+ *   hk_free      -> hk_free_list_push, else hk_free_slow -> hk_remote_free, hk_spare_put, hk_large_free
  *                   and hk_free_due when the push said that something is due
  */
 #ifndef HK_API_ALLOC_H
@@ -55,7 +55,7 @@ HK_NOINLINE size_t hk_usable_size_slow(const void *block);
 
 /* What hk_usable_size of a block of `size` bytes would be; 0 when there can be none. */
 size_t hk_good_size(size_t size);
-size_t hk_large_good_size(size_t size); /* of one of more than 32 KiB */
+size_t hk_slab_good_size(size_t size); /* of one of more than 32 KiB */
 
 /* For the counting build. */
 HK_INLINE void hk_count_request(size_t size) {
@@ -93,7 +93,7 @@ HK_INLINE void hk_free(void *block) {
     hk_free_slow(block, slab);
     return;
   }
-  if (HK_UNLIKELY(hk_sink_push(slab->sink, block))) hk_free_due(slab);
+  if (HK_UNLIKELY(hk_free_list_push(slab->free_list, block))) hk_free_due(slab);
 }
 
 /* 0 for NULL, and for what is no live block, after the misuse was reported; what free does not notice is not noticed

@@ -11,7 +11,7 @@
 #include "os/os.h"
 #include "os/thread_nature.h"
 #include "policy/option.h"
-#include "space/bell.h"
+#include "space/purge_wakeup.h"
 
 /* Chosen: how long to wait for the end of our threads. One that gives back much memory may take longer, and stays. */
 #define THREADS_END_MS 500
@@ -30,7 +30,7 @@ hk_sandbox_t hk_confine_by_seccomp(unsigned long operation, unsigned long flags,
 
 static void end_threads(void) {
   hk_store_relaxed(&hk_sandbox_is_near, true);
-  hk_bell_call();
+  hk_purge_wakeup_call();
   hk_serve_end_soon();
   hk_thread_nature_await_ends(THREADS_END_MS);
 }

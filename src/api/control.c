@@ -3,14 +3,14 @@
 
 #include "api/lifecycle.h"
 #include "api/misuse.h"
-#include "api/reclaim.h"
+#include "api/process_purge.h"
 #include "hakmem/hakmem.h"
-#include "heap/cut.h"
+#include "heap/sample_countdown.h"
 #include "profile/profile.h"
 
-size_t hakmem_collect(void) { return hk_reclaim_everywhere(0); }
+size_t hakmem_collect(void) { return hk_process_purge_everywhere(0); }
 
-int hakmem_malloc_trim(size_t pad) { return hk_reclaim_everywhere(pad) > 0; }
+int hakmem_malloc_trim(size_t pad) { return hk_process_purge_everywhere(pad) > 0; }
 
 int hakmem_mallopt(int parameter, int value) {
   (void)value;
@@ -34,7 +34,7 @@ int hakmem_mallopt(int parameter, int value) {
 static void follow(void) {
   hk_thread_lease_t lease = hk_lifecycle_enter();
   if (lease.heap == NULL) return;
-  hk_cut_follow(lease.heap);
+  hk_sample_countdown_follow(lease.heap);
   hk_misuse_take_up(lease.heap);
   hk_thread_leave(lease);
 }

@@ -114,7 +114,7 @@ static void say_registers(const hk_crash_t *crash) {
   unsigned lines = 0;
   for (int i = 0; i < HK_CRASH_REGISTERS && lines < REGISTER_LINES_MOST; i++) {
     uintptr_t value = crash->registers[i];
-    if (is_told(crash, i) || hk_spot_of(value).kind == hk_spot_foreign) continue;
+    if (is_told(crash, i) || hk_address_class_of(value).kind == hk_address_foreign) continue;
     line_t line;
     hk_format_print(begin(&line), "%s: ", hk_crash_register_names[i]);
     hk_describe(&line.format, value);

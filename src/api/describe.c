@@ -21,25 +21,26 @@
 /* What is below is never mapped for a program: a null pointer and an offset. */
 #define NULL_PAGES_BYTES HK_SLAB_BYTES
 
-static bool is_in_block(const hk_spot_t *spot) {
-  return spot->kind == hk_spot_live_block || spot->kind == hk_spot_free_block || spot->kind == hk_spot_uncut;
+static bool is_in_block(const hk_address_class_t *where) {
+  return where->kind == hk_address_live_block || where->kind == hk_address_free_block ||
+         where->kind == hk_address_uncarved;
 }
 
-static const char *state_text(hk_spot_kind_t kind) { return kind == hk_spot_live_block ? "live" : "free"; }
+static const char *state_text(hk_address_kind_t kind) { return kind == hk_address_live_block ? "live" : "free"; }
 
-static void describe_block(hk_format_t *out, uintptr_t address, const hk_spot_t *spot) {
-  if (address == spot->start) {
+static void describe_block(hk_format_t *out, uintptr_t address, const hk_address_class_t *where) {
+  if (address == where->start) {
     hk_format_text(out, "the start of ");
   } else {
-    hk_format_print(out, "%u bytes into ", (uint64_t)(address - spot->start));
+    hk_format_print(out, "%u bytes into ", (uint64_t)(address - where->start));
   }
-  if (spot->kind == hk_spot_uncut) {
-    hk_format_print(out, "a block of %u bytes", (uint64_t)spot->bytes);
+  if (where->kind == hk_address_uncarved) {
+    hk_format_print(out, "a block of %u bytes", (uint64_t)where->bytes);
   } else {
-    hk_format_print(out, "a %s block of %u bytes", state_text(spot->kind), (uint64_t)spot->bytes);
+    hk_format_print(out, "a %s block of %u bytes", state_text(where->kind), (uint64_t)where->bytes);
   }
-  if (address != spot->start) hk_format_print(out, " at %p", spot->start);
-  if (spot->kind == hk_spot_uncut) hk_format_text(out, " that nobody ever had");
+  if (address != where->start) hk_format_print(out, " at %p", where->start);
+  if (where->kind == hk_address_uncarved) hk_format_text(out, " that nobody ever had");
 }
 
 static void describe_outside(hk_format_t *out, uintptr_t address) {
@@ -54,12 +55,12 @@ static void describe_outside(hk_format_t *out, uintptr_t address) {
   }
 }
 
-void hk_describe_neighbour(hk_format_t *out, uintptr_t address, const hk_spot_t *spot) {
-  bool is_live_start = spot->kind == hk_spot_live_block && address == spot->start;
+void hk_describe_neighbour(hk_format_t *out, uintptr_t address, const hk_address_class_t *where) {
+  bool is_live_start = where->kind == hk_address_live_block && address == where->start;
   if (is_live_start || address < NULL_PAGES_BYTES) return;
-  if (is_in_block(spot) && address - spot->start >= NEAR_BYTES) return;
-  hk_spot_t before = hk_spot_before(spot);
-  if (before.kind == hk_spot_foreign) return;
+  if (is_in_block(where) && address - where->start >= NEAR_BYTES) return;
+  hk_address_class_t before = hk_address_class_before(where);
+  if (before.kind == hk_address_foreign) return;
   hk_format_print(out, ", %u bytes past the end of a %s block of %u bytes at %p",
                   (uint64_t)(address - (before.start + before.bytes)), state_text(before.kind), (uint64_t)before.bytes,
                   before.start);
@@ -77,28 +78,28 @@ static const char *owner_text(hk_heap_t *heap) {
   }
 }
 
-static void describe_slabs(hk_format_t *out, const hk_spot_t *spot) {
-  uint64_t count = spot->head->slab_count;
-  hk_format_print(out, "%u slab%s at %p", count, count == 1 ? "" : "s", spot->head_start);
+static void describe_slabs(hk_format_t *out, const hk_address_class_t *where) {
+  uint64_t count = where->head->slab_count;
+  hk_format_print(out, "%u slab%s at %p", count, count == 1 ? "" : "s", where->head_start);
 }
 
-/* Of a span, a run, or a big block, what a reader of these sources wants to know as well. */
-static void describe_home(hk_format_t *out, const hk_spot_t *spot) {
-  if (spot->head == NULL) {
-    if (spot->kind == hk_spot_live_block) hk_format_text(out, " (big)");
+/* Of a span, a run, or a large block, what a reader of these sources wants to know as well. */
+static void describe_home(hk_format_t *out, const hk_address_class_t *where) {
+  if (where->head == NULL) {
+    if (where->kind == hk_address_live_block) hk_format_text(out, " (big)");
     return;
   }
-  size_t whole = spot->bytes + spot->offset;
+  size_t whole = where->bytes + where->offset;
   if (whole > HK_MID_MAX_BYTES) {
     hk_format_text(out, " (run of ");
-    describe_slabs(out, spot);
+    describe_slabs(out, where);
     hk_format_text(out, ")");
     return;
   }
   unsigned class_index = hk_class_of(whole);
   hk_format_print(out, " (%s class %u, span of ", hk_class_is_mid(class_index) ? "mid" : "tiny", (uint64_t)class_index);
-  describe_slabs(out, spot);
-  hk_heap_t *owner = hk_load_relaxed(&spot->head->owner);
+  describe_slabs(out, where);
+  hk_heap_t *owner = hk_load_relaxed(&where->head->owner);
   if (owner != NULL) hk_format_print(out, ", heap %p %s", (uintptr_t)owner, owner_text(owner));
   hk_format_text(out, ")");
 }
@@ -109,9 +110,9 @@ static const char *last_part(const char *path) {
 }
 
 /* What is known of a sampled block alone: when and by whom it was asked for. */
-static void describe_sample(hk_format_t *out, const hk_spot_t *spot) {
-  if (spot->offset == 0) return;
-  const hk_sample_t *sample = &spot->sample;
+static void describe_sample(hk_format_t *out, const hk_address_class_t *where) {
+  if (where->offset == 0) return;
+  const hk_sample_t *sample = &where->sample;
   hk_format_print(out, ", sampled: %u bytes asked for %u ms ago", sample->weight.requested_bytes,
                   hk_subtract_to_zero(hk_os_coarse_ms(), sample->born_ms));
   if (sample->site == NULL || sample->site->frame_count == 0) return;
@@ -131,23 +132,23 @@ static void describe_sample(hk_format_t *out, const hk_spot_t *spot) {
 }
 
 void hk_describe(hk_format_t *out, uintptr_t address) {
-  hk_spot_t spot = hk_spot_of(address);
+  hk_address_class_t where = hk_address_class_of(address);
   hk_format_print(out, "%p is ", address);
-  if (is_in_block(&spot)) {
-    describe_block(out, address, &spot);
-  } else if (spot.kind == hk_spot_free) {
+  if (is_in_block(&where)) {
+    describe_block(out, address, &where);
+  } else if (where.kind == hk_address_free) {
     hk_format_text(out, "in memory that is free");
-  } else if (spot.kind == hk_spot_before_sample) {
-    hk_format_print(out, "in the %u bytes before the sampled block at %p", (uint64_t)spot.bytes,
-                    spot.start + spot.bytes);
-  } else if (spot.kind == hk_spot_slab_end) {
+  } else if (where.kind == hk_address_class_before_sample) {
+    hk_format_print(out, "in the %u bytes before the sampled block at %p", (uint64_t)where.bytes,
+                    where.start + where.bytes);
+  } else if (where.kind == hk_address_slab_end) {
     hk_format_text(out, "behind the last block of a slab");
   } else {
     describe_outside(out, address);
   }
-  hk_describe_neighbour(out, address, &spot);
-  describe_home(out, &spot);
-  describe_sample(out, &spot);
+  hk_describe_neighbour(out, address, &where);
+  describe_home(out, &where);
+  describe_sample(out, &where);
 }
 
 size_t hakmem_describe(const void *address, char *buffer, size_t bytes) {

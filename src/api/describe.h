@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "api/spot.h"
+#include "api/address_class.h"
 #include "base/format.h"
 
 /* Room for every line that hk_describe writes, with the zero byte. */
@@ -15,7 +15,7 @@
 void hk_describe(hk_format_t *out, uintptr_t address);
 
 /* Appends ", 3 bytes past the end of a live block of ..." where the address lies at most a little behind a block that ends
- * where its own spot begins; nothing otherwise. */
-void hk_describe_neighbour(hk_format_t *out, uintptr_t address, const hk_spot_t *spot);
+ * where its own block begins; nothing otherwise. */
+void hk_describe_neighbour(hk_format_t *out, uintptr_t address, const hk_address_class_t *where);
 
 #endif /* HK_API_DESCRIBE_H */

@@ -12,7 +12,7 @@
 #include "heap/spare.h"
 #include "policy/stat.h"
 #include "profile/profile.h"
-#include "space/big.h"
+#include "space/large.h"
 #include "space/run.h"
 #include "space/superslab.h"
 
@@ -45,8 +45,8 @@ static void free_small(hk_slab_t *span, void *block) {
   if (lease.heap == NULL) {
     hk_remote_free_now(span, block);
   } else if (hk_load_relaxed(&span->owner) == lease.heap) { /* it was followed */
-    hk_sink_t *sink = span->sink;
-    if (hk_sink_push(sink, block)) hk_bin_settle(lease.heap, span);
+    hk_free_list_t *free_list = span->free_list;
+    if (hk_free_list_push(free_list, block)) hk_bin_settle(lease.heap, span);
   } else {
     hk_remote_free(lease.heap, span, block);
   }
@@ -54,8 +54,8 @@ static void free_small(hk_slab_t *span, void *block) {
   errno = saved_errno;
 }
 
-static bool free_big(hk_slab_t *slab, void *block) {
-  if (!hk_big_free(slab, block)) return false;
+static bool free_large(hk_slab_t *slab, void *block) {
+  if (!hk_large_free(slab, block)) return false;
   hk_stat_add(hk_stat_big_free, 1);
   return true;
 }
@@ -80,8 +80,8 @@ static HK_NOINLINE void free_unusual(void *block, hk_slab_t *slab) {
     free_small(finding.slab, block);
     return;
   }
-  bool is_big = finding.verdict == hk_verdict_live && hk_slab_state(finding.slab) == hk_slab_big;
-  if (!(is_big && free_big(finding.slab, block))) hk_misuse_address(hk_act_free, block);
+  bool is_large = finding.verdict == hk_verdict_live && hk_slab_state(finding.slab) == hk_slab_large;
+  if (!(is_large && free_large(finding.slab, block))) hk_misuse_address(hk_act_free, block);
 }
 
 /* Whether nothing speaks against a free of another thread's block: the same questions as on the fast path. */

@@ -13,7 +13,7 @@ int hakmem_malloc_info(int options, FILE *stream) {
   fprintf(stream, "<superslabs count=\"%zu\" mapped=\"%zu\" in_use=\"%zu\" idle=\"%zu\"/>\n",
           totals.superslab.superslab_count, totals.superslab.mapped_bytes, totals.superslab.in_use_bytes,
           totals.superslab.idle_bytes);
-  fprintf(stream, "<big count=\"%zu\" mapped=\"%zu\"/>\n", totals.big.count, totals.big.mapped_bytes);
+  fprintf(stream, "<big count=\"%zu\" mapped=\"%zu\"/>\n", totals.large.count, totals.large.mapped_bytes);
   fprintf(stream, "<records mapped=\"%zu\"/>\n", totals.record_bytes);
   fprintf(stream, "<heaps count=\"%zu\" idle=\"%zu\" lost=\"%zu\"/>\n", totals.heap_count, totals.heap_idle_count,
           totals.heap_lost_count);
@@ -31,8 +31,8 @@ struct mallinfo2 hakmem_mallinfo2(void) {
   return (struct mallinfo2){
       .arena = totals.superslab.mapped_bytes,
       .ordblks = totals.superslab.idle_bytes / HK_SLAB_BYTES,
-      .hblks = totals.big.count,
-      .hblkhd = totals.big.mapped_bytes,
+      .hblks = totals.large.count,
+      .hblkhd = totals.large.mapped_bytes,
       .uordblks = totals.superslab.in_use_bytes,
       .fordblks = totals.superslab.mapped_bytes - totals.superslab.in_use_bytes,
       .keepcost = totals.superslab.idle_bytes,

@@ -20,13 +20,13 @@
 #include "policy/safety.h"
 #include "policy/stat.h"
 #include "profile/profile.h"
-#include "space/bell.h"
-#include "space/big.h"
 #include "space/idle.h"
+#include "space/large.h"
+#include "space/purge_wakeup.h"
 #include "space/recording.h"
 #include "space/region_map.h"
-#include "space/shelf.h"
 #include "space/superslab.h"
+#include "space/superslab_index.h"
 
 typedef enum { not_started, core_started, hooks_installed } stage_t;
 
@@ -46,12 +46,12 @@ static void adopt_orphans(void) {
 /* In a child of fork, before anything else that takes a lock. By _Fork or a bare clone no handler runs, and the
  * thread that comes here need not be the one that forked. */
 static void repair_child(void) {
-  hk_shelf_repair();
-  hk_big_repair();
+  hk_superslab_index_repair();
+  hk_large_repair();
   hk_detach_repair();
   hk_heap_repair();
   hk_recording_repair(hk_idle_in_use());
-  hk_bell_repair();
+  hk_purge_wakeup_repair();
   adopt_orphans();
 }
 
@@ -70,16 +70,16 @@ static void after_fork_in_child(void) {
   if (*hk_option.profile_file != '\0') hk_profile_begin_child();
   forkers_heap = &hk_thread_heap;
   if (hk_lock_after_fork(true)) adopt_orphans();
-  hk_bell_allow();
+  hk_purge_wakeup_allow();
 }
 
 #if HK_COUNT
 static void look_at_memory(void) {
   hk_superslab_usage_t slabs = hk_superslab_usage();
-  hk_big_usage_t big = hk_big_usage();
-  size_t in_use_bytes = slabs.in_use_bytes + big.mapped_bytes;
+  hk_large_usage_t large = hk_large_usage();
+  size_t in_use_bytes = slabs.in_use_bytes + large.mapped_bytes;
   hk_count_peak(hk_count_peak_in_use, in_use_bytes);
-  hk_count_peak(hk_count_peak_held, in_use_bytes + slabs.idle_bytes + big.idle_bytes);
+  hk_count_peak(hk_count_peak_held, in_use_bytes + slabs.idle_bytes + large.idle_bytes);
 }
 static void start_counting(void) { hk_count_look = look_at_memory; }
 #else
@@ -111,7 +111,7 @@ static void install_hooks(void) {
   hk_os_stay_loaded();                          /* first: each hook is code of ours that others keep the address of */
   (void)hk_os_thread_exit_init(on_thread_exit); /* where it fails, heaps of ended threads stay unused */
   hk_os_at_fork(after_fork_in_child);
-  hk_bell_allow();
+  hk_purge_wakeup_allow();
   hk_thread_arm();
 }
 

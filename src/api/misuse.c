@@ -1,8 +1,8 @@
 /* api/misuse.c - L6. See misuse.h. */
 #include "api/misuse.h"
 
+#include "api/address_class.h"
 #include "api/describe.h"
-#include "api/spot.h"
 #include "api/verify.h"
 #include "base/format.h"
 #include "os/os.h"
@@ -20,17 +20,17 @@ static void finish(hk_format_t *message, const char *kind) {
 }
 
 static const char *kind_of(hk_act_t act, hk_verdict_t verdict) {
-  bool is_free = verdict == hk_verdict_free_block || verdict == hk_verdict_free_range;
+  bool is_free = verdict == hk_verdict_free_block || verdict == hk_verdict_free_extent;
   if (act == hk_act_free) return is_free ? "double-free" : "invalid-free";
   return is_free ? "use-after-free" : "invalid-pointer";
 }
 
 /* What the address lies in or behind, as far as the line has not said it yet. */
-static void add_spot(hk_format_t *message, uintptr_t address) {
-  hk_spot_t spot = hk_spot_of(address);
-  if (spot.kind == hk_spot_live_block) hk_format_text(message, ", which is in use");
-  if (spot.kind == hk_spot_free_block) hk_format_text(message, ", which is free");
-  if (spot.kind == hk_spot_foreign) hk_describe_neighbour(message, address, &spot);
+static void add_address(hk_format_t *message, uintptr_t address) {
+  hk_address_class_t where = hk_address_class_of(address);
+  if (where.kind == hk_address_live_block) hk_format_text(message, ", which is in use");
+  if (where.kind == hk_address_free_block) hk_format_text(message, ", which is free");
+  if (where.kind == hk_address_foreign) hk_describe_neighbour(message, address, &where);
 }
 
 static void describe(hk_format_t *message, uintptr_t address, const hk_finding_t *finding) {
@@ -39,20 +39,20 @@ static void describe(hk_format_t *message, uintptr_t address, const hk_finding_t
     case hk_verdict_free_block:
       hk_format_print(message, "%p is a block of %u bytes that is free already", address, bytes);
       break;
-    case hk_verdict_free_range:
+    case hk_verdict_free_extent:
       hk_format_print(message, "%p lies in memory that is free already", address);
       break;
     case hk_verdict_interior:
       hk_format_print(message, "%p is %u bytes into a block of %u bytes at %p", address,
                       (uint64_t)(address - finding->start), bytes, finding->start);
-      add_spot(message, address);
+      add_address(message, address);
       break;
     case hk_verdict_live: /* it became one since: another thread freed and allocated it meanwhile */
       hk_format_print(message, "%p was no block in use a moment ago", address);
       break;
     case hk_verdict_foreign:
       hk_format_print(message, "%p is not in hakmem's memory", address);
-      add_spot(message, address);
+      add_address(message, address);
       break;
   }
 }

@@ -12,19 +12,19 @@
 #include "policy/sampling.h"
 #include "policy/stat.h"
 #include "profile/profile.h"
-#include "space/big.h"
+#include "space/large.h"
 #include "space/run.h"
 
 static bool is_small(size_t size) { return size <= HK_MID_MAX_BYTES; }
 
 /* ---- Sizes. */
 
-size_t hk_large_good_size(size_t size) {
-  return size <= HK_RUN_MAX_BYTES ? hk_run_good_size(size) : hk_big_good_size(size);
+size_t hk_slab_good_size(size_t size) {
+  return size <= HK_RUN_MAX_BYTES ? hk_run_good_size(size) : hk_large_good_size(size);
 }
 
 size_t hk_good_size(size_t size) {
-  return is_small(size) ? hk_class_bytes(hk_class_of(size > 0 ? size : 1)) : hk_large_good_size(size);
+  return is_small(size) ? hk_class_bytes(hk_class_of(size > 0 ? size : 1)) : hk_slab_good_size(size);
 }
 
 size_t hk_usable_size_slow(const void *block) {
@@ -53,9 +53,9 @@ static void *resize(const hk_finding_t *finding, void *block, size_t size) {
     case hk_slab_run:
       if (is_small(size) || whole > HK_RUN_MAX_BYTES || !hk_run_resize(finding->slab, whole)) return NULL;
       break;
-    case hk_slab_big:
+    case hk_slab_large:
       if (whole <= HK_RUN_MAX_BYTES) return NULL;
-      start = hk_big_resize(finding->slab, start, whole);
+      start = hk_large_resize(finding->slab, start, whole);
       if (start == NULL) return NULL;
       block = start + finding->offset;
       break;
@@ -104,7 +104,7 @@ static size_t own_small_bytes(const void *block) {
 static void *move_large(void *block, size_t bytes, size_t size, uint64_t weight_q16) {
   bool zero;
   void *moved = NULL;
-  if (weight_q16 != 0) moved = hk_alloc_sampled(size, HK_BLOCK_ALIGNMENT, hk_large_good_size(size), weight_q16, &zero);
+  if (weight_q16 != 0) moved = hk_alloc_sampled(size, HK_BLOCK_ALIGNMENT, hk_slab_good_size(size), weight_q16, &zero);
   if (moved == NULL) moved = hk_alloc_large_unsampled(with_room_to_grow(bytes, size), HK_BLOCK_ALIGNMENT, &zero);
   if (moved == NULL) moved = hk_alloc_large_unsampled(size, HK_BLOCK_ALIGNMENT, &zero);
   if (moved == NULL) return size > bytes ? hk_alloc_fail() : block;
@@ -117,7 +117,7 @@ static void *move_large(void *block, size_t bytes, size_t size, uint64_t weight_
  * sampled: its contents go to its start. */
 static void *renew(const hk_finding_t *finding, void *before, void *block, size_t size, uint64_t weight_q16) {
   (void)hk_profile_forget((uintptr_t)before, false);
-  size_t bytes = hk_large_good_size(size);
+  size_t bytes = hk_slab_good_size(size);
   if (hk_profile_note((uintptr_t)block, finding->offset, size, bytes, weight_q16)) return block;
   return memmove((char *)block - finding->offset, block, size);
 }
@@ -126,8 +126,7 @@ static void *renew(const hk_finding_t *finding, void *before, void *block, size_
  * size. */
 static HK_NOINLINE void *realloc_large(const hk_finding_t *finding, void *block, size_t size) {
   size_t bytes = finding->bytes;
-  uint64_t weight_q16 =
-      hk_sampled_weight_after((uintptr_t)block, finding->offset != 0, bytes, hk_large_good_size(size));
+  uint64_t weight_q16 = hk_sampled_weight_after((uintptr_t)block, finding->offset != 0, bytes, hk_slab_good_size(size));
   if (finding->offset != 0 || weight_q16 == 0) {
     void *same = resize(finding, block, size);
     if (same != NULL) return finding->offset != 0 ? renew(finding, block, same, size, weight_q16) : same;

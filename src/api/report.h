@@ -16,7 +16,7 @@ void hk_report_json(hk_format_t *out);
 void hk_report_openmetrics(hk_format_t *out);
 void hk_report_prometheus(hk_format_t *out);
 
-/* All superslabs and big blocks as JSON, for a picture. */
+/* All superslabs and large blocks as JSON, for a picture. */
 void hk_report_map(hk_format_t *out);
 
 #endif /* HK_API_REPORT_H */

@@ -93,7 +93,7 @@ static void write_superslab(void *context, const hk_survey_superslab_t *supersla
   hk_form_json_separate(out);
   hk_format_text(out, "{");
   address(out, superslab->start);
-  number(out, "node", (uint64_t)(superslab->record.shelf - hk_shelf));
+  number(out, "node", (uint64_t)(superslab->record.index - hk_superslab_index));
   hk_form_json_key(out, "huge");
   hk_format_text(out, superslab->record.is_huge ? "true" : "false");
   hk_form_json_key(out, "slabs");
@@ -106,19 +106,19 @@ static void write_superslab(void *context, const hk_survey_superslab_t *supersla
   hk_format_text(out, "]}");
 }
 
-/* ---- Big blocks. */
+/* ---- Large blocks. */
 
-static void write_big(void *context, const hk_survey_big_t *big) {
+static void write_large(void *context, const hk_survey_large_t *large) {
   walk_t *walk = context;
   hk_format_t *out = walk->out;
   if (!has_room(walk)) return;
   hk_form_json_separate(out);
   hk_format_text(out, "{");
-  address(out, big->start);
+  address(out, large->start);
   hk_form_json_key(out, "state");
-  hk_form_json_quote(out, big->is_free ? "free" : "live");
-  number(out, "bytes", big->bytes);
-  number(out, "resident", big->resident_bytes);
+  hk_form_json_quote(out, large->is_free ? "free" : "live");
+  number(out, "bytes", large->bytes);
+  number(out, "resident", large->resident_bytes);
   hk_format_text(out, "}");
 }
 
@@ -132,14 +132,14 @@ static void write_list(walk_t *walk, const char *name, const hk_survey_visitor_t
 void hk_report_map(hk_format_t *out) {
   walk_t walk = {.out = out, .budget = HK_CENSUS_READ_BYTES};
   hk_survey_visitor_t look = {&walk, NULL, NULL}, superslabs = {&walk, write_superslab, NULL},
-                      bigs = {&walk, NULL, write_big};
+                      larges = {&walk, NULL, write_large};
   bool is_thorough = !hk_survey(&look, false);
   hk_form_json_begin(out, SCHEMA);
   number(out, "page_bytes", hk_os_page_size());
   number(out, "slab_bytes", HK_SLAB_BYTES);
   number(out, "superslab_bytes", HK_SUPERSLAB_BYTES);
   write_list(&walk, "superslabs", &superslabs, is_thorough);
-  write_list(&walk, "big", &bigs, is_thorough);
+  write_list(&walk, "big", &larges, is_thorough);
   number(out, "left_out", walk.left_out);
   hk_form_json_end(out);
 }

@@ -2,7 +2,7 @@
 #include "api/sampled.h"
 
 #include "api/lifecycle.h"
-#include "heap/cut.h"
+#include "heap/sample_countdown.h"
 #include "policy/sampling.h"
 #include "profile/profile.h"
 
@@ -12,24 +12,26 @@ typedef bool (*decide_t)(hk_heap_t *heap, size_t before, size_t after);
 static bool decide(decide_t ask, size_t before, size_t after, uint64_t *rate) {
   hk_thread_lease_t lease = hk_lifecycle_enter();
   if (lease.heap == NULL) return false;
-  hk_cut_follow(lease.heap);
+  hk_sample_countdown_follow(lease.heap);
   bool answer = false;
   if (hk_heap_is_sampled(lease.heap) && !hk_profile_is_inside()) {
-    *rate = hk_cut_rate(lease.heap);
+    *rate = hk_sample_countdown_rate(lease.heap);
     answer = ask(lease.heap, before, after);
   }
   hk_thread_leave(lease);
   return answer;
 }
 
-static bool is_hit(hk_heap_t *heap, size_t before, size_t after) { return hk_cut_large_is_due(heap, after - before); }
+static bool is_hit(hk_heap_t *heap, size_t before, size_t after) {
+  return hk_sample_countdown_large_is_due(heap, after - before);
+}
 
 /* For one that is a sample. */
 static bool stays_hit(hk_heap_t *heap, size_t before, size_t after) {
   if (after >= before) return true;
-  uint64_t rate = hk_cut_rate(heap);
+  uint64_t rate = hk_sample_countdown_rate(heap);
   double part = hk_sampling_chance(after, rate) / hk_sampling_chance(before, rate);
-  return (double)hk_sampling_random(&heap->cuts->random) * 0x1p-64 < part;
+  return (double)hk_sampling_random(&heap->countdowns->random) * 0x1p-64 < part;
 }
 
 bool hk_sampled_large_is_due(size_t bytes, uint64_t *rate) { return decide(is_hit, 0, bytes, rate); }

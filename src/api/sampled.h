@@ -1,4 +1,4 @@
-/* api/sampled.h - L6. Which blocks of more than 32 KiB are sampled. Smaller ones: heap/cut.h. */
+/* api/sampled.h - L6. Which blocks of more than 32 KiB are sampled. Smaller ones: heap/sample_countdown.h. */
 #ifndef HK_API_SAMPLED_H
 #define HK_API_SAMPLED_H
 

@@ -67,9 +67,9 @@ static void wake(void) {
   hk_os_wake_one((const uint32_t *)&calls);
 }
 
-static void call(_Atomic(bool) *wish) {
+static void call(_Atomic(bool) *flag) {
   if (!hk_sandbox_permits_threads() || hk_load_relaxed(&home) != hk_process_mark()) return;
-  hk_store_relaxed(wish, true);
+  hk_store_relaxed(flag, true);
   wake();
   start();
 }

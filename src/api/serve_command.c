@@ -6,8 +6,8 @@
 
 #include "api/describe.h"
 #include "api/leak_out.h"
+#include "api/process_purge.h"
 #include "api/profile_command.h"
-#include "api/reclaim.h"
 #include "api/report.h"
 #include "base/text.h"
 
@@ -66,7 +66,7 @@ static const char *map(hk_format_t *out, const char *arguments) {
 
 static const char *collect(hk_format_t *out, const char *arguments) {
   (void)arguments;
-  hk_format_print(out, "%u\n", (uint64_t)hk_reclaim_everywhere(0));
+  hk_format_print(out, "%u\n", (uint64_t)hk_process_purge_everywhere(0));
   return NULL;
 }
 

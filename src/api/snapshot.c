@@ -10,9 +10,9 @@
 #include "os/os.h"
 #include "profile/profile.h"
 #include "profile/site.h"
-#include "space/bell.h"
 #include "space/idle.h"
 #include "space/meta.h"
+#include "space/purge_wakeup.h"
 #include "space/region_map.h"
 
 /* ---- Texts. */
@@ -81,7 +81,7 @@ static void add_costs(uint64_t *counter) {
 
 hk_totals_t hk_totals_take(void) {
   hk_totals_t totals = {.superslab = hk_superslab_usage(),
-                        .big = hk_big_usage(),
+                        .large = hk_large_usage(),
                         .record_bytes = hk_meta_mapped_bytes() + hk_region_map_mapped_bytes(),
                         .heap_idle_count = hk_heap_count(hk_heap_idle),
                         .heap_lost_count = hk_heap_count(hk_heap_lost)};
@@ -130,7 +130,7 @@ static void fill_bands(hk_snapshot_t *snapshot) {
   for (unsigned i = 0; i < HAKMEM_STATS_BANDS; i++) snapshot->band[i].band = i;
   for (unsigned i = 1; i < HK_CLASS_COUNT; i++) add_class(snapshot, i);
   add_to_band(&snapshot->band[HAKMEM_BAND_RUN], &snapshot->census.run);
-  add_to_band(&snapshot->band[HAKMEM_BAND_BIG], &snapshot->census.big);
+  add_to_band(&snapshot->band[HAKMEM_BAND_BIG], &snapshot->census.large);
 }
 
 /* ---- Figures. */
@@ -143,9 +143,9 @@ static void fill_memory(hakmem_stats_t *figures, const hk_totals_t *totals) {
   figures->memory_idle = totals->superslab.idle_bytes;
   figures->memory_lazy = totals->superslab.lazy_bytes;
   figures->memory_superslabs = totals->superslab.mapped_bytes;
-  figures->memory_big_blocks = totals->big.mapped_bytes;
-  figures->memory_big_cached = totals->big.cached_bytes;
-  figures->memory_big_idle = totals->big.idle_bytes;
+  figures->memory_big_blocks = totals->large.mapped_bytes;
+  figures->memory_big_cached = totals->large.cached_bytes;
+  figures->memory_big_idle = totals->large.idle_bytes;
   figures->memory_limit = hk_idle_limit_bytes();
   figures->memory_records = totals->record_bytes;
   figures->memory_mappings = hk_os_mapping_count();
@@ -158,7 +158,7 @@ static void fill_memory(hakmem_stats_t *figures, const hk_totals_t *totals) {
  * one, or not at all. */
 static void fill_cached(hakmem_stats_t *figures, const hk_census_t *census) {
   figures->memory_cached = census->cached_bytes;
-  figures->memory_dirty = census->kept_bytes + census->idle_bytes + census->big_idle_bytes;
+  figures->memory_dirty = census->kept_bytes + census->idle_bytes + census->large_idle_bytes;
   uint64_t resident = figures->memory_dirty + census->lazy_bytes + census->unused_bytes;
   figures->memory_purged = hk_subtract_to_zero(census->cached_bytes, resident);
   figures->huge_excess = census->huge_excess_bytes;
@@ -171,10 +171,10 @@ static void fill_parts(hakmem_stats_t *figures, const hk_census_t *census) {
   figures->parts_kept_by_heaps = census->kept_bytes;
   figures->parts_idle = census->idle_bytes;
   figures->parts_lazy = census->lazy_bytes;
-  figures->parts_big_idle = census->big_idle_bytes;
+  figures->parts_big_idle = census->large_idle_bytes;
   figures->parts_metadata = census->metadata_bytes;
   uint64_t ours = census->live_bytes + census->free_bytes + census->uncarved_bytes + census->kept_bytes +
-                  census->idle_bytes + census->lazy_bytes + census->big_idle_bytes + census->metadata_bytes;
+                  census->idle_bytes + census->lazy_bytes + census->large_idle_bytes + census->metadata_bytes;
   figures->parts_not_malloc = hk_subtract_to_zero(figures->memory_resident, ours);
 }
 
@@ -190,7 +190,7 @@ static void fill_live(hk_snapshot_t *snapshot) {
 }
 
 /* Sampled blocks are longer than they would be, and these alone. */
-static void add_surplus(const hk_sample_t *sample, void *context) {
+static void add_excess(const hk_sample_t *sample, void *context) {
   uint64_t *bytes = context, usual = sample->weight.block_bytes;
   *bytes += hk_subtract_to_zero(hk_good_size(sample->offset + usual), usual);
 }
@@ -208,9 +208,9 @@ static void fill_estimates(hk_snapshot_t *snapshot) {
     freed_q16 += hk_load_relaxed(&site->freed.objects_q16);
   }
   if (given == 0) return;
-  uint64_t surplus = 0;
-  hk_profile_each_sample(add_surplus, &surplus);
-  uint64_t usual = hk_subtract_to_zero(snapshot->figures.live_bytes, surplus);
+  uint64_t excess = 0;
+  hk_profile_each_sample(add_excess, &excess);
+  uint64_t usual = hk_subtract_to_zero(snapshot->figures.live_bytes, excess);
   unsigned __int128 scaled = (unsigned __int128)usual * hk_smaller(requested, given);
   hakmem_stats_t *figures = &snapshot->figures;
   figures->live_requested_estimate = (uint64_t)(scaled / given);
@@ -330,7 +330,7 @@ hk_snapshot_t *hk_snapshot_take(void) {
   snapshot->totals = hk_totals_take();
   hk_idle_copy_learned(&snapshot->learned);
   hk_lock_acquire(hk_lock_space);
-  snapshot->has_purge_thread = hk_bell_is_heard_locked();
+  snapshot->has_purge_thread = hk_purge_wakeup_is_received_locked();
   hk_lock_release(hk_lock_space);
   fill_bands(snapshot);
   fill_heaps(snapshot);

@@ -13,7 +13,7 @@
 #include "heap/heap.h"
 #include "policy/learn.h"
 #include "policy/stat.h"
-#include "space/big.h"
+#include "space/large.h"
 #include "space/superslab.h"
 
 /* What is counted anyway: cheap to take. */
@@ -23,7 +23,7 @@ typedef struct {
 #endif
   uint64_t counter[hk_stat_count];
   hk_superslab_usage_t superslab;
-  hk_big_usage_t big;
+  hk_large_usage_t large;
   size_t record_bytes; /* address space of our own records */
   size_t heap_count;
   size_t heap_idle_count;

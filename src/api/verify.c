@@ -42,10 +42,10 @@ static hk_finding_t verify_unsampled(const void *address) {
       return verify_whole(slab, hk_slab_start(slab), value);
     case hk_slab_run_tail:
       return verify_whole(slab->head, hk_slab_start(slab->head), value);
-    case hk_slab_big:
+    case hk_slab_large:
       return verify_whole(slab, value & ~(HK_SLAB_BYTES - 1), value);
     case hk_slab_free:
-      return (hk_finding_t){.verdict = hk_verdict_free_range, .slab = slab, .start = value};
+      return (hk_finding_t){.verdict = hk_verdict_free_extent, .slab = slab, .start = value};
     default:
       return foreign;
   }
@@ -88,13 +88,13 @@ hk_finding_t hk_verify(const void *address) {
   }
 }
 
-/* Chosen: from an address in the middle of a big block its start is looked for so far (api/spot.c does the same). */
+/* Chosen: from an address in the middle of a large block its start is looked for so far (api/address_class.c does the same). */
 #define LOOK_BACK_SLABS (2 * HK_GIB / HK_SLAB_BYTES)
 
 hk_finding_t hk_verify_thoroughly(const void *address) {
   hk_finding_t finding = hk_verify(address);
   if (finding.verdict != hk_verdict_foreign) return finding;
-  /* Of a big block only the first slab has a descriptor, of a free range the first and the last: look for one below. */
+  /* Of a large block only the first slab has a descriptor, of a free extent the first and the last: look for one below. */
   uintptr_t value = (uintptr_t)address;
   if (value >> HK_ADDRESS_BITS != 0) return finding;
   uintptr_t unit = value & ~(HK_SLAB_BYTES - 1);
@@ -103,9 +103,9 @@ hk_finding_t hk_verify_thoroughly(const void *address) {
     hk_slab_state_t state = hk_slab_state(slab);
     if (state == hk_slab_none) continue;
     if (value - unit >= hk_load_relaxed(&slab->bytes)) break;
-    if (state == hk_slab_big) return verify_whole(slab, unit, value);
+    if (state == hk_slab_large) return verify_whole(slab, unit, value);
     if (state == hk_slab_free && slab->superslab == NULL) {
-      return (hk_finding_t){.verdict = hk_verdict_free_range, .slab = slab, .start = value};
+      return (hk_finding_t){.verdict = hk_verdict_free_extent, .slab = slab, .start = value};
     }
     break;
   }

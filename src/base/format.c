@@ -10,7 +10,7 @@ void hk_format_init(hk_format_t *format, char *buffer, size_t capacity) {
   format->text = buffer;
   format->capacity = capacity;
   format->length = 0;
-  format->is_cut = false;
+  format->is_truncated = false;
   format->grow = NULL;
   buffer[0] = '\0';
 }
@@ -24,7 +24,7 @@ bool hk_format_has_room(hk_format_t *format, size_t bytes) {
 
 static void append_char(hk_format_t *format, char character) {
   if (!hk_format_has_room(format, 1)) {
-    format->is_cut = true;
+    format->is_truncated = true;
     return;
   }
   format->text[format->length++] = character;
@@ -71,7 +71,7 @@ void hk_format_pad(hk_format_t *format, size_t column) {
   size_t line_start = format->length;
   while (line_start > 0 && format->text[line_start - 1] != '\n') line_start--;
   for (size_t written = format->length - line_start; written < column; written++) {
-    if (format->is_cut) return; /* a mistaken column must not cost 2^64 steps */
+    if (format->is_truncated) return; /* a mistaken column must not cost 2^64 steps */
     append_char(format, ' ');
   }
 }

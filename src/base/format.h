@@ -13,9 +13,9 @@ HK_C_BEGIN
 /* `text` always ends with a zero byte; what does not fit is cut off. The caller's, one thread's. */
 typedef struct hk_format {
   char *text;
-  size_t capacity; /* with the zero byte; at least 1 */
-  size_t length;   /* without it */
-  bool is_cut;     /* something did not fit */
+  size_t capacity;   /* with the zero byte; at least 1 */
+  size_t length;     /* without it */
+  bool is_truncated; /* something did not fit */
   /* Gives the text a larger buffer with the same contents. False: there is none. NULL: the buffer is all there is. */
   bool (*grow)(struct hk_format *format);
 } hk_format_t;

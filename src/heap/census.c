@@ -200,15 +200,15 @@ static void count_superslab(void *context, const hk_survey_superslab_t *supersla
   }
 }
 
-static void count_big(void *context, const hk_survey_big_t *big) {
+static void count_large(void *context, const hk_survey_large_t *large) {
   hk_census_t *census = ((walk_t *)context)->census;
-  if (big->is_free) {
-    census->cached_bytes += big->bytes;
-    census->big_idle_bytes += big->resident_bytes;
+  if (large->is_free) {
+    census->cached_bytes += large->bytes;
+    census->large_idle_bytes += large->resident_bytes;
     return;
   }
-  count_whole(&census->big, big->bytes, big->resident_bytes);
-  census->live_bytes += big->resident_bytes;
+  count_whole(&census->large, large->bytes, large->resident_bytes);
+  census->live_bytes += large->resident_bytes;
 }
 
 /* ---- What bins of mid classes have. */
@@ -226,7 +226,7 @@ static unsigned length_of(const hk_block_t *list, unsigned most) {
 
 /* A bin's count means nothing while its list is empty, and may mean nothing where one more free is its last: in a child
  * of fork (heap/pool.c). */
-static unsigned blocks_of_bin(const hk_sink_t *bin, const hk_bin_state_t *state) {
+static unsigned blocks_of_bin(const hk_free_list_t *bin, const hk_bin_state_t *state) {
   if (bin->free == HK_LIST_END || state->room < bin->countdown) return 0;
   return bin->countdown == 1 ? length_of(bin->free, state->room) : state->room - bin->countdown;
 }
@@ -255,7 +255,7 @@ static void count_bin(hk_census_t *census, hk_census_count_t *of_heap, unsigned 
 }
 
 static void count_bins(hk_census_t *census, hk_census_heaps_t *heaps) {
-  hk_sink_t bin[MID_COUNT];
+  hk_free_list_t bin[MID_COUNT];
   hk_bin_state_t state[MID_COUNT];
   for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
     hk_survey_copy_record(bin, &heap->bin[MID_FIRST], sizeof bin);
@@ -278,7 +278,7 @@ void hk_census_take(hk_census_t *census, hk_census_heaps_t *heaps) {
   hk_census_heaps_t no_heaps = {0};
   if (heaps == NULL) heaps = &no_heaps;
   walk_t walk = {.census = census, .heaps = heaps};
-  hk_survey_visitor_t visitor = {&walk, count_superslab, count_big};
+  hk_survey_visitor_t visitor = {&walk, count_superslab, count_large};
   for (int is_thorough = 0; is_thorough < 2; is_thorough++) {
     clear(census, heaps);
     walk.budget = HK_CENSUS_READ_BYTES;

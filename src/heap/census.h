@@ -13,7 +13,7 @@
 #include "heap/survey.h"
 #include "policy/size_class.h"
 
-/* Of one size class or one heap, or of all runs or all big blocks, each of which counts as a span. */
+/* Of one size class or one heap, or of all runs or all large blocks, each of which counts as a span. */
 typedef struct {
   uint64_t spans;
   uint64_t slabs;
@@ -31,7 +31,7 @@ typedef struct {
 typedef struct {
   hk_census_count_t of_class[HK_CLASS_COUNT];
   hk_census_count_t run;
-  hk_census_count_t big;
+  hk_census_count_t large;
   /* Resident bytes, each in one of these: */
   uint64_t live_bytes;
   uint64_t free_bytes;
@@ -39,17 +39,17 @@ typedef struct {
   uint64_t kept_bytes;
   uint64_t idle_bytes;
   uint64_t lazy_bytes; /* given back, and not taken by the system yet */
-  uint64_t big_idle_bytes;
+  uint64_t large_idle_bytes;
   uint64_t metadata_bytes;
   uint64_t unused_bytes;      /* of uncarved_bytes, what lies in free slabs */
   uint64_t huge_excess_bytes; /* of uncarved_bytes, what never had blocks, and is there because a page is huge */
-  uint64_t cached_bytes;      /* free slabs and free ranges, resident or not */
+  uint64_t cached_bytes;      /* free slabs and free extents, resident or not */
   uint64_t superslabs_huge;
   uint64_t spans_estimated; /* all that was cut from them counts as handed out */
 } hk_census_t;
 
 /* The same spans by who owns them, in room of the caller's: of[i] is the heap's with number i + 1. A span counts for the heap
- * that owns it, whichever thread allocated or freed its blocks. Runs and big blocks have no owner. */
+ * that owns it, whichever thread allocated or freed its blocks. Runs and large blocks have no owner. */
 typedef struct {
   hk_census_count_t *of;
   size_t count;

@@ -14,7 +14,7 @@ hk_heap_t *hk_heap_first(void) { return hk_load_acquire(&all); }
 hk_heap_t *hk_heap_create(void) {
   hk_heap_t *heap = hk_meta_alloc(sizeof(hk_heap_t));
   if (heap == NULL) return NULL;
-  hk_store_relaxed(&heap->home, heap->bin);
+  hk_store_relaxed(&heap->effective_lists, heap->bin);
   for (unsigned i = 0; i < HK_CLASS_COUNT; i++) {
     heap->bin[i].free = HK_LIST_END;
     if (hk_class_is_mid(i))

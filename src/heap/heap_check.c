@@ -61,7 +61,7 @@ static void check_descriptors(const hk_heap_t *heap, const hk_slab_t *span) {
     HK_REQUIRE(hk_slab_state(&span[i]) == hk_slab_small, "each slab of a span says so");
     HK_REQUIRE(span[i].head == span, "each slab of a span knows its head");
     HK_REQUIRE(owner_of(&span[i]) == heap, "each slab of a span has the span's owner");
-    HK_REQUIRE(span[i].sink == span->sink, "each slab of a span has the span's sink");
+    HK_REQUIRE(span[i].free_list == span->free_list, "each slab of a span has the span's sink");
     HK_REQUIRE(span[i].class_index == span->class_index, "each slab of a span has the span's class");
   }
 }
@@ -77,7 +77,7 @@ static bool check_list(const hk_slab_t *span, unsigned live) {
 }
 
 static bool check_mid_span(const hk_heap_t *heap, const hk_slab_t *span) {
-  HK_REQUIRE(span->sink == hk_heap_home(heap, span->class_index), "a mid span's frees go to its bin");
+  HK_REQUIRE(span->free_list == hk_heap_effective_list(heap, span->class_index), "a mid span's frees go to its bin");
   bool is_whole = check_list(span, span->live);
   HK_REQUIRE(hk_list_is_linked(&span->link) == (span->own.free != HK_LIST_END),
              "a mid span is partial while its list has blocks");
@@ -85,7 +85,7 @@ static bool check_mid_span(const hk_heap_t *heap, const hk_slab_t *span) {
 }
 
 static bool check_resting_span(const hk_slab_t *span) {
-  HK_REQUIRE(span->sink == &span->own, "an inactive span's frees go to itself");
+  HK_REQUIRE(span->free_list == &span->own, "an inactive span's frees go to itself");
   HK_REQUIRE(span->own.countdown <= span->own.mark, "an inactive span counts down from its mark");
   unsigned back = span->own.mark - span->own.countdown;
   HK_REQUIRE(back <= span->live, "no more blocks come back than went out");
@@ -100,7 +100,8 @@ static bool check_span(const hk_heap_t *heap, const hk_slab_t *span) {
   check_descriptors(heap, span);
   if (hk_class_is_mid(span->class_index)) return check_mid_span(heap, span);
   if (active_of(heap, span->class_index) != span) return check_resting_span(span);
-  HK_REQUIRE(span->sink == hk_heap_home(heap, span->class_index), "an active span's frees go to its bin");
+  HK_REQUIRE(span->free_list == hk_heap_effective_list(heap, span->class_index),
+             "an active span's frees go to its bin");
   return true;
 }
 
@@ -123,16 +124,17 @@ static void check_active_tiny(hk_heap_t *heap, const hk_slab_t *span, unsigned l
   HK_REQUIRE(span->own.free == HK_LIST_END, "an active span's free blocks are its bin's");
   HK_REQUIRE(!hk_list_is_linked(&span->link), "an active span is in no list");
   HK_REQUIRE(length <= carved_of(span), "a bin has no more blocks than were carved");
-  HK_REQUIRE(!hk_bin_is_fresh(hk_heap_home(heap, span->class_index)) || span->zero, "a fresh list is of a zero span");
+  HK_REQUIRE(!hk_bin_is_fresh(hk_heap_effective_list(heap, span->class_index)) || span->zero,
+             "a fresh list is of a zero span");
 }
 
 /* Checks the counts that a sampled heap keeps of a bin's list. */
 static void check_counted(const hk_heap_t *heap, unsigned class_index, unsigned length) {
-  const hk_cut_t *cut = &heap->cuts->of[class_index];
-  if (cut->at_mark == HK_CUT_UNKNOWN) return;
-  const hk_sink_t *home = hk_heap_home(heap, class_index);
-  uint32_t counted = cut->at_mark + (home->mark - home->countdown);
-  if (home == &heap->bin[class_index]) {
+  const hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
+  if (countdown->at_mark == HK_COUNTDOWN_UNKNOWN) return;
+  const hk_free_list_t *list = hk_heap_effective_list(heap, class_index);
+  uint32_t counted = countdown->at_mark + (list->mark - list->countdown);
+  if (list == &heap->bin[class_index]) {
     HK_REQUIRE(length <= counted, "an open bin has at most what it was given and what came back");
   } else {
     HK_REQUIRE(length == counted, "a closed bin's home is as long as it has counted");
@@ -141,26 +143,26 @@ static void check_counted(const hk_heap_t *heap, unsigned class_index, unsigned 
 
 /* Returns the length of the bin's list, as check_mid_bin does. */
 static unsigned check_tiny_bin(hk_heap_t *heap, unsigned class_index) {
-  const hk_sink_t *home = hk_heap_home(heap, class_index);
+  const hk_free_list_t *list = hk_heap_effective_list(heap, class_index);
   const hk_slab_t *span = active_of(heap, class_index);
   if (span == NULL) {
-    HK_REQUIRE(home->free == HK_LIST_END, "a bin without an active span has no blocks");
+    HK_REQUIRE(list->free == HK_LIST_END, "a bin without an active span has no blocks");
     return 0;
   }
   unsigned length;
-  if (!measure_of_span(span, home->free, &length)) return length;
+  if (!measure_of_span(span, list->free, &length)) return length;
   check_active_tiny(heap, span, length);
   if (hk_heap_is_sampled(heap) && hk_load_relaxed(&is_exact)) check_counted(heap, class_index, length);
   return length;
 }
 
 static unsigned check_mid_bin(hk_heap_t *heap, unsigned class_index) {
-  const hk_sink_t *home = hk_heap_home(heap, class_index);
+  const hk_free_list_t *list = hk_heap_effective_list(heap, class_index);
   unsigned length, room = heap->state[class_index].room;
-  if (!measure(home->free, room, &length) || !hk_load_relaxed(&is_exact)) return length;
-  HK_REQUIRE(home->countdown > 0, "a mid bin that is full is spilled at once");
-  HK_REQUIRE(length + home->countdown == room, "a mid bin's list and what is left of its room are its room");
-  for (const hk_block_t *block = home->free; block != HK_LIST_END; block = block->next) {
+  if (!measure(list->free, room, &length) || !hk_load_relaxed(&is_exact)) return length;
+  HK_REQUIRE(list->countdown > 0, "a mid bin that is full is spilled at once");
+  HK_REQUIRE(length + list->countdown == room, "a mid bin's list and what is left of its room are its room");
+  for (const hk_block_t *block = list->free; block != HK_LIST_END; block = block->next) {
     const hk_slab_t *slab = hk_slab_of(block);
     HK_REQUIRE(owner_of(slab) == heap && slab->class_index == class_index, "a mid bin has blocks of its own spans");
   }
@@ -201,7 +203,7 @@ void hk_heap_check_span(hk_heap_t *heap, const hk_slab_t *slab) {
 
 /* ---- Spare slabs and outboxes. */
 
-static void check_free_range(const hk_slab_t *head) {
+static void check_free_extent(const hk_slab_t *head) {
   for (unsigned i = 0; i < head->slab_count; i++) {
     HK_REQUIRE(hk_slab_state(&head[i]) == hk_slab_free, "a spare slab says that it is free");
     HK_REQUIRE(owner_of(&head[i]) == NULL, "a spare slab has no owner");
@@ -214,7 +216,7 @@ static uint32_t check_spare_list(const hk_list_t *list, unsigned slab_count) {
     const hk_slab_t *head = HK_CONTAINER_OF(node, hk_slab_t, link);
     HK_REQUIRE(node->next->previous == node, "a list of spare slabs is whole");
     HK_REQUIRE(head->slab_count == slab_count, "a spare range is in the list of its length");
-    check_free_range(head);
+    check_free_extent(head);
     slabs += slab_count;
   }
   return slabs;
@@ -227,7 +229,7 @@ void hk_heap_check_spare(const hk_heap_t *heap) {
              "the count of spare slabs is how many there are");
   if (heap->reserve == NULL) return;
   HK_REQUIRE(heap->reserve->slab_count > 0, "a reserve has slabs");
-  check_free_range(heap->reserve);
+  check_free_extent(heap->reserve);
 }
 
 static void check_outbox(const hk_outgoing_t *batch) {
@@ -261,15 +263,16 @@ static uint64_t check_spans(hk_heap_t *heap) {
   if (!hk_heap_claim_spans(heap)) return 1;
   walked_t walked = {.heap = heap};
   hk_superslab_visit(visit, &walked);
-  uint32_t counted = hk_load_relaxed(&heap->span_slabs) - hk_load_relaxed(&heap->shared.rescued_slabs);
+  uint32_t counted = hk_load_relaxed(&heap->span_slabs) - hk_load_relaxed(&heap->shared.drained_slabs);
   hk_heap_unclaim_spans(heap);
   if (hk_load_relaxed(&is_exact)) HK_REQUIRE(walked.slabs == counted, "the count of a heap's slabs is how many it has");
   return walked.steps;
 }
 
 static uint64_t check_all(hk_heap_t *heap) {
-  const hk_sink_t *home = hk_load_relaxed(&heap->home);
-  HK_REQUIRE(home == heap->bin || (heap->cuts != NULL && home == heap->cuts->home), "a heap's home is one of its own");
+  const hk_free_list_t *list = hk_load_relaxed(&heap->effective_lists);
+  HK_REQUIRE(list == heap->bin || (heap->countdowns != NULL && list == heap->countdowns->shadow),
+             "a heap's home is one of its own");
   uint64_t steps = 0;
   for (unsigned i = 1; i < HK_CLASS_COUNT; i++) steps += check_class(heap, i, UINT_MAX);
   for (unsigned i = 0; i < HK_OUTBOX_SLOTS; i++) check_outbox(&heap->outbox[i]);
@@ -284,11 +287,11 @@ void hk_heap_check(hk_heap_t *heap) {
 
 void hk_heap_check_at_rest(hk_heap_t *heap) {
   if (!hk_load_relaxed(&is_exact)) return;
-  HK_REQUIRE(!heap->is_tended, "a heap that is given back is not tended");
+  HK_REQUIRE(!heap->is_visited, "a heap that is given back is not tended");
   for (unsigned i = 0; i < HK_OUTBOX_SLOTS; i++)
     HK_REQUIRE(heap->outbox[i].owner == NULL, "a heap that is given back has sent its batches");
   for (unsigned i = 1; i < HK_CLASS_COUNT && hk_heap_is_sampled(heap); i++) {
-    bool is_open = hk_heap_home(heap, i) == &heap->bin[i];
+    bool is_open = hk_heap_effective_list(heap, i) == &heap->bin[i];
     HK_REQUIRE(is_open || heap->bin[i].free == HK_LIST_END, "a heap that is given back has nothing in closed bins");
   }
   hk_heap_check(heap);

@@ -20,7 +20,7 @@ static void return_to_span(hk_heap_t *heap, hk_block_t *block) {
 }
 
 void hk_mid_spill(hk_heap_t *heap, unsigned class_index, unsigned keep) {
-  hk_sink_t *bin = hk_heap_home(heap, class_index);
+  hk_free_list_t *bin = hk_heap_effective_list(heap, class_index);
   hk_block_t *last_kept = NULL;
   hk_block_t *block = bin->free;
   unsigned kept = 0;
@@ -61,7 +61,7 @@ void hk_mid_settle(hk_heap_t *heap, unsigned class_index) {
 
 /* Moves up to `most` blocks from the span's list to the front of the bin's; returns how many. */
 static unsigned take_from_span(hk_heap_t *heap, hk_slab_t *span, unsigned most) {
-  hk_sink_t *bin = hk_heap_home(heap, span->class_index);
+  hk_free_list_t *bin = hk_heap_effective_list(heap, span->class_index);
   hk_block_t *first = span->own.free;
   hk_block_t *last = NULL;
   hk_block_t *rest = first;
@@ -96,7 +96,7 @@ static void adapt_room(hk_bin_state_t *state, unsigned class_index) {
 bool hk_mid_fill(hk_heap_t *heap, unsigned class_index) {
   hk_bin_state_t *state = &heap->state[class_index];
   adapt_room(state, class_index);
-  hk_heap_home(heap, class_index)->countdown = state->room; /* the list is empty, whatever was counted */
+  hk_heap_effective_list(heap, class_index)->countdown = state->room; /* the list is empty, whatever was counted */
   hk_list_t *partial = &state->partial;
   unsigned wanted = state->room / 2;
   unsigned found = 0;
@@ -108,6 +108,6 @@ bool hk_mid_fill(hk_heap_t *heap, unsigned class_index) {
 
 void hk_mid_spill_all(hk_heap_t *heap) {
   for (unsigned i = HK_TINY_CLASS_MAX + 1; i < HK_CLASS_COUNT; i++) {
-    if (hk_heap_home(heap, i)->free != HK_LIST_END) hk_mid_spill(heap, i, 0);
+    if (hk_heap_effective_list(heap, i)->free != HK_LIST_END) hk_mid_spill(heap, i, 0);
   }
 }

@@ -1,7 +1,7 @@
 /* heap/mid.h - L4. The bins of mid classes, 1 to 32 KiB.
  *
  * A slab has room for few such blocks, so lists of single spans would run out every few requests. A mid bin has one list
- * for all spans of its class: every slab's sink is the bin, for good, and the bin counts how long its list is. When it
+ * for all spans of its class: every slab's free list is the bin, for good, and the bin counts how long its list is. When it
  * is full, the half that lay longest is spilled: each block goes to its own span's list, and a span that has all its
  * blocks there is released. When it is empty, it is filled from the spans that have some. A list that
  * is spilled and then runs out was too short: its room doubles, up to a bound. One that is spilled twice and did not run
@@ -34,7 +34,7 @@ void hk_mid_settle(hk_heap_t *heap, unsigned class_index);
 /* Spills every mid bin, for a heap that is about to lose its thread: what it keeps for the next one is little. */
 void hk_mid_spill_all(hk_heap_t *heap);
 
-/* After hk_sink_push said that something is due, for a block of any class. */
+/* After hk_free_list_push said that something is due, for a block of any class. */
 HK_INLINE void hk_bin_settle(hk_heap_t *heap, hk_slab_t *slab) {
   if (hk_class_is_mid(slab->class_index)) {
     hk_mid_settle(heap, slab->class_index);

@@ -330,20 +330,20 @@ void hk_heap_repair(void) {
 
 /* The owner may have vanished between putting a block back and counting it: no list is known to be fresh any more, and
  * the next free into a mid bin counts its list again. */
-static void distrust_countdown(hk_heap_t *heap, hk_sink_t *sink, unsigned class_index) {
+static void distrust_countdown(hk_heap_t *heap, hk_free_list_t *free_list, unsigned class_index) {
   if (hk_class_is_mid(class_index)) {
-    sink->countdown = 1;
-    sink->mark = 0;
+    free_list->countdown = 1;
+    free_list->mark = 0;
     return;
   }
-  if (hk_bin_is_fresh(sink)) sink->countdown = HK_COUNTDOWN_ACTIVE;
-  hk_heap_note_length(heap, class_index, HK_CUT_UNKNOWN);
+  if (hk_bin_is_fresh(free_list)) free_list->countdown = HK_COUNTDOWN_ACTIVE;
+  hk_heap_note_length(heap, class_index, HK_COUNTDOWN_UNKNOWN);
 }
 
 static void distrust_countdowns(hk_heap_t *heap) {
   for (unsigned i = 0; i < HK_CLASS_COUNT; i++) {
     distrust_countdown(heap, &heap->bin[i], i);
-    distrust_countdown(heap, hk_heap_home(heap, i), i);
+    distrust_countdown(heap, hk_heap_effective_list(heap, i), i);
   }
 }
 

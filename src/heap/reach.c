@@ -38,13 +38,13 @@ typedef struct hk_reach_unit {
   uint64_t marks[MARK_BITS / WORD_BITS];
 } unit_t;
 
-/* A superslab, or a big block, or a free range of such. */
+/* A superslab, or a large block, or a free extent of such. */
 typedef struct hk_reach_area {
   uintptr_t start;
   uintptr_t end;
   unit_t *unit;     /* NULL: no superslab */
   uint64_t is_free; /* no block */
-  uint64_t mark;    /* of a big block */
+  uint64_t mark;    /* of a large block */
   size_t unused;    /* so many bytes of it, at its start, the program does not have */
 } area_t;
 
@@ -108,10 +108,10 @@ static void count_superslab(void *context, const hk_survey_superslab_t *supersla
   }
 }
 
-static void count_big(void *context, const hk_survey_big_t *big) {
+static void count_large(void *context, const hk_survey_large_t *large) {
   counts_t *counts = context;
   counts->areas++;
-  counts->blocks += !big->is_free;
+  counts->blocks += !large->is_free;
 }
 
 /* NULL when there is no room, or it does not lie behind the last one. */
@@ -142,9 +142,9 @@ static void note_superslab(void *context, const hk_survey_superslab_t *superslab
   for (unsigned i = 0; i < HK_SUPERSLAB_SLABS; i++) unit->note[i] = note_of(superslab, i);
 }
 
-static void note_big(void *context, const hk_survey_big_t *big) {
-  area_t *area = add_area(context, big->start, big->bytes);
-  if (area != NULL) area->is_free = big->is_free;
+static void note_large(void *context, const hk_survey_large_t *large) {
+  area_t *area = add_area(context, large->start, large->bytes);
+  if (area != NULL) area->is_free = large->is_free;
 }
 
 /* ---- Which block an address lies in. */
@@ -329,7 +329,7 @@ static bool make_room(hk_reach_t *reach, const counts_t *counts) {
 bool hk_reach_begin(hk_reach_t *reach, uint64_t most_ms, bool (*may_go_on)(void)) {
   *reach = (hk_reach_t){.end_ms = hk_os_coarse_ms() + most_ms, .may_go_on = may_go_on};
   counts_t counts = {0};
-  hk_survey_visitor_t counter = {&counts, count_superslab, count_big}, noter = {reach, note_superslab, note_big};
+  hk_survey_visitor_t counter = {&counts, count_superslab, count_large}, noter = {reach, note_superslab, note_large};
   bool is_thorough = !hk_survey(&counter, false);
   if (is_thorough) {
     counts = (counts_t){0};

@@ -46,7 +46,7 @@ static bool carve(hk_heap_t *heap, unsigned class_index) {
 }
 
 static bool has_blocks(const hk_heap_t *heap, unsigned class_index) {
-  return hk_heap_home(heap, class_index)->free != HK_LIST_END;
+  return hk_heap_effective_list(heap, class_index)->free != HK_LIST_END;
 }
 
 static void switch_to(hk_heap_t *heap, hk_slab_t *span) {
@@ -107,7 +107,7 @@ static bool refill(hk_heap_t *heap, unsigned class_index) {
 
 bool hk_refill(hk_heap_t *heap, unsigned class_index) {
   hk_stat_bump(&heap->stat, hk_stat_refill, 1);
-  if (hk_class_is_mid(class_index)) hk_heap_home(heap, class_index)->mark = 0;
+  if (hk_class_is_mid(class_index)) hk_heap_effective_list(heap, class_index)->mark = 0;
   bool has_refilled = refill(heap, class_index);
   hk_heap_check_class(heap, class_index);
   return has_refilled;

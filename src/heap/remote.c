@@ -5,10 +5,10 @@
 #include "base/count.h"
 #include "base/panic.h"
 #include "heap/heap_check.h"
+#include "heap/heap_purge.h"
 #include "heap/mid.h"
 #include "heap/pool.h"
-#include "heap/trim.h"
-#include "space/bell.h"
+#include "space/purge_wakeup.h"
 #include "space/region_map.h"
 
 bool hk_remote_post(hk_heap_t *owner, hk_block_t *first, hk_block_t *last) {
@@ -18,7 +18,7 @@ bool hk_remote_post(hk_heap_t *owner, hk_block_t *first, hk_block_t *last) {
     hk_remote_link(last, head);
   } while (
       !hk_compare_exchange_acq_rel(&owner->shared.incoming, &head, first)); /* with hk_remote_take, hk_heap_give_back */
-  if (HK_UNLIKELY(hk_bell_is_open())) hk_bell_ring();
+  if (HK_UNLIKELY(hk_purge_wakeup_is_open())) hk_purge_wakeup_send();
   return head == HK_LIST_END;
 }
 
@@ -28,21 +28,21 @@ hk_block_t *hk_remote_take(hk_heap_t *heap) {
 }
 
 /* What the purge thread has taken from the heap, which counts it still. */
-static void note_rescued(hk_heap_t *heap) {
-  uint32_t slabs = hk_load_relaxed(&heap->shared.rescued_slabs);
+static void note_drained(hk_heap_t *heap) {
+  uint32_t slabs = hk_load_relaxed(&heap->shared.drained_slabs);
   if (HK_LIKELY(slabs == 0)) return;
-  (void)hk_sub_relaxed(&heap->shared.rescued_slabs, slabs);
-  HK_ASSERT(slabs <= hk_load_relaxed(&heap->span_slabs), "no more slabs are rescued than a heap has");
+  (void)hk_sub_relaxed(&heap->shared.drained_slabs, slabs);
+  HK_ASSERT(slabs <= hk_load_relaxed(&heap->span_slabs), "no more slabs are drained than a heap has");
   hk_bump_relaxed(&heap->span_slabs, -slabs);
 }
 
 /* Takes up what was sent to a heap that no thread has: else it waited for one that may never come. */
-static void tend(hk_heap_t *heap);
+static void drain_visited(hk_heap_t *heap);
 
 /* After a post. A heap that another thread has just then is that one's to look after, also when it is about to give the
  * heap back. */
-static void tend_if_idle(hk_heap_t *owner) {
-  if (hk_heap_life(owner) == hk_heap_idle && hk_heap_take_this(owner)) tend(owner);
+static void drain_if_idle(hk_heap_t *owner) {
+  if (hk_heap_life(owner) == hk_heap_idle && hk_heap_take_this(owner)) drain_visited(owner);
 }
 
 HK_NOINLINE static void send(hk_heap_t *heap, hk_outgoing_t *batch) {
@@ -51,10 +51,10 @@ HK_NOINLINE static void send(hk_heap_t *heap, hk_outgoing_t *batch) {
   batch->owner = NULL; /* before the blocks go: a child of fork must not send them twice */
   hk_keep_store_order();
   (void)hk_remote_post(owner, batch->first, batch->last);
-  if (heap->is_tended) {
+  if (heap->is_visited) {
     heap->has_sent_to_idle = heap->has_sent_to_idle || hk_heap_life(owner) == hk_heap_idle;
   } else {
-    tend_if_idle(owner);
+    drain_if_idle(owner);
   }
 }
 
@@ -125,7 +125,7 @@ void hk_remote_free_now(const hk_slab_t *slab, hk_block_t *block) {
   hk_stat_add(hk_stat_remote_free, 1);
   hk_heap_t *owner = hk_load_relaxed(&((hk_slab_t *)slab)->owner);
   (void)hk_remote_post(owner, block, block);
-  tend_if_idle(owner);
+  drain_if_idle(owner);
 }
 
 void hk_remote_flush(hk_heap_t *heap) {
@@ -135,18 +135,18 @@ void hk_remote_flush(hk_heap_t *heap) {
 }
 
 /* Where a block's span has moved to another heap meanwhile (steal.h), the block goes after it: false. */
-static bool take_home(hk_heap_t *heap, hk_slab_t *slab, hk_block_t *block) {
+static bool collect(hk_heap_t *heap, hk_slab_t *slab, hk_block_t *block) {
   hk_heap_t *owner = hk_load_relaxed(&slab->owner);
   if (HK_UNLIKELY(owner != heap)) {
     gather(heap, owner, slab, block);
     return false;
   }
-  if (hk_sink_push(slab->sink, block)) hk_bin_settle(heap, slab);
+  if (hk_free_list_push(slab->free_list, block)) hk_bin_settle(heap, slab);
   return true;
 }
 
 size_t hk_remote_drain(hk_heap_t *heap) {
-  note_rescued(heap);
+  note_drained(heap);
   hk_block_t *block = hk_remote_take(heap);
   size_t count = 0;
   while (block != HK_LIST_END) {
@@ -158,7 +158,7 @@ size_t hk_remote_drain(hk_heap_t *heap) {
     hk_block_t *next = hk_remote_next(link);
     hk_slab_t *slab = hk_slab_of(block);
     __builtin_prefetch(has_jump(slab) ? *jump_of(block) : next);
-    count += take_home(heap, slab, block);
+    count += collect(heap, slab, block);
     block = next;
   }
   hk_stat_bump(&heap->stat, hk_stat_remote_drain, count);
@@ -178,14 +178,14 @@ static bool lay_down(hk_heap_t *heap) {
 }
 
 /* Whether it has sent blocks on to heaps that may be idle. */
-static bool tend_once(hk_heap_t *heap, bool *is_awaited) {
+static bool drain_once(hk_heap_t *heap, bool *is_awaited) {
   hk_heap_enter_taken(heap);
-  heap->is_tended = true;
+  heap->is_visited = true;
   heap->has_sent_to_idle = false;
   (void)hk_remote_drain(heap);
   hk_remote_flush(heap);
   hk_heap_unload(heap);
-  heap->is_tended = false;
+  heap->is_visited = false;
   bool has_sent = heap->has_sent_to_idle;
   hk_heap_leave(heap);
   *is_awaited = lay_down(heap);
@@ -193,15 +193,15 @@ static bool tend_once(hk_heap_t *heap, bool *is_awaited) {
 }
 
 /* One heap after the other: a chain of heaps that each send on to the next would be as deep as it is long. */
-static void tend(hk_heap_t *heap) {
+static void drain_visited(hk_heap_t *heap) {
   bool has_sent = false, is_awaited;
-  do has_sent = tend_once(heap, &is_awaited) || has_sent;
+  do has_sent = drain_once(heap, &is_awaited) || has_sent;
   while (is_awaited && hk_heap_take_this(heap));
-  while (has_sent && (heap = hk_heap_take_awaited()) != NULL) (void)tend_once(heap, &is_awaited);
+  while (has_sent && (heap = hk_heap_take_awaited()) != NULL) (void)drain_once(heap, &is_awaited);
 }
 
 void hk_remote_give_back(hk_heap_t *heap) {
-  if (lay_down(heap) && hk_heap_take_this(heap)) tend(heap);
+  if (lay_down(heap) && hk_heap_take_this(heap)) drain_visited(heap);
 }
 
 static bool has_pending(hk_heap_t *heap, unsigned unused) {
@@ -211,5 +211,5 @@ static bool has_pending(hk_heap_t *heap, unsigned unused) {
 
 void hk_remote_drain_idle(void) {
   hk_heap_t *heap = hk_heap_take_if(has_pending, 0);
-  if (heap != NULL) tend(heap);
+  if (heap != NULL) drain_visited(heap);
 }

@@ -70,7 +70,7 @@ bool hk_search_free(hk_slab_t *span, const hk_block_t *block) {
   hk_heap_t *owner = hk_load_relaxed(&span->owner);
   if (owner == NULL) return false;
   if (is_listed(owner, &owner->bin[span->class_index].free, owner, block)) return true;
-  if (is_listed(owner, &hk_heap_home(owner, span->class_index)->free, owner, block)) return true;
+  if (is_listed(owner, &hk_heap_effective_list(owner, span->class_index)->free, owner, block)) return true;
   if (is_listed(owner, &span->own.free, owner, block)) return true;
   if (is_coming(owner, block)) return true;
   bool moved = LOAD_RACY(&span->moved);

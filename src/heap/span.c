@@ -3,7 +3,7 @@
 
 #include "base/panic.h"
 #include "heap/heap_check.h"
-#include "heap/prefault.h"
+#include "heap/span_prefault.h"
 #include "heap/spare.h"
 #include "space/superslab.h"
 
@@ -37,13 +37,13 @@ bool hk_span_has_block(const hk_slab_t *span, const void *address) {
 
 static void describe(hk_heap_t *heap, hk_slab_t *span, unsigned class_index) {
   uint64_t inverse = hk_class_inverse(class_index);
-  span->own = (hk_sink_t){.free = HK_LIST_END};
+  span->own = (hk_free_list_t){.free = HK_LIST_END};
   span->live = 0;
   span->moved = false;
   hk_store_relaxed(&span->carved, 0);
   for (unsigned i = 0; i < span->slab_count; i++) {
     hk_slab_t *slab = &span[i];
-    slab->sink = hk_class_is_mid(class_index) ? hk_heap_home(heap, class_index) : &span->own;
+    slab->free_list = hk_class_is_mid(class_index) ? hk_heap_effective_list(heap, class_index) : &span->own;
     slab->inverse = inverse;
     slab->head = span;
     slab->class_index = (uint8_t)class_index;
@@ -92,29 +92,29 @@ static void settle(hk_heap_t *heap, hk_slab_t *span) {
 }
 
 /* As many blocks came back to a sampled heap's open bin as may: those that it has are now all that go unsampled
- * (cut.h). Where no thread has the heap they go home, so that the span is given back when it is empty. */
+ * (sample_countdown.h). Where no thread has the heap they go home, so that the span is given back when it is empty. */
 static void close_bin(hk_heap_t *heap, unsigned class_index) {
-  hk_sink_t *bin = &heap->bin[class_index];
-  hk_sink_t *home = &heap->cuts->home[class_index];
-  *home = (hk_sink_t){.free = HK_LIST_END, .countdown = HK_COUNTDOWN_ACTIVE};
+  hk_free_list_t *bin = &heap->bin[class_index];
+  hk_free_list_t *list = &heap->countdowns->shadow[class_index];
+  *list = (hk_free_list_t){.free = HK_LIST_END, .countdown = HK_COUNTDOWN_ACTIVE};
   hk_span_set_open(heap, class_index, false);
   uint32_t at_home = 0;
-  if (heap->is_tended) {
-    home->free = bin->free;
+  if (heap->is_visited) {
+    list->free = bin->free;
     bin->free = HK_LIST_END;
-    for (const hk_block_t *block = home->free; hk_block_is_intact(block); block = block->next) at_home++;
+    for (const hk_block_t *block = list->free; hk_block_is_intact(block); block = block->next) at_home++;
   }
-  heap->cuts->of[class_index].until = at_home;
+  heap->countdowns->of[class_index].until = at_home;
   hk_heap_note_length(heap, class_index, at_home);
 }
 
 static void active_countdown_over(hk_heap_t *heap, unsigned class_index) {
-  hk_heap_home(heap, class_index)->countdown = HK_COUNTDOWN_ACTIVE;
+  hk_heap_effective_list(heap, class_index)->countdown = HK_COUNTDOWN_ACTIVE;
   if (!hk_heap_is_sampled(heap)) return;
-  if (hk_load_relaxed(&heap->cuts->of[class_index].is_open)) {
+  if (hk_load_relaxed(&heap->countdowns->of[class_index].is_open)) {
     close_bin(heap, class_index);
   } else {
-    hk_heap_note_length(heap, class_index, HK_CUT_UNKNOWN);
+    hk_heap_note_length(heap, class_index, HK_COUNTDOWN_UNKNOWN);
   }
 }
 
@@ -133,30 +133,30 @@ void hk_span_countdown_over(hk_heap_t *heap, hk_slab_t *slab) {
 
 /* ---- Active and not. */
 
-void hk_span_set_sinks(hk_slab_t *span, hk_sink_t *sink) {
-  for (unsigned i = 0; i < span->slab_count; i++) span[i].sink = sink;
+void hk_span_set_free_lists(hk_slab_t *span, hk_free_list_t *free_list) {
+  for (unsigned i = 0; i < span->slab_count; i++) span[i].free_list = free_list;
 }
 
 void hk_span_set_open(hk_heap_t *heap, unsigned class_index, bool is_open) {
-  hk_store_relaxed(&heap->cuts->of[class_index].is_open, is_open);
+  hk_store_relaxed(&heap->countdowns->of[class_index].is_open, is_open);
   hk_slab_t *span = hk_load_relaxed(&heap->state[class_index].active);
-  if (span != NULL) hk_span_set_sinks(span, hk_heap_home(heap, class_index));
+  if (span != NULL) hk_span_set_free_lists(span, hk_heap_effective_list(heap, class_index));
 }
 
 bool hk_span_active_has_room(const hk_heap_t *heap, unsigned class_index) {
   const hk_slab_t *span = hk_load_relaxed(&heap->state[class_index].active);
   if (span == NULL) return false;
-  return carved_of(span) < hk_span_capacity(span) || hk_heap_home(heap, class_index)->free != HK_LIST_END;
+  return carved_of(span) < hk_span_capacity(span) || hk_heap_effective_list(heap, class_index)->free != HK_LIST_END;
 }
 
 void hk_span_activate(hk_heap_t *heap, hk_slab_t *span) {
-  hk_sink_t *bin = hk_heap_home(heap, span->class_index);
+  hk_free_list_t *bin = hk_heap_effective_list(heap, span->class_index);
   HK_ASSERT(bin->free == HK_LIST_END, "what the bin had would be lost");
   bin->free = span->own.free;
   bin->countdown = HK_COUNTDOWN_ACTIVE;
   span->own.free = HK_LIST_END;
   hk_heap_note_length(heap, span->class_index, carved_of(span) - span->live);
-  hk_span_set_sinks(span, bin);
+  hk_span_set_free_lists(span, bin);
   hk_store_release(&heap->state[span->class_index].active, span);
 }
 
@@ -169,11 +169,11 @@ static unsigned worth_of(unsigned capacity) {
 void hk_span_put_to_rest(hk_heap_t *heap, unsigned class_index, unsigned at_home) {
   hk_bin_state_t *state = &heap->state[class_index];
   hk_slab_t *span = hk_load_relaxed(&state->active);
-  hk_sink_t *home = hk_heap_home(heap, class_index);
-  span->own.free = home->free;
-  home->free = HK_LIST_END;
+  hk_free_list_t *list = hk_heap_effective_list(heap, class_index);
+  span->own.free = list->free;
+  list->free = HK_LIST_END;
   hk_heap_note_length(heap, class_index, 0);
-  hk_span_set_sinks(span, &span->own);
+  hk_span_set_free_lists(span, &span->own);
   span->live = (uint16_t)(carved_of(span) - at_home);
   unsigned capacity = hk_span_capacity(span);
   if (span->live < capacity) {
@@ -182,16 +182,17 @@ void hk_span_put_to_rest(hk_heap_t *heap, unsigned class_index, unsigned at_home
   } else {
     arm(span, worth_of(capacity));
   }
-  hk_store_release(&state->active, NULL); /* last: now it may be rescued */
+  hk_store_release(&state->active, NULL); /* last: now it may be drained */
 }
 
 void hk_span_deactivate(hk_heap_t *heap, unsigned class_index) {
-  HK_ASSERT(hk_heap_home(heap, class_index)->free == HK_LIST_END, "a span that still gives blocks stays active");
+  HK_ASSERT(hk_heap_effective_list(heap, class_index)->free == HK_LIST_END,
+            "a span that still gives blocks stays active");
   hk_span_put_to_rest(heap, class_index, 0);
 }
 
 static void put_carved(hk_heap_t *heap, hk_slab_t *span, hk_block_t *list, unsigned count) {
-  hk_sink_t *bin = hk_heap_home(heap, span->class_index);
+  hk_free_list_t *bin = hk_heap_effective_list(heap, span->class_index);
   if (hk_class_is_mid(span->class_index)) {
     span->live = (uint16_t)(span->live + count);
     bin->countdown = heap->state[span->class_index].room - count;
@@ -234,7 +235,7 @@ static hk_block_t *link_downwards(uintptr_t last, unsigned count, unsigned here,
 }
 
 unsigned hk_span_carve(hk_heap_t *heap, hk_slab_t *span, unsigned count) {
-  HK_ASSERT(hk_heap_home(heap, span->class_index)->free == HK_LIST_END, "what the bin had would be lost");
+  HK_ASSERT(hk_heap_effective_list(heap, span->class_index)->free == HK_LIST_END, "what the bin had would be lost");
   unsigned carved = carved_of(span);
   unsigned room = hk_span_capacity(span) - carved;
   if (count > room) count = room;
@@ -246,7 +247,7 @@ unsigned hk_span_carve(hk_heap_t *heap, hk_slab_t *span, unsigned count) {
   unsigned last_index = carved + count - 1;
   uintptr_t first = block_start(start, per_slab, block_bytes, carved);
   uintptr_t last = block_start(start, per_slab, block_bytes, last_index);
-  if (span->zero) hk_prefault(heap, span->class_index, first, last);
+  if (span->zero) hk_span_prefault(heap, span->class_index, first, last);
   hk_block_t *list = link_downwards(last, count, last_index % per_slab + 1, per_slab, block_bytes);
   hk_store_relaxed(&span->carved, (uint16_t)(carved + count));
   put_carved(heap, span, list, count);

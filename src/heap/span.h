@@ -1,8 +1,8 @@
 /* heap/span.h - L4. A span of blocks of one class, and the life of a tiny class's span within its heap (for mid classes
  * see mid.h).
  *
- *   active:  its bin allocates from it; its sink is the bin
- *   full:    nothing worth allocating from; its sink is its own list; counts down to "worth it again"
+ *   active:  its bin allocates from it; its free list is the bin
+ *   full:    nothing worth allocating from; its free list is its own list; counts down to "worth it again"
  *   partial: in its bin's partial list; counts down to "everything is free"
  *   empty:   leaves the bin: to the heap's spare slabs
  *
@@ -39,9 +39,9 @@ HK_INLINE unsigned hk_span_capacity(const hk_slab_t *span) {
 }
 
 /* Where the owner's frees into the span go from now on. */
-void hk_span_set_sinks(hk_slab_t *span, hk_sink_t *sink);
+void hk_span_set_free_lists(hk_slab_t *span, hk_free_list_t *free_list);
 
-/* Of a tiny class of a sampled heap (cut.h): whether frees go to the bin. What is in the lists stays there. */
+/* Of a tiny class of a sampled heap (sample_countdown.h): whether frees go to the bin. What is in the lists stays there. */
 void hk_span_set_open(hk_heap_t *heap, unsigned class_index, bool is_open);
 
 /* Whether the active span gives blocks yet: to its bin, or by cutting some. */
@@ -57,7 +57,7 @@ unsigned hk_span_carve(hk_heap_t *heap, hk_slab_t *span, unsigned count);
 /* Gives up a span that has no block in use and is in no list: its slabs become spare. */
 void hk_span_release(hk_heap_t *heap, hk_slab_t *span);
 
-/* After hk_sink_push into a tiny class's span said that something is due. `slab` is any slab of the span. */
+/* After hk_free_list_push into a tiny class's span said that something is due. `slab` is any slab of the span. */
 void hk_span_countdown_over(hk_heap_t *heap, hk_slab_t *slab);
 
 #endif /* HK_HEAP_SPAN_H */

@@ -42,7 +42,7 @@ static size_t reserve_slabs(hk_heap_t *heap) {
 }
 
 /* From its top end, as spans are taken from superslabs. */
-static hk_slab_t *cut_reserve(hk_heap_t *heap, unsigned slab_count) {
+static hk_slab_t *carve_reserve(hk_heap_t *heap, unsigned slab_count) {
   hk_slab_t *reserve = heap->reserve;
   if (reserve == NULL || reserve->slab_count < slab_count) return NULL;
   unsigned rest = reserve->slab_count - slab_count;
@@ -103,7 +103,7 @@ hk_slab_t *hk_spare_acquire(hk_heap_t *heap, unsigned slab_count) {
     hk_stat_bump(&heap->stat, hk_stat_slab_reuse, 1);
     return head;
   }
-  head = cut_reserve(heap, slab_count);
+  head = carve_reserve(heap, slab_count);
   if (head != NULL) {
     hk_stat_bump(&heap->stat, hk_stat_slab_reserve, 1);
     return head;
@@ -113,5 +113,5 @@ hk_slab_t *hk_spare_acquire(hk_heap_t *heap, unsigned slab_count) {
   keep_reserve(heap);
   heap->reserve = head;
   hk_heap_check_spare(heap);
-  return cut_reserve(heap, slab_count);
+  return carve_reserve(heap, slab_count);
 }

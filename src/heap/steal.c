@@ -13,7 +13,7 @@ static void change_owner(hk_slab_t *span, hk_heap_t *from, hk_heap_t *to) {
   hk_bump_relaxed(&to->span_slabs, span->slab_count);
   span->moved = true;
   for (unsigned i = 0; i < span->slab_count; i++) hk_store_relaxed(&span[i].owner, to);
-  if (hk_class_is_mid(span->class_index)) hk_span_set_sinks(span, hk_heap_home(to, span->class_index));
+  if (hk_class_is_mid(span->class_index)) hk_span_set_free_lists(span, hk_heap_effective_list(to, span->class_index));
 }
 
 static hk_slab_t *first_partial(const hk_heap_t *heap, unsigned class_index) {
@@ -37,8 +37,8 @@ static void move_partial(hk_heap_t *to, hk_heap_t *from, hk_slab_t *span) {
 /* A tiny class's active span goes with what its bin has; a mid class's is no more than where to cut next. */
 static void move_active(hk_heap_t *to, hk_heap_t *from, unsigned class_index) {
   hk_slab_t *span = hk_load_relaxed(&from->state[class_index].active);
-  hk_sink_t *source = hk_heap_home(from, class_index);
-  hk_sink_t *target = hk_heap_home(to, class_index);
+  hk_free_list_t *source = hk_heap_effective_list(from, class_index);
+  hk_free_list_t *target = hk_heap_effective_list(to, class_index);
   hk_store_release(&from->state[class_index].active, NULL);
   change_owner(span, from, to);
   if (hk_class_is_mid(class_index)) {
@@ -46,12 +46,12 @@ static void move_active(hk_heap_t *to, hk_heap_t *from, unsigned class_index) {
     return;
   }
   if (hk_load_relaxed(&to->state[class_index].active) != NULL) hk_span_deactivate(to, class_index);
-  hk_span_set_sinks(span, target);
+  hk_span_set_free_lists(span, target);
   target->countdown = hk_bin_countdown_of_list(source);
   target->free = source->free;
   source->free = HK_LIST_END;
   hk_heap_note_length(from, class_index, 0);
-  hk_heap_note_length(to, class_index, HK_CUT_UNKNOWN);
+  hk_heap_note_length(to, class_index, HK_COUNTDOWN_UNKNOWN);
   hk_store_release(&to->state[class_index].active, span);
 }
 

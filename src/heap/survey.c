@@ -7,7 +7,7 @@
 #include "base/mask.h"
 #include "os/copy_out.h"
 #include "os/os.h"
-#include "space/big.h"
+#include "space/large.h"
 #include "space/region_map.h"
 
 #define UNITS_OF_REGION (HK_REGION_SLABS / HK_SUPERSLAB_SLABS)
@@ -38,7 +38,7 @@ typedef struct {
 
 static bool is_of_superslab(const hk_slab_t *slab) {
   hk_slab_state_t state = hk_slab_state(slab);
-  return slab->superslab != NULL && state != hk_slab_none && state != hk_slab_big;
+  return slab->superslab != NULL && state != hk_slab_none && state != hk_slab_large;
 }
 
 /* Whether the record, which the descriptors lead to, says so too. */
@@ -47,21 +47,21 @@ static bool find_record(hk_survey_superslab_t *unit, const hk_slab_t *slab) {
   return unit->record.start == unit->start && unit->record.slabs == unit->first;
 }
 
-static void show_big(walk_t *walk, const hk_slab_t *slab, uintptr_t start, bool is_free) {
+static void show_large(walk_t *walk, const hk_slab_t *slab, uintptr_t start, bool is_free) {
   size_t bytes = hk_load_relaxed(&((hk_slab_t *)slab)->bytes);
   if (bytes == 0 || bytes % hk_os_page_size() != 0 || bytes >> HK_ADDRESS_BITS != 0) return;
   walk->big_count += !is_free;
-  if (walk->visitor->big == NULL) return;
+  if (walk->visitor->large == NULL) return;
   bool may_be_resident = !is_free || !slab->zero;
   size_t resident = may_be_resident ? hk_os_resident_bytes((void *)start, bytes) : 0;
-  hk_survey_big_t big = {.start = start, .bytes = bytes, .resident_bytes = resident, .is_free = is_free};
-  walk->visitor->big(walk->visitor->context, &big);
+  hk_survey_large_t large = {.start = start, .bytes = bytes, .resident_bytes = resident, .is_free = is_free};
+  walk->visitor->large(walk->visitor->context, &large);
 }
 
-/* A free range's last slab has a tag too: only the first one's leads to itself. */
-static bool is_free_range(const hk_survey_superslab_t *unit, unsigned i) {
+/* A free extent's last slab has a tag too: only the first one's leads to itself. */
+static bool is_free_extent(const hk_survey_superslab_t *unit, unsigned i) {
   const hk_slab_t *slab = &unit->slab[i];
-  return hk_slab_state(slab) == hk_slab_free && slab->superslab == NULL && slab->range.since != 0 &&
+  return hk_slab_state(slab) == hk_slab_free && slab->superslab == NULL && slab->extent.since != 0 &&
          slab->head == &unit->first[i];
 }
 
@@ -97,8 +97,8 @@ static void look_at_unit(walk_t *walk, hk_survey_superslab_t *unit) {
       is_shown = true;
       continue;
     }
-    if (hk_slab_state(slab) == hk_slab_big) show_big(walk, slab, start, false);
-    if (is_free_range(unit, i)) show_big(walk, slab, start, true);
+    if (hk_slab_state(slab) == hk_slab_large) show_large(walk, slab, start, false);
+    if (is_free_extent(unit, i)) show_large(walk, slab, start, true);
   }
 }
 
@@ -122,5 +122,6 @@ bool hk_survey(const hk_survey_visitor_t *visitor, bool is_thorough) {
   for (size_t region = 0; (leaf = hk_region_map_find(&region)) != NULL; region++) {
     look_at_region(&walk, leaf, (uintptr_t)region << HK_REGION_SHIFT);
   }
-  return is_thorough || (walk.superslab_count >= hk_shelf_superslab_count() && walk.big_count >= hk_big_usage().count);
+  return is_thorough ||
+         (walk.superslab_count >= hk_superslab_index_superslab_count() && walk.big_count >= hk_large_usage().count);
 }

@@ -12,8 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "space/shelf.h"
 #include "space/slab.h"
+#include "space/superslab_index.h"
 
 /* Pages are 4 KiB at least. */
 #define HK_SURVEY_PAGES_MAX (HK_SUPERSLAB_BYTES / (4 * HK_KIB))
@@ -28,19 +28,19 @@ typedef struct {
   unsigned char is_resident[HK_SURVEY_PAGES_MAX]; /* [i]: page i */
 } hk_survey_superslab_t;
 
-/* A big block, or a free range of such. */
+/* A large block, or a free extent of such. */
 typedef struct {
   uintptr_t start;
   size_t bytes;
   size_t resident_bytes;
   bool is_free;
-} hk_survey_big_t;
+} hk_survey_large_t;
 
 /* Either may be NULL: it is then not asked what is resident. */
 typedef struct {
   void *context;
   void (*superslab)(void *context, const hk_survey_superslab_t *superslab);
-  void (*big)(void *context, const hk_survey_big_t *big);
+  void (*large)(void *context, const hk_survey_large_t *large);
 } hk_survey_visitor_t;
 
 /* Shows everything to the visitor, by address. It needs some KiB of stack. Descriptors that are not resident are passed over,

@@ -3,11 +3,11 @@
 
 #include <stdint.h>
 
-#include "heap/cut.h"
+#include "heap/heap_purge.h"
 #include "heap/pool.h"
 #include "heap/remote.h"
+#include "heap/sample_countdown.h"
 #include "heap/spare.h"
-#include "heap/trim.h"
 #include "os/os.h"
 
 HK_THREAD_LOCAL hk_heap_variable_t hk_thread_heap = HK_EMPTY_HEAP;
@@ -120,7 +120,7 @@ hk_thread_lease_t hk_thread_enter(void) {
 
 void hk_thread_leave(hk_thread_lease_t lease) {
   if (lease.borrowed) {
-    hk_cut_recall(lease.heap);
+    hk_sample_countdown_recall(lease.heap);
     hk_remote_flush(lease.heap);
     if (hk_load_relaxed(&lease.heap->spare_slabs) > 0) hk_spare_flush(lease.heap);
   }
@@ -131,7 +131,7 @@ void hk_thread_leave(hk_thread_lease_t lease) {
 /* ---- The end. */
 
 void hk_thread_let_go(hk_heap_t *heap) {
-  hk_cut_recall(heap);
+  hk_sample_countdown_recall(heap);
   hk_remote_flush(heap);
   hk_heap_unload(heap);
   hk_heap_begin_small(heap);

@@ -163,44 +163,44 @@ typedef struct {
   size_t bytes;
   size_t alignment;
   int access;
-} wish_t;
+} request_t;
 
 /* Maps near `hint`. 0 when the system refuses; the start when it is aligned; otherwise gives the range back,
  * stores where it was in `*misplaced` and returns 0. (A range that cannot even be given back stays mapped, never
  * touched.) */
-static uintptr_t reserve_near(uintptr_t hint, const wish_t *wish, uintptr_t *misplaced) {
+static uintptr_t reserve_near(uintptr_t hint, const request_t *request, uintptr_t *misplaced) {
   *misplaced = 0;
-  long start = call_mmap(hint, wish->bytes, wish->access, 0);
+  long start = call_mmap(hint, request->bytes, request->access, 0);
   if (hk_syscall_failed(start)) return 0;
-  if (hk_is_aligned((uintptr_t)start, wish->alignment)) return (uintptr_t)start;
-  (void)call_munmap((uintptr_t)start, wish->bytes);
+  if (hk_is_aligned((uintptr_t)start, request->alignment)) return (uintptr_t)start;
+  (void)call_munmap((uintptr_t)start, request->bytes);
   *misplaced = (uintptr_t)start;
   return 0;
 }
 
 /* An aligned range out of a larger one. Where the kernel refuses to cut an end off (no room for one more mapping) that
  * end stays: it costs address space and no memory, and failing would cost the program its request. */
-static uintptr_t reserve_and_trim(const wish_t *wish) {
+static uintptr_t reserve_and_trim(const request_t *request) {
   size_t total;
-  if (__builtin_add_overflow(wish->bytes, wish->alignment - hk_os_page_size(), &total)) return 0;
-  long mapped = call_mmap(0, total, wish->access, 0);
+  if (__builtin_add_overflow(request->bytes, request->alignment - hk_os_page_size(), &total)) return 0;
+  long mapped = call_mmap(0, total, request->access, 0);
   if (hk_syscall_failed(mapped)) return 0;
-  uintptr_t start = hk_align_up((uintptr_t)mapped, wish->alignment);
+  uintptr_t start = hk_align_up((uintptr_t)mapped, request->alignment);
   size_t head_bytes = start - (uintptr_t)mapped;
-  size_t tail_bytes = total - head_bytes - wish->bytes;
+  size_t tail_bytes = total - head_bytes - request->bytes;
   if (head_bytes > 0) (void)call_munmap((uintptr_t)mapped, head_bytes);
-  if (tail_bytes > 0) (void)call_munmap(start + wish->bytes, tail_bytes);
+  if (tail_bytes > 0) (void)call_munmap(start + request->bytes, tail_bytes);
   return start;
 }
 
 /* For a process near its limit, which has room for the range but not for its alignment more: steps down from `from`,
  * farther each time, to find one aligned hole. */
-static uintptr_t reserve_below(uintptr_t from, const wish_t *wish) {
-  size_t step = wish->alignment;
+static uintptr_t reserve_below(uintptr_t from, const request_t *request) {
+  size_t step = request->alignment;
   for (unsigned i = 0; i < STEP_COUNT && step < from; i++, step *= 2) {
     from -= step;
     uintptr_t misplaced;
-    uintptr_t start = reserve_near(hk_align_down(from, wish->alignment), wish, &misplaced);
+    uintptr_t start = reserve_near(hk_align_down(from, request->alignment), request, &misplaced);
     if (start != 0) return start;
     if (misplaced == 0) return 0;
   }
@@ -210,44 +210,45 @@ static uintptr_t reserve_below(uintptr_t from, const wish_t *wish) {
 static bool is_small(size_t bytes) { return bytes < HK_SUPERSLAB_BYTES; }
 
 /* Where there is no hint, or another thread was faster, the kernel chooses the highest hole that is long enough. */
-static uintptr_t hint_for(const wish_t *wish) {
-  if (is_small(wish->bytes)) {
+static uintptr_t hint_for(const request_t *request) {
+  if (is_small(request->bytes)) {
     uintptr_t hole = hk_load_relaxed(&small_hole);
     hk_store_relaxed(&small_hole, 0);
-    return hk_align_up(hole, wish->alignment);
+    return hk_align_up(hole, request->alignment);
   }
   uintptr_t end = hk_load_relaxed(&next_end);
-  return end > wish->bytes ? hk_align_down(end - wish->bytes, wish->alignment) : 0;
+  return end > request->bytes ? hk_align_down(end - request->bytes, request->alignment) : 0;
 }
 
-static uintptr_t reserve_aligned(const wish_t *wish) {
+static uintptr_t reserve_aligned(const request_t *request) {
   uintptr_t misplaced;
-  uintptr_t start = reserve_near(hint_for(wish), wish, &misplaced);
+  uintptr_t start = reserve_near(hint_for(request), request, &misplaced);
   if (start != 0 || misplaced == 0) return start; /* where `bytes` are refused, more are too */
   /* The hole that the kernel chose often reaches down to an aligned start. */
   uintptr_t chosen = misplaced;
-  start = reserve_near(hk_align_down(chosen, wish->alignment), wish, &misplaced);
-  if (start == 0) start = reserve_and_trim(wish);
-  if (start == 0) start = reserve_below(chosen, wish);
+  start = reserve_near(hk_align_down(chosen, request->alignment), request, &misplaced);
+  if (start == 0) start = reserve_and_trim(request);
+  if (start == 0) start = reserve_below(chosen, request);
   return start;
 }
 
-static void *reserve(const wish_t *wish) {
-  if (wish->alignment <= hk_os_page_size()) {
-    long start = call_mmap(0, wish->bytes, wish->access, 0);
+static void *reserve(const request_t *request) {
+  if (request->alignment <= hk_os_page_size()) {
+    long start = call_mmap(0, request->bytes, request->access, 0);
     return hk_syscall_failed(start) ? NULL : (void *)start;
   }
-  uintptr_t start = reserve_aligned(wish);
-  if (start != 0 && !(is_small(wish->bytes) && start > hk_load_relaxed(&next_end))) hk_store_relaxed(&next_end, start);
+  uintptr_t start = reserve_aligned(request);
+  if (start != 0 && !(is_small(request->bytes) && start > hk_load_relaxed(&next_end)))
+    hk_store_relaxed(&next_end, start);
   return (void *)start;
 }
 
 void *hk_os_reserve(size_t bytes, size_t alignment) {
-  return reserve(&(wish_t){.bytes = bytes, .alignment = alignment, .access = mapping_access});
+  return reserve(&(request_t){.bytes = bytes, .alignment = alignment, .access = mapping_access});
 }
 
 void *hk_os_reserve_readable(size_t bytes, size_t alignment) {
-  void *start = reserve(&(wish_t){.bytes = bytes, .alignment = alignment, .access = PROT_READ});
+  void *start = reserve(&(request_t){.bytes = bytes, .alignment = alignment, .access = PROT_READ});
   if (start != NULL) hk_os_huge_keep_small(start, bytes);
   return start;
 }

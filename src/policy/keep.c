@@ -43,14 +43,14 @@ static size_t most_bytes(const hk_keep_t *keep, const hk_keep_view_t *view) {
 /* What lay idle above the base all through the window was not needed. When nobody looked for a whole window more,
  * nothing changed in it, and what lay there then was not needed either. */
 static void end_window(hk_keep_t *keep, const hk_keep_view_t *view, bool is_long_over) {
-  size_t unneeded = is_long_over ? keep->surplus_bytes : keep->least_surplus_bytes;
+  size_t unneeded = is_long_over ? keep->excess_bytes : keep->least_excess_bytes;
   keep->earned_bytes -= hk_smaller(unneeded, keep->earned_bytes);
-  keep->least_surplus_bytes = keep->surplus_bytes;
+  keep->least_excess_bytes = keep->excess_bytes;
   keep->peak_before_bytes = is_long_over ? keep->in_use_bytes : keep->peak_bytes;
   keep->peak_bytes = keep->in_use_bytes;
   /* What is wanted again and again, and cannot stay, is not earned for good. */
   keep->earned_bytes = hk_smaller(keep->earned_bytes, most_bytes(keep, view));
-  hk_trough_end_window(&keep->trough);
+  hk_low_water_end_window(&keep->low_water);
   keep->window_start_ms = view->now_ms;
 }
 
@@ -75,20 +75,20 @@ static void pass_time(hk_keep_t *keep, const hk_keep_view_t *view) {
 void hk_keep_look(hk_keep_t *keep, const hk_keep_view_t *view) {
   pass_time(keep, view);
   size_t base = hk_keep_base(view);
-  size_t surplus_bytes = view->idle_bytes > base ? view->idle_bytes - base : 0;
-  bool is_trusted = view->terms.is_trusting && view->retain_bytes > 0 && surplus_bytes > keep->surplus_bytes;
-  if (is_trusted) keep->earned_bytes = hk_larger(keep->earned_bytes, surplus_bytes);
-  keep->surplus_bytes = surplus_bytes;
-  keep->least_surplus_bytes = hk_smaller(keep->least_surplus_bytes, keep->surplus_bytes);
+  size_t excess_bytes = view->idle_bytes > base ? view->idle_bytes - base : 0;
+  bool is_trusted = view->terms.is_trusting && view->retain_bytes > 0 && excess_bytes > keep->excess_bytes;
+  if (is_trusted) keep->earned_bytes = hk_larger(keep->earned_bytes, excess_bytes);
+  keep->excess_bytes = excess_bytes;
+  keep->least_excess_bytes = hk_smaller(keep->least_excess_bytes, keep->excess_bytes);
   keep->in_use_bytes = view->in_use_bytes;
   keep->peak_bytes = hk_larger(keep->peak_bytes, view->in_use_bytes);
-  hk_trough_note(&keep->trough, view->in_use_bytes);
+  hk_low_water_note(&keep->low_water, view->in_use_bytes);
 }
 
 /* Who is trusted has paid for what it may keep in the end. */
 static size_t earned_here(const hk_keep_t *keep, const hk_keep_view_t *view) {
   if (view->terms.is_trusting) return keep->earned_bytes;
-  return hk_trough_credit_bytes(&keep->trough, keep->earned_bytes, view->in_use_bytes, peak_of_late(keep));
+  return hk_low_water_credit_bytes(&keep->low_water, keep->earned_bytes, view->in_use_bytes, peak_of_late(keep));
 }
 
 size_t hk_keep_limit(const hk_keep_t *keep, const hk_keep_view_t *view) {
@@ -125,7 +125,7 @@ void hk_keep_forget(hk_keep_t *keep) {
 
 #if HK_DEBUG
 void hk_keep_check(const hk_keep_t *keep) {
-  HK_REQUIRE(keep->least_surplus_bytes <= keep->surplus_bytes, "the least surplus is at most the last one");
+  HK_REQUIRE(keep->least_excess_bytes <= keep->excess_bytes, "the least excess is at most the last one");
   HK_REQUIRE(keep->in_use_bytes <= keep->peak_bytes, "the peak is at least what was in use last");
 }
 #endif

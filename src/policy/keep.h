@@ -6,7 +6,7 @@
  * more may stay: where some of it is wanted again, more will be. What then lies idle through a whole window was not needed, and is
  * earned no longer. On top of the base no more is kept than brings all there is to the most that was in use of late, and a part of
  * that more: what is idle beyond has the wrong size or place, and has been replaced already. And what was earned counts for less, down
- * to nothing, where the program has freed more than it did before it took memory again (policy/trough.h): nothing says that it will this
+ * to nothing, where the program has freed more than it did before it took memory again (policy/low_water.h): nothing says that it will this
  * time.
  *
  * So a program that takes and frees the same amount again and again within a window pays for it once at the most, and one that frees
@@ -21,8 +21,8 @@
 
 #include "base/compiler.h"
 #include "base/panic.h"
+#include "policy/low_water.h"
 #include "policy/price.h"
-#include "policy/trough.h"
 
 HK_C_BEGIN
 
@@ -57,19 +57,19 @@ typedef struct {
 /* All zero to begin with. Whoever owns it calls hk_keep_look after each change of what is idle or in use: the window is
  * told from that.
  *
- * Invariant after each look: least_surplus_bytes <= surplus_bytes, in_use_bytes <= peak_bytes. */
+ * Invariant after each look: least_excess_bytes <= excess_bytes, in_use_bytes <= peak_bytes. */
 typedef struct {
   uint64_t window_start_ms;
   size_t earned_bytes;
-  size_t surplus_bytes;       /* idle above the base, when it was looked at last */
-  size_t least_surplus_bytes; /* the lowest that this was since the window began */
+  size_t excess_bytes;       /* idle above the base, when it was looked at last */
+  size_t least_excess_bytes; /* the lowest that this was since the window began */
   /* What was given back and not wanted again yet: in this part of a window, and in those before it. */
   size_t given_back_bytes[HK_KEEP_PARTS];
   uint64_t part_start_ms;   /* when this part began */
   size_t in_use_bytes;      /* when it was looked at last */
   size_t peak_bytes;        /* the most that was in use in this window */
   size_t peak_before_bytes; /* in the window before */
-  hk_trough_t trough;
+  hk_low_water_t low_water;
 } hk_keep_t;
 
 /* Takes note of what there is now, and ends the window when it is over. */

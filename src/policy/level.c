@@ -62,13 +62,13 @@ static void fall(hk_level_t *level) {
   level->segment[level->count++] = (hk_level_segment_t){.top_bytes = level->in_use_bytes, .since_ms = level->now_ms};
 }
 
-static void rise(hk_level_t *level, size_t to_bytes, hk_level_sink_t sink, void *context) {
+static void rise(hk_level_t *level, size_t to_bytes, hk_level_output_t output, void *context) {
   size_t from_bytes = level->in_use_bytes;
   while (level->count > 0 && from_bytes < to_bytes) {
     hk_level_segment_t *youngest = &level->segment[level->count - 1];
     bool is_whole = youngest->top_bytes <= to_bytes;
     size_t top_bytes = is_whole ? youngest->top_bytes : to_bytes;
-    sink(context, top_bytes - from_bytes, level->now_ms - youngest->since_ms);
+    output(context, top_bytes - from_bytes, level->now_ms - youngest->since_ms);
     if (is_whole) level->count--;
     from_bytes = top_bytes;
   }
@@ -78,10 +78,10 @@ void hk_level_pass(hk_level_t *level, uint64_t now_ms) {
   if (now_ms > level->now_ms) level->now_ms = now_ms;
 }
 
-void hk_level_note(hk_level_t *level, uint64_t now_ms, size_t in_use_bytes, hk_level_sink_t sink, void *context) {
+void hk_level_note(hk_level_t *level, uint64_t now_ms, size_t in_use_bytes, hk_level_output_t output, void *context) {
   hk_level_pass(level, now_ms);
   if (in_use_bytes < level->in_use_bytes) fall(level);
-  if (in_use_bytes > level->in_use_bytes) rise(level, in_use_bytes, sink, context);
+  if (in_use_bytes > level->in_use_bytes) rise(level, in_use_bytes, output, context);
   level->in_use_bytes = in_use_bytes;
 }
 

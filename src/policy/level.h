@@ -43,11 +43,11 @@ typedef struct {
 } hk_level_t;
 
 /* So many bytes were idle for so long, and are wanted again. */
-typedef void (*hk_level_sink_t)(void *context, size_t bytes, uint64_t gap_ms);
+typedef void (*hk_level_output_t)(void *context, size_t bytes, uint64_t gap_ms);
 
-/* So much is in use now. Calls the sink for each segment, or part of one, whose gap ends by it. A time before the
+/* So much is in use now. Calls the free list for each segment, or part of one, whose gap ends by it. A time before the
  * latest one counts as the latest: threads read the clock before they take the lock. */
-void hk_level_note(hk_level_t *level, uint64_t now_ms, size_t in_use_bytes, hk_level_sink_t sink, void *context);
+void hk_level_note(hk_level_t *level, uint64_t now_ms, size_t in_use_bytes, hk_level_output_t output, void *context);
 
 /* Time passes, and nothing else. */
 void hk_level_pass(hk_level_t *level, uint64_t now_ms);

@@ -42,7 +42,7 @@ enum {
 #define REMEMBERED_MAX 4
 
 typedef struct {
-  hk_far_bytes_t *reader;
+  hk_memory_reader_t *reader;
   const hk_call_frame_t *frame;
   uintptr_t pc;       /* that is asked about */
   uintptr_t location; /* from where on the row is good */
@@ -69,7 +69,9 @@ static void set_saved(machine_t *machine, unsigned number, int16_t saved, bool i
   machine->row.from_base = (uint8_t)(is_from_base ? machine->row.from_base | bit : machine->row.from_base & ~bit);
 }
 
-static unsigned read_register(machine_t *machine) { return hk_frame_register_of(hk_far_bytes_uleb(machine->reader)); }
+static unsigned read_register(machine_t *machine) {
+  return hk_frame_register_of(hk_memory_reader_uleb(machine->reader));
+}
 
 static int64_t scaled(const machine_t *machine, int64_t factor) {
   return (int64_t)((uint64_t)factor * (uint64_t)machine->frame->data_align);
@@ -145,25 +147,25 @@ static void advance(machine_t *machine, uint64_t factor) { machine->location += 
 
 /* Those that change the row's frame end. False: none of them. */
 static bool run_end(machine_t *machine, unsigned operation) {
-  hk_far_bytes_t *reader = machine->reader;
+  hk_memory_reader_t *reader = machine->reader;
   unsigned number;
   switch (operation) {
     case op_end:
       number = read_register(machine);
-      set_end(machine, number, (int64_t)hk_far_bytes_uleb(reader));
+      set_end(machine, number, (int64_t)hk_memory_reader_uleb(reader));
       return true;
     case op_end_signed:
       number = read_register(machine);
-      set_end(machine, number, scaled(machine, hk_far_bytes_sleb(reader)));
+      set_end(machine, number, scaled(machine, hk_memory_reader_sleb(reader)));
       return true;
     case op_end_register:
       machine->row.base = (uint8_t)read_register(machine);
       return true;
     case op_end_offset:
-      set_offset(machine, (int64_t)hk_far_bytes_uleb(reader));
+      set_offset(machine, (int64_t)hk_memory_reader_uleb(reader));
       return true;
     case op_end_offset_signed:
-      set_offset(machine, scaled(machine, hk_far_bytes_sleb(reader)));
+      set_offset(machine, scaled(machine, hk_memory_reader_sleb(reader)));
       return true;
     case op_end_expression:
       set_end_expression(machine);
@@ -175,20 +177,20 @@ static bool run_end(machine_t *machine, unsigned operation) {
 
 /* Those that say of a register where it is saved. False: none of them. */
 static bool run_saved(machine_t *machine, unsigned operation) {
-  hk_far_bytes_t *reader = machine->reader;
+  hk_memory_reader_t *reader = machine->reader;
   unsigned number;
   switch (operation) {
     case op_offset_extended:
       number = read_register(machine);
-      save_at(machine, number, (int64_t)hk_far_bytes_uleb(reader));
+      save_at(machine, number, (int64_t)hk_memory_reader_uleb(reader));
       return true;
     case op_offset_signed:
       number = read_register(machine);
-      save_at(machine, number, hk_far_bytes_sleb(reader));
+      save_at(machine, number, hk_memory_reader_sleb(reader));
       return true;
     case op_offset_negative:
       number = read_register(machine);
-      save_at(machine, number, -(int64_t)(hk_far_bytes_uleb(reader) & INT64_MAX));
+      save_at(machine, number, -(int64_t)(hk_memory_reader_uleb(reader) & INT64_MAX));
       return true;
     case op_restore_extended:
       restore(machine, read_register(machine));
@@ -203,7 +205,7 @@ static bool run_saved(machine_t *machine, unsigned operation) {
     case op_value_offset:
     case op_value_offset_signed: /* a signed number has as many bytes */
       number = read_register(machine);
-      (void)hk_far_bytes_uleb(reader);
+      (void)hk_memory_reader_uleb(reader);
       set_saved(machine, number, HK_SAVED_LOST, false);
       return true;
     case op_expression:
@@ -211,7 +213,7 @@ static bool run_saved(machine_t *machine, unsigned operation) {
       return true;
     case op_value_expression:
       number = read_register(machine);
-      hk_far_bytes_skip(reader, hk_far_bytes_uleb(reader));
+      hk_memory_reader_skip(reader, hk_memory_reader_uleb(reader));
       set_saved(machine, number, HK_SAVED_LOST, false);
       return true;
     default:
@@ -220,22 +222,22 @@ static bool run_saved(machine_t *machine, unsigned operation) {
 }
 
 static void run_other(machine_t *machine, unsigned operation) {
-  hk_far_bytes_t *reader = machine->reader;
+  hk_memory_reader_t *reader = machine->reader;
   switch (operation) {
     case op_nop:
     case op_negate_signing:
       return;
     case op_set_location:
-      machine->location = hk_far_bytes_pointer(reader, machine->frame->pointer_encoding, 0);
+      machine->location = hk_memory_reader_pointer(reader, machine->frame->pointer_encoding, 0);
       return;
     case op_advance1:
-      advance(machine, hk_far_bytes_number(reader, 1));
+      advance(machine, hk_memory_reader_number(reader, 1));
       return;
     case op_advance2:
-      advance(machine, hk_far_bytes_number(reader, 2));
+      advance(machine, hk_memory_reader_number(reader, 2));
       return;
     case op_advance4:
-      advance(machine, hk_far_bytes_number(reader, 4));
+      advance(machine, hk_memory_reader_number(reader, 4));
       return;
     case op_remember:
       remember(machine);
@@ -244,7 +246,7 @@ static void run_other(machine_t *machine, unsigned operation) {
       recall(machine);
       return;
     case op_arguments_size:
-      (void)hk_far_bytes_uleb(reader);
+      (void)hk_memory_reader_uleb(reader);
       return;
     default:
       fail(machine);
@@ -253,13 +255,13 @@ static void run_other(machine_t *machine, unsigned operation) {
 }
 
 static void run_instruction(machine_t *machine) {
-  unsigned byte = (unsigned)hk_far_bytes_number(machine->reader, 1), rest = byte & 0x3f;
+  unsigned byte = (unsigned)hk_memory_reader_number(machine->reader, 1), rest = byte & 0x3f;
   switch (byte & 0xc0) {
     case op_advance:
       advance(machine, rest);
       return;
     case op_offset:
-      save_at(machine, hk_frame_register_of(rest), (int64_t)hk_far_bytes_uleb(machine->reader));
+      save_at(machine, hk_frame_register_of(rest), (int64_t)hk_memory_reader_uleb(machine->reader));
       return;
     case op_restore:
       restore(machine, hk_frame_register_of(rest));
@@ -272,13 +274,13 @@ static void run_instruction(machine_t *machine) {
 
 /* Until the row that begins behind the address, or the instructions' end. */
 static void run(machine_t *machine, const hk_call_frame_code_t *code) {
-  hk_far_bytes_seek(machine->reader, code->start, code->end);
+  hk_memory_reader_seek(machine->reader, code->start, code->end);
   while (machine->reader->at < code->end && !machine->reader->failed && machine->location <= machine->pc) {
     run_instruction(machine);
   }
 }
 
-bool hk_call_frame_rule(hk_far_bytes_t *reader, const hk_call_frame_t *frame, uintptr_t pc, hk_frame_rule_t *rule) {
+bool hk_call_frame_rule(hk_memory_reader_t *reader, const hk_call_frame_t *frame, uintptr_t pc, hk_frame_rule_t *rule) {
   machine_t machine;
   machine.reader = reader;
   machine.frame = frame;

@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
-#include "profile/far_bytes.h"
 #include "profile/frame_rule.h"
+#include "profile/memory_reader.h"
 
 HK_C_BEGIN
 
@@ -29,7 +29,7 @@ typedef struct {
 } hk_call_frame_t;
 
 /* The rule for the address `pc` of the function. False when the instructions are damaged or not understood. */
-bool hk_call_frame_rule(hk_far_bytes_t *reader, const hk_call_frame_t *frame, uintptr_t pc, hk_frame_rule_t *rule);
+bool hk_call_frame_rule(hk_memory_reader_t *reader, const hk_call_frame_t *frame, uintptr_t pc, hk_frame_rule_t *rule);
 
 HK_C_END
 

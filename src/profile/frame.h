@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
-#include "profile/far_bytes.h"
 #include "profile/frame_rule.h"
+#include "profile/memory_reader.h"
 #include "profile/module.h"
 #include "profile/stack_reader.h"
 
@@ -41,7 +41,7 @@ static_assert(hk_frame_register_count <= 8, "one bit each");
 typedef struct {
   hk_stack_reader_t stack;
   hk_module_t module; /* of the frame before: most calls do not leave it */
-  hk_far_bytes_t tables;
+  hk_memory_reader_t tables;
 } hk_frame_source_t;
 
 HK_INLINE void hk_frame_source_init(hk_frame_source_t *source, uintptr_t sp) {

@@ -125,43 +125,43 @@ static void calculate(expression_t *stack, unsigned operation) {
   }
 }
 
-static void run_operation(hk_far_bytes_t *reader, expression_t *stack, uintptr_t pc) {
-  unsigned operation = (unsigned)hk_far_bytes_number(reader, 1);
+static void run_operation(hk_memory_reader_t *reader, expression_t *stack, uintptr_t pc) {
+  unsigned operation = (unsigned)hk_memory_reader_number(reader, 1);
   if (operation >= op_lit0 && operation <= op_lit31) {
     push_number(stack, operation - op_lit0);
     return;
   }
   if (operation >= op_breg0 && operation <= op_breg31) {
-    push_register(stack, operation - op_breg0, hk_far_bytes_sleb(reader), pc);
+    push_register(stack, operation - op_breg0, hk_memory_reader_sleb(reader), pc);
     return;
   }
   switch (operation) {
     case op_const1u:
-      push_number(stack, (int64_t)hk_far_bytes_number(reader, 1));
+      push_number(stack, (int64_t)hk_memory_reader_number(reader, 1));
       return;
     case op_const1s:
-      push_number(stack, (int8_t)hk_far_bytes_number(reader, 1));
+      push_number(stack, (int8_t)hk_memory_reader_number(reader, 1));
       return;
     case op_const2u:
-      push_number(stack, (int64_t)hk_far_bytes_number(reader, 2));
+      push_number(stack, (int64_t)hk_memory_reader_number(reader, 2));
       return;
     case op_const2s:
-      push_number(stack, (int16_t)hk_far_bytes_number(reader, 2));
+      push_number(stack, (int16_t)hk_memory_reader_number(reader, 2));
       return;
     case op_const4u:
-      push_number(stack, (int64_t)hk_far_bytes_number(reader, 4));
+      push_number(stack, (int64_t)hk_memory_reader_number(reader, 4));
       return;
     case op_const4s:
-      push_number(stack, (int32_t)hk_far_bytes_number(reader, 4));
+      push_number(stack, (int32_t)hk_memory_reader_number(reader, 4));
       return;
     case op_constu:
-      push_number(stack, (int64_t)hk_far_bytes_uleb(reader));
+      push_number(stack, (int64_t)hk_memory_reader_uleb(reader));
       return;
     case op_consts:
-      push_number(stack, hk_far_bytes_sleb(reader));
+      push_number(stack, hk_memory_reader_sleb(reader));
       return;
     case op_plus_uconst:
-      push_moved(stack, pop(stack), (int64_t)hk_far_bytes_uleb(reader));
+      push_moved(stack, pop(stack), (int64_t)hk_memory_reader_uleb(reader));
       return;
     case op_plus:
       push_sum(stack);
@@ -181,8 +181,8 @@ static void run_operation(hk_far_bytes_t *reader, expression_t *stack, uintptr_t
   }
 }
 
-bool hk_place_read(hk_far_bytes_t *reader, uintptr_t pc, hk_place_t *place) {
-  uint64_t length = hk_far_bytes_uleb(reader);
+bool hk_place_read(hk_memory_reader_t *reader, uintptr_t pc, hk_place_t *place) {
+  uint64_t length = hk_memory_reader_uleb(reader);
   uintptr_t end = reader->at + length, whole_end = reader->end;
   if (reader->failed || length > whole_end - reader->at) {
     reader->failed = true;
@@ -191,7 +191,7 @@ bool hk_place_read(hk_far_bytes_t *reader, uintptr_t pc, hk_place_t *place) {
   reader->end = end;
   expression_t stack = {.count = 0};
   while (reader->at < end && !stack.failed && !reader->failed) run_operation(reader, &stack, pc);
-  hk_far_bytes_seek(reader, end, whole_end);
+  hk_memory_reader_seek(reader, end, whole_end);
   *place = pop(&stack);
   return !stack.failed && !reader->failed && place->base != hk_frame_no_register;
 }

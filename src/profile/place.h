@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
-#include "profile/far_bytes.h"
+#include "profile/memory_reader.h"
 
 HK_C_BEGIN
 
@@ -21,7 +21,7 @@ typedef struct {
 
 /* Reads an expression, with its length before it, for the address `pc`. False, with the reader behind it, when it means nothing of that form: that
  * of stubs that call other libraries, of functions that align their stack and of assembly that keeps the old stack pointer on it does. */
-bool hk_place_read(hk_far_bytes_t *reader, uintptr_t pc, hk_place_t *place);
+bool hk_place_read(hk_memory_reader_t *reader, uintptr_t pc, hk_place_t *place);
 
 HK_C_END
 

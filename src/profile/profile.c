@@ -8,7 +8,7 @@
 #include "policy/safety.h"
 #include "policy/sampling.h"
 #include "profile/probe.h"
-#include "profile/trail.h"
+#include "profile/unwind_cache.h"
 
 #define NS_PER_MS UINT64_C(1000000)
 
@@ -98,7 +98,7 @@ bool hk_profile_is_inside(void) { return hk_load_relaxed(&is_inside); }
 
 static bool enter(hk_sample_t *sample) {
   if (sample->weight.weight_q16 == 0) return hk_sample_enter(sample);
-  sample->site = hk_trail_site();
+  sample->site = hk_unwind_cache_site();
   if (!hk_sample_enter(sample)) {
     (void)hk_add_relaxed(&lost, 1);
     return false;
@@ -108,7 +108,7 @@ static bool enter(hk_sample_t *sample) {
   return true;
 }
 
-void hk_profile_expect(void) { hk_trail_fetch(); }
+void hk_profile_expect(void) { hk_unwind_cache_prefetch(); }
 
 bool hk_profile_note(uintptr_t address, size_t offset, size_t requested, size_t bytes, uint64_t weight_q16) {
   hk_sample_t sample = {

@@ -1,6 +1,6 @@
 /* profile/profile.h - L5. The heap profile: on and off, and what becomes of the blocks that are sampled.
  *
- * Which requests are sampled is settled below (heap/cut.h). A sampled block is an ordinary one, a little longer; its address
+ * Which requests are sampled is settled below (heap/sample_countdown.h). A sampled block is an ordinary one, a little longer; its address
  * is not where the block starts, so that whatever is done with it finds its way to where samples are looked up
  * (api/verify.h), and nothing else has to ask.
  */

@@ -12,7 +12,7 @@
 #include "os/thread_call.h"
 #include "profile/module_map.h"
 #include "profile/sample.h"
-#include "profile/trail.h"
+#include "profile/unwind_cache.h"
 #include "space/meta.h"
 #include "space/region_map.h"
 
@@ -41,7 +41,7 @@ static void add(void *context, uintptr_t start, size_t bytes) {
 
 static void add_records(holes_t *holes) {
   hk_sample_visit_memory(add, holes);
-  hk_trail_visit_memory(add, holes);
+  hk_unwind_cache_visit_memory(add, holes);
   add(holes, (uintptr_t)&hk_region_map, sizeof hk_region_map);
   hk_meta_visit(add, holes);
   hk_slab_t *leaf;

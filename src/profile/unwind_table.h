@@ -7,15 +7,15 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
-#include "profile/far_bytes.h"
 #include "profile/frame_rule.h"
+#include "profile/memory_reader.h"
 
 HK_C_BEGIN
 
 /* Looks the address up in the tables whose index (.eh_frame_hdr) is at `index`. Tables are read by copies and not
  * trusted: damaged ones give no rule, or a wrong one, in bounded time. Slow: a dozen system calls. `reader` is working
  * memory; its contents do not matter. */
-bool hk_unwind_table_find(uintptr_t index, uintptr_t pc, hk_frame_rule_t *rule, hk_far_bytes_t *reader);
+bool hk_unwind_table_find(uintptr_t index, uintptr_t pc, hk_frame_rule_t *rule, hk_memory_reader_t *reader);
 
 HK_C_END
 

@@ -11,7 +11,7 @@
 
 HK_C_BEGIN
 
-/* Chosen: one page on most systems, and enough for a walk (asserted in trail.c). */
+/* Chosen: one page on most systems, and enough for a walk (asserted in unwind_cache.c). */
 #define HK_WALK_ROOM_BYTES 4096
 
 /* Returns a room, uninitialised, which is the caller's until hk_walk_room_give; NULL when the system refuses memory.

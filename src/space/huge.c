@@ -7,9 +7,9 @@
 #include "base/mask.h"
 #include "os/lock.h"
 #include "os/os.h"
-#include "policy/huge_wish.h"
 #include "policy/option.h"
 #include "policy/stat.h"
+#include "policy/thp_policy.h"
 #include "space/idle.h"
 
 /* Chosen: few of a program that grows are not full. */
@@ -67,9 +67,9 @@ static bool allow(uintptr_t start, size_t bytes) {
 }
 
 /* Whether it was asked for, and granted. */
-static bool advise(uintptr_t start, size_t bytes, hk_huge_wish_t wish) {
-  if ((wish != hk_huge_ask && wish != hk_huge_forbid) || is_small_piece(bytes)) return false;
-  if (wish == hk_huge_forbid) {
+static bool advise(uintptr_t start, size_t bytes, hk_thp_advice_t advice) {
+  if ((advice != hk_huge_ask && advice != hk_huge_forbid) || is_small_piece(bytes)) return false;
+  if (advice == hk_huge_forbid) {
     (void)hk_os_huge_allow((void *)start, bytes, false);
     return false;
   }
@@ -83,7 +83,7 @@ static bool advise(uintptr_t start, size_t bytes, hk_huge_wish_t wish) {
 static bool try_page(uintptr_t page) {
   uint64_t cpu_ns = hk_os_huge_touch((void *)page);
   hk_huge_pause_t pause = {hk_load_relaxed(&pause_ms), hk_load_relaxed(&paused_until_ms)};
-  bool is_dear = hk_huge_wish_note_fault(&pause, hk_os_coarse_ms(), cpu_ns);
+  bool is_dear = hk_thp_policy_note_fault(&pause, hk_os_coarse_ms(), cpu_ns);
   hk_store_relaxed(&pause_ms, pause.ms);
   hk_store_relaxed(&paused_until_ms, pause.until_ms);
   if (is_dear) hk_stat_add(hk_stat_huge_dear, 1);
@@ -94,7 +94,7 @@ static bool try_page(uintptr_t page) {
 static bool try_first(const hk_huge_terms_t *terms, uintptr_t start, size_t bytes, bool is_known) {
   uintptr_t first = hk_align_up(start, HK_SUPERSLAB_BYTES);
   if (terms->choice != hk_huge_pages_auto || first - start + HK_SUPERSLAB_BYTES > bytes) return true;
-  size_t tries = hk_huge_wish_tries(is_known, (start + bytes - first) / HK_SUPERSLAB_BYTES);
+  size_t tries = hk_thp_policy_tries(is_known, (start + bytes - first) / HK_SUPERSLAB_BYTES);
   for (size_t i = 0; i < tries; i++) {
     if (!try_page(first + i * HK_SUPERSLAB_BYTES)) return false;
   }
@@ -108,7 +108,7 @@ static uintptr_t find_full(void) {
   uintptr_t start = 0;
   hk_lock_acquire(hk_lock_space);
   for (unsigned looks = HK_HUGE_FULL_LOOKS; looks > 0 && start == 0; looks--) {
-    huge.last_full = hk_shelf_next_record_locked(huge.last_full);
+    huge.last_full = hk_superslab_index_next_record_locked(huge.last_full);
     if (huge.last_full == NULL) break;
     if (huge.last_full->free_mask == 0 && huge.last_full->slab_mask == HK_MASK_ALL) start = huge.last_full->start;
   }
@@ -120,7 +120,7 @@ static uintptr_t find_full(void) {
  * found, which is not resident then. */
 static bool is_program_dense(const hk_huge_terms_t *terms) {
   uintptr_t start = find_full();
-  return start != 0 && hk_huge_wish_is_dense(terms, hk_os_resident_bytes((void *)start, HK_SUPERSLAB_BYTES));
+  return start != 0 && hk_thp_policy_is_dense(terms, hk_os_resident_bytes((void *)start, HK_SUPERSLAB_BYTES));
 }
 
 /* Takes note of a new one. Whether the program grows as one does that fills it. */
@@ -129,21 +129,21 @@ static bool note_growth(const hk_huge_terms_t *terms) {
   uint64_t first_ms = hk_load_relaxed(&first_new_ms), last_ms = hk_load_relaxed(&last_new_ms);
   if (first_ms == 0) hk_store_relaxed(&first_new_ms, first_ms = now_ms);
   hk_store_relaxed(&last_new_ms, now_ms);
-  return hk_huge_wish_may_grow(terms, hk_load_relaxed(&hk_idle_slabs.in_use_bytes),
-                               hk_subtract_to_zero(now_ms, first_ms), hk_subtract_to_zero(now_ms, last_ms));
+  return hk_thp_policy_may_grow(terms, hk_load_relaxed(&hk_idle_slabs.in_use_bytes),
+                                hk_subtract_to_zero(now_ms, first_ms), hk_subtract_to_zero(now_ms, last_ms));
 }
 
-/* What a big block was asked for would become huge again, also where the superslab is sparse. */
-static hk_huge_wish_t wish_for_superslab(const hk_huge_terms_t *terms, bool is_new) {
-  bool is_asked = hk_huge_wish_has_looks(terms) && is_new && note_growth(terms) && is_program_dense(terms);
+/* What a large block was asked for would become huge again, also where the superslab is sparse. */
+static hk_thp_advice_t advice_for_superslab(const hk_huge_terms_t *terms, bool is_new) {
+  bool is_asked = hk_thp_policy_has_looks(terms) && is_new && note_growth(terms) && is_program_dense(terms);
   if (is_asked) return hk_huge_ask;
-  hk_huge_wish_t wish = hk_huge_wish_of_superslab(terms);
-  return wish == hk_huge_leave && !is_new && hk_load_relaxed(&has_asked) ? hk_huge_forbid : wish;
+  hk_thp_advice_t advice = hk_thp_policy_of_superslab(terms);
+  return advice == hk_huge_leave && !is_new && hk_load_relaxed(&has_asked) ? hk_huge_forbid : advice;
 }
 
 bool hk_huge_note_new_superslab(uintptr_t start, bool is_new) {
   hk_huge_terms_t terms = find_terms();
-  bool is_huge = advise(start, HK_SUPERSLAB_BYTES, wish_for_superslab(&terms, is_new));
+  bool is_huge = advise(start, HK_SUPERSLAB_BYTES, advice_for_superslab(&terms, is_new));
   if (is_huge) (void)try_first(&terms, start, HK_SUPERSLAB_BYTES, true);
   return is_huge;
 }
@@ -158,14 +158,14 @@ void hk_huge_forbid_again(uintptr_t superslab_start) {
   (void)advise(superslab_start, HK_SUPERSLAB_BYTES, hk_huge_forbid);
 }
 
-static bool is_old_enough(uint64_t full_ms) { return hk_huge_wish_is_old(hk_load_relaxed(&collapse_ns), full_ms); }
+static bool is_old_enough(uint64_t full_ms) { return hk_thp_policy_is_old(hk_load_relaxed(&collapse_ns), full_ms); }
 
 /* The first that is wholly in use for long enough, of those that follow on the last one. It is not asked about again
  * before it has been so for as long once more. */
 static hk_superslab_t *find_old_locked(uint64_t now_ms, unsigned *looks) {
   while (*looks > 0) {
     --*looks;
-    hk_superslab_t *superslab = hk_shelf_next_record_locked(huge.last);
+    hk_superslab_t *superslab = hk_superslab_index_next_record_locked(huge.last);
     if (superslab == NULL) return NULL;
     huge.last = superslab;
     if (superslab->start == 0 || superslab->free_mask != 0 || superslab->is_huge) continue;
@@ -181,7 +181,7 @@ static hk_superslab_t *find_old_locked(uint64_t now_ms, unsigned *looks) {
 static bool collapse(uintptr_t start) {
   uint64_t took_ns, before_ns = hk_load_relaxed(&collapse_ns);
   if (!hk_os_huge_collapse((void *)start, HK_SUPERSLAB_BYTES, &took_ns)) return false;
-  hk_store_relaxed(&collapse_ns, hk_huge_wish_collapse_ns(before_ns, took_ns));
+  hk_store_relaxed(&collapse_ns, hk_thp_policy_collapse_ns(before_ns, took_ns));
   return true;
 }
 
@@ -197,7 +197,7 @@ static bool make_huge(uintptr_t start, bool *is_allowed) {
 
 static void make_huge_if_dense(hk_superslab_t *superslab, uintptr_t start, uint64_t now_ms,
                                const hk_huge_terms_t *terms) {
-  if (!hk_huge_wish_is_dense(terms, hk_os_resident_bytes((void *)start, HK_SUPERSLAB_BYTES))) return;
+  if (!hk_thp_policy_is_dense(terms, hk_os_resident_bytes((void *)start, HK_SUPERSLAB_BYTES))) return;
   bool is_allowed;
   bool is_huge = make_huge(start, &is_allowed);
   count(is_huge, HK_SUPERSLAB_BYTES);
@@ -223,12 +223,12 @@ static void never_look(void) {
 
 static void look(uint64_t now_ms, unsigned most) {
   hk_huge_terms_t terms = find_terms();
-  if (!hk_huge_wish_has_looks(&terms)) {
+  if (!hk_thp_policy_has_looks(&terms)) {
     never_look();
     return;
   }
   if (terms.is_dear) return;
-  size_t records = hk_shelf_superslab_count();
+  size_t records = hk_superslab_index_superslab_count();
   unsigned looks = records < HK_HUGE_LOOK_MAX ? (unsigned)records : HK_HUGE_LOOK_MAX;
   for (; most > 0; most--) {
     hk_lock_acquire(hk_lock_space);
@@ -249,7 +249,7 @@ void hk_huge_visit(uint64_t now_ms) {
   if (is_due) look(now_ms, HK_HUGE_VISIT_MAX);
 }
 
-/* ---- Big blocks. */
+/* ---- Large blocks. */
 
 /* How many of the pages in the middle of its HK_HUGE_PROBES parts are resident. */
 static unsigned probe(uintptr_t start, size_t bytes) {
@@ -279,7 +279,7 @@ static void look_at_sample_locked(void) {
   bool is_dense = probe(start, bytes) == HK_HUGE_PROBES;
   hk_lock_acquire(hk_lock_space);
   if (!is_dense || huge.sample.start != start || huge.sample.bytes != bytes) return;
-  hk_huge_wish_note_block(&huge.blocks, hk_huge_sample, bytes, HK_HUGE_PROBES, life_ms);
+  hk_thp_policy_note_block(&huge.blocks, hk_huge_sample, bytes, HK_HUGE_PROBES, life_ms);
   huge.sample.bytes = 0;
 }
 
@@ -287,27 +287,27 @@ void hk_huge_note_new_block(hk_slab_t *slab, uintptr_t start, size_t bytes) {
   hk_huge_terms_t terms = find_terms();
   slab->born_ms = (uint32_t)hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
-  if (huge.sample.bytes != 0 && hk_huge_wish_is_ignorant(&huge.blocks, &terms, bytes)) look_at_sample_locked();
-  bool is_known = !hk_huge_wish_is_ignorant(&huge.blocks, &terms, bytes);
-  hk_huge_wish_t wish = hk_huge_wish_of_block(&huge.blocks, &terms, bytes);
-  if (wish == hk_huge_sample) {
+  if (huge.sample.bytes != 0 && hk_thp_policy_is_ignorant(&huge.blocks, &terms, bytes)) look_at_sample_locked();
+  bool is_known = !hk_thp_policy_is_ignorant(&huge.blocks, &terms, bytes);
+  hk_thp_advice_t advice = hk_thp_policy_of_block(&huge.blocks, &terms, bytes);
+  if (advice == hk_huge_sample) {
     huge.sample.start = start;
     huge.sample.bytes = bytes;
     huge.sample.born_ms = slab->born_ms;
   }
   hk_lock_release(hk_lock_space);
-  if (advise(start, bytes, wish) && !try_first(&terms, start, bytes, is_known)) {
-    wish = hk_huge_forbid;
-    (void)advise(start, bytes, wish);
+  if (advise(start, bytes, advice) && !try_first(&terms, start, bytes, is_known)) {
+    advice = hk_huge_forbid;
+    (void)advise(start, bytes, advice);
   }
-  slab->huge = (uint8_t)wish;
+  slab->huge = (uint8_t)advice;
 }
 
 /* What is in different mappings, as it is where one part is asked for and the other is not, the kernel moves no
  * more. */
 void hk_huge_note_grown_block(const hk_slab_t *slab, uintptr_t end, size_t more_bytes) {
   if (slab->huge == hk_huge_ask || slab->huge == hk_huge_forbid)
-    (void)advise(end, more_bytes, (hk_huge_wish_t)slab->huge);
+    (void)advise(end, more_bytes, (hk_thp_advice_t)slab->huge);
 }
 
 void hk_huge_note_moved_block(const hk_slab_t *slab, hk_slab_t *target) {
@@ -316,12 +316,12 @@ void hk_huge_note_moved_block(const hk_slab_t *slab, hk_slab_t *target) {
 }
 
 void hk_huge_note_end_of_block(const hk_slab_t *slab, uintptr_t start, size_t bytes) {
-  hk_huge_wish_t wish = (hk_huge_wish_t)slab->huge;
-  if (HK_LIKELY(wish != hk_huge_sample && wish != hk_huge_ask) || bytes < HK_SUPERSLAB_BYTES) return;
+  hk_thp_advice_t advice = (hk_thp_advice_t)slab->huge;
+  if (HK_LIKELY(advice != hk_huge_sample && advice != hk_huge_ask) || bytes < HK_SUPERSLAB_BYTES) return;
   uint32_t life_ms = age_ms(slab->born_ms);
   unsigned resident = probe(start, bytes);
   hk_lock_acquire(hk_lock_space);
   if (huge.sample.start == start) huge.sample.bytes = 0;
-  hk_huge_wish_note_block(&huge.blocks, wish, bytes, resident, life_ms);
+  hk_thp_policy_note_block(&huge.blocks, advice, bytes, resident, life_ms);
   hk_lock_release(hk_lock_space);
 }

@@ -1,4 +1,4 @@
-/* space/huge.h - L3. Asks the system for huge pages, where policy/huge_wish.h says that they pay.
+/* space/huge.h - L3. Asks the system for huge pages, where policy/thp_policy.h says that they pay.
  *
  * All of it is advice: it changes no contents, what is refused loses nothing, and where it comes too late, because the
  * addresses are another's by then, it does no harm. A mapping that is asked for in part becomes several: nothing is asked
@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "space/shelf.h"
 #include "space/slab.h"
+#include "space/superslab_index.h"
 
 /* Chosen: of all that is in use a piece has to be this part. With 2 MiB at the least that is 8,192 pieces in 16 GiB. */
 #define HK_HUGE_PIECES 8192
@@ -29,13 +29,13 @@
 /* A superslab is to be made here. `is_new`: nobody has touched these addresses. Whether it will be a huge page. */
 bool hk_huge_note_new_superslab(uintptr_t start, bool is_new);
 
-/* The caller's new big block, which is not resident. */
+/* The caller's new large block, which is not resident. */
 void hk_huge_note_new_block(hk_slab_t *slab, uintptr_t start, size_t bytes);
 
-/* The block grows to the free range behind it: what is known of the one goes for the other. */
+/* The block grows to the free extent behind it: what is known of the one goes for the other. */
 void hk_huge_note_grown_block(const hk_slab_t *slab, uintptr_t end, size_t more_bytes);
 
-/* The block, nobody's by now, is about to become a free range. */
+/* The block, nobody's by now, is about to become a free extent. */
 void hk_huge_note_end_of_block(const hk_slab_t *slab, uintptr_t start, size_t bytes);
 
 /* Its pages are another block's from now on. */

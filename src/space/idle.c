@@ -8,11 +8,11 @@
 #include "os/lock.h"
 #include "os/os.h"
 #include "policy/keep.h"
-#include "policy/misfit.h"
 #include "policy/option.h"
 #include "policy/pressure.h"
+#include "policy/slack.h"
 #include "policy/stat.h"
-#include "space/bell.h"
+#include "space/purge_wakeup.h"
 #include "space/recording.h"
 
 /* Chosen: memory is given back in batches of so much, so that not every release comes here; but never of more than this
@@ -21,7 +21,7 @@
 #define BATCH_SHARE 4
 
 /* Chosen: what a quiet program keeps is too little to be worth a visit: this part of what is in use, or so much. The
- * same part comes on top of what may stay for its time, if it does not fit (policy/misfit.h). */
+ * same part comes on top of what may stay for its time, if it does not fit (policy/slack.h). */
 #define QUIET_SHARE 16
 #define QUIET_BYTES HK_MIB
 
@@ -35,7 +35,7 @@
 #define VISIT_NOTHING_MS 4000
 
 hk_idle_sum_t hk_idle_slabs;
-hk_idle_sum_t hk_idle_ranges;
+hk_idle_sum_t hk_idle_extents;
 _Atomic(size_t) hk_idle_lazy_bytes;
 _Atomic(bool) hk_idle_is_near_limit;
 _Atomic(bool) hk_idle_wants_heaps;
@@ -50,7 +50,7 @@ static struct {
   hk_learn_t learn; /* all zero before the first look */
   hk_keep_terms_t terms;
   hk_keep_t keep;
-  hk_misfit_t misfit;
+  hk_slack_t slack;
   hk_pressure_t pressure;
   struct {
     size_t wanted_bytes; /* in use when heaps were wanted last */
@@ -68,11 +68,11 @@ static struct {
 } idle;
 
 size_t hk_idle_total(void) {
-  return hk_load_relaxed(&hk_idle_slabs.idle_bytes) + hk_load_relaxed(&hk_idle_ranges.idle_bytes);
+  return hk_load_relaxed(&hk_idle_slabs.idle_bytes) + hk_load_relaxed(&hk_idle_extents.idle_bytes);
 }
 
 size_t hk_idle_in_use(void) {
-  return hk_load_relaxed(&hk_idle_slabs.in_use_bytes) + hk_load_relaxed(&hk_idle_ranges.in_use_bytes);
+  return hk_load_relaxed(&hk_idle_slabs.in_use_bytes) + hk_load_relaxed(&hk_idle_extents.in_use_bytes);
 }
 
 static bool is_fixed(void) { return hk_option.learn != hk_learn_on; }
@@ -96,7 +96,7 @@ static hk_keep_view_t view_locked(uint64_t now_ms) {
       .retain_bytes = hk_option.retain,
       .terms = idle.terms,
   };
-  now.terms.is_trusting = now.terms.is_trusting && !hk_bell_is_heard_locked(); /* where time-outs decide */
+  now.terms.is_trusting = now.terms.is_trusting && !hk_purge_wakeup_is_received_locked(); /* where time-outs decide */
   return now;
 }
 
@@ -125,9 +125,9 @@ typedef struct {
 } allowance_t;
 
 /* Of what does not fit: what is young, within the slack, or in any case the part that a quiet program keeps. */
-static size_t misfit_limit_locked(const hk_keep_view_t *now) {
+static size_t slack_limit_locked(const hk_keep_view_t *now) {
   size_t most = hk_keep_slack(&idle.keep, now);
-  return hk_larger(now->in_use_bytes / QUIET_SHARE, hk_smaller(hk_misfit_young_bytes(&idle.misfit), most));
+  return hk_larger(now->in_use_bytes / QUIET_SHARE, hk_smaller(hk_slack_recent_bytes(&idle.slack), most));
 }
 
 /* What has not been idle for its time yet may stay where the purge thread comes when the time is over; and what is as
@@ -135,9 +135,10 @@ static size_t misfit_limit_locked(const hk_keep_view_t *now) {
  * wants nothing to be retained is not asked to wait. */
 static allowance_t allowed_locked(const hk_keep_view_t *now) {
   size_t earned_limit = hk_keep_limit(&idle.keep, now);
-  if (!hk_bell_is_heard_locked() || now->retain_bytes == 0) return (allowance_t){earned_limit, hk_idle_too_much};
+  if (!hk_purge_wakeup_is_received_locked() || now->retain_bytes == 0)
+    return (allowance_t){earned_limit, hk_idle_too_much};
   if (now->idle_bytes <= earned_limit) return (allowance_t){earned_limit, hk_idle_too_much};
-  size_t young = hk_add_saturating(hk_learn_keep_bytes(&idle.learn), misfit_limit_locked(now));
+  size_t young = hk_add_saturating(hk_learn_keep_bytes(&idle.learn), slack_limit_locked(now));
   return (allowance_t){hk_larger(earned_limit, young), young > earned_limit ? hk_idle_too_old : hk_idle_too_much};
 }
 
@@ -197,9 +198,9 @@ static hk_idle_verdict_t judge_locked(const hk_keep_view_t *now, allowance_t all
   return look_at_limit_locked(now, allowed);
 }
 
-static void note_misfit_locked(const hk_keep_view_t *now) {
+static void note_slack_locked(const hk_keep_view_t *now) {
   size_t level_bytes = hk_level_idle_bytes(&idle.learn.level);
-  hk_misfit_note(&idle.misfit, now->now_ms, now->terms.window_ms, now->idle_bytes, level_bytes);
+  hk_slack_note(&idle.slack, now->now_ms, now->terms.window_ms, now->idle_bytes, level_bytes);
 }
 
 /* ---- When something has changed. */
@@ -218,11 +219,11 @@ static void leave_to_visit_locked(const hk_keep_view_t *now, hk_idle_verdict_t *
   verdict->is_too_much = false;
   bool is_soon = idle.visit.next_ms <= hk_add_saturating(now->now_ms, VISIT_LEAST_MS);
   bool was_just_now = now->now_ms < hk_add_saturating(idle.visit.at_ms, VISIT_LEAST_MS);
-  if (now->idle_bytes > idle.visit.idle_bytes && !is_soon && !was_just_now) hk_bell_expect_locked();
+  if (now->idle_bytes > idle.visit.idle_bytes && !is_soon && !was_just_now) hk_purge_wakeup_expect_locked();
 }
 
 static bool ring_locked(const hk_keep_view_t *now) {
-  bool is_rung = now->idle_bytes > quiet_limit(now) && hk_bell_ring_locked();
+  bool is_rung = now->idle_bytes > quiet_limit(now) && hk_purge_wakeup_send_locked();
   if (is_rung) idle.visit.next_ms = now->now_ms;
   return is_rung;
 }
@@ -231,13 +232,13 @@ hk_idle_verdict_t hk_idle_look_locked(uint64_t now_ms) {
   hk_keep_view_t now = view_locked(now_ms);
   hk_keep_look(&idle.keep, &now);
   hk_learn_note(&idle.learn, now_ms, now.in_use_bytes);
-  note_misfit_locked(&now);
+  note_slack_locked(&now);
   hk_recording_note_locked(now_ms, now.in_use_bytes);
   idle.changed_ms = hk_larger(idle.changed_ms, now_ms); /* who read the clock first may get the lock last */
-  hk_bell_note_locked(now_ms, held(&now));
+  hk_purge_wakeup_note_locked(now_ms, held(&now));
   hk_idle_verdict_t verdict = judge_locked(&now, allowed_locked(&now));
   leave_to_visit_locked(&now, &verdict);
-  verdict.is_bell_rung = ring_locked(&now);
+  verdict.is_wakeup_sent = ring_locked(&now);
   return verdict;
 }
 
@@ -266,7 +267,7 @@ void hk_idle_note_given_back_locked(uint64_t now_ms, hk_idle_cause_t cause, size
   if (cause != hk_idle_asked) hk_keep_note_given_back(&idle.keep, &now, bytes);
   size_t level_bytes = hk_level_idle_bytes(&idle.learn.level);
   size_t stays_bytes = cause == hk_idle_too_old ? hk_learn_keep_bytes(&idle.learn) : 0;
-  hk_misfit_note_given_back(&idle.misfit, bytes, hk_subtract_to_zero(level_bytes, stays_bytes));
+  hk_slack_note_given_back(&idle.slack, bytes, hk_subtract_to_zero(level_bytes, stays_bytes));
 }
 
 void hk_idle_forget_locked(void) { hk_keep_forget(&idle.keep); }
@@ -314,12 +315,12 @@ static uint64_t wait_for_ms(const hk_keep_view_t *now, size_t left_bytes) {
 hk_idle_verdict_t hk_idle_visit_locked(uint64_t now_ms, uint64_t *wait_ms) {
   hk_keep_view_t now = view_locked(now_ms);
   bool is_quiet = is_quiet_locked(now_ms);
-  note_misfit_locked(&now);
+  note_slack_locked(&now);
   hk_idle_verdict_t verdict =
       judge_locked(&now, is_quiet ? (allowance_t){quiet_limit(&now), hk_idle_too_much} : allowed_locked(&now));
   size_t left_bytes = verdict.is_too_much ? hk_smaller(verdict.keep_bytes, now.idle_bytes) : now.idle_bytes;
   bool is_done = left_bytes <= quiet_limit(&now);
-  if (is_done) hk_bell_expect_locked();
+  if (is_done) hk_purge_wakeup_expect_locked();
   idle.is_quiet_awaited = !is_quiet && (verdict.is_too_much || idle.is_quiet_awaited);
   *wait_ms = is_done && !idle.is_quiet_awaited ? VISIT_NOTHING_MS : wait_for_ms(&now, left_bytes);
   idle.visit.at_ms = now_ms;
@@ -369,10 +370,10 @@ hk_learn_record_verdict_t hk_idle_import_learned(const unsigned char *bytes, siz
 #if HK_DEBUG
 
 void hk_idle_check_locked(void) {
-  size_t in_use_bytes = hk_load_relaxed(&hk_idle_ranges.in_use_bytes);
+  size_t in_use_bytes = hk_load_relaxed(&hk_idle_extents.in_use_bytes);
   HK_REQUIRE(in_use_bytes % hk_os_page_size() == 0, "what big blocks use is whole pages");
   hk_keep_check(&idle.keep);
-  hk_misfit_check(&idle.misfit);
+  hk_slack_check(&idle.slack);
   hk_level_check(&idle.learn.level);
 }
 

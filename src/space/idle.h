@@ -1,5 +1,5 @@
 /* space/idle.h - L3. How much memory is in use and how much lies idle, of both kinds that there are: slabs of
- * superslabs, and the ranges that big blocks are made of. One limit for both, one order of age. The limit is what
+ * superslabs, and the ranges that large blocks are made of. One limit for both, one order of age. The limit is what
  * policy/keep.h says, or less near a limit on memory (policy/pressure.h). Where there is a purge thread it is more:
  * what has not been idle for the time that policy/learn.h has found may stay until that time is over.
  */
@@ -18,8 +18,8 @@
 
 /* Sums over one kind of memory. Written under hk_lock_space, read by any thread.
  *
- * Invariant, of superslabs: in_use_bytes are the slabs of their in_use_mask, idle_bytes those of hk_shelf_idle_bits and
- * hk_idle_lazy_bytes those of lazy_mask (shelf.h). Of ranges: idle_bytes are the free ranges that are not known to be
+ * Invariant, of superslabs: in_use_bytes are the slabs of their in_use_mask, idle_bytes those of hk_superslab_index_idle_bits and
+ * hk_idle_lazy_bytes those of lazy_mask (superslab_index.h). Of ranges: idle_bytes are the free extents that are not known to be
  * zero. */
 typedef struct {
   _Atomic(size_t) in_use_bytes;
@@ -27,7 +27,7 @@ typedef struct {
 } hk_idle_sum_t;
 
 extern HK_HIDDEN hk_idle_sum_t hk_idle_slabs;
-extern HK_HIDDEN hk_idle_sum_t hk_idle_ranges;
+extern HK_HIDDEN hk_idle_sum_t hk_idle_extents;
 
 /* Free slabs that were given back lazily: not idle, and the system may not have taken them yet. Written under
  * hk_lock_space, read by anybody. */
@@ -64,7 +64,7 @@ typedef struct {
   bool is_too_much;        /* more is idle than may be */
   hk_idle_cause_t cause;   /* of that */
   bool is_system_look_due; /* hk_idle_ask_system, after which who has looked looks again */
-  bool is_bell_rung;       /* hk_bell_wake is to be called */
+  bool is_wakeup_sent;     /* hk_purge_wakeup_wake is to be called */
 } hk_idle_verdict_t;
 
 /* To be called after each change of the sums. */
@@ -87,7 +87,7 @@ size_t hk_idle_limit_bytes_locked(void);
 hk_idle_verdict_t hk_idle_visit_locked(uint64_t now_ms, uint64_t *wait_ms);
 
 #if HK_DEBUG
-/* Checks what decides how much is retained: hk_keep_check, hk_misfit_check, hk_level_check. */
+/* Checks what decides how much is retained: hk_keep_check, hk_slack_check, hk_level_check. */
 void hk_idle_check_locked(void);
 #endif
 

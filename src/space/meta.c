@@ -47,7 +47,7 @@ void hk_meta_visit(void (*visit)(void *context, uintptr_t start, size_t bytes), 
   }
 }
 
-static void *cut_locked(size_t bytes) {
+static void *carve_locked(size_t bytes) {
   if (meta.next + bytes > meta.end) {
     size_t least_bytes = hk_align_up(bytes, hk_os_page_size());
     bool is_first = hk_load_relaxed(&meta.mapped_bytes) == 0;
@@ -71,7 +71,7 @@ static void *cut_locked(size_t bytes) {
 
 void *hk_meta_alloc(size_t bytes) {
   hk_lock_acquire(hk_lock_meta);
-  void *piece = cut_locked(hk_align_up(bytes, HK_CACHE_LINE_BYTES));
+  void *piece = carve_locked(hk_align_up(bytes, HK_CACHE_LINE_BYTES));
   hk_lock_release(hk_lock_meta);
   return piece;
 }

@@ -2,7 +2,7 @@
 #include "space/run.h"
 
 #include "base/atomic.h"
-#include "space/filling.h"
+#include "space/large_prefault.h"
 #include "space/superslab.h"
 
 size_t hk_run_good_size(size_t bytes) { return hk_run_slabs(bytes) * HK_SLAB_BYTES; }
@@ -20,7 +20,7 @@ void *hk_run_alloc(size_t bytes, size_t alignment, bool *zero) {
   hk_slab_t *head = hk_superslab_acquire(count, alignment_slabs, hk_from_bottom);
   if (head == NULL) return NULL;
   *zero = head->zero;
-  if (head->zero) hk_filling_note_new(hk_slab_start(head), bytes);
+  if (head->zero) hk_large_prefault_note_new(hk_slab_start(head), bytes);
   return hk_run_reopen(head);
 }
 
@@ -36,7 +36,7 @@ void *hk_run_reopen(hk_slab_t *head) {
 bool hk_run_close(hk_slab_t *head) {
   uint8_t expected = hk_slab_run;
   if (!hk_compare_exchange_acquire(&head->state, &expected, (uint8_t)hk_slab_free)) return false;
-  hk_filling_note_end(hk_slab_start(head));
+  hk_large_prefault_note_end(hk_slab_start(head));
   hk_slab_retire(head, head->slab_count);
   return true;
 }
@@ -52,7 +52,7 @@ bool hk_run_free(hk_slab_t *head) {
 bool hk_run_resize(hk_slab_t *head, size_t bytes) {
   unsigned old_count = head->slab_count;
   unsigned new_count = hk_run_slabs(bytes);
-  if (new_count != old_count) hk_filling_note_end(hk_slab_start(head));
+  if (new_count != old_count) hk_large_prefault_note_end(hk_slab_start(head));
   if (new_count > old_count) {
     bool zero; /* of no use here: realloc promises nothing about the new part */
     if (!hk_superslab_extend(head + old_count, new_count - old_count, &zero)) return false;

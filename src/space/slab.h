@@ -24,20 +24,20 @@ struct hk_superslab;
  * Invariant: the list's length is what its count says. Of a span that no bin allocates from: free = carved - live +
  * (mark - countdown), where in use, coming home and waiting are live - (mark - countdown). Of a mid class's bin: free =
  * room - countdown. Of a tiny class's bin only a sampled heap counts: at_mark + (mark - countdown), less what an open
- * one gave (heap/cut.h). */
+ * one gave (heap/sample_countdown.h). */
 typedef struct {
   hk_block_t *free;
   uint32_t countdown;
   uint32_t mark; /* what countdown was when it was last set: mark - countdown blocks came back since */
-} hk_sink_t;
+} hk_free_list_t;
 
 typedef enum {
-  hk_slab_none,  /* not ours; all zero, as an untouched descriptor is */
-  hk_slab_free,  /* ours, and nobody's: in a superslab, or spare in a heap */
-  hk_slab_small, /* in a span of blocks up to 32 KiB; owner, sink, inverse, head and class are set in all its slabs */
-  hk_slab_run,   /* first slab of a run */
+  hk_slab_none, /* not ours; all zero, as an untouched descriptor is */
+  hk_slab_free, /* ours, and nobody's: in a superslab, or spare in a heap */
+  hk_slab_small, /* in a span of blocks up to 32 KiB; owner, free list, inverse, head and class are set in all its slabs */
+  hk_slab_run, /* first slab of a run */
   hk_slab_run_tail,
-  hk_slab_big /* first 64 KiB of a big block */
+  hk_slab_large /* first 64 KiB of a large block */
 } hk_slab_state_t;
 
 /* One line that every free reads, whichever thread frees, and that keeps its values while a block is in use; one that
@@ -46,12 +46,12 @@ typedef enum {
  * span that a free reads are set before a block of it is handed out, and the program's own hand-over of the block
  * orders them.
  *
- * Invariant of a span's slabs: state, owner, sink, head and class are the same in all of them. Of the head: free + live
+ * Invariant of a span's slabs: state, owner, free list, head and class are the same in all of them. Of the head: free + live
  * = carved, at most the capacity; free blocks lie in the span, at the starts of blocks; link is in the partial list
  * while the span, not active or of a mid class, is worth allocating from. */
 typedef struct hk_slab {
   _Atomic(hk_heap_t *) owner; /* NULL unless hk_slab_small: a free that finds another owner takes the slow path */
-  hk_sink_t *sink;            /* only the owner's frees read it */
+  hk_free_list_t *free_list;  /* only the owner's frees read it */
   uint64_t inverse;           /* of the block size */
   struct hk_slab *head;       /* the span's or run's first slab */
   _Atomic(uint8_t) state;     /* hk_slab_state_t */
@@ -60,21 +60,21 @@ typedef struct hk_slab {
   bool zero;                      /* head: what was not carved yet is known to be zero */
   uint32_t block_bytes;           /* of a span */
   bool moved;                     /* head of a span: blocks may be on their way to an owner that it had before */
-  uint8_t huge;                   /* of a big block: hk_huge_wish_t */
+  uint8_t huge;                   /* of a large block: hk_thp_advice_t */
   uint16_t came_home;             /* head of a span: how many of its blocks the purge thread has counted, ... */
-  uint32_t came_home_round;       /* ... when it did so the last time (heap/rescue.c) */
-  _Atomic(size_t) bytes;          /* of a run or a big block: what may be used */
-  struct hk_superslab *superslab; /* NULL for big blocks */
+  uint32_t came_home_round;       /* ... when it did so the last time (heap/purge_drain.c) */
+  _Atomic(size_t) bytes;          /* of a run or a large block: what may be used */
+  struct hk_superslab *superslab; /* NULL for large blocks */
 
-  alignas(HK_CACHE_LINE_BYTES) hk_sink_t own;
+  alignas(HK_CACHE_LINE_BYTES) hk_free_list_t own;
   hk_list_t link;           /* in its bin's partial list, or its heap's spare ones */
   _Atomic(uint16_t) carved; /* head of a span: blocks cut so far */
   uint16_t live;            /* head of a span: span.h and mid.h say which blocks it counts */
-  uint32_t born_ms;         /* of a big block, as far as it fits: when it was made */
+  uint32_t born_ms;         /* of a large block, as far as it fits: when it was made */
   struct {
-    hk_list_t link; /* among the free ranges, longest idle first */
-    uint64_t since; /* the age that hk_idle_next_age_locked gave it; 0 when no free range begins or ends here */
-  } range;          /* of a free range's first and last slab (space/range.h), guarded by hk_lock_space */
+    hk_list_t link; /* among the free extents, longest idle first */
+    uint64_t since; /* the age that hk_idle_next_age_locked gave it; 0 when no free extent begins or ends here */
+  } extent;         /* of a free extent's first and last slab (space/extent.h), guarded by hk_lock_space */
 } hk_slab_t;
 
 static_assert(sizeof(hk_slab_t) == 128, "two cache lines, and 32 descriptors are one 4 KiB page");

@@ -2,9 +2,9 @@
 #include "space/space_check.h"
 
 #include "base/walk.h"
+#include "space/extent.h"
 #include "space/idle.h"
-#include "space/range.h"
-#include "space/shelf.h"
+#include "space/superslab_index.h"
 
 #if HK_DEBUG
 
@@ -13,8 +13,8 @@ static hk_walk_t walk;
 
 void hk_space_check_locked(void) {
   if (!hk_walk_is_due(&walk)) return;
-  uint64_t steps = hk_shelf_check_locked();
-  steps += hk_range_check_locked();
+  uint64_t steps = hk_superslab_index_check_locked();
+  steps += hk_extent_check_locked();
   hk_idle_check_locked();
   hk_walk_end(&walk, steps);
 }

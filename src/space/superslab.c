@@ -12,10 +12,10 @@
 #include "space/huge.h"
 #include "space/idle.h"
 #include "space/locked.h"
+#include "space/purge.h"
 #include "space/region_map.h"
 #include "space/shortage.h"
 #include "space/space_check.h"
-#include "space/surplus.h"
 
 /* ---- Taking from what is there. */
 
@@ -23,8 +23,8 @@
 static bool claim_for_use_locked(hk_superslab_t *superslab, uint32_t bits, uint64_t now_ms) {
   bool zero = (superslab->used_mask & bits) == 0;
   uint32_t wanted = bits & (~superslab->used_mask | superslab->lazy_mask);
-  if (wanted != 0) hk_idle_note_wanted_locked(now_ms, hk_shelf_bytes_of(wanted));
-  hk_shelf_claim_locked(superslab, bits);
+  if (wanted != 0) hk_idle_note_wanted_locked(now_ms, hk_superslab_index_bytes_of(wanted));
+  hk_superslab_index_claim_locked(superslab, bits);
   return zero;
 }
 
@@ -46,8 +46,8 @@ static unsigned slabs_to_spare(const hk_superslab_t *superslab, unsigned first, 
   return count;
 }
 
-static hk_slab_t *take_range_locked(hk_superslab_t *superslab, unsigned first, const request_t *request,
-                                    uint64_t now_ms) {
+static hk_slab_t *take_extent_locked(hk_superslab_t *superslab, unsigned first, const request_t *request,
+                                     uint64_t now_ms) {
   unsigned more = slabs_to_spare(superslab, first, request);
   unsigned count = request->count + more;
   first -= more;
@@ -59,25 +59,25 @@ static hk_slab_t *take_range_locked(hk_superslab_t *superslab, unsigned first, c
 
 /* Of the places for `count` slabs those that are resident: what is idle before what the system may have taken. */
 static uint32_t resident_starts(const hk_superslab_t *superslab, unsigned count) {
-  uint32_t starts = hk_mask_run_starts(hk_shelf_idle_bits(superslab), count);
+  uint32_t starts = hk_mask_run_starts(hk_superslab_index_idle_bits(superslab), count);
   if (starts != 0 || HK_LIKELY(superslab->lazy_mask == 0)) return starts;
   return hk_mask_run_starts(superslab->free_mask & superslab->used_mask, count);
 }
 
 /* The best fit, so that long runs stay whole: the shortest long-enough run, in it a place that is resident already,
  * then the one nearest to `end`. */
-HK_INLINE hk_slab_t *take_locked(hk_shelf_t *shelf, const request_t *request, uint64_t now_ms) {
+HK_INLINE hk_slab_t *take_locked(hk_superslab_index_t *index, const request_t *request, uint64_t now_ms) {
   unsigned count = request->count;
   uint32_t allowed = hk_mask_multiples(request->alignment);
-  for (uint32_t buckets = shelf->bucket_mask >> (count - 1) << (count - 1); buckets != 0; buckets &= buckets - 1) {
-    hk_list_t *node = shelf->bucket[hk_lowest_bit(buckets)].next;
+  for (uint32_t buckets = index->bucket_mask >> (count - 1) << (count - 1); buckets != 0; buckets &= buckets - 1) {
+    hk_list_t *node = index->bucket[hk_lowest_bit(buckets)].next;
     hk_superslab_t *superslab = HK_CONTAINER_OF(node, hk_superslab_t, link);
     uint32_t starts = hk_mask_run_starts(superslab->free_mask, count) & allowed;
     uint32_t resident = resident_starts(superslab, count) & allowed;
     if (starts == 0) continue;
     if (resident != 0) starts = resident;
     unsigned first = request->end == hk_from_bottom ? hk_lowest_bit(starts) : hk_highest_bit(starts);
-    return take_range_locked(superslab, first, request, now_ms);
+    return take_extent_locked(superslab, first, request, now_ms);
   }
   return NULL;
 }
@@ -85,37 +85,37 @@ HK_INLINE hk_slab_t *take_locked(hk_shelf_t *shelf, const request_t *request, ui
 HK_INLINE hk_slab_t *take(unsigned node, const request_t *request) {
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
-  hk_slab_t *slab = take_locked(&hk_shelf[node], request, now_ms);
-  hk_surplus_settle(now_ms);
+  hk_slab_t *slab = take_locked(&hk_superslab_index[node], request, now_ms);
+  hk_purge_settle(now_ms);
   return slab;
 }
 
 /* ---- Taking from a new one. */
 
-/* A big block's memory lies wherever those ran who touched it. Where that can be another node it is given back, so that
+/* A large block's memory lies wherever those ran who touched it. Where that can be another node it is given back, so that
  * it comes anew from the node of who touches it next. */
-static void make_local(hk_range_t *room) {
+static void make_local(hk_extent_t *room) {
   if (hk_node_is_only_one() || room->zero) return;
   room->zero = hk_os_purge((void *)room->start, room->bytes);
 }
 
 /* Where slabs can be. */
 typedef struct {
-  hk_range_t range;
-  bool is_new; /* mapped for them; otherwise what a big block left */
+  hk_extent_t extent;
+  bool is_new; /* mapped for them; otherwise what a large block left */
 } room_t;
 
-static bool is_superslab(const room_t *room) { return room->range.bytes == HK_SUPERSLAB_BYTES; }
+static bool is_superslab(const room_t *room) { return room->extent.bytes == HK_SUPERSLAB_BYTES; }
 
 /* False when the system refuses. */
 static bool find_room(size_t bytes, size_t alignment, room_t *room) {
   hk_lock_acquire(hk_lock_space);
-  bool found = hk_range_take_locked(bytes, alignment, alignment, &room->range);
+  bool found = hk_extent_take_locked(bytes, alignment, alignment, &room->extent);
   hk_space_check_locked();
   hk_lock_release(hk_lock_space);
   room->is_new = !found;
   if (found) {
-    make_local(&room->range);
+    make_local(&room->extent);
     return true;
   }
   void *start = hk_locked_reserve(bytes, alignment);
@@ -124,15 +124,15 @@ static bool find_room(size_t bytes, size_t alignment, room_t *room) {
     (void)hk_os_unmap(start, bytes);
     return false;
   }
-  room->range = (hk_range_t){.start = (uintptr_t)start, .bytes = bytes, .zero = true};
+  room->extent = (hk_extent_t){.start = (uintptr_t)start, .bytes = bytes, .zero = true};
   return true;
 }
 
 /* What is not needed after all. */
 static void drop_new(const room_t *room) {
-  if (room->is_new && hk_os_unmap((void *)room->range.start, room->range.bytes)) return;
+  if (room->is_new && hk_os_unmap((void *)room->extent.start, room->extent.bytes)) return;
   hk_lock_acquire(hk_lock_space);
-  hk_range_put_locked(room->range);
+  hk_extent_put_locked(room->extent);
   hk_space_check_locked();
   hk_lock_release(hk_lock_space);
 }
@@ -140,31 +140,31 @@ static void drop_new(const room_t *room) {
 /* Takes the range from new room. Where many threads come here at once, the first one's serves those that waited for the
  * system meanwhile: else each would have its own, for a slab or two. */
 static hk_slab_t *take_from_room(unsigned node, const request_t *request, hk_superslab_t *record, const room_t *room) {
-  bool is_huge = is_superslab(room) && hk_huge_note_new_superslab(room->range.start, room->is_new);
+  bool is_huge = is_superslab(room) && hk_huge_note_new_superslab(room->extent.start, room->is_new);
   bool is_record_used = false;
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
-  hk_slab_t *slab = take_locked(&hk_shelf[node], request, now_ms);
+  hk_slab_t *slab = take_locked(&hk_superslab_index[node], request, now_ms);
   bool is_needed = slab == NULL;
   if (is_needed) {
-    is_record_used = hk_shelf_enter_locked(record, room->range, node);
+    is_record_used = hk_superslab_index_enter_locked(record, room->extent, node);
     if (is_record_used) record->is_huge = record->is_allowed = is_huge;
-    slab = take_locked(&hk_shelf[node], request, now_ms);
+    slab = take_locked(&hk_superslab_index[node], request, now_ms);
   }
-  hk_surplus_settle(now_ms);
-  if (!is_record_used) hk_shelf_spare_record(record);
+  hk_purge_settle(now_ms);
+  if (!is_record_used) hk_superslab_index_spare_record(record);
   if (!is_needed) drop_new(room);
   return slab;
 }
 
 /* Makes so many slabs more, the first at a multiple of `alignment` slabs. */
 static hk_slab_t *take_from_new(unsigned node, const request_t *request, unsigned slabs, unsigned alignment) {
-  hk_superslab_t *record = hk_shelf_take_record();
+  hk_superslab_t *record = hk_superslab_index_take_record();
   if (record == NULL) return NULL;
   room_t room;
   if (find_room(slabs * HK_SLAB_BYTES, alignment * HK_SLAB_BYTES, &room))
     return take_from_room(node, request, record, &room);
-  hk_shelf_spare_record(record);
+  hk_superslab_index_spare_record(record);
   return NULL;
 }
 
@@ -219,45 +219,45 @@ bool hk_superslab_extend(hk_slab_t *after_last, unsigned count, bool *zero) {
   hk_lock_acquire(hk_lock_space);
   bool fits = (superslab->free_mask & bits) == bits;
   if (fits) *zero = claim_for_use_locked(superslab, bits, now_ms);
-  hk_surplus_settle(now_ms);
+  hk_purge_settle(now_ms);
   return fits;
 }
 
 static void release_locked(hk_slab_t *first, unsigned count, bool used) {
   hk_superslab_t *superslab = first->superslab;
-  hk_shelf_unclaim_locked(superslab, hk_mask_range((unsigned)(first - superslab->slabs), count), used);
-  hk_shelf_rejuvenate_locked(superslab);
+  hk_superslab_index_unclaim_locked(superslab, hk_mask_range((unsigned)(first - superslab->slabs), count), used);
+  hk_superslab_index_rejuvenate_locked(superslab);
 }
 
 void hk_superslab_release(hk_slab_t *first, unsigned count) {
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
   release_locked(first, count, true);
-  hk_surplus_settle(now_ms);
+  hk_purge_settle(now_ms);
 }
 
-void hk_superslab_release_all(hk_list_t *ranges) {
+void hk_superslab_release_all(hk_list_t *extents) {
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
-  for (hk_list_t *node = ranges->next, *next; node != ranges; node = next) {
+  for (hk_list_t *node = extents->next, *next; node != extents; node = next) {
     next = node->next;
     *node = (hk_list_t){NULL, NULL};
     hk_slab_t *first = HK_CONTAINER_OF(node, hk_slab_t, link);
     release_locked(first, first->slab_count, !first->zero);
   }
-  hk_list_init(ranges);
-  hk_surplus_settle(now_ms);
+  hk_list_init(extents);
+  hk_purge_settle(now_ms);
 }
 
-/* ---- The way to big blocks. */
+/* ---- The way to large blocks. */
 
 static bool dissolve_one(void) {
   hk_lock_acquire(hk_lock_space);
-  hk_superslab_t *superslab = hk_shelf_wholly_free_locked();
+  hk_superslab_t *superslab = hk_superslab_index_wholly_free_locked();
   if (superslab != NULL) {
-    hk_range_t room = {superslab->start, HK_SUPERSLAB_BYTES, superslab->used_mask == 0};
-    hk_shelf_set_states(superslab->slabs, hk_shelf_detach_free_locked(superslab), hk_slab_none);
-    hk_range_put_locked(room);
+    hk_extent_t room = {superslab->start, HK_SUPERSLAB_BYTES, superslab->used_mask == 0};
+    hk_superslab_index_set_states(superslab->slabs, hk_superslab_index_detach_free_locked(superslab), hk_slab_none);
+    hk_extent_put_locked(room);
   }
   hk_space_check_locked();
   hk_lock_release(hk_lock_space);
@@ -267,7 +267,7 @@ static bool dissolve_one(void) {
 bool hk_superslab_dissolve_free(size_t bytes) {
   if (hk_load_relaxed(&hk_idle_slabs.idle_bytes) == 0 || hk_idle_total() < bytes) return false;
   size_t count = 0;
-  for (size_t left = hk_shelf_superslab_count(); left > 0 && dissolve_one(); left--) count++;
+  for (size_t left = hk_superslab_index_superslab_count(); left > 0 && dissolve_one(); left--) count++;
   return count > 0;
 }
 
@@ -275,8 +275,8 @@ bool hk_superslab_dissolve_free(size_t bytes) {
 
 hk_superslab_usage_t hk_superslab_usage(void) {
   return (hk_superslab_usage_t){
-      .superslab_count = hk_shelf_superslab_count(),
-      .mapped_bytes = hk_shelf_mapped_bytes(),
+      .superslab_count = hk_superslab_index_superslab_count(),
+      .mapped_bytes = hk_superslab_index_mapped_bytes(),
       .in_use_bytes = hk_load_relaxed(&hk_idle_slabs.in_use_bytes),
       .idle_bytes = hk_load_relaxed(&hk_idle_slabs.idle_bytes),
       .lazy_bytes = hk_load_relaxed(&hk_idle_lazy_bytes),
@@ -286,7 +286,7 @@ hk_superslab_usage_t hk_superslab_usage(void) {
 /* Records never go away, and what follows on one never changes. */
 void hk_superslab_visit(void (*visit)(hk_slab_t *slabs, void *context), void *context) {
   hk_lock_acquire(hk_lock_space);
-  const hk_superslab_t *record = hk_shelf_next_record_locked(NULL);
+  const hk_superslab_t *record = hk_superslab_index_next_record_locked(NULL);
   hk_lock_release(hk_lock_space);
   for (; record != NULL; record = record->all_next) {
     hk_lock_acquire(hk_lock_space);

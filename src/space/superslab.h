@@ -1,8 +1,8 @@
 /* space/superslab.h - L3. Slabs, cut from superslabs of 2 MiB of address space each. As many as the program needs.
  * Where the system refuses one, a superslab begins with some of its slabs.
  *
- * Idle memory (free slabs that were used and are therefore resident, and free ranges of big blocks) is bounded: each
- * change ends by giving back what is above the limit (space/surplus.h).
+ * Idle memory (free slabs that were used and are therefore resident, and free extents of large blocks) is bounded: each
+ * change ends by giving back what is above the limit (space/purge.h).
  */
 #ifndef HK_SPACE_SUPERSLAB_H
 #define HK_SPACE_SUPERSLAB_H
@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "space/shelf.h"
 #include "space/slab.h"
+#include "space/superslab_index.h"
 
 /* Which end of a superslab a range is taken from. Spans and runs grow towards each other, so that the few slabs of a
  * span do not break up what runs need; and memory that was a run becomes a span late, which gives a double free of
@@ -37,11 +37,11 @@ void hk_superslab_release(hk_slab_t *first, unsigned count);
 
 /* The same for many ranges at once: a list through the `link` of each first slab, whose slab_count and zero tell of
  * it. */
-void hk_superslab_release_all(hk_list_t *ranges);
+void hk_superslab_release_all(hk_list_t *extents);
 
-/* For a big block of `bytes` that no free range is long enough for: makes free ranges (space/range.h) of all superslabs
+/* For a large block of `bytes` that no free extent is long enough for: makes free extents (space/extent.h) of all superslabs
  * that are wholly free. False when that cannot be enough, or there are none. The way back needs no call: a new
- * superslab is made of a free range if one is long enough. */
+ * superslab is made of a free extent if one is long enough. */
 bool hk_superslab_dissolve_free(size_t bytes);
 
 /* Calls `visit` with the 32 descriptors of each superslab there is, without a lock: those in which the caller has slabs

@@ -73,7 +73,7 @@ TEST_P(Exhaustion, EndsInEnomemAndRecovers) {
       void **chain = nullptr;
       long count = TakeAll(size, &chain, true);
       if (count < 0) return 3;
-      /* What fits must succeed: half of the room at least, for big blocks and their alignment a third. */
+      /* What fits must succeed: half of the room at least, for large blocks and their alignment a third. */
       if (static_cast<size_t>(count) * size < room / 3) return 4;
       if (round == 0) first = count;
       /* All that was taken and freed is there again. */

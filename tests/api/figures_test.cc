@@ -227,7 +227,7 @@ TEST(Figures, WhatWaitsIsDirtyUntilItIsPurged) {
   }
 }
 
-/* Each free slab, and each free range, is in it once. */
+/* Each free slab, and each free extent, is in it once. */
 TEST(Figures, WhatIsCachedIsDirtyOrPurgedOrAHugePages) {
   hakmem_collect(); /* the memory of earlier tests: the purge thread would give it back between two looks */
   Blocks blocks = AllocMany(3000, 1000), big = AllocMany(3 * kMiB, 3);

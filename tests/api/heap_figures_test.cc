@@ -72,7 +72,7 @@ TEST(Figures, HeapsAreOldestFirst) {
   }
 }
 
-/* What heaps have is what tiny and mid have; runs and big blocks are no heap's. */
+/* What heaps have is what tiny and mid have; runs and large blocks are no heap's. */
 void ExpectHeapsToAddUp() {
   auto bands = Bands();
   hakmem_stats_band_t sum = {};

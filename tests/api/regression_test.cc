@@ -336,7 +336,7 @@ TEST(Regression, MemoryFreedFromAfarServesItsOwnerAgain) {
   }
 }
 
-/* ---- 7. A fixed limit of slabs per class (of heaps, of big blocks, of anything) that turns into OOM. */
+/* ---- 7. A fixed limit of slabs per class (of heaps, of large blocks, of anything) that turns into OOM. */
 
 TEST(Regression, NoClassHasALimitOfItsOwn) {
   const size_t total = HAKMEM_TEST_SANITIZER ? 32 * kMiB : 200 * kMiB;

@@ -14,7 +14,7 @@
 /* As it is in most tables, or what an input says. */
 #define CODE_START FAR_START
 
-static hk_far_bytes_t reader;
+static hk_memory_reader_t reader;
 
 static void check_rule(const hk_frame_rule_t *rule) {
   FUZZ_CHECK(rule->kind == hk_frame_ruled || rule->kind == hk_frame_last);
@@ -60,18 +60,18 @@ static void fuzz_instructions(fuzz_input_t *input) {
   frame.common.start = start;
   frame.common.end = frame.function.start = start + common;
   frame.function.end = start + size;
-  hk_far_bytes_init(&reader, 0, 0);
+  hk_memory_reader_init(&reader, 0, 0);
   if (!hk_call_frame_rule(&reader, &frame, pc, &rule)) return;
   check_rule(&rule);
   frame.function.end = start + size + 8;
-  hk_far_bytes_init(&reader, 0, 0);
+  hk_memory_reader_init(&reader, 0, 0);
   FUZZ_CHECK(hk_call_frame_rule(&reader, &frame, pc, &again) && is_same(&rule, &again));
 }
 
 static void fuzz_place(fuzz_input_t *input) {
   hk_place_t place;
   uintptr_t start = far_memory_put(input->at, input->left);
-  hk_far_bytes_init(&reader, start, start + input->left);
+  hk_memory_reader_init(&reader, start, start + input->left);
   bool is_found = hk_place_read(&reader, CODE_START, &place);
   if (is_found) FUZZ_CHECK(place.base < hk_frame_register_count && !reader.failed);
   if (!reader.failed) FUZZ_CHECK(reader.at > start && reader.at <= start + input->left);

@@ -99,7 +99,7 @@ static void use_what_is_there(void) {
 
 static void free_own_and_leave(void) {
   hk_store_relaxed(&hk_thread_heap, owner);
-  (void)hk_sink_push(span->sink, blocks[3]);
+  (void)hk_free_list_push(span->free_list, blocks[3]);
   note_give_back(owner);
   hk_thread_on_exit();
 }

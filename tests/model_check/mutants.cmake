@@ -136,20 +136,20 @@ hk_add_model_mutant(span_moves_without_its_owner steal_and_adopt heap/steal.c
   "a span is one heap's"
 )
 
-# ---- Spans that are rescued.
-hk_add_model_mutant(rescue_of_the_active_span rescue_of_what_is_active heap/rescue.c
+# ---- Spans that are drained.
+hk_add_model_mutant(drain_of_the_active_span drain_of_what_is_active heap/purge_drain.c
   "->state[span->class_index].active) != span" "->state[span->class_index].active) != NULL"
   "the span that its bin allocates from stays"
 )
-hk_add_model_mutant(rescue_looks_relaxed rescue_of_what_was_active heap/rescue.c
+hk_add_model_mutant(drain_looks_relaxed drain_of_what_was_active heap/purge_drain.c
   "hk_load_acquire(&heap->state" "hk_load_relaxed(&heap->state"
   "data race"
 )
-hk_add_model_mutant(span_put_to_rest_relaxed rescue_of_what_was_active heap/span.c
+hk_add_model_mutant(span_put_to_rest_relaxed drain_of_what_was_active heap/span.c
   "hk_store_release(&state->active, NULL)" "hk_store_relaxed(&state->active, NULL)"
   "data race"
 )
-hk_add_model_mutant(rescue_overlooks_what_comes rescue_and_push_of_the_last heap/rescue.c
+hk_add_model_mutant(drain_overlooks_what_comes drain_and_push_of_the_last heap/purge_drain.c
   "is_all ? rest.first : NULL" "rest.first"
   "what came meanwhile is looked at too"
 )
@@ -159,7 +159,7 @@ hk_add_model_mutant(run_closed_in_two_steps run_free_and_free space/run.c
   "hk_compare_exchange_acquire(&head->state" "TWO_STEP_COMPARE_EXCHANGE(&head->state"
   "one of two frees is the first"
 )
-hk_add_model_mutant(big_freed_in_two_steps big_free_and_free space/big.c
+hk_add_model_mutant(large_freed_in_two_steps large_free_and_free space/large.c
   "hk_compare_exchange_acquire(&slab->state" "TWO_STEP_COMPARE_EXCHANGE(&slab->state"
   "one of two frees is the first"
 )
@@ -178,14 +178,14 @@ hk_add_model_mutant(recent_written_relaxed region_enter_and_enter space/region_m
 )
 
 # ---- Memory that is given back.
-hk_add_model_mutant(purge_of_what_is_free purge_and_two_reuse space/surplus.c
+hk_add_model_mutant(purge_of_what_is_free purge_and_two_reuse space/purge.c
   "hk_os_purge_t purged = give_back_runs(victim);"
   "hk_lock_acquire(hk_lock_space);
-  hk_shelf_put_back_locked(victim->superslab, victim->bits, false);
+  hk_superslab_index_put_back_locked(victim->superslab, victim->bits, false);
   hk_lock_release(hk_lock_space);
   hk_os_purge_t purged = give_back_runs(victim);
   hk_lock_acquire(hk_lock_space);
-  hk_shelf_withdraw_locked(victim->superslab, victim->bits);
+  hk_superslab_index_withdraw_locked(victim->superslab, victim->bits);
   hk_lock_release(hk_lock_space);"
   "data race"
 )

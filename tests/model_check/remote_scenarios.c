@@ -69,7 +69,7 @@ static void drain_and_hand_out(void) {
     hk_store_release(&mailbox, block);
   }
   hk_remote_drain(owner);
-  if (block != NULL && block != blocks[0]) (void)hk_sink_push(hk_slab_of(block)->sink, block);
+  if (block != NULL && block != blocks[0]) (void)hk_free_list_push(hk_slab_of(block)->free_list, block);
 }
 
 static void set_up_mailbox(void) {

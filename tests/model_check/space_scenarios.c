@@ -3,11 +3,11 @@
 #include "model_check/checker.h"
 #include "policy/option.h"
 #include "policy/stat.h"
-#include "space/big.h"
+#include "space/large.h"
+#include "space/purge.h"
 #include "space/region_map.h"
 #include "space/run.h"
 #include "space/superslab.h"
-#include "space/surplus.h"
 
 static unsigned wins[2];
 
@@ -40,7 +40,7 @@ static void keep_run_left(void) {
   if (wins[0] != 0) *(unsigned *)hk_run_reopen(run) = 1;
 }
 
-/* ---- Big blocks. */
+/* ---- Large blocks. */
 
 #define BIG_BYTES (3 * HK_MIB)
 
@@ -50,18 +50,18 @@ static hk_slab_t *big_slab;
 static void set_up_big(void) {
   checker_ignore(&hk_stat_process, sizeof(hk_stat_process));
   bool zero;
-  big = hk_big_alloc(BIG_BYTES, HK_BLOCK_ALIGNMENT, &zero);
+  big = hk_large_alloc(BIG_BYTES, HK_BLOCK_ALIGNMENT, &zero);
   big_slab = hk_slab_of(big);
   checker_name(&big_slab->state, "big block's state");
 }
 
-static void free_big_left(void) { wins[0] = hk_big_free(big_slab, big); }
-static void free_big_right(void) { wins[1] = hk_big_free(big_slab, big); }
+static void free_big_left(void) { wins[0] = hk_large_free(big_slab, big); }
+static void free_big_right(void) { wins[1] = hk_large_free(big_slab, big); }
 
 static void expect_big_gone(void) {
   expect_one_winner();
-  CHECK(hk_big_usage().count == 0 && hk_big_usage().mapped_bytes == 0, "it is counted out once");
-  CHECK(hk_slab_state(big_slab) != hk_slab_big, "its descriptor has let go of it");
+  CHECK(hk_large_usage().count == 0 && hk_large_usage().mapped_bytes == 0, "it is counted out once");
+  CHECK(hk_slab_state(big_slab) != hk_slab_large, "its descriptor has let go of it");
 }
 
 /* A block that gets the addresses of the one that is freed. The program gave that one up before. */
@@ -69,34 +69,34 @@ static _Atomic(bool) is_freed;
 
 static void free_big_and_say(void) {
   *(unsigned *)big = 1;
-  CHECK(hk_big_free(big_slab, big), "it is freed once");
+  CHECK(hk_large_free(big_slab, big), "it is freed once");
   hk_store_release(&is_freed, true);
 }
 
 static void alloc_big_and_use(void) {
   bool zero;
-  unsigned *block = hk_big_alloc(BIG_BYTES, HK_BLOCK_ALIGNMENT, &zero);
+  unsigned *block = hk_large_alloc(BIG_BYTES, HK_BLOCK_ALIGNMENT, &zero);
   CHECK(block != NULL, "there is memory");
   CHECK(!zero || *block == 0, "what is said to be zero is zero");
   *block = 2;
-  CHECK(hk_slab_state(hk_slab_of(block)) == hk_slab_big, "its descriptor says what it is");
+  CHECK(hk_slab_state(hk_slab_of(block)) == hk_slab_large, "its descriptor says what it is");
   if (hk_load_acquire(&is_freed)) CHECK(*block == 2, "it is the block's own memory");
 }
 
 static void use_big(unsigned number) {
   bool zero;
-  unsigned *block = hk_big_alloc(BIG_BYTES, HK_BLOCK_ALIGNMENT, &zero);
+  unsigned *block = hk_large_alloc(BIG_BYTES, HK_BLOCK_ALIGNMENT, &zero);
   CHECK(block != NULL, "there is memory");
   CHECK(!zero || *block == 0, "what is said to be zero is zero");
   *block = number;
   CHECK(*block == number, "what is in use keeps its contents");
-  CHECK(hk_big_free(hk_slab_of(block), block), "it is freed once");
+  CHECK(hk_large_free(hk_slab_of(block), block), "it is freed once");
 }
 static void use_big_1(void) { use_big(1); }
 static void use_big_2(void) { use_big(2); }
-static void expect_no_big(void) { CHECK(hk_big_usage().count == 0, "all are counted out"); }
+static void expect_no_big(void) { CHECK(hk_large_usage().count == 0, "all are counted out"); }
 
-static void expect_big_one(void) { CHECK(hk_big_usage().count == 1, "one block is left"); }
+static void expect_big_one(void) { CHECK(hk_large_usage().count == 1, "one block is left"); }
 
 /* ---- The region map. */
 
@@ -170,12 +170,12 @@ static void set_up_purge(void) {
   kept = hk_superslab_acquire(1, 1, hk_from_top);
   leave_idle();
 }
-/* What is idle is a big block's range. */
+/* What is idle is a large block's range. */
 static void set_up_range(void) {
   set_up_big();
   *(unsigned *)big = 99;
   hk_option.retain = 64 * HK_MIB;
-  CHECK(hk_big_free(big_slab, big), "setup: a free");
+  CHECK(hk_large_free(big_slab, big), "setup: a free");
 }
 static void set_up_unmap(void) {
   checker_ignore(&hk_stat_process, sizeof(hk_stat_process));
@@ -190,7 +190,7 @@ static void set_up_lazy(void) {
   hk_option.purge = hk_purge_free;
 }
 
-static void trim(void) { (void)hk_surplus_trim(0); }
+static void trim(void) { (void)hk_purge_down_to(0); }
 
 static void acquire_and_use(unsigned number, bool keep) {
   hk_slab_t *slab = hk_superslab_acquire(1, 1, hk_from_bottom);
@@ -221,7 +221,7 @@ static void expect_one_used_and_lazy(void) {
   expect_one_used();
   hk_superslab_usage_t usage = hk_superslab_usage();
   CHECK(usage.lazy_bytes > 0, "some of what is free is the system's to take");
-  CHECK(hk_surplus_trim(0) == usage.lazy_bytes + usage.idle_bytes, "and goes when somebody asks");
+  CHECK(hk_purge_down_to(0) == usage.lazy_bytes + usage.idle_bytes, "and goes when somebody asks");
   CHECK(hk_superslab_usage().lazy_bytes == 0, "all of it");
 }
 
@@ -231,11 +231,11 @@ const scenario_t scenarios[] = {
      .thread = {free_run_left, free_run_right},
      .finish = expect_run_gone},
     {.name = "run_keep_and_free", .setup = set_up_run, .thread = {keep_run_left, free_run_right}},
-    {.name = "big_free_and_free",
+    {.name = "large_free_and_free",
      .setup = set_up_big,
      .thread = {free_big_left, free_big_right},
      .finish = expect_big_gone},
-    {.name = "big_free_and_alloc",
+    {.name = "large_free_and_alloc",
      .setup = set_up_big,
      .thread = {free_big_and_say, alloc_big_and_use},
      .finish = expect_big_one},

@@ -40,7 +40,7 @@ static void set_up_pending(void) {
 static void set_up_partial(void) {
   set_up_three();
   hk_span_deactivate(owner, BLOCK_CLASS);
-  (void)hk_sink_push(span->sink, blocks[3]);
+  (void)hk_free_list_push(span->free_list, blocks[3]);
   is_freed[3] = true;
   hk_heap_give_back(owner);
 }
@@ -50,7 +50,7 @@ static void free_as(hk_heap_t *heap, unsigned i) {
   blocks[i][1].next = blocks[i];
   is_freed[i] = true;
   if (hk_load_relaxed(&span->owner) == heap) {
-    (void)hk_sink_push(span->sink, blocks[i]);
+    (void)hk_free_list_push(span->free_list, blocks[i]);
   } else {
     hk_remote_free(heap, span, blocks[i]);
   }

@@ -8,8 +8,8 @@
 
 #include "call_names.h"
 #include "check.h"
-#include "purge_thread.h"
 #include "raw_call.h"
+#include "with_purge_thread.h"
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>

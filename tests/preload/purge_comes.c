@@ -4,7 +4,7 @@
  * dlopen, asked for the memory by its own names, and closed while the thread is there. Prints `came`, `back` when
  * little is resident any more, and `went` when the program has one thread left.
  */
-#include "purge_thread.h"
+#include "with_purge_thread.h"
 
 #include <dlfcn.h>
 

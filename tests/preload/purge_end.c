@@ -4,7 +4,7 @@
  * program is `exec`uted. DELAY_MS after the thread came, so that it is met asleep and at work. Prints `atexit`, or what the
  * other program prints, the same word.
  */
-#include "purge_thread.h"
+#include "with_purge_thread.h"
 
 static const char *how;
 static long delay_ms;

@@ -5,7 +5,7 @@
  * it inherited, starts a thread, and ends. `vfork`: COUNT children leave idle memory in their parent and execute a program; the
  * parent gets its thread all the same. A child that does not end is a hang. Prints `ok`.
  */
-#include "purge_thread.h"
+#include "with_purge_thread.h"
 
 #include <signal.h>
 #include <sys/wait.h>

@@ -1,6 +1,6 @@
 /* What the purge thread is like: it blocks every signal that others send but the command line tool's, has a small stack, and changes its credentials with the
  * process. The program prints `ok`. */
-#include "purge_thread.h"
+#include "with_purge_thread.h"
 
 #include <grp.h>
 #include <signal.h>

@@ -3,7 +3,7 @@
  * While that sleeps and works, all threads of the program block two signals: one that is sent to the process, and one of a
  * timer, a thousand times a second. Nobody may handle them. Then the main thread does.
  */
-#include "purge_thread.h"
+#include "with_purge_thread.h"
 
 #include <signal.h>
 

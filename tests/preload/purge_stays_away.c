@@ -4,8 +4,8 @@
  * leaves memory idle (the control, and what a user forbids); `refused`, the same where a sandbox allows no new thread: then little
  * may stay resident. Looks for the thread during BEATS fiftieths of a second. Prints `seen N`: how often it was there.
  */
-#include "purge_thread.h"
 #include "refused_for_good.h"
+#include "with_purge_thread.h"
 
 #define IN_USE_BYTES (4 * MIB)
 

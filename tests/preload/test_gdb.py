@@ -39,15 +39,15 @@ def commands(*texts: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def script(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """A file of gdb commands that describes all spots."""
+    """A file of gdb commands that describes all addresses."""
     folder = tmp_path_factory.mktemp("gdb")
 
     def write(how: str) -> Path:
         path = folder / f"describe{how}.gdb"
         path.write_text(
             f"source {COMMANDS}\npython\n"
-            "for i in range(int(gdb.parse_and_eval('spot_count'))):\n"
-            f"  print('spot: ' + gdb.execute(f'hakmem describe {how} spots[{{i}}]', to_string=True).strip())\nend\n",
+            "for i in range(int(gdb.parse_and_eval('address_count'))):\n"
+            f"  print('address: ' + gdb.execute(f'hakmem describe {how} addresses[{{i}}]', to_string=True).strip())\nend\n",
             encoding="utf-8",
         )
         return path
@@ -61,7 +61,7 @@ def started(library: Path, told: Path) -> list[str]:
 
 
 def of_program(told: Path, said: str) -> list[str]:
-    """What the program said of each spot."""
+    """What the program said of each address."""
     assert told.is_file(), said
     lines = told.read_text(encoding="utf-8").splitlines()
     assert len(lines) > 40 and all(re.match("0x[0-9a-f]+ is ", line) for line in lines), (lines, said)
@@ -69,7 +69,7 @@ def of_program(told: Path, said: str) -> list[str]:
 
 
 def of_gdb(said: str) -> list[str]:
-    return re.findall(r"^spot: (.*)$", said, re.MULTILINE)
+    return re.findall(r"^address: (.*)$", said, re.MULTILINE)
 
 
 def without_thread(lines: list[str]) -> list[str]:
@@ -81,7 +81,7 @@ def without_thread(lines: list[str]) -> list[str]:
 def calls(program: Callable[[str], Path], tmp_path: Path) -> None:
     """gdb 13 can call nothing on processors with more state than it knows; then it reads, which the next test is about."""
     started_alone = commands("set startup-with-shell off", f"set args {tmp_path / 'alone'}", "break main", "run")
-    said = gdb(*started_alone, *commands("print ((int (*)(void))getpid)()"), program("describe_spots"))
+    said = gdb(*started_alone, *commands("print ((int (*)(void))getpid)()"), program("describe_addresses"))
     if "Couldn't write extended state status" in said:
         pytest.skip("gdb may call no function in a process here: Couldn't write extended state status")
 
@@ -90,7 +90,7 @@ def calls(program: Callable[[str], Path], tmp_path: Path) -> None:
 def test_a_process_is_asked(
     runner: Runner, program: Callable[[str], Path], script: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    said = gdb(*started(runner.library, tmp_path / "told"), "-x", script(""), program("describe_spots"))
+    said = gdb(*started(runner.library, tmp_path / "told"), "-x", script(""), program("describe_addresses"))
     told = of_program(tmp_path / "told", said)
     assert of_gdb(said) == told
     for kind in (
@@ -109,7 +109,7 @@ def test_a_process_is_asked(
 def test_reading_says_the_same(
     runner: Runner, program: Callable[[str], Path], script: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    said = gdb(*started(runner.library, tmp_path / "told"), "-x", script("--read"), program("describe_spots"))
+    said = gdb(*started(runner.library, tmp_path / "told"), "-x", script("--read"), program("describe_addresses"))
     assert of_gdb(said) == without_thread(of_program(tmp_path / "told", said))
 
 
@@ -121,15 +121,15 @@ def test_a_core_file_of_a_stripped_library_is_read(
     subprocess.run(["strip", "-o", library, runner.library], check=True)
     core = tmp_path / "core"
     saving = commands(f"generate-core-file {core}")
-    said = gdb(*started(library, tmp_path / "told"), *saving, program("describe_spots"))
+    said = gdb(*started(library, tmp_path / "told"), *saving, program("describe_addresses"))
     told = of_program(tmp_path / "told", said)
-    read = gdb(program("describe_spots"), core, "-x", script(""))
+    read = gdb(program("describe_addresses"), core, "-x", script(""))
     assert of_gdb(read) == without_thread(told), read
 
 
 def test_what_it_cannot_do_it_says(program: Callable[[str], Path]) -> None:
     load = commands(f"source {COMMANDS}")
     assert "hakmem describe: of which address?" in gdb(*load, *commands("hakmem describe"))
-    said = gdb("-batch", program("describe_spots"), *load, *commands("hakmem describe --read 0x1234"))
+    said = gdb("-batch", program("describe_addresses"), *load, *commands("hakmem describe --read 0x1234"))
     assert "no hakmem in this program" in said
     assert "which block, in use or free, and whose" in gdb(*load, *commands("help hakmem describe"))

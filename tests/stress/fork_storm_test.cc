@@ -120,7 +120,7 @@ void Churn(TestRandom *random, Mailbox *exchange) {
   for (void *block : own) Drop(block);
 }
 
-/* The slow paths alone: whole slabs, runs, big blocks, so that the locks are held often. */
+/* The slow paths alone: whole slabs, runs, large blocks, so that the locks are held often. */
 void ChurnLarge(TestRandom *random, Mailbox *exchange) {
   std::vector<void *> own;
   for (int i = 0; i < 6; i++) own.push_back(MakeOfSize(random, random->LogBetween(20000, 2 * kMiB)));

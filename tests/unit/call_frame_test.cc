@@ -9,7 +9,7 @@
 
 #include "in_child.h"
 #include "profile/call_frame.h"
-#include "profile/far_bytes.h"
+#include "profile/memory_reader.h"
 #include "profile/place.h"
 #include "profile/unwind_table.h"
 
@@ -73,7 +73,7 @@ class Table {
   size_t size() const { return bytes_.size(); }
 
   bool Find(uintptr_t offset, hk_frame_rule_t *rule) const {
-    hk_far_bytes_t reader;
+    hk_memory_reader_t reader;
     return hk_unwind_table_find(Index(), kFunction + offset, rule, &reader);
   }
   hk_frame_rule_t At(uintptr_t offset) const {
@@ -118,7 +118,7 @@ TEST_F(CallFrame, NothingIsSaidOfWhatIsNotInTheFunction) {
   Table table({});
   hk_frame_rule_t rule;
   EXPECT_FALSE(table.Find(kFunctionBytes, &rule));
-  hk_far_bytes_t reader;
+  hk_memory_reader_t reader;
   EXPECT_FALSE(hk_unwind_table_find(table.Index(), kFunction - 1, &rule, &reader));
 }
 
@@ -193,7 +193,7 @@ TEST_F(CallFrame, NoDamageDoesHarm) {
 
 TEST_F(CallFrame, TablesThatAreNotThere) {
   hk_frame_rule_t rule;
-  hk_far_bytes_t reader;
+  hk_memory_reader_t reader;
   for (uintptr_t index : {uintptr_t{0}, uintptr_t{4096}, UINTPTR_MAX - 3, uintptr_t{1} << 60}) {
     EXPECT_FALSE(hk_unwind_table_find(index, kFunction, &rule, &reader));
   }
@@ -204,13 +204,13 @@ TEST_F(CallFrame, TablesThatAreNotThere) {
 TEST(FarBytes, NumbersOfVariableLength) {
   Bytes bytes = {0xe5, 0x8e, 0x26, 0x7f, 0x80, 0x7f, 0x02};
   auto start = reinterpret_cast<uintptr_t>(bytes.data());
-  hk_far_bytes_t reader;
-  hk_far_bytes_init(&reader, start, start + bytes.size());
-  EXPECT_EQ(hk_far_bytes_uleb(&reader), 624485u);
-  EXPECT_EQ(hk_far_bytes_sleb(&reader), -1);
-  EXPECT_EQ(hk_far_bytes_sleb(&reader), -128);
+  hk_memory_reader_t reader;
+  hk_memory_reader_init(&reader, start, start + bytes.size());
+  EXPECT_EQ(hk_memory_reader_uleb(&reader), 624485u);
+  EXPECT_EQ(hk_memory_reader_sleb(&reader), -1);
+  EXPECT_EQ(hk_memory_reader_sleb(&reader), -128);
   EXPECT_FALSE(reader.failed);
-  EXPECT_EQ(hk_far_bytes_number(&reader, 2), 0u);
+  EXPECT_EQ(hk_memory_reader_number(&reader, 2), 0u);
   EXPECT_TRUE(reader.failed) << "one byte is left";
 }
 
@@ -218,11 +218,11 @@ TEST(FarBytes, ANumberThatIsLongerThanItsPaddingIsDamaged) {
   Bytes bytes(100, 0x80);
   bytes[15] = 1;
   auto start = reinterpret_cast<uintptr_t>(bytes.data());
-  hk_far_bytes_t reader;
-  hk_far_bytes_init(&reader, start, start + bytes.size());
-  EXPECT_EQ(hk_far_bytes_uleb(&reader), 0u);
+  hk_memory_reader_t reader;
+  hk_memory_reader_init(&reader, start, start + bytes.size());
+  EXPECT_EQ(hk_memory_reader_uleb(&reader), 0u);
   EXPECT_FALSE(reader.failed);
-  hk_far_bytes_uleb(&reader);
+  hk_memory_reader_uleb(&reader);
   EXPECT_TRUE(reader.failed);
   EXPECT_LE(reader.at, start + 40) << "all memory may follow";
 }
@@ -231,11 +231,11 @@ TEST(FarBytes, AcrossWindows) {
   Bytes bytes(1000);
   for (size_t i = 0; i < bytes.size(); i++) bytes[i] = static_cast<unsigned char>(i * 7);
   auto start = reinterpret_cast<uintptr_t>(bytes.data());
-  hk_far_bytes_t reader;
-  hk_far_bytes_init(&reader, start, start + bytes.size());
+  hk_memory_reader_t reader;
+  hk_memory_reader_init(&reader, start, start + bytes.size());
   for (size_t i = 0; i + 3 <= bytes.size(); i += 3) {
     uint64_t expected = bytes[i] | bytes[i + 1] << 8 | bytes[i + 2] << 16;
-    ASSERT_EQ(hk_far_bytes_number(&reader, 3), expected) << i;
+    ASSERT_EQ(hk_memory_reader_number(&reader, 3), expected) << i;
   }
 }
 

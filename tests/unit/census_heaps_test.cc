@@ -68,7 +68,7 @@ HK_FRESH_TEST(CensusOfHeaps, EachHeapHasItsOwnBlocks) {
   }
   bool zero;
   (void)hk_run_alloc(3 * HK_SLAB_BYTES, 1, &zero);
-  (void)hk_big_alloc(3 * HK_MIB, 1, &zero);
+  (void)hk_large_alloc(3 * HK_MIB, 1, &zero);
   ByHeap found = TakeByHeap(heaps.size());
   for (size_t i = 0; i < heaps.size(); i++) {
     uint64_t tiny = 100 * i + 1, mid = 10 * i + 2;

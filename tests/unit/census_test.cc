@@ -22,7 +22,7 @@ hk_census_t Census() {
   return census;
 }
 
-uint64_t Dirty(const hk_census_t &census) { return census.kept_bytes + census.idle_bytes + census.big_idle_bytes; }
+uint64_t Dirty(const hk_census_t &census) { return census.kept_bytes + census.idle_bytes + census.large_idle_bytes; }
 
 uintptr_t SuperslabOf(const void *block) { return hk_slab_of(block)->superslab->start; }
 
@@ -51,7 +51,7 @@ HK_FRESH_TEST(Census, WhatNobodyHasIsCached) {
   census = Census();
   EXPECT_EQ(census.cached_bytes, HK_SUPERSLAB_BYTES - HK_SLAB_BYTES);
   EXPECT_EQ(Dirty(census), 2 * HK_SLAB_BYTES) << "as much as was written";
-  ASSERT_EQ(hk_surplus_trim(0), 3 * HK_SLAB_BYTES);
+  ASSERT_EQ(hk_purge_down_to(0), 3 * HK_SLAB_BYTES);
   EXPECT_EQ(Census().cached_bytes, HK_SUPERSLAB_BYTES - HK_SLAB_BYTES);
   EXPECT_EQ(Dirty(Census()), 0u);
 }
@@ -73,18 +73,18 @@ HK_FRESH_TEST(Census, WhatWentLazilyIsCachedAndNotDirty) {
   EXPECT_EQ(Dirty(census), 0u);
   EXPECT_EQ(census.unused_bytes, 0u);
   EXPECT_EQ(census.live_bytes, before);
-  ASSERT_EQ(hk_surplus_trim(0), 4 * HK_SLAB_BYTES);
+  ASSERT_EQ(hk_purge_down_to(0), 4 * HK_SLAB_BYTES);
   EXPECT_EQ(Census().lazy_bytes, 0u);
 }
 
 HK_FRESH_TEST(Census, FreeRangesAreCachedToo) {
   bool zero;
-  void *big = hk_big_alloc(3 * HK_MIB, 1, &zero);
+  void *big = hk_large_alloc(3 * HK_MIB, 1, &zero);
   memset(big, 1, HK_MIB);
   EXPECT_EQ(Census().cached_bytes, 0u);
-  ASSERT_TRUE(hk_big_free(hk_slab_of(big), big));
+  ASSERT_TRUE(hk_large_free(hk_slab_of(big), big));
   hk_census_t census = Census();
-  EXPECT_EQ(census.cached_bytes, hk_big_usage().cached_bytes);
+  EXPECT_EQ(census.cached_bytes, hk_large_usage().cached_bytes);
   EXPECT_GE(census.cached_bytes, 3 * HK_MIB);
   EXPECT_EQ(Dirty(census), HK_MIB);
 }

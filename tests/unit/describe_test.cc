@@ -185,7 +185,7 @@ HK_FRESH_TEST(Describe, ARunAndWhatIsBehindIt) {
 
 HK_FRESH_TEST(Describe, ABigBlockAndWhatIsBehindIt) {
   constexpr size_t kBytes = 12 * HK_MIB;
-  uintptr_t big = AddressOf(hk_big_alloc(kBytes, 1, &zero));
+  uintptr_t big = AddressOf(hk_large_alloc(kBytes, 1, &zero));
   EXPECT_EQ(Describe(big), Is(big, "the start of a live block of 12582912 bytes (big)"));
   uintptr_t inside = big + 7 * HK_MIB + 1;
   EXPECT_EQ(Describe(inside),
@@ -194,13 +194,13 @@ HK_FRESH_TEST(Describe, ABigBlockAndWhatIsBehindIt) {
   EXPECT_EQ(
       Describe(behind),
       Is(behind, "not in hakmem's memory, 100 bytes past the end of a live block of 12582912 bytes at " + Hex(big)));
-  ASSERT_TRUE(hk_big_free(hk_slab_of(reinterpret_cast<void *>(big)), reinterpret_cast<void *>(big)));
+  ASSERT_TRUE(hk_large_free(hk_slab_of(reinterpret_cast<void *>(big)), reinterpret_cast<void *>(big)));
   EXPECT_EQ(Describe(inside), Is(inside, "not in hakmem's memory")) << "more than is kept";
 }
 
 HK_FRESH_TEST(Describe, AKeptBigBlocksRangeIsFree) {
-  uintptr_t big = AddressOf(hk_big_alloc(3 * HK_MIB, 1, &zero));
-  ASSERT_TRUE(hk_big_free(hk_slab_of(reinterpret_cast<void *>(big)), reinterpret_cast<void *>(big)));
+  uintptr_t big = AddressOf(hk_large_alloc(3 * HK_MIB, 1, &zero));
+  ASSERT_TRUE(hk_large_free(hk_slab_of(reinterpret_cast<void *>(big)), reinterpret_cast<void *>(big)));
   EXPECT_EQ(Describe(big + HK_MIB), Is(big + HK_MIB, "in memory that is free"));
 }
 
@@ -224,10 +224,10 @@ HK_FRESH_TEST(Describe, ASampledBlock) {
   for (size_t alignment : {size_t{16}, size_t{64}, size_t{4096}}) {
     for (size_t bytes : {size_t{96}, size_t{5000}, size_t{100000}, size_t{3} << 20}) {
       uintptr_t block = AddressOf(hakmem_aligned_alloc(alignment, bytes));
-      hk_spot_t spot = hk_spot_of(block);
-      ASSERT_EQ(spot.offset, alignment) << bytes;
-      EXPECT_EQ(spot.start, block);
-      EXPECT_GE(spot.bytes, bytes);
+      hk_address_class_t where = hk_address_class_of(block);
+      ASSERT_EQ(where.offset, alignment) << bytes;
+      EXPECT_EQ(where.start, block);
+      EXPECT_GE(where.bytes, bytes);
       std::string line = Describe(block);
       EXPECT_EQ(line.find(Is(block, "the start of a live block of ")), 0u) << line;
       EXPECT_NE(line.find(", sampled: " + std::to_string(bytes) + " bytes asked for "), std::string::npos) << line;

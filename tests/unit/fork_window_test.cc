@@ -333,7 +333,7 @@ constexpr size_t kRunBytes = 100 * 1024;
 
 size_t before_bytes;
 
-size_t InUseBytes() { return hk_superslab_usage().in_use_bytes + hk_big_usage().mapped_bytes; }
+size_t InUseBytes() { return hk_superslab_usage().in_use_bytes + hk_large_usage().mapped_bytes; }
 
 void SetUpSpace() {
   bool zero;

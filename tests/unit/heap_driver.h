@@ -15,7 +15,7 @@ inline namespace heap_driver {
 using Blocks = std::vector<hk_block_t *>;
 
 inline hk_block_t *Pop(hk_heap_t *heap, unsigned class_index) {
-  size_t bin_offset = class_index * sizeof(hk_sink_t);
+  size_t bin_offset = class_index * sizeof(hk_free_list_t);
   return hk_class_is_mid(class_index) ? hk_bin_pop_mid(heap, bin_offset) : hk_bin_pop(heap, bin_offset);
 }
 
@@ -30,7 +30,7 @@ inline hk_block_t *Alloc(hk_heap_t *heap, unsigned class_index) {
 // Frees one of the heap's own blocks. True when that made something due.
 inline bool FreeOwn(hk_heap_t *heap, void *block) {
   hk_slab_t *slab = hk_slab_of(block);
-  bool due = hk_sink_push(slab->sink, static_cast<hk_block_t *>(block));
+  bool due = hk_free_list_push(slab->free_list, static_cast<hk_block_t *>(block));
   if (due) hk_bin_settle(heap, slab);
   return due;
 }
@@ -169,8 +169,8 @@ inline void CheckTinySpan(const hk_heap_t *heap, const hk_slab_t *span, unsigned
 }
 
 inline void CheckMidSpan(const hk_heap_t *heap, const hk_slab_t *span, unsigned live) {
-  const hk_sink_t *bin = &heap->bin[span->class_index];
-  for (unsigned i = 0; i < span->slab_count; i++) ASSERT_EQ(span[i].sink, bin) << "for good";
+  const hk_free_list_t *bin = &heap->bin[span->class_index];
+  for (unsigned i = 0; i < span->slab_count; i++) ASSERT_EQ(span[i].free_list, bin) << "for good";
   unsigned at_home = ListLength(span->own.free);
   ASSERT_EQ(span->live, live + CountOfSpan(bin->free, span)) << "what the bin has counts too";
   ASSERT_EQ(at_home + span->live, CarvedOf(span));
@@ -191,7 +191,7 @@ inline void CheckSpan(const hk_heap_t *heap, const hk_slab_t *span, unsigned liv
 
 // Whether a mid class's bin counts its list right.
 inline void CheckMidBin(const hk_heap_t *heap, unsigned class_index) {
-  const hk_sink_t *bin = &heap->bin[class_index];
+  const hk_free_list_t *bin = &heap->bin[class_index];
   ASSERT_EQ(ListLength(bin->free) + bin->countdown, RoomOf(heap, class_index)) << class_index;
   ASSERT_GT(bin->countdown, 0u) << "a full list is spilled at once";
   ASSERT_LE(RoomOf(heap, class_index), hk_class_room(class_index, HK_ROOM_MOST_BYTES)) << class_index;

@@ -5,11 +5,11 @@
 #include "fresh_test.h"
 #include "policy/sampling.h"
 #include "unit/pool_driver.h"
-#include "unit/rescue_driver.h"
+#include "unit/purge_drain_driver.h"
 #include "unit/span_driver.h"
 
 extern "C" {
-#include "heap/cut.h"
+#include "heap/sample_countdown.h"
 }
 
 using namespace hk_test;
@@ -44,7 +44,7 @@ HK_FRESH_TEST(HeapInvariant, TheCountOfAHeapsSlabsIsHowManyItHas) {
     for (hk_block_t *block : blocks) (void)FreeOwn(heap, block);
     EXPECT_EQ(heap->span_slabs, OwnedSlabs(heap));
   }
-  hk_heap_trim(heap);
+  hk_heap_purge(heap);
   EXPECT_EQ(heap->span_slabs, 0u);
   EXPECT_EQ(OwnedSlabs(heap), 0u);
 }
@@ -105,11 +105,11 @@ HK_FRESH_TEST(HeapInvariantDeathTest, Descriptors) {
   EXPECT_WALK_NOTICES(hk_slab_set_state(at.full, hk_slab_free), "each slab of a span says so");
   EXPECT_WALK_NOTICES(at.partial->head = at.full, "each slab of a span knows its head");
   EXPECT_WALK_NOTICES(hk_store_relaxed(&at.other_mid->owner, nullptr), "each slab of a span has the span's owner");
-  EXPECT_WALK_NOTICES(at.full->sink = &at.heap->bin[kTiny], "an inactive span's frees go to itself");
-  EXPECT_WALK_NOTICES(at.active->sink = &at.active->own, "an active span's frees go to its bin");
-  EXPECT_WALK_NOTICES(hk_span_set_sinks(at.other_mid, &at.other_mid->own), "a mid span's frees go to its bin");
+  EXPECT_WALK_NOTICES(at.full->free_list = &at.heap->bin[kTiny], "an inactive span's frees go to itself");
+  EXPECT_WALK_NOTICES(at.active->free_list = &at.active->own, "an active span's frees go to its bin");
+  EXPECT_WALK_NOTICES(hk_span_set_free_lists(at.other_mid, &at.other_mid->own), "a mid span's frees go to its bin");
   ASSERT_GT(at.mid->slab_count, 1);
-  EXPECT_WALK_NOTICES(at.mid[1].sink = &at.mid->own, "each slab of a span has the span's sink");
+  EXPECT_WALK_NOTICES(at.mid[1].free_list = &at.mid->own, "each slab of a span has the span's sink");
   EXPECT_WALK_NOTICES(at.mid[1].class_index--, "each slab of a span has the span's class");
   at.Walk();
 }
@@ -165,7 +165,7 @@ HK_FRESH_TEST(HeapInvariantDeathTest, TinyBins) {
 
 HK_FRESH_TEST(HeapInvariantDeathTest, MidBins) {
   Spans at;
-  hk_sink_t *bin = &at.heap->bin[kMid];
+  hk_free_list_t *bin = &at.heap->bin[kMid];
   ASSERT_NE(bin->free, HK_LIST_END);
   EXPECT_WALK_NOTICES(bin->countdown = 0, "a mid bin that is full is spilled at once");
   EXPECT_WALK_NOTICES(bin->countdown++, "a mid bin's list and what is left of its room are its room");
@@ -211,17 +211,17 @@ struct Sampled {
   Blocks blocks;
   Sampled() {
     EXPECT_TRUE(hk_sampling_begin(HK_MIB));
-    hk_cut_follow(heap);
+    hk_sample_countdown_follow(heap);
     EXPECT_TRUE(hk_heap_is_sampled(heap));
-    hk_sink_t *home = hk_heap_home(heap, kTiny);
+    hk_free_list_t *list = hk_heap_effective_list(heap, kTiny);
     EXPECT_TRUE(hk_refill(heap, kTiny));
-    blocks.push_back(home->free);
-    home->free = blocks[0]->next;
+    blocks.push_back(list->free);
+    list->free = blocks[0]->next;
     hk_block_unseal(blocks[0]);
     Cut()->until = 100000; /* far beyond the list: the bin is opened */
-    hk_cut_next_piece(heap, kTiny);
+    hk_sample_countdown_next_piece(heap, kTiny);
   }
-  hk_cut_t *Cut() { return &heap->cuts->of[kTiny]; }
+  hk_sample_countdown_t *Cut() { return &heap->countdowns->of[kTiny]; }
 };
 
 HK_FRESH_TEST(HeapInvariantDeathTest, AnOpenBinHasWhatWasCounted) {
@@ -230,8 +230,8 @@ HK_FRESH_TEST(HeapInvariantDeathTest, AnOpenBinHasWhatWasCounted) {
   ASSERT_NE(at.heap->bin[kTiny].free, HK_LIST_END);
   EXPECT_NOTICED(at.Cut()->at_mark = 0, hk_heap_check_class(at.heap, kTiny),
                  "an open bin has at most what it was given and what came back");
-  EXPECT_NOTICED(hk_store_relaxed(&at.heap->home, at.heap->bin + 1), (MakeDue(at.heap), hk_heap_check(at.heap)),
-                 "a heap's home is one of its own");
+  EXPECT_NOTICED(hk_store_relaxed(&at.heap->effective_lists, at.heap->bin + 1),
+                 (MakeDue(at.heap), hk_heap_check(at.heap)), "a heap's home is one of its own");
 }
 
 HK_FRESH_TEST(HeapInvariantDeathTest, AClosedBinsHomeIsCounted) {
@@ -244,7 +244,7 @@ HK_FRESH_TEST(HeapInvariantDeathTest, AClosedBinsHomeIsCounted) {
   EXPECT_NOTICED(at.Cut()->at_mark++, hk_heap_check_class(at.heap, kTiny),
                  "a closed bin's home is as long as it has counted");
   EXPECT_NOTICED({}, hk_heap_give_back(at.heap), "a heap that is given back has nothing in closed bins");
-  hk_cut_recall(at.heap);
+  hk_sample_countdown_recall(at.heap);
   hk_heap_give_back(at.heap);
 }
 
@@ -271,10 +271,10 @@ HK_FRESH_TEST(HeapInvariantDeathTest, SpareSlabs) {
 HK_FRESH_TEST(HeapInvariantDeathTest, CountsOfAHeap) {
   Spans at;
   EXPECT_WALK_NOTICES(at.heap->span_slabs++, "the count of a heap's slabs is how many it has");
-  EXPECT_WALK_NOTICES(hk_store_relaxed(&at.heap->shared.rescued_slabs, 1),
+  EXPECT_WALK_NOTICES(hk_store_relaxed(&at.heap->shared.drained_slabs, 1),
                       "the count of a heap's slabs is how many it has");
-  EXPECT_NOTICED(hk_store_relaxed(&at.heap->shared.rescued_slabs, 1000), hk_remote_drain(at.heap),
-                 "no more slabs are rescued than a heap has");
+  EXPECT_NOTICED(hk_store_relaxed(&at.heap->shared.drained_slabs, 1000), hk_remote_drain(at.heap),
+                 "no more slabs are drained than a heap has");
   at.Walk();
 }
 
@@ -288,34 +288,34 @@ HK_FRESH_TEST(HeapInvariantDeathTest, Outboxes) {
   EXPECT_NOTICED(batch->last = nullptr, hk_heap_check(heap), "a batch has blocks");
   EXPECT_NOTICED({}, hk_heap_give_back(heap), "a heap that is given back has sent its batches");
   hk_remote_flush(heap);
-  EXPECT_NOTICED(heap->is_tended = true, hk_heap_give_back(heap), "a heap that is given back is not tended");
+  EXPECT_NOTICED(heap->is_visited = true, hk_heap_give_back(heap), "a heap that is given back is not tended");
   hk_heap_give_back(heap);
 }
 
 // ---- Rescued spans.
 
 HK_FRESH_TEST(HeapInvariantDeathTest, WhatIsRescuedIsCounted) {
-  rescue_driver::Heaps heaps;
+  purge_drain_driver::Heaps heaps;
   FullSpan full(heaps.owner, kMid);
   heaps.Send(full.blocks);
-  EXPECT_NOTICED(hk_slab_set_state(full.span, hk_slab_free), Rescue(), "what is rescued is a span");
+  EXPECT_NOTICED(hk_slab_set_state(full.span, hk_slab_free), Rescue(), "what is drained is a span");
   ASSERT_GT(full.span->slab_count, 1);
   EXPECT_NOTICED(hk_store_relaxed(&full.span[1].owner, heaps.other), Rescue(),
-                 "a rescued span is the heap's whose blocks came home");
+                 "a drained span is the heap's whose blocks came home");
   Rescue();
   EXPECT_TRUE(IsGivenBack(full.span, hk_class_span_slabs(kMid)));
 }
 
 // A count that is left from before, as if a block that is in use had come home.
 HK_FRESH_TEST(HeapInvariantDeathTest, ABlockInUseIsNotRescued) {
-  rescue_driver::Heaps heaps;
+  purge_drain_driver::Heaps heaps;
   FullSpan full(heaps.owner, kMid);
   heaps.Send({full.blocks[0]});
   Rescue();
   ASSERT_EQ(full.span->came_home_round, 1u);
   heaps.Send(Blocks(full.blocks.begin() + 2, full.blocks.end()));
   EXPECT_NOTICED((full.span->came_home_round = 2, full.span->came_home = 1), Rescue(),
-                 "each block that came home is put back, or of a rescued span");
+                 "each block that came home is put back, or of a drained span");
   Rescue();
 }
 

@@ -17,10 +17,10 @@ namespace {
 
 HK_FRESH_TEST(Heap, EachSizeFindsItsBin) {
   for (size_t size = 0; size <= HK_TINY_MAX_BYTES; size++) {
-    ASSERT_EQ(hk_heap_tiny_bin(size), hk_class_of(size) * sizeof(hk_sink_t)) << size;
+    ASSERT_EQ(hk_heap_tiny_bin(size), hk_class_of(size) * sizeof(hk_free_list_t)) << size;
   }
   for (size_t size = HK_TINY_MAX_BYTES + 1; size <= HK_MID_MAX_BYTES; size++) {
-    ASSERT_EQ(hk_heap_mid_bin(size), hk_class_of(size) * sizeof(hk_sink_t)) << size;
+    ASSERT_EQ(hk_heap_mid_bin(size), hk_class_of(size) * sizeof(hk_free_list_t)) << size;
   }
 }
 
@@ -100,7 +100,7 @@ HK_FRESH_TEST(Heap, IsAdoptedWithItsMidBinsAndWhatWaitsForIt) {
     EXPECT_EQ(Alloc(heap, 80), remote) << "the first refill takes it back";
     for (hk_block_t *block : {held, freed, remote}) (void)FreeOwn(heap, block);
     CheckMidBin(heap, 80);
-    hk_heap_trim(heap);
+    hk_heap_purge(heap);
     EXPECT_EQ(InUseSlabs(), 0u);
   }).join();
 }
@@ -228,7 +228,7 @@ HK_FRESH_TEST(HeapOfAThread, KeepsNothingWhenManyAreIdle) {
     for (unsigned i : {4u, 64u}) EXPECT_EQ(next->state[i].active.load() != nullptr, idle < HK_POOL_WARM) << i;
     for (unsigned i : {80u, 104u}) EXPECT_EQ(next->state[i].active.load(), nullptr) << i;
     ASSERT_EQ(hk_heap_take(), next);
-    hk_heap_trim(next);
+    hk_heap_purge(next);
     for (size_t i = 0; i < heaps.size(); i++) (void)hk_heap_take();
   }
 }

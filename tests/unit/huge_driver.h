@@ -1,4 +1,4 @@
-// What tests of huge pages do: superslabs and big blocks that are filled, and what the system was asked for them.
+// What tests of huge pages do: superslabs and large blocks that are filled, and what the system was asked for them.
 #ifndef HK_TESTS_UNIT_HUGE_DRIVER_H
 #define HK_TESTS_UNIT_HUGE_DRIVER_H
 
@@ -9,7 +9,7 @@
 
 #include "fake_os.h"
 #include "fresh_test.h"
-#include "unit/big_driver.h"
+#include "unit/large_driver.h"
 
 namespace hk_test {
 inline namespace huge_driver {
@@ -77,7 +77,7 @@ inline void KnowThatBlocksAreDense(size_t bytes) {
   char *block = Alloc(bytes);
   memset(block, 1, bytes);
   MustFree(block);
-  (void)hk_surplus_trim(0);
+  (void)hk_purge_down_to(0);
 }
 
 // So many superslabs that the next one is not the first of a large program.

@@ -1,4 +1,4 @@
-// space/huge: which ranges the system is asked about when superslabs and big blocks are made, grow old, and are given back.
+// space/huge: which ranges the system is asked about when superslabs and large blocks are made, grow old, and are given back.
 #include <array>
 #include <cstring>
 #include <string>
@@ -57,11 +57,11 @@ HK_FRESH_TEST(Huge, ARefusalIsCountedAndLosesNothing) {
   EXPECT_EQ(Count(hk_stat_huge_asked), 0u);
   MustFree(block);
   Release(first, kAll);
-  (void)hk_surplus_trim(0);
+  (void)hk_purge_down_to(0);
   EXPECT_EQ(fake_os_mapped_bytes(), hk_region_map_mapped_bytes() + hk_meta_mapped_bytes());
 }
 
-// ---- Big blocks.
+// ---- Large blocks.
 
 HK_FRESH_TEST(Huge, BigBlocksAreAskedForOnceSuchBlocksWereDense) {
   LearnFromWhatGoesBack();
@@ -116,7 +116,7 @@ HK_FRESH_TEST(Huge, AddressesThatWereGivenBackAreAskedForAgain) {
   fake_os_fail_all(fake_os_unmap, true);
   char *block = Alloc(4 * HK_MIB);
   MustFree(block);
-  (void)hk_surplus_trim(0);
+  (void)hk_purge_down_to(0);
   size_t before = fake_os_log_length();
   EXPECT_EQ(Alloc(4 * HK_MIB), block);
   EXPECT_EQ(Calls(before), "a");
@@ -135,7 +135,7 @@ HK_FRESH_TEST(Huge, ABlockThatGrowsStaysOneMapping) {
 
 HK_FRESH_TEST(Huge, SmallPiecesOfALotAreLeftAlone) {
   Set(hk_huge_pages_always, hk_os_huge_on_request);
-  hk_bump_relaxed(&hk_idle_ranges.in_use_bytes, 5 * HK_MIB * HK_HUGE_PIECES);
+  hk_bump_relaxed(&hk_idle_extents.in_use_bytes, 5 * HK_MIB * HK_HUGE_PIECES);
   (void)Fill(false);
   (void)Alloc(4 * HK_MIB);
   EXPECT_EQ(Calls(), "") << "mappings would become too many";
@@ -215,7 +215,7 @@ HK_FRESH_TEST(Huge, ADenseProgramThatGrowsGetsMore) {
   hk_option.retain = 0;
   memset(reinterpret_cast<void *>(hk_slab_start(first)), 1, HK_SUPERSLAB_BYTES);
   Release(first + 4, kAll - 4);
-  (void)hk_surplus_trim(0);
+  (void)hk_purge_down_to(0);
   EXPECT_EQ(Calls(), "af") << "taken apart, it must not become huge again by itself";
   EXPECT_EQ(LastCall(fake_os_huge_forbid)->start, StartOf(first));
 }
@@ -261,7 +261,7 @@ HK_FRESH_TEST(Huge, WhatIsTakenApartIsHugeAgainOnlyAfterAsLong) {
   GrowOld();
   ASSERT_EQ(Calls(), "c");
   Release(first, 1);
-  EXPECT_EQ(hk_surplus_trim(0), HK_SLAB_BYTES) << "what stays as small pages is in use";
+  EXPECT_EQ(hk_purge_down_to(0), HK_SLAB_BYTES) << "what stays as small pages is in use";
   EXPECT_EQ(hk_superslab_usage().idle_bytes, 0u);
   ASSERT_EQ(hk_superslab_acquire(1, 1, hk_from_bottom), first);
   memset(reinterpret_cast<void *>(hk_slab_start(first)), 1, HK_SLAB_BYTES);
@@ -281,7 +281,7 @@ HK_FRESH_TEST(Huge, WhereTheBareCallIsRefusedTheyAreAllowedUntilTakenApart) {
   EXPECT_EQ(Calls(), "fCac");
   EXPECT_EQ(Count(hk_stat_huge_asked), HK_SUPERSLAB_BYTES);
   Release(first, 1);
-  (void)hk_surplus_trim(0);
+  (void)hk_purge_down_to(0);
   EXPECT_EQ(Calls(), "fCacf") << "or what is sparse now would become huge again";
 }
 
@@ -354,10 +354,10 @@ HK_FRESH_TEST(Huge, WhatIsWholeGoesBeforeAPartOfAHugePage) {
   Release(other, kAll);
   MustFree(block);
   size_t before = fake_os_log_length();
-  EXPECT_EQ(hk_surplus_trim(2 * HK_SLAB_BYTES), 6 * HK_MIB);
+  EXPECT_EQ(hk_purge_down_to(2 * HK_SLAB_BYTES), 6 * HK_MIB);
   EXPECT_EQ(fake_os_log_length(), before + 2) << "two unmapped, nothing purged";
   EXPECT_EQ(hk_superslab_usage().idle_bytes, 2 * HK_SLAB_BYTES);
-  EXPECT_EQ(hk_surplus_trim(0), 2 * HK_SLAB_BYTES) << "it goes when nothing else is left";
+  EXPECT_EQ(hk_purge_down_to(0), 2 * HK_SLAB_BYTES) << "it goes when nothing else is left";
 }
 
 HK_FRESH_TEST(Huge, WhatIsNotHugeGoesByAge) {
@@ -367,7 +367,7 @@ HK_FRESH_TEST(Huge, WhatIsNotHugeGoesByAge) {
   hk_slab_t *other = Fill();
   Release(old, 2);
   Release(other, kAll);
-  EXPECT_EQ(hk_surplus_trim(HK_SUPERSLAB_BYTES), 2 * HK_SLAB_BYTES);
+  EXPECT_EQ(hk_purge_down_to(HK_SUPERSLAB_BYTES), 2 * HK_SLAB_BYTES);
   EXPECT_EQ(LastCall(fake_os_purge)->start, hk_slab_start(old));
 }
 
@@ -377,7 +377,7 @@ hk_slab_t *vanishing;
 void GiveBackWhatIsBeingMade() {
   fake_os_set_hook(fake_os_huge_collapse, nullptr);
   Release(vanishing, 1);
-  (void)hk_surplus_trim(0);
+  (void)hk_purge_down_to(0);
   ASSERT_EQ(hk_superslab_acquire(1, 1, hk_from_bottom), vanishing);
 }
 
@@ -396,8 +396,8 @@ HK_FRESH_TEST(Huge, AChildOfForkGoesOn) {
   Pass(HK_HUGE_LOOK_MS);
   Visit();
   EXPECT_EQ(hk_test::InChild([] {
-              hk_shelf_repair();
-              hk_big_repair();
+              hk_superslab_index_repair();
+              hk_large_repair();
               Pass(kAgeMs + 1);
               Visit();
               return Calls() == "c" ? 0 : 1;

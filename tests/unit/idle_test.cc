@@ -9,15 +9,15 @@
 #include "unit/core_parts.h"
 
 extern "C" {
-#include "space/bell.h"
 #include "space/idle.h"
+#include "space/purge_wakeup.h"
 }
 
 namespace {
 
 void SetSums(size_t in_use_bytes, size_t idle_bytes) {
-  hk_store_relaxed(&hk_idle_ranges.in_use_bytes, in_use_bytes);
-  hk_store_relaxed(&hk_idle_ranges.idle_bytes, idle_bytes);
+  hk_store_relaxed(&hk_idle_extents.in_use_bytes, in_use_bytes);
+  hk_store_relaxed(&hk_idle_extents.idle_bytes, idle_bytes);
 }
 
 hk_idle_verdict_t Look(uint64_t now_ms) {
@@ -82,7 +82,7 @@ void WantAgain(uint64_t now_ms, size_t bytes) {
   hk_lock_release(hk_lock_space);
 }
 
-// Nobody has heard the bell: no purge thread comes.
+// Nobody has heard the purge wake-up: no purge thread comes.
 HK_FRESH_TEST(Idle, OneThreadKeepsWhatItWantsAgainUntilItFallsDeeper) {
   Change(1000, 160 * HK_MIB, 0);
   EXPECT_TRUE(Change(1010, 80 * HK_MIB, 80 * HK_MIB).is_too_much);
@@ -188,7 +188,7 @@ HK_FRESH_TEST(Idle, WhoComesWithAnEarlierTimeIsNoQuiet) {
 }
 
 HK_FRESH_TEST(Idle, AVisitIsNoChange) {
-  hk_bell_hear(true);
+  hk_purge_wakeup_receive(true);
   Change(5000, HK_GIB, 32 * HK_MIB);
   (void)Visit(6000);
   EXPECT_EQ(QuietSince(6000), 5000u);
@@ -196,7 +196,7 @@ HK_FRESH_TEST(Idle, AVisitIsNoChange) {
 
 HK_FRESH_TEST(Idle, AVisitWaitsForWhatIsDue) {
   hk_option.learn = hk_learn_off;
-  hk_bell_hear(true);
+  hk_purge_wakeup_receive(true);
   EXPECT_EQ(Visit(1000).wait_ms, 4000u) << "nothing is idle";
   Change(1000, 200 * HK_MIB, 0);
   Change(1100, 100 * HK_MIB, 100 * HK_MIB);
@@ -213,7 +213,7 @@ HK_FRESH_TEST(Idle, AVisitWaitsForWhatIsDue) {
 }
 
 HK_FRESH_TEST(Idle, OfAProgramThatHasLittleAMebibyteMayStayOrLessIfTheOptionSaysSo) {
-  hk_bell_hear(true);
+  hk_purge_wakeup_receive(true);
   Change(1000, 0, 64 * HK_MIB);
   EXPECT_EQ(Visit(60000).verdict.keep_bytes, HK_MIB * 3 / 4) << "a quarter less, so that it is not there again at once";
   hk_option.retain = 64 * HK_KIB;
@@ -221,18 +221,18 @@ HK_FRESH_TEST(Idle, OfAProgramThatHasLittleAMebibyteMayStayOrLessIfTheOptionSays
 }
 
 HK_FRESH_TEST(Idle, AVisitThatFindsNothingExpectsTheBell) {
-  hk_bell_hear(true);
+  hk_purge_wakeup_receive(true);
   Change(1000, 160 * HK_MIB, 10 * HK_MIB);
   EXPECT_EQ(Visit(1000).wait_ms, 4000u);
-  EXPECT_FALSE(Change(1001, 160 * HK_MIB, 10 * HK_MIB).is_bell_rung) << "a sixteenth may stay";
-  EXPECT_TRUE(Change(1002, 160 * HK_MIB, 10 * HK_MIB + 1).is_bell_rung);
-  EXPECT_FALSE(Change(1003, 160 * HK_MIB, 100 * HK_MIB).is_bell_rung) << "it is awake";
+  EXPECT_FALSE(Change(1001, 160 * HK_MIB, 10 * HK_MIB).is_wakeup_sent) << "a sixteenth may stay";
+  EXPECT_TRUE(Change(1002, 160 * HK_MIB, 10 * HK_MIB + 1).is_wakeup_sent);
+  EXPECT_FALSE(Change(1003, 160 * HK_MIB, 100 * HK_MIB).is_wakeup_sent) << "it is awake";
 }
 
 // 100 MiB are freed at 1001, and too old after the break-even time.
 void FreeMuch() {
   hk_option.learn = hk_learn_off;
-  hk_bell_hear(true);
+  hk_purge_wakeup_receive(true);
   Change(1000, 200 * HK_MIB, 0);
   Change(1001, 100 * HK_MIB, 100 * HK_MIB);
 }
@@ -245,7 +245,7 @@ HK_FRESH_TEST(Idle, WhatIsTooOldIsLeftToThePurgeThread) {
   hk_idle_verdict_t verdict = Change(old_ms, 69 * HK_MIB, 131 * HK_MIB);
   EXPECT_EQ(verdict.cause, hk_idle_too_old);
   EXPECT_FALSE(verdict.is_too_much);
-  EXPECT_FALSE(verdict.is_bell_rung) << "it knows when it is due";
+  EXPECT_FALSE(verdict.is_wakeup_sent) << "it knows when it is due";
   EXPECT_TRUE(Visit(old_ms).verdict.is_too_much);
 }
 
@@ -287,12 +287,12 @@ void MakeOldSoon() {
 
 HK_FRESH_TEST(Idle, ThePurgeThreadIsCalledWhenMoreIsTooOldThanItLeft) {
   MakeOldSoon();
-  EXPECT_FALSE(Change(1030, 100 * HK_MIB, 15 * HK_MIB).is_bell_rung) << "less than it left";
-  EXPECT_FALSE(Change(1031, 20 * HK_MIB, 80 * HK_MIB).is_bell_rung) << "what was freed just now is not too old";
+  EXPECT_FALSE(Change(1030, 100 * HK_MIB, 15 * HK_MIB).is_wakeup_sent) << "less than it left";
+  EXPECT_FALSE(Change(1031, 20 * HK_MIB, 80 * HK_MIB).is_wakeup_sent) << "what was freed just now is not too old";
   hk_idle_verdict_t verdict = Change(1060, 20 * HK_MIB, 80 * HK_MIB);
   EXPECT_FALSE(verdict.is_too_much);
-  EXPECT_TRUE(verdict.is_bell_rung);
-  EXPECT_FALSE(Change(1061, 20 * HK_MIB, 80 * HK_MIB).is_bell_rung) << "once";
+  EXPECT_TRUE(verdict.is_wakeup_sent);
+  EXPECT_FALSE(Change(1061, 20 * HK_MIB, 80 * HK_MIB).is_wakeup_sent) << "once";
 }
 
 // What cannot be given back would call it again and again.
@@ -302,14 +302,14 @@ HK_FRESH_TEST(Idle, ThePurgeThreadIsNotCalledRightAfterItsVisit) {
   ASSERT_GT(Visit(1050).wait_ms, 100u);
   hk_option.mode = HK_PRICE_MOST;
   hk_option.retain = HK_MIB;
-  EXPECT_FALSE(Change(1059, 99 * HK_MIB, 21 * HK_MIB).is_bell_rung);
-  EXPECT_TRUE(Change(1060, 99 * HK_MIB, 21 * HK_MIB).is_bell_rung);
+  EXPECT_FALSE(Change(1059, 99 * HK_MIB, 21 * HK_MIB).is_wakeup_sent);
+  EXPECT_TRUE(Change(1060, 99 * HK_MIB, 21 * HK_MIB).is_wakeup_sent);
 }
 
 // So much is idle beside the 100 MiB in use, and was never in use itself.
 void MapBeside(size_t bytes) {
   hk_option.learn = hk_learn_off;
-  hk_bell_hear(true);
+  hk_purge_wakeup_receive(true);
   Change(1000, 100 * HK_MIB, 0);
   Change(1001, 100 * HK_MIB, bytes);
 }
@@ -333,7 +333,7 @@ HK_FRESH_TEST(Idle, OfWhatDoesNotFitNoMoreStaysThanAHalf) {
 
 HK_FRESH_TEST(Idle, WhatGoesByItsAgeTakesNothingOfWhatDoesNotFit) {
   hk_option.learn = hk_learn_off;
-  hk_bell_hear(true);
+  hk_purge_wakeup_receive(true);
   Change(1000, 100 * HK_MIB, 0);
   Change(1001, 80 * HK_MIB, 20 * HK_MIB);
   Change(2500, 60 * HK_MIB, 50 * HK_MIB);
@@ -351,7 +351,7 @@ HK_FRESH_TEST(Idle, WhatGoesByItsAgeTakesNothingOfWhatDoesNotFit) {
 
 HK_FRESH_TEST(Idle, NorDoesWhatAQuietProgramGaveBackOrWasAskedFor) {
   hk_option.learn = hk_learn_off;
-  hk_bell_hear(true);
+  hk_purge_wakeup_receive(true);
   uint64_t now_ms = 1000;
   for (hk_idle_cause_t cause : {hk_idle_too_much, hk_idle_limited, hk_idle_asked}) {
     Change(now_ms, 100 * HK_MIB, 0);
@@ -371,7 +371,7 @@ HK_FRESH_TEST(Idle, WhereNobodyComesTheLimitIsThatOfThoseWhoAreAlone) {
 }
 
 HK_FRESH_TEST(Idle, NumbersAtTheirEnds) {
-  hk_bell_hear(true);
+  hk_purge_wakeup_receive(true);
   for (size_t in_use : {size_t{0}, SIZE_MAX}) {
     for (size_t retain : {size_t{0}, SIZE_MAX}) {
       hk_option.retain = retain;
@@ -393,7 +393,7 @@ HK_FRESH_TEST(Idle, NumbersAtTheirEnds) {
 HK_FRESH_TEST(Idle, AllThatMayStayIsNeverMoreThanASize) {
   hk_option.retain = 1;
   hk_option.learn = hk_learn_off; /* one time-out for all */
-  hk_bell_hear(true);
+  hk_purge_wakeup_receive(true);
   Change(1000, SIZE_MAX, 0);
   /* Young: all but a byte less than a half; and a sixteenth of what is in use on top of it. */
   hk_idle_verdict_t verdict = Change(1000, SIZE_MAX / 2, SIZE_MAX / 2 + 1);

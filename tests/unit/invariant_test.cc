@@ -9,7 +9,7 @@
 extern "C" {
 #include "policy/keep.h"
 #include "policy/level.h"
-#include "policy/misfit.h"
+#include "policy/slack.h"
 }
 
 using namespace hk_test;
@@ -58,7 +58,7 @@ struct TwoSuperslabs {
   }
 
   hk_list_t *BucketOf(const hk_superslab_t *superslab) const {
-    return &superslab->shelf->bucket[superslab->longest_run - 1];
+    return &superslab->index->bucket[superslab->longest_run - 1];
   }
 };
 
@@ -90,16 +90,16 @@ HK_FRESH_TEST(SuperslabInvariantDeathTest, BucketsAndAges) {
   TwoSuperslabs at;
   hk_superslab_t *second = at.second;
   hk_list_t *bucket = at.BucketOf(second);
-  hk_shelf_t *shelf = second->shelf;
+  hk_superslab_index_t *index = second->index;
   unsigned index = second->longest_run - 1u;
   ASSERT_EQ(bucket->next, &second->link);
   EXPECT_RELEASE_NOTICES(second->start = 0, "the count of superslabs is how many there are");
   EXPECT_RELEASE_NOTICES(bucket->previous = bucket, "a bucket of superslabs is whole");
-  EXPECT_RELEASE_NOTICES(second->shelf = &hk_shelf[1], "a bucket has superslabs of its node");
-  EXPECT_RELEASE_NOTICES((hk_list_remove(&second->link), hk_list_push_front(&shelf->bucket[3], &second->link)),
+  EXPECT_RELEASE_NOTICES(second->index = &hk_superslab_index[1], "a bucket has superslabs of its node");
+  EXPECT_RELEASE_NOTICES((hk_list_remove(&second->link), hk_list_push_front(&index->bucket[3], &second->link)),
                          "a superslab is in the bucket of its longest free run");
-  EXPECT_RELEASE_NOTICES(shelf->bucket_mask &= ~(1u << index), "a bucket is marked when it has a superslab");
-  EXPECT_RELEASE_NOTICES((hk_list_init(bucket), shelf->bucket_mask &= ~(1u << index)),
+  EXPECT_RELEASE_NOTICES(index->bucket_mask &= ~(1u << index), "a bucket is marked when it has a superslab");
+  EXPECT_RELEASE_NOTICES((hk_list_init(bucket), index->bucket_mask &= ~(1u << index)),
                          "each superslab with a free slab is in one bucket");
   EXPECT_RELEASE_NOTICES(second->idle_since = UINT64_MAX, "superslabs lie in the order of age");
   EXPECT_RELEASE_NOTICES(second->idle_link.previous = &second->idle_link, "a list of superslabs by age is whole");
@@ -121,7 +121,7 @@ HK_FRESH_TEST(SuperslabInvariantDeathTest, Sums) {
                          "the idle bytes are those of the idle slabs");
   EXPECT_RELEASE_NOTICES(hk_bump_relaxed(&hk_idle_lazy_bytes, HK_SLAB_BYTES),
                          "the lazy bytes are those of the lazy slabs");
-  EXPECT_RELEASE_NOTICES(hk_bump_relaxed(&hk_idle_ranges.in_use_bytes, 16), "what big blocks use is whole pages");
+  EXPECT_RELEASE_NOTICES(hk_bump_relaxed(&hk_idle_extents.in_use_bytes, 16), "what big blocks use is whole pages");
   Release(at.last);
 }
 
@@ -130,20 +130,20 @@ HK_FRESH_TEST(SuperslabInvariantDeathTest, Sums) {
 TEST(RetentionInvariantDeathTest, EachPartIsAtMostItsWhole) {
   hk_keep_t keep = {};
   hk_keep_check(&keep);
-  keep.least_surplus_bytes = 1;
+  keep.least_excess_bytes = 1;
   EXPECT_DEATH(hk_keep_check(&keep), "the least surplus is at most the last one");
   keep = {};
   keep.in_use_bytes = 1;
   EXPECT_DEATH(hk_keep_check(&keep), "the peak is at least what was in use last");
-  hk_misfit_t misfit = {};
-  hk_misfit_check(&misfit);
-  misfit.old_bytes = 1;
-  EXPECT_DEATH(hk_misfit_check(&misfit), "what does not fit and is old is part of what does not fit");
+  hk_slack_t slack = {};
+  hk_slack_check(&slack);
+  slack.old_bytes = 1;
+  EXPECT_DEATH(hk_slack_check(&slack), "what does not fit and is old is part of what does not fit");
 }
 
 TEST(RetentionInvariantDeathTest, LevelsLieInOrder) {
   hk_level_t level = {};
-  hk_level_sink_t none = [](void *, size_t, uint64_t) {};
+  hk_level_output_t none = [](void *, size_t, uint64_t) {};
   for (unsigned i = 0; i < 3; i++) hk_level_note(&level, 10 + i, 300 - 100 * i, none, nullptr);
   ASSERT_EQ(level.count, 2u);
   hk_level_check(&level);

@@ -27,7 +27,7 @@ HK_FRESH_TEST(MidDamage, ASpillTellsOfABlockAndLosesWhatWasFreedBefore) {
       hk_block_t *damaged = blocks[room - 1 - place];
       if (place > 0) damaged->seal ^= 1;
       hk_slab_t *slab = hk_slab_of(blocks[room - 1]);
-      ASSERT_TRUE(hk_sink_push(slab->sink, blocks[room - 1]));
+      ASSERT_TRUE(hk_free_list_push(slab->free_list, blocks[room - 1]));
       if (place == 0) damaged->seal ^= 1;
       hk_bin_settle(heap, slab);
 

@@ -58,10 +58,10 @@ HK_FRESH_TEST(Mid, APopThatGivesNothingCountsNothing) {
   EXPECT_EQ(Pop(HK_EMPTY_HEAP, 80), nullptr) << "the empty heap is never written";
 }
 
-// ---- Each slab's sink is the bin.
+// ---- Each slab's free list is the bin.
 
 void ExpectSinkIsTheBin(const hk_heap_t *heap, const hk_slab_t *span) {
-  for (unsigned i = 0; i < span->slab_count; i++) EXPECT_EQ(span[i].sink, &heap->bin[span->class_index]) << i;
+  for (unsigned i = 0; i < span->slab_count; i++) EXPECT_EQ(span[i].free_list, &heap->bin[span->class_index]) << i;
 }
 
 HK_FRESH_TEST(Mid, TheSinkIsTheBinForGood) {
@@ -120,7 +120,7 @@ HK_FRESH_TEST(Mid, FillTakesHalfTheRoomAndLeavesTheRestWhereItIs) {
     }
     EXPECT_EQ(left, 0u);
     for (const Blocks &span : spans) (void)FreeOwn(heap, span[0]);
-    hk_heap_trim(heap);
+    hk_heap_purge(heap);
     ASSERT_EQ(InUseSlabs(), 0u);
   }
 }
@@ -155,7 +155,7 @@ HK_FRESH_TEST(Mid, NoBlockIsLostOrGivenTwiceInSpillsAndFills) {
       ASSERT_EQ(InUseSlabs(), in_use);
     }
     for (hk_block_t *block : blocks) (void)FreeOwn(heap, block);
-    hk_heap_trim(heap);
+    hk_heap_purge(heap);
     ASSERT_EQ(InUseSlabs(), 0u);
   }
 }
@@ -193,7 +193,7 @@ HK_FRESH_TEST(Mid, TheRoomDoublesWhenAListThatWasSpilledRunsDry) {
       ASSERT_EQ(RoomOf(heap, class_index), expected) << "once";
     }
     EXPECT_EQ(expected, most);
-    hk_heap_trim(heap);
+    hk_heap_purge(heap);
   }
 }
 
@@ -256,7 +256,7 @@ HK_FRESH_TEST(MidModel, AnyOrder) {
     }
     CheckMidBin(heap, class_index);
     if (random.OneIn(2000)) hk_mid_spill_all(heap);
-    if (random.OneIn(4000)) hk_heap_trim(heap);
+    if (random.OneIn(4000)) hk_heap_purge(heap);
     if (i % 1000 != 999) continue;
     std::set<hk_slab_t *> spans; /* of each span somebody holds a block, or the bin does */
     for (const auto &[span, count] : live) spans.insert(span);
@@ -271,7 +271,7 @@ HK_FRESH_TEST(MidModel, AnyOrder) {
     ASSERT_EQ(InUseSlabs(), slabs) << "no other slab is in use";
   }
   for (hk_block_t *block : held) (void)FreeOwn(heap, block);
-  hk_heap_trim(heap);
+  hk_heap_purge(heap);
   EXPECT_EQ(InUseSlabs(), 0u);
   EXPECT_EQ(StatOf(heap, hk_stat_slab_acquire), StatOf(heap, hk_stat_slab_release));
 }

@@ -32,7 +32,7 @@ void Release(hk_slab_t *first, unsigned count) {
 }
 void Release(hk_slab_t *first) { Release(first, first->slab_count); }
 
-unsigned NodeOf(const hk_slab_t *slab) { return static_cast<unsigned>(slab->superslab->shelf - hk_shelf); }
+unsigned NodeOf(const hk_slab_t *slab) { return static_cast<unsigned>(slab->superslab->index - hk_superslab_index); }
 
 uint64_t Misses() { return hk_load_relaxed(&hk_stat_process.value[hk_stat_numa_miss]); }
 size_t SuperslabCount() { return hk_superslab_usage().superslab_count; }
@@ -92,7 +92,7 @@ HK_NODES_TEST(Numa, ASuperslabIsOfTheNodeWhereItIsMadeNotOfTheRecordsLast) {
   hk_slab_t *gone = AcquireOn(0, 1);
   hk_superslab_t *record = gone->superslab;
   Release(gone);
-  (void)hk_surplus_trim(0);
+  (void)hk_purge_down_to(0);
   ASSERT_EQ(SuperslabCount(), 0u);
   hk_slab_t *slab = AcquireOn(nodes - 1, 1);
   EXPECT_EQ(slab->superslab, record) << "records are used again";
@@ -130,15 +130,15 @@ HK_NODES_TEST(Numa, AllThatOthersHaveIsFound) {
   EXPECT_EQ(Misses(), (nodes - 1) * (kAll - 1));
 }
 
-// ---- Memory that big blocks left.
+// ---- Memory that large blocks left.
 
 // A range of free addresses that holds memory, where a superslab can be.
 uintptr_t LeaveBigBlock() {
   RetainEverything();
   bool zero;
-  void *big = hk_big_alloc(HK_SUPERSLAB_BYTES, HK_BLOCK_ALIGNMENT, &zero);
+  void *big = hk_large_alloc(HK_SUPERSLAB_BYTES, HK_BLOCK_ALIGNMENT, &zero);
   memset(big, 0xff, HK_SUPERSLAB_BYTES);
-  EXPECT_TRUE(hk_big_free(hk_slab_of(big), big));
+  EXPECT_TRUE(hk_large_free(hk_slab_of(big), big));
   return reinterpret_cast<uintptr_t>(big);
 }
 
@@ -165,7 +165,7 @@ HK_NODES_TEST(Numa, FreeSuperslabsOfAllNodesBecomeBigBlocks) {
   for (hk_slab_t *slab : AcquireOnEach(nodes, kAll)) Release(slab);
   EXPECT_TRUE(hk_superslab_dissolve_free(nodes * HK_SUPERSLAB_BYTES));
   EXPECT_EQ(SuperslabCount(), 0u);
-  EXPECT_EQ(hk_big_usage().cached_bytes, nodes * HK_SUPERSLAB_BYTES);
+  EXPECT_EQ(hk_large_usage().cached_bytes, nodes * HK_SUPERSLAB_BYTES);
 }
 
 // ---- Giving back.
@@ -176,7 +176,7 @@ HK_NODES_TEST(Numa, WhatIsIdleLongestGoesFirstOnWhicheverNode) {
   for (unsigned node = nodes; node-- > 0;) Release(slabs[node]);
   for (unsigned left = nodes; left-- > 0;) {
     uintptr_t start = hk_slab_start(slabs[left]);
-    EXPECT_EQ(hk_surplus_trim(left * HK_SUPERSLAB_BYTES), HK_SUPERSLAB_BYTES);
+    EXPECT_EQ(hk_purge_down_to(left * HK_SUPERSLAB_BYTES), HK_SUPERSLAB_BYTES);
     EXPECT_FALSE(fake_os_is_mapped(reinterpret_cast<void *>(start), 1)) << left;
     EXPECT_EQ(SuperslabCount(), left);
   }
@@ -196,8 +196,8 @@ HK_NODES_TEST(Numa, AChildOfForkKnowsWhoseSuperslabsAre) {
                 memset(&slab->superslab->link, 0xdb, sizeof(hk_list_t));
                 memset(&slab->superslab->idle_link, 0xdb, sizeof(hk_list_t));
               }
-              for (hk_shelf_t &shelf : hk_shelf) memset(shelf.bucket, 0xdb, sizeof shelf.bucket);
-              hk_shelf_repair();
+              for (hk_superslab_index_t &index : hk_superslab_index) memset(index.bucket, 0xdb, sizeof index.bucket);
+              hk_superslab_index_repair();
               for (unsigned node = nodes; node-- > 0;) HK_CHILD_CHECK(AcquireOn(node, 3) == slabs[node]);
               HK_CHILD_CHECK(SuperslabCount() == nodes);
               HK_CHILD_CHECK(NodeOf(AcquireOn(1, 1)) == 1 && SuperslabCount() == nodes + 1);
@@ -251,12 +251,12 @@ HK_NODES_TEST(Numa, RandomRangesAreOfTheOwnNodeOrCounted) {
     } else {
       GiveBackAsModel(&random, nodes, &held);
     }
-    if (i % 1000 == 999) hk_shelf_repair(); /* changes nothing */
+    if (i % 1000 == 999) hk_superslab_index_repair(); /* changes nothing */
   }
   EXPECT_GT(Misses(), 100u) << "or nothing was tried";
   while (!held.empty() && !testing::Test::HasFailure()) GiveBackAsModel(&random, nodes, &held);
   EXPECT_EQ(hk_superslab_usage().in_use_bytes, 0u);
-  (void)hk_surplus_trim(0);
+  (void)hk_purge_down_to(0);
   EXPECT_EQ(SuperslabCount(), 0u);
 }
 
@@ -319,8 +319,8 @@ HK_FRESH_TEST(NumaOfOneNode, NothingIsAskedForAndNothingElseTouched) {
   EXPECT_EQ(hk_heap_take(), heap);
   EXPECT_EQ(fake_os_node_questions(), 1u) << "how many there are";
   EXPECT_EQ(fake_os_calls(fake_os_purge), 0u);
-  EXPECT_EQ(hk_slab_of(reinterpret_cast<void *>(start))->superslab->shelf, &hk_shelf[0]);
-  for (unsigned node = 1; node < HK_NODE_MAX; node++) EXPECT_FALSE(hk_shelf[node].is_ready);
+  EXPECT_EQ(hk_slab_of(reinterpret_cast<void *>(start))->superslab->index, &hk_superslab_index[0]);
+  for (unsigned node = 1; node < HK_NODE_MAX; node++) EXPECT_FALSE(hk_superslab_index[node].is_ready);
   RefuseMappings(true);
   while (hk_superslab_acquire(1, 1, hk_from_bottom) != nullptr) continue;
   EXPECT_EQ(Misses(), 0u);

@@ -331,12 +331,12 @@ TEST_F(Pressure, OddNumbersDoNotOverflow) {
 bool zero;
 
 void *Alloc(size_t bytes) {
-  void *block = hk_big_alloc(bytes, HK_BLOCK_ALIGNMENT, &zero);
+  void *block = hk_large_alloc(bytes, HK_BLOCK_ALIGNMENT, &zero);
   EXPECT_NE(block, nullptr);
   return block;
 }
-void Free(void *block) { EXPECT_TRUE(hk_big_free(hk_slab_of(block), block)); }
-size_t Idle() { return hk_big_usage().idle_bytes; }
+void Free(void *block) { EXPECT_TRUE(hk_large_free(hk_slab_of(block), block)); }
+size_t Idle() { return hk_large_usage().idle_bytes; }
 uint64_t Count(hk_stat_id_t id) { return hk_load_relaxed(&hk_stat_process.value[id]); }
 uint64_t Questions() { return fake_os_memory_limit_questions(); }
 void RetainEverything() { hk_option.retain = HK_TIB; }

@@ -19,7 +19,7 @@
 
 extern "C" {
 #include "api/output_file.h"
-#include "space/bell.h"
+#include "space/purge_wakeup.h"
 }
 
 using namespace hk_test;
@@ -129,12 +129,12 @@ HK_FRESH_TEST(Process, AChildOfVforkIsToldByItsNumber) {
 
 HK_FRESH_TEST(Process, APurgeThreadIsAllowedToTheProcessAndNoOtherOfItsNumber) {
   Begin();
-  hk_bell_allow();
-  EXPECT_TRUE(hk_bell_is_allowed());
+  hk_purge_wakeup_allow();
+  EXPECT_TRUE(hk_purge_wakeup_is_allowed());
   EXPECT_EQ(InChild([] {
-              HK_CHILD_CHECK(!hk_bell_is_allowed());
-              hk_bell_allow();
-              HK_CHILD_CHECK(hk_bell_is_allowed());
+              HK_CHILD_CHECK(!hk_purge_wakeup_is_allowed());
+              hk_purge_wakeup_allow();
+              HK_CHILD_CHECK(hk_purge_wakeup_is_allowed());
               return 0;
             }),
             0);

@@ -89,7 +89,7 @@ HK_FRESH_TEST(Profile, ASecondFreeIsADoubleFree) {
     void *block = hakmem_malloc(size);
     hakmem_free(block);
     hk_verdict_t verdict = hk_verify(block).verdict;
-    bool is_known = verdict == hk_verdict_free_block || verdict == hk_verdict_free_range;
+    bool is_known = verdict == hk_verdict_free_block || verdict == hk_verdict_free_extent;
     EXPECT_TRUE(is_known) << size << ": " << verdict;
     hakmem_free(block);
     EXPECT_EQ(Misuses(), ++misuses) << size;
@@ -188,7 +188,7 @@ HK_FRESH_TEST(Profile, ReallocKeepsContents) {
   EXPECT_EQ(Misuses(), 0u);
 }
 
-// A big block's pages move, and its sample with it.
+// A large block's pages move, and its sample with it.
 HK_FRESH_TEST(Profile, ABigBlockThatGrowsIsNotCopied) {
   StartForAll();
   char *block = static_cast<char *>(hakmem_malloc(3 * HK_MIB));
@@ -251,7 +251,7 @@ HK_FRESH_TEST(Profile, AThreadThatEndsLeavesNothingBehind) {
     for (hk_heap_t *heap = hk_heap_first(); heap != nullptr; heap = heap->all_next) {
       if (hk_heap_life(heap) != hk_heap_idle || !hk_heap_is_sampled(heap)) continue;
       for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
-        if (hk_heap_home(heap, i) != &heap->bin[i]) ASSERT_EQ(heap->bin[i].free, HK_LIST_END) << i;
+        if (hk_heap_effective_list(heap, i) != &heap->bin[i]) ASSERT_EQ(heap->bin[i].free, HK_LIST_END) << i;
       }
     }
   }
@@ -259,7 +259,7 @@ HK_FRESH_TEST(Profile, AThreadThatEndsLeavesNothingBehind) {
   EXPECT_EQ(hk_superslab_usage().in_use_bytes, 0u);
 }
 
-// Lists, sinks and counts are where they were before.
+// Lists, free lists and counts are where they were before.
 HK_FRESH_TEST(Profile, AHeapIsAsBeforeWhenItIsStopped) {
   std::vector<void *> blocks;
   for (int i = 0; i < 20000; i++) blocks.push_back(hakmem_malloc(i * 7 % 9000));
@@ -274,9 +274,9 @@ HK_FRESH_TEST(Profile, AHeapIsAsBeforeWhenItIsStopped) {
     EXPECT_FALSE(hk_heap_is_sampled(heap));
     for (void *block : blocks) {
       const hk_slab_t *span = hk_slab_of(block)->head;
-      bool leads_home = span->sink == &heap->bin[span->class_index];
+      bool leads_home = span->free_list == &heap->bin[span->class_index];
       if (hk_class_is_mid(span->class_index)) ASSERT_TRUE(leads_home);
-      if (!leads_home) ASSERT_EQ(span->sink, &span->own);
+      if (!leads_home) ASSERT_EQ(span->free_list, &span->own);
 #if HK_DEBUG
       hk_span_check(heap, span);
 #endif

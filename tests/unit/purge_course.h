@@ -13,10 +13,10 @@
 #include "unit/core_parts.h"
 
 extern "C" {
-#include "api/purger.h"
-#include "space/bell.h"
+#include "api/purge_thread.h"
 #include "space/idle.h"
-#include "space/surplus.h"
+#include "space/purge.h"
+#include "space/purge_wakeup.h"
 }
 
 namespace hk_test {
@@ -24,9 +24,9 @@ inline namespace purge_course {
 
 inline void *TakeBytes(size_t bytes) {
   bool zero;
-  return hk_big_alloc(bytes, HK_BLOCK_ALIGNMENT, &zero);
+  return hk_large_alloc(bytes, HK_BLOCK_ALIGNMENT, &zero);
 }
-inline void DropBlock(void *block) { (void)hk_big_free(hk_slab_of(block), block); }
+inline void DropBlock(void *block) { (void)hk_large_free(hk_slab_of(block), block); }
 
 // Many blocks, with blocks of `between_bytes` between them that stay: none of them is a neighbour of another.
 inline std::vector<void *> TakeApart(size_t count, size_t bytes, size_t between_bytes) {
@@ -54,7 +54,7 @@ inline uint64_t LearnedTimeoutMs() {
 
 inline bool IsPurgeThreadHeard() {
   hk_lock_acquire(hk_lock_space);
-  bool is_heard = hk_bell_is_heard_locked();
+  bool is_heard = hk_purge_wakeup_is_received_locked();
   hk_lock_release(hk_lock_space);
   return is_heard;
 }
@@ -85,7 +85,7 @@ class PurgeCourse {
   // Whether the next request would have started it.
   static bool Start() {
     uint64_t before = fake_os_calls(fake_os_thread_start);
-    hk_purger_consider();
+    hk_purge_thread_consider();
     return fake_os_calls(fake_os_thread_start) > before && fake_os_thread() != nullptr;
   }
 
@@ -112,7 +112,7 @@ class PurgeCourse {
  private:
   void PassSleep() {
     uint64_t for_ms = fake_os_waited_ms(), until_ms = Now() + for_ms;
-    uint32_t word = hk_load_relaxed(&hk_bell_word);
+    uint32_t word = hk_load_relaxed(&hk_purge_wakeup_word);
     sleeps_.push_back({Now(), for_ms});
     while (!events_.empty() && events_.begin()->first <= until_ms) {
       auto event = events_.begin();
@@ -120,7 +120,7 @@ class PurgeCourse {
       std::function<void()> act = std::move(event->second);
       events_.erase(event);
       act();
-      if (hk_load_relaxed(&hk_bell_word) != word) return;
+      if (hk_load_relaxed(&hk_purge_wakeup_word) != word) return;
     }
     if (events_.empty() && company_[1] != nullptr) EndCompany();
     if (until_ms > Now()) SetNow(until_ms);

@@ -11,7 +11,7 @@ using namespace hk_test;
 namespace {
 
 size_t IdleMib() { return hk_idle_total() / HK_MIB; }
-uint32_t Word() { return hk_load_relaxed(&hk_bell_word); }
+uint32_t Word() { return hk_load_relaxed(&hk_purge_wakeup_word); }
 
 void *TakeRun(size_t bytes) {
   bool zero;

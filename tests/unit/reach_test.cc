@@ -8,7 +8,7 @@
 
 extern "C" {
 #include "heap/reach.h"
-#include "space/big.h"
+#include "space/large.h"
 #include "space/run.h"
 }
 
@@ -31,7 +31,7 @@ void *Small(hk_heap_t *heap, unsigned class_index) {
 
 void *Big(size_t bytes) {
   bool zero;
-  return Zeroed(hk_big_alloc(bytes, HK_BLOCK_ALIGNMENT, &zero), bytes);
+  return Zeroed(hk_large_alloc(bytes, HK_BLOCK_ALIGNMENT, &zero), bytes);
 }
 
 void *Run(size_t bytes) {
@@ -155,12 +155,12 @@ HK_FRESH_TEST(Reach, WhatIsNoBlockIsUnknown) {
 HK_FRESH_TEST(Reach, APageThatCannotBeReadIsPassedOver) {
   hk_heap_t *heap = hk_heap_take();
   void *before = Small(heap, 4), *behind = Small(heap, 4);
-  char *range = static_cast<char *>(hk_os_reserve(3 * 4096, 4096));
-  Point(range, 0, before);
-  Point(range, 2 * 4096, behind);
-  ASSERT_TRUE(hk_os_unmap(range + 4096, 4096));
+  char *extent = static_cast<char *>(hk_os_reserve(3 * 4096, 4096));
+  Point(extent, 0, before);
+  Point(extent, 2 * 4096, behind);
+  ASSERT_TRUE(hk_os_unmap(extent + 4096, 4096));
   Scan scan({});
-  hk_reach_from(&scan.reach, AddressOf(range), 3 * 4096);
+  hk_reach_from(&scan.reach, AddressOf(extent), 3 * 4096);
   EXPECT_EQ(scan.Ask(before), hk_reach_yes);
   EXPECT_EQ(scan.Ask(behind), hk_reach_yes);
 }

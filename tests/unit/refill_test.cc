@@ -211,7 +211,7 @@ HK_FRESH_TEST(Refill, OfAMidClassToo) {
     SCOPED_TRACE(class_index);
     hk_option.spare_slabs = 0;
     hk_heap_t *heap = hk_heap_take(), *other = hk_heap_take();
-    hk_sink_t *bin = &heap->bin[class_index];
+    hk_free_list_t *bin = &heap->bin[class_index];
     std::vector<hk_block_t *> full = TakeWholeSpan(heap, class_index);
     std::vector<hk_block_t *> some = {Alloc(heap, class_index)}; /* of another span, which has room */
     for (hk_block_t *block : PopAll(heap, class_index)) some.push_back(block);
@@ -340,7 +340,7 @@ HK_FRESH_TEST(Refill, SpansWithoutLimitAndNoBlockTwice) {
     }
     EXPECT_LE(kept.size(), class_index == 40 ? 1u : RoomOf(heap, class_index) - 1);
     EXPECT_EQ(InUseSlabs(), heap->spare_slabs + ReservedSlabs(heap) + kept.size() * hk_class_span_slabs(class_index));
-    hk_heap_trim(heap);
+    hk_heap_purge(heap);
     EXPECT_EQ(InUseSlabs(), 0u);
   }
 }
@@ -361,7 +361,7 @@ class Model {
     }
     if (random_.OneIn(500)) hk_remote_flush(other_);
     if (random_.OneIn(1000)) Drain();
-    if (random_.OneIn(3000)) hk_heap_trim(heap_);
+    if (random_.OneIn(3000)) hk_heap_purge(heap_);
   }
 
   void GiveBackAll() {
@@ -449,7 +449,7 @@ void RunAgainstModel(uint64_t seed, size_t most_blocks) {
   }
   model.GiveBackAll();
   model.CheckAll();
-  hk_heap_trim(heap);
+  hk_heap_purge(heap);
   EXPECT_EQ(InUseSlabs(), 0u);
   EXPECT_EQ(StatOf(heap, hk_stat_slab_acquire), StatOf(heap, hk_stat_slab_release));
   EXPECT_EQ(StatOf(heap, hk_stat_remote_drain), StatOf(other, hk_stat_remote_free));

@@ -15,7 +15,7 @@
 #include "unit/core_parts.h"
 
 extern "C" {
-#include "api/purger.h"
+#include "api/purge_thread.h"
 }
 
 using hakmem_test::Scaled;
@@ -207,9 +207,9 @@ class Course {
   void RunPurgeThread() {
     visits_ = 0;
     fake_os_set_thread_count(3);
-    hk_store_relaxed(&hk_bell_is_wanted, true);
+    hk_store_relaxed(&hk_purge_wakeup_is_wanted, true);
     uint64_t before = fake_os_calls(fake_os_thread_start), refused = fake_os_failures(fake_os_thread_start);
-    hk_purger_consider();
+    hk_purge_thread_consider();
     bool is_started = fake_os_calls(fake_os_thread_start) > before && fake_os_failures(fake_os_thread_start) == refused;
     Expect(is_started || !must_succeed_, "there is no purge thread");
     if (!is_started) fake_os_set_thread_count(1);

@@ -93,7 +93,7 @@ HK_FRESH_TEST(Remote, WhatIsSentToAnIdleHeapIsTakenUpAtOnce) {
   CheckSpan(heaps.owner, span, 1);
   EXPECT_EQ(hk_heap_life(heaps.owner), hk_heap_idle);
   EXPECT_FALSE(hk_load_relaxed(&heaps.owner->busy));
-  EXPECT_FALSE(heaps.owner->is_tended);
+  EXPECT_FALSE(heaps.owner->is_visited);
 }
 
 HK_FRESH_TEST(Remote, ABlockWeighsItsBytesAndASmallOneMore) {

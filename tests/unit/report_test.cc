@@ -248,7 +248,7 @@ TEST(Map, ShowsWhereBlocksLie) {
   auto blocks = AllocMany(heap, hk_class_of(32 * HK_KIB), 2);
   bool zero;
   char *run = static_cast<char *>(hk_run_alloc(3 * HK_SLAB_BYTES, 1, &zero));
-  char *big = static_cast<char *>(hk_big_alloc(3 * HK_MIB, 1, &zero));
+  char *big = static_cast<char *>(hk_large_alloc(3 * HK_MIB, 1, &zero));
   memset(run, 1, HK_SLAB_BYTES);
   memset(big, 1, HK_MIB);
   std::string text = Written(hk_report_map);
@@ -265,7 +265,7 @@ TEST(Map, ShowsWhereBlocksLie) {
   EXPECT_EQ(CountOf(text, of_big), 1u) << text;
   EXPECT_EQ(CountOf(text, "\"left_out\": 0"), 1u);
 
-  ASSERT_TRUE(hk_big_free(hk_slab_of(big), big));
+  ASSERT_TRUE(hk_large_free(hk_slab_of(big), big));
   ASSERT_TRUE(hk_run_free(hk_slab_of(run)));
   text = Written(hk_report_map);
   EXPECT_EQ(CountOf(text, of_big), 0u);

@@ -193,8 +193,8 @@ HK_FRESH_TEST(Search, WhileTheOwnerWorksAndGivesMemoryBack) {
       }
       hk_remote_flush(other);
       hk_remote_drain(heap);
-      hk_heap_trim(heap);
-      (void)hk_surplus_trim(0);
+      hk_heap_purge(heap);
+      (void)hk_purge_down_to(0);
     }
   });
   int found = 0;
@@ -211,9 +211,9 @@ HK_FRESH_TEST(Search, FindsNothingInASpanThatWasGivenUp) {
   hk_block_t *block = Alloc(heap, 66);
   hk_slab_t *span = SpanOf(block);
   (void)FreeOwn(heap, block);
-  hk_heap_trim(heap);
+  hk_heap_purge(heap);
   EXPECT_FALSE(hk_search_free(span, block));
-  (void)hk_surplus_trim(0);
+  (void)hk_purge_down_to(0);
   EXPECT_FALSE(hk_search_free(span, block)) << "nor where nothing is mapped";
 }
 

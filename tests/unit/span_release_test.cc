@@ -256,7 +256,7 @@ HK_FRESH_TEST(Span, OneOfSpareSlabsIsAsNewButNotFresh) {
         EXPECT_EQ(span[i].class_index, class_index);
         EXPECT_EQ(span[i].inverse, hk_class_inverse(class_index));
         EXPECT_EQ(span[i].head, span);
-        EXPECT_EQ(span[i].sink, &heap->bin[class_index]);
+        EXPECT_EQ(span[i].free_list, &heap->bin[class_index]);
       }
       ASSERT_TRUE(hk_span_carve(heap, span, 1));
       EXPECT_FALSE(hk_bin_is_fresh(&heap->bin[class_index]));
@@ -266,7 +266,7 @@ HK_FRESH_TEST(Span, OneOfSpareSlabsIsAsNewButNotFresh) {
       EXPECT_EQ(hk_verify(block).verdict, hk_verdict_live);
       CheckSpan(heap, span, 1);
       (void)FreeOwn(heap, block);
-      hk_heap_trim(heap);
+      hk_heap_purge(heap);
       ASSERT_EQ(InUseSlabs(), 0u);
     }
   }

@@ -15,7 +15,7 @@ namespace {
 TEST(Bin, CountingUpStaysBelowFresh) {
   for (uint32_t start : {0u, 1u, HK_COUNTDOWN_ACTIVE - 1, HK_COUNTDOWN_ACTIVE, HK_COUNTDOWN_ACTIVE + 1,
                          HK_COUNTDOWN_FRESH - 2, HK_COUNTDOWN_FRESH - 1, HK_COUNTDOWN_FRESH}) {
-    hk_sink_t bin = {.free = HK_LIST_END, .countdown = start, .mark = 0};
+    hk_free_list_t bin = {.free = HK_LIST_END, .countdown = start, .mark = 0};
     for (int i = 0; i < 3; i++) (void)hk_bin_count_up(&bin);
     EXPECT_EQ(hk_bin_is_fresh(&bin), start == HK_COUNTDOWN_FRESH) << start;
     if (start > HK_COUNTDOWN_ACTIVE) EXPECT_EQ(bin.countdown, start);
@@ -43,7 +43,7 @@ HK_FRESH_TEST(Span, EachSlabOfANewSpanSaysWhatItIs) {
       EXPECT_EQ(span[i].class_index, class_index);
       EXPECT_EQ(span[i].inverse, hk_class_inverse(class_index));
       EXPECT_EQ(span[i].head, span);
-      EXPECT_EQ(span[i].sink, hk_class_is_mid(class_index) ? &heap->bin[class_index] : &span->own);
+      EXPECT_EQ(span[i].free_list, hk_class_is_mid(class_index) ? &heap->bin[class_index] : &span->own);
     }
     EXPECT_EQ(span->live, 0);
   }
@@ -150,7 +150,7 @@ HK_FRESH_TEST(Span, CarvedBlocksOfAMidClassAreCountedByTheirBin) {
 HK_FRESH_TEST(Span, BlocksAreFreshUntilOneComesBack) {
   hk_heap_t *heap = NewHeap();
   hk_slab_t *span = NewActive(heap, 4);
-  hk_sink_t *bin = &heap->bin[4];
+  hk_free_list_t *bin = &heap->bin[4];
   ASSERT_TRUE(hk_span_carve(heap, span, 3));
   EXPECT_TRUE(hk_bin_is_fresh(bin));
   hk_block_t *block = Pop(heap, 4);
@@ -167,7 +167,7 @@ HK_FRESH_TEST(Span, BlocksOfUsedMemoryAreNotFresh) {
   hk_heap_t *heap = NewHeap();
   hk_slab_t *span = NewActive(heap, 4);
   ASSERT_TRUE(hk_span_carve(heap, span, 3));
-  hk_heap_trim(heap); /* back to its superslab, not to the system */
+  hk_heap_purge(heap); /* back to its superslab, not to the system */
   EXPECT_EQ(NewActive(heap, 4), span);
   EXPECT_FALSE(span->zero);
   ASSERT_TRUE(hk_span_carve(heap, span, 3));
@@ -217,12 +217,12 @@ HK_FRESH_TEST(Span, OfAMidClassTheMarkTellsWhetherWhatWasCutIsFresh) {
     ASSERT_EQ(hk_span_carve(heap, span, 2), 2u);
     EXPECT_TRUE(hk_bin_was_fresh(&heap->bin[class_index], class_index));
     EXPECT_FALSE(hk_bin_is_fresh(&heap->bin[class_index]));
-    hk_heap_trim(heap); /* back to its superslab, or the heap's reserve */
+    hk_heap_purge(heap); /* back to its superslab, or the heap's reserve */
     EXPECT_EQ(NewActive(heap, class_index), span);
     ASSERT_EQ(hk_span_carve(heap, span, 2), 2u);
     EXPECT_FALSE(hk_bin_was_fresh(&heap->bin[class_index], class_index)) << "used memory";
-    hk_heap_trim(heap);
-    (void)hk_surplus_trim(0); /* to the system: the next is zero again */
+    hk_heap_purge(heap);
+    (void)hk_purge_down_to(0); /* to the system: the next is zero again */
   }
 }
 
@@ -233,13 +233,13 @@ HK_FRESH_TEST(Span, AnActiveSpansSinkIsTheBin) {
   for (unsigned class_index : kTinyClasses) {
     Full full = NewFull(heap, class_index);
     EXPECT_TRUE(IsActive(heap, full.span));
-    for (unsigned i = 0; i < full.span->slab_count; i++) EXPECT_EQ(full.span[i].sink, &heap->bin[class_index]);
+    for (unsigned i = 0; i < full.span->slab_count; i++) EXPECT_EQ(full.span[i].free_list, &heap->bin[class_index]);
     hk_block_t *block = TakeLast(&full);
     EXPECT_FALSE(FreeOwn(heap, block));
     EXPECT_EQ(Pop(heap, class_index), block) << "the last one freed is the next one out";
     hk_span_deactivate(heap, class_index);
     EXPECT_FALSE(IsActive(heap, full.span));
-    for (unsigned i = 0; i < full.span->slab_count; i++) EXPECT_EQ(full.span[i].sink, &full.span->own);
+    for (unsigned i = 0; i < full.span->slab_count; i++) EXPECT_EQ(full.span[i].free_list, &full.span->own);
     CheckSpan(heap, full.span, CapacityOf(class_index));
   }
 }
@@ -266,11 +266,11 @@ HK_FRESH_TEST(SpanDeathTest, TheCheckNoticesWhatDoesNotFit) {
   span->live++;
   EXPECT_DEATH(hk_span_check(heap, span), "as long as its counts say");
   span->live--;
-  span->sink = &heap->bin[64];
+  span->free_list = &heap->bin[64];
   EXPECT_DEATH(hk_span_check(heap, span), "an inactive span's frees go to itself");
   heap->state[64].active = span;
   hk_span_check(heap, span);
-  span->sink = &span->own;
+  span->free_list = &span->own;
   EXPECT_DEATH(hk_span_check(heap, span), "an active span's frees go to its bin");
   heap->state[64].active = nullptr;
   span->own.free->seal ^= 1;
@@ -298,11 +298,11 @@ HK_FRESH_TEST(SpanDeathTest, TheCheckNoticesWhatDoesNotFitAMidSpan) {
   span->live++;
   EXPECT_DEATH(hk_span_check(heap, span), "as long as its counts say");
   span->live--;
-  span[1].sink = &span->own;
+  span[1].free_list = &span->own;
   EXPECT_DEATH(hk_span_check(heap, span), "has the span's sink");
-  for (unsigned i = 0; i < span->slab_count; i++) span[i].sink = &span->own;
+  for (unsigned i = 0; i < span->slab_count; i++) span[i].free_list = &span->own;
   EXPECT_DEATH(hk_span_check(heap, span), "a mid span's frees go to its bin");
-  for (unsigned i = 0; i < span->slab_count; i++) span[i].sink = &heap->bin[93];
+  for (unsigned i = 0; i < span->slab_count; i++) span[i].free_list = &heap->bin[93];
   span[1].head = span + 1;
   EXPECT_DEATH(hk_span_check(heap, span), "knows its head");
   span[1].head = span;

@@ -79,7 +79,7 @@ HK_FRESH_TEST(Reserve, ALargeHeapGrowsOncePerSixteenSlabs) {
     for (hk_slab_t *span : spans) hk_span_release(heap, span);
     hk_spare_flush(heap);
     EXPECT_EQ(InUseSlabs(), 0u);
-    (void)hk_surplus_trim(0);
+    (void)hk_purge_down_to(0);
   }
 }
 
@@ -104,7 +104,7 @@ HK_FRESH_TEST(Reserve, OneThatIsTooShortIsKeptAndStillZero) {
     spans.push_back(span);
     for (hk_slab_t *one : spans) hk_span_release(heap, one);
     hk_spare_flush(heap);
-    (void)hk_surplus_trim(0);
+    (void)hk_purge_down_to(0);
     ASSERT_EQ(InUseSlabs(), 0u);
   }
 }
@@ -125,7 +125,7 @@ HK_FRESH_TEST(Reserve, ManyThatAreTooShortAreNotMoreThanAHeapMayKeep) {
     for (hk_slab_t *span : spans) hk_span_release(heap, span);
     hk_spare_flush(heap);
     EXPECT_EQ(InUseSlabs(), 0u);
-    (void)hk_surplus_trim(0);
+    (void)hk_purge_down_to(0);
   }
 }
 
@@ -141,7 +141,7 @@ void ExpectReserveOf(size_t most) {
   for (hk_slab_t *span : spans) hk_span_release(heap, span);
   hk_spare_flush(heap);
   EXPECT_EQ(InUseSlabs(), 0u);
-  (void)hk_surplus_trim(0);
+  (void)hk_purge_down_to(0);
 }
 
 HK_FRESH_TEST(Reserve, TheOptionsBoundItToo) {
@@ -243,7 +243,7 @@ HK_FRESH_TEST(Reserve, APointerIntoItIsMisuseAndNobodyGrowsIntoIt) {
   Reserve reserve = ReserveOf(heap);
   for (size_t offset : {size_t{0}, size_t{16}, HK_SLAB_BYTES, reserve.slabs * HK_SLAB_BYTES - 16}) {
     void *inside = reinterpret_cast<void *>(hk_slab_start(reserve.first) + offset);
-    EXPECT_EQ(hk_verify(inside).verdict, hk_verdict_free_range) << offset;
+    EXPECT_EQ(hk_verify(inside).verdict, hk_verdict_free_extent) << offset;
   }
   size_t below = PlaceOf(reserve.first);
   while (below > HK_RUN_MAX_SLABS) { /* all that lies below, so that a run ends where the reserve begins */
@@ -280,7 +280,7 @@ HK_FRESH_TEST(Reserve, NoSlabIsLostWhenTheSystemRefuses) {
     EXPECT_EQ(ReservedSlabs(heap), kReserveMost);
     for (hk_slab_t *span : spans) hk_span_release(heap, span);
     hk_spare_flush(heap);
-    (void)hk_surplus_trim(0);
+    (void)hk_purge_down_to(0);
     ASSERT_EQ(InUseSlabs(), 0u);
   }
 }
@@ -308,14 +308,14 @@ HK_FRESH_TEST(Reserve, AnOrphansIsWholeAndALostHeapsIsNobodys) {
   Reserve reserve = ReserveOf(resting), lost = ReserveOf(changing);
   hk_heap_enter(changing);
   size_t in_use = InUseSlabs();
-  hk_shelf_repair();
+  hk_superslab_index_repair();
   hk_heap_repair();
   hk_heap_adopt_orphans(HK_EMPTY_HEAP);
   EXPECT_EQ(InUseSlabs(), in_use);
   ASSERT_EQ(hk_heap_take(), resting);
   EXPECT_EQ(ReserveOf(resting), reserve);
   EXPECT_EQ(NewSpan(resting, 1), reserve.first + reserve.slabs - 1);
-  hk_heap_trim(resting);
+  hk_heap_purge(resting);
   EXPECT_EQ(InUseSlabs(), in_use - (reserve.slabs - 1));
   EXPECT_EQ(hk_heap_count(hk_heap_lost), 1u);
   std::set<hk_slab_t *> taken;
@@ -334,7 +334,7 @@ HK_FRESH_TEST(Reserve, OneThatWasOnItsWayIsLostWithItsHeap) {
   hk_slab_t *half_taken = hk_superslab_acquire_some(1, 9);
   unsigned count = half_taken->slab_count;
   ASSERT_GT(count, 1u);
-  hk_shelf_repair();
+  hk_superslab_index_repair();
   hk_heap_repair();
   hk_heap_adopt_orphans(HK_EMPTY_HEAP);
   EXPECT_EQ(InUseSlabs(), spans.size() + count);

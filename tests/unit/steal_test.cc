@@ -42,9 +42,9 @@ void ExpectMoved(const Heaps &heaps, hk_slab_t *span, unsigned live) {
 // Nothing is left when the last blocks are freed by whoever has their spans.
 void ExpectAllGoesBack(const Heaps &heaps, const Blocks &held) {
   for (hk_block_t *block : held) (void)FreeOwn(heaps.taker, block);
-  hk_heap_trim(heaps.taker);
+  hk_heap_purge(heaps.taker);
   ASSERT_TRUE(hk_heap_take_this(heaps.giver));
-  hk_heap_trim(heaps.giver);
+  hk_heap_purge(heaps.giver);
   EXPECT_EQ(heaps.taker->span_slabs, 0u);
   EXPECT_EQ(heaps.giver->span_slabs, 0u);
   EXPECT_EQ(InUseSlabs(), 0u);

@@ -153,7 +153,7 @@ HK_FRESH_TEST(StealUnderWay, AReclaimTakesBackWhatWaitsForTheOldOwner) {
     for (hk_block_t *block : way.blocks) hk_remote_free_now(way.span, block);
     way.Move();
     hk_thread_heap = way.taker;
-    (void)hk_reclaim(0);
+    (void)hk_process_purge(0);
     EXPECT_EQ(InUseSlabs(), 0u);
     for (const hk_outgoing_t &batch : way.giver->outbox) EXPECT_EQ(batch.owner, nullptr);
     ASSERT_TRUE(hk_heap_take_this(way.giver));

@@ -66,15 +66,15 @@ inline void ExpectUsage(size_t superslabs, size_t in_use_slabs, size_t idle_slab
   EXPECT_EQ(usage.idle_bytes, idle_slabs * HK_SLAB_BYTES);
 }
 
-// Superslabs that the system did not take back are free ranges, zero or not.
+// Superslabs that the system did not take back are free extents, zero or not.
 inline void ExpectFreeRanges(size_t superslabs, size_t of_them_idle) {
-  EXPECT_EQ(hk_range_usage().free_bytes, superslabs * HK_SUPERSLAB_BYTES);
-  EXPECT_EQ(hk_load_relaxed(&hk_idle_ranges.idle_bytes), of_them_idle * HK_SUPERSLAB_BYTES);
+  EXPECT_EQ(hk_extent_usage().free_bytes, superslabs * HK_SUPERSLAB_BYTES);
+  EXPECT_EQ(hk_load_relaxed(&hk_idle_extents.idle_bytes), of_them_idle * HK_SUPERSLAB_BYTES);
 }
 
-// All that is mapped is a superslab, a free range, a leaf of the region map or a chunk of records: nothing was lost on the way.
+// All that is mapped is a superslab, a free extent, a leaf of the region map or a chunk of records: nothing was lost on the way.
 inline void ExpectNothingLost() {
-  size_t ours = hk_superslab_usage().mapped_bytes + hk_range_usage().free_bytes;
+  size_t ours = hk_superslab_usage().mapped_bytes + hk_extent_usage().free_bytes;
   ours += hk_region_map_mapped_bytes() + hk_meta_mapped_bytes();
   EXPECT_EQ(fake_os_mapped_bytes(), ours);
 }
@@ -82,16 +82,16 @@ inline void ExpectNothingLost() {
 inline void RetainEverything() { hk_option.retain = HK_TIB; }
 
 // A list of ranges, each known to be zero or not, as its head says.
-inline void ReleaseAll(const std::vector<hk_slab_t *> &ranges) {
+inline void ReleaseAll(const std::vector<hk_slab_t *> &extents) {
   hk_list_t list;
   hk_list_init(&list);
-  for (hk_slab_t *first : ranges) {
+  for (hk_slab_t *first : extents) {
     hk_slab_retire(first, first->slab_count);
     hk_list_push_back(&list, &first->link);
   }
   hk_superslab_release_all(&list);
   EXPECT_TRUE(hk_list_is_empty(&list));
-  for (hk_slab_t *first : ranges) EXPECT_FALSE(hk_list_is_linked(&first->link));
+  for (hk_slab_t *first : extents) EXPECT_FALSE(hk_list_is_linked(&first->link));
 }
 
 }  // namespace superslab_driver

@@ -102,7 +102,7 @@ HK_FRESH_TEST(Superslab, NothingIsEarnedWhereNothingIsToBeRetained) {
 HK_FRESH_TEST(Superslab, ACollectForgetsWhatWasLearned) {
   hk_option.retain = 1;
   EXPECT_EQ(CyclesThatGaveBack(2), 1u);
-  (void)hk_surplus_trim(0);
+  (void)hk_purge_down_to(0);
   EXPECT_EQ(CyclesThatGaveBack(1), 1u);
 }
 
@@ -110,18 +110,18 @@ HK_FRESH_TEST(Superslab, BigRangesAreIdleMemoryToo) {
   hk_option.retain = 4 * HK_MIB;
   hk_slab_t *slab = Acquire(kAll);
   bool zero;
-  void *old_big = hk_big_alloc(2 * HK_MIB, 1, &zero);
-  void *wall = hk_big_alloc(2 * HK_MIB, HK_GIB, &zero); /* far away, so that nothing merges */
-  ASSERT_TRUE(hk_big_free(hk_slab_of(old_big), old_big));
+  void *old_big = hk_large_alloc(2 * HK_MIB, 1, &zero);
+  void *wall = hk_large_alloc(2 * HK_MIB, HK_GIB, &zero); /* far away, so that nothing merges */
+  ASSERT_TRUE(hk_large_free(hk_slab_of(old_big), old_big));
   Release(slab);
   EXPECT_TRUE(fake_os_is_mapped(old_big, 2 * HK_MIB));
-  EXPECT_EQ(hk_big_usage().idle_bytes, 2 * HK_MIB);
+  EXPECT_EQ(hk_large_usage().idle_bytes, 2 * HK_MIB);
   ExpectUsage(1, 0, kAll);
-  ASSERT_TRUE(hk_big_free(hk_slab_of(wall), wall)); /* 6 MiB are idle, 4 may be, and 1 less is aimed at */
+  ASSERT_TRUE(hk_large_free(hk_slab_of(wall), wall)); /* 6 MiB are idle, 4 may be, and 1 less is aimed at */
   EXPECT_FALSE(fake_os_is_mapped(old_big, 1)) << "the oldest goes first";
   ExpectUsage(0, 0, 0);
   EXPECT_TRUE(fake_os_is_mapped(wall, 2 * HK_MIB));
-  EXPECT_EQ(hk_big_usage().idle_bytes, 2 * HK_MIB);
+  EXPECT_EQ(hk_large_usage().idle_bytes, 2 * HK_MIB);
 }
 
 HK_FRESH_TEST(Superslab, WhollyFreeOnesServeBigBlocks) {
@@ -137,17 +137,17 @@ HK_FRESH_TEST(Superslab, WhollyFreeOnesServeBigBlocks) {
   bool zero = true;
   std::vector<char *> bigs;
   for (int i = 0; i < 8; i++) {
-    bigs.push_back(static_cast<char *>(hk_big_alloc(HK_SUPERSLAB_BYTES, 1, &zero)));
+    bigs.push_back(static_cast<char *>(hk_large_alloc(HK_SUPERSLAB_BYTES, 1, &zero)));
     EXPECT_FALSE(zero);
     EXPECT_EQ(starts.count(reinterpret_cast<uintptr_t>(bigs.back())), 1u) << i;
   }
   EXPECT_EQ(fake_os_calls(fake_os_reserve), reserves);
   ExpectUsage(1, 1, 0);
-  EXPECT_EQ(hk_big_usage().mapped_bytes, 8 * HK_SUPERSLAB_BYTES);
+  EXPECT_EQ(hk_large_usage().mapped_bytes, 8 * HK_SUPERSLAB_BYTES);
   EXPECT_EQ(hk_slab_state(partly), hk_slab_free) << "acquired, and not described by this test";
 
   /* And back. */
-  for (char *big : bigs) EXPECT_TRUE(hk_big_free(hk_slab_of(big), big));
+  for (char *big : bigs) EXPECT_TRUE(hk_large_free(hk_slab_of(big), big));
   for (hk_slab_t *&slab : slabs) {
     slab = Acquire(kAll);
     EXPECT_EQ(starts.count(hk_slab_start(slab)), 1u);
@@ -155,15 +155,15 @@ HK_FRESH_TEST(Superslab, WhollyFreeOnesServeBigBlocks) {
     for (unsigned i = 0; i < kAll; i++) {
       ASSERT_EQ(hk_slab_state(&slab[i]), hk_slab_free);
       ASSERT_EQ(slab[i].superslab, slab->superslab);
-      ASSERT_EQ(slab[i].range.since, 0u);
+      ASSERT_EQ(slab[i].extent.since, 0u);
     }
   }
   EXPECT_EQ(fake_os_calls(fake_os_reserve), reserves);
   ExpectUsage(9, 8 * kAll + 1, 0);
-  EXPECT_EQ(hk_big_usage().cached_bytes, 0u);
+  EXPECT_EQ(hk_large_usage().cached_bytes, 0u);
   for (hk_slab_t *slab : slabs) Release(slab);
   Release(partly);
-  (void)hk_surplus_trim(0);
+  (void)hk_purge_down_to(0);
   ExpectUsage(0, 0, 0);
   ExpectNothingLost();
 }
@@ -172,18 +172,18 @@ HK_FRESH_TEST(Superslab, ForABlockThatIsTooLongForAllOfThemTheyStay) {
   RetainEverything();
   Release(Acquire(kAll));
   bool zero;
-  ASSERT_NE(hk_big_alloc(2 * HK_SUPERSLAB_BYTES, 1, &zero), nullptr);
+  ASSERT_NE(hk_large_alloc(2 * HK_SUPERSLAB_BYTES, 1, &zero), nullptr);
   ExpectUsage(1, 0, kAll);
 }
 
 HK_FRESH_TEST(Superslab, OneMadeOfAPurgedRangeIsZero) {
   RetainEverything();
   bool zero;
-  char *big = static_cast<char *>(hk_big_alloc(2 * HK_SUPERSLAB_BYTES, 1, &zero));
+  char *big = static_cast<char *>(hk_large_alloc(2 * HK_SUPERSLAB_BYTES, 1, &zero));
   memset(big, 1, 2 * HK_SUPERSLAB_BYTES);
-  ASSERT_TRUE(hk_big_free(hk_slab_of(big), big));
+  ASSERT_TRUE(hk_large_free(hk_slab_of(big), big));
   fake_os_fail_all(fake_os_unmap, true);
-  (void)hk_surplus_trim(0);
+  (void)hk_purge_down_to(0);
   hk_slab_t *slab = Acquire(3);
   EXPECT_EQ(hk_slab_start(slab), reinterpret_cast<uintptr_t>(big));
   EXPECT_TRUE(slab->zero);
@@ -195,9 +195,9 @@ HK_FRESH_TEST(Superslab, WhatDoesNotFitGivesWay) {
   hk_option.retain = 1;
   EXPECT_EQ(CyclesThatGaveBack(2), 1u); /* 16 MiB are idle, and all that was ever in use */
   bool zero;
-  void *wall = hk_big_alloc(20 * HK_MIB, 1, &zero); /* none of it serves this */
+  void *wall = hk_large_alloc(20 * HK_MIB, 1, &zero); /* none of it serves this */
   ASSERT_NE(wall, nullptr);
-  EXPECT_LE(hk_superslab_usage().idle_bytes + hk_big_usage().idle_bytes, 10 * HK_MIB);
+  EXPECT_LE(hk_superslab_usage().idle_bytes + hk_large_usage().idle_bytes, 10 * HK_MIB);
 }
 
 HK_FRESH_TEST(Superslab, WhatIsReleasedIntoMakesItYounger) {
@@ -209,7 +209,7 @@ HK_FRESH_TEST(Superslab, WhatIsReleasedIntoMakesItYounger) {
   Release(rest);
   Release(second);
   Release(first);
-  EXPECT_EQ(hk_surplus_trim(2 * HK_MIB), 2 * HK_MIB);
+  EXPECT_EQ(hk_purge_down_to(2 * HK_MIB), 2 * HK_MIB);
   EXPECT_FALSE(fake_os_is_mapped(reinterpret_cast<void *>(second_start), 1));
 }
 
@@ -233,7 +233,7 @@ HK_FRESH_TEST(Superslab, WhatIsOnItsWayBackIsNeitherInUseNorIdle) {
   hk_slab_t *slab = Acquire(3), *other = Acquire(2);
   Touch(slab, 3);
   Release(slab);
-  (void)hk_surplus_trim(0);
+  (void)hk_purge_down_to(0);
   EXPECT_EQ(usage_meanwhile.in_use_bytes, 2 * HK_SLAB_BYTES);
   EXPECT_EQ(usage_meanwhile.idle_bytes, 0u);
   ExpectUsage(1, 2, 0);
@@ -241,7 +241,7 @@ HK_FRESH_TEST(Superslab, WhatIsOnItsWayBackIsNeitherInUseNorIdle) {
   Touch(other, 2);
   fake_os_fail_all(fake_os_unmap, true);
   Release(other);
-  (void)hk_surplus_trim(0); /* a whole one, which is purged instead */
+  (void)hk_purge_down_to(0); /* a whole one, which is purged instead */
   EXPECT_EQ(usage_meanwhile.in_use_bytes, 0u);
   ExpectUsage(0, 0, 0);
   ExpectFreeRanges(1, 0);
@@ -254,14 +254,14 @@ HK_FRESH_TEST(Superslab, TrimKeepsWhatItIsTold) {
   for (int i = 0; i < 10; i++) slabs.push_back(Acquire(kAll));
   for (hk_slab_t *slab : slabs) Release(slab);
   ExpectUsage(10, 0, 10 * kAll);
-  EXPECT_EQ(hk_surplus_trim(SIZE_MAX), 0u);
-  EXPECT_EQ(hk_surplus_trim(20 * HK_MIB), 0u);
-  EXPECT_EQ(hk_surplus_trim(20 * HK_MIB - 1), 2 * HK_MIB);
-  EXPECT_EQ(hk_surplus_trim(7 * HK_MIB), 12 * HK_MIB);
+  EXPECT_EQ(hk_purge_down_to(SIZE_MAX), 0u);
+  EXPECT_EQ(hk_purge_down_to(20 * HK_MIB), 0u);
+  EXPECT_EQ(hk_purge_down_to(20 * HK_MIB - 1), 2 * HK_MIB);
+  EXPECT_EQ(hk_purge_down_to(7 * HK_MIB), 12 * HK_MIB);
   ExpectUsage(3, 0, 3 * kAll);
-  EXPECT_EQ(hk_surplus_trim(0), 6 * HK_MIB);
+  EXPECT_EQ(hk_purge_down_to(0), 6 * HK_MIB);
   ExpectUsage(0, 0, 0);
-  EXPECT_EQ(hk_surplus_trim(0), 0u);
+  EXPECT_EQ(hk_purge_down_to(0), 0u);
   EXPECT_EQ(hk_load_relaxed(&hk_stat_process.value[hk_stat_given_back]), 20 * HK_MIB);
 }
 
@@ -273,9 +273,9 @@ HK_FRESH_TEST(Superslab, TheLongestIdleGoesFirst) {
   Release(slabs[1]);
   Release(slabs[2]);
   Release(slabs[0]);
-  EXPECT_EQ(hk_surplus_trim(4 * HK_MIB), 2 * HK_MIB);
+  EXPECT_EQ(hk_purge_down_to(4 * HK_MIB), 2 * HK_MIB);
   EXPECT_FALSE(fake_os_is_mapped(reinterpret_cast<void *>(start[1]), 1));
-  EXPECT_EQ(hk_surplus_trim(2 * HK_MIB), 2 * HK_MIB);
+  EXPECT_EQ(hk_purge_down_to(2 * HK_MIB), 2 * HK_MIB);
   EXPECT_FALSE(fake_os_is_mapped(reinterpret_cast<void *>(start[2]), 1));
   EXPECT_TRUE(fake_os_is_mapped(reinterpret_cast<void *>(start[0]), HK_SUPERSLAB_BYTES));
 }
@@ -283,10 +283,10 @@ HK_FRESH_TEST(Superslab, TheLongestIdleGoesFirst) {
 HK_FRESH_TEST(Superslab, WhollyFreeSuperslabsAreUnmappedAndNotOursAnyMore) {
   hk_slab_t *slab = Acquire(5);
   uintptr_t start = slab->superslab->start;
-  EXPECT_EQ(hk_surplus_trim(0), 0u) << "it is in use";
+  EXPECT_EQ(hk_purge_down_to(0), 0u) << "it is in use";
   EXPECT_TRUE(fake_os_is_mapped(reinterpret_cast<void *>(start), HK_SUPERSLAB_BYTES));
   Release(slab);
-  EXPECT_EQ(hk_surplus_trim(0), 5 * HK_SLAB_BYTES) << "what may have been resident";
+  EXPECT_EQ(hk_purge_down_to(0), 5 * HK_SLAB_BYTES) << "what may have been resident";
   EXPECT_FALSE(fake_os_is_mapped(reinterpret_cast<void *>(start), 1));
   for (unsigned i = 0; i < kAll; i++) {
     EXPECT_EQ(hk_slab_state(hk_slab_of(reinterpret_cast<void *>(start + i * HK_SLAB_BYTES))), hk_slab_none);
@@ -306,7 +306,7 @@ HK_FRESH_TEST(Superslab, OnlyWhatIsIdleIsPurged) {
   ReleaseSingles(slabs, 0, 1);
   ReleaseSingles(slabs, 5, 9);
   ReleaseSingles(slabs, 31, 32);
-  EXPECT_EQ(hk_surplus_trim(0), 6 * HK_SLAB_BYTES);
+  EXPECT_EQ(hk_purge_down_to(0), 6 * HK_SLAB_BYTES);
   EXPECT_EQ(fake_os_calls(fake_os_purge), 3u) << "one call a run";
   for (unsigned i = 0; i < kAll; i++) {
     bool is_idle = i == 0 || (i >= 5 && i < 9) || i == 31;

@@ -128,7 +128,7 @@ HK_FRESH_TEST(SuperslabLazy, ACollectGivesItBackAtOnce) {
   size_t lazy = Lazy();
   ASSERT_EQ(lazy, 3 * kMost);
   uint64_t before = Count(hk_stat_given_back);
-  EXPECT_EQ(hk_surplus_trim(0), lazy * HK_SLAB_BYTES);
+  EXPECT_EQ(hk_purge_down_to(0), lazy * HK_SLAB_BYTES);
   EXPECT_EQ(Count(hk_stat_given_back), before + lazy * HK_SLAB_BYTES);
   EXPECT_EQ(Lazy(), 0u);
   EXPECT_EQ(fake_os_calls(fake_os_purge), 3u);
@@ -136,8 +136,8 @@ HK_FRESH_TEST(SuperslabLazy, ACollectGivesItBackAtOnce) {
   hk_slab_t *again = Acquire(kMost);
   EXPECT_TRUE(again->zero);
   Release(again, kMost);
-  EXPECT_EQ(hk_surplus_trim(0), kMost * HK_SLAB_BYTES);
-  EXPECT_EQ(hk_surplus_trim(0), 0u);
+  EXPECT_EQ(hk_purge_down_to(0), kMost * HK_SLAB_BYTES);
+  EXPECT_EQ(hk_purge_down_to(0), 0u);
 }
 
 HK_FRESH_TEST(SuperslabLazy, ATrimGivesBackWhatIsLazyFirstAndCountsIt) {
@@ -148,8 +148,8 @@ HK_FRESH_TEST(SuperslabLazy, ATrimGivesBackWhatIsLazyFirstAndCountsIt) {
   ASSERT_EQ(lazy, 2 * kMost);
   Release(young.rest);
   size_t held = (lazy + kMost) * HK_SLAB_BYTES;
-  EXPECT_EQ(hk_surplus_trim(held), 0u);
-  EXPECT_EQ(hk_surplus_trim(held - 1), kMost * HK_SLAB_BYTES);
+  EXPECT_EQ(hk_purge_down_to(held), 0u);
+  EXPECT_EQ(hk_purge_down_to(held - 1), kMost * HK_SLAB_BYTES);
   EXPECT_EQ(Lazy(), kMost);
   EXPECT_EQ(hk_superslab_usage().idle_bytes, kMost * HK_SLAB_BYTES) << "it is younger";
 }
@@ -223,9 +223,9 @@ HK_FRESH_TEST(SuperslabLazy, RepairFindsItAgain) {
   for (const Pinned &one : all) memset(&one.pin->superslab->idle_link, 0xdb, sizeof(hk_list_t));
   /* A thread that was claiming a slab when it vanished. */
   all[0].rest->superslab->free_mask &= ~(UINT32_C(1) << PlaceOf(all[0].rest));
-  hk_shelf_repair();
+  hk_superslab_index_repair();
   EXPECT_EQ(Lazy(), 3 * kMost - 1);
-  EXPECT_EQ(hk_surplus_trim(0), (3 * kMost - 1) * HK_SLAB_BYTES);
+  EXPECT_EQ(hk_purge_down_to(0), (3 * kMost - 1) * HK_SLAB_BYTES);
   EXPECT_EQ(Lazy(), 0u);
   ExpectNothingLost();
 }
@@ -246,9 +246,9 @@ HK_FRESH_TEST(SuperslabLazy, AnUntouchedReserveThatComesBackLeavesItLazy) {
   ReleaseAll({reserve});
   EXPECT_EQ(Lazy(), 20u);
   ExpectUsage(1, 1, 0);
-  EXPECT_EQ(hk_shelf_oldest_locked(), nullptr) << "nothing of it is idle";
-  EXPECT_EQ(hk_shelf_lazy_locked(), pin->superslab);
-  EXPECT_EQ(hk_surplus_trim(0), 20 * HK_SLAB_BYTES);
+  EXPECT_EQ(hk_superslab_index_oldest_locked(), nullptr) << "nothing of it is idle";
+  EXPECT_EQ(hk_superslab_index_lazy_locked(), pin->superslab);
+  EXPECT_EQ(hk_purge_down_to(0), 20 * HK_SLAB_BYTES);
   ExpectNothingLost();
 }
 

@@ -31,8 +31,8 @@ class Model {
     } else if (choice < 97) {
       GiveBack();
     } else if (choice < 98) {
-      (void)hk_surplus_trim(random_.Below(16) * HK_MIB);
-      if (hk_shortage_is_on()) (void)hk_surplus_unmap_free();
+      (void)hk_purge_down_to(random_.Below(16) * HK_MIB);
+      if (hk_shortage_is_on()) (void)hk_purge_unmap_free();
     } else {
       Extend();
     }
@@ -51,52 +51,52 @@ class Model {
     uint64_t stamp;
   };
 
-  static uintptr_t EndOf(const Range &range) { return hk_slab_start(range.first) + range.count * HK_SLAB_BYTES; }
+  static uintptr_t EndOf(const Range &extent) { return hk_slab_start(extent.first) + extent.count * HK_SLAB_BYTES; }
 
-  void ExpectFreeOfOthers(const Range &range) {
-    uintptr_t start = hk_slab_start(range.first);
+  void ExpectFreeOfOthers(const Range &extent) {
+    uintptr_t start = hk_slab_start(extent.first);
     auto next = held_.lower_bound(start);
-    ASSERT_TRUE(next == held_.end() || EndOf(range) <= next->first);
+    ASSERT_TRUE(next == held_.end() || EndOf(extent) <= next->first);
     ASSERT_TRUE(next == held_.begin() || start >= EndOf(std::prev(next)->second));
   }
 
-  void Hold(Range range, bool zero) {
-    ASSERT_TRUE(!zero || Holds(range.first, range.count, 0));
-    if (range.stamp != 0) Touch(range.first, range.count, range.stamp);
-    held_[hk_slab_start(range.first)] = range;
-    held_slabs_ += range.count;
+  void Hold(Range extent, bool zero) {
+    ASSERT_TRUE(!zero || Holds(extent.first, extent.count, 0));
+    if (extent.stamp != 0) Touch(extent.first, extent.count, extent.stamp);
+    held_[hk_slab_start(extent.first)] = extent;
+    held_slabs_ += extent.count;
   }
 
   void Take() {
-    Range range = {};
-    range.count = static_cast<unsigned>(random_.LogBetween(1, kAll));
+    Range extent = {};
+    extent.count = static_cast<unsigned>(random_.LogBetween(1, kAll));
     unsigned alignment = 1u << random_.Below(random_.OneIn(3) ? 6 : 1);
-    range.stamp = random_.Next() | 1;
+    extent.stamp = random_.Next() | 1;
     if (random_.OneIn(4)) {
-      TakeSome(range);
+      TakeSome(extent);
       return;
     }
-    range.first = Acquire(range.count, alignment, random_.OneIn(2) ? hk_from_bottom : hk_from_top);
-    ASSERT_NE(range.first, nullptr);
-    ASSERT_EQ(hk_slab_start(range.first) % (alignment * HK_SLAB_BYTES), 0u);
-    ASSERT_EQ(range.first->slab_count, range.count);
-    ExpectFreeOfOthers(range);
-    Hold(range, range.first->zero);
+    extent.first = Acquire(extent.count, alignment, random_.OneIn(2) ? hk_from_bottom : hk_from_top);
+    ASSERT_NE(extent.first, nullptr);
+    ASSERT_EQ(hk_slab_start(extent.first) % (alignment * HK_SLAB_BYTES), 0u);
+    ASSERT_EQ(extent.first->slab_count, extent.count);
+    ExpectFreeOfOthers(extent);
+    Hold(extent, extent.first->zero);
   }
 
   // As a heap does for its reserve: now and then nobody touches what was taken.
-  void TakeSome(Range range) {
-    unsigned most = static_cast<unsigned>(random_.Between(range.count, kAll));
-    range.first = hk_superslab_acquire_some(range.count, most);
-    ASSERT_NE(range.first, nullptr);
-    ASSERT_GE(range.first->slab_count, range.count);
-    ASSERT_LE(range.first->slab_count, most);
-    bool zero = range.first->zero;
-    if (range.first->slab_count > range.count) ASSERT_TRUE(zero) << "only untouched ones come on top";
-    range.count = range.first->slab_count;
-    if (zero && random_.OneIn(2)) range.stamp = 0;
-    ExpectFreeOfOthers(range);
-    Hold(range, zero);
+  void TakeSome(Range extent) {
+    unsigned most = static_cast<unsigned>(random_.Between(extent.count, kAll));
+    extent.first = hk_superslab_acquire_some(extent.count, most);
+    ASSERT_NE(extent.first, nullptr);
+    ASSERT_GE(extent.first->slab_count, extent.count);
+    ASSERT_LE(extent.first->slab_count, most);
+    bool zero = extent.first->zero;
+    if (extent.first->slab_count > extent.count) ASSERT_TRUE(zero) << "only untouched ones come on top";
+    extent.count = extent.first->slab_count;
+    if (zero && random_.OneIn(2)) extent.stamp = 0;
+    ExpectFreeOfOthers(extent);
+    Hold(extent, zero);
   }
 
   std::map<uintptr_t, Range>::iterator Any() { return std::next(held_.begin(), random_.Below(held_.size())); }
@@ -104,22 +104,22 @@ class Model {
   void GiveBack() {
     if (held_.empty()) return;
     auto any = Any();
-    Range range = any->second;
-    ASSERT_TRUE(Holds(range.first, range.count, range.stamp)) << "somebody else wrote into it";
+    Range extent = any->second;
+    ASSERT_TRUE(Holds(extent.first, extent.count, extent.stamp)) << "somebody else wrote into it";
     held_.erase(any);
-    held_slabs_ -= range.count;
-    if (range.stamp != 0) {
-      Release(range.first, range.count);
+    held_slabs_ -= extent.count;
+    if (extent.stamp != 0) {
+      Release(extent.first, extent.count);
       return;
     }
-    range.first->zero = true;
-    ReleaseAll({range.first});
+    extent.first->zero = true;
+    ReleaseAll({extent.first});
   }
 
   void Extend() {
     if (held_.empty()) return;
-    Range range = Any()->second;
-    Range more = {range.first + range.count, 1 + static_cast<unsigned>(random_.Below(3)), random_.Next() | 1};
+    Range extent = Any()->second;
+    Range more = {extent.first + extent.count, 1 + static_cast<unsigned>(random_.Below(3)), random_.Next() | 1};
     bool zero;
     if (!hk_superslab_extend(more.first, more.count, &zero)) return;
     ExpectFreeOfOthers(more);
@@ -138,10 +138,10 @@ void RunAgainstModel(uint64_t seed) {
     model.Step();
     ASSERT_EQ(hk_superslab_usage().in_use_bytes, model.held_slabs() * HK_SLAB_BYTES) << "step " << i;
     if (i % 5000 == 4999) model.GiveBackAll();
-    if (i % 1000 == 500) hk_shelf_repair(); /* changes nothing */
+    if (i % 1000 == 500) hk_superslab_index_repair(); /* changes nothing */
   }
   model.GiveBackAll();
-  (void)hk_surplus_trim(0);
+  (void)hk_purge_down_to(0);
 }
 
 HK_FRESH_TEST(SuperslabModel, RandomRangesNeverOverlap) {
@@ -228,7 +228,7 @@ HK_FRESH_TEST(Superslab, ThreadsShareNothing) {
           Release(held.back().first);
           held.pop_back();
         }
-        if (random.OneIn(200)) (void)hk_surplus_trim(0);
+        if (random.OneIn(200)) (void)hk_purge_down_to(0);
       }
       for (const Held &one : held) Release(one.first);
     });
@@ -236,7 +236,7 @@ HK_FRESH_TEST(Superslab, ThreadsShareNothing) {
   for (std::thread &thread : threads) thread.join();
   EXPECT_EQ(failures, 0);
   EXPECT_EQ(hk_superslab_usage().in_use_bytes, 0u);
-  (void)hk_surplus_trim(0);
+  (void)hk_purge_down_to(0);
   ExpectUsage(0, 0, 0);
   ExpectNothingLost();
 }

@@ -19,7 +19,7 @@ void PrepareRecords() {
   hk_slab_t *slab = hk_superslab_acquire(1, 1, hk_from_bottom);
   hk_slab_retire(slab, 1);
   hk_superslab_release(slab, 1);
-  (void)hk_surplus_trim(0);
+  (void)hk_purge_down_to(0);
   ASSERT_EQ(hk_superslab_usage().superslab_count, 0u);
 }
 
@@ -33,7 +33,7 @@ void ExpectBothInOne(const hk_slab_t *slab) {
 }
 
 size_t MappedBytes() {
-  return hk_superslab_usage().mapped_bytes + hk_range_usage().free_bytes + hk_region_map_mapped_bytes() +
+  return hk_superslab_usage().mapped_bytes + hk_extent_usage().free_bytes + hk_region_map_mapped_bytes() +
          hk_meta_mapped_bytes();
 }
 
@@ -41,7 +41,7 @@ HK_FRESH_TEST(SuperslabRace, WhoComesLaterTakesFromTheFirstOnes) {
   PrepareRecords();
   fake_os_set_hook(fake_os_reserve, AcquireInReserve);
   ExpectBothInOne(hk_superslab_acquire(1, 1, hk_from_bottom));
-  EXPECT_EQ(hk_range_usage().free_bytes, 0u) << "its own is given back";
+  EXPECT_EQ(hk_extent_usage().free_bytes, 0u) << "its own is given back";
   EXPECT_EQ(fake_os_mapped_bytes(), MappedBytes());
 }
 
@@ -50,7 +50,7 @@ HK_FRESH_TEST(SuperslabRace, WhatCannotBeUnmappedStaysForLater) {
   fake_os_set_hook(fake_os_reserve, AcquireInReserve);
   fake_os_fail_all(fake_os_unmap, true);
   ExpectBothInOne(hk_superslab_acquire(1, 1, hk_from_bottom));
-  EXPECT_EQ(hk_range_usage().free_bytes, HK_SUPERSLAB_BYTES);
+  EXPECT_EQ(hk_extent_usage().free_bytes, HK_SUPERSLAB_BYTES);
   EXPECT_EQ(fake_os_mapped_bytes(), MappedBytes());
 
   uint64_t reserved = fake_os_calls(fake_os_reserve);
@@ -63,15 +63,15 @@ HK_FRESH_TEST(SuperslabRace, WhatABigBlockLeftIsLeftAgain) {
   PrepareRecords();
   hk_option.retain = HK_TIB;
   bool zero;
-  void *block = hk_big_alloc(2 * HK_SUPERSLAB_BYTES, HK_SUPERSLAB_BYTES, &zero);
+  void *block = hk_large_alloc(2 * HK_SUPERSLAB_BYTES, HK_SUPERSLAB_BYTES, &zero);
   ASSERT_NE(block, nullptr);
-  ASSERT_TRUE(hk_big_free(hk_slab_of(block), block));
-  size_t left = hk_range_usage().free_bytes;
+  ASSERT_TRUE(hk_large_free(hk_slab_of(block), block));
+  size_t left = hk_extent_usage().free_bytes;
   ASSERT_GE(left, 2 * HK_SUPERSLAB_BYTES);
 
   fake_os_set_hook(fake_os_purge, AcquireInPurge);
   ExpectBothInOne(hk_superslab_acquire(1, 1, hk_from_bottom));
-  EXPECT_EQ(hk_range_usage().free_bytes, left - HK_SUPERSLAB_BYTES);
+  EXPECT_EQ(hk_extent_usage().free_bytes, left - HK_SUPERSLAB_BYTES);
   EXPECT_EQ(fake_os_mapped_bytes(), MappedBytes());
 }
 

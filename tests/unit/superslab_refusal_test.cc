@@ -22,7 +22,7 @@ HK_FRESH_TEST(Superslab, ARefusedUnmapLosesNothing) {
   for (hk_slab_t *slab : slabs) Touch(slab, kAll);
   for (hk_slab_t *slab : slabs) Release(slab);
   fake_os_fail_all(fake_os_unmap, true);
-  EXPECT_EQ(hk_surplus_trim(0), 6 * HK_MIB) << "purging gives the memory back too";
+  EXPECT_EQ(hk_purge_down_to(0), 6 * HK_MIB) << "purging gives the memory back too";
   ExpectUsage(0, 0, 0);
   ExpectFreeRanges(3, 0);
   ExpectNothingLost();
@@ -37,7 +37,7 @@ HK_FRESH_TEST(Superslab, ARefusedUnmapLosesNothing) {
   ExpectUsage(3, 3 * kAll, 0);
   for (hk_slab_t *slab : slabs) Release(slab);
   fake_os_fail_all(fake_os_unmap, false);
-  EXPECT_EQ(hk_surplus_trim(0), 6 * HK_MIB);
+  EXPECT_EQ(hk_purge_down_to(0), 6 * HK_MIB);
   ExpectUsage(0, 0, 0);
   ExpectNothingLost();
 }
@@ -45,12 +45,12 @@ HK_FRESH_TEST(Superslab, ARefusedUnmapLosesNothing) {
 HK_FRESH_TEST(Superslab, WhatCouldNotBeUnmappedIsUnmappedLater) {
   Release(Acquire(kAll));
   fake_os_fail_all(fake_os_unmap, true);
-  EXPECT_EQ(hk_surplus_trim(0), HK_SUPERSLAB_BYTES);
-  EXPECT_EQ(hk_surplus_trim(0), 0u) << "it holds no memory any more, and ends although the system still refuses";
+  EXPECT_EQ(hk_purge_down_to(0), HK_SUPERSLAB_BYTES);
+  EXPECT_EQ(hk_purge_down_to(0), 0u) << "it holds no memory any more, and ends although the system still refuses";
   ExpectUsage(0, 0, 0);
   ExpectFreeRanges(1, 0);
   fake_os_fail_all(fake_os_unmap, false);
-  EXPECT_EQ(hk_surplus_trim(0), 0u);
+  EXPECT_EQ(hk_purge_down_to(0), 0u);
   ExpectFreeRanges(0, 0);
   ExpectNothingLost();
 }
@@ -62,13 +62,13 @@ HK_FRESH_TEST(Superslab, ARefusedPurgeLosesNothing) {
   Touch(slab, 8);
   Release(slab);
   fake_os_fail_all(fake_os_purge, true);
-  EXPECT_EQ(hk_surplus_trim(0), 0u);
+  EXPECT_EQ(hk_purge_down_to(0), 0u);
   ExpectUsage(1, 1, 8);
   EXPECT_EQ(Acquire(8), slab);
   EXPECT_FALSE(slab->zero);
   Release(slab);
   fake_os_fail_all(fake_os_purge, false);
-  EXPECT_EQ(hk_surplus_trim(0), 8 * HK_SLAB_BYTES);
+  EXPECT_EQ(hk_purge_down_to(0), 8 * HK_SLAB_BYTES);
   ExpectUsage(1, 1, 0);
   EXPECT_EQ(Acquire(8), slab);
   EXPECT_TRUE(slab->zero);
@@ -81,7 +81,7 @@ HK_FRESH_TEST(Superslab, OneRefusedPurgeOfManyMakesNothingZeroThatIsNot) {
   for (hk_slab_t *slab : slabs) Touch(slab, 1);
   for (unsigned i = 0; i < kAll; i += 2) Release(slabs[i]);
   fake_os_fail_nth(fake_os_purge, 9);
-  (void)hk_surplus_trim(0);
+  (void)hk_purge_down_to(0);
   for (unsigned i = 0; i < kAll; i += 2) {
     hk_slab_t *slab = Acquire(1);
     ASSERT_EQ(slab->superslab, slabs[0]->superslab);
@@ -96,7 +96,7 @@ HK_FRESH_TEST(Superslab, BothRefusedLosesNothing) {
   Release(slab);
   fake_os_fail_all(fake_os_unmap, true);
   fake_os_fail_all(fake_os_purge, true);
-  EXPECT_EQ(hk_surplus_trim(0), 0u);
+  EXPECT_EQ(hk_purge_down_to(0), 0u);
   ExpectUsage(0, 0, 0);
   ExpectFreeRanges(1, 1);
   EXPECT_EQ(Acquire(kAll), slab);
@@ -130,7 +130,7 @@ void ExpectRefusalIsOvercome(uint64_t nth) {
   EXPECT_EQ(hk_superslab_usage().superslab_count, 1u);
   ExpectNothingLost();
   Release(slab);
-  (void)hk_surplus_trim(0);
+  (void)hk_purge_down_to(0);
   ExpectUsage(0, 0, 0);
   ExpectNothingLost();
 }
@@ -188,12 +188,12 @@ HK_FRESH_TEST(Superslab, ThereAreSlabsDownToTheLastThatTheSystemGrants) {
     EXPECT_TRUE(slab->zero);
     Touch(slab, slab->slab_count);
   }
-  hk_shelf_repair();
+  hk_superslab_index_repair();
   EXPECT_EQ(hk_superslab_usage().mapped_bytes, (kAll + 6) * HK_SLAB_BYTES);
   Release(two);
   EXPECT_EQ(Acquire(2), two) << "what was given back serves again";
   for (hk_slab_t *slab : {whole, three, two, aligned}) Release(slab);
-  (void)hk_surplus_trim(0);
+  (void)hk_purge_down_to(0);
   ExpectUsage(0, 0, 0);
   ExpectNothingLost();
 }
@@ -205,8 +205,8 @@ HK_FRESH_TEST(Superslab, FreeSlabsBetweenOthersGiveTheirAddressesBack) {
   for (unsigned i = 0; i < kAll; i += 2) Release(slabs[i]);
   LimitToMore(0);
   EXPECT_EQ(Acquire(2), nullptr);
-  EXPECT_TRUE(hk_surplus_unmap_free());
-  EXPECT_FALSE(hk_surplus_unmap_free()) << "once";
+  EXPECT_TRUE(hk_purge_unmap_free());
+  EXPECT_FALSE(hk_purge_unmap_free()) << "once";
   EXPECT_EQ(hk_superslab_usage().mapped_bytes, kAll / 2 * HK_SLAB_BYTES);
   EXPECT_EQ(hk_superslab_usage().idle_bytes, 0u);
   EXPECT_EQ(hk_slab_state(slabs[0]), hk_slab_none);
@@ -217,7 +217,7 @@ HK_FRESH_TEST(Superslab, FreeSlabsBetweenOthersGiveTheirAddressesBack) {
   for (unsigned i = 1; i < kAll; i += 2) EXPECT_TRUE(Holds(slabs[i], 1, UINT64_MAX)) << i;
   Release(whole);
   for (unsigned i = 1; i < kAll; i += 2) Release(slabs[i]);
-  (void)hk_surplus_trim(0);
+  (void)hk_purge_down_to(0);
   ExpectUsage(0, 0, 0);
   ExpectNothingLost();
 }
@@ -228,18 +228,18 @@ HK_FRESH_TEST(Superslab, WhatTheSystemDoesNotTakeIsAFreeRange) {
   for (hk_slab_t *slab : slabs) Touch(slab, 1);
   ReleaseSingles(slabs, 4, 8);
   fake_os_fail_all(fake_os_unmap, true);
-  EXPECT_TRUE(hk_surplus_unmap_free());
+  EXPECT_TRUE(hk_purge_unmap_free());
   EXPECT_EQ(hk_superslab_usage().mapped_bytes, (kAll - 4) * HK_SLAB_BYTES);
-  EXPECT_EQ(hk_range_usage().free_bytes, 4 * HK_SLAB_BYTES);
+  EXPECT_EQ(hk_extent_usage().free_bytes, 4 * HK_SLAB_BYTES);
   LimitToMore(0);
   EXPECT_EQ(Acquire(4), slabs[4]);
   EXPECT_TRUE(slabs[4]->zero);
   ExpectUsage(1, kAll, 0);
   fake_os_fail_all(fake_os_purge, true);
   Release(slabs[4], 4);
-  EXPECT_FALSE(hk_surplus_unmap_free());
-  EXPECT_EQ(hk_range_usage().free_bytes, 4 * HK_SLAB_BYTES);
-  EXPECT_EQ(hk_load_relaxed(&hk_idle_ranges.idle_bytes), 4 * HK_SLAB_BYTES);
+  EXPECT_FALSE(hk_purge_unmap_free());
+  EXPECT_EQ(hk_extent_usage().free_bytes, 4 * HK_SLAB_BYTES);
+  EXPECT_EQ(hk_load_relaxed(&hk_idle_extents.idle_bytes), 4 * HK_SLAB_BYTES);
   ExpectNothingLost();
 }
 
@@ -267,7 +267,7 @@ HK_FRESH_TEST(Superslab, RepairMakesTheSameStateFromTheRecords) {
   std::vector<hk_slab_t *> singles = AcquireSingles();
   hk_slab_t *part = Acquire(20);
   Release(gone);
-  (void)hk_surplus_trim(0); /* one spare record */
+  (void)hk_purge_down_to(0); /* one spare record */
   ReleaseSingles(singles, 3, 9);
   hk_superslab_usage_t before = hk_superslab_usage();
 
@@ -276,7 +276,7 @@ HK_FRESH_TEST(Superslab, RepairMakesTheSameStateFromTheRecords) {
     memset(&slab->superslab->link, 0xdb, sizeof(hk_list_t));
     memset(&slab->superslab->idle_link, 0xdb, sizeof(hk_list_t));
   }
-  hk_shelf_repair();
+  hk_superslab_index_repair();
 
   hk_superslab_usage_t after = hk_superslab_usage();
   EXPECT_EQ(memcmp(&before, &after, sizeof before), 0);
@@ -295,13 +295,13 @@ HK_FRESH_TEST(Superslab, RepairMakesTheSameStateFromTheRecords) {
   ReleaseSingles(singles, 0, 3);
   ReleaseSingles(singles, 9, kAll);
   Release(part, kAll);
-  (void)hk_surplus_trim(0);
+  (void)hk_purge_down_to(0);
   ExpectUsage(0, 0, 0);
   ExpectNothingLost();
 }
 
 HK_FRESH_TEST(Superslab, RepairOfNothing) {
-  hk_shelf_repair();
+  hk_superslab_index_repair();
   ExpectUsage(0, 0, 0);
   ASSERT_NE(Acquire(1), nullptr);
   ExpectUsage(1, 1, 0);

@@ -45,7 +45,7 @@ void ExpectEachCountAndAlignment(bool is_new) {
         if (testing::Test::HasFailure()) return;
         EXPECT_EQ(PlaceOf(slab), end == hk_from_bottom ? 0 : (kAll - count) / alignment * alignment);
         Release(slab);
-        if (is_new) (void)hk_surplus_trim(0);
+        if (is_new) (void)hk_purge_down_to(0);
       }
     }
   }
@@ -202,7 +202,7 @@ HK_FRESH_TEST(Superslab, TrimmedMemoryIsZeroAgain) {
   hk_slab_t *slab = Acquire(4);
   Touch(slab, 4);
   Release(slab);
-  EXPECT_EQ(hk_surplus_trim(0), 4 * HK_SLAB_BYTES);
+  EXPECT_EQ(hk_purge_down_to(0), 4 * HK_SLAB_BYTES);
   ExpectUsage(1, 1, 0);
   EXPECT_EQ(Acquire(4), slab);
   EXPECT_TRUE(slab->zero);
@@ -220,7 +220,7 @@ HK_FRESH_TEST(SuperslabSome, OfANewOneAsManyAsMayBe) {
       EXPECT_EQ(PlaceOf(slab), kAll - most) << "at the top";
       ExpectUsage(1, most, 0);
       Release(slab);
-      (void)hk_surplus_trim(0);
+      (void)hk_purge_down_to(0);
       if (testing::Test::HasFailure()) return;
     }
   }
@@ -265,7 +265,7 @@ hk_slab_t *Arrange(const std::vector<Kind> &kinds, std::vector<hk_slab_t *> *hel
   for (unsigned i = 0; i < kAll; i++) {
     if (kinds[i] == Kind::untouched) Release(slabs[i]);
   }
-  (void)hk_surplus_trim(0);
+  (void)hk_purge_down_to(0);
   for (unsigned i = 0; i < kAll; i++) {
     if (kinds[i] == Kind::used) Release(slabs[i]);
     if (kinds[i] == Kind::in_use) held->push_back(slabs[i]);
@@ -332,7 +332,7 @@ HK_FRESH_TEST(SuperslabSome, FromEveryArrangementWhatTheHeaderSays) {
     }
     held.push_back(slab);
     for (hk_slab_t *one : held) Release(one);
-    (void)hk_surplus_trim(0);
+    (void)hk_purge_down_to(0);
     ExpectUsage(0, 0, 0);
   }
   for (size_t count : {more, exact, elsewhere}) EXPECT_GT(count, 50u) << "each was tried";
@@ -357,16 +357,16 @@ HK_NODES_TEST(SuperslabNodes, MoreThanWasAskedForIsOfTheOwnNodeToo) {
     fake_os_move_to_node(node);
     hk_slab_t *slab = hk_superslab_acquire_some(1, 5);
     EXPECT_EQ(slab->slab_count, 5);
-    EXPECT_EQ(slab->superslab->shelf, &hk_shelf[node]);
+    EXPECT_EQ(slab->superslab->index, &hk_superslab_index[node]);
   }
   ExpectUsage(nodes, 5 * nodes, 0);
   fake_os_fail_all(fake_os_reserve, true);
   fake_os_move_to_node(1);
   hk_slab_t *own = hk_superslab_acquire_some(1, kAll);
-  EXPECT_EQ(own->superslab->shelf, &hk_shelf[1]);
+  EXPECT_EQ(own->superslab->index, &hk_superslab_index[1]);
   EXPECT_EQ(own->slab_count, kAll - 5) << "its own, however many are there";
   hk_slab_t *theirs = hk_superslab_acquire_some(2, 6);
-  EXPECT_NE(theirs->superslab->shelf, &hk_shelf[1]);
+  EXPECT_NE(theirs->superslab->index, &hk_superslab_index[1]);
   EXPECT_EQ(theirs->slab_count, 6);
   EXPECT_EQ(hk_load_relaxed(&hk_stat_process.value[hk_stat_numa_miss]), 1u) << "one request";
 }
@@ -375,29 +375,29 @@ HK_NODES_TEST(SuperslabNodes, MoreThanWasAskedForIsOfTheOwnNodeToo) {
 
 HK_FRESH_TEST(SuperslabReleaseAll, TouchedAndUntouchedOnesOfSeveralSuperslabs) {
   RetainEverything();
-  std::vector<hk_slab_t *> ranges;
+  std::vector<hk_slab_t *> extents;
   size_t touched = 0;
   for (int i = 0; i < 40; i++) {
-    hk_slab_t *range = Acquire(3 + i % 5, 1, i % 2 == 0 ? hk_from_bottom : hk_from_top);
-    ASSERT_TRUE(range->zero);
-    range->zero = i % 3 != 0;
-    if (!range->zero) Touch(range, range->slab_count);
-    if (!range->zero) touched += range->slab_count;
-    ranges.push_back(range);
+    hk_slab_t *extent = Acquire(3 + i % 5, 1, i % 2 == 0 ? hk_from_bottom : hk_from_top);
+    ASSERT_TRUE(extent->zero);
+    extent->zero = i % 3 != 0;
+    if (!extent->zero) Touch(extent, extent->slab_count);
+    if (!extent->zero) touched += extent->slab_count;
+    extents.push_back(extent);
   }
   size_t superslabs = hk_superslab_usage().superslab_count;
   ASSERT_GT(superslabs, 4u);
-  std::vector<hk_slab_t *> first(ranges.begin(), ranges.begin() + 20), second(ranges.begin() + 20, ranges.end());
+  std::vector<hk_slab_t *> first(extents.begin(), extents.begin() + 20), second(extents.begin() + 20, extents.end());
   ReleaseAll(first);
   size_t left = 0, idle = 0;
-  for (hk_slab_t *range : second) left += range->slab_count;
-  for (hk_slab_t *range : first) idle += range->zero ? 0 : range->slab_count;
+  for (hk_slab_t *extent : second) left += extent->slab_count;
+  for (hk_slab_t *extent : first) idle += extent->zero ? 0 : extent->slab_count;
   ExpectUsage(superslabs, left, idle);
   ReleaseAll(second);
   ExpectUsage(superslabs, 0, touched);
-  hk_shelf_repair(); /* the masks say so too */
+  hk_superslab_index_repair(); /* the masks say so too */
   ExpectUsage(superslabs, 0, touched);
-  EXPECT_EQ(hk_surplus_trim(0), touched * HK_SLAB_BYTES);
+  EXPECT_EQ(hk_purge_down_to(0), touched * HK_SLAB_BYTES);
   ExpectUsage(0, 0, 0);
   ExpectNothingLost();
 }
@@ -419,15 +419,15 @@ HK_FRESH_TEST(SuperslabReleaseAll, WhatWasNotTouchedIsStillZero) {
 
 HK_FRESH_TEST(SuperslabReleaseAll, WhatMayNotStayGoesBackToTheSystem) {
   hk_option.retain = 0;
-  std::vector<hk_slab_t *> ranges;
+  std::vector<hk_slab_t *> extents;
   for (int i = 0; i < 6; i++) {
-    ranges.push_back(Acquire(kAll));
-    ranges.back()->zero = i % 2 == 0;
+    extents.push_back(Acquire(kAll));
+    extents.back()->zero = i % 2 == 0;
   }
-  ReleaseAll(ranges);
+  ReleaseAll(extents);
   EXPECT_EQ(hk_superslab_usage().in_use_bytes, 0u);
   EXPECT_EQ(hk_superslab_usage().idle_bytes, 0u);
-  (void)hk_surplus_trim(0); /* addresses that hold no memory */
+  (void)hk_purge_down_to(0); /* addresses that hold no memory */
   ExpectUsage(0, 0, 0);
   ExpectNothingLost();
 }
@@ -483,7 +483,7 @@ HK_FRESH_TEST(Superslab, HundredsOfThem) {
     ExpectUsage(kCount, 17 * kCount, 0);
     for (size_t i = 0; i < kCount; i++) ASSERT_TRUE(Holds(slabs[i], 1, i));
     for (hk_slab_t *slab : slabs) Release(slab);
-    EXPECT_EQ(hk_surplus_trim(0), 17 * kCount * HK_SLAB_BYTES);
+    EXPECT_EQ(hk_purge_down_to(0), 17 * kCount * HK_SLAB_BYTES);
     ExpectUsage(0, 0, 0);
     ExpectNothingLost();
     if (round == 0) records = hk_meta_mapped_bytes();

@@ -9,14 +9,14 @@ namespace {
 
 // `theirs` has the addresses of a superslab that is being unmapped: it was the only one, and is free.
 struct ChangedHands {
-  hk_superslab_t *theirs = hk_shelf_take_record();
+  hk_superslab_t *theirs = hk_superslab_index_take_record();
   ChangedHands() {
     hk_superslab_t *old = Acquire(1)->superslab;
     uintptr_t start = old->start;
     Release(old->slabs);
     hk_lock_acquire(hk_lock_space);
-    EXPECT_EQ(hk_shelf_detach_free_locked(old), UINT32_MAX);
-    EXPECT_TRUE(hk_shelf_enter_locked(theirs, {start, HK_SUPERSLAB_BYTES, true}, 0));
+    EXPECT_EQ(hk_superslab_index_detach_free_locked(old), UINT32_MAX);
+    EXPECT_TRUE(hk_superslab_index_enter_locked(theirs, {start, HK_SUPERSLAB_BYTES, true}, 0));
     hk_lock_release(hk_lock_space);
   }
 };
@@ -33,12 +33,12 @@ HK_FRESH_TEST(SuperslabUnmap, AChildOfForkCountsTheNewOnesSlabsAlone) {
   ChangedHands addresses;
   hk_slab_t *slab = Acquire(1);
   ASSERT_EQ(slab->superslab, addresses.theirs);
-  hk_shelf_repair();
+  hk_superslab_index_repair();
   EXPECT_EQ(hk_superslab_usage().in_use_bytes, HK_SLAB_BYTES);
   EXPECT_EQ(hk_superslab_usage().superslab_count, 1u);
 #if HK_DEBUG
   hk_lock_acquire(hk_lock_space);
-  (void)hk_shelf_check_locked();
+  (void)hk_superslab_index_check_locked();
   hk_lock_release(hk_lock_space);
 #endif
   Release(slab);

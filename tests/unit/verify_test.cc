@@ -141,10 +141,10 @@ HK_FRESH_TEST(Verify, AReleasedSpanIsAFreeRange) {
   (void)Alloc(heap, 64);
   for (hk_block_t *block : blocks) (void)FreeOwn(heap, block);
   ASSERT_EQ(heap->spare_slabs, 1u);
-  EXPECT_EQ(VerdictOf(blocks[0]), hk_verdict_free_range) << "spare";
-  EXPECT_EQ(VerdictOf(AddressOf(blocks[5]) + 7), hk_verdict_free_range);
-  hk_heap_trim(heap);
-  EXPECT_EQ(VerdictOf(blocks[0]), hk_verdict_free_range) << "in its superslab";
+  EXPECT_EQ(VerdictOf(blocks[0]), hk_verdict_free_extent) << "spare";
+  EXPECT_EQ(VerdictOf(AddressOf(blocks[5]) + 7), hk_verdict_free_extent);
+  hk_heap_purge(heap);
+  EXPECT_EQ(VerdictOf(blocks[0]), hk_verdict_free_extent) << "in its superslab";
   EXPECT_EQ(hk_verify(blocks[9]).start, AddressOf(blocks[9]));
 }
 
@@ -152,8 +152,8 @@ HK_FRESH_TEST(Verify, AnUnmappedSuperslabIsForeign) {
   hk_heap_t *heap = hk_heap_take();
   hk_block_t *block = Alloc(heap, 64);
   (void)FreeOwn(heap, block);
-  hk_heap_trim(heap);
-  (void)hk_surplus_trim(0);
+  hk_heap_purge(heap);
+  (void)hk_purge_down_to(0);
   ASSERT_FALSE(fake_os_is_mapped(block, 1));
   ExpectForeign(AddressOf(block));
 }
@@ -168,16 +168,16 @@ HK_FRESH_TEST(Verify, ARunIsLiveAtItsStartAndInteriorToItsEnd) {
                         5 * HK_SLAB_BYTES - 1}) {
     ExpectInterior(AddressOf(run) + offset, run, 5 * HK_SLAB_BYTES);
   }
-  EXPECT_EQ(VerdictOf(run + 5 * HK_SLAB_BYTES), hk_verdict_free_range);
+  EXPECT_EQ(VerdictOf(run + 5 * HK_SLAB_BYTES), hk_verdict_free_extent);
 
   ASSERT_TRUE(hk_run_resize(head, 2 * HK_SLAB_BYTES));
   ExpectLive(run, 2 * HK_SLAB_BYTES, head);
-  EXPECT_EQ(VerdictOf(run + 2 * HK_SLAB_BYTES), hk_verdict_free_range);
+  EXPECT_EQ(VerdictOf(run + 2 * HK_SLAB_BYTES), hk_verdict_free_extent);
   ASSERT_TRUE(hk_run_resize(head, 3 * HK_SLAB_BYTES));
   ExpectInterior(AddressOf(run) + 2 * HK_SLAB_BYTES, run, 3 * HK_SLAB_BYTES);
 
   ASSERT_TRUE(hk_run_free(head));
-  for (size_t slab = 0; slab < 5; slab++) EXPECT_EQ(VerdictOf(run + slab * HK_SLAB_BYTES), hk_verdict_free_range);
+  for (size_t slab = 0; slab < 5; slab++) EXPECT_EQ(VerdictOf(run + slab * HK_SLAB_BYTES), hk_verdict_free_extent);
 }
 
 HK_FRESH_TEST(Verify, ARunThatAHeapKeepsIsAFreeRange) {
@@ -185,19 +185,19 @@ HK_FRESH_TEST(Verify, ARunThatAHeapKeepsIsAFreeRange) {
   char *run = static_cast<char *>(hk_run_alloc(3 * HK_SLAB_BYTES, 1, &zero));
   ASSERT_TRUE(SpareRun(heap, hk_slab_of(run)));
   for (size_t offset : {size_t{0}, size_t{16}, HK_SLAB_BYTES, 3 * HK_SLAB_BYTES - 1}) {
-    EXPECT_EQ(VerdictOf(run + offset), hk_verdict_free_range) << offset;
-    EXPECT_EQ(hk_verify_thoroughly(run + offset).verdict, hk_verdict_free_range) << offset;
+    EXPECT_EQ(VerdictOf(run + offset), hk_verdict_free_extent) << offset;
+    EXPECT_EQ(hk_verify_thoroughly(run + offset).verdict, hk_verdict_free_extent) << offset;
   }
   ASSERT_EQ(TakeSpareRun(heap, 3 * HK_SLAB_BYTES), run);
   ExpectLive(run, 3 * HK_SLAB_BYTES, hk_slab_of(run));
   ExpectInterior(AddressOf(run) + HK_SLAB_BYTES, run, 3 * HK_SLAB_BYTES);
 }
 
-// ---- Big blocks.
+// ---- Large blocks.
 
 HK_FRESH_TEST(Verify, ABigBlocksFirstSlabIsKnownAtOnceAndTheRestThoroughly) {
   constexpr size_t kBytes = 12 * HK_MIB;
-  char *big = static_cast<char *>(hk_big_alloc(kBytes, 1, &zero));
+  char *big = static_cast<char *>(hk_large_alloc(kBytes, 1, &zero));
   ExpectLive(big, kBytes, hk_slab_of(big));
   ExpectInterior(AddressOf(big) + 1, big, kBytes);
   ExpectInterior(AddressOf(big) + HK_SLAB_BYTES - 1, big, kBytes);
@@ -211,33 +211,33 @@ HK_FRESH_TEST(Verify, ABigBlocksFirstSlabIsKnownAtOnceAndTheRestThoroughly) {
   EXPECT_NE(hk_verify_thoroughly(big + kBytes).start, AddressOf(big));
   EXPECT_NE(hk_verify_thoroughly(big - 1).start, AddressOf(big));
 
-  ASSERT_TRUE(hk_big_free(hk_slab_of(big), big)); /* more than is kept */
+  ASSERT_TRUE(hk_large_free(hk_slab_of(big), big)); /* more than is kept */
   ExpectForeign(AddressOf(big));
   ExpectForeign(AddressOf(big) + kBytes / 2);
 }
 
 HK_FRESH_TEST(Verify, AKeptBigBlocksRangeIsFreeWhereverItIsLookedAt) {
   constexpr size_t kBytes = 2 * HK_MIB;
-  char *whole = static_cast<char *>(hk_big_alloc(3 * kBytes, 1, &zero));
-  ASSERT_TRUE(hk_big_free(hk_slab_of(whole), whole)); /* so that the three lie side by side */
+  char *whole = static_cast<char *>(hk_large_alloc(3 * kBytes, 1, &zero));
+  ASSERT_TRUE(hk_large_free(hk_slab_of(whole), whole)); /* so that the three lie side by side */
   char *blocks[3];
-  for (char *&block : blocks) block = static_cast<char *>(hk_big_alloc(kBytes, 1, &zero));
-  for (char *block : blocks) ASSERT_TRUE(hk_big_free(hk_slab_of(block), block));
+  for (char *&block : blocks) block = static_cast<char *>(hk_large_alloc(kBytes, 1, &zero));
+  for (char *block : blocks) ASSERT_TRUE(hk_large_free(hk_slab_of(block), block));
   for (char *block : blocks) {
     for (size_t offset : {size_t{0}, size_t{1}, HK_SLAB_BYTES, kBytes / 2, kBytes - 1}) {
       EXPECT_NE(VerdictOf(block + offset), hk_verdict_live);
       EXPECT_NE(VerdictOf(block + offset), hk_verdict_interior);
-      EXPECT_EQ(hk_verify_thoroughly(block + offset).verdict, hk_verdict_free_range) << offset;
+      EXPECT_EQ(hk_verify_thoroughly(block + offset).verdict, hk_verdict_free_extent) << offset;
     }
   }
   EXPECT_EQ(hk_verify_thoroughly(whole + 3 * kBytes).verdict, hk_verdict_foreign);
-  (void)hk_surplus_trim(0);
+  (void)hk_purge_down_to(0);
   for (char *block : blocks) EXPECT_EQ(hk_verify_thoroughly(block).verdict, hk_verdict_foreign);
 }
 
 HK_FRESH_TEST(Verify, ABigBlockIsFoundFromAnotherRegionToo) {
   constexpr size_t kBytes = HK_GIB + 4 * HK_MIB; /* ends in another region than it begins */
-  char *big = static_cast<char *>(hk_big_alloc(kBytes, 1, &zero));
+  char *big = static_cast<char *>(hk_large_alloc(kBytes, 1, &zero));
   ASSERT_NE(big, nullptr);
   hk_finding_t finding = hk_verify_thoroughly(big + kBytes - 1);
   EXPECT_EQ(finding.verdict, hk_verdict_interior);
@@ -245,25 +245,25 @@ HK_FRESH_TEST(Verify, ABigBlockIsFoundFromAnotherRegionToo) {
 }
 
 HK_FRESH_TEST(Verify, WhatIsFoundBelowMustReachUpToTheAddress) {
-  char *big = static_cast<char *>(hk_big_alloc(4 * HK_MIB, 1, &zero));
-  ASSERT_EQ(hk_big_resize(hk_slab_of(big), big, 3 * HK_MIB), big);
+  char *big = static_cast<char *>(hk_large_alloc(4 * HK_MIB, 1, &zero));
+  ASSERT_EQ(hk_large_resize(hk_slab_of(big), big, 3 * HK_MIB), big);
   for (char *behind : {big + 3 * HK_MIB, big + 3 * HK_MIB + HK_MIB / 2}) {
     hk_finding_t finding = hk_verify_thoroughly(behind);
-    EXPECT_EQ(finding.verdict, hk_verdict_free_range) << "what it gave up";
+    EXPECT_EQ(finding.verdict, hk_verdict_free_extent) << "what it gave up";
     EXPECT_EQ(finding.start, AddressOf(behind));
   }
-  (void)hk_surplus_trim(0);
+  (void)hk_purge_down_to(0);
   hk_finding_t finding = hk_verify_thoroughly(big + 3 * HK_MIB);
   EXPECT_EQ(finding.verdict, hk_verdict_foreign);
   EXPECT_EQ(finding.start, AddressOf(big) + 3 * HK_MIB);
 }
 
 HK_FRESH_TEST(Verify, AKeptMappingIsAFreeRange) {
-  char *big = static_cast<char *>(hk_big_alloc(4 * HK_MIB, 1, &zero));
+  char *big = static_cast<char *>(hk_large_alloc(4 * HK_MIB, 1, &zero));
   fake_os_fail_all(fake_os_unmap, true);
-  ASSERT_TRUE(hk_big_free(hk_slab_of(big), big));
-  EXPECT_EQ(VerdictOf(big), hk_verdict_free_range);
-  EXPECT_EQ(VerdictOf(big + 100), hk_verdict_free_range);
+  ASSERT_TRUE(hk_large_free(hk_slab_of(big), big));
+  EXPECT_EQ(VerdictOf(big), hk_verdict_free_extent);
+  EXPECT_EQ(VerdictOf(big + 100), hk_verdict_free_extent);
 }
 
 // ---- Any address at all.

@@ -75,7 +75,7 @@ class Layout:
         return self.field(slab, "state", 1)
 
 
-class Spot(NamedTuple):
+class AddressClass(NamedTuple):
     """What an address lies in: a block that is "live", "free" or "uncut"; or "range" (free memory), "end" (of a slab), "none"."""
 
     kind: str
@@ -90,16 +90,16 @@ class Spot(NamedTuple):
 
 
 class Finder:
-    """Finds out by reading what the library finds out by looking (src/api/spot.c)."""
+    """Finds out by reading what the library finds out by looking (src/api/address_class.c)."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
 
-    def spot(self, address: int) -> Spot:
+    def classify(self, address: int) -> AddressClass:
         """What the address lies in."""
         layout = self.layout
         if address >> layout.number["address_bits"]:
-            return Spot("none", address)
+            return AddressClass("none", address)
         slab = layout.slab_of(address)
         state = layout.state(slab)
         unit = address & -layout.slab_bytes
@@ -107,8 +107,12 @@ class Finder:
             return self.in_span(slab, address, unit)
         if state in (RUN, RUN_TAIL):
             head, start = (slab, unit) if state == RUN else self.head(slab, unit)
-            return Spot("live", start, layout.field(head, "bytes", 8), head, start) if head else Spot("range", unit)
-        return Spot("range", unit) if state == FREE else self.in_big(address, unit)
+            return (
+                AddressClass("live", start, layout.field(head, "bytes", 8), head, start)
+                if head
+                else AddressClass("range", unit)
+            )
+        return AddressClass("range", unit) if state == FREE else self.in_big(address, unit)
 
     def head(self, slab: int, unit: int) -> tuple[int, int]:
         """The first descriptor of the span or run, and its slab's address; zeroes when that is nonsense."""
@@ -118,22 +122,22 @@ class Finder:
             return 0, 0
         return head, unit - count * self.layout.slab_bytes
 
-    def in_span(self, slab: int, address: int, unit: int) -> Spot:
+    def in_span(self, slab: int, address: int, unit: int) -> AddressClass:
         """A block, or the end of a slab that has no whole one."""
         layout = self.layout
         head, head_start = self.head(slab, unit)
         size = layout.field(slab, "block_bytes", 4)
         if not head or not layout.number["block_alignment"] <= size <= layout.number["mid_max_bytes"]:
-            return Spot("range", unit)
+            return AddressClass("range", unit)
         per_slab = layout.slab_bytes // size
         index = (address - unit) // size
         if index >= per_slab:
-            return Spot("end", unit + per_slab * size, size, head, head_start)
+            return AddressClass("end", unit + per_slab * size, size, head, head_start)
         start = unit + index * size
         number = (unit - head_start) // layout.slab_bytes * per_slab + index
         if number >= layout.field(head, "carved", 2):
-            return Spot("uncut", start, size, head, head_start)
-        return Spot("free" if self.looks_free(start) else "live", start, size, head, head_start)
+            return AddressClass("uncut", start, size, head, head_start)
+        return AddressClass("free" if self.looks_free(start) else "live", start, size, head, head_start)
 
     def looks_free(self, start: int) -> bool:
         """A free block's two words prove each other. (A block in use can hold a copy of them: the library would search.)"""
@@ -145,11 +149,11 @@ class Finder:
             return False
         return bool(following ^ seal == read_word(self.layout.secret))
 
-    def in_big(self, address: int, unit: int) -> Spot:
+    def in_big(self, address: int, unit: int) -> AddressClass:
         """Of a big block only the first slab has a descriptor: the next one below says what it is."""
         layout = self.layout
         size, state_at = layout.number["slab.size"], layout.number["slab.state"]
-        nothing = Spot("none", unit)
+        nothing = AddressClass("none", unit)
         at = unit
         for _ in range(REGIONS_BACK):
             leaf = layout.leaf(at)
@@ -165,28 +169,28 @@ class Finder:
                 break
         return nothing
 
-    def reaching(self, slab: int, state: int, start: int, address: int) -> Spot:
+    def reaching(self, slab: int, state: int, start: int, address: int) -> AddressClass:
         """The big block or free range that begins there, if it reaches up to the address."""
-        nothing = Spot("none", address & -self.layout.slab_bytes)
+        nothing = AddressClass("none", address & -self.layout.slab_bytes)
         size = self.layout.field(slab, "bytes", 8)
         if address - start >= size:
             return nothing
         if state == BIG:
-            return Spot("live", start, size)
+            return AddressClass("live", start, size)
         is_range = state == FREE and self.layout.field(slab, "superslab", 8) == 0
-        return Spot("range", address & -self.layout.slab_bytes) if is_range else nothing
+        return AddressClass("range", address & -self.layout.slab_bytes) if is_range else nothing
 
-    def before(self, spot: Spot) -> Optional[Spot]:
-        """The block that ends where the spot begins."""
-        if spot.start == 0 or spot.start >> self.layout.number["address_bits"]:
+    def before(self, address_class: AddressClass) -> Optional[AddressClass]:
+        """The block that ends where the address_class begins."""
+        if address_class.start == 0 or address_class.start >> self.layout.number["address_bits"]:
             return None
-        found = self.spot(spot.start - 1)
-        ends_there = found.kind in ("live", "free") and found.start + found.size == spot.start
+        found = self.classify(address_class.start - 1)
+        ends_there = found.kind in ("live", "free") and found.start + found.size == address_class.start
         return found if ends_there else None
 
 
 class Words:
-    """The line that is said of a spot (src/api/describe.c)."""
+    """The line that is said of a address_class (src/api/describe.c)."""
 
     def __init__(self, finder: Finder) -> None:
         self.finder = finder
@@ -194,20 +198,22 @@ class Words:
 
     def describe(self, address: int) -> str:
         """The whole line."""
-        spot = self.finder.spot(address)
-        return f"{address:#x} is {self.what(spot, address)}{self.neighbour(spot, address)}{self.home(spot)}"
+        address_class = self.finder.classify(address)
+        return f"{address:#x} is {self.what(address_class, address)}{self.neighbour(address_class, address)}{self.home(address_class)}"
 
-    def what(self, spot: Spot, address: int) -> str:
+    def what(self, address_class: AddressClass, address: int) -> str:
         """The block, or why there is none."""
-        if spot.is_block():
-            offset = address - spot.start
+        if address_class.is_block():
+            offset = address - address_class.start
             where = f"{offset} bytes into" if offset else "the start of"
-            kind = "" if spot.kind == "uncut" else f"{spot.kind} "
-            at = f" at {spot.start:#x}" if offset else ""
-            return f"{where} a {kind}block of {spot.size} bytes{at}{' that nobody ever had' if not kind else ''}"
-        if spot.kind == "range":
+            kind = "" if address_class.kind == "uncut" else f"{address_class.kind} "
+            at = f" at {address_class.start:#x}" if offset else ""
+            return (
+                f"{where} a {kind}block of {address_class.size} bytes{at}{' that nobody ever had' if not kind else ''}"
+            )
+        if address_class.kind == "range":
             return "in memory that is free"
-        if spot.kind == "end":
+        if address_class.kind == "end":
             return "behind the last block of a slab"
         if address == 0:
             return "NULL"
@@ -216,30 +222,30 @@ class Words:
         is_address = address >> self.layout.number["address_bits"] == 0
         return "not in hakmem's memory" if is_address else "no address that a program can have"
 
-    def neighbour(self, spot: Spot, address: int) -> str:
+    def neighbour(self, address_class: AddressClass, address: int) -> str:
         """The block that it lies a little behind."""
-        offset = address - spot.start
-        if address < self.layout.slab_bytes or (spot.kind == "live" and offset == 0):
+        offset = address - address_class.start
+        if address < self.layout.slab_bytes or (address_class.kind == "live" and offset == 0):
             return ""
-        if spot.is_block() and offset >= NEAR_BYTES:
+        if address_class.is_block() and offset >= NEAR_BYTES:
             return ""
-        before = self.finder.before(spot)
+        before = self.finder.before(address_class)
         if before is None:
             return ""
         past = address - before.start - before.size
         return f", {past} bytes past the end of a {before.kind} block of {before.size} bytes at {before.start:#x}"
 
-    def home(self, spot: Spot) -> str:
+    def home(self, address_class: AddressClass) -> str:
         """Its span and that one's heap, its run, or that it is a big block."""
-        if not spot.head:
-            return " (big)" if spot.kind == "live" else ""
-        count = self.layout.field(spot.head, "slab_count", 1)
-        slabs = f"{count} slab{'' if count == 1 else 's'} at {spot.head_start:#x}"
-        if spot.size > self.layout.number["mid_max_bytes"]:
+        if not address_class.head:
+            return " (big)" if address_class.kind == "live" else ""
+        count = self.layout.field(address_class.head, "slab_count", 1)
+        slabs = f"{count} slab{'' if count == 1 else 's'} at {address_class.head_start:#x}"
+        if address_class.size > self.layout.number["mid_max_bytes"]:
             return f" (run of {slabs})"
-        owner = self.layout.field(spot.head, "owner", 8)
+        owner = self.layout.field(address_class.head, "owner", 8)
         heap = f", heap {owner:#x} {self.owner(owner)}" if owner else ""
-        return f" ({self.class_of(spot.size)}, span of {slabs}{heap})"
+        return f" ({self.class_of(address_class.size)}, span of {slabs}{heap})"
 
     def class_of(self, size: int) -> str:
         """The class's number, as src/policy/size_class.h counts."""

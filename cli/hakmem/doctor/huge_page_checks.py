@@ -10,7 +10,7 @@ from hakmem.kernel_files import KernelFiles
 
 _FOLDER = "/sys/kernel/mm/transparent_hugepage"
 _SUBJECT = "huge pages"
-# Of the 512 small pages of a huge one so many may be missing when hakmem asks for it (src/policy/huge_wish.c).
+# Of the 512 small pages of a huge one so many may be missing when hakmem asks for it (src/policy/thp_policy.c).
 _MISSING_PAGES = 8
 
 

@@ -1,0 +1,184 @@
+/* api/address_class.c - L6. See address_class.h. Descriptors are always there, whatever becomes of the memory that they describe. What
+ * other threads may write meanwhile is read once, and believed only where it cannot lead astray: a slab's head is near
+ * it, a block has a size. */
+#include "api/address_class.h"
+
+#include "heap/search.h"
+#include "heap/span.h"
+#include "os/peek.h"
+#include "policy/size_class.h"
+#include "space/region_map.h"
+
+#define LOAD_RACY(object) __atomic_load_n((object), __ATOMIC_RELAXED)
+
+static uintptr_t slab_start_of(uintptr_t address) { return address & ~(HK_SLAB_BYTES - 1); }
+
+static hk_address_class_t nowhere(hk_address_kind_t kind, uintptr_t address) {
+  return (hk_address_class_t){.kind = kind, .start = slab_start_of(address)};
+}
+
+/* Where the span or the run begins that the slab at `start` belongs to. False when its descriptor says nonsense. */
+static bool find_head(hk_slab_t *slab, uintptr_t start, hk_address_class_t *where) {
+  hk_slab_t *head = LOAD_RACY(&slab->head);
+  uintptr_t distance = (uintptr_t)slab - (uintptr_t)head;
+  if (head == NULL || distance >= HK_SUPERSLAB_SLABS * sizeof *head || distance % sizeof *head != 0) return false;
+  where->head = head;
+  where->head_start = start - distance / sizeof *head * HK_SLAB_BYTES;
+  return true;
+}
+
+/* The program may have forbidden itself to read its own block: the system says so, and what it is stays unknown. */
+static bool may_be_free(const hk_block_t *block) {
+#if HK_SAFETY
+  void *next, *seal;
+  if (!hk_os_peek(&block->next, &next) || !hk_os_peek(&block->seal, &seal)) return false;
+  hk_block_t copy = {.next = next, .seal = (uintptr_t)seal};
+  return hk_block_looks_free(&copy);
+#else
+  void *next;
+  return hk_os_peek(&block->next, &next);
+#endif
+}
+
+static hk_address_kind_t kind_of_block(hk_slab_t *span, const hk_block_t *block) {
+  if (!hk_span_has_block(span, block)) return hk_address_uncarved;
+  return may_be_free(block) && hk_search_free(span, block) ? hk_address_free_block : hk_address_live_block;
+}
+
+static hk_address_class_t class_in_span(hk_slab_t *slab, uintptr_t address) {
+  hk_address_class_t where = nowhere(hk_address_free, address);
+  size_t bytes = LOAD_RACY(&slab->block_bytes);
+  uintptr_t slab_start = where.start;
+  if (!find_head(slab, slab_start, &where)) return where;
+  if (bytes < HK_BLOCK_ALIGNMENT || bytes > HK_MID_MAX_BYTES) return where;
+  uintptr_t used = HK_SLAB_BYTES / bytes * bytes;
+  where.bytes = bytes;
+  if (address - slab_start >= used) {
+    where.kind = hk_address_slab_end;
+    where.start = slab_start + used;
+  } else {
+    where.start = address - (address - slab_start) % bytes;
+    where.kind = kind_of_block(where.head, (const hk_block_t *)where.start);
+  }
+  return where;
+}
+
+static hk_address_class_t class_in_run(hk_slab_t *slab, uintptr_t address) {
+  hk_address_class_t where = nowhere(hk_address_free, address);
+  if (hk_slab_state(slab) == hk_slab_run) {
+    where.head = slab;
+    where.head_start = where.start;
+  } else if (!find_head(slab, where.start, &where)) {
+    return where;
+  }
+  where.kind = hk_address_live_block;
+  where.start = where.head_start;
+  where.bytes = hk_load_relaxed(&where.head->bytes);
+  return where;
+}
+
+/* Chosen: from an address in the middle of a large block its start is looked for so far. */
+#define LOOK_BACK_SLABS (2 * HK_GIB / HK_SLAB_BYTES)
+
+/* Of a large block only the first slab has a descriptor, of a free extent the first and the last: the next one below says
+ * what the address lies in, if that reaches up to it. */
+static hk_address_class_t class_in_large(uintptr_t address) {
+  hk_address_class_t foreign = nowhere(hk_address_foreign, address);
+  uintptr_t unit = foreign.start;
+  for (unsigned steps = 0; steps < LOOK_BACK_SLABS && unit >= HK_SLAB_BYTES; steps++, unit -= HK_SLAB_BYTES) {
+    hk_slab_t *slab = hk_slab_of((void *)unit);
+    hk_slab_state_t state = hk_slab_state(slab);
+    if (state == hk_slab_none) continue;
+    size_t bytes = hk_load_relaxed(&slab->bytes);
+    if (address - unit >= bytes) return foreign;
+    if (state == hk_slab_large)
+      return (hk_address_class_t){.kind = hk_address_live_block, .start = unit, .bytes = bytes};
+    return state == hk_slab_free && LOAD_RACY(&slab->superslab) == NULL ? nowhere(hk_address_free, address) : foreign;
+  }
+  return foreign;
+}
+
+static hk_address_class_t class_of_whole(uintptr_t address) {
+  if (address >> HK_ADDRESS_BITS != 0) return (hk_address_class_t){.kind = hk_address_foreign, .start = address};
+  hk_slab_t *slab = hk_slab_of((const void *)address);
+  switch (hk_slab_state(slab)) {
+    case hk_slab_small:
+      return class_in_span(slab, address);
+    case hk_slab_run:
+    case hk_slab_run_tail:
+      return class_in_run(slab, address);
+    case hk_slab_free:
+      return nowhere(hk_address_free, address);
+    default:
+      return class_in_large(address);
+  }
+}
+
+/* A sampled block's distance from the start of the one that it lies in is an alignment. */
+static bool find_sample(const hk_address_class_t *where, hk_sample_t *sample) {
+  for (size_t offset = HK_BLOCK_ALIGNMENT; offset < where->bytes; offset *= 2) {
+    bool is_live = hk_sample_find(where->start + offset, sample) == hk_sample_live;
+    if (is_live && sample->offset == offset) return true;
+  }
+  return false;
+}
+
+hk_address_class_t hk_address_class_of(uintptr_t address) {
+  hk_address_class_t where = class_of_whole(address);
+  hk_sample_t sample;
+  if (where.kind != hk_address_live_block || !find_sample(&where, &sample)) return where;
+  if (address < sample.address) {
+    where.kind = hk_address_class_before_sample;
+    where.bytes = sample.offset;
+    return where;
+  }
+  where.start += sample.offset;
+  where.bytes -= sample.offset;
+  where.offset = sample.offset;
+  where.sample = sample;
+  return where;
+}
+
+hk_address_class_t hk_address_class_before(const hk_address_class_t *where) {
+  hk_address_class_t none = {.kind = hk_address_foreign};
+  uintptr_t start = where->start - where->offset;
+  if (start == 0 || start >> HK_ADDRESS_BITS != 0) return none;
+  hk_address_class_t before = hk_address_class_of(start - 1);
+  bool is_block = before.kind == hk_address_live_block || before.kind == hk_address_free_block;
+  return is_block && before.start + before.bytes == start ? before : none;
+}
+
+#if HK_SAFETY
+#define SECRET (&hk_secret)
+#else
+#define SECRET NULL
+#endif
+
+/* A debugger may look for it in a program that never does. */
+__attribute__((used)) const hk_layout_t hakmem_layout = {
+    .magic = HK_LAYOUT_MAGIC,
+    .region_map = &hk_region_map,
+    .secret = SECRET,
+    .number =
+        {
+            {"address_bits", HK_ADDRESS_BITS},
+            {"region_shift", HK_REGION_SHIFT},
+            {"slab_shift", HK_SLAB_SHIFT},
+            {"superslab_slabs", HK_SUPERSLAB_SLABS},
+            {"block_alignment", HK_BLOCK_ALIGNMENT},
+            {"tiny_max_bytes", HK_TINY_MAX_BYTES},
+            {"mid_max_bytes", HK_MID_MAX_BYTES},
+            {"mid_step_shift", HK_MID_STEP_SHIFT},
+            {"map.distance", offsetof(hk_region_map_t, distance)},
+            {"slab.size", sizeof(hk_slab_t)},
+            {"slab.owner", offsetof(hk_slab_t, owner)},
+            {"slab.head", offsetof(hk_slab_t, head)},
+            {"slab.state", offsetof(hk_slab_t, state)},
+            {"slab.slab_count", offsetof(hk_slab_t, slab_count)},
+            {"slab.block_bytes", offsetof(hk_slab_t, block_bytes)},
+            {"slab.bytes", offsetof(hk_slab_t, bytes)},
+            {"slab.superslab", offsetof(hk_slab_t, superslab)},
+            {"slab.carved", offsetof(hk_slab_t, carved)},
+            {"heap.life", offsetof(hk_heap_t, life)},
+        },
+};

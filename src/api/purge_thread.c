@@ -1,0 +1,135 @@
+/* api/purge_thread.c - L6. See purge_thread.h. */
+#include "api/purge_thread.h"
+
+#include "api/lifecycle.h"
+#include "api/misuse.h"
+#include "api/process_purge.h"
+#include "base/arithmetic.h"
+#include "heap/detach.h"
+#include "heap/heap.h"
+#include "heap/purge_drain.h"
+#include "os/os.h"
+#include "os/rights.h"
+#include "os/sandbox.h"
+#include "policy/option.h"
+#include "space/idle.h"
+#include "space/purge.h"
+
+/* Chosen: blocks that come home are looked after this often at most. */
+#define BLOCKS_LEAST_MS 1000
+
+/* Written by the thread that has claimed, before it starts the purge thread. */
+static bool is_of_first_thread;
+
+/* Set when a purge thread that another thread started had other rights than the first thread: from then on only the
+ * first thread starts one. */
+static _Atomic(bool) is_left_to_first_thread;
+
+/* Where threads cannot be counted, those that have a heap are: which the purge thread has not. */
+static bool has_threads(unsigned count, unsigned of_ours) {
+  unsigned threads = hk_os_thread_count();
+  return threads > 0 ? threads >= count + of_ours : hk_heap_count(hk_heap_attached) >= count;
+}
+
+/* Beside the purge thread. Two, for the first one may have ended: it is counted until the process ends, and the process
+ * ends with the last of the others. */
+static bool has_company(void) { return has_threads(2, 1); }
+
+/* What the heaps without a thread keep for the next one is idle too, once in each time of quiet; and what came home to
+ * threads that sleep, or is in their heaps. */
+static void gather(uint64_t now_ms, uint64_t *tidied_ms) {
+  uint64_t since_ms;
+  bool is_quiet = hk_idle_is_quiet(now_ms, &since_ms);
+  hk_process_purge_from_sleepers(now_ms);
+  const hk_block_t *damaged = hk_purge_drain(now_ms, hk_idle_asleep_ms());
+  if (damaged != NULL) hk_misuse_damage(damaged);
+  if (is_quiet && since_ms != *tidied_ms) {
+    *tidied_ms = since_ms;
+    hk_process_purge_idle_heaps();
+  }
+  hk_idle_stay_quiet(since_ms);
+}
+
+/* When to come again. Blocks that come home send the wake-up, but not before a second after they did so last. It is opened
+ * before it is looked what waits: what comes too late to be seen rings. */
+static uint64_t wait_for_blocks_ms(uint64_t now_ms, uint64_t wait_ms, uint64_t *closed_until_ms) {
+  bool may_open = now_ms >= *closed_until_ms;
+  if (may_open) (void)hk_exchange_acq_rel(&hk_purge_wakeup_wants_blocks, true);
+  uint64_t due_ms = hk_purge_drain_next_due(now_ms, hk_idle_asleep_ms());
+  if (may_open && due_ms == UINT64_MAX) {
+    *closed_until_ms = now_ms + BLOCKS_LEAST_MS;
+    return wait_ms;
+  }
+  hk_store_relaxed(&hk_purge_wakeup_wants_blocks, false);
+  if (due_ms == UINT64_MAX) due_ms = *closed_until_ms;
+  return hk_smaller(wait_ms, hk_subtract_to_zero(due_ms, now_ms) + 1);
+}
+
+static uint64_t wait_for_sleepers_ms(uint64_t now_ms, uint64_t wait_ms) {
+  hk_detach_t which = hk_process_purge_which(now_ms);
+  uint64_t due_ms = hk_detach_next_due(&which);
+  return due_ms == UINT64_MAX ? wait_ms : hk_smaller(wait_ms, hk_subtract_to_zero(due_ms, now_ms) + 1);
+}
+
+/* Waits until a wake-up is sent, at most `wait_ms`, and looks at the thread's rights meanwhile: `*verdict` is what the
+ * last look said. False when the system refuses every way to wait. */
+static bool rest(hk_rights_watch_t *rights, uint32_t word, uint64_t now_ms, uint64_t wait_ms, hk_rights_t *verdict) {
+  uint64_t end_ms = hk_add_saturating(now_ms, wait_ms);
+  do {
+    uint64_t step_ms = hk_subtract_to_zero(hk_smaller(end_ms, rights->due_ms), now_ms);
+    if (!hk_os_wait_for((const uint32_t *)&hk_purge_wakeup_word, word, step_ms)) return false;
+    now_ms = hk_os_coarse_ms();
+    *verdict = hk_rights_watch(rights, now_ms);
+  } while (hk_rights_may_stay(*verdict) && now_ms < end_ms && hk_load_relaxed(&hk_purge_wakeup_word) == word);
+  return true;
+}
+
+/* The thread ends because of its rights. The first thread starts the next one, with its own rights: unless a filter of
+ * system calls might end it for that, or the next one could not tell its rights either. */
+static void leave_to_others(hk_rights_t verdict) {
+  if (verdict == hk_rights_confined) hk_lifecycle_note_filter();
+  if (verdict == hk_rights_differ || (verdict == hk_rights_unknown && !is_of_first_thread)) {
+    hk_store_relaxed(&is_left_to_first_thread, true);
+  } else {
+    hk_purge_wakeup_forbid();
+  }
+}
+
+static void run(void) {
+  uint64_t tidied_ms = UINT64_MAX, closed_until_ms = 0;
+  hk_rights_watch_t rights = hk_rights_watch_begin(is_of_first_thread, true, hk_os_coarse_ms());
+  hk_rights_t verdict = hk_rights_watch(&rights, hk_os_coarse_ms());
+  bool can_wait = true;
+  hk_purge_wakeup_receive(true);
+  while (can_wait && hk_rights_may_stay(verdict) && hk_sandbox_permits_threads() && has_company()) {
+    hk_os_signal_listen(); /* where all of the program's threads may block what the command line tool sends */
+    uint32_t word =
+        hk_load_relaxed(&hk_purge_wakeup_word); /* before the visit, after which the purge wake-up may ring */
+    uint64_t now_ms = hk_os_coarse_ms();
+    gather(now_ms, &tidied_ms);
+    uint64_t wait_ms = wait_for_blocks_ms(now_ms, hk_purge_visit(now_ms), &closed_until_ms);
+    wait_ms = wait_for_sleepers_ms(now_ms, wait_ms);
+    can_wait = rest(&rights, word, now_ms, wait_ms, &verdict);
+  }
+  if (!hk_rights_may_stay(verdict)) leave_to_others(verdict);
+  hk_store_relaxed(&hk_purge_wakeup_wants_blocks, false);
+  hk_purge_wakeup_receive(false);
+  (void)hk_purge_visit(hk_os_coarse_ms());    /* by the limit for those who have nobody to come back */
+  hk_purge_wakeup_decline(hk_os_coarse_ms()); /* threads may come and go */
+  hk_purge_wakeup_give_up();
+}
+
+void hk_purge_thread_consider_slow(void) {
+  hk_store_relaxed(&hk_purge_wakeup_is_wanted, false); /* first: creating a thread allocates */
+  /* The sandbox first: it may forbid the system call that says which thread this is. */
+  bool may_start = hk_option.purge_thread && hk_sandbox_permits_threads() &&
+                   (!hk_load_relaxed(&is_left_to_first_thread) || hk_rights_is_first_thread());
+  bool has_others = may_start && has_threads(2, 0);
+  if (has_others && !hk_purge_wakeup_is_allowed()) return; /* whose memory this is may have one all the same */
+  if (has_others && hk_purge_wakeup_claim()) {
+    is_of_first_thread = hk_rights_is_first_thread();
+    if (hk_os_thread_start("hakmem-purge", run)) return;
+    hk_purge_wakeup_give_up();
+  }
+  hk_purge_wakeup_decline(hk_os_coarse_ms());
+}

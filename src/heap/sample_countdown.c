@@ -1,0 +1,346 @@
+/* heap/sample_countdown.c - L4. See sample_countdown.h. */
+#include "heap/sample_countdown.h"
+
+#include "base/arithmetic.h"
+#include "heap/heap_check.h"
+#include "heap/mid.h"
+#include "heap/remote.h"
+#include "heap/span.h"
+#include "os/os.h"
+#include "space/meta.h"
+#include "space/region_map.h"
+#include "space/superslab.h"
+
+/* ---- Small blocks. */
+
+static uint64_t rate_at(const hk_heap_t *heap, unsigned shift) { return hk_sample_countdown_rate(heap) << shift; }
+
+static void draw(hk_heap_t *heap, unsigned class_index) {
+  hk_sample_countdowns_t *countdowns = heap->countdowns;
+  hk_sample_countdown_t *countdown = &countdowns->of[class_index];
+  if (hk_sample_countdown_rate(heap) >= HK_SAMPLING_RATE_PACED)
+    hk_sampling_keep_pace(&countdowns->pace, hk_os_coarse_ms());
+  if (countdown->shift != countdowns->pace.shift) countdown->weight_q16 = 0;
+  countdown->shift = countdowns->pace.shift;
+  uint64_t distance = hk_sampling_distance(hk_sampling_random(&countdowns->random), rate_at(heap, countdown->shift));
+  uint64_t blocks = distance / hk_class_bytes(class_index);
+  countdown->until =
+      (uint32_t)hk_smaller(blocks, HK_COUNTDOWN_ACTIVE); /* a countdown set to it is in the counting range */
+}
+
+static uint64_t weight_of(hk_heap_t *heap, unsigned class_index) {
+  hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
+  if (HK_UNLIKELY(countdown->weight_q16 == 0)) {
+    countdown->weight_q16 = hk_sampling_weight(hk_class_bytes(class_index), rate_at(heap, countdown->shift));
+  }
+  return countdown->weight_q16;
+}
+
+HK_INLINE bool is_open(const hk_heap_t *heap, unsigned class_index) {
+  return hk_load_relaxed(&heap->countdowns->of[class_index].is_open);
+}
+
+/* How long a list of home that loses none is, and what an open bin gave when it runs out; HK_COUNTDOWN_UNKNOWN where nobody
+ * has counted. */
+HK_INLINE uint32_t length_with_frees(const hk_heap_t *heap, unsigned class_index) {
+  const hk_free_list_t *list = hk_heap_effective_list(heap, class_index);
+  if (hk_class_is_mid(class_index)) return heap->state[class_index].room - list->countdown;
+  uint32_t at_mark = heap->countdowns->of[class_index].at_mark;
+  return at_mark == HK_COUNTDOWN_UNKNOWN ? HK_COUNTDOWN_UNKNOWN : at_mark + (list->mark - list->countdown);
+}
+
+HK_INLINE void count_given(hk_heap_t *heap, unsigned class_index) {
+  if (!is_open(heap, class_index)) return;
+  uint32_t given = length_with_frees(heap, class_index);
+  uint32_t *until = &heap->countdowns->of[class_index].until;
+  if (given != HK_COUNTDOWN_UNKNOWN) *until -= (uint32_t)hk_smaller(given, *until);
+  hk_heap_note_length(heap, class_index, 0);
+}
+
+/* A mid class's home counts that itself. An open bin that counts may take one more back. */
+HK_INLINE void skip(hk_heap_t *heap, unsigned class_index) {
+  if (hk_class_is_mid(class_index)) return;
+  hk_free_list_t *list = hk_heap_effective_list(heap, class_index);
+  if (!is_open(heap, class_index) || !hk_bin_count_up(list)) list->mark--;
+}
+
+HK_INLINE void count_one(hk_heap_t *heap, unsigned class_index) {
+  skip(heap, class_index);
+  uint32_t *until = &heap->countdowns->of[class_index].until;
+  if (HK_UNLIKELY(*until == HK_COUNTDOWN_UNKNOWN)) draw(heap, class_index);
+  if (*until > 0) --*until;
+}
+
+void hk_sample_countdown_count_given(hk_heap_t *heap, unsigned class_index) { count_given(heap, class_index); }
+
+bool hk_sample_countdown_is_due(hk_heap_t *heap, unsigned class_index, uint64_t *weight_q16) {
+  count_given(heap, class_index);
+  uint32_t *until = &heap->countdowns->of[class_index].until;
+  if (HK_UNLIKELY(*until == HK_COUNTDOWN_UNKNOWN)) draw(heap, class_index);
+  if (HK_LIKELY(*until > 0)) return false;
+  *weight_q16 = weight_of(heap, class_index);
+  draw(heap, class_index);
+  return true;
+}
+
+void hk_sample_countdown_skip(hk_heap_t *heap, unsigned class_index) { skip(heap, class_index); }
+
+void hk_sample_countdown_count(hk_heap_t *heap, unsigned class_index) { count_one(heap, class_index); }
+
+static uint32_t count_up_to(const hk_block_t *list, uint32_t most) {
+  uint32_t count = 0;
+  for (; count < most && list != HK_LIST_END && hk_block_is_intact(list); list = list->next) count++;
+  return count;
+}
+
+/* Moves up to `most` blocks from home's list to the bin. What is damaged goes with the others: who pops it says so. */
+static void split_at(hk_free_list_t *list, hk_free_list_t *bin, uint32_t most) {
+  HK_ASSERT(bin->free == HK_LIST_END, "what the bin had would be lost");
+  bin->free = most > 0 ? list->free : HK_LIST_END;
+  hk_block_t *last = list->free;
+  for (uint32_t count = 1; count < most && hk_block_is_intact(last); count++) last = last->next;
+  if (most == 0) return;
+  list->free = hk_block_is_intact(last) ? last->next : HK_LIST_END;
+  if (hk_block_is_intact(last)) hk_block_link(last, HK_LIST_END);
+}
+
+static void move_all(hk_free_list_t *list, hk_free_list_t *bin) {
+  bin->free = list->free;
+  list->free = HK_LIST_END;
+}
+
+static void open_tiny(hk_heap_t *heap, unsigned class_index, uint32_t length) {
+  hk_free_list_t *bin = &heap->bin[class_index];
+  if (!is_open(heap, class_index)) {
+    move_all(hk_heap_effective_list(heap, class_index), bin);
+    hk_span_set_open(heap, class_index, true);
+  }
+  bin->countdown = heap->countdowns->of[class_index].until - length;
+  hk_heap_note_length(heap, class_index, length);
+}
+
+/* From an open bin all goes home first. */
+static void close_tiny(hk_heap_t *heap, unsigned class_index) {
+  hk_free_list_t *bin = &heap->bin[class_index];
+  hk_free_list_t *list = &heap->countdowns->shadow[class_index];
+  if (is_open(heap, class_index)) {
+    move_all(bin, list);
+    list->countdown = hk_bin_countdown_of_list(bin);
+    hk_span_set_open(heap, class_index, false);
+  }
+  bin->countdown = hk_bin_countdown_of_list(list);
+}
+
+static void close_at(hk_heap_t *heap, unsigned class_index, uint32_t left) {
+  uint32_t *until = &heap->countdowns->of[class_index].until;
+  close_tiny(heap, class_index);
+  split_at(&heap->countdowns->shadow[class_index], &heap->bin[class_index], *until);
+  hk_heap_note_length(heap, class_index, left);
+  *until = 0;
+}
+
+/* A list that nobody has counted is of one span. Where the next sampled block is beyond all of the span's blocks, those
+ * that the list has not count as given: what was drawn is behind them, and as far from there as it was from here.
+ * Otherwise the list is counted; it may end before, and then, as the other case has taken what lies further away, what
+ * comes after its end is drawn anew. */
+static void next_uncounted_piece(hk_heap_t *heap, unsigned class_index) {
+  uint32_t *until = &heap->countdowns->of[class_index].until;
+  hk_slab_t *span = hk_load_relaxed(&heap->state[class_index].active);
+  uint32_t most = span != NULL ? hk_load_relaxed(&span->carved) : HK_COUNTDOWN_UNKNOWN;
+  if (most < *until) {
+    open_tiny(heap, class_index, most);
+    return;
+  }
+  uint32_t length = count_up_to(hk_heap_effective_list(heap, class_index)->free, *until);
+  if (length == *until) {
+    close_at(heap, class_index, HK_COUNTDOWN_UNKNOWN);
+    return;
+  }
+  draw(heap, class_index);
+  *until = (uint32_t)hk_smaller((uint64_t)*until + length + 1, HK_COUNTDOWN_ACTIVE);
+  open_tiny(heap, class_index, length);
+}
+
+static void next_tiny_piece(hk_heap_t *heap, unsigned class_index) {
+  uint32_t length = length_with_frees(heap, class_index), until = heap->countdowns->of[class_index].until;
+  if (length == HK_COUNTDOWN_UNKNOWN) {
+    next_uncounted_piece(heap, class_index);
+  } else if (length < until) {
+    open_tiny(heap, class_index, length);
+  } else {
+    close_at(heap, class_index, length - until);
+  }
+}
+
+static void next_mid_piece(hk_heap_t *heap, unsigned class_index) {
+  uint32_t *until = &heap->countdowns->of[class_index].until;
+  hk_free_list_t *list = &heap->countdowns->shadow[class_index];
+  hk_free_list_t *bin = &heap->bin[class_index];
+  bin->mark = list->mark;
+  bin->countdown = HK_COUNTDOWN_ACTIVE; /* pops count it up, and nothing counts it down */
+  uint32_t length = length_with_frees(heap, class_index);
+  if (length <= *until) {
+    move_all(list, bin);
+  } else {
+    length = *until;
+    split_at(list, bin, length);
+  }
+  list->countdown += length;
+  *until -= length;
+}
+
+void hk_sample_countdown_next_piece_uncounted(hk_heap_t *heap, unsigned class_index) {
+  if (hk_class_is_mid(class_index)) {
+    next_mid_piece(heap, class_index);
+  } else {
+    next_tiny_piece(heap, class_index);
+  }
+  hk_heap_check_class(heap, class_index);
+}
+
+void hk_sample_countdown_next_piece(hk_heap_t *heap, unsigned class_index) {
+  count_one(heap, class_index);
+  hk_sample_countdown_next_piece_uncounted(heap, class_index);
+}
+
+/* ---- Back home. */
+
+/* Only in a child of fork another heap can have its span by now. */
+static void return_block(hk_heap_t *heap, hk_block_t *block) {
+  hk_slab_t *slab = hk_slab_of(block);
+  if (hk_load_relaxed(&slab->owner) != heap) {
+    hk_remote_free(heap, slab, block);
+  } else if (hk_free_list_push(slab->free_list, block)) {
+    hk_bin_settle(heap, slab);
+  }
+}
+
+static void recall_piece(hk_heap_t *heap, unsigned class_index) {
+  uint32_t *until = &heap->countdowns->of[class_index].until;
+  hk_block_t *block = heap->bin[class_index].free;
+  heap->bin[class_index].free = HK_LIST_END;
+  while (block != HK_LIST_END) {
+    if (!hk_block_is_intact(block)) {
+      heap->damaged = block;
+      break;
+    }
+    hk_block_t *next = block->next;
+    return_block(heap, block);
+    if (*until < HK_COUNTDOWN_ACTIVE) ++*until;
+    block = next;
+  }
+}
+
+void hk_sample_countdown_recall(hk_heap_t *heap) {
+  if (!hk_heap_is_sampled(heap)) return;
+  for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
+    if (heap->bin[i].free != HK_LIST_END && !is_open(heap, i)) recall_piece(heap, i);
+  }
+}
+
+/* Nobody counts how many its list has left. */
+static void close_uncounted(hk_heap_t *heap, unsigned class_index) {
+  close_tiny(heap, class_index);
+  hk_heap_note_length(heap, class_index, HK_COUNTDOWN_UNKNOWN);
+  heap->countdowns->of[class_index].until = HK_COUNTDOWN_UNKNOWN;
+}
+
+static void close_all(hk_heap_t *heap) {
+  for (unsigned i = 1; i <= HK_TINY_CLASS_MAX; i++) {
+    if (is_open(heap, i)) close_uncounted(heap, i);
+  }
+}
+
+/* ---- Sampled or not. */
+
+/* Of the heap's spans those of a mid class: their free lists lead to a bin or its home for good. */
+static void set_mid_free_lists(hk_slab_t *slabs, void *context) {
+  hk_heap_t *heap = context;
+  for (unsigned i = 0; i < HK_SUPERSLAB_SLABS; i++) {
+    if (hk_load_relaxed(&slabs[i].owner) != heap || !hk_class_is_mid(slabs[i].class_index)) continue;
+    slabs[i].free_list = hk_heap_effective_list(heap, slabs[i].class_index);
+  }
+}
+
+static void set_tiny_free_lists(hk_heap_t *heap) {
+  for (unsigned i = 1; i <= HK_TINY_CLASS_MAX; i++) {
+    hk_slab_t *span = hk_load_relaxed(&heap->state[i].active);
+    if (span != NULL) hk_span_set_free_lists(span, hk_heap_effective_list(heap, i));
+  }
+}
+
+/* Every list and every free list goes from one array to the other. False when the purge thread is at the spans. */
+static bool move_lists(hk_heap_t *heap, hk_free_list_t *to) {
+  if (!hk_heap_claim_spans(heap)) return false;
+  hk_free_list_t *from = hk_load_relaxed(&heap->effective_lists);
+  for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
+    to[i] = from[i];
+    from[i].free = HK_LIST_END;
+    from[i].countdown = HK_COUNTDOWN_ACTIVE;
+  }
+  hk_store_relaxed(&heap->effective_lists, to); /* no bin is open */
+  set_tiny_free_lists(heap);
+  if (hk_load_relaxed(&heap->span_slabs) > 0) hk_superslab_visit(set_mid_free_lists, heap);
+  hk_heap_unclaim_spans(heap);
+  return true;
+}
+
+/* Each heap has random numbers of its own, the same ones each time for the same secret. */
+static _Atomic(uint64_t) sampled_heaps;
+
+static hk_sample_countdowns_t *countdowns_of(hk_heap_t *heap) {
+  if (heap->countdowns != NULL) return heap->countdowns;
+  heap->countdowns = hk_meta_alloc(sizeof(hk_sample_countdowns_t));
+  if (heap->countdowns == NULL) return NULL;
+  heap->countdowns->shadow[0].free = HK_LIST_END;
+  uint64_t number = hk_add_relaxed(&sampled_heaps, 1);
+  heap->countdowns->random = hk_os_process_secret() + (number << 32);
+  return heap->countdowns;
+}
+
+static void draw_large(hk_heap_t *heap) {
+  hk_sample_countdowns_t *countdowns = heap->countdowns;
+  countdowns->large_until =
+      hk_sampling_distance(hk_sampling_random(&countdowns->random), hk_sample_countdown_rate(heap));
+}
+
+static bool begin(hk_heap_t *heap, uint64_t state) {
+  hk_sample_countdowns_t *countdowns = countdowns_of(heap);
+  if (countdowns == NULL || !move_lists(heap, countdowns->shadow)) return false;
+  countdowns->pace = (hk_sampling_pace_t){0};
+  for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
+    countdowns->of[i] = (hk_sample_countdown_t){.until = HK_COUNTDOWN_UNKNOWN, .at_mark = HK_COUNTDOWN_UNKNOWN};
+  }
+  heap->sampling_state = state;
+  draw_large(heap);
+  return true;
+}
+
+static bool end(hk_heap_t *heap) {
+  close_all(heap);
+  hk_sample_countdown_recall(heap);
+  return move_lists(heap, heap->bin);
+}
+
+void hk_sample_countdown_follow_slow(hk_heap_t *heap) {
+  uint64_t state = hk_load_relaxed(&hk_sampling_state);
+  if (hk_heap_is_sampled(heap) && !end(heap)) return;
+  if (hk_sampling_rate_of(state) == 0) {
+    heap->sampling_state = state;
+  } else {
+    (void)begin(heap, state);
+  }
+  hk_heap_check(heap);
+}
+
+/* ---- Larger blocks. */
+
+bool hk_sample_countdown_large_is_due(hk_heap_t *heap, size_t bytes) {
+  hk_sample_countdowns_t *countdowns = heap->countdowns;
+  if (bytes <= countdowns->large_until) {
+    countdowns->large_until -= bytes;
+    return false;
+  }
+  draw_large(heap);
+  return true;
+}

@@ -1,0 +1,144 @@
+/* policy/thp_policy.c - L2. See thp_policy.h. */
+#include "policy/thp_policy.h"
+
+#include "base/arithmetic.h"
+#include "base/bits.h"
+#include "policy/option.h"
+#include "policy/price.h"
+
+#define PERMILLE 1000u
+#define MS_PER_SECOND UINT64_C(1000)
+
+/* The mean of what was and what is, which counts for a quarter. */
+static uint64_t mean(uint64_t before, uint64_t now) { return (3 * before + now) / 4; }
+
+/* What keeping `bytes` resident for so long costs, in ns. */
+static uint64_t cost_ns(const hk_huge_terms_t *terms, size_t bytes, uint64_t ms) {
+  uint64_t ns;
+  if (__builtin_mul_overflow(terms->ns_per_mib_second, bytes / HK_KIB, &ns)) return UINT64_MAX;
+  if (__builtin_mul_overflow(ns / (HK_MIB / HK_KIB), ms, &ns)) return UINT64_MAX;
+  return ns / MS_PER_SECOND;
+}
+
+static bool is_cheap(const hk_huge_terms_t *terms) { return hk_price_is_cheap(terms->ns_per_mib_second); }
+
+static bool may_be_unused(const hk_huge_terms_t *terms, size_t unused_bytes) {
+  return unused_bytes <= HK_SUPERSLAB_BYTES / (is_cheap(terms) ? HK_HUGE_WASTE_SHARE_FAST : HK_HUGE_WASTE_SHARE);
+}
+
+/* ---- What one costs here, now. */
+
+bool hk_thp_policy_note_fault(hk_huge_pause_t *pause, uint64_t now_ms, uint64_t cpu_ns) {
+  bool is_dear = cpu_ns > HK_HUGE_DEAR_NS;
+  if (now_ms < pause->until_ms) return is_dear;
+  pause->ms = is_dear ? hk_smaller(hk_larger(2 * pause->ms, HK_HUGE_PAUSE_LEAST_MS), HK_HUGE_PAUSE_MOST_MS) : 0;
+  pause->until_ms = now_ms + pause->ms;
+  return is_dear;
+}
+
+size_t hk_thp_policy_tries(bool is_known, size_t pages) {
+  size_t untried = pages / HK_HUGE_UNTRIED_SHARE + (pages % HK_HUGE_UNTRIED_SHARE != 0);
+  return hk_smaller(hk_larger(pages - untried, 1), is_known ? HK_HUGE_TRIES_MOST : HK_HUGE_TRIES_UNKNOWN);
+}
+
+/* ---- Superslabs. */
+
+hk_thp_advice_t hk_thp_policy_of_superslab(const hk_huge_terms_t *terms) {
+  if (terms->setting == hk_os_huge_never) return hk_huge_leave;
+  if (terms->choice == hk_huge_pages_always) return hk_huge_ask;
+  return terms->setting == hk_os_huge_everywhere ? hk_huge_forbid : hk_huge_leave;
+}
+
+bool hk_thp_policy_has_looks(const hk_huge_terms_t *terms) {
+  return terms->setting != hk_os_huge_never && terms->choice == hk_huge_pages_auto;
+}
+
+/* What asking before the first touch saves in one that becomes full. */
+#define SAVED_NS (HK_HUGE_SMALL_FAULTS_NS - HK_HUGE_FAULT_NS)
+
+/* All that were asked for have saved as much as half of the last one costs that is never used. */
+static size_t grown_bytes(const hk_huge_terms_t *terms, uint64_t stay_ms) {
+  uint64_t least = cost_ns(terms, HK_SUPERSLAB_BYTES / 2, hk_smaller(stay_ms, HK_HUGE_STAY_MOST_MS)) / SAVED_NS;
+  uint64_t bytes = hk_smaller(least, HK_HUGE_GROWN_MOST_BYTES / HK_SUPERSLAB_BYTES) * HK_SUPERSLAB_BYTES;
+  return hk_larger(bytes, HK_HUGE_GROWN_LEAST_BYTES);
+}
+
+bool hk_thp_policy_may_grow(const hk_huge_terms_t *terms, size_t in_use_bytes, uint64_t since_first_ms,
+                            uint64_t since_last_ms) {
+  if (terms->is_dear || in_use_bytes < grown_bytes(terms, since_first_ms)) return false;
+  return cost_ns(terms, HK_SUPERSLAB_BYTES / 2, since_last_ms) <= SAVED_NS;
+}
+
+bool hk_thp_policy_is_old(uint64_t collapse_ns, uint64_t full_ms) {
+  return full_ms >= hk_multiply_saturating(collapse_ns, MS_PER_SECOND) / HK_HUGE_GAIN_NS;
+}
+
+uint64_t hk_thp_policy_collapse_ns(uint64_t before_ns, uint64_t last_ns) { return mean(before_ns, last_ns); }
+
+bool hk_thp_policy_is_dense(const hk_huge_terms_t *terms, size_t resident_bytes) {
+  size_t unused_bytes = HK_SUPERSLAB_BYTES - resident_bytes;
+  return may_be_unused(terms, unused_bytes) && cost_ns(terms, unused_bytes, MS_PER_SECOND) <= HK_HUGE_GAIN_NS;
+}
+
+/* ---- Large blocks. */
+
+static unsigned index_of(size_t bytes) {
+  unsigned i = hk_highest_bit(bytes) - HK_SUPERSLAB_SHIFT;
+  return i < HK_HUGE_SIZES ? i : HK_HUGE_SIZES - 1;
+}
+
+/* The nearest size that is known, a smaller one before a larger one; NULL: none within reach. */
+static const hk_huge_size_t *nearest_known(const hk_huge_blocks_t *blocks, size_t bytes) {
+  unsigned own = index_of(bytes);
+  for (unsigned away = 0; away <= HK_HUGE_REACH; away++) {
+    if (own >= away && blocks->size[own - away].is_known) return &blocks->size[own - away];
+    if (own + away < HK_HUGE_SIZES && blocks->size[own + away].is_known) return &blocks->size[own + away];
+  }
+  return NULL;
+}
+
+/* Whether the faults that are saved are worth what lies unused for as long as such blocks live. */
+static bool pays(const hk_huge_size_t *size, const hk_huge_terms_t *terms) {
+  size_t unused_bytes = HK_SUPERSLAB_BYTES / PERMILLE * (PERMILLE - size->used_permille);
+  uint64_t saved_ns = HK_HUGE_SMALL_FAULTS_NS * size->used_permille / PERMILLE;
+  if (!may_be_unused(terms, unused_bytes) || saved_ns <= HK_HUGE_FAULT_NS) return false;
+  return cost_ns(terms, unused_bytes, size->life_ms) <= saved_ns - HK_HUGE_FAULT_NS;
+}
+
+static bool is_sample(hk_huge_size_t *size) {
+  size->since_sample = (uint8_t)((size->since_sample + 1) % HK_HUGE_SAMPLE_SHARE);
+  return size->since_sample == 0;
+}
+
+/* Where the system or the user has decided nothing depends on what is known. */
+static bool is_open(const hk_huge_terms_t *terms, size_t bytes) {
+  return terms->setting != hk_os_huge_never && terms->choice == hk_huge_pages_auto && bytes >= HK_SUPERSLAB_BYTES;
+}
+
+bool hk_thp_policy_is_ignorant(const hk_huge_blocks_t *blocks, const hk_huge_terms_t *terms, size_t bytes) {
+  return is_open(terms, bytes) && nearest_known(blocks, bytes) == NULL;
+}
+
+hk_thp_advice_t hk_thp_policy_of_block(hk_huge_blocks_t *blocks, const hk_huge_terms_t *terms, size_t bytes) {
+  if (terms->setting == hk_os_huge_never) return hk_huge_leave;
+  bool is_everywhere = terms->setting == hk_os_huge_everywhere;
+  if (terms->choice == hk_huge_pages_never) return is_everywhere ? hk_huge_forbid : hk_huge_leave;
+  if (bytes < HK_SUPERSLAB_BYTES) return hk_huge_leave;
+  if (terms->choice == hk_huge_pages_always) return hk_huge_ask;
+  const hk_huge_size_t *known = nearest_known(blocks, bytes);
+  if (known == NULL && !is_cheap(terms)) return hk_huge_sample;
+  if (is_sample(&blocks->size[index_of(bytes)])) return hk_huge_sample;
+  if (!terms->is_dear && (known == NULL || pays(known, terms))) return hk_huge_ask;
+  return is_everywhere ? hk_huge_forbid : hk_huge_leave;
+}
+
+void hk_thp_policy_note_block(hk_huge_blocks_t *blocks, hk_thp_advice_t advice, size_t bytes, unsigned resident_probes,
+                              uint32_t life_ms) {
+  if (advice == hk_huge_ask && resident_probes == HK_HUGE_PROBES) return;
+  hk_huge_size_t *size = &blocks->size[index_of(bytes)];
+  unsigned used_permille = resident_probes * PERMILLE / HK_HUGE_PROBES;
+  bool is_first = !size->is_known;
+  size->used_permille = (uint16_t)(is_first ? used_permille : mean(size->used_permille, used_permille));
+  size->life_ms = is_first ? life_ms : (uint32_t)mean(size->life_ms, life_ms);
+  size->is_known = true;
+}

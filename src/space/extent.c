@@ -1,0 +1,348 @@
+/* space/extent.c - L3. See extent.h.
+ *
+ * In the child of fork every link may be half set, if another thread was in the middle of a change: `is_changing`
+ * tells. All ranges are then forgotten, and their addresses are lost to the child. Their tags stay behind and must not
+ * be believed: a tag is one only if it is younger than what was forgotten.
+ */
+#include "space/extent.h"
+
+#include "base/atomic.h"
+#include "base/bits.h"
+#include "base/list.h"
+#include "base/panic.h"
+#include "base/units.h"
+#include "policy/stat.h"
+#include "space/idle.h"
+#include "space/region_map.h"
+#include "space/slab.h"
+
+/* Eight bins to a doubling: bin i < 8 holds ranges of i slabs, and so on up to all the address space there is. */
+#define BINS_SHIFT 3
+#define BIN_COUNT 256
+#define BIN_WORDS (BIN_COUNT / 64)
+
+static_assert(((HK_ADDRESS_BITS - HK_SLAB_SHIFT - BINS_SHIFT + 2) << BINS_SHIFT) <= BIN_COUNT,
+              "the longest range has a bin");
+
+/* Chosen: how many ranges of a bin are looked at for the best fit. All of a bin differ by an eighth at most. */
+#define LOOK_MAX 16
+
+/* Guarded by hk_lock_space; the atomic sums are written under it and read without. */
+static struct {
+  bool is_changing;
+  uint64_t forgotten_until;     /* tags of this age and below are left from before a fork */
+  uint64_t bin_mask[BIN_WORDS]; /* bit i: bin i is not empty; the list of one that was never used is not set up */
+  hk_list_t bin[BIN_COUNT];     /* through link */
+  hk_list_t idle;               /* through range.link, longest idle first; not set up while next is NULL */
+  hk_list_t zero;               /* the same of those that hold no memory */
+  _Atomic(size_t) count;
+  _Atomic(size_t) free_bytes;
+} extents;
+
+/* ---- A change, for the child of a fork that falls into it. */
+
+void hk_extent_mark_changing_locked(void) {
+  if (extents.idle.next == NULL) {
+    hk_list_init(&extents.idle);
+    hk_list_init(&extents.zero);
+  }
+  extents.is_changing = true;
+  hk_keep_store_order();
+}
+
+static void unmark_changing_locked(void) {
+  hk_keep_store_order();
+  extents.is_changing = false;
+}
+
+/* ---- Tags. The first slab's descriptor has all that is known; the last one's leads to it. */
+
+static bool is_tag_locked(const hk_slab_t *slab) { return slab->extent.since > extents.forgotten_until; }
+
+/* `free list` is of no other use there. */
+static uintptr_t start_of(const hk_slab_t *first) { return (uintptr_t)first->free_list; }
+static size_t bytes_of(const hk_slab_t *first) { return hk_load_relaxed(&((hk_slab_t *)first)->bytes); }
+
+static hk_extent_t extent_of(const hk_slab_t *first) {
+  return (hk_extent_t){.start = start_of(first), .bytes = bytes_of(first), .zero = first->zero};
+}
+
+static hk_slab_t *last_slab(hk_extent_t extent) { return hk_slab_of((void *)(extent.start + extent.bytes - 1)); }
+
+static void tag(hk_slab_t *slab, hk_slab_t *first, uint64_t since) {
+  slab->head = first;
+  slab->superslab = NULL; /* the addresses may have been a superslab's once */
+  slab->extent.since = since;
+  hk_slab_set_state(slab, hk_slab_free);
+}
+
+static void untag(hk_slab_t *slab) {
+  slab->extent.since = 0;
+  hk_slab_set_state(slab, hk_slab_none);
+}
+
+/* ---- Bins. */
+
+static unsigned bin_of(size_t bytes) {
+  size_t slabs = bytes >> HK_SLAB_SHIFT;
+  if (slabs < (1u << BINS_SHIFT)) return (unsigned)slabs;
+  unsigned shift = hk_highest_bit(slabs) - BINS_SHIFT;
+  return (shift << BINS_SHIFT) + (unsigned)(slabs >> shift);
+}
+
+/* The first bin from `bin` on that is not empty; BIN_COUNT when all are. */
+static unsigned next_bin_locked(unsigned bin) {
+  if (bin >= BIN_COUNT) return BIN_COUNT;
+  unsigned word = bin / 64;
+  uint64_t mask = extents.bin_mask[word] >> (bin % 64) << (bin % 64);
+  while (mask == 0) {
+    if (++word == BIN_WORDS) return BIN_COUNT;
+    mask = extents.bin_mask[word];
+  }
+  return word * 64 + hk_lowest_bit(mask);
+}
+
+static void bin_push_locked(hk_slab_t *first) {
+  unsigned bin = bin_of(bytes_of(first));
+  uint64_t bit = UINT64_C(1) << (bin % 64);
+  if ((extents.bin_mask[bin / 64] & bit) == 0) hk_list_init(&extents.bin[bin]);
+  extents.bin_mask[bin / 64] |= bit;
+  hk_list_push_front(&extents.bin[bin], &first->link);
+}
+
+static void bin_remove_locked(hk_slab_t *first) {
+  unsigned bin = bin_of(bytes_of(first));
+  hk_list_remove(&first->link);
+  if (hk_list_is_empty(&extents.bin[bin])) extents.bin_mask[bin / 64] &= ~(UINT64_C(1) << (bin % 64));
+}
+
+/* ---- One range in and out of all lists. */
+
+static void sum_up_locked(size_t count, hk_extent_t extent, bool is_in) {
+  size_t bytes = is_in ? extent.bytes : -extent.bytes;
+  hk_bump_relaxed(&extents.count, count);
+  hk_bump_relaxed(&extents.free_bytes, bytes);
+  if (!extent.zero) hk_bump_relaxed(&hk_idle_extents.idle_bytes, bytes);
+}
+
+#if HK_DEBUG
+
+static bool is_tagged_at(uintptr_t address) { return is_tag_locked(hk_slab_of((void *)address)); }
+
+/* Of one range, after it was linked. */
+static void check_extent_locked(const hk_slab_t *first) {
+  hk_extent_t extent = extent_of(first);
+  HK_REQUIRE(extent.bytes != 0 && (extent.start | extent.bytes) % HK_SLAB_BYTES == 0, "a free range is whole slabs");
+  HK_REQUIRE(hk_slab_of((void *)extent.start) == first, "a free range's first slab knows where it starts");
+  const hk_slab_t *last = last_slab(extent);
+  HK_REQUIRE(first->head == first && last->head == first, "a free range's tags lead to its first slab");
+  HK_REQUIRE(first->extent.since == last->extent.since && is_tag_locked(first), "a free range's tags have its age");
+  HK_REQUIRE(hk_slab_state(first) == hk_slab_free && hk_slab_state(last) == hk_slab_free,
+             "a free range's slabs are free");
+  HK_REQUIRE(!is_tagged_at(extent.start - 1) && !is_tagged_at(extent.start + extent.bytes), "free ranges do not touch");
+}
+
+#else
+static void check_extent_locked(const hk_slab_t *first) { (void)first; }
+#endif
+
+/* `older` is the node that it follows in the order of age. */
+static void link_locked(hk_extent_t extent, uint64_t since, hk_list_t *older) {
+  hk_slab_t *first = hk_slab_of((void *)extent.start);
+  first->free_list = (hk_free_list_t *)extent.start;
+  first->zero = extent.zero;
+  hk_store_relaxed(&first->bytes, extent.bytes);
+  tag(first, first, since);
+  tag(last_slab(extent), first, since);
+  bin_push_locked(first);
+  hk_list_insert_after(older, &first->extent.link);
+  sum_up_locked(1, extent, true);
+  check_extent_locked(first);
+}
+
+static hk_extent_t unlink_locked(hk_slab_t *first) {
+  hk_extent_t extent = extent_of(first);
+  HK_ASSERT(first->head == first && last_slab(extent)->head == first, "a range's tags know of each other");
+  bin_remove_locked(first);
+  hk_list_remove(&first->extent.link);
+  untag(last_slab(extent));
+  untag(first);
+  sum_up_locked((size_t)-1, extent, false);
+  return extent;
+}
+
+/* ---- The walk. */
+
+#if HK_DEBUG
+
+typedef struct {
+  size_t count;
+  size_t bytes;
+} walked_t;
+
+static walked_t check_ages_locked(const hk_list_t *list, bool is_zero) {
+  walked_t walked = {0, 0};
+  uint64_t age = 0;
+  for (const hk_list_t *node = list->next; node != list && node != NULL; node = node->next) {
+    const hk_slab_t *first = HK_CONTAINER_OF(node, hk_slab_t, extent.link);
+    HK_REQUIRE(node->next->previous == node, "the list of free ranges by age is whole");
+    check_extent_locked(first);
+    HK_REQUIRE(first->zero == is_zero, "a free range is among those that are zero, or idle, as it is");
+    HK_REQUIRE(first->extent.since >= age, "free ranges lie in the order of age");
+    age = first->extent.since;
+    walked.count++;
+    walked.bytes += bytes_of(first);
+  }
+  return walked;
+}
+
+static size_t check_bin_locked(unsigned bin) {
+  size_t count = 0;
+  for (const hk_list_t *node = extents.bin[bin].next; node != &extents.bin[bin]; node = node->next) {
+    HK_REQUIRE(node->next->previous == node, "a bin of free ranges is whole");
+    HK_REQUIRE(bin_of(bytes_of(HK_CONTAINER_OF(node, hk_slab_t, link))) == bin,
+               "a free range is in the bin of its size");
+    count++;
+  }
+  HK_REQUIRE(count > 0, "a bin of free ranges that is marked has one");
+  return count;
+}
+
+uint64_t hk_extent_check_locked(void) {
+  HK_REQUIRE(!extents.is_changing, "no change of the free ranges is under way");
+  walked_t idle = check_ages_locked(&extents.idle, false), zero = check_ages_locked(&extents.zero, true);
+  size_t binned = 0;
+  for (unsigned bin = next_bin_locked(0); bin < BIN_COUNT; bin = next_bin_locked(bin + 1))
+    binned += check_bin_locked(bin);
+  HK_REQUIRE(binned == idle.count + zero.count, "each free range is in a bin and in the order of age");
+  HK_REQUIRE(hk_load_relaxed(&extents.count) == binned, "the count of free ranges is how many there are");
+  HK_REQUIRE(hk_load_relaxed(&extents.free_bytes) == idle.bytes + zero.bytes,
+             "the free bytes are those of all free ranges");
+  HK_REQUIRE(hk_load_relaxed(&hk_idle_extents.idle_bytes) == idle.bytes, "the idle bytes are those of the idle ranges");
+  return binned;
+}
+
+#endif
+
+/* ---- Putting back. */
+
+static hk_list_t *youngest_locked(bool zero) { return zero ? extents.zero.previous : extents.idle.previous; }
+
+void hk_extent_put_locked(hk_extent_t extent) {
+  hk_extent_mark_changing_locked();
+  hk_slab_t *before = hk_slab_of((void *)(extent.start - 1));
+  hk_slab_t *behind = hk_slab_of((void *)(extent.start + extent.bytes));
+  if (is_tag_locked(before)) {
+    hk_extent_t other = unlink_locked(before->head);
+    HK_ASSERT(other.start + other.bytes == extent.start, "what ends before a range ends at it");
+    untag(hk_slab_of((void *)extent.start)); /* whose block it was may have said that it is free */
+    extent = (hk_extent_t){other.start, other.bytes + extent.bytes, other.zero && extent.zero};
+  }
+  if (is_tag_locked(behind)) {
+    hk_extent_t other = unlink_locked(behind);
+    HK_ASSERT(other.start == extent.start + extent.bytes, "what follows a range begins behind it");
+    extent = (hk_extent_t){extent.start, extent.bytes + other.bytes, other.zero && extent.zero};
+  }
+  link_locked(extent, hk_idle_next_age_locked(), youngest_locked(extent.zero));
+  unmark_changing_locked();
+}
+
+/* ---- Taking. */
+
+/* Where `bytes` fit into a range; 0 when they do not. */
+static uintptr_t place_in(hk_extent_t extent, size_t bytes, size_t alignment) {
+  uintptr_t start = hk_align_up(extent.start, alignment);
+  size_t skipped = start - extent.start;
+  return skipped <= extent.bytes && bytes <= extent.bytes - skipped ? start : 0;
+}
+
+static hk_slab_t *best_of_bin_locked(unsigned bin, size_t bytes, size_t alignment) {
+  hk_slab_t *best = NULL;
+  hk_list_t *list = &extents.bin[bin];
+  hk_list_t *node = list->next;
+  for (unsigned i = 0; i < LOOK_MAX && node != list; i++, node = node->next) {
+    hk_slab_t *first = HK_CONTAINER_OF(node, hk_slab_t, link);
+    bool is_better = best == NULL || bytes_of(first) < bytes_of(best);
+    if (is_better && place_in(extent_of(first), bytes, alignment) != 0) best = first;
+  }
+  return best;
+}
+
+static hk_slab_t *find_locked(size_t bytes, size_t alignment) {
+  for (unsigned bin = next_bin_locked(bin_of(bytes)); bin < BIN_COUNT; bin = next_bin_locked(bin + 1)) {
+    hk_slab_t *best = best_of_bin_locked(bin, bytes, alignment);
+    if (best != NULL) return best;
+  }
+  return NULL;
+}
+
+/* Takes a part out of a range. What is left before and behind it stays as old as it was. */
+static hk_extent_t split_locked(hk_slab_t *first, uintptr_t start, size_t bytes) {
+  hk_extent_mark_changing_locked();
+  uint64_t since = first->extent.since;
+  hk_list_t *older = first->extent.link.previous;
+  hk_extent_t whole = unlink_locked(first);
+  hk_extent_t head = {whole.start, start - whole.start, whole.zero};
+  hk_extent_t tail = {start + bytes, whole.bytes - head.bytes - bytes, whole.zero};
+  if (head.bytes > 0) link_locked(head, since, older);
+  if (tail.bytes > 0) link_locked(tail, since, older);
+  unmark_changing_locked();
+  return (hk_extent_t){start, bytes, whole.zero};
+}
+
+bool hk_extent_take_locked(size_t bytes, size_t alignment, size_t advice, hk_extent_t *taken) {
+  hk_slab_t *first = find_locked(bytes, alignment);
+  if (first == NULL) return false;
+  uintptr_t start = advice > alignment ? place_in(extent_of(first), bytes, advice) : 0;
+  if (start == 0) start = place_in(extent_of(first), bytes, alignment);
+  *taken = split_locked(first, start, bytes);
+  return true;
+}
+
+bool hk_extent_take_at_locked(uintptr_t start, size_t bytes, hk_extent_t *taken) {
+  hk_slab_t *first = hk_slab_of((void *)start);
+  if (!is_tag_locked(first) || start_of(first) != start || bytes_of(first) < bytes) return false;
+  *taken = split_locked(first, start, bytes);
+  return true;
+}
+
+static hk_slab_t *front_of(const hk_list_t *list) {
+  if (list->next == NULL || hk_list_is_empty(list)) return NULL;
+  return HK_CONTAINER_OF(list->next, hk_slab_t, extent.link);
+}
+
+uint64_t hk_extent_oldest_age_locked(void) {
+  const hk_slab_t *first = front_of(&extents.idle);
+  return first != NULL ? first->extent.since : UINT64_MAX;
+}
+
+size_t hk_extent_oldest_bytes_locked(void) {
+  const hk_slab_t *first = front_of(&extents.idle);
+  return first != NULL ? bytes_of(first) : 0;
+}
+
+bool hk_extent_take_oldest_locked(bool or_zero, hk_extent_t *taken) {
+  hk_slab_t *first = front_of(&extents.idle);
+  if (first == NULL && or_zero) first = front_of(&extents.zero);
+  if (first == NULL) return false;
+  *taken = split_locked(first, start_of(first), bytes_of(first));
+  return true;
+}
+
+hk_extent_usage_t hk_extent_usage(void) {
+  return (hk_extent_usage_t){.count = hk_load_relaxed(&extents.count),
+                             .free_bytes = hk_load_relaxed(&extents.free_bytes)};
+}
+
+void hk_extent_repair(void) {
+  if (!extents.is_changing) return;
+  extents.forgotten_until = hk_idle_next_age_locked();
+  for (unsigned i = 0; i < BIN_WORDS; i++) extents.bin_mask[i] = 0;
+  hk_list_init(&extents.idle);
+  hk_list_init(&extents.zero);
+  hk_stat_add(hk_stat_fork_lost, hk_load_relaxed(&extents.free_bytes));
+  hk_store_relaxed(&extents.count, 0);
+  hk_store_relaxed(&extents.free_bytes, 0);
+  hk_store_relaxed(&hk_idle_extents.idle_bytes, 0);
+  extents.is_changing = false;
+}

@@ -1,0 +1,277 @@
+/* space/large.c - L3. See large.h.
+ *
+ * Only the first 64 KiB of a large block have a descriptor that says so. A block is a whole number of slabs, so that no
+ * two share a descriptor and each has room to grow by a little; what is not touched costs no memory. A freed block
+ * becomes a free extent (space/extent.h), which a later block is cut from. So a block's addresses may be part of a
+ * mapping, or of several: the system can unmap them all the same, but resizes and moves no more than one at a time.
+ */
+#include "space/large.h"
+
+#include <string.h>
+
+#include "base/atomic.h"
+#include "base/bits.h"
+#include "os/lock.h"
+#include "os/os.h"
+#include "policy/stat.h"
+#include "policy/thp_policy.h"
+#include "space/extent.h"
+#include "space/huge.h"
+#include "space/idle.h"
+#include "space/large_prefault.h"
+#include "space/purge.h"
+#include "space/region_map.h"
+#include "space/shortage.h"
+#include "space/superslab.h"
+
+/* Chosen: from this size on a block that is not known to be zero is purged instead of overwritten. Overwriting is many
+ * times cheaper than faulting all of it in again, but it also makes resident what a program that asks for so much may
+ * never touch. */
+#define CLEAR_BY_PURGE_BYTES (32 * HK_MIB)
+
+/* Written under hk_lock_space, read without. */
+static _Atomic(size_t) block_count;
+
+size_t hk_large_good_size(size_t bytes) {
+  if (bytes > (size_t)PTRDIFF_MAX - HK_SLAB_BYTES) return 0;
+  return hk_align_up(bytes, HK_SLAB_BYTES);
+}
+
+/* Blocks that fill a huge page start where one can start. */
+static size_t advised_alignment(size_t bytes) {
+  return bytes >= HK_SUPERSLAB_BYTES ? HK_SUPERSLAB_BYTES : HK_SLAB_BYTES;
+}
+
+static void count_locked(size_t count, size_t bytes) {
+  hk_bump_relaxed(&block_count, count);
+  hk_bump_relaxed(&hk_idle_extents.in_use_bytes, bytes);
+}
+
+static void describe_locked(uintptr_t start, size_t bytes) {
+  hk_slab_t *slab = hk_slab_of((void *)start);
+  slab->superslab = NULL;
+  slab->huge = hk_huge_leave;
+  hk_store_relaxed(&slab->bytes, bytes);
+  hk_slab_set_state(slab, hk_slab_large);
+  count_locked(1, bytes);
+}
+
+/* ---- Allocation. */
+
+static void *take_free(size_t bytes, size_t alignment, bool *zero) {
+  hk_extent_t extent;
+  uint64_t now_ms = hk_os_coarse_ms();
+  hk_lock_acquire(hk_lock_space);
+  bool found = hk_extent_take_locked(bytes, alignment, advised_alignment(bytes), &extent);
+  if (found) {
+    if (extent.zero) hk_idle_note_wanted_locked(now_ms, bytes);
+    describe_locked(extent.start, bytes);
+  }
+  hk_purge_settle(now_ms);
+  if (!found) return NULL;
+  hk_stat_add(hk_stat_big_reuse, 1);
+  *zero = extent.zero;
+  return (void *)extent.start;
+}
+
+/* The descriptors of all of it: a part may begin or end anywhere one day. */
+static bool enter(uintptr_t start, size_t bytes) {
+  uintptr_t first = hk_align_down(start, HK_SLAB_BYTES);
+  return hk_region_map_enter((void *)first, hk_align_up(start + bytes, HK_SLAB_BYTES) - first);
+}
+
+static void *map_new(size_t bytes, size_t alignment, bool *zero) {
+  size_t advice = advised_alignment(bytes);
+  void *block = hk_os_reserve(bytes, alignment > advice ? alignment : advice);
+  if (block == NULL) return NULL;
+  if (!enter((uintptr_t)block, bytes)) {
+    (void)hk_os_unmap(block, bytes);
+    return NULL;
+  }
+  uint64_t now_ms = hk_os_coarse_ms();
+  hk_lock_acquire(hk_lock_space);
+  hk_idle_note_wanted_locked(now_ms, bytes);
+  describe_locked((uintptr_t)block, bytes);
+  hk_purge_settle(now_ms);
+  *zero = true;
+  return block;
+}
+
+/* Chosen: so many large blocks may there be before none has pages of its own. Each of those is a mapping, of which the
+ * kernel allows 65,530 by default. */
+#define PAGES_MOST_BLOCKS 16384
+
+/* A shortage's blocks are whole pages. One that is not whole slabs too is a mapping of its own: it becomes no free
+ * range. */
+static bool is_whole_pages(size_t bytes) { return bytes % HK_SLAB_BYTES != 0; }
+
+void *hk_large_alloc_pages(size_t bytes, size_t alignment, bool *zero) {
+  if (bytes > (size_t)PTRDIFF_MAX - HK_SLAB_BYTES || hk_load_relaxed(&block_count) >= PAGES_MOST_BLOCKS) return NULL;
+  size_t block_bytes = hk_align_up(bytes, hk_os_page_size());
+  return map_new(block_bytes, alignment > HK_SLAB_BYTES ? alignment : HK_SLAB_BYTES, zero);
+}
+
+/* What becomes huge pages, or is to tell whether it should, is left to the program. */
+static void note_fresh(void *block, size_t bytes, size_t block_bytes) {
+  hk_slab_t *slab = hk_slab_of(block);
+  hk_huge_note_new_block(slab, (uintptr_t)block, block_bytes);
+  if (slab->huge == hk_huge_leave || slab->huge == hk_huge_forbid) hk_large_prefault_note_new((uintptr_t)block, bytes);
+}
+
+void *hk_large_alloc(size_t bytes, size_t alignment, bool *zero) {
+  size_t block_bytes = hk_large_good_size(bytes);
+  if (block_bytes == 0) return NULL;
+  if (alignment < HK_SLAB_BYTES) alignment = HK_SLAB_BYTES;
+  void *block = hk_shortage_is_on() ? hk_large_alloc_pages(bytes, alignment, zero) : NULL;
+  if (block != NULL) return block;
+  block = take_free(block_bytes, alignment, zero);
+  if (block == NULL && hk_superslab_dissolve_free(block_bytes)) block = take_free(block_bytes, alignment, zero);
+  if (block == NULL) block = map_new(block_bytes, alignment, zero);
+  if (block != NULL && *zero) note_fresh(block, bytes, block_bytes);
+  return block;
+}
+
+void hk_large_clear(void *block, size_t bytes) {
+  size_t whole_bytes = hk_align_down(bytes, hk_os_page_size());
+  bool is_purged = bytes >= CLEAR_BY_PURGE_BYTES && hk_os_purge(block, whole_bytes);
+  size_t done = is_purged ? whole_bytes : 0;
+  memset((char *)block + done, 0, bytes - done);
+}
+
+/* ---- Free. */
+
+/* What a block has no use for any more. `count` is what the number of blocks changes by. */
+static void give_up(size_t count, uintptr_t start, size_t bytes) {
+  uint64_t now_ms = hk_os_coarse_ms();
+  hk_lock_acquire(hk_lock_space);
+  count_locked(count, -bytes);
+  hk_extent_put_locked((hk_extent_t){.start = start, .bytes = bytes, .zero = false});
+  hk_purge_settle(now_ms);
+}
+
+/* Where the system refuses, as it does not for the end of a mapping, the addresses are lost. */
+static void unmap_pages(hk_slab_t *slab, void *block, size_t bytes) {
+  hk_slab_set_state(slab, hk_slab_none); /* before others can be given these addresses */
+  if (!hk_os_unmap(block, bytes)) (void)hk_os_purge(block, bytes);
+  uint64_t now_ms = hk_os_coarse_ms();
+  hk_lock_acquire(hk_lock_space);
+  count_locked((size_t)-1, -bytes);
+  hk_purge_settle(now_ms);
+}
+
+bool hk_large_free(hk_slab_t *slab, void *block) {
+  size_t bytes = hk_load_relaxed(&slab->bytes);
+  uint8_t expected = hk_slab_large;
+  if (!hk_compare_exchange_acquire(&slab->state, &expected, (uint8_t)hk_slab_free)) return false;
+  if (HK_UNLIKELY(is_whole_pages(bytes))) {
+    unmap_pages(slab, block, bytes);
+    return true;
+  }
+  hk_huge_note_end_of_block(slab, (uintptr_t)block, bytes);
+  hk_large_prefault_note_end((uintptr_t)block);
+  give_up((size_t)-1, (uintptr_t)block, bytes);
+  return true;
+}
+
+/* ---- Resize. */
+
+static void set_bytes_locked(hk_slab_t *slab, size_t old_bytes, size_t new_bytes) {
+  hk_store_relaxed(&slab->bytes, new_bytes);
+  count_locked(0, new_bytes - old_bytes);
+}
+
+/* Into the free extent behind the block. */
+static bool absorb(hk_slab_t *slab, uintptr_t start, size_t old_bytes, size_t new_bytes) {
+  hk_extent_t extent;
+  size_t more_bytes = new_bytes - old_bytes;
+  uint64_t now_ms = hk_os_coarse_ms();
+  hk_lock_acquire(hk_lock_space);
+  bool fits = hk_extent_take_at_locked(start + old_bytes, more_bytes, &extent);
+  if (fits) {
+    if (extent.zero) hk_idle_note_wanted_locked(now_ms, more_bytes);
+    set_bytes_locked(slab, old_bytes, new_bytes);
+  }
+  hk_purge_settle(now_ms);
+  if (fits) hk_huge_note_grown_block(slab, start + old_bytes, more_bytes);
+  return fits;
+}
+
+/* Into addresses behind the block that nobody has. */
+static bool extend(hk_slab_t *slab, uintptr_t start, size_t old_bytes, size_t new_bytes) {
+  if (!hk_os_resize((void *)start, old_bytes, new_bytes)) return false;
+  if (!enter(start + old_bytes, new_bytes - old_bytes)) {
+    (void)hk_os_resize((void *)start, new_bytes, old_bytes);
+    return false;
+  }
+  uint64_t now_ms = hk_os_coarse_ms();
+  hk_lock_acquire(hk_lock_space);
+  hk_idle_note_wanted_locked(now_ms, new_bytes - old_bytes);
+  set_bytes_locked(slab, old_bytes, new_bytes);
+  hk_purge_settle(now_ms);
+  return true;
+}
+
+/* Onto new addresses if there are any: what a free extent has in memory would be lost to the pages that move there. */
+static void *move(hk_slab_t *slab, void *block, size_t old_bytes, size_t new_bytes) {
+  bool zero;
+  void *target = map_new(new_bytes, HK_SLAB_BYTES, &zero);
+  if (target == NULL) target = take_free(new_bytes, HK_SLAB_BYTES, &zero);
+  if (target == NULL) return NULL;
+  /* The old addresses are free as soon as the pages have moved: the descriptor must have let go of them before. */
+  hk_slab_set_state(slab, hk_slab_none);
+  if (!hk_os_move(block, old_bytes, target, new_bytes)) {
+    hk_slab_set_state(slab, hk_slab_large);
+    (void)hk_large_free(hk_slab_of(target), target);
+    return NULL;
+  }
+  hk_huge_note_moved_block(slab, hk_slab_of(target));
+  uint64_t now_ms = hk_os_coarse_ms();
+  hk_lock_acquire(hk_lock_space);
+  count_locked((size_t)-1, -old_bytes);
+  hk_purge_settle(now_ms);
+  return target;
+}
+
+static void *resize_pages(hk_slab_t *slab, void *block, size_t bytes) {
+  size_t old_bytes = hk_load_relaxed(&slab->bytes), new_bytes = hk_align_up(bytes, hk_os_page_size());
+  if (new_bytes == old_bytes) return block;
+  if (new_bytes > old_bytes) {
+    if (extend(slab, (uintptr_t)block, old_bytes, new_bytes)) return block;
+    return move(slab, block, old_bytes, new_bytes);
+  }
+  if (!hk_os_resize(block, old_bytes, new_bytes)) return block;
+  hk_lock_acquire(hk_lock_space);
+  set_bytes_locked(slab, old_bytes, new_bytes);
+  hk_lock_release(hk_lock_space);
+  return block;
+}
+
+void *hk_large_resize(hk_slab_t *slab, void *block, size_t bytes) {
+  uintptr_t start = (uintptr_t)block;
+  size_t old_bytes = hk_load_relaxed(&slab->bytes);
+  size_t new_bytes = hk_large_good_size(bytes);
+  if (HK_UNLIKELY(new_bytes != 0 && is_whole_pages(old_bytes))) return resize_pages(slab, block, bytes);
+  if (new_bytes == 0) return NULL;
+  if (new_bytes == old_bytes) return block;
+  hk_large_prefault_note_end(start);
+  if (new_bytes < old_bytes) {
+    hk_store_relaxed(&slab->bytes, new_bytes);
+    give_up(0, start + new_bytes, old_bytes - new_bytes);
+    return block;
+  }
+  if (absorb(slab, start, old_bytes, new_bytes) || extend(slab, start, old_bytes, new_bytes)) return block;
+  return move(slab, block, old_bytes, new_bytes);
+}
+
+/* ---- Sums, and fork. */
+
+hk_large_usage_t hk_large_usage(void) {
+  return (hk_large_usage_t){
+      .count = hk_load_relaxed(&block_count),
+      .mapped_bytes = hk_load_relaxed(&hk_idle_extents.in_use_bytes),
+      .cached_bytes = hk_extent_usage().free_bytes,
+      .idle_bytes = hk_load_relaxed(&hk_idle_extents.idle_bytes),
+  };
+}
+
+void hk_large_repair(void) { hk_extent_repair(); }

@@ -1,0 +1,83 @@
+/* space/large_prefault.c - L3. See large_prefault.h. In a child of fork the numbers may be those of a moment when a thread that is gone was
+ * changing them: they decide what is made resident and nothing else. */
+#include "space/large_prefault.h"
+
+#include "base/arithmetic.h"
+#include "base/atomic.h"
+#include "base/bits.h"
+#include "base/units.h"
+#include "os/lock.h"
+#include "os/os.h"
+#include "policy/prefault_policy.h"
+#include "policy/stat.h"
+#include "space/idle.h"
+
+/* Chosen: so much is made resident in one call. Nobody else can change the program's mappings meanwhile: that is about a ms. */
+#define PART_BYTES (4 * HK_MIB)
+
+_Atomic(uintptr_t) hk_large_prefault_sample;
+
+/* Guarded by hk_lock_space. */
+static struct {
+  hk_prefault_policy_t sizes;
+  size_t sample_bytes;
+  unsigned looks;
+} prefault_state;
+
+/* The end is written last, mostly: a look at it alone often tells. */
+static bool is_resident(uintptr_t start, size_t bytes) {
+  size_t page_bytes = hk_os_page_size();
+  if (hk_os_resident_bytes((void *)(start + bytes - page_bytes), page_bytes) == 0) return false;
+  return hk_os_resident_bytes((void *)start, bytes) == bytes;
+}
+
+/* The lock is given back meanwhile. Whoever has the block may free it, and another may get the addresses: then the verdict is about
+ * that one. */
+static void look_locked(bool is_end) {
+  uintptr_t start = hk_load_relaxed(&hk_large_prefault_sample);
+  size_t bytes = prefault_state.sample_bytes;
+  if (start == 0) return;
+  hk_lock_release(hk_lock_space);
+  bool is_filled = is_resident(start, bytes);
+  hk_lock_acquire(hk_lock_space);
+  if (hk_load_relaxed(&hk_large_prefault_sample) != start || prefault_state.sample_bytes != bytes) return;
+  if (!is_filled && !is_end && ++prefault_state.looks < HK_LARGE_PREFAULT_LOOKS) return;
+  hk_prefault_policy_note(&prefault_state.sizes, bytes, is_filled);
+  hk_store_relaxed(&hk_large_prefault_sample, 0);
+}
+
+static hk_prefault_advice_t find_advice_locked(uintptr_t start, size_t bytes) {
+  hk_prefault_advice_t advice = hk_prefault_policy_advise(&prefault_state.sizes, bytes, hk_idle_limit_bytes_locked());
+  if (advice != hk_prefault_sample || hk_load_relaxed(&hk_large_prefault_sample) != 0) return advice;
+  prefault_state.sample_bytes = bytes;
+  prefault_state.looks = 0;
+  hk_store_relaxed(&hk_large_prefault_sample, start);
+  return advice;
+}
+
+/* Returns how much was made resident. */
+static size_t prefault(uintptr_t start, size_t bytes) {
+  size_t done = 0;
+  while (done < bytes) {
+    size_t part_bytes = hk_smaller(bytes - done, PART_BYTES);
+    if (!hk_os_prefault((void *)(start + done), part_bytes)) break;
+    done += part_bytes;
+  }
+  return done;
+}
+
+void hk_large_prefault_note_new(uintptr_t start, size_t bytes) {
+  if (bytes > HK_PREFAULT_MOST_BYTES) return;
+  bytes = hk_align_up(bytes, hk_os_page_size());
+  hk_lock_acquire(hk_lock_space);
+  look_locked(false);
+  hk_prefault_advice_t advice = find_advice_locked(start, bytes);
+  hk_lock_release(hk_lock_space);
+  if (advice == hk_prefault_whole) hk_stat_add(hk_stat_prefault, prefault(start, bytes));
+}
+
+void hk_large_prefault_end_sample(uintptr_t start) {
+  hk_lock_acquire(hk_lock_space);
+  if (hk_load_relaxed(&hk_large_prefault_sample) == start) look_locked(true);
+  hk_lock_release(hk_lock_space);
+}

@@ -1,0 +1,282 @@
+/* space/purge.c - L3. See purge.h. No memory is given back under the lock: what is chosen, a superslab's slabs or a
+ * free extent, is taken from the masks, or from the free extents, first. Nobody else can have it meanwhile.
+ *
+ * Lazily, where the option says so, go slabs between others that are in use, because there is too much. Whatever can be
+ * unmapped is, and who asks for memory to be given back, or a limit that is near, gets it at once, and what went lazily
+ * before with it.
+ */
+#include "space/purge.h"
+
+#include "base/arithmetic.h"
+#include "base/bits.h"
+#include "base/mask.h"
+#include "os/lock.h"
+#include "os/os.h"
+#include "policy/option.h"
+#include "policy/stat.h"
+#include "space/extent.h"
+#include "space/huge.h"
+#include "space/idle.h"
+#include "space/purge_wakeup.h"
+#include "space/recording.h"
+#include "space/region_map.h"
+#include "space/space_check.h"
+#include "space/superslab_index.h"
+
+typedef struct {
+  size_t bytes;              /* that may be resident */
+  size_t idle_bytes;         /* of them, those that count as idle: the others were given back lazily before */
+  bool is_lazy;              /* it need not go at once */
+  hk_superslab_t *superslab; /* NULL when it is a range */
+  uintptr_t start;           /* of the superslab */
+  uint32_t bits;
+  bool is_unmapped;  /* the slabs are the superslab's no longer */
+  bool is_huge_over; /* hk_huge_forbid_again is due */
+  hk_extent_t extent;
+} victim_t;
+
+/* ---- Choosing. */
+
+/* What a victim of this kind gives back. What went lazily is gone for who need not have it at once. */
+static uint32_t bits_to_give(const hk_superslab_t *superslab, bool is_lazy) {
+  return is_lazy ? hk_superslab_index_idle_bits(superslab) : superslab->free_mask & superslab->used_mask;
+}
+
+/* What is to be unmapped is no slab of the superslab's any more: another thread may be given the addresses. */
+static void claim_slabs_locked(hk_superslab_t *superslab, bool is_unmapped, victim_t *victim) {
+  victim->superslab = superslab;
+  victim->start = superslab->start;
+  victim->is_unmapped = is_unmapped;
+  victim->is_lazy = victim->is_lazy && !is_unmapped;
+  uint32_t resident = bits_to_give(superslab, victim->is_lazy);
+  victim->bytes = hk_superslab_index_bytes_of(resident);
+  victim->idle_bytes = hk_superslab_index_bytes_of(hk_superslab_index_idle_bits(superslab));
+  victim->is_huge_over = hk_huge_take_apart_locked(superslab);
+  if (is_unmapped) {
+    victim->bits = hk_superslab_index_detach_free_locked(superslab);
+    return;
+  }
+  victim->bits = resident;
+  hk_superslab_index_withdraw_locked(superslab, resident);
+}
+
+static void claim_superslab_locked(hk_superslab_t *superslab, victim_t *victim) {
+  claim_slabs_locked(superslab, hk_superslab_index_is_wholly_free(superslab), victim);
+}
+
+/* What is given back of a huge page takes it apart, and the rest of it stays as small pages. Where there is something
+ * whole to give back, that goes first. */
+static bool is_better_whole_locked(const hk_superslab_t *oldest) {
+  return oldest->is_huge && !hk_superslab_index_is_wholly_free(oldest);
+}
+
+static bool claim_extent_locked(bool or_zero, size_t most_bytes, victim_t *victim) {
+  if (hk_extent_oldest_bytes_locked() > most_bytes) return false;
+  if (!hk_extent_take_oldest_locked(or_zero, &victim->extent)) return false;
+  victim->superslab = NULL;
+  victim->is_lazy = false;
+  victim->bytes = victim->idle_bytes = victim->extent.zero ? 0 : victim->extent.bytes;
+  return true;
+}
+
+static bool claim_whole_locked(size_t most_bytes, victim_t *victim) {
+  hk_superslab_t *superslab = hk_superslab_index_wholly_free_locked();
+  if (superslab == NULL || bits_to_give(superslab, victim->is_lazy) == 0)
+    return claim_extent_locked(false, most_bytes, victim);
+  claim_superslab_locked(superslab, victim);
+  return true;
+}
+
+/* What has been idle longest, of either kind; but no range of more than so many bytes. `all`: addresses that hold no
+ * memory, too. */
+static bool claim_oldest_locked(bool all, size_t most_bytes, victim_t *victim) {
+  hk_superslab_t *superslab = hk_superslab_index_oldest_locked();
+  if (superslab != NULL && is_better_whole_locked(superslab) && claim_whole_locked(most_bytes, victim)) return true;
+  if (superslab == NULL || hk_extent_oldest_age_locked() < superslab->idle_since)
+    return claim_extent_locked(all, most_bytes, victim);
+  claim_superslab_locked(superslab, victim);
+  return true;
+}
+
+/* What stays by its age is a share of all that is idle, and a range is not divided for it: it goes when less than half
+ * of it should stay. */
+static size_t largest_extent(size_t excess_bytes, hk_idle_cause_t cause) {
+  return cause == hk_idle_too_old ? hk_add_saturating(excess_bytes, excess_bytes) : SIZE_MAX;
+}
+
+/* What went lazily has been idle for longer than what did not. */
+static bool claim_lazy_locked(victim_t *victim) {
+  hk_superslab_t *superslab = hk_superslab_index_lazy_locked();
+  if (superslab == NULL) return false;
+  claim_superslab_locked(superslab, victim);
+  return true;
+}
+
+static bool claim_locked(size_t keep_bytes, hk_idle_cause_t cause, victim_t *victim) {
+  bool all = keep_bytes == 0, may_be_lazy = cause == hk_idle_too_much || cause == hk_idle_too_old;
+  size_t lazy_bytes = may_be_lazy ? 0 : hk_load_relaxed(&hk_idle_lazy_bytes);
+  size_t excess_bytes = hk_subtract_to_zero(hk_idle_total() + lazy_bytes, keep_bytes);
+  victim->is_lazy = may_be_lazy && hk_option.purge == hk_purge_free;
+  if (!all && excess_bytes == 0) return false;
+  if (!may_be_lazy && claim_lazy_locked(victim)) return true;
+  return claim_oldest_locked(all, largest_extent(excess_bytes, cause), victim);
+}
+
+static bool claim_victim(size_t keep_bytes, hk_idle_cause_t cause, victim_t *victim) {
+  uint64_t now_ms = hk_os_coarse_ms();
+  hk_lock_acquire(hk_lock_space);
+  bool found = claim_locked(keep_bytes, cause, victim);
+  if (found) hk_idle_note_given_back_locked(now_ms, cause, victim->idle_bytes);
+  hk_space_check_locked();
+  hk_lock_release(hk_lock_space);
+  return found;
+}
+
+/* ---- Giving back. */
+
+/* Unmaps a range. Addresses that the system does not take back cost no memory, and serve again as a free extent. */
+static hk_os_purge_t give_back_extent(hk_extent_t extent) {
+  if (hk_os_unmap((void *)extent.start, extent.bytes)) return hk_os_purge_done;
+  extent.zero = extent.zero || hk_os_purge((void *)extent.start, extent.bytes);
+  hk_lock_acquire(hk_lock_space);
+  hk_extent_put_locked(extent);
+  hk_space_check_locked();
+  hk_lock_release(hk_lock_space);
+  return extent.zero ? hk_os_purge_done : hk_os_purge_refused;
+}
+
+/* The first run of slabs in `bits`. */
+static hk_extent_t first_run(const victim_t *victim, uint32_t bits) {
+  unsigned first = hk_lowest_bit(bits);
+  uint32_t from_first = ~(bits >> first);
+  unsigned count = from_first == 0 ? HK_SUPERSLAB_SLABS : hk_lowest_bit(from_first);
+  if (count > HK_SUPERSLAB_SLABS - first) count = HK_SUPERSLAB_SLABS - first;
+  return (hk_extent_t){.start = victim->start + first * HK_SLAB_BYTES, .bytes = count * HK_SLAB_BYTES};
+}
+
+static uint32_t bits_of(const victim_t *victim, hk_extent_t run) {
+  return hk_mask_range((unsigned)((run.start - victim->start) / HK_SLAB_BYTES), (unsigned)(run.bytes / HK_SLAB_BYTES));
+}
+
+static hk_os_purge_t purge_run(const victim_t *victim, hk_extent_t run) {
+  if (HK_UNLIKELY(victim->is_lazy)) return hk_os_purge_lazily((void *)run.start, run.bytes);
+  return hk_os_purge((void *)run.start, run.bytes) ? hk_os_purge_done : hk_os_purge_refused;
+}
+
+/* As little as became of any of it. */
+static hk_os_purge_t give_back_runs(const victim_t *victim) {
+  hk_os_purge_t least = hk_os_purge_done;
+  for (uint32_t left = victim->bits; left != 0;) {
+    hk_extent_t run = first_run(victim, left);
+    hk_os_purge_t became = victim->is_unmapped ? give_back_extent(run) : purge_run(victim, run);
+    if (became < least) least = became;
+    left &= ~bits_of(victim, run);
+  }
+  return least;
+}
+
+/* Where the system refuses, the memory is idle as before. */
+static hk_os_purge_t give_back_slabs(const victim_t *victim) {
+  if (victim->is_unmapped) /* before others have the addresses */
+    hk_superslab_index_set_states(hk_slab_of((void *)victim->start), victim->bits, hk_slab_none);
+  hk_os_purge_t purged = give_back_runs(victim);
+  if (victim->is_unmapped) return purged;
+  if (HK_UNLIKELY(victim->is_huge_over)) hk_huge_forbid_again(victim->start);
+  hk_lock_acquire(hk_lock_space);
+  hk_superslab_index_put_back_locked(victim->superslab, victim->bits, purged != hk_os_purge_done);
+  if (purged == hk_os_purge_lazy) hk_superslab_index_note_lazy_locked(victim->superslab, victim->bits);
+  hk_space_check_locked();
+  hk_lock_release(hk_lock_space);
+  return purged;
+}
+
+static hk_os_purge_t give_back(const victim_t *victim) {
+  return victim->superslab != NULL ? give_back_slabs(victim) : give_back_extent(victim->extent);
+}
+
+static size_t trim(size_t keep_bytes, hk_idle_cause_t cause) {
+  size_t given_back = 0;
+  victim_t victim;
+  /* Each superslab and range once: what the system does not take back goes to the end of its list again. */
+  size_t left = hk_superslab_index_superslab_count() + hk_extent_usage().count;
+  for (; left > 0 && claim_victim(keep_bytes, cause, &victim); left--) {
+    hk_os_purge_t purged = give_back(&victim);
+    if (purged == hk_os_purge_refused) break; /* the next release or visit tries again */
+    given_back += victim.bytes;
+    hk_stat_add(purged == hk_os_purge_lazy ? hk_stat_given_back_lazily : hk_stat_given_back, victim.bytes);
+  }
+  return given_back;
+}
+
+static bool claim_free(victim_t *victim) {
+  hk_lock_acquire(hk_lock_space);
+  hk_superslab_t *superslab = hk_superslab_index_any_free_locked();
+  if (superslab != NULL) claim_slabs_locked(superslab, true, victim);
+  hk_lock_release(hk_lock_space);
+  return superslab != NULL;
+}
+
+bool hk_purge_unmap_free(void) {
+  bool found = false;
+  victim_t victim = {.is_lazy = false};
+  for (size_t left = hk_superslab_index_superslab_count(); left > 0 && claim_free(&victim); left--) {
+    if (give_back_slabs(&victim) == hk_os_purge_refused) break;
+    hk_stat_add(hk_stat_given_back, victim.bytes);
+    found = true;
+  }
+  return found;
+}
+
+static void purge_by(const hk_idle_verdict_t *verdict) {
+  if (verdict->is_too_much) (void)trim(verdict->keep_bytes, verdict->cause);
+}
+
+/* The purge wake-up that the first look rang stays rung: no other look rings it again. */
+static HK_COLD hk_idle_verdict_t look_with_system(uint64_t now_ms, bool is_wakeup_sent) {
+  hk_idle_ask_system(now_ms);
+  hk_lock_acquire(hk_lock_space);
+  hk_idle_verdict_t verdict = hk_idle_look_locked(now_ms);
+  hk_lock_release(hk_lock_space);
+  verdict.is_wakeup_sent = verdict.is_wakeup_sent || is_wakeup_sent;
+  return verdict;
+}
+
+void hk_purge_settle(uint64_t now_ms) {
+  hk_idle_verdict_t verdict = hk_idle_look_locked(now_ms);
+  bool is_huge_due = hk_huge_is_due_locked(now_ms);
+  hk_space_check_locked();
+  hk_lock_release(hk_lock_space);
+  if (HK_UNLIKELY(verdict.is_system_look_due)) verdict = look_with_system(now_ms, verdict.is_wakeup_sent);
+  purge_by(&verdict);
+  if (HK_UNLIKELY(is_huge_due)) hk_huge_look(now_ms);
+  if (HK_UNLIKELY(verdict.is_wakeup_sent)) hk_purge_wakeup_wake();
+  if (hk_recording_is_full()) hk_recording_write();
+}
+
+static hk_idle_verdict_t visit(uint64_t now_ms, uint64_t *wait_ms) {
+  hk_lock_acquire(hk_lock_space);
+  hk_idle_verdict_t verdict = hk_idle_visit_locked(now_ms, wait_ms);
+  hk_space_check_locked();
+  hk_lock_release(hk_lock_space);
+  return verdict;
+}
+
+uint64_t hk_purge_visit(uint64_t now_ms) {
+  uint64_t wait_ms;
+  hk_idle_verdict_t verdict = visit(now_ms, &wait_ms);
+  if (verdict.is_system_look_due) {
+    hk_idle_ask_system(now_ms);
+    verdict = visit(now_ms, &wait_ms); /* no change of the program's, who may be quiet */
+  }
+  purge_by(&verdict);
+  hk_idle_end_visit();
+  hk_huge_visit(now_ms);
+  return wait_ms;
+}
+
+size_t hk_purge_down_to(size_t keep_bytes) {
+  hk_lock_acquire(hk_lock_space);
+  if (keep_bytes == 0) hk_idle_forget_locked();
+  hk_lock_release(hk_lock_space);
+  return trim(keep_bytes, hk_idle_asked);
+}

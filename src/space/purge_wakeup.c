@@ -1,0 +1,94 @@
+/* space/purge_wakeup.c - L3. See purge_wakeup.h. */
+#include "space/purge_wakeup.h"
+
+#include "os/lock.h"
+#include "os/os.h"
+#include "os/process.h"
+
+_Atomic(bool) hk_purge_wakeup_is_wanted;
+_Atomic(uint32_t) hk_purge_wakeup_word;
+_Atomic(bool) hk_purge_wakeup_wants_blocks;
+
+/* Guarded by hk_lock_space. */
+static bool is_heard;
+static bool is_expected;
+
+/* Written without the lock by who could not come. */
+static _Atomic(uint64_t) not_before_ms;
+
+/* Whether there is a purge thread, or about to be: set by who starts it, cleared by itself. */
+static _Atomic(bool) exists;
+
+/* The mark of the process that may have one; 0: none yet. */
+static _Atomic(uint64_t) process;
+
+bool hk_purge_wakeup_is_received_locked(void) { return is_heard; }
+
+void hk_purge_wakeup_note_locked(uint64_t now_ms, size_t held_bytes) {
+  if (HK_LIKELY(is_heard || held_bytes < HK_PURGE_WAKEUP_WORTH_BYTES)) return;
+  if (now_ms >= hk_load_relaxed(&not_before_ms)) hk_store_relaxed(&hk_purge_wakeup_is_wanted, true);
+}
+
+void hk_purge_wakeup_expect_locked(void) { is_expected = is_heard; }
+
+bool hk_purge_wakeup_send_locked(void) {
+  if (HK_LIKELY(!is_expected)) return false;
+  is_expected = false;
+  hk_bump_relaxed(&hk_purge_wakeup_word, 1);
+  return true;
+}
+
+/* The word has changed under the lock, which the purge thread read it under: it does not fall asleep any more, or this
+ * wakes it. */
+void hk_purge_wakeup_wake(void) { hk_os_wake_one((const uint32_t *)&hk_purge_wakeup_word); }
+
+void hk_purge_wakeup_send(void) {
+  hk_lock_acquire(hk_lock_space);
+  bool is_first = hk_load_relaxed(&hk_purge_wakeup_wants_blocks);
+  if (is_first) {
+    hk_store_relaxed(&hk_purge_wakeup_wants_blocks, false);
+    hk_bump_relaxed(&hk_purge_wakeup_word, 1);
+  }
+  hk_lock_release(hk_lock_space);
+  if (is_first) hk_purge_wakeup_wake();
+}
+
+void hk_purge_wakeup_call(void) {
+  hk_lock_acquire(hk_lock_space);
+  hk_bump_relaxed(&hk_purge_wakeup_word, 1);
+  hk_lock_release(hk_lock_space);
+  hk_purge_wakeup_wake();
+}
+
+void hk_purge_wakeup_receive(bool heard) {
+  hk_lock_acquire(hk_lock_space);
+  is_heard = heard;
+  is_expected = false;
+  hk_lock_release(hk_lock_space);
+}
+
+void hk_purge_wakeup_decline(uint64_t now_ms) {
+  hk_store_relaxed(&hk_purge_wakeup_is_wanted, false);
+  hk_store_relaxed(&not_before_ms, now_ms + HK_PURGE_WAKEUP_RETRY_MS);
+}
+
+void hk_purge_wakeup_allow(void) { hk_store_relaxed(&process, hk_process_mark()); }
+
+void hk_purge_wakeup_forbid(void) { hk_store_relaxed(&process, 0); }
+
+bool hk_purge_wakeup_is_allowed(void) { return hk_load_relaxed(&process) == hk_process_mark(); }
+
+bool hk_purge_wakeup_claim(void) {
+  bool expected = false;
+  return hk_compare_exchange_acquire(&exists, &expected, true);
+}
+
+void hk_purge_wakeup_give_up(void) { hk_store_release(&exists, false); /* with the next claim */ }
+
+void hk_purge_wakeup_repair(void) {
+  hk_store_relaxed(&exists, false);
+  is_heard = is_expected = false;
+  hk_store_relaxed(&hk_purge_wakeup_wants_blocks, false);
+  hk_store_relaxed(&hk_purge_wakeup_is_wanted, false);
+  hk_store_relaxed(&not_before_ms, 0);
+}

@@ -1,0 +1,392 @@
+/* space/superslab_index.c - L3. See superslab_index.h. */
+#include "space/superslab_index.h"
+
+#include "base/atomic.h"
+#include "base/bits.h"
+#include "base/mask.h"
+#include "os/lock.h"
+#include "space/idle.h"
+#include "space/meta.h"
+#include "space/region_map.h"
+
+hk_superslab_index_t hk_superslab_index[HK_NODE_MAX];
+
+#define EMPTY_LIST(list) \
+  { &(list), &(list) }
+
+/* Guarded by hk_lock_space; the atomic sums are written under it and read without. */
+static struct {
+  hk_list_t idle;  /* through idle_link */
+  hk_list_t lazy;  /* the same of those that have lazy memory and are not in idle */
+  hk_list_t spare; /* records that describe nothing, through link */
+  hk_superslab_t *all;
+  _Atomic(size_t) superslab_count;
+  _Atomic(size_t) mapped_bytes;
+} space = {.idle = EMPTY_LIST(space.idle), .lazy = EMPTY_LIST(space.lazy), .spare = EMPTY_LIST(space.spare)};
+
+static void set_up_locked(hk_superslab_index_t *index) {
+  for (unsigned i = 0; i < HK_SUPERSLAB_INDEX_BUCKETS; i++) hk_list_init(&index->bucket[i]);
+  index->bucket_mask = 0;
+  index->is_ready = true;
+}
+
+/* Slabs that trimming would make the program smaller by. */
+static unsigned idle_count(const hk_superslab_t *superslab) {
+  return (unsigned)__builtin_popcount(hk_superslab_index_idle_bits(superslab));
+}
+
+/* ---- Filing. */
+
+/* Puts a superslab into the bucket of its longest run, 0 for none. */
+static void file_by_run_locked(hk_superslab_t *superslab, unsigned longest) {
+  hk_superslab_index_t *index = superslab->index;
+  if (superslab->longest_run > 0) {
+    unsigned bucket = superslab->longest_run - 1u;
+    hk_list_remove(&superslab->link);
+    if (hk_list_is_empty(&index->bucket[bucket])) index->bucket_mask &= ~(UINT32_C(1) << bucket);
+  }
+  superslab->longest_run = (uint8_t)longest;
+  if (longest > 0) {
+    hk_list_push_front(&index->bucket[longest - 1], &superslab->link);
+    index->bucket_mask |= UINT32_C(1) << (longest - 1);
+  }
+}
+
+/* Of each bucket the first one is looked at: this one has what was asked for. */
+static void file_first_locked(hk_superslab_t *superslab) {
+  hk_list_remove(&superslab->link);
+  hk_list_push_front(&superslab->index->bucket[superslab->longest_run - 1], &superslab->link);
+}
+
+/* Puts a superslab into the list of those that have something to give back, if it has. */
+static void file_by_idle_locked(hk_superslab_t *superslab) {
+  hk_list_t *list = NULL;
+  if (idle_count(superslab) > 0 || hk_superslab_index_is_wholly_free(superslab)) {
+    list = &space.idle;
+  } else if (HK_UNLIKELY(superslab->lazy_mask != 0)) {
+    list = &space.lazy;
+  }
+  if (hk_list_is_linked(&superslab->idle_link)) {
+    if (list == (superslab->idle_since != 0 ? &space.idle : &space.lazy)) return;
+    hk_list_remove(&superslab->idle_link);
+  }
+  if (list == NULL) return;
+  superslab->idle_since = list == &space.idle ? hk_idle_next_age_locked() : 0;
+  hk_list_push_back(list, &superslab->idle_link);
+}
+
+#if HK_DEBUG
+
+static const hk_list_t *age_list_of(const hk_superslab_t *superslab) {
+  if (!hk_list_is_linked(&superslab->idle_link)) return NULL;
+  return superslab->idle_since != 0 ? &space.idle : &space.lazy;
+}
+
+/* Of one superslab, after each change of its masks. */
+static void check_superslab(const hk_superslab_t *superslab) {
+  uint32_t free_mask = superslab->free_mask, lazy = superslab->lazy_mask;
+  HK_REQUIRE((free_mask & superslab->in_use_mask) == 0, "a slab is free or in use");
+  uint32_t of_all = free_mask | superslab->in_use_mask | superslab->used_mask;
+  HK_REQUIRE((of_all & ~superslab->slab_mask) == 0, "a mask of a superslab has slabs of its own");
+  HK_REQUIRE((lazy & ~(free_mask & superslab->used_mask)) == 0, "what was given back lazily is free and used");
+  HK_REQUIRE(superslab->longest_run == hk_mask_longest_run(free_mask), "a superslab knows its longest free run");
+  HK_REQUIRE(hk_list_is_linked(&superslab->link) == (free_mask != 0), "a superslab with a free slab is in a bucket");
+  bool is_idle = idle_count(superslab) > 0 || hk_superslab_index_is_wholly_free(superslab);
+  const hk_list_t *list = is_idle ? &space.idle : lazy != 0 ? &space.lazy : NULL;
+  HK_REQUIRE(age_list_of(superslab) == list, "a superslab is in the list by age that its masks ask for");
+  for (uint32_t left = superslab->slab_mask; left != 0; left &= left - 1) {
+    unsigned i = hk_lowest_bit(left);
+    hk_slab_t *slab = &superslab->slabs[i];
+    HK_REQUIRE(slab->superslab == superslab, "each slab of a superslab knows it");
+    if ((free_mask >> i & 1) == 0) continue;
+    HK_REQUIRE(hk_slab_state(slab) == hk_slab_free, "a free slab's descriptor says so");
+    HK_REQUIRE(hk_load_relaxed(&slab->owner) == NULL, "a free slab has no owner");
+  }
+}
+
+#else
+static void check_superslab(const hk_superslab_t *superslab) { (void)superslab; }
+#endif
+
+void hk_superslab_index_file_locked(hk_superslab_t *superslab) {
+  unsigned longest = hk_mask_longest_run(superslab->free_mask);
+  if (longest != superslab->longest_run) file_by_run_locked(superslab, longest);
+  file_by_idle_locked(superslab);
+  check_superslab(superslab);
+}
+
+void hk_superslab_index_note_lazy_locked(hk_superslab_t *superslab, uint32_t bits) {
+  HK_ASSERT((hk_superslab_index_idle_bits(superslab) & bits) == bits, "only what is idle is given back lazily");
+  superslab->lazy_mask |= bits;
+  hk_bump_relaxed(&hk_idle_slabs.idle_bytes, -hk_superslab_index_bytes_of(bits));
+  hk_bump_relaxed(&hk_idle_lazy_bytes, hk_superslab_index_bytes_of(bits));
+  hk_superslab_index_file_locked(superslab);
+}
+
+void hk_superslab_index_rejuvenate_locked(hk_superslab_t *superslab) {
+  if (!hk_list_is_linked(&superslab->idle_link) || superslab->idle_since == 0) return;
+  hk_list_remove(&superslab->idle_link);
+  hk_list_push_back(&space.idle, &superslab->idle_link);
+  superslab->idle_since = hk_idle_next_age_locked();
+}
+
+/* ---- Finding. */
+
+hk_superslab_t *hk_superslab_index_wholly_free_locked(void) {
+  unsigned count = hk_load_relaxed(&hk_node_count);
+  for (unsigned node = 0; node < count; node++) {
+    const hk_superslab_index_t *index = &hk_superslab_index[node];
+    if (index->bucket_mask >> (HK_SUPERSLAB_INDEX_BUCKETS - 1) == 0) continue;
+    return HK_CONTAINER_OF(index->bucket[HK_SUPERSLAB_INDEX_BUCKETS - 1].next, hk_superslab_t, link);
+  }
+  return NULL;
+}
+
+hk_superslab_t *hk_superslab_index_any_free_locked(void) {
+  unsigned count = hk_load_relaxed(&hk_node_count);
+  for (unsigned node = 0; node < count; node++) {
+    const hk_superslab_index_t *index = &hk_superslab_index[node];
+    if (index->bucket_mask != 0)
+      return HK_CONTAINER_OF(index->bucket[hk_lowest_bit(index->bucket_mask)].next, hk_superslab_t, link);
+  }
+  return NULL;
+}
+
+hk_superslab_t *hk_superslab_index_oldest_locked(void) {
+  return hk_list_is_empty(&space.idle) ? NULL : HK_CONTAINER_OF(space.idle.next, hk_superslab_t, idle_link);
+}
+
+hk_superslab_t *hk_superslab_index_lazy_locked(void) {
+  return hk_list_is_empty(&space.lazy) ? NULL : HK_CONTAINER_OF(space.lazy.next, hk_superslab_t, idle_link);
+}
+
+hk_superslab_t *hk_superslab_index_next_record_locked(const hk_superslab_t *record) {
+  return record != NULL && record->all_next != NULL ? record->all_next : space.all;
+}
+
+size_t hk_superslab_index_superslab_count(void) { return hk_load_relaxed(&space.superslab_count); }
+size_t hk_superslab_index_mapped_bytes(void) { return hk_load_relaxed(&space.mapped_bytes); }
+
+/* ---- Records. */
+
+hk_superslab_t *hk_superslab_index_take_record(void) {
+  hk_superslab_t *record = NULL;
+  hk_lock_acquire(hk_lock_space);
+  if (!hk_list_is_empty(&space.spare)) {
+    record = HK_CONTAINER_OF(space.spare.next, hk_superslab_t, link);
+    hk_list_remove(&record->link);
+  }
+  hk_lock_release(hk_lock_space);
+  return record != NULL ? record : hk_meta_alloc(sizeof(hk_superslab_t));
+}
+
+static void spare_record_locked(hk_superslab_t *record) {
+  record->start = 0;
+  hk_list_push_front(&space.spare, &record->link);
+}
+
+void hk_superslab_index_spare_record(hk_superslab_t *record) {
+  hk_lock_acquire(hk_lock_space);
+  spare_record_locked(record);
+  hk_lock_release(hk_lock_space);
+}
+
+void hk_superslab_index_set_states(hk_slab_t *slabs, uint32_t bits, hk_slab_state_t state) {
+  for (; bits != 0; bits &= bits - 1) hk_slab_set_state(&slabs[hk_lowest_bit(bits)], state);
+}
+
+/* What of a superslab's addresses the room is. */
+static uint32_t bits_of(hk_extent_t room) {
+  unsigned first = (unsigned)(room.start % HK_SUPERSLAB_BYTES / HK_SLAB_BYTES);
+  return hk_mask_range(first, (unsigned)(room.bytes / HK_SLAB_BYTES));
+}
+
+/* Records never go away, and one that was left behind has another start. */
+static hk_superslab_t *find_locked(uintptr_t start) {
+  const hk_slab_t *slabs = hk_slab_of((void *)start);
+  for (unsigned i = 0; i < HK_SUPERSLAB_SLABS; i++) {
+    if (slabs[i].superslab != NULL && slabs[i].superslab->start == start) return slabs[i].superslab;
+  }
+  return NULL;
+}
+
+/* As long as it has no slabs it is nothing to a child of fork. */
+static void begin_locked(hk_superslab_t *record, uintptr_t start, unsigned node) {
+  bool is_new = record->slabs == NULL;
+  record->slabs = hk_slab_of((void *)start);
+  record->index = &hk_superslab_index[node];
+  if (!record->index->is_ready) set_up_locked(record->index);
+  record->slab_mask = record->free_mask = record->used_mask = record->lazy_mask = 0;
+  hk_superslab_index_note_in_use(record, HK_MASK_ALL, false);
+  record->is_huge = record->is_allowed = false;
+  hk_keep_store_order();
+  record->start = start;
+  if (is_new) {
+    record->all_next = space.all;
+    hk_keep_store_order();
+    space.all = record;
+  }
+  hk_bump_relaxed(&space.superslab_count, 1);
+}
+
+/* The free mask comes last: slabs without it are lost to a child of fork. */
+static void add_locked(hk_superslab_t *superslab, hk_extent_t room) {
+  uint32_t bits = bits_of(room);
+  HK_ASSERT((superslab->slab_mask & bits) == 0, "what the system grants was not there before");
+  for (uint32_t left = bits; left != 0; left &= left - 1) superslab->slabs[hk_lowest_bit(left)].superslab = superslab;
+  hk_superslab_index_set_states(superslab->slabs, bits, hk_slab_free);
+  if (!room.zero) superslab->used_mask |= bits;
+  superslab->slab_mask |= bits;
+  superslab->full_since_ms = 0;
+  hk_keep_store_order();
+  superslab->free_mask |= bits;
+  hk_bump_relaxed(&space.mapped_bytes, room.bytes);
+  if (!room.zero) hk_bump_relaxed(&hk_idle_slabs.idle_bytes, room.bytes);
+  hk_superslab_index_file_locked(superslab);
+  file_first_locked(superslab);
+}
+
+bool hk_superslab_index_enter_locked(hk_superslab_t *record, hk_extent_t room, unsigned node) {
+  uintptr_t start = hk_align_down(room.start, HK_SUPERSLAB_BYTES);
+  hk_superslab_t *superslab = room.bytes < HK_SUPERSLAB_BYTES ? find_locked(start) : NULL;
+  bool is_new = superslab == NULL;
+  if (is_new) begin_locked(superslab = record, start, node);
+  add_locked(superslab, room);
+  return is_new;
+}
+
+uint32_t hk_superslab_index_detach_free_locked(hk_superslab_t *superslab) {
+  uint32_t bits = superslab->free_mask;
+  hk_superslab_index_withdraw_locked(superslab, bits);
+  hk_keep_store_order();
+  superslab->slab_mask &= ~bits;
+  superslab->used_mask &= ~bits;
+  hk_bump_relaxed(&space.mapped_bytes, -hk_superslab_index_bytes_of(bits));
+  if (superslab->slab_mask == 0) {
+    hk_bump_relaxed(&space.superslab_count, (size_t)-1);
+    spare_record_locked(superslab);
+  }
+  return bits;
+}
+
+/* ---- The walk. */
+
+#if HK_DEBUG
+
+typedef struct {
+  size_t count;     /* of superslabs */
+  size_t with_free; /* of those in a bucket */
+  size_t by_age;
+  size_t all, in_use, idle, lazy; /* slabs */
+} walked_t;
+
+static walked_t check_records_locked(void) {
+  walked_t walked = {0};
+  for (const hk_superslab_t *superslab = space.all; superslab != NULL; superslab = superslab->all_next) {
+    if (superslab->start == 0) continue;
+    check_superslab(superslab);
+    walked.count++;
+    walked.with_free += superslab->longest_run > 0;
+    walked.by_age += hk_list_is_linked(&superslab->idle_link);
+    walked.all += (size_t)__builtin_popcount(superslab->slab_mask);
+    walked.in_use += (size_t)__builtin_popcount(superslab->in_use_mask);
+    walked.idle += idle_count(superslab);
+    walked.lazy += (size_t)__builtin_popcount(superslab->lazy_mask);
+  }
+  return walked;
+}
+
+static size_t check_bucket_locked(const hk_superslab_index_t *index, unsigned bucket) {
+  size_t count = 0;
+  for (const hk_list_t *node = index->bucket[bucket].next; node != &index->bucket[bucket]; node = node->next) {
+    const hk_superslab_t *superslab = HK_CONTAINER_OF(node, hk_superslab_t, link);
+    HK_REQUIRE(node->next->previous == node, "a bucket of superslabs is whole");
+    HK_REQUIRE(superslab->index == index && superslab->start != 0, "a bucket has superslabs of its node");
+    HK_REQUIRE(superslab->longest_run == bucket + 1, "a superslab is in the bucket of its longest free run");
+    count++;
+  }
+  HK_REQUIRE((index->bucket_mask >> bucket & 1) == (count > 0), "a bucket is marked when it has a superslab");
+  return count;
+}
+
+static size_t check_buckets_locked(void) {
+  size_t count = 0;
+  for (unsigned node = 0; node < HK_NODE_MAX; node++) {
+    const hk_superslab_index_t *index = &hk_superslab_index[node];
+    for (unsigned i = 0; index->is_ready && i < HK_SUPERSLAB_INDEX_BUCKETS; i++) count += check_bucket_locked(index, i);
+  }
+  return count;
+}
+
+static size_t check_ages_locked(const hk_list_t *list) {
+  size_t count = 0;
+  uint64_t age = 0;
+  for (const hk_list_t *node = list->next; node != list; node = node->next) {
+    const hk_superslab_t *superslab = HK_CONTAINER_OF(node, hk_superslab_t, idle_link);
+    HK_REQUIRE(node->previous->next == node, "a list of superslabs by age is whole");
+    HK_REQUIRE(age_list_of(superslab) == list, "a list by age has the superslabs that say so");
+    HK_REQUIRE(superslab->idle_since >= age, "superslabs lie in the order of age");
+    age = superslab->idle_since;
+    count++;
+  }
+  return count;
+}
+
+uint64_t hk_superslab_index_check_locked(void) {
+  walked_t walked = check_records_locked();
+  HK_REQUIRE(walked.count == hk_superslab_index_superslab_count(), "the count of superslabs is how many there are");
+  HK_REQUIRE(hk_superslab_index_mapped_bytes() == walked.all * HK_SLAB_BYTES,
+             "the bytes mapped are those of the slabs");
+  HK_REQUIRE(check_buckets_locked() == walked.with_free, "each superslab with a free slab is in one bucket");
+  size_t by_age = check_ages_locked(&space.idle) + check_ages_locked(&space.lazy);
+  HK_REQUIRE(by_age == walked.by_age, "each superslab with something to give back is in one list by age");
+  HK_REQUIRE(hk_load_relaxed(&hk_idle_slabs.in_use_bytes) == walked.in_use * HK_SLAB_BYTES,
+             "the bytes in use are those of the slabs in use");
+  HK_REQUIRE(hk_load_relaxed(&hk_idle_slabs.idle_bytes) == walked.idle * HK_SLAB_BYTES,
+             "the idle bytes are those of the idle slabs");
+  HK_REQUIRE(hk_load_relaxed(&hk_idle_lazy_bytes) == walked.lazy * HK_SLAB_BYTES,
+             "the lazy bytes are those of the lazy slabs");
+  return walked.count * HK_SUPERSLAB_SLABS;
+}
+
+#endif
+
+/* ---- Fork. */
+
+static void empty_lists(void) {
+  hk_list_init(&space.idle);
+  hk_list_init(&space.lazy);
+  hk_list_init(&space.spare);
+  for (unsigned node = 0; node < HK_NODE_MAX; node++) {
+    if (hk_superslab_index[node].is_ready) set_up_locked(&hk_superslab_index[node]);
+  }
+}
+
+void hk_superslab_index_repair(void) {
+  size_t superslabs = 0, slabs = 0, in_use = 0, idle = 0, lazy_bytes = 0;
+  empty_lists();
+  for (hk_superslab_t *superslab = space.all; superslab != NULL; superslab = superslab->all_next) {
+    superslab->link.next = superslab->idle_link.next = NULL;
+    superslab->longest_run = 0;
+    if (superslab->start == 0 || superslab->slab_mask == 0) {
+      superslab->start = 0;
+      hk_list_push_front(&space.spare, &superslab->link);
+      continue;
+    }
+    superslabs++;
+    superslab->lazy_mask &= superslab->free_mask; /* a thread that was claiming slabs is gone, and they are lost */
+    hk_superslab_index_note_in_use(superslab, HK_MASK_ALL, false);
+    hk_superslab_index_note_in_use(superslab, superslab->slab_mask, true);
+    hk_superslab_index_note_in_use(superslab, superslab->free_mask, false);
+    hk_superslab_index_file_locked(superslab);
+    idle += idle_count(superslab);
+    lazy_bytes += hk_superslab_index_bytes_of(superslab->lazy_mask);
+    slabs += (size_t)__builtin_popcount(superslab->slab_mask);
+    in_use += (size_t)__builtin_popcount(superslab->slab_mask & ~superslab->free_mask);
+  }
+  hk_store_relaxed(&space.superslab_count, superslabs);
+  hk_store_relaxed(&space.mapped_bytes, slabs * HK_SLAB_BYTES);
+  hk_store_relaxed(&hk_idle_slabs.in_use_bytes, in_use * HK_SLAB_BYTES);
+  hk_store_relaxed(&hk_idle_slabs.idle_bytes, idle * HK_SLAB_BYTES);
+  hk_store_relaxed(&hk_idle_lazy_bytes, lazy_bytes);
+}

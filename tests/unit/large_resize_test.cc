@@ -1,0 +1,158 @@
+// space/big: blocks that grow and shrink.
+#include "fake_os.h"
+#include "fresh_test.h"
+#include "unit/large_driver.h"
+
+using namespace hk_test;
+
+namespace {
+
+HK_FRESH_TEST(Big, ShrinkingLeavesAFreeRange) {
+  char *block = Alloc(8 * HK_MIB);
+  Fill(block, 4 * HK_MIB, 9);
+  EXPECT_EQ(Resize(block, 4 * HK_MIB), block);
+  ExpectBig(block, 4 * HK_MIB);
+  ExpectUsage(1, 4 * HK_MIB);
+  ExpectCached(4 * HK_MIB, 4 * HK_MIB);
+  EXPECT_TRUE(Holds(block, 4 * HK_MIB, 9));
+  EXPECT_EQ(Alloc(4 * HK_MIB), block + 4 * HK_MIB);
+  ExpectNothingLost();
+}
+
+HK_FRESH_TEST(Big, GrowingAbsorbsWhatIsFreeBehindIt) {
+  char *start = FreeRange(8 * HK_MIB);
+  char *block = Alloc(2 * HK_MIB);
+  ASSERT_EQ(block, start);
+  Fill(block, 2 * HK_MIB, 9);
+  EXPECT_EQ(Resize(block, 5 * HK_MIB), block);
+  ExpectBig(block, 5 * HK_MIB);
+  ExpectUsage(1, 5 * HK_MIB);
+  ExpectCached(3 * HK_MIB, 3 * HK_MIB);
+  EXPECT_EQ(hk_slab_state(SlabOf(block + 2 * HK_MIB)), hk_slab_none);
+  EXPECT_EQ(Resize(block, 8 * HK_MIB), block) << "all of it";
+  EXPECT_TRUE(Holds(block, 2 * HK_MIB, 9));
+  ExpectBig(block, 8 * HK_MIB);
+  ExpectCached(0, 0);
+  EXPECT_EQ(hk_extent_usage().count, 0u);
+  EXPECT_EQ(fake_os_calls(fake_os_resize) + fake_os_calls(fake_os_move), 0u);
+  EXPECT_TRUE(Free(block));
+  ExpectCached(8 * HK_MIB, 8 * HK_MIB);
+}
+
+HK_FRESH_TEST(Big, WhatIsTooShortOrNotFreeIsNotAbsorbed) {
+  char *start = FreeRange(8 * HK_MIB);
+  char *block = Alloc(2 * HK_MIB);
+  char *next = Alloc(2 * HK_MIB);
+  ASSERT_EQ(next, start + 2 * HK_MIB);
+  fake_os_fail_all(fake_os_resize, true);
+  fake_os_fail_all(fake_os_move, true);
+  fake_os_fail_all(fake_os_reserve, true);
+  EXPECT_EQ(Resize(block, 3 * HK_MIB), nullptr) << "in use";
+  EXPECT_EQ(Resize(next, 7 * HK_MIB), nullptr) << "too short";
+  ExpectBig(block, 2 * HK_MIB);
+  ExpectBig(next, 2 * HK_MIB);
+  ExpectUsage(2, 4 * HK_MIB);
+  ExpectCached(4 * HK_MIB, 4 * HK_MIB);
+}
+
+HK_FRESH_TEST(Big, ResizesWhereTheSystemHasRoom) {
+  char *block = Alloc(8 * HK_MIB);
+  Fill(block, 4 * HK_MIB, 9);
+  EXPECT_EQ(Resize(block, 4 * HK_MIB), block);
+  Trim();
+  EXPECT_FALSE(fake_os_is_mapped(block + 4 * HK_MIB, 1));
+  EXPECT_EQ(Resize(block, 6 * HK_MIB - 5), block) << "into the addresses that it gave up";
+  ExpectBig(block, 6 * HK_MIB);
+  ExpectUsage(1, 6 * HK_MIB);
+  EXPECT_TRUE(Holds(block, 4 * HK_MIB, 9));
+  EXPECT_EQ(fake_os_calls(fake_os_move), 0u);
+  ExpectNothingLost();
+  EXPECT_TRUE(Free(block));
+  ExpectUsage(0, 0);
+  ExpectNothingLost();
+}
+
+HK_FRESH_TEST(Big, WithinTheSameSlabsNothingIsAsked) {
+  char *block = Alloc(4 * HK_MIB);
+  EXPECT_EQ(Resize(block, 4 * HK_MIB - HK_SLAB_BYTES + 1), block);
+  EXPECT_EQ(fake_os_calls(fake_os_resize) + fake_os_calls(fake_os_move), 0u);
+  ExpectUsage(1, 4 * HK_MIB);
+}
+
+HK_FRESH_TEST(Big, MovesWhereItCannotGrow) {
+  constexpr size_t kept = 4 * HK_MIB, new_bytes = 16 * HK_MIB;
+  char *block = Alloc(kept);
+  hk_slab_t *slab = SlabOf(block);
+  Fill(block, kept, 9);
+  fake_os_fail_all(fake_os_resize, true);
+  char *moved = Resize(block, new_bytes);
+  ASSERT_NE(moved, nullptr);
+  EXPECT_NE(moved, block);
+  ExpectBig(moved, new_bytes);
+  EXPECT_TRUE(Holds(moved, kept, 9));
+  ExpectUsage(1, new_bytes);
+  EXPECT_EQ(hk_slab_state(slab), hk_slab_none);
+  EXPECT_FALSE(fake_os_is_mapped(block, 1));
+  ExpectNothingLost();
+  EXPECT_TRUE(Free(moved));
+  ExpectUsage(0, 0);
+  ExpectNothingLost();
+}
+
+HK_FRESH_TEST(Big, MovesOntoAFreeRangeWhereThereAreNoNewAddresses) {
+  RetainEverything();
+  char *target = Alloc(8 * HK_MIB, HK_GIB);
+  Fill(target, 8 * HK_MIB, 1);
+  char *block = Alloc(4 * HK_MIB, HK_GIB);
+  Fill(block, 4 * HK_MIB, 2);
+  EXPECT_TRUE(Free(target));
+  fake_os_fail_all(fake_os_resize, true);
+  fake_os_fail_all(fake_os_reserve, true);
+  EXPECT_EQ(Resize(block, 8 * HK_MIB), target);
+  EXPECT_TRUE(Holds(target, 4 * HK_MIB, 2));
+  ExpectUsage(1, 8 * HK_MIB);
+  ExpectCached(0, 0);
+  ExpectNothingLost();
+}
+
+HK_FRESH_TEST(Big, MovesToNewAddressesWhileThereAreAny) {
+  RetainEverything();
+  char *kept = Alloc(8 * HK_MIB, HK_GIB);
+  char *block = Alloc(4 * HK_MIB, HK_GIB);
+  EXPECT_TRUE(Free(kept));
+  fake_os_fail_all(fake_os_resize, true);
+  char *moved = Resize(block, 8 * HK_MIB);
+  ASSERT_NE(moved, nullptr);
+  EXPECT_NE(moved, kept) << "its memory is of more use than its addresses";
+  ExpectCached(8 * HK_MIB, 8 * HK_MIB);
+}
+
+// The block is as it was, and nothing else is there.
+void ExpectResizeRefused(char *block, size_t bytes) {
+  EXPECT_EQ(Resize(block, bytes), nullptr);
+  ExpectBig(block, 4 * HK_MIB);
+  EXPECT_TRUE(Holds(block, 4 * HK_MIB, 9));
+  ExpectUsage(1, 4 * HK_MIB);
+  ExpectNothingLost();
+}
+
+HK_FRESH_TEST(Big, ARefusedResizeChangesNothing) {
+  char *block = Alloc(4 * HK_MIB);
+  Fill(block, 4 * HK_MIB, 9);
+  ExpectResizeRefused(block, SIZE_MAX);
+  ExpectResizeRefused(block, PTRDIFF_MAX);
+  EXPECT_EQ(fake_os_calls(fake_os_resize), 0u);
+  ExpectResizeRefused(block, size_t{PTRDIFF_MAX} - HK_SLAB_BYTES);
+  fake_os_fail_all(fake_os_resize, true);
+  fake_os_fail_all(fake_os_move, true);
+  ExpectResizeRefused(block, 16 * HK_MIB);
+  EXPECT_EQ(fake_os_calls(fake_os_move), 1u);
+  Trim(); /* what it would have moved to */
+  fake_os_fail_all(fake_os_reserve, true);
+  ExpectResizeRefused(block, 16 * HK_MIB);
+  EXPECT_EQ(fake_os_calls(fake_os_move), 1u) << "there was nowhere to move to";
+  EXPECT_TRUE(Free(block));
+  ExpectNothingLost();
+}
+
+}  // namespace

@@ -1,0 +1,225 @@
+// space/bell: when a purge thread is wanted, who may start it, and how it is rung for; in one process and in its children.
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdint>
+#include <thread>
+
+#include "fake_os.h"
+#include "fresh_test.h"
+#include "os/lock.h"
+#include "scale.h"
+#include "unit/rendezvous.h"
+
+extern "C" {
+#include "space/purge_wakeup.h"
+}
+
+using namespace hk_test;
+
+namespace {
+
+constexpr size_t kWorth = HK_PURGE_WAKEUP_WORTH_BYTES;
+
+template <typename Body>
+auto Locked(Body body) {
+  hk_lock_acquire(hk_lock_space);
+  auto result = body();
+  hk_lock_release(hk_lock_space);
+  return result;
+}
+
+bool IsHeard() { return Locked(hk_purge_wakeup_is_received_locked); }
+bool Ring() { return Locked(hk_purge_wakeup_send_locked); }
+// Whether the caller is to start one.
+bool Claim() { return hk_purge_wakeup_is_allowed() && hk_purge_wakeup_claim(); }
+void Expect() {
+  Locked([] {
+    hk_purge_wakeup_expect_locked();
+    return 0;
+  });
+}
+uint32_t Word() { return hk_load_relaxed(&hk_purge_wakeup_word); }
+
+// Whether one is wanted when so much is held; it is not wanted any more afterwards.
+bool IsWantedAt(uint64_t now_ms, size_t held_bytes) {
+  return Locked([=] {
+    hk_purge_wakeup_note_locked(now_ms, held_bytes);
+    bool is_wanted = hk_load_relaxed(&hk_purge_wakeup_is_wanted);
+    hk_store_relaxed(&hk_purge_wakeup_is_wanted, false);
+    return is_wanted;
+  });
+}
+
+HK_FRESH_TEST(Bell, IsWantedFromSixteenMebibytesOn) {
+  EXPECT_EQ(kWorth, 16 * HK_MIB);
+  EXPECT_FALSE(IsWantedAt(0, 0));
+  EXPECT_FALSE(IsWantedAt(UINT64_MAX, kWorth - 1));
+  EXPECT_TRUE(IsWantedAt(0, kWorth));
+  EXPECT_TRUE(IsWantedAt(UINT64_MAX, SIZE_MAX));
+}
+
+HK_FRESH_TEST(Bell, WhoDeclinesIsAskedAgainASecondLater) {
+  EXPECT_TRUE(IsWantedAt(5000, kWorth));
+  hk_purge_wakeup_decline(5000);
+  EXPECT_FALSE(IsWantedAt(4000, kWorth)) << "time that steps back";
+  EXPECT_FALSE(IsWantedAt(5999, SIZE_MAX));
+  EXPECT_TRUE(IsWantedAt(6000, kWorth));
+}
+
+HK_FRESH_TEST(Bell, DecliningTakesBackWhatWasWanted) {
+  hk_purge_wakeup_note_locked(5000, kWorth);
+  EXPECT_TRUE(hk_load_relaxed(&hk_purge_wakeup_is_wanted));
+  hk_purge_wakeup_decline(5000);
+  EXPECT_FALSE(hk_load_relaxed(&hk_purge_wakeup_is_wanted));
+}
+
+HK_FRESH_TEST(Bell, NoneIsWantedWhereThereIsOne) {
+  hk_purge_wakeup_receive(true);
+  EXPECT_TRUE(IsHeard());
+  EXPECT_FALSE(IsWantedAt(5000, SIZE_MAX));
+  hk_purge_wakeup_receive(false);
+  EXPECT_FALSE(IsHeard());
+  EXPECT_TRUE(IsWantedAt(5000, kWorth));
+}
+
+HK_FRESH_TEST(Bell, RingsOnceASpell) {
+  hk_purge_wakeup_receive(true);
+  uint32_t word = Word();
+  EXPECT_FALSE(Ring()) << "it does not sleep yet";
+  EXPECT_EQ(Word(), word);
+  for (uint32_t spell = 1; spell <= 3; spell++) {
+    Expect();
+    EXPECT_EQ(Word(), word + spell - 1);
+    EXPECT_TRUE(Ring());
+    EXPECT_FALSE(Ring());
+    EXPECT_EQ(Word(), word + spell);
+  }
+}
+
+HK_FRESH_TEST(Bell, TheWordBeginsAnewAfterItsLast) {
+  hk_purge_wakeup_receive(true);
+  hk_store_relaxed(&hk_purge_wakeup_word, UINT32_MAX);
+  Expect();
+  EXPECT_TRUE(Ring());
+  EXPECT_EQ(Word(), 0u);
+}
+
+HK_FRESH_TEST(Bell, NobodyRingsWhereNobodyHears) {
+  uint32_t word = Word();
+  Expect();
+  EXPECT_FALSE(Ring());
+  hk_purge_wakeup_receive(true);
+  EXPECT_FALSE(Ring()) << "what was expected before it came";
+  Expect();
+  hk_purge_wakeup_receive(false);
+  EXPECT_FALSE(Ring()) << "it is gone";
+  EXPECT_EQ(Word(), word);
+}
+
+HK_FRESH_TEST(Bell, WakesWhoeverSleeps) {
+  uint64_t wakes = fake_os_wakes();
+  hk_purge_wakeup_wake();
+  EXPECT_EQ(fake_os_wakes(), wakes + 1);
+}
+
+HK_FRESH_TEST(Bell, RingsForBlocksOnceEachTimeThatTheyAreWanted) {
+  hk_purge_wakeup_receive(true);
+  uint64_t wakes = fake_os_wakes();
+  uint32_t word = Word();
+  hk_purge_wakeup_send();
+  EXPECT_EQ(Word(), word) << "nobody wants to know";
+  EXPECT_EQ(fake_os_wakes(), wakes);
+  for (uint32_t time = 1; time <= 3; time++) {
+    hk_store_relaxed(&hk_purge_wakeup_wants_blocks, true);
+    hk_purge_wakeup_send();
+    EXPECT_FALSE(hk_purge_wakeup_is_open());
+    hk_purge_wakeup_send();
+    EXPECT_EQ(Word(), word + time);
+    EXPECT_EQ(fake_os_wakes(), wakes + time);
+  }
+}
+
+HK_FRESH_TEST(Bell, IsClaimedByOneUntilItIsGivenUp) {
+  EXPECT_FALSE(Claim()) << "the process may not have one yet";
+  hk_purge_wakeup_allow();
+  EXPECT_TRUE(Claim());
+  EXPECT_FALSE(Claim());
+  hk_purge_wakeup_give_up();
+  EXPECT_TRUE(Claim());
+}
+
+HK_FRESH_TEST(Bell, OfTwoThreadsThatClaimOneGetsIt) {
+  hk_purge_wakeup_allow();
+  const size_t rounds = hakmem_test::Scaled(2000, 20);
+  Rendezvous rendezvous(2);
+  std::atomic<size_t> claims{0};
+  auto claim = [&](bool gives_up) {
+    for (size_t i = 0; i < rounds; i++) {
+      rendezvous.Wait();
+      if (Claim()) claims++;
+      rendezvous.Wait();
+      if (gives_up) hk_purge_wakeup_give_up();
+    }
+  };
+  std::thread other(claim, false);
+  claim(true);
+  other.join();
+  EXPECT_EQ(claims, rounds);
+}
+
+// As in the parent when the fork comes: there is one, it sleeps, and one was wanted and declined.
+void HaveOne() {
+  hk_purge_wakeup_allow();
+  ASSERT_TRUE(Claim());
+  hk_purge_wakeup_receive(true);
+  Expect();
+  hk_store_relaxed(&hk_purge_wakeup_is_wanted, true);
+  hk_store_relaxed(&hk_purge_wakeup_wants_blocks, true);
+}
+
+HK_FRESH_TEST(Bell, AChildOfForkHasNoneAndMayHaveItsOwn) {
+  HaveOne();
+  EXPECT_EQ(InChild([] {
+              hk_purge_wakeup_repair();
+              HK_CHILD_CHECK(!IsHeard());
+              HK_CHILD_CHECK(!Ring());
+              HK_CHILD_CHECK(!hk_load_relaxed(&hk_purge_wakeup_is_wanted));
+              HK_CHILD_CHECK(!hk_purge_wakeup_is_open());
+              HK_CHILD_CHECK(!Claim()); /* nobody has said that the child may */
+              hk_purge_wakeup_allow();
+              HK_CHILD_CHECK(Claim());
+              HK_CHILD_CHECK(!Claim());
+              return 0;
+            }),
+            0);
+  EXPECT_TRUE(IsHeard());
+  EXPECT_TRUE(Ring());
+}
+
+HK_FRESH_TEST(Bell, WhatTheParentDeclinedTheChildMayWantAtOnce) {
+  hk_purge_wakeup_decline(5000);
+  EXPECT_EQ(InChild([] {
+              HK_CHILD_CHECK(!IsWantedAt(5000, kWorth));
+              hk_purge_wakeup_repair();
+              HK_CHILD_CHECK(IsWantedAt(5000, kWorth));
+              return 0;
+            }),
+            0);
+}
+
+int ClaimInTheParentsMemory(void *) { return Claim() ? 1 : 0; }
+
+HK_FRESH_TEST(Bell, AChildThatSharesTheMemoryGetsNone) {
+  hk_purge_wakeup_allow();
+  alignas(64) static char stack[256 * 1024];
+  int flags = CLONE_VM | CLONE_VFORK | SIGCHLD;
+  pid_t child = clone(ClaimInTheParentsMemory, stack + sizeof stack, flags, nullptr);
+  EXPECT_EQ(WaitForChild(child), 0);
+  EXPECT_TRUE(Claim()) << "the parent may";
+}
+
+}  // namespace

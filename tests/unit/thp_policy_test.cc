@@ -1,0 +1,318 @@
+// policy/huge_wish: which superslabs and large blocks huge pages are asked for.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/units.h"
+#include "policy/option.h"
+#include "policy/price.h"
+#include "policy/thp_policy.h"
+
+namespace {
+
+constexpr size_t kBytes = HK_SUPERSLAB_BYTES;
+constexpr size_t kMostUnused = kBytes / HK_HUGE_WASTE_SHARE;
+
+class HugeWish : public testing::Test {
+ protected:
+  void Set(hk_choice_huge_pages_t choice, hk_os_huge_t setting) {
+    terms_.choice = choice;
+    terms_.setting = setting;
+  }
+  void Price(uint64_t ns_per_mib_second) { terms_.ns_per_mib_second = ns_per_mib_second; }
+
+  hk_thp_advice_t OfSuperslab() { return hk_thp_policy_of_superslab(&terms_); }
+  bool HasLooks() { return hk_thp_policy_has_looks(&terms_); }
+  bool IsDense(size_t unused_bytes) { return hk_thp_policy_is_dense(&terms_, kBytes - unused_bytes); }
+
+  hk_thp_advice_t OfBlock(size_t bytes = kBytes) { return hk_thp_policy_of_block(&blocks_, &terms_, bytes); }
+  void End(unsigned resident, size_t bytes = kBytes, uint32_t life_ms = 1, hk_thp_advice_t advice = hk_huge_sample) {
+    hk_thp_policy_note_block(&blocks_, advice, bytes, resident, life_ms);
+  }
+  // What the next one gets that is not to be a sample.
+  hk_thp_advice_t OfNextBlock(size_t bytes = kBytes) {
+    hk_thp_advice_t advice = OfBlock(bytes);
+    return advice == hk_huge_sample ? OfBlock(bytes) : advice;
+  }
+  void ExpectAskedButForSamples() {
+    unsigned samples = 0, asked = 0;
+    for (int i = 0; i < 10 * HK_HUGE_SAMPLE_SHARE; i++) {
+      hk_thp_advice_t advice = OfBlock();
+      samples += advice == hk_huge_sample;
+      asked += advice == hk_huge_ask;
+    }
+    EXPECT_EQ(samples, 10u);
+    EXPECT_EQ(asked, 10u * (HK_HUGE_SAMPLE_SHARE - 1));
+  }
+
+  hk_huge_terms_t terms_ = {.choice = hk_huge_pages_auto,
+                            .setting = hk_os_huge_on_request,
+                            .ns_per_mib_second = HK_PRICE_BALANCED,
+                            .is_dear = false};
+  hk_huge_blocks_t blocks_ = {};
+};
+
+TEST_F(HugeWish, WhatTheSystemNeverDoesIsNotAskedFor) {
+  for (auto choice : {hk_huge_pages_auto, hk_huge_pages_never, hk_huge_pages_always}) {
+    Set(choice, hk_os_huge_never);
+    EXPECT_EQ(OfSuperslab(), hk_huge_leave);
+    EXPECT_EQ(OfBlock(), hk_huge_leave);
+    EXPECT_FALSE(HasLooks());
+  }
+}
+
+TEST_F(HugeWish, WhatIsDearIsNotAskedForUntilItIsTriedAgain) {
+  hk_huge_pause_t pause = {};
+  EXPECT_FALSE(hk_thp_policy_note_fault(&pause, 5000, HK_HUGE_DEAR_NS));
+  EXPECT_EQ(pause.ms, 0u) << "no more than small pages, as far as that can be told";
+  uint64_t now_ms = 5000, expected_ms = HK_HUGE_PAUSE_LEAST_MS;
+  for (int i = 0; i < 10; i++) {
+    EXPECT_TRUE(hk_thp_policy_note_fault(&pause, now_ms, HK_HUGE_DEAR_NS + 1));
+    EXPECT_EQ(pause.ms, expected_ms);
+    EXPECT_EQ(pause.until_ms, now_ms + expected_ms);
+    now_ms = pause.until_ms;
+    expected_ms = std::min(2 * expected_ms, HK_HUGE_PAUSE_MOST_MS);
+  }
+  EXPECT_FALSE(hk_thp_policy_note_fault(&pause, now_ms, HK_HUGE_FAULT_NS));
+  EXPECT_EQ(pause.ms, 0u);
+  EXPECT_EQ(pause.until_ms, now_ms);
+  EXPECT_TRUE(hk_thp_policy_note_fault(&pause, now_ms, HK_HUGE_DEAR_NS + 1));
+  EXPECT_EQ(pause.ms, HK_HUGE_PAUSE_LEAST_MS) << "from the start";
+}
+
+TEST_F(HugeWish, WhatAnotherThreadBeganBeforeAPauseDoesNotChangeIt) {
+  hk_huge_pause_t pause = {};
+  EXPECT_TRUE(hk_thp_policy_note_fault(&pause, 5000, HK_HUGE_DEAR_NS + 1));
+  EXPECT_FALSE(hk_thp_policy_note_fault(&pause, 5001, HK_HUGE_FAULT_NS));
+  EXPECT_TRUE(hk_thp_policy_note_fault(&pause, 5001, HK_HUGE_DEAR_NS + 1));
+  EXPECT_EQ(pause.ms, HK_HUGE_PAUSE_LEAST_MS);
+  EXPECT_EQ(pause.until_ms, 5000 + HK_HUGE_PAUSE_LEAST_MS);
+}
+
+TEST_F(HugeWish, WhereTheyAreDearOnlyTheUserAsks) {
+  End(HK_HUGE_PROBES);
+  ASSERT_EQ(OfNextBlock(), hk_huge_ask);
+  ASSERT_TRUE(hk_thp_policy_may_grow(&terms_, HK_HUGE_GROWN_MOST_BYTES, 0, 0));
+  terms_.is_dear = true;
+  EXPECT_EQ(OfNextBlock(), hk_huge_leave);
+  EXPECT_FALSE(hk_thp_policy_may_grow(&terms_, HK_HUGE_GROWN_MOST_BYTES, 0, 0));
+  EXPECT_TRUE(HasLooks()) << "later";
+  Set(hk_huge_pages_auto, hk_os_huge_everywhere);
+  EXPECT_EQ(OfNextBlock(), hk_huge_forbid);
+  Set(hk_huge_pages_always, hk_os_huge_on_request);
+  EXPECT_EQ(OfNextBlock(), hk_huge_ask);
+}
+
+TEST_F(HugeWish, NeverForbidsOnlyWhereTheSystemWouldMakeThem) {
+  Set(hk_huge_pages_never, hk_os_huge_on_request);
+  EXPECT_EQ(OfSuperslab(), hk_huge_leave);
+  EXPECT_EQ(OfBlock(), hk_huge_leave);
+  Set(hk_huge_pages_never, hk_os_huge_everywhere);
+  EXPECT_EQ(OfSuperslab(), hk_huge_forbid);
+  EXPECT_EQ(OfBlock(HK_MIB + HK_SLAB_BYTES), hk_huge_forbid);
+  EXPECT_FALSE(HasLooks());
+}
+
+TEST_F(HugeWish, AlwaysAsksAtOnceForAllThatCanHoldOne) {
+  for (auto setting : {hk_os_huge_on_request, hk_os_huge_everywhere}) {
+    Set(hk_huge_pages_always, setting);
+    EXPECT_EQ(OfSuperslab(), hk_huge_ask);
+    EXPECT_EQ(OfBlock(), hk_huge_ask);
+    EXPECT_EQ(OfBlock(kBytes - HK_SLAB_BYTES), hk_huge_leave);
+    EXPECT_FALSE(HasLooks()) << "nothing is left to look for";
+  }
+}
+
+TEST_F(HugeWish, NewSuperslabsAreSparse) {
+  EXPECT_EQ(OfSuperslab(), hk_huge_leave);
+  Set(hk_huge_pages_auto, hk_os_huge_everywhere);
+  EXPECT_EQ(OfSuperslab(), hk_huge_forbid);
+  EXPECT_TRUE(HasLooks());
+}
+
+TEST_F(HugeWish, ASuperslabIsOldWhenItHasEarnedTheCost) {
+  uint64_t due_ms = HK_HUGE_COLLAPSE_NS * 1000 / HK_HUGE_GAIN_NS;
+  EXPECT_FALSE(hk_thp_policy_is_old(HK_HUGE_COLLAPSE_NS, due_ms - 1));
+  EXPECT_TRUE(hk_thp_policy_is_old(HK_HUGE_COLLAPSE_NS, due_ms));
+  EXPECT_FALSE(hk_thp_policy_is_old(6 * HK_HUGE_COLLAPSE_NS, 6 * due_ms - 1)) << "dear ones have to be earned, too";
+  EXPECT_TRUE(hk_thp_policy_is_old(6 * HK_HUGE_COLLAPSE_NS, 6 * due_ms));
+  EXPECT_FALSE(hk_thp_policy_is_old(UINT64_MAX, due_ms));
+}
+
+TEST_F(HugeWish, HowDenseASuperslabMustBeFollowsFromThePrice) {
+  EXPECT_TRUE(IsDense(0));
+  EXPECT_TRUE(IsDense(kMostUnused)) << "balanced";
+  EXPECT_FALSE(IsDense(kMostUnused + 4 * HK_KIB));
+  Price(HK_PRICE_BALANCED - 1);
+  EXPECT_FALSE(IsDense(kBytes / HK_HUGE_WASTE_SHARE_FAST)) << "512 KiB for a second are 125,000 ns";
+  Price(HK_PRICE_FAST);
+  EXPECT_TRUE(IsDense(kBytes / HK_HUGE_WASTE_SHARE_FAST));
+  EXPECT_FALSE(IsDense(kBytes / HK_HUGE_WASTE_SHARE_FAST + 4 * HK_KIB)) << "people look at what is resident";
+  Price(HK_PRICE_MOST);
+  EXPECT_TRUE(IsDense(4 * HK_KIB));
+  EXPECT_FALSE(IsDense(8 * HK_KIB)) << "8 KiB for a second are 195,000 ns";
+  EXPECT_FALSE(IsDense(kBytes));
+}
+
+TEST_F(HugeWish, HowMuchIsInUseBeforeOneMoreIsAskedForFollowsFromThePrice) {
+  auto may_grow = [this](size_t bytes) { return hk_thp_policy_may_grow(&terms_, bytes, 3'600'000, 0); };
+  EXPECT_FALSE(may_grow(30 * HK_MIB - 1)) << "40 s of 1 MiB are 10 ms, and each of them saves 0.642 ms";
+  EXPECT_TRUE(may_grow(30 * HK_MIB));
+  Price(HK_PRICE_FAST);
+  EXPECT_FALSE(may_grow(HK_HUGE_GROWN_LEAST_BYTES - 1));
+  EXPECT_TRUE(may_grow(HK_HUGE_GROWN_LEAST_BYTES));
+  Price(HK_PRICE_MOST);
+  EXPECT_FALSE(may_grow(HK_HUGE_GROWN_MOST_BYTES - 1));
+  EXPECT_TRUE(may_grow(HK_HUGE_GROWN_MOST_BYTES));
+}
+
+TEST_F(HugeWish, AProgramIsExpectedToStayAsItIsForAsLongAsItHasRun) {
+  auto may_grow = [this](size_t bytes, uint64_t age_ms) { return hk_thp_policy_may_grow(&terms_, bytes, age_ms, 0); };
+  EXPECT_TRUE(may_grow(HK_HUGE_GROWN_LEAST_BYTES, 10'000)) << "3.9 superslabs: 10 s of 1 MiB are 2.5 ms";
+  EXPECT_FALSE(may_grow(14 * HK_MIB - 1, 20'000)) << "7.8 of them";
+  EXPECT_TRUE(may_grow(14 * HK_MIB, 20'000));
+  EXPECT_FALSE(may_grow(30 * HK_MIB - 1, 40'000));
+  EXPECT_TRUE(may_grow(30 * HK_MIB, UINT64_MAX));
+  EXPECT_FALSE(may_grow(HK_HUGE_GROWN_LEAST_BYTES - 1, 0));
+  EXPECT_TRUE(may_grow(HK_HUGE_GROWN_LEAST_BYTES, 0));
+}
+
+TEST_F(HugeWish, OneMoreHasToBeFullBeforeItCostsWhatItSaves) {
+  auto may_grow = [this](uint64_t since_last_ms) {
+    return hk_thp_policy_may_grow(&terms_, HK_GIB, since_last_ms, since_last_ms);
+  };
+  EXPECT_TRUE(may_grow(2568)) << "1 MiB for so long is 642,000 ns";
+  EXPECT_FALSE(may_grow(2569));
+  Price(HK_PRICE_LEAN);
+  EXPECT_TRUE(may_grow(256));
+  EXPECT_FALSE(may_grow(257));
+}
+
+TEST_F(HugeWish, BlocksOfUnknownSizesAreSamples) {
+  for (int i = 0; i < 100; i++) EXPECT_EQ(OfBlock(), hk_huge_sample);
+}
+
+TEST_F(HugeWish, DenseBlocksAreAskedForButForSamples) {
+  End(HK_HUGE_PROBES);
+  ExpectAskedButForSamples();
+}
+
+TEST_F(HugeWish, WhereMemoryIsCheapBlocksAreDenseUntilItIsKnown) {
+  Price(HK_PRICE_BALANCED - 1);
+  ExpectAskedButForSamples();
+  End(1);
+  EXPECT_EQ(OfNextBlock(), hk_huge_leave) << "a sample has told";
+}
+
+TEST_F(HugeWish, SparseBlocksAreLeftOrForbidden) {
+  End(1);
+  EXPECT_EQ(OfNextBlock(), hk_huge_leave);
+  Set(hk_huge_pages_auto, hk_os_huge_everywhere);
+  EXPECT_EQ(OfNextBlock(), hk_huge_forbid);
+}
+
+TEST_F(HugeWish, WhatIsKnownOfADoublingGoesForItsNeighbours) {
+  End(HK_HUGE_PROBES, 16 * HK_MIB);
+  EXPECT_EQ(OfBlock(16 * HK_MIB), hk_huge_ask);
+  EXPECT_EQ(OfBlock(8 * HK_MIB), hk_huge_ask);
+  EXPECT_EQ(OfBlock(4 * HK_MIB), hk_huge_ask);
+  EXPECT_EQ(OfBlock(128 * HK_MIB - HK_SLAB_BYTES), hk_huge_ask);
+  EXPECT_EQ(OfBlock(4 * HK_MIB - HK_SLAB_BYTES), hk_huge_sample) << "out of reach";
+  EXPECT_EQ(OfBlock(128 * HK_MIB), hk_huge_sample);
+}
+
+TEST_F(HugeWish, ASizesOwnBlocksTellMoreThanItsNeighbours) {
+  End(HK_HUGE_PROBES, 4 * HK_MIB);
+  End(0, 8 * HK_MIB);
+  EXPECT_EQ(OfBlock(8 * HK_MIB), hk_huge_leave);
+  EXPECT_EQ(OfBlock(4 * HK_MIB), hk_huge_ask);
+  EXPECT_EQ(OfBlock(16 * HK_MIB), hk_huge_leave) << "8 MiB are nearer than 4";
+  EXPECT_EQ(OfBlock(2 * HK_MIB), hk_huge_ask);
+}
+
+TEST_F(HugeWish, BlocksOfASizeThatOnlyItsNeighboursTellOfAreSamplesNowAndThen) {
+  End(HK_HUGE_PROBES, 4 * HK_MIB);
+  int samples = 0;
+  for (int i = 0; i < 10 * HK_HUGE_SAMPLE_SHARE; i++) samples += OfBlock(8 * HK_MIB) == hk_huge_sample;
+  EXPECT_EQ(samples, 10);
+}
+
+TEST_F(HugeWish, ALookIsWorthItWhereNothingIsKnownAndSomethingDependsOnIt) {
+  auto ignorant = [this](size_t bytes) { return hk_thp_policy_is_ignorant(&blocks_, &terms_, bytes); };
+  EXPECT_TRUE(ignorant(kBytes));
+  EXPECT_FALSE(ignorant(kBytes - HK_SLAB_BYTES)) << "too small for a huge page";
+  End(0, 4 * HK_MIB);
+  EXPECT_FALSE(ignorant(kBytes));
+  EXPECT_TRUE(ignorant(64 * HK_MIB));
+  Set(hk_huge_pages_always, hk_os_huge_on_request);
+  EXPECT_FALSE(ignorant(64 * HK_MIB));
+  Set(hk_huge_pages_auto, hk_os_huge_never);
+  EXPECT_FALSE(ignorant(64 * HK_MIB));
+}
+
+TEST_F(HugeWish, TheLargestSizesShareWhatIsKnown) {
+  End(HK_HUGE_PROBES, HK_TIB);
+  EXPECT_EQ(OfNextBlock(PTRDIFF_MAX), hk_huge_ask);
+}
+
+TEST_F(HugeWish, OneSparseBlockEndsItAndSomeDenseOnesBeginItAgain) {
+  End(HK_HUGE_PROBES);
+  End(0);
+  EXPECT_EQ(OfNextBlock(), hk_huge_leave);
+  int dense = 0;
+  while (OfNextBlock() != hk_huge_ask && dense < 100) {
+    End(HK_HUGE_PROBES);
+    dense++;
+  }
+  EXPECT_GT(dense, 5);
+  EXPECT_LT(dense, 30);
+}
+
+TEST_F(HugeWish, OfBlocksThatWereAskedForOnlyWhatIsMissingCounts) {
+  End(1);
+  for (int i = 0; i < 100; i++) End(HK_HUGE_PROBES, kBytes, 1, hk_huge_ask);
+  EXPECT_EQ(OfNextBlock(), hk_huge_leave);
+  blocks_ = {};
+  End(HK_HUGE_PROBES);
+  End(1, kBytes, 1, hk_huge_ask);
+  EXPECT_EQ(OfNextBlock(), hk_huge_leave);
+}
+
+// A permille of a huge page is 2 KiB. For a minute at the highest price that is 3 ms; the faults are 0.6 ms.
+TEST_F(HugeWish, BlocksThatLiveLongMustBeDenserWhereMemoryIsDear) {
+  constexpr uint32_t kMinute = 60000;
+  End(HK_HUGE_PROBES, kBytes, kMinute);
+  blocks_.size[0].used_permille = 999;
+  EXPECT_EQ(OfNextBlock(), hk_huge_ask) << "balanced";
+  Price(HK_PRICE_MOST);
+  EXPECT_EQ(OfNextBlock(), hk_huge_leave);
+  blocks_.size[0].life_ms = 1000;
+  EXPECT_EQ(OfNextBlock(), hk_huge_ask) << "a second";
+}
+
+TEST_F(HugeWish, SeveralPagesAreTriedButNotTheLastPart) {
+  EXPECT_EQ(hk_thp_policy_tries(true, 1), 1u);
+  EXPECT_EQ(hk_thp_policy_tries(true, 2), 1u);
+  EXPECT_EQ(hk_thp_policy_tries(true, 16), 14u);
+  EXPECT_EQ(hk_thp_policy_tries(false, 5), 4u);
+  for (size_t pages = 2; pages < 10000; pages++) {
+    for (bool is_known : {true, false}) {
+      size_t tries = hk_thp_policy_tries(is_known, pages);
+      ASSERT_GE(tries, 1u);
+      ASSERT_LE(tries, is_known ? HK_HUGE_TRIES_MOST : HK_HUGE_TRIES_UNKNOWN);
+      ASSERT_LE(tries, pages - (pages + HK_HUGE_UNTRIED_SHARE - 1) / HK_HUGE_UNTRIED_SHARE) << pages;
+    }
+  }
+}
+
+TEST_F(HugeWish, NoNumberOverflows) {
+  Price(UINT64_MAX);
+  End(HK_HUGE_PROBES, kBytes, UINT32_MAX);
+  EXPECT_EQ(OfNextBlock(), hk_huge_ask) << "nothing lies unused";
+  blocks_.size[0].used_permille = 999;
+  EXPECT_EQ(OfNextBlock(), hk_huge_leave);
+}
+
+}  // namespace

@@ -12,6 +12,9 @@ endif()
 
 set(fuzz_dir "${tests_dir}/fuzz")
 file(GLOB fuzz_sources CONFIGURE_DEPENDS "${fuzz_dir}/*_fuzzer.c" "${fuzz_dir}/*_fuzzer.cc")
+if(NOT HK_INSTRUMENTS)
+  hk_keep_allocator(fuzz_sources)
+endif()
 set(fuzz_support "${fuzz_dir}/kernel_text.c")
 # Mutations of each target in a test, at a scale of 1.
 set(HK_FUZZ_TEST_MUTATIONS 8000)

@@ -1,14 +1,13 @@
-# The core (src/base ... src/api) as objects, and the libraries made of it: hakmem and hakmem_static with the checks of
+# The allocator (src/base ... src/api) and its instruments (src/unwind ... src/serve) as objects, and the libraries made of it: hakmem and hakmem_static with the checks of
 # src/policy/safety.h, hakmem_fast without them. A sanitizer build has the core alone: a sanitizer brings its own malloc.
 
-# The lower layers and the profile do not include src/policy/safety.h: one set of their objects serves every variant.
+# The lower layers and the unwinder do not include src/policy/safety.h: one set of their objects serves every variant.
 # A file that begins to include it does not compile without HK_SAFETY, and moves to the list below.
 file(
   GLOB shared_sources CONFIGURE_DEPENDS
   "${PROJECT_SOURCE_DIR}/src/base/*.c"
   "${PROJECT_SOURCE_DIR}/src/os/*.c"
   "${PROJECT_SOURCE_DIR}/src/policy/*.c"
-  "${PROJECT_SOURCE_DIR}/src/profile/*.c"
 )
 file(
   GLOB variant_sources CONFIGURE_DEPENDS
@@ -16,13 +15,26 @@ file(
   "${PROJECT_SOURCE_DIR}/src/heap/*.c"
   "${PROJECT_SOURCE_DIR}/src/api/*.c"
 )
-foreach(source IN ITEMS policy/safety profile/pinned profile/profile profile/root)
-  list(REMOVE_ITEM shared_sources "${PROJECT_SOURCE_DIR}/src/${source}.c")
-  list(APPEND variant_sources "${PROJECT_SOURCE_DIR}/src/${source}.c")
-endforeach()
 file(GLOB override_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/override/*.c"
      "${PROJECT_SOURCE_DIR}/src/override/*.cc"
 )
+list(REMOVE_ITEM shared_sources "${PROJECT_SOURCE_DIR}/src/policy/safety.c")
+list(APPEND variant_sources "${PROJECT_SOURCE_DIR}/src/policy/safety.c")
+# The instruments, or what stands in for them.
+file(GLOB shared_instruments CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/unwind/*.c" "${PROJECT_SOURCE_DIR}/src/pprof/*.c")
+file(
+  GLOB variant_instruments CONFIGURE_DEPENDS
+  "${PROJECT_SOURCE_DIR}/src/inspect/*.c"
+  "${PROJECT_SOURCE_DIR}/src/report/*.c"
+  "${PROJECT_SOURCE_DIR}/src/serve/*.c"
+)
+if(HK_INSTRUMENTS)
+  list(REMOVE_ITEM variant_sources "${PROJECT_SOURCE_DIR}/src/api/no_instruments.c")
+  list(APPEND shared_sources ${shared_instruments})
+  list(APPEND variant_sources ${variant_instruments})
+else()
+  list(REMOVE_ITEM override_sources "${PROJECT_SOURCE_DIR}/src/override/whole_module.c")
+endif()
 set(export_map "${PROJECT_SOURCE_DIR}/src/override/hakmem.map")
 
 # What sources that include our internal headers must see, tests too. `safety` is 0, 1, or SHARED: neither.

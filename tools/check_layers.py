@@ -18,7 +18,7 @@ SOURCE_SUFFIXES = {".c", ".cc", ".cpp", ".h", ".hpp", ".def", ".map"}
 UNIQUE_NAME_FOLDERS = ("src", "include", "tests", "bench")
 # The public headers are what these folders implement; below them nobody knows what the interface looks like.
 PUBLIC_FOLDER = "hakmem"
-PUBLIC_KNOWN_TO = {"api", "override"}
+PUBLIC_KNOWN_TO = {"api", "inspect", "report", "serve", "override"}
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"]+)"|<(hakmem/[^>]+)>)', re.MULTILINE)
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)

@@ -186,7 +186,7 @@ def stats_table(text: str) -> str:
 # ---- Figures: what figure.def and stat.def declare.
 
 UNITS_OF_FIGURES = {"BYTES": "bytes", "COUNT": "count", "MS": "ms", "WORD": "word"}
-# The words that stand for numbers in the JSON form (api/snapshot.c).
+# The words that stand for numbers in the JSON form (inspect/snapshot.c).
 WORDS = {
     ("band", "band"): ["tiny", "mid", "run", "big"],
     ("class", "band"): ["tiny", "mid"],

@@ -144,6 +144,7 @@ def rest(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
         Stage("release tests", ctest("release", jobs, "-L", IN_ONE_PROCESS), 180, "release build", scale(1)),
         Stage("stress", ctest("release", 1, "-L", "^stress$", "--repeat", "until-fail:3"), 80, "release build"),
         Stage("preload", ctest("release", jobs, "-V", "-L", "^preload$"), 200, "release build", scale(1)),
+        *preset_stages("core", werror, jobs, 0.05, (60, 40), False),
         *preset_stages("debug", werror, jobs, 0.05, (120, 60), False),
         *preset_stages("asan", werror, jobs, 0.05, (110, 60), False),
         *preset_stages("tsan", werror, jobs, 0.05, (150, 90), False),
@@ -327,7 +328,7 @@ def tell_end(stage: Stage) -> None:
     sys.stdout.flush()
 
 
-PRESETS = ("release", "debug", "asan", "tsan", "clang", "arm64")
+PRESETS = ("release", "core", "debug", "asan", "tsan", "clang", "arm64")
 
 
 def matching_sources(pattern: str) -> tuple[list[str], list[str]]:

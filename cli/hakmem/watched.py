@@ -15,7 +15,7 @@ from hakmem.kernel_files import fields
 from hakmem.regular_file import open_regular
 from hakmem.wake import TGSIGQUEUEINFO, wake
 
-# In the library's file, and so in a program that is linked with it (src/api/serve_command.c).
+# In the library's file, and so in a program that is linked with it (src/serve/serve_command.c).
 _MARK = b"hakmem: this process answers, protocol "
 _CHUNK = 1 << 20
 # No program is as long; a file with holes may say that it is, and reading it would not end.

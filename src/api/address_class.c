@@ -1,4 +1,4 @@
-/* api/address_class.c - L6. See address_class.h. Descriptors are always there, whatever becomes of the memory that they describe. What
+/* api/address_class.c - L5. See address_class.h. Descriptors are always there, whatever becomes of the memory that they describe. What
  * other threads may write meanwhile is read once, and believed only where it cannot lead astray: a slab's head is near
  * it, a block has a size. */
 #include "api/address_class.h"
@@ -117,7 +117,7 @@ static hk_address_class_t class_of_whole(uintptr_t address) {
 /* A sampled block's distance from the start of the one that it lies in is an alignment. */
 static bool find_sample(const hk_address_class_t *where, hk_sample_t *sample) {
   for (size_t offset = HK_BLOCK_ALIGNMENT; offset < where->bytes; offset *= 2) {
-    bool is_live = hk_sample_find(where->start + offset, sample) == hk_sample_live;
+    bool is_live = hk_sample_hook_find(where->start + offset, sample) == hk_sample_live;
     if (is_live && sample->offset == offset) return true;
   }
   return false;

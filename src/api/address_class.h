@@ -1,12 +1,12 @@
-/* api/address_class.h - L6. What lies at any address: more than verify.h says, slower, and only for texts. */
+/* api/address_class.h - L5. What lies at any address: more than verify.h says, slower, and only for texts. */
 #ifndef HK_API_ADDRESS_CLASS_H
 #define HK_API_ADDRESS_CLASS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
+#include "api/sample_hook.h"
 #include "hakmem/hakmem.h"
-#include "profile/sample.h"
 #include "space/slab.h"
 
 typedef enum {

@@ -1,4 +1,4 @@
-/* api/aligned.c - L6. Blocks with more than the usual alignment. They start at multiples of their size in 64 KiB slabs, so a class whose size
+/* api/aligned.c - L5. Blocks with more than the usual alignment. They start at multiples of their size in 64 KiB slabs, so a class whose size
  * is a multiple of the alignment has it in every block: an aligned block is an ordinary one. */
 #include <errno.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-/* api/alloc.c - L6. See alloc.h. */
+/* api/alloc.c - L5. See alloc.h. */
 #include "api/alloc.h"
 
 #include <errno.h>
@@ -8,7 +8,9 @@
 #include "api/misuse.h"
 #include "api/process_purge.h"
 #include "api/purge_thread.h"
+#include "api/sample_hook.h"
 #include "api/sampled.h"
+#include "api/small_block.h"
 #include "base/bits.h"
 #include "base/panic.h"
 #include "hakmem/hakmem.h"
@@ -17,7 +19,6 @@
 #include "heap/spare.h"
 #include "policy/sampling.h"
 #include "policy/stat.h"
-#include "profile/profile.h"
 #include "space/large.h"
 #include "space/purge.h"
 #include "space/run.h"
@@ -31,106 +32,13 @@ void *hk_alloc_fail(void) {
 
 /* ---- Small blocks. */
 
-/* `bins` begins a heap, or is its home. */
-static hk_block_t *pop(hk_free_list_t *bins, unsigned class_index) {
-  size_t bin_offset = class_index * sizeof(hk_free_list_t);
-  hk_heap_t *heap = (hk_heap_t *)bins;
-  return hk_class_is_mid(class_index) ? hk_bin_pop_mid(heap, bin_offset) : hk_bin_pop(heap, bin_offset);
-}
-
-/* After a pop gave nothing: a damaged block costs its list, not the request. */
-static void drop_damaged(hk_heap_t *heap, hk_free_list_t *free_list, unsigned class_index) {
-  if (free_list->free == HK_LIST_END) return;
-  hk_misuse_damage(free_list->free);
-  free_list->free = HK_LIST_END;
-  if (hk_class_is_mid(class_index)) {
-    free_list->countdown = heap->state[class_index].room;
-  } else if (free_list == hk_heap_effective_list(heap, class_index)) {
-    hk_heap_note_length(heap, class_index, 0);
-  }
-}
-
-/* Pops from home, and fills it as often as it takes. */
-static void *pop_or_refill(hk_heap_t *heap, unsigned class_index) {
-  hk_free_list_t *list = hk_heap_effective_list(heap, class_index);
-  if (hk_class_is_mid(class_index)) list->mark = 0; /* an adopted heap's list is of no refill that the caller knows */
-  for (;;) {
-    hk_block_t *block = pop(list - class_index, class_index);
-    if (block != NULL) return block;
-    drop_damaged(heap, list, class_index);
-    bool filled = hk_refill(heap, class_index);
-    hk_misuse_take_up(heap);
-    if (!filled) return NULL;
-  }
-}
-
-/* A request's own block, or what a sampled one is put into: that one counts itself. */
-typedef enum { for_request, for_sample } purpose_t;
-
-static bool is_open(hk_heap_t *heap, unsigned class_index) {
-  return hk_heap_effective_list(heap, class_index) == &heap->bin[class_index];
-}
-
-/* Whether what came home during a refill has closed the bin: then it keeps a piece that is counted, and of which the
- * block is. */
-static bool has_closed(hk_heap_t *heap, unsigned class_index, bool was_open) {
-  return was_open && !is_open(heap, class_index);
-}
-
-/* An open bin that has none is given a new list. */
-static void *take_for_sample(hk_heap_t *heap, unsigned class_index) {
-  hk_free_list_t *bin = &heap->bin[class_index];
-  bool was_open = is_open(heap, class_index), is_renewed = was_open && bin->free == HK_LIST_END;
-  if (is_renewed) hk_sample_countdown_count_given(heap, class_index);
-  void *block = pop_or_refill(heap, class_index);
-  if (block == NULL || has_closed(heap, class_index, was_open)) return block;
-  hk_sample_countdown_skip(heap, class_index);
-  if (is_renewed) hk_sample_countdown_next_piece_uncounted(heap, class_index);
-  return block;
-}
-
-/* `*weight_q16` is set when the request is to be sampled: then there is no block. NULL: it is not. */
-static HK_NOINLINE void *take_sampled(hk_thread_lease_t lease, unsigned class_index, purpose_t purpose,
-                                      uint64_t *weight_q16) {
-  hk_heap_t *heap = lease.heap;
-  if (purpose == for_sample) return take_for_sample(heap, class_index);
-  void *block = NULL;
-  if (HK_UNLIKELY(heap->bin[class_index].free != HK_LIST_END)) {       /* of a heap that was adopted */
-    if (hk_class_is_mid(class_index)) heap->bin[class_index].mark = 0; /* of no refill that the caller knows */
-    block = pop(heap->bin, class_index);
-    if (block != NULL) return block;
-    drop_damaged(heap, &heap->bin[class_index], class_index);
-  }
-  bool was_open = is_open(heap, class_index);
-  if (hk_sample_countdown_goes_on(heap, class_index)) {
-    block = pop_or_refill(heap, class_index);
-    if (block != NULL && !has_closed(heap, class_index, was_open)) hk_sample_countdown_go_on(heap, class_index);
-    return block;
-  }
-  uint64_t weight_of_due_q16;
-  if (hk_sample_countdown_is_due(heap, class_index, &weight_of_due_q16) && weight_q16 != NULL &&
-      !hk_profile_is_inside()) {
-    *weight_q16 = weight_of_due_q16;
-    if (!lease.borrowed)
-      hk_sample_countdown_next_piece_uncounted(heap, class_index); /* the next request does not come here for it */
-    return NULL;
-  }
-  block = pop_or_refill(heap, class_index);
-  if (block == NULL || has_closed(heap, class_index, was_open)) return block;
-  if (lease.borrowed) {
-    hk_sample_countdown_count(heap, class_index);
-  } else {
-    hk_sample_countdown_next_piece(heap, class_index);
-  }
-  return block;
-}
-
-static void *try_small(unsigned class_index, purpose_t purpose, uint64_t *weight_q16) {
+/* NULL, and `*weight_q16` set, when the request is to be sampled. `weight_q16` is NULL where that is settled. */
+static void *try_small(unsigned class_index, uint64_t *weight_q16) {
   hk_thread_lease_t lease = hk_lifecycle_enter();
   if (lease.heap == NULL) return NULL;
   hk_sample_countdown_follow(lease.heap);
-  void *block = HK_UNLIKELY(hk_heap_is_sampled(lease.heap)) ? take_sampled(lease, class_index, purpose, weight_q16)
-                                                            : pop_or_refill(lease.heap, class_index);
+  void *block = HK_UNLIKELY(hk_heap_is_sampled(lease.heap)) ? hk_sampled_take(lease, class_index, weight_q16)
+                                                            : hk_small_take(lease.heap, class_index);
   hk_thread_leave(lease);
   return block;
 }
@@ -138,14 +46,13 @@ static void *try_small(unsigned class_index, purpose_t purpose, uint64_t *weight
 HK_NOINLINE void *hk_alloc_sampled(size_t size, size_t alignment, size_t bytes, uint64_t weight_q16, bool *zero) {
   size_t offset = alignment > HK_BLOCK_ALIGNMENT ? alignment : HK_BLOCK_ALIGNMENT;
   if (size > (size_t)PTRDIFF_MAX - offset) return NULL;
-  hk_profile_expect();
+  hk_sample_hook_expect();
   size_t whole = offset + bytes; /* no less may be used than of the other */
   unsigned class_index = hk_class_of_aligned(alignment, whole);
   *zero = false;
-  char *start =
-      class_index != 0 ? try_small(class_index, for_sample, NULL) : hk_alloc_large_unsampled(whole, alignment, zero);
+  char *start = class_index != 0 ? try_small(class_index, NULL) : hk_alloc_large_unsampled(whole, alignment, zero);
   if (start == NULL) return NULL;
-  if (hk_profile_note((uintptr_t)start + offset, offset, size, bytes, weight_q16)) return start + offset;
+  if (hk_sample_hook_note((uintptr_t)start + offset, offset, size, bytes, weight_q16)) return start + offset;
   hk_free(start);
   return NULL;
 }
@@ -178,7 +85,7 @@ static void *try_sparingly(unsigned class_index, size_t alignment, size_t size, 
   bool has_heap = heap != HK_EMPTY_HEAP;
   if (has_heap && hk_refill_has(heap, class_index)) return NULL;
   unsigned larger = has_heap ? find_larger(heap, class_index, alignment, is_last_resort) : 0;
-  void *block = larger != 0 ? try_small(larger, for_sample, NULL) : NULL;
+  void *block = larger != 0 ? try_small(larger, NULL) : NULL;
   if (block != NULL || hk_class_bytes(class_index) <= OWN_PAGES_FROM) return block;
   bool zero;
   block = hk_large_alloc_pages(size, alignment, &zero);
@@ -199,17 +106,17 @@ static void *alloc_small_slow(unsigned class_index, size_t alignment, size_t siz
     if (block != NULL) return block;
   }
   uint64_t weight_q16 = 0;
-  void *block = try_small(class_index, for_request, &weight_q16);
+  void *block = try_small(class_index, &weight_q16);
   if (HK_UNLIKELY(weight_q16 != 0)) {
     bool zero;
     block = hk_alloc_sampled(size, alignment, hk_class_bytes(class_index), weight_q16, &zero);
     *is_unknown = block != NULL;
-    if (block == NULL) block = try_small(class_index, for_request, NULL);
+    if (block == NULL) block = try_small(class_index, NULL);
   }
   if (block != NULL) return block;
   (void)hk_process_purge(0);
   (void)hk_purge_unmap_free();
-  block = try_small(class_index, for_request, NULL);
+  block = try_small(class_index, NULL);
   if (block != NULL) return block;
   *is_unknown = true;
   block = try_sparingly(class_index, alignment, size, true);
@@ -218,7 +125,7 @@ static void *alloc_small_slow(unsigned class_index, size_t alignment, size_t siz
 
 void *hk_alloc_of_class(unsigned class_index, size_t alignment, size_t size) {
   hk_count_request(hk_class_bytes(class_index));
-  hk_block_t *block = pop(hk_thread_own()->bin, class_index);
+  hk_block_t *block = hk_small_pop(hk_thread_own()->bin, class_index);
   bool is_unknown;
   return block != NULL ? block : alloc_small_slow(class_index, alignment, size, &is_unknown);
 }
@@ -283,7 +190,7 @@ HK_NOINLINE void *hk_alloc_large_unsampled(size_t size, size_t alignment, bool *
 static HK_NOINLINE void *sample_large(size_t size, size_t alignment, bool *zero) {
   size_t bytes = hk_slab_good_size(size);
   uint64_t rate;
-  if (bytes == 0 || hk_profile_is_inside() || !hk_sampled_large_is_due(bytes, &rate)) return NULL;
+  if (bytes == 0 || hk_sample_hook_is_inside() || !hk_sampled_large_is_due(bytes, &rate)) return NULL;
   return hk_alloc_sampled(size, alignment, bytes, hk_sampling_weight(bytes, rate), zero);
 }
 
@@ -313,7 +220,7 @@ static void *calloc_small(size_t size) {
   size_t least = size > 0 ? size : 1;
   unsigned class_index = hk_class_of(least);
   bool fresh = !hk_class_is_mid(class_index) && hk_bin_is_fresh(&hk_thread_own()->bin[class_index]);
-  hk_block_t *block = pop(hk_thread_own()->bin, class_index);
+  hk_block_t *block = hk_small_pop(hk_thread_own()->bin, class_index);
   if (block == NULL) {
     bool is_unknown = false;
     block = alloc_small_slow(class_index, HK_BLOCK_ALIGNMENT, size, &is_unknown);

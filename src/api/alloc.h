@@ -1,4 +1,4 @@
-/* api/alloc.h - L6. What malloc, free, calloc and realloc mean. The fast paths are inline: the public functions and the
+/* api/alloc.h - L5. What malloc, free, calloc and realloc mean. The fast paths are inline: the public functions and the
  * C library's names are each made of them, with nothing in between.
  *
  *   hk_alloc     -> hk_bin_pop, else hk_alloc_slow -> hk_refill, hk_alloc_large -> hk_spare_take, hk_run_alloc,

@@ -1,4 +1,4 @@
-/* api/confine.c - L6. See confine.h. */
+/* api/confine.c - L5. See confine.h. */
 #include "api/confine.h"
 
 #include <linux/seccomp.h>
@@ -6,8 +6,8 @@
 #include <sys/prctl.h>
 
 #include "api/alloc.h"
+#include "api/instruments.h"
 #include "api/lifecycle.h"
-#include "api/serve.h"
 #include "os/os.h"
 #include "os/thread_nature.h"
 #include "policy/option.h"

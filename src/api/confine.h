@@ -1,4 +1,4 @@
-/* api/confine.h - L6. A system call filter that the program installs. Before it is in force the library reads the
+/* api/confine.h - L5. A system call filter that the program installs. Before it is in force the library reads the
  * system's settings once more, and ends its threads: a thread without the filter, in the memory of those that have it,
  * would be a way around it. From then on os/sandbox.h permits only the calls of any malloc.
  */

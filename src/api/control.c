@@ -1,12 +1,11 @@
-/* api/control.c - L6. What a program can ask of the allocator itself: give memory back, tuning calls, the version. */
+/* api/control.c - L5. What a program can ask of the allocator itself: give memory back, tuning calls, the version. */
+#include <limits.h>
 #include <malloc.h>
 
-#include "api/lifecycle.h"
-#include "api/misuse.h"
 #include "api/process_purge.h"
 #include "hakmem/hakmem.h"
-#include "heap/sample_countdown.h"
-#include "profile/profile.h"
+#include "space/large.h"
+#include "space/superslab.h"
 
 size_t hakmem_collect(void) { return hk_process_purge_everywhere(0); }
 
@@ -30,30 +29,38 @@ int hakmem_mallopt(int parameter, int value) {
   }
 }
 
-/* The calling thread follows at once. */
-static void follow(void) {
-  hk_thread_lease_t lease = hk_lifecycle_enter();
-  if (lease.heap == NULL) return;
-  hk_sample_countdown_follow(lease.heap);
-  hk_misuse_take_up(lease.heap);
-  hk_thread_leave(lease);
-}
-
-bool hakmem_profile_start(size_t rate) {
-  bool started = hk_profile_start(rate);
-  if (started) follow();
-  return started;
-}
-
-bool hakmem_profile_stop(void) {
-  bool stopped = hk_profile_stop();
-  if (stopped) follow();
-  return stopped;
-}
-
 #define TEXT_OF(number) #number
 #define VERSION_TEXT(major, minor, patch) TEXT_OF(major) "." TEXT_OF(minor) "." TEXT_OF(patch)
 
 const char *hakmem_version(void) {
   return VERSION_TEXT(HAKMEM_VERSION_MAJOR, HAKMEM_VERSION_MINOR, HAKMEM_VERSION_PATCH);
+}
+
+struct mallinfo2 hakmem_mallinfo2(void) {
+  hk_superslab_usage_t slabs = hk_superslab_usage();
+  hk_large_usage_t large = hk_large_usage();
+  return (struct mallinfo2){
+      .arena = slabs.mapped_bytes,
+      .ordblks = slabs.idle_bytes / HK_SLAB_BYTES,
+      .hblks = large.count,
+      .hblkhd = large.mapped_bytes,
+      .uordblks = slabs.in_use_bytes,
+      .fordblks = slabs.mapped_bytes - slabs.in_use_bytes,
+      .keepcost = slabs.idle_bytes,
+  };
+}
+
+static int saturate(size_t value) { return value > INT_MAX ? INT_MAX : (int)value; }
+
+struct mallinfo hakmem_mallinfo(void) {
+  struct mallinfo2 wide = hakmem_mallinfo2();
+  return (struct mallinfo){
+      .arena = saturate(wide.arena),
+      .ordblks = saturate(wide.ordblks),
+      .hblks = saturate(wide.hblks),
+      .hblkhd = saturate(wide.hblkhd),
+      .uordblks = saturate(wide.uordblks),
+      .fordblks = saturate(wide.fordblks),
+      .keepcost = saturate(wide.keepcost),
+  };
 }

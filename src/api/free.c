@@ -1,17 +1,17 @@
-/* api/free.c - L6. The slow half of free: blocks of other threads, runs, big and sampled blocks, and what is none. See
+/* api/free.c - L5. The slow half of free: blocks of other threads, runs, big and sampled blocks, and what is none. See
  * alloc.h. */
 #include <errno.h>
 
 #include "api/alloc.h"
 #include "api/lifecycle.h"
 #include "api/misuse.h"
+#include "api/sample_hook.h"
 #include "api/verify.h"
 #include "hakmem/hakmem.h"
 #include "heap/mid.h"
 #include "heap/remote.h"
 #include "heap/spare.h"
 #include "policy/stat.h"
-#include "profile/profile.h"
 #include "space/large.h"
 #include "space/run.h"
 #include "space/superslab.h"
@@ -61,7 +61,7 @@ static bool free_large(hk_slab_t *slab, void *block) {
 }
 
 static void free_sampled(const hk_finding_t *finding, void *block) {
-  if (hk_profile_forget((uintptr_t)block, true)) {
+  if (hk_sample_hook_forget((uintptr_t)block, true)) {
     hk_free((void *)finding->start);
   } else {
     hk_misuse_address(hk_act_free, block);

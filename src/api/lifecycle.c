@@ -1,11 +1,11 @@
-/* api/lifecycle.c - L6. See lifecycle.h.
+/* api/lifecycle.c - L5. See lifecycle.h.
  *
  * The first allocation of a process comes before its second thread, for creating a thread allocates; so the start needs
  * no lock. It can come before the C library has set up the environment: the options are then read by the constructor.
  */
 #include "api/lifecycle.h"
 
-#include "api/crash_report.h"
+#include "api/instruments.h"
 #include "base/atomic.h"
 #include "base/count.h"
 #include "heap/detach.h"
@@ -19,7 +19,6 @@
 #include "policy/option.h"
 #include "policy/safety.h"
 #include "policy/stat.h"
-#include "profile/profile.h"
 #include "space/idle.h"
 #include "space/large.h"
 #include "space/purge_wakeup.h"

@@ -1,4 +1,4 @@
-/* api/lifecycle.h - L6. The allocator's start, and its life across fork. It has no end: it serves until the process
+/* api/lifecycle.h - L5. The allocator's start, and its life across fork. It has no end: it serves until the process
  * is gone. */
 #ifndef HK_API_LIFECYCLE_H
 #define HK_API_LIFECYCLE_H

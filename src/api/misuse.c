@@ -1,8 +1,8 @@
-/* api/misuse.c - L6. See misuse.h. */
+/* api/misuse.c - L5. See misuse.h. */
 #include "api/misuse.h"
 
 #include "api/address_class.h"
-#include "api/describe.h"
+#include "api/instruments.h"
 #include "api/verify.h"
 #include "base/format.h"
 #include "os/os.h"

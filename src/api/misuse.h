@@ -1,4 +1,4 @@
-/* api/misuse.h - L6. What is said, and done, when a program hands in what is no block of its own. The only place
+/* api/misuse.h - L5. What is said, and done, when a program hands in what is no block of its own. The only place
  * that knows these texts; docs/errors.md explains each kind. */
 #ifndef HK_API_MISUSE_H
 #define HK_API_MISUSE_H

@@ -1,4 +1,4 @@
-/* api/process_purge.c - L6. See process_purge.h. */
+/* api/process_purge.c - L5. See process_purge.h. */
 #include "api/process_purge.h"
 
 #include <stdint.h>

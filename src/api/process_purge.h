@@ -1,4 +1,4 @@
-/* api/process_purge.h - L6. Memory that nobody uses, gathered from the heaps and given back to the system. */
+/* api/process_purge.h - L5. Memory that nobody uses, gathered from the heaps and given back to the system. */
 #ifndef HK_API_PROCESS_PURGE_H
 #define HK_API_PROCESS_PURGE_H
 

@@ -1,4 +1,4 @@
-/* api/purge_thread.c - L6. See purge_thread.h. */
+/* api/purge_thread.c - L5. See purge_thread.h. */
 #include "api/purge_thread.h"
 
 #include "api/lifecycle.h"

@@ -1,4 +1,4 @@
-/* api/purge_thread.h - L6. The purge thread: gives back what has been idle for its time while the program does nothing that would
+/* api/purge_thread.h - L5. The purge thread: gives back what has been idle for its time while the program does nothing that would
  * bring its own threads here. A program with more than one thread gets it when it holds enough to be worth it. It sleeps
  * unless something is due, and ends when the program has one thread left. Where it cannot be had, memory is given back
  * as soon as it is free (policy/keep.h).

@@ -1,9 +1,10 @@
-/* api/realloc.c - L6. Sizes, and blocks that change theirs: the slow half of alloc.h. */
+/* api/realloc.c - L5. Sizes, and blocks that change theirs: the slow half of alloc.h. */
 #include <errno.h>
 #include <string.h>
 
 #include "api/alloc.h"
 #include "api/misuse.h"
+#include "api/sample_hook.h"
 #include "api/sampled.h"
 #include "api/verify.h"
 #include "base/bits.h"
@@ -11,7 +12,6 @@
 #include "heap/span.h"
 #include "policy/sampling.h"
 #include "policy/stat.h"
-#include "profile/profile.h"
 #include "space/large.h"
 #include "space/run.h"
 
@@ -116,9 +116,9 @@ static void *move_large(void *block, size_t bytes, size_t size, uint64_t weight_
 /* A sampled block was resized to where `block` is now. Where there is no room to know it, it becomes one that is not
  * sampled: its contents go to its start. */
 static void *renew(const hk_finding_t *finding, void *before, void *block, size_t size, uint64_t weight_q16) {
-  (void)hk_profile_forget((uintptr_t)before, false);
+  (void)hk_sample_hook_forget((uintptr_t)before, false);
   size_t bytes = hk_slab_good_size(size);
-  if (hk_profile_note((uintptr_t)block, finding->offset, size, bytes, weight_q16)) return block;
+  if (hk_sample_hook_note((uintptr_t)block, finding->offset, size, bytes, weight_q16)) return block;
   return memmove((char *)block - finding->offset, block, size);
 }
 

@@ -1,10 +1,55 @@
-/* api/sampled.c - L6. See sampled.h. */
+/* api/sampled.c - L5. See sampled.h. */
 #include "api/sampled.h"
 
 #include "api/lifecycle.h"
+#include "api/sample_hook.h"
+#include "api/small_block.h"
 #include "heap/sample_countdown.h"
 #include "policy/sampling.h"
-#include "profile/profile.h"
+
+/* ---- Blocks up to 32 KiB. */
+
+static bool is_open(hk_heap_t *heap, unsigned class_index) {
+  return hk_heap_effective_list(heap, class_index) == &heap->bin[class_index];
+}
+
+/* What a closed bin has left when its heap is adopted by another thread. */
+static void *take_leftover(hk_heap_t *heap, unsigned class_index) {
+  hk_free_list_t *bin = &heap->bin[class_index];
+  if (HK_LIKELY(bin->free == HK_LIST_END)) return NULL;
+  if (hk_class_is_mid(class_index)) bin->mark = 0; /* the last refill of an adopted heap's list is unknown */
+  void *block = hk_small_pop(heap->bin, class_index);
+  if (block == NULL) hk_small_drop_damaged(heap, bin, class_index);
+  return block;
+}
+
+/* Frees that arrive during a refill can close the bin. It then keeps a piece that is counted, and the block is part of it. */
+static void *take_and_count(hk_thread_lease_t lease, unsigned class_index, void (*count)(hk_heap_t *, unsigned)) {
+  bool was_open = is_open(lease.heap, class_index);
+  void *block = hk_small_take(lease.heap, class_index);
+  bool has_closed = was_open && !is_open(lease.heap, class_index);
+  if (block != NULL && !has_closed) count(lease.heap, class_index);
+  return block;
+}
+
+void *hk_sampled_take(hk_thread_lease_t lease, unsigned class_index, uint64_t *weight_q16) {
+  hk_heap_t *heap = lease.heap;
+  void *block = take_leftover(heap, class_index);
+  if (block != NULL) return block;
+  if (hk_sample_countdown_goes_on(heap, class_index))
+    return take_and_count(lease, class_index, hk_sample_countdown_go_on);
+  uint64_t weight_of_due_q16;
+  bool is_due = hk_sample_countdown_is_due(heap, class_index, &weight_of_due_q16);
+  if (is_due && weight_q16 != NULL && !hk_sample_hook_is_inside()) {
+    *weight_q16 = weight_of_due_q16;
+    if (!lease.borrowed) hk_sample_countdown_next_piece_uncounted(heap, class_index); /* for the next request */
+    return NULL;
+  }
+  return take_and_count(lease, class_index,
+                        lease.borrowed ? hk_sample_countdown_count : hk_sample_countdown_next_piece);
+}
+
+/* ---- Larger blocks. */
 
 typedef bool (*decide_t)(hk_heap_t *heap, size_t before, size_t after);
 
@@ -14,7 +59,7 @@ static bool decide(decide_t ask, size_t before, size_t after, uint64_t *rate) {
   if (lease.heap == NULL) return false;
   hk_sample_countdown_follow(lease.heap);
   bool answer = false;
-  if (hk_heap_is_sampled(lease.heap) && !hk_profile_is_inside()) {
+  if (hk_heap_is_sampled(lease.heap) && !hk_sample_hook_is_inside()) {
     *rate = hk_sample_countdown_rate(lease.heap);
     answer = ask(lease.heap, before, after);
   }
@@ -38,7 +83,7 @@ bool hk_sampled_large_is_due(size_t bytes, uint64_t *rate) { return decide(is_hi
 
 uint64_t hk_sampled_weight_after(uintptr_t address, bool is_known, size_t old_bytes, size_t new_bytes) {
   hk_sample_t sample = {.weight = {.block_bytes = old_bytes}};
-  if (is_known) (void)hk_sample_find(address, &sample);
+  if (is_known) (void)hk_sample_hook_find(address, &sample);
   bool is_sample = sample.weight.weight_q16 != 0;
   if (!hk_sampling_is_on()) return sample.weight.weight_q16;
   size_t before = sample.weight.block_bytes;

@@ -1,9 +1,9 @@
-/* api/verify.c - L6. See verify.h. */
+/* api/verify.c - L5. See verify.h. */
 #include "api/verify.h"
 
+#include "api/sample_hook.h"
 #include "heap/search.h"
 #include "heap/span.h"
-#include "profile/sample.h"
 #include "space/region_map.h"
 #include "space/superslab.h"
 
@@ -78,7 +78,7 @@ hk_finding_t hk_verify(const void *address) {
   hk_finding_t finding = verify_unsampled(address);
   if (finding.verdict != hk_verdict_interior && finding.verdict != hk_verdict_foreign) return finding;
   hk_sample_t sample;
-  switch (hk_sample_find((uintptr_t)address, &sample)) {
+  switch (hk_sample_hook_find((uintptr_t)address, &sample)) {
     case hk_sample_live:
       return live_sample(&sample);
     case hk_sample_freed:

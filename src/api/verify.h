@@ -1,4 +1,4 @@
-/* api/verify.h - L6. What is known about an address that a program hands in. Reads descriptors, and a block's first
+/* api/verify.h - L5. What is known about an address that a program hands in. Reads descriptors, and a block's first
  * words only where a descriptor says that they are ours. */
 #ifndef HK_API_VERIFY_H
 #define HK_API_VERIFY_H

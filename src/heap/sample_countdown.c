@@ -71,8 +71,6 @@ HK_INLINE void count_one(hk_heap_t *heap, unsigned class_index) {
   if (*until > 0) --*until;
 }
 
-void hk_sample_countdown_count_given(hk_heap_t *heap, unsigned class_index) { count_given(heap, class_index); }
-
 bool hk_sample_countdown_is_due(hk_heap_t *heap, unsigned class_index, uint64_t *weight_q16) {
   count_given(heap, class_index);
   uint32_t *until = &heap->countdowns->of[class_index].until;
@@ -82,8 +80,6 @@ bool hk_sample_countdown_is_due(hk_heap_t *heap, unsigned class_index, uint64_t 
   draw(heap, class_index);
   return true;
 }
-
-void hk_sample_countdown_skip(hk_heap_t *heap, unsigned class_index) { skip(heap, class_index); }
 
 void hk_sample_countdown_count(hk_heap_t *heap, unsigned class_index) { count_one(heap, class_index); }
 

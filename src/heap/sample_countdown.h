@@ -70,18 +70,12 @@ HK_INLINE void hk_sample_countdown_go_on(hk_heap_t *heap, unsigned class_index) 
   bin->countdown = bin->mark = until - length;
 }
 
-/* When a bin has no block: counts those that it gave. */
-void hk_sample_countdown_count_given(hk_heap_t *heap, unsigned class_index);
-
 /* The same, and whether the next block of the class is one to be sampled. If so `*weight_q16` is how many of its kind it
  * stands for, 16 bits after the point, and it is settled which one is the next after it. */
 bool hk_sample_countdown_is_due(hk_heap_t *heap, unsigned class_index, uint64_t *weight_q16);
 
 /* The first half of hk_sample_countdown_next_piece. */
 void hk_sample_countdown_count(hk_heap_t *heap, unsigned class_index);
-
-/* A block was taken from home that does not count. */
-void hk_sample_countdown_skip(hk_heap_t *heap, unsigned class_index);
 
 /* The second half of it. */
 void hk_sample_countdown_next_piece_uncounted(hk_heap_t *heap, unsigned class_index);

@@ -1,4 +1,4 @@
-/* override/dlopen.c - L7. dlopen and dlmopen without RTLD_DEEPBIND, in the shared libraries alone.
+/* override/dlopen.c - L11. dlopen and dlmopen without RTLD_DEEPBIND, in the shared libraries alone.
  *
  * A module that is opened with the flag binds malloc and free to the C library that it is linked with, ahead of any
  * preloaded one: a block that crosses its border then meets the wrong allocator. Without the flag it binds as every

@@ -1,10 +1,10 @@
-/* override/libc.c - L7. The C library's names. Each is made of the same inline code as its hakmem_ twin: a call to
+/* override/libc.c - L11. The C library's names. Each is made of the same inline code as its hakmem_ twin: a call to
  * malloc is one call. */
 #include <malloc.h>
 #include <stdlib.h>
 
 #include "api/alloc.h"
-#include "api/serve.h"
+#include "api/instruments.h"
 #include "hakmem/hakmem.h"
 
 #define EXPORT __attribute__((visibility("default")))

@@ -1,4 +1,4 @@
-// override/operators.cc - L7. The C++ operators new and delete, all forms.
+// override/operators.cc - L11. The C++ operators new and delete, all forms.
 //
 // Plain and aligned new and delete are ours; every other form does what the standard says that it does by default: it
 // calls one of those, through the dynamic symbol, so that a program which replaces only some of them is served by its

@@ -1,4 +1,4 @@
-/* override/seccomp.c - L7. The C library's ways to install a system call filter, so that hakmem learns of the filter
+/* override/seccomp.c - L11. The C library's ways to install a system call filter, so that hakmem learns of the filter
  * before it is in force: prctl and syscall, which libseccomp calls too. As the C library's, both pass on as many words
  * as the call may have, whatever the caller passed.
  */

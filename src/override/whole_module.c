@@ -1,6 +1,6 @@
-/* override/whole_module.c - L7. Says, in the shared libraries alone, that all code of the module is ours: around the archive's lies a
+/* override/whole_module.c - L11. Says, in the shared libraries alone, that all code of the module is ours: around the archive's lies a
  * program's. */
-#include "profile/own_code.h"
+#include "unwind/own_code.h"
 
 #if HK_WEAK_RUNTIME
 

@@ -1,4 +1,4 @@
-/* policy/stat.h - L2. Counters, declared in stat.def. Counted low, printed high (api/report.c). */
+/* policy/stat.h - L2. Counters, declared in stat.def. Counted low, printed high (report/report.c). */
 #ifndef HK_POLICY_STAT_H
 #define HK_POLICY_STAT_H
 

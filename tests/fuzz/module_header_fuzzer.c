@@ -5,7 +5,7 @@
 
 #include "far_memory.h"
 #include "fuzz.h"
-#include "profile/module_map.h"
+#include "unwind/module_map.h"
 
 #define SEGMENTS_MOST 64
 

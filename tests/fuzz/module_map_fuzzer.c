@@ -1,5 +1,5 @@
 /* profile/module_map: the text of /proc/self/maps. A mapping that was read is written and read again the same. */
-#include "profile/module_map.h"
+#include "unwind/module_map.h"
 
 #include <string.h>
 

@@ -1,16 +1,16 @@
 /* api/server, serve_command and profile_command: the lines of clients, over sockets that this file stands in for. A
  * byte says how much comes at once; 0xff and another byte go on with another client, or end it. Each line of a client
  * that stays gets one whole answer, and a profile ends with the client that has started it, unless it was to stay. */
-#include "api/server.h"
+#include "serve/server.h"
 
 #include <errno.h>
 #include <hakmem/hakmem.h>
 #include <string.h>
 
 #include "fuzz.h"
+#include "inspect/profile.h"
 #include "kernel_text.h"
 #include "os/local_socket.h"
-#include "profile/profile.h"
 
 #define CLIENTS 5 /* one more than are let in */
 #define LISTENING_FILE 100

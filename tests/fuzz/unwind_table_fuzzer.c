@@ -1,14 +1,14 @@
 /* profile/unwind_table, call_frame and place: a byte says which of them, then come an address and a table, instructions
  * or an expression. A rule that is found can be followed, and is found again; instructions that change
  * nothing change no rule. */
-#include "profile/unwind_table.h"
+#include "unwind/unwind_table.h"
 
 #include <string.h>
 
 #include "far_memory.h"
 #include "fuzz.h"
-#include "profile/call_frame.h"
-#include "profile/place.h"
+#include "unwind/call_frame.h"
+#include "unwind/place.h"
 
 #define TABLE_MOST 4096
 /* As it is in most tables, or what an input says. */

@@ -9,7 +9,7 @@
 #include "folder.h"
 
 extern "C" {
-#include "api/call_chain.h"
+#include "inspect/call_chain.h"
 }
 
 namespace {

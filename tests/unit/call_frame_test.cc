@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "in_child.h"
-#include "profile/call_frame.h"
-#include "profile/memory_reader.h"
-#include "profile/place.h"
-#include "profile/unwind_table.h"
+#include "unwind/call_frame.h"
+#include "unwind/memory_reader.h"
+#include "unwind/place.h"
+#include "unwind/unwind_table.h"
 
 namespace {
 

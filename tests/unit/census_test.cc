@@ -7,7 +7,7 @@
 #include "unit/heap_driver.h"
 
 extern "C" {
-#include "heap/census.h"
+#include "inspect/census.h"
 }
 
 namespace {

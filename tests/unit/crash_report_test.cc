@@ -17,7 +17,7 @@
 #include "scale.h"
 
 extern "C" {
-#include "api/crash_report.h"
+#include "api/instruments.h"
 }
 
 namespace {

@@ -12,7 +12,8 @@
 #include "hakmem/hakmem.h"
 
 extern "C" {
-#include "api/describe.h"
+#include "api/address_class.h"
+#include "inspect/describe.h"
 }
 
 using namespace hk_test;

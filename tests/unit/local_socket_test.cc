@@ -12,11 +12,11 @@
 #include <string>
 #include <vector>
 
-#include "api/serve_command.h"
 #include "fake_os.h"
 #include "hakmem/hakmem.h"
 #include "in_child.h"
 #include "refuse_call.h"
+#include "serve/serve_command.h"
 
 namespace {
 

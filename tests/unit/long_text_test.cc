@@ -7,7 +7,7 @@
 #include "fake_os.h"
 
 extern "C" {
-#include "api/long_text.h"
+#include "report/long_text.h"
 }
 
 namespace {

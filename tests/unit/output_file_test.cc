@@ -12,7 +12,7 @@
 #include "os/process.h"
 
 extern "C" {
-#include "api/output_file.h"
+#include "report/output_file.h"
 }
 
 namespace {

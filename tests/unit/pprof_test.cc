@@ -1,5 +1,5 @@
 // profile/gzip, proto, pprof, site_list: byte by byte, and into receivers that take no more.
-#include "profile/pprof.h"
+#include "pprof/pprof.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -15,11 +15,11 @@
 #include "base/bytes.h"
 #include "fake_os.h"
 #include "fresh_test.h"
-#include "profile/gzip.h"
-#include "profile/proto.h"
-#include "profile/site.h"
-#include "profile/site_list.h"
-#include "profile/unwind.h"
+#include "inspect/site_list.h"
+#include "pprof/gzip.h"
+#include "pprof/proto.h"
+#include "unwind/site.h"
+#include "unwind/unwind.h"
 
 namespace {
 

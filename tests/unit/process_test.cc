@@ -18,7 +18,7 @@
 #include "os/process.h"
 
 extern "C" {
-#include "api/output_file.h"
+#include "report/output_file.h"
 #include "space/purge_wakeup.h"
 }
 

@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "profile/profile.h"
+#include "api/instruments.h"
+#include "inspect/profile.h"
 #include "unit/core_parts.h"
+#include "unwind/site.h"
 
 namespace hk_test {
 inline namespace profile_driver {

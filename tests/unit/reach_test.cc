@@ -7,7 +7,7 @@
 #include "unit/heap_driver.h"
 
 extern "C" {
-#include "heap/reach.h"
+#include "inspect/reach.h"
 #include "space/large.h"
 #include "space/run.h"
 }

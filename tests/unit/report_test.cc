@@ -16,9 +16,9 @@
 #include "unit/heap_driver.h"
 
 extern "C" {
-#include "api/report.h"
-#include "api/report_form.h"
 #include "hakmem/hakmem.h"
+#include "report/report.h"
+#include "report/report_form.h"
 }
 
 namespace {

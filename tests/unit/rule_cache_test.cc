@@ -1,5 +1,5 @@
 // profile/rule_cache: what was put is found again, by the same address and module alone, until others push it out.
-#include "profile/rule_cache.h"
+#include "unwind/rule_cache.h"
 
 #include <gtest/gtest.h>
 

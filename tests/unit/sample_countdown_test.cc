@@ -10,7 +10,7 @@
 
 extern "C" {
 #include "heap/sample_countdown.h"
-#include "profile/profile.h"
+#include "inspect/profile.h"
 }
 
 using namespace hk_test;

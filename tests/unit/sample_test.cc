@@ -1,5 +1,5 @@
 // profile/sample: the table of sampled blocks.
-#include "profile/sample.h"
+#include "inspect/sample.h"
 
 #include <atomic>
 #include <map>
@@ -34,7 +34,7 @@ bool Enter(uintptr_t address) {
 
 hk_sample_life_t LifeOf(uintptr_t address) {
   hk_sample_t sample = {};
-  hk_sample_life_t life = hk_sample_find(address, &sample);
+  hk_sample_life_t life = hk_sample_hook_find(address, &sample);
   if (life != hk_sample_none) {
     EXPECT_EQ(sample.address, address);
     EXPECT_TRUE(IsWhole(sample));

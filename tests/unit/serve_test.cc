@@ -11,7 +11,7 @@
 #include "unit/core_parts.h"
 
 extern "C" {
-#include "api/serve.h"
+#include "api/instruments.h"
 }
 
 using namespace hk_test;

@@ -1,5 +1,5 @@
 // profile/site: one site a stack, whoever asks; figures; what is left when there is no room.
-#include "profile/site.h"
+#include "unwind/site.h"
 
 #include <gtest/gtest.h>
 

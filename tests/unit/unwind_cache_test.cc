@@ -1,5 +1,5 @@
 // profile/unwind cache: a walk that ends where the last one went along finds what a whole walk finds.
-#include "profile/unwind_cache.h"
+#include "unwind/unwind_cache.h"
 
 #include <errno.h>
 #include <gtest/gtest.h>
@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "profile/site.h"
-#include "profile/unwind.h"
+#include "unwind/site.h"
+#include "unwind/unwind.h"
 
 namespace {
 

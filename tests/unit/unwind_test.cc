@@ -1,5 +1,5 @@
 // profile/unwind: stacks of this process, as they are and damaged.
-#include "profile/unwind.h"
+#include "unwind/unwind.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -20,8 +20,8 @@
 
 #include "fresh_test.h"
 #include "os/copy_out.h"
-#include "profile/frame.h"
-#include "profile/module.h"
+#include "unwind/frame.h"
+#include "unwind/module.h"
 
 namespace {
 

@@ -190,7 +190,7 @@ class Finder:
 
 
 class Words:
-    """The line that is said of a address_class (src/api/describe.c)."""
+    """The line that is said of a address_class (src/inspect/describe.c)."""
 
     def __init__(self, finder: Finder) -> None:
         self.finder = finder

@@ -1,0 +1,54 @@
+/* api/instruments.h - L5. What the allocator calls of its instruments besides the hook for samples: when the process starts
+ * and forks, when threads begin and end, before a filter of system calls, and for the texts of misuse messages. Each
+ * instrument defines its own function; api/no_instruments.c defines all of them in a build without instruments.
+ */
+#ifndef HK_API_INSTRUMENTS_H
+#define HK_API_INSTRUMENTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "api/address_class.h"
+#include "base/compiler.h"
+#include "base/format.h"
+
+HK_C_BEGIN
+
+/* ---- inspect/profile.c */
+
+/* Starts the heap profile with an average of `rate` bytes between samples; 0 takes the option `profile_rate`. A thread follows
+ * at its next slow path. Returns false when it runs already, and in a build without checks, which could not tell a sampled
+ * block from others. */
+bool hk_profile_start(uint64_t rate);
+
+/* Requires a child of fork. Allocations count from now on; live samples stay the parent's. */
+void hk_profile_begin_child(void);
+
+/* ---- inspect/crash_report.c: each does nothing unless the option `crash_report` is on. */
+
+/* Installs the report's signal handlers. Requires that the options are read. The calling thread gets a stack for them. */
+void hk_crash_report_install(void);
+
+/* Gives the calling thread a stack for the report. Called when the thread first uses the allocator. */
+void hk_crash_report_begin_thread(void);
+
+/* Gives the thread's stack back. Called by the thread's exit handler. */
+void hk_crash_report_end_thread(void);
+
+/* ---- inspect/describe.c */
+
+/* Appends ", 3 bytes past the end of a live block of ..." when the address lies shortly behind a block that ends where
+ * `where` begins; nothing otherwise. Takes no lock. */
+void hk_describe_neighbour(hk_format_t *out, uintptr_t address, const hk_address_class_t *where);
+
+/* ---- serve/serve.c */
+
+/* Takes the signals of the serve thread, and starts it where an option says so. Called at the program's start. */
+void hk_serve_prepare(void);
+
+/* Wakes the serve thread, if there is one, so that it ends. Requires that hk_sandbox_is_near is set. */
+void hk_serve_end_soon(void);
+
+HK_C_END
+
+#endif /* HK_API_INSTRUMENTS_H */

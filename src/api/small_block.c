@@ -1,0 +1,29 @@
+/* api/small_block.c - L5. See small_block.h. */
+#include "api/small_block.h"
+
+#include "api/misuse.h"
+#include "heap/refill.h"
+
+void hk_small_drop_damaged(hk_heap_t *heap, hk_free_list_t *free_list, unsigned class_index) {
+  if (free_list->free == HK_LIST_END) return;
+  hk_misuse_damage(free_list->free);
+  free_list->free = HK_LIST_END;
+  if (hk_class_is_mid(class_index)) {
+    free_list->countdown = heap->state[class_index].room;
+  } else if (free_list == hk_heap_effective_list(heap, class_index)) {
+    hk_heap_note_length(heap, class_index, 0);
+  }
+}
+
+void *hk_small_take(hk_heap_t *heap, unsigned class_index) {
+  hk_free_list_t *list = hk_heap_effective_list(heap, class_index);
+  if (hk_class_is_mid(class_index)) list->mark = 0; /* the last refill of an adopted heap's list is unknown */
+  for (;;) {
+    hk_block_t *block = hk_small_pop(list - class_index, class_index);
+    if (block != NULL) return block;
+    hk_small_drop_damaged(heap, list, class_index);
+    bool filled = hk_refill(heap, class_index);
+    hk_misuse_take_up(heap);
+    if (!filled) return NULL;
+  }
+}

@@ -1,0 +1,90 @@
+/* inspect/call_chain.c - L8. See call_chain.h. */
+#include "inspect/call_chain.h"
+
+#include <string.h>
+
+#include "base/units.h"
+#include "os/peek.h"
+#include "unwind/module_map.h"
+#include "unwind/unwind.h"
+
+/* Chosen: with those of the handler. */
+#define FRAMES_MOST 80
+
+/* Chosen: no function's frame is longer. */
+#define FRAME_MOST_BYTES HK_MIB
+
+static bool read_word(uintptr_t address, uintptr_t *value) {
+  void *word;
+  if (address % sizeof word != 0 || address < HK_SLAB_BYTES || !hk_os_peek((const void *)address, &word)) return false;
+  *value = (uintptr_t)word;
+  return true;
+}
+
+/* Who called what is not there: a call of a null or damaged function pointer has put nothing but its return address. */
+static bool find_caller(const hk_crash_t *crash, uintptr_t *caller) {
+#if defined(__x86_64__)
+  return read_word(crash->stack_pointer, caller);
+#else
+  *caller = crash->registers[30];
+  return true;
+#endif
+}
+
+/* By unwind tables, from the signal handler that this runs in: what comes behind the interrupted frame, which hk_unwind has
+ * as a call that returns one byte behind its address. 0: it cannot tell. */
+static unsigned unwind(const hk_crash_t *crash, uintptr_t *addresses, unsigned most) {
+  uintptr_t frames[FRAMES_MOST];
+  unsigned count = hk_unwind(frames, FRAMES_MOST, 0), found = 0, kept = 0;
+  while (found < count && frames[found] != crash->program_counter + 1) found++;
+  for (unsigned i = found + 1; i < count && kept < most; i++) addresses[kept++] = frames[i];
+  return kept;
+}
+
+unsigned hk_call_chain_of(const hk_crash_t *crash, uintptr_t *addresses, unsigned most) {
+  unsigned count = 0;
+  addresses[count++] = crash->program_counter;
+  unsigned unwound = unwind(crash, addresses + count, most - count);
+  if (unwound > 0) return count + unwound;
+  if (crash->is_fault && crash->address == crash->program_counter && find_caller(crash, &addresses[count])) count++;
+  uintptr_t frame = crash->frame_pointer, next, address;
+  if (frame < crash->stack_pointer) return count;
+  while (count < most && read_word(frame, &next) && read_word(frame + sizeof next, &address)) {
+    if (address < HK_SLAB_BYTES) break;
+    addresses[count++] = address;
+    if (next <= frame || next - frame > FRAME_MOST_BYTES) break;
+    frame = next;
+  }
+  return count;
+}
+
+/* ---- Which file each is in. */
+
+/* Where the file's beginning is mapped, or would be. */
+static uintptr_t base_of(const hk_module_mapping_t *mapping) {
+  if (mapping->header != 0) return mapping->header;
+  return *mapping->path == '\0' ? mapping->start : mapping->start - mapping->offset;
+}
+
+static void name_module(hk_call_place_t *module, const hk_module_mapping_t *mapping, uintptr_t address) {
+  size_t length = strlen(mapping->path);
+  size_t cut = length < HK_CALL_PLACE_NAME_BYTES ? 0 : length - (HK_CALL_PLACE_NAME_BYTES - 1);
+  memcpy(module->name, mapping->path + cut, length - cut + 1);
+  module->offset = address - base_of(mapping);
+  module->is_known = true;
+  module->is_code = mapping->is_code;
+}
+
+void hk_call_places_of(const uintptr_t *addresses, unsigned count, hk_call_place_t *modules) {
+  for (unsigned i = 0; i < count; i++) modules[i] = (hk_call_place_t){.is_known = false};
+  hk_module_map_t map;
+  if (!hk_module_map_open(&map)) return;
+  while (hk_module_map_next(&map)) {
+    const hk_module_mapping_t *mapping = &map.mapping;
+    for (unsigned i = 0; i < count; i++) {
+      if (addresses[i] - mapping->start < mapping->end - mapping->start)
+        name_module(&modules[i], mapping, addresses[i]);
+    }
+  }
+  hk_module_map_close(&map);
+}

@@ -1,0 +1,171 @@
+/* inspect/crash_report.c - L8. HAKMEM_CRASH_REPORT: what is known when the program crashes (api/instruments.h).
+ *
+ * It runs in a signal handler that may have interrupted the allocator anywhere, with its locks held. So it takes none, and
+ * allocates nothing. It writes line by line: a line that was written stays when the next one fails.
+ */
+#include <signal.h>
+
+#include "api/instruments.h"
+
+#include "inspect/call_chain.h"
+#include "inspect/describe.h"
+#include "os/alternate_stack.h"
+#include "os/crash_signal.h"
+#include "os/os.h"
+#include "policy/option.h"
+
+/* Chosen. */
+#define CALLS_MOST 32
+#define REGISTER_LINES_MOST 8
+/* So far below the stack pointer a function's frame may reach that finds the stack full. */
+#define STACK_STEP_MOST HK_MIB
+
+typedef struct {
+  char text[HK_DESCRIBE_BYTES + 64];
+  hk_format_t format;
+} line_t;
+
+static hk_format_t *begin(line_t *line) {
+  hk_format_init(&line->format, line->text, sizeof line->text - 1); /* the last byte is the line's end */
+  hk_format_text(&line->format, "hakmem:   ");
+  return &line->format;
+}
+
+static void finish(line_t *line) {
+  line->text[line->format.length] = '\n';
+  hk_os_write_stderr(line->text, line->format.length + 1);
+}
+
+/* ---- What happened. -------------------------------------------------------------------------------------------- */
+
+static const char *signal_name(int number) {
+  return number == SIGSEGV ? "SIGSEGV" : number == SIGBUS ? "SIGBUS" : "SIGABRT";
+}
+
+static const char *access_text(hk_access_t access) {
+  switch (access) {
+    case hk_access_read:
+      return "a read of";
+    case hk_access_write:
+      return "a write to";
+    case hk_access_execute:
+      return "a jump to";
+    default:
+      return "an access to";
+  }
+}
+
+static const char *reason_text(const hk_crash_t *crash) {
+  if (crash->number == SIGSEGV) {
+    if (crash->code == SEGV_MAPERR) return ", where nothing is mapped";
+    if (crash->code == SEGV_ACCERR) return ", where the program forbids that";
+  } else {
+    if (crash->code == BUS_ADRERR) return ", behind the end of a file or where memory has run out";
+    if (crash->code == BUS_ADRALN) return ", which is not aligned";
+  }
+  return "";
+}
+
+static void say_cause(hk_format_t *out, const hk_crash_t *crash) {
+  if (crash->has_address) {
+    hk_format_print(out, "%s %p%s", access_text(crash->access), crash->address, reason_text(crash));
+  } else if (crash->is_fault) {
+    hk_format_text(out, "an address that no program can have, or a forbidden instruction");
+  } else if (crash->sender == hk_os_process_id()) {
+    hk_format_text(out, "sent by the program itself");
+  } else {
+    hk_format_print(out, "sent by process %u", crash->sender);
+  }
+}
+
+static void say_what_happened(const hk_crash_t *crash) {
+  line_t line;
+  hk_format_t *out = &line.format;
+  hk_format_init(out, line.text, sizeof line.text - 1);
+  hk_format_print(out, "hakmem: crash: %s in thread %u (%s) of process %u: ", signal_name(crash->number), crash->thread,
+                  crash->thread_name, hk_os_process_id());
+  say_cause(out, crash);
+  hk_format_text(out, " (see errors.md#crash)");
+  finish(&line);
+}
+
+static void say_address(const hk_crash_t *crash) {
+  if (!crash->has_address) return;
+  line_t line;
+  hk_describe(begin(&line), crash->address);
+  finish(&line);
+  bool is_near_stack = crash->address < crash->stack_pointer + HK_KIB &&
+                       crash->stack_pointer - crash->address < STACK_STEP_MOST + HK_KIB;
+  if (crash->number != SIGSEGV || !is_near_stack) return;
+  hk_format_print(begin(&line), "the stack is full: the stack pointer is %p", crash->stack_pointer);
+  finish(&line);
+}
+
+/* ---- Registers. ------------------------------------------------------------------------------------------------ */
+
+static bool is_told(const hk_crash_t *crash, int index) {
+  uintptr_t value = crash->registers[index];
+  if (crash->has_address && value == crash->address) return true;
+  for (int i = 0; i < index; i++) {
+    if (crash->registers[i] == value) return true;
+  }
+  return false;
+}
+
+static void say_registers(const hk_crash_t *crash) {
+  unsigned lines = 0;
+  for (int i = 0; i < HK_CRASH_REGISTERS && lines < REGISTER_LINES_MOST; i++) {
+    uintptr_t value = crash->registers[i];
+    if (is_told(crash, i) || hk_address_class_of(value).kind == hk_address_foreign) continue;
+    line_t line;
+    hk_format_print(begin(&line), "%s: ", hk_crash_register_names[i]);
+    hk_describe(&line.format, value);
+    finish(&line);
+    lines++;
+  }
+}
+
+/* ---- Calls. ---------------------------------------------------------------------------------------------------- */
+
+static void say_calls(const hk_crash_t *crash) {
+  uintptr_t addresses[CALLS_MOST];
+  hk_call_place_t modules[CALLS_MOST];
+  unsigned count = hk_call_chain_of(crash, addresses, CALLS_MOST);
+  hk_call_places_of(addresses, count, modules);
+  for (unsigned i = 0; i < count; i++) {
+    if (i > 0 && !modules[i].is_code) break; /* what was taken for a frame was none */
+    line_t line;
+    hk_format_t *out = begin(&line);
+    hk_format_print(out, "#%u %p", (uint64_t)i, addresses[i]);
+    if (!modules[i].is_known) {
+      hk_format_text(out, " (nothing is mapped there)");
+    } else if (modules[i].name[0] != '\0') {
+      hk_format_print(out, " %s+%p", modules[i].name, modules[i].offset);
+    }
+    finish(&line);
+  }
+}
+
+/* What is surest first. */
+static void report(const hk_crash_t *crash) {
+  say_what_happened(crash);
+  say_calls(crash);
+  say_address(crash);
+  say_registers(crash);
+}
+
+/* ---- Beginnings and ends. -------------------------------------------------------------------------------------- */
+
+void hk_crash_report_begin_thread(void) {
+  if (hk_option.crash_report) hk_alternate_stack_begin();
+}
+
+void hk_crash_report_end_thread(void) {
+  if (hk_option.crash_report) hk_alternate_stack_end();
+}
+
+void hk_crash_report_install(void) {
+  if (!hk_option.crash_report) return;
+  hk_crash_report_begin_thread();
+  hk_crash_signal_catch(report);
+}

@@ -1,0 +1,168 @@
+/* inspect/describe.c - L8. See describe.h. */
+#include "inspect/describe.h"
+
+#include "api/instruments.h"
+
+#include <string.h>
+
+#include "base/arithmetic.h"
+#include "hakmem/hakmem.h"
+#include "heap/heap.h"
+#include "heap/thread.h"
+#include "inspect/call_chain.h"
+#include "os/os.h"
+#include "policy/size_class.h"
+#include "unwind/site.h"
+
+/* Chosen: who writes past a block's end is seldom farther behind it inside the next one. Where the next thing is no
+ * block, a slab's length. */
+#define NEAR_BYTES 64
+
+/* Of a sampled block's stack, the innermost. */
+#define CALLS_MOST 8
+
+/* What is below is never mapped for a program: a null pointer and an offset. */
+#define NULL_PAGES_BYTES HK_SLAB_BYTES
+
+static bool is_in_block(const hk_address_class_t *where) {
+  return where->kind == hk_address_live_block || where->kind == hk_address_free_block ||
+         where->kind == hk_address_uncarved;
+}
+
+static const char *state_text(hk_address_kind_t kind) { return kind == hk_address_live_block ? "live" : "free"; }
+
+static void describe_block(hk_format_t *out, uintptr_t address, const hk_address_class_t *where) {
+  if (address == where->start) {
+    hk_format_text(out, "the start of ");
+  } else {
+    hk_format_print(out, "%u bytes into ", (uint64_t)(address - where->start));
+  }
+  if (where->kind == hk_address_uncarved) {
+    hk_format_print(out, "a block of %u bytes", (uint64_t)where->bytes);
+  } else {
+    hk_format_print(out, "a %s block of %u bytes", state_text(where->kind), (uint64_t)where->bytes);
+  }
+  if (address != where->start) hk_format_print(out, " at %p", where->start);
+  if (where->kind == hk_address_uncarved) hk_format_text(out, " that nobody ever had");
+}
+
+static void describe_outside(hk_format_t *out, uintptr_t address) {
+  if (address == 0) {
+    hk_format_text(out, "NULL");
+  } else if (address < NULL_PAGES_BYTES) {
+    hk_format_print(out, "NULL and %u bytes: nothing is ever there", (uint64_t)address);
+  } else if (address >> HK_ADDRESS_BITS != 0) {
+    hk_format_text(out, "no address that a program can have");
+  } else {
+    hk_format_text(out, "not in hakmem's memory");
+  }
+}
+
+void hk_describe_neighbour(hk_format_t *out, uintptr_t address, const hk_address_class_t *where) {
+  bool is_live_start = where->kind == hk_address_live_block && address == where->start;
+  if (is_live_start || address < NULL_PAGES_BYTES) return;
+  if (is_in_block(where) && address - where->start >= NEAR_BYTES) return;
+  hk_address_class_t before = hk_address_class_before(where);
+  if (before.kind == hk_address_foreign) return;
+  hk_format_print(out, ", %u bytes past the end of a %s block of %u bytes at %p",
+                  (uint64_t)(address - (before.start + before.bytes)), state_text(before.kind), (uint64_t)before.bytes,
+                  before.start);
+}
+
+static const char *owner_text(hk_heap_t *heap) {
+  if (heap == hk_thread_own()) return "of this thread";
+  switch (hk_heap_life(heap)) {
+    case hk_heap_attached:
+      return "of another thread, which lives";
+    case hk_heap_idle:
+      return "whose thread has ended";
+    default:
+      return "whose thread a fork left behind";
+  }
+}
+
+static void describe_slabs(hk_format_t *out, const hk_address_class_t *where) {
+  uint64_t count = where->head->slab_count;
+  hk_format_print(out, "%u slab%s at %p", count, count == 1 ? "" : "s", where->head_start);
+}
+
+/* Of a span, a run, or a large block, what a reader of these sources wants to know as well. */
+static void describe_home(hk_format_t *out, const hk_address_class_t *where) {
+  if (where->head == NULL) {
+    if (where->kind == hk_address_live_block) hk_format_text(out, " (big)");
+    return;
+  }
+  size_t whole = where->bytes + where->offset;
+  if (whole > HK_MID_MAX_BYTES) {
+    hk_format_text(out, " (run of ");
+    describe_slabs(out, where);
+    hk_format_text(out, ")");
+    return;
+  }
+  unsigned class_index = hk_class_of(whole);
+  hk_format_print(out, " (%s class %u, span of ", hk_class_is_mid(class_index) ? "mid" : "tiny", (uint64_t)class_index);
+  describe_slabs(out, where);
+  hk_heap_t *owner = hk_load_relaxed(&where->head->owner);
+  if (owner != NULL) hk_format_print(out, ", heap %p %s", (uintptr_t)owner, owner_text(owner));
+  hk_format_text(out, ")");
+}
+
+static const char *last_part(const char *path) {
+  const char *part = strrchr(path, '/');
+  return part != NULL ? part + 1 : path;
+}
+
+/* What is known of a sampled block alone: when and by whom it was asked for. */
+static void describe_sample(hk_format_t *out, const hk_address_class_t *where) {
+  if (where->offset == 0) return;
+  const hk_sample_t *sample = &where->sample;
+  hk_format_print(out, ", sampled: %u bytes asked for %u ms ago", sample->weight.requested_bytes,
+                  hk_subtract_to_zero(hk_os_coarse_ms(), sample->born_ms));
+  if (sample->site == NULL || sample->site->frame_count == 0) return;
+  hk_call_place_t modules[CALLS_MOST];
+  uintptr_t calls[HK_SITE_FRAMES_MAX];
+  unsigned count = (unsigned)hk_smaller(hk_site_frames(sample->site, calls), CALLS_MOST);
+  for (unsigned i = 0; i < count; i++) calls[i]--;
+  hk_call_places_of(calls, count, modules);
+  hk_format_text(out, " by");
+  for (unsigned i = 0; i < count; i++) {
+    if (modules[i].is_known && modules[i].name[0] != '\0') {
+      hk_format_print(out, " %s+%p", last_part(modules[i].name), modules[i].offset);
+    } else {
+      hk_format_print(out, " %p", calls[i]);
+    }
+  }
+}
+
+void hk_describe(hk_format_t *out, uintptr_t address) {
+  hk_address_class_t where = hk_address_class_of(address);
+  hk_format_print(out, "%p is ", address);
+  if (is_in_block(&where)) {
+    describe_block(out, address, &where);
+  } else if (where.kind == hk_address_free) {
+    hk_format_text(out, "in memory that is free");
+  } else if (where.kind == hk_address_class_before_sample) {
+    hk_format_print(out, "in the %u bytes before the sampled block at %p", (uint64_t)where.bytes,
+                    where.start + where.bytes);
+  } else if (where.kind == hk_address_slab_end) {
+    hk_format_text(out, "behind the last block of a slab");
+  } else {
+    describe_outside(out, address);
+  }
+  hk_describe_neighbour(out, address, &where);
+  describe_home(out, &where);
+  describe_sample(out, &where);
+}
+
+size_t hakmem_describe(const void *address, char *buffer, size_t bytes) {
+  char line[HK_DESCRIBE_BYTES];
+  hk_format_t text;
+  hk_format_init(&text, line, sizeof line);
+  hk_describe(&text, (uintptr_t)address);
+  if (bytes > 0) {
+    size_t kept = text.length < bytes ? text.length : bytes - 1;
+    memcpy(buffer, line, kept);
+    buffer[kept] = '\0';
+  }
+  return text.length;
+}

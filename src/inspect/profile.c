@@ -1,0 +1,137 @@
+/* inspect/profile.c - L8. See profile.h. */
+#include "inspect/profile.h"
+
+#include "api/instruments.h"
+#include "base/arithmetic.h"
+#include "base/atomic.h"
+#include "inspect/probe.h"
+#include "os/os.h"
+#include "policy/option.h"
+#include "policy/safety.h"
+#include "policy/sampling.h"
+#include "unwind/unwind_cache.h"
+
+#define NS_PER_MS UINT64_C(1000000)
+
+static HK_THREAD_LOCAL _Atomic(bool) is_inside;
+
+/* Any thread adds. */
+static _Atomic(uint64_t) lost;
+
+/* ---- On and off. */
+
+/* Of the run that began last. All 0 before the first one. */
+static struct {
+  _Atomic(uint64_t) rate, unix_ms, start_ms;
+  _Atomic(uint64_t) number; /* counted from 1 */
+  _Atomic(uint64_t) end_ms; /* 0: it goes on */
+} run;
+
+/* Samples of other threads that come meanwhile are told as in use, and not as allocated. */
+static void begin_run(uint64_t rate) {
+  hk_store_relaxed(&run.unix_ms, hk_os_unix_ms());
+  hk_store_relaxed(&run.start_ms, hk_os_coarse_ms());
+  hk_store_relaxed(&run.end_ms, 0);
+  hk_store_relaxed(&run.rate, rate);
+  hk_site_begin_all();
+}
+
+bool hk_profile_start(uint64_t rate) {
+#if HK_SAFETY
+  if (rate == 0) rate = hk_option.profile_rate;
+  rate = hk_smaller(rate, HK_SAMPLING_RATE_MOST);
+  if (!hk_sampling_begin(rate)) return false;
+  (void)hk_add_relaxed(&run.number, 1);
+  begin_run(rate);
+  return true;
+#else
+  static const char message[] = "hakmem: this variant has no heap profile: libhakmem.so has\n";
+  (void)rate;
+  hk_os_write_stderr(message, sizeof message - 1);
+  return false;
+#endif
+}
+
+bool hk_profile_stop(void) {
+  if (!hk_sampling_end()) return false;
+  hk_store_relaxed(&run.end_ms, hk_os_coarse_ms());
+  return true;
+}
+
+uint64_t hk_profile_run(void) { return hk_load_relaxed(&run.number); }
+
+void hk_profile_begin_child(void) {
+  if (hk_profile_is_running()) begin_run(hk_profile_rate());
+}
+
+hk_profile_span_t hk_profile_span(void) {
+  uint64_t end_ms = hk_load_relaxed(&run.end_ms), now_ms = hk_os_coarse_ms();
+  if (end_ms == 0) end_ms = now_ms;
+  uint64_t since_end_ms = hk_subtract_to_zero(now_ms, end_ms);
+  return (hk_profile_span_t){
+      .rate_bytes = hk_load_relaxed(&run.rate),
+      .time_ns = hk_load_relaxed(&run.unix_ms) * NS_PER_MS,
+      /* Of the clock as it is now: it may have been set since the beginning, and monitoring refuses what is hours old. */
+      .taken_ns = hk_subtract_to_zero(hk_os_unix_ms(), since_end_ms) * NS_PER_MS,
+      .duration_ns = hk_subtract_to_zero(end_ms, hk_load_relaxed(&run.start_ms)) * NS_PER_MS,
+  };
+}
+
+bool hk_profile_is_running(void) { return hk_sampling_is_on(); }
+
+uint64_t hk_profile_rate(void) { return hk_sampling_rate_of(hk_load_relaxed(&hk_sampling_state)); }
+
+hk_profile_sums_t hk_profile_sums(void) {
+  hk_profile_sums_t sums = {.lost = hk_load_relaxed(&lost)};
+  for (const hk_site_t *site = hk_site_next(NULL); site != NULL; site = hk_site_next(site)) {
+    sums.samples += hk_load_relaxed(&site->allocated.samples);
+  }
+  return sums;
+}
+
+void hk_profile_each_sample(void (*visit)(const hk_sample_t *sample, void *context), void *context) {
+  hk_sample_visit(visit, context);
+}
+
+/* ---- Samples. */
+
+bool hk_sample_hook_is_inside(void) { return hk_load_relaxed(&is_inside); }
+
+static bool enter(hk_sample_t *sample) {
+  if (sample->weight.weight_q16 == 0) return hk_sample_enter(sample);
+  sample->site = hk_unwind_cache_site();
+  if (!hk_sample_enter(sample)) {
+    (void)hk_add_relaxed(&lost, 1);
+    return false;
+  }
+  hk_site_count_alloc(sample->site, &sample->weight);
+  hk_probe_alloc(sample->address, &sample->weight);
+  return true;
+}
+
+void hk_sample_hook_expect(void) { hk_unwind_cache_prefetch(); }
+
+bool hk_sample_hook_note(uintptr_t address, size_t offset, size_t requested, size_t bytes, uint64_t weight_q16) {
+  hk_sample_t sample = {
+      .address = address,
+      .offset = offset,
+      .weight = {.requested_bytes = requested, .block_bytes = bytes, .weight_q16 = weight_q16},
+      .born_ms = hk_os_coarse_ms(),
+  };
+  bool was_inside = hk_sample_hook_is_inside();
+  hk_store_relaxed(&is_inside, true);
+  hk_keep_order();
+  bool entered = enter(&sample);
+  hk_keep_order();
+  hk_store_relaxed(&is_inside, was_inside);
+  return entered;
+}
+
+bool hk_sample_hook_forget(uintptr_t address, bool is_freed) {
+  hk_sample_t sample;
+  if (!hk_sample_leave(address, is_freed, &sample)) return false;
+  if (sample.weight.weight_q16 == 0) return true;
+  hk_probe_free(address);
+  hk_site_count_free(sample.site, &sample.weight, hk_subtract_to_zero(hk_os_coarse_ms(), sample.born_ms));
+  return true;
+}

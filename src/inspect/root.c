@@ -1,0 +1,171 @@
+/* inspect/root.c - L8. See root.h. The program may map memory next to ours, and the system then makes one mapping of
+ * both: so what is ours is cut out of mappings, wherever they begin. Records of ours matter where they have addresses
+ * of blocks in them. */
+#include "inspect/root.h"
+
+#include <string.h>
+
+#include "base/arithmetic.h"
+#include "base/bits.h"
+#include "base/text.h"
+#include "inspect/sample.h"
+#include "os/os.h"
+#include "os/thread_call.h"
+#include "space/meta.h"
+#include "space/region_map.h"
+#include "unwind/module_map.h"
+#include "unwind/unwind_cache.h"
+
+/* Records in more ranges than that are looked at as if they were the program's. */
+#define HOLES_MAX 512
+
+/* Chosen: what this thread has done deeper on its stack before is looked at. It may be what we did ourselves, in the
+ * thread that answers the tool, whose stack is not longer. */
+#define DEAD_STACK_BYTES ((size_t)HK_OS_BARE_STACK_BYTES)
+
+typedef struct {
+  uintptr_t start;
+  uintptr_t end;
+} hole_t;
+
+typedef struct {
+  hk_reach_t *reach;
+  unsigned count;
+  hole_t hole[HOLES_MAX];
+} holes_t;
+
+static void add(void *context, uintptr_t start, size_t bytes) {
+  holes_t *holes = context;
+  if (holes->count < HOLES_MAX) holes->hole[holes->count++] = (hole_t){start, start + bytes};
+}
+
+static void add_records(holes_t *holes) {
+  hk_sample_visit_memory(add, holes);
+  hk_unwind_cache_visit_memory(add, holes);
+  add(holes, (uintptr_t)&hk_region_map, sizeof hk_region_map);
+  hk_meta_visit(add, holes);
+  hk_slab_t *leaf;
+  for (size_t region = 0; (leaf = hk_region_map_find(&region)) != NULL; region++) {
+    add(holes, (uintptr_t)leaf, sizeof(hk_region_t));
+  }
+}
+
+/* The first one that ends behind the address; one that begins and ends nowhere when there is none. */
+static hole_t next_hole(const holes_t *holes, uintptr_t address) {
+  hole_t next = {UINTPTR_MAX, UINTPTR_MAX};
+  uintptr_t start, end;
+  if (hk_reach_next_own(holes->reach, address, &start, &end)) next = (hole_t){start, end};
+  for (unsigned i = 0; i < holes->count; i++) {
+    if (holes->hole[i].end > address && holes->hole[i].start < next.start) next = holes->hole[i];
+  }
+  return next;
+}
+
+static void follow(const holes_t *holes, uintptr_t start, uintptr_t end) {
+  while (start < end) {
+    hole_t hole = next_hole(holes, start);
+    if (hole.start > start) hk_reach_from(holes->reach, start, hk_smaller(hole.start, end) - start);
+    start = hole.end;
+  }
+}
+
+/* To look into a device's memory could do something. Of other files no writer but this one puts addresses of ours
+ * there. */
+static bool may_have_pointers(const hk_module_mapping_t *mapping) {
+  if (!mapping->is_readable || (!mapping->is_writable && mapping->inode != 0)) return false;
+  if (!mapping->is_writable && *mapping->path != '\0') return false; /* [vdso], [vvar] */
+  bool is_plain = mapping->inode == 0 || hk_text_after(mapping->path, "/dev/zero") != NULL ||
+                  hk_text_after(mapping->path, "/dev/shm/") != NULL;
+  return is_plain || (!mapping->is_shared && hk_text_after(mapping->path, "/dev/") == NULL);
+}
+
+/* The library's own data, which begins in a mapping of its file and ends behind that. In a program that it is linked
+ * into nobody can tell it apart. */
+static void add_own_module(holes_t *holes, const hk_module_mapping_t *mapping) {
+  const char *slash = strrchr(mapping->path, '/');
+  if (slash == NULL || hk_text_after(slash, "/libhakmem") == NULL) return;
+  uintptr_t end = hk_module_end(mapping->header);
+  if (end > mapping->start) add(holes, mapping->start, end - mapping->start);
+}
+
+/* ---- Threads. */
+
+typedef struct {
+  hk_reach_t *reach;
+  hk_root_threads_t *threads;
+  uint64_t own;
+} thread_visit_t;
+
+/* A word that is no address of a block leads nowhere: so all are taken, of whatever call. */
+static void follow_thread(void *context, uint64_t thread) {
+  thread_visit_t *visit = context;
+  if (thread == visit->own || visit->reach->is_cut_short) return;
+  hk_thread_call_t call = hk_thread_call_of(thread);
+  if (call.state == hk_thread_is_over) return;
+  visit->threads->others++;
+  visit->threads->asked += call.state == hk_thread_calls;
+  if (call.state != hk_thread_runs) hk_reach_from(visit->reach, (uintptr_t)call.word, sizeof call.word);
+}
+
+static void follow_threads(hk_reach_t *reach, hk_root_threads_t *threads) {
+  thread_visit_t visit = {reach, threads, hk_thread_call_own()};
+  *threads = (hk_root_threads_t){.is_known = false};
+  threads->is_known = hk_thread_call_each(follow_thread, &visit);
+}
+
+/* How far down the first thread's stack goes while it waits; `start` when nobody can tell, or it waits on another stack
+ * (the emulator's, where there is one). Nothing else is in that mapping, as beside other threads' stacks may be. */
+static uintptr_t lowest_frame(uintptr_t start, uintptr_t end) {
+  uintptr_t sp = hk_thread_call_of(hk_os_process_id()).word[hk_thread_stack_pointer];
+  return sp >= start + HK_RED_ZONE_BYTES && sp < end ? sp - HK_RED_ZONE_BYTES : start;
+}
+
+/* What lies below the frames is old. If the thread has not stayed where it was, it may have called others since. */
+static void follow_first_stack(const holes_t *holes, uintptr_t start, uintptr_t end) {
+  uintptr_t lowest = lowest_frame(start, end);
+  follow(holes, lowest, end);
+  if (lowest != start && lowest_frame(start, end) != lowest) follow(holes, start, lowest);
+}
+
+static void follow_mapping(const holes_t *holes, const hk_module_mapping_t *mapping, bool is_first_thread) {
+  if (!is_first_thread && hk_text_after(mapping->path, "[stack]") != NULL) {
+    follow_first_stack(holes, mapping->start, mapping->end);
+  } else {
+    follow(holes, mapping->start, mapping->end);
+  }
+}
+
+/* ---- All of it. */
+
+/* In mapped memory: the calling thread's stack may have the smallest size that the system allows. */
+typedef struct {
+  holes_t holes;
+  hk_module_map_t map;
+} work_t;
+
+static bool follow_mappings(work_t *work, hk_root_threads_t *threads) {
+  hk_reach_t *reach = work->holes.reach;
+  if (!hk_module_map_open(&work->map)) return false;
+  follow_threads(reach, threads);
+  bool is_first_thread = hk_thread_call_own() == hk_os_process_id();
+  while (!reach->is_cut_short && hk_module_map_next(&work->map)) {
+    const hk_module_mapping_t *mapping = &work->map.mapping;
+    if (mapping->start == mapping->header) add_own_module(&work->holes, mapping);
+    if (may_have_pointers(mapping)) follow_mapping(&work->holes, mapping, is_first_thread);
+  }
+  hk_module_map_close(&work->map);
+  return true;
+}
+
+hk_root_result_t hk_root_follow_all(hk_reach_t *reach, uintptr_t frame, hk_root_threads_t *threads) {
+  size_t work_bytes = hk_align_up(sizeof(work_t), hk_os_page_size());
+  work_t *work = hk_os_reserve(work_bytes, hk_os_page_size());
+  if (work == NULL) return hk_root_no_memory;
+  work->holes.reach = reach;
+  add(&work->holes, frame - DEAD_STACK_BYTES, DEAD_STACK_BYTES);
+  add(&work->holes, (uintptr_t)work, work_bytes);
+  add_records(&work->holes);
+  bool is_followed = follow_mappings(work, threads);
+  (void)hk_os_unmap(work, work_bytes);
+  return is_followed ? hk_root_followed : hk_root_no_mappings;
+}

@@ -1,0 +1,167 @@
+/* inspect/site_list.c - L8. See site_list.h. */
+#include "inspect/site_list.h"
+
+#include <stddef.h>
+
+#include "base/format.h"
+#include "unwind/module_map.h"
+#include "unwind/site.h"
+
+/* Text waits here; there is always room for a number and its name. */
+#define CHUNK_BYTES 1024
+#define SPARE_BYTES 128
+
+typedef struct {
+  hk_output_t *to;
+  bool failed;
+  bool has_pinned;
+  hk_format_t text;
+  char chunk[CHUNK_BYTES];
+} list_t;
+
+static void flush(list_t *list) {
+  if (!list->failed && list->text.length > 0) list->failed = !list->to->put(list->to, list->chunk, list->text.length);
+  hk_format_init(&list->text, list->chunk, sizeof(list->chunk));
+}
+
+static hk_format_t *room(list_t *list) {
+  if (list->text.length > CHUNK_BYTES - SPARE_BYTES) flush(list);
+  return &list->text;
+}
+
+static void put(list_t *list, const char *text) { hk_format_text(room(list), text); }
+
+static void put_field(list_t *list, const char *name, uint64_t value) {
+  hk_format_print(room(list), ",\"%s\":%u", name, value);
+}
+
+static void put_address_field(list_t *list, const char *name, uint64_t value) {
+  hk_format_print(room(list), "\"%s\":\"%p\",", name, (uintptr_t)value);
+}
+
+/* ---- Sites. */
+
+static void put_frames(list_t *list, const hk_site_t *site) {
+  uintptr_t frames[HK_SITE_FRAMES_MAX];
+  unsigned count = hk_site_frames(site, frames);
+  for (unsigned i = 0; i < count; i++) {
+    hk_format_print(room(list), i == 0 ? "\"%p\"" : ",\"%p\"", frames[i]);
+  }
+}
+
+/* Weighted, as all else, and in whole blocks. */
+static void put_lifetimes(list_t *list, const hk_site_t *site) {
+  put(list, ",\"lifetimes\":");
+  for (unsigned i = 0; i < HK_SITE_LIFETIMES; i++) {
+    hk_format_print(room(list), i == 0 ? "[%u" : ",%u", hk_site_lifetime(site, i));
+  }
+  put(list, "]");
+}
+
+static void put_site(list_t *list, const hk_site_t *site, const char **before) {
+  hk_site_figures_t allocated, in_use;
+  hk_site_read(site, &allocated, &in_use);
+  if (allocated.samples == 0 && in_use.samples == 0) return;
+  put(list, *before);
+  *before = ",\n";
+  put(list, "{\"frames\":[");
+  put_frames(list, site);
+  put(list, hk_site_is_shared(site) ? "],\"shared\":true" : "],\"shared\":false");
+  put_field(list, "samples", allocated.samples);
+  put_field(list, "inuse_samples", in_use.samples);
+  put_field(list, "alloc_objects", allocated.objects);
+  put_field(list, "alloc_bytes", allocated.requested_bytes);
+  put_field(list, "inuse_objects", in_use.objects);
+  put_field(list, "inuse_bytes", in_use.requested_bytes);
+  put_field(list, "requested", in_use.requested_bytes);
+  put_field(list, "block_bytes", in_use.block_bytes);
+  put_lifetimes(list, site);
+  if (list->has_pinned) {
+    hk_format_print(room(list), ",\"pinned\":{\"bytes\":%u}}", site->pinned_bytes);
+  } else {
+    put(list, ",\"pinned\":null}");
+  }
+}
+
+static void put_sites(list_t *list) {
+  const char *before = "";
+  for (const hk_site_t *site = hk_site_next(NULL); site != NULL && !list->failed; site = hk_site_next(site)) {
+    put_site(list, site, &before);
+  }
+}
+
+/* ---- Mappings. */
+
+/* A path may have any character in it. */
+static void put_path(list_t *list, const char *path) {
+  put(list, "\"path\":\"");
+  for (; *path != '\0'; path++) {
+    unsigned char character = (unsigned char)*path;
+    char text[] = {*path, '\0'};
+    if (character == '"' || character == '\\') put(list, "\\");
+    if (character < ' ') {
+      put(list, character < 16 ? "\\u000" : "\\u001");
+      text[0] = "0123456789abcdef"[character & 15];
+    }
+    put(list, text);
+  }
+  put(list, "\",");
+}
+
+static void put_build_id(list_t *list, uintptr_t header) {
+  unsigned char id[HK_BUILD_ID_BYTES_MAX];
+  size_t bytes = hk_module_build_id(header, id);
+  put(list, bytes == 0 ? "\"build_id\":null}" : "\"build_id\":\"");
+  for (size_t i = 0; i < bytes; i++) {
+    char digits[] = {"0123456789abcdef"[id[i] >> 4], "0123456789abcdef"[id[i] & 15], '\0'};
+    put(list, digits);
+  }
+  if (bytes > 0) put(list, "\"}");
+}
+
+static void put_mappings(list_t *list) {
+  hk_module_map_t map;
+  if (!hk_module_map_open(&map)) return;
+  const char *before = "{";
+  while (!list->failed && hk_module_map_next(&map)) {
+    if (!map.mapping.is_code) continue;
+    put(list, before);
+    put_address_field(list, "start", map.mapping.start);
+    put_address_field(list, "end", map.mapping.end);
+    put_address_field(list, "offset", map.mapping.offset);
+    put_path(list, map.mapping.path);
+    put_build_id(list, map.mapping.header);
+    before = ",\n{";
+  }
+  hk_module_map_close(&map);
+}
+
+static void begin(list_t *list, hk_output_t *to) {
+  list->to = to;
+  list->failed = false;
+  list->has_pinned = false;
+  hk_format_init(&list->text, list->chunk, sizeof(list->chunk));
+}
+
+bool hk_site_list_write_mappings(hk_output_t *to) {
+  list_t list;
+  begin(&list, to);
+  put(&list, "[");
+  put_mappings(&list);
+  put(&list, "]");
+  flush(&list);
+  return !list.failed;
+}
+
+bool hk_site_list_write(hk_output_t *to, uint64_t rate_bytes, bool has_pinned) {
+  list_t list;
+  begin(&list, to);
+  list.has_pinned = has_pinned;
+  hk_format_print(&list.text, "{\"schema\":1,\"rate\":%u,\"sites\":[\n", rate_bytes);
+  put_sites(&list);
+  put(&list, "\n],\"mappings\":[\n");
+  put_mappings(&list);
+  put(&list, "\n]}\n");
+  flush(&list);
+  return !list.failed;
+}

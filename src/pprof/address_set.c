@@ -1,0 +1,36 @@
+/* pprof/address_set.c - L7. See address_set.h. */
+#include "pprof/address_set.h"
+
+#include "base/bits.h"
+#include "os/os.h"
+
+/* At most half of the slots are used: what is looked for is never far. */
+static size_t most_addresses(const hk_address_set_t *set) { return set->slot_count / 2; }
+
+/* Both tables, in one range. */
+static size_t bytes_of(const hk_address_set_t *set) {
+  return most_addresses(set) * sizeof *set->addresses + set->slot_count * sizeof *set->slots;
+}
+
+bool hk_address_set_init(hk_address_set_t *set, size_t count) {
+  size_t least = hk_os_page_size() / (2 * sizeof(uintptr_t));
+  set->slot_count = 2 * hk_next_power_of_two(count < least ? least : count);
+  set->used = 0;
+  set->addresses = hk_os_reserve_small(bytes_of(set), hk_os_page_size());
+  if (set->addresses == NULL) return false;
+  set->slots = (uint32_t *)(set->addresses + most_addresses(set));
+  return true;
+}
+
+void hk_address_set_end(hk_address_set_t *set) { (void)hk_os_unmap(set->addresses, bytes_of(set)); }
+
+size_t hk_address_set_number(hk_address_set_t *set, uintptr_t address) {
+  size_t mask = set->slot_count - 1, at = (address * UINT64_C(0x9e3779b97f4a7c15) >> 20) & mask;
+  while (set->slots[at] != 0 && set->addresses[set->slots[at] - 1] != address) at = (at + 1) & mask;
+  if (set->slots[at] == 0) {
+    if (set->used >= most_addresses(set)) return 0;
+    set->addresses[set->used++] = address;
+    set->slots[at] = (uint32_t)set->used;
+  }
+  return set->slots[at];
+}

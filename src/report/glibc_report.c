@@ -1,0 +1,22 @@
+/* report/glibc_report.c - L9. What glibc's interface tells of the counters: the XML of malloc_info. */
+#include <errno.h>
+
+#include "inspect/snapshot.h"
+
+int hakmem_malloc_info(int options, FILE *stream) {
+  if (options != 0) return EINVAL;
+  hk_totals_t totals = hk_totals_take();
+  fprintf(stream, "<malloc version=\"hakmem-%s\">\n", hakmem_version());
+  fprintf(stream, "<superslabs count=\"%zu\" mapped=\"%zu\" in_use=\"%zu\" idle=\"%zu\"/>\n",
+          totals.superslab.superslab_count, totals.superslab.mapped_bytes, totals.superslab.in_use_bytes,
+          totals.superslab.idle_bytes);
+  fprintf(stream, "<big count=\"%zu\" mapped=\"%zu\"/>\n", totals.large.count, totals.large.mapped_bytes);
+  fprintf(stream, "<records mapped=\"%zu\"/>\n", totals.record_bytes);
+  fprintf(stream, "<heaps count=\"%zu\" idle=\"%zu\" lost=\"%zu\"/>\n", totals.heap_count, totals.heap_idle_count,
+          totals.heap_lost_count);
+  for (unsigned i = 0; i < hk_stat_count; i++) {
+    fprintf(stream, "<event name=\"%s\" value=\"%llu\"/>\n", hk_stat_text[i].name,
+            (unsigned long long)totals.counter[i]);
+  }
+  return fprintf(stream, "</malloc>\n") < 0 ? EIO : 0;
+}

@@ -1,0 +1,82 @@
+/* report/leak_out.c - L9. See leak_out.h. */
+#include "report/leak_out.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "inspect/profile.h"
+#include "os/os.h"
+#include "policy/option.h"
+#include "report/leak_report.h"
+#include "report/long_text.h"
+#include "report/output_file.h"
+
+/* Chosen: what some hundred sites fit into, and what is mapped. */
+#define LEAST_BYTES (2 * HK_MIB)
+
+static const char no_memory[] = "hakmem: leaks: the system refuses memory for the report\n";
+
+static hk_output_file_t file = {.variable = "HAKMEM_LEAKS_FILE", .value = &hk_option.leaks_file};
+
+static bool has_file(void) { return *hk_output_file_pattern(&file) != '\0'; }
+
+static bool is_wanted(void) { return hk_option.leaks != hk_leaks_off; }
+
+void hk_leak_out_check(void) {
+  if (is_wanted()) hk_output_file_check(&file, NULL);
+}
+
+/* ---- When the program ends. */
+
+static void tell(hk_leak_t *leak) {
+  hk_format_t text;
+  if (!hk_long_text_begin(&text, LEAST_BYTES)) {
+    hk_os_write_stderr(no_memory, sizeof no_memory - 1);
+    return;
+  }
+  if (has_file()) {
+    hk_leak_report_json(&text, leak);
+    hk_output_file_complain(&file, hk_output_file_write(&file, NULL, text.text, text.length));
+  } else {
+    hk_leak_report_text(&text, leak);
+    hk_os_write_stderr(text.text, text.length);
+  }
+  hk_long_text_end(&text);
+}
+
+/* Without a file each process says its own. */
+static bool has_reader(void) {
+  return !has_file() || (hk_output_file_is_wanted(&file) && hk_output_file_is_own(&file));
+}
+
+/* Not in a build without checks, which has said so when it was to begin. */
+static bool has_samples(void) { return hk_profile_is_running() || hk_profile_sums().samples > 0; }
+
+/* A frame of its own, above which nothing of the scan's is on the stack. */
+HK_NOINLINE void hk_leak_out_at_exit(void) {
+  if (!is_wanted() || !has_reader() || !has_samples()) return;
+  hk_leak_t leak;
+  if (!hk_leak_take(&leak, hk_option.leaks == hk_leaks_scan, (uintptr_t)__builtin_frame_address(0), NULL)) {
+    hk_os_write_stderr(no_memory, sizeof no_memory - 1);
+    return;
+  }
+  tell(&leak);
+  hk_leak_end(&leak);
+}
+
+/* ---- Who asks. */
+
+HK_NOINLINE const char *hk_leak_out_command(hk_format_t *out, const char *arguments, bool (*may_go_on)(void)) {
+  bool is_scanned = strcmp(arguments, "scan") == 0;
+  if (!is_scanned && *arguments != '\0') return "leaks takes no other word than scan";
+  if (!has_samples()) return "nothing was sampled: the heap profile is off";
+  hk_leak_t leak;
+  uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
+  if (!hk_leak_take(&leak, is_scanned, frame, may_go_on)) return "the system refuses memory";
+  bool is_stopped = leak.scan == hk_leak_stopped;
+  if (!is_stopped) hk_leak_report_json(out, &leak);
+  hk_leak_end(&leak);
+  return is_stopped ? "the program has other rights than when the scan began" : NULL;
+}

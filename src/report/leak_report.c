@@ -1,0 +1,226 @@
+/* report/leak_report.c - L9. See leak_report.h. */
+#include "report/leak_report.h"
+
+#include "inspect/call_chain.h"
+#include "inspect/site_list.h"
+#include "report/report_form.h"
+
+#define SCHEMA 1
+
+/* Chosen: so many sites, and so many calls of each, a reader can look at. */
+#define SITES_MOST 32
+#define FRAMES_MOST 24
+
+/* What a site takes in JSON at the most, and what is kept for the mappings. */
+#define SITE_BYTES (HK_SITE_FRAMES_MAX * 24 + 512)
+#define MAPPINGS_BYTES ((size_t)1 << 20)
+
+static uint64_t blocks_of(const hk_leak_sums_t *sums) { return hk_site_rounded(sums->blocks_q16); }
+
+/* ---- Words. */
+
+/* At a rate of one byte every block is a sample. */
+static const char *about(const hk_leak_t *leak) { return leak->rate_bytes == 1 ? "" : "about "; }
+
+static void put_sums(hk_format_t *out, const hk_leak_t *leak, const hk_leak_sums_t *sums) {
+  hk_format_print(out, "%s%u bytes in %s%u blocks", about(leak), sums->bytes, about(leak), blocks_of(sums));
+  if (leak->rate_bytes != 1) hk_format_print(out, " (%u samples)", sums->samples);
+}
+
+static void put_total(hk_format_t *out, const hk_leak_t *leak, hk_leak_kind_t kind, const char *what) {
+  hk_format_text(out, "hakmem: leaks: ");
+  if (leak->all[kind].samples == 0) {
+    hk_format_print(out, "nothing %s\n", what);
+    return;
+  }
+  put_sums(out, leak, &leak->all[kind]);
+  hk_format_print(out, " %s\n", what);
+}
+
+static void put_frames(hk_format_t *out, const hk_site_t *site) {
+  hk_call_place_t places[FRAMES_MOST];
+  uintptr_t frames[HK_SITE_FRAMES_MAX];
+  unsigned all = hk_site_frames(site, frames), count = all < FRAMES_MOST ? all : FRAMES_MOST;
+  if (hk_site_is_shared(site)) hk_format_text(out, "  stacks that there was no room to tell apart\n");
+  hk_call_places_of(frames, count, places);
+  for (unsigned i = 0; i < count; i++) {
+    if (places[i].is_known && places[i].name[0] != '\0') {
+      hk_format_print(out, "  %s+%p\n", places[i].name, places[i].offset);
+    } else {
+      hk_format_print(out, "  %p\n", frames[i]);
+    }
+  }
+  if (count < all) hk_format_print(out, "  and %u callers more\n", (uint64_t)(all - count));
+}
+
+/* The row that has the most bytes; NULL: none has any. */
+static hk_leak_row_t *largest(hk_leak_t *leak, hk_leak_kind_t kind) {
+  hk_leak_row_t *found = NULL;
+  for (size_t i = 0; i < leak->row_count; i++) {
+    hk_leak_row_t *row = &leak->rows[i];
+    if (row->site == NULL || row->of[kind].samples == 0) continue;
+    if (found == NULL || row->of[kind].bytes > found->of[kind].bytes) found = row;
+  }
+  return found;
+}
+
+/* A row that was shown has no more samples of this kind. */
+static void put_sites(hk_format_t *out, hk_leak_t *leak, hk_leak_kind_t kind) {
+  hk_leak_row_t *row;
+  for (unsigned count = 0; (row = largest(leak, kind)) != NULL; count++) {
+    if (count == SITES_MOST) {
+      hk_format_text(out, "hakmem: leaks: and smaller ones; HAKMEM_LEAKS_FILE has all of them\n");
+      break;
+    }
+    hk_format_text(out, "hakmem: leaks: ");
+    put_sums(out, leak, &row->of[kind]);
+    hk_format_text(out, " from\n");
+    put_frames(out, row->site);
+    row->of[kind].samples = 0;
+  }
+}
+
+/* Says nothing where all of them waited. */
+static void put_threads(hk_format_t *out, const hk_root_threads_t *threads) {
+  if (!threads->is_known) {
+    hk_format_text(out, "hakmem: leaks: the system does not say what other threads there are\n");
+  } else if (threads->asked < threads->others) {
+    hk_format_print(out,
+                    "hakmem: leaks: of %u other threads %u ran, or may not be asked: what only their registers lead "
+                    "to counts as leaked\n",
+                    threads->others, threads->others - threads->asked);
+  }
+}
+
+static void put_scan(hk_format_t *out, const hk_leak_t *leak) {
+  static const char *const why[] = {
+      [hk_leak_out_of_time] = "the scan took too long",
+      [hk_leak_stopped] = "the scan was stopped",
+      [hk_leak_no_memory] = "the system refuses memory for the scan",
+      [hk_leak_no_mappings] = "the system does not say what is mapped (/proc)",
+  };
+  if (leak->scan == hk_leak_scanned) {
+    hk_format_print(
+        out,
+        "hakmem: leaks: the scan looked at %b in %u ms. It does not see pointers that are hidden (packed, in files, in "
+        "other threads' registers); see docs/leaks.md\n",
+        leak->scan_bytes, leak->scan_ms);
+    put_threads(out, &leak->threads);
+  } else if (leak->scan != hk_leak_not_scanned) {
+    hk_format_print(out, "hakmem: leaks: %s: which blocks can be reached is not known\n", why[leak->scan]);
+  }
+}
+
+static void put_base(hk_format_t *out, const hk_leak_t *leak) {
+  if (leak->rate_bytes == 1) {
+    hk_format_print(out, "hakmem: leaks: every block since the start counts (%u)", leak->samples);
+  } else {
+    hk_format_print(out, "hakmem: leaks: estimates by %u samples", leak->samples);
+    if (leak->rate_bytes != 0) hk_format_print(out, ", one for each %b allocated", leak->rate_bytes);
+    hk_format_text(out, ": small sites may be missing. HAKMEM_PROFILE_RATE=1 is exact");
+  }
+  if (leak->lost > 0) hk_format_print(out, "; %u could not be kept", leak->lost);
+  hk_format_text(out, "\n");
+}
+
+void hk_leak_report_text(hk_format_t *out, hk_leak_t *leak) {
+  if (leak->scan == hk_leak_scanned) {
+    put_total(out, leak, hk_leak_unreachable, "leaked: no pointer leads there");
+    put_sites(out, leak, hk_leak_unreachable);
+    put_total(out, leak, hk_leak_reachable, "still reachable");
+    if (leak->all[hk_leak_unjudged].samples > 0) {
+      put_total(out, leak, hk_leak_unjudged, "came during the scan, which says nothing of them");
+    }
+  } else {
+    put_total(out, leak, hk_leak_unjudged, "not freed");
+    put_sites(out, leak, hk_leak_unjudged);
+  }
+  put_scan(out, leak);
+  put_base(out, leak);
+}
+
+/* ---- JSON. */
+
+static void put_number(hk_format_t *out, const char *name, uint64_t value) {
+  hk_form_json_key(out, name);
+  hk_format_decimal(out, value);
+}
+
+static void put_kinds(hk_format_t *out, const hk_leak_sums_t *of) {
+  static const char *const names[] = {
+      [hk_leak_unreachable] = "unreachable", [hk_leak_reachable] = "reachable", [hk_leak_unjudged] = "unjudged"};
+  for (unsigned kind = 0; kind < hk_leak_kind_count; kind++) {
+    hk_form_json_key(out, names[kind]);
+    hk_format_print(out, "{\"samples\":%u,\"blocks\":%u,\"bytes\":%u}", of[kind].samples, blocks_of(&of[kind]),
+                    of[kind].bytes);
+  }
+}
+
+static void put_site(hk_format_t *out, const hk_leak_row_t *row) {
+  uintptr_t frames[HK_SITE_FRAMES_MAX];
+  unsigned count = hk_site_frames(row->site, frames);
+  hk_form_json_separate(out);
+  hk_format_text(out, "{");
+  hk_form_json_key(out, "frames");
+  hk_format_text(out, "[");
+  for (unsigned i = 0; i < count; i++) {
+    hk_format_print(out, i == 0 ? "\"%p\"" : ",\"%p\"", frames[i]);
+  }
+  hk_format_text(out, "]");
+  hk_form_json_key(out, "shared");
+  hk_format_text(out, hk_site_is_shared(row->site) ? "true" : "false");
+  put_kinds(out, row->of);
+  hk_format_text(out, "}");
+}
+
+static void put_all_sites(hk_format_t *out, const hk_leak_t *leak) {
+  uint64_t left_out = 0;
+  hk_form_json_key(out, "sites");
+  hk_format_text(out, "[");
+  for (size_t i = 0; i < leak->row_count; i++) {
+    if (leak->rows[i].site == NULL) continue;
+    if (!hk_format_has_room(out, SITE_BYTES + MAPPINGS_BYTES)) {
+      left_out++;
+    } else {
+      put_site(out, &leak->rows[i]);
+    }
+  }
+  hk_format_text(out, "]");
+  put_number(out, "left_out", left_out);
+}
+
+static void put_mappings(hk_format_t *out) {
+  hk_output_text_t output;
+  hk_output_text_init(&output, out, SITE_BYTES);
+  hk_form_json_key(out, "mappings");
+  if (!hk_site_list_write_mappings(&output.output)) hk_format_text(out, "]");
+}
+
+static void put_json_threads(hk_format_t *out, const hk_leak_t *leak) {
+  const hk_root_threads_t *threads = &leak->threads;
+  hk_form_json_key(out, "threads");
+  if (leak->scan != hk_leak_scanned || !threads->is_known) {
+    hk_format_text(out, "null");
+  } else {
+    hk_format_print(out, "{\"others\":%u,\"asked\":%u}", threads->others, threads->asked);
+  }
+}
+
+void hk_leak_report_json(hk_format_t *out, const hk_leak_t *leak) {
+  static const char *const scans[] = {
+      [hk_leak_not_scanned] = "none", [hk_leak_scanned] = "done",        [hk_leak_out_of_time] = "out of time",
+      [hk_leak_stopped] = "stopped",  [hk_leak_no_memory] = "no memory", [hk_leak_no_mappings] = "no mappings"};
+  hk_form_json_begin(out, SCHEMA);
+  put_number(out, "rate", leak->rate_bytes);
+  put_number(out, "samples", leak->samples);
+  put_number(out, "lost", leak->lost);
+  hk_form_json_key(out, "scan");
+  hk_form_json_quote(out, scans[leak->scan]);
+  put_number(out, "scan_ms", leak->scan_ms);
+  put_number(out, "scan_bytes", leak->scan_bytes);
+  put_json_threads(out, leak);
+  put_kinds(out, leak->all);
+  put_all_sites(out, leak);
+  put_mappings(out);
+  hk_form_json_end(out);
+}

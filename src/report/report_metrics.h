@@ -1,0 +1,17 @@
+/* report/report_metrics.h - L9. The figures as OpenMetrics, or in the text format of Prometheus. */
+#ifndef HK_REPORT_REPORT_METRICS_H
+#define HK_REPORT_REPORT_METRICS_H
+
+#include <stdbool.h>
+#include "inspect/snapshot.h"
+
+#include "base/format.h"
+
+typedef enum { hk_metrics_openmetrics, hk_metrics_prometheus } hk_metrics_form_t;
+
+void hk_report_metrics(hk_format_t *out, hk_metrics_form_t form, const hk_snapshot_t *snapshot);
+
+/* Whether a file that begins so was written by us. */
+bool hk_report_metrics_is_ours(const char *beginning);
+
+#endif /* HK_REPORT_REPORT_METRICS_H */

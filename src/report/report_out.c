@@ -1,0 +1,74 @@
+/* report/report_out.c - L9. See report_out.h. */
+#include "report/report_out.h"
+
+#include "base/units.h"
+#include "hakmem/hakmem.h"
+#include "inspect/snapshot.h"
+#include "os/os.h"
+#include "policy/option.h"
+#include "report/leak_out.h"
+#include "report/learn_file.h"
+#include "report/long_text.h"
+#include "report/profile_file.h"
+#include "report/report.h"
+#include "report/stats_file.h"
+#include "space/idle.h"
+#include "space/recording.h"
+
+/* ---- Where it goes. */
+
+/* Chosen: what a report of a few heaps fits into, where addresses are rare. */
+#define LEAST_BYTES (256 * HK_KIB)
+
+static void deliver(void (*report)(hk_format_t *out), void (*write)(const char *text, size_t bytes)) {
+  hk_format_t text;
+  if (!hk_long_text_begin(&text, LEAST_BYTES)) {
+    static const char refusal[] = "hakmem: no report: the system refuses memory for it\n";
+    hk_os_write_stderr(refusal, sizeof refusal - 1);
+    return;
+  }
+  report(&text);
+  write(text.text, text.length);
+  hk_long_text_end(&text);
+}
+
+void hk_report_write(void) { deliver(hk_report_text, hk_os_write_stderr); }
+
+void hk_report_write_file(bool is_last) {
+  hk_stats_form_t form = hk_stats_file_form();
+  deliver(form == hk_stats_openmetrics  ? hk_report_openmetrics
+          : form == hk_stats_prometheus ? hk_report_prometheus
+                                        : hk_report_json,
+          is_last ? hk_stats_file_finish : hk_stats_file_renew);
+}
+
+/* ---- When. */
+
+/* Whether something may be said at the end, when the program may have closed its stderr and have a file there. */
+static bool has_last_words(void) {
+  return hk_option.stats || hk_option.stats_signal != 0 || *hk_option.stats_file != '\0' || *hk_option.trace != '\0' ||
+         *hk_option.profile_file != '\0' || *hk_option.learn_file != '\0' || hk_option.leaks != hk_leaks_off;
+}
+
+__attribute__((constructor)) static void prepare(void) {
+  hk_option_load();
+  hk_snapshot_note_start();
+  if (has_last_words()) hk_os_keep_stderr();
+  hk_stats_file_check();
+  hk_profile_file_check();
+  hk_leak_out_check();
+  hk_learn_file_load();
+  hk_recording_start(hk_idle_in_use(), hk_option.mode);
+}
+
+/* Late: what the program does in its own exit handlers is counted. */
+__attribute__((destructor)) static void report_at_exit(void) {
+  hk_leak_out_at_exit(); /* first: what is live is the program's */
+  if (hk_option.stats) hk_report_write();
+  if (hk_stats_file_is_wanted()) hk_report_write_file(true);
+  hk_profile_file_finish();
+  hk_learn_file_save();
+  hk_recording_finish();
+}
+
+void hakmem_malloc_stats(void) { hk_report_write(); }

@@ -1,0 +1,255 @@
+/* serve/serve.c - L10. The serve thread: shows the statistics while the program runs (api/instruments.h). It exists only while
+ * something asks: a signal of the user's choice, a file that is written at an interval, or the command line tool, which
+ * sends a signal and then connects to the process's socket. A secure-exec program has none of it.
+ *
+ * It is a bare thread (os/os.h), for a signal handler can start no other. It has no heap, and ends after a minute without
+ * a request.
+ *
+ * The handlers change a word, wake who sleeps on it, and start the thread if there is none. The thread reads the word
+ * before it looks what is wanted; when it has ended it looks at the word once more: who came too late to be seen, and
+ * found that there was a thread, is then not forgotten.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "api/instruments.h"
+#include "api/lifecycle.h"
+#include "base/arithmetic.h"
+#include "base/atomic.h"
+#include "heap/thread.h"
+#include "os/lock.h"
+#include "os/os.h"
+#include "os/process.h"
+#include "os/rights.h"
+#include "os/sandbox.h"
+#include "policy/option.h"
+#include "report/report_out.h"
+#include "report/stats_file.h"
+#include "serve/server.h"
+
+/* Chosen. While somebody may connect, the thread looks this often for signals, and for a socket that the program has
+ * closed. */
+#define LISTEN_MS 200
+/* Chosen: after this time without a client, the thread ends. */
+#define QUIET_MS 60000
+/* Chosen: most threads in a row whose rights differ from the first thread's. The last one asks for no successor: each
+ * such signal ends a system call of the first thread early. */
+#define MOST_HAND_OVERS 3
+
+/* The mark of the process that may have the thread: not a child of vfork or _Fork, whose memory is its parent's or in
+ * no known state. */
+static _Atomic(uint64_t) home;
+
+/* Changes when something is asked for. */
+static _Atomic(uint32_t) calls;
+static _Atomic(bool) is_listening_wanted;
+static _Atomic(bool) is_report_wanted;
+
+/* Written by the thread that has claimed, before it starts the serve thread. */
+static bool is_of_first_thread;
+
+/* The thread's own. */
+static struct {
+  uint64_t heard_ms; /* when a client was connected last, or the tool's signal came */
+  uint64_t file_ms;  /* when the file is due */
+  hk_rights_watch_t rights;
+  unsigned hand_overs; /* in a row */
+} serve;
+
+static void run(void);
+
+/* ---- What is asked for. From signal handlers too. */
+
+static void start(void) {
+  if (!hk_os_bare_thread_claim()) return;
+  is_of_first_thread = hk_rights_is_first_thread();
+  if (!hk_os_bare_thread_start("hakmem-serve", run)) hk_os_bare_thread_give_up();
+}
+
+static void wake(void) {
+  (void)atomic_fetch_add_explicit(&calls, 1, memory_order_acq_rel);
+  hk_os_wake_one((const uint32_t *)&calls);
+}
+
+static void call(_Atomic(bool) *flag) {
+  if (!hk_sandbox_permits_threads() || hk_load_relaxed(&home) != hk_process_mark()) return;
+  hk_store_relaxed(flag, true);
+  wake();
+  start();
+}
+
+void hk_serve_end_soon(void) { wake(); }
+
+static void on_attach(void) { call(&is_listening_wanted); }
+static void on_report(void) { call(&is_report_wanted); }
+
+/* ---- What the thread does. */
+
+static bool is_file_renewed(void) { return hk_option.stats_interval != 0 && hk_stats_file_is_wanted(); }
+
+static void report(void) {
+  if (!hk_exchange_acq_rel(&is_report_wanted, false)) return;
+  if (*hk_option.stats_file == '\0') {
+    hk_report_write();
+  } else if (hk_stats_file_is_wanted()) {
+    hk_report_write_file(false);
+  }
+}
+
+static void renew_file(uint64_t now_ms) {
+  if (!is_file_renewed() || now_ms < serve.file_ms) return;
+  hk_report_write_file(false);
+  serve.file_ms = now_ms + hk_option.stats_interval * 1000;
+}
+
+static void begin_to_listen(uint64_t now_ms) {
+  if (!hk_exchange_acq_rel(&is_listening_wanted, false)) return;
+  serve.heard_ms = now_ms;
+  (void)hk_server_open();
+}
+
+/* ---- Whether the thread may go on. */
+
+static hk_rights_t look_at_rights(void) {
+  uint64_t due_ms = serve.rights.due_ms;
+  hk_rights_t verdict = hk_rights_watch(&serve.rights, hk_os_coarse_ms());
+  if (hk_rights_may_stay(verdict) && serve.rights.due_ms != due_ms) serve.hand_overs = 0;
+  return verdict;
+}
+
+/* Looks again before a file is written: one that is made with the old rights, the new ones may not replace. */
+static hk_rights_t look_before_visit(void) {
+  uint64_t now_ms = hk_os_coarse_ms();
+  bool is_file_due = is_file_renewed() && now_ms >= serve.file_ms;
+  if (is_file_due || hk_load_relaxed(&is_report_wanted)) hk_rights_watch_soon(&serve.rights, now_ms);
+  return look_at_rights();
+}
+
+static bool may_go_on(void) { return hk_rights_may_stay(look_at_rights()); }
+
+/* Limits a wait to the time of the next look. */
+static uint64_t until_next_look(uint64_t now_ms, uint64_t wait_ms) {
+  return hk_smaller(wait_ms, hk_subtract_to_zero(serve.rights.due_ms, now_ms));
+}
+
+/* ---- Its course. */
+
+static void answer(uint64_t now_ms) {
+  if (!hk_server_visit(until_next_look(now_ms, LISTEN_MS), may_go_on)) {
+    hk_server_close();
+    (void)hk_server_open();
+  }
+  if (hk_server_client_count() > 0) serve.heard_ms = now_ms;
+  if (hk_subtract_to_zero(now_ms, serve.heard_ms) >= QUIET_MS || hk_server_is_over()) hk_server_close();
+}
+
+/* Does the work that is due, and waits for more. False when no more can come. */
+static bool visit(uint32_t seen) {
+  uint64_t now_ms = hk_os_coarse_ms();
+  if (!hk_sandbox_permits_threads()) {
+    hk_server_close();
+    return false;
+  }
+  report();
+  renew_file(now_ms);
+  begin_to_listen(now_ms);
+  if (hk_server_is_open()) {
+    answer(now_ms);
+  } else if (is_file_renewed()) {
+    uint64_t wait_ms = hk_subtract_to_zero(serve.file_ms, now_ms);
+    return hk_os_wait_for((const uint32_t *)&calls, seen, until_next_look(now_ms, wait_ms));
+  } else {
+    return false;
+  }
+  return true;
+}
+
+/* In a child that a signal handler forked, the interrupted code repairs first. */
+static void wait_for_repair(void) {
+  while (hk_lock_needs_repair() && may_go_on()) {
+    if (!hk_os_wait_for((const uint32_t *)&calls, hk_load_relaxed(&calls), LISTEN_MS)) return;
+  }
+}
+
+/* Whether the first thread is to start a successor, with its current rights. Under a filter of system calls it might be
+ * ended for that. A thread that it has started itself and that cannot tell its rights would have a successor that
+ * cannot either. */
+static bool is_successor_wanted(hk_rights_t verdict) {
+  bool is_due = is_file_renewed() || hk_server_is_open() || hk_load_relaxed(&is_listening_wanted) ||
+                hk_load_relaxed(&is_report_wanted);
+  bool is_possible = verdict == hk_rights_differ || (verdict == hk_rights_unknown && !is_of_first_thread);
+  return is_due && is_possible && serve.hand_overs < MOST_HAND_OVERS;
+}
+
+/* Ends the thread: it may have rights that the program has given up. */
+static void end_early(hk_rights_t verdict) {
+  if (verdict == hk_rights_confined) hk_lifecycle_note_filter();
+  bool is_wanted = is_successor_wanted(verdict);
+  if (hk_server_is_open() && is_wanted) hk_store_relaxed(&is_listening_wanted, true);
+  if (is_wanted) serve.hand_overs++;
+  hk_server_close();
+  hk_os_bare_thread_give_up();
+  if (is_wanted) hk_os_signal_first_thread();
+}
+
+static void run(void) {
+  hk_thread_go_without_heap();
+  serve.rights = hk_rights_watch_begin(is_of_first_thread, false, hk_os_coarse_ms());
+  wait_for_repair();
+  serve.file_ms = hk_os_coarse_ms() + hk_option.stats_interval * 1000;
+  uint32_t seen;
+  do {
+    bool goes_on = true;
+    while (goes_on) {
+      hk_rights_t verdict = look_before_visit();
+      if (!hk_rights_may_stay(verdict)) {
+        end_early(verdict);
+        return;
+      }
+      seen = hk_load_acquire(&calls);
+      goes_on = visit(seen);
+    }
+    hk_os_bare_thread_give_up();
+  } while (hk_load_acquire(&calls) != seen && hk_sandbox_permits_threads() && hk_os_bare_thread_claim());
+}
+
+/* ---- A process's start, and forks. */
+
+static void begin(void) {
+  hk_store_relaxed(&home, hk_process_mark());
+  if (is_file_renewed() && hk_sandbox_permits_threads()) start();
+}
+
+/* The thread is the parent's, and what was asked of it too. */
+static void begin_child(void) {
+  hk_server_forget();
+  serve.hand_overs = 0;
+  hk_store_relaxed(&is_listening_wanted, false);
+  hk_store_relaxed(&is_report_wanted, false);
+  begin();
+}
+
+static void take_report_signal(void) {
+  if (hk_option.stats_signal == 0) return;
+  hk_os_signal_t result = hk_os_signal_take((unsigned)hk_option.stats_signal, false, on_report);
+  if (result == hk_os_signal_taken) return;
+  char buffer[24];
+  hk_format_t value;
+  hk_format_init(&value, buffer, sizeof buffer);
+  hk_format_decimal(&value, hk_option.stats_signal);
+  hk_option_warn("HAKMEM_STATS_SIGNAL", buffer, "is not used",
+                 result == hk_os_signal_in_use ? "the program has a use for it already" : "the system refuses it");
+}
+
+/* Where the tool's signal cannot be had, nothing is said: nobody has asked for it. */
+void hk_serve_prepare(void) {
+  hk_lifecycle_start();
+  hk_option_load();
+  hk_stats_file_check();
+  if (hk_os_is_secure_exec()) return;
+  if (hk_option.attach_signal != 0) (void)hk_os_signal_take((unsigned)hk_option.attach_signal, true, on_attach);
+  take_report_signal();
+  hk_os_at_fork(begin_child);
+  begin();
+}

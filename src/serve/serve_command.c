@@ -1,0 +1,120 @@
+/* serve/serve_command.c - L10. See serve_command.h. */
+#include "serve/serve_command.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "api/process_purge.h"
+#include "base/text.h"
+#include "inspect/describe.h"
+#include "report/leak_out.h"
+#include "report/report.h"
+#include "serve/profile_command.h"
+
+/* Of an address. */
+#define MOST_DIGITS 16
+
+/* Called with what follows the command's words, which is empty for most. */
+typedef const char *answer_t(hk_format_t *out, const char *arguments);
+
+/* Of a command that begins a run of the heap profile, which ends with the client. */
+typedef const char *start_t(hk_format_t *out, const char *arguments, uint64_t *run);
+
+/* The `start` that may take long. */
+typedef const char *scan_t(hk_format_t *out, const char *arguments, bool (*may_go_on)(void));
+
+/* Has one of `answer`, `start` and `scan`. */
+typedef struct {
+  const char *words;
+  answer_t *answer;
+  start_t *start;
+  scan_t *scan;
+} command_t;
+
+/* ---- The commands. */
+
+/* As it stands in the library's file too: by it a program is known that is linked with the archive. */
+static const char *protocol(hk_format_t *out, const char *arguments) {
+  (void)arguments;
+  hk_format_text(out, "hakmem: this process answers, protocol 1\n");
+  return NULL;
+}
+
+static const char *stats_json(hk_format_t *out, const char *arguments) {
+  (void)arguments;
+  hk_report_json(out);
+  return NULL;
+}
+
+static const char *stats_text(hk_format_t *out, const char *arguments) {
+  (void)arguments;
+  hk_report_text(out);
+  return NULL;
+}
+
+static const char *stats_openmetrics(hk_format_t *out, const char *arguments) {
+  (void)arguments;
+  hk_report_openmetrics(out);
+  return NULL;
+}
+
+static const char *map(hk_format_t *out, const char *arguments) {
+  (void)arguments;
+  hk_report_map(out);
+  return NULL;
+}
+
+static const char *collect(hk_format_t *out, const char *arguments) {
+  (void)arguments;
+  hk_format_print(out, "%u\n", (uint64_t)hk_process_purge_everywhere(0));
+  return NULL;
+}
+
+static const char *describe(hk_format_t *out, const char *arguments) {
+  const char *digits = hk_text_after(arguments, "0x");
+  if (digits == NULL) digits = hk_text_after(arguments, "0X");
+  if (digits == NULL) digits = arguments;
+  uint64_t address;
+  const char *end = hk_text_hex(digits, &address);
+  if (end == NULL || *end != '\0' || end - digits > MOST_DIGITS) return "describe needs an address, in hexadecimal";
+  hk_describe(out, address);
+  hk_format_text(out, "\n");
+  return NULL;
+}
+
+static const command_t commands[] = {
+    {"protocol", .answer = protocol},
+    {"stats json", .answer = stats_json},
+    {"stats text", .answer = stats_text},
+    {"stats openmetrics", .answer = stats_openmetrics},
+    {"map", .answer = map},
+    {"collect", .answer = collect},
+    {"describe", .answer = describe},
+    {"profile start", .start = hk_profile_command_start},
+    {"profile stop", .answer = hk_profile_command_stop},
+    {"profile state", .answer = hk_profile_command_state},
+    {"profile pprof", .answer = hk_profile_command_pprof},
+    {"profile sites", .answer = hk_profile_command_sites},
+    {"leaks", .scan = hk_leak_out_command},
+};
+
+/* ---- Which one it is. */
+
+/* What follows `words` in the line, after one space; NULL where the line begins otherwise. */
+static const char *arguments_of(const char *line, const char *words) {
+  const char *rest = hk_text_after(line, words);
+  if (rest == NULL) return NULL;
+  if (*rest == ' ') return rest + 1;
+  return *rest == '\0' ? rest : NULL;
+}
+
+const char *hk_serve_command(hk_format_t *out, const char *line, uint64_t *run, bool (*may_go_on)(void)) {
+  for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+    const char *arguments = arguments_of(line, commands[i].words);
+    if (arguments == NULL) continue;
+    if (commands[i].start != NULL) return commands[i].start(out, arguments, run);
+    if (commands[i].scan != NULL) return commands[i].scan(out, arguments, may_go_on);
+    return commands[i].answer(out, arguments);
+  }
+  return "unknown command";
+}

@@ -1,0 +1,71 @@
+/* unwind/rule_cache.c - L6. See rule_cache.h. An entry is the rule's words and a checksum over them, the address and the module: what
+ * does not fit together is not believed. An address may be in any entry of its set: two that a program's stacks go through all the
+ * time would otherwise push out one another all the time, and to find a rule anew is a dozen system calls. */
+#include "unwind/rule_cache.h"
+
+#include <string.h>
+
+#include "base/atomic.h"
+
+/* 80 KiB, of which a program touches what its stacks need. */
+#define SET_COUNT_SHIFT 9
+#define WAYS 4
+#define RULE_WORDS 4
+
+typedef struct {
+  _Atomic(uint64_t) check; /* 0: empty */
+  _Atomic(uint64_t) words[RULE_WORDS];
+} entry_t;
+
+static entry_t entries[(1u << SET_COUNT_SHIFT) * WAYS];
+
+static uint64_t mix(uint64_t value, uint64_t more) {
+  value = (value ^ more) * UINT64_C(0x9e3779b97f4a7c15);
+  return value ^ value >> 29;
+}
+
+static uint64_t key_of(uintptr_t pc, const hk_module_t *module) { return mix(mix(pc, module->start), module->index); }
+
+static uint64_t hash_of(uintptr_t pc) { return (uint64_t)pc * UINT64_C(0x9e3779b97f4a7c15); }
+
+static entry_t *set_of(uintptr_t pc) { return &entries[(hash_of(pc) >> (64 - SET_COUNT_SHIFT)) * WAYS]; }
+
+static uint64_t check_of(uint64_t key, const uint64_t *words) {
+  for (unsigned i = 0; i < RULE_WORDS; i++) key = mix(key, words[i]);
+  return key | 1;
+}
+
+static bool read(const entry_t *entry, uint64_t key, uint64_t *words) {
+  uint64_t check = hk_load_relaxed(&entry->check);
+  if (check == 0) return false;
+  for (unsigned i = 0; i < RULE_WORDS; i++) words[i] = hk_load_relaxed(&entry->words[i]);
+  return check == check_of(key, words);
+}
+
+bool hk_rule_cache_get(uintptr_t pc, const hk_module_t *module, hk_frame_rule_t *rule) {
+  const entry_t *set = set_of(pc);
+  uint64_t key = key_of(pc, module), words[RULE_WORDS];
+  for (unsigned way = 0; way < WAYS; way++) {
+    if (!read(&set[way], key, words)) continue;
+    memcpy(rule, words, sizeof *rule);
+    return true;
+  }
+  return false;
+}
+
+/* An empty one; else one that is as good as any other. */
+static entry_t *choose(uintptr_t pc) {
+  entry_t *set = set_of(pc);
+  for (unsigned way = 0; way < WAYS; way++) {
+    if (hk_load_relaxed(&set[way].check) == 0) return &set[way];
+  }
+  return &set[(hash_of(pc) >> 32) % WAYS];
+}
+
+void hk_rule_cache_put(uintptr_t pc, const hk_module_t *module, const hk_frame_rule_t *rule) {
+  entry_t *entry = choose(pc);
+  uint64_t words[RULE_WORDS] = {0};
+  memcpy(words, rule, sizeof *rule);
+  for (unsigned i = 0; i < RULE_WORDS; i++) hk_store_relaxed(&entry->words[i], words[i]);
+  hk_store_relaxed(&entry->check, check_of(key_of(pc, module), words));
+}

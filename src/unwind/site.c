@@ -1,0 +1,369 @@
+/* unwind/site.c - L6. See site.h. A hash table of lists that only grow at their heads, and a second one in which a new stack looks for
+ * its stem. Records lie one behind the other in a range of our own: address space at once, memory as sites come. */
+#include "unwind/site.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "base/arithmetic.h"
+#include "base/bits.h"
+#include "base/units.h"
+#include "os/os.h"
+
+/* Address space for some 70,000 sites; where it is not to be had, less does. */
+#define RANGE_BYTES_MAX (16 * HK_MIB)
+#define RANGE_BYTES_MIN (256 * HK_KIB)
+#define BUCKET_SHIFT 12
+#define BUCKET_COUNT (1u << BUCKET_SHIFT)
+
+/* At the range's start. The records follow. */
+typedef struct {
+  size_t bytes;         /* of all of the range */
+  _Atomic(size_t) used; /* of it; beyond `bytes`: it is full */
+  _Atomic(hk_site_place_t) buckets[BUCKET_COUNT];
+  /* By their stem, how much of it they have, and the frame that comes then. */
+  _Atomic(hk_site_place_t) branches[BUCKET_COUNT];
+} table_t;
+
+static _Atomic(table_t *) table;
+/* Where the system had no memory for a table, it is not asked again. */
+static _Atomic(bool) is_refused;
+
+static hk_site_lives_t shared_lives[HK_SITE_LIVES_PARTS];
+static hk_site_past_t shared_past;
+static hk_site_t shared_site;
+
+/* ---- The table. */
+
+static table_t *make_table(void) {
+  if (hk_load_relaxed(&is_refused)) return NULL;
+  table_t *made = NULL, *found = NULL;
+  size_t bytes = 2 * RANGE_BYTES_MAX;
+  while (made == NULL && bytes > RANGE_BYTES_MIN) {
+    bytes /= 2;
+    made = hk_os_reserve_small(bytes, hk_os_page_size());
+  }
+  if (made == NULL) {
+    hk_store_relaxed(&is_refused, true);
+    return hk_load_acquire(&table);
+  }
+  made->bytes = bytes;
+  hk_store_relaxed(&made->used, hk_align_up(sizeof(table_t), HK_CACHE_LINE_BYTES));
+  if (hk_publish_once(&table, &found, made)) return made;
+  (void)hk_os_unmap(made, made->bytes);
+  return found;
+}
+
+static table_t *get_table(void) {
+  table_t *known = hk_load_acquire(&table);
+  return HK_LIKELY(known != NULL) ? known : make_table();
+}
+
+/* Zero; 0 where the table is full. */
+static hk_site_place_t take(table_t *where, size_t bytes) {
+  bytes = hk_align_up(bytes, sizeof(uint64_t));
+  if (hk_load_relaxed(&where->used) > where->bytes - bytes) return 0;
+  size_t start = hk_add_relaxed(&where->used, bytes);
+  return start <= where->bytes - bytes ? (hk_site_place_t)start : 0;
+}
+
+/* NULL where there is none. */
+static void *at(const table_t *where, hk_site_place_t place) { return place != 0 ? (char *)where + place : NULL; }
+
+static hk_site_t *site_at(const table_t *where, hk_site_place_t place) { return at(where, place); }
+
+static hk_site_place_t place_of(const table_t *where, const hk_site_t *site) {
+  return (hk_site_place_t)((const char *)site - (const char *)where);
+}
+
+/* ---- Frames. */
+
+/* What is left of a stack, from the inside outwards: the outermost `count` frames of `site`. */
+typedef struct {
+  const table_t *where;
+  const hk_site_t *site;
+  unsigned count;
+} rest_t;
+
+static rest_t begin_rest(const table_t *where, const hk_site_t *site) {
+  return (rest_t){where, site, site->frame_count};
+}
+
+/* The next frames that lie in one piece: how many. 0: that was all. */
+static unsigned next_piece(rest_t *rest, const uintptr_t **piece) {
+  while (rest->count > 0) {
+    const hk_site_t *site = rest->site;
+    unsigned before = rest->count, skipped = site->frame_count - before;
+    *piece = site->own_frames + skipped;
+    rest->count = site->stem_frames;
+    rest->site = site_at(rest->where, site->stem);
+    if (before > site->stem_frames) return before - site->stem_frames;
+  }
+  return 0;
+}
+
+unsigned hk_site_frames(const hk_site_t *site, uintptr_t *frames) {
+  rest_t rest = begin_rest(hk_load_acquire(&table), site);
+  const uintptr_t *piece;
+  unsigned count = 0, more;
+  for (; (more = next_piece(&rest, &piece)) > 0; count += more) memcpy(frames + count, piece, more * sizeof *piece);
+  return count;
+}
+
+/* ---- Finding. */
+
+/* A stack that is looked for. */
+typedef struct {
+  const uintptr_t *frames;
+  unsigned count;
+  uint32_t hash;
+} wanted_t;
+
+static uint64_t mix(uint64_t hash, uint64_t more) {
+  hash = (hash ^ more) * UINT64_C(0x9e3779b97f4a7c15);
+  return hash ^ hash >> 32;
+}
+
+/* The upper bits, of which a bucket's number is the upper ones. */
+static uint32_t hash_of(const uintptr_t *frames, unsigned count) {
+  uint64_t hash = count;
+  for (unsigned i = 0; i < count; i++) hash = mix(hash, frames[i]);
+  return (uint32_t)(hash * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+}
+
+static unsigned bucket_of(uint32_t hash) { return hash >> (32 - BUCKET_SHIFT); }
+
+static bool is_site(const table_t *where, const hk_site_t *site, const wanted_t *stack) {
+  if (site->hash != stack->hash || site->frame_count != stack->count) return false;
+  rest_t rest = begin_rest(where, site);
+  const uintptr_t *piece, *frames = stack->frames;
+  for (unsigned count; (count = next_piece(&rest, &piece)) > 0; frames += count) {
+    if (memcmp(piece, frames, count * sizeof *piece) != 0) return false;
+  }
+  return true;
+}
+
+/* From `from` on, but not `until` or what is behind. */
+static hk_site_t *find(const table_t *where, hk_site_place_t from, hk_site_place_t until, const wanted_t *stack) {
+  while (from != until) {
+    hk_site_t *site = site_at(where, from);
+    if (is_site(where, site, stack)) return site;
+    from = site->next;
+  }
+  return NULL;
+}
+
+/* ---- Stems. */
+
+/* A site, and how many of its outermost frames another one has in common with it. */
+typedef struct {
+  hk_site_place_t place;
+  uint16_t frames;
+} stem_t;
+
+static _Atomic(hk_site_place_t) *branches_of(table_t *where, hk_site_place_t stem, unsigned stem_frames,
+                                             uintptr_t frame) {
+  uint64_t hash = mix(mix(stem, stem_frames), frame) * UINT64_C(0x9e3779b97f4a7c15);
+  return &where->branches[hash >> (64 - BUCKET_SHIFT)];
+}
+
+/* Which branch of a stem goes on with this frame behind so many of the stem's outermost ones. NULL: none. */
+static const hk_site_t *find_branch(table_t *where, hk_site_place_t stem, unsigned stem_frames, uintptr_t frame) {
+  const hk_site_t *site = site_at(where, hk_load_acquire(branches_of(where, stem, stem_frames, frame)));
+  for (; site != NULL; site = site_at(where, site->next_branch)) {
+    if (site->stem != stem || site->stem_frames != stem_frames) continue;
+    if (site->own_frames[site->frame_count - stem_frames - 1] == frame) return site;
+  }
+  return NULL;
+}
+
+/* From the outermost frame inwards, branch by branch. What another thread is about to add may be missed: then two records have the same
+ * frames, as if they differed. */
+static stem_t find_stem(table_t *where, const wanted_t *stack) {
+  stem_t stem = {.place = 0};
+  unsigned same = 0;
+  while (same < stack->count) {
+    const hk_site_t *branch = find_branch(where, stem.place, same, stack->frames[stack->count - same - 1]);
+    if (branch == NULL) break;
+    while (same < stack->count && same < branch->frame_count &&
+           branch->own_frames[branch->frame_count - same - 1] == stack->frames[stack->count - same - 1]) {
+      same++;
+    }
+    stem.place = place_of(where, branch);
+  }
+  stem.frames = (uint16_t)same;
+  return stem;
+}
+
+/* From here on others may have it as their stem. Who has no frame of its own is of no use as one. */
+static void add_branch(table_t *where, hk_site_t *site) {
+  if (site->stem_frames == site->frame_count) return;
+  uintptr_t frame = site->own_frames[site->frame_count - site->stem_frames - 1];
+  _Atomic(hk_site_place_t) *head = branches_of(where, site->stem, site->stem_frames, frame);
+  hk_site_place_t before = hk_load_relaxed(head);
+  do {
+    site->next_branch = before;
+  } while (!hk_compare_exchange_acq_rel(head, &before, place_of(where, site)));
+}
+
+/* ---- Adding. */
+
+/* NULL: the table is full. */
+static hk_site_t *make_site(table_t *where, const wanted_t *stack) {
+  stem_t stem = find_stem(where, stack);
+  size_t own_bytes = (stack->count - stem.frames) * sizeof(uintptr_t);
+  hk_site_t *made = site_at(where, take(where, sizeof(hk_site_t) + own_bytes));
+  if (made == NULL) return NULL;
+  made->stem = stem.place;
+  made->stem_frames = stem.frames;
+  made->hash = stack->hash;
+  made->frame_count = (uint16_t)stack->count;
+  if (own_bytes > 0) memcpy(made->own_frames, stack->frames, own_bytes);
+  return made;
+}
+
+/* Two threads may meet with one stack: who comes second leaves its record unused. */
+static hk_site_t *add(table_t *where, _Atomic(hk_site_place_t) *bucket, hk_site_place_t head, const wanted_t *stack) {
+  hk_site_t *made = make_site(where, stack);
+  if (made == NULL) return &shared_site;
+  for (;;) {
+    hk_site_place_t seen = head;
+    made->next = head;
+    if (hk_publish_once(bucket, &head, place_of(where, made))) break;
+    hk_site_t *others = find(where, head, seen, stack);
+    if (others != NULL) return others;
+  }
+  add_branch(where, made);
+  return made;
+}
+
+hk_site_t *hk_site_of(const uintptr_t *frames, unsigned count) {
+  table_t *where = get_table();
+  if (where == NULL) return &shared_site;
+  if (count > HK_SITE_FRAMES_MAX) count = HK_SITE_FRAMES_MAX;
+  wanted_t stack = {frames, count, hash_of(frames, count)};
+  _Atomic(hk_site_place_t) *bucket = &where->buckets[bucket_of(stack.hash)];
+  hk_site_place_t head = hk_load_acquire(bucket);
+  hk_site_t *found = find(where, head, 0, &stack);
+  return found != NULL ? found : add(where, bucket, head, &stack);
+}
+
+bool hk_site_is_shared(const hk_site_t *site) { return site == &shared_site; }
+
+/* The first site of a bucket from the `index`-th on; behind them all the shared one, if it was ever used. */
+static hk_site_t *first_from(size_t index) {
+  table_t *where = hk_load_acquire(&table);
+  for (; where != NULL && index < BUCKET_COUNT; index++) {
+    hk_site_t *site = site_at(where, hk_load_acquire(&where->buckets[index]));
+    if (site != NULL) return site;
+  }
+  return hk_load_relaxed(&shared_site.allocated.samples) > 0 ? &shared_site : NULL;
+}
+
+hk_site_t *hk_site_next(const hk_site_t *previous) {
+  if (previous == NULL) return first_from(0);
+  if (previous == &shared_site) return NULL;
+  if (previous->next != 0) return site_at(hk_load_acquire(&table), previous->next);
+  return first_from((size_t)bucket_of(previous->hash) + 1);
+}
+
+/* ---- Counting. */
+
+static void count(hk_site_sums_t *sums, const hk_sample_weight_t *weight) {
+  (void)hk_add_relaxed(&sums->samples, 1);
+  (void)hk_add_relaxed(&sums->objects_q16, weight->weight_q16);
+  (void)hk_add_relaxed(&sums->requested_bytes, hk_site_weighted(weight->requested_bytes, weight->weight_q16));
+  (void)hk_add_relaxed(&sums->block_bytes, hk_site_weighted(weight->block_bytes, weight->weight_q16));
+}
+
+void hk_site_count_alloc(hk_site_t *site, const hk_sample_weight_t *weight) { count(&site->allocated, weight); }
+
+/* What a site needs late. Two threads may need it at the same moment: who comes second leaves its part unused. NULL: there is no room. */
+static void *get_late(_Atomic(hk_site_place_t) *place, size_t bytes) {
+  table_t *where = hk_load_acquire(&table);
+  hk_site_place_t known = hk_load_acquire(place);
+  if (HK_LIKELY(known != 0)) return at(where, known);
+  hk_site_place_t made = take(where, bytes);
+  return at(where, made == 0 || hk_publish_once(place, &known, made) ? made : known);
+}
+
+static hk_site_lives_t *get_lives(hk_site_t *site, unsigned part) {
+  if (site == &shared_site) return &shared_lives[part];
+  return get_late(&site->lives[part], sizeof(hk_site_lives_t));
+}
+
+static hk_site_past_t *get_past(hk_site_t *site) {
+  return site == &shared_site ? &shared_past : get_late(&site->past, sizeof(hk_site_past_t));
+}
+
+/* NULL: there is none. */
+static const hk_site_lives_t *lives_of(const hk_site_t *site, unsigned part) {
+  if (site == &shared_site) return &shared_lives[part];
+  return at(hk_load_acquire(&table), hk_load_acquire(&((hk_site_t *)site)->lives[part]));
+}
+
+static const hk_site_past_t *past_of(const hk_site_t *site) {
+  if (site == &shared_site) return &shared_past;
+  return at(hk_load_acquire(&table), hk_load_acquire(&((hk_site_t *)site)->past));
+}
+
+void hk_site_count_free(hk_site_t *site, const hk_sample_weight_t *weight, uint64_t lived_ms) {
+  unsigned bucket = lived_ms == 0 ? 0 : hk_highest_bit(lived_ms) + 1;
+  if (bucket >= HK_SITE_LIFETIMES) bucket = HK_SITE_LIFETIMES - 1;
+  hk_site_lives_t *lives = get_lives(site, bucket / HK_SITE_LIVES_EACH);
+  if (lives != NULL) (void)hk_add_relaxed(&lives->blocks_q16[bucket % HK_SITE_LIVES_EACH], weight->weight_q16);
+  count(&site->freed, weight);
+}
+
+static uint64_t since(const _Atomic(uint64_t) *now, const _Atomic(uint64_t) *before) {
+  return hk_subtract_to_zero(hk_load_relaxed(now), hk_load_relaxed(before));
+}
+
+void hk_site_read(const hk_site_t *site, hk_site_figures_t *allocated, hk_site_figures_t *in_use) {
+  static const hk_site_sums_t nothing;
+  const hk_site_past_t *past = past_of(site);
+  const hk_site_sums_t *gone = &site->freed, *came = &site->allocated;
+  const hk_site_sums_t *before = past != NULL ? &past->allocated : &nothing;
+  hk_site_figures_t freed = {hk_load_relaxed(&gone->objects_q16), hk_load_relaxed(&gone->requested_bytes),
+                             hk_load_relaxed(&gone->block_bytes), hk_load_relaxed(&gone->samples)};
+  in_use->objects = hk_site_rounded(hk_subtract_to_zero(hk_load_relaxed(&came->objects_q16), freed.objects));
+  in_use->requested_bytes = hk_subtract_to_zero(hk_load_relaxed(&came->requested_bytes), freed.requested_bytes);
+  in_use->block_bytes = hk_subtract_to_zero(hk_load_relaxed(&came->block_bytes), freed.block_bytes);
+  in_use->samples = hk_subtract_to_zero(hk_load_relaxed(&came->samples), freed.samples);
+  *allocated =
+      (hk_site_figures_t){hk_site_rounded(since(&came->objects_q16, &before->objects_q16)),
+                          since(&came->requested_bytes, &before->requested_bytes),
+                          since(&came->block_bytes, &before->block_bytes), since(&came->samples, &before->samples)};
+}
+
+uint64_t hk_site_lifetime(const hk_site_t *site, unsigned bucket) {
+  static const _Atomic(uint64_t) none;
+  unsigned part = bucket / HK_SITE_LIVES_EACH, which = bucket % HK_SITE_LIVES_EACH;
+  const hk_site_lives_t *lives = lives_of(site, part);
+  const hk_site_past_t *past = past_of(site);
+  if (lives == NULL) return 0;
+  return hk_site_rounded(since(&lives->blocks_q16[which], past != NULL ? &past->lives[part].blocks_q16[which] : &none));
+}
+
+static void keep(_Atomic(uint64_t) *before, const _Atomic(uint64_t) *now) {
+  hk_store_relaxed(before, hk_load_relaxed(now));
+}
+
+/* Where the profile is stopped and started again meanwhile two threads may be here. */
+static void begin(hk_site_t *site) {
+  hk_site_past_t *past = get_past(site);
+  if (past == NULL) return;
+  keep(&past->allocated.samples, &site->allocated.samples);
+  keep(&past->allocated.objects_q16, &site->allocated.objects_q16);
+  keep(&past->allocated.requested_bytes, &site->allocated.requested_bytes);
+  keep(&past->allocated.block_bytes, &site->allocated.block_bytes);
+  for (unsigned part = 0; part < HK_SITE_LIVES_PARTS; part++) {
+    const hk_site_lives_t *lives = lives_of(site, part);
+    if (lives == NULL) continue;
+    for (unsigned i = 0; i < HK_SITE_LIVES_EACH; i++) keep(&past->lives[part].blocks_q16[i], &lives->blocks_q16[i]);
+  }
+}
+
+void hk_site_begin_all(void) {
+  for (hk_site_t *site = hk_site_next(NULL); site != NULL; site = hk_site_next(site)) begin(site);
+}

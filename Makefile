@@ -75,9 +75,9 @@ $(addprefix test-,debug asan tsan clang): test-%:
 	HAKMEM_TEST_SCALE=$(SANITIZER_TEST_SCALE) ctest --preset $* -j $(JOBS) -L '^(unit|api|model|stress|fuzz)$$'
 
 .PHONY: check
-check: lib ## format, layers, exports, generated docs, clang-tidy
+check: lib ## format, layers, language, exports, generated docs, clang-tidy
 	@failed=; \
-	for check in check_layers.py check_format.py 'generate_docs.py --check' \
+	for check in check_layers.py check_format.py check_language.py 'generate_docs.py --check' \
 	    'check_exports.py --build $(BUILD)' 'check_tidy.py --build $(BUILD)'; do \
 	  $(PYTHON) tools/$$check || failed=1; \
 	done; \

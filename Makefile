@@ -89,9 +89,10 @@ format: ## bring the formatting and the generated docs up to date
 	$(PYTHON) tools/generate_docs.py
 
 .PHONY: bench
-bench: lib ## the standard set beside every allocator that is present (make peers), into bench/results
+bench: lib ## the standard set beside every allocator that is present (make peers), into bench/results; redraws README's plot
 	cmake --build --preset release --target bench_programs hakmem_count
 	./hakmem bench
+	./hakmem bench --draw bench/results docs/time_beside_memory.svg
 
 .PHONY: bench-costs
 bench-costs: lib ## memory of small programs, and instructions a malloc and free (needs valgrind)

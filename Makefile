@@ -75,9 +75,9 @@ $(addprefix test-,debug asan tsan clang): test-%:
 	HAKMEM_TEST_SCALE=$(SANITIZER_TEST_SCALE) ctest --preset $* -j $(JOBS) -L '^(unit|api|model|stress|fuzz)$$'
 
 .PHONY: check
-check: lib ## format, layers, exports, generated docs, clang-tidy
+check: lib ## format, layers, exports, generated docs, the site of docs/, clang-tidy
 	@failed=; \
-	for check in check_layers.py check_format.py 'generate_docs.py --check' \
+	for check in check_layers.py check_format.py 'generate_docs.py --check' build_site.py \
 	    'check_exports.py --build $(BUILD)' 'check_tidy.py --build $(BUILD)'; do \
 	  $(PYTHON) tools/$$check || failed=1; \
 	done; \
@@ -87,6 +87,11 @@ check: lib ## format, layers, exports, generated docs, clang-tidy
 format: ## bring the formatting and the generated docs up to date
 	$(PYTHON) tools/check_format.py --fix
 	$(PYTHON) tools/generate_docs.py
+
+.PHONY: docs
+docs: ## build the documents as a site, build/site/index.html, which needs no network
+	tools/bootstrap.sh docs
+	$(PYTHON) tools/build_site.py --required
 
 .PHONY: bench
 bench: lib ## the standard set beside every allocator that is present (make peers), into bench/results; redraws README's plot

@@ -75,9 +75,9 @@ $(addprefix test-,debug asan tsan clang): test-%:
 	HAKMEM_TEST_SCALE=$(SANITIZER_TEST_SCALE) ctest --preset $* -j $(JOBS) -L '^(unit|api|model|stress|fuzz)$$'
 
 .PHONY: check
-check: lib ## format, layers, exports, generated docs, the site of docs/, clang-tidy
+check: lib ## format, layers, exports, generated docs, the site of docs/, commit subjects, clang-tidy
 	@failed=; \
-	for check in check_layers.py check_format.py 'generate_docs.py --check' build_site.py \
+	for check in check_layers.py check_format.py 'generate_docs.py --check' build_site.py check_commits.py \
 	    'check_exports.py --build $(BUILD)' 'check_tidy.py --build $(BUILD)'; do \
 	  $(PYTHON) tools/$$check || failed=1; \
 	done; \

@@ -51,7 +51,7 @@ EXAMPLES: Dict[str, Tuple[Tuple[str, str], ...]] = {
     ),
     "learn": (("hakmem learn replay bench/learn_traces/redis.level", "what the learner would have paid"),),
     "learn replay": (
-        ("HAKMEM_TRACE=shop.level hakmem run -- ./shop", "record a program,"),
+        ("hakmem run --set trace=shop.level -- ./shop", "record a program,"),
         ("hakmem learn replay shop.level", "and replay it"),
         ("hakmem learn replay --mode lean --plot shop.svg shop.level", "at another price, with a picture"),
     ),

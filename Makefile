@@ -75,23 +75,31 @@ $(addprefix test-,debug asan tsan clang): test-%:
 	HAKMEM_TEST_SCALE=$(SANITIZER_TEST_SCALE) ctest --preset $* -j $(JOBS) -L '^(unit|api|model|stress|fuzz)$$'
 
 .PHONY: check
-check: lib ## format, layers, language, exports, generated docs, clang-tidy
+check: lib ## format, layers, language, exports, generated docs and man page, the site of docs/, commit subjects, clang-tidy
 	@failed=; \
-	for check in check_layers.py check_format.py check_language.py 'generate_docs.py --check' \
+	for check in check_layers.py check_format.py check_language.py 'generate_docs.py --check' 'generate_man.py --check' \
+	    build_site.py check_commits.py \
 	    'check_exports.py --build $(BUILD)' 'check_tidy.py --build $(BUILD)'; do \
 	  $(PYTHON) tools/$$check || failed=1; \
 	done; \
 	[ -z "$$failed" ]
 
 .PHONY: format
-format: ## bring the formatting and the generated docs up to date
+format: ## bring the formatting, the generated docs and the man page up to date
 	$(PYTHON) tools/check_format.py --fix
 	$(PYTHON) tools/generate_docs.py
+	$(PYTHON) tools/generate_man.py
+
+.PHONY: docs
+docs: ## build the documents as a site, build/site/index.html, which needs no network
+	tools/bootstrap.sh docs
+	$(PYTHON) tools/build_site.py --required
 
 .PHONY: bench
-bench: lib ## the standard set beside every allocator that is present (make peers), into bench/results
+bench: lib ## the standard set beside every allocator that is present (make peers), into bench/results; redraws README's plot
 	cmake --build --preset release --target bench_programs hakmem_count
 	./hakmem bench
+	./hakmem bench --draw bench/results docs/time_beside_memory.svg
 
 .PHONY: bench-costs
 bench-costs: lib ## memory of small programs, and instructions a malloc and free (needs valgrind)

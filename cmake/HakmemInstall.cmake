@@ -1,4 +1,4 @@
-# `cmake --install build/release --prefix ...`: libraries, headers, find_package(hakmem) and pkg-config.
+# `cmake --install build/release --prefix ...`: libraries, headers, the man page, find_package(hakmem) and pkg-config.
 if(NOT TARGET hakmem)
   return()
 endif()
@@ -18,6 +18,7 @@ install(FILES "${PROJECT_BINARY_DIR}/libhakmem.a" "${PROJECT_BINARY_DIR}/hakmem-
 )
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/hakmem" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(FILES "${PROJECT_SOURCE_DIR}/docs/man/hakmem.1" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
 install(FILES "${PROJECT_SOURCE_DIR}/tools/gdb/hakmem_gdb.py" DESTINATION "${CMAKE_INSTALL_DATADIR}/hakmem/gdb")
 install(EXPORT hakmem-targets NAMESPACE hakmem:: DESTINATION "${package_dir}")
 

@@ -2,10 +2,11 @@
 # Installs what is missing to build, run or test hakmem: distribution packages through apt-get, Python packages into
 # build/venv. Asks nothing; takes a moment when all is there.
 #
-#   tools/bootstrap.sh [--check] build|run|test|test-all|fuzz|peers|programs
+#   tools/bootstrap.sh [--check] build|run|docs|test|test-all|fuzz|peers|programs
 #
-# build: compilers, cmake, ninja.  run: and a Python.  test: and GoogleTest, pytest, formatters, some libraries to test with,
-# Prometheus (Debian's starts a service where systemd runs; the tests start their own, and need none of it).
+# build: compilers, cmake, ninja.  run: and a Python.  docs: a Python and build/venv.  test: all of these, and GoogleTest,
+# some libraries to test with, Prometheus (Debian's starts a service where systemd runs; the tests start their own, and
+# need none of it).
 # test-all: as test, and clang if it can be had.
 # fuzz: as build, with GoogleTest and, as far as they can be had, clang and its libFuzzer.
 # peers: as run, and as far as they can be had cargo and the distribution's allocators.  programs: as run, and as far as they
@@ -51,6 +52,10 @@ find_python() {
 
 find_missing() {
   missing=()
+  if [ "$goal" = docs ]; then
+    if [ ! -x build/venv/bin/python ] && [ -z "$(find_python)" ]; then missing+=(python3 python3-venv); fi
+    return
+  fi
   if ! have cc || ! have c++ || ! have make || [ ! -e /usr/include/stdio.h ]; then missing+=(build-essential); fi
   have cmake || missing+=(cmake)
   have ninja || missing+=(ninja-build)
@@ -192,19 +197,19 @@ install_python_packages() {
   if [ -x /usr/bin/python3 ] && /usr/bin/python3 -c 'import pytest, elftools, venv' 2>/dev/null; then
     /usr/bin/python3 -m venv --system-site-packages $venv
     printf '%s from the distribution\n' "$stamp" >$venv/.stamp
-    say "going on without the pinned formatters (the format check is left out)"
+    say "going on without the pinned formatters and mkdocs-material (the checks of format and site are left out)"
     return
   fi
   die "pytest and pyelftools cannot be had: no package index, no apt-get. Install python3-pytest and python3-pyelftools."
 }
 
 case "$goal" in
-build | run | test | test-all | fuzz | peers | programs) ;;
-*) die "usage: tools/bootstrap.sh [--check] build|run|test|test-all|fuzz|peers|programs" ;;
+build | run | docs | test | test-all | fuzz | peers | programs) ;;
+*) die "usage: tools/bootstrap.sh [--check] build|run|docs|test|test-all|fuzz|peers|programs" ;;
 esac
 install_packages
 install_optional
 if [ "$goal" = fuzz ]; then install_libfuzzer; fi
 case "$goal" in
-test | test-all) if ! $check_only; then install_python_packages; fi ;;
+docs | test | test-all) if ! $check_only; then install_python_packages; fi ;;
 esac

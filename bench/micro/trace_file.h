@@ -1,4 +1,5 @@
-/* bench/micro/trace_file.h - reads an allocation trace (bench/traces/README.md has the format) into an array of events. */
+/* bench/micro/trace_file.h - reads an allocation trace (bench/traces/README.md has the format), plain or packed by gzip, into
+ * an array of events. */
 #ifndef BENCH_TRACE_FILE_H
 #define BENCH_TRACE_FILE_H
 
@@ -6,10 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "bench.h"
+#include "gunzip.h"
 
 typedef struct {
   char kind; /* '+' malloc, '0' calloc, '=' realloc, '-' free */
@@ -39,6 +42,16 @@ static _Noreturn void trace_error(const trace_reader_t *reader, const char *what
   bench_usage_error(reader->bench, text);
 }
 
+/* Unpacks the text of a gzip file, with a zero at its end. */
+static char *trace_unpacked(const bench_t *bench, void *packed, size_t size) {
+  const size_t text_size = gunzip_unpacked_size(packed, size);
+  /* Deflate packs at most 1032 bytes into one: more is a damaged length, not a reason to map gigabytes. */
+  char *text = text_size / 1032 <= size ? bench_pages(text_size + 1) : NULL;
+  if (text == NULL || !gunzip_unpack(packed, size, text)) bench_usage_error(bench, "--file: the gzip file is damaged");
+  munmap(packed, size + 1);
+  return text;
+}
+
 /* The file's text, with a zero at its end. */
 static char *trace_text(const bench_t *bench, const char *path) {
   struct stat status;
@@ -46,13 +59,14 @@ static char *trace_text(const bench_t *bench, const char *path) {
   if (file < 0 || fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
     bench_usage_error(bench, *path ? "--file: no trace can be read there" : "--file is needed: which trace?");
   }
-  char *text = bench_pages((size_t)status.st_size + 1);
+  const size_t size = (size_t)status.st_size;
+  char *bytes = bench_pages(size + 1);
   for (ssize_t at = 0, got; at < status.st_size; at += got) {
-    got = read(file, text + at, (size_t)(status.st_size - at));
+    got = read(file, bytes + at, (size_t)(status.st_size - at));
     if (got <= 0) bench_usage_error(bench, "--file: no trace can be read there");
   }
   close(file);
-  return text;
+  return gunzip_is_packed(bytes, size) ? trace_unpacked(bench, bytes, size) : bytes;
 }
 
 static uint32_t trace_number(trace_reader_t *reader, uint64_t limit) {

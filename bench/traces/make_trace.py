@@ -3,13 +3,14 @@
 
     bench/traces/make_trace.py [--most-kib N] [--skip CALLS] OUTPUT -- PROGRAM [ARGUMENT...]
 
-The format is in README.md beside this file. What the program prints goes where it always goes. The program must be a dynamic
+The format is in README.md beside this file; an OUTPUT that ends in .gz is packed by gzip. What the program prints goes where it always goes. The program must be a dynamic
 one on glibc. Threads are recorded in one order; what they do to each other's blocks is in the trace, who does it is not.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import os
 import struct
 import subprocess
@@ -88,10 +89,13 @@ def trace_lines(calls: List[Call], skip: int) -> Iterator[str]:
 
 
 def write_trace(lines: List[str], output: Path) -> None:
-    """The whole file or none."""
+    """Write the whole file or none."""
     temporary = output.with_name(output.name + ".tmp")
+    content = ("\n".join(lines) + "\n").encode()
+    if output.suffix == ".gz":
+        content = gzip.compress(content, mtime=0)  # the same trace is packed to the same bytes
     try:
-        temporary.write_text("\n".join(lines) + "\n")
+        temporary.write_bytes(content)
         os.replace(temporary, output)
     except OSError as error:
         fail(f"{output}: {error.strerror}")
@@ -100,7 +104,13 @@ def write_trace(lines: List[str], output: Path) -> None:
 def parse_arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description="Record a program's allocations as a trace.")
-    parser.add_argument("--most-kib", type=int, default=0, help="cut the trace to so much text (default: no limit)")
+    parser.add_argument(
+        "--most-kib",
+        type=int,
+        metavar="N",
+        default=0,
+        help="end the trace before its text exceeds N KiB (default: no limit)",
+    )
     parser.add_argument("--skip", type=int, default=0, help="leave out so many calls at the start")
     parser.add_argument("output", type=Path)
     parser.add_argument("command", nargs="+", metavar="PROGRAM [ARGUMENT...]")

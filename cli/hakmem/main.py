@@ -10,7 +10,7 @@ from typing import List, NoReturn, Optional
 
 import click
 
-from hakmem import __version__
+from hakmem import __version__, examples
 from hakmem.errors import EXIT_SIGNAL_BASE, STOPPING_SIGNALS, Interrupted, say
 
 # hakmem.commands.<name> has the command of that name.
@@ -41,6 +41,7 @@ class _Commands(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         command: click.Command = getattr(importlib.import_module(f"hakmem.commands.{cmd_name}"), cmd_name)
+        examples.add_to(command, cmd_name)
         return command
 
 
@@ -48,6 +49,9 @@ class _Commands(click.Group):
 @click.version_option(__version__, prog_name="hakmem")
 def cli() -> None:
     """Run programs under the hakmem memory allocator, and measure it beside others."""
+
+
+examples.add_to(cli, "")
 
 
 def _interrupt(number: int, _frame: Optional[FrameType]) -> NoReturn:

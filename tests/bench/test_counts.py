@@ -54,7 +54,7 @@ def count(programs: Path, counting_library: Path, tmp_path: Path) -> Count:
         ["random_mixed", "--ops", "100000", "--most", "32768", "--sizes", "doublings", "--slots", "5000"],
         ["phases", "--ops", "200000", "--mib", "8"],
         ["calloc_fresh", "--ops", "3000"],
-        ["trace", "--ops", "60000", "--file", str(BENCH / "traces" / "python.trace")],
+        ["trace", "--ops", "60000", "--file", str(BENCH / "traces" / "python.trace.gz")],
     ],
     ids=" ".join,
 )

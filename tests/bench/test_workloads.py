@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import random
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Sequence
 
 import pytest
 from bench_support import BENCH, Run
 
-TRACE = str(BENCH / "traces" / "python.trace")
+TRACE = str(BENCH / "traces" / "python.trace.gz")
 # A tiny amount of work for each.
 TINY: Dict[str, List[str]] = {
     "pair": ["--ops", "5000"],
@@ -212,6 +214,36 @@ def test_trace_of_every_kind(run: Run, tmp_path: Path) -> None:
     file.write_text("# all kinds\n+0\n0100\n=1 5000\n-0\n+1\n\n=1 16\n-1")
     line = result_of(run("trace", "--ops", "7", "--file", str(file)))
     assert (line["events"], line["slots"], line["ops"], line["bytes"]) == (7, 2, 7, 5117)
+
+
+@pytest.mark.parametrize("level", [0, 1, 9])
+@pytest.mark.parametrize("count", [1, 30, 20000])
+def test_packed_trace_is_read_like_the_text(run: Run, tmp_path: Path, level: int, count: int) -> None:
+    """Level 0 stores, a short text has the fixed code and a long one a code of its own."""
+    sizes = random.Random(count)
+    text = "".join(f"+{sizes.randrange(5000)}\n" for _ in range(count)) + "-0\n" * (count % 2)
+    plain, packed = tmp_path / "plain.trace", tmp_path / "packed.trace.gz"
+    plain.write_text(text)
+    with packed.open("wb") as file, gzip.GzipFile("a name in it", "wb", level, file) as archive:
+        archive.write(text.encode())
+    ops = str(text.count("\n"))
+    lines = [result_of(run("trace", "--ops", ops, "--file", str(file))) for file in (plain, packed)]
+    assert all(lines[0][key] == lines[1][key] for key in ("events", "slots", "ops", "bytes"))
+
+
+def test_damaged_packed_traces(run: Run, tmp_path: Path) -> None:
+    """Each damage is an error, in a line; none is a crash."""
+    whole = gzip.compress("".join(f"+{size}\n" for size in range(1, 900)).encode(), mtime=0)
+    damaged = [whole[:length] for length in range(2, len(whole), 97)]
+    for at in range(2, len(whole), 41):
+        if at not in (*range(4, 10), len(whole) - 9):  # the time and the system, which are not read; bits after the end
+            damaged.append(whole[:at] + bytes([whole[at] ^ 0x5A]) + whole[at + 1 :])
+    file = tmp_path / "damaged.trace.gz"
+    for content in [*damaged, whole + b"x"]:
+        file.write_bytes(content)
+        done = run("trace", "--ops", "10", "--file", str(file))
+        assert (done.returncode, done.stdout) == (2, ""), (content, done.stderr)
+        assert "the gzip file is damaged" in done.stderr
 
 
 def test_help(run: Run) -> None:

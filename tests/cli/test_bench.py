@@ -6,14 +6,16 @@ import json
 import platform
 import pwd
 import re
+import shutil
 import signal
+import subprocess
 import time
 from pathlib import Path
 from typing import Any, Dict
 
 import pytest
 from cli_support import ROOT, Tool
-from hakmem import privacy, workloads
+from hakmem import bench_means, privacy, workloads
 from hakmem.allocators import Allocator, older_versions
 from hakmem.errors import Failure
 from hakmem.workload_runner import prepare_inputs
@@ -289,6 +291,88 @@ def test_only(tool: Tool, fake_set: Path) -> None:
     wrong = bench(tool, fake_set, "--only", "nothing")
     assert wrong.returncode == 2
     assert "no workload or group 'nothing'" in wrong.stderr and "quick" in wrong.stderr
+
+
+def stored(rows: Dict[str, Dict[str, tuple[float, float]]], when: str = "2026-01-02", **more: Any) -> str:
+    """Results as JSON: a time and a peak for each allocator in each workload."""
+    workloads_ = [
+        {
+            "name": name, "time_metric": "wall_seconds", "best_peer": "glibc", "failures": {},
+            "figures": {who: {"wall_seconds": [t], "peak_bytes": [peak]} for who, (t, peak) in figures.items()},
+        }
+        for name, figures in rows.items()
+    ]  # fmt: skip
+    allocators = [{"name": name} for name in ("glibc", "hakmem", "other")]
+    return json.dumps({"settings": {"time_utc": when}, "allocators": allocators, "workloads": workloads_, **more})
+
+
+ROWS = {
+    "one": {"glibc": (1.0, 4.0), "hakmem": (0.5, 2.0), "other": (2.0, 4.0), "floor: one_floor": (0.1, 1.0)},
+    "two": {"glibc": (1.0, 8.0), "hakmem": (2.0, 2.0), "other": (2.0, 24.0)},
+    "not by all": {"glibc": (1.0, 1.0), "hakmem": (9.0, 9.0)},
+}
+
+
+def test_means_are_those_of_the_tables() -> None:
+    """Over the workloads that all ended: time to the best peer's, memory to the median of the peers'."""
+    found = bench_means.means(json.loads(stored(ROWS)))
+    assert found is not None and found.workload_count == 2
+    assert found.places["glibc"] == pytest.approx((1.0, (1.0 * 0.5) ** 0.5))
+    assert found.places["hakmem"] == pytest.approx((1.0, (0.5 * 0.125) ** 0.5))
+    assert found.places["other"] == pytest.approx((2.0, (1.0 * 1.5) ** 0.5))
+
+
+def test_stored_results_are_drawn(tool: Tool, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="pictures need it")
+    (tmp_path / "old.json").write_text(stored({"one": ROWS["one"]}))
+    (tmp_path / "new.json").write_text(stored(ROWS, "2026-01-03"))
+    (tmp_path / "cost.json").write_text(stored(ROWS, "2026-01-04", prices={"lean": 1}))
+    assert tool("bench", "--draw", tmp_path, "a.svg").stdout == "written: a.svg\n"
+    picture = (tmp_path / "a.svg").read_text()
+    assert all(f">{name}</text>" in picture for name in ("glibc", "hakmem", "other"))
+    assert "geometric means over 2 workloads" in picture and "2026-01-03" in picture
+    assert tool("bench", "--draw", "new.json", "b.svg").returncode == 0
+    assert (tmp_path / "b.svg").read_text() == picture  # the same results are drawn to the same bytes
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("new.json", "a.png"), 2, ".svg"), (("absent.json", "a.svg"), 2, "No such file"),
+        (("not.json", "a.svg"), 2, "no results of hakmem bench"), (("empty", "a.svg"), 125, "no results"),
+        (("none.json", "a.svg"), 125, "no workload that every allocator ended"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_drawn(tool: Tool, tmp_path: Path, words: tuple[str, str], code: int, said: str) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "not.json").write_text("[]")
+    (tmp_path / "new.json").write_text(stored(ROWS))
+    (tmp_path / "none.json").write_text(stored({}))
+    done = tool("bench", "--draw", *words)
+    assert (done.returncode, done.stdout) == (code, "") and said in done.stderr
+    assert not (tmp_path / "a.svg").exists()
+
+
+def test_the_picture_of_the_checkout_is_that_of_its_results(tool: Tool, tmp_path: Path) -> None:
+    """`make bench` draws it. Another matplotlib draws other lines: the words and the places' names are compared."""
+    pytest.importorskip("matplotlib", reason="pictures need it")
+    results = ROOT / "bench" / "results"
+    assert tool("bench", "--draw", results, "now.svg").returncode == 0
+    words = [
+        re.findall(r">([^<>]+)</text>", file.read_text())
+        for file in (tmp_path / "now.svg", ROOT / "docs" / "time_beside_memory.svg")
+    ]
+    assert words[0] == words[1] and "hakmem" in words[0]
+
+
+def test_the_repository_has_the_latest_results_only() -> None:
+    words = ["git", "-C", str(ROOT), "ls-files", "bench/results/*.json"]
+    listed = subprocess.run(words, capture_output=True, text=True, check=False) if shutil.which("git") else None
+    if listed is None or listed.returncode != 0:
+        pytest.skip("not a git checkout")
+    files = [ROOT / name for name in listed.stdout.splitlines()]
+    standard = [file for file in files if file.exists() and not json.loads(file.read_text()).get("prices")]
+    assert len(standard) <= 1 and len(files) <= 2, "bench/results: the latest run of each kind"
 
 
 def test_nothing_left(tool: Tool, fake_set: Path) -> None:

@@ -194,6 +194,20 @@ def test_the_archive_alone(prefix: Path, silent: Path, tmp_path: Path) -> None:
     expect_ours(tmp_path / "nothing")
 
 
+@pytest.mark.skipif(shutil.which("rustc") is None, reason="rustc is not installed")
+@pytest.mark.parametrize("library", ["static=hakmem-archive", "hakmem"])
+def test_rust(prefix: Path, tmp_path: Path, library: str) -> None:
+    """As the README's build.rs has it linked; Rust's standard allocator calls malloc."""
+    (tmp_path / "main.rs").write_text('fn main() { let text = vec![String::from("ok")]; println!("{}", text[0]); }\n')
+    folder = next(prefix.rglob("libhakmem.a")).parent
+    words = ("-L", f"native={folder}", "-l", library, "-o", tmp_path / "program", tmp_path / "main.rs")
+    done = subprocess.run(["rustc", *words], capture_output=True, text=True, check=False)
+    if "no default toolchain" in done.stderr or "no override" in done.stderr:
+        pytest.skip("rustup has no toolchain")
+    assert done.returncode == 0, done.stderr
+    expect_ours(tmp_path / "program", LD_LIBRARY_PATH=str(folder))
+
+
 def test_find_package_of_what_names_nothing(prefix: Path, silent: Path, tmp_path: Path) -> None:
     """Under --as-needed, static, and optimised at link time."""
     run("cmake", "-G", "Ninja", "-S", silent, "-B", tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}")

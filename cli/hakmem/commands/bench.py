@@ -5,12 +5,24 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import List, Optional, Sequence, Union
+from typing import List, Optional, Sequence, Tuple, Union
 
 import click
 from rich.text import Text
 
-from hakmem import bench_report, cost, cost_report, counts, paths, plot, plot_bench, settings, table
+from hakmem import (
+    bench_means,
+    bench_report,
+    cost,
+    cost_report,
+    counts,
+    paths,
+    plot,
+    plot_bench,
+    plot_means,
+    settings,
+    table,
+)
 from hakmem.allocators import GLIBC, Allocator, choose, with_modes
 from hakmem.bench_results import Results
 from hakmem.bench_session import Session, expected_minutes
@@ -45,6 +57,10 @@ _POSITIVE = click.IntRange(min=1)
 @click.option("--counts", "counts_only", is_flag=True, help="Only count what hakmem does, by its counting build.")
 @click.option("--no-counts", is_flag=True, help="Only measure.")
 @click.option("--out", metavar="DIR", help="Where the results go; default: bench/results.")
+@click.option(
+    "--draw", "drawn", nargs=2, metavar="RESULTS FILE",
+    help="Measure nothing: draw the geometric means of a JSON file, or of the latest in a folder, into FILE (.svg).",
+)  # fmt: skip
 @click.option("--label", metavar="TEXT", help="In the names of the files; default: machine and cores.")
 @click.option(
     "--workloads", "catalogue", metavar="DIR", help="Where workloads.toml and programs.toml are; default: bench."
@@ -63,6 +79,7 @@ def bench(
     counts_only: bool,
     no_counts: bool,
     out: Optional[str],
+    drawn: Optional[Tuple[str, str]],
     label: Optional[str],
     catalogue: Optional[str],
     programs: Optional[str],
@@ -70,6 +87,9 @@ def bench(
 ) -> None:
     """Measure the standard set, and write the results: JSON, a table in Markdown, and pictures."""
     began = time.monotonic()
+    if drawn is not None:
+        _draw_stored(*drawn)
+        return
     root = paths.checkout()
     if root is None:
         raise Failure("the workloads are part of the checkout: start ./hakmem bench from there")
@@ -109,6 +129,19 @@ def bench(
     stem = _stem(_folder(out, root), label or f"{session.facts['machine']}-{session.facts['cores']}core")
     results = _measure_and_write(session, stem, quiet)
     _end(session, results)
+
+
+def _draw_stored(results: str, target: str) -> None:
+    if Path(target).suffix != ".svg":
+        raise Failure(f"--draw {target}: expected a name that ends with .svg", EXIT_USAGE)
+    plot.check_matplotlib()
+    found = bench_means.means(bench_means.read(results))
+    if found is None:
+        raise Failure(f"{results}: no workload that every allocator ended")
+    with reserve(target) as (file,):
+        assert file is not None
+        file.write(plot_means.draw(found))
+    click.echo(f"written: {target}")
 
 
 def _list(workloads: Sequence[Workload], allocators: int, are_named: bool) -> None:
@@ -165,7 +198,7 @@ def _pictures(allocators: Sequence[Allocator]) -> List[str]:
     except Failure as failure:
         say(f"no pictures: {failure.message}")
         return []
-    return ["time", "memory"]
+    return ["means", "time", "memory"]
 
 
 def _measure_and_write(session: Session, stem: str, quiet: bool) -> Results:
@@ -191,6 +224,8 @@ def _measure_and_write(session: Session, stem: str, quiet: bool) -> Results:
 
 
 def _draw(picture: str, results: Results) -> bytes:
+    if picture == "means":
+        return plot_means.draw(bench_means.of_results(results))
     if picture == "time":
         ratios = {s.workload.name: results.relative_times(s) for s in results.standings}
         return plot_bench.draw("time, × the best peer (below 1 is better)", results.names, ratios)

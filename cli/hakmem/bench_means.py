@@ -1,0 +1,86 @@
+"""The geometric means of one run of the standard set, out of its JSON: a stored run and a new one are read the same way."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+from hakmem import bench_report
+from hakmem.allocators import HAKMEM
+from hakmem.bench_results import Results
+from hakmem.errors import EXIT_USAGE, Failure
+from hakmem.metrics import PEAK
+from hakmem.statistics import geometric_mean
+
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Means:
+    """Of each allocator: time to the best peer's and peak resident memory to the median peer's, over the same workloads."""
+
+    places: Dict[str, Tuple[float, float]]
+    workload_count: int
+    settings: Mapping[str, Any]
+
+
+def read(name: str) -> Document:
+    """A file of results, or the latest in a folder; one with prices is no run of the standard set."""
+    path = Path(name)
+    files = sorted(path.glob("*.json")) if path.is_dir() else [path]
+    documents = [_load(file) for file in files]
+    if path.is_dir():
+        documents = [document for document in documents if not document.get("prices")]
+    if not documents:
+        raise Failure(f"{name}: no results of the standard set")
+    return max(documents, key=lambda document: str(document["settings"]["time_utc"]))
+
+
+def _load(file: Path) -> Document:
+    try:
+        document: Document = json.loads(file.read_text(encoding="utf-8"))
+        document["settings"]["time_utc"], document["workloads"]
+    except OSError as error:
+        raise Failure(f"{file}: {error.strerror}", EXIT_USAGE) from None
+    except (ValueError, KeyError, TypeError):
+        raise Failure(f"{file}: no results of hakmem bench", EXIT_USAGE) from None
+    return document
+
+
+def of_results(results: Results) -> Means:
+    """Of a run that has just ended; without a place where no workload was ended by every allocator."""
+    document = json.loads(bench_report.as_json(results))
+    return means(document) or Means({}, 0, document["settings"])
+
+
+def means(document: Document) -> Optional[Means]:
+    """The ratios of the page's tables, over the workloads that every allocator ended. None when there is no such workload."""
+    names = [allocator["name"] for allocator in document["allocators"]]
+    rows = [row for workload in document["workloads"] if (row := _ratios(workload, names))]
+    if not rows:
+        return None
+    places = {name: (_mean([row[name][0] for row in rows]), _mean([row[name][1] for row in rows])) for name in names}
+    return Means(places, len(rows), document["settings"])
+
+
+def _mean(ratios: Sequence[float]) -> float:
+    return geometric_mean(ratios) or 0.0
+
+
+def _ratios(workload: Mapping[str, Any], names: Sequence[str]) -> Optional[Dict[str, Tuple[float, float]]]:
+    """Time and memory of each allocator in one workload; None where one has no figure."""
+    times = _medians(workload, workload["time_metric"], names)
+    memories = _medians(workload, PEAK.key, names)
+    best = workload["best_peer"]
+    if len(times) < len(names) or len(memories) < len(names) or best not in times or workload["failures"]:
+        return None
+    median_memory = median(value for name, value in memories.items() if not name.startswith(HAKMEM))
+    return {name: (times[name] / times[best], memories[name] / median_memory) for name in names}
+
+
+def _medians(workload: Mapping[str, Any], key: str, names: Sequence[str]) -> Dict[str, float]:
+    figures: Dict[str, List[float]] = {name: workload["figures"].get(name, {}).get(key, []) for name in names}
+    return {name: median(values) for name, values in figures.items() if values and median(values) > 0}

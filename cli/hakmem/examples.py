@@ -1,0 +1,103 @@
+"""Examples of each command: the end of its `--help`, and a section of the man page."""
+
+from __future__ import annotations
+
+from typing import Dict, Optional, Tuple
+
+import click
+
+# By the words behind `hakmem`: a command line, and what it does.
+EXAMPLES: Dict[str, Tuple[Tuple[str, str], ...]] = {
+    "": (
+        ("hakmem run -- sqlite3 shop.db .dump", "run a program under hakmem"),
+        ("hakmem compare -- z3 file.smt2", "compare it under every allocator of the machine"),
+        ("hakmem explain 4711", "say why the process 4711 has so much resident"),
+        ("hakmem run --help", "the options of a command"),
+    ),
+    "bench": (
+        ("hakmem bench --list", "the workloads, and how long a round takes"),
+        ("hakmem bench --only micro --rounds 3", "measure one group"),
+        ("hakmem bench --cost --no-counts", "CPU time and memory at three prices"),
+        ("hakmem bench --draw bench/results means.svg", "draw the means of stored results"),
+    ),
+    "compare": (
+        ("hakmem compare -- z3 file.smt2", "under all allocators, five rounds"),
+        ("hakmem compare --allocators hakmem,jemalloc --rounds 10 -- z3 file.smt2", "two and glibc, ten rounds"),
+        ("hakmem compare --plot memory.svg -- ruby report.rb", "draw resident memory over time"),
+        (
+            "hakmem compare --port 7777 --setup 'redis-server --port {port}' --load 'redis-benchmark -p {port} -q'",
+            "compare a server under a load",
+        ),
+    ),
+    "diff": (
+        ("hakmem diff monday.pb.gz friday.pb.gz", "what grew between two heap profiles"),
+        ("hakmem diff --group function monday.pb.gz friday.pb.gz", "by function instead of by stack"),
+        ("hakmem diff before.json after.json", "what grew between two statistics snapshots"),
+    ),
+    "doctor": (
+        ("hakmem doctor", "look at this machine"),
+        ("hakmem doctor -- redis-server", "and at a program"),
+        ("hakmem doctor --json - -- redis-server", "the findings as JSON"),
+    ),
+    "explain": (
+        ("hakmem explain 4711", "of a running program"),
+        ("hakmem stats --json 4711 >monday.json", "save a snapshot,"),
+        ("hakmem explain monday.json", "and explain it later"),
+    ),
+    "leaks": (
+        ("hakmem leaks -- ruby report.rb", "all that is not freed at the end"),
+        ("hakmem leaks --scan -- ruby report.rb", "only what no pointer leads to"),
+        ("hakmem leaks --scan 4711", "of a process that samples already"),
+    ),
+    "learn": (("hakmem learn replay bench/learn_traces/redis.level", "what the learner would have paid"),),
+    "learn replay": (
+        ("hakmem run --set trace=shop.level -- ./shop", "record a program,"),
+        ("hakmem learn replay shop.level", "and replay it"),
+        ("hakmem learn replay --mode lean --plot shop.svg shop.level", "at another price, with a picture"),
+    ),
+    "metrics": (
+        ("hakmem metrics --port 9469 4711", "serve http://127.0.0.1:9469/metrics"),
+        ("hakmem metrics --port 9469 --profile 4711", "and a heap profile for pprof"),
+    ),
+    "profile": (
+        ("hakmem profile -- ./server --port 7777", "a program, from its start to its end"),
+        ("hakmem profile --seconds 30 --flame heap.svg 4711", "a running process, as a flame graph"),
+        ("hakmem profile -o heap.pb.gz 4711", "a file for `go tool pprof` and others"),
+        ("hakmem profile --by lifetime 4711", "how long the blocks of each call site live"),
+        ("hakmem profile --input heap.pb.gz --folded -", "folded stacks of a file"),
+    ),
+    "report": (
+        ("hakmem report -o page.html 4711", "watch a process for ten seconds"),
+        ("hakmem report -o page.html -- ruby report.rb", "a program, from its start to its end"),
+        ("hakmem report -o page.html --from monday.json heap.pb.gz", "saved files"),
+    ),
+    "run": (
+        ("hakmem run -- sqlite3 shop.db .dump", "one run, and what it took"),
+        ("hakmem run --set mode=lean --set retain=64M -- ./server", "with options of hakmem"),
+        ("hakmem run --quiet --json run.json -- ./server", "the verdict as JSON"),
+    ),
+    "stats": (
+        ("hakmem stats 4711", "for people"),
+        ("hakmem stats --json 4711 >monday.json", "for programs, and for hakmem explain and diff"),
+    ),
+    "top": (
+        ("hakmem top 4711", "the live picture"),
+        ("hakmem top --once 4711", "one look, as text"),
+        ("hakmem top --json --interval 10 4711", "a line of JSON every ten seconds"),
+    ),
+}
+
+
+def add_to(command: click.Command, words: str) -> None:
+    """Puts the examples of the command, and of those in it, behind their options."""
+    if command.epilog is None:
+        command.epilog = _text(EXAMPLES[words])
+    if isinstance(command, click.Group) and words:
+        for name, inner in command.commands.items():
+            add_to(inner, f"{words} {name}")
+
+
+def _text(examples: Tuple[Tuple[str, str], ...]) -> Optional[str]:
+    """A paragraph that click leaves as it is: a comment above each command line, which may be long."""
+    lines = [f"  # {what}\n  {line}" for line, what in examples]
+    return "\n".join(["\b", "Examples:", *lines])

@@ -1,0 +1,78 @@
+"""`--help` of every command ends with examples that the command understands; the man page says the same."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from typing import Iterator, Tuple
+
+import click
+import pytest
+from cli_support import ROOT, Tool
+from hakmem.examples import EXAMPLES
+from hakmem.main import cli
+
+
+def commands(group: click.Group = cli, words: str = "") -> Iterator[Tuple[str, click.Command]]:
+    """Every command, and what stands behind `hakmem` for it."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        yield f"{words} {name}".strip(), command
+        if isinstance(command, click.Group):
+            yield from commands(command, name)
+
+
+ALL = dict(commands())
+
+
+def test_every_command_has_examples_and_no_other_has() -> None:
+    assert {*EXAMPLES} == {"", *ALL}
+
+
+@pytest.mark.parametrize("words", EXAMPLES)
+def test_help_ends_with_examples(words: str, tool: Tool) -> None:
+    done = tool(*words.split(), "--help")
+    assert done.returncode == 0
+    _, _, end = done.stdout.partition("\n  Examples:\n")
+    assert end.splitlines() == [f"    {text}" for line, what in EXAMPLES[words] for text in (f"# {what}", line)]
+
+
+@pytest.mark.parametrize("line", [line for examples in EXAMPLES.values() for line, _ in examples])
+def test_examples_are_understood(line: str) -> None:
+    """By the parser of their command: each option is one, and has the values that it takes."""
+    words = [word for word in shlex.split(line) if not word.startswith(">")]
+    assert words.pop(0) == "hakmem"
+    name = words.pop(0)
+    if isinstance(ALL[name], click.Group):
+        name += f" {words.pop(0)}"
+    if words != ["--help"]:
+        ALL[name].make_context(name, words)
+
+
+def test_the_man_page_is_up_to_date() -> None:
+    words = [sys.executable, str(ROOT / "tools" / "generate_man.py"), "--check"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "man: ok\n"), done.stderr
+
+
+def test_the_man_page_has_every_command_and_option() -> None:
+    page = (ROOT / "docs" / "man" / "hakmem.1").read_text().replace("\\-", "-")
+    for words, command in ALL.items():
+        if isinstance(command, click.Group):
+            continue
+        section = page.partition(f".SS hakmem {words}\n")[2].partition("\n.S")[0]
+        options = [option for option in command.params if isinstance(option, click.Option)]
+        assert all(f"\\fB{word}\\fR" in section for option in options for word in option.opts), words
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
+def test_the_man_page_is_shown_without_a_warning() -> None:
+    words = ["groff", "-man", "-ww", "-Tutf8", "-K", "utf8", str(ROOT / "docs" / "man" / "hakmem.1")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "EXIT STATUS" in re.sub(".\b", "", done.stdout)  # a bold letter is written twice

@@ -29,7 +29,8 @@ Git = Callable[..., str]
     [
         "Return idle TLS heaps after glibc's stack cache frees them",
         "Process signals in order", "Pass the price", "Focus on one row", "Embed the page", "Feed the cache",
-        "Bring the limits back", "Re-use spans", 'Revert "Return idle TLS heaps after glibc\'s stack cache frees them all"',
+        "Bring the limits back", "Re-use spans",
+        'Revert "Return idle TLS heaps after glibc\'s stack cache frees them all"',
         "W" + "x" * 71,
     ],
 )  # fmt: skip

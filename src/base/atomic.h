@@ -40,9 +40,9 @@ using std::memory_order_seq_cst;
 #define hk_exchange_acq_rel(object, value) atomic_exchange_explicit((object), (value), memory_order_acq_rel)
 
 /* On failure `*expected` holds what was found, read relaxed. */
-#define hk_compare_exchange_release(object, expected, desired) \
+#define hk_compare_exchange_weak_release(object, expected, desired) \
   atomic_compare_exchange_weak_explicit((object), (expected), (desired), memory_order_release, memory_order_relaxed)
-#define hk_compare_exchange_acq_rel(object, expected, desired) \
+#define hk_compare_exchange_weak_acq_rel(object, expected, desired) \
   atomic_compare_exchange_weak_explicit((object), (expected), (desired), memory_order_acq_rel, memory_order_relaxed)
 /* The strong form; a failure reads with acquire: the loser uses what the winner published. */
 #define hk_publish_once(object, expected, desired) \

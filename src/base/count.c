@@ -27,7 +27,7 @@ hk_count_share_t *hk_count_take_share(void) {
 
 void hk_count_peak(hk_counter_t counter, uint64_t value) {
   uint64_t highest = hk_load_relaxed(&peak[counter]);
-  while (value > highest && !hk_compare_exchange_release(&peak[counter], &highest, value)) continue;
+  while (value > highest && !hk_compare_exchange_weak_release(&peak[counter], &highest, value)) continue;
 }
 
 void hk_count_sum(uint64_t *into) {

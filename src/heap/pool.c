@@ -54,7 +54,7 @@ static bool fill_slot(unsigned i, hk_heap_t *heap) {
   if (hk_load_relaxed(&slots[i]) != NULL) return false;
   hk_count(hk_count_shared_update, 1);
   hk_heap_t *expected = NULL;
-  return hk_compare_exchange_release(&slots[i], &expected, heap);
+  return hk_compare_exchange_weak_release(&slots[i], &expected, heap);
 }
 
 /* ---- Beyond the slots. */

@@ -16,8 +16,8 @@ bool hk_remote_post(hk_heap_t *owner, hk_block_t *first, hk_block_t *last) {
   do {
     hk_count(hk_count_shared_update, 1);
     hk_remote_link(last, head);
-  } while (
-      !hk_compare_exchange_acq_rel(&owner->shared.incoming, &head, first)); /* with hk_remote_take, hk_heap_give_back */
+  } while (!hk_compare_exchange_weak_acq_rel(&owner->shared.incoming, &head,
+                                             first)); /* with hk_remote_take, hk_heap_give_back */
   if (HK_UNLIKELY(hk_purge_wakeup_is_open())) hk_purge_wakeup_send();
   return head == HK_LIST_END;
 }

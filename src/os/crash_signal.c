@@ -233,7 +233,7 @@ static turn_t take_turn(void) {
   for (;;) {
     if (who == me) return __atomic_load_n(&is_done, __ATOMIC_RELAXED) != 0 ? is_again : is_in_report;
     if (who != 0 && who >> 32 == process) return is_of_another;
-    if (hk_compare_exchange_acq_rel(&reporter, &who, me)) break;
+    if (hk_compare_exchange_weak_acq_rel(&reporter, &who, me)) break;
   }
   __atomic_store_n(&is_done, 0, __ATOMIC_RELAXED);
   return is_first;

@@ -11,8 +11,8 @@ static bool change(uint64_t rate) {
   do {
     bool is_on = hk_sampling_rate_of(state) != 0;
     if (is_on == (rate != 0)) return false;
-  } while (!hk_compare_exchange_release(&hk_sampling_state, &state,
-                                        (((state >> HK_SAMPLING_RATE_BITS) + 1) << HK_SAMPLING_RATE_BITS) | rate));
+  } while (!hk_compare_exchange_weak_release(&hk_sampling_state, &state,
+                                             (((state >> HK_SAMPLING_RATE_BITS) + 1) << HK_SAMPLING_RATE_BITS) | rate));
   return true;
 }
 

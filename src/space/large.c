@@ -67,7 +67,9 @@ static void *take_free(size_t bytes, size_t alignment, bool *zero) {
     if (extent.zero) hk_idle_note_wanted_locked(now_ms, bytes);
     describe_locked(extent.start, bytes);
   }
-  hk_purge_settle(now_ms);
+  hk_purge_due_t due = hk_purge_settle_locked(now_ms);
+  hk_lock_release(hk_lock_space);
+  hk_purge_follow(&due);
   if (!found) return NULL;
   hk_stat_add(hk_stat_big_reuse, 1);
   *zero = extent.zero;
@@ -92,7 +94,9 @@ static void *map_new(size_t bytes, size_t alignment, bool *zero) {
   hk_lock_acquire(hk_lock_space);
   hk_idle_note_wanted_locked(now_ms, bytes);
   describe_locked((uintptr_t)block, bytes);
-  hk_purge_settle(now_ms);
+  hk_purge_due_t due = hk_purge_settle_locked(now_ms);
+  hk_lock_release(hk_lock_space);
+  hk_purge_follow(&due);
   *zero = true;
   return block;
 }
@@ -146,7 +150,9 @@ static void give_up(size_t count, uintptr_t start, size_t bytes) {
   hk_lock_acquire(hk_lock_space);
   count_locked(count, -bytes);
   hk_extent_put_locked((hk_extent_t){.start = start, .bytes = bytes, .zero = false});
-  hk_purge_settle(now_ms);
+  hk_purge_due_t due = hk_purge_settle_locked(now_ms);
+  hk_lock_release(hk_lock_space);
+  hk_purge_follow(&due);
 }
 
 /* Where the system refuses, as it does not for the end of a mapping, the addresses are lost. */
@@ -156,7 +162,9 @@ static void unmap_pages(hk_slab_t *slab, void *block, size_t bytes) {
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
   count_locked((size_t)-1, -bytes);
-  hk_purge_settle(now_ms);
+  hk_purge_due_t due = hk_purge_settle_locked(now_ms);
+  hk_lock_release(hk_lock_space);
+  hk_purge_follow(&due);
 }
 
 bool hk_large_free(hk_slab_t *slab, void *block) {
@@ -191,7 +199,9 @@ static bool absorb(hk_slab_t *slab, uintptr_t start, size_t old_bytes, size_t ne
     if (extent.zero) hk_idle_note_wanted_locked(now_ms, more_bytes);
     set_bytes_locked(slab, old_bytes, new_bytes);
   }
-  hk_purge_settle(now_ms);
+  hk_purge_due_t due = hk_purge_settle_locked(now_ms);
+  hk_lock_release(hk_lock_space);
+  hk_purge_follow(&due);
   if (fits) hk_huge_note_grown_block(slab, start + old_bytes, more_bytes);
   return fits;
 }
@@ -207,7 +217,9 @@ static bool extend(hk_slab_t *slab, uintptr_t start, size_t old_bytes, size_t ne
   hk_lock_acquire(hk_lock_space);
   hk_idle_note_wanted_locked(now_ms, new_bytes - old_bytes);
   set_bytes_locked(slab, old_bytes, new_bytes);
-  hk_purge_settle(now_ms);
+  hk_purge_due_t due = hk_purge_settle_locked(now_ms);
+  hk_lock_release(hk_lock_space);
+  hk_purge_follow(&due);
   return true;
 }
 
@@ -228,7 +240,9 @@ static void *move(hk_slab_t *slab, void *block, size_t old_bytes, size_t new_byt
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
   count_locked((size_t)-1, -old_bytes);
-  hk_purge_settle(now_ms);
+  hk_purge_due_t due = hk_purge_settle_locked(now_ms);
+  hk_lock_release(hk_lock_space);
+  hk_purge_follow(&due);
   return target;
 }
 

@@ -241,14 +241,17 @@ static HK_COLD hk_idle_verdict_t look_with_system(uint64_t now_ms, bool is_wakeu
   return verdict;
 }
 
-void hk_purge_settle(uint64_t now_ms) {
-  hk_idle_verdict_t verdict = hk_idle_look_locked(now_ms);
-  bool is_huge_due = hk_huge_is_due_locked(now_ms);
+hk_purge_due_t hk_purge_settle_locked(uint64_t now_ms) {
+  hk_purge_due_t due = {hk_idle_look_locked(now_ms), now_ms, hk_huge_is_due_locked(now_ms)};
   hk_space_check_locked();
-  hk_lock_release(hk_lock_space);
-  if (HK_UNLIKELY(verdict.is_system_look_due)) verdict = look_with_system(now_ms, verdict.is_wakeup_sent);
+  return due;
+}
+
+void hk_purge_follow(const hk_purge_due_t *due) {
+  hk_idle_verdict_t verdict = due->verdict;
+  if (HK_UNLIKELY(verdict.is_system_look_due)) verdict = look_with_system(due->now_ms, verdict.is_wakeup_sent);
   purge_by(&verdict);
-  if (HK_UNLIKELY(is_huge_due)) hk_huge_look(now_ms);
+  if (HK_UNLIKELY(due->is_huge_due)) hk_huge_look(due->now_ms);
   if (HK_UNLIKELY(verdict.is_wakeup_sent)) hk_purge_wakeup_wake();
   if (hk_recording_is_full()) hk_recording_write();
 }

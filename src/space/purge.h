@@ -7,9 +7,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Ends a change of the sums of space/idle.h: releases hk_lock_space, which the caller holds, and gives back what is
- * idle above the limit. */
-void hk_purge_settle(uint64_t now_ms);
+#include "space/idle.h"
+
+/* What a change of the sums of space/idle.h leaves to do once the caller has released hk_lock_space. */
+typedef struct {
+  hk_idle_verdict_t verdict;
+  uint64_t now_ms;
+  bool is_huge_due;
+} hk_purge_due_t;
+
+/* Ends a change of the sums. Requires hk_lock_space. The caller releases it, and passes the result to hk_purge_follow. */
+hk_purge_due_t hk_purge_settle_locked(uint64_t now_ms);
+
+/* Gives back dirty memory above the limit, and does what else is due. Called without a lock. */
+void hk_purge_follow(const hk_purge_due_t *due);
 
 /* For the purge thread: gives back what has been idle for its time. When to come again, in ms, if the purge wake-up
  * (space/purge_wakeup.h) does not ring before. */

@@ -203,7 +203,7 @@ static void add_branch(table_t *where, hk_site_t *site) {
   hk_site_place_t before = hk_load_relaxed(head);
   do {
     site->next_branch = before;
-  } while (!hk_compare_exchange_acq_rel(head, &before, place_of(where, site)));
+  } while (!hk_compare_exchange_weak_acq_rel(head, &before, place_of(where, site)));
 }
 
 /* ---- Adding. */

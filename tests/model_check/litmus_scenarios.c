@@ -131,7 +131,7 @@ static void win_right(void) {
 #endif
 static void win_weakly(void) {
   uint32_t expected = 0;
-  seen[3] = hk_compare_exchange_release(&x, &expected, 1);
+  seen[3] = hk_compare_exchange_weak_release(&x, &expected, 1);
 }
 
 static void write_data(void) { data = 1; }

@@ -5,19 +5,19 @@
 
 # ---- Blocks under way.
 hk_add_model_mutant(push_relaxed remote_batch_and_single heap/remote.c
-  "hk_compare_exchange_acq_rel(&owner->shared.incoming" "RELAXED_COMPARE_EXCHANGE(&owner->shared.incoming"
+  "hk_compare_exchange_weak_acq_rel(&owner->shared.incoming" "RELAXED_COMPARE_EXCHANGE(&owner->shared.incoming"
   "data race"
 )
 hk_add_model_mutant(push_once remote_batch_and_single heap/remote.c
-  "hk_compare_exchange_acq_rel(&owner->shared.incoming" "COMPARE_EXCHANGE_ONCE(&owner->shared.incoming"
+  "hk_compare_exchange_weak_acq_rel(&owner->shared.incoming" "COMPARE_EXCHANGE_ONCE(&owner->shared.incoming"
   "no block is lost"
 )
 hk_add_model_mutant(push_stores remote_batch_and_single heap/remote.c
-  "hk_compare_exchange_acq_rel(&owner->shared.incoming" "STORE_INSTEAD(&owner->shared.incoming"
+  "hk_compare_exchange_weak_acq_rel(&owner->shared.incoming" "STORE_INSTEAD(&owner->shared.incoming"
   "data race"
 )
 hk_add_model_mutant(push_in_two_steps remote_batch_and_single heap/remote.c
-  "hk_compare_exchange_acq_rel(&owner->shared.incoming" "TWO_STEP_COMPARE_EXCHANGE(&owner->shared.incoming"
+  "hk_compare_exchange_weak_acq_rel(&owner->shared.incoming" "TWO_STEP_COMPARE_EXCHANGE(&owner->shared.incoming"
   "nothing is damaged"
 )
 hk_add_model_mutant(drain_relaxed remote_batch_and_single heap/remote.c
@@ -35,11 +35,11 @@ hk_add_model_mutant(drain_ignores_marks remote_double_free heap/remote.c
 
 # ---- Heaps that change hands.
 hk_add_model_mutant(slot_filled_relaxed exit_and_reuse heap/pool.c
-  "hk_compare_exchange_release(&slots[i]" "RELAXED_COMPARE_EXCHANGE(&slots[i]"
+  "hk_compare_exchange_weak_release(&slots[i]" "RELAXED_COMPARE_EXCHANGE(&slots[i]"
   "data race"
 )
 hk_add_model_mutant(slot_filled_in_two_steps exit_and_exit heap/pool.c
-  "hk_compare_exchange_release(&slots[i]" "TWO_STEP_COMPARE_EXCHANGE(&slots[i]"
+  "hk_compare_exchange_weak_release(&slots[i]" "TWO_STEP_COMPARE_EXCHANGE(&slots[i]"
   "no idle heap is lost"
 )
 hk_add_model_mutant(slot_emptied_relaxed exit_and_reuse heap/pool.c
@@ -98,7 +98,7 @@ hk_add_model_mutant(given_back_with_an_old_look free_before_idle heap/pool.c
   "nothing waits for a heap that no thread has"
 )
 hk_add_model_mutant(push_without_acquire free_before_idle heap/remote.c
-  "hk_compare_exchange_acq_rel(&owner->shared.incoming" "hk_compare_exchange_release(&owner->shared.incoming"
+  "hk_compare_exchange_weak_acq_rel(&owner->shared.incoming" "hk_compare_exchange_weak_release(&owner->shared.incoming"
   "nothing waits for a heap that no thread has"
 )
 hk_add_model_mutant(sent_on_and_left send_to_a_span_that_moved heap/remote.c

@@ -24,7 +24,7 @@
 
 /* Done once, whether it succeeded or not. */
 #define COMPARE_EXCHANGE_ONCE(object, expected, desired) \
-  ((void)hk_compare_exchange_release((object), (expected), (desired)), true)
+  ((void)hk_compare_exchange_weak_release((object), (expected), (desired)), true)
 #define STORE_INSTEAD(object, expected, desired) ((void)(expected), hk_store_release((object), (desired)), true)
 
 #endif

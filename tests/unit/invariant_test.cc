@@ -91,15 +91,15 @@ HK_FRESH_TEST(SuperslabInvariantDeathTest, BucketsAndAges) {
   hk_superslab_t *second = at.second;
   hk_list_t *bucket = at.BucketOf(second);
   hk_superslab_index_t *index = second->index;
-  unsigned index = second->longest_run - 1u;
+  unsigned bucket_index = second->longest_run - 1u;
   ASSERT_EQ(bucket->next, &second->link);
   EXPECT_RELEASE_NOTICES(second->start = 0, "the count of superslabs is how many there are");
   EXPECT_RELEASE_NOTICES(bucket->previous = bucket, "a bucket of superslabs is whole");
   EXPECT_RELEASE_NOTICES(second->index = &hk_superslab_index[1], "a bucket has superslabs of its node");
   EXPECT_RELEASE_NOTICES((hk_list_remove(&second->link), hk_list_push_front(&index->bucket[3], &second->link)),
                          "a superslab is in the bucket of its longest free run");
-  EXPECT_RELEASE_NOTICES(index->bucket_mask &= ~(1u << index), "a bucket is marked when it has a superslab");
-  EXPECT_RELEASE_NOTICES((hk_list_init(bucket), index->bucket_mask &= ~(1u << index)),
+  EXPECT_RELEASE_NOTICES(index->bucket_mask &= ~(1u << bucket_index), "a bucket is marked when it has a superslab");
+  EXPECT_RELEASE_NOTICES((hk_list_init(bucket), index->bucket_mask &= ~(1u << bucket_index)),
                          "each superslab with a free slab is in one bucket");
   EXPECT_RELEASE_NOTICES(second->idle_since = UINT64_MAX, "superslabs lie in the order of age");
   EXPECT_RELEASE_NOTICES(second->idle_link.previous = &second->idle_link, "a list of superslabs by age is whole");
@@ -131,7 +131,7 @@ TEST(RetentionInvariantDeathTest, EachPartIsAtMostItsWhole) {
   hk_keep_t keep = {};
   hk_keep_check(&keep);
   keep.least_excess_bytes = 1;
-  EXPECT_DEATH(hk_keep_check(&keep), "the least surplus is at most the last one");
+  EXPECT_DEATH(hk_keep_check(&keep), "the least excess is at most the last one");
   keep = {};
   keep.in_use_bytes = 1;
   EXPECT_DEATH(hk_keep_check(&keep), "the peak is at least what was in use last");

@@ -188,7 +188,7 @@ def stats_table(text: str) -> str:
 UNITS_OF_FIGURES = {"BYTES": "bytes", "COUNT": "count", "MS": "ms", "WORD": "word"}
 # The words that stand for numbers in the JSON form (inspect/snapshot.c).
 WORDS = {
-    ("band", "band"): ["tiny", "mid", "run", "big"],
+    ("band", "band"): ["tiny", "mid", "run", "large"],
     ("class", "band"): ["tiny", "mid"],
     ("heap", "state"): ["attached", "idle", "orphan", "lost"],
 }
@@ -232,25 +232,79 @@ def parts_table(text: str) -> str:
     return table(["Of each", "Figure", "Unit", "Meaning"], rows)
 
 
-def field(name: str, help_: str) -> str:
-    return f"  uint64_t {name}; /* {help_} */"
+def old_figures(text: str) -> dict[str, dict[str, str]]:
+    """Of each section the earlier names, by the present one."""
+    found: dict[str, dict[str, str]] = {}
+    for macro, arguments in calls(text):
+        if macro != "HK_OLD_FIGURE" or len(arguments) != 3:
+            raise DefinitionError(f"{macro} with {len(arguments)} arguments")
+        section, old, name = arguments
+        found.setdefault(section, {})[name] = old
+    return found
 
 
-def structs(figure_text: str, stat_text: str) -> str:
+def old_figures_table(text: str) -> str:
+    rows = [
+        [f"`{section}`", f"`{old}`", f"`{name}`"]
+        for section, names in old_figures(text).items()
+        for name, old in names.items()
+    ]
+    return table(["Section", "Earlier name", "Now"], rows)
+
+
+def old_figures_module(text: str) -> str:
+    """What the command line tool reads older snapshots by."""
+    lines = [
+        '"""The earlier names of figures, as tools/generate_docs.py writes them from src/policy/old_figure.def."""',
+        "",
+        "from __future__ import annotations",
+        "",
+        "from typing import Dict",
+        "",
+        "OLD_FIGURES: Dict[str, Dict[str, str]] = {",
+    ]
+    for section, names in old_figures(text).items():
+        lines += [f'    "{section}": {{', *(f'        "{old}": "{name}",' for name, old in names.items()), "    },"]
+    return "\n".join([*lines, "}"])
+
+
+def field(name: str, help_: str, old: str | None = None) -> str:
+    """A field of a struct; where it has an earlier name, under both."""
+    if old is None:
+        return f"  uint64_t {name}; /* {help_} */"
+    return (
+        f"  __extension__ union {{\n    uint64_t {name}; /* {help_} */\n"
+        f"    uint64_t {old}; /* the earlier name of {name} */\n  }};"
+    )
+
+
+def old_field(old: Mapping[str, Mapping[str, str]], section: str, name: str) -> str | None:
+    earlier = old.get(section, {}).get(name)
+    return None if earlier is None else f"{section}_{earlier}"
+
+
+def structs(figure_text: str, stat_text: str, old_text: str) -> str:
     """The public structs."""
-    kinds = figures(figure_text)
+    kinds, old = figures(figure_text), old_figures(old_text)
     head = [
         field("version", "HAKMEM_STATS_VERSION of the library"),
         field("filled", "how many bytes of this struct it knows"),
     ]
     fields = {
         "hakmem_stats_t": head
-        + [field(f"{section}_{name}", f"{section}: {help_}") for section, name, _, help_ in kinds["figure"]],
+        + [
+            field(f"{section}_{name}", f"{section}: {help_}", old_field(old, section, name))
+            for section, name, _, help_ in kinds["figure"]
+        ],
         "hakmem_stats_events_t": head
-        + [field(arguments[0], literal(arguments[2])) for _, arguments in calls(stat_text)],
+        + [
+            field(arguments[0], literal(arguments[2]), old["events"].get(arguments[0]))
+            for _, arguments in calls(stat_text)
+        ],
     }
     for kind in ("band", "class", "heap"):
-        fields[f"hakmem_stats_{kind}_t"] = [field(name, help_) for name, _, help_ in kinds[kind]]
+        names = old.get(f"{kind}s", {})
+        fields[f"hakmem_stats_{kind}_t"] = [field(name, help_, names.get(name)) for name, _, help_ in kinds[kind]]
     texts = ["typedef struct {\n" + "\n".join(lines) + f"\n}} {name};" for name, lines in fields.items()]
     return "/* clang-format off */\n" + "\n\n".join(texts) + "\n/* clang-format on */"
 
@@ -264,7 +318,15 @@ def json_object(properties: Mapping[str, object], more: bool = False) -> dict[st
     }
 
 
-def schema(figure_text: str, stat_text: str) -> str:
+def renamed(names: Mapping[str, str]) -> dict[str, dict[str, object]]:
+    """The schema's entries of earlier names."""
+    return {
+        old: {"type": "integer", "minimum": 0, "deprecated": True, "description": f"the earlier name of {name}"}
+        for name, old in names.items()
+    }
+
+
+def schema(figure_text: str, stat_text: str, old_text: str) -> str:
     """Of the JSON form. What is not named may come with later versions at the top, and nowhere else."""
     kinds = figures(figure_text)
     number_ = {"type": "integer", "minimum": 0}
@@ -278,6 +340,9 @@ def schema(figure_text: str, stat_text: str) -> str:
     sections: dict[str, dict[str, object]] = {}
     for section, name, _, help_ in kinds["figure"]:
         sections.setdefault(section, {})[name] = about(name, help_)
+    for section, names in old_figures(old_text).items():
+        if section in sections and section != "parts":  # whose sum is the resident memory
+            sections[section].update(renamed(names))
     process = sections.pop("process")
     sections["learning"]["state"] = text_
     sections["learning"]["decisions"] = {"type": "array", "items": text_}
@@ -287,9 +352,11 @@ def schema(figure_text: str, stat_text: str) -> str:
             name: {"enum": WORDS[kind, name]} if unit == "WORD" else about(name, help_)
             for name, unit, help_ in kinds[kind]
         }
+    element["heap"].update(renamed(old_figures(old_text)["heaps"]))
     bands = WORDS["band", "band"]
     element["band"].pop("band")
     events = {arguments[0]: {**number_, "description": literal(arguments[2])} for _, arguments in calls(stat_text)}
+    events.update(renamed(old_figures(old_text)["events"]))
     top: dict[str, object] = {"schema": {"const": 2}, "version": text_, "pid": number_, **process}
     top["memory"] = json_object(sections.pop("memory"))
     top["events"] = json_object(events)
@@ -320,16 +387,22 @@ PAGES = {
         (stats_table, ("src/policy/stat.def",)),
         (figures_table, ("src/policy/figure.def",)),
         (parts_table, ("src/policy/figure.def",)),
+        (old_figures_table, ("src/policy/old_figure.def",)),
     ),
-    "include/hakmem/hakmem.h": ((structs, ("src/policy/figure.def", "src/policy/stat.def")),),
+    "include/hakmem/hakmem.h": (
+        (structs, ("src/policy/figure.def", "src/policy/stat.def", "src/policy/old_figure.def")),
+    ),
     # Wholly generated.
-    "docs/stats.schema.json": ((schema, ("src/policy/figure.def", "src/policy/stat.def")),),
+    "docs/stats.schema.json": (
+        (schema, ("src/policy/figure.def", "src/policy/stat.def", "src/policy/old_figure.def")),
+    ),
+    "cli/hakmem/old_figures.py": ((old_figures_module, ("src/policy/old_figure.def",)),),
 }
 
 
 def marks(name: str) -> tuple[str, str]:
     """What a page's tables stand between; nothing where all of it is generated."""
-    if name.endswith(".json"):
+    if name.endswith((".json", ".py")):
         return "", ""
     if name.endswith(".h"):
         begin, end = (f"/* {mark.removeprefix('<!-- ').removesuffix(' -->')} */" for mark in (BEGIN, END))

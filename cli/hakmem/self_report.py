@@ -101,11 +101,11 @@ def summary(reports: SelfReports, pid: int) -> str:
     """What a user wants to know of them: what was held and given back, what crossed threads, what went wrong."""
     own = reports.of(pid)
     alone = own is not None and len(reports.documents) == 1
-    given_back = reports.total("events", "given_back")
+    given_back = reports.total("events", "purged")
     parts = [
         f"{size(given_back)} given back" if given_back else "nothing given back",
         _number(reports.total("events", "remote_free"), "remote free"),
-        _number(reports.total("events", "big_alloc"), "big block"),
+        _number(reports.total("events", "large_alloc"), "large block"),
         _number(reports.total("events", "out_of_memory"), "failed request"),
         _number(reports.total("events", "misuse"), "misuse"),
     ]
@@ -116,9 +116,11 @@ def summary(reports: SelfReports, pid: int) -> str:
 
 
 def _held(documents: Sequence[Report]) -> int:
-    """Slabs that were in use or idle, and big blocks with what is kept for the next ones."""
+    """Slabs that were in use or dirty, and large blocks with the extents that they left."""
     return sum(
-        int(document["memory"][name]) for document in documents for name in ("in_use", "idle", "big_blocks", "big_idle")
+        int(document["memory"][name])
+        for document in documents
+        for name in ("in_use", "dirty_slabs", "large_blocks", "large_dirty")
     )
 
 

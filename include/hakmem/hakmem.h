@@ -121,7 +121,13 @@ HAKMEM_EXPORT size_t hakmem_collect(void) HAKMEM_NOEXCEPT;
 
 /* What `band` says. */
 #define HAKMEM_STATS_BANDS 4
-enum { HAKMEM_BAND_TINY, HAKMEM_BAND_MID, HAKMEM_BAND_RUN, HAKMEM_BAND_BIG };
+enum {
+  HAKMEM_BAND_TINY,
+  HAKMEM_BAND_MID,
+  HAKMEM_BAND_RUN,
+  HAKMEM_BAND_LARGE,
+  HAKMEM_BAND_BIG = HAKMEM_BAND_LARGE /* its earlier name */
+};
 
 /* What `state` says. */
 enum { HAKMEM_HEAP_ATTACHED, HAKMEM_HEAP_IDLE, HAKMEM_HEAP_ORPHAN, HAKMEM_HEAP_LOST };
@@ -137,11 +143,23 @@ typedef struct {
   uint64_t memory_resident; /* memory: of the whole process, now */
   uint64_t memory_peak; /* memory: of the whole process, highest so far */
   uint64_t memory_in_use; /* memory: address space of slabs that heaps and runs have */
-  uint64_t memory_idle; /* memory: free slabs that may be resident, and were not given back */
+  __extension__ union {
+    uint64_t memory_dirty_slabs; /* memory: free slabs that may be resident, and were not given back */
+    uint64_t memory_idle; /* the earlier name of memory_dirty_slabs */
+  };
   uint64_t memory_superslabs; /* memory: address space of slabs */
-  uint64_t memory_big_blocks; /* memory: address space of blocks above 1 MiB */
-  uint64_t memory_big_cached; /* memory: address space of free ranges for such blocks */
-  uint64_t memory_big_idle; /* memory: of that, what may be resident */
+  __extension__ union {
+    uint64_t memory_large_blocks; /* memory: address space of blocks above 1 MiB */
+    uint64_t memory_big_blocks; /* the earlier name of memory_large_blocks */
+  };
+  __extension__ union {
+    uint64_t memory_large_cached; /* memory: address space of free ranges for such blocks */
+    uint64_t memory_big_cached; /* the earlier name of memory_large_cached */
+  };
+  __extension__ union {
+    uint64_t memory_large_dirty; /* memory: of that, what may be resident */
+    uint64_t memory_big_idle; /* the earlier name of memory_large_dirty */
+  };
   uint64_t memory_limit; /* memory: on memory, an option's or a control group's; 0: none */
   uint64_t memory_records; /* memory: address space of the allocator's own records */
   uint64_t memory_mappings; /* memory: of the whole process; the system allows vm.max_map_count */
@@ -152,13 +170,22 @@ typedef struct {
   uint64_t parts_free_in_slabs; /* parts: resident: free blocks between those */
   uint64_t parts_uncarved; /* parts: resident: never cut into blocks, such as the rest of huge pages */
   uint64_t parts_kept_by_heaps; /* parts: resident: free slabs that heaps keep for their next blocks */
-  uint64_t parts_idle; /* parts: resident: free slabs that nobody has */
-  uint64_t parts_big_idle; /* parts: resident: free ranges for blocks above 1 MiB */
+  __extension__ union {
+    uint64_t parts_dirty_slabs; /* parts: resident: free slabs that nobody has */
+    uint64_t parts_idle; /* the earlier name of parts_dirty_slabs */
+  };
+  __extension__ union {
+    uint64_t parts_large_dirty; /* parts: resident: free ranges for blocks above 1 MiB */
+    uint64_t parts_big_idle; /* the earlier name of parts_large_dirty */
+  };
   uint64_t parts_metadata; /* parts: resident: the allocator's own records */
   uint64_t parts_not_malloc; /* parts: resident: all else, such as programs, libraries, stacks and files */
   uint64_t live_bytes; /* live: of blocks handed out, resident or not */
   uint64_t live_blocks; /* live: handed out */
-  uint64_t live_blocks_coming_home; /* live: freed by another thread than their owner, who counts most of them as handed out until it has them back */
+  __extension__ union {
+    uint64_t live_blocks_freed_remotely; /* live: freed by another thread than their owner, who counts most of them as handed out until it has them back */
+    uint64_t live_blocks_coming_home; /* the earlier name of live_blocks_freed_remotely */
+  };
   uint64_t live_spans_estimated; /* live: spans whose blocks could not be looked at: all that was cut counts as handed out */
   uint64_t huge_superslabs; /* huge: superslabs that are a huge page, as far as is known */
   uint64_t learning_price; /* learning: of a MiB that is resident for a second, in ns of CPU */
@@ -191,12 +218,27 @@ typedef struct {
   uint64_t run_alloc; /* Blocks of more than 32 KiB, up to 1 MiB, handed out. */
   uint64_t run_free; /* Blocks of more than 32 KiB, up to 1 MiB, freed. */
   uint64_t run_reuse; /* Such blocks that a heap had kept when they were freed. */
-  uint64_t big_alloc; /* Blocks of more than 1 MiB handed out. */
-  uint64_t big_reuse; /* Those of them that were made of memory that other such blocks had left. */
-  uint64_t big_free; /* Blocks of more than 1 MiB freed. */
+  __extension__ union {
+    uint64_t large_alloc; /* Blocks of more than 1 MiB handed out. */
+    uint64_t big_alloc; /* the earlier name of large_alloc */
+  };
+  __extension__ union {
+    uint64_t large_reuse; /* Those of them that were made of memory that other such blocks had left. */
+    uint64_t big_reuse; /* the earlier name of large_reuse */
+  };
+  __extension__ union {
+    uint64_t large_free; /* Blocks of more than 1 MiB freed. */
+    uint64_t big_free; /* the earlier name of large_free */
+  };
   uint64_t realloc_in_place; /* Reallocations of more than 32 KiB that moved nothing. */
-  uint64_t given_back; /* Idle memory that was given back to the system. */
-  uint64_t wanted_again; /* What of it was wanted again soon, and may be idle from then on. */
+  __extension__ union {
+    uint64_t purged; /* Idle memory that was given back to the system. */
+    uint64_t given_back; /* the earlier name of purged */
+  };
+  __extension__ union {
+    uint64_t refaulted; /* What of it was wanted again soon, and may be idle from then on. */
+    uint64_t wanted_again; /* the earlier name of refaulted */
+  };
   uint64_t near_limit; /* Times idle memory was given back because a limit on memory was near. */
   uint64_t numa_miss; /* Times slabs had to be taken from another memory node than the thread was on. */
   uint64_t numa_adopt; /* Heaps that a thread took over from another memory node's, for want of one of its own. */
@@ -205,9 +247,15 @@ typedef struct {
   uint64_t fork_lost; /* Free ranges of big blocks that a child of fork had to forget. */
   uint64_t out_of_memory; /* Requests that failed with ENOMEM. */
   uint64_t misuse; /* Wrong frees and damaged blocks that were noticed. */
-  uint64_t refill_home; /* Refills by blocks that others had freed, and that had come home. */
+  __extension__ union {
+    uint64_t refill_remote; /* Refills by blocks that others had freed, and that had come home. */
+    uint64_t refill_home; /* the earlier name of refill_remote */
+  };
   uint64_t refill_used; /* Refills by free blocks of the heap's own spans. */
-  uint64_t refill_cut; /* Refills that cut blocks from the span that was cut from before. */
+  __extension__ union {
+    uint64_t refill_carve; /* Refills that cut blocks from the span that was cut from before. */
+    uint64_t refill_cut; /* the earlier name of refill_carve */
+  };
   uint64_t refill_failed; /* Refills for which the system had no memory. */
   uint64_t slab_reuse; /* Of the spans that were begun, those made of slabs that the heap had kept. */
   uint64_t slab_reserve; /* And those made of slabs that it had taken in advance. */
@@ -221,7 +269,10 @@ typedef struct {
   uint64_t system_call_unmap; /* System calls that unmapped. */
   uint64_t system_call_advise; /* System calls that gave pages back, or advised of others. */
   uint64_t system_call_other; /* All other system calls: looks, waits, clocks, files. */
-  uint64_t given_back_lazily; /* Idle memory that the system may take when it is short of memory; what is then given back at once counts in `given_back` too. */
+  __extension__ union {
+    uint64_t purged_lazily; /* Idle memory that the system may take when it is short of memory; what is then given back at once counts in `given_back` too. */
+    uint64_t given_back_lazily; /* the earlier name of purged_lazily */
+  };
   uint64_t huge_dear; /* Huge pages that took so much CPU to make that none were asked for for a while. */
   uint64_t prefault; /* Memory that was made resident by one call for several pages, before the program touched it. */
 } hakmem_stats_events_t;
@@ -262,9 +313,15 @@ typedef struct {
   uint64_t slab_move; /* spans that it took from a heap without a thread */
   uint64_t remote_free; /* blocks of others that its thread freed */
   uint64_t remote_drain; /* of its blocks that came home */
-  uint64_t refill_home; /* refills by blocks that others had freed, and that had come home */
+  __extension__ union {
+    uint64_t refill_remote; /* refills by blocks that others had freed, and that had come home */
+    uint64_t refill_home; /* the earlier name of refill_remote */
+  };
   uint64_t refill_used; /* refills by free blocks of its own spans */
-  uint64_t refill_cut; /* refills that cut blocks from the span that was cut from before */
+  __extension__ union {
+    uint64_t refill_carve; /* refills that cut blocks from the span that was cut from before */
+    uint64_t refill_cut; /* the earlier name of refill_carve */
+  };
   uint64_t refill_failed; /* refills for which the system had no memory */
   uint64_t slab_reuse; /* of the spans that it began, those of slabs that it had kept */
   uint64_t slab_reserve; /* of the spans that it began, those of slabs that it had taken in advance */

@@ -89,7 +89,7 @@ static void *try_sparingly(unsigned class_index, size_t alignment, size_t size, 
   if (block != NULL || hk_class_bytes(class_index) <= OWN_PAGES_FROM) return block;
   bool zero;
   block = hk_large_alloc_pages(size, alignment, &zero);
-  if (block != NULL) hk_stat_add(hk_stat_big_alloc, 1);
+  if (block != NULL) hk_stat_add(hk_stat_large_alloc, 1);
   return block;
 }
 
@@ -144,7 +144,7 @@ void *hk_alloc_slow(size_t size) {
 static void *try_large(size_t size, size_t alignment, bool *zero) {
   bool is_run = size <= HK_RUN_MAX_BYTES && alignment <= HK_SUPERSLAB_BYTES && !hk_shortage_is_on();
   void *block = is_run ? hk_run_alloc(size, alignment, zero) : hk_large_alloc(size, alignment, zero);
-  if (block != NULL) hk_stat_add(is_run ? hk_stat_run_alloc : hk_stat_big_alloc, 1);
+  if (block != NULL) hk_stat_add(is_run ? hk_stat_run_alloc : hk_stat_large_alloc, 1);
   return block;
 }
 

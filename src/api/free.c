@@ -56,7 +56,7 @@ static void free_small(hk_slab_t *span, void *block) {
 
 static bool free_large(hk_slab_t *slab, void *block) {
   if (!hk_large_free(slab, block)) return false;
-  hk_stat_add(hk_stat_big_free, 1);
+  hk_stat_add(hk_stat_large_free, 1);
   return true;
 }
 

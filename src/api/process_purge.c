@@ -55,7 +55,7 @@ void hk_process_purge_idle_heaps(void) {
   hk_heap_visit_idle(tidy_idle);
 }
 
-static uint64_t given_back_so_far(void) { return hk_load_relaxed(&hk_stat_process.value[hk_stat_given_back]); }
+static uint64_t given_back_so_far(void) { return hk_load_relaxed(&hk_stat_process.value[hk_stat_purged]); }
 
 static void tidy_own_and_idle(void) {
   hk_thread_lease_t lease = hk_lifecycle_enter();

@@ -73,9 +73,9 @@ static bool take_used(hk_heap_t *heap, unsigned class_index) {
 
 /* By what: hk_stat_refill_failed when by nothing. */
 static hk_stat_id_t take_any(hk_heap_t *heap, unsigned class_index) {
-  if (has_blocks(heap, class_index)) return hk_stat_refill_home;
+  if (has_blocks(heap, class_index)) return hk_stat_refill_remote;
   if (take_used(heap, class_index)) return hk_stat_refill_used;
-  return carve(heap, class_index) ? hk_stat_refill_cut : hk_stat_refill_failed;
+  return carve(heap, class_index) ? hk_stat_refill_carve : hk_stat_refill_failed;
 }
 
 bool hk_refill_has(const hk_heap_t *heap, unsigned class_index) {

@@ -8,7 +8,7 @@
 
 /* Gives the bin of a class at least one block. False when the system refuses. In this order: what other threads freed,
  * a span that has free blocks, the unused part of the active span, a span of an idle heap, a new span: memory that was
- * used before goes first. Each is counted as what it was: refill_home, refill_used, refill_cut, slab_move,
+ * used before goes first. Each is counted as what it was: refill_remote, refill_used, refill_carve, slab_move,
  * slab_acquire, or refill_failed. */
 bool hk_refill(hk_heap_t *heap, unsigned class_index);
 

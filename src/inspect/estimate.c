@@ -12,7 +12,7 @@ static unsigned band_of(uint64_t bytes) {
   return bytes <= HK_TINY_MAX_BYTES  ? HAKMEM_BAND_TINY
          : bytes <= HK_MID_MAX_BYTES ? HAKMEM_BAND_MID
          : bytes <= HK_RUN_MAX_BYTES ? HAKMEM_BAND_RUN
-                                     : HAKMEM_BAND_BIG;
+                                     : HAKMEM_BAND_LARGE;
 }
 
 static void add_others(hk_estimate_t *estimate, const hk_sample_weight_t *weight) {

@@ -17,7 +17,7 @@
 
 /* ---- Texts. */
 
-static const char *const words_of_band[] = {"tiny", "mid", "run", "big"};
+static const char *const words_of_band[] = {"tiny", "mid", "run", "large"};
 static const char *const words_of_state[] = {"attached", "idle", "orphan", "lost"};
 
 static_assert((int)HAKMEM_HEAP_ATTACHED == (int)hk_heap_attached && (int)HAKMEM_HEAP_IDLE == (int)hk_heap_idle &&
@@ -130,7 +130,7 @@ static void fill_bands(hk_snapshot_t *snapshot) {
   for (unsigned i = 0; i < HAKMEM_STATS_BANDS; i++) snapshot->band[i].band = i;
   for (unsigned i = 1; i < HK_CLASS_COUNT; i++) add_class(snapshot, i);
   add_to_band(&snapshot->band[HAKMEM_BAND_RUN], &snapshot->census.run);
-  add_to_band(&snapshot->band[HAKMEM_BAND_BIG], &snapshot->census.large);
+  add_to_band(&snapshot->band[HAKMEM_BAND_LARGE], &snapshot->census.large);
 }
 
 /* ---- Figures. */
@@ -140,12 +140,12 @@ static void fill_memory(hakmem_stats_t *figures, const hk_totals_t *totals) {
   figures->memory_resident = memory.resident_bytes;
   figures->memory_peak = memory.peak_resident_bytes;
   figures->memory_in_use = totals->superslab.in_use_bytes;
-  figures->memory_idle = totals->superslab.idle_bytes;
+  figures->memory_dirty_slabs = totals->superslab.idle_bytes;
   figures->memory_lazy = totals->superslab.lazy_bytes;
   figures->memory_superslabs = totals->superslab.mapped_bytes;
-  figures->memory_big_blocks = totals->large.mapped_bytes;
-  figures->memory_big_cached = totals->large.cached_bytes;
-  figures->memory_big_idle = totals->large.idle_bytes;
+  figures->memory_large_blocks = totals->large.mapped_bytes;
+  figures->memory_large_cached = totals->large.cached_bytes;
+  figures->memory_large_dirty = totals->large.idle_bytes;
   figures->memory_limit = hk_idle_limit_bytes();
   figures->memory_records = totals->record_bytes;
   figures->memory_mappings = hk_os_mapping_count();
@@ -169,9 +169,9 @@ static void fill_parts(hakmem_stats_t *figures, const hk_census_t *census) {
   figures->parts_free_in_slabs = census->free_bytes;
   figures->parts_uncarved = census->uncarved_bytes;
   figures->parts_kept_by_heaps = census->kept_bytes;
-  figures->parts_idle = census->idle_bytes;
+  figures->parts_dirty_slabs = census->idle_bytes;
   figures->parts_lazy = census->lazy_bytes;
-  figures->parts_big_idle = census->large_idle_bytes;
+  figures->parts_large_dirty = census->large_idle_bytes;
   figures->parts_metadata = census->metadata_bytes;
   uint64_t ours = census->live_bytes + census->free_bytes + census->uncarved_bytes + census->kept_bytes +
                   census->idle_bytes + census->lazy_bytes + census->large_idle_bytes + census->metadata_bytes;
@@ -185,7 +185,8 @@ static void fill_live(hk_snapshot_t *snapshot) {
     figures->live_bytes += snapshot->band[i].live_bytes;
     figures->live_blocks += snapshot->band[i].live_blocks;
   }
-  figures->live_blocks_coming_home = hk_subtract_to_zero(counter[hk_stat_remote_free], counter[hk_stat_remote_drain]);
+  figures->live_blocks_freed_remotely =
+      hk_subtract_to_zero(counter[hk_stat_remote_free], counter[hk_stat_remote_drain]);
   figures->live_spans_estimated = snapshot->census.spans_estimated;
 }
 
@@ -264,9 +265,9 @@ static void fill_heap(hakmem_stats_heap_t *out, hk_heap_t *heap, const hk_census
   FIGURE_OF(slab_move);
   FIGURE_OF(remote_free);
   FIGURE_OF(remote_drain);
-  FIGURE_OF(refill_home);
+  FIGURE_OF(refill_remote);
   FIGURE_OF(refill_used);
-  FIGURE_OF(refill_cut);
+  FIGURE_OF(refill_carve);
   FIGURE_OF(refill_failed);
   FIGURE_OF(slab_reuse);
   FIGURE_OF(slab_reserve);

@@ -8,6 +8,7 @@
 #include "base/count.h"
 #include "base/units.h"
 #include "inspect/snapshot.h"
+#include "policy/old_figure.h"
 #include "policy/option.h"
 #include "policy/stat.h"
 #include "report/report_form.h"
@@ -27,10 +28,16 @@ static void name_in_words(char *words, const char *name) {
   words[i] = '\0';
 }
 
-static void figure_row(hk_format_t *out, const hk_form_t *form, const hk_figure_text_t *figure,
+/* Programs may still read a figure by its earlier name. The parts have none in JSON: their sum is the resident memory. */
+static const char *old_name(const hk_form_t *form, const char *section, const char *name) {
+  bool is_told = form == &hk_form_json && strcmp(section, "parts") != 0;
+  return is_told ? hk_old_figure_name(section, name) : NULL;
+}
+
+static void figure_row(hk_format_t *out, const hk_form_t *form, const hk_figure_text_t *figure, const char *name,
                        const hk_snapshot_t *snapshot) {
   char words[NAME_BYTES];
-  name_in_words(words, figure->name);
+  name_in_words(words, name);
   bool is_bytes = figure->unit == hk_figure_BYTES;
   if (hk_figure_is_known(figure, snapshot)) {
     form->row(out, &(hk_form_row_t){words, figure->help, hk_figure_value(figure, &snapshot->figures), is_bytes});
@@ -42,7 +49,10 @@ static void figure_row(hk_format_t *out, const hk_form_t *form, const hk_figure_
 /* Of the figures that have no braces around them in JSON too. */
 static void figure_rows(hk_format_t *out, const hk_form_t *form, const hk_snapshot_t *snapshot, const char *section) {
   for (const hk_figure_text_t *figure = hk_figures_of_process; figure->name != NULL; figure++) {
-    if (strcmp(figure->section, section) == 0) figure_row(out, form, figure, snapshot);
+    if (strcmp(figure->section, section) != 0) continue;
+    figure_row(out, form, figure, figure->name, snapshot);
+    const char *old = old_name(form, section, figure->name);
+    if (old != NULL) figure_row(out, form, figure, old, snapshot);
   }
 }
 
@@ -55,7 +65,10 @@ static void section(hk_format_t *out, const hk_form_t *form, const hk_snapshot_t
 static void event_section(hk_format_t *out, const hk_form_t *form, const hk_totals_t *totals) {
   form->begin(out, "events");
   for (unsigned i = 0; i < hk_stat_count; i++) {
-    form->row(out, &(hk_form_row_t){hk_stat_text[i].name, hk_stat_text[i].help, totals->counter[i], false});
+    hk_form_row_t row = {hk_stat_text[i].name, hk_stat_text[i].help, totals->counter[i], false};
+    form->row(out, &row);
+    row.name = old_name(form, "events", row.name);
+    if (row.name != NULL) form->row(out, &row);
   }
   form->end(out);
 }
@@ -218,18 +231,26 @@ static void write_text(hk_format_t *out, const hk_snapshot_t *snapshot) {
 
 /* ---- Elements, as JSON. */
 
-static void element(hk_format_t *out, const hk_figure_text_t *figure, const void *values) {
+static void element_value(hk_format_t *out, const hk_figure_text_t *figure, const void *values) {
+  uint64_t value = hk_figure_value(figure, values);
+  if (!hk_figure_is_known_of(figure, values)) {
+    hk_format_text(out, "null");
+  } else if (figure->words != NULL) {
+    hk_form_json_quote(out, figure->words[value]);
+  } else {
+    hk_format_decimal(out, value);
+  }
+}
+
+static void element(hk_format_t *out, const char *section, const hk_figure_text_t *figure, const void *values) {
   hk_format_text(out, "{");
   for (; figure->name != NULL; figure++) {
     hk_form_json_key(out, figure->name);
-    uint64_t value = hk_figure_value(figure, values);
-    if (!hk_figure_is_known_of(figure, values)) {
-      hk_format_text(out, "null");
-    } else if (figure->words != NULL) {
-      hk_form_json_quote(out, figure->words[value]);
-    } else {
-      hk_format_decimal(out, value);
-    }
+    element_value(out, figure, values);
+    const char *old = hk_old_figure_name(section, figure->name);
+    if (old == NULL) continue;
+    hk_form_json_key(out, old);
+    element_value(out, figure, values);
   }
   hk_format_text(out, "}");
 }
@@ -239,7 +260,7 @@ static void band_elements(hk_format_t *out, const hk_snapshot_t *snapshot) {
   hk_form_json.begin(out, "bands");
   for (unsigned i = 0; i < HAKMEM_STATS_BANDS; i++) {
     hk_form_json_key(out, hk_figures_of_band[0].words[i]);
-    element(out, hk_figures_of_band + 1, &snapshot->band[i]);
+    element(out, "bands", hk_figures_of_band + 1, &snapshot->band[i]);
   }
   hk_form_json.end(out);
 }
@@ -248,7 +269,7 @@ static void class_elements(hk_format_t *out, const hk_snapshot_t *snapshot) {
   hk_form_json.begin_list(out, "classes");
   for (unsigned i = 0; i < snapshot->class_count; i++) {
     hk_form_json_separate(out);
-    element(out, hk_figures_of_class, &snapshot->of_class[i]);
+    element(out, "classes", hk_figures_of_class, &snapshot->of_class[i]);
   }
   hk_form_json.end_list(out);
 }
@@ -262,7 +283,7 @@ static void heap_elements(hk_format_t *out, const hk_snapshot_t *snapshot) {
   for (size_t i = snapshot->heap_count; i-- > 0;) {
     if (!hk_format_has_room(out, MARGIN_BYTES)) break;
     hk_form_json_separate(out);
-    element(out, hk_figures_of_heap, &snapshot->heap[i]);
+    element(out, "heaps", hk_figures_of_heap, &snapshot->heap[i]);
   }
   hk_form_json.end_list(out);
 }

@@ -3,6 +3,7 @@
 #include "report/report_metrics.h"
 #include "base/arithmetic.h"
 #include "base/text.h"
+#include "policy/old_figure.h"
 
 #include <string.h>
 
@@ -82,13 +83,22 @@ static void write_version(const writer_t *writer) {
   hk_format_print(writer->out, "hakmem_build_info{version=\"%s\"} 1\n", hakmem_version());
 }
 
+/* A family of one sample; nothing when `name` is NULL. */
+static void write_single(const writer_t *writer, family_t *family, const char *group, const char *name,
+                         uint64_t value) {
+  if (name == NULL) return;
+  name_family(family, group, name);
+  begin_family(writer, family);
+  write_sample(writer, family, "", value);
+}
+
 static void write_process(const writer_t *writer, const hk_snapshot_t *snapshot) {
   for (const hk_figure_text_t *figure = hk_figures_of_process; figure->name != NULL; figure++) {
     if (!hk_figure_is_known(figure, snapshot)) continue;
+    uint64_t value = hk_figure_value(figure, &snapshot->figures);
     family_t family = {.type = "gauge", .help = figure->help, .unit = figure->unit};
-    name_family(&family, figure->section, figure->name);
-    begin_family(writer, &family);
-    write_sample(writer, &family, "", hk_figure_value(figure, &snapshot->figures));
+    write_single(writer, &family, figure->section, figure->name, value);
+    write_single(writer, &family, figure->section, hk_old_figure_name(figure->section, figure->name), value);
   }
 }
 
@@ -97,9 +107,8 @@ static void write_events(const writer_t *writer, const hk_snapshot_t *snapshot) 
     bool is_bytes = strcmp(hk_stat_text[i].unit, "bytes") == 0;
     family_t family = {
         .type = "counter", .help = hk_stat_text[i].help, .unit = is_bytes ? hk_figure_BYTES : hk_figure_COUNT};
-    name_family(&family, "", hk_stat_text[i].name);
-    begin_family(writer, &family);
-    write_sample(writer, &family, "", snapshot->totals.counter[i]);
+    write_single(writer, &family, "", hk_stat_text[i].name, snapshot->totals.counter[i]);
+    write_single(writer, &family, "", hk_old_figure_name("events", hk_stat_text[i].name), snapshot->totals.counter[i]);
   }
 }
 
@@ -107,9 +116,7 @@ static void write_events(const writer_t *writer, const hk_snapshot_t *snapshot) 
 static void write_costs(const writer_t *writer, const hk_snapshot_t *snapshot) {
   for (unsigned i = 0; i < hk_counter_count; i++) {
     family_t family = {.type = "unknown", .help = hk_counter_text[i].help, .unit = hk_figure_COUNT};
-    name_family(&family, "cost", hk_counter_text[i].name);
-    begin_family(writer, &family);
-    write_sample(writer, &family, "", snapshot->totals.cost[i]);
+    write_single(writer, &family, "cost", hk_counter_text[i].name, snapshot->totals.cost[i]);
   }
 }
 #else
@@ -143,10 +150,11 @@ typedef struct {
   bool is_begun;
 } elements_t;
 
-static elements_t elements_of(const writer_t *writer, const char *group, const hk_figure_text_t *figure) {
+static elements_t elements_of(const writer_t *writer, const char *group, const hk_figure_text_t *figure,
+                              const char *name) {
   elements_t elements = {
       .writer = writer, .figure = figure, .family = {.type = "gauge", .help = figure->help, .unit = figure->unit}};
-  name_family(&elements.family, group, figure->name);
+  name_family(&elements.family, group, name);
   return elements;
 }
 
@@ -161,7 +169,7 @@ static void write_element(elements_t *elements, const char *label, const char *w
 static void write_bands(const writer_t *writer, const hk_snapshot_t *snapshot) {
   const hk_figure_text_t *label = hk_figures_of_band; /* which is its first figure */
   for (const hk_figure_text_t *figure = label + 1; figure->name != NULL; figure++) {
-    elements_t elements = elements_of(writer, "band", figure);
+    elements_t elements = elements_of(writer, "band", figure, figure->name);
     for (unsigned i = 0; i < HAKMEM_STATS_BANDS; i++) {
       write_element(&elements, "band", label->words[i], 0, &snapshot->band[i]);
     }
@@ -172,7 +180,7 @@ static void write_classes(const writer_t *writer, const hk_snapshot_t *snapshot)
   const hk_figure_text_t *label = hk_figures_of_class; /* the size, which is its first figure */
   for (const hk_figure_text_t *figure = label + 1; figure->name != NULL; figure++) {
     if (figure->words != NULL) continue;
-    elements_t elements = elements_of(writer, "class", figure);
+    elements_t elements = elements_of(writer, "class", figure, figure->name);
     for (unsigned i = 0; i < snapshot->class_count; i++) {
       write_element(&elements, "class", NULL, snapshot->of_class[i].bytes, &snapshot->of_class[i]);
     }
@@ -204,15 +212,22 @@ static void write_sum_of_others(elements_t *elements, const hk_snapshot_t *snaps
   write_element(elements, "heap", "others", 0, &others);
 }
 
+static void write_of_heaps(const writer_t *writer, const hk_snapshot_t *snapshot, const hk_figure_text_t *figure,
+                           const char *name) {
+  elements_t elements = elements_of(writer, "heap", figure, name);
+  if (is_event(figure->name)) elements.family.type = "counter";
+  for (size_t i = 0; i < hk_smaller(snapshot->heap_count, HEAPS_MAX); i++) {
+    write_element(&elements, "heap", NULL, snapshot->heap[i].number, &snapshot->heap[i]);
+  }
+  if (snapshot->heap_count > HEAPS_MAX) write_sum_of_others(&elements, snapshot);
+}
+
 static void write_heaps(const writer_t *writer, const hk_snapshot_t *snapshot) {
   for (const hk_figure_text_t *figure = hk_figures_of_heap; figure->name != NULL; figure++) {
     if (!is_quantity(figure)) continue;
-    elements_t elements = elements_of(writer, "heap", figure);
-    if (is_event(figure->name)) elements.family.type = "counter";
-    for (size_t i = 0; i < hk_smaller(snapshot->heap_count, HEAPS_MAX); i++) {
-      write_element(&elements, "heap", NULL, snapshot->heap[i].number, &snapshot->heap[i]);
-    }
-    if (snapshot->heap_count > HEAPS_MAX) write_sum_of_others(&elements, snapshot);
+    write_of_heaps(writer, snapshot, figure, figure->name);
+    const char *old = hk_old_figure_name("heaps", figure->name);
+    if (old != NULL) write_of_heaps(writer, snapshot, figure, old);
   }
 }
 

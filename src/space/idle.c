@@ -259,7 +259,7 @@ void hk_idle_ask_system(uint64_t now_ms) {
 void hk_idle_note_wanted_locked(uint64_t now_ms, size_t bytes) {
   hk_keep_view_t now = view_locked(now_ms);
   size_t regretted = hk_keep_note_wanted(&idle.keep, &now, bytes);
-  if (regretted > 0) hk_stat_add(hk_stat_wanted_again, regretted);
+  if (regretted > 0) hk_stat_add(hk_stat_refaulted, regretted);
 }
 
 void hk_idle_note_given_back_locked(uint64_t now_ms, hk_idle_cause_t cause, size_t bytes) {

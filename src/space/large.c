@@ -71,7 +71,7 @@ static void *take_free(size_t bytes, size_t alignment, bool *zero) {
   hk_lock_release(hk_lock_space);
   hk_purge_follow(&due);
   if (!found) return NULL;
-  hk_stat_add(hk_stat_big_reuse, 1);
+  hk_stat_add(hk_stat_large_reuse, 1);
   *zero = extent.zero;
   return (void *)extent.start;
 }

@@ -203,7 +203,7 @@ static size_t trim(size_t keep_bytes, hk_idle_cause_t cause) {
     hk_os_purge_t purged = give_back(&victim);
     if (purged == hk_os_purge_refused) break; /* the next release or visit tries again */
     given_back += victim.bytes;
-    hk_stat_add(purged == hk_os_purge_lazy ? hk_stat_given_back_lazily : hk_stat_given_back, victim.bytes);
+    hk_stat_add(purged == hk_os_purge_lazy ? hk_stat_purged_lazily : hk_stat_purged, victim.bytes);
   }
   return given_back;
 }
@@ -221,7 +221,7 @@ bool hk_purge_unmap_free(void) {
   victim_t victim = {.is_lazy = false};
   for (size_t left = hk_superslab_index_superslab_count(); left > 0 && claim_free(&victim); left--) {
     if (give_back_slabs(&victim) == hk_os_purge_refused) break;
-    hk_stat_add(hk_stat_given_back, victim.bytes);
+    hk_stat_add(hk_stat_purged, victim.bytes);
     found = true;
   }
   return found;

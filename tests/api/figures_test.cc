@@ -37,7 +37,7 @@ unsigned BandOf(size_t size) {
   return size <= kTinyMax  ? HAKMEM_BAND_TINY
          : size <= kMidMax ? HAKMEM_BAND_MID
          : size <= kRunMax ? HAKMEM_BAND_RUN
-                           : HAKMEM_BAND_BIG;
+                           : HAKMEM_BAND_LARGE;
 }
 
 TEST(Figures, EachBlockIsCountedOnce) {
@@ -102,7 +102,7 @@ TEST(Figures, ThreadsThatHoldBlocks) {
   for (Blocks &blocks : held) FreeAll(blocks); /* another thread's */
   hakmem_collect();
   hakmem_stats_t stats = Stats();
-  EXPECT_EQ(stats.live_blocks_coming_home, 0u);
+  EXPECT_EQ(stats.live_blocks_freed_remotely, 0u);
   auto after = Classes();
   for (size_t size : kSizes) EXPECT_EQ(after[size].live_blocks, before[size].live_blocks) << size;
 }
@@ -162,7 +162,7 @@ TEST(Figures, PartsAddUp) {
   for (void *block : blocks) memset(block, 1, 3000);
   hakmem_stats_t stats = Stats();
   uint64_t ours = stats.parts_live + stats.parts_free_in_slabs + stats.parts_uncarved + stats.parts_kept_by_heaps +
-                  stats.parts_idle + stats.parts_lazy + stats.parts_big_idle + stats.parts_metadata;
+                  stats.parts_dirty_slabs + stats.parts_lazy + stats.parts_large_dirty + stats.parts_metadata;
   EXPECT_EQ(ours + stats.parts_not_malloc, stats.memory_resident);
   EXPECT_GE(stats.parts_live, 1000 * 3000u);
   auto bands = Bands();
@@ -185,9 +185,9 @@ TEST(Figures, WhatIsFreedMovesFromOnePartToAnother) {
   FreeAll(blocks);
   hakmem_stats_t idle = Stats();
   EXPECT_EQ(idle.parts_live, before.parts_live);
-  EXPECT_EQ(idle.parts_big_idle, before.parts_big_idle + 6 * kMiB);
+  EXPECT_EQ(idle.parts_large_dirty, before.parts_large_dirty + 6 * kMiB);
   hakmem_collect();
-  EXPECT_EQ(Stats().parts_big_idle, before.parts_big_idle);
+  EXPECT_EQ(Stats().parts_large_dirty, before.parts_large_dirty);
 }
 
 /* What the kernel says of all mappings. */
@@ -235,9 +235,9 @@ TEST(Figures, WhatIsCachedIsDirtyOrPurgedOrAHugePages) {
   FreeSome(big);
   hakmem_stats_t stats = Stats();
   uint64_t slabs = 0;
-  for (const hakmem_stats_band_t &band : Bands()) slabs += band.band == HAKMEM_BAND_BIG ? 0 : band.slabs;
-  EXPECT_EQ(stats.memory_cached, stats.memory_superslabs - slabs * 64 * kKiB + stats.memory_big_cached);
-  EXPECT_EQ(stats.memory_dirty, stats.parts_kept_by_heaps + stats.parts_idle + stats.parts_big_idle);
+  for (const hakmem_stats_band_t &band : Bands()) slabs += band.band == HAKMEM_BAND_LARGE ? 0 : band.slabs;
+  EXPECT_EQ(stats.memory_cached, stats.memory_superslabs - slabs * 64 * kKiB + stats.memory_large_cached);
+  EXPECT_EQ(stats.memory_dirty, stats.parts_kept_by_heaps + stats.parts_dirty_slabs + stats.parts_large_dirty);
   EXPECT_EQ(stats.parts_lazy, 0u) << "by default nothing goes lazily";
   EXPECT_LE(stats.memory_dirty + stats.memory_purged, stats.memory_cached);
   EXPECT_GE(stats.memory_dirty + stats.memory_purged + stats.parts_uncarved, stats.memory_cached);
@@ -290,8 +290,8 @@ TEST(Figures, EventsAreCounted) {
   ASSERT_EQ(hakmem_stats_get_events(&before, sizeof before), 0);
   hakmem_free(hakmem_malloc(7 * kMiB));
   ASSERT_EQ(hakmem_stats_get_events(&after, sizeof after), 0);
-  EXPECT_EQ(after.big_alloc, before.big_alloc + 1);
-  EXPECT_EQ(after.big_free, before.big_free + 1);
+  EXPECT_EQ(after.large_alloc, before.large_alloc + 1);
+  EXPECT_EQ(after.large_free, before.large_free + 1);
   EXPECT_GE(after.lock_space_take, before.lock_space_take + 2) << "to take the range, and to give it back";
 }
 

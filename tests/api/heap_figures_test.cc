@@ -32,10 +32,10 @@ TEST(Figures, RefillsAddUpByStage) {
   for (std::thread &thread : threads) thread.join();
   uint64_t used = 0;
   for (const hakmem_stats_heap_t &heap : Heaps()) {
-    EXPECT_EQ(heap.refill, heap.refill_home + heap.refill_used + heap.refill_cut + heap.slab_move + heap.slab_acquire +
-                               heap.refill_failed);
+    EXPECT_EQ(heap.refill, heap.refill_remote + heap.refill_used + heap.refill_carve + heap.slab_move +
+                               heap.slab_acquire + heap.refill_failed);
     EXPECT_LE(heap.slab_reuse + heap.slab_reserve, heap.slab_acquire);
-    used += heap.refill_cut;
+    used += heap.refill_carve;
   }
   EXPECT_GT(used, 0u);
 }
@@ -180,7 +180,7 @@ TEST(Figures, WhatAnotherThreadFreedIsTheOwnersUntilItIsHome) {
     for (int i = 0; i < 10; i++) hakmem_free(blocks[static_cast<size_t>(i)]);
   }
   hakmem_stats_t stats = Stats();
-  EXPECT_EQ(stats.live_blocks_coming_home, 30u);
+  EXPECT_EQ(stats.live_blocks_freed_remotely, 30u);
   Held expected = {{50, 50 * 2560}, {51, 51 * 2560}, {52, 52 * 2560}};
   EXPECT_EQ(HeldSince(before), expected);
   ExpectHeapsToAddUp();

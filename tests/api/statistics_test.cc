@@ -186,12 +186,12 @@ TEST(MallocInfo, IsWellFormedXml) {
 }
 
 TEST(MallocInfo, CarriesTheCounters) {
-  for (const char *name : {"refill", "slab_acquire", "remote_free", "run_alloc", "big_alloc", "misuse"}) {
+  for (const char *name : {"refill", "slab_acquire", "remote_free", "run_alloc", "large_alloc", "misuse"}) {
     EXPECT_TRUE(ReadCounter(name).has_value()) << name;
   }
-  size_t before = ReadCounter("big_alloc").value_or(0);
+  size_t before = ReadCounter("large_alloc").value_or(0);
   void *block = hakmem_malloc(5 * kMiB);
-  EXPECT_EQ(ReadCounter("big_alloc").value_or(0), before + 1);
+  EXPECT_EQ(ReadCounter("large_alloc").value_or(0), before + 1);
   hakmem_free(block);
 }
 

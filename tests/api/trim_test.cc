@@ -20,8 +20,8 @@ struct Load {
   size_t low, high; /* sizes of the blocks */
 };
 
-const Load kLoads[] = {{"tiny", 16, kTinyMax},        {"one tiny class", 64, 64},      {"mid", kTinyMax + 1, kMidMax},
-                       {"run", kMidMax + 1, kRunMax}, {"big", kRunMax + 1, 10 * kMiB}, {"all", 16, 2 * kMiB}};
+const Load kLoads[] = {{"tiny", 16, kTinyMax},        {"one tiny class", 64, 64},        {"mid", kTinyMax + 1, kMidMax},
+                       {"run", kMidMax + 1, kRunMax}, {"large", kRunMax + 1, 10 * kMiB}, {"all", 16, 2 * kMiB}};
 
 /* `total` bytes of touched blocks. */
 std::vector<void *> AllocateTouched(const Load &load, size_t total) {

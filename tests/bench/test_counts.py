@@ -63,7 +63,7 @@ def test_two_runs_count_the_same(count: Count, command: List[str]) -> None:
     assert first.failure is None and first.operations > 0
     # Where the kernel puts a mapping is random: a block may grow in its place in one run and move in the other.
     by_place = {name for name in first.figures if name.startswith("system_call")} | {"shared_update"}
-    by_time = {"given_back", "wanted_again"}  # what idle memory stays depends on how long it has been idle
+    by_time = {"purged", "refaulted"}  # what idle memory stays depends on how long it has been idle
     others = dict.fromkeys(by_place | by_time)
     assert {**first.figures, **others} == {**second.figures, **others}
     assert all(first.figures[name] == pytest.approx(second.figures[name], rel=0.05, abs=3) for name in by_place)

@@ -20,17 +20,17 @@ def snapshot(time_ms: int = 1_700_000_000_000, live: int = 300 * MIB) -> Dict[st
     """As schema 2 has it. Its parts add up."""
     parts = {
         "live": live + 123, "free_in_slabs": 140 * MIB + 77, "uncarved": 3 * MIB, "kept_by_heaps": MIB,
-        "idle": 64 * MIB + 4096, "big_idle": 31 * MIB, "metadata": 4 * MIB + 1, "not_malloc": 31 * MIB + 12345,
+        "dirty_slabs": 64 * MIB + 4096, "large_dirty": 31 * MIB, "metadata": 4 * MIB + 1, "not_malloc": 31 * MIB + 12345,
     }  # fmt: skip
     resident = sum(parts.values())
     return {
         "schema": 2, "version": "0.1.0", "pid": 4711, "time_ms": time_ms, "uptime_ms": 60_000, "page_bytes": 4096,
-        "memory": {"resident": resident, "peak": resident + MIB, "in_use": 500 * MIB, "idle": 64 * MIB, "big_idle": 31 * MIB,
-                   "big_blocks": 0, "limit": 0, "mappings": 99, "heaps": 2},
-        "events": {"refill": 12_345, "given_back": 10 * MIB, "wanted_again": 9 * MIB},
+        "memory": {"resident": resident, "peak": resident + MIB, "in_use": 500 * MIB, "dirty_slabs": 64 * MIB, "large_dirty": 31 * MIB,
+                   "large_blocks": 0, "limit": 0, "mappings": 99, "heaps": 2},
+        "events": {"refill": 12_345, "purged": 10 * MIB, "refaulted": 9 * MIB},
         "learning": {"price": 250_000, "break_even_ms": 1800, "timeout_ms": 900, "epochs": 7, "state": "frozen",
                      "decisions": ["epoch 1: 1800 ms, first", f"epoch 5: 900 ms, {HOSTILE}"]},
-        "parts": parts, "live": {"bytes": live, "blocks": 4000, "blocks_coming_home": 2, "spans_estimated": 0},
+        "parts": parts, "live": {"bytes": live, "blocks": 4000, "blocks_freed_remotely": 2, "spans_estimated": 0},
         "huge": {"superslabs": 3}, "purge_thread": True, "options": {"mode": "balanced", "learn_file": HOSTILE},
         "bands": {"tiny": {"live_blocks": 3000, "live_bytes": MIB}, "mid": {"live_blocks": 1000, "live_bytes": live - MIB}},
         "classes": [_class(64, 900, 10), _class(1024, 40, 30_000), _class(4096, 700, 20_000), _class(16, 3, 0)],

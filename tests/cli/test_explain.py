@@ -23,6 +23,7 @@ from hakmem.explain import process_memory
 from hakmem.explain.rounding import Scale
 from hakmem.explain.sites import of_process
 from hakmem.main import cli
+from hakmem.old_figures import OLD_FIGURES
 from hakmem.page.watch import profile_on
 from report_support import KIB, MIB, TERMINAL, save, sites, snapshot
 
@@ -216,10 +217,29 @@ def test_a_report_leaves_a_profile_as_it_was(running: Optional[bool], asked: Lis
 
 
 def test_an_older_snapshot_is_explained_as_far_as_it_goes(tool: Tool, tmp_path: Path) -> None:
-    memory = {"resident": 100 * MIB, "in_use": 70 * MIB, "idle": 20 * MIB, "big_idle": 5 * MIB, "big_blocks": 9 * MIB}
+    memory = {
+        "resident": 100 * MIB,
+        "in_use": 70 * MIB,
+        "dirty_slabs": 20 * MIB,
+        "large_dirty": 5 * MIB,
+        "large_blocks": 9 * MIB,
+    }
     done = tool("explain", save(tmp_path, "s.json", {"schema": 1, "version": "0.1.0", "pid": 7, "memory": memory}))
     assert (done.returncode, equation(done.stdout)) == (0, ("100", [("all else", "75"), ("cached at most", "25")]))
     assert "an older library" in " ".join(done.stdout.split())
+
+
+def test_a_snapshot_with_earlier_names_is_read_as_one_with_the_present_ones(tool: Tool, tmp_path: Path) -> None:
+    present, earlier = snapshot(), copy.deepcopy(snapshot())
+    for section, names in OLD_FIGURES.items():
+        found = earlier.get(section, {})
+        for figures in found if isinstance(found, list) else [found]:
+            for old, name in names.items():
+                if name in figures:
+                    figures[old] = figures.pop(name)
+    assert "idle" in earlier["parts"] and "dirty_slabs" not in earlier["parts"]
+    texts = [tool("explain", save(tmp_path, "s.json", document)) for document in (present, earlier)]
+    assert texts[0].returncode == 0 and texts[0].stdout == texts[1].stdout
 
 
 def changed(*path: str, value: Any) -> str:
@@ -246,8 +266,8 @@ BAD = [
     (changed("schema", value="2"), "is damaged: schema is '2'"),
     (changed("memory", "resident", value=-1), "is damaged: memory.resident is -1"),
     (changed("parts", value=None), "is damaged: it has no parts"),
-    (changed("parts", "idle", value=None), "is damaged: parts.idle is None"),
-    (changed("parts", "idle", value=True), "is damaged: parts.idle is True"),
+    (changed("parts", "dirty_slabs", value=None), "is damaged: parts.dirty_slabs is None"),
+    (changed("parts", "dirty_slabs", value=True), "is damaged: parts.dirty_slabs is True"),
     (changed("classes", value=[{"bytes": []}]), "is damaged: classes has bytes []"),
     (changed("heaps", value={}), "is damaged: heaps is no list"),
     (changed("heaps", value=[{"live_bytes": None}]), "is damaged: heaps has live_bytes None"),

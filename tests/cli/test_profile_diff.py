@@ -24,13 +24,13 @@ AFTER = {
 ONE: Dict[str, Any] = {
     "schema": 2, "version": "0.2.0", "pid": 7, "time_ms": 1000,
     "memory": {"resident": 1000000, "in_use": 5}, "events": {"refill": 10, "misuse": 0},
-    "parts": {"live": 600000, "idle": 400000},
+    "parts": {"live": 600000, "dirty_slabs": 400000},
     "bands": {"tiny": {"live_bytes": 100, "resident": 4096}},
     "classes": [{"bytes": 64, "band": "tiny", "live_bytes": 100, "resident": 4096}],
 }  # fmt: skip
 TWO: Dict[str, Any] = {
     **ONE, "time_ms": 2000, "memory": {"resident": 1500000, "in_use": 5}, "events": {"refill": 30, "misuse": 0},
-    "parts": {"live": 1250000, "idle": 250000},
+    "parts": {"live": 1250000, "dirty_slabs": 250000},
     "bands": {"tiny": {"live_bytes": 9000, "resident": 12288}},
     "classes": [
         {"bytes": 64, "band": "tiny", "live_bytes": 100, "resident": 4096},
@@ -93,7 +93,7 @@ def test_snapshots(tool: Tool, snapshots: Pair) -> None:
     document = json.loads(tool("diff", "--json", "-", *snapshots).stdout)
     sections = {section["name"]: changes(section) for section in document["sections"]}
     assert sections == {
-        "parts": [("live", 650000), ("idle", -150000)],
+        "parts": [("live", 650000), ("dirty_slabs", -150000)],
         "memory": [("resident", 500000)],
         "bands: resident": [("tiny", 8192)],
         "bands: live_bytes": [("tiny", 8900)],

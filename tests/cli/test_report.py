@@ -149,7 +149,7 @@ def test_heaps_of_an_older_version(tool: Tool, tmp_path: Path) -> None:
 
 
 def test_an_older_snapshot(tool: Tool, tmp_path: Path) -> None:
-    older = {"schema": 1, "version": "0.1.0", "pid": 7, "memory": {"resident": 100 * MIB, "idle": MIB}}
+    older = {"schema": 1, "version": "0.1.0", "pid": 7, "memory": {"resident": 100 * MIB, "dirty_slabs": MIB}}
     done = tool("report", "-o", "-", "--from", save(tmp_path, "s.json", older))
     assert done.returncode == 0, done.stderr
     assert adds_up(shown_equation(done.stdout))
@@ -292,6 +292,6 @@ def test_the_highest_moment_of_a_program_stays_with_its_map(monkeypatch: pytest.
 
 
 def test_points_of_snapshots_without_a_time() -> None:
-    older: Dict[str, Any] = {"schema": 1, "memory": {"resident": 5, "idle": 3, "big_idle": 1}}
+    older: Dict[str, Any] = {"schema": 1, "memory": {"resident": 5, "dirty_slabs": 3, "large_dirty": 1}}
     (only,) = points([check(older, "a"), check(older, "b")])
     assert (only.resident, only.live, only.cached) == (5, None, 4)

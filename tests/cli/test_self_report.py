@@ -14,7 +14,7 @@ from hakmem.self_report import VARIABLE, SelfReports, summary
 
 pytestmark = pytest.mark.usefixtures("library")
 
-# Frees in another thread, asks for what cannot be had, keeps a big block; then ends as it is told.
+# Frees in another thread, asks for what cannot be had, keeps a large block; then ends as it is told.
 WORKS = r"""
 #include <pthread.h>
 #include <stdint.h>
@@ -76,7 +76,7 @@ def test_the_line_says_what_it_did(tool: Tool, works: Path, temporary: Dict[str,
     assert "served malloc" in line and "held at exit" in line
     # The thread's own few blocks may be among them.
     assert "1,000 remote frees" in line or "1,001 remote frees" in line
-    assert "1 big block, 1 failed request, no misuse" in line
+    assert "1 large block, 1 failed request, no misuse" in line
     held = float(line.split(": ")[-1].split(" MiB held")[0])
     assert 5 <= held < 10
     assert no_folder_is_left(Path(temporary["TMPDIR"]))
@@ -144,7 +144,7 @@ def test_without_a_temporary_folder(tool: Tool, works: Path, monkeypatch: pytest
 
 
 def document(pid: int, schema: int = 2, **events: int) -> str:
-    memory = {"in_use": 1 << 20, "idle": 0, "big_blocks": 0, "big_idle": 0}
+    memory = {"in_use": 1 << 20, "dirty_slabs": 0, "large_blocks": 0, "large_dirty": 0}
     return json.dumps({"schema": schema, "version": "9.8.7", "pid": pid, "memory": memory, "events": events})
 
 
@@ -176,7 +176,7 @@ def test_both_schemas_are_read() -> None:
 
 
 def test_the_summary_in_words() -> None:
-    reports = SelfReports(documents=[json.loads(document(1, given_back=3 << 20, remote_free=12345, big_alloc=1))])
+    reports = SelfReports(documents=[json.loads(document(1, purged=3 << 20, remote_free=12345, large_alloc=1))])
     assert summary(reports, 1) == (
-        "1.00 MiB held at exit, 3.00 MiB given back, 12,345 remote frees, 1 big block, no failed request, no misuse"
+        "1.00 MiB held at exit, 3.00 MiB given back, 12,345 remote frees, 1 large block, no failed request, no misuse"
     )

@@ -236,7 +236,7 @@ def test_a_usual_terminal_has_everything(document: Dict[str, Any]) -> None:
     history = History()
     history.add(later(document, 0))
     history.add(later(document, 2))
-    history.add(later(document, 4, refill=50, given_back=4 << 20))
+    history.add(later(document, 4, refill=50, purged=4 << 20))
     lines = [line.plain for line in draw(history, Frame(7, "a program", 2.0, width=80, height=24))]
     assert "over the last 4.00 s" in lines[3] and lines[2] == ""
     (refills,) = (line for line in lines if "refills" in line)

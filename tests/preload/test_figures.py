@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Set
+from typing import Any, Callable, Dict, List, Set, Tuple
 
 import jsonschema
 import pytest
@@ -183,6 +183,30 @@ def test_json_keeps_to_its_schema(runner: Runner, tmp_path: Path, validator: Any
     assert sum(band["live_blocks"] for band in read["bands"].values()) == read["live"]["blocks"]
 
 
+def old_figures() -> List[Tuple[str, str, str]]:
+    """(section, earlier name, name)"""
+    text = (SCHEMA.parents[1] / "src/policy/old_figure.def").read_text(encoding="utf-8")
+    return re.findall(r"^HK_OLD_FIGURE\((\w+), (\w+), (\w+)\)$", text, re.MULTILINE)
+
+
+def test_earlier_names_say_the_same(runner: Runner, tmp_path: Path) -> None:
+    read = document(runner, tmp_path / "a.json")
+    assert len(old_figures()) >= 10
+    for section, old, name in old_figures():
+        if section == "heaps":
+            assert all(heap[old] == heap[name] for heap in read["heaps"])
+        elif section != "parts":
+            assert read[section][old] == read[section][name]
+    sums = {
+        sample.name: sample.value
+        for family in read_openmetrics(statistics(runner, tmp_path / "a.om"))
+        for sample in family.samples
+    }
+    assert sums["hakmem_given_back_bytes_total"] == sums["hakmem_purged_bytes_total"]
+    assert sums["hakmem_parts_idle_bytes"] == sums["hakmem_parts_dirty_slabs_bytes"]
+    assert sums["hakmem_heap_refill_cut_total"] == sums["hakmem_heap_refill_carve_total"]
+
+
 # ---- Many heaps.
 
 MANY = 3000
@@ -247,7 +271,7 @@ def test_metrics_of_thousands_of_heaps(runner: Runner, program: Callable[[str], 
     "damage",
     [
         lambda read: read.update(schema=1),
-        lambda read: read["parts"].pop("idle"),
+        lambda read: read["parts"].pop("dirty_slabs"),
         lambda read: read["bands"]["run"].update(resident=-1),
         lambda read: read["classes"][0].update(band="run"),
         lambda read: read["heaps"][0].update(more=1),
@@ -287,19 +311,21 @@ def test_openmetrics_is_read(runner: Runner, tmp_path: Path) -> None:
     text = statistics(runner, tmp_path / "a.om")
     assert text.endswith("# EOF\n")
     families = {family.name: family for family in read_openmetrics(text)}
-    assert {re.sub("_(bytes|seconds)$", "", name) for name in families} == declared() | {"hakmem_build"}
+    groups = {"events": "", "heaps": "heap_"}
+    earlier = {f"hakmem_{groups.get(section, section + '_')}{old}" for section, old, _ in old_figures()}
+    assert {re.sub("_(bytes|seconds)$", "", name) for name in families} == declared() | earlier | {"hakmem_build"}
     assert all(family.documentation for family in families.values())
     units = {family.unit for family in families.values()}
     assert units == {"", "bytes", "seconds"}
     assert families["hakmem_refill"].type == "counter"
     assert [sample.name for sample in families["hakmem_refill"].samples] == ["hakmem_refill_total"]
-    assert families["hakmem_given_back_bytes"].type == "counter"
+    assert families["hakmem_purged_bytes"].type == "counter"
     assert families["hakmem_parts_live_bytes"].type == "gauge"
     assert {sample.labels["band"] for sample in families["hakmem_band_live_bytes"].samples} == {
         "tiny",
         "mid",
         "run",
-        "big",
+        "large",
     }
     assert abs(families["hakmem_process_time_seconds"].samples[0].value - time.time()) < 600
     assert families["hakmem_heap_refill"].type == "counter" and families["hakmem_heap_live_bytes"].type == "gauge"

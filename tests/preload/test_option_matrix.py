@@ -17,7 +17,7 @@ from preload_runner import Outcome, Runner
 SCALE = float(os.environ.get("HAKMEM_TEST_SCALE") or 1)
 SEED = int(os.environ.get("HAKMEM_TEST_SEED") or "1", 0)
 COMBINATIONS = option_matrix.combinations() if SCALE >= 1 else option_matrix.few_combinations(SEED)
-BAND_COUNTERS = ("run_alloc", "run_reuse", "big_alloc", "big_reuse")
+BAND_COUNTERS = ("run_alloc", "run_reuse", "large_alloc", "large_reuse")
 HEAP_COUNTERS = ("slab_acquire", "slab_release", "slab_move", "remote_free", "remote_drain", "realloc_in_place")
 
 pytestmark = pytest.mark.usefixtures("hakmem_only", "checks_only")
@@ -55,5 +55,5 @@ def test_operations_reach_what_they_are_for(library: Path, tmp_path: Path) -> No
     run = Operations(library.parent, (), SEED, 100_000, 4)
     assert run.problem({"HAKMEM_STATS_FILE": str(file)}) is None
     events = json.loads(file.read_text())["events"]
-    missing = [name for name in (*BAND_COUNTERS, *HEAP_COUNTERS, "given_back") if events[name] == 0]
+    missing = [name for name in (*BAND_COUNTERS, *HEAP_COUNTERS, "purged") if events[name] == 0]
     assert missing == []

@@ -218,7 +218,7 @@ def check_estimates_of_parts(document: Dict[str, Any]) -> None:
     bands = {name: band["requested_estimate"] for name, band in document["bands"].items()}
     assert abs(bands["tiny"] + bands["mid"] - small) < 0.05 * small
     assert abs(bands["run"] - 2 * EACH) < 0.1 * 2 * EACH
-    assert abs(bands["big"] - 2 * EACH - sum(one for one in tables if one > MIB)) < 0.1 * 2 * EACH
+    assert abs(bands["large"] - 2 * EACH - sum(one for one in tables if one > MIB)) < 0.1 * 2 * EACH
     (heap,) = document["heaps"]
     assert abs(heap["requested_estimate"] - small) < 0.05 * small, "larger blocks are no heap's"
     assert heap["requested_estimate"] < heap["live_bytes"]
@@ -251,7 +251,7 @@ def test_sites_and_what_lies_inside_blocks(target: Target) -> None:
         check_estimates_of_parts(document)
         assert '\nhakmem_heap_requested_estimate_bytes{heap="1"} ' in metrics
         assert '\nhakmem_class_requested_estimate_bytes{class="16"} ' in metrics
-        assert '\nhakmem_band_requested_estimate_bytes{band="big"} ' in metrics
+        assert '\nhakmem_band_requested_estimate_bytes{band="large"} ' in metrics
         sites = json.loads(attached.ask("profile sites"))["sites"]
         pinned = sorted((site["pinned"]["bytes"], site["requested"]) for site in sites)
         assert free > 0.9 * 15 / 16 * EACH, "most of what was freed is still there"

@@ -128,7 +128,7 @@ HK_FRESH_TEST(Big, AFreedBlockIsUsedAgain) {
   ExpectCached(0, 0);
   EXPECT_EQ(fake_os_calls(fake_os_reserve), reserves);
   EXPECT_EQ(fake_os_calls(fake_os_unmap), 0u);
-  EXPECT_EQ(Count(hk_stat_big_reuse), 1u);
+  EXPECT_EQ(Count(hk_stat_large_reuse), 1u);
 }
 
 HK_FRESH_TEST(Big, WhatIsMoreThanMayBeIdleIsUnmapped) {
@@ -140,7 +140,7 @@ HK_FRESH_TEST(Big, WhatIsMoreThanMayBeIdleIsUnmapped) {
   EXPECT_EQ(hk_slab_state(SlabOf(block + 16 * HK_MIB - 1)), hk_slab_none);
   ExpectCached(0, 0);
   ExpectNothingLost();
-  EXPECT_EQ(Count(hk_stat_given_back), 16 * HK_MIB);
+  EXPECT_EQ(Count(hk_stat_purged), 16 * HK_MIB);
 }
 
 HK_FRESH_TEST(Big, WithNothingToRetainTheLastFreeUnmaps) {
@@ -158,7 +158,7 @@ HK_FRESH_TEST(Big, WhatIsWantedAgainIsUnmappedOnce) {
     fake_os_advance(10000000);
   }
   EXPECT_EQ(fake_os_calls(fake_os_unmap), 1u);
-  EXPECT_EQ(Count(hk_stat_wanted_again), 24 * HK_MIB);
+  EXPECT_EQ(Count(hk_stat_refaulted), 24 * HK_MIB);
   ExpectCached(24 * HK_MIB, 24 * HK_MIB);
   fake_os_advance(3000000000);
   EXPECT_TRUE(Free(Alloc(2 * HK_MIB))) << "by now it is idle for too long";
@@ -322,7 +322,7 @@ HK_FRESH_TEST(Big, ARefusedPurgeAsWellIsNotCalledZero) {
   fake_os_fail_all(fake_os_purge, true);
   EXPECT_TRUE(Free(block));
   ExpectCached(16 * HK_MIB, 16 * HK_MIB);
-  EXPECT_EQ(Count(hk_stat_given_back), 0u);
+  EXPECT_EQ(Count(hk_stat_purged), 0u);
   EXPECT_EQ(Alloc(16 * HK_MIB), block);
   EXPECT_FALSE(zero);
   EXPECT_FALSE(Holds(block, 16 * HK_MIB, 0));

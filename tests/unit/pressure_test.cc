@@ -368,7 +368,7 @@ HK_FRESH_TEST(PressureInSpace, NearTheLimitIdleMemoryIsGivenBack) {
   Free(block);
   EXPECT_EQ(Idle(), 0u);
   EXPECT_GT(Count(hk_stat_near_limit), 0u);
-  EXPECT_EQ(Count(hk_stat_given_back), 40 * HK_MIB);
+  EXPECT_EQ(Count(hk_stat_purged), 40 * HK_MIB);
 }
 
 HK_FRESH_TEST(PressureInSpace, ABurstMakesRoomBeforeItIsTouched) {

@@ -39,7 +39,7 @@ std::vector<unsigned> CarveCounts(unsigned class_index, unsigned times) {
 // Each refill ends at one stage.
 void ExpectStagesAddUp(hk_heap_t *heap) {
   uint64_t sum = 0;
-  for (hk_stat_id_t stage : {hk_stat_refill_home, hk_stat_refill_used, hk_stat_refill_cut, hk_stat_slab_move,
+  for (hk_stat_id_t stage : {hk_stat_refill_remote, hk_stat_refill_used, hk_stat_refill_carve, hk_stat_slab_move,
                              hk_stat_slab_acquire, hk_stat_refill_failed}) {
     sum += StatOf(heap, stage);
   }
@@ -129,7 +129,7 @@ HK_FRESH_TEST(Refill, WhatOthersFreedComesFirst) {
   EXPECT_EQ(PopAll(heap, 64), std::vector<hk_block_t *>{remote});
   EXPECT_TRUE(IsActive(heap, active));
   EXPECT_EQ(StatOf(heap, hk_stat_remote_drain), 1u);
-  EXPECT_EQ(StatOf(heap, hk_stat_refill_home), 1u);
+  EXPECT_EQ(StatOf(heap, hk_stat_refill_remote), 1u);
   ExpectStagesAddUp(heap);
 }
 
@@ -163,7 +163,7 @@ HK_FRESH_TEST(Refill, ThenTheUnusedPartOfTheActiveSpan) {
   ASSERT_TRUE(hk_refill(heap, 64));
   EXPECT_EQ(SpanOf(heap->bin[64].free), active);
   EXPECT_EQ(InUseSlabs(), 1u);
-  EXPECT_EQ(StatOf(heap, hk_stat_refill_cut), 1u);
+  EXPECT_EQ(StatOf(heap, hk_stat_refill_carve), 1u);
   EXPECT_EQ(StatOf(heap, hk_stat_carve), 2u) << "the first was of a new span";
   ExpectStagesAddUp(heap);
 }
@@ -454,7 +454,7 @@ void RunAgainstModel(uint64_t seed, size_t most_blocks) {
   EXPECT_EQ(StatOf(heap, hk_stat_slab_acquire), StatOf(heap, hk_stat_slab_release));
   EXPECT_EQ(StatOf(heap, hk_stat_remote_drain), StatOf(other, hk_stat_remote_free));
   ExpectStagesAddUp(heap);
-  for (hk_stat_id_t stage : {hk_stat_refill_home, hk_stat_refill_used, hk_stat_refill_cut}) {
+  for (hk_stat_id_t stage : {hk_stat_refill_remote, hk_stat_refill_used, hk_stat_refill_carve}) {
     EXPECT_GT(StatOf(heap, stage), 0u) << hk_stat_text[stage].name;
   }
 }

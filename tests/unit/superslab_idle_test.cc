@@ -75,13 +75,13 @@ HK_FRESH_TEST(Superslab, WhatIsWantedAgainIsKeptFromThenOn) {
   hk_option.retain = 1;
   EXPECT_EQ(CyclesThatGaveBack(10), 1u) << "the first time: then it is known that it will be wanted";
   ExpectUsage(8, 0, 8 * kAll);
-  EXPECT_EQ(hk_load_relaxed(&hk_stat_process.value[hk_stat_wanted_again]), 16 * HK_MIB);
+  EXPECT_EQ(hk_load_relaxed(&hk_stat_process.value[hk_stat_refaulted]), 16 * HK_MIB);
 }
 
 HK_FRESH_TEST(Superslab, WhatIsWantedAgainMuchLaterIsNotKept) {
   hk_option.retain = 1;
   EXPECT_EQ(CyclesThatGaveBack(10, 5000000000), 10u);
-  EXPECT_EQ(hk_load_relaxed(&hk_stat_process.value[hk_stat_wanted_again]), 0u);
+  EXPECT_EQ(hk_load_relaxed(&hk_stat_process.value[hk_stat_refaulted]), 0u);
 }
 
 HK_FRESH_TEST(Superslab, WhatIsNotWantedAnyMoreGoes) {
@@ -262,7 +262,7 @@ HK_FRESH_TEST(Superslab, TrimKeepsWhatItIsTold) {
   EXPECT_EQ(hk_purge_down_to(0), 6 * HK_MIB);
   ExpectUsage(0, 0, 0);
   EXPECT_EQ(hk_purge_down_to(0), 0u);
-  EXPECT_EQ(hk_load_relaxed(&hk_stat_process.value[hk_stat_given_back]), 20 * HK_MIB);
+  EXPECT_EQ(hk_load_relaxed(&hk_stat_process.value[hk_stat_purged]), 20 * HK_MIB);
 }
 
 HK_FRESH_TEST(Superslab, TheLongestIdleGoesFirst) {

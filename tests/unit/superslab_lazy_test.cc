@@ -64,8 +64,8 @@ HK_FRESH_TEST(SuperslabLazy, WhatLiesBetweenMemoryInUseGoesLazily) {
   EXPECT_EQ(fake_os_calls(fake_os_purge_lazily), 1u) << "one call a run";
   ExpectUsage(1, 1, 0);
   EXPECT_EQ(Lazy(), kMost);
-  EXPECT_EQ(Count(hk_stat_given_back_lazily), kMost * HK_SLAB_BYTES);
-  EXPECT_EQ(Count(hk_stat_given_back), 0u) << "not yet";
+  EXPECT_EQ(Count(hk_stat_purged_lazily), kMost * HK_SLAB_BYTES);
+  EXPECT_EQ(Count(hk_stat_purged), 0u) << "not yet";
 }
 
 HK_FRESH_TEST(SuperslabLazy, WhatIsWhollyFreeIsUnmappedAllTheSame) {
@@ -76,7 +76,7 @@ HK_FRESH_TEST(SuperslabLazy, WhatIsWhollyFreeIsUnmappedAllTheSame) {
   Release(pinned.pin);
   ExpectUsage(0, 0, 0);
   EXPECT_EQ(Lazy(), 0u);
-  EXPECT_EQ(Count(hk_stat_given_back), kAll * HK_SLAB_BYTES) << "with what went lazily before";
+  EXPECT_EQ(Count(hk_stat_purged), kAll * HK_SLAB_BYTES) << "with what went lazily before";
   ExpectNothingLost();
 }
 
@@ -118,7 +118,7 @@ HK_FRESH_TEST(SuperslabLazy, ItCountsAsGivenBackForWhoIsToLearn) {
   Release(pinned.rest);
   ASSERT_EQ(Lazy(), kMost);
   EXPECT_EQ(Acquire(kMost), pinned.rest);
-  EXPECT_EQ(Count(hk_stat_wanted_again), kMost * HK_SLAB_BYTES);
+  EXPECT_EQ(Count(hk_stat_refaulted), kMost * HK_SLAB_BYTES);
   Release(pinned.rest);
   EXPECT_EQ(Lazy(), 0u) << "it was wanted again: now it stays";
 }
@@ -127,9 +127,9 @@ HK_FRESH_TEST(SuperslabLazy, ACollectGivesItBackAtOnce) {
   std::vector<Pinned> all = MakeLazy(3);
   size_t lazy = Lazy();
   ASSERT_EQ(lazy, 3 * kMost);
-  uint64_t before = Count(hk_stat_given_back);
+  uint64_t before = Count(hk_stat_purged);
   EXPECT_EQ(hk_purge_down_to(0), lazy * HK_SLAB_BYTES);
-  EXPECT_EQ(Count(hk_stat_given_back), before + lazy * HK_SLAB_BYTES);
+  EXPECT_EQ(Count(hk_stat_purged), before + lazy * HK_SLAB_BYTES);
   EXPECT_EQ(Lazy(), 0u);
   EXPECT_EQ(fake_os_calls(fake_os_purge), 3u);
   for (const Pinned &one : all) EXPECT_TRUE(Holds(one.rest, kMost, 0));
@@ -184,7 +184,7 @@ HK_FRESH_TEST(SuperslabLazy, WhereTheSystemKnowsNoSuchThingItGoesAtOnce) {
   Pinned pinned = Pin();
   Release(pinned.rest);
   EXPECT_EQ(Lazy(), 0u);
-  EXPECT_EQ(Count(hk_stat_given_back), kMost * HK_SLAB_BYTES);
+  EXPECT_EQ(Count(hk_stat_purged), kMost * HK_SLAB_BYTES);
   EXPECT_EQ(Acquire(kMost), pinned.rest);
   EXPECT_TRUE(pinned.rest->zero);
   EXPECT_TRUE(Holds(pinned.rest, kMost, 0));
@@ -198,7 +198,7 @@ HK_FRESH_TEST(SuperslabLazy, WhatIsRefusedStaysIdle) {
   Release(pinned.rest);
   ExpectUsage(1, 1, kMost);
   EXPECT_EQ(Lazy(), 0u);
-  EXPECT_EQ(Count(hk_stat_given_back) + Count(hk_stat_given_back_lazily), 0u);
+  EXPECT_EQ(Count(hk_stat_purged) + Count(hk_stat_purged_lazily), 0u);
   EXPECT_EQ(Acquire(kMost), pinned.rest);
   EXPECT_FALSE(pinned.rest->zero);
 }

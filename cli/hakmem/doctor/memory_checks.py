@@ -60,7 +60,7 @@ def _mappings(files: KernelFiles) -> Optional[Finding]:
     if most is None:
         return None
     why = (
-        "Each big block and each stack is a mapping, and huge pages split mappings. At the limit requests fail with "
+        "Each large block and each stack is a mapping, and huge pages split mappings. At the limit requests fail with "
         "ENOMEM, though memory is free."
     )
     todo = "As root: sysctl vm.max_map_count=1048576, and the same in /etc/sysctl.d to keep it."

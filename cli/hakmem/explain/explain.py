@@ -43,7 +43,7 @@ def explain(evidence: Evidence) -> Explanation:
 def _parts(evidence: Evidence, resident: int) -> List[Part]:
     parts = evidence.snapshot.parts
     amounts = {name: parts[name] for name in ("live", "free_in_slabs", "uncarved", "metadata", "not_malloc")}
-    amounts["cached"] = parts["kept_by_heaps"] + parts["idle"] + parts["big_idle"]
+    amounts["cached"] = parts["kept_by_heaps"] + parts["dirty_slabs"] + parts["large_dirty"]
     amounts["lazy"] = evidence.snapshot.number("parts", "lazy")
     share = evidence.sites.inside_share if evidence.sites is not None else None
     if share is not None:
@@ -84,7 +84,7 @@ def _take_difference(parts: List[Part], resident: int) -> None:
 def _of_older(evidence: Evidence, resident: int) -> List[Part]:
     """Schema 1: what is idle may be resident, all else is not known."""
     snapshot = evidence.snapshot
-    idle = snapshot.number("memory", "idle") + snapshot.number("memory", "big_idle")
+    idle = snapshot.number("memory", "dirty_slabs") + snapshot.number("memory", "large_dirty")
     kept, rest = min(idle, resident), resident - min(idle, resident)
     cached = Part("cached", "cached at most", kept, "Idle memory, which may be resident.")
     cached.why += reasons.policy(snapshot)
@@ -93,9 +93,9 @@ def _of_older(evidence: Evidence, resident: int) -> List[Part]:
     other = Part(
         "other", "all else", rest, "Blocks in use, free blocks between them, records, and what is not malloc's."
     )
-    in_use, big = snapshot.number("memory", "in_use"), snapshot.number("memory", "big_blocks")
+    in_use, large = snapshot.number("memory", "in_use"), snapshot.number("memory", "large_blocks")
     other.why.append(
-        f"Slabs in use take {size(in_use)} of addresses, big blocks {size(big)}; not all of that is resident."
+        f"Slabs in use take {size(in_use)} of addresses, large blocks {size(large)}; not all of that is resident."
     )
     other.todo.append("Take a snapshot with a newer library: it counts blocks, and what is resident, part by part.")
     other.unknown.append("How it is divided.")

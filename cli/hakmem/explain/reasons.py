@@ -31,7 +31,7 @@ def live(part: Part, evidence: Evidence) -> None:
     ]
     part.why += [f"{'; '.join(by_band)}."] if by_band else []
     part.why += [f"{size(one.live_bytes)} by {one.title}" for one in _sites(evidence)]
-    coming = snapshot.number("live", "blocks_coming_home")
+    coming = snapshot.number("live", "blocks_freed_remotely")
     if coming:
         part.why.append(
             f"{plural_of(coming, 'block')} that another thread freed counted here, until the owner takes them back."
@@ -133,8 +133,8 @@ def cached(part: Part, evidence: Evidence) -> None:
     part.why += policy(snapshot)
     where = "`hakmem_collect()` in the program, or `malloc_trim(0)`, gives it back now"
     part.todo.append(f"{where}; HAKMEM_MODE=lean keeps it for a shorter time, HAKMEM_RETAIN=0 allows least.")
-    given = snapshot.number("events", "given_back") + snapshot.number("events", "given_back_lazily")
-    wanted = snapshot.number("events", "wanted_again")
+    given = snapshot.number("events", "purged") + snapshot.number("events", "purged_lazily")
+    wanted = snapshot.number("events", "refaulted")
     if given:
         part.todo.append(
             f"So far {size(given)} went back to the system, of which {size(wanted)} was wanted again soon: "
@@ -288,9 +288,9 @@ def _time(milliseconds: int) -> str:
     return "never" if milliseconds >= _NEVER_MS else "0 s" if milliseconds == 0 else seconds(milliseconds / 1000)
 
 
-_BANDS = {"tiny": "of up to 1 KiB", "mid": "of up to 32 KiB", "run": "of up to 1 MiB", "big": "above 1 MiB"}
+_BANDS = {"tiny": "of up to 1 KiB", "mid": "of up to 32 KiB", "run": "of up to 1 MiB", "large": "above 1 MiB"}
 _CACHED = {
     "kept_by_heaps": "in free slabs that threads' heaps keep for their own next blocks (HAKMEM_SPARE_SLABS)",
-    "idle": "in free slabs that nobody has",
-    "big_idle": "in free ranges that big blocks left",
+    "dirty_slabs": "in free slabs that nobody has",
+    "large_dirty": "in free extents that large blocks left",
 }

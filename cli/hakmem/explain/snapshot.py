@@ -8,11 +8,12 @@ from typing import Any, Dict, List
 from hakmem.errors import Failure
 from hakmem.json_text import decode as decode_json
 from hakmem.json_text import is_figure
+from hakmem.old_figures import OLD_FIGURES
 
 NEWEST_SCHEMA = 2
 # Snapshots are some tens of KiB, those of many thousand heaps some MiB.
 _MOST_BYTES = 64 << 20
-PARTS = ("live", "free_in_slabs", "uncarved", "kept_by_heaps", "idle", "big_idle", "metadata", "not_malloc")
+PARTS = ("live", "free_in_slabs", "uncarved", "kept_by_heaps", "dirty_slabs", "large_dirty", "metadata", "not_malloc")
 
 
 @dataclass(frozen=True)
@@ -102,8 +103,28 @@ def decode(data: bytes, name: str) -> Any:
         raise Failure(f"{name} {how} ({error})") from None
 
 
+def _rename(figures: Any, names: Dict[str, str]) -> None:
+    for old, name in names.items():
+        if isinstance(figures, dict) and old in figures:
+            value = figures.pop(old)
+            figures.setdefault(name, value)
+
+
+def with_new_names(document: Any) -> Any:
+    """The document of any version with the figures' present names alone."""
+    if not isinstance(document, dict):
+        return document
+    for section, names in OLD_FIGURES.items():
+        found = document.get(section)
+        for figures in found if isinstance(found, list) else [found]:
+            _rename(figures, names)
+    _rename(document.get("bands"), {"big": "large"})
+    return document
+
+
 def check(document: Any, name: str) -> Snapshot:
     """The document as a snapshot, if it is one that this tool understands."""
+    document = with_new_names(document)
     if not isinstance(document, dict) or "schema" not in document or "memory" not in document:
         raise Failure(f"{name} is JSON, but no statistics snapshot of hakmem (`hakmem stats --json PID` prints one)")
     schema = document["schema"]

@@ -56,8 +56,8 @@ def points(snapshots: List[Snapshot]) -> List[Point]:
 def _point(snapshot: Snapshot, start_ms: int) -> Point:
     parts = snapshot.parts
     if parts:
-        cached, live = parts["kept_by_heaps"] + parts["idle"] + parts["big_idle"], parts["live"]
+        cached, live = parts["kept_by_heaps"] + parts["dirty_slabs"] + parts["large_dirty"], parts["live"]
     else:
-        cached, live = snapshot.number("memory", "idle") + snapshot.number("memory", "big_idle"), None
+        cached, live = snapshot.number("memory", "dirty_slabs") + snapshot.number("memory", "large_dirty"), None
     seconds = (snapshot.number("time_ms") - start_ms) / 1000
     return Point(seconds, snapshot.number("memory", "resident"), live, cached)

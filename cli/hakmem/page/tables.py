@@ -128,7 +128,7 @@ def details(snapshot: Snapshot) -> str:
 
 
 _COUNTS = {"mappings", "heaps", "heaps_idle", "heaps_lost"}
-_BYTES = {"given_back", "wanted_again", "huge_asked", "huge_refused", "fork_lost"}
+_BYTES = {"purged", "refaulted", "huge_asked", "huge_refused", "fork_lost"}
 
 
 def _figures(snapshot: Snapshot, name: str) -> Iterator[str]:

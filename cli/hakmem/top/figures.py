@@ -15,13 +15,13 @@ PARTS: Tuple[Tuple[str, str, str], ...] = (
     ("free_in_slabs", "free in slabs", "yellow"),
     ("uncarved", "not cut yet", "bright_yellow"),
     ("kept_by_heaps", "kept by heaps", "cyan"),
-    ("idle", "idle", "bright_cyan"),
-    ("big_idle", "idle, above 1 MiB", "blue"),
+    ("dirty_slabs", "dirty slabs", "bright_cyan"),
+    ("large_dirty", "dirty, above 1 MiB", "blue"),
     ("lazy", "given back lazily", "bright_blue"),
     ("metadata", "own records", "magenta"),
     ("not_malloc", "not malloc", "white"),
 )
-_FREE = ("free_in_slabs", "uncarved", "kept_by_heaps", "idle", "big_idle")
+_FREE = ("free_in_slabs", "uncarved", "kept_by_heaps", "dirty_slabs", "large_dirty")
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,9 @@ TRENDS: Tuple[Trend, ...] = (
     Trend("free, resident", _free, size),
     Trend("refills", _event("refill"), _per_second(count), True),
     Trend("freed elsewhere", _event("remote_free"), _per_second(count), True),
-    Trend("blocks > 32 KiB", _event("run_alloc", "big_alloc"), _per_second(count), True),
-    Trend("given back", _event("given_back", "given_back_lazily"), _per_second(size), True),
-    Trend("wanted again", _event("wanted_again"), _per_second(size), True),
+    Trend("blocks > 32 KiB", _event("run_alloc", "large_alloc"), _per_second(count), True),
+    Trend("given back", _event("purged", "purged_lazily"), _per_second(size), True),
+    Trend("wanted again", _event("refaulted"), _per_second(size), True),
 )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Deque, Dict, List
 
 from hakmem.errors import Failure
+from hakmem.explain.snapshot import with_new_names
 from hakmem.json_text import decode
 
 SCHEMA = 2
@@ -27,7 +28,7 @@ class Look:
 def parse(answer: bytes) -> Look:
     """A Failure when it is none that we can read."""
     try:
-        document = decode(answer)
+        document = with_new_names(decode(answer))
         schema = document["schema"]
         seconds = document["time_ms"] / 1000
     except (ValueError, KeyError, TypeError, OverflowError):

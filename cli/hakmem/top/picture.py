@@ -166,7 +166,7 @@ def _block(size_bytes: int) -> str:
 
 
 def _bands(now: Dict[str, Any]) -> List[Text]:
-    ranges = {"tiny": "to 1 KiB", "mid": "to 32 KiB", "run": "to 1 MiB", "big": "> 1 MiB"}
+    ranges = {"tiny": "to 1 KiB", "mid": "to 32 KiB", "run": "to 1 MiB", "large": "> 1 MiB"}
     lines = [Text(f"{'':>10}{'live blocks':>13}{'live':>12}{'free':>12}{'resident':>12}", style="dim")]
     for name, band in now["bands"].items():
         figures = (size(band[key]) for key in ("live_bytes", "free_bytes", "resident"))

@@ -27,7 +27,7 @@ void figures_and_mappings(void) {
   int to = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
   dprintf(to, "resident %lu\nlive %lu\nfree_in_slabs %lu\nuncarved %lu\nkept_by_heaps %lu\nidle %lu\nbig_idle %lu\n",
           stats.memory_resident, stats.parts_live, stats.parts_free_in_slabs, stats.parts_uncarved,
-          stats.parts_kept_by_heaps, stats.parts_idle, stats.parts_big_idle);
+          stats.parts_kept_by_heaps, stats.parts_dirty_slabs, stats.parts_large_dirty);
   dprintf(to, "lazy %lu\nmetadata %lu\nnot_malloc %lu\n\n", stats.parts_lazy, stats.parts_metadata,
           stats.parts_not_malloc);
   copy(from, to);

@@ -56,7 +56,7 @@ __attribute__((no_sanitize_address, no_sanitize_thread)) static void copy_plainl
   for (size_t i = 0; i < bytes; i++) to[i] = from[i];
 }
 
-static size_t copy_what_can_be_read(unsigned char *to, uintptr_t address, size_t bytes) {
+static size_t copy_readable(unsigned char *to, uintptr_t address, size_t bytes) {
   size_t page_bytes = hk_os_page_size(), done = 0;
   while (done < bytes) {
     uintptr_t at = address + done, page = hk_align_down(at, page_bytes);
@@ -78,5 +78,5 @@ size_t hk_os_copy_out(void *to, uintptr_t address, size_t bytes) {
     if (copied == 0 && in_page < bytes) copied = copy_some(to, address, in_page);
     if (copied != NO_ANSWER) return (size_t)copied;
   }
-  return copy_what_can_be_read(to, address, bytes);
+  return copy_readable(to, address, bytes);
 }

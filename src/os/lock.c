@@ -197,7 +197,7 @@ void hk_lock_acquire(hk_lock_id_t id) {
 }
 
 /* Runs the repair that the at-fork hook put off, once this thread has finished the steps that the fork interrupted. */
-static void come_to_repair(void) {
+static void repair_if_put_off(void) {
   if (HK_LIKELY(!hk_load_relaxed(&is_put_off)) || hk_load_relaxed(&held_mask) != 0) return;
   hk_store_relaxed(&is_put_off, false);
   hk_lock_wait_for_repair();
@@ -207,14 +207,14 @@ void hk_lock_release(hk_lock_id_t id) {
   HK_ASSERT((hk_load_relaxed(&held_mask) >> id & 1) != 0, "a lock is released by a thread that does not hold it");
   note_release(1u << id);
   give(&page->lock[id]);
-  come_to_repair();
+  repair_if_put_off();
 }
 
 void hk_lock_put_repair_off(void) { note_hold(STEPS_BIT); }
 
 void hk_lock_let_repair_come(void) {
   note_release(STEPS_BIT);
-  come_to_repair();
+  repair_if_put_off();
 }
 
 void hk_lock_wait_for_repair(void) {

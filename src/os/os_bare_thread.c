@@ -16,7 +16,7 @@
 #include "os/thread_nature.h"
 
 /* Chosen: bytes around the thread-local variables in use, so that the library's other variables and the C library's
- * data of the thread lie in the copy too. Untouched pages cost nothing. */
+ * data of the thread lie in the new memory too. Untouched pages cost nothing. */
 #define AROUND_BYTES (64 * HK_KIB)
 
 /* The C library's flags for a thread, without those that report the thread's end to it. */

@@ -1,4 +1,4 @@
-/* base/arithmetic.h - L0. Sums and products that stop at the ends of their type, and the smaller or larger of two. */
+/* base/arithmetic.h - L0. Saturating sums and products, and the smaller or larger of two numbers. */
 #ifndef HK_BASE_ARITHMETIC_H
 #define HK_BASE_ARITHMETIC_H
 
@@ -16,7 +16,7 @@ HK_INLINE uint64_t hk_multiply_saturating(uint64_t a, uint64_t b) {
   return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
-/* 0 where b is larger. */
+/* Returns a - b, or 0 where b is larger. */
 HK_INLINE uint64_t hk_subtract_to_zero(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 
 HK_INLINE uint64_t hk_smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }

@@ -1,18 +1,18 @@
-/* base/atomic.h - L0. The atomic operations we use, the order spelled in each name. docs/concurrency.md says for every
- * atomic variable who writes it and what each order pairs with.
+/* base/atomic.h - L0. The project's atomic operations, with the memory order spelled in each name. docs/concurrency.md
+ * lists for every atomic variable its writers and the partner of each order.
  *
  * Declare with _Atomic(type). A relaxed load or store is a plain move on x86-64 and arm64: it says "another thread may
- * look", and costs nothing.
+ * access this", and costs nothing.
  *
- * Compiled with -fsanitize=thread, each of these is a call that names the address and the order: the model checker
- * (tests/model_check) answers it in the place of ThreadSanitizer, so the lines that are shipped are the ones that it
- * runs.
+ * Compiled with -fsanitize=thread, each operation is a call that names the address and the order. The model checker
+ * (tests/model_check) answers these calls in the place of ThreadSanitizer, so it runs the lines that are shipped.
  */
 #ifndef HK_BASE_ATOMIC_H
 #define HK_BASE_ATOMIC_H
 
 #ifdef __cplusplus
-/* C++ has the same operations on the same layout under these names; the unit tests read our structs through them. */
+/* C++ has the same operations on the same layout under these names. The unit tests read the project's structs through
+ * them. */
 #include <atomic>
 #define _Atomic(type) std::atomic<type>
 using std::atomic_signal_fence;
@@ -39,26 +39,26 @@ using std::memory_order_seq_cst;
 #define hk_exchange_release(object, value) atomic_exchange_explicit((object), (value), memory_order_release)
 #define hk_exchange_acq_rel(object, value) atomic_exchange_explicit((object), (value), memory_order_acq_rel)
 
-/* On failure `*expected` holds what was found, read relaxed. */
+/* On failure `*expected` holds the value found, read relaxed. The weak form may also fail without a difference. */
 #define hk_compare_exchange_weak_release(object, expected, desired) \
   atomic_compare_exchange_weak_explicit((object), (expected), (desired), memory_order_release, memory_order_relaxed)
 #define hk_compare_exchange_weak_acq_rel(object, expected, desired) \
   atomic_compare_exchange_weak_explicit((object), (expected), (desired), memory_order_acq_rel, memory_order_relaxed)
-/* The strong form; a failure reads with acquire: the loser uses what the winner published. */
+/* The strong form. A failure reads with acquire: the loser uses what the winner published. */
 #define hk_publish_once(object, expected, desired) \
   atomic_compare_exchange_strong_explicit((object), (expected), (desired), memory_order_acq_rel, memory_order_acquire)
 #define hk_compare_exchange_acquire(object, expected, desired) \
   atomic_compare_exchange_strong_explicit((object), (expected), (desired), memory_order_acquire, memory_order_relaxed)
 
-/* Reads an _Atomic pointer, or number, by an instruction that takes part in the order of its changes: it returns the
- * last value of all, and a thread whose change comes later sees what this thread wrote before. */
+/* Reads an _Atomic pointer or number by a read-modify-write, which has a place in the order of the object's changes. It
+ * returns the last value in that order. A thread whose change comes later sees what this thread wrote before. */
 #define hk_load_in_turn(object) atomic_fetch_add_explicit((object), 0, memory_order_acq_rel)
 
 #define hk_add_relaxed(object, value) atomic_fetch_add_explicit((object), (value), memory_order_relaxed)
 #define hk_sub_relaxed(object, value) atomic_fetch_sub_explicit((object), (value), memory_order_relaxed)
 
-/* `base` plus the value of an _Atomic(intptr_t), loaded relaxed. On x86-64 one instruction, which compilers do not make
- * of an atomic load by themselves. */
+/* Returns `base` plus the value of an _Atomic(intptr_t), loaded relaxed. On x86-64 this is one instruction, which
+ * compilers do not make of an atomic load. */
 HK_INLINE uintptr_t hk_add_relaxed_load(uintptr_t base, const _Atomic(intptr_t) *object) {
 #if defined(__x86_64__) && !HK_SANITIZED
   __asm__("addq %1, %0" : "+r"(base) : "m"(*object) : "cc");
@@ -68,7 +68,7 @@ HK_INLINE uintptr_t hk_add_relaxed_load(uintptr_t base, const _Atomic(intptr_t) 
 #endif
 }
 
-/* Whether `value` is the value of an _Atomic pointer, loaded relaxed. On x86-64 one instruction, as above. */
+/* Returns whether `value` is the value of an _Atomic pointer, loaded relaxed. On x86-64 one instruction, as above. */
 HK_INLINE bool hk_is_relaxed_value(const void *value, const void *object) {
 #if defined(__x86_64__) && !HK_SANITIZED
   bool is_equal;
@@ -79,14 +79,14 @@ HK_INLINE bool hk_is_relaxed_value(const void *value, const void *object) {
 #endif
 }
 
-/* For a variable with one writer: an increment that others may read, without a read-modify-write on the bus. */
+/* Adds to a variable that has one writer and any readers, without a locked read-modify-write. */
 #define hk_bump_relaxed(object, value) hk_store_relaxed((object), hk_load_relaxed(object) + (value))
 
-/* Orders this thread's own stores for somebody who sees the thread stopped between two instructions: the child of a
+/* Orders this thread's own stores for an observer that sees the thread stopped between two instructions: the child of a
  * fork, which inherits the memory but not the thread. Costs no instruction. */
 #define hk_keep_store_order() atomic_signal_fence(memory_order_release)
 
-/* The same for loads too: between this thread and its own signal handlers. */
+/* Orders loads too, between this thread and its own signal handlers. Costs no instruction. */
 #define hk_keep_order() atomic_signal_fence(memory_order_seq_cst)
 
 #endif /* HK_BASE_ATOMIC_H */

@@ -1,4 +1,4 @@
-/* base/bits.h - L0. Arithmetic on bits, alignments and sizes that may overflow. */
+/* base/bits.h - L0. Arithmetic on bits and alignments, and a product of sizes that may overflow. */
 #ifndef HK_BASE_BITS_H
 #define HK_BASE_BITS_H
 
@@ -10,23 +10,23 @@
 
 HK_INLINE bool hk_is_power_of_two(size_t value) { return value != 0 && (value & (value - 1)) == 0; }
 
-/* `alignment` is a power of two. The caller has made sure that the result fits. */
+/* `alignment` is a power of two. The caller has checked that the result fits. */
 HK_INLINE size_t hk_align_up(size_t value, size_t alignment) { return (value + alignment - 1) & ~(alignment - 1); }
 HK_INLINE size_t hk_align_down(size_t value, size_t alignment) { return value & ~(alignment - 1); }
 HK_INLINE bool hk_is_aligned(uintptr_t value, size_t alignment) { return (value & (alignment - 1)) == 0; }
 
-/* The smallest power of two that is at least `value`; 0 when there is none. `value` is not 0. */
+/* Returns the smallest power of two that is at least `value`, or 0 when none fits. `value` is not 0. */
 HK_INLINE size_t hk_next_power_of_two(size_t value) {
   if (value <= 1) return 1;
   unsigned shift = 64 - (unsigned)__builtin_clzll(value - 1);
   return shift == 64 ? 0 : (size_t)1 << shift;
 }
 
-/* Index of the highest and of the lowest set bit. `value` is not 0. */
+/* Return the index of the highest and of the lowest set bit. `value` is not 0. */
 HK_INLINE unsigned hk_highest_bit(size_t value) { return 63 - (unsigned)__builtin_clzll(value); }
 HK_INLINE unsigned hk_lowest_bit(size_t value) { return (unsigned)__builtin_ctzll(value); }
 
-/* False when the product does not fit; `*product` is then unspecified. */
+/* Returns false when the product does not fit; `*product` is then unspecified. */
 HK_INLINE bool hk_multiply(size_t a, size_t b, size_t *product) { return !__builtin_mul_overflow(a, b, product); }
 
 #endif /* HK_BASE_BITS_H */

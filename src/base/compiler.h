@@ -1,4 +1,5 @@
-/* base/compiler.h - L0. What the compilers offer beyond C17, under one name each. The headers are C++ too (tests). */
+/* base/compiler.h - L0. Extensions of the compilers beyond C17, under one name each. C++ (the tests) includes the
+ * headers too. */
 #ifndef HK_BASE_COMPILER_H
 #define HK_BASE_COMPILER_H
 
@@ -11,7 +12,7 @@
 #define HK_HIDDEN __attribute__((visibility("hidden")))
 #define HK_NORETURN __attribute__((noreturn))
 
-/* Around every header's declarations. */
+/* Enclose every header's declarations. */
 #ifdef __cplusplus
 #define HK_C_BEGIN extern "C" {
 #define HK_C_END }
@@ -20,16 +21,16 @@
 #define HK_C_END
 #endif
 
-/* One instruction to reach, no call into the dynamic linker, usable from the first instruction on: the library takes a
- * few bytes of the static TLS block in exchange. */
+/* Reached by one instruction, without a call into the dynamic linker, from the first instruction of the process on. In
+ * exchange the library takes a few bytes of the static TLS block. */
 #ifdef __cplusplus
 #define HK_THREAD_LOCAL __thread __attribute__((tls_model("initial-exec")))
 #else
 #define HK_THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
 #endif
 
-/* 1 in a build whose memory a sanitizer watches: it must then see every mapping come and go. The build defines it for
- * tests of such a core, which are not watched themselves. */
+/* 1 in a build whose memory a sanitizer watches: the sanitizer must then see each mapping and unmapping. The build
+ * defines the macro itself for tests that link such a core but are not instrumented themselves. */
 #if defined(HK_SANITIZED)
 #elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define HK_SANITIZED 1
@@ -44,7 +45,7 @@
 
 #define HK_CACHE_LINE_BYTES 64
 
-/* Makes the compiler forget what it knows of a value in a register. Costs no instruction. */
+/* Hides the origin of a value in a register from the compiler. Costs no instruction. */
 #define HK_FORGET(value) __asm__("" : "+r"(value))
 
 #define HK_CONTAINER_OF(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))

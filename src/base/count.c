@@ -3,10 +3,10 @@
 
 #if HK_COUNT
 
-/* Chosen: more than threads run at once. */
+/* Chosen: above the number of threads that run at once. */
 #define SHARE_COUNT 64
 
-/* Each on cache lines of its own. */
+/* Each share has cache lines of its own. */
 static struct { _Alignas(HK_CACHE_LINE_BYTES) hk_count_share_t share; } shares[SHARE_COUNT];
 
 static _Atomic(uint64_t) peak[hk_counter_count];
@@ -32,7 +32,7 @@ void hk_count_peak(hk_counter_t counter, uint64_t value) {
 
 void hk_count_sum(uint64_t *into) {
   for (unsigned i = 0; i < hk_counter_count; i++) {
-    into[i] = hk_load_relaxed(&peak[i]); /* 0 of what is no peak */
+    into[i] = hk_load_relaxed(&peak[i]); /* 0 for a counter that is not a peak */
     for (unsigned j = 0; j < SHARE_COUNT; j++) into[i] += hk_load_relaxed(&shares[j].share.value[i]);
   }
 }
@@ -46,6 +46,6 @@ void hk_count_clear(void) {
 
 #else
 
-typedef int hk_count_is_off_t; /* a translation unit must hold something */
+typedef int hk_count_is_off_t; /* ISO C requires a declaration in a translation unit */
 
 #endif

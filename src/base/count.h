@@ -1,4 +1,4 @@
-/* base/count.h - L0. The counting build's counters. In every other build hk_count is nothing. */
+/* base/count.h - L0. The counters of the counting build. In every other build hk_count does nothing. */
 #ifndef HK_BASE_COUNT_H
 #define HK_BASE_COUNT_H
 
@@ -21,25 +21,26 @@ typedef enum {
 
 #if HK_COUNT
 
-/* The counters' names and help texts, as in count.def. */
+/* Names and help texts of the counters, as in count.def. */
 typedef struct {
   const char *name;
   const char *help;
 } hk_counter_text_t;
 extern HK_HIDDEN const hk_counter_text_t hk_counter_text[hk_counter_count];
 
-/* Some threads' share of every counter. Any of them adds: counts are exact, and threads seldom wait for each other's
- * cache lines, which would change what the other counters see. */
+/* One share of every counter, which several threads add to. All additions are atomic, so sums are exact. Threads seldom
+ * wait for each other's cache lines, which would change the other counters. */
 typedef struct {
   _Atomic(uint64_t) value[hk_counter_count];
 } hk_count_share_t;
 extern HK_HIDDEN HK_THREAD_LOCAL hk_count_share_t *hk_count_own_share;
 hk_count_share_t *hk_count_take_share(void);
 
-/* Looks at the sums whose peaks are kept, which layers above know. Set once, before a second thread exists. */
+/* Reads the sums that have peaks, which layers above compute. Set once, before a second thread exists. */
 extern HK_HIDDEN void (*hk_count_look)(void);
 
-/* Those sums change under locks and by shared updates: who looks before each of these misses no value of a thread's. */
+/* Calls the hook. Every lock and every shared update does so, where those sums change, so the hook misses no value of a
+ * thread's. */
 HK_INLINE void hk_count_seam(void) {
   if (hk_count_look != NULL) hk_count_look();
 }
@@ -51,13 +52,13 @@ HK_INLINE void hk_count(hk_counter_t counter, uint64_t amount) {
   if (counter == hk_count_shared_update) hk_count_seam();
 }
 
-/* Keeps the highest value. */
+/* Raises a peak to `value` if it is lower. */
 void hk_count_peak(hk_counter_t counter, uint64_t value);
 
-/* Every counter, exact once the other threads are quiet. */
+/* Sums every counter over the shares. Exact while no other thread counts. */
 void hk_count_sum(uint64_t *into);
 
-/* Sets them all to zero. While one thread exists. */
+/* Sets all counters to zero. Requires that one thread exists. */
 void hk_count_clear(void);
 
 #else

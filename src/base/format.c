@@ -1,4 +1,4 @@
-/* base/format.c - L0. Text into a fixed buffer. Everything goes through append_char, which alone knows the capacity. */
+/* base/format.c - L0. See format.h. Everything goes through append_char, which alone checks the capacity. */
 #include "base/format.h"
 
 #include <stdarg.h>
@@ -71,7 +71,7 @@ void hk_format_pad(hk_format_t *format, size_t column) {
   size_t line_start = format->length;
   while (line_start > 0 && format->text[line_start - 1] != '\n') line_start--;
   for (size_t written = format->length - line_start; written < column; written++) {
-    if (format->is_truncated) return; /* a mistaken column must not cost 2^64 steps */
+    if (format->is_truncated) return; /* bounds the steps for a wrong column */
     append_char(format, ' ');
   }
 }

@@ -1,5 +1,5 @@
-/* base/list.h - L0. A circular doubly-linked list whose nodes live inside what they link. The list's owner is its only
- * user: no list here is shared between threads without a lock. */
+/* base/list.h - L0. A circular doubly-linked list whose nodes lie inside the objects that they link. Not thread-safe:
+ * one owner uses a list, or the holder of a lock. */
 #ifndef HK_BASE_LIST_H
 #define HK_BASE_LIST_H
 
@@ -8,7 +8,7 @@
 
 #include "base/compiler.h"
 
-/* A node outside every list has next == NULL. A list is a node that links to itself when empty. */
+/* A node outside every list has next == NULL. An empty list is a node that links to itself. */
 typedef struct hk_list {
   struct hk_list *next;
   struct hk_list *previous;

@@ -9,17 +9,17 @@
 #define HK_MASK_BITS 32u
 #define HK_MASK_ALL UINT32_MAX
 
-/* The `count` bits from `first` on; `count` is 1 to 32, and they all fit. */
+/* Returns the `count` bits from bit `first` on. `count` is 1 to 32, and all bits fit. */
 HK_INLINE uint32_t hk_mask_range(unsigned first, unsigned count) {
   return (count == HK_MASK_BITS ? HK_MASK_ALL : (UINT32_C(1) << count) - 1) << first;
 }
 
-/* Bit i is set where i is a multiple of `step`, a power of two up to 32. */
+/* Returns a mask whose bit i is set where i is a multiple of `step`, a power of two up to 32. */
 HK_INLINE uint32_t hk_mask_multiples(unsigned step) {
   return step == HK_MASK_BITS ? 1 : HK_MASK_ALL / ((UINT32_C(1) << step) - 1);
 }
 
-/* Bit i is set where the bits i to i + count - 1 of `mask` are all set; `count` is 1 to 32. */
+/* Returns a mask whose bit i is set where the bits i to i + count - 1 of `mask` are all set. `count` is 1 to 32. */
 HK_INLINE uint32_t hk_mask_run_starts(uint32_t mask, unsigned count) {
   for (unsigned have = 1; have < count;) {
     unsigned step = have < count - have ? have : count - have;
@@ -29,8 +29,8 @@ HK_INLINE uint32_t hk_mask_run_starts(uint32_t mask, unsigned count) {
   return mask;
 }
 
-/* How many set bits the longest run has. The starts of runs of 1, 2, 4, 8 and 16; then, from the longest that there is,
- * each shorter one is put behind it if it fits. */
+/* Returns the length of the longest run of set bits. First finds the starts of runs of 1, 2, 4, 8 and 16 bits. Then
+ * extends the longest of these runs by each shorter power of two that fits. */
 HK_INLINE unsigned hk_mask_longest_run(uint32_t mask) {
   if (mask == 0 || mask == HK_MASK_ALL) return mask == 0 ? 0 : HK_MASK_BITS;
   uint32_t starts[5] = {mask};

@@ -1,4 +1,4 @@
-/* base/panic.h - L0. The end of a process whose allocator found its own state broken. */
+/* base/panic.h - L0. Ends the process when the allocator finds its own state broken. */
 #ifndef HK_BASE_PANIC_H
 #define HK_BASE_PANIC_H
 
@@ -14,7 +14,7 @@ HK_C_BEGIN
  * process with SIGABRT. Never returns, never allocates. */
 HK_NORETURN HK_COLD void hk_panic(const char *file, int line, const char *sentence);
 
-/* Checked in every build: what must hold or memory is lost. */
+/* Checked in every build: conditions without which memory would be lost. */
 #define HK_REQUIRE(condition, sentence)                                      \
   do {                                                                       \
     if (HK_UNLIKELY(!(condition))) hk_panic(__FILE__, __LINE__, (sentence)); \

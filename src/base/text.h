@@ -1,4 +1,5 @@
-/* base/text.h - L0. What a text begins with: words and numbers, as the kernel, the user and the tool write them. */
+/* base/text.h - L0. Parses words and numbers at the beginning of a text, as the kernel, users and the command line tool
+ * write them. */
 #ifndef HK_BASE_TEXT_H
 #define HK_BASE_TEXT_H
 
@@ -9,19 +10,19 @@
 
 HK_C_BEGIN
 
-/* What follows `word` where the text begins with it; else NULL. */
+/* Returns the rest of the text behind `word`; NULL where the text does not begin with it. */
 const char *hk_text_after(const char *text, const char *word);
 
 bool hk_text_ends(const char *text, const char *end);
 
-/* Whether `word` is among the words, separated by commas, that the text begins with. */
+/* Returns whether the text begins with a list of words, separated by commas, that has `word`. */
 bool hk_text_lists(const char *text, const char *word);
 
-/* What follows the number that the text begins with; NULL, and no number, when there is none. One that is too large becomes
- * UINT64_MAX. */
+/* Reads the decimal number at the beginning of the text. Returns the rest of the text; NULL, with `*number` unchanged,
+ * when there is no number. A number that is too large becomes UINT64_MAX. */
 const char *hk_text_number(const char *text, uint64_t *number);
 
-/* The same in hexadecimal, without 0x before it; of one that is too large its lowest digits. */
+/* Reads a hexadecimal number without 0x, as hk_text_number. Of a number that is too large the lowest digits count. */
 const char *hk_text_hex(const char *text, uint64_t *number);
 
 HK_C_END

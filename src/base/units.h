@@ -1,4 +1,4 @@
-/* base/units.h - L0. Units of size, and the geometry that every layer above shares. */
+/* base/units.h - L0. Units of size, and the geometry that all layers share. */
 #ifndef HK_BASE_UNITS_H
 #define HK_BASE_UNITS_H
 
@@ -12,13 +12,13 @@
 
 /* ---- Chosen. */
 
-/* A slab is the unit of ownership: one descriptor each. 64 KiB is the largest OS page of arm64, so a slab is whole
- * pages everywhere. */
+/* A slab is the unit of ownership, with one descriptor each. 64 KiB is the largest OS page of arm64, so a slab is whole
+ * pages on every system. */
 #define HK_SLAB_SHIFT 16
-/* A superslab is the unit that is mapped and unmapped: 2 MiB, a huge page where pages are 4 KiB. */
+/* A superslab is the unit of mapping and unmapping: 2 MiB, a huge page where pages are 4 KiB. */
 #define HK_SUPERSLAB_SHIFT 21
 /* User addresses have 47 bits on x86-64 and 48 on arm64 unless a program asks for more by a hint, which hakmem never
- * does. A region is what one leaf of the region map describes: the map and its first leaf take the least address space
+ * does. One leaf of the region map describes a region. The map and its first leaf together take the least address space
  * where both are about as long. */
 #if defined(__x86_64__)
 #define HK_ADDRESS_BITS 47

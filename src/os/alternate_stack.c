@@ -1,5 +1,5 @@
-/* os/alternate_stack.c - L1. See alternate_stack.h. Below each stack lies a page that nobody may touch: a handler that needs more
- * ends the program instead of writing into somebody's memory. */
+/* os/alternate_stack.c - L1. See alternate_stack.h. Below each stack lies an inaccessible page: a handler that
+ * overflows the stack ends the program instead of overwriting other memory. */
 #include "os/alternate_stack.h"
 
 #include <signal.h>
@@ -10,16 +10,17 @@
 #include "os/os.h"
 #include "os/syscall.h"
 
-/* Chosen: the kernel's frame with all of a processor's registers takes 4 to 12 KiB, and the program's own handlers may run
- * here as well. */
+/* Chosen: the kernel's frame with all registers of a processor takes 4 to 12 KiB, and the program's own handlers may
+ * run on this stack too. */
 #define STACK_BYTES (64 * HK_KIB)
 
-/* The calling thread's mapping, with its page; NULL: none of ours. */
+/* The calling thread's mapping with its inaccessible page; NULL where hakmem gave the thread none. */
 static HK_THREAD_LOCAL char *mapping;
 
 static size_t mapping_bytes(void) { return STACK_BYTES + hk_os_page_size(); }
 
-/* The system's answer for the calling thread; `stack` NULL only asks. */
+/* Sets the calling thread's alternate stack and reads the one before. `stack` NULL reads alone. Returns false when the
+ * system refuses. */
 static bool exchange(const stack_t *stack, stack_t *before) {
   return hk_syscall2(SYS_sigaltstack, (long)stack, (long)before) == 0;
 }
@@ -43,7 +44,8 @@ void hk_alternate_stack_end(void) {
   if (mapping == NULL) return;
   char *start = mapping;
   stack_t now = {.ss_flags = SS_DISABLE};
-  if (!exchange(NULL, &now) || (now.ss_flags & SS_ONSTACK) != 0) return; /* the thread ends inside a handler */
+  /* the thread ends inside a handler on this stack */
+  if (!exchange(NULL, &now) || (now.ss_flags & SS_ONSTACK) != 0) return;
   stack_t none = {.ss_flags = SS_DISABLE};
   if (now.ss_sp == start + hk_os_page_size() && !exchange(&none, NULL)) return;
   mapping = NULL;

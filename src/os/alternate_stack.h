@@ -1,11 +1,11 @@
-/* os/alternate_stack.h - L1. A second stack for a thread's signal handlers, which have none to run on when the first is full. */
+/* os/alternate_stack.h - L1. A second stack for a thread's signal handlers, which need one when the first is full. */
 #ifndef HK_OS_ALTERNATE_STACK_H
 #define HK_OS_ALTERNATE_STACK_H
 
-/* Gives the calling thread one, unless it has one already. Where the system refuses it has none. */
+/* Gives the calling thread an alternate stack unless it has one. Does nothing where the system refuses. */
 void hk_alternate_stack_begin(void);
 
-/* Takes it away again, before the thread ends. One that the program has put in its place since stays. */
+/* Removes and unmaps that stack. Called before the thread ends. A stack that the program has set since then stays. */
 void hk_alternate_stack_end(void);
 
 #endif /* HK_OS_ALTERNATE_STACK_H */

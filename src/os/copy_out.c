@@ -14,10 +14,10 @@
 #include "os/os.h"
 #include "os/syscall.h"
 
-/* What no system call of this kind answers with. */
+/* No answer of such a system call has this value. */
 #define NO_ANSWER (-1)
 
-/* Whether the kernel refused to copy, which it then always does. */
+/* Set when the kernel has refused to copy: it then always does. */
 static _Atomic(bool) is_refused;
 
 void hk_os_copy_out_refuse(void) { hk_store_relaxed(&is_refused, true); }
@@ -40,8 +40,8 @@ static long copy_some(void *to, uintptr_t address, size_t bytes) {
   return NO_ANSWER;
 }
 
-/* A futex wait for no time, on a value that the word there hardly has: the kernel reads the word first. Every sandbox
- * in which a program can have threads permits that call. */
+/* A futex wait for no time, on a value that the word at the address hardly has: the kernel reads the word first. Every
+ * sandbox in which a program can have threads permits that call. */
 bool hk_os_can_read(uintptr_t address) {
   enum { unlikely_word = 0x5bd1e995 };
   static const struct timespec no_time;
@@ -49,18 +49,18 @@ bool hk_os_can_read(uintptr_t address) {
   return hk_syscall4(SYS_futex, (long)word, FUTEX_WAIT_PRIVATE, unlikely_word, (long)&no_time) != -EFAULT;
 }
 
-/* What is read may be anybody's: sanitizers are not asked. */
+/* The memory may belong to any thread, so sanitizers do not check this access. */
 __attribute__((no_sanitize_address, no_sanitize_thread)) static void copy_plainly(unsigned char *to, uintptr_t address,
                                                                                   size_t bytes) {
   const volatile unsigned char *from = (const volatile unsigned char *)address;
   for (size_t i = 0; i < bytes; i++) to[i] = from[i];
 }
 
-static size_t copy_what_can_be_read(unsigned char *to, uintptr_t address, size_t bytes) {
+static size_t copy_readable(unsigned char *to, uintptr_t address, size_t bytes) {
   size_t page_bytes = hk_os_page_size(), done = 0;
   while (done < bytes) {
     uintptr_t at = address + done, page = hk_align_down(at, page_bytes);
-    /* An emulator may say of an address beyond all memory that it can be read. */
+    /* An emulator may report an address beyond all memory as readable. */
     if (at < address || at >> HK_ADDRESS_BITS != 0 || !hk_os_can_read(page)) break;
     size_t here = page + page_bytes - at < bytes - done ? page + page_bytes - at : bytes - done;
     copy_plainly(to + done, at, here);
@@ -74,9 +74,9 @@ size_t hk_os_copy_out(void *to, uintptr_t address, size_t bytes) {
   if (!hk_load_relaxed(&is_refused)) {
     long copied = copy_some(to, address, bytes);
     size_t in_page = hk_align_down(address, hk_os_page_size()) + hk_os_page_size() - address;
-    /* A range that ends where nothing is: kernels may refuse the whole of it. */
+    /* The range may end at unmapped memory. Kernels may refuse the whole of such a range. */
     if (copied == 0 && in_page < bytes) copied = copy_some(to, address, in_page);
     if (copied != NO_ANSWER) return (size_t)copied;
   }
-  return copy_what_can_be_read(to, address, bytes);
+  return copy_readable(to, address, bytes);
 }

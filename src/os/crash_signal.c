@@ -1,5 +1,5 @@
-/* os/crash_signal.c - L1. See crash_signal.h. All of it is bare system calls: a handler may have interrupted the C library
- * anywhere. */
+/* os/crash_signal.c - L1. See crash_signal.h. Bare system calls alone: a handler may have interrupted the C library at
+ * any point. */
 #define _GNU_SOURCE 1
 
 #include "os/crash_signal.h"
@@ -14,7 +14,7 @@
 #include "os/os.h"
 #include "os/syscall.h"
 
-/* What the kernel's own structure holds. */
+/* The kernel's own structure for rt_sigaction. */
 typedef struct {
   void (*handler)(int, siginfo_t *, void *);
   unsigned long flags;
@@ -22,40 +22,43 @@ typedef struct {
   uint64_t mask;
 } action_t;
 
-/* Signals as the kernel's masks have them: bit i is signal i + 1. */
+/* A signal in the kernel's masks: bit i is signal i + 1. */
 #define MASK_OF(number) ((uint64_t)1 << ((number)-1))
 
-/* What the report may bring upon itself: it must come through, or the kernel would end the program for it. */
+/* Signals that the report itself may cause. They stay unblocked, because the kernel ends a program that causes a
+ * blocked one. */
 #define OF_ITS_OWN                                                                                                \
   (MASK_OF(SIGSEGV) | MASK_OF(SIGBUS) | MASK_OF(SIGABRT) | MASK_OF(SIGILL) | MASK_OF(SIGFPE) | MASK_OF(SIGTRAP) | \
    MASK_OF(SIGSYS))
 
-/* The kernel's, not in every header. */
+/* The kernel's flag, which not every header has. */
 #ifndef SA_RESTORER
 #define SA_RESTORER 0x04000000
 #endif
 
-/* Chosen: how long a thread that crashes while another one reports waits for that one, in steps and of so many ms. */
+/* Chosen: a thread that crashes while another one reports waits for the report for at most WAIT_STEPS steps of
+ * WAIT_STEP_MS. */
 #define WAIT_STEPS 50
 #define WAIT_STEP_MS 100
 
 static const int signals[] = {SIGSEGV, SIGBUS, SIGABRT};
 enum { signal_count = sizeof signals / sizeof signals[0] };
 
-/* Written before the first handler can run. */
+/* Written before the first handler can run, and constant from then on. */
 static action_t previous[signal_count];
 static bool is_caught[signal_count];
 static void (*report_hook)(const hk_crash_t *crash);
 
-/* Who reports, as process and thread: 0 while nobody did. In a child of fork the other process's claim is void. */
+/* The reporting process and thread, or 0. A child of fork ignores the claim of the other process. */
 static _Atomic(uint64_t) reporter;
-static uint32_t is_done;   /* a futex: the report is written, or given up */
-static siginfo_t reported; /* what it is about; the reporter's */
+static uint32_t is_done;   /* a futex: 1 when the report is written or abandoned */
+static siginfo_t reported; /* the reported signal; written by the reporter */
 
 static void on_signal(int number, siginfo_t *info, void *context);
 
 #if defined(__x86_64__)
-/* Where a handler returns to: the kernel has no such code of its own. Debuggers and unwinders know it by its bytes. */
+/* The code that a handler returns to. The kernel has none of its own. Debuggers and unwinders recognise it by its
+ * bytes. */
 __asm__(
     ".text\n"
     ".balign 16\n"
@@ -84,12 +87,12 @@ static int index_of(int number) {
   return -1;
 }
 
-/* SIG_DFL and SIG_IGN are no functions. */
+/* Returns false for SIG_DFL and SIG_IGN. */
 static bool is_function(const action_t *action) {
   return (uintptr_t)action->handler != (uintptr_t)SIG_DFL && (uintptr_t)action->handler != (uintptr_t)SIG_IGN;
 }
 
-/* ---- What the kernel says of it. ------------------------------------------------------------------------------- */
+/* ---- The signal's context. ------------------------------------------------------------------------------------- */
 
 #if defined(__x86_64__)
 
@@ -121,7 +124,8 @@ const char *const hk_crash_register_names[HK_CRASH_REGISTERS] = {
     "x11", "x12", "x13", "x14", "x15", "x16", "x17", "x18", "x19", "x20", "x21",
     "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x29", "x30", "sp",  "pc"};
 
-/* The processor's own word for the fault lies behind the registers, among records of various lengths. */
+/* Reads the kind of access from the processor's syndrome register, which lies behind the registers among records of
+ * various lengths. */
 static void read_access(hk_crash_t *crash, const mcontext_t *machine) {
   typedef struct {
     uint32_t magic, bytes;
@@ -133,7 +137,7 @@ static void read_access(hk_crash_t *crash, const mcontext_t *machine) {
     const record_t *record = (const record_t *)(const void *)at;
     if (record->magic == 0 || record->bytes < 8) return;
     if (record->magic == esr_magic) {
-      unsigned class = (unsigned)(record->syndrome >> 26) & 0x3e; /* of either privilege */
+      unsigned class = (unsigned)(record->syndrome >> 26) & 0x3e; /* of either privilege level */
       if (class == fetch_abort) crash->access = hk_access_execute;
       if (class == data_abort) crash->access = (record->syndrome & is_write) != 0 ? hk_access_write : hk_access_read;
       return;
@@ -167,7 +171,7 @@ static void read_crash(hk_crash_t *crash, int number, const siginfo_t *info, con
   read_context(crash, context);
 }
 
-/* ---- What follows. --------------------------------------------------------------------------------------------- */
+/* ---- After the report. ----------------------------------------------------------------------------------------- */
 
 static bool is_ours(int number) {
   action_t now = {.handler = NULL};
@@ -180,8 +184,8 @@ static void restore_all(void) {
   }
 }
 
-/* The same signal once more, for when the handler has returned: it then finds the thread as it was interrupted. What the
- * instruction would do again a queued signal does for sure. */
+/* Sends the same signal again, to arrive when the handler has returned: it then finds the thread as it was interrupted.
+ * A queued signal arrives in any case, while the interrupted instruction may not raise it again. */
 static void send_again(int number, siginfo_t *info) {
   uint64_t mask = MASK_OF(number);
   (void)hk_syscall4(SYS_rt_sigprocmask, SIG_BLOCK, (long)&mask, 0, sizeof mask);
@@ -191,11 +195,12 @@ static void send_again(int number, siginfo_t *info) {
   if (!comes_again) (void)hk_syscall3(SYS_tgkill, process, thread, number);
 }
 
-/* A handler that the program installed after ours has called ours: what stood before ours would now be called. */
+/* Does what the handler before ours would do. For a handler that the program installed after ours and that called
+ * ours. */
 static void act_as_previous(int number, siginfo_t *info, void *context) {
   const action_t *before = &previous[index_of(number)];
   if (is_function(before)) {
-    before->handler(number, info, context); /* one without SA_SIGINFO takes the first argument alone */
+    before->handler(number, info, context); /* a handler without SA_SIGINFO reads the first argument alone */
     return;
   }
   action_t by_default = {.handler = (void (*)(int, siginfo_t *, void *))(uintptr_t)SIG_DFL};
@@ -229,11 +234,11 @@ typedef enum { is_first, is_again, is_in_report, is_of_another } turn_t;
 static turn_t take_turn(void) {
   uint64_t process = hk_os_process_id();
   uint64_t me = process << 32 | (uint64_t)hk_syscall2(SYS_gettid, 0, 0);
-  uint64_t who = hk_load_acquire(&reporter);
+  uint64_t claim = hk_load_acquire(&reporter);
   for (;;) {
-    if (who == me) return __atomic_load_n(&is_done, __ATOMIC_RELAXED) != 0 ? is_again : is_in_report;
-    if (who != 0 && who >> 32 == process) return is_of_another;
-    if (hk_compare_exchange_weak_acq_rel(&reporter, &who, me)) break;
+    if (claim == me) return __atomic_load_n(&is_done, __ATOMIC_RELAXED) != 0 ? is_again : is_in_report;
+    if (claim != 0 && claim >> 32 == process) return is_of_another;
+    if (hk_compare_exchange_weak_acq_rel(&reporter, &claim, me)) break;
   }
   __atomic_store_n(&is_done, 0, __ATOMIC_RELAXED);
   return is_first;
@@ -253,7 +258,7 @@ static void on_signal(int number, siginfo_t *info, void *context) {
     case is_first:
       report_first(number, info, context);
       break;
-    case is_in_report: /* the program is to end by what it did, not by what we did */
+    case is_in_report: /* the program ends by the reported signal, not by one that the report caused */
       hk_os_write_stderr(gave_up, sizeof gave_up - 1);
       finish_report();
       restore_all();
@@ -268,7 +273,8 @@ static void on_signal(int number, siginfo_t *info, void *context) {
   hand_over(number, info, context);
 }
 
-/* A signal that is ignored stays ignored, for this program and for those that it starts. */
+/* Installs the handler for one signal. An ignored signal stays ignored, for this program and for those that it
+ * starts. */
 static void catch_one(int i) {
   action_t ours = {.handler = on_signal, .flags = OUR_FLAGS, .restorer = RESTORER, .mask = ~OF_ITS_OWN};
   if (!exchange(signals[i], NULL, &previous[i])) return;

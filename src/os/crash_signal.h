@@ -1,9 +1,10 @@
-/* os/crash_signal.h - L1. The signals of a program that crashes: SIGSEGV, SIGBUS and SIGABRT, each once, and after that the program
- * ends, or goes on, as it would have without us.
+/* os/crash_signal.h - L1. Catches the signals of a program that crashes: SIGSEGV, SIGBUS and SIGABRT, each once. After
+ * that the program ends, or continues, as it would have without hakmem.
  *
- * A handler of the program's that was there before gets the same signal after the report, from the kernel, with the same
- * siginfo, mask and stack. One that the program installs later takes our place; where it calls ours in turn, as some do
- * with what they found, it is reported, and ends as the handler before ours would have it.
+ * A handler that the program had installed before gets the same signal after the report, from the kernel, with the same
+ * siginfo, mask and stack. A handler that the program installs later replaces hakmem's. Where it then calls hakmem's
+ * handler, as some handlers call the one that they found, the crash is reported. Then the handler before hakmem's
+ * decides how the program ends.
  */
 #ifndef HK_OS_CRASH_SIGNAL_H
 #define HK_OS_CRASH_SIGNAL_H
@@ -11,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The general registers with an address in them, the stack pointer and the program counter among them. */
+/* The number of general registers that can hold an address, with the stack pointer and the program counter. */
 #if defined(__x86_64__)
 #define HK_CRASH_REGISTERS 17
 #else
@@ -23,9 +24,9 @@ typedef enum { hk_access_unknown, hk_access_read, hk_access_write, hk_access_exe
 typedef struct {
   int number;
   int code;         /* of the siginfo */
-  bool is_fault;    /* the thread's own instruction did it, not kill, raise or abort */
-  bool has_address; /* the processor says which address it was */
-  uint64_t sender;  /* who sent it, where that is not a fault: a process */
+  bool is_fault;    /* caused by the thread's own instruction, not by kill, raise or abort */
+  bool has_address; /* the processor reports the address */
+  uint64_t sender;  /* the sending process, where a process sent the signal */
   uintptr_t address;
   hk_access_t access;
   uint64_t thread;
@@ -36,8 +37,9 @@ typedef struct {
 
 extern const char *const hk_crash_register_names[HK_CRASH_REGISTERS];
 
-/* From now on `report` is called for the first of these signals that is not ignored, in the thread that it came to, with
- * most signals blocked. Should it crash itself, the rest of it is left out. Once; later calls do nothing. */
+/* Calls `report` from now on for the first of these signals that is not ignored, in the thread that the signal reached,
+ * with most signals blocked. When `report` itself crashes, the rest of it is left out. Only the first call has an
+ * effect. */
 void hk_crash_signal_catch(void (*report)(const hk_crash_t *crash));
 
 #endif /* HK_OS_CRASH_SIGNAL_H */

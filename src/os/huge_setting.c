@@ -4,7 +4,7 @@
 #include "base/text.h"
 #include "os/kernel_file.h"
 
-/* The line has all words there are, "always [madvise] never", and the one in brackets is in force. */
+/* The line lists all settings, "always [madvise] never", with the active one in brackets. */
 static hk_os_huge_t setting_of(const char *line) {
   while (*line != '\0' && *line != '[') line++;
   if (hk_text_after(line, "[always]") != NULL) return hk_os_huge_everywhere;

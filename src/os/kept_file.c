@@ -9,7 +9,8 @@
 
 enum { lowest_kept_file = 100 };
 
-/* By the C library's function, which knows the kernel's layout of the struct on each architecture. */
+/* Reads the file's status by the C library's function, which has the kernel's layout of the struct on each
+ * architecture. Returns 0 or the error number; errno stays. */
 static int about_file(int file, struct stat *about) {
   int saved_errno = errno;
   int error = fstat(file, about) == 0 ? 0 : errno;

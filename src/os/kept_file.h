@@ -1,5 +1,5 @@
-/* os/kept_file.h - L1. A descriptor of our own in a process whose program knows nothing of it. The program may close it, and
- * be given the same number for a file of its own: so what it leads to is remembered. */
+/* os/kept_file.h - L1. A descriptor of the library's own, in a process whose program does not expect it. The program
+ * may close it and get the same number for another file. So the library records which file the descriptor led to. */
 #ifndef HK_OS_KEPT_FILE_H
 #define HK_OS_KEPT_FILE_H
 
@@ -16,14 +16,14 @@ typedef struct {
   uint64_t inode;
 } hk_kept_file_t;
 
-/* One more descriptor for what `file` leads to, closed by exec, with a number far from those that programs count on being
- * given. 0, or the error number. */
+/* Makes one more descriptor for the file of `file`, closed by exec, with a number above those that programs count on
+ * getting. Returns 0 or the error number. */
 int hk_kept_file_take(hk_kept_file_t *kept, int file);
 
-/* Whether `file` leads there. */
+/* Returns whether the descriptor `file` leads to the kept file. */
 bool hk_kept_file_is_at(const hk_kept_file_t *kept, int file);
 
-/* Closes it, if it is still ours. */
+/* Closes the kept descriptor if it still leads to the kept file. */
 void hk_kept_file_close(const hk_kept_file_t *kept);
 
 HK_C_END

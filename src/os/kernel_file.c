@@ -28,7 +28,7 @@ bool hk_kernel_file_character(hk_kernel_file_t *reader, char *character) {
   return true;
 }
 
-/* False at the file's end. A line that is too long has a length of HK_KERNEL_LINE_BYTES. */
+/* Reads a line. Returns false at the file's end. A line that is too long gets the length HK_KERNEL_LINE_BYTES. */
 static bool read_line(hk_kernel_file_t *reader, char *line, size_t *length) {
   char character;
   *length = 0;

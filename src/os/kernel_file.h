@@ -1,28 +1,28 @@
-/* os/kernel_file.h - L1. The kernel's own files (/proc, /sys, control groups), line by line (what is in the lines: base/text.h).
- * Bare system calls, no allocation, little stack. */
+/* os/kernel_file.h - L1. Reads the kernel's own files (/proc, /sys, control groups) line by line; base/text.h parses
+ * the lines. Bare system calls, no allocation, little stack. */
 #ifndef HK_OS_KERNEL_FILE_H
 #define HK_OS_KERNEL_FILE_H
 
 #include <stdbool.h>
 
-/* Of a line, with the zero byte. Longer ones are passed over. */
+/* The longest line, with the zero byte. Longer lines are skipped. */
 #define HK_KERNEL_LINE_BYTES 1024
 
 typedef struct {
   long file;
   long count;
   long at;
-  bool is_broken; /* a read was refused: what was read may not be all */
+  bool is_broken; /* the kernel refused a read: the rest of the file may be missing */
   char chunk[512];
 } hk_kernel_file_t;
 
-/* False, with the negated errno in `file`, when it cannot be opened; nothing is to be closed then. */
+/* Returns false, with the negated errno in `file`, when the file cannot be opened; there is then nothing to close. */
 bool hk_kernel_file_open(hk_kernel_file_t *reader, const char *path);
 
-/* The next character; false when there is none, or it cannot be read. */
+/* Reads the next character. Returns false at the end of the file, and when it cannot be read. */
 bool hk_kernel_file_character(hk_kernel_file_t *reader, char *character);
 
-/* The next line that is not too long, without its end; false when there is none. */
+/* Reads the next line that is not too long, without its newline. Returns false when there is none. */
 bool hk_kernel_file_line(hk_kernel_file_t *reader, char *line);
 
 void hk_kernel_file_close(const hk_kernel_file_t *reader);

@@ -1,5 +1,5 @@
-/* os/loaded_symbol.c - L1. See loaded_symbol.h. Calls no function of the C library: the first request of a process may
- * come before the dynamic linker has relocated it. */
+/* os/loaded_symbol.c - L1. See loaded_symbol.h. Calls no function of the C library: the first allocation of a process
+ * may come before the dynamic linker has relocated the library. */
 #include "os/loaded_symbol.h"
 
 #include <elf.h>
@@ -8,7 +8,7 @@
 
 /* An object's dynamic symbols, and the GNU hash table that leads to them. */
 typedef struct {
-  uintptr_t base; /* add this to an address in the file */
+  uintptr_t base; /* added to an address in the file */
   uintptr_t start, end;
   const Elf64_Dyn *dynamic;
   const Elf64_Sym *symbols;
@@ -32,7 +32,8 @@ static bool find_segments(uintptr_t header, object_t *object) {
   return true;
 }
 
-/* The dynamic linker has relocated most of these addresses in libraries; in the vDSO they are as in the file. */
+/* Returns the address of a table. The dynamic linker has relocated most of these addresses in libraries; in the vDSO
+ * they are as in the file. */
 static const void *place(const object_t *object, uintptr_t address) {
   bool is_relocated = address - object->start < object->end - object->start;
   return (const void *)(is_relocated ? address : object->base + address);
@@ -63,8 +64,8 @@ static bool is_function(const object_t *object, const Elf64_Sym *symbol, const c
          equals(object->names + symbol->st_name, name);
 }
 
-/* The table: four numbers, a filter of 64-bit words, for each bucket its first symbol, and each symbol's hash, whose
- * lowest bit ends a bucket. */
+/* Looks the name up in the GNU hash table: four numbers, a filter of 64-bit words, the first symbol of each bucket, and
+ * the hash of each symbol. The lowest bit of a hash marks the end of a bucket. */
 static uintptr_t look_up(const object_t *object, const char *name) {
   const uint32_t bucket_count = object->hash[0], first_symbol = object->hash[1], filter_words = object->hash[2];
   const uint32_t *buckets = object->hash + 4 + (size_t)filter_words * 2, *hashes = buckets + bucket_count;
@@ -79,7 +80,8 @@ static uintptr_t look_up(const object_t *object, const char *name) {
   }
 }
 
-/* Some kernels' vDSOs have no GNU hash table. Their names begin where the symbols end. */
+/* Scans all symbols, for the vDSOs of kernels that have no GNU hash table there. The names begin where the symbols
+ * end. */
 static uintptr_t scan(const object_t *object, const char *name) {
   for (const Elf64_Sym *symbol = object->symbols; (uintptr_t)(symbol + 1) <= (uintptr_t)object->names; symbol++) {
     if (is_function(object, symbol, name)) return object->base + symbol->st_value;

@@ -15,16 +15,16 @@
 #include "os/os.h"
 #include "os/syscall.h"
 
-/* As in kept_file.c: far from the numbers that programs count on being given. */
+/* As in kept_file.c: above the numbers that programs count on getting. */
 enum { lowest_file = 100, backlog = 8 };
 
 /* Chosen: interval at which a writer that waits calls `may_go_on`. */
 #define WRITE_STEP_MS 100
 
-/* Chosen: interval of looks at the descriptors where the system refuses to wait for them. */
+/* Chosen: interval of checks of the descriptors where the system refuses to wait for them. */
 #define LOOK_MS 20
 
-/* What the kernel calls every user that has no number in this process's namespace (user_namespaces(7)). */
+/* The kernel's number for every user without a number in this process's namespace (user_namespaces(7)). */
 enum { overflow_uid = 65534 };
 
 typedef struct {
@@ -39,11 +39,11 @@ static address_t address_of(const hk_local_socket_t *socket) {
   return result;
 }
 
-/* The same under a number of our own. */
+/* Moves a descriptor to a number from `lowest_file` on. Returns the new number, or the old one where that fails. */
 static long move_up(long file) {
   if (hk_syscall_failed(file) || file >= lowest_file) return file;
   long own = hk_syscall3(SYS_fcntl, file, F_DUPFD_CLOEXEC, lowest_file);
-  if (hk_syscall_failed(own)) return file; /* the program may have so few alone */
+  if (hk_syscall_failed(own)) return file; /* the program's limit on descriptors may be lower */
   (void)hk_syscall2(SYS_close, file, 0);
   return own;
 }
@@ -60,7 +60,7 @@ int hk_local_socket_listen(hk_local_socket_t *socket) {
   if (hk_syscall_failed(file)) return (int)-file;
   long error = hk_syscall3(SYS_bind, file, (long)&address.address, address.bytes);
   if (error == 0) error = hk_syscall2(SYS_listen, file, backlog);
-  /* A socket whose name the system does not tell could never be closed again: hk_local_socket_end looks first. */
+  /* A socket whose name the system does not tell could never be closed: hk_local_socket_end checks the name first. */
   if (error == 0 && !hk_local_socket_owns(socket, (int)file)) error = -EPERM;
   if (error == 0) {
     socket->file = (int)file;
@@ -82,7 +82,7 @@ bool hk_local_socket_is_trusted(int file) {
   if (hk_syscall6(SYS_getsockopt, file, SOL_SOCKET, SO_PEERCRED, (long)&peer, (long)&bytes, 0) != 0) return false;
   if (peer.uid == 0) return true;
   if ((long)peer.uid != hk_syscall2(SYS_geteuid, 0, 0) || peer.uid == overflow_uid) return false;
-  return hk_syscall2(SYS_prctl, PR_GET_DUMPABLE, 0) == 1; /* or it may not be looked at by ptrace either */
+  return hk_syscall2(SYS_prctl, PR_GET_DUMPABLE, 0) == 1; /* otherwise ptrace must not read the process either */
 }
 
 long hk_local_socket_read(const hk_local_socket_t *socket, int file, char *bytes, size_t capacity) {
@@ -123,8 +123,8 @@ void hk_local_socket_forget(const hk_local_socket_t *socket, int file) {
   if (hk_local_socket_owns(socket, file)) (void)hk_syscall2(SYS_close, file, 0);
 }
 
-/* Waits a little, and marks every descriptor as ready: no call on them blocks. False when the system refuses to
- * wait. */
+/* Pauses, then marks every descriptor as ready: no call on them blocks. Returns false when the system refuses to
+ * pause. */
 static bool look_later(struct pollfd *files, unsigned count, uint64_t timeout_ms) {
   bool has_waited = hk_os_pause(hk_smaller(timeout_ms, LOOK_MS));
   for (unsigned i = 0; i < count; i++) files[i].revents = files[i].fd >= 0 ? files[i].events : 0;

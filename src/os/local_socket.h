@@ -1,7 +1,7 @@
-/* os/local_socket.h - L1. A Unix stream socket with an abstract name, in a process whose program knows nothing of it:
- * which may close each of its descriptors, and be given the same number for one of its own. So before each use it is
- * asked whether the number is still ours. Bare system calls that wait for nobody: no allocation, errno stays.
- */
+/* os/local_socket.h - L1. A Unix stream socket with an abstract name, in a process whose program does not expect it.
+ * The program may close any of its descriptors and get the same number for a file of its own. So each function first
+ * checks that the number is still the socket's. Bare system calls that do not block, but for hk_local_socket_write and
+ * hk_local_socket_wait, which have a time-out: no allocation, errno stays. */
 #ifndef HK_OS_LOCAL_SOCKET_H
 #define HK_OS_LOCAL_SOCKET_H
 
@@ -14,43 +14,46 @@
 
 HK_C_BEGIN
 
-/* Of a name, without the zero byte that it begins with for the kernel. */
+/* The longest name, without the zero byte that the kernel expects before it. */
 #define HK_LOCAL_SOCKET_NAME_BYTES 64
 
 typedef struct {
   char name[HK_LOCAL_SOCKET_NAME_BYTES];
   size_t length;
-  int file; /* that listens; -1: none */
+  int file; /* the listening descriptor; -1: none */
 } hk_local_socket_t;
 
-/* Listens under the socket's name: 0, or the error number; EADDRINUSE where somebody else does. */
+/* Listens under the socket's name. Returns 0 or the error number: EADDRINUSE where another socket has the name. */
 int hk_local_socket_listen(hk_local_socket_t *socket);
 
-/* Whether this descriptor is one of the socket's: it listens, or was accepted. */
+/* Returns whether this descriptor is the socket's listening one or a connection that it accepted. */
 bool hk_local_socket_owns(const hk_local_socket_t *socket, int file);
 
-/* Who connected next: a descriptor, or -1. */
+/* Accepts the next connection. Returns its descriptor, or -1 when there is none. */
 int hk_local_socket_accept(const hk_local_socket_t *socket);
 
-/* Whether who connected is the process's own user, as it is now, or root. */
+/* Returns whether the peer of a connection is root or the process's present user. The latter only while ptrace may read
+ * the process (PR_GET_DUMPABLE). */
 bool hk_local_socket_is_trusted(int file);
 
-/* The bytes that came, of `capacity` at the most; 0 at the end; a negated error number, EAGAIN when none are there. */
+/* Reads up to `capacity` bytes that have arrived. Returns their number, 0 at the end, or a negated error number:
+ * -EAGAIN when there are none yet. */
 long hk_local_socket_read(const hk_local_socket_t *socket, int file, char *bytes, size_t capacity);
 
-/* Sends all of it. False when the other end does not take it within `timeout_ms`, or is gone, or when `may_go_on`,
- * which is asked several times a second meanwhile, says so. */
+/* Sends all bytes. Returns false when the peer does not take them within `timeout_ms`, when it has closed the
+ * connection, and when `may_go_on`, which is called several times a second meanwhile, returns false. */
 bool hk_local_socket_write(const hk_local_socket_t *socket, int file, const char *bytes, size_t length,
                            uint64_t timeout_ms, bool (*may_go_on)(void));
 
-/* Ends a connection, or the listening, for forks that have a copy too; if the descriptor is still ours. */
+/* Ends a connection or the listening, also for children of fork that have a copy. Does nothing where the descriptor is
+ * not the socket's. */
 void hk_local_socket_end(const hk_local_socket_t *socket, int file);
 
-/* In a child of fork: closes the copy, and nothing ends for the parent. */
+/* Closes a child's copy of a descriptor after fork; the parent's connection stays. */
 void hk_local_socket_forget(const hk_local_socket_t *socket, int file);
 
-/* Waits for something on one of them. Where the system refuses to wait for descriptors, some time passes, and all count
- * as ready. False when it refuses every way to wait. */
+/* Waits until one of the descriptors is ready. Where the system refuses such a wait, pauses and marks all of them as
+ * ready. Returns false when the system refuses every way to wait. */
 bool hk_local_socket_wait(struct pollfd *files, unsigned count, uint64_t timeout_ms);
 
 HK_C_END

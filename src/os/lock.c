@@ -1,10 +1,10 @@
-/* os/lock.c - L1. Futex locks in one page that forks wipe.
+/* os/lock.c - L1. Futex locks in one page that the kernel wipes in the child of fork.
  *
- * A lock's word goes 0 -> 1 -> 0 without company; who must sleep makes it 2 first, and release wakes one sleeper when
- * it finds 2 (U. Drepper, "Futexes Are Tricky", 2011, the third mutex).
+ * A lock's word goes 0 -> 1 -> 0 while no thread waits. A thread that must sleep first sets the word to 2. The release
+ * that finds 2 wakes one sleeper (U. Drepper, "Futexes Are Tricky", 2011, the third mutex).
  *
- * The page also holds the epoch, which is epoch_wiped in a new child and nowhere else. It is looked at after a lock was
- * taken, not before: a signal handler may fork between the two.
+ * The page also holds the epoch, which is epoch_wiped in a new child and nowhere else. A thread reads it after it has
+ * taken a lock, not before: a signal handler may fork between the two.
  */
 #include "os/lock.h"
 
@@ -20,13 +20,14 @@
 enum { word_free, word_held, word_contended };
 enum { epoch_wiped, epoch_ready, epoch_repairing };
 
-/* How often a held lock is looked at before its taker sleeps: about as long as the shortest critical section. The model
- * checker, which tries every order, sets a smaller one. */
+/* Reads of a held lock's word before its taker sleeps: about as long as the shortest critical section. The model
+ * checker, which runs every order, sets a smaller count. */
 #ifndef HK_SPIN_COUNT
 #define HK_SPIN_COUNT 40
 #endif
 
-/* Any thread writes, but for takes and waits, which the lock guards; each on a cache line of its own. */
+/* Each lock has a cache line of its own. Any thread writes `word` and `sleeps`; the holder of the lock writes `takes`
+ * and `waits`. */
 typedef struct {
   _Alignas(HK_CACHE_LINE_BYTES) _Atomic(uint32_t) word;
   _Atomic(uint64_t) sleeps;
@@ -37,34 +38,34 @@ typedef struct {
 typedef struct {
   lock_line_t lock[hk_lock_count];
   _Alignas(HK_CACHE_LINE_BYTES) _Atomic(uint32_t) epoch;
-  _Atomic(uint32_t) generation; /* 0: not asked for since the fork */
+  _Atomic(uint32_t) generation; /* 0: not yet read since the fork */
 } lock_page_t;
 
 static_assert(sizeof(lock_page_t) <= 4 * HK_KIB, "all locks are in one page of the smallest size");
 
-/* What is used before hk_lock_init, and for good where no page is wiped on fork. */
+/* The locks before hk_lock_init, and for good where the kernel cannot wipe a page on fork. */
 static lock_page_t unwiped_page = {.epoch = epoch_ready};
 
 /* Written by hk_lock_init while one thread exists. */
 static lock_page_t *page = &unwiped_page;
 static void (*repair)(void);
 
-/* The highest generation of this process and of all that it descends from. */
+/* The highest generation of this process and of all its ancestors. */
 static _Atomic(uint32_t) last_generation;
 
 static HK_THREAD_LOCAL bool is_repairing;
 
-/* Bit i: this thread holds lock i. A signal handler of the thread reads it. */
+/* Bit i: this thread holds lock i. The thread's signal handlers read it. */
 static HK_THREAD_LOCAL _Atomic(uint32_t) held_mask;
-/* Set in a child only: its repair waits until this thread holds nothing. */
+/* Set in a child alone: its repair waits until this thread holds nothing. */
 static HK_THREAD_LOCAL _Atomic(bool) is_put_off;
 
-/* In the mask beside the locks: for steps that no lock guards, and for the repair, which takes such steps too. */
+/* Bits of the mask behind the locks: for steps that no lock guards, and for the repair, which takes such steps too. */
 #define STEPS_BIT (1u << hk_lock_count)
 #define REPAIR_BIT (STEPS_BIT << 1)
 static_assert(hk_lock_count < 31, "one bit a lock, and two more");
 
-/* Before the lock is taken: what breaks the ranks may also wait for ever. */
+/* Checks the order of ranks before the lock is taken: a violation may also deadlock. */
 static void check_rank(hk_lock_id_t id) {
   HK_ASSERT((hk_load_relaxed(&held_mask) & (STEPS_BIT - 1)) >> id == 0,
             "a lock is taken while one of the same or a higher rank is held");
@@ -79,7 +80,7 @@ static void note_hold(uint32_t bit) {
 static void note_release(uint32_t bit) {
   hk_keep_order();
   hk_store_relaxed(&held_mask, hk_load_relaxed(&held_mask) & ~bit);
-  hk_keep_order(); /* a handler that forks from here on finds nothing held, and repairs itself */
+  hk_keep_order(); /* the child of a handler that forks from here on finds nothing held, and repairs */
 }
 
 static const uint32_t *futex_of(_Atomic(uint32_t) *word) { return (const uint32_t *)word; }
@@ -88,7 +89,7 @@ static void relax_cpu(void) {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #elif defined(__aarch64__)
-  __asm__ volatile("isb"); /* `yield` is over at once on most cores */
+  __asm__ volatile("isb"); /* most cores treat `yield` as no operation */
 #endif
 }
 
@@ -121,13 +122,14 @@ static void take(lock_line_t *line) {
   hk_bump_relaxed(&line->takes, 1);
 }
 
-/* In a child of fork the word may be free here: a signal handler's fork interrupted the holder, and wiped it. */
+/* Releases the word. In a child of fork the word may be free already: the kernel wiped it when a signal handler's fork
+ * interrupted the holder. */
 static void give(lock_line_t *line) {
   if (HK_UNLIKELY(hk_exchange_release(&line->word, word_free) == word_contended)) hk_os_wake_one(futex_of(&line->word));
 }
 
-/* A signal handler of this thread may fork meanwhile, and in its child the repair goes on here: once more, then, for that
- * child. What the thread held when a handler forked is free here. */
+/* Runs the repair. A signal handler of this thread may fork meanwhile; in that child the repair goes on here and then
+ * runs once more for the child. What the thread held when a handler forked is free here. */
 static void run_repair(uint32_t held_in_parent) {
   is_repairing = true;
   do {
@@ -142,7 +144,7 @@ static void run_repair(uint32_t held_in_parent) {
   is_repairing = false;
 }
 
-/* Repairs, or waits for the thread that does; then each who sees the end wakes one more who waits. */
+/* Repairs, or waits for the thread that does. Each thread that sees the end wakes one more waiting thread. */
 static HK_COLD void join_repair(void) {
   uint32_t held_in_parent = hk_load_relaxed(&held_mask);
   hk_store_relaxed(&held_mask, REPAIR_BIT);
@@ -158,7 +160,7 @@ static HK_COLD void join_repair(void) {
   if (hk_load_relaxed(&page->epoch) == epoch_ready) hk_os_wake_one(futex_of(&page->epoch));
 }
 
-/* Whether this thread may use what the locks guard. */
+/* Returns whether this thread may use what the locks guard. */
 static bool may_enter(void) {
   uint32_t epoch = hk_load_acquire(&page->epoch);
   return HK_LIKELY(epoch == epoch_ready) || (epoch == epoch_repairing && is_repairing);
@@ -194,8 +196,8 @@ void hk_lock_acquire(hk_lock_id_t id) {
   note_hold(1u << id);
 }
 
-/* The at-fork hook found this thread in the middle of something, which is done now. */
-static void come_to_repair(void) {
+/* Runs the repair that the at-fork hook put off, once this thread has finished the steps that the fork interrupted. */
+static void repair_if_put_off(void) {
   if (HK_LIKELY(!hk_load_relaxed(&is_put_off)) || hk_load_relaxed(&held_mask) != 0) return;
   hk_store_relaxed(&is_put_off, false);
   hk_lock_wait_for_repair();
@@ -205,21 +207,21 @@ void hk_lock_release(hk_lock_id_t id) {
   HK_ASSERT((hk_load_relaxed(&held_mask) >> id & 1) != 0, "a lock is released by a thread that does not hold it");
   note_release(1u << id);
   give(&page->lock[id]);
-  come_to_repair();
+  repair_if_put_off();
 }
 
 void hk_lock_put_repair_off(void) { note_hold(STEPS_BIT); }
 
 void hk_lock_let_repair_come(void) {
   note_release(STEPS_BIT);
-  come_to_repair();
+  repair_if_put_off();
 }
 
 void hk_lock_wait_for_repair(void) {
   while (HK_UNLIKELY(!may_enter())) join_repair();
 }
 
-/* As the kernel does it. */
+/* Sets a lock to zero, as the kernel does on fork. */
 static void wipe(lock_line_t *line) {
   hk_store_relaxed(&line->word, word_free);
   hk_store_relaxed(&line->sleeps, 0);
@@ -241,7 +243,7 @@ bool hk_lock_after_fork(bool is_child) {
   return true;
 }
 
-/* Of threads that come here first at the same moment one decides. */
+/* When several threads read the generation first at the same moment, one of them sets it for all. */
 uint32_t hk_lock_generation(void) {
   uint32_t found = hk_load_relaxed(&page->generation);
   if (HK_LIKELY(found != 0)) return found;

@@ -1,12 +1,12 @@
-/* os/lock.h - L1. A futex lock, and the one place where locks live.
+/* os/lock.h - L1. The futex lock, and all locks of the library.
  *
- * All locks are in one page that the child of fork finds zeroed (hk_os_wipe_on_fork), so a lock that a vanished thread
- * held is simply free there: no prepare handler, nothing held across fork, and it works for fork from a signal handler
- * and for a bare clone. The first lock that is taken in a child runs the repair that hk_lock_init was given. A child
- * that shares its parent's memory (vfork) finds nothing changed and is as good as a thread.
+ * All locks are in one page that the child of fork finds zeroed (hk_os_wipe_on_fork). So a lock that a vanished thread
+ * held is free there. This needs no prepare handler and no lock held across fork, and it works for fork from a signal
+ * handler and for a bare clone. The first lock that is taken in a child runs the repair that hk_lock_init was given. A
+ * child that shares its parent's memory (vfork) finds nothing changed and behaves as a thread.
  *
- * A signal handler may fork while the thread that it interrupted holds a lock. In the child that thread goes on where it
- * was, so what the lock guards is its own until it is done: the at-fork hook puts the repair off till then.
+ * A signal handler may fork while the thread that it interrupted holds a lock. In the child that thread continues where
+ * it was, so it alone uses what the lock guards until it is done: the at-fork hook puts the repair off until then.
  *
  * Where the kernel cannot wipe (before 4.14), the at-fork hook does it: fork from a program works, a bare clone does
  * not.
@@ -23,41 +23,43 @@
 
 HK_C_BEGIN
 
-/* Every lock, lowest rank first. src/README.md says what each guards. */
+/* Every lock, lowest rank first. src/README.md lists what each guards. */
 typedef enum { hk_lock_heap_pool, hk_lock_space, hk_lock_meta, hk_lock_count } hk_lock_id_t;
 
-/* Sets the locks up; called once before any is taken, while one thread exists. `repair_child` runs once in each child
+/* Sets the locks up. Called once before any is taken, while one thread exists. `repair_child` runs once in each child
  * of fork, with no lock held, before the first hk_lock_acquire there returns; it may take and release locks itself.
- * False when the system refuses the page: locks then work as where the kernel cannot wipe. */
+ * Returns false when the system refuses the page: the locks then work as where the kernel cannot wipe. */
 bool hk_lock_init(void (*repair_child)(void));
 
-/* Before hk_lock_init they work too, for the one thread there is, and know of no fork. */
+/* Take and release a lock. Before hk_lock_init they work for the one thread that exists, and do not notice a fork. */
 void hk_lock_acquire(hk_lock_id_t id);
 void hk_lock_release(hk_lock_id_t id);
 
-/* For what the repair makes anew but no lock guards: returns when it is whole, at once but in a child of fork. */
+/* Returns when the data that the repair rebuilds and no lock guards is whole: at once, except in a child of fork. */
 void hk_lock_wait_for_repair(void);
 
-/* Around a few steps on what the repair makes anew but no lock guards: should a signal handler fork between them, the
- * at-fork hook puts the repair off until they are done, as if a lock was held. No lock is taken between. */
+/* Enclose a few steps on data that the repair rebuilds and no lock guards. When a signal handler forks between them,
+ * the at-fork hook puts the repair off until the steps are done, as if a lock was held. The caller takes no lock
+ * between. */
 void hk_lock_put_repair_off(void);
 void hk_lock_let_repair_come(void);
 
-/* Runs the repair if this is a child that has not run it yet. True says that the caller knows it is a new child with
- * one thread, which is for the at-fork hook alone: where the kernel cannot wipe, each such call frees all locks and
- * repairs. False when the repair is put off, to the end of what this thread is in the middle of. */
+/* Runs the repair if this is a child that has not run it yet. `is_child` is true when the caller knows that this is a
+ * new child with one thread, which only the at-fork hook does: where the kernel cannot wipe, each such call frees all
+ * locks and repairs. Returns false when the repair is put off until this thread has finished its interrupted steps. */
 bool hk_lock_after_fork(bool is_child);
 
-/* Above that of each process that this one descends from by fork; a child of vfork shares its parent's. Never 0. From
- * signal handlers too. Where the kernel cannot wipe, the at-fork hook begins a new one. */
+/* Returns a number that is never 0 and above that of each process that this one descends from by fork; a child of
+ * vfork shares its parent's. Safe in signal handlers. Where the kernel cannot wipe, the at-fork hook begins a new
+ * generation. */
 uint32_t hk_lock_generation(void);
 
-/* Whether the repair is still to come, or under way: in a child of fork alone. For a thread that is no part of what a handler
- * interrupted, and would repair in the middle of that. */
+/* Returns whether the repair is still to come or under way: in a child of fork alone. For a thread that is not the one
+ * that a handler interrupted: its repair would change data in the middle of that thread's steps. */
 bool hk_lock_needs_repair(void);
 
-/* How often threads of this process took the lock; how often it was another's when they came for it; and how often they had
- * to sleep then. A child of fork begins with none. */
+/* Return how often threads of this process took the lock, how often they found it held, and how often they slept for
+ * it. A child of fork begins with 0. */
 uint64_t hk_lock_take_count(hk_lock_id_t id);
 uint64_t hk_lock_wait_count(hk_lock_id_t id);
 uint64_t hk_lock_sleep_count(hk_lock_id_t id);

@@ -1,12 +1,12 @@
-/* os/memory_group.c - L1. See memory_group.h. The file cgroup of /proc/self names the group; mountinfo says which
- * part of all groups is mounted, and where. */
+/* os/memory_group.c - L1. See memory_group.h. /proc/self/cgroup names the group; /proc/self/mountinfo tells which part
+ * of all groups is mounted, and where. */
 #include "os/memory_group.h"
 
 #include "base/format.h"
 #include "base/text.h"
 #include "os/kernel_file.h"
 
-/* Copies the text before `end`, or all of it, to HK_MEMORY_GROUP_PATH_BYTES. False when there is no room. */
+/* Copies the text before `end`, or all of it, to HK_MEMORY_GROUP_PATH_BYTES. Returns false when it does not fit. */
 static bool copy_until(char *to, const char *from, char end) {
   size_t length = 0;
   while (from[length] != end && from[length] != '\0') length++;
@@ -16,7 +16,7 @@ static bool copy_until(char *to, const char *from, char end) {
   return true;
 }
 
-/* False when there is no room. */
+/* Appends a text. Returns false when it does not fit. */
 static bool join(hk_format_t *to, const char *text) {
   size_t before = to->length;
   hk_format_text(to, text);
@@ -38,8 +38,8 @@ static const char *after_colon(const char *text) {
   return *text == ':' ? text + 1 : text;
 }
 
-/* The name in a line "<number>:<controllers>:<name>"; NULL when the group is not the one for memory. Version 2 has the
- * number 0 and lists no controllers. */
+/* Returns the name in a line "<number>:<controllers>:<name>"; NULL when the line's group is not the one for memory. Of
+ * version 2 the number is 0 and no controllers are listed. */
 static const char *name_in(const char *line, bool is_version_1) {
   if (!is_version_1) return hk_text_after(line, "0::");
   const char *controllers = after_colon(line);
@@ -61,8 +61,8 @@ static const char *next_field(const char *text) {
   return *text == ' ' ? text + 1 : text;
 }
 
-/* Whether a line of mountinfo is about the groups' files. Behind " - " stand the kind of file system, its source and
- * its options. */
+/* Returns whether a line of mountinfo describes a mount of the groups' files. Behind " - " stand the kind of file
+ * system, its source and its options. */
 static bool is_mount(const char *line, bool is_version_1) {
   const char *kind = line;
   while (*kind != '\0' && hk_text_after(kind, "- ") == NULL) kind = next_field(kind);
@@ -71,7 +71,7 @@ static bool is_mount(const char *line, bool is_version_1) {
   return hk_text_after(kind, "cgroup ") != NULL && hk_text_lists(next_field(next_field(kind)), "memory");
 }
 
-/* Spaces and the like are written as \040. */
+/* Replaces escapes such as \040 for a space. */
 static void unescape(char *text) {
   char *to = text;
   for (; *text != '\0'; to++) {
@@ -83,7 +83,7 @@ static void unescape(char *text) {
   *to = '\0';
 }
 
-/* Whether a part of the way is "..", which leads above all that may be seen. */
+/* Returns whether a part of the path is "..", which leads above all visible groups. */
 static bool leads_up(const char *way) {
   for (; *way != '\0'; way++) {
     const char *rest = hk_text_after(way, "/..");
@@ -92,7 +92,8 @@ static bool leads_up(const char *way) {
   return false;
 }
 
-/* The way from a mount that shows the groups from `shown` on to the group; NULL when the mount does not show it. */
+/* Returns the path from a mount that shows the groups from `shown` on to the group; NULL when the mount does not show
+ * the group. */
 static const char *way_to(const char *group, const char *shown) {
   const char *way = hk_text_after(shown, "/")[0] == '\0' ? group : hk_text_after(group, shown);
   if (way == NULL || leads_up(way)) return NULL;
@@ -100,7 +101,8 @@ static const char *way_to(const char *group, const char *shown) {
   return way[0] == '\0' ? way : NULL;
 }
 
-/* False when the mount of the line does not show the group, or where its folder has too long a name. */
+/* Takes the group's folder from a line of mountinfo. Returns false when the mount does not show the group, and when the
+ * folder's name is too long. */
 static bool take_mount(hk_memory_group_room_t *room, const char *root, hk_memory_group_t *group) {
   const char *field = next_field(next_field(next_field(room->line)));
   if (field[0] != '/' || !copy_until(room->shown, field, ' ')) return false;

@@ -1,4 +1,4 @@
-/* os/memory_group.h - L1. Where the files are of the control group that limits the process's memory. For memory_limit.c
+/* os/memory_group.h - L1. Finds the folder of the control group that limits the process's memory. For memory_limit.c
  * alone. */
 #ifndef HK_OS_MEMORY_GROUP_H
 #define HK_OS_MEMORY_GROUP_H
@@ -8,16 +8,16 @@
 
 #include "os/kernel_file.h"
 
-/* Chosen: a group whose folder has a longer name is not looked at. */
+/* Chosen: a group whose folder has a longer name is ignored. */
 #define HK_MEMORY_GROUP_PATH_BYTES 512
 
 typedef struct {
   char path[HK_MEMORY_GROUP_PATH_BYTES]; /* the group's folder, without a slash behind it */
   size_t length;
-  size_t top; /* so much of `path` is the mount point: the highest group that can be seen */
+  size_t top; /* length of the mount point in `path`: the highest visible group */
 } hk_memory_group_t;
 
-/* The working memory of a look: more than a thread with a small stack has left. */
+/* The working memory of a search, which may exceed a small thread stack. */
 typedef struct {
   hk_kernel_file_t reader;
   char line[HK_KERNEL_LINE_BYTES];
@@ -27,8 +27,8 @@ typedef struct {
   char mount[HK_MEMORY_GROUP_PATH_BYTES];
 } hk_memory_group_room_t;
 
-/* Finds the process's group in /proc/self, of version 1 or 2 of the kernel's interface. False when there is none.
- * `root` stands before every path: "" but in tests. */
+/* Finds the process's group in /proc/self, of version 1 or 2 of the kernel's interface. Returns false when there is
+ * none. `root` stands before every path: "" except in tests. */
 bool hk_memory_group_find(hk_memory_group_t *group, bool is_version_1, const char *root, hk_memory_group_room_t *room);
 
 #endif /* HK_OS_MEMORY_GROUP_H */

@@ -8,18 +8,18 @@
 #include "base/text.h"
 #include "os/kernel_file.h"
 
-/* Chosen: when less than this part of the limit is left, it is asked what the use is made of. */
+/* Chosen: when less than 1/CLOSE_SHARE of the limit is left, the use is read without inactive files. */
 #define CLOSE_SHARE 2
 
-/* Version 1 writes "no limit" as the highest number of whole pages. Nothing near it can be meant. */
+/* Version 1 writes "no limit" as the highest number of whole pages. No real limit is near it. */
 #define NO_LIMIT_FROM (SIZE_MAX / 4)
 
-/* One group's folder: the first bytes of the path. */
+/* One group's folder: the first `length` bytes of the path. */
 typedef struct {
   const hk_memory_limit_place_t *place;
   hk_memory_limit_room_t *room;
   size_t length;
-  bool is_short; /* of descriptors, when something was to be read */
+  bool is_short; /* a file could not be opened for want of descriptors or memory */
 } folder_t;
 
 /* ---- A number in a file. */
@@ -36,7 +36,7 @@ static bool open_in(folder_t *folder, const char *name) {
   return false;
 }
 
-/* The number behind `label` at the start of a line. */
+/* Reads the number behind `label` at the start of a line. Returns false when there is none. */
 static bool read_number(folder_t *folder, const char *name, const char *label, size_t *number) {
   if (!open_in(folder, name)) return false;
   hk_kernel_file_t *reader = &folder->room->limit.reader;
@@ -52,7 +52,7 @@ static bool read_number(folder_t *folder, const char *name, const char *label, s
 
 /* ---- One group. */
 
-/* "max", which is no number, says that there is none. */
+/* Lowers `limit` to the number in the file. "max", which is no number, means no limit. */
 static void lower_to(folder_t *folder, const char *name, size_t *limit) {
   size_t number;
   if (read_number(folder, name, "", &number) && number < *limit) *limit = number;
@@ -64,30 +64,31 @@ static bool read_limit(folder_t *folder, size_t *limit) {
     lower_to(folder, "memory.limit_in_bytes", limit);
   } else {
     lower_to(folder, "memory.max", limit);
-    lower_to(folder, "memory.high", limit); /* from there on the program is slowed down */
+    lower_to(folder, "memory.high", limit); /* above it the kernel slows the program down */
   }
   return *limit < NO_LIMIT_FROM;
 }
 
-/* Contents of files that nobody has used for a while count as use, but go before anybody is slowed down or ended. */
+/* Subtracts the inactive file pages: they count as use, but the kernel drops them before it slows down or ends a
+ * process. */
 static void leave_out_files(folder_t *folder, size_t *use) {
   const char *label = folder->place->is_version_1 ? "total_inactive_file " : "inactive_file ";
   size_t files;
   if (read_number(folder, "memory.stat", label, &files)) *use -= files < *use ? files : *use;
 }
 
-/* False when the group has no limit, or does not say how much is used. */
+/* Reads a group's limit and use. Returns false when the group has no limit or its use cannot be read. */
 static bool read_group(folder_t *folder, hk_os_memory_limit_t *found) {
   const char *use = folder->place->is_version_1 ? "memory.usage_in_bytes" : "memory.current";
   if (!read_limit(folder, &found->limit_bytes) || !read_number(folder, use, "", &found->use_bytes)) return false;
-  if (found->limit_bytes == 0) found->limit_bytes = 1; /* 0 says that there is none */
+  if (found->limit_bytes == 0) found->limit_bytes = 1; /* 0 means no limit */
   if (found->use_bytes > found->limit_bytes / CLOSE_SHARE) leave_out_files(folder, &found->use_bytes);
   return true;
 }
 
 /* ---- All of them. */
 
-/* Notes the groups with a limit, from the process's up to the highest that can be seen. */
+/* Records the groups with a limit, from the process's own up to the highest visible one. */
 static void find_levels(hk_memory_limit_place_t *place, hk_memory_limit_room_t *room) {
   const hk_memory_group_t *group = &place->group;
   size_t length = group->length;
@@ -98,7 +99,7 @@ static void find_levels(hk_memory_limit_place_t *place, hk_memory_limit_room_t *
     if (read_group(&folder, &found)) place->level[place->level_count++] = length;
     if (length <= group->top) return;
     do length--;
-    while (group->path[length] != '/'); /* as behind the mount point, at the latest */
+    while (group->path[length] != '/'); /* there is one behind the mount point at the latest */
   }
 }
 
@@ -109,7 +110,7 @@ static bool find(hk_memory_limit_place_t *place, bool is_version_1, const char *
   return place->level_count > 0;
 }
 
-/* Where both versions are mounted, memory belongs to one of them: the other has no files about it. */
+/* Where both versions are mounted, one of them manages memory: the other has no files about it. */
 bool hk_memory_limit_find(hk_memory_limit_place_t *place, const char *root, hk_memory_limit_room_t *room) {
   return find(place, true, root, room) || find(place, false, root, room);
 }
@@ -134,8 +135,8 @@ bool hk_memory_limit_read(const hk_memory_limit_place_t *place, hk_os_memory_lim
 
 /* ---- Pressure. */
 
-/* The average in the line "some avg10=12.34 ...": the part of the last ten seconds, in percent, in which some task
- * waited for memory. */
+/* Returns the average in the line "some avg10=12.34 ...", in permille: the part of the last ten seconds in which some
+ * task waited for memory. 0 when the line is another. */
 static unsigned permille_in(const char *line) {
   const char *text = hk_text_after(line, "some avg10=");
   uint64_t percent, fraction = 0;

@@ -1,8 +1,8 @@
-/* os/memory_limit.h - L1. The limits on memory of the control groups that the process is in, as the kernel's files say
- * them. For os_limit.c alone.
+/* os/memory_limit.h - L1. Reads the memory limits of the process's control groups from the kernel's files. For
+ * os_limit.c alone.
  *
- * Files are opened anew for each look. A descriptor that is kept would be closed by programs that close all there are,
- * and be another file's by then.
+ * Each read opens the files anew. A program that closes all descriptors would close a kept one, and its number could
+ * then belong to another file.
  */
 #ifndef HK_OS_MEMORY_LIMIT_H
 #define HK_OS_MEMORY_LIMIT_H
@@ -13,13 +13,13 @@
 #include "os/memory_group.h"
 #include "os/os.h"
 
-/* Chosen: of a group and those above it so many with a limit are looked at, from the group on. */
+/* Chosen: the most groups with a limit that count, from the process's own group upward. */
 #define HK_MEMORY_LIMIT_LEVELS 8
 
 /* Longest name of a file in a group's folder, with the slash and the zero byte. */
 #define HK_MEMORY_LIMIT_NAME_BYTES 32
 
-/* The working memory of a look, to be mapped for the time of it (see memory_group.h). */
+/* The working memory of a read, mapped while the read lasts (see memory_group.h). */
 typedef union {
   hk_memory_group_room_t group;
   struct {
@@ -32,20 +32,21 @@ typedef union {
 typedef struct {
   hk_memory_group_t group;
   bool is_version_1;
-  size_t level[HK_MEMORY_LIMIT_LEVELS]; /* so much of the group's path is a folder with a limit */
+  size_t level[HK_MEMORY_LIMIT_LEVELS]; /* lengths of the group's path that are a folder with a limit */
   unsigned level_count;
 } hk_memory_limit_place_t;
 
-/* Finds the process's limits. False when there is none. `root` stands before every path: "" but in tests. */
+/* Finds the process's limits. Returns false when there is none. `root` stands before every path: "" except in tests. */
 bool hk_memory_limit_find(hk_memory_limit_place_t *place, const char *root, hk_memory_limit_room_t *room);
 
-/* The one of them that is nearest, without `stalled_permille`. The limits are read again, for they change; where
- * they are gone, or can be read no more, there is none. False when it is for want of a descriptor that nothing can
- * be read now. */
+/* Reads the limits anew, for they change, and stores the one that leaves the least room, without `stalled_permille`;
+ * `limit_bytes` is 0 when no limit can be read. Returns false when a file could not be opened for want of descriptors
+ * or memory. */
 bool hk_memory_limit_read(const hk_memory_limit_place_t *place, hk_os_memory_limit_t *found,
                           hk_memory_limit_room_t *room);
 
-/* What the group's file about pressure says, or in want of one this file. */
+/* Returns how much of the last ten seconds some task waited for memory, in permille: from the group's file on pressure,
+ * or from the file `otherwise` where the group has none. 0 when neither can be read. */
 unsigned hk_memory_limit_stalled(const hk_memory_limit_place_t *place, const char *otherwise,
                                  hk_memory_limit_room_t *room);
 

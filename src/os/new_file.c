@@ -8,7 +8,7 @@
 
 #include "os/syscall.h"
 
-/* The longest folder whose rights are looked at beforehand. */
+/* The longest folder whose rights hk_new_file_obstacle checks. */
 #define FOLDER_BYTES 4096
 
 bool hk_new_file_is_above_limit(uint64_t bytes) {
@@ -50,11 +50,11 @@ int hk_new_file_write_as(const char *path, const char *text, size_t bytes, unsig
   return written < 0 ? (int)-written : ENOSPC;
 }
 
-/* The part of a path before its last name: "." when there is none. False when it is too long to look at. */
+/* Copies the part of a path before its last name: "." when there is none. Returns false when that part is too long. */
 static bool folder_of(const char *path, char *folder) {
   size_t length = 0;
   for (size_t i = 0; path[i] != '\0'; i++) {
-    if (path[i] == '/') length = i + 1; /* with the slash, which the root needs */
+    if (path[i] == '/') length = i + 1; /* with the slash, which the root folder needs */
   }
   if (length >= FOLDER_BYTES) return false;
   __builtin_memcpy(folder, length > 0 ? path : ".", length > 0 ? length : 1);

@@ -1,4 +1,4 @@
-/* os/new_file.h - L1. A file that is made whole, in place of none. By bare system calls: no allocation, errno stays. */
+/* os/new_file.h - L1. Creates a whole file where none exists. Bare system calls: no allocation, errno stays. */
 #ifndef HK_OS_NEW_FILE_H
 #define HK_OS_NEW_FILE_H
 
@@ -10,23 +10,24 @@
 
 HK_C_BEGIN
 
-/* Makes the file, for its owner alone, and writes `bytes` of `text` in one call. 0, or the error number: nothing is left
- * behind then. Whatever stands under the name already, a symbolic link too, is an error. */
+/* Creates the file, readable by its owner alone, and writes `bytes` of `text` in one call. Returns 0 or the error
+ * number; on failure no file is left behind. Anything that exists under the name is an error, a symbolic link too. */
 int hk_new_file_write(const char *path, const char *text, size_t bytes);
 
-/* The same, for those whom `mode` names. */
+/* The same with the access rights of `mode`. */
 int hk_new_file_write_as(const char *path, const char *text, size_t bytes, unsigned mode);
 
-/* Why hk_new_file_write would fail, as far as that shows beforehand: an error number, or 0. */
+/* Predicts, as far as possible, whether hk_new_file_write would fail. Returns its error number, or 0. */
 int hk_new_file_obstacle(const char *path);
 
-/* Above the user's limit on the length of a file a write would end the program by a signal. */
+/* Returns whether a file of `bytes` exceeds the limit on file sizes (RLIMIT_FSIZE): such a write would raise a signal
+ * that ends the program. */
 bool hk_new_file_is_above_limit(uint64_t bytes);
 
-/* Makes the file empty, and opens it for writing: a descriptor, or a negated error number. */
+/* Creates an empty file and opens it for writing. Returns the descriptor or a negated error number. */
 long hk_new_file_open(const char *path);
 
-/* What was made and is not wanted after all. */
+/* Removes a file that hk_new_file_open has created. */
 void hk_new_file_remove(const char *path);
 
 HK_C_END

@@ -5,7 +5,7 @@
 
 #include "os/kernel_file.h"
 
-/* The list as far as it was read: it may be longer than any line that could be kept. */
+/* The list as far as it is read. It may be longer than any fixed line buffer. */
 typedef struct {
   unsigned number; /* the digits since the last other character */
   bool has_number;

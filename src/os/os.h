@@ -1,9 +1,9 @@
-/* os/os.h - L1. The machine behind one contract. `os_linux.c`, `os_time.c`, `os_node.c`, `os_limit.c`, `os_huge.c`,
- * `os_rights.c`, `os_bare_thread.c`, `os_signal.c`, `os_sleep.c` and `os_thread.c` keep it; `tests/support/fake_os.c`
- * replaces them at link time.
+/* os/os.h - L1. The contract between the library and the operating system. `os_linux.c`, `os_time.c`, `os_node.c`,
+ * `os_limit.c`, `os_huge.c`, `os_rights.c`, `os_bare_thread.c`, `os_signal.c`, `os_sleep.c` and `os_thread.c` implement
+ * it; `tests/support/fake_os.c` replaces them at link time.
  *
- * Rules for every function: it never allocates from malloc, takes no lock of ours, and leaves errno as it found it.
- * Sizes are in bytes. Ranges are whole OS pages unless a function says otherwise.
+ * No function allocates from malloc, takes a lock of the library, or changes errno. Sizes are in bytes. Ranges are
+ * whole OS pages unless a function says otherwise.
  */
 #ifndef HK_OS_OS_H
 #define HK_OS_OS_H
@@ -16,94 +16,99 @@
 
 HK_C_BEGIN
 
-/* The OS page size: a power of two, 4 KiB to 64 KiB, read once from the system (4, 16 and 64 KiB occur). */
+/* Returns the OS page size: a power of two, 4 KiB to 64 KiB, read once from the system (4, 16 and 64 KiB occur). */
 size_t hk_os_page_size(void);
 
-/* A new private, readable, writable, zero range of `bytes`, its start aligned to `alignment` (a power of two, at least
- * a page). Nothing is resident until touched. NULL when the system refuses. */
+/* Maps a new private, readable, writable, zero range of `bytes`. Its start is aligned to `alignment`, a power of two of
+ * at least a page. No page is resident until touched. Returns NULL when the system refuses. */
 void *hk_os_reserve(size_t bytes, size_t alignment);
 
-/* Gives a range back for good. False when the system refuses (it can: splitting a mapping needs a new one): the range
- * is then still mapped with its contents, and still the caller's. */
+/* Unmaps a range. Returns false when the system refuses, as it can when a mapping has to be split: the range is then
+ * still mapped with its contents, and the caller still owns it. */
 bool hk_os_unmap(void *start, size_t bytes);
 
-/* Drops a range's contents but keeps the addresses: it reads as zero afterwards and is not resident until touched.
- * False when the system refuses: contents are then unspecified, the range stays usable. */
+/* Purges a range but keeps its addresses: it reads as zero afterwards and is not resident until touched. Returns false
+ * when the system refuses: the contents are then unspecified and the range stays usable. */
 bool hk_os_purge(void *start, size_t bytes);
 
-/* Purges a range, one mapping of zero memory, that the system has made resident because the program locks its memory
- * (mlockall). True when it was such a range: it stays locked, and each page becomes resident when it is touched. */
+/* Purges a range of zero memory, one mapping, if the system has made it resident because the program locks its memory
+ * (mlockall). Returns true when it was such a range: it stays locked, and each page becomes resident when it is
+ * touched. */
 bool hk_os_purge_if_locked(void *start, size_t bytes);
 
-/* What became of a range that was to be purged lazily. */
+/* The result of a lazy purge. */
 typedef enum {
-  hk_os_purge_refused, /* as where hk_os_purge says false */
-  hk_os_purge_lazy, /* each page reads as it did or as zero, and may turn zero at any moment until it is written to */
-  hk_os_purge_done, /* as hk_os_purge, for a system that has no lazy way, or not for this range */
+  hk_os_purge_refused, /* as where hk_os_purge returns false */
+  /* each page reads as it did or as zero, and may turn zero at any moment until it is written to */
+  hk_os_purge_lazy,
+  hk_os_purge_done, /* as hk_os_purge: the system has no lazy way, or not for this range */
 } hk_os_purge_t;
 
-/* Lets the system drop a range's contents when it is short of memory; a page that is written to before that stays. */
+/* Lets the system drop a range's contents when it is short of memory. A page that is written to before that stays. */
 hk_os_purge_t hk_os_purge_lazily(void *start, size_t bytes);
 
-/* Makes a range resident as a write to each of its pages would, in one call; contents stay. False when the system
- * refuses, as where it knows no such call: a part may be resident then, and the rest becomes so when it is touched. */
+/* Makes a range resident in one call, as a write to each of its pages would; the contents stay. Returns false when the
+ * system refuses or does not have the call: a part may be resident then, and the rest becomes so when it is touched. */
 bool hk_os_prefault(void *start, size_t bytes);
 
-/* Changes a range's length from `old_bytes` to `new_bytes` where it stands: what stays keeps its contents, what is new
- * is zero. False when the system refuses: the range is then unchanged. */
+/* Changes a range's length in place from `old_bytes` to `new_bytes`. The common part keeps its contents, and a new part
+ * is zero. Returns false when the system refuses: the range is then unchanged. */
 bool hk_os_resize(void *start, size_t old_bytes, size_t new_bytes);
 
-/* Moves a range's pages onto `target`, a range of `new_bytes` that the caller has, whose contents are lost; what is
- * longer reads as zero, what is shorter is dropped. The old addresses are the system's again. False when the system
- * refuses, as it does for a range that lies in several mappings: both ranges are then unchanged. */
+/* Moves a range's pages onto `target`, a range of `new_bytes` that the caller owns, whose contents are lost. A longer
+ * target reads as zero behind the old contents; a shorter one drops the rest. The old addresses become unmapped.
+ * Returns false when the system refuses, as it does for a range that lies in several mappings: both ranges are then
+ * unchanged. */
 bool hk_os_move(void *start, size_t old_bytes, void *target, size_t new_bytes);
 
-/* Marks a range so that the child of fork (not of vfork) finds it all zero. False where the kernel cannot. */
+/* Marks a range so that the child of fork (not of vfork) finds it all zero. Returns false where the kernel cannot do
+ * so. */
 bool hk_os_wipe_on_fork(void *start, size_t bytes);
 
-/* Writes all of `text` to file descriptor 2; a failure is ignored: there is nowhere left to report it. */
+/* Writes all of `text` to file descriptor 2. Ignores a failure, which could not be reported anywhere. */
 void hk_os_write_stderr(const char *text, size_t bytes);
 
-/* From here on hk_os_write_stderr writes to what file descriptor 2 is now, even when the program has closed it (many do
- * before they exit), and to nothing else: not to a file of the program's that was given the same number since. */
+/* Keeps the present file of descriptor 2 for hk_os_write_stderr, even when the program closes the descriptor (many do
+ * before they exit). From then on messages go to that file alone, not to another file that gets the number 2. */
 void hk_os_keep_stderr(void);
 
 /* Ends the process with SIGABRT. */
 HK_NORETURN void hk_os_abort(void);
 
-/* Monotonic time in nanoseconds: not for every block. */
+/* Returns monotonic time in nanoseconds. Too slow for every block. */
 uint64_t hk_os_now_ns(void);
 
-/* Monotonic time in milliseconds, as of the last tick of the kernel's timer: some milliseconds old, and no system call
- * where the kernel offers a way without. */
+/* Returns monotonic time in milliseconds, as of the last tick of the kernel's timer: some milliseconds old. No system
+ * call where the kernel offers a way without. */
 uint64_t hk_os_coarse_ms(void);
 
-/* Milliseconds since 1970, as the system's clock has it. */
+/* Returns the milliseconds since 1970 by the system's clock. */
 uint64_t hk_os_unix_ms(void);
 
-/* 64 unpredictable bits, chosen by the kernel at exec: the same at each call in a process and in its fork children. */
+/* Returns 64 unpredictable bits, chosen by the kernel at exec: the same at each call in a process and in its children
+ * by fork. */
 uint64_t hk_os_process_secret(void);
 
-/* The environment's "NAME=value" texts, ended by NULL; NULL itself while the C library has not set it up. */
+/* Returns the environment's "NAME=value" texts, ended by NULL; NULL itself while the C library has not set it up. */
 const char *const *hk_os_environment(void);
 
-/* This process's number; a child of fork has another. */
+/* Returns this process's number; a child of fork has another one. */
 uint64_t hk_os_process_id(void);
 
-/* True in a program that runs with more rights than its caller (setuid, file capabilities): the environment must then
- * be ignored. */
+/* Returns true in a program that runs with more rights than its caller (setuid, file capabilities): the library must
+ * then ignore the environment. */
 bool hk_os_is_secure_exec(void);
 
 /* Blocks while `*word == expected`; may return early for no reason. Where the system refuses such a wait, the thread
- * sleeps a little, or yields the processor: it never returns at once while the word stays the same. */
+ * sleeps shortly or yields the processor: it never returns at once while the word stays the same. */
 void hk_os_wait(const uint32_t *word, uint32_t expected);
 
-/* The same, but for `timeout_ms` at the most. Where the system refuses such a wait, the thread sleeps by the clock, and
- * looks at the word now and then. False when the system refuses that too: no time has passed. */
+/* Blocks as hk_os_wait, for `timeout_ms` at most. Where the system refuses such a wait, the thread sleeps by the clock
+ * and reads the word now and then. Returns false when the system refuses that too: no time has passed. */
 bool hk_os_wait_for(const uint32_t *word, uint32_t expected, uint64_t timeout_ms);
 
-/* Lets about `ms` milliseconds pass; may return early for no reason. False when the system refuses: no time has
- * passed. */
+/* Pauses for about `ms` milliseconds; may return early for no reason. Returns false when the system refuses: no time
+ * has passed. */
 HK_INLINE bool hk_os_pause(uint64_t ms) {
   static const uint32_t never_woken = 0;
   return hk_os_wait_for(&never_woken, 0, ms);
@@ -112,106 +117,110 @@ HK_INLINE bool hk_os_pause(uint64_t ms) {
 /* Wakes one thread that is blocked on `word`. */
 void hk_os_wake_one(const uint32_t *word);
 
-/* This process's resident memory now and its highest so far, in bytes; 0 where the system cannot say. */
+/* This process's resident memory now and its highest so far, in bytes; 0 where the system does not tell. */
 typedef struct {
   size_t resident_bytes;
   size_t peak_resident_bytes;
 } hk_os_memory_t;
 hk_os_memory_t hk_os_memory(void);
 
-/* How many mappings this process has, of at most vm.max_map_count; 0 where the system cannot say. Reads them all: not
- * often. */
+/* Returns the number of mappings of this process, of at most vm.max_map_count; 0 where the system does not tell. Slow:
+ * it reads them all. */
 size_t hk_os_mapping_count(void);
 
 /* A limit on the memory of this process, or of several together (a control group's). */
 typedef struct {
-  size_t limit_bytes;        /* 0: there is none */
-  size_t use_bytes;          /* of all that it counts, without contents of files that would go first */
-  unsigned stalled_permille; /* so much of the last seconds some task waited for memory; 0 where nobody says */
+  size_t limit_bytes; /* 0: no limit */
+  /* of all that the limit counts; near the limit without inactive file pages */
+  size_t use_bytes;
+  /* how much of the last ten seconds some task waited for memory; 0 where the system does not tell */
+  unsigned stalled_permille;
 } hk_os_memory_limit_t;
 
-/* Of the limits there are, the one that leaves the least room now. Several system calls: now and then, and under no
- * lock. Limits are looked for in the first call; what has none then is not looked at again. False when it cannot be
- * told now. */
+/* Reads the limit that leaves the least room now. Makes several system calls, so it is called rarely and without a
+ * lock. The first call searches the limits; a group without a limit then is not read again. Returns false when the
+ * limits cannot be read now. */
 bool hk_os_memory_limit(hk_os_memory_limit_t *limit);
 
 /* Where the system makes pages of 2 MiB (huge pages) of a program's memory. */
 typedef enum {
   hk_os_huge_never,
-  hk_os_huge_on_request, /* where a program asks for them */
-  hk_os_huge_everywhere, /* where none forbids it */
+  hk_os_huge_on_request, /* where a program asks for huge pages */
+  hk_os_huge_everywhere, /* where no program forbids huge pages */
 } hk_os_huge_t;
 
-/* As it was when it was first asked for, which takes some system calls. Never where nobody can say, or
- * where huge pages have another size. */
+/* Returns the setting that the first call read, by some system calls. Returns hk_os_huge_never where it is unknown or
+ * huge pages have another size. */
 hk_os_huge_t hk_os_huge_setting(void);
 
-/* Asks for huge pages in a range, or forbids them, from now on: of memory that is touched later. Contents stay, and all
- * that the system does is advice that it may refuse: false. */
+/* Asks for huge pages in a range, or forbids them, for memory that is touched from now on. The contents stay. Returns
+ * false when the system refuses this advice. */
 bool hk_os_huge_allow(void *start, size_t bytes, bool allowed);
 
-/* Keeps memory of which a little is touched, here and there, in small pages also where the system makes huge ones
- * everywhere: otherwise each touch there makes 2 MiB resident. As much of the range as is whole pages. */
+/* Forbids huge pages in memory that is touched sparsely, where the system makes huge pages everywhere: otherwise each
+ * touch there makes 2 MiB resident. Covers the whole pages of the range. */
 void hk_os_huge_keep_small(void *start, size_t bytes);
 
-/* A new range, as hk_os_reserve, that is kept in small pages: for records of our own. */
+/* Maps a range as hk_os_reserve and keeps it in small pages. For records. */
 void *hk_os_reserve_small(size_t bytes, size_t alignment);
 
-/* The same, but it can only be read, and reads as zero, until hk_os_allow_writes. What cannot be written to is no data
- * for RLIMIT_DATA: this is for what is read everywhere and written to here and there. */
+/* Maps a range as hk_os_reserve_small that reads as zero and cannot be written to until hk_os_allow_writes. RLIMIT_DATA
+ * does not count memory that cannot be written to. For tables that are read everywhere and written to in few places. */
 void *hk_os_reserve_readable(size_t bytes, size_t alignment);
 
-/* Makes a range readable and writable that was only readable; one that is both stays so. False when the system refuses:
- * a part may be writable then. */
+/* Makes a range writable that was only readable; a writable range stays so. Returns false when the system refuses: a
+ * part may be writable then. */
 bool hk_os_allow_writes(void *start, size_t bytes);
 
-/* Makes memory readable only of which nothing was written to: as much of the range as is whole pages. The system may
- * refuse, and all of it stays writable. */
+/* Makes the whole pages of a range readable alone. Requires that the range was not written to. When the system refuses,
+ * the range stays writable. */
 void hk_os_forbid_writes(void *start, size_t bytes);
 
-/* Makes huge pages of a range of whole 2 MiB at once, of what is not resident too. False when the system refuses:
- * nothing of the contents has changed, and a part may have become huge. How much CPU the thread had of it, in ns. */
+/* Makes huge pages at once of a range of whole 2 MiB, also of its pages that are not resident. Returns false when the
+ * system refuses: the contents have not changed, and a part may have become huge. `*cpu_ns` is the thread's CPU time
+ * for it, in ns; 0 where it is unknown. */
 bool hk_os_huge_collapse(void *start, size_t bytes, uint64_t *cpu_ns);
 
-/* Makes the page at `start`, which is the caller's alone, as a program's first write there would, without a change of
- * its contents. How much CPU the thread had of it, in ns. */
+/* Makes the page at `start` resident, as a program's first write would, without a change of its contents. Requires that
+ * the caller alone uses the page. Returns the thread's CPU time for it, in ns; 0 where it is unknown. */
 uint64_t hk_os_huge_touch(void *start);
 
-/* How much of a range is resident. 0 where the system does not say, as when a part is not mapped. */
+/* Returns the resident bytes of a range; 0 where the system does not tell, as when a part is not mapped. */
 size_t hk_os_resident_bytes(void *start, size_t bytes);
 
-/* Of each page of a range, a byte each, whether it is resident: 1 or 0. False where the system does not say, as when a
- * part is not mapped. */
+/* Writes a byte for each page of a range: 1 when it is resident, else 0. Returns false where the system does not tell,
+ * as when a part is not mapped. */
 bool hk_os_resident_pages(void *start, size_t bytes, unsigned char *is_resident);
 
-/* How many memory nodes threads can be on, counted from 0: at least 1. To be asked once (os/node.h does): a node that
- * is there later is not in it. */
+/* Returns the number of memory nodes that threads can run on, counted from 0: at least 1. Called once (by os/node.h): a
+ * node that is added later is not counted. */
 unsigned hk_os_node_count(void);
 
-/* The node of the processor that the calling thread is on. No system call where the kernel offers a way without. */
+/* Returns the node of the processor that the calling thread is on. No system call where the kernel offers a way
+ * without. */
 unsigned hk_os_current_node(void);
 
-/* Starts a thread that runs `run` and is gone when that returns; nobody waits for it. It has a small stack and the name
- * (of less than 16 characters), and handles no signals but those it brings upon itself. False when the system refuses.
- * The C library may allocate inside, and may take locks of its own: not from inside a free, which the C library may
- * call while it holds them. */
+/* Starts a detached thread that runs `run`. It has a small stack and the name (of less than 16 characters), and blocks
+ * all signals but those that it causes itself and the C library's. Returns false when the system refuses. The C library
+ * may allocate inside and take locks of its own. So the call is not allowed inside a free, which the C library may call
+ * while it holds them. */
 bool hk_os_thread_start(const char *name, void (*run)(void));
 
-/* How many threads the process has, without the bare one; one that has ended but was the first counts as long as there
- * are others. 0 where it cannot be told. */
+/* Returns the number of the process's threads, without the bare one. The first thread counts after its end while others
+ * run. 0 where the number is unknown. */
 unsigned hk_os_thread_count(void);
 
-/* True: the caller may start the bare thread, of which a process has one at the most, or go on as that. False: there is
- * one, or about to be. A child of fork has none. From signal handlers too. */
+/* Claim the bare thread, of which a process has one at most. A caller that gets true may start it, or continue as it.
+ * False: it runs already, or another thread has the claim. A child of fork has none. Safe in signal handlers. */
 bool hk_os_bare_thread_claim(void);
 bool hk_os_bare_thread_is_claimed(void);
 void hk_os_bare_thread_give_up(void);
 
-/* Starts a thread that the C library knows nothing of; from a signal handler too, and from inside the allocator. It
- * runs `run`, for which it has a stack of HK_OS_BARE_STACK_BYTES, thread-local memory of its own that is zero, whatever
- * the initializers say, no signals as a thread of hk_os_thread_start, and the rights of the thread that starts it, for
- * good. `run` must call nothing of the C library that could need a real thread. When it returns, nothing is left. False
- * when the system refuses. */
+/* Starts a thread that the C library does not know. Safe in signal handlers and inside the allocator. `run` has a stack
+ * of HK_OS_BARE_STACK_BYTES, thread-local memory of its own that is zero in spite of initializers, and for good the
+ * rights of the thread that starts it. All signals are blocked but those that it causes itself. `run` must not call
+ * functions of the C library that need a thread of the library's. When it returns, the thread leaves no memory behind.
+ * Returns false when the system refuses. */
 #define HK_OS_BARE_STACK_BYTES ((size_t)256 * 1024)
 bool hk_os_bare_thread_start(const char *name, void (*run)(void));
 
@@ -219,62 +228,66 @@ bool hk_os_bare_thread_start(const char *name, void (*run)(void));
  * process's first thread. */
 typedef enum {
   hk_rights_same,
-  hk_rights_settled,  /* the same, and the first thread has none to give up that could be seen */
+  hk_rights_settled,  /* the same, and the first thread has no visible ones left to give up */
   hk_rights_differ,   /* the first thread has other ones */
   hk_rights_confined, /* the first thread is under a seccomp filter that the caller is not under */
   hk_rights_unknown,
 } hk_rights_t;
 
-/* For a thread of ours, now and then. `was_same`: an answer before was so, or the first thread has made the caller. The
- * caller gives up what cannot be compared. Reads two files; where they cannot be opened, it makes some system calls. */
+/* Compares the rights of one of the library's threads, which calls this regularly. `was_same`: an earlier call found
+ * them the same, or the first thread made the caller. The caller gives up what cannot be compared. Reads two files;
+ * where they cannot be opened, makes some system calls. */
 hk_rights_t hk_os_rights(bool was_same);
 
-/* Why a signal is not taken. */
+/* The result of taking a signal. */
 typedef enum { hk_os_signal_taken, hk_os_signal_in_use, hk_os_signal_refused } hk_os_signal_t;
 
-/* From now on `hook` runs where the signal arrives, inside its handler: unless the program had something in mind for it
- * before. With `from_tool_alone` only a signal that the command line tool sent is one, and others are nothing. The
- * program may take the signal back, as it would from anybody. For one signal of each kind. */
+/* Takes a signal: from now on `hook` runs in its handler, in the thread that the signal reaches. Returns
+ * hk_os_signal_in_use when the program has a handler for it or ignores it. With `from_tool_alone` only signals that the
+ * command line tool sent count. The program may replace the handler, as any other. There is one signal with
+ * `from_tool_alone` and one without. */
 hk_os_signal_t hk_os_signal_take(unsigned number, bool from_tool_alone, void (*hook)(void));
 
-/* The calling thread is there for what the command line tool sends by a signal that was taken for it, where all others
- * may block it. What others send goes to the process, as if this thread did not listen, and it listens no longer. */
+/* Unblocks the tool's signal in the calling thread, which then receives it where all of the program's threads block it.
+ * A signal of another sender is sent to the process again, as if this thread did not listen, and the thread stops
+ * listening. */
 void hk_os_signal_listen(void);
 
-/* Sends it from here to the process's first thread. */
+/* Sends the tool's signal to the process's first thread. */
 void hk_os_signal_first_thread(void);
 
-/* Arranges that `hook` runs in each thread that called hk_os_thread_exit_arm, when that thread ends. Called once,
- * outside all locks. False when the system has no room for it. The C library may allocate inside. */
+/* Makes `hook` run at the end of each thread that has called hk_os_thread_exit_arm. Called once, outside all locks.
+ * Returns false when the system has no room for it. The C library may allocate inside. */
 bool hk_os_thread_exit_init(void (*hook)(void));
 
-/* Arms the hook for the calling thread; called again from inside the hook it makes the hook run once more, later, up to
- * three times. False when there is no hook yet, or the system refuses. The C library may allocate inside. */
+/* Arms the hook for the calling thread. Called from inside the hook, it makes the hook run once more later, up to three
+ * times. Returns false when there is no hook yet or the system refuses. The C library may allocate inside. */
 bool hk_os_thread_exit_arm(void);
 
-/* Whether the C library has made the calling thread, and so runs the hook when the thread ends. It has not made a
- * thread of a bare clone. */
+/* Returns whether the C library has made the calling thread, and so runs the hook at its end. It has not made a thread
+ * of a bare clone. */
 bool hk_os_thread_has_end(void);
 
-/* Whether the hook may have run for the last time, although the calling thread still frees: true as well where that
- * cannot be told. Of a thread that the C library has made. */
+/* Returns whether the hook may have run for the last time although the calling thread still frees; true also where this
+ * is unknown. Requires a thread that the C library has made. */
 bool hk_os_thread_is_ending(void);
 
-/* A thread that the C library has made, for others to look at. */
+/* A thread that the C library has made, as other threads see it. */
 typedef struct {
-  uint64_t number;     /* the kernel's; 0: not known */
-  uintptr_t stack_top; /* above all frames on the stack that the thread began with */
+  uint64_t number;     /* the kernel's number; 0: unknown */
+  uintptr_t stack_top; /* above all frames on the thread's first stack */
 } hk_os_thread_t;
 
-/* The calling thread. No system call. */
+/* Returns the calling thread. No system call. */
 hk_os_thread_t hk_os_thread_self(void);
 
-/* Whether the thread sleeps outside the library at some moment during the call: in a system call of the program's, on
- * the stack that it began with, and with no signal handler under way on that. From that moment on it sees what the
- * caller wrote before (the kernel's lock orders both). Opens a file. False where it cannot be told. */
+/* Returns whether the thread sleeps outside the library at some moment during the call: in a system call of the
+ * program, on its first stack, and without a signal handler under way on that stack. From that moment on the thread
+ * sees what the caller wrote before, because the kernel's lock orders both. Opens a file. Returns false where this is
+ * unknown. */
 bool hk_os_thread_sleeps(const hk_os_thread_t *thread);
 
-/* Arranges that `child` runs in the child of fork. The C library may allocate inside. */
+/* Makes `child` run in the child of each fork. The C library may allocate inside. */
 void hk_os_at_fork(void (*child)(void));
 
 HK_C_END

@@ -1,7 +1,6 @@
-/* os/os_bare_thread.c - L1. Keeps the part of os.h's contract that is about the bare thread, on Linux: one made by the
- * system call alone, for in a signal handler there is no other way. The C library counts its own threads and waits for
- * them when a program changes its user, ends, or unloads a library: this one it neither knows nor misses.
- */
+/* os/os_bare_thread.c - L1. Implements the bare thread of os.h on Linux: a thread of the system call alone, the one way
+ * to make a thread in a signal handler. The C library counts its own threads and waits for them when a program changes
+ * its user, ends, or unloads a library. It does neither for this thread. */
 #include <errno.h>
 #include <linux/sched.h>
 #include <stddef.h>
@@ -16,14 +15,14 @@
 #include "os/process.h"
 #include "os/thread_nature.h"
 
-/* Chosen: around the thread-local variables that are looked for, so that others of ours, and the C library's own data of
- * a thread, are in it too. What is not touched costs nothing. */
+/* Chosen: bytes around the thread-local variables in use, so that the library's other variables and the C library's
+ * data of the thread lie in the new memory too. Untouched pages cost nothing. */
 #define AROUND_BYTES (64 * HK_KIB)
 
-/* As the C library makes a thread, but for what would tell it of the end. */
+/* The C library's flags for a thread, without those that report the thread's end to it. */
 #define FLAGS (CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS)
 
-/* From low to high: a page that nobody may touch, the stack, the thread-local memory. */
+/* From low to high: an inaccessible page, the stack, the thread-local memory. */
 typedef struct {
   uintptr_t start;
   size_t bytes;
@@ -31,7 +30,7 @@ typedef struct {
   uintptr_t thread_pointer;
 } area_t;
 
-/* The mark of the process whose bare thread there is; 0: none. */
+/* The mark of the process that has the bare thread; 0: none. */
 static _Atomic(uint64_t) process;
 
 bool hk_os_bare_thread_claim(void) {
@@ -44,11 +43,11 @@ bool hk_os_bare_thread_is_claimed(void) {
   return found != 0 && found == hk_process_mark();
 }
 
-void hk_os_bare_thread_give_up(void) { hk_store_release(&process, 0); /* with the next claim */ }
+void hk_os_bare_thread_give_up(void) { hk_store_release(&process, 0); /* with the acquire of the next claim */ }
 
 #if HK_SANITIZED
 
-/* Sanitizers keep records of each thread, and look for them in its thread-local memory. */
+/* Refuses: sanitizers keep records of each thread, which they find through its thread-local memory. */
 bool hk_os_bare_thread_start(const char *name, void (*run)(void)) {
   (void)name;
   (void)run;
@@ -57,7 +56,7 @@ bool hk_os_bare_thread_start(const char *name, void (*run)(void)) {
 
 #else
 
-/* Written by who has claimed, and read by the new thread before it can give up. */
+/* Written by the thread that has the claim, and read by the new thread before it can give the claim up. */
 static area_t next_area;
 static const char *next_name;
 static void (*next_run)(void);
@@ -74,7 +73,7 @@ static uintptr_t thread_pointer(void) {
   return pointer;
 }
 
-/* How far from the thread pointer the farthest of what we use lies, below it or above. */
+/* Returns the distance from the thread pointer that covers all thread-local memory in use, below it or above. */
 static size_t reach_bytes(uintptr_t pointer) {
   const uintptr_t used[] = {(uintptr_t)&own_variable, (uintptr_t)&errno};
   size_t farthest = 0;
@@ -85,7 +84,8 @@ static size_t reach_bytes(uintptr_t pointer) {
   return hk_align_up(farthest + AROUND_BYTES, 64 * HK_KIB);
 }
 
-/* On x86-64 the thread pointer is read from where it points to. The C library has its own record of the thread there. */
+/* Writes the thread pointer to where it points, as x86-64 code reads it from there. The C library's record of the
+ * thread begins there too. */
 static void begin_record(uintptr_t pointer) {
 #if defined(__x86_64__)
   uintptr_t *record = (uintptr_t *)pointer;
@@ -109,7 +109,7 @@ static bool map_area(area_t *area) {
   return true;
 }
 
-/* Gives back the stack that it stands on: no word of memory may be touched after that. */
+/* Unmaps the stack that the thread runs on and ends the thread. No memory may be touched after the first call. */
 static HK_NORETURN void leave(uintptr_t start, size_t bytes) {
 #if defined(__x86_64__)
   __asm__ volatile(
@@ -145,7 +145,8 @@ static HK_NORETURN void begin(void) {
   leave(area.start, area.bytes);
 }
 
-/* The thread's number, or a negated errno. The new thread goes on at `begin` with nothing above it on its stack. */
+/* Starts the thread. Returns its number or a negated errno. The new thread continues at `begin` with no frame above on
+ * its stack. */
 static long clone_thread(const area_t *area) {
 #if defined(__x86_64__)
   register uintptr_t r8 __asm__("r8") = area->thread_pointer;
@@ -185,7 +186,7 @@ static long clone_thread(const area_t *area) {
 #endif
 }
 
-/* A signal between the two must not find the new thread with its maker's mask. */
+/* Starts the thread with all signals blocked but those that it causes itself, so that it begins with that mask. */
 static bool clone_masked(const area_t *area) {
   uint64_t before, unused;
   if (!hk_thread_nature_mask(~HK_SIGNALS_OF_ITS_OWN, &before)) return false;

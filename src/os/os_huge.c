@@ -1,4 +1,4 @@
-/* os/os_huge.c - L1. Keeps the part of os.h's contract that is about huge pages, on Linux. */
+/* os/os_huge.c - L1. Implements the huge pages of os.h on Linux. */
 #include <sys/mman.h>
 #include <time.h>
 
@@ -14,10 +14,11 @@
 #define MADV_COLLAPSE 25
 #endif
 
-/* Huge pages are what one page of a page table describes, by entries of 8 bytes: 2 MiB where pages are 4 KiB. */
+/* Returns whether huge pages have 2 MiB. One page of a page table, with entries of 8 bytes, describes a huge page: 2
+ * MiB where pages are 4 KiB. */
 static bool have_our_size(void) { return hk_os_page_size() / 8 * hk_os_page_size() == HK_SUPERSLAB_BYTES; }
 
-/* 1 and the system's setting (hk_os_huge_t); 0: nobody has asked. Whoever asks gets the same. */
+/* 1 + the system's setting (hk_os_huge_t); 0: not yet read. Every thread reads the same value. */
 static _Atomic(int) known_setting;
 
 static hk_os_huge_t read_setting(void) {
@@ -54,7 +55,7 @@ void *hk_os_reserve_small(size_t bytes, size_t alignment) {
   return start;
 }
 
-/* No vDSO reads this clock. 0 in a sandbox, and where the system refuses the call. */
+/* Returns the thread's CPU time. No vDSO reads this clock. 0 in a sandbox, and where the system refuses the call. */
 static uint64_t thread_cpu_ns(void) {
   struct timespec now = {0};
   if (hk_sandbox_is_own()) return 0;
@@ -62,7 +63,7 @@ static uint64_t thread_cpu_ns(void) {
   return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-/* 0 where either of the two readings is missing: no huge page is dear then. */
+/* Returns 0 where one of the two readings is missing: no huge page is dear then. */
 static uint64_t cpu_ns_since(uint64_t before_ns) {
   return before_ns == 0 ? 0 : hk_subtract_to_zero(thread_cpu_ns(), before_ns);
 }
@@ -87,7 +88,7 @@ bool hk_os_resident_pages(void *start, size_t bytes, unsigned char *is_resident)
 }
 
 size_t hk_os_resident_bytes(void *start, size_t bytes) {
-  unsigned char is_resident[128] = {0}; /* little of the caller's stack */
+  unsigned char is_resident[128] = {0}; /* small, for the caller's stack */
   size_t page_bytes = hk_os_page_size(), count = 0;
   for (size_t at = 0; at < bytes;) {
     size_t part = bytes - at < sizeof(is_resident) * page_bytes ? bytes - at : sizeof(is_resident) * page_bytes;

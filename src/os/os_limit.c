@@ -1,23 +1,23 @@
-/* os/os_limit.c - L1. Keeps the part of os.h's contract that is about limits on memory, on Linux. */
+/* os/os_limit.c - L1. Implements the memory limits of os.h on Linux. */
 #include "base/atomic.h"
 #include "base/bits.h"
 #include "os/memory_limit.h"
 #include "os/os.h"
 #include "os/sandbox.h"
 
-/* Written once, by the thread that looks first; `stage` publishes it. */
+/* Written once, by the first thread that searches; the release of `stage` publishes it. */
 static hk_memory_limit_place_t place;
 
 typedef enum { not_found_yet, being_found, found_place } stage_t;
 static _Atomic(int) stage = not_found_yet;
 
-/* False while another thread is at it. In a child of fork that began in that moment it stays so: such a child goes
- * without. */
+/* Finds the place of the limits once. Returns false while another thread searches. In a child of fork that began during
+ * the search it stays false: such a child has no limit. */
 static bool has_place(hk_memory_limit_room_t *room) {
   int expected = not_found_yet;
   if (hk_load_acquire(&stage) == found_place) return true;
   if (!hk_publish_once(&stage, &expected, (int)being_found)) return expected == found_place;
-  (void)hk_memory_limit_find(&place, "", room); /* without a limit it has no levels */
+  (void)hk_memory_limit_find(&place, "", room); /* a place without limits has no levels */
   hk_store_release(&stage, found_place);
   return true;
 }
@@ -28,7 +28,7 @@ static bool look(hk_os_memory_limit_t *limit, hk_memory_limit_room_t *room) {
   return true;
 }
 
-/* The caller may have a stack of few pages: the look works in memory that is mapped for it. */
+/* Maps the working memory of the read: the caller may have a stack of few pages. */
 bool hk_os_memory_limit(hk_os_memory_limit_t *limit) {
   if (hk_sandbox_is_own()) return false;
   size_t bytes = hk_align_up(sizeof(hk_memory_limit_room_t), hk_os_page_size());

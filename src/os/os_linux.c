@@ -1,7 +1,6 @@
-/* os/os_linux.c - L1. Keeps os.h's contract on Linux, but for the parts that have a file of their own. Memory and files
- * are bare system calls: they leave errno alone, and enter no library that interposes mmap and then allocates. What the
- * kernel has no call for comes from the C library: threads' ends, forks, the auxiliary vector, the environment.
- */
+/* os/os_linux.c - L1. Implements os.h on Linux, except for the parts in files of their own. Memory and files use bare
+ * system calls: they leave errno alone, and enter no library that interposes mmap and then allocates. The C library
+ * supplies what the kernel has no call for: threads' ends, forks, the auxiliary vector, the environment. */
 #define _GNU_SOURCE 1
 
 #include <errno.h>
@@ -35,11 +34,11 @@
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
 
-/* Where the next aligned range should end. Ranges then lie side by side, which the kernel keeps as one mapping, and
- * each costs one system call. Only a hint: any thread writes, and any value is as correct. */
+/* The end of the next aligned range. Ranges then lie side by side, which the kernel keeps as one mapping, and each
+ * costs one system call. Only a hint: any thread writes it, relaxed, and any value is correct. */
 static _Atomic(uintptr_t) next_end;
 
-/* Where the last range of less than 2 MiB began that went back, for the next one as small; 0: none. Also a hint. */
+/* The start of the last unmapped range of less than 2 MiB, for the next range as small; 0: none. Also a hint. */
 static _Atomic(uintptr_t) small_hole;
 
 /* ---- Facts about the process. ---------------------------------------------------------------------------------- */
@@ -63,11 +62,11 @@ size_t hk_os_page_size(void) {
 
 uint64_t hk_os_process_secret(void) {
   const char *random = (const char *)auxiliary(AT_RANDOM);
-  /* An emulator may forget the random bytes; where things lie is then what is left to differ. */
+  /* An emulator may not supply the random bytes. The secret then comes from addresses alone. */
   uint64_t words[2] = {(uintptr_t)&environ, (uintptr_t)&next_end};
   if (random != NULL) __builtin_memcpy(words, random, sizeof(words));
-  /* The C library's stack and pointer guards are these very words. Folding both into one leaves neither to be read off.
-   * */
+  /* The C library's stack and pointer guards are these very words. The secret mixes both, so that neither can be read
+   * from it. */
   uint64_t mixed = words[0] * 0x9e3779b97f4a7c15u;
   mixed = ((mixed ^ (mixed >> 32)) + words[1]) * 0xd6e8feb86659fd93u;
   mixed = (mixed ^ (mixed >> 32)) * 0xd6e8feb86659fd93u;
@@ -76,9 +75,9 @@ uint64_t hk_os_process_secret(void) {
 
 const char *const *hk_os_environment(void) { return (const char *const *)environ; }
 
-/* For a process that getpid is refused to. A sandbox that permits no question gets the last answer: in a child of fork,
- * the parent's number. Without an answer before, the caller counts as the first thread, whose number is the process's:
- * it asks at the start, so the number stays the same when the refusals end. */
+/* Returns the process number where getpid is refused. A sandbox that permits no query gets the last answer: in a child
+ * of fork, the parent's number. Without an earlier answer the caller counts as the first thread, whose number is the
+ * process's. The first query comes at the start, so the number stays the same when the refusals end. */
 static HK_COLD long guess_process_id(_Atomic(long) *known) {
   long found = hk_load_relaxed(known);
   if (found != 0) return found;
@@ -97,12 +96,12 @@ uint64_t hk_os_process_id(void) {
 
 bool hk_os_is_secure_exec(void) { return auxiliary(AT_SECURE) != 0; }
 
-/* ---- Mappings, as the kernel answers: an address, 0, or a negated errno. --------------------------------------- */
+/* ---- Mappings. Each call returns an address, 0, or a negated errno. -------------------------------------------- */
 
 enum {
   mapping_access = PROT_READ | PROT_WRITE,
-  /* Not MAP_NORESERVE: what the machine can never back is refused here, as the C library's malloc does, and not
-   * punished later. */
+  /* Not MAP_NORESERVE: the kernel refuses here what the machine can never back, as for the C library's malloc, instead
+   * of ending the process later. */
   mapping_flags = MAP_PRIVATE | MAP_ANONYMOUS,
 };
 
@@ -158,16 +157,16 @@ static bool advise(void *start, size_t bytes, int advice) { return call_madvise(
 /* How often reserve_below doubles its step: from the alignment to 2,048 times as much. */
 #define STEP_COUNT 12
 
-/* What is to be mapped. */
+/* A request for a mapping. */
 typedef struct {
   size_t bytes;
   size_t alignment;
   int access;
 } request_t;
 
-/* Maps near `hint`. 0 when the system refuses; the start when it is aligned; otherwise gives the range back,
- * stores where it was in `*misplaced` and returns 0. (A range that cannot even be given back stays mapped, never
- * touched.) */
+/* Maps near `hint`. Returns the start when it is aligned, and 0 when the system refuses. A misaligned range is
+ * unmapped: its start goes to `*misplaced`, and the result is 0. (A range that the kernel refuses to unmap stays
+ * mapped, never touched.) */
 static uintptr_t reserve_near(uintptr_t hint, const request_t *request, uintptr_t *misplaced) {
   *misplaced = 0;
   long start = call_mmap(hint, request->bytes, request->access, 0);
@@ -178,8 +177,8 @@ static uintptr_t reserve_near(uintptr_t hint, const request_t *request, uintptr_
   return 0;
 }
 
-/* An aligned range out of a larger one. Where the kernel refuses to cut an end off (no room for one more mapping) that
- * end stays: it costs address space and no memory, and failing would cost the program its request. */
+/* Maps a larger range and unmaps its ends. Where the kernel refuses to unmap an end (no room for one more mapping),
+ * that end stays: it costs address space and no memory, and a failure would cost the program its request. */
 static uintptr_t reserve_and_trim(const request_t *request) {
   size_t total;
   if (__builtin_add_overflow(request->bytes, request->alignment - hk_os_page_size(), &total)) return 0;
@@ -193,8 +192,8 @@ static uintptr_t reserve_and_trim(const request_t *request) {
   return start;
 }
 
-/* For a process near its limit, which has room for the range but not for its alignment more: steps down from `from`,
- * farther each time, to find one aligned hole. */
+/* Steps down from `from`, farther each time, to find one aligned hole. For a process near its address limit, which has
+ * room for the range but not for the range with its alignment. */
 static uintptr_t reserve_below(uintptr_t from, const request_t *request) {
   size_t step = request->alignment;
   for (unsigned i = 0; i < STEP_COUNT && step < from; i++, step *= 2) {
@@ -209,7 +208,8 @@ static uintptr_t reserve_below(uintptr_t from, const request_t *request) {
 
 static bool is_small(size_t bytes) { return bytes < HK_SUPERSLAB_BYTES; }
 
-/* Where there is no hint, or another thread was faster, the kernel chooses the highest hole that is long enough. */
+/* Returns a hint, or 0. Without a hint, and where another thread was faster, the kernel chooses the highest hole that
+ * is long enough. */
 static uintptr_t hint_for(const request_t *request) {
   if (is_small(request->bytes)) {
     uintptr_t hole = hk_load_relaxed(&small_hole);
@@ -223,7 +223,7 @@ static uintptr_t hint_for(const request_t *request) {
 static uintptr_t reserve_aligned(const request_t *request) {
   uintptr_t misplaced;
   uintptr_t start = reserve_near(hint_for(request), request, &misplaced);
-  if (start != 0 || misplaced == 0) return start; /* where `bytes` are refused, more are too */
+  if (start != 0 || misplaced == 0) return start; /* the system refuses a larger range too */
   /* The hole that the kernel chose often reaches down to an aligned start. */
   uintptr_t chosen = misplaced;
   start = reserve_near(hk_align_down(chosen, request->alignment), request, &misplaced);
@@ -267,8 +267,8 @@ void hk_os_forbid_writes(void *start, size_t bytes) {
   if (first < end) (void)protect(first, end, PROT_READ);
 }
 
-/* Holes are used again, highest first, as the kernel would: addresses that only ever went down would need new records
- * for ever. Small holes have no room for what is aligned to 2 MiB. */
+/* Records an unmapped range as the next hint. Holes are used again, highest first, as the kernel would: addresses that
+ * only went down would need new records for ever. Small holes have no room for ranges that are aligned to 2 MiB. */
 static void note_hole(uintptr_t start, size_t bytes) {
   uintptr_t end = start + bytes;
   if (is_small(bytes)) {
@@ -284,8 +284,8 @@ bool hk_os_unmap(void *start, size_t bytes) {
   return true;
 }
 
-/* The other advice is refused for locked memory, and kernels before 5.18 do not know this one. Filters that look at the
- * advice may not either. */
+/* Purges locked memory, for which the kernel refuses MADV_DONTNEED. Kernels before 5.18 do not have this advice. A
+ * filter that checks the advice may refuse it too, so the call is left out under a filter of the process's own. */
 static bool purge_locked(void *start, size_t bytes) {
   return !hk_sandbox_is_own() && advise(start, bytes, MADV_DONTNEED_LOCKED);
 }
@@ -295,14 +295,14 @@ bool hk_os_purge(void *start, size_t bytes) {
   return answer == 0 || (answer == -EINVAL && purge_locked(start, bytes));
 }
 
-/* One page tells: the range is one mapping. */
+/* Tries one page: the range is one mapping. */
 bool hk_os_purge_if_locked(void *start, size_t bytes) {
   char *last_page = (char *)start + bytes - hk_os_page_size();
   return call_madvise(last_page, hk_os_page_size(), MADV_DONTNEED) == -EINVAL && purge_locked(start, bytes);
 }
 
-/* Kernels before 4.5 know no MADV_FREE. They refuse it as they refuse it for memory that is locked: only where
- * MADV_DONTNEED is granted it is unknown. */
+/* Set where the kernel does not have MADV_FREE (before 4.5). Such a kernel refuses it with the error that it has for
+ * locked memory. So the advice is unknown only where MADV_DONTNEED then succeeds. */
 static _Atomic(bool) is_lazy_unknown;
 
 hk_os_purge_t hk_os_purge_lazily(void *start, size_t bytes) {
@@ -317,7 +317,7 @@ hk_os_purge_t hk_os_purge_lazily(void *start, size_t bytes) {
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* Kernels before 5.14 do not know it. */
+/* Set where the kernel does not have MADV_POPULATE_WRITE (before 5.14). */
 static _Atomic(bool) is_prefault_unknown;
 
 bool hk_os_prefault(void *start, size_t bytes) {
@@ -331,17 +331,17 @@ bool hk_os_resize(void *start, size_t old_bytes, size_t new_bytes) {
   return !hk_syscall_failed(call_mremap((uintptr_t)start, old_bytes, new_bytes, 0, 0));
 }
 
-/* A refused move may have cost the target already: the kernel unmaps it before it looks at the source. The target is
- * made anew unless something is there. */
+/* Maps the target of a refused move again, unless another thread has mapped memory there: the kernel unmaps the target
+ * before it checks the source. */
 static void restore_target(uintptr_t target, size_t bytes) {
-  /* A filter that looks at flags knows the old ones alone. Without MAP_FIXED_NOREPLACE the address is a hint; kernels
-   * before 4.17 take it for one anyway. */
+  /* A filter that checks flags permits the old ones alone. Without MAP_FIXED_NOREPLACE the address is a hint; kernels
+   * before 4.17 treat it as one anyway. */
   long start = call_mmap(target, bytes, mapping_access, hk_sandbox_is_own() ? 0 : MAP_FIXED_NOREPLACE);
   if (!hk_syscall_failed(start) && (uintptr_t)start != target) (void)call_munmap((uintptr_t)start, bytes);
 }
 
-/* Asks by growing the range a little, which the kernel refuses with this error where more than one mapping is
- * concerned, before it looks at anything else. */
+/* Tests a range by growing it a little. The kernel refuses this with EFAULT where the range lies in several mappings,
+ * before it checks anything else. */
 static bool is_one_mapping(uintptr_t start, size_t bytes) {
   size_t page_bytes = hk_os_page_size();
   long grown = call_mremap(start, bytes, bytes + page_bytes, 0, 0);
@@ -350,7 +350,8 @@ static bool is_one_mapping(uintptr_t start, size_t bytes) {
 }
 
 bool hk_os_move(void *start, size_t old_bytes, void *target, size_t new_bytes) {
-  /* Where the target has to be restored, somebody else may be quicker: not to be risked for what is known to fail. */
+  /* Another thread may map the target's addresses before restore_target does. So a move that is known to fail is not
+   * tried. */
   if (!is_one_mapping((uintptr_t)start, old_bytes)) return false;
   long moved = call_mremap((uintptr_t)start, old_bytes, new_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, (uintptr_t)target);
   if (hk_syscall_failed(moved)) {
@@ -363,7 +364,7 @@ bool hk_os_move(void *start, size_t old_bytes, void *target, size_t new_bytes) {
 
 bool hk_os_wipe_on_fork(void *start, size_t bytes) { return advise(start, bytes, MADV_WIPEONFORK); }
 
-/* ---- Text, time, waiting, the end. ----------------------------------------------------------------------------- */
+/* ---- Messages and the end. ------------------------------------------------------------------------------------- */
 
 static bool is_stderr_kept;
 static hk_kept_file_t kept_stderr;
@@ -372,7 +373,7 @@ void hk_os_keep_stderr(void) {
   if (hk_kept_file_take(&kept_stderr, STDERR_FILENO) == 0) is_stderr_kept = true;
 }
 
-/* The file to write messages to, or -1. */
+/* Returns the file for messages, or -1. */
 static int stderr_file(void) {
   if (!is_stderr_kept) return STDERR_FILENO;
   if (hk_kept_file_is_at(&kept_stderr, kept_stderr.file)) return kept_stderr.file;
@@ -394,7 +395,7 @@ void hk_os_abort(void) { abort(); }
 
 /* ---- Resident memory. ------------------------------------------------------------------------------------------ */
 
-/* Of a line "<label>  <number> kB" the number in bytes; `otherwise` when this is another line. */
+/* Returns the number in a line "<label>  <number> kB", in bytes; `otherwise` when this is another line. */
 static size_t line_bytes(const char *line, const char *label, size_t otherwise) {
   const char *rest = hk_text_after(line, label);
   if (rest == NULL) return otherwise;
@@ -426,7 +427,7 @@ size_t hk_os_mapping_count(void) {
 
 /* ---- Ends of threads, and forks. ------------------------------------------------------------------------------- */
 
-/* Written once by hk_os_thread_exit_init; the flag publishes the others. */
+/* Written once by hk_os_thread_exit_init; the release of the flag publishes the others. */
 static void (*exit_hook)(void);
 static pthread_key_t exit_key;
 static _Atomic(bool) exit_hook_is_set;
@@ -454,8 +455,8 @@ bool hk_os_thread_exit_arm(void) {
   return is_armed;
 }
 
-/* The C library answers from its record of the thread, without a system call, and the record of a thread that it has
- * not made has no number. */
+/* The C library answers from its record of the thread, without a system call. Its record of a thread that it has not
+ * made has no number. */
 bool hk_os_thread_has_end(void) {
   clockid_t unused;
   return pthread_getcpuclockid(pthread_self(), &unused) == 0;
@@ -463,7 +464,7 @@ bool hk_os_thread_has_end(void) {
 
 void hk_os_at_fork(void (*child)(void)) {
   int saved_errno = errno;
-  /* Should it fail, hk_os_wipe_on_fork still tells the child. */
+  /* If this fails, hk_os_wipe_on_fork still tells the child. */
   (void)pthread_atfork(NULL, NULL, child);
   errno = saved_errno;
 }

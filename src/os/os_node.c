@@ -1,4 +1,4 @@
-/* os/os_node.c - L1. Keeps the part of os.h's contract that is about memory nodes, on Linux. */
+/* os/os_node.c - L1. Implements the memory nodes of os.h on Linux. */
 #include <errno.h>
 #include <sys/auxv.h>
 
@@ -8,7 +8,7 @@
 #include "os/syscall.h"
 #include "os/vdso.h"
 
-/* Nodes that have memory only (some have) are nobody's own. */
+/* Counts nodes with processors: no thread runs on the nodes that have memory alone. */
 unsigned hk_os_node_count(void) {
   unsigned count = hk_node_list_read("/sys/devices/system/node/has_cpu");
   if (count == 0) count = hk_node_list_read("/sys/devices/system/node/online");

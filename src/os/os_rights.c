@@ -1,12 +1,12 @@
-/* os/os_rights.c - L1. Keeps the part of os.h's contract that is about the rights of a thread of ours, on Linux.
+/* os/os_rights.c - L1. Implements the rights of the library's threads (os.h) on Linux.
  *
- * The kernel's lines about the two threads in /proc are compared, not understood. A program may live where there is no
- * /proc (chroot), or have no descriptor left. Then two system calls tell by themselves: capget, which tells every
- * thread's capabilities, and prlimit, which a thread without CAP_SYS_RESOURCE may use on another one only if all user
- * and group numbers of that are its own real ones. No call tells another thread's further groups, its bounding and
- * ambient sets and its no_new_privs: this thread gives up its own.
+ * The kernel's lines about the two threads in /proc are compared as text. A program may run where there is no /proc
+ * (chroot), or have no descriptor left. Then two system calls tell alone. capget returns any thread's capabilities. A
+ * thread without CAP_SYS_RESOURCE may use prlimit on another thread only if all user and group numbers of that thread
+ * are its own real ones. No call returns another thread's supplementary groups, bounding set, ambient set and
+ * no_new_privs: the library's thread gives up its own.
  *
- * It never changes its user to have less: that would make the whole process undumpable.
+ * The thread never changes its user to have fewer rights: that would make the whole process undumpable.
  */
 #include <errno.h>
 #include <linux/capability.h>
@@ -22,16 +22,16 @@
 #include "os/os.h"
 #include "os/syscall.h"
 
-/* The kernel's number for /proc's kind of file system: in a jail, /proc may be a plain folder. */
+/* The kernel's number of the proc file system: in a jail, /proc may be a plain folder. */
 #define PROC_MAGIC 0x9fa0
 
-/* The kernel's limit on their numbers, with room for those to come. */
+/* The most capabilities that the kernel's words can hold. */
 #define CAPABILITY_MAX 64
 
 /* ---- By /proc. */
 
 typedef struct {
-  uint64_t digest; /* of users, groups and capabilities (64-bit FNV-1a) */
+  uint64_t digest; /* of the lines of users, groups and capabilities (64-bit FNV-1a) */
   uint64_t no_new_privileges;
   uint64_t filter_mode, filter_count;
 } lines_t;
@@ -39,7 +39,7 @@ typedef struct {
 #define DIGEST_BASIS UINT64_C(0xcbf29ce484222325)
 #define DIGEST_PRIME UINT64_C(0x100000001b3)
 
-/* No label of interest is longer. */
+/* The longest label that is compared. */
 #define LABEL_BYTES 16
 
 static bool is_one_of(const char *label, const char *const *labels, size_t count) {
@@ -54,14 +54,15 @@ static bool is_in_digest(const char *label) {
   return is_one_of(label, labels, sizeof labels / sizeof *labels);
 }
 
-/* Where the number behind a label goes; NULL: it is of no interest. */
+/* Returns where the number behind a label is stored; NULL for a label that is ignored. */
 static uint64_t *number_of(lines_t *lines, const char *label) {
   if (strcmp(label, "NoNewPrivs") == 0) return &lines->no_new_privileges;
   if (strcmp(label, "Seccomp") == 0) return &lines->filter_mode;
   return strcmp(label, "Seccomp_filters") == 0 ? &lines->filter_count : NULL;
 }
 
-/* Reads up to the colon; a label that is too long becomes an empty one. False at the end of the file. */
+/* Reads a label up to the colon; a label that is too long becomes an empty one. Returns false at the end of the
+ * file. */
 static bool read_label(hk_kernel_file_t *file, char *label) {
   size_t length = 0;
   for (char character; hk_kernel_file_character(file, &character);) {
@@ -81,10 +82,10 @@ static void read_value(hk_kernel_file_t *file, lines_t *lines, const char *label
     if (is_digested) lines->digest = (lines->digest ^ (unsigned char)character) * DIGEST_PRIME;
     if (number != NULL && character >= '0' && character <= '9') *number = *number * 10 + (uint64_t)(character - '0');
   }
-  if (is_digested) lines->digest *= DIGEST_PRIME; /* the line's end, lest two lines be one */
+  if (is_digested) lines->digest *= DIGEST_PRIME; /* the line's end, which keeps lines apart */
 }
 
-/* 0, or the error number. */
+/* Reads a thread's lines. Returns 0 or the error number. */
 static long read_lines(const char *path, lines_t *lines) {
   hk_kernel_file_t file;
   if (!hk_kernel_file_open(&file, path)) return -file.file;
@@ -118,7 +119,7 @@ static bool get_capabilities(long thread, capabilities_t *found) {
   return hk_syscall2(SYS_capget, (long)&header, (long)found) == 0;
 }
 
-/* The caller's. */
+/* Sets the caller's capabilities. */
 static bool set_capabilities(const capabilities_t *wanted) {
   struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
   return hk_syscall2(SYS_capset, (long)&header, (long)wanted) == 0;
@@ -126,7 +127,7 @@ static bool set_capabilities(const capabilities_t *wanted) {
 
 static bool has_any(const capabilities_t *own) { return (own->word[0].permitted | own->word[1].permitted) != 0; }
 
-/* Whether the caller has one user number and one group number. */
+/* Returns whether the caller has one user number and one group number. */
 static bool is_uniform(void) {
   unsigned user[3], group[3];
   if (hk_syscall3(SYS_getresuid, (long)&user[0], (long)&user[1], (long)&user[2]) != 0) return false;
@@ -134,9 +135,10 @@ static bool is_uniform(void) {
   return user[0] == user[1] && user[1] == user[2] && group[0] == group[1] && group[1] == group[2];
 }
 
-/* Capabilities that differ are not compared further: while the first thread has the one that changes groups, or the
- * bounding set, all of them are its own to take; without it, it changes nothing. */
-static void give_up_what_no_call_tells(void) {
+/* Gives up the rights of the caller that no call shows of another thread. Both threads have equal capabilities here.
+ * While the first thread has the capability to change groups or the bounding set, it may take all of these itself.
+ * Without the capability, this changes nothing. */
+static void give_up_hidden_rights(void) {
   (void)hk_syscall2(SYS_setgroups, 0, 0);
   (void)hk_syscall6(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0, 0);
   long capability = 0;
@@ -144,15 +146,16 @@ static void give_up_what_no_call_tells(void) {
     capability++;
 }
 
-/* All that are permitted, but for the one that would have prlimit granted whatever the numbers are. */
-static capabilities_t for_the_question(const capabilities_t *own) {
+/* Returns all permitted capabilities as effective, without CAP_SYS_RESOURCE, with which prlimit succeeds for any
+ * numbers. */
+static capabilities_t for_query(const capabilities_t *own) {
   capabilities_t result = *own;
   for (unsigned i = 0; i < _LINUX_CAPABILITY_U32S_3; i++) result.word[i].effective = own->word[i].permitted;
   result.word[CAP_TO_INDEX(CAP_SYS_RESOURCE)].effective &= ~CAP_TO_MASK(CAP_SYS_RESOURCE);
   return result;
 }
 
-/* With one user and one group of its own. */
+/* Compares user and group numbers. Requires that the caller has one of each. */
 static hk_rights_t compare_numbers(long first) {
   struct rlimit limit;
   long answer = hk_syscall4(SYS_prlimit64, first, RLIMIT_CORE, 0, (long)&limit);
@@ -161,16 +164,16 @@ static hk_rights_t compare_numbers(long first) {
 }
 
 static hk_rights_t ask_with(const capabilities_t *own, long first) {
-  capabilities_t asking = for_the_question(own);
+  capabilities_t asking = for_query(own);
   if (has_any(own) && !set_capabilities(&asking)) return hk_rights_unknown;
-  if (has_any(own)) give_up_what_no_call_tells();
+  if (has_any(own)) give_up_hidden_rights();
   hk_rights_t result = compare_numbers(first);
   if (has_any(own) && !set_capabilities(own)) return hk_rights_unknown;
   return result;
 }
 
-/* A sandbox refuses to open files, and may end the program for a call that it does not know. A thread without
- * capabilities and with one user has nothing that the first one could have given up. */
+/* Returns the verdict in a sandbox, which refuses to open files and may end the program for an unexpected call. A
+ * thread without capabilities and with one user has no rights that the first one could have given up. */
 static hk_rights_t guess_in_sandbox(const capabilities_t *own) {
   return has_any(own) ? hk_rights_unknown : hk_rights_same;
 }

@@ -1,7 +1,5 @@
-/* os/os_signal.c - L1. Keeps the part of os.h's contract that is about signals that ask for something, on Linux. The
- * handlers run on the program's threads, wherever those are: they make system calls and change words of their own, and
- * that is all.
- */
+/* os/os_signal.c - L1. Implements the signals of os.h on Linux. The handlers run on the program's threads at any point:
+ * they only make system calls and change words of their own. */
 #define _GNU_SOURCE 1
 
 #include <errno.h>
@@ -15,11 +13,11 @@
 #include "os/syscall.h"
 #include "os/thread_nature.h"
 
-/* What the command line tool sends along with its signal ("hakmem", as cli/hakmem/wake.py has it): so that what
- * a program sends to itself is told from it. */
+/* The value that the command line tool sends with its signal ("hakmem", as in cli/hakmem/wake.py), to tell it from
+ * signals that a program sends to itself. */
 #define TOOL_VALUE ((uintptr_t)0x68616b6d656d)
 
-/* Written before the handlers are installed. */
+/* Written at the start and constant from then on: each hook before its handler is installed, `tool_signal` after it. */
 static unsigned tool_signal;
 static void (*tool_hook)(void);
 static void (*user_hook)(void);
@@ -27,7 +25,8 @@ static void (*user_hook)(void);
 /* The thread that listens for others; 0: none. A child of fork does not have it. */
 static _Atomic(long) listener;
 
-/* Somebody waits for the program's own signals of that number: nobody listens any more. */
+/* Set when a signal of another sender has come: the program may use that number, so no thread of the library listens
+ * any more. */
 static _Atomic(bool) is_the_programs;
 
 static uint64_t mask_of(unsigned number) { return HK_SIGNAL_MASK(number); }
@@ -39,7 +38,8 @@ static void on_user_signal(int number, siginfo_t *info, void *context) {
   user_hook();
 }
 
-/* Blocks it in the interrupted thread from the handler's end on, and sends it to the process once more. */
+/* Sends a signal of another sender to the process once more, and blocks it in the interrupted thread from the handler's
+ * end on. */
 static void pass_on(unsigned number, const siginfo_t *info, ucontext_t *interrupted) {
   uint64_t mask;
   __builtin_memcpy(&mask, &interrupted->uc_sigmask, sizeof mask);
@@ -49,7 +49,7 @@ static void pass_on(unsigned number, const siginfo_t *info, ucontext_t *interrup
   hk_store_relaxed(&is_the_programs, true);
   long process = (long)hk_os_process_id();
   if (hk_syscall3(SYS_rt_sigqueueinfo, process, (long)number, (long)info) == 0) return;
-  (void)hk_syscall2(SYS_kill, process, (long)number); /* the words of kill itself may not be repeated */
+  (void)hk_syscall2(SYS_kill, process, (long)number); /* the kernel may refuse the siginfo of kill */
 }
 
 static void on_tool_signal(int number, siginfo_t *info, void *context) {
@@ -60,7 +60,8 @@ static void on_tool_signal(int number, siginfo_t *info, void *context) {
   }
 }
 
-/* Faults are not to be waited for, and two signals nobody can have. */
+/* Returns whether the signal can be taken: not signals of faults, of the C library, and the two that have no
+ * handlers. */
 static bool is_eligible(unsigned number) {
   uint64_t never = HK_SIGNALS_OF_ITS_OWN | HK_SIGNALS_OF_THE_C_LIBRARY | mask_of(SIGKILL) | mask_of(SIGSTOP);
   return number >= 1 && number <= 64 && (never & mask_of(number)) == 0;

@@ -1,9 +1,10 @@
-/* os/os_sleep.c - L1. Keeps the part of os.h's contract that is about threads that sleep, on Linux.
+/* os/os_sleep.c - L1. Implements hk_os_thread_sleeps of os.h on Linux.
  *
- * The kernel says in which system call a thread waits, and how much CPU it had, to the nanosecond. A thread that
- * waits in a call of the program's runs nothing of the library, unless a signal handler waits that has interrupted
- * it there: the handler's frame is on the stack then, with the registers that the kernel saved. A handler on a stack
- * of its own is not on the thread's. */
+ * The kernel tells in which system call a thread waits, and its CPU time, to the nanosecond. A thread that waits in a
+ * call of the program executes no code of the library, unless a signal handler waits that has interrupted it there. In
+ * that case the handler's frame is on the stack, with the registers that the kernel saved. A handler on an alternate
+ * stack is not on the thread's first stack.
+ */
 #include <pthread.h>
 #include <time.h>
 
@@ -14,15 +15,15 @@
 #include "os/syscall.h"
 #include "os/thread_call.h"
 
-/* The kernel makes a thread's clock of its number. */
+/* The kernel's clock of a thread's CPU time, made from the thread's number. */
 #define CLOCK_OF_THREAD(number) ((long)(int)(~(uint32_t)(number) << 3 | 6u))
 #define THREAD_OF_CLOCK(clock) ((uint64_t)(~(uint32_t)(clock) >> 3))
 
-/* So much of a stack is mapped in any case: the C library makes none below 16 KiB, of which its record of the
- * thread, and thread-local memory, are a part. */
+/* Bytes of a stack that are mapped in any case: the C library makes none below 16 KiB, which includes its record of the
+ * thread and thread-local memory. */
 #define MAPPED_BYTES (8 * HK_KIB)
 
-/* ThreadSanitizer does not see what the kernel's lock orders: under it no thread is known to sleep. */
+/* ThreadSanitizer does not see the order that the kernel's lock makes: under it no thread counts as asleep. */
 #if defined(__SANITIZE_THREAD__)
 #define HK_NO_KERNEL_ORDER 1
 #elif defined(__has_feature)
@@ -34,7 +35,7 @@
 #define HK_NO_KERNEL_ORDER 0
 #endif
 
-/* Chosen: a thread that waits deeper in its stack is left alone. */
+/* Chosen: a thread with more bytes on its stack does not count as asleep. */
 #define SEARCHED_BYTES (64 * HK_KIB)
 
 #define CHUNK_WORDS 32
@@ -48,12 +49,12 @@ hk_os_thread_t hk_os_thread_self(void) {
 
 /* ---- Signal frames. */
 
-/* How many words the pattern has. */
+/* The number of words in the pattern. */
 #if defined(__x86_64__)
 #define PATTERN_WORDS 2
 
-/* Flags, of which bit 1 is always set and those above 21 never, and behind them the segments: that of 64-bit code,
- * and with newer kernels that of the stack (linux/arch/x86/include/uapi/asm/sigcontext.h). */
+/* Returns whether the words are flags, of which bit 1 is always set and those above 21 never, and then the segments:
+ * that of 64-bit code, and with newer kernels that of the stack (linux/arch/x86/include/uapi/asm/sigcontext.h). */
 static bool is_pattern(const uintptr_t *word) {
   bool are_flags = (word[0] & 2) != 0 && word[0] >> 22 == 0;
   return are_flags && (word[1] & 0xffffffffffff) == 0x33 && (word[1] >> 48 == 0 || word[1] >> 48 == 0x2b);
@@ -61,7 +62,7 @@ static bool is_pattern(const uintptr_t *word) {
 #else
 #define PATTERN_WORDS 1
 
-/* What begins the floating-point registers: FPSIMD_MAGIC and their size
+/* Returns whether the word begins the floating-point registers: FPSIMD_MAGIC and their size
  * (linux/arch/arm64/include/uapi/asm/sigcontext.h). */
 static bool is_pattern(const uintptr_t *word) { return *word == UINT64_C(0x0000021046508001); }
 #endif
@@ -73,7 +74,7 @@ static bool has_pattern(const uintptr_t *words, size_t count) {
   return false;
 }
 
-/* Another thread's stack, which a sanitizer may have marked. */
+/* Copies another thread's stack, which a sanitizer may have marked. */
 __attribute__((no_sanitize_address, no_sanitize_thread)) static bool copy_mapped(uintptr_t *words, uintptr_t from,
                                                                                  size_t count) {
   for (size_t i = 0; i < count; i++) words[i] = ((const volatile uintptr_t *)from)[i];
@@ -86,7 +87,8 @@ static bool copy(uintptr_t *words, uintptr_t from, size_t count, bool is_mapped)
   return hk_os_copy_by_kernel(words, from, bytes) == (long)bytes;
 }
 
-/* True also where it cannot be told. Chunks overlap by what a pattern may have in both. */
+/* Returns whether the stack has a signal frame, also true where this is unknown. Chunks overlap by PATTERN_WORDS - 1
+ * words, so that no pattern is missed. */
 static bool may_have_signal_frame(uintptr_t from, uintptr_t to) {
   bool is_mapped = to - from <= MAPPED_BYTES;
   uintptr_t words[CHUNK_WORDS];
@@ -101,7 +103,7 @@ static bool may_have_signal_frame(uintptr_t from, uintptr_t to) {
 
 /* ---- The thread. */
 
-/* In these another task may run on the thread's behalf, with its thread-local memory. */
+/* Returns true for calls in which another task may run on the thread's behalf, with its thread-local memory. */
 static bool is_shared_call(uint64_t number) {
 #ifdef SYS_vfork
   if (number == SYS_vfork) return true;
@@ -113,7 +115,7 @@ static bool is_on_own_stack(uintptr_t stack_pointer, uintptr_t top) {
   return stack_pointer % sizeof(uintptr_t) == 0 && stack_pointer < top && top - stack_pointer <= SEARCHED_BYTES;
 }
 
-/* How much CPU the thread had; 0: not known. */
+/* Returns the thread's CPU time; 0: unknown. */
 static uint64_t cpu_ns(const hk_os_thread_t *thread) {
   struct timespec cpu;
   if (hk_syscall2(SYS_clock_gettime, CLOCK_OF_THREAD(thread->number), (long)&cpu) != 0) return 0;
@@ -128,8 +130,8 @@ static bool is_outside(const hk_os_thread_t *thread) {
   return is_on_own_stack(stack_pointer, top) && !may_have_signal_frame(stack_pointer, top);
 }
 
-/* The kernel takes the lock of the thread's run queue to say in which call it waits. The thread has slept on while
- * its stack was read if it had no CPU meanwhile. */
+/* To tell in which call a thread waits, the kernel takes the lock of the thread's run queue. A thread without CPU time
+ * meanwhile has slept while its stack was read. */
 bool hk_os_thread_sleeps(const hk_os_thread_t *thread) {
   if (HK_NO_KERNEL_ORDER || hk_sandbox_is_own()) return false;
   uint64_t before_ns = cpu_ns(thread);

@@ -1,6 +1,5 @@
-/* os/os_thread.c - L1. Keeps the part of os.h's contract that is about a thread of our own, on Linux: one of the C
- * library's, for programs that change their user or load libraries expect of every thread that the C library knows
- * it. */
+/* os/os_thread.c - L1. Implements the library's own thread of os.h on Linux. It is one of the C library's: programs
+ * that change their user or load libraries expect that the C library knows every thread. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -13,13 +12,13 @@
 #include "os/syscall.h"
 #include "os/thread_nature.h"
 
-/* Chosen: of this only a few pages are ever touched. Libraries with much thread-local memory take it from the stack,
- * and the last thread of a process runs the exit handlers. Where the thread-local memory of the program alone is more,
- * the C library refuses the stack as too small, and a larger one is tried. */
+/* Chosen: the size of the stack, of which only a few pages are ever touched. Libraries with much thread-local memory
+ * take it from the stack, and the last thread of a process runs the exit handlers. Where the program's thread-local
+ * memory alone is larger, the C library refuses the stack as too small, and the next attempt has a larger one. */
 #define STACK_BYTES (256 * HK_KIB)
 #define STACK_MOST_BYTES (64 * HK_MIB)
 
-/* Written by who starts the thread, before it is there. */
+/* Written by the thread that starts the new one, before that exists. */
 static const char *thread_name;
 static void (*thread_run)(void);
 
@@ -29,7 +28,7 @@ static void *begin(void *unused) {
   return unused;
 }
 
-/* 0, or the error number. */
+/* Starts the thread. Returns 0 or the error number. */
 static int create_with(pthread_attr_t *attributes, size_t stack_bytes) {
   pthread_t thread;
   int error = pthread_attr_setstacksize(attributes, stack_bytes);
@@ -62,12 +61,12 @@ bool hk_os_thread_start(const char *name, void (*run)(void)) {
   return created;
 }
 
-/* Set by the C library while a process has never had a second thread; older ones have no such variable. */
+/* Set by the C library while a process has never had a second thread; older versions have no such variable. */
 extern char __libc_single_threaded __attribute__((weak));
 
 static bool was_always_alone(void) { return &__libc_single_threaded != NULL && __libc_single_threaded != 0; }
 
-/* Each is a folder there, which counts as a link, beside the folder's own two. */
+/* Counts the folders of /proc/self/task by its links: each thread's folder is a link, beside the folder's own two. */
 unsigned hk_os_thread_count(void) {
   if (was_always_alone()) return 1;
   struct stat tasks = {.st_nlink = 0};
@@ -76,8 +75,8 @@ unsigned hk_os_thread_count(void) {
   return (unsigned)tasks.st_nlink - 2 - hk_os_bare_thread_is_claimed();
 }
 
-/* When all destructors have run, glibc (from 2.34 on) blocks each signal, among them the one that it cancels threads
- * by. No program can block that one through the C library. */
+/* After all destructors, glibc (from 2.34 on) blocks every signal, also the one by which it cancels threads. No program
+ * can block that one through the C library. */
 bool hk_os_thread_is_ending(void) {
   uint64_t mask;
   if (hk_sandbox_is_own()) return true;

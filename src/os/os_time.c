@@ -1,6 +1,5 @@
-/* os/os_time.c - L1. Keeps the part of os.h's contract that is about clocks and waiting, on Linux. It reads clocks by
- * the vDSO and waits by bare system calls: the C library's clock_gettime may be interposed by one that allocates.
- */
+/* os/os_time.c - L1. Implements clocks and waiting of os.h on Linux. Reads clocks by the vDSO and waits by bare system
+ * calls: the C library's clock_gettime may be interposed by one that allocates. */
 #include <errno.h>
 #include <linux/futex.h>
 #include <sys/auxv.h>
@@ -54,17 +53,17 @@ uint64_t hk_os_unix_ms(void) { return read_clock_ms(CLOCK_REALTIME); }
 
 /* ---- Waiting. */
 
-/* Chosen: a lock is held for less. */
+/* Chosen: longer than a lock is held. */
 #define LOCK_SLEEP_NS 50000
 
-/* Chosen: where nothing wakes a sleeper, it looks at its word this often, at first after a millisecond. */
+/* Chosen: the longest interval at which a sleeper without a wake-up reads its word; the first is a millisecond. */
 #define WORD_LOOK_MS 50
 
 static bool is_word(const uint32_t *word, uint32_t expected) {
   return __atomic_load_n(word, __ATOMIC_RELAXED) == expected;
 }
 
-/* A filter may answer with any error, also with the one that says that the word is another. */
+/* Returns whether the system refused to wait. A filter may return any error, also the one that means another word. */
 static bool is_wait_refused(long answer, const uint32_t *word, uint32_t expected) {
   if (!hk_syscall_failed(answer) || answer == -EINTR || answer == -ETIMEDOUT) return false;
   return answer != -EAGAIN || is_word(word, expected);
@@ -72,7 +71,7 @@ static bool is_wait_refused(long answer, const uint32_t *word, uint32_t expected
 
 static bool has_slept(long answer) { return !hk_syscall_failed(answer) || answer == -EINTR; }
 
-/* False when the system refuses. */
+/* Sleeps without a futex. Returns false when the system refuses. */
 static bool sleep_by_clock(uint64_t ns) {
   struct timespec time = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
   return has_slept(hk_syscall2(SYS_nanosleep, (long)&time, 0)) ||

@@ -1,5 +1,5 @@
-/* os/process.c - L1. See process.h. Each fork makes a new generation, which the kernel tells by the page that it wipes;
- * a child of vfork has its parent's page, and another number. */
+/* os/process.c - L1. See process.h. Each fork makes a new generation, which the process recognises by the page that the
+ * kernel wipes. A child of vfork has its parent's page and another number. */
 #include "os/process.h"
 
 #include "os/lock.h"

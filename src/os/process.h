@@ -1,8 +1,9 @@
-/* os/process.h - L1. Tells the process from all others that read the same variables: its ancestors by fork, and
- * children of vfork, which borrow its memory. For things that one process alone may have or do.
+/* os/process.h - L1. A mark that tells the process from all others that read the same variables: its ancestors by fork,
+ * and children of vfork, which borrow its memory. For things that one process alone may own or do.
  *
- * The process's number does not tell: a child that is the first of a pid namespace has the number 1, as its parent may
- * have. */
+ * The process's number is not enough: a child that is the first of a pid namespace has the number 1, as its parent may
+ * have.
+ */
 #ifndef HK_OS_PROCESS_H
 #define HK_OS_PROCESS_H
 
@@ -12,8 +13,8 @@
 
 HK_C_BEGIN
 
-/* The calling process's mark, never 0. No process that it descends from by fork, in any way, has the same; nor has a
- * child of vfork, unless both are the first of their pid namespaces. From signal handlers too. */
+/* Returns the calling process's mark, never 0. No ancestor by fork of any kind has the same; nor has a child of vfork,
+ * unless both are the first of their pid namespaces. Safe in signal handlers. */
 uint64_t hk_process_mark(void);
 
 HK_C_END

@@ -13,7 +13,8 @@
 
 enum { for_owner = S_IRUSR | S_IWUSR, for_readers = S_IRGRP | S_IROTH };
 
-/* 0, with who may read what is there, or the error number; ENOENT when nothing is. */
+/* Checks the file that exists. Returns 0 and the access rights that a new one gets, or the error number: ENOENT when
+ * there is no file, EEXIST when it is not the library's. */
 static int look(const char *path, hk_renewed_file_is_ours_t *is_ours, unsigned *mode) {
   char beginning[HK_RENEWED_FILE_LOOK_BYTES];
   size_t length;

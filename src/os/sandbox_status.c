@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "os/kernel_file.h"
 
-/* Kernels that know no filters write no such line. */
+/* Returns whether the line shows a filter. Kernels without filters write no such line. */
 static bool has_filter(const char *line) {
   const char *mode = hk_text_after(line, "Seccomp:");
   return mode != NULL && hk_text_after(mode, "\t0") == NULL;

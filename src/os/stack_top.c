@@ -10,7 +10,7 @@
 /* The kernel keeps at least 128 MiB below the end of the first thread's stack free of other mappings. */
 #define FIRST_STACK_BYTES (64 * HK_MIB)
 
-/* The kernel puts random bytes behind the first thread's stack. */
+/* The address of the random bytes that the kernel puts above the first thread's stack. */
 static uintptr_t first_stack_top(void) {
   static _Atomic(uintptr_t) known;
   uintptr_t top = hk_load_relaxed(&known);
@@ -23,7 +23,7 @@ static uintptr_t first_stack_top(void) {
   return top;
 }
 
-/* The C library puts what it knows of a thread behind its stack. */
+/* The C library puts its record of a thread above the thread's stack. */
 static uintptr_t thread_pointer(void) {
   uintptr_t pointer;
 #if defined(__x86_64__)

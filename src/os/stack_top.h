@@ -1,4 +1,4 @@
-/* os/stack_top.h - L1. Where the stack of a thread ends. */
+/* os/stack_top.h - L1. Finds the upper end of a thread's stack. */
 #ifndef HK_OS_STACK_TOP_H
 #define HK_OS_STACK_TOP_H
 
@@ -8,8 +8,8 @@
 
 HK_C_BEGIN
 
-/* An address above all frames of the calling thread and in the same mapping, if `sp` is on the stack that the system or the C library gave it;
- * else one that has nothing to do with it. No system call, after the first time. */
+/* Returns an address above all frames of the calling thread and in the same mapping, if `sp` is on the stack that the
+ * system or the C library gave it; otherwise an unrelated address. No system call after the first one. */
 uintptr_t hk_os_stack_top(uintptr_t sp);
 
 HK_C_END

@@ -13,11 +13,11 @@
 
 #include "base/compiler.h"
 
-/* A static program has neither, and nothing that could be closed. */
+/* A static program has neither function, and no object that could be closed. */
 #pragma weak dladdr
 #pragma weak dlsym
 
-/* The linker's names for the headers of the object that it makes. */
+/* The linker's names for the headers of the object that it links. */
 extern const ElfW(Ehdr) own_header __asm__("__ehdr_start") __attribute__((weak)) HK_HIDDEN;
 extern const ElfW(Dyn) own_dynamic[] __asm__("_DYNAMIC") __attribute__((weak)) HK_HIDDEN;
 
@@ -25,7 +25,7 @@ static bool is_the_program(void) {
   return &own_header != NULL && getauxval(AT_PHDR) == (uintptr_t)&own_header + own_header.e_phoff;
 }
 
-/* Linked with -z nodelete, as libhakmem.so is. */
+/* Returns whether the object is linked with -z nodelete, as libhakmem.so is. */
 static bool stays_anyway(void) {
   for (const ElfW(Dyn) *entry = own_dynamic; entry->d_tag != DT_NULL; entry++) {
     if (entry->d_tag == DT_FLAGS_1 && (entry->d_un.d_val & DF_1_NODELETE) != 0) return true;

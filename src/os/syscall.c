@@ -1,18 +1,18 @@
-/* os/syscall.c - L1. See syscall.h. One instruction makes all of the library's system calls, so that its address
- * tells them from the program's: hence a function in assembly, which no compiler copies. */
+/* os/syscall.c - L1. See syscall.h. One instruction makes all of the library's system calls, so that its address tells
+ * them from the program's. Hence a function in assembly, which no compiler copies. */
 #include "os/syscall.h"
 
-/* CALL moves the seven arguments of hk_syscall_raw to where the kernel has them, and calls it. */
+/* CALL moves the seven arguments of hk_syscall_raw to the kernel's registers and makes the call. */
 #if defined(__x86_64__)
 #define FUNCTION "@function"
-#define CALL                                                  \
-  "movq %rdi, %rax\n"                                         \
-  "movq %rsi, %rdi\n"                                         \
-  "movq %rdx, %rsi\n"                                         \
-  "movq %rcx, %rdx\n"                                         \
-  "movq %r8, %r10\n" /* as the kernel keeps nothing of rcx */ \
-  "movq %r9, %r8\n"                                           \
-  "movq 8(%rsp), %r9\n"                                       \
+#define CALL                                         \
+  "movq %rdi, %rax\n"                                \
+  "movq %rsi, %rdi\n"                                \
+  "movq %rdx, %rsi\n"                                \
+  "movq %rcx, %rdx\n"                                \
+  "movq %r8, %r10\n" /* the kernel overwrites rcx */ \
+  "movq %r9, %r8\n"                                  \
+  "movq 8(%rsp), %r9\n"                              \
   "syscall\n"
 #elif defined(__aarch64__)
 #define FUNCTION "%function"

@@ -1,5 +1,5 @@
-/* os/syscall.h - L1. System calls without the C library: nobody can interpose them, none is a cancellation point, and
- * errno stays as it is. */
+/* os/syscall.h - L1. System calls without the C library: no library can interpose them, none is a cancellation point,
+ * and errno stays. */
 #ifndef HK_OS_SYSCALL_H
 #define HK_OS_SYSCALL_H
 
@@ -11,13 +11,14 @@
 #include "os/call_count.h"
 #include "os/sandbox.h"
 
-/* Returns the kernel's answer: a result, or a negated errno. For the program's calls; the library's own ones follow. */
+/* Makes a system call of the program's. Returns the kernel's answer: a result, or a negated errno. The library's own
+ * calls are the functions below. */
 HK_HIDDEN long hk_syscall_raw(long number, long a, long b, long c, long d, long e, long f);
 
-/* Where a thread is, in user space, while it waits in one of these calls (os_sleep.c). */
+/* The address in user space of a thread that waits in one of these calls (os_sleep.c). */
 extern HK_HIDDEN const char hk_syscall_end[];
 
-/* The same for a call of the library: -EPERM, and no call, where the sandbox may not permit it. */
+/* Makes a system call of the library's. Returns -EPERM without the call where the sandbox may not permit it. */
 HK_INLINE long hk_syscall6(long number, long a, long b, long c, long d, long e, long f) {
   if (HK_UNLIKELY(!hk_sandbox_permits(number))) return -EPERM;
   hk_call_count_note(number);
@@ -30,7 +31,7 @@ HK_INLINE long hk_syscall4(long number, long a, long b, long c, long d) {
 HK_INLINE long hk_syscall3(long number, long a, long b, long c) { return hk_syscall6(number, a, b, c, 0, 0, 0); }
 HK_INLINE long hk_syscall2(long number, long a, long b) { return hk_syscall6(number, a, b, 0, 0, 0, 0); }
 
-/* The kernel's errors are -1 to -4095; an address is never that high. */
+/* Returns whether the result is an error. The kernel's errors are -1 to -4095; no address is as high. */
 HK_INLINE bool hk_syscall_failed(long result) { return (unsigned long)result > -4096ul; }
 
 #endif /* HK_OS_SYSCALL_H */

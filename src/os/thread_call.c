@@ -1,5 +1,5 @@
-/* os/thread_call.c - L1. See thread_call.h. A process may always ask this of its own threads; not where it may not be
- * dumped, for its files in /proc are then root's. */
+/* os/thread_call.c - L1. See thread_call.h. A process may always read these files of its own threads, unless it is
+ * undumpable: then root owns its files in /proc. */
 #include "os/thread_call.h"
 
 #include <errno.h>
@@ -10,9 +10,9 @@
 #include "base/text.h"
 #include "os/syscall.h"
 
-/* ---- What one of them waits in. "running", "-1 sp pc", or "number argument... sp pc". */
+/* ---- One thread's line: "running", "-1 sp pc", or "number argument... sp pc". */
 
-/* How many there are, at most `most`. */
+/* Reads at most `most` words. Returns their number. */
 static unsigned read_words(const char *text, uintptr_t *words, unsigned most) {
   unsigned count = 0;
   uint64_t value;
@@ -42,10 +42,10 @@ hk_thread_call_t hk_thread_call_parse(const char *line) {
   return call;
 }
 
-/* A number of up to 20 digits, and eight words. */
+/* The longest line: a number of up to 20 digits, and eight words. */
 #define LINE_BYTES 256
 
-/* Without a kernel file's buffers: the callers' stacks may be small. */
+/* Reads a line without the buffers of a kernel file: the callers' stacks may be small. */
 static bool read_line(const char *path, char *line) {
   long file = hk_syscall4(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0);
   if (hk_syscall_failed(file)) return false;
@@ -66,9 +66,9 @@ hk_thread_call_t hk_thread_call_of(uint64_t thread) {
   return hk_thread_call_parse(read_line(path, line) ? line : "");
 }
 
-/* ---- All of them. */
+/* ---- All threads. */
 
-/* As the kernel writes it; the name goes on to `bytes`. */
+/* A folder's entry as the kernel writes it; the name goes on to `bytes`. */
 typedef struct {
   uint64_t inode;
   int64_t next;
@@ -82,7 +82,7 @@ static void visit_entries(const char *entries, long count, void (*visit)(void *,
   for (long at = 0; at < count; at += entry->bytes) {
     uint64_t thread;
     entry = (const entry_t *)(const void *)(entries + at);
-    if (hk_text_number(entry->name, &thread) != NULL) visit(context, thread); /* not of "." and ".." */
+    if (hk_text_number(entry->name, &thread) != NULL) visit(context, thread); /* skips "." and ".." */
   }
 }
 

@@ -7,7 +7,7 @@
 #include "base/atomic.h"
 #include "os/os.h"
 
-/* Chosen: interval of looks whether a thread has ended. */
+/* Chosen: interval of checks whether a thread has ended. */
 #define LOOK_MS 1
 
 static _Atomic(long) own_threads[hk_thread_kind_count];
@@ -19,7 +19,8 @@ void hk_thread_nature_take(hk_thread_kind_t kind, const char *name) {
   (void)hk_syscall2(SYS_prctl, PR_SET_NAME, (long)name);
 }
 
-/* Signal 0 does nothing: the answer tells. The number of a thread of the parent, before a fork, is not found. */
+/* Returns whether a thread exists. Signal 0 has no effect but the answer. A thread of the parent before a fork does not
+ * exist in the child. */
 static bool is_there(long thread) {
   return thread > 0 && hk_syscall3(SYS_tgkill, (long)hk_os_process_id(), thread, 0) != -ESRCH;
 }

@@ -1,5 +1,5 @@
-/* os/vdso.c - L1. See vdso.h. The C library does not tell what it found in the object, and its clock_gettime may be
- * interposed by one that allocates. */
+/* os/vdso.c - L1. See vdso.h. The C library does not export the functions that it found in the object, and its
+ * clock_gettime may be interposed by one that allocates. */
 #include "os/vdso.h"
 
 #include "os/loaded_symbol.h"

@@ -11,7 +11,7 @@
 #include "os/os.h"
 #include "os/syscall.h"
 
-/* Of a path and of what makes another of it. */
+/* The longest path, with the suffix of name_beside. */
 #define PATH_BYTES (4096 + 64)
 
 static bool is_regular(int file) {
@@ -43,8 +43,8 @@ int hk_whole_file_read(const char *path, void *bytes, size_t capacity, size_t *l
   return error;
 }
 
-/* A name beside the path that nobody else takes: processes that share a folder may have the same number, in different
- * containers, but not at the same time. */
+/* Makes an unused name beside the path, of the process's number and the time. Processes in different containers that
+ * share a folder may have the same number, but not at the same time. Returns false when the name is too long. */
 static bool name_beside(const char *path, hk_format_t *name) {
   hk_format_print(name, "%s.%u.%u.new", path, hk_os_process_id(), hk_os_now_ns());
   return name->length + 1 < name->capacity;

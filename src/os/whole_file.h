@@ -1,4 +1,5 @@
-/* os/whole_file.h - L1. A small file that is read and replaced as a whole. By bare system calls: no allocation, errno stays. */
+/* os/whole_file.h - L1. A small file that is read and replaced as a whole. Bare system calls: no allocation, errno
+ * stays. */
 #ifndef HK_OS_WHOLE_FILE_H
 #define HK_OS_WHOLE_FILE_H
 
@@ -8,16 +9,16 @@
 
 HK_C_BEGIN
 
-/* Reads up to `capacity` bytes. 0, or the error number: ELOOP of a symbolic link, ENXIO of what is no regular file. Waits for
- * nobody. */
+/* Reads up to `capacity` bytes. Returns 0 or the error number: ELOOP for a symbolic link, ENXIO for anything that is
+ * not a regular file. Does not block. */
 int hk_whole_file_read(const char *path, void *bytes, size_t capacity, size_t *length);
 
-/* Puts a file with these bytes, for its owner alone, in the place of what has the name, in one step: whoever reads finds
- * the old one or the new one, whole. (After a failure of the machine it may be empty.) A symbolic link would be replaced
- * itself, not what it leads to. 0, or the error number: the old one is then as it was, and nothing is left behind. */
+/* Replaces the file of this name by one with these bytes, for its owner alone, in one step: a reader finds the old one
+ * or the new one, whole. (After a failure of the machine it may be empty.) A symbolic link is replaced itself, not its
+ * target. Returns 0 or the error number: the old file is then unchanged, and no other is left behind. */
 int hk_whole_file_replace(const char *path, const void *bytes, size_t length);
 
-/* The same, for whom the mode says. */
+/* The same with the access rights of `mode`. */
 int hk_whole_file_replace_as(const char *path, const void *bytes, size_t length, unsigned mode);
 
 HK_C_END

@@ -22,7 +22,7 @@
 #define BIN_WORDS (BIN_COUNT / 64)
 
 static_assert(((HK_ADDRESS_BITS - HK_SLAB_SHIFT - BINS_SHIFT + 2) << BINS_SHIFT) <= BIN_COUNT,
-              "the longest range has a bin");
+              "the longest extent has a bin");
 
 /* Chosen: number of extents of a bin to examine for the best fit. The sizes of a bin differ by at most an eighth. */
 #define LOOK_MAX 16

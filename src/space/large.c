@@ -106,8 +106,8 @@ static void *map_new(size_t bytes, size_t alignment, bool *zero) {
   return block;
 }
 
-/* Chosen: with this number of large blocks, no block gets pages of its own any more. Each of those is a mapping, and
- * the kernel allows 65,530 by default. */
+/* Chosen: from this number of large blocks on, no block is a mapping of whole pages. The kernel allows a process 65,530
+ * mappings by default. */
 #define PAGES_MOST_BLOCKS 16384
 
 /* Whether a block of `bytes` is whole pages that are not whole slabs. */
@@ -148,7 +148,8 @@ void hk_large_clear(void *block, size_t bytes) {
 
 /* ---- Free. */
 
-/* Makes an extent of a block, or of the part that it no longer has. `count` is added to the number of blocks. */
+/* Makes an extent of a block that ended, or of the part that a block gave up. `count` is added to the number of
+ * blocks. */
 static void give_up(size_t count, uintptr_t start, size_t bytes) {
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);

@@ -5,8 +5,8 @@
 
 #include <stddef.h>
 
-/* Maps a new range as hk_os_reserve does. No page of it is resident, even where the program locks its memory; there,
- * each page becomes resident and locked when it is touched. */
+/* Maps a new range as hk_os_reserve does. No page of it is resident, even where the program locks its memory.
+ * There, each page becomes resident and locked when it is touched. */
 void *hk_locked_reserve(size_t bytes, size_t alignment);
 
 #endif /* HK_SPACE_LOCKED_H */

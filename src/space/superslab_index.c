@@ -90,7 +90,8 @@ static void check_superslab(const hk_superslab_t *superslab) {
   uint32_t of_all = free_mask | superslab->in_use_mask | superslab->used_mask;
   HK_REQUIRE((of_all & ~superslab->slab_mask) == 0, "a mask of a superslab has slabs of its own");
   HK_REQUIRE((lazy & ~(free_mask & superslab->used_mask)) == 0, "lazy slabs are free and used");
-  HK_REQUIRE(superslab->longest_run == hk_mask_longest_run(free_mask), "a superslab knows its longest free run");
+  HK_REQUIRE(superslab->longest_run == hk_mask_longest_run(free_mask),
+             "a superslab has the length of its longest free run");
   HK_REQUIRE(hk_list_is_linked(&superslab->link) == (free_mask != 0), "a superslab with a free slab is in a bucket");
   bool is_idle = dirty_count(superslab) > 0 || hk_superslab_index_is_wholly_free(superslab);
   const hk_list_t *list = is_idle ? &space.idle : lazy != 0 ? &space.lazy : NULL;
@@ -98,7 +99,7 @@ static void check_superslab(const hk_superslab_t *superslab) {
   for (uint32_t left = superslab->slab_mask; left != 0; left &= left - 1) {
     unsigned i = hk_lowest_bit(left);
     hk_slab_t *slab = &superslab->slabs[i];
-    HK_REQUIRE(slab->superslab == superslab, "each slab of a superslab knows it");
+    HK_REQUIRE(slab->superslab == superslab, "each slab of a superslab names it");
     if ((free_mask >> i & 1) == 0) continue;
     HK_REQUIRE(hk_slab_state(slab) == hk_slab_free, "a free slab's descriptor says so");
     HK_REQUIRE(hk_load_relaxed(&slab->owner) == NULL, "a free slab has no owner");

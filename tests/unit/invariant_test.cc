@@ -76,10 +76,10 @@ HK_FRESH_TEST(SuperslabInvariantDeathTest, MasksAndDescriptors) {
   hk_superslab_t *first = at.first, *second = at.second;
   EXPECT_RELEASE_NOTICES(second->in_use_mask |= 1u << 20, "a slab is free or in use");
   EXPECT_RELEASE_NOTICES(first->lazy_mask |= 1u << 5, "lazy slabs are free and used");
-  EXPECT_RELEASE_NOTICES(second->longest_run--, "a superslab knows its longest free run");
+  EXPECT_RELEASE_NOTICES(second->longest_run--, "a superslab has the length of its longest free run");
   EXPECT_RELEASE_NOTICES(hk_list_remove(&second->link), "a superslab with a free slab is in a bucket");
   EXPECT_RELEASE_NOTICES(second->idle_since = 0, "in the list by age that its masks call for");
-  EXPECT_RELEASE_NOTICES(second->slabs[9].superslab = nullptr, "each slab of a superslab knows it");
+  EXPECT_RELEASE_NOTICES(second->slabs[9].superslab = nullptr, "each slab of a superslab names it");
   EXPECT_RELEASE_NOTICES(hk_slab_set_state(&second->slabs[31], hk_slab_small), "a free slab's descriptor says so");
   EXPECT_RELEASE_NOTICES(hk_store_relaxed(&second->slabs[31].owner, reinterpret_cast<hk_heap_t *>(16)),
                          "a free slab has no owner");

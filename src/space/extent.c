@@ -1,8 +1,8 @@
 /* space/extent.c - L3. See extent.h.
  *
- * In the child of fork every link may be half set, if another thread was in the middle of a change: `is_changing`
- * tells. All ranges are then forgotten, and their addresses are lost to the child. Their tags stay behind and must not
- * be believed: a tag is one only if it is younger than what was forgotten.
+ * In the child of fork every link may be half set, if another thread was in the middle of a change: `is_changing` says
+ * so. Then all extents are forgotten, and the child loses their addresses. Their tags stay in the descriptors. So a tag
+ * is valid only if its age is above `forgotten_until`.
  */
 #include "space/extent.h"
 
@@ -16,30 +16,30 @@
 #include "space/region_map.h"
 #include "space/slab.h"
 
-/* Eight bins to a doubling: bin i < 8 holds ranges of i slabs, and so on up to all the address space there is. */
+/* Eight bins to a doubling, up to the whole address space. Bin i < 8 has extents of i slabs. */
 #define BINS_SHIFT 3
 #define BIN_COUNT 256
 #define BIN_WORDS (BIN_COUNT / 64)
 
 static_assert(((HK_ADDRESS_BITS - HK_SLAB_SHIFT - BINS_SHIFT + 2) << BINS_SHIFT) <= BIN_COUNT,
-              "the longest range has a bin");
+              "the longest extent has a bin");
 
-/* Chosen: how many ranges of a bin are looked at for the best fit. All of a bin differ by an eighth at most. */
+/* Chosen: number of extents of a bin to examine for the best fit. The sizes of a bin differ by at most an eighth. */
 #define LOOK_MAX 16
 
-/* Guarded by hk_lock_space; the atomic sums are written under it and read without. */
+/* Guarded by hk_lock_space. Other threads read the atomic sums without it. */
 static struct {
   bool is_changing;
-  uint64_t forgotten_until;     /* tags of this age and below are left from before a fork */
-  uint64_t bin_mask[BIN_WORDS]; /* bit i: bin i is not empty; the list of one that was never used is not set up */
+  uint64_t forgotten_until;     /* tags of this age and below are left over from before a fork */
+  uint64_t bin_mask[BIN_WORDS]; /* bit i: bin i is not empty; a bin's list is set up when its first extent comes */
   hk_list_t bin[BIN_COUNT];     /* through link */
-  hk_list_t idle;               /* through range.link, longest idle first; not set up while next is NULL */
-  hk_list_t zero;               /* the same of those that hold no memory */
+  hk_list_t idle;               /* dirty extents through extent.link, the oldest first; not set up while next is NULL */
+  hk_list_t zero;               /* the same of extents that are zero */
   _Atomic(size_t) count;
   _Atomic(size_t) free_bytes;
 } extents;
 
-/* ---- A change, for the child of a fork that falls into it. */
+/* ---- Marks a change, for the child of a fork that interrupts it. */
 
 void hk_extent_mark_changing_locked(void) {
   if (extents.idle.next == NULL) {
@@ -55,11 +55,11 @@ static void unmark_changing_locked(void) {
   extents.is_changing = false;
 }
 
-/* ---- Tags. The first slab's descriptor has all that is known; the last one's leads to it. */
+/* ---- Tags. The first slab's descriptor describes the extent, the last one's leads to it. */
 
 static bool is_tag_locked(const hk_slab_t *slab) { return slab->extent.since > extents.forgotten_until; }
 
-/* `free list` is of no other use there. */
+/* `free_list` of an extent's first slab holds the extent's start: it has no other use there. */
 static uintptr_t start_of(const hk_slab_t *first) { return (uintptr_t)first->free_list; }
 static size_t bytes_of(const hk_slab_t *first) { return hk_load_relaxed(&((hk_slab_t *)first)->bytes); }
 
@@ -71,7 +71,7 @@ static hk_slab_t *last_slab(hk_extent_t extent) { return hk_slab_of((void *)(ext
 
 static void tag(hk_slab_t *slab, hk_slab_t *first, uint64_t since) {
   slab->head = first;
-  slab->superslab = NULL; /* the addresses may have been a superslab's once */
+  slab->superslab = NULL; /* the addresses may have been a superslab's */
   slab->extent.since = since;
   hk_slab_set_state(slab, hk_slab_free);
 }
@@ -90,7 +90,7 @@ static unsigned bin_of(size_t bytes) {
   return (shift << BINS_SHIFT) + (unsigned)(slabs >> shift);
 }
 
-/* The first bin from `bin` on that is not empty; BIN_COUNT when all are. */
+/* Returns the first bin from `bin` on that is not empty; BIN_COUNT when all are empty. */
 static unsigned next_bin_locked(unsigned bin) {
   if (bin >= BIN_COUNT) return BIN_COUNT;
   unsigned word = bin / 64;
@@ -116,7 +116,7 @@ static void bin_remove_locked(hk_slab_t *first) {
   if (hk_list_is_empty(&extents.bin[bin])) extents.bin_mask[bin / 64] &= ~(UINT64_C(1) << (bin % 64));
 }
 
-/* ---- One range in and out of all lists. */
+/* ---- Links and unlinks one extent. */
 
 static void sum_up_locked(size_t count, hk_extent_t extent, bool is_in) {
   size_t bytes = is_in ? extent.bytes : -extent.bytes;
@@ -129,24 +129,25 @@ static void sum_up_locked(size_t count, hk_extent_t extent, bool is_in) {
 
 static bool is_tagged_at(uintptr_t address) { return is_tag_locked(hk_slab_of((void *)address)); }
 
-/* Of one range, after it was linked. */
+/* Checks one extent that is linked. */
 static void check_extent_locked(const hk_slab_t *first) {
   hk_extent_t extent = extent_of(first);
-  HK_REQUIRE(extent.bytes != 0 && (extent.start | extent.bytes) % HK_SLAB_BYTES == 0, "a free range is whole slabs");
-  HK_REQUIRE(hk_slab_of((void *)extent.start) == first, "a free range's first slab knows where it starts");
+  HK_REQUIRE(extent.bytes != 0 && (extent.start | extent.bytes) % HK_SLAB_BYTES == 0, "a free extent is whole slabs");
+  HK_REQUIRE(hk_slab_of((void *)extent.start) == first, "a free extent's first slab has its start");
   const hk_slab_t *last = last_slab(extent);
-  HK_REQUIRE(first->head == first && last->head == first, "a free range's tags lead to its first slab");
-  HK_REQUIRE(first->extent.since == last->extent.since && is_tag_locked(first), "a free range's tags have its age");
+  HK_REQUIRE(first->head == first && last->head == first, "a free extent's tags lead to its first slab");
+  HK_REQUIRE(first->extent.since == last->extent.since && is_tag_locked(first), "a free extent's tags have its age");
   HK_REQUIRE(hk_slab_state(first) == hk_slab_free && hk_slab_state(last) == hk_slab_free,
-             "a free range's slabs are free");
-  HK_REQUIRE(!is_tagged_at(extent.start - 1) && !is_tagged_at(extent.start + extent.bytes), "free ranges do not touch");
+             "a free extent's slabs are free");
+  HK_REQUIRE(!is_tagged_at(extent.start - 1) && !is_tagged_at(extent.start + extent.bytes),
+             "free extents do not touch");
 }
 
 #else
 static void check_extent_locked(const hk_slab_t *first) { (void)first; }
 #endif
 
-/* `older` is the node that it follows in the order of age. */
+/* Links an extent behind `older` in the order of age. */
 static void link_locked(hk_extent_t extent, uint64_t since, hk_list_t *older) {
   hk_slab_t *first = hk_slab_of((void *)extent.start);
   first->free_list = (hk_free_list_t *)extent.start;
@@ -162,7 +163,7 @@ static void link_locked(hk_extent_t extent, uint64_t since, hk_list_t *older) {
 
 static hk_extent_t unlink_locked(hk_slab_t *first) {
   hk_extent_t extent = extent_of(first);
-  HK_ASSERT(first->head == first && last_slab(extent)->head == first, "a range's tags know of each other");
+  HK_ASSERT(first->head == first && last_slab(extent)->head == first, "an extent's tags lead to its first slab");
   bin_remove_locked(first);
   hk_list_remove(&first->extent.link);
   untag(last_slab(extent));
@@ -185,10 +186,10 @@ static walked_t check_ages_locked(const hk_list_t *list, bool is_zero) {
   uint64_t age = 0;
   for (const hk_list_t *node = list->next; node != list && node != NULL; node = node->next) {
     const hk_slab_t *first = HK_CONTAINER_OF(node, hk_slab_t, extent.link);
-    HK_REQUIRE(node->next->previous == node, "the list of free ranges by age is whole");
+    HK_REQUIRE(node->next->previous == node, "the list of free extents by age is whole");
     check_extent_locked(first);
-    HK_REQUIRE(first->zero == is_zero, "a free range is among those that are zero, or idle, as it is");
-    HK_REQUIRE(first->extent.since >= age, "free ranges lie in the order of age");
+    HK_REQUIRE(first->zero == is_zero, "a free extent is in the list of the zero ones, or of the dirty ones, as it is");
+    HK_REQUIRE(first->extent.since >= age, "free extents lie in the order of age");
     age = first->extent.since;
     walked.count++;
     walked.bytes += bytes_of(first);
@@ -199,26 +200,27 @@ static walked_t check_ages_locked(const hk_list_t *list, bool is_zero) {
 static size_t check_bin_locked(unsigned bin) {
   size_t count = 0;
   for (const hk_list_t *node = extents.bin[bin].next; node != &extents.bin[bin]; node = node->next) {
-    HK_REQUIRE(node->next->previous == node, "a bin of free ranges is whole");
+    HK_REQUIRE(node->next->previous == node, "a bin of free extents is whole");
     HK_REQUIRE(bin_of(bytes_of(HK_CONTAINER_OF(node, hk_slab_t, link))) == bin,
-               "a free range is in the bin of its size");
+               "a free extent is in the bin of its size");
     count++;
   }
-  HK_REQUIRE(count > 0, "a bin of free ranges that is marked has one");
+  HK_REQUIRE(count > 0, "a bin that is marked has a free extent");
   return count;
 }
 
 uint64_t hk_extent_check_locked(void) {
-  HK_REQUIRE(!extents.is_changing, "no change of the free ranges is under way");
+  HK_REQUIRE(!extents.is_changing, "no change of the free extents is under way");
   walked_t idle = check_ages_locked(&extents.idle, false), zero = check_ages_locked(&extents.zero, true);
   size_t binned = 0;
   for (unsigned bin = next_bin_locked(0); bin < BIN_COUNT; bin = next_bin_locked(bin + 1))
     binned += check_bin_locked(bin);
-  HK_REQUIRE(binned == idle.count + zero.count, "each free range is in a bin and in the order of age");
-  HK_REQUIRE(hk_load_relaxed(&extents.count) == binned, "the count of free ranges is how many there are");
+  HK_REQUIRE(binned == idle.count + zero.count, "each free extent is in a bin and in the order of age");
+  HK_REQUIRE(hk_load_relaxed(&extents.count) == binned, "the count of free extents is their number");
   HK_REQUIRE(hk_load_relaxed(&extents.free_bytes) == idle.bytes + zero.bytes,
-             "the free bytes are those of all free ranges");
-  HK_REQUIRE(hk_load_relaxed(&hk_idle_extents.idle_bytes) == idle.bytes, "the idle bytes are those of the idle ranges");
+             "the free bytes are those of all free extents");
+  HK_REQUIRE(hk_load_relaxed(&hk_idle_extents.idle_bytes) == idle.bytes,
+             "the dirty bytes are those of the dirty extents");
   return binned;
 }
 
@@ -234,13 +236,13 @@ void hk_extent_put_locked(hk_extent_t extent) {
   hk_slab_t *behind = hk_slab_of((void *)(extent.start + extent.bytes));
   if (is_tag_locked(before)) {
     hk_extent_t other = unlink_locked(before->head);
-    HK_ASSERT(other.start + other.bytes == extent.start, "what ends before a range ends at it");
-    untag(hk_slab_of((void *)extent.start)); /* whose block it was may have said that it is free */
+    HK_ASSERT(other.start + other.bytes == extent.start, "an extent before a range ends where the range begins");
+    untag(hk_slab_of((void *)extent.start)); /* the first slab of a freed block says hk_slab_free */
     extent = (hk_extent_t){other.start, other.bytes + extent.bytes, other.zero && extent.zero};
   }
   if (is_tag_locked(behind)) {
     hk_extent_t other = unlink_locked(behind);
-    HK_ASSERT(other.start == extent.start + extent.bytes, "what follows a range begins behind it");
+    HK_ASSERT(other.start == extent.start + extent.bytes, "an extent behind a range begins where the range ends");
     extent = (hk_extent_t){extent.start, extent.bytes + other.bytes, other.zero && extent.zero};
   }
   link_locked(extent, hk_idle_next_age_locked(), youngest_locked(extent.zero));
@@ -249,7 +251,7 @@ void hk_extent_put_locked(hk_extent_t extent) {
 
 /* ---- Taking. */
 
-/* Where `bytes` fit into a range; 0 when they do not. */
+/* Returns where `bytes` fit into the extent; 0 where they do not. */
 static uintptr_t place_in(hk_extent_t extent, size_t bytes, size_t alignment) {
   uintptr_t start = hk_align_up(extent.start, alignment);
   size_t skipped = start - extent.start;
@@ -276,7 +278,7 @@ static hk_slab_t *find_locked(size_t bytes, size_t alignment) {
   return NULL;
 }
 
-/* Takes a part out of a range. What is left before and behind it stays as old as it was. */
+/* Takes a part out of an extent. The remainders before and behind it keep the extent's age. */
 static hk_extent_t split_locked(hk_slab_t *first, uintptr_t start, size_t bytes) {
   hk_extent_mark_changing_locked();
   uint64_t since = first->extent.since;
@@ -290,10 +292,10 @@ static hk_extent_t split_locked(hk_slab_t *first, uintptr_t start, size_t bytes)
   return (hk_extent_t){start, bytes, whole.zero};
 }
 
-bool hk_extent_take_locked(size_t bytes, size_t alignment, size_t advice, hk_extent_t *taken) {
+bool hk_extent_take_locked(size_t bytes, size_t alignment, size_t preferred_alignment, hk_extent_t *taken) {
   hk_slab_t *first = find_locked(bytes, alignment);
   if (first == NULL) return false;
-  uintptr_t start = advice > alignment ? place_in(extent_of(first), bytes, advice) : 0;
+  uintptr_t start = preferred_alignment > alignment ? place_in(extent_of(first), bytes, preferred_alignment) : 0;
   if (start == 0) start = place_in(extent_of(first), bytes, alignment);
   *taken = split_locked(first, start, bytes);
   return true;

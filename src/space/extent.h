@@ -1,13 +1,14 @@
-/* space/extent.h - L3. Free extents of address space: what large blocks leave behind and are made of again.
+/* space/extent.h - L3. Free extents of address space. Large blocks leave them and are made of them.
  *
- * A range is whole slabs. The descriptors of its first and its last slab say so (boundary tags): a range that becomes
- * free sees at the slab before it and the slab behind it whether they end or begin one, and becomes one with it. So
- * two ranges never touch, whichever mappings they came from. They are found by size, in lists of nearly equal ones
- * (eight to a doubling), without a table that would have to grow. All of it needs hk_lock_space and no system call.
+ * An extent is whole slabs. The descriptors of its first and last slab are boundary tags. A range that becomes free
+ * finds the extents that end before it and begin behind it by their tags, and merges with them. So two extents never
+ * touch, whichever mappings they came from. They are found by size, in bins of nearly equal ones (eight to a doubling),
+ * without a table that would have to grow. Every function requires hk_lock_space, unless it says otherwise, and makes
+ * no system call.
  *
- * Invariant: each free extent is in the bin of its size, and among the idle ones or, if it is known to be zero, the zero
- * ones, in the order of age; both its tags lead to its first slab; the slabs before and behind it are no tags. Count,
- * free_bytes and hk_idle_extents.idle_bytes are the sums of these lists.
+ * Invariant: each free extent is in the bin of its size, and in one list in the order of age: of the dirty extents, or
+ * of those that are known to be zero. Both its tags lead to its first slab. The slabs before and behind it are no tags.
+ * The count, free_bytes and hk_idle_extents.idle_bytes are the sums over these lists.
  */
 #ifndef HK_SPACE_EXTENT_H
 #define HK_SPACE_EXTENT_H
@@ -22,44 +23,46 @@
 typedef struct {
   uintptr_t start;
   size_t bytes;
-  bool zero; /* it is known to read as zero: given back to the system, but for its addresses */
+  bool zero; /* known to read as zero: it holds no memory */
 } hk_extent_t;
 
-/* Makes a range free. Every region that it touches has descriptors of its own (hk_region_map_enter), and its own tags
- * are hk_slab_none or hk_slab_free. */
+/* Makes a range of slabs free. Requires that each of its slabs has a writable descriptor (hk_region_map_enter), and
+ * that its first and last slab are hk_slab_none or hk_slab_free. */
 void hk_extent_put_locked(hk_extent_t extent);
 
-/* Takes `bytes`, the best fit, at a multiple of `alignment`; at one of `wish`, another power of two, if the range that
- * fits has room for that. False when there is none. Its slabs are hk_slab_none afterwards. */
-bool hk_extent_take_locked(size_t bytes, size_t alignment, size_t advice, hk_extent_t *taken);
+/* Takes `bytes` from the best fit, at a multiple of `alignment`. The start is a multiple of `preferred_alignment`,
+ * another power of two, if the extent has room for that. False when no extent fits. The slabs are hk_slab_none
+ * afterwards. */
+bool hk_extent_take_locked(size_t bytes, size_t alignment, size_t preferred_alignment, hk_extent_t *taken);
 
-/* Takes the `bytes` from `start` on, if a free extent begins there and is long enough. */
+/* Takes `bytes` at `start`. False unless a free extent begins there and is long enough. */
 bool hk_extent_take_at_locked(uintptr_t start, size_t bytes, hk_extent_t *taken);
 
-/* The age (hk_idle_next_age_locked) of the range that has been idle longest; UINT64_MAX when none is. */
+/* Returns the age (hk_idle_next_age_locked) of the oldest dirty extent; UINT64_MAX when none is dirty. */
 uint64_t hk_extent_oldest_age_locked(void);
-/* Its bytes; 0 when there is none. */
+/* Returns the bytes of that extent; 0 when none is dirty. */
 size_t hk_extent_oldest_bytes_locked(void);
 
-/* Takes that range whole. Where `or_zero`, one that holds no memory will do when none is idle. */
+/* Takes the oldest dirty extent whole. With `or_zero` and none dirty, takes the oldest one that is zero. False when
+ * there is none. */
 bool hk_extent_take_oldest_locked(bool or_zero, hk_extent_t *taken);
 
 typedef struct {
   size_t count;
-  size_t free_bytes; /* address space, whether idle or given back */
+  size_t free_bytes; /* address space, dirty or purged */
 } hk_extent_usage_t;
 hk_extent_usage_t hk_extent_usage(void);
 
-/* Marks that the ranges are being changed, as all of the above do until they are done. For a test: what a thread leaves
- * that vanishes meanwhile. */
+/* Marks that a change is under way, as each change above does until its end. For a test, which leaves the mark as a
+ * thread does that vanishes in a fork. */
 void hk_extent_mark_changing_locked(void);
 
 #if HK_DEBUG
-/* Walks all free extents; returns how many. Panics with the sentence that does not hold. */
+/* Walks all free extents and returns their number. Panics with the sentence that does not hold. */
 uint64_t hk_extent_check_locked(void);
 #endif
 
-/* In a child of fork, while it has one thread: forgets all ranges if one that is gone was changing them. */
+/* For a child of fork, while it has one thread: forgets all extents if a vanished thread was changing them. */
 void hk_extent_repair(void);
 
 #endif /* HK_SPACE_EXTENT_H */

@@ -1,5 +1,5 @@
-/* space/huge.c - L3. See huge.h. In a child of fork the numbers may be those of a moment when a thread that is gone was
- * changing them: they decide what is asked for and nothing else. */
+/* space/huge.c - L3. See huge.h. A child of fork may find numbers in the middle of a change. They decide which memory
+ * gets advice and nothing else. */
 #include "space/huge.h"
 
 #include "base/arithmetic.h"
@@ -12,30 +12,31 @@
 #include "policy/thp_policy.h"
 #include "space/idle.h"
 
-/* Chosen: few of a program that grows are not full. */
+/* Chosen: most superslabs of a growing program are full, so few looks find one that is. */
 #define HK_HUGE_FULL_LOOKS 8
 
-/* Whether something was asked for, whose addresses may become a superslab's. */
+/* Whether any range was advised to be huge. Its addresses may become a superslab's. */
 static _Atomic(bool) has_asked;
 
-/* When a superslab was made of new addresses last. Whoever makes one writes it; two at once may each take the other's
- * time for the last one: it decides what is asked for and nothing else. */
+/* When the last superslab was made of new addresses. Each thread that makes one writes it. Of two at once, each may
+ * take the other's time for the last one; the time decides about advice and nothing else. */
 static _Atomic(uint64_t) last_new_ms;
-/* And first; 0: not yet. */
+/* When the first one was made; 0: none yet. */
 static _Atomic(uint64_t) first_new_ms;
 
-/* hk_huge_pause_t. Written by who made a huge page: two at once may each miss the other's. */
+/* The two fields of hk_huge_pause_t. Each thread that makes a huge page writes them. Of two at once, each may miss the
+ * other's. */
 static _Atomic(uint64_t) pause_ms, paused_until_ms;
 
-/* What making a huge page of what is there is expected to take. Written by who has made one: two at once may each miss
- * the other's. */
+/* The expected CPU time of a collapse, which makes a huge page of resident memory. Each thread that makes one writes
+ * it. Of two at once, each may miss the other's. */
 static _Atomic(uint64_t) collapse_ns = HK_HUGE_COLLAPSE_NS;
 
 /* Guarded by hk_lock_space. */
 static struct {
   hk_huge_blocks_t blocks;
-  const hk_superslab_t *last;      /* that was looked at, whether it has become dense */
-  const hk_superslab_t *last_full; /* and whether the program is */
+  const hk_superslab_t *last;      /* the last one that was examined for density */
+  const hk_superslab_t *last_full; /* the last one that was examined by find_full */
   uint64_t next_look_ms;
   struct { /* the last block that was left to itself; bytes 0: none, or it has ended */
     uintptr_t start;
@@ -53,7 +54,7 @@ static hk_huge_terms_t find_terms(void) {
                            .is_dear = hk_os_coarse_ms() < hk_load_relaxed(&paused_until_ms)};
 }
 
-/* ---- Asking. */
+/* ---- Advice. */
 
 static void count(bool is_granted, size_t bytes) {
   hk_stat_add(is_granted ? hk_stat_huge_asked : hk_stat_huge_refused, bytes);
@@ -66,7 +67,7 @@ static bool allow(uintptr_t start, size_t bytes) {
   return hk_os_huge_allow((void *)start, bytes, true);
 }
 
-/* Whether it was asked for, and granted. */
+/* Advises for or against huge pages. Returns whether they were requested and granted. */
 static bool advise(uintptr_t start, size_t bytes, hk_thp_advice_t advice) {
   if ((advice != hk_huge_ask && advice != hk_huge_forbid) || is_small_piece(bytes)) return false;
   if (advice == hk_huge_forbid) {
@@ -78,8 +79,8 @@ static bool advise(uintptr_t start, size_t bytes, hk_thp_advice_t advice) {
   return is_granted;
 }
 
-/* Makes one. Whether the next one is worth a try: neither this one was dear, nor one that another thread made
- * meanwhile. */
+/* Makes one huge page. Returns whether the next one is worth a try: neither this one was dear, nor one that another
+ * thread made meanwhile. */
 static bool try_page(uintptr_t page) {
   uint64_t cpu_ns = hk_os_huge_touch((void *)page);
   hk_huge_pause_t pause = {hk_load_relaxed(&pause_ms), hk_load_relaxed(&paused_until_ms)};
@@ -90,7 +91,7 @@ static bool try_page(uintptr_t page) {
   return pause.ms == 0;
 }
 
-/* Makes the first huge pages of a range that was asked for, up to a dear one. Whether there was none. */
+/* Makes the first huge pages of an advised range, up to a dear one. Returns whether none was dear. */
 static bool try_first(const hk_huge_terms_t *terms, uintptr_t start, size_t bytes, bool is_known) {
   uintptr_t first = hk_align_up(start, HK_SUPERSLAB_BYTES);
   if (terms->choice != hk_huge_pages_auto || first - start + HK_SUPERSLAB_BYTES > bytes) return true;
@@ -103,7 +104,7 @@ static bool try_first(const hk_huge_terms_t *terms, uintptr_t start, size_t byte
 
 /* ---- Superslabs. */
 
-/* One that is wholly in use; 0 where there is none among the next few. */
+/* Returns the start of a superslab that is wholly in use; 0 when the next few records have none. */
 static uintptr_t find_full(void) {
   uintptr_t start = 0;
   hk_lock_acquire(hk_lock_space);
@@ -116,14 +117,14 @@ static uintptr_t find_full(void) {
   return start;
 }
 
-/* Whether the program uses what it has: then it will use the next superslab too. It may have given up by now what was
- * found, which is not resident then. */
+/* Whether the program uses its superslabs, so that it will use the next one too. The superslab found may be free again
+ * when it is examined; then it is not resident. */
 static bool is_program_dense(const hk_huge_terms_t *terms) {
   uintptr_t start = find_full();
   return start != 0 && hk_thp_policy_is_dense(terms, hk_os_resident_bytes((void *)start, HK_SUPERSLAB_BYTES));
 }
 
-/* Takes note of a new one. Whether the program grows as one does that fills it. */
+/* Notes a new superslab. Returns whether the program grows as one does that fills it. */
 static bool note_growth(const hk_huge_terms_t *terms) {
   uint64_t now_ms = hk_os_coarse_ms();
   uint64_t first_ms = hk_load_relaxed(&first_new_ms), last_ms = hk_load_relaxed(&last_new_ms);
@@ -133,7 +134,8 @@ static bool note_growth(const hk_huge_terms_t *terms) {
                                 hk_subtract_to_zero(now_ms, first_ms), hk_subtract_to_zero(now_ms, last_ms));
 }
 
-/* What a large block was asked for would become huge again, also where the superslab is sparse. */
+/* Returns the advice for a new superslab. Addresses that were advised as a large block's would become huge again, even
+ * if the superslab is sparse. So the advice for them is hk_huge_forbid. */
 static hk_thp_advice_t advice_for_superslab(const hk_huge_terms_t *terms, bool is_new) {
   bool is_asked = hk_thp_policy_has_looks(terms) && is_new && note_growth(terms) && is_program_dense(terms);
   if (is_asked) return hk_huge_ask;
@@ -160,8 +162,8 @@ void hk_huge_forbid_again(uintptr_t superslab_start) {
 
 static bool is_old_enough(uint64_t full_ms) { return hk_thp_policy_is_old(hk_load_relaxed(&collapse_ns), full_ms); }
 
-/* The first that is wholly in use for long enough, of those that follow on the last one. It is not asked about again
- * before it has been so for as long once more. */
+/* Returns the next superslab that has been wholly in use for long enough; NULL when `*looks` records have none. It is
+ * found again only after the same time once more. */
 static hk_superslab_t *find_old_locked(uint64_t now_ms, unsigned *looks) {
   while (*looks > 0) {
     --*looks;
@@ -185,8 +187,8 @@ static bool collapse(uintptr_t start) {
   return true;
 }
 
-/* The flag is asked for only where the bare call is refused: by kernels before 6.1, and where huge pages are
- * forbidden. */
+/* Makes a huge page. Sets the mapping's flag only where the collapse alone is refused: by kernels before 6.1, and where
+ * huge pages are forbidden. */
 static bool make_huge(uintptr_t start, bool *is_allowed) {
   *is_allowed = false;
   if (collapse(start)) return true;
@@ -251,7 +253,7 @@ void hk_huge_visit(uint64_t now_ms) {
 
 /* ---- Large blocks. */
 
-/* How many of the pages in the middle of its HK_HUGE_PROBES parts are resident. */
+/* Divides a block into HK_HUGE_PROBES parts. Returns how many of the pages in their middles are resident. */
 static unsigned probe(uintptr_t start, size_t bytes) {
   size_t page_bytes = hk_os_page_size(), part_bytes = bytes / HK_HUGE_PROBES;
   unsigned resident = 0;
@@ -262,15 +264,14 @@ static unsigned probe(uintptr_t start, size_t bytes) {
   return resident;
 }
 
-/* Of a time in its lowest 32 bits. 0 where the system refuses to tell the time. */
+/* Returns the time since `born_ms`, the lowest 32 bits of a time. 0 where the system refuses to tell the time. */
 static uint32_t age_ms(uint32_t born_ms) {
   uint64_t now_ms = hk_os_coarse_ms();
   return now_ms == 0 ? 0 : (uint32_t)now_ms - born_ms;
 }
 
-/* A program that asks for the next block has often filled the one before, and that one need not have ended: if it is
- * wholly resident, that is known. The lock is given back meanwhile, and the block may end: then something else is
- * looked at once. */
+/* Examines the sample while it is in use: a program that requests the next block has often filled the last one. Only a
+ * wholly resident sample is noted. Releases the lock meanwhile; if the block ends, one look is at other memory. */
 static void look_at_sample_locked(void) {
   uintptr_t start = huge.sample.start;
   size_t bytes = huge.sample.bytes;
@@ -303,8 +304,8 @@ void hk_huge_note_new_block(hk_slab_t *slab, uintptr_t start, size_t bytes) {
   slab->huge = (uint8_t)advice;
 }
 
-/* What is in different mappings, as it is where one part is asked for and the other is not, the kernel moves no
- * more. */
+/* The kernel moves only one mapping at a time, and different advice makes several mappings. So the new part gets the
+ * block's advice. */
 void hk_huge_note_grown_block(const hk_slab_t *slab, uintptr_t end, size_t more_bytes) {
   if (slab->huge == hk_huge_ask || slab->huge == hk_huge_forbid)
     (void)advise(end, more_bytes, (hk_thp_advice_t)slab->huge);

@@ -1,8 +1,8 @@
-/* space/huge.h - L3. Asks the system for huge pages, where policy/thp_policy.h says that they pay.
+/* space/huge.h - L3. Advises the system to use huge pages, where policy/thp_policy.h says that they pay.
  *
- * All of it is advice: it changes no contents, what is refused loses nothing, and where it comes too late, because the
- * addresses are another's by then, it does no harm. A mapping that is asked for in part becomes several: nothing is asked
- * for a piece that is small beside all that is in use, so their number stays bounded.
+ * All of it is advice. It changes no contents, a refusal loses nothing, and advice that comes when the addresses belong
+ * to another block does no harm. Advice for a part of a mapping divides the mapping. A piece that is small beside the
+ * memory in use gets no advice, so the number of mappings stays bounded.
  */
 #ifndef HK_SPACE_HUGE_H
 #define HK_SPACE_HUGE_H
@@ -14,49 +14,51 @@
 #include "space/slab.h"
 #include "space/superslab_index.h"
 
-/* Chosen: of all that is in use a piece has to be this part. With 2 MiB at the least that is 8,192 pieces in 16 GiB. */
+/* Chosen: a piece gets advice if it is at least 1/8,192 of the bytes in use. With pieces of 2 MiB that is 8,192
+ * pieces in 16 GiB. */
 #define HK_HUGE_PIECES 8192
 
-/* Chosen: how often superslabs are looked at, how many in a look, and for how many of them at the most a huge page is made
- * then: by a thread that has nothing else to do, and by one that is asked for memory. */
+/* Chosen: the least time between two looks at superslabs, the most records examined in a look, and the most huge pages
+ * made in a look: by the purge thread, and by a thread that requests or frees memory. */
 #define HK_HUGE_LOOK_MS ((uint64_t)1000)
 #define HK_HUGE_LOOK_MAX 64
 #define HK_HUGE_VISIT_MAX 4
 #define HK_HUGE_SETTLE_MAX 1
 
-/* What follows is called without hk_lock_space, and some of it takes it. */
+/* These functions are called without hk_lock_space, and some of them take it. */
 
-/* A superslab is to be made here. `is_new`: nobody has touched these addresses. Whether it will be a huge page. */
+/* Notes a superslab that is about to be made at `start`. `is_new`: the addresses are newly mapped. Returns whether it
+ * will be a huge page. */
 bool hk_huge_note_new_superslab(uintptr_t start, bool is_new);
 
-/* The caller's new large block, which is not resident. */
+/* Notes the caller's new large block, which is not resident. */
 void hk_huge_note_new_block(hk_slab_t *slab, uintptr_t start, size_t bytes);
 
-/* The block grows to the free extent behind it: what is known of the one goes for the other. */
+/* Notes that the block grows into the free extent behind it, which gets the block's advice. */
 void hk_huge_note_grown_block(const hk_slab_t *slab, uintptr_t end, size_t more_bytes);
 
-/* The block, nobody's by now, is about to become a free extent. */
+/* Notes the end of a block that the caller has freed, before it becomes a free extent. */
 void hk_huge_note_end_of_block(const hk_slab_t *slab, uintptr_t start, size_t bytes);
 
-/* Its pages are another block's from now on. */
+/* Notes that the block's pages have become another block's. */
 void hk_huge_note_moved_block(const hk_slab_t *slab, hk_slab_t *target);
 
-/* Looks at some superslabs, if the last look is HK_HUGE_LOOK_MS ago: to be called about that often by a thread that has
- * nothing else to do. */
+/* Looks at some superslabs, if the last look was at least HK_HUGE_LOOK_MS ago. For the purge thread's visits. */
 void hk_huge_visit(uint64_t now_ms);
 
-/* A look by a thread that was asked for memory or gives some back, when hk_huge_is_due_locked says so. */
+/* Looks at some superslabs, in a thread that requests or frees memory, when hk_huge_is_due_locked says so. */
 void hk_huge_look(uint64_t now_ms);
 
-/* Forbids them again in a superslab that was taken apart, after memory of it was given back. */
+/* Forbids huge pages in a superslab that hk_huge_take_apart_locked was called for, after the purge. */
 void hk_huge_forbid_again(uintptr_t superslab_start);
 
-/* What follows needs hk_lock_space. */
+/* These functions require hk_lock_space. */
 
-/* Whether it is time for hk_huge_look; if so, the caller is the one to do it. */
+/* Whether a look is due; if so, the caller is to call hk_huge_look, without the lock. */
 bool hk_huge_is_due_locked(uint64_t now_ms);
 
-/* Memory of a superslab is about to be given back: it is no huge page any more. Whether hk_huge_forbid_again is to be called. */
+/* Notes that a part of a superslab is about to be purged, which ends its huge page. Returns whether
+ * hk_huge_forbid_again is due. */
 bool hk_huge_take_apart_locked(hk_superslab_t *superslab);
 
 #endif /* HK_SPACE_HUGE_H */

@@ -1,9 +1,14 @@
 /* space/large.c - L3. See large.h.
  *
- * Only the first 64 KiB of a large block have a descriptor that says so. A block is a whole number of slabs, so that no
- * two share a descriptor and each has room to grow by a little; what is not touched costs no memory. A freed block
- * becomes a free extent (space/extent.h), which a later block is cut from. So a block's addresses may be part of a
- * mapping, or of several: the system can unmap them all the same, but resizes and moves no more than one at a time.
+ * Only the first 64 KiB of a large block have a descriptor that says so. A block is a whole number of slabs, so no two
+ * blocks share a descriptor, and each has a little room to grow; pages that are not touched cost no memory.
+ *
+ * A freed block becomes a free extent (space/extent.h), of which later blocks are made. So a block's addresses may be
+ * part of a mapping, or of several. The system can unmap them all the same, but it resizes and moves only one mapping
+ * at a time.
+ *
+ * In a shortage a block is whole pages. Unless it is also whole slabs, it is a mapping of its own, and becomes no free
+ * extent.
  */
 #include "space/large.h"
 
@@ -24,12 +29,12 @@
 #include "space/shortage.h"
 #include "space/superslab.h"
 
-/* Chosen: from this size on a block that is not known to be zero is purged instead of overwritten. Overwriting is many
- * times cheaper than faulting all of it in again, but it also makes resident what a program that asks for so much may
- * never touch. */
+/* Chosen: from this size on, a block that is not known to be zero is purged instead of overwritten. Overwriting is many
+ * times cheaper than faulting all pages in again. But it makes the whole block resident, and a program that requests
+ * that many bytes may never touch them. */
 #define CLEAR_BY_PURGE_BYTES (32 * HK_MIB)
 
-/* Written under hk_lock_space, read without. */
+/* Written under hk_lock_space, read without it. */
 static _Atomic(size_t) block_count;
 
 size_t hk_large_good_size(size_t bytes) {
@@ -37,8 +42,8 @@ size_t hk_large_good_size(size_t bytes) {
   return hk_align_up(bytes, HK_SLAB_BYTES);
 }
 
-/* Blocks that fill a huge page start where one can start. */
-static size_t advised_alignment(size_t bytes) {
+/* A block that can fill a huge page starts at a multiple of 2 MiB, where one is free. */
+static size_t preferred_alignment(size_t bytes) {
   return bytes >= HK_SUPERSLAB_BYTES ? HK_SUPERSLAB_BYTES : HK_SLAB_BYTES;
 }
 
@@ -62,7 +67,7 @@ static void *take_free(size_t bytes, size_t alignment, bool *zero) {
   hk_extent_t extent;
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
-  bool found = hk_extent_take_locked(bytes, alignment, advised_alignment(bytes), &extent);
+  bool found = hk_extent_take_locked(bytes, alignment, preferred_alignment(bytes), &extent);
   if (found) {
     if (extent.zero) hk_idle_note_wanted_locked(now_ms, bytes);
     describe_locked(extent.start, bytes);
@@ -76,15 +81,15 @@ static void *take_free(size_t bytes, size_t alignment, bool *zero) {
   return (void *)extent.start;
 }
 
-/* The descriptors of all of it: a part may begin or end anywhere one day. */
+/* Enters the descriptors of the whole block: later a part of it may begin or end at any slab. */
 static bool enter(uintptr_t start, size_t bytes) {
   uintptr_t first = hk_align_down(start, HK_SLAB_BYTES);
   return hk_region_map_enter((void *)first, hk_align_up(start + bytes, HK_SLAB_BYTES) - first);
 }
 
 static void *map_new(size_t bytes, size_t alignment, bool *zero) {
-  size_t advice = advised_alignment(bytes);
-  void *block = hk_os_reserve(bytes, alignment > advice ? alignment : advice);
+  size_t preferred = preferred_alignment(bytes);
+  void *block = hk_os_reserve(bytes, alignment > preferred ? alignment : preferred);
   if (block == NULL) return NULL;
   if (!enter((uintptr_t)block, bytes)) {
     (void)hk_os_unmap(block, bytes);
@@ -101,12 +106,11 @@ static void *map_new(size_t bytes, size_t alignment, bool *zero) {
   return block;
 }
 
-/* Chosen: so many large blocks may there be before none has pages of its own. Each of those is a mapping, of which the
- * kernel allows 65,530 by default. */
+/* Chosen: from this number of large blocks on, no block is a mapping of whole pages. The kernel allows a process 65,530
+ * mappings by default. */
 #define PAGES_MOST_BLOCKS 16384
 
-/* A shortage's blocks are whole pages. One that is not whole slabs too is a mapping of its own: it becomes no free
- * range. */
+/* Whether a block of `bytes` is whole pages that are not whole slabs. */
 static bool is_whole_pages(size_t bytes) { return bytes % HK_SLAB_BYTES != 0; }
 
 void *hk_large_alloc_pages(size_t bytes, size_t alignment, bool *zero) {
@@ -115,7 +119,7 @@ void *hk_large_alloc_pages(size_t bytes, size_t alignment, bool *zero) {
   return map_new(block_bytes, alignment > HK_SLAB_BYTES ? alignment : HK_SLAB_BYTES, zero);
 }
 
-/* What becomes huge pages, or is to tell whether it should, is left to the program. */
+/* Leaves a block to the program if it becomes huge pages, or is a sample for them. Otherwise it may be prefaulted. */
 static void note_fresh(void *block, size_t bytes, size_t block_bytes) {
   hk_slab_t *slab = hk_slab_of(block);
   hk_huge_note_new_block(slab, (uintptr_t)block, block_bytes);
@@ -144,7 +148,8 @@ void hk_large_clear(void *block, size_t bytes) {
 
 /* ---- Free. */
 
-/* What a block has no use for any more. `count` is what the number of blocks changes by. */
+/* Makes an extent of a block that ended, or of the part that a block gave up. `count` is added to the number of
+ * blocks. */
 static void give_up(size_t count, uintptr_t start, size_t bytes) {
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
@@ -155,9 +160,9 @@ static void give_up(size_t count, uintptr_t start, size_t bytes) {
   hk_purge_follow(&due);
 }
 
-/* Where the system refuses, as it does not for the end of a mapping, the addresses are lost. */
+/* Unmaps a block of whole pages. The addresses are lost where the system refuses; at a mapping's end it does not. */
 static void unmap_pages(hk_slab_t *slab, void *block, size_t bytes) {
-  hk_slab_set_state(slab, hk_slab_none); /* before others can be given these addresses */
+  hk_slab_set_state(slab, hk_slab_none); /* before other threads can map these addresses */
   if (!hk_os_unmap(block, bytes)) (void)hk_os_purge(block, bytes);
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
@@ -188,7 +193,7 @@ static void set_bytes_locked(hk_slab_t *slab, size_t old_bytes, size_t new_bytes
   count_locked(0, new_bytes - old_bytes);
 }
 
-/* Into the free extent behind the block. */
+/* Grows the block into the free extent behind it. */
 static bool absorb(hk_slab_t *slab, uintptr_t start, size_t old_bytes, size_t new_bytes) {
   hk_extent_t extent;
   size_t more_bytes = new_bytes - old_bytes;
@@ -206,7 +211,7 @@ static bool absorb(hk_slab_t *slab, uintptr_t start, size_t old_bytes, size_t ne
   return fits;
 }
 
-/* Into addresses behind the block that nobody has. */
+/* Grows the block into unused addresses behind it. */
 static bool extend(hk_slab_t *slab, uintptr_t start, size_t old_bytes, size_t new_bytes) {
   if (!hk_os_resize((void *)start, old_bytes, new_bytes)) return false;
   if (!enter(start + old_bytes, new_bytes - old_bytes)) {
@@ -223,13 +228,13 @@ static bool extend(hk_slab_t *slab, uintptr_t start, size_t old_bytes, size_t ne
   return true;
 }
 
-/* Onto new addresses if there are any: what a free extent has in memory would be lost to the pages that move there. */
+/* Moves the block's pages, to newly mapped addresses if there are any: the pages of a free extent would be lost. */
 static void *move(hk_slab_t *slab, void *block, size_t old_bytes, size_t new_bytes) {
   bool zero;
   void *target = map_new(new_bytes, HK_SLAB_BYTES, &zero);
   if (target == NULL) target = take_free(new_bytes, HK_SLAB_BYTES, &zero);
   if (target == NULL) return NULL;
-  /* The old addresses are free as soon as the pages have moved: the descriptor must have let go of them before. */
+  /* Clear the descriptor first: other threads can map the old addresses as soon as the pages have moved. */
   hk_slab_set_state(slab, hk_slab_none);
   if (!hk_os_move(block, old_bytes, target, new_bytes)) {
     hk_slab_set_state(slab, hk_slab_large);

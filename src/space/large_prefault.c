@@ -1,5 +1,5 @@
-/* space/large_prefault.c - L3. See large_prefault.h. In a child of fork the numbers may be those of a moment when a thread that is gone was
- * changing them: they decide what is made resident and nothing else. */
+/* space/large_prefault.c - L3. See large_prefault.h. A child of fork may find numbers in the middle of a change. They
+ * decide which memory is made resident and nothing else. */
 #include "space/large_prefault.h"
 
 #include "base/arithmetic.h"
@@ -12,7 +12,7 @@
 #include "policy/stat.h"
 #include "space/idle.h"
 
-/* Chosen: so much is made resident in one call. Nobody else can change the program's mappings meanwhile: that is about a ms. */
+/* Chosen: bytes made resident in one call. For about 1 ms no other thread can change the program's mappings then. */
 #define PART_BYTES (4 * HK_MIB)
 
 _Atomic(uintptr_t) hk_large_prefault_sample;
@@ -24,15 +24,15 @@ static struct {
   unsigned looks;
 } prefault_state;
 
-/* The end is written last, mostly: a look at it alone often tells. */
+/* Whether the range is resident. Programs mostly write the end last, so one look at the end often suffices. */
 static bool is_resident(uintptr_t start, size_t bytes) {
   size_t page_bytes = hk_os_page_size();
   if (hk_os_resident_bytes((void *)(start + bytes - page_bytes), page_bytes) == 0) return false;
   return hk_os_resident_bytes((void *)start, bytes) == bytes;
 }
 
-/* The lock is given back meanwhile. Whoever has the block may free it, and another may get the addresses: then the verdict is about
- * that one. */
+/* Examines the sample. Releases the lock meanwhile: the owner may free the block, and another block may get its
+ * addresses. Then the verdict is about that block. */
 static void look_locked(bool is_end) {
   uintptr_t start = hk_load_relaxed(&hk_large_prefault_sample);
   size_t bytes = prefault_state.sample_bytes;
@@ -55,7 +55,7 @@ static hk_prefault_advice_t find_advice_locked(uintptr_t start, size_t bytes) {
   return advice;
 }
 
-/* Returns how much was made resident. */
+/* Returns the bytes that were made resident. */
 static size_t prefault(uintptr_t start, size_t bytes) {
   size_t done = 0;
   while (done < bytes) {

@@ -8,8 +8,8 @@
 
 static _Atomic(bool) is_map_purged;
 
-/* The lock has made resident what was mapped before it came, too. The part of the region map that says "not ours" is
- * never written: nothing is lost. */
+/* Purges the part of the region map that says "not ours": the lock has made earlier mappings resident too. That part is
+ * never written, so its contents stay zero. */
 static void purge_map(void) {
   if (hk_exchange_acq_rel(&is_map_purged, true)) return;
   uintptr_t start = (uintptr_t)&hk_region_map.nothing, end = start + sizeof hk_region_map.nothing;

@@ -1,4 +1,5 @@
-/* space/meta.c - L3. See meta.h. A chunk is cut from its start to its end; a new one follows when it is used up. */
+/* space/meta.c - L3. See meta.h. Records are carved from a chunk, from its start to its end. Then the next chunk is
+ * mapped. */
 #include "space/meta.h"
 
 #include <stdint.h>
@@ -10,19 +11,19 @@
 #include "os/lock.h"
 #include "os/os.h"
 
-/* Chosen: a few mappings at most for thousands of heaps, and little address space for a small program. */
+/* Chosen: at most a few mappings for thousands of heaps, and little address space for a small program. */
 #define META_FIRST_BYTES (64 * HK_KIB)
 #define META_CHUNK_BYTES (256 * HK_KIB)
 
-/* Guarded by hk_lock_meta. Each step leaves a state that a child of fork can go on with: at worst a piece is lost. */
+/* Guarded by hk_lock_meta. Each step leaves a state that a child of fork can use; at worst it loses a piece. */
 static struct {
   uintptr_t next;
   uintptr_t end;
   _Atomic(size_t) mapped_bytes;
 } meta;
 
-/* Where chunks are: what lies directly below the last range becomes part of it, as it mostly does. Written under the
- * lock, a range's start after its end. */
+/* Where the chunks are. A chunk directly below the last range becomes part of that range, as most chunks do. Written
+ * under hk_lock_meta, a range's start after its end. */
 #define RANGES_MAX 256
 static struct {
   _Atomic(uintptr_t) start; /* 0: none */
@@ -53,12 +54,13 @@ static void *carve_locked(size_t bytes) {
     bool is_first = hk_load_relaxed(&meta.mapped_bytes) == 0;
     size_t chunk_bytes = hk_larger(least_bytes, is_first ? META_FIRST_BYTES : META_CHUNK_BYTES);
     void *chunk = hk_os_reserve_small(chunk_bytes, hk_os_page_size());
-    if (chunk == NULL && chunk_bytes > least_bytes) /* near a limit on addresses */
+    /* The system may refuse a whole chunk near a limit on addresses. */
+    if (chunk == NULL && chunk_bytes > least_bytes)
       chunk = hk_os_reserve_small(chunk_bytes = least_bytes, hk_os_page_size());
     if (chunk == NULL) return NULL;
     hk_bump_relaxed(&meta.mapped_bytes, chunk_bytes);
     note_chunk_locked((uintptr_t)chunk, chunk_bytes);
-    meta.end = 0; /* nothing is left while the two change, wherever the new chunk lies */
+    meta.end = 0; /* Between these stores the chunk counts as used up, wherever the new chunk lies. */
     hk_keep_store_order();
     meta.next = (uintptr_t)chunk;
     hk_keep_store_order();

@@ -13,13 +13,14 @@ _Atomic(bool) hk_purge_wakeup_wants_blocks;
 static bool is_heard;
 static bool is_expected;
 
-/* Written without the lock by who could not come. */
+/* Written without the lock, by the thread that declined. */
 static _Atomic(uint64_t) not_before_ms;
 
-/* Whether there is a purge thread, or about to be: set by who starts it, cleared by itself. */
+/* Whether there is a purge thread, or one is about to start. Set by the thread that starts it; cleared by the purge
+ * thread, or where it could not be started. */
 static _Atomic(bool) exists;
 
-/* The mark of the process that may have one; 0: none yet. */
+/* The mark of the process that may have a purge thread; 0: none yet. */
 static _Atomic(uint64_t) process;
 
 bool hk_purge_wakeup_is_received_locked(void) { return is_heard; }
@@ -38,8 +39,8 @@ bool hk_purge_wakeup_send_locked(void) {
   return true;
 }
 
-/* The word has changed under the lock, which the purge thread read it under: it does not fall asleep any more, or this
- * wakes it. */
+/* The purge thread read the word before its visit, and the word has changed since. So the purge thread does not fall
+ * asleep, or this wakes it (docs/concurrency.md, "The purge thread's sleep"). */
 void hk_purge_wakeup_wake(void) { hk_os_wake_one((const uint32_t *)&hk_purge_wakeup_word); }
 
 void hk_purge_wakeup_send(void) {

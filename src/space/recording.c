@@ -1,7 +1,7 @@
 /* space/recording.c - L3. See recording.h.
  *
- * A chunk that waits to be written is changed by nobody, and has its place in the file: where a thread is still at it when
- * the process ends, the last one writes the same bytes to the same place, and waits for nobody.
+ * No thread changes a chunk that waits to be written, and its place in the file is fixed. If a thread still writes it
+ * when the process ends, hk_recording_finish writes the same bytes to the same place, and waits for no thread.
  */
 #include "space/recording.h"
 
@@ -19,11 +19,11 @@ hk_recording_state_t hk_recording_state;
 static struct {
   hk_level_trace_t level;
   hk_level_chunk_t chunk[2];
-  unsigned filling;    /* which of them; the other one is empty, or */
-  bool is_waiting;     /* it waits to be written, and */
-  bool is_writing;     /* some thread is at it: `path` is that thread's, and `file` until it is open */
-  bool is_open;        /* there is a file */
-  uint64_t file_bytes; /* whole chunks, and the header */
+  unsigned filling;    /* index of the chunk that takes notes; the other one is empty or waits */
+  bool is_waiting;     /* the other chunk waits to be written */
+  bool is_writing;     /* a thread writes it; that thread alone uses `path`, and `file` until it is open */
+  bool is_open;        /* the file exists */
+  uint64_t file_bytes; /* header and whole chunks */
   uint64_t ns_per_mib_second;
   hk_kept_file_t file;
   char path[HK_OUTPUT_PATH_BYTES];
@@ -74,7 +74,7 @@ typedef struct {
   bool is_open;
 } job_t;
 
-/* False when there is nothing to do, or somebody else does it. */
+/* False when no chunk waits, or when another thread writes it. */
 static bool begin_job(job_t *job) {
   hk_lock_acquire(hk_lock_space);
   bool is_due = hk_load_relaxed(&hk_recording_state.is_on) && recording.is_waiting && !recording.is_writing;
@@ -87,7 +87,7 @@ static bool begin_job(job_t *job) {
   return is_due;
 }
 
-/* After an error nothing more is recorded. Whether that is news. */
+/* Ends the recording after an error. True when this thread is the first to report the error. */
 static bool end_job(const job_t *job, int error) {
   hk_lock_acquire(hk_lock_space);
   bool was_on = hk_load_relaxed(&hk_recording_state.is_on);
@@ -148,8 +148,8 @@ void hk_recording_start(size_t in_use_bytes, uint64_t ns_per_mib_second) {
   begin(in_use_bytes);
 }
 
-/* Ends the recording for all others. False when there is none, or when its file is just being made by a thread that will
- * not live to use it. */
+/* Ends the recording for all other threads. False when there is none, or when another thread is making the file: the
+ * process ends before that thread can write. */
 static bool end_for_others(void) {
   hk_lock_acquire(hk_lock_space);
   bool is_ours = hk_load_relaxed(&hk_recording_state.is_on) && (recording.is_open || !recording.is_writing);

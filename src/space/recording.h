@@ -1,10 +1,13 @@
-/* space/recording.h - L3. Records how many bytes are in use over time into the file that HAKMEM_TRACE names: what
- * `hakmem learn replay` reads (docs/learning.md, "The trace"). What is noted goes into one of two chunks in memory,
- * under hk_lock_space; who has filled one writes it when the lock is released. When both are full, less is noted.
+/* space/recording.h - L3. Records the bytes in use over time into the file that HAKMEM_TRACE names. `hakmem learn
+ * replay` reads it (docs/learning.md, "The trace").
  *
- * The file is made when there is something to write, not before: a process that calls exec leaves its number, and the
- * name that is made of it, to the program that follows. A child of fork never writes into its parent's file: it records
- * into one of its own when the path has %p, else not at all.
+ * Notes go into one of two chunks in memory, under hk_lock_space. When a chunk is full, a thread writes it after it has
+ * released the lock, and the notes go into the other one. When both are full, notes become coarser
+ * (policy/level_trace.h).
+ *
+ * The file is made when there is something to write, not earlier: a process that calls exec leaves its number, and the
+ * file name made of it, to the program that follows. A child of fork never writes into its parent's file. It records
+ * into one of its own if the path has %p, else not at all.
  */
 #ifndef HK_SPACE_RECORDING_H
 #define HK_SPACE_RECORDING_H
@@ -16,7 +19,7 @@
 #include "base/atomic.h"
 #include "base/compiler.h"
 
-/* Written under hk_lock_space, read by anybody. */
+/* Written under hk_lock_space, read by any thread. */
 typedef struct {
   _Atomic(bool) is_on;
   _Atomic(bool) is_full;
@@ -26,25 +29,27 @@ extern HK_HIDDEN hk_recording_state_t hk_recording_state;
 
 void hk_recording_note_slow_locked(uint64_t now_ms, size_t in_use_bytes);
 
-/* So much is in use now. To be called after each change. */
+/* Notes the bytes in use. Call it after each change. Requires hk_lock_space. */
 HK_INLINE void hk_recording_note_locked(uint64_t now_ms, size_t in_use_bytes) {
   if (HK_UNLIKELY(hk_load_relaxed(&hk_recording_state.is_on))) hk_recording_note_slow_locked(now_ms, in_use_bytes);
 }
 
-/* What follows is called without the lock. */
+/* The functions below are called without hk_lock_space. */
 
-/* Whether there is a chunk to be written, by whoever asks. */
+/* Whether a chunk is full. Any thread that sees it may call hk_recording_write. */
 HK_INLINE bool hk_recording_is_full(void) { return HK_UNLIKELY(hk_load_relaxed(&hk_recording_state.is_full)); }
 
 void hk_recording_write(void);
 
-/* After the options were read. Says it now rather than later when the file cannot be made. A price of 0 is not known. */
+/* Begins the recording, if HAKMEM_TRACE names a file. Requires that the options were read. Complains at once when the
+ * file cannot be made. A price of 0 means unknown. */
 void hk_recording_start(size_t in_use_bytes, uint64_t ns_per_mib_second);
 
-/* Writes what is left, and records no more. */
+/* Writes the notes that are left and ends the recording. */
 void hk_recording_finish(void);
 
-/* In the child of fork, where nobody else is in here: what is in use there is known again. */
+/* For a child of fork, while it has one thread: ends the parent's recording in it and begins its own, with the bytes in
+ * use there, if the path has %p. */
 void hk_recording_repair(size_t in_use_bytes);
 
 #endif /* HK_SPACE_RECORDING_H */

@@ -9,8 +9,8 @@ hk_region_map_t hk_region_map;
 
 static _Atomic(size_t) leaf_count;
 
-/* Superslabs' addresses whose descriptors can be written to, which is for good: each in the place of its number, as the
- * number plus one. The system is not asked twice for what comes and goes. */
+/* The addresses of superslabs with writable descriptors, as number plus one, each at its number modulo RECENT_COUNT.
+ * Descriptors stay writable, so addresses that come and go cost one system call. */
 #define RECENT_COUNT 64
 static _Atomic(uintptr_t) recent[RECENT_COUNT];
 
@@ -24,7 +24,7 @@ static bool allow_writes(uintptr_t start, size_t bytes) {
   return hk_os_allow_writes((void *)first, hk_align_up(start + bytes, hk_os_page_size()) - first);
 }
 
-/* A page that is not the map's alone was never forbidden. */
+/* Makes the entry's page writable. A page that other variables share was never made read-only. */
 static bool allow_entry(const _Atomic(intptr_t) *entry) {
   uintptr_t first = hk_align_down((uintptr_t)entry, hk_os_page_size()), end = first + hk_os_page_size();
   uintptr_t map = (uintptr_t)&hk_region_map;
@@ -36,10 +36,10 @@ static hk_slab_t *leaf_of(size_t region) {
   return distance != 0 ? (hk_slab_t *)((uintptr_t)&hk_region_map + (uintptr_t)distance) : NULL;
 }
 
-/* NULL when the system refuses. */
+/* Returns the region's leaf, made by this thread or by another; NULL when the system refuses. */
 static hk_slab_t *make_leaf(size_t region) {
   if (!allow_entry(&hk_region_map.distance[region])) return NULL;
-  size_t alignment = HK_SLAB_BYTES; /* a leaf of its own cache lines, and never at distance 0 */
+  size_t alignment = HK_SLAB_BYTES; /* a leaf has cache lines of its own, and its distance is never 0 */
   void *leaf = hk_os_reserve_readable(sizeof(hk_region_t), alignment);
   if (leaf == NULL) return NULL;
   intptr_t none = 0;
@@ -47,8 +47,8 @@ static hk_slab_t *make_leaf(size_t region) {
   if (hk_publish_once(&hk_region_map.distance[region], &none, distance)) {
     (void)hk_add_relaxed(&leaf_count, 1);
   } else {
-    (void)hk_os_unmap(leaf,
-                      sizeof(hk_region_t)); /* another thread was first; a leaf kept by mistake is never touched */
+    /* Another thread was first. If the system refuses to unmap the leaf, it stays untouched. */
+    (void)hk_os_unmap(leaf, sizeof(hk_region_t));
   }
   return leaf_of(region);
 }
@@ -59,7 +59,7 @@ static bool enter(size_t region, unsigned first, unsigned count) {
   return leaf != NULL && allow_writes((uintptr_t)&leaf[first], count * sizeof *leaf);
 }
 
-/* The addresses of superslabs, by number, that have the slabs from `unit` to `end`. */
+/* The numbers of the superslabs' addresses that the slabs from `unit` to `end` touch. */
 typedef struct {
   uintptr_t first;
   uintptr_t last;
@@ -109,7 +109,7 @@ hk_slab_t *hk_region_map_find(size_t *region) {
   return NULL;
 }
 
-/* A page of the root that was only read is the system's zero page, which is nobody's. */
+/* A page of the root that was only read is the system's zero page, which the kernel does not count as resident. */
 size_t hk_region_map_resident_bytes(void) {
   size_t bytes = 0, page_bytes = hk_os_page_size(), last_page = SIZE_MAX;
   for (size_t region = 0; hk_region_map_find(&region) != NULL; region++) {

@@ -1,10 +1,10 @@
-/* space/region_map.h - L3. From any address to its slab descriptor: a root of regions, leaves of descriptors.
+/* space/region_map.h - L3. Leads from any address to its slab descriptor: a root of regions, leaves of descriptors.
  *
- * The root holds each leaf's distance from the map itself. An untouched entry, 0, is thereby the map's own first
- * member, a leaf whose descriptors all say "not ours": every pointer has a descriptor, and the lookup has no branch.
- * The map is three or four MiB of zero memory of which only what is written to is resident (reading costs no page).
+ * The root holds each leaf's distance from the map itself. An untouched entry is 0 and leads to the map's own first
+ * member, a leaf whose descriptors all say "not ours". So every pointer has a descriptor, and the lookup has no branch.
+ * The map is 3 MiB (4 on arm64) of zero memory. Only pages that were written to are resident; reading makes none so.
  *
- * Map and leaves are read-only but for the pages that were entered: memory that cannot be written to does not count
+ * Map and leaves are read-only, except the pages that were entered: memory that cannot be written to does not count
  * against RLIMIT_DATA. A page that is not writable is all zero.
  */
 #ifndef HK_SPACE_REGION_MAP_H
@@ -26,8 +26,9 @@ typedef struct {
 
 extern HK_HIDDEN hk_region_map_t hk_region_map;
 
-/* The descriptor of the slab that `address` lies in. In a build with checks `address` may be any value; its bits
- * above the 48th are ignored. Relaxed: whoever holds a pointer into a region got it after the region was entered. */
+/* Returns the descriptor of the slab that contains `address`. In a build with checks `address` may be any value; its
+ * bits from HK_ADDRESS_BITS on are ignored. Relaxed: a thread gets a pointer into a region after the region was
+ * entered. */
 HK_INLINE hk_slab_t *hk_slab_of(const void *address) {
   enum { slab_bytes_shift = 7 };
   static_assert(sizeof(hk_slab_t) == 1u << slab_bytes_shift, "the shift below is the descriptor's size");
@@ -39,21 +40,22 @@ HK_INLINE hk_slab_t *hk_slab_of(const void *address) {
   return (hk_slab_t *)(hk_add_relaxed_load((uintptr_t)map, &map->distance[region]) + within);
 }
 
-/* Before the first region is entered: the map is kept in small pages, and read-only. */
+/* Forbids huge pages and writes for the map. Call it before the first region is entered. */
 void hk_region_map_init(void);
 
-/* Makes sure that the slabs of a range, whole slabs, have descriptors of their own, which can be written to. False when
- * the system refuses. Any thread, no lock. */
+/* Gives each slab of a range a writable descriptor of its own. Start and length are whole slabs. False when the system
+ * refuses. Any thread, no lock. */
 bool hk_region_map_enter(const void *start, size_t bytes);
 
-/* The descriptors of the first region from `*region` on that has its own, whose number `*region` becomes; NULL when
- * there is none. Any thread, no lock. */
+/* Returns the descriptors of the first region from `*region` on that has its own, and sets `*region` to its number.
+ * NULL when there is none. Any thread, no lock. */
 hk_slab_t *hk_region_map_find(size_t *region);
 
-/* What of the map is resident, as far as it was written to. Looks at all of it: not often. */
+/* Returns the resident bytes of the map, as far as they were written to. It examines the whole map, so call it seldom.
+ */
 size_t hk_region_map_resident_bytes(void);
 
-/* What the leaves take of the address space. */
+/* Returns the address space of the leaves, in bytes. */
 size_t hk_region_map_mapped_bytes(void);
 
 #endif /* HK_SPACE_REGION_MAP_H */

@@ -54,7 +54,7 @@ bool hk_run_resize(hk_slab_t *head, size_t bytes) {
   unsigned new_count = hk_run_slabs(bytes);
   if (new_count != old_count) hk_large_prefault_note_end(hk_slab_start(head));
   if (new_count > old_count) {
-    bool zero; /* of no use here: realloc promises nothing about the new part */
+    bool zero; /* unused: realloc promises nothing about the new part */
     if (!hk_superslab_extend(head + old_count, new_count - old_count, &zero)) return false;
     set_tail(head, old_count, new_count);
   }

@@ -1,6 +1,8 @@
-/* space/shortage.h - L3. Whether addresses are short: the system has refused a superslab of late, and granted a part of
- * one, as it does near RLIMIT_AS and RLIMIT_DATA. Then nothing is mapped ahead, and as little beside what is asked for
- * as can be: slabs are mapped singly, and larger blocks in whole pages. Where the system refuses both, mappings may be
+/* space/shortage.h - L3. Whether addresses are short: the system has refused a superslab and granted a part of one, as
+ * it does near RLIMIT_AS and RLIMIT_DATA.
+ *
+ * During a shortage nothing is mapped ahead, and each mapping is as small as the request allows: the slabs of one
+ * request, or whole pages for a larger block. If the system refuses a part too, no shortage begins: mappings may be
  * short instead (vm.max_map_count), and many small ones would make that worse.
  */
 #ifndef HK_SPACE_SHORTAGE_H
@@ -12,10 +14,10 @@
 #include "base/atomic.h"
 #include "base/compiler.h"
 
-/* Chosen: how long a shortage lasts. A program that stays near its limit begins the next one at once. */
+/* Chosen: duration of a shortage. A program that stays near its limit begins the next one at once. */
 #define HK_SHORTAGE_MS ((uint64_t)1000)
 
-/* When it ends; 0: there is none. Any thread writes it. */
+/* When the shortage ends, on the clock of hk_os_coarse_ms; 0: there is none. Any thread writes it. */
 extern HK_HIDDEN _Atomic(uint64_t) hk_shortage_until_ms;
 
 void hk_shortage_begin(void);

@@ -1,13 +1,12 @@
-/* space/space_check.h - L3. In debug builds, walks over all that hk_lock_space guards: each superslab's masks
- * (superslab_index.h), the free extents (extent.h), and the sums and the retention (idle.h).
- */
+/* space/space_check.h - L3. In debug builds, walks everything that hk_lock_space guards: each superslab's masks
+ * (superslab_index.h), the free extents (extent.h), and the sums and the retention (idle.h). */
 #ifndef HK_SPACE_SPACE_CHECK_H
 #define HK_SPACE_SPACE_CHECK_H
 
 #include "base/compiler.h"
 #include "base/panic.h"
 
-/* Ends a change: called before hk_lock_space is released. Walks when that is due (base/walk.h), and panics with the
+/* Ends a change: call it before hk_lock_space is released. Walks when a walk is due (base/walk.h), and panics with the
  * sentence that does not hold. Allocates nothing and takes no lock. */
 #if HK_DEBUG
 void hk_space_check_locked(void);

@@ -1,5 +1,5 @@
-/* space/superslab.c - L3. See superslab.h. Who needs slabs gets them of its own node, if need be of a new superslab
- * there; those of other nodes serve it only where the system refuses a new one (docs/design.md, "Memory nodes"). */
+/* space/superslab.c - L3. See superslab.h. A thread gets slabs of its own node, if need be of a new superslab there.
+ * Other nodes' slabs serve it only where the system refuses a new superslab (docs/design.md, "Memory nodes"). */
 #include "space/superslab.h"
 
 #include "base/atomic.h"
@@ -17,9 +17,9 @@
 #include "space/shortage.h"
 #include "space/space_check.h"
 
-/* ---- Taking from what is there. */
+/* ---- Takes slabs from the superslabs. */
 
-/* Claims slabs that somebody is about to touch. Whether they are known to be zero. */
+/* Claims slabs that are about to be touched. Returns whether they are known to be zero. */
 static bool claim_for_use_locked(hk_superslab_t *superslab, uint32_t bits, uint64_t now_ms) {
   bool zero = (superslab->used_mask & bits) == 0;
   uint32_t wanted = bits & (~superslab->used_mask | superslab->lazy_mask);
@@ -28,27 +28,27 @@ static bool claim_for_use_locked(hk_superslab_t *superslab, uint32_t bits, uint6
   return zero;
 }
 
-/* What is asked of the superslabs. */
+/* A request for slabs. */
 typedef struct {
   unsigned count;
-  unsigned most; /* so many if those below are free, and nobody touched them or the others */
+  unsigned most; /* this many, if the slabs below are free, and neither they nor the others were touched */
   unsigned alignment;
   hk_end_t end;
 } request_t;
 
-static unsigned slabs_to_spare(const hk_superslab_t *superslab, unsigned first, const request_t *request) {
+static unsigned untouched_below(const hk_superslab_t *superslab, unsigned first, const request_t *request) {
   uint32_t untouched = superslab->free_mask & ~superslab->used_mask;
-  uint32_t asked = hk_mask_range(first, request->count);
-  if ((untouched & asked) != asked) return 0;
+  uint32_t requested = hk_mask_range(first, request->count);
+  if ((untouched & requested) != requested) return 0;
   unsigned count = 0;
   while (request->count + count < request->most && first > count && (untouched >> (first - count - 1) & 1) != 0)
     count++;
   return count;
 }
 
-static hk_slab_t *take_extent_locked(hk_superslab_t *superslab, unsigned first, const request_t *request,
-                                     uint64_t now_ms) {
-  unsigned more = slabs_to_spare(superslab, first, request);
+static hk_slab_t *take_slabs_locked(hk_superslab_t *superslab, unsigned first, const request_t *request,
+                                    uint64_t now_ms) {
+  unsigned more = untouched_below(superslab, first, request);
   unsigned count = request->count + more;
   first -= more;
   hk_slab_t *slab = &superslab->slabs[first];
@@ -57,15 +57,16 @@ static hk_slab_t *take_extent_locked(hk_superslab_t *superslab, unsigned first, 
   return slab;
 }
 
-/* Of the places for `count` slabs those that are resident: what is idle before what the system may have taken. */
+/* Returns where `count` resident slabs start: dirty ones if there are any; else lazy ones too, which the system may
+ * have taken. */
 static uint32_t resident_starts(const hk_superslab_t *superslab, unsigned count) {
   uint32_t starts = hk_mask_run_starts(hk_superslab_index_idle_bits(superslab), count);
   if (starts != 0 || HK_LIKELY(superslab->lazy_mask == 0)) return starts;
   return hk_mask_run_starts(superslab->free_mask & superslab->used_mask, count);
 }
 
-/* The best fit, so that long runs stay whole: the shortest long-enough run, in it a place that is resident already,
- * then the one nearest to `end`. */
+/* Takes the best fit, so long runs stay whole: of the shortest run that is long enough, a part that is resident, and of
+ * those the one nearest to `end`. */
 HK_INLINE hk_slab_t *take_locked(hk_superslab_index_t *index, const request_t *request, uint64_t now_ms) {
   unsigned count = request->count;
   uint32_t allowed = hk_mask_multiples(request->alignment);
@@ -77,7 +78,7 @@ HK_INLINE hk_slab_t *take_locked(hk_superslab_index_t *index, const request_t *r
     if (starts == 0) continue;
     if (resident != 0) starts = resident;
     unsigned first = request->end == hk_from_bottom ? hk_lowest_bit(starts) : hk_highest_bit(starts);
-    return take_extent_locked(superslab, first, request, now_ms);
+    return take_slabs_locked(superslab, first, request, now_ms);
   }
   return NULL;
 }
@@ -92,19 +93,19 @@ HK_INLINE hk_slab_t *take(unsigned node, const request_t *request) {
   return slab;
 }
 
-/* ---- Taking from a new one. */
+/* ---- Takes slabs from a new superslab. */
 
-/* A large block's memory lies wherever those ran who touched it. Where that can be another node it is given back, so that
- * it comes anew from the node of who touches it next. */
+/* Purges an extent on a machine of several nodes: its memory may be another node's. Each page then comes from the node
+ * of the thread that touches it next. */
 static void make_local(hk_extent_t *room) {
   if (hk_node_is_only_one() || room->zero) return;
   room->zero = hk_os_purge((void *)room->start, room->bytes);
 }
 
-/* Where slabs can be. */
+/* Addresses for new slabs. */
 typedef struct {
   hk_extent_t extent;
-  bool is_new; /* mapped for them; otherwise what a large block left */
+  bool is_new; /* newly mapped; otherwise a free extent */
 } room_t;
 
 static bool is_superslab(const room_t *room) { return room->extent.bytes == HK_SUPERSLAB_BYTES; }
@@ -130,7 +131,7 @@ static bool find_room(size_t bytes, size_t alignment, room_t *room) {
   return true;
 }
 
-/* What is not needed after all. */
+/* Gives up room that is not needed. */
 static void drop_new(const room_t *room) {
   if (room->is_new && hk_os_unmap((void *)room->extent.start, room->extent.bytes)) return;
   hk_lock_acquire(hk_lock_space);
@@ -139,8 +140,8 @@ static void drop_new(const room_t *room) {
   hk_lock_release(hk_lock_space);
 }
 
-/* Takes the range from new room. Where many threads come here at once, the first one's serves those that waited for the
- * system meanwhile: else each would have its own, for a slab or two. */
+/* Takes slabs from new room. If many threads come here at once, the room of the first one serves those that waited for
+ * the system meanwhile. Otherwise each would have a superslab of its own, for a slab or two. */
 static hk_slab_t *take_from_room(unsigned node, const request_t *request, hk_superslab_t *record, const room_t *room) {
   bool is_huge = is_superslab(room) && hk_huge_note_new_superslab(room->extent.start, room->is_new);
   bool is_record_used = false;
@@ -161,7 +162,7 @@ static hk_slab_t *take_from_room(unsigned node, const request_t *request, hk_sup
   return slab;
 }
 
-/* Makes so many slabs more, the first at a multiple of `alignment` slabs. */
+/* Makes `slabs` new slabs, the first at a multiple of `alignment` slabs, and takes slabs for the request. */
 static hk_slab_t *take_from_new(unsigned node, const request_t *request, unsigned slabs, unsigned alignment) {
   hk_superslab_t *record = hk_superslab_index_take_record();
   if (record == NULL) return NULL;
@@ -174,8 +175,8 @@ static hk_slab_t *take_from_new(unsigned node, const request_t *request, unsigne
 
 static unsigned power_of_two_from(unsigned count) { return count == 1 ? 1 : 2u << hk_highest_bit(count - 1); }
 
-/* No slab but those asked for, where the system refuses 2 MiB. At this alignment they do not reach from one superslab's
- * addresses into the next one's. */
+/* Maps the requested slabs alone, where the system refuses 2 MiB. At this alignment they do not reach from one
+ * superslab's addresses into the next one's. */
 static HK_COLD hk_slab_t *take_from_part(unsigned node, const request_t *request) {
   unsigned alignment = power_of_two_from(request->count);
   if (alignment < request->alignment) alignment = request->alignment;
@@ -184,7 +185,7 @@ static HK_COLD hk_slab_t *take_from_part(unsigned node, const request_t *request
   return slab;
 }
 
-/* ---- Taking from other nodes. */
+/* ---- Takes slabs from other nodes. */
 
 static HK_COLD hk_slab_t *take_from_others(unsigned own, const request_t *request) {
   unsigned node_count = hk_load_relaxed(&hk_node_count);
@@ -198,7 +199,7 @@ static HK_COLD hk_slab_t *take_from_others(unsigned own, const request_t *reques
 }
 
 HK_INLINE hk_slab_t *acquire(const request_t *request) {
-  HK_ASSERT(request->count >= 1 && request->most <= HK_SUPERSLAB_SLABS, "a range of slabs fits into a superslab");
+  HK_ASSERT(request->count >= 1 && request->most <= HK_SUPERSLAB_SLABS, "the requested slabs fit into a superslab");
   unsigned node = hk_node_current();
   hk_slab_t *slab = take(node, request);
   if (slab == NULL && !hk_shortage_is_on()) slab = take_from_new(node, request, HK_SUPERSLAB_SLABS, HK_SUPERSLAB_SLABS);
@@ -244,22 +245,22 @@ void hk_superslab_release(hk_slab_t *first, unsigned count) {
   hk_purge_follow(&due);
 }
 
-void hk_superslab_release_all(hk_list_t *extents) {
+void hk_superslab_release_all(hk_list_t *groups) {
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
-  for (hk_list_t *node = extents->next, *next; node != extents; node = next) {
+  for (hk_list_t *node = groups->next, *next; node != groups; node = next) {
     next = node->next;
     *node = (hk_list_t){NULL, NULL};
     hk_slab_t *first = HK_CONTAINER_OF(node, hk_slab_t, link);
     release_locked(first, first->slab_count, !first->zero);
   }
-  hk_list_init(extents);
+  hk_list_init(groups);
   hk_purge_due_t due = hk_purge_settle_locked(now_ms);
   hk_lock_release(hk_lock_space);
   hk_purge_follow(&due);
 }
 
-/* ---- The way to large blocks. */
+/* ---- Makes extents of free superslabs. */
 
 static bool dissolve_one(void) {
   hk_lock_acquire(hk_lock_space);
@@ -281,7 +282,7 @@ bool hk_superslab_dissolve_free(size_t bytes) {
   return count > 0;
 }
 
-/* ---- For those above. */
+/* ---- For the layers above. */
 
 hk_superslab_usage_t hk_superslab_usage(void) {
   return (hk_superslab_usage_t){
@@ -293,7 +294,7 @@ hk_superslab_usage_t hk_superslab_usage(void) {
   };
 }
 
-/* Records never go away, and what follows on one never changes. */
+/* Records stay, and a record's all_next never changes. So the lock is not held between records. */
 void hk_superslab_visit(void (*visit)(hk_slab_t *slabs, void *context), void *context) {
   hk_lock_acquire(hk_lock_space);
   const hk_superslab_t *record = hk_superslab_index_next_record_locked(NULL);

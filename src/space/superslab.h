@@ -1,8 +1,8 @@
-/* space/superslab.h - L3. Slabs, cut from superslabs of 2 MiB of address space each. As many as the program needs.
- * Where the system refuses one, a superslab begins with some of its slabs.
+/* space/superslab.h - L3. Slabs, carved from superslabs of 2 MiB of address space each. The number of superslabs has no
+ * bound. Where the system refuses 2 MiB, a superslab begins with some of its slabs.
  *
- * Idle memory (free slabs that were used and are therefore resident, and free extents of large blocks) is bounded: each
- * change ends by giving back what is above the limit (space/purge.h).
+ * Dirty memory is bounded: free slabs that were used and are therefore resident, and dirty extents. Each change ends
+ * with a purge of the dirty memory above the limit (space/purge.h).
  */
 #ifndef HK_SPACE_SUPERSLAB_H
 #define HK_SPACE_SUPERSLAB_H
@@ -14,41 +14,41 @@
 #include "space/slab.h"
 #include "space/superslab_index.h"
 
-/* Which end of a superslab a range is taken from. Spans and runs grow towards each other, so that the few slabs of a
- * span do not break up what runs need; and memory that was a run becomes a span late, which gives a double free of
- * the run time to be noticed. */
+/* The end of a superslab from which slabs are taken. Spans and runs grow towards each other, so the few slabs of a span
+ * do not break up the room for runs. Memory of a run becomes a span late, so a double free of the run is noticed
+ * longer. */
 typedef enum { hk_from_bottom, hk_from_top } hk_end_t;
 
-/* Takes `count` slabs (1 to 32) in a row, the first at a multiple of `alignment` slabs (a power of two up to 32).
- * The first one's descriptor, with slab_count and zero set and every state still hk_slab_free; NULL when the system
- * refuses. They are of the calling thread's node unless the system refuses that. */
+/* Takes `count` slabs (1 to 32) in a row, the first at a multiple of `alignment` slabs (a power of two up to 32), of
+ * the calling thread's node unless the system refuses that. Returns the first one's descriptor, with slab_count and
+ * zero set, and with every state still hk_slab_free. NULL when the system refuses. */
 hk_slab_t *hk_superslab_acquire(unsigned count, unsigned alignment, hk_end_t end);
 
-/* For spans: takes at least `least` slabs, and of those next to them that nobody has touched since they were zero as
- * many as make it `most`. Otherwise like hk_superslab_acquire. */
+/* Takes `least` slabs for a span. If they and free neighbours below them are untouched since they were zero, it takes
+ * these too, up to `most` in all. Otherwise like hk_superslab_acquire. */
 hk_slab_t *hk_superslab_acquire_some(unsigned least, unsigned most);
 
-/* Takes the `count` slabs that follow directly on a range that the caller has, if they are free. `*zero` says
- * whether they are. */
+/* Takes the `count` slabs directly behind slabs of the caller, if they are free. `*zero` says whether they are known to
+ * be zero. */
 bool hk_superslab_extend(hk_slab_t *after_last, unsigned count, bool *zero);
 
-/* Gives `count` slabs back; the caller has made them nobody's (hk_slab_retire). */
+/* Returns `count` slabs to their superslab. Requires that the caller has retired them (hk_slab_retire). */
 void hk_superslab_release(hk_slab_t *first, unsigned count);
 
-/* The same for many ranges at once: a list through the `link` of each first slab, whose slab_count and zero tell of
- * it. */
-void hk_superslab_release_all(hk_list_t *extents);
+/* Returns many groups of slabs at once. The list links the first slab of each group by its `link`; slab_count and zero
+ * of that slab describe the group. The list is empty afterwards. */
+void hk_superslab_release_all(hk_list_t *groups);
 
-/* For a large block of `bytes` that no free extent is long enough for: makes free extents (space/extent.h) of all superslabs
- * that are wholly free. False when that cannot be enough, or there are none. The way back needs no call: a new
- * superslab is made of a free extent if one is long enough. */
+/* For a large block of `bytes` for which no free extent is long enough: makes free extents (space/extent.h) of all
+ * wholly free superslabs. False when there is none, when no slab is dirty, or when less than `bytes` is dirty in
+ * all. The way back needs no call: a new superslab is made of a free extent if one is long enough. */
 bool hk_superslab_dissolve_free(size_t bytes);
 
-/* Calls `visit` with the 32 descriptors of each superslab there is, without a lock: those in which the caller has slabs
- * stay, of others it reads what is atomic. */
+/* Calls `visit` with the 32 descriptors of each superslab, without a lock. Superslabs in which the caller has slabs
+ * stay. Of the others `visit` may read atomic fields only. */
 void hk_superslab_visit(void (*visit)(hk_slab_t *slabs, void *context), void *context);
 
-/* The address of a slab that lies in a superslab. */
+/* Returns the address of a slab of a superslab. */
 HK_INLINE uintptr_t hk_slab_start(const hk_slab_t *slab) {
   return slab->superslab->start + (uintptr_t)(slab - slab->superslab->slabs) * HK_SLAB_BYTES;
 }
@@ -56,9 +56,9 @@ HK_INLINE uintptr_t hk_slab_start(const hk_slab_t *slab) {
 typedef struct {
   size_t superslab_count; /* mapped now */
   size_t mapped_bytes;
-  size_t in_use_bytes; /* slabs that somebody has */
-  size_t idle_bytes;   /* free, but not given back to the system */
-  size_t lazy_bytes;   /* given back lazily */
+  size_t in_use_bytes; /* slabs in use, and spare slabs of heaps */
+  size_t idle_bytes;   /* free and dirty */
+  size_t lazy_bytes;   /* free and purged lazily */
 } hk_superslab_usage_t;
 hk_superslab_usage_t hk_superslab_usage(void);
 

@@ -14,10 +14,10 @@ hk_superslab_index_t hk_superslab_index[HK_NODE_MAX];
 #define EMPTY_LIST(list) \
   { &(list), &(list) }
 
-/* Guarded by hk_lock_space; the atomic sums are written under it and read without. */
+/* Guarded by hk_lock_space. Other threads read the atomic sums without it. */
 static struct {
-  hk_list_t idle;  /* through idle_link */
-  hk_list_t lazy;  /* the same of those that have lazy memory and are not in idle */
+  hk_list_t idle;  /* superslabs with dirty slabs, or wholly free, through idle_link */
+  hk_list_t lazy;  /* superslabs with lazy slabs that are not in idle, through idle_link */
   hk_list_t spare; /* records that describe nothing, through link */
   hk_superslab_t *all;
   _Atomic(size_t) superslab_count;
@@ -30,14 +30,14 @@ static void set_up_locked(hk_superslab_index_t *index) {
   index->is_ready = true;
 }
 
-/* Slabs that trimming would make the program smaller by. */
-static unsigned idle_count(const hk_superslab_t *superslab) {
+/* Returns the number of dirty slabs: a purge makes the program smaller by them. */
+static unsigned dirty_count(const hk_superslab_t *superslab) {
   return (unsigned)__builtin_popcount(hk_superslab_index_idle_bits(superslab));
 }
 
-/* ---- Filing. */
+/* ---- Buckets and lists by age. */
 
-/* Puts a superslab into the bucket of its longest run, 0 for none. */
+/* Moves a superslab to the bucket of its longest run; 0: to none. */
 static void file_by_run_locked(hk_superslab_t *superslab, unsigned longest) {
   hk_superslab_index_t *index = superslab->index;
   if (superslab->longest_run > 0) {
@@ -52,16 +52,17 @@ static void file_by_run_locked(hk_superslab_t *superslab, unsigned longest) {
   }
 }
 
-/* Of each bucket the first one is looked at: this one has what was asked for. */
+/* Moves a superslab to the front of its bucket. A search examines the first one of each bucket, and this one has slabs
+ * for the request. */
 static void file_first_locked(hk_superslab_t *superslab) {
   hk_list_remove(&superslab->link);
   hk_list_push_front(&superslab->index->bucket[superslab->longest_run - 1], &superslab->link);
 }
 
-/* Puts a superslab into the list of those that have something to give back, if it has. */
+/* Moves a superslab to the list by age that its masks call for, or to none. */
 static void file_by_idle_locked(hk_superslab_t *superslab) {
   hk_list_t *list = NULL;
-  if (idle_count(superslab) > 0 || hk_superslab_index_is_wholly_free(superslab)) {
+  if (dirty_count(superslab) > 0 || hk_superslab_index_is_wholly_free(superslab)) {
     list = &space.idle;
   } else if (HK_UNLIKELY(superslab->lazy_mask != 0)) {
     list = &space.lazy;
@@ -82,22 +83,23 @@ static const hk_list_t *age_list_of(const hk_superslab_t *superslab) {
   return superslab->idle_since != 0 ? &space.idle : &space.lazy;
 }
 
-/* Of one superslab, after each change of its masks. */
+/* Checks one superslab, after each change of its masks. */
 static void check_superslab(const hk_superslab_t *superslab) {
   uint32_t free_mask = superslab->free_mask, lazy = superslab->lazy_mask;
   HK_REQUIRE((free_mask & superslab->in_use_mask) == 0, "a slab is free or in use");
   uint32_t of_all = free_mask | superslab->in_use_mask | superslab->used_mask;
   HK_REQUIRE((of_all & ~superslab->slab_mask) == 0, "a mask of a superslab has slabs of its own");
-  HK_REQUIRE((lazy & ~(free_mask & superslab->used_mask)) == 0, "what was given back lazily is free and used");
-  HK_REQUIRE(superslab->longest_run == hk_mask_longest_run(free_mask), "a superslab knows its longest free run");
+  HK_REQUIRE((lazy & ~(free_mask & superslab->used_mask)) == 0, "lazy slabs are free and used");
+  HK_REQUIRE(superslab->longest_run == hk_mask_longest_run(free_mask),
+             "a superslab has the length of its longest free run");
   HK_REQUIRE(hk_list_is_linked(&superslab->link) == (free_mask != 0), "a superslab with a free slab is in a bucket");
-  bool is_idle = idle_count(superslab) > 0 || hk_superslab_index_is_wholly_free(superslab);
+  bool is_idle = dirty_count(superslab) > 0 || hk_superslab_index_is_wholly_free(superslab);
   const hk_list_t *list = is_idle ? &space.idle : lazy != 0 ? &space.lazy : NULL;
-  HK_REQUIRE(age_list_of(superslab) == list, "a superslab is in the list by age that its masks ask for");
+  HK_REQUIRE(age_list_of(superslab) == list, "a superslab is in the list by age that its masks call for");
   for (uint32_t left = superslab->slab_mask; left != 0; left &= left - 1) {
     unsigned i = hk_lowest_bit(left);
     hk_slab_t *slab = &superslab->slabs[i];
-    HK_REQUIRE(slab->superslab == superslab, "each slab of a superslab knows it");
+    HK_REQUIRE(slab->superslab == superslab, "each slab of a superslab names it");
     if ((free_mask >> i & 1) == 0) continue;
     HK_REQUIRE(hk_slab_state(slab) == hk_slab_free, "a free slab's descriptor says so");
     HK_REQUIRE(hk_load_relaxed(&slab->owner) == NULL, "a free slab has no owner");
@@ -116,7 +118,7 @@ void hk_superslab_index_file_locked(hk_superslab_t *superslab) {
 }
 
 void hk_superslab_index_note_lazy_locked(hk_superslab_t *superslab, uint32_t bits) {
-  HK_ASSERT((hk_superslab_index_idle_bits(superslab) & bits) == bits, "only what is idle is given back lazily");
+  HK_ASSERT((hk_superslab_index_idle_bits(superslab) & bits) == bits, "only dirty slabs are purged lazily");
   superslab->lazy_mask |= bits;
   hk_bump_relaxed(&hk_idle_slabs.idle_bytes, -hk_superslab_index_bytes_of(bits));
   hk_bump_relaxed(&hk_idle_lazy_bytes, hk_superslab_index_bytes_of(bits));
@@ -195,13 +197,14 @@ void hk_superslab_index_set_states(hk_slab_t *slabs, uint32_t bits, hk_slab_stat
   for (; bits != 0; bits &= bits - 1) hk_slab_set_state(&slabs[hk_lowest_bit(bits)], state);
 }
 
-/* What of a superslab's addresses the room is. */
+/* Returns the slabs of a superslab's addresses that the room has. */
 static uint32_t bits_of(hk_extent_t room) {
   unsigned first = (unsigned)(room.start % HK_SUPERSLAB_BYTES / HK_SLAB_BYTES);
   return hk_mask_range(first, (unsigned)(room.bytes / HK_SLAB_BYTES));
 }
 
-/* Records never go away, and one that was left behind has another start. */
+/* Returns the superslab that has slabs at these addresses; NULL when there is none. A descriptor may name a record of
+ * an earlier use: records stay, and such a record has another start. */
 static hk_superslab_t *find_locked(uintptr_t start) {
   const hk_slab_t *slabs = hk_slab_of((void *)start);
   for (unsigned i = 0; i < HK_SUPERSLAB_SLABS; i++) {
@@ -210,7 +213,7 @@ static hk_superslab_t *find_locked(uintptr_t start) {
   return NULL;
 }
 
-/* As long as it has no slabs it is nothing to a child of fork. */
+/* Begins a superslab without slabs, which a child of fork takes for a spare record. */
 static void begin_locked(hk_superslab_t *record, uintptr_t start, unsigned node) {
   bool is_new = record->slabs == NULL;
   record->slabs = hk_slab_of((void *)start);
@@ -229,10 +232,10 @@ static void begin_locked(hk_superslab_t *record, uintptr_t start, unsigned node)
   hk_bump_relaxed(&space.superslab_count, 1);
 }
 
-/* The free mask comes last: slabs without it are lost to a child of fork. */
+/* Adds slabs. The free mask is set last: a child of fork loses slabs that are not in it yet. */
 static void add_locked(hk_superslab_t *superslab, hk_extent_t room) {
   uint32_t bits = bits_of(room);
-  HK_ASSERT((superslab->slab_mask & bits) == 0, "what the system grants was not there before");
+  HK_ASSERT((superslab->slab_mask & bits) == 0, "the system grants addresses that no slab has");
   for (uint32_t left = bits; left != 0; left &= left - 1) superslab->slabs[hk_lowest_bit(left)].superslab = superslab;
   hk_superslab_index_set_states(superslab->slabs, bits, hk_slab_free);
   if (!room.zero) superslab->used_mask |= bits;
@@ -274,8 +277,8 @@ uint32_t hk_superslab_index_detach_free_locked(hk_superslab_t *superslab) {
 #if HK_DEBUG
 
 typedef struct {
-  size_t count;     /* of superslabs */
-  size_t with_free; /* of those in a bucket */
+  size_t count;     /* superslabs */
+  size_t with_free; /* superslabs in a bucket */
   size_t by_age;
   size_t all, in_use, idle, lazy; /* slabs */
 } walked_t;
@@ -290,7 +293,7 @@ static walked_t check_records_locked(void) {
     walked.by_age += hk_list_is_linked(&superslab->idle_link);
     walked.all += (size_t)__builtin_popcount(superslab->slab_mask);
     walked.in_use += (size_t)__builtin_popcount(superslab->in_use_mask);
-    walked.idle += idle_count(superslab);
+    walked.idle += dirty_count(superslab);
     walked.lazy += (size_t)__builtin_popcount(superslab->lazy_mask);
   }
   return walked;
@@ -334,16 +337,16 @@ static size_t check_ages_locked(const hk_list_t *list) {
 
 uint64_t hk_superslab_index_check_locked(void) {
   walked_t walked = check_records_locked();
-  HK_REQUIRE(walked.count == hk_superslab_index_superslab_count(), "the count of superslabs is how many there are");
+  HK_REQUIRE(walked.count == hk_superslab_index_superslab_count(), "the count of superslabs is their number");
   HK_REQUIRE(hk_superslab_index_mapped_bytes() == walked.all * HK_SLAB_BYTES,
              "the bytes mapped are those of the slabs");
   HK_REQUIRE(check_buckets_locked() == walked.with_free, "each superslab with a free slab is in one bucket");
   size_t by_age = check_ages_locked(&space.idle) + check_ages_locked(&space.lazy);
-  HK_REQUIRE(by_age == walked.by_age, "each superslab with something to give back is in one list by age");
+  HK_REQUIRE(by_age == walked.by_age, "each superslab with something to purge is in one list by age");
   HK_REQUIRE(hk_load_relaxed(&hk_idle_slabs.in_use_bytes) == walked.in_use * HK_SLAB_BYTES,
              "the bytes in use are those of the slabs in use");
   HK_REQUIRE(hk_load_relaxed(&hk_idle_slabs.idle_bytes) == walked.idle * HK_SLAB_BYTES,
-             "the idle bytes are those of the idle slabs");
+             "the dirty bytes are those of the dirty slabs");
   HK_REQUIRE(hk_load_relaxed(&hk_idle_lazy_bytes) == walked.lazy * HK_SLAB_BYTES,
              "the lazy bytes are those of the lazy slabs");
   return walked.count * HK_SUPERSLAB_SLABS;
@@ -374,12 +377,12 @@ void hk_superslab_index_repair(void) {
       continue;
     }
     superslabs++;
-    superslab->lazy_mask &= superslab->free_mask; /* a thread that was claiming slabs is gone, and they are lost */
+    superslab->lazy_mask &= superslab->free_mask; /* slabs that a vanished thread was claiming are lost */
     hk_superslab_index_note_in_use(superslab, HK_MASK_ALL, false);
     hk_superslab_index_note_in_use(superslab, superslab->slab_mask, true);
     hk_superslab_index_note_in_use(superslab, superslab->free_mask, false);
     hk_superslab_index_file_locked(superslab);
-    idle += idle_count(superslab);
+    idle += dirty_count(superslab);
     lazy_bytes += hk_superslab_index_bytes_of(superslab->lazy_mask);
     slabs += (size_t)__builtin_popcount(superslab->slab_mask);
     in_use += (size_t)__builtin_popcount(superslab->slab_mask & ~superslab->free_mask);

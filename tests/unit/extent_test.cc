@@ -173,32 +173,33 @@ struct ThreeRanges {
 HK_FRESH_TEST(RangeDeathTest, Tags) {
   ThreeRanges at;
   hk_slab_t *extent = at.oldest, *last = ThreeRanges::LastOf(extent);
-  EXPECT_FREE_NOTICES(hk_bump_relaxed(&extent->bytes, 1), "a free range is whole slabs");
+  EXPECT_FREE_NOTICES(hk_bump_relaxed(&extent->bytes, 1), "a free extent is whole slabs");
   EXPECT_FREE_NOTICES(extent->free_list = reinterpret_cast<hk_free_list_t *>(AddressOf(extent->free_list) + HK_MIB),
-                      "a free range's first slab knows where it starts");
-  EXPECT_FREE_NOTICES(last->head = nullptr, "a free range's tags lead to its first slab");
-  EXPECT_FREE_NOTICES(last->extent.since++, "a free range's tags have its age");
-  EXPECT_FREE_NOTICES(hk_slab_set_state(extent, hk_slab_none), "a free range's slabs are free");
-  EXPECT_FREE_NOTICES(at.between->extent.since = UINT64_MAX, "free ranges do not touch");
+                      "a free extent's first slab has its start");
+  EXPECT_FREE_NOTICES(last->head = nullptr, "a free extent's tags lead to its first slab");
+  EXPECT_FREE_NOTICES(last->extent.since++, "a free extent's tags have its age");
+  EXPECT_FREE_NOTICES(hk_slab_set_state(extent, hk_slab_none), "a free extent's slabs are free");
+  EXPECT_FREE_NOTICES(at.between->extent.since = UINT64_MAX, "free extents do not touch");
   EXPECT_TRUE(Free(at.elsewhere));
 }
 
 HK_FRESH_TEST(RangeDeathTest, ListsAndSums) {
   ThreeRanges at;
   hk_slab_t *extent = at.oldest, *last = ThreeRanges::LastOf(extent), *other = at.youngest;
-  EXPECT_FREE_NOTICES(extent->zero = true, "a free range is among those that are zero, or idle, as it is");
-  EXPECT_FREE_NOTICES(extent->extent.since = last->extent.since = UINT64_MAX, "free ranges lie in the order of age");
+  EXPECT_FREE_NOTICES(extent->zero = true,
+                      "a free extent is in the list of the zero ones, or of the dirty ones, as it is");
+  EXPECT_FREE_NOTICES(extent->extent.since = last->extent.since = UINT64_MAX, "free extents lie in the order of age");
   EXPECT_FREE_NOTICES(extent->extent.link.next->previous = extent->extent.link.next,
-                      "the list of free ranges by age is whole");
-  EXPECT_FREE_NOTICES(extent->link.next->previous = extent->link.next, "a bin of free ranges is whole");
+                      "the list of free extents by age is whole");
+  EXPECT_FREE_NOTICES(extent->link.next->previous = extent->link.next, "a bin of free extents is whole");
   EXPECT_FREE_NOTICES((hk_list_remove(&other->link), hk_list_insert_after(&extent->link, &other->link)),
-                      "a free range is in the bin of its size");
-  EXPECT_FREE_NOTICES(hk_list_remove(&other->link), "a bin of free ranges that is marked has one");
-  EXPECT_FREE_NOTICES(hk_list_remove(&extent->extent.link), "each free range is in a bin and in the order of age");
+                      "a free extent is in the bin of its size");
+  EXPECT_FREE_NOTICES(hk_list_remove(&other->link), "a bin that is marked has a free extent");
+  EXPECT_FREE_NOTICES(hk_list_remove(&extent->extent.link), "each free extent is in a bin and in the order of age");
   EXPECT_FREE_NOTICES((hk_list_remove(&extent->link), hk_list_remove(&extent->extent.link)),
-                      "the count of free ranges is how many there are");
+                      "the count of free extents is their number");
   EXPECT_FREE_NOTICES(hk_bump_relaxed(&hk_idle_extents.idle_bytes, HK_SLAB_BYTES),
-                      "the idle bytes are those of the idle ranges");
+                      "the dirty bytes are those of the dirty extents");
   EXPECT_FREE_NOTICES(
       {
         hk_bump_relaxed(&extent->bytes, -HK_SLAB_BYTES);
@@ -207,9 +208,9 @@ HK_FRESH_TEST(RangeDeathTest, ListsAndSums) {
         hk_slab_set_state(&last[-1], hk_slab_free);
         last->extent.since = 0;
       },
-      "the free bytes are those of all free ranges");
+      "the free bytes are those of all free extents");
   EXPECT_DEATH((hk_extent_mark_changing_locked(), (void)hk_superslab_acquire(1, 1, hk_from_bottom)),
-               "no change of the free ranges is under way");
+               "no change of the free extents is under way");
   EXPECT_TRUE(Free(at.elsewhere));
 }
 

@@ -75,11 +75,11 @@ HK_FRESH_TEST(SuperslabInvariantDeathTest, MasksAndDescriptors) {
   TwoSuperslabs at;
   hk_superslab_t *first = at.first, *second = at.second;
   EXPECT_RELEASE_NOTICES(second->in_use_mask |= 1u << 20, "a slab is free or in use");
-  EXPECT_RELEASE_NOTICES(first->lazy_mask |= 1u << 5, "what was given back lazily is free and used");
-  EXPECT_RELEASE_NOTICES(second->longest_run--, "a superslab knows its longest free run");
+  EXPECT_RELEASE_NOTICES(first->lazy_mask |= 1u << 5, "lazy slabs are free and used");
+  EXPECT_RELEASE_NOTICES(second->longest_run--, "a superslab has the length of its longest free run");
   EXPECT_RELEASE_NOTICES(hk_list_remove(&second->link), "a superslab with a free slab is in a bucket");
-  EXPECT_RELEASE_NOTICES(second->idle_since = 0, "in the list by age that its masks ask for");
-  EXPECT_RELEASE_NOTICES(second->slabs[9].superslab = nullptr, "each slab of a superslab knows it");
+  EXPECT_RELEASE_NOTICES(second->idle_since = 0, "in the list by age that its masks call for");
+  EXPECT_RELEASE_NOTICES(second->slabs[9].superslab = nullptr, "each slab of a superslab names it");
   EXPECT_RELEASE_NOTICES(hk_slab_set_state(&second->slabs[31], hk_slab_small), "a free slab's descriptor says so");
   EXPECT_RELEASE_NOTICES(hk_store_relaxed(&second->slabs[31].owner, reinterpret_cast<hk_heap_t *>(16)),
                          "a free slab has no owner");
@@ -93,7 +93,7 @@ HK_FRESH_TEST(SuperslabInvariantDeathTest, BucketsAndAges) {
   hk_superslab_index_t *index = second->index;
   unsigned bucket_index = second->longest_run - 1u;
   ASSERT_EQ(bucket->next, &second->link);
-  EXPECT_RELEASE_NOTICES(second->start = 0, "the count of superslabs is how many there are");
+  EXPECT_RELEASE_NOTICES(second->start = 0, "the count of superslabs is their number");
   EXPECT_RELEASE_NOTICES(bucket->previous = bucket, "a bucket of superslabs is whole");
   EXPECT_RELEASE_NOTICES(second->index = &hk_superslab_index[1], "a bucket has superslabs of its node");
   EXPECT_RELEASE_NOTICES((hk_list_remove(&second->link), hk_list_push_front(&index->bucket[3], &second->link)),
@@ -109,7 +109,7 @@ HK_FRESH_TEST(SuperslabInvariantDeathTest, BucketsAndAges) {
         hk_list_remove(&second->idle_link);
         second->idle_link = link;
       },
-      "each superslab with something to give back is in one list by age");
+      "each superslab with something to purge is in one list by age");
   Release(at.last);
 }
 
@@ -118,7 +118,7 @@ HK_FRESH_TEST(SuperslabInvariantDeathTest, Sums) {
   EXPECT_RELEASE_NOTICES(hk_bump_relaxed(&hk_idle_slabs.in_use_bytes, HK_SLAB_BYTES),
                          "the bytes in use are those of the slabs in use");
   EXPECT_RELEASE_NOTICES(hk_bump_relaxed(&hk_idle_slabs.idle_bytes, -HK_SLAB_BYTES),
-                         "the idle bytes are those of the idle slabs");
+                         "the dirty bytes are those of the dirty slabs");
   EXPECT_RELEASE_NOTICES(hk_bump_relaxed(&hk_idle_lazy_bytes, HK_SLAB_BYTES),
                          "the lazy bytes are those of the lazy slabs");
   EXPECT_RELEASE_NOTICES(hk_bump_relaxed(&hk_idle_extents.in_use_bytes, 16), "what big blocks use is whole pages");

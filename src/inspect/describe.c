@@ -14,14 +14,14 @@
 #include "policy/size_class.h"
 #include "unwind/site.h"
 
-/* Chosen: who writes past a block's end is seldom farther behind it inside the next one. Where the next thing is no
- * block, a slab's length. */
+/* Chosen: a write past a block's end seldom reaches farther into the next block. Where no block follows, the limit is
+ * the slab's length. */
 #define NEAR_BYTES 64
 
-/* Of a sampled block's stack, the innermost. */
+/* Innermost calls of a sampled block's stack that are named. */
 #define CALLS_MOST 8
 
-/* What is below is never mapped for a program: a null pointer and an offset. */
+/* A program has no memory below this address: an address there is a null pointer with an offset. */
 #define NULL_PAGES_BYTES HK_SLAB_BYTES
 
 static bool is_in_block(const hk_address_class_t *where) {
@@ -86,8 +86,8 @@ static void describe_slabs(hk_format_t *out, const hk_address_class_t *where) {
   hk_format_print(out, "%u slab%s at %p", count, count == 1 ? "" : "s", where->head_start);
 }
 
-/* Of a span, a run, or a large block, what a reader of these sources wants to know as well. */
-static void describe_home(hk_format_t *out, const hk_address_class_t *where) {
+/* Names the span, run or large block that the address lies in, for readers of these sources. */
+static void describe_memory(hk_format_t *out, const hk_address_class_t *where) {
   if (where->head == NULL) {
     if (where->kind == hk_address_live_block) hk_format_text(out, " (big)");
     return;
@@ -112,7 +112,7 @@ static const char *last_part(const char *path) {
   return part != NULL ? part + 1 : path;
 }
 
-/* What is known of a sampled block alone: when and by whom it was asked for. */
+/* Describes the allocation of a sampled block: its age and its call stack. Only samples have these. */
 static void describe_sample(hk_format_t *out, const hk_address_class_t *where) {
   if (where->offset == 0) return;
   const hk_sample_t *sample = &where->sample;
@@ -150,7 +150,7 @@ void hk_describe(hk_format_t *out, uintptr_t address) {
     describe_outside(out, address);
   }
   hk_describe_neighbour(out, address, &where);
-  describe_home(out, &where);
+  describe_memory(out, &where);
   describe_sample(out, &where);
 }
 

@@ -7,19 +7,19 @@
 
 #define SCHEMA 1
 
-/* Chosen: so many sites, and so many calls of each, a reader can look at. */
+/* Chosen: as many sites, and calls of each, as a person reads. */
 #define SITES_MOST 32
 #define FRAMES_MOST 24
 
-/* What a site takes in JSON at the most, and what is kept for the mappings. */
+/* The most bytes that a site takes in JSON, and the room that is kept for the mappings. */
 #define SITE_BYTES (HK_SITE_FRAMES_MAX * 24 + 512)
 #define MAPPINGS_BYTES ((size_t)1 << 20)
 
 static uint64_t blocks_of(const hk_leak_sums_t *sums) { return hk_site_rounded(sums->blocks_q16); }
 
-/* ---- Words. */
+/* ---- Text. */
 
-/* At a rate of one byte every block is a sample. */
+/* At a rate of one byte every block is a sample, and no number is an estimate. */
 static const char *about(const hk_leak_t *leak) { return leak->rate_bytes == 1 ? "" : "about "; }
 
 static void put_sums(hk_format_t *out, const hk_leak_t *leak, const hk_leak_sums_t *sums) {
@@ -53,7 +53,7 @@ static void put_frames(hk_format_t *out, const hk_site_t *site) {
   if (count < all) hk_format_print(out, "  and %u callers more\n", (uint64_t)(all - count));
 }
 
-/* The row that has the most bytes; NULL: none has any. */
+/* Returns the row with the most bytes of this kind; NULL when no row has any. */
 static hk_leak_row_t *largest(hk_leak_t *leak, hk_leak_kind_t kind) {
   hk_leak_row_t *found = NULL;
   for (size_t i = 0; i < leak->row_count; i++) {
@@ -64,7 +64,7 @@ static hk_leak_row_t *largest(hk_leak_t *leak, hk_leak_kind_t kind) {
   return found;
 }
 
-/* A row that was shown has no more samples of this kind. */
+/* Consumes the rows: sets their samples of this kind to 0. */
 static void put_sites(hk_format_t *out, hk_leak_t *leak, hk_leak_kind_t kind) {
   hk_leak_row_t *row;
   for (unsigned count = 0; (row = largest(leak, kind)) != NULL; count++) {
@@ -80,7 +80,7 @@ static void put_sites(hk_format_t *out, hk_leak_t *leak, hk_leak_kind_t kind) {
   }
 }
 
-/* Says nothing where all of them waited. */
+/* Writes nothing when all other threads were waiting. */
 static void put_threads(hk_format_t *out, const hk_root_threads_t *threads) {
   if (!threads->is_known) {
     hk_format_text(out, "hakmem: leaks: the system does not say what other threads there are\n");

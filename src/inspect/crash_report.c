@@ -58,9 +58,9 @@ static const char *access_text(hk_access_t access) {
 static const char *reason_text(const hk_crash_t *crash) {
   if (crash->number == SIGSEGV) {
     if (crash->code == SEGV_MAPERR) return ", where nothing is mapped";
-    if (crash->code == SEGV_ACCERR) return ", where the program forbids that";
+    if (crash->code == SEGV_ACCERR) return ", which the page protection forbids";
   } else {
-    if (crash->code == BUS_ADRERR) return ", behind the end of a file or where memory has run out";
+    if (crash->code == BUS_ADRERR) return ", past the end of a mapped file, or memory has run out";
     if (crash->code == BUS_ADRALN) return ", which is not aligned";
   }
   return "";

@@ -46,7 +46,7 @@ bool hk_profile_start(uint64_t rate) {
   begin_run(rate);
   return true;
 #else
-  static const char message[] = "hakmem: this variant has no heap profile: libhakmem.so has\n";
+  static const char message[] = "hakmem: this variant has no heap profile; libhakmem.so has one\n";
   (void)rate;
   hk_os_write_stderr(message, sizeof message - 1);
   return false;

@@ -70,7 +70,7 @@ HK_NOINLINE void hk_leak_out_at_exit(void) {
 
 HK_NOINLINE const char *hk_leak_out_command(hk_format_t *out, const char *arguments, bool (*may_go_on)(void)) {
   bool is_scanned = strcmp(arguments, "scan") == 0;
-  if (!is_scanned && *arguments != '\0') return "leaks takes no other word than scan";
+  if (!is_scanned && *arguments != '\0') return "leaks accepts no argument but scan";
   if (!has_samples()) return "nothing was sampled: the heap profile is off";
   hk_leak_t leak;
   uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
@@ -78,5 +78,5 @@ HK_NOINLINE const char *hk_leak_out_command(hk_format_t *out, const char *argume
   bool is_stopped = leak.scan == hk_leak_stopped;
   if (!is_stopped) hk_leak_report_json(out, &leak);
   hk_leak_end(&leak);
-  return is_stopped ? "the program has other rights than when the scan began" : NULL;
+  return is_stopped ? "the program's rights have changed since the scan began" : NULL;
 }

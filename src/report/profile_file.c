@@ -22,7 +22,7 @@ static hk_output_file_t file = {.variable = "HAKMEM_PROFILE_FILE", .value = &hk_
 static void check_that_one_is_named(void) {
   if (!hk_option.profile || *hk_option.profile_file != '\0') return;
   hk_option_warn("HAKMEM_PROFILE", "1", "writes no file",
-                 "HAKMEM_PROFILE_FILE names none; `-` is for who reads it in between");
+                 "HAKMEM_PROFILE_FILE names none; `-` is for programs whose profile is read while they run");
 }
 
 void hk_profile_file_check(void) {

@@ -204,7 +204,7 @@ static void heap_table(hk_format_t *out, const hk_snapshot_t *snapshot) {
   table_head(out, "heaps", columns);
   for (unsigned i = 0; i < count; i++) table_line(out, columns, chosen[i]);
   if (count < snapshot->heap_count)
-    hk_format_print(out, "  and %u that have less in use\n", (uint64_t)(snapshot->heap_count - count));
+    hk_format_print(out, "  and %u more with less in use\n", (uint64_t)(snapshot->heap_count - count));
 }
 
 static void write_text(hk_format_t *out, const hk_snapshot_t *snapshot) {

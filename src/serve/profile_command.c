@@ -47,15 +47,16 @@ static const char *runs_already(void) {
   hk_profile_span_t span = hk_profile_span();
   hk_format_t text;
   hk_format_init(&text, reason, sizeof reason);
-  hk_format_print(&text, "a profile runs already, for %u s, with a sample for each %u bytes; it goes on as it is",
+  hk_format_print(&text,
+                  "a profile is already running, for %u s, with a sample for each %u bytes; it continues unchanged",
                   span.duration_ns / (1000 * NS_PER_MS), span.rate_bytes);
   return reason;
 }
 
 const char *hk_profile_command_start(hk_format_t *out, const char *arguments, uint64_t *run) {
-  if (!HK_SAFETY) return "this variant has no heap profile: libhakmem.so has";
+  if (!HK_SAFETY) return "this variant has no heap profile; libhakmem.so has one";
   start_t start;
-  if (!read_start(arguments, &start)) return "profile start takes a number of bytes, from 1 to 4294967296, and stay";
+  if (!read_start(arguments, &start)) return "profile start accepts a number of bytes, from 1 to 4294967296, and stay";
   if (!hk_profile_start(start.rate)) return runs_already();
   if (!start.stays) *run = hk_profile_run();
   return hk_profile_command_state(out, "");

@@ -242,7 +242,7 @@ static void take_report_signal(void) {
   hk_format_init(&value, buffer, sizeof buffer);
   hk_format_decimal(&value, hk_option.stats_signal);
   hk_option_warn("HAKMEM_STATS_SIGNAL", buffer, "is not used",
-                 result == hk_os_signal_in_use ? "the program has a use for it already" : "the system refuses it");
+                 result == hk_os_signal_in_use ? "the program already uses it" : "the system refuses it");
 }
 
 /* Prints no warning when the tool's signal is not available, because the user has not chosen it. */

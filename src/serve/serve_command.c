@@ -77,7 +77,7 @@ static const char *describe(hk_format_t *out, const char *arguments) {
   if (digits == NULL) digits = arguments;
   uint64_t address;
   const char *end = hk_text_hex(digits, &address);
-  if (end == NULL || *end != '\0' || end - digits > MOST_DIGITS) return "describe needs an address, in hexadecimal";
+  if (end == NULL || *end != '\0' || end - digits > MOST_DIGITS) return "describe needs a hexadecimal address";
   hk_describe(out, address);
   hk_format_text(out, "\n");
   return NULL;

@@ -175,8 +175,8 @@ static bool accept_client(void) {
   client_t newcomer = {.file = hk_local_socket_accept(&own_socket)};
   if (newcomer.file < 0) return false;
   client_t *client = free_client();
-  const char *refusal = client == NULL ? "it answers too many others already" : NULL;
-  if (!hk_local_socket_is_trusted(newcomer.file)) refusal = "it answers its own user and root alone";
+  const char *refusal = client == NULL ? "the process already has too many clients" : NULL;
+  if (!hk_local_socket_is_trusted(newcomer.file)) refusal = "the process answers only its own user and root";
   if (refusal == NULL) {
     *client = newcomer;
   } else {

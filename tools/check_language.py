@@ -39,11 +39,13 @@ CLEAN: dict[str, tuple[str, ...]] = {
         *SPACE_FILES,
         *("README.md", "cli/replay", "docs/concurrency.md", "docs/design.md", "docs/glossary.md", "docs/learning.md"),
         *("src/base", "src/os", "tests/tools", "tools/check_language.py"),
+        *("src/inspect", "src/report", "src/serve", "tests/tools", "tools/check_language.py"),
     ),
     "calques": (
         *SPACE_FILES,
         *("README.md", "cli/launcher", "docs/concurrency.md", "docs/design.md", "docs/glossary.md", "docs/learning.md"),
         *("src/base", "src/os", "tests/model"),
+        *("src/inspect", "src/report", "src/serve", "tests/model"),
     ),
     "terms": ("docs/design.md", "src/README.md"),
     "names": ("src",),

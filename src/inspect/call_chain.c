@@ -8,7 +8,7 @@
 #include "unwind/module_map.h"
 #include "unwind/unwind.h"
 
-/* Chosen: with those of the handler. */
+/* Chosen: includes the frames of the signal handler. */
 #define FRAMES_MOST 80
 
 /* Chosen: no function's frame is longer. */
@@ -21,7 +21,8 @@ static bool read_word(uintptr_t address, uintptr_t *value) {
   return true;
 }
 
-/* Who called what is not there: a call of a null or damaged function pointer has put nothing but its return address. */
+/* Finds the caller of an address that is not mapped. A call through a null or damaged function pointer has stored only
+ * its return address: on the stack (x86-64) or in the link register (arm64). */
 static bool find_caller(const hk_crash_t *crash, uintptr_t *caller) {
 #if defined(__x86_64__)
   return read_word(crash->stack_pointer, caller);
@@ -31,8 +32,9 @@ static bool find_caller(const hk_crash_t *crash, uintptr_t *caller) {
 #endif
 }
 
-/* By unwind tables, from the signal handler that this runs in: what comes behind the interrupted frame, which hk_unwind has
- * as a call that returns one byte behind its address. 0: it cannot tell. */
+/* Unwinds by tables from the signal handler that calls it. Stores the return addresses that follow the interrupted
+ * frame, which hk_unwind reports as a call that returns one byte behind its address. Returns 0 where the tables do not
+ * lead to that frame. */
 static unsigned unwind(const hk_crash_t *crash, uintptr_t *addresses, unsigned most) {
   uintptr_t frames[FRAMES_MOST];
   unsigned count = hk_unwind(frames, FRAMES_MOST, 0), found = 0, kept = 0;
@@ -58,9 +60,9 @@ unsigned hk_call_chain_of(const hk_crash_t *crash, uintptr_t *addresses, unsigne
   return count;
 }
 
-/* ---- Which file each is in. */
+/* ---- The file that each address lies in. */
 
-/* Where the file's beginning is mapped, or would be. */
+/* Returns the address at which the file's beginning is mapped, or would be. */
 static uintptr_t base_of(const hk_module_mapping_t *mapping) {
   if (mapping->header != 0) return mapping->header;
   return *mapping->path == '\0' ? mapping->start : mapping->start - mapping->offset;
@@ -68,8 +70,8 @@ static uintptr_t base_of(const hk_module_mapping_t *mapping) {
 
 static void name_module(hk_call_place_t *module, const hk_module_mapping_t *mapping, uintptr_t address) {
   size_t length = strlen(mapping->path);
-  size_t cut = length < HK_CALL_PLACE_NAME_BYTES ? 0 : length - (HK_CALL_PLACE_NAME_BYTES - 1);
-  memcpy(module->name, mapping->path + cut, length - cut + 1);
+  size_t dropped = length < HK_CALL_PLACE_NAME_BYTES ? 0 : length - (HK_CALL_PLACE_NAME_BYTES - 1);
+  memcpy(module->name, mapping->path + dropped, length - dropped + 1);
   module->offset = address - base_of(mapping);
   module->is_known = true;
   module->is_code = mapping->is_code;

@@ -1,4 +1,4 @@
-/* inspect/call_chain.h - L8. The calls that led to a crash, and which file each is in. */
+/* inspect/call_chain.h - L8. The calls that led to a crash, and the file that each of them lies in. */
 #ifndef HK_INSPECT_CALL_CHAIN_H
 #define HK_INSPECT_CALL_CHAIN_H
 
@@ -7,21 +7,22 @@
 
 #include "os/crash_signal.h"
 
-/* The program counter, then the return addresses: by unwind tables when it is called from the crash's signal handler, else, and
- * where these know nothing of the program counter, as far as frame pointers lead. At most `most`; how many. Memory is read by the system, so that a damaged stack costs nothing but the rest. */
+/* Stores the program counter and the return addresses behind it, at most `most`, and returns their number. Uses unwind
+ * tables when the caller is the crash's signal handler and the tables know the program counter; otherwise follows frame
+ * pointers as far as they lead. The kernel copies the memory, so a damaged stack only ends the chain. */
 unsigned hk_call_chain_of(const hk_crash_t *crash, uintptr_t *addresses, unsigned most);
 
-/* The end of a long path. */
+/* Room for the end of a path; the beginning of a longer one is dropped. */
 #define HK_CALL_PLACE_NAME_BYTES 96
 
 typedef struct {
   bool is_known;
-  bool is_code;                        /* the program may run it */
-  char name[HK_CALL_PLACE_NAME_BYTES]; /* "" where memory belongs to no file */
-  uintptr_t offset;                    /* in the file; of what belongs to none, in the mapping */
+  bool is_code;                        /* the mapping is executable */
+  char name[HK_CALL_PLACE_NAME_BYTES]; /* "" for a mapping without a file */
+  uintptr_t offset;                    /* from the file's beginning; without a file, from the mapping's start */
 } hk_call_place_t;
 
-/* What the kernel's list of mappings says of each address. */
+/* Looks each address up in the kernel's list of mappings. */
 void hk_call_places_of(const uintptr_t *addresses, unsigned count, hk_call_place_t *modules);
 
 #endif /* HK_INSPECT_CALL_CHAIN_H */

@@ -11,12 +11,12 @@
 #include "space/meta.h"
 #include "space/region_map.h"
 
-/* ---- How many blocks of a span are handed out. */
+/* ---- Live blocks of a span. */
 
 #define PIECE_BYTES (4 * HK_KIB)
 
-/* Free blocks are sealed, wherever they are linked, and a block that is handed out is not. A block's seal lies in one
- * piece: both are aligned to it. */
+/* Counts the blocks in the piece that look free. A free block is sealed on whichever list it is; a live block is not.
+ * The link and its seal lie in one piece, because pieces and blocks are aligned to HK_BLOCK_ALIGNMENT. */
 static unsigned count_free(const unsigned char *piece, size_t bytes, size_t *next, size_t block_bytes) {
   unsigned count = 0;
   for (; *next < bytes; *next += block_bytes) count += hk_block_looks_free((const hk_block_t *)(piece + *next));
@@ -24,11 +24,11 @@ static unsigned count_free(const unsigned char *piece, size_t bytes, size_t *nex
   return count;
 }
 
-/* Of a tiny class's span, which is one slab. False when its memory cannot be read. */
+/* Counts the sealed blocks of a tiny class's span, which is one slab. Returns false when its memory cannot be read. */
 static bool count_sealed(uintptr_t start, size_t bytes, size_t block_bytes, unsigned *count) {
   static_assert(HK_SPAN_MIN_BLOCKS * HK_TINY_MAX_BYTES <= HK_SLAB_BYTES, "a span of a tiny class is one slab");
   alignas(HK_BLOCK_ALIGNMENT) unsigned char piece[PIECE_BYTES];
-  size_t next = 0; /* where the next block starts, from the piece's start */
+  size_t next = 0; /* start of the next block, from the piece's start */
   *count = 0;
   for (size_t at = 0; at < bytes; at += PIECE_BYTES) {
     size_t length = (size_t)hk_smaller(bytes - at, PIECE_BYTES);
@@ -61,7 +61,7 @@ static unsigned carved_of(const hk_slab_t *span) {
   return least(hk_load_relaxed(&((hk_slab_t *)span)->carved), capacity_of(span));
 }
 
-/* Of a mid class that includes what its bin has. */
+/* In a mid class the result includes the blocks in the bin; count_bin subtracts them. */
 unsigned hk_census_live_blocks(const hk_survey_superslab_t *superslab, unsigned i, uint64_t *budget,
                                bool *is_estimate) {
   const hk_slab_t *span = &superslab->slab[i];
@@ -73,20 +73,20 @@ unsigned hk_census_live_blocks(const hk_survey_superslab_t *superslab, unsigned 
     return came_back <= span->live ? least(span->live - came_back, carved) : 0;
   }
   size_t block_bytes = hk_class_bytes(span->class_index), bytes = carved * block_bytes;
-  unsigned at_home = 0;
+  unsigned free_count = 0;
   *is_estimate = !HK_SAFETY || bytes > *budget ||
-                 !count_sealed(superslab->start + i * HK_SLAB_BYTES, bytes, block_bytes, &at_home);
+                 !count_sealed(superslab->start + i * HK_SLAB_BYTES, bytes, block_bytes, &free_count);
   if (*is_estimate) return carved;
   *budget -= bytes;
-  return carved - at_home;
+  return carved - free_count;
 }
 
-/* ---- What a superslab has. */
+/* ---- Superslabs. */
 
 typedef struct {
   hk_census_t *census;
   hk_census_heaps_t *heaps;
-  uint64_t budget; /* how much may yet be read */
+  uint64_t budget; /* bytes of memory that may still be read */
 } walk_t;
 
 static void add(hk_census_count_t *count, const hk_census_count_t *more) {
@@ -100,14 +100,14 @@ static void add(hk_census_count_t *count, const hk_census_count_t *more) {
   count->spans_nearly_empty += more->spans_nearly_empty;
 }
 
-/* An owner that a descriptor names is a heap for good. One that was made a moment ago may still look as if it had no
- * number. */
+/* Returns the counts of the heap. A heap that a descriptor names is never unmapped. A heap that was created a moment
+ * ago may still read as number 0. */
 static hk_census_count_t *count_of_heap(hk_census_heaps_t *heaps, hk_heap_t *heap) {
   size_t number = heap != NULL ? hk_load_relaxed(&heap->number) : 0;
   return number > 0 && number <= heaps->count ? &heaps->of[number - 1] : &heaps->others;
 }
 
-/* What of the span is resident where blocks were cut, and the rest of it. */
+/* Returns the resident bytes of the pages that the span's carved blocks lie in. */
 static size_t resident_of_carved(const hk_survey_superslab_t *superslab, unsigned i) {
   const hk_slab_t *span = &superslab->slab[i];
   unsigned per_slab = hk_class_blocks_per_slab(span->class_index), left = carved_of(span);
@@ -162,7 +162,8 @@ static void count_run(hk_census_t *census, const hk_survey_superslab_t *supersla
   census->live_bytes += resident;
 }
 
-/* A free slab is a heap's where its superslab has it in use, and idle, given back lazily or as new otherwise. */
+/* A free slab belongs to a heap while free_mask of its superslab does not have it. Otherwise it is lazily purged,
+ * dirty, or untouched. */
 static void count_free_slab(hk_census_t *census, const hk_survey_superslab_t *superslab, unsigned i) {
   size_t resident = hk_survey_resident(superslab, i * HK_SLAB_BYTES, HK_SLAB_BYTES);
   census->cached_bytes += HK_SLAB_BYTES;
@@ -194,7 +195,7 @@ static void count_superslab(void *context, const hk_survey_superslab_t *supersla
       case hk_slab_free:
         if ((superslab->record.slab_mask >> i & 1) != 0) count_free_slab(census, superslab, i);
         break;
-      default: /* what follows a run's first slab, or is not the superslab's */
+      default: /* a run's other slabs, and slabs outside the superslab */
         break;
     }
   }
@@ -211,12 +212,12 @@ static void count_large(void *context, const hk_survey_large_t *large) {
   census->live_bytes += large->resident_bytes;
 }
 
-/* ---- What bins of mid classes have. */
+/* ---- Bins of mid classes. */
 
 #define MID_FIRST (HK_TINY_CLASS_MAX + 1)
 #define MID_COUNT (HK_CLASS_COUNT - MID_FIRST)
 
-/* `most` bounds it: others work on the list. */
+/* `most` bounds the walk, because the owner changes the list meanwhile. */
 static unsigned length_of(const hk_block_t *list, unsigned most) {
   unsigned count = 0;
   hk_block_t block;
@@ -224,8 +225,8 @@ static unsigned length_of(const hk_block_t *list, unsigned most) {
   return count;
 }
 
-/* A bin's count means nothing while its list is empty, and may mean nothing where one more free is its last: in a child
- * of fork (heap/pool.c). */
+/* Returns the number of blocks in a bin. A bin's countdown means nothing while its list is empty. A countdown of 1 may
+ * be wrong in a child of fork (heap/pool.c), so the list is walked then. */
 static unsigned blocks_of_bin(const hk_free_list_t *bin, const hk_bin_state_t *state) {
   if (bin->free == HK_LIST_END || state->room < bin->countdown) return 0;
   return bin->countdown == 1 ? length_of(bin->free, state->room) : state->room - bin->countdown;
@@ -238,18 +239,19 @@ static void free_blocks(hk_census_count_t *count, uint64_t blocks, uint64_t byte
   count->free_bytes += bytes;
 }
 
-/* Its spans count these blocks as handed out, in parts that only the list would tell. All of a bin's blocks are of its
- * heap's own spans: what leaves the heap takes none along (heap/steal.c). */
-static void count_bin(hk_census_t *census, hk_census_count_t *of_heap, unsigned class_index, uint64_t at_home) {
+/* Moves the blocks of a bin from live to free. Their spans count them as handed out, and only the list tells which span
+ * has how many. All blocks of a bin belong to spans of its heap, because a span that leaves the heap takes its blocks
+ * out of the bin (heap/steal.c). */
+static void count_bin(hk_census_t *census, hk_census_count_t *of_heap, unsigned class_index, uint64_t in_bin) {
   hk_census_count_t *class = &census->of_class[class_index];
   size_t block_bytes = hk_class_bytes(class_index);
-  at_home = hk_smaller(at_home, class->live_blocks);
-  /* Of different moments either may be less; the same leaves both. */
-  at_home = hk_smaller(at_home, hk_smaller(of_heap->live_blocks, of_heap->live_bytes / block_bytes));
-  if (at_home == 0) return;
-  free_blocks(class, at_home, at_home * block_bytes);
-  free_blocks(of_heap, at_home, at_home * block_bytes);
-  uint64_t resident = hk_smaller(at_home * block_bytes, census->live_bytes);
+  in_bin = hk_smaller(in_bin, class->live_blocks);
+  /* The counts are of different moments, so either may be lower. Both must lose the same amount. */
+  in_bin = hk_smaller(in_bin, hk_smaller(of_heap->live_blocks, of_heap->live_bytes / block_bytes));
+  if (in_bin == 0) return;
+  free_blocks(class, in_bin, in_bin * block_bytes);
+  free_blocks(of_heap, in_bin, in_bin * block_bytes);
+  uint64_t resident = hk_smaller(in_bin * block_bytes, census->live_bytes);
   census->live_bytes -= resident;
   census->free_bytes += resident;
 }
@@ -266,7 +268,7 @@ static void count_bins(hk_census_t *census, hk_census_heaps_t *heaps) {
   }
 }
 
-/* ---- All. */
+/* ---- The whole census. */
 
 static void clear(hk_census_t *census, hk_census_heaps_t *heaps) {
   *census = (hk_census_t){0};

@@ -1,7 +1,7 @@
-/* inspect/crash_report.c - L8. HAKMEM_CRASH_REPORT: what is known when the program crashes (api/instruments.h).
+/* inspect/crash_report.c - L8. HAKMEM_CRASH_REPORT: a report on stderr when the program crashes (api/instruments.h).
  *
- * It runs in a signal handler that may have interrupted the allocator anywhere, with its locks held. So it takes none, and
- * allocates nothing. It writes line by line: a line that was written stays when the next one fails.
+ * The report runs in a signal handler. The handler may have interrupted the allocator anywhere, with its locks held. So
+ * the report takes no lock and allocates nothing. It writes line by line: a line stays written when the next one fails.
  */
 #include <signal.h>
 
@@ -17,7 +17,7 @@
 /* Chosen. */
 #define CALLS_MOST 32
 #define REGISTER_LINES_MOST 8
-/* So far below the stack pointer a function's frame may reach that finds the stack full. */
+/* How far below the stack pointer the first access of a function may lie when the stack is full. */
 #define STACK_STEP_MOST HK_MIB
 
 typedef struct {
@@ -26,7 +26,7 @@ typedef struct {
 } line_t;
 
 static hk_format_t *begin(line_t *line) {
-  hk_format_init(&line->format, line->text, sizeof line->text - 1); /* the last byte is the line's end */
+  hk_format_init(&line->format, line->text, sizeof line->text - 1); /* the last byte is for the newline */
   hk_format_text(&line->format, "hakmem:   ");
   return &line->format;
 }
@@ -36,7 +36,7 @@ static void finish(line_t *line) {
   hk_os_write_stderr(line->text, line->format.length + 1);
 }
 
-/* ---- What happened. -------------------------------------------------------------------------------------------- */
+/* ---- The cause. ---------------------------------------------------------------------------------------------- */
 
 static const char *signal_name(int number) {
   return number == SIGSEGV ? "SIGSEGV" : number == SIGBUS ? "SIGBUS" : "SIGABRT";
@@ -58,9 +58,9 @@ static const char *access_text(hk_access_t access) {
 static const char *reason_text(const hk_crash_t *crash) {
   if (crash->number == SIGSEGV) {
     if (crash->code == SEGV_MAPERR) return ", where nothing is mapped";
-    if (crash->code == SEGV_ACCERR) return ", where the program forbids that";
+    if (crash->code == SEGV_ACCERR) return ", which the page protection forbids";
   } else {
-    if (crash->code == BUS_ADRERR) return ", behind the end of a file or where memory has run out";
+    if (crash->code == BUS_ADRERR) return ", past the end of a mapped file, or memory has run out";
     if (crash->code == BUS_ADRALN) return ", which is not aligned";
   }
   return "";
@@ -103,7 +103,7 @@ static void say_address(const hk_crash_t *crash) {
 
 /* ---- Registers. ------------------------------------------------------------------------------------------------ */
 
-static bool is_told(const hk_crash_t *crash, int index) {
+static bool is_described(const hk_crash_t *crash, int index) {
   uintptr_t value = crash->registers[index];
   if (crash->has_address && value == crash->address) return true;
   for (int i = 0; i < index; i++) {
@@ -116,7 +116,7 @@ static void say_registers(const hk_crash_t *crash) {
   unsigned lines = 0;
   for (int i = 0; i < HK_CRASH_REGISTERS && lines < REGISTER_LINES_MOST; i++) {
     uintptr_t value = crash->registers[i];
-    if (is_told(crash, i) || hk_address_class_of(value).kind == hk_address_foreign) continue;
+    if (is_described(crash, i) || hk_address_class_of(value).kind == hk_address_foreign) continue;
     line_t line;
     hk_format_print(begin(&line), "%s: ", hk_crash_register_names[i]);
     hk_describe(&line.format, value);
@@ -133,7 +133,7 @@ static void say_calls(const hk_crash_t *crash) {
   unsigned count = hk_call_chain_of(crash, addresses, CALLS_MOST);
   hk_call_places_of(addresses, count, modules);
   for (unsigned i = 0; i < count; i++) {
-    if (i > 0 && !modules[i].is_code) break; /* what was taken for a frame was none */
+    if (i > 0 && !modules[i].is_code) break; /* the address is no return address */
     line_t line;
     hk_format_t *out = begin(&line);
     hk_format_print(out, "#%u %p", (uint64_t)i, addresses[i]);
@@ -146,7 +146,7 @@ static void say_calls(const hk_crash_t *crash) {
   }
 }
 
-/* What is surest first. */
+/* Writes the most certain facts first. */
 static void report(const hk_crash_t *crash) {
   say_what_happened(crash);
   say_calls(crash);
@@ -154,7 +154,7 @@ static void report(const hk_crash_t *crash) {
   say_registers(crash);
 }
 
-/* ---- Beginnings and ends. -------------------------------------------------------------------------------------- */
+/* ---- Install and thread hooks. --------------------------------------------------------------------------------- */
 
 void hk_crash_report_begin_thread(void) {
   if (hk_option.crash_report) hk_alternate_stack_begin();

@@ -14,14 +14,14 @@
 #include "policy/size_class.h"
 #include "unwind/site.h"
 
-/* Chosen: who writes past a block's end is seldom farther behind it inside the next one. Where the next thing is no
- * block, a slab's length. */
+/* Chosen: a write past a block's end seldom reaches farther into the next block. Where no block follows, the limit is
+ * the slab's length. */
 #define NEAR_BYTES 64
 
-/* Of a sampled block's stack, the innermost. */
+/* Innermost calls of a sampled block's stack that are named. */
 #define CALLS_MOST 8
 
-/* What is below is never mapped for a program: a null pointer and an offset. */
+/* A program has no memory below this address: an address there is a null pointer with an offset. */
 #define NULL_PAGES_BYTES HK_SLAB_BYTES
 
 static bool is_in_block(const hk_address_class_t *where) {
@@ -43,16 +43,16 @@ static void describe_block(hk_format_t *out, uintptr_t address, const hk_address
     hk_format_print(out, "a %s block of %u bytes", state_text(where->kind), (uint64_t)where->bytes);
   }
   if (address != where->start) hk_format_print(out, " at %p", where->start);
-  if (where->kind == hk_address_uncarved) hk_format_text(out, " that nobody ever had");
+  if (where->kind == hk_address_uncarved) hk_format_text(out, " that was never handed out");
 }
 
 static void describe_outside(hk_format_t *out, uintptr_t address) {
   if (address == 0) {
     hk_format_text(out, "NULL");
   } else if (address < NULL_PAGES_BYTES) {
-    hk_format_print(out, "NULL and %u bytes: nothing is ever there", (uint64_t)address);
+    hk_format_print(out, "NULL plus %u bytes, which is never mapped", (uint64_t)address);
   } else if (address >> HK_ADDRESS_BITS != 0) {
-    hk_format_text(out, "no address that a program can have");
+    hk_format_text(out, "not an address that a program can have");
   } else {
     hk_format_text(out, "not in hakmem's memory");
   }
@@ -73,11 +73,11 @@ static const char *owner_text(hk_heap_t *heap) {
   if (heap == hk_thread_own()) return "of this thread";
   switch (hk_heap_life(heap)) {
     case hk_heap_attached:
-      return "of another thread, which lives";
+      return "of another live thread";
     case hk_heap_idle:
       return "whose thread has ended";
     default:
-      return "whose thread a fork left behind";
+      return "whose thread vanished in a fork";
   }
 }
 
@@ -86,10 +86,10 @@ static void describe_slabs(hk_format_t *out, const hk_address_class_t *where) {
   hk_format_print(out, "%u slab%s at %p", count, count == 1 ? "" : "s", where->head_start);
 }
 
-/* Of a span, a run, or a large block, what a reader of these sources wants to know as well. */
-static void describe_home(hk_format_t *out, const hk_address_class_t *where) {
+/* Names the span, run or large block that the address lies in, for readers of these sources. */
+static void describe_memory(hk_format_t *out, const hk_address_class_t *where) {
   if (where->head == NULL) {
-    if (where->kind == hk_address_live_block) hk_format_text(out, " (big)");
+    if (where->kind == hk_address_live_block) hk_format_text(out, " (large)");
     return;
   }
   size_t whole = where->bytes + where->offset;
@@ -112,11 +112,11 @@ static const char *last_part(const char *path) {
   return part != NULL ? part + 1 : path;
 }
 
-/* What is known of a sampled block alone: when and by whom it was asked for. */
+/* Describes the allocation of a sampled block: its age and its call stack. Only samples have these. */
 static void describe_sample(hk_format_t *out, const hk_address_class_t *where) {
   if (where->offset == 0) return;
   const hk_sample_t *sample = &where->sample;
-  hk_format_print(out, ", sampled: %u bytes asked for %u ms ago", sample->weight.requested_bytes,
+  hk_format_print(out, ", sampled: %u bytes requested %u ms ago", sample->weight.requested_bytes,
                   hk_subtract_to_zero(hk_os_coarse_ms(), sample->born_ms));
   if (sample->site == NULL || sample->site->frame_count == 0) return;
   hk_call_place_t modules[CALLS_MOST];
@@ -140,7 +140,7 @@ void hk_describe(hk_format_t *out, uintptr_t address) {
   if (is_in_block(&where)) {
     describe_block(out, address, &where);
   } else if (where.kind == hk_address_free) {
-    hk_format_text(out, "in memory that is free");
+    hk_format_text(out, "in free memory");
   } else if (where.kind == hk_address_class_before_sample) {
     hk_format_print(out, "in the %u bytes before the sampled block at %p", (uint64_t)where.bytes,
                     where.start + where.bytes);
@@ -150,7 +150,7 @@ void hk_describe(hk_format_t *out, uintptr_t address) {
     describe_outside(out, address);
   }
   hk_describe_neighbour(out, address, &where);
-  describe_home(out, &where);
+  describe_memory(out, &where);
   describe_sample(out, &where);
 }
 

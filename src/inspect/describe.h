@@ -1,4 +1,5 @@
-/* inspect/describe.h - L8. A pointer explained, in one line: which block, whose, in use or free, or next to which one. */
+/* inspect/describe.h - L8. Describes an address in one line: its block, the block's owner and state, or the block next
+ * to it. */
 #ifndef HK_INSPECT_DESCRIBE_H
 #define HK_INSPECT_DESCRIBE_H
 
@@ -6,11 +7,11 @@
 
 #include "base/format.h"
 
-/* Room for every line that hk_describe writes, with the zero byte. */
+/* Room for the longest line that hk_describe writes, with the zero byte. */
 #define HK_DESCRIBE_BYTES 1536
 
-/* Appends "0x... is ..." for any value, without an end of line. Takes no lock and writes nothing else: also from a signal
- * handler that interrupted the allocator. */
+/* Appends "0x... is ..." for any value, without a newline. Takes no lock and writes nothing else, so a signal handler
+ * that interrupted the allocator may call it. */
 void hk_describe(hk_format_t *out, uintptr_t address);
 
 #endif /* HK_INSPECT_DESCRIBE_H */

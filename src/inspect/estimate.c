@@ -25,7 +25,8 @@ static void add_itself(hk_estimate_t *estimate, uint64_t requested_bytes, uint64
   estimate->own_block_bytes += block_bytes;
 }
 
-/* The sample may be freed meanwhile, and its slab another's, or nobody's: it then counts for that one, or not. */
+/* Returns the estimate of the heap that owns the sample's block. Another thread may free the sample meanwhile: its slab
+ * may then have another owner or none, and the sample counts for that owner or not at all. */
 static hk_estimate_t *estimate_of_heap(hk_estimates_t *estimates, uintptr_t address) {
   hk_heap_t *owner = hk_load_relaxed(&hk_slab_of((const void *)address)->owner);
   size_t number = owner != NULL ? hk_load_relaxed(&owner->number) : 0;
@@ -42,7 +43,7 @@ static void add_sample(const hk_sample_t *sample, void *context) {
   add_others(&estimates->of_band[band_of(usual)], weight);
   add_itself(&estimates->of_band[band_of(own)], requested, own);
   hk_estimate_t *of_heap = estimate_of_heap(estimates, sample->address);
-  if (of_heap == NULL) return; /* as of all larger blocks */
+  if (of_heap == NULL) return; /* larger blocks have no owner, so this returns for all of them */
   add_others(of_heap, weight);
   add_itself(of_heap, requested, own);
 }

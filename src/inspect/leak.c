@@ -7,17 +7,17 @@
 #include "inspect/reach.h"
 #include "os/os.h"
 
-/* Chosen: sites that are made while the table is filled find room in it. */
+/* Chosen: room for sites that other threads add while the table is filled. */
 #define ROOM_FOR_MORE 256
 
-/* The coarse clock is not farther behind. */
+/* The coarse clock lags by no more than this. */
 #define TICK_MS 20
 
 typedef struct {
   hk_leak_t *leak;
-  hk_reach_t *reach; /* NULL: nobody has looked */
+  hk_reach_t *reach; /* NULL: no scan was made */
   uint64_t begun_ms;
-} stock_t;
+} tally_t;
 
 static bool make_rows(hk_leak_t *leak) {
   size_t sites = 0;
@@ -28,7 +28,7 @@ static bool make_rows(hk_leak_t *leak) {
   return leak->rows != NULL;
 }
 
-/* NULL: the table is full. */
+/* Returns NULL when the table is full. */
 static hk_leak_row_t *row_of(hk_leak_t *leak, const hk_site_t *site) {
   size_t hash = (size_t)(((uintptr_t)site >> 4) * UINT64_C(0x9E3779B97F4A7C15) >> 20);
   for (size_t step = 0; step < leak->row_count; step++) {
@@ -39,9 +39,9 @@ static hk_leak_row_t *row_of(hk_leak_t *leak, const hk_site_t *site) {
   return NULL;
 }
 
-static hk_leak_kind_t judge(const stock_t *stock, const hk_sample_t *sample) {
-  if (stock->reach == NULL || sample->born_ms > stock->begun_ms) return hk_leak_unjudged;
-  switch (hk_reach_ask(stock->reach, sample->address)) {
+static hk_leak_kind_t judge(const tally_t *tally, const hk_sample_t *sample) {
+  if (tally->reach == NULL || sample->born_ms > tally->begun_ms) return hk_leak_unjudged;
+  switch (hk_reach_ask(tally->reach, sample->address)) {
     case hk_reach_yes:
       return hk_leak_reachable;
     case hk_reach_no:
@@ -58,16 +58,17 @@ static void count(hk_leak_sums_t *sums, const hk_sample_weight_t *weight) {
 }
 
 static void count_sample(const hk_sample_t *sample, void *context) {
-  stock_t *stock = context;
+  tally_t *tally = context;
   if (sample->weight.weight_q16 == 0 || sample->site == NULL) return;
-  hk_leak_kind_t kind = judge(stock, sample);
-  hk_leak_row_t *row = row_of(stock->leak, sample->site);
+  hk_leak_kind_t kind = judge(tally, sample);
+  hk_leak_row_t *row = row_of(tally->leak, sample->site);
   if (row != NULL) count(&row->of[kind], &sample->weight);
-  count(&stock->leak->all[kind], &sample->weight);
+  count(&tally->leak->all[kind], &sample->weight);
 }
 
-/* So that a block that was there when it began is one that was born by then, as the clock of samples has it. */
-static void let_the_clock_tick(void) {
+/* Waits until the coarse clock, which dates the samples, has advanced. A sample that is dated no later than begun_ms
+ * then existed when the scan began. */
+static void wait_for_clock_tick(void) {
   uint64_t begun_ms = hk_os_coarse_ms();
   for (unsigned i = 0; i < TICK_MS && hk_os_coarse_ms() < begun_ms + TICK_MS; i++) hk_os_pause(TICK_MS);
 }
@@ -82,7 +83,7 @@ static hk_leak_scan_t result_of(const hk_reach_t *reach, hk_root_result_t roots)
 }
 
 static hk_leak_scan_t scan(hk_reach_t *reach, uintptr_t frame, hk_root_threads_t *threads, bool (*may_go_on)(void)) {
-  let_the_clock_tick();
+  wait_for_clock_tick();
   if (!hk_reach_begin(reach, HK_LEAK_SCAN_MS, may_go_on)) return hk_leak_no_memory;
   hk_profile_each_sample(narrow, reach);
   hk_leak_scan_t result = result_of(reach, hk_root_follow_all(reach, frame, threads));
@@ -92,22 +93,22 @@ static hk_leak_scan_t scan(hk_reach_t *reach, uintptr_t frame, hk_root_threads_t
 
 bool hk_leak_take(hk_leak_t *leak, bool is_scanned, uintptr_t frame, bool (*may_go_on)(void)) {
   hk_reach_t reach;
-  stock_t stock = {.leak = leak, .begun_ms = hk_os_coarse_ms()};
+  tally_t tally = {.leak = leak, .begun_ms = hk_os_coarse_ms()};
   *leak = (hk_leak_t){.rate_bytes = hk_profile_rate(), .scan = hk_leak_not_scanned};
   if (!make_rows(leak)) return false;
   if (is_scanned) {
     leak->scan = scan(&reach, frame, &leak->threads, may_go_on);
-    leak->scan_ms = hk_subtract_to_zero(hk_os_coarse_ms(), stock.begun_ms);
+    leak->scan_ms = hk_subtract_to_zero(hk_os_coarse_ms(), tally.begun_ms);
     if (leak->scan == hk_leak_scanned) {
-      stock.reach = &reach;
+      tally.reach = &reach;
       leak->scan_bytes = reach.bytes_read;
     }
   }
   hk_profile_sums_t sums = hk_profile_sums();
   leak->samples = sums.samples;
   leak->lost = sums.lost;
-  hk_profile_each_sample(count_sample, &stock);
-  if (stock.reach != NULL) hk_reach_end(&reach);
+  hk_profile_each_sample(count_sample, &tally);
+  if (tally.reach != NULL) hk_reach_end(&reach);
   return true;
 }
 

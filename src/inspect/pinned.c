@@ -15,7 +15,7 @@ static void add(const hk_sample_t *sample, void *context) {
   const hk_census_t *census = context;
   uint64_t bytes = sample->weight.block_bytes;
   if (sample->weight.weight_q16 == 0 || bytes == 0 || bytes > HK_MID_MAX_BYTES)
-    return; /* larger ones share with nobody */
+    return; /* a larger block shares its memory with no other block */
   const hk_census_count_t *class = &census->of_class[hk_class_of(bytes)];
   if (class->live_blocks == 0) return;
   unsigned __int128 weighted = (unsigned __int128)class->free_bytes * sample->weight.weight_q16;

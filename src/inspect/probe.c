@@ -1,14 +1,19 @@
-/* inspect/probe.c - L8. See probe.h. The notes are in the form of SystemTap's <sys/sdt.h>, version 3: owner "stapsdt", three addresses (the
- * probe's, that of .stapsdt.base as it was at link time, the semaphore's), then the names and where the arguments are. What moves
- * the file's addresses later, as prelinking does, moves that section too, and by it readers correct the others. */
+/* inspect/probe.c - L8. See probe.h.
+ *
+ * The notes have the form of SystemTap's <sys/sdt.h>, version 3. A note has the owner "stapsdt" and three addresses: of
+ * the probe, of .stapsdt.base at link time, and of the semaphore. The names and the places of the arguments follow. A
+ * tool that moves the file's addresses later, as prelinking does, moves .stapsdt.base too; readers correct the other
+ * addresses by the difference.
+ */
 #include "inspect/probe.h"
 
-/* Tracers add 1 for themselves, through the file's offset. They look for it in a section of this name. */
+/* A tracer adds 1 to the semaphore while it traces, through the semaphore's file offset. Tracers look for it in a
+ * section of this name. */
 #define SEMAPHORE __attribute__((section(".probes"), used))
 SEMAPHORE HK_HIDDEN volatile unsigned short hk_probe_alloc_semaphore;
 SEMAPHORE HK_HIDDEN volatile unsigned short hk_probe_free_semaphore;
 
-/* An instruction that does nothing, and the note about it. `arguments`: size@place, negative for signed ones. */
+/* A nop, and the note about it. `arguments`: size@place, with a negative size for a signed argument. */
 #define NOTE(name, arguments)                                             \
   "990: nop\n"                                                            \
   ".pushsection .note.stapsdt,\"?\",\"note\"\n"                           \

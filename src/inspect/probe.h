@@ -1,6 +1,9 @@
-/* inspect/probe.h - L8. Probes for tracers from outside, by OpenTelemetry's contract: otel_memory:alloc(pointer, bytes, weighted
- * bytes) and otel_memory:free(pointer), of sampled blocks alone. They are notes in the file (.note.stapsdt) that name a place in the code,
- * where the arguments are, and a word that is not 0 while somebody traces. Otherwise the place is not even reached. */
+/* inspect/probe.h - L8. Probes for tracers, by OpenTelemetry's contract: otel_memory:alloc(pointer, bytes, weighted
+ * bytes) and otel_memory:free(pointer), for sampled blocks only.
+ *
+ * A probe is a note in the library's file (.note.stapsdt). It names a place in the code, the places of the arguments,
+ * and a word that is not 0 while a tracer is attached. While the word is 0, the code at the place does not run.
+ */
 #ifndef HK_INSPECT_PROBE_H
 #define HK_INSPECT_PROBE_H
 
@@ -11,7 +14,7 @@
 
 HK_C_BEGIN
 
-/* `weight` says how many bytes were asked for, and how many blocks of that size this one stands for. */
+/* `weight` has the requested bytes and the number of blocks that the sample stands for. */
 void hk_probe_alloc(uintptr_t address, const hk_sample_weight_t *weight);
 void hk_probe_free(uintptr_t address);
 

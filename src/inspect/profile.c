@@ -15,19 +15,20 @@
 
 static HK_THREAD_LOCAL _Atomic(bool) is_inside;
 
-/* Any thread adds. */
+/* Any thread adds to it. */
 static _Atomic(uint64_t) lost;
 
-/* ---- On and off. */
+/* ---- Start and stop. */
 
-/* Of the run that began last. All 0 before the first one. */
+/* The run that began last. All fields are 0 before the first run. */
 static struct {
   _Atomic(uint64_t) rate, unix_ms, start_ms;
-  _Atomic(uint64_t) number; /* counted from 1 */
-  _Atomic(uint64_t) end_ms; /* 0: it goes on */
+  _Atomic(uint64_t) number; /* from 1 */
+  _Atomic(uint64_t) end_ms; /* 0: the run goes on */
 } run;
 
-/* Samples of other threads that come meanwhile are told as in use, and not as allocated. */
+/* Begins the figures of a run. A sample that another thread allocates meanwhile counts as in use, and not as
+ * allocated. */
 static void begin_run(uint64_t rate) {
   hk_store_relaxed(&run.unix_ms, hk_os_unix_ms());
   hk_store_relaxed(&run.start_ms, hk_os_coarse_ms());
@@ -45,7 +46,7 @@ bool hk_profile_start(uint64_t rate) {
   begin_run(rate);
   return true;
 #else
-  static const char message[] = "hakmem: this variant has no heap profile: libhakmem.so has\n";
+  static const char message[] = "hakmem: this variant has no heap profile; libhakmem.so has one\n";
   (void)rate;
   hk_os_write_stderr(message, sizeof message - 1);
   return false;
@@ -71,7 +72,8 @@ hk_profile_span_t hk_profile_span(void) {
   return (hk_profile_span_t){
       .rate_bytes = hk_load_relaxed(&run.rate),
       .time_ns = hk_load_relaxed(&run.unix_ms) * NS_PER_MS,
-      /* Of the clock as it is now: it may have been set since the beginning, and monitoring refuses what is hours old. */
+      /* By the current clock: the clock may have been set since the run began, and monitoring systems refuse times that
+       * are hours old. */
       .taken_ns = hk_subtract_to_zero(hk_os_unix_ms(), since_end_ms) * NS_PER_MS,
       .duration_ns = hk_subtract_to_zero(end_ms, hk_load_relaxed(&run.start_ms)) * NS_PER_MS,
   };

@@ -1,8 +1,8 @@
-/* inspect/profile.h - L8. The heap profile: on and off, and what becomes of the blocks that are sampled.
+/* inspect/profile.h - L8. The heap profile: start and stop, and the record of each sampled block.
  *
- * Which requests are sampled is settled below (heap/sample_countdown.h). A sampled block is an ordinary one, a little longer; its address
- * is not where the block starts, so that whatever is done with it finds its way to where samples are looked up
- * (api/verify.h), and nothing else has to ask.
+ * heap/sample_countdown.h chooses the requests to sample. A sampled block is an ordinary one, a little longer. Its
+ * address is not where the block starts. So every use of the address reaches api/verify.h, which looks samples up, and
+ * no other code tests for them.
  */
 #ifndef HK_INSPECT_PROFILE_H
 #define HK_INSPECT_PROFILE_H
@@ -17,29 +17,30 @@
 
 HK_C_BEGIN
 
-/* False when it was not on. What was sampled stays known as long as it lives. */
+/* Returns false when no profile ran. The samples stay known while their blocks live. */
 bool hk_profile_stop(void);
 
-/* The number of the run that began last, one higher for each; 0: none did. A child of fork goes on counting. */
+/* Returns the number of the run that began last: 1 for the first one, 0 before it. A child of fork continues the
+ * count. */
 uint64_t hk_profile_run(void);
 
 bool hk_profile_is_running(void);
 
-/* The rate; 0 while it is off. */
+/* Returns the rate; 0 while no profile runs. */
 uint64_t hk_profile_rate(void);
 
-/* Of the run that began last; a rate of 0: none ever did. What was allocated is told since its beginning, what is in use is all
- * that was sampled at any time. */
+/* Describes the run that began last; the rate is 0 before the first run. The sums of allocated blocks count from the
+ * run's beginning. The sums of blocks in use count all samples that are live, whichever run they come from. */
 hk_profile_span_t hk_profile_span(void);
 
-/* Of all runs. */
+/* Sums over all runs. */
 typedef struct {
-  uint64_t samples; /* blocks that were sampled */
-  uint64_t lost;    /* and those that there was no room for */
+  uint64_t samples; /* sampled blocks */
+  uint64_t lost;    /* samples that the table had no room for */
 } hk_profile_sums_t;
 hk_profile_sums_t hk_profile_sums(void);
 
-/* Calls `visit` for each sampled block that is live, with a copy, and under no lock. */
+/* Calls `visit` with a copy of each live sample. Holds no lock meanwhile. */
 void hk_profile_each_sample(void (*visit)(const hk_sample_t *sample, void *context), void *context);
 
 HK_C_END

@@ -1,4 +1,4 @@
-/* inspect/profile_control.c - L8. The program's own calls that start and stop the heap profile. */
+/* inspect/profile_control.c - L8. The public functions that start and stop the heap profile. */
 #include "api/instruments.h"
 #include "api/lifecycle.h"
 #include "api/misuse.h"
@@ -6,7 +6,7 @@
 #include "heap/sample_countdown.h"
 #include "inspect/profile.h"
 
-/* The calling thread follows at once. */
+/* Applies the change to the calling thread's heap at once. */
 static void follow(void) {
   hk_thread_lease_t lease = hk_lifecycle_enter();
   if (lease.heap == NULL) return;

@@ -1,5 +1,8 @@
-/* inspect/reach.c - L8. See reach.h. Of a superslab a note is kept for each slab, made from a copy of its descriptor; it
- * holds as of then. A block that is free now says so itself, by its seal. */
+/* inspect/reach.c - L8. See reach.h.
+ *
+ * hk_reach_begin makes a note for each slab of a superslab from a copy of its descriptor. The notes do not change
+ * during the scan. A block that is free by the time the scan reads it is recognized by its seal.
+ */
 #include "inspect/reach.h"
 
 #include "base/arithmetic.h"
@@ -13,12 +16,13 @@
 #define MARK_BITS (HK_SUPERSLAB_BYTES / HK_BLOCK_ALIGNMENT)
 #define WORD_BITS 64
 
-/* Chosen: one copy costs less than half as much again as what it copies. Blocks of a span fit with their pages. */
+/* Chosen: at this size the system call adds less than half to the cost of the copy. A block of a span fits
+ * with its pages. */
 #define BUFFER_BYTES (64 * HK_KIB)
 #define WINDOW_BYTES (4 * HK_KIB)
 static_assert(HK_MID_MAX_BYTES + 2 * WINDOW_BYTES <= BUFFER_BYTES, "a block of a span is looked at in one piece");
 
-/* Chosen: there may be so much more than when it was counted. */
+/* Chosen: room for areas and blocks that the program adds between the count and the notes. */
 #define ROOM_FOR_MORE 1024
 #define ROOM_FOR_MORE_BLOCKS ((size_t)1 << 20)
 
@@ -26,26 +30,27 @@ typedef enum { note_nothing, note_span, note_run } note_kind_t;
 
 typedef struct {
   uint8_t kind;         /* note_kind_t */
-  uint8_t head;         /* run: its first slab */
-  uint16_t block_count; /* span: how many blocks were cut in this slab */
-  uint32_t bytes;       /* of a block, or at the run's first slab of the run */
+  uint8_t head;         /* run: index of its first slab */
+  uint16_t block_count; /* span: blocks carved in this slab */
+  uint32_t bytes;       /* span: of a block; run: of the run, in all its slabs */
 } note_t;
 
-/* A bit for a block's start: it was reached. For another place: the program's part of the block begins there. */
+/* A mark at the start of a block: the scan has reached the block. A mark at another place: the program's part of a
+ * sampled block begins there. */
 typedef struct hk_reach_unit {
   uintptr_t start;
   note_t note[HK_SUPERSLAB_SLABS];
   uint64_t marks[MARK_BITS / WORD_BITS];
 } unit_t;
 
-/* A superslab, or a large block, or a free extent of such. */
+/* A superslab, a large block, or a free extent. */
 typedef struct hk_reach_area {
   uintptr_t start;
   uintptr_t end;
-  unit_t *unit;     /* NULL: no superslab */
-  uint64_t is_free; /* no block */
-  uint64_t mark;    /* of a large block */
-  size_t unused;    /* so many bytes of it, at its start, the program does not have */
+  unit_t *unit;     /* NULL: not a superslab */
+  uint64_t is_free; /* 1: a free extent */
+  uint64_t mark;    /* 1: the large block was reached */
+  size_t unused;    /* bytes at the start of the large block that the program does not use */
 } area_t;
 
 typedef struct {
@@ -53,11 +58,11 @@ typedef struct {
   size_t bytes;
   uint64_t *word;
   uint64_t bit;
-  bool is_small; /* of a span */
+  bool is_small; /* in a span */
   area_t *area;
 } found_t;
 
-/* ---- What there is. */
+/* ---- The notes. */
 
 static unsigned head_of(const hk_survey_superslab_t *superslab, unsigned i) {
   uintptr_t distance = (uintptr_t)superslab->slab[i].head - (uintptr_t)superslab->first;
@@ -114,7 +119,7 @@ static void count_large(void *context, const hk_survey_large_t *large) {
   counts->blocks += !large->is_free;
 }
 
-/* NULL when there is no room, or it does not lie behind the last one. */
+/* Returns NULL when there is no room, or when the area does not lie behind the last one. */
 static area_t *add_area(hk_reach_t *reach, uintptr_t start, size_t bytes) {
   if (reach->area_count == reach->area_capacity) {
     reach->is_cut_short = true;
@@ -147,9 +152,9 @@ static void note_large(void *context, const hk_survey_large_t *large) {
   if (area != NULL) area->is_free = large->is_free;
 }
 
-/* ---- Which block an address lies in. */
+/* ---- The block of an address. */
 
-/* The last area that does not begin behind the address; area_count: there is none. */
+/* Returns the last area that starts at or below the address; area_count when there is none. */
 static size_t area_below(const hk_reach_t *reach, uintptr_t address) {
   size_t from = 0, to = reach->area_count;
   while (from < to) {
@@ -202,7 +207,7 @@ static bool find(const hk_reach_t *reach, uintptr_t address, found_t *found) {
   return i < reach->area_count && find_in_area(&reach->areas[i], address, found);
 }
 
-/* ---- What of a block is the program's. */
+/* ---- The program's part of a sampled block. */
 
 void hk_reach_narrow(hk_reach_t *reach, uintptr_t address) {
   found_t found;
@@ -224,7 +229,7 @@ static size_t unused_of(const found_t *found) {
   return 0;
 }
 
-/* ---- From word to word. */
+/* ---- The scan. */
 
 static void reach_block(hk_reach_t *reach, uintptr_t address) {
   found_t found;
@@ -238,7 +243,7 @@ static void reach_block(hk_reach_t *reach, uintptr_t address) {
   if (!find_in_area(last, address, &found) || (*found.word & found.bit) != 0) return;
   *found.word |= found.bit;
   if (reach->waiting_count == reach->waiting_capacity) {
-    reach->is_cut_short = true; /* there is room for each block once */
+    reach->is_cut_short = true; /* each block enters the list once */
     return;
   }
   reach->waiting[reach->waiting_count++] = found.start;
@@ -262,14 +267,14 @@ static size_t copy(hk_reach_t *reach, unsigned char *to, uintptr_t from, size_t 
   return hk_align_down(copied, sizeof(uintptr_t));
 }
 
-/* Looks at the next part of [*at, end), and behind it; behind a page that cannot be read where there is one. */
+/* Reads the next piece of [*at, end) and moves *at behind it, or behind a page that cannot be read. */
 static void look_at_piece(hk_reach_t *reach, unsigned char *buffer, uintptr_t *at, uintptr_t end) {
   size_t copied = copy(reach, buffer, *at, hk_smaller(end - *at, BUFFER_BYTES));
   look_at_words(reach, buffer, copied);
   *at = copied > 0 ? *at + copied : hk_align_down(*at, hk_os_page_size()) + hk_os_page_size();
 }
 
-/* Neighbours are often looked at one after the other: what is on the same page is copied with it. */
+/* Makes the buffer hold the block, with the rest of its pages: the scan often reads neighbours one after the other. */
 static bool open_window(hk_reach_t *reach, uintptr_t start, size_t bytes) {
   if (start - reach->window <= reach->window_bytes && start - reach->window + bytes <= reach->window_bytes) return true;
   reach->window = hk_align_down(start, WINDOW_BYTES);

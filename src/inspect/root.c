@@ -1,6 +1,9 @@
-/* inspect/root.c - L8. See root.h. The program may map memory next to ours, and the system then makes one mapping of
- * both: so what is ours is cut out of mappings, wherever they begin. Records of ours matter where they have addresses
- * of blocks in them. */
+/* inspect/root.c - L8. See root.h.
+ *
+ * The program may map memory next to the allocator's, and the kernel then shows one mapping for both. So the
+ * allocator's ranges ("holes") are cut out of mappings, wherever these begin. Only those records are holes that hold
+ * addresses of blocks.
+ */
 #include "inspect/root.h"
 
 #include <string.h>
@@ -16,11 +19,11 @@
 #include "unwind/module_map.h"
 #include "unwind/unwind_cache.h"
 
-/* Records in more ranges than that are looked at as if they were the program's. */
+/* Records in more ranges than this are read as if they were the program's. */
 #define HOLES_MAX 512
 
-/* Chosen: what this thread has done deeper on its stack before is looked at. It may be what we did ourselves, in the
- * thread that answers the tool, whose stack is not longer. */
+/* The part of the calling thread's stack below `frame` that is not read: the scan's own calls leave addresses there.
+ * Chosen: the whole stack of the serve thread. Deeper parts are read, as the program may have used them. */
 #define DEAD_STACK_BYTES ((size_t)HK_OS_BARE_STACK_BYTES)
 
 typedef struct {
@@ -50,7 +53,7 @@ static void add_records(holes_t *holes) {
   }
 }
 
-/* The first one that ends behind the address; one that begins and ends nowhere when there is none. */
+/* Returns the first hole that ends behind the address; one at UINTPTR_MAX when there is none. */
 static hole_t next_hole(const holes_t *holes, uintptr_t address) {
   hole_t next = {UINTPTR_MAX, UINTPTR_MAX};
   uintptr_t start, end;
@@ -69,8 +72,8 @@ static void follow(const holes_t *holes, uintptr_t start, uintptr_t end) {
   }
 }
 
-/* To look into a device's memory could do something. Of other files no writer but this one puts addresses of ours
- * there. */
+/* Returns whether the mapping may hold roots. Reading a device's memory may have effects. A read-only mapping of a file
+ * holds no addresses of this process. Shared files are left out, except shared memory. */
 static bool may_have_pointers(const hk_module_mapping_t *mapping) {
   if (!mapping->is_readable || (!mapping->is_writable && mapping->inode != 0)) return false;
   if (!mapping->is_writable && *mapping->path != '\0') return false; /* [vdso], [vvar] */
@@ -79,8 +82,8 @@ static bool may_have_pointers(const hk_module_mapping_t *mapping) {
   return is_plain || (!mapping->is_shared && hk_text_after(mapping->path, "/dev/") == NULL);
 }
 
-/* The library's own data, which begins in a mapping of its file and ends behind that. In a program that it is linked
- * into nobody can tell it apart. */
+/* Adds the library's own data, which begins in a mapping of its file and ends behind it. In a program that is linked
+ * with the static archive, the library's data cannot be told from the program's. */
 static void add_own_module(holes_t *holes, const hk_module_mapping_t *mapping) {
   const char *slash = strrchr(mapping->path, '/');
   if (slash == NULL || hk_text_after(slash, "/libhakmem") == NULL) return;
@@ -96,7 +99,8 @@ typedef struct {
   uint64_t own;
 } thread_visit_t;
 
-/* A word that is no address of a block leads nowhere: so all are taken, of whatever call. */
+/* Reads the words of the thread's registers, whichever system call it is in. A word that is no address in a block leads
+ * nowhere. */
 static void follow_thread(void *context, uint64_t thread) {
   thread_visit_t *visit = context;
   if (thread == visit->own || visit->reach->is_cut_short) return;
@@ -113,14 +117,16 @@ static void follow_threads(hk_reach_t *reach, hk_root_threads_t *threads) {
   threads->is_known = hk_thread_call_each(follow_thread, &visit);
 }
 
-/* How far down the first thread's stack goes while it waits; `start` when nobody can tell, or it waits on another stack
- * (the emulator's, where there is one). Nothing else is in that mapping, as beside other threads' stacks may be. */
+/* Returns the lowest address that the first thread's stack uses while the thread waits. Returns `start` when this is
+ * unknown, or when the thread waits on another stack (an emulator's). That mapping holds nothing else; beside other
+ * threads' stacks there may be more. */
 static uintptr_t lowest_frame(uintptr_t start, uintptr_t end) {
   uintptr_t sp = hk_thread_call_of(hk_os_process_id()).word[hk_thread_stack_pointer];
   return sp >= start + HK_RED_ZONE_BYTES && sp < end ? sp - HK_RED_ZONE_BYTES : start;
 }
 
-/* What lies below the frames is old. If the thread has not stayed where it was, it may have called others since. */
+/* Leaves out the memory below the frames, which is dead. Reads it too if the thread has moved meanwhile, because the
+ * thread may have made calls there. */
 static void follow_first_stack(const holes_t *holes, uintptr_t start, uintptr_t end) {
   uintptr_t lowest = lowest_frame(start, end);
   follow(holes, lowest, end);
@@ -135,9 +141,9 @@ static void follow_mapping(const holes_t *holes, const hk_module_mapping_t *mapp
   }
 }
 
-/* ---- All of it. */
+/* ---- All roots. */
 
-/* In mapped memory: the calling thread's stack may have the smallest size that the system allows. */
+/* Has its own mapping, because the calling thread's stack may be as small as the system allows. */
 typedef struct {
   holes_t holes;
   hk_module_map_t map;

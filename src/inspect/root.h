@@ -1,6 +1,6 @@
-/* inspect/root.h - L8. Where a program's own pointers are, apart from its blocks: in all memory that it can write to,
- * stacks, static and thread-local data among it, and in what it wrote once and has only read since; and what threads
- * have in registers. Not in what is the allocator's. */
+/* inspect/root.h - L8. The roots of a leak scan: the program's own pointers outside its blocks. Roots lie in all memory
+ * that the program can write to, such as stacks, static and thread-local data, in anonymous memory that it has made
+ * read-only, and in the registers of its threads. The allocator's own memory has none. */
 #ifndef HK_INSPECT_ROOT_H
 #define HK_INSPECT_ROOT_H
 
@@ -12,11 +12,10 @@
 
 HK_C_BEGIN
 
-/* Of the threads beside the calling one, how many there were, and of how many the words that they have in registers
- * were looked at: those that wait in a system call, of what they gave to it. Of a register that only keeps what it has
- * nobody can ask without disturbing. */
+/* Threads beside the calling one. `asked` counts those that waited in a system call, whose argument registers the scan
+ * has read. The other registers of a thread can be read only by stopping it. */
 typedef struct {
-  bool is_known; /* the system says what threads there are */
+  bool is_known; /* the system lists the threads */
   uint64_t others;
   uint64_t asked;
 } hk_root_threads_t;
@@ -27,8 +26,8 @@ typedef enum {
   hk_root_no_mappings /* the list of mappings cannot be read */
 } hk_root_result_t;
 
-/* Follows what is found there. `frame`: below that address the calling thread's stack is of no interest. Files that are
- * shared with others, and devices, are left out. */
+/* Follows all roots. Leaves out the calling thread's stack below `frame`, devices, and files that are shared with other
+ * processes. */
 hk_root_result_t hk_root_follow_all(hk_reach_t *reach, uintptr_t frame, hk_root_threads_t *threads);
 
 HK_C_END

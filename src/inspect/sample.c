@@ -9,22 +9,22 @@
 #include "base/units.h"
 #include "os/os.h"
 
-/* Chosen: the first table is 36 KiB, the last has room for the samples of half a TiB at the usual rate. */
+/* Chosen: the first table is 36 KiB. The last has room for the samples of half a TiB at the default rate. */
 #define FIRST_ENTRIES 512u
 #define GROWTH_SHIFT 2
 #define TABLE_COUNT 7u
 
-/* The keys of one cache line: who looks for an address touches that and one entry. In a table that is half full there is nearly always
- * room in so many places. */
+/* Keys of one cache line. A look-up in one table touches that line and one entry. In a half-full table one of
+ * WINDOW places is nearly always free. */
 #define WINDOW 8u
 
 /* Keys are multiples of 16. */
 #define MARK_FREED ((uintptr_t)1)
 #define MARK_BUSY ((uintptr_t)2)
 
-/* One cache line. All is written by who made the key busy. */
+/* One cache line. The thread that made the key busy writes all of it. */
 typedef struct {
-  _Alignas(HK_CACHE_LINE_BYTES) _Atomic(uint64_t) round; /* how often it was written */
+  _Alignas(HK_CACHE_LINE_BYTES) _Atomic(uint64_t) round; /* counts each write twice */
   _Atomic(uint64_t) offset;
   _Atomic(uint64_t) requested_bytes;
   _Atomic(uint64_t) block_bytes;
@@ -38,7 +38,7 @@ typedef _Atomic(uintptr_t) table_key_t; /* 0: never used */
 static_assert(sizeof(entry_t) == HK_CACHE_LINE_BYTES, "an entry is one line");
 static_assert(WINDOW * sizeof(table_key_t) == HK_CACHE_LINE_BYTES, "a window is one line");
 
-/* A table is all its keys, and behind them its entries. */
+/* A table is an array of keys, followed by the array of entries. */
 static _Atomic(table_key_t *) tables[TABLE_COUNT];
 
 static size_t entry_count(unsigned table) { return (size_t)FIRST_ENTRIES << table * GROWTH_SHIFT; }
@@ -47,7 +47,7 @@ static size_t table_bytes(unsigned table) {
   return hk_align_up(entry_count(table) * (sizeof(table_key_t) + sizeof(entry_t)), hk_os_page_size());
 }
 
-/* NULL when the system refuses. */
+/* Returns NULL when the system refuses memory. */
 static table_key_t *make_table(unsigned i) {
   size_t bytes = table_bytes(i);
   table_key_t *made = hk_os_reserve_small(bytes, hk_os_page_size());
@@ -58,7 +58,8 @@ static table_key_t *make_table(unsigned i) {
   return none;
 }
 
-/* Where an address may be: WINDOW places. Fibonacci hashing (D. Knuth, The Art of Computer Programming 3, 6.4). */
+/* Returns the first of the WINDOW places that the address may have. Fibonacci hashing (D. Knuth, The Art of Computer
+ * Programming 3, 6.4). */
 static size_t window_of(unsigned i, uintptr_t address) {
   uint64_t hash = (uint64_t)(address >> 4) * UINT64_C(0x9E3779B97F4A7C15) >> 32;
   return hash * WINDOW & (entry_count(i) - 1);
@@ -74,14 +75,14 @@ static place_t place(table_key_t *table, unsigned i, size_t at) {
   return (place_t){&table[at], (entry_t *)&table[entry_count(i)] + at};
 }
 
-/* Its place in one table that has this key. */
+/* Returns the place with this key in one table. */
 static place_t find_in(unsigned i, uintptr_t address, uintptr_t key) {
   table_key_t *table = hk_load_acquire(&tables[i]);
   size_t first = window_of(i, address);
   for (unsigned step = 0; table != NULL && step < WINDOW; step++) {
     uintptr_t found = hk_load_acquire(&table[first + step]);
     if (found == key) return place(table, i, first + step);
-    if (found == 0) break; /* what comes here takes the first place that was never used */
+    if (found == 0) break; /* a new sample takes the first place that was never used */
   }
   return (place_t){NULL, NULL};
 }
@@ -98,17 +99,18 @@ static place_t find(uintptr_t address, uintptr_t key) {
 /* ---- One entry. */
 
 static void write(entry_t *entry, const hk_sample_t *sample) {
-  hk_store_release(&entry->round, hk_load_relaxed(&entry->round) + 1); /* each with read */
+  /* each store pairs with an acquire load of read */
+  hk_store_release(&entry->round, hk_load_relaxed(&entry->round) + 1);
   hk_store_release(&entry->offset, sample->offset);
   hk_store_release(&entry->requested_bytes, sample->weight.requested_bytes);
   hk_store_release(&entry->block_bytes, sample->weight.block_bytes);
   hk_store_release(&entry->weight_q16, sample->weight.weight_q16);
   hk_store_release(&entry->site, sample->site);
   hk_store_release(&entry->born_ms, sample->born_ms);
-  hk_store_release(&entry->round, hk_load_relaxed(&entry->round) + 1); /* who began to read in between sees it */
+  hk_store_release(&entry->round, hk_load_relaxed(&entry->round) + 1); /* a read that began meanwhile sees the change */
 }
 
-/* False when it has changed meanwhile: no key but `key` was there while the rest was read. */
+/* Returns false when the entry has changed meanwhile. Otherwise the key was `key` while the fields were read. */
 static bool read(place_t at, uintptr_t key, hk_sample_t *sample) {
   entry_t *entry = at.entry;
   uint64_t round = hk_load_acquire(&entry->round);
@@ -130,7 +132,7 @@ static bool claim(table_key_t *key, uintptr_t expected, uintptr_t address) {
 
 static bool is_freed(uintptr_t key) { return (key & MARK_FREED) != 0; }
 
-/* What was never used goes first, so that those that were freed are known for long. */
+/* Claims a place in one table. Prefers places that were never used, so that freed samples stay known for long. */
 static place_t claim_in(unsigned i, uintptr_t address) {
   table_key_t *table = hk_load_acquire(&tables[i]);
   if (table == NULL) table = make_table(i);
@@ -146,14 +148,15 @@ static place_t claim_in(unsigned i, uintptr_t address) {
   return (place_t){NULL, NULL};
 }
 
-/* A sample that was freed at the same address is replaced: the address is one of a live one from now on. */
+/* Claims a place for the address. A freed sample at the same address is replaced, because the address is now one of a
+ * live block. */
 static place_t claim_any(uintptr_t address) {
   place_t found = find(address, address | MARK_FREED);
   if (found.key != NULL && claim(found.key, address | MARK_FREED, address)) return found;
   found.key = NULL;
   for (unsigned i = 0; i < TABLE_COUNT && found.key == NULL; i++) {
     found = claim_in(i, address);
-    if (hk_load_relaxed(&tables[i]) == NULL) break; /* who looks goes no further either */
+    if (hk_load_relaxed(&tables[i]) == NULL) break; /* a look-up ends at the first missing table too */
   }
   return found;
 }
@@ -166,7 +169,7 @@ bool hk_sample_enter(const hk_sample_t *sample) {
   return true;
 }
 
-/* ---- Look, and leave. */
+/* ---- Look up, remove, visit. */
 
 hk_sample_life_t hk_sample_hook_find(uintptr_t address, hk_sample_t *sample) {
   if (address == 0 || address % HK_BLOCK_ALIGNMENT != 0 || hk_load_relaxed(&tables[0]) == NULL) return hk_sample_none;

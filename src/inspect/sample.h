@@ -1,10 +1,10 @@
-/* inspect/sample.h - L8. The sampled blocks that are live, by address. Nothing is known of a sample but what is here: no word
- * in the block, or beside it, is believed.
+/* inspect/sample.h - L8. The table of live sampled blocks by address. The table alone describes a sample: no word in
+ * the block or beside it is read for that.
  *
- * Tables in memory of our own, each four times as large as the one before, made as they are needed and never given back. An
- * address may be in a few places of each; who looks for one looks at all of them. No locks: an entry belongs to whoever's
- * compare-and-swap marked its key as busy. The last of these that were freed stay, marked, so that a second free of one is
- * told from a pointer into some block.
+ * The table is a list of tables in mapped memory. Each is four times as large as the one before, is made when it is
+ * needed, and is never unmapped. An address has a few possible places in each table, and a look-up tries all of them.
+ * There are no locks: an entry belongs to the thread whose compare-and-swap marked its key as busy. The most recently
+ * freed samples stay, marked as freed, so that a second free of one is told from a pointer into another block.
  */
 #ifndef HK_INSPECT_SAMPLE_H
 #define HK_INSPECT_SAMPLE_H
@@ -18,17 +18,18 @@
 
 HK_C_BEGIN
 
-/* False when there is no room for it. The address is in no live sample. */
+/* Enters a sample. Returns false when there is no room for it. Requires that no live sample has the address. */
 bool hk_sample_enter(const hk_sample_t *sample);
 
-/* Takes a live one out and tells what it was; false when another thread was first, or there is none. `is_freed`: it is to be
- * known as freed. */
+/* Removes a live sample and copies it to `sample`. Returns false when there is none, or another thread was first. With
+ * `is_freed`, the sample stays known as freed. */
 bool hk_sample_leave(uintptr_t address, bool is_freed, hk_sample_t *sample);
 
-/* Calls `visit` for each live one, with a copy. What comes and goes meanwhile may be among them or not. */
+/* Calls `visit` with a copy of each live sample. A sample that is entered or removed meanwhile may be visited or
+ * not. */
 void hk_sample_visit(void (*visit)(const hk_sample_t *sample, void *context), void *context);
 
-/* Calls `visit` for each range of memory that the tables are in. */
+/* Calls `visit` for each range of memory that holds a table. */
 void hk_sample_visit_memory(void (*visit)(void *context, uintptr_t start, size_t bytes), void *context);
 
 HK_C_END

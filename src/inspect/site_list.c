@@ -7,7 +7,7 @@
 #include "unwind/module_map.h"
 #include "unwind/site.h"
 
-/* Text waits here; there is always room for a number and its name. */
+/* Text is collected here. There is always room for a number and its name. */
 #define CHUNK_BYTES 1024
 #define SPARE_BYTES 128
 
@@ -49,7 +49,7 @@ static void put_frames(list_t *list, const hk_site_t *site) {
   }
 }
 
-/* Weighted, as all else, and in whole blocks. */
+/* In whole blocks, weighted as the other sums are. */
 static void put_lifetimes(list_t *list, const hk_site_t *site) {
   put(list, ",\"lifetimes\":");
   for (unsigned i = 0; i < HK_SITE_LIFETIMES; i++) {
@@ -92,7 +92,7 @@ static void put_sites(list_t *list) {
 
 /* ---- Mappings. */
 
-/* A path may have any character in it. */
+/* Quotes the path: it may have any character. */
 static void put_path(list_t *list, const char *path) {
   put(list, "\"path\":\"");
   for (; *path != '\0'; path++) {

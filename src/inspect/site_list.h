@@ -1,4 +1,4 @@
-/* inspect/site_list.h - L8. The sites as JSON: all that is counted of them, for the tool. */
+/* inspect/site_list.h - L8. The sites with their sums as JSON, for the command line tool. */
 #ifndef HK_INSPECT_SITE_LIST_H
 #define HK_INSPECT_SITE_LIST_H
 
@@ -10,11 +10,12 @@
 
 HK_C_BEGIN
 
-/* {"schema":1,"rate":..,"sites":[..],"mappings":[..]}. Frames are return addresses, the innermost first. `has_pinned`: what
- * inspect/pinned.h has estimated is told as well. False when the receiver did not take it all. */
+/* Writes {"schema":1,"rate":..,"sites":[..],"mappings":[..]}. Frames are return addresses, innermost first. With
+ * `has_pinned`, the estimates of inspect/pinned.h are written too. Returns false when the receiver did not take all of
+ * it. */
 bool hk_site_list_write(hk_output_t *to, uint64_t rate_bytes, bool has_pinned);
 
-/* The list of mappings alone, [..]. */
+/* Writes the list of mappings alone, [..]. */
 bool hk_site_list_write_mappings(hk_output_t *to);
 
 HK_C_END

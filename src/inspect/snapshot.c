@@ -24,7 +24,7 @@ static_assert((int)HAKMEM_HEAP_ATTACHED == (int)hk_heap_attached && (int)HAKMEM_
                   (int)HAKMEM_HEAP_ORPHAN == (int)hk_heap_orphan && (int)HAKMEM_HEAP_LOST == (int)hk_heap_lost,
               "the public interface says it in the same numbers");
 
-/* Of a figure that is a word: its name says of what. */
+/* The words of a figure whose unit is WORD, by its name. */
 #define WORDS_COUNT(name) NULL
 #define WORDS_BYTES(name) NULL
 #define WORDS_MS(name) NULL
@@ -57,13 +57,14 @@ const hk_figure_text_t hk_figures_of_heap[] = {
 #include "policy/figure.def"
     {0}};
 
-/* ---- What is counted anyway. */
+/* ---- Totals. */
 
 static uint64_t start_ms;
 
 void hk_snapshot_note_start(void) { start_ms = hk_os_coarse_ms(); }
 
-/* What layers below `policy` count themselves. Waits first: so many takes are counted already. */
+/* Adds the counters that layers below `policy` keep. Reads a lock's waits first, so that the takes that belong to them
+ * are included. */
 static void add_costs(uint64_t *counter) {
 #define ADD_LOCK(name, lock)                                  \
   counter[hk_stat_##name##_wait] += hk_lock_wait_count(lock); \
@@ -154,8 +155,8 @@ static void fill_memory(hakmem_stats_t *figures, const hk_totals_t *totals) {
   figures->memory_heaps_lost = totals->heap_lost_count;
 }
 
-/* A cached page is resident because blocks were there, because the system has not taken it yet, because a huge page is
- * one, or not at all. */
+/* A cached page is resident because it is dirty, because the kernel has not taken it after a lazy purge, or because it
+ * is part of a huge page. Otherwise it is not resident. */
 static void fill_cached(hakmem_stats_t *figures, const hk_census_t *census) {
   figures->memory_cached = census->cached_bytes;
   figures->memory_dirty = census->kept_bytes + census->idle_bytes + census->large_idle_bytes;
@@ -190,13 +191,13 @@ static void fill_live(hk_snapshot_t *snapshot) {
   figures->live_spans_estimated = snapshot->census.spans_estimated;
 }
 
-/* Sampled blocks are longer than they would be, and these alone. */
+/* Adds the bytes by which a sampled block is longer than an unsampled one of its request. */
 static void add_excess(const hk_sample_t *sample, void *context) {
   uint64_t *bytes = context, usual = sample->weight.block_bytes;
   *bytes += hk_subtract_to_zero(hk_good_size(sample->offset + usual), usual);
 }
 
-/* What part of sampled blocks was asked for, that part of all; larger than the whole it cannot be. */
+/* Applies the samples' ratio of requested bytes to block bytes to all live blocks. The ratio is at most 1. */
 static void fill_estimates(hk_snapshot_t *snapshot) {
   if (!hk_profile_is_running()) return;
   uint64_t requested = 0, given = 0, allocated_q16 = 0, freed_q16 = 0;
@@ -282,7 +283,7 @@ static void fill_heaps(hk_snapshot_t *snapshot) {
   }
 }
 
-/* ---- What was asked for, of parts. */
+/* ---- Estimates of bands, classes and heaps. */
 
 static void fill_estimates_of_parts(hk_snapshot_t *snapshot) {
   const hk_estimates_t *estimates = &snapshot->estimates;
@@ -302,7 +303,7 @@ static void fill_estimates_of_parts(hk_snapshot_t *snapshot) {
   }
 }
 
-/* ---- All. */
+/* ---- The whole snapshot. */
 
 static hk_snapshot_t *reserve(size_t heap_count) {
   typedef struct {

@@ -1,4 +1,5 @@
-/* inspect/snapshot.h - L8. All figures at one moment, from what the layers below count: what each form of a report prints. */
+/* inspect/snapshot.h - L8. All figures at one moment, from the counters of the layers below. Every form of report
+ * prints a snapshot. */
 #ifndef HK_INSPECT_SNAPSHOT_H
 #define HK_INSPECT_SNAPSHOT_H
 
@@ -16,7 +17,7 @@
 #include "space/large.h"
 #include "space/superslab.h"
 
-/* What is counted anyway: cheap to take. */
+/* Sums of counters, which cost little to read. */
 typedef struct {
 #if HK_COUNT
   uint64_t cost[hk_counter_count];
@@ -24,13 +25,13 @@ typedef struct {
   uint64_t counter[hk_stat_count];
   hk_superslab_usage_t superslab;
   hk_large_usage_t large;
-  size_t record_bytes; /* address space of our own records */
+  size_t record_bytes; /* address space of the allocator's own records */
   size_t heap_count;
   size_t heap_idle_count;
   size_t heap_lost_count;
 } hk_totals_t;
 
-/* Large: not for a thread's stack. What heaps have lies behind it, in the same mapping. */
+/* Too large for a thread's stack. The arrays of heaps follow it in the same mapping. */
 typedef struct {
   size_t mapped_bytes;
   hk_totals_t totals;
@@ -39,25 +40,25 @@ typedef struct {
   hakmem_stats_t figures;
   hakmem_stats_band_t band[HAKMEM_STATS_BANDS];
   hakmem_stats_class_t of_class[HK_CLASS_COUNT];
-  unsigned class_count;      /* those that have spans */
+  unsigned class_count;      /* classes that have spans */
   hakmem_stats_heap_t *heap; /* oldest first */
-  size_t heap_count;         /* what comes while the snapshot is taken is left out */
+  size_t heap_count;         /* without heaps that were added during the snapshot */
   hk_census_heaps_t heap_census;
   hk_estimates_t estimates;
   bool has_purge_thread;
-  bool has_estimates; /* a profile runs, and has samples that are in use */
+  bool has_estimates; /* a profile runs and has live samples */
 } hk_snapshot_t;
 
-/* Remembers when the process started. */
+/* Stores the time of the process's start. */
 void hk_snapshot_note_start(void);
 
 hk_totals_t hk_totals_take(void);
 
-/* NULL when the system refuses memory for it. Looks at all memory. */
+/* Takes a snapshot from a survey of all memory. Returns NULL when the system refuses memory for it. */
 hk_snapshot_t *hk_snapshot_take(void);
 void hk_snapshot_drop(hk_snapshot_t *snapshot);
 
-/* ---- The figures' texts, as in figure.def. */
+/* ---- The texts of the figures, from figure.def. */
 
 typedef enum { hk_figure_COUNT, hk_figure_BYTES, hk_figure_MS, hk_figure_WORD } hk_figure_unit_t;
 
@@ -65,13 +66,14 @@ typedef struct {
   const char *section; /* of figures of the process */
   const char *name;
   const char *help;
-  const char *const *words; /* of a word, those that its values stand for */
+  const char *const *words; /* of a WORD: the words of its values */
   size_t offset;            /* in its struct */
   hk_figure_unit_t unit;
-  bool is_estimate; /* of the process: known while its snapshot has_estimates; of others: where it is not 0 */
+  /* figures of the process: known while has_estimates is set; other figures: known where they are not 0 */
+  bool is_estimate;
 } hk_figure_text_t;
 
-/* A table ends with a name that is NULL. */
+/* A table ends with an entry whose name is NULL. */
 extern HK_HIDDEN const hk_figure_text_t hk_figures_of_process[];
 extern HK_HIDDEN const hk_figure_text_t hk_figures_of_band[];
 extern HK_HIDDEN const hk_figure_text_t hk_figures_of_class[];
@@ -81,12 +83,12 @@ HK_INLINE uint64_t hk_figure_value(const hk_figure_text_t *figure, const void *v
   return *(const uint64_t *)((const char *)values + figure->offset);
 }
 
-/* Of a figure of the process. */
+/* For a figure of the process. */
 HK_INLINE bool hk_figure_is_known(const hk_figure_text_t *figure, const hk_snapshot_t *snapshot) {
   return !figure->is_estimate || snapshot->has_estimates;
 }
 
-/* Of one of a band, a class or a heap. */
+/* For a figure of a band, a class or a heap. */
 HK_INLINE bool hk_figure_is_known_of(const hk_figure_text_t *figure, const void *values) {
   return !figure->is_estimate || hk_figure_value(figure, values) != 0;
 }

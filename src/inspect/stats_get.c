@@ -1,11 +1,11 @@
-/* inspect/stats_get.c - L8. The statistics as the structs of hakmem.h. A caller's struct may be shorter or longer than ours: what
- * both know is written. */
+/* inspect/stats_get.c - L8. The statistics as the structs of hakmem.h. A caller's struct may be shorter or longer than
+ * the library's: the fields that both have are written, and the rest is zero. */
 #include <errno.h>
 #include <string.h>
 
 #include "inspect/snapshot.h"
 
-/* A struct begins with its version and with what is filled of it. */
+/* A struct begins with its version and the number of filled bytes. */
 #define HEAD_BYTES (2 * sizeof(uint64_t))
 
 static void copy_out(void *out, size_t size, const void *ours, size_t our_size) {

@@ -1,5 +1,8 @@
-/* inspect/survey.c - L8. See survey.h. A page of the region map's leaves describes one superslab's worth of addresses, or
- * a few. Those that are not resident were never written to, or are swapped out. */
+/* inspect/survey.c - L8. See survey.h.
+ *
+ * A page of a region map leaf holds the descriptors of one or a few superslabs' addresses. A page that is not resident
+ * was never written, or is swapped out.
+ */
 #include "inspect/survey.h"
 
 #include "base/atomic.h"
@@ -30,18 +33,18 @@ size_t hk_survey_resident(const hk_survey_superslab_t *superslab, size_t offset,
 typedef struct {
   const hk_survey_visitor_t *visitor;
   bool is_thorough;
-  size_t superslab_count; /* seen so far */
+  size_t superslab_count; /* so far */
   size_t big_count;
 } walk_t;
 
-/* ---- One unit of descriptors: those of 2 MiB. */
+/* ---- One unit: the descriptors of 2 MiB. */
 
 static bool is_of_superslab(const hk_slab_t *slab) {
   hk_slab_state_t state = hk_slab_state(slab);
   return slab->superslab != NULL && state != hk_slab_none && state != hk_slab_large;
 }
 
-/* Whether the record, which the descriptors lead to, says so too. */
+/* Copies the superslab's record. Returns whether the record describes this unit. */
 static bool find_record(hk_survey_superslab_t *unit, const hk_slab_t *slab) {
   hk_survey_copy_record(&unit->record, slab->superslab, sizeof unit->record);
   return unit->record.start == unit->start && unit->record.slabs == unit->first;
@@ -58,14 +61,14 @@ static void show_large(walk_t *walk, const hk_slab_t *slab, uintptr_t start, boo
   walk->visitor->large(walk->visitor->context, &large);
 }
 
-/* A free extent's last slab has a tag too: only the first one's leads to itself. */
+/* A free extent's last slab has a tag too; only the first slab's `head` leads to itself. */
 static bool is_free_extent(const hk_survey_superslab_t *unit, unsigned i) {
   const hk_slab_t *slab = &unit->slab[i];
   return hk_slab_state(slab) == hk_slab_free && slab->superslab == NULL && slab->extent.since != 0 &&
          slab->head == &unit->first[i];
 }
 
-/* Of a superslab that is not all there, slab by slab. */
+/* Finds the resident pages. Where parts of the superslab are unmapped, asks slab by slab. */
 static void look_at_pages(hk_survey_superslab_t *unit) {
   if (hk_os_resident_pages((void *)unit->start, HK_SUPERSLAB_BYTES, unit->is_resident)) return;
   __builtin_memset(unit->is_resident, 0, sizeof unit->is_resident);
@@ -102,7 +105,7 @@ static void look_at_unit(walk_t *walk, hk_survey_superslab_t *unit) {
   }
 }
 
-/* ---- All of them. */
+/* ---- All units. */
 
 static void look_at_region(walk_t *walk, hk_slab_t *leaf, uintptr_t start) {
   unsigned char is_resident[LEAF_PAGES_MAX];

@@ -1,4 +1,4 @@
-/* report/glibc_report.c - L9. What glibc's interface tells of the counters: the XML of malloc_info. */
+/* report/glibc_report.c - L9. The counters through glibc's interface: the XML of malloc_info. */
 #include <errno.h>
 
 #include "inspect/snapshot.h"

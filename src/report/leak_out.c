@@ -13,7 +13,7 @@
 #include "report/long_text.h"
 #include "report/output_file.h"
 
-/* Chosen: what some hundred sites fit into, and what is mapped. */
+/* Chosen: room for some hundred sites and for the mappings. */
 #define LEAST_BYTES (2 * HK_MIB)
 
 static const char no_memory[] = "hakmem: leaks: the system refuses memory for the report\n";
@@ -28,7 +28,7 @@ void hk_leak_out_check(void) {
   if (is_wanted()) hk_output_file_check(&file, NULL);
 }
 
-/* ---- When the program ends. */
+/* ---- At the end of the program. */
 
 static void tell(hk_leak_t *leak) {
   hk_format_t text;
@@ -46,15 +46,15 @@ static void tell(hk_leak_t *leak) {
   hk_long_text_end(&text);
 }
 
-/* Without a file each process says its own. */
+/* Without a file each process writes its own report to stderr. */
 static bool has_reader(void) {
   return !has_file() || (hk_output_file_is_wanted(&file) && hk_output_file_is_own(&file));
 }
 
-/* Not in a build without checks, which has said so when it was to begin. */
+/* Never true in a build without checks: hk_profile_start has printed a message there. */
 static bool has_samples(void) { return hk_profile_is_running() || hk_profile_sums().samples > 0; }
 
-/* A frame of its own, above which nothing of the scan's is on the stack. */
+/* Not inlined: the scan leaves out the stack below this frame. */
 HK_NOINLINE void hk_leak_out_at_exit(void) {
   if (!is_wanted() || !has_reader() || !has_samples()) return;
   hk_leak_t leak;
@@ -66,11 +66,11 @@ HK_NOINLINE void hk_leak_out_at_exit(void) {
   hk_leak_end(&leak);
 }
 
-/* ---- Who asks. */
+/* ---- The command. */
 
 HK_NOINLINE const char *hk_leak_out_command(hk_format_t *out, const char *arguments, bool (*may_go_on)(void)) {
   bool is_scanned = strcmp(arguments, "scan") == 0;
-  if (!is_scanned && *arguments != '\0') return "leaks takes no other word than scan";
+  if (!is_scanned && *arguments != '\0') return "leaks accepts no argument but scan";
   if (!has_samples()) return "nothing was sampled: the heap profile is off";
   hk_leak_t leak;
   uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
@@ -78,5 +78,5 @@ HK_NOINLINE const char *hk_leak_out_command(hk_format_t *out, const char *argume
   bool is_stopped = leak.scan == hk_leak_stopped;
   if (!is_stopped) hk_leak_report_json(out, &leak);
   hk_leak_end(&leak);
-  return is_stopped ? "the program has other rights than when the scan began" : NULL;
+  return is_stopped ? "the program's rights have changed since the scan began" : NULL;
 }

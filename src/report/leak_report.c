@@ -7,19 +7,19 @@
 
 #define SCHEMA 1
 
-/* Chosen: so many sites, and so many calls of each, a reader can look at. */
+/* Chosen: as many sites, and calls of each, as a person reads. */
 #define SITES_MOST 32
 #define FRAMES_MOST 24
 
-/* What a site takes in JSON at the most, and what is kept for the mappings. */
+/* The most bytes that a site takes in JSON, and the room that is kept for the mappings. */
 #define SITE_BYTES (HK_SITE_FRAMES_MAX * 24 + 512)
 #define MAPPINGS_BYTES ((size_t)1 << 20)
 
 static uint64_t blocks_of(const hk_leak_sums_t *sums) { return hk_site_rounded(sums->blocks_q16); }
 
-/* ---- Words. */
+/* ---- Text. */
 
-/* At a rate of one byte every block is a sample. */
+/* At a rate of one byte every block is a sample, and no number is an estimate. */
 static const char *about(const hk_leak_t *leak) { return leak->rate_bytes == 1 ? "" : "about "; }
 
 static void put_sums(hk_format_t *out, const hk_leak_t *leak, const hk_leak_sums_t *sums) {
@@ -41,7 +41,7 @@ static void put_frames(hk_format_t *out, const hk_site_t *site) {
   hk_call_place_t places[FRAMES_MOST];
   uintptr_t frames[HK_SITE_FRAMES_MAX];
   unsigned all = hk_site_frames(site, frames), count = all < FRAMES_MOST ? all : FRAMES_MOST;
-  if (hk_site_is_shared(site)) hk_format_text(out, "  stacks that there was no room to tell apart\n");
+  if (hk_site_is_shared(site)) hk_format_text(out, "  stacks that share one entry for want of room\n");
   hk_call_places_of(frames, count, places);
   for (unsigned i = 0; i < count; i++) {
     if (places[i].is_known && places[i].name[0] != '\0') {
@@ -50,10 +50,10 @@ static void put_frames(hk_format_t *out, const hk_site_t *site) {
       hk_format_print(out, "  %p\n", frames[i]);
     }
   }
-  if (count < all) hk_format_print(out, "  and %u callers more\n", (uint64_t)(all - count));
+  if (count < all) hk_format_print(out, "  and %u more callers\n", (uint64_t)(all - count));
 }
 
-/* The row that has the most bytes; NULL: none has any. */
+/* Returns the row with the most bytes of this kind; NULL when no row has any. */
 static hk_leak_row_t *largest(hk_leak_t *leak, hk_leak_kind_t kind) {
   hk_leak_row_t *found = NULL;
   for (size_t i = 0; i < leak->row_count; i++) {
@@ -64,12 +64,12 @@ static hk_leak_row_t *largest(hk_leak_t *leak, hk_leak_kind_t kind) {
   return found;
 }
 
-/* A row that was shown has no more samples of this kind. */
+/* Consumes the rows: sets their samples of this kind to 0. */
 static void put_sites(hk_format_t *out, hk_leak_t *leak, hk_leak_kind_t kind) {
   hk_leak_row_t *row;
   for (unsigned count = 0; (row = largest(leak, kind)) != NULL; count++) {
     if (count == SITES_MOST) {
-      hk_format_text(out, "hakmem: leaks: and smaller ones; HAKMEM_LEAKS_FILE has all of them\n");
+      hk_format_text(out, "hakmem: leaks: smaller sites are left out; HAKMEM_LEAKS_FILE has all of them\n");
       break;
     }
     hk_format_text(out, "hakmem: leaks: ");
@@ -80,14 +80,14 @@ static void put_sites(hk_format_t *out, hk_leak_t *leak, hk_leak_kind_t kind) {
   }
 }
 
-/* Says nothing where all of them waited. */
+/* Writes nothing when all other threads were waiting. */
 static void put_threads(hk_format_t *out, const hk_root_threads_t *threads) {
   if (!threads->is_known) {
-    hk_format_text(out, "hakmem: leaks: the system does not say what other threads there are\n");
+    hk_format_text(out, "hakmem: leaks: the system does not list the other threads\n");
   } else if (threads->asked < threads->others) {
     hk_format_print(out,
-                    "hakmem: leaks: of %u other threads %u ran, or may not be asked: what only their registers lead "
-                    "to counts as leaked\n",
+                    "hakmem: leaks: of %u other threads %u ran or could not be read: blocks that only their registers "
+                    "point to count as leaked\n",
                     threads->others, threads->others - threads->asked);
   }
 }
@@ -97,25 +97,25 @@ static void put_scan(hk_format_t *out, const hk_leak_t *leak) {
       [hk_leak_out_of_time] = "the scan took too long",
       [hk_leak_stopped] = "the scan was stopped",
       [hk_leak_no_memory] = "the system refuses memory for the scan",
-      [hk_leak_no_mappings] = "the system does not say what is mapped (/proc)",
+      [hk_leak_no_mappings] = "the system does not list the mappings (/proc)",
   };
   if (leak->scan == hk_leak_scanned) {
     hk_format_print(
         out,
-        "hakmem: leaks: the scan looked at %b in %u ms. It does not see pointers that are hidden (packed, in files, in "
-        "other threads' registers); see docs/leaks.md\n",
+        "hakmem: leaks: the scan read %b in %u ms. It misses hidden pointers (packed, in files, in other threads' "
+        "registers); see docs/leaks.md\n",
         leak->scan_bytes, leak->scan_ms);
     put_threads(out, &leak->threads);
   } else if (leak->scan != hk_leak_not_scanned) {
-    hk_format_print(out, "hakmem: leaks: %s: which blocks can be reached is not known\n", why[leak->scan]);
+    hk_format_print(out, "hakmem: leaks: %s: it is unknown which blocks can be reached\n", why[leak->scan]);
   }
 }
 
 static void put_base(hk_format_t *out, const hk_leak_t *leak) {
   if (leak->rate_bytes == 1) {
-    hk_format_print(out, "hakmem: leaks: every block since the start counts (%u)", leak->samples);
+    hk_format_print(out, "hakmem: leaks: every block since the start is counted (%u)", leak->samples);
   } else {
-    hk_format_print(out, "hakmem: leaks: estimates by %u samples", leak->samples);
+    hk_format_print(out, "hakmem: leaks: estimates from %u samples", leak->samples);
     if (leak->rate_bytes != 0) hk_format_print(out, ", one for each %b allocated", leak->rate_bytes);
     hk_format_text(out, ": small sites may be missing. HAKMEM_PROFILE_RATE=1 is exact");
   }
@@ -129,7 +129,7 @@ void hk_leak_report_text(hk_format_t *out, hk_leak_t *leak) {
     put_sites(out, leak, hk_leak_unreachable);
     put_total(out, leak, hk_leak_reachable, "still reachable");
     if (leak->all[hk_leak_unjudged].samples > 0) {
-      put_total(out, leak, hk_leak_unjudged, "came during the scan, which says nothing of them");
+      put_total(out, leak, hk_leak_unjudged, "were allocated during the scan, which cannot judge them");
     }
   } else {
     put_total(out, leak, hk_leak_unjudged, "not freed");

@@ -1,6 +1,8 @@
-/* report/learn_file.c - L9. See learn_file.h. A file that holds something else than a record for this process is left as it is:
- * whoever has mistyped a path shall not lose what is there, and who runs a program at two prices not what it has
- * learned at the other. One that is damaged is worth nothing, and is replaced. */
+/* report/learn_file.c - L9. See learn_file.h.
+ *
+ * A file that holds something other than a record for this process stays as it is: the path may be mistyped, or the
+ * record may come from a run at another price. A damaged or empty record is replaced.
+ */
 #include "report/learn_file.h"
 
 #include <errno.h>
@@ -16,9 +18,9 @@
 #include "policy/output_path.h"
 #include "space/idle.h"
 
-/* Set at the start, before a second thread exists. */
+/* Set at the start, while the process has one thread. */
 static struct {
-  uint64_t saver; /* the mark of the process that saves; 0: none */
+  uint64_t saver; /* mark of the process that saves; 0: none */
   unsigned char loaded[HK_LEARN_RECORD_BYTES];
 } learn_file;
 
@@ -36,7 +38,7 @@ static bool is_worth_nothing(hk_learn_record_verdict_t verdict, size_t length) {
   return verdict == hk_learn_record_damaged || length == 0;
 }
 
-/* Whether the file may be replaced. */
+/* Imports the record. Returns whether the file may be replaced. */
 static bool use(const unsigned char *bytes, size_t length) {
   hk_learn_record_verdict_t verdict = hk_idle_import_learned(bytes, length);
   if (verdict == hk_learn_record_good) return true;
@@ -45,7 +47,7 @@ static bool use(const unsigned char *bytes, size_t length) {
   return is_replaced;
 }
 
-/* There is none, or was a moment ago. */
+/* Called when there was no file. Another process may have made it since. */
 static bool can_be_made(void) {
   int error = hk_new_file_obstacle(hk_option.learn_file);
   if (error == 0 || error == EEXIST) return true;
@@ -53,9 +55,9 @@ static bool can_be_made(void) {
   return false;
 }
 
-/* Whether it is to be saved later. */
+/* Returns whether the file is to be saved at the end. */
 static bool load(void) {
-  unsigned char bytes[HK_LEARN_RECORD_BYTES + 1]; /* what is longer is no record */
+  unsigned char bytes[HK_LEARN_RECORD_BYTES + 1]; /* a longer file is no record */
   size_t length = 0;
   int error = hk_whole_file_read(hk_option.learn_file, bytes, sizeof bytes, &length);
   if (error == 0) return use(bytes, length);

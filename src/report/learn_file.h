@@ -1,13 +1,13 @@
-/* report/learn_file.h - L9. The file that HAKMEM_LEARN_FILE names: what one run has learned about idle memory, for the next
- * one to begin with (policy/learn_record.h). */
+/* report/learn_file.h - L9. The file that HAKMEM_LEARN_FILE names. It carries what the learner knows from one run to
+ * the next (policy/learn_record.h). */
 #ifndef HK_REPORT_LEARN_FILE_H
 #define HK_REPORT_LEARN_FILE_H
 
-/* At the start. That there is no file yet is no error; a file that is of no use is said to be so, and not used. */
+/* At the start: loads the file. A missing file is no error. A file that is of no use is ignored with a warning. */
 void hk_learn_file_load(void);
 
-/* At the end, if something was learned since: by the process that has loaded it, not by its children. A failure is said,
- * and changes nothing else. */
+/* At the end: saves the file if the learner has changed since. Only the process that loaded the file saves it, not its
+ * children. On failure it prints a warning and changes nothing else. */
 void hk_learn_file_save(void);
 
 #endif /* HK_REPORT_LEARN_FILE_H */

@@ -5,7 +5,7 @@
 #include "base/bits.h"
 #include "os/os.h"
 
-/* Chosen: a text grows by no less. */
+/* Chosen: the least growth of a text. */
 #define LEAST_STEP_BYTES (64 * HK_KIB)
 
 static bool move(hk_format_t *text, size_t bytes) {
@@ -24,7 +24,7 @@ static bool resize(hk_format_t *text, size_t bytes) {
   return true;
 }
 
-/* To twice as much, or to what the system has. */
+/* Doubles the room; tries smaller steps where the system refuses. */
 static bool grow(hk_format_t *text) {
   for (size_t step = text->capacity; step >= LEAST_STEP_BYTES; step /= 2) {
     size_t bytes = hk_smaller(hk_align_up(text->capacity + step, hk_os_page_size()), HK_LONG_TEXT_BYTES);

@@ -13,16 +13,16 @@
 #include "report/long_text.h"
 #include "report/output_file.h"
 
-/* Chosen: what some hundred sites fit into. */
+/* Chosen: room for some hundred sites. */
 #define LEAST_BYTES (256 * HK_KIB)
 
 static hk_output_file_t file = {.variable = "HAKMEM_PROFILE_FILE", .value = &hk_option.profile_file};
 
-/* Whoever wants to read it while the program runs sets the path to "-". */
+/* Warns when a profile runs and no file is named. A path of "-" disables the warning. */
 static void check_that_one_is_named(void) {
   if (!hk_option.profile || *hk_option.profile_file != '\0') return;
   hk_option_warn("HAKMEM_PROFILE", "1", "writes no file",
-                 "HAKMEM_PROFILE_FILE names none; `-` is for who reads it in between");
+                 "HAKMEM_PROFILE_FILE names none; `-` is for programs whose profile is read while they run");
 }
 
 void hk_profile_file_check(void) {

@@ -1,4 +1,4 @@
-/* report/report.c - L9. See report.h. What it prints comes from snapshot.h. */
+/* report/report.c - L9. See report.h. All figures come from inspect/snapshot.h. */
 #include "report/report.h"
 
 #include <stdbool.h>
@@ -16,12 +16,12 @@
 
 #define DECISION_BYTES 256
 #define NAME_BYTES 64
-/* Of the JSON form: docs/stats.schema.json. A reader of another version knows what it does not know. */
+/* Version of the JSON form (docs/stats.schema.json): a reader tells by it whether it knows the form. */
 #define SCHEMA 2
 
 /* ---- Sections of rows. */
 
-/* As a reader has it: in words. */
+/* Replaces the underscores by spaces. */
 static void name_in_words(char *words, const char *name) {
   size_t i = 0;
   for (; name[i] != '\0' && i + 1 < NAME_BYTES; i++) words[i] = name[i] == '_' ? ' ' : name[i];
@@ -46,7 +46,7 @@ static void figure_row(hk_format_t *out, const hk_form_t *form, const hk_figure_
   }
 }
 
-/* Of the figures that have no braces around them in JSON too. */
+/* Writes the figures of a section without its beginning and end: in JSON those of "process" stand outside braces. */
 static void figure_rows(hk_format_t *out, const hk_form_t *form, const hk_snapshot_t *snapshot, const char *section) {
   for (const hk_figure_text_t *figure = hk_figures_of_process; figure->name != NULL; figure++) {
     if (strcmp(figure->section, section) != 0) continue;
@@ -133,7 +133,7 @@ static void sections(hk_format_t *out, const hk_form_t *form, const hk_snapshot_
   option_section(out, form);
 }
 
-/* ---- Tables, as lines. */
+/* ---- Tables, as text. */
 
 #define COLUMN_WIDTH 13
 
@@ -152,7 +152,7 @@ static void cell(hk_format_t *out, const hk_figure_text_t *figure, const void *v
   }
 }
 
-/* Where a name is longer than a column. */
+/* Shortens the names that are longer than a column. */
 static const char *heading_of(const char *name) {
   if (strcmp(name, "spans_nearly_empty") == 0) return "nearly_empty";
   if (strcmp(name, "requested_estimate") == 0) return "requested";
@@ -178,8 +178,8 @@ static void table_line(hk_format_t *out, const hk_figure_text_t *figures, const 
   hk_format_text(out, "\n");
 }
 
-/* A table of all figures of all heaps would be wider and longer than anybody reads: these of them, in this order, of
- * the heaps that have most in use. */
+/* A table of all figures of all heaps would be too wide and too long to read. It has these columns, in this order, for
+ * the heaps with the most bytes in use. */
 static const char *const heap_columns[] = {"number",     "state",    "live_blocks",        "live_bytes", "free_blocks",
                                            "free_bytes", "resident", "requested_estimate", "slabs",      "spare_slabs"};
 #define HEAP_COLUMNS (sizeof heap_columns / sizeof heap_columns[0])
@@ -194,7 +194,7 @@ static void choose_heap_columns(hk_figure_text_t chosen[HEAP_COLUMNS + 1]) {
   chosen[HEAP_COLUMNS] = (hk_figure_text_t){0};
 }
 
-/* The largest ones, in order; of equal ones the older first. How many. */
+/* Chooses the heaps with the most live bytes, in order; of equal ones the older first. Returns their number. */
 static unsigned choose_heaps(const hakmem_stats_heap_t *chosen[HEAP_LINES], const hk_snapshot_t *snapshot) {
   unsigned count = 0;
   for (size_t i = 0; i < snapshot->heap_count; i++) {
@@ -217,7 +217,7 @@ static void heap_table(hk_format_t *out, const hk_snapshot_t *snapshot) {
   table_head(out, "heaps", columns);
   for (unsigned i = 0; i < count; i++) table_line(out, columns, chosen[i]);
   if (count < snapshot->heap_count)
-    hk_format_print(out, "  and %u that have less in use\n", (uint64_t)(snapshot->heap_count - count));
+    hk_format_print(out, "  and %u more with less in use\n", (uint64_t)(snapshot->heap_count - count));
 }
 
 static void write_text(hk_format_t *out, const hk_snapshot_t *snapshot) {
@@ -255,7 +255,7 @@ static void element(hk_format_t *out, const char *section, const hk_figure_text_
   hk_format_text(out, "}");
 }
 
-/* By name: the figure that says which it is comes first. */
+/* Writes an object by the bands' names: the first figure of a band is its name. */
 static void band_elements(hk_format_t *out, const hk_snapshot_t *snapshot) {
   hk_form_json.begin(out, "bands");
   for (unsigned i = 0; i < HAKMEM_STATS_BANDS; i++) {
@@ -274,10 +274,10 @@ static void class_elements(hk_format_t *out, const hk_snapshot_t *snapshot) {
   hk_form_json.end_list(out);
 }
 
-/* More than a heap takes, and the end. */
+/* Upper bound for one heap and the end of the report. */
 #define MARGIN_BYTES (4 * HK_KIB)
 
-/* Newest first, as many as fit: memory.heaps says how many there are. */
+/* Writes the newest heaps first, as many as fit: memory.heaps has their number. */
 static void heap_elements(hk_format_t *out, const hk_snapshot_t *snapshot) {
   hk_form_json.begin_list(out, "heaps");
   for (size_t i = snapshot->heap_count; i-- > 0;) {

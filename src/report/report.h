@@ -1,7 +1,8 @@
-/* report/report.h - L9. What the counters and the figures say, for readers: text, JSON, OpenMetrics.
+/* report/report.h - L9. The counters and figures as text, JSON and OpenMetrics.
  *
- * What writes into a text needs a long one (report/long_text.h). It allocates nothing and keeps errno, and needs no more of its
- * thread than some KiB of stack and the room that our own thread-local variables take. What there is no memory for, it says. */
+ * These functions write into a long text (report/long_text.h). They allocate nothing and keep errno. They use some KiB
+ * of stack, and the library's thread-local variables. Where the system refuses memory, the text says so.
+ */
 #ifndef HK_REPORT_REPORT_H
 #define HK_REPORT_REPORT_H
 
@@ -9,14 +10,14 @@
 
 void hk_report_text(hk_format_t *out);
 
-/* docs/stats.schema.json. */
+/* The schema is docs/stats.schema.json. */
 void hk_report_json(hk_format_t *out);
 
-/* OpenMetrics 1.0, and the text format of Prometheus, which it came from. */
+/* OpenMetrics 1.0, and the older text format of Prometheus. */
 void hk_report_openmetrics(hk_format_t *out);
 void hk_report_prometheus(hk_format_t *out);
 
-/* All superslabs and large blocks as JSON, for a picture. */
+/* Writes all superslabs and large blocks as JSON, for a map of the memory. */
 void hk_report_map(hk_format_t *out);
 
 #endif /* HK_REPORT_REPORT_H */

@@ -8,7 +8,7 @@
 #define VALUE_COLUMN 22
 #define HELP_COLUMN 36
 
-/* ---- Lines. */
+/* ---- Lines of text. */
 
 static void begin_lines(hk_format_t *out, const char *section) { hk_format_print(out, "hakmem: %s\n", section); }
 
@@ -30,7 +30,7 @@ static void text_line(hk_format_t *out, const char *name, const char *text) {
   hk_format_print(out, "%s\n", text);
 }
 
-/* Of the process, beside the sections. */
+/* A fact of the process, outside the sections. */
 static void flag_line(hk_format_t *out, const char *name, bool value) {
   hk_format_print(out, "hakmem: %s: %s\n", name, value ? "yes" : "no");
 }
@@ -51,7 +51,7 @@ const hk_form_t hk_form_lines = {begin_lines, line,      text_line, flag_line, n
 
 /* ---- JSON. */
 
-/* A comma, unless what follows is the first in its brackets. */
+/* Appends a comma, unless the next element is the first in its brackets. */
 void hk_form_json_separate(hk_format_t *out) {
   char last = out->text[out->length - 1];
   if (last != '{' && last != '[') hk_format_text(out, ", ");

@@ -1,4 +1,4 @@
-/* report/report_map.c - L9. hk_report_map: where the memory lies, superslab by superslab, for who draws it. */
+/* report/report_map.c - L9. hk_report_map: the memory by superslabs and large blocks. */
 #include "base/units.h"
 #include "inspect/census.h"
 #include "inspect/survey.h"
@@ -9,7 +9,7 @@
 
 #define SCHEMA 1
 
-/* More than a superslab takes, and the end. */
+/* Upper bound for one superslab and the end of the report. */
 #define MARGIN_BYTES (8 * HK_KIB)
 
 typedef struct {
@@ -18,7 +18,7 @@ typedef struct {
   uint64_t left_out;
 } walk_t;
 
-/* False, and counted, when it might not fit. */
+/* Returns false and counts the element when it might not fit. */
 static bool has_room(walk_t *walk) {
   bool fits = hk_format_has_room(walk->out, MARGIN_BYTES);
   walk->left_out += !fits;
@@ -37,10 +37,10 @@ static void address(hk_format_t *out, uintptr_t start) {
 
 /* ---- Superslabs. */
 
-/* What the blocks in a slab are. */
+/* The contents of a slab. */
 typedef struct {
   const char *state;
-  uint64_t class_bytes; /* 0: it has none */
+  uint64_t class_bytes; /* 0: no blocks */
   uint64_t live_permille;
 } contents_t;
 
@@ -58,7 +58,7 @@ static const char *free_state(const hk_survey_superslab_t *superslab, unsigned i
   return (superslab->record.used_mask >> i & 1) != 0 ? "idle" : "untouched";
 }
 
-/* What follows a span's or run's first slab is as that one. */
+/* A slab behind the first one of a span or a run has the contents of that one. */
 static contents_t contents_of(walk_t *walk, const hk_survey_superslab_t *superslab, unsigned i, contents_t before) {
   const hk_slab_t *slab = &superslab->slab[i];
   switch (hk_slab_state(slab)) {

@@ -1,5 +1,9 @@
-/* report/report_metrics.c - L9. See report_metrics.h. OpenMetrics 1.0 names a family of counters without `_total`, its samples
- * with it, and says units and the end; the older format has one name for both, and neither of the others. */
+/* report/report_metrics.c - L9. See report_metrics.h.
+ *
+ * In OpenMetrics 1.0 a family of counters has a name without `_total`, and its samples have one with it. Units and the
+ * end of the text are explicit. In the older format the family has the name of its samples, and there are no units and
+ * no end.
+ */
 #include "report/report_metrics.h"
 #include "base/arithmetic.h"
 #include "base/text.h"
@@ -10,12 +14,12 @@
 #define NAME_BYTES 128
 #define LABEL_BYTES 32
 
-/* One family of metrics. */
+/* A family of metrics. */
 typedef struct {
-  const char *type; /* "gauge", "counter", "unknown" */
+  const char *type; /* "gauge", "counter", "unknown", "info" */
   const char *help;
   hk_figure_unit_t unit;
-  char name[NAME_BYTES]; /* with its unit, and without what tells a counter */
+  char name[NAME_BYTES]; /* with the unit, without `_total` */
 } family_t;
 
 typedef struct {
@@ -29,7 +33,7 @@ static const char *suffix_of(hk_figure_unit_t unit) {
   return unit == hk_figure_BYTES ? "_bytes" : unit == hk_figure_MS ? "_seconds" : "";
 }
 
-/* In base units: seconds, not milliseconds. */
+/* Names the family in base units: seconds, not milliseconds. */
 static void name_family(family_t *family, const char *group, const char *name) {
   hk_format_t text;
   hk_format_init(&text, family->name, sizeof family->name);
@@ -64,14 +68,14 @@ static void write_value(hk_format_t *out, hk_figure_unit_t unit, uint64_t value)
   hk_format_print(out, "%u.%s", value / 1000, thousandths);
 }
 
-/* `labels` in their braces, or nothing. */
+/* `labels` is in braces, or empty. */
 static void write_sample(const writer_t *writer, const family_t *family, const char *labels, uint64_t value) {
   hk_format_print(writer->out, "%s%s%s ", family->name, is_counter(family) ? "_total" : "", labels);
   write_value(writer->out, family->unit, value);
   hk_format_text(writer->out, "\n");
 }
 
-/* ---- What there is. */
+/* ---- Contents. */
 
 static void write_version(const writer_t *writer) {
   family_t family = {.type = writer->is_openmetrics ? "info" : "gauge", .help = "The library's version."};
@@ -126,7 +130,7 @@ static void write_costs(const writer_t *writer, const hk_snapshot_t *snapshot) {
 }
 #endif
 
-/* One element of many, by a label. */
+/* Writes the sample of one element, which a label names. */
 static void write_labelled(const writer_t *writer, const family_t *family, const char *label, const char *word,
                            uint64_t number, uint64_t value) {
   char buffer[LABEL_BYTES];
@@ -142,7 +146,7 @@ static void write_labelled(const writer_t *writer, const family_t *family, const
   write_sample(writer, family, buffer, value);
 }
 
-/* A family begins with the first of its elements that is known. */
+/* A figure of many elements. The family's head is written before the first element whose value is known. */
 typedef struct {
   const writer_t *writer;
   const hk_figure_text_t *figure;
@@ -167,7 +171,7 @@ static void write_element(elements_t *elements, const char *label, const char *w
 }
 
 static void write_bands(const writer_t *writer, const hk_snapshot_t *snapshot) {
-  const hk_figure_text_t *label = hk_figures_of_band; /* which is its first figure */
+  const hk_figure_text_t *label = hk_figures_of_band; /* the band's name is its first figure */
   for (const hk_figure_text_t *figure = label + 1; figure->name != NULL; figure++) {
     elements_t elements = elements_of(writer, "band", figure, figure->name);
     for (unsigned i = 0; i < HAKMEM_STATS_BANDS; i++) {
@@ -177,7 +181,7 @@ static void write_bands(const writer_t *writer, const hk_snapshot_t *snapshot) {
 }
 
 static void write_classes(const writer_t *writer, const hk_snapshot_t *snapshot) {
-  const hk_figure_text_t *label = hk_figures_of_class; /* the size, which is its first figure */
+  const hk_figure_text_t *label = hk_figures_of_class; /* the class's size is its first figure */
   for (const hk_figure_text_t *figure = label + 1; figure->name != NULL; figure++) {
     if (figure->words != NULL) continue;
     elements_t elements = elements_of(writer, "class", figure, figure->name);
@@ -187,11 +191,11 @@ static void write_classes(const writer_t *writer, const hk_snapshot_t *snapshot)
   }
 }
 
-/* Each heap is some thirty samples of each scrape, for as long as a database keeps them. Who has more heaps than these has the oldest
- * ones, and what all others have in sum. */
+/* Each heap adds about thirty samples to a scrape, which a database stores. A program with more heaps gets samples for
+ * the oldest ones, and the sum of all others. */
 #define HEAPS_MAX 64
 
-/* What says which heap it is has no sum, and is no metric. */
+/* Returns whether the figure can be summed. Those that identify a heap cannot, and are no metrics. */
 static bool is_quantity(const hk_figure_text_t *figure) {
   return figure->words == NULL && strcmp(figure->name, "node") != 0 && strcmp(figure->name, "number") != 0;
 }

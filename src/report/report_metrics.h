@@ -11,7 +11,7 @@ typedef enum { hk_metrics_openmetrics, hk_metrics_prometheus } hk_metrics_form_t
 
 void hk_report_metrics(hk_format_t *out, hk_metrics_form_t form, const hk_snapshot_t *snapshot);
 
-/* Whether a file that begins so was written by us. */
+/* Returns whether a file with this beginning was written by the library. */
 bool hk_report_metrics_is_ours(const char *beginning);
 
 #endif /* HK_REPORT_REPORT_METRICS_H */

@@ -15,9 +15,9 @@
 #include "space/idle.h"
 #include "space/recording.h"
 
-/* ---- Where it goes. */
+/* ---- Outputs. */
 
-/* Chosen: what a report of a few heaps fits into, where addresses are rare. */
+/* Chosen: room for the report of a few heaps, where address space is rare. */
 #define LEAST_BYTES (256 * HK_KIB)
 
 static void deliver(void (*report)(hk_format_t *out), void (*write)(const char *text, size_t bytes)) {
@@ -42,9 +42,10 @@ void hk_report_write_file(bool is_last) {
           is_last ? hk_stats_file_finish : hk_stats_file_renew);
 }
 
-/* ---- When. */
+/* ---- Start and end of the program. */
 
-/* Whether something may be said at the end, when the program may have closed its stderr and have a file there. */
+/* Returns whether anything may be written at the end. The program may have closed stderr by then, and have a file of
+ * its own at that descriptor. */
 static bool has_last_words(void) {
   return hk_option.stats || hk_option.stats_signal != 0 || *hk_option.stats_file != '\0' || *hk_option.trace != '\0' ||
          *hk_option.profile_file != '\0' || *hk_option.learn_file != '\0' || hk_option.leaks != hk_leaks_off;
@@ -61,9 +62,9 @@ __attribute__((constructor)) static void prepare(void) {
   hk_recording_start(hk_idle_in_use(), hk_option.mode);
 }
 
-/* Late: what the program does in its own exit handlers is counted. */
+/* Runs late, so that it counts what the program's own exit handlers do. */
 __attribute__((destructor)) static void report_at_exit(void) {
-  hk_leak_out_at_exit(); /* first: what is live is the program's */
+  hk_leak_out_at_exit(); /* first, while all live blocks are the program's */
   if (hk_option.stats) hk_report_write();
   if (hk_stats_file_is_wanted()) hk_report_write_file(true);
   hk_profile_file_finish();

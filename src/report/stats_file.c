@@ -12,15 +12,16 @@
 #include "report/report_form.h"
 #include "report/report_metrics.h"
 
-/* Chosen: for so long the end of the program waits for the last writing before. */
+/* Chosen: longest wait at the end of the program for a write that another thread has begun. */
 #define FINISH_WAIT_MS 1000
 
 static hk_output_file_t file = {.variable = "HAKMEM_STATS_FILE", .value = &hk_option.stats_file};
 
-/* The mark of the process in which the file is being written, or for the last time: one thread at a time. 0: none. */
+/* Mark of the process in which a thread writes the file, or has written it for the last time; 0: none. One thread
+ * writes at a time. */
 static _Atomic(uint64_t) writer;
 
-/* The mark of the process that has said that it cannot. */
+/* Mark of the process that has warned that it cannot write the file. */
 static _Atomic(uint64_t) complainer;
 
 static bool is_renewed(void) { return hk_option.stats_signal != 0 || hk_option.stats_interval != 0; }
@@ -34,7 +35,7 @@ hk_stats_form_t hk_stats_file_form(void) {
   return hk_text_ends(hk_output_file_pattern(&file), ".prom") ? hk_stats_prometheus : hk_stats_json;
 }
 
-/* What may be replaced: nothing where it is written once. */
+/* Returns the test for files that may be replaced; NULL when the file is written only once. */
 static hk_renewed_file_is_ours_t *is_ours(void) {
   if (!is_renewed()) return NULL;
   return hk_stats_file_form() == hk_stats_json ? hk_form_json_is_ours : hk_report_metrics_is_ours;
@@ -57,7 +58,7 @@ void hk_stats_file_renew(const char *text, size_t bytes) {
   hk_store_release(&writer, 0);
 }
 
-/* The last writing must not be overtaken by one before it. */
+/* Waits, so that an earlier write cannot replace the last one. */
 static void wait_for_writer(void) {
   for (unsigned waited_ms = 0; waited_ms < FINISH_WAIT_MS && !may_write(); waited_ms++) hk_os_pause(1);
 }

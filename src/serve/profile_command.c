@@ -17,17 +17,17 @@
 
 #define NS_PER_MS UINT64_C(1000000)
 
-/* Of the one thread that answers. */
+/* Used by the serve thread only. */
 static char reason[160];
 
 /* ---- Start and stop. */
 
 typedef struct {
-  uint64_t rate; /* 0: the option's */
+  uint64_t rate; /* 0: the rate of the option */
   bool stays;
 } start_t;
 
-/* "[bytes] [stay]". False where the text is something else. */
+/* Parses "[bytes] [stay]". Returns false for any other text. */
 static bool read_start(const char *text, start_t *start) {
   *start = (start_t){.rate = 0};
   const char *rest = hk_text_number(text, &start->rate);
@@ -47,15 +47,16 @@ static const char *runs_already(void) {
   hk_profile_span_t span = hk_profile_span();
   hk_format_t text;
   hk_format_init(&text, reason, sizeof reason);
-  hk_format_print(&text, "a profile runs already, for %u s, with a sample for each %u bytes; it goes on as it is",
+  hk_format_print(&text,
+                  "a profile is already running, for %u s, with a sample for each %u bytes; it continues unchanged",
                   span.duration_ns / (1000 * NS_PER_MS), span.rate_bytes);
   return reason;
 }
 
 const char *hk_profile_command_start(hk_format_t *out, const char *arguments, uint64_t *run) {
-  if (!HK_SAFETY) return "this variant has no heap profile: libhakmem.so has";
+  if (!HK_SAFETY) return "this variant has no heap profile; libhakmem.so has one";
   start_t start;
-  if (!read_start(arguments, &start)) return "profile start takes a number of bytes, from 1 to 4294967296, and stay";
+  if (!read_start(arguments, &start)) return "profile start accepts a number of bytes, from 1 to 4294967296, and stay";
   if (!hk_profile_start(start.rate)) return runs_already();
   if (!start.stays) *run = hk_profile_run();
   return hk_profile_command_state(out, "");
@@ -67,7 +68,7 @@ const char *hk_profile_command_stop(hk_format_t *out, const char *arguments) {
   return hk_profile_command_state(out, "");
 }
 
-/* Leaves alone a run that another client or the program has begun since. */
+/* Ends the run of a client that has gone. A run that another client or the program has begun since goes on. */
 void hk_profile_command_end(uint64_t run) {
   if (run != 0 && run == hk_profile_run()) (void)hk_profile_stop();
 }
@@ -82,7 +83,7 @@ const char *hk_profile_command_state(hk_format_t *out, const char *arguments) {
   return NULL;
 }
 
-/* ---- What it has found. */
+/* ---- Results. */
 
 static const char no_profile[] = "no profile was started in this process";
 

@@ -1,4 +1,4 @@
-/* serve/profile_command.h - L10. The heap profile from outside: the commands that begin with "profile". */
+/* serve/profile_command.h - L10. The commands that begin with "profile": the heap profile for the command line tool. */
 #ifndef HK_SERVE_PROFILE_COMMAND_H
 #define HK_SERVE_PROFILE_COMMAND_H
 
@@ -9,21 +9,23 @@
 
 HK_C_BEGIN
 
-/* As in serve_command.h: NULL, and `out` holds the answer; otherwise why there is none, until the next call. One
- * thread. */
+/* Each function answers as hk_serve_command does: it returns NULL and `out` holds the answer, or it returns the reason
+ * why there is none, valid until the next call. Only the serve thread calls them. */
 
-/* Starts the profile; `arguments` is a rate in bytes (none: the option's), and "stay". Any client and the program can
- * stop it. Without "stay" it ends with the client: `*run` is then for hk_profile_command_end, at the client's end. */
+/* Starts the profile. `arguments` is a rate in bytes (none: the option's rate) and "stay". Any client and the program
+ * can stop the profile. Without "stay" it ends with the client: `*run` is then for hk_profile_command_end at the
+ * client's end. */
 const char *hk_profile_command_start(hk_format_t *out, const char *arguments, uint64_t *run);
 void hk_profile_command_end(uint64_t run);
 
 const char *hk_profile_command_stop(hk_format_t *out, const char *arguments);
 
-/* {"running":..,"rate":..,"time_ms":..,"duration_ms":..,"samples":..,"lost":..}: of the run that began last; a rate of
- * 0: none did. */
+/* Answers {"running":..,"rate":..,"time_ms":..,"duration_ms":..,"samples":..,"lost":..} for the run that began last.
+ * The rate is 0 before the first run. */
 const char *hk_profile_command_state(hk_format_t *out, const char *arguments);
 
-/* What was sampled, also after the end: as gzipped profile.proto, or as JSON with lifetimes and fragmentation. */
+/* Answer with the samples, also after the end of the run: as gzipped profile.proto, or as JSON with lifetimes and
+ * fragmentation. */
 const char *hk_profile_command_pprof(hk_format_t *out, const char *arguments);
 const char *hk_profile_command_sites(hk_format_t *out, const char *arguments);
 

@@ -1,13 +1,15 @@
-/* serve/serve.c - L10. The serve thread: shows the statistics while the program runs (api/instruments.h). It exists only while
- * something asks: a signal of the user's choice, a file that is written at an interval, or the command line tool, which
- * sends a signal and then connects to the process's socket. A secure-exec program has none of it.
+/* serve/serve.c - L10. The serve thread: shows the statistics while the program runs (api/instruments.h).
  *
- * It is a bare thread (os/os.h), for a signal handler can start no other. It has no heap, and ends after a minute without
- * a request.
+ * The thread exists only while it is needed: for a signal of the user's choice, for a file that is written at an
+ * interval, or for the command line tool, which sends a signal and then connects to the process's socket. A secure-exec
+ * program has no serve thread.
  *
- * The handlers change a word, wake who sleeps on it, and start the thread if there is none. The thread reads the word
- * before it looks what is wanted; when it has ended it looks at the word once more: who came too late to be seen, and
- * found that there was a thread, is then not forgotten.
+ * It is a bare thread (os/os.h), because a signal handler cannot start another kind. It has no heap, and ends after a
+ * minute without a request.
+ *
+ * A signal handler changes the word `calls`, wakes the thread that sleeps on it, and starts the thread if there is
+ * none. The thread reads the word before it looks for work, and once more after it has given up its claim. So no
+ * request is lost that came too late for the thread and found the claim taken.
  */
 
 #include <stdbool.h>
@@ -28,38 +30,38 @@
 #include "report/stats_file.h"
 #include "serve/server.h"
 
-/* Chosen. While somebody may connect, the thread looks this often for signals, and for a socket that the program has
+/* Chosen: while clients may connect, the thread looks this often for signals, and for a socket that the program has
  * closed. */
 #define LISTEN_MS 200
-/* Chosen: after this time without a client, the thread ends. */
+/* Chosen: the thread ends after this time without a client. */
 #define QUIET_MS 60000
-/* Chosen: most threads in a row whose rights differ from the first thread's. The last one asks for no successor: each
- * such signal ends a system call of the first thread early. */
+/* Chosen: most threads in a row that end because their rights differ from the first thread's. The last one gets no
+ * successor, because each signal for one ends a system call of the first thread early. */
 #define MOST_HAND_OVERS 3
 
-/* The mark of the process that may have the thread: not a child of vfork or _Fork, whose memory is its parent's or in
- * no known state. */
+/* Mark of the process that may have the thread. A child of vfork or _Fork may not: its memory is its parent's, or in an
+ * unknown state. */
 static _Atomic(uint64_t) home;
 
-/* Changes when something is asked for. */
+/* Changes with each request. */
 static _Atomic(uint32_t) calls;
 static _Atomic(bool) is_listening_wanted;
 static _Atomic(bool) is_report_wanted;
 
-/* Written by the thread that has claimed, before it starts the serve thread. */
+/* Written by the thread that holds the claim, before it starts the serve thread. */
 static bool is_of_first_thread;
 
-/* The thread's own. */
+/* Belongs to the serve thread. */
 static struct {
-  uint64_t heard_ms; /* when a client was connected last, or the tool's signal came */
-  uint64_t file_ms;  /* when the file is due */
+  uint64_t heard_ms; /* time of the last connected client, or of the tool's last signal */
+  uint64_t file_ms;  /* time at which the file is due */
   hk_rights_watch_t rights;
   unsigned hand_overs; /* in a row */
 } serve;
 
 static void run(void);
 
-/* ---- What is asked for. From signal handlers too. */
+/* ---- Requests, also from signal handlers. */
 
 static void start(void) {
   if (!hk_os_bare_thread_claim()) return;
@@ -84,7 +86,7 @@ void hk_serve_end_soon(void) { wake(); }
 static void on_attach(void) { call(&is_listening_wanted); }
 static void on_report(void) { call(&is_report_wanted); }
 
-/* ---- What the thread does. */
+/* ---- The thread's work. */
 
 static bool is_file_renewed(void) { return hk_option.stats_interval != 0 && hk_stats_file_is_wanted(); }
 
@@ -118,7 +120,8 @@ static hk_rights_t look_at_rights(void) {
   return verdict;
 }
 
-/* Looks again before a file is written: one that is made with the old rights, the new ones may not replace. */
+/* Checks the rights again before a file is written: a file that is made with old rights cannot be replaced with new
+ * ones. */
 static hk_rights_t look_before_visit(void) {
   uint64_t now_ms = hk_os_coarse_ms();
   bool is_file_due = is_file_renewed() && now_ms >= serve.file_ms;
@@ -128,12 +131,12 @@ static hk_rights_t look_before_visit(void) {
 
 static bool may_go_on(void) { return hk_rights_may_stay(look_at_rights()); }
 
-/* Limits a wait to the time of the next look. */
+/* Limits a wait to the time of the next check. */
 static uint64_t until_next_look(uint64_t now_ms, uint64_t wait_ms) {
   return hk_smaller(wait_ms, hk_subtract_to_zero(serve.rights.due_ms, now_ms));
 }
 
-/* ---- Its course. */
+/* ---- The thread's loop. */
 
 static void answer(uint64_t now_ms) {
   if (!hk_server_visit(until_next_look(now_ms, LISTEN_MS), may_go_on)) {
@@ -144,7 +147,7 @@ static void answer(uint64_t now_ms) {
   if (hk_subtract_to_zero(now_ms, serve.heard_ms) >= QUIET_MS || hk_server_is_over()) hk_server_close();
 }
 
-/* Does the work that is due, and waits for more. False when no more can come. */
+/* Does the work that is due, and waits for more. Returns false when no more can come. */
 static bool visit(uint32_t seen) {
   uint64_t now_ms = hk_os_coarse_ms();
   if (!hk_sandbox_permits_threads()) {
@@ -165,16 +168,16 @@ static bool visit(uint32_t seen) {
   return true;
 }
 
-/* In a child that a signal handler forked, the interrupted code repairs first. */
+/* In a child that a signal handler forked, waits until the interrupted code has repaired the locks. */
 static void wait_for_repair(void) {
   while (hk_lock_needs_repair() && may_go_on()) {
     if (!hk_os_wait_for((const uint32_t *)&calls, hk_load_relaxed(&calls), LISTEN_MS)) return;
   }
 }
 
-/* Whether the first thread is to start a successor, with its current rights. Under a filter of system calls it might be
- * ended for that. A thread that it has started itself and that cannot tell its rights would have a successor that
- * cannot either. */
+/* Returns whether the first thread is to start a successor, with its current rights. Under a system call filter the
+ * kernel might kill the first thread for that. A thread that was started by the first thread and cannot tell its rights
+ * would have a successor that cannot tell them either. */
 static bool is_successor_wanted(hk_rights_t verdict) {
   bool is_due = is_file_renewed() || hk_server_is_open() || hk_load_relaxed(&is_listening_wanted) ||
                 hk_load_relaxed(&is_report_wanted);
@@ -182,7 +185,7 @@ static bool is_successor_wanted(hk_rights_t verdict) {
   return is_due && is_possible && serve.hand_overs < MOST_HAND_OVERS;
 }
 
-/* Ends the thread: it may have rights that the program has given up. */
+/* Ends the thread, which may have rights that the program has given up. */
 static void end_early(hk_rights_t verdict) {
   if (verdict == hk_rights_confined) hk_lifecycle_note_filter();
   bool is_wanted = is_successor_wanted(verdict);
@@ -214,14 +217,14 @@ static void run(void) {
   } while (hk_load_acquire(&calls) != seen && hk_sandbox_permits_threads() && hk_os_bare_thread_claim());
 }
 
-/* ---- A process's start, and forks. */
+/* ---- Start of a process, and forks. */
 
 static void begin(void) {
   hk_store_relaxed(&home, hk_process_mark());
   if (is_file_renewed() && hk_sandbox_permits_threads()) start();
 }
 
-/* The thread is the parent's, and what was asked of it too. */
+/* The parent keeps the thread and its requests. */
 static void begin_child(void) {
   hk_server_forget();
   serve.hand_overs = 0;
@@ -239,10 +242,10 @@ static void take_report_signal(void) {
   hk_format_init(&value, buffer, sizeof buffer);
   hk_format_decimal(&value, hk_option.stats_signal);
   hk_option_warn("HAKMEM_STATS_SIGNAL", buffer, "is not used",
-                 result == hk_os_signal_in_use ? "the program has a use for it already" : "the system refuses it");
+                 result == hk_os_signal_in_use ? "the program already uses it" : "the system refuses it");
 }
 
-/* Where the tool's signal cannot be had, nothing is said: nobody has asked for it. */
+/* Prints no warning when the tool's signal is not available, because the user has not chosen it. */
 void hk_serve_prepare(void) {
   hk_lifecycle_start();
   hk_option_load();

@@ -11,19 +11,19 @@
 #include "report/report.h"
 #include "serve/profile_command.h"
 
-/* Of an address. */
+/* Hexadecimal digits of an address. */
 #define MOST_DIGITS 16
 
-/* Called with what follows the command's words, which is empty for most. */
+/* Answers a command. `arguments` is the text behind the command's words, empty for most commands. */
 typedef const char *answer_t(hk_format_t *out, const char *arguments);
 
-/* Of a command that begins a run of the heap profile, which ends with the client. */
+/* Answers a command that begins a run of the heap profile, which ends with the client. */
 typedef const char *start_t(hk_format_t *out, const char *arguments, uint64_t *run);
 
-/* The `start` that may take long. */
+/* Answers a command that may take long. */
 typedef const char *scan_t(hk_format_t *out, const char *arguments, bool (*may_go_on)(void));
 
-/* Has one of `answer`, `start` and `scan`. */
+/* Exactly one of `answer`, `start` and `scan` is set. */
 typedef struct {
   const char *words;
   answer_t *answer;
@@ -33,7 +33,8 @@ typedef struct {
 
 /* ---- The commands. */
 
-/* As it stands in the library's file too: by it a program is known that is linked with the archive. */
+/* The tool looks for this text in a program's file too: it recognizes programs that are linked with the static
+ * archive. */
 static const char *protocol(hk_format_t *out, const char *arguments) {
   (void)arguments;
   hk_format_text(out, "hakmem: this process answers, protocol 1\n");
@@ -76,7 +77,7 @@ static const char *describe(hk_format_t *out, const char *arguments) {
   if (digits == NULL) digits = arguments;
   uint64_t address;
   const char *end = hk_text_hex(digits, &address);
-  if (end == NULL || *end != '\0' || end - digits > MOST_DIGITS) return "describe needs an address, in hexadecimal";
+  if (end == NULL || *end != '\0' || end - digits > MOST_DIGITS) return "describe needs a hexadecimal address";
   hk_describe(out, address);
   hk_format_text(out, "\n");
   return NULL;
@@ -98,9 +99,9 @@ static const command_t commands[] = {
     {"leaks", .scan = hk_leak_out_command},
 };
 
-/* ---- Which one it is. */
+/* ---- The command of a line. */
 
-/* What follows `words` in the line, after one space; NULL where the line begins otherwise. */
+/* Returns the text behind `words` and one space; NULL when the line does not begin with `words`. */
 static const char *arguments_of(const char *line, const char *words) {
   const char *rest = hk_text_after(line, words);
   if (rest == NULL) return NULL;

@@ -1,4 +1,4 @@
-/* serve/serve_command.h - L10. What the process answers to who asks it from outside: one table of commands. */
+/* serve/serve_command.h - L10. The commands of the socket: one table. */
 #ifndef HK_SERVE_SERVE_COMMAND_H
 #define HK_SERVE_SERVE_COMMAND_H
 
@@ -10,9 +10,10 @@
 
 HK_C_BEGIN
 
-/* Answers a line, without its end. NULL: `out` holds the answer. Otherwise why there is none, in one line. The caller
- * has no heap and holds nothing. `*run` is the client's: 0 at first, then the run of the heap profile that ends with
- * it. What takes long goes on while `may_go_on`, which is called often then, says so. */
+/* Answers a line without its newline. Returns NULL and stores the answer in `out`, or returns the reason why there is
+ * none, as one line. Requires that the caller has no heap and holds no lock. `*run` belongs to the client: 0 at first,
+ * then the run of the heap profile that ends with the client. A long command calls `may_go_on` often, and stops when it
+ * returns false. */
 const char *hk_serve_command(hk_format_t *out, const char *line, uint64_t *run, bool (*may_go_on)(void));
 
 HK_C_END

@@ -15,19 +15,19 @@
 
 /* Chosen: a terminal that watches, a scraper, and room for two more. */
 #define CLIENT_MAX 4
-/* Chosen: what most answers fit into; to another one the client is told that it is too long. */
+/* Chosen: most answers fit. An answer that cannot grow far enough is refused as too long. */
 #define LEAST_BYTES (256 * HK_KIB)
-/* Of one command, with its end. */
+/* Longest command, with its newline. */
 #define LINE_BYTES 256
-/* Chosen: so long a client may take over an answer while others wait. */
+/* Chosen: longest time for a client to take an answer, because others wait meanwhile. */
 #define WRITE_TIMEOUT_MS 5000
-/* Where the first name is taken, by a child of fork that still has the socket or by a stranger, one of the next is
- * used; cli/hakmem/attach.py tries them all. */
+/* A child of fork that still has the socket, or another program, may hold the first name. The server then takes one of
+ * the next names; cli/hakmem/attach.py tries all of them. */
 #define NAME_COUNT 8
 
 typedef struct {
   int file;             /* -1: none */
-  uint64_t profile_run; /* that ends with the client; 0: none */
+  uint64_t profile_run; /* the run that ends with the client; 0: none */
   size_t length;
   char line[LINE_BYTES];
 } client_t;
@@ -37,7 +37,7 @@ static client_t clients[CLIENT_MAX] = {{.file = -1}, {.file = -1}, {.file = -1},
 
 static bool is_end_wanted;
 
-/* Of the visit that goes on. */
+/* `may_go_on` of the visit in progress. */
 static bool (*visit_may_go_on)(void);
 
 bool hk_server_is_open(void) { return own_socket.file >= 0; }
@@ -71,7 +71,7 @@ bool hk_server_open(void) {
   return error == 0;
 }
 
-/* Ends the client's heap profile too. */
+/* Also ends the client's heap profile. */
 static void forget_client(client_t *client) {
   hk_profile_command_end(client->profile_run);
   *client = (client_t){.file = -1};
@@ -121,7 +121,7 @@ static bool send_answer(const client_t *client, const hk_format_t *answer) {
 
 static bool is_end(const char *line) { return strcmp(line, "end") == 0; }
 
-/* False when the client is gone, or wants to go. */
+/* Returns false when the client has disconnected, or has sent "end". */
 static bool answer(client_t *client, const char *line) {
   if (is_end(line)) {
     is_end_wanted = true;
@@ -138,7 +138,7 @@ static bool answer(client_t *client, const char *line) {
 
 /* ---- Clients. */
 
-/* All whole lines that are there. False when the client is to go. */
+/* Answers all complete lines. Returns false when the client is to be disconnected. */
 static bool answer_lines(client_t *client) {
   size_t start = 0;
   for (size_t at = 0; at < client->length; at++) {
@@ -154,7 +154,7 @@ static bool answer_lines(client_t *client) {
   return false;
 }
 
-static bool hear(client_t *client) {
+static bool read_client(client_t *client) {
   long count =
       hk_local_socket_read(&own_socket, client->file, client->line + client->length, LINE_BYTES - client->length);
   if (count == -EAGAIN) return true;
@@ -170,18 +170,18 @@ static client_t *free_client(void) {
   return NULL;
 }
 
-/* False when somebody waits who cannot be let in, for want of a descriptor. */
-static bool welcome(void) {
-  client_t guest = {.file = hk_local_socket_accept(&own_socket)};
-  if (guest.file < 0) return false;
+/* Returns false when a client waits that cannot be accepted, for want of a descriptor. */
+static bool accept_client(void) {
+  client_t newcomer = {.file = hk_local_socket_accept(&own_socket)};
+  if (newcomer.file < 0) return false;
   client_t *client = free_client();
-  const char *refusal = client == NULL ? "it answers too many others already" : NULL;
-  if (!hk_local_socket_is_trusted(guest.file)) refusal = "it answers its own user and root alone";
+  const char *refusal = client == NULL ? "the process already has too many clients" : NULL;
+  if (!hk_local_socket_is_trusted(newcomer.file)) refusal = "the process answers only its own user and root";
   if (refusal == NULL) {
-    *client = guest;
+    *client = newcomer;
   } else {
-    (void)send_error(&guest, refusal);
-    hk_local_socket_end(&own_socket, guest.file);
+    (void)send_error(&newcomer, refusal);
+    hk_local_socket_end(&own_socket, newcomer.file);
   }
   return true;
 }
@@ -196,9 +196,9 @@ bool hk_server_visit(uint64_t timeout_ms, bool (*may_go_on)(void)) {
     return true;
   }
   for (unsigned i = 0; i < CLIENT_MAX; i++) {
-    if (files[i].revents != 0 && !hear(&clients[i])) end_client(&clients[i]);
+    if (files[i].revents != 0 && !read_client(&clients[i])) end_client(&clients[i]);
   }
-  bool is_stuck = (files[CLIENT_MAX].revents & POLLIN) != 0 && !welcome();
+  bool is_stuck = (files[CLIENT_MAX].revents & POLLIN) != 0 && !accept_client();
   if (is_stuck) (void)hk_local_socket_wait(files, CLIENT_MAX, timeout_ms);
   return hk_local_socket_owns(&own_socket, own_socket.file);
 }

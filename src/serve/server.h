@@ -1,7 +1,8 @@
-/* serve/server.h - L10. The process's socket, and who has connected to it. Who connects sends lines; each is answered by
- * "ok <bytes>\n" and so many bytes, or by "error <text>\n"; "end" is answered by nothing, and says that the program
- * needs to listen no longer. A heap profile that a client has started ends when the client is gone, however it ends,
- * unless the client asked for it to stay. All of it belongs to one thread, the serve thread.
+/* serve/server.h - L10. The process's socket and its clients. All of it belongs to the serve thread.
+ *
+ * A client sends lines. The server answers each with "ok <bytes>\n" and that number of bytes, or with "error <text>\n".
+ * It does not answer "end", which tells it that the client needs the socket no longer. A heap profile that a client has
+ * started ends when the client disconnects, however it ends, unless the client asked for it to stay.
  */
 #ifndef HK_SERVE_SERVER_H
 #define HK_SERVE_SERVER_H
@@ -9,19 +10,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Listens, unless it does so already. False when the system refuses. */
+/* Listens on the socket, unless it does so already. Returns false when the system refuses. */
 bool hk_server_open(void);
 bool hk_server_is_open(void);
 
-/* How many are connected. */
+/* Returns the number of connected clients. */
 unsigned hk_server_client_count(void);
 
-/* Somebody has said "end", and nobody is left. */
+/* Returns whether a client has sent "end" and all clients have disconnected. */
 bool hk_server_is_over(void);
 
-/* Waits until a client connects or asks something, but for `timeout_ms` at the most, and answers all that was asked. A
- * client that is slow to take its answer is left as soon as `may_go_on` says false, and so is a search for leaks. False
- * when the socket is gone, because the program has closed it. */
+/* Waits for a client or a command, at most `timeout_ms`, and answers all commands. It drops a client that is slow to
+ * take its answer, and stops a leak scan, as soon as `may_go_on` returns false. Returns false when the program has
+ * closed the socket. */
 bool hk_server_visit(uint64_t timeout_ms, bool (*may_go_on)(void));
 
 void hk_server_close(void);

@@ -165,7 +165,7 @@ def test_several_at_once(target: Target) -> None:
     clients = [attach(target.pid) for _ in range(4)]
     for client in clients:
         assert json.loads(client.ask("stats json"))["pid"] == target.pid
-    with pytest.raises(Refused, match="too many others"):
+    with pytest.raises(Refused, match="too many clients"):
         attach(target.pid)
     clients.pop().close()
     wait_until(lambda: len(list(Path(f"/proc/{target.pid}/fd").iterdir())) == 3 + 1 + 3)
@@ -368,7 +368,9 @@ def test_another_user(target: Target) -> None:
                 connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
                 connection.connect(f"\0hakmem/{target.pid}")
                 answer = connection.recv(1000)
-                os._exit(0 if refused_by_tool and answer == b"error it answers its own user and root alone\n" else 1)
+                os._exit(
+                    0 if refused_by_tool and answer == b"error the process answers only its own user and root\n" else 1
+                )
             os._exit(2)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 

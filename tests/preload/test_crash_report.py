@@ -27,16 +27,16 @@ CALL = re.compile(r"hakmem:   #\d+ 0x[0-9a-f]+( \S+\+0x[0-9a-f]+| \(nothing is m
 
 # The way to crash: the signal, and what is said of its cause.
 WAYS = {
-    "in_block": (signal.SIGSEGV, r"an? \w+ (of|to) 0x[0-9a-f]+, where the program forbids that"),
-    "past_block": (signal.SIGSEGV, r"an? \w+ (of|to) 0x[0-9a-f]+, where the program forbids that"),
-    "in_freed": (signal.SIGSEGV, r"an? \w+ (of|to) 0x[0-9a-f]+, where the program forbids that"),
+    "in_block": (signal.SIGSEGV, r"an? \w+ (of|to) 0x[0-9a-f]+, which the page protection forbids"),
+    "past_block": (signal.SIGSEGV, r"an? \w+ (of|to) 0x[0-9a-f]+, which the page protection forbids"),
+    "in_freed": (signal.SIGSEGV, r"an? \w+ (of|to) 0x[0-9a-f]+, which the page protection forbids"),
     "null": (signal.SIGSEGV, r"an? \w+ (of|to) 0x10, where nothing is mapped"),
     "null_call": (signal.SIGSEGV, r"an? \w+ (of|to) 0x0, where nothing is mapped"),
     "through_freed": (signal.SIGSEGV, r"an? \w+ (of|to) 0x8, where nothing is mapped"),
-    "past_file": (signal.SIGBUS, r"an? \w+ (of|to) 0x[0-9a-f]+, behind the end of a file or where memory has run out"),
+    "past_file": (signal.SIGBUS, r"an? \w+ (of|to) 0x[0-9a-f]+, past the end of a mapped file, or memory has run out"),
     "overflow": (signal.SIGSEGV, r"an? \w+ (of|to) 0x[0-9a-f]+, where nothing is mapped"),
     "thread_null": (signal.SIGSEGV, r"an? \w+ (of|to) 0x10, where nothing is mapped"),
-    "thread_overflow": (signal.SIGSEGV, r"an? \w+ (of|to) 0x[0-9a-f]+, where the program forbids that"),
+    "thread_overflow": (signal.SIGSEGV, r"an? \w+ (of|to) 0x[0-9a-f]+, which the page protection forbids"),
     "threads": (signal.SIGSEGV, r"an? \w+ (of|to) 0x10, where nothing is mapped"),
     "abort": (signal.SIGABRT, "sent by the program itself"),
     "raise": (signal.SIGSEGV, "sent by the program itself"),
@@ -102,9 +102,9 @@ def test_nothing_is_said_unless_asked_for(crash: Callable[..., Outcome], way: st
     "way,what",
     [
         ("in_block", r"70000 bytes into a live block of 262144 bytes at 0x\w+ \(run of 4 slabs at 0x\w+\)"),
-        ("past_block", r"in memory that is free, 5 bytes past the end of a live block of 262144 bytes at 0x\w+"),
-        ("in_freed", r"in memory that is free"),
-        ("null", r"NULL and 16 bytes: nothing is ever there"),
+        ("past_block", r"in free memory, 5 bytes past the end of a live block of 262144 bytes at 0x\w+"),
+        ("in_freed", r"in free memory"),
+        ("null", r"NULL plus 16 bytes, which is never mapped"),
     ],
 )
 def test_the_address_is_described(crash: Callable[..., Outcome], way: str, what: str) -> None:

@@ -243,7 +243,7 @@ def test_thousands_of_heaps(runner: Runner, program: Callable[[str], Path], tmp_
         assert sum(heap[figure] for heap in heaps) == sum(band[figure] for band in small), figure
     (table,) = re.findall(r"^hakmem: heaps\n(.*)", outcome.errors(), re.MULTILINE | re.DOTALL)
     lines = table.splitlines()
-    assert len(lines) == 1 + 16 + 1 and lines[-1] == f"  and {MANY + 1 - 16} that have less in use"
+    assert len(lines) == 1 + 16 + 1 and lines[-1] == f"  and {MANY + 1 - 16} more with less in use"
     assert lines[1].split()[:2] == ["1", "attached"], "the first thread has what the others were made of"
 
 

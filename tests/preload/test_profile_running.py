@@ -103,7 +103,7 @@ def test_start_read_stop_start(target: Target) -> None:
             with pytest.raises(Refused, match="a number of bytes, from 1 to 4294967296"):
                 attached.ask(f"profile start {wrong}")
         attached.ask(f"profile start {RATE}")
-        with pytest.raises(Refused, match=f"runs already, for .* s, with a sample for each {RATE} bytes"):
+        with pytest.raises(Refused, match=f"is already running, for .* s, with a sample for each {RATE} bytes"):
             attached.ask("profile start 100")
         assert state(attached)["running"] is True and state(attached)["rate"] == RATE
         target.do("fill")
@@ -268,7 +268,7 @@ def test_a_sampled_block_is_explained(target: Target, program: Program) -> None:
         block = int(target.do("block"), 16)
         line = attached.ask(f"describe {block:x}").decode()
         assert f"{block:#x} is the start of a live block of " in line
-        assert "sampled: 5000 bytes asked for " in line
+        assert "sampled: 5000 bytes requested " in line
         found = re.search(r" by profile_sites\+0x([0-9a-f]+) profile_sites\+0x", line)
         assert found is not None, line
         with program("profile_sites").open("rb") as file:

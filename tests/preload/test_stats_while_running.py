@@ -99,7 +99,7 @@ def test_a_signal_that_is_in_use(program: Program, runner: Runner) -> None:
         target.do("still there")
         lines = fetch(target).splitlines()
     # The shell, which runs on it too, has not said anything: it began with the signal at its default.
-    told = "hakmem: warning: HAKMEM_STATS_SIGNAL=12 is not used: the program has a use for it already (see options.md)"
+    told = "hakmem: warning: HAKMEM_STATS_SIGNAL=12 is not used: the program already uses it (see options.md)"
     assert lines == [told]
 
 

@@ -53,13 +53,13 @@ HK_FRESH_TEST(Describe, WhatIsNotOurs) {
   ASSERT_NE(Alloc(hk_heap_take(), 1), nullptr);
   int on_stack = 0;
   EXPECT_EQ(Describe(0), "0x0 is NULL");
-  EXPECT_EQ(Describe(24), "0x18 is NULL and 24 bytes: nothing is ever there");
-  EXPECT_EQ(Describe(HK_SLAB_BYTES - 1), "0xffff is NULL and 65535 bytes: nothing is ever there");
+  EXPECT_EQ(Describe(24), "0x18 is NULL plus 24 bytes, which is never mapped");
+  EXPECT_EQ(Describe(HK_SLAB_BYTES - 1), "0xffff is NULL plus 65535 bytes, which is never mapped");
   EXPECT_EQ(Describe(HK_SLAB_BYTES), "0x10000 is not in hakmem's memory");
   EXPECT_EQ(Describe(AddressOf(&on_stack)), Is(AddressOf(&on_stack), "not in hakmem's memory"));
-  EXPECT_EQ(Describe(UINTPTR_MAX), Is(UINTPTR_MAX, "no address that a program can have"));
+  EXPECT_EQ(Describe(UINTPTR_MAX), Is(UINTPTR_MAX, "not an address that a program can have"));
   uintptr_t past = uintptr_t{1} << HK_ADDRESS_BITS;
-  EXPECT_EQ(Describe(past), Is(past, "no address that a program can have"));
+  EXPECT_EQ(Describe(past), Is(past, "not an address that a program can have"));
   EXPECT_EQ(Describe(past - 1), Is(past - 1, "not in hakmem's memory"));
 }
 
@@ -123,9 +123,9 @@ HK_FRESH_TEST(Describe, WhatNobodyEverHad) {
   hk_heap_t *heap = hk_heap_take();
   uintptr_t first = AddressOf(Alloc(heap, 4));
   uintptr_t last = hk_slab_start(SpanOf(reinterpret_cast<void *>(first))) + HK_SLAB_BYTES - 64;
-  EXPECT_EQ(Describe(last).find(Is(last, "the start of a block of 64 bytes that nobody ever had (tiny")), 0u);
+  EXPECT_EQ(Describe(last).find(Is(last, "the start of a block of 64 bytes that was never handed out (tiny")), 0u);
   EXPECT_EQ(Describe(last + 5).find(
-                Is(last + 5, "5 bytes into a block of 64 bytes at " + Hex(last) + " that nobody ever had (tiny")),
+                Is(last + 5, "5 bytes into a block of 64 bytes at " + Hex(last) + " that was never handed out (tiny")),
             0u);
 }
 
@@ -148,14 +148,14 @@ HK_FRESH_TEST(Describe, TheEndOfASlab) {
 HK_FRESH_TEST(Describe, WhoseItIs) {
   hk_heap_t *heap = hk_heap_take();
   uintptr_t block = AddressOf(Alloc(heap, 4));
-  EXPECT_NE(Describe(block).find(" of another thread, which lives)"), std::string::npos);
+  EXPECT_NE(Describe(block).find(" of another live thread)"), std::string::npos);
   hk_thread_heap = heap;
   EXPECT_NE(Describe(block).find(" of this thread)"), std::string::npos);
   hk_thread_heap = HK_EMPTY_HEAP;
   hk_heap_give_back(heap);
   EXPECT_NE(Describe(block).find(" whose thread has ended)"), std::string::npos);
   hk_store_relaxed(&heap->life, hk_heap_lost);
-  EXPECT_NE(Describe(block).find(" whose thread a fork left behind)"), std::string::npos);
+  EXPECT_NE(Describe(block).find(" whose thread vanished in a fork)"), std::string::npos);
 }
 
 HK_FRESH_TEST(Describe, ASpanOfSeveralSlabs) {
@@ -167,7 +167,7 @@ HK_FRESH_TEST(Describe, ASpanOfSeveralSlabs) {
   ASSERT_NE(hk_slab_of(block), span);
   EXPECT_EQ(Describe(AddressOf(block)),
             Is(AddressOf(block), "the start of a live block of 32768 bytes" +
-                                     SmallHome(block, "mid class 104", "of another thread, which lives")));
+                                     SmallHome(block, "mid class 104", "of another live thread")));
 }
 
 HK_FRESH_TEST(Describe, ARunAndWhatIsBehindIt) {
@@ -178,19 +178,19 @@ HK_FRESH_TEST(Describe, ARunAndWhatIsBehindIt) {
   EXPECT_EQ(Describe(inside), Is(inside, "131077 bytes into a live block of 196608 bytes at " + Hex(run) + home));
   uintptr_t behind = run + 3 * HK_SLAB_BYTES + 2;
   EXPECT_EQ(Describe(behind),
-            Is(behind, "in memory that is free, 2 bytes past the end of a live block of 196608 bytes at " + Hex(run)));
+            Is(behind, "in free memory, 2 bytes past the end of a live block of 196608 bytes at " + Hex(run)));
   ASSERT_TRUE(hk_run_free(hk_slab_of(reinterpret_cast<void *>(run))));
-  EXPECT_EQ(Describe(run), Is(run, "in memory that is free"));
-  EXPECT_EQ(Describe(inside), Is(inside, "in memory that is free"));
+  EXPECT_EQ(Describe(run), Is(run, "in free memory"));
+  EXPECT_EQ(Describe(inside), Is(inside, "in free memory"));
 }
 
 HK_FRESH_TEST(Describe, ABigBlockAndWhatIsBehindIt) {
   constexpr size_t kBytes = 12 * HK_MIB;
   uintptr_t big = AddressOf(hk_large_alloc(kBytes, 1, &zero));
-  EXPECT_EQ(Describe(big), Is(big, "the start of a live block of 12582912 bytes (big)"));
+  EXPECT_EQ(Describe(big), Is(big, "the start of a live block of 12582912 bytes (large)"));
   uintptr_t inside = big + 7 * HK_MIB + 1;
   EXPECT_EQ(Describe(inside),
-            Is(inside, "7340033 bytes into a live block of 12582912 bytes at " + Hex(big) + " (big)"));
+            Is(inside, "7340033 bytes into a live block of 12582912 bytes at " + Hex(big) + " (large)"));
   uintptr_t behind = big + kBytes + 100;
   EXPECT_EQ(
       Describe(behind),
@@ -202,7 +202,7 @@ HK_FRESH_TEST(Describe, ABigBlockAndWhatIsBehindIt) {
 HK_FRESH_TEST(Describe, AKeptBigBlocksRangeIsFree) {
   uintptr_t big = AddressOf(hk_large_alloc(3 * HK_MIB, 1, &zero));
   ASSERT_TRUE(hk_large_free(hk_slab_of(reinterpret_cast<void *>(big)), reinterpret_cast<void *>(big)));
-  EXPECT_EQ(Describe(big + HK_MIB), Is(big + HK_MIB, "in memory that is free"));
+  EXPECT_EQ(Describe(big + HK_MIB), Is(big + HK_MIB, "in free memory"));
 }
 
 HK_FRESH_TEST(Describe, TheLengthIsThatOfTheWholeLine) {
@@ -231,7 +231,7 @@ HK_FRESH_TEST(Describe, ASampledBlock) {
       EXPECT_GE(where.bytes, bytes);
       std::string line = Describe(block);
       EXPECT_EQ(line.find(Is(block, "the start of a live block of ")), 0u) << line;
-      EXPECT_NE(line.find(", sampled: " + std::to_string(bytes) + " bytes asked for "), std::string::npos) << line;
+      EXPECT_NE(line.find(", sampled: " + std::to_string(bytes) + " bytes requested "), std::string::npos) << line;
       EXPECT_EQ(Describe(block + 90).find(Is(block + 90, "90 bytes into a live block of ")), 0u);
       std::string pad = "in the " + std::to_string(alignment) + " bytes before the sampled block at " + Hex(block);
       EXPECT_EQ(Describe(block - 1).find(Is(block - 1, pad)), 0u) << Describe(block - 1);
@@ -265,19 +265,19 @@ HK_FRESH_TEST(Describe, DescriptorsInChangeLeadNowhere) {
   auto restore = [&] { std::memcpy(static_cast<void *>(slab), saved, sizeof saved); };
   uintptr_t address = AddressOf(block) + 8;
   slab->head = nullptr;
-  EXPECT_EQ(Describe(address), Is(address, "in memory that is free"));
+  EXPECT_EQ(Describe(address), Is(address, "in free memory"));
   restore();
   slab->block_bytes = 0;
-  EXPECT_NE(Describe(address).find("in memory that is free"), std::string::npos);
+  EXPECT_NE(Describe(address).find("in free memory"), std::string::npos);
   restore();
   for (intptr_t bytes : {8, -8, 64 - 256, -static_cast<int>(HK_SUPERSLAB_SLABS * sizeof *slab)}) {
     slab->head = reinterpret_cast<hk_slab_t *>(AddressOf(slab) + bytes);
-    EXPECT_EQ(Describe(address), Is(address, "in memory that is free")) << bytes;
+    EXPECT_EQ(Describe(address), Is(address, "in free memory")) << bytes;
   }
   restore();
   hk_slab_set_state(slab, hk_slab_run_tail);
   slab->head = nullptr;
-  EXPECT_EQ(Describe(address), Is(address, "in memory that is free"));
+  EXPECT_EQ(Describe(address), Is(address, "in free memory"));
 }
 
 }  // namespace

@@ -193,7 +193,7 @@ TEST(ServeCommand, AScanForLeaksIsStopped) {
               void *volatile block = hakmem_malloc(100);
               HK_CHILD_CHECK(block != nullptr);
               (void)Answer("leaks scan", &reason, [] { return false; });
-              HK_CHILD_CHECK(reason != nullptr && strstr(reason, "other rights") != nullptr);
+              HK_CHILD_CHECK(reason != nullptr && strstr(reason, "rights have changed") != nullptr);
               (void)Answer("leaks", &reason, [] { return false; });
               HK_CHILD_CHECK(reason == nullptr);
               return 0;

@@ -189,7 +189,7 @@ TEST(Report, HeapsThatAreNoMetricOfTheirOwnAreSummedUp) {
   EXPECT_EQ(CountOf(text, "hakmem_heap_number"), 0u);
   EXPECT_EQ(CountOf(text, "hakmem_heap_requested"), 0u) << "there is no profile";
   std::string lines = Written(hk_report_text);
-  EXPECT_EQ(CountOf(lines, "\n  and " + std::to_string(total - 16) + " that have less in use\n"), 1u) << lines;
+  EXPECT_EQ(CountOf(lines, "\n  and " + std::to_string(total - 16) + " more with less in use\n"), 1u) << lines;
   for (size_t i = 0; i < heaps.size(); i++) {
     for (hk_block_t *block : blocks[i]) Free(heaps[i], block);
     hk_heap_give_back(heaps[i]);

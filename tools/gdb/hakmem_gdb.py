@@ -208,19 +208,18 @@ class Words:
             where = f"{offset} bytes into" if offset else "the start of"
             kind = "" if address_class.kind == "uncut" else f"{address_class.kind} "
             at = f" at {address_class.start:#x}" if offset else ""
-            return (
-                f"{where} a {kind}block of {address_class.size} bytes{at}{' that nobody ever had' if not kind else ''}"
-            )
+            history = "" if kind else " that was never handed out"
+            return f"{where} a {kind}block of {address_class.size} bytes{at}{history}"
         if address_class.kind == "range":
-            return "in memory that is free"
+            return "in free memory"
         if address_class.kind == "end":
             return "behind the last block of a slab"
         if address == 0:
             return "NULL"
         if address < self.layout.slab_bytes:
-            return f"NULL and {address} bytes: nothing is ever there"
+            return f"NULL plus {address} bytes, which is never mapped"
         is_address = address >> self.layout.number["address_bits"] == 0
-        return "not in hakmem's memory" if is_address else "no address that a program can have"
+        return "not in hakmem's memory" if is_address else "not an address that a program can have"
 
     def neighbour(self, address_class: AddressClass, address: int) -> str:
         """The block that it lies a little behind."""
@@ -236,9 +235,9 @@ class Words:
         return f", {past} bytes past the end of a {before.kind} block of {before.size} bytes at {before.start:#x}"
 
     def home(self, address_class: AddressClass) -> str:
-        """Its span and that one's heap, its run, or that it is a big block."""
+        """Its span and that one's heap, its run, or that it is a large block."""
         if not address_class.head:
-            return " (big)" if address_class.kind == "live" else ""
+            return " (large)" if address_class.kind == "live" else ""
         count = self.layout.field(address_class.head, "slab_count", 1)
         slabs = f"{count} slab{'' if count == 1 else 's'} at {address_class.head_start:#x}"
         if address_class.size > self.layout.number["mid_max_bytes"]:
@@ -260,8 +259,8 @@ class Words:
         """Who has the heap: which thread it is cannot be read."""
         life = read(heap + self.layout.number["heap.life"], 1)[0]
         if life == ATTACHED:
-            return "of a thread that lives"
-        return "whose thread has ended" if life == IDLE else "whose thread a fork left behind"
+            return "of a live thread"
+        return "whose thread has ended" if life == IDLE else "whose thread vanished in a fork"
 
 
 # ---- In a process: the library itself is asked.

@@ -62,7 +62,7 @@ def rows(sites: SiteList) -> List[Row]:
 
 def _row(site: Site) -> Row:
     _, allocated, live_blocks, live_bytes = site.sample.values
-    title = "stacks that there was no room to tell apart" if site.shared else _title(site.sample)
+    title = "stacks that share one entry for want of room" if site.shared else _title(site.sample)
     free = site.pinned_bytes or 0
     return Row(title, allocated, live_blocks, live_bytes, site.block_bytes, free, list(site.lifetimes))
 

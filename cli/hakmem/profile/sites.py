@@ -24,7 +24,7 @@ class Site:
     """A stack, and what no pprof file has of it."""
 
     sample: Sample
-    shared: bool  # of stacks that there was no room to tell apart
+    shared: bool  # of stacks that share one entry for want of room
     lifetimes: Tuple[int, ...]
     block_bytes: int  # what the allocator gave for what is in use
     pinned_bytes: Optional[int]  # free bytes beside its live blocks; None: not known

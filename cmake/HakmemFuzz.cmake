@@ -1,6 +1,6 @@
 # Fuzz targets (tests/fuzz/*_fuzzer.c, .cc): readers of foreign input.
 #
-#   fuzz_corpus      all targets in one program with the project's driver (run_corpus.cc); a ctest per target, label fuzz
+#   fuzz_corpus      all targets in one program with the project's driver (run_corpus.cc); a ctest each, label fuzz
 #   fuzz_<name>      with HK_FUZZ, each target as a program of libFuzzer (clang); target `fuzzers` builds them all
 #
 # Included by HakmemTests.cmake, whose fake system the targets run on.

@@ -31,10 +31,12 @@ CLEAN: dict[str, tuple[str, ...]] = {
     "columns": (
         *("README.md", "cli/replay", "docs/concurrency.md", "docs/design.md", "docs/glossary.md", "docs/learning.md"),
         *("tests/tools", "tools/check_language.py"),
+        *("cmake", "src/api", "src/override"),
     ),
     "calques": (
         *("README.md", "cli/launcher", "docs/concurrency.md", "docs/design.md", "docs/glossary.md", "docs/learning.md"),
         *("tests/model",),
+        *("cmake", "src/api", "src/override"),
     ),
     "terms": ("docs/design.md", "src/README.md"),
     "names": ("src",),

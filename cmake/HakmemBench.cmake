@@ -1,8 +1,9 @@
-# The workloads of bench/micro, into bench/ of the build folder: target bench_programs, part of all with HK_BENCH. Programs
-# that know nothing of hakmem: the allocator is preloaded. <name>_floor and <name>_bump have none (bench/README.md).
+# The workloads of bench/micro, built into bench/ of the build folder by the target bench_programs, which is part of all
+# with HK_BENCH. The programs do not link hakmem: the allocator is preloaded. <name>_floor and <name>_bump have none
+# (bench/README.md).
 
 set(bench_dir "${PROJECT_SOURCE_DIR}/bench/micro")
-# Where a free list without checks says what the machine could do, and where a bump pointer does.
+# The workloads that also run on a free list without checks, and on a bump pointer. They show what the machine allows.
 set(bench_with_lists
     batch
     big_blocks
@@ -32,7 +33,7 @@ add_library(bench_support OBJECT EXCLUDE_FROM_ALL "${bench_dir}/bench.c" "${benc
 function(hk_bench_settings target)
   target_link_libraries(${target} PRIVATE hk_flags Threads::Threads)
   target_compile_definitions(${target} PRIVATE _GNU_SOURCE=1)
-  # A compiler that knows what malloc does may leave a pair out.
+  # A compiler that knows malloc and free may remove a pair of calls.
   target_compile_options(
     ${target} PRIVATE -fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc -fno-builtin-free
   )

@@ -1,5 +1,5 @@
-# Compiler and linker flags, as interface targets: hk_flags for everything, hk_sanitize_flags for what a sanitizer
-# instruments, hk_library_flags for what goes into a library, hk_preload_link_flags for linking the shared ones.
+# Compiler and linker flags, as interface targets: hk_flags for all code, hk_sanitize_flags for code that a sanitizer
+# instruments, hk_library_flags for the code of libraries, hk_preload_link_flags for linking the shared ones.
 include(CheckLinkerFlag)
 
 set(CMAKE_C_FLAGS_DEBUG "-Og -g")
@@ -8,8 +8,8 @@ set(CMAKE_CXX_FLAGS_DEBUG "-Og -g")
 add_library(hk_flags INTERFACE)
 target_compile_options(
   hk_flags
-  INTERFACE # Assembly here defines and calls symbols, which optimisation at link time does not see. And the archive
-            # has to serve every linker.
+  INTERFACE # Link-time optimisation does not see the symbols that assembly defines and calls. And the archive has to
+            # serve every linker.
             -fno-lto
             -Wall
             -Wextra
@@ -21,7 +21,7 @@ target_compile_options(
 )
 add_library(hk_sanitize_flags INTERFACE)
 if(HK_SANITIZE)
-  # What a sanitizer adds takes the compiler long; without inlining less so.
+  # A sanitizer's instrumentation takes long to compile. Without inlining it takes less.
   set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O1 -g1")
   set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1")
   set(sanitize -fsanitize=${HK_SANITIZE})
@@ -37,14 +37,15 @@ add_library(hk_library_flags INTERFACE)
 target_link_libraries(hk_library_flags INTERFACE hk_flags hk_sanitize_flags)
 target_compile_options(
   hk_library_flags
-  INTERFACE # Exported is what says so; every other name is ours alone, so it is called directly.
+  INTERFACE # Only marked names are exported. All others are called directly.
             -fvisibility=hidden
             -fno-semantic-interposition
-            # Thread-local variables at a fixed distance from the thread register: no call into ld.so, which may allocate.
+            # Thread-local variables lie at a fixed distance from the thread register. ld.so, which may allocate, is not
+            # called.
             -ftls-model=initial-exec
-            # The few calls into libc go through the GOT; it is bound at start anyway (-z now).
+            # The few calls into libc go through the GOT, which is bound at the start (-z now).
             -fno-plt
-            # We are malloc: the compiler may not reason from what malloc does, nor turn malloc + memset into calloc.
+            # hakmem is malloc: the compiler may not reason from malloc's meaning, nor turn malloc + memset into calloc.
             -fno-builtin-malloc
             -fno-builtin-calloc
             -fno-builtin-realloc
@@ -65,11 +66,11 @@ set(wanted_link_flags
     -Wl,-z,relro
     -Wl,-z,now
     -Wl,-z,noexecstack
-    -Wl,-z,nodelete # dlclose must not take away the memory of a program that lives on
+    -Wl,-z,nodelete # dlclose must not unmap the allocator of a running program
 )
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
-  # Pages are 4 KiB here, so segments need not be further apart; and headers, constants and code share one segment: fewer
-  # partly filled pages in every process. (arm64 keeps the linker's 64 KiB: its kernels may have such pages.)
+  # Pages have 4 KiB on x86-64, so segments need no wider distance. Headers, constants and code share one segment: every
+  # process has fewer partly filled pages. (arm64 keeps the linker's 64 KiB, because its kernels may have such pages.)
   list(APPEND wanted_link_flags -Wl,-z,max-page-size=4096 -Wl,-z,noseparate-code)
 endif()
 foreach(flag IN LISTS wanted_link_flags)

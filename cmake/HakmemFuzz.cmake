@@ -1,11 +1,12 @@
 # Fuzz targets (tests/fuzz/*_fuzzer.c, .cc): readers of foreign input.
 #
-#   fuzz_corpus      every target in one program with our own driver (run_corpus.cc); a ctest a target, labelled fuzz
-#   fuzz_<name>      with HK_FUZZ, each target as a program of libFuzzer's (clang); target `fuzzers` builds them all
+#   fuzz_corpus      all targets in one program with the project's driver (run_corpus.cc); a ctest each, label fuzz
+#   fuzz_<name>      with HK_FUZZ, each target as a program of libFuzzer (clang); target `fuzzers` builds them all
 #
 # Included by HakmemTests.cmake, whose fake system the targets run on.
 
-# Tables with addresses in them lie at a fixed address, which ThreadSanitizer's shadow or an emulator may occupy.
+# The targets put tables with addresses at a fixed address, which ThreadSanitizer's shadow memory or an emulator may
+# occupy.
 if(HK_SANITIZE STREQUAL "thread" OR CMAKE_CROSSCOMPILING)
   return()
 endif()
@@ -16,10 +17,11 @@ if(NOT HK_INSTRUMENTS)
   hk_keep_allocator(fuzz_sources)
 endif()
 set(fuzz_support "${fuzz_dir}/kernel_text.c")
-# Mutations of each target in a test, at a scale of 1.
+# The mutations of each target in one test, at a scale of 1.
 set(HK_FUZZ_TEST_MUTATIONS 8000)
 
-# Some targets contain files of the library: the sanitizers check them as they check the library, unlike other tests.
+# Some targets contain files of the library. So sanitizers check the targets as they check the library, unlike other
+# tests.
 function(hk_fuzz_settings target)
   hk_see_internals(${target} 1)
   target_include_directories(${target} PRIVATE "${tests_dir}" "${tests_dir}/support" "${fuzz_dir}")
@@ -38,7 +40,7 @@ function(hk_fuzz_name source name)
 endfunction()
 
 if(HK_FUZZ)
-  # Coverage of all that the targets are linked with.
+  # Coverage of all code that the targets link.
   target_compile_options(hk_flags INTERFACE -fsanitize=fuzzer-no-link)
   add_custom_target(fuzzers)
   foreach(source IN LISTS fuzz_sources)
@@ -62,7 +64,7 @@ file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/fuzz/fuzz_targets.inc" CONTENT "${f
 add_executable(fuzz_corpus "${fuzz_dir}/run_corpus.cc" ${fuzz_sources} ${fuzz_support} ${fake_os})
 hk_fuzz_settings(fuzz_corpus)
 if(HK_SANITIZE)
-  # The driver reads nothing foreign, and takes the compiler long.
+  # The driver reads no foreign input, and takes long to compile with a sanitizer.
   set_source_files_properties("${fuzz_dir}/run_corpus.cc" PROPERTIES COMPILE_OPTIONS -fno-sanitize=all)
 endif()
 target_include_directories(fuzz_corpus PRIVATE "${PROJECT_BINARY_DIR}/fuzz")

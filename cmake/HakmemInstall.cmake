@@ -1,4 +1,5 @@
-# `cmake --install build/release --prefix ...`: libraries, headers, the man page, find_package(hakmem) and pkg-config.
+# `cmake --install build/release --prefix ...` installs libraries, headers, the man page, find_package(hakmem) and
+# pkg-config.
 if(NOT TARGET hakmem)
   return()
 endif()
@@ -31,7 +32,7 @@ install(FILES "${CMAKE_CURRENT_BINARY_DIR}/hakmem-config.cmake"
               "${CMAKE_CURRENT_BINARY_DIR}/hakmem-config-version.cmake" DESTINATION "${package_dir}"
 )
 
-# The .pc file finds the rest from where it lies: an installed tree may be moved.
+# The .pc file has paths relative to its own place, so an installed tree may be moved.
 set(pkgconfig_dir "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig")
 file(RELATIVE_PATH pc_libdir "${pkgconfig_dir}" "${CMAKE_INSTALL_FULL_LIBDIR}")
 file(RELATIVE_PATH pc_includedir "${pkgconfig_dir}" "${CMAKE_INSTALL_FULL_INCLUDEDIR}")

@@ -1,8 +1,9 @@
-# The allocator (src/base ... src/api) and its instruments (src/unwind ... src/serve) as objects, and the libraries made of it: hakmem and hakmem_static with the checks of
-# src/policy/safety.h, hakmem_fast without them. A sanitizer build has the core alone: a sanitizer brings its own malloc.
+# The allocator (src/base ... src/api) and its instruments (src/unwind ... src/serve) as objects, and the libraries of
+# them: hakmem and hakmem_static with the checks of src/policy/safety.h, hakmem_fast without them. A sanitizer build has
+# the core alone, because a sanitizer brings its own malloc.
 
-# The lower layers and the unwinder do not include src/policy/safety.h: one set of their objects serves every variant.
-# A file that begins to include it does not compile without HK_SAFETY, and moves to the list below.
+# The lower layers and the unwinder do not include src/policy/safety.h, so one set of their objects serves every
+# variant. A file that begins to include it does not compile without HK_SAFETY. It moves to the list below.
 file(
   GLOB shared_sources CONFIGURE_DEPENDS
   "${PROJECT_SOURCE_DIR}/src/base/*.c"
@@ -20,8 +21,10 @@ file(GLOB override_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/override
 )
 list(REMOVE_ITEM shared_sources "${PROJECT_SOURCE_DIR}/src/policy/safety.c")
 list(APPEND variant_sources "${PROJECT_SOURCE_DIR}/src/policy/safety.c")
-# The instruments, or what stands in for them.
-file(GLOB shared_instruments CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/unwind/*.c" "${PROJECT_SOURCE_DIR}/src/pprof/*.c")
+# The instruments. Without HK_INSTRUMENTS, src/api/no_instruments.c stands in for them.
+file(GLOB shared_instruments CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/unwind/*.c"
+     "${PROJECT_SOURCE_DIR}/src/pprof/*.c"
+)
 file(
   GLOB variant_instruments CONFIGURE_DEPENDS
   "${PROJECT_SOURCE_DIR}/src/inspect/*.c"
@@ -37,7 +40,7 @@ else()
 endif()
 set(export_map "${PROJECT_SOURCE_DIR}/src/override/hakmem.map")
 
-# What sources that include our internal headers must see, tests too. `safety` is 0, 1, or SHARED: neither.
+# Sets what sources need that include internal headers, tests too. `safety` is 0, 1, or SHARED: neither.
 function(hk_see_internals target safety)
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include")
   target_compile_definitions(
@@ -49,7 +52,7 @@ function(hk_see_internals target safety)
   endif()
 endfunction()
 
-# An OBJECT library of `sources` for one safety level, or SHARED by all of them.
+# Adds an OBJECT library of the sources for one safety level, or for all of them (SHARED).
 function(hk_add_objects target safety)
   add_library(${target} OBJECT ${ARGN})
   hk_see_internals(${target} ${safety})
@@ -66,7 +69,7 @@ function(hk_add_objects target safety)
   )
 endfunction()
 
-# A library made of objects that are there already.
+# Adds a library of existing object libraries.
 function(hk_add_library target kind output_name)
   add_library(${target} ${kind})
   add_library(hakmem::${target} ALIAS ${target})
@@ -79,20 +82,20 @@ function(hk_add_library target kind output_name)
   set_target_properties(
     ${target}
     PROPERTIES OUTPUT_NAME ${output_name}
-               LINKER_LANGUAGE C # not C++, which would make every program load libstdc++
+               LINKER_LANGUAGE C # with C++ every program would load libstdc++
                LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}"
                ARCHIVE_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}"
   )
   if(kind STREQUAL "SHARED")
-    # Its own names, so nothing of it leaks into what is linked against it.
+    # The version script exports the public names alone, so that no other name reaches programs that link the library.
     target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:hk_preload_link_flags>)
     target_link_options(${target} PRIVATE "-Wl,--version-script=${export_map}")
     set_target_properties(${target} PROPERTIES LINK_DEPENDS "${export_map}")
   endif()
 endfunction()
 
-# An object that refers to malloc, for every program that is linked with the library. Neither the compiler's knowledge
-# of malloc nor optimisation at link time may remove the reference.
+# Adds an object that refers to malloc to every program that links the library. Neither the compiler's knowledge of
+# malloc nor link-time optimisation may remove the reference.
 set(link_object "${PROJECT_BINARY_DIR}/hakmem-link.o")
 function(hk_add_link_object)
   add_library(hakmem_link_code OBJECT "${PROJECT_SOURCE_DIR}/cmake/hakmem-link.c")
@@ -125,9 +128,9 @@ hk_add_objects(hakmem_core_shared SHARED ${shared_sources})
 hk_add_objects(hakmem_core 1 ${variant_sources})
 
 if(override_sources AND NOT HK_SANITIZE)
-  # CMake would add the C++ runtime to whatever contains an object that C++ made.
+  # CMake would add the C++ runtime to every library with an object from C++.
   set(CMAKE_CXX_IMPLICIT_LINK_LIBRARIES "")
-  # A shared library may be loaded by a program without a C++ runtime: it refers to that weakly.
+  # A program without a C++ runtime may load a shared library, so that refers to the runtime weakly.
   hk_add_objects(hakmem_override 1 ${override_sources})
   target_compile_definitions(hakmem_override PRIVATE HK_WEAK_RUNTIME=1)
   hk_add_objects(hakmem_override_static 1 ${override_sources})
@@ -141,7 +144,8 @@ if(override_sources AND NOT HK_SANITIZE)
   hk_add_library(hakmem_fast SHARED hakmem-fast hakmem_core_shared hakmem_core_fast hakmem_override_fast)
   hk_add_link_object(hakmem hakmem_static hakmem_fast)
 
-  # The counting build: as the default library, and it counts what its speed does not show (HK_COUNT). Only when asked for.
+  # The counting build: the default library, which also counts events that do not show in its speed (HK_COUNT). Built on
+  # request only.
   hk_add_objects(hakmem_core_count 1 ${shared_sources} ${variant_sources})
   hk_add_objects(hakmem_override_count 1 ${override_sources})
   target_compile_definitions(hakmem_override_count PRIVATE HK_WEAK_RUNTIME=1)

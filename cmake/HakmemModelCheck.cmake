@@ -1,6 +1,6 @@
-# The model checker (tests/model_check): programs made of the core's own sources, compiled with the compiler's thread
-# instrumentation, and of the checker in the place of ThreadSanitizer's library. One ctest a program; and one a mutant:
-# the same with one place of one source weakened, which must be caught.
+# The model checker (tests/model_check). Its programs consist of the core's sources, compiled with the compiler's thread
+# instrumentation, and of the checker in the place of ThreadSanitizer's library. Each program is one ctest. Each mutant
+# is one too: a program with one place of one source weakened, which the checker must catch.
 
 set(model_dir "${tests_dir}/model_check")
 set(model_output "${PROJECT_BINARY_DIR}/tests/model_check")
@@ -12,11 +12,11 @@ function(hk_model_settings target safety)
   target_include_directories(${target} PRIVATE "${tests_dir}")
   target_link_libraries(${target} PRIVATE hk_flags)
   target_compile_definitions(${target} PRIVATE HK_SPIN_COUNT=1)
-  # Optimised whatever the build is: every order is tried. The checker's longjmp goes from stack to stack, which a
-  # fortified one takes for a mistake.
+  # Optimised in every build, because the checker tries every order. The checker's longjmp goes from stack to stack,
+  # which a fortified longjmp takes for an error.
   target_compile_options(${target} PRIVATE -O2 -g1 -U_FORTIFY_SOURCE $<$<COMPILE_LANGUAGE:C>:-fsanitize=thread>)
   hk_set_test_standards(${target})
-  # A source of the core is linted as it is shipped.
+  # The lint sees the core's sources as they are shipped.
   set_target_properties(${target} PROPERTIES EXPORT_COMPILE_COMMANDS OFF)
 endfunction()
 
@@ -26,7 +26,7 @@ list(TRANSFORM model_checker_sources REPLACE "(.+)" "${model_dir}/\\1.cc")
 add_library(model_checker OBJECT EXCLUDE_FROM_ALL ${model_checker_sources})
 hk_model_settings(model_checker 1)
 
-# The core as archives, so that what a program brings itself is left out of them: the machine, the locks, a mutant.
+# The core as archives: the linker leaves out what a program defines itself (the machine, the locks, a mutant).
 add_library(model_core_shared OBJECT EXCLUDE_FROM_ALL ${shared_sources})
 hk_model_settings(model_core_shared SHARED)
 foreach(safety IN ITEMS 0 1)
@@ -34,7 +34,7 @@ foreach(safety IN ITEMS 0 1)
   hk_model_settings(model_core_${safety} ${safety})
 endforeach()
 
-# The objects of a file of scenarios, for its own program and for its mutants.
+# Adds the objects of a file of scenarios, for its own program and for its mutants.
 function(hk_model_scenarios scenarios safety)
   set(target model_scenarios_${scenarios}_${safety})
   if(NOT TARGET ${target})
@@ -90,7 +90,7 @@ function(hk_add_model_mutant name scenario source text weakened sentence)
     VERBATIM
   )
   hk_add_model_program(mutant_${name} ${scenarios} 1 "${mutant}.c")
-  target_compile_options(model_check_mutant_${name} PRIVATE -w) # what a weakening leaves unused is no mistake
+  target_compile_options(model_check_mutant_${name} PRIVATE -w) # a weakened source may leave names unused
   add_test(NAME model_check.mutant_${name} COMMAND model_check_mutant_${name} --expect "${sentence}" ${scenario})
   set_tests_properties(
     model_check.mutant_${name} PROPERTIES LABELS "model_check;mutant" TIMEOUT ${HK_MODEL_TIMEOUT_SECONDS}
@@ -101,16 +101,16 @@ hk_add_model_check(litmus litmus 1)
 foreach(scenarios IN ITEMS remote adoption attachment steal purge_drain space lock)
   hk_add_model_check(${scenarios} ${scenarios} 1)
 endforeach()
-# The checker's own reduction: the behaviours that it finds are those of all orders.
+# Checks the checker's reduction: it finds the same behaviours as all orders together.
 add_test(NAME model_check.litmus_every_order COMMAND model_check_litmus --every-order)
-add_test(NAME model_check.space_every_order COMMAND model_check_space --every-order run_keep_and_free large_free_and_alloc
-                                                    region_hand_over purge_and_reuse
+add_test(NAME model_check.space_every_order
+         COMMAND model_check_space --every-order run_keep_and_free large_free_and_alloc region_hand_over purge_and_reuse
 )
 set_tests_properties(
   model_check.litmus_every_order model_check.space_every_order PROPERTIES LABELS model_check TIMEOUT
                                                                           ${HK_MODEL_TIMEOUT_SECONDS}
 )
-# libhakmem-fast.so has other links: without seals.
+# libhakmem-fast.so links blocks without seals.
 hk_add_model_check(remote_fast remote 0)
 hk_add_model_check(adoption_fast adoption 0)
 hk_add_model_check(purge_drain_fast purge_drain 0)

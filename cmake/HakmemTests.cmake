@@ -1,30 +1,47 @@
-# Tests, labelled by tier (tests/README.md). Every folder may be empty, and the next build finds a new file.
+# Tests, labelled by tier (tests/README.md). Every folder may be empty. The build finds new files by itself.
 #
-#   tests/unit/*_test.cc            GoogleTest on the core's parts over tests/support/fake_os.c
-#   tests/{api,model,stress}/*_test.cc   GoogleTest on the whole core over the real system, hakmem_ names
+#   tests/unit/*_test.cc                 GoogleTest on the core's parts over tests/support/fake_os.c
+#   tests/{api,model,stress}/*_test.cc   GoogleTest on the whole core over the real system, by hakmem_ names
 #   tests/fuzz/*_fuzzer.c, *.cc          readers of foreign input over tests/support/fake_os.c (HakmemFuzz.cmake)
-#   tests/{misuse,preload}/*.c, *.cc     plain programs that know nothing of hakmem; pytest runs them with it preloaded
+#   tests/{misuse,preload}/*.c, *.cc     plain programs that do not link hakmem; pytest runs them with it preloaded
 #
-# A program holds the tests of many source files; one ctest, and so one process, is the tests of one source file.
+# A program holds the tests of many source files. One ctest, and so one process, runs the tests of one source file.
 
 set(tests_dir "${PROJECT_SOURCE_DIR}/tests")
-# These test the real system's side of the contract.
-set(unit_tests_on_real_os bare_thread_test os_sleep_test os_linux_test os_linux_refusal_test os_linux_text_test lock_test
-                          lock_fork_test
+# These test the contract of os/ on the real system.
+set(unit_tests_on_real_os
+    bare_thread_test
+    os_sleep_test
+    os_linux_test
+    os_linux_refusal_test
+    os_linux_text_test
+    lock_test
+    lock_fork_test
 )
-# These run the library's start-up code before main, as a program that is linked with the whole core does.
-set(unit_tests_with_start sample_countdown_test describe_test local_socket_test profile_test profile_estimate_test purge_course_test
-                          purge_thread_test refused_calls_test report_test sandbox_test serve_test steal_under_way_test
+# These run the library's start-up code before main, as a program does that links the whole core.
+set(unit_tests_with_start
+    sample_countdown_test
+    describe_test
+    local_socket_test
+    profile_test
+    profile_estimate_test
+    purge_course_test
+    purge_thread_test
+    refused_calls_test
+    report_test
+    sandbox_test
+    serve_test
+    steal_under_way_test
 )
 set(unit_tests_with_start_on_real_os crash_report_test fork_window_test)
-# These define names of the C library, or need libraries that others do not: each is a program of its own.
+# Each of these is a program of its own: it defines names of the C library, or needs libraries that others do not.
 set(tests_alone os_linux_range_test reentry_test real_libraries_test)
-# Many times what a test takes on a busy machine: they end what hangs.
+# Many times the duration of a test on a busy machine. The timeouts end tests that hang.
 set(HK_UNIT_TIMEOUT_SECONDS 600)
 set(HK_LONG_TIMEOUT_SECONDS 900)
 
 if(CMAKE_CROSSCOMPILING)
-  # Distributions have GoogleTest built for their own architecture only, and its sources beside that.
+  # Distributions ship GoogleTest built for their own architecture only, and its sources.
   if(EXISTS /usr/src/googletest/CMakeLists.txt)
     set(INSTALL_GTEST OFF)
     set(BUILD_GMOCK OFF)
@@ -66,7 +83,8 @@ if(HK_SANITIZE STREQUAL "thread")
   endif()
 endif()
 
-# Whatever of the core a test asks for, and no more: a unit test has no start-up code that it did not call.
+# An archive of the core. A unit test links only the parts that it refers to, and runs no start-up code that it does not
+# call.
 add_library(
   hakmem_core_parts STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:hakmem_core_shared> $<TARGET_OBJECTS:hakmem_core>
 )
@@ -76,7 +94,8 @@ file(GLOB support_sources CONFIGURE_DEPENDS "${tests_dir}/support/*.c" "${tests_
 file(GLOB fake_os_sources CONFIGURE_DEPENDS "${tests_dir}/support/fake_os*.c")
 list(REMOVE_ITEM support_sources ${fake_os_sources} "${tests_dir}/support/main.cc")
 
-# ThreadSanitizer must see what tests do; AddressSanitizer need not, and such tests are compiled in half the time.
+# ThreadSanitizer must see the tests' accesses. AddressSanitizer need not, and without it tests compile in half the
+# time.
 set(test_flags hk_flags hk_sanitize_flags)
 set(test_optimisation -O0 -g1 -U_FORTIFY_SOURCE)
 if(HK_SANITIZE STREQUAL "address" AND NOT HK_SANITIZE_TESTS)
@@ -99,7 +118,7 @@ function(hk_test_settings target)
   target_include_directories(${target} PRIVATE "${tests_dir}" "${tests_dir}/support")
   target_link_libraries(${target} PRIVATE ${test_flags})
   target_compile_definitions(${target} PRIVATE HK_TEST_INSTRUMENTS=$<BOOL:${HK_INSTRUMENTS}>)
-  # GoogleTest's macros are an if with an else. Tests are compiled fast rather than run fast.
+  # GoogleTest's macros expand to an if with an else. The options prefer fast compilation to fast tests.
   target_compile_options(${target} PRIVATE ${test_optimisation} $<$<COMPILE_LANGUAGE:CXX>:-Wno-dangling-else>)
   hk_set_test_standards(${target})
 endfunction()
@@ -116,7 +135,7 @@ if(support_sources)
   set(test_support hakmem_test_support)
 endif()
 
-# The headers that most tests include, compiled once. GoogleTest's main with `--source`, in every program.
+# Precompiles the headers that most tests include. Every program has GoogleTest's main with `--source`.
 add_library(hakmem_test_main OBJECT EXCLUDE_FROM_ALL "${tests_dir}/support/main.cc")
 hk_test_settings(hakmem_test_main)
 target_link_libraries(hakmem_test_main PRIVATE GTest::gtest)
@@ -124,9 +143,9 @@ target_precompile_headers(hakmem_test_main PRIVATE "${tests_dir}/support/precomp
 
 set(join_tests "${PROJECT_SOURCE_DIR}/cmake/join_tests.cmake")
 
-# hk_join_sources(<program> <sources> <result>): files that include HK_TESTS_TOGETHER sources each (join_tests.cmake), as
-# GoogleTest's headers and templates take most of the time that a test is compiled. Two drivers may have the same names:
-# joined are sources that include the same ones.
+# hk_join_sources(<program> <sources> <result>): joins HK_TESTS_TOGETHER sources each into one file (join_tests.cmake),
+# because GoogleTest's headers and templates take most of the compile time. Only sources that include the same drivers
+# are joined: two drivers may have the same names.
 function(hk_join_sources program sources result)
   list(LENGTH sources count)
   if(HK_TESTS_TOGETHER LESS 2 OR count LESS 2)
@@ -185,7 +204,7 @@ function(hk_add_tests program label timeout sources)
   endforeach()
 endfunction()
 
-# Keeps the sources that start threads: what ThreadSanitizer is for.
+# Keeps the sources that start threads, which are those that ThreadSanitizer checks.
 function(hk_keep_threaded list_name)
   foreach(source IN LISTS ${list_name})
     file(STRINGS "${source}" threads REGEX "std::thread|std::async|pthread_create|stress_threads\\.h|lock_driver\\.h")
@@ -209,7 +228,7 @@ function(hk_keep_allocator list_name)
   set(${list_name} "${${list_name}}" PARENT_SCOPE)
 endfunction()
 
-# <tier>_sources: the tests of a tier; <tier>_alone: those that are programs of their own.
+# Sets <tier>_sources, the tests of a tier, and <tier>_alone, those that are programs of their own.
 function(hk_glob_tests tier)
   file(GLOB sources CONFIGURE_DEPENDS "${tests_dir}/${tier}/*_test.cc")
   if(HK_TESTS_ONLY_THREADED)
@@ -232,7 +251,7 @@ function(hk_add_tests_alone tier timeout)
   endforeach()
 endfunction()
 
-# Moves what the list `names` says from the list of sources `from` to the list `to`.
+# Moves the sources that the list `names` has from the list `from` to the list `to`.
 function(hk_move_sources from to names)
   foreach(source IN LISTS ${from})
     get_filename_component(name "${source}" NAME_WE)
@@ -269,7 +288,7 @@ foreach(tier IN ITEMS api model stress)
   hk_add_tests_alone(${tier} ${HK_LONG_TIMEOUT_SECONDS} ${whole_core})
 endforeach()
 
-# Real libraries on hakmem, as far as they are installed. hk_use_library(<package> <definition>), after find_package.
+# Real libraries on hakmem, as far as they are installed. hk_use_library(<package> <definition>) follows find_package.
 function(hk_use_library package definition)
   target_compile_definitions(real_libraries_test PRIVATE ${definition}=$<BOOL:${${package}_FOUND}>)
   string(TOUPPER ${package} prefix)
@@ -281,7 +300,7 @@ function(hk_use_library package definition)
   endif()
 endfunction()
 foreach(library IN ITEMS SQLite3 LibXml2 Lua ZLIB)
-  if(NOT CMAKE_CROSSCOMPILING) # here are this machine's own libraries only
+  if(NOT CMAKE_CROSSCOMPILING) # only the build machine's libraries are installed
     find_package(${library} QUIET)
   endif()
 endforeach()
@@ -300,7 +319,7 @@ if(HK_MODEL_CHECK)
   include(HakmemModelCheck)
 endif()
 
-# Programs that are run with the library preloaded. The compiler must leave every malloc and free where it stands.
+# Programs that run with the library preloaded. The compiler must leave every malloc and free where it is.
 foreach(tier IN ITEMS misuse preload)
   file(GLOB program_sources CONFIGURE_DEPENDS "${tests_dir}/${tier}/*.c" "${tests_dir}/${tier}/*.cc")
   foreach(source IN LISTS program_sources)

@@ -1,5 +1,5 @@
-# libhakmem-policy.so: the learning of src/policy for `hakmem learn`, with a made-up clock (cli/replay). No allocator, and
-# none of it is exported by libhakmem.so. Part of all; not installed.
+# libhakmem-policy.so: the learning of src/policy for `hakmem learn`, with an artificial clock (cli/replay). It has no
+# allocator, and libhakmem.so exports none of it. Part of all; not installed.
 
 # An archive, so that the linker takes only the objects that the replay calls.
 add_library(hakmem_shared_parts STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:hakmem_core_shared>)

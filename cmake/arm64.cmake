@@ -1,5 +1,5 @@
-# Cross-compiles for arm64 on another machine and runs the tests under qemu's user mode. qemu finds the C and
-# C++ libraries of the cross compiler where that has them.
+# Cross-compiles for arm64 on another machine, and runs the tests under qemu's user mode. qemu finds the C and C++
+# libraries in the cross compiler's folder.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)

@@ -1,9 +1,10 @@
-# Writes OUTPUT, which includes the tests SOURCES, each in a namespace of its own: their file-scope names, and the namespaces
-# that they use, stay apart. The headers that they begin with are included before, outside.
+# Writes OUTPUT, which includes the tests SOURCES, each in a namespace of its own. So their file-scope names, and the
+# namespaces that they use, stay apart. OUTPUT includes the headers at the sources' beginnings first, outside the
+# namespaces.
 set(text "")
 foreach(source IN LISTS SOURCES)
   file(READ "${source}" lines)
-  string(REGEX REPLACE "[][;]" "" lines "${lines}") # what would join or split items
+  string(REGEX REPLACE "[][;]" "" lines "${lines}") # characters that join or split items
   string(REPLACE "\n" ";" lines "${lines}")
   set(is_c OFF)
   set(open_ends "")

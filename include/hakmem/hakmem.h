@@ -1,12 +1,15 @@
 /* hakmem: a general-purpose memory allocator for Linux. The public C interface.
  *
- * Every function here may be called from any thread at any time after the program's first instruction, before `main`,
- * in thread-exit destructors and in the child of `fork`. None but hakmem_describe may be called from a signal handler
- * that interrupted one.
- * Sizes are in bytes. Blocks are aligned to 16 bytes at least. Requests above PTRDIFF_MAX fail with ENOMEM.
+ * Any thread may call any function here at any time after the program's first instruction: before `main`, in
+ * destructors of ending threads, and in the child of `fork`. A signal handler that interrupted one of them may call
+ * none but hakmem_describe.
  *
- * Linked or preloaded, the library also defines the C library's own names (`malloc`, `free`, ...) and the C++ operators
- * `new` and `delete`: a program needs this header only for what the C library has no name for.
+ * Sizes are in bytes. Blocks are aligned to 16 bytes at least. Requests above PTRDIFF_MAX fail with ENOMEM. A block
+ * that one thread has allocated may be used, resized and freed by any thread.
+ *
+ * Linked or preloaded, the library also defines the C library's names (`malloc`, `free`, ...) and the C++ operators
+ * `new` and `delete`. A program needs this header only for functions that the C library does not have. A build without
+ * instruments (HK_INSTRUMENTS=OFF) lacks hakmem_describe, hakmem_stats_... and hakmem_profile_....
  */
 #ifndef HAKMEM_HAKMEM_H
 #define HAKMEM_HAKMEM_H
@@ -32,94 +35,105 @@ extern "C" {
 #define HAKMEM_NOEXCEPT
 #endif
 
-/* ---- The C library's interface under names of our own: C23, POSIX 2024 and the glibc manual. ------------------- */
+/* ---- The C library's interface under hakmem's names: C23, POSIX 2024 and the glibc manual. ----------------------- */
 
-/* At least `size` bytes, or NULL with errno ENOMEM. Size 0 gives a block of its own, never NULL for that reason. */
+/* Allocates a block of at least `size` bytes, whose contents are undefined. Size 0 gives a block of its own. Returns
+ * NULL with errno ENOMEM when there is no memory. */
 HAKMEM_EXPORT void *hakmem_malloc(size_t size) HAKMEM_NOEXCEPT;
 
-/* Gives a block back. NULL is ignored. Never changes errno. A pointer that is no live block's start is misuse: see
- * HAKMEM_ON_MISUSE in docs/options.md and docs/errors.md. */
+/* Frees a block. Ignores NULL. Never changes errno. An address that is not the start of a live block is misuse, which
+ * is reported: see HAKMEM_ON_MISUSE in docs/options.md, and docs/errors.md. */
 HAKMEM_EXPORT void hakmem_free(void *block) HAKMEM_NOEXCEPT;
 
-/* `count * size` bytes, all zero; NULL with ENOMEM also when the product overflows. */
+/* Allocates `count * size` bytes, all zero. Returns NULL with ENOMEM when there is no memory, or when the product
+ * overflows. */
 HAKMEM_EXPORT void *hakmem_calloc(size_t count, size_t size) HAKMEM_NOEXCEPT;
 
-/* Changes a block's size, moving it where it must; contents are kept up to the smaller size. `realloc(NULL, n)` is
- * `malloc(n)`. `realloc(p, 0)` frees p and gives NULL, as glibc does. On failure NULL with ENOMEM, and p stays
- * valid. */
+/* Changes a block's size, and moves the block where it must. The contents are kept up to the smaller size. `block`
+ * NULL: allocates, as malloc. `size` 0: frees `block` and returns NULL, as glibc does. Returns NULL with ENOMEM on
+ * failure; `block` then stays valid. */
 HAKMEM_EXPORT void *hakmem_realloc(void *block, size_t size) HAKMEM_NOEXCEPT;
 
-/* `realloc(block, count * size)`, NULL with ENOMEM when the product overflows (the block stays valid). */
+/* The same for `count * size` bytes. Returns NULL with ENOMEM also when the product overflows; `block` then stays
+ * valid. */
 HAKMEM_EXPORT void *hakmem_reallocarray(void *block, size_t count, size_t size) HAKMEM_NOEXCEPT;
 
-/* Stores an aligned block in `*out`. 0, EINVAL (alignment no power of two or no multiple of sizeof(void *)) or ENOMEM;
- * `*out` is untouched on failure, errno always. */
+/* Stores an aligned block in `*out`. Requires that `alignment` is a power of two and a multiple of sizeof(void *).
+ * Returns 0, EINVAL for another alignment, or ENOMEM. On failure `*out` is untouched. With ENOMEM errno is ENOMEM too,
+ * as in glibc; otherwise errno is untouched. */
 HAKMEM_EXPORT int hakmem_posix_memalign(void **out, size_t alignment, size_t size) HAKMEM_NOEXCEPT;
 
-/* An aligned block. NULL with EINVAL when `alignment` is no power of two, NULL with ENOMEM. `size` need not be a
- * multiple of `alignment` (C17 DR 460, C23). */
+/* Allocates an aligned block. `size` need not be a multiple of `alignment` (C17 DR 460, C23). Returns NULL with EINVAL
+ * when `alignment` is no power of two, and NULL with ENOMEM when there is no memory. */
 HAKMEM_EXPORT void *hakmem_aligned_alloc(size_t alignment, size_t size) HAKMEM_NOEXCEPT;
 
-/* As aligned_alloc, but an alignment that is no power of two is rounded up to the next one, as glibc does. */
+/* The same, but rounds an alignment that is no power of two up to the next one, as glibc does. Returns NULL with EINVAL
+ * when there is none. */
 HAKMEM_EXPORT void *hakmem_memalign(size_t alignment, size_t size) HAKMEM_NOEXCEPT;
 
-/* A block aligned to an OS page; pvalloc also rounds the size up to whole pages. */
+/* Allocates a block that is aligned to a page of the system; pvalloc also rounds the size up to whole pages. Returns
+ * NULL with ENOMEM on failure. */
 HAKMEM_EXPORT void *hakmem_valloc(size_t size) HAKMEM_NOEXCEPT;
 HAKMEM_EXPORT void *hakmem_pvalloc(size_t size) HAKMEM_NOEXCEPT;
 
-/* How many bytes of the block may be used: at least what was asked for, the same for the block's whole life (until a
- * realloc). 0 for NULL. */
+/* Returns the usable bytes of a block: at least the requested bytes, and the same until the block is resized. Returns 0
+ * for NULL, and for an address that is no live block, after the report of the misuse. */
 HAKMEM_EXPORT size_t hakmem_malloc_usable_size(void *block) HAKMEM_NOEXCEPT;
 
-/* C23 sized frees: `size` (and `alignment`) as they were requested. */
+/* C23's sized frees. Require the `size` (and `alignment`) of the request, which the library does not check. */
 HAKMEM_EXPORT void hakmem_free_sized(void *block, size_t size) HAKMEM_NOEXCEPT;
 HAKMEM_EXPORT void hakmem_free_aligned_sized(void *block, size_t alignment, size_t size) HAKMEM_NOEXCEPT;
 
-/* Old name of free. */
+/* An old name of free. */
 HAKMEM_EXPORT void hakmem_cfree(void *block) HAKMEM_NOEXCEPT;
 
-/* Gives idle memory back to the system. `pad` bytes may stay for the next requests. 1 when any was given back. */
+/* Purges dirty memory, as hakmem_collect, but keeps up to `pad` bytes for the next requests. Returns 1 when any memory
+ * was given back to the system, else 0. */
 HAKMEM_EXPORT int hakmem_malloc_trim(size_t pad) HAKMEM_NOEXCEPT;
 
-/* Sums as glibc's manual names them; docs/stats.md says what each field means here. The older form saturates at
- * INT_MAX. */
+/* Returns sums by glibc's names, in bytes but for counts. docs/stats.md says what each field means here. In the older
+ * form each field saturates at INT_MAX. */
 HAKMEM_EXPORT struct mallinfo hakmem_mallinfo(void) HAKMEM_NOEXCEPT;
 HAKMEM_EXPORT struct mallinfo2 hakmem_mallinfo2(void) HAKMEM_NOEXCEPT;
 
-/* Writes the statistics as XML to `stream`. `options` must be 0: otherwise EINVAL is returned. */
+/* Writes the statistics as XML to `stream`. Returns 0, EINVAL when `options` is not 0, or EIO when the writing
+ * fails. */
 HAKMEM_EXPORT int hakmem_malloc_info(int options, FILE *stream) HAKMEM_NOEXCEPT;
 
-/* Writes a readable summary to stderr. */
+/* Writes a readable summary of the statistics to stderr. */
 HAKMEM_EXPORT void hakmem_malloc_stats(void) HAKMEM_NOEXCEPT;
 
-/* Accepted so that programs run unchanged: glibc's parameters have no meaning here. 1 for a known one, 0 otherwise. */
+/* Has no effect: glibc's parameters have no meaning here. Returns 1 for a parameter of glibc's, so that programs run
+ * unchanged, else 0. */
 HAKMEM_EXPORT int hakmem_mallopt(int parameter, int value) HAKMEM_NOEXCEPT;
 
-/* ---- What the C library has no name for. ----------------------------------------------------------------------- */
+/* ---- Functions that the C library does not have. ----------------------------------------------------------------- */
 
-/* The usable size that a block of `size` bytes would have: asking for that much costs nothing more. */
+/* Returns the usable bytes of a block of `size` bytes: a request for them takes no more memory. Returns `size` when no
+ * block is that large. */
 HAKMEM_EXPORT size_t hakmem_good_size(size_t size) HAKMEM_NOEXCEPT;
 
-/* Whether `address` is the start of a block that hakmem handed out and that was, as far as can be seen, not freed
- * since. Any value may be asked for, foreign, unmapped or NULL; nothing outside hakmem's memory is read. */
+/* Returns whether `address` is the start of a block that hakmem has handed out and that, as far as can be seen, is
+ * live. Takes any value: foreign, unmapped or NULL. Reads nothing outside hakmem's memory. */
 HAKMEM_EXPORT bool hakmem_check_owned(const void *address) HAKMEM_NOEXCEPT;
 
-/* Explains any value as an address, in one line of English without its end: which block it lies in or behind, whether that is
- * in use or free, its size, and whose it is (docs/pointers.md). Writes at most `bytes` of it, with a zero byte, and returns how long
- * it is without that: as snprintf. `buffer` may be NULL where `bytes` is 0. Takes no lock and allocates nothing: this
- * function may be called from any signal handler, and from a debugger. */
+/* Describes any value as an address, in one line of English without a newline: the block that it lies in or behind,
+ * whether that is live or free, its size and its owner (docs/pointers.md). Writes at most `bytes` bytes to `buffer`,
+ * with the final zero, and returns the length of the whole line without it, as snprintf. `buffer` may be NULL when
+ * `bytes` is 0. Takes no lock and allocates nothing, so any signal handler and a debugger may call it. */
 HAKMEM_EXPORT size_t hakmem_describe(const void *address, char *buffer, size_t bytes) HAKMEM_NOEXCEPT;
 
-/* Takes back what other threads freed, and gives all idle memory back to the system. Bytes given back. */
+/* Collects remote frees, and purges all dirty memory: of the calling thread's heap, of heaps without a thread, and of
+ * threads that sleep. Returns the bytes given back to the system. May open files of /proc. */
 HAKMEM_EXPORT size_t hakmem_collect(void) HAKMEM_NOEXCEPT;
 
-/* ---- Statistics. ----------------------------------------------------------------------------------------------- */
+/* ---- Statistics. ------------------------------------------------------------------------------------------------- */
 
-/* Raised when a field changes its meaning. Fields are only ever added, at the end: a program may be older or newer than the
- * library that it runs with. Sizes are in bytes, times in milliseconds. docs/stats.md says more. */
+/* The version is raised when a field changes its meaning. Fields are only ever added, at the end: a program may be
+ * older or newer than its library. Sizes are in bytes, times in milliseconds. docs/stats.md says more. */
 #define HAKMEM_STATS_VERSION 1
 
-/* What `band` says. */
+/* The values of `band`. */
 #define HAKMEM_STATS_BANDS 4
 enum {
   HAKMEM_BAND_TINY,
@@ -129,7 +143,7 @@ enum {
   HAKMEM_BAND_BIG = HAKMEM_BAND_LARGE /* its earlier name */
 };
 
-/* What `state` says. */
+/* The values of `state`. */
 enum { HAKMEM_HEAP_ATTACHED, HAKMEM_HEAP_IDLE, HAKMEM_HEAP_ORPHAN, HAKMEM_HEAP_LOST };
 
 /* generated by tools/generate_docs.py: begin */
@@ -336,32 +350,35 @@ typedef struct {
 /* clang-format on */
 /* generated: end */
 
-/* The figures of the whole process. `size` is sizeof(hakmem_stats_t) as the caller knows it: so much is written, zero where
- * the library knows less. 0; EINVAL where `out` is NULL or `size` has no room for `version` and `filled`; ENOMEM. `*out` is
- * untouched on failure, errno always. Looks at all memory: some ms for 10 GiB. */
+/* Stores the figures of the whole process in `*out`. `size` is sizeof(hakmem_stats_t) as the caller knows it: exactly
+ * `size` bytes are written, and fields that the library does not know are 0. Returns 0, EINVAL when `out` is NULL or
+ * `size` has no room for `version` and `filled`, or ENOMEM. On failure `*out` is untouched. errno is untouched always.
+ * Looks at all memory: some ms for 10 GiB. */
 HAKMEM_EXPORT int hakmem_stats_get(hakmem_stats_t *out, size_t size) HAKMEM_NOEXCEPT;
 
-/* The counters, in the same way. These look at nothing but the counters. */
+/* The same for the counters. Looks at nothing but the counters, and needs no memory: ENOMEM is not returned. */
 HAKMEM_EXPORT int hakmem_stats_get_events(hakmem_stats_events_t *out, size_t size) HAKMEM_NOEXCEPT;
 
-/* The bands, the size classes that have spans, and the heaps, oldest first. `*count` is how many elements `out` has room
- * for, and then how many there are: what there is no room for is left out. `size` is that of an element as the caller knows
- * it. 0; EINVAL where `count` is NULL, `size` is less than 8, or `out` is NULL and `*count` is not 0; ENOMEM. */
+/* Store the bands, the size classes that have spans, and the heaps, oldest first, in the array `out`. `*count` is the
+ * array's length in elements on entry, and the number of existing elements on return. Elements without room are left
+ * out. `size` is the size of an element as the caller knows it. Return 0, EINVAL when `count` is NULL, `size` is less
+ * than 8, or `out` is NULL and `*count` is not 0, or ENOMEM. On failure nothing is written. */
 HAKMEM_EXPORT int hakmem_stats_get_bands(hakmem_stats_band_t *out, size_t size, size_t *count) HAKMEM_NOEXCEPT;
 HAKMEM_EXPORT int hakmem_stats_get_classes(hakmem_stats_class_t *out, size_t size, size_t *count) HAKMEM_NOEXCEPT;
 HAKMEM_EXPORT int hakmem_stats_get_heaps(hakmem_stats_heap_t *out, size_t size, size_t *count) HAKMEM_NOEXCEPT;
 
-/* ---- The heap profile. ---------------------------------------------------------------------------------------- */
+/* ---- The heap profile. ------------------------------------------------------------------------------------------- */
 
-/* Starts the heap profile: from now on one block for each `rate` bytes that are allocated is sampled in the mean, with its
- * place in the program; 0 means HAKMEM_PROFILE_RATE. Other threads follow as soon as their next request is not served by
- * the few instructions of the usual case. False when it runs already, and in libhakmem-fast.so. */
+/* Starts the heap profile: from now on blocks are sampled with their call stacks, with an average of `rate` bytes
+ * between samples. 0 means HAKMEM_PROFILE_RATE; more than 4 GiB counts as 4 GiB. The calling thread follows at once,
+ * another thread at its next slow path. Returns false when the profile runs already, and in libhakmem-fast.so, which
+ * has none and says so on stderr. */
 HAKMEM_EXPORT bool hakmem_profile_start(size_t rate) HAKMEM_NOEXCEPT;
 
-/* Stops it. What was sampled stays known until it is freed. False when it did not run. */
+/* Stops the heap profile. Samples stay known until their blocks are freed. Returns false when no profile runs. */
 HAKMEM_EXPORT bool hakmem_profile_stop(void) HAKMEM_NOEXCEPT;
 
-/* "MAJOR.MINOR.PATCH"; a string constant. */
+/* Returns "MAJOR.MINOR.PATCH", a string constant. */
 HAKMEM_EXPORT const char *hakmem_version(void) HAKMEM_NOEXCEPT;
 
 #ifdef __cplusplus

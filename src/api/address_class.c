@@ -1,6 +1,6 @@
-/* api/address_class.c - L5. See address_class.h. Descriptors are always there, whatever becomes of the memory that they describe. What
- * other threads may write meanwhile is read once, and believed only where it cannot lead astray: a slab's head is near
- * it, a block has a size. */
+/* api/address_class.c - L5. See address_class.h. Every address has a descriptor that can be read, whatever happens to
+ * its memory. Other threads may write to a descriptor meanwhile. So each field is read once, and checked before it is
+ * used: a head lies near its slab, a block has a valid size. */
 #include "api/address_class.h"
 
 #include "heap/search.h"
@@ -17,7 +17,8 @@ static hk_address_class_t nowhere(hk_address_kind_t kind, uintptr_t address) {
   return (hk_address_class_t){.kind = kind, .start = slab_start_of(address)};
 }
 
-/* Where the span or the run begins that the slab at `start` belongs to. False when its descriptor says nonsense. */
+/* Finds the head of the span or run that the slab at `start` belongs to. Returns false when the descriptor is
+ * inconsistent. */
 static bool find_head(hk_slab_t *slab, uintptr_t start, hk_address_class_t *where) {
   hk_slab_t *head = LOAD_RACY(&slab->head);
   uintptr_t distance = (uintptr_t)slab - (uintptr_t)head;
@@ -27,7 +28,7 @@ static bool find_head(hk_slab_t *slab, uintptr_t start, hk_address_class_t *wher
   return true;
 }
 
-/* The program may have forbidden itself to read its own block: the system says so, and what it is stays unknown. */
+/* The program may have made its own block unreadable. The peek then fails, and the block counts as live. */
 static bool may_be_free(const hk_block_t *block) {
 #if HK_SAFETY
   void *next, *seal;
@@ -77,11 +78,11 @@ static hk_address_class_t class_in_run(hk_slab_t *slab, uintptr_t address) {
   return where;
 }
 
-/* Chosen: from an address in the middle of a large block its start is looked for so far. */
+/* Chosen: how far below an address in the middle of a large block its start is searched for. */
 #define LOOK_BACK_SLABS (2 * HK_GIB / HK_SLAB_BYTES)
 
-/* Of a large block only the first slab has a descriptor, of a free extent the first and the last: the next one below says
- * what the address lies in, if that reaches up to it. */
+/* Searches downwards for a descriptor. Only the first slab of a large block has one, and the first and the last slab of
+ * a free extent. The first one that is found decides, if its extent reaches up to `address`. */
 static hk_address_class_t class_in_large(uintptr_t address) {
   hk_address_class_t foreign = nowhere(hk_address_foreign, address);
   uintptr_t unit = foreign.start;
@@ -114,7 +115,7 @@ static hk_address_class_t class_of_whole(uintptr_t address) {
   }
 }
 
-/* A sampled block's distance from the start of the one that it lies in is an alignment. */
+/* A sampled block lies behind the start of the block that holds it by a power of two. */
 static bool find_sample(const hk_address_class_t *where, hk_sample_t *sample) {
   for (size_t offset = HK_BLOCK_ALIGNMENT; offset < where->bytes; offset *= 2) {
     bool is_live = hk_sample_hook_find(where->start + offset, sample) == hk_sample_live;
@@ -154,7 +155,7 @@ hk_address_class_t hk_address_class_before(const hk_address_class_t *where) {
 #define SECRET NULL
 #endif
 
-/* A debugger may look for it in a program that never does. */
+/* Kept without a use in the program: a debugger reads it. */
 __attribute__((used)) const hk_layout_t hakmem_layout = {
     .magic = HK_LAYOUT_MAGIC,
     .region_map = &hk_region_map,

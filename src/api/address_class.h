@@ -1,4 +1,5 @@
-/* api/address_class.h - L5. What lies at any address: more than verify.h says, slower, and only for texts. */
+/* api/address_class.h - L5. Classifies any address. Says more than verify.h and is slower; for messages and
+ * debuggers. */
 #ifndef HK_API_ADDRESS_CLASS_H
 #define HK_API_ADDRESS_CLASS_H
 
@@ -10,40 +11,41 @@
 #include "space/slab.h"
 
 typedef enum {
-  hk_address_foreign,             /* not ours, or not any more */
-  hk_address_free,                /* in memory of ours that belongs to no block now */
-  hk_address_slab_end,            /* behind the last block of a span's slab, where no whole one has room */
-  hk_address_uncarved,            /* in a block of a span that nobody ever had */
-  hk_address_free_block,          /* in a block of a span that is free */
-  hk_address_class_before_sample, /* in the room that a block has before the sampled one that lies in it */
+  hk_address_foreign,             /* outside hakmem's memory */
+  hk_address_free,                /* in free slabs, or in a free extent */
+  hk_address_slab_end,            /* behind the last block of a span's slab, where no whole block fits */
+  hk_address_uncarved,            /* in a span, where no block was carved yet */
+  hk_address_free_block,          /* in a free block of a span */
+  hk_address_class_before_sample, /* in a block that holds a sampled one, before the sampled block's start */
   hk_address_live_block
 } hk_address_kind_t;
 
-/* Of what is not known the fields are 0. */
+/* A field that is not known is 0. */
 typedef struct {
   hk_address_kind_t kind;
-  uintptr_t start;      /* of the block; of what is none of ours the slab's */
+  uintptr_t start;      /* of the block; without a block, of the slab */
   size_t bytes;         /* of the block */
-  hk_slab_t *head;      /* of a span or a run: its first slab */
-  uintptr_t head_start; /* and that one's address */
-  size_t offset;        /* of a sampled block: how far before it the one begins that it lies in; 0 of others */
-  hk_sample_t sample;   /* if it is one */
+  hk_slab_t *head;      /* the descriptor of the first slab of a span or a run */
+  uintptr_t head_start; /* the address of that slab */
+  size_t offset;        /* of a sampled block: the bytes from the start of the block that holds it; else 0 */
+  hk_sample_t sample;   /* of a sampled block */
 } hk_address_class_t;
 
-/* Any value may be asked for, at any time: no lock is taken, nothing is written, and blocks are read by the system. While
- * other threads allocate and free there, the answer may be of different moments. */
+/* Classifies any value, at any time, in any thread. Takes no lock and writes nothing; the kernel copies the blocks'
+ * words (os/peek.h). While other threads allocate and free there, the fields may be of different moments. */
 hk_address_class_t hk_address_class_of(uintptr_t address);
 
-/* The block that ends where the spot begins; hk_address_foreign when none does. */
+/* Returns the live or free block that ends where the one at `where` begins; hk_address_foreign when there is none. */
 hk_address_class_t hk_address_class_before(const hk_address_class_t *where);
 
-/* What a debugger needs to find a spot by reading memory alone, as of a program that has ended: where the descriptors are, and
- * numbers by name. tools/gdb/hakmem_gdb.py reads it; the version is counted up when a name changes its meaning. */
+/* What a debugger needs to classify an address from memory alone, for instance from a core file: the addresses of the
+ * descriptors, and numbers by name. tools/gdb/hakmem_gdb.py reads it. The magic's version is raised when a name changes
+ * its meaning. */
 #define HK_LAYOUT_MAGIC "hakmem layout 1"
 typedef struct {
   char magic[16];
   const void *region_map;
-  const uintptr_t *secret; /* NULL: a build without checks */
+  const uintptr_t *secret; /* NULL in a build without checks */
   struct {
     char name[24]; /* "" ends the list */
     uint64_t value;

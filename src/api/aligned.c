@@ -1,5 +1,6 @@
-/* api/aligned.c - L5. Blocks with more than the usual alignment. They start at multiples of their size in 64 KiB slabs, so a class whose size
- * is a multiple of the alignment has it in every block: an aligned block is an ordinary one. */
+/* api/aligned.c - L5. Blocks with more than the usual alignment. Blocks start at multiples of their size within a 64
+ * KiB slab. So every block of a class whose size is a multiple of the alignment is aligned, and is an ordinary
+ * block. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -10,7 +11,7 @@
 #include "os/os.h"
 #include "policy/size_class.h"
 
-/* `alignment` is a power of two. NULL with ENOMEM. */
+/* Requires a power of two. Returns NULL with ENOMEM. */
 static void *alloc_aligned(size_t alignment, size_t size) {
   if (alignment <= HK_BLOCK_ALIGNMENT) return hk_alloc(size);
   unsigned class_index = hk_class_of_aligned(alignment, size);
@@ -29,7 +30,7 @@ int hakmem_posix_memalign(void **out, size_t alignment, size_t size) {
   if (!hk_is_power_of_two(alignment) || alignment % sizeof(void *) != 0) return EINVAL;
   int saved_errno = errno;
   void *block = alloc_aligned(alignment, size);
-  if (block == NULL) return ENOMEM; /* and in errno, as glibc has it */
+  if (block == NULL) return ENOMEM; /* errno is ENOMEM too, as in glibc */
   errno = saved_errno;
   *out = block;
   return 0;

@@ -32,7 +32,8 @@ void *hk_alloc_fail(void) {
 
 /* ---- Small blocks. */
 
-/* NULL, and `*weight_q16` set, when the request is to be sampled. `weight_q16` is NULL where that is settled. */
+/* Returns NULL and sets `*weight_q16` when the request is to be sampled. With `weight_q16` NULL the request goes
+ * unsampled. */
 static void *try_small(unsigned class_index, uint64_t *weight_q16) {
   hk_thread_lease_t lease = hk_lifecycle_enter();
   if (lease.heap == NULL) return NULL;
@@ -47,7 +48,7 @@ HK_NOINLINE void *hk_alloc_sampled(size_t size, size_t alignment, size_t bytes, 
   size_t offset = alignment > HK_BLOCK_ALIGNMENT ? alignment : HK_BLOCK_ALIGNMENT;
   if (size > (size_t)PTRDIFF_MAX - offset) return NULL;
   hk_sample_hook_expect();
-  size_t whole = offset + bytes; /* no less may be used than of the other */
+  size_t whole = offset + bytes; /* at least the usable bytes of an unsampled block */
   unsigned class_index = hk_class_of_aligned(alignment, whole);
   *zero = false;
   char *start = class_index != 0 ? try_small(class_index, NULL) : hk_alloc_large_unsampled(whole, alignment, zero);
@@ -59,17 +60,17 @@ HK_NOINLINE void *hk_alloc_sampled(size_t size, size_t alignment, size_t bytes, 
 
 /* ---- Small blocks near a limit on addresses (space/shortage.h). */
 
-/* Chosen: larger blocks than this have pages of their own. */
+/* Chosen: in a shortage, blocks above this size have pages of their own. */
 #define OWN_PAGES_FROM (8 * HK_KIB)
 
-/* Chosen: a class wastes at most so much in blocks of larger classes before it takes another span. Less costs a span
- * each for classes of few blocks, more leaves none of the larger blocks to their own class. */
+/* Chosen: the most bytes that a class wastes in blocks of larger classes before it takes another span. A lower bound
+ * costs a span for each class of few blocks. A higher bound leaves none of the larger blocks to their own class. */
 #define WASTE_MOST_BYTES (16 * HK_KIB)
 
-/* [class]: what it has wasted since its last span. Threads may overwrite each other's addition. */
+/* [class]: bytes wasted since its last span. Threads may overwrite each other's additions. */
 static _Atomic(uint32_t) wasted_bytes[HK_CLASS_COUNT];
 
-/* A larger class with a free block; 0 when there is none, or when it is time for a span. */
+/* Returns a larger class with a free block, or 0 when there is none or the class is to take a span. */
 static unsigned find_larger(const hk_heap_t *heap, unsigned class_index, size_t alignment, bool is_last_resort) {
   unsigned larger = hk_refill_find_larger(heap, class_index, alignment);
   if (larger == 0 || is_last_resort) return larger;
@@ -79,7 +80,8 @@ static unsigned find_larger(const hk_heap_t *heap, unsigned class_index, size_t 
   return is_little ? larger : 0;
 }
 
-/* For a class that has no free block: a larger class's, or pages. NULL: it should take a new span. */
+/* Serves a class without a free block from a larger class or by pages of its own. Returns NULL when it is to take a new
+ * span. */
 static void *try_sparingly(unsigned class_index, size_t alignment, size_t size, bool is_last_resort) {
   hk_heap_t *heap = hk_thread_own();
   bool has_heap = heap != HK_EMPTY_HEAP;
@@ -93,10 +95,10 @@ static void *try_sparingly(unsigned class_index, size_t alignment, size_t size, 
   return block;
 }
 
-/* ---- Small blocks that are not there. */
+/* ---- Small blocks: the slow path. */
 
-/* What is idle goes back to the system before a request fails: another attempt may find room. `*is_unknown` is set
- * where the block is none of the class, or one that nothing is known of. */
+/* Purges all dirty memory before a request fails, and tries again. Sets `*is_unknown` to true for a block of another
+ * class, a block of pages of its own and a sampled block: hk_bin_was_fresh says nothing about those. */
 static void *alloc_small_slow(unsigned class_index, size_t alignment, size_t size, bool *is_unknown) {
   hk_purge_thread_consider();
   hk_process_purge_consider();
@@ -139,7 +141,7 @@ void *hk_alloc_slow(size_t size) {
   return hk_alloc_large(size, HK_BLOCK_ALIGNMENT, &zero);
 }
 
-/* ---- Large ones. */
+/* ---- Runs and large blocks. */
 
 static void *try_large(size_t size, size_t alignment, bool *zero) {
   bool is_run = size <= HK_RUN_MAX_BYTES && alignment <= HK_SUPERSLAB_BYTES && !hk_shortage_is_on();
@@ -148,7 +150,7 @@ static void *try_large(size_t size, size_t alignment, bool *zero) {
   return block;
 }
 
-/* A run of slabs that the thread's heap has to spare; NULL when it has none. */
+/* Returns a run from the spare slabs of the thread's heap, or NULL when it has none. */
 static void *take_spare_run(size_t size) {
   hk_thread_lease_t lease = hk_lifecycle_enter();
   if (lease.heap == NULL) return NULL;
@@ -161,7 +163,7 @@ static void *take_spare_run(size_t size) {
   return head != NULL ? hk_run_reopen(head) : NULL;
 }
 
-/* NULL, and errno as it was, when the system refuses. */
+/* Returns NULL and leaves errno unchanged when the system refuses. */
 HK_INLINE void *find_large(size_t size, size_t alignment, bool *zero) {
   if (size <= HK_RUN_MAX_BYTES && alignment <= HK_SLAB_BYTES && !hk_shortage_is_on()) {
     *zero = false;
@@ -169,7 +171,7 @@ HK_INLINE void *find_large(size_t size, size_t alignment, bool *zero) {
     if (spare != NULL) return spare;
   }
   if (size > (size_t)PTRDIFF_MAX) return NULL;
-  hk_lifecycle_start(); /* this may be the process's first request */
+  hk_lifecycle_start(); /* it may be the first request of the process */
   hk_purge_thread_consider();
   hk_process_purge_consider();
   hk_process_purge_remote();
@@ -186,7 +188,7 @@ HK_NOINLINE void *hk_alloc_large_unsampled(size_t size, size_t alignment, bool *
   return find_large(size, alignment, zero);
 }
 
-/* NULL when the request is none to be sampled. */
+/* Returns NULL when the request is not to be sampled, or the sample cannot be had. */
 static HK_NOINLINE void *sample_large(size_t size, size_t alignment, bool *zero) {
   size_t bytes = hk_slab_good_size(size);
   uint64_t rate;
@@ -205,7 +207,7 @@ void *hk_alloc_large(size_t size, size_t alignment, bool *zero) {
 
 /* ---- Zero. */
 
-/* For HK_ASSERT, which a release build leaves out. */
+/* Used by HK_ASSERT alone, which a release build leaves out. */
 __attribute__((unused)) HK_INLINE bool is_zero(const void *start, size_t bytes) {
   const char *text = start;
   for (; bytes >= sizeof(uint64_t); text += sizeof(uint64_t), bytes -= sizeof(uint64_t)) {
@@ -228,7 +230,7 @@ static void *calloc_small(size_t size) {
     fresh = !is_unknown && hk_bin_was_fresh(&hk_thread_own()->bin[class_index], class_index);
   }
   if (!fresh) return memset(block, 0, size);
-  *block = (hk_block_t){0}; /* what linked it while it was free */
+  *block = (hk_block_t){0}; /* the two words that linked it */
   HK_ASSERT(is_zero(block, hk_class_bytes(class_index)), "a block that calloc does not clear is zero");
   return block;
 }
@@ -246,7 +248,7 @@ void *hk_calloc(size_t count, size_t size) {
     return block;
   }
   if (bytes <= HK_RUN_MAX_BYTES) return memset(block, 0, bytes);
-  size_t offset = (uintptr_t)block % HK_SLAB_BYTES; /* of a sampled one */
+  size_t offset = (uintptr_t)block % HK_SLAB_BYTES; /* not 0 for a sampled block */
   hk_large_clear((char *)block - offset, offset + bytes);
   return block;
 }

@@ -1,10 +1,10 @@
-/* api/alloc.h - L5. What malloc, free, calloc and realloc mean. The fast paths are inline: the public functions and the
- * C library's names are each made of them, with nothing in between.
+/* api/alloc.h - L5. The meaning of malloc, free, calloc and realloc. The fast paths are inline, so that the public
+ * functions and the C library's names contain them without another call.
  *
  *   hk_alloc     -> hk_bin_pop, else hk_alloc_slow -> hk_refill, hk_alloc_large -> hk_spare_take, hk_run_alloc,
  *                   hk_large_alloc
  *   hk_free      -> hk_free_list_push, else hk_free_slow -> hk_remote_free, hk_spare_put, hk_large_free
- *                   and hk_free_due when the push said that something is due
+ *                   and hk_free_due when the push ends a countdown
  */
 #ifndef HK_API_ALLOC_H
 #define HK_API_ALLOC_H
@@ -22,42 +22,44 @@
 #include "policy/safety.h"
 #include "space/region_map.h"
 
-/* A block of a class up to 32 KiB when its bin's list gives none, and every larger block. NULL with ENOMEM. */
+/* Allocates what the fast path cannot: a block up to 32 KiB whose bin gives none, and every larger block. Returns NULL
+ * with ENOMEM. */
 HK_NOINLINE void *hk_alloc_slow(size_t size);
 
-/* A block of a class whose blocks have the alignment. */
+/* Allocates a block of a class whose blocks have the alignment. Returns NULL with ENOMEM. */
 void *hk_alloc_of_class(unsigned class_index, size_t alignment, size_t size);
 
-/* A block of more than 32 KiB, or one whose alignment no smaller block has. `alignment` is a power of two. `*zero` says
- * whether it is known to be zero. NULL with ENOMEM. */
+/* Allocates a run or a large block: above 32 KiB, or with an alignment that no smaller block has. `alignment` is a
+ * power of two. `*zero` says whether the block is known to be zero. Returns NULL with ENOMEM. */
 void *hk_alloc_large(size_t size, size_t alignment, bool *zero);
 
-/* For realloc: the same without a sample, and without ENOMEM: NULL, and errno as it was. */
+/* The same without sampling, for realloc. Returns NULL and leaves errno unchanged when there is no memory. */
 HK_NOINLINE void *hk_alloc_large_unsampled(size_t size, size_t alignment, bool *zero);
 
-/* A sampled block in the place of one of `bytes`; NULL when it cannot be had, and errno as it was. */
+/* Allocates a sampled block in the place of an unsampled one of `bytes`. Returns NULL and leaves errno unchanged when
+ * there is no memory, or no room to enter the sample. */
 HK_NOINLINE void *hk_alloc_sampled(size_t size, size_t alignment, size_t bytes, uint64_t weight_q16, bool *zero);
 
-/* Counts a request that failed. NULL with ENOMEM. */
+/* Counts a failed request, sets errno to ENOMEM and returns NULL. */
 void *hk_alloc_fail(void);
 
-/* Every free that is not of a small block of the caller's own. `slab` is hk_slab_of(block). */
+/* Frees every block that is not a small block of the calling thread's heap. `slab` is hk_slab_of(block). */
 HK_NOINLINE void hk_free_slow(void *block, hk_slab_t *slab);
 
-/* After a push that made something due. */
+/* Handles the end of a countdown, after the push that ended it. */
 HK_NOINLINE void hk_free_due(hk_slab_t *slab);
 
 void *hk_calloc(size_t count, size_t size);
 void *hk_realloc(void *block, size_t size);
 
-/* hk_usable_size of all that is no small block, and of one that something speaks against. */
+/* hk_usable_size of runs, large and sampled blocks, NULL and implausible addresses. */
 HK_NOINLINE size_t hk_usable_size_slow(const void *block);
 
-/* What hk_usable_size of a block of `size` bytes would be; 0 when there can be none. */
+/* Returns the usable bytes of a block of `size` bytes, or 0 when no block is that large. */
 size_t hk_good_size(size_t size);
-size_t hk_slab_good_size(size_t size); /* of one of more than 32 KiB */
+size_t hk_slab_good_size(size_t size); /* for sizes above 32 KiB */
 
-/* For the counting build. */
+/* Counts a request, in the counting build alone. */
 HK_INLINE void hk_count_request(size_t size) {
   if (!HK_COUNT) return;
   hk_count(hk_count_malloc, 1);
@@ -77,7 +79,7 @@ HK_INLINE void *hk_alloc(size_t size) {
   return HK_LIKELY(block != NULL) ? block : hk_alloc_slow(size);
 }
 
-/* Whether an address in a slab of small blocks can be one that is in use. */
+/* Returns whether an address in a slab of small blocks can be a live block. */
 HK_INLINE bool hk_is_plausible(const hk_slab_t *slab, const void *block) {
   return hk_start_is_plausible((uint16_t)(uintptr_t)block, slab->inverse) && !hk_block_looks_free(block);
 }
@@ -96,9 +98,9 @@ HK_INLINE void hk_free(void *block) {
   if (HK_UNLIKELY(hk_free_list_push(slab->free_list, block))) hk_free_due(slab);
 }
 
-/* 0 for NULL, and for what is no live block, after the misuse was reported; what free does not notice is not noticed
- * here either. Whose block it is makes no difference, for nothing is changed. Quick, because some programs ask with
- * each malloc and each free. */
+/* Returns the block's usable bytes: 0 for NULL, and for an address that is no live block, after the report of the
+ * misuse. Misuse that free does not detect is not detected here either. Any thread may ask about any block, because
+ * nothing is written. Inline: some programs call it with each malloc and each free. */
 HK_INLINE size_t hk_usable_size(const void *block) {
   hk_slab_t *slab = hk_slab_of(block);
   bool is_small = hk_load_relaxed(&slab->owner) != NULL && (uintptr_t)block >> HK_ADDRESS_BITS == 0;

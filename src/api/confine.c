@@ -13,7 +13,8 @@
 #include "policy/option.h"
 #include "space/purge_wakeup.h"
 
-/* Chosen: how long to wait for the end of our threads. One that gives back much memory may take longer, and stays. */
+/* Chosen: how long the caller waits for the library's threads to end. A thread that purges much memory may end
+ * later. */
 #define THREADS_END_MS 500
 
 hk_sandbox_t hk_confine_by_prctl(unsigned long option, unsigned long mode, unsigned long filter) {
@@ -22,7 +23,7 @@ hk_sandbox_t hk_confine_by_prctl(unsigned long option, unsigned long mode, unsig
   return mode == SECCOMP_MODE_FILTER && filter != 0 ? hk_sandbox_filtered : hk_sandbox_none;
 }
 
-/* Libraries ask with no filter which flags the kernel knows. */
+/* A call without a filter installs none: libraries probe the kernel's flags that way. */
 hk_sandbox_t hk_confine_by_seccomp(unsigned long operation, unsigned long flags, unsigned long filter) {
   if (operation == SECCOMP_SET_MODE_STRICT && flags == 0 && filter == 0) return hk_sandbox_strict;
   return operation == SECCOMP_SET_MODE_FILTER && filter != 0 ? hk_sandbox_filtered : hk_sandbox_none;
@@ -35,7 +36,7 @@ static void end_threads(void) {
   hk_thread_nature_await_ends(THREADS_END_MS);
 }
 
-/* Attaches a heap while memory can still be mapped: afterwards blocks come from that heap alone. */
+/* Attaches a heap while memory can still be mapped: in a strict sandbox all blocks come from that heap. */
 static void prepare_heap(void) { hk_free(hk_alloc(1)); }
 
 hk_sandbox_t hk_confine_begin(hk_sandbox_t sandbox) {

@@ -1,4 +1,4 @@
-/* api/control.c - L5. What a program can ask of the allocator itself: give memory back, tuning calls, the version. */
+/* api/control.c - L5. Calls that control the allocator: purging, glibc's tuning parameters and sums, the version. */
 #include <limits.h>
 #include <malloc.h>
 

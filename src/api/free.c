@@ -1,5 +1,5 @@
-/* api/free.c - L5. The slow half of free: blocks of other threads, runs, big and sampled blocks, and what is none. See
- * alloc.h. */
+/* api/free.c - L5. The slow half of free (alloc.h): blocks of other threads, runs, large and sampled blocks, and
+ * misuse. */
 #include <errno.h>
 
 #include "api/alloc.h"
@@ -16,7 +16,7 @@
 #include "space/run.h"
 #include "space/superslab.h"
 
-/* Without a heap: NULL. */
+/* Returns a lease without a heap when the thread is to free without one, or no heap can be had. */
 static hk_thread_lease_t enter_to_free(hk_heap_t *owner) {
   return hk_thread_frees_without_heap(owner) ? (hk_thread_lease_t){.heap = NULL} : hk_lifecycle_enter();
 }
@@ -38,13 +38,13 @@ static bool free_run(hk_slab_t *head) {
   return freed;
 }
 
-/* A small block by a thread without a heap, or one that looked wrong at first. */
+/* Frees a small block for a thread without a heap, and one that the fast path found implausible. */
 static void free_small(hk_slab_t *span, void *block) {
   int saved_errno = errno; /* attaching a heap may change it */
   hk_thread_lease_t lease = enter_to_free(hk_load_relaxed(&span->owner));
   if (lease.heap == NULL) {
     hk_remote_free_now(span, block);
-  } else if (hk_load_relaxed(&span->owner) == lease.heap) { /* it was followed */
+  } else if (hk_load_relaxed(&span->owner) == lease.heap) { /* perhaps a heap that the thread has just adopted */
     hk_free_list_t *free_list = span->free_list;
     if (hk_free_list_push(free_list, block)) hk_bin_settle(lease.heap, span);
   } else {
@@ -84,7 +84,7 @@ static HK_NOINLINE void free_unusual(void *block, hk_slab_t *slab) {
   if (!(is_large && free_large(finding.slab, block))) hk_misuse_address(hk_act_free, block);
 }
 
-/* Whether nothing speaks against a free of another thread's block: the same questions as on the fast path. */
+/* Returns whether the block is plausibly a live small block of another thread: by the fast path's tests. */
 static bool is_plain_remote(const hk_heap_t *heap, hk_slab_t *slab, const void *block) {
   const hk_heap_t *owner = hk_load_relaxed(&slab->owner);
   if (owner == NULL || owner == heap || heap == HK_EMPTY_HEAP) return false;
@@ -101,7 +101,8 @@ void hk_free_slow(void *block, hk_slab_t *slab) {
   }
 }
 
-/* The owner is the caller's heap, which hk_thread_heap may name no longer (heap/attachment.h). */
+/* The owner is the caller's heap. hk_thread_heap may be empty by now, while another thread examines this one
+ * (heap/attachment.h). */
 void hk_free_due(hk_slab_t *slab) {
   hk_heap_t *heap = hk_load_relaxed(&slab->owner);
   hk_heap_enter(heap);

@@ -1,5 +1,5 @@
-/* api/instruments.h - L5. What the allocator calls of its instruments besides the hook for samples: when the process starts
- * and forks, when threads begin and end, before a filter of system calls, and for the texts of misuse messages. Each
+/* api/instruments.h - L5. The instruments' functions that the allocator calls, besides the hook for samples: at the
+ * start, after a fork, when threads begin and end, before a system call filter, and for messages about misuse. Each
  * instrument defines its own function; api/no_instruments.c defines all of them in a build without instruments.
  */
 #ifndef HK_API_INSTRUMENTS_H
@@ -16,17 +16,18 @@ HK_C_BEGIN
 
 /* ---- inspect/profile.c */
 
-/* Starts the heap profile with an average of `rate` bytes between samples; 0 takes the option `profile_rate`. A thread follows
- * at its next slow path. Returns false when it runs already, and in a build without checks, which could not tell a sampled
- * block from others. */
+/* Starts the heap profile with an average of `rate` bytes between samples; 0 takes the option `profile_rate`. Each
+ * thread follows at its next slow path. Returns false when the profile runs already, and in a build without checks,
+ * which cannot tell a sampled block from others. */
 bool hk_profile_start(uint64_t rate);
 
-/* Requires a child of fork. Allocations count from now on; live samples stay the parent's. */
+/* Resets the profile in a child of fork: allocations count from now on, and live samples stay the parent's. */
 void hk_profile_begin_child(void);
 
 /* ---- inspect/crash_report.c: each does nothing unless the option `crash_report` is on. */
 
-/* Installs the report's signal handlers. Requires that the options are read. The calling thread gets a stack for them. */
+/* Installs the report's signal handlers, and gives the calling thread a stack for them. Requires that the options are
+ * read. */
 void hk_crash_report_install(void);
 
 /* Gives the calling thread a stack for the report. Called when the thread first uses the allocator. */
@@ -37,8 +38,8 @@ void hk_crash_report_end_thread(void);
 
 /* ---- inspect/describe.c */
 
-/* Appends ", 3 bytes past the end of a live block of ..." when the address lies shortly behind a block that ends where
- * `where` begins; nothing otherwise. Takes no lock. */
+/* Appends ", 3 bytes past the end of a live block of ..." when the address lies shortly behind a live or free block
+ * that ends where `where` begins. Appends nothing otherwise. Takes no lock. */
 void hk_describe_neighbour(hk_format_t *out, uintptr_t address, const hk_address_class_t *where);
 
 /* ---- serve/serve.c */

@@ -1,7 +1,7 @@
 /* api/lifecycle.c - L5. See lifecycle.h.
  *
- * The first allocation of a process comes before its second thread, for creating a thread allocates; so the start needs
- * no lock. It can come before the C library has set up the environment: the options are then read by the constructor.
+ * Creating a thread allocates, so the first allocation of a process comes before its second thread, and the start needs
+ * no lock. It can come before the C library has set up the environment: the constructor reads the options.
  */
 #include "api/lifecycle.h"
 
@@ -31,8 +31,9 @@ typedef enum { not_started, core_started, hooks_installed } stage_t;
 
 static _Atomic(int) stage = not_started;
 
-/* In a child, until its orphans are adopted: where the thread that forked has its heap. That one may be just changing,
- * so it is looked at with the repair, which waits for the change. */
+/* Set in a child of fork until its orphans are adopted: the variable that names the heap of the thread that forked. A
+ * signal handler may fork while the variable changes, so it is read with the repair, which waits until the change is
+ * done. */
 static hk_heap_variable_t *forkers_heap;
 
 static void adopt_orphans(void) {
@@ -42,8 +43,8 @@ static void adopt_orphans(void) {
   hk_heap_adopt_orphans(mine);
 }
 
-/* In a child of fork, before anything else that takes a lock. By _Fork or a bare clone no handler runs, and the
- * thread that comes here need not be the one that forked. */
+/* Runs in a child of fork, before any lock is taken there. After _Fork or a bare clone no at-fork handler has run, and
+ * the calling thread need not be the one that forked. */
 static void repair_child(void) {
   hk_superslab_index_repair();
   hk_large_repair();
@@ -54,7 +55,8 @@ static void repair_child(void) {
   adopt_orphans();
 }
 
-/* A child that reports tells what it did itself. Where nobody asks, its pages stay the parent's. */
+/* Clears the counts in a child that reports statistics, so that it reports its own. Otherwise the pages of the counts
+ * stay shared with the parent. */
 static void forget_parents_counts(void) {
   if (!hk_option.stats && *hk_option.stats_file == '\0') return;
   hk_stat_clear(&hk_stat_process);
@@ -63,9 +65,9 @@ static void forget_parents_counts(void) {
   hk_count_clear();
 }
 
-/* The thread that forked is the only one, and this is it. */
+/* Runs in the child's only thread, the one that forked. */
 static void after_fork_in_child(void) {
-  forget_parents_counts(); /* first: what the repair finds lost is the child's to tell */
+  forget_parents_counts(); /* first: what the repair counts as lost belongs to the child */
   if (*hk_option.profile_file != '\0') hk_profile_begin_child();
   forkers_heap = &hk_thread_heap;
   if (hk_lock_after_fork(true)) adopt_orphans();
@@ -85,8 +87,8 @@ static void start_counting(void) { hk_count_look = look_at_memory; }
 static void start_counting(void) {}
 #endif
 
-/* The C library is asked before anything is locked or begun: should somebody stand in front of getauxval and allocate,
- * that allocation comes here as the first, and starts the core. */
+/* Calls the C library before it starts anything. When an interposed getauxval allocates, that allocation comes here
+ * first and starts the core. */
 static void start_core(void) {
   (void)hk_os_page_size();
   uint64_t secret = hk_os_process_secret();
@@ -96,7 +98,7 @@ static void start_core(void) {
   start_counting();
   hk_safety_init(secret);
   hk_region_map_init();
-  (void)hk_lock_init(repair_child); /* where it fails, the locks work but a child of fork may find one held */
+  (void)hk_lock_init(repair_child); /* on failure the locks work, but a child of fork may find one held */
 }
 
 static void on_thread_exit(void) {
@@ -104,11 +106,11 @@ static void on_thread_exit(void) {
   hk_thread_on_exit();
 }
 
-/* The C library may allocate in here, which by now it can. */
+/* The C library may allocate in these calls: the core has started. */
 static void install_hooks(void) {
   hk_store_relaxed(&stage, hooks_installed);
-  hk_os_stay_loaded();                          /* first: each hook is code of ours that others keep the address of */
-  (void)hk_os_thread_exit_init(on_thread_exit); /* where it fails, heaps of ended threads stay unused */
+  hk_os_stay_loaded();                          /* first: others keep the hooks' addresses */
+  (void)hk_os_thread_exit_init(on_thread_exit); /* on failure, heaps of ended threads stay unused */
   hk_os_at_fork(after_fork_in_child);
   hk_purge_wakeup_allow();
   hk_thread_arm();
@@ -118,7 +120,7 @@ void hk_lifecycle_start(void) {
   if (HK_UNLIKELY(hk_load_relaxed(&stage) == not_started)) start_core();
 }
 
-/* Before the thread has a heap: from then on its exit handler runs. */
+/* Runs before the thread attaches a heap. From then on its exit handler runs, which ends what begins here. */
 static void begin_thread(void) {
   if (!hk_thread_is_leaving()) hk_crash_report_begin_thread();
 }
@@ -129,7 +131,7 @@ static HK_NOINLINE hk_thread_lease_t enter_without_heap(void) {
   return hk_thread_enter();
 }
 
-/* Where a thread has a heap all has started. */
+/* A thread with a heap needs no check: the allocator has started. */
 hk_thread_lease_t hk_lifecycle_enter(void) {
   return HK_UNLIKELY(hk_thread_own() == HK_EMPTY_HEAP) ? enter_without_heap() : hk_thread_enter();
 }
@@ -145,11 +147,11 @@ void hk_lifecycle_note_filter(void) {
   int level = hk_load_relaxed(&hk_sandbox_level);
   if (hk_option.sandbox == hk_sandbox_off || level >= (int)hk_sandbox_filtered) return;
   hk_store_relaxed(&hk_sandbox_is_near, true);
-  /* Fails where another filter has just come. */
+  /* Fails when another thread has just noted a filter. */
   (void)hk_compare_exchange_acquire(&hk_sandbox_level, &level, (int)hk_sandbox_filtered);
 }
 
-/* The option overrides what the library sees: the user may know of a filter that it cannot. */
+/* The option overrides what the library detects: the user may know of a filter that it cannot see. */
 static void settle_sandbox(void) {
   if (hk_option.sandbox == hk_sandbox_off) hk_store_relaxed(&hk_sandbox_level, (int)hk_sandbox_none);
   if (hk_option.sandbox != hk_sandbox_on) return;
@@ -159,7 +161,7 @@ static void settle_sandbox(void) {
 
 __attribute__((constructor)) static void start(void) {
   hk_lifecycle_start();
-  (void)hk_node_current(); /* asks the system now, and not in a request */
+  (void)hk_node_current(); /* a system call now instead of in a request */
   hk_option_load();
   settle_sandbox();
   if (hk_option.profile || hk_option.leaks != hk_leaks_off) (void)hk_profile_start(0);

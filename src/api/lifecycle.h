@@ -1,21 +1,21 @@
-/* api/lifecycle.h - L5. The allocator's start, and its life across fork. It has no end: it serves until the process
- * is gone. */
+/* api/lifecycle.h - L5. The start of the allocator, and its children of fork. It has no end: it serves until the
+ * process ends. */
 #ifndef HK_API_LIFECYCLE_H
 #define HK_API_LIFECYCLE_H
 
 #include "heap/thread.h"
 
-/* Sets everything up in the first call in a process. */
+/* Starts the allocator at the process's first call; does nothing later. */
 void hk_lifecycle_start(void);
 
-/* Reads what the library may not read in a sandbox, and remembers it. Called before a sandbox begins. */
+/* Reads and stores the system's settings that the library may not read in a sandbox. Called before a sandbox begins. */
 void hk_lifecycle_look_around(void);
 
-/* hk_thread_enter for a process that may not have started yet. */
+/* hk_thread_enter for a process in which the allocator may not have started. */
 hk_thread_lease_t hk_lifecycle_enter(void);
 
-/* A thread of ours has seen that the first thread is under a filter that it installed past the C library: from now on
- * the process counts as one that has installed a filter, unless the user says that none kills. */
+/* Notes that the first thread has installed a filter without the C library, as one of the library's threads has seen.
+ * From now on the process counts as one with a filter of its own, unless the option `sandbox` is `off`. */
 void hk_lifecycle_note_filter(void);
 
 #endif /* HK_API_LIFECYCLE_H */

@@ -11,7 +11,7 @@
 
 #define MESSAGE_BYTES 512
 
-/* One line, one write, then what the option says. */
+/* Ends the message, writes it by one call, and aborts if the option says so. */
 static void finish(hk_format_t *message, const char *kind) {
   hk_format_print(message, " (see errors.md#%s)\n", kind);
   hk_stat_add(hk_stat_misuse, 1);
@@ -25,7 +25,7 @@ static const char *kind_of(hk_act_t act, hk_verdict_t verdict) {
   return is_free ? "use-after-free" : "invalid-pointer";
 }
 
-/* What the address lies in or behind, as far as the line has not said it yet. */
+/* Adds which block the address lies in or behind, as far as the message lacks it. */
 static void add_address(hk_format_t *message, uintptr_t address) {
   hk_address_class_t where = hk_address_class_of(address);
   if (where.kind == hk_address_live_block) hk_format_text(message, ", which is in use");
@@ -47,7 +47,7 @@ static void describe(hk_format_t *message, uintptr_t address, const hk_finding_t
                       (uint64_t)(address - finding->start), bytes, finding->start);
       add_address(message, address);
       break;
-    case hk_verdict_live: /* it became one since: another thread freed and allocated it meanwhile */
+    case hk_verdict_live: /* since the first look another thread has made it a live block */
       hk_format_print(message, "%p was no block in use a moment ago", address);
       break;
     case hk_verdict_foreign:

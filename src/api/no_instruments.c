@@ -1,5 +1,5 @@
-/* api/no_instruments.c - L5. The allocator without its instruments (the build option HK_INSTRUMENTS is OFF). No block is
- * sampled, for nothing starts the profile. */
+/* api/no_instruments.c - L5. Stands in for the instruments where the build option HK_INSTRUMENTS is OFF. No block is
+ * sampled, because the profile never starts. */
 #include <errno.h>
 
 #include "api/instruments.h"
@@ -45,7 +45,7 @@ void hk_describe_neighbour(hk_format_t *out, uintptr_t address, const hk_address
 void hk_serve_prepare(void) {}
 void hk_serve_end_soon(void) {}
 
-/* glibc's names, which the override folder exports, must be there. */
+/* The override folder exports these two under glibc's names. */
 int hakmem_malloc_info(int options, FILE *stream) {
   if (options != 0) return EINVAL;
   int written = fprintf(stream, "<malloc version=\"hakmem-%d.%d.%d\"/>\n", HAKMEM_VERSION_MAJOR, HAKMEM_VERSION_MINOR,

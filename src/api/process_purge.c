@@ -15,72 +15,72 @@
 #include "policy/stat.h"
 #include "space/purge.h"
 
-/* Takes up what came home, which may close a sampled bin. What came for spans that have moved goes on to their
+/* Drains the heap's incoming list, which may close a sampled bin. Sends blocks of spans that have moved on to their
  * owners. */
-static void send_home(hk_heap_t *heap) {
+static void drain(hk_heap_t *heap) {
   (void)hk_remote_drain(heap);
   hk_sample_countdown_recall(heap);
   hk_remote_flush(heap);
   hk_misuse_take_up(heap);
 }
 
-static void tidy(hk_heap_t *heap) {
-  send_home(heap);
+static void purge_heap(hk_heap_t *heap) {
+  drain(heap);
   hk_heap_purge(heap);
 }
 
-static void send_home_idle(hk_heap_t *heap) {
+static void drain_idle(hk_heap_t *heap) {
   hk_heap_enter_taken(heap);
-  send_home(heap);
+  drain(heap);
   hk_heap_leave(heap);
 }
 
-static void tidy_idle(hk_heap_t *heap) {
+static void purge_idle(hk_heap_t *heap) {
   hk_heap_enter_taken(heap);
-  tidy(heap);
+  purge_heap(heap);
   hk_heap_leave(heap);
 }
 
-/* A block that is sent on once is home: before any heap is trimmed, each has sent on what it had. */
-static void tidy_all(hk_heap_t *own) {
-  send_home(own);
-  hk_heap_visit_idle(send_home_idle);
-  send_home(own);
-  hk_heap_visit_idle(tidy_idle);
-  tidy(own);
+/* Drains all heaps before it purges any: a block that is sent on once has reached its owner. */
+static void purge_all(hk_heap_t *own) {
+  drain(own);
+  hk_heap_visit_idle(drain_idle);
+  drain(own);
+  hk_heap_visit_idle(purge_idle);
+  purge_heap(own);
 }
 
 void hk_process_purge_idle_heaps(void) {
-  hk_heap_visit_idle(send_home_idle);
-  hk_heap_visit_idle(tidy_idle);
+  hk_heap_visit_idle(drain_idle);
+  hk_heap_visit_idle(purge_idle);
 }
 
-static uint64_t given_back_so_far(void) { return hk_load_relaxed(&hk_stat_process.value[hk_stat_purged]); }
+static uint64_t purged_so_far(void) { return hk_load_relaxed(&hk_stat_process.value[hk_stat_purged]); }
 
-static void tidy_own_and_idle(void) {
+static void purge_own_and_idle(void) {
   hk_thread_lease_t lease = hk_lifecycle_enter();
   if (lease.heap == NULL) return;
-  tidy_all(lease.heap);
+  purge_all(lease.heap);
   hk_thread_leave(lease);
 }
 
 size_t hk_process_purge(size_t keep_bytes) {
-  /* Releasing spans may already give memory back: what counts is the difference. */
-  uint64_t before = given_back_so_far();
+  /* Releasing spans may purge already: the difference counts. */
+  uint64_t before = purged_so_far();
   if (hk_thread_is_leaving() && hk_thread_own() == HK_EMPTY_HEAP) {
-    hk_process_purge_idle_heaps(); /* a heap made for this would be one more to tidy */
+    hk_process_purge_idle_heaps(); /* attaching a heap here would only make one more to purge */
   } else {
-    tidy_own_and_idle();
+    purge_own_and_idle();
   }
   (void)hk_purge_down_to(keep_bytes);
-  return given_back_so_far() - before;
+  return purged_so_far() - before;
 }
 
-/* Chosen: a heap that has fewer slabs is not worth a look at its thread; near a limit each one is, and sooner. */
+/* Chosen: a heap with fewer slabs is not examined. Near a memory limit every heap is, and after a shorter sleep. */
 #define LEAST_SLABS 4
 #define NEAR_LIMIT_MS 100
 
-/* Chosen: a thread that grows near a limit waits for none that sleeps. */
+/* Chosen: a thread that grows near a memory limit takes heaps of threads that have slept for this long. */
 #define GROWING_MS 1
 
 static bool is_near_limit(void) { return hk_load_relaxed(&hk_idle_is_near_limit); }
@@ -106,10 +106,10 @@ void hk_process_purge_near_limit(void) {
 }
 
 size_t hk_process_purge_everywhere(size_t keep_bytes) {
-  uint64_t before = given_back_so_far();
+  uint64_t before = purged_so_far();
   (void)hk_detach_sleepers(&(hk_detach_t){.now_ms = hk_os_coarse_ms(), .asleep_ms = 0, .least_slabs = 1});
   (void)hk_process_purge(keep_bytes);
-  return given_back_so_far() - before;
+  return purged_so_far() - before;
 }
 
 void hk_process_purge_remote(void) {

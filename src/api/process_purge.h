@@ -1,4 +1,5 @@
-/* api/process_purge.h - L5. Memory that nobody uses, gathered from the heaps and given back to the system. */
+/* api/process_purge.h - L5. Purging for the whole process: collects what the heaps keep, and gives it back to the
+ * system. */
 #ifndef HK_API_PROCESS_PURGE_H
 #define HK_API_PROCESS_PURGE_H
 
@@ -8,30 +9,32 @@
 #include "heap/detach.h"
 #include "space/idle.h"
 
-/* What the caller's heap and those without a thread can spare goes to the superslabs, and from there to the system
- * until at most `keep_bytes` are idle. How many bytes the system got. The caller is in no slow path of its heap. */
+/* Purges: moves what the caller's heap and the idle heaps can spare to the superslabs, and gives memory back to the
+ * system until at most `keep_bytes` are dirty. Returns the bytes purged. Requires that the caller is in no slow path of
+ * its heap. */
 size_t hk_process_purge(size_t keep_bytes);
 
-/* The same for a program that asks for it: from the heaps of threads that sleep too. Opens files. */
+/* The same at the program's request: from the heaps of threads that sleep too. Opens files. */
 size_t hk_process_purge_everywhere(size_t keep_bytes);
 
-/* The same from the heaps without a thread alone, and as far as the superslabs. For a thread that has no heap. */
+/* Moves what the idle heaps can spare to the superslabs. For a thread without a heap. */
 void hk_process_purge_idle_heaps(void);
 
-/* Which heaps of threads that sleep are worth to be taken now. For the purge thread. */
+/* Returns which heaps of sleeping threads are worth detaching now. For the purge thread. */
 hk_detach_t hk_process_purge_which(uint64_t now_ms);
 
-/* Takes them; near a limit on memory idle heaps keep nothing either. Opens files. */
+/* Detaches those heaps. Near a memory limit it also empties the idle heaps. Opens files. */
 void hk_process_purge_from_sleepers(uint64_t now_ms);
 
-/* The same for a thread that grows near a limit, in no slow path: of threads that just fell asleep too. */
+/* The same for a thread that grows near a memory limit, and of threads that have slept for a moment only. Requires that
+ * the caller is in no slow path. */
 HK_COLD void hk_process_purge_near_limit(void);
 HK_INLINE void hk_process_purge_consider(void) {
   if (HK_UNLIKELY(hk_load_relaxed(&hk_idle_wants_heaps))) hk_process_purge_near_limit();
 }
 
-/* Takes back what other threads freed of the calling thread's blocks, and of an idle heap's, if anything: whoever is
- * about to use more memory than a bin holds does it first. */
+/* Collects the remote frees of the calling thread's blocks, and of one idle heap's, if there are any. Called before a
+ * thread takes more memory than a bin holds. */
 void hk_process_purge_remote(void);
 
 #endif /* HK_API_PROCESS_PURGE_H */

@@ -15,43 +15,44 @@
 #include "space/idle.h"
 #include "space/purge.h"
 
-/* Chosen: blocks that come home are looked after this often at most. */
+/* Chosen: remote frees wake the purge thread at most this often. */
 #define BLOCKS_LEAST_MS 1000
 
-/* Written by the thread that has claimed, before it starts the purge thread. */
+/* Written by the thread that has claimed the start, before it starts the purge thread. */
 static bool is_of_first_thread;
 
-/* Set when a purge thread that another thread started had other rights than the first thread: from then on only the
+/* Set when a purge thread that another thread started had other rights than the first thread. From then on only the
  * first thread starts one. */
 static _Atomic(bool) is_left_to_first_thread;
 
-/* Where threads cannot be counted, those that have a heap are: which the purge thread has not. */
+/* Returns whether the program has `count` threads beside `of_ours` threads of the library. Where the system cannot
+ * count threads, counts those with a heap; the purge thread has none. */
 static bool has_threads(unsigned count, unsigned of_ours) {
   unsigned threads = hk_os_thread_count();
   return threads > 0 ? threads >= count + of_ours : hk_heap_count(hk_heap_attached) >= count;
 }
 
-/* Beside the purge thread. Two, for the first one may have ended: it is counted until the process ends, and the process
- * ends with the last of the others. */
+/* Returns whether the program has two threads beside the purge thread. A first thread that has ended counts until the
+ * process ends, and the process ends with the last of the others. */
 static bool has_company(void) { return has_threads(2, 1); }
 
-/* What the heaps without a thread keep for the next one is idle too, once in each time of quiet; and what came home to
- * threads that sleep, or is in their heaps. */
-static void gather(uint64_t now_ms, uint64_t *tidied_ms) {
+/* Detaches heaps of sleeping threads and drains their incoming lists. Purges the idle heaps once in each time of
+ * quiet. */
+static void visit_heaps(uint64_t now_ms, uint64_t *purged_ms) {
   uint64_t since_ms;
   bool is_quiet = hk_idle_is_quiet(now_ms, &since_ms);
   hk_process_purge_from_sleepers(now_ms);
   const hk_block_t *damaged = hk_purge_drain(now_ms, hk_idle_asleep_ms());
   if (damaged != NULL) hk_misuse_damage(damaged);
-  if (is_quiet && since_ms != *tidied_ms) {
-    *tidied_ms = since_ms;
+  if (is_quiet && since_ms != *purged_ms) {
+    *purged_ms = since_ms;
     hk_process_purge_idle_heaps();
   }
   hk_idle_stay_quiet(since_ms);
 }
 
-/* When to come again. Blocks that come home send the wake-up, but not before a second after they did so last. It is opened
- * before it is looked what waits: what comes too late to be seen rings. */
+/* Returns when to visit again, in ms. A remote free sends the wake-up, at most once in BLOCKS_LEAST_MS. The wake-up is
+ * opened before the look at what waits, so that blocks that come after the look send it. */
 static uint64_t wait_for_blocks_ms(uint64_t now_ms, uint64_t wait_ms, uint64_t *closed_until_ms) {
   bool may_open = now_ms >= *closed_until_ms;
   if (may_open) (void)hk_exchange_acq_rel(&hk_purge_wakeup_wants_blocks, true);
@@ -71,8 +72,8 @@ static uint64_t wait_for_sleepers_ms(uint64_t now_ms, uint64_t wait_ms) {
   return due_ms == UINT64_MAX ? wait_ms : hk_smaller(wait_ms, hk_subtract_to_zero(due_ms, now_ms) + 1);
 }
 
-/* Waits until a wake-up is sent, at most `wait_ms`, and looks at the thread's rights meanwhile: `*verdict` is what the
- * last look said. False when the system refuses every way to wait. */
+/* Waits for a wake-up, at most `wait_ms`, and checks the thread's rights meanwhile. `*verdict` is the last check's.
+ * Returns false when the system refuses every way to wait. */
 static bool rest(hk_rights_watch_t *rights, uint32_t word, uint64_t now_ms, uint64_t wait_ms, hk_rights_t *verdict) {
   uint64_t end_ms = hk_add_saturating(now_ms, wait_ms);
   do {
@@ -84,8 +85,9 @@ static bool rest(hk_rights_watch_t *rights, uint32_t word, uint64_t now_ms, uint
   return true;
 }
 
-/* The thread ends because of its rights. The first thread starts the next one, with its own rights: unless a filter of
- * system calls might end it for that, or the next one could not tell its rights either. */
+/* Called when the thread ends because of its rights. The first thread starts the next one, with its own rights. No
+ * thread does when a system call filter might end it for that, or when the next one could not check its rights
+ * either. */
 static void leave_to_others(hk_rights_t verdict) {
   if (verdict == hk_rights_confined) hk_lifecycle_note_filter();
   if (verdict == hk_rights_differ || (verdict == hk_rights_unknown && !is_of_first_thread)) {
@@ -96,17 +98,16 @@ static void leave_to_others(hk_rights_t verdict) {
 }
 
 static void run(void) {
-  uint64_t tidied_ms = UINT64_MAX, closed_until_ms = 0;
+  uint64_t purged_ms = UINT64_MAX, closed_until_ms = 0;
   hk_rights_watch_t rights = hk_rights_watch_begin(is_of_first_thread, true, hk_os_coarse_ms());
   hk_rights_t verdict = hk_rights_watch(&rights, hk_os_coarse_ms());
   bool can_wait = true;
   hk_purge_wakeup_receive(true);
   while (can_wait && hk_rights_may_stay(verdict) && hk_sandbox_permits_threads() && has_company()) {
-    hk_os_signal_listen(); /* where all of the program's threads may block what the command line tool sends */
-    uint32_t word =
-        hk_load_relaxed(&hk_purge_wakeup_word); /* before the visit, after which the purge wake-up may ring */
+    hk_os_signal_listen(); /* the program's threads may all block the command line tool's signal */
+    uint32_t word = hk_load_relaxed(&hk_purge_wakeup_word); /* read before the visit: a wake-up may be sent during it */
     uint64_t now_ms = hk_os_coarse_ms();
-    gather(now_ms, &tidied_ms);
+    visit_heaps(now_ms, &purged_ms);
     uint64_t wait_ms = wait_for_blocks_ms(now_ms, hk_purge_visit(now_ms), &closed_until_ms);
     wait_ms = wait_for_sleepers_ms(now_ms, wait_ms);
     can_wait = rest(&rights, word, now_ms, wait_ms, &verdict);
@@ -114,18 +115,19 @@ static void run(void) {
   if (!hk_rights_may_stay(verdict)) leave_to_others(verdict);
   hk_store_relaxed(&hk_purge_wakeup_wants_blocks, false);
   hk_purge_wakeup_receive(false);
-  (void)hk_purge_visit(hk_os_coarse_ms());    /* by the limit for those who have nobody to come back */
-  hk_purge_wakeup_decline(hk_os_coarse_ms()); /* threads may come and go */
+  (void)hk_purge_visit(hk_os_coarse_ms());    /* by the limit of a program without a purge thread */
+  hk_purge_wakeup_decline(hk_os_coarse_ms()); /* the program's threads may come and go */
   hk_purge_wakeup_give_up();
 }
 
 void hk_purge_thread_consider_slow(void) {
   hk_store_relaxed(&hk_purge_wakeup_is_wanted, false); /* first: creating a thread allocates */
-  /* The sandbox first: it may forbid the system call that says which thread this is. */
+  /* Checks the sandbox first: it may forbid the system call that says which thread this is. */
   bool may_start = hk_option.purge_thread && hk_sandbox_permits_threads() &&
                    (!hk_load_relaxed(&is_left_to_first_thread) || hk_rights_is_first_thread());
   bool has_others = may_start && has_threads(2, 0);
-  if (has_others && !hk_purge_wakeup_is_allowed()) return; /* whose memory this is may have one all the same */
+  if (has_others && !hk_purge_wakeup_is_allowed())
+    return; /* in a child of vfork the memory is the parent's, which may have a purge thread */
   if (has_others && hk_purge_wakeup_claim()) {
     is_of_first_thread = hk_rights_is_first_thread();
     if (hk_os_thread_start("hakmem-purge", run)) return;

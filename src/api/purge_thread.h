@@ -1,7 +1,7 @@
-/* api/purge_thread.h - L5. The purge thread: gives back what has been idle for its time while the program does nothing that would
- * bring its own threads here. A program with more than one thread gets it when it holds enough to be worth it. It sleeps
- * unless something is due, and ends when the program has one thread left. Where it cannot be had, memory is given back
- * as soon as it is free (policy/keep.h).
+/* api/purge_thread.h - L5. The purge thread: purges dirty memory whose time is over while the program's own threads
+ * take and free nothing. A program with more than one thread gets it once it holds HK_PURGE_WAKEUP_WORTH_BYTES. The
+ * thread sleeps unless something is due, and ends when the program has one thread left. Without it, dirty memory above
+ * the limit is purged as soon as it is free (space/purge.h).
  */
 #ifndef HK_API_PURGE_THREAD_H
 #define HK_API_PURGE_THREAD_H
@@ -10,8 +10,8 @@
 
 HK_COLD void hk_purge_thread_consider_slow(void);
 
-/* Starts it if it is wanted and can be had. Called from requests, holding nothing, and never from a free: the C library
- * frees while it holds locks that a new thread takes. */
+/* Starts the purge thread if it is wanted and the system permits it. Called from requests, without a lock. Never called
+ * from a free: the C library frees while it holds locks that a new thread takes. */
 HK_INLINE void hk_purge_thread_consider(void) {
   if (HK_UNLIKELY(hk_load_relaxed(&hk_purge_wakeup_is_wanted))) hk_purge_thread_consider_slow();
 }

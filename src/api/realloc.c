@@ -1,4 +1,4 @@
-/* api/realloc.c - L5. Sizes, and blocks that change theirs: the slow half of alloc.h. */
+/* api/realloc.c - L5. Block sizes, and reallocation: the slow half of alloc.h. */
 #include <errno.h>
 #include <string.h>
 
@@ -35,15 +35,15 @@ size_t hk_usable_size_slow(const void *block) {
   return 0;
 }
 
-/* ---- Where it stands. */
+/* ---- Reallocation in place. */
 
-/* Whether a small block of `bytes` may stay where it is: one that would be more than half empty moves, if a smaller one
- * can be had. */
+/* Returns whether a small block of `bytes` stays where it is. A block that would be more than half empty moves, if a
+ * smaller block size exists. */
 static bool stays(size_t bytes, size_t size) {
   return size <= bytes && (size >= bytes / 2 || hk_good_size(size) == bytes);
 }
 
-/* Where the block can keep its place, or its pages can be moved: the block; otherwise NULL. */
+/* Resizes the block in place, or moves its pages. Returns the block, or NULL when neither is possible. */
 static void *resize(const hk_finding_t *finding, void *block, size_t size) {
   char *start = (char *)finding->start;
   size_t whole = finding->offset + size;
@@ -66,9 +66,10 @@ static void *resize(const hk_finding_t *finding, void *block, size_t size) {
   return block;
 }
 
-/* ---- Elsewhere. */
+/* ---- Reallocation by a copy. */
 
-/* A block that grows by less than a quarter will likely grow again: a quarter at once makes the copies rarer. */
+/* A block that grows by less than a quarter will likely grow again. It gets a quarter at once, so that copies are
+ * rarer. */
 static size_t with_room_to_grow(size_t bytes, size_t size) {
   size_t roomy = bytes + bytes / 4;
   return size > bytes && size < roomy && roomy <= HK_RUN_MAX_BYTES ? roomy : size;
@@ -84,7 +85,7 @@ static void *move(void *block, size_t bytes, size_t size) {
   }
   if (moved == NULL) {
     if (size > bytes) return NULL;
-    errno = saved_errno; /* it is smaller: where it stands there is room */
+    errno = saved_errno; /* a shrinking block has room where it is */
     return block;
   }
   memcpy(moved, block, size < bytes ? size : bytes);
@@ -92,8 +93,7 @@ static void *move(void *block, size_t bytes, size_t size) {
   return moved;
 }
 
-/* What a small block of the caller's own lets the program use; 0 for every other block, and when something speaks
- * against this one. */
+/* Returns the usable bytes of a live small block of the caller's heap, and 0 for every other address. */
 static size_t own_small_bytes(const void *block) {
   hk_slab_t *slab = hk_slab_of(block);
   if (!hk_thread_has(hk_load_relaxed(&slab->owner))) return 0;
@@ -113,8 +113,8 @@ static void *move_large(void *block, size_t bytes, size_t size, uint64_t weight_
   return moved;
 }
 
-/* A sampled block was resized to where `block` is now. Where there is no room to know it, it becomes one that is not
- * sampled: its contents go to its start. */
+/* Enters a sampled block anew after its resize, at `block`. When there is no room for the entry, the block becomes an
+ * unsampled one: its contents move to the start of the block that holds it. Returns the program's address. */
 static void *renew(const hk_finding_t *finding, void *before, void *block, size_t size, uint64_t weight_q16) {
   (void)hk_sample_hook_forget((uintptr_t)before, false);
   size_t bytes = hk_slab_good_size(size);
@@ -122,8 +122,8 @@ static void *renew(const hk_finding_t *finding, void *before, void *block, size_
   return memmove((char *)block - finding->offset, block, size);
 }
 
-/* Of a block that was sampled, or while others are: it is one after if it was before, as far as that fits its new
- * size. */
+/* Resizes a run or large block that is sampled, or while the profile runs. hk_sampled_weight_after decides whether the
+ * block is a sample at its new size. */
 static HK_NOINLINE void *realloc_large(const hk_finding_t *finding, void *block, size_t size) {
   size_t bytes = finding->bytes;
   uint64_t weight_q16 = hk_sampled_weight_after((uintptr_t)block, finding->offset != 0, bytes, hk_slab_good_size(size));
@@ -169,6 +169,6 @@ void *hakmem_reallocarray(void *block, size_t count, size_t size) {
 size_t hakmem_malloc_usable_size(void *block) { return hk_usable_size(block); }
 size_t hakmem_good_size(size_t size) {
   size_t good_size = hk_good_size(size);
-  return good_size != 0 ? good_size : size; /* there is no such block; asking for it says so */
+  return good_size != 0 ? good_size : size; /* no block is that large; a request for it fails */
 }
 bool hakmem_check_owned(const void *address) { return hk_verify(address).verdict == hk_verdict_live; }

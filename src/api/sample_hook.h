@@ -1,5 +1,5 @@
-/* api/sample_hook.h - L5. The allocator's one hook for the heap profile: what it tells about sampled blocks, and what it
- * looks up. inspect/ defines the functions; api/no_instruments.c does in a build without instruments.
+/* api/sample_hook.h - L5. The allocator's one hook for the heap profile: the events of sampled blocks, and their
+ * lookup. inspect/ defines the functions; api/no_instruments.c does in a build without instruments.
  *
  * heap/sample_countdown.h and api/sampled.h choose the blocks. A sampled block is an ordinary one, a little longer. Its
  * address is not where the block starts, so every use of it ends in api/verify.h, which looks it up here.
@@ -17,7 +17,7 @@
 
 HK_C_BEGIN
 
-/* What a sampled block stands for. */
+/* What a sampled block stands for. Sizes are in bytes. */
 typedef struct {
   uint64_t requested_bytes;
   uint64_t block_bytes;
@@ -28,7 +28,7 @@ typedef struct {
 typedef struct hk_site hk_site_t;
 
 typedef struct {
-  uintptr_t address; /* as the program has it */
+  uintptr_t address; /* the address that the program has */
   uint64_t offset;   /* from the start of the block that the sample lies in, in bytes */
   hk_sample_weight_t weight;
   hk_site_t *site;
@@ -37,22 +37,24 @@ typedef struct {
 
 typedef enum { hk_sample_none, hk_sample_live, hk_sample_freed } hk_sample_life_t;
 
-/* Returns whether the calling thread is inside the profile. What it, or a signal handler, allocates there is not sampled. */
+/* Returns whether the calling thread is inside the profile. Blocks that it, or its signal handler, allocates there are
+ * not sampled. */
 bool hk_sample_hook_is_inside(void);
 
 /* Prefetches what the next hk_sample_hook_note of the thread will read. */
 void hk_sample_hook_expect(void);
 
-/* Enters the sample at `address`, `offset` bytes behind the start of its block. `bytes` is the size of the block that an
- * unsampled request would have got. A weight of 0 stands for nothing; such a sample is entered so that it can be freed.
- * Returns false when there is no room. */
+/* Enters the sample at `address`, `offset` bytes behind the start of its block. `bytes` is the size of the block that
+ * an unsampled request would have got. A weight of 0 stands for nothing; such a sample is entered so that it can be
+ * freed. Returns false when there is no room. */
 bool hk_sample_hook_note(uintptr_t address, size_t offset, size_t requested, size_t bytes, uint64_t weight_q16);
 
 /* Removes a sample that is about to be freed, or to change its place or size (`is_freed` is false). Returns false when
  * another thread has removed it. */
 bool hk_sample_hook_forget(uintptr_t address, bool is_freed);
 
-/* Looks up any value. Of a sample that another thread frees meanwhile either answer may come. */
+/* Looks up any value, and fills `*sample` for a live or freed sample. While another thread frees the sample, either
+ * state may be returned. */
 hk_sample_life_t hk_sample_hook_find(uintptr_t address, hk_sample_t *sample);
 
 HK_C_END

@@ -13,7 +13,7 @@ static bool is_open(hk_heap_t *heap, unsigned class_index) {
   return hk_heap_effective_list(heap, class_index) == &heap->bin[class_index];
 }
 
-/* What a closed bin has left when its heap is adopted by another thread. */
+/* Takes a block that a closed bin still has when another thread adopts its heap. */
 static void *take_leftover(hk_heap_t *heap, unsigned class_index) {
   hk_free_list_t *bin = &heap->bin[class_index];
   if (HK_LIKELY(bin->free == HK_LIST_END)) return NULL;
@@ -23,7 +23,8 @@ static void *take_leftover(hk_heap_t *heap, unsigned class_index) {
   return block;
 }
 
-/* Frees that arrive during a refill can close the bin. It then keeps a piece that is counted, and the block is part of it. */
+/* The remote frees that a refill collects can close the bin. The bin then keeps a counted piece, and the block is part
+ * of it. */
 static void *take_and_count(hk_thread_lease_t lease, unsigned class_index, void (*count)(hk_heap_t *, unsigned)) {
   bool was_open = is_open(lease.heap, class_index);
   void *block = hk_small_take(lease.heap, class_index);
@@ -53,7 +54,7 @@ void *hk_sampled_take(hk_thread_lease_t lease, unsigned class_index, uint64_t *w
 
 typedef bool (*decide_t)(hk_heap_t *heap, size_t before, size_t after);
 
-/* Asks the thread's heap, if it is sampled. */
+/* Calls `ask` for the thread's heap, if that is sampled. */
 static bool decide(decide_t ask, size_t before, size_t after, uint64_t *rate) {
   hk_thread_lease_t lease = hk_lifecycle_enter();
   if (lease.heap == NULL) return false;
@@ -71,7 +72,7 @@ static bool is_hit(hk_heap_t *heap, size_t before, size_t after) {
   return hk_sample_countdown_large_is_due(heap, after - before);
 }
 
-/* For one that is a sample. */
+/* For a block that is a sample. */
 static bool stays_hit(hk_heap_t *heap, size_t before, size_t after) {
   if (after >= before) return true;
   uint64_t rate = hk_sample_countdown_rate(heap);

@@ -63,7 +63,7 @@ static hk_finding_t live_sample(const hk_sample_t *sample) {
                         .offset = sample->offset};
 }
 
-/* Its block is still there, as far as it is one of the same kind. */
+/* Finds the bytes from the block around the address, if that block still begins where the sample's did. */
 static hk_finding_t freed_sample(const hk_sample_t *sample, const hk_finding_t *around) {
   bool is_there = around->verdict == hk_verdict_interior && around->start == sample->address - sample->offset;
   return (hk_finding_t){.verdict = hk_verdict_free_block,
@@ -72,8 +72,7 @@ static hk_finding_t freed_sample(const hk_sample_t *sample, const hk_finding_t *
                         .bytes = is_there ? around->bytes - sample->offset : sample->weight.block_bytes};
 }
 
-/* No block starts where a sampled one was handed out; and of a big one with a large alignment that place has no
- * descriptor. */
+/* A sampled block's address is no block's start. With a large alignment, a large block has no descriptor there. */
 hk_finding_t hk_verify(const void *address) {
   hk_finding_t finding = verify_unsampled(address);
   if (finding.verdict != hk_verdict_interior && finding.verdict != hk_verdict_foreign) return finding;
@@ -88,13 +87,15 @@ hk_finding_t hk_verify(const void *address) {
   }
 }
 
-/* Chosen: from an address in the middle of a large block its start is looked for so far (api/address_class.c does the same). */
+/* Chosen: how far below an address in the middle of a large block its start is searched for (as in
+ * api/address_class.c). */
 #define LOOK_BACK_SLABS (2 * HK_GIB / HK_SLAB_BYTES)
 
 hk_finding_t hk_verify_thoroughly(const void *address) {
   hk_finding_t finding = hk_verify(address);
   if (finding.verdict != hk_verdict_foreign) return finding;
-  /* Of a large block only the first slab has a descriptor, of a free extent the first and the last: look for one below. */
+  /* Only the first slab of a large block has a descriptor, and the first and the last slab of a free extent: search
+   * below. */
   uintptr_t value = (uintptr_t)address;
   if (value >> HK_ADDRESS_BITS != 0) return finding;
   uintptr_t unit = value & ~(HK_SLAB_BYTES - 1);

@@ -1,12 +1,12 @@
 /* override/dlopen.c - L11. dlopen and dlmopen without RTLD_DEEPBIND, in the shared libraries alone.
  *
  * A module that is opened with the flag binds malloc and free to the C library that it is linked with, ahead of any
- * preloaded one: a block that crosses its border then meets the wrong allocator. Without the flag it binds as every
- * other module does. The option `deepbind` keeps the flag.
+ * preloaded one. A block that crosses the module's border then reaches the wrong allocator. Without the flag the module
+ * binds as every other one. The option `deepbind` keeps the flag.
  *
  * The C library takes its return address for the caller: the caller's namespace, search path and $ORIGIN follow from
- * that. So both functions change the flags and jump to the C library's own. C promises no such jump: hence assembly.
- * The archive leaves both names alone: a static program has no next definition to jump to.
+ * it. So both functions change the flags and jump to the C library's own. C has no such jump, so they are assembly. The
+ * archive does not define them: a static program has no next definition to jump to.
  */
 #if HK_WEAK_RUNTIME
 
@@ -22,7 +22,7 @@
 
 typedef void (*function_t)(void);
 
-/* Two registers' worth, which the assembly finds in those of a result. */
+/* Fits two registers, in which the assembly finds it. */
 typedef struct {
   function_t next; /* where to jump to */
   long flags;
@@ -32,11 +32,11 @@ typedef struct {
 HK_HIDDEN __attribute__((used)) hk_dlopen_jump_t hk_dlopen_prepare(int flags);
 HK_HIDDEN __attribute__((used)) hk_dlopen_jump_t hk_dlopen_prepare_namespace(int flags);
 
-/* Our own definitions, whatever the program binds the names to. */
+/* This library's definitions, whatever the program binds the names to. */
 HK_HIDDEN void hk_own_dlopen(void);
 HK_HIDDEN void hk_own_dlmopen(void);
 
-/* Stands in for either function, whose arguments it ignores. */
+/* Stands in for either function where no next definition is found. Ignores their arguments. */
 static void *refuse(void) { return NULL; }
 
 static function_t of_the_c_library(const char *name) {
@@ -45,22 +45,23 @@ static function_t of_the_c_library(const char *name) {
   return (function_t)hk_loaded_symbol_find((uintptr_t)info.dli_fbase, name);
 }
 
-/* A library that interposes dlsym becomes its caller. If it precedes this library in the search order, dlsym finds this
- * one's function as the next: then the C library's own is taken. */
+/* Returns the next definition of `name`. RTLD_NEXT is relative to the caller of the C library's dlsym, which may be a
+ * library that interposes dlsym. If that one precedes this library in the search order, dlsym returns `own`; then the C
+ * library's function is taken. */
 static function_t find_next(const char *name, function_t own) {
   function_t found = __extension__(function_t) dlsym(RTLD_NEXT, name);
   if (found == own) found = of_the_c_library(name);
   return found != NULL && found != own ? found : (function_t)refuse;
 }
 
-/* Any thread may be the first: each finds the same. */
+/* Several threads may be the first: each finds the same function. */
 static hk_dlopen_jump_t prepare(_Atomic(function_t) *next, const char *name, function_t own, int flags) {
   function_t found = hk_load_relaxed(next);
   if (found == NULL) {
     found = find_next(name, own);
     hk_store_relaxed(next, found);
   }
-  hk_option_load(); /* a library's constructor may come here before ours has run */
+  hk_option_load(); /* a library's constructor may call before this library's own has run */
   return (hk_dlopen_jump_t){found, hk_option.deepbind ? flags : flags & ~RTLD_DEEPBIND};
 }
 
@@ -103,7 +104,8 @@ FUNCTION("dlmopen",
 
 #elif defined(__aarch64__)
 
-/* `hint 34` is bti c: nothing where branch targets are not checked. A branch by x16 may go to such a place. */
+/* `hint 34` is bti c, which does nothing where branch targets are not checked. A branch by x16 may go to such a
+ * place. */
 #define ENTER                   \
   "hint 34\n"                   \
   "stp x29, x30, [sp, #-32]!\n" \
@@ -119,7 +121,7 @@ FUNCTION("dlmopen",
   ".cfi_def_cfa_offset 0\n"   \
   "br x16\n"
 
-/* The flags come back in x1. */
+/* hk_dlopen_prepare returns the flags in x1. */
 FUNCTION("dlopen", ENTER
          "mov w0, w1\n"
          "bl hk_dlopen_prepare\n"

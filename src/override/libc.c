@@ -1,5 +1,5 @@
-/* override/libc.c - L11. The C library's names. Each is made of the same inline code as its hakmem_ twin: a call to
- * malloc is one call. */
+/* override/libc.c - L11. The C library's names. malloc, free and malloc_usable_size contain the same inline code as
+ * their hakmem_ counterparts, so a call of malloc is one call. The rarer ones call a function. */
 #include <malloc.h>
 #include <stdlib.h>
 
@@ -9,13 +9,13 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* C23, and older names that glibc's headers do not declare any more. */
+/* C23's names, and one that glibc's headers do not declare. */
 EXPORT void free_sized(void *block, size_t size);
 EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size);
 EXPORT void cfree(void *block);
 
-/* Here, so that a program which is linked with libhakmem.a has it too, and one that takes hakmem_ names alone out of
- * the archive has not. */
+/* Here, so that a program which links the C library's names from libhakmem.a has it, and one that takes only hakmem_
+ * names out of the archive has not. */
 __attribute__((constructor)) static void serve(void) { hk_serve_prepare(); }
 
 EXPORT void *malloc(size_t size) { return hk_alloc(size); }

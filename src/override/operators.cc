@@ -1,13 +1,13 @@
 // override/operators.cc - L11. The C++ operators new and delete, all forms.
 //
-// Plain and aligned new and delete are ours; every other form does what the standard says that it does by default: it
-// calls one of those, through the dynamic symbol, so that a program which replaces only some of them is served by its
-// own. (A weak definition gives way to the program's when it is linked statically.)
+// The plain and the aligned new and delete are hakmem's. Every other form does what the standard says that it does by
+// default: it calls one of those, through the dynamic symbol. So a program that replaces only some of them gets its own
+// from the others too. (A weak definition gives way to the program's when it is linked statically.)
 //
-// What new needs of the C++ runtime when memory is out is the program's new-handler, and a way to throw. The shared
-// library is preloaded into C programs too, which have no runtime: there (HK_WEAK_RUNTIME=1) the references are weak,
-// and a runtime that came later, with a plugin, is asked for by name. In the static library they are ordinary: only a
-// program that uses new pulls this file in.
+// Without memory, new needs the program's new-handler and a way to throw from the C++ runtime. The shared library is
+// preloaded into C programs too, which have no runtime. There (HK_WEAK_RUNTIME=1) the references are weak, and the
+// symbols of a runtime that a plugin has loaded later are looked up by name. In the static library the references are
+// ordinary: only a program that uses new links this file.
 #include <cstddef>
 #include <cstdlib>
 #include <new>
@@ -30,11 +30,11 @@ asm(".weak __gxx_personality_v0\n"
 
 namespace std {
 RUNTIME new_handler get_new_handler() noexcept;
-RUNTIME void __throw_bad_alloc();  // libstdc++'s own way to throw std::bad_alloc from outside its headers
+RUNTIME void __throw_bad_alloc();  // libstdc++'s function that throws std::bad_alloc outside its headers
 }  // namespace std
 
 extern "C" {
-// Our own definitions, whatever the program binds the operators to.
+// This library's definitions, whatever the program binds the operators to.
 __attribute__((alias("_Znwm"), visibility("hidden"), malloc, alloc_size(1))) void *hk_own_new(std::size_t size);
 __attribute__((alias("_Znam"), visibility("hidden"), malloc, alloc_size(1))) void *hk_own_new_array(std::size_t size);
 }
@@ -43,11 +43,12 @@ namespace {
 
 using new_t = void *(*)(std::size_t);
 
-// What the dynamic linker bound the names to. Volatile: the compiler must not conclude that it is what stands below.
+// What the dynamic linker bound the names to. Volatile: the compiler must not conclude that they are the definitions
+// below.
 new_t const volatile bound_new = static_cast<new_t>(&::operator new);
 new_t const volatile bound_new_array = static_cast<new_t>(&::operator new[]);
 
-// ---- When memory is out.
+// ---- Without memory.
 
 #if HK_WEAK_RUNTIME
 void *runtime_symbol(const char *name) {
@@ -65,10 +66,10 @@ void throw_bad_alloc() {
   if (std::__throw_bad_alloc != nullptr) std::__throw_bad_alloc();
   void *thrower = runtime_symbol("_ZSt17__throw_bad_allocv");
   if (thrower != nullptr) reinterpret_cast<void (*)()>(thrower)();
-  std::abort();  // nobody to throw to
+  std::abort();  // without a runtime no code can catch
 }
 #else
-// Brings malloc and its kin out of the archive, for a program that uses new and none of the C library's names.
+// Links malloc and the other C names from the archive, for a program that uses new alone.
 __attribute__((used)) void *(*const c_names)(std::size_t) = std::malloc;
 
 std::new_handler new_handler() { return std::get_new_handler(); }
@@ -79,8 +80,8 @@ void *allocate(std::size_t size, std::size_t alignment) {
   return alignment == 0 ? hakmem_malloc(size) : hakmem_aligned_alloc(alignment, size);
 }
 
-// Runs the program's new-handler until there is memory; nullptr when it has none, or when no memory would help. A
-// handler may throw.
+// Runs the program's new-handler until there is memory. Returns nullptr when there is no handler, or the alignment is
+// invalid. A handler may throw.
 __attribute__((noinline, cold)) void *retry(std::size_t size, std::size_t alignment) {
   if ((alignment & (alignment - 1)) != 0) return nullptr;
   for (;;) {
@@ -114,7 +115,7 @@ __attribute__((noinline, cold)) void *call_or_null(new_t replaced, std::size_t s
   }
 }
 
-// ---- The forms that are ours.
+// ---- The forms that allocate.
 
 inline void *new_or_throw(std::size_t size, std::size_t alignment = 0) {
   void *block = allocate(size, alignment);

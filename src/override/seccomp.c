@@ -1,6 +1,6 @@
-/* override/seccomp.c - L11. The C library's ways to install a system call filter, so that hakmem learns of the filter
- * before it is in force: prctl and syscall, which libseccomp calls too. As the C library's, both pass on as many words
- * as the call may have, whatever the caller passed.
+/* override/seccomp.c - L11. prctl and syscall, through which a program and libseccomp install a system call filter.
+ * hakmem prepares for the filter before it is in force. As the C library's functions, both pass on as many words as the
+ * call may have, however many the caller passed.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -40,7 +40,7 @@ EXPORT int prctl(int option, ...) {
   return (int)finish(hk_syscall_raw(SYS_prctl, option, a, b, c, d, 0));
 }
 
-/* prctl or seccomp, by their numbers. */
+/* Makes the call `number`, which is SYS_prctl or SYS_seccomp. */
 __attribute__((used, noinline, cold)) long hk_seccomp_call(long number, long a, long b, long c, long d, long e) {
   hk_sandbox_t sandbox = number == SYS_prctl
                              ? hk_confine_by_prctl((unsigned long)a, (unsigned long)b, (unsigned long)c)
@@ -49,7 +49,7 @@ __attribute__((used, noinline, cold)) long hk_seccomp_call(long number, long a, 
   return finish(hk_syscall_raw(number, a, b, c, d, e, 0));
 }
 
-/* Without a frame, as the C library's: a call may come back on another stack, or twice on this one. */
+/* Has no frame, as the C library's has none: a call may return on another stack, or twice on this one. */
 #define TEXT_OF(value) #value
 #define TEXT(value) TEXT_OF(value)
 #if defined(__x86_64__)

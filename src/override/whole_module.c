@@ -1,10 +1,10 @@
-/* override/whole_module.c - L11. Says, in the shared libraries alone, that all code of the module is ours: around the archive's lies a
- * program's. */
+/* override/whole_module.c - L11. Tells the unwinder that all code of the module is hakmem's. In the shared libraries
+ * alone: in an archive's program the program's code lies around it. */
 #include "unwind/own_code.h"
 
 #if HK_WEAK_RUNTIME
 
-/* The linker's own names for the beginning of the module and the end of its code. */
+/* The linker's names for the start of the module and the end of its code. */
 extern HK_HIDDEN const char __ehdr_start[];
 extern HK_HIDDEN const char etext[];
 

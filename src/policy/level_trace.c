@@ -8,7 +8,7 @@
 static const unsigned char magic[8] = {'h', 'k', 'L', 'E', 'V', 'E', 'L', '\n'};
 
 #define VERSION 1u
-/* Two numbers of 64 bits, seven bits a byte. */
+/* Two numbers of 64 bits, with seven bits in a byte. */
 #define LONGEST_RECORD 20u
 
 void hk_level_trace_header(unsigned char *bytes, uint64_t ns_per_mib_second) {

@@ -1,9 +1,9 @@
-/* policy/level_trace.h - L2. Writes down how many bytes were in use over time, in the format that `hakmem learn replay`
- * reads (docs/learning.md). Bytes in memory, no files here; the caller brings the clock and holds the lock.
+/* policy/level_trace.h - L2. Records the bytes in use over time, in the format that `hakmem learn replay` reads
+ * (docs/learning.md). It writes bytes in memory and no files. The caller passes the time and holds the lock.
  *
- * Of what happens within one ms the highest and the last value are kept: levels that fall and rise within it have gaps of
- * 0. Where there is no room it is the same for as long as that lasts: records are differences of values that are
- * known, so nothing is wrong afterwards, only coarser.
+ * Of each ms the highest and the last value are kept: levels that fall and rise within it have gaps of 0. While a chunk
+ * has no room, the same holds for that whole time. Records are differences of known values, so the rest of the trace
+ * stays right, and is only coarser.
  */
 #ifndef HK_POLICY_LEVEL_TRACE_H
 #define HK_POLICY_LEVEL_TRACE_H
@@ -17,18 +17,18 @@
 
 HK_C_BEGIN
 
-/* What bytes are counted in: all that is in use are whole slabs. */
+/* The unit of the bytes in use, which are whole slabs. */
 #define HK_LEVEL_TRACE_UNIT_BYTES HK_SLAB_BYTES
 
 #define HK_LEVEL_TRACE_HEADER_BYTES 28u
-/* What stands before a chunk's payload. */
+/* The bytes before a chunk's payload. */
 #define HK_LEVEL_TRACE_HEAD_BYTES 12u
-/* Chosen: a thousand records. */
+/* Chosen: about a thousand records. */
 #define HK_LEVEL_TRACE_PAYLOAD_BYTES 4096u
-/* Chosen: a chunk that began so long ago is full: who is killed has lost no more than that. */
+/* Chosen: a chunk this old is full. A process that is killed loses no more. */
 #define HK_LEVEL_TRACE_CHUNK_MS 1000u
 
-/* All zero: empty. */
+/* Empty when all zero. */
 typedef struct {
   uint32_t bytes;
   uint32_t record_count;
@@ -41,31 +41,31 @@ typedef struct {
   uint64_t units;
 } hk_level_record_t;
 
-/* One owner, who holds a lock. */
+/* Has one owner, which holds a lock. */
 typedef struct {
-  hk_level_record_t written; /* into some chunk, last */
-  hk_level_record_t highest; /* of what came since, which is in no chunk yet */
+  hk_level_record_t written; /* the last record of a chunk */
+  hk_level_record_t highest; /* the highest value since then, in no chunk yet */
   hk_level_record_t last;
-  bool is_pending; /* something did come since */
+  bool is_pending; /* a value came since `written` */
 } hk_level_trace_t;
 
-/* The file's first HK_LEVEL_TRACE_HEADER_BYTES. A price of 0 is not known. */
+/* Writes the first HK_LEVEL_TRACE_HEADER_BYTES of the file. A price of 0 means unknown. */
 void hk_level_trace_header(unsigned char *bytes, uint64_t ns_per_mib_second);
 
-/* Time counts from here on, and nothing is in use. */
+/* Starts the trace at `now_ms`, with no bytes in use. */
 void hk_level_trace_begin(hk_level_trace_t *trace, uint64_t now_ms);
 
-/* So much is in use now. What came before goes into the chunk, where it has room. A time before the latest one counts as
- * the latest. */
+/* Notes the bytes in use now. Moves earlier values to the chunk, where it has room. A time before the latest one counts
+ * as the latest. */
 void hk_level_trace_note(hk_level_trace_t *trace, hk_level_chunk_t *chunk, uint64_t now_ms, size_t in_use_bytes);
 
-/* What is in no chunk goes into this one, and what is in use last lasted until now. The chunk is empty. */
+/* Ends the trace: moves all values to the chunk, with the last one lasting until `now_ms`. Requires an empty chunk. */
 void hk_level_trace_end(hk_level_trace_t *trace, hk_level_chunk_t *chunk, uint64_t now_ms);
 
-/* Time to write the chunk, and to go on with another. */
+/* Returns whether to write the chunk and go on with another. */
 bool hk_level_chunk_is_full(const hk_level_chunk_t *chunk, uint64_t now_ms);
 
-/* The HK_LEVEL_TRACE_HEAD_BYTES that stand before the chunk's payload in the file. */
+/* Writes the HK_LEVEL_TRACE_HEAD_BYTES before the chunk's payload in the file. */
 void hk_level_chunk_head(const hk_level_chunk_t *chunk, unsigned char *bytes);
 
 HK_C_END

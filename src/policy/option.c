@@ -1,5 +1,5 @@
-/* policy/option.c - L2. Reads the options from the environment: option.def and old_option.def expanded into tables, and
- * the lines that say what was not accepted. Neither allocates nor uses stdio, so malloc may call it. */
+/* policy/option.c - L2. Reads the options from the environment: expands option.def and old_option.def into tables, and
+ * writes the lines about values that are not accepted. Neither allocates nor uses stdio, so malloc may call it. */
 #include "policy/option.h"
 
 #include <assert.h>
@@ -9,7 +9,7 @@
 #include "policy/price.h"
 
 #define VARIABLE_PREFIX "HAKMEM_"
-/* Variables of the project's own programs: the command line tool, the tests. */
+/* The project's own programs: the command line tool, the tests. */
 #define TOOL_PREFIX "HAKMEM_CLI_"
 #define TEST_PREFIX "HAKMEM_TEST_"
 
@@ -28,7 +28,7 @@ typedef struct {
   hk_option_range_t range;
   uint64_t default_value;
   uint64_t *value;
-  /* Of a text: where it is seen, and where a copy of it is kept. The program may change its environment. */
+  /* Of a text: the field that names it, and the storage of a copy. The program may change its environment. */
   const char **text;
   char *copy;
 } option_t;
@@ -61,13 +61,13 @@ static const option_t options[option_count] = {
   static_assert((default_value) >= (min) && ((default_value) <= (max) || (max) == 0), "a default is in its range");
 #include "policy/option.def"
 
-/* ---- The names from before. ------------------------------------------------------------------------------------ */
+/* ---- Old names. ------------------------------------------------------------------------------------------------ */
 
 typedef struct {
   const char *name;
-  const char *reason;   /* why nothing is left of it, or NULL: then */
-  unsigned option;      /* what it has become, and */
-  const char *words[2]; /* that one's values for off and on */
+  const char *reason;   /* why the option has no successor; NULL: it has one */
+  unsigned option;      /* the successor */
+  const char *words[2]; /* the successor's values for off and on */
 } old_option_t;
 
 static const old_option_t old_options[] = {
@@ -86,7 +86,7 @@ static char to_upper(char character) {
   return character >= 'a' && character <= 'z' ? (char)(character - 'a' + 'A') : character;
 }
 
-/* What follows `prefix` in `text`, or NULL. */
+/* Returns the text behind `prefix`, or NULL when `text` does not begin with it. */
 static const char *after_prefix(const char *text, const char *prefix) {
   while (*prefix != '\0') {
     if (*text++ != *prefix++) return NULL;
@@ -106,10 +106,10 @@ static size_t name_length(const char *variable) {
   return length;
 }
 
-/* Of a variable that has one. */
+/* Requires a variable with a '='. */
 static const char *value_of(const char *variable) { return variable + name_length(variable) + 1; }
 
-/* Whether the `length` characters of a NAME are those of a name in lower case. */
+/* Returns whether the first `length` characters of `name` are those of `lower`, in upper case. */
 static bool is_name(const char *name, size_t length, const char *lower) {
   size_t at = 0;
   while (at < length && lower[at] != '\0' && name[at] == to_upper(lower[at])) at++;
@@ -126,12 +126,12 @@ static void append_name(hk_option_line_t *line, const option_t *option) {
   }
 }
 
-/* A line that begins with the variable's name. */
+/* Begins a line with the variable's name. */
 static void begin_name(hk_option_line_t *line, const char *variable) {
   hk_option_line_begin(line, variable, name_length(variable));
 }
 
-/* A line that begins with the variable and its value. */
+/* Begins a line with the variable and its value. */
 static void begin_setting(hk_option_line_t *line, const char *variable) {
   const char *value = value_of(variable);
   begin_name(line, variable);
@@ -220,13 +220,13 @@ const char *hk_option_next_set(unsigned *index, hk_format_t *value) {
 
 /* ---- The environment. ------------------------------------------------------------------------------------------ */
 
-/* What was found in it. */
+/* What a pass over the environment has found. */
 typedef struct {
-  uint64_t seen;                     /* the options, a bit each */
+  uint64_t seen;                     /* a bit for each option */
   const char *old[old_option_count]; /* the first variable of each old name, or NULL */
 } found_t;
 
-/* False, and nothing has changed, when the value is not accepted. */
+/* Sets the option from text. Returns false, and changes nothing, when the value is not accepted. */
 static bool set(const option_t *option, const char *text) {
   if (!option->type->is_text) return hk_option_parse(option->type, option->range, text, option->value);
   size_t bytes = length_of(text) + 1;
@@ -249,7 +249,7 @@ static void load_variable(const char *variable, found_t *found) {
   if (name == NULL) return;
   if (after_prefix(variable, TOOL_PREFIX) != NULL || after_prefix(variable, TEST_PREFIX) != NULL) return;
   size_t length = name_length(name);
-  if (name[length] == '\0') return; /* no variable at all: it has no value */
+  if (name[length] == '\0') return; /* without a '=' it is no variable */
 
   for (unsigned i = 0; i < option_count; i++) {
     if (!is_name(name, length, options[i].name)) continue;
@@ -264,7 +264,7 @@ static void load_variable(const char *variable, found_t *found) {
   warn_unknown(variable);
 }
 
-/* After all options: beside its own new name an old one does not count. */
+/* Handles an old name. Called after all options: an old name has no effect when its successor is set too. */
 static void load_old(const old_option_t *old, const char *variable, const found_t *found) {
   if (old->reason != NULL) {
     warn_gone(old, variable);

@@ -1,4 +1,10 @@
-/* policy/option.h - L2. What the user set. Declared in option.def, read once from the environment. */
+/* policy/option.h - L2. The options that the user sets. Declared in option.def, read once from the environment.
+ *
+ * A value that is not accepted gives one line on stderr with the variable, the value, the accepted values, and the
+ * default that stays. So does a HAKMEM_ name that is no option, and a name of old_option.def. Names that begin with
+ * HAKMEM_CLI_ are the command line tool's, with HAKMEM_TEST_ the tests': they are ignored. Of a variable that the
+ * environment has twice the first counts, as for getenv.
+ */
 #ifndef HK_POLICY_OPTION_H
 #define HK_POLICY_OPTION_H
 
@@ -9,36 +15,33 @@
 
 HK_C_BEGIN
 
-/* One enum a choice: hk_choice_misuse_t is one of hk_misuse_abort, hk_misuse_warn, hk_misuse_ignore. */
+/* One enum per choice: hk_choice_misuse_t is one of hk_misuse_abort, hk_misuse_warn, hk_misuse_ignore. */
 #define HK_WORD(choice, word) hk_##choice##_##word,
 #define HK_CHOICE(name, words) typedef enum { words } hk_choice_##name##_t;
 #include "policy/option.def"
 #undef HK_WORD
 
-/* One field an option: a uint64_t, which for a choice holds its enum's value and for a price the ns of CPU for a
- * MiB-second; of a text option the text, empty when it was not set. */
+/* One field per option. A choice is the value of its enum, a price is in ns of CPU for a MiB-second. A text option is
+ * its text, empty when it is not set. */
 typedef struct {
 #define HK_OPTION(name, type, default_value, min, max, help) uint64_t name;
 #define HK_TEXT_OPTION(name, help) const char *name;
 #include "policy/option.def"
 } hk_option_t;
 
-/* Written by hk_option_load alone, before a second thread can exist; everybody reads. Holds the defaults until then. */
+/* Holds the defaults until hk_option_load writes it, before a second thread exists. Any thread reads it. */
 extern HK_HIDDEN hk_option_t hk_option;
 
-/* Reads HAKMEM_* once; later calls do nothing. Does nothing in a secure-exec program, and nothing yet while the
- * environment is not ready. A bad or out-of-range value, and a HAKMEM_ name that is no option, give one line each on
- * stderr (naming the variable, the value, what is accepted, and the default that stays); so does a name of
- * old_option.def. HAKMEM_CLI_ names are the command line tool's: never looked at. Of a variable that is there twice the
- * first counts, as for getenv. */
+/* Reads the environment once; later calls do nothing. Does nothing in a secure-exec program. While the environment is
+ * not ready it does nothing, and a later call reads it. */
 void hk_option_load(void);
 
-/* Of the options that are not as they are by default the first one from `*index` on, whose number `*index` becomes: its name,
- * and its value as the user would write it, appended to `value`. NULL when there is none. */
+/* Finds the first option from `*index` on whose value is not the default. Sets `*index` to its number, appends its
+ * value to `value` as the user would write it, and returns its name. Returns NULL when there is none. */
 const char *hk_option_next_set(unsigned *index, hk_format_t *value);
 
-/* One line on stderr: "<variable>=<value> <what is wrong with it>". For a value that was accepted and turns out to be of
- * no use. */
+/* Writes one line to stderr: "<variable>=<value> <complaint>: <reason>". For a value that was accepted and cannot be
+ * used. */
 void hk_option_warn(const char *variable, const char *value, const char *complaint, const char *reason);
 
 HK_C_END

@@ -16,7 +16,7 @@ void hk_option_line_quote(hk_option_line_t *line, const char *text, size_t lengt
 }
 
 void hk_option_line_begin(hk_option_line_t *line, const char *variable, size_t length) {
-  /* One byte is kept for the end of the line, whatever was cut off before it. */
+  /* One byte is kept for the newline, however long the line gets. */
   hk_format_init(&line->format, line->buffer, HK_OPTION_LINE_BYTES - 1);
   hk_format_text(&line->format, "hakmem: warning: ");
   hk_option_line_quote(line, variable, length);

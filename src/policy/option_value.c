@@ -11,7 +11,7 @@
 static const hk_option_word_t words_BOOL[] = {{"0", 0},  {"1", 1},   {"off", 0},   {"on", 1},
                                               {"no", 0}, {"yes", 1}, {"false", 0}, {"true", 1}};
 
-/* Of the same numbers on x86-64 and arm64. */
+/* The numbers are the same on x86-64 and arm64. */
 static const hk_option_word_t words_SIGNAL[] = {{"none", 0},     {"hup", 1},    {"usr1", 10},
                                                 {"usr2", 12},    {"sighup", 1}, {"sigusr1", 10},
                                                 {"sigusr2", 12}, {"winch", 28}, {"sigwinch", 28}};
@@ -33,7 +33,7 @@ static char to_lower(char character) {
   return character >= 'A' && character <= 'Z' ? (char)(character - 'A' + 'a') : character;
 }
 
-/* `lower` holds no capitals. */
+/* Requires that `lower` has no capitals. */
 static bool equals_ignoring_case(const char *text, const char *lower) {
   for (; *text != '\0' && to_lower(*text) == *lower; text++) lower++;
   return *text == *lower;
@@ -56,7 +56,7 @@ static bool parse_switch(const hk_option_type_t *type, const char *text, uint64_
 
 static const char size_units[] = "kmgt";
 
-/* "", "b", or a unit alone or with "b" or "ib" after it. False for anything else. */
+/* Parses "", "b", or a unit alone or followed by "b" or "ib". Returns false for other text. */
 static bool parse_suffix(const char *text, unsigned *shift) {
   *shift = 0;
   bool has_unit = false;
@@ -108,7 +108,7 @@ void hk_option_append_value(hk_format_t *line, const hk_option_type_t *type, uin
   if (unit > 0) hk_format_text(line, (const char[][2]){"K", "M", "G", "T"}[unit - 1]);
 }
 
-/* What stands before word `i`, the words being followed by a number or not. */
+/* Returns the separator before word `i`. A number may follow the words. */
 static const char *separator(const hk_option_type_t *type, unsigned i) {
   if (i == 0) return "";
   return i + 1 < type->word_count || type->is_number ? ", " : " or ";

@@ -6,7 +6,7 @@
 #include "base/format.h"
 #include "os/os.h"
 
-/* Steps over one character, or over %p, which is true, or %%, which is the character '%'. */
+/* Steps over one character, over %p, or over %%, which stands for '%'. Returns whether it was %p. */
 static bool take(const char **next, char *character) {
   bool is_process_id = (*next)[0] == '%' && (*next)[1] == 'p';
   bool is_percent = (*next)[0] == '%' && (*next)[1] == '%';

@@ -8,7 +8,7 @@ static unsigned index_of(size_t bytes) {
   return hk_highest_bit(bytes - 1) - hk_highest_bit(HK_PREFAULT_LEAST_BYTES - 1);
 }
 
-/* How many of a size may be made resident before one has to tell. */
+/* Returns how many blocks of a size are prefaulted before the next sample. */
 static unsigned ahead(const hk_prefault_policy_t *policy, unsigned i) {
   size_t largest_bytes = (HK_PREFAULT_LEAST_BYTES - 1) << (i + 1);
   return (unsigned)hk_smaller(policy->size[i].filled, HK_PREFAULT_AHEAD_BYTES / largest_bytes);

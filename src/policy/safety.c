@@ -3,15 +3,15 @@
 
 #if HK_SAFETY
 
-/* Never 0, from the first instruction on: a test of an all-zero block against it fails even before hk_safety_init. The
- * value itself is arbitrary (the golden ratio's fraction). */
+/* Never 0, from the first instruction on: an all-zero block fails the comparison even before hk_safety_init. The
+ * initial value is arbitrary (the golden ratio's fraction). */
 uintptr_t hk_secret = 0x9e3779b97f4a7c15u;
 
 hk_block_t hk_list_end;
 
 void hk_safety_init(uint64_t random_bits) {
-  /* The finalizer of splitmix64 (public domain, S. Vigna): the kernel's bits guard other things in this process too, so
-   * what shows in a free block is not them. */
+  /* Mixes the kernel's bits by the finalizer of splitmix64 (public domain, S. Vigna): they guard other things in this
+   * process too, and free blocks must not show them. */
   uint64_t mixed = random_bits + 0x9e3779b97f4a7c15u;
   mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9u;
   mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebu;

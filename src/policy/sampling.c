@@ -1,5 +1,5 @@
-/* policy/sampling.c - L2. See sampling.h. The C library's logarithm and exponential are in a library of their own,
- * which ours must not need: here are series, right to nine digits and more. */
+/* policy/sampling.c - L2. See sampling.h. The C library has the logarithm and the exponential in a library of their
+ * own, which hakmem must not need. So this file has series, right to nine digits and more. */
 #include "policy/sampling.h"
 
 #include "base/arithmetic.h"
@@ -38,7 +38,8 @@ static void widen(hk_sampling_pace_t *pace, uint64_t took_ms) {
   }
 }
 
-/* Half the time must stay unspent after it: a program that asks as fast as before does not go to and fro. */
+/* Narrows the distances only as far as half of the time stays unused. So a program at a steady pace does not
+ * alternate. */
 static void narrow(hk_sampling_pace_t *pace, uint64_t took_ms) {
   uint64_t room = took_ms * HK_SAMPLING_PACE_POINTS / HK_SAMPLING_PACE_MS;
   for (uint64_t points = pace->points; pace->shift > 0 && 4 * points <= room; points *= 2) pace->shift--;
@@ -59,7 +60,7 @@ void hk_sampling_keep_pace(hk_sampling_pace_t *pace, uint64_t now_ms) {
 
 #define LN_2 0.69314718055994530942
 
-/* -ln(random / 2^64). With random = m * 2^e, m from 1 to 2: ln m = 2 artanh((m - 1) / (m + 1)). */
+/* Returns -ln(random / 2^64). With random = m * 2^e and m from 1 to 2: ln m = 2 artanh((m - 1) / (m + 1)). */
 static double minus_log(uint64_t random) {
   if (random == 0) random = 1;
   int leading = __builtin_clzll(random);
@@ -74,7 +75,7 @@ static double minus_log(uint64_t random) {
 
 uint64_t hk_sampling_distance(uint64_t random, uint64_t rate) { return (uint64_t)(minus_log(random) * (double)rate); }
 
-/* exp(-x) - 1 = y: by its series where x is small, from there by e^(2x) - 1 = y (y + 2). */
+/* Computes y = exp(-x) - 1 by its series for small x, and doubles x by e^(2x) - 1 = y (y + 2). */
 double hk_sampling_chance(uint64_t bytes, uint64_t rate) {
   double x = (double)bytes / (double)rate;
   if (x > 64) return 1;

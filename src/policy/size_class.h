@@ -1,12 +1,12 @@
-/* policy/size_class.h - L2. Which block size serves a request of up to 32 KiB. All of it is arithmetic: there is no
- * table to keep in step.
+/* policy/size_class.h - L2. The block size that serves a request of up to 32 KiB. All of it is arithmetic: no table has
+ * to be kept consistent.
  *
- * Tiny classes 1 to 64 are the multiples of 16 bytes up to 1 KiB; class 0 has no blocks (its list is always empty, so
- * that a request of 0 bytes takes the slow path by itself). Mid classes 65 to 104 divide each doubling up to 32 KiB by
- * eight, so at most 1/9 of a block is not asked for.
+ * Tiny classes 1 to 64 are the multiples of 16 bytes up to 1 KiB. Class 0 has no blocks: its list is always empty, so a
+ * request of 0 bytes takes the slow path without a test of its own. Mid classes 65 to 104 divide each doubling up to 32
+ * KiB by eight, so at most 1/9 of a block is not requested.
  *
- * Blocks lie in spans of one to four slabs. No block crosses from one slab into the next: its offset in its slab is
- * then the pointer's low 16 bits. The end of a slab that holds no whole block is never touched, so it costs addresses,
+ * Blocks lie in spans of one to four slabs. No block crosses from one slab into the next, so the pointer's low 16 bits
+ * are the block's offset in its slab. The end of a slab that holds no whole block is never touched: it costs addresses,
  * not memory.
  */
 #ifndef HK_POLICY_SIZE_CLASS_H
@@ -25,7 +25,7 @@
 
 /* Mid classes per doubling, as a shift. */
 #define HK_MID_STEP_SHIFT 3
-/* A span has room for at least this many blocks: what a slab costs to take and to give back is shared by them. */
+/* A span has room for at least this many blocks, which share the cost of acquiring and releasing a slab. */
 #define HK_SPAN_MIN_BLOCKS 8u
 
 /* ---- Derived. */
@@ -38,12 +38,12 @@ static_assert(HK_MID_MAX_BYTES == HK_TINY_MAX_BYTES << 5, "mid classes span five
 static_assert(HK_SPAN_MAX_SLABS * (HK_SLAB_BYTES / HK_MID_MAX_BYTES) >= HK_SPAN_MIN_BLOCKS,
               "the longest span has room for enough of the largest blocks");
 
-/* `size` is at most HK_TINY_MAX_BYTES; 0 gives class 0. */
+/* Requires `size` of at most HK_TINY_MAX_BYTES; 0 gives class 0. */
 HK_INLINE unsigned hk_class_of_tiny(size_t size) {
   return (unsigned)((size + HK_BLOCK_ALIGNMENT - 1) / HK_BLOCK_ALIGNMENT);
 }
 
-/* `size` is above HK_TINY_MAX_BYTES and at most HK_MID_MAX_BYTES. With e = floor(log2(size - 1)) - 3, the doubling's
+/* Requires `size` above HK_TINY_MAX_BYTES, up to HK_MID_MAX_BYTES. With e = floor(log2(size - 1)) - 3, the doubling's
  * step is 2^e, and (size - 1) >> e runs from 8 to 15 in it: e * 8 + that number counts the classes without a gap. */
 HK_INLINE unsigned hk_class_of_mid(size_t size) {
   size_t last = size - 1;
@@ -57,7 +57,7 @@ HK_INLINE unsigned hk_class_of(size_t size) {
   return size <= HK_TINY_MAX_BYTES ? hk_class_of_tiny(size) : hk_class_of_mid(size);
 }
 
-/* The size of a class's blocks; class 0 gives 0. */
+/* Returns the size of a class's blocks in bytes; class 0 gives 0. */
 HK_INLINE size_t hk_class_bytes(unsigned class_index) {
   if (class_index <= HK_TINY_CLASS_MAX) return class_index * HK_BLOCK_ALIGNMENT;
   unsigned number = class_index - 1;
@@ -66,25 +66,24 @@ HK_INLINE size_t hk_class_bytes(unsigned class_index) {
   return (size_t)steps << step_shift;
 }
 
-/* How many blocks of a class one slab holds. */
+/* Returns the number of a class's blocks in one slab. */
 HK_INLINE unsigned hk_class_blocks_per_slab(unsigned class_index) {
   return (unsigned)(HK_SLAB_BYTES / hk_class_bytes(class_index));
 }
 
-/* How many slabs a span of the class has: 1 to HK_SPAN_MAX_SLABS. */
+/* Returns the number of slabs in a span of the class: 1 to HK_SPAN_MAX_SLABS. */
 HK_INLINE unsigned hk_class_span_slabs(unsigned class_index) {
   unsigned per_slab = hk_class_blocks_per_slab(class_index);
   return (HK_SPAN_MIN_BLOCKS + per_slab - 1) / per_slab;
 }
 
-/* Chosen: how many bytes of free blocks a mid class's list may hold at first and at most, and how many blocks whatever
- * their size. */
+/* Chosen: the free bytes that a mid class's list may hold at first and at most, and bounds of its number of blocks. */
 #define HK_ROOM_FIRST_BYTES (32 * HK_KIB)
 #define HK_ROOM_MOST_BYTES (384 * HK_KIB)
 #define HK_ROOM_LEAST_BLOCKS 4u
 #define HK_ROOM_MOST_BLOCKS 64u
 
-/* How many blocks of a mid class `bytes` have room for, within those bounds. */
+/* Returns the number of a mid class's blocks in `bytes` bytes, within those bounds. */
 HK_INLINE unsigned hk_class_room(unsigned class_index, size_t bytes) {
   size_t room = bytes / hk_class_bytes(class_index);
   return (unsigned)(room < HK_ROOM_LEAST_BLOCKS  ? HK_ROOM_LEAST_BLOCKS
@@ -92,8 +91,8 @@ HK_INLINE unsigned hk_class_room(unsigned class_index, size_t bytes) {
                                                  : room);
 }
 
-/* The smallest class from `size` on whose blocks are all aligned, as they start at multiples of their size; 0 when there is
- * none. */
+/* Returns the smallest class for `size` bytes whose blocks are all aligned, because they start at multiples of their
+ * size. Returns 0 when there is none. */
 HK_INLINE unsigned hk_class_of_aligned(size_t alignment, size_t size) {
   if (size > HK_MID_MAX_BYTES || alignment > HK_MID_MAX_BYTES) return 0;
   for (unsigned i = hk_class_of(size > 0 ? size : 1); i < HK_CLASS_COUNT; i++) {
@@ -102,7 +101,7 @@ HK_INLINE unsigned hk_class_of_aligned(size_t alignment, size_t size) {
   return 0;
 }
 
-/* ceil(2^64 / block size), for hk_offset_is_start. */
+/* Returns ceil(2^64 / block size), for hk_offset_is_start. */
 HK_INLINE uint64_t hk_class_inverse(unsigned class_index) { return UINT64_MAX / hk_class_bytes(class_index) + 1; }
 
 #endif /* HK_POLICY_SIZE_CLASS_H */

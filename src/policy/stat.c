@@ -1,4 +1,4 @@
-/* policy/stat.c - L2. The counters that belong to no heap, and every counter's text. */
+/* policy/stat.c - L2. The counters of the process, and the text of every counter. */
 #include "policy/stat.h"
 
 hk_stat_set_t hk_stat_process;

@@ -1,4 +1,4 @@
-/* policy/stat.h - L2. Counters, declared in stat.def. Counted low, printed high (report/report.c). */
+/* policy/stat.h - L2. Counters, declared in stat.def. Low layers count, report/report.c prints. */
 #ifndef HK_POLICY_STAT_H
 #define HK_POLICY_STAT_H
 
@@ -16,13 +16,13 @@ typedef enum {
   hk_stat_count
 } hk_stat_id_t;
 
-/* A set of counters. A heap's set has one writer at a time, the thread that has the heap: it bumps. The process's set
- * has many: they add. Readers may look at any time; sums over sets are exact once the writers are quiet. */
+/* A set of counters. A heap's set has one writer at a time, the thread that has the heap: hk_stat_bump. The process's
+ * set has many writers: hk_stat_add. Any thread reads at any time. Sums over sets are exact while no thread writes. */
 typedef struct {
   _Atomic(uint64_t) value[hk_stat_count];
 } hk_stat_set_t;
 
-/* What no heap can count, because it happens without one. */
+/* Counts events that happen without a heap. */
 extern HK_HIDDEN hk_stat_set_t hk_stat_process;
 
 HK_INLINE void hk_stat_bump(hk_stat_set_t *set, hk_stat_id_t id, uint64_t amount) {
@@ -36,10 +36,10 @@ HK_INLINE void hk_stat_add(hk_stat_id_t id, uint64_t amount) {
 /* Adds every counter of `from` to the plain numbers `into[hk_stat_count]`. */
 void hk_stat_sum(uint64_t *into, const hk_stat_set_t *from);
 
-/* Sets every counter to zero. While one thread exists. */
+/* Sets every counter to zero. Requires that one thread exists. */
 void hk_stat_clear(hk_stat_set_t *set);
 
-/* The counter's name, its unit ("count" or "bytes") and its help text, as in stat.def. */
+/* A counter's name, unit ("count" or "bytes") and help text, as in stat.def. */
 typedef struct {
   const char *name;
   const char *unit;

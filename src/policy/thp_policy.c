@@ -9,10 +9,10 @@
 #define PERMILLE 1000u
 #define MS_PER_SECOND UINT64_C(1000)
 
-/* The mean of what was and what is, which counts for a quarter. */
+/* Returns an average in which `now` counts for a quarter. */
 static uint64_t mean(uint64_t before, uint64_t now) { return (3 * before + now) / 4; }
 
-/* What keeping `bytes` resident for so long costs, in ns. */
+/* Returns the cost of keeping `bytes` resident for `ms`, in ns of CPU. */
 static uint64_t cost_ns(const hk_huge_terms_t *terms, size_t bytes, uint64_t ms) {
   uint64_t ns;
   if (__builtin_mul_overflow(terms->ns_per_mib_second, bytes / HK_KIB, &ns)) return UINT64_MAX;
@@ -26,7 +26,7 @@ static bool may_be_unused(const hk_huge_terms_t *terms, size_t unused_bytes) {
   return unused_bytes <= HK_SUPERSLAB_BYTES / (is_cheap(terms) ? HK_HUGE_WASTE_SHARE_FAST : HK_HUGE_WASTE_SHARE);
 }
 
-/* ---- What one costs here, now. */
+/* ---- Dear huge pages. */
 
 bool hk_thp_policy_note_fault(hk_huge_pause_t *pause, uint64_t now_ms, uint64_t cpu_ns) {
   bool is_dear = cpu_ns > HK_HUGE_DEAR_NS;
@@ -53,10 +53,11 @@ bool hk_thp_policy_has_looks(const hk_huge_terms_t *terms) {
   return terms->setting != hk_os_huge_never && terms->choice == hk_huge_pages_auto;
 }
 
-/* What asking before the first touch saves in one that becomes full. */
+/* The CPU that advice before the first touch saves in a superslab that becomes full, in ns. */
 #define SAVED_NS (HK_HUGE_SMALL_FAULTS_NS - HK_HUGE_FAULT_NS)
 
-/* All that were asked for have saved as much as half of the last one costs that is never used. */
+/* Returns the bytes in use from which all advised superslabs have saved the cost of half of the last one, unused for
+ * `stay_ms`. */
 static size_t grown_bytes(const hk_huge_terms_t *terms, uint64_t stay_ms) {
   uint64_t least = cost_ns(terms, HK_SUPERSLAB_BYTES / 2, hk_smaller(stay_ms, HK_HUGE_STAY_MOST_MS)) / SAVED_NS;
   uint64_t bytes = hk_smaller(least, HK_HUGE_GROWN_MOST_BYTES / HK_SUPERSLAB_BYTES) * HK_SUPERSLAB_BYTES;
@@ -87,7 +88,7 @@ static unsigned index_of(size_t bytes) {
   return i < HK_HUGE_SIZES ? i : HK_HUGE_SIZES - 1;
 }
 
-/* The nearest size that is known, a smaller one before a larger one; NULL: none within reach. */
+/* Returns the nearest known size, a smaller one before a larger one, or NULL when none is within reach. */
 static const hk_huge_size_t *nearest_known(const hk_huge_blocks_t *blocks, size_t bytes) {
   unsigned own = index_of(bytes);
   for (unsigned away = 0; away <= HK_HUGE_REACH; away++) {
@@ -97,7 +98,7 @@ static const hk_huge_size_t *nearest_known(const hk_huge_blocks_t *blocks, size_
   return NULL;
 }
 
-/* Whether the faults that are saved are worth what lies unused for as long as such blocks live. */
+/* Returns whether the saved faults are worth the unused bytes for the lifetime of such blocks. */
 static bool pays(const hk_huge_size_t *size, const hk_huge_terms_t *terms) {
   size_t unused_bytes = HK_SUPERSLAB_BYTES / PERMILLE * (PERMILLE - size->used_permille);
   uint64_t saved_ns = HK_HUGE_SMALL_FAULTS_NS * size->used_permille / PERMILLE;
@@ -110,7 +111,7 @@ static bool is_sample(hk_huge_size_t *size) {
   return size->since_sample == 0;
 }
 
-/* Where the system or the user has decided nothing depends on what is known. */
+/* Returns whether the known sizes decide on the advice: neither the system nor the user has. */
 static bool is_open(const hk_huge_terms_t *terms, size_t bytes) {
   return terms->setting != hk_os_huge_never && terms->choice == hk_huge_pages_auto && bytes >= HK_SUPERSLAB_BYTES;
 }

@@ -246,11 +246,11 @@ typedef struct {
   };
   uint64_t realloc_in_place; /* Reallocations of more than 32 KiB that moved nothing. */
   __extension__ union {
-    uint64_t purged; /* Idle memory that was given back to the system. */
+    uint64_t purged; /* Dirty memory that was returned to the system. */
     uint64_t given_back; /* the earlier name of purged */
   };
   __extension__ union {
-    uint64_t refaulted; /* What of it was wanted again soon, and may be idle from then on. */
+    uint64_t refaulted; /* Purged memory that was touched again within the break-even time. */
     uint64_t wanted_again; /* the earlier name of refaulted */
   };
   uint64_t near_limit; /* Times idle memory was given back because a limit on memory was near. */

@@ -1,7 +1,7 @@
 /* api/purge_thread.h - L5. The purge thread: purges dirty memory whose time is over while the program's own threads
  * take and free nothing. A program with more than one thread gets it once it holds HK_PURGE_WAKEUP_WORTH_BYTES. The
- * thread sleeps unless something is due, and ends when the program has one thread left. Without it, dirty memory above
- * the limit is purged as soon as it is free (space/purge.h).
+ * thread sleeps unless something is due, and ends when the program has one thread left. Without it, threads that take
+ * and free memory poll the deadlines on their slow paths (policy/retention.h).
  */
 #ifndef HK_API_PURGE_THREAD_H
 #define HK_API_PURGE_THREAD_H

@@ -89,6 +89,17 @@ size_t hk_level_idle_bytes(const hk_level_t *level) {
   return level->count > 0 ? level->segment[0].top_bytes - level->in_use_bytes : 0;
 }
 
+size_t hk_level_returning_bytes(const hk_level_t *level, uint64_t now_ms, uint64_t age_ms, size_t to_bytes) {
+  size_t returning = 0;
+  for (unsigned i = level->count; i-- > 0;) {
+    uint64_t since_ms = level->segment[i].since_ms;
+    size_t from_bytes = bottom(level, i), top_bytes = level->segment[i].top_bytes;
+    if (from_bytes >= to_bytes || (now_ms > since_ms && now_ms - since_ms > age_ms)) break;
+    returning += (top_bytes < to_bytes ? top_bytes : to_bytes) - from_bytes;
+  }
+  return returning;
+}
+
 /* The first step from `from` on that is not over at this age; `count` when all are. */
 static unsigned step_at(const hk_decay_t *decay, unsigned from, uint64_t age_ms) {
   while (from < decay->count && age_ms > decay->step[from].until_ms) from++;

@@ -1,7 +1,7 @@
 /* policy/pressure.h - L2. How much idle memory may stay when memory has a limit, and when to look again how near it is.
  * Numbers in, numbers out: no clock, no lock, no system call, no state but its caller's.
  *
- * Far from a limit all stays that policy/keep.h allows. As memory that is needed takes up more of it, so much less may
+ * Far from a limit all stays that policy/retention.h allows. As memory that is needed takes up more of it, so much less may
  * be idle that both together stay below HK_PRESSURE_NEAR as long as that goes; and nothing is idle any more when what
  * is needed alone reaches HK_PRESSURE_FULL. Time that tasks spend waiting for memory lowers it too.
  *

@@ -1,7 +1,5 @@
 /* space/idle.h - L3. How much memory is in use and how much lies idle, of both kinds that there are: slabs of
- * superslabs, and the ranges that large blocks are made of. One limit for both, one order of age. The limit is what
- * policy/keep.h says, or less near a limit on memory (policy/pressure.h). Where there is a purge thread it is more:
- * what has not been idle for the time that policy/learn.h has found may stay until that time is over.
+ * superslabs, and the ranges that large blocks are made of. One limit for both (policy/retention.h), one order of age.
  */
 #ifndef HK_SPACE_IDLE_H
 #define HK_SPACE_IDLE_H
@@ -15,6 +13,7 @@
 #include "base/panic.h"
 #include "policy/learn.h"
 #include "policy/learn_record.h"
+#include "policy/retention.h"
 
 /* Sums over one kind of memory. Written under hk_lock_space, read by any thread.
  *
@@ -50,14 +49,6 @@ size_t hk_idle_in_use(void);
 /* Ages grow: of two things that are idle, the one with the lower age has been so for longer. Never 0. */
 uint64_t hk_idle_next_age_locked(void);
 
-/* Why memory is given back. */
-typedef enum {
-  hk_idle_too_much,
-  hk_idle_too_old, /* what stays is a share of it, to be met as nearly as can be */
-  hk_idle_limited, /* by a limit on memory that is near: what was given back lazily counts as idle */
-  hk_idle_asked,   /* by somebody: the same */
-} hk_idle_cause_t;
-
 /* What to do when the lock is released. */
 typedef struct {
   size_t keep_bytes;       /* when there is too much: what to trim to */
@@ -87,7 +78,7 @@ size_t hk_idle_limit_bytes_locked(void);
 hk_idle_verdict_t hk_idle_visit_locked(uint64_t now_ms, uint64_t *wait_ms);
 
 #if HK_DEBUG
-/* Checks what decides how much is retained: hk_keep_check, hk_slack_check, hk_level_check. */
+/* hk_retention_check. */
 void hk_idle_check_locked(void);
 #endif
 

@@ -1,8 +1,8 @@
 /* space/purge_wakeup.h - L3. The purge wake-up: whether there is a purge thread (api/purge_thread.h), whether one would
  * be worth it, and how a thread that frees memory wakes it.
  *
- * Dirty memory stays for a time-out only where a purge thread comes when the time is over. Without one, the limit of
- * policy/keep.h alone decides, at each change.
+ * Without a purge thread, threads that allocate and free poll the deadlines on slow paths. Less memory may stay then: a
+ * program that does nothing more comes to no slow path (policy/retention.h).
  */
 #ifndef HK_SPACE_PURGE_WAKEUP_H
 #define HK_SPACE_PURGE_WAKEUP_H

@@ -7,7 +7,6 @@
 #include "unit/superslab_driver.h"
 
 extern "C" {
-#include "policy/keep.h"
 #include "policy/level.h"
 #include "policy/slack.h"
 }
@@ -128,13 +127,6 @@ HK_FRESH_TEST(SuperslabInvariantDeathTest, Sums) {
 // ---- Retention.
 
 TEST(RetentionInvariantDeathTest, EachPartIsAtMostItsWhole) {
-  hk_keep_t keep = {};
-  hk_keep_check(&keep);
-  keep.least_excess_bytes = 1;
-  EXPECT_DEATH(hk_keep_check(&keep), "the least excess is at most the last one");
-  keep = {};
-  keep.in_use_bytes = 1;
-  EXPECT_DEATH(hk_keep_check(&keep), "the peak is at least what was in use last");
   hk_slack_t slack = {};
   hk_slack_check(&slack);
   slack.old_bytes = 1;

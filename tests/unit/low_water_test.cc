@@ -1,4 +1,4 @@
-// policy/low-water mark: from where what is in use rises again, and what is below that.
+// policy/low-water mark: credit for refaults, how deep it counts, and when it ends.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -6,6 +6,7 @@
 #include <initializer_list>
 
 #include "base/units.h"
+#include "policy/level.h"
 #include "policy/low_water.h"
 
 namespace {
@@ -13,20 +14,39 @@ namespace {
 constexpr size_t kPeak = 80 * HK_MIB;
 constexpr size_t kTurn = kPeak / 8;
 constexpr size_t kBytes = 1000;
+constexpr uint64_t kWindow = 1000;
 
 class Trough : public testing::Test {
  protected:
+  void Note(size_t in_use_bytes) {
+    size_t returning_bytes = hk_level_returning_bytes(&level_, now_ms_, kWindow, in_use_bytes);
+    hk_low_water_note(&trough_, now_ms_, kWindow, in_use_bytes, returning_bytes);
+    hk_level_note(
+        &level_, now_ms_, in_use_bytes, [](void *, size_t, uint64_t) {}, nullptr);
+  }
   void Go(std::initializer_list<size_t> mib) {
-    for (size_t in_use : mib) hk_low_water_note(&trough_, in_use * HK_MIB);
+    for (size_t in_use : mib) Note(in_use * HK_MIB);
+  }
+  // At the peak.
+  void EndWindow() {
+    now_ms_ += kWindow;
+    Note(kPeak);
   }
 
-  size_t Credit(size_t in_use_bytes) const { return hk_low_water_credit_bytes(&trough_, kBytes, in_use_bytes, kPeak); }
+  size_t Credit(size_t in_use_bytes) const { return hk_low_water_credit_bytes(&trough_, in_use_bytes, kPeak); }
+
+  void SetUp() override {
+    Note(0);
+    hk_low_water_note_refault(&trough_, kBytes / 2);
+  }
 
   hk_low_water_t trough_ = {};
+  hk_level_t level_ = {};
+  uint64_t now_ms_ = 123456;
 };
 
 TEST_F(Trough, BeforeItHasFallenAndRisenAgainThePeakIsWhatIsKnown) {
-  Go({0, 40, 80});
+  Go({0, 40, 80, 79, 80});
   EXPECT_EQ(Credit(kPeak), kBytes);
   EXPECT_EQ(Credit(kPeak - kTurn), kBytes);
   EXPECT_EQ(Credit(kPeak - kTurn * 3 / 2), kBytes / 2);
@@ -49,6 +69,47 @@ TEST_F(Trough, TheLowestCounts) {
   EXPECT_EQ(Credit(10 * HK_MIB), 0u);
 }
 
+TEST_F(Trough, TwiceWhatIsRefaultedIsCreditAtOnce) {
+  Go({80});
+  hk_low_water_note_refault(&trough_, 24 * HK_MIB);
+  EXPECT_EQ(Credit(kPeak), kBytes + 48 * HK_MIB);
+  hk_low_water_note_refault(&trough_, SIZE_MAX);
+  EXPECT_EQ(Credit(kPeak), SIZE_MAX);
+}
+
+// The credit that a climb leaves at the end of a window.
+TEST_F(Trough, ItEndsAtTwiceWhatWasTakenAgain) {
+  hk_low_water_note_refault(&trough_, HK_GIB);
+  Go({80, 40, 70, 80, 70, 75});
+  EndWindow();
+  EXPECT_EQ(Credit(kPeak), 80 * HK_MIB) << "the 40 MiB, in two steps";
+  Go({70, 80});
+  EndWindow();
+  EXPECT_EQ(Credit(kPeak), 80 * HK_MIB) << "the window before counts";
+  EndWindow();
+  EXPECT_EQ(Credit(kPeak), 20 * HK_MIB) << "nor does what was taken again long ago, and not freed since";
+  EndWindow();
+  EndWindow();
+  EXPECT_EQ(Credit(kPeak), 0u) << "nothing was taken again";
+}
+
+// A program that begins to use more has not taken that again.
+TEST_F(Trough, NewMemoryIsNotTakenAgain) {
+  hk_low_water_note_refault(&trough_, HK_GIB);
+  Go({4, 0, 4, 80});
+  EndWindow();
+  EXPECT_EQ(Credit(kPeak), 8 * HK_MIB);
+}
+
+TEST_F(Trough, WhatIsTakenAfterAWindowIsNotTakenAgain) {
+  hk_low_water_note_refault(&trough_, HK_GIB);
+  Go({80, 40});
+  now_ms_ += kWindow + 1;
+  Go({80});
+  EndWindow();
+  EXPECT_EQ(Credit(kPeak), 0u);
+}
+
 TEST_F(Trough, StepsOnTheWayDownAreNone) {
   Go({80, 56, 62, 40, 44, 0});
   EXPECT_EQ(trough_.low_bytes, 0u) << "an eighth of where it turned";
@@ -67,33 +128,74 @@ TEST_F(Trough, FarBelowThePeakSmallSwingsCount) {
 }
 
 TEST_F(Trough, InASmallProgramLessThanAMiBIsNoTurn) {
-  for (size_t in_use : {3 * HK_MIB, 2 * HK_MIB + 1, 3 * HK_MIB}) hk_low_water_note(&trough_, in_use);
+  for (size_t in_use : {3 * HK_MIB, 2 * HK_MIB + 1, 3 * HK_MIB}) Note(in_use);
   EXPECT_EQ(trough_.low_bytes, 0u);
-  for (size_t in_use : {2 * HK_MIB, 3 * HK_MIB}) hk_low_water_note(&trough_, in_use);
+  for (size_t in_use : {2 * HK_MIB, 3 * HK_MIB}) Note(in_use);
   EXPECT_EQ(trough_.low_bytes, 2 * HK_MIB);
 }
 
 TEST_F(Trough, ALowIsForgottenAfterTwoWindowsWithOthers) {
   Go({80, 20, 80});
-  hk_low_water_end_window(&trough_);
+  EndWindow();
   Go({60, 80});
   EXPECT_EQ(Credit(20 * HK_MIB), kBytes);
-  hk_low_water_end_window(&trough_);
+  EndWindow();
   EXPECT_EQ(Credit(20 * HK_MIB), 0u);
   EXPECT_EQ(Credit(60 * HK_MIB), kBytes);
 }
 
-TEST_F(Trough, WhereNothingChangesNothingIsForgotten) {
+TEST_F(Trough, WhereNothingChangesTheLowIsNotForgotten) {
   Go({80, 20, 80});
-  for (int i = 0; i < 9; i++) hk_low_water_end_window(&trough_);
+  for (int i = 0; i < 9; i++) EndWindow();
+  hk_low_water_note_refault(&trough_, kBytes / 2);
+  EXPECT_GE(Credit(20 * HK_MIB), kBytes);
+}
+
+TEST_F(Trough, WhereItRoseAfterAWindowIsNoLow) {
+  Go({80, 20});
+  now_ms_ += kWindow - 1;
+  Go({80});
+  EXPECT_EQ(Credit(20 * HK_MIB), kBytes);
+  Go({0});
+  now_ms_ += kWindow;
+  Go({80});
+  EXPECT_EQ(Credit(0), 0u) << "the program did without for too long";
+}
+
+TEST_F(Trough, WhereItStaysForAWindowIsNoLowEither) {
+  Go({80, 20});
+  for (int i = 0; i < 4; i++) {
+    now_ms_ += kWindow / 4;
+    Go({20});
+  }
+  Go({80});
+  EXPECT_EQ(Credit(20 * HK_MIB), 0u) << "a change of something else does not make it new";
+}
+
+TEST_F(Trough, OneThatStepsDownForLongRisesFromItsLastStep) {
+  Go({80, 40});
+  now_ms_ += 5 * kWindow;
+  Go({20});
+  now_ms_ += kWindow / 2;
+  Go({80});
+  hk_low_water_note_refault(&trough_, kBytes / 2);
+  EXPECT_EQ(Credit(20 * HK_MIB), kBytes);
+}
+
+TEST_F(Trough, TimeThatStepsBackCountsAsNone) {
+  Go({80, 20});
+  now_ms_ -= 5 * kWindow;
+  Go({80});
   EXPECT_EQ(Credit(20 * HK_MIB), kBytes);
 }
 
 TEST_F(Trough, LargeNumbersDoNotOverflow) {
-  hk_low_water_note(&trough_, SIZE_MAX);
-  EXPECT_EQ(hk_low_water_credit_bytes(&trough_, SIZE_MAX, SIZE_MAX, SIZE_MAX), SIZE_MAX);
-  EXPECT_EQ(hk_low_water_credit_bytes(&trough_, SIZE_MAX, 0, SIZE_MAX), 0u);
-  size_t half = hk_low_water_credit_bytes(&trough_, SIZE_MAX, SIZE_MAX - SIZE_MAX / 16 * 3, SIZE_MAX);
+  hk_low_water_note(&trough_, now_ms_, kWindow, SIZE_MAX, SIZE_MAX);
+  hk_low_water_note(&trough_, now_ms_, kWindow, SIZE_MAX, SIZE_MAX);
+  hk_low_water_note_refault(&trough_, SIZE_MAX);
+  EXPECT_EQ(hk_low_water_credit_bytes(&trough_, SIZE_MAX, SIZE_MAX), SIZE_MAX);
+  EXPECT_EQ(hk_low_water_credit_bytes(&trough_, 0, SIZE_MAX), 0u);
+  size_t half = hk_low_water_credit_bytes(&trough_, SIZE_MAX - SIZE_MAX / 16 * 3, SIZE_MAX);
   EXPECT_NEAR(static_cast<double>(half), static_cast<double>(SIZE_MAX) / 2, 0x1p40);
 }
 

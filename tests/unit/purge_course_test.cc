@@ -50,19 +50,20 @@ HK_FRESH_TEST(PurgeCourse, ABusyProgramKeepsForTheTimeOutAtTheFastPrice) { BusyP
 HK_FRESH_TEST(PurgeCourse, ABusyProgramKeepsForTheTimeOutAtTheBalancedPrice) { BusyProgram(HK_PRICE_BALANCED); }
 HK_FRESH_TEST(PurgeCourse, ABusyProgramKeepsForTheTimeOutAtTheLeanPrice) { BusyProgram(HK_PRICE_LEAN); }
 
-HK_FRESH_TEST(PurgeCourse, WhatWasWantedAgainTooSoonStaysBeyondItsTime) {
+HK_FRESH_TEST(PurgeCourse, WhatWasWantedAgainAfterItsTimeGoesWhenItIsOldAgain) {
   hk_option.learn = hk_learn_off;
   hk_option.retain = HK_MIB;
   PurgeCourse course;
   FreeSome(course);
   uint64_t time_out_ms = BreakEvenMs(), again_ms = 1000 + time_out_ms + 500;
-  StirEvery(course, 1100, again_ms + 5 * time_out_ms, 100);
+  StirEvery(course, 1100, again_ms + 2 * time_out_ms, 100);
   course.At(again_ms, [] {
     EXPECT_LE(IdleMib(), 6u);
     DropBlock(TakeBytes(48 * HK_MIB));
   });
-  course.At(again_ms + time_out_ms + 200, [] { EXPECT_GE(IdleMib(), 40u); });
-  course.At(again_ms + 5 * time_out_ms, [] { EXPECT_LE(IdleMib(), 6u) << "it was not wanted any more"; });
+  course.At(again_ms + time_out_ms - 100, [] { EXPECT_GE(IdleMib(), 40u); });
+  course.At(again_ms + time_out_ms + 200,
+            [] { EXPECT_LE(IdleMib(), 6u) << "its time-out is learned, or is as it is"; });
   course.Run();
 }
 

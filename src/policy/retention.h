@@ -1,0 +1,112 @@
+/* policy/retention.h - L2. How much dirty memory, resident and free, may stay for the next requests. The formula stands
+ * at hk_retention_limit in retention.c. Numbers in, numbers out: the caller brings the clock and holds the lock.
+ *
+ * Terms of the formula: the memory that the learned time-outs keep (policy/learn.h), fragmentation slack
+ * (policy/slack.h), credit for refaults where no purge thread runs (policy/low_water.h), and the room beside a memory
+ * limit (policy/pressure.h).
+ */
+#ifndef HK_POLICY_RETENTION_H
+#define HK_POLICY_RETENTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "base/panic.h"
+#include "policy/learn.h"
+#include "policy/low_water.h"
+#include "policy/pressure.h"
+#include "policy/refault.h"
+#include "policy/slack.h"
+
+HK_C_BEGIN
+
+/* Why memory is purged. */
+typedef enum {
+  hk_idle_too_much,
+  hk_idle_too_old, /* the limit is a share of all dirty memory: the purge meets it as nearly as it can */
+  hk_idle_limited, /* a memory limit is near: lazily purged memory counts as dirty */
+  hk_idle_asked,   /* a caller asked for it: the same */
+} hk_idle_cause_t;
+
+/* What follows from the price of memory. */
+typedef struct {
+  uint64_t window_ms; /* the break-even time, but 0.1 s at the least and 20 s at the most */
+  size_t share;       /* dirty memory up to this part of the memory in use may stay in any case */
+  size_t slack_share; /* fragmentation slack is at most this part of the recent peak */
+  bool is_certain;    /* memory is cheap: credit is unlimited without a purge thread, too */
+} hk_retention_terms_t;
+hk_retention_terms_t hk_retention_terms(const hk_price_t *price);
+
+/* All zero before hk_retention_set_price. One owner, who holds a lock. */
+typedef struct {
+  hk_retention_terms_t terms;
+  hk_learn_t learn;
+  hk_slack_t slack;
+  hk_low_water_t low_water;
+  hk_pressure_t pressure;
+  hk_refault_t refault;
+} hk_retention_t;
+
+/* What there is at one moment. */
+typedef struct {
+  uint64_t now_ms; /* on any clock that runs forward; a step back counts as none */
+  size_t dirty_bytes;
+  size_t in_use_bytes;
+  size_t lazy_bytes;         /* purged lazily, and perhaps resident */
+  size_t retain_bytes;       /* the option: dirty memory that may stay in any case; 0: no time-out, no slack */
+  size_t memory_limit_bytes; /* the option; 0: none */
+  bool has_purge_thread;
+  bool is_quiet; /* the purge thread visits, and the program is quiet */
+} hk_retention_view_t;
+
+typedef struct {
+  size_t bytes;           /* dirty memory above this is to be purged; hk_idle_limited: lazily purged memory counts */
+  size_t unlimited_bytes; /* the same without a memory limit */
+  hk_idle_cause_t cause;  /* of a purge above `bytes` */
+} hk_retention_limit_t;
+
+/* How much dirty memory may stay. */
+hk_retention_limit_t hk_retention_limit(const hk_retention_t *retention, const hk_retention_view_t *view);
+
+/* How much may stay in any program that is not quiet, far from a memory limit. */
+size_t hk_retention_floor(const hk_retention_t *retention, const hk_retention_view_t *view);
+
+/* How much may stay in a program that is quiet, far from a memory limit. */
+size_t hk_retention_quiet_bytes(const hk_retention_view_t *view);
+
+/* The price of memory at the start, or another one from now on. Without effect when the price is none
+ * (hk_price_init). `is_fixed`: nothing is learned. */
+void hk_retention_set_price(hk_retention_t *retention, uint64_t now_ms, uint64_t ns_per_mib_second, bool is_fixed);
+
+/* To be called after each change of the dirty memory or the memory in use. */
+void hk_retention_note_change(hk_retention_t *retention, const hk_retention_view_t *view);
+
+/* To be called at each visit of the purge thread, which changes neither. */
+void hk_retention_note_visit(hk_retention_t *retention, const hk_retention_view_t *view);
+
+/* So many dirty bytes are being purged. */
+void hk_retention_note_purged(hk_retention_t *retention, const hk_retention_view_t *view, hk_idle_cause_t cause,
+                              size_t bytes);
+
+/* So much that is not resident is about to be touched. Returns how much of it was purged less than a window ago. */
+size_t hk_retention_note_wanted(hk_retention_t *retention, const hk_retention_view_t *view, size_t bytes);
+
+/* A caller asked for everything to be purged: there is no credit, as at the start. */
+void hk_retention_forget(hk_retention_t *retention);
+
+/* The memory limit that is respected, the lower one of the option's and the system's as it was seen last; 0: none. */
+size_t hk_retention_memory_limit(const hk_retention_t *retention, size_t option_bytes);
+
+/* As the pressure's functions see it. */
+hk_pressure_view_t hk_retention_pressed(const hk_retention_view_t *view);
+
+#if HK_DEBUG
+/* hk_slack_check, hk_level_check. */
+void hk_retention_check(const hk_retention_t *retention);
+#endif
+
+HK_C_END
+
+#endif /* HK_POLICY_RETENTION_H */

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "inspect/pinned.h"
+#include "api/instruments.h"
 #include "inspect/profile.h"
 #include "inspect/site_list.h"
 #include "policy/safety.h"

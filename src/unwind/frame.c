@@ -1,5 +1,5 @@
-/* unwind/frame.c - L6. See frame.h. The stack may be damaged, and registers may hold anything: all of it is read by copies, and
- * a step leads up the stack, so that a walk ends. */
+/* unwind/frame.c - L6. See frame.h. The stack may be damaged, and registers may hold anything: all of it is read by
+ * copies, and a step leads up the stack, so that a walk ends. */
 #include "unwind/frame.h"
 
 #include <signal.h>

@@ -14,8 +14,8 @@
 
 HK_C_BEGIN
 
-/* Functions save half a dozen registers, and of those hardly one is ever counted from: what was saved is known by its place, and
- * read when it is wanted. */
+/* Functions save half a dozen registers, and of those hardly one is ever counted from: what was saved is known by
+ * its place, and read when it is wanted. */
 typedef struct {
   uintptr_t pc;  /* inside the instruction that the frame is at: for a caller, the last byte of its call */
   uint8_t known; /* one bit a register: its value is the frame's */
@@ -49,7 +49,8 @@ HK_INLINE void hk_frame_source_init(hk_frame_source_t *source, uintptr_t sp) {
   source->module = (hk_module_t){0, 0, 0};
 }
 
-/* The frame of who calls this. False at the stack's end, and where it cannot be told how it goes on: nothing is known of `frame` then. */
+/* The frame of who calls this. False at the stack's end, and where it cannot be told how it goes on: nothing is
+ * known of `frame` then. */
 bool hk_frame_step(hk_frame_t *frame, hk_frame_source_t *source);
 
 /* The same, and what it depended on, where there was one. */

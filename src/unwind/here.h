@@ -9,7 +9,8 @@
 #include "base/compiler.h"
 #include "unwind/frame.h"
 
-/* The registers as they are here, and here's address: one block, so that a single row of our own unwind table fits all. */
+/* The registers as they are here, and here's address: one block, so that a single row of our own unwind table fits
+ * all. */
 HK_INLINE void hk_frame_here(hk_frame_t *frame) {
   uintptr_t *values = frame->registers;
 #if defined(__x86_64__)

@@ -1,5 +1,6 @@
-/* unwind/site.c - L6. See site.h. A hash table of lists that only grow at their heads, and a second one in which a new stack looks for
- * its stem. Records lie one behind the other in a range of our own: address space at once, memory as sites come. */
+/* unwind/site.c - L6. See site.h. A hash table of lists that only grow at their heads, and a second one in which a
+ * new stack looks for its stem. Records lie one behind the other in a range of our own: address space at once,
+ * memory as sites come. */
 #include "unwind/site.h"
 
 #include <stddef.h>
@@ -177,8 +178,8 @@ static const hk_site_t *find_branch(table_t *where, hk_site_place_t stem, unsign
   return NULL;
 }
 
-/* From the outermost frame inwards, branch by branch. What another thread is about to add may be missed: then two records have the same
- * frames, as if they differed. */
+/* From the outermost frame inwards, branch by branch. What another thread is about to add may be missed: then two
+ * records have the same frames, as if they differed. */
 static stem_t find_stem(table_t *where, const wanted_t *stack) {
   stem_t stem = {.place = 0};
   unsigned same = 0;
@@ -278,7 +279,8 @@ static void count(hk_site_sums_t *sums, const hk_sample_weight_t *weight) {
 
 void hk_site_count_alloc(hk_site_t *site, const hk_sample_weight_t *weight) { count(&site->allocated, weight); }
 
-/* What a site needs late. Two threads may need it at the same moment: who comes second leaves its part unused. NULL: there is no room. */
+/* What a site needs late. Two threads may need it at the same moment: who comes second leaves its part unused. NULL:
+ * there is no room. */
 static void *get_late(_Atomic(hk_site_place_t) *place, size_t bytes) {
   table_t *where = hk_load_acquire(&table);
   hk_site_place_t known = hk_load_acquire(place);

@@ -1,5 +1,5 @@
-/* unwind/site.h - L6. Sites: the stacks that sampled blocks were allocated from, and what is counted of each. Any thread uses all
- * of it, nobody waits, and a site never goes away. */
+/* unwind/site.h - L6. Sites: the stacks that sampled blocks were allocated from, and what is counted of each. Any
+ * thread uses all of it, nobody waits, and a site never goes away. */
 #ifndef HK_UNWIND_SITE_H
 #define HK_UNWIND_SITE_H
 
@@ -14,7 +14,8 @@ HK_C_BEGIN
 
 /* Of a longer stack the innermost frames. */
 #define HK_SITE_FRAMES_MAX 64
-/* The i-th counts blocks that lived for less than 2^i ms, and not for less than half of it; the last one all that lived longer. */
+/* The i-th counts blocks that lived for less than 2^i ms, and not for less than half of it; the last one all that
+ * lived longer. */
 #define HK_SITE_LIFETIMES 16
 
 /* What `bytes` of such a block stand for, and whole blocks: rounded. */
@@ -31,7 +32,8 @@ typedef struct {
   _Atomic(uint64_t) block_bytes;
 } hk_site_sums_t;
 
-/* How many blocks lived for how long, 16 bits after the point: a part of the buckets. Most sites' blocks live alike, and need one. */
+/* How many blocks lived for how long, 16 bits after the point: a part of the buckets. Most sites' blocks live alike,
+ * and need one. */
 #define HK_SITE_LIVES_PARTS 4
 #define HK_SITE_LIVES_EACH (HK_SITE_LIFETIMES / HK_SITE_LIVES_PARTS)
 typedef struct {
@@ -47,10 +49,11 @@ typedef struct {
 /* Where a record lies in the sites' range. 0: there is none. */
 typedef uint32_t hk_site_place_t;
 
-/* Deep stacks are many, and most of what a stack has another one has too. So a site has a record of the frames in which it differs from
- * another one, its stem: the outermost `stem_frames` of its frames are the outermost ones of that. It takes no room for what it
- * does not need either; where there is none when it does, it goes without.
- * What comes before the sums is constant once the site can be found, but for `next_branch`, which is so once it is a branch. */
+/* Deep stacks are many, and most of what a stack has another one has too. So a site has a record of the frames in
+ * which it differs from another one, its stem: the outermost `stem_frames` of its frames are the outermost ones of
+ * that. It takes no room for what it does not need either; where there is none when it does, it goes without. What
+ * comes before the sums is constant once the site can be found, but for `next_branch`, which is so once it is a
+ * branch. */
 struct hk_site {
   hk_site_place_t next;        /* of the same bucket */
   hk_site_place_t next_branch; /* of the same bucket of branches */
@@ -66,8 +69,8 @@ struct hk_site {
   uintptr_t own_frames[]; /* return addresses, the innermost first */
 };
 
-/* The site of a stack; never NULL: where there is no room, one that all others share. `frames` are return addresses, the innermost
- * first. */
+/* The site of a stack; never NULL: where there is no room, one that all others share. `frames` are return addresses,
+ * the innermost first. */
 hk_site_t *hk_site_of(const uintptr_t *frames, unsigned count);
 
 /* Copies its `frame_count` frames, which are HK_SITE_FRAMES_MAX at most, the innermost first; says how many. */
@@ -77,16 +80,18 @@ void hk_site_count_alloc(hk_site_t *site, const hk_sample_weight_t *weight);
 /* Of a block that was counted with the same weight, and lived for so long. */
 void hk_site_count_free(hk_site_t *site, const hk_sample_weight_t *weight, uint64_t lived_ms);
 
-/* Each site once, in no order, the shared one last; NULL before the first and behind the last. Sites that are made meanwhile may be missed. */
+/* Each site once, in no order, the shared one last; NULL before the first and behind the last. Sites that are made
+ * meanwhile may be missed. */
 hk_site_t *hk_site_next(const hk_site_t *previous);
 /* Whether it is the shared one, whose stacks nobody knows. */
 bool hk_site_is_shared(const hk_site_t *site);
 
-/* From now on what was allocated, and what lived for how long, is told from here on. What is in use stays what it is. */
+/* From now on what was allocated, and what lived for how long, is told from here on. What is in use stays what it
+ * is. */
 void hk_site_begin_all(void);
 
-/* What is counted of a site, at about one moment: what was allocated since the profile was started last, and all that is in use, which
- * is never less than nothing. */
+/* What is counted of a site, at about one moment: what was allocated since the profile was started last, and all
+ * that is in use, which is never less than nothing. */
 typedef struct {
   uint64_t objects;
   uint64_t requested_bytes;

@@ -1,7 +1,7 @@
-/* unwind/unwind_cache.c - L6. See unwind_cache.h. A walk works in a room of its own (walk_room.h). A unwind cache is a stack of steps, the
- * outermost frame at its bottom, so the frames that the next walk does not reach stay in place. A walk that marks the
- * unwind cache as busy owns it; a walk that finds it busy goes without (a thread with the same hash, a signal handler, and for
- * good a child of fork whose thread owned it). */
+/* unwind/unwind_cache.c - L6. See unwind_cache.h. A walk works in a room of its own (walk_room.h). A unwind cache is
+ * a stack of steps, the outermost frame at its bottom, so the frames that the next walk does not reach stay in
+ * place. A walk that marks the unwind cache as busy owns it; a walk that finds it busy goes without (a thread with
+ * the same hash, a signal handler, and for good a child of fork whose thread owned it). */
 #include "unwind/unwind_cache.h"
 
 #include <assert.h>

@@ -30,12 +30,12 @@ COLUMNS = 120
 CLEAN: dict[str, tuple[str, ...]] = {
     "columns": (
         *("README.md", "cli/replay", "docs/concurrency.md", "docs/design.md", "docs/glossary.md", "docs/learning.md"),
-        *("src/pprof", "src/unwind", "tests/fuzz", "tests/support", "tests/tools"),
+        *("src/pprof", "src/unwind", "tests/fuzz", "tests/model_check", "tests/support", "tests/tools"),
         *("tools/check_language.py",),
     ),
     "calques": (
         *("README.md", "cli/launcher", "docs/concurrency.md", "docs/design.md", "docs/glossary.md", "docs/learning.md"),
-        *("src/pprof", "src/unwind", "tests/fuzz", "tests/model", "tests/support"),
+        *("src/pprof", "src/unwind", "tests/fuzz", "tests/model", "tests/model_check", "tests/support"),
     ),
     "terms": ("docs/design.md", "src/README.md"),
     "names": ("src",),

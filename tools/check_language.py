@@ -42,6 +42,8 @@ CLEAN: dict[str, tuple[str, ...]] = {
         *("src/inspect", "src/report", "src/serve", "tests/tools", "tools/check_language.py"),
         *("tests/tools", "tools/check_language.py"),
         *("cmake", "src/api", "src/override"),
+        *("src/pprof", "src/unwind", "tests/fuzz", "tests/model_check", "tests/support", "tests/tools"),
+        *("tools/check_language.py",),
     ),
     "calques": (
         *SPACE_FILES,
@@ -50,6 +52,7 @@ CLEAN: dict[str, tuple[str, ...]] = {
         *("src/inspect", "src/report", "src/serve", "tests/model"),
         *("tests/model",),
         *("cmake", "src/api", "src/override"),
+        *("src/pprof", "src/unwind", "tests/fuzz", "tests/model", "tests/model_check", "tests/support"),
     ),
     "terms": ("docs/design.md", "src/README.md"),
     "names": ("src",),

@@ -4,10 +4,10 @@
 #include "base/bits.h"
 #include "os/os.h"
 
-/* At most half of the slots are used: what is looked for is never far. */
+/* At most half of the slots are used, so that a search is short. */
 static size_t most_addresses(const hk_address_set_t *set) { return set->slot_count / 2; }
 
-/* Both tables, in one range. */
+/* Returns the bytes of both tables, which lie in one range. */
 static size_t bytes_of(const hk_address_set_t *set) {
   return most_addresses(set) * sizeof *set->addresses + set->slot_count * sizeof *set->slots;
 }

@@ -1,4 +1,5 @@
-/* pprof/gzip.c - L7. See gzip.h. Stored blocks: a byte that says whether it is the last one, the length, its complement, the bytes. */
+/* pprof/gzip.c - L7. See gzip.h. A stored block has a byte that marks the last block, the length, the length's
+ * complement, and the bytes. */
 #include "pprof/gzip.h"
 
 #include <string.h>

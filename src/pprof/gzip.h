@@ -1,5 +1,5 @@
-/* pprof/gzip.h - L7. A gzip file around bytes as they are: whoever keeps profiles expects gzip, and none of it says that it has to be
- * smaller. */
+/* pprof/gzip.h - L7. Makes a gzip file of bytes without compressing them. Tools that read profiles expect gzip, whose
+ * format allows stored bytes. */
 #ifndef HK_PPROF_GZIP_H
 #define HK_PPROF_GZIP_H
 
@@ -15,7 +15,7 @@ HK_C_BEGIN
 #define HK_GZIP_BLOCK_BYTES 1024
 
 typedef struct {
-  hk_output_t output; /* what is put here comes out at `to` */
+  hk_output_t output; /* the sender's; the file goes to `to` */
   hk_output_t *to;
   uint32_t crc;
   uint32_t bytes; /* modulo 2^32, as the file has it */
@@ -25,7 +25,7 @@ typedef struct {
 } hk_gzip_t;
 
 void hk_gzip_begin(hk_gzip_t *gzip, hk_output_t *to);
-/* The file's end. False when `to` did not take all of it. */
+/* Writes the file's end. Returns false when `to` did not take the whole file. */
 bool hk_gzip_end(hk_gzip_t *gzip);
 
 HK_C_END

@@ -1,4 +1,4 @@
-/* pprof/output.h - L7. Where bytes go that are made one after the other, however many they become. */
+/* pprof/output.h - L7. A receiver of bytes that are made piece by piece, in any number. */
 #ifndef HK_PPROF_OUTPUT_H
 #define HK_PPROF_OUTPUT_H
 
@@ -10,12 +10,13 @@
 
 HK_C_BEGIN
 
-/* The receiver puts this first into a struct of its own. False: it can take no more; nothing is sent then any more. */
+/* A receiver has this in a struct of its own. `put` returns false when the receiver takes no more; the sender then
+ * sends nothing further. */
 typedef struct hk_output {
   bool (*put)(struct hk_output *output, const void *bytes, size_t count);
 } hk_output_t;
 
-/* A receiver that appends to a text, which may become any bytes. `kept_bytes` of its room stay for others. */
+/* A receiver that appends any bytes to a text. It leaves `kept_bytes` of the text's room to its owner. */
 typedef struct {
   hk_output_t output;
   hk_format_t *text;

@@ -1,5 +1,6 @@
-/* pprof/pprof.c - L7. See pprof.h. Fields of the outermost message are put one by one, so that no part is larger than one sample: first the
- * samples, which name their locations by number, then the mappings, then each location once. */
+/* pprof/pprof.c - L7. See pprof.h. The fields of the outermost message are put one by one, so that no part is larger
+ * than one sample. The head comes first, then the samples, which name their locations by number, then the mappings,
+ * then each location once. */
 #include "pprof/pprof.h"
 
 #include <string.h>
@@ -44,7 +45,7 @@ enum {
   function_system_name = 3,
 };
 
-/* Strings are named by their number. The first is empty; paths and build IDs follow these. */
+/* The profile names strings by their numbers. The first is empty; paths and build IDs follow these. */
 enum {
   string_alloc_objects = 1,
   string_alloc_space,
@@ -61,11 +62,11 @@ static const char *const strings[string_first_free] = {
     "",      "alloc_objects", "alloc_space", "inuse_objects", "inuse_space",
     "count", "bytes",         "space",       "[other sites]", "[no stack]"};
 
-/* Functions for stacks that have no addresses, and the locations of the same numbers; locations with an address follow. All are
- * written in the order of their numbers, without a gap: Parca takes no others. */
+/* Functions for stacks without addresses, and the locations with the same numbers. Locations with an address follow.
+ * All are put in the order of their numbers, without a gap: Parca takes no others. */
 enum { function_shared = 1, function_no_stack, function_end };
 
-/* Code beyond so many mappings has none that its locations name. */
+/* Locations in code beyond that many mappings name no mapping. */
 #define MAPPINGS_MAX 4096
 
 typedef struct {
@@ -76,7 +77,7 @@ typedef struct {
 typedef struct {
   hk_output_t *output;
   hk_address_set_t addresses;
-  code_range_t *mappings; /* the number of a mapping is its place here, from 1 */
+  code_range_t *mappings; /* a mapping's number is its place here, from 1 */
   size_t mapping_count;
   uint64_t next_string;
   bool failed;
@@ -130,7 +131,7 @@ static void put_head(writer_t *writer, const hk_profile_span_t *span) {
 /* Addresses are numbered from 1. */
 static uint64_t location_of_address(uint64_t number) { return function_end - 1 + number; }
 
-/* False when a frame has no number: there are more sites than there were a moment ago. */
+/* Returns false when a frame gets no number: more sites were made meanwhile than the set has room for. */
 static bool list_locations(writer_t *writer, const hk_site_t *site, hk_proto_t *list) {
   uintptr_t frames[HK_SITE_FRAMES_MAX];
   unsigned count = hk_site_frames(site, frames);
@@ -150,8 +151,8 @@ static void put_sample(writer_t *writer, const hk_site_t *site) {
   hk_proto_t message, list;
   hk_site_figures_t allocated, in_use;
   hk_site_read(site, &allocated, &in_use);
-  bool is_idle = allocated.samples == 0 && in_use.samples == 0;
-  if (is_idle || !list_locations(writer, site, &list)) return;
+  bool is_empty = allocated.samples == 0 && in_use.samples == 0;
+  if (is_empty || !list_locations(writer, site, &list)) return;
   hk_proto_begin(&message);
   hk_proto_nested(&message, sample_location, &list);
   hk_proto_begin(&list);
@@ -205,7 +206,7 @@ static void put_mappings(writer_t *writer) {
   hk_module_map_close(&map);
 }
 
-/* 0: none. */
+/* Returns the number of the address's mapping; 0 when there is none. */
 static uint64_t mapping_of(const writer_t *writer, uintptr_t address) {
   size_t low = 0, high = writer->mapping_count;
   while (low < high) {
@@ -273,7 +274,7 @@ static bool write_all(writer_t *writer, hk_output_t *to, const hk_profile_span_t
 bool hk_pprof_write(hk_output_t *to, const hk_profile_span_t *span) {
   writer_t writer = {.mapping_count = 0};
   size_t mapping_bytes = MAPPINGS_MAX * sizeof(code_range_t);
-  /* Room for sites that are made meanwhile. */
+  /* With room for the frames of 64 sites that are made meanwhile. */
   if (!hk_address_set_init(&writer.addresses, count_frames() + 64 * (size_t)HK_SITE_FRAMES_MAX)) return false;
   writer.mappings = hk_os_reserve(mapping_bytes, hk_os_page_size());
   bool success = false;

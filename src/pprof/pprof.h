@@ -1,4 +1,4 @@
-/* pprof/pprof.h - L7. The sites as a file that pprof and its relatives read: gzipped profile.proto. */
+/* pprof/pprof.h - L7. Writes the sites as a file for pprof and other tools: gzipped profile.proto. */
 #ifndef HK_PPROF_PPROF_H
 #define HK_PPROF_PPROF_H
 
@@ -10,16 +10,17 @@
 
 HK_C_BEGIN
 
-/* What the sites cannot say. */
+/* The figures of a profile that the sites do not have. */
 typedef struct {
-  uint64_t rate_bytes;  /* one sample for so many bytes */
-  uint64_t time_ns;     /* since 1970, when the profile began */
-  uint64_t taken_ns;    /* since 1970, now, or when the profile ended: what pprof calls the time of collection */
-  uint64_t duration_ns; /* from the one to the other, as a clock ran that nobody sets */
+  uint64_t rate_bytes;  /* the average number of bytes between samples */
+  uint64_t time_ns;     /* the profile's start, since 1970 */
+  uint64_t taken_ns;    /* now, or the profile's end, since 1970: pprof's time of collection */
+  uint64_t duration_ns; /* from start to end, by a clock that is never set */
 } hk_profile_span_t;
 
-/* Writes what the sites count now. False when the receiver did not take it all, or the system had no memory; what was put then is
- * no profile. Takes no lock and allocates nothing but a range of its own for a moment; needs 10 KiB of stack. */
+/* Writes the sites' present figures. Returns false when the receiver did not take all bytes, or the system had no
+ * memory; the bytes put are no profile then. Takes no lock. Allocates nothing but two ranges of its own, which it
+ * unmaps again. Needs 10 KiB of stack. */
 bool hk_pprof_write(hk_output_t *to, const hk_profile_span_t *span);
 
 HK_C_END

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* How a field is written, in the lowest bits of its key. */
+/* The lowest bits of a field's key: the encoding of its value. */
 enum { wire_number = 0, wire_bytes = 2, wire_shift = 3 };
 
 static size_t encode(unsigned char *bytes, uint64_t value) {

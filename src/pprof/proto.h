@@ -1,4 +1,4 @@
-/* pprof/proto.h - L7. Protocol buffers' encoding: messages of a bounded size, one at a time. */
+/* pprof/proto.h - L7. Writes messages in the encoding of protocol buffers, one at a time, each of a bounded size. */
 #ifndef HK_PPROF_PROTO_H
 #define HK_PPROF_PROTO_H
 
@@ -11,12 +11,12 @@
 
 HK_C_BEGIN
 
-/* Of a number as it is written. */
+/* The most bytes of an encoded number. */
 #define HK_PROTO_NUMBER_BYTES 10
-/* Room for the longest message: a path, or a sample with its frames. */
+/* Room for the longest message, a sample with its frames. Texts need no room here. */
 #define HK_PROTO_MESSAGE_BYTES 2048
 
-/* A message in the making. What does not fit is left out, and the message is failed. */
+/* A message under construction. It leaves out a part that does not fit, and has failed then. */
 typedef struct {
   size_t length;
   bool failed;
@@ -24,14 +24,14 @@ typedef struct {
 } hk_proto_t;
 
 void hk_proto_begin(hk_proto_t *message);
-/* A field that is a number; 0 is what a field without a value means, and is left out. */
+/* Appends a field that is a number. Leaves out 0, the value of an absent field. */
 void hk_proto_number(hk_proto_t *message, unsigned field, uint64_t value);
-/* A number behind the other, without a field: between hk_proto_begin and hk_proto_put. */
+/* Appends a number without a field, for a message that is a list of numbers. */
 void hk_proto_element(hk_proto_t *message, uint64_t value);
-/* A field that is a message or a list of numbers. */
+/* Appends a field that is a message or a list of numbers. */
 void hk_proto_nested(hk_proto_t *message, unsigned field, const hk_proto_t *nested);
 
-/* Puts a field of the outermost message. False where it did not fit or the receiver takes no more. */
+/* Put a field of the outermost message. Return false when the message has failed, or the receiver takes no more. */
 bool hk_proto_put(hk_output_t *output, unsigned field, const hk_proto_t *message);
 bool hk_proto_put_text(hk_output_t *output, unsigned field, const char *text, size_t length);
 bool hk_proto_put_number(hk_output_t *output, unsigned field, uint64_t value);

@@ -1,12 +1,12 @@
-/* unwind/call_frame.c - L6. See call_frame.h. The instructions build rows of a table, one after the other, each good from some address
- * on; the one that is wanted is the last that begins before the address. The rule itself serves as the row. */
+/* unwind/call_frame.c - L6. See call_frame.h. The instructions build rows of a table, one after the other. Each row
+ * holds from an address on; the result is the last row that begins at or before the wanted address. A row is a rule. */
 #include "unwind/call_frame.h"
 
 #include "unwind/place.h"
 
-/* Instructions, the upper two bits of a byte or all of it. */
+/* Instructions: the first three are the upper two bits of a byte, the others a whole byte. */
 enum {
-  op_advance = 0x40, /* with the rest of the byte */
+  op_advance = 0x40, /* the rest of the byte is the operand, here and in the next two */
   op_offset = 0x80,
   op_restore = 0xc0,
   op_nop = 0x00,
@@ -32,22 +32,21 @@ enum {
   op_value_offset = 0x14,
   op_value_offset_signed = 0x15,
   op_value_expression = 0x16,
-  op_negate_signing =
-      0x2d, /* arm64: return addresses are signed from here on, or no more. The signature is always taken off */
+  op_negate_signing = 0x2d, /* arm64: return addresses become signed or unsigned. Walks always strip the signature */
   op_arguments_size = 0x2e,
   op_offset_negative = 0x2f,
 };
 
-/* Compilers nest them once. */
+/* Compilers nest op_remember once. */
 #define REMEMBERED_MAX 4
 
 typedef struct {
   hk_memory_reader_t *reader;
   const hk_call_frame_t *frame;
-  uintptr_t pc;       /* that is asked about */
-  uintptr_t location; /* from where on the row is good */
+  uintptr_t pc;       /* the wanted address */
+  uintptr_t location; /* the address from which the row holds */
   hk_frame_rule_t row;
-  hk_frame_rule_t initial; /* what the common instructions made */
+  hk_frame_rule_t initial; /* the row after the common instructions */
   hk_frame_rule_t remembered[REMEMBERED_MAX];
   unsigned remembered_count;
 } machine_t;
@@ -56,7 +55,7 @@ static void fail(machine_t *machine) { machine->reader->failed = true; }
 
 /* ---- Where a register is saved. */
 
-/* The place in words, if it is one that a rule can hold. */
+/* Returns the distance in words; HK_SAVED_LOST when a rule cannot hold it. */
 static int16_t words_of(int64_t bytes) {
   if (bytes % 8 != 0 || bytes / 8 <= HK_SAVED_LOST || bytes / 8 > INT16_MAX) return HK_SAVED_LOST;
   return (int16_t)(bytes / 8);
@@ -86,7 +85,8 @@ static void restore(machine_t *machine, unsigned number) {
   set_saved(machine, number, machine->initial.saved[number], (machine->initial.from_base >> number & 1) != 0);
 }
 
-/* A place counted from what the frame's end is counted from; all that compilers write. */
+/* Saves a register at an expression's place. The place must be counted from the register that the frame's end is
+ * counted from: compilers write no other. Otherwise the register's value is lost. */
 static void save_at_expression(machine_t *machine) {
   unsigned number = read_register(machine);
   hk_place_t place;
@@ -145,7 +145,7 @@ static void advance(machine_t *machine, uint64_t factor) { machine->location += 
 
 /* ---- Instructions. */
 
-/* Those that change the row's frame end. False: none of them. */
+/* Runs an instruction that changes the row's frame end. Returns false for all others. */
 static bool run_end(machine_t *machine, unsigned operation) {
   hk_memory_reader_t *reader = machine->reader;
   unsigned number;
@@ -175,7 +175,7 @@ static bool run_end(machine_t *machine, unsigned operation) {
   }
 }
 
-/* Those that say of a register where it is saved. False: none of them. */
+/* Runs an instruction that changes where a register is saved. Returns false for all others. */
 static bool run_saved(machine_t *machine, unsigned operation) {
   hk_memory_reader_t *reader = machine->reader;
   unsigned number;
@@ -203,7 +203,7 @@ static bool run_saved(machine_t *machine, unsigned operation) {
       return true;
     case op_register:
     case op_value_offset:
-    case op_value_offset_signed: /* a signed number has as many bytes */
+    case op_value_offset_signed: /* the unsigned reader skips a signed number as well */
       number = read_register(machine);
       (void)hk_memory_reader_uleb(reader);
       set_saved(machine, number, HK_SAVED_LOST, false);
@@ -272,7 +272,7 @@ static void run_instruction(machine_t *machine) {
   }
 }
 
-/* Until the row that begins behind the address, or the instructions' end. */
+/* Runs instructions up to the row that begins behind the address, or up to their end. */
 static void run(machine_t *machine, const hk_call_frame_code_t *code) {
   hk_memory_reader_seek(machine->reader, code->start, code->end);
   while (machine->reader->at < code->end && !machine->reader->failed && machine->location <= machine->pc) {

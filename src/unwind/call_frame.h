@@ -1,4 +1,4 @@
-/* unwind/call_frame.h - L6. Unwind tables' instructions (DWARF's call frame information): what they say of one address. */
+/* unwind/call_frame.h - L6. Runs the instructions of unwind tables (DWARF's call frame information) for one address. */
 #ifndef HK_UNWIND_CALL_FRAME_H
 #define HK_UNWIND_CALL_FRAME_H
 
@@ -11,24 +11,25 @@
 
 HK_C_BEGIN
 
-/* A range of instructions. */
+/* The addresses of some instructions. */
 typedef struct {
   uintptr_t start;
   uintptr_t end;
 } hk_call_frame_code_t;
 
-/* What a function's instructions start from. */
+/* A function's instructions, and how to read them. */
 typedef struct {
-  hk_call_frame_code_t common;   /* of many functions together */
-  hk_call_frame_code_t function; /* behind them */
+  hk_call_frame_code_t common;   /* shared by many functions; run first */
+  hk_call_frame_code_t function; /* the function's own; run next */
   uintptr_t start;               /* the function's first address */
   uint64_t code_align;
   int64_t data_align;
   unsigned pointer_encoding;
-  bool has_announced; /* the function's entry says how long its other contents are */
+  bool has_announced; /* the function's entry has augmentation data, with its length before it */
 } hk_call_frame_t;
 
-/* The rule for the address `pc` of the function. False when the instructions are damaged or not understood. */
+/* Computes the rule for the address `pc` of the function. Returns false when the instructions are damaged or
+ * unknown, or when they count the frame's end from a register that walks do not follow. */
 bool hk_call_frame_rule(hk_memory_reader_t *reader, const hk_call_frame_t *frame, uintptr_t pc, hk_frame_rule_t *rule);
 
 HK_C_END

@@ -1,5 +1,5 @@
-/* unwind/frame.c - L6. See frame.h. The stack may be damaged, and registers may hold anything: all of it is read by copies, and
- * a step leads up the stack, so that a walk ends. */
+/* unwind/frame.c - L6. See frame.h. The stack may be damaged, and registers may have any value: the stack reader reads
+ * all memory. A step leads up the stack, but for one out of a signal handler. Callers bound the number of steps. */
 #include "unwind/frame.h"
 
 #include <signal.h>
@@ -11,15 +11,15 @@
 #include "unwind/rule_cache.h"
 #include "unwind/unwind_table.h"
 
-/* Below this no code lies. */
+/* No code lies below. */
 #define LOWEST_CODE 4096
-/* How far up the caller's frame pointer may be, where nothing but that says where a frame ends. */
+/* The most bytes from a stack pointer to the frame pointer, and from there to the next, in a step by frame pointers. */
 #define FRAME_BYTES_MAX ((uintptr_t)1 << 20)
 
 static uintptr_t without_signature(uintptr_t address) {
 #if defined(__aarch64__)
   register uintptr_t link __asm__("x30") = address;
-  __asm__("hint 7" : "+r"(link)); /* xpaclri: nothing where addresses are not signed */
+  __asm__("hint 7" : "+r"(link)); /* xpaclri: has no effect where addresses are not signed */
   return link;
 #else
   return address;
@@ -34,6 +34,7 @@ static bool read_register(const hk_frame_t *frame, hk_stack_reader_t *stack, uns
   return (frame->is_placed >> number & 1) == 0 || hk_stack_reader_word(stack, *value, value);
 }
 
+/* Returns false when no code can lie at the address. */
 static bool enter_caller(hk_frame_t *frame, uintptr_t return_address) {
   return_address = without_signature(return_address);
   if (return_address < LOWEST_CODE) return false;
@@ -47,7 +48,8 @@ static bool enter_caller(hk_frame_t *frame, uintptr_t return_address) {
 
 /* ---- By a rule. */
 
-/* Where the frame ends, and what the rule counts from. */
+/* Stores the address that the rule counts from, and the frame's end. Returns false when they cannot be read, or when
+ * the end is not above the stack pointer; a stopped frame may end at it. */
 static bool find_end(const hk_frame_t *frame, hk_stack_reader_t *stack, const hk_frame_rule_t *rule, uintptr_t *base,
                      uintptr_t *end) {
   if (rule->base >= hk_frame_register_count || !read_register(frame, stack, rule->base, base)) return false;
@@ -90,7 +92,7 @@ static bool step_by_rule(hk_frame_t *frame, hk_stack_reader_t *stack, const hk_f
 
 /* ---- Out of a signal handler. */
 
-/* What the kernel has a handler return to. */
+/* The code that a signal handler returns to. */
 #if defined(__x86_64__)
 static const unsigned char signal_return[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05}; /* mov $15, %rax; syscall */
 #define CONTEXT_OFFSET 0
@@ -118,7 +120,7 @@ static bool returns_from_signal(uintptr_t pc) {
   return hk_os_copy_out(code, pc + 1, sizeof(code)) == sizeof(code) && memcmp(code, signal_return, sizeof(code)) == 0;
 }
 
-/* The interrupted frame may be on another stack: the walk may go anywhere, once. */
+/* The interrupted frame may be on another stack: its stack pointer may have any value. */
 static bool step_out_of_signal(hk_frame_t *frame, hk_stack_reader_t *stack, hk_frame_note_t *note) {
   *note = (hk_frame_note_t){.is_plain = false};
   hk_frame_t caller = {.known = (uint8_t)((1u << hk_frame_register_count) - 1), .is_stopped = true};
@@ -132,7 +134,7 @@ static bool step_out_of_signal(hk_frame_t *frame, hk_stack_reader_t *stack, hk_f
   return true;
 }
 
-/* ---- By the frame pointer: of code that no table knows, as compilers make at run time. */
+/* ---- By the frame pointer: for code without a table, as compilers make at run time. */
 
 static bool is_code_of_module(uintptr_t pc) {
   hk_module_t module;
@@ -147,7 +149,7 @@ static bool step_by_pointer(hk_frame_t *frame, hk_stack_reader_t *stack, hk_fram
   if (!hk_stack_reader_word(stack, pointer, &next)) return false;
   if (!hk_stack_reader_word(stack, pointer + sizeof(uintptr_t), &return_address)) return false;
   return_address = without_signature(return_address);
-  /* A register that is no frame pointer hardly leads to a word that is code, or to a chain that goes on. */
+  /* A register that is no frame pointer rarely leads to an address of code, or to a further frame pointer. */
   bool goes_on = next > pointer && next - pointer <= FRAME_BYTES_MAX && hk_is_aligned(next, sizeof(uintptr_t));
   if (!goes_on && !is_code_of_module(return_address - 1)) return false;
   frame->registers[hk_frame_sp] = pointer + 2 * sizeof(uintptr_t);
@@ -164,7 +166,7 @@ static bool step_by_pointer(hk_frame_t *frame, hk_stack_reader_t *stack, hk_fram
 
 /* ---- */
 
-/* Known to be there for as long as a frame of it is on the stack that is walked. */
+/* The last module is still loaded: a frame of its code is on the walked stack. */
 static void find_module(hk_module_t *module, uintptr_t pc) {
   if (HK_LIKELY(pc - module->start < module->end - module->start)) return;
   if (!hk_module_find(pc, module)) *module = (hk_module_t){0, 0, 0};

@@ -1,4 +1,7 @@
-/* unwind/frame.h - L6. One frame of a stack, and the step to its caller's. */
+/* unwind/frame.h - L6. One frame of a stack, and the step to its caller's frame.
+ *
+ * A function saves about six registers, and hardly any of them is ever counted from. So a frame has the address at
+ * which a saved register lies, and a walk reads the value when it needs it. */
 #ifndef HK_UNWIND_FRAME_H
 #define HK_UNWIND_FRAME_H
 
@@ -14,33 +17,32 @@
 
 HK_C_BEGIN
 
-/* Functions save half a dozen registers, and of those hardly one is ever counted from: what was saved is known by its place, and
- * read when it is wanted. */
 typedef struct {
   uintptr_t pc;  /* inside the instruction that the frame is at: for a caller, the last byte of its call */
-  uint8_t known; /* one bit a register: its value is the frame's */
-  uint8_t
-      is_placed; /* one bit a register, of those: `registers` has the address at which its value lies on the stack */
-  bool
-      is_stopped; /* between two instructions, by a signal or by hk_unwind itself: it may have nothing on the stack yet */
+  uint8_t known; /* one bit a register: its value in this frame is known */
+  /* One bit a known register: `registers` has the address at which the value lies on the stack. */
+  uint8_t is_placed;
+  /* A signal, or the start of the walk, has stopped the frame between two instructions: it may have nothing on the
+   * stack yet. */
+  bool is_stopped;
   uintptr_t registers[hk_frame_register_count];
 } hk_frame_t;
 
-/* What a step depends on, beside the tables: one bit a register in each. */
+/* What a step depends on, beside the tables. Masks have one bit a register. */
 typedef struct {
-  uint8_t used;  /* what the frame's end was counted from */
-  uint8_t saved; /* registers of the caller that lie on the stack: all but the return address are placed in its frame */
-  uint8_t changed;    /* those, and the ones that nobody knows any more */
-  bool is_plain;      /* that is all */
-  uintptr_t ra_place; /* where the return address lies, if it is one of `saved` */
+  uint8_t used;  /* the register that the frame's end was counted from */
+  uint8_t saved; /* the caller's registers that lie on the stack; all but the return address are placed in its frame */
+  uint8_t changed;    /* those of `saved`, the stack pointer, and registers whose value is lost */
+  bool is_plain;      /* the step depends on nothing else */
+  uintptr_t ra_place; /* where the return address lies, if `saved` has it */
 } hk_frame_note_t;
 
 static_assert(hk_frame_register_count <= 8, "one bit each");
 
-/* What a walk reads. */
+/* The memory that a walk reads. */
 typedef struct {
   hk_stack_reader_t stack;
-  hk_module_t module; /* of the frame before: most calls do not leave it */
+  hk_module_t module; /* of the last frame: most calls stay in their module */
   hk_memory_reader_t tables;
 } hk_frame_source_t;
 
@@ -49,10 +51,11 @@ HK_INLINE void hk_frame_source_init(hk_frame_source_t *source, uintptr_t sp) {
   source->module = (hk_module_t){0, 0, 0};
 }
 
-/* The frame of who calls this. False at the stack's end, and where it cannot be told how it goes on: nothing is known of `frame` then. */
+/* Turns `frame` into its caller's. Returns false at the stack's end, or when the caller cannot be found; `frame` is
+ * undefined then. */
 bool hk_frame_step(hk_frame_t *frame, hk_frame_source_t *source);
 
-/* The same, and what it depended on, where there was one. */
+/* The same; after a success `note` says what the step depended on. */
 bool hk_frame_step_noting(hk_frame_t *frame, hk_frame_source_t *source, hk_frame_note_t *note);
 
 HK_C_END

@@ -1,5 +1,5 @@
-/* unwind/frame_rule.h - L6. How to get from a frame of a stack to its caller's: what an unwind table says of one address, made
- * so small that it can be kept (rule_cache). */
+/* unwind/frame_rule.h - L6. The rule that leads from a frame of a stack to its caller's frame, for one address. It is a
+ * row of an unwind table in 32 bytes, so that the rule cache can keep it. */
 #ifndef HK_UNWIND_FRAME_RULE_H
 #define HK_UNWIND_FRAME_RULE_H
 
@@ -10,12 +10,12 @@
 
 HK_C_BEGIN
 
-/* The registers that are followed: those that a frame's end may be counted from. Their names in unwind tables are
- * DWARF's numbers; everything else here counts them from 0. */
+/* The registers that a walk follows: a frame's end may be counted from them. Unwind tables name them by DWARF's
+ * numbers; all other code counts them from 0. */
 enum {
   hk_frame_sp,
   hk_frame_fp,
-  hk_frame_ra, /* where the return address is looked for: a number without a register on x86-64, x30 on arm64 */
+  hk_frame_ra, /* the return address: a number without a register on x86-64, x30 on arm64 */
 #if defined(__x86_64__)
   hk_frame_rbx,
   hk_frame_r12,
@@ -27,7 +27,7 @@ enum {
   hk_frame_no_register = 0xff
 };
 
-/* The number here of DWARF's register; hk_frame_no_register of one that is not followed. */
+/* Returns our number of DWARF's register; hk_frame_no_register when walks do not follow it. */
 HK_INLINE unsigned hk_frame_register_of(uint64_t dwarf) {
   switch (dwarf) {
 #if defined(__x86_64__)
@@ -58,29 +58,30 @@ HK_INLINE unsigned hk_frame_register_of(uint64_t dwarf) {
 }
 
 typedef enum {
-  hk_frame_unknown, /* no table knows the address */
-  hk_frame_ruled,   /* as the rule says */
-  hk_frame_signal,  /* the kernel's: all registers lie on the stack */
+  hk_frame_unknown, /* no table has the address */
+  hk_frame_ruled,   /* the rule's other fields lead to the caller */
+  hk_frame_signal,  /* the kernel's frame for a signal handler: all registers lie on the stack */
   hk_frame_last,    /* a thread begins here */
 } hk_frame_kind_t;
 
-/* Of a register, in the place of how many words from the frame's end it was saved. */
-#define HK_SAVED_SAME INT16_MIN       /* not saved: the caller's is the same */
-#define HK_SAVED_LOST (INT16_MIN + 1) /* nobody knows */
+/* Values of `saved` that are no distance. */
+#define HK_SAVED_SAME INT16_MIN       /* not saved: the caller's value is the same */
+#define HK_SAVED_LOST (INT16_MIN + 1) /* the caller's value is unknown */
 
-/* The frame's end (DWARF's CFA: the caller's stack pointer) is register[base] + offset, or the word that lies there, + extra. */
+/* The frame's end (DWARF's CFA: the caller's stack pointer) is register[base] + offset. With `is_in_memory` it is
+ * the word at that address, + extra. */
 typedef struct {
-  uint8_t kind;
-  uint8_t base;         /* hk_frame_no_register: the table counts from something that is not followed */
-  uint8_t is_in_memory; /* the word that lies there */
+  uint8_t kind; /* hk_frame_kind_t */
+  uint8_t base; /* hk_frame_no_register: the table counts from a register that walks do not follow */
+  uint8_t is_in_memory;
   uint8_t from_base; /* one bit a register: its place is counted from register[base] instead of from the frame's end */
   int32_t offset;
   int32_t extra;
-  int16_t saved[hk_frame_register_count];
+  int16_t saved[hk_frame_register_count]; /* each register's place, in words from the frame's end */
 } hk_frame_rule_t;
 
 static_assert(hk_frame_register_count <= 8, "one bit of from_base each");
-static_assert(sizeof(hk_frame_rule_t) <= 32, "what the cache has room for");
+static_assert(sizeof(hk_frame_rule_t) <= 32, "the rule cache has 4 words a rule");
 
 HK_C_END
 

@@ -1,4 +1,4 @@
-/* unwind/here.h - L6. Where a walk begins. */
+/* unwind/here.h - L6. The frame at which a walk begins. */
 #ifndef HK_UNWIND_HERE_H
 #define HK_UNWIND_HERE_H
 
@@ -9,7 +9,8 @@
 #include "base/compiler.h"
 #include "unwind/frame.h"
 
-/* The registers as they are here, and here's address: one block, so that a single row of our own unwind table fits all. */
+/* Stores the registers and the address of this place. One asm statement does, so that one row of our own unwind table
+ * fits all values. */
 HK_INLINE void hk_frame_here(hk_frame_t *frame) {
   uintptr_t *values = frame->registers;
 #if defined(__x86_64__)

@@ -25,7 +25,7 @@ void hk_memory_reader_skip(hk_memory_reader_t *reader, uint64_t bytes) {
   reader->at += bytes;
 }
 
-/* The bytes from `at` on that a window has; NULL unless there are so many. */
+/* Returns the window's bytes at `at`; NULL unless it has `count` of them. */
 static const unsigned char *look(const hk_memory_window_t *window, uintptr_t at, size_t count) {
   uintptr_t into = at - window->start;
   if (at < window->start || into > window->count || window->count - into < count) return NULL;
@@ -40,7 +40,7 @@ static const unsigned char *look_in_both(hk_memory_reader_t *reader, size_t coun
   return found;
 }
 
-/* The window that was read from before the last one makes room. */
+/* Copies into the window that is not the last read's. */
 static void copy_window(hk_memory_reader_t *reader) {
   reader->last = 1 - reader->last;
   hk_memory_window_t *window = &reader->windows[reader->last];
@@ -53,7 +53,7 @@ void hk_memory_reader_fetch(hk_memory_reader_t *reader, size_t bytes) {
   if (!reader->failed && look_in_both(reader, bytes) == NULL) copy_window(reader);
 }
 
-/* The next `count` bytes, which are in a window then. NULL, and failed, where they are not to be had. */
+/* Returns the next `count` bytes, copying a window where needed. Returns NULL, and fails, when they cannot be read. */
 static const unsigned char *take(hk_memory_reader_t *reader, unsigned count) {
   if (reader->failed || reader->at > reader->end || reader->end - reader->at < count) {
     reader->failed = true;
@@ -74,11 +74,11 @@ uint64_t hk_memory_reader_number(hk_memory_reader_t *reader, unsigned bytes) {
   return found == NULL ? 0 : hk_bytes_get(found, bytes);
 }
 
-/* A number of 64 bits has up to ten bytes, and linkers pad it. A longer one is damaged, and may go on through all
- * memory. */
+/* A number of 64 bits has up to ten bytes, and linkers pad it. A number above 16 bytes is damaged: it could run on
+ * through all memory. */
 #define LEB_BYTES_MAX 16
 
-/* Seven bits a byte, the lowest first; the bits of the last byte and how many there were. */
+/* Reads seven bits a byte, the lowest first. Stores the number of bits read in `shift`, and the last byte in `last`. */
 static uint64_t read_leb(hk_memory_reader_t *reader, unsigned *shift, unsigned *last) {
   uint64_t value = 0;
   *shift = 0;
@@ -105,7 +105,7 @@ int64_t hk_memory_reader_sleb(hk_memory_reader_t *reader) {
 
 /* ---- Addresses. ------------------------------------------------------------------------------------------------ */
 
-/* The lower half of an encoding says how the number is written, the upper one what it is relative to. */
+/* The lower half of an encoding is the number's format, the upper half the address that it is relative to. */
 enum {
   format_mask = 0x0f,
   format_address = 0x00,

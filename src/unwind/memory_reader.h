@@ -1,5 +1,6 @@
-/* unwind/memory_reader.h - L6. Reading numbers, one after the other, from memory that may be damaged or go away: by copies, a
- * window at a time. What cannot be read makes the reader failed, and reads as 0. */
+/* unwind/memory_reader.h - L6. Reads numbers, one after the other, from memory that may be damaged or go away. The
+ * kernel copies a window of that memory at a time. A number that cannot be read makes the reader failed, for good:
+ * from then on hk_memory_reader_number returns 0. */
 #ifndef HK_UNWIND_MEMORY_READER_H
 #define HK_UNWIND_MEMORY_READER_H
 
@@ -11,7 +12,7 @@
 
 HK_C_BEGIN
 
-/* A copy is a system call, of which so many bytes are a small part. */
+/* A copy is a system call. Copying 512 bytes is a small part of its cost. */
 #define HK_MEMORY_WINDOW_BYTES 512
 
 typedef struct {
@@ -22,32 +23,33 @@ typedef struct {
 
 typedef struct {
   uintptr_t at;
-  uintptr_t end; /* nothing is read from here on */
+  uintptr_t end; /* the first address behind what may be read */
   bool failed;
-  unsigned last; /* the window that was read from last */
-  /* Two, because tables lead to and fro between an entry and what it has in common with others. */
+  unsigned last; /* the window of the last read */
+  /* Two: tables lead back and forth between a function's entry and the entry that it shares with others. */
   hk_memory_window_t windows[2];
 } hk_memory_reader_t;
 
 void hk_memory_reader_init(hk_memory_reader_t *reader, uintptr_t start, uintptr_t end);
-/* Goes on elsewhere; what was copied already is used again. */
+/* Continues at `start`. The windows stay, and a failed reader stays failed. */
 void hk_memory_reader_seek(hk_memory_reader_t *reader, uintptr_t start, uintptr_t end);
-/* Copies so many bytes from where it is, at most a window, so that they need not be copied singly. */
+/* Copies a window, unless the next `bytes` bytes, at most a window, are in one already. Reading them one by one then
+ * needs no further copy. */
 void hk_memory_reader_fetch(hk_memory_reader_t *reader, size_t bytes);
-/* Passes over so many bytes. */
+/* Skips `bytes` bytes. Fails when they reach beyond the end. */
 void hk_memory_reader_skip(hk_memory_reader_t *reader, uint64_t bytes);
 
-/* An unsigned number of 1 to 8 bytes. */
+/* Reads an unsigned number of 1 to 8 bytes. */
 uint64_t hk_memory_reader_number(hk_memory_reader_t *reader, unsigned bytes);
-/* DWARF's numbers of variable length. */
+/* Read DWARF's numbers of variable length (LEB128). */
 uint64_t hk_memory_reader_uleb(hk_memory_reader_t *reader);
 int64_t hk_memory_reader_sleb(hk_memory_reader_t *reader);
 
-/* An address in one of the encodings of unwind tables (DW_EH_PE_...); `data` is what addresses may be relative to. An encoding that
- * is not known, or that leads through memory, makes the reader failed. */
+/* Reads an address in one of the encodings of unwind tables (DW_EH_PE_...). `data` is the address that some
+ * encodings are relative to. An unknown encoding, or one that leads through memory, makes the reader failed. */
 uint64_t hk_memory_reader_pointer(hk_memory_reader_t *reader, unsigned encoding, uintptr_t data);
 
-/* The encoding that says that there is nothing. */
+/* The encoding of an address that is left out. */
 #define HK_POINTER_OMITTED 0xff
 
 HK_C_END

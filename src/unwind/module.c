@@ -1,6 +1,6 @@
-/* unwind/module.c - L6. See module.h. The list has one writer at a time, who claims it by the process's number: a
- * claim that a child of fork inherits from a thread that it does not have counts for nothing. Readers that meet a
- * writer go without. */
+/* unwind/module.c - L6. See module.h. The list has one writer at a time, which claims it with its process's mark. A
+ * child of fork may inherit the claim of a thread that it does not have: the mark is another process's, so the claim
+ * is void. A reader that meets a writer finds nothing. */
 #define _GNU_SOURCE 1
 
 #include "unwind/module.h"
@@ -17,12 +17,12 @@
 
 #ifdef DLFO_EH_SEGMENT_TYPE
 
-/* Neither older systems nor every static program have it. */
+/* Older systems and some static programs do not have it. */
 #pragma weak _dl_find_object
 
-static bool can_ask_linker(void) { return _dl_find_object != NULL; }
+static bool has_linker_lookup(void) { return _dl_find_object != NULL; }
 
-static bool ask_linker(uintptr_t pc, hk_module_t *module) {
+static bool find_by_linker(uintptr_t pc, hk_module_t *module) {
   struct dl_find_object found;
   if (_dl_find_object((void *)pc, &found) != 0) return false;
   module->start = (uintptr_t)found.dlfo_map_start;
@@ -33,9 +33,9 @@ static bool ask_linker(uintptr_t pc, hk_module_t *module) {
 
 #else
 
-static bool can_ask_linker(void) { return false; }
+static bool has_linker_lookup(void) { return false; }
 
-static bool ask_linker(uintptr_t pc, hk_module_t *module) {
+static bool find_by_linker(uintptr_t pc, hk_module_t *module) {
   (void)pc;
   (void)module;
   return false;
@@ -46,8 +46,9 @@ static bool ask_linker(uintptr_t pc, hk_module_t *module) {
 /* ---- The list. */
 
 #define LISTED_MAX 512
-/* An address that is in no module may be in one that was loaded since; or in none, for ever. */
-#define LIST_AGAIN_MS 1000
+/* The list is renewed at most once in this time. An address outside it may belong to a module that was loaded since, or
+ * to none for good. */
+#define LIST_AGE_MS 1000
 
 typedef struct {
   _Atomic(uintptr_t) start;
@@ -57,8 +58,8 @@ typedef struct {
 
 static listed_t listed[LISTED_MAX];
 static _Atomic(unsigned) listed_count;
-static _Atomic(uint64_t) version;      /* odd while somebody writes */
-static _Atomic(uint64_t) writer;       /* the mark of the process whose thread does; 0: none */
+static _Atomic(uint64_t) version;      /* odd while a thread writes */
+static _Atomic(uint64_t) writer;       /* the mark of the writer's process; 0: none */
 static _Atomic(uint64_t) listed_at_ms; /* 0: never */
 
 static void list_mapping(const hk_module_mapping_t *mapping, unsigned *count) {
@@ -71,7 +72,7 @@ static void list_mapping(const hk_module_mapping_t *mapping, unsigned *count) {
   hk_store_relaxed(&entry->index, index);
 }
 
-/* The writer's, whose stack may have few pages left. */
+/* The writer's. Not on its stack, which may have few pages left. */
 static hk_module_map_t map;
 
 static void write_list(void) {
@@ -85,9 +86,9 @@ static void write_list(void) {
   hk_module_map_close(&map);
 }
 
-static bool list_again(void) {
+static bool renew_list(void) {
   uint64_t now_ms = hk_os_coarse_ms() + 1, before_ms = hk_load_relaxed(&listed_at_ms);
-  if (before_ms != 0 && hk_subtract_to_zero(now_ms, before_ms) < LIST_AGAIN_MS) return false;
+  if (before_ms != 0 && hk_subtract_to_zero(now_ms, before_ms) < LIST_AGE_MS) return false;
   uint64_t process = hk_process_mark(), found = hk_load_relaxed(&writer);
   if (found == process || !hk_compare_exchange_acquire(&writer, &found, process)) return false;
   write_list();
@@ -112,14 +113,14 @@ static bool find_in_list(uintptr_t pc, hk_module_t *module) {
   module->start = hk_load_relaxed(&listed[low].start);
   module->end = hk_load_relaxed(&listed[low].end);
   module->index = hk_load_relaxed(&listed[low].index);
-  /* A read-modify-write stays behind the loads above, which another load need not. */
+  /* A read-modify-write stays behind the loads above; another load may move before them. */
   return module->start <= pc && atomic_fetch_add_explicit(&version, 0, memory_order_acq_rel) == before;
 }
 
 bool hk_module_find_listed(uintptr_t pc, hk_module_t *module) {
-  return find_in_list(pc, module) || (list_again() && find_in_list(pc, module));
+  return find_in_list(pc, module) || (renew_list() && find_in_list(pc, module));
 }
 
 bool hk_module_find(uintptr_t pc, hk_module_t *module) {
-  return can_ask_linker() ? ask_linker(pc, module) : hk_module_find_listed(pc, module);
+  return has_linker_lookup() ? find_by_linker(pc, module) : hk_module_find_listed(pc, module);
 }

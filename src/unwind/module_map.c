@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "os/copy_out.h"
 
-/* ---- Lines. "start-end rwxp offset device inode   path" */
+/* ---- Lines: "start-end rwxp offset device inode   path" */
 
 static const char *next_word(const char *text) {
   while (*text != ' ' && *text != '\0') text++;
@@ -63,7 +63,7 @@ void hk_module_map_close(const hk_module_map_t *map) { hk_kernel_file_close(&map
 #define SEGMENTS_MAX 64
 
 typedef struct {
-  uintptr_t base; /* add this to an address of the file */
+  uintptr_t base; /* an address in memory minus the one that the file has for it */
   unsigned count;
   uintptr_t segments;
 } headers_t;
@@ -83,7 +83,7 @@ static bool read_headers(uintptr_t header, headers_t *headers) {
   for (unsigned i = 0; i < headers->count; i++) {
     if (!read_segment(headers, i, &segment)) return false;
     if (segment.p_type != PT_LOAD) continue;
-    headers->base = header + segment.p_offset - segment.p_vaddr; /* the first one is the lowest */
+    headers->base = header + segment.p_offset - segment.p_vaddr; /* the first loadable segment is the lowest */
     return true;
   }
   return false;
@@ -110,7 +110,7 @@ uintptr_t hk_module_end(uintptr_t header) {
   return end;
 }
 
-/* Of one segment of notes. */
+/* Finds the build ID in one segment of notes. Returns its length; 0 when there is none. */
 static size_t find_build_id(uintptr_t at, uintptr_t end, unsigned char *id) {
   enum { words = 4, name_bytes = 4, notes_max = 32 };
   for (unsigned i = 0; i < notes_max && at < end && end - at >= sizeof(Elf64_Nhdr); i++) {

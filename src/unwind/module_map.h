@@ -1,4 +1,4 @@
-/* unwind/module_map.h - L6. The process's mappings of files (/proc/self/maps), and what the headers of the files say in memory. */
+/* unwind/module_map.h - L6. Reads the process's mappings (/proc/self/maps), and the headers of mapped ELF files. */
 #ifndef HK_UNWIND_MODULE_MAP_H
 #define HK_UNWIND_MODULE_MAP_H
 
@@ -11,7 +11,8 @@
 
 HK_C_BEGIN
 
-/* One mapping. `header` is where the file's beginning is mapped, which is at `start` or in a mapping before; 0: it is not. */
+/* One mapping. `header` is the address at which the file's first byte is mapped: `start`, or the start of an
+ * earlier mapping; 0: it is not mapped. */
 typedef struct {
   uintptr_t start;
   uintptr_t end;
@@ -20,33 +21,35 @@ typedef struct {
   bool is_readable;
   bool is_writable;
   bool is_shared;
-  uint64_t inode; /* of the file; 0: of none */
+  uint64_t inode; /* of the file; 0: there is no file */
   uintptr_t header;
-  const char *path; /* in `line`; empty: of no file. "[vdso]" and the like are not paths */
+  const char *path; /* in `line`; empty: there is no file. "[vdso]" and the like are not paths */
 } hk_module_mapping_t;
 
 typedef struct {
   hk_kernel_file_t file;
   hk_module_mapping_t mapping;
-  uint64_t inode; /* of the file whose header was seen last */
+  uint64_t inode; /* of the last file whose header was seen */
   uintptr_t header;
   char line[HK_KERNEL_LINE_BYTES];
 } hk_module_map_t;
 
+/* Returns false when the system refuses the file. */
 bool hk_module_map_open(hk_module_map_t *map);
-/* The next mapping, lowest first; false when there is none. It is in `map->mapping` until the next call. */
+/* Reads the next mapping, lowest first, into `map->mapping`. Returns false when there is none. */
 bool hk_module_map_next(hk_module_map_t *map);
 void hk_module_map_close(const hk_module_map_t *map);
 
-/* The index of the unwind tables of the ELF file whose header is there (.eh_frame_hdr). 0: it has none, or is none. */
+/* Returns where the index of the unwind tables (.eh_frame_hdr) is, of the ELF file whose header is at `header`; 0
+ * when it has none or is no ELF file. */
 uintptr_t hk_module_unwind_index(uintptr_t header);
 
-/* Where its last segment ends in memory; 0: it is no ELF file. */
+/* Returns where the file's last loadable segment ends in memory; 0 when it is no ELF file. */
 uintptr_t hk_module_end(uintptr_t header);
 
 #define HK_BUILD_ID_BYTES_MAX 32
 
-/* Its build ID: how many bytes; 0: it has none. */
+/* Copies the file's build ID, of at most HK_BUILD_ID_BYTES_MAX bytes. Returns its length; 0 when there is none. */
 size_t hk_module_build_id(uintptr_t header, unsigned char *id);
 
 HK_C_END

@@ -1,4 +1,4 @@
-/* unwind/own_code.h - L6. Which of a stack's frames are our own: a stack shall begin where the program calls. */
+/* unwind/own_code.h - L6. Finds the frames of a stack that are hakmem's own, so that a site begins in the program. */
 #ifndef HK_UNWIND_OWN_CODE_H
 #define HK_UNWIND_OWN_CODE_H
 
@@ -13,13 +13,13 @@ typedef struct {
   uintptr_t end;
 } hk_own_code_t;
 
-/* The code of the module, where all of it is ours: in the shared libraries, which have an answer of their own in the place of this
- * one (override/whole_module.c). A program that is linked with the archive has our code among its own, and nobody can tell where
- * that begins: nothing. */
+/* Returns the module's code when all of it is hakmem's. The shared libraries define it so (override/whole_module.c).
+ * The weak definition returns an empty range: in a program linked with the archive, hakmem's code lies among the
+ * program's. */
 HK_HIDDEN hk_own_code_t hk_own_code(void);
 
-/* How many of the frames, which are return addresses and the innermost first, are to be left out: those before the first
- * one that is not ours, however many the compiler made of our functions. 0 where that cannot be told. */
+/* Returns how many of the innermost frames are hakmem's own: inlining changes their number. 0 when hk_own_code returns
+ * an empty range. `frames` are return addresses, the innermost first. */
 unsigned hk_own_code_count(const uintptr_t *frames, unsigned count);
 
 HK_C_END

@@ -3,7 +3,7 @@
 
 #include "unwind/frame_rule.h"
 
-/* What occurs in unwind tables. */
+/* The operations that occur in unwind tables. */
 enum {
   op_deref = 0x06,
   op_const1u = 0x08,
@@ -26,7 +26,7 @@ enum {
   op_breg31 = 0x8f,
 };
 
-/* DWARF's number of the register that holds the address itself: known where a rule is made. */
+/* DWARF's number of the instruction pointer on x86-64. Its value is the address that the rule is made for. */
 #define DWARF_PC 16
 
 #define STACK_MAX 8
@@ -63,7 +63,7 @@ static int64_t pop_number(expression_t *stack) {
   return place.offset;
 }
 
-/* Numbers of damaged tables may be anything: they wrap around. */
+/* Adds with wraparound: numbers of damaged tables may have any value. */
 static int64_t sum(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
 
 static void push_register(expression_t *stack, uint64_t dwarf, int64_t offset, uintptr_t pc) {

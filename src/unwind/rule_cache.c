@@ -1,13 +1,15 @@
-/* unwind/rule_cache.c - L6. See rule_cache.h. An entry is the rule's words and a checksum over them, the address and the module: what
- * does not fit together is not believed. An address may be in any entry of its set: two that a program's stacks go through all the
- * time would otherwise push out one another all the time, and to find a rule anew is a dozen system calls. */
+/* unwind/rule_cache.c - L6. See rule_cache.h. An entry is the rule's words and a checksum over them, the address and
+ * the module. An entry with a wrong checksum counts as another address's.
+ *
+ * An address may be in any entry of its set. With one entry for each, two addresses that all of a program's stacks pass
+ * could replace one another at each walk, and finding a rule anew takes a dozen system calls. */
 #include "unwind/rule_cache.h"
 
 #include <string.h>
 
 #include "base/atomic.h"
 
-/* 80 KiB, of which a program touches what its stacks need. */
+/* 80 KiB. A program touches the part that its stacks need. */
 #define SET_COUNT_SHIFT 9
 #define WAYS 4
 #define RULE_WORDS 4
@@ -53,7 +55,7 @@ bool hk_rule_cache_get(uintptr_t pc, const hk_module_t *module, hk_frame_rule_t 
   return false;
 }
 
-/* An empty one; else one that is as good as any other. */
+/* Returns an empty entry of the address's set; else one that the address's hash chooses. */
 static entry_t *choose(uintptr_t pc) {
   entry_t *set = set_of(pc);
   for (unsigned way = 0; way < WAYS; way++) {

@@ -1,5 +1,5 @@
-/* unwind/rule_cache.h - L6. Rules that were worked out before. Any thread reads and writes, nobody waits: an entry that was
- * written by two at a time, or half, is none. */
+/* unwind/rule_cache.h - L6. Keeps rules that a walk has found in unwind tables. Any thread reads and writes without
+ * waiting. An entry that two threads wrote at once, or one wrote in part, is not found. */
 #ifndef HK_UNWIND_RULE_CACHE_H
 #define HK_UNWIND_RULE_CACHE_H
 
@@ -12,7 +12,8 @@
 
 HK_C_BEGIN
 
-/* The rule for an address of a module (all zero: of none), if it is here. */
+/* Copies the rule for an address of a module (all zero: of no module). Returns false when the cache does not have
+ * it. */
 bool hk_rule_cache_get(uintptr_t pc, const hk_module_t *module, hk_frame_rule_t *rule);
 void hk_rule_cache_put(uintptr_t pc, const hk_module_t *module, const hk_frame_rule_t *rule);
 

@@ -1,5 +1,6 @@
-/* unwind/site.c - L6. See site.h. A hash table of lists that only grow at their heads, and a second one in which a new stack looks for
- * its stem. Records lie one behind the other in a range of our own: address space at once, memory as sites come. */
+/* unwind/site.c - L6. See site.h. A hash table has the sites in lists that only grow at their heads. A second one
+ * has them as branches: there a new stack finds its stem. Records lie one behind the other in a range of our own,
+ * whose addresses are reserved at once and whose memory becomes resident as sites come. */
 #include "unwind/site.h"
 
 #include <stddef.h>
@@ -10,23 +11,23 @@
 #include "base/units.h"
 #include "os/os.h"
 
-/* Address space for some 70,000 sites; where it is not to be had, less does. */
+/* Addresses for about 70,000 sites. When the system refuses them, half as many are tried, down to the minimum. */
 #define RANGE_BYTES_MAX (16 * HK_MIB)
 #define RANGE_BYTES_MIN (256 * HK_KIB)
 #define BUCKET_SHIFT 12
 #define BUCKET_COUNT (1u << BUCKET_SHIFT)
 
-/* At the range's start. The records follow. */
+/* The range's start. The records follow. */
 typedef struct {
-  size_t bytes;         /* of all of the range */
-  _Atomic(size_t) used; /* of it; beyond `bytes`: it is full */
+  size_t bytes;         /* of the whole range */
+  _Atomic(size_t) used; /* taken so far; may exceed `bytes` when the range is full */
   _Atomic(hk_site_place_t) buckets[BUCKET_COUNT];
-  /* By their stem, how much of it they have, and the frame that comes then. */
+  /* By the stem, the number of frames that the branch shares with it, and the next frame inwards. */
   _Atomic(hk_site_place_t) branches[BUCKET_COUNT];
 } table_t;
 
 static _Atomic(table_t *) table;
-/* Where the system had no memory for a table, it is not asked again. */
+/* The system has refused memory for a table; no later call tries again. */
 static _Atomic(bool) is_refused;
 
 static hk_site_lives_t shared_lives[HK_SITE_LIVES_PARTS];
@@ -59,7 +60,7 @@ static table_t *get_table(void) {
   return HK_LIKELY(known != NULL) ? known : make_table();
 }
 
-/* Zero; 0 where the table is full. */
+/* Takes zeroed memory from the range. Returns 0 when it is full. */
 static hk_site_place_t take(table_t *where, size_t bytes) {
   bytes = hk_align_up(bytes, sizeof(uint64_t));
   if (hk_load_relaxed(&where->used) > where->bytes - bytes) return 0;
@@ -67,7 +68,7 @@ static hk_site_place_t take(table_t *where, size_t bytes) {
   return start <= where->bytes - bytes ? (hk_site_place_t)start : 0;
 }
 
-/* NULL where there is none. */
+/* Returns NULL for the place 0. */
 static void *at(const table_t *where, hk_site_place_t place) { return place != 0 ? (char *)where + place : NULL; }
 
 static hk_site_t *site_at(const table_t *where, hk_site_place_t place) { return at(where, place); }
@@ -78,7 +79,7 @@ static hk_site_place_t place_of(const table_t *where, const hk_site_t *site) {
 
 /* ---- Frames. */
 
-/* What is left of a stack, from the inside outwards: the outermost `count` frames of `site`. */
+/* The frames of a stack that are still to be read, from the inside outwards: the outermost `count` frames of `site`. */
 typedef struct {
   const table_t *where;
   const hk_site_t *site;
@@ -89,7 +90,7 @@ static rest_t begin_rest(const table_t *where, const hk_site_t *site) {
   return (rest_t){where, site, site->frame_count};
 }
 
-/* The next frames that lie in one piece: how many. 0: that was all. */
+/* Stores where the next frames lie in one piece. Returns their number; 0 at the end. */
 static unsigned next_piece(rest_t *rest, const uintptr_t **piece) {
   while (rest->count > 0) {
     const hk_site_t *site = rest->site;
@@ -112,7 +113,7 @@ unsigned hk_site_frames(const hk_site_t *site, uintptr_t *frames) {
 
 /* ---- Finding. */
 
-/* A stack that is looked for. */
+/* A stack to find. */
 typedef struct {
   const uintptr_t *frames;
   unsigned count;
@@ -124,7 +125,7 @@ static uint64_t mix(uint64_t hash, uint64_t more) {
   return hash ^ hash >> 32;
 }
 
-/* The upper bits, of which a bucket's number is the upper ones. */
+/* Returns the hash's upper 32 bits. A bucket's number is their upper bits. */
 static uint32_t hash_of(const uintptr_t *frames, unsigned count) {
   uint64_t hash = count;
   for (unsigned i = 0; i < count; i++) hash = mix(hash, frames[i]);
@@ -143,7 +144,7 @@ static bool is_site(const table_t *where, const hk_site_t *site, const wanted_t 
   return true;
 }
 
-/* From `from` on, but not `until` or what is behind. */
+/* Searches a list from `from` on, up to the site before `until`. */
 static hk_site_t *find(const table_t *where, hk_site_place_t from, hk_site_place_t until, const wanted_t *stack) {
   while (from != until) {
     hk_site_t *site = site_at(where, from);
@@ -155,7 +156,7 @@ static hk_site_t *find(const table_t *where, hk_site_place_t from, hk_site_place
 
 /* ---- Stems. */
 
-/* A site, and how many of its outermost frames another one has in common with it. */
+/* A site, and the number of its outermost frames that another site shares. */
 typedef struct {
   hk_site_place_t place;
   uint16_t frames;
@@ -167,7 +168,8 @@ static _Atomic(hk_site_place_t) *branches_of(table_t *where, hk_site_place_t ste
   return &where->branches[hash >> (64 - BUCKET_SHIFT)];
 }
 
-/* Which branch of a stem goes on with this frame behind so many of the stem's outermost ones. NULL: none. */
+/* Returns the branch that continues with `frame` after the stem's outermost `stem_frames` frames; NULL when none
+ * does. */
 static const hk_site_t *find_branch(table_t *where, hk_site_place_t stem, unsigned stem_frames, uintptr_t frame) {
   const hk_site_t *site = site_at(where, hk_load_acquire(branches_of(where, stem, stem_frames, frame)));
   for (; site != NULL; site = site_at(where, site->next_branch)) {
@@ -177,8 +179,8 @@ static const hk_site_t *find_branch(table_t *where, hk_site_place_t stem, unsign
   return NULL;
 }
 
-/* From the outermost frame inwards, branch by branch. What another thread is about to add may be missed: then two records have the same
- * frames, as if they differed. */
+/* Finds the stem from the outermost frame inwards, branch by branch. It may miss a site that another thread is
+ * adding: then two records have the same frames. */
 static stem_t find_stem(table_t *where, const wanted_t *stack) {
   stem_t stem = {.place = 0};
   unsigned same = 0;
@@ -195,7 +197,7 @@ static stem_t find_stem(table_t *where, const wanted_t *stack) {
   return stem;
 }
 
-/* From here on others may have it as their stem. Who has no frame of its own is of no use as one. */
+/* Makes the site a branch: from here on it may be others' stem. A site without own frames is of no use as a stem. */
 static void add_branch(table_t *where, hk_site_t *site) {
   if (site->stem_frames == site->frame_count) return;
   uintptr_t frame = site->own_frames[site->frame_count - site->stem_frames - 1];
@@ -208,7 +210,7 @@ static void add_branch(table_t *where, hk_site_t *site) {
 
 /* ---- Adding. */
 
-/* NULL: the table is full. */
+/* Returns NULL when the table is full. */
 static hk_site_t *make_site(table_t *where, const wanted_t *stack) {
   stem_t stem = find_stem(where, stack);
   size_t own_bytes = (stack->count - stem.frames) * sizeof(uintptr_t);
@@ -222,7 +224,8 @@ static hk_site_t *make_site(table_t *where, const wanted_t *stack) {
   return made;
 }
 
-/* Two threads may meet with one stack: who comes second leaves its record unused. */
+/* Adds a site; returns the shared one when the table is full. Two threads may add one stack at once: the second one
+ * leaves its record unused. */
 static hk_site_t *add(table_t *where, _Atomic(hk_site_place_t) *bucket, hk_site_place_t head, const wanted_t *stack) {
   hk_site_t *made = make_site(where, stack);
   if (made == NULL) return &shared_site;
@@ -250,7 +253,7 @@ hk_site_t *hk_site_of(const uintptr_t *frames, unsigned count) {
 
 bool hk_site_is_shared(const hk_site_t *site) { return site == &shared_site; }
 
-/* The first site of a bucket from the `index`-th on; behind them all the shared one, if it was ever used. */
+/* Returns the first site of the buckets from `index` on; behind them the shared one, if it was ever used. */
 static hk_site_t *first_from(size_t index) {
   table_t *where = hk_load_acquire(&table);
   for (; where != NULL && index < BUCKET_COUNT; index++) {
@@ -278,8 +281,9 @@ static void count(hk_site_sums_t *sums, const hk_sample_weight_t *weight) {
 
 void hk_site_count_alloc(hk_site_t *site, const hk_sample_weight_t *weight) { count(&site->allocated, weight); }
 
-/* What a site needs late. Two threads may need it at the same moment: who comes second leaves its part unused. NULL: there is no room. */
-static void *get_late(_Atomic(hk_site_place_t) *place, size_t bytes) {
+/* Returns a site's part, and makes it if needed; NULL when there is no room. Two threads may make it at once: the
+ * second one leaves its part unused. */
+static void *get_part(_Atomic(hk_site_place_t) *place, size_t bytes) {
   table_t *where = hk_load_acquire(&table);
   hk_site_place_t known = hk_load_acquire(place);
   if (HK_LIKELY(known != 0)) return at(where, known);
@@ -289,14 +293,14 @@ static void *get_late(_Atomic(hk_site_place_t) *place, size_t bytes) {
 
 static hk_site_lives_t *get_lives(hk_site_t *site, unsigned part) {
   if (site == &shared_site) return &shared_lives[part];
-  return get_late(&site->lives[part], sizeof(hk_site_lives_t));
+  return get_part(&site->lives[part], sizeof(hk_site_lives_t));
 }
 
 static hk_site_past_t *get_past(hk_site_t *site) {
-  return site == &shared_site ? &shared_past : get_late(&site->past, sizeof(hk_site_past_t));
+  return site == &shared_site ? &shared_past : get_part(&site->past, sizeof(hk_site_past_t));
 }
 
-/* NULL: there is none. */
+/* Returns NULL when the site does not have the part. */
 static const hk_site_lives_t *lives_of(const hk_site_t *site, unsigned part) {
   if (site == &shared_site) return &shared_lives[part];
   return at(hk_load_acquire(&table), hk_load_acquire(&((hk_site_t *)site)->lives[part]));
@@ -322,18 +326,18 @@ static uint64_t since(const _Atomic(uint64_t) *now, const _Atomic(uint64_t) *bef
 void hk_site_read(const hk_site_t *site, hk_site_figures_t *allocated, hk_site_figures_t *in_use) {
   static const hk_site_sums_t nothing;
   const hk_site_past_t *past = past_of(site);
-  const hk_site_sums_t *gone = &site->freed, *came = &site->allocated;
+  const hk_site_sums_t *frees = &site->freed, *allocations = &site->allocated;
   const hk_site_sums_t *before = past != NULL ? &past->allocated : &nothing;
-  hk_site_figures_t freed = {hk_load_relaxed(&gone->objects_q16), hk_load_relaxed(&gone->requested_bytes),
-                             hk_load_relaxed(&gone->block_bytes), hk_load_relaxed(&gone->samples)};
-  in_use->objects = hk_site_rounded(hk_subtract_to_zero(hk_load_relaxed(&came->objects_q16), freed.objects));
-  in_use->requested_bytes = hk_subtract_to_zero(hk_load_relaxed(&came->requested_bytes), freed.requested_bytes);
-  in_use->block_bytes = hk_subtract_to_zero(hk_load_relaxed(&came->block_bytes), freed.block_bytes);
-  in_use->samples = hk_subtract_to_zero(hk_load_relaxed(&came->samples), freed.samples);
-  *allocated =
-      (hk_site_figures_t){hk_site_rounded(since(&came->objects_q16, &before->objects_q16)),
-                          since(&came->requested_bytes, &before->requested_bytes),
-                          since(&came->block_bytes, &before->block_bytes), since(&came->samples, &before->samples)};
+  hk_site_figures_t freed = {hk_load_relaxed(&frees->objects_q16), hk_load_relaxed(&frees->requested_bytes),
+                             hk_load_relaxed(&frees->block_bytes), hk_load_relaxed(&frees->samples)};
+  in_use->objects = hk_site_rounded(hk_subtract_to_zero(hk_load_relaxed(&allocations->objects_q16), freed.objects));
+  in_use->requested_bytes = hk_subtract_to_zero(hk_load_relaxed(&allocations->requested_bytes), freed.requested_bytes);
+  in_use->block_bytes = hk_subtract_to_zero(hk_load_relaxed(&allocations->block_bytes), freed.block_bytes);
+  in_use->samples = hk_subtract_to_zero(hk_load_relaxed(&allocations->samples), freed.samples);
+  *allocated = (hk_site_figures_t){hk_site_rounded(since(&allocations->objects_q16, &before->objects_q16)),
+                                   since(&allocations->requested_bytes, &before->requested_bytes),
+                                   since(&allocations->block_bytes, &before->block_bytes),
+                                   since(&allocations->samples, &before->samples)};
 }
 
 uint64_t hk_site_lifetime(const hk_site_t *site, unsigned bucket) {
@@ -345,22 +349,22 @@ uint64_t hk_site_lifetime(const hk_site_t *site, unsigned bucket) {
   return hk_site_rounded(since(&lives->blocks_q16[which], past != NULL ? &past->lives[part].blocks_q16[which] : &none));
 }
 
-static void keep(_Atomic(uint64_t) *before, const _Atomic(uint64_t) *now) {
+static void copy_sum(_Atomic(uint64_t) *before, const _Atomic(uint64_t) *now) {
   hk_store_relaxed(before, hk_load_relaxed(now));
 }
 
-/* Where the profile is stopped and started again meanwhile two threads may be here. */
+/* Two threads may be here at once, when the profile is stopped and started again meanwhile. */
 static void begin(hk_site_t *site) {
   hk_site_past_t *past = get_past(site);
   if (past == NULL) return;
-  keep(&past->allocated.samples, &site->allocated.samples);
-  keep(&past->allocated.objects_q16, &site->allocated.objects_q16);
-  keep(&past->allocated.requested_bytes, &site->allocated.requested_bytes);
-  keep(&past->allocated.block_bytes, &site->allocated.block_bytes);
+  copy_sum(&past->allocated.samples, &site->allocated.samples);
+  copy_sum(&past->allocated.objects_q16, &site->allocated.objects_q16);
+  copy_sum(&past->allocated.requested_bytes, &site->allocated.requested_bytes);
+  copy_sum(&past->allocated.block_bytes, &site->allocated.block_bytes);
   for (unsigned part = 0; part < HK_SITE_LIVES_PARTS; part++) {
     const hk_site_lives_t *lives = lives_of(site, part);
     if (lives == NULL) continue;
-    for (unsigned i = 0; i < HK_SITE_LIVES_EACH; i++) keep(&past->lives[part].blocks_q16[i], &lives->blocks_q16[i]);
+    for (unsigned i = 0; i < HK_SITE_LIVES_EACH; i++) copy_sum(&past->lives[part].blocks_q16[i], &lives->blocks_q16[i]);
   }
 }
 

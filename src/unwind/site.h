@@ -1,5 +1,10 @@
-/* unwind/site.h - L6. Sites: the stacks that sampled blocks were allocated from, and what is counted of each. Any thread uses all
- * of it, nobody waits, and a site never goes away. */
+/* unwind/site.h - L6. Sites: the stacks that sampled blocks were allocated from, with the sums of each. Any thread may
+ * call these functions, no call waits, and a site is never removed.
+ *
+ * Many stacks are deep, and most frames of a stack are also in another one. So a site's record has only the frames in
+ * which it differs from another site, its stem: the outermost `stem_frames` frames of both are the same. The parts
+ * `past` and `lives` are made when they are first needed. A site for whose part there is no room goes without the part.
+ */
 #ifndef HK_UNWIND_SITE_H
 #define HK_UNWIND_SITE_H
 
@@ -12,89 +17,95 @@
 
 HK_C_BEGIN
 
-/* Of a longer stack the innermost frames. */
+/* A site has the innermost frames of a longer stack. */
 #define HK_SITE_FRAMES_MAX 64
-/* The i-th counts blocks that lived for less than 2^i ms, and not for less than half of it; the last one all that lived longer. */
+/* The buckets of lifetimes. Bucket 0 counts blocks that lived for less than 1 ms, bucket i those that lived for 2^(i-1)
+ * to 2^i ms. The last bucket also counts all that lived longer. */
 #define HK_SITE_LIFETIMES 16
 
-/* What `bytes` of such a block stand for, and whole blocks: rounded. */
+/* Returns the bytes that `bytes` of a block with this weight stand for, rounded. */
 HK_INLINE uint64_t hk_site_weighted(uint64_t bytes, uint64_t weight_q16) {
   return (uint64_t)(((unsigned __int128)bytes * weight_q16 + (1u << 15)) >> 16);
 }
+/* Rounds to whole blocks. */
 HK_INLINE uint64_t hk_site_rounded(uint64_t blocks_q16) { return (blocks_q16 + (1u << 15)) >> 16; }
 
-/* Sums over samples, of allocations or of frees. Written by any thread. */
+/* Sums over samples, of allocations or of frees. Any thread adds. Numbers named q16 have 16 fractional bits. */
 typedef struct {
   _Atomic(uint64_t) samples;
   _Atomic(uint64_t) objects_q16;
-  _Atomic(uint64_t) requested_bytes; /* weighted, as the next */
+  _Atomic(uint64_t) requested_bytes; /* weighted, as the next field */
   _Atomic(uint64_t) block_bytes;
 } hk_site_sums_t;
 
-/* How many blocks lived for how long, 16 bits after the point: a part of the buckets. Most sites' blocks live alike, and need one. */
+/* The number of blocks in each bucket of a part of the buckets. Most sites need one part: their blocks live similarly
+ * long. */
 #define HK_SITE_LIVES_PARTS 4
 #define HK_SITE_LIVES_EACH (HK_SITE_LIFETIMES / HK_SITE_LIVES_PARTS)
 typedef struct {
   _Atomic(uint64_t) blocks_q16[HK_SITE_LIVES_EACH];
 } hk_site_lives_t;
 
-/* What was there when the profile was started last. */
+/* The sums at the last start of the profile. */
 typedef struct {
   hk_site_sums_t allocated;
   hk_site_lives_t lives[HK_SITE_LIVES_PARTS];
 } hk_site_past_t;
 
-/* Where a record lies in the sites' range. 0: there is none. */
+/* A record's offset in the sites' range. 0: there is none. */
 typedef uint32_t hk_site_place_t;
 
-/* Deep stacks are many, and most of what a stack has another one has too. So a site has a record of the frames in which it differs from
- * another one, its stem: the outermost `stem_frames` of its frames are the outermost ones of that. It takes no room for what it
- * does not need either; where there is none when it does, it goes without.
- * What comes before the sums is constant once the site can be found, but for `next_branch`, which is so once it is a branch. */
+/* The fields up to `stem_frames`, and `own_frames`, are constant once the site can be found. `next_branch` is
+ * constant once the site is a branch. */
 struct hk_site {
-  hk_site_place_t next;        /* of the same bucket */
-  hk_site_place_t next_branch; /* of the same bucket of branches */
+  hk_site_place_t next;        /* in the same bucket */
+  hk_site_place_t next_branch; /* in the same bucket of branches */
   hk_site_place_t stem;
   uint32_t hash;
   uint16_t frame_count;
-  uint16_t stem_frames;                                /* all: the stack is the outer part of another one */
-  _Atomic(hk_site_place_t) past;                       /* 0: it was not there yet */
-  _Atomic(hk_site_place_t) lives[HK_SITE_LIVES_PARTS]; /* 0: no block of such an age was freed */
-  uint64_t pinned_bytes;                               /* inspect/pinned.h */
+  uint16_t stem_frames; /* equal to `frame_count`: the stack is the outer part of the stem's */
+  /* 0: the site is younger than the last start of the profile, or there was no room */
+  _Atomic(hk_site_place_t) past;
+  /* 0: no block of such a lifetime was freed, or there was no room */
+  _Atomic(hk_site_place_t) lives[HK_SITE_LIVES_PARTS];
+  uint64_t pinned_bytes; /* written by inspect/pinned.h */
   hk_site_sums_t allocated;
   hk_site_sums_t freed;
   uintptr_t own_frames[]; /* return addresses, the innermost first */
 };
 
-/* The site of a stack; never NULL: where there is no room, one that all others share. `frames` are return addresses, the innermost
- * first. */
+/* Returns the site of a stack, and makes it if needed. `frames` are return addresses, the innermost first. Never
+ * NULL: all stacks without room for a site share one. */
 hk_site_t *hk_site_of(const uintptr_t *frames, unsigned count);
 
-/* Copies its `frame_count` frames, which are HK_SITE_FRAMES_MAX at most, the innermost first; says how many. */
+/* Copies the site's frames, the innermost first. Returns their number, HK_SITE_FRAMES_MAX at most. */
 unsigned hk_site_frames(const hk_site_t *site, uintptr_t *frames);
 
+/* Counts an allocated block. */
 void hk_site_count_alloc(hk_site_t *site, const hk_sample_weight_t *weight);
-/* Of a block that was counted with the same weight, and lived for so long. */
+/* Counts the free of a block whose allocation was counted with the same weight. */
 void hk_site_count_free(hk_site_t *site, const hk_sample_weight_t *weight, uint64_t lived_ms);
 
-/* Each site once, in no order, the shared one last; NULL before the first and behind the last. Sites that are made meanwhile may be missed. */
+/* Returns the site that follows `previous`; the first one for NULL, and NULL behind the last. Each site comes once,
+ * in no order, the shared one last and only if it has samples. Sites that are made meanwhile may be missed. */
 hk_site_t *hk_site_next(const hk_site_t *previous);
-/* Whether it is the shared one, whose stacks nobody knows. */
+/* Returns whether the site is the shared one, whose stacks are unknown. */
 bool hk_site_is_shared(const hk_site_t *site);
 
-/* From now on what was allocated, and what lived for how long, is told from here on. What is in use stays what it is. */
+/* Begins a profile: hk_site_read's `allocated` and hk_site_lifetime count from here on. `in_use` still counts all. */
 void hk_site_begin_all(void);
 
-/* What is counted of a site, at about one moment: what was allocated since the profile was started last, and all that is in use, which
- * is never less than nothing. */
+/* A site's figures, at about one moment. */
 typedef struct {
   uint64_t objects;
   uint64_t requested_bytes;
   uint64_t block_bytes;
   uint64_t samples;
 } hk_site_figures_t;
+/* Reads the figures of allocations since the profile was last started, and of all blocks in use, which are never
+ * negative. */
 void hk_site_read(const hk_site_t *site, hk_site_figures_t *allocated, hk_site_figures_t *in_use);
-/* How many blocks were freed since then that had lived for so long. */
+/* Returns how many blocks of the bucket's lifetimes were freed since the profile was last started. */
 uint64_t hk_site_lifetime(const hk_site_t *site, unsigned bucket);
 
 HK_C_END

@@ -1,7 +1,6 @@
-/* unwind/stack_reader.c - L6. See stack_reader.h. A copy by the kernel costs more than the rest of a walk. So it is remembered
- * down to which page the memory below a stack's top is all there: the pages are asked for once. While a thread runs on its stack,
- * none of it goes away above its stack pointer; and what is remembered of an ended thread is used by one that has its stack's top, and from its own
- * stack pointer on. */
+/* unwind/stack_reader.c - L6. See stack_reader.h. A copy by the kernel costs more than the rest of a walk. So each
+ * thread keeps the number of pages that are mapped without a gap below its stack's top, and checks each page once.
+ * While the thread runs on its stack, no page above its stack pointer goes away. */
 #include "unwind/stack_reader.h"
 
 #include <string.h>
@@ -12,26 +11,27 @@
 #include "os/os.h"
 #include "os/stack_top.h"
 
-/* ---- What is known of stacks. */
+/* ---- The pages of the thread's stack. */
 
-/* A stack's top and how many pages are known to be there below it, in one word: both are always of one stack. */
+/* A stack's top, and the number of pages below it that are known to be mapped. One word, so that a signal handler finds
+ * both of the same stack. */
 #define PAGE_SHIFT 12
 #define PAGES_SHIFT 28
 #define PAGES_MAX (((uint64_t)1 << PAGES_SHIFT) - 1)
-/* So many pages are asked for at a time: a walk deep down a stack takes a few of them. */
+/* The most pages that one call checks; the next call goes on from there. Deep down a stack this takes a few walks. */
 #define PAGES_AT_A_TIME 64
 
 static HK_THREAD_LOCAL _Atomic(uint64_t) known;
 
-/* Asks for pages from `count` on, as far as `wanted`; says how many there are known then. */
-static uint64_t ask_for_pages(uint64_t top_page, uint64_t count, uint64_t wanted) {
+/* Checks pages from `count` on, up to `wanted`. Returns the number that is known then. */
+static uint64_t check_pages(uint64_t top_page, uint64_t count, uint64_t wanted) {
   size_t step = hk_os_page_size() >> PAGE_SHIFT;
   uint64_t most = count + PAGES_AT_A_TIME * step;
   while (count < wanted && count < most && hk_os_can_read((top_page - count) << PAGE_SHIFT)) count++;
   return count;
 }
 
-/* The range from `sp` on that is known to be the thread's own; empty where nothing is known. */
+/* Stores the range from `sp` to the stack's top, when all its pages are known to be mapped; else an empty range. */
 static void find_own(hk_stack_reader_t *reader, uintptr_t sp) {
   uintptr_t top = hk_os_stack_top(sp);
   reader->own_start = reader->own_end = 0;
@@ -40,7 +40,7 @@ static void find_own(hk_stack_reader_t *reader, uintptr_t sp) {
   uint64_t found = hk_load_relaxed(&known), wanted = top_page - sp_page + 1;
   uint64_t count = found >> PAGES_SHIFT == top_page ? found & PAGES_MAX : 0;
   if (count < wanted) {
-    uint64_t more = ask_for_pages(top_page, count, wanted);
+    uint64_t more = check_pages(top_page, count, wanted);
     if (more != count) hk_store_relaxed(&known, top_page << PAGES_SHIFT | more);
     count = more;
   }
@@ -51,7 +51,8 @@ static void find_own(hk_stack_reader_t *reader, uintptr_t sp) {
 
 /* ---- Reading. */
 
-/* What a function saves lies together, and the lowest is not read first. */
+/* A window begins up to this far below the first word that is read: a function's saved registers lie together, and
+ * the lowest is not read first. */
 #define SAVED_BYTES 128
 
 void hk_stack_reader_init(hk_stack_reader_t *reader, uintptr_t sp) {

@@ -1,4 +1,4 @@
-/* unwind/unwind.h - L6. Who called: the return addresses on the calling thread's stack. */
+/* unwind/unwind.h - L6. Finds the return addresses on the calling thread's stack. */
 #ifndef HK_UNWIND_UNWIND_H
 #define HK_UNWIND_UNWIND_H
 
@@ -8,12 +8,12 @@
 
 HK_C_BEGIN
 
-/* Stores up to `most` return addresses, the innermost first, without the `skip` first ones (0: the first is where the caller of this
- * goes on). Says how many there are. Where a signal handler runs, the interrupted frame counts as a call that
- * returns one byte behind the address that it was stopped at: so for every frame `address - 1` is in the instruction.
+/* Stores up to `most` return addresses, the innermost first, without the first `skip`. With `skip` 0 the first is where
+ * hk_unwind returns to. Returns their number. A frame that a signal has interrupted counts as a call that returns to
+ * one byte behind its address: so `address - 1` lies in the instruction of every frame.
  *
- * Takes no lock, allocates nothing, leaves errno; from any thread and signal handler. The same way through the program gives the same
- * addresses. A damaged stack ends the walk early. */
+ * Takes no lock, allocates nothing, leaves errno. Any thread and signal handler may call it. The same calls give the
+ * same addresses. A damaged stack ends the walk early. */
 unsigned hk_unwind(uintptr_t *frames, unsigned most, unsigned skip);
 
 HK_C_END

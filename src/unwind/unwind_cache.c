@@ -1,7 +1,9 @@
-/* unwind/unwind_cache.c - L6. See unwind_cache.h. A walk works in a room of its own (walk_room.h). A unwind cache is a stack of steps, the
- * outermost frame at its bottom, so the frames that the next walk does not reach stay in place. A walk that marks the
- * unwind cache as busy owns it; a walk that finds it busy goes without (a thread with the same hash, a signal handler, and for
- * good a child of fork whose thread owned it). */
+/* unwind/unwind_cache.c - L6. See unwind_cache.h. A walk works in a room of its own (walk_room.h). An unwind cache is a
+ * stack of stops, the outermost frame at its bottom, so the frames that the next walk does not reach stay in place.
+ *
+ * A walk that marks the unwind cache as busy owns it. A walk that finds it busy does without it. That happens to
+ * threads with the same hash and to signal handlers, and for good in a child of fork if a thread owned the cache during
+ * the fork. */
 #include "unwind/unwind_cache.h"
 
 #include <assert.h>
@@ -15,22 +17,22 @@
 #include "unwind/own_code.h"
 #include "unwind/walk_room.h"
 
-/* Chosen: a walk goes further than its site needs, so that the next one may begin further out, and the pile has room
- * for one that begins further in. */
+/* Chosen: a walk goes further than its site needs, so that the next one may begin further out. STOPS_MOST leaves
+ * room for a walk that begins further in. */
 #define STEPS_MOST 128
-/* As many as a site has, and our own, which are left out. */
+/* The frames of a site, and hakmem's own, which the site does not have. */
 #define FRAMES_MOST (HK_SITE_FRAMES_MAX + 16)
 #define STOPS_MOST 192
 #define CHECKS_MOST 512
 #define CACHE_SHIFT 5
-/* As much as a walk of a dozen frames depends on. */
+/* They hold what a walk of a dozen frames depends on. */
 #define FETCHED_LINES 5
 
-/* A frame that was come through. */
+/* A frame that a walk has passed. */
 typedef struct {
-  hk_frame_t frame; /* with the values of all that is needed of it */
-  uint8_t needed;   /* the registers of it that the rest depends on */
-  uint32_t checks;  /* so many of them are of what lies further out */
+  hk_frame_t frame; /* with the values, instead of the places, of the needed registers */
+  uint8_t needed;   /* the registers that the frames further out depend on */
+  uint32_t checks;  /* the number of checks of the frames further out */
 } stop_t;
 
 /* A word of the stack that the walk depended on. */
@@ -39,7 +41,7 @@ typedef struct {
   uintptr_t value;
 } check_t;
 
-/* A step of a walk that is under way, from `frame`. */
+/* A step of the present walk, from `frame`. */
 typedef struct {
   hk_frame_t frame;
   hk_frame_note_t note;
@@ -47,10 +49,10 @@ typedef struct {
 
 typedef struct {
   _Atomic(bool) is_busy;
-  bool has_end; /* the lowest stop is the stack's outermost */
+  bool has_end; /* the lowest stop is the stack's outermost frame */
   uint32_t stop_count;
   uint32_t check_count;
-  hk_site_t *site; /* of the walk from the uppermost stop; NULL: not known */
+  hk_site_t *site; /* of a walk from the uppermost stop; NULL: not known */
   check_t checks[CHECKS_MOST];
   stop_t stops[STOPS_MOST];
   step_t steps[STEPS_MOST];
@@ -58,7 +60,7 @@ typedef struct {
 
 static _Atomic(unwind_cache_t *) caches[1u << CACHE_SHIFT];
 
-/* ---- Whose. */
+/* ---- The thread's unwind cache. */
 
 static size_t cache_bytes(void) { return hk_align_up(sizeof(unwind_cache_t), hk_os_page_size()); }
 
@@ -74,6 +76,8 @@ static _Atomic(unwind_cache_t *) *place_of(uintptr_t stack_end) {
   return &caches[(uint64_t)stack_end * UINT64_C(0x9e3779b97f4a7c15) >> (64 - CACHE_SHIFT)];
 }
 
+/* Returns the cache of the stack, which is the caller's until it stores false in `is_busy`; NULL when it is busy, or
+ * the system has no memory for it. */
 static unwind_cache_t *claim_cache(uintptr_t stack_end) {
   _Atomic(unwind_cache_t *) *place = place_of(stack_end);
   unwind_cache_t *cache = hk_load_acquire(place);
@@ -90,16 +94,16 @@ void hk_unwind_cache_prefetch(void) {
   for (size_t i = 0; i < FETCHED_LINES; i++) __builtin_prefetch(line + i * HK_CACHE_LINE_BYTES);
 }
 
-/* ---- What is as it was. */
+/* ---- Unchanged frames. */
 
-/* Only what can be read without asking. */
+/* Reads a word of the thread's own stack; returns false for all other memory. */
 HK_INLINE bool read_word(const hk_stack_reader_t *stack, uintptr_t address, uintptr_t *word) {
   if (address < stack->own_start || address >= stack->own_end) return false;
   *word = hk_stack_reader_own_word(address);
   return true;
 }
 
-/* How many checks hold, from the outermost frame on. */
+/* Returns how many checks hold, from the outermost frame on. */
 static uint32_t count_holding(const unwind_cache_t *cache, const hk_stack_reader_t *stack) {
   uint32_t count = 0;
   for (; count < cache->check_count; count++) {
@@ -110,7 +114,7 @@ static uint32_t count_holding(const unwind_cache_t *cache, const hk_stack_reader
   return count;
 }
 
-/* Puts values in the place of where they lie, for those of `which`. */
+/* Replaces the places of the registers in `which` by their values. Returns false when one cannot be read. */
 static bool read_registers(hk_frame_t *frame, const hk_stack_reader_t *stack, unsigned which) {
   for (unsigned left = frame->is_placed & which; left != 0; left &= left - 1) {
     uintptr_t *place = &frame->registers[hk_lowest_bit(left)];
@@ -120,6 +124,7 @@ static bool read_registers(hk_frame_t *frame, const hk_stack_reader_t *stack, un
   return true;
 }
 
+/* Returns whether the frame is the stop's, with the same values of the needed registers. */
 static bool is_at(const stop_t *stop, const hk_stack_reader_t *stack, const hk_frame_t *frame) {
   if (stop->frame.registers[hk_frame_sp] != frame->registers[hk_frame_sp] || stop->frame.pc != frame->pc) return false;
   if (((stop->frame.known ^ frame->known) & stop->needed) != 0) return false;
@@ -135,18 +140,18 @@ static bool is_at(const stop_t *stop, const hk_stack_reader_t *stack, const hk_f
 /* ---- A walk. */
 
 typedef struct {
-  hk_frame_t frame; /* where it is */
+  hk_frame_t frame; /* the walk's present frame */
   hk_frame_source_t source;
   uint32_t step_count;
-  bool is_plain; /* nothing was come through that cannot be kept */
+  bool is_plain; /* the unwind cache can keep all steps so far */
   bool has_end;
   uintptr_t frames[FRAMES_MOST]; /* of the site */
 } walk_t;
 
 static_assert(sizeof(walk_t) <= HK_WALK_ROOM_BYTES, "a walk has one room");
 
-/* Takes away what lies further in than the walk is, or is not what it was; says whether the walk has come to what is
- * left. */
+/* Removes the stops that lie further in than the walk's frame, or that have changed. Returns whether the walk's
+ * frame is the uppermost stop that is left. */
 static bool meets(unwind_cache_t *cache, const walk_t *walk, uint32_t holding) {
   while (cache->stop_count > 0) {
     const stop_t *stop = &cache->stops[cache->stop_count - 1];
@@ -159,7 +164,7 @@ static bool meets(unwind_cache_t *cache, const walk_t *walk, uint32_t holding) {
   return false;
 }
 
-/* True when it came to a stop of the unwind cache. */
+/* Walks until it meets a stop of the unwind cache. Returns false when the stack or the room for steps ends first. */
 static bool go(unwind_cache_t *cache, walk_t *walk, uint32_t holding) {
   while (walk->step_count < STEPS_MOST) {
     if (meets(cache, walk, holding)) return true;
@@ -176,11 +181,12 @@ static bool go(unwind_cache_t *cache, walk_t *walk, uint32_t holding) {
   return false;
 }
 
-/* ---- What it leaves. */
+/* ---- Keeping a walk. */
 
 static void forget(unwind_cache_t *cache) { cache->stop_count = cache->check_count = 0; }
 
-/* What the step to this caller has found on the stack, of what is needed. */
+/* Adds checks for the words that the step to this caller has read from the stack, as far as they are needed. Returns
+ * false when a check cannot be kept. */
 static bool put_checks(unwind_cache_t *cache, const hk_stack_reader_t *stack, const hk_frame_note_t *note,
                        const hk_frame_t *caller, unsigned needed) {
   for (unsigned left = note->saved & (needed | 1u << hk_frame_ra); left != 0; left &= left - 1) {
@@ -203,7 +209,8 @@ static bool put_stop(unwind_cache_t *cache, const hk_stack_reader_t *stack, cons
   return true;
 }
 
-/* The outermost first. There the walk would go on with all registers. */
+/* Puts the walk's steps on the stops that it met, the outermost first. The outermost stop of all needs all known
+ * registers, since a longer walk would continue with them. Returns false when a step cannot be kept. */
 static bool keep_steps(unwind_cache_t *cache, const walk_t *walk, bool has_met) {
   const hk_stack_reader_t *stack = &walk->source.stack;
   if (!walk->is_plain) return false;
@@ -253,7 +260,7 @@ static hk_site_t *walk_along(unwind_cache_t *cache, walk_t *walk) {
   uint32_t holding = count_holding(cache, &walk->source.stack);
   bool has_met = go(cache, walk, holding);
   if (has_met && walk->step_count == 0 && cache->site != NULL) return cache->site;
-  if (has_met && !is_enough(cache, walk)) { /* the last one ended too early for this one */
+  if (has_met && !is_enough(cache, walk)) { /* the last walk is too short for this one's site */
     forget(cache);
     walk->frame = start;
     walk->step_count = 0;

@@ -1,10 +1,10 @@
-/* unwind/unwind_cache.h - L6. The site of the calling stack, by the shortest possible walk: most samples of a thread are
- * taken at or near the place of its last one.
+/* unwind/unwind_cache.h - L6. Finds the site of the calling stack by a short walk: most samples of a thread are taken
+ * at or near the place of its last one.
  *
- * A unwind cache keeps what the thread's last walk depended on: return addresses, and the saved registers that frames are
- * found by. The next walk ends at the first frame that the last one passed too, if everything behind it is unchanged.
- * So it finds what a whole walk would find, unless the code of the stack's functions was replaced at the same
- * addresses.
+ * An unwind cache keeps what the thread's last walk depended on: return addresses, and the saved registers that its
+ * frames were counted from. The next walk ends at the first frame that the last walk passed too, if everything further
+ * out is unchanged. So it finds the same as a whole walk, unless other code has taken the addresses of the stack's
+ * functions.
  */
 #ifndef HK_UNWIND_UNWIND_CACHE_H
 #define HK_UNWIND_UNWIND_CACHE_H
@@ -17,14 +17,15 @@
 
 HK_C_BEGIN
 
-/* Returns the same as hk_site_of(hk_unwind(...)), which it calls where it can keep no unwind cache; a site without frames when
- * there is no room for a walk. Takes no lock, allocates nothing; from any thread and signal handler. */
+/* Returns the site of the calling stack, without hakmem's own innermost frames. Walks the whole stack when the
+ * thread has no unwind cache. Returns a site without frames when there is no room for a walk. Takes no lock and
+ * allocates nothing. Any thread and signal handler may call it. */
 hk_site_t *hk_unwind_cache_site(void);
 
-/* Prefetches what the thread's next walk will likely read. */
+/* Prefetches the lines of the unwind cache that the thread's next walk will likely read. */
 void hk_unwind_cache_prefetch(void);
 
-/* Visits the memory of unwind caches and walks: stack contents and registers in it may be out of date. */
+/* Visits the memory of unwind caches and walk rooms. It may have outdated contents of stacks and registers. */
 void hk_unwind_cache_visit_memory(void (*visit)(void *context, uintptr_t start, size_t bytes), void *context);
 
 HK_C_END

@@ -1,20 +1,21 @@
-/* unwind/unwind_table.c - L6. See unwind_table.h. The index is a sorted list of (first address, place of the function's entry), found by
- * halving. An entry (FDE) names the one that many functions have in common (CIE). */
+/* unwind/unwind_table.c - L6. See unwind_table.h. The index is a sorted array of pairs: a function's first address, and
+ * the place of the function's entry. A binary search finds the pair. The function's entry (FDE) names a common entry
+ * (CIE), which many functions share. */
 #include "unwind/unwind_table.h"
 
 #include "unwind/call_frame.h"
 #include "unwind/memory_reader.h"
 
-/* Of a sane entry; the instructions of the largest functions have some 10 KiB. */
+/* A longer entry counts as damaged. The instructions of the largest functions take about 10 KiB. */
 #define ENTRY_BYTES_MAX (1u << 18)
 #define INDEX_VERSION 1
-/* Pairs of 4 bytes, relative to the index: what linkers write. */
+/* Both numbers of a pair have 4 bytes and are relative to the index. Linkers write no other encoding. */
 #define INDEX_ENCODING 0x3b
 #define INDEX_PAIR_BYTES 8
 
 /* ---- The index. */
 
-/* Where the pairs are, and how many. False where there is no index to search. */
+/* Stores where the pairs are, and their number. Returns false when there is no index to search. */
 static bool read_index_head(hk_memory_reader_t *reader, uintptr_t index, uintptr_t *pairs, uint64_t *count) {
   hk_memory_reader_seek(reader, index, UINTPTR_MAX);
   unsigned version = (unsigned)hk_memory_reader_number(reader, 1);
@@ -28,19 +29,19 @@ static bool read_index_head(hk_memory_reader_t *reader, uintptr_t index, uintptr
   return !reader->failed && *count > 0 && *count <= UINT32_MAX;
 }
 
-/* One half of a pair. */
+/* Reads one number of a pair. */
 static uintptr_t read_half(hk_memory_reader_t *reader, uintptr_t index, uintptr_t at) {
   hk_memory_reader_seek(reader, at, UINTPTR_MAX);
   return index + (uintptr_t)(intptr_t)(int32_t)hk_memory_reader_number(reader, 4);
 }
 
-/* The entry of the last function that begins at `pc` or before. 0 when there is none. */
+/* Returns where the entry of the last function that begins at `pc` or before is; 0 when there is none. */
 static uintptr_t find_entry(hk_memory_reader_t *reader, uintptr_t index, uintptr_t pc) {
   uintptr_t pairs;
   uint64_t low = 0, high;
   if (!read_index_head(reader, index, &pairs, &high)) return 0;
   while (low < high) {
-    if ((high - low) * INDEX_PAIR_BYTES <= HK_MEMORY_WINDOW_BYTES) { /* what is left is copied once */
+    if ((high - low) * INDEX_PAIR_BYTES <= HK_MEMORY_WINDOW_BYTES) { /* one copy has all pairs left */
       hk_memory_reader_seek(reader, pairs + low * INDEX_PAIR_BYTES, UINTPTR_MAX);
       hk_memory_reader_fetch(reader, (high - low) * INDEX_PAIR_BYTES);
     }
@@ -57,7 +58,7 @@ static uintptr_t find_entry(hk_memory_reader_t *reader, uintptr_t index, uintptr
 
 /* ---- Entries. */
 
-/* Reads an entry's length: the reader is then before its first word, and ends where the entry does. */
+/* Reads an entry's length. Leaves the reader before the entry's first word, and lets it end where the entry does. */
 static bool begin_entry(hk_memory_reader_t *reader, uintptr_t at) {
   enum { has_long_length = 0xffffffff };
   hk_memory_reader_seek(reader, at, UINTPTR_MAX);
@@ -68,7 +69,7 @@ static bool begin_entry(hk_memory_reader_t *reader, uintptr_t at) {
   return true;
 }
 
-/* Letters of a CIE's augmentation say what else is in it. */
+/* The letters of a common entry's augmentation announce the entry's further data. */
 #define LETTERS_MAX 8
 
 static bool read_letters(hk_memory_reader_t *reader, char *letters) {
@@ -79,7 +80,7 @@ static bool read_letters(hk_memory_reader_t *reader, char *letters) {
   return false;
 }
 
-/* What the letters announce. */
+/* Reads the data that the letters announce, and leaves the reader behind it. */
 static bool read_announced(hk_memory_reader_t *reader, const char *letters, hk_call_frame_t *frame) {
   frame->pointer_encoding = 0;
   frame->has_announced = *letters == 'z';
@@ -97,9 +98,9 @@ static bool read_announced(hk_memory_reader_t *reader, const char *letters, hk_c
       hk_memory_reader_skip(reader, 1);
     } else if (*letters == 'P') {
       unsigned encoding = (unsigned)hk_memory_reader_number(reader, 1);
-      (void)hk_memory_reader_pointer(reader, encoding & 0x7f, 0); /* where it leads to is of no interest */
+      (void)hk_memory_reader_pointer(reader, encoding & 0x7f, 0); /* the personality routine: unused */
     } else if (*letters != 'S' && *letters != 'B') {
-      break; /* what follows cannot be told, and the length says where it ends */
+      break; /* the data of an unknown letter has an unknown form; the length says where it ends */
     }
   }
   hk_memory_reader_seek(reader, code, end);
@@ -120,7 +121,7 @@ static bool read_common(hk_memory_reader_t *reader, uintptr_t at, hk_call_frame_
   return true;
 }
 
-/* The function's entry, and the one that it names. False when it is not about `pc`. */
+/* Reads the function's entry, and the common entry that it names. Returns false when it does not cover `pc`. */
 static bool read_entry(hk_memory_reader_t *reader, uintptr_t at, uintptr_t pc, hk_call_frame_t *frame) {
   if (!begin_entry(reader, at)) return false;
   uintptr_t link = reader->at, end = reader->end;
@@ -131,7 +132,7 @@ static bool read_entry(hk_memory_reader_t *reader, uintptr_t at, uintptr_t pc, h
   frame->start = hk_memory_reader_pointer(reader, frame->pointer_encoding, 0);
   uint64_t bytes = hk_memory_reader_pointer(reader, frame->pointer_encoding & 0x0f, 0);
   if (reader->failed || pc < frame->start || pc - frame->start >= bytes) return false;
-  if (frame->has_announced) hk_memory_reader_skip(reader, hk_memory_reader_uleb(reader)); /* what C++ needs */
+  if (frame->has_announced) hk_memory_reader_skip(reader, hk_memory_reader_uleb(reader)); /* data for C++ exceptions */
   frame->function = (hk_call_frame_code_t){reader->at, end};
   return !reader->failed;
 }

@@ -1,5 +1,5 @@
-/* unwind/walk_room.c - L6. See walk_room.h. A room is made when all others are taken, and kept. One that a thread
- * had when another forked stays taken in the child. */
+/* unwind/walk_room.c - L6. See walk_room.h. A walk that finds no free room maps one, which is kept for later walks. A
+ * room that another thread has during a fork stays taken in the child. */
 #include "unwind/walk_room.h"
 
 #include <stdbool.h>
@@ -8,7 +8,7 @@
 #include "base/bits.h"
 #include "os/os.h"
 
-/* Chosen: more threads than are usually in a walk at once. Further ones map a room of their own for the walk. */
+/* Chosen: more threads than usually walk at once. Further threads map a room for the walk and unmap it. */
 #define ROOM_COUNT 64
 
 /* A room's address, with IS_TAKEN in its lowest bit; 0: none yet. */
@@ -19,13 +19,15 @@ static size_t room_bytes(void) { return hk_align_up(HK_WALK_ROOM_BYTES, hk_os_pa
 
 static uintptr_t make(void) { return (uintptr_t)hk_os_reserve_small(room_bytes(), hk_os_page_size()); }
 
+/* Maps a room, and keeps it at `place`, which may be NULL, if that is still empty. */
 static void *take_new(_Atomic(uintptr_t) *place) {
   uintptr_t made = make(), none = 0;
   if (made != 0 && place != NULL) (void)hk_compare_exchange_acquire(place, &none, made | IS_TAKEN);
   return (void *)made;
 }
 
-/* Returns where a thread looks first: two threads that walk at once seldom write to one cache line. */
+/* Returns the place at which a thread begins its search. It depends on the stack, so that two threads that walk at once
+ * rarely take the same place. */
 static unsigned first_place(void) {
   uint64_t page = (uintptr_t)__builtin_frame_address(0) >> 16;
   return (unsigned)(page * UINT64_C(0x9e3779b97f4a7c15) >> 32) % ROOM_COUNT;

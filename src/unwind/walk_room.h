@@ -1,6 +1,4 @@
-/* unwind/walk_room.h - L6. Working memory for a walk up a stack: the stack itself is the program's, and may have few
- * pages left.
- */
+/* unwind/walk_room.h - L6. Working memory for a walk up a stack, which is the program's and may have few pages left. */
 #ifndef HK_UNWIND_WALK_ROOM_H
 #define HK_UNWIND_WALK_ROOM_H
 
@@ -15,11 +13,11 @@ HK_C_BEGIN
 #define HK_WALK_ROOM_BYTES 4096
 
 /* Returns a room, uninitialised, which is the caller's until hk_walk_room_give; NULL when the system refuses memory.
- * From any thread and signal handler. */
+ * Any thread and signal handler may call it. */
 void *hk_walk_room_take(void);
 void hk_walk_room_give(void *room);
 
-/* Visits the memory of the rooms that are kept: stack contents and registers in it may be out of date. */
+/* Visits the memory of the kept rooms. It may have outdated contents of stacks and registers. */
 void hk_walk_room_visit_memory(void (*visit)(void *context, uintptr_t start, size_t bytes), void *context);
 
 HK_C_END

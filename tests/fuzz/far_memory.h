@@ -1,4 +1,4 @@
-/* A region at a fixed address, with nothing before and behind it, for tables that hold addresses. */
+/* A region at a fixed address, with unmapped memory before and behind it, for tables with addresses in them. */
 #ifndef HK_TESTS_FUZZ_FAR_MEMORY_H
 #define HK_TESTS_FUZZ_FAR_MEMORY_H
 
@@ -10,7 +10,7 @@
 #define FAR_START UINT64_C(0x20000000)
 #define FAR_BYTES ((size_t)1 << 16)
 
-/* Puts the bytes at the region's end, behind zeros. Returns their address. */
+/* Copies the bytes to the region's end, behind zeros. Returns their address. */
 static inline uintptr_t far_memory_put(const uint8_t *data, size_t size) {
   static unsigned char *region;
   static size_t before;

@@ -1,5 +1,6 @@
-/* Shared by the fuzz targets. A target is a file <name>_fuzzer.c with libFuzzer's entry point, which reads one input
- * and checks the reader's promises. tests/fuzz/run_corpus.cc runs the same targets without libFuzzer. */
+/* Common code of the fuzz targets. A target is a file <name>_fuzzer.c with libFuzzer's entry point. It reads one
+ * input and checks what the tested reader promises. tests/fuzz/run_corpus.cc runs the same targets without
+ * libFuzzer. */
 #ifndef HK_TESTS_FUZZ_FUZZ_H
 #define HK_TESTS_FUZZ_FUZZ_H
 
@@ -13,10 +14,10 @@
 extern "C" {
 #endif
 
-/* The build may rename it, to have several targets in one program. */
+/* The build may rename it, so that one program has several targets. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Ends the program, as a sanitizer's finding does. */
+/* Ends the program when the condition is false, as a sanitizer's finding does. */
 #define FUZZ_CHECK(condition)                                                        \
   do {                                                                               \
     if (!(condition)) {                                                              \
@@ -25,21 +26,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
     }                                                                                \
   } while (0)
 
-/* The rest of an input. */
+/* The unread rest of an input. */
 typedef struct {
   const uint8_t *at;
   size_t left;
 } fuzz_input_t;
 
-/* The next number of `bytes` bytes, the lowest first; missing bytes are 0. */
+/* Reads a number of `bytes` bytes, the lowest first. Missing bytes are 0. */
 static inline uint64_t fuzz_number(fuzz_input_t *input, unsigned bytes) {
   uint64_t value = 0;
   for (unsigned i = 0; i < bytes && input->left > 0; i++, input->left--) value |= (uint64_t)*input->at++ << (8 * i);
   return value;
 }
 
-/* Copies the next bytes up to `end`, which is passed over, to `text`, and cuts them off at `capacity`. False when
- * nothing is left. */
+/* Copies the bytes before the next `end` to `text`, as far as `capacity` allows, and skips `end`. Returns false when
+ * the input is at its end. */
 static inline bool fuzz_text(fuzz_input_t *input, char end, char *text, size_t capacity) {
   size_t length = 0;
   if (input->left == 0) return false;

@@ -1,5 +1,5 @@
-/* os/kernel_file, node_list, huge_setting, sandbox_status and thread_call: a file of the kernel's. Each reader agrees
- * with a slower one that sees the whole text. */
+/* os/kernel_file, node_list, huge_setting, sandbox_status and thread_call: the input is a file of the kernel. Each
+ * reader has to agree with a slower one that has the whole text. */
 #include <string.h>
 
 #include "fuzz.h"
@@ -11,12 +11,12 @@
 #include "os/thread_call.h"
 
 #define PATH "/a/file"
-#define DIGITS_MOST 9 /* of a number that fits into 32 bits */
+#define DIGITS_MOST 9 /* all numbers with as many digits fit into 32 bits */
 
 static const uint8_t *text;
 static size_t text_size;
 
-/* The next line that is not too long, from *at on. False at the end. */
+/* Copies the next line that is not too long, from *at on. Returns false at the end. */
 static bool next_line(size_t *at, char *line) {
   while (*at < text_size) {
     const uint8_t *start = text + *at, *end = memchr(start, '\n', text_size - *at);
@@ -40,7 +40,7 @@ static void check_lines(void) {
   hk_kernel_file_close(&file);
 }
 
-/* Where all numbers are small. */
+/* Checks node lists whose numbers are all small. */
 static void check_nodes(void) {
   unsigned found = hk_node_list_read(PATH), highest = 0, number = 0, digits = 0;
   bool has_number = false, has_many = false;
@@ -80,7 +80,7 @@ static void check_sandbox(void) {
   FUZZ_CHECK(hk_sandbox_status_read(PATH) == expected);
 }
 
-/* A thread's system call, written as the kernel writes it, is read the same. */
+/* Writes a thread's system call as the kernel does, and checks that it reads the same. */
 static void check_thread(void) {
   char line[HK_KERNEL_LINE_BYTES], again[HK_KERNEL_LINE_BYTES];
   size_t at = 0;

@@ -14,7 +14,7 @@
 #define INTERRUPTED_EVERY 7
 
 typedef struct {
-  const uint8_t *name; /* the end of its path */
+  const uint8_t *name; /* the end of the file's path */
   size_t name_length;
   const uint8_t *content;
   size_t size;
@@ -32,7 +32,7 @@ static unsigned read_count;
 static size_t read_most;
 static bool is_loaded;
 
-/* Where the line that begins at `at` ends: behind its end. */
+/* Returns where the line behind the one at `at` begins. */
 static size_t line_end(const uint8_t *data, size_t size, size_t at) {
   const uint8_t *end = memchr(data + at, '\n', size - at);
   return end == NULL ? size : (size_t)(end - data) + 1;
@@ -145,7 +145,7 @@ long kernel_text_call(long number, long a, long b, long c) {
   }
 }
 
-/* ---- The library's own reader, which calls them. */
+/* ---- The library's own reader, with the system calls above. */
 
 #define hk_syscall2(number, a, b) kernel_text_call(number, a, b, 0)
 #define hk_syscall3(number, a, b, c) kernel_text_call(number, a, b, c)

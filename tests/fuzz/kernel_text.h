@@ -1,5 +1,5 @@
-/* The kernel's files as an input says them: kernel_text.c has os/kernel_file's functions with system calls of its own.
- * Until the first input is loaded they are the kernel's, for the library's start. */
+/* Files of the kernel with contents from an input. kernel_text.c has os/kernel_file's functions with system calls of
+ * its own. Until the first input is loaded, real system calls serve the library's start. */
 #ifndef HK_TESTS_FUZZ_KERNEL_TEXT_H
 #define HK_TESTS_FUZZ_KERNEL_TEXT_H
 
@@ -7,25 +7,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Sets the files: a line "@<end of a path>" begins one; text before the first such line is the content of every other
- * path, and without it no other file exists. The caller keeps the input. Reads are short, by a length that depends on
- * the input's, and now and then interrupted. */
+/* Sets the files. A line "@<end of a path>" begins one. Text before the first such line is the content of all other
+ * paths; without such text no other file exists. The caller keeps the input. Reads return few bytes, depending on
+ * the input's length, and some are interrupted. */
 void kernel_text_load(const uint8_t *data, size_t size);
 
-/* No files at all. */
+/* Removes all files. */
 void kernel_text_clear(void);
 
-/* The content of the file at `path`; NULL: there is none. */
+/* Returns the content of the file at `path`; NULL when there is none. */
 const uint8_t *kernel_text_find(const char *path, size_t *size);
 
-/* How many files are open. */
+/* Returns the number of open files. */
 unsigned kernel_text_open_count(void);
 
-/* The file system's kind that SYS_fstatfs tells of every file. */
+/* The kind of file system that SYS_fstatfs returns for every file. */
 #define KERNEL_TEXT_PROC_MAGIC 0x9fa0
 
-/* Answers SYS_openat, SYS_read, SYS_close and SYS_fstatfs; user and group are root's, and the result of any other call
- * is 0. */
+/* Does the system calls SYS_openat, SYS_read, SYS_close and SYS_fstatfs. The user and group are root's. Any other call
+ * returns 0. */
 long kernel_text_call(long number, long a, long b, long c);
 
 #endif /* HK_TESTS_FUZZ_KERNEL_TEXT_H */

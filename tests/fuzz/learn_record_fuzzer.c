@@ -1,5 +1,6 @@
-/* policy/learn_record and policy/learn: a byte of flags, a record, and behind it the program's later course. A record
- * that is not good changes nothing; a good one is written again the same, and the state after the course is one too. */
+/* policy/learn_record and policy/learn: the input is a byte of flags, a record, and the program's later course. A
+ * bad record has to change nothing. A good one has to be written again the same, and so does the state after the
+ * course. */
 #include "policy/learn_record.h"
 
 #include <string.h>
@@ -7,12 +8,12 @@
 #include "base/bytes.h"
 #include "fuzz.h"
 
-/* Flags. Without them hardly any input would pass the checksum. */
+/* Flags. Without them very few inputs would pass the checksum. */
 enum { is_sealed = 1, has_head = 2 };
 
 static hk_learn_t learn, before, other;
 
-/* Makes the record as the library writes it. */
+/* Gives the record the head and checksum that the library writes, as the flags say. */
 static void seal(unsigned char *record, unsigned flags) {
   if ((flags & has_head) != 0) {
     memcpy(record, "hkLEARN\n", 8);
@@ -41,7 +42,7 @@ static void check(void) {
   (void)hk_learn_next_due(&learn, &due_ms);
 }
 
-/* The program's course: milliseconds and the bytes in use then. */
+/* Runs the program's course: each step has milliseconds, and the bytes in use then. */
 static void go_on(fuzz_input_t *input) {
   uint64_t now_ms = 0;
   while (input->left > 0) {

@@ -1,5 +1,5 @@
-// policy/level_trace: what was in use over time, two numbers a note. A reader that shares nothing with the writer finds
-// whole chunks, times that never fall, no level that was not noted, and at the end the last one.
+// policy/level_trace: the input is bytes in use over time, two numbers a note. A reader without code of the writer's
+// has to find whole chunks, times that never fall, noted levels only, and the last level at the end.
 #include "policy/level_trace.h"
 
 #include <cstring>
@@ -11,7 +11,7 @@
 
 namespace {
 
-// In ms; larger ones stand for seconds.
+// In ms. Larger numbers stand for seconds.
 constexpr int64_t kMostSmallSteps = 99;
 
 hk_level_trace_t trace;
@@ -34,7 +34,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   fuzz_input_t input = {data, size};
   unsigned char header[HK_LEVEL_TRACE_HEADER_BYTES];
   uint64_t price = fuzz_number(&input, 4), now_ms = fuzz_number(&input, 4), latest_ms = now_ms, units = 0, highest = 0;
-  // A full chunk is left full by some inputs, as where a file cannot be written.
+  // Some inputs leave a full chunk full, as when a file cannot be written.
   bool is_slow = (price & 1) != 0;
   hk_level_trace_header(header, price);
   std::string file(reinterpret_cast<char *>(header), sizeof header);

@@ -1,5 +1,5 @@
-/* os/memory_group and memory_limit: the files of /proc/self and of control groups (kernel_text.h). Results lie in their
- * bounds, a second look finds the same, and no file stays open. */
+/* os/memory_group and memory_limit: the input is files of /proc/self and of control groups (kernel_text.h). Results
+ * have to lie within their bounds, a second call has to find the same, and no file may stay open. */
 #include <string.h>
 
 #include "fuzz.h"

@@ -1,5 +1,5 @@
-/* profile/module_map: an ELF file's headers in memory. A reader of the whole input finds the same answers, where they
- * lie in the input. */
+/* unwind/module_map: the input is an ELF file's headers in memory. A reader of the whole input has to find the same
+ * results, where they lie in the input. */
 #include <elf.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ static const uint8_t *file;
 static size_t file_size;
 static uintptr_t header;
 
-/* Whether the answer can be known: everything that it depends on is in the input. */
+/* The ELF file of the input. `is_known`: all that the results depend on lies in the input. */
 typedef struct {
   bool is_known;
   bool is_elf;
@@ -69,7 +69,7 @@ static void check_build_id(const model_t *model) {
   FUZZ_CHECK(bytes <= HK_BUILD_ID_BYTES_MAX && id[HK_BUILD_ID_BYTES_MAX] == 0xa5);
   FUZZ_CHECK(hk_module_build_id(header, again) == bytes && memcmp(id, again, bytes) == 0);
   if (model->is_known && !model->is_elf) FUZZ_CHECK(bytes == 0);
-  /* Notes may lie before the header, in the zero bytes there: then the name is missing. */
+  /* Notes may lie in the zero bytes before the header: then the name is missing. */
   if (bytes > 0) FUZZ_CHECK(contains((const unsigned char *)ELF_NOTE_GNU, 4) && contains(id, bytes));
 }
 

@@ -1,4 +1,4 @@
-/* profile/module_map: the text of /proc/self/maps. A mapping that was read is written and read again the same. */
+/* unwind/module_map: the input is the text of /proc/self/maps. A mapping, written anew, has to read the same. */
 #include "unwind/module_map.h"
 
 #include <string.h>

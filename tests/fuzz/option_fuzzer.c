@@ -1,10 +1,11 @@
-/* policy/option, old_option, option_line, output_path: the environment, a variable a line. An accepted value is written
- * and read again, a refused one keeps the default, and each warning is one line of printable characters. */
+/* policy/option, old_option, option_line, output_path: the input is the environment, one variable a line. An
+ * accepted value, written anew, has to read the same. A refused one has to keep the default. Each warning has to be
+ * one line of printable characters. */
 #define hk_option fuzzed_option
 #define hk_option_load fuzzed_option_load
 #define hk_option_warn fuzzed_option_warn
 #define hk_option_next_set fuzzed_option_next_set
-/* The environment is read once in a process: its file is part of this one, for each input to read one. */
+/* A process reads its environment once. This file includes the reader's, so that each input can be read. */
 #include "policy/option.c"
 
 #include <string.h>
@@ -29,7 +30,7 @@ static void set_defaults(void) {
   }
 }
 
-/* Lines to variables. */
+/* Splits the input's lines into variables. */
 static void split(const uint8_t *data, size_t size) {
   unsigned count = 0;
   size_t length = size < sizeof text - 1 ? size : sizeof text - 1;
@@ -58,7 +59,7 @@ static void check_warnings(void) {
     lines++;
     length = 0;
   }
-  FUZZ_CHECK(length == 0 || fake_os_stderr_writes() > lines); /* the log has an end */
+  FUZZ_CHECK(length == 0 || fake_os_stderr_writes() > lines); /* the log keeps a limited number of bytes */
 }
 
 static void check_value(const option_t *option) {
@@ -68,7 +69,7 @@ static void check_value(const option_t *option) {
   FUZZ_CHECK(is_known);
 }
 
-/* The first variable of this name counts; without one, old names may. */
+/* Returns the first variable with the option's name; without one, one with an old name. */
 static const char *variable_of(const option_t *option) {
   for (unsigned i = 0; environment[i] != NULL; i++) {
     const char *name = after_prefix(environment[i], VARIABLE_PREFIX);
@@ -90,7 +91,7 @@ static bool is_default(const option_t *option) {
   return option->type->is_text ? **option->text == '\0' : *option->value == option->default_value;
 }
 
-/* Checks that plain digits are read as their number. */
+/* Checks that plain digits read as their number. */
 static void check_digits(const option_t *option, const char *value) {
   size_t digits = strspn(value, "0123456789");
   if (!option->type->is_number || digits == 0 || digits > 18 || value[digits] != '\0') return;

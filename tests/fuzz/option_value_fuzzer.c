@@ -1,5 +1,5 @@
-/* policy/option_value: a byte for the type, two numbers for its range, and a text. An accepted value is in the range or
- * a word, and is written and read again the same; a refused one changes nothing. */
+/* policy/option_value: the input is a byte for the type, two numbers for its range, and a text. An accepted value
+ * has to be in the range or a word, and, written anew, has to read the same. A refused one has to change nothing. */
 #include "policy/option_value.h"
 
 #include <string.h>

@@ -1,10 +1,10 @@
-/* os/os_rights: the status files of the first thread and of this one (kernel_text.h). Two that are the same are the
- * same rights; one in which a capability differs is not. */
+/* os/os_rights: the input is the status files of the first thread and of this one (kernel_text.h). Two equal files
+ * have to give the same rights, and two that differ in a capability different ones. */
 #include "fuzz.h"
 #include "kernel_text.h"
 #include "os/syscall.h"
 
-/* Its file is part of this one, for the calls to be answered here. */
+/* This file includes the tested one, so that its system calls end here. */
 #define hk_os_rights fuzzed_rights
 #define hk_syscall2(number, a, b) kernel_text_call(number, a, b, 0)
 #define hk_syscall3(number, a, b, c) kernel_text_call(number, a, b, c)
@@ -21,12 +21,12 @@ static bool read_both(lines_t *firsts, lines_t *own) {
   return read_lines(OWN, own) == 0 && is_read;
 }
 
-/* One digit of the value that the file begins with becomes another one. */
+/* Changes one digit of the value at the file's beginning. */
 static void check_capability(const uint8_t *text, size_t size) {
   static uint8_t changed[4096];
   size_t place = sizeof CAPABILITIES - 1;
   if (size <= place || size > sizeof changed || memcmp(text, CAPABILITIES, place) != 0 || text[place] == '\n') return;
-  if (memchr(text, '@', size) != NULL) return; /* it would be another file's name */
+  if (memchr(text, '@', size) != NULL) return; /* the line would begin another file */
   lines_t one, other;
   memcpy(changed, text, size);
   kernel_text_load(changed, size);

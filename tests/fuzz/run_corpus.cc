@@ -1,10 +1,10 @@
-// Runs fuzz targets without libFuzzer: each input of a target's corpus, and then random changes of them. It sees no
-// coverage; it is for compilers and sanitizers that have no libFuzzer, and for the tests.
+// Runs fuzz targets without libFuzzer: each input of a target's corpus, and then random changes of them. It measures no
+// coverage. It is for compilers and sanitizers that have no libFuzzer, and for the tests.
 //
 //   fuzz_corpus --target=NAME [--mutations=N] [--seconds=N] [FILE or FOLDER...]
 //
-// Without files: tests/fuzz/corpus/NAME. HAKMEM_TEST_SCALE multiplies the mutations, HAKMEM_TEST_SEED repeats them. The
-// input that fails is written to fuzz-failure-NAME.
+// Without files it runs tests/fuzz/corpus/NAME. HAKMEM_TEST_SCALE multiplies the mutations, HAKMEM_TEST_SEED repeats
+// them. It writes an input that fails to fuzz-failure-NAME.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -22,7 +22,7 @@
 #include "scale.h"
 #include "test_random.h"
 
-// The sources' entry points, each renamed.
+// The entry points of the targets' sources, which the build renames.
 #define FUZZ_TARGET(name) extern "C" int fuzz_##name(const uint8_t *data, size_t size);
 #include "fuzz_targets.inc"
 #undef FUZZ_TARGET
@@ -75,7 +75,7 @@ void OnSignal(int number) {
 
 void KeepWhatFails(const char *name) {
   snprintf(failure_name, sizeof failure_name, "fuzz-failure-%s", name);
-  // A sanitizer has handlers of its own for the others.
+  // A sanitizer handles the other signals itself.
   for (int number : {SIGABRT, SIGALRM}) signal(number, OnSignal);
   if (__sanitizer_set_death_callback != nullptr) {
     __sanitizer_set_death_callback(KeepInput);
@@ -85,7 +85,7 @@ void KeepWhatFails(const char *name) {
 }
 
 void RunOne(const Target &target, const Input &input) {
-  // A copy without room to spare: a sanitizer sees each read beyond it.
+  // A copy without spare room, so that a sanitizer notices each read beyond it.
   Input copy(input.begin(), input.end());
   copy.shrink_to_fit();
   running = &input;
@@ -114,7 +114,7 @@ void Load(const fs::path &path, std::vector<Input> *corpus) {
   corpus->push_back({std::istreambuf_iterator<char>(file), {}});
 }
 
-// Words of the corpus, and numbers at limits: random bytes would hardly become one.
+// Returns words of the corpus, and numbers at limits: random bytes rarely form one.
 std::vector<Input> Words(const std::vector<Input> &corpus) {
   std::vector<Input> words;
   for (const char *text : {"0", "-1", "255", "4095", "65536", "2147483648", "4294967296", "9223372036854775807",

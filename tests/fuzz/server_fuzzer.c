@@ -1,6 +1,7 @@
-/* api/server, serve_command and profile_command: the lines of clients, over sockets that this file stands in for. A
- * byte says how much comes at once; 0xff and another byte go on with another client, or end it. Each line of a client
- * that stays gets one whole answer, and a profile ends with the client that has started it, unless it was to stay. */
+/* serve/server, serve_command and profile_command: the input is the lines of clients, over sockets that this file
+ * replaces. A byte sets how many bytes arrive at once. 0xff and another byte continue with another client, or end
+ * it. Each line of a client that stays has to get one whole answer. A profile has to end with the client that has
+ * started it, unless that client has told it to stay. */
 #include "serve/server.h"
 
 #include <errno.h>
@@ -12,17 +13,17 @@
 #include "kernel_text.h"
 #include "os/local_socket.h"
 
-#define CLIENTS 5 /* one more than are let in */
+#define CLIENTS 5 /* one more than the server accepts */
 #define LISTENING_FILE 100
 #define FIRST_FILE 200
-#define INPUT_MOST 768 /* a report for each ten bytes takes its time */
+#define INPUT_MOST 768 /* an input may request a report for each ten bytes, which takes long */
 #define HEAD_BYTES 256
 #define SWITCH 0xff
 #define ENDS 0x80
 
 typedef struct {
   bool is_connected;
-  bool is_over; /* its end was sent */
+  bool is_over; /* the client has ended */
   unsigned lines, answers;
   size_t body_left;
   size_t head_length;
@@ -32,9 +33,9 @@ typedef struct {
 static client_t clients[CLIENTS];
 static fuzz_input_t input;
 static unsigned current; /* the client that sends */
-static bool is_arriving; /* `current` is not accepted yet */
-static size_t piece;     /* bytes that are sent at once */
-static bool is_kept;     /* some profile was to stay */
+static bool is_arriving; /* the server has not accepted `current` yet */
+static size_t piece;     /* the bytes that arrive at once */
+static bool is_kept;     /* a client may tell a profile to stay */
 static void *blocks[64];
 
 static client_t *client_of(int file) {
@@ -137,7 +138,7 @@ bool hk_local_socket_wait(struct pollfd *files, unsigned count, uint64_t timeout
 
 static bool goes_on(void) { return true; }
 
-/* The program's own requests, for a profile to sample. */
+/* Allocates as a program does, so that a profile has samples. */
 static void allocate(void) {
   static unsigned turn;
   for (unsigned i = 0; i < 4; i++, turn++) {
@@ -153,7 +154,7 @@ static void check_clients(void) {
     const client_t *client = &clients[i];
     connected += client->is_connected;
     if (client->is_connected) FUZZ_CHECK(client->answers == client->lines);
-    FUZZ_CHECK(client->answers <= client->lines + 1); /* a line that is too long has no end */
+    FUZZ_CHECK(client->answers <= client->lines + 1); /* a line that is too long may lack its end */
   }
   FUZZ_CHECK(hk_server_client_count() == connected);
 }
@@ -192,7 +193,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   while (input.left > 0) {
     if (*input.at == SWITCH) {
       switch_client();
-    } else if (!clients[current].is_connected) { /* it was ended, and comes again */
+    } else if (!clients[current].is_connected) { /* the client has ended, and connects again */
       is_arriving = true;
       visit();
       if (!clients[current].is_connected) (void)fuzz_number(&input, 1);

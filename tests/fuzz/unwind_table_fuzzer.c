@@ -1,6 +1,6 @@
-/* profile/unwind_table, call_frame and place: a byte says which of them, then come an address and a table, instructions
- * or an expression. A rule that is found can be followed, and is found again; instructions that change
- * nothing change no rule. */
+/* unwind/unwind_table, call_frame and place: the input is a byte that selects one of them, an address, and a table,
+ * instructions or an expression. A found rule has to have valid fields, and a second search has to find the same.
+ * Instructions without an effect have to leave the rule as it is. */
 #include "unwind/unwind_table.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "unwind/place.h"
 
 #define TABLE_MOST 4096
-/* As it is in most tables, or what an input says. */
+/* The values of most tables, or those of the input. */
 #define CODE_START FAR_START
 
 static hk_memory_reader_t reader;
@@ -29,7 +29,7 @@ static bool is_same(const hk_frame_rule_t *a, const hk_frame_rule_t *b) {
          memcmp(a->saved, b->saved, sizeof a->saved) == 0;
 }
 
-/* The input is an index; the entries are where it says. */
+/* The input is an index, whose entries lie where it says. */
 static void fuzz_table(fuzz_input_t *input) {
   hk_frame_rule_t rule, again;
   uintptr_t pc = CODE_START + (uintptr_t)fuzz_number(input, 2);
@@ -41,7 +41,7 @@ static void fuzz_table(fuzz_input_t *input) {
   check_rule(&rule);
 }
 
-/* Lengths of the common instructions and of the alignments, and then all instructions. */
+/* The input is the length of the common instructions, the alignments, and all instructions. */
 static void fuzz_instructions(fuzz_input_t *input) {
   static uint8_t padded[TABLE_MOST + 8];
   hk_frame_rule_t rule, again;
@@ -52,7 +52,7 @@ static void fuzz_instructions(fuzz_input_t *input) {
   frame.data_align = (int8_t)fuzz_number(input, 1);
   if (common > input->left) common = input->left;
 
-  /* With and without instructions that do nothing behind them, at one address. */
+  /* Compares the rules with and without instructions at the end that have no effect. */
   size_t size = input->left;
   memset(padded, 0, sizeof padded);
   memcpy(padded, input->at, size);

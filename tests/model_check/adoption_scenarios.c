@@ -1,7 +1,7 @@
-/* heap/pool.c, heap/heap.c, heap/thread.c: heaps that change hands while blocks are freed into them. */
+/* heap/pool.c, heap/heap.c, heap/thread.c: heaps change their thread while other threads free blocks into them. */
 #include "model_check/scenario_tools.h"
 
-/* Who has a heap writes here: two at a time are a data race, or found at once. */
+/* The thread that has a heap writes the heap's mark. Two such threads at once are a data race, or fail note_take. */
 static unsigned has_thread[2];
 
 static unsigned *mark_of(const hk_heap_t *heap) {
@@ -48,7 +48,7 @@ static void leave_other(void) {
 
 static void send_one(void) { hk_remote_free_now(span, blocks[1]); }
 
-/* A new thread: its first request, and its end. */
+/* A new thread makes its first request and ends. */
 static void live_briefly(void) {
   hk_thread_lease_t lease = hk_thread_enter();
   note_take(lease.heap);
@@ -70,7 +70,7 @@ static void adopt(void) {
   note_take(heap);
 }
 
-/* The thread whose first act is to free a block of the owner's. */
+/* A new thread, which first frees a block of the owner's, takes the owner's heap. */
 static void follow(void) {
   if (!hk_heap_take_this(owner)) return;
   note_take(owner);
@@ -87,7 +87,7 @@ static void expect_zero(void) { expect_home(1); }
 static void expect_one(void) { expect_home(2); }
 static void expect_three(void) { expect_home(8); }
 
-/* What a thread that exits left and another one adopts is one heap, with everything in it. */
+/* Adopts a heap that a thread has left, and allocates from it: all that the heap had is still in it. */
 static void use_what_is_there(void) {
   hk_heap_t *heap = hk_heap_take();
   note_take(heap);
@@ -104,7 +104,7 @@ static void free_own_and_leave(void) {
   hk_thread_on_exit();
 }
 
-/* ---- What comes home while a heap changes hands. */
+/* ---- Remote frees while a heap changes its thread. */
 
 static void give_owner_to_pool(void) {
   note_give_back(owner);
@@ -129,7 +129,7 @@ static void expect_both_home(void) {
   expect_home(1);
 }
 
-/* ---- The slots and what is beyond them. */
+/* ---- The slots, and the list beyond them. */
 
 static void set_up_two_idle(void) {
   set_up_heaps();
@@ -144,7 +144,7 @@ static void leave_other_empty(void) {
   hk_thread_on_exit();
 }
 
-/* Every heap that nobody has is found, once. */
+/* A thread finds each idle heap once. */
 static void expect_both_in_pool(void) {
   for (unsigned i = 0; i < HK_POOL_SLOTS && !(has_thread[0] == 1 && has_thread[1] == 1); i++) note_take(hk_heap_take());
   CHECK(has_thread[0] == 1 && has_thread[1] == 1, "no idle heap is lost");
@@ -157,7 +157,7 @@ static void give_both_back(void) {
   hk_heap_give_back(other);
 }
 
-/* The slots are full of others. */
+/* Fills the slots with other heaps. */
 static void set_up_beyond_slots(void) {
   set_up_attached();
   for (unsigned i = 0; i < HK_POOL_SLOTS; i++) hk_heap_give_back(hk_heap_create());

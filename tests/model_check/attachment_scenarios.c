@@ -1,4 +1,4 @@
-/* heap/attachment.c: a thread that sleeps now and then, and others that would have its heap. */
+/* heap/attachment.c: a thread sleeps now and then, and other threads try to take its heap. */
 #include "heap/attachment.h"
 
 #include "model_check/checker.h"
@@ -7,17 +7,17 @@ static hk_attachment_t attachment;
 static hk_heap_variable_t variable;
 static _Atomic(bool) is_busy;
 
-/* The kernel's: it is asked, and changed, under a lock. */
+/* The kernel's record of the thread. The kernel reads and changes it under a lock. */
 static _Atomic(unsigned) asleep;
 
-/* Who has the heap writes here: two at a time are a data race. */
+/* The thread that has the heap writes here: two at a time are a data race. */
 static unsigned used;
 
 static char heap_record, no_heap_record;
 #define HEAP ((hk_heap_t *)(void *)&heap_record)
 #define NO_HEAP ((hk_heap_t *)(void *)&no_heap_record)
 
-/* In the place of the machine's, where none sleeps. */
+/* Replaces the machine's function, by which no thread sleeps. */
 bool hk_os_thread_sleeps(const hk_os_thread_t *thread) { return thread->number == 1 && hk_load_in_turn(&asleep) != 0; }
 
 static void set_up(void) {
@@ -68,7 +68,7 @@ static void sleep_twice_and_work(void) {
   use_on_slow_path();
 }
 
-/* The variable goes with the thread. */
+/* The thread ends, and its variable with it. */
 static void sleep_and_end(void) {
   use_on_fast_path();
   sleep_once();
@@ -79,7 +79,7 @@ static void sleep_and_end(void) {
   *(hk_heap_t **)(void *)&variable = NO_HEAP;
 }
 
-/* ---- The others. */
+/* ---- The other threads. */
 
 static void take(void) {
   if (hk_attachment_take(&attachment, NO_HEAP, &is_busy)) used++;
@@ -90,7 +90,7 @@ static void take_twice(void) {
   take();
 }
 
-/* A thread that has the heap knows it. */
+/* The attachment's state agrees with the thread's variable. */
 static void expect_known(void) {
   hk_attachment_state_t state = hk_attachment_state(&attachment);
   CHECK(state != hk_attachment_examined && state != hk_attachment_ended, "an examination ends");

@@ -1,4 +1,4 @@
-// The checker's records of addresses, for one execution. A forgotten record is cleared and keeps its room: otherwise
+// The checker's records of addresses, for one execution. Forgetting a record clears it and keeps its room. Otherwise
 // the checker would spend most of its time on making the same records for each execution.
 #ifndef HK_TESTS_MODEL_CHECK_BY_ADDRESS_H
 #define HK_TESTS_MODEL_CHECK_BY_ADDRESS_H
@@ -11,7 +11,7 @@ namespace model_check {
 template <typename Record>
 class ByAddress {
  public:
-  // As the execution left it; one that it has not asked for yet is clear.
+  // Returns the execution's record of the address, a clear one at first.
   Record &operator[](uintptr_t address) {
     Entry &entry = entries_[address];
     if (entry.execution != execution_) {

@@ -1,8 +1,8 @@
 // Explores the scenarios of a program, all or those named.
 //
-//   --expect <text>    a mutant: some scenario must fail, with a sentence that has this text in it
-//   --every-order      runs each also without leaving out orders that make no difference: none may be found that does
-//   --list             the scenarios' names
+//   --expect <text>    for a mutant: a scenario has to fail, with a sentence that contains this text
+//   --every-order      also runs each with the orders that make no difference, and checks that they make none
+//   --list             prints the scenarios' names
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -23,7 +23,7 @@ bool IsWanted(const std::vector<std::string> &names, const char *name) {
   return names.empty();
 }
 
-// At the length that is asked for.
+// Returns the scenario with the bound for the test scale.
 scenario_t AtScale(scenario_t scenario) {
   if (hakmem_test::Scale() < 1 && scenario.preemptions_in_short != 0)
     scenario.preemptions = scenario.preemptions_in_short;
@@ -51,7 +51,7 @@ model_check::Result Run(const scenario_t &scenario) {
   return result;
 }
 
-// Whether the same behaviours are found with and without sleep sets.
+// Returns whether the search finds the same behaviours with and without sleep sets.
 bool AgreesWithEveryOrder(const scenario_t &scenario) {
   std::unordered_set<uint64_t> reduced, all;
   (void)model_check::Explore(scenario, model_check::Effort{kExecutionsMax, false, &reduced});

@@ -28,7 +28,7 @@ constexpr unsigned kFinishRunner = kThreadsMax, kSetupRunner = kThreadsMax + 1;
 struct Runner {
   ucontext_t context;
   jmp_buf resume;
-  jmp_buf base;  // where its loop waits for a body: what is left of an abandoned execution is forgotten
+  jmp_buf base;  // where its loop waits for a body; an abandoned execution's frames are dropped
   bool is_made = false;
   void (*body)() = nullptr;
   bool has_ended = true;
@@ -41,7 +41,7 @@ jmp_buf scheduler;
 unsigned current;
 Phase phase = Phase::kOff;
 
-// The program's own thread-local variables: each coroutine has its own values of them.
+// The program's own thread-local variables. Each coroutine has its own values.
 char *locals_start;
 size_t locals_bytes;
 std::vector<char> locals_at_start;
@@ -52,7 +52,7 @@ int FindThreadLocals(dl_phdr_info *info, size_t, void *) {
     locals_start = static_cast<char *>(info->dlpi_tls_data);
     locals_bytes = info->dlpi_phdr[i].p_memsz;
   }
-  return 1;  // the program comes first, and is all we want
+  return 1;  // the program comes first, and no other module is needed
 }
 
 void PrepareOnce() {
@@ -75,7 +75,7 @@ void RunnerLoop(unsigned index) {
   SwitchToScheduler();
 }
 
-// Gives a runner a body; it starts at the next Resume.
+// Gives a runner a body, which starts at the next Resume.
 void Assign(unsigned index, void (*body)()) {
   Runner &runner = runners[index];
   runner.body = body;
@@ -84,7 +84,7 @@ void Assign(unsigned index, void (*body)()) {
   if (runner.is_made) memcpy(runner.resume, runner.base, sizeof(jmp_buf));
 }
 
-// Lets a runner go on until it waits or ends.
+// Runs a runner until it waits or ends.
 void Resume(unsigned index) {
   Runner &runner = runners[index];
   current = index;
@@ -111,7 +111,7 @@ void Wait() {
 struct Node {
   unsigned count;
   unsigned taken;
-  uint8_t candidates[kThreadsMax];  // of a scheduling choice
+  uint8_t candidates[kThreadsMax];  // of a choice between threads
 };
 
 std::vector<Node> path;
@@ -152,13 +152,13 @@ struct Use {
 
 unsigned thread_count;
 Operation pending[kThreadsMax];
-unsigned asleep;  // mask: their pending operation first was tried, and nothing since depends on it
+unsigned asleep;  // mask of threads: their pending operation was tried first, and no later one depends on it
 std::unordered_set<uintptr_t> shared;
 ByAddress<Use> uses;
 bool found_shared;
 std::string violation;
 unsigned steps;
-unsigned preemptions, preemptions_max;  // threads that were stopped though they could go on; 0: no bound
+unsigned preemptions, preemptions_max;  // switches from threads that could go on, and their bound; 0: none
 size_t visible_count;
 Effort effort;
 Result result;
@@ -185,8 +185,8 @@ unsigned EnabledMask() {
   return mask;
 }
 
-// The thread whose pending operation comes next; updates who is asleep. Threads go on before others are tried, so that
-// the first execution is one after the other.
+// Returns the thread whose pending operation comes next, and updates `asleep`. It tries the last thread first, so that
+// the first execution runs the threads one after the other.
 unsigned ChooseThread(unsigned enabled, unsigned last) {
   unsigned order[kThreadsMax], count = 0;
   unsigned candidates = enabled & ~asleep;
@@ -199,7 +199,7 @@ unsigned ChooseThread(unsigned enabled, unsigned last) {
   unsigned taken = Choose(count);
   unsigned thread = order[taken];
   if (goes_on && thread != last) preemptions++;
-  /* With a bound, what sleeps could be what the bound leaves out elsewhere. */
+  /* With a bound there are no sleep sets: they could leave out an order that the bound leaves out elsewhere. */
   if (preemptions_max != 0 || effort.every_order) return thread;
   unsigned tried = asleep;
   for (unsigned i = 0; i < taken; i++) tried |= 1u << order[i];
@@ -218,7 +218,7 @@ End RunThreads(const scenario_t &scenario) {
   phase = Phase::kThreads;
   asleep = 0;
   for (unsigned i = 0; i < thread_count; i++) Assign(i, scenario.thread[i]);
-  for (unsigned i = 0; i < thread_count && !IsOver(); i++) Resume(i);  // to its first visible operation
+  for (unsigned i = 0; i < thread_count && !IsOver(); i++) Resume(i);  // up to its first visible operation
   for (unsigned last = 0; !IsOver();) {
     unsigned enabled = EnabledMask();
     if (enabled == 0) break;

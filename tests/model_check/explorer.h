@@ -2,8 +2,8 @@
 // is a list of choices, and the next one differs in the last choice that has an alternative left.
 //
 // Threads change only before a visible operation: one on an atomic variable, lock or futex that two threads use and one
-// of them writes (which those are is found out on the way: when one is found, the search starts again). Of two orders
-// that differ only in neighbouring operations that do not depend on each other, one is run (sleep sets: P. Godefroid,
+// of them writes. The search finds these variables on the way, and starts again when it finds one. Of two orders that
+// differ only in neighbouring operations that do not depend on each other, it runs one (sleep sets: P. Godefroid,
 // "Partial-Order Methods for the Verification of Concurrent Systems", 1996).
 #ifndef HK_TESTS_MODEL_CHECK_EXPLORER_H
 #define HK_TESTS_MODEL_CHECK_EXPLORER_H
@@ -21,46 +21,46 @@ constexpr unsigned kThreadsMax = CHECKER_THREADS_MAX;
 
 struct Result {
   std::string violation;    // empty: none
-  uint64_t executions = 0;  // to their end
-  uint64_t pruned = 0;      // given up: another order of the same operations was run
+  uint64_t executions = 0;  // those that ran to their end
+  uint64_t pruned = 0;      // those given up, since another order of the same operations was run
   uint64_t outcomes = 0;    // one bit each
   size_t shared = 0;        // visible variables
   size_t longest = 0;       // visible operations of one execution
 };
 
 struct Effort {
-  uint64_t executions_max = 0;  // more are a violation too, for then not everything was looked at
-  bool every_order = false;     // no sleep sets: also orders that make no difference
-  // What differs, if somebody asks: what each thread did and found, in its own order; one number for each.
+  uint64_t executions_max = 0;  // more are a violation too, since the search is not complete then
+  bool every_order = false;     // without sleep sets: also orders that make no difference
+  // Receives, unless null, a number for each behaviour: what each thread did and found, in its own order.
   std::unordered_set<uint64_t> *behaviours = nullptr;
 };
 Result Explore(const scenario_t &scenario, const Effort &effort);
 
-// ---- For the parts of the checker, while a scenario runs.
+// ---- For the other parts of the checker, while a scenario runs.
 
 enum class Phase { kOff, kSetup, kThreads, kFinish };
 Phase CurrentPhase();
 
-// The number of the running thread. In Phase::kThreads only.
+// Returns the number of the running thread. In Phase::kThreads only.
 unsigned CurrentThread();
 
-// A choice of `count` possibilities, 0 to count - 1: each is tried.
+// Returns a choice of 0 to count - 1. The search tries each.
 unsigned Choose(unsigned count);
 
-// The running thread is about to do something visible to `where`. Returns when it is its turn; not before `*blocked`,
-// unless that is null, is false.
+// Announces a visible operation of the running thread on `where`. Returns when it is the thread's turn and `*blocked`,
+// unless `blocked` is null, is false.
 void Arrive(uintptr_t where, bool writes, const bool *blocked = nullptr);
 
-// Ends this execution.
+// Ends this execution with a violation.
 [[noreturn]] void Fail(const std::string &what);
 
-// Counts towards the bound of what one execution may do: a loop that does not end is a violation.
+// Counts a step of the execution. Too many are a violation: a loop that does not end.
 void CountStep();
 
-// A line for the trace that is printed with a violation.
+// Adds a line to the trace, which a violation prints.
 void Record(const char *what, uintptr_t where, uint64_t value, const void *code);
 
-// Whether the address is a coroutine's stack or a thread-local variable: nobody else's.
+// Returns whether the address is on a coroutine's stack or in a thread-local variable, which no other thread uses.
 bool IsPrivate(uintptr_t address);
 
 }  // namespace model_check

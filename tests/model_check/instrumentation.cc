@@ -1,6 +1,6 @@
-// What code that is compiled with -fsanitize=thread calls: here ThreadSanitizer's library is not linked, and the model
-// checker stands in its place. So the allocator's own lines are what is checked, with the orders that they are compiled
-// with, and every plain access too.
+// The functions that code compiled with -fsanitize=thread calls. The model checker is linked in the place of
+// ThreadSanitizer's library. So it checks the allocator's own lines, with the orders that they are compiled with, and
+// every plain access too.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -84,7 +84,7 @@ ATOMIC(16)
 ATOMIC(32)
 ATOMIC(64)
 
-/* Compilers make calls of these of what was an assignment; the linker sends them here. */
+/* Compilers turn some assignments into calls of these. The linker's --wrap leads the calls here. */
 void *__real_memset(void *target, int byte, size_t bytes);
 void *__real_memcpy(void *target, const void *source, size_t bytes);
 void *__wrap_memset(void *target, int byte, size_t bytes) {

@@ -1,6 +1,6 @@
-/* The checker checked: small programs of which it is known what the C memory model allows. Each lists all outcomes that
- * may occur, and every one of them must, but for load buffering, which the model leaves out and says so. An outcome
- * is made of what the threads read, one bit each, the first one highest. */
+/* Checks the checker by small programs for which the outcomes that the C memory model allows are known. Each lists all
+ * of them, and each has to occur. Load buffering is the exception: the checker does not model it, and the list says so.
+ * An outcome is the bits that the threads read, the first one highest. */
 #include "base/atomic.h"
 #include "model_check/checker.h"
 #include "os/os.h"
@@ -52,7 +52,7 @@ static void receive_data(void) {
   seen[2] = 1;
 }
 
-/* ---- Release sequence: a read-modify-write between keeps what was released. */
+/* ---- Release sequence: a read-modify-write in between passes the release on. */
 static void add_to_y(void) {
   if (hk_load_relaxed(&y) == 1) (void)hk_add_relaxed(&y, 1);
 }
@@ -61,18 +61,18 @@ static void receive_two(void) {
   seen[2] = 1;
   seen[3] = hk_load_relaxed(&x);
 }
-/* ---- A plain store of another thread between does not. */
+/* ---- A store of another thread in between does not. */
 static void store_two(void) {
   if (hk_load_relaxed(&y) == 1) hk_store_relaxed(&y, 2);
 }
 
-/* ---- Coherence: two loads of one variable do not go back. */
+/* ---- Coherence: the later of two loads of a variable does not read an older value. */
 static void read_x_twice(void) {
   seen[2] = hk_load_relaxed(&x);
   seen[3] = hk_load_relaxed(&x);
 }
 
-/* ---- Two readers of two writers need not agree (arm64 agrees, POWER does not, C does not say). */
+/* ---- Two readers may see two writers' stores in different orders (POWER and C allow it, arm64 does not). */
 static void read_xy(void) {
   seen[0] = hk_load_acquire(&x);
   seen[1] = hk_load_acquire(&y);
@@ -92,7 +92,7 @@ static void read_y_write_x(void) {
   hk_store_relaxed(&x, 1);
 }
 
-/* ---- Two writers of two variables: each may be overwritten by who wrote it first. */
+/* ---- Two writers of two variables: in each variable either store may be the last. */
 static void write_xy(void) {
   hk_store_relaxed(&x, 1);
   hk_store_relaxed(&y, 2);
@@ -107,7 +107,7 @@ static void report_2w(void) {
   report();
 }
 
-/* ---- Causality over a third thread. */
+/* ---- Causality through a third thread. */
 static void pass_on(void) {
   if (hk_load_acquire(&x) == 1) hk_store_release(&y, 1);
 }
@@ -146,7 +146,7 @@ static struct { uint8_t left, right; } bytes;
 static void write_byte_0(void) { bytes.left = 1; }
 static void write_byte_1(void) { bytes.right = 1; }
 
-/* ---- What no execution may do. */
+/* ---- Violations. */
 static void wait_for_x(void) { hk_os_wait((const uint32_t *)&x, 0); }
 static void turn_for_ever(void) {
   while (hk_load_relaxed(&x) == 0) continue;

@@ -34,7 +34,7 @@ static void set_up_two(void) { set_up(2); }
 static void set_up_three(void) { set_up(3); }
 static void set_up_four(void) { set_up(4); }
 
-/* ---- In a child of fork: the locks' page was wiped. */
+/* ---- In a child of fork: the kernel has wiped the locks' page. */
 
 static unsigned repairs;
 
@@ -43,7 +43,7 @@ static void repair(void) { repairs++; }
 static void set_up_child(void) {
   CHECK(hk_lock_init(repair), "there is memory");
   set_up(2);
-  hk_lock_acquire(hk_lock_space); /* a thread that is not in the child */
+  hk_lock_acquire(hk_lock_space); /* for a thread that the child does not have */
   checker_wipe_last_mapping();
 }
 
@@ -54,7 +54,7 @@ static void add_repaired(void) {
   hk_lock_release(hk_lock_space);
 }
 
-/* What the repair makes anew and no lock guards. */
+/* A thread waits for the repair without a lock. */
 static void wait_and_see(void) {
   hk_lock_wait_for_repair();
   CHECK(repairs == 1, "who waits for the repair sees it");

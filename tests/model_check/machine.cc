@@ -16,7 +16,7 @@ namespace model_check {
 namespace {
 
 constexpr size_t kMemoryBytes = size_t{1} << 28;
-constexpr size_t kMemoryAlignment = size_t{1} << 30;  // all of it in one region of the region map
+constexpr size_t kMemoryAlignment = size_t{1} << 30;  // all memory lies in one region of the region map
 constexpr unsigned kLocks = 8;
 
 uintptr_t memory;
@@ -47,7 +47,7 @@ struct State {
   std::vector<Freed> freed;
   Lock locks[kLocks];
   Sleeper sleepers[kThreadsMax];
-  bool one_woke_early = false;  // of all waits in an execution: one that returns for no reason shows what it does
+  bool one_woke_early = false;  // one wait of an execution may return for no reason, which suffices to check it
 };
 State state, kept;
 
@@ -69,7 +69,7 @@ bool IsFree(const Mapping &range) {
   return range.end <= memory + kMemoryBytes;
 }
 
-// The lowest free place: what was given back is used again before anything else.
+// Returns the lowest free place, so that unmapped memory is used again first.
 uintptr_t FindPlace(size_t bytes, size_t alignment) {
   uintptr_t lowest = 0;
   auto consider = [&](uintptr_t from) {
@@ -83,7 +83,7 @@ uintptr_t FindPlace(size_t bytes, size_t alignment) {
 
 bool IsThread() { return CurrentPhase() == Phase::kThreads; }
 
-// The system's own bookkeeping of what is mapped.
+// Mapping and unmapping are visible operations on the system's records.
 void ArriveAtSystem() {
   if (IsThread()) Arrive(reinterpret_cast<uintptr_t>(&state), true);
 }
@@ -210,7 +210,7 @@ bool hk_os_purge(void *start, size_t bytes) {
   return true;
 }
 
-/* It is short of memory, and takes it at once. */
+/* The program's memory is not locked. */
 bool hk_os_purge_if_locked(void *, size_t) { return false; }
 
 hk_os_purge_t hk_os_purge_lazily(void *start, size_t bytes) {
@@ -218,7 +218,7 @@ hk_os_purge_t hk_os_purge_lazily(void *start, size_t bytes) {
   return hk_os_purge_lazy;
 }
 
-/* The system may refuse these. */
+/* The system refuses the first two, as it may. */
 bool hk_os_resize(void *, size_t, size_t) { return false; }
 bool hk_os_move(void *, size_t, void *, size_t) { return false; }
 bool hk_os_wipe_on_fork(void *, size_t) { return true; }
@@ -246,7 +246,7 @@ void hk_os_wait(const uint32_t *word, uint32_t expected) {
   Arrive(address, true, &me.asleep);
 }
 
-/* No scenario has the purge thread: it sleeps under no lock, and does what any thread does. */
+/* No scenario has the purge thread itself, which sleeps without a lock and does what other threads do. */
 bool hk_os_wait_for(const uint32_t *word, uint32_t expected, uint64_t) {
   hk_os_wait(word, expected);
   return true;
@@ -256,7 +256,7 @@ unsigned hk_os_thread_count(void) { return 0; }
 bool hk_os_thread_has_end(void) { return true; }
 bool hk_os_thread_is_ending(void) { return false; }
 hk_os_thread_t hk_os_thread_self(void) { return {1, 0}; }
-/* A scenario with threads that sleep says it itself. */
+/* Scenarios with threads that sleep define their own. */
 __attribute__((weak)) bool hk_os_thread_sleeps(const hk_os_thread_t *) { return false; }
 bool hk_os_bare_thread_claim(void) { return false; }
 bool hk_os_bare_thread_is_claimed(void) { return false; }
@@ -281,7 +281,7 @@ void hk_os_wake_one(const uint32_t *word) {
   Record("futex: wake", address, woken, __builtin_return_address(0));
 }
 
-// ---- The rest: nothing of it happens here.
+// ---- The rest, which has no effect here.
 
 void hk_os_write_stderr(const char *, size_t) {}
 void hk_os_keep_stderr(void) {}

@@ -1,5 +1,5 @@
-// The modelled machine: a system of os/os.h with memory that is given to the next one at once, futexes, and locks for
-// the programs that do not check os/lock.c itself.
+// The modelled machine: an implementation of os/os.h. Unmapped memory is used again at once. It has futexes, and locks
+// for the programs that do not check os/lock.c itself.
 #ifndef HK_TESTS_MODEL_CHECK_MACHINE_H
 #define HK_TESTS_MODEL_CHECK_MACHINE_H
 
@@ -7,18 +7,18 @@
 
 namespace model_check {
 
-// Whether the address can be handed out by hk_os_reserve.
+// Returns whether hk_os_reserve may return memory at the address.
 bool IsOfMachine(uintptr_t address);
 
-// A lock that keeps its word: one thread has it, and what it did the next one sees.
+// A correct lock: one thread has it at a time, and the next one sees what it did.
 void MachineLock(unsigned id);
 void MachineUnlock(unsigned id);
 
 // ---- For the explorer.
 
 void ResetMachine();
-void KeepMachine();     // as setup left it
-void RestoreMachine();  // to that
+void KeepMachine();     // saves the state after setup
+void RestoreMachine();  // to the saved state
 
 }  // namespace model_check
 

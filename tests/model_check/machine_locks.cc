@@ -1,4 +1,4 @@
-// os/lock.h for the programs that take the locks for granted: lock_scenarios.c checks os/lock.c itself.
+// os/lock.h by the machine's locks, for all programs but that of lock_scenarios.c, which checks os/lock.c itself.
 #include "model_check/machine.h"
 #include "os/lock.h"
 

@@ -1,5 +1,5 @@
-# The proof that the checker can fail: each of these is a mistake that somebody could make, and is caught. weakened.h
-# has the operations in capitals.
+# Mutants prove that the checker can fail: each is a mistake that an author could make, and the checker has to find it.
+# weakened.h has the operations in capitals.
 #
 #   hk_add_model_mutant(<name> <scenario> <source> <its text> <weakened> <what the checker says>)
 
@@ -33,7 +33,7 @@ hk_add_model_mutant(drain_ignores_marks remote_double_free heap/remote.c
   "an execution does not end"
 )
 
-# ---- Heaps that change hands.
+# ---- Heaps that change their thread.
 hk_add_model_mutant(slot_filled_relaxed exit_and_reuse heap/pool.c
   "hk_compare_exchange_weak_release(&slots[i]" "RELAXED_COMPARE_EXCHANGE(&slots[i]"
   "data race"
@@ -114,7 +114,7 @@ hk_add_model_mutant(exit_keeps_batches exit_of_both heap/thread.c
   "no block is lost"
 )
 
-# ---- Spans that change hands.
+# ---- Spans that change their heap.
 hk_add_model_mutant(drain_of_a_moved_span steal_and_adopt heap/remote.c
   "HK_UNLIKELY(owner != heap)" "(void)owner, false"
   "data race"
@@ -154,7 +154,7 @@ hk_add_model_mutant(drain_overlooks_what_comes drain_and_push_of_the_last heap/p
   "what came meanwhile is looked at too"
 )
 
-# ---- Who is first.
+# ---- Two threads at once.
 hk_add_model_mutant(run_closed_in_two_steps run_free_and_free space/run.c
   "hk_compare_exchange_acquire(&head->state" "TWO_STEP_COMPARE_EXCHANGE(&head->state"
   "one of two frees is the first"
@@ -177,7 +177,7 @@ hk_add_model_mutant(recent_written_relaxed region_enter_and_enter space/region_m
   "who entered a region finds its leaf"
 )
 
-# ---- Memory that is given back.
+# ---- Memory that is purged.
 hk_add_model_mutant(purge_of_what_is_free purge_and_two_reuse space/purge.c
   "hk_os_purge_t purged = give_back_runs(victim);"
   "hk_lock_acquire(hk_lock_space);
@@ -245,7 +245,8 @@ hk_add_model_mutant(attachment_loose_is_emptied sleep_and_take_twice heap/attach
   "a thread that has a heap finds it"
 )
 hk_add_model_mutant(attachment_emptied_relaxed end_and_take heap/attachment.c
-  "hk_store_release(hk_load_relaxed(&attachment->variable), empty)" "hk_store_relaxed(hk_load_relaxed(&attachment->variable), empty)"
+  "hk_store_release(hk_load_relaxed(&attachment->variable), empty)"
+  "hk_store_relaxed(hk_load_relaxed(&attachment->variable), empty)"
   "data race"
 )
 hk_add_model_mutant(attachment_end_without_wait end_and_take heap/attachment.c

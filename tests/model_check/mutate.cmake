@@ -1,4 +1,4 @@
-# Writes OUTPUT: the file SOURCE, in which the text that the file MUTANT names is weakened. It must be there once.
+# Writes OUTPUT: the file SOURCE with the weakened text of the file MUTANT. SOURCE has to have the original text once.
 include("${MUTANT}")
 file(READ "${SOURCE}" source)
 string(FIND "${source}" "${text}" first)

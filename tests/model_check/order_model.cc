@@ -9,15 +9,16 @@
 namespace model_check {
 namespace {
 
-constexpr unsigned kSpuriousMax = 1;  // failures without a reason, of a weak compare-exchange, for each thread
-constexpr unsigned kOutdatedMax = 2;  // loads of one value that is not the newest, and updates of such values, for each
-                                      // thread: a loop then gets on
+// A thread's failures of a weak compare-exchange without a reason.
+constexpr unsigned kSpuriousMax = 1;
+// A thread's loads of one value that is not the newest, and updates of such values. The bound lets loops end.
+constexpr unsigned kOutdatedMax = 2;
 
 uint8_t MaskOf(uintptr_t address, size_t bytes) {
   return static_cast<uint8_t>(((1u << bytes) - 1) << (address & (kGranuleBytes - 1)));
 }
 
-// ---- Ranges that a scenario says something about, and those that are not mapped.
+// ---- Ranges with a scenario's rule, and unmapped ones.
 
 struct Range {
   uintptr_t start;
@@ -34,7 +35,7 @@ bool IsIn(const std::vector<Range> &ranges, uintptr_t address) {
   return false;
 }
 
-// A range whose contents went, for accesses that come later.
+// A cleared range, for later accesses.
 struct Wipe {
   Range range;
   unsigned thread;
@@ -91,7 +92,7 @@ void CheckMapped(uintptr_t address, bool writes, const void *code) {
   }
 }
 
-// One granule's part of an access.
+// Notes the part of an access that lies in one granule.
 Shadow &NoteAccess(uintptr_t address, size_t bytes, bool writes, bool atomic, const void *code) {
   CheckMapped(address, writes, code);
   Shadow &shadow = shadows[GranuleOf(address)];
@@ -123,10 +124,10 @@ Shadow &NoteAccess(uintptr_t address, size_t bytes, bool writes, bool atomic, co
 
 struct Message {
   uint64_t value;
-  Clock seen;             // when each thread read or wrote it first; 0: not yet
-  Clock release;          // what an acquire that reads it learns; zero: nothing
-  Clock loads;            // how often each thread read it
-  bool consumed = false;  // the next one is a read-modify-write of this one: nothing comes between
+  Clock seen;             // each thread's time of its first read or write; 0: none
+  Clock release;          // the clock that an acquire of it joins; zero: none
+  Clock loads;            // each thread's number of reads
+  bool consumed = false;  // the next message is a read-modify-write of this one: none may come between
 };
 // In modification order.
 struct History {
@@ -144,7 +145,7 @@ std::vector<Message> &Variable(uintptr_t address, unsigned bytes) {
   return messages;
 }
 
-// The oldest message that the running thread may still read: the newest that has happened for it.
+// Returns the oldest message that the running thread may still read: the newest that has happened for it.
 size_t OldestVisible(const std::vector<Message> &messages) {
   for (size_t i = messages.size(); i-- > 1;) {
     for (unsigned thread = 0; thread < kThreadsMax; thread++) {
@@ -173,8 +174,8 @@ void Insert(uintptr_t address, unsigned bytes, size_t after, uint64_t value, int
   if (is_newest) WriteMemory(address, bytes, value);
 }
 
-// The messages that the running thread may put a new one behind, the newest first. All but the newest only so often.
-// Good until the next call.
+// Returns the messages that the running thread may put a new one behind, the newest first. All but the newest come only
+// kOutdatedMax times a thread. The result is valid until the next call.
 const std::vector<size_t> &PlacesToWrite(const std::vector<Message> &messages) {
   static std::vector<size_t> places;
   places.assign(1, messages.size() - 1);
@@ -189,7 +190,7 @@ void CountOutdated(const std::vector<Message> &messages, size_t place) {
   if (place + 1 < messages.size()) outdated_count[CurrentThread()]++;
 }
 
-// Begins an atomic access of a thread: waits for its turn. False when it has just to be done.
+// Begins an atomic access of a thread, and waits for its turn. Returns false when the access needs no choice.
 bool Begin(uintptr_t address, unsigned bytes, bool writes, int order, const void *code) {
   if (CurrentPhase() != Phase::kThreads || IsPrivate(address)) return false;
   CountStep();
@@ -250,7 +251,7 @@ void PlainAccess(uintptr_t address, size_t bytes, bool writes, const void *code)
       Record(writes ? "racy write" : "racy read", address, ReadMemory(GranuleOf(address), kGranuleBytes), code);
     } else if (by_thread) {
       Shadow &shadow = NoteAccess(address, part, writes, false, code);
-      if (writes && shadow.has_atomic) { /* its history ends: the next atomic access finds the new value */
+      if (writes && shadow.has_atomic) { /* ends the variable's history: the next atomic access finds the new value */
         for (size_t i = 0; i < part; i++) variables.Erase(address + i);
       }
     }
@@ -334,7 +335,7 @@ CompareResult AtomicCompareExchange(uintptr_t address, unsigned bytes, uint64_t 
     bool equal = messages[i].value == expected;
     bool may_write = i == newest || (!messages[i].consumed && outdated_count[CurrentThread()] < kOutdatedMax);
     if (equal && may_write) options.push_back(Option{i, true});
-    /* An old value is read once at most: a loop around this would otherwise never end. */
+    /* A thread reads an old value once at most: otherwise a loop around this would never end. */
     bool is_news = i == newest || messages[i].seen.at[CurrentThread()] == 0;
     if (!equal && is_news) options.push_back(Option{i, false});
   }

@@ -1,11 +1,11 @@
-/* heap/purge_drain.c, span.c: a span all of whose blocks wait for its owner, while the owner does what it does. */
+/* heap/purge_drain.c, span.c: the purge thread drains a span whose blocks wait for an owner that runs meanwhile. */
 #include "heap/purge_drain.h"
 
 #include "heap/mid.h"
 #include "heap/steal.h"
 #include "model_check/scenario_tools.h"
 
-/* ---- A tiny class's span: the last that the owner does with it is to allocate from it no longer. */
+/* ---- A tiny class's span: the owner's last step with it is to deactivate it. */
 
 #define TINY_COUNT (HK_SLAB_BYTES / HK_TINY_MAX_BYTES)
 
@@ -18,7 +18,7 @@ static void link_from(unsigned i) {
 
 static void post_from(unsigned i) { (void)hk_remote_post(owner, all[i], all[all_count - 1]); }
 
-/* All its blocks are handed out, its bin allocates from it, and nothing waits yet. */
+/* All of the span's blocks are in use, it is its bin's active span, and no block waits. */
 static void set_up_active(void) {
   set_up_heaps();
   ignore_offers();
@@ -36,15 +36,15 @@ static void set_up_active(void) {
 
 static void post_all(void) { post_from(0); }
 
-static void rescue(void) { (void)hk_purge_drain(1, 0); }
+static void drain_for_owner(void) { (void)hk_purge_drain(1, 0); }
 
-/* Whoever gets the slab describes it anew. */
+/* The next owner of the slab describes it anew. */
 static void drain_and_reuse(void) {
-  rescue();
+  drain_for_owner();
   if (hk_load_relaxed(&span->owner) == NULL) (void)hk_span_acquire(other, BLOCK_CLASS);
 }
 
-/* As in a refill that found nothing to take up. */
+/* As in a refill that has found no block. */
 static void end_allocating(void) { hk_span_deactivate(owner, BLOCK_CLASS); }
 
 static bool is_span_of(const hk_heap_t *heap) {
@@ -52,7 +52,7 @@ static bool is_span_of(const hk_heap_t *heap) {
 }
 
 static void expect_given_back_once(void) {
-  rescue();
+  drain_for_owner();
   hk_remote_drain(owner);
   CHECK(owner->damaged == NULL, "nothing is damaged");
   CHECK(!is_span_of(owner), "a span without a block in use is given back");
@@ -71,7 +71,7 @@ static void expect_active_kept(void) {
   CHECK(length_of(owner->bin[BLOCK_CLASS].free) == all_count, "and gets its blocks");
 }
 
-/* ---- A span of few blocks, of the largest mid class, which its bin does not allocate from. */
+/* ---- A span of few blocks, of the largest mid class, that is not its bin's active span. */
 
 #define FEW_CLASS (HK_CLASS_COUNT - 1)
 
@@ -131,7 +131,7 @@ static void expect_all_up(void) {
 }
 
 static void expect_few_given_back(void) {
-  rescue();
+  drain_for_owner();
   CHECK(!hk_remote_is_pending(owner), "what came meanwhile is looked at too");
   expect_all_up();
 }
@@ -142,7 +142,7 @@ static void expect_one_in_use(void) {
   CHECK(length_of(span->own.free) == all_count - 1, "nothing lost, nothing twice");
 }
 
-/* ---- The span moves: its owner's thread ends, and another one takes it. */
+/* ---- The span moves: its owner's thread ends, and another thread steals the span. */
 
 static void set_up_to_move(void) {
   set_up_few();
@@ -167,7 +167,7 @@ static void expect_moved(void) {
 }
 
 #if HK_SAFETY
-/* ---- Misuse: a block that waits is freed once more while it is being sorted. */
+/* ---- Misuse: a thread frees a block that waits once more, while the drain sorts it. */
 
 static void set_up_misuse(void) {
   set_up_all_but_one();
@@ -191,28 +191,34 @@ const scenario_t scenarios[] = {
      .finish = expect_given_back_once},
     {.name = "drain_of_what_is_active",
      .setup = set_up_active,
-     .thread = {post_all, rescue},
+     .thread = {post_all, drain_for_owner},
      .finish = expect_active_kept},
     {.name = "drain_and_push_of_the_last",
      .setup = set_up_all_but_one,
-     .thread = {send_first, rescue},
+     .thread = {send_first, drain_for_owner},
      .finish = expect_few_given_back},
-    {.name = "drain_and_drain", .setup = set_up_all_but_one, .thread = {drain, rescue}, .finish = expect_one_in_use},
+    {.name = "drain_and_drain",
+     .setup = set_up_all_but_one,
+     .thread = {drain, drain_for_owner},
+     .finish = expect_one_in_use},
     {.name = "drain_and_drain_and_push",
      .setup = set_up_all_but_two,
-     .thread = {send_first, drain, rescue},
+     .thread = {send_first, drain, drain_for_owner},
      .finish = expect_one_in_use},
     {.name = "drain_and_drain_and_push_of_the_last",
      .setup = set_up_all_but_one,
-     .thread = {send_first, drain, rescue},
+     .thread = {send_first, drain, drain_for_owner},
      .finish = expect_all_up},
     {.name = "drain_and_steal",
      .setup = set_up_to_move,
-     .thread = {leave_and_steal, rescue},
+     .thread = {leave_and_steal, drain_for_owner},
      .finish = expect_moved,
      .preemptions = 2},
 #if HK_SAFETY
-    {.name = "drain_and_double_free", .setup = set_up_misuse, .thread = {send_again, rescue}, .finish = expect_an_end},
+    {.name = "drain_and_double_free",
+     .setup = set_up_misuse,
+     .thread = {send_again, drain_for_owner},
+     .finish = expect_an_end},
 #endif
     {.name = NULL},
 };

@@ -1,7 +1,7 @@
-/* heap/remote.c: blocks that other threads free, on their way home. */
+/* heap/remote.c: blocks that other threads free, on their way to the owner. */
 #include "model_check/scenario_tools.h"
 
-/* What the program wrote into a block before it gives it away: the owner must have nothing to do with it before. */
+/* The program writes into a block before it frees it: until then the owner must not touch the block. */
 static void use(hk_block_t *block) { block[1].next = block; }
 
 static void send_batch(void) {
@@ -27,7 +27,7 @@ static void drain_twice(void) {
 
 static void expect_all(void) { expect_home(0xf); }
 
-/* ---- The owner allocates as it drains: what it gets is its own at once. */
+/* ---- The owner allocates after a drain, and uses the blocks at once. */
 
 static unsigned handed_out;
 
@@ -41,8 +41,8 @@ static void drain_and_use(void) {
 
 static void expect_rest(void) { expect_home(0xfu & ~handed_out); }
 
-/* ---- ABA: a block that is the head of `incoming` comes home, is handed out, and is the head again, while another
- * thread has read it as the head. */
+/* ---- ABA: another thread has read a block as the head of `incoming`. Meanwhile the owner drains and allocates that
+ * block, and it becomes the head again. */
 
 static _Atomic(hk_block_t *) mailbox;
 static unsigned expected_home;
@@ -87,14 +87,14 @@ static void expect_mail(void) {
 }
 
 #if HK_SAFETY
-/* ---- Misuse: two threads free one block at the same moment, each sure that it is the first. */
+/* ---- Misuse: two threads free one block at the same moment, and for each its own free is the first. */
 
 static hk_heap_t *third;
 
 static void set_up_misuse(void) {
   set_up_heaps();
   third = hk_heap_take();
-  /* The link, the seal and the hint behind them. */
+  /* Both threads write the link, the seal and the hint behind them. */
   for (unsigned i = 0; i < 3; i++) checker_allow_races(blocks[i], sizeof(hk_block_t) + sizeof(hk_block_t *));
 }
 
@@ -112,8 +112,8 @@ static void free_it_last(void) {
 
 static void drain_once(void) { hk_remote_drain(owner); }
 
-/* The one link of the block is in two chains: what was behind it in one of them may be lost, which nobody notices when
- * the block itself came home once. That everything here ends is part of the check. */
+/* The block is in two chains with one link. One chain may lose the blocks behind it, which stays unnoticed if the owner
+ * gets the block itself once. Every drain has to end, too. */
 static void expect_no_harm(void) {
   hk_remote_drain(owner);
   unsigned found = take_all_home();
@@ -122,14 +122,14 @@ static void expect_no_harm(void) {
   CHECK((found & 8) == 0, "no block comes home that nobody freed");
 }
 
-/* The same with an owner that allocates meanwhile: of the blocks that were freed once, each is handed out once. */
+/* The same with an owner that allocates meanwhile: it gets each block that was freed once at most once. */
 static void expect_others_once(void) {
   hk_remote_drain(owner);
   CHECK((take_all_home() & handed_out & 6) == 0, "no other block is handed out twice");
 }
 
-/* The block itself may be found twice, for its second free comes when it is in use again. The blocks stay as they are:
- * what a program writes there would race by its own fault. */
+/* The owner may get the block itself twice: its second free comes when it is in use again. The owner does not write
+ * into the blocks, since such a program's writes race. */
 static void drain_and_take(void) {
   hk_remote_drain(owner);
   for (hk_block_t *block; (block = pop_block(owner)) != NULL;) {

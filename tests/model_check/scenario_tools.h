@@ -1,5 +1,5 @@
-/* What the allocator's scenarios have in common: a few blocks of one heap, and where they are in the end. Part of each
- * program, for it has to be instrumented. */
+/* Common code of the allocator's scenarios: a few blocks of one heap, and checks of where they are in the end. Each
+ * program includes it, since it has to be instrumented. */
 #ifndef HK_TESTS_MODEL_CHECK_SCENARIO_TOOLS_H
 #define HK_TESTS_MODEL_CHECK_SCENARIO_TOOLS_H
 
@@ -14,7 +14,7 @@
 #include "policy/stat.h"
 #include "space/region_map.h"
 
-/* The largest tiny class: its first refill cuts so many blocks. */
+/* The first refill of the largest tiny class carves this many blocks. */
 #define BLOCK_COUNT 4u
 #define BLOCK_CLASS (hk_class_of(HK_TINY_MAX_BYTES))
 
@@ -25,20 +25,21 @@ static hk_block_t *blocks[BLOCK_COUNT];
 
 static inline hk_block_t *pop_block(hk_heap_t *heap) { return hk_bin_pop(heap, BLOCK_CLASS * sizeof(hk_free_list_t)); }
 
-/* What nobody decides by here: statistics, and what a child of fork or a machine with several nodes would ask for. */
+/* Ignores what no decision here depends on: statistics, and fields for a child of fork or a machine with several
+ * nodes. */
 static inline void ignore_marks(hk_heap_t *heap) {
   checker_ignore(&heap->stat, sizeof(heap->stat));
   checker_ignore(&heap->busy, sizeof(heap->busy));
   checker_ignore(&heap->node, sizeof(heap->node));
 }
 
-/* What idle heaps offer, where nobody grows and asks for it. */
+/* Ignores the heaps' offers, for scenarios in which no heap grows. */
 static inline void ignore_offers(void) {
   checker_ignore(owner->offer, sizeof(owner->offer));
   checker_ignore(other->offer, sizeof(other->offer));
 }
 
-/* Two heaps; every block of the owner's is handed out. */
+/* Makes two heaps. All carved blocks of the owner are in use. */
 static inline void set_up_heaps(void) {
   checker_ignore(&hk_stat_process, sizeof(hk_stat_process));
   owner = hk_heap_take();
@@ -57,7 +58,7 @@ static inline void set_up_heaps(void) {
   checker_name(&span->owner, "span's owner");
 }
 
-/* Takes everything out of a heap's list: each block is found once at most. One bit each. */
+/* Takes all blocks out of a heap's list, and checks that each comes once at most. Returns one bit a block. */
 static inline unsigned take_all_of(hk_heap_t *heap) {
   unsigned found = 0;
   for (hk_block_t *block; (block = pop_block(heap)) != NULL;) {
@@ -74,7 +75,7 @@ static inline unsigned take_all_of(hk_heap_t *heap) {
 
 static inline unsigned take_all_home(void) { return take_all_of(owner); }
 
-/* Nothing lost, nothing twice, no damage: of a program that frees each block once. */
+/* Checks a program that frees each block once: the heap has each expected block once, and no damage. */
 static inline void expect_home_in(hk_heap_t *heap, unsigned expected) {
   hk_remote_drain(heap);
   CHECK(heap->damaged == NULL, "nothing is damaged");

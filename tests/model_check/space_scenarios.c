@@ -1,4 +1,4 @@
-/* space: who of two frees first, who of two publishes first, and memory that is given back while it is wanted again. */
+/* space: two threads free at once, two publish at once, and one purges memory that another one allocates. */
 #include "base/atomic.h"
 #include "model_check/checker.h"
 #include "policy/option.h"
@@ -34,7 +34,7 @@ static void expect_run_gone(void) {
   CHECK(hk_superslab_usage().in_use_bytes == 0, "the slabs are given back once");
 }
 
-/* One keeps the run for itself, as a heap does. */
+/* One thread keeps the run for itself, as a heap does. */
 static void keep_run_left(void) {
   wins[0] = hk_run_close(run);
   if (wins[0] != 0) *(unsigned *)hk_run_reopen(run) = 1;
@@ -64,7 +64,7 @@ static void expect_big_gone(void) {
   CHECK(hk_slab_state(big_slab) != hk_slab_large, "its descriptor has let go of it");
 }
 
-/* A block that gets the addresses of the one that is freed. The program gave that one up before. */
+/* A new block may get the addresses of a freed one, which the program no longer uses. */
 static _Atomic(bool) is_freed;
 
 static void free_big_and_say(void) {
@@ -100,7 +100,7 @@ static void expect_big_one(void) { CHECK(hk_large_usage().count == 1, "one block
 
 /* ---- The region map. */
 
-/* An address in a region that nobody has entered. */
+/* An address in a region that is not entered yet. */
 #define NEW_ADDRESS ((void *)(UINT64_C(0x1234) << HK_REGION_SHIFT | 5 * HK_SLAB_BYTES))
 
 static hk_slab_t *found[3];
@@ -128,7 +128,7 @@ static void expect_one_leaf(void) {
   CHECK(hk_region_map_mapped_bytes() == mapped_before + sizeof(hk_region_t), "there is one leaf");
 }
 
-/* A block is handed from thread to thread: who gets it finds what was written into its descriptor. */
+/* One thread passes a block to another, which finds the descriptor as the first one wrote it. */
 static _Atomic(void *) hand_over;
 
 static void enter_and_hand_over(void) {
@@ -146,7 +146,7 @@ static void look_up(void) {
   CHECK(hk_slab_state(slab) == hk_slab_small && slab->inverse == 7, "a block that was handed over has its descriptor");
 }
 
-/* Who looks up an address that is nobody's meanwhile sees "not ours", whichever leaf it finds. */
+/* Looks up an address without an owner: the result is "not ours", in any leaf that the lookup finds. */
 static void look_up_anything(void) {
   CHECK(hk_slab_state(hk_slab_of(NEW_ADDRESS)) == hk_slab_none, "an address that is nobody's is not ours");
 }
@@ -164,13 +164,13 @@ static void leave_idle(void) {
   hk_superslab_release(slab, 2);
 }
 
-/* With a slab in use the idle ones are purged; without one the superslab is unmapped. */
+/* With a slab in use, a purge takes the superslab's dirty slabs; without one it unmaps the superslab. */
 static void set_up_purge(void) {
   checker_ignore(&hk_stat_process, sizeof(hk_stat_process));
   kept = hk_superslab_acquire(1, 1, hk_from_top);
   leave_idle();
 }
-/* What is idle is a large block's range. */
+/* The dirty memory is a large block's extent. */
 static void set_up_range(void) {
   set_up_big();
   *(unsigned *)big = 99;
@@ -183,14 +183,14 @@ static void set_up_unmap(void) {
   leave_idle();
 }
 
-/* Who takes a slab next gives back lazily what is idle. */
+/* The next thread that takes a slab purges dirty memory lazily. */
 static void set_up_lazy(void) {
   set_up_purge();
   hk_option.retain = 0;
   hk_option.purge = hk_purge_free;
 }
 
-static void trim(void) { (void)hk_purge_down_to(0); }
+static void purge_all(void) { (void)hk_purge_down_to(0); }
 
 static void acquire_and_use(unsigned number, bool keep) {
   hk_slab_t *slab = hk_superslab_acquire(1, 1, hk_from_bottom);
@@ -252,28 +252,34 @@ const scenario_t scenarios[] = {
      .setup = set_up_region,
      .thread = {enter_region_0, enter_region_1, look_up_anything},
      .finish = expect_one_leaf},
-    {.name = "purge_and_reuse", .setup = set_up_purge, .thread = {trim, use_twice}, .finish = expect_none_used},
+    {.name = "purge_and_reuse", .setup = set_up_purge, .thread = {purge_all, use_twice}, .finish = expect_none_used},
     {.name = "purge_and_two_reuse",
      .setup = set_up_purge,
-     .thread = {trim, use_and_release, use_and_keep},
+     .thread = {purge_all, use_and_release, use_and_keep},
      .finish = expect_one_used},
-    {.name = "purge_and_purge", .setup = set_up_purge, .thread = {trim, trim, use_and_keep}, .finish = expect_one_used},
+    {.name = "purge_and_purge",
+     .setup = set_up_purge,
+     .thread = {purge_all, purge_all, use_and_keep},
+     .finish = expect_one_used},
     {.name = "lazy_purge_and_reuse",
      .setup = set_up_lazy,
      .thread = {use_and_release, use_and_keep},
      .finish = expect_one_used_and_lazy},
-    {.name = "lazy_purge_and_trim", .setup = set_up_lazy, .thread = {trim, use_and_keep}, .finish = expect_one_used},
-    {.name = "unmap_and_reuse", .setup = set_up_unmap, .thread = {trim, use_twice}, .finish = expect_none_used},
+    {.name = "lazy_purge_and_trim",
+     .setup = set_up_lazy,
+     .thread = {purge_all, use_and_keep},
+     .finish = expect_one_used},
+    {.name = "unmap_and_reuse", .setup = set_up_unmap, .thread = {purge_all, use_twice}, .finish = expect_none_used},
     {.name = "unmap_and_two_reuse",
      .setup = set_up_unmap,
-     .thread = {trim, use_and_release, use_and_keep},
+     .thread = {purge_all, use_and_release, use_and_keep},
      .finish = expect_one_used,
      .preemptions_in_short = 2},
-    {.name = "range_trim_and_reuse", .setup = set_up_range, .thread = {trim, use_big_1}, .finish = expect_no_big},
+    {.name = "range_trim_and_reuse", .setup = set_up_range, .thread = {purge_all, use_big_1}, .finish = expect_no_big},
     {.name = "range_two_reuse", .setup = set_up_range, .thread = {use_big_1, use_big_2}, .finish = expect_no_big},
     {.name = "range_trim_and_two_reuse",
      .setup = set_up_range,
-     .thread = {trim, use_big_1, use_big_2},
+     .thread = {purge_all, use_big_1, use_big_2},
      .finish = expect_no_big,
      .preemptions_in_short = 2},
     {.name = NULL},

@@ -1,9 +1,9 @@
-/* heap/steal.c, heap/remote.c: a span that moves from an idle heap to another one while its blocks are freed. */
+/* heap/steal.c, heap/remote.c: a span moves from an idle heap to another one while threads free its blocks. */
 #include "heap/steal.h"
 
 #include "model_check/scenario_tools.h"
 
-static hk_heap_t *third; /* of a thread that has nothing to do with either */
+static hk_heap_t *third; /* of a thread that uses neither of the other two */
 static bool is_freed[BLOCK_COUNT];
 
 static void ignore_what_is_not_stolen(hk_heap_t *heap) {
@@ -22,13 +22,13 @@ static void set_up_three(void) {
   ignore_what_is_not_stolen(third);
 }
 
-/* `other` is about to grow, and nobody has the owner. */
+/* `other` is about to grow, and the owner is idle. */
 static void set_up_active(void) {
   set_up_three();
   hk_heap_give_back(owner);
 }
 
-/* A block is on its way already. */
+/* One block is in the owner's incoming list already. */
 static void set_up_pending(void) {
   set_up_three();
   is_freed[2] = true;
@@ -36,7 +36,7 @@ static void set_up_pending(void) {
   hk_heap_give_back(owner);
 }
 
-/* The span is not the one that the owner allocates from. */
+/* The span is not its bin's active span. */
 static void set_up_partial(void) {
   set_up_three();
   hk_span_deactivate(owner, BLOCK_CLASS);
@@ -45,7 +45,7 @@ static void set_up_partial(void) {
   hk_heap_give_back(owner);
 }
 
-/* What free does; before that the program writes into its block. */
+/* Frees a block as free does. Before, the program writes into the block. */
 static void free_as(hk_heap_t *heap, unsigned i) {
   blocks[i][1].next = blocks[i];
   is_freed[i] = true;
@@ -74,13 +74,13 @@ static void steal_and_free(void) {
   free_as(other, 0);
 }
 
-/* The thief's own thread ends, and looks for what has come meanwhile. */
+/* The thief's own thread ends, and drains what has come meanwhile. */
 static void steal_and_leave(void) {
   steal();
   hk_remote_give_back(other);
 }
 
-/* The span may move on. */
+/* From the thief's heap the span may move on. */
 static void steal_and_hand_over(void) {
   steal();
   hk_heap_give_back(other);
@@ -91,8 +91,7 @@ static void steal_too(void) {
   free_as(third, 3);
 }
 
-/* Another thread gets the old owner's heap, takes back what came for it, and frees a block that is its own or not any
- * more. */
+/* Another thread takes the old owner's heap, drains it, and frees a block, which may still be that heap's or not. */
 static void adopt_and_free(void) {
   if (!hk_heap_take_this(owner)) return;
   take_back(owner);
@@ -103,7 +102,7 @@ static void adopt(void) { (void)hk_heap_take_this(owner); }
 
 static void tidy(void) { hk_remote_drain_idle(); }
 
-/* Whoever has the span in the end: each block that was freed comes there, once, by way of who had it before. */
+/* Each freed block comes once to the heap that has the span in the end, by way of the heaps that had it before. */
 static void expect_at_the_last_owner(void) {
   hk_heap_t *heaps[] = {owner, other, third};
   for (unsigned round = 0; round < 2; round++) {
@@ -121,7 +120,7 @@ static void expect_at_the_last_owner(void) {
   expect_home_in(heap, expected);
 }
 
-/* The block goes on from the heap that it was sent to, and no thread has the heap that it comes to. */
+/* The heap that the block was sent to sends it on, to a heap that may be idle. */
 static void expect_none_waits(void) {
   hk_heap_t *heaps[] = {owner, other};
   for (unsigned i = 0; i < 2; i++) {

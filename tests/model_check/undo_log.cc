@@ -17,13 +17,13 @@ std::vector<OldBytes> setup_log, execution_log;
 std::unordered_set<uintptr_t> touched_set;
 std::vector<uintptr_t> touched;
 
-// Without memcpy, whose calls the allocator's are told from by nothing.
+// Not by memcpy, whose calls count as the allocator's.
 template <typename Word>
 volatile Word &WordAt(uintptr_t address) {
   return *reinterpret_cast<volatile Word *>(address);
 }
 
-// No more than those bytes: their neighbours may be the checker's own.
+// Restores those bytes alone: their neighbours may be the checker's own.
 void Undo(std::vector<OldBytes> *log) {
   for (; !log->empty(); log->pop_back()) {
     const OldBytes &old = log->back();

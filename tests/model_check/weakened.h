@@ -1,4 +1,4 @@
-/* What mutants have in the place of an operation of base/atomic.h: a mistake that somebody could make. */
+/* The wrong operations that mutants have in the place of those of base/atomic.h: mistakes that an author could make. */
 #ifndef HK_TESTS_MODEL_CHECK_WEAKENED_H
 #define HK_TESTS_MODEL_CHECK_WEAKENED_H
 
@@ -8,11 +8,11 @@
 #define RELAXED_COMPARE_EXCHANGE(object, expected, desired) \
   atomic_compare_exchange_weak_explicit((object), (expected), (desired), memory_order_relaxed, memory_order_relaxed)
 
-/* The same of hk_publish_once, which does not fail for no reason. */
+/* The same for hk_publish_once, which does not fail without a reason. */
 #define RELAXED_PUBLISH_ONCE(object, expected, desired) \
   atomic_compare_exchange_strong_explicit((object), (expected), (desired), memory_order_relaxed, memory_order_relaxed)
 
-/* A load and a store, between which others come. */
+/* A load and a store, with room for other threads' operations in between. */
 #define TWO_STEP_EXCHANGE(object, value)                                   \
   __extension__({                                                          \
     __typeof__(hk_load_acquire(object)) before_ = hk_load_acquire(object); \
@@ -22,7 +22,7 @@
 #define TWO_STEP_COMPARE_EXCHANGE(object, expected, desired) \
   (hk_load_acquire(object) == *(expected) && (hk_store_release((object), (desired)), true))
 
-/* Done once, whether it succeeded or not. */
+/* One attempt, and no second one after a failure. */
 #define COMPARE_EXCHANGE_ONCE(object, expected, desired) \
   ((void)hk_compare_exchange_weak_release((object), (expected), (desired)), true)
 #define STORE_INSTEAD(object, expected, desired) ((void)(expected), hk_store_release((object), (desired)), true)

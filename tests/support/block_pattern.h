@@ -1,8 +1,8 @@
-/* tests/support/block_pattern.h - contents by which a block proves itself.
+/* tests/support/block_pattern.h - contents that show whether a block is intact.
  *
- * A block of `size` bytes is filled with words that follow from `stamp` and their place, all of them up to
- * kFullPatternBytes, beyond that the first and last 64 bytes and one word in each kilobyte (each 4 KiB from 1 MiB on):
- * enough to notice a page that went missing, and cheap enough for 10^9 blocks. Nothing here allocates.
+ * A word of a block follows from `stamp` and the word's place. Blocks of up to kFullPatternBytes have all words filled.
+ * Larger ones have the first and last 64 bytes filled, and one word in each KiB, or in each 4 KiB from 1 MiB on. This
+ * notices a lost page and is cheap enough for 10^9 blocks. These functions do not allocate.
  */
 #ifndef HAKMEM_TESTS_SUPPORT_BLOCK_PATTERN_H
 #define HAKMEM_TESTS_SUPPORT_BLOCK_PATTERN_H
@@ -22,8 +22,8 @@ inline uint64_t PatternWord(uint64_t stamp, size_t offset) {
   return stamp + (offset / sizeof(uint64_t)) * kPatternStep;
 }
 
-/* Calls visit(offset, bytes) for each place that carries the pattern, in ascending order, until it returns false.
- * `bytes` is 8 but at the very end of a block whose size is no multiple of 8. */
+/* Calls visit(offset, bytes) for each place with a part of the pattern, in ascending order, until it returns false.
+ * `bytes` is 8, but less at the end of a block whose size is no multiple of 8. */
 template <typename Visit>
 bool VisitPattern(size_t size, Visit visit) {
   size_t words_end = size / sizeof(uint64_t) * sizeof(uint64_t);
@@ -60,8 +60,8 @@ inline void FillPattern(void *start, size_t size, uint64_t stamp) {
   });
 }
 
-/* Returns where, in the first `limit` bytes of a block that was filled at `size` bytes, the pattern is broken first, or
- * kIntact. */
+/* Returns the offset of the first wrong word among the first `limit` bytes of a block that was filled at `size` bytes;
+ * kIntact when there is none. */
 inline size_t FindBrokenPattern(const void *start, size_t size, size_t limit, uint64_t stamp) {
   const char *bytes = static_cast<const char *>(start);
   size_t broken = kIntact;
@@ -81,11 +81,11 @@ inline size_t FindBrokenPattern(const void *start, size_t size, size_t limit, ui
   return broken;
 }
 
-/* Returns where the first byte that is not zero is, or kIntact. */
+/* Returns the offset of the first byte that is not zero; kIntact when all are zero. */
 inline size_t FindNonZero(const void *start, size_t size) {
   const char *bytes = static_cast<const char *>(start);
   if (size == 0) return kIntact;
-  /* All bytes are zero if the first is and each equals its successor: memcmp is the fastest loop at hand. */
+  /* All bytes are zero if the first is and each equals its successor. memcmp is faster than a loop. */
   if (bytes[0] == 0 && std::memcmp(bytes, bytes + 1, size - 1) == 0) return kIntact;
   size_t offset = 0;
   while (bytes[offset] == 0) offset++;

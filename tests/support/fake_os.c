@@ -1,4 +1,4 @@
-/* The machine of fake_os.h, but for its memory (fake_os_memory.c). */
+/* See fake_os.h. All of the machine but its memory (fake_os_memory.c) and its script (fake_os_call.c). */
 #define _GNU_SOURCE 1
 
 #include <linux/futex.h>
@@ -17,7 +17,7 @@
 
 static const char *const no_environment[] = {NULL};
 
-/* All that a reset sets back. */
+/* The state that a reset clears. */
 static struct {
   unsigned node_count;
   _Atomic(uint64_t) node_questions;
@@ -54,7 +54,7 @@ static struct {
           .process_secret = 42,
           .rights = hk_rights_settled};
 
-/* Where the thread is. */
+/* The thread's memory node. */
 static _Thread_local unsigned current_node;
 
 static _Thread_local bool has_no_end, is_ending;
@@ -75,7 +75,7 @@ void hk_os_write_stderr(const char *text, size_t bytes) {
 
 void hk_os_abort(void) {
   if (fake.abort_hook != NULL) fake.abort_hook();
-  fputs(fake.stderr_text, stderr); /* what a death test looks for */
+  fputs(fake.stderr_text, stderr); /* for death tests */
   abort();
 }
 
@@ -89,7 +89,7 @@ uint64_t hk_os_now_ns(void) {
 
 uint64_t hk_os_coarse_ms(void) { return hk_os_now_ns() / 1000000; }
 
-/* It began with 1970. */
+/* The machine's clock began in 1970. */
 uint64_t hk_os_unix_ms(void) { return hk_os_coarse_ms(); }
 
 uint64_t hk_os_process_secret(void) { return fake.process_secret; }
@@ -161,7 +161,7 @@ bool hk_os_bare_thread_start(const char *name, void (*run)(void)) {
   return true;
 }
 
-/* No signal comes here. */
+/* The machine has no signals. */
 hk_os_signal_t hk_os_signal_take(unsigned number, bool from_tool_alone, void (*hook)(void)) {
   (void)number;
   (void)from_tool_alone;
@@ -197,7 +197,7 @@ bool hk_os_thread_exit_init(void (*hook)(void)) {
 
 bool hk_os_thread_exit_arm(void) { return exit_hook != NULL && pthread_setspecific(exit_key, &exit_key) == 0; }
 
-/* Each thread that asks has a number. */
+/* Numbers the threads that call it. */
 hk_os_thread_t hk_os_thread_self(void) {
   static _Atomic(uint64_t) last;
   static _Thread_local uint64_t number;

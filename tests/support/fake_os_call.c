@@ -11,8 +11,8 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct {
   uint64_t calls[fake_os_call_count];
   uint64_t failures[fake_os_call_count];
-  uint64_t fail_at[fake_os_call_count];   /* 0: never */
-  uint64_t fail_from[fake_os_call_count]; /* 0: never */
+  uint64_t fail_at[fake_os_call_count];   /* the number of a call; 0: none */
+  uint64_t fail_from[fake_os_call_count]; /* the same */
   bool fail_all[fake_os_call_count];
   void (*hook[fake_os_call_count])(void);
   fake_os_record_t log[LOG_MAX];

@@ -1,4 +1,4 @@
-/* The fake machine's memory, which is real; it watches over the contract of os.h. See fake_os.h. */
+/* See fake_os.h. The fake machine's memory, which is real, with checks of the contract of os.h. */
 #define _GNU_SOURCE 1
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "os/os.h"
 
 #define RANGE_MAX 16384
-/* What a failed purge leaves behind, so that nobody relies on the old contents. */
+/* A failed purge fills pages with this byte, so that no code relies on the old contents. */
 #define GARBAGE 0xdb
 
 typedef struct {
@@ -19,12 +19,12 @@ typedef struct {
   uintptr_t end;
 } range_t;
 
-/* What is mapped, in no order; ranges that lie side by side are not joined. */
+/* The mapped ranges, in no order. Neighbours are not joined. */
 static range_t ranges[RANGE_MAX];
 static size_t range_count;
 static size_t mapped_bytes;
 
-/* All that a reset sets back. */
+/* The state that a reset clears. */
 static struct {
   size_t mapped_limit;
   size_t peak_mapped_bytes;
@@ -35,7 +35,7 @@ static struct {
   int huge_setting;
   uint64_t huge_fault_ns;
   uint64_t later_huge_fault_ns;
-  uint64_t later_huge_fault_touch; /* the number of the first touch that takes that; 0: none does */
+  uint64_t later_huge_fault_touch; /* the number of the first touch that takes this time; 0: none */
   uint64_t huge_collapse_ns;
   uintptr_t huge_touched;
   uint64_t huge_touches;
@@ -52,7 +52,7 @@ static void require_pages(const char *function, uintptr_t start, size_t bytes) {
   if (bytes == 0 || ((start | bytes) & (memory.page_size - 1)) != 0) broken(function, "not whole pages", start, bytes);
 }
 
-/* How many bytes of the range are mapped. Ranges never overlap. */
+/* Returns how many bytes of the range are mapped. Ranges never overlap. */
 static size_t mapped_within(uintptr_t start, size_t bytes) {
   size_t total = 0;
   for (size_t i = 0; i < range_count; i++) {
@@ -84,7 +84,7 @@ static void remove_range(uintptr_t start, size_t bytes) {
       continue;
     }
     mapped_bytes -= old.end - old.start;
-    ranges[i] = ranges[--range_count]; /* looked at next: what is added below does not meet the range */
+    ranges[i] = ranges[--range_count]; /* comes next; the ranges added below do not overlap the removed one */
     if (old.start < start) add_range(old.start, start - old.start);
     if (end < old.end) add_range(end, old.end - end);
   }
@@ -110,7 +110,8 @@ static uintptr_t map_aligned(size_t bytes, size_t alignment) {
   size_t head_bytes = start - (uintptr_t)mapped;
   if (head_bytes > 0) munmap(mapped, head_bytes);
   if (alignment > head_bytes) munmap((void *)(start + bytes), alignment - head_bytes);
-  madvise((void *)start, bytes, MADV_NOHUGEPAGE); /* resident is what was touched, whatever the machine's setting */
+  madvise((void *)start, bytes,
+          MADV_NOHUGEPAGE); /* only touched pages are resident, whatever the real machine's setting */
   return start;
 }
 
@@ -148,7 +149,7 @@ bool hk_os_purge(void *start, size_t bytes) {
   fake_os_record_t record = {.call = fake_os_purge, .start = (uintptr_t)start, .bytes = bytes};
   record.succeeded = fake_os_begin(fake_os_purge) && madvise(start, bytes, MADV_DONTNEED) == 0;
   if (!record.succeeded) {
-    /* The ends are enough to be noticed, and make no large range resident. */
+    /* The first and last page suffice for a test, and keep a large range from becoming resident. */
     memset(start, GARBAGE, memory.page_size);
     memset((char *)start + bytes - memory.page_size, GARBAGE, memory.page_size);
   }
@@ -242,7 +243,7 @@ bool hk_os_wipe_on_fork(void *start, size_t bytes) {
   return succeeded;
 }
 
-/* ---- os.h: huge pages. What is resident is what the test has touched. ------------------------------------------- */
+/* ---- os.h: huge pages. Only pages that the test touched are resident. ------------------------------------------- */
 
 hk_os_huge_t hk_os_huge_setting(void) { return (hk_os_huge_t)memory.huge_setting; }
 
@@ -253,7 +254,7 @@ void hk_os_huge_keep_small(void *start, size_t bytes) {
 
 void *hk_os_reserve_small(size_t bytes, size_t alignment) { return hk_os_reserve(bytes, alignment); }
 
-/* What is not writable ends a test that writes to it. Pages that the fake calls larger than the system's are. */
+/* A write to read-only memory ends the test. Pages of the fake machine may be larger than the system's. */
 void *hk_os_reserve_readable(size_t bytes, size_t alignment) {
   void *start = hk_os_reserve(bytes, alignment);
   if (start != NULL) mprotect(start, bytes, PROT_READ);

@@ -1,4 +1,4 @@
-// A folder of a test's own, which goes with all that is in it. Its path is as the kernel names it.
+// A folder for one test, which the destructor removes with its contents. Its path has no symbolic links.
 #ifndef HK_TESTS_SUPPORT_FOLDER_H
 #define HK_TESTS_SUPPORT_FOLDER_H
 
@@ -26,7 +26,7 @@ class Folder {
   }
 
  private:
-  static inline const std::string kMadeUnique = std::string(6, 'X'); /* mkdtemp writes over these */
+  static inline const std::string kMadeUnique = std::string(6, 'X'); /* mkdtemp replaces these letters */
   std::string path_;
 };
 

@@ -1,4 +1,4 @@
-/* tests/support/free_blocks.h - gives back what a shadow model has. False as its functions say it. */
+/* tests/support/free_blocks.h - frees blocks of a shadow model. The functions return false when a check fails. */
 #ifndef HK_TESTS_SUPPORT_FREE_BLOCKS_H
 #define HK_TESTS_SUPPORT_FREE_BLOCKS_H
 

@@ -1,4 +1,4 @@
-// Runs part of a test in a child of fork: for state that a process sets up once, and for what may hang or end the
+// Runs part of a test in a child of fork: for state that a process sets up once, and for code that may hang or end the
 // process.
 #ifndef HK_TESTS_SUPPORT_IN_CHILD_H
 #define HK_TESTS_SUPPORT_IN_CHILD_H
@@ -12,20 +12,20 @@
 
 namespace hk_test {
 
-// A hung child is ended by SIGALRM after this many seconds: many times what a child takes on a busy machine.
+// SIGALRM ends a child after this many seconds, many times what a child takes on a busy machine.
 constexpr unsigned kChildSeconds = 300;
 
-// What became of a child: its exit status, or minus the signal that ended it.
+// Returns the child's exit status, or minus the signal that ended it.
 inline int WaitForChild(pid_t child) {
   int status = 0;
   if (child < 0 || waitpid(child, &status, 0) != child) return -1000;
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-// The result of `body` in a child (0 to 255), or minus the signal that ended it.
+// Returns the result of `body` in a child (0 to 255), or minus the signal that ended the child.
 template <typename Body>
 int InChild(Body body) {
-  fflush(nullptr); /* or what is buffered would be written twice */
+  fflush(nullptr); /* or both processes would write the buffered text */
   pid_t child = fork();
   if (child == 0) {
     alarm(kChildSeconds);
@@ -36,7 +36,7 @@ int InChild(Body body) {
   return WaitForChild(child);
 }
 
-// A zeroed `T` that parent and children share.
+// A zeroed `T` in memory that parent and children share.
 template <typename T>
 class Shared {
  public:
@@ -56,7 +56,7 @@ class Shared {
 
 }  // namespace hk_test
 
-// In the body of InChild: reports where it went wrong and ends the child with 1.
+// For the body of InChild. When the condition is false, prints where, and ends the child with status 1.
 #define HK_CHILD_CHECK(condition)                                                          \
   do {                                                                                     \
     if (!(condition)) {                                                                    \

@@ -1,5 +1,5 @@
-// One program holds the tests of many source files. `--source=NAME` runs those of NAME.cc, beside GoogleTest's own
-// flags: so each source file's tests have a process of their own.
+// One program has the tests of many source files. `--source=NAME` runs those of NAME.cc in a process of their own. It
+// combines with GoogleTest's own flags.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -15,7 +15,7 @@ bool IsOf(const testing::TestInfo *test, const std::string &source) {
   return (slash != nullptr ? slash + 1 : test->file()) == source + ".cc";
 }
 
-// GoogleTest's filter for the tests of a source file; empty when it has none.
+// Returns GoogleTest's filter for the tests of a source file; an empty one when it has no tests.
 std::string FilterOf(const std::string &source) {
   std::string filter;
   const testing::UnitTest *all = testing::UnitTest::GetInstance();
@@ -29,8 +29,8 @@ std::string FilterOf(const std::string &source) {
   return filter;
 }
 
-// A filter that names tests stays as it is (a death test runs its program again with one); one that only leaves tests
-// out is kept beside the source's.
+// Keeps a filter that names tests: a death test runs its program again with one. Combines a filter that only leaves
+// tests out with the source's.
 bool SelectSource(const std::string &source) {
   std::string wanted = testing::GTEST_FLAG(filter);
   if (wanted != "*" && wanted[0] != '-') return true;

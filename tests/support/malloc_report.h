@@ -1,4 +1,4 @@
-/* tests/support/malloc_report.h - what hakmem says of itself through hakmem_malloc_info. */
+/* tests/support/malloc_report.h - reads the text of hakmem_malloc_info. */
 #ifndef HAKMEM_TESTS_SUPPORT_MALLOC_REPORT_H
 #define HAKMEM_TESTS_SUPPORT_MALLOC_REPORT_H
 
@@ -11,7 +11,7 @@
 
 namespace hakmem_test {
 
-/* All of hakmem_malloc_info's text; empty when it failed. */
+/* Returns the whole text of hakmem_malloc_info; an empty one when it fails. */
 inline std::string MallocInfoText() {
   char *text = nullptr;
   size_t size = 0;
@@ -24,7 +24,7 @@ inline std::string MallocInfoText() {
   return copy;
 }
 
-/* The counter of src/policy/stat.def called `name`; nothing when the report does not carry it. */
+/* Returns the counter `name` of src/policy/stat.def; nothing when the text does not have it. */
 inline std::optional<size_t> ReadCounter(const std::string &name) {
   std::string text = MallocInfoText();
   size_t at = text.find("\"" + name + "\"");

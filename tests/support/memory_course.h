@@ -1,6 +1,6 @@
-/* tests/support/memory_course.h - what a process has resident in the course of a run.
+/* tests/support/memory_course.h - the resident memory of a process in the course of a run.
  *
- * The run itself says when to look: at counts of its own, never by a clock. Plain data, so that a child process can fill
+ * The run calls Look at counts of its own, never by a clock. A course is plain data, so that a child process can fill
  * one in for its parent (Shared in in_child.h).
  */
 #ifndef HAKMEM_TESTS_SUPPORT_MEMORY_COURSE_H
@@ -18,10 +18,11 @@ class MemoryCourse {
  public:
   static constexpr size_t kMostLooks = 256;
 
-  /* What is resident now is not the run's. Its peak is only known in a process that had no higher one before. */
+  /* Memory that is resident now does not count for the run. The run's peak is only known in a process that had no
+   * higher one before. */
   void Begin() { before_ = ResidentBytes(); }
 
-  /* One thread at a time. A look too many is left out. */
+  /* For one thread at a time. Looks beyond kMostLooks are not kept. */
   void Look() {
     if (look_count_ < kMostLooks) looks_[look_count_++] = Above(ResidentBytes());
   }
@@ -31,7 +32,7 @@ class MemoryCourse {
     peak_ = Above(PeakResidentBytes());
   }
 
-  /* All of them above what was resident at the beginning. */
+  /* All bytes are those above the resident ones at Begin. */
   size_t peak() const { return peak_; }
   size_t end() const { return end_; }
   size_t look_count() const { return look_count_; }
@@ -42,14 +43,14 @@ class MemoryCourse {
     return highest;
   }
 
-  /* All looks, in KiB, for the message of a failure. */
+  /* Returns all looks, in KiB, for the message of a failure. */
   std::string AllLooks() const {
     std::string text;
     for (size_t i = 0; i < look_count_; i++) text += std::to_string(looks_[i] / kKiB) + ' ';
     return text;
   }
 
-  /* For whoever reads along: `early` is the look that later ones are compared with. */
+  /* Prints a line for the test's log. `early` is the look that later ones are compared with. */
   void Print(const char *what, size_t live_bytes, size_t early) const {
     if (early >= look_count_) early = look_count_ - 1;
     std::printf("%s: live %zu KiB, peak %zu, early %zu, highest later %zu, end %zu\n", what, live_bytes / kKiB,

@@ -1,5 +1,5 @@
-/* tests/support/precompiled.h - the headers that most tests include, compiled once a build. No test relies on it: each
- * includes the headers that it uses. */
+/* tests/support/precompiled.h - the headers that most tests include, compiled once a build. Each test still includes
+ * the headers that it uses. */
 #include <gtest/gtest.h>
 
 #include <algorithm>

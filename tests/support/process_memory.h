@@ -1,4 +1,4 @@
-/* tests/support/process_memory.h - what this process has resident, and counters that hakmem reports of itself. */
+/* tests/support/process_memory.h - the virtual and resident memory of this process. */
 #ifndef HAKMEM_TESTS_SUPPORT_PROCESS_MEMORY_H
 #define HAKMEM_TESTS_SUPPORT_PROCESS_MEMORY_H
 
@@ -16,7 +16,7 @@ constexpr size_t kKiB = 1024;
 constexpr size_t kMiB = 1024 * kKiB;
 constexpr size_t kGiB = 1024 * kMiB;
 
-/* The bands of the allocator's sizes; their edges are where mistakes live. */
+/* The largest tiny, mid and run sizes: tests look at both sides of each. */
 constexpr size_t kTinyMax = kKiB;
 constexpr size_t kMidMax = 32 * kKiB;
 constexpr size_t kRunMax = kMiB;
@@ -26,7 +26,7 @@ struct ProcessMemory {
   size_t resident_bytes;
 };
 
-/* Reads /proc without stdio: buffers would come from a malloc. */
+/* Reads /proc without stdio, whose buffers would come from malloc. */
 inline ProcessMemory ReadProcessMemory() {
   char text[128] = {0};
   int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
@@ -44,7 +44,7 @@ inline ProcessMemory ReadProcessMemory() {
 
 inline size_t ResidentBytes() { return ReadProcessMemory().resident_bytes; }
 
-/* The highest that was resident since the process began; of a child of fork, since then. */
+/* Returns the highest resident bytes since the process, or the child of fork, began. */
 inline size_t PeakResidentBytes() {
   char text[8192] = {0};
   int file = open("/proc/self/status", O_RDONLY | O_CLOEXEC);

@@ -1,4 +1,4 @@
-/* tests/support/refuse_call.h - a system call that is refused from now on, as in some containers. */
+/* tests/support/refuse_call.h - refuses a system call from now on, as some containers do. */
 #ifndef HK_TESTS_SUPPORT_REFUSE_CALL_H
 #define HK_TESTS_SUPPORT_REFUSE_CALL_H
 
@@ -12,7 +12,7 @@
 
 namespace hk_test {
 
-// The system call answers `error` from here on. False where that cannot be arranged.
+// Lets the system call fail with `error` from now on. Returns false when the system has no such filters.
 inline bool Refuse(unsigned number, unsigned error) {
   sock_filter code[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -24,7 +24,7 @@ inline bool Refuse(unsigned number, unsigned error) {
   return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-// The same where its third argument is this.
+// The same for calls whose third argument is `third`.
 inline bool RefuseWhere(unsigned number, unsigned third, unsigned error) {
   sock_filter code[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),

@@ -1,6 +1,6 @@
 /* tests/support/scale.h - how long tests run.
  *
- * HAKMEM_TEST_SCALE multiplies iteration counts: 1 is the CI tier, 0.01 what fits under a slow sanitizer, 100 a night.
+ * HAKMEM_TEST_SCALE multiplies iteration counts: 1 is for CI, 0.01 for a slow sanitizer, 100 for a night.
  */
 #ifndef HAKMEM_TESTS_SUPPORT_SCALE_H
 #define HAKMEM_TESTS_SUPPORT_SCALE_H
@@ -21,15 +21,15 @@ inline double Scale() {
   return scale;
 }
 
-/* `count` iterations at scale 1; never fewer than `least`, so that a small scale still tests something. */
+/* Returns `count` times the scale, but at least `least`, so that a small scale still tests something. */
 inline size_t Scaled(size_t count, size_t least = 1) {
   double scaled = static_cast<double>(count) * Scale();
   size_t whole = scaled < 1e18 ? static_cast<size_t>(scaled) : static_cast<size_t>(1e18);
   return whole > least ? whole : least;
 }
 
-/* Sanitizers have shadow memory of their own and slow everything down: what the process has resident says nothing
- * there, and limits of address space cannot be set. */
+/* Sanitizers have shadow memory of their own and make programs slow: there resident memory shows nothing of the
+ * allocator, and limits on addresses cannot be set. */
 #define HAKMEM_TEST_SANITIZER HK_SANITIZED
 
 } /* namespace hakmem_test */

@@ -1,4 +1,4 @@
-/* tests/support/shadow_model.cc - see shadow_model.h. */
+/* See shadow_model.h. */
 #include "shadow_model.h"
 
 #include <cstdio>
@@ -12,7 +12,7 @@ bool ShadowModel::Fail(const Block &block, const char *what, size_t detail) {
                 "block %p (%zu bytes requested, %zu usable, aligned to %zu): %s (0x%zx); %zu blocks live, %zu bytes",
                 static_cast<void *>(block.start), block.requested, block.usable, block.alignment, what, detail,
                 blocks_.size(), live_bytes_);
-  if (problem_.empty()) problem_ = text; /* the first is the cause, the others may be its consequences */
+  if (problem_.empty()) problem_ = text; /* later problems may follow from the first */
   return false;
 }
 
@@ -22,7 +22,7 @@ bool ShadowModel::Occupy(const Block &block) {
   if (start % block.alignment != 0) return Fail(block, "is not aligned", start % block.alignment);
   if (start % 16 != 0) return Fail(block, "is not aligned to 16", start % 16);
   if (block.usable < block.requested) return Fail(block, "is smaller than requested", block.usable);
-  /* Blocks of no usable bytes could share a start otherwise. */
+  /* Otherwise blocks without usable bytes could share a start. */
   if (end == start) end = start + 1;
   auto after = intervals_.lower_bound(start);
   if (after != intervals_.end() && after->first < end) return Fail(block, "overlaps the block at", after->first);
@@ -75,7 +75,7 @@ bool ShadowModel::Replace(size_t index, void *start, size_t requested, size_t us
   block.start = static_cast<char *>(start);
   block.requested = requested;
   block.usable = usable;
-  block.alignment = 16; /* realloc promises no more, whatever the block had before */
+  block.alignment = 16; /* realloc promises no more, even for a block that had a larger alignment */
   if (!Occupy(block)) return false;
   /* A program may use all of its usable bytes, so all of them move. */
   size_t kept = old_usable < requested ? old_usable : requested;

@@ -1,7 +1,7 @@
-/* tests/support/test_random.h - random numbers that a failure's message lets one replay.
+/* tests/support/test_random.h - random numbers that a failed run can repeat.
  *
- * Each run draws a fresh seed, so that the tests see more than one sequence in their life. It is printed; setting
- * HAKMEM_TEST_SEED to it repeats the run.
+ * Each run draws and prints a new seed, so that runs test different sequences. HAKMEM_TEST_SEED sets the seed and so
+ * repeats a run.
  */
 #ifndef HAKMEM_TESTS_SUPPORT_TEST_RANDOM_H
 #define HAKMEM_TESTS_SUPPORT_TEST_RANDOM_H
@@ -16,7 +16,7 @@
 
 namespace hakmem_test {
 
-/* splitmix64: one word of state, passes the usual batteries, and any seed is as good as any other. */
+/* splitmix64: one word of state, and all seeds are equally good. */
 class TestRandom {
  public:
   explicit TestRandom(uint64_t seed) : state_(seed) {}
@@ -28,13 +28,13 @@ class TestRandom {
     return z ^ (z >> 31);
   }
 
-  /* 0 ... bound - 1. */
+  /* Returns 0 to bound - 1. */
   size_t Below(size_t bound) { return static_cast<size_t>((static_cast<unsigned __int128>(Next()) * bound) >> 64); }
 
-  /* low ... high, both included. */
+  /* Returns `low` to `high`, both included. */
   size_t Between(size_t low, size_t high) { return low + Below(high - low + 1); }
 
-  /* As many values below 2^k as between 2^k and 2^(k+1): what sizes look like in programs. */
+  /* Returns values of which each number of bits is equally frequent, as with the sizes of real programs. */
   size_t LogBetween(size_t low, size_t high) {
     unsigned low_bits = BitLength(low), high_bits = BitLength(high);
     unsigned bits = static_cast<unsigned>(Between(low_bits, high_bits));
@@ -51,7 +51,7 @@ class TestRandom {
   uint64_t state_;
 };
 
-/* The run's seed: the same for the whole process. Tests that need several sequences derive them by SeedFor. */
+/* Returns the run's seed, the same in the whole process. Tests that need several sequences derive them by SeedFor. */
 inline uint64_t TestSeed() {
   static const uint64_t seed = [] {
     uint64_t value = 0;
@@ -68,7 +68,7 @@ inline uint64_t TestSeed() {
   return seed;
 }
 
-/* A seed of its own for the test, thread or phase that `name` and `index` say, independent of which others ran
+/* Returns the seed of the test, thread or phase that `name` and `index` name. It does not depend on which others ran
  * before. */
 inline uint64_t SeedFor(const char *name, uint64_t index = 0) {
   uint64_t hash = TestSeed() ^ 0xcbf29ce484222325u;

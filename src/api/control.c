@@ -41,12 +41,12 @@ struct mallinfo2 hakmem_mallinfo2(void) {
   hk_large_usage_t large = hk_large_usage();
   return (struct mallinfo2){
       .arena = slabs.mapped_bytes,
-      .ordblks = slabs.idle_bytes / HK_SLAB_BYTES,
+      .ordblks = slabs.dirty_bytes / HK_SLAB_BYTES,
       .hblks = large.count,
       .hblkhd = large.mapped_bytes,
       .uordblks = slabs.in_use_bytes,
       .fordblks = slabs.mapped_bytes - slabs.in_use_bytes,
-      .keepcost = slabs.idle_bytes,
+      .keepcost = slabs.dirty_bytes,
   };
 }
 

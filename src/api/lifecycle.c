@@ -19,7 +19,7 @@
 #include "policy/option.h"
 #include "policy/safety.h"
 #include "policy/stat.h"
-#include "space/idle.h"
+#include "space/dirty.h"
 #include "space/large.h"
 #include "space/purge_wakeup.h"
 #include "space/recording.h"
@@ -50,7 +50,7 @@ static void repair_child(void) {
   hk_large_repair();
   hk_detach_repair();
   hk_heap_repair();
-  hk_recording_repair(hk_idle_in_use());
+  hk_recording_repair(hk_dirty_in_use());
   hk_purge_wakeup_repair();
   adopt_orphans();
 }
@@ -80,7 +80,7 @@ static void look_at_memory(void) {
   hk_large_usage_t large = hk_large_usage();
   size_t in_use_bytes = slabs.in_use_bytes + large.mapped_bytes;
   hk_count_peak(hk_count_peak_in_use, in_use_bytes);
-  hk_count_peak(hk_count_peak_held, in_use_bytes + slabs.idle_bytes + large.idle_bytes);
+  hk_count_peak(hk_count_peak_held, in_use_bytes + slabs.dirty_bytes + large.dirty_bytes);
 }
 static void start_counting(void) { hk_count_look = look_at_memory; }
 #else
@@ -140,7 +140,7 @@ void hk_lifecycle_look_around(void) {
   (void)hk_os_huge_setting();
   (void)hk_node_current();
   (void)hk_os_process_id();
-  hk_idle_ask_system(hk_os_coarse_ms());
+  hk_dirty_ask_system(hk_os_coarse_ms());
 }
 
 void hk_lifecycle_note_filter(void) {

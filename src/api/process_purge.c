@@ -83,10 +83,10 @@ size_t hk_process_purge(size_t keep_bytes) {
 /* Chosen: a thread that grows near a memory limit takes heaps of threads that have slept for this long. */
 #define GROWING_MS 1
 
-static bool is_near_limit(void) { return hk_load_relaxed(&hk_idle_is_near_limit); }
+static bool is_near_limit(void) { return hk_load_relaxed(&hk_dirty_is_near_limit); }
 
 hk_detach_t hk_process_purge_which(uint64_t now_ms) {
-  uint64_t asleep_ms = hk_idle_asleep_ms();
+  uint64_t asleep_ms = hk_dirty_asleep_ms();
   if (!is_near_limit()) return (hk_detach_t){.now_ms = now_ms, .asleep_ms = asleep_ms, .least_slabs = LEAST_SLABS};
   return (hk_detach_t){.now_ms = now_ms, .asleep_ms = hk_smaller(asleep_ms, NEAR_LIMIT_MS), .least_slabs = 1};
 }
@@ -101,7 +101,7 @@ void hk_process_purge_from_sleepers(uint64_t now_ms) {
 }
 
 void hk_process_purge_near_limit(void) {
-  hk_store_relaxed(&hk_idle_wants_heaps, false);
+  hk_store_relaxed(&hk_dirty_wants_heaps, false);
   take_heaps(&(hk_detach_t){.now_ms = hk_os_coarse_ms(), .asleep_ms = GROWING_MS, .least_slabs = 1});
 }
 

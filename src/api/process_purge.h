@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "heap/detach.h"
-#include "space/idle.h"
+#include "space/dirty.h"
 
 /* Purges: moves what the caller's heap and the idle heaps can spare to the superslabs, and gives memory back to the
  * system until at most `keep_bytes` are dirty. Returns the bytes purged. Requires that the caller is in no slow path of
@@ -30,7 +30,7 @@ void hk_process_purge_from_sleepers(uint64_t now_ms);
  * the caller is in no slow path. */
 HK_COLD void hk_process_purge_near_limit(void);
 HK_INLINE void hk_process_purge_consider(void) {
-  if (HK_UNLIKELY(hk_load_relaxed(&hk_idle_wants_heaps))) hk_process_purge_near_limit();
+  if (HK_UNLIKELY(hk_load_relaxed(&hk_dirty_wants_heaps))) hk_process_purge_near_limit();
 }
 
 /* Collects the remote frees of the calling thread's blocks, and of one idle heap's, if there are any. Called before a

@@ -12,7 +12,7 @@
 #include "os/rights.h"
 #include "os/sandbox.h"
 #include "policy/option.h"
-#include "space/idle.h"
+#include "space/dirty.h"
 #include "space/purge.h"
 
 /* Chosen: remote frees wake the purge thread at most this often. */
@@ -40,15 +40,15 @@ static bool has_company(void) { return has_threads(2, 1); }
  * quiet. */
 static void visit_heaps(uint64_t now_ms, uint64_t *purged_ms) {
   uint64_t since_ms;
-  bool is_quiet = hk_idle_is_quiet(now_ms, &since_ms);
+  bool is_quiet = hk_dirty_is_quiet(now_ms, &since_ms);
   hk_process_purge_from_sleepers(now_ms);
-  const hk_block_t *damaged = hk_purge_drain(now_ms, hk_idle_asleep_ms());
+  const hk_block_t *damaged = hk_purge_drain(now_ms, hk_dirty_asleep_ms());
   if (damaged != NULL) hk_misuse_damage(damaged);
   if (is_quiet && since_ms != *purged_ms) {
     *purged_ms = since_ms;
     hk_process_purge_idle_heaps();
   }
-  hk_idle_stay_quiet(since_ms);
+  hk_dirty_stay_quiet(since_ms);
 }
 
 /* Returns when to visit again, in ms. A remote free sends the wake-up, at most once in BLOCKS_LEAST_MS. The wake-up is
@@ -56,7 +56,7 @@ static void visit_heaps(uint64_t now_ms, uint64_t *purged_ms) {
 static uint64_t wait_for_blocks_ms(uint64_t now_ms, uint64_t wait_ms, uint64_t *closed_until_ms) {
   bool may_open = now_ms >= *closed_until_ms;
   if (may_open) (void)hk_exchange_acq_rel(&hk_purge_wakeup_wants_blocks, true);
-  uint64_t due_ms = hk_purge_drain_next_due(now_ms, hk_idle_asleep_ms());
+  uint64_t due_ms = hk_purge_drain_next_due(now_ms, hk_dirty_asleep_ms());
   if (may_open && due_ms == UINT64_MAX) {
     *closed_until_ms = now_ms + BLOCKS_LEAST_MS;
     return wait_ms;

@@ -172,7 +172,7 @@ static void count_free_slab(hk_census_t *census, const hk_survey_superslab_t *su
   } else if ((superslab->record.lazy_mask >> i & 1) != 0) {
     census->lazy_bytes += resident;
   } else if ((superslab->record.used_mask >> i & 1) != 0) {
-    census->idle_bytes += resident;
+    census->dirty_bytes += resident;
   } else {
     census->uncarved_bytes += resident;
     census->unused_bytes += resident;
@@ -205,7 +205,7 @@ static void count_large(void *context, const hk_survey_large_t *large) {
   hk_census_t *census = ((walk_t *)context)->census;
   if (large->is_free) {
     census->cached_bytes += large->bytes;
-    census->large_idle_bytes += large->resident_bytes;
+    census->large_dirty_bytes += large->resident_bytes;
     return;
   }
   count_whole(&census->large, large->bytes, large->resident_bytes);

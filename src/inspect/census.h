@@ -37,9 +37,9 @@ typedef struct {
   uint64_t free_bytes;
   uint64_t uncarved_bytes;
   uint64_t kept_bytes;
-  uint64_t idle_bytes;
+  uint64_t dirty_bytes;
   uint64_t lazy_bytes; /* lazily purged, and not taken by the kernel yet */
-  uint64_t large_idle_bytes;
+  uint64_t large_dirty_bytes;
   uint64_t metadata_bytes;
   uint64_t unused_bytes; /* part of uncarved_bytes that lies in free slabs */
   /* part of uncarved_bytes that was never carved, and is resident because its page is huge */

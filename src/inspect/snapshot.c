@@ -9,7 +9,7 @@
 #include "os/call_count.h"
 #include "os/lock.h"
 #include "os/os.h"
-#include "space/idle.h"
+#include "space/dirty.h"
 #include "space/meta.h"
 #include "space/purge_wakeup.h"
 #include "space/region_map.h"
@@ -141,13 +141,13 @@ static void fill_memory(hakmem_stats_t *figures, const hk_totals_t *totals) {
   figures->memory_resident = memory.resident_bytes;
   figures->memory_peak = memory.peak_resident_bytes;
   figures->memory_in_use = totals->superslab.in_use_bytes;
-  figures->memory_dirty_slabs = totals->superslab.idle_bytes;
+  figures->memory_dirty_slabs = totals->superslab.dirty_bytes;
   figures->memory_lazy = totals->superslab.lazy_bytes;
   figures->memory_superslabs = totals->superslab.mapped_bytes;
   figures->memory_large_blocks = totals->large.mapped_bytes;
   figures->memory_large_cached = totals->large.cached_bytes;
-  figures->memory_large_dirty = totals->large.idle_bytes;
-  figures->memory_limit = hk_idle_limit_bytes();
+  figures->memory_large_dirty = totals->large.dirty_bytes;
+  figures->memory_limit = hk_dirty_limit_bytes();
   figures->memory_records = totals->record_bytes;
   figures->memory_mappings = hk_os_mapping_count();
   figures->memory_heaps = totals->heap_count;
@@ -159,7 +159,7 @@ static void fill_memory(hakmem_stats_t *figures, const hk_totals_t *totals) {
  * is part of a huge page. Otherwise it is not resident. */
 static void fill_cached(hakmem_stats_t *figures, const hk_census_t *census) {
   figures->memory_cached = census->cached_bytes;
-  figures->memory_dirty = census->kept_bytes + census->idle_bytes + census->large_idle_bytes;
+  figures->memory_dirty = census->kept_bytes + census->dirty_bytes + census->large_dirty_bytes;
   uint64_t resident = figures->memory_dirty + census->lazy_bytes + census->unused_bytes;
   figures->memory_purged = hk_subtract_to_zero(census->cached_bytes, resident);
   figures->huge_excess = census->huge_excess_bytes;
@@ -170,12 +170,12 @@ static void fill_parts(hakmem_stats_t *figures, const hk_census_t *census) {
   figures->parts_free_in_slabs = census->free_bytes;
   figures->parts_uncarved = census->uncarved_bytes;
   figures->parts_kept_by_heaps = census->kept_bytes;
-  figures->parts_dirty_slabs = census->idle_bytes;
+  figures->parts_dirty_slabs = census->dirty_bytes;
   figures->parts_lazy = census->lazy_bytes;
-  figures->parts_large_dirty = census->large_idle_bytes;
+  figures->parts_large_dirty = census->large_dirty_bytes;
   figures->parts_metadata = census->metadata_bytes;
   uint64_t ours = census->live_bytes + census->free_bytes + census->uncarved_bytes + census->kept_bytes +
-                  census->idle_bytes + census->lazy_bytes + census->large_idle_bytes + census->metadata_bytes;
+                  census->dirty_bytes + census->lazy_bytes + census->large_dirty_bytes + census->metadata_bytes;
   figures->parts_not_malloc = hk_subtract_to_zero(figures->memory_resident, ours);
 }
 
@@ -330,7 +330,7 @@ hk_snapshot_t *hk_snapshot_take(void) {
   if (snapshot == NULL) return NULL;
   hk_census_take(&snapshot->census, &snapshot->heap_census);
   snapshot->totals = hk_totals_take();
-  hk_idle_copy_learned(&snapshot->learned);
+  hk_dirty_copy_learned(&snapshot->learned);
   hk_lock_acquire(hk_lock_space);
   snapshot->has_purge_thread = hk_purge_wakeup_is_received_locked();
   hk_lock_release(hk_lock_space);

@@ -317,7 +317,7 @@ void hk_learn_note(hk_learn_t *learn, uint64_t now_ms, size_t in_use_bytes) {
     hk_level_note(&learn->level, now_ms, in_use_bytes, forget_gap, NULL);
     return;
   }
-  bool was_idle = hk_level_idle_bytes(&learn->level) > 0;
+  bool was_idle = hk_level_dirty_bytes(&learn->level) > 0;
   hk_level_pass(&learn->level, now_ms);
   grow_older(learn);
   if (was_idle && is_epoch_over(learn)) end_epoch(learn);

@@ -85,7 +85,7 @@ void hk_level_note(hk_level_t *level, uint64_t now_ms, size_t in_use_bytes, hk_l
   level->in_use_bytes = in_use_bytes;
 }
 
-size_t hk_level_idle_bytes(const hk_level_t *level) {
+size_t hk_level_dirty_bytes(const hk_level_t *level) {
   return level->count > 0 ? level->segment[0].top_bytes - level->in_use_bytes : 0;
 }
 

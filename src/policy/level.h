@@ -53,7 +53,7 @@ void hk_level_note(hk_level_t *level, uint64_t now_ms, size_t in_use_bytes, hk_l
 void hk_level_pass(hk_level_t *level, uint64_t now_ms);
 
 /* All that is idle. */
-size_t hk_level_idle_bytes(const hk_level_t *level);
+size_t hk_level_dirty_bytes(const hk_level_t *level);
 
 /* How many idle bytes that became idle no longer than `age_ms` before `now_ms` a rise to `to_bytes` would take. */
 size_t hk_level_returning_bytes(const hk_level_t *level, uint64_t now_ms, uint64_t age_ms, size_t to_bytes);

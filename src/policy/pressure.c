@@ -5,7 +5,7 @@
 
 static size_t part_of(size_t limit, unsigned twentieths) { return limit / HK_PRESSURE_PARTS * twentieths; }
 
-static size_t held_by(const hk_pressure_view_t *view) { return view->in_use_bytes + view->idle_bytes; }
+static size_t held_by(const hk_pressure_view_t *view) { return view->in_use_bytes + view->dirty_bytes; }
 
 /* ---- When to look. */
 

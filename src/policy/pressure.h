@@ -50,7 +50,7 @@ HK_C_BEGIN
 /* What there is at one moment. */
 typedef struct {
   uint64_t now_ms; /* on any clock that runs forward; a step back counts as none */
-  size_t idle_bytes;
+  size_t dirty_bytes;
   size_t in_use_bytes;
   size_t own_limit_bytes; /* the option: in use and idle together should stay below it; 0: there is none */
 } hk_pressure_view_t;

@@ -40,7 +40,7 @@ size_t hk_retention_floor(const hk_retention_t *retention, const hk_retention_vi
 hk_pressure_view_t hk_retention_pressed(const hk_retention_view_t *view) {
   return (hk_pressure_view_t){
       .now_ms = view->now_ms,
-      .idle_bytes = view->dirty_bytes,
+      .dirty_bytes = view->dirty_bytes,
       .in_use_bytes = view->in_use_bytes,
       .own_limit_bytes = view->memory_limit_bytes,
   };
@@ -48,13 +48,13 @@ hk_pressure_view_t hk_retention_pressed(const hk_retention_view_t *view) {
 
 /* Lazily purged memory may be resident, and a memory limit counts what is resident. */
 static hk_retention_limit_t bounded(const hk_retention_t *retention, const hk_retention_view_t *view, size_t bytes,
-                                    hk_idle_cause_t cause) {
+                                    hk_purge_cause_t cause) {
   hk_retention_limit_t limit = {bytes, bytes, cause};
   if (HK_LIKELY(hk_pressure_is_none(&retention->pressure, view->memory_limit_bytes))) return limit;
   hk_pressure_view_t pressed = hk_retention_pressed(view);
   size_t most = hk_add_saturating(bytes, view->lazy_bytes);
   size_t room = hk_pressure_limit(&retention->pressure, &pressed, most);
-  return room < most ? (hk_retention_limit_t){room, bytes, hk_idle_limited} : limit;
+  return room < most ? (hk_retention_limit_t){room, bytes, hk_purge_limited} : limit;
 }
 
 /*   floor  = max(retain, in use / share)
@@ -69,9 +69,9 @@ static hk_retention_limit_t bounded(const hk_retention_t *retention, const hk_re
  * (hk_retention_terms). Near a memory limit the limit counts lazily purged memory too. `aged` is a sum over all ages:
  * it is only made where it can change the result. */
 hk_retention_limit_t hk_retention_limit(const hk_retention_t *retention, const hk_retention_view_t *view) {
-  if (view->is_quiet) return bounded(retention, view, hk_retention_quiet_bytes(view), hk_idle_too_much);
+  if (view->is_quiet) return bounded(retention, view, hk_retention_quiet_bytes(view), hk_purge_too_much);
   size_t floor = hk_retention_floor(retention, view);
-  if (view->dirty_bytes <= floor || view->retain_bytes == 0) return bounded(retention, view, floor, hk_idle_too_much);
+  if (view->dirty_bytes <= floor || view->retain_bytes == 0) return bounded(retention, view, floor, hk_purge_too_much);
   size_t aged = hk_learn_keep_bytes(&retention->learn), peak = hk_add_saturating(view->in_use_bytes, aged);
   size_t fragments = hk_slack_recent_bytes(&retention->slack);
   size_t most_slack = hk_larger(peak / retention->terms.slack_share, view->retain_bytes);
@@ -81,7 +81,7 @@ hk_retention_limit_t hk_retention_limit(const hk_retention_t *retention, const h
     credited = hk_add_saturating(floor, hk_low_water_credit_bytes(&retention->low_water, view->in_use_bytes, peak));
   bool is_by_age = wanted > floor && wanted <= credited && fragments <= most_slack;
   size_t bytes = hk_larger(floor, hk_smaller(wanted, credited));
-  return bounded(retention, view, bytes, is_by_age ? hk_idle_too_old : hk_idle_too_much);
+  return bounded(retention, view, bytes, is_by_age ? hk_purge_too_old : hk_purge_too_much);
 }
 
 /* The terms come first: a child of fork that finds the learner to have its price does not come here again. */
@@ -94,7 +94,7 @@ void hk_retention_set_price(hk_retention_t *retention, uint64_t now_ms, uint64_t
 }
 
 void hk_retention_note_visit(hk_retention_t *retention, const hk_retention_view_t *view) {
-  size_t level_bytes = hk_level_idle_bytes(&retention->learn.level);
+  size_t level_bytes = hk_level_dirty_bytes(&retention->learn.level);
   hk_slack_note(&retention->slack, view->now_ms, retention->terms.window_ms, view->dirty_bytes, level_bytes);
 }
 
@@ -106,12 +106,12 @@ void hk_retention_note_change(hk_retention_t *retention, const hk_retention_view
   hk_retention_note_visit(retention, view);
 }
 
-void hk_retention_note_purged(hk_retention_t *retention, const hk_retention_view_t *view, hk_idle_cause_t cause,
+void hk_retention_note_purged(hk_retention_t *retention, const hk_retention_view_t *view, hk_purge_cause_t cause,
                               size_t bytes) {
-  if (cause != hk_idle_asked)
+  if (cause != hk_purge_requested)
     hk_refault_note_purged(&retention->refault, view->now_ms, retention->terms.window_ms, bytes);
-  size_t level_bytes = hk_level_idle_bytes(&retention->learn.level);
-  size_t stays_bytes = cause == hk_idle_too_old ? hk_learn_keep_bytes(&retention->learn) : 0;
+  size_t level_bytes = hk_level_dirty_bytes(&retention->learn.level);
+  size_t stays_bytes = cause == hk_purge_too_old ? hk_learn_keep_bytes(&retention->learn) : 0;
   hk_slack_note_given_back(&retention->slack, bytes, hk_subtract_to_zero(level_bytes, stays_bytes));
 }
 

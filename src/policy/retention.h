@@ -24,11 +24,11 @@ HK_C_BEGIN
 
 /* Why memory is purged. */
 typedef enum {
-  hk_idle_too_much,
-  hk_idle_too_old, /* the limit is a share of all dirty memory: the purge meets it as nearly as it can */
-  hk_idle_limited, /* a memory limit is near: lazily purged memory counts as dirty */
-  hk_idle_asked,   /* a caller asked for it: the same */
-} hk_idle_cause_t;
+  hk_purge_too_much,
+  hk_purge_too_old,   /* the limit is a share of all dirty memory: the purge meets it as nearly as it can */
+  hk_purge_limited,   /* a memory limit is near: lazily purged memory counts as dirty */
+  hk_purge_requested, /* a caller asked for it: the same */
+} hk_purge_cause_t;
 
 /* What follows from the price of memory. */
 typedef struct {
@@ -62,9 +62,9 @@ typedef struct {
 } hk_retention_view_t;
 
 typedef struct {
-  size_t bytes;           /* dirty memory above this is to be purged; hk_idle_limited: lazily purged memory counts */
+  size_t bytes;           /* dirty memory above this is to be purged; hk_purge_limited: lazily purged memory counts */
   size_t unlimited_bytes; /* the same without a memory limit */
-  hk_idle_cause_t cause;  /* of a purge above `bytes` */
+  hk_purge_cause_t cause; /* of a purge above `bytes` */
 } hk_retention_limit_t;
 
 /* How much dirty memory may stay. */
@@ -87,7 +87,7 @@ void hk_retention_note_change(hk_retention_t *retention, const hk_retention_view
 void hk_retention_note_visit(hk_retention_t *retention, const hk_retention_view_t *view);
 
 /* So many dirty bytes are being purged. */
-void hk_retention_note_purged(hk_retention_t *retention, const hk_retention_view_t *view, hk_idle_cause_t cause,
+void hk_retention_note_purged(hk_retention_t *retention, const hk_retention_view_t *view, hk_purge_cause_t cause,
                               size_t bytes);
 
 /* So much that is not resident is about to be touched. Returns how much of it was purged less than a window ago. */

@@ -12,9 +12,9 @@ static void end_window(hk_slack_t *slack, uint64_t now_ms, bool is_long_over) {
   slack->window_start_ms = now_ms;
 }
 
-void hk_slack_note(hk_slack_t *slack, uint64_t now_ms, uint64_t window_ms, size_t idle_bytes, size_t level_bytes) {
+void hk_slack_note(hk_slack_t *slack, uint64_t now_ms, uint64_t window_ms, size_t dirty_bytes, size_t level_bytes) {
   slack->gone_bytes = hk_smaller(slack->gone_bytes, level_bytes);
-  size_t bytes = hk_subtract_to_zero(idle_bytes, level_bytes - slack->gone_bytes);
+  size_t bytes = hk_subtract_to_zero(dirty_bytes, level_bytes - slack->gone_bytes);
   uint64_t elapsed_ms = hk_subtract_to_zero(now_ms, slack->window_start_ms);
   if (elapsed_ms >= window_ms) end_window(slack, now_ms, elapsed_ms / 2 >= window_ms);
   /* What goes, given back or wanted, is the oldest. */

@@ -28,7 +28,7 @@ typedef struct {
 
 /* So much is idle now, and by the levels so much became idle and was not wanted since. To be called after each change of what is
  * idle or in use; a step back of the clock counts as none. */
-void hk_slack_note(hk_slack_t *slack, uint64_t now_ms, uint64_t window_ms, size_t idle_bytes, size_t level_bytes);
+void hk_slack_note(hk_slack_t *slack, uint64_t now_ms, uint64_t window_ms, size_t dirty_bytes, size_t level_bytes);
 
 /* So much was given back. Of what the levels say is idle `going_bytes` need not stay: that goes first, and takes nothing from what may
  * stay because it does not fit. */

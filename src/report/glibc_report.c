@@ -9,7 +9,7 @@ int hakmem_malloc_info(int options, FILE *stream) {
   fprintf(stream, "<malloc version=\"hakmem-%s\">\n", hakmem_version());
   fprintf(stream, "<superslabs count=\"%zu\" mapped=\"%zu\" in_use=\"%zu\" idle=\"%zu\"/>\n",
           totals.superslab.superslab_count, totals.superslab.mapped_bytes, totals.superslab.in_use_bytes,
-          totals.superslab.idle_bytes);
+          totals.superslab.dirty_bytes);
   fprintf(stream, "<big count=\"%zu\" mapped=\"%zu\"/>\n", totals.large.count, totals.large.mapped_bytes);
   fprintf(stream, "<records mapped=\"%zu\"/>\n", totals.record_bytes);
   fprintf(stream, "<heaps count=\"%zu\" idle=\"%zu\" lost=\"%zu\"/>\n", totals.heap_count, totals.heap_idle_count,

@@ -16,7 +16,7 @@
 #include "policy/learn_record.h"
 #include "policy/option.h"
 #include "policy/output_path.h"
-#include "space/idle.h"
+#include "space/dirty.h"
 
 /* Set at the start, while the process has one thread. */
 static struct {
@@ -30,7 +30,7 @@ static void complain(const char *complaint, const char *reason) {
 
 static void export_learned(unsigned char *bytes) {
   hk_learn_t learned;
-  hk_idle_copy_learned(&learned);
+  hk_dirty_copy_learned(&learned);
   hk_learn_export(&learned, bytes);
 }
 
@@ -40,7 +40,7 @@ static bool is_worth_nothing(hk_learn_record_verdict_t verdict, size_t length) {
 
 /* Imports the record. Returns whether the file may be replaced. */
 static bool use(const unsigned char *bytes, size_t length) {
-  hk_learn_record_verdict_t verdict = hk_idle_import_learned(bytes, length);
+  hk_learn_record_verdict_t verdict = hk_dirty_import_learned(bytes, length);
   if (verdict == hk_learn_record_good) return true;
   bool is_replaced = is_worth_nothing(verdict, length);
   complain(hk_learn_record_text(verdict), is_replaced ? "it is not used, and will be replaced" : "it is left alone");

@@ -12,7 +12,7 @@
 #include "report/profile_file.h"
 #include "report/report.h"
 #include "report/stats_file.h"
-#include "space/idle.h"
+#include "space/dirty.h"
 #include "space/recording.h"
 
 /* ---- Outputs. */
@@ -59,7 +59,7 @@ __attribute__((constructor)) static void prepare(void) {
   hk_profile_file_check();
   hk_leak_out_check();
   hk_learn_file_load();
-  hk_recording_start(hk_idle_in_use(), hk_option.mode);
+  hk_recording_start(hk_dirty_in_use(), hk_option.mode);
 }
 
 /* Runs late, so that it counts what the program's own exit handlers do. */

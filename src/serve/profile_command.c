@@ -6,9 +6,9 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "api/instruments.h"
 #include "base/text.h"
 #include "inspect/pinned.h"
-#include "api/instruments.h"
 #include "inspect/profile.h"
 #include "inspect/site_list.h"
 #include "policy/safety.h"

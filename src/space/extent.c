@@ -12,7 +12,7 @@
 #include "base/panic.h"
 #include "base/units.h"
 #include "policy/stat.h"
-#include "space/idle.h"
+#include "space/dirty.h"
 #include "space/region_map.h"
 #include "space/slab.h"
 
@@ -33,7 +33,7 @@ static struct {
   uint64_t forgotten_until;     /* tags of this age and below are left over from before a fork */
   uint64_t bin_mask[BIN_WORDS]; /* bit i: bin i is not empty; a bin's list is set up when its first extent comes */
   hk_list_t bin[BIN_COUNT];     /* through link */
-  hk_list_t idle;               /* dirty extents through extent.link, the oldest first; not set up while next is NULL */
+  hk_list_t dirty;              /* dirty extents through extent.link, the oldest first; not set up while next is NULL */
   hk_list_t zero;               /* the same of extents that are zero */
   _Atomic(size_t) count;
   _Atomic(size_t) free_bytes;
@@ -42,8 +42,8 @@ static struct {
 /* ---- Marks a change, for the child of a fork that interrupts it. */
 
 void hk_extent_mark_changing_locked(void) {
-  if (extents.idle.next == NULL) {
-    hk_list_init(&extents.idle);
+  if (extents.dirty.next == NULL) {
+    hk_list_init(&extents.dirty);
     hk_list_init(&extents.zero);
   }
   extents.is_changing = true;
@@ -122,7 +122,7 @@ static void sum_up_locked(size_t count, hk_extent_t extent, bool is_in) {
   size_t bytes = is_in ? extent.bytes : -extent.bytes;
   hk_bump_relaxed(&extents.count, count);
   hk_bump_relaxed(&extents.free_bytes, bytes);
-  if (!extent.zero) hk_bump_relaxed(&hk_idle_extents.idle_bytes, bytes);
+  if (!extent.zero) hk_bump_relaxed(&hk_dirty_extents.dirty_bytes, bytes);
 }
 
 #if HK_DEBUG
@@ -211,15 +211,15 @@ static size_t check_bin_locked(unsigned bin) {
 
 uint64_t hk_extent_check_locked(void) {
   HK_REQUIRE(!extents.is_changing, "no change of the free extents is under way");
-  walked_t idle = check_ages_locked(&extents.idle, false), zero = check_ages_locked(&extents.zero, true);
+  walked_t dirty = check_ages_locked(&extents.dirty, false), zero = check_ages_locked(&extents.zero, true);
   size_t binned = 0;
   for (unsigned bin = next_bin_locked(0); bin < BIN_COUNT; bin = next_bin_locked(bin + 1))
     binned += check_bin_locked(bin);
-  HK_REQUIRE(binned == idle.count + zero.count, "each free extent is in a bin and in the order of age");
+  HK_REQUIRE(binned == dirty.count + zero.count, "each free extent is in a bin and in the order of age");
   HK_REQUIRE(hk_load_relaxed(&extents.count) == binned, "the count of free extents is their number");
-  HK_REQUIRE(hk_load_relaxed(&extents.free_bytes) == idle.bytes + zero.bytes,
+  HK_REQUIRE(hk_load_relaxed(&extents.free_bytes) == dirty.bytes + zero.bytes,
              "the free bytes are those of all free extents");
-  HK_REQUIRE(hk_load_relaxed(&hk_idle_extents.idle_bytes) == idle.bytes,
+  HK_REQUIRE(hk_load_relaxed(&hk_dirty_extents.dirty_bytes) == dirty.bytes,
              "the dirty bytes are those of the dirty extents");
   return binned;
 }
@@ -228,7 +228,7 @@ uint64_t hk_extent_check_locked(void) {
 
 /* ---- Putting back. */
 
-static hk_list_t *youngest_locked(bool zero) { return zero ? extents.zero.previous : extents.idle.previous; }
+static hk_list_t *youngest_locked(bool zero) { return zero ? extents.zero.previous : extents.dirty.previous; }
 
 void hk_extent_put_locked(hk_extent_t extent) {
   hk_extent_mark_changing_locked();
@@ -245,7 +245,7 @@ void hk_extent_put_locked(hk_extent_t extent) {
     HK_ASSERT(other.start == extent.start + extent.bytes, "an extent behind a range begins where the range ends");
     extent = (hk_extent_t){extent.start, extent.bytes + other.bytes, other.zero && extent.zero};
   }
-  link_locked(extent, hk_idle_next_age_locked(), youngest_locked(extent.zero));
+  link_locked(extent, hk_dirty_next_age_locked(), youngest_locked(extent.zero));
   unmark_changing_locked();
 }
 
@@ -314,17 +314,17 @@ static hk_slab_t *front_of(const hk_list_t *list) {
 }
 
 uint64_t hk_extent_oldest_age_locked(void) {
-  const hk_slab_t *first = front_of(&extents.idle);
+  const hk_slab_t *first = front_of(&extents.dirty);
   return first != NULL ? first->extent.since : UINT64_MAX;
 }
 
 size_t hk_extent_oldest_bytes_locked(void) {
-  const hk_slab_t *first = front_of(&extents.idle);
+  const hk_slab_t *first = front_of(&extents.dirty);
   return first != NULL ? bytes_of(first) : 0;
 }
 
 bool hk_extent_take_oldest_locked(bool or_zero, hk_extent_t *taken) {
-  hk_slab_t *first = front_of(&extents.idle);
+  hk_slab_t *first = front_of(&extents.dirty);
   if (first == NULL && or_zero) first = front_of(&extents.zero);
   if (first == NULL) return false;
   *taken = split_locked(first, start_of(first), bytes_of(first));
@@ -338,13 +338,13 @@ hk_extent_usage_t hk_extent_usage(void) {
 
 void hk_extent_repair(void) {
   if (!extents.is_changing) return;
-  extents.forgotten_until = hk_idle_next_age_locked();
+  extents.forgotten_until = hk_dirty_next_age_locked();
   for (unsigned i = 0; i < BIN_WORDS; i++) extents.bin_mask[i] = 0;
-  hk_list_init(&extents.idle);
+  hk_list_init(&extents.dirty);
   hk_list_init(&extents.zero);
   hk_stat_add(hk_stat_fork_lost, hk_load_relaxed(&extents.free_bytes));
   hk_store_relaxed(&extents.count, 0);
   hk_store_relaxed(&extents.free_bytes, 0);
-  hk_store_relaxed(&hk_idle_extents.idle_bytes, 0);
+  hk_store_relaxed(&hk_dirty_extents.dirty_bytes, 0);
   extents.is_changing = false;
 }

@@ -8,7 +8,7 @@
  *
  * Invariant: each free extent is in the bin of its size, and in one list in the order of age: of the dirty extents, or
  * of those that are known to be zero. Both its tags lead to its first slab. The slabs before and behind it are no tags.
- * The count, free_bytes and hk_idle_extents.idle_bytes are the sums over these lists.
+ * The count, free_bytes and hk_dirty_extents.dirty_bytes are the sums over these lists.
  */
 #ifndef HK_SPACE_EXTENT_H
 #define HK_SPACE_EXTENT_H
@@ -38,7 +38,7 @@ bool hk_extent_take_locked(size_t bytes, size_t alignment, size_t preferred_alig
 /* Takes `bytes` at `start`. False unless a free extent begins there and is long enough. */
 bool hk_extent_take_at_locked(uintptr_t start, size_t bytes, hk_extent_t *taken);
 
-/* Returns the age (hk_idle_next_age_locked) of the oldest dirty extent; UINT64_MAX when none is dirty. */
+/* Returns the age (hk_dirty_next_age_locked) of the oldest dirty extent; UINT64_MAX when none is dirty. */
 uint64_t hk_extent_oldest_age_locked(void);
 /* Returns the bytes of that extent; 0 when none is dirty. */
 size_t hk_extent_oldest_bytes_locked(void);

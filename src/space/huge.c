@@ -10,7 +10,7 @@
 #include "policy/option.h"
 #include "policy/stat.h"
 #include "policy/thp_policy.h"
-#include "space/idle.h"
+#include "space/dirty.h"
 
 /* Chosen: most superslabs of a growing program are full, so few looks find one that is. */
 #define HK_HUGE_FULL_LOOKS 8
@@ -60,7 +60,7 @@ static void count(bool is_granted, size_t bytes) {
   hk_stat_add(is_granted ? hk_stat_huge_asked : hk_stat_huge_refused, bytes);
 }
 
-static bool is_small_piece(size_t bytes) { return bytes < hk_idle_in_use() / HK_HUGE_PIECES; }
+static bool is_small_piece(size_t bytes) { return bytes < hk_dirty_in_use() / HK_HUGE_PIECES; }
 
 static bool allow(uintptr_t start, size_t bytes) {
   hk_store_relaxed(&has_asked, true);
@@ -130,7 +130,7 @@ static bool note_growth(const hk_huge_terms_t *terms) {
   uint64_t first_ms = hk_load_relaxed(&first_new_ms), last_ms = hk_load_relaxed(&last_new_ms);
   if (first_ms == 0) hk_store_relaxed(&first_new_ms, first_ms = now_ms);
   hk_store_relaxed(&last_new_ms, now_ms);
-  return hk_thp_policy_may_grow(terms, hk_load_relaxed(&hk_idle_slabs.in_use_bytes),
+  return hk_thp_policy_may_grow(terms, hk_load_relaxed(&hk_dirty_slabs.in_use_bytes),
                                 hk_subtract_to_zero(now_ms, first_ms), hk_subtract_to_zero(now_ms, last_ms));
 }
 

@@ -20,9 +20,9 @@
 #include "os/os.h"
 #include "policy/stat.h"
 #include "policy/thp_policy.h"
+#include "space/dirty.h"
 #include "space/extent.h"
 #include "space/huge.h"
-#include "space/idle.h"
 #include "space/large_prefault.h"
 #include "space/purge.h"
 #include "space/region_map.h"
@@ -49,7 +49,7 @@ static size_t preferred_alignment(size_t bytes) {
 
 static void count_locked(size_t count, size_t bytes) {
   hk_bump_relaxed(&block_count, count);
-  hk_bump_relaxed(&hk_idle_extents.in_use_bytes, bytes);
+  hk_bump_relaxed(&hk_dirty_extents.in_use_bytes, bytes);
 }
 
 static void describe_locked(uintptr_t start, size_t bytes) {
@@ -69,7 +69,7 @@ static void *take_free(size_t bytes, size_t alignment, bool *zero) {
   hk_lock_acquire(hk_lock_space);
   bool found = hk_extent_take_locked(bytes, alignment, preferred_alignment(bytes), &extent);
   if (found) {
-    if (extent.zero) hk_idle_note_wanted_locked(now_ms, bytes);
+    if (extent.zero) hk_dirty_note_wanted_locked(now_ms, bytes);
     describe_locked(extent.start, bytes);
   }
   hk_purge_due_t due = hk_purge_settle_locked(now_ms);
@@ -97,7 +97,7 @@ static void *map_new(size_t bytes, size_t alignment, bool *zero) {
   }
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
-  hk_idle_note_wanted_locked(now_ms, bytes);
+  hk_dirty_note_wanted_locked(now_ms, bytes);
   describe_locked((uintptr_t)block, bytes);
   hk_purge_due_t due = hk_purge_settle_locked(now_ms);
   hk_lock_release(hk_lock_space);
@@ -201,7 +201,7 @@ static bool absorb(hk_slab_t *slab, uintptr_t start, size_t old_bytes, size_t ne
   hk_lock_acquire(hk_lock_space);
   bool fits = hk_extent_take_at_locked(start + old_bytes, more_bytes, &extent);
   if (fits) {
-    if (extent.zero) hk_idle_note_wanted_locked(now_ms, more_bytes);
+    if (extent.zero) hk_dirty_note_wanted_locked(now_ms, more_bytes);
     set_bytes_locked(slab, old_bytes, new_bytes);
   }
   hk_purge_due_t due = hk_purge_settle_locked(now_ms);
@@ -220,7 +220,7 @@ static bool extend(hk_slab_t *slab, uintptr_t start, size_t old_bytes, size_t ne
   }
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
-  hk_idle_note_wanted_locked(now_ms, new_bytes - old_bytes);
+  hk_dirty_note_wanted_locked(now_ms, new_bytes - old_bytes);
   set_bytes_locked(slab, old_bytes, new_bytes);
   hk_purge_due_t due = hk_purge_settle_locked(now_ms);
   hk_lock_release(hk_lock_space);
@@ -287,9 +287,9 @@ void *hk_large_resize(hk_slab_t *slab, void *block, size_t bytes) {
 hk_large_usage_t hk_large_usage(void) {
   return (hk_large_usage_t){
       .count = hk_load_relaxed(&block_count),
-      .mapped_bytes = hk_load_relaxed(&hk_idle_extents.in_use_bytes),
+      .mapped_bytes = hk_load_relaxed(&hk_dirty_extents.in_use_bytes),
       .cached_bytes = hk_extent_usage().free_bytes,
-      .idle_bytes = hk_load_relaxed(&hk_idle_extents.idle_bytes),
+      .dirty_bytes = hk_load_relaxed(&hk_dirty_extents.dirty_bytes),
   };
 }
 

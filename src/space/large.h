@@ -33,7 +33,7 @@ typedef struct {
   size_t count; /* blocks in use */
   size_t mapped_bytes;
   size_t cached_bytes; /* free extents, dirty or zero */
-  size_t idle_bytes;   /* dirty extents */
+  size_t dirty_bytes;  /* dirty extents */
 } hk_large_usage_t;
 hk_large_usage_t hk_large_usage(void);
 

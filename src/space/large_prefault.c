@@ -10,7 +10,7 @@
 #include "os/os.h"
 #include "policy/prefault_policy.h"
 #include "policy/stat.h"
-#include "space/idle.h"
+#include "space/dirty.h"
 
 /* Chosen: bytes made resident in one call. For about 1 ms no other thread can change the program's mappings then. */
 #define PART_BYTES (4 * HK_MIB)
@@ -47,7 +47,7 @@ static void look_locked(bool is_end) {
 }
 
 static hk_prefault_advice_t find_advice_locked(uintptr_t start, size_t bytes) {
-  hk_prefault_advice_t advice = hk_prefault_policy_advise(&prefault_state.sizes, bytes, hk_idle_limit_bytes_locked());
+  hk_prefault_advice_t advice = hk_prefault_policy_advise(&prefault_state.sizes, bytes, hk_dirty_limit_bytes_locked());
   if (advice != hk_prefault_sample || hk_load_relaxed(&hk_large_prefault_sample) != 0) return advice;
   prefault_state.sample_bytes = bytes;
   prefault_state.looks = 0;

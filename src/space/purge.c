@@ -14,9 +14,9 @@
 #include "os/os.h"
 #include "policy/option.h"
 #include "policy/stat.h"
+#include "space/dirty.h"
 #include "space/extent.h"
 #include "space/huge.h"
-#include "space/idle.h"
 #include "space/purge_wakeup.h"
 #include "space/recording.h"
 #include "space/region_map.h"
@@ -25,7 +25,7 @@
 
 typedef struct {
   size_t bytes;              /* that may be resident */
-  size_t idle_bytes;         /* of them, those that count as idle: the others were given back lazily before */
+  size_t dirty_bytes;        /* of them, those that count as idle: the others were given back lazily before */
   bool is_lazy;              /* it need not go at once */
   hk_superslab_t *superslab; /* NULL when it is a range */
   uintptr_t start;           /* of the superslab */
@@ -39,7 +39,7 @@ typedef struct {
 
 /* What a victim of this kind gives back. What went lazily is gone for who need not have it at once. */
 static uint32_t bits_to_give(const hk_superslab_t *superslab, bool is_lazy) {
-  return is_lazy ? hk_superslab_index_idle_bits(superslab) : superslab->free_mask & superslab->used_mask;
+  return is_lazy ? hk_superslab_index_dirty_bits(superslab) : superslab->free_mask & superslab->used_mask;
 }
 
 /* What is to be unmapped is no slab of the superslab's any more: another thread may be given the addresses. */
@@ -50,7 +50,7 @@ static void claim_slabs_locked(hk_superslab_t *superslab, bool is_unmapped, vict
   victim->is_lazy = victim->is_lazy && !is_unmapped;
   uint32_t resident = bits_to_give(superslab, victim->is_lazy);
   victim->bytes = hk_superslab_index_bytes_of(resident);
-  victim->idle_bytes = hk_superslab_index_bytes_of(hk_superslab_index_idle_bits(superslab));
+  victim->dirty_bytes = hk_superslab_index_bytes_of(hk_superslab_index_dirty_bits(superslab));
   victim->is_huge_over = hk_huge_take_apart_locked(superslab);
   if (is_unmapped) {
     victim->bits = hk_superslab_index_detach_free_locked(superslab);
@@ -75,7 +75,7 @@ static bool claim_extent_locked(bool or_zero, size_t most_bytes, victim_t *victi
   if (!hk_extent_take_oldest_locked(or_zero, &victim->extent)) return false;
   victim->superslab = NULL;
   victim->is_lazy = false;
-  victim->bytes = victim->idle_bytes = victim->extent.zero ? 0 : victim->extent.bytes;
+  victim->bytes = victim->dirty_bytes = victim->extent.zero ? 0 : victim->extent.bytes;
   return true;
 }
 
@@ -92,7 +92,7 @@ static bool claim_whole_locked(size_t most_bytes, victim_t *victim) {
 static bool claim_oldest_locked(bool all, size_t most_bytes, victim_t *victim) {
   hk_superslab_t *superslab = hk_superslab_index_oldest_locked();
   if (superslab != NULL && is_better_whole_locked(superslab) && claim_whole_locked(most_bytes, victim)) return true;
-  if (superslab == NULL || hk_extent_oldest_age_locked() < superslab->idle_since)
+  if (superslab == NULL || hk_extent_oldest_age_locked() < superslab->dirty_since)
     return claim_extent_locked(all, most_bytes, victim);
   claim_superslab_locked(superslab, victim);
   return true;
@@ -100,8 +100,8 @@ static bool claim_oldest_locked(bool all, size_t most_bytes, victim_t *victim) {
 
 /* What stays by its age is a share of all that is idle, and a range is not divided for it: it goes when less than half
  * of it should stay. */
-static size_t largest_extent(size_t excess_bytes, hk_idle_cause_t cause) {
-  return cause == hk_idle_too_old ? hk_add_saturating(excess_bytes, excess_bytes) : SIZE_MAX;
+static size_t largest_extent(size_t excess_bytes, hk_purge_cause_t cause) {
+  return cause == hk_purge_too_old ? hk_add_saturating(excess_bytes, excess_bytes) : SIZE_MAX;
 }
 
 /* What went lazily has been idle for longer than what did not. */
@@ -112,21 +112,21 @@ static bool claim_lazy_locked(victim_t *victim) {
   return true;
 }
 
-static bool claim_locked(size_t keep_bytes, hk_idle_cause_t cause, victim_t *victim) {
-  bool all = keep_bytes == 0, may_be_lazy = cause == hk_idle_too_much || cause == hk_idle_too_old;
-  size_t lazy_bytes = may_be_lazy ? 0 : hk_load_relaxed(&hk_idle_lazy_bytes);
-  size_t excess_bytes = hk_subtract_to_zero(hk_idle_total() + lazy_bytes, keep_bytes);
+static bool claim_locked(size_t keep_bytes, hk_purge_cause_t cause, victim_t *victim) {
+  bool all = keep_bytes == 0, may_be_lazy = cause == hk_purge_too_much || cause == hk_purge_too_old;
+  size_t lazy_bytes = may_be_lazy ? 0 : hk_load_relaxed(&hk_dirty_lazy_bytes);
+  size_t excess_bytes = hk_subtract_to_zero(hk_dirty_total() + lazy_bytes, keep_bytes);
   victim->is_lazy = may_be_lazy && hk_option.purge == hk_purge_free;
   if (!all && excess_bytes == 0) return false;
   if (!may_be_lazy && claim_lazy_locked(victim)) return true;
   return claim_oldest_locked(all, largest_extent(excess_bytes, cause), victim);
 }
 
-static bool claim_victim(size_t keep_bytes, hk_idle_cause_t cause, victim_t *victim) {
+static bool claim_victim(size_t keep_bytes, hk_purge_cause_t cause, victim_t *victim) {
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
   bool found = claim_locked(keep_bytes, cause, victim);
-  if (found) hk_idle_note_given_back_locked(now_ms, cause, victim->idle_bytes);
+  if (found) hk_dirty_note_given_back_locked(now_ms, cause, victim->dirty_bytes);
   hk_space_check_locked();
   hk_lock_release(hk_lock_space);
   return found;
@@ -194,7 +194,7 @@ static hk_os_purge_t give_back(const victim_t *victim) {
   return victim->superslab != NULL ? give_back_slabs(victim) : give_back_extent(victim->extent);
 }
 
-static size_t trim(size_t keep_bytes, hk_idle_cause_t cause) {
+static size_t trim(size_t keep_bytes, hk_purge_cause_t cause) {
   size_t given_back = 0;
   victim_t victim;
   /* Each superslab and range once: what the system does not take back goes to the end of its list again. */
@@ -227,28 +227,28 @@ bool hk_purge_unmap_free(void) {
   return found;
 }
 
-static void purge_by(const hk_idle_verdict_t *verdict) {
+static void purge_by(const hk_purge_verdict_t *verdict) {
   if (verdict->is_too_much) (void)trim(verdict->keep_bytes, verdict->cause);
 }
 
 /* The purge wake-up that the first look rang stays rung: no other look rings it again. */
-static HK_COLD hk_idle_verdict_t look_with_system(uint64_t now_ms, bool is_wakeup_sent) {
-  hk_idle_ask_system(now_ms);
+static HK_COLD hk_purge_verdict_t look_with_system(uint64_t now_ms, bool is_wakeup_sent) {
+  hk_dirty_ask_system(now_ms);
   hk_lock_acquire(hk_lock_space);
-  hk_idle_verdict_t verdict = hk_idle_look_locked(now_ms);
+  hk_purge_verdict_t verdict = hk_dirty_look_locked(now_ms);
   hk_lock_release(hk_lock_space);
   verdict.is_wakeup_sent = verdict.is_wakeup_sent || is_wakeup_sent;
   return verdict;
 }
 
 hk_purge_due_t hk_purge_settle_locked(uint64_t now_ms) {
-  hk_purge_due_t due = {hk_idle_look_locked(now_ms), now_ms, hk_huge_is_due_locked(now_ms)};
+  hk_purge_due_t due = {hk_dirty_look_locked(now_ms), now_ms, hk_huge_is_due_locked(now_ms)};
   hk_space_check_locked();
   return due;
 }
 
 void hk_purge_follow(const hk_purge_due_t *due) {
-  hk_idle_verdict_t verdict = due->verdict;
+  hk_purge_verdict_t verdict = due->verdict;
   if (HK_UNLIKELY(verdict.is_system_look_due)) verdict = look_with_system(due->now_ms, verdict.is_wakeup_sent);
   purge_by(&verdict);
   if (HK_UNLIKELY(due->is_huge_due)) hk_huge_look(due->now_ms);
@@ -256,9 +256,9 @@ void hk_purge_follow(const hk_purge_due_t *due) {
   if (hk_recording_is_full()) hk_recording_write();
 }
 
-static hk_idle_verdict_t visit(uint64_t now_ms, uint64_t *wait_ms) {
+static hk_purge_verdict_t visit(uint64_t now_ms, uint64_t *wait_ms) {
   hk_lock_acquire(hk_lock_space);
-  hk_idle_verdict_t verdict = hk_idle_visit_locked(now_ms, wait_ms);
+  hk_purge_verdict_t verdict = hk_dirty_visit_locked(now_ms, wait_ms);
   hk_space_check_locked();
   hk_lock_release(hk_lock_space);
   return verdict;
@@ -266,20 +266,20 @@ static hk_idle_verdict_t visit(uint64_t now_ms, uint64_t *wait_ms) {
 
 uint64_t hk_purge_visit(uint64_t now_ms) {
   uint64_t wait_ms;
-  hk_idle_verdict_t verdict = visit(now_ms, &wait_ms);
+  hk_purge_verdict_t verdict = visit(now_ms, &wait_ms);
   if (verdict.is_system_look_due) {
-    hk_idle_ask_system(now_ms);
+    hk_dirty_ask_system(now_ms);
     verdict = visit(now_ms, &wait_ms); /* no change of the program's, who may be quiet */
   }
   purge_by(&verdict);
-  hk_idle_end_visit();
+  hk_dirty_end_visit();
   hk_huge_visit(now_ms);
   return wait_ms;
 }
 
 size_t hk_purge_down_to(size_t keep_bytes) {
   hk_lock_acquire(hk_lock_space);
-  if (keep_bytes == 0) hk_idle_forget_locked();
+  if (keep_bytes == 0) hk_dirty_forget_locked();
   hk_lock_release(hk_lock_space);
-  return trim(keep_bytes, hk_idle_asked);
+  return trim(keep_bytes, hk_purge_requested);
 }

@@ -1,5 +1,5 @@
 /* space/purge.h - L3. Gives idle memory back to the system, superslabs' slabs and free extents of large blocks: what is
- * above the limit (space/idle.h), or what somebody asks for. What has been idle longest goes first. */
+ * above the limit (space/dirty.h), or what somebody asks for. What has been idle longest goes first. */
 #ifndef HK_SPACE_PURGE_H
 #define HK_SPACE_PURGE_H
 
@@ -7,11 +7,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "space/idle.h"
+#include "space/dirty.h"
 
-/* What a change of the sums of space/idle.h leaves to do once the caller has released hk_lock_space. */
+/* What a change of the sums of space/dirty.h leaves to do once the caller has released hk_lock_space. */
 typedef struct {
-  hk_idle_verdict_t verdict;
+  hk_purge_verdict_t verdict;
   uint64_t now_ms;
   bool is_huge_due;
 } hk_purge_due_t;

@@ -85,7 +85,7 @@ typedef struct hk_slab {
   uint32_t born_ms;         /* of a large block: when it was made, the lowest 32 bits of ms */
   struct {
     hk_list_t link; /* among the free extents in the order of age, the oldest first */
-    uint64_t since; /* age by hk_idle_next_age_locked; 0 when no free extent begins or ends here */
+    uint64_t since; /* age by hk_dirty_next_age_locked; 0 when no free extent begins or ends here */
   } extent;         /* of a free extent's first and last slab (space/extent.h); guarded by hk_lock_space */
 } hk_slab_t;
 

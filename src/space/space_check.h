@@ -1,5 +1,5 @@
 /* space/space_check.h - L3. In debug builds, walks everything that hk_lock_space guards: each superslab's masks
- * (superslab_index.h), the free extents (extent.h), and the sums and the retention (idle.h). */
+ * (superslab_index.h), the free extents (extent.h), and the sums and the retention (dirty.h). */
 #ifndef HK_SPACE_SPACE_CHECK_H
 #define HK_SPACE_SPACE_CHECK_H
 

@@ -9,8 +9,8 @@
 #include "os/lock.h"
 #include "os/os.h"
 #include "policy/stat.h"
+#include "space/dirty.h"
 #include "space/huge.h"
-#include "space/idle.h"
 #include "space/locked.h"
 #include "space/purge.h"
 #include "space/region_map.h"
@@ -23,7 +23,7 @@
 static bool claim_for_use_locked(hk_superslab_t *superslab, uint32_t bits, uint64_t now_ms) {
   bool zero = (superslab->used_mask & bits) == 0;
   uint32_t wanted = bits & (~superslab->used_mask | superslab->lazy_mask);
-  if (wanted != 0) hk_idle_note_wanted_locked(now_ms, hk_superslab_index_bytes_of(wanted));
+  if (wanted != 0) hk_dirty_note_wanted_locked(now_ms, hk_superslab_index_bytes_of(wanted));
   hk_superslab_index_claim_locked(superslab, bits);
   return zero;
 }
@@ -60,7 +60,7 @@ static hk_slab_t *take_slabs_locked(hk_superslab_t *superslab, unsigned first, c
 /* Returns where `count` resident slabs start: dirty ones if there are any; else lazy ones too, which the system may
  * have taken. */
 static uint32_t resident_starts(const hk_superslab_t *superslab, unsigned count) {
-  uint32_t starts = hk_mask_run_starts(hk_superslab_index_idle_bits(superslab), count);
+  uint32_t starts = hk_mask_run_starts(hk_superslab_index_dirty_bits(superslab), count);
   if (starts != 0 || HK_LIKELY(superslab->lazy_mask == 0)) return starts;
   return hk_mask_run_starts(superslab->free_mask & superslab->used_mask, count);
 }
@@ -276,7 +276,7 @@ static bool dissolve_one(void) {
 }
 
 bool hk_superslab_dissolve_free(size_t bytes) {
-  if (hk_load_relaxed(&hk_idle_slabs.idle_bytes) == 0 || hk_idle_total() < bytes) return false;
+  if (hk_load_relaxed(&hk_dirty_slabs.dirty_bytes) == 0 || hk_dirty_total() < bytes) return false;
   size_t count = 0;
   for (size_t left = hk_superslab_index_superslab_count(); left > 0 && dissolve_one(); left--) count++;
   return count > 0;
@@ -288,9 +288,9 @@ hk_superslab_usage_t hk_superslab_usage(void) {
   return (hk_superslab_usage_t){
       .superslab_count = hk_superslab_index_superslab_count(),
       .mapped_bytes = hk_superslab_index_mapped_bytes(),
-      .in_use_bytes = hk_load_relaxed(&hk_idle_slabs.in_use_bytes),
-      .idle_bytes = hk_load_relaxed(&hk_idle_slabs.idle_bytes),
-      .lazy_bytes = hk_load_relaxed(&hk_idle_lazy_bytes),
+      .in_use_bytes = hk_load_relaxed(&hk_dirty_slabs.in_use_bytes),
+      .dirty_bytes = hk_load_relaxed(&hk_dirty_slabs.dirty_bytes),
+      .lazy_bytes = hk_load_relaxed(&hk_dirty_lazy_bytes),
   };
 }
 

@@ -57,7 +57,7 @@ typedef struct {
   size_t superslab_count; /* mapped now */
   size_t mapped_bytes;
   size_t in_use_bytes; /* slabs in use, and spare slabs of heaps */
-  size_t idle_bytes;   /* free and dirty */
+  size_t dirty_bytes;  /* free and dirty */
   size_t lazy_bytes;   /* free and purged lazily */
 } hk_superslab_usage_t;
 hk_superslab_usage_t hk_superslab_usage(void);

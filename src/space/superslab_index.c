@@ -5,7 +5,7 @@
 #include "base/bits.h"
 #include "base/mask.h"
 #include "os/lock.h"
-#include "space/idle.h"
+#include "space/dirty.h"
 #include "space/meta.h"
 #include "space/region_map.h"
 
@@ -16,13 +16,13 @@ hk_superslab_index_t hk_superslab_index[HK_NODE_MAX];
 
 /* Guarded by hk_lock_space. Other threads read the atomic sums without it. */
 static struct {
-  hk_list_t idle;  /* superslabs with dirty slabs, or wholly free, through idle_link */
-  hk_list_t lazy;  /* superslabs with lazy slabs that are not in idle, through idle_link */
+  hk_list_t dirty; /* superslabs with dirty slabs, or wholly free, through dirty_link */
+  hk_list_t lazy;  /* superslabs with lazy slabs that are not in idle, through dirty_link */
   hk_list_t spare; /* records that describe nothing, through link */
   hk_superslab_t *all;
   _Atomic(size_t) superslab_count;
   _Atomic(size_t) mapped_bytes;
-} space = {.idle = EMPTY_LIST(space.idle), .lazy = EMPTY_LIST(space.lazy), .spare = EMPTY_LIST(space.spare)};
+} space = {.dirty = EMPTY_LIST(space.dirty), .lazy = EMPTY_LIST(space.lazy), .spare = EMPTY_LIST(space.spare)};
 
 static void set_up_locked(hk_superslab_index_t *index) {
   for (unsigned i = 0; i < HK_SUPERSLAB_INDEX_BUCKETS; i++) hk_list_init(&index->bucket[i]);
@@ -32,7 +32,7 @@ static void set_up_locked(hk_superslab_index_t *index) {
 
 /* Returns the number of dirty slabs: a purge makes the program smaller by them. */
 static unsigned dirty_count(const hk_superslab_t *superslab) {
-  return (unsigned)__builtin_popcount(hk_superslab_index_idle_bits(superslab));
+  return (unsigned)__builtin_popcount(hk_superslab_index_dirty_bits(superslab));
 }
 
 /* ---- Buckets and lists by age. */
@@ -60,27 +60,27 @@ static void file_first_locked(hk_superslab_t *superslab) {
 }
 
 /* Moves a superslab to the list by age that its masks call for, or to none. */
-static void file_by_idle_locked(hk_superslab_t *superslab) {
+static void file_by_age_locked(hk_superslab_t *superslab) {
   hk_list_t *list = NULL;
   if (dirty_count(superslab) > 0 || hk_superslab_index_is_wholly_free(superslab)) {
-    list = &space.idle;
+    list = &space.dirty;
   } else if (HK_UNLIKELY(superslab->lazy_mask != 0)) {
     list = &space.lazy;
   }
-  if (hk_list_is_linked(&superslab->idle_link)) {
-    if (list == (superslab->idle_since != 0 ? &space.idle : &space.lazy)) return;
-    hk_list_remove(&superslab->idle_link);
+  if (hk_list_is_linked(&superslab->dirty_link)) {
+    if (list == (superslab->dirty_since != 0 ? &space.dirty : &space.lazy)) return;
+    hk_list_remove(&superslab->dirty_link);
   }
   if (list == NULL) return;
-  superslab->idle_since = list == &space.idle ? hk_idle_next_age_locked() : 0;
-  hk_list_push_back(list, &superslab->idle_link);
+  superslab->dirty_since = list == &space.dirty ? hk_dirty_next_age_locked() : 0;
+  hk_list_push_back(list, &superslab->dirty_link);
 }
 
 #if HK_DEBUG
 
 static const hk_list_t *age_list_of(const hk_superslab_t *superslab) {
-  if (!hk_list_is_linked(&superslab->idle_link)) return NULL;
-  return superslab->idle_since != 0 ? &space.idle : &space.lazy;
+  if (!hk_list_is_linked(&superslab->dirty_link)) return NULL;
+  return superslab->dirty_since != 0 ? &space.dirty : &space.lazy;
 }
 
 /* Checks one superslab, after each change of its masks. */
@@ -94,7 +94,7 @@ static void check_superslab(const hk_superslab_t *superslab) {
              "a superslab has the length of its longest free run");
   HK_REQUIRE(hk_list_is_linked(&superslab->link) == (free_mask != 0), "a superslab with a free slab is in a bucket");
   bool is_idle = dirty_count(superslab) > 0 || hk_superslab_index_is_wholly_free(superslab);
-  const hk_list_t *list = is_idle ? &space.idle : lazy != 0 ? &space.lazy : NULL;
+  const hk_list_t *list = is_idle ? &space.dirty : lazy != 0 ? &space.lazy : NULL;
   HK_REQUIRE(age_list_of(superslab) == list, "a superslab is in the list by age that its masks call for");
   for (uint32_t left = superslab->slab_mask; left != 0; left &= left - 1) {
     unsigned i = hk_lowest_bit(left);
@@ -113,23 +113,23 @@ static void check_superslab(const hk_superslab_t *superslab) { (void)superslab; 
 void hk_superslab_index_file_locked(hk_superslab_t *superslab) {
   unsigned longest = hk_mask_longest_run(superslab->free_mask);
   if (longest != superslab->longest_run) file_by_run_locked(superslab, longest);
-  file_by_idle_locked(superslab);
+  file_by_age_locked(superslab);
   check_superslab(superslab);
 }
 
 void hk_superslab_index_note_lazy_locked(hk_superslab_t *superslab, uint32_t bits) {
-  HK_ASSERT((hk_superslab_index_idle_bits(superslab) & bits) == bits, "only dirty slabs are purged lazily");
+  HK_ASSERT((hk_superslab_index_dirty_bits(superslab) & bits) == bits, "only dirty slabs are purged lazily");
   superslab->lazy_mask |= bits;
-  hk_bump_relaxed(&hk_idle_slabs.idle_bytes, -hk_superslab_index_bytes_of(bits));
-  hk_bump_relaxed(&hk_idle_lazy_bytes, hk_superslab_index_bytes_of(bits));
+  hk_bump_relaxed(&hk_dirty_slabs.dirty_bytes, -hk_superslab_index_bytes_of(bits));
+  hk_bump_relaxed(&hk_dirty_lazy_bytes, hk_superslab_index_bytes_of(bits));
   hk_superslab_index_file_locked(superslab);
 }
 
 void hk_superslab_index_rejuvenate_locked(hk_superslab_t *superslab) {
-  if (!hk_list_is_linked(&superslab->idle_link) || superslab->idle_since == 0) return;
-  hk_list_remove(&superslab->idle_link);
-  hk_list_push_back(&space.idle, &superslab->idle_link);
-  superslab->idle_since = hk_idle_next_age_locked();
+  if (!hk_list_is_linked(&superslab->dirty_link) || superslab->dirty_since == 0) return;
+  hk_list_remove(&superslab->dirty_link);
+  hk_list_push_back(&space.dirty, &superslab->dirty_link);
+  superslab->dirty_since = hk_dirty_next_age_locked();
 }
 
 /* ---- Finding. */
@@ -155,11 +155,11 @@ hk_superslab_t *hk_superslab_index_any_free_locked(void) {
 }
 
 hk_superslab_t *hk_superslab_index_oldest_locked(void) {
-  return hk_list_is_empty(&space.idle) ? NULL : HK_CONTAINER_OF(space.idle.next, hk_superslab_t, idle_link);
+  return hk_list_is_empty(&space.dirty) ? NULL : HK_CONTAINER_OF(space.dirty.next, hk_superslab_t, dirty_link);
 }
 
 hk_superslab_t *hk_superslab_index_lazy_locked(void) {
-  return hk_list_is_empty(&space.lazy) ? NULL : HK_CONTAINER_OF(space.lazy.next, hk_superslab_t, idle_link);
+  return hk_list_is_empty(&space.lazy) ? NULL : HK_CONTAINER_OF(space.lazy.next, hk_superslab_t, dirty_link);
 }
 
 hk_superslab_t *hk_superslab_index_next_record_locked(const hk_superslab_t *record) {
@@ -244,7 +244,7 @@ static void add_locked(hk_superslab_t *superslab, hk_extent_t room) {
   hk_keep_store_order();
   superslab->free_mask |= bits;
   hk_bump_relaxed(&space.mapped_bytes, room.bytes);
-  if (!room.zero) hk_bump_relaxed(&hk_idle_slabs.idle_bytes, room.bytes);
+  if (!room.zero) hk_bump_relaxed(&hk_dirty_slabs.dirty_bytes, room.bytes);
   hk_superslab_index_file_locked(superslab);
   file_first_locked(superslab);
 }
@@ -280,7 +280,7 @@ typedef struct {
   size_t count;     /* superslabs */
   size_t with_free; /* superslabs in a bucket */
   size_t by_age;
-  size_t all, in_use, idle, lazy; /* slabs */
+  size_t all, in_use, dirty, lazy; /* slabs */
 } walked_t;
 
 static walked_t check_records_locked(void) {
@@ -290,10 +290,10 @@ static walked_t check_records_locked(void) {
     check_superslab(superslab);
     walked.count++;
     walked.with_free += superslab->longest_run > 0;
-    walked.by_age += hk_list_is_linked(&superslab->idle_link);
+    walked.by_age += hk_list_is_linked(&superslab->dirty_link);
     walked.all += (size_t)__builtin_popcount(superslab->slab_mask);
     walked.in_use += (size_t)__builtin_popcount(superslab->in_use_mask);
-    walked.idle += dirty_count(superslab);
+    walked.dirty += dirty_count(superslab);
     walked.lazy += (size_t)__builtin_popcount(superslab->lazy_mask);
   }
   return walked;
@@ -325,11 +325,11 @@ static size_t check_ages_locked(const hk_list_t *list) {
   size_t count = 0;
   uint64_t age = 0;
   for (const hk_list_t *node = list->next; node != list; node = node->next) {
-    const hk_superslab_t *superslab = HK_CONTAINER_OF(node, hk_superslab_t, idle_link);
+    const hk_superslab_t *superslab = HK_CONTAINER_OF(node, hk_superslab_t, dirty_link);
     HK_REQUIRE(node->previous->next == node, "a list of superslabs by age is whole");
     HK_REQUIRE(age_list_of(superslab) == list, "a list by age has the superslabs that say so");
-    HK_REQUIRE(superslab->idle_since >= age, "superslabs lie in the order of age");
-    age = superslab->idle_since;
+    HK_REQUIRE(superslab->dirty_since >= age, "superslabs lie in the order of age");
+    age = superslab->dirty_since;
     count++;
   }
   return count;
@@ -341,13 +341,13 @@ uint64_t hk_superslab_index_check_locked(void) {
   HK_REQUIRE(hk_superslab_index_mapped_bytes() == walked.all * HK_SLAB_BYTES,
              "the bytes mapped are those of the slabs");
   HK_REQUIRE(check_buckets_locked() == walked.with_free, "each superslab with a free slab is in one bucket");
-  size_t by_age = check_ages_locked(&space.idle) + check_ages_locked(&space.lazy);
+  size_t by_age = check_ages_locked(&space.dirty) + check_ages_locked(&space.lazy);
   HK_REQUIRE(by_age == walked.by_age, "each superslab with something to purge is in one list by age");
-  HK_REQUIRE(hk_load_relaxed(&hk_idle_slabs.in_use_bytes) == walked.in_use * HK_SLAB_BYTES,
+  HK_REQUIRE(hk_load_relaxed(&hk_dirty_slabs.in_use_bytes) == walked.in_use * HK_SLAB_BYTES,
              "the bytes in use are those of the slabs in use");
-  HK_REQUIRE(hk_load_relaxed(&hk_idle_slabs.idle_bytes) == walked.idle * HK_SLAB_BYTES,
+  HK_REQUIRE(hk_load_relaxed(&hk_dirty_slabs.dirty_bytes) == walked.dirty * HK_SLAB_BYTES,
              "the dirty bytes are those of the dirty slabs");
-  HK_REQUIRE(hk_load_relaxed(&hk_idle_lazy_bytes) == walked.lazy * HK_SLAB_BYTES,
+  HK_REQUIRE(hk_load_relaxed(&hk_dirty_lazy_bytes) == walked.lazy * HK_SLAB_BYTES,
              "the lazy bytes are those of the lazy slabs");
   return walked.count * HK_SUPERSLAB_SLABS;
 }
@@ -357,7 +357,7 @@ uint64_t hk_superslab_index_check_locked(void) {
 /* ---- Fork. */
 
 static void empty_lists(void) {
-  hk_list_init(&space.idle);
+  hk_list_init(&space.dirty);
   hk_list_init(&space.lazy);
   hk_list_init(&space.spare);
   for (unsigned node = 0; node < HK_NODE_MAX; node++) {
@@ -366,10 +366,10 @@ static void empty_lists(void) {
 }
 
 void hk_superslab_index_repair(void) {
-  size_t superslabs = 0, slabs = 0, in_use = 0, idle = 0, lazy_bytes = 0;
+  size_t superslabs = 0, slabs = 0, in_use = 0, dirty = 0, lazy_bytes = 0;
   empty_lists();
   for (hk_superslab_t *superslab = space.all; superslab != NULL; superslab = superslab->all_next) {
-    superslab->link.next = superslab->idle_link.next = NULL;
+    superslab->link.next = superslab->dirty_link.next = NULL;
     superslab->longest_run = 0;
     if (superslab->start == 0 || superslab->slab_mask == 0) {
       superslab->start = 0;
@@ -382,14 +382,14 @@ void hk_superslab_index_repair(void) {
     hk_superslab_index_note_in_use(superslab, superslab->slab_mask, true);
     hk_superslab_index_note_in_use(superslab, superslab->free_mask, false);
     hk_superslab_index_file_locked(superslab);
-    idle += dirty_count(superslab);
+    dirty += dirty_count(superslab);
     lazy_bytes += hk_superslab_index_bytes_of(superslab->lazy_mask);
     slabs += (size_t)__builtin_popcount(superslab->slab_mask);
     in_use += (size_t)__builtin_popcount(superslab->slab_mask & ~superslab->free_mask);
   }
   hk_store_relaxed(&space.superslab_count, superslabs);
   hk_store_relaxed(&space.mapped_bytes, slabs * HK_SLAB_BYTES);
-  hk_store_relaxed(&hk_idle_slabs.in_use_bytes, in_use * HK_SLAB_BYTES);
-  hk_store_relaxed(&hk_idle_slabs.idle_bytes, idle * HK_SLAB_BYTES);
-  hk_store_relaxed(&hk_idle_lazy_bytes, lazy_bytes);
+  hk_store_relaxed(&hk_dirty_slabs.in_use_bytes, in_use * HK_SLAB_BYTES);
+  hk_store_relaxed(&hk_dirty_slabs.dirty_bytes, dirty * HK_SLAB_BYTES);
+  hk_store_relaxed(&hk_dirty_lazy_bytes, lazy_bytes);
 }

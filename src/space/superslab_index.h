@@ -18,8 +18,8 @@
 #include "base/list.h"
 #include "base/panic.h"
 #include "os/node.h"
+#include "space/dirty.h"
 #include "space/extent.h"
-#include "space/idle.h"
 #include "space/slab.h"
 
 #define HK_SUPERSLAB_INDEX_BUCKETS HK_SUPERSLAB_SLABS
@@ -42,7 +42,7 @@ typedef struct hk_superslab {
   hk_list_t link; /* in the bucket of its longest run of free slabs, or among the spare records */
   /* In the list of superslabs that have dirty slabs or are wholly free, the oldest first; else, in the list of those
    * that have lazy slabs. */
-  hk_list_t idle_link;
+  hk_list_t dirty_link;
   struct hk_superslab *all_next; /* links all records ever made, from which a child of fork rebuilds the lists */
   uintptr_t start;               /* 0: the record describes nothing and may be reused */
   hk_slab_t *slabs;              /* its 32 descriptors */
@@ -53,7 +53,7 @@ typedef struct hk_superslab {
   uint32_t used_mask; /* bit i: slab i was touched since it was last zero; free, used and not lazy is dirty */
   /* Bit i: slab i is free and used, and was purged lazily (os/os.h): its contents are unknown. */
   uint32_t lazy_mask;
-  uint64_t idle_since;    /* age by hk_idle_next_age_locked in the list of dirty ones; 0 in the list of lazy ones */
+  uint64_t dirty_since;   /* age by hk_dirty_next_age_locked in the list of dirty ones; 0 in the list of lazy ones */
   uint64_t full_since_ms; /* when it was first seen wholly in use, or found sparse after that; 0: not seen so */
   bool is_huge;           /* one huge page, as far as hakmem can tell */
   bool is_allowed;        /* advised by a flag of the mapping, which outlasts the huge page */
@@ -85,7 +85,7 @@ HK_INLINE void hk_superslab_index_note_in_use(hk_superslab_t *superslab, uint32_
 }
 
 /* Returns the dirty slabs. */
-HK_INLINE uint32_t hk_superslab_index_idle_bits(const hk_superslab_t *superslab) {
+HK_INLINE uint32_t hk_superslab_index_dirty_bits(const hk_superslab_t *superslab) {
   return superslab->free_mask & superslab->used_mask & ~superslab->lazy_mask;
 }
 
@@ -94,9 +94,9 @@ HK_INLINE uint32_t hk_superslab_index_idle_bits(const hk_superslab_t *superslab)
 HK_INLINE void hk_superslab_index_withdraw_locked(hk_superslab_t *superslab, uint32_t bits) {
   HK_ASSERT((superslab->free_mask & bits) == bits, "only free slabs are claimed");
   uint32_t lazy = superslab->lazy_mask & bits;
-  hk_bump_relaxed(&hk_idle_slabs.idle_bytes, -hk_superslab_index_bytes_of(bits & superslab->used_mask & ~lazy));
+  hk_bump_relaxed(&hk_dirty_slabs.dirty_bytes, -hk_superslab_index_bytes_of(bits & superslab->used_mask & ~lazy));
   if (HK_UNLIKELY(lazy != 0)) {
-    hk_bump_relaxed(&hk_idle_lazy_bytes, -hk_superslab_index_bytes_of(lazy));
+    hk_bump_relaxed(&hk_dirty_lazy_bytes, -hk_superslab_index_bytes_of(lazy));
     superslab->lazy_mask &= ~lazy;
   }
   superslab->free_mask &= ~bits;
@@ -108,7 +108,7 @@ HK_INLINE void hk_superslab_index_withdraw_locked(hk_superslab_t *superslab, uin
 HK_INLINE void hk_superslab_index_claim_locked(hk_superslab_t *superslab, uint32_t bits) {
   hk_superslab_index_withdraw_locked(superslab, bits);
   hk_superslab_index_note_in_use(superslab, bits, true);
-  hk_bump_relaxed(&hk_idle_slabs.in_use_bytes, hk_superslab_index_bytes_of(bits));
+  hk_bump_relaxed(&hk_dirty_slabs.in_use_bytes, hk_superslab_index_bytes_of(bits));
 }
 
 /* Puts withdrawn slabs back. `used`: they are not known to be zero. */
@@ -118,13 +118,13 @@ HK_INLINE void hk_superslab_index_put_back_locked(hk_superslab_t *superslab, uin
   superslab->full_since_ms = 0;
   hk_keep_store_order();
   superslab->free_mask |= bits;
-  if (used) hk_bump_relaxed(&hk_idle_slabs.idle_bytes, hk_superslab_index_bytes_of(bits));
+  if (used) hk_bump_relaxed(&hk_dirty_slabs.dirty_bytes, hk_superslab_index_bytes_of(bits));
   hk_superslab_index_file_locked(superslab);
 }
 
 /* Puts slabs back that were in use. */
 HK_INLINE void hk_superslab_index_unclaim_locked(hk_superslab_t *superslab, uint32_t bits, bool used) {
-  hk_bump_relaxed(&hk_idle_slabs.in_use_bytes, -hk_superslab_index_bytes_of(bits));
+  hk_bump_relaxed(&hk_dirty_slabs.in_use_bytes, -hk_superslab_index_bytes_of(bits));
   hk_superslab_index_note_in_use(superslab, bits, false);
   hk_superslab_index_put_back_locked(superslab, bits, used);
 }

@@ -22,7 +22,7 @@ hk_census_t Census() {
   return census;
 }
 
-uint64_t Dirty(const hk_census_t &census) { return census.kept_bytes + census.idle_bytes + census.large_idle_bytes; }
+uint64_t Dirty(const hk_census_t &census) { return census.kept_bytes + census.dirty_bytes + census.large_dirty_bytes; }
 
 uintptr_t SuperslabOf(const void *block) { return hk_slab_of(block)->superslab->start; }
 

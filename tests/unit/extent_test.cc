@@ -198,7 +198,7 @@ HK_FRESH_TEST(RangeDeathTest, ListsAndSums) {
   EXPECT_FREE_NOTICES(hk_list_remove(&extent->extent.link), "each free extent is in a bin and in the order of age");
   EXPECT_FREE_NOTICES((hk_list_remove(&extent->link), hk_list_remove(&extent->extent.link)),
                       "the count of free extents is their number");
-  EXPECT_FREE_NOTICES(hk_bump_relaxed(&hk_idle_extents.idle_bytes, HK_SLAB_BYTES),
+  EXPECT_FREE_NOTICES(hk_bump_relaxed(&hk_dirty_extents.dirty_bytes, HK_SLAB_BYTES),
                       "the dirty bytes are those of the dirty extents");
   EXPECT_FREE_NOTICES(
       {

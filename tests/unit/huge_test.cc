@@ -135,7 +135,7 @@ HK_FRESH_TEST(Huge, ABlockThatGrowsStaysOneMapping) {
 
 HK_FRESH_TEST(Huge, SmallPiecesOfALotAreLeftAlone) {
   Set(hk_huge_pages_always, hk_os_huge_on_request);
-  hk_bump_relaxed(&hk_idle_extents.in_use_bytes, 5 * HK_MIB * HK_HUGE_PIECES);
+  hk_bump_relaxed(&hk_dirty_extents.in_use_bytes, 5 * HK_MIB * HK_HUGE_PIECES);
   (void)Fill(false);
   (void)Alloc(4 * HK_MIB);
   EXPECT_EQ(Calls(), "") << "mappings would become too many";
@@ -262,7 +262,7 @@ HK_FRESH_TEST(Huge, WhatIsTakenApartIsHugeAgainOnlyAfterAsLong) {
   ASSERT_EQ(Calls(), "c");
   Release(first, 1);
   EXPECT_EQ(hk_purge_down_to(0), HK_SLAB_BYTES) << "what stays as small pages is in use";
-  EXPECT_EQ(hk_superslab_usage().idle_bytes, 0u);
+  EXPECT_EQ(hk_superslab_usage().dirty_bytes, 0u);
   ASSERT_EQ(hk_superslab_acquire(1, 1, hk_from_bottom), first);
   memset(reinterpret_cast<void *>(hk_slab_start(first)), 1, HK_SLAB_BYTES);
   Pass(HK_HUGE_LOOK_MS);
@@ -356,7 +356,7 @@ HK_FRESH_TEST(Huge, WhatIsWholeGoesBeforeAPartOfAHugePage) {
   size_t before = fake_os_log_length();
   EXPECT_EQ(hk_purge_down_to(2 * HK_SLAB_BYTES), 6 * HK_MIB);
   EXPECT_EQ(fake_os_log_length(), before + 2) << "two unmapped, nothing purged";
-  EXPECT_EQ(hk_superslab_usage().idle_bytes, 2 * HK_SLAB_BYTES);
+  EXPECT_EQ(hk_superslab_usage().dirty_bytes, 2 * HK_SLAB_BYTES);
   EXPECT_EQ(hk_purge_down_to(0), 2 * HK_SLAB_BYTES) << "it goes when nothing else is left";
 }
 

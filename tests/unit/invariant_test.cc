@@ -77,7 +77,7 @@ HK_FRESH_TEST(SuperslabInvariantDeathTest, MasksAndDescriptors) {
   EXPECT_RELEASE_NOTICES(first->lazy_mask |= 1u << 5, "lazy slabs are free and used");
   EXPECT_RELEASE_NOTICES(second->longest_run--, "a superslab has the length of its longest free run");
   EXPECT_RELEASE_NOTICES(hk_list_remove(&second->link), "a superslab with a free slab is in a bucket");
-  EXPECT_RELEASE_NOTICES(second->idle_since = 0, "in the list by age that its masks call for");
+  EXPECT_RELEASE_NOTICES(second->dirty_since = 0, "in the list by age that its masks call for");
   EXPECT_RELEASE_NOTICES(second->slabs[9].superslab = nullptr, "each slab of a superslab names it");
   EXPECT_RELEASE_NOTICES(hk_slab_set_state(&second->slabs[31], hk_slab_small), "a free slab's descriptor says so");
   EXPECT_RELEASE_NOTICES(hk_store_relaxed(&second->slabs[31].owner, reinterpret_cast<hk_heap_t *>(16)),
@@ -100,13 +100,13 @@ HK_FRESH_TEST(SuperslabInvariantDeathTest, BucketsAndAges) {
   EXPECT_RELEASE_NOTICES(index->bucket_mask &= ~(1u << bucket_index), "a bucket is marked when it has a superslab");
   EXPECT_RELEASE_NOTICES((hk_list_init(bucket), index->bucket_mask &= ~(1u << bucket_index)),
                          "each superslab with a free slab is in one bucket");
-  EXPECT_RELEASE_NOTICES(second->idle_since = UINT64_MAX, "superslabs lie in the order of age");
-  EXPECT_RELEASE_NOTICES(second->idle_link.previous = &second->idle_link, "a list of superslabs by age is whole");
+  EXPECT_RELEASE_NOTICES(second->dirty_since = UINT64_MAX, "superslabs lie in the order of age");
+  EXPECT_RELEASE_NOTICES(second->dirty_link.previous = &second->dirty_link, "a list of superslabs by age is whole");
   EXPECT_RELEASE_NOTICES(
       {
-        hk_list_t link = second->idle_link;
-        hk_list_remove(&second->idle_link);
-        second->idle_link = link;
+        hk_list_t link = second->dirty_link;
+        hk_list_remove(&second->dirty_link);
+        second->dirty_link = link;
       },
       "each superslab with something to purge is in one list by age");
   Release(at.last);
@@ -114,13 +114,13 @@ HK_FRESH_TEST(SuperslabInvariantDeathTest, BucketsAndAges) {
 
 HK_FRESH_TEST(SuperslabInvariantDeathTest, Sums) {
   TwoSuperslabs at;
-  EXPECT_RELEASE_NOTICES(hk_bump_relaxed(&hk_idle_slabs.in_use_bytes, HK_SLAB_BYTES),
+  EXPECT_RELEASE_NOTICES(hk_bump_relaxed(&hk_dirty_slabs.in_use_bytes, HK_SLAB_BYTES),
                          "the bytes in use are those of the slabs in use");
-  EXPECT_RELEASE_NOTICES(hk_bump_relaxed(&hk_idle_slabs.idle_bytes, -HK_SLAB_BYTES),
+  EXPECT_RELEASE_NOTICES(hk_bump_relaxed(&hk_dirty_slabs.dirty_bytes, -HK_SLAB_BYTES),
                          "the dirty bytes are those of the dirty slabs");
-  EXPECT_RELEASE_NOTICES(hk_bump_relaxed(&hk_idle_lazy_bytes, HK_SLAB_BYTES),
+  EXPECT_RELEASE_NOTICES(hk_bump_relaxed(&hk_dirty_lazy_bytes, HK_SLAB_BYTES),
                          "the lazy bytes are those of the lazy slabs");
-  EXPECT_RELEASE_NOTICES(hk_bump_relaxed(&hk_idle_extents.in_use_bytes, 16), "what big blocks use is whole pages");
+  EXPECT_RELEASE_NOTICES(hk_bump_relaxed(&hk_dirty_extents.in_use_bytes, 16), "what big blocks use is whole pages");
   Release(at.last);
 }
 

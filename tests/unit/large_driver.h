@@ -37,12 +37,12 @@ inline void ExpectUsage(size_t count, size_t bytes) {
 inline void ExpectNothingLost() {
   hk_large_usage_t usage = hk_large_usage();
   EXPECT_EQ(fake_os_mapped_bytes(), usage.mapped_bytes + usage.cached_bytes + hk_region_map_mapped_bytes());
-  EXPECT_LE(usage.idle_bytes, usage.cached_bytes);
+  EXPECT_LE(usage.dirty_bytes, usage.cached_bytes);
 }
 
-inline void ExpectCached(size_t bytes, size_t idle_bytes) {
+inline void ExpectCached(size_t bytes, size_t dirty_bytes) {
   EXPECT_EQ(hk_large_usage().cached_bytes, bytes);
-  EXPECT_EQ(hk_large_usage().idle_bytes, idle_bytes);
+  EXPECT_EQ(hk_large_usage().dirty_bytes, dirty_bytes);
 }
 
 inline void RetainEverything() { hk_option.retain = HK_TIB; }

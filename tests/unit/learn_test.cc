@@ -295,7 +295,7 @@ TEST_F(Learn, ThePriceChangesAndAgesStay) {
   ASSERT_TRUE(hk_learn_set_price(&learn_, now_ms_, HK_PRICE_LEAN));
   EXPECT_EQ(Timeout(), 180u);
   EXPECT_LT(hk_learn_keep_bytes(&learn_), HK_GIB / 32) << "a second is too long now, but for who never gives back";
-  EXPECT_EQ(hk_level_idle_bytes(&learn_.level), HK_GIB - HK_MIB);
+  EXPECT_EQ(hk_level_dirty_bytes(&learn_.level), HK_GIB - HK_MIB);
   EXPECT_EQ(LastDecision(), "epoch 0: 180 ms, memory has another price: learning");
   uint64_t count = learn_.log.count;
   EXPECT_TRUE(hk_learn_set_price(&learn_, now_ms_, HK_PRICE_LEAN));

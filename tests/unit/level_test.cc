@@ -81,13 +81,13 @@ class Level : public testing::Test {
 
 TEST_F(Level, WhatFallsBecomesIdleAndItsGapEndsWhenItRises) {
   EXPECT_EQ(Note(10, 100), Gaps{});
-  EXPECT_EQ(hk_level_idle_bytes(&level_), 0u);
+  EXPECT_EQ(hk_level_dirty_bytes(&level_), 0u);
   EXPECT_EQ(Note(20, 60), Gaps{});
-  EXPECT_EQ(hk_level_idle_bytes(&level_), 40u);
+  EXPECT_EQ(hk_level_dirty_bytes(&level_), 40u);
   EXPECT_EQ(Note(50, 30), Gaps{});
   EXPECT_EQ(Note(60, 80), (Gaps{{10, 30}, {40, 20}}));
   EXPECT_EQ(Note(61, 200), (Gaps{{41, 20}})) << "what was never in use was not idle";
-  EXPECT_EQ(hk_level_idle_bytes(&level_), 0u);
+  EXPECT_EQ(hk_level_dirty_bytes(&level_), 0u);
 }
 
 TEST_F(Level, WhatIsOlderThanTheTimeoutIsNotKept) {
@@ -176,7 +176,7 @@ TEST_F(Level, SameAsATableOfLevels) {
       size_t in_use = random.OneIn(2) ? random.Below(kMost) : slow.InUse() + random.Below(kMost - slow.InUse());
       if (level_.count == HK_LEVEL_SEGMENTS) in_use = kMost;
       ASSERT_EQ(Note(told_ms, in_use), slow.Note(told_ms, in_use));
-      ASSERT_EQ(hk_level_idle_bytes(&level_), slow.Peak() - slow.InUse());
+      ASSERT_EQ(hk_level_dirty_bytes(&level_), slow.Peak() - slow.InUse());
       for (uint64_t timeout_ms : {uint64_t{0}, random.Next() % 40, random.Next() % 500, kNeverMs}) {
         ASSERT_EQ(Kept(ByOne(timeout_ms)), slow.Young(timeout_ms));
       }
@@ -234,7 +234,7 @@ TEST_F(Level, MergingKeepsTheOrderAndTheSums) {
       ASSERT_LE(level_.segment[k - 1].since_ms, level_.segment[k].since_ms);
     }
   }
-  byte_ms += static_cast<double>(hk_level_idle_bytes(&level_)) * static_cast<double>(now_ms);
+  byte_ms += static_cast<double>(hk_level_dirty_bytes(&level_)) * static_cast<double>(now_ms);
   Gaps gaps = Note(now_ms, kMost);
   double told = 0;
   for (auto [gap_ms, bytes] : gaps) told += static_cast<double>(bytes) * static_cast<double>(gap_ms);
@@ -247,7 +247,7 @@ TEST_F(Level, NothingOverflows) {
   Note(0, kAll);
   for (unsigned i = 1; i <= 3 * HK_LEVEL_SEGMENTS; i++) Note(i * kYearMs, kAll - i * (kAll / 256));
   EXPECT_EQ(level_.count, HK_LEVEL_SEGMENTS);
-  EXPECT_EQ(hk_level_idle_bytes(&level_), 3 * HK_LEVEL_SEGMENTS * (kAll / 256));
+  EXPECT_EQ(hk_level_dirty_bytes(&level_), 3 * HK_LEVEL_SEGMENTS * (kAll / 256));
   Gaps gaps = Note(uint64_t{1} << 62, kAll);
   size_t bytes = 0;
   for (auto [gap_ms, part] : gaps) {

@@ -194,7 +194,7 @@ HK_NODES_TEST(Numa, AChildOfForkKnowsWhoseSuperslabsAre) {
               /* What vanished threads may leave of the links, and worse. */
               for (hk_slab_t *slab : slabs) {
                 memset(&slab->superslab->link, 0xdb, sizeof(hk_list_t));
-                memset(&slab->superslab->idle_link, 0xdb, sizeof(hk_list_t));
+                memset(&slab->superslab->dirty_link, 0xdb, sizeof(hk_list_t));
               }
               for (hk_superslab_index_t &index : hk_superslab_index) memset(index.bucket, 0xdb, sizeof index.bucket);
               hk_superslab_index_repair();

@@ -1,4 +1,4 @@
-// policy/pressure: how much idle memory a limit leaves, and when it is looked at again; and that space/idle does so, over
+// policy/pressure: how much idle memory a limit leaves, and when it is looked at again; and that space/dirty does so, over
 // the fake machine.
 #include <gtest/gtest.h>
 
@@ -24,9 +24,9 @@ constexpr size_t kFull = kLimit / HK_PRESSURE_PARTS * HK_PRESSURE_FULL;
 class Pressure : public testing::Test {
  protected:
   void Pass(uint64_t ms) { view_.now_ms += ms; }
-  void Hold(size_t in_use_bytes, size_t idle_bytes) {
+  void Hold(size_t in_use_bytes, size_t dirty_bytes) {
     view_.in_use_bytes = in_use_bytes;
-    view_.idle_bytes = idle_bytes;
+    view_.dirty_bytes = dirty_bytes;
   }
   bool IsDue() { return hk_pressure_is_due(&pressure_, &view_); }
   void Note(size_t limit, size_t use, unsigned stalled_permille = 0) {
@@ -36,13 +36,13 @@ class Pressure : public testing::Test {
   // A look that finds nothing used but what we hold, and this much of others.
   void Look(size_t others = 0) {
     EXPECT_TRUE(IsDue());
-    Note(kLimit, view_.in_use_bytes + view_.idle_bytes + others);
+    Note(kLimit, view_.in_use_bytes + view_.dirty_bytes + others);
   }
   bool IsFelt() { return hk_pressure_is_felt(&pressure_, &view_); }
   size_t Limit(size_t allowed = kAllowed) { return hk_pressure_limit(&pressure_, &view_, allowed); }
 
   hk_pressure_t pressure_ = {};
-  hk_pressure_view_t view_ = {.now_ms = 123456, .idle_bytes = 0, .in_use_bytes = 0, .own_limit_bytes = 0};
+  hk_pressure_view_t view_ = {.now_ms = 123456, .dirty_bytes = 0, .in_use_bytes = 0, .own_limit_bytes = 0};
 };
 
 TEST_F(Pressure, WithoutALimitAllStaysThatMay) {
@@ -298,7 +298,7 @@ TEST_F(Pressure, IsFeltFromHalfOfALimitOn) {
   Hold(HK_TIB, 0);
   EXPECT_FALSE(IsFelt());
   Hold(20 * HK_MIB, HK_TIB);
-  Note(kLimit, view_.in_use_bytes + view_.idle_bytes + 50 * HK_MIB);
+  Note(kLimit, view_.in_use_bytes + view_.dirty_bytes + 50 * HK_MIB);
   EXPECT_FALSE(IsFelt()) << "what is idle is not needed";
   Hold(kLimit / 2 - 50 * HK_MIB - 1, HK_TIB);
   EXPECT_FALSE(IsFelt());
@@ -326,7 +326,7 @@ TEST_F(Pressure, OddNumbersDoNotOverflow) {
   EXPECT_EQ(Limit(), 0u) << "a limit of one byte leaves nothing";
 }
 
-// ---- The same in space/idle, over the fake machine.
+// ---- The same in space/dirty, over the fake machine.
 
 bool zero;
 
@@ -336,7 +336,7 @@ void *Alloc(size_t bytes) {
   return block;
 }
 void Free(void *block) { EXPECT_TRUE(hk_large_free(hk_slab_of(block), block)); }
-size_t Idle() { return hk_large_usage().idle_bytes; }
+size_t Idle() { return hk_large_usage().dirty_bytes; }
 uint64_t Count(hk_stat_id_t id) { return hk_load_relaxed(&hk_stat_process.value[id]); }
 uint64_t Questions() { return fake_os_memory_limit_questions(); }
 void RetainEverything() { hk_option.retain = HK_TIB; }
@@ -388,8 +388,8 @@ HK_FRESH_TEST(PressureInSpace, ABurstMakesRoomBeforeItIsTouched) {
 
 // Whether what was allocated since the last question made heaps wanted.
 bool HeapsAreWanted() {
-  bool is_wanted = hk_load_relaxed(&hk_idle_wants_heaps);
-  hk_store_relaxed(&hk_idle_wants_heaps, false);
+  bool is_wanted = hk_load_relaxed(&hk_dirty_wants_heaps);
+  hk_store_relaxed(&hk_dirty_wants_heaps, false);
   return is_wanted;
 }
 
@@ -476,11 +476,11 @@ HK_FRESH_TEST(PressureInSpace, SlabsThatAreIdleGoToo) {
   hk_slab_t *runs[16];
   for (hk_slab_t *&run : runs) run = hk_superslab_acquire(16, 1, hk_from_bottom);
   for (hk_slab_t *run : runs) hk_superslab_release(run, 16);
-  EXPECT_EQ(hk_superslab_usage().idle_bytes, 16 * HK_MIB);
+  EXPECT_EQ(hk_superslab_usage().dirty_bytes, 16 * HK_MIB);
   fake_os_advance(1000000000);
   fake_os_set_memory_limit(kLimit, kFull, 0);
   hk_superslab_release(hk_superslab_acquire(1, 1, hk_from_bottom), 1);
-  EXPECT_EQ(hk_superslab_usage().idle_bytes, 0u);
+  EXPECT_EQ(hk_superslab_usage().dirty_bytes, 0u);
 }
 
 HK_FRESH_TEST(PressureInSpace, TheOptionDoesTheSame) {

@@ -14,7 +14,7 @@
 
 extern "C" {
 #include "api/purge_thread.h"
-#include "space/idle.h"
+#include "space/dirty.h"
 #include "space/purge.h"
 #include "space/purge_wakeup.h"
 }
@@ -43,12 +43,12 @@ inline void DropAll(const std::vector<void *> &blocks) {
 
 inline uint64_t BreakEvenMs() {
   hk_learn_t learned;
-  hk_idle_copy_learned(&learned);
+  hk_dirty_copy_learned(&learned);
   return hk_price_break_even_ms(&learned.price);
 }
 inline uint64_t LearnedTimeoutMs() {
   hk_learn_t learned;
-  hk_idle_copy_learned(&learned);
+  hk_dirty_copy_learned(&learned);
   return hk_learn_timeout_ms(&learned);
 }
 

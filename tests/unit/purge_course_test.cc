@@ -1,4 +1,4 @@
-// space/idle, space/surplus, api/purger: for how long what is idle stays in a program that has a purge thread, and when
+// space/dirty, space/surplus, api/purger: for how long what is idle stays in a program that has a purge thread, and when
 // that thread comes.
 #include <vector>
 
@@ -10,7 +10,7 @@ using namespace hk_test;
 
 namespace {
 
-size_t IdleMib() { return hk_idle_total() / HK_MIB; }
+size_t IdleMib() { return hk_dirty_total() / HK_MIB; }
 uint32_t Word() { return hk_load_relaxed(&hk_purge_wakeup_word); }
 
 void *TakeRun(size_t bytes) {
@@ -98,7 +98,7 @@ HK_FRESH_TEST(PurgeCourse, AMebibyteStaysOfAProgramThatHasLittle) {
   std::vector<void *> blocks = TakeApart(32, HK_MIB, HK_MIB / 2);
   ASSERT_TRUE(PurgeCourse::Start());
   course.At(100, [=] { DropAll(blocks); });
-  course.At(10000, [] { EXPECT_LE(hk_idle_total(), HK_MIB); });
+  course.At(10000, [] { EXPECT_LE(hk_dirty_total(), HK_MIB); });
   course.Run();
 }
 
@@ -180,11 +180,11 @@ HK_FRESH_TEST(PurgeCourse, AProgramBecomesQuietBelowALimitToo) {
   uint64_t since_ms = 0, questions = 0;
   course.At(10000, [&] {
     questions = fake_os_memory_limit_questions();
-    (void)hk_idle_is_quiet(hk_os_coarse_ms(), &since_ms);
+    (void)hk_dirty_is_quiet(hk_os_coarse_ms(), &since_ms);
   });
   course.At(16000, [&] {
     uint64_t later_ms;
-    (void)hk_idle_is_quiet(hk_os_coarse_ms(), &later_ms);
+    (void)hk_dirty_is_quiet(hk_os_coarse_ms(), &later_ms);
     EXPECT_EQ(later_ms, since_ms) << "the program did nothing";
   });
   course.At(20000, [&] {
@@ -347,7 +347,7 @@ HK_FRESH_TEST(PurgeCourse, IdleHeapsAreTidiedOnceInEachQuietTime) {
   course.At(4000, [=] {
     EXPECT_EQ(idle->spare_slabs, 0u);
     uint64_t since_ms;
-    EXPECT_TRUE(hk_idle_is_quiet(hk_os_coarse_ms(), &since_ms)) << "tidying is no sign of life";
+    EXPECT_TRUE(hk_dirty_is_quiet(hk_os_coarse_ms(), &since_ms)) << "tidying is no sign of life";
     EXPECT_EQ(since_ms, fake_os_start_ns / 1000000 + 1000);
     EXPECT_LE(IdleMib(), 4u) << "the same visit gave back what it had";
     ASSERT_TRUE(hk_heap_take_this(idle));
@@ -385,7 +385,7 @@ HK_FRESH_TEST(PurgeCourse, WhatComesHomeToASleepingThreadGoesBack) {
   PurgeCourse course;
   (void)TakeBytes(20 * HK_MIB);
   ASSERT_TRUE(PurgeCourse::Start());
-  uint64_t asleep_ms = hk_idle_asleep_ms();
+  uint64_t asleep_ms = hk_dirty_asleep_ms();
   size_t half = handed.blocks.size() / 2;
   course.At(1503, [&] { handed.Send(0, half); });
   course.At(1504, [&] { handed.Send(half, handed.blocks.size()); });
@@ -403,7 +403,7 @@ HK_FRESH_TEST(PurgeCourse, TheHeapOfAThreadThatSleepsIsTaken) {
   PurgeCourse course;
   (void)TakeBytes(20 * HK_MIB);
   ASSERT_TRUE(PurgeCourse::Start());
-  uint64_t asleep_ms = hk_idle_asleep_ms();
+  uint64_t asleep_ms = hk_dirty_asleep_ms();
   hk_heap_t *heap = nullptr;
   course.At(1000, [&] {
     hk_thread_lease_t lease = hk_thread_enter();
@@ -430,7 +430,7 @@ HK_FRESH_TEST(PurgeCourse, WhoseThreadIsAwakeKeepsWhatComesHome) {
   PurgeCourse course;
   (void)TakeBytes(20 * HK_MIB);
   ASSERT_TRUE(PurgeCourse::Start());
-  uint64_t asleep_ms = hk_idle_asleep_ms();
+  uint64_t asleep_ms = hk_dirty_asleep_ms();
   course.At(1503, [&] { handed.Send(0, handed.blocks.size() - 1); });
   course.At(1503 + asleep_ms - 50, [&] {
     (void)Alloc(handed.owner, 2); /* a refill, in which they come home */

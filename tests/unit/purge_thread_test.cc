@@ -25,7 +25,7 @@ void Change() { DropBlock(TakeBytes(2 * HK_MIB)); }
 void ExpectEager() {
   void *block = TakeBytes(64 * HK_MIB);
   DropBlock(block);
-  EXPECT_LE(hk_idle_total(), 8 * HK_MIB);
+  EXPECT_LE(hk_dirty_total(), 8 * HK_MIB);
 }
 
 HK_FRESH_TEST(Purger, IsStartedFromSixteenMebibytesOn) {
@@ -100,7 +100,7 @@ HK_FRESH_TEST(Purger, TheOptionForbidsIt) {
   }
   EXPECT_EQ(Starts(), 0u);
   DropBlock(TakeBytes(64 * HK_MIB));
-  EXPECT_LE(hk_idle_total(), 100 * HK_MIB / 8);
+  EXPECT_LE(hk_dirty_total(), 100 * HK_MIB / 8);
 }
 
 HK_FRESH_TEST(Purger, AStartThatFailsLeavesThingsAsTheyWere) {
@@ -180,11 +180,11 @@ HK_FRESH_TEST(Purger, EndsWithTheCompany) {
   course.At(100, [&] {
     EXPECT_TRUE(IsPurgeThreadHeard());
     DropBlock(block);
-    EXPECT_EQ(hk_idle_total(), 64 * HK_MIB) << "it stays for its time";
+    EXPECT_EQ(hk_dirty_total(), 64 * HK_MIB) << "it stays for its time";
     course.EndCompany();
   });
   course.Run();
-  EXPECT_LE(hk_idle_total(), 8 * HK_MIB) << "nobody comes back for it";
+  EXPECT_LE(hk_dirty_total(), 8 * HK_MIB) << "nobody comes back for it";
   EXPECT_FALSE(IsPurgeThreadHeard());
   PurgeCourse::SetNow(60000); /* by then what was given back is not regretted any more */
   ExpectEager();
@@ -221,7 +221,7 @@ int ChecksInChild(bool may_have_one) {
   HK_CHILD_CHECK(!IsPurgeThreadHeard());
   PurgeCourse course;
   DropBlock(TakeBytes(64 * HK_MIB));
-  HK_CHILD_CHECK(hk_idle_total() <= 20 * HK_MIB);
+  HK_CHILD_CHECK(hk_dirty_total() <= 20 * HK_MIB);
   (void)TakeBytes(20 * HK_MIB);
   HK_CHILD_CHECK(hk_load_relaxed(&hk_purge_wakeup_is_wanted));
   HK_CHILD_CHECK(PurgeCourse::Start() == may_have_one);
@@ -271,7 +271,7 @@ HK_FRESH_TEST(Purger, EndsWhereTheSystemRefusesEveryWayToWait) {
   course.At(60000, [] { ADD_FAILURE() << "it has ended by then"; });
   course.Run();
   EXPECT_FALSE(IsPurgeThreadHeard());
-  EXPECT_LE(hk_idle_total(), 8 * HK_MIB) << "nobody comes back for it";
+  EXPECT_LE(hk_dirty_total(), 8 * HK_MIB) << "nobody comes back for it";
   fake_os_refuse_waits(false);
   PurgeCourse::SetNow(PurgeCourse::Now() + HK_PURGE_WAKEUP_RETRY_MS);
   (void)TakeBytes(20 * HK_MIB);

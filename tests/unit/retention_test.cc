@@ -26,7 +26,7 @@ class Retention : public testing::Test {
   size_t LimitMib() const { return Limit().bytes / HK_MIB; }
 
   void Refault(size_t mib) {
-    hk_retention_note_purged(&retention_, &view_, hk_idle_too_much, mib * HK_MIB);
+    hk_retention_note_purged(&retention_, &view_, hk_purge_too_much, mib * HK_MIB);
     EXPECT_EQ(hk_retention_note_wanted(&retention_, &view_, mib * HK_MIB), mib * HK_MIB);
   }
 
@@ -58,18 +58,18 @@ TEST_F(Retention, WithAPurgeThreadWhatIsYoungMayStay) {
   Set(200, 0);
   Set(100, 100);
   EXPECT_EQ(Limit().bytes, 100 * HK_MIB + 100 * HK_MIB / 16) << "and slack beside it";
-  EXPECT_EQ(Limit().cause, hk_idle_too_old);
+  EXPECT_EQ(Limit().cause, hk_purge_too_old);
   view_.now_ms += BreakEvenMs() + 1;
   Set(100, 100);
   EXPECT_EQ(LimitMib(), 8u);
-  EXPECT_EQ(Limit().cause, hk_idle_too_much);
+  EXPECT_EQ(Limit().cause, hk_purge_too_much);
 }
 
 TEST_F(Retention, WithoutOneAFirstFallLeavesTheFloor) {
   Set(200, 0);
   Set(100, 100);
   EXPECT_EQ(Limit().bytes, 100 * HK_MIB / 12);
-  EXPECT_EQ(Limit().cause, hk_idle_too_much);
+  EXPECT_EQ(Limit().cause, hk_purge_too_much);
 }
 
 TEST_F(Retention, WithoutOneCreditBoundsWhatIsYoung) {
@@ -83,7 +83,7 @@ TEST_F(Retention, WithoutOneCreditBoundsWhatIsYoung) {
   Refault(40);
   Set(100, 100);
   EXPECT_EQ(Limit().bytes, 100 * HK_MIB + 100 * HK_MIB / 16);
-  EXPECT_EQ(Limit().cause, hk_idle_too_old) << "and the time-outs hold";
+  EXPECT_EQ(Limit().cause, hk_purge_too_old) << "and the time-outs hold";
   view_.now_ms += BreakEvenMs() + 1;
   Set(100, 100);
   EXPECT_EQ(LimitMib(), 8u);
@@ -123,10 +123,10 @@ TEST_F(Retention, SlackIsAtMostHalfOfTheRecentPeak) {
   Set(100, 0);
   Set(100, 40);
   EXPECT_EQ(LimitMib(), 40u) << "it was never in use, and is new";
-  EXPECT_EQ(Limit().cause, hk_idle_too_old);
+  EXPECT_EQ(Limit().cause, hk_purge_too_old);
   Set(100, 60);
   EXPECT_EQ(LimitMib(), 50u);
-  EXPECT_EQ(Limit().cause, hk_idle_too_much);
+  EXPECT_EQ(Limit().cause, hk_purge_too_much);
   Set(80, 80);
   EXPECT_EQ(LimitMib(), 70u) << "20 by their age beside it";
 }
@@ -147,14 +147,14 @@ TEST_F(Retention, AMemoryLimitBoundsAllOfIt) {
   view_.retain_bytes = HK_GIB;
   Set(60, 40);
   EXPECT_EQ(LimitMib(), 20u) << "to 80 of 100";
-  EXPECT_EQ(Limit().cause, hk_idle_limited);
+  EXPECT_EQ(Limit().cause, hk_purge_limited);
   EXPECT_EQ(Limit().unlimited_bytes, HK_GIB);
   view_.retain_bytes = 5 * HK_MIB;
   EXPECT_EQ(LimitMib(), 5u);
-  EXPECT_EQ(Limit().cause, hk_idle_too_much);
+  EXPECT_EQ(Limit().cause, hk_purge_too_much);
   view_.lazy_bytes = 17 * HK_MIB;
   EXPECT_EQ(LimitMib(), 20u) << "and what was purged lazily counts";
-  EXPECT_EQ(Limit().cause, hk_idle_limited);
+  EXPECT_EQ(Limit().cause, hk_purge_limited);
 }
 
 TEST_F(Retention, ForgetsCreditWhenToldTo) {

@@ -169,12 +169,12 @@ HK_FRESH_TEST(Reserve, CostsNoMemoryAndIsGivenBackUntouched) {
   hk_heap_t *heap = NewHeapWithReserve(&spans);
   Reserve reserve = ReserveOf(heap);
   ASSERT_TRUE(Put(heap, NewRun(2)));
-  EXPECT_EQ(hk_superslab_usage().idle_bytes, 0u);
+  EXPECT_EQ(hk_superslab_usage().dirty_bytes, 0u);
   hk_spare_flush(heap);
   EXPECT_EQ(heap->reserve, nullptr);
   EXPECT_EQ(KeptSlabs(heap), 0u);
   EXPECT_EQ(InUseSlabs(), spans.size());
-  EXPECT_EQ(hk_superslab_usage().idle_bytes, 2 * HK_SLAB_BYTES) << "the run, which was used";
+  EXPECT_EQ(hk_superslab_usage().dirty_bytes, 2 * HK_SLAB_BYTES) << "the run, which was used";
   hk_spare_flush(heap);
   EXPECT_EQ(InUseSlabs(), spans.size());
   hk_slab_t *again = hk_superslab_acquire(static_cast<unsigned>(reserve.slabs), 1, hk_from_top);

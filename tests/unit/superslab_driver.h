@@ -63,13 +63,13 @@ inline void ExpectUsage(size_t superslabs, size_t in_use_slabs, size_t idle_slab
   EXPECT_EQ(usage.superslab_count, superslabs);
   EXPECT_EQ(usage.mapped_bytes, superslabs * HK_SUPERSLAB_BYTES);
   EXPECT_EQ(usage.in_use_bytes, in_use_slabs * HK_SLAB_BYTES);
-  EXPECT_EQ(usage.idle_bytes, idle_slabs * HK_SLAB_BYTES);
+  EXPECT_EQ(usage.dirty_bytes, idle_slabs * HK_SLAB_BYTES);
 }
 
 // Superslabs that the system did not take back are free extents, zero or not.
 inline void ExpectFreeRanges(size_t superslabs, size_t of_them_idle) {
   EXPECT_EQ(hk_extent_usage().free_bytes, superslabs * HK_SUPERSLAB_BYTES);
-  EXPECT_EQ(hk_load_relaxed(&hk_idle_extents.idle_bytes), of_them_idle * HK_SUPERSLAB_BYTES);
+  EXPECT_EQ(hk_load_relaxed(&hk_dirty_extents.dirty_bytes), of_them_idle * HK_SUPERSLAB_BYTES);
 }
 
 // All that is mapped is a superslab, a free extent, a leaf of the region map or a chunk of records: nothing was lost on the way.

@@ -151,7 +151,7 @@ HK_FRESH_TEST(SuperslabLazy, ATrimGivesBackWhatIsLazyFirstAndCountsIt) {
   EXPECT_EQ(hk_purge_down_to(held), 0u);
   EXPECT_EQ(hk_purge_down_to(held - 1), kMost * HK_SLAB_BYTES);
   EXPECT_EQ(Lazy(), kMost);
-  EXPECT_EQ(hk_superslab_usage().idle_bytes, kMost * HK_SLAB_BYTES) << "it is younger";
+  EXPECT_EQ(hk_superslab_usage().dirty_bytes, kMost * HK_SLAB_BYTES) << "it is younger";
 }
 
 HK_FRESH_TEST(SuperslabLazy, NearALimitItGoesAtOnce) {
@@ -166,7 +166,7 @@ HK_FRESH_TEST(SuperslabLazy, NearALimitItGoesAtOnce) {
   hk_option.memory_limit = HK_MIB;
   Release(any);
   EXPECT_EQ(Lazy(), 0u);
-  EXPECT_EQ(hk_superslab_usage().idle_bytes, 0u);
+  EXPECT_EQ(hk_superslab_usage().dirty_bytes, 0u);
   EXPECT_EQ(fake_os_calls(fake_os_purge_lazily), 20u) << "only while no limit was near";
 }
 
@@ -220,7 +220,7 @@ HK_FRESH_TEST(SuperslabLazy, OneRefusalOfManyLeavesAllIdle) {
 
 HK_FRESH_TEST(SuperslabLazy, RepairFindsItAgain) {
   std::vector<Pinned> all = MakeLazy(3);
-  for (const Pinned &one : all) memset(&one.pin->superslab->idle_link, 0xdb, sizeof(hk_list_t));
+  for (const Pinned &one : all) memset(&one.pin->superslab->dirty_link, 0xdb, sizeof(hk_list_t));
   /* A thread that was claiming a slab when it vanished. */
   all[0].rest->superslab->free_mask &= ~(UINT32_C(1) << PlaceOf(all[0].rest));
   hk_superslab_index_repair();

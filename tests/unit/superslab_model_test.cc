@@ -174,7 +174,7 @@ HK_FRESH_TEST(SuperslabModel, NorWhileTheSystemGivesNothingBack) {
   RunAgainstModel(2);
   hk_superslab_usage_t usage = hk_superslab_usage();
   EXPECT_EQ(usage.in_use_bytes, 0u);
-  EXPECT_LE(usage.idle_bytes, usage.mapped_bytes);
+  EXPECT_LE(usage.dirty_bytes, usage.mapped_bytes);
   ExpectNothingLost();
 }
 

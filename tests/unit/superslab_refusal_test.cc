@@ -115,7 +115,7 @@ HK_FRESH_TEST(Superslab, ReleasesGoOnWhileTheSystemRefuses) {
     ExpectUsage(4, 4 * kAll, 0);
     for (hk_slab_t *slab : slabs) Release(slab);
     EXPECT_EQ(hk_superslab_usage().in_use_bytes, 0u);
-    EXPECT_EQ(hk_idle_total(), 4 * HK_SUPERSLAB_BYTES);
+    EXPECT_EQ(hk_dirty_total(), 4 * HK_SUPERSLAB_BYTES);
     ExpectNothingLost();
   }
 }
@@ -208,7 +208,7 @@ HK_FRESH_TEST(Superslab, FreeSlabsBetweenOthersGiveTheirAddressesBack) {
   EXPECT_TRUE(hk_purge_unmap_free());
   EXPECT_FALSE(hk_purge_unmap_free()) << "once";
   EXPECT_EQ(hk_superslab_usage().mapped_bytes, kAll / 2 * HK_SLAB_BYTES);
-  EXPECT_EQ(hk_superslab_usage().idle_bytes, 0u);
+  EXPECT_EQ(hk_superslab_usage().dirty_bytes, 0u);
   EXPECT_EQ(hk_slab_state(slabs[0]), hk_slab_none);
   ExpectNothingLost();
   hk_slab_t *whole = Acquire(kAll / 2);
@@ -239,7 +239,7 @@ HK_FRESH_TEST(Superslab, WhatTheSystemDoesNotTakeIsAFreeRange) {
   Release(slabs[4], 4);
   EXPECT_FALSE(hk_purge_unmap_free());
   EXPECT_EQ(hk_extent_usage().free_bytes, 4 * HK_SLAB_BYTES);
-  EXPECT_EQ(hk_load_relaxed(&hk_idle_extents.idle_bytes), 4 * HK_SLAB_BYTES);
+  EXPECT_EQ(hk_load_relaxed(&hk_dirty_extents.dirty_bytes), 4 * HK_SLAB_BYTES);
   ExpectNothingLost();
 }
 
@@ -274,7 +274,7 @@ HK_FRESH_TEST(Superslab, RepairMakesTheSameStateFromTheRecords) {
   /* What a vanished thread may leave of the links, and worse. */
   for (hk_slab_t *slab : {whole, singles[0], part}) {
     memset(&slab->superslab->link, 0xdb, sizeof(hk_list_t));
-    memset(&slab->superslab->idle_link, 0xdb, sizeof(hk_list_t));
+    memset(&slab->superslab->dirty_link, 0xdb, sizeof(hk_list_t));
   }
   hk_superslab_index_repair();
 

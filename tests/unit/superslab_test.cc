@@ -426,7 +426,7 @@ HK_FRESH_TEST(SuperslabReleaseAll, WhatMayNotStayGoesBackToTheSystem) {
   }
   ReleaseAll(extents);
   EXPECT_EQ(hk_superslab_usage().in_use_bytes, 0u);
-  EXPECT_EQ(hk_superslab_usage().idle_bytes, 0u);
+  EXPECT_EQ(hk_superslab_usage().dirty_bytes, 0u);
   (void)hk_purge_down_to(0); /* addresses that hold no memory */
   ExpectUsage(0, 0, 0);
   ExpectNothingLost();

@@ -1,6 +1,6 @@
-/* space/idle.c - L3. See idle.h. In a child of fork the numbers may be those of a moment when a thread that is gone was
+/* space/dirty.c - L3. See dirty.h. In a child of fork the numbers may be those of a moment when a thread that is gone was
  * changing them: they decide when memory is given back and nothing else. */
-#include "space/idle.h"
+#include "space/dirty.h"
 
 #include "base/arithmetic.h"
 #include "base/panic.h"
@@ -26,11 +26,11 @@
 /* With nothing to do it only sees to it that the program still has other threads. */
 #define VISIT_NOTHING_MS 4000
 
-hk_idle_sum_t hk_idle_slabs;
-hk_idle_sum_t hk_idle_extents;
-_Atomic(size_t) hk_idle_lazy_bytes;
-_Atomic(bool) hk_idle_is_near_limit;
-_Atomic(bool) hk_idle_wants_heaps;
+hk_dirty_sum_t hk_dirty_slabs;
+hk_dirty_sum_t hk_dirty_extents;
+_Atomic(size_t) hk_dirty_lazy_bytes;
+_Atomic(bool) hk_dirty_is_near_limit;
+_Atomic(bool) hk_dirty_wants_heaps;
 
 /* Chosen: near a limit, heaps are wanted no more often, and not before this part of it more is in use than the last
  * time. That is forgotten after a while: a program whose use goes up and down does not lose heaps each time. */
@@ -48,39 +48,39 @@ static struct {
   uint64_t changed_ms;   /* when something was taken or freed last */
   uint64_t woken_ms;     /* when it was so for the first time after a sleep */
   struct {               /* of the purge thread, its last one */
-    size_t idle_bytes;   /* that it left */
+    size_t dirty_bytes;  /* that it left */
     size_t held_bytes;   /* the same, and what was in use; without a purge thread, when the program woke */
     uint64_t at_ms;
     uint64_t next_ms; /* when it means to come again */
   } visit;
   uint64_t last_age;
-} idle;
+} dirty;
 
-size_t hk_idle_total(void) {
-  return hk_load_relaxed(&hk_idle_slabs.idle_bytes) + hk_load_relaxed(&hk_idle_extents.idle_bytes);
+size_t hk_dirty_total(void) {
+  return hk_load_relaxed(&hk_dirty_slabs.dirty_bytes) + hk_load_relaxed(&hk_dirty_extents.dirty_bytes);
 }
 
-size_t hk_idle_in_use(void) {
-  return hk_load_relaxed(&hk_idle_slabs.in_use_bytes) + hk_load_relaxed(&hk_idle_extents.in_use_bytes);
+size_t hk_dirty_in_use(void) {
+  return hk_load_relaxed(&hk_dirty_slabs.in_use_bytes) + hk_load_relaxed(&hk_dirty_extents.in_use_bytes);
 }
 
 static bool is_fixed(void) { return hk_option.learn != hk_learn_on; }
 
 /* The options may be read after the first request. */
 static HK_COLD void follow_options_locked(uint64_t now_ms) {
-  hk_retention_set_price(&idle.retention, now_ms, hk_option.mode, is_fixed());
+  hk_retention_set_price(&dirty.retention, now_ms, hk_option.mode, is_fixed());
 }
 
 static hk_retention_view_t view_locked(uint64_t now_ms) {
-  const hk_learn_t *learn = &idle.retention.learn;
+  const hk_learn_t *learn = &dirty.retention.learn;
   if (HK_UNLIKELY(learn->price.ns_per_mib_second != hk_option.mode || learn->is_fixed != is_fixed()))
     follow_options_locked(now_ms);
   hk_retention_view_t now = {
       .now_ms = now_ms,
-      .dirty_bytes = hk_idle_total(),
-      .in_use_bytes = hk_idle_in_use(),
+      .dirty_bytes = hk_dirty_total(),
+      .in_use_bytes = hk_dirty_in_use(),
       .retain_bytes = hk_option.retain,
-      .lazy_bytes = hk_load_relaxed(&hk_idle_lazy_bytes),
+      .lazy_bytes = hk_load_relaxed(&hk_dirty_lazy_bytes),
       .memory_limit_bytes = hk_option.memory_limit,
       .has_purge_thread = hk_purge_wakeup_is_received_locked(),
   };
@@ -89,59 +89,60 @@ static hk_retention_view_t view_locked(uint64_t now_ms) {
 
 static size_t held(const hk_retention_view_t *now) { return hk_add_saturating(now->in_use_bytes, now->dirty_bytes); }
 
-uint64_t hk_idle_next_age_locked(void) { return ++idle.last_age; }
+uint64_t hk_dirty_next_age_locked(void) { return ++dirty.last_age; }
 
 /* ---- How much may be idle. */
 
 /* Where there is too much, a batch is given back at once. What is too old is so by a little more all the time: it is a
  * batch before it goes, and nothing younger goes with it. */
-static hk_idle_verdict_t verdict_by(const hk_retention_limit_t *limit, size_t idle_bytes) {
+static hk_purge_verdict_t verdict_by(const hk_retention_limit_t *limit, size_t dirty_bytes) {
   size_t batch = hk_smaller(limit->bytes / BATCH_SHARE, BATCH_BYTES);
-  bool is_by_age = limit->cause == hk_idle_too_old;
-  return (hk_idle_verdict_t){
+  bool is_by_age = limit->cause == hk_purge_too_old;
+  return (hk_purge_verdict_t){
       .keep_bytes = limit->bytes - (is_by_age ? 0 : batch),
-      .is_too_much = idle_bytes > hk_add_saturating(limit->bytes, is_by_age ? batch : 0),
+      .is_too_much = dirty_bytes > hk_add_saturating(limit->bytes, is_by_age ? batch : 0),
       .cause = limit->cause,
   };
 }
 
 static void forget_limit_locked(void) {
-  hk_store_relaxed(&hk_idle_is_near_limit, false);
-  hk_store_relaxed(&hk_idle_wants_heaps, false);
-  idle.heaps.wanted_bytes = 0;
+  hk_store_relaxed(&hk_dirty_is_near_limit, false);
+  hk_store_relaxed(&hk_dirty_wants_heaps, false);
+  dirty.heaps.wanted_bytes = 0;
 }
 
 static void note_near_limit_locked(uint64_t now_ms, const hk_pressure_view_t *pressed) {
-  bool is_near = hk_pressure_is_felt(&idle.retention.pressure, pressed);
+  bool is_near = hk_pressure_is_felt(&dirty.retention.pressure, pressed);
   if (!is_near) {
-    if (HK_UNLIKELY(hk_load_relaxed(&hk_idle_is_near_limit))) forget_limit_locked();
+    if (HK_UNLIKELY(hk_load_relaxed(&hk_dirty_is_near_limit))) forget_limit_locked();
     return;
   }
-  hk_store_relaxed(&hk_idle_is_near_limit, true);
-  uint64_t since_ms = hk_subtract_to_zero(now_ms, idle.heaps.wanted_ms);
+  hk_store_relaxed(&hk_dirty_is_near_limit, true);
+  uint64_t since_ms = hk_subtract_to_zero(now_ms, dirty.heaps.wanted_ms);
   if (since_ms < HEAPS_LEAST_MS) return;
-  if (since_ms >= HEAPS_FORGET_MS) idle.heaps.wanted_bytes = hk_smaller(idle.heaps.wanted_bytes, pressed->in_use_bytes);
-  size_t growth = hk_idle_limit_bytes_locked() / HEAPS_GROWTH_SHARE;
-  if (hk_subtract_to_zero(pressed->in_use_bytes, idle.heaps.wanted_bytes) < growth) return;
-  idle.heaps.wanted_bytes = pressed->in_use_bytes;
-  idle.heaps.wanted_ms = now_ms;
-  hk_store_relaxed(&hk_idle_wants_heaps, true);
+  if (since_ms >= HEAPS_FORGET_MS)
+    dirty.heaps.wanted_bytes = hk_smaller(dirty.heaps.wanted_bytes, pressed->in_use_bytes);
+  size_t growth = hk_dirty_limit_bytes_locked() / HEAPS_GROWTH_SHARE;
+  if (hk_subtract_to_zero(pressed->in_use_bytes, dirty.heaps.wanted_bytes) < growth) return;
+  dirty.heaps.wanted_bytes = pressed->in_use_bytes;
+  dirty.heaps.wanted_ms = now_ms;
+  hk_store_relaxed(&hk_dirty_wants_heaps, true);
 }
 
 static HK_NOINLINE void look_at_limit_locked(const hk_retention_view_t *now, const hk_retention_limit_t *limit,
-                                             hk_idle_verdict_t *verdict) {
+                                             hk_purge_verdict_t *verdict) {
   hk_pressure_view_t pressed = hk_retention_pressed(now);
   note_near_limit_locked(now->now_ms, &pressed);
-  verdict->is_system_look_due = hk_pressure_is_due(&idle.retention.pressure, &pressed);
+  verdict->is_system_look_due = hk_pressure_is_due(&dirty.retention.pressure, &pressed);
   if (verdict->is_too_much && now->dirty_bytes <= limit->unlimited_bytes) hk_stat_add(hk_stat_near_limit, 1);
 }
 
-static hk_idle_verdict_t judge_locked(const hk_retention_view_t *now) {
-  hk_retention_limit_t limit = hk_retention_limit(&idle.retention, now);
-  size_t lazy_bytes = limit.cause == hk_idle_limited ? now->lazy_bytes : 0;
-  hk_idle_verdict_t verdict = verdict_by(&limit, now->dirty_bytes + lazy_bytes);
-  if (HK_LIKELY(hk_pressure_is_none(&idle.retention.pressure, now->memory_limit_bytes))) {
-    if (HK_UNLIKELY(hk_load_relaxed(&hk_idle_is_near_limit))) forget_limit_locked();
+static hk_purge_verdict_t judge_locked(const hk_retention_view_t *now) {
+  hk_retention_limit_t limit = hk_retention_limit(&dirty.retention, now);
+  size_t lazy_bytes = limit.cause == hk_purge_limited ? now->lazy_bytes : 0;
+  hk_purge_verdict_t verdict = verdict_by(&limit, now->dirty_bytes + lazy_bytes);
+  if (HK_LIKELY(hk_pressure_is_none(&dirty.retention.pressure, now->memory_limit_bytes))) {
+    if (HK_UNLIKELY(hk_load_relaxed(&hk_dirty_is_near_limit))) forget_limit_locked();
   } else {
     look_at_limit_locked(now, &limit, &verdict);
   }
@@ -151,30 +152,30 @@ static hk_idle_verdict_t judge_locked(const hk_retention_view_t *now) {
 /* ---- When something has changed. */
 
 static bool has_grown_locked(const hk_retention_view_t *now) {
-  return held(now) > hk_add_saturating(idle.visit.held_bytes, held(now) / GROWN_SHARE);
+  return held(now) > hk_add_saturating(dirty.visit.held_bytes, held(now) / GROWN_SHARE);
 }
 
-static uint64_t asleep_ms(void) { return hk_price_break_even_ms(&idle.retention.learn.price) * 2 / 5; }
+static uint64_t asleep_ms(void) { return hk_price_break_even_ms(&dirty.retention.learn.price) * 2 / 5; }
 
 static void note_awake_locked(const hk_retention_view_t *now) {
-  if (now->has_purge_thread || now->now_ms < hk_add_saturating(idle.changed_ms, asleep_ms())) return;
-  idle.woken_ms = now->now_ms;
-  idle.visit.held_bytes = held(now);
+  if (now->has_purge_thread || now->now_ms < hk_add_saturating(dirty.changed_ms, asleep_ms())) return;
+  dirty.woken_ms = now->now_ms;
+  dirty.visit.held_bytes = held(now);
 }
 
 /* The purge thread knows when it has to come, but for what was freed meanwhile: for that it is woken. */
 static void expect_visit_locked(const hk_retention_view_t *now) {
-  bool is_soon = idle.visit.next_ms <= hk_add_saturating(now->now_ms, VISIT_LEAST_MS);
-  bool was_just_now = now->now_ms < hk_add_saturating(idle.visit.at_ms, VISIT_LEAST_MS);
-  if (now->dirty_bytes > idle.visit.idle_bytes && !is_soon && !was_just_now) hk_purge_wakeup_expect_locked();
+  bool is_soon = dirty.visit.next_ms <= hk_add_saturating(now->now_ms, VISIT_LEAST_MS);
+  bool was_just_now = now->now_ms < hk_add_saturating(dirty.visit.at_ms, VISIT_LEAST_MS);
+  if (now->dirty_bytes > dirty.visit.dirty_bytes && !is_soon && !was_just_now) hk_purge_wakeup_expect_locked();
 }
 
 /* Memory that is too old is left to the purge thread, and where none runs it is left while the program has just woken,
  * unless much more was mapped beside it. A thread that takes or frees has no time to lose; and memory that grew too old
  * while the program slept is about to be wanted, also where the first request found none of its size. */
-static void leave_old_locked(const hk_retention_view_t *now, hk_idle_verdict_t *verdict) {
-  if (HK_LIKELY(verdict->cause != hk_idle_too_old || !verdict->is_too_much)) return;
-  bool has_just_woken = now->now_ms < hk_add_saturating(idle.woken_ms, asleep_ms());
+static void leave_old_locked(const hk_retention_view_t *now, hk_purge_verdict_t *verdict) {
+  if (HK_LIKELY(verdict->cause != hk_purge_too_old || !verdict->is_too_much)) return;
+  bool has_just_woken = now->now_ms < hk_add_saturating(dirty.woken_ms, asleep_ms());
   if ((!now->has_purge_thread && !has_just_woken) || has_grown_locked(now)) return;
   verdict->is_too_much = false;
   if (now->has_purge_thread) expect_visit_locked(now);
@@ -182,18 +183,18 @@ static void leave_old_locked(const hk_retention_view_t *now, hk_idle_verdict_t *
 
 static bool ring_locked(const hk_retention_view_t *now) {
   bool is_rung = now->dirty_bytes > hk_retention_quiet_bytes(now) && hk_purge_wakeup_send_locked();
-  if (is_rung) idle.visit.next_ms = now->now_ms;
+  if (is_rung) dirty.visit.next_ms = now->now_ms;
   return is_rung;
 }
 
-hk_idle_verdict_t hk_idle_look_locked(uint64_t now_ms) {
+hk_purge_verdict_t hk_dirty_look_locked(uint64_t now_ms) {
   hk_retention_view_t now = view_locked(now_ms);
-  hk_retention_note_change(&idle.retention, &now);
+  hk_retention_note_change(&dirty.retention, &now);
   hk_recording_note_locked(now_ms, now.in_use_bytes);
   note_awake_locked(&now);
-  idle.changed_ms = hk_larger(idle.changed_ms, now_ms); /* who read the clock first may get the lock last */
+  dirty.changed_ms = hk_larger(dirty.changed_ms, now_ms); /* who read the clock first may get the lock last */
   hk_purge_wakeup_note_locked(now_ms, held(&now));
-  hk_idle_verdict_t verdict = judge_locked(&now);
+  hk_purge_verdict_t verdict = judge_locked(&now);
   leave_old_locked(&now, &verdict);
   verdict.is_wakeup_sent = ring_locked(&now);
   return verdict;
@@ -202,10 +203,10 @@ hk_idle_verdict_t hk_idle_look_locked(uint64_t now_ms) {
 static void note_limit_locked(uint64_t now_ms, const hk_os_memory_limit_t *seen) {
   hk_retention_view_t now = view_locked(now_ms);
   hk_pressure_view_t pressed = hk_retention_pressed(&now);
-  hk_pressure_note(&idle.retention.pressure, &pressed, seen);
+  hk_pressure_note(&dirty.retention.pressure, &pressed, seen);
 }
 
-void hk_idle_ask_system(uint64_t now_ms) {
+void hk_dirty_ask_system(uint64_t now_ms) {
   hk_os_memory_limit_t seen;
   if (!hk_os_memory_limit(&seen)) return;
   hk_lock_acquire(hk_lock_space);
@@ -213,47 +214,49 @@ void hk_idle_ask_system(uint64_t now_ms) {
   hk_lock_release(hk_lock_space);
 }
 
-void hk_idle_note_wanted_locked(uint64_t now_ms, size_t bytes) {
+void hk_dirty_note_wanted_locked(uint64_t now_ms, size_t bytes) {
   hk_retention_view_t now = view_locked(now_ms);
-  size_t refaulted = hk_retention_note_wanted(&idle.retention, &now, bytes);
+  size_t refaulted = hk_retention_note_wanted(&dirty.retention, &now, bytes);
   if (refaulted > 0) hk_stat_add(hk_stat_refaulted, refaulted);
 }
 
-void hk_idle_note_given_back_locked(uint64_t now_ms, hk_idle_cause_t cause, size_t bytes) {
+void hk_dirty_note_given_back_locked(uint64_t now_ms, hk_purge_cause_t cause, size_t bytes) {
   hk_retention_view_t now = view_locked(now_ms);
-  hk_retention_note_purged(&idle.retention, &now, cause, bytes);
+  hk_retention_note_purged(&dirty.retention, &now, cause, bytes);
 }
 
-void hk_idle_forget_locked(void) { hk_retention_forget(&idle.retention); }
+void hk_dirty_forget_locked(void) { hk_retention_forget(&dirty.retention); }
 
 /* ---- When nothing has. */
 
 /* When the program will be quiet, or has become so. Chosen: three quarters of the break-even time, which at the
  * balanced price leaves half a second to give everything back within two. */
-static uint64_t quiet_ms(void) { return idle.changed_ms + hk_price_break_even_ms(&idle.retention.learn.price) * 3 / 4; }
+static uint64_t quiet_ms(void) {
+  return dirty.changed_ms + hk_price_break_even_ms(&dirty.retention.learn.price) * 3 / 4;
+}
 
 static bool is_quiet_locked(uint64_t now_ms) { return now_ms >= quiet_ms(); }
 
-bool hk_idle_is_quiet(uint64_t now_ms, uint64_t *since_ms) {
+bool hk_dirty_is_quiet(uint64_t now_ms, uint64_t *since_ms) {
   hk_lock_acquire(hk_lock_space);
   hk_retention_view_t now = view_locked(now_ms);
-  hk_learn_note(&idle.retention.learn, now_ms, now.in_use_bytes);
-  *since_ms = idle.changed_ms;
+  hk_learn_note(&dirty.retention.learn, now_ms, now.in_use_bytes);
+  *since_ms = dirty.changed_ms;
   bool is_quiet = is_quiet_locked(now_ms);
   hk_lock_release(hk_lock_space);
   return is_quiet;
 }
 
-uint64_t hk_idle_asleep_ms(void) {
+uint64_t hk_dirty_asleep_ms(void) {
   hk_lock_acquire(hk_lock_space);
   uint64_t for_ms = asleep_ms();
   hk_lock_release(hk_lock_space);
   return for_ms;
 }
 
-void hk_idle_stay_quiet(uint64_t since_ms) {
+void hk_dirty_stay_quiet(uint64_t since_ms) {
   hk_lock_acquire(hk_lock_space);
-  idle.changed_ms = since_ms;
+  dirty.changed_ms = since_ms;
   hk_lock_release(hk_lock_space);
 }
 
@@ -261,56 +264,56 @@ void hk_idle_stay_quiet(uint64_t since_ms) {
 static uint64_t wait_for_ms(const hk_retention_view_t *now, size_t left_bytes) {
   uint64_t due_ms;
   bool is_due =
-      left_bytes > hk_retention_floor(&idle.retention, now) && hk_learn_next_due(&idle.retention.learn, &due_ms);
+      left_bytes > hk_retention_floor(&dirty.retention, now) && hk_learn_next_due(&dirty.retention.learn, &due_ms);
   if (!is_due || due_ms > quiet_ms()) due_ms = quiet_ms();
   uint64_t left_ms = hk_subtract_to_zero(due_ms, now->now_ms);
   return hk_smaller(hk_larger(left_ms, VISIT_LEAST_MS), VISIT_MOST_MS);
 }
 
-hk_idle_verdict_t hk_idle_visit_locked(uint64_t now_ms, uint64_t *wait_ms) {
+hk_purge_verdict_t hk_dirty_visit_locked(uint64_t now_ms, uint64_t *wait_ms) {
   hk_retention_view_t now = view_locked(now_ms);
   bool is_quiet = now.is_quiet = is_quiet_locked(now_ms);
-  hk_retention_note_visit(&idle.retention, &now);
-  hk_idle_verdict_t verdict = judge_locked(&now);
+  hk_retention_note_visit(&dirty.retention, &now);
+  hk_purge_verdict_t verdict = judge_locked(&now);
   size_t left_bytes = verdict.is_too_much ? hk_smaller(verdict.keep_bytes, now.dirty_bytes) : now.dirty_bytes;
   bool is_done = left_bytes <= hk_retention_quiet_bytes(&now);
   if (is_done) hk_purge_wakeup_expect_locked();
-  idle.is_quiet_awaited = !is_quiet && (verdict.is_too_much || idle.is_quiet_awaited);
-  *wait_ms = is_done && !idle.is_quiet_awaited ? VISIT_NOTHING_MS : wait_for_ms(&now, left_bytes);
-  idle.visit.at_ms = now_ms;
-  idle.visit.next_ms = hk_add_saturating(now_ms, *wait_ms);
+  dirty.is_quiet_awaited = !is_quiet && (verdict.is_too_much || dirty.is_quiet_awaited);
+  *wait_ms = is_done && !dirty.is_quiet_awaited ? VISIT_NOTHING_MS : wait_for_ms(&now, left_bytes);
+  dirty.visit.at_ms = now_ms;
+  dirty.visit.next_ms = hk_add_saturating(now_ms, *wait_ms);
   return verdict;
 }
 
-void hk_idle_end_visit(void) {
+void hk_dirty_end_visit(void) {
   hk_lock_acquire(hk_lock_space);
-  idle.visit.idle_bytes = hk_idle_total();
-  idle.visit.held_bytes = hk_add_saturating(idle.visit.idle_bytes, hk_idle_in_use());
+  dirty.visit.dirty_bytes = hk_dirty_total();
+  dirty.visit.held_bytes = hk_add_saturating(dirty.visit.dirty_bytes, hk_dirty_in_use());
   hk_lock_release(hk_lock_space);
 }
 
-size_t hk_idle_limit_bytes_locked(void) { return hk_retention_memory_limit(&idle.retention, hk_option.memory_limit); }
+size_t hk_dirty_limit_bytes_locked(void) { return hk_retention_memory_limit(&dirty.retention, hk_option.memory_limit); }
 
-size_t hk_idle_limit_bytes(void) {
+size_t hk_dirty_limit_bytes(void) {
   hk_lock_acquire(hk_lock_space);
-  size_t limit_bytes = hk_idle_limit_bytes_locked();
+  size_t limit_bytes = hk_dirty_limit_bytes_locked();
   hk_lock_release(hk_lock_space);
   return limit_bytes;
 }
 
 /* ---- What was learned. */
 
-void hk_idle_copy_learned(hk_learn_t *copy) {
+void hk_dirty_copy_learned(hk_learn_t *copy) {
   hk_lock_acquire(hk_lock_space);
   (void)view_locked(hk_os_coarse_ms());
-  *copy = idle.retention.learn;
+  *copy = dirty.retention.learn;
   hk_lock_release(hk_lock_space);
 }
 
-hk_learn_record_verdict_t hk_idle_import_learned(const unsigned char *bytes, size_t length) {
+hk_learn_record_verdict_t hk_dirty_import_learned(const unsigned char *bytes, size_t length) {
   hk_lock_acquire(hk_lock_space);
   (void)view_locked(hk_os_coarse_ms());
-  hk_learn_record_verdict_t verdict = hk_learn_import(&idle.retention.learn, bytes, length);
+  hk_learn_record_verdict_t verdict = hk_learn_import(&dirty.retention.learn, bytes, length);
   hk_lock_release(hk_lock_space);
   return verdict;
 }
@@ -319,10 +322,10 @@ hk_learn_record_verdict_t hk_idle_import_learned(const unsigned char *bytes, siz
 
 #if HK_DEBUG
 
-void hk_idle_check_locked(void) {
-  size_t in_use_bytes = hk_load_relaxed(&hk_idle_extents.in_use_bytes);
+void hk_dirty_check_locked(void) {
+  size_t in_use_bytes = hk_load_relaxed(&hk_dirty_extents.in_use_bytes);
   HK_REQUIRE(in_use_bytes % hk_os_page_size() == 0, "what big blocks use is whole pages");
-  hk_retention_check(&idle.retention);
+  hk_retention_check(&dirty.retention);
 }
 
 #endif

@@ -23,11 +23,11 @@ HK_FRESH_TEST(Superslab, IdleMemoryStaysUpToTheOption) {
   for (hk_slab_t *slab : slabs) {
     Release(slab);
     hk_superslab_usage_t usage = hk_superslab_usage();
-    ASSERT_LE(usage.idle_bytes, std::max(4 * HK_MIB, usage.in_use_bytes / 8));
-    most_idle = std::max(most_idle, usage.idle_bytes);
+    ASSERT_LE(usage.dirty_bytes, std::max(4 * HK_MIB, usage.in_use_bytes / 8));
+    most_idle = std::max(most_idle, usage.dirty_bytes);
   }
   EXPECT_GT(most_idle, 4 * HK_MIB) << "a twelfth of what is in use was allowed";
-  EXPECT_GT(hk_superslab_usage().idle_bytes, HK_MIB) << "not everything was given back";
+  EXPECT_GT(hk_superslab_usage().dirty_bytes, HK_MIB) << "not everything was given back";
   EXPECT_EQ(hk_superslab_usage().in_use_bytes, 0u);
   ExpectNothingLost();
 }
@@ -52,7 +52,7 @@ HK_FRESH_TEST(Superslab, AnEighthOfWhatIsInUseStaysWhateverTheOption) {
   for (hk_slab_t *slab : slabs) {
     Release(slab);
     hk_superslab_usage_t usage = hk_superslab_usage();
-    ASSERT_LE(usage.idle_bytes, usage.in_use_bytes / 8);
+    ASSERT_LE(usage.dirty_bytes, usage.in_use_bytes / 8);
   }
   ExpectUsage(0, 0, 0);
 }
@@ -90,7 +90,7 @@ HK_FRESH_TEST(Superslab, WhatIsNotWantedAnyMoreGoes) {
   ExpectUsage(8, 0, 8 * kAll);
   fake_os_advance(4500000000);
   Release(Acquire(1)); /* whatever happens next */
-  EXPECT_LE(hk_superslab_usage().idle_bytes, HK_SUPERSLAB_BYTES);
+  EXPECT_LE(hk_superslab_usage().dirty_bytes, HK_SUPERSLAB_BYTES);
 }
 
 HK_FRESH_TEST(Superslab, NothingIsEarnedWhereNothingIsToBeRetained) {
@@ -115,13 +115,13 @@ HK_FRESH_TEST(Superslab, BigRangesAreIdleMemoryToo) {
   ASSERT_TRUE(hk_large_free(hk_slab_of(old_big), old_big));
   Release(slab);
   EXPECT_TRUE(fake_os_is_mapped(old_big, 2 * HK_MIB));
-  EXPECT_EQ(hk_large_usage().idle_bytes, 2 * HK_MIB);
+  EXPECT_EQ(hk_large_usage().dirty_bytes, 2 * HK_MIB);
   ExpectUsage(1, 0, kAll);
   ASSERT_TRUE(hk_large_free(hk_slab_of(wall), wall)); /* 6 MiB are idle, 4 may be, and 1 less is aimed at */
   EXPECT_FALSE(fake_os_is_mapped(old_big, 1)) << "the oldest goes first";
   ExpectUsage(0, 0, 0);
   EXPECT_TRUE(fake_os_is_mapped(wall, 2 * HK_MIB));
-  EXPECT_EQ(hk_large_usage().idle_bytes, 2 * HK_MIB);
+  EXPECT_EQ(hk_large_usage().dirty_bytes, 2 * HK_MIB);
 }
 
 HK_FRESH_TEST(Superslab, WhollyFreeOnesServeBigBlocks) {
@@ -197,7 +197,7 @@ HK_FRESH_TEST(Superslab, WhatDoesNotFitGivesWay) {
   bool zero;
   void *wall = hk_large_alloc(20 * HK_MIB, 1, &zero); /* none of it serves this */
   ASSERT_NE(wall, nullptr);
-  EXPECT_LE(hk_superslab_usage().idle_bytes + hk_large_usage().idle_bytes, 10 * HK_MIB);
+  EXPECT_LE(hk_superslab_usage().dirty_bytes + hk_large_usage().dirty_bytes, 10 * HK_MIB);
 }
 
 HK_FRESH_TEST(Superslab, WhatIsReleasedIntoMakesItYounger) {
@@ -235,7 +235,7 @@ HK_FRESH_TEST(Superslab, WhatIsOnItsWayBackIsNeitherInUseNorIdle) {
   Release(slab);
   (void)hk_purge_down_to(0);
   EXPECT_EQ(usage_meanwhile.in_use_bytes, 2 * HK_SLAB_BYTES);
-  EXPECT_EQ(usage_meanwhile.idle_bytes, 0u);
+  EXPECT_EQ(usage_meanwhile.dirty_bytes, 0u);
   ExpectUsage(1, 2, 0);
 
   Touch(other, 2);

@@ -1,4 +1,4 @@
-// space/idle: what a visit finds, when a program is quiet, options that come late, what was learned, and numbers at their
+// space/dirty: what a visit finds, when a program is quiet, options that come late, what was learned, and numbers at their
 // ends. The sums are the test's own.
 #include <cstring>
 
@@ -9,45 +9,45 @@
 #include "unit/core_parts.h"
 
 extern "C" {
-#include "space/idle.h"
+#include "space/dirty.h"
 #include "space/purge_wakeup.h"
 }
 
 namespace {
 
-void SetSums(size_t in_use_bytes, size_t idle_bytes) {
-  hk_store_relaxed(&hk_idle_extents.in_use_bytes, in_use_bytes);
-  hk_store_relaxed(&hk_idle_extents.idle_bytes, idle_bytes);
+void SetSums(size_t in_use_bytes, size_t dirty_bytes) {
+  hk_store_relaxed(&hk_dirty_extents.in_use_bytes, in_use_bytes);
+  hk_store_relaxed(&hk_dirty_extents.dirty_bytes, dirty_bytes);
 }
 
-hk_idle_verdict_t Look(uint64_t now_ms) {
+hk_purge_verdict_t Look(uint64_t now_ms) {
   hk_lock_acquire(hk_lock_space);
-  hk_idle_verdict_t verdict = hk_idle_look_locked(now_ms);
+  hk_purge_verdict_t verdict = hk_dirty_look_locked(now_ms);
   hk_lock_release(hk_lock_space);
   return verdict;
 }
 
-hk_idle_verdict_t Change(uint64_t now_ms, size_t in_use_bytes, size_t idle_bytes) {
-  SetSums(in_use_bytes, idle_bytes);
+hk_purge_verdict_t Change(uint64_t now_ms, size_t in_use_bytes, size_t dirty_bytes) {
+  SetSums(in_use_bytes, dirty_bytes);
   return Look(now_ms);
 }
 
 struct Visited {
-  hk_idle_verdict_t verdict;
+  hk_purge_verdict_t verdict;
   uint64_t wait_ms;
 };
 Visited Visit(uint64_t now_ms) {
   Visited visited;
   hk_lock_acquire(hk_lock_space);
-  visited.verdict = hk_idle_visit_locked(now_ms, &visited.wait_ms);
+  visited.verdict = hk_dirty_visit_locked(now_ms, &visited.wait_ms);
   hk_lock_release(hk_lock_space);
-  hk_idle_end_visit();
+  hk_dirty_end_visit();
   return visited;
 }
 
 hk_learn_t Learned() {
   hk_learn_t learned;
-  hk_idle_copy_learned(&learned);
+  hk_dirty_copy_learned(&learned);
   return learned;
 }
 uint64_t Timeout() {
@@ -61,24 +61,24 @@ uint64_t BreakEven() {
 
 uint64_t QuietSince(uint64_t now_ms) {
   uint64_t since_ms;
-  (void)hk_idle_is_quiet(now_ms, &since_ms);
+  (void)hk_dirty_is_quiet(now_ms, &since_ms);
   return since_ms;
 }
 bool IsQuiet(uint64_t now_ms) {
   uint64_t since_ms;
-  return hk_idle_is_quiet(now_ms, &since_ms);
+  return hk_dirty_is_quiet(now_ms, &since_ms);
 }
 
-void NoteGivenBack(uint64_t now_ms, hk_idle_cause_t cause, size_t bytes) {
+void NoteGivenBack(uint64_t now_ms, hk_purge_cause_t cause, size_t bytes) {
   hk_lock_acquire(hk_lock_space);
-  hk_idle_note_given_back_locked(now_ms, cause, bytes);
+  hk_dirty_note_given_back_locked(now_ms, cause, bytes);
   hk_lock_release(hk_lock_space);
 }
 
 void WantAgain(uint64_t now_ms, size_t bytes) {
   hk_lock_acquire(hk_lock_space);
-  hk_idle_note_given_back_locked(now_ms, hk_idle_too_much, bytes);
-  hk_idle_note_wanted_locked(now_ms, bytes);
+  hk_dirty_note_given_back_locked(now_ms, hk_purge_too_much, bytes);
+  hk_dirty_note_wanted_locked(now_ms, bytes);
   hk_lock_release(hk_lock_space);
 }
 
@@ -90,7 +90,7 @@ HK_FRESH_TEST(Idle, OneThreadKeepsWhatItWantsAgainUntilItFallsDeeper) {
   WantAgain(1020, 70 * HK_MIB);
   Change(1020, 160 * HK_MIB, 0);
   EXPECT_FALSE(Change(1030, 80 * HK_MIB, 80 * HK_MIB).is_too_much);
-  hk_idle_verdict_t deeper = Change(1040, 0, 80 * HK_MIB);
+  hk_purge_verdict_t deeper = Change(1040, 0, 80 * HK_MIB);
   EXPECT_TRUE(deeper.is_too_much);
   EXPECT_LE(deeper.keep_bytes, hk_option.retain);
 }
@@ -153,12 +153,12 @@ HK_FRESH_TEST(Idle, GoesOnFromAnEarlierRun) {
   hk_learn_lead(&earlier, hk_learn_found_better, hk_learn_state_learning, 2);
   unsigned char record[HK_LEARN_RECORD_BYTES];
   hk_learn_export(&earlier, record);
-  EXPECT_EQ(hk_idle_import_learned(record, sizeof record), hk_learn_record_other_price);
+  EXPECT_EQ(hk_dirty_import_learned(record, sizeof record), hk_learn_record_other_price);
   hk_option.mode = HK_PRICE_LEAN;
   hk_option.learn = hk_learn_frozen;
-  EXPECT_EQ(hk_idle_import_learned(record, sizeof record - 1), hk_learn_record_damaged);
+  EXPECT_EQ(hk_dirty_import_learned(record, sizeof record - 1), hk_learn_record_damaged);
   EXPECT_EQ(Learned().leader, HK_PRICE_BREAK_EVEN);
-  EXPECT_EQ(hk_idle_import_learned(record, sizeof record), hk_learn_record_good);
+  EXPECT_EQ(hk_dirty_import_learned(record, sizeof record), hk_learn_record_good);
   EXPECT_EQ(Learned().leader, 2u);
   EXPECT_TRUE(Learned().is_fixed);
   Bursts(20, 4000);
@@ -174,7 +174,7 @@ HK_FRESH_TEST(Idle, AProgramThatDoesNothingIsQuiet) {
   EXPECT_FALSE(IsQuiet(0)) << "time that steps back";
   Change(9000, HK_GIB, 0);
   EXPECT_FALSE(IsQuiet(9001));
-  hk_idle_stay_quiet(5000);
+  hk_dirty_stay_quiet(5000);
   EXPECT_EQ(QuietSince(9001), 5000u);
   EXPECT_TRUE(IsQuiet(9001));
 }
@@ -242,8 +242,8 @@ HK_FRESH_TEST(Idle, WhatIsTooOldIsLeftToThePurgeThread) {
   uint64_t old_ms = 1001 + BreakEven() + 1;
   Change(old_ms - 100, 70 * HK_MIB, 130 * HK_MIB);
   EXPECT_EQ(Visit(old_ms - 100).wait_ms, 100u);
-  hk_idle_verdict_t verdict = Change(old_ms, 69 * HK_MIB, 131 * HK_MIB);
-  EXPECT_EQ(verdict.cause, hk_idle_too_old);
+  hk_purge_verdict_t verdict = Change(old_ms, 69 * HK_MIB, 131 * HK_MIB);
+  EXPECT_EQ(verdict.cause, hk_purge_too_old);
   EXPECT_FALSE(verdict.is_too_much);
   EXPECT_FALSE(verdict.is_wakeup_sent) << "it knows when it is due";
   EXPECT_TRUE(Visit(old_ms).verdict.is_too_much);
@@ -255,8 +255,8 @@ HK_FRESH_TEST(Idle, WhoHasMuchMoreMappedGivesBackWhatIsTooOld) {
   Change(old_ms - 100, 70 * HK_MIB, 130 * HK_MIB);
   (void)Visit(old_ms - 100);
   EXPECT_FALSE(Change(old_ms, 75 * HK_MIB, 153 * HK_MIB).is_too_much) << "by an eighth of it";
-  hk_idle_verdict_t verdict = Change(old_ms, 75 * HK_MIB, 154 * HK_MIB);
-  EXPECT_EQ(verdict.cause, hk_idle_too_old);
+  hk_purge_verdict_t verdict = Change(old_ms, 75 * HK_MIB, 154 * HK_MIB);
+  EXPECT_EQ(verdict.cause, hk_purge_too_old);
   EXPECT_TRUE(verdict.is_too_much);
 }
 
@@ -271,7 +271,7 @@ HK_FRESH_TEST(Idle, ItIsABatchBeforeWhatIsTooOldGoes) {
   Change(old_ms, 66 * HK_MIB, allowed + 2 * HK_MIB);
   EXPECT_FALSE(Visit(old_ms).verdict.is_too_much);
   Change(old_ms, 66 * HK_MIB, allowed + 2 * HK_MIB + 1);
-  hk_idle_verdict_t verdict = Visit(old_ms).verdict;
+  hk_purge_verdict_t verdict = Visit(old_ms).verdict;
   EXPECT_TRUE(verdict.is_too_much);
   EXPECT_EQ(verdict.keep_bytes, allowed) << "and nothing younger goes with it";
 }
@@ -289,7 +289,7 @@ HK_FRESH_TEST(Idle, ThePurgeThreadIsCalledWhenMoreIsTooOldThanItLeft) {
   MakeOldSoon();
   EXPECT_FALSE(Change(1030, 100 * HK_MIB, 15 * HK_MIB).is_wakeup_sent) << "less than it left";
   EXPECT_FALSE(Change(1031, 20 * HK_MIB, 80 * HK_MIB).is_wakeup_sent) << "what was freed just now is not too old";
-  hk_idle_verdict_t verdict = Change(1060, 20 * HK_MIB, 80 * HK_MIB);
+  hk_purge_verdict_t verdict = Change(1060, 20 * HK_MIB, 80 * HK_MIB);
   EXPECT_FALSE(verdict.is_too_much);
   EXPECT_TRUE(verdict.is_wakeup_sent);
   EXPECT_FALSE(Change(1061, 20 * HK_MIB, 80 * HK_MIB).is_wakeup_sent) << "once";
@@ -326,9 +326,9 @@ HK_FRESH_TEST(Idle, WhatDoesNotFitStaysForAWindow) {
 
 HK_FRESH_TEST(Idle, OfWhatDoesNotFitNoMoreStaysThanAHalf) {
   MapBeside(60 * HK_MIB);
-  hk_idle_verdict_t verdict = Visit(1001).verdict;
+  hk_purge_verdict_t verdict = Visit(1001).verdict;
   EXPECT_TRUE(verdict.is_too_much);
-  EXPECT_EQ(verdict.cause, hk_idle_too_much) << "whatever its age";
+  EXPECT_EQ(verdict.cause, hk_purge_too_much) << "whatever its age";
   EXPECT_EQ(verdict.keep_bytes, 48 * HK_MIB) << "a batch less";
 }
 
@@ -340,10 +340,10 @@ HK_FRESH_TEST(Idle, WhatGoesByItsAgeTakesNothingOfWhatDoesNotFit) {
   Change(2500, 60 * HK_MIB, 50 * HK_MIB);
   uint64_t old_ms = 1001 + BreakEven() + 1;
   Change(old_ms, 60 * HK_MIB, 50 * HK_MIB);
-  hk_idle_verdict_t verdict = Visit(old_ms).verdict;
+  hk_purge_verdict_t verdict = Visit(old_ms).verdict;
   EXPECT_TRUE(verdict.is_too_much);
   EXPECT_EQ(verdict.keep_bytes, 30 * HK_MIB) << "the 20 of the second time, and 10";
-  NoteGivenBack(old_ms, hk_idle_too_old, 24 * HK_MIB);
+  NoteGivenBack(old_ms, hk_purge_too_old, 24 * HK_MIB);
   SetSums(60 * HK_MIB, 26 * HK_MIB);
   verdict = Visit(old_ms).verdict;
   EXPECT_FALSE(verdict.is_too_much);
@@ -354,7 +354,7 @@ HK_FRESH_TEST(Idle, NorDoesWhatAQuietProgramGaveBackOrWasAskedFor) {
   hk_option.learn = hk_learn_off;
   hk_purge_wakeup_receive(true);
   uint64_t now_ms = 1000;
-  for (hk_idle_cause_t cause : {hk_idle_too_much, hk_idle_limited, hk_idle_asked}) {
+  for (hk_purge_cause_t cause : {hk_purge_too_much, hk_purge_limited, hk_purge_requested}) {
     Change(now_ms, 100 * HK_MIB, 0);
     Change(now_ms + 1, 40 * HK_MIB, 60 * HK_MIB);
     now_ms += BreakEven() + 2;
@@ -377,7 +377,7 @@ HK_FRESH_TEST(Idle, NumbersAtTheirEnds) {
     for (size_t retain : {size_t{0}, SIZE_MAX}) {
       hk_option.retain = retain;
       for (uint64_t now_ms : {uint64_t{0}, UINT64_MAX, uint64_t{1}}) {
-        hk_idle_verdict_t verdict = Change(now_ms, in_use, 0);
+        hk_purge_verdict_t verdict = Change(now_ms, in_use, 0);
         EXPECT_FALSE(verdict.is_too_much);
         Visited visited = Visit(now_ms);
         EXPECT_FALSE(visited.verdict.is_too_much);
@@ -397,7 +397,7 @@ HK_FRESH_TEST(Idle, AllThatMayStayIsNeverMoreThanASize) {
   hk_purge_wakeup_receive(true);
   Change(1000, SIZE_MAX, 0);
   /* Young: all but a byte less than a half; and a sixteenth of what is in use on top of it. */
-  hk_idle_verdict_t verdict = Change(1000, SIZE_MAX / 2, SIZE_MAX / 2 + 1);
+  hk_purge_verdict_t verdict = Change(1000, SIZE_MAX / 2, SIZE_MAX / 2 + 1);
   EXPECT_FALSE(verdict.is_too_much);
   verdict = Change(1001, HK_GIB, SIZE_MAX - HK_GIB);
   EXPECT_FALSE(verdict.is_too_much);

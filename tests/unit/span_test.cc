@@ -299,7 +299,7 @@ HK_FRESH_TEST(SpanDeathTest, TheCheckNoticesWhatDoesNotFitAMidSpan) {
   EXPECT_DEATH(hk_span_check(heap, span), "as long as its counts say");
   span->live--;
   span[1].free_list = &span->own;
-  EXPECT_DEATH(hk_span_check(heap, span), "has the span's sink");
+  EXPECT_DEATH(hk_span_check(heap, span), "has the span's free list");
   for (unsigned i = 0; i < span->slab_count; i++) span[i].free_list = &span->own;
   EXPECT_DEATH(hk_span_check(heap, span), "a mid span's frees go to its bin");
   for (unsigned i = 0; i < span->slab_count; i++) span[i].free_list = &heap->bin[93];
@@ -307,7 +307,7 @@ HK_FRESH_TEST(SpanDeathTest, TheCheckNoticesWhatDoesNotFitAMidSpan) {
   EXPECT_DEATH(hk_span_check(heap, span), "knows its head");
   span[1].head = span;
   hk_slab_set_state(&span[1], hk_slab_free);
-  EXPECT_DEATH(hk_span_check(heap, span), "each slab of a span says so");
+  EXPECT_DEATH(hk_span_check(heap, span), "each slab of a span is in the state small");
   hk_slab_set_state(&span[1], hk_slab_small);
   hk_store_relaxed(&span[1].owner, nullptr);
   EXPECT_DEATH(hk_span_check(heap, span), "has the span's owner");

@@ -103,9 +103,9 @@ struct hk_heap {
   _Atomic(uint8_t) life;    /* hk_heap_life_t; written by the thread that has the heap or is about to */
   _Atomic(uint8_t) node;    /* node of the thread that took the heap last, and of most slabs of the heap */
   _Atomic(uint32_t) number; /* 1 for the first heap, 2 for the next; written once; 0: the reader does not see it yet */
-  /* bit i: the heap had free blocks of class i, or room for some, when it became idle */
+  /* Bit i: the heap had free blocks of class i, or room for some, when it became idle. */
   _Atomic(uint64_t) offer[HK_OFFER_WORDS];
-  /* a damaged block that a drain or a spill met, until the caller reports it */
+  /* A damaged block that a drain or a spill met, until the caller reports it. */
   hk_block_t *damaged;
   struct hk_heap *all_next;
   hk_list_t pool_link; /* in the pool's list beyond the slots: guarded by hk_lock_heap_pool */

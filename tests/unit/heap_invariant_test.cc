@@ -298,10 +298,10 @@ HK_FRESH_TEST(HeapInvariantDeathTest, WhatIsRescuedIsCounted) {
   purge_drain_driver::Heaps heaps;
   FullSpan full(heaps.owner, kMid);
   heaps.Send(full.blocks);
-  EXPECT_NOTICED(hk_slab_set_state(full.span, hk_slab_free), Rescue(), "what is drained is a span");
+  EXPECT_NOTICED(hk_slab_set_state(full.span, hk_slab_free), Rescue(), "a drained span has its own head and state");
   ASSERT_GT(full.span->slab_count, 1);
   EXPECT_NOTICED(hk_store_relaxed(&full.span[1].owner, heaps.other), Rescue(),
-                 "a drained span is the heap's whose blocks came home");
+                 "a drained span is owned by the heap of the chain");
   Rescue();
   EXPECT_TRUE(IsGivenBack(full.span, hk_class_span_slabs(kMid)));
 }
@@ -315,7 +315,7 @@ HK_FRESH_TEST(HeapInvariantDeathTest, ABlockInUseIsNotRescued) {
   ASSERT_EQ(full.span->came_home_round, 1u);
   heaps.Send(Blocks(full.blocks.begin() + 2, full.blocks.end()));
   EXPECT_NOTICED((full.span->came_home_round = 2, full.span->came_home = 1), Rescue(),
-                 "each block that came home is put back, or of a drained span");
+                 "each block of the chain is put back, or of a drained span");
   Rescue();
 }
 

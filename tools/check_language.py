@@ -30,11 +30,11 @@ COLUMNS = 120
 CLEAN: dict[str, tuple[str, ...]] = {
     "columns": (
         *("README.md", "cli/replay", "docs/concurrency.md", "docs/design.md", "docs/glossary.md", "docs/learning.md"),
-        *("tests/tools", "tools/check_language.py"),
+        *("src/heap", "tests/tools", "tools/check_language.py"),
     ),
     "calques": (
         *("README.md", "cli/launcher", "docs/concurrency.md", "docs/design.md", "docs/glossary.md", "docs/learning.md"),
-        *("tests/model",),
+        *("src/heap", "tests/model"),
     ),
     "terms": ("docs/design.md", "src/README.md"),
     "names": ("src",),

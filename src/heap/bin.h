@@ -8,14 +8,10 @@
  * and a damaged block all fail hk_block_is_intact. A pointer that is NULL, foreign, another thread's, a run, a large
  * block or sampled has another owner than the caller's heap.
  *
- * The countdown of a tiny class's bin that allocates from a span has three ranges:
- *
- *   fresh:       HK_COUNTDOWN_FRESH. The list was carved from memory known to be zero, and no block came back since.
- *   used since:  between the two others. Frees count it down from fresh, and nothing counts it up.
- *   counting:    0 to HK_COUNTDOWN_ACTIVE. hk_bin_count_up stays within this range.
- *
- * So only a store makes a bin fresh: by hk_span_carve, or by the move of a whole fresh list. Mid bins have no such
- * state.
+ * The countdown of a tiny class's bin also tells whether its list is fresh: HK_COUNTDOWN_FRESH means that the list was
+ * carved from memory known to be zero, and that no block came back since. Frees count down and nothing counts up, so
+ * only a store makes a bin fresh: by hk_span_carve, or by the move of a whole fresh list. Other lists begin at
+ * HK_COUNTDOWN_ACTIVE, and those of a sampled heap's open bins lower (sample_countdown.h). Mid bins have no such state.
  */
 #ifndef HK_HEAP_BIN_H
 #define HK_HEAP_BIN_H
@@ -29,7 +25,7 @@
 #include "policy/size_class.h"
 #include "space/slab.h"
 
-/* Countdowns of a tiny class's bin that allocates from a span: see above. */
+/* Where the countdown of a tiny class's bin begins: see above. */
 #define HK_COUNTDOWN_FRESH UINT32_MAX
 #define HK_COUNTDOWN_ACTIVE (UINT32_MAX / 2)
 
@@ -62,16 +58,8 @@ HK_INLINE uint32_t hk_bin_countdown_of_list(const hk_free_list_t *from) {
   return hk_bin_is_fresh(from) ? HK_COUNTDOWN_FRESH : HK_COUNTDOWN_ACTIVE;
 }
 
-/* Lets a tiny class's bin take one more block back before its countdown is over. Returns false when the bin does not
- * count. */
-HK_INLINE bool hk_bin_count_up(hk_free_list_t *bin) {
-  if (bin->countdown >= HK_COUNTDOWN_ACTIVE) return false;
-  bin->countdown++;
-  return true;
-}
-
-/* Returns the same for the block that was popped right after a refill. A mid bin's mark is set when its last refill
- * carved zero memory. */
+/* Returns whether the block that was popped right after a refill is zero behind its first 16 bytes. A mid bin's mark
+ * is set when its last refill carved zero memory. */
 HK_INLINE bool hk_bin_was_fresh(const hk_free_list_t *bin, unsigned class_index) {
   return hk_class_is_mid(class_index) ? bin->mark != 0 : hk_bin_is_fresh(bin);
 }

@@ -25,9 +25,9 @@
 /* Chosen: this many idle heaps, in the first slots, keep their memory for the threads that come next. */
 #define HK_POOL_WARM 4
 
-/* Returns an idle heap, or a new one; NULL when the system refuses. On a machine of several memory nodes a heap of the
- * calling thread's node comes first; then the heap that was given back last, as far as the order of the list and the slots tells.
- * The caller's thread has the heap until hk_heap_give_back. */
+/* Returns an idle heap, or a new one; NULL when the system refuses. On a machine of several memory nodes a heap of
+ * the calling thread's node comes first; then the heap that was given back last, as far as the order of the list and
+ * the slots tells. The caller's thread has the heap until hk_heap_give_back. */
 hk_heap_t *hk_heap_take(void);
 
 /* Takes this heap. Returns false when it was not idle. */

@@ -219,6 +219,7 @@ struct Sampled {
     list->free = blocks[0]->next;
     hk_block_unseal(blocks[0]);
     Cut()->until = 100000; /* far beyond the list: the bin is opened */
+    hk_sample_countdown_count(heap, kTiny);
     hk_sample_countdown_next_piece(heap, kTiny);
   }
   hk_sample_countdown_t *Cut() { return &heap->countdowns->of[kTiny]; }

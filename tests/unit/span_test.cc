@@ -12,16 +12,6 @@ using namespace hk_test;
 
 namespace {
 
-TEST(Bin, CountingUpStaysBelowFresh) {
-  for (uint32_t start : {0u, 1u, HK_COUNTDOWN_ACTIVE - 1, HK_COUNTDOWN_ACTIVE, HK_COUNTDOWN_ACTIVE + 1,
-                         HK_COUNTDOWN_FRESH - 2, HK_COUNTDOWN_FRESH - 1, HK_COUNTDOWN_FRESH}) {
-    hk_free_list_t bin = {.free = HK_LIST_END, .countdown = start, .mark = 0};
-    for (int i = 0; i < 3; i++) (void)hk_bin_count_up(&bin);
-    EXPECT_EQ(hk_bin_is_fresh(&bin), start == HK_COUNTDOWN_FRESH) << start;
-    if (start > HK_COUNTDOWN_ACTIVE) EXPECT_EQ(bin.countdown, start);
-  }
-}
-
 // Mid ones too, in spans of one slab and of several.
 constexpr unsigned kClassesByKind[] = {1, 3, 37, 64, 70, 88, 93, 104};
 

@@ -44,6 +44,7 @@ CLEAN: dict[str, tuple[str, ...]] = {
         *("cmake", "src/api", "src/override"),
         *("src/pprof", "src/unwind", "tests/fuzz", "tests/model_check", "tests/support", "tests/tools"),
         *("tools/check_language.py",),
+        *("src/heap", "tests/tools", "tools/check_language.py"),
     ),
     "calques": (
         *SPACE_FILES,
@@ -53,6 +54,7 @@ CLEAN: dict[str, tuple[str, ...]] = {
         *("tests/model",),
         *("cmake", "src/api", "src/override"),
         *("src/pprof", "src/unwind", "tests/fuzz", "tests/model", "tests/model_check", "tests/support"),
+        *("src/heap", "tests/model"),
     ),
     "terms": ("docs/design.md", "src/README.md"),
     "names": ("src",),

@@ -9,10 +9,6 @@
 
 /* ---- Blocks up to 32 KiB. */
 
-static bool is_open(hk_heap_t *heap, unsigned class_index) {
-  return hk_heap_effective_list(heap, class_index) == &heap->bin[class_index];
-}
-
 /* Takes a block that a closed bin still has when another thread adopts its heap. */
 static void *take_leftover(hk_heap_t *heap, unsigned class_index) {
   hk_free_list_t *bin = &heap->bin[class_index];
@@ -23,13 +19,15 @@ static void *take_leftover(hk_heap_t *heap, unsigned class_index) {
   return block;
 }
 
-/* The remote frees that a refill collects can close the bin. The bin then keeps a counted piece, and the block is part
- * of it. */
-static void *take_and_count(hk_thread_lease_t lease, unsigned class_index, void (*count)(hk_heap_t *, unsigned)) {
-  bool was_open = is_open(lease.heap, class_index);
-  void *block = hk_small_take(lease.heap, class_index);
-  bool has_closed = was_open && !is_open(lease.heap, class_index);
-  if (block != NULL && !has_closed) count(lease.heap, class_index);
+/* Takes a block that is no sample. The remote frees that a refill collects can close the bin. The bin then keeps a
+ * counted piece, and the block is part of it. A closed bin of a borrowed heap gets no piece. */
+static void *take_unsampled(hk_thread_lease_t lease, unsigned class_index) {
+  hk_heap_t *heap = lease.heap;
+  bool was_open = hk_sample_countdown_is_open(heap, class_index);
+  void *block = hk_small_take(heap, class_index);
+  if (block == NULL || (was_open && !hk_sample_countdown_is_open(heap, class_index))) return block;
+  hk_sample_countdown_count(heap, class_index);
+  if (was_open || !lease.borrowed) hk_sample_countdown_next_piece(heap, class_index);
   return block;
 }
 
@@ -37,17 +35,12 @@ void *hk_sampled_take(hk_thread_lease_t lease, unsigned class_index, uint64_t *w
   hk_heap_t *heap = lease.heap;
   void *block = take_leftover(heap, class_index);
   if (block != NULL) return block;
-  if (hk_sample_countdown_goes_on(heap, class_index))
-    return take_and_count(lease, class_index, hk_sample_countdown_go_on);
   uint64_t weight_of_due_q16;
   bool is_due = hk_sample_countdown_is_due(heap, class_index, &weight_of_due_q16);
-  if (is_due && weight_q16 != NULL && !hk_sample_hook_is_inside()) {
-    *weight_q16 = weight_of_due_q16;
-    if (!lease.borrowed) hk_sample_countdown_next_piece_uncounted(heap, class_index); /* for the next request */
-    return NULL;
-  }
-  return take_and_count(lease, class_index,
-                        lease.borrowed ? hk_sample_countdown_count : hk_sample_countdown_next_piece);
+  if (!is_due || weight_q16 == NULL || hk_sample_hook_is_inside()) return take_unsampled(lease, class_index);
+  *weight_q16 = weight_of_due_q16;
+  if (!lease.borrowed) hk_sample_countdown_next_piece(heap, class_index); /* for the next request */
+  return NULL;
 }
 
 /* ---- Larger blocks. */

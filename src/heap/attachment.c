@@ -5,8 +5,8 @@ static hk_attachment_state_t state_in(uint32_t word) {
   return (hk_attachment_state_t)(word & HK_ATTACHMENT_STATE_MASK);
 }
 
-/* From `*word`, which the caller has read: a word that another thread has changed in between differs, whatever its
- * state is. *word is what is there afterwards. */
+/* Changes the state if the word is still `*word`, which the caller has read. The word counts its changes, so it differs
+ * after any change by another thread. Sets `*word` to the current word. */
 static bool change(hk_attachment_t *attachment, uint32_t *word, hk_attachment_state_t state) {
   uint32_t next = (*word | HK_ATTACHMENT_STATE_MASK) + 1 + (uint32_t)state;
   if (!hk_publish_once(&attachment->word, word, next)) return false;
@@ -17,7 +17,7 @@ static bool change(hk_attachment_t *attachment, uint32_t *word, hk_attachment_st
 /* ---- The thread that has the heap. */
 
 void hk_attachment_show(hk_attachment_t *attachment, hk_heap_variable_t *variable, uint8_t patience) {
-  uint32_t word = hk_load_relaxed(&attachment->word); /* while it is `none` no other thread changes it */
+  uint32_t word = hk_load_relaxed(&attachment->word); /* no other thread changes it while it is `none` */
   attachment->thread = hk_os_thread_self();
   if (attachment->thread.number == 0) return;
   hk_store_relaxed(&attachment->patience, patience);
@@ -26,8 +26,8 @@ void hk_attachment_show(hk_attachment_t *attachment, hk_heap_variable_t *variabl
 }
 
 bool hk_attachment_take_up(hk_attachment_t *attachment, hk_heap_variable_t *variable) {
-  (void)hk_load_acquire(variable);                    /* with the thread that emptied it, which writes it no more */
-  uint32_t word = hk_load_acquire(&attachment->word); /* with a thread that shows the heap after this one */
+  (void)hk_load_acquire(variable);                    /* with the thread that emptied it, which no longer writes it */
+  uint32_t word = hk_load_acquire(&attachment->word); /* with a thread that shows the heap later */
   while (state_in(word) == hk_attachment_examined || state_in(word) == hk_attachment_loose) {
     if (hk_load_relaxed(&attachment->variable) != variable) return false;
     if (change(attachment, &word, hk_attachment_firm)) return true;
@@ -39,7 +39,7 @@ void hk_attachment_hide(hk_attachment_t *attachment) {
   uint32_t word = hk_load_acquire(&attachment->word);
   while (state_in(word) != hk_attachment_none) {
     if (state_in(word) == hk_attachment_ended) {
-      hk_os_wait((const uint32_t *)&attachment->word, word); /* for end_examination */
+      hk_os_wait((const uint32_t *)&attachment->word, word); /* end_examination wakes it */
       word = hk_load_acquire(&attachment->word);
     } else {
       bool is_examined = state_in(word) == hk_attachment_examined;
@@ -54,8 +54,7 @@ static bool sleeps(const hk_os_thread_t *thread, const _Atomic(bool) *is_busy) {
   return hk_os_thread_sleeps(thread) && !hk_load_relaxed((_Atomic(bool) *)is_busy);
 }
 
-/* Whether the state is the examiner's to choose. It is not where the thread has taken the heap up meanwhile, or
- * ends. */
+/* Returns true when the examiner sets the state; false when the thread has taken the heap up meanwhile, or ends. */
 static bool end_examination(hk_attachment_t *attachment, uint32_t word, hk_attachment_state_t state) {
   if (change(attachment, &word, state)) return true;
   if (state_in(word) != hk_attachment_ended) return false;
@@ -64,8 +63,8 @@ static bool end_examination(hk_attachment_t *attachment, uint32_t word, hk_attac
   return false;
 }
 
-/* The thread is looked at before as well, so that one that is awake keeps its heap. A loose heap's thread has an
- * empty variable, which is not to be written: it may just take the heap up. */
+/* Looks at the thread before the change as well, so that a thread that is awake keeps its heap. The variable of a loose
+ * heap's thread is empty, and is not written: the thread may be taking the heap up. */
 bool hk_attachment_take(hk_attachment_t *attachment, hk_heap_t *empty, const _Atomic(bool) *is_busy) {
   uint32_t word = hk_load_acquire(&attachment->word); /* with the thread that shows the heap */
   hk_attachment_state_t before = state_in(word);

@@ -17,7 +17,7 @@ static bool detach(hk_heap_t *heap) {
 
 /* ---- Which threads are quiet. */
 
-/* How often the heap's thread was in a slow path. */
+/* Returns how often the heap's thread was in a slow path. */
 static uint64_t slow_paths_of(hk_heap_t *heap) {
   static const hk_stat_id_t counted[] = {hk_stat_refill, hk_stat_remote_drain, hk_stat_run_alloc, hk_stat_run_free,
                                          hk_stat_slab_release};
@@ -31,7 +31,7 @@ static bool is_worth(hk_heap_t *heap, const hk_detach_t *which) {
   return hk_load_relaxed(&heap->span_slabs) + hk_load_relaxed(&heap->spare_slabs) >= which->least_slabs;
 }
 
-/* When the heap's thread will have been quiet for its time. */
+/* Returns when the heap's thread will have been quiet for its time. */
 static uint64_t due_ms(hk_heap_t *heap, const hk_detach_t *which) {
   uint64_t slow_paths = slow_paths_of(heap), since_ms = hk_load_relaxed(&heap->quiet.since_ms);
   if (since_ms == 0 || hk_load_relaxed(&heap->quiet.slow_paths) != slow_paths) {
@@ -45,7 +45,7 @@ unsigned hk_detach_sleepers(const hk_detach_t *which) {
   unsigned count = 0;
   for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
     if (!is_worth(heap, which) || due_ms(heap, which) > which->now_ms) continue;
-    hk_store_relaxed(&heap->quiet.since_ms, which->now_ms); /* not again at once, if its thread is awake */
+    hk_store_relaxed(&heap->quiet.since_ms, which->now_ms); /* not again at once if its thread is awake */
     count += detach(heap);
   }
   return count;

@@ -1,8 +1,18 @@
-/* heap/heap.h - L4. A heap: one thread's bins and what belongs to them. A heap outlives its thread: its slabs stay its
- * own, and the next thread that needs a heap adopts it whole.
+/* heap/heap.h - L4. A heap: one thread's bins and what belongs to them. A heap outlives its thread: it keeps its slabs,
+ * and the next thread that needs a heap adopts it whole.
  *
- * At most one thread has a heap at a time. Only that thread touches it, except for `shared` and `drain`, and `stat`,
- * `life`, `node`, `number`, `offer` and what is active, which others read.
+ * At most one thread has a heap at a time. Other threads write only `shared`, `drain`, `quiet` and `attachment`, by the
+ * protocols of docs/concurrency.md. They read these, the other atomic fields and `stat`.
+ *
+ * Invariants of a heap, between slow paths (heap_check.h checks them):
+ *
+ * - span_slabs - drained_slabs is the number of slabs whose owner is the heap.
+ * - spare_slabs is the number of slabs in the spare lists. All of them are free and have no owner.
+ * - The bin of a tiny class has only blocks of its active span, at most as many as were carved; without an active span
+ *   it has none.
+ * - The bin of a mid class: the length of its list + its countdown = its room, above 0.
+ * - A span that is not a tiny class's active one has a block in use, or no carved block.
+ * - The outbox and the closed bins of a heap that is given back are empty.
  */
 #ifndef HK_HEAP_HEAP_H
 #define HK_HEAP_HEAP_H
@@ -24,41 +34,42 @@
 #include "space/run.h"
 #include "space/slab.h"
 
-/* What a bin needs on its slow path. */
+/* The state that a bin needs on its slow path. */
 typedef struct {
-  /* The span it allocates from; its frees come straight back to the bin. Others look at it: purge_drain.h. */
+  /* The span that the bin allocates from, whose frees come straight to the bin. Other threads read it:
+   * purge_drain.h. */
   _Atomic(hk_slab_t *) active;
   hk_list_t partial;    /* spans worth allocating from, through link; not initialised before the first span */
-  uint32_t carve_count; /* tiny: how many blocks to cut next time; 0 before the first time */
-  uint16_t room;        /* mid: how many blocks the bin's list may have */
-  bool spilled;         /* mid: since the list was filled last */
+  uint32_t carve_count; /* tiny: blocks to carve next time; 0 before the first time */
+  uint16_t room;        /* mid: the most blocks that the bin's list may have */
+  bool spilled;         /* mid: the list was spilled since it was last filled */
 } hk_bin_state_t;
 
-/* Blocks of one other heap that go home together. */
+/* A batch: blocks of one other heap that are sent together. */
 typedef struct {
-  hk_heap_t *owner; /* NULL: none */
+  hk_heap_t *owner; /* NULL: the batch is empty */
   hk_block_t *first;
   hk_block_t *last;
-  ptrdiff_t room; /* what more the batch may weigh: remote.h */
+  ptrdiff_t room; /* the weight that the batch may still take: remote.h */
 } hk_outgoing_t;
 
-/* What a bin has more while its blocks are sampled, in one place, and a heap: sample_countdown.h. */
+/* The additional state of a bin, and of a heap, while the heap is sampled: sample_countdown.h. */
 typedef struct {
-  uint32_t until;        /* so many more blocks, beyond those in a bin that is not open, go unsampled */
-  uint32_t at_mark;      /* tiny: how long hk_heap_effective_list's list was when its mark was set */
+  uint32_t until;        /* blocks until the next sample, beyond those in a closed bin */
+  uint32_t at_mark;      /* tiny: the length of the effective free list when its mark was set */
   _Atomic(bool) is_open; /* tiny: frees go to the bin */
-  uint8_t shift;         /* by which `until` was drawn (policy/sampling.h) */
-  uint64_t weight_q16;   /* of a sample of the class at that shift; 0: not known yet */
+  uint8_t shift;         /* of the rate that `until` was drawn with (policy/sampling.h) */
+  uint64_t weight_q16;   /* of a sample of the class at that shift; 0: not computed yet */
 } hk_sample_countdown_t;
 typedef struct {
-  hk_free_list_t shadow[HK_CLASS_COUNT]; /* [class]: stands in for its bin where that is not open */
+  hk_free_list_t shadow[HK_CLASS_COUNT]; /* [class]: the effective free list of a closed bin */
   hk_sample_countdown_t of[HK_CLASS_COUNT];
   hk_sampling_pace_t pace;
-  uint64_t large_until; /* so many more bytes of larger blocks go unsampled */
+  uint64_t large_until; /* bytes of larger blocks until the next sample */
   uint64_t random;
 } hk_sample_countdowns_t;
 
-/* Of at_mark and until: not known, not drawn yet. */
+/* Of at_mark: not known. Of until: not drawn yet. */
 #define HK_COUNTDOWN_UNKNOWN UINT32_MAX
 
 #define HK_OFFER_WORDS ((HK_CLASS_COUNT + 63) / 64)
@@ -70,80 +81,77 @@ typedef struct {
 typedef enum {
   hk_heap_attached, /* a thread has it */
   hk_heap_idle,     /* in the pool */
-  hk_heap_orphan,   /* attached when the process forked, and nobody has said yet whose it is in the child */
-  hk_heap_lost      /* its thread vanished in a fork while it was changing it: never touched again */
+  hk_heap_orphan,   /* attached when the process forked, and not yet assigned to a thread of the child */
+  hk_heap_lost      /* its thread vanished in a fork during a slow path: never touched again */
 } hk_heap_life_t;
 
-/* Invariant, between slow paths (heap_check.h): span_slabs - drained_slabs = the slabs whose owner is the heap;
- * spare_slabs = those in the spare lists, all free and without an owner. Of a tiny class: the bin's list has blocks of
- * the active span alone, at most as many as were carved, and none without an active span. Of a mid class: the length of
- * the bin's list + its countdown = its room, above 0. A span that is not a tiny class's active one has a block in use.
- * The outboxes and closed bins of a heap that is given back are empty. */
 struct hk_heap {
   hk_free_list_t bin[HK_CLASS_COUNT]; /* first: the fast path adds a class's offset to the heap's address */
   hk_bin_state_t state[HK_CLASS_COUNT];
   _Atomic(hk_free_list_t *) effective_lists; /* `bin`, or countdowns->shadow while sampled: hk_heap_effective_list */
-  hk_sample_countdowns_t *countdowns;        /* NULL until it is sampled first; never given back */
+  hk_sample_countdowns_t *countdowns;        /* NULL until the heap is first sampled; never given back */
   uint64_t sampling_state;                   /* the hk_sampling_state that it follows */
   hk_outgoing_t outbox[HK_OUTBOX_SLOTS];     /* direct-mapped by owner */
-  hk_block_t *recent[HK_JUMP_BLOCKS];        /* the blocks of others that were freed last, round and round */
-  _Atomic(uint32_t) span_slabs;              /* in the spans that it owns, but for shared.drained_slabs */
-  _Atomic(uint32_t) spare_slabs;             /* in all of the next */
-  hk_list_t spare[HK_RUN_MAX_SLABS];         /* [i]: free extents of i + 1 slabs, through link; last freed first */
-  hk_slab_t *reserve;                        /* slabs that nobody touched yet, in a row, for spans; NULL: none */
-  bool is_visited;                           /* by a thread that has another heap too, for a moment: remote.c */
-  bool has_sent_to_idle;                     /* meanwhile, to a heap that no thread has */
-  _Atomic(bool) busy;       /* a slow path is under way: what a child of fork finds here may be half done */
-  _Atomic(uint8_t) life;    /* hk_heap_life_t; written by who has the heap, or is about to */
-  _Atomic(uint8_t) node;    /* where the thread was that took it last: most of its slabs are of that node */
-  _Atomic(uint32_t) number; /* 1 for the first heap, and so on; written once. 0: who looks does not see it yet */
-  _Atomic(uint64_t) offer[HK_OFFER_WORDS]; /* bit i: when it became idle it had something to give of class i */
-  hk_block_t *damaged;                     /* a damaged block that a drain came upon, until the caller takes it up */
+  hk_block_t *recent[HK_JUMP_BLOCKS];        /* a ring of the blocks of other heaps that were freed last */
+  _Atomic(uint32_t) span_slabs;              /* in the spans that the heap owns, with shared.drained_slabs */
+  _Atomic(uint32_t) spare_slabs;             /* in all lists of `spare` */
+  hk_list_t spare[HK_RUN_MAX_SLABS];         /* [i]: rows of i + 1 free slabs, through link; last freed first */
+  hk_slab_t *reserve;                        /* a row of untouched slabs for spans; NULL: none */
+  bool is_visited;                           /* a thread that may have another heap too drains this one: remote.c */
+  bool has_sent_to_idle;                     /* that drain has sent blocks to a heap without a thread */
+  _Atomic(bool) busy;       /* a slow path is under way: a child of fork may find the heap half changed */
+  _Atomic(uint8_t) life;    /* hk_heap_life_t; written by the thread that has the heap or is about to */
+  _Atomic(uint8_t) node;    /* node of the thread that took the heap last, and of most slabs of the heap */
+  _Atomic(uint32_t) number; /* 1 for the first heap, 2 for the next; written once; 0: the reader does not see it yet */
+  /* Bit i: the heap had free blocks of class i, or room for some, when it became idle. */
+  _Atomic(uint64_t) offer[HK_OFFER_WORDS];
+  /* A damaged block that a drain or a spill met, until the caller reports it. */
+  hk_block_t *damaged;
   struct hk_heap *all_next;
-  hk_list_t pool_link; /* in the pool, where it has no slot: guarded by hk_lock_heap_pool */
+  hk_list_t pool_link; /* in the pool's list beyond the slots: guarded by hk_lock_heap_pool */
   hk_stat_set_t stat;
 #if HK_DEBUG
-  hk_walk_t walk; /* over all of the heap */
+  hk_walk_t walk; /* over the whole heap */
 #endif
   struct {                /* the purge thread's */
-    hk_block_t *put_back; /* what was first in `incoming` when it had looked at all of it; NULL: it has not */
-    uint64_t slow_paths;  /* so many when it saw that something waits */
-    uint64_t since_ms;    /* and when that was, or when it may begin to wait again; 0: never */
+    hk_block_t *put_back; /* the first block of `incoming` when the purge thread had seen all of it; NULL: it has not */
+    uint64_t slow_paths;  /* the count of slow paths when the purge thread saw that blocks wait */
+    uint64_t since_ms;    /* when it saw that, or when the wait may begin again; 0: never */
   } drain;
   hk_attachment_t attachment; /* to its thread */
-  struct {                    /* hints of threads that look which threads are quiet: detach.c */
+  struct {                    /* hints about quiet threads: detach.c */
     _Atomic(uint64_t) slow_paths;
-    _Atomic(uint64_t) since_ms; /* when there were so many first; 0: never */
+    _Atomic(uint64_t) since_ms; /* when slow_paths was first seen; 0: never */
   } quiet;
   struct {
-    /* Blocks of this heap's spans that other threads freed: pushed by them in chains, taken whole by the owner, or
-     * by the purge thread. */
+    /* Blocks of this heap's spans that other threads freed. They push chains; the owner or the purge thread takes the
+     * whole list. */
     alignas(HK_CACHE_LINE_BYTES) _Atomic(hk_block_t *) incoming;
-    _Atomic(uint32_t) drained_slabs; /* that `span_slabs` still counts */
-    _Atomic(bool) is_claimed;        /* by who looks at its spans' descriptors: hk_heap_claim_spans */
+    _Atomic(uint32_t) drained_slabs; /* released by the purge thread, and still in `span_slabs` */
+    _Atomic(bool) is_claimed;        /* by a thread that uses the spans' descriptors: hk_heap_claim_spans */
   } shared;
 };
 
 static_assert(offsetof(struct hk_heap, bin) == 0, "the fast path relies on it");
 
-/* What a thread without a heap has: every bin exhausted, never written. The bins are all there is of it: whoever
- * would look further has compared with HK_EMPTY_HEAP before. */
+/* The heap of a thread that has none: every bin is exhausted, and none is ever written. It has only bins: code that
+ * reads another field compares with HK_EMPTY_HEAP first. */
 typedef struct {
   hk_free_list_t bin[HK_CLASS_COUNT];
 } hk_empty_heap_t;
 extern HK_HIDDEN const hk_empty_heap_t hk_empty_heap;
 #define HK_EMPTY_HEAP ((hk_heap_t *)&hk_empty_heap)
 
-/* Where in a heap the bin is that serves a request: of up to HK_TINY_MAX_BYTES the size rounded up, for a class is
- * 16 bytes and a bin is too. */
+/* Return the offset in a heap of the bin that serves a request. Up to HK_TINY_MAX_BYTES it is the size rounded up,
+ * since a class is 16 bytes wide and a bin is 16 bytes long. */
 HK_INLINE size_t hk_heap_tiny_bin(size_t size) {
   static_assert(sizeof(hk_free_list_t) == HK_BLOCK_ALIGNMENT, "a bin's offset is its class's size");
   return (size + HK_BLOCK_ALIGNMENT - 1) & ~(HK_BLOCK_ALIGNMENT - 1);
 }
 HK_INLINE size_t hk_heap_mid_bin(size_t size) { return hk_class_of_mid(size) * sizeof(hk_free_list_t); }
 
-/* Where the class's free blocks are, of those that no span keeps itself, and where its spans' frees go: its bin, but
- * for a sampled heap's (sample_countdown.h) that is not open: that has but a piece of them, which counts as handed out. */
+/* Returns the class's effective free list: its bin, or the shadow list while sampling holds the bin closed. The frees
+ * of the class's active span (of a mid class: of all spans) go there. Blocks in a closed bin count as handed out. */
 HK_INLINE hk_free_list_t *hk_heap_effective_list(const hk_heap_t *heap, unsigned class_index) {
   hk_heap_t *object = (hk_heap_t *)heap;
   hk_free_list_t *list = hk_load_relaxed(&object->effective_lists);
@@ -155,8 +163,8 @@ HK_INLINE bool hk_heap_is_sampled(const hk_heap_t *heap) {
   return hk_load_relaxed(&((hk_heap_t *)heap)->effective_lists) != heap->bin;
 }
 
-/* To be called when a tiny class's home was given a list of so many blocks. From then on its mark tells how many came
- * back. */
+/* Notes that a tiny class's effective free list has `length` blocks now, or an unknown number. From then on the list's
+ * mark tells how many blocks came back. Does nothing for a heap that is not sampled. */
 HK_INLINE void hk_heap_note_length(hk_heap_t *heap, unsigned class_index, uint32_t length) {
   if (HK_LIKELY(!hk_heap_is_sampled(heap))) return;
   heap->countdowns->of[class_index].at_mark = length;
@@ -164,15 +172,16 @@ HK_INLINE void hk_heap_note_length(hk_heap_t *heap, unsigned class_index, uint32
   list->mark = list->countdown;
 }
 
-/* The heap's thread that goes through its spans' descriptors, and the purge thread that makes some of them nobody's,
- * keep out of each other's way. False when the other is at it: there will be another time. */
+/* Claims the heap's spans, and ends the claim. Keeps the heap's thread, which goes through its spans' descriptors,
+ * apart from the purge thread, which retires some of them. Returns false while another thread has the claim: the caller
+ * postpones its work. */
 HK_INLINE bool hk_heap_claim_spans(hk_heap_t *heap) {
   bool expected = false;
   return hk_compare_exchange_acquire(&heap->shared.is_claimed, &expected, true);
 }
 HK_INLINE void hk_heap_unclaim_spans(hk_heap_t *heap) { hk_store_release(&heap->shared.is_claimed, false); }
 
-/* Marks a slow path, for the child of a fork in another thread. Not nested. */
+/* Mark a slow path, for a child of a fork in another thread. Not nested. */
 HK_INLINE void hk_heap_enter(hk_heap_t *heap) {
   hk_store_relaxed(&heap->busy, true);
   hk_keep_store_order();
@@ -182,19 +191,19 @@ HK_INLINE void hk_heap_leave(hk_heap_t *heap) {
   hk_store_relaxed(&heap->busy, false);
 }
 
-/* A new heap, attached; NULL when the system refuses. */
+/* Returns a new heap, attached; NULL when the system refuses. */
 hk_heap_t *hk_heap_create(void);
 
-/* Every heap there is, newest first, through all_next. Heaps never go away. */
+/* Returns the newest heap; the others follow through all_next. Heaps never go away. */
 hk_heap_t *hk_heap_first(void);
 
-/* Who has the heap: any thread may ask, and knows what was so at some moment. */
+/* Returns the heap's life at some moment of the call. Any thread. */
 HK_INLINE hk_heap_life_t hk_heap_life(hk_heap_t *heap) { return (hk_heap_life_t)hk_load_relaxed(&heap->life); }
 
-/* How many heaps there are at some moment: they have the numbers from 1 to that. */
+/* Returns how many heaps there are at some moment of the call. They have the numbers from 1 to that. */
 size_t hk_heap_total(void);
 
-/* How many heaps have this life at some moment. */
+/* Returns how many heaps have this life, each at some moment of the call. */
 size_t hk_heap_count(hk_heap_life_t life);
 
 #endif /* HK_HEAP_HEAP_H */

@@ -9,8 +9,7 @@
 
 #if HK_DEBUG
 
-/* Chosen: partial spans that are checked after each slow path of their class. The walk over the whole heap checks the
- * rest. */
+/* Chosen: partial spans checked after each slow path of their class. The walk over the whole heap checks the rest. */
 #define PARTIAL_LOOKS 2
 
 /* False in a child of fork. */
@@ -20,8 +19,8 @@ void hk_heap_check_note_fork(void) { hk_store_relaxed(&is_exact, false); }
 
 /* ---- Lists of blocks. */
 
-/* Counts a list. False where it is damaged or longer than `most`: then it is a ring, of a block that was freed
- * twice. */
+/* Counts a list. Returns false where it is damaged, or longer than `most`: a block that was freed twice makes a
+ * ring. */
 static bool measure(const hk_block_t *list, unsigned most, unsigned *length) {
   for (*length = 0; list != HK_LIST_END; list = list->next) {
     if (*length == most || !hk_block_is_intact(list)) return false;
@@ -34,7 +33,7 @@ static unsigned capacity_of(const hk_slab_t *span) {
   return span->slab_count * hk_class_blocks_per_slab(span->class_index);
 }
 
-/* The same for blocks of one span: each is one of its blocks. */
+/* The same for blocks of one span. Checks that each of them is a block of it. */
 static bool measure_of_span(const hk_slab_t *span, const hk_block_t *list, unsigned *length) {
   for (*length = 0; list != HK_LIST_END; list = list->next) {
     if (*length == capacity_of(span) || !hk_block_is_intact(list)) return false;
@@ -58,15 +57,16 @@ static hk_slab_t *active_of(const hk_heap_t *heap, unsigned class_index) {
 static void check_descriptors(const hk_heap_t *heap, const hk_slab_t *span) {
   HK_REQUIRE(carved_of(span) <= capacity_of(span), "no more is carved than there is room for");
   for (unsigned i = 0; i < span->slab_count; i++) {
-    HK_REQUIRE(hk_slab_state(&span[i]) == hk_slab_small, "each slab of a span says so");
+    HK_REQUIRE(hk_slab_state(&span[i]) == hk_slab_small, "each slab of a span is in the state small");
     HK_REQUIRE(span[i].head == span, "each slab of a span knows its head");
     HK_REQUIRE(owner_of(&span[i]) == heap, "each slab of a span has the span's owner");
-    HK_REQUIRE(span[i].free_list == span->free_list, "each slab of a span has the span's sink");
+    HK_REQUIRE(span[i].free_list == span->free_list, "each slab of a span has the span's free list");
     HK_REQUIRE(span[i].class_index == span->class_index, "each slab of a span has the span's class");
   }
 }
 
-/* Checks a span's own list against `live`, which counts the other blocks that were carved. */
+/* Checks a span's own list against its counts. `live` is the number of its other carved blocks. Returns false where the
+ * list is damaged. */
 static bool check_list(const hk_slab_t *span, unsigned live) {
   unsigned length, carved = carved_of(span);
   HK_REQUIRE(live <= carved, "no more blocks are in use than were carved");
@@ -91,11 +91,11 @@ static bool check_resting_span(const hk_slab_t *span) {
   HK_REQUIRE(back <= span->live, "no more blocks come back than went out");
   bool is_whole = check_list(span, span->live - back);
   if (hk_list_is_linked(&span->link))
-    HK_REQUIRE(span->own.countdown == span->live - back, "a partial span is due when every block is home");
+    HK_REQUIRE(span->own.countdown == span->live - back, "a partial span is due when all its blocks are free");
   return is_whole;
 }
 
-/* False where its list is damaged. */
+/* Returns false where the span's list is damaged. */
 static bool check_span(const hk_heap_t *heap, const hk_slab_t *span) {
   check_descriptors(heap, span);
   if (hk_class_is_mid(span->class_index)) return check_mid_span(heap, span);
@@ -109,7 +109,7 @@ void hk_span_check(const hk_heap_t *heap, const hk_slab_t *span) {
   HK_REQUIRE(check_span(heap, span), "a free block is sealed");
 }
 
-/* Checks what holds between slow paths alone, too: a span without a block in use is given back. Returns the steps. */
+/* Checks also what holds only between slow paths: a span without a block in use is given back. Returns the steps. */
 static uint64_t check_settled_span(const hk_heap_t *heap, const hk_slab_t *span) {
   (void)check_span(heap, span);
   bool is_active_tiny = !hk_class_is_mid(span->class_index) && active_of(heap, span->class_index) == span;
@@ -137,7 +137,7 @@ static void check_counted(const hk_heap_t *heap, unsigned class_index, unsigned 
   if (list == &heap->bin[class_index]) {
     HK_REQUIRE(length <= counted, "an open bin has at most what it was given and what came back");
   } else {
-    HK_REQUIRE(length == counted, "a closed bin's home is as long as it has counted");
+    HK_REQUIRE(length == counted, "a closed bin's effective free list is as long as it has counted");
   }
 }
 
@@ -169,7 +169,7 @@ static unsigned check_mid_bin(hk_heap_t *heap, unsigned class_index) {
   return length;
 }
 
-/* Returns how many steps that took. */
+/* Returns the number of steps. */
 static uint64_t check_partial(const hk_heap_t *heap, unsigned class_index, unsigned most) {
   const hk_list_t *list = &heap->state[class_index].partial;
   uint64_t steps = 0;
@@ -205,7 +205,7 @@ void hk_heap_check_span(hk_heap_t *heap, const hk_slab_t *slab) {
 
 static void check_free_extent(const hk_slab_t *head) {
   for (unsigned i = 0; i < head->slab_count; i++) {
-    HK_REQUIRE(hk_slab_state(&head[i]) == hk_slab_free, "a spare slab says that it is free");
+    HK_REQUIRE(hk_slab_state(&head[i]) == hk_slab_free, "a spare slab is in the state free");
     HK_REQUIRE(owner_of(&head[i]) == NULL, "a spare slab has no owner");
   }
 }
@@ -215,7 +215,7 @@ static uint32_t check_spare_list(const hk_list_t *list, unsigned slab_count) {
   for (const hk_list_t *node = list->next; node != list; node = node->next) {
     const hk_slab_t *head = HK_CONTAINER_OF(node, hk_slab_t, link);
     HK_REQUIRE(node->next->previous == node, "a list of spare slabs is whole");
-    HK_REQUIRE(head->slab_count == slab_count, "a spare range is in the list of its length");
+    HK_REQUIRE(head->slab_count == slab_count, "a spare row is in the list of its length");
     check_free_extent(head);
     slabs += slab_count;
   }
@@ -258,7 +258,8 @@ static void visit(hk_slab_t *slabs, void *context) {
   }
 }
 
-/* Leaves the spans to a later walk while the purge thread has claimed them: it may be releasing some. */
+/* Returns the number of steps. Leaves the spans to a later walk while the purge thread has claimed them: it may be
+ * releasing some. */
 static uint64_t check_spans(hk_heap_t *heap) {
   if (!hk_heap_claim_spans(heap)) return 1;
   walked_t walked = {.heap = heap};
@@ -272,7 +273,7 @@ static uint64_t check_spans(hk_heap_t *heap) {
 static uint64_t check_all(hk_heap_t *heap) {
   const hk_free_list_t *list = hk_load_relaxed(&heap->effective_lists);
   HK_REQUIRE(list == heap->bin || (heap->countdowns != NULL && list == heap->countdowns->shadow),
-             "a heap's home is one of its own");
+             "a heap's effective lists are its own");
   uint64_t steps = 0;
   for (unsigned i = 1; i < HK_CLASS_COUNT; i++) steps += check_class(heap, i, UINT_MAX);
   for (unsigned i = 0; i < HK_OUTBOX_SLOTS; i++) check_outbox(&heap->outbox[i]);
@@ -287,7 +288,7 @@ void hk_heap_check(hk_heap_t *heap) {
 
 void hk_heap_check_at_rest(hk_heap_t *heap) {
   if (!hk_load_relaxed(&is_exact)) return;
-  HK_REQUIRE(!heap->is_visited, "a heap that is given back is not tended");
+  HK_REQUIRE(!heap->is_visited, "a heap that is given back is not visited");
   for (unsigned i = 0; i < HK_OUTBOX_SLOTS; i++)
     HK_REQUIRE(heap->outbox[i].owner == NULL, "a heap that is given back has sent its batches");
   for (unsigned i = 1; i < HK_CLASS_COUNT && hk_heap_is_sampled(heap); i++) {

@@ -6,7 +6,7 @@
 #include "heap/span.h"
 #include "heap/spare.h"
 
-/* False where the list is damaged, or longer than `limit`. */
+/* Counts a list. Returns false where it is damaged, or longer than `limit`. */
 static bool measure(const hk_block_t *list, unsigned limit, unsigned *length) {
   for (*length = 0; list != HK_LIST_END; list = list->next) {
     if (*length == limit || !hk_block_is_intact(list)) return false;
@@ -42,11 +42,11 @@ void hk_heap_unload(hk_heap_t *heap) {
   hk_heap_check(heap);
 }
 
-static void trim(hk_heap_t *heap, bool for_good) {
+static void purge_all(hk_heap_t *heap, bool for_good) {
   for (unsigned i = 1; i <= HK_TINY_CLASS_MAX; i++) purge_tiny(heap, i, for_good);
   hk_heap_unload(heap);
 }
 
-void hk_heap_settle_down(hk_heap_t *heap) { trim(heap, true); }
+void hk_heap_settle_down(hk_heap_t *heap) { purge_all(heap, true); }
 
-void hk_heap_purge(hk_heap_t *heap) { trim(heap, false); }
+void hk_heap_purge(hk_heap_t *heap) { purge_all(heap, false); }

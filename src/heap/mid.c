@@ -59,7 +59,7 @@ void hk_mid_settle(hk_heap_t *heap, unsigned class_index) {
   hk_mid_spill(heap, class_index, 0);
 }
 
-/* Moves up to `most` blocks from the span's list to the front of the bin's; returns how many. */
+/* Moves up to `most` blocks from the span's list to the front of the bin's. Returns how many. */
 static unsigned take_from_span(hk_heap_t *heap, hk_slab_t *span, unsigned most) {
   hk_free_list_t *bin = hk_heap_effective_list(heap, span->class_index);
   hk_block_t *first = span->own.free;
@@ -76,7 +76,7 @@ static unsigned take_from_span(hk_heap_t *heap, hk_slab_t *span, unsigned most) 
     rest = HK_LIST_END;
   }
   span->own.free = rest;
-  /* Blocks that were lost count as in use for good. */
+  /* Lost blocks count as in use for good. */
   span->live = is_lost ? hk_load_relaxed(&span->carved) : (uint16_t)(span->live + count);
   if (rest == HK_LIST_END) hk_list_remove(&span->link);
   if (last == NULL) return 0;
@@ -96,7 +96,8 @@ static void adapt_room(hk_bin_state_t *state, unsigned class_index) {
 bool hk_mid_fill(hk_heap_t *heap, unsigned class_index) {
   hk_bin_state_t *state = &heap->state[class_index];
   adapt_room(state, class_index);
-  hk_heap_effective_list(heap, class_index)->countdown = state->room; /* the list is empty, whatever was counted */
+  /* The list is empty; its count may be wrong after damage or a fork. */
+  hk_heap_effective_list(heap, class_index)->countdown = state->room;
   hk_list_t *partial = &state->partial;
   unsigned wanted = state->room / 2;
   unsigned found = 0;

@@ -10,18 +10,18 @@
 #include "os/lock.h"
 #include "os/node.h"
 
-/* NULL: free. The last ones are filled last and emptied first. */
+/* NULL: free. The last slots are filled last and emptied first. */
 static alignas(HK_CACHE_LINE_BYTES) _Atomic(hk_heap_t *) slots[HK_POOL_SLOTS];
 
-/* Guarded by hk_lock_heap_pool: the heap that came last is first. */
+/* Guarded by hk_lock_heap_pool. The heap that came last is first. */
 static hk_list_t overflow;
-/* How many there are. Written under the lock, read without. */
+/* The length of the list. Written under the lock, read without. */
 static _Atomic(size_t) overflow_count;
 
 static void set_life(hk_heap_t *heap, hk_heap_life_t life) { hk_store_relaxed(&heap->life, (uint8_t)life); }
 
-/* ---- Slots. A child of fork finds a heap that was between a slot and its taker by its `life`; if the taker is in the
- * child too, for its own signal handler forked, the repair waits until `life` says what is so. */
+/* ---- Slots. A child of fork finds a heap that was between a slot and its taker by its `life`. If a signal handler of
+ * the taker forked, the taker goes on in the child: then the repair waits until `life` is set. */
 
 HK_NOINLINE static hk_heap_t *empty_full_slot(unsigned i) {
   hk_count(hk_count_shared_update, 1);
@@ -64,7 +64,7 @@ static void init_overflow_locked(void) {
   hk_store_relaxed(&overflow_count, 0);
 }
 
-/* Walks when that is due, after each change of the list beyond the slots. No heap leaves it while the lock is held. */
+/* Walks the list when that is due, after each change of it. No heap leaves it while the lock is held. */
 #if HK_DEBUG
 static hk_walk_t walk;
 
@@ -116,7 +116,7 @@ static void push_locked(hk_heap_t *heap, push_t push) {
   check_locked();
 }
 
-/* NULL: whichever comes first. */
+/* Takes `wanted`, or the first heap when it is NULL. Returns NULL when there is none. */
 static hk_heap_t *take_from_overflow(hk_heap_t *wanted) {
   if (hk_load_relaxed(&overflow_count) == 0) return NULL;
   hk_lock_acquire(hk_lock_heap_pool);
@@ -133,7 +133,7 @@ static hk_heap_t *take_from_overflow(hk_heap_t *wanted) {
 
 /* ---- Both. */
 
-/* How many idle heaps are looked at: this is asked before each growth. */
+/* Slots that are looked at for an idle heap, which happens before each growth. */
 #define LOOK_COUNT 16
 
 static hk_heap_t *take_if_among(unsigned slot_count, bool (*is_wanted)(hk_heap_t *heap, unsigned argument),
@@ -208,7 +208,7 @@ void hk_heap_keep_slow(hk_heap_t *heap) {
   if (!hk_heap_take_this(heap)) set_life(heap, hk_heap_attached);
 }
 
-/* ---- What an idle heap has to give. */
+/* ---- The offer of an idle heap. */
 
 static bool has_to_give(const hk_heap_t *heap, unsigned class_index) {
   const hk_list_t *partial = &heap->state[class_index].partial;
@@ -238,8 +238,8 @@ static bool fill_any_slot(hk_heap_t *heap, unsigned slot_count) {
   return false;
 }
 
-/* A heap that is idle already is in the pool: a signal handler forked since the heap came to rest, and this is the
- * child, where it was taken for an orphan. */
+/* Puts the heap in a slot. A heap that is idle already is in the pool: a signal handler forked after the heap came to
+ * rest, and this is the child, which took it for an orphan. */
 static bool put_in_slot(hk_heap_t *heap, unsigned slot_count) {
   hk_lock_put_repair_off();
   bool is_done = is_idle(heap) || fill_any_slot(heap, slot_count);
@@ -258,8 +258,8 @@ static void put(hk_heap_t *heap, push_t push) {
   hk_lock_release(hk_lock_heap_pool);
 }
 
-/* Whether blocks wait for a heap that is in the pool again. A thread that posts some looks at `life` afterwards: either
- * its post comes first, and is seen here, or it sees that the heap is idle. */
+/* Returns whether blocks wait for a heap that is in the pool again. A thread that posts blocks reads `life` afterwards.
+ * Either its post comes first and is seen here, or that thread sees that the heap is idle. */
 static bool is_awaited(hk_heap_t *heap) { return hk_load_in_turn(&heap->shared.incoming) != HK_LIST_END; }
 
 static void prepare(hk_heap_t *heap) {
@@ -302,13 +302,13 @@ void hk_heap_visit_idle(void (*visit)(hk_heap_t *heap)) {
   hk_lock_wait_for_repair();
   for (unsigned i = 0; i < HK_POOL_SLOTS; i++) {
     hk_heap_t *heap = empty_slot(i);
-    /* It goes back to this slot or an earlier one, which is not visited again. */
+    /* visit_one puts it in this slot or an earlier one, which is not visited again. */
     if (heap != NULL) visit_one(heap, visit, hk_list_push_front);
   }
   for (size_t left = hk_load_relaxed(&overflow_count); left > 0; left--) {
     hk_heap_t *heap = take_from_overflow(NULL);
     if (heap == NULL) break;
-    visit_one(heap, visit, hk_list_push_back); /* behind those whose turn comes yet */
+    visit_one(heap, visit, hk_list_push_back); /* behind those not visited yet */
   }
 }
 
@@ -328,9 +328,9 @@ void hk_heap_repair(void) {
   }
 }
 
-/* The owner may have vanished between putting a block back and counting it: no list is known to be fresh any more, and
- * the next free into a mid bin counts its list again. */
-static void distrust_countdown(hk_heap_t *heap, hk_free_list_t *free_list, unsigned class_index) {
+/* Makes a vanished owner's countdown valid. The owner may have vanished after it put a block back and before it counted
+ * the block. So no list is known to be fresh any more, and the next free into a mid bin counts its list again. */
+static void reset_countdown(hk_heap_t *heap, hk_free_list_t *free_list, unsigned class_index) {
   if (hk_class_is_mid(class_index)) {
     free_list->countdown = 1;
     free_list->mark = 0;
@@ -340,10 +340,10 @@ static void distrust_countdown(hk_heap_t *heap, hk_free_list_t *free_list, unsig
   hk_heap_note_length(heap, class_index, HK_COUNTDOWN_UNKNOWN);
 }
 
-static void distrust_countdowns(hk_heap_t *heap) {
+static void reset_countdowns(hk_heap_t *heap) {
   for (unsigned i = 0; i < HK_CLASS_COUNT; i++) {
-    distrust_countdown(heap, &heap->bin[i], i);
-    distrust_countdown(heap, hk_heap_effective_list(heap, i), i);
+    reset_countdown(heap, &heap->bin[i], i);
+    reset_countdown(heap, hk_heap_effective_list(heap, i), i);
   }
 }
 
@@ -353,7 +353,7 @@ static void settle_orphan(hk_heap_t *heap, const hk_heap_t *mine) {
   } else if (hk_load_relaxed(&heap->busy)) {
     set_life(heap, hk_heap_lost);
   } else {
-    distrust_countdowns(heap);
+    reset_countdowns(heap);
     hk_heap_give_back(heap);
   }
 }

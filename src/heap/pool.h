@@ -1,12 +1,16 @@
-/* heap/pool.h - L4. Idle heaps: those that no thread has. A heap comes here when its thread ends, and leaves whole with
- * the next thread that needs one, or for a moment with a thread that looks after it.
+/* heap/pool.h - L4. Idle heaps: those without a thread. A heap comes here when its thread ends. It leaves with the next
+ * thread that needs a heap, or for a moment with a thread that drains it or takes a span from it.
  *
- * A slot holds one idle heap. It is emptied by one atomic instruction and filled by one, so that threads that begin and
- * end meet at no lock; heaps beyond the slots are in a list under hk_lock_heap_pool.
+ * A slot holds one idle heap. One atomic instruction empties it and one fills it, so that threads that begin and end
+ * meet at no lock. Heaps beyond the slots are in a list under hk_lock_heap_pool.
  *
- * Invariant: a heap is in one slot, in the list, or at most one thread has it; in a slot or the list its life is
+ * Invariant: a heap is in one slot, in the list, or at most one thread has it. In a slot or the list its life is
  * hk_heap_idle. It becomes idle before it is in its place, and attached after it has left. overflow_count is the length
  * of the list, and the heaps' numbers go from 1 to hk_heap_total.
+ *
+ * A thread that has taken a heap is recorded nowhere for a moment, until its own variable or `busy` shows that the heap
+ * is in use. If a signal handler forks in that moment, the heap is idle again in the child, or an orphan. hk_heap_keep
+ * makes it the caller's.
  */
 #ifndef HK_HEAP_POOL_H
 #define HK_HEAP_POOL_H
@@ -15,66 +19,65 @@
 
 #include "heap/heap.h"
 
-/* Chosen: more threads than this seldom end without others that begin. */
+/* Chosen: more threads than this rarely end before others begin. */
 #define HK_POOL_SLOTS 32
 
-/* Chosen: so many idle heaps stay as they are, for the threads that come next, in the first slots. */
+/* Chosen: this many idle heaps, in the first slots, keep their memory for the threads that come next. */
 #define HK_POOL_WARM 4
 
-/* The idle heap that was given back last, as far as a look tells, or a new one; NULL when the system refuses. Where
- * there are several memory nodes one of the calling thread's goes first. The caller's thread has it until
- * hk_heap_give_back. */
+/* Returns an idle heap, or a new one; NULL when the system refuses. On a machine of several memory nodes a heap of
+ * the calling thread's node comes first; then the heap that was given back last, as far as the order of the list and
+ * the slots tells. The caller's thread has the heap until hk_heap_give_back. */
 hk_heap_t *hk_heap_take(void);
 
-/* Whether this heap was idle, and is the caller's now. */
+/* Takes this heap. Returns false when it was not idle. */
 bool hk_heap_take_this(hk_heap_t *heap);
 
-/* A heap that was taken is nobody's for a moment, until the thread's own variable or `busy` says who has it. Should a
- * signal handler fork in that moment, it is idle again in the child, or an orphan. To be called right after: it is the
- * caller's, and in no other place. */
+/* Makes a heap that was just taken the caller's, and removes it from any other place. Requires that the thread's
+ * variable or `busy` shows that the heap is in use. */
 HK_COLD void hk_heap_keep_slow(hk_heap_t *heap);
 HK_INLINE void hk_heap_keep(hk_heap_t *heap) {
   hk_keep_order();
   if (HK_UNLIKELY(hk_heap_life(heap) != hk_heap_attached)) hk_heap_keep_slow(heap);
 }
 
-/* hk_heap_enter for a heap that was just taken, to look after it. */
+/* hk_heap_enter for a heap that was just taken to be drained, or to give a span. */
 HK_INLINE void hk_heap_enter_taken(hk_heap_t *heap) {
   hk_heap_enter(heap);
   hk_heap_keep(heap);
 }
 
-/* The caller has flushed the outbox. True when blocks wait for the heap: no other thread takes them up, so the caller
- * looks after the heap once more (remote.h). */
+/* Makes the heap idle. Requires an empty outbox. Returns true when blocks wait for the heap: no other thread drains it,
+ * so the caller drains it once more (remote.h). */
 bool hk_heap_give_back(hk_heap_t *heap);
 
-/* The same for a heap that is to stay as it is. False when HK_POOL_WARM others already do: the caller still has it
- * then. Sets `*is_waited_for` to what hk_heap_give_back returns. */
+/* The same for a heap that keeps its memory. Returns false when HK_POOL_WARM others already do: then the caller still
+ * has the heap. Sets `*is_waited_for` to the result of hk_heap_give_back. */
 bool hk_heap_give_back_warm(hk_heap_t *heap, bool *is_waited_for);
 
-/* An idle heap for which blocks wait, for the caller to look after it and give it back; NULL when there is none. */
+/* Returns an idle heap for which blocks wait; NULL when there is none. The caller drains it and gives it back. */
 hk_heap_t *hk_heap_take_awaited(void);
 
-/* An idle heap for which `is_wanted` holds, for the caller to look after it and give it back; NULL when there is none
- * among the first in the slots. `is_wanted` reads what others may write meanwhile. */
+/* Returns an idle heap from one of the first slots for which `is_wanted` holds; NULL when there is none. The caller
+ * gives it back. `is_wanted` reads only atomic fields: another thread may have the heap. */
 hk_heap_t *hk_heap_take_if(bool (*is_wanted)(hk_heap_t *heap, unsigned argument), unsigned argument);
 
-/* Whether the heap had, when it was last given back, free blocks of the class, or room for some. Any thread. */
+/* Returns whether the heap had free blocks of the class, or room for some, when it was last given back. Any thread. */
 bool hk_heap_offers(hk_heap_t *heap, unsigned class_index);
 
-/* Whether HK_POOL_WARM heaps are idle in the first slots. Any thread. */
+/* Returns whether HK_POOL_WARM heaps are idle in the first slots. Any thread. */
 bool hk_heap_pool_is_deep(void);
 
-/* Calls `visit` for each idle heap, which no other thread can take meanwhile; again where blocks came for it
- * meanwhile. */
+/* Calls `visit` for each idle heap, and again when blocks arrived for it meanwhile. No other thread can take the heap
+ * during the call. */
 void hk_heap_visit_idle(void (*visit)(hk_heap_t *heap));
 
-/* In a child of fork, before another thread looks at heaps: idle ones are the pool again, attached ones become
- * orphans. */
+/* Rebuilds the pool in a child of fork, before another thread reads heaps: idle heaps go back to it, attached ones
+ * become orphans. */
 void hk_heap_repair(void);
 
-/* In a child of fork, when it is known that the thread that forked has `mine` (or the empty heap): the orphans of
- * vanished threads become idle, or lost if they were being changed. */
+/* Settles the orphans in a child of fork, when it is known that the thread that forked has `mine` (or the empty heap).
+ * Orphans of vanished threads become idle, or lost if a slow path was changing them. */
 void hk_heap_adopt_orphans(const hk_heap_t *mine);
 
 #endif /* HK_HEAP_POOL_H */

@@ -12,13 +12,13 @@
 #include "space/region_map.h"
 #include "space/superslab.h"
 
-/* In the place of a count, when it is decided about a span. No span has so many blocks. */
-#define ALL_HOME UINT16_MAX
-#define NOT_ALL_HOME (UINT16_MAX - 1)
-static_assert(HK_SPAN_MAX_SLABS * (HK_SLAB_BYTES / HK_BLOCK_ALIGNMENT) < NOT_ALL_HOME, "a count is a count");
+/* In the place of a span's count once its case is decided. No span has as many blocks. */
+#define ALL_IN_CHAIN UINT16_MAX
+#define NOT_ALL_IN_CHAIN (UINT16_MAX - 1)
+static_assert(HK_SPAN_MAX_SLABS * (HK_SLAB_BYTES / HK_BLOCK_ALIGNMENT) < NOT_ALL_IN_CHAIN, "a count is a count");
 
-/* Each chain is a round: a count of an earlier one is nothing, whatever has become of the span or, in a child of fork,
- * of who counted. */
+/* The number of the current round. Each chain is a round. A count of an earlier round is void, whatever happened to the
+ * span since, or to the thread that counted (in a child of fork). */
 static uint32_t this_round;
 
 /* ---- One chain. */
@@ -33,8 +33,8 @@ static uint16_t *count_of(hk_slab_t *span) {
   return &span->came_home;
 }
 
-/* Counts the blocks of each span, and takes the marks from the links: a block that is met twice has none
- * the second time. What cannot be followed is cut off. */
+/* Counts the blocks of each span, and takes the marks from the links: a block that is met twice has no mark the second
+ * time. Ends the chain before a block that cannot be followed, and returns that block, or NULL. */
 static hk_block_t *count_blocks(hk_block_t **first) {
   hk_block_t *last = NULL;
   for (hk_block_t *block = *first, *next; block != HK_LIST_END; last = block, block = next) {
@@ -51,28 +51,30 @@ static hk_block_t *count_blocks(hk_block_t **first) {
   return NULL;
 }
 
-/* Whether nothing leads to the span but the heap's chain: see purge_drain.h. */
-static bool is_cut_off(hk_heap_t *heap, hk_slab_t *span, unsigned came_home) {
-  return came_home == hk_span_capacity(span) && hk_load_relaxed(&span->carved) == came_home &&
+/* Returns whether only the heap's chain leads to the span: see purge_drain.h. */
+static bool is_in_chain_alone(hk_heap_t *heap, hk_slab_t *span, unsigned count) {
+  return count == hk_span_capacity(span) && hk_load_relaxed(&span->carved) == count &&
          hk_load_relaxed(&span->owner) == heap &&
-         hk_load_acquire(&heap->state[span->class_index].active) != span; /* with who ends that */
+         hk_load_acquire(&heap->state[span->class_index].active) != span; /* with hk_span_put_to_rest and switch_to */
 }
 
-/* The same answer each time, whatever the heap's thread does meanwhile. */
-static bool is_all_home(hk_heap_t *heap, hk_slab_t *span) {
+/* Returns whether all of the span's blocks are in the chain: the same answer each time, whatever the heap's thread does
+ * meanwhile. */
+static bool are_all_in_chain(hk_heap_t *heap, hk_slab_t *span) {
   uint16_t *count = count_of(span);
-  if (*count < NOT_ALL_HOME) *count = is_cut_off(heap, span, *count) ? ALL_HOME : NOT_ALL_HOME;
-  return *count == ALL_HOME;
+  if (*count < NOT_ALL_IN_CHAIN) *count = is_in_chain_alone(heap, span, *count) ? ALL_IN_CHAIN : NOT_ALL_IN_CHAIN;
+  return *count == ALL_IN_CHAIN;
 }
 
-/* What is left of the chain, marked as it was. */
+/* The rest of the chain, with its marks. */
 typedef struct {
   hk_block_t *first;
   hk_block_t *last;
 } chain_t;
 
-/* The spans that are all home, through their links, which are nobody's then. A block that has a mark again was freed
- * once more meanwhile: it is in another chain, and where its link leads is that one's. */
+/* Puts the spans whose blocks are all in the chain into `spans`, through their links, which no other list uses then.
+ * Returns the other blocks. A block that has a mark again was freed once more meanwhile: it is in another chain, and
+ * its link belongs to that one. */
 static chain_t sort(hk_heap_t *heap, hk_block_t *first, hk_list_t *spans, hk_block_t **damaged) {
   chain_t rest = {HK_LIST_END, NULL};
   for (hk_block_t *block = first, *next; block != HK_LIST_END; block = next) {
@@ -83,7 +85,7 @@ static chain_t sort(hk_heap_t *heap, hk_block_t *first, hk_list_t *spans, hk_blo
     }
     __builtin_prefetch(next);
     hk_slab_t *span = span_of(block);
-    if (is_all_home(heap, span)) {
+    if (are_all_in_chain(heap, span)) {
       if (!hk_list_is_linked(&span->link)) hk_list_push_back(spans, &span->link);
       continue;
     }
@@ -94,7 +96,7 @@ static chain_t sort(hk_heap_t *heap, hk_block_t *first, hk_list_t *spans, hk_blo
   return rest;
 }
 
-/* ---- The walk: each block of the chain is put back or lies in a drained span, and each drained span is the heap's. */
+/* ---- The walk: each block of the chain is put back or lies in a drained span, and the heap owns each drained span. */
 
 #if HK_DEBUG
 
@@ -104,26 +106,26 @@ static size_t chain_length(const hk_block_t *block) {
   return length;
 }
 
-static void check_sorted(const hk_heap_t *heap, size_t came_home, const hk_list_t *spans, const chain_t *rest) {
+static void check_sorted(const hk_heap_t *heap, size_t chain_blocks, const hk_list_t *spans, const chain_t *rest) {
   size_t sorted = chain_length(rest->first);
   for (const hk_list_t *node = spans->next; node != spans; node = node->next) {
     hk_slab_t *span = HK_CONTAINER_OF(node, hk_slab_t, link);
-    HK_REQUIRE(span->head == span && hk_slab_state(span) == hk_slab_small, "what is drained is a span");
+    HK_REQUIRE(span->head == span && hk_slab_state(span) == hk_slab_small, "a drained span has its own head and state");
     for (unsigned i = 0; i < span->slab_count; i++)
-      HK_REQUIRE(hk_load_relaxed(&span[i].owner) == heap, "a drained span is the heap's whose blocks came home");
+      HK_REQUIRE(hk_load_relaxed(&span[i].owner) == heap, "a drained span is owned by the heap of the chain");
     sorted += hk_load_relaxed(&span->carved);
   }
-  HK_REQUIRE(sorted == came_home, "each block that came home is put back, or of a drained span");
+  HK_REQUIRE(sorted == chain_blocks, "each block of the chain is put back, or of a drained span");
 }
 
 #else
 static size_t chain_length(const hk_block_t *block) { return (void)block, 0; }
-static void check_sorted(const hk_heap_t *heap, size_t came_home, const hk_list_t *spans, const chain_t *rest) {
-  (void)heap, (void)came_home, (void)spans, (void)rest;
+static void check_sorted(const hk_heap_t *heap, size_t chain_blocks, const hk_list_t *spans, const chain_t *rest) {
+  (void)heap, (void)chain_blocks, (void)spans, (void)rest;
 }
 #endif
 
-/* How many slabs. */
+/* Gives the spans' slabs to the superslabs. Returns the number of slabs. */
 static uint32_t release(hk_list_t *spans) {
   uint32_t slabs = 0, count = 0, blocks = 0;
   for (hk_list_t *node = spans->next; node != spans; node = node->next) {
@@ -141,8 +143,8 @@ static uint32_t release(hk_list_t *spans) {
   return slabs;
 }
 
-/* Chosen: a chain takes up to half a microsecond a block (measured: 4 million in two seconds, their lines being nowhere
- * near). After that it is left alone for so many times as long. */
+/* Chosen: after a chain, a heap is left alone for this many times as long as the chain took. A chain takes up to half a
+ * microsecond for each block (measured: 4 million in two seconds, with all their lines out of cache). */
 #define REST_AFTER_WALK 8
 
 static hk_block_t *drain(hk_heap_t *heap, uint64_t now_ms) {
@@ -150,29 +152,31 @@ static hk_block_t *drain(hk_heap_t *heap, uint64_t now_ms) {
   this_round++;
   hk_block_t *first = hk_remote_take(heap);
   hk_block_t *damaged = count_blocks(&first);
-  size_t came_home = chain_length(first);
+  size_t chain_blocks = chain_length(first);
   hk_list_t spans;
   hk_list_init(&spans);
   chain_t rest = sort(heap, first, &spans, &damaged);
-  if (damaged == NULL) check_sorted(heap, came_home, &spans, &rest);
+  if (damaged == NULL) check_sorted(heap, chain_blocks, &spans, &rest);
   bool is_all = rest.last == NULL || hk_remote_post(heap, rest.first, rest.last);
-  heap->drain.put_back = is_all ? rest.first : NULL; /* what came meanwhile is behind it, and was not looked at */
+  /* Blocks that came meanwhile are behind it and were not looked at. */
+  heap->drain.put_back = is_all ? rest.first : NULL;
   uint64_t took_ms = hk_subtract_to_zero(hk_os_coarse_ms(), start_ms);
   heap->drain.since_ms = hk_add_saturating(now_ms, REST_AFTER_WALK * took_ms);
   uint32_t slabs = release(&spans);
-  if (slabs > 0) (void)hk_add_relaxed(&heap->shared.drained_slabs, slabs); /* with the drain */
+  if (slabs > 0) (void)hk_add_relaxed(&heap->shared.drained_slabs, slabs); /* with note_drained */
   return damaged;
 }
 
-/* ---- Who sleeps. */
+/* ---- Which threads sleep. */
 
-/* With what was drained: in some slow paths nothing else tells. */
+/* Returns how often the heap's thread was in a slow path, plus the drained blocks: some slow paths change only that
+ * count. */
 static uint64_t slow_paths_of(hk_heap_t *heap) {
   return hk_load_relaxed(&heap->stat.value[hk_stat_refill]) + hk_load_relaxed(&heap->stat.value[hk_stat_remote_drain]);
 }
 
-/* Whether something waits that was not looked at before. The same block can be first again, but not without a slow path
- * that took it home. */
+/* Returns whether blocks wait that were not looked at before. The same block can be first again, but only after a slow
+ * path that collected it. */
 static bool is_waiting(hk_heap_t *heap) {
   if (hk_heap_life(heap) != hk_heap_attached) return false;
   hk_block_t *incoming = hk_load_relaxed(&heap->shared.incoming);

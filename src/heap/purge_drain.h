@@ -1,19 +1,22 @@
-/* heap/purge_drain.h - L4. Memory that came home to a thread which does not take it up, because it sleeps or has no need of
- * more. For the purge thread.
+/* heap/purge_drain.h - L4. Remote drain by the purge thread: releases spans whose blocks were all freed by other
+ * threads and wait for a thread that does not collect them, because it sleeps or needs no more memory.
  *
- * A heap's lists are its thread's alone. But a span that is cut completely, that its bin does not allocate from, and all
- * of whose blocks wait in the heap's `incoming` is in none of these lists: nothing leads to it but the chain of blocks,
- * which anybody may take whole. So the chain of a heap is taken whose thread has been in no slow path for a while, such
- * spans are picked out of it, the other blocks are put back, and the spans' slabs go to the superslabs.
+ * A heap's lists are its thread's alone. But no list leads to a span that is carved completely, that its bin does not
+ * allocate from, and whose blocks are all in the heap's `incoming`. Only the chain of blocks leads to it, and any
+ * thread may take that chain whole. So the purge thread takes the chain of a heap whose thread has been in no slow path
+ * for a while. It picks such spans out of the chain, puts the other blocks back, and gives the spans' slabs to the
+ * superslabs.
  *
- * That a bin does not allocate from the span is seen without a lock. It did when the span's last block was handed out,
- * which came before that block was freed, which came before the chain was taken; so what is seen is that or something
- * later, and of a span without a free block it stays as it is. The heap's thread has then done all that it had to do with
- * the span: it says so last. A span without a free block does not move to another heap either (steal.h).
+ * The purge thread sees without a lock that a bin does not allocate from the span. The bin did when the span's last
+ * block was handed out, which came before that block was freed, which came before the chain was taken. So the purge
+ * thread reads that state or a later one, and the state of a span without a free block does not change again. The
+ * heap's thread has then finished its work with the span: it clears `active` last. A span without a free block does not
+ * move to another heap either (steal.h).
  *
- * So that nobody sleeps is no danger, only a waste: who grows meanwhile misses the blocks that are being sorted.
+ * Correctness does not need a sleeping thread. A thread that grows meanwhile only misses the blocks that are being
+ * sorted.
  *
- * A child of fork finds the blocks that were being sorted in no list: it has lost them (docs/concurrency.md).
+ * A child of fork finds the blocks that were being sorted in no list: they are lost (docs/concurrency.md).
  */
 #ifndef HK_HEAP_PURGE_DRAIN_H
 #define HK_HEAP_PURGE_DRAIN_H
@@ -22,11 +25,12 @@
 
 #include "heap/heap.h"
 
-/* Gives back what can be drained from every heap whose thread has been asleep for `asleep_ms`. A damaged block that was
- * come upon, or NULL: what was sent before it is lost. One thread at a time. */
+/* Releases what can be drained from every heap whose thread has been in no slow path for `asleep_ms`. Returns a damaged
+ * block that it met, or NULL; the blocks that were sent before that one are lost. One thread at a time. */
 hk_block_t *hk_purge_drain(uint64_t now_ms, uint64_t asleep_ms);
 
-/* When there may be something to drain if those threads sleep on; UINT64_MAX: nothing waits. For the same thread. */
+/* Returns when there may be something to drain if those threads sleep on; UINT64_MAX: no blocks wait. For the same
+ * thread. */
 uint64_t hk_purge_drain_next_due(uint64_t now_ms, uint64_t asleep_ms);
 
 #endif /* HK_HEAP_PURGE_DRAIN_H */

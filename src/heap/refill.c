@@ -7,10 +7,10 @@
 #include "heap/span.h"
 #include "heap/steal.h"
 
-/* Chosen: a class of a new thread starts with one small page, or one block. It is given a quarter more each time, up to
- * half a slab (measured: docs/design.md, "Carving"). Blocks of a mid class are pages by themselves: cut from memory
- * that was never used they cost a page fault each, beside which a refill is nothing, and calloc need not clear the
- * first one. */
+/* Chosen: a class of a new thread starts with 4 KiB, or one block. Each time it gets a quarter more, up to half a slab
+ * (measured: docs/experiments/2026-11-23-carving-step.md). A mid class carves at the first step's size from memory that
+ * was never used: each block costs a page fault there, beside which a refill costs nothing, and calloc need not clear
+ * the first block. */
 #define CARVE_FIRST_BYTES (4 * HK_KIB)
 #define CARVE_MAX_BYTES (32 * HK_KIB)
 
@@ -26,7 +26,7 @@ static unsigned next_count(hk_bin_state_t *state, size_t block_bytes) {
   return count;
 }
 
-/* Never so many that the list is full: a free may come before the next request. */
+/* Returns fewer than fill the list: a free may come before the next request. */
 static unsigned next_mid_count(hk_bin_state_t *state, size_t block_bytes) {
   if (hk_load_relaxed(&state->active)->zero) return first_count(block_bytes);
   unsigned count = next_count(state, block_bytes);
@@ -51,7 +51,7 @@ static bool has_blocks(const hk_heap_t *heap, unsigned class_index) {
 
 static void switch_to(hk_heap_t *heap, hk_slab_t *span) {
   unsigned class_index = span->class_index;
-  if (hk_class_is_mid(class_index)) { /* the one before has no room left: its blocks lead back to it */
+  if (hk_class_is_mid(class_index)) { /* the active span has no room left: its blocks lead back to it */
     hk_store_release(&heap->state[class_index].active, span);
     return;
   }
@@ -59,7 +59,7 @@ static void switch_to(hk_heap_t *heap, hk_slab_t *span) {
   hk_span_activate(heap, span);
 }
 
-/* Blocks of spans that were used before. */
+/* Takes blocks of spans that were used before. */
 static bool take_used(hk_heap_t *heap, unsigned class_index) {
   hk_list_t *partial = &heap->state[class_index].partial;
   if (!hk_list_is_linked(partial)) hk_list_init(partial);
@@ -71,7 +71,7 @@ static bool take_used(hk_heap_t *heap, unsigned class_index) {
   return has_blocks(heap, class_index);
 }
 
-/* By what: hk_stat_refill_failed when by nothing. */
+/* Returns the counter of the source that gave blocks; hk_stat_refill_failed when none did. */
 static hk_stat_id_t take_any(hk_heap_t *heap, unsigned class_index) {
   if (has_blocks(heap, class_index)) return hk_stat_refill_remote;
   if (take_used(heap, class_index)) return hk_stat_refill_used;
@@ -92,7 +92,7 @@ static bool refill(hk_heap_t *heap, unsigned class_index) {
     return true;
   }
 
-  /* Before growing: what others wait for may be held back here, and what we wait for elsewhere. */
+  /* Before growing: send the blocks that other heaps may wait for, and collect those that wait elsewhere. */
   hk_remote_flush(heap);
   hk_remote_drain_idle();
   if (hk_steal_span(heap, class_index) && take_any(heap, class_index) != hk_stat_refill_failed) return true;

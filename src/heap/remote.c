@@ -27,7 +27,7 @@ hk_block_t *hk_remote_take(hk_heap_t *heap) {
   return hk_exchange_acquire(&heap->shared.incoming, HK_LIST_END);
 }
 
-/* What the purge thread has taken from the heap, which counts it still. */
+/* Subtracts the slabs that the purge thread has released, which the heap still counts. */
 static void note_drained(hk_heap_t *heap) {
   uint32_t slabs = hk_load_relaxed(&heap->shared.drained_slabs);
   if (HK_LIKELY(slabs == 0)) return;
@@ -36,11 +36,11 @@ static void note_drained(hk_heap_t *heap) {
   hk_bump_relaxed(&heap->span_slabs, -slabs);
 }
 
-/* Takes up what was sent to a heap that no thread has: else it waited for one that may never come. */
+/* Drains an idle heap that the caller has taken out of the pool, and gives it back. */
 static void drain_visited(hk_heap_t *heap);
 
-/* After a post. A heap that another thread has just then is that one's to look after, also when it is about to give the
- * heap back. */
+/* Drains the owner after a post if it is idle. When another thread has just taken that heap, that thread drains it,
+ * even if it is about to give the heap back. */
 static void drain_if_idle(hk_heap_t *owner) {
   if (hk_heap_life(owner) == hk_heap_idle && hk_heap_take_this(owner)) drain_visited(owner);
 }
@@ -73,7 +73,7 @@ static size_t batch_bytes(hk_heap_t *heap) {
   return share < HK_BATCH_MOST_BYTES ? share : HK_BATCH_MOST_BYTES;
 }
 
-/* Begins a batch with a block in the place of another owner's. */
+/* Begins a batch with a block, and sends another owner's batch that is in its place. */
 HK_NOINLINE static void begin(hk_heap_t *heap, hk_outgoing_t *batch, hk_heap_t *owner, hk_block_t *block,
                               uint32_t weight) {
   if (batch->owner != NULL) send(heap, batch);
@@ -84,10 +84,10 @@ HK_NOINLINE static void begin(hk_heap_t *heap, hk_outgoing_t *batch, hk_heap_t *
   if (batch->room <= 0) send(heap, batch);
 }
 
-/* Who walks a chain waits for each block's line, which another core has: the link says where the next one is, and comes
- * with it. So a block that has a third word names there one that lies a few further on, and the walk asks for several
- * lines at a time (jump pointers: A. Roth, G. Sohi, "Effective Jump-Pointer Prefetching for Linked Data Structures",
- * 1999). It is a hint: nothing is read through it. */
+/* A thread that walks a chain waits for each block's line, which another core has: the link to the next block comes
+ * with that line. So the third word of a block that has one points to a block a few links further on, and the walk
+ * fetches several lines at a time (jump pointers: A. Roth, G. Sohi, "Effective Jump-Pointer Prefetching for Linked Data
+ * Structures", 1999). The pointer is a hint: nothing is read through it. */
 static hk_block_t **jump_of(hk_block_t *block) { return (hk_block_t **)(block + 1); }
 
 static bool has_jump(const hk_slab_t *slab) { return slab->block_bytes > sizeof(hk_block_t); }
@@ -99,10 +99,10 @@ HK_INLINE void set_jump(hk_heap_t *heap, const hk_slab_t *slab, hk_block_t *bloc
   *recent = block;
 }
 
-/* Calls come last: the common way then has no frame. */
+/* Adds a block to the owner's batch. Calls come last, so that the common path has no stack frame. */
 HK_INLINE void gather(hk_heap_t *heap, hk_heap_t *owner, const hk_slab_t *slab, hk_block_t *block) {
   hk_outgoing_t *batch = &heap->outbox[slot_of(owner)];
-  uint32_t weight = weight_of(slab); /* before the block can be on its way: its slab is the owner's */
+  uint32_t weight = weight_of(slab); /* before the block is under way: its slab is the owner's */
   if (HK_UNLIKELY(batch->owner != owner)) {
     begin(heap, batch, owner, block, weight);
     return;
@@ -134,7 +134,8 @@ void hk_remote_flush(hk_heap_t *heap) {
   }
 }
 
-/* Where a block's span has moved to another heap meanwhile (steal.h), the block goes after it: false. */
+/* Puts a block on its free list. Returns false when its span has moved to another heap meanwhile (steal.h): the block
+ * is sent on. */
 static bool collect(hk_heap_t *heap, hk_slab_t *slab, hk_block_t *block) {
   hk_heap_t *owner = hk_load_relaxed(&slab->owner);
   if (HK_UNLIKELY(owner != heap)) {
@@ -166,9 +167,9 @@ size_t hk_remote_drain(hk_heap_t *heap) {
   return count;
 }
 
-/* As it is while few heaps are idle. Others keep nothing: they may be idle for long. Returns what hk_heap_give_back
- * does. */
-static bool lay_down(hk_heap_t *heap) {
+/* Gives the heap back with its memory while few heaps are idle. Other heaps may be idle for long, and keep nothing.
+ * Returns the result of hk_heap_give_back. */
+static bool return_to_pool(hk_heap_t *heap) {
   bool is_awaited;
   if (hk_heap_give_back_warm(heap, &is_awaited)) return is_awaited;
   hk_heap_enter(heap);
@@ -177,7 +178,7 @@ static bool lay_down(hk_heap_t *heap) {
   return hk_heap_give_back(heap);
 }
 
-/* Whether it has sent blocks on to heaps that may be idle. */
+/* Returns whether the heap has sent blocks on to heaps that may be idle. */
 static bool drain_once(hk_heap_t *heap, bool *is_awaited) {
   hk_heap_enter_taken(heap);
   heap->is_visited = true;
@@ -188,11 +189,11 @@ static bool drain_once(hk_heap_t *heap, bool *is_awaited) {
   heap->is_visited = false;
   bool has_sent = heap->has_sent_to_idle;
   hk_heap_leave(heap);
-  *is_awaited = lay_down(heap);
+  *is_awaited = return_to_pool(heap);
   return has_sent;
 }
 
-/* One heap after the other: a chain of heaps that each send on to the next would be as deep as it is long. */
+/* Drains one heap after the other. Recursion would be as deep as a chain of heaps that each send on to the next. */
 static void drain_visited(hk_heap_t *heap) {
   bool has_sent = false, is_awaited;
   do has_sent = drain_once(heap, &is_awaited) || has_sent;
@@ -201,7 +202,7 @@ static void drain_visited(hk_heap_t *heap) {
 }
 
 void hk_remote_give_back(hk_heap_t *heap) {
-  if (lay_down(heap) && hk_heap_take_this(heap)) drain_visited(heap);
+  if (return_to_pool(heap) && hk_heap_take_this(heap)) drain_visited(heap);
 }
 
 static bool has_pending(hk_heap_t *heap, unsigned unused) {

@@ -25,7 +25,7 @@ static void draw(hk_heap_t *heap, unsigned class_index) {
   uint64_t distance = hk_sampling_distance(hk_sampling_random(&countdowns->random), rate_at(heap, countdown->shift));
   uint64_t blocks = distance / hk_class_bytes(class_index);
   countdown->until =
-      (uint32_t)hk_smaller(blocks, HK_COUNTDOWN_ACTIVE); /* a countdown set to it is in the counting range */
+      (uint32_t)hk_smaller(blocks, HK_COUNTDOWN_ACTIVE); /* so that an open bin's countdown never looks fresh */
 }
 
 static uint64_t weight_of(hk_heap_t *heap, unsigned class_index) {
@@ -36,52 +36,23 @@ static uint64_t weight_of(hk_heap_t *heap, unsigned class_index) {
   return countdown->weight_q16;
 }
 
-HK_INLINE bool is_open(const hk_heap_t *heap, unsigned class_index) {
-  return hk_load_relaxed(&heap->countdowns->of[class_index].is_open);
-}
-
-/* How long a list of home that loses none is, and what an open bin gave when it runs out; HK_COUNTDOWN_UNKNOWN where nobody
- * has counted. */
-HK_INLINE uint32_t length_with_frees(const hk_heap_t *heap, unsigned class_index) {
+/* Returns the length of an effective free list that has lost no block since its mark, or, for an open bin that has run
+ * out, how many blocks it gave. Returns HK_COUNTDOWN_UNKNOWN where these were not counted. */
+static uint32_t length_with_frees(const hk_heap_t *heap, unsigned class_index) {
   const hk_free_list_t *list = hk_heap_effective_list(heap, class_index);
   if (hk_class_is_mid(class_index)) return heap->state[class_index].room - list->countdown;
   uint32_t at_mark = heap->countdowns->of[class_index].at_mark;
   return at_mark == HK_COUNTDOWN_UNKNOWN ? HK_COUNTDOWN_UNKNOWN : at_mark + (list->mark - list->countdown);
 }
 
-HK_INLINE void count_given(hk_heap_t *heap, unsigned class_index) {
-  if (!is_open(heap, class_index)) return;
-  uint32_t given = length_with_frees(heap, class_index);
+bool hk_sample_countdown_is_due_slow(hk_heap_t *heap, unsigned class_index, uint64_t *weight_q16) {
   uint32_t *until = &heap->countdowns->of[class_index].until;
-  if (given != HK_COUNTDOWN_UNKNOWN) *until -= (uint32_t)hk_smaller(given, *until);
-  hk_heap_note_length(heap, class_index, 0);
-}
-
-/* A mid class's home counts that itself. An open bin that counts may take one more back. */
-HK_INLINE void skip(hk_heap_t *heap, unsigned class_index) {
-  if (hk_class_is_mid(class_index)) return;
-  hk_free_list_t *list = hk_heap_effective_list(heap, class_index);
-  if (!is_open(heap, class_index) || !hk_bin_count_up(list)) list->mark--;
-}
-
-HK_INLINE void count_one(hk_heap_t *heap, unsigned class_index) {
-  skip(heap, class_index);
-  uint32_t *until = &heap->countdowns->of[class_index].until;
-  if (HK_UNLIKELY(*until == HK_COUNTDOWN_UNKNOWN)) draw(heap, class_index);
-  if (*until > 0) --*until;
-}
-
-bool hk_sample_countdown_is_due(hk_heap_t *heap, unsigned class_index, uint64_t *weight_q16) {
-  count_given(heap, class_index);
-  uint32_t *until = &heap->countdowns->of[class_index].until;
-  if (HK_UNLIKELY(*until == HK_COUNTDOWN_UNKNOWN)) draw(heap, class_index);
-  if (HK_LIKELY(*until > 0)) return false;
+  if (*until == HK_COUNTDOWN_UNKNOWN) draw(heap, class_index);
+  if (*until > 0) return false;
   *weight_q16 = weight_of(heap, class_index);
   draw(heap, class_index);
   return true;
 }
-
-void hk_sample_countdown_count(hk_heap_t *heap, unsigned class_index) { count_one(heap, class_index); }
 
 static uint32_t count_up_to(const hk_block_t *list, uint32_t most) {
   uint32_t count = 0;
@@ -89,9 +60,10 @@ static uint32_t count_up_to(const hk_block_t *list, uint32_t most) {
   return count;
 }
 
-/* Moves up to `most` blocks from home's list to the bin. What is damaged goes with the others: who pops it says so. */
+/* Moves up to `most` blocks from the shadow list to the bin. A damaged block moves with the others: the thread that
+ * pops it reports it. */
 static void split_at(hk_free_list_t *list, hk_free_list_t *bin, uint32_t most) {
-  HK_ASSERT(bin->free == HK_LIST_END, "what the bin had would be lost");
+  HK_ASSERT(bin->free == HK_LIST_END, "the bin's blocks would be lost");
   bin->free = most > 0 ? list->free : HK_LIST_END;
   hk_block_t *last = list->free;
   for (uint32_t count = 1; count < most && hk_block_is_intact(last); count++) last = last->next;
@@ -107,19 +79,18 @@ static void move_all(hk_free_list_t *list, hk_free_list_t *bin) {
 
 static void open_tiny(hk_heap_t *heap, unsigned class_index, uint32_t length) {
   hk_free_list_t *bin = &heap->bin[class_index];
-  if (!is_open(heap, class_index)) {
+  if (!hk_sample_countdown_is_open(heap, class_index)) {
     move_all(hk_heap_effective_list(heap, class_index), bin);
     hk_span_set_open(heap, class_index, true);
   }
-  bin->countdown = heap->countdowns->of[class_index].until - length;
-  hk_heap_note_length(heap, class_index, length);
+  hk_sample_countdown_set(&heap->countdowns->of[class_index], bin, length);
 }
 
-/* From an open bin all goes home first. */
+/* Closes the bin. An open one's blocks go to the shadow list. */
 static void close_tiny(hk_heap_t *heap, unsigned class_index) {
   hk_free_list_t *bin = &heap->bin[class_index];
   hk_free_list_t *list = &heap->countdowns->shadow[class_index];
-  if (is_open(heap, class_index)) {
+  if (hk_sample_countdown_is_open(heap, class_index)) {
     move_all(bin, list);
     list->countdown = hk_bin_countdown_of_list(bin);
     hk_span_set_open(heap, class_index, false);
@@ -135,10 +106,10 @@ static void close_at(hk_heap_t *heap, unsigned class_index, uint32_t left) {
   *until = 0;
 }
 
-/* A list that nobody has counted is of one span. Where the next sampled block is beyond all of the span's blocks, those
- * that the list has not count as given: what was drawn is behind them, and as far from there as it was from here.
- * Otherwise the list is counted; it may end before, and then, as the other case has taken what lies further away, what
- * comes after its end is drawn anew. */
+/* Handles a list of unknown length, whose blocks are all of one span. If the next sample is beyond all carved blocks of
+ * the span, those that are missing from the list count as given: the draw that is left is as good as a new one.
+ * Otherwise the list is counted up to the sample. If it ends before, the sample is drawn anew beyond its end, because
+ * the first case has taken those further away. */
 static void next_uncounted_piece(hk_heap_t *heap, unsigned class_index) {
   uint32_t *until = &heap->countdowns->of[class_index].until;
   hk_slab_t *span = hk_load_relaxed(&heap->state[class_index].active);
@@ -185,7 +156,7 @@ static void next_mid_piece(hk_heap_t *heap, unsigned class_index) {
   *until -= length;
 }
 
-void hk_sample_countdown_next_piece_uncounted(hk_heap_t *heap, unsigned class_index) {
+void hk_sample_countdown_next_piece_slow(hk_heap_t *heap, unsigned class_index) {
   if (hk_class_is_mid(class_index)) {
     next_mid_piece(heap, class_index);
   } else {
@@ -194,14 +165,9 @@ void hk_sample_countdown_next_piece_uncounted(hk_heap_t *heap, unsigned class_in
   hk_heap_check_class(heap, class_index);
 }
 
-void hk_sample_countdown_next_piece(hk_heap_t *heap, unsigned class_index) {
-  count_one(heap, class_index);
-  hk_sample_countdown_next_piece_uncounted(heap, class_index);
-}
+/* ---- Recall. */
 
-/* ---- Back home. */
-
-/* Only in a child of fork another heap can have its span by now. */
+/* Another heap has the block's span only in a child of fork. */
 static void return_block(hk_heap_t *heap, hk_block_t *block) {
   hk_slab_t *slab = hk_slab_of(block);
   if (hk_load_relaxed(&slab->owner) != heap) {
@@ -230,11 +196,11 @@ static void recall_piece(hk_heap_t *heap, unsigned class_index) {
 void hk_sample_countdown_recall(hk_heap_t *heap) {
   if (!hk_heap_is_sampled(heap)) return;
   for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
-    if (heap->bin[i].free != HK_LIST_END && !is_open(heap, i)) recall_piece(heap, i);
+    if (heap->bin[i].free != HK_LIST_END && !hk_sample_countdown_is_open(heap, i)) recall_piece(heap, i);
   }
 }
 
-/* Nobody counts how many its list has left. */
+/* Closes an open bin whose list is not counted. Its draw is void. */
 static void close_uncounted(hk_heap_t *heap, unsigned class_index) {
   close_tiny(heap, class_index);
   hk_heap_note_length(heap, class_index, HK_COUNTDOWN_UNKNOWN);
@@ -243,13 +209,13 @@ static void close_uncounted(hk_heap_t *heap, unsigned class_index) {
 
 static void close_all(hk_heap_t *heap) {
   for (unsigned i = 1; i <= HK_TINY_CLASS_MAX; i++) {
-    if (is_open(heap, i)) close_uncounted(heap, i);
+    if (hk_sample_countdown_is_open(heap, i)) close_uncounted(heap, i);
   }
 }
 
 /* ---- Sampled or not. */
 
-/* Of the heap's spans those of a mid class: their free lists lead to a bin or its home for good. */
+/* Redirects the free lists of the heap's mid spans, which always lead to the effective free list. */
 static void set_mid_free_lists(hk_slab_t *slabs, void *context) {
   hk_heap_t *heap = context;
   for (unsigned i = 0; i < HK_SUPERSLAB_SLABS; i++) {
@@ -265,7 +231,8 @@ static void set_tiny_free_lists(hk_heap_t *heap) {
   }
 }
 
-/* Every list and every free list goes from one array to the other. False when the purge thread is at the spans. */
+/* Moves every list, and every free list of a span, from one array to the other. Returns false when the purge thread has
+ * claimed the spans. */
 static bool move_lists(hk_heap_t *heap, hk_free_list_t *to) {
   if (!hk_heap_claim_spans(heap)) return false;
   hk_free_list_t *from = hk_load_relaxed(&heap->effective_lists);
@@ -281,7 +248,7 @@ static bool move_lists(hk_heap_t *heap, hk_free_list_t *to) {
   return true;
 }
 
-/* Each heap has random numbers of its own, the same ones each time for the same secret. */
+/* Numbers the sampled heaps: each has random numbers of its own, the same for the same secret. */
 static _Atomic(uint64_t) sampled_heaps;
 
 static hk_sample_countdowns_t *countdowns_of(hk_heap_t *heap) {

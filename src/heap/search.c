@@ -1,6 +1,6 @@
-/* heap/search.c - L4. See search.h. Lists of other threads are read while they change: every link is checked before it
- * is followed; where another thread owns what it leads to, the system reads it, which says so when the memory has gone
- * meanwhile; and no more links are followed than a list can sensibly have. */
+/* heap/search.c - L4. See search.h. The search reads lists of other threads while they change. It checks every link
+ * before it follows it. Where another thread owns the next word, the system reads it, and tells when the memory has
+ * gone meanwhile. The search follows no more links than a list can sensibly have. */
 #include "heap/search.h"
 
 #include "heap/remote.h"
@@ -9,21 +9,21 @@
 #include "os/peek.h"
 #include "space/region_map.h"
 
-/* A whole word, as it is at some moment; its writer stores it plainly. */
+/* Loads a whole word, as it is at some moment. Its writer stores it plainly. */
 #define LOAD_RACY(object) __atomic_load_n((object), __ATOMIC_RELAXED)
 
-/* Chosen: lists are shorter, but for what comes home to a thread that takes nothing. A ring ends here too. */
+/* Chosen: lists are shorter, except the incoming list of a thread that does not collect. A ring ends here too. */
 #define STEPS_MAX (1u << 17)
 
-/* `owner` NULL: whoever owns it. */
+/* Returns whether `block` is a carved block of a span of `owner`; of any heap when that is NULL. */
 static bool is_block_of(const hk_heap_t *owner, const hk_block_t *block) {
   hk_slab_t *slab = hk_slab_of(block);
   if (hk_slab_state(slab) != hk_slab_small) return false;
   return (owner == NULL || hk_load_relaxed(&slab->owner) == owner) && hk_span_has_block(LOAD_RACY(&slab->head), block);
 }
 
-/* Reads a word that belongs to the thread that has `heap`. The caller's own spans stay where they are while it looks;
- * what another thread has it may change, and unmap, at the same moment. */
+/* Reads a word that belongs to the thread that has `heap`. The caller's own spans stay where they are during the
+ * search. Another thread may change and unmap its spans at the same moment. */
 static bool read_word(const hk_heap_t *heap, const void *address, void **word) {
   if (heap != hk_thread_own()) return hk_os_peek(address, word);
   *word = LOAD_RACY((void *const *)address);
@@ -44,13 +44,14 @@ static bool is_on_list(const hk_heap_t *owner, const hk_block_t *list, const hk_
   return false;
 }
 
-/* Whether the list that `head` begins, a variable of the thread that has `heap`, leads to the block. */
+/* Returns whether the list that begins at `head`, a variable of the thread that has `heap`, leads to the block. */
 static bool is_listed(const hk_heap_t *heap, hk_block_t *const *head, const hk_heap_t *owner, const hk_block_t *block) {
   void *first;
   return read_word(heap, head, &first) && is_on_list(owner, first, block);
 }
 
-/* `owner` NULL: whoever it is for. What is on its way to one heap may be of another: its span has moved. */
+/* Returns whether the block is in a batch for `owner`; for any heap when that is NULL. A block in a batch may have
+ * another owner: its span has moved. */
 static bool is_in_outbox(const hk_heap_t *heap, const hk_heap_t *owner, const hk_block_t *block) {
   for (unsigned i = 0; i < HK_OUTBOX_SLOTS; i++) {
     const hk_outgoing_t *batch = &heap->outbox[i];

@@ -7,8 +7,8 @@
 #include "heap/spare.h"
 #include "space/superslab.h"
 
-/* Chosen: a full span is worth allocating from again when this part of its blocks is free, but at most so many: the
- * slow path that takes it up is then shared by enough blocks, and little memory waits. */
+/* Chosen: a full span is worth allocating from again when an eighth of its blocks is free, at most 64.
+ * Then enough blocks share the slow path that takes the span up, and little memory waits. */
 #define WORTH_SHARE 8
 #define WORTH_MAX_BLOCKS 64
 
@@ -18,7 +18,7 @@ static bool is_active(const hk_heap_t *heap, const hk_slab_t *span) {
   return hk_load_relaxed(&heap->state[span->class_index].active) == span;
 }
 
-/* `value` / block size: exact below 2^32, where hk_offset_is_start is (safety.h). */
+/* Returns `value` / block size. Exact below 2^32, where hk_offset_is_start is (safety.h). */
 static unsigned divide_by_block(uint64_t value, uint64_t inverse) {
   return (unsigned)((unsigned __int128)value * inverse >> 64);
 }
@@ -80,7 +80,7 @@ void hk_span_unlink(hk_slab_t *span) {
   hk_list_remove(&span->link);
 }
 
-/* After `live` went down at a mark: the span is empty, or worth allocating from. */
+/* Acts after `live` went down at a mark: the span is empty, or worth allocating from. */
 static void settle(hk_heap_t *heap, hk_slab_t *span) {
   if (span->live == 0) {
     if (hk_list_is_linked(&span->link)) hk_list_remove(&span->link);
@@ -91,21 +91,22 @@ static void settle(hk_heap_t *heap, hk_slab_t *span) {
   arm(span, span->live);
 }
 
-/* As many blocks came back to a sampled heap's open bin as may: those that it has are now all that go unsampled
- * (sample_countdown.h). Where no thread has the heap they go home, so that the span is given back when it is empty. */
+/* Closes an open bin of a sampled heap when as many blocks came back as may: the blocks that the bin has are now all
+ * that go unsampled (sample_countdown.h). In a heap that is drained without its thread they go to the shadow list, so
+ * that the span is given back when it is empty. */
 static void close_bin(hk_heap_t *heap, unsigned class_index) {
   hk_free_list_t *bin = &heap->bin[class_index];
   hk_free_list_t *list = &heap->countdowns->shadow[class_index];
   *list = (hk_free_list_t){.free = HK_LIST_END, .countdown = HK_COUNTDOWN_ACTIVE};
   hk_span_set_open(heap, class_index, false);
-  uint32_t at_home = 0;
+  uint32_t length = 0;
   if (heap->is_visited) {
     list->free = bin->free;
     bin->free = HK_LIST_END;
-    for (const hk_block_t *block = list->free; hk_block_is_intact(block); block = block->next) at_home++;
+    for (const hk_block_t *block = list->free; hk_block_is_intact(block); block = block->next) length++;
   }
-  heap->countdowns->of[class_index].until = at_home;
-  hk_heap_note_length(heap, class_index, at_home);
+  heap->countdowns->of[class_index].until = length;
+  hk_heap_note_length(heap, class_index, length);
 }
 
 static void active_countdown_over(hk_heap_t *heap, unsigned class_index) {
@@ -151,7 +152,7 @@ bool hk_span_active_has_room(const hk_heap_t *heap, unsigned class_index) {
 
 void hk_span_activate(hk_heap_t *heap, hk_slab_t *span) {
   hk_free_list_t *bin = hk_heap_effective_list(heap, span->class_index);
-  HK_ASSERT(bin->free == HK_LIST_END, "what the bin had would be lost");
+  HK_ASSERT(bin->free == HK_LIST_END, "the bin's blocks would be lost");
   bin->free = span->own.free;
   bin->countdown = HK_COUNTDOWN_ACTIVE;
   span->own.free = HK_LIST_END;
@@ -166,7 +167,7 @@ static unsigned worth_of(unsigned capacity) {
   return worth > 0 ? worth : 1;
 }
 
-void hk_span_put_to_rest(hk_heap_t *heap, unsigned class_index, unsigned at_home) {
+void hk_span_put_to_rest(hk_heap_t *heap, unsigned class_index, unsigned list_length) {
   hk_bin_state_t *state = &heap->state[class_index];
   hk_slab_t *span = hk_load_relaxed(&state->active);
   hk_free_list_t *list = hk_heap_effective_list(heap, class_index);
@@ -174,7 +175,7 @@ void hk_span_put_to_rest(hk_heap_t *heap, unsigned class_index, unsigned at_home
   list->free = HK_LIST_END;
   hk_heap_note_length(heap, class_index, 0);
   hk_span_set_free_lists(span, &span->own);
-  span->live = (uint16_t)(carved_of(span) - at_home);
+  span->live = (uint16_t)(carved_of(span) - list_length);
   unsigned capacity = hk_span_capacity(span);
   if (span->live < capacity) {
     hk_list_push_back(&state->partial, &span->link); /* last: memory that was used before goes first */
@@ -182,7 +183,7 @@ void hk_span_put_to_rest(hk_heap_t *heap, unsigned class_index, unsigned at_home
   } else {
     arm(span, worth_of(capacity));
   }
-  hk_store_release(&state->active, NULL); /* last: now it may be drained */
+  hk_store_release(&state->active, NULL); /* last: from now on the span may be drained */
 }
 
 void hk_span_deactivate(hk_heap_t *heap, unsigned class_index) {
@@ -205,18 +206,19 @@ static void put_carved(hk_heap_t *heap, hk_slab_t *span, hk_block_t *list, unsig
   bin->free = list;
 }
 
-/* Where the block of that number starts in a span at `start`. */
+/* Returns where block `index` starts in a span at `start`. */
 HK_INLINE uintptr_t block_start(uintptr_t start, unsigned per_slab, size_t block_bytes, unsigned index) {
   return start + index / per_slab * HK_SLAB_BYTES + index % per_slab * block_bytes;
 }
 
-/* Chosen: what is cut has mostly not been used for long. By the time that a block is linked, so many blocks later, it
- * has come into the processor's cache (measured: docs/design.md, "Carving"). */
+/* Chosen: the memory to carve was mostly not used for long. A block's line is fetched BLOCKS_AHEAD blocks before the
+ * block is linked, and is then in the processor's cache (measured:
+ * docs/experiments/2026-11-23-carving-fetch-ahead.md). */
 #define BLOCKS_AHEAD 16
 
-/* So many blocks, up to this one, of which its slab has `here` and each one before it `per_slab`. From the last to the
- * first: those that are handed out first have come into the cache last. Where a slab ends in a gap, what is fetched may
- * be a little off: that is advice. */
+/* Links `count` blocks, of which the last one starts at `last`. Its slab has `here` of them, each slab before it
+ * `per_slab`. The loop runs from the last to the first, so that the blocks that are handed out first come into the
+ * cache last. Where a slab ends in a gap, a fetch may miss its line: it is only advice. */
 static hk_block_t *link_downwards(uintptr_t last, unsigned count, unsigned here, unsigned per_slab,
                                   size_t block_bytes) {
   const size_t gap = HK_SLAB_BYTES - per_slab * block_bytes, ahead = BLOCKS_AHEAD * block_bytes;
@@ -235,7 +237,7 @@ static hk_block_t *link_downwards(uintptr_t last, unsigned count, unsigned here,
 }
 
 unsigned hk_span_carve(hk_heap_t *heap, hk_slab_t *span, unsigned count) {
-  HK_ASSERT(hk_heap_effective_list(heap, span->class_index)->free == HK_LIST_END, "what the bin had would be lost");
+  HK_ASSERT(hk_heap_effective_list(heap, span->class_index)->free == HK_LIST_END, "the bin's blocks would be lost");
   unsigned carved = carved_of(span);
   unsigned room = hk_span_capacity(span) - carved;
   if (count > room) count = room;

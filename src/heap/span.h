@@ -1,14 +1,14 @@
 /* heap/span.h - L4. A span of blocks of one class, and the life of a tiny class's span within its heap (for mid classes
  * see mid.h).
  *
- *   active:  its bin allocates from it; its free list is the bin
- *   full:    nothing worth allocating from; its free list is its own list; counts down to "worth it again"
- *   partial: in its bin's partial list; counts down to "everything is free"
+ *   active:  its bin allocates from it; its free list is the effective free list of its class
+ *   full:    not worth allocating from; its free list is its own list; counts down to "worth it again"
+ *   partial: in its bin's partial list; counts down to "every block is free"
  *   empty:   leaves the bin: to the heap's spare slabs
  *
- * Only a span that is not active counts: live = live at the mark - (mark - countdown). When an active span runs out,
- * every block that was carved is in use or on its way home, so live starts again from what is carved. All functions are
- * for the thread that has the heap.
+ * Only an inactive span counts: live = live at the mark - (mark - countdown). When an active span runs out, every
+ * carved block is in use or a remote free under way, so live starts again from the number of carved blocks. All
+ * functions are for the thread that has the heap, unless they say otherwise.
  */
 #ifndef HK_HEAP_SPAN_H
 #define HK_HEAP_SPAN_H
@@ -17,47 +17,49 @@
 
 #include "heap/heap.h"
 
-/* A new span for the class, owned by the heap and in no list; NULL when the system refuses. */
+/* Returns a new span for the class, owned by the heap and in no list; NULL when the system refuses. */
 hk_slab_t *hk_span_acquire(hk_heap_t *heap, unsigned class_index);
 
-/* Makes `span`, which is in no list, the one that its bin allocates from. The bin's list is empty before. */
+/* Makes `span` the one that its bin allocates from. Requires a span in no list and an empty bin. */
 void hk_span_activate(hk_heap_t *heap, hk_slab_t *span);
 
-/* Ends that, when the bin's list is exhausted. */
+/* Ends that for the active span of the class. Requires an empty effective free list. */
 void hk_span_deactivate(hk_heap_t *heap, unsigned class_index);
 
-/* The same while the bin's list still has blocks, `at_home` of them, which are the span's own from then on: of a tiny
- * class that nobody allocates from. Not all that were cut. */
-void hk_span_put_to_rest(hk_heap_t *heap, unsigned class_index, unsigned at_home);
+/* The same while the effective free list of a tiny class, which is not in use, still has `list_length` blocks, fewer
+ * than were carved. They move to the span's own list. */
+void hk_span_put_to_rest(hk_heap_t *heap, unsigned class_index, unsigned list_length);
 
-/* Whether `address` is where one of the span's blocks starts that were cut so far. Any thread. */
+/* Returns whether a block of the span that was carved starts at `address`. Any thread. */
 bool hk_span_has_block(const hk_slab_t *span, const void *address);
 
-/* How many blocks there is room for in the span. */
+/* Returns the number of blocks that the span has room for. */
 HK_INLINE unsigned hk_span_capacity(const hk_slab_t *span) {
   return span->slab_count * hk_class_blocks_per_slab(span->class_index);
 }
 
-/* Where the owner's frees into the span go from now on. */
+/* Directs the owner's frees into the span to `free_list` from now on. */
 void hk_span_set_free_lists(hk_slab_t *span, hk_free_list_t *free_list);
 
-/* Of a tiny class of a sampled heap (sample_countdown.h): whether frees go to the bin. What is in the lists stays there. */
+/* Opens or closes the bin of a tiny class of a sampled heap (sample_countdown.h): frees go to it while it is open. The
+ * lists keep their blocks. */
 void hk_span_set_open(hk_heap_t *heap, unsigned class_index, bool is_open);
 
-/* Whether the active span gives blocks yet: to its bin, or by cutting some. */
+/* Returns whether the active span has more blocks to give: in the effective free list, or to be carved. */
 bool hk_span_active_has_room(const hk_heap_t *heap, unsigned class_index);
 
 /* Takes a span out of its bin's partial list. */
 void hk_span_unlink(hk_slab_t *span);
 
-/* Cuts up to `count` new blocks for the bin of an active span; how many there was room for. The bin's list is empty
- * before. */
+/* Carves up to `count` new blocks for the bin of an active span, and returns how many there was room for. Requires an
+ * empty effective free list. */
 unsigned hk_span_carve(hk_heap_t *heap, hk_slab_t *span, unsigned count);
 
 /* Gives up a span that has no block in use and is in no list: its slabs become spare. */
 void hk_span_release(hk_heap_t *heap, hk_slab_t *span);
 
-/* After hk_free_list_push into a tiny class's span said that something is due. `slab` is any slab of the span. */
+/* Acts on a countdown that is over, after hk_free_list_push into a tiny class's span returned true. `slab` is any slab
+ * of the span. */
 void hk_span_countdown_over(hk_heap_t *heap, hk_slab_t *slab);
 
 #endif /* HK_HEAP_SPAN_H */

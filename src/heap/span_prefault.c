@@ -8,19 +8,19 @@
 #include "policy/option.h"
 #include "policy/price.h"
 
-/* Above the balanced price nothing is made resident that may not be used soon. */
+/* Returns whether memory may be prefaulted that may not be used soon: up to the balanced price. */
 static bool may_go_ahead(void) {
   return hk_option.mode <= HK_PRICE_BALANCED && hk_os_page_size() < HK_PREFAULT_PART_BYTES;
 }
 
-/* Whether all pages before the block are resident that lie in the part before `part`. */
+/* Returns whether all pages of the part before `part` that lie before the block are resident. */
 static bool is_part_before_filled(uintptr_t part, uintptr_t block) {
   if (part % HK_SLAB_BYTES == 0) return false;
   uintptr_t before = part - HK_PREFAULT_PART_BYTES, end = hk_align_up(block, hk_os_page_size());
   return end > before && hk_os_resident_bytes((void *)before, end - before) == end - before;
 }
 
-/* Where the last block ends that the slab of `address` has room for. */
+/* Returns the end of the last block that the slab of `address` has room for. */
 static uintptr_t end_of_blocks(uintptr_t address, unsigned class_index) {
   return hk_align_down(address, HK_SLAB_BYTES) + hk_class_blocks_per_slab(class_index) * hk_class_bytes(class_index);
 }
@@ -28,7 +28,7 @@ static uintptr_t end_of_blocks(uintptr_t address, unsigned class_index) {
 void hk_span_prefault(hk_heap_t *heap, unsigned class_index, uintptr_t first, uintptr_t last) {
   bool is_mid = hk_class_is_mid(class_index);
   if (is_mid && !may_go_ahead()) return;
-  /* Cutting writes to each tiny block, and so to each page; of mid blocks whole parts are made resident. */
+  /* Carving writes to each tiny block, and so to each page. Mid blocks are prefaulted in whole parts. */
   size_t page_bytes = hk_os_page_size(), step = is_mid ? HK_PREFAULT_PART_BYTES : page_bytes;
   uintptr_t from = hk_align_up(first, step), to = hk_align_up(last + hk_class_bytes(class_index), step);
   uintptr_t most = hk_align_up(end_of_blocks(last, class_index), page_bytes);

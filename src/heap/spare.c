@@ -30,8 +30,8 @@ static void keep(hk_heap_t *heap, hk_slab_t *head) {
 
 /* ---- The reserve. */
 
-/* Chosen: a heap that grows takes a quarter of what its spans have in advance, so that the locks it takes grow with the
- * logarithm of its size; at most 1 MiB of addresses. */
+/* Chosen: a heap that grows takes a quarter of its spans' slabs ahead, so that the number of locks that it takes grows
+ * with the logarithm of its size; at most 1 MiB of addresses. */
 #define RESERVE_SHARE 4
 #define RESERVE_MOST 16
 
@@ -41,7 +41,8 @@ static size_t reserve_slabs(hk_heap_t *heap) {
   return share < room() ? share : room();
 }
 
-/* From its top end, as spans are taken from superslabs. */
+/* Takes slabs from the reserve's top end, as spans are taken from superslabs. Returns NULL when the reserve is too
+ * short. */
 static hk_slab_t *carve_reserve(hk_heap_t *heap, unsigned slab_count) {
   hk_slab_t *reserve = heap->reserve;
   if (reserve == NULL || reserve->slab_count < slab_count) return NULL;
@@ -57,13 +58,13 @@ static hk_slab_t *carve_reserve(hk_heap_t *heap, unsigned slab_count) {
 /* ---- Giving back. */
 
 static void flush(hk_heap_t *heap, hk_slab_t *reserve) {
-  hk_list_t ranges;
-  hk_list_init(&ranges);
+  hk_list_t rows;
+  hk_list_init(&rows);
   for (unsigned i = 1; i <= HK_RUN_MAX_SLABS && spare_slabs(heap) > 0; i++) {
-    for (hk_slab_t *head; (head = hk_spare_take(heap, i)) != NULL;) hk_list_push_back(&ranges, &head->link);
+    for (hk_slab_t *head; (head = hk_spare_take(heap, i)) != NULL;) hk_list_push_back(&rows, &head->link);
   }
-  if (reserve != NULL) hk_list_push_back(&ranges, &reserve->link);
-  if (!hk_list_is_empty(&ranges)) hk_superslab_release_all(&ranges);
+  if (reserve != NULL) hk_list_push_back(&rows, &reserve->link);
+  if (!hk_list_is_empty(&rows)) hk_superslab_release_all(&rows);
 }
 
 void hk_spare_flush(hk_heap_t *heap) {
@@ -73,7 +74,8 @@ void hk_spare_flush(hk_heap_t *heap) {
   hk_heap_check_spare(heap);
 }
 
-/* One that is too short for a span is not for every one. */
+/* Puts the rest of the reserve among the spare rows: too short for this span, it may serve another. When there is no
+ * room, gives all rows and the rest to the superslabs. */
 static void keep_reserve(hk_heap_t *heap) {
   if (heap->reserve == NULL) return;
   if (spare_slabs(heap) + heap->reserve->slab_count > room()) {

@@ -25,7 +25,8 @@ static hk_slab_t *first_partial(const hk_heap_t *heap, unsigned class_index) {
 static void move_partial(hk_heap_t *to, hk_heap_t *from, hk_slab_t *span) {
   hk_bin_state_t *source = &from->state[span->class_index];
   hk_bin_state_t *target = &to->state[span->class_index];
-  if (hk_load_relaxed(&source->active) == span) { /* a mid class's can be both: it is cut on */
+  /* A mid class's span can be both: the next blocks are carved from it. */
+  if (hk_load_relaxed(&source->active) == span) {
     hk_store_release(&source->active, NULL);
     hk_store_release(&target->active, span);
   }
@@ -34,7 +35,7 @@ static void move_partial(hk_heap_t *to, hk_heap_t *from, hk_slab_t *span) {
   hk_list_push_front(&target->partial, &span->link);
 }
 
-/* A tiny class's active span goes with what its bin has; a mid class's is no more than where to cut next. */
+/* A tiny class's active span moves with its bin's blocks. A mid class's is only the span to carve from next. */
 static void move_active(hk_heap_t *to, hk_heap_t *from, unsigned class_index) {
   hk_slab_t *span = hk_load_relaxed(&from->state[class_index].active);
   hk_free_list_t *source = hk_heap_effective_list(from, class_index);
@@ -56,7 +57,7 @@ static void move_active(hk_heap_t *to, hk_heap_t *from, unsigned class_index) {
 }
 
 static bool move_span(hk_heap_t *to, hk_heap_t *from, unsigned class_index) {
-  if (hk_class_is_mid(class_index)) hk_mid_spill(from, class_index, 0); /* nothing of the span stays in its bin */
+  if (hk_class_is_mid(class_index)) hk_mid_spill(from, class_index, 0); /* so that the bin has no block of the span */
   hk_slab_t *partial = first_partial(from, class_index);
   if (partial != NULL) {
     move_partial(to, from, partial);
@@ -71,7 +72,8 @@ static bool move_span(hk_heap_t *to, hk_heap_t *from, unsigned class_index) {
   return true;
 }
 
-/* Another node's memory is no better than new memory of the own one, which is nearer (docs/design.md). */
+/* Returns whether a steal from the idle heap pays. Another node's spans are no better than new memory of the own node,
+ * which is nearer (docs/experiments/2026-11-20-memory-nodes.md). */
 static bool is_worth_it(hk_heap_t *heap, unsigned class_index) {
   if (!hk_heap_offers(heap, class_index)) return false;
   return hk_node_is_only_one() || hk_load_relaxed(&heap->node) == hk_node_current();

@@ -12,15 +12,15 @@
 
 HK_THREAD_LOCAL hk_heap_variable_t hk_thread_heap = HK_EMPTY_HEAP;
 
-/* A heap is kept only by a thread whose exit handler is still to come. After it, destructors of other libraries may
- * allocate, and glibc frees the memory of cached stacks when all destructors have run: nothing tells which call is the
- * last. A thread of a bare clone has no exit handler at all. */
+/* Whether the thread's exit handler is still to come. Only such a thread keeps a heap. After the handler, destructors
+ * of other libraries may allocate, and glibc frees the memory of cached stacks when all destructors have run: nothing
+ * tells which call is the last. A thread of a bare clone has no exit handler at all. */
 typedef enum { not_known, has_end, is_without_heap } prospect_t;
 static HK_THREAD_LOCAL uint8_t prospect; /* prospect_t */
 
-/* Chosen: a thread that may be ending frees so many blocks without a heap. When all destructors have run, glibc frees
- * the memory of cached stacks beyond 40 MiB: a heap that is attached then stays attached for ever. Of stacks of 16 KiB
- * that is 2,560. */
+/* Chosen: frees that a thread that may be ending makes without a heap. When all destructors have run, glibc frees the
+ * memory of cached stacks beyond 40 MiB, which is 2,560 stacks of 16 KiB. A heap that is attached then stays attached
+ * for ever. */
 #define FREES_WITHOUT_HEAP 4096
 static HK_THREAD_LOCAL uint16_t free_count;
 
@@ -43,14 +43,14 @@ void hk_thread_go_without_heap(void) {
 
 /* ---- Another thread may take the heap (attachment.h). */
 
-/* Chosen: a thread that lost its heap so often, and came for another one, is left alone 64 times as long as at
- * first. */
+/* Chosen: doublings of the time after which a thread's heap is detached, one for each heap that the thread lost before
+ * it took another; at most 64 times the first. */
 #define PATIENCE_MOST 6
 
-/* How often that was. */
+/* The number of these doublings. */
 static HK_THREAD_LOCAL uint8_t losses;
 
-/* NULL: another thread has it. */
+/* Returns the heap that the thread had last if it is still its own; NULL when it had none or another thread has it. */
 static hk_heap_t *take_up(void) {
   if (!has_attached || !hk_attachment_take_up(&known_heap->attachment, &hk_thread_heap)) return NULL;
   hk_store_relaxed(&hk_thread_heap, known_heap);
@@ -90,8 +90,8 @@ bool hk_thread_frees_without_heap(hk_heap_t *owner) {
 
 /* ---- Slow paths. */
 
-/* Goes on with the heap that the thread had last, or of whose blocks it has freed the first one: most of the blocks
- * that it frees are that one's. */
+/* Attaches the heap that the thread had last, or that owns the first block that it freed: most of the blocks that it
+ * frees are likely that heap's. Returns NULL when it is not idle. */
 static hk_heap_t *take_known(void) {
   if (known_heap == NULL) return NULL;
   hk_thread_follow(known_heap);
@@ -136,7 +136,7 @@ void hk_thread_let_go(hk_heap_t *heap) {
   hk_heap_unload(heap);
   hk_heap_begin_small(heap);
   hk_heap_leave(heap);
-  hk_remote_give_back(heap); /* which takes up what came home */
+  hk_remote_give_back(heap); /* drains the heap if remote frees came meanwhile */
 }
 
 void hk_thread_on_exit(void) {
@@ -145,7 +145,7 @@ void hk_thread_on_exit(void) {
   if (heap == HK_EMPTY_HEAP) heap = take_up();
   has_attached = false;
   if (heap == NULL) return;
-  hk_heap_enter(heap); /* first: somebody has it, whenever a signal handler forks */
+  hk_heap_enter(heap); /* first: the heap is in use, whenever a signal handler forks */
   hk_attachment_hide(&heap->attachment);
   hk_store_relaxed(&hk_thread_heap, HK_EMPTY_HEAP);
   hk_thread_let_go(heap);

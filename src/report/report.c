@@ -28,7 +28,7 @@ static void name_in_words(char *words, const char *name) {
   words[i] = '\0';
 }
 
-/* Programs may still read a figure by its earlier name. The parts have none in JSON: their sum is the resident memory. */
+/* Programs may still read a figure by its earlier name. Parts have none in JSON: their sum is the resident memory. */
 static const char *old_name(const hk_form_t *form, const char *section, const char *name) {
   bool is_told = form == &hk_form_json && strcmp(section, "parts") != 0;
   return is_told ? hk_old_figure_name(section, name) : NULL;

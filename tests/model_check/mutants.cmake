@@ -250,7 +250,7 @@ hk_add_model_mutant(attachment_emptied_relaxed end_and_take heap/attachment.c
   "data race"
 )
 hk_add_model_mutant(attachment_end_without_wait end_and_take heap/attachment.c
-  "hk_os_wait((const uint32_t *)&attachment->word, word); /* for end_examination */" "return;"
+  "hk_os_wait((const uint32_t *)&attachment->word, word); /* end_examination wakes it */" "return;"
   "data race"
 )
 hk_add_model_mutant(attachment_end_wakes_nobody end_and_take heap/attachment.c

@@ -102,14 +102,14 @@ struct Spans {
 HK_FRESH_TEST(HeapInvariantDeathTest, Descriptors) {
   Spans at;
   EXPECT_WALK_NOTICES(at.mid->carved += 1000, "no more is carved than there is room for");
-  EXPECT_WALK_NOTICES(hk_slab_set_state(at.full, hk_slab_free), "each slab of a span says so");
+  EXPECT_WALK_NOTICES(hk_slab_set_state(at.full, hk_slab_free), "each slab of a span is in the state small");
   EXPECT_WALK_NOTICES(at.partial->head = at.full, "each slab of a span knows its head");
   EXPECT_WALK_NOTICES(hk_store_relaxed(&at.other_mid->owner, nullptr), "each slab of a span has the span's owner");
   EXPECT_WALK_NOTICES(at.full->free_list = &at.heap->bin[kTiny], "an inactive span's frees go to itself");
   EXPECT_WALK_NOTICES(at.active->free_list = &at.active->own, "an active span's frees go to its bin");
   EXPECT_WALK_NOTICES(hk_span_set_free_lists(at.other_mid, &at.other_mid->own), "a mid span's frees go to its bin");
   ASSERT_GT(at.mid->slab_count, 1);
-  EXPECT_WALK_NOTICES(at.mid[1].free_list = &at.mid->own, "each slab of a span has the span's sink");
+  EXPECT_WALK_NOTICES(at.mid[1].free_list = &at.mid->own, "each slab of a span has the span's free list");
   EXPECT_WALK_NOTICES(at.mid[1].class_index--, "each slab of a span has the span's class");
   at.Walk();
 }
@@ -130,7 +130,7 @@ HK_FRESH_TEST(HeapInvariantDeathTest, CountsOfSpans) {
   EXPECT_WALK_NOTICES((at.full->own.mark = 60000, at.full->live = 1), "no more blocks come back than went out");
   EXPECT_WALK_NOTICES(at.full->live = at.full->carved + 1, "no more blocks are in use than were carved");
   EXPECT_WALK_NOTICES((at.partial->own.countdown--, at.partial->own.mark--),
-                      "a partial span is due when every block is home");
+                      "a partial span is due when all its blocks are free");
   EXPECT_WALK_NOTICES(at.mid->live++, "a span's list is as long as its counts say");
   EXPECT_WALK_NOTICES(hk_list_remove(&at.mid->link), "a mid span is partial while its list has blocks");
   EXPECT_WALK_NOTICES(
@@ -219,6 +219,7 @@ struct Sampled {
     list->free = blocks[0]->next;
     hk_block_unseal(blocks[0]);
     Cut()->until = 100000; /* far beyond the list: the bin is opened */
+    hk_sample_countdown_count(heap, kTiny);
     hk_sample_countdown_next_piece(heap, kTiny);
   }
   hk_sample_countdown_t *Cut() { return &heap->countdowns->of[kTiny]; }
@@ -231,7 +232,7 @@ HK_FRESH_TEST(HeapInvariantDeathTest, AnOpenBinHasWhatWasCounted) {
   EXPECT_NOTICED(at.Cut()->at_mark = 0, hk_heap_check_class(at.heap, kTiny),
                  "an open bin has at most what it was given and what came back");
   EXPECT_NOTICED(hk_store_relaxed(&at.heap->effective_lists, at.heap->bin + 1),
-                 (MakeDue(at.heap), hk_heap_check(at.heap)), "a heap's home is one of its own");
+                 (MakeDue(at.heap), hk_heap_check(at.heap)), "a heap's effective lists are its own");
 }
 
 HK_FRESH_TEST(HeapInvariantDeathTest, AClosedBinsHomeIsCounted) {
@@ -242,7 +243,7 @@ HK_FRESH_TEST(HeapInvariantDeathTest, AClosedBinsHomeIsCounted) {
   ASSERT_FALSE(at.Cut()->is_open.load());
   ASSERT_NE(at.heap->bin[kTiny].free, HK_LIST_END);
   EXPECT_NOTICED(at.Cut()->at_mark++, hk_heap_check_class(at.heap, kTiny),
-                 "a closed bin's home is as long as it has counted");
+                 "a closed bin's effective free list is as long as it has counted");
   EXPECT_NOTICED({}, hk_heap_give_back(at.heap), "a heap that is given back has nothing in closed bins");
   hk_sample_countdown_recall(at.heap);
   hk_heap_give_back(at.heap);
@@ -259,8 +260,8 @@ HK_FRESH_TEST(HeapInvariantDeathTest, SpareSlabs) {
   for (int i = 0; i < 2; i++) (void)SpareRun(heap, heads[i]);
   hk_slab_t *kept = heads[0];
   EXPECT_NOTICED(heap->spare_slabs++, SpareRun(heap, last), "the count of spare slabs is how many there are");
-  EXPECT_NOTICED(kept->slab_count++, SpareRun(heap, last), "a spare range is in the list of its length");
-  EXPECT_NOTICED(hk_slab_set_state(kept + 1, hk_slab_run), SpareRun(heap, last), "a spare slab says that it is free");
+  EXPECT_NOTICED(kept->slab_count++, SpareRun(heap, last), "a spare row is in the list of its length");
+  EXPECT_NOTICED(hk_slab_set_state(kept + 1, hk_slab_run), SpareRun(heap, last), "a spare slab is in the state free");
   EXPECT_NOTICED(hk_store_relaxed(&kept->owner, heap), SpareRun(heap, last), "a spare slab has no owner");
   EXPECT_NOTICED(kept->link.next->previous = kept->link.next, SpareRun(heap, last), "a list of spare slabs is whole");
   hk_slab_t none = {};
@@ -288,7 +289,7 @@ HK_FRESH_TEST(HeapInvariantDeathTest, Outboxes) {
   EXPECT_NOTICED(batch->last = nullptr, hk_heap_check(heap), "a batch has blocks");
   EXPECT_NOTICED({}, hk_heap_give_back(heap), "a heap that is given back has sent its batches");
   hk_remote_flush(heap);
-  EXPECT_NOTICED(heap->is_visited = true, hk_heap_give_back(heap), "a heap that is given back is not tended");
+  EXPECT_NOTICED(heap->is_visited = true, hk_heap_give_back(heap), "a heap that is given back is not visited");
   hk_heap_give_back(heap);
 }
 
@@ -298,10 +299,10 @@ HK_FRESH_TEST(HeapInvariantDeathTest, WhatIsRescuedIsCounted) {
   purge_drain_driver::Heaps heaps;
   FullSpan full(heaps.owner, kMid);
   heaps.Send(full.blocks);
-  EXPECT_NOTICED(hk_slab_set_state(full.span, hk_slab_free), Rescue(), "what is drained is a span");
+  EXPECT_NOTICED(hk_slab_set_state(full.span, hk_slab_free), Rescue(), "a drained span has its own head and state");
   ASSERT_GT(full.span->slab_count, 1);
   EXPECT_NOTICED(hk_store_relaxed(&full.span[1].owner, heaps.other), Rescue(),
-                 "a drained span is the heap's whose blocks came home");
+                 "a drained span is owned by the heap of the chain");
   Rescue();
   EXPECT_TRUE(IsGivenBack(full.span, hk_class_span_slabs(kMid)));
 }
@@ -315,7 +316,7 @@ HK_FRESH_TEST(HeapInvariantDeathTest, ABlockInUseIsNotRescued) {
   ASSERT_EQ(full.span->came_home_round, 1u);
   heaps.Send(Blocks(full.blocks.begin() + 2, full.blocks.end()));
   EXPECT_NOTICED((full.span->came_home_round = 2, full.span->came_home = 1), Rescue(),
-                 "each block that came home is put back, or of a drained span");
+                 "each block of the chain is put back, or of a drained span");
   Rescue();
 }
 

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Sets up what ./hakmem needs, once: the library (make lib) and build/venv with cli/requirements.txt. Says so on stderr.
+# Sets up ./hakmem, once: the library (make lib) and build/venv with cli/requirements.txt. Says so on stderr.
 #
-#   cli/prepare.sh READY     READY is written to build/venv/.hakmem when all is there; ./hakmem compares it
+#   cli/prepare.sh READY     READY is written to build/venv/.hakmem at the end; ./hakmem compares it
 #
 # tools/bootstrap.sh keeps its test tools in the same build/venv, and may make it anew: then this runs once more.
 set -eu
@@ -15,7 +15,7 @@ die() {
   exit 1
 }
 
-# The program's variables are not ours: a preload would run in pip and in the compiler, PYTHONHOME would break our Python.
+# These variables are the program's: a preload would run in pip and in the compiler, PYTHONHOME would break this Python.
 unset LD_PRELOAD PYTHONHOME PYTHONPATH MAKEFLAGS MFLAGS MAKELEVEL || true
 
 # Two first uses at the same time wait for each other.
@@ -28,12 +28,12 @@ fi
 
 build_library() {
   say "building the library (make lib)"
-  # What is missing to build is installed where that is allowed, as `make run` does.
+  # Installs missing build tools where that is allowed, as `make run` does.
   tools/bootstrap.sh run && make lib || die "the library could not be built: see above"
 }
 
-# The interpreter behind a name, if it is one (`python3` may be a version manager's shell script), recent enough, and can
-# make virtual environments.
+# The interpreter behind a name, if it is one (`python3` may be a version manager's shell script), recent enough, and
+# able to make virtual environments.
 real_python() {
   "$1" -c '
 import sys, venv, ensurepip
@@ -54,9 +54,10 @@ apt_install() {
   command -v apt-get >/dev/null 2>&1 || return 1
   if [ "$(id -u)" = 0 ]; then as_root=; elif sudo -n true 2>/dev/null; then as_root="sudo -n"; else return 1; fi
   say "installing $*"
-  $as_root env DEBIAN_FRONTEND=noninteractive apt-get -y -q install --no-install-recommends "$@" >/dev/null 2>&1 && return
+  install="$as_root env DEBIAN_FRONTEND=noninteractive apt-get -y -q install --no-install-recommends"
+  $install "$@" >/dev/null 2>&1 && return
   $as_root apt-get -qq update || true
-  $as_root env DEBIAN_FRONTEND=noninteractive apt-get -y -q install --no-install-recommends "$@"
+  $install "$@"
 }
 
 make_venv() {
@@ -100,7 +101,7 @@ install_packages() {
 [ "$(cat "$venv/.hakmem" 2>/dev/null)" != "$ready" ] || exit 0
 "$venv/bin/python" -I -c 'import pip' 2>/dev/null || make_venv
 install_packages
-# What lets this Python find the package: a line with its folder.
+# A line with its folder lets this Python find the package.
 site=$("$venv/bin/python" -I -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 printf '%s\n' "$PWD/cli" >"$site/hakmem-checkout.pth"
 "$venv/bin/python" -I -c 'import hakmem' || die "the package in cli/ cannot be imported: see above"

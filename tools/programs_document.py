@@ -1,4 +1,4 @@
-"""docs/tested-programs.md, out of what tools/real_programs.py has run."""
+"""Writes docs/tested-programs.md from the results of tools/real_programs.py."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def line_of(program: Program, verdict: Verdict) -> str:
 
 HEADER = """# Tested programs
 
-Programs of Debian and others, under glibc's malloc and under hakmem. A run is the same when its exit status and its
-output are those under glibc. Resident memory is the peak of the row's largest process (ru_maxrss), in MiB: the
-median of the runs.
+These programs of Debian and others were run under glibc's malloc and under hakmem. A run is the same when its exit
+status and its output are those under glibc. Resident memory is the peak of the row's largest process (ru_maxrss), in
+MiB: the median of the runs.
 
 ld.so reports for each row that `malloc` and `free` are bound to hakmem. `make programs` runs the rows, names the
 packages that are missing (`make programs INSTALL=1` installs them), and writes this file.
@@ -40,8 +40,8 @@ packages that are missing (`make programs INSTALL=1` installs them), and writes 
 NOT_REACHED = """
 ## Programs that a preloaded malloc does not reach
 
-They run as without it. The same holds for setuid programs and those with file capabilities, where ld.so ignores the
-preload, and for Go programs without cgo, which have an allocator and system calls of their own.
+These programs run as without the preload. So do setuid programs and those with file capabilities, where ld.so ignores
+the preload, and Go programs without cgo, which have an allocator and system calls of their own.
 
 """
 
@@ -59,8 +59,9 @@ def write(file: Path, programs: list[Program], results: dict[str, Verdict]) -> N
     ratios = [verdict.ours_kib / verdict.plain_kib for _, verdict in served if verdict.plain_kib]
     lines.append(
         f"- {len(good)} of {len(served)} programs gave the same result in every run, "
-        f"{sum(one.runs >= WANTED_RUNS for one in good)} of them in {WANTED_RUNS} runs or more; memory is "
-        f"{statistics.geometric_mean(ratios):.2f} times glibc's in the geometric mean, {max(ratios):.2f} at the most.\n"
+        f"{sum(one.runs >= WANTED_RUNS for one in good)} of them in {WANTED_RUNS} runs or more.\n"
+        f"- Memory is {statistics.geometric_mean(ratios):.2f} times glibc's in the geometric mean, "
+        f"{max(ratios):.2f} at the most.\n"
     )
     for group in dict.fromkeys(one.group for one, _ in served):
         lines.append(f"\n## {group}\n\n| program | version | what | same | glibc | hakmem | times |\n")

@@ -1,3 +1,3 @@
-"""The command line tool of hakmem: run a program under it, and measure it beside other allocators."""
+"""The command line tool of hakmem: runs a program under it, and measures it beside other allocators."""
 
 __version__ = "0.1.0"

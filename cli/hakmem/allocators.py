@@ -22,33 +22,33 @@ _DISTRIBUTED = {
     "mimalloc-3": "libmimalloc.so.3",
     "tcmalloc_minimal": "libtcmalloc_minimal.so.4",
 }
-# How the notes begin of what the distribution packages, here and in bench/peers/peers.toml.
+# Notes on the distribution's packages begin so, here and in bench/peers/peers.toml.
 _OF_DISTRIBUTION = "the distribution's"
-# Another name of a distributed one, which counts as long as `make peers` does not take it.
+# Another name of a distributed allocator. It counts unless `make peers` uses it.
 _ALIASES = {"tcmalloc": "tcmalloc_minimal"}
 
 
 @dataclass(frozen=True)
 class Allocator:
-    """One that programs can be run under. Without a library it is the C library's own."""
+    """An allocator that programs can run under. Without a library it is the C library's own."""
 
     name: str
     library: Optional[str]
     version: Optional[str] = None
     notes: str = ""
-    # Compared only when it is named.
+    # Compared only when the user names it.
     on_request: bool = False
-    # The option HAKMEM_MODE, of one of ours that is to run with it.
+    # The value of HAKMEM_MODE for an entry of hakmem that runs in a mode.
     mode: Optional[str] = None
 
     @property
     def variables(self) -> Tuple[Tuple[str, str], ...]:
-        """What its programs find in their environment, besides the preload."""
+        """Returns the variables of its programs, besides the preload."""
         return ((MODE_VARIABLE, self.mode),) if self.mode is not None else ()
 
     @property
     def is_ours(self) -> bool:
-        """Whether options of hakmem mean something to it."""
+        """Whether it reads the options of hakmem."""
         return self.name.partition(_MODE_MARK)[0] in (HAKMEM, HAKMEM_FAST)
 
     def describe(self) -> str:
@@ -76,7 +76,7 @@ def choose(names: Optional[str], base: str, with_older: bool = True) -> List[All
         wanted = [name for name, allocator in known.items() if not allocator.on_request and name not in older]
         if HAKMEM not in known:
             raise Failure(
-                "libhakmem.so was not found: build it with `make lib`, or name what to compare by --allocators"
+                "libhakmem.so was not found: build it with `make lib`, or name the allocators by --allocators"
             )
     else:
         wanted = [name.strip() for name in names.split(",") if name.strip()]
@@ -90,12 +90,12 @@ def choose(names: Optional[str], base: str, with_older: bool = True) -> List[All
 
 
 def name_in_mode(mode: str) -> str:
-    """What hakmem is called that runs in this mode."""
+    """The name of hakmem in this mode."""
     return f"{HAKMEM}{_MODE_MARK}{mode}"
 
 
 def with_modes(allocators: Sequence[Allocator], modes: Sequence[str]) -> List[Allocator]:
-    """The same, and hakmem once more in each mode."""
+    """Adds hakmem in each mode."""
     ours = next((allocator for allocator in allocators if allocator.name == HAKMEM), None)
     if ours is None:
         raise Failure(f"--cost needs {HAKMEM} among the allocators", EXIT_USAGE)
@@ -107,7 +107,7 @@ def with_modes(allocators: Sequence[Allocator], modes: Sequence[str]) -> List[Al
 
 
 def older_versions(allocators: Iterable[Allocator]) -> List[str]:
-    """What the distribution has of allocators that were also built from newer sources."""
+    """The distribution's versions of allocators that were also built from newer sources."""
     everyone = list(allocators)
     built = [one.name for one in everyone if not one.notes.startswith(_OF_DISTRIBUTION)]
     distributed = [one.name for one in everyone if one.notes.startswith(_OF_DISTRIBUTION)]
@@ -131,7 +131,7 @@ def _ours() -> Sequence[Allocator]:
 
 
 def _peers() -> Sequence[Allocator]:
-    """What build/peers/peers.json lists. What is gone since, or is not understood, is left out with a message."""
+    """Returns the entries of build/peers/peers.json. A missing or invalid entry is left out with a message."""
     root = paths.checkout()
     listing = root / "build" / "peers" / "peers.json" if root is not None else None
     if listing is None or not listing.is_file():
@@ -140,7 +140,7 @@ def _peers() -> Sequence[Allocator]:
         entries = json.loads(listing.read_text(encoding="utf-8"))
         peers = [_peer(entry, listing.parent) for entry in entries]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise Failure(f"{listing} is not understood ({error}): make it anew with `make peers`", EXIT_CANNOT) from None
+        raise Failure(f"{listing} is invalid ({error}): make it anew with `make peers`", EXIT_CANNOT) from None
     for peer in peers:
         if peer.library is not None and not Path(peer.library).is_file():
             say(f"left out: {peer.name}, its library {peer.library} is gone (`make peers` builds it)")

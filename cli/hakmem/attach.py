@@ -1,7 +1,7 @@
-"""Asks a running program on hakmem what it holds, whatever it was started with.
+"""Requests answers from a running program on hakmem. The program needs no option for it.
 
-A signal makes the library listen on a socket that only the same user and root may use (docs/cli.md). Who listens already is
-asked without one.
+A signal makes the library listen on a socket that only the same user and root may use (docs/cli.md). A process that
+listens already needs no signal.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _LONGEST_HEAD = 512
 
 
 class Refused(Failure):
-    """The process answers, but not this."""
+    """The process refused the request."""
 
 
 class _Lost(Exception):
-    """The connection is of no use."""
+    """The connection cannot be used."""
 
 
 class Attached:
-    """A connection to one process. Requests one after the other, by one thread."""
+    """A connection to one process. One thread sends one request after the other."""
 
     def __init__(self, process: Watched, connection: socket.socket) -> None:
         self.process = process
@@ -51,7 +51,7 @@ class Attached:
         return self.process.pid
 
     def ask(self, command: str, seconds: float = ANSWER_SECONDS) -> bytes:
-        """The answer; a Refused with the process's own words; or a Failure when there is none."""
+        """Returns the answer. Raises Refused with the process's own words, or Failure when no answer comes."""
         try:
             return self._ask(command, seconds)
         except _Lost:
@@ -60,14 +60,14 @@ class Attached:
             raise Failure(f"process {self.pid} ({self.process.name}) gives no answer") from None
 
     def greet(self, seconds: float) -> bool:
-        """Whether somebody is there who knows our language."""
+        """Whether the other end speaks the protocol."""
         try:
             return self._ask("protocol", seconds) == _PROTOCOL
         except _Lost:
             return False
 
     def close(self) -> None:
-        """Ends the connection, and the process's listening where nobody else is there."""
+        """Ends the connection. The process stops listening when its last client leaves."""
         with contextlib.suppress(OSError):
             self._connection.sendall(b"end\n")
         self._connection.close()
@@ -113,7 +113,7 @@ class Attached:
 
 
 def attach(pid: int, seconds: float = ANSWER_SECONDS) -> Attached:
-    """A connection to this process, or a Failure that says what is in the way, after so many seconds if it keeps silent."""
+    """Returns a connection to this process, or raises a Failure with the reason, after a time limit at the latest."""
     process = Watched(pid)
     found = _find(process)
     end = time.monotonic() + seconds
@@ -134,13 +134,13 @@ def attach(pid: int, seconds: float = ANSWER_SECONDS) -> Attached:
 
 def _why_silent(process: Watched) -> str:
     return (
-        f"process {process.pid} ({process.name}) does not answer to signal {process.signal}: the program may have taken the "
-        "signal for itself, or may not be allowed a thread or a socket (limits, a sandbox)"
+        f"process {process.pid} ({process.name}) does not answer to signal {process.signal}: the program may have "
+        "taken the signal for itself, or may not be allowed a thread or a socket (limits, a sandbox)"
     )
 
 
 def _find(process: Watched) -> Optional[Attached]:
-    """Who listens under one of the names."""
+    """Connects to the process that listens under one of the names."""
     for turn in range(_NAME_COUNT):
         name = f"\0hakmem/{process.own_pid}" + (f".{turn}" if turn else "")
         connection = _connect(process, name)
@@ -171,7 +171,7 @@ def _connect(process: Watched, name: str) -> Optional[socket.socket]:
 
 
 def _is_process(connection: socket.socket, process: Watched) -> bool:
-    """Names are free for all: that of who listens is the kernel's word."""
+    """Any process can take a name; the kernel tells which process listens."""
     peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     pid, user, _ = struct.unpack("3i", peer)
     return (pid, user) == (process.pid, process.user)
@@ -188,13 +188,13 @@ def _new_socket(process: Watched) -> socket.socket:
     thread.join()
     if not made:
         raise Failure(
-            f"process {process.pid} ({process.name}) is in another network namespace: ask it from there, or as root"
+            f"process {process.pid} ({process.name}) is in another network namespace: run the command there, or as root"
         )
     return made[0]
 
 
 def _make_socket_in(pid: int, made: List[socket.socket]) -> None:
-    """In a thread of its own, for the namespace is the thread's."""
+    """Runs in a thread of its own, because a namespace belongs to a thread."""
     try:
         with open(f"/proc/{pid}/ns/net", "rb") as namespace:
             if ctypes.CDLL(None).setns(namespace.fileno(), _CLONE_NEWNET) == 0:

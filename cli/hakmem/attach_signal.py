@@ -1,4 +1,4 @@
-"""The signal by which the library is asked to listen: its default, and HAKMEM_ATTACH_SIGNAL, read as the library reads it
+"""The signal that makes the library listen: its default, and HAKMEM_ATTACH_SIGNAL, read as the library reads it
 (src/policy/option_value.c)."""
 
 from __future__ import annotations
@@ -6,11 +6,21 @@ from __future__ import annotations
 VARIABLE = "HAKMEM_ATTACH_SIGNAL"
 DEFAULT = 58
 _HIGHEST = 64
-_NAMES = {"none": 0, "hup": 1, "sighup": 1, "usr1": 10, "sigusr1": 10, "usr2": 12, "sigusr2": 12, "winch": 28, "sigwinch": 28}  # fmt: skip
+_NAMES = {
+    "none": 0,
+    "hup": 1,
+    "sighup": 1,
+    "usr1": 10,
+    "sigusr1": 10,
+    "usr2": 12,
+    "sigusr2": 12,
+    "winch": 28,
+    "sigwinch": 28,
+}
 
 
 def number(text: str) -> int:
-    """Which one the variable's text means; 0 is none. What makes no sense is as if it were not set."""
+    """Returns the signal that the variable's text means; 0 is none. An invalid text counts as unset."""
     word = text.lower()
     found = _NAMES.get(word, int(word) if word.isascii() and word.isdigit() else DEFAULT)
     return found if found <= _HIGHEST else DEFAULT

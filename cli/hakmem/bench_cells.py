@@ -16,7 +16,7 @@ def number_cell(value: Optional[float]) -> str:
 
 
 def ratio_cell(ratio: Optional[Ratio]) -> str:
-    """With its interval."""
+    """A ratio with its interval."""
     return "–" if ratio is None else f"{ratio.value:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]"
 
 
@@ -26,7 +26,7 @@ def short_cell(ratio: Optional[Ratio]) -> str:
 
 
 def marked(text: str) -> str:
-    """A verdict; a loss stands out."""
+    """A verdict, with a loss in bold."""
     return f"**{text}**" if text == LOSES else text
 
 
@@ -36,7 +36,7 @@ def matrix(
     of: Optional[Sequence[str]] = None,
     with_floor: bool = False,
 ) -> List[str]:
-    """A row a workload, a column an allocator, and the means below. `of`: which allocators; default all."""
+    """A row for each workload, a column for each allocator, and the means below. `of`: the allocators; default all."""
     names = results.names if of is None else of
     head = [*names, *(["floor"] if with_floor else [])]
     lines = [f"| workload | {' | '.join(head)} |", f"|---|{'--:|' * len(head)}"]

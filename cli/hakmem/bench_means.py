@@ -1,4 +1,4 @@
-"""The geometric means of one run of the standard set, out of its JSON: a stored run and a new one are read the same way."""
+"""The geometric means of one run of the standard set, from its JSON, of a stored run or a new one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ Document = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Means:
-    """Of each allocator: time to the best peer's and peak resident memory to the median peer's, over the same workloads."""
+    """Of each allocator: time to the best peer's and peak resident memory to the median peer's, over the same
+    workloads."""
 
     places: Dict[str, Tuple[float, float]]
     workload_count: int
@@ -28,7 +29,7 @@ class Means:
 
 
 def read(name: str) -> Document:
-    """A file of results, or the latest in a folder; one with prices is no run of the standard set."""
+    """Returns a file of results, or the latest of a folder. A file with prices is no run of the standard set."""
     path = Path(name)
     files = sorted(path.glob("*.json")) if path.is_dir() else [path]
     documents = [_load(file) for file in files]
@@ -51,13 +52,16 @@ def _load(file: Path) -> Document:
 
 
 def of_results(results: Results) -> Means:
-    """Of a run that has just ended; without a place where no workload was ended by every allocator."""
+    """The means of a run that has just ended; empty where no workload ended under every allocator."""
     document = json.loads(bench_report.as_json(results))
     return means(document) or Means({}, 0, document["settings"])
 
 
 def means(document: Document) -> Optional[Means]:
-    """The ratios of the page's tables, over the workloads that every allocator ended. None when there is no such workload."""
+    """The ratios of the page's tables, over the workloads that every allocator ended.
+
+    None when there is no such workload.
+    """
     names = [allocator["name"] for allocator in document["allocators"]]
     rows = [row for workload in document["workloads"] if (row := _ratios(workload, names))]
     if not rows:

@@ -1,6 +1,6 @@
 """The results of `hakmem bench` as JSON and as a page of Markdown, with what we lose plainly marked.
 
-They are meant to be passed on: no path, no machine's or user's name (privacy.py)."""
+They can be published: they hold no path and no name of a machine or user (privacy.py)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SCHEMA = 2
 
 
 def as_json(results: Results) -> str:
-    """A line a workload and allocator, so that two versions can be compared line by line."""
+    """One line for each workload and allocator, so that two versions can be compared line by line."""
     head = {
         "schema": SCHEMA,
         "settings": dict(results.settings),
@@ -125,16 +125,17 @@ def as_markdown(results: Results, pictures: Sequence[str]) -> str:
 
 def _rounds_text(results: Results) -> str:
     if not results.standings:
-        return f"Counted with seed {results.seed}; nothing was timed."
+        return f"Counted with seed {results.seed}; no run was timed."
     return (
-        f"{plural(results.rounds, 'complete round')}, interleaved, in an order shuffled with seed {results.seed}; how many "
-        "each workload had stands in its row."
+        f"{plural(results.rounds, 'complete round')}, interleaved, in an order shuffled with seed {results.seed}; how "
+        "many each workload had stands in its row."
     )
 
 
 def _comparison(results: Results, pictures: Sequence[str]) -> List[str]:
     return [
-        "Ratios below 1 are in hakmem's favour. **LOSES**: worse, and the interval leaves 1 out. level: the difference is inside "
+        "Ratios below 1 are in hakmem's favour. **LOSES**: worse, and the interval leaves 1 out. level: the "
+        "difference is inside "
         f"the noise. Brackets: the interval, {_coverages(results)}.",
         "",
         *_summary(results),
@@ -173,8 +174,8 @@ def _counts(results: Results) -> List[str]:
     return [
         "## What hakmem does, for each million operations",
         "",
-        "Counted by its counting build in one run of each workload; bench/README.md says how to read it. What is no number of "
-        "events for each million operations says what it is.",
+        "Counted by its counting build in one run of each workload; bench/README.md says how to read it. Units "
+        "other than events for each million operations are named.",
         "",
         f"| {' | '.join(head)} |",
         f"|---|{'--:|' * (len(head) - 1)}",
@@ -194,7 +195,7 @@ def _origin(allocator: Allocator) -> str:
 
 
 def losses(results: Results) -> List[str]:
-    """Every decided loss, one line each."""
+    """One line for each decided loss."""
     lines: List[str] = []
     for standing in results.standings:
         if standing.time_word == LOSES and standing.time_ratio:
@@ -211,7 +212,7 @@ def losses(results: Results) -> List[str]:
 
 
 def losses_title(results: Results) -> str:
-    """What stands above the losses, or in their place."""
+    """The line above the losses, or in their place."""
     if losses(results):
         return "What hakmem loses:"
     if all(standing.rounds < FEWEST_TO_DECIDE for standing in results.standings):
@@ -222,7 +223,8 @@ def losses_title(results: Results) -> str:
 def _summary(results: Results) -> List[str]:
     times = [s.time_ratio.value for s in results.standings if s.time_ratio]
     lines = [
-        f"Geometric mean over {len(times)} workloads: time × {number_cell(geometric_mean(times))} of each one's best peer"
+        f"Geometric mean over {len(times)} workloads: time × {number_cell(geometric_mean(times))} of each one's best "
+        "peer"
     ]
     for metric in MEMORY:
         ratios = [ratio.value for s in results.standings if (ratio := s.memory_ratios[metric.key])]
@@ -234,13 +236,15 @@ def _summary(results: Results) -> List[str]:
 
 def _standing_table(results: Results) -> List[str]:
     lines = [
-        "| workload | threads | rounds | time × best peer | best peer | | peak × median peer | mean × median peer | | time × floor | what |",
+        "| workload | threads | rounds | time × best peer | best peer | | peak × median peer | mean × median peer | | "
+        "time × floor | what |",
         "|---|--:|--:|--:|---|---|--:|--:|---|--:|---|",
     ]
     for standing in results.standings:
         memory = [ratio_cell(standing.memory_ratios[metric.key]) for metric in MEMORY]
         cells = [
-            standing.workload.name, str(standing.workload.threads), str(standing.rounds), ratio_cell(standing.time_ratio),
+            standing.workload.name, str(standing.workload.threads), str(standing.rounds),
+            ratio_cell(standing.time_ratio),
             standing.best_peer or "–", marked(standing.time_word), *memory, marked(standing.memory_word),
             short_cell(standing.floor_ratio), standing.workload.what,
         ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""What one run of the standard set found, and how the allocators compare in it."""
+"""The findings of one run of the standard set, and the comparison of the allocators in it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hakmem.workload_runner import is_floor
 
 @dataclass(frozen=True)
 class Results:
-    """One run of the standard set. `rounds`: that every workload had, which is to have so many."""
+    """One run of the standard set. `rounds`: the complete rounds of every workload that has that many."""
 
     settings: Mapping[str, Setting]
     allocators: Sequence[Allocator]

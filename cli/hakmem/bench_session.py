@@ -1,4 +1,4 @@
-"""One run of the standard set: what is counted first, then the contests, in rounds, within a time."""
+"""One run of the standard set: first the counts, then the contests, in rounds, within a time."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from hakmem.standing import stand
 from hakmem.workload_runner import make_contest
 from hakmem.workloads import Places, Workload
 
-# A run may take so much longer than expected before it is given up.
+# A run is given up when it takes this many times as long as expected.
 _PATIENCE_FACTOR = 60
 _PATIENCE_SECONDS = 60
 
 
 @dataclass
 class Session:
-    """What is to be measured, and how. Without allocators it is only counted."""
+    """What the run measures, and how. Without allocators it only counts."""
 
     workloads: Sequence[Workload]
     places: Places
@@ -55,7 +55,7 @@ class Session:
             self.notes.append(unknown)
 
     def rounds_of(self, workload: Workload) -> int:
-        """How many rounds a workload is to have."""
+        """Returns the number of rounds of a workload."""
         if workload.own:
             return self.rounds
         if self.program_rounds is not None:
@@ -67,7 +67,7 @@ class Session:
         return [workload for workload in self.workloads if workload.own] if self.counting_library else []
 
     def run_count(self) -> int:
-        """Runs there will be, warm-ups included, if none fails."""
+        """The number of runs, warm-ups included, if none fails."""
         contests = sum((len(self.allocators) + len(w.floors)) * self.rounds_of(w) + 1 for w in self.workloads)
         return (contests if self.allocators else 0) + len(self._counted_workloads)
 
@@ -106,7 +106,7 @@ class Session:
             return []
         if counts.is_stale(library):
             self.notes.append(
-                f"{library.name} is older than the sources: what it counted may be another version's ({counts.HOW_TO_BUILD})"
+                f"{library.name} is older than the sources: its counts may be another version's ({counts.HOW_TO_BUILD})"
             )
         counted: List[Counted] = []
         for workload in self._counted_workloads:
@@ -159,5 +159,5 @@ def _listener(name: str, bar: ProgressBar) -> Listener:
 
 
 def expected_minutes(workloads: Sequence[Workload], allocators: int) -> float:
-    """A round of all of them, by what workloads.toml and programs.toml say."""
+    """The expected time of a round, from workloads.toml and programs.toml."""
     return sum(w.expected_seconds * (allocators + len(w.floors)) for w in workloads) / 60

@@ -1,4 +1,4 @@
-"""A program under several allocators: the runs, who failed, and the figures side by side."""
+"""A program under several allocators: the runs, the failures, and the figures side by side."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Listener = Callable[[Run], None]
 
 @dataclass(frozen=True)
 class Row:
-    """One allocator's figures in one metric. `ratio` is None for the base itself and where it cannot be told."""
+    """One allocator's figures in one metric. `ratio` is None for the base itself and where it is unknown."""
 
     allocator: str
     metric: Metric
@@ -27,7 +27,7 @@ class Row:
 
 @dataclass
 class Contest:
-    """Collects runs. An allocator under which the program failed runs no more; the others go on. Each run's cost is told at
+    """Collects runs. An allocator under which the program failed runs no more; the others go on. Each run has a cost at
     each of the prices."""
 
     prepared: Sequence[Prepared]
@@ -40,7 +40,7 @@ class Contest:
     runs: List[Run] = field(default_factory=list)
     failed: Dict[str, Run] = field(default_factory=dict)
     expected_exit: Optional[int] = None
-    done: int = 0  # rounds in which everybody had a turn
+    done: int = 0  # complete rounds
     _orders: List[List[str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -53,20 +53,20 @@ class Contest:
         return list(self._by_name)
 
     def warm_up(self, times: int) -> None:
-        """Runs under the base that do not count: they fill the page cache, and show how the program ends."""
+        """Uncounted runs under the base: they fill the page cache, and show how the program ends."""
         for _ in range(times):
             if self.base not in self.failed:
                 self._play(self.base, 0)
 
     def play(self, number: int) -> None:
-        """Round `number`, from 1: everybody once."""
+        """Runs round `number`, from 1: each allocator once."""
         for name in self._orders[number - 1]:
             if name not in self.failed:
                 self._play(name, number)
         self.done = number
 
     def forget_unfinished(self) -> None:
-        """Leave the runs of a round out that was broken off."""
+        """Drops the runs of an incomplete round."""
         self.runs = [run for run in self.runs if run.round <= self.done]
 
     def _play(self, name: str, number: int) -> None:
@@ -88,11 +88,11 @@ class Contest:
         return by_round({run.round: run.figures.get(metric.key) for run in self.runs if run.allocator == name})
 
     def rows(self) -> List[Row]:
-        """Every metric that says something, every allocator."""
+        """Every metric that has figures, for every allocator."""
         return [row for metric in METRICS if self._is_telling(metric) for row in self.rows_of(metric)]
 
     def cost_rows(self) -> List[Row]:
-        """Every price, every allocator."""
+        """Every price, for every allocator."""
         return [row for price in self.prices for row in self.rows_of(price.metric)]
 
     def rows_of(self, metric: Metric) -> List[Row]:
@@ -111,7 +111,7 @@ class Contest:
         return any(row.spread.median > 0 for row in self.rows_of(metric))
 
     def typical_runs(self) -> Dict[str, Run]:
-        """Of each allocator the run of the middle wall time: its curve stands for the others."""
+        """Each allocator's run with the median wall time: its curve stands for the others."""
         chosen: Dict[str, Run] = {}
         for name in self.names:
             runs = [run for run in self.runs if run.allocator == name and name not in self.failed and run.samples]
@@ -121,7 +121,7 @@ class Contest:
         return chosen
 
     def unverified(self) -> Set[str]:
-        """Allocators whose library was looked for in the running program and not found."""
+        """Allocators whose library was not mapped in the running program."""
         states: Dict[str, Set[Optional[bool]]] = {}
         for run in self.runs:
             states.setdefault(run.allocator, set()).add(run.mapped)

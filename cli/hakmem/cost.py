@@ -1,5 +1,5 @@
-"""What a run cost: CPU time, and resident memory at a price. The prices are those that the library decides by, one for each
-HAKMEM_MODE: the policy library says them (src/policy/price.h)."""
+"""The cost of a run: CPU time, and resident memory at a price. The prices are those of the library's modes, one for
+each HAKMEM_MODE; the policy library has them (src/policy/price.h)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ASK_SECONDS = 30
 
 @dataclass(frozen=True)
 class Price:
-    """What a MiB-second of resident memory is worth, in ns of CPU, to who chose this mode."""
+    """The price of a MiB-second of resident memory in a mode, in ns of CPU time."""
 
     mode: str
     ns_per_mib_second: int
@@ -30,11 +30,11 @@ class Price:
 
     @property
     def entrant(self) -> str:
-        """Ours that was told this price."""
+        """The name of hakmem in the mode of this price."""
         return name_in_mode(self.mode)
 
     def cost(self, figures: Figures) -> Optional[float]:
-        """In seconds of CPU. None when the run was too short for a mean of its memory, or did not end."""
+        """The cost in seconds of CPU time. None when the run did not end, or was too short for a mean of its memory."""
         cpu, mean, wall = (figures.get(metric.key) for metric in (CPU, MEAN, WALL))
         if cpu is None or mean is None or wall is None:
             return None
@@ -42,7 +42,7 @@ class Price:
 
 
 def prices() -> List[Price]:
-    """Of each mode, the dearest processor first. A Failure when the policy library is not built."""
+    """The prices of the modes, the lowest first. A Failure when the policy library is not built."""
     library = PolicyLibrary()
     return [Price(mode, library.price(mode, None)) for mode in MODES]
 
@@ -53,7 +53,7 @@ def costs(figures: Figures, at: Sequence[Price]) -> Dict[str, Optional[float]]:
 
 
 def unknown_mode(allocators: Sequence[Allocator], environment: Mapping[str, str]) -> Optional[str]:
-    """A note when the library has no modes: it says itself, on stderr, which options it does not know."""
+    """A note when the library has no modes: its line on stderr names an unknown option."""
     ours = next(allocator for allocator in allocators if allocator.mode is not None)
     variables = {**environment, **dict(ours.variables), "LD_PRELOAD": str(ours.library)}
     try:

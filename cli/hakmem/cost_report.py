@@ -1,4 +1,4 @@
-"""The costs in the results of `hakmem bench`: a section of the page, and what is lost."""
+"""The costs in the results of `hakmem bench`: a section of the page, and the losses."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from hakmem.statistics import geometric_mean
 
 
 def cost_section(results: Results) -> List[str]:
-    """Ours at each price beside the peers, then all."""
+    """hakmem at each price beside the peers, then all."""
     if not results.prices:
         return []
     lines = [
         "## What it cost",
         "",
-        "CPU seconds + price × MiB·seconds of resident memory; hakmem in the mode of the price, the peers as they come. Ratios are "
+        "CPU seconds + price × MiB·seconds of resident memory; hakmem in the mode of the price, the peers as they "
+        "come. Ratios are "
         "to the peer that cost least.",
         "",
         *(f"- {cost_summary(results, price)}" for price in results.prices),
@@ -40,7 +41,7 @@ def cost_section(results: Results) -> List[str]:
 
 
 def cost_summary(results: Results, price: Price) -> str:
-    """How often ours cost no more than the best peer."""
+    """The number of workloads in which hakmem cost no more than the best peer."""
     count, rows = not_above_peers(results.standings, price.mode)
     ratios = [ratio for s in results.standings if (ratio := results.relative_costs(s, price).get(price.entrant))]
     return (
@@ -63,7 +64,7 @@ def _cost_table(results: Results) -> List[str]:
 
 
 def cost_losses(standing: Standing) -> List[str]:
-    """Every decided loss in this workload, one line each."""
+    """One line for each decided loss in this workload."""
     return [
         f"{standing.workload.name}: {cost.price.metric.title} × {cost.ratio.value:.2f} of {cost.best_peer}"
         for cost in standing.costs

@@ -1,8 +1,8 @@
-"""What hakmem did in each own workload, as its counting build counts it: no figure here depends on how busy the machine is.
+"""The counts of hakmem's counting build in each own workload: no figure here depends on how busy the machine is.
 
-Each workload runs once under libhakmem-count.so, which is never what is timed. With one thread two runs count the same, but
-for what is given back, which depends on time, and for a few system calls that depend on where the kernel puts mappings. No huge
-pages are asked for: whether they are depends on how long the machine takes for one.
+Each workload runs once under libhakmem-count.so, which is never timed. With one thread two runs count the same, except
+for purged bytes, which depend on time, and for a few system calls that depend on where the kernel puts mappings. Huge
+pages are off, because hakmem advises them only while the machine makes them quickly.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MILLION = 1e6
 
 @dataclass(frozen=True)
 class Counted:
-    """One workload. `figures` holds every counter by name; none when `failure` says why."""
+    """One workload. `figures` has every counter by name; it is empty when `failure` has a reason."""
 
     workload: str
     threads: int
@@ -50,7 +50,7 @@ class Counted:
 
 @dataclass(frozen=True)
 class Column:
-    """One figure of the table, and how it is got and written."""
+    """One figure of the table: how it is computed and written."""
 
     title: str
     value: Callable[[Counted], float]
@@ -77,7 +77,7 @@ def _blocks_per_batch(counted: Counted) -> float:
     return counted.figures.get("remote_free", 0) / batches if batches else 0.0
 
 
-# Rates are per million operations; what is not says so.
+# Rates are per million operations; other units are named.
 COLUMNS: Tuple[Column, ...] = (
     Column("operations", lambda counted: counted.operations, count_text),
     _rate("refills", "refill"),
@@ -90,14 +90,14 @@ COLUMNS: Tuple[Column, ...] = (
     _rate("spans acquired", "slab_acquire"),
     _rate("spans released", "slab_release"),
     _rate("spans moved", "slab_move"),
-    Column("bytes asked an operation", _per_operation("bytes_asked"), rate_text),
+    Column("bytes requested an operation", _per_operation("bytes_asked"), rate_text),
     Column("most in use", lambda counted: counted.figures.get("peak_in_use", 0), size),
     Column("most held", lambda counted: counted.figures.get("peak_held", 0), size),
 )
 
 
 def find_library() -> Optional[Path]:
-    """The counting build, where it was built."""
+    """The path of the counting build."""
     return paths.find_library(LIBRARY)
 
 
@@ -141,17 +141,17 @@ def count(
         read_result(run)
     if run.failure is None:
         operations = int(json.loads(run.output.strip().splitlines()[-1])["ops"])
-        run.figures.pop(TIME_PER_OPERATION.key)  # of no meaning here: counting costs time
+        run.figures.pop(TIME_PER_OPERATION.key)  # meaningless here: counting costs time
     figures = _figures(reports.documents)
     failure = run.failure
     if failure is None and "refill" not in figures:
         failure = "the counting build left no report"
     if failure is None and "shared_update" not in figures:
-        failure = f"{library.name} counts no costs: it is no counting build"
+        failure = f"{library.name} counts no costs: it is not the counting build"
     return Counted(workload.name, workload.threads, operations, figures if failure is None else {}, failure)
 
 
-# What results call the sum of some counters: of every lock, and of every kind of system call.
+# The names of sums in the results: over every lock, and over every kind of system call.
 _SUMS = {
     "lock_take": re.compile(r"lock_\w+_take"),
     "lock_wait": re.compile(r"lock_\w+_wait"),
@@ -170,7 +170,7 @@ def _figures(documents: Sequence[Mapping[str, Any]]) -> Dict[str, int]:
 
 
 def as_entries(counted: Sequence[Counted]) -> List[Dict[str, Any]]:
-    """For the JSON: a workload each, every counter as it was counted."""
+    """Every counter of each workload, for the JSON."""
     return [
         {
             "name": one.workload,

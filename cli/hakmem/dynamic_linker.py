@@ -1,7 +1,7 @@
-"""What a program's own dynamic linker says it would do: which files it loads, and which of them serves each function.
+"""The answer of a program's own dynamic linker: the files that it loads, and which of them serves each function.
 
-None of the program's code runs. (Functions that choose between versions of themselves, IFUNC, are asked for their choice where
-every name is looked up.)
+None of the program's code runs, except that functions which choose between versions of themselves (IFUNC) choose where
+every name is looked up.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hakmem.elf_check import Executable, defines, is_glibc_linker
 
 _LIST_SECONDS = 20
 _TRACE_SECONDS = 60
-# What ldd -r sets, and LD_DEBUG, which makes the linker say whose name it bound where.
+# The variables that ldd -r sets, and LD_DEBUG, which makes the linker print each binding.
 _ASKS = {"LD_TRACE_LOADED_OBJECTS": "1", "LD_WARN": "yes", "LD_BIND_NOW": "1", "LD_DEBUG": "bindings"}
 _BOUND = re.compile(
     r"^ *\d+:\tbinding file (/.*|\S+) \[\d+\] to (/.*) \[\d+\]: (?:normal|protected) symbol `([^']+)'(?: \[[^]]*\])?$",
@@ -28,7 +28,7 @@ _COMPLAINT = re.compile(r"^ERROR: ld\.so: .*$", re.M)
 
 @dataclass(frozen=True)
 class Binding:
-    """What the dynamic linker would load, in the order in which it looks names up, and what it complained about."""
+    """The files that the dynamic linker loads, in the order in which it looks names up, and its complaints."""
 
     files: Tuple[str, ...]
     complaint: str
@@ -43,7 +43,7 @@ class Binding:
 
 
 def bind(executable: Executable, environment: Mapping[str, str]) -> Optional[Binding]:
-    """Ask the program's dynamic linker what it would load. Runs none of the program's code. None when it does not answer."""
+    """Returns the files that the dynamic linker would load. Runs none of the program's code. None without an answer."""
     if executable.interpreter is None or not os.path.exists(executable.interpreter):
         return None
     try:
@@ -62,7 +62,7 @@ def bind(executable: Executable, environment: Mapping[str, str]) -> Optional[Bin
 
 @dataclass(frozen=True)
 class Bound:
-    """`file` calls `name`, and gets that of `server`."""
+    """A binding: `file` calls `name` of `server`."""
 
     file: str
     server: str
@@ -71,24 +71,27 @@ class Bound:
 
 @dataclass(frozen=True)
 class Trace:
-    """All of them, the libraries that were not found, and what the linker complained about."""
+    """All bindings, the missing libraries, and the linker's complaints."""
 
     bound: FrozenSet[Bound]
     missing: List[str]
     complaints: List[str]
 
     def calls(self, names: FrozenSet[str]) -> List[Bound]:
-        """Who calls one of these, in a fixed order."""
+        """The files that call one of these names, in a fixed order."""
         found = (one for one in self.bound if one.name in names)
         return sorted(found, key=lambda one: (one.file, one.name, one.server))
 
 
 def trace(executable: Executable, environment: Mapping[str, str]) -> Optional[Trace]:
-    """None when the linker does not answer. Another linker than glibc's would take no notice, and run the program."""
+    """Returns None when the linker does not answer.
+
+    A linker other than glibc's would ignore this and run the program.
+    """
     interpreter = executable.interpreter
     if interpreter is None or not is_glibc_linker(os.path.realpath(interpreter)):
         return None
-    # What it says goes to stderr, not to a file that the caller chose.
+    # Its output goes to stderr, not to a file that the caller chose.
     asking = {name: value for name, value in environment.items() if name != "LD_DEBUG_OUTPUT"}
     try:
         done = subprocess.run(

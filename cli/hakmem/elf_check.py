@@ -1,6 +1,6 @@
-"""Can a library be preloaded into a program, and will it then serve malloc? Answered without running the program.
+"""Tells whether a library can be preloaded into a program and will serve malloc, without running the program.
 
-Only glibc's dynamic linker reads LD_PRELOAD the way we need it, and only in programs that run with their caller's rights.
+Only glibc's dynamic linker reads LD_PRELOAD as needed, and only in programs that run with their caller's rights.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hakmem.errors import Failure
 from hakmem.kernel_files import KernelFiles
 from hakmem.program import resolve
 
-_MOST_INTERPRETERS = 5  # the kernel gives up after as many `#!` in a row
+_MOST_INTERPRETERS = 5  # the kernel gives up after this number of `#!` in a row
 _LINE_BYTES = 4096
 _NAME_OF_LINKER = re.compile(r"ld(-linux.*|-[0-9.]+|64)?\.so(\.\d+)?$")
 _SANITIZER_FILE = re.compile(r"lib(?:clang_rt\.)?(asan|hwasan|msan|tsan|lsan)\b")
@@ -29,7 +29,7 @@ _SANITIZER_FILE = re.compile(r"lib(?:clang_rt\.)?(asan|hwasan|msan|tsan|lsan)\b"
 
 @dataclass(frozen=True)
 class Executable:
-    """What the ELF header of a program says. `interpreter` is its dynamic linker, None in a static program."""
+    """The ELF header of a program. `interpreter` is its dynamic linker, None in a static program."""
 
     path: str
     machine: str
@@ -39,7 +39,7 @@ class Executable:
 
 @dataclass(frozen=True)
 class Obstacle:
-    """Why preloading has no effect: one word for programs, one sentence for people."""
+    """The reason why preloading has no effect: one word for programs, one sentence for people."""
 
     kind: str
     message: str
@@ -47,9 +47,10 @@ class Obstacle:
 
 @dataclass(frozen=True)
 class Chain:
-    """What runs when a program is executed: the file itself, the interpreters of scripts, the ELF file at the end.
+    """The files that run when a program is executed: the file itself, the interpreters of scripts, the ELF file at the
+    end.
 
-    `executable` is None when the end could not be found out."""
+    `executable` is None when the end is unknown."""
 
     files: Tuple[str, ...]
     executable: Optional[Executable]
@@ -119,12 +120,12 @@ def read_executable(path: str) -> Optional[Executable]:
             segments: Iterator[Any] = elf.iter_segments("PT_INTERP")
             interpreter = next((segment.get_interp_name() for segment in segments), None)
             return Executable(path, elf.get_machine_arch(), elf.elfclass, interpreter)
-    except Exception:  # of a damaged file pyelftools raises whatever comes
+    except Exception:  # pyelftools raises any exception for a damaged file
         return None
 
 
 def find_obstacle(chain: Chain, library: str) -> Optional[Obstacle]:
-    """The first reason why `library` cannot be preloaded into what runs, None when there is none that we know."""
+    """Returns the first known reason why `library` cannot be preloaded into the program, or None."""
     executable = chain.executable
     if executable is None:
         return None
@@ -180,7 +181,7 @@ def _raised_rights(path: str) -> Optional[Obstacle]:
     except OSError:
         return None
     if KernelFiles().fields("/proc/self/status").get("NoNewPrivs") == "1":
-        return None  # whatever the file says, it gains nothing
+        return None  # the file's bits have no effect
     raises = None
     if status.st_mode & stat.S_ISUID and status.st_uid != os.getuid():
         raises = "is set-user-ID"
@@ -241,7 +242,7 @@ def needed(path: str) -> Tuple[str, ...]:
         with open(path, "rb") as file:
             segment: Any = next(ELFFile(file).iter_segments("PT_DYNAMIC"), None)
             return tuple(tag.needed for tag in segment.iter_tags("DT_NEEDED")) if segment is not None else ()
-    except Exception:  # of a damaged file pyelftools raises whatever comes
+    except Exception:  # pyelftools raises any exception for a damaged file
         return ()
 
 

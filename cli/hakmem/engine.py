@@ -1,11 +1,11 @@
-"""Starts programs, waits for them, samples their memory, and hears signals meanwhile. Knows nothing of allocators.
+"""Starts programs, waits for them, samples their memory, and handles signals meanwhile. Independent of allocators.
 
     with Watch(signals, on_signal) as watch:
         child = watch.start(Launch(program, environment))
         watch.until(lambda: child.ended is not None, deadline)
 
 One loop serves everything: it sleeps in sigtimedwait until the next sample is due, a signal arrives, or a program ends
-(SIGCHLD). Signals are blocked while the watch is open and handed to `on_signal` with who sent them.
+(SIGCHLD). Signals are blocked while the watch is open, and go to `on_signal` with their sender.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _INHERIT = -1
 
 @dataclass(frozen=True)
 class Launch:
-    """What to start and how. File descriptors of -1 are the caller's own."""
+    """A program to start, and how. File descriptors of -1 are the caller's own."""
 
     program: Program
     environment: Mapping[str, str]
@@ -45,7 +45,10 @@ class Launch:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a program ended and what it took, with the children that it waited for. The peak is its largest process's."""
+    """How a program ended and what it used, with the children that it waited for.
+
+    The peak is of its largest process.
+    """
 
     status: int
     wall_seconds: float
@@ -62,7 +65,7 @@ class Ended:
 
     @property
     def exit_code(self) -> int:
-        """As the shell would give it."""
+        """The exit code as a shell reports it."""
         return os.WEXITSTATUS(self.status) if self.signal is None else EXIT_SIGNAL_BASE + self.signal
 
     def describe(self) -> str:
@@ -106,7 +109,7 @@ class Child:
             pass
 
     def kill_all(self) -> None:
-        """End the program and what it started. What left both its group and its tree is not found."""
+        """Ends the program and its children. Processes that left both its group and its tree are not found."""
         others = self.sampler.processes() - {self.pid} if self.sampler else set()
         self.signal(signal.SIGKILL)
         if self.launch.own_group:
@@ -116,7 +119,7 @@ class Child:
                 os.kill(pid, signal.SIGKILL)
 
     def read_report(self) -> None:
-        """Take in what the launcher has written since."""
+        """Reads the launcher's new output."""
         while True:
             try:
                 chunk = os.read(self.report, 4096)
@@ -136,12 +139,13 @@ class Child:
             self.stopped_by = None
         elif words[0] == b"end":
             status, wall, user, system, peak, minor, major = (int(word) for word in words[1:])
-            # Kernels before 6.16 add a process's pages up roughly, in the peak or in the samples: the higher one is nearer.
+            # Kernels before 6.16 add a process's pages up roughly, in the peak or in the samples: the higher one is
+            # nearer.
             largest = self.sampler.largest if self.sampler else 0
             self.ended = Ended(status, wall / 1e9, user / 1e6, system / 1e6, max(peak * 1024, largest), minor, major)
 
     def close(self) -> None:
-        """Give the descriptors back."""
+        """Closes the descriptors."""
         os.close(self.report)
         if self.handle is not None:
             os.close(self.handle)
@@ -158,7 +162,7 @@ SignalHandler = Callable[[signal.struct_siginfo], None]
 
 
 class Watch:
-    """Runs programs. Every one that was started in it is over, and its descriptors are closed, when it closes."""
+    """Runs programs. When it closes, each of its programs has ended, and their descriptors are closed."""
 
     def __init__(
         self, signals: Iterable[int], on_signal: SignalHandler, on_tick: Callable[[], None] = lambda: None
@@ -170,8 +174,8 @@ class Watch:
         self._children: List[Child] = []
 
     def __enter__(self) -> Watch:
-        launcher()  # built before signals are held back
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a caller that ignores it would leave us nothing to wait for
+        launcher()  # built before signals are blocked
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if the caller ignores it, it would never arrive
         self._old_mask = {int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, self._heard)}
         return self
 
@@ -213,12 +217,12 @@ class Watch:
             [*words, launch.program.path, *launch.program.argv],
             environment,
             file_actions=[(os.POSIX_SPAWN_DUP2, source, target) for source, target in given if source != _INHERIT],
-            # Python ignores these; the program shall find them as we found them, which is nearly always the default.
+            # Python ignores these; the program gets them as this process got them, which is nearly always the default.
             setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],
         )
 
     def until(self, done: Callable[[], bool], deadline: Optional[float] = None) -> bool:
-        """Watch until `done()`; false when `deadline`, on time.monotonic()'s clock, came first."""
+        """Watches until `done()`. False when `deadline`, on time.monotonic()'s clock, came first."""
         while True:
             self._collect()
             if done():
@@ -247,12 +251,12 @@ class Watch:
         return min([*times, time.monotonic() + _LONGEST_SLEEP])
 
     def _collect(self) -> None:
-        """Take in reports, and the ends of launchers."""
+        """Reads reports and the ends of launchers."""
         for child in self._running():
             gone, _ = os.waitpid(child.launcher_pid, os.WNOHANG)
             child.read_report()
             if gone and child.ended is None:
-                # The launcher itself was killed: what the program took is unknown, and it may still run.
+                # The launcher itself was killed: the program's figures are unknown, and it may still run.
                 child.kill_all()
                 child.ended = Ended(signal.SIGKILL, time.monotonic() - _started(child), 0.0, 0.0, 0, 0, 0)
 
@@ -262,7 +266,7 @@ def _started(child: Child) -> float:
 
 
 def _open_handle(pid: int) -> Optional[int]:
-    """A descriptor that means this process even when its number is used again. None on kernels before 5.3."""
+    """A descriptor that stands for this process even when its number is used again. None on kernels before 5.3."""
     try:
         return os.pidfd_open(pid)  # type: ignore[attr-defined,unused-ignore]
     except (AttributeError, OSError):

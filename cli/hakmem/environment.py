@@ -1,4 +1,4 @@
-"""The environment of the programs we start: the caller's own, with a preload added, or free of what steers allocators."""
+"""The environment of started programs: the caller's own with a preload added, or without variables of allocators."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Dict, Iterable, List, Mapping, Tuple
 
 from hakmem.errors import EXIT_USAGE, Failure
 
-# What changes an allocator's behaviour behind a measurement's back: ours and the peers' variables.
+# Variables that change an allocator's behaviour: hakmem's and the peers'.
 _STEERS_ALLOCATOR = re.compile(
     r"(HAKMEM_|MALLOC_|_RJEM_MALLOC_|JE_MALLOC_|MIMALLOC_|TCMALLOC_|SNMALLOC_|GLIBC_TUNABLES$)"
 )
@@ -19,7 +19,10 @@ _KNOWN_ALLOCATOR_FILE = re.compile(r"(hakmem|jemalloc|tcmalloc|mimalloc|snmalloc
 
 
 def of_caller() -> Dict[str, str]:
-    """What this process was started with. Python itself may have added LC_CTYPE (PEP 538); the program must not see it."""
+    """This process's environment at its start.
+
+    Python may have added LC_CTYPE (PEP 538); the program must not see it.
+    """
     environment = dict(os.environ)
     try:
         started_with = Path("/proc/self/environ").read_bytes().split(b"\0")
@@ -36,18 +39,18 @@ def preload_list(value: str) -> List[str]:
 
 
 def is_allocator(file: str) -> bool:
-    """Whether a library is one of the allocators that are known, by its name."""
+    """Whether a library is a known allocator, by its name."""
     return _KNOWN_ALLOCATOR_FILE.search(os.path.basename(file)) is not None
 
 
 def with_preload(environment: Mapping[str, str], library: str) -> Dict[str, str]:
-    """`library` appended to what is preloaded already."""
+    """The preload with `library` appended."""
     entries = preload_list(environment.get("LD_PRELOAD", ""))
     return {**environment, "LD_PRELOAD": ":".join([*entries, library])}
 
 
 def neutral(environment: Mapping[str, str]) -> Tuple[Dict[str, str], List[str]]:
-    """An environment in which only the preload decides, and the names of what was left out of it."""
+    """Returns an environment in which only the preload decides, and the names of the variables that were left out."""
     kept = {name: value for name, value in environment.items() if not _STEERS_ALLOCATOR.match(name)}
     left_out = sorted(set(environment) - set(kept))
     entries = preload_list(kept.pop("LD_PRELOAD", ""))

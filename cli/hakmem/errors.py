@@ -1,4 +1,4 @@
-"""What ends a command: a message and an exit code, as the shell's and env's are."""
+"""Failures that end a command: a message and an exit code like those of a shell and of env."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import click
 
 EXIT_PROGRAM_FAILED = 1  # compare, bench: a program failed under at least one allocator
 EXIT_USAGE = 2
-EXIT_CANNOT = 125  # hakmem itself cannot do what was asked
+EXIT_CANNOT = 125  # hakmem itself cannot do its part
 EXIT_NOT_EXECUTABLE = 126
 EXIT_NOT_FOUND = 127
 EXIT_SIGNAL_BASE = 128
-# What stops a comparison. The programs have groups of their own: they hear nothing of it, and are killed.
+# Signals that stop a comparison. The programs have process groups of their own, get none of them, and are killed.
 STOPPING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
@@ -27,12 +27,12 @@ class Failure(click.ClickException):
         self.exit_code = exit_code  # type: ignore[misc,unused-ignore]
 
     def show(self, file: Optional[IO[Any]] = None) -> None:
-        """Print the message in the form of every message of ours."""
+        """Prints the message in the common form."""
         say(self.format_message())
 
 
 class Interrupted(BaseException):
-    """A signal asked this process to stop. No `except Exception` may swallow it."""
+    """A signal stopped this process. No `except Exception` may swallow it."""
 
     def __init__(self, signal_number: int) -> None:
         super().__init__(signal_number)
@@ -45,7 +45,7 @@ def say(message: str) -> None:
 
 
 def write_stderr(text: str) -> None:
-    """Never fails, and never goes elsewhere: a closed stderr must change neither an exit code nor the program's output."""
+    """Writes to stderr only, and never fails: a closed stderr changes neither exit code nor the program's output."""
     if sys.stderr is not None:
         with contextlib.suppress(OSError, ValueError):
             sys.stderr.write(text)

@@ -11,7 +11,7 @@ EXAMPLES: Dict[str, Tuple[Tuple[str, str], ...]] = {
     "": (
         ("hakmem run -- sqlite3 shop.db .dump", "run a program under hakmem"),
         ("hakmem compare -- z3 file.smt2", "compare it under every allocator of the machine"),
-        ("hakmem explain 4711", "say why the process 4711 has so much resident"),
+        ("hakmem explain 4711", "explain why so much memory of process 4711 is resident"),
         ("hakmem run --help", "the options of a command"),
     ),
     "bench": (
@@ -45,11 +45,11 @@ EXAMPLES: Dict[str, Tuple[Tuple[str, str], ...]] = {
         ("hakmem explain monday.json", "and explain it later"),
     ),
     "leaks": (
-        ("hakmem leaks -- ruby report.rb", "all that is not freed at the end"),
-        ("hakmem leaks --scan -- ruby report.rb", "only what no pointer leads to"),
+        ("hakmem leaks -- ruby report.rb", "all blocks that are not freed at the end"),
+        ("hakmem leaks --scan -- ruby report.rb", "only blocks that no pointer leads to"),
         ("hakmem leaks --scan 4711", "of a process that samples already"),
     ),
-    "learn": (("hakmem learn replay bench/learn_traces/redis.level", "what the learner would have paid"),),
+    "learn": (("hakmem learn replay bench/learn_traces/redis.level", "the costs of the learner and of each time-out"),),
     "learn replay": (
         ("hakmem run --set trace=shop.level -- ./shop", "record a program,"),
         ("hakmem learn replay shop.level", "and replay it"),
@@ -72,7 +72,7 @@ EXAMPLES: Dict[str, Tuple[Tuple[str, str], ...]] = {
         ("hakmem report -o page.html --from monday.json heap.pb.gz", "saved files"),
     ),
     "run": (
-        ("hakmem run -- sqlite3 shop.db .dump", "one run, and what it took"),
+        ("hakmem run -- sqlite3 shop.db .dump", "one run, and its time and memory"),
         ("hakmem run --set mode=lean --set retain=64M -- ./server", "with options of hakmem"),
         ("hakmem run --quiet --json run.json -- ./server", "the verdict as JSON"),
     ),
@@ -81,7 +81,7 @@ EXAMPLES: Dict[str, Tuple[Tuple[str, str], ...]] = {
         ("hakmem stats --json 4711 >monday.json", "for programs, and for hakmem explain and diff"),
     ),
     "top": (
-        ("hakmem top 4711", "the live picture"),
+        ("hakmem top 4711", "the live picture, in a terminal"),
         ("hakmem top --once 4711", "one look, as text"),
         ("hakmem top --json --interval 10 4711", "a line of JSON every ten seconds"),
     ),
@@ -89,7 +89,7 @@ EXAMPLES: Dict[str, Tuple[Tuple[str, str], ...]] = {
 
 
 def add_to(command: click.Command, words: str) -> None:
-    """Puts the examples of the command, and of those in it, behind their options."""
+    """Adds the examples of a command, and of the commands in it, after their options."""
     if command.epilog is None:
         command.epilog = _text(EXAMPLES[words])
     if isinstance(command, click.Group) and words:
@@ -98,6 +98,6 @@ def add_to(command: click.Command, words: str) -> None:
 
 
 def _text(examples: Tuple[Tuple[str, str], ...]) -> Optional[str]:
-    """A paragraph that click leaves as it is: a comment above each command line, which may be long."""
+    """A paragraph that click does not rewrap: a comment above each command line, which may be long."""
     lines = [f"  # {what}\n  {line}" for line, what in examples]
     return "\n".join(["\b", "Examples:", *lines])

@@ -1,4 +1,4 @@
-"""A process that is asked again and again, over one connection, until it ends."""
+"""A process that answers request after request, over one connection, until it ends."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from hakmem.errors import Failure
 from hakmem.process_files import start_of
 
 _LOOK_SECONDS = 0.2
-_END_SECONDS = 0.2  # for a process whose connection has ended to end itself
+_END_SECONDS = 0.2  # the time for a process to end after its connection has
 
 
 class Ended(Failure):
-    """The process is no more; somebody else may have its number."""
+    """The process has ended; another one may have its number."""
 
 
 class Followed:
-    """One process, whatever becomes of the connection. Used by one thread at a time."""
+    """One process, over one or more connections. One thread at a time uses it."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -29,8 +29,8 @@ class Followed:
             raise self._ended()
 
     def ask(self, command: str, seconds: float = ANSWER_SECONDS) -> bytes:
-        """The answer. An Ended when there will be none any more; a Failure when there is none now: the next may succeed."""
-        # What answers over an old connection is the process that was attached to, whatever its number means by now.
+        """Returns the answer. Raises Ended when the process has ended, Failure when only this request got no answer."""
+        # An old connection leads to the attached process, also when another process has its number now.
         if self._attached is None:
             self._attach_again()
         assert self._attached is not None
@@ -39,19 +39,19 @@ class Followed:
         except Refused:
             raise
         except Failure:
-            # An answer that comes late would be taken for the next one's.
+            # A late answer would count as the answer to the next request.
             self.close()
-            # The kernel closes what a process has open a moment before its end.
+            # The kernel closes a process's files a moment before its end.
             if not self.lasts(_END_SECONDS):
                 raise self._ended() from None
             raise
 
     def has_ended(self) -> bool:
-        """Whether the process that was attached to is no more."""
+        """Whether the attached process has ended."""
         return self._began is None or start_of(self.pid) != self._began
 
     def lasts(self, seconds: float) -> bool:
-        """Waits so long. False, and sooner, when it ends."""
+        """Waits for a time. Returns False, and sooner, when the process ends."""
         end = time.monotonic() + seconds
         while not self.has_ended():
             left = end - time.monotonic()
@@ -61,7 +61,7 @@ class Followed:
         return False
 
     def close(self) -> None:
-        """Leaves the process alone. It can still be asked, over a new connection."""
+        """Ends the connection. A later request opens a new one."""
         attached, self._attached = self._attached, None
         if attached is not None:
             attached.close()
@@ -73,7 +73,7 @@ class Followed:
             if self.has_ended():
                 raise self._ended() from None
             raise
-        # Looked at behind the connection: a number that was given anew before is seen here.
+        # Read after the connection: a number that was reused before it is detected here.
         if self.has_ended():
             attached.close()
             raise self._ended()

@@ -1,4 +1,4 @@
-"""What the kernel tells in files of /proc and /sys, and what lies in /etc. Below another root for tests."""
+"""Files of the kernel in /proc and /sys, and files in /etc; below another root for tests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Mount:
 
 @dataclass(frozen=True)
 class KernelFiles:
-    """Reads them. What cannot be read is None, or empty."""
+    """Reads such files. An unreadable file gives None, or nothing."""
 
     root: str = "/"
 
@@ -54,13 +54,13 @@ class KernelFiles:
         return fields(self.text(path) or "")
 
     def mounts(self) -> List[Mount]:
-        """What this process sees mounted, the latest last."""
+        """The mounts that this process sees, the latest last."""
         rows = (_mount(line) for line in (self.text("/proc/self/mountinfo") or "").splitlines())
         return [mount for mount in rows if mount is not None]
 
 
 def number(text: str) -> Optional[int]:
-    """A number that the kernel can have written; None for anything else."""
+    """A number in the kernel's range; None for anything else."""
     return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else None
 
 
@@ -80,5 +80,5 @@ def _mount(line: str) -> Optional[Mount]:
 
 
 def _plain(text: str) -> str:
-    """Spaces and the like are written as \\040."""
+    """The kernel writes spaces and similar characters as \\040."""
     return re.sub(r"\\([0-3][0-7]{2})", lambda found: chr(int(found.group(1), 8)), text)

@@ -1,4 +1,4 @@
-"""The small C program that starts what is measured (launcher/launch.c says why); built once, on first use."""
+"""The small C program that starts measured programs (launcher/launch.c has the reason); built once, on first use."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _build(target: Path) -> None:
     except OSError as error:
         raise Failure(f"cannot write to {target.parent}: {error.strerror}") from None
     said = ""
-    # Preloads of the caller's are for the program, not for its compiler.
+    # The caller's preloads are for the program, not for the compiler.
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     for linking in _LINKINGS:
         command = [compiler, "-O2", *linking, "-o", unfinished, str(_SOURCE)]

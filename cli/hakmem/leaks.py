@@ -1,4 +1,4 @@
-"""What the library says of leaks, read and put into words. docs/leaks.md has the form."""
+"""Reads the library's answers about leaks and puts them into words. docs/leaks.md has the form."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WHY_NO_SCAN = {
 
 @dataclass(frozen=True)
 class Sums:
-    """Estimates, and how many samples they come from."""
+    """Estimates, and the number of their samples."""
 
     samples: int
     blocks: int
@@ -36,7 +36,7 @@ class Sums:
 
 @dataclass
 class Site:
-    """A stack, and what is left of what it asked for, by kind."""
+    """A stack, and its live blocks by kind."""
 
     sample: Sample
     shared: bool
@@ -45,7 +45,7 @@ class Site:
 
 @dataclass(frozen=True)
 class Threads:
-    """How many there were beside the one that scanned, and of how many it saw what they had given to the kernel."""
+    """The number of threads besides the scanning one, and of those whose system call arguments it saw."""
 
     others: int
     asked: int
@@ -72,11 +72,11 @@ class Leaks:
 
     @property
     def kind(self) -> str:
-        """What is to be listed: of a scan what nothing leads to, else all that is live."""
+        """The kind to list: after a scan the unreachable blocks, else all live ones."""
         return "unreachable" if self.scan == "done" else "unjudged"
 
     def merge(self) -> None:
-        """Makes one of sites that differ inside the allocator alone. After the frames have their names."""
+        """Merges sites that differ only inside the allocator. Requires named frames."""
         merged: Dict[Tuple[bool, Tuple[int, ...]], Site] = {}
         for site in self.sites:
             key = (site.shared, tuple(location.address for _, location in stack_of(site.sample)))
@@ -92,11 +92,11 @@ class Leaks:
 
 
 def parse(data: bytes, name: str) -> Leaks:
-    """The answer, or a Failure that says that it is none."""
+    """Returns the answer, or raises a Failure when it is invalid."""
     try:
         return _leaks(decode(data))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise Failure(f"{name} is not what hakmem writes of leaks: damaged, or of another version ({error})") from None
+        raise Failure(f"{name} is no leak report of hakmem: damaged, or of another version ({error})") from None
 
 
 def _leaks(document: Any) -> Leaks:
@@ -132,7 +132,7 @@ def _sums(document: Any) -> Dict[str, Sums]:
 
 
 def lines(leaks: Leaks, rows: int) -> List[str]:
-    """What was found, the largest sites with their stacks, and what is not known."""
+    """The findings: the largest sites with their stacks, and the limits of the findings."""
     found = leaks.found()
     all_of_it = leaks.of[leaks.kind]
     what = "leaked: no pointer leads there" if leaks.scan == "done" else "not freed"
@@ -151,7 +151,7 @@ def lines(leaks: Leaks, rows: int) -> List[str]:
 
 
 def notes(leaks: Leaks) -> List[str]:
-    """What the figures are worth."""
+    """The limits of the figures."""
     told = []
     if leaks.scan in _WHY_NO_SCAN:
         told.append(f"{_WHY_NO_SCAN[leaks.scan]}: it is unknown which blocks can be reached")
@@ -161,7 +161,7 @@ def notes(leaks: Leaks) -> List[str]:
             "be read: blocks that only their registers point to count as leaked"
         )
     if leaks.lost:
-        told.append(f"{leaks.lost:,} of {leaks.samples:,} samples could not be kept: a larger --rate needs less room")
+        told.append(f"{leaks.lost:,} of {leaks.samples:,} samples were lost: a larger --rate needs less room")
     if leaks.rate != 1:
         rate = f", one for each {size(leaks.rate)} allocated" if leaks.rate else ""
         told.append(f"estimates from {leaks.samples:,} samples{rate}: small sites may be missing")

@@ -1,4 +1,4 @@
-"""What a trace of bytes in use would have cost: the learner beside each fixed time-out."""
+"""The costs of a trace of bytes in use: those of the learner beside those of each fixed time-out."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ class Replay:
 
     @property
     def best(self) -> int:
-        """The candidate that has paid least, as one knows afterwards; of equals the shortest time-out."""
+        """The candidate with the lowest cost in hindsight; of equals the shortest time-out."""
         return min(range(len(self.fixed_ns)), key=lambda candidate: self.fixed_ns[candidate])
 
     def relative(self, cost_ns: int) -> float:
-        """A cost to that of the best candidate. Where nothing is paid by the best, 1 is who pays nothing too."""
+        """A cost relative to the best candidate's. Where the best pays nothing, paying nothing too is 1."""
         best = self.fixed_ns[self.best]
         return cost_ns / best if best > 0 else 1.0 if cost_ns == 0 else float("inf")
 
     @property
     def regret(self) -> float:
-        """The learner's cost to that of the best candidate."""
+        """The learner's cost relative to the best candidate's."""
         return self.relative(self.learned.cost_ns)
 
 
 def replay(library: PolicyLibrary, trace: Trace, price: int) -> Replay:
-    """Lead the learner and every candidate through the trace."""
+    """Runs the learner and every candidate over the trace."""
     candidates = library.candidates(price)
     learned = library.learner(trace, price)
     stops = [epoch.end_ms for epoch in learned.epochs]
@@ -54,7 +54,7 @@ def timeout_text(timeout_ms: int) -> str:
 
 
 def as_json(result: Replay) -> Dict[str, Any]:
-    """All of it, for programs. A time-out of null is never."""
+    """The whole result as JSON. A time-out of null is never."""
     timeouts = [None if timeout == NEVER_MS else timeout for timeout in result.candidates.timeouts_ms]
     return {
         "trace": result.trace.name,
@@ -76,7 +76,7 @@ def as_json(result: Replay) -> Dict[str, Any]:
 
 
 def _epochs(result: Replay) -> List[Dict[str, Any]]:
-    """Each epoch's own costs: not what was paid in all by then."""
+    """The costs of each single epoch, not the sums up to it."""
     epochs: List[Dict[str, Any]] = []
     paid, paid_by = 0, [0] * len(result.fixed_ns)
     for number, epoch in enumerate(result.learned.epochs):

@@ -1,4 +1,4 @@
-"""Traces of how many bytes a program had in use over time: what `hakmem learn replay` reads. docs/learning.md has the format."""
+"""Traces of a program's bytes in use over time, for `hakmem learn replay`. docs/learning.md has the format."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from hakmem.errors import Failure
 
 MAGIC = b"hkLEVEL\n"
 VERSION = 1
-UNIT_BYTES = 65536  # what our own traces count in: a slab
+UNIT_BYTES = 65536  # the unit of hakmem's own traces: a slab
 MAX_IN_USE_BYTES = 1 << 47
 MAX_TIME_MS = 1 << 40
-_HEADER = struct.Struct("<8sHHIQI")  # magic, version, header's bytes, unit, price, checksum of what is before it
+_HEADER = struct.Struct("<8sHHIQI")  # magic, version, header's bytes, unit, price, checksum of the fields before it
 _CHUNK = struct.Struct("<III")  # payload's bytes, records, checksum of these two and of the payload
 _LARGEST_PAYLOAD = 1 << 24
 _CHUNK_RECORDS = 4096
@@ -23,8 +23,8 @@ _CHUNK_RECORDS = 4096
 
 @dataclass(frozen=True)
 class Trace:
-    """At each time, so many bytes were in use from then on. `price` is what a MiB-second cost when it was recorded, in ns of
-    CPU; 0 where nobody knew."""
+    """The bytes in use from each time on. `price` is the price of a MiB-second at the recording, in ns of
+    CPU time; 0 where it is unknown."""
 
     name: str
     times_ms: Sequence[int]
@@ -99,7 +99,7 @@ class _Reader:
 
     def _header(self) -> int:
         if len(self._data) < _HEADER.size or not self._data.startswith(MAGIC):
-            raise Failure(f"{self._name} is no trace of bytes in use: it does not begin as one does")
+            raise Failure(f"{self._name} is no trace of bytes in use: its first bytes are others")
         _, version, header_bytes, unit_bytes, price, checksum = _HEADER.unpack_from(self._data)
         if version != VERSION:
             raise Failure(f"{self._name} has version {version} of the format; this tool knows version {VERSION}")

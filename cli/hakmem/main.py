@@ -13,7 +13,7 @@ import click
 from hakmem import __version__, examples
 from hakmem.errors import EXIT_SIGNAL_BASE, STOPPING_SIGNALS, Interrupted, say
 
-# hakmem.commands.<name> has the command of that name.
+# The module hakmem.commands.<name> has the command of that name.
 _COMMANDS = (
     "bench",
     "compare",
@@ -32,7 +32,7 @@ _COMMANDS = (
 
 
 class _Commands(click.Group):
-    """Imports the module of a command when it is used: all of them take much longer than the rest of the start."""
+    """Imports a command's module on use: importing all of them would take much longer than the rest of the start."""
 
     def list_commands(self, ctx: click.Context) -> List[str]:
         return list(_COMMANDS)

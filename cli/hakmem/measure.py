@@ -24,7 +24,7 @@ _MOST_OUTPUT_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Task:
-    """What is run again and again."""
+    """The task that is run again and again."""
 
     program: Program
     stdin: Optional[str] = None
@@ -36,7 +36,7 @@ class Task:
 
 @dataclass
 class Run:
-    """One run: its figures, or why there are none."""
+    """One run: its figures, or the reason why it has none."""
 
     allocator: str
     round: int
@@ -55,7 +55,7 @@ def stop(heard: signal.struct_siginfo) -> None:
 
 
 def orders(names: Sequence[str], rounds: int, seed: int, first: Optional[str] = None) -> List[List[str]]:
-    """Who runs when: every round all of them, shuffled by the seed. `first` opens the first round."""
+    """The order of runs: every round all allocators, shuffled by the seed. `first` opens the first round."""
     generator = random.Random(seed)
     plan: List[List[str]] = []
     for _ in range(rounds):
@@ -98,7 +98,7 @@ def _note_end(run: Run, child: Child, ended: Ended) -> None:
 
 
 def figures_of(child: Child, ended: Ended, begin: float, end: float) -> Figures:
-    """What the kernel counted, and the mean over a window of the samples."""
+    """The kernel's counts, and the mean over a window of the samples."""
     sampler = child.sampler
     tree = sampler.peak() if sampler and sampler.most_processes > 1 else None
     return {
@@ -118,7 +118,7 @@ def compare_exit(run: Run, expected: Optional[int]) -> None:
 
 
 class Streams:
-    """The standard streams of a measured program: nothing or a file in, nothing out, what it complains about kept."""
+    """The standard streams of a measured program: no input or a file, no output, the end of stderr kept."""
 
     def __init__(self, task: Task, merge_output: bool = False) -> None:
         self._task = task
@@ -158,14 +158,14 @@ class Streams:
         )
 
     def output(self) -> str:
-        """What it printed, if that is kept."""
+        """The output, if it is kept."""
         if self._output is None:
             return ""
         self._output.seek(0)
         return str(self._output.read(_MOST_OUTPUT_BYTES).decode(errors="replace"))
 
     def tail(self) -> str:
-        """The end of what it complained about."""
+        """The end of its stderr."""
         size = os.fstat(self._errors.fileno()).st_size
         self._errors.seek(max(0, size - _TAIL_BYTES))
         lines = self._errors.read(_TAIL_BYTES).decode(errors="replace").splitlines()

@@ -1,8 +1,8 @@
 """Resident memory of a running program and all its descendants, sampled over time.
 
-A sample reads /proc/<pid>/statm of every process of the tree: one short read each, no walk over page tables, so the program
-is hardly disturbed. Pages that several processes share count in each of them; with `shared_once` the proportional size of
-smaps_rollup is read instead, which is exact there and costs the program more.
+A sample reads /proc/<pid>/statm of every process of the tree: one short read each, no walk over page tables, so the
+program is hardly disturbed. Pages that several processes share count in each of them; with `shared_once` the
+proportional size of smaps_rollup is read instead, which is exact there and costs the program more.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _MOST_SAMPLES = 4000
 _SHARE = 0.02
 _TREE_INTERVAL = 0.025
 _MAPS_TRIES_SECONDS = 2.0
-# Before, the dynamic linker may not have come to the library yet: not seen is not absent.
+# Before this time, the dynamic linker may not have mapped the library yet.
 _SURELY_LOADED_SECONDS = 0.25
-# Of fewer samples the mean is not told: they show the program's start.
+# Fewer samples give no mean: they show the program's start.
 _FEWEST_FOR_MEAN = 5
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Sizes at one moment, `seconds` after the start. `anonymous`: what belongs to no file, heaps and stacks."""
+    """Sizes at one moment, `seconds` after the start. `anonymous`: memory of no file, such as heaps and stacks."""
 
     seconds: float
     resident: int
@@ -42,7 +42,7 @@ class Sample:
 
 
 class MemorySampler:
-    """Takes samples of one program. `due` says when the next one should be taken, on time.monotonic()'s clock."""
+    """Takes samples of one program. `due` is the time of the next one, on time.monotonic()'s clock."""
 
     def __init__(self, pid: int, library: Optional[str] = None, shared_once: bool = False) -> None:
         self.pid = pid
@@ -80,7 +80,7 @@ class MemorySampler:
         return min(max(wanted, self._cost / _SHARE), _LONGEST_EXPENSIVE_INTERVAL * self._decimated)
 
     def _thin_out(self) -> None:
-        """Hours of samples: keep every second one, and take half as many from now on."""
+        """Halves the samples of a run of hours: keeps every second one, and takes half as many from now on."""
         if len(self.samples) > _MOST_SAMPLES:
             highest = max(self.samples, key=lambda sample: sample.resident)
             self.samples = sorted({*self.samples[::2], highest}, key=lambda sample: sample.seconds)
@@ -123,7 +123,7 @@ class MemorySampler:
         os.close(self._statm.pop(pid))
 
     def _look_for_library(self) -> None:
-        """Whether the program maps the library that should serve its malloc. Unknown where its maps cannot be read."""
+        """Whether the program maps the library that should serve its malloc. None where its maps cannot be read."""
         try:
             with open(f"/proc/{self.pid}/maps", encoding="utf-8", errors="surrogateescape") as maps:
                 text = maps.read()
@@ -135,7 +135,7 @@ class MemorySampler:
             self.mapped = False
 
     def processes(self) -> Set[int]:
-        """The processes of the tree, as far as they were seen."""
+        """The processes of the tree that were seen."""
         return {self.pid, *self._statm}
 
     def close(self) -> None:
@@ -144,11 +144,11 @@ class MemorySampler:
             self._forget(pid)
 
     def peak(self) -> Optional[int]:
-        """The highest sum over all processes that was seen."""
+        """The highest sampled sum over all processes."""
         return max((sample.resident for sample in self.samples), default=None)
 
     def peak_anonymous(self) -> Optional[int]:
-        """The highest sum of memory that belongs to no file."""
+        """The highest sampled sum of anonymous memory."""
         return max((sample.anonymous for sample in self.samples), default=None)
 
     def mean(self, begin: float, end: float) -> Optional[float]:
@@ -157,7 +157,10 @@ class MemorySampler:
 
 
 def mean_over(samples: List[Sample], begin: float, end: float) -> Optional[float]:
-    """Trapezoids between the samples; the first and last value hold to the edges. None without a sample in the window."""
+    """Trapezoids between the samples; the first and last value hold to the edges.
+
+    None without a sample in the window.
+    """
     inside = [sample for sample in samples if begin <= sample.seconds <= end]
     if not inside:
         return None

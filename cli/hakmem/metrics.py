@@ -1,4 +1,4 @@
-"""What is measured of a run, and how its figures are written."""
+"""The metrics of a run, and how their figures are written."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def seconds(value: float) -> str:
 
 
 def _three_figures(value: float) -> str:
-    """As many digits after the point as that takes, zeros too: what stands below each other shall compare."""
+    """Formats with enough digits after the point, zeros too, so that figures below each other compare."""
     return f"{value:.2f}" if value < 9.995 else f"{value:.1f}" if value < 99.95 else f"{value:.0f}"
 
 

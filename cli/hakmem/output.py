@@ -53,7 +53,7 @@ class OutputFile:
             return _NEW_FILE_MODE & ~mask
 
     def write(self, content: Union[str, bytes]) -> None:
-        """All of it, at once, in place of what was there."""
+        """Writes the whole text at once, in place of an older file."""
         data = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
         try:
             if self.name == "-":
@@ -75,7 +75,7 @@ class OutputFile:
             raise Failure(f"cannot write {self.name}: {error.strerror}") from None
 
     def discard(self) -> None:
-        """Leave nothing behind."""
+        """Removes the temporary file."""
         if self._temporary is not None:
             with suppress(OSError):
                 os.unlink(self._temporary)
@@ -84,7 +84,7 @@ class OutputFile:
 
 @contextmanager
 def reserve(*names: Optional[str]) -> Iterator[list[Optional[OutputFile]]]:
-    """The files of these names, None for None. What was not written by the end is discarded."""
+    """The files of these names, None for None. Unwritten ones are discarded at the end."""
     with ExitStack() as stack:
         files: list[Optional[OutputFile]] = []
         for name in names:

@@ -1,4 +1,4 @@
-"""Where things are: the checkout, the library, what was built."""
+"""Paths: the checkout, the library, and built programs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def known_to_linker() -> Dict[str, Path]:
 
 
 def find_library(name: str = LIBRARY) -> Optional[Path]:
-    """Our library: of the checkout, else installed."""
+    """The library: the checkout's, else the installed one."""
     root = checkout()
     candidates = [root / "build" / "release" / name] if root is not None else []
     candidates += [Path("/usr/local/lib") / name, Path("/usr/lib") / name]
@@ -77,11 +77,11 @@ def named_library(given: str) -> Path:
 
 
 def preloadable(library: Path) -> Path:
-    """The library, if its path can stand in LD_PRELOAD at all."""
+    """Returns the library if LD_PRELOAD can name its path, else raises a Failure."""
     if re.search(r"[\s:$]", str(library)):
         raise Failure(
-            f"{library} cannot be preloaded: its path has a space, a colon or a dollar sign, and LD_PRELOAD has no way to "
-            "quote them. Move or copy it elsewhere"
+            f"{library} cannot be preloaded: its path has a space, a colon or a dollar sign, and LD_PRELOAD has no "
+            "way to quote them. Move or copy it elsewhere"
         )
     return library
 

@@ -15,7 +15,7 @@ from hakmem.metrics import HEADLINE, Metric
 from hakmem.statistics import coverage
 
 FORMATS = (".svg", ".png")
-# Okabe and Ito's colours, which people with any colour vision can tell apart; ours is the strongest, glibc grey.
+# Okabe and Ito's colours, which people with any colour vision can tell apart; hakmem's is the strongest, glibc grey.
 _COLOURS = (
     "#0072B2",
     "#E69F00",
@@ -36,15 +36,15 @@ _LONGEST_TITLE = 100
 
 
 def check(name: str) -> None:
-    """A Failure, before anything runs, when this plot cannot be made."""
+    """Raises a Failure, before any run, when this plot cannot be made."""
     if Path(name).suffix.lower() not in FORMATS:
         raise Failure(f"--plot {name}: expected a name that ends with {' or '.join(FORMATS)}", EXIT_USAGE)
     check_matplotlib()
 
 
 def check_matplotlib() -> None:
-    """A Failure when it cannot be imported. Another process tries: it starts threads, which would hear signals that are
-    meant for the measuring loop."""
+    """Raises a Failure when it cannot be imported. Another process tries: the import starts threads, which would get
+    signals that are meant for the measuring loop."""
     reason = "no such module" if importlib.util.find_spec("matplotlib") is None else _import_elsewhere()
     if reason is not None:
         raise _missing(reason)

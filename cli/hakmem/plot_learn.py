@@ -1,4 +1,4 @@
-"""The picture of `hakmem learn replay`: what was in use, the time-out that was in force, what was paid. Needs matplotlib."""
+"""The picture of `hakmem learn replay`: bytes in use, the time-out in force, and costs. Needs matplotlib."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _seconds(result: Replay, time_ms: int) -> float:
 
 
 def _level(axes: Any, result: Replay) -> None:
-    """Of a long trace the highest and the lowest of each part, which looks the same."""
+    """Reduces a long trace to the highest and lowest value of each part, which looks the same."""
     times, in_use = result.trace.times_ms, result.trace.in_use_bytes
     step = max(1, 2 * len(times) // _MOST_POINTS)
     parts = [range(start, min(start + step, len(times))) for start in range(0, len(times), step)]
@@ -79,7 +79,7 @@ def _timeout(axes: Any, result: Replay) -> None:
 
 
 def _cost(axes: Any, result: Replay) -> None:
-    """What was paid by each time. Candidates that cost more than three times the best leave the picture."""
+    """The costs up to each time. Candidates that cost more than three times the best leave the picture."""
     ends = [_seconds(result, epoch.end_ms) for epoch in result.learned.epochs]
     end = _seconds(result, result.trace.times_ms[-1])
 

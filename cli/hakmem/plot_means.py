@@ -1,4 +1,4 @@
-"""The picture of `hakmem bench` that says all in one: time beside resident memory, a point an allocator."""
+"""The summary picture of `hakmem bench`: time beside resident memory, a point for each allocator."""
 
 from __future__ import annotations
 
@@ -58,6 +58,7 @@ def _caption(means: Means) -> str:
     settings = means.settings
     words = [
         str(settings["time_utc"])[:10], str(settings.get("machine", "")), f"{settings.get('cores', '?')} cores",
-        f"kernel {settings.get('kernel', '?')}", str(settings.get("c_library", "")), f"commit {settings.get('commit', '?')}",
+        f"kernel {settings.get('kernel', '?')}", str(settings.get("c_library", "")),
+        f"commit {settings.get('commit', '?')}",
     ]  # fmt: skip
     return ", ".join(word for word in words if word)

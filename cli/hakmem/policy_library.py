@@ -1,4 +1,4 @@
-"""libhakmem-policy.so: the learning as the library does it, with a clock that is made up (cli/replay/replay.c)."""
+"""libhakmem-policy.so: the library's own learner with a simulated clock (cli/replay/replay.c)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _FUNCTIONS = {
 
 @dataclass(frozen=True)
 class Epoch:
-    """The learner at the end of one of its epochs: what is in use from then on, and what was paid by then."""
+    """The learner at the end of one of its epochs: the bytes in use from then on, and the costs up to then."""
 
     end_ms: int
     timeout_ms: int
@@ -48,7 +48,7 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Learned:
-    """What the learner did with a trace."""
+    """The learner's result for a trace."""
 
     cost_ns: int
     epochs: Sequence[Epoch]
@@ -58,7 +58,7 @@ class Learned:
 
 @dataclass(frozen=True)
 class Candidates:
-    """The time-outs that are judged; the last is never."""
+    """The candidates' time-outs; the last is never."""
 
     timeouts_ms: Sequence[int]
     break_even: int
@@ -71,7 +71,7 @@ class PolicyLibrary:
         self._library = _load(_find(given))
 
     def price(self, mode: Optional[str], price: Optional[int]) -> int:
-        """The price of a mode, or a given one if it makes sense."""
+        """Returns the price of a mode, or a given price if it is valid."""
         if price is None:
             return int(self._library.hk_replay_price_of_mode((mode or "balanced").encode()))
         least, most = (int(self._library.hk_replay_price_limit(limit)) for limit in (0, 1))
@@ -80,13 +80,13 @@ class PolicyLibrary:
         return price
 
     def candidates(self, price: int) -> Candidates:
-        """What is judged at this price."""
+        """The candidates at this price."""
         timeouts, break_even = (_NUMBER * _CANDIDATES)(), ctypes.c_int()
         count = self._library.hk_replay_candidates(price, timeouts, ctypes.byref(break_even))
         return Candidates(list(timeouts[:count]), break_even.value)
 
     def fixed(self, trace: Trace, price: int, candidate: int, stops_ms: Sequence[int]) -> tuple[int, List[int]]:
-        """What one candidate pays for the trace in ns, and what it has paid at each stop."""
+        """The cost of one candidate for the trace in ns, and its cost up to each stop."""
         costs = (_NUMBER * max(1, len(stops_ms)))()
         times, in_use = _numbers(trace.times_ms), _numbers(trace.in_use_bytes)
         total = self._library.hk_replay_fixed(
@@ -95,7 +95,7 @@ class PolicyLibrary:
         return int(total), list(costs[: len(stops_ms)])
 
     def learner(self, trace: Trace, price: int) -> Learned:
-        """What the learner makes of the trace. An epoch takes at least one record."""
+        """Runs the learner over the trace. An epoch takes at least one record."""
         times, in_use = _numbers(trace.times_ms), _numbers(trace.in_use_bytes)
         room = max(1, len(times))
         ends, timeouts, costs = ((_NUMBER * room)() for _ in range(3))

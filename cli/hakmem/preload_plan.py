@@ -1,4 +1,4 @@
-"""Decides, before anything runs, how a program is started under each allocator, and whether that will have an effect."""
+"""Decides, before any run, how a program is started under each allocator, and whether that has an effect."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FORCE_HINT = "--force runs it all the same"
 
 @dataclass(frozen=True)
 class Prepared:
-    """One allocator's way of being started. `serves` is the file whose malloc the program will call, as far as known."""
+    """How to start a program under one allocator. `serves` is the file whose malloc it will call, if known."""
 
     allocator: Allocator
     environment: Mapping[str, str]
@@ -28,14 +28,14 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Plan:
-    """Every allocator, ready, and what the reader has to know."""
+    """Every allocator, ready to start, and notes for the reader."""
 
     prepared: Sequence[Prepared]
     notes: Sequence[str]
 
 
 def check_preload(program: Program, library: str, environment: Mapping[str, str], force: bool) -> List[str]:
-    """For one library that `environment` preloads already: a Failure, or warnings when forced."""
+    """Checks a library that `environment` preloads: a Failure, or warnings with --force."""
     chain = follow(program.path, environment)
     obstacle = find_obstacle(chain, library)
     if obstacle is not None:
@@ -75,7 +75,7 @@ def plan(
     if obstacle is not None:
         notes += _fail_or_warn(f"preloading has no effect: {obstacle.message}", force)
     elif chain.executable is None:
-        notes.append(f"{program.path} could not be examined: whether the allocators take effect is not known")
+        notes.append(f"{program.path} could not be examined: it is unknown whether the allocators take effect")
     prepared: List[Prepared] = []
     for allocator in allocators:
         try:
@@ -110,11 +110,12 @@ def _prepare(
 def _under_glibc(
     binding: Binding, server: str, allocator: Allocator, variables: Dict[str, str], notes: List[str]
 ) -> Prepared:
-    """Programs that are linked with another allocator get glibc's by preloading the C library itself."""
+    """Preloads the C library itself into programs that are linked with another allocator."""
     c_library = binding.library("libc.so.6")
     if c_library is None or server == c_library:
         return Prepared(allocator, variables, server)
     notes.append(
-        f"the program is linked with {Path(server).name}; for {allocator.name}, {c_library} is preloaded so that its malloc serves"
+        f"the program is linked with {Path(server).name}; for {allocator.name}, {c_library} is preloaded so that its "
+        "malloc serves"
     )
     return Prepared(allocator, with_preload(variables, c_library), c_library)

@@ -1,4 +1,4 @@
-"""What results that are passed on must not tell: where things lie on this machine, its name, and whose it is."""
+"""Removes what published results must not contain: paths of this machine, its name, and its user's."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import List
 
 # An absolute path, from what cannot be part of a longer word before it.
 _PATH = re.compile(r"(?<![\w./~-])~?/(?:[^\s/'\"`,:;()\[\]{}<>|]+/)*([^\s/'\"`,:;()\[\]{}<>|]*)")
-# Names that say nothing about anybody, and are words of messages besides.
+# Names that identify no one, and are words of messages besides.
 _ANYBODYS = {"root", "user", "users", "localhost", "host", "home", "runner", "build", "nobody", "linux"}
 
 
 def names() -> List[str]:
-    """This machine's and its user's, as far as they tell something."""
+    """The names of this machine and its user, except common words."""
     found = {
         platform.node(),
         platform.node().partition(".")[0],
@@ -29,7 +29,7 @@ def names() -> List[str]:
 
 
 def scrub(text: str) -> str:
-    """A message without them: of a path its last name stays."""
+    """Returns a message without them: of a path its last name stays."""
     text = _PATH.sub(lambda match: match.group(1) or "a folder", text)
     for name in names():
         text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "…", text)

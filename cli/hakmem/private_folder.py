@@ -1,4 +1,4 @@
-"""A folder of this tool's own, into which the library writes a file for each process of a program, and which is gone at the end."""
+"""A temporary folder of this tool, into which the library writes a file for each process of a program."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ class PrivateFolder:
         self.remove()
 
     def remove(self) -> None:
-        """With all that is in it."""
+        """Removes the folder with its files."""
         shutil.rmtree(self._path, ignore_errors=True)
 
     @property
     def pattern(self) -> str:
-        """The value of the library's option. The minus: a process that outlives this tool finds its folder gone, and must not
-        complain."""
+        """The value of the library's option. The minus: a process that outlives this tool finds its folder gone, and
+        must not complain."""
         folder = str(self._path).replace("%", "%%")
         return f"-{folder}/%p{self._suffix}"
 
     def files(self) -> Iterator[Tuple[int, Path]]:
-        """Each process that wrote, and its file."""
+        """Each process with its file."""
         with contextlib.suppress(OSError):
             for entry in sorted(os.listdir(self._path)):
                 number = entry[: len(entry) - len(self._suffix)]

@@ -1,4 +1,4 @@
-"""What /proc/PID tells of a process that need not be ours, nor last."""
+"""Files of /proc/PID, of a process that may belong to another user and may end at any time."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from hakmem.kernel_files import fields
 
 
 def read(pid: int, name: str) -> bytes:
-    """A file of its folder, or a Failure that says whether it is gone or may not be looked at."""
+    """Returns a file of its folder. Raises a Failure that says whether the process has ended or forbids it."""
     try:
         return Path(f"/proc/{pid}/{name}").read_bytes()
     except PermissionError:
         raise Failure(
-            f"process {pid} cannot be looked at: it runs with raised rights, or forbids it (prctl PR_SET_DUMPABLE)"
+            f"process {pid} cannot be inspected: it runs with raised rights, or forbids it (prctl PR_SET_DUMPABLE)"
         ) from None
     except (FileNotFoundError, ProcessLookupError):
         raise Failure(f"there is no process {pid}") from None
@@ -29,7 +29,7 @@ def status(pid: int) -> Dict[str, str]:
 
 
 def start_of(pid: int) -> Optional[str]:
-    """When it began, in ticks since the system's start: with its number, which process it is. None when it has ended."""
+    """Its start, in ticks since the system's start, which with its number identifies it. None when it has ended."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:
@@ -42,7 +42,7 @@ def start_of(pid: int) -> Optional[str]:
 
 
 def thread_folders(pid: int) -> List[Path]:
-    """Those of its threads, in the order of their numbers; none when it has ended."""
+    """The numbers of its threads, sorted; empty when it has ended."""
     try:
         names = os.listdir(f"/proc/{pid}/task")
     except OSError:
@@ -59,13 +59,13 @@ def mapped_files(maps: str) -> Iterator[Tuple[str, str]]:
 
 
 def auxiliary(vector: bytes, kind: int) -> Optional[int]:
-    """What its `auxv` says of that kind; None where it says nothing."""
+    """The entry of that kind in its `auxv`, or None."""
     pairs = struct.iter_unpack("=QQ", vector[: len(vector) // 16 * 16])
     return next((value for one, value in pairs if one == kind), None)
 
 
 def roots(pid: int) -> Tuple[str, str]:
-    """What to put before a path of its own, to find the file: where it sees it while it runs, then where we do."""
+    """The roots before a path of its own: the process's root while it runs, then this process's."""
     return f"/proc/{pid}/root", ""
 
 

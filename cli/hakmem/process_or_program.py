@@ -1,5 +1,5 @@
-"""Commands whose argument is a process or a program. Behind a program's name all words are its own; behind a process there are none,
-so options may stand there too, as people type them: `hakmem profile 4711 --seconds 5`. So they may among files."""
+"""Commands whose argument is a process or a program. All words after a program's name are its own. Options may follow
+a process, as people type them: `hakmem profile 4711 --seconds 5`. They may also stand among files."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ def is_process(word: str) -> bool:
 
 
 def process_of(command: Sequence[str]) -> Optional[int]:
-    """The process that the words are; None where they are a program and its arguments."""
+    """The process that the words name; None where they are a program and its arguments."""
     return int(command[0]) if len(command) == 1 and is_process(command[0]) else None
 
 
 class ProcessOrProgram(click.Command):
-    """For `@click.command(cls=...)` with allow_interspersed_args off, and with an argument `command` of any number of words.
-    `flag_of_files` is the flag, if there is one, behind which the words are files."""
+    """For `@click.command(cls=...)` with allow_interspersed_args off, and with an argument `command` of any number of
+    words. `flag_of_files` is the flag, if there is one, behind which the words are files."""
 
     def __init__(self, *arguments: Any, flag_of_files: str = "", **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._flag_of_files = flag_of_files
 
     def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
-        """Looks once what the words are, before they are read."""
+        """Classifies the words once, before click parses them."""
         if "--" not in args:
             try:
                 found, _, _ = self.make_parser(ctx).parse_args(args=list(args))
             except click.UsageError:
-                found = {}  # what is wrong is said below
+                found = {}  # the code below reports the error
             # Without words it is None, an empty list, or an object of click's that has no length, by click's version.
             words = found.get("command")
             has_process = isinstance(words, (list, tuple)) and len(words) > 0 and is_process(words[0])

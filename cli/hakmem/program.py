@@ -1,4 +1,4 @@
-"""Finds the program that a command names, as execvp does, with the shell's exit codes for what cannot be run."""
+"""Finds the program that a command names, as execvp does, with a shell's exit codes where it cannot run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MAGIC_BYTES = 4
 
 @dataclass(frozen=True)
 class Program:
-    """What to execute: the file, and the words it sees, the name it was called by first."""
+    """What to execute: the file, and its arguments, the name it was called by first."""
 
     path: str
     argv: Tuple[str, ...]

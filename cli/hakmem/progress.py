@@ -1,4 +1,4 @@
-"""How far a measurement is: a bar on stderr where that is a terminal, else a line a round."""
+"""The progress of a measurement: a bar on stderr where that is a terminal, else a line for each round."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ class ProgressBar:
         if not quiet and sys.stderr.isatty():
             self._bar = Progress(
                 TextColumn("{task.description:<28}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-                TextColumn("left"), TimeRemainingColumn(), console=Console(stderr=True), auto_refresh=False, transient=True,
+                TextColumn("left"), TimeRemainingColumn(), console=Console(stderr=True), auto_refresh=False,
+                transient=True,
             )  # fmt: skip
             self._task = self._bar.add_task("", total=total)
 
@@ -42,13 +43,13 @@ class ProgressBar:
             self._bar.stop()
 
     def describe(self, text: str) -> None:
-        """What runs now."""
+        """Names the current run."""
         if self._bar is not None:
             self._bar.update(self._task, description=text)
             self._draw()
 
     def advance(self, steps: int = 1) -> None:
-        """That many runs are done, or will not be done."""
+        """Counts runs that are done, or will not be done."""
         if self._bar is not None:
             self._bar.advance(self._task, steps)
             self._draw()
@@ -59,7 +60,7 @@ class ProgressBar:
             self._draw()
 
     def line(self, text: str) -> None:
-        """What stays to be read: above the bar, or on stderr."""
+        """Prints a line that stays: above the bar, or on stderr."""
         if self._bar is not None:
             self._bar.console.print(f"hakmem: {text}", markup=False, highlight=False)
         elif self.is_plain:

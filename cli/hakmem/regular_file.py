@@ -1,4 +1,4 @@
-"""Opens files whose names come from others: of a process that is looked at, of a profile. What has such a name need not be a file."""
+"""Opens files whose names come from a process or a profile. Such a name need not belong to a regular file."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import BinaryIO
 
 
 def open_regular(path: str) -> BinaryIO:
-    """To read it; an OSError where it is no regular file. A pipe is not waited for, and to open a device may do something."""
-    # This opens the name alone, so that what is looked at and what is opened then are the same.
+    """Opens it for reading; an OSError where it is not a regular file. Never waits for a pipe, never opens a device."""
+    # This opens only the name, so that the checked and the opened file are the same.
     place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(place).st_mode):
-            raise OSError(errno.EINVAL, "it is no regular file", path)
+            raise OSError(errno.EINVAL, "it is not a regular file", path)
         return open(f"/proc/self/fd/{place}", "rb")
     finally:
         os.close(place)

@@ -20,7 +20,7 @@ _MOST_POINTS = 200
 
 
 def as_json(contest: Contest, command: Sequence[str], settings: Dict[str, Setting], extra: Dict[str, Any]) -> str:
-    """One document. docs/cli.md describes it."""
+    """The JSON document. docs/cli.md describes it."""
     document = {
         "schema": SCHEMA,
         "command": list(command),
@@ -39,12 +39,12 @@ def as_json(contest: Contest, command: Sequence[str], settings: Dict[str, Settin
 
 
 def allocator_entries(contest: Contest) -> List[Dict[str, Any]]:
-    """What took part, and which file served malloc as far as it is known."""
+    """The allocators, and the file that served malloc, where it is known."""
     return [{**asdict(one.allocator), "serves_malloc": one.serves} for one in contest.prepared]
 
 
 def failure_entries(contest: Contest) -> List[Dict[str, Any]]:
-    """Under what the program failed."""
+    """The allocators under which the program failed."""
     return [
         {"allocator": name, "round": run.round, "failure": run.failure, "detail": run.detail}
         for name, run in contest.failed.items()
@@ -68,7 +68,7 @@ def summary_entry(row: Row) -> Dict[str, Any]:
 
 
 def run_entry(run: Run) -> Dict[str, Any]:
-    """One run, its curve thinned out."""
+    """One run, with a thinned curve."""
     return {
         "allocator": run.allocator,
         "round": run.round,

@@ -1,4 +1,4 @@
-"""When each workload has its turns: rounds over the whole set, within a time, and what is kept when it is broken off."""
+"""The order of the workloads' turns: rounds over the whole set, within a time, and the result of an interruption."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hakmem.progress import ProgressBar
 
 @dataclass(frozen=True)
 class Ending:
-    """How the rounds ended. `signal` stopped them; `out_of_time`: not all fitted."""
+    """How the rounds ended. `signal` stopped them; `out_of_time`: the time ended first."""
 
     out_of_time: bool = False
     signal: Optional[int] = None
@@ -21,10 +21,10 @@ class Ending:
 
 @dataclass
 class Schedule:
-    """Every contest plays in the first round, and those that want fewer rounds than the others in some of the later ones.
+    """Every contest plays in the first round. A contest with fewer rounds than others plays in some of the later ones.
 
-    `deadline` is on `clock`. The first round takes as long as it takes; after it nobody has a turn who would not be through
-    in time, and then it is over for all: what follows would be rounds of a part of the set.
+    `deadline` is on `clock`, and does not bound the first round. After that round, the first turn that would not end in
+    time ends the session for all, because later rounds would have a part of the set only.
     """
 
     contests: Mapping[str, Contest]
@@ -36,12 +36,15 @@ class Schedule:
 
     @property
     def complete(self) -> int:
-        """Rounds that every contest has played, as far as it wants that many."""
+        """Complete rounds: each contest has played in all of its rounds up to here."""
         finished = [contest.done for contest in self.contests.values() if contest.done < contest.rounds]
         return min(finished, default=self.rounds)
 
     def run(self) -> Ending:
-        """All of it. An interruption before everybody had a turn passes through: there is nothing to tell then."""
+        """Runs all rounds.
+
+        An interruption before the first round is complete passes through: there is no result then.
+        """
         try:
             for name, contest in self.contests.items():
                 self.bar.describe(f"warm-up: {name}")
@@ -60,7 +63,7 @@ class Schedule:
         return Ending()
 
     def _play(self, number: int) -> bool:
-        """Round `number`. False when the time is over."""
+        """Runs round `number`. False when the time is over."""
         for name in self._due(number):
             begin = self.clock()
             if begin + self._took.get(name, 0.0) > self.deadline and number > 1:

@@ -1,7 +1,7 @@
-"""What the allocator itself counted in a program that `hakmem run` starts, and in the processes that this one starts.
+"""The allocator's own counts in a program that `hakmem run` starts, and in the processes that this program starts.
 
-The library writes it into a file of its own a process, at exit, where HAKMEM_STATS_FILE says (docs/options.md). Here that is
-a private folder, which is emptied while the program runs and is gone afterwards.
+The library writes a file for each process, at exit, where HAKMEM_STATS_FILE says (docs/options.md). Here that is
+a private folder, which this module empties while the program runs and removes afterwards.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hakmem.metrics import count, size
 from hakmem.private_folder import PrivateFolder
 
 VARIABLE = "HAKMEM_STATS_FILE"
-# The second has more sections than the first, and nothing else than before in those that are read here.
+# The second has more sections than the first. The sections that are read here are the same.
 _SCHEMAS = (1, 2)
 _LOOK_SECONDS = 1.0
 
@@ -45,9 +45,9 @@ class SelfReports:
             self._folder.remove()
 
     def ask(self, environment: Mapping[str, str]) -> Dict[str, str]:
-        """The environment in which the library writes its reports for us, unless it writes them for the caller already."""
+        """The environment in which the library writes its reports here, unless it writes them elsewhere already."""
         if environment.get(VARIABLE):
-            self.absent = f"{VARIABLE} was set already: what it counted goes to {environment[VARIABLE]}"
+            self.absent = f"{VARIABLE} was set already: the report goes to {environment[VARIABLE]}"
             return dict(environment)
         try:
             self._folder = PrivateFolder("run")
@@ -57,14 +57,14 @@ class SelfReports:
         return {**environment, VARIABLE: self._folder.pattern}
 
     def look(self) -> None:
-        """Now and then: thousands of processes shall not leave thousands of files."""
+        """Collects now and then, so that thousands of processes do not leave thousands of files."""
         now = time.monotonic()
         if now >= self._next_look:
             self._next_look = now + _LOOK_SECONDS
             self.collect()
 
     def collect(self) -> None:
-        """Take in what was written."""
+        """Reads and removes the written reports."""
         for _, file in self._folder.files() if self._folder is not None else ():
             self._take(file)
 
@@ -98,12 +98,12 @@ class SelfReports:
 
 
 def summary(reports: SelfReports, pid: int) -> str:
-    """What a user wants to know of them: what was held and given back, what crossed threads, what went wrong."""
+    """The summary for users: held and purged memory, remote frees, large blocks, failures and misuses."""
     own = reports.of(pid)
     alone = own is not None and len(reports.documents) == 1
     given_back = reports.total("events", "purged")
     parts = [
-        f"{size(given_back)} given back" if given_back else "nothing given back",
+        f"{size(given_back)} purged" if given_back else "nothing purged",
         _number(reports.total("events", "remote_free"), "remote free"),
         _number(reports.total("events", "large_alloc"), "large block"),
         _number(reports.total("events", "out_of_memory"), "failed request"),
@@ -116,7 +116,7 @@ def summary(reports: SelfReports, pid: int) -> str:
 
 
 def _held(documents: Sequence[Report]) -> int:
-    """Slabs that were in use or dirty, and large blocks with the extents that they left."""
+    """Bytes of slabs in use or dirty, of large blocks, and of dirty extents."""
     return sum(
         int(document["memory"][name])
         for document in documents

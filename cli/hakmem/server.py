@@ -1,6 +1,6 @@
 """One measured run of a server: start it, wait for its port, drive a load, let it rest, stop it.
 
-The server is what is measured; the load runs without any preload. Wall time is the load's.
+Only the server is measured; the load runs without any preload. Wall time is the load's.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Service:
 
 
 def accepts(host: str, port: int) -> bool:
-    """Whether somebody listens there."""
+    """Whether a process listens there."""
     try:
         with socket.create_connection((host, port), timeout=_CONNECT_SECONDS):
             return True
@@ -53,11 +53,13 @@ def accepts(host: str, port: int) -> bool:
 
 
 def wait_until_free(host: str, port: int) -> None:
-    """A Failure when somebody else has the port."""
+    """Raises a Failure when another process has the port."""
     deadline = time.monotonic() + _PORT_FREE_SECONDS
     while accepts(host, port):
         if time.monotonic() > deadline:
-            raise Failure(f"port {port} of {host} is in use already: stop what listens there, or take another --port")
+            raise Failure(
+                f"port {port} of {host} is in use already: stop the process that listens there, or use another --port"
+            )
         time.sleep(0.1)
 
 

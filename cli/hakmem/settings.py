@@ -1,4 +1,4 @@
-"""What a figure depends on besides the allocators: machine, kernel, huge pages, versions. No host names."""
+"""Settings that figures depend on besides the allocators: machine, kernel, huge pages, versions. No host names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hakmem.kernel_files import KernelFiles
 
 Setting = Optional[object]
 Settings = Mapping[str, Setting]
-# More than this share of the processors at work for others makes figures of time doubtful.
+# Figures of time are doubtful when other work takes more than this share of the processors.
 _BUSY_SHARE = 0.25
 
 
@@ -24,7 +24,7 @@ def collect() -> Dict[str, Setting]:
         "time_utc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "tool_version": __version__,
         "commit": commit(),
-        "kernel": platform.release().split("-", 1)[0],  # what follows is a builder's name for it
+        "kernel": platform.release().split("-", 1)[0],  # the rest is a builder's name for it
         "machine": platform.machine(),
         "processor": _processor(files),
         "cores": len(os.sched_getaffinity(0)),
@@ -41,11 +41,12 @@ def collect() -> Dict[str, Setting]:
 
 
 def busy_machine(settings: Settings) -> Optional[str]:
-    """A sentence when others were at work before the measurement began."""
+    """A sentence when the machine was busy before the measurement began."""
     load, cores = settings["load_before"], settings["cores"]
     if not isinstance(load, float) or not isinstance(cores, int) or load <= _BUSY_SHARE * cores:
         return None
-    return f"The machine was not idle before (load {load:g}, {cores} cores): times may be anything, memory is less affected."
+    busy = f"The machine was not idle before (load {load:g}, {cores} cores)"
+    return f"{busy}: times are not reliable, memory is less affected."
 
 
 def one_line(settings: Settings) -> str:
@@ -79,7 +80,7 @@ def commit() -> Optional[str]:
 
 
 def _compiler() -> Optional[str]:
-    """The first line of what the C compiler says of itself."""
+    """The first line of the C compiler's --version."""
     try:
         done = subprocess.run(
             ["cc", "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=10, check=False

@@ -1,5 +1,5 @@
-"""Where ours stands in a workload: its time beside the best peer's, its memory beside the median peer's, and the floor; and
-what it cost in each mode beside the peer that cost least."""
+"""hakmem's standing in a workload: its time beside the best peer's, its memory beside the median peer's, and the floor;
+and its cost in each mode beside the lowest cost of a peer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MEMORY = (PEAK, MEAN)
 
 @dataclass(frozen=True)
 class CostStanding:
-    """Ours in the mode of a price, against the peer that cost least at that price."""
+    """hakmem in the mode of a price, against the peer that cost least at that price."""
 
     price: Price
     best_peer: Optional[str]
@@ -33,7 +33,7 @@ class CostStanding:
 
 @dataclass(frozen=True)
 class Standing:
-    """Ours against the peers in one workload. Ratios below 1 are in our favour."""
+    """hakmem against the peers in one workload. Ratios below 1 are in hakmem's favour."""
 
     workload: Workload
     time: Metric
@@ -58,7 +58,7 @@ class Standing:
 
 
 def word(ratio: Optional[Ratio]) -> str:
-    """A ratio as a verdict. Of so few rounds that nothing can be decided none is given."""
+    """A ratio as a verdict; none where the rounds are too few to decide."""
     if ratio is None or ratio.rounds < FEWEST_TO_DECIDE:
         return UNKNOWN
     if not ratio.decided:
@@ -67,12 +67,12 @@ def word(ratio: Optional[Ratio]) -> str:
 
 
 def time_metric(workload: Workload) -> Metric:
-    """Own workloads tell the time of their operations; for programs it is the wall clock's."""
+    """The time metric: time per operation for own workloads, wall time for programs."""
     return TIME_PER_OPERATION if workload.own else WALL
 
 
 def peers(contest: Contest) -> List[str]:
-    """The allocators that are not ours, and under which the program works."""
+    """The other allocators under which the program works."""
     return [n for n in contest.names if not n.startswith(HAKMEM) and not is_floor(n) and n not in contest.failed]
 
 
@@ -102,7 +102,7 @@ def _stand_at(price: Price, contest: Contest) -> CostStanding:
 
 
 def not_above_peers(standings: Sequence[Standing], mode: str) -> Tuple[int, int]:
-    """In how many workloads ours cost no more than any peer, by the medians, and of how many."""
+    """The number of workloads in which hakmem cost no more than any peer, by the medians, and the number of all."""
     ratios = [cost.ratio.value for s in standings for cost in s.costs if cost.price.mode == mode and cost.ratio]
     return sum(value <= 1 for value in ratios), len(ratios)
 
@@ -113,7 +113,7 @@ def _best(contest: Contest, metric: Metric, names: Sequence[str]) -> Optional[st
 
 
 def _memory_ratio(contest: Contest, metric: Metric) -> Optional[Ratio]:
-    """To the peer in the middle, round by round."""
+    """The ratio to the median peer, round by round."""
     ours = contest.figures(HAKMEM, metric)
     theirs = [figures for name in peers(contest) if (figures := contest.figures(name, metric))]
     rounds = [number for number in ours if theirs and all(number in figures for figures in theirs)]

@@ -1,9 +1,10 @@
 """Medians, and how sure a ratio of two medians is.
 
-The ratio's interval is a percentile bootstrap over rounds: rounds are drawn with replacement, the same for both allocators,
-because what disturbed the machine during a round disturbed both. No distribution is assumed. With few rounds it cannot be as
-sure as 95 %: the widest interval that n rounds allow contains the true median with probability 1 - 2^(1-n). Below
-FEW_ROUNDS a difference therefore counts only where, besides, the two ranges do not overlap.
+The ratio's interval is a percentile bootstrap over rounds: rounds are drawn with replacement, the same for both
+allocators, because what disturbed the machine during a round disturbed both. No distribution is assumed. With few
+rounds it cannot be as sure as 95 %: the widest interval that n rounds allow contains the true median with
+probability 1 - 2^(1-n). Below FEW_ROUNDS a difference therefore counts only where, besides, the two ranges do not
+overlap.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def spread(values: Sequence[float]) -> Optional[Spread]:
 
 
 def coverage(rounds: int) -> float:
-    """How sure the interval of that many rounds can be at the most."""
+    """The highest confidence that an interval of that many rounds can have."""
     return min(CONFIDENCE, 1 - 2.0 ** (1 - rounds)) if rounds > 0 else 0.0
 
 
@@ -108,5 +109,5 @@ def geometric_mean(values: Sequence[float]) -> Optional[float]:
 
 
 def by_round(figures: Mapping[int, Optional[float]]) -> Dict[int, float]:
-    """The figures that are known."""
+    """The known figures."""
     return {number: figure for number, figure in figures.items() if figure is not None}

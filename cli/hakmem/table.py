@@ -35,7 +35,7 @@ def console(width_of_files: int = _WIDTH_OF_FILES) -> Console:
 
 
 def difference(row: Row) -> str:
-    """The row against the base, in words."""
+    """The comparison of the row with the base, in words."""
     if row.ratio is None:
         return ""
     if not row.ratio.decided:
@@ -53,7 +53,8 @@ def _style(row: Row) -> str:
 
 
 def confidence_title(*rounds: int) -> str:
-    """What the intervals of so many rounds can be called; of several numbers of rounds, from the least sure on."""
+    """The name of the intervals of these numbers of rounds; for several numbers of rounds, from the lowest confidence
+    on."""
     sure = sorted({f"{coverage(number) * 100:.0f}" for number in rounds if number > 1}, key=int)
     if not sure:
         return "no interval"
@@ -61,7 +62,7 @@ def confidence_title(*rounds: int) -> str:
 
 
 def comparison_table(contest: Contest, rounds: int) -> Table:
-    """A block a metric, a line an allocator."""
+    """A block for each metric, a line for each allocator."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     table.add_column("", no_wrap=True)
     table.add_column("median", justify="right", no_wrap=True)
@@ -95,7 +96,10 @@ def _cells(row: Row) -> List[Text]:
 
 
 def costs_table(contest: Contest) -> Table:
-    """A line an allocator, the base first, a column a price. Ours is in each column the one that was told the price."""
+    """A line for each allocator, the base first, a column for each price.
+
+    Each column has hakmem in the mode of its price.
+    """
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     table.add_column("", no_wrap=True)
     for price in contest.prices:
@@ -128,7 +132,7 @@ def _print_costs(contest: Contest) -> None:
 
 
 def verdicts(contest: Contest) -> List[str]:
-    """A sentence an allocator: it against the base."""
+    """A sentence for each allocator: its comparison with the base."""
     sentences: List[str] = []
     rows = {(row.allocator, row.metric.key): row for metric in HEADLINE for row in contest.rows_of(metric)}
     for name in contest.names:
@@ -145,7 +149,7 @@ def verdicts(contest: Contest) -> List[str]:
 
 
 def failure_lines(contest: Contest) -> List[str]:
-    """Who failed, when and how."""
+    """The failures: allocator, round and reason."""
     lines: List[str] = []
     for name, run in contest.failed.items():
         when = f"in round {run.round}" if run.round else "in the warm-up"
@@ -155,19 +159,20 @@ def failure_lines(contest: Contest) -> List[str]:
 
 
 def remarks(contest: Contest, rounds: int, facts: Settings) -> List[str]:
-    """What the reader has to know about the figures."""
+    """Notes about the figures."""
     lines: List[str] = [busy] if (busy := busy_machine(facts)) else []
     if len(contest.failed) == len(contest.names):
         return lines
     if rounds < FEWEST_TO_DECIDE:
         lines.append(
-            f"{plural(rounds, 'round')}: too few to name any difference; --rounds {ENOUGH_ROUNDS} or more gives intervals "
-            f"of {CONFIDENCE * 100:.0f} %."
+            f"{plural(rounds, 'round')}: too few to name any difference; --rounds {ENOUGH_ROUNDS} or more gives "
+            f"intervals of {CONFIDENCE * 100:.0f} %."
         )
     elif rounds < FEW_ROUNDS:
         lines.append(
-            f"{plural(rounds, 'round')}: an interval can be sure to {coverage(rounds) * 100:.0f} % at the most, so a difference "
-            f"is named only where the ranges are apart too; --rounds {ENOUGH_ROUNDS} or more gives {CONFIDENCE * 100:.0f} %."
+            f"{plural(rounds, 'round')}: an interval can be sure to {coverage(rounds) * 100:.0f} % at the most, so a "
+            f"difference is named only where the ranges are apart too; --rounds {ENOUGH_ROUNDS} or more gives "
+            f"{CONFIDENCE * 100:.0f} %."
         )
     if contest.expected_exit:
         lines.append(f"The program ended with exit code {contest.expected_exit}, under all allocators alike.")
@@ -196,7 +201,7 @@ def print_comparison(contest: Contest, title: str, facts: Settings, rounds: int)
 
 
 def print_standings(standings: Sequence[Standing]) -> None:
-    """A line a workload: ours beside the peers."""
+    """A line for each workload: hakmem beside the peers."""
     console(_WIDTH_OF_STANDINGS).print(_standing_table(standings))
 
 
@@ -230,7 +235,7 @@ def _standing_table(standings: Sequence[Standing]) -> Table:
 
 
 def print_costs(standings: Sequence[Standing]) -> None:
-    """A line a workload: what ours cost at each price beside the best peer."""
+    """A line for each workload: the cost of hakmem at each price beside the best peer."""
     out = console(_WIDTH_OF_STANDINGS)
     out.print(Text("Cost: CPU time + price × MiB·seconds, hakmem in the mode of the price", style="bold"))
     out.print(_standing_costs(standings))
@@ -258,7 +263,7 @@ def _standing_costs(standings: Sequence[Standing]) -> Table:
 
 
 def print_counts(counted: Sequence[Counted]) -> None:
-    """A line a workload: what hakmem did in it."""
+    """A line for each workload: the counts of hakmem in it."""
     out = console(_WIDTH_OF_COUNTS)
     out.print(Text("What hakmem does, for each million operations", style="bold"))
     out.print(_counts_table(counted))

@@ -1,4 +1,4 @@
-"""A PROGRAM that is started here on hakmem: the options that say how, and what comes of them."""
+"""A PROGRAM that a command starts on hakmem: its options, and the start that follows from them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Command = Callable[..., None]
 
 @dataclass(frozen=True)
 class How:
-    """What --set, --library and --force say."""
+    """The values of --set, --library and --force."""
 
     settings: Tuple[str, ...] = ()
     library: Optional[str] = None
     force: bool = False
 
     def refuse(self, other: str = "") -> None:
-        """Where no program is started: a Failure if anything was said. `other` is one more option that was, of programs alone."""
+        """Raises a Failure when options for programs were given without a program. `other` is one more such option."""
         if self != How() or other:
             names = ", ".join(name for name in (other, "--set", "--library and --force") if name)
             raise Failure(f"{names} are for a PROGRAM that is started here", EXIT_USAGE)
@@ -33,7 +33,7 @@ class How:
 
 @dataclass(frozen=True)
 class Start:
-    """What to start, and what to warn of before."""
+    """The program to start, and the warnings before it."""
 
     program: Program
     variables: Dict[str, str]
@@ -42,7 +42,10 @@ class Start:
 
 
 def start_options(of: str = "of a PROGRAM: ") -> Callable[[Command], Command]:
-    """The options, which the command gets as one argument, `how`. `of` says of what, where the command takes other things too."""
+    """Adds the options, which the command gets as one argument, `how`.
+
+    `of` begins their texts where other arguments exist.
+    """
 
     def decorate(command: Command) -> Command:
         @functools.wraps(command)
@@ -69,7 +72,7 @@ _OPTIONS: List[Tuple[Tuple[str, ...], Dict[str, Any]]] = [
 
 
 def prepare(command: Sequence[str], how: How) -> Start:
-    """The program with the caller's environment, the options and the preload in it; a Failure where that makes no sense."""
+    """The program with the caller's environment, the options and the preload; a Failure where that cannot work."""
     variables = {**environment.of_caller(), **environment.options(how.settings)}
     program = resolve(command, variables)
     library = str(paths.require_library(how.library))

@@ -1,4 +1,4 @@
-"""What `hakmem run` says at the end: five lines, or JSON."""
+"""The verdict of `hakmem run`: five lines, or JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hakmem.self_report import SelfReports, summary
 
 @dataclass(frozen=True)
 class Verdict:
-    """All that is known of one run. `version` is the library's, where that is known beforehand."""
+    """The facts of one run. `version` is the library's, where it is known beforehand."""
 
     pid: int
     ended: Ended
@@ -27,7 +27,7 @@ class Verdict:
 
     @property
     def mapped(self) -> Optional[bool]:
-        """Whether the program maps the library: who reports has it, however short it lived."""
+        """Whether the program maps the library. A program that reports has it, however short it lived."""
         return True if self.reports.documents else self.sampler.mapped
 
 
@@ -118,7 +118,7 @@ def as_json(told: Verdict, command: List[str]) -> Dict[str, Any]:
 
 
 def _allocator_json(told: Verdict) -> Dict[str, Any]:
-    """What the allocator counted: in the program's own process, and in all that wrote a report."""
+    """The allocator's counts: of the program's own process, and of all processes that wrote a report."""
     own = told.reports.of(told.pid)
     return {
         "processes": len(told.reports.documents),

@@ -1,4 +1,5 @@
-"""Sends a thread of a process the signal by which its library begins to listen; never one of a process that has its number since."""
+"""Sends a thread of a process the signal that makes its library listen; never a thread of a later process with that
+number."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import platform
 import struct
 from typing import Callable
 
-# By this the library tells the tool's signal from the program's own (src/os/os_signal.c).
+# This value tells the library the tool's signal from the program's own (src/os/os_signal.c).
 _VALUE = 0x68616B6D656D
 _SI_QUEUE = -1
 _SIGINFO_BYTES = 128
@@ -19,7 +20,7 @@ _PIDFD_THREAD = os.O_EXCL
 
 
 def wake(process: int, thread: int, signal: int, is_the_same: Callable[[], bool]) -> None:
-    """An OSError when there is nobody to hear it; `is_the_same` says whether the process's number is still its own."""
+    """Raises an OSError when the thread has ended. `is_the_same` tells whether the process still has its number."""
     try:
         descriptor = os.pidfd_open(thread, _PIDFD_THREAD)
     except (OSError, AttributeError):
@@ -28,7 +29,7 @@ def wake(process: int, thread: int, signal: int, is_the_same: Callable[[], bool]
         _call(TGSIGQUEUEINFO[platform.machine()], process, thread, signal, _information(signal))
         return
     try:
-        # Looked at behind the descriptor: what that stands for is no other's from here on.
+        # Checked after the descriptor is open: from here on the descriptor stands for this process alone.
         _check(lambda: os.path.exists(f"/proc/{process}/task/{thread}") and is_the_same())
         _call(_PIDFD_SEND_SIGNAL, descriptor, signal, _information(signal), 0)
     finally:

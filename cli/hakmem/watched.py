@@ -1,4 +1,4 @@
-"""A running process, as /proc shows it to who wants to ask its allocator something."""
+"""A running process as /proc shows it, for a request to its allocator."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hakmem.wake import TGSIGQUEUEINFO, wake
 # In the library's file, and so in a program that is linked with it (src/serve/serve_command.c).
 _MARK = b"hakmem: this process answers, protocol "
 _CHUNK = 1 << 20
-# No program is as long; a file with holes may say that it is, and reading it would not end.
+# No program is longer. A file with holes may claim to be, and reading it would not end.
 _LONGEST_PROGRAM = 1 << 32
 _OPTION = f"{attach_signal.VARIABLE}=".encode()
 # The allocator in its variants; not libhakmem-policy.so, which a tool may have loaded.
@@ -28,7 +28,7 @@ _AT_SECURE = 23
 
 @dataclass(frozen=True)
 class Thread:
-    """One thread of it, and the signals it blocks: bit i is signal i + 1."""
+    """One of its threads, and the signals that it blocks: bit i is signal i + 1."""
 
     number: int
     name: str
@@ -37,7 +37,7 @@ class Thread:
 
 
 class Watched:
-    """A process of ours, or a Failure that says why it is none."""
+    """Returns a process on hakmem, or raises a Failure with the reason."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -50,17 +50,17 @@ class Watched:
             raise Failure(f"process {pid} has ended")
         self._began = began
         if os.geteuid() not in (0, self.user):
-            raise Failure(f"process {pid} belongs to {_user_name(self.user)}: only that user, or root, can ask it")
+            raise Failure(f"process {pid} belongs to {_user_name(self.user)}: only that user, or root, gets an answer")
         if not self._is_ours():
             raise Failure(f"process {pid} ({self.name}) does not run on hakmem")
         self.signal = self._attach_signal()
 
     def is_alive(self) -> bool:
-        """Whether it still runs: this process, and not another one that got its number."""
+        """Whether this process still runs, and no other one has its number."""
         return process_files.start_of(self.pid) == self._began
 
     def wake(self) -> None:
-        """Asks it to listen, by the signal, in the thread that is disturbed least."""
+        """Makes it listen, by the signal, in the thread that is disturbed least."""
         if platform.machine() not in TGSIGQUEUEINFO:
             raise Failure(f"hakmem does not run on {platform.machine()}")
         thread = self._thread_to_wake()
@@ -71,10 +71,10 @@ class Watched:
                 raise Failure(f"process {self.pid} has ended") from None
             if not isinstance(error, ProcessLookupError):
                 raise Failure(f"process {self.pid} cannot be signalled: {error.strerror}") from None
-            # That thread is gone: who waits for an answer wakes another.
+            # The thread has ended: the caller that waits for an answer wakes another one.
 
     def threads(self) -> Iterator[Thread]:
-        """Those there are. What ends meanwhile is left out."""
+        """Its threads, without those that end meanwhile."""
         for folder in process_files.thread_folders(self.pid):
             try:
                 told = fields((folder / "status").read_text(errors="replace"))
@@ -96,12 +96,12 @@ class Watched:
                 f"all threads of process {self.pid} ({self.name}) block signal {self.signal}; "
                 f"start it with {attach_signal.VARIABLE} set to one that it does not block"
             )
-        # A wait of the purge thread is nobody's business; the program's own may end early (EINTR).
+        # Ending a wait of the purge thread is harmless; the program's own waits may end early (EINTR).
         return next((thread for thread in awake if thread.name == "hakmem-purge"), awake[0])
 
     def _why_not_caught(self) -> str:
         if self._is_secure():
-            return "runs with raised rights (set-user-ID or file capabilities), where hakmem answers nobody"
+            return "runs with raised rights (set-user-ID or file capabilities), where hakmem does not answer"
         return (
             f"does not listen to signal {self.signal}: it has just started, the program uses the signal itself, "
             "or its hakmem is an older one"
@@ -148,7 +148,7 @@ def _user_name(number: int) -> str:
 
 
 def _has_mark(path: str) -> bool:
-    """Read, not mapped: what is cut off meanwhile would end us then."""
+    """Reads the file instead of mapping it: a mapping of a file that shrinks meanwhile would crash this tool."""
     try:
         with open_regular(path) as file:
             if os.fstat(file.fileno()).st_size > _LONGEST_PROGRAM:

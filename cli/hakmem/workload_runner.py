@@ -1,4 +1,4 @@
-"""Makes a contest of each workload: what is run under whom, and what its output must say."""
+"""Makes a contest of each workload: its commands, its allocators, and the check of its output."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def is_floor(name: str) -> bool:
 
 
 def prepare_inputs(workload: Workload, places: Places) -> None:
-    """Run the commands that make a program's input, unless the same ones made what is there."""
+    """Runs the commands that make a program's input, unless the same commands made the existing one."""
     places.work.mkdir(parents=True, exist_ok=True)
     stamp = places.work / f".{workload.name}.inputs"
     digest = inputs_digest(workload, places)
@@ -111,7 +111,7 @@ def _program_runner(workload: Workload, task: Task, floors: Mapping[str, Program
         if run.failure is None and workload.same_output:
             digest = hashlib.sha256(run.output.encode()).hexdigest()
             if first_output.setdefault("digest", digest) != digest:
-                run.failure = "it printed something else than in its first run under the base"
+                run.failure = "it printed other output than in its first run under the base"
         return run
 
     return run
@@ -135,7 +135,7 @@ def read_result(run: Run) -> None:
 
 
 def _free_port(wanted: int) -> int:
-    """The port that is asked for, or another when somebody has it."""
+    """Returns the wanted port, or another when a process has it."""
     if not accepts(_HOST, wanted):
         return wanted
     with socket.socket() as probe:

@@ -1,4 +1,4 @@
-"""The standard set: bench/workloads.toml (own programs) and bench/programs.toml (real ones); those files say what each key means."""
+"""The standard set: bench/workloads.toml (own programs) and bench/programs.toml (real ones), which explain each key."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DEFAULT_EXPECTED_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class ServerPart:
-    """Where a server listens, and what drives it."""
+    """A server's port, and the command of its load."""
 
     port: int
     load: Tuple[str, ...]
@@ -35,7 +35,7 @@ class ServerPart:
 @dataclass(frozen=True)
 class Workload:
     """One row of the table. `own`: it prints its operations as JSON. `floors`: commands that show the machine's limit.
-    `on_request`: it runs only when it is asked for. `for_cost`: it is one of those that costs are compared on."""
+    `on_request`: it runs only when it is named. `for_cost`: it is in the set of --cost."""
 
     name: str
     group: str
@@ -56,7 +56,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Places:
-    """What the braces in the two files stand for, and where the own programs were built."""
+    """The values of the braces in the two files, and the folder of the built programs."""
 
     bench: Path
     work: Path
@@ -83,7 +83,7 @@ def inputs_digest(workload: Workload, places: Places) -> str:
 
 
 def _named_files(workload: Workload, places: Places) -> List[Path]:
-    """A word may name a file after an equals sign: `--from=FILE`. What was made itself does not count."""
+    """A word may name a file after an equals sign: `--from=FILE`. Generated files do not count."""
     words = [
         part for command in workload.prepare for word in command for part in (word, word.partition("=")[2]) if part
     ]
@@ -110,7 +110,7 @@ def _entries(file: Path, key: str) -> List[Dict[str, Any]]:
     try:
         entries = tomllib.loads(file.read_text(encoding="utf-8")).get(key, [])
     except (OSError, ValueError) as error:
-        raise Failure(f"{file} is not understood: {error}") from None
+        raise Failure(f"{file} is invalid: {error}") from None
     if not isinstance(entries, list) or not all(isinstance(entry, dict) and "name" in entry for entry in entries):
         raise Failure(f"{file}: expected [[{key}]] tables that each have a name")
     return entries
@@ -164,8 +164,8 @@ def _real(entry: Mapping[str, Any], places: Places) -> Workload:
 def select(
     workloads: Sequence[Workload], only: Optional[str], for_cost: bool = False, all_of_them: bool = False
 ) -> List[Workload]:
-    """Those whose name or group one of the words of `only` means; `*` and `?` as in a shell. Without words the set for costs,
-    or all but those on request."""
+    """The workloads whose name or group matches a word of `only`; `*` and `?` as in a shell. Without words the set of
+    --cost, or all but those on request."""
     if only is None and for_cost:
         return [workload for workload in workloads if workload.for_cost]
     if only is None:

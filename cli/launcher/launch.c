@@ -1,13 +1,15 @@
-/* cli/launcher/launch.c - starts a program, waits for it and writes down what it took. engine.py compiles and speaks to it.
+/* cli/launcher/launch.c - starts a program, waits for it and reports its times and memory. launcher.py compiles it, and
+ * engine.py reads the report.
  *
  *   launch REPORT_FD MASK OWN_GROUP PRELOAD PATH ARGV0 [ARGUMENT...]
  *
- * Why it exists: Linux begins a program's peak (ru_maxrss) at the size of the process that executed it, also after vfork and
- * posix_spawn. Started from Python, every small program would be as big as Python. This launcher is smaller than what it starts.
+ * Linux begins a program's peak (ru_maxrss) at the size of the process that executed it, also after vfork and
+ * posix_spawn. Started from Python, every small program would be as big as Python. This launcher is smaller than any
+ * program that it starts.
  *
- * It blocks every signal for itself, so that neither Ctrl-C nor its parent's death loses the figures, and gives the program the
- * signals MASK (hexadecimal, bit n-1 is signal n) as its blocked ones. OWN_GROUP 1 puts the program into a process group of its
- * own. PRELOAD, unless it is "-", becomes the program's LD_PRELOAD. REPORT_FD gets lines:
+ * It blocks every signal for itself, so that neither Ctrl-C nor its parent's death loses the figures, and gives the
+ * program the signals MASK (hexadecimal, bit n-1 is signal n) as its blocked ones. OWN_GROUP 1 puts the program into a
+ * process group of its own. PRELOAD, unless it is "-", becomes the program's LD_PRELOAD. REPORT_FD gets lines:
  *
  *   error ERRNO             the program could not be started; nothing follows
  *   pid PID                 it runs
@@ -74,7 +76,7 @@ int main(int argc, char **argv) {
   sigset_t all;
   sigfillset(&all);
   sigprocmask(SIG_BLOCK, &all, NULL);
-  signal(SIGCHLD, SIG_DFL); /* where the caller ignored it there would be nothing to wait for */
+  signal(SIGCHLD, SIG_DFL); /* if the caller ignores it, it would never arrive */
   fcntl(report, F_SETFD, FD_CLOEXEC);
 
   pid_t child;

@@ -1,9 +1,8 @@
-/* cli/replay/replay.c - what a program would have paid for its idle memory: the learner of src/policy, or one of its
- * candidates, is led through a trace of bytes in use with a clock that is made up. Part of libhakmem-policy.so, which
- * `hakmem learn` loads (cli/hakmem/policy_library.py declares the same functions); no part of libhakmem.so.
+/* cli/replay/replay.c - the costs of a program's dirty memory: runs the learner of src/policy, or one of its
+ * candidates, over a trace of bytes in use with a simulated clock. Part of libhakmem-policy.so, which `hakmem learn`
+ * loads (cli/hakmem/policy_library.py declares the same functions); no part of libhakmem.so.
  *
- * Costs are counted from what is resident, and not from gaps as the learner counts them: the one is the test of the
- * other.
+ * The replay counts costs from resident memory, the learner counts them from gaps: each is the test of the other.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,7 +15,7 @@
 
 #define SHOWN __attribute__((visibility("default")))
 
-/* What the library offers, in the order of the tool's declarations. */
+/* The library's functions, in the order of the tool's declarations. */
 SHOWN uint64_t hk_replay_price_of_mode(const char *name);
 SHOWN uint64_t hk_replay_price_limit(int most);
 SHOWN int hk_replay_candidates(uint64_t price, uint64_t *timeout_ms, int *break_even);
@@ -30,14 +29,14 @@ SHOWN uint64_t hk_replay_learner(const uint64_t *time_ms, const uint64_t *in_use
 
 typedef struct {
   hk_learn_t learn;
-  size_t top_bytes;  /* in use and kept */
-  size_t peak_bytes; /* of what was in use: above it, memory is new to every strategy */
+  size_t top_bytes;  /* in use and dirty */
+  size_t peak_bytes; /* of the bytes in use: above it, memory is new to every strategy */
   uint64_t cost;     /* in KiB x ms */
 } replay_t;
 
 static uint64_t kib(size_t bytes) { return bytes / HK_KIB; }
 
-static void give_back(replay_t *replay) {
+static void purge(replay_t *replay) {
   const hk_level_t *level = &replay->learn.level;
   size_t top_bytes = level->in_use_bytes + hk_learn_keep_bytes(&replay->learn);
   if (top_bytes >= replay->top_bytes) return;
@@ -45,7 +44,7 @@ static void give_back(replay_t *replay) {
   replay->top_bytes = top_bytes;
 }
 
-/* Memory that was given back is wanted again. */
+/* Counts purged memory that is requested again. */
 static void want(replay_t *replay, size_t in_use_bytes) {
   size_t again_bytes = in_use_bytes < replay->peak_bytes ? in_use_bytes : replay->peak_bytes;
   if (again_bytes > replay->top_bytes) {
@@ -55,18 +54,18 @@ static void want(replay_t *replay, size_t in_use_bytes) {
   if (in_use_bytes > replay->peak_bytes) replay->peak_bytes = in_use_bytes;
 }
 
-/* Nothing changes until `to_ms`, but what time itself does. */
+/* Lets time pass until `to_ms`, with the purges that become due. */
 static void wait_until(replay_t *replay, uint64_t to_ms) {
   const hk_level_t *level = &replay->learn.level;
   while (level->now_ms < to_ms) {
-    give_back(replay);
+    purge(replay);
     uint64_t due_ms, now_ms = level->now_ms, next_ms = to_ms;
     if (hk_learn_next_due(&replay->learn, &due_ms) && due_ms < next_ms) next_ms = due_ms;
     replay->cost += kib(replay->top_bytes - level->in_use_bytes) * (next_ms - now_ms);
     if (next_ms < to_ms) hk_learn_note(&replay->learn, next_ms, level->in_use_bytes);
     hk_level_pass(&replay->learn.level, next_ms);
   }
-  give_back(replay);
+  purge(replay);
 }
 
 static void change(replay_t *replay, uint64_t time_ms, size_t in_use_bytes) {
@@ -74,7 +73,7 @@ static void change(replay_t *replay, uint64_t time_ms, size_t in_use_bytes) {
   hk_learn_note(&replay->learn, time_ms, in_use_bytes);
 }
 
-/* `candidate`: the one that keeps all memory from the first to the last, or LEARNER. */
+/* `candidate`: the one that decides about all memory from start to end, or LEARNER. */
 static bool begin(replay_t *replay, uint64_t price, int candidate, uint64_t start_ms) {
   memset(replay, 0, sizeof *replay);
   if (!hk_learn_init(&replay->learn, start_ms, price)) return false;
@@ -106,7 +105,7 @@ int hk_replay_candidates(uint64_t price, uint64_t *timeout_ms, int *break_even) 
   return (int)HK_PRICE_CANDIDATES;
 }
 
-/* What a candidate pays, in ns; and what it has paid at each stop, which rise. */
+/* Returns a candidate's cost in ns, and its cost up to each stop. Requires rising stops. */
 uint64_t hk_replay_fixed(const uint64_t *time_ms, const uint64_t *in_use_bytes, size_t count, uint64_t price,
                          int candidate, const uint64_t *stop_ms, size_t stop_count, uint64_t *cost_ns) {
   replay_t replay;
@@ -145,8 +144,8 @@ static void write_log(const hk_learn_log_t *log, char *text, size_t capacity) {
   }
 }
 
-/* What the learner pays, in ns; when its epochs ended, what time-out each left behind, and what it had paid by then.
- * `*epoch_count` is room for so many epochs, and then how many there were. */
+/* Returns the learner's cost in ns; for each epoch its end, the time-out after it, and the cost up to then.
+ * `*epoch_count` is the room for epochs, and then their number. */
 uint64_t hk_replay_learner(const uint64_t *time_ms, const uint64_t *in_use_bytes, size_t count, uint64_t price,
                            uint64_t *epoch_ms, uint64_t *timeout_ms, uint64_t *cost_ns, size_t *epoch_count, char *log,
                            size_t log_capacity, int64_t *rating) {

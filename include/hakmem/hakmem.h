@@ -140,7 +140,7 @@ enum {
   HAKMEM_BAND_MID,
   HAKMEM_BAND_RUN,
   HAKMEM_BAND_LARGE,
-  HAKMEM_BAND_BIG = HAKMEM_BAND_LARGE /* its earlier name */
+  HAKMEM_BAND_LARGE = HAKMEM_BAND_LARGE /* its earlier name */
 };
 
 /* The values of `state`. */
@@ -150,202 +150,210 @@ enum { HAKMEM_HEAP_ATTACHED, HAKMEM_HEAP_IDLE, HAKMEM_HEAP_ORPHAN, HAKMEM_HEAP_L
 /* clang-format off */
 typedef struct {
   uint64_t version; /* HAKMEM_STATS_VERSION of the library */
-  uint64_t filled; /* how many bytes of this struct it knows */
-  uint64_t process_time_ms; /* process: when this was counted, since 1970 */
+  uint64_t filled; /* number of bytes of this struct that the library fills */
+  uint64_t process_time_ms; /* process: time of this snapshot, since 1970 */
   uint64_t process_uptime_ms; /* process: since the allocator's start in this process */
   uint64_t process_page_bytes; /* process: size of a page */
-  uint64_t memory_resident; /* memory: of the whole process, now */
-  uint64_t memory_peak; /* memory: of the whole process, highest so far */
+  uint64_t memory_resident; /* memory: resident memory of the whole process, now */
+  uint64_t memory_peak; /* memory: highest resident memory of the whole process so far */
   uint64_t memory_in_use; /* memory: address space of slabs that heaps and runs have */
   __extension__ union {
-    uint64_t memory_dirty_slabs; /* memory: free slabs that may be resident, and were not given back */
+    uint64_t memory_dirty_slabs; /* memory: free slabs that may be resident, because they were not purged */
     uint64_t memory_idle; /* the earlier name of memory_dirty_slabs */
   };
-  uint64_t memory_superslabs; /* memory: address space of slabs */
+  uint64_t memory_superslabs; /* memory: address space of superslabs */
   __extension__ union {
     uint64_t memory_large_blocks; /* memory: address space of blocks above 1 MiB */
     uint64_t memory_big_blocks; /* the earlier name of memory_large_blocks */
   };
   __extension__ union {
-    uint64_t memory_large_cached; /* memory: address space of free ranges for such blocks */
+    uint64_t memory_large_cached; /* memory: address space of free extents */
     uint64_t memory_big_cached; /* the earlier name of memory_large_cached */
   };
   __extension__ union {
-    uint64_t memory_large_dirty; /* memory: of that, what may be resident */
+    uint64_t memory_large_dirty; /* memory: the part of the free extents that may be resident */
     uint64_t memory_big_idle; /* the earlier name of memory_large_dirty */
   };
-  uint64_t memory_limit; /* memory: on memory, an option's or a control group's; 0: none */
+  uint64_t memory_limit; /* memory: limit on memory, of an option or a control group; 0: none */
   uint64_t memory_records; /* memory: address space of the allocator's own records */
-  uint64_t memory_mappings; /* memory: of the whole process; the system allows vm.max_map_count */
-  uint64_t memory_heaps; /* memory: one each thread at the most, adopted by later threads */
-  uint64_t memory_heaps_idle; /* memory: whose threads have ended, and that wait for one */
-  uint64_t memory_heaps_lost; /* memory: in use by other threads when the process forked */
-  uint64_t parts_live; /* parts: resident: blocks handed out */
-  uint64_t parts_free_in_slabs; /* parts: resident: free blocks between those */
-  uint64_t parts_uncarved; /* parts: resident: never cut into blocks, such as the rest of huge pages */
+  uint64_t memory_mappings; /* memory: mappings of the whole process; the system allows vm.max_map_count */
+  uint64_t memory_heaps; /* memory: heaps: at most one for each thread, adopted by later threads */
+  uint64_t memory_heaps_idle; /* memory: heaps without a thread, which wait for one */
+  uint64_t memory_heaps_lost; /* memory: heaps that other threads used when the process forked */
+  uint64_t parts_live; /* parts: resident: blocks in use */
+  uint64_t parts_free_in_slabs; /* parts: resident: free blocks between blocks in use */
+  uint64_t parts_uncarved; /* parts: resident: never carved into blocks, such as the rest of huge pages */
   uint64_t parts_kept_by_heaps; /* parts: resident: free slabs that heaps keep for their next blocks */
   __extension__ union {
-    uint64_t parts_dirty_slabs; /* parts: resident: free slabs that nobody has */
+    uint64_t parts_dirty_slabs; /* parts: resident: free slabs that no heap has */
     uint64_t parts_idle; /* the earlier name of parts_dirty_slabs */
   };
   __extension__ union {
-    uint64_t parts_large_dirty; /* parts: resident: free ranges for blocks above 1 MiB */
+    uint64_t parts_large_dirty; /* parts: resident: free extents */
     uint64_t parts_big_idle; /* the earlier name of parts_large_dirty */
   };
   uint64_t parts_metadata; /* parts: resident: the allocator's own records */
   uint64_t parts_not_malloc; /* parts: resident: all else, such as programs, libraries, stacks and files */
-  uint64_t live_bytes; /* live: of blocks handed out, resident or not */
-  uint64_t live_blocks; /* live: handed out */
+  uint64_t live_bytes; /* live: bytes of the blocks in use, resident or not */
+  uint64_t live_blocks; /* live: blocks in use */
   __extension__ union {
-    uint64_t live_blocks_freed_remotely; /* live: freed by another thread than their owner, who counts most of them as handed out until it has them back */
+    /* live: remotely freed blocks on their way to the owner, most of which count as in use until it collects them */
+    uint64_t live_blocks_freed_remotely;
     uint64_t live_blocks_coming_home; /* the earlier name of live_blocks_freed_remotely */
   };
-  uint64_t live_spans_estimated; /* live: spans whose blocks could not be looked at: all that was cut counts as handed out */
+  /* live: spans whose blocks could not be examined: all that was carved counts as in use */
+  uint64_t live_spans_estimated;
   uint64_t huge_superslabs; /* huge: superslabs that are a huge page, as far as is known */
-  uint64_t learning_price; /* learning: of a MiB that is resident for a second, in ns of CPU */
-  uint64_t learning_break_even_ms; /* learning: giving back and wanting again costs as much as keeping for so long */
-  uint64_t learning_timeout_ms; /* learning: after which idle memory is given back where a purge thread runs; until it is frozen other time-outs have a share too */
-  uint64_t learning_epochs; /* learning: in which something was at stake */
-  uint64_t memory_cached; /* memory: address space that waits for the next blocks: free slabs and free ranges, heaps' and nobody's */
-  uint64_t memory_dirty; /* memory: of what is cached, the part that is resident since it was used last: what can be given back */
-  uint64_t memory_purged; /* memory: of what is cached, the part that is not resident: given back, or never used */
-  uint64_t huge_excess; /* huge: resident because a page is huge: what in such superslabs was never used */
-  uint64_t live_requested_estimate; /* live: asked for, of what is handed out, by what the profile has sampled */
-  uint64_t live_inside_estimate; /* live: the rest of it: blocks are longer than what was asked for */
-  uint64_t live_allocated_estimate; /* live: blocks handed out while a profile ran, by what it has sampled */
-  uint64_t live_freed_estimate; /* live: of those, blocks freed since, by whichever thread */
-  uint64_t memory_lazy; /* memory: free slabs that were given back lazily, resident or not: the system takes them when it is short of memory */
-  uint64_t parts_lazy; /* parts: resident: free slabs that were given back lazily, and that the system has not taken yet */
+  uint64_t learning_price; /* learning: price of a MiB that is resident for a second, in ns of CPU time */
+  /* learning: time for which keeping memory costs as much as purging it and faulting it in again */
+  uint64_t learning_break_even_ms;
+  /* learning: time after which dirty memory is purged where a purge thread runs; until the learner is frozen other
+   * time-outs have a share too */
+  uint64_t learning_timeout_ms;
+  uint64_t learning_epochs; /* learning: epochs with a stake */
+  /* memory: address space that waits for the next blocks: free slabs, of heaps or of none, and free extents */
+  uint64_t memory_cached;
+  uint64_t memory_dirty; /* memory: the part of `cached` that is resident since its last use: it can be purged */
+  uint64_t memory_purged; /* memory: the part of `cached` that is not resident: purged, or never used */
+  uint64_t huge_excess; /* huge: resident because a page is huge: the part of such superslabs that was never used */
+  /* live: requested bytes of the blocks in use, estimated from the profile's samples */
+  uint64_t live_requested_estimate;
+  uint64_t live_inside_estimate; /* live: bytes of the blocks in use beyond the requested ones */
+  uint64_t live_allocated_estimate; /* live: blocks allocated while a profile ran, estimated from its samples */
+  uint64_t live_freed_estimate; /* live: those of them that were freed since, by any thread */
+  /* memory: free slabs that were purged lazily, resident or not: the system takes them when it is short of memory */
+  uint64_t memory_lazy;
+  uint64_t parts_lazy; /* parts: resident: free slabs that were purged lazily and that the system has not taken yet */
 } hakmem_stats_t;
 
 typedef struct {
   uint64_t version; /* HAKMEM_STATS_VERSION of the library */
-  uint64_t filled; /* how many bytes of this struct it knows */
-  uint64_t refill; /* Times a list of free blocks ran out and was filled again. */
-  uint64_t carve; /* Refills that cut new blocks from a slab's unused part. */
-  uint64_t slab_acquire; /* Spans of slabs that heaps began to cut blocks up to 32 KiB from. */
-  uint64_t slab_release; /* Such spans that heaps gave up. */
-  uint64_t slab_move; /* Spans that a heap took from one without a thread, where it would have begun a new one. */
+  uint64_t filled; /* number of bytes of this struct that the library fills */
+  uint64_t refill; /* Times a free list ran out and was refilled. */
+  uint64_t carve; /* Refills that carved new blocks from a span. */
+  uint64_t slab_acquire; /* New spans that heaps began, for blocks up to 32 KiB. */
+  uint64_t slab_release; /* Spans that heaps gave up. */
+  uint64_t slab_move; /* Spans that a heap took from a heap without a thread, instead of beginning a new one. */
   uint64_t remote_free; /* Blocks freed by a thread that does not own them. */
-  uint64_t remote_batch; /* Batches in which those blocks were sent home. */
-  uint64_t remote_drain; /* Blocks that came home. */
-  uint64_t run_alloc; /* Blocks of more than 32 KiB, up to 1 MiB, handed out. */
-  uint64_t run_free; /* Blocks of more than 32 KiB, up to 1 MiB, freed. */
-  uint64_t run_reuse; /* Such blocks that a heap had kept when they were freed. */
+  uint64_t remote_batch; /* Batches in which threads sent such blocks to their owners. */
+  uint64_t remote_drain; /* Remotely freed blocks that their owners collected. */
+  uint64_t run_alloc; /* Blocks above 32 KiB, up to 1 MiB, allocated. */
+  uint64_t run_free; /* Blocks above 32 KiB, up to 1 MiB, freed. */
+  uint64_t run_reuse; /* Such blocks that came from slabs that the heap had kept. */
   __extension__ union {
-    uint64_t large_alloc; /* Blocks of more than 1 MiB handed out. */
+    uint64_t large_alloc; /* Blocks above 1 MiB allocated. */
     uint64_t big_alloc; /* the earlier name of large_alloc */
   };
   __extension__ union {
-    uint64_t large_reuse; /* Those of them that were made of memory that other such blocks had left. */
+    uint64_t large_reuse; /* Such blocks that came from addresses that other blocks above 1 MiB had left. */
     uint64_t big_reuse; /* the earlier name of large_reuse */
   };
   __extension__ union {
-    uint64_t large_free; /* Blocks of more than 1 MiB freed. */
+    uint64_t large_free; /* Blocks above 1 MiB freed. */
     uint64_t big_free; /* the earlier name of large_free */
   };
-  uint64_t realloc_in_place; /* Reallocations of more than 32 KiB that moved nothing. */
+  uint64_t realloc_in_place; /* Reallocations of blocks above 32 KiB that moved nothing. */
   __extension__ union {
-    uint64_t purged; /* Dirty memory that was returned to the system. */
+    uint64_t purged; /* Dirty memory that was purged. */
     uint64_t given_back; /* the earlier name of purged */
   };
   __extension__ union {
-    uint64_t refaulted; /* Purged memory that was touched again within the break-even time. */
+    uint64_t refaulted; /* Purged memory that was soon requested again (refaults): more may stay dirty then. */
     uint64_t wanted_again; /* the earlier name of refaulted */
   };
-  uint64_t near_limit; /* Times idle memory was given back because a limit on memory was near. */
-  uint64_t numa_miss; /* Times slabs had to be taken from another memory node than the thread was on. */
-  uint64_t numa_adopt; /* Heaps that a thread took over from another memory node's, for want of one of its own. */
-  uint64_t huge_asked; /* Memory that huge pages were asked for, and were not refused. */
-  uint64_t huge_refused; /* Memory for which the system refused them. */
-  uint64_t fork_lost; /* Free ranges of big blocks that a child of fork had to forget. */
+  uint64_t near_limit; /* Purges because a limit on memory was near. */
+  uint64_t numa_miss; /* Times a thread had to take slabs of another memory node. */
+  uint64_t numa_adopt; /* Heaps of another memory node that a thread adopted, because its own node had none. */
+  uint64_t huge_asked; /* Memory for which huge pages were advised, and not refused. */
+  uint64_t huge_refused; /* Memory for which the system refused huge pages. */
+  uint64_t fork_lost; /* Free extents that a child of fork could not take over. */
   uint64_t out_of_memory; /* Requests that failed with ENOMEM. */
-  uint64_t misuse; /* Wrong frees and damaged blocks that were noticed. */
+  uint64_t misuse; /* Invalid frees and damaged blocks that were detected. */
   __extension__ union {
-    uint64_t refill_remote; /* Refills by blocks that others had freed, and that had come home. */
+    uint64_t refill_remote; /* Refills by remotely freed blocks that the owner collected. */
     uint64_t refill_home; /* the earlier name of refill_remote */
   };
   uint64_t refill_used; /* Refills by free blocks of the heap's own spans. */
   __extension__ union {
-    uint64_t refill_carve; /* Refills that cut blocks from the span that was cut from before. */
+    uint64_t refill_carve; /* Refills that carved blocks from the bin's active span. */
     uint64_t refill_cut; /* the earlier name of refill_carve */
   };
   uint64_t refill_failed; /* Refills for which the system had no memory. */
-  uint64_t slab_reuse; /* Of the spans that were begun, those made of slabs that the heap had kept. */
-  uint64_t slab_reserve; /* And those made of slabs that it had taken in advance. */
-  uint64_t lock_pool_take; /* Times the lock of the idle heaps was taken. */
-  uint64_t lock_pool_wait; /* Of those, times another thread had it. */
-  uint64_t lock_space_take; /* Times the lock of superslabs and free ranges was taken. */
-  uint64_t lock_space_wait; /* Of those, times another thread had it. */
-  uint64_t lock_meta_take; /* Times the lock of the allocator's own records was taken. */
-  uint64_t lock_meta_wait; /* Of those, times another thread had it. */
+  uint64_t slab_reuse; /* New spans made of slabs that the heap had kept. */
+  uint64_t slab_reserve; /* New spans made of slabs that the heap had taken ahead. */
+  uint64_t lock_pool_take; /* Times the lock of the heap pool was taken. */
+  uint64_t lock_pool_wait; /* Times a thread had to wait for that lock. */
+  uint64_t lock_space_take; /* Times the lock of superslabs and extents was taken. */
+  uint64_t lock_space_wait; /* Times a thread had to wait for that lock. */
+  uint64_t lock_meta_take; /* Times the lock of the allocator's records was taken. */
+  uint64_t lock_meta_wait; /* Times a thread had to wait for that lock. */
   uint64_t system_call_map; /* System calls that made, grew or moved mappings. */
   uint64_t system_call_unmap; /* System calls that unmapped. */
-  uint64_t system_call_advise; /* System calls that gave pages back, or advised of others. */
-  uint64_t system_call_other; /* All other system calls: looks, waits, clocks, files. */
+  uint64_t system_call_advise; /* System calls that purged pages or gave other advice. */
+  uint64_t system_call_other; /* All other system calls: queries, waits, clocks, files. */
   __extension__ union {
-    uint64_t purged_lazily; /* Idle memory that the system may take when it is short of memory; what is then given back at once counts in `given_back` too. */
+    uint64_t purged_lazily; /* Memory that was purged lazily; purged at once later, it counts in `given_back` too. */
     uint64_t given_back_lazily; /* the earlier name of purged_lazily */
   };
-  uint64_t huge_dear; /* Huge pages that took so much CPU to make that none were asked for for a while. */
-  uint64_t prefault; /* Memory that was made resident by one call for several pages, before the program touched it. */
+  uint64_t huge_dear; /* Huge pages that took too much CPU time, so that the advice stopped for a while. */
+  uint64_t prefault; /* Memory made resident by one call for several pages, before the program touched it. */
 } hakmem_stats_events_t;
 
 typedef struct {
   uint64_t band; /* 0 tiny, up to 1 KiB; 1 mid, up to 32 KiB; 2 run, up to 1 MiB; 3 big */
-  uint64_t live_blocks; /* handed out */
-  uint64_t live_bytes; /* of those, whole */
-  uint64_t slabs; /* of 64 KiB that the band has */
-  uint64_t resident; /* of those slabs */
-  uint64_t free_bytes; /* cut into blocks, and not handed out */
-  uint64_t requested_estimate; /* asked for, of live_bytes, by what the profile has sampled */
+  uint64_t live_blocks; /* blocks in use */
+  uint64_t live_bytes; /* bytes of the blocks in use */
+  uint64_t slabs; /* slabs of 64 KiB that the band has */
+  uint64_t resident; /* resident bytes of those slabs */
+  uint64_t free_bytes; /* bytes of the free blocks: carved and not in use */
+  uint64_t requested_estimate; /* requested bytes of the blocks in use, estimated from the profile's samples */
 } hakmem_stats_band_t;
 
 typedef struct {
   uint64_t bytes; /* size of its blocks */
   uint64_t band; /* 0 tiny, 1 mid */
-  uint64_t spans; /* that blocks of the class are cut from */
-  uint64_t slabs; /* of 64 KiB in them */
-  uint64_t live_blocks; /* handed out */
-  uint64_t live_bytes; /* of those, whole */
-  uint64_t free_blocks; /* cut, and not handed out */
-  uint64_t free_bytes; /* of those, whole */
-  uint64_t resident; /* of its slabs */
-  uint64_t spans_nearly_empty; /* of which at most an eighth is handed out */
-  uint64_t requested_estimate; /* asked for, of live_bytes, by what the profile has sampled */
+  uint64_t spans; /* spans whose blocks have this class */
+  uint64_t slabs; /* slabs of 64 KiB in those spans */
+  uint64_t live_blocks; /* blocks in use */
+  uint64_t live_bytes; /* bytes of the blocks in use */
+  uint64_t free_blocks; /* free blocks: carved and not in use */
+  uint64_t free_bytes; /* bytes of the free blocks */
+  uint64_t resident; /* resident bytes of its slabs */
+  uint64_t spans_nearly_empty; /* spans of which at most an eighth is in use */
+  uint64_t requested_estimate; /* requested bytes of the blocks in use, estimated from the profile's samples */
 } hakmem_stats_class_t;
 
 typedef struct {
   uint64_t state; /* 0 attached to a thread, 1 idle, 2 orphan after a fork, 3 lost in a fork */
-  uint64_t node; /* the memory node of the thread that took it last */
-  uint64_t slabs; /* in its spans */
-  uint64_t spare_slabs; /* that it keeps for its next blocks */
-  uint64_t refill; /* times a list of free blocks ran out and was filled again */
-  uint64_t carve; /* of those, times new blocks were cut */
-  uint64_t slab_acquire; /* spans that it began */
+  uint64_t node; /* memory node of the thread that attached it last */
+  uint64_t slabs; /* slabs in its spans */
+  uint64_t spare_slabs; /* slabs that it keeps for its next blocks */
+  uint64_t refill; /* times a free list ran out and was refilled */
+  uint64_t carve; /* refills that carved new blocks */
+  uint64_t slab_acquire; /* new spans that it began */
   uint64_t slab_release; /* spans that it gave up */
   uint64_t slab_move; /* spans that it took from a heap without a thread */
-  uint64_t remote_free; /* blocks of others that its thread freed */
-  uint64_t remote_drain; /* of its blocks that came home */
+  uint64_t remote_free; /* blocks of other heaps that its thread freed */
+  uint64_t remote_drain; /* its blocks that other threads freed and it collected */
   __extension__ union {
-    uint64_t refill_remote; /* refills by blocks that others had freed, and that had come home */
+    uint64_t refill_remote; /* refills by remotely freed blocks that it collected */
     uint64_t refill_home; /* the earlier name of refill_remote */
   };
   uint64_t refill_used; /* refills by free blocks of its own spans */
   __extension__ union {
-    uint64_t refill_carve; /* refills that cut blocks from the span that was cut from before */
+    uint64_t refill_carve; /* refills that carved blocks from the bin's active span */
     uint64_t refill_cut; /* the earlier name of refill_carve */
   };
   uint64_t refill_failed; /* refills for which the system had no memory */
-  uint64_t slab_reuse; /* of the spans that it began, those of slabs that it had kept */
-  uint64_t slab_reserve; /* of the spans that it began, those of slabs that it had taken in advance */
-  uint64_t number; /* 1 for the first heap that there was, and so on: a heap keeps it */
-  uint64_t live_blocks; /* handed out of its spans, by whichever thread; up to 32 KiB each */
-  uint64_t live_bytes; /* of those, whole */
-  uint64_t free_blocks; /* cut in its spans, and not handed out */
-  uint64_t free_bytes; /* of those, whole */
-  uint64_t resident; /* of its spans */
-  uint64_t requested_estimate; /* asked for, of live_bytes, by what the profile has sampled */
+  uint64_t slab_reuse; /* new spans made of slabs that it had kept */
+  uint64_t slab_reserve; /* new spans made of slabs that it had taken ahead */
+  uint64_t number; /* 1 for the first heap of the process, and so on: a heap keeps its number */
+  uint64_t live_blocks; /* blocks in use in its spans, by any thread; up to 32 KiB each */
+  uint64_t live_bytes; /* bytes of the blocks in use */
+  uint64_t free_blocks; /* free blocks in its spans: carved and not in use */
+  uint64_t free_bytes; /* bytes of the free blocks */
+  uint64_t resident; /* resident bytes of its spans */
+  uint64_t requested_estimate; /* requested bytes of the blocks in use, estimated from the profile's samples */
 } hakmem_stats_heap_t;
 /* clang-format on */
 /* generated: end */

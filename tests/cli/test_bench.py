@@ -133,7 +133,7 @@ def test_the_whole_set(tool: Tool, fake_set: Path, tmp_path: Path) -> None:
     assert rows["quick"]["best_peer"] == "glibc" and rows["quick"]["rounds"] == 2
     assert rows["quick"]["time"]["verdict"] == "–"  # two rounds decide nothing
     assert rows["damaged"]["failures"] == {"hakmem": "round 1: its data was damaged: block 7"}
-    assert "something else" in rows["fickle"]["failures"]["hakmem"]
+    assert "printed other output" in rows["fickle"]["failures"]["hakmem"]
     assert rows["printer"]["failures"] == {}
     assert document["settings"]["kernel"] and document["left_out"].keys() == {"absent", "missing"}
     page = (tmp_path / "out" / f"{stem}.md").read_text()

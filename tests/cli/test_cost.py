@@ -283,4 +283,4 @@ def test_which_workloads_run(tool: Tool, catalogue: Path) -> None:
 
 def test_cost_and_counts_alone(tool: Tool, catalogue: Path) -> None:
     done = tool("bench", "--workloads", catalogue, "--programs", catalogue, "--cost", "--counts")
-    assert done.returncode == 2 and "--counts measures nothing" in done.stderr
+    assert done.returncode == 2 and "--counts measures none" in done.stderr

@@ -189,7 +189,7 @@ def test_a_group_that_cannot_be_seen(machine: FakeMachine, name: str, is_hidden:
 def test_a_mount_that_shows_another_part(machine: FakeMachine) -> None:
     machine.group(f"{32 * MIB}", MIB)
     machine.replace("/proc/self/mountinfo", " / /sys/fs/cgroup", " /other /sys/fs/cgroup")
-    assert "cannot be seen" in only(machine).found
+    assert "are not visible" in only(machine).found
     assert (machine.root / GROUP.lstrip("/")).is_dir()
 
 

@@ -259,7 +259,7 @@ def test_a_shell_script(machine: FakeMachine, library: Path, tmp_path: Path) -> 
     script.write_text("#!/bin/sh\nexit 1\n")
     script.chmod(0o755)
     (note,) = of_level(look(machine, library, script), Level.NOTE)
-    assert str(script) in note.found and "look at the shell" in note.why
+    assert str(script) in note.found and "examined the shell" in note.why
 
 
 def test_what_cannot_be_examined(machine: FakeMachine, library: Path, tmp_path: Path) -> None:

@@ -122,5 +122,5 @@ def test_threads_that_could_not_be_asked_are_told() -> None:
     ],
 )
 def test_damaged_answers(data: bytes) -> None:
-    with pytest.raises(Failure, match="is not what hakmem writes of leaks"):
+    with pytest.raises(Failure, match="is no leak report of hakmem"):
         parse(data, "it")

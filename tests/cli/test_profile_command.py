@@ -105,7 +105,7 @@ def test_a_program(tool: Tool, stand_in: Path, family: Path, environment: Dict[s
 def test_nearly_nothing_is_in_use(tool: Tool, stand_in: Path, environment: Dict[str, str], source: Path) -> None:
     """A program that frees all: the table of what it asked for is another one."""
     words = ("profile", "--library", stand_in)
-    told = "nearly nothing was in use at the end; --by alloc shows all that was asked for"
+    told = "nearly nothing was in use at the end; --by alloc shows all allocations"
     for in_use, is_told in ((0, True), (9, True), (11, False)):
         source.write_bytes(named({("append", "main"): (9, 1000, 1, in_use)}))
         done = tool(*words, "--", "true", environment=environment)

@@ -100,7 +100,7 @@ def test_pinned() -> None:
     ]
     assert pinned_text(read(STAYS, HELD, QUICK), 1)[-1] == "and 1 more sites"
     assert pinned_text(read(site(0x1011, histogram(), pinned=None)), 20)[0].startswith(
-        "which sites hold free memory is not known"
+        "it is unknown which sites hold free memory"
     )
 
 
@@ -152,7 +152,7 @@ def test_files_that_are_none(tool: Tool, tmp_path: Path) -> None:
     (tmp_path / "cut").write_bytes(answer(QUICK)[:200])
     done = tool("profile", "--by", "lifetime", "--sites", "cut")
     assert (done.returncode, done.stdout) == (125, "") and done.stderr.startswith(
-        "hakmem: cut is not what `profile sites` answers"
+        "hakmem: cut is no answer to `profile sites`"
     )
     assert (
         tool("profile", "--by", "lifetime", "--sites", "no-such").stderr
@@ -192,7 +192,7 @@ def test_a_process_is_left_as_it_was(monkeypatch: pytest.MonkeyPatch, running: b
     assert live.take_sites(ask, 7, 3.0, None, notes) == answer(QUICK)
     between = ["profile sites"] if running else ["profile start 524288", "profile sites", "profile stop"]
     assert (asked, slept, len(notes)) == (["profile state", *between], [3.0], 1)
-    assert ("is read, and left running" if running else "nothing is known of blocks from before") in notes[0]
+    assert ("is read, and left running" if running else "blocks from before the profile") in notes[0]
 
 
 # `go`: one site asks for blocks that are freed at once, one for blocks that stay, and of a third one's most are freed 100 ms later.

@@ -99,7 +99,7 @@ def test_what_nobody_could_count(tool: Tool, tmp_path: Path) -> None:
     files = [save(tmp_path, "s.json", snapshot()), save(tmp_path, "sites.json", document)]
     assert tool("report", "-o", "page.html", "--from", *files).returncode == 0
     page = (tmp_path / "page.html").read_text()
-    assert "which sites hold free memory is not known" in page and 'id="pinned-table"' not in page
+    assert "it is unknown which sites hold free memory" in page and 'id="pinned-table"' not in page
     assert 'id="lifetimes-table"' in page
 
 
@@ -254,7 +254,7 @@ def test_a_program(tool: Tool, library: Path, tmp_path: Path) -> None:
 def test_a_program_that_is_too_short(tool: Tool, library: Path, tmp_path: Path) -> None:
     for program, code in (("true", 125), ("false", 1)):
         done = tool("report", "-o", "page.html", "--", program)
-        assert (done.returncode, "ended before it could be asked" in done.stderr) == (code, True), done
+        assert (done.returncode, "ended before it could answer" in done.stderr) == (code, True), done
     assert tool("report", "-o", "page.html", "--", "no-such-program").returncode == 127
     assert list(tmp_path.glob("*")) == []
 

@@ -129,7 +129,7 @@ def test_the_environment_gains_one_variable_and_no_more(tool: Tool, library: Pat
 def test_the_callers_own_file_is_left_to_the_caller(tool: Tool, tmp_path: Path) -> None:
     file = tmp_path / "mine.json"
     line = allocator_line(tool("run", "--set", f"stats_file={file}", "--", "/bin/ls", "/").stderr)
-    assert f"no report: {VARIABLE} was set already: what it counted goes to {file}" in line
+    assert f"no report: {VARIABLE} was set already: the report goes to {file}" in line
     assert json.loads(file.read_text())["events"]["refill"] > 0
 
 
@@ -178,5 +178,5 @@ def test_both_schemas_are_read() -> None:
 def test_the_summary_in_words() -> None:
     reports = SelfReports(documents=[json.loads(document(1, purged=3 << 20, remote_free=12345, large_alloc=1))])
     assert summary(reports, 1) == (
-        "1.00 MiB held at exit, 3.00 MiB given back, 12,345 remote frees, 1 large block, no failed request, no misuse"
+        "1.00 MiB held at exit, 3.00 MiB purged, 12,345 remote frees, 1 large block, no failed request, no misuse"
     )

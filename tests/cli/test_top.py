@@ -240,8 +240,8 @@ def test_a_usual_terminal_has_everything(document: Dict[str, Any]) -> None:
     lines = [line.plain for line in draw(history, Frame(7, "a program", 2.0, width=80, height=24))]
     assert "over the last 4.00 s" in lines[3] and lines[2] == ""
     (refills,) = (line for line in lines if "refills" in line)
-    (given_back,) = (line for line in lines if "given back" in line)
-    assert refills.endswith(" 25/s") and given_back.endswith(" 2.00 MiB/s")
+    (purged,) = (line for line in lines if "purged" in line)
+    assert refills.endswith(" 25/s") and purged.endswith(" 2.00 MiB/s")
     head = next(number for number, line in enumerate(lines) if line.startswith("     block"))
     assert len(lines[head + 1].split()) == 11 and lines[head + 6] != ""
     assert lines[-3].startswith("learner: ") and lines[-2].startswith("  epoch ")

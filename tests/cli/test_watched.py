@@ -44,7 +44,7 @@ def test_what_is_no_file_is_not_opened(pipe: Path, tmp_path: Path) -> None:
     for path in (pipe, tmp_path / "link", Path("/dev/null"), tmp_path, tmp_path / "none"):
         with pytest.raises(OSError):
             open_regular(str(path))
-    with pytest.raises(Unreadable, match="no regular file"):
+    with pytest.raises(Unreadable, match="not a regular file"):
         ElfModule(str(pipe))
     (tmp_path / "file").write_bytes(b"content")
     with open_regular(str(tmp_path / "file")) as file:

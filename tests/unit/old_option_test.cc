@@ -55,13 +55,13 @@ TEST(OldOption, OfTheOthersNothingIsLeft) {
   EXPECT_STREQ(
       loaded.warnings,
       "hakmem: warning: HAKMEM_TINY_USE_SUPERSLAB no longer exists: superslabs are always used (see options.md)\n"
-      "hakmem: warning: HAKMEM_TINY_REFILL_COUNT_HOT no longer exists: how much a refill brings adapts by itself (see "
+      "hakmem: warning: HAKMEM_TINY_REFILL_COUNT_HOT no longer exists: the size of a refill adapts by itself (see "
       "options.md)\n"
-      "hakmem: warning: HAKMEM_TINY_IDLE_TRIM_MS no longer exists: for how long memory stays idle follows from "
-      "HAKMEM_MODE (see options.md)\n"
-      "hakmem: warning: HAKMEM_TINY_TRIM_SS no longer exists: empty superslabs are always trimmed (see options.md)\n"
+      "hakmem: warning: HAKMEM_TINY_IDLE_TRIM_MS no longer exists: HAKMEM_MODE decides for how long memory "
+      "stays dirty (see options.md)\n"
+      "hakmem: warning: HAKMEM_TINY_TRIM_SS no longer exists: empty superslabs are always purged (see options.md)\n"
       "hakmem: warning: HAKMEM_TINY_SS_FORCE_LG no longer exists: all superslabs have the same size (see options.md)\n"
-      "hakmem: warning: HAKMEM_ALLOW_MALLOC_FALLBACK no longer exists: there never is a fallback to another malloc "
+      "hakmem: warning: HAKMEM_ALLOW_MALLOC_FALLBACK no longer exists: hakmem never falls back to another malloc "
       "(see options.md)\n");
   EXPECT_EQ(loaded.writes, 6u);
 }

@@ -36,36 +36,43 @@ _POSITIVE = click.IntRange(min=1)
 
 
 @click.command()
-@click.option("--only", metavar="A,B,...", help="Names or groups of workloads; * and ? as in a shell.")
-@click.option("--list", "list_only", is_flag=True, help="List the workloads and what a round takes, and end.")
-@click.option("--allocators", metavar="A,B,...", help="Which to compare; default: all, in their newest version.")
+@click.option("--only", metavar="A,B,...", help="Names or groups of workloads, with commas; * and ? as in a shell.")
+@click.option("--list", "list_only", is_flag=True, help="List the workloads and the time of a round, and end.")
+@click.option(
+    "--allocators", metavar="A,B,...", help="Allocators to compare, with commas; default: all, in their newest version."
+)
 @click.option("--rounds", type=_POSITIVE, default=5, show_default=True, help="Rounds over the whole set.")
 @click.option(
     "--program-rounds", type=_POSITIVE, metavar="N", help="Rounds of the real programs; default: three for every five."
 )
 @click.option(
     "--minutes", type=click.FloatRange(min=0, min_open=True), default=18.0, show_default=True,
-    help="After the first round nothing is begun that would end later.",
+    help="Time limit in minutes: after the first round nothing starts that would end later.",
 )  # fmt: skip
 @click.option(
-    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Of the workloads and of the order."
+    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of the workloads and of the order."
 )
 @click.option(
     "--cost", "with_cost", is_flag=True,
-    help="CPU time and memory at three prices, hakmem in three modes; without --only on the set for it.",
+    help="Also the cost at three prices, with hakmem in three modes; without --only on the set for it.",
 )  # fmt: skip
-@click.option("--counts", "counts_only", is_flag=True, help="Only count what hakmem does, by its counting build.")
+@click.option(
+    "--counts",
+    "counts_only",
+    is_flag=True,
+    help="Only count hakmem's locks, system calls and the like, by its counting build.",
+)
 @click.option("--no-counts", is_flag=True, help="Only measure.")
 @click.option("--out", metavar="DIR", help="Where the results go; default: bench/results.")
 @click.option(
     "--draw", "drawn", nargs=2, metavar="RESULTS FILE",
     help="Measure nothing: draw the geometric means of a JSON file, or of the latest in a folder, into FILE (.svg).",
 )  # fmt: skip
-@click.option("--label", metavar="TEXT", help="In the names of the files; default: machine and cores.")
+@click.option("--label", metavar="TEXT", help="Label in the names of the files; default: machine and cores.")
 @click.option(
-    "--workloads", "catalogue", metavar="DIR", help="Where workloads.toml and programs.toml are; default: bench."
+    "--workloads", "catalogue", metavar="DIR", help="Folder of workloads.toml and programs.toml; default: bench."
 )
-@click.option("--programs", metavar="DIR", help="Where the own programs were built; default: build/release/bench.")
+@click.option("--programs", metavar="DIR", help="Folder of the built workloads; default: build/release/bench.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 def bench(
     only: Optional[str],
@@ -96,7 +103,7 @@ def bench(
     if counts_only and no_counts:
         raise Failure("--counts and --no-counts leave nothing to do", EXIT_USAGE)
     if with_cost and counts_only:
-        raise Failure("--cost is measured, and --counts measures nothing", EXIT_USAGE)
+        raise Failure("--cost needs measured runs, and --counts measures none", EXIT_USAGE)
     places = default_places(root, catalogue, programs)
     workloads = select(load(places, seed), only, for_cost=with_cost, all_of_them=list_only)
     entrants = [] if counts_only else choose(allocators, GLIBC, with_older=False)
@@ -160,7 +167,7 @@ def _set_text(workloads: Sequence[Workload], allocators: int) -> str:
 
 
 def _counting_library(workloads: Sequence[Workload], counts_only: bool, no_counts: bool) -> Optional[Path]:
-    """Counts are part of the results where they can be had; who asks for them alone is told why not."""
+    """Returns the counts where the counting build exists. With --counts its absence is a Failure."""
     if counts_only:
         return counts.require_library()
     if no_counts or not any(workload.own for workload in workloads):
@@ -181,7 +188,7 @@ def _folder(out: Optional[str], root: Path) -> Path:
 
 
 def _stem(folder: Path, label: str) -> str:
-    """A name that no earlier result has."""
+    """Returns a name that no earlier result has."""
     stem = first = folder / f"{time.strftime('%Y-%m-%d')}-{label.replace('/', '-')}"
     number = 1
     while stem.with_name(stem.name + ".json").exists():

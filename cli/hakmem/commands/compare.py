@@ -32,38 +32,71 @@ def _list_allocators(context: click.Context, _parameter: click.Parameter, wanted
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
-@click.option("--allocators", metavar="A,B,...", help="Which to compare; default: all that are present.")
 @click.option(
-    "--list", is_flag=True, is_eager=True, expose_value=False, callback=_list_allocators, help="List them, and end."
+    "--allocators", metavar="A,B,...", help="Allocators to compare, with commas; default: all that are present."
 )
-@click.option("--base", default=GLIBC, show_default=True, metavar="NAME", help="What the ratios are to.")
-@click.option("--rounds", type=_POSITIVE, default=5, show_default=True, help="Counted runs under each, interleaved.")
 @click.option(
-    "--warmup", type=click.IntRange(min=0), default=1, show_default=True, help="Uncounted runs of the base before."
+    "--list",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_list_allocators,
+    help="List the allocators, and end.",
 )
-@click.option("--seed", type=int, default=1, show_default=True, help="Of the order of the runs and of the intervals.")
-@click.option("--timeout", type=_SECONDS, metavar="SECONDS", help="Longest time of one run; of the load with --load.")
-@click.option("--cost", "with_cost", is_flag=True, help="CPU time and memory at three prices, hakmem in three modes.")
+@click.option(
+    "--base", default=GLIBC, show_default=True, metavar="NAME", help="The allocator that ratios are relative to."
+)
+@click.option(
+    "--rounds", type=_POSITIVE, default=5, show_default=True, help="Counted runs under each allocator, interleaved."
+)
+@click.option(
+    "--warmup",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    help="Uncounted runs under the base before the counted ones.",
+)
+@click.option(
+    "--seed", type=int, default=1, show_default=True, help="Seed of the order of the runs and of the intervals."
+)
+@click.option(
+    "--timeout", type=_SECONDS, metavar="SECONDS", help="The longest time of one run; with --load, of the load."
+)
+@click.option("--cost", "with_cost", is_flag=True, help="Also the cost at three prices, with hakmem in three modes.")
 @click.option("--stdin", metavar="FILE", help="The program's input; default: none.")
 @click.option(
-    "--set", "options", multiple=True, metavar="NAME=VALUE", help="A hakmem option, for hakmem's runs. Repeatable."
+    "--set", "options", multiple=True, metavar="NAME=VALUE", help="An option of hakmem, for hakmem's runs. Repeatable."
 )
-@click.option("--env", "assignments", multiple=True, metavar="NAME=VALUE", help="A variable, for all runs. Repeatable.")
-@click.option("--setup", metavar="CMD", help="The server to measure, instead of PROGRAM.")
-@click.option("--load", metavar="CMD", help="What drives the server.")
-@click.option("--port", type=click.IntRange(1, 65535), help="The server is ready when this port accepts.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Where the port is.")
 @click.option(
-    "--settle", type=click.FloatRange(min=0), default=0.0, metavar="SECONDS", help="Rest of the server after the load."
+    "--env",
+    "assignments",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An environment variable, for all runs. Repeatable.",
+)
+@click.option("--setup", metavar="CMD", help="The server to measure, instead of PROGRAM.")
+@click.option("--load", metavar="CMD", help="The command that loads the server.")
+@click.option("--port", type=click.IntRange(1, 65535), help="The server's port; the server is ready when it accepts.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address of the port.")
+@click.option(
+    "--settle",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    metavar="SECONDS",
+    help="Seconds of rest after the load, before the last sample.",
 )
 @click.option(
     "--json", "json_file", metavar="FILE", help="Write everything as JSON; - is stdout, instead of the table."
 )
 @click.option("--csv", "csv_file", metavar="FILE", help="Write the runs as CSV; - is stdout, instead of the table.")
 @click.option("--plot", "plot_file", metavar="FILE", help="Draw bars and curves: FILE.svg or FILE.png.")
-@click.option("--shared-once", is_flag=True, help="Sample proportional sizes: shared pages count once, at more cost.")
-@click.option("--show-output", is_flag=True, help="The program's output goes to stderr instead of nowhere.")
-@click.option("--force", is_flag=True, help="Measure also where preloading has no effect.")
+@click.option(
+    "--shared-once",
+    is_flag=True,
+    help="Sample proportional sizes: pages that processes share count once. Costs the program more.",
+)
+@click.option("--show-output", is_flag=True, help="Send the program's output to stderr; by default it is discarded.")
+@click.option("--force", is_flag=True, help="Measure even where preloading has no effect.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[--] PROGRAM [ARGUMENT]...")
 def compare(
@@ -136,14 +169,14 @@ def compare(
 
 
 def _command(command: Sequence[str], setup: Optional[str], load: Optional[str], port: Optional[int]) -> List[str]:
-    """The program that is measured, whichever way it was given."""
+    """The measured program, from --setup or from behind --."""
     if setup is not None and command:
         raise Failure("give the server either by --setup or after --, not both", EXIT_USAGE)
     if (load is None) != (port is None) or (setup is not None and load is None):
         raise Failure("a server needs --load and --port, besides --setup", EXIT_USAGE)
     words = _split("--setup", setup) if setup is not None else list(command)
     if not words:
-        raise Failure("what shall be compared? hakmem compare [options] -- PROGRAM [ARGUMENT]...", EXIT_USAGE)
+        raise Failure("no program to compare: hakmem compare [options] -- PROGRAM [ARGUMENT]...", EXIT_USAGE)
     return words if port is None else _with_port(words, port)
 
 
@@ -210,7 +243,7 @@ def _write(
     facts: Dict[str, settings.Setting],
     extra: Dict[str, object],
 ) -> None:
-    """What was asked for, in the order json, csv, plot."""
+    """Writes the requested files, in the order json, csv, plot."""
     json_file, csv_file, plot_file = files
     if json_file is not None:
         json_file.write(report.as_json(contest, words, facts, extra))

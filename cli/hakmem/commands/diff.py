@@ -20,16 +20,18 @@ SCHEMA = 1
 
 
 @click.command()
-@click.option("--by", type=click.Choice(list(BY)), default="inuse", help="Of profiles: live bytes, or all allocated.")
+@click.option(
+    "--by", type=click.Choice(list(BY)), default="inuse", help="Of profiles: compare live bytes, or all allocated ones."
+)
 @click.option(
     "--group",
     type=click.Choice(["stack", "function"]),
     default="stack",
-    help="Of profiles: what a site is; default: stack.",
+    help="Of profiles: a row for each stack (default) or function.",
 )
 @click.option("--rows", type=click.IntRange(1), default=20, metavar="N", help="Rows of a section; default 20.")
 @click.option(
-    "--debug-dir", "folders", multiple=True, metavar="DIR", help="Where separate debug files are. Repeatable."
+    "--debug-dir", "folders", multiple=True, metavar="DIR", help="A folder with separate debug files. Repeatable."
 )
 @click.option("--json", "json_file", metavar="FILE", help="Write all rows as JSON; - is stdout, instead of the text.")
 @click.argument("before_name", metavar="BEFORE")
@@ -43,7 +45,7 @@ def diff(
     before_name: str,
     after_name: str,
 ) -> None:
-    """What grew from BEFORE to AFTER: two heap profiles, or two statistics snapshots (JSON)."""
+    """Show what grew from BEFORE to AFTER: two heap profiles, or two statistics snapshots (JSON)."""
     before, after = load(before_name), load(after_name)
     for remark in remarks(before, after):
         say(f"note: {remark}")
@@ -90,12 +92,13 @@ def _document(kind: str, before: str, after: str, sections: List[Section]) -> An
 
 
 def _lines(section: Section, most: int) -> List[str]:
-    """The rows that changed most, what grew above what shrank."""
+    """The rows that changed most, growth first."""
     kept = sorted(sorted(section.rows, key=lambda row: -abs(row.change))[:most], key=lambda row: -row.change)
     head = section.name
     if section.has_total:
         grown = section.after - section.before
-        head += f": {_figure(section.before, section.unit)} → {_figure(section.after, section.unit)}, {_signed(grown, section.unit)}"
+        head += f": {_figure(section.before, section.unit)} → {_figure(section.after, section.unit)}"
+        head += f", {_signed(grown, section.unit)}"
     lines = [head, *(_line(row, section.unit) for row in kept)]
     if len(section.rows) > len(kept):
         lines.append(f"  and {len(section.rows) - len(kept):,} rows that changed less")

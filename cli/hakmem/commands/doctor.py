@@ -1,4 +1,4 @@
-"""`hakmem doctor`: what would keep hakmem from working well here, and what to do about it."""
+"""`hakmem doctor`: finds what keeps hakmem from working well on this machine and in a program."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _STYLES = {Level.OK: "green", Level.NOTE: "cyan", Level.WARNING: "yellow", Level
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
-@click.option("--library", "library_name", metavar="FILE", help="The library to look at, instead of the one found.")
+@click.option("--library", "library_name", metavar="FILE", help="Check this library instead of the one that is found.")
 @click.option("--json", "json_file", metavar="FILE", help="Write the findings as JSON; - is stdout, instead of text.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[--] [PROGRAM [ARGUMENT]...]")
 def doctor(library_name: Optional[str], json_file: Optional[str], command: Tuple[str, ...]) -> None:
-    """Say what would keep hakmem from working well here, and in PROGRAM.
+    """Check what keeps hakmem from working well on this machine, and in PROGRAM.
 
-    PROGRAM is not run; its dynamic linker is asked what it would do.
+    PROGRAM does not run; its dynamic linker tells what it would load.
     """
     variables = environment.of_caller()
     program = resolve(command, variables) if command else None

@@ -1,4 +1,4 @@
-"""`hakmem explain`: why so much memory is resident, and what to do about it."""
+"""`hakmem explain`: why memory is resident, and what to do about it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ _WIDTH = 110
 
 
 @click.command()
-@click.option("--profile", "profile", metavar="FILE", help="A profile of the same time: who holds what.")
+@click.option(
+    "--profile", "profile", metavar="FILE", help="A profile of the same time, for the sites that hold memory."
+)
 @click.option("--json", "json_file", metavar="FILE", help="Write it as JSON; - is stdout, instead of the text.")
 @click.argument("subject", metavar="PID | SNAPSHOT")
 def explain(profile: Optional[str], json_file: Optional[str], subject: str) -> None:
-    """Say why so much memory is resident, and what to do about each part.
+    """Explain why memory is resident, and what to do about each part.
 
-    PID is a running program, SNAPSHOT a file with what `hakmem stats --json` printed.
+    PID is a running program, SNAPSHOT a file with the output of `hakmem stats --json`.
     """
     with reserve(json_file) as (output,):
         evidence = of_subject(subject, profile)
@@ -39,7 +41,7 @@ def explain(profile: Optional[str], json_file: Optional[str], subject: str) -> N
 
 
 def as_json(evidence: Evidence, explanation: Explanation) -> object:
-    """All of it, for programs."""
+    """The explanation as JSON."""
     snapshot = evidence.snapshot
     return {
         "schema": SCHEMA,
@@ -79,5 +81,5 @@ def _wrapped(label: str, text: str, indent: str) -> List[str]:
 
 
 def printable(text: str) -> str:
-    """Names come from outside: a terminal shall not obey them."""
+    """Replaces control characters, because names come from outside and go to a terminal."""
     return "".join(one if one.isprintable() else "?" for one in text)

@@ -1,4 +1,4 @@
-"""`hakmem leaks`: what a program has not freed, by who asked for it, and what of that no pointer leads to any more."""
+"""`hakmem leaks`: the blocks that a program has not freed, by stack, and those that no pointer leads to."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _SCAN_SECONDS = 60.0
 
 
 @click.command(cls=ProcessOrProgram, context_settings={"allow_interspersed_args": False})
-@click.option("--scan", is_flag=True, help="Only what no pointer leads to any more: a conservative scan.")
+@click.option("--scan", is_flag=True, help="Only blocks that no pointer leads to: a conservative scan.")
 @click.option(
-    "--rate", type=click.IntRange(1), metavar="BYTES", help="Of a PROGRAM: a sample every so many; default 1."
+    "--rate", type=click.IntRange(1), metavar="BYTES", help="Of a PROGRAM: average bytes between samples; default 1."
 )
-@click.option("--rows", type=click.IntRange(1), default=20, metavar="N", help="Sites that are shown; default 20.")
+@click.option("--rows", type=click.IntRange(1), default=20, metavar="N", help="Number of sites to show; default 20.")
 @click.option("--json", "json_name", metavar="FILE", help="Write all sites as JSON; - is stdout.")
 @click.option(
-    "--error-exitcode", type=click.IntRange(0, 255), default=0, metavar="N", help="End with N if there are some."
+    "--error-exitcode", type=click.IntRange(0, 255), default=0, metavar="N", help="End with N if blocks were found."
 )
 @click.option(
-    "--debug-dir", "folders", multiple=True, metavar="DIR", help="Where separate debug files are. Repeatable."
+    "--debug-dir", "folders", multiple=True, metavar="DIR", help="A folder with separate debug files. Repeatable."
 )
 @start_options()
 @click.option("-q", "--quiet", is_flag=True, help="No text, no notes.")
@@ -53,7 +53,7 @@ def leaks(
     quiet: bool,
     command: Tuple[str, ...],
 ) -> None:
-    """What PROGRAM, started here, has not freed when it ends; or what the process PID, which samples already, has now.
+    """Show the blocks that PROGRAM has not freed at its end, or those that the process PID, which samples, has now.
 
     One word of digits is a PID. The text goes to stdout, of a PROGRAM to stderr.
     """
@@ -81,7 +81,8 @@ def _of_process(pid: int, scan: bool) -> Leaks:
             if "heap profile is off" not in refused.message:
                 raise
             raise Failure(
-                f"process {pid} ({attached.process.name}) samples nothing: start it with HAKMEM_PROFILE=1 or HAKMEM_LEAKS, or "
+                f"process {pid} ({attached.process.name}) samples nothing: start it with HAKMEM_PROFILE=1 or "
+                "HAKMEM_LEAKS, or "
                 "here, with `hakmem leaks -- …`"
             ) from None
     return parse(answer, f"the answer of process {pid}")
@@ -90,7 +91,7 @@ def _of_process(pid: int, scan: bool) -> Leaks:
 def _of_program(
     command: Sequence[str], how: How, quiet: bool, rate: int, scan: bool
 ) -> Tuple[List[Tuple[int, Leaks]], int]:
-    """What each of its processes wrote, its own first, and the program's exit code; 125 when that is 0 and nothing was written."""
+    """Returns the processes' reports, the program's first, and its exit code; 125 when that is 0 and there is none."""
     start = prepare(command, how)
     if start.variables.get(FILE_VARIABLE):
         raise Failure(f"{FILE_VARIABLE} is set already: without `hakmem leaks` the program writes there", EXIT_USAGE)
@@ -138,7 +139,7 @@ def _show(
             found.merge()
         for note in symbolizer.notes.values() if rows is not None else ():
             say(f"note: {note}")
-    # Of several processes those that have something to tell.
+    # Of several processes, those with findings.
     told = [one for one in answers if one is answers[0] or one[1].of[one[1].kind].samples]
     for pid, found in told if rows is not None else ():
         text = lines(found, rows or 1)

@@ -1,4 +1,4 @@
-"""`hakmem learn`: what the library learns about idle memory, looked at from outside."""
+"""`hakmem learn`: replays the library's learner for dirty memory."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _NS_PER_MS = 1e6
 
 @click.group()
 def learn() -> None:
-    """What the library learns about idle memory, looked at from outside."""
+    """Replay the learner for dirty memory on recorded programs."""
 
 
 @learn.command("replay")
 @click.option("--mode", type=click.Choice(MODES), help="The price of a mode; default: balanced.")
-@click.option("--price", type=int, metavar="NS", help="The price itself: ns of CPU for a MiB-second.")
+@click.option("--price", type=int, metavar="NS", help="The price itself: ns of CPU time for a MiB-second.")
 @click.option(
     "--json", "json_file", metavar="FILE", help="Write everything as JSON; - is stdout, instead of the table."
 )
@@ -43,7 +43,7 @@ def replay(
     library: Optional[str],
     trace_name: str,
 ) -> None:
-    """What the learner, and every time-out that it could choose, would have paid in TRACE."""
+    """Show what the learner, and each time-out that it can choose, would have cost in TRACE."""
     if mode is not None and price is not None:
         raise Failure("--mode and --price are two prices", EXIT_USAGE)
     if plot_file is not None:

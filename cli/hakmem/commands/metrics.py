@@ -1,4 +1,4 @@
-"""`hakmem metrics`: what the allocator of a running program counts, over HTTP for Prometheus, and its heap profile."""
+"""`hakmem metrics`: serves a running program's statistics and heap profile over HTTP."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ LOOPBACK = "127.0.0.1"
     type=click.IntRange(0, 65535),
     default=0,
     metavar="N",
-    help="Where to listen; 0, the default: a free port.",
+    help="The port to listen on; 0, the default, is a free port.",
 )
 @click.option(
-    "--bind", "address", default=LOOPBACK, metavar="ADDRESS", help="Listen there, instead of for this machine alone."
+    "--bind", "address", default=LOOPBACK, metavar="ADDRESS", help="The address to listen on, instead of 127.0.0.1."
 )
 @click.option(
-    "--profile", "wants_profile", is_flag=True, help="Start a heap profile where none runs; it ends with this."
+    "--profile", "wants_profile", is_flag=True, help="Start a heap profile where none runs; it ends with the server."
 )
 @click.argument("pid", type=click.IntRange(min=1), metavar="PID")
 def metrics(port: int, address: str, wants_profile: bool, pid: int) -> None:
-    """Serve what the allocator of the running program PID counts, over HTTP for Prometheus, and its heap profile.
+    """Serve the statistics of the running program PID over HTTP for Prometheus, and its heap profile.
 
-    Prints the address, and goes on until PID ends or it is stopped. The program needs no option for it.
+    Prints the address, and runs until PID or the server ends. The program needs no option for it.
     """
-    # Here, for other commands shall not wait for it.
+    # Imported here, so that other commands do not wait for it.
     from hakmem.profile import live
     from hakmem.scrape.families import Source
     from hakmem.scrape.heap_profile import HeapProfile
@@ -42,7 +42,7 @@ def metrics(port: int, address: str, wants_profile: bool, pid: int) -> None:
 
     process = Followed(pid)
     source = Source(process)
-    # What will not work says so now, in words, not at the first scrape.
+    # Report failures now, not at the first scrape.
     source.look()
     with contextlib.ExitStack() as stack:
         heap = stack.enter_context(HeapProfile(process))
@@ -62,12 +62,12 @@ def metrics(port: int, address: str, wants_profile: bool, pid: int) -> None:
 
 
 def _wait_for_end(process: Followed) -> None:
-    """Until the process ends, or we shall."""
+    """Serves until the process ends, or a signal stops the server."""
     try:
         while process.lasts(1.0):
             pass
         say(f"process {process.pid} ({process.name}) has ended")
     except Interrupted as interrupted:
-        # Being stopped is how it ends for others, a service manager among them.
+        # A signal is the usual end, for instance from a service manager.
         if interrupted.signal_number not in (signal.SIGINT, signal.SIGTERM):
             raise

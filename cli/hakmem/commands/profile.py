@@ -1,4 +1,4 @@
-"""`hakmem profile`: where a program's memory was asked for, of a program started here, of a running process, or of a file."""
+"""`hakmem profile`: where a program allocates memory. The program starts here, or runs already, or left a file."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from hakmem.profile.symbolize import Symbolizer
 from hakmem.profile.write import to_bytes
 from hakmem.under_hakmem import How, prepare, start_options
 
-# What --by names beside the sample types: of call sites, in no pprof file.
+# The values of --by besides the sample types: tables of call sites, which no pprof file has.
 _BY_SITE = {"lifetime": site_tables.lifetimes_text, "pinned": site_tables.pinned_text}
 
 
 @dataclass
 class _Wish:
-    """What is to be made of a profile."""
+    """The outputs to make from a profile."""
 
     by: str
     rows: int
@@ -45,15 +45,15 @@ class _Wish:
     files: Sequence[Optional[OutputFile]] = (None, None, None, None)
 
     def search(self, roots: Sequence[str] = ("",), time_nanos: int = 0) -> Search:
-        """Where symbols are looked for."""
+        """The roots and folders to search for symbols."""
         return Search(roots, (*self.folders, *DEBUG_FOLDERS), time_nanos)
 
     def lines(self, profile: Profile) -> List[str]:
-        """The table, unless nobody wants it."""
+        """Prints the table, unless --quiet."""
         return [] if self.quiet else top.text(profile, BY[self.by], self.rows)
 
     def write(self, profile: Profile, title: str) -> None:
-        """Every file that was asked for."""
+        """Writes every requested file."""
         output, folded_file, speedscope_file, flame_file = self.files
         sample_type = BY[self.by]
         if output is not None:
@@ -72,26 +72,28 @@ class _Wish:
     "-o",
     "--output",
     metavar="FILE",
-    help="Write the profile, with names, for pprof and others; with --by lifetime or pinned what --sites reads.",
+    help="Write the profile, with names, for pprof and others; with --by lifetime or pinned, for --sites.",
 )
 @click.option(
     "--by",
     type=click.Choice([*BY, *_BY_SITE]),
     default="inuse",
-    help="Live bytes (default), all allocated ones; of a PID or --sites: how long blocks live, what free memory they pin.",
+    help="Count live bytes (default), or all allocated ones; of a PID or --sites: lifetimes, or pinned free memory.",
 )
 @click.option("--rows", type=click.IntRange(1), default=20, metavar="N", help="Rows of the table; default 20.")
 @click.option("--folded", "folded_name", metavar="FILE", help="Write folded stacks.")
 @click.option("--speedscope", "speedscope_name", metavar="FILE", help="Write speedscope's JSON.")
 @click.option("--flame", "flame_name", metavar="FILE", help="Draw a flame graph, an SVG file.")
-@click.option("--rate", type=click.IntRange(1), metavar="BYTES", help="A sample every so many bytes; default 524288.")
-@click.option("--seconds", type=click.FloatRange(0, min_open=True), metavar="N", help="Of a PID: how long; default 10.")
-@click.option("--stay", is_flag=True, help="Of a PID: let the profile go on afterwards.")
-@click.option("--stop", is_flag=True, help="Of a PID: read the profile that runs there, and stop it.")
+@click.option("--rate", type=click.IntRange(1), metavar="BYTES", help="Average bytes between samples; default 524288.")
+@click.option(
+    "--seconds", type=click.FloatRange(0, min_open=True), metavar="N", help="Of a PID: seconds to profile; default 10."
+)
+@click.option("--stay", is_flag=True, help="Of a PID: leave the profile running.")
+@click.option("--stop", is_flag=True, help="Of a PID: read the running profile, and stop it.")
 @click.option("--input", "input_name", metavar="FILE", help="Read this profile, instead of PID or PROGRAM.")
 @click.option("--sites", "sites_name", metavar="FILE", help="Read this saved answer to `profile sites` instead.")
 @click.option(
-    "--debug-dir", "folders", multiple=True, metavar="DIR", help="Where separate debug files are. Repeatable."
+    "--debug-dir", "folders", multiple=True, metavar="DIR", help="A folder with separate debug files. Repeatable."
 )
 @start_options()
 @click.option("-q", "--quiet", is_flag=True, help="No table, no notes.")
@@ -114,12 +116,14 @@ def profile(
     quiet: bool,
     command: Tuple[str, ...],
 ) -> None:
-    """Where memory was asked for: of PROGRAM, started here, or of the process PID, which runs already.
+    """Show where memory is allocated: by PROGRAM, started here, or by the running process PID.
 
     One word of digits is a PID. The table goes to stdout, of a PROGRAM to stderr.
     """
     if [input_name is not None, sites_name is not None, bool(command)].count(True) != 1:
-        raise Failure("what to profile? A PID, a PROGRAM, --input FILE, or --sites FILE: one of them", EXIT_USAGE)
+        raise Failure(
+            "nothing to profile: give a PID, a PROGRAM, --input FILE or --sites FILE, one of them", EXIT_USAGE
+        )
     pid = process_of(command)
     _check_options(pid, input_name or sites_name, seconds, rate, how)
     end = _end_of(pid, stay, stop, rate)
@@ -150,7 +154,7 @@ def _check_options(
 
 
 def _end_of(pid: Optional[int], stay: bool, stop: bool, rate: Optional[int]) -> live.End:
-    """What becomes of a process's profile."""
+    """Whether a process's profile ends with this command, goes on, or is stopped."""
     if (stay or stop) and pid is None:
         raise Failure("--stay and --stop are for a PID: a program is profiled from its start to its end", EXIT_USAGE)
     if stay and stop:
@@ -163,8 +167,9 @@ def _end_of(pid: Optional[int], stay: bool, stop: bool, rate: Optional[int]) -> 
 def _check_by_site(by: str, has_sites: bool, exports: Sequence[Optional[str]]) -> None:
     if not has_sites:
         raise Failure(
-            f"--by {by} needs a process that runs: what a program writes at its end has nothing of it. Name a PID (started with "
-            "HAKMEM_PROFILE=1 it tells of all its time), or --sites FILE, an answer that was saved",
+            f"--by {by} needs a process that runs: a profile that a program writes at its end lacks it. Name a PID "
+            "(started with "
+            "HAKMEM_PROFILE=1 it covers its whole time), or --sites FILE, a saved answer",
             EXIT_USAGE,
         )
     if any(name is not None for name in exports):
@@ -181,7 +186,7 @@ def _show(wish: _Wish, taken: Profile, search: Search, title: str) -> None:
 
 @contextlib.contextmanager
 def _named(wish: _Wish, taken: Profile, search: Search) -> Iterator[Symbolizer]:
-    """With the profile's addresses named, and what could not be named told."""
+    """Returns the profile with named addresses, and prints notes about addresses without a name."""
     timed = Search(search.roots, search.debug_folders, search.time_nanos or taken.began_nanos)
     with Symbolizer(timed) as symbolizer:
         symbolizer.symbolise(taken)
@@ -209,7 +214,7 @@ def _of_process(wish: _Wish, pid: int, seconds: Optional[float], rate: Optional[
     taken = take(live.asker(pid), pid, seconds, rate, notes, end)
     for note in () if wish.quiet else notes:
         say(f"note: {note}")
-    # While it runs its files can be found where it sees them.
+    # While the process runs, /proc/PID/root leads to its files.
     search = wish.search(roots(pid))
     if isinstance(taken, bytes):
         _show_sites(wish, taken, search, f"process {pid}")
@@ -251,7 +256,7 @@ def _show_all(wish: _Wish, pid: int, own: Optional[Profile], others: List[Tuple[
         for line in wish.lines(own):
             write_stderr(f"{printable(line)}\n")
         if wish.by == "inuse" and not wish.quiet and top.is_nearly_nothing(own):
-            say("note: nearly nothing was in use at the end; --by alloc shows all that was asked for")
+            say("note: nearly nothing was in use at the end; --by alloc shows all allocations")
         wish.write(own, os.path.basename(title))
         if wish.name is None or not others:
             if others and not wish.quiet:

@@ -21,10 +21,10 @@ _SECONDS = 10.0
 
 
 @click.command(cls=ProcessOrProgram, flag_of_files="from_files", context_settings={"allow_interspersed_args": False})
-@click.option("-o", "--output", "output_name", metavar="FILE", required=True, help="The page; - is stdout.")
-@click.option("--seconds", type=click.FloatRange(0), metavar="N", help="Of a PID: for how long; default 10.")
+@click.option("-o", "--output", "output_name", metavar="FILE", required=True, help="Write the page here; - is stdout.")
+@click.option("--seconds", type=click.FloatRange(0), metavar="N", help="Of a PID: seconds to watch; default 10.")
 @click.option("--from", "from_files", is_flag=True, help="The arguments are files: snapshots, a map, a profile.")
-@click.option("--profile", metavar="FILE", help="A profile of the same time: who holds what.")
+@click.option("--profile", metavar="FILE", help="A profile of the same time, for the sites that hold memory.")
 @start_options()
 @click.argument(
     "command",

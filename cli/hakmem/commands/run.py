@@ -17,8 +17,8 @@ from hakmem.self_report import SelfReports
 from hakmem.under_hakmem import How, prepare, start_options
 from hakmem.verdict import Verdict
 
-# What is not passed on: what cannot be caught, what the kernel sends to a process for its own faults, and what job control
-# sends to a background process that touches the terminal.
+# Signals that are not passed on: those that cannot be caught, that the kernel sends for a process's own faults, and
+# that job control sends to a background process that touches the terminal.
 _OWN = {
     signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL,
     signal.SIGSYS, signal.SIGTRAP, signal.SIGPIPE, signal.SIGTTIN, signal.SIGTTOU, signal.SIGXCPU, signal.SIGXFSZ,
@@ -39,7 +39,7 @@ def run(
 ) -> None:
     """Run PROGRAM under hakmem.
 
-    Its input, output, signals and exit code are its own. At the end five lines on stderr say what it took.
+    Input, output, signals and exit code are the program's. At the end five lines on stderr show its time and memory.
     """
     start = prepare(command, how)
     variables = start.variables
@@ -48,7 +48,7 @@ def run(
         for warning in () if quiet else start.warnings:
             say(f"warning: {warning}")
         with SelfReports() as reports:
-            # Who wants to hear nothing gets a program whose environment has nothing more in it.
+            # With --quiet the program's environment has no report variable.
             if json_file is not None or not quiet:
                 variables = reports.ask(variables)
             child = run_to_end(Launch(start.program, variables, library=start.library), reports.look)
@@ -64,8 +64,8 @@ def run(
 def run_to_end(
     launch: Launch, look: Callable[[], None] = lambda: None, on_start: Callable[[Child], None] = lambda _: None
 ) -> Child:
-    """The program to its end. What we hear is passed on, and when job control stops it, so do we. `look` is called meanwhile,
-    `on_start` once, while our signals are held back."""
+    """Runs the program to its end. Passes signals on, and stops when job control stops the program. Calls `look`
+    meanwhile, and `on_start` once, while signals are blocked."""
     passer = _Passer()
 
     def tick() -> None:
@@ -81,19 +81,22 @@ def run_to_end(
 
 
 class _Passer:
-    """Passes signals to the program, and its stops to whoever waits for us."""
+    """Passes signals to the program, and its stops to the parent of this tool."""
 
     def __init__(self) -> None:
         self.child: Optional[Child] = None
 
     def hear(self, heard: signal.struct_siginfo) -> None:
-        """The terminal sends to the program as well, which is in our group; so does the program when it sends to its group."""
+        """Whether the program got the signal itself: the terminal or the program sent it to the process group."""
         if self.child is None or _is_from_kernel(heard) or heard.si_pid == self.child.pid:
             return
         self.child.signal(heard.si_signo)
 
     def follow_stops(self) -> None:
-        """A shell must see us stop when the program stops. The launcher wakes us when the program goes on."""
+        """Stops this tool when the program stops, so that a shell sees it.
+
+        The launcher continues it with the program.
+        """
         if self.child is None:
             return
         self.child.read_report()
@@ -103,7 +106,7 @@ class _Passer:
 
 
 def _is_from_kernel(heard: signal.struct_siginfo) -> bool:
-    """si_code is above zero for what the kernel sends, zero and below for what processes send."""
+    """Whether the kernel sent the signal: its si_code is above zero, a process's is zero or below."""
     return heard.si_code > 0
 
 
@@ -116,7 +119,7 @@ def _report(
     output: Optional[OutputFile],
     reports: SelfReports,
 ) -> None:
-    """The verdict. A verdict that cannot be written is no reason for another exit code than the program's."""
+    """Writes the verdict. A failure to write it does not change the exit code, which is the program's."""
     assert child.ended is not None and child.sampler is not None
     version = paths.hakmem_version() if library == str(paths.find_library()) else None
     told = Verdict(child.pid, child.ended, child.sampler, reports, library, version)

@@ -19,23 +19,23 @@ from hakmem.top.picture import Frame, draw, waiting
 from hakmem.top.terminal import QUIT, STOP, Terminal
 
 _WIDTH_OF_FILES = 110
-# Stopping it is how it ends.
+# A signal is the usual end.
 _GOOD_ENDS = (signal.SIGINT, signal.SIGTERM)
-# A pipe's reader has seen enough; a terminal was closed.
+# The reader of a pipe has ended, or a terminal was closed.
 _NOBODY_READS = (errno.EPIPE, errno.EIO)
 
 
 @click.command()
-@click.option("--once", is_flag=True, help="One look, as text.")
-@click.option("--json", "is_json", is_flag=True, help="A line of JSON for each look, instead of the picture.")
+@click.option("--once", is_flag=True, help="Print one look as text, and end.")
+@click.option("--json", "is_json", is_flag=True, help="Print a line of JSON for each look, instead of the picture.")
 @click.option(
-    "--interval", type=click.FloatRange(0.1), default=2.0, metavar="SECONDS", help="Time between looks; default 2."
+    "--interval", type=click.FloatRange(0.1), default=2.0, metavar="SECONDS", help="Seconds between looks; default 2."
 )
 @click.argument("pid", type=click.IntRange(min=1), metavar="PID")
 def top(once: bool, is_json: bool, interval: float, pid: int) -> None:
-    """Watch the memory of the running program PID: totals, size classes, trends, what the learner decides.
+    """Watch the memory of the running program PID: totals, size classes, trends, the learner's decisions.
 
-    The program needs no option for it. It is yours, or you are root. q, Ctrl-C and the program's end end it.
+    The program needs no option for it. It must be your own, unless you are root. q and Ctrl-C end the picture.
     """
     process = Followed(pid)
     console = Console(highlight=False)
@@ -49,7 +49,7 @@ def top(once: bool, is_json: bool, interval: float, pid: int) -> None:
             raise
         say(ended.message)
     except OSError as error:
-        # What Python still holds must not fail once more at exit.
+        # Python's buffered output must not fail once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if error.errno not in _NOBODY_READS:
             raise Failure(f"cannot write: {error.strerror}") from None
@@ -61,7 +61,7 @@ def top(once: bool, is_json: bool, interval: float, pid: int) -> None:
 
 
 def _print_all(process: Followed, once: bool, is_json: bool, interval: float) -> None:
-    """One after the other, for files, pipes, and terminals that cannot do more."""
+    """Prints one picture below the other, for files, pipes, and dumb terminals."""
     history = History()
     while True:
         try:
@@ -105,7 +105,7 @@ def _is_ascii(console: Console) -> bool:
 
 
 def _watch(process: Followed, console: Console, interval: float) -> None:
-    """The picture, until somebody has seen enough or the process ends."""
+    """Shows the picture until the user quits or the process ends."""
     history = History()
     trouble = ""
     with Terminal(console) as terminal:

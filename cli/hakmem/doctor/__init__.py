@@ -1,1 +1,1 @@
-"""`hakmem doctor`: what would keep the library from working well here."""
+"""`hakmem doctor`: checks of the machine, the library and a program."""

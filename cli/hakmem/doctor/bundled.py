@@ -1,5 +1,5 @@
-"""Memory that a program does not take from malloc: allocators that were built into it or its libraries, and runtimes that
-have heaps of their own."""
+"""Memory that a program does not take from malloc: allocators that were built into it or its libraries, and runtimes
+with heaps of their own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SUBJECT = "bundled allocator"
 
 @dataclass(frozen=True)
 class _Mark:
-    """What gives an allocator away: texts of its messages, and names that a table of symbols has between zero bytes."""
+    """The marks of an allocator: texts of its messages, and names that a symbol table has between zero bytes."""
 
     allocator: str
     texts: Tuple[bytes, ...] = ()
@@ -34,12 +34,12 @@ _GO = b"\xff Go buildinf:"
 _RUST_CHOICE = b"__rg_alloc"
 _PYTHON = b"PyObject_Malloc\0"  # which may be the tail of another name
 _JAVA_LIBRARY = "libjli.so"
-# Not worth a look: they name other allocators' functions without having them.
+# Left out: they name other allocators' functions without having them.
 _LEFT_OUT = ("libc.so", "libstdc++", "ld-linux", "libhakmem")
 
 
 def check(path: str, libraries: Iterable[str]) -> Iterator[Finding]:
-    """A program and what it is linked with, as far as its dynamic linker told."""
+    """A program and its libraries, as its dynamic linker lists them."""
     files = [path, *(file for file in libraries if file != path and not _is_left_out(file))]
     found: List[Finding] = []
     for file in files:
@@ -93,7 +93,7 @@ def _allocator(file: str, name: str) -> Finding:
         Level.WARNING,
         SUBJECT,
         f"{file} has {name} in it, or calls it by its own names",
-        "What the program takes from there never comes to hakmem, however it is preloaded.",
+        "Memory of that allocator never comes from hakmem, also with the preload.",
         f"Build the program without it (often an option such as --without-{name}, MALLOC=libc, or a Cargo feature).",
     )
 
@@ -103,7 +103,7 @@ def _chosen_in_rust(file: str) -> Finding:
         Level.NOTE,
         SUBJECT,
         f"{file} is Rust with a global allocator of its own choice",
-        "Unless that is the system's, what Rust code allocates never comes to hakmem.",
+        "Unless that is the system's, allocations of Rust code never come to hakmem.",
         "Look for #[global_allocator] in its sources.",
     )
 

@@ -14,7 +14,7 @@ _NO_LIMIT_FROM = 1 << 62
 
 @dataclass(frozen=True)
 class Limit:
-    """Of one group. `use` is without the contents of files that nobody has used for a while."""
+    """The limit of one group. `use` is without inactive file pages."""
 
     file: str
     limit: int
@@ -22,7 +22,7 @@ class Limit:
 
     @property
     def room(self) -> int:
-        """What is left of it."""
+        """The memory that is left of it."""
         return max(self.limit - self.use, 0)
 
 
@@ -33,7 +33,7 @@ def tightest(files: KernelFiles) -> Optional[Limit]:
 
 
 def is_hidden(files: KernelFiles) -> bool:
-    """Whether there is a group for memory of which no files can be seen from here."""
+    """Whether there is a memory control group whose files are not visible here."""
     groups = [(version, group) for version in (True, False) if (group := _group(files, version)) not in (None, "/")]
     return bool(groups) and all(_folder(files, version) is None for version, _ in groups)
 

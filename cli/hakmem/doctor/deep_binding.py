@@ -43,7 +43,7 @@ def check(path: str, libraries: Iterable[str], library: str, environment: Mappin
 
 def _judge(file: str, library: str, environment: Mapping[str, str]) -> Finding:
     found = f"{file} opens modules with RTLD_DEEPBIND"
-    crash = "The modules bind `free` to the C library's, which ends the program when it is given a block of hakmem's."
+    crash = "The modules bind `free` to the C library's, which ends the program when it gets a block of hakmem's."
     if environment.get(VARIABLE, "").lower() in _ON:
         return Finding(Level.PROBLEM, SUBJECT, f"{found}, and {VARIABLE} keeps the flag", crash, f"Unset {VARIABLE}.")
     if library and not defines(library, "dlopen"):
@@ -73,7 +73,7 @@ def opens_deep(path: str) -> bool:
             return any(
                 _is_deep(flags) for name, slots in places.items() for flags in reader(codes, slots, _CALLS[name])
             )
-    except Exception:  # of a damaged file pyelftools raises whatever comes
+    except Exception:  # pyelftools raises any exception for a damaged file
         return False
 
 

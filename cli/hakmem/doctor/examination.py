@@ -1,4 +1,4 @@
-"""All that `hakmem doctor` looks at, from the machine to the program."""
+"""The examination of `hakmem doctor`, from the machine to the program."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STAND_IN = "true"
 
 @dataclass(frozen=True)
 class Examination:
-    """What was found, in the order in which it was looked at."""
+    """The findings, in the order of the checks."""
 
     program: Optional[str]
     library: Optional[str]
@@ -45,7 +45,7 @@ class Examination:
 def examine(
     files: KernelFiles, environment: Mapping[str, str], library: Optional[Path], program: Optional[Program]
 ) -> Examination:
-    """`environment` is what programs would be started with, before anything is preloaded."""
+    """`environment` is the environment of started programs, without the preload."""
     findings: List[Finding] = []
     findings += _library(files, library)
     findings += library_checks.check_preloads(files, environment, library)
@@ -66,13 +66,13 @@ def _library(files: KernelFiles, library: Optional[Path]) -> Iterator[Finding]:
         Level.PROBLEM,
         "library",
         "libhakmem.so was not found",
-        "There is nothing to preload.",
+        "There is no library to preload.",
         "Build it with `make lib` in the checkout, or name it by --library.",
     )
 
 
 def _program(program: Optional[Program], library: Optional[Path], environment: Mapping[str, str]) -> Iterator[Finding]:
-    """The program that was named, or a harmless one; then a harmless one that really runs."""
+    """Checks the named program, or a harmless one; then runs a harmless one."""
     stand_in = _find_stand_in(environment)
     examined = program or stand_in
     if examined is None:

@@ -1,4 +1,4 @@
-"""One thing that was looked at, and what it means for hakmem."""
+"""One finding, and what it means for hakmem."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Level(Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found of `subject`. All but an OK also says why it matters and what to do."""
+    """A finding about `subject`. All but an OK also have a reason and an advice."""
 
     level: Level
     subject: str

@@ -1,4 +1,4 @@
-"""What the system says about huge pages."""
+"""The system's settings of huge pages."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from hakmem.kernel_files import KernelFiles
 
 _FOLDER = "/sys/kernel/mm/transparent_hugepage"
 _SUBJECT = "huge pages"
-# Of the 512 small pages of a huge one so many may be missing when hakmem asks for it (src/policy/thp_policy.c).
+# The most of the 512 small pages that may be missing when hakmem makes them a huge page (src/policy/thp_policy.c).
 _MISSING_PAGES = 8
 
 
 def check(files: KernelFiles) -> Iterator[Finding]:
-    """The setting, and what is left to the kernel."""
+    """Checks the setting, and the settings of khugepaged."""
     setting = files.chosen(f"{_FOLDER}/enabled")
     if setting in (None, "never") or files.fields("/proc/self/status").get("THP_enabled") == "0":
         yield _never(files, setting)
@@ -34,19 +34,19 @@ def _never(files: KernelFiles, setting: Optional[str]) -> Finding:
     else:
         found = "forbidden to this process"
         todo = "Start programs from elsewhere: a parent process has set PR_SET_THP_DISABLE, and they inherit it."
-    why = "Nothing fails, but hakmem asks for huge pages where they pay, which saves faults, and cannot here (docs/design.md)."
+    why = "Nothing fails, but hakmem cannot use huge pages where they pay, to save faults (docs/design.md)."
     return Finding(Level.NOTE, _SUBJECT, found, why, todo)
 
 
 def _enabled(setting: Optional[str]) -> Finding:
     if setting != "always":
-        return ok(_SUBJECT, f"{setting}: those that ask for them get them")
+        return ok(_SUBJECT, f"{setting}: programs that advise them get them")
     return Finding(
         Level.NOTE,
         _SUBJECT,
         "always",
-        "hakmem forbids them in its own sparse memory, but the stacks and other mappings of a program can take 2 MiB with "
-        "their first page.",
+        "hakmem forbids them in its own sparse memory, but the stacks and other mappings of a program can take 2 MiB "
+        "with their first page.",
         f"Where memory matters, as root: echo madvise > {_FOLDER}/enabled",
     )
 
@@ -59,14 +59,14 @@ def _defrag(files: KernelFiles) -> Optional[Finding]:
         Level.NOTE,
         "huge pages, defrag",
         "always",
-        "A fault may then wait until the kernel has moved others' pages to make room for a huge one: rare pauses of "
+        "A fault may then wait until the kernel has moved other pages to make room for a huge one: rare pauses of "
         "milliseconds.",
         f"As root: echo madvise > {_FOLDER}/defrag",
     )
 
 
 def _khugepaged(files: KernelFiles) -> Optional[Finding]:
-    """Matters where nobody can ask for a huge page at once."""
+    """Checks settings that matter where no program can make a huge page at once."""
     version = kernel_version(files)
     if version is None or version >= HAS_COLLAPSE:
         return None
@@ -82,6 +82,7 @@ def _khugepaged(files: KernelFiles) -> Optional[Finding]:
         Level.NOTE,
         "khugepaged",
         found,
-        "This kernel has no MADV_COLLAPSE, so that only khugepaged makes huge pages of memory in use; set so, it does not.",
+        "This kernel has no MADV_COLLAPSE, so that only khugepaged makes huge pages of memory in use; with this "
+        "setting it does not.",
         f"As root: echo 511 > {_FOLDER}/khugepaged/max_ptes_none; echo 4096 > {_FOLDER}/khugepaged/pages_to_scan",
     )

@@ -1,4 +1,4 @@
-"""The library itself: can it be loaded, by whom, and what is loaded before it?"""
+"""Checks of the library: whether and by which users it can be loaded, and other preloads before it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def check_file(files: KernelFiles, library: Path) -> Iterator[Finding]:
         yield Finding(Level.PROBLEM, "library", failure.message, why, "Move or copy it elsewhere, or `make install`.")
         return
     if not os.access(library, os.R_OK):
-        why = "What cannot be read cannot be loaded: programs run with the C library's malloc."
+        why = "The dynamic linker cannot load it: programs run with the C library's malloc."
         yield Finding(Level.PROBLEM, "library", f"{library} cannot be read", why, f"chmod a+r {library}")
         return
     yield _readable(library)
@@ -50,7 +50,7 @@ def check_file(files: KernelFiles, library: Path) -> Iterator[Finding]:
             Level.PROBLEM,
             "library's build",
             f"it was built with a sanitizer ({sanitizer})",
-            "Such a build is for its own tests, and does not work in programs that have no sanitizer.",
+            "Such a build is for the library's tests, and does not work in programs without a sanitizer.",
             "Build it with `make lib`.",
         )
 
@@ -63,7 +63,8 @@ def _readable(library: Path) -> Finding:
         Level.NOTE,
         "library",
         f"{library}, but other users cannot get past {closed}",
-        "Programs of other users that preload it from there run with the C library's malloc, and print a line that says so.",
+        "Programs of other users that preload it from there run with the C library's malloc, and print a line that "
+        "says so.",
         "For services and other users: `make install PREFIX=/usr/local`, or chmod.",
     )
 
@@ -90,7 +91,7 @@ def _mount_of(files: KernelFiles, path: str) -> Optional[Mount]:
 
 
 def check_preloads(files: KernelFiles, environment: Mapping[str, str], library: Optional[Path]) -> Iterator[Finding]:
-    """What LD_PRELOAD and /etc/ld.so.preload have already."""
+    """Checks the entries of LD_PRELOAD and /etc/ld.so.preload."""
     entries = preload_list(environment.get("LD_PRELOAD", ""))
     found = [finding for entry in entries if (finding := _preloaded(entry, library)) is not None]
     yield from found or [ok("LD_PRELOAD", ", ".join(entries) or "not set")]
@@ -98,7 +99,7 @@ def check_preloads(files: KernelFiles, environment: Mapping[str, str], library: 
 
 
 def _preloaded(entry: str, library: Optional[Path]) -> Optional[Finding]:
-    """`hakmem run` appends the library to what is there: the first that defines malloc serves it."""
+    """`hakmem run` appends the library to these entries: the first that defines malloc serves it."""
     path = _path_of(entry)
     if path is not None and not path.exists():
         return Finding(
@@ -114,7 +115,7 @@ def _preloaded(entry: str, library: Optional[Path]) -> Optional[Finding]:
         Level.PROBLEM,
         "LD_PRELOAD",
         f"{entry} has a malloc, and comes first",
-        "The first of several mallocs serves: hakmem would be loaded, and not used.",
+        "The first of several mallocs serves the program: hakmem would be loaded, and not used.",
         "Take it out of LD_PRELOAD.",
     )
 
@@ -141,13 +142,13 @@ def _system_preload(files: KernelFiles, library: Optional[Path]) -> Iterator[Fin
             Level.NOTE,
             _SYSTEM_PRELOAD,
             f"{entry} has a malloc",
-            "What LD_PRELOAD names comes before it, so that `hakmem run` works; every other program has that malloc.",
+            "LD_PRELOAD comes before it, so that `hakmem run` works; every other program has that malloc.",
             f"Put hakmem into {_SYSTEM_PRELOAD} in its place, if all programs are to have it.",
         )
 
 
 def check_other_settings(environment: Mapping[str, str]) -> Iterator[Finding]:
-    """What was set for the C library's malloc, and goes without effect."""
+    """Checks for variables of the C library's malloc, which have no effect."""
     names = _meant_for_glibc(environment)
     if not names:
         yield ok(_TUNABLES, "nothing about malloc")
@@ -156,7 +157,7 @@ def check_other_settings(environment: Mapping[str, str]) -> Iterator[Finding]:
         Level.NOTE,
         _TUNABLES,
         ", ".join(names) + (" is set" if len(names) == 1 else " are set"),
-        "They steer the C library's malloc, which is not used under hakmem: what they were set for does not happen.",
+        "They steer the C library's malloc, which programs do not use under hakmem: they have no effect.",
         "Unset them, and see docs/options.md for hakmem's own options.",
     )
 

@@ -1,4 +1,4 @@
-"""How this system hands out memory: pages, mappings, overcommit, limits."""
+"""Checks of the system's memory: pages, mappings, overcommit, limits."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _AT_PAGESZ = 6
 _USUAL_PAGE = 4096
 _SUPERSLAB = 2 * _MIB
 _KERNELS_MAPPINGS = 65530  # the kernel's default
-# Chosen: below these, what hakmem keeps for the next requests (8 MiB, 2 MiB a thread) is much of what there is.
+# Chosen: below these, the memory that hakmem retains (8 MiB, 2 MiB a thread) is a large part of the limit.
 _SMALL_GROUP = 64 * _MIB
 _SMALL_ADDRESS_SPACE = 64 * _MIB  # the least that tests run with
 _LITTLE_COMMIT = 256 * _MIB
-# From these shares of a limit on, what is idle is lowered, and nothing stays idle (src/policy/pressure.c).
+# From these shares of a limit on, less memory stays dirty, and none does (src/policy/pressure.c).
 _LOWERED_FROM = 0.65
 _NOTHING_FROM = 0.95
 
@@ -36,7 +36,7 @@ def check(files: KernelFiles) -> Iterator[Finding]:
 
 
 def page_bytes(files: KernelFiles) -> Optional[int]:
-    """As the kernel told this process."""
+    """The page size of this process."""
     return auxiliary(files.bytes("/proc/self/auxv") or b"", _AT_PAGESZ)
 
 
@@ -50,7 +50,7 @@ def _page_size(files: KernelFiles) -> Optional[Finding]:
         Level.NOTE,
         "page size",
         size(found),
-        "Huge pages are then not 2 MiB, and hakmem asks for none; idle memory goes back in these larger pages.",
+        "Huge pages are then not 2 MiB, and hakmem uses none; it purges memory in these larger pages.",
         "Nothing is wrong. Where memory matters most, a kernel with pages of 4 KiB wastes less of it.",
     )
 
@@ -92,9 +92,10 @@ def _overcommit(files: KernelFiles) -> Optional[Finding]:
     return Finding(
         Level.WARNING if is_little else Level.NOTE,
         "vm.overcommit_memory",
-        "2: only what can be backed is granted" + (f", {size(room)} of it are left" if room is not None else ""),
-        "hakmem takes address space in pieces of 2 MiB, each of which counts whole, also where idle memory in it went back. "
-        "When nothing is left, requests fail with ENOMEM.",
+        "2: the kernel grants only memory that it can back"
+        + (f", {size(room)} of it are left" if room is not None else ""),
+        "hakmem takes address space in pieces of 2 MiB, each of which counts whole, also where parts of it were "
+        "purged. When nothing is left, requests fail with ENOMEM.",
         "Raise vm.overcommit_ratio or vm.overcommit_kbytes, add swap, or set vm.overcommit_memory=0.",
     )
 
@@ -106,28 +107,28 @@ def _group(files: KernelFiles) -> Optional[Finding]:
         return Finding(
             Level.NOTE,
             subject,
-            "this process is in a group whose files cannot be seen from here",
-            "If it has a limit on memory, hakmem does not know of it, and keeps idle memory that is needed elsewhere.",
+            "this process is in a group whose files are not visible here",
+            "If it has a limit on memory, hakmem does not see it, and keeps dirty memory that is needed elsewhere.",
             "Mount /sys/fs/cgroup in the container, or set HAKMEM_MEMORY_LIMIT to the limit.",
         )
     if tightest is None:
         return ok(subject, "no limit on memory")
     share = tightest.use / max(tightest.limit, 1)
     found = f"{size(tightest.use)} of {size(tightest.limit)} are in use ({tightest.file})"
-    todo = "Raise the limit, or let the programs in the group use less. HAKMEM_MODE=lean gives idle memory back sooner."
+    todo = "Raise the limit, or let the programs in the group use less. HAKMEM_MODE=lean purges dirty memory sooner."
     if tightest.limit < _SMALL_GROUP:
         why = (
-            f"Below {size(_SMALL_GROUP)} most of what a program needs is not its heap, and near the limit nothing stays idle: "
-            "every freed page is faulted in again."
+            f"Below {size(_SMALL_GROUP)} most of a program's memory is not its heap, and near the limit no memory "
+            "stays dirty: every freed page is faulted in again."
         )
         return Finding(Level.WARNING, subject, found, why, todo)
     if share >= _NOTHING_FROM:
         why = (
-            "From 95 % of the limit on hakmem keeps nothing idle, which costs faults, and the kernel may end a program."
+            "From 95 % of the limit on hakmem keeps no dirty memory, which costs faults; the kernel may end a program."
         )
         return Finding(Level.WARNING, subject, found, why, todo)
     if share >= _LOWERED_FROM:
-        why = "From 65 % of the limit on hakmem keeps less memory idle, which costs faults."
+        why = "From 65 % of the limit on hakmem keeps less dirty memory, which costs faults."
         return Finding(Level.NOTE, subject, found, why, todo)
     return ok(subject, found)
 
@@ -143,7 +144,8 @@ def _limit(files: KernelFiles, subject: str, name: str) -> Finding:
         Level.WARNING if is_small else Level.NOTE,
         subject,
         size(limit),
-        "It counts address space, not memory: stacks, code, and what hakmem has given back but keeps mapped. At its end "
-        "requests fail with ENOMEM." + (f" Below {size(_SMALL_ADDRESS_SPACE)} nothing was tested." if is_small else ""),
+        "It counts address space, not memory: stacks, code, and memory that hakmem has purged but keeps mapped. At "
+        "the limit requests fail with ENOMEM."
+        + (f" Below {size(_SMALL_ADDRESS_SPACE)} nothing was tested." if is_small else ""),
         "Limit resident memory by a control group instead, or raise this limit.",
     )

@@ -1,4 +1,4 @@
-"""The proof: malloc's names as the program's dynamic linker resolves them, and a program that really runs on the library."""
+"""Probes: how the program's dynamic linker resolves malloc's names, and a harmless program that runs on the library."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _C_LIBRARY = "libc.so.6"
 _NAMES: FrozenSet[str] = frozenset(
     {"malloc", "free", "calloc", "realloc", "reallocarray", "aligned_alloc", "memalign", "posix_memalign"}
 )
-# Functions that hand out or take back memory under names of an allocator's own.
+# Functions that allocate or free memory under names of an allocator's own.
 _OWN_NAME = re.compile(r"(je_|_rjem_|mi_|tc_|rp)\w*(alloc|free|new|delete)|(m|r|x|d|sd)allocx$")
 
 
 def check_binding(executable: Executable, library: Path, environment: Mapping[str, str]) -> Iterator[Finding]:
-    """Starts the program's dynamic linker with the preload, and asks who serves each name."""
+    """Starts the program's dynamic linker with the preload, and reads which file serves each name."""
     traced = trace(executable, with_preload(environment, str(library)))
     if traced is None:
         yield Finding(
@@ -60,7 +60,7 @@ def _served(executable: Executable, library: Path, traced: Trace) -> Finding:
             Level.PROBLEM,
             RESOLVED,
             f"not into {library}: {_told(elsewhere)}",
-            complaint or "Whatever LD_PRELOAD says, the program calls another malloc.",
+            complaint or "The program calls another malloc in spite of LD_PRELOAD.",
             "See the findings above; if there is none that explains it, LD_DEBUG=libs,bindings tells more.",
         )
     if elsewhere:
@@ -68,15 +68,16 @@ def _served(executable: Executable, library: Path, traced: Trace) -> Finding:
             Level.WARNING,
             RESOLVED,
             f"not everywhere into {library}: {_told(elsewhere)}",
-            "Memory from one malloc that is given to the other: hakmem ends the program with a message, the other may damage it.",
-            "Take what serves these names out of LD_PRELOAD, or out of the program.",
+            "Where one malloc's memory is freed by the other, hakmem ends the program with a message; the other may "
+            "damage it.",
+            "Take the library that serves these names out of LD_PRELOAD, or out of the program.",
         )
     if not calls:
         return Finding(
             Level.NOTE,
             RESOLVED,
             "neither the program nor its libraries call malloc by its name",
-            "hakmem would be loaded, and have nothing to do.",
+            "hakmem would be loaded, and serve no request.",
             "Nothing, unless the program loads libraries later that do.",
         )
     files = len({one.file for one in calls})
@@ -84,8 +85,8 @@ def _served(executable: Executable, library: Path, traced: Trace) -> Finding:
 
 
 def _really_serves(one: Bound) -> bool:
-    """A program at a fixed address lends its entry for a function to all who take that function's address. The entry leads on
-    to whoever the program itself is bound to."""
+    """A program at a fixed address has an entry for a function whose address is taken, and other files use that entry.
+    It leads to the file that the program itself is bound to."""
     return defines(one.server, one.name)
 
 
@@ -111,7 +112,8 @@ def _through_other_names(library: Path, traced: Trace) -> Iterator[Finding]:
                 Level.WARNING,
                 "linked allocator",
                 f"{server} serves {shown}",
-                "Memory from there never comes to hakmem; where the program gives it to free, hakmem ends it with a message.",
+                "Memory of that allocator is not hakmem's; where the program passes it to free, hakmem ends the "
+                "program with a message.",
                 "Build the program without that allocator.",
             )
         elif names:
@@ -119,13 +121,14 @@ def _through_other_names(library: Path, traced: Trace) -> Iterator[Finding]:
                 Level.NOTE,
                 "linked allocator",
                 f"{server} is loaded too, and serves {shown}",
-                "malloc is hakmem's all the same. What the program asks that allocator about itself is about unused memory.",
+                "malloc is hakmem's all the same. Statistics that the program reads from that allocator are about "
+                "unused memory.",
                 "Nothing, or build the program without it.",
             )
 
 
 def check_start(program: str, library: Path, environment: Mapping[str, str]) -> Iterator[Finding]:
-    """Runs a harmless program on the library, which has to say itself that it was there."""
+    """Runs a harmless program on the library, which has to report that it was loaded."""
     variables = with_preload(environment, str(library))
     variables.pop(VARIABLE, None)
     with SelfReports() as reports:
@@ -142,9 +145,9 @@ def check_start(program: str, library: Path, environment: Mapping[str, str]) -> 
     if done.returncode != 0:
         yield _not_started(program, f"exit code {done.returncode}" + (f": {said}" if said else ""))
     elif reports.absent is not None:
-        yield Finding(Level.NOTE, STARTED, reports.absent, "What the library counted could not be read.", "Set TMPDIR.")
+        yield Finding(Level.NOTE, STARTED, reports.absent, "The library's report could not be read.", "Set TMPDIR.")
     elif not reports.documents:
-        yield _not_started(program, "the library was not there" + (f": {said}" if said else ""))
+        yield _not_started(program, "the library was not loaded" + (f": {said}" if said else ""))
     else:
         yield ok(STARTED, f"{program}, with hakmem {reports.documents[0].get('version', '')}".rstrip())
         if said:

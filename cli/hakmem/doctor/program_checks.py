@@ -1,4 +1,4 @@
-"""One program: can hakmem be preloaded into it, and what of its memory would it serve?"""
+"""Checks of one program: whether hakmem can be preloaded into it, and which of its memory hakmem would serve."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hakmem.elf_check import Chain, find_obstacle
 SUBJECT = "program"
 _SHELL = re.compile(r"(ba|da|z|k|mk|a)?sh\d*$|busybox")
 
-# Why, and what to do, by the kind of an obstacle.
+# Reason and advice for each kind of obstacle.
 _ADVICE: Dict[str, Tuple[str, str]] = {
     "architecture": (
         "A dynamic linker loads only libraries for its own processor and word size.",
@@ -41,21 +41,21 @@ _ADVICE: Dict[str, Tuple[str, str]] = {
         "Build it with the system's malloc; many programs have an option for that.",
     ),
     "environment": (
-        "LD_PRELOAD goes lost with everything else.",
+        "LD_PRELOAD is lost with all other variables.",
         "Set LD_PRELOAD on that line, behind `env -i`, or start the interpreter yourself.",
     ),
 }
 
 
 def check(chain: Chain, library: str, environment: Mapping[str, str]) -> Iterator[Finding]:
-    """What the files say, nothing is run."""
+    """Reads the files of the program. Nothing runs."""
     executable = chain.executable
     if executable is None:
         yield Finding(
             Level.NOTE,
             SUBJECT,
-            f"{chain.files[-1]} could not be examined: what it runs in the end is not known",
-            "Whether hakmem would have an effect is not known either.",
+            f"{chain.files[-1]} could not be examined: it is unknown which file it runs in the end",
+            "It is unknown whether hakmem would have an effect.",
             "Name the program itself, or its interpreter.",
         )
         return
@@ -89,11 +89,12 @@ def _fit(chain: Chain) -> Finding:
         Level.NOTE,
         SUBJECT,
         found,
-        "This was a look at the shell. Programs that the script starts inherit the preload, and may have obstacles of their own.",
+        "This examined the shell. Programs that the script starts inherit the preload, and may have obstacles of "
+        "their own.",
         "Name the program that does the work.",
     )
 
 
 def is_possible(chain: Chain, library: str) -> bool:
-    """Whether the library can be preloaded into what runs."""
+    """Whether the library can be preloaded into the program."""
     return chain.executable is not None and find_obstacle(chain, library) is None

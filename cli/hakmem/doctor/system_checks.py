@@ -1,4 +1,4 @@
-"""The kernel's age, and what a process here inherits: sandboxes, blocked signals."""
+"""Checks of the kernel's version, and of what a process inherits: sandboxes, blocked signals."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def _kernel(files: KernelFiles) -> Optional[Finding]:
             Level.WARNING,
             "kernel",
             name,
-            "Before Linux 4.14 the kernel cannot clear hakmem's locks in the child of a fork (MADV_WIPEONFORK). No test runs on so "
+            "Before Linux 4.14 the kernel cannot clear hakmem's locks in the child of a fork (MADV_WIPEONFORK). No "
+            "test runs on so "
             "old a kernel.",
             "Use Linux 4.14 or later; 6.1 or later is better.",
         )
@@ -52,7 +53,7 @@ def _kernel(files: KernelFiles) -> Optional[Finding]:
             Level.NOTE,
             "kernel",
             name,
-            "Before Linux 6.1 memory in use becomes huge pages only when the kernel comes round to it (no MADV_COLLAPSE).",
+            "Before Linux 6.1 memory in use becomes huge pages only in the kernel's own time (no MADV_COLLAPSE).",
             "Nothing is wrong; Linux 6.1 or later is a little faster for large heaps.",
         )
     return ok("kernel", name)
@@ -65,8 +66,8 @@ def _sandbox(files: KernelFiles) -> Iterator[Finding]:
             Level.NOTE,
             "seccomp",
             "a filter decides which system calls programs here may use",
-            "hakmem needs mmap, munmap, mremap, madvise, mincore, futex and a few more, and takes a refusal for an answer; a "
-            "filter that ends the program instead ends it.",
+            "hakmem needs mmap, munmap, mremap, madvise, mincore, futex and a few more, and copes with refusals; a "
+            "filter may end the program instead.",
             "The probe below says whether a program starts; allow those calls if it does not.",
         )
     else:
@@ -79,7 +80,7 @@ def _attach_signal(files: KernelFiles, environment: Mapping[str, str]) -> Findin
     subject = "attach signal"
     chosen = environment.get(attach_signal.VARIABLE, "")
     number = attach_signal.number(chosen)
-    why = "Commands that look into a running program send it this signal first; without it they find no one."
+    why = "Commands that look into a running program send it this signal first; without it they get no answer."
     if number == 0:
         return Finding(
             Level.NOTE,

@@ -1,1 +1,1 @@
-"""Why a program has so much memory resident, part by part, and what can be done about each."""
+"""Explains a program's resident memory part by part, with advice for each."""

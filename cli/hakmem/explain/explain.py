@@ -1,4 +1,4 @@
-"""Puts an explanation together."""
+"""Makes an explanation."""
 
 from __future__ import annotations
 
@@ -9,29 +9,30 @@ from hakmem.explain import reasons
 from hakmem.explain.explanation import Evidence, Explanation, Part
 from hakmem.metrics import size
 
-# Where the sites that are named hold less than this part of the free blocks, the equation does not name them.
+# The most sites that the equation counts as holders of free blocks.
 _MOST_NAMED = 3
 
 _TELL: Dict[str, Tuple[str, Callable[[Part, Evidence], None]]] = {
     "live": ("live", reasons.live),
     "inside_blocks": ("inside blocks", reasons.inside_blocks),
     "free_in_slabs": ("free in slabs", reasons.free_in_slabs),
-    "uncarved": ("never cut", reasons.uncarved),
+    "uncarved": ("never carved", reasons.uncarved),
     "cached": ("cached", reasons.cached),
-    "lazy": ("given back lazily", reasons.lazy),
+    "lazy": ("purged lazily", reasons.lazy),
     "metadata": ("metadata", reasons.metadata),
     "not_malloc": ("not malloc", reasons.not_malloc),
 }
 
 
 def explain(evidence: Evidence) -> Explanation:
-    """All of it, as far as the snapshot goes."""
+    """Returns the explanation that the snapshot's figures allow."""
     snapshot = evidence.snapshot
     resident = snapshot.number("memory", "resident")
     if snapshot.schema < 2:
         explanation = Explanation(resident, _of_older(evidence, resident))
         explanation.notes.append(
-            f"{snapshot.name} is of schema {snapshot.schema}: an older library, which told sums alone. What is in use, how much of it is "
+            f"{snapshot.name} is of schema {snapshot.schema}: an older library, which told sums alone. What is in "
+            "use, how much of it is "
             "free, and what is not malloc's cannot be told apart."
         )
     else:
@@ -64,7 +65,7 @@ def _parts(evidence: Evidence, resident: int) -> List[Part]:
 
 
 def _name_holders(part: Part, evidence: Evidence) -> None:
-    """The issue's words: free in slabs held by these sites."""
+    """Adds the sites that hold free blocks to the equation."""
     pinning = evidence.sites.pinning[:_MOST_NAMED] if evidence.sites is not None else []
     if pinning:
         held = sum(one.pinned_bytes or 0 for one in pinning)
@@ -72,31 +73,34 @@ def _name_holders(part: Part, evidence: Evidence) -> None:
 
 
 def _take_difference(parts: List[Part], resident: int) -> None:
-    """The library's parts add up. Of a file that was edited they may not: then that is a part, too."""
+    """Adds a part for a difference. The library's parts add up; those of an edited file may not."""
     difference = resident - sum(part.amount for part in parts)
     if difference:
         part = Part("not_accounted", "not accounted for", difference)
-        part.what = "The snapshot's parts do not add up to what it says is resident: more was counted, or less, at the other moment."
-        part.unknown.append("What it is. A library that counts well leaves none: was the file changed?")
+        part.what = "The snapshot's parts do not add up to its resident memory: they were counted at different moments."
+        part.unknown.append("What it is. The library leaves none: was the file changed?")
         parts.append(part)
 
 
 def _of_older(evidence: Evidence, resident: int) -> List[Part]:
-    """Schema 1: what is idle may be resident, all else is not known."""
+    """Schema 1: dirty memory may be resident, all else is unknown."""
     snapshot = evidence.snapshot
     idle = snapshot.number("memory", "dirty_slabs") + snapshot.number("memory", "large_dirty")
     kept, rest = min(idle, resident), resident - min(idle, resident)
-    cached = Part("cached", "cached at most", kept, "Idle memory, which may be resident.")
+    cached = Part("cached", "cached at most", kept, "Dirty memory, which may be resident.")
     cached.why += reasons.policy(snapshot)
-    cached.todo.append("HAKMEM_MODE=lean keeps it for a shorter time; `hakmem_collect()` gives it back now.")
-    cached.unknown.append("How much of it is resident.")
+    cached.todo.append("HAKMEM_MODE=lean keeps it for a shorter time; `hakmem_collect()` purges it now.")
+    cached.unknown.append("Which part of it is resident.")
     other = Part(
-        "other", "all else", rest, "Blocks in use, free blocks between them, records, and what is not malloc's."
+        "other",
+        "all else",
+        rest,
+        "Blocks in use, free blocks between them, records, and all memory that is not malloc's.",
     )
     in_use, large = snapshot.number("memory", "in_use"), snapshot.number("memory", "large_blocks")
     other.why.append(
-        f"Slabs in use take {size(in_use)} of addresses, large blocks {size(large)}; not all of that is resident."
+        f"Slabs in use take {size(in_use)} of addresses, large blocks {size(big)}; not all of that is resident."
     )
-    other.todo.append("Take a snapshot with a newer library: it counts blocks, and what is resident, part by part.")
+    other.todo.append("Take a snapshot with a newer library: it counts blocks, and resident memory part by part.")
     other.unknown.append("How it is divided.")
     return [part for part in (cached, other) if part.amount]

@@ -13,7 +13,7 @@ from hakmem.explain.snapshot import Snapshot
 
 @dataclass
 class Part:
-    """A part of what is resident: what it is, why it is there, what can be done, and what is not known."""
+    """A part of resident memory: what it is, why it is there, what to do, and the unknown."""
 
     key: str
     title: str
@@ -28,11 +28,11 @@ class Part:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What an explanation is made from. All but the snapshot may be missing."""
+    """The input of an explanation. All but the snapshot may be missing."""
 
     snapshot: Snapshot
     sites: Optional[Sites] = None
-    no_sites: str = ""  # why there are none, and how to get them
+    no_sites: str = ""  # why they are missing, and how to get them
     outside: Optional[Outside] = None
     is_alive: bool = False
     process: str = ""  # its name

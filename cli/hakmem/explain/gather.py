@@ -1,4 +1,4 @@
-"""Gathers what an explanation is made from: of a running process, or of a saved snapshot."""
+"""Gathers the input of an explanation from a running process or a saved snapshot."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _NO_PROFILE = "--profile FILE names a profile that was taken at the same time"
 
 
 def of_process(pid: int, profile: Optional[str]) -> Evidence:
-    """Of a process that runs. A profile from a file goes before one that runs there."""
+    """From a running process. A profile from a file goes before a running one."""
     with attach(pid) as attached:
         taken = snapshot.parse(attached.ask("stats json"), f"the answer of process {pid}")
         return with_sites(attached, taken, profile)
 
 
 def with_sites(attached: Attached, taken: snapshot.Snapshot, profile: Optional[str]) -> Evidence:
-    """What else the process and /proc tell of the same moment."""
+    """Adds what the process and /proc show of the same moment."""
     outside = process_memory.look(attached.pid, taken.parts.get("not_malloc", 0))
     name = attached.process.name
     if profile is not None:
@@ -31,7 +31,7 @@ def with_sites(attached: Attached, taken: snapshot.Snapshot, profile: Optional[s
 
 
 def of_file(path: str, profile: Optional[str]) -> Evidence:
-    """Of a saved snapshot."""
+    """From a saved snapshot."""
     taken = snapshot.load(path)
     return Evidence(taken, sites.of_file(profile) if profile is not None else None, _NO_PROFILE)
 

@@ -1,4 +1,4 @@
-"""What of a running process is not malloc's: its stacks, files and other mappings, as /proc/PID/smaps shows them."""
+"""The memory of a running process that is not malloc's: stacks, files and other mappings, from /proc/PID/smaps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHARED = ("/memfd:", "/dev/shm/", "/SYSV", "/dev/zero", "[anon_shmem")
 
 @dataclass(frozen=True)
 class Area:
-    """One mapping, and what of it is resident."""
+    """One mapping, and its resident bytes."""
 
     start: int
     end: int
@@ -39,12 +39,12 @@ class Outside:
     files: List[Tuple[str, int]] = field(default_factory=list)
     brk: int = 0
     threads_unseen: int = 0
-    # By how much the kinds are more than was to be explained: the two were counted at different moments.
+    # The excess of the kinds over `not_malloc`: the two were counted at different moments.
     too_much: int = 0
 
     @property
     def kinds(self) -> Dict[str, int]:
-        """What adds up, largest first."""
+        """The kinds, largest first. They add up."""
         found = {
             "programs and libraries": self.code,
             "files that are mapped": self.data_files,
@@ -56,7 +56,7 @@ class Outside:
 
 
 def look(pid: int, not_malloc: int) -> Optional[Outside]:
-    """None where /proc does not show it. `not_malloc` is what the kinds shall add up to: the allocator knows what it has,
+    """Returns None where /proc does not show it. The kinds add up to `not_malloc`: the allocator counts its own memory,
     and /proc cannot tell that from other anonymous memory."""
     try:
         text = Path(f"/proc/{pid}/smaps").read_text(encoding="utf-8", errors="surrogateescape")
@@ -84,7 +84,7 @@ def areas(text: str) -> Iterator[Area]:
 
 
 def sort(found: List[Area], pointers: List[int], unseen: int, not_malloc: int) -> Outside:
-    """By kind. What is left over of not_malloc is anonymous and not malloc's."""
+    """Sums by kind. The rest of not_malloc is anonymous memory that malloc did not map."""
     outside = Outside(threads_unseen=unseen)
     by_file: Dict[str, int] = {}
     code = {area.name for area in found if area.name.startswith("/") and "x" in area.rights}
@@ -110,7 +110,7 @@ def sort(found: List[Area], pointers: List[int], unseen: int, not_malloc: int) -
 
 
 def _stack_pointers(pid: int) -> Tuple[List[int], int]:
-    """Where the threads' stacks are, as far as they wait in the kernel; and how many do not, or may not be looked at."""
+    """The stacks of threads that wait in the kernel, and the number of threads that do not, or may not be inspected."""
     found: List[int] = []
     unseen = 0
     for task in thread_folders(pid):

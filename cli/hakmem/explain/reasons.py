@@ -1,4 +1,4 @@
-"""Why the parts are there, and what to do about each: a function for every part, from what the snapshot tells."""
+"""The reason and the advice for each part, from the snapshot: a function for each part."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WORTH_A_WORD = 0.02
 
 
 def live(part: Part, evidence: Evidence) -> None:
-    """Blocks handed out."""
+    """Blocks in use."""
     snapshot = evidence.snapshot
     blocks = snapshot.number("live", "blocks")
     part.what = (
@@ -34,47 +34,47 @@ def live(part: Part, evidence: Evidence) -> None:
     coming = snapshot.number("live", "blocks_freed_remotely")
     if coming:
         part.why.append(
-            f"{plural_of(coming, 'block')} that another thread freed counted here, until the owner takes them back."
+            f"{plural_of(coming, 'block')} that another thread freed count here, until the owner collects them."
         )
-    part.todo.append("Hold less: only the program's code can. What grows is told by two profiles and `hakmem diff`.")
+    part.todo.append("Hold less: only the program's code can. Two profiles and `hakmem diff` show what grows.")
     if evidence.sites is None:
-        part.unknown.append(f"Who asked for it: {evidence.no_sites}.")
+        part.unknown.append(f"Which code allocated it: {evidence.no_sites}.")
     elif evidence.sites.rate:
         part.unknown.append(f"The sites' figures are estimates, from a sample every {size(evidence.sites.rate)}.")
     if evidence.sites is not None:
-        part.unknown.append("Who asked for blocks from before the profile began.")
+        part.unknown.append("Which code allocated the blocks from before the profile began.")
     if evidence.sites is None or evidence.sites.inside_share is None:
         part.unknown.append(
-            "How much of it is inside blocks but was not asked for (sizes are rounded up): only a profile that runs tells."
+            "How much of it was not requested, because sizes are rounded up: only a running profile tells."
         )
     estimated = snapshot.number("live", "spans_estimated")
     if estimated:
         part.unknown.append(
-            f"Free blocks in {plural_of(estimated, 'span')} count as live: this library marks them not."
+            f"Free blocks in {plural_of(estimated, 'span')} count as live: this library does not mark free blocks."
         )
 
 
 def inside_blocks(part: Part, evidence: Evidence) -> None:
     """Sizes are rounded up."""
-    part.what = "What blocks are larger than was asked for: sizes are rounded up to the next size class."
+    part.what = "Bytes of blocks beyond the requested ones: sizes are rounded up to the next size class."
     wasteful = [one for one in evidence.sites.rows if one.block_bytes] if evidence.sites else []
     wasteful.sort(key=lambda one: one.live_bytes - (one.block_bytes or 0))
     part.why += [
-        f"{size((one.block_bytes or 0) - one.live_bytes)} by {one.title}, which asks for "
+        f"{size((one.block_bytes or 0) - one.live_bytes)} by {one.title}, which requests "
         f"{one.live_bytes / max(one.live_blocks, 1):,.0f} bytes on average"
         for one in wasteful[:_MOST_ROWS]
         if (one.block_bytes or 0) > one.live_bytes
     ]
     part.todo.append(
-        "Ask for sizes just below a class's (docs/stats.md), or for many objects in one block, where it is worth it."
+        "Request sizes just below a class's (docs/stats.md), or many objects in one block, where it is worth it."
     )
     part.unknown.append("An estimate: the sampled share, applied to all live blocks.")
 
 
 def free_in_slabs(part: Part, evidence: Evidence) -> None:
-    """Free blocks between live ones."""
+    """Free blocks beside live ones."""
     part.what = (
-        "Free blocks in slabs that also have live ones. A slab goes back only when none of its blocks is in use."
+        "Free blocks in slabs that also have live ones. A slab can be purged only when none of its blocks is in use."
     )
     rows = sorted(evidence.snapshot.rows("classes"), key=lambda row: -_figure(row, "free_bytes"))
     for row in rows[:_MOST_ROWS]:
@@ -85,10 +85,10 @@ def free_in_slabs(part: Part, evidence: Evidence) -> None:
     if nearly:
         part.why.append(f"{nearly:,} of {plural_of(spans, 'span')} are nearly empty: at most an eighth is in use.")
     part.todo.append(
-        "The program's next blocks of these sizes are made of it: it costs nothing while such are still asked for."
+        "It serves the next requests of these sizes: it costs nothing while the program makes such requests."
     )
     part.todo.append(
-        "What lives long among what is freed soon holds it: allocate such blocks together, at the start or in one block."
+        "Long-lived blocks among short-lived ones hold it: allocate the former together, at the start or in one block."
     )
     pinning = evidence.sites.pinning if evidence.sites else []
     part.why += [f"{size(one.pinned_bytes or 0)} held by {one.title}" for one in pinning[:_MOST_ROWS]]
@@ -99,88 +99,92 @@ def free_in_slabs(part: Part, evidence: Evidence) -> None:
 def _of_class(row: Dict[str, Any]) -> str:
     spans, nearly = _figure(row, "spans"), _figure(row, "spans_nearly_empty")
     text = (
-        f"{size(_figure(row, 'free_bytes'))} in blocks of {_figure(row, 'bytes'):,} bytes: {_figure(row, 'free_blocks'):,} free "
+        f"{size(_figure(row, 'free_bytes'))} in blocks of {_figure(row, 'bytes'):,} bytes: "
+        f"{_figure(row, 'free_blocks'):,} free "
         f"beside {_figure(row, 'live_blocks'):,} live in {plural_of(spans, 'span')}"
     )
     return f"{text}, {nearly:,} of them nearly empty" if nearly else text
 
 
 def uncarved(part: Part, evidence: Evidence) -> None:
-    """Never cut into blocks."""
+    """Never carved into blocks."""
     snapshot = evidence.snapshot
-    part.what = "Memory in slabs that was never cut into blocks."
+    part.what = "Memory in slabs that was never carved into blocks."
     huge = snapshot.number("huge", "superslabs")
     if huge:
         part.why.append(
-            f"{plural_of(huge, 'superslab')} of 2 MiB in huge pages: one is resident as a whole from its first byte on."
+            f"{plural_of(huge, 'superslab')} of 2 MiB in huge pages: a huge page is resident as a whole from its first "
+            "byte on."
         )
         part.todo.append("HAKMEM_HUGE_PAGES=never, if memory counts for more than speed.")
     else:
         part.why.append(
-            "Pages are resident as a whole, and slabs that were used before keep theirs when they begin anew."
+            "Pages are resident as a whole, and a slab that was used before keeps its pages for its next blocks."
         )
     part.todo.append("Nothing else: it is the room for the next blocks.")
 
 
 def cached(part: Part, evidence: Evidence) -> None:
-    """Kept for the next requests."""
+    """Free memory that is kept for the next requests."""
     snapshot = evidence.snapshot
-    part.what = "Memory without a live block, kept since giving it back and wanting it again costs time."
+    part.what = "Memory without a live block, kept because purging it and faulting it in again costs time."
     for name, text in _CACHED.items():
         if snapshot.parts.get(name):
             part.why.append(f"{size(snapshot.parts[name])} {text}.")
     part.remark = kept_because(snapshot)
     part.why += policy(snapshot)
-    where = "`hakmem_collect()` in the program, or `malloc_trim(0)`, gives it back now"
+    where = "`hakmem_collect()` in the program, or `malloc_trim(0)`, purges it now"
     part.todo.append(f"{where}; HAKMEM_MODE=lean keeps it for a shorter time, HAKMEM_RETAIN=0 allows least.")
     given = snapshot.number("events", "purged") + snapshot.number("events", "purged_lazily")
     wanted = snapshot.number("events", "refaulted")
     if given:
         part.todo.append(
-            f"So far {size(given)} went back to the system, of which {size(wanted)} was wanted again soon: "
+            f"So far {size(given)} were purged, of which {size(wanted)} were soon requested again: "
             + ("a shorter time would cost faults." if 2 * wanted > given else "a shorter time would cost little.")
         )
     if not snapshot.document.get("purge_thread"):
-        part.unknown.append("Whether it will be wanted again. How much was earned by earlier regrets is not told.")
+        part.unknown.append("Whether it will be needed again, and how much of it earlier refaults allow.")
     else:
-        part.unknown.append("Whether it will be wanted again; the learner bets on what the program did before.")
+        part.unknown.append("Whether it will be needed again; the learner expects the program's earlier behaviour.")
 
 
 def lazy(part: Part, evidence: Evidence) -> None:
-    """Given back, and still there."""
-    part.what = (
-        "Memory that was given back, and is resident all the same: the system takes it when it is short of memory."
-    )
+    """Purged, and still resident."""
+    part.what = "Memory that was purged lazily and is still resident: the system takes it when it is short of memory."
     part.remark = "the system takes it when it is short of memory"
-    part.why.append("HAKMEM_PURGE is free: the system need not take at once what is given back (MADV_FREE).")
+    part.why.append("HAKMEM_PURGE is free: the system need not take purged memory at once (MADV_FREE).")
     told = evidence.snapshot.number("memory", "lazy")
     gone = told - part.amount
     if gone > 0:
         part.why.append(
-            f"Another {size(gone)} that went so is not resident: the system has taken it, or it was never touched."
+            f"Another {size(gone)} of lazily purged memory is not resident: the system has taken it, or it was never "
+            "touched."
         )
     part.todo.append(
-        "Nothing, where memory is not short: it makes room by itself. HAKMEM_PURGE=dontneed gives memory back at once, and so do "
+        "Nothing, while memory is not short: the system takes it when it needs it. HAKMEM_PURGE=dontneed purges at "
+        "once, and so do "
         "`hakmem_collect()` and `malloc_trim(0)`, now."
     )
-    part.unknown.append("How much of it will be wanted again before that.")
+    part.unknown.append("How much of it will be needed again before that.")
 
 
 def policy(snapshot: Snapshot) -> List[str]:
-    """What decides about idle memory: price, time-out, the learner's last words, limits."""
+    """The terms that decide about dirty memory: price, time-out, the learner's last decision, limits."""
     learning = snapshot.section("learning")
     price = snapshot.number("learning", "price")
     told: List[str] = []
     if price:
         mode = str(snapshot.section("options").get("mode", _DEFAULT_MODE))
         told.append(
-            f"The price is {price:,} ns of CPU for a MiB-second ({'a price of your own' if mode.isdecimal() else f'mode {mode}'}): giving back "
-            f"costs as much as keeping for {_time(snapshot.number('learning', 'break_even_ms'))}."
+            f"The price is {price:,} ns of CPU time for a MiB-second "
+            f"({'a price of your own' if mode.isdecimal() else f'mode {mode}'}): purging and refaulting "
+            f"cost as much as keeping for {_time(snapshot.number('learning', 'break_even_ms'))}."
         )
     if snapshot.document.get("purge_thread"):
-        others = "; others have a share too, by what each would have cost" if _is_divided(snapshot) else ""
+        others = "; other time-outs have a share too, by their costs so far" if _is_divided(snapshot) else ""
         told.append(
-            f"Its time-out is {_time(snapshot.number('learning', 'timeout_ms'))} ({learning.get('state', '?')}{others})."
+            f"Its time-out is {_time(snapshot.number('learning', 'timeout_ms'))} "
+            f"({learning.get('state', '?')}{others})."
         )
     decisions = learning.get("decisions")
     if isinstance(decisions, list) and decisions and snapshot.document.get("purge_thread"):
@@ -188,19 +192,20 @@ def policy(snapshot: Snapshot) -> List[str]:
     limit, resident = snapshot.number("memory", "limit"), snapshot.number("memory", "resident")
     if limit:
         told.append(
-            f"The limit on memory is {size(limit)}, {100 * resident // limit} % of it resident: from 65 % on less is kept."
+            f"The limit on memory is {size(limit)}, {100 * resident // limit} % of it resident: from 65 % on less is "
+            "kept."
         )
     return told
 
 
 def _is_divided(snapshot: Snapshot) -> bool:
-    """Whether several time-outs have a share of the idle memory (src/policy/decay.h)."""
+    """Whether several time-outs have a share of the dirty memory (src/policy/decay.h)."""
     is_learned = snapshot.section("options").get("learn", "on") == "on"
     return is_learned and snapshot.section("learning").get("state") in ("learning", "canary")
 
 
 def kept_because(snapshot: Snapshot) -> str:
-    """In a few words, for the equation."""
+    """The reason in a few words, for the equation."""
     retain = snapshot.section("options").get("retain", _DEFAULT_RETAIN)
     if snapshot.document.get("purge_thread"):
         timeout = snapshot.number("learning", "timeout_ms")
@@ -213,27 +218,26 @@ def kept_because(snapshot: Snapshot) -> str:
         )
     if snapshot.schema < 2:
         return "kept for the next requests"
-    return f"kept because {retain} or a twelfth of what is in use may stay"
+    return f"kept because {retain} or a twelfth of the memory in use may stay"
 
 
 def metadata(part: Part, evidence: Evidence) -> None:
-    """Our own."""
-    part.what = "The allocator's own records: a descriptor for each slab, heaps, the table of addresses."
+    """The allocator's records."""
+    part.what = "The allocator's own records: a descriptor for each slab, heaps, the region map."
     heaps = evidence.snapshot.number("memory", "heaps")
     part.why.append(
-        f"It grows with the number of slabs and of heaps ({heaps:,}, one for each thread at the most), and never shrinks."
+        f"It grows with the number of slabs and of heaps ({heaps:,}, one for each thread at the most), and never "
+        "shrinks."
     )
     part.todo.append("Nothing.")
 
 
 def not_malloc(part: Part, evidence: Evidence) -> None:
     """All else."""
-    part.what = (
-        "What is resident but did not come from malloc: the program and its libraries, stacks, files, other mappings."
-    )
+    part.what = "Resident memory that is not malloc's: the program and its libraries, stacks, files, other mappings."
     if evidence.outside is None:
         part.unknown.append("What it is made of: only a live process shows that (/proc/PID/smaps).")
-        part.todo.append("Ask while the process runs: `hakmem explain PID`.")
+        part.todo.append("Explain it while the process runs: `hakmem explain PID`.")
         return
     _of_outside(part, evidence.outside)
 
@@ -246,19 +250,24 @@ def _of_outside(part: Part, outside: Outside) -> None:
         )
     if outside.brk:
         part.why.append(
-            f"{size(outside.brk)} of that lies in the brk heap: another malloc was at work, as before ours was there."
+            f"{size(outside.brk)} of that lies in the brk heap: another malloc served the program, for instance "
+            "before hakmem was loaded."
         )
     part.todo.append(
         "Pages of files are shared with other programs, and the kernel takes clean ones back when it needs memory."
     )
     if outside.others > part.amount // 2:
         part.todo.append(
-            "Much of it is anonymous: look for mmap in the program, for a runtime with a heap of its own, for a bundled malloc (`hakmem doctor`)."
+            "Much of it is anonymous: look for mmap in the program, for a runtime with a heap of its own, for a "
+            "bundled malloc (`hakmem doctor`)."
         )
-    part.unknown.append("What a file's pages are for, and who made the anonymous mappings: the kernel keeps no record.")
+    part.unknown.append(
+        "What a file's pages are for, and which code made the anonymous mappings: the kernel keeps no record."
+    )
     if outside.threads_unseen:
         part.unknown.append(
-            f"The stacks of {plural_of(outside.threads_unseen, 'thread')} that ran: they count as other anonymous memory."
+            f"The stacks of {plural_of(outside.threads_unseen, 'thread')} that ran: they count as other anonymous "
+            "memory."
         )
     if outside.too_much:
         part.unknown.append(
@@ -267,7 +276,7 @@ def _of_outside(part: Part, outside: Outside) -> None:
 
 
 def _sites(evidence: Evidence) -> List[Site]:
-    """Those worth a word."""
+    """The sites that hold enough to be named."""
     if evidence.sites is None:
         return []
     whole = sum(one.live_bytes for one in evidence.sites.rows)
@@ -291,6 +300,6 @@ def _time(milliseconds: int) -> str:
 _BANDS = {"tiny": "of up to 1 KiB", "mid": "of up to 32 KiB", "run": "of up to 1 MiB", "large": "above 1 MiB"}
 _CACHED = {
     "kept_by_heaps": "in free slabs that threads' heaps keep for their own next blocks (HAKMEM_SPARE_SLABS)",
-    "dirty_slabs": "in free slabs that nobody has",
-    "large_dirty": "in free extents that large blocks left",
+    "dirty_slabs": "in free slabs that no heap has",
+    "large_dirty": "in free extents that blocks above 1 MiB left",
 }

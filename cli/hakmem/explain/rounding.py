@@ -35,7 +35,10 @@ class Scale:
         return divmod(amount * int(10**self._digits), self._bytes)
 
     def rounded(self, whole: int, parts: Sequence[int]) -> List[int]:
-        """The parts in steps, each up or down, so that they add up to the rounded whole. The largest remainders go up."""
+        """The parts in steps, each up or down, so that they add up to the rounded whole.
+
+        The largest remainders go up.
+        """
         exact = [self._exact(part) for part in parts]
         steps = [floor for floor, _ in exact]
         missing = self.steps(whole) - sum(steps)

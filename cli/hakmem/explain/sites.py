@@ -1,4 +1,4 @@
-"""Which places in the program hold memory: from a profile that runs in the process, its saved sites, or a pprof file."""
+"""The sites in the program that hold memory: from a running profile, its saved sites, or a pprof file."""
 
 from __future__ import annotations
 
@@ -18,46 +18,46 @@ from hakmem.profile.symbolize import Symbolizer
 
 @dataclass(frozen=True)
 class Site:
-    """A stack, the innermost function first, and what its live blocks amount to, estimated from samples."""
+    """A stack, the innermost function first, and the sums of its live blocks, estimated from samples."""
 
     names: Tuple[str, ...]
     live_bytes: int
     live_blocks: int
-    block_bytes: Optional[int] = None  # what the allocator gave for live_bytes
+    block_bytes: Optional[int] = None  # usable bytes of the blocks of live_bytes
     pinned_bytes: Optional[int] = None  # free bytes beside its live blocks, which they keep resident
 
     @property
     def title(self) -> str:
-        """The function that asked, and who called it."""
+        """The function that allocated, and its callers."""
         return " ← ".join(self.names[:3]) if self.names else "a stack that is not known"
 
 
 @dataclass
 class Sites:
-    """All of them, those that hold most first."""
+    """All sites, those that hold most first."""
 
     rows: List[Site] = field(default_factory=list)
     rate: int = 0
     profile: Optional[Profile] = None
     notes: List[str] = field(default_factory=list)
-    # What they were made of, which tells of lifetimes too; None where they are a pprof file's.
+    # Their source, which has lifetimes too; None where it is a pprof file.
     answer: Optional[SiteList] = None
 
     @property
     def inside_share(self) -> Optional[float]:
-        """Which part of the blocks nobody asked for: block sizes are rounded up. None where the profile does not tell."""
+        """The part of the blocks beyond the requested bytes. None where the profile does not tell."""
         known = [one for one in self.rows if one.block_bytes]
         given = sum(one.block_bytes or 0 for one in known)
         return max(0.0, 1 - sum(one.live_bytes for one in known) / given) if given else None
 
     @property
     def pinning(self) -> List[Site]:
-        """Those that keep free memory resident, the worst first; empty where the profile does not tell."""
+        """The sites that pin free memory, the worst first; empty where the profile does not tell."""
         return sorted((one for one in self.rows if one.pinned_bytes), key=lambda one: -(one.pinned_bytes or 0))
 
 
 def of_file(path: str) -> Sites:
-    """Of a pprof file, or of the saved answer of `profile sites`."""
+    """From a pprof file, or from a saved answer to `profile sites`."""
     data = read(path)
     if data.lstrip().startswith(b"{"):
         return of_answer(site_lists.parse(data, path), Search())
@@ -65,14 +65,14 @@ def of_file(path: str) -> Sites:
 
 
 def of_recorded(profile: Profile) -> Sites:
-    """Of a profile that was read already."""
+    """From a profile."""
     return _of_profile(profile, Search())
 
 
 def of_process(ask: Callable[[str], bytes], pid: int) -> Tuple[Optional[Sites], str]:
-    """Of the profile that runs there; or None and why there is none."""
+    """From the profile that runs in the process; or None and the reason."""
     try:
-        state = decode(ask("profile state"), "what the process says of its profile")
+        state = decode(ask("profile state"), "the process's answer about its profile")
         if not isinstance(state, dict) or not state.get("running"):
             return None, f"no profile runs: `hakmem profile -o heap.pb.gz {pid}` takes one, for --profile heap.pb.gz"
         answer = ask("profile sites")
@@ -83,7 +83,7 @@ def of_process(ask: Callable[[str], bytes], pid: int) -> Tuple[Optional[Sites], 
 
 
 def of_answer(answer: SiteList, search: Search) -> Sites:
-    """Of what `profile sites` answers."""
+    """From an answer to `profile sites`."""
     notes = _symbolise(answer.profile, search)
     rows = [_site(one) for one in answer.rows]
     return Sites(_ordered(rows), answer.profile.period, answer.profile, notes, answer)

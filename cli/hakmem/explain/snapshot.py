@@ -1,4 +1,4 @@
-"""A statistics snapshot: the answer of `stats json`, read with care, since it may come from a file of anybody's."""
+"""A statistics snapshot: the answer to `stats json`. It is checked, because it may come from a foreign file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PARTS = ("live", "free_in_slabs", "uncarved", "kept_by_heaps", "dirty_slabs", "l
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One moment of one process. What an older version did not tell is empty."""
+    """One moment of one process. Figures that an older version lacks are empty."""
 
     document: Dict[str, Any]
     name: str
@@ -30,7 +30,7 @@ class Snapshot:
 
     @property
     def pid(self) -> int:
-        """The process's number, as it sees itself; 0 where it is not told."""
+        """The process's number in its own namespace; 0 where it is missing."""
         return self.number("pid")
 
     @property
@@ -54,7 +54,7 @@ class Snapshot:
         return found
 
     def number(self, *path: str) -> int:
-        """A figure, 0 where it is not told."""
+        """A figure, 0 where it is missing."""
         found: Any = self.document
         for name in path:
             found = found.get(name, 0) if isinstance(found, dict) else 0
@@ -67,7 +67,7 @@ def load(path: str) -> Snapshot:
 
 
 def read(path: str) -> bytes:
-    """The bytes of a file that may be one."""
+    """The bytes of a file that may be a snapshot."""
     try:
         with open(path, "rb") as file:
             data = file.read(_MOST_BYTES + 1)
@@ -90,7 +90,7 @@ def parse(data: bytes, name: str) -> Snapshot:
 
 
 def decode(data: bytes, name: str) -> Any:
-    """What this JSON says."""
+    """Parses the JSON."""
     try:
         return decode_json(data)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""What a report is made from: snapshots in the order of their times, and what was seen at the moment that it explains."""
+"""The input of a report: snapshots in the order of their times, and the evidence of the moment that it explains."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Course:
     snapshots: List[Snapshot]
     evidence: Evidence
     map: Optional[Dict[str, Any]] = None
-    no_map: str = ""  # why there is none
+    no_map: str = ""  # why it is missing
     notes: List[str] = field(default_factory=list)
 
     @property
     def sites(self) -> Optional[Sites]:
-        """Who holds what, where that is known."""
+        """The sites that hold memory, where they are known."""
         return self.evidence.sites
 
     def live_stacks(self) -> Stacks:
@@ -37,7 +37,7 @@ class Course:
 
 @dataclass(frozen=True)
 class Point:
-    """A moment of the time line. Of an older snapshot live is not known."""
+    """A moment of the time line. An older snapshot lacks `live`."""
 
     seconds: float
     resident: int
@@ -46,7 +46,7 @@ class Point:
 
 
 def points(snapshots: List[Snapshot]) -> List[Point]:
-    """Of all that tell their time, from the first one's on."""
+    """The moments of the snapshots that have a time, counted from the first one."""
     timed = sorted((one for one in snapshots if one.number("time_ms")), key=lambda one: one.number("time_ms"))
     timed = timed or snapshots[-1:]
     start = timed[0].number("time_ms") if timed else 0

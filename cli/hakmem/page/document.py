@@ -15,8 +15,8 @@ from hakmem.page.course import Course, points
 from hakmem.page.html import data, number, section, text
 
 _SECTIONS = {
-    "why": "Why", "time": "Over time", "flame": "Who holds it", "lifetimes": "How long blocks live",
-    "pinned": "Who holds free memory", "classes": "Size classes", "map": "Where it lies",
+    "why": "Why", "time": "Over time", "flame": "Which code holds it", "lifetimes": "How long blocks live",
+    "pinned": "Which blocks pin free memory", "classes": "Size classes", "map": "Where memory lies",
     "learner": "What was learned", "details": "All figures",
 }  # fmt: skip
 
@@ -43,8 +43,10 @@ def document(course: Course) -> str:
     )
     return (
         "<!DOCTYPE html>\n"
-        f'<html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{_policy(script)}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">'
+        f'<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_policy(script)}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="color-scheme" content="light dark">'
         f"<title>{text(course.title)}: memory</title><style>{style}</style></head>\n"
         f'<body><a class="skip" href="#why">to the explanation</a>{content}\n'
         f"{data('snapshot', snapshot.document)}\n{data('explanation', explanation.as_json())}\n"
@@ -57,9 +59,10 @@ def _own(name: str) -> str:
 
 
 def _policy(script: str) -> str:
-    """Nothing is loaded, and no script runs but this one."""
+    """The page's Content Security Policy: it loads nothing, and runs no other script."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+    scripts = f"script-src 'sha256-{digest}'"
+    return f"default-src 'none'; {scripts}; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
 def _header(course: Course, explanation: Explanation) -> str:
@@ -92,18 +95,19 @@ def _why(explanation: Explanation) -> str:
         pictures.bar(explanation),
         *(_part(explanation, part, is_open=i == 0) for i, part in enumerate(explanation.parts)),
     ]
-    return section("why", "Why so much is resident", body)
+    return section("why", "Why memory is resident", body)
 
 
 def _part(explanation: Explanation, part: Part, is_open: bool) -> str:
     return (
-        f'<details id="part-{part.key}" class="part"{" open" if is_open else ""}><summary><span class="swatch part-{part.key}"></span>'
+        f'<details id="part-{part.key}" class="part"{" open" if is_open else ""}>'
+        f'<summary><span class="swatch part-{part.key}"></span>'
         f"{text(part.title)}: {part.shown} {explanation.unit}, {explanation.share(part):.0f} %</summary>"
         f"<p>{text(part.what)}</p>{''.join(_lists(part))}</details>"
     )
 
 
 def _lists(part: Part) -> Iterator[str]:
-    for title, lines in (("Why it is there", part.why), ("What to do", part.todo), ("What is not known", part.unknown)):
+    for title, lines in (("Why it is there", part.why), ("What to do", part.todo), ("What is unknown", part.unknown)):
         if lines:
             yield f"<h4>{title}</h4><ul>{''.join(f'<li>{text(line)}</li>' for line in lines)}</ul>"

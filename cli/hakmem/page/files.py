@@ -1,4 +1,4 @@
-"""A report from files that were saved before: snapshots, and as far as they are there a map and a profile."""
+"""A report from saved files: snapshots, and a map and a profile where given."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hakmem.page.watch import is_map
 
 
 def of_files(paths: Sequence[str], profile: Optional[str]) -> Course:
-    """Each file is what it says it is. The last snapshot is the one that is explained."""
+    """Tells the files apart by their contents. The report explains the latest snapshot."""
     snapshots: List[Snapshot] = []
     drawn: Optional[Dict[str, Any]] = None
     for path in paths:

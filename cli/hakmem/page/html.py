@@ -1,4 +1,4 @@
-"""Pieces of HTML. All text from outside goes through `text`; numbers carry where in the snapshot they come from."""
+"""Pieces of HTML. All text from outside goes through `text`; each number has its place in the snapshot."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hakmem.metrics import size
 
 
 def text(value: str) -> str:
-    """Escaped, also for attributes; what cannot be shown becomes a question mark."""
+    """Escapes a text, also for attributes; a character that cannot be shown becomes a question mark."""
     return html.escape("".join(one if one.isprintable() else "?" for one in value), quote=True)
 
 
@@ -21,19 +21,19 @@ def number(path: str, value: int, unit: str = "bytes") -> str:
 
 
 def figure(value: int, unit: str = "bytes", more: str = "") -> str:
-    """Any other one. `more` are attributes."""
+    """Any other number. `more` are attributes."""
     shown = size_of(value) if unit == "bytes" else f"{value:,}"
     exact = f' title="{value:,} bytes"' if unit == "bytes" else ""
     return f'<span class="n"{more} data-value="{value}" data-unit="{unit}"{exact}>{shown}</span>'
 
 
 def size_of(value: int) -> str:
-    """Also below a KiB."""
+    """A size, also below a KiB."""
     return f"{value} B" if abs(value) < 1024 else size(value)
 
 
 def data(name: str, value: Any) -> str:
-    """JSON in the page, which nothing in it can end or leave."""
+    """JSON in the page, escaped so that no text in it can end the element."""
     content = json.dumps(value, separators=(",", ":"))
     safe = content.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     return f'<script type="application/json" id="{name}">{safe}</script>'
@@ -45,11 +45,11 @@ class Head:
 
     title: str
     sorts: bool = True
-    order: str = ""  # how the column is sorted as the page comes
+    order: str = ""  # the column's order when the page opens
 
 
 def table(name: str, heads: Iterable[Head], rows: Iterable[str]) -> str:
-    """A wide table, which scrolls by itself. `rows` are of cells, whole."""
+    """A wide table that scrolls by itself. `rows` have whole cells."""
     head = "".join(_head(one) for one in heads)
     body = "".join(f"<tr>{row}</tr>" for row in rows)
     return (
@@ -69,4 +69,5 @@ def _head(one: Head) -> str:
 def section(name: str, title: str, body: Iterable[str], lead: str = "") -> str:
     """One part of the page."""
     told = f'<p class="lead">{lead}</p>' if lead else ""
-    return f'<section id="{name}" aria-labelledby="{name}-title"><h2 id="{name}-title">{title}</h2>{told}{"".join(body)}</section>'
+    head = f'<h2 id="{name}-title">{title}</h2>'
+    return f'<section id="{name}" aria-labelledby="{name}-title">{head}{told}{"".join(body)}</section>'

@@ -8,15 +8,15 @@ from hakmem.page.course import Course
 from hakmem.page.html import section, size_of, text
 
 _COLUMNS = 8
-# More than this make a page that browsers are slow to open.
+# Browsers are slow to open a page with more.
 _MOST_TILES = 512
 _MOST_BIG = 20
 _STATES = {
     "span": "blocks of one size",
     "run": "one block of up to 1 MiB",
     "kept": "kept by a heap",
-    "idle": "idle",
-    "lazy": "given back lazily",
+    "idle": "dirty",
+    "lazy": "purged lazily",
     "untouched": "never touched",
 }
 _FAINTEST = 0.3
@@ -25,7 +25,7 @@ _FAINTEST = 0.3
 def picture(course: Course) -> str:
     """All of it."""
     if course.map is None:
-        return section("map", "Where it lies", [f"<p>There is no map: {text(course.no_map)}.</p>"])
+        return section("map", "Where memory lies", [f"<p>There is no map: {text(course.no_map)}.</p>"])
     superslabs = course.map["superslabs"]
     legend = "".join(f'<li><span class="swatch slab-{state}"></span>{title}</li>' for state, title in _STATES.items())
     tiles = "".join(_tile(i, one) for i, one in enumerate(superslabs[:_MOST_TILES]))
@@ -34,12 +34,13 @@ def picture(course: Course) -> str:
         f'<div class="tiles" id="tiles" role="listbox" aria-label="superslabs">{tiles}</div>'
         if tiles
         else "<p>No superslab.</p>",
-        '<p id="tile-readout" class="readout" aria-live="polite">Choose a superslab with the mouse or the arrow keys.</p>',
+        '<p id="tile-readout" class="readout" aria-live="polite">'
+        "Choose a superslab with the mouse or the arrow keys.</p>",
         _left_out(superslabs[_MOST_TILES:], course.map),
         *_big(course.map["big"]),
     ]
-    lead = "Each tile is 2 MiB of addresses, each field a slab of 64 KiB: the stronger its colour, the more of it is in use."
-    return section("map", "Where it lies", body, lead)
+    lead = "Each tile is 2 MiB of addresses, each field a slab of 64 KiB. A strong colour: most of it is in use."
+    return section("map", "Where memory lies", body, lead)
 
 
 def _tile(i: int, superslab: Dict[str, Any]) -> str:
@@ -66,8 +67,8 @@ def _field(k: int, slab: Dict[str, Any]) -> str:
     absent = " absent" if resident == 0 else ""
     x, y = k % _COLUMNS * 10, k // _COLUMNS * 10
     return (
-        f'<rect class="slab-{state}{absent}" x="{x + 0.5}" y="{y + 0.5}" width="9" height="9" fill-opacity="{full:.2f}" '
-        f'data-resident="{resident}"><title>{text(told)}</title></rect>'
+        f'<rect class="slab-{state}{absent}" x="{x + 0.5}" y="{y + 0.5}" width="9" height="9" '
+        f'fill-opacity="{full:.2f}" data-resident="{resident}"><title>{text(told)}</title></rect>'
     )
 
 
@@ -75,7 +76,8 @@ def _told(superslab: Dict[str, Any], slabs: List[Dict[str, Any]]) -> str:
     counts = [f"{count} {title}" for state, title in _STATES.items() if (count := _count(slabs, state))]
     resident = sum(_figure(slab, "resident") for slab in slabs)
     huge = ", in a huge page" if superslab.get("huge") is True else ""
-    return f"superslab {superslab.get('address', '?')}: {size_of(resident)} resident{huge}; slabs: {', '.join(counts) or 'none'}"
+    told = f"superslab {superslab.get('address', '?')}: {size_of(resident)} resident{huge}"
+    return f"{told}; slabs: {', '.join(counts) or 'none'}"
 
 
 def _count(slabs: List[Dict[str, Any]], state: str) -> int:
@@ -88,7 +90,7 @@ def _left_out(rest: List[Dict[str, Any]], document: Dict[str, Any]) -> str:
 
 
 def _big(rows: List[Dict[str, Any]]) -> Iterator[str]:
-    """The largest of the large blocks and free extents."""
+    """The largest blocks and free extents."""
     ordered = sorted(rows, key=lambda row: -_figure(row, "bytes"))
     if not ordered:
         return
@@ -99,7 +101,8 @@ def _big(rows: List[Dict[str, Any]]) -> Iterator[str]:
         size, resident = _figure(row, "bytes"), _figure(row, "resident")
         yield (
             f'<li><span class="big-{state}" style="width:{max(100 * size / most, 0.5):.2f}%"></span>'
-            f"<code>{text(str(row.get('address', '?')))}</code> {state}, {size_of(size)}, {size_of(resident)} resident</li>"
+            f"<code>{text(str(row.get('address', '?')))}</code> {state}, {size_of(size)}, {size_of(resident)} "
+            "resident</li>"
         )
     yield "</ul>"
     if len(ordered) > _MOST_BIG:

@@ -99,7 +99,7 @@
         one.button.classList.toggle("found", hit);
         return hit;
       });
-      // What is found inside of what is found counts once.
+      // A match inside another match counts once.
       for (const { x, w } of found.sort((a, b) => a.x - b.x || b.w - a.w)) {
         if (x + w > reached + tiny) { share += x + w - Math.max(x, reached); reached = x + w; }
       }

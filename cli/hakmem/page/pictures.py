@@ -1,4 +1,4 @@
-"""The page's pictures: what is resident as one bar, the time line, the flame graph. All scale with the page's width."""
+"""The page's pictures: resident memory as one bar, the time line, the flame graph. All scale with the page's width."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ def bar(explanation: Explanation) -> str:
         wide = max(explanation.share(part), 0.0)
         title = f"{part.title} {part.shown} {explanation.unit}, {wide:.1f} %"
         pieces.append(
-            f'<rect class="part-{part.key}" x="{place:.4f}" y="0" width="{wide:.4f}" height="10"><title>{text(title)}</title></rect>'
+            f'<rect class="part-{part.key}" x="{place:.4f}" y="0" width="{wide:.4f}" height="10">'
+            f"<title>{text(title)}</title></rect>"
         )
         place += wide
     return (
-        f'<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" role="img" aria-label="{text(explanation.equation)}">'
-        f'{"".join(pieces)}</svg><ul class="legend">{"".join(_legend(explanation, part) for part in explanation.parts)}</ul>'
+        f'<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" role="img" '
+        f'aria-label="{text(explanation.equation)}">{"".join(pieces)}</svg>'
+        f'<ul class="legend">{"".join(_legend(explanation, part) for part in explanation.parts)}</ul>'
     )
 
 
@@ -60,8 +62,10 @@ def time_line(found: List[Point]) -> str:
         f'aria-valuemax="{len(found) - 1}" aria-valuenow="{len(found) - 1}">'
         f'<svg viewBox="0 0 100 100" preserveAspectRatio="none" aria-hidden="true">{grid}{lines}</svg>'
         f'<div class="cursor" id="cursor" hidden></div></div></div>',
-        f'<div class="times" aria-hidden="true"><span>0 s</span><span>{end / 2:.3g} s</span><span>{end:.3g} s</span></div>',
-        '<p id="moment" class="readout" aria-live="polite">Point at the picture, or move in it with the arrow keys.</p>',
+        f'<div class="times" aria-hidden="true"><span>0 s</span><span>{end / 2:.3g} s</span>'
+        f"<span>{end:.3g} s</span></div>",
+        '<p id="moment" class="readout" aria-live="polite">'
+        "Point at the picture, or move in it with the arrow keys.</p>",
         data("course", _rows(found)),
     ]
     return section("time", "Over time", body)
@@ -99,9 +103,12 @@ def flame(course: Course) -> str:
     found = course.live_stacks()
     if not found:
         why = course.evidence.no_sites or "the profile has no live blocks"
-        return section("flame", "Who holds it", [f"<p>Not known: {text(why)}.</p>"])
-    lead = "Width is bytes in use, of what was sampled since the profile began. A click zooms in; arrow keys move, Escape zooms out."
-    return section("flame", "Who holds it", _flame(found), lead)
+        return section("flame", "Which code holds it", [f"<p>Not known: {text(why)}.</p>"])
+    lead = (
+        "The width is bytes in use, of the samples since the profile began. "
+        "A click zooms in; arrow keys move, Escape zooms out."
+    )
+    return section("flame", "Which code holds it", _flame(found), lead)
 
 
 def _flame(found: Stacks) -> Iterator[str]:
@@ -109,15 +116,18 @@ def _flame(found: Stacks) -> Iterator[str]:
     frames = list(layout(root))
     rows = max(depth for _, depth, _ in frames) + 1
     yield '<p class="tools"><label>search <input id="flame-search" type="search" autocomplete="off"></label> '
-    yield '<button type="button" id="flame-reset">zoom out</button> <span id="flame-status" aria-live="polite"></span></p>'
+    yield '<button type="button" id="flame-reset">zoom out</button> '
+    yield '<span id="flame-status" aria-live="polite"></span></p>'
     yield f'<div class="flame" id="flame-graph" style="height:{rows * _ROW}px">'
     for node, depth, begin in frames:
         share, start = (node.value / root.value, begin / root.value) if root.value else (1.0, 0.0)
         told = f"{node.name}: {size_of(node.value)}, {100 * share:.1f}%"
         yield (
-            f'<button type="button" tabindex="{0 if depth == 0 else -1}" title="{text(told)}" data-name="{text(node.name)}" '
-            f'data-value="{node.value}" data-x="{start:.9f}" data-w="{share:.9f}" data-depth="{depth}" '
-            f'style="left:{100 * start:.5f}%;width:{100 * share:.5f}%;top:{depth * _ROW}px;background:{colour(node.name)}">'
+            f'<button type="button" tabindex="{0 if depth == 0 else -1}" title="{text(told)}" '
+            f'data-name="{text(node.name)}" data-value="{node.value}" '
+            f'data-x="{start:.9f}" data-w="{share:.9f}" data-depth="{depth}" '
+            f'style="left:{100 * start:.5f}%;width:{100 * share:.5f}%;top:{depth * _ROW}px;'
+            f'background:{colour(node.name)}">'
             f"{text(node.name)}</button>"
         )
     yield "</div>"

@@ -1,4 +1,4 @@
-"""A report of a program that is started here: watched from beside while it runs, explained at its highest moment."""
+"""A report of a program that is started here: watched while it runs, explained at its peak."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hakmem.under_hakmem import How, prepare
 
 
 def of_program(command: Sequence[str], how: How) -> Tuple[Union[Course, Failure], int]:
-    """The course, or why there is none, and the program's exit code."""
+    """Returns the course, or the reason why there is none, and the program's exit code."""
     start = prepare(command, how)
     for warning in start.warnings:
         say(f"warning: {warning}")
@@ -38,8 +38,8 @@ def of_program(command: Sequence[str], how: How) -> Tuple[Union[Course, Failure]
 def _course(onlooker: Onlooker, found: Optional[Sites], notes: List[str], name: str) -> Union[Course, Failure]:
     if onlooker.highest is None:
         told = f": {onlooker.trouble}" if onlooker.trouble else ""
-        return Failure(f"{name} ended before it could be asked{told}")
-    notes = [*notes, "the moment that is explained is the one at which most was resident"]
+        return Failure(f"{name} ended before it could answer{told}")
+    notes = [*notes, "the explained moment is the one with the most resident memory"]
     if found is not None:
         notes.append("the profile is of the program's end, not of that moment")
     title = f"{name} (process {onlooker.highest.pid})"

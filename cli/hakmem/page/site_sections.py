@@ -1,4 +1,4 @@
-"""What the page has of call sites: how long their blocks live, and what free memory those hold; or how to come to know it."""
+"""The page's sections about call sites: lifetimes and pinned memory; or how to get them."""
 
 from __future__ import annotations
 
@@ -13,16 +13,20 @@ from hakmem.profile.top import shortened
 
 _MOST_ROWS = 100
 _LIFETIMES = "How long blocks live"
-_PINNED = "Who holds free memory"
+_PINNED = "Which blocks pin free memory"
 _LIFETIMES_LEAD = (
-    "The bars are 16 ages, each twice the one before: under 1 ms, 1 to 2 ms, and so on to over 16 s. They are of blocks that were freed "
-    "since the profile began; of those in use nobody knows yet."
+    "The bars are 16 ages, each twice the one before: under 1 ms, 1 to 2 ms, and so on to over 16 s. They are of "
+    "blocks that were freed "
+    "since the profile began; lifetimes of live blocks are still unknown."
 )
-_PINNED_LEAD = "Free memory beside live blocks of a site, which keep it resident. Near 100 % empty, a few blocks hold nearly empty slabs."
+_PINNED_LEAD = (
+    "Free memory that the live blocks of a site pin: it stays resident because of them. "
+    "Near 100 % empty, a few blocks hold nearly empty slabs."
+)
 
 
 def lifetimes(course: Course) -> str:
-    """A row a site, what asked for most first."""
+    """A row for each site, the largest allocator first."""
     answer = _answer(course)
     if answer is None:
         return section("lifetimes", _LIFETIMES, _not_known(course))
@@ -40,7 +44,7 @@ def lifetimes(course: Course) -> str:
 
 
 def pinned(course: Course) -> str:
-    """A row a site, what holds most first."""
+    """A row for each site, the largest holder first."""
     answer = _answer(course)
     if answer is None:
         return section("pinned", _PINNED, _not_known(course))
@@ -65,15 +69,13 @@ def _answer(course: Course) -> Optional[SiteList]:
 
 
 def _not_known(course: Course) -> Iterator[str]:
-    why = (
-        "a pprof file, as programs write it at their end, has nothing of it"
-        if course.sites
-        else course.evidence.no_sites
-    )
+    why = "a pprof file, which programs write at their end, lacks it" if course.sites else course.evidence.no_sites
     yield f"<p>Not known: {text(why)}.</p>"
     yield (
-        "<p>Only a profile that runs in a process tells: <code>hakmem report -o page.html PID</code> starts one for as long as it "
-        "watches, and where the program was started with <code>HAKMEM_PROFILE=1</code> it knows of all its time. Of saved files it is "
+        "<p>Only a profile that runs in a process tells: <code>hakmem report -o page.html PID</code> starts one for "
+        "as long as it "
+        "watches, and where the program was started with <code>HAKMEM_PROFILE=1</code> it covers its whole time. A "
+        "saved file with it comes from "
         "what <code>hakmem profile --by lifetime -o sites.json PID</code> writes.</p>"
     )
 

@@ -1,4 +1,4 @@
-"""The page's tables: size classes, heaps, what the learner decided, options and events."""
+"""The page's tables: size classes, heaps, the learner's decisions, options and events."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CLASSES = [
     ("spans", "spans", "count"),
     ("spans_nearly_empty", "nearly empty", "count"),
     ("resident", "resident", "bytes"),
-    ("requested_estimate", "asked for, estimated", "bytes"),
+    ("requested_estimate", "requested, estimated", "bytes"),
 ]
 _HEAPS = [
     ("number", "number", "count"),
@@ -27,27 +27,30 @@ _HEAPS = [
     ("free_blocks", "free blocks", "count"),
     ("free_bytes", "free", "bytes"),
     ("resident", "resident", "bytes"),
-    ("requested_estimate", "asked for, estimated", "bytes"),
+    ("requested_estimate", "requested, estimated", "bytes"),
     ("slabs", "slabs", "count"),
     ("spare_slabs", "spare slabs", "count"),
     ("refill", "refills", "count"),
     ("remote_free", "remote frees", "count"),
-    ("remote_drain", "came home", "count"),
+    ("remote_drain", "collected", "count"),
 ]
 _MOST_HEAPS = 200
 
 
 def classes(snapshot: Snapshot) -> str:
-    """A row a size class, sortable by each column."""
+    """A row for each size class, sortable by each column."""
     rows = snapshot.rows("classes")
     if not rows:
         return section("classes", "Size classes", ["<p>The snapshot has none.</p>"])
-    lead = "Blocks of up to 32 KiB are cut from spans of one size. Free blocks beside live ones keep a span resident."
+    lead = (
+        "Blocks of up to 32 KiB are carved from spans of one size class. "
+        "Live blocks keep the free ones of their span resident."
+    )
     return section("classes", "Size classes", [_table("classes", _CLASSES, list(enumerate(rows)))], lead)
 
 
 def heaps(snapshot: Snapshot) -> str:
-    """A row a heap; of very many those that have most in use."""
+    """A row for each heap; of very many, those with most in use."""
     rows = list(enumerate(snapshot.rows("heaps")))
     if not rows:
         return ""
@@ -55,7 +58,7 @@ def heaps(snapshot: Snapshot) -> str:
     if len(rows) > _MOST_HEAPS:
         more = f"<p>and {len(rows) - _MOST_HEAPS:,} more, which have less in use</p>"
         rows.sort(key=lambda row: -_known(row[1], "live_bytes"))
-    lead = "Each thread has one. Blocks of up to 32 KiB belong to the heap that they were cut in; larger ones to none."
+    lead = "Each thread has one. A block of up to 32 KiB belongs to the heap that has its span, a larger one to none."
     return section("heaps", "Heaps", [_table("heaps", _HEAPS, rows[:_MOST_HEAPS], word="state"), more], lead)
 
 
@@ -64,7 +67,7 @@ def _known(row: Dict[str, Any], key: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-# A row, and where it stands in the snapshot.
+# A row, and its place in the snapshot.
 _Row = Tuple[int, Dict[str, Any]]
 
 
@@ -76,7 +79,7 @@ def _table(name: str, columns: Sequence[Tuple[str, str, str]], rows: Sequence[_R
 
 
 def _is_told(key: str, rows: Sequence[_Row]) -> bool:
-    """Of some rows, at least; an older version does not know all figures."""
+    """Whether any row has the figure; an older version lacks some."""
     values = [row.get(key, "") for _, row in rows]
     return any(value is not None for value in values) and all(
         value is None or isinstance(value, int) for value in values
@@ -90,26 +93,29 @@ def _cells(name: str, i: int, columns: Sequence[Tuple[str, str, str]], row: Dict
 
 
 def _cell(path: str, value: Optional[int], unit: str) -> str:
-    """What is not known sorts as nothing."""
+    """An unknown figure, which sorts as 0."""
     return '<span class="n" data-value="0">?</span>' if value is None else number(path, value, unit)
 
 
 def learner(snapshot: Snapshot) -> str:
-    """For how long idle memory stays, and what was decided last."""
+    """The time for which memory stays dirty, and the last decisions."""
     learning = snapshot.section("learning")
     if not learning:
         return section("learner", "What was learned", ["<p>The snapshot does not tell.</p>"])
     body = [f"<p>{text(one)}</p>" for one in reasons.policy(snapshot)]
     body.append(
-        f"<p>{number('learning.epochs', snapshot.number('learning', 'epochs'), 'count')} epochs had something at stake.</p>"
+        f"<p>{number('learning.epochs', snapshot.number('learning', 'epochs'), 'count')} epochs had something at "
+        "stake.</p>"
     )
     decisions = learning.get("decisions")
     if isinstance(decisions, list) and decisions:
         items = "".join(f"<li>{text(str(one))}</li>" for one in reversed(decisions))
         body.append(f'<h3>Decisions, the last one first</h3><ol class="decisions">{items}</ol>')
     if not snapshot.document.get("purge_thread"):
-        body.append("<p>No purge thread runs: the time-out has no effect here, and is learned all the same.</p>")
-    return section("learner", "What was learned", body, "For how long idle memory stays is learned from the program.")
+        body.append("<p>No purge thread runs: the learned time-out has no effect here.</p>")
+    return section(
+        "learner", "What was learned", body, "hakmem learns from the program for how long memory stays dirty."
+    )
 
 
 def details(snapshot: Snapshot) -> str:

@@ -1,4 +1,4 @@
-"""Watches a running process for a while: a snapshot every so often, its map, and a profile while that goes on."""
+"""Watches a running process for a while: snapshots, its map, and a profile meanwhile."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from hakmem.profile.live import DEFAULT_RATE
 
 _MOST_POINTS = 240
 _SHORTEST_PAUSE = 0.1
-# The watched process shall spend no more than this part of its time on answering.
+# The watched process spends no more than this part of its time on answers.
 _DUTY = 0.02
 
 
 def watch(pid: int, seconds: float, profile: Optional[str]) -> Course:
-    """The process for so long; when it ends before, what was seen of it."""
+    """Watches the process for a time. When the process ends earlier, returns the course up to there."""
     with attach(pid) as attached:
         title = f"{attached.process.name} (process {pid})"
         with profile_on(attached, profile is None) as notes:
@@ -61,7 +61,7 @@ def _poll(attached: Attached, seconds: float, notes: List[str]) -> List[Snapshot
 
 
 def pause(seconds: float, answer_seconds: float) -> float:
-    """Between two questions."""
+    """The time between two requests."""
     return max(seconds / _MOST_POINTS, _SHORTEST_PAUSE, answer_seconds / _DUTY)
 
 
@@ -69,7 +69,7 @@ def _ended(title: str, snapshots: List[Snapshot], profile: Optional[str], notes:
     if not notes or "ended" not in notes[-1]:
         notes.append("the process has ended meanwhile: its last moment is shown")
     found = sites.of_file(profile) if profile is not None else None
-    gone = "the process had ended before it could be asked"
+    gone = "the process had ended before it could answer"
     return Course(title, snapshots, Evidence(snapshots[-1], found, gone), None, gone, notes)
 
 
@@ -79,7 +79,7 @@ def take(attached: Attached) -> Snapshot:
 
 
 def take_map(attached: Attached) -> Tuple[Optional[Dict[str, Any]], str]:
-    """The map, or why there is none."""
+    """Returns the map, or the reason why there is none."""
     try:
         document = decode(attached.ask("map"), f"the map of process {attached.pid}")
     except Refused:
@@ -88,7 +88,7 @@ def take_map(attached: Attached) -> Tuple[Optional[Dict[str, Any]], str]:
 
 
 def is_map(document: Any) -> bool:
-    """Whether this is the answer of `map`, of a version that is known."""
+    """Whether this is an answer to `map` of a known version."""
     if not isinstance(document, dict) or document.get("schema") != 1:
         return False
     lists = document.get("superslabs"), document.get("big")
@@ -97,7 +97,7 @@ def is_map(document: Any) -> bool:
 
 @contextlib.contextmanager
 def profile_on(attached: Attached, wanted: bool) -> Iterator[List[str]]:
-    """A profile while the body runs, where none ran before; the list is for notes."""
+    """Runs a profile while the body runs, where none ran before; appends notes to the list."""
     notes: List[str] = []
     started = wanted and _start_profile(attached)
     try:
@@ -110,7 +110,7 @@ def profile_on(attached: Attached, wanted: bool) -> Iterator[List[str]]:
 
 def _start_profile(attached: Attached) -> bool:
     try:
-        state = decode(attached.ask("profile state"), "what the process says of its profile")
+        state = decode(attached.ask("profile state"), "the process's answer about its profile")
         if isinstance(state, dict) and state.get("running") is False:
             attached.ask(f"profile start {DEFAULT_RATE}")
             return True
@@ -121,7 +121,7 @@ def _start_profile(attached: Attached) -> bool:
 
 
 class Onlooker(threading.Thread):
-    """Watches a program that was started here, from beside, until it ends; what it saw at the highest moment stays."""
+    """Watches a program that was started here, in a thread, until it ends. Keeps the evidence of the peak."""
 
     def __init__(self, pid: int) -> None:
         super().__init__(daemon=True)
@@ -134,7 +134,7 @@ class Onlooker(threading.Thread):
 
     @classmethod
     def begin(cls, pid: int) -> Onlooker:
-        """Starts one. Who calls has the signals blocked: they are not this thread's."""
+        """Starts one. The caller has blocked the signals, which are not for this thread."""
         onlooker = cls(pid)
         onlooker.start()
         return onlooker
@@ -145,7 +145,7 @@ class Onlooker(threading.Thread):
         self.join()
 
     def run(self) -> None:
-        """Until the end; a process that cannot be asked yet is asked again."""
+        """Watches until the end; repeats the request while the process cannot answer yet."""
         while not self._over.wait(_SHORTEST_PAUSE):
             if start_of(self._pid) is None:
                 continue
@@ -163,12 +163,12 @@ class Onlooker(threading.Thread):
             asked = time.monotonic()
             self.see(attached)
             now = time.monotonic()
-            # Nobody knows for how long it will run: the longer it does, the rarer.
+            # The run's length is unknown: the longer it runs, the rarer the looks.
             if self._over.wait(pause(now - start, now - asked)):
                 return
 
     def see(self, attached: Attached) -> None:
-        """One moment more. The map is that of the highest one."""
+        """Adds one moment. Keeps the map of the peak."""
         snapshot = take(attached)
         self.snapshots.append(snapshot)
         if self.highest is None or snapshot.number("memory", "resident") >= self.highest.number("memory", "resident"):

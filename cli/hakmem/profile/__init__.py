@@ -1,1 +1,1 @@
-"""Heap profiles from outside: read, symbolised, shown, compared. docs/profile.md has the user's side."""
+"""Heap profiles: reading, symbolising, showing, comparing. docs/profile.md is the user's document."""

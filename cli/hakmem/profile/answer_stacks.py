@@ -1,4 +1,4 @@
-"""Stacks as the library's answers in JSON have them (`profile sites`, `leaks`): return addresses, and what was mapped."""
+"""Stacks in the library's JSON answers (`profile sites`, `leaks`): return addresses, and the mappings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hakmem.profile.model import Location, Mapping
 
 
 class AnswerStacks:
-    """Of one answer. Whatever is raised says that it is damaged."""
+    """The stacks of one answer. Any exception means that the answer is damaged."""
 
     def __init__(self, mappings: Sequence[Dict[str, Any]]) -> None:
         self.mappings = [_mapping(one) for one in mappings]
@@ -16,7 +16,7 @@ class AnswerStacks:
 
     @property
     def locations(self) -> List[Location]:
-        """Of all stacks that were asked for."""
+        """The locations of all requested stacks."""
         return list(self._locations.values())
 
     def stack(self, frames: Sequence[str]) -> Tuple[Location, ...]:

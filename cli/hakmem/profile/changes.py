@@ -1,4 +1,4 @@
-"""What differs between two profiles, or two statistics snapshots, as sections of rows."""
+"""The differences between two profiles, or two statistics snapshots, as sections of rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NEWEST_SCHEMA = 2
 
 @dataclass(frozen=True)
 class Change:
-    """A figure that is not the same in both. `detail` is for the JSON alone."""
+    """A figure that differs. `detail` is for the JSON alone."""
 
     name: str
     before: int
@@ -30,7 +30,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Section:
-    """Rows of one kind, what grew most first. The unit is bytes or count."""
+    """Rows of one kind, the largest growth first. The unit is bytes or count."""
 
     name: str
     unit: str
@@ -44,7 +44,7 @@ Document = Dict[str, Any]
 
 
 def is_json(data: bytes) -> bool:
-    """Whether this is meant to be a snapshot."""
+    """Whether the bytes look like a snapshot."""
     return data[:64].lstrip().startswith((b"{", b"["))
 
 
@@ -97,7 +97,7 @@ def _by_site(profile: Profile, sample_type: str, group: str) -> Dict[Tuple[str, 
 
 
 def of_snapshots(before: Document, after: Document) -> List[Section]:
-    """Resident memory by part, sums, bands, classes, events, as far as both have them."""
+    """Resident memory by part, sums, bands, classes, events that both snapshots have."""
     sections = [
         _flat("parts", "bytes", before, after, has_total=True),
         _flat("memory", "bytes", before, after),
@@ -124,7 +124,7 @@ def _table(name: str, column: str, before: Document, after: Document) -> Section
 
 
 def _column(table: Any, column: str) -> Dict[str, int]:
-    """Of bands, which have names, and classes, which have sizes."""
+    """Sections of bands, by name, and of classes, by size."""
     if isinstance(table, dict):
         return {
             name: row[column] for name, row in table.items() if isinstance(row, dict) and is_figure(row.get(column))
@@ -142,7 +142,7 @@ def _sorted(rows: List[Change]) -> List[Change]:
 
 
 def remarks(before: Any, after: Any) -> List[str]:
-    """What makes a comparison doubtful."""
+    """Reasons why a comparison is doubtful."""
     if isinstance(before, Profile) is not isinstance(after, Profile):
         raise Failure("one is a profile and the other a statistics snapshot: diff compares two of a kind", EXIT_USAGE)
     if isinstance(before, Profile):

@@ -18,14 +18,15 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True)
 class Search:
-    """Where to look: the roots before a mapping's path (of a process in a container its own), and folders with debug files."""
+    """Where to look: the roots before a mapping's path (a container's process has its own), and folders with debug
+    files."""
 
     roots: Sequence[str] = ("",)
     debug_folders: Sequence[str] = DEBUG_FOLDERS
     time_nanos: int = 0
 
     def open(self, mapping: Mapping) -> Tuple[Optional[ElfModule], Optional[ElfModule], str]:
-        """The module, the file with its debug information (which may be the same), and what is wrong, if anything is."""
+        """The module, the file with its debug information (which may be the same), and the reason for a missing one."""
         module, trouble = self._module(mapping)
         build_id = mapping.build_id.lower() or (module.build_id if module else "")
         if module is not None and module.has_dwarf():
@@ -51,12 +52,13 @@ class Search:
         return None, trouble
 
     def _differs(self, module: ElfModule, mapping: Mapping) -> str:
-        """Why this is not the file that was mapped, empty when it is as far as can be known."""
+        """The reason why this is not the mapped file; empty when no check says so."""
         expected = mapping.build_id.lower()
         if expected:
             if module.build_id == expected:
                 return ""
-            return f"the file has been replaced since: its build ID was {expected[:12]}…, now it is {_short(module.build_id)}"
+            now = _short(module.build_id)
+            return f"the file has been replaced since: its build ID was {expected[:12]}…, now it is {now}"
         if mapping.path.endswith(_DELETED):
             return "the file had been replaced already, and has no build ID to compare"
         if self.time_nanos and module.modified_nanos > self.time_nanos:

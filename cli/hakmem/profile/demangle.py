@@ -1,7 +1,7 @@
 """Readable names of C++ and Rust functions.
 
-C++ is read by the C++ runtime's own __cxa_demangle, Rust by binutils' c++filt where it is installed, else by the package
-rust_demangler. A name that nobody can read stays as it is.
+C++ is read by the C++ runtime's own __cxa_demangle, Rust by binutils' c++filt where it is installed, else by the
+package rust_demangler. A name that none of them can read stays as it is.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _RUST_LEGACY = re.compile(r"_?_ZN.*17h[0-9a-f]{16}E")
 # c++filt prints the crates' hashes, `core[c1f1a4ba060b9bfa]::ptr`; an array's or slice's bracket never follows a name.
 _CRATE_HASH = re.compile(r"(?<=\w)\[[0-9a-f]{1,16}\]")
 _LEGACY_HASH = re.compile(r"::h[0-9a-f]{16}$")
-# What compilers append to a clone's name: the readable name is the function's. Rust's v0 names use it as well (`.llvm.123`).
+# The suffix of a compiler's clone: the readable name is the function's. Rust's v0 names have it as well (`.llvm.123`).
 _CLONE = re.compile(r"(\.(?:part|isra|constprop|cold|llvm|lto_priv)(?:\.\d+)*|\.\d+)+$")
 
 
@@ -83,7 +83,7 @@ def _rust(names: List[str]) -> List[str]:
 
 
 def _filtered(names: List[str]) -> Optional[List[str]]:
-    """What c++filt makes of them, None where there is none."""
+    """The names that c++filt returns, None where there is no c++filt."""
     program = shutil.which("c++filt")
     if program is None or any("\n" in name for name in names):
         return None
@@ -99,7 +99,7 @@ def _filtered(names: List[str]) -> Optional[List[str]]:
 
 
 def _by_package(name: str) -> str:
-    """It raises what comes on names that it cannot read, and prints on the way."""
+    """Wraps rust_demangler, which raises any exception for names that it cannot read, and prints."""
     try:
         import rust_demangler
 

@@ -1,6 +1,6 @@
-"""What the debug information of one file knows of addresses: functions, inlined ones too, with files and lines.
+"""The debug information of one file: the functions of addresses, inlined ones too, with files and lines.
 
-Many addresses are asked at once: each unit that has one of them is read once, and no other.
+Many addresses are looked up at once: each unit that has one of them is read once, and no other.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ _NAMES = ("DW_AT_linkage_name", "DW_AT_MIPS_linkage_name", "DW_AT_name")
 
 
 class Place(NamedTuple):
-    """A function as the debug information names it, mangled where it has such a name (empty: unknown), and a line in it."""
+    """A function as the debug information names it, mangled where it has such a name (empty: unknown), and a line in
+    it."""
 
     name: str
     file: str
@@ -27,7 +28,7 @@ class Place(NamedTuple):
 
 
 class DebugInfo:
-    """`complaint` says what could not be read, for a note to the user."""
+    """`complaint` names the unreadable part, for a note to the user."""
 
     def __init__(self, elf: ELFFile) -> None:
         self.complaint = ""
@@ -45,12 +46,12 @@ class DebugInfo:
         self._names: Dict[int, str] = {}
 
     def places(self, addresses: Iterable[int]) -> Dict[int, List[Place]]:
-        """The functions at each address, the innermost inlined one first. What is not known is not there."""
+        """The functions at each address, the innermost inlined one first. Unknown addresses are missing."""
         found: Dict[int, List[Place]] = {}
         for unit, wanted in self._by_unit(sorted(set(addresses))):
             try:
                 found.update(self._in_unit(unit, wanted))
-            except Exception as error:  # of damaged debug information, whatever comes
+            except Exception as error:  # pyelftools raises any exception for damaged debug information
                 self.complaint = f"a part of its debug information cannot be read ({type(error).__name__}: {error})"
         return found
 
@@ -123,7 +124,7 @@ class DebugInfo:
 
     @staticmethod
     def _read_name(die: Any) -> str:
-        """Of the function, of what it is an instance of, or of its declaration: the mangled name, else the plain one."""
+        """The mangled name, else the plain one, of the function, its abstract origin, or its declaration."""
         plain: Optional[str] = None
         for _ in range(_MOST_REFERENCES):
             for attribute in _NAMES:

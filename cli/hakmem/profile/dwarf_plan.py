@@ -1,6 +1,6 @@
-"""How the entries of a DWARF unit are laid out: for each abbreviation, what to read of it and how to get past the rest.
+"""The layout of a DWARF unit's entries: for each abbreviation, the attributes to read and the steps over the rest.
 
-pyelftools reads an entry with all that is in it, at about ten microseconds each; a big C++ unit has hundreds of thousands, of
+pyelftools reads each entry whole, in about ten microseconds; a big C++ unit has hundreds of thousands, of
 which a symboliser wants a few. Units, abbreviations, names and line tables are left to pyelftools.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
-# What a skipping step does when it is no number of bytes.
+# The kinds of a skipping step that is no number of bytes.
 ULEB, STRING, BLOCK, BLOCK1, BLOCK2, BLOCK4 = -1, -2, -3, -4, -5, -6
 
 _FIXED = {
@@ -70,18 +70,20 @@ _WANTED = {
         "GNU_ranges_base",
     ]
 }
-# Types have no code in them: their functions are declarations there. Where the compiler says where they end, they are passed over.
+# Types have no code in them: their functions are declarations there. Where the compiler says where they end, they are
+# passed over.
 _TYPES = {
     f"DW_TAG_{name}_type" for name in ["class", "structure", "union", "enumeration", "subroutine", "array", "interface"]
 }
 
 
 class Unsupported(Exception):
-    """A form that nothing here knows: the unit cannot be read."""
+    """An unknown form: the unit cannot be read."""
 
 
 class Field(NamedTuple):
-    """An attribute that is read: its name without DW_AT_, its form, its size or step, and the value that stands in the plan."""
+    """An attribute that is read: its name without DW_AT_, its form, its size or step, and the value that stands in the
+    plan."""
 
     name: str
     form: str
@@ -101,7 +103,7 @@ class Plan(NamedTuple):
 
 
 class Plans:
-    """The plans of one unit, made as they are needed."""
+    """The plans of one unit, made on first use."""
 
     def __init__(self, unit: Any) -> None:
         self._table = unit.get_abbrev_table()

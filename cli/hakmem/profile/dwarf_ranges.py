@@ -1,4 +1,4 @@
-"""Range lists of DWARF: .debug_ranges up to version 4, .debug_rnglists from version 5 on, and the table of addresses."""
+"""Range lists of DWARF: .debug_ranges up to version 4, .debug_rnglists from version 5 on, and .debug_addr."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _Values = Dict[str, Tuple[str, int]]
 
 @dataclass(frozen=True)
 class Call:
-    """A function, or an inlined call of one: where its entry is, and for the latter where it was called."""
+    """A function, or an inlined call of one: the place of its entry, and the place of the call."""
 
     entry: int
     file: int = 0
@@ -57,12 +57,13 @@ class Unit:
         return list(self._covers(self._top))
 
     def calls(self, addresses: Sequence[int]) -> Dict[int, List[Call]]:
-        """For each address (sorted) that a function contains: that function and the calls inlined there, the outermost first."""
+        """For each address (sorted) that a function contains: that function and the calls inlined there, the outermost
+        first."""
         data, plans = self._data, self._plans
         found: Dict[int, List[Call]] = {}
         position, depth = self._first, 0
         inside = 0  # the depth of the last function that has one of the addresses
-        dull = 0  # the depth of a function that has none, while the walk is in it; 0: it is in no such
+        dull = 0  # the depth of a function without one, while the walk is in it; 0: in none
         while position < self._end:
             entry = position
             code, position = uleb(data, position) if data[position] >= 0x80 else (data[position], position + 1)

@@ -7,7 +7,7 @@
   const inner = Number(svg.dataset.inner), margin = Number(svg.dataset.margin), letter = Number(svg.dataset.letter);
   const place = (frame) => ({ x: Number(frame.dataset.x), w: Number(frame.dataset.w), depth: Number(frame.dataset.depth) });
 
-  // Draw what lies in [from, from + width], with the frames below `focus` stretched over the whole width.
+  // Draws the frames in [from, from + width], with the frames below `focus` stretched over the whole width.
   function zoom(focus) {
     const { x: from, w: width, depth } = focus ? place(focus) : { x: 0, w: 1, depth: 0 };
     for (const frame of frames) {
@@ -36,7 +36,7 @@
       frame.classList.toggle("found", hit);
       return hit;
     });
-    // What is found inside of what is found counts once.
+    // A match inside another match counts once.
     let share = 0, reached = -1;
     for (const { x, w } of found.map(place).sort((a, b) => a.x - b.x || b.w - a.w)) {
       if (x + w > reached + 1e-12) { share += x + w - Math.max(x, reached); reached = x + w; }

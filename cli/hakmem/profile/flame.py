@@ -1,4 +1,7 @@
-"""A flame graph as one SVG file that needs nothing else: the root on top, width is bytes. Without its script it still shows all."""
+"""A flame graph as one self-contained SVG file: the root on top, the width is bytes.
+
+It shows all without its script.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ _INNER = _WIDTH - 2 * _MARGIN
 _ROW = 18
 _HEAD = 58
 _LETTER = 6.6
-# Narrower than this, in pixels, is not drawn: hundreds of thousands of them would make a file that no browser opens.
+# Frames narrower than this, in pixels, are not drawn: hundreds of thousands of them make a file that no browser opens.
 _NARROWEST = 0.3
 _STYLE = """
 text { font: 11px ui-monospace, monospace; fill: #111; pointer-events: none; }
@@ -29,7 +32,7 @@ text { font: 11px ui-monospace, monospace; fill: #111; pointer-events: none; }
 
 @dataclass
 class Node:
-    """A function at its place in the stacks, with what is below it."""
+    """A function at its place in the stacks, with its callees."""
 
     name: str
     value: int = 0
@@ -37,7 +40,7 @@ class Node:
 
 
 def tree(stacks: Mapping[Tuple[str, ...], int]) -> Node:
-    """The stacks put together by what they share from the outside in."""
+    """Merges the stacks by their common outer frames."""
     root = Node("all")
     for names, value in stacks.items():
         root.value += value
@@ -94,7 +97,8 @@ def _frame(node: Node, depth: int, begin: int, total: int) -> str:
     return (
         f'<g class="frame" data-name={name} data-x="{start:.9f}" data-w="{share:.9f}" data-depth="{depth}">'
         f"<title>{_clean(node.name)}: {size(node.value)}, {100 * share:.1f}%</title>"
-        f'<rect x="{left:.2f}" y="{top}" width="{max(wide - 0.5, 0.5):.2f}" height="{_ROW - 1}" fill="{colour(node.name)}"/>'
+        f'<rect x="{left:.2f}" y="{top}" width="{max(wide - 0.5, 0.5):.2f}" height="{_ROW - 1}" '
+        f'fill="{colour(node.name)}"/>'
         f'<text x="{left + 3:.2f}" y="{top + 12}">{_clean(shown)}</text></g>'
     )
 

@@ -1,4 +1,4 @@
-"""A heap profile of a process that runs already. What somebody else has started there is left running."""
+"""A heap profile of a running process. A profile that another client has started is left running."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Ask = Callable[[str], bytes]
 
 
 class End(enum.Enum):
-    """What becomes of the profile when it was read."""
+    """Whether the profile goes on after it was read."""
 
     AS_BEFORE = "one that was started here is stopped, another one goes on"
     STAY = "it goes on"
@@ -31,7 +31,7 @@ class End(enum.Enum):
 
 @dataclass(frozen=True)
 class State:
-    """What the process says of its profile."""
+    """The process's answer about its profile."""
 
     running: bool
     rate: Optional[int] = None
@@ -41,8 +41,8 @@ START, STOP, STAY = "profile start", "profile stop", "stay"
 
 
 class _Asker:
-    """Opens a connection for each request. That of a profile's start is kept until the stop: the profile ends with it,
-    however this tool ends."""
+    """Opens a connection for each request. Keeps the connection of a profile's start until the stop: the profile ends
+    with it, also when this tool is killed."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -70,7 +70,7 @@ class _Asker:
 
 
 def asker(pid: int) -> Ask:
-    """A way to ask the process."""
+    """Returns a connection to the process."""
     return _Asker(pid)
 
 
@@ -84,12 +84,12 @@ def take(
 def take_sites(
     ask: Ask, pid: int, seconds: Optional[float], rate: Optional[int], notes: List[str], end: End = End.AS_BEFORE
 ) -> bytes:
-    """The same as `profile sites` tells it."""
+    """The profile as the answer to `profile sites`."""
     answer = take_answer(ask, "profile sites", pid, seconds, rate, notes, end)
     if not notes:
         notes.append(
-            "nothing is known of blocks from before the profile, nor of lives longer than it: a process with HAKMEM_PROFILE=1 "
-            "tells of all its time"
+            "blocks from before the profile, and longer lifetimes, are unknown: a process with HAKMEM_PROFILE=1 "
+            "covers its whole time"
         )
     return answer
 
@@ -97,7 +97,7 @@ def take_sites(
 def take_answer(
     ask: Ask, request: str, pid: int, seconds: Optional[float], rate: Optional[int], notes: List[str], end: End
 ) -> bytes:
-    """What the process answers to that request, after that many seconds."""
+    """Returns the process's answer to that request, after that many seconds."""
     found = state(ask)
     if end is End.STOP:
         return _take_last(ask, request, pid, found, seconds)
@@ -117,7 +117,7 @@ def take_answer(
 
 
 def _take_last(ask: Ask, request: str, pid: int, found: State, seconds: Optional[float]) -> bytes:
-    """It is stopped also where it cannot be read."""
+    """Stops the profile also where it cannot be read."""
     if not found.running:
         raise Failure(f"no profile runs in process {pid}")
     try:
@@ -128,12 +128,12 @@ def _take_last(ask: Ask, request: str, pid: int, found: State, seconds: Optional
 
 @contextlib.contextmanager
 def started(ask: Ask, rate: int) -> Iterator[None]:
-    """With a profile that is ours, where none runs."""
+    """Runs a profile of this tool's own, where none runs."""
     ask(f"{START} {rate}")
     try:
         yield
     finally:
-        # It may have ended meanwhile; then that is what the caller hears of.
+        # The process may have ended meanwhile: then the caller gets that Failure.
         with contextlib.suppress(Failure, OSError):
             ask(STOP)
 
@@ -145,14 +145,12 @@ def _after(ask: Ask, request: str, seconds: float) -> bytes:
 
 
 def state(ask: Ask) -> State:
-    """What the process says of its profile now."""
+    """The current answer of the process about its profile."""
     answer = ask("profile state")
     try:
         document = decode(answer)
     except ValueError:
-        raise Failure(
-            f"the process answered {answer[:60]!r} when asked whether a profile runs: another version?"
-        ) from None
+        raise Failure(f"the process answered {answer[:60]!r} to `profile state`: another version?") from None
     if not isinstance(document, dict) or not isinstance(document.get("running"), bool):
         raise Failure("the process did not say whether a profile runs: another version?")
     rate = document.get("rate")

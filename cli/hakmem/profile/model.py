@@ -1,4 +1,4 @@
-"""A heap profile as the rest of this package sees it: objects that name each other, instead of numbers and a string table."""
+"""The heap profile of this package: objects that refer to each other, instead of numbers and a string table."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import List, Optional, Sequence, Tuple
 
 from hakmem.errors import EXIT_USAGE, Failure
 
-# What --by names, and the sample type behind it.
+# The values of --by, and the sample type of each.
 BY = {"inuse": "inuse_space", "alloc": "alloc_space"}
 OBJECTS_OF = {"inuse_space": "inuse_objects", "alloc_space": "alloc_objects"}
 
 
 @dataclass(frozen=True)
 class Frame:
-    """One function of a stack: its readable name, its name in the symbol table, and where in its source. Line 0: not known."""
+    """One function of a stack: its readable name, its name in the symbol table, its file and line. Line 0: unknown."""
 
     function: str
     system_name: str = ""
@@ -25,7 +25,7 @@ class Frame:
 
 @dataclass(eq=False)
 class Mapping:
-    """A range of addresses, and the file that was mapped there."""
+    """A range of addresses, and the file that is mapped there."""
 
     start: int
     limit: int
@@ -56,7 +56,8 @@ class Location:
         return self.frames or [Frame(self.where())]
 
     def where(self) -> str:
-        """`module+0x…`, the offset in the file, which is the same in every run; the bare address where no file is known."""
+        """`module+0x…`, the offset in the file, which is the same in every run; the bare address where no file is
+        known."""
         if self.mapping is None or not self.mapping.name:
             return f"{self.address:#x}"
         return f"{self.mapping.name}+{self.address - self.mapping.start + self.mapping.offset:#x}"
@@ -83,7 +84,7 @@ class Sample:
 
 @dataclass
 class Profile:
-    """All of it. Sample types are pairs of type and unit."""
+    """A whole profile. Sample types are pairs of type and unit."""
 
     sample_types: List[Tuple[str, str]]
     samples: List[Sample]
@@ -101,11 +102,11 @@ class Profile:
 
     @property
     def began_nanos(self) -> int:
-        """When it was started; 0 where that is not known. `time_nanos` is when it was taken."""
+        """The time of its start; 0 where it is unknown. `time_nanos` is the time when it was taken."""
         return max(self.time_nanos - self.duration_nanos, 0)
 
     def column(self, sample_type: str) -> int:
-        """Where this type stands in the samples' values."""
+        """The index of this type in the samples' values."""
         for index, (name, _) in enumerate(self.sample_types):
             if name == sample_type:
                 return index
@@ -140,13 +141,13 @@ _ALLOCATOR = frozenset(
 )
 
 
-# Preloaded the library leaves its own frames out; of a program that it is linked with, all code is one. There the innermost frames
-# are its functions: some with its prefix, and between them others, whose names mean nothing.
+# A preloaded library leaves its own frames out. In a program that is linked with it, the innermost frames are its
+# functions: some with its prefix, and between them others, whose names do not tell.
 _MOST_INSIDE = 16
 
 
 def stack_of(sample: Sample) -> List[Tuple[Frame, Location]]:
-    """A sample's frames, innermost first, without the allocator's own at the inner end: who asked is what counts."""
+    """A sample's frames, innermost first, without the allocator's own at the inner end."""
     frames = [(frame, location) for location in sample.locations for frame in location.shown()]
     if any(frame.function.startswith("hk_") for frame, _ in frames[:_MOST_INSIDE]):
         inside = [i for i, (frame, location) in enumerate(frames[:_MOST_INSIDE]) if _is_allocator(frame, location)]

@@ -1,4 +1,4 @@
-"""An ELF file that was mapped, as far as symbolising needs it: its build ID, its segments, its symbols, its debug information."""
+"""A mapped ELF file for symbolising: its build ID, segments, symbols and debug information."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class ElfModule:
             self.segments = _segments(self.elf)
         except OSError as error:
             raise Unreadable(error.strerror) from None
-        except Exception:  # of a damaged file pyelftools raises whatever comes
-            raise Unreadable("it is no whole ELF file") from None
+        except Exception:  # pyelftools raises any exception for a damaged file
+            raise Unreadable("it is not a whole ELF file") from None
         self.modified_nanos = os.fstat(self.elf.stream.fileno()).st_mtime_ns
 
     def close(self) -> None:
@@ -50,16 +50,16 @@ class ElfModule:
         self.elf.close()
 
     def address_of(self, offset: int) -> Optional[int]:
-        """The address that the file gives to the byte at this offset; an executable segment comes before one that shares its
-        page."""
+        """The address that the file gives to the byte at this offset; an executable segment comes before one that
+        shares its page."""
         for segment in sorted(self.segments, key=lambda one: not one.executable):
             if segment.offset <= offset < segment.offset + segment.file_bytes:
                 return offset - segment.offset + segment.address
         return None
 
     def address_by_page(self, mapping_offset: int, into: int) -> Optional[int]:
-        """The same for a file of debug information alone, which has the segments' addresses and none of their bytes: `into` bytes
-        behind the page where the one executable segment begins."""
+        """The same for a file of debug information alone, which has the segments' addresses and none of their bytes:
+        `into` bytes behind the page where the one executable segment begins."""
         executable = [segment for segment in self.segments if segment.executable]
         if len(executable) != 1:
             return None
@@ -85,7 +85,7 @@ class ElfModule:
         return any(self.elf.get_section_by_name(name) is not None for name in (".debug_info", ".zdebug_info"))
 
     def debug_link(self) -> Optional[Tuple[str, int]]:
-        """The name and checksum of its separate debug file, where it says so."""
+        """The name and checksum of its separate debug file, where it names one."""
         section: Any = self.elf.get_section_by_name(".gnu_debuglink")
         if section is None:
             return None
@@ -97,7 +97,7 @@ class ElfModule:
 
 
 def _loader(path: str) -> Callable[[Union[str, bytes]], BinaryIO]:
-    """Opens what the file says that more of its debug information is in, below the file's own folder."""
+    """Opens the files that it names for more debug information, below the file's own folder."""
     folder = os.path.realpath(os.path.dirname(path))
 
     def load(name: Union[str, bytes]) -> BinaryIO:

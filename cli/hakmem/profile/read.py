@@ -1,4 +1,7 @@
-"""Reads pprof files: gzipped or plain, of the library or of anybody else. What is wrong with a bad one is said in one line."""
+"""Reads pprof files: gzipped or plain, of the library or of other writers.
+
+A bad file gives one line with the reason.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from hakmem.profile.model import Frame, Label, Location, Mapping, Profile, Sampl
 from hakmem.profile.schema import profile_class
 
 _GZIP = b"\x1f\x8b"
-# Profiles of the library are at most tens of MiB. What unpacks to more than this is no profile.
+# Profiles of the library are at most tens of MiB. A file that unpacks to more than this is no profile.
 _MOST_BYTES = 1 << 30
 
 
@@ -44,8 +47,8 @@ def _unpacked(data: bytes, name: str) -> bytes:
             content = stream.read(_MOST_BYTES + 1)
     except EOFError:
         raise Failure(
-            f"{name} is cut off: its gzip stream has no end after {len(data):,} bytes. Was the disk full, or is it still being "
-            "written?"
+            f"{name} is cut off: its gzip stream has no end after {len(data):,} bytes. Was the disk full, or is it "
+            "still being written?"
         ) from None
     except (OSError, zlib.error) as error:
         raise Failure(f"{name} is damaged: its gzip stream cannot be unpacked ({error})") from None
@@ -73,12 +76,12 @@ def _message(content: bytes, name: str) -> Any:
 
 
 class _Reader:
-    """Turns numbers into objects. What is not there ends in a KeyError or an IndexError with its description."""
+    """Turns numbers into objects. A missing one raises a KeyError or an IndexError with its description."""
 
     def __init__(self, message: Any, name: str) -> None:
         self.message = message
         self.name = name
-        # As paths are decoded: what is no UTF-8 comes back as it was when the file is opened.
+        # Decoded as paths: bytes that are no UTF-8 come back unchanged when the file is opened.
         self.strings: List[str] = [text.decode("utf-8", "surrogateescape") for text in message.string_table]
         self.mappings: Dict[int, Mapping] = {one.id: self._mapping(one) for one in message.mapping}
         self.functions: Dict[int, Any] = {one.id: one for one in message.function}

@@ -1,4 +1,5 @@
-"""Heap profiles of a program that this tool starts: one of each process, which the library writes when the process ends."""
+"""Heap profiles of a program that this tool starts: one for each process, which the library writes at the process's
+end."""
 
 from __future__ import annotations
 
@@ -13,12 +14,12 @@ from hakmem.profile.read import read
 
 FILE_VARIABLE = "HAKMEM_PROFILE_FILE"
 RATE_VARIABLE = "HAKMEM_PROFILE_RATE"
-# More processes than this are a build or a shell script: their smallest profiles say nothing.
+# More processes than this are a build or a shell script: the smallest profiles are left out.
 _MOST_OTHERS = 32
 
 
 class Recording:
-    """A private folder that the library writes to, gone at the end."""
+    """A private folder that the library writes to; removed at the end."""
 
     def __init__(self) -> None:
         try:
@@ -33,7 +34,7 @@ class Recording:
         self._folder.remove()
 
     def ask(self, environment: Mapping[str, str], rate: Optional[int]) -> Dict[str, str]:
-        """The environment in which the library samples, and writes for us."""
+        """The environment in which the library samples, and writes here."""
         if environment.get(FILE_VARIABLE):
             raise Failure(
                 f"{FILE_VARIABLE} is set already: without `hakmem profile` the program writes there", EXIT_USAGE
@@ -44,7 +45,7 @@ class Recording:
         return asked
 
     def collect(self, pid: int, sample_type: str) -> Tuple[Optional[Profile], List[Tuple[int, Profile]], List[str]]:
-        """The profile of this process, those of the others, the biggest first, and what is to be said of damaged ones."""
+        """The profile of this process, those of the others, the biggest first, and notes about damaged ones."""
         notes: List[str] = []
         found: List[Tuple[int, Profile]] = []
         for number, file in self._folder.files():
@@ -71,14 +72,17 @@ def _read(file: str, pid: int) -> Profile:
 
 
 def why_none(ended: Ended) -> str:
-    """Why a process wrote no profile."""
+    """The reason why a process wrote no profile."""
     if ended.signal is not None:
         return f"it was {ended.describe()}, and a profile is written at exit"
-    return "either it ended by _exit, past its exit handlers, or the library did not serve its malloc, or is one without profiles"
+    return (
+        "either it ended by _exit, past its exit handlers, or the library did not serve its malloc, "
+        "or is one without profiles"
+    )
 
 
 def beside(name: str, pid: int) -> str:
-    """Where another process's profile goes: `out.pb.gz` and `out.4711.pb.gz`."""
+    """The file of another process's profile: `out.4711.pb.gz` beside `out.pb.gz`."""
     for suffix in (".pb.gz", ".pprof.gz", Path(name).suffix):
         if suffix and name.endswith(suffix):
             return f"{name[: -len(suffix)]}.{pid}{suffix}"

@@ -1,7 +1,8 @@
-"""The messages of pprof's profile.proto, made at run time: no generated code that must fit the protobuf package's version.
+"""The messages of pprof's profile.proto, made at run time: generated code would have to fit the protobuf package's
+version.
 
-Field names, numbers and types are those of the format, but that strings are bytes: a path need not be UTF-8, and protobuf would refuse
-the whole profile for it. What nothing here needs (columns) is left to protobuf's unknown fields.
+Field names, numbers and types are those of the format, except that strings are bytes: a path need not be UTF-8, and
+protobuf would refuse the whole profile for it. Unused fields (columns) stay protobuf's unknown fields.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ _PACKAGE = "perftools.profiles"
 
 # name, number, type; a star is a repeated field, a capital a message.
 _MESSAGES: Dict[str, str] = {
-    "Profile": "sample_type 1 *ValueType, sample 2 *Sample, mapping 3 *Mapping, location 4 *Location, function 5 *Function, "
-    "string_table 6 *bytes, drop_frames 7 int64, keep_frames 8 int64, time_nanos 9 int64, duration_nanos 10 int64, "
-    "period_type 11 ValueType, period 12 int64, comment 13 *int64, default_sample_type 14 int64",
+    "Profile": "sample_type 1 *ValueType, sample 2 *Sample, mapping 3 *Mapping, location 4 *Location, "
+    "function 5 *Function, string_table 6 *bytes, drop_frames 7 int64, keep_frames 8 int64, time_nanos 9 int64, "
+    "duration_nanos 10 int64, period_type 11 ValueType, period 12 int64, comment 13 *int64, "
+    "default_sample_type 14 int64",
     "ValueType": "type 1 int64, unit 2 int64",
     "Sample": "location_id 1 *uint64, value 2 *int64, label 3 *Label",
     "Label": "key 1 int64, str 2 int64, num 3 int64, num_unit 4 int64",

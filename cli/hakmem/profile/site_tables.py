@@ -13,13 +13,14 @@ from hakmem.profile.top import shortened
 
 _CALLERS = 2
 _BARS = "▁▂▃▄▅▆▇█"
-# Short-lived: the first buckets, under 16 ms. The clock behind them goes in steps of up to 10 ms, which must not decide.
+# Short-lived: the first buckets, under 16 ms. The clock behind them goes in steps of up to 10 ms, which must not
+# decide.
 _SHORT_BUCKETS = 5
 
 
 @dataclass
 class Row:
-    """The sites that are shown by one name."""
+    """The sites that one name stands for."""
 
     title: str
     allocated_bytes: int
@@ -36,7 +37,7 @@ class Row:
 
     @property
     def empty(self) -> float:
-        """Which part is free of what its live blocks and the free memory that they hold take together."""
+        """The free part of the memory that its live blocks and the free memory beside them take together."""
         return self.pinned_bytes / (self.pinned_bytes + self.block_bytes)
 
     def add(self, other: Row) -> None:
@@ -50,7 +51,7 @@ class Row:
 
 
 def rows(sites: SiteList) -> List[Row]:
-    """In no order. After the frames have their names."""
+    """Groups the sites, unsorted. Requires named frames."""
     found: Dict[str, Row] = {}
     for site in sites.rows:
         row = _row(site)
@@ -68,7 +69,7 @@ def _row(site: Site) -> Row:
 
 
 def _title(sample: Sample) -> str:
-    """The function that asked, its line, and who called it."""
+    """The function that allocated, its line, and its callers."""
     stack = stack_of(sample)
     if not stack:
         return "a stack that is not known"
@@ -82,7 +83,7 @@ def _title(sample: Sample) -> str:
 
 
 def bars(lifetimes: Sequence[int]) -> str:
-    """A bar for each bucket, the highest for the fullest; a dot where nothing is."""
+    """A bar for each bucket, the highest for the fullest; a dot for an empty one."""
     most = max(lifetimes)
     return "".join(_BARS[(one * len(_BARS) - 1) // most] if one else "·" for one in lifetimes)
 
@@ -104,7 +105,7 @@ def median_bucket(lifetimes: Sequence[int]) -> Optional[int]:
 
 
 def words(bucket: int) -> str:
-    """What lifetimes it is of."""
+    """The lifetimes of a bucket, in words."""
     if bucket == 0:
         return "under 1 ms"
     if bucket == LIFETIMES - 1:
@@ -117,13 +118,13 @@ def words(bucket: int) -> str:
 
 
 def short_share(lifetimes: Sequence[int]) -> Optional[float]:
-    """Which part of the freed blocks was short-lived."""
+    """The short-lived part of the freed blocks."""
     total = sum(lifetimes)
     return sum(lifetimes[:_SHORT_BUCKETS]) / total if total else None
 
 
 def by_allocated(sites: SiteList) -> List[Row]:
-    """What asked for most first."""
+    """The sites that allocated most first."""
     return sorted(rows(sites), key=lambda row: (-row.allocated_bytes, -row.live_bytes, row.title))
 
 
@@ -138,7 +139,7 @@ def lifetimes_head(sites: SiteList, shown: Sequence[Row]) -> str:
 
 
 def lifetimes_text(sites: SiteList, most: int) -> List[str]:
-    """The lines of the table, what asked for most first."""
+    """The lines of the table, the sites that allocated most first."""
     shown = by_allocated(sites)
     lines = [lifetimes_head(sites, shown)]
     if not shown:
@@ -157,11 +158,11 @@ def lifetimes_text(sites: SiteList, most: int) -> List[str]:
 # ---- Fragmentation.
 
 
-PINNED_UNKNOWN = "which sites hold free memory is not known: the process had no memory to count its blocks"
+PINNED_UNKNOWN = "it is unknown which sites hold free memory: the process had no memory to count its blocks"
 
 
 def by_pinned(sites: SiteList) -> Optional[List[Row]]:
-    """What holds most free memory first, without what holds none; None where it is not known."""
+    """The sites that hold free memory, the largest first; None where that is unknown."""
     if any(site.pinned_bytes is None for site in sites.rows):
         return None
     holding = (row for row in rows(sites) if row.pinned_bytes)
@@ -174,7 +175,7 @@ def pinned_head(sites: SiteList, shown: Sequence[Row]) -> str:
 
 
 def pinned_text(sites: SiteList, most: int) -> List[str]:
-    """The lines of the table, what holds most free memory first."""
+    """The lines of the table, the sites that hold most free memory first."""
     shown = by_pinned(sites)
     if shown is None:
         return [PINNED_UNKNOWN]

@@ -1,5 +1,5 @@
-"""What `profile sites` answers, read with care, since it may come from a file of anybody's: stacks, how long their blocks live, and
-the free memory that they hold. docs/profile.md has the form."""
+"""Answers to `profile sites`, checked, because they may come from a foreign file: stacks, lifetimes of their blocks,
+and the free memory that they pin. docs/profile.md has the form."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from hakmem.profile.model import Profile, Sample
 
 NEWEST_SCHEMA = 1
 _MOST_BYTES = 256 << 20
-# The i-th counts blocks that lived for less than 2^i ms, and not for less than half of it; the last one all that lived longer.
+# The i-th counts blocks that lived for less than 2^i ms, and not for less than half of it; the last one all that lived
+# longer.
 LIFETIMES = 16
 _TYPES = [("alloc_objects", "count"), ("alloc_space", "bytes"), ("inuse_objects", "count"), ("inuse_space", "bytes")]
 _VALUES = ("alloc_objects", "alloc_bytes", "inuse_objects", "inuse_bytes")
@@ -21,25 +22,25 @@ _VALUES = ("alloc_objects", "alloc_bytes", "inuse_objects", "inuse_bytes")
 
 @dataclass(frozen=True)
 class Site:
-    """A stack, and what no pprof file has of it."""
+    """A stack, with the figures that no pprof file has."""
 
     sample: Sample
     shared: bool  # of stacks that share one entry for want of room
     lifetimes: Tuple[int, ...]
-    block_bytes: int  # what the allocator gave for what is in use
-    pinned_bytes: Optional[int]  # free bytes beside its live blocks; None: not known
+    block_bytes: int  # usable bytes of the blocks in use
+    pinned_bytes: Optional[int]  # free bytes beside its live blocks; None: unknown
 
 
 @dataclass
 class SiteList:
-    """All of one answer, and its stacks as a profile, for the symboliser."""
+    """One answer, and its stacks as a profile, for the symboliser."""
 
     rows: List[Site]
     profile: Profile
 
 
 def _stacks_of(document: Dict[str, Any]) -> Profile:
-    """A sample for each site, in their order. What is missing counts as 0."""
+    """A sample for each site, in their order. A missing figure counts as 0."""
     stacks = AnswerStacks(document.get("mappings", []))
     samples = [
         Sample(stacks.stack(one["frames"]), tuple(figure(one.get(name) or 0) for name in _VALUES))
@@ -49,7 +50,7 @@ def _stacks_of(document: Dict[str, Any]) -> Profile:
 
 
 def read(path: str) -> bytes:
-    """An answer that was saved."""
+    """Reads a saved answer."""
     try:
         with open(path, "rb") as file:
             return file.read(_MOST_BYTES)
@@ -58,15 +59,15 @@ def read(path: str) -> bytes:
 
 
 def parse(data: bytes, name: str) -> SiteList:
-    """The answer, or a Failure that says why it is none."""
+    """Returns the answer, or raises a Failure with the reason."""
     if data.startswith(b"\x1f\x8b"):
-        raise Failure(f"{name} is gzipped, as pprof files are: those have neither lifetimes nor what is pinned")
+        raise Failure(f"{name} is gzipped, as pprof files are: those have neither lifetimes nor pinned bytes")
     try:
         document = decode(data)
     except ValueError as error:
-        raise Failure(f"{name} is not what `profile sites` answers: cut off, damaged, or no JSON ({error})") from None
+        raise Failure(f"{name} is no answer to `profile sites`: cut off, damaged, or no JSON ({error})") from None
     if not isinstance(document, dict) or not isinstance(document.get("sites"), list):
-        raise Failure(f"{name} is JSON, but not what `profile sites` answers (a statistics snapshot is no profile)")
+        raise Failure(f"{name} is JSON, but no answer to `profile sites` (a statistics snapshot is no profile)")
     schema = document.get("schema")
     if not isinstance(schema, int) or not 1 <= schema <= NEWEST_SCHEMA:
         raise Failure(f"{name} has schema {schema!r:.40}, and this tool knows up to {NEWEST_SCHEMA}")

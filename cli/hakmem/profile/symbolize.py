@@ -1,4 +1,4 @@
-"""Gives a profile's addresses their names. What cannot be known is shown as `module+0x…`, and a note says why."""
+"""Gives a profile's addresses their names. An unknown one is shown as `module+0x…`, and a note has the reason."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _MANGLED = ("_Z", "_R")
 
 
 class Symbolizer:
-    """Knows the modules that it has seen: several profiles of one program cost little more than one."""
+    """Keeps the modules that it has read: several profiles of one program cost little more than one."""
 
     def __init__(self, search: Search) -> None:
         self._search = search
         self._modules: Dict[Tuple[str, str], _Module] = {}
-        # A note for each module that could not be named as it should.
+        # A note for each module with unnamed addresses.
         self.notes: Dict[str, str] = {}
 
     def __enter__(self) -> Symbolizer:
@@ -83,7 +83,7 @@ def _is_file(mapping: Mapping) -> bool:
 
 
 class _Module:
-    """A mapped file: what it has of symbols and of debug information."""
+    """A mapped file with its symbols and debug information."""
 
     def __init__(self, mapping: Mapping, search: Search) -> None:
         self._module, self._debug, self.trouble = search.open(mapping)
@@ -93,12 +93,12 @@ class _Module:
         for file in {id(one): one for one in (self._module, self._debug) if one is not None}.values():
             try:
                 self._tables.append(file.symbols())
-            except Exception as error:  # of a damaged file pyelftools raises whatever comes
+            except Exception as error:  # pyelftools raises any exception for a damaged file
                 self.complaint = f"its symbols cannot be read ({type(error).__name__})"
         if self._debug is not None and self._debug.has_dwarf():
             try:
                 self._dwarf = DebugInfo(self._debug.elf)
-            except Exception as error:  # as above, and compressions that it does not know
+            except Exception as error:  # as above, and unknown compressions
                 self.complaint = f"its debug information cannot be read ({type(error).__name__}: {error})"
 
     @property
@@ -107,14 +107,14 @@ class _Module:
         return self._dwarf is not None
 
     def close(self) -> None:
-        """Give the files back."""
+        """Closes the files."""
         for file in (self._module, self._debug):
             if file is not None:
                 with contextlib.suppress(OSError, ValueError):
                     file.close()
 
     def places(self, mapping: Mapping, addresses: Iterable[int]) -> Dict[int, List[Place]]:
-        """The functions at each address, the innermost first; an address that nothing is known of is left out."""
+        """The functions at each address, the innermost first; unknown addresses are left out."""
         in_file = {address: self._in_file(mapping, address) for address in addresses}
         wanted = [address for address in in_file.values() if address is not None]
         by_debug = self._dwarf.places(wanted) if self._dwarf is not None else {}
@@ -130,7 +130,7 @@ class _Module:
         return found
 
     def _completed(self, places: List[Place], address: int) -> List[Place]:
-        """With the symbol table's name for the function itself, where debug information has none or only the short one."""
+        """Adds the symbol table's name of the function itself, where debug information has none or a short one."""
         own = places[-1] if places else Place("", "", 0)
         if not own.name.startswith(_MANGLED):
             symbol = next((name for table in self._tables if (name := table.find(address))), "")
@@ -148,6 +148,7 @@ class _Module:
 
 
 def _of_debug_file(debug: ElfModule, mapping: Mapping, offset: int) -> Optional[int]:
-    """The module itself is gone: its debug file may still have its segments, else the one with the code must begin the mapping."""
+    """The module itself is gone: its debug file may still have its segments, else the one with the code must begin the
+    mapping."""
     found = debug.address_of(offset)
     return found if found is not None else debug.address_by_page(mapping.offset, offset - mapping.offset)

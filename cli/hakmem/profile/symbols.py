@@ -1,4 +1,4 @@
-"""The functions of an ELF file's symbol table, by address. What lies in none of them has no name: the nearest is no answer."""
+"""The functions of an ELF file's symbol table, by address. An address in none of them has no name."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from elftools.elf.elffile import ELFFile
 _STT_NOTYPE, _STT_FUNC, _STT_IFUNC = 0, 2, 10
 _SHF_EXECINSTR = 4
 _UNDEFINED, _FIRST_RESERVED = 0, 0xFF00
-# Which of several names at one address is shown: sized before unsized, then global, weak, local.
+# The order of several names at one address: sized before unsized, then global, weak, local.
 _BINDING_RANK = {1: 0, 2: 1, 0: 2}
-# So many functions may begin between a function's start and an address in it (nested entry points of assembly).
+# The most functions that may begin between a function's start and an address in it (nested entry points of assembly).
 _MOST_NESTED = 16
 
 

@@ -1,4 +1,4 @@
-"""The functions that most memory goes back to: flat, what they asked for themselves, and cumulative, with what they called."""
+"""The functions that allocate most: flat, by themselves, and cumulative, with their callees."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def text(profile: Profile, sample_type: str, most: int) -> List[str]:
 
 
 def is_nearly_nothing(profile: Profile) -> bool:
-    """Whether what is in use is next to nothing beside all that was asked for."""
+    """Whether the bytes in use are next to nothing beside all allocated ones."""
     allocated = profile.total("alloc_space")
     return allocated > 0 and profile.total("inuse_space") < _NEARLY_NOTHING * allocated
 
@@ -74,7 +74,7 @@ def _share(part: int, total: int) -> str:
 
 
 def shortened(name: str) -> str:
-    """A name that fits a line: both of its ends say something, its middle is mostly template arguments."""
+    """Shortens a name to a line. Keeps both ends: the middle is mostly template arguments."""
     if len(name) <= _MOST_NAME:
         return name
     half = _MOST_NAME // 2

@@ -1,4 +1,4 @@
-"""Writes a profile as pprof wants it: profile.proto, gzipped."""
+"""Writes a profile for pprof: profile.proto, gzipped."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Writer:
         for sample in profile.samples:
             self._sample(sample)
         self._header(profile)
-        # Pyroscope refuses what is no UTF-8.
+        # Pyroscope refuses bytes that are no UTF-8.
         self.message.string_table.extend(text.encode("utf-8", "backslashreplace") for text in self.strings)
 
     def _header(self, profile: Profile) -> None:

@@ -1,1 +1,1 @@
-"""What a running program says of its memory, for Prometheus and its kin to fetch over HTTP."""
+"""Serves a running program's statistics and heap profile over HTTP, for Prometheus and others."""

@@ -1,6 +1,6 @@
-"""A process's statistics as families of metrics that say whose they are.
+"""A process's statistics as families of metrics with labels for the process.
 
-Reading OpenMetrics and writing it, and the older format, is prometheus_client's business, which Prometheus's own people keep.
+prometheus_client, which the Prometheus project maintains, reads and writes OpenMetrics and the older format.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from hakmem.errors import Failure
 from hakmem.followed import Ended, Followed
 
-# Prometheus gives up after 10 seconds where it was not told otherwise.
+# Prometheus gives up after 10 seconds by default.
 _ANSWER_SECONDS = 3.0
 
 
 class Source:
-    """What prometheus_client asks for metrics, from several threads at once."""
+    """The collector of prometheus_client, which calls it from several threads at once."""
 
     def __init__(self, process: Followed) -> None:
         self._process = process
@@ -28,7 +28,7 @@ class Source:
         self._under_way: Optional[Future[List[Metric]]] = None
 
     def collect(self) -> Iterator[Metric]:
-        """The process's metrics, or, when it does not answer, only that it does not."""
+        """The process's metrics, or only `hakmem_up` 0 when it does not answer."""
         families: List[Metric] = []
         try:
             families = self.look()
@@ -41,7 +41,7 @@ class Source:
         yield from families
 
     def look(self) -> List[Metric]:
-        """The process's metrics, or a Failure. Who comes while it is asked shares the answer."""
+        """Returns the process's metrics, or raises a Failure. Requests of the same moment share one answer."""
         with self._lock:
             under_way = self._under_way
             if under_way is None:

@@ -17,12 +17,12 @@ from hakmem.profile.write import to_bytes
 
 
 class HeapProfile:
-    """What is answered to `/debug/pprof/heap`. Asked from several threads at once."""
+    """The answer to `/debug/pprof/heap`. Several threads call it at once."""
 
     def __init__(self, process: Followed) -> None:
         self._process = process
         self._asker = live.asker(process.pid)
-        # One profile at a time: naming takes a processor, and the modules that were read are kept.
+        # One profile at a time: naming takes a processor, and the modules stay in memory.
         self._lock = threading.Lock()
         self._symbolizer: Optional[Symbolizer] = None
 
@@ -34,13 +34,13 @@ class HeapProfile:
             self._symbolizer.__exit__(*error)
 
     def ask(self, request: str) -> bytes:
-        """The process's answer, of that process and no other one that has got its number."""
+        """Returns the answer of that process, never of a later one with its number."""
         if self._process.has_ended():
             raise Ended(f"process {self._process.pid} has ended")
         return self._asker(request)
 
     def fetch(self) -> bytes:
-        """The profile that runs, gzipped, or a Failure: there is none, or no answer."""
+        """Returns the running profile, gzipped, or raises a Failure: there is none, or no answer."""
         with self._lock:
             if not live.state(self.ask).running:
                 raise Failure(
@@ -49,8 +49,8 @@ class HeapProfile:
                 )
             profile = parse(self.ask("profile pprof"), f"the profile of process {self._process.pid}")
             self._name(profile)
-        # Its figures are those of this moment and of all the time until it. With a duration Parca would take them for those of a
-        # stretch of time, and add up what is in use.
+        # Its figures are sums up to this moment. With a duration Parca would take them for those of a
+        # stretch of time, and add up the bytes in use.
         profile.duration_nanos = 0
         return to_bytes(profile)
 

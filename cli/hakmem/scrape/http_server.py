@@ -1,6 +1,7 @@
-"""The HTTP server that metrics and profiles are fetched from: wsgiref's, a thread a request, with prometheus_client's application.
+"""The HTTP server of metrics and profiles: wsgiref's, with a thread for each request and prometheus_client's
+application.
 
-prometheus_client's own server would answer any path, to any Host, with a thread for whoever connects.
+prometheus_client's own server would answer any path and any Host, with an unbounded number of threads.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from hakmem.errors import Failure
 from hakmem.scrape.families import Source
 from hakmem.scrape.heap_profile import HeapProfile
 
-_MOST_REQUESTS = 16  # at once; more are hung up on
+_MOST_REQUESTS = 16  # at once; further ones are closed
 _REQUEST_SECONDS = 10.0
-# Of Go programs; scrapers fetch either, and both have the four sample types.
+# The paths of Go programs; scrapers fetch either, and both have the four sample types.
 _PROFILE_PATHS = ("/debug/pprof/heap", "/debug/pprof/allocs")
 _LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 
@@ -33,14 +34,15 @@ _Application = Callable[[Dict[str, Any], _StartResponse], Iterable[bytes]]
 _PAGE = """<!DOCTYPE html>
 <html lang="en"><meta charset="utf-8"><title>hakmem: {title}</title>
 <h1>{title}</h1>
-<p>What the memory allocator hakmem counts in this process: <a href="/metrics">metrics</a> for Prometheus,
-and where the memory was asked for: <a href="/debug/pprof/heap">the heap profile</a> for Pyroscope, Parca and <code>go tool pprof</code>.</p>
+<p>The statistics of the memory allocator hakmem in this process: <a href="/metrics">metrics</a> for Prometheus,
+and where it allocates: <a href="/debug/pprof/heap">the heap profile</a> for Pyroscope, Parca and
+<code>go tool pprof</code>.</p>
 </html>
 """
 
 
 def is_loopback(address: str) -> bool:
-    """Whether only this machine can reach it."""
+    """Whether only this machine can reach the address."""
     try:
         return ipaddress.ip_address(address).is_loopback
     except ValueError:
@@ -48,8 +50,8 @@ def is_loopback(address: str) -> bool:
 
 
 def application(source: Source, heap: HeapProfile, title: str, address: str) -> _Application:
-    """`/`, `/metrics` and the heap profile. A server that listens for this machine alone answers to this machine's names alone: else a page
-    on the web could have a browser here read it, by a name of its own that it lets point here."""
+    """Serves `/`, `/metrics` and the heap profile. A server that listens on this machine alone answers its names alone:
+    otherwise a web page could make a browser here read it, by a name that it points to this machine."""
     metrics: _Application = make_wsgi_app(source)  # type: ignore[arg-type,unused-ignore]
     names = {*_LOCAL_NAMES, address} if is_loopback(address) else None
 
@@ -57,7 +59,7 @@ def application(source: Source, heap: HeapProfile, title: str, address: str) -> 
         if names is not None and _host_name(request.get("HTTP_HOST", "localhost")) not in names:
             return _text(start_response, "403 Forbidden", "this server answers to localhost only (the Host header)\n")
         if request["PATH_INFO"] == "/metrics":
-            # All of them, always: `name[]` needs a registry that knows the names beforehand.
+            # Always all metrics: `name[]` needs a registry with the names known in advance.
             return metrics({**request, "QUERY_STRING": ""}, start_response)
         if request["PATH_INFO"] in _PROFILE_PATHS:
             return _profile(start_response, heap)
@@ -91,19 +93,19 @@ def _host_name(host: str) -> str:
 
 
 class _Handler(WSGIRequestHandler):
-    """Silent, and no client's slave."""
+    """Prints no log, and bounds the time of a client."""
 
     timeout = _REQUEST_SECONDS
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Scrapes are no news."""
+        """Prints nothing for a scrape."""
 
 
 class Server(ThreadingMixIn, WSGIServer):
     """A thread a request, up to a number of them."""
 
     daemon_threads = True
-    # Those that come at one moment; the kernel has the others try again after a second.
+    # Connections of one moment; the kernel makes further ones try again after a second.
     request_queue_size = 4 * _MOST_REQUESTS
 
     def __init__(self, *arguments: Any) -> None:
@@ -111,7 +113,7 @@ class Server(ThreadingMixIn, WSGIServer):
         super().__init__(*arguments)
 
     def server_bind(self) -> None:
-        """Without asking for the host's name, which can take its time."""
+        """Binds without a look-up of the host's name, which can be slow."""
         TCPServer.server_bind(self)
         self.server_name, self.server_port = self.server_address[:2]  # type: ignore[assignment,unused-ignore]
         self.setup_environ()
@@ -131,18 +133,18 @@ class Server(ThreadingMixIn, WSGIServer):
             self._places.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients that hang up are no news either."""
+        """Prints nothing for a client that hangs up."""
 
     @property
     def url(self) -> str:
-        """Where the metrics are."""
+        """The address of the metrics."""
         address, port = self.server_address[:2]
         text = str(address)
         return f"http://{f'[{text}]' if ':' in text else text}:{port}/metrics"
 
 
 def listen(address: str, port: int, answer: _Application) -> Server:
-    """A server that listens there, or a Failure that says why it cannot. Port 0 is one that is free."""
+    """Returns a server that listens there, or raises a Failure with the reason. Port 0 is a free port."""
     family, where = _resolve(address, port)
 
     class OfFamily(Server):

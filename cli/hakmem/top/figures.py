@@ -1,4 +1,4 @@
-"""Which figures the live picture has, by what name, and how they are read."""
+"""The figures of the live picture: their names, and how they are read."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any, Callable, Dict, Tuple
 from hakmem.metrics import count, seconds, size
 from hakmem.top.history import Value
 
-# What resident memory consists of: its name among the "parts", here, and its colour. What few programs have is shown where it is.
+# The parts of resident memory: name among the "parts", name here, colour. A rare part is shown where it exists.
 SELDOM = ("lazy",)
 PARTS: Tuple[Tuple[str, str, str], ...] = (
     ("live", "live", "green"),
     ("free_in_slabs", "free in slabs", "yellow"),
-    ("uncarved", "not cut yet", "bright_yellow"),
+    ("uncarved", "not carved yet", "bright_yellow"),
     ("kept_by_heaps", "kept by heaps", "cyan"),
-    ("dirty_slabs", "dirty slabs", "bright_cyan"),
+    ("dirty_slabs", "dirty", "bright_cyan"),
     ("large_dirty", "dirty, above 1 MiB", "blue"),
-    ("lazy", "given back lazily", "bright_blue"),
+    ("lazy", "purged lazily", "bright_blue"),
     ("metadata", "own records", "magenta"),
     ("not_malloc", "not malloc", "white"),
 )
@@ -26,7 +26,7 @@ _FREE = ("free_in_slabs", "uncarved", "kept_by_heaps", "dirty_slabs", "large_dir
 
 @dataclass(frozen=True)
 class Trend:
-    """A figure over time. Of a counter it is by how much it grows."""
+    """A figure over time; for a counter, its growth."""
 
     title: str
     value: Value
@@ -51,10 +51,10 @@ TRENDS: Tuple[Trend, ...] = (
     Trend("live", lambda document: float(document["live"]["bytes"]), size),
     Trend("free, resident", _free, size),
     Trend("refills", _event("refill"), _per_second(count), True),
-    Trend("freed elsewhere", _event("remote_free"), _per_second(count), True),
+    Trend("remote frees", _event("remote_free"), _per_second(count), True),
     Trend("blocks > 32 KiB", _event("run_alloc", "large_alloc"), _per_second(count), True),
-    Trend("given back", _event("purged", "purged_lazily"), _per_second(size), True),
-    Trend("wanted again", _event("refaulted"), _per_second(size), True),
+    Trend("purged", _event("purged", "purged_lazily"), _per_second(size), True),
+    Trend("refaulted", _event("refaulted"), _per_second(size), True),
 )
 
 

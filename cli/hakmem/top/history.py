@@ -1,4 +1,4 @@
-"""What a process said of its memory at the looks of the last minutes, and what that makes over time."""
+"""The looks of the last minutes at a process's memory, and their course over time."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ Value = Callable[[Dict[str, Any]], float]
 
 @dataclass(frozen=True)
 class Look:
-    """One answer, and when it was made, in seconds."""
+    """One answer, and its time in seconds."""
 
     seconds: float
     document: Dict[str, Any]
 
 
 def parse(answer: bytes) -> Look:
-    """A Failure when it is none that we can read."""
+    """Parses an answer; raises a Failure when it is invalid."""
     try:
         document = with_new_names(decode(answer))
         schema = document["schema"]
         seconds = document["time_ms"] / 1000
     except (ValueError, KeyError, TypeError, OverflowError):
-        raise Failure(f"the process answers what is no statistics: {answer[:60]!r}") from None
+        raise Failure(f"the process's answer is no statistics: {answer[:60]!r}") from None
     if schema != SCHEMA:
         raise Failure(f"the process answers by schema {schema}, and this tool reads {SCHEMA} alone: another version?")
     return Look(seconds, document)
@@ -43,7 +43,7 @@ class History:
 
     def __init__(self) -> None:
         self.looks: Deque[Look] = deque(maxlen=_MOST_LOOKS)
-        # The number of the first one among all that there were.
+        # The number of the oldest kept look among all looks.
         self.first = 0
 
     def add(self, look: Look) -> None:
@@ -57,7 +57,7 @@ class History:
 
     @property
     def now(self) -> Dict[str, Any]:
-        """What was said last."""
+        """The last look."""
         return self.looks[-1].document
 
     @property
@@ -70,7 +70,7 @@ class History:
         return [value(look.document) for look in self.looks]
 
     def rates(self, value: Value) -> List[float]:
-        """What the counter grew by, a second, before each look; 0 for the first."""
+        """The counter's growth per second before each look; 0 for the first."""
         looks = list(self.looks)
         grown = [0.0] * min(1, len(looks))
         for before, after in zip(looks, looks[1:]):

@@ -1,4 +1,4 @@
-"""Looks at a process every so often in a thread of its own: who waits for an answer can still hear a key."""
+"""Looks at a process at intervals, in a thread of its own, so that keys work while an answer is due."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COMMAND = "stats json"
 
 
 class Looker(threading.Thread):
-    """Puts each look, or the Failure that came instead, into `found`, and calls `tell`. An Ended is the last."""
+    """Puts each look, or the Failure instead of it, into `found`, and calls `tell`. An Ended is the last."""
 
     def __init__(self, process: Followed, interval: float, tell: Callable[[], None]) -> None:
         super().__init__(daemon=True)

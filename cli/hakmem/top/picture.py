@@ -1,4 +1,4 @@
-"""The live picture, line by line: whose memory, where it is, how it changes, which sizes of blocks, what the learner decided."""
+"""The lines of the live picture: process, parts, trends, size classes, heaps, the learner's decisions."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ _MOST_CURVE = 60
 _LEAST_CURVE = 8
 _TABLE_WIDTH = 78  # of the classes, without their curves
 _LEAST_CLASSES = 5
-_BIG_PICTURE = 32  # lines, from which on it has what can be left out
-_BIGGER_PICTURE = 40  # and what can be left out sooner
+_BIG_PICTURE = 32  # lines from which on it has its optional parts
+_BIGGER_PICTURE = 40  # and those that are left out sooner
 _MOST_HEAPS = 5
 _DECISIONS = 3
 
 
 @dataclass(frozen=True)
 class Frame:
-    """What is drawn, besides the figures."""
+    """The terms of the picture besides the figures."""
 
     pid: int
     name: str
     interval: Optional[float] = None  # between looks; None where there is one look alone
     trouble: str = ""
     width: int = 100
-    height: Optional[int] = None  # None: whatever it takes
+    height: Optional[int] = None  # None: no bound
     is_ascii: bool = False
 
 
 def draw(history: History, frame: Frame) -> List[Text]:
-    """Never more lines than there is room for."""
+    """Returns at most as many lines as the terminal has."""
     now = history.now
     above = [*_head(now, frame), Text(), *_memory(history, frame)]
     learner = [Text(), *_learner(now, frame)]
@@ -121,7 +121,7 @@ def _trends(history: History, width: int, frame: Frame) -> List[Text]:
 
 
 def _trend(history: History, trend: Trend, room: int, frame: Frame) -> Text:
-    """The curve, what it is at now, and, where there is room for both, between what it was."""
+    """The curve, the current value, and, where there is room, the lowest and highest."""
     # The first look has nothing to be compared with.
     values = history.rates(trend.value)[1:] if trend.is_counter else history.levels(trend.value)
     line = Text(f"{trend.title:<{_TREND_TITLE_WIDTH}}")
@@ -142,7 +142,7 @@ def _levels(frame: Frame) -> str:
 
 
 def _classes(history: History, frame: Frame, rows: Optional[int]) -> List[Text]:
-    """Those that are resident most."""
+    """The size classes with the most resident memory."""
     classes = sorted(history.now["classes"], key=lambda one: -one["resident"])
     room = min(_MOST_CURVE, frame.width - _TABLE_WIDTH - len(_GAP)) if frame.interval is not None else 0
     title = f"{'block':>10}{'live blocks':>13}{'live':>12}{'free':>12}{'resident':>12}{'spans':>8}{'near empty':>11}"
@@ -180,7 +180,7 @@ def _bands(now: Dict[str, Any]) -> List[Text]:
 
 
 def _heaps(now: Dict[str, Any]) -> List[Text]:
-    """Those that have most in use. An older library does not tell."""
+    """The heaps with the most in use. An older library does not tell."""
     heaps = sorted((one for one in now["heaps"] if "live_bytes" in one), key=lambda one: -one["live_bytes"])
     if not heaps:
         return []
@@ -199,7 +199,7 @@ def _learner(now: Dict[str, Any], frame: Frame) -> List[Text]:
     thread = "" if now["purge_thread"] else ", no purge thread"
     text = Text(f"learner: {learning.get('state', '?')}", style="bold")
     text.append(
-        f"{_GAP}idle memory stays {duration(learning['timeout_ms'] / 1000)}, break-even "
+        f"{_GAP}dirty memory stays {duration(learning['timeout_ms'] / 1000)}, break-even "
         f"{duration(learning['break_even_ms'] / 1000)}, {count(learning['epochs'])} epochs{thread}",
         style="default",
     )

@@ -11,14 +11,14 @@ ASCII = "_.-:=+*#"
 def sparkline(values: Sequence[float], width: int, first: int = 0, levels: str = BLOCKS) -> str:
     """At most `width` columns, the newest last, from the lowest value to the highest.
 
-    `first` is the number of the first value among all that there ever were: values that have a column in common keep it when
+    `first` is the number of the first value among all values ever: values that share a column keep it when
     older ones drop out, or the curve would flicker.
     """
     columns = _columns(values, width, first)
     if not columns:
         return ""
     low, high = min(columns), max(columns)
-    # What hardly moves is drawn flat, whatever it is.
+    # A curve that hardly moves is drawn flat.
     span = max(high - low, abs(high) / 1000)
     if span == 0:
         return levels[0] * len(columns)

@@ -1,4 +1,4 @@
-"""The terminal while a picture that changes is on it: keys one by one, signals as events, and all as it was afterwards."""
+"""The terminal of a changing picture: single keys, signals as events, and the old state restored at the end."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Terminal:
             os.write(self._mouth, b".")
 
     def wait(self) -> Set[str]:
-        """What has happened: STOP, QUIT, RESIZED, or nothing but that somebody called wake."""
+        """Waits for an event: STOP, QUIT, RESIZED, or nothing after a call of wake."""
         files = [self._ear] if self._keys is None else [self._ear, self._keys]
         ready = select.select(files, [], [])[0]
         if self._ear in ready:
@@ -73,7 +73,7 @@ class Terminal:
         return heard
 
     def draw(self, lines: List[Text]) -> None:
-        """In place of what is there."""
+        """Replaces the picture."""
         self.console.print(Screen(Group(*lines)), end="")
 
     def _hear(self, number: int, _frame: Optional[FrameType]) -> None:

@@ -1,4 +1,5 @@
-/* tests/api/realloc_test.cc - realloc and reallocarray: contents kept through every pair of bands, in place or moved. */
+/* tests/api/realloc_test.cc - realloc and reallocarray: contents kept through every pair of bands, in place or
+ * moved. */
 #include <gtest/gtest.h>
 
 #include <cerrno>

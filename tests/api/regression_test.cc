@@ -303,7 +303,8 @@ TEST(Regression, BlocksFreedFromAfarAreGivenBack) {
 
 TEST(Regression, BlocksFreedFromAfarBitByBitAreGivenBack) {
   if (HAKMEM_TEST_SANITIZER) GTEST_SKIP() << "a sanitizer's shadow counts as resident";
-  /* Every slab gets a few of its blocks back in each of many rounds: counts must add up over drains that each settle nothing. */
+  /* Every slab gets a few of its blocks back in each of many rounds: counts must add up over drains that each settle
+   * nothing. */
   for (size_t size : {size_t{48}, size_t{1000}, size_t{5000}}) {
     constexpr size_t kRounds = 40;
     std::vector<void *> blocks(32 * kMiB / size);

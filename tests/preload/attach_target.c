@@ -1,4 +1,5 @@
-/* A program that is asked from outside what it holds. It does what the lines on its stdin say, and prints `ok` after each:
+/* A program that is asked from outside what it holds. It does what the lines on its stdin say, and prints `ok` after
+ * each:
  *   spin             a thread allocates and frees without end
  *   threads N        N threads that wait for nothing
  *   fork             a child that waits; its number is printed before the `ok`

@@ -1,8 +1,8 @@
 /* The process ends while detached threads allocate, free, and free each other's blocks: detached_exit return|exit
  *
- * `return` ends main, `exit` is called by one of the threads. The threads run on while exit handlers and destructors do,
- * and while streams are flushed, which comes after the destructors of every library: each of these waits until all threads
- * have got further. Prints `main`, `atexit`, `destructor` and `streams`.
+ * `return` ends main, `exit` is called by one of the threads. The threads run on while exit handlers and destructors
+ * do, and while streams are flushed, which comes after the destructors of every library: each of these waits until all
+ * threads have got further. Prints `main`, `atexit`, `destructor` and `streams`.
  */
 #include "check.h"
 

@@ -1,8 +1,8 @@
 /* Forks while four threads allocate, free each other's blocks, and come and go: fork_storm HOW FORKS
  *
- * HOW is fork, _Fork (no at-fork handlers run) or clone (the bare system call). The child allocates at once, frees blocks
- * that it inherited, after fork starts a thread too, and forks again beside it. A child that does not end by itself is a
- * hang. Prints `forks N hangs 0`.
+ * HOW is fork, _Fork (no at-fork handlers run) or clone (the bare system call). The child allocates at once, frees
+ * blocks that it inherited, after fork starts a thread too, and forks again beside it. A child that does not end by
+ * itself is a hang. Prints `forks N hangs 0`.
  */
 #include "check.h"
 

@@ -1,10 +1,10 @@
 /* What is given back lazily: lazy_purge SIZE HOW
  *
- * Takes 64 MiB in blocks of SIZE, all ones, and between them blocks that stay, so that nothing can be unmapped; and frees all
- * but those. HOW: `stay` does no more. `trim` asks for all to be given back. `again` takes as much by calloc, twice, the second time
- * after the system was asked to take what it may, and looks whether all of it is zero. Prints `peak BYTES freed BYTES lazy BYTES end
- * BYTES`: what was resident on top of what the program had, at the most, when all was freed, how much of that the system may take, and
- * at the end.
+ * Takes 64 MiB in blocks of SIZE, all ones, and between them blocks that stay, so that nothing can be unmapped; and
+ * frees all but those. HOW: `stay` does no more. `trim` asks for all to be given back. `again` takes as much by calloc,
+ * twice, the second time after the system was asked to take what it may, and looks whether all of it is zero. Prints
+ * `peak BYTES freed BYTES lazy BYTES end BYTES`: what was resident on top of what the program had, at the most, when
+ * all was freed, how much of that the system may take, and at the end.
  */
 #include "idle_memory.h"
 

@@ -1,4 +1,5 @@
-/* Takes 8 MiB, three times 16 MiB more, and frees it all, with pauses that are longer than any clock's tick. Exit code 7.
+/* Takes 8 MiB, three times 16 MiB more, and frees it all, with pauses that are longer than any clock's tick. Exit code
+ * 7.
  *
  *   levels             that
  *   levels fork        the same in a child of fork too, first; prints both process ids

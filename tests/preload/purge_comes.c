@@ -1,8 +1,8 @@
 /* The purge thread comes when there is something for it to do, does it, sleeps, and goes: purge_comes idle|late|LIBRARY
  *
- * `late`: a second thread is there, and some memory in use, long before anything is idle. LIBRARY is loaded for this program alone, with
- * dlopen, asked for the memory by its own names, and closed while the thread is there. Prints `came`, `back` when
- * little is resident any more, and `went` when the program has one thread left.
+ * `late`: a second thread is there, and some memory in use, long before anything is idle. LIBRARY is loaded for this
+ * program alone, with dlopen, asked for the memory by its own names, and closed while the thread is there. Prints
+ * `came`, `back` when little is resident any more, and `went` when the program has one thread left.
  */
 #include "with_purge_thread.h"
 

@@ -1,7 +1,7 @@
 /* The program's signals are never handled by the purge thread. Prints `ok`.
  *
- * While that sleeps and works, all threads of the program block two signals: one that is sent to the process, and one of a
- * timer, a thousand times a second. Nobody may handle them. Then the main thread does.
+ * While that sleeps and works, all threads of the program block two signals: one that is sent to the process, and one
+ * of a timer, a thousand times a second. Nobody may handle them. Then the main thread does.
  */
 #include "with_purge_thread.h"
 

@@ -1,9 +1,10 @@
 /* The system takes no memory back: return_refused none|munmap|madvise
  *
- * The call is refused to all threads, from their start. Two of them take 32 MiB each in small blocks and free nearly all of
- * it, so that a little of every MiB stays in use, again and again: no block may change, calloc must clear, errno must stay,
- * and memory that could not be given back must serve the next round. Then they are idle, and the process must be too, for
- * the system keeps refusing. Prints `resident BYTES`: what the idle program has, less what it began with.
+ * The call is refused to all threads, from their start. Two of them take 32 MiB each in small blocks and free nearly
+ * all of it, so that a little of every MiB stays in use, again and again: no block may change, calloc must clear, errno
+ * must stay, and memory that could not be given back must serve the next round. Then they are idle, and the process
+ * must be too, for the system keeps refusing. Prints `resident BYTES`: what the idle program has, less what it began
+ * with.
  */
 #include "idle_memory.h"
 #include "refused_for_good.h"

@@ -1,4 +1,5 @@
-/* tests/stress/exchange_test.cc - blocks that many threads hand around, resize and free, while others ask questions and trim. */
+/* tests/stress/exchange_test.cc - blocks that many threads hand around, resize and free, while others ask questions
+ * and trim. */
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/time.h>

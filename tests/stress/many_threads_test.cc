@@ -1,4 +1,5 @@
-/* tests/stress/many_threads_test.cc - ten thousand threads that are alive at once, and what is left when they are gone. */
+/* tests/stress/many_threads_test.cc - ten thousand threads that are alive at once, and what is left when they are
+ * gone. */
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sys/mman.h>

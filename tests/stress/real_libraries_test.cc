@@ -124,8 +124,8 @@ class RealLibraries : public testing::Test {
 
 #if HK_HAVE_SQLITE
 
-/* One mutex around all counting would put the threads one behind the other, so there are no statistics; and the store of
- * small pieces that each connection keeps is off: every request is to come here. */
+/* One mutex around all counting would put the threads one behind the other, so there are no statistics; and the
+ * store of small pieces that each connection keeps is off: every request is to come here. */
 void PrepareSqlite() {
   static const sqlite3_mem_methods methods = {
       [](int size) { return Allocate(static_cast<size_t>(size)); },

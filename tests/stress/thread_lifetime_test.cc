@@ -1,5 +1,5 @@
-/* tests/stress/thread_lifetime_test.cc - threads that come and go: with destructors that allocate, while others free into
- * them, after they have gone, and very many at once.
+/* tests/stress/thread_lifetime_test.cc - threads that come and go: with destructors that allocate, while others free
+ * into them, after they have gone, and very many at once.
  */
 #include <gtest/gtest.h>
 #include <limits.h>

@@ -217,7 +217,8 @@ TEST(Report, TheTextHasTheHeapsWithMostInUse) {
   }
 }
 
-/* Where the system does not copy memory for us, descriptors are read plainly, and blocks of unknown contents not at all. */
+/* Where the system does not copy memory for us, descriptors are read plainly, and blocks of unknown contents not at
+ * all. */
 TEST(Report, WhereMemoryMayNotBeCopied) {
   constexpr int kNoFilters = 77;
   hk_heap_t *heap = hk_heap_take();

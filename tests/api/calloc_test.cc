@@ -160,7 +160,7 @@ TEST(Calloc, ProductsAreNotRoundedDown) {
   }
 }
 
-TEST(Calloc, AnUntouchedBigBlockIsNotResident) {
+TEST(Calloc, AnUntouchedLargeBlockIsNotResident) {
   if (HAKMEM_TEST_SANITIZER) GTEST_SKIP() << "a sanitizer's shadow counts as resident";
   /* What comes from the system is zero already: clearing it would touch it. */
   hakmem_collect();

@@ -365,7 +365,7 @@ TEST(Regression, NoClassHasALimitOfItsOwn) {
   }
 }
 
-TEST(Regression, NoLimitOfBigBlocks) {
+TEST(Regression, NoLimitOfLargeBlocks) {
   std::vector<char *> blocks;
   for (int i = 0; i < 1000; i++) {
     char *block = static_cast<char *>(hakmem_malloc(kRunMax + 1 + static_cast<size_t>(i)));

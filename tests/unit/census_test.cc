@@ -77,7 +77,7 @@ HK_FRESH_TEST(Census, WhatWentLazilyIsCachedAndNotDirty) {
   EXPECT_EQ(Census().lazy_bytes, 0u);
 }
 
-HK_FRESH_TEST(Census, FreeRangesAreCachedToo) {
+HK_FRESH_TEST(Census, FreeExtentsAreCachedToo) {
   bool zero;
   void *big = hk_large_alloc(3 * HK_MIB, 1, &zero);
   memset(big, 1, HK_MIB);

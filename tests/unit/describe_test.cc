@@ -184,7 +184,7 @@ HK_FRESH_TEST(Describe, ARunAndWhatIsBehindIt) {
   EXPECT_EQ(Describe(inside), Is(inside, "in free memory"));
 }
 
-HK_FRESH_TEST(Describe, ABigBlockAndWhatIsBehindIt) {
+HK_FRESH_TEST(Describe, ALargeBlockAndWhatIsBehindIt) {
   constexpr size_t kBytes = 12 * HK_MIB;
   uintptr_t big = AddressOf(hk_large_alloc(kBytes, 1, &zero));
   EXPECT_EQ(Describe(big), Is(big, "the start of a live block of 12582912 bytes (large)"));
@@ -199,7 +199,7 @@ HK_FRESH_TEST(Describe, ABigBlockAndWhatIsBehindIt) {
   EXPECT_EQ(Describe(inside), Is(inside, "not in hakmem's memory")) << "more than is kept";
 }
 
-HK_FRESH_TEST(Describe, AKeptBigBlocksRangeIsFree) {
+HK_FRESH_TEST(Describe, AKeptLargeBlocksExtentIsFree) {
   uintptr_t big = AddressOf(hk_large_alloc(3 * HK_MIB, 1, &zero));
   ASSERT_TRUE(hk_large_free(hk_slab_of(reinterpret_cast<void *>(big)), reinterpret_cast<void *>(big)));
   EXPECT_EQ(Describe(big + HK_MIB), Is(big + HK_MIB, "in free memory"));

@@ -220,7 +220,7 @@ HK_FRESH_TEST(Idle, OfAProgramThatHasLittleAMebibyteMayStayOrLessIfTheOptionSays
   EXPECT_EQ(Visit(60000).verdict.keep_bytes, 48 * HK_KIB);
 }
 
-HK_FRESH_TEST(Idle, AVisitThatFindsNothingExpectsTheBell) {
+HK_FRESH_TEST(Idle, AVisitThatFindsNothingExpectsTheWakeup) {
   hk_purge_wakeup_receive(true);
   Change(1000, 160 * HK_MIB, 10 * HK_MIB);
   EXPECT_EQ(Visit(1000).wait_ms, 4000u);

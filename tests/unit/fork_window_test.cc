@@ -301,7 +301,7 @@ TEST_F(ForkWindow, AThreadFollowsABlockBeyondTheSlots) { StepByBoth({SetUpMetBey
 
 void FreeOfIdle() { hk_remote_free_now(hk_slab_of(met_block), met_block); }
 
-TEST_F(ForkWindow, AnIdleHeapIsTended) { Step({SetUpMet, FreeOfIdle, LookAtPool}); }
+TEST_F(ForkWindow, AnIdleHeapIsDrained) { Step({SetUpMet, FreeOfIdle, LookAtPool}); }
 
 void SetUpThief() {
   SetUpMet();

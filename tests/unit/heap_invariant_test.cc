@@ -295,7 +295,7 @@ HK_FRESH_TEST(HeapInvariantDeathTest, Outboxes) {
 
 // ---- Rescued spans.
 
-HK_FRESH_TEST(HeapInvariantDeathTest, WhatIsRescuedIsCounted) {
+HK_FRESH_TEST(HeapInvariantDeathTest, WhatIsDrainedIsCounted) {
   purge_drain_driver::Heaps heaps;
   FullSpan full(heaps.owner, kMid);
   heaps.Send(full.blocks);
@@ -308,7 +308,7 @@ HK_FRESH_TEST(HeapInvariantDeathTest, WhatIsRescuedIsCounted) {
 }
 
 // A count that is left from before, as if a block that is in use had come home.
-HK_FRESH_TEST(HeapInvariantDeathTest, ABlockInUseIsNotRescued) {
+HK_FRESH_TEST(HeapInvariantDeathTest, ABlockInUseIsNotDrained) {
   purge_drain_driver::Heaps heaps;
   FullSpan full(heaps.owner, kMid);
   heaps.Send({full.blocks[0]});

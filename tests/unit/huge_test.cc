@@ -63,7 +63,7 @@ HK_FRESH_TEST(Huge, ARefusalIsCountedAndLosesNothing) {
 
 // ---- Large blocks.
 
-HK_FRESH_TEST(Huge, BigBlocksAreAskedForOnceSuchBlocksWereDense) {
+HK_FRESH_TEST(Huge, LargeBlocksAreAskedForOnceSuchBlocksWereDense) {
   LearnFromWhatGoesBack();
   KnowThatBlocksAreDense(4 * HK_MIB);
   EXPECT_EQ(Calls(), "");

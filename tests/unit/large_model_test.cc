@@ -13,7 +13,7 @@ using namespace hk_test;
 
 namespace {
 
-class BigModel {
+class LargeModel {
  public:
   explicit BigModel(uint64_t seed) : random_(seed) {}
 
@@ -106,17 +106,17 @@ void RunAgainstModel(uint64_t seed) {
   ExpectNothingLost();
 }
 
-HK_FRESH_TEST(BigModel, RandomBlocksNeverOverlap) {
+HK_FRESH_TEST(LargeModel, RandomBlocksNeverOverlap) {
   RunAgainstModel(1);
   ExpectCached(0, 0);
 }
 
-HK_FRESH_TEST(BigModel, NorWhileTheSystemTakesNothingBack) {
+HK_FRESH_TEST(LargeModel, NorWhileTheSystemTakesNothingBack) {
   fake_os_fail_all(fake_os_unmap, true);
   RunAgainstModel(2);
 }
 
-HK_FRESH_TEST(BigModel, NorWhileItDoesNotEvenPurge) {
+HK_FRESH_TEST(LargeModel, NorWhileItDoesNotEvenPurge) {
   fake_os_fail_all(fake_os_unmap, true);
   fake_os_fail_all(fake_os_purge, true);
   fake_os_fail_all(fake_os_move, true);

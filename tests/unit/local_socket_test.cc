@@ -124,7 +124,7 @@ TEST_F(LocalSocket, ANumberMayBelongToTheProgram) {
 }
 
 // A socket of the program's own is not ours either, and nobody is taken from its queue.
-TEST_F(LocalSocket, NobodyElsesGuestIsAccepted) {
+TEST_F(LocalSocket, NoOtherSocketsGuestIsAccepted) {
   hk_local_socket_t programs = socket_;
   programs.name[programs.length++] = '+';
   ASSERT_EQ(hk_local_socket_listen(&programs), 0);

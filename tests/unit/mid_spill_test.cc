@@ -191,7 +191,7 @@ HK_FRESH_TEST(Mid, ASpanIsReleasedWhenItsLastBlockIsSpilled) {
   }
 }
 
-HK_FRESH_TEST(Mid, TheActiveSpanIsReleasedTooHoweverMuchOfItIsCut) {
+HK_FRESH_TEST(Mid, TheActiveSpanIsReleasedTooHoweverMuchOfItIsCarved) {
   hk_option.spare_slabs = 0;
   hk_heap_t *heap = hk_heap_take();
   for (unsigned class_index = kFirstMid; class_index < HK_CLASS_COUNT; class_index++) {

@@ -64,7 +64,7 @@ void ExpectSinkIsTheBin(const hk_heap_t *heap, const hk_slab_t *span) {
   for (unsigned i = 0; i < span->slab_count; i++) EXPECT_EQ(span[i].free_list, &heap->bin[span->class_index]) << i;
 }
 
-HK_FRESH_TEST(Mid, TheSinkIsTheBinForGood) {
+HK_FRESH_TEST(Mid, TheFreeListIsTheBinForGood) {
   hk_heap_t *heap = hk_heap_take();
   for (unsigned class_index : kClasses) {
     std::vector<Blocks> spans = TakeWholeSpans(heap, class_index, 2);

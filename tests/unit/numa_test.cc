@@ -142,7 +142,7 @@ uintptr_t LeaveBigBlock() {
   return reinterpret_cast<uintptr_t>(big);
 }
 
-HK_NODES_TEST(Numa, WhatABigBlockLeftIsTakenFromItsNodeFirst) {
+HK_NODES_TEST(Numa, WhatALargeBlockLeftIsTakenFromItsNodeFirst) {
   uintptr_t start = LeaveBigBlock();
   hk_slab_t *slab = AcquireOn(1, kAll);
   EXPECT_EQ(hk_slab_start(slab), start);
@@ -160,7 +160,7 @@ HK_NODES_TEST(Numa, WhereThatIsRefusedTheMemoryServesAllTheSame) {
   EXPECT_FALSE(slab->zero);
 }
 
-HK_NODES_TEST(Numa, FreeSuperslabsOfAllNodesBecomeBigBlocks) {
+HK_NODES_TEST(Numa, FreeSuperslabsOfAllNodesBecomeLargeBlocks) {
   RetainEverything();
   for (hk_slab_t *slab : AcquireOnEach(nodes, kAll)) Release(slab);
   EXPECT_TRUE(hk_superslab_dissolve_free(nodes * HK_SUPERSLAB_BYTES));

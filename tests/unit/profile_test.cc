@@ -189,7 +189,7 @@ HK_FRESH_TEST(Profile, ReallocKeepsContents) {
 }
 
 // A large block's pages move, and its sample with it.
-HK_FRESH_TEST(Profile, ABigBlockThatGrowsIsNotCopied) {
+HK_FRESH_TEST(Profile, ALargeBlockThatGrowsIsNotCopied) {
   StartForAll();
   char *block = static_cast<char *>(hakmem_malloc(3 * HK_MIB));
   std::memset(block, 3, 3 * HK_MIB);

@@ -111,7 +111,7 @@ HK_FRESH_TEST(PurgeCourse, WhoRetainsNothingWaitsForNothing) {
   course.Run();
 }
 
-HK_FRESH_TEST(PurgeCourse, TheBellWakesItOnceASpell) {
+HK_FRESH_TEST(PurgeCourse, TheWakeupEndsItsSleepOnceASpell) {
   PurgeCourse course;
   void *first = TakeBytes(40 * HK_MIB), *second = TakeBytes(8 * HK_MIB), *third = TakeBytes(16 * HK_MIB);
   ASSERT_TRUE(PurgeCourse::Start());
@@ -154,7 +154,7 @@ HK_FRESH_TEST(PurgeCourse, WhatIsTooLittleDoesNotRing) {
 }
 
 // Its own look at the system's limit rang nobody, and the ring of the look before was forgotten.
-HK_FRESH_TEST(PurgeCourse, ARingIsNotLostWhereTheSystemIsAskedToo) {
+HK_FRESH_TEST(PurgeCourse, AWakeupIsNotLostWhereTheSystemIsAskedToo) {
   fake_os_set_memory_limit(HK_TIB, HK_GIB, 0);
   PurgeCourse course;
   FreeSome(course);
@@ -271,7 +271,7 @@ HK_FRESH_TEST(PurgeCourse, WhoLearnsGivesBackByAndByTheFirstTime) {
 }
 
 // A share of a range is no range: it goes when less than half of it should stay.
-HK_FRESH_TEST(PurgeCourse, WhatIsOneRangeStaysWholeUntilMostOfItShouldGo) {
+HK_FRESH_TEST(PurgeCourse, WhatIsOneExtentStaysWholeUntilMostOfItShouldGo) {
   PurgeCourse course;
   FreeSome(course);
   course.At(1000 + BreakEvenMs() / 16, [] { EXPECT_EQ(IdleMib(), 48u); });

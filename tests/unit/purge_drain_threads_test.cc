@@ -118,7 +118,7 @@ class Course {
   std::atomic<int> failures_{0};
 };
 
-HK_FRESH_TEST(RescueThreads, NothingIsLostAndNothingTwice) {
+HK_FRESH_TEST(PurgeDrainThreads, NothingIsLostAndNothingTwice) {
   alarm(hk_test::kChildSeconds);
   const size_t blocks = Scaled(200000, 4000);
   Course course;

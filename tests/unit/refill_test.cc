@@ -47,7 +47,7 @@ void ExpectStagesAddUp(hk_heap_t *heap) {
   EXPECT_LE(StatOf(heap, hk_stat_slab_reuse) + StatOf(heap, hk_stat_slab_reserve), StatOf(heap, hk_stat_slab_acquire));
 }
 
-HK_FRESH_TEST(Refill, EachTimeAQuarterMoreBlocksAreCut) {
+HK_FRESH_TEST(Refill, EachTimeAQuarterMoreBlocksAreCarved) {
   using Counts = std::vector<unsigned>;
   EXPECT_EQ(CarveCounts(hk_class_of(16), 14),
             (Counts{256, 320, 400, 500, 625, 782, 978, 235, 1912, 2048, 136, 2048, 2048, 2048}))
@@ -56,7 +56,7 @@ HK_FRESH_TEST(Refill, EachTimeAQuarterMoreBlocksAreCut) {
 }
 
 // A page fault each is what they cost; a refill beside it is nothing.
-HK_FRESH_TEST(Refill, OfAMidClassAPagesWorthOrOneBlockIsCutAtATime) {
+HK_FRESH_TEST(Refill, OfAMidClassAPagesWorthOrOneBlockIsCarvedAtATime) {
   for (unsigned class_index = HK_TINY_CLASS_MAX + 1; class_index < HK_CLASS_COUNT; class_index++) {
     SCOPED_TRACE(class_index);
     unsigned count = std::max(1u, static_cast<unsigned>(4 * HK_KIB / hk_class_bytes(class_index)));
@@ -72,7 +72,7 @@ HK_FRESH_TEST(Refill, OfAMidClassAPagesWorthOrOneBlockIsCutAtATime) {
 
 // Of used memory it is not known how far it was used. So as much is cut as of a tiny class: little at first, and each time more, but never so
 // much that the list is full.
-HK_FRESH_TEST(Refill, OfUsedMemoryMoreIsCutEachTime) {
+HK_FRESH_TEST(Refill, OfUsedMemoryMoreIsCarvedEachTime) {
   for (unsigned class_index = HK_TINY_CLASS_MAX + 1; class_index < HK_CLASS_COUNT; class_index++) {
     SCOPED_TRACE(class_index);
     hk_heap_t *heap = hk_heap_take();

@@ -55,7 +55,7 @@ void ExpectPoolIs(const Heaps &expected) {
 
 // ---- What is left of a heap when all is home.
 
-HK_FRESH_TEST(Tend, NothingIsLeftInUseWhenManyHeapsAreIdle) {
+HK_FRESH_TEST(RemoteDrain, NothingIsLeftInUseWhenManyHeapsAreIdle) {
   hk_heap_t *sender = hk_heap_take(), *owner = hk_heap_take();
   FillPool(HK_POOL_WARM);
   for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
@@ -80,7 +80,7 @@ HK_FRESH_TEST(Tend, NothingIsLeftInUseWhenManyHeapsAreIdle) {
 }
 
 // It is one of the few: the next thread finds it as its last one left it.
-HK_FRESH_TEST(Tend, AWarmHeapKeepsItsActiveTinySpans) {
+HK_FRESH_TEST(RemoteDrain, AWarmHeapKeepsItsActiveTinySpans) {
   for (unsigned idle = 0; idle < HK_POOL_WARM; idle++) { /* beside it */
     SCOPED_TRACE(idle);
     hk_heap_t *sender = hk_heap_take(), *owner = hk_heap_take();
@@ -107,7 +107,7 @@ HK_FRESH_TEST(Tend, AWarmHeapKeepsItsActiveTinySpans) {
   }
 }
 
-HK_FRESH_TEST(Tend, BeforeTheLastBlockASpanStays) {
+HK_FRESH_TEST(RemoteDrain, BeforeTheLastBlockASpanStays) {
   hk_heap_t *sender = hk_heap_take(), *owner = hk_heap_take();
   FillPool(HK_POOL_WARM);
   for (unsigned class_index : {1u, 20u, 64u, 66u, 93u, 104u}) {
@@ -128,7 +128,7 @@ HK_FRESH_TEST(Tend, BeforeTheLastBlockASpanStays) {
   }
 }
 
-HK_FRESH_TEST(Tend, AHeapThatAThreadHasIsLeftToIt) {
+HK_FRESH_TEST(RemoteDrain, AHeapThatAThreadHasIsLeftToIt) {
   hk_heap_t *sender = hk_heap_take(), *owner = hk_heap_take();
   FillPool(HK_POOL_WARM);
   Blocks blocks = AllocMany(owner, 64, 3);
@@ -142,7 +142,7 @@ HK_FRESH_TEST(Tend, AHeapThatAThreadHasIsLeftToIt) {
 
 // ---- Wherever in the pool it is.
 
-HK_FRESH_TEST(Tend, HeapsInAndBeyondTheSlotsAreTended) {
+HK_FRESH_TEST(RemoteDrain, HeapsInAndBeyondTheSlotsAreDrained) {
   constexpr size_t kHeaps = HK_POOL_SLOTS + 40;
   hk_heap_t *sender = hk_heap_take();
   Heaps owners = TakeMany(kHeaps);
@@ -167,7 +167,7 @@ HK_FRESH_TEST(Tend, HeapsInAndBeyondTheSlotsAreTended) {
 
 // ---- Without a heap of one's own.
 
-HK_FRESH_TEST(Tend, AThreadThatIsLeavingTendsToo) {
+HK_FRESH_TEST(RemoteDrain, AThreadThatIsLeavingDrainsToo) {
   hk_heap_t *owner = hk_heap_take();
   FillPool(HK_POOL_WARM + HK_POOL_SLOTS);
   for (unsigned class_index : {64u, 66u, 104u}) {
@@ -189,7 +189,7 @@ HK_FRESH_TEST(Tend, AThreadThatIsLeavingTendsToo) {
 
 // Of each heap's spans one was the heap's before it, where a block of that span still waits. The thread that tends one sends
 // that block on, and tends the next heap after it: no block waits for a thread that may never come.
-HK_FRESH_TEST(Tend, AChainOfMovedSpansIsFollowedToItsEnd) {
+HK_FRESH_TEST(RemoteDrain, AChainOfMovedSpansIsFollowedToItsEnd) {
   constexpr unsigned kHeaps = 12;
   hk_heap_t *sender = hk_heap_take();
   Heaps heaps = TakeMany(kHeaps);
@@ -222,7 +222,7 @@ HK_FRESH_TEST(Tend, AChainOfMovedSpansIsFollowedToItsEnd) {
 // ---- How far a look goes.
 
 // Of a span with thousands of blocks one came home: its page is looked at and no other, for the span counts its blocks.
-HK_FRESH_TEST(Tend, OneBlockNeedsNoLookAtAllOthers) {
+HK_FRESH_TEST(RemoteDrain, OneBlockNeedsNoLookAtAllOthers) {
   hk_heap_t *sender = hk_heap_take(), *owner = hk_heap_take();
   FillPool(HK_POOL_WARM);
   Blocks blocks = AllocMany(owner, 1, CapacityOf(1));
@@ -280,7 +280,7 @@ void ExpectAllHome(const Heaps &heaps, size_t in_use) {
 }
 
 // Of the warm heaps each may keep its active tiny span.
-HK_FRESH_TEST(TendMany, WhatOneThreadFreesHeapByHeapIsAllHome) {
+HK_FRESH_TEST(RemoteDrainMany, WhatOneThreadFreesHeapByHeapIsAllHome) {
   size_t count = Scaled(10000, 500);
   hk_heap_t *sender = hk_heap_take();
   Heaps heaps;
@@ -295,7 +295,7 @@ HK_FRESH_TEST(TendMany, WhatOneThreadFreesHeapByHeapIsAllHome) {
 }
 
 // Now each block comes home alone.
-HK_FRESH_TEST(TendMany, WhatOneThreadFreesRoundAndRoundIsAllHome) {
+HK_FRESH_TEST(RemoteDrainMany, WhatOneThreadFreesRoundAndRoundIsAllHome) {
   size_t count = Scaled(10000, 500);
   hk_heap_t *sender = hk_heap_take();
   Heaps heaps;
@@ -317,7 +317,7 @@ HK_FRESH_TEST(TendMany, WhatOneThreadFreesRoundAndRoundIsAllHome) {
 
 #if HK_SAFETY
 
-HK_FRESH_TEST(TendDamage, IsKeptForTheHeapsNextOwner) {
+HK_FRESH_TEST(RemoteDrainDamage, IsKeptForTheHeapsNextOwner) {
   hk_heap_t *sender = hk_heap_take(), *owner = hk_heap_take();
   FillPool(HK_POOL_WARM);
   for (unsigned class_index : {20u, 66u}) {
@@ -350,7 +350,7 @@ HK_FRESH_TEST(TendDamage, IsKeptForTheHeapsNextOwner) {
 
 // Threads come, allocate, leave blocks behind and end, while others free those: no heap is two threads' at once, none is
 // lost from the pool, and in the end nothing is in use.
-HK_FRESH_TEST(TendThreads, HeapsComeAndGoWhileTheirBlocksComeHome) {
+HK_FRESH_TEST(RemoteDrainThreads, HeapsComeAndGoWhileTheirBlocksComeHome) {
   constexpr int kThreads = 4;
   std::atomic<hk_block_t *> slots[64] = {};
   std::vector<std::thread> threads;

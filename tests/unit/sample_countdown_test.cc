@@ -129,10 +129,10 @@ void ExpectClosedByARequest(uint32_t left, uint32_t more) {
   ExpectNothingLost();
 }
 
-HK_FRESH_TEST(CutWhileFilled, WhereTheNextSampledBlockIsFar) { ExpectClosedByARequest(2, 0); }
-HK_FRESH_TEST(CutWhileFilled, WhereTheNextSampledBlockIsFarAndMoreComeHome) { ExpectClosedByARequest(2, 10); }
-HK_FRESH_TEST(CutWhileFilled, WhereTheNextSampledBlockIsTheOneAfter) { ExpectClosedByARequest(1, 0); }
-HK_FRESH_TEST(CutWhileFilled, WhereTheNextSampledBlockIsTheOneAfterAndMoreComeHome) { ExpectClosedByARequest(1, 10); }
+HK_FRESH_TEST(CountdownWhileFilled, WhereTheNextSampledBlockIsFar) { ExpectClosedByARequest(2, 0); }
+HK_FRESH_TEST(CountdownWhileFilled, WhereTheNextSampledBlockIsFarAndMoreComeHome) { ExpectClosedByARequest(2, 10); }
+HK_FRESH_TEST(CountdownWhileFilled, WhereTheNextSampledBlockIsTheOneAfter) { ExpectClosedByARequest(1, 0); }
+HK_FRESH_TEST(CountdownWhileFilled, WhereTheNextSampledBlockIsTheOneAfterAndMoreComeHome) { ExpectClosedByARequest(1, 10); }
 
 // The request that closes it is for what a smaller block that is sampled is put into. That one's own bin needs no refill.
 void ExpectClosedByASample(uint32_t left, uint32_t more) {
@@ -153,8 +153,8 @@ void ExpectClosedByASample(uint32_t left, uint32_t more) {
   ExpectNothingLost();
 }
 
-HK_FRESH_TEST(CutWhileFilled, ForABlockThatIsSampled) { ExpectClosedByASample(5, 0); }
-HK_FRESH_TEST(CutWhileFilled, ForABlockThatIsSampledAndMoreComeHome) { ExpectClosedByASample(5, 10); }
+HK_FRESH_TEST(CountdownWhileFilled, ForABlockThatIsSampled) { ExpectClosedByASample(5, 0); }
+HK_FRESH_TEST(CountdownWhileFilled, ForABlockThatIsSampledAndMoreComeHome) { ExpectClosedByASample(5, 10); }
 
 // By blocks that come home to a heap that no thread has.
 void ExpectClosedWhileIdle(uint32_t left, uint32_t more) {
@@ -185,7 +185,7 @@ void ExpectClosedWhileIdle(uint32_t left, uint32_t more) {
   ExpectNothingLost();
 }
 
-HK_FRESH_TEST(CutWhileIdle, ItsBlocksGoHome) { ExpectClosedWhileIdle(5, 0); }
-HK_FRESH_TEST(CutWhileIdle, WithThoseThatComeLater) { ExpectClosedWhileIdle(5, 10); }
+HK_FRESH_TEST(CountdownWhileIdle, ItsBlocksGoHome) { ExpectClosedWhileIdle(5, 0); }
+HK_FRESH_TEST(CountdownWhileIdle, WithThoseThatComeLater) { ExpectClosedWhileIdle(5, 10); }
 
 }  // namespace

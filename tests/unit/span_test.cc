@@ -64,7 +64,7 @@ HK_FRESH_TEST(Span, ARefusalChangesNothing) {
 
 // ---- Carve.
 
-HK_FRESH_TEST(Span, CarveCutsTheWholeSpanUpwardsAndNoBlockCrossesASlab) {
+HK_FRESH_TEST(Span, CarvesTheWholeSpanUpwardsAndNoBlockCrossesASlab) {
   hk_heap_t *heap = NewHeap();
   for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
     hk_slab_t *span = NewActive(heap, class_index);
@@ -90,7 +90,7 @@ HK_FRESH_TEST(Span, CarveCutsTheWholeSpanUpwardsAndNoBlockCrossesASlab) {
   }
 }
 
-HK_FRESH_TEST(Span, CarveCutsAsManyAsItIsTold) {
+HK_FRESH_TEST(Span, CarvesAsManyAsItIsTold) {
   hk_heap_t *heap = NewHeap();
   for (unsigned class_index : kClassesByKind) {
     hk_slab_t *span = NewActive(heap, class_index);
@@ -200,7 +200,7 @@ HK_FRESH_TEST(Span, AnActivatedSpansOldBlocksAreNotFreshAndItsNewOnesAre) {
 }
 
 // A mid bin's countdown means something else; the mark says what was cut last.
-HK_FRESH_TEST(Span, OfAMidClassTheMarkTellsWhetherWhatWasCutIsFresh) {
+HK_FRESH_TEST(Span, OfAMidClassTheMarkTellsWhetherWhatWasCarvedIsFresh) {
   for (unsigned class_index : {70u, 88u, 93u, 104u}) {
     hk_heap_t *heap = NewHeap();
     hk_slab_t *span = NewActive(heap, class_index);
@@ -218,7 +218,7 @@ HK_FRESH_TEST(Span, OfAMidClassTheMarkTellsWhetherWhatWasCutIsFresh) {
 
 // ---- Active and not.
 
-HK_FRESH_TEST(Span, AnActiveSpansSinkIsTheBin) {
+HK_FRESH_TEST(Span, AnActiveSpansFreeListIsTheBin) {
   hk_heap_t *heap = NewHeap();
   for (unsigned class_index : kTinyClasses) {
     Full full = NewFull(heap, class_index);

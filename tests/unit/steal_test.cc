@@ -72,7 +72,7 @@ HK_FRESH_TEST(Steal, ATinyClassesActiveSpanMovesWithItsList) {
   }
 }
 
-HK_FRESH_TEST(Steal, AnActiveSpanMovesWithOnlyRoomLeftToCut) {
+HK_FRESH_TEST(Steal, AnActiveSpanMovesWithOnlyRoomLeftToCarve) {
   for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
     SCOPED_TRACE(class_index);
     Heaps heaps;
@@ -223,7 +223,7 @@ HK_FRESH_TEST(Steal, WhatAMidBinHasGoesToItsSpansBefore) {
 }
 
 // The span that a mid class cuts from can have free blocks too.
-HK_FRESH_TEST(Steal, AMidClassesActiveSpanIsCutOnWhenItMovesWithItsBlocks) {
+HK_FRESH_TEST(Steal, AMidClassesActiveSpanIsCarvedOnWhenItMovesWithItsBlocks) {
   for (unsigned class_index : kMidClasses) {
     SCOPED_TRACE(class_index);
     Heaps heaps;

@@ -146,7 +146,7 @@ HK_FRESH_TEST(StealUnderWay, TheThiefsOwnBatchComesHomeFirst) {
 }
 
 // Trimming sends on what it comes upon: nothing waits in a heap that nobody has.
-HK_FRESH_TEST(StealUnderWay, AReclaimTakesBackWhatWaitsForTheOldOwner) {
+HK_FRESH_TEST(StealUnderWay, APurgeTakesBackWhatWaitsForTheOldOwner) {
   for (unsigned class_index : kWithRoom) {
     SCOPED_TRACE(class_index);
     UnderWay way(class_index);

@@ -106,7 +106,7 @@ HK_FRESH_TEST(Superslab, ACollectForgetsWhatWasLearned) {
   EXPECT_EQ(CyclesThatGaveBack(1), 1u);
 }
 
-HK_FRESH_TEST(Superslab, BigRangesAreIdleMemoryToo) {
+HK_FRESH_TEST(Superslab, LargeExtentsAreDirtyMemoryToo) {
   hk_option.retain = 4 * HK_MIB;
   hk_slab_t *slab = Acquire(kAll);
   bool zero;
@@ -124,7 +124,7 @@ HK_FRESH_TEST(Superslab, BigRangesAreIdleMemoryToo) {
   EXPECT_EQ(hk_large_usage().dirty_bytes, 2 * HK_MIB);
 }
 
-HK_FRESH_TEST(Superslab, WhollyFreeOnesServeBigBlocks) {
+HK_FRESH_TEST(Superslab, WhollyFreeOnesServeLargeBlocks) {
   RetainEverything();
   hk_slab_t *partly = Acquire(1);
   std::vector<hk_slab_t *> slabs;
@@ -176,7 +176,7 @@ HK_FRESH_TEST(Superslab, ForABlockThatIsTooLongForAllOfThemTheyStay) {
   ExpectUsage(1, 0, kAll);
 }
 
-HK_FRESH_TEST(Superslab, OneMadeOfAPurgedRangeIsZero) {
+HK_FRESH_TEST(Superslab, OneMadeOfAPurgedExtentIsZero) {
   RetainEverything();
   bool zero;
   char *big = static_cast<char *>(hk_large_alloc(2 * HK_SUPERSLAB_BYTES, 1, &zero));
@@ -248,7 +248,7 @@ HK_FRESH_TEST(Superslab, WhatIsOnItsWayBackIsNeitherInUseNorIdle) {
   ExpectNothingLost();
 }
 
-HK_FRESH_TEST(Superslab, TrimKeepsWhatItIsTold) {
+HK_FRESH_TEST(Superslab, PurgeKeepsWhatItIsTold) {
   RetainEverything();
   std::vector<hk_slab_t *> slabs;
   for (int i = 0; i < 10; i++) slabs.push_back(Acquire(kAll));

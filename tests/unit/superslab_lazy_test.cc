@@ -140,7 +140,7 @@ HK_FRESH_TEST(SuperslabLazy, ACollectGivesItBackAtOnce) {
   EXPECT_EQ(hk_purge_down_to(0), 0u);
 }
 
-HK_FRESH_TEST(SuperslabLazy, ATrimGivesBackWhatIsLazyFirstAndCountsIt) {
+HK_FRESH_TEST(SuperslabLazy, APurgeTakesWhatIsLazyFirstAndCountsIt) {
   Pinned young = Pin();
   std::vector<Pinned> all = MakeLazy(2);
   hk_option.retain = HK_TIB;

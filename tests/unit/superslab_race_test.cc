@@ -58,7 +58,7 @@ HK_FRESH_TEST(SuperslabRace, WhatCannotBeUnmappedStaysForLater) {
   EXPECT_EQ(fake_os_calls(fake_os_reserve), reserved) << "it is what the next one is made of";
 }
 
-HK_FRESH_TEST(SuperslabRace, WhatABigBlockLeftIsLeftAgain) {
+HK_FRESH_TEST(SuperslabRace, WhatALargeBlockLeftIsLeftAgain) {
   fake_os_set_node_count(2);  // so that it is purged, and the other one can come meanwhile
   PrepareRecords();
   hk_option.retain = HK_TIB;

@@ -222,7 +222,7 @@ HK_FRESH_TEST(Superslab, FreeSlabsBetweenOthersGiveTheirAddressesBack) {
   ExpectNothingLost();
 }
 
-HK_FRESH_TEST(Superslab, WhatTheSystemDoesNotTakeIsAFreeRange) {
+HK_FRESH_TEST(Superslab, WhatTheSystemDoesNotTakeIsAFreeExtent) {
   RetainEverything();
   std::vector<hk_slab_t *> slabs = AcquireSingles();
   for (hk_slab_t *slab : slabs) Touch(slab, 1);

@@ -197,7 +197,7 @@ HK_FRESH_TEST(Superslab, FreshMemoryIsKnownToBeZeroAndUsedMemoryIsNot) {
   EXPECT_TRUE(other->zero);
 }
 
-HK_FRESH_TEST(Superslab, TrimmedMemoryIsZeroAgain) {
+HK_FRESH_TEST(Superslab, PurgedMemoryIsZeroAgain) {
   ASSERT_NE(Acquire(1), nullptr); /* the superslab stays mapped */
   hk_slab_t *slab = Acquire(4);
   Touch(slab, 4);

@@ -37,7 +37,7 @@ __attribute__((noinline)) hk_site_t *SiteHere() {
   return site;
 }
 
-TEST(Trail, OnePathIsOneSite) {
+TEST(UnwindCache, OnePathIsOneSite) {
   std::vector<hk_site_t *> sites(10);
   for (hk_site_t *&site : sites) {
     site = SiteHere();
@@ -94,7 +94,7 @@ __attribute__((noinline)) void Wander(unsigned depth) {
   __asm__ volatile("" : : : "memory");
 }
 
-TEST(Trail, FindsWhatAWholeWalkFindsWhereverTheProgramGoes) {
+TEST(UnwindCache, FindsWhatAWholeWalkFindsWhereverTheProgramGoes) {
   compared = 0;
   for (unsigned round = 0; round < 400; round++) {
     random_numbers.seed(round);
@@ -124,7 +124,7 @@ __attribute__((noinline)) void CallBoth(size_t bytes) {
   for (auto way : ways) way(bytes);
 }
 
-TEST(Trail, IsNotMisledByWhatFramesLeaveBehind) {
+TEST(UnwindCache, IsNotMisledByWhatFramesLeaveBehind) {
   for (size_t bytes = 16; bytes <= 512; bytes += 16) {
     CallBoth(bytes);
     if (HasFatalFailure()) FAIL() << bytes << " bytes";
@@ -139,14 +139,14 @@ __attribute__((noinline)) void Descend(unsigned depth, unsigned every) {
   if (depth % (every + 1) == 0) ExpectSame();
 }
 
-TEST(Trail, FollowsDeepStacksDownAndUp) {
+TEST(UnwindCache, FollowsDeepStacksDownAndUp) {
   for (unsigned every : {1u, 7u, 50u, 90u, 150u}) {
     Descend(500, every);
     if (HasFatalFailure()) FAIL() << "every " << every;
   }
 }
 
-TEST(Trail, EachThreadHasItsOwn) {
+TEST(UnwindCache, EachThreadHasItsOwn) {
   std::vector<std::thread> threads;
   for (unsigned i = 0; i < 4; i++) {
     threads.emplace_back([] {
@@ -160,7 +160,7 @@ TEST(Trail, EachThreadHasItsOwn) {
 
 void OnSignal(int) { ExpectSame(); }
 
-TEST(Trail, GoesThroughASignalHandler) {
+TEST(UnwindCache, GoesThroughASignalHandler) {
   struct sigaction action = {}, before;
   action.sa_handler = OnSignal;
   ASSERT_EQ(sigaction(SIGUSR1, &action, &before), 0);
@@ -177,7 +177,7 @@ TEST(Trail, GoesThroughASignalHandler) {
 // The same stack, but for where the program was stopped.
 __attribute__((noinline)) void StopTwice() { __asm__ volatile("int3; nop; nop; int3" : : : "memory"); }
 
-TEST(Trail, KnowsWhereASignalStoppedTheProgram) {
+TEST(UnwindCache, KnowsWhereASignalStoppedTheProgram) {
   struct sigaction action = {}, before;
   action.sa_handler = OnSignal;
   ASSERT_EQ(sigaction(SIGTRAP, &action, &before), 0);
@@ -187,7 +187,7 @@ TEST(Trail, KnowsWhereASignalStoppedTheProgram) {
 
 #endif
 
-TEST(Trail, LeavesErrno) {
+TEST(UnwindCache, LeavesErrno) {
   errno = 4711;
   (void)hk_unwind_cache_site();
   hk_unwind_cache_prefetch();

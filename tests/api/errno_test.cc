@@ -214,7 +214,7 @@ TEST(Errno, NoMappingsIsEnomemAndNothingElse) {
     for (size_t i = 0; i < 3 * kMiB; i++) {
       if (kept_big[i] != 8) return 13;
     }
-    /* What is there can be used. */
+    /* The blocks that were had can be used. */
     hakmem_free(kept_big);
     void *small = hakmem_malloc(100);
     if (small == nullptr) return 14;

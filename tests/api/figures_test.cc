@@ -173,7 +173,7 @@ TEST(Figures, PartsAddUp) {
   FreeAll(blocks);
 }
 
-/* What is idle of one kind is not counted as another. */
+/* Dirty memory of one kind is not counted as another's. */
 TEST(Figures, WhatIsFreedMovesFromOnePartToAnother) {
   if (HAKMEM_TEST_SANITIZER) GTEST_SKIP() << "its shadow is resident memory";
   hakmem_collect();

@@ -87,7 +87,7 @@ TEST(Regression, AnythingMayBeAThreadsFirstCall) {
       char *second = static_cast<char *>(hakmem_malloc(size));
       ASSERT_NE(block, nullptr);
       ASSERT_NE(second, nullptr);
-      std::memset(block, 0, size); /* zeros everywhere, so that what is read by mistake reads as zero too */
+      std::memset(block, 0, size); /* zeros everywhere, so that a read by mistake gives zero too */
       std::memset(second, 0x33, size);
       std::thread([&] {
         switch (call) {
@@ -323,7 +323,7 @@ TEST(Regression, BlocksFreedFromAfarBitByBitAreGivenBack) {
 
 TEST(Regression, MemoryFreedFromAfarServesItsOwnerAgain) {
   if (HAKMEM_TEST_SANITIZER) GTEST_SKIP() << "a sanitizer's shadow counts as resident";
-  /* Nobody collects: the owner has to find by itself what came home, before it asks for more. */
+  /* No call collects: the owner has to find its remote frees itself, before it takes more memory. */
   for (size_t size : {size_t{48}, size_t{5000}, size_t{200000}}) {
     std::vector<void *> blocks(16 * kMiB / size);
     size_t early = 0;

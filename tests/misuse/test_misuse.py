@@ -1,7 +1,7 @@
 """One misuse, one tiny program, one exact message.
 
-Each program of this folder says on stdout which address it hands in (`bad`), and which block that is or lies in (`start`,
-`bytes`). Under libhakmem.so it must end by SIGABRT with one line on stderr that names exactly these; with
+Each program of this folder says on stdout which address it hands in (`bad`), and which block that is or lies in
+(`start`, `bytes`). Under libhakmem.so it must end by SIGABRT with one line on stderr that names exactly these; with
 HAKMEM_ON_MISUSE=warn and =ignore it must live on, and no two blocks in use may overlap afterwards.
 """
 

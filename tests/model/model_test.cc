@@ -79,7 +79,8 @@ class ModelRun {
   }
 
  private:
-  /* A phase has a number of blocks that it moves towards; every fourth goes far down, every eighth ends in a collect. */
+  /* A phase has a number of blocks that it moves towards; every fourth goes far down, every eighth ends in
+   * a collect. */
   void NextPhase() {
     phase_++;
     phase_left_ = random_.Between(profile_.live_blocks / 2 + 1, profile_.live_blocks * 4);

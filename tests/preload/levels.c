@@ -5,8 +5,8 @@
  *   levels fork        the same in a child of fork too, first; prints both process ids
  *   levels leave       only in the child; the parent leaves by _exit
  *   levels kill        stays for a second, and is killed
- *   levels close FILE  stays for a second, closes all that is open but stdin and stdout, opens FILE under each of these numbers, and
- *                      goes on
+ *   levels close FILE  stays for a second, closes all that is open but stdin and stdout, opens FILE under each
+ *                      of these numbers, and goes on
  */
 #include <signal.h>
 #include <sys/wait.h>

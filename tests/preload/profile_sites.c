@@ -3,7 +3,7 @@
  *   fill      each site asks for its blocks
  *   empty     and they are freed
  *   thin      of the blocks of 200 bytes only every 16th stays
- *   churn     one block is asked for and freed, over and over, at a site of its own
+ *   churn     one block is allocated and freed, over and over, at a site of its own
  *   threads   four threads do the same
  *   plugin    the library PROFILE_PLUGIN is loaded, asks for memory that stays, and is closed, ten times
  *   fork      a child asks for 8 MiB at a site of its own, and exits; its number is printed

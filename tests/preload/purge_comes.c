@@ -65,7 +65,7 @@ static long now_ms(void) {
   return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Where others have the cores, so many beats take longer than a second. */
+/* Where other programs have the cores, these beats take longer than a second. */
 static int sleeps_well(pid_t thread) {
   const long start = now_ms(), before = sleeps_of(thread);
   wait_beats(beats_a_second);

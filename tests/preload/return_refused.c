@@ -15,7 +15,7 @@
 enum { thread_count = 2, round_count = 20, block_bytes = 4096, blocks_a_round = 8192, one_stays_of = 256 };
 enum { idle_beats = 3 * beats_a_second / 2, least_idle_percent = 50 };
 
-/* What is live in a round, and more than a correct allocator needs for it. */
+/* The live bytes of a round, and more than a correct allocator needs for them. */
 #define ROUND_BYTES ((size_t)thread_count * blocks_a_round * block_bytes)
 #define MOST_BYTES (5 * ROUND_BYTES / 2)
 
@@ -53,7 +53,7 @@ static void *work(void *argument) {
   for (int i = 0; i < round_count; ++i) run_round(mine);
   pthread_barrier_wait(&barrier);
   pthread_barrier_wait(&barrier);
-  run_round(mine); /* what could not be given back is there, and nobody else has it */
+  run_round(mine); /* memory that could not be given back is there, and no other thread has it */
   pthread_barrier_wait(&barrier);
   for (;;) pause(); /* the C library gives up where it cannot unmap a stack */
   return NULL;

@@ -1,4 +1,4 @@
-"""HAKMEM_TRACE: what was in use over time, recorded from real programs, and read by `hakmem learn replay`."""
+"""HAKMEM_TRACE: the bytes in use over time, recorded from real programs, and read by `hakmem learn replay`."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ static inline pid_t find_purge_thread(void) {
   return found;
 }
 
-/* Whoever waits here for ever is ended by the program's alarm. */
+/* The program's alarm ends a wait that lasts for ever. */
 static inline pid_t await_purge_thread(void) {
   pid_t thread;
   while ((thread = find_purge_thread()) == 0) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);

@@ -21,7 +21,7 @@ using namespace hakmem_test;
 
 namespace {
 
-/* ---- Blocks freed by whoever has them. */
+/* ---- Blocks freed by the thread that has them. */
 
 void CrossThreadFrees(size_t thread_count, size_t operations) {
   std::vector<Mailbox> boxes(thread_count);

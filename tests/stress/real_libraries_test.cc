@@ -1,8 +1,8 @@
 /* tests/stress/real_libraries_test.cc - libraries that the world uses, on hakmem through their own allocator hooks.
  *
  * Several threads work in them, and what one made another gives back: results, documents, whole databases and
- * interpreters. So the ThreadSanitizer build runs code that nobody wrote for an allocator's test. A library that is not
- * installed is skipped. What hakmem was asked for is counted: nothing may be missing at the end.
+ * interpreters. So the ThreadSanitizer build runs code that was not written for an allocator's test. A library that is
+ * not installed is skipped. The calls of hakmem are counted: nothing may be missing at the end.
  */
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -61,7 +61,7 @@ std::atomic<size_t> blocks_made, blocks_freed;
   return moved;
 }
 
-/* What is to be done by another thread than the one that asks for it: mostly to free something. */
+/* Work for another thread than the one that hands it in: mostly to free something. */
 class ForOthers {
  public:
   void Put(std::function<void()> task) {

@@ -25,7 +25,7 @@ struct Parcel {
 
 class Pipe {
  public:
-  /* Each of so many putters may have so many bytes in the pipe. */
+  /* Each of the putters may have `share_bytes` in the pipe. */
   Pipe(size_t putters, size_t share_bytes) : share_bytes_(share_bytes), putters_(putters), parcels_(kParcels) {}
 
   /* Calls `look` after each `every` parcels that are put, one call at a time. */

@@ -95,7 +95,7 @@ void RunATurn(Mailbox *left_behind, size_t turn) {
   });
 }
 
-/* What is resident when all is freed, and nothing is kept for threads to come. */
+/* The resident bytes when all is freed, and nothing is kept for threads to come. */
 size_t ResidentAtRest(Mailbox *left_behind) {
   for (void *block : left_behind->TakeAll()) Drop(block);
   hakmem_collect();

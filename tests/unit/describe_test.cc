@@ -218,7 +218,8 @@ HK_FRESH_TEST(Describe, TheLengthIsThatOfTheWholeLine) {
   }
 }
 
-// A sampled block begins where the program's address is; what lies before it is told apart, and over it the neighbour is found.
+// A sampled block begins where the program's address is; what lies before it is told apart, and over it the neighbour
+// is found.
 HK_FRESH_TEST(Describe, ASampledBlock) {
   char *before = static_cast<char *>(hakmem_malloc(112));
   ASSERT_TRUE(hakmem_profile_start(1));

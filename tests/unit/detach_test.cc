@@ -1,4 +1,5 @@
-// heap/attachment, heap/detach: the heap of a thread that sleeps serves others; that of one that is awake stays its own.
+// heap/attachment, heap/detach: the heap of a thread that sleeps serves others; that of one that is awake stays its
+// own.
 #include "fake_os.h"
 #include "fresh_test.h"
 

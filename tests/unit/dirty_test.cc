@@ -1,5 +1,5 @@
-// space/dirty: what a visit finds, when a program is quiet, options that come late, what was learned, and numbers at their
-// ends. The sums are the test's own.
+// space/dirty: what a visit finds, when a program is quiet, options that come late, what was learned, and numbers at
+// their ends. The sums are the test's own.
 #include <cstring>
 
 #include "fake_os.h"

@@ -136,8 +136,8 @@ HK_FRESH_TEST(Extent, ABlockMayCrossRegionsAndBeCutInEach) {
 
 // ---- The walk over free extents: each equation is broken by hand, and the next slow path notices it.
 
-// Three ranges between large blocks in use: two of the same size, and the youngest, which is longer. The slow path frees
-// a block elsewhere.
+// Three ranges between large blocks in use: two of the same size, and the youngest, which is longer. The slow path
+// frees a block elsewhere.
 struct ThreeRanges {
   static constexpr size_t kBytes = 31 * HK_SLAB_BYTES;
   hk_slab_t *oldest, *second, *youngest;

@@ -58,8 +58,8 @@ inline void Drain(hk_heap_t *heap) {
   EXPECT_FALSE(hk_remote_is_pending(heap));
 }
 
-// What waits for a heap, held back while another one takes a span of it: it is there again afterwards, as what comes in that
-// moment is.
+// What waits for a heap, held back while another one takes a span of it: it is there again afterwards, as what comes in
+// that moment is.
 class HeldBack {
  public:
   explicit HeldBack(hk_heap_t *heap) : heap_(heap), first_(hk_remote_take(heap)) {}

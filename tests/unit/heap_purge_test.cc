@@ -249,7 +249,8 @@ HK_FRESH_TEST(SettleDown, KeepsNothingFree) {
   ExpectNothingLeft(heap);
 }
 
-// A span that is not empty counts its blocks from then on, and is released with the last one: no walk is needed for that.
+// A span that is not empty counts its blocks from then on, and is released with the last one: no walk is needed for
+// that.
 HK_FRESH_TEST(SettleDown, ASpanThatIsNotEmptyIsPutToRest) {
   hk_heap_t *heap = hk_heap_take();
   (void)MakeIdle(HK_POOL_WARM);

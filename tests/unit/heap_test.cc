@@ -195,7 +195,8 @@ HK_FRESH_TEST(HeapOfAThread, BorrowedHeapsKeepNothingWhenManyAreIdle) {
   }).join();
 }
 
-// The pool has become deep since its last look: a heap that keeps something is in one of the first slots, or it is trimmed.
+// The pool has become deep since its last look: a heap that keeps something is in one of the first slots, or it is
+// trimmed.
 HK_FRESH_TEST(HeapOfAThread, OnlyHeapsInTheFirstSlotsKeepSpans) {
   std::vector<hk_heap_t *> heaps = TakeMany(2 * HK_POOL_WARM);
   for (hk_heap_t *heap : heaps) (void)FreeOwn(heap, Alloc(heap, 4));

@@ -1,5 +1,5 @@
-// policy/learn, learn_log, learn_record: what is chosen, frozen and learned anew; records that are damaged; numbers at their
-// limits.
+// policy/learn, learn_log, learn_record: what is chosen, frozen and learned anew; records that are damaged; numbers at
+// their limits.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -231,7 +231,8 @@ TEST_F(Learn, WhatIsStillIdleIsChargedToo) {
   EXPECT_TRUE(HasDecided(hk_learn_found_better));
 }
 
-// What was learned from little is no reason to keep much for as long: how long it stays away is looked at before it has cost much.
+// What was learned from little is no reason to keep much for as long: how long it stays away is looked at before it has
+// cost much.
 TEST_F(Learn, MuchMoreThanUsualIsNotKeptForAsLong) {
   Burst(60, HK_MIB, BreakEven() / 3);
   uint64_t freed_ms = now_ms_;
@@ -324,8 +325,8 @@ TEST_F(Learn, TheSameIsLearnedFromTheSame) {
   }
 }
 
-// However many epochs end while a gap lasts, each candidate is charged for it once. Each epoch takes away a twentieth of
-// what was owed before it, and no more.
+// However many epochs end while a gap lasts, each candidate is charged for it once. Each epoch takes away a twentieth
+// of what was owed before it, and no more.
 TEST_F(Learn, EpochsChargeEachGapOnce) {
   TestRandom random(SeedFor("once"));
   for (size_t round = 0; round < Scaled(200, 5); round++) {

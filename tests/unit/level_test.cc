@@ -1,4 +1,5 @@
-// policy/level: gaps of levels against a table with a line a level; merging, clocks that step back, numbers at their limits.
+// policy/level: gaps of levels against a table with a line a level; merging, clocks that step back, numbers at their
+// limits.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// policy/level_trace: what is written down against what docs/learning.md says of the format; merging; chunks without room.
+// policy/level_trace: what is written down against what docs/learning.md says of the format; merging; chunks without
+// room.
 #include "policy/level_trace.h"
 
 #include <gtest/gtest.h>

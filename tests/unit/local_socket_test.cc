@@ -1,4 +1,5 @@
-// os/local_socket: descriptors in a process whose program may take each of their numbers; and api/serve_command's table.
+// os/local_socket: descriptors in a process whose program may take each of their numbers; and api/serve_command's
+// table.
 #include "os/local_socket.h"
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-// os/lock over the real system: children of every kind of fork, and the repair. Locks are set up once a process, so each
-// case runs in a child.
+// os/lock over the real system: children of every kind of fork, and the repair. Locks are set up once a process, so
+// each case runs in a child.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/syscall.h>

@@ -1,5 +1,5 @@
-// heap/mid: bins of 1 to 32 KiB: how long their lists get, and what is filled in again. After each step bins and spans are
-// checked against what the test itself knows. What is spilled is mid_spill_test.cc's.
+// heap/mid: bins of 1 to 32 KiB: how long their lists get, and what is filled in again. After each step bins and spans
+// are checked against what the test itself knows. What is spilled is mid_spill_test.cc's.
 #include <algorithm>
 #include <map>
 #include <set>

@@ -1,4 +1,5 @@
-// os/os_linux: memory that the system refuses. Each refusal is reported or gone around, and leaves errno and what was there.
+// os/os_linux: memory that the system refuses. Each refusal is reported or gone around, and leaves errno and what was
+// there.
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>

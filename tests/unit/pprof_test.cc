@@ -326,7 +326,8 @@ HK_FRESH_TEST(SiteList, IsJson) {
   }
 }
 
-// For readers that other people wrote (tests/preload/test_profile_files.py): the file and the list, where they are asked for.
+// For readers that other people wrote (tests/preload/test_profile_files.py): the file and the list, where they are
+// asked for.
 HK_FRESH_TEST(Pprof, FilesForOthers) {
   const char *folder = getenv("HAKMEM_TEST_PROFILE_FOLDER");
   if (folder == nullptr) return;

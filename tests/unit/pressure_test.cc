@@ -1,5 +1,5 @@
-// policy/pressure: how much idle memory a limit leaves, and when it is looked at again; and that space/dirty does so, over
-// the fake machine.
+// policy/pressure: how much idle memory a limit leaves, and when it is looked at again; and that space/dirty does so,
+// over the fake machine.
 #include <gtest/gtest.h>
 
 #include <cstddef>

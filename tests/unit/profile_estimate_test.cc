@@ -1,5 +1,6 @@
-// The sampler's estimates over the fake OS, whose secret gives the same random numbers each time. Each expected count of
-// samples n has the standard deviation sqrt(n) at most: five and a half of them are exceeded less than once in ten million.
+// The sampler's estimates over the fake OS, whose secret gives the same random numbers each time. Each expected count
+// of samples n has the standard deviation sqrt(n) at most: five and a half of them are exceeded less than once in ten
+// million.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

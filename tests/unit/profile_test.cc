@@ -28,7 +28,8 @@ bool IsFilled(const void *block, int byte, size_t bytes) {
   return std::all_of(text, text + bytes, [byte](char found) { return found == static_cast<char>(byte); });
 }
 
-// Taken now while it runs, so that monitoring does not refuse what a server has told for hours; at its end when it has ended.
+// Taken now while it runs, so that monitoring does not refuse what a server has told for hours; at its end when it has
+// ended.
 HK_FRESH_TEST(Profile, WhenItWasTaken) {
   constexpr uint64_t kSecond = 1000000000;
   fake_os_advance(7 * kSecond);

@@ -1,5 +1,5 @@
-// space/dirty, space/surplus, api/purger: for how long what is idle stays in a program that has a purge thread, and when
-// that thread comes.
+// space/dirty, space/surplus, api/purger: for how long what is idle stays in a program that has a purge thread, and
+// when that thread comes.
 #include <vector>
 
 #include "fresh_test.h"

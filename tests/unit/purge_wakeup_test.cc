@@ -1,4 +1,5 @@
-// space/bell: when a purge thread is wanted, who may start it, and how it is rung for; in one process and in its children.
+// space/bell: when a purge thread is wanted, who may start it, and how it is rung for; in one process and in its
+// children.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <unistd.h>

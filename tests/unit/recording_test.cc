@@ -1,4 +1,5 @@
-// space/recording: what is noted arrives in the file, whoever writes it; without room, without a file, in children of fork.
+// space/recording: what is noted arrives in the file, whoever writes it; without room, without a file, in children of
+// fork.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>

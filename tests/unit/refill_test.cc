@@ -70,8 +70,8 @@ HK_FRESH_TEST(Refill, OfAMidClassAPagesWorthOrOneBlockIsCarvedAtATime) {
   }
 }
 
-// Of used memory it is not known how far it was used. So as much is cut as of a tiny class: little at first, and each time more, but never so
-// much that the list is full.
+// Of used memory it is not known how far it was used. So as much is cut as of a tiny class: little at first, and each
+// time more, but never so much that the list is full.
 HK_FRESH_TEST(Refill, OfUsedMemoryMoreIsCarvedEachTime) {
   for (unsigned class_index = HK_TINY_CLASS_MAX + 1; class_index < HK_CLASS_COUNT; class_index++) {
     SCOPED_TRACE(class_index);

@@ -1,5 +1,5 @@
-// heap/remote, heap/trim: heaps that no thread has and whose blocks come home all the same: whoever sends the blocks looks
-// after the heap.
+// heap/remote, heap/trim: heaps that no thread has and whose blocks come home all the same: whoever sends the blocks
+// looks after the heap.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -187,8 +187,8 @@ HK_FRESH_TEST(RemoteDrain, AThreadThatIsLeavingDrainsToo) {
 
 // ---- One after the other.
 
-// Of each heap's spans one was the heap's before it, where a block of that span still waits. The thread that tends one sends
-// that block on, and tends the next heap after it: no block waits for a thread that may never come.
+// Of each heap's spans one was the heap's before it, where a block of that span still waits. The thread that tends one
+// sends that block on, and tends the next heap after it: no block waits for a thread that may never come.
 HK_FRESH_TEST(RemoteDrain, AChainOfMovedSpansIsFollowedToItsEnd) {
   constexpr unsigned kHeaps = 12;
   hk_heap_t *sender = hk_heap_take();
@@ -348,8 +348,8 @@ HK_FRESH_TEST(RemoteDrainDamage, IsKeptForTheHeapsNextOwner) {
 
 // ---- Threads.
 
-// Threads come, allocate, leave blocks behind and end, while others free those: no heap is two threads' at once, none is
-// lost from the pool, and in the end nothing is in use.
+// Threads come, allocate, leave blocks behind and end, while others free those: no heap is two threads' at once, none
+// is lost from the pool, and in the end nothing is in use.
 HK_FRESH_TEST(RemoteDrainThreads, HeapsComeAndGoWhileTheirBlocksComeHome) {
   constexpr int kThreads = 4;
   std::atomic<hk_block_t *> slots[64] = {};

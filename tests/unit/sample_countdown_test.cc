@@ -1,5 +1,5 @@
-// heap/cut as api/alloc uses it: an open bin of a tiny class that is closed while it is filled, by blocks that come home to
-// it then. What it has afterwards is counted already, and the block behind that is the next to be sampled.
+// heap/cut as api/alloc uses it: an open bin of a tiny class that is closed while it is filled, by blocks that come
+// home to it then. What it has afterwards is counted already, and the block behind that is the next to be sampled.
 #include <memory>
 #include <thread>
 #include <vector>
@@ -134,7 +134,8 @@ HK_FRESH_TEST(CountdownWhileFilled, WhereTheNextSampledBlockIsFarAndMoreComeHome
 HK_FRESH_TEST(CountdownWhileFilled, WhereTheNextSampledBlockIsTheOneAfter) { ExpectClosedByARequest(1, 0); }
 HK_FRESH_TEST(CountdownWhileFilled, WhereTheNextSampledBlockIsTheOneAfterAndMoreComeHome) { ExpectClosedByARequest(1, 10); }
 
-// The request that closes it is for what a smaller block that is sampled is put into. That one's own bin needs no refill.
+// The request that closes it is for what a smaller block that is sampled is put into. That one's own bin needs no
+// refill.
 void ExpectClosedByASample(uint32_t left, uint32_t more) {
   ASSERT_TRUE(hakmem_profile_start(kRate));
   OpenBin smaller(kSize);

@@ -40,8 +40,8 @@ TEST(Sampling, ADistanceIsTheLogarithmOfItsNumber) {
   EXPECT_LT(hk_sampling_distance(0, kRate), 45 * kRate);
 }
 
-// The largest gap between the distances' distribution and the exponential one. Beyond 2.7 / sqrt(n) it is once in a million
-// (Kolmogorov's distribution).
+// The largest gap between the distances' distribution and the exponential one. Beyond 2.7 / sqrt(n) it is once in a
+// million (Kolmogorov's distribution).
 TEST(Sampling, DistancesAreExponential) {
   constexpr size_t kCount = 200000;
   uint64_t state = 2;

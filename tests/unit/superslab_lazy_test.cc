@@ -1,5 +1,5 @@
-// space/superslab: memory that is given back lazily, which the system takes when it is short of memory. The fake one has taken
-// every other page of it, and left the others as they were.
+// space/superslab: memory that is given back lazily, which the system takes when it is short of memory. The fake one
+// has taken every other page of it, and left the others as they were.
 #include <cstring>
 #include <vector>
 

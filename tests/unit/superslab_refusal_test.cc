@@ -120,8 +120,8 @@ HK_FRESH_TEST(Superslab, ReleasesGoOnWhileTheSystemRefuses) {
   }
 }
 
-// The first acquire asks for a chunk of records, the superslab and a leaf of the region map. Where one of them is refused,
-// less is asked for.
+// The first acquire asks for a chunk of records, the superslab and a leaf of the region map. Where one of them is
+// refused, less is asked for.
 void ExpectRefusalIsOvercome(uint64_t nth) {
   fake_os_fail_nth(fake_os_reserve, nth);
   hk_slab_t *slab = Acquire(1);

@@ -19,7 +19,8 @@ namespace {
 
 std::atomic<unsigned> compared;
 
-// But for the innermost frame, which is where each of the two walks was begun. In a signal handler too: nothing is allocated.
+// But for the innermost frame, which is where each of the two walks was begun. In a signal handler too: nothing is
+// allocated.
 __attribute__((noinline)) void ExpectSame() {
   uintptr_t whole[HK_SITE_FRAMES_MAX];
   const hk_site_t *found = hk_unwind_cache_site();

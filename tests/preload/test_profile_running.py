@@ -225,7 +225,7 @@ def check_estimates_of_parts(document: Dict[str, Any]) -> None:
 
 
 def test_sites_and_what_lies_inside_blocks(target: Target) -> None:
-    """`profile sites` shows lifetimes and the sites that pin free bytes; the statistics estimate the requested bytes."""
+    """`profile sites` shows lifetimes and sites that pin free bytes; the statistics estimate the requested bytes."""
     with attach(target.pid) as attached:
         live = json.loads(attached.ask("stats json"))["live"]
         assert {live[name] for name in ESTIMATES} == {None}

@@ -143,7 +143,7 @@ def test_archives(runner: Runner, tmp_path: Path, tree: Path) -> None:
 
 
 def test_redis(runner: Runner, tmp_path: Path) -> None:
-    """Debian's redis is linked with jemalloc, and calls it by the C library's names: the preloaded library serves it."""
+    """Debian's redis is linked with jemalloc, and calls it by the C library's names: the preload serves it."""
     need("redis-server", "redis-cli", "redis-benchmark")
     folder = tmp_path / "r"
     without = runner.same(["/bin/sh", MATERIAL / "redis.sh"], prepare=renew(folder), cwd=folder)

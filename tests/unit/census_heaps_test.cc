@@ -24,7 +24,7 @@ struct ByHeap {
 ByHeap TakeByHeap(size_t room) {
   ByHeap found{std::vector<hk_census_count_t>(room), {}};
   hk_census_heaps_t heaps = {found.of.data(), room, {}};
-  heaps.others.spans = 77;  // what was there before is nothing
+  heaps.others.spans = 77;  // counts from before do not remain
   for (hk_census_count_t &count : found.of) count.live_blocks = 77;
   hk_census_t census;
   hk_census_take(&census, &heaps);
@@ -119,7 +119,7 @@ HK_FRESH_TEST(CensusOfHeaps, OfTheSpanThatABinIsAtTheyAreFreeAtOnce) {
   EXPECT_EQ(OfHeap(heaps[0]).live_blocks, HK_SAFETY ? 9u : CarvedOf(SpanOf(blocks[0])));
 }
 
-// A heap without a thread loses its half-used spans to who needs one.
+// A heap without a thread loses its half-used spans to a heap that needs one.
 HK_FRESH_TEST(CensusOfHeaps, ASpanThatMovesTakesItsBlocksAlong) {
   for (unsigned class_index : {kClass, kMid}) {
     std::vector<hk_heap_t *> heaps = TakeMany(2);

@@ -1,4 +1,5 @@
-// heap/census: which memory waits, which of it is resident, and what is resident only because a page is huge.
+// heap/census: which memory is free and held back, which of it is resident, and which is resident only because a page
+// is huge.
 #include <vector>
 
 #include "base/bits.h"
@@ -26,7 +27,7 @@ uint64_t Dirty(const hk_census_t &census) { return census.kept_bytes + census.di
 
 uintptr_t SuperslabOf(const void *block) { return hk_slab_of(block)->superslab->start; }
 
-// What the system does where a page is huge: all of it is resident, and what nobody has written is zero.
+// As the system does where a page is huge: all of it is resident, and bytes that were never written are zero.
 void MakeResident(uintptr_t start) {
   for (size_t at = 0; at < HK_SUPERSLAB_BYTES; at += 4 * HK_KIB) {
     volatile char *page = reinterpret_cast<volatile char *>(start + at);

@@ -1,4 +1,4 @@
-// policy/decay: who owes little has much, shares add up to all, and nothing overflows.
+// policy/decay: a candidate that owes little has much, shares add up to all, and nothing overflows.
 #include "policy/decay.h"
 
 #include <gtest/gtest.h>

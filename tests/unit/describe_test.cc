@@ -1,4 +1,4 @@
-// api/spot and api/describe: what is said about an address, to the letter; and that any value may be asked for.
+// api/address_class and api/describe: the text about an address, to the letter; and that any value may be described.
 #include <cstring>
 #include <string>
 #include <thread>

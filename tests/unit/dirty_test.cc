@@ -1,4 +1,4 @@
-// space/dirty: what a visit finds, when a program is quiet, options that come late, what was learned, and numbers at
+// space/dirty: what a visit finds, when a program is quiet, options that come late, learned records, and numbers at
 // their ends. The sums are the test's own.
 #include <cstring>
 
@@ -82,7 +82,7 @@ void WantAgain(uint64_t now_ms, size_t bytes) {
   hk_lock_release(hk_lock_space);
 }
 
-// Nobody has heard the purge wake-up: no purge thread comes.
+// No thread receives the purge wake-up: no purge thread comes.
 HK_FRESH_TEST(Idle, OneThreadKeepsWhatItWantsAgainUntilItFallsDeeper) {
   Change(1000, 160 * HK_MIB, 0);
   EXPECT_TRUE(Change(1010, 80 * HK_MIB, 80 * HK_MIB).is_too_much);
@@ -260,7 +260,7 @@ HK_FRESH_TEST(Idle, WhoHasMuchMoreMappedGivesBackWhatIsTooOld) {
   EXPECT_TRUE(verdict.is_too_much);
 }
 
-// 30 MiB are young, and six are a sixteenth of what is in use.
+// 30 MiB are young, and six are a sixteenth of the bytes in use.
 HK_FRESH_TEST(Idle, ItIsABatchBeforeWhatIsTooOldGoes) {
   FreeMuch();
   uint64_t old_ms = 1001 + BreakEven() + 1;
@@ -306,7 +306,7 @@ HK_FRESH_TEST(Idle, ThePurgeThreadIsNotCalledRightAfterItsVisit) {
   EXPECT_TRUE(Change(1060, 99 * HK_MIB, 21 * HK_MIB).is_wakeup_sent);
 }
 
-// So much is idle beside the 100 MiB in use, and was never in use itself.
+// Maps dirty memory beside the 100 MiB in use, which was never in use itself.
 void MapBeside(size_t bytes) {
   hk_option.learn = hk_learn_off;
   hk_purge_wakeup_receive(true);
@@ -396,7 +396,7 @@ HK_FRESH_TEST(Idle, AllThatMayStayIsNeverMoreThanASize) {
   hk_option.learn = hk_learn_off; /* one time-out for all */
   hk_purge_wakeup_receive(true);
   Change(1000, SIZE_MAX, 0);
-  /* Young: all but a byte less than a half; and a sixteenth of what is in use on top of it. */
+  /* Young: all but a byte less than a half; and a sixteenth of the bytes in use on top of it. */
   hk_purge_verdict_t verdict = Change(1000, SIZE_MAX / 2, SIZE_MAX / 2 + 1);
   EXPECT_FALSE(verdict.is_too_much);
   verdict = Change(1001, HK_GIB, SIZE_MAX - HK_GIB);

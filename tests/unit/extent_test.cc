@@ -1,4 +1,4 @@
-// space/big: what is made of freed blocks: ranges that are cut, and become one again.
+// space/extent: freed blocks become extents, which are split and merged.
 #include <array>
 #include <map>
 #include <vector>

@@ -1,5 +1,5 @@
 // A signal handler that forks between any two instructions of a hand-over. The child goes on where the handler had
-// interrupted it, so what it had in its hands, the repair's view of that, and its own further steps must fit: each heap
+// interrupted it, so the heaps that it held, the repair's view of them, and its own further steps must fit: each heap
 // has one place in the end, its thread's or one in the pool.
 //
 // Nothing here is left to chance: a tracer steps through the act one instruction at a time, and before each of them has
@@ -40,7 +40,7 @@ constexpr unsigned kClass = 4;
 // A thread that is not in the child has it, and is at rest: the at-fork hook has it adopted.
 hk_heap_t *strangers_heap;
 
-// Somebody had a heap, and it was in the pool all the same.
+// A thread had a heap, and it was in the pool all the same.
 bool was_in_pool_too;
 
 void LookFor(hk_heap_t *heap) { was_in_pool_too |= hk_heap_take_this(heap); }
@@ -147,7 +147,7 @@ bool LeaveHandler(pid_t child, const Position &interrupted) {
   return false;
 }
 
-// How many places it has looked at; -1 when it got lost. `wrong` says what was found where.
+// How many places it has looked at; -1 when it got lost. `wrong` says which fault was found where.
 int StepThrough(pid_t child, int times_round, std::string *wrong) {
   int places = 0;
   std::map<uint64_t, int> times;
@@ -343,7 +343,7 @@ void SetUpSpace() {
   before_bytes = InUseBytes();
 }
 
-// Nothing is lost, for nobody vanished, and what is handed out next is one caller's.
+// Nothing is lost, for no thread vanished, and the next block belongs to one caller.
 Verdict LookAtSpace(bool) {
   hk_lock_wait_for_repair();
   if (InUseBytes() != before_bytes || hk_load_relaxed(&hk_stat_process.value[hk_stat_fork_lost]) != 0)

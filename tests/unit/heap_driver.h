@@ -178,7 +178,7 @@ inline void CheckMidSpan(const hk_heap_t *heap, const hk_slab_t *span, unsigned 
   ASSERT_GT(span->live, 0) << "a span that has all its blocks is released";
 }
 
-// Whether everything that is known of a span of the heap fits `live`, the number of its blocks that somebody holds.
+// Checks all counts of a span of the heap against `live`, the number of its blocks that a caller holds.
 inline void CheckSpan(const hk_heap_t *heap, const hk_slab_t *span, unsigned live) {
   WalkSpan(heap, span);
   ASSERT_LE(CarvedOf(span), CapacityOf(span->class_index));

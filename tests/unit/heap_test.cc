@@ -1,4 +1,4 @@
-// heap/heap, heap/thread: what a heap is, who has which, and what becomes of it when its thread ends.
+// heap/heap, heap/thread: what a heap is, which thread has which, and its fate when its thread ends.
 #include <algorithm>
 #include <atomic>
 #include <set>
@@ -207,7 +207,7 @@ HK_FRESH_TEST(HeapOfAThread, OnlyHeapsInTheFirstSlotsKeepSpans) {
   EXPECT_EQ(InUseSlabs(), HK_POOL_WARM * hk_class_span_slabs(4));
 }
 
-// What is cheap to keep for the next thread stays, but not when many heaps wait for one.
+// Memory that is cheap to keep for the next thread stays, but not when many heaps wait for one.
 HK_FRESH_TEST(HeapOfAThread, KeepsNothingWhenManyAreIdle) {
   for (unsigned idle : {HK_POOL_WARM - 1u, HK_POOL_WARM + 0u}) {
     SCOPED_TRACE(idle);

@@ -1,4 +1,4 @@
-// space/huge: what is asked for where a huge page costs much CPU to make.
+// space/huge: the advice where a huge page costs much CPU to make.
 #include "fake_os.h"
 #include "fresh_test.h"
 #include "unit/huge_driver.h"

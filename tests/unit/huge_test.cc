@@ -1,5 +1,5 @@
-// space/huge: which ranges the system is asked about when superslabs and large blocks are made, grow old, and are given
-// back.
+// space/huge: which addresses are advised when superslabs and large blocks are made, grow old, and are
+// purged.
 #include <array>
 #include <cstring>
 #include <string>

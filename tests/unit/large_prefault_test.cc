@@ -24,7 +24,7 @@ const fake_os_record_t *LastPrefault() {
 
 uint64_t Prefaulted() { return hk_load_relaxed(&hk_stat_process.value[hk_stat_prefault]); }
 
-// New ones, filled so far. None is freed: what is made next is not resident.
+// New ones, filled so far. None is freed: the next ones are not resident.
 void MakeRuns(unsigned count, size_t bytes, size_t filled_bytes) {
   for (unsigned i = 0; i < count; i++) memset(Run(bytes), 1, filled_bytes);
 }

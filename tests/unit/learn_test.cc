@@ -1,4 +1,4 @@
-// policy/learn, learn_log, learn_record: what is chosen, frozen and learned anew; records that are damaged; numbers at
+// policy/learn, learn_log, learn_record: choosing, freezing and learning anew; records that are damaged; numbers at
 // their limits.
 #include <gtest/gtest.h>
 
@@ -71,7 +71,7 @@ TEST_F(Learn, StartsAtTheBreakEvenTimeout) {
   EXPECT_EQ(LastDecision(), "epoch 0: 1800 ms, where keeping has cost as much as giving back: learning");
 }
 
-// Nothing is known, so a part of what is freed goes at once and a part stays for longer than the break-even time.
+// Nothing is known, so a part of the freed memory goes at once and a part stays for longer than the break-even time.
 TEST_F(Learn, BeforeAnythingIsKnownMemoryIsDivided) {
   hk_learn_note(&learn_, now_ms_, HK_GIB);
   hk_learn_note(&learn_, now_ms_, 0);
@@ -86,7 +86,7 @@ TEST_F(Learn, BeforeAnythingIsKnownMemoryIsDivided) {
   EXPECT_GT(before, 0u);
 }
 
-// What a program that has just begun frees it wants again soon, as far as anybody can tell.
+// What a program that has just begun frees it wants again soon, as far as is known.
 TEST_F(Learn, OfAYoungProgramAllStaysForHalfTheBreakEvenTime) {
   ASSERT_TRUE(hk_learn_init(&learn_, 5000, HK_PRICE_BALANCED));
   hk_learn_note(&learn_, 5000, HK_GIB);
@@ -231,8 +231,8 @@ TEST_F(Learn, WhatIsStillIdleIsChargedToo) {
   EXPECT_TRUE(HasDecided(hk_learn_found_better));
 }
 
-// What was learned from little is no reason to keep much for as long: how long it stays away is looked at before it has
-// cost much.
+// What the learner knows from little memory does not hold for much: it learns anew before keeping has cost
+// much.
 TEST_F(Learn, MuchMoreThanUsualIsNotKeptForAsLong) {
   Burst(60, HK_MIB, BreakEven() / 3);
   uint64_t freed_ms = now_ms_;
@@ -326,7 +326,7 @@ TEST_F(Learn, TheSameIsLearnedFromTheSame) {
 }
 
 // However many epochs end while a gap lasts, each candidate is charged for it once. Each epoch takes away a twentieth
-// of what was owed before it, and no more.
+// of the debt before it, and no more.
 TEST_F(Learn, EpochsChargeEachGapOnce) {
   TestRandom random(SeedFor("once"));
   for (size_t round = 0; round < Scaled(200, 5); round++) {

@@ -38,7 +38,7 @@ class LocalSocket : public ::testing::Test {
     alarm(0);
   }
 
-  // Somebody who has connected, and the descriptor at our end.
+  // A peer that has connected, and the descriptor at our end.
   int Connect(int *ours) const {
     int file = socket(AF_UNIX, SOCK_STREAM, 0);
     sockaddr_un address = {};
@@ -124,7 +124,7 @@ TEST_F(LocalSocket, ANumberMayBelongToTheProgram) {
   for (int file : {ours, theirs, pipe_ends[0], pipe_ends[1]}) close(file);
 }
 
-// A socket of the program's own is not ours either, and nobody is taken from its queue.
+// A socket of the program's own is not ours either, and no connection is taken from its queue.
 TEST_F(LocalSocket, NoOtherSocketsGuestIsAccepted) {
   hk_local_socket_t programs = socket_;
   programs.name[programs.length++] = '+';

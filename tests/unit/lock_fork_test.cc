@@ -144,7 +144,7 @@ TEST(LockFork, TheChildsThreadsWaitForItsRepair) {
             0);
 }
 
-// What the repair makes anew but no lock guards: who wants that waits, and takes no lock.
+// The repair makes data anew that no lock guards: a thread that needs them waits, and takes no lock.
 TEST(LockFork, WhoWaitsForTheRepairRunsItOnceAndHoldsNothing) {
   EXPECT_EQ(InChild([] {
               hk_lock_wait_for_repair(); /* before init */
@@ -191,7 +191,7 @@ TEST(LockFork, TheRepairItselfDoesNotWaitForIt) {
             0);
 }
 
-// Some take locks and some only wait: nobody goes on before it is over, and everybody does then.
+// Some take locks and some only wait: no thread goes on before the repair is over, and all do then.
 TEST(LockFork, ThoseWhoWaitForTheRepairSeeItsEnd) {
   EXPECT_EQ(InChild([] {
               HK_CHILD_CHECK(hk_lock_init(SlowRepair));

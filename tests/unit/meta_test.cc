@@ -1,4 +1,4 @@
-// space/meta: pieces of zero memory that nobody else has, chunk after chunk.
+// space/meta: pieces of zero memory that do not overlap, chunk after chunk.
 #include <cstring>
 #include <set>
 #include <thread>

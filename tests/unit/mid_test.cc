@@ -1,5 +1,5 @@
-// heap/mid: bins of 1 to 32 KiB: how long their lists get, and what is filled in again. After each step bins and spans
-// are checked against what the test itself knows. What is spilled is mid_spill_test.cc's.
+// heap/mid: bins of 1 to 32 KiB: how long their lists get, and how they are refilled. After each step bins and spans
+// are checked against the test's own counts. mid_spill_test.cc tests the spilling.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -258,7 +258,7 @@ HK_FRESH_TEST(MidModel, AnyOrder) {
     if (random.OneIn(2000)) hk_mid_spill_all(heap);
     if (random.OneIn(4000)) hk_heap_purge(heap);
     if (i % 1000 != 999) continue;
-    std::set<hk_slab_t *> spans; /* of each span somebody holds a block, or the bin does */
+    std::set<hk_slab_t *> spans; /* of each span the test or the bin holds a block */
     for (const auto &[span, count] : live) spans.insert(span);
     for (unsigned c : kClasses) {
       for (hk_block_t *block : ListOf(heap->bin[c].free)) spans.insert(SpanOf(block));

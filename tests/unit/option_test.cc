@@ -1,4 +1,4 @@
-// policy/option, option_value, option_line: what is accepted, what is refused, and the exact lines about it.
+// policy/option, option_value, option_line: accepted values, refused values, and the exact lines about them.
 #include "policy/option.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// api/output_file: what an option's value says of a file, who writes it, and what is said when it cannot be made.
+// api/output_file: an option's value that names a file, which process writes it, and the message when it cannot be
+// made.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

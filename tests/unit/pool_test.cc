@@ -1,4 +1,4 @@
-// heap/pool: the heaps that no thread has: who gets which, and what is looked at without taking it.
+// heap/pool: the heaps that no thread has: which thread gets which, and which are looked at but not taken.
 #include <algorithm>
 #include <atomic>
 #include <set>
@@ -46,7 +46,7 @@ HK_FRESH_TEST(Pool, ThreadsNeverHaveTheSameOne) {
     threads.emplace_back([&failures] {
       for (int i = 0; i < 5000; i++) {
         hk_heap_t *heap = hk_heap_take();
-        /* A plain field of the heap: two who have it would also race for ThreadSanitizer. */
+        /* A plain field of the heap: two threads that have it would also race for ThreadSanitizer. */
         if (heap == nullptr || heap->spare_slabs++ != 0) failures++;
         if (heap == nullptr) return;
         if (i % 16 == 0) std::this_thread::yield();
@@ -99,7 +99,7 @@ HK_FRESH_TEST(Pool, TakeIfAsksWithTheArgumentAndTakesTheFirst) {
   EXPECT_EQ(hk_heap_take_if(has_argument, 7), nullptr);
 }
 
-// It is asked before each growth: not all that are idle are looked at.
+// It is called before each growth, so it does not look at all idle heaps.
 HK_FRESH_TEST(Pool, TakeIfLooksAtTheFirstSixteen) {
   std::vector<hk_heap_t *> heaps = TakeMany(HK_POOL_SLOTS);
   for (hk_heap_t *heap : heaps) hk_heap_give_back(heap);
@@ -220,7 +220,7 @@ HK_FRESH_TEST(Pool, ThePoolIsNotDeepWhileOneOfItsFirstIsTaken) {
 
 // ---- Threads.
 
-// Takers of every kind at once, with more idle heaps than slots. Who has a heap writes a plain field of it.
+// Takers of every kind at once, with more idle heaps than slots. The thread that has a heap writes a plain field of it.
 HK_FRESH_TEST(PoolBeyondSlots, ThreadsNeverHaveTheSameOne) {
   constexpr int kThreads = 4;
   constexpr size_t kHold = 14;

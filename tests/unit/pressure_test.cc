@@ -374,7 +374,7 @@ HK_FRESH_TEST(PressureInSpace, NearTheLimitIdleMemoryIsGivenBack) {
 HK_FRESH_TEST(PressureInSpace, ABurstMakesRoomBeforeItIsTouched) {
   RetainEverything();
   fake_os_set_memory_limit(kLimit, 100 * HK_MIB, 0);
-  void *kept = Alloc(20 * HK_MIB); /* a new mapping: not of what is idle */
+  void *kept = Alloc(20 * HK_MIB); /* a new mapping, not from dirty memory */
   void *left = Alloc(60 * HK_MIB);
   Free(left);
   EXPECT_EQ(Idle(), 60 * HK_MIB);
@@ -386,7 +386,7 @@ HK_FRESH_TEST(PressureInSpace, ABurstMakesRoomBeforeItIsTouched) {
   Free(kept);
 }
 
-// Whether what was allocated since the last question made heaps wanted.
+// Whether the allocations since the last call made heaps wanted.
 bool HeapsAreWanted() {
   bool is_wanted = hk_load_relaxed(&hk_dirty_wants_heaps);
   hk_store_relaxed(&hk_dirty_wants_heaps, false);

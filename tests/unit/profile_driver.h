@@ -22,7 +22,7 @@ inline size_t LiveSamples() {
   return count;
 }
 
-// By what was sampled: since the profile was started last, and in use.
+// The estimate from the samples: since the last start of the profile, or in use.
 inline uint64_t EstimatedBytes(bool is_in_use = false) {
   uint64_t sum = 0;
   for (const hk_site_t *site = hk_site_next(nullptr); site != nullptr; site = hk_site_next(site)) {

@@ -239,7 +239,7 @@ HK_FRESH_TEST(Profile, AnotherThreadFreesWhatWasSampled) {
   EXPECT_LE(hk_superslab_usage().in_use_bytes, 2 * HK_SUPERSLAB_BYTES) << "all came home";
 }
 
-// A thread that ends leaves nothing where nobody else would find it; what it had is used and given back as ever.
+// A thread that ends leaves nothing out of other threads' reach; its memory is used and purged as ever.
 HK_FRESH_TEST(Profile, AThreadThatEndsLeavesNothingBehind) {
   ASSERT_TRUE(hakmem_profile_start(kRate));
   for (int round = 0; round < 50; round++) {

@@ -1,4 +1,4 @@
-// space/dirty, space/surplus, api/purger: for how long what is idle stays in a program that has a purge thread, and
+// space/dirty, space/purge, api/purge_thread: for how long dirty memory stays in a program with a purge thread, and
 // when that thread comes.
 #include <vector>
 
@@ -24,7 +24,7 @@ void StirEvery(PurgeCourse &course, uint64_t from_ms, uint64_t to_ms, uint64_t s
   for (uint64_t ms = from_ms; ms <= to_ms; ms += step_ms) course.At(ms, Stir);
 }
 
-// 48 MiB are freed at 1,000 ms; 64 stay in use, and a superslab for what is little.
+// 48 MiB are freed at 1,000 ms; 64 stay in use, and a superslab for small blocks.
 void FreeSome(PurgeCourse &course) {
   (void)TakeRun(HK_SLAB_BYTES);
   std::vector<void *> blocks = TakeApart(1, 48 * HK_MIB, 64 * HK_MIB);
@@ -153,7 +153,7 @@ HK_FRESH_TEST(PurgeCourse, WhatIsTooLittleDoesNotRing) {
   for (size_t i = 2; i < course.sleeps().size(); i++) EXPECT_EQ(course.sleeps()[i].for_ms, 4000u);
 }
 
-// Its own look at the system's limit rang nobody, and the ring of the look before was forgotten.
+// Its own look at the system's limit must not lose the wake-up that the look before sent.
 HK_FRESH_TEST(PurgeCourse, AWakeupIsNotLostWhereTheSystemIsAskedToo) {
   fake_os_set_memory_limit(HK_TIB, HK_GIB, 0);
   PurgeCourse course;
@@ -303,7 +303,8 @@ uint64_t Bursts(PurgeCourse &course, unsigned count, const std::vector<uint64_t>
   return ms - pauses[(count - 1) % pauses.size()];
 }
 
-// Four short pauses and one that is longer than the break-even time: who knew both would keep for the longer.
+// Four short pauses and one that is longer than the break-even time: with knowledge of both, keeping for the longer is
+// right.
 HK_FRESH_TEST(PurgeCourse, KeepsForLongerWhatComesBackALittleLater) {
   PurgeCourse course;
   (void)TakeBytes(64 * HK_MIB);

@@ -51,7 +51,7 @@ inline bool IsGivenBack(const hk_slab_t *span, unsigned slab_count) {
   return true;
 }
 
-// What waits for the heap is intact and marked, so many blocks of it.
+// Requires that `count` blocks wait for the heap, intact and marked.
 inline void ExpectWaiting(hk_heap_t *heap, size_t count) {
   ASSERT_EQ(IncomingLength(heap), count);
   const hk_block_t *block = hk_load_relaxed(&heap->shared.incoming);

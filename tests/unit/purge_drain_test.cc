@@ -14,7 +14,7 @@ namespace {
 constexpr unsigned kTiny = 64, kSmallest = 1, kMid = 80;
 constexpr unsigned kSome[] = {kSmallest, 2, 33, kTiny, 66, kMid, 104};
 
-// ---- What is given back.
+// ---- Spans that are given back.
 
 HK_FRESH_TEST(PurgeDrain, ASpanOfEachClassIsGivenBack) {
   Heaps heaps;
@@ -208,7 +208,8 @@ HK_FRESH_TEST(PurgeDrainKeeps, WhatWaitsForAHeapThatNoThreadHas) {
   }
 }
 
-// A child of fork whose parent was counting, and a span that moved meanwhile: the count that is left is nobody's.
+// A child of fork whose parent was counting, and a span that moved meanwhile: the count that is left belongs to no
+// round.
 HK_FRESH_TEST(PurgeDrainKeeps, ACountOfAnEarlierRoundIsNone) {
   Heaps heaps;
   FullSpan full(heaps.owner, kTiny);
@@ -304,7 +305,7 @@ HK_FRESH_TEST(PurgeDrainTime, AfterALongWalkItRests) {
   EXPECT_EQ(hk_purge_drain_next_due(kNow + 100, 400), kNow + 800 + 400);
 }
 
-// By chance: it went home, was in use again, and came last. What is behind it now was never looked at.
+// By chance: the block was collected, was in use again, and came last. The blocks behind it were never looked at.
 void ExpectLookedAt(bool by_a_refill) {
   Heaps heaps;
   FullSpan full(heaps.owner, kMid);
@@ -350,7 +351,7 @@ HK_FRESH_TEST(PurgeDrainDamage, ABlockInTwoChainsIsTakenOnce) {
   EXPECT_EQ(hk_slab_state(full.span), hk_slab_small);
 }
 
-// The owner frees it while it is in another thread's batch: its link leads to what is at home.
+// The owner frees it while it is in another thread's batch: its link leads to blocks that its owner has already.
 HK_FRESH_TEST(PurgeDrainDamage, ABlockThatIsHomeAlreadyLeadsNowhere) {
   for (size_t in_front : {0, 1, 3}) {
     Heaps heaps;

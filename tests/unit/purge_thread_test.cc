@@ -18,7 +18,7 @@ namespace {
 
 uint64_t Starts() { return fake_os_calls(fake_os_thread_start); }
 
-// Something changes, which is when it is looked at what is held.
+// Changes the bytes in use, which makes the library look at the bytes held.
 void Change() { DropBlock(TakeBytes(2 * HK_MIB)); }
 
 // Freed memory goes back at once, but for the base.
@@ -186,7 +186,7 @@ HK_FRESH_TEST(PurgeThread, EndsWithTheCompany) {
   course.Run();
   EXPECT_LE(hk_dirty_total(), 8 * HK_MIB) << "nobody comes back for it";
   EXPECT_FALSE(IsPurgeThreadHeard());
-  PurgeCourse::SetNow(60000); /* by then what was given back is not regretted any more */
+  PurgeCourse::SetNow(60000); /* by then purged memory counts as a refault no more */
   ExpectEager();
 }
 
@@ -259,7 +259,7 @@ HK_FRESH_TEST(PurgeThread, AChildWithoutForksHandlersHasNone) {
   course.Run();
 }
 
-// It would look at what is idle again and again, without a pause.
+// It would look at the dirty memory again and again, without a pause.
 HK_FRESH_TEST(PurgeThread, EndsWhereTheSystemRefusesEveryWayToWait) {
   PurgeCourse course;
   void *block = TakeBytes(64 * HK_MIB);

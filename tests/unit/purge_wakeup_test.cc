@@ -1,5 +1,5 @@
-// space/bell: when a purge thread is wanted, who may start it, and how it is rung for; in one process and in its
-// children.
+// space/purge_wakeup: when a purge thread is wanted, which thread may start it, and how it is woken; in one
+// process and in its children.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <unistd.h>
@@ -45,7 +45,7 @@ void Expect() {
 }
 uint32_t Word() { return hk_load_relaxed(&hk_purge_wakeup_word); }
 
-// Whether one is wanted when so much is held; it is not wanted any more afterwards.
+// Whether one is wanted when `held_bytes` are held; it is not wanted any more afterwards.
 bool IsWantedAt(uint64_t now_ms, size_t held_bytes) {
   return Locked([=] {
     hk_purge_wakeup_note_locked(now_ms, held_bytes);
@@ -190,7 +190,7 @@ HK_FRESH_TEST(PurgeWakeup, AChildOfForkHasNoneAndMayHaveItsOwn) {
               HK_CHILD_CHECK(!Ring());
               HK_CHILD_CHECK(!hk_load_relaxed(&hk_purge_wakeup_is_wanted));
               HK_CHILD_CHECK(!hk_purge_wakeup_is_open());
-              HK_CHILD_CHECK(!Claim()); /* nobody has said that the child may */
+              HK_CHILD_CHECK(!Claim()); /* no call has allowed it in the child */
               hk_purge_wakeup_allow();
               HK_CHILD_CHECK(Claim());
               HK_CHILD_CHECK(!Claim());

@@ -1,4 +1,4 @@
-// heap/reach: what words lead to, through blocks of every band; and what is no pointer to a block.
+// heap/reach: the blocks that words lead to, through blocks of every band; and words that are no pointers to a block.
 #include <cstring>
 #include <vector>
 

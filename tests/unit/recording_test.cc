@@ -1,5 +1,5 @@
-// space/recording: what is noted arrives in the file, whoever writes it; without room, without a file, in children of
-// fork.
+// space/recording: all notes arrive in the file, whichever thread writes it; without room, without a file, in children
+// of fork.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -39,7 +39,7 @@ constexpr size_t kRepairedUnits = 5;
 
 void Repair() { hk_recording_repair(kRepairedUnits * HK_LEVEL_TRACE_UNIT_BYTES); }
 
-// As a process that starts with HAKMEM_TRACE=path and so much in use.
+// As a process that starts with HAKMEM_TRACE=path and `units` in use.
 void Start(const std::string &path, size_t units = 0) {
   static std::string variable;
   static const char *environment[] = {nullptr, nullptr};
@@ -60,7 +60,7 @@ void Note(uint64_t now_ms, size_t units) {
   hk_lock_release(hk_lock_space);
 }
 
-// As who changes what is in use does.
+// As a thread does that changes the units in use.
 void NoteAndWrite(uint64_t now_ms, size_t units) {
   Note(now_ms, units);
   if (hk_recording_is_full()) hk_recording_write();

@@ -234,7 +234,7 @@ HK_FRESH_TEST(Refill, OfAMidClassToo) {
     EXPECT_FALSE(hk_bin_was_fresh(bin, class_index));
     EXPECT_TRUE(IsActive(heap, active)) << "a span that is filled from is not the active one by that";
     EXPECT_EQ(CarvedOf(active), carved);
-    ASSERT_TRUE(hk_refill(heap, class_index)); /* what is not cut yet */
+    ASSERT_TRUE(hk_refill(heap, class_index)); /* blocks that are not carved yet */
     EXPECT_EQ(SpanOf(bin->free), active);
     EXPECT_GT(CarvedOf(active), carved);
     EXPECT_TRUE(hk_bin_was_fresh(bin, class_index));

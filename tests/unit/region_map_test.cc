@@ -1,4 +1,4 @@
-// space/region_map: every address has a descriptor, and only what was entered has one of its own. Nothing here is
+// space/region_map: every address has a descriptor, and only entered slabs have one of their own. Nothing here is
 // mapped: the map knows addresses, not memory.
 #include <atomic>
 #include <set>
@@ -20,7 +20,7 @@ const void *At(uintptr_t address) { return reinterpret_cast<const void *>(addres
 
 bool Enter(uintptr_t start, size_t bytes = HK_SLAB_BYTES) { return hk_region_map_enter(At(start), bytes); }
 
-// Whether the address has the descriptor of what was never entered.
+// Whether the address has the descriptor of slabs that were never entered.
 bool IsForeign(uintptr_t address) {
   hk_slab_t *slab = hk_slab_of(At(address));
   const hk_slab_t *nothing = hk_region_map.nothing.slab;

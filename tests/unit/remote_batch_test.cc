@@ -57,7 +57,7 @@ HK_FRESH_TEST(Remote, AFullBatchGoesHomeByItself) {
   }
 }
 
-// Who has much itself holds back more: a sixteenth of that, between bounds.
+// A heap that has much holds back more: a sixteenth of its memory, between bounds.
 HK_FRESH_TEST(Remote, AHeapThatHasMuchSendsLargerBatches) {
   Heaps heaps;
   ASSERT_EQ(hk_class_bytes(64), HK_KIB);
@@ -77,7 +77,7 @@ HK_FRESH_TEST(Remote, AHeapThatHasMuchSendsLargerBatches) {
   }
 }
 
-// Sent to a heap that nobody has: whoever sends looks after it.
+// Sent to a heap without a thread: the sender drains it.
 HK_FRESH_TEST(Remote, WhatIsSentToAnIdleHeapIsTakenUpAtOnce) {
   Heaps heaps;
   Blocks blocks = AllocMany(heaps.owner, 64, 3);

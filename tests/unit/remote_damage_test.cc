@@ -31,7 +31,8 @@ std::multiset<hk_block_t *> AtHome(hk_heap_t *heap) {
   return blocks;
 }
 
-// At each place of a chain of several batches: what was sent before the block is lost, what was sent after it is not.
+// At each place of a chain of several batches: blocks sent before the damaged one are lost, blocks sent after it are
+// not.
 HK_FRESH_TEST(RemoteDamage, TheDrainTellsOfABlockAndLosesWhatWasSentBefore) {
   for (unsigned class_index : {20u, 66u, 104u}) {
     constexpr size_t kCount = 12;

@@ -1,5 +1,5 @@
-// heap/remote, heap/trim: heaps that no thread has and whose blocks come home all the same: whoever sends the blocks
-// looks after the heap.
+// heap/remote, heap/heap_purge: heaps without a thread whose blocks are collected all the same: the thread that
+// sends the blocks drains the heap.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -30,7 +30,7 @@ void MakeIdle(hk_heap_t *heap) {
   hk_remote_give_back(heap);
 }
 
-// So many idle heaps that have nothing.
+// Fills the pool with `count` idle heaps that have nothing.
 void FillPool(size_t count) {
   for (hk_heap_t *heap : TakeMany(count)) hk_heap_give_back(heap);
 }
@@ -53,7 +53,7 @@ void ExpectPoolIs(const Heaps &expected) {
   EXPECT_EQ(idle, 0u);
 }
 
-// ---- What is left of a heap when all is home.
+// ---- What a heap keeps when all blocks are collected.
 
 HK_FRESH_TEST(RemoteDrain, NothingIsLeftInUseWhenManyHeapsAreIdle) {
   hk_heap_t *sender = hk_heap_take(), *owner = hk_heap_take();

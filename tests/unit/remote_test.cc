@@ -241,8 +241,8 @@ HK_FRESH_TEST(Remote, AHeapThatAThreadHasIsLeftToIt) {
   EXPECT_EQ(IncomingLength(heaps.owner), 3u);
 }
 
-// Whoever grows takes a look: what is empty there is not held back by blocks of mid classes in the bins of a heap that
-// nobody uses.
+// A heap that grows drains idle heaps: blocks of mid classes in an idle heap's bins do not hold back its empty
+// spans.
 HK_FRESH_TEST(Remote, ADrainedIdleHeapKeepsNoMidSpanWithoutABlockInUse) {
   for (unsigned class_index : {66u, 88u, 104u}) {
     SCOPED_TRACE(class_index);

@@ -111,7 +111,7 @@ HK_FRESH_TEST(RemoteThreads, TheSameListIsPushedToAndTakenAllTheTime) {
   EXPECT_EQ(InUseSlabs(), 0u);
 }
 
-// Everybody owns blocks and frees those of the others.
+// Every thread owns blocks and frees those of the others.
 HK_FRESH_TEST(RemoteThreads, AllWithAll) {
   constexpr int kThreads = 4;
   constexpr size_t kEach = 15000;
@@ -162,7 +162,7 @@ HK_FRESH_TEST(RemoteThreads, AllWithAll) {
 }
 
 // Threads come and go: each gets a heap as malloc does, frees what those before it left, leaves blocks for those after
-// it, and ends as a thread does. Heaps are adopted, and drained while nobody has them.
+// it, and ends as a thread does. Heaps are adopted, and drained while no thread has them.
 HK_FRESH_TEST(RemoteThreads, ThreadsComeAndGo) {
   constexpr int kThreads = 4, kGenerations = 60;
   constexpr size_t kEach = 250;
@@ -182,7 +182,7 @@ HK_FRESH_TEST(RemoteThreads, ThreadsComeAndGo) {
         if (random.OneIn(2)) {
           Free(lease.heap, other);
         } else if (Hold(other)) {
-          queue.Put(other); /* for somebody else */
+          queue.Put(other); /* for another thread */
         }
       }
     }

@@ -111,7 +111,7 @@ HK_FRESH_TEST(Run, ATailIsNoRun) {
   ExpectRun(block, 5);
 }
 
-// ---- Closed: nobody's, but with its slabs.
+// ---- Closed: without a caller, but with its slabs.
 
 HK_FRESH_TEST(Run, AClosedRunIsNobodysAndKeepsItsSlabs) {
   for (size_t slabs = 1; slabs <= HK_RUN_MAX_SLABS; slabs++) {

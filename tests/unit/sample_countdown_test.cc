@@ -23,7 +23,7 @@ constexpr size_t kSize = 16, kSizeOfSample = kSize + HK_BLOCK_ALIGNMENT;
 
 bool IsSampled(const void *block) { return hk_verify(block).offset != 0; }
 
-// A class's bin, open and without a block, and what was allocated of the class.
+// A class's bin, open and without a block, and the blocks allocated of the class.
 class OpenBin {
  public:
   explicit OpenBin(size_t size) : size_(size), class_index_(hk_class_of(size)) {
@@ -34,7 +34,7 @@ class OpenBin {
 
   bool IsOpen() const { return hk_load_relaxed(&hk_thread_own()->countdowns->of[class_index_].is_open); }
 
-  // So many blocks that come back close it.
+  // The number of frees that close it.
   uint32_t Left() const { return Bin()->countdown; }
 
   // Blocks that were freed and handed out again count, too.

@@ -58,7 +58,7 @@ TEST(Sampling, DistancesAreExponential) {
   EXPECT_LT(gap, 2.7 / std::sqrt(kCount));
 }
 
-// ---- The pace. A program asks for so much that at shift 0 it would come upon so many points in a millisecond.
+// ---- The pace. A program allocates so fast that at shift 0 it would meet the given number of points in a millisecond.
 
 struct Course {
   hk_sampling_pace_t pace{};

@@ -150,7 +150,7 @@ HK_FRESH_TEST(Search, FollowsNoLinkThatLeadsOutOfTheOwnersBlocks) {
     uintptr_t not_cut = hk_slab_start(span) + (span->slab_count - 1) * HK_SLAB_BYTES +
                         (hk_class_blocks_per_slab(class_index) - 1) * hk_class_bytes(class_index);
     for (uintptr_t place : {AddressOf(&elsewhere), AddressOf(theirs), inside, AddressOf(run), not_cut}) {
-      hk_block_link(reinterpret_cast<hk_block_t *>(place), held); /* whoever follows it there finds what it seeks */
+      hk_block_link(reinterpret_cast<hk_block_t *>(place), held); /* a search that follows it there finds its block */
     }
     for (uintptr_t link : {uintptr_t{0}, uintptr_t{1}, uintptr_t{16}, AddressOf(&elsewhere), AddressOf(theirs), inside,
                            unmapped, AddressOf(run), not_cut, AddressOf(heap), ~uintptr_t{0},

@@ -1,4 +1,4 @@
-// profile/site: one site a stack, whoever asks; figures; what is left when there is no room.
+// profile/site: one site a stack, for every caller; figures; and a table without room.
 #include "unwind/site.h"
 
 #include <gtest/gtest.h>
@@ -144,7 +144,7 @@ HK_FRESH_TEST(Site, StacksAreNotMistakenForOneAnother) {
   EXPECT_GT(met, 0u) << "take more of them";
 }
 
-// 256 KiB would be full of some 400 stacks of so many frames.
+// Some 400 stacks of this depth would fill 256 KiB.
 HK_FRESH_TEST(Site, OuterFramesThatAreSharedTakeNoRoom) {
   fake_os_limit_mapped(256 << 10);
   std::vector<uintptr_t> frames(HK_SITE_FRAMES_MAX);

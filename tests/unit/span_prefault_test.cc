@@ -41,7 +41,7 @@ std::set<uintptr_t> PagesOf(const Blocks &blocks, size_t block_bytes) {
   return pages;
 }
 
-// A block of which so much is written to before the next one is asked for.
+// A block of which `bytes` are written to before the next one is allocated.
 hk_block_t *AllocAndWrite(hk_heap_t *heap, unsigned class_index, size_t bytes) {
   hk_block_t *block = Alloc(heap, class_index);
   memset(static_cast<void *>(block), 1, bytes);

@@ -17,7 +17,7 @@ unsigned PlaceOf(const hk_slab_t *slab) { return static_cast<unsigned>(slab - sl
 
 hk_slab_t *NewSpan(hk_heap_t *heap, size_t slabs) { return hk_span_acquire(heap, OneClassOfEachLength()[slabs - 1]); }
 
-// A span from memory that nobody has touched: exactly what it does to the reserve. Whether the heap had to grow.
+// Takes a span of untouched memory and checks the reserve exactly. Returns whether the heap had to grow.
 bool GrowByOne(hk_heap_t *heap, size_t slabs, std::vector<hk_slab_t *> *spans) {
   Reserve old = ReserveOf(heap);
   size_t in_use = InUseSlabs(), kept = heap->spare_slabs, share = ReserveShare(heap);

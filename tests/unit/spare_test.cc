@@ -1,5 +1,5 @@
 // heap/spare: free slabs that a heap keeps, in the ranges that spans and runs left: which it gives out again, how many
-// it keeps at most, and what they are for everybody else.
+// it keeps at most, and what other threads see of them.
 #include <atomic>
 #include <cstring>
 #include <thread>

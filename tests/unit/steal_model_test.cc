@@ -33,7 +33,7 @@ class Model {
     if (random_.OneIn(200)) hk_remote_drain_idle();
   }
 
-  // Everybody is attached, and what is on its way comes home.
+  // All heaps are attached, and blocks in batches reach their owners.
   void Settle() {
     for (hk_heap_t *heap : std::set<hk_heap_t *>(idle_)) Adopt(heap);
     bool is_pending = true;

@@ -39,7 +39,7 @@ void ExpectMoved(const Heaps &heaps, hk_slab_t *span, unsigned live) {
   EXPECT_FALSE(hk_load_relaxed(&heaps.giver->busy));
 }
 
-// Nothing is left when the last blocks are freed by whoever has their spans.
+// Nothing is left when the heaps that have their spans free the last blocks.
 void ExpectAllGoesBack(const Heaps &heaps, const Blocks &held) {
   for (hk_block_t *block : held) (void)FreeOwn(heaps.taker, block);
   hk_heap_purge(heaps.taker);

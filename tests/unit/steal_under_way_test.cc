@@ -63,7 +63,7 @@ HK_FRESH_TEST(StealUnderWay, ABatchForTheOldOwnerIsSentOn) {
     UnderWay way(class_index);
     RemoteFreeAll(way.third, {way.blocks[0], way.blocks[1]});
     way.Move();
-    hk_remote_flush(way.third); /* who sends to an idle heap looks after it */
+    hk_remote_flush(way.third); /* the sender drains an idle heap */
     ExpectHomeWithTheTaker(way, 2);
   }
 }
@@ -145,7 +145,7 @@ HK_FRESH_TEST(StealUnderWay, TheThiefsOwnBatchComesHomeFirst) {
   }
 }
 
-// Trimming sends on what it comes upon: nothing waits in a heap that nobody has.
+// A purge sends on the blocks that it finds: nothing waits in an idle heap.
 HK_FRESH_TEST(StealUnderWay, APurgeTakesBackWhatWaitsForTheOldOwner) {
   for (unsigned class_index : kWithRoom) {
     SCOPED_TRACE(class_index);

@@ -57,7 +57,7 @@ HK_FRESH_TEST(Superslab, AnEighthOfWhatIsInUseStaysWhateverTheOption) {
   ExpectUsage(0, 0, 0);
 }
 
-// Takes and releases 16 MiB on top of what is in use, `cycles` times. How often memory was given back.
+// Takes and releases 16 MiB on top of the bytes in use, `cycles` times. Returns how often memory was purged.
 unsigned CyclesThatGaveBack(unsigned cycles, uint64_t pause_ns = 1000000) {
   unsigned gave_back = 0;
   for (unsigned cycle = 0; cycle < cycles; cycle++) {
@@ -226,7 +226,7 @@ HK_FRESH_TEST(Superslab, WithNothingToRetainTheLastReleaseUnmaps) {
 
 hk_superslab_usage_t usage_meanwhile;
 
-// Where the purge thread does it, others ask meanwhile what is in use.
+// While the purge thread purges, other threads read the bytes in use.
 HK_FRESH_TEST(Superslab, WhatIsOnItsWayBackIsNeitherInUseNorIdle) {
   RetainEverything();
   fake_os_set_hook(fake_os_purge, [] { usage_meanwhile = hk_superslab_usage(); });

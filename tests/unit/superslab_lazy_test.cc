@@ -237,7 +237,7 @@ HK_FRESH_TEST(SuperslabLazy, AnUntouchedReserveThatComesBackLeavesItLazy) {
   Touch(used, 20);
   Release(used);
   ASSERT_EQ(Lazy(), 20u);
-  hk_slab_t *reserve = pin + 21; /* what nobody has touched */
+  hk_slab_t *reserve = pin + 21; /* untouched memory */
   bool zero = false;
   ASSERT_TRUE(hk_superslab_extend(reserve, 11, &zero));
   ASSERT_TRUE(zero);

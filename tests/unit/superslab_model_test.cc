@@ -84,7 +84,7 @@ class Model {
     Hold(extent, extent.first->zero);
   }
 
-  // As a heap does for its reserve: now and then nobody touches what was taken.
+  // As a heap does for its reserve: now and then the taken slabs stay untouched.
   void TakeSome(Range extent) {
     unsigned most = static_cast<unsigned>(random_.Between(extent.count, kAll));
     extent.first = hk_superslab_acquire_some(extent.count, most);

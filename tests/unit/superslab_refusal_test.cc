@@ -121,7 +121,7 @@ HK_FRESH_TEST(Superslab, ReleasesGoOnWhileTheSystemRefuses) {
 }
 
 // The first acquire asks for a chunk of records, the superslab and a leaf of the region map. Where one of them is
-// refused, less is asked for.
+// refused, the next request is smaller.
 void ExpectRefusalIsOvercome(uint64_t nth) {
   fake_os_fail_nth(fake_os_reserve, nth);
   hk_slab_t *slab = Acquire(1);
@@ -163,8 +163,8 @@ HK_FRESH_TEST(Superslab, RefusedWritesToDescriptors) {
 
 // ---- Near a limit on addresses.
 
-// What comes next may lie in a neighbour of the only region that there is: its leaf of the region map is there already,
-// and takes nothing of what is left.
+// The next mapping may lie in a neighbour of the only region that there is: its leaf of the region map is there
+// already, and takes nothing of the rest.
 void LimitToMore(size_t slabs) {
   size_t region = 0;
   ASSERT_NE(hk_region_map_find(&region), nullptr);

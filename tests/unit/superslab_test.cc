@@ -209,7 +209,7 @@ HK_FRESH_TEST(Superslab, PurgedMemoryIsZeroAgain) {
   EXPECT_TRUE(Holds(slab, 4, 0));
 }
 
-// ---- More than was asked for.
+// ---- More than the request.
 
 HK_FRESH_TEST(SuperslabSome, OfANewOneAsManyAsMayBe) {
   for (unsigned least = 1; least <= kAll; least++) {
@@ -281,7 +281,7 @@ bool NoneIsInUse(const std::vector<Kind> &kinds, unsigned first, unsigned count)
   return std::none_of(kinds.begin() + first, kinds.begin() + first + count, [](Kind k) { return k == Kind::in_use; });
 }
 
-// What superslab.h says: the highest place that is wholly resident, or the highest; and what is untouched below it, if
+// After superslab.h: the highest place that is wholly resident, or the highest; and the untouched slabs below it, if
 // it is untouched itself. {0, 0}: no place.
 struct Place {
   unsigned first, count;

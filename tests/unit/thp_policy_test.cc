@@ -1,4 +1,4 @@
-// policy/huge_wish: which superslabs and large blocks huge pages are asked for.
+// policy/thp_policy: for which superslabs and large blocks huge pages are advised.
 #include <gtest/gtest.h>
 
 #include <algorithm>

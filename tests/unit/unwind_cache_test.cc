@@ -132,7 +132,7 @@ TEST(UnwindCache, IsNotMisledByWhatFramesLeaveBehind) {
   }
 }
 
-// ---- Deeper than a site, and than what is kept.
+// ---- Deeper than a site, and than the cache.
 
 __attribute__((noinline)) void Descend(unsigned depth, unsigned every) {
   if (depth % every == 0) ExpectSame();

@@ -1,4 +1,4 @@
-// api/verify: what is said about an address: of each kind of block, from every side, at each time of its life.
+// api/verify: the verdict on an address: of each kind of block, from every side, at each time of its life.
 #include <cstring>
 #include <thread>
 #include <vector>

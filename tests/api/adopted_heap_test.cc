@@ -13,7 +13,7 @@
 
 namespace {
 
-constexpr size_t kBytes = 1100; /* a mid class, of which a refill cuts several */
+constexpr size_t kBytes = 1100; /* a mid class, of which a refill carves several */
 
 char *AllocDirty(size_t bytes) {
   char *block = static_cast<char *>(hakmem_malloc(bytes));

@@ -292,7 +292,7 @@ TEST(Figures, EventsAreCounted) {
   ASSERT_EQ(hakmem_stats_get_events(&after, sizeof after), 0);
   EXPECT_EQ(after.large_alloc, before.large_alloc + 1);
   EXPECT_EQ(after.large_free, before.large_free + 1);
-  EXPECT_GE(after.lock_space_take, before.lock_space_take + 2) << "to take the range, and to give it back";
+  EXPECT_GE(after.lock_space_take, before.lock_space_take + 2) << "to take the addresses, and to give them back";
 }
 
 TEST(Figures, SystemCallsAreCounted) {

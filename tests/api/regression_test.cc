@@ -224,7 +224,7 @@ class Handoff {
 };
 
 void ProducerConsumer(size_t count, size_t low, size_t high, size_t in_flight, size_t allowed_growth) {
-  /* Batches of 64 through the ring: the lock shall not be what is measured. */
+  /* Batches of 64 through the ring, so that the test does not measure the lock. */
   constexpr size_t kBatch = 64;
   Handoff ring(in_flight / kBatch + 1);
   size_t rounds = count / kBatch;
@@ -315,7 +315,7 @@ TEST(Regression, BlocksFreedFromAfarBitByBitAreGivenBack) {
       std::thread([&] {
         for (size_t i = round; i < blocks.size(); i += kRounds) hakmem_free(blocks[i]);
       }).join();
-      hakmem_collect(); /* takes home what the thread freed */
+      hakmem_collect(); /* collects the thread's remote frees */
     }
     EXPECT_LE(ResidentBytes(), before + 6 * kMiB) << size;
   }

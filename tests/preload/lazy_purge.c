@@ -1,7 +1,7 @@
 /* Lazily purged memory: lazy_purge SIZE HOW
  *
  * Takes 64 MiB in blocks of SIZE, all ones, and between them blocks that stay, so that nothing can be unmapped; and
- * frees all but those. HOW: `stay` does no more. `trim` asks for all to be given back. `again` takes as much by calloc,
+ * frees all but those. HOW: `stay` does no more. `trim` calls malloc_trim. `again` takes as much by calloc,
  * twice, the second time after the system has taken what it may, and looks whether all of it is zero. Prints
  * `peak BYTES freed BYTES lazy BYTES end BYTES`: the resident bytes beyond those at the start, at the most and when all
  * was freed, how many of these the system may take, and the resident bytes at the end.

@@ -42,7 +42,7 @@ constexpr size_t kSettled = 3'000'000;
 struct Result {
   MemoryCourse course;
   size_t live_bytes;
-  size_t in_use_bytes; /* when all is freed: a block that never came home keeps its slab in use */
+  size_t in_use_bytes; /* when all is freed: a block that its owner never collected keeps its slab in use */
 };
 
 /* Once all is freed and all threads have ended. */

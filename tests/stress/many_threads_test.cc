@@ -80,7 +80,7 @@ void *Live(void *argument) {
 struct Result {
   size_t threads;                                        /* that could be started */
   size_t before, existing, with_blocks, gone, collected; /* resident */
-  size_t in_use_bytes; /* when all is freed: a block that never came home keeps its slab in use */
+  size_t in_use_bytes; /* when all is freed: a block that its owner never collected keeps its slab in use */
 };
 
 /* Stacks of the test's own, so that it knows when they are gone. */

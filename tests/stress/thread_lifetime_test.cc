@@ -229,7 +229,7 @@ TEST_F(Stress, ShortThreadsWhoseDestructorsAllocate) {
 
 /* ---- Owners that end while others free what they allocated, and before. */
 
-/* When all is freed and all threads have ended. A block that never came home keeps its slab in use. */
+/* When all is freed and all threads have ended. A block that its owner never collected keeps its slab in use. */
 void ExpectNothingLost() {
   hakmem_collect();
   EXPECT_EQ(hakmem_mallinfo2().uordblks, 0u);

@@ -76,7 +76,7 @@ HK_FRESH_TEST(CensusOfHeaps, EachHeapHasItsOwnBlocks) {
     EXPECT_EQ(found.of[i].live_bytes, tiny * tiny_bytes + mid * mid_bytes);
     EXPECT_EQ(found.of[i].slabs, heaps[i]->span_slabs);
   }
-  EXPECT_EQ(found.others.spans, 0u) << "runs and big blocks are in no span";
+  EXPECT_EQ(found.others.spans, 0u) << "runs and large blocks are in no span";
 }
 
 HK_FRESH_TEST(CensusOfHeaps, HeapsThatThereIsNoRoomForAreTheOthers) {

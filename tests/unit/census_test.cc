@@ -111,7 +111,7 @@ HK_FRESH_TEST(Census, OfAHugePageWhatWasNeverUsedIsExcess) {
   MakeResident(SuperslabOf(block));
   hk_census_t census = Census();
   ASSERT_EQ(census.superslabs_huge, 1u);
-  EXPECT_EQ(census.huge_excess_bytes, HK_SUPERSLAB_BYTES - 4 * HK_KIB) << "all but the page that was cut";
+  EXPECT_EQ(census.huge_excess_bytes, HK_SUPERSLAB_BYTES - 4 * HK_KIB) << "all but the page that was carved";
   EXPECT_EQ(census.unused_bytes, HK_SUPERSLAB_BYTES - HK_SLAB_BYTES);
   EXPECT_EQ(census.uncarved_bytes, census.huge_excess_bytes);
   EXPECT_EQ(Dirty(census), 0u);

@@ -25,7 +25,7 @@ HK_FRESH_TEST(Extent, AFreedBlockBecomesOneWithTheExtentsOnBothSides) {
     ExpectCached(12 * HK_MIB, 12 * HK_MIB);
     EXPECT_EQ(hk_extent_usage().count, 1u);
     for (size_t at = HK_SLAB_BYTES; at < 12 * HK_MIB - HK_SLAB_BYTES; at += HK_SLAB_BYTES) {
-      ASSERT_EQ(SlabOf(start + at)->extent.since, 0u) << "no tag inside a range, " << at;
+      ASSERT_EQ(SlabOf(start + at)->extent.since, 0u) << "no tag inside an extent, " << at;
     }
     EXPECT_EQ(Alloc(12 * HK_MIB), start);
     EXPECT_TRUE(Free(start));

@@ -1,4 +1,4 @@
-// heap/trim: what a heap gives back when it is to keep nothing, and what it must keep all the same.
+// heap/heap_purge: the memory that a heap gives back when it is to keep nothing, and the memory that it must keep.
 #include <thread>
 #include <vector>
 
@@ -294,7 +294,7 @@ HK_FRESH_TEST(SettleDown, ASpanAtRestServesTheNextThread) {
     EXPECT_TRUE(hk_heap_offers(heap, class_index));
     ASSERT_EQ(hk_heap_take(), heap);
     std::vector<hk_block_t *> again = AllocMany(heap, class_index, expected.size() + 1);
-    for (hk_block_t *block : again) EXPECT_EQ(SpanOf(block), SpanOf(held)) << "those, and what was not cut yet";
+    for (hk_block_t *block : again) EXPECT_EQ(SpanOf(block), SpanOf(held)) << "those, and blocks that were not carved yet";
     again.pop_back();
     EXPECT_EQ(again, expected);
     CheckSpan(heap, SpanOf(held), static_cast<unsigned>(expected.size()) + 2);

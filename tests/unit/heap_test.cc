@@ -286,7 +286,7 @@ HK_FRESH_TEST(HeapOfAThread, IsBorrowedWhereTheThreadHasNoExitHandler) {
   }).join();
 }
 
-// ---- What comes home while a heap changes hands.
+// ---- Remote frees while a heap changes hands.
 
 HK_FRESH_TEST(HeapOfAThread, TakesUpWhatWaitsForItWhenItsThreadEnds) {
   hk_heap_t *sender = hk_heap_take();

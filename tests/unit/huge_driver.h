@@ -80,7 +80,7 @@ inline void KnowThatBlocksAreDense(size_t bytes) {
   (void)hk_purge_down_to(0);
 }
 
-// The number of superslabs after which a program counts as large.
+// With this number of superslabs in use the next one gets advice at any price.
 constexpr unsigned kGrown = HK_HUGE_GROWN_MOST_BYTES / HK_SUPERSLAB_BYTES;
 
 // The number of superslabs made before huge pages are advised for one.

@@ -15,7 +15,7 @@ namespace {
 
 class LargeModel {
  public:
-  explicit BigModel(uint64_t seed) : random_(seed) {}
+  explicit LargeModel(uint64_t seed) : random_(seed) {}
 
   void Step() {
     size_t choice = random_.Below(100);
@@ -98,7 +98,7 @@ class LargeModel {
 
 void RunAgainstModel(uint64_t seed) {
   hk_option.retain = 16 * HK_MIB;
-  BigModel model(seed);
+  LargeModel model(seed);
   for (int i = 0; i < 4000 && !testing::Test::HasFailure(); i++) model.Step();
   model.GiveBackAll();
   Trim();

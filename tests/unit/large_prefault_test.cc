@@ -1,4 +1,4 @@
-// space/filling: large blocks that are made resident because others of their size were filled.
+// space/large_prefault: large blocks that are made resident because others of their size were filled.
 #include <cstring>
 #include <vector>
 

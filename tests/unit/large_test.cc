@@ -370,7 +370,7 @@ HK_FRESH_TEST(Large, RepairForgetsWhatAVanishedThreadWasChanging) {
   ExpectCached(0, 0);
   EXPECT_EQ(Count(hk_stat_fork_lost), 4 * HK_MIB);
 
-  EXPECT_TRUE(Free(second)) << "beside a forgotten range, which it must not become one with";
+  EXPECT_TRUE(Free(second)) << "beside a forgotten extent, with which it must not merge";
   ExpectCached(4 * HK_MIB, 4 * HK_MIB);
   EXPECT_NE(Alloc(8 * HK_MIB), second);
   EXPECT_EQ(Alloc(4 * HK_MIB), second);

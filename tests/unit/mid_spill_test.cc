@@ -155,7 +155,7 @@ HK_FRESH_TEST(Mid, BlocksInTheBinCountAsLive) {
   }
 }
 
-// ---- A span whose blocks are all home.
+// ---- A span with all its blocks free.
 
 HK_FRESH_TEST(Mid, ASpanIsReleasedWhenItsLastBlockIsSpilled) {
   for (unsigned spare : {0u, 1u, 3u, 4u}) {

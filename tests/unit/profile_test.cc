@@ -127,7 +127,7 @@ HK_FRESH_TEST(Profile, ClearedMemoryIsZeroAmongUnsampled) {
   }
 }
 
-// A span that a heap without a thread took a block back into moves to a heap whose blocks are sampled, and is cut on.
+// An idle heap's span, into which a remote free returned, moves to a sampled heap, which carves on in it.
 void ExpectZeroInStolenSpans(size_t rate) {
   SCOPED_TRACE(rate);
   ASSERT_TRUE(hakmem_profile_start(rate));
@@ -236,7 +236,7 @@ HK_FRESH_TEST(Profile, AnotherThreadFreesWhatWasSampled) {
   EXPECT_EQ(Misuses(), 0u);
   (void)hakmem_profile_stop();
   (void)hakmem_collect();
-  EXPECT_LE(hk_superslab_usage().in_use_bytes, 2 * HK_SUPERSLAB_BYTES) << "all came home";
+  EXPECT_LE(hk_superslab_usage().in_use_bytes, 2 * HK_SUPERSLAB_BYTES) << "all was collected";
 }
 
 // A thread that ends leaves nothing out of other threads' reach; its memory is used and purged as ever.

@@ -360,7 +360,7 @@ HK_FRESH_TEST(PurgeCourse, IdleHeapsAreTidiedOnceInEachQuietTime) {
   course.Run();
 }
 
-// ---- What comes home to a thread that sleeps.
+// ---- Remote frees for a thread that sleeps.
 
 // A span of which nothing but its blocks leads to the slab, and a heap to free them from.
 struct Handed {
@@ -434,13 +434,13 @@ HK_FRESH_TEST(PurgeCourse, WhoseThreadIsAwakeKeepsWhatComesHome) {
   uint64_t asleep_ms = hk_dirty_asleep_ms();
   course.At(1503, [&] { handed.Send(0, handed.blocks.size() - 1); });
   course.At(1503 + asleep_ms - 50, [&] {
-    (void)Alloc(handed.owner, 2); /* a refill, in which they come home */
+    (void)Alloc(handed.owner, 2); /* a refill, which collects them */
     EXPECT_FALSE(hk_remote_is_pending(handed.owner));
     handed.Send(handed.blocks.size() - 1, handed.blocks.size());
   });
   course.At(1503 + 2 * asleep_ms - 60, [&] {
     EXPECT_TRUE(hk_remote_is_pending(handed.owner));
-    EXPECT_FALSE(handed.IsGivenBack()) << "most of its blocks are at home";
+    EXPECT_FALSE(handed.IsGivenBack()) << "most of its blocks are collected";
     handed.EndThreads();
   });
   course.Run();

@@ -1,4 +1,4 @@
-// One heap whose blocks another sends home, and what a drain makes of them.
+// One heap whose blocks another heap sends back, and the results of a drain.
 #ifndef HK_TESTS_UNIT_RESCUE_DRIVER_H
 #define HK_TESTS_UNIT_RESCUE_DRIVER_H
 

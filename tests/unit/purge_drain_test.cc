@@ -365,7 +365,7 @@ HK_FRESH_TEST(PurgeDrainDamage, ABlockThatIsHomeAlreadyLeadsNowhere) {
     hk_remote_flush(heaps.other);
     EXPECT_EQ(hk_purge_drain(kNow, 0), full.blocks[1]);
     ExpectWaiting(heaps.owner, in_front);
-    EXPECT_EQ(ListLength(full.span->own.free), 3u) << "what is at home stays there";
+    EXPECT_EQ(ListLength(full.span->own.free), 3u) << "collected blocks stay in their span";
   }
 }
 

@@ -1,4 +1,4 @@
-// api/purger: when the purge thread is started and when not, when it ends, and what a child of fork has of it.
+// api/purge_thread: when the purge thread is started and when not, when it ends, and its state in a child of fork.
 #include <sys/syscall.h>
 #include <unistd.h>
 

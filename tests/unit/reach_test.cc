@@ -147,7 +147,7 @@ HK_FRESH_TEST(Reach, WhatIsNoBlockIsUnknown) {
   Scan scan({AddressOf(&on_stack), 0, 1, UINTPTR_MAX, AddressOf(slab_end)});
   EXPECT_EQ(scan.Ask(&on_stack), hk_reach_unknown);
   EXPECT_EQ(scan.Ask(nullptr), hk_reach_unknown);
-  EXPECT_EQ(scan.Ask(slab_end), hk_reach_unknown) << "nobody has cut a block there yet";
+  EXPECT_EQ(scan.Ask(slab_end), hk_reach_unknown) << "no block is carved there yet";
   EXPECT_EQ(scan.Ask(block), hk_reach_no);
   EXPECT_EQ(scan.reach.blocks_reached, 0u);
 }

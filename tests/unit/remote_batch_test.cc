@@ -1,4 +1,4 @@
-// heap/remote: batches of blocks on their way home.
+// heap/remote: batches of blocks on their way to the owner.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -27,7 +27,7 @@ Blocks IncomingOf(hk_heap_t *owner) {
 
 size_t WeightOf(unsigned class_index) { return std::max<size_t>(hk_class_bytes(class_index), HK_BATCH_LEAST_BLOCK); }
 
-// How many blocks of a class go home together, from a heap that has little itself.
+// How many blocks of a class a batch has, from a heap that has little itself.
 size_t BatchOf(unsigned class_index) {
   return (HK_BATCH_FIRST_BYTES + WeightOf(class_index) - 1) / WeightOf(class_index);
 }
@@ -280,7 +280,7 @@ HK_FRESH_TEST(Remote, ABatchIsSentInFrontOfWhatWaits) {
   EXPECT_EQ(IncomingOf(heaps.owner), (Blocks{blocks[4], blocks[3], blocks[2], blocks[1], blocks[0]}));
   Drain(heaps.owner);
   EXPECT_EQ(StatOf(heaps.owner, hk_stat_remote_drain), 5u);
-  for (int i = 0; i < 5; i++) EXPECT_EQ(Pop(heaps.owner, 4), blocks[i]) << "the last one to come home goes first";
+  for (int i = 0; i < 5; i++) EXPECT_EQ(Pop(heaps.owner, 4), blocks[i]) << "the last one collected is allocated first";
 }
 
 HK_FRESH_TEST(Remote, WithoutAHeapEachBlockGoesByItself) {
@@ -312,7 +312,7 @@ HK_FRESH_TEST(Remote, BlocksUnderWayLookFree) {
     hk_remote_flush(heaps.other);
     for (hk_block_t *block : blocks) EXPECT_TRUE(hk_block_looks_free(block)) << "sent";
     Drain(heaps.owner);
-    for (hk_block_t *block : blocks) EXPECT_TRUE(hk_block_looks_free(block)) << "at home";
+    for (hk_block_t *block : blocks) EXPECT_TRUE(hk_block_looks_free(block)) << "collected";
   }
 }
 

@@ -1,4 +1,4 @@
-// heap/remote: damaged blocks on their way home.
+// heap/remote: damaged blocks on their way to the owner.
 #include <cstring>
 #include <set>
 
@@ -11,7 +11,7 @@ namespace {
 
 #if HK_SAFETY
 
-// All of the heap's blocks that are at home: in its bins and in its spans' own lists.
+// All free blocks that the heap has collected: in its bins and in its spans' own lists.
 std::multiset<hk_block_t *> AtHome(hk_heap_t *heap) {
   std::multiset<hk_block_t *> blocks;
   auto add = [&blocks](hk_block_t *list) {
@@ -66,7 +66,7 @@ HK_FRESH_TEST(RemoteDamage, TheDrainTellsOfABlockAndLosesWhatWasSentBefore) {
         Drain(heaps.owner);
         home = AtHome(heaps.owner);
         for (size_t i = kCount; i < blocks.size(); i++) {
-          bool is_released = hk_slab_state(hk_slab_of(blocks[i])) == hk_slab_free; /* all of its span came home */
+          bool is_released = hk_slab_state(hk_slab_of(blocks[i])) == hk_slab_free; /* all blocks of its span are free */
           ASSERT_EQ(home.count(blocks[i]), is_released ? 0u : 1u);
         }
       }
@@ -126,7 +126,8 @@ HK_FRESH_TEST(RemoteDamage, ABlockThatIsInUseAgainIsNoticed) {
 }
 
 // Two threads free one block at the same moment, each finding that it looks in use: both batches hold it, at any place.
-// Whatever the batches' order makes of their links, a ring among them too, the drain ends, and no block is home twice.
+// Whatever the batches' order makes of their links, a ring among them too, the drain ends, and no block is collected
+// twice.
 HK_FRESH_TEST(RemoteDamage, ABlockInTwoBatchesIsTakenBackOnce) {
   constexpr size_t kEach = 4;
   int rings = 0;

@@ -62,7 +62,7 @@ HK_FRESH_TEST(RemoteDrain, NothingIsLeftInUseWhenManyHeapsAreIdle) {
     for (unsigned count : {1u, CapacityOf(class_index), 2 * CapacityOf(class_index) + 1}) {
       SCOPED_TRACE(testing::Message() << class_index << ", " << count);
       Blocks blocks = AllocMany(owner, class_index, count);
-      Blocks rest = PopAll(owner, class_index); /* in the end all that was cut comes home */
+      Blocks rest = PopAll(owner, class_index); /* in the end all carved blocks are collected */
       blocks.insert(blocks.end(), rest.begin(), rest.end());
       uint64_t drained = StatOf(owner, hk_stat_remote_drain);
       MakeIdle(owner);
@@ -187,8 +187,8 @@ HK_FRESH_TEST(RemoteDrain, AThreadThatIsLeavingDrainsToo) {
 
 // ---- One after the other.
 
-// Of each heap's spans one was the heap's before it, where a block of that span still waits. The thread that tends one
-// sends that block on, and tends the next heap after it: no block waits for a thread that may never come.
+// One span of each heap belonged to the heap before it, where a block of that span still waits. The thread that drains
+// one heap sends that block on, and drains the next heap after it: no block waits for a thread that may never come.
 HK_FRESH_TEST(RemoteDrain, AChainOfMovedSpansIsFollowedToItsEnd) {
   constexpr unsigned kHeaps = 12;
   hk_heap_t *sender = hk_heap_take();
@@ -221,7 +221,7 @@ HK_FRESH_TEST(RemoteDrain, AChainOfMovedSpansIsFollowedToItsEnd) {
 
 // ---- How far a look goes.
 
-// Of a span with thousands of blocks one came home: its page is looked at and no other, for the span counts its blocks.
+// One block of a span with thousands is collected: the drain looks at its page alone, for the span counts its blocks.
 HK_FRESH_TEST(RemoteDrain, OneBlockNeedsNoLookAtAllOthers) {
   hk_heap_t *sender = hk_heap_take(), *owner = hk_heap_take();
   FillPool(HK_POOL_WARM);
@@ -247,7 +247,7 @@ HK_FRESH_TEST(RemoteDrain, OneBlockNeedsNoLookAtAllOthers) {
 
 constexpr unsigned kClassesOfMany[] = {20, 66, 104};
 
-// Heaps whose threads have ended, and what they left in use: of several classes all that they cut.
+// Heaps whose threads have ended, and the blocks that they left in use: of several classes all that they carved.
 std::vector<Blocks> MakeManyIdle(size_t count, Heaps *heaps) {
   std::vector<Blocks> blocks(count);
   *heaps = TakeMany(count);
@@ -294,7 +294,7 @@ HK_FRESH_TEST(RemoteDrainMany, WhatOneThreadFreesHeapByHeapIsAllHome) {
   ExpectAllHome(heaps, HK_POOL_WARM);
 }
 
-// Now each block comes home alone.
+// Now each block is sent alone.
 HK_FRESH_TEST(RemoteDrainMany, WhatOneThreadFreesRoundAndRoundIsAllHome) {
   size_t count = Scaled(10000, 500);
   hk_heap_t *sender = hk_heap_take();
@@ -337,7 +337,7 @@ HK_FRESH_TEST(RemoteDrainDamage, IsKeptForTheHeapsNextOwner) {
     later = Alloc(owner, 104);
     hk_heap_give_back(owner);
     SendAll(sender, {later});
-    EXPECT_EQ(owner->damaged, blocks[1]) << "also while more comes home";
+    EXPECT_EQ(owner->damaged, blocks[1]) << "also while more blocks are collected";
     ASSERT_TRUE(hk_heap_take_this(owner));
     owner->damaged = nullptr;
     EXPECT_EQ(hk_slab_state(hk_slab_of(blocks[0])), hk_slab_small) << "what is lost counts as in use";

@@ -74,7 +74,7 @@ void PostWhileTheOwnerDrains(int thread_count) {
     if (hk_class_is_mid(class_index)) CheckMidBin(owner, class_index);
   }
   hk_heap_purge(owner);
-  EXPECT_EQ(InUseSlabs(), 0u) << "every block came home";
+  EXPECT_EQ(InUseSlabs(), 0u) << "every block was collected";
 }
 
 HK_FRESH_TEST(RemoteThreads, TwoPost) { PostWhileTheOwnerDrains(2); }
@@ -158,7 +158,7 @@ HK_FRESH_TEST(RemoteThreads, AllWithAll) {
     came += StatOf(heap, hk_stat_remote_drain);
   }
   EXPECT_EQ(sent, came);
-  EXPECT_EQ(InUseSlabs(), 0u) << "every block came home";
+  EXPECT_EQ(InUseSlabs(), 0u) << "every block was collected";
 }
 
 // Threads come and go: each gets a heap as malloc does, frees what those before it left, leaves blocks for those after
@@ -216,7 +216,7 @@ HK_FRESH_TEST(RemoteThreads, ThreadsComeAndGo) {
   }
   EXPECT_LE(heaps, kThreads + 1) << "they are adopted";
   EXPECT_EQ(sent, came);
-  EXPECT_EQ(InUseSlabs(), 0u) << "every block came home";
+  EXPECT_EQ(InUseSlabs(), 0u) << "every block was collected";
 }
 
 }  // namespace

@@ -228,7 +228,7 @@ TEST(Report, WhereMemoryMayNotBeCopied) {
     std::string text = Written(hk_report_json);
     HK_CHILD_CHECK(IsJson(text));
     HK_CHILD_CHECK(CountOf(text, "\"spans_estimated\": 0,") == 0);
-    /* All 25 that were cut of the tiny ones. */
+    /* All 25 carved blocks of the tiny class. */
     HK_CHILD_CHECK(
         CountOf(text, "\"bytes\": 160, \"band\": \"tiny\", \"spans\": 1, \"slabs\": 1, \"live_blocks\": 25") == 1);
     HK_CHILD_CHECK(

@@ -58,7 +58,7 @@ TEST(Sampling, DistancesAreExponential) {
   EXPECT_LT(gap, 2.7 / std::sqrt(kCount));
 }
 
-// ---- The pace. A program allocates so fast that at shift 0 it would meet the given number of points in a millisecond.
+// ---- The pace. A program allocates so fast that at shift 0 it would meet `points_a_ms` in a millisecond.
 
 struct Course {
   hk_sampling_pace_t pace{};

@@ -37,7 +37,7 @@ HK_FRESH_TEST(Search, ABlockInUseThatLooksFreeIsLive) {
   }
 }
 
-// A tiny span that is active, full and partial; a mid span whose blocks are in the bin and at home.
+// A tiny span that is active, full and partial; a mid span whose blocks are in the bin and in the span's own list.
 HK_FRESH_TEST(Search, FindsEachBlockOfABinAndOfASpan) {
   hk_heap_t *heap = hk_heap_take();
   for (unsigned class_index : {64u, 66u, 104u}) {

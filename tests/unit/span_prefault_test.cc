@@ -1,4 +1,4 @@
-// heap/prefault: which pages are made resident before blocks are cut from them.
+// heap/span_prefault: which pages are made resident before blocks are carved from them.
 #include <algorithm>
 #include <cstring>
 #include <set>
@@ -142,7 +142,7 @@ HK_FRESH_TEST(SpanPrefault, AtALeanPriceNothingIsMadeResidentAhead) {
   (void)TakeSpans(heap, hk_class_of(2 * HK_KIB), 4);
   EXPECT_EQ(Prefaults().size(), 0u);
   (void)TakeSpans(heap, hk_class_of(256), 4);
-  EXPECT_GT(Prefaults().size(), 0u) << "what is cut is touched at once";
+  EXPECT_GT(Prefaults().size(), 0u) << "carved blocks are touched at once";
 }
 
 HK_FRESH_TEST(SpanPrefault, MemoryThatWasUsedBeforeIsResident) {

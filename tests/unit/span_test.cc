@@ -150,7 +150,7 @@ HK_FRESH_TEST(Span, BlocksAreFreshUntilOneComesBack) {
   (void)PopAll(heap, 4);
   EXPECT_FALSE(hk_bin_is_fresh(bin));
   ASSERT_TRUE(hk_span_carve(heap, span, 3));
-  EXPECT_TRUE(hk_bin_is_fresh(bin)) << "all that is in the list was just cut";
+  EXPECT_TRUE(hk_bin_is_fresh(bin)) << "all blocks of the list were just carved";
 }
 
 HK_FRESH_TEST(Span, BlocksOfUsedMemoryAreNotFresh) {
@@ -199,7 +199,7 @@ HK_FRESH_TEST(Span, AnActivatedSpansOldBlocksAreNotFreshAndItsNewOnesAre) {
   EXPECT_TRUE(hk_bin_is_fresh(&heap->bin[4]));
 }
 
-// A mid bin's countdown means something else; the mark says what was cut last.
+// A mid bin's countdown means something else; the mark says which blocks were carved last.
 HK_FRESH_TEST(Span, OfAMidClassTheMarkTellsWhetherWhatWasCarvedIsFresh) {
   for (unsigned class_index : {70u, 88u, 93u, 104u}) {
     hk_heap_t *heap = NewHeap();

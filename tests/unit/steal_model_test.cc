@@ -87,7 +87,7 @@ class Model {
       moved += StatOf(heap, hk_stat_slab_move);
     }
     EXPECT_EQ(InUseSlabs(), 0u);
-    EXPECT_EQ(freed, home) << "each came home once, whatever its way was";
+    EXPECT_EQ(freed, home) << "each was collected once, whatever its way was";
     EXPECT_GT(moved, 100u) << "else the test has not seen much";
   }
 

@@ -86,7 +86,7 @@ HK_FRESH_TEST(Steal, AnActiveSpanMovesWithOnlyRoomLeftToCarve) {
     ExpectMoved(heaps, span, carved);
     EXPECT_TRUE(IsActive(heaps.taker, span));
     held.push_back(Alloc(heaps.taker, class_index));
-    EXPECT_EQ(SpanOf(held.back()), span) << "it is cut on";
+    EXPECT_EQ(SpanOf(held.back()), span) << "it is carved on";
     EXPECT_GT(CarvedOf(span), carved);
     EXPECT_TRUE(hk_bin_was_fresh(&heaps.taker->bin[class_index], class_index)) << "its memory was never used";
     EXPECT_EQ(StatOf(heaps.taker, hk_stat_slab_acquire), 0u);
@@ -222,7 +222,7 @@ HK_FRESH_TEST(Steal, WhatAMidBinHasGoesToItsSpansBefore) {
   }
 }
 
-// The span that a mid class cuts from can have free blocks too.
+// The span that a mid class carves from can have free blocks too.
 HK_FRESH_TEST(Steal, AMidClassesActiveSpanIsCarvedOnWhenItMovesWithItsBlocks) {
   for (unsigned class_index : kMidClasses) {
     SCOPED_TRACE(class_index);
@@ -241,7 +241,7 @@ HK_FRESH_TEST(Steal, AMidClassesActiveSpanIsCarvedOnWhenItMovesWithItsBlocks) {
     ASSERT_TRUE(Steal(heaps.taker, class_index));
     ExpectMoved(heaps, span, carved - 1);
     EXPECT_TRUE(IsPartial(heaps.taker, span));
-    EXPECT_TRUE(IsActive(heaps.taker, span)) << "or what was not cut yet would never be";
+    EXPECT_TRUE(IsActive(heaps.taker, span)) << "or the rest of it would never be carved";
     while (CarvedOf(span) < CapacityOf(class_index)) {
       held.push_back(Alloc(heaps.taker, class_index));
       ASSERT_EQ(SpanOf(held.back()), span);

@@ -39,7 +39,7 @@ void ExpectHomeWithTheTaker(const UnderWay &way, unsigned count) {
   Drain(way.taker);
   CheckSpan(way.taker, way.span, way.Live() - count);
   EXPECT_EQ(StatOf(way.taker, hk_stat_remote_drain), count);
-  EXPECT_EQ(StatOf(way.giver, hk_stat_remote_drain), 0u) << "they did not come home there";
+  EXPECT_EQ(StatOf(way.giver, hk_stat_remote_drain), 0u) << "they were not collected there";
   EXPECT_EQ(StatOf(way.giver, hk_stat_remote_free), 0u) << "nor were they freed there";
 }
 

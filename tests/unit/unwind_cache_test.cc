@@ -105,7 +105,7 @@ TEST(UnwindCache, FindsWhatAWholeWalkFindsWhereverTheProgramGoes) {
   EXPECT_GT(compared, 1000u);
 }
 
-// ---- Return addresses that are where they were, of a walk that is another one: the larger frame takes up the place of two.
+// ---- Another walk with return addresses at the same places: the larger frame covers the place of two.
 
 __attribute__((noinline)) void InGrownFrame(size_t bytes) {
   void *room = __builtin_alloca(bytes);
@@ -157,7 +157,7 @@ TEST(UnwindCache, EachThreadHasItsOwn) {
   for (std::thread &thread : threads) thread.join();
 }
 
-// ---- Out of a signal handler: the interrupted frames are those that the last walk knew, and between is one that cannot be kept.
+// ---- Out of a signal handler: the last walk knew the interrupted frames; the cache cannot keep the one between.
 
 void OnSignal(int) { ExpectSame(); }
 

@@ -101,7 +101,7 @@ HK_FRESH_TEST(Verify, AFreeBlockIsFreeWhereverItIs) {
     hk_remote_flush(other);
     EXPECT_EQ(VerdictOf(blocks[1]), hk_verdict_free_block) << "sent";
     hk_remote_drain(heap);
-    EXPECT_EQ(VerdictOf(blocks[1]), hk_verdict_free_block) << "at home";
+    EXPECT_EQ(VerdictOf(blocks[1]), hk_verdict_free_block) << "collected";
   }
 }
 

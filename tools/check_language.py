@@ -45,6 +45,7 @@ CLEAN: dict[str, tuple[str, ...]] = {
         *("src/pprof", "src/unwind", "tests/fuzz", "tests/model_check", "tests/support", "tests/tools"),
         *("tools/check_language.py",),
         *("src/heap", "tests/tools", "tools/check_language.py"),
+        *("tests/README.md", "tests/api", "tests/misuse", "tests/model", "tests/preload", "tests/stress", "tests/unit"),
     ),
     "calques": (
         *SPACE_FILES,
@@ -55,6 +56,7 @@ CLEAN: dict[str, tuple[str, ...]] = {
         *("cmake", "src/api", "src/override"),
         *("src/pprof", "src/unwind", "tests/fuzz", "tests/model", "tests/model_check", "tests/support"),
         *("src/heap", "tests/model"),
+        *("tests/README.md", "tests/api", "tests/misuse", "tests/preload", "tests/stress", "tests/unit"),
     ),
     "terms": ("docs/design.md", "src/README.md"),
     "names": ("src",),

@@ -190,7 +190,7 @@ TEST(Figures, WhatIsFreedMovesFromOnePartToAnother) {
   EXPECT_EQ(Stats().parts_large_dirty, before.parts_large_dirty);
 }
 
-/* What the kernel says of all mappings. */
+/* The kernel's sums of all mappings. */
 size_t Rss() {
   std::ifstream file("/proc/self/smaps");
   size_t kib = 0;

@@ -45,7 +45,7 @@ TEST(Figures, HeapsAreOldestFirst) {
   hakmem_free(hakmem_malloc(100)); /* this thread has one */
   auto before = Heaps();
   ASSERT_GE(before.size(), 1u);
-  if (before.size() > 200) GTEST_SKIP() << "so many threads take long";
+  if (before.size() > 200) GTEST_SKIP() << "this number of threads takes long";
   std::atomic<size_t> ready{0};
   std::atomic<bool> done{false};
   std::vector<std::thread> threads;
@@ -72,7 +72,7 @@ TEST(Figures, HeapsAreOldestFirst) {
   }
 }
 
-/* What heaps have is what tiny and mid have; runs and large blocks are no heap's. */
+/* The heaps' sums are those of tiny and mid; runs and large blocks belong to no heap. */
 void ExpectHeapsToAddUp() {
   auto bands = Bands();
   hakmem_stats_band_t sum = {};

@@ -192,7 +192,7 @@ TEST(Regression, ARefillServesManyBlocks) {
 }
 
 /* ---- 5. A slab whose remote frees are never drained because it is still the active one.
- * ---- 6. Live counts not reduced by remote frees, so nothing is ever given back. */
+ * ---- 6. Live counts that remote frees do not reduce, so no memory is ever purged. */
 
 /* One producer, one consumer, a ring between them. */
 class Handoff {

@@ -42,7 +42,7 @@ def double_free(size):
 
 
 def double_free_of_released(size):
-    """The same where the block's slab may have been given up, or given back to the system."""
+    """The same where the block's slab may have been given up, or purged."""
     return double_free(size) | {("double-free", FREE_RANGE)}
 
 

@@ -167,7 +167,7 @@ LIVE, ROUNDS = 200, 60
 LIMIT = 256 * MIB
 # The rest of a limit is for its own records, the program's code and the kernel's tables.
 SHARE_HELD = 0.95
-# As much idle memory as may be: the difference that a limit makes does not depend on how fast the machine is.
+# As much dirty memory as may be: the difference that a limit makes does not depend on how fast the machine is.
 KEEP_ALL = {"HAKMEM_RETAIN": "1G"}
 
 

@@ -38,7 +38,7 @@ constexpr size_t kLooks = 100;
  * the first hundredth. */
 constexpr size_t kSettled = 3'000'000;
 
-/* What a child tells its parent. */
+/* The child's message to its parent. */
 struct Result {
   MemoryCourse course;
   size_t live_bytes;
@@ -58,7 +58,7 @@ void ExpectBounded(const char *name, const Result &result, size_t operations_eac
   ASSERT_GT(result.course.look_count(), early + 1);
   EXPECT_LE(result.course.peak(), 2 * result.live_bytes + kSlack);
   EXPECT_LE(result.course.HighestFrom(early + 1), result.course.look(early) + noise)
-      << "after so much work nothing new may be needed, but in KiB there was: " << result.course.AllLooks();
+      << "after this much work nothing new may be needed, but in KiB there was: " << result.course.AllLooks();
 }
 
 /* ---- Producers that never free, and consumers. */

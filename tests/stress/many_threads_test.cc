@@ -26,7 +26,7 @@ constexpr size_t kSizes[] = {16, 100, 500, 3000};
 constexpr size_t kBlocks = 16;
 constexpr size_t kLiveBytes = kBlocks / 4 * (16 + 100 + 500 + 3000); /* of a thread */
 
-/* What a thread costs beside its blocks: a page more for each class that is in use, and its heap's record. */
+/* The cost of a thread beside its blocks: a page more for each class that is in use, and its heap's record. */
 constexpr size_t kClasses = 4, kPageBytes = 4 * kKiB, kRecordBytes = 8 * kKiB;
 /* What may stay when all have ended: the records, and what the C library keeps of the threads. */
 constexpr size_t kMostLeft = kThreads * kRecordBytes + 4 * kMiB;

@@ -101,7 +101,7 @@ HK_FRESH_TEST(CensusOfHeaps, WhatOthersFreedIsTheOwnersUntilItIsHome) {
     uint64_t all = before + first.size() + 1;
     EXPECT_EQ(OfHeap(heaps[0]).live_blocks, all);
     for (int i = 0; i < 3; i++) RemoteFree(heaps[1], first[static_cast<size_t>(i)]);
-    EXPECT_EQ(OfHeap(heaps[0]).live_blocks, all) << "they wait with who freed them";
+    EXPECT_EQ(OfHeap(heaps[0]).live_blocks, all) << "they wait with the heap that freed them";
     EXPECT_EQ(OfHeap(heaps[1]).live_blocks, 0u) << "whose they are not";
     hk_remote_flush(heaps[1]);
     EXPECT_EQ(OfHeap(heaps[0]).live_blocks, all) << "they wait for the owner";

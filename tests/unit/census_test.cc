@@ -35,7 +35,7 @@ void MakeResident(uintptr_t start) {
   }
 }
 
-HK_FRESH_TEST(Census, WhatNobodyHasIsCached) {
+HK_FRESH_TEST(Census, FreeMemoryIsCached) {
   hk_heap_t *heap = hk_heap_take();
   (void)Alloc(heap, kClass);
   hk_census_t census = Census();

@@ -23,7 +23,7 @@ extern "C" {
 
 namespace {
 
-// What `body`, in a child that wants a report, writes to stderr, and how it ends.
+// The stderr of `body` in a child that wants a report, and the child's end.
 template <typename Body>
 std::string ErrorsOf(Body body, int *end) {
   int ends[2];

@@ -119,7 +119,7 @@ HK_FRESH_TEST(Describe, ABlockInUseThatLooksFreeIsLive) {
 }
 #endif
 
-HK_FRESH_TEST(Describe, WhatNobodyEverHad) {
+HK_FRESH_TEST(Describe, ABlockThatWasNeverAllocated) {
   hk_heap_t *heap = hk_heap_take();
   uintptr_t first = AddressOf(Alloc(heap, 4));
   uintptr_t last = hk_slab_start(SpanOf(reinterpret_cast<void *>(first))) + HK_SLAB_BYTES - 64;

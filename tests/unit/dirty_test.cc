@@ -110,7 +110,7 @@ HK_FRESH_TEST(Idle, ALateOptionIsFollowed) {
   EXPECT_EQ(hk_learn_log_get(&learned.log, 0)->reason, static_cast<uint32_t>(hk_learn_price_changed));
 }
 
-HK_FRESH_TEST(Idle, WhoAsksWhatWasLearnedGetsWhatTheOptionsSay) {
+HK_FRESH_TEST(Idle, TheLearnedStateIsThatOfTheOptions) {
   hk_option.learn = hk_learn_frozen;
   EXPECT_TRUE(Learned().is_fixed);
   EXPECT_EQ(Learned().price.ns_per_mib_second, HK_PRICE_BALANCED);
@@ -162,7 +162,7 @@ HK_FRESH_TEST(Idle, GoesOnFromAnEarlierRun) {
   EXPECT_EQ(Learned().leader, 2u);
   EXPECT_TRUE(Learned().is_fixed);
   Bursts(20, 4000);
-  EXPECT_EQ(Learned().leader, 2u) << "what is frozen stays";
+  EXPECT_EQ(Learned().leader, 2u) << "the frozen leader stays";
 }
 
 HK_FRESH_TEST(Idle, AProgramThatDoesNothingIsQuiet) {
@@ -180,7 +180,7 @@ HK_FRESH_TEST(Idle, AProgramThatDoesNothingIsQuiet) {
 }
 
 // A thread that read the clock and waited for the lock made the program look quiet.
-HK_FRESH_TEST(Idle, WhoComesWithAnEarlierTimeIsNoQuiet) {
+HK_FRESH_TEST(Idle, AVisitWithAnEarlierTimeIsNoQuiet) {
   Change(9000, HK_GIB, 0);
   Change(5000, HK_GIB, 0);
   EXPECT_EQ(QuietSince(9001), 9000u);
@@ -249,7 +249,7 @@ HK_FRESH_TEST(Idle, WhatIsTooOldIsLeftToThePurgeThread) {
   EXPECT_TRUE(Visit(old_ms).verdict.is_too_much);
 }
 
-HK_FRESH_TEST(Idle, WhoHasMuchMoreMappedGivesBackWhatIsTooOld) {
+HK_FRESH_TEST(Idle, WithMuchMoreMappedTooOldMemoryIsPurged) {
   FreeMuch();
   uint64_t old_ms = 1001 + BreakEven() + 1;
   Change(old_ms - 100, 70 * HK_MIB, 130 * HK_MIB);
@@ -288,14 +288,14 @@ void MakeOldSoon() {
 HK_FRESH_TEST(Idle, ThePurgeThreadIsCalledWhenMoreIsTooOldThanItLeft) {
   MakeOldSoon();
   EXPECT_FALSE(Change(1030, 100 * HK_MIB, 15 * HK_MIB).is_wakeup_sent) << "less than it left";
-  EXPECT_FALSE(Change(1031, 20 * HK_MIB, 80 * HK_MIB).is_wakeup_sent) << "what was freed just now is not too old";
+  EXPECT_FALSE(Change(1031, 20 * HK_MIB, 80 * HK_MIB).is_wakeup_sent) << "memory freed just now is not too old";
   hk_purge_verdict_t verdict = Change(1060, 20 * HK_MIB, 80 * HK_MIB);
   EXPECT_FALSE(verdict.is_too_much);
   EXPECT_TRUE(verdict.is_wakeup_sent);
   EXPECT_FALSE(Change(1061, 20 * HK_MIB, 80 * HK_MIB).is_wakeup_sent) << "once";
 }
 
-// What cannot be given back would call it again and again.
+// Memory that the system refuses to purge would wake it again and again.
 HK_FRESH_TEST(Idle, ThePurgeThreadIsNotCalledRightAfterItsVisit) {
   FreeMuch();
   Change(1050, 100 * HK_MIB, 20 * HK_MIB);
@@ -364,7 +364,7 @@ HK_FRESH_TEST(Idle, NorDoesWhatAQuietProgramGaveBackOrWasAskedFor) {
   }
 }
 
-HK_FRESH_TEST(Idle, WhereNobodyComesTheLimitIsThatOfThoseWhoAreAlone) {
+HK_FRESH_TEST(Idle, WithoutAPurgeThreadTheLimitIsThatOfOneThread) {
   Change(1000, 0, 0);
   EXPECT_FALSE(Change(1000, 0, 8 * HK_MIB).is_too_much);
   EXPECT_TRUE(Change(1000, 0, 8 * HK_MIB + 1).is_too_much);

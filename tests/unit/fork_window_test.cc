@@ -31,7 +31,7 @@ using namespace hk_test;
 
 namespace {
 
-// ---- What the child finds.
+// ---- The child's findings.
 
 enum Verdict { kWell, kInTwoPlaces, kOwnIsInThePool, kGone, kNoMemory, kSpaceIsWrong };
 
@@ -211,7 +211,7 @@ class ForkWindow : public testing::Test {
 
   static void Step(const Scene &scene) { RunCourse(fork, scene); }
 
-  // By _Fork too: no handler runs, and the repair comes with the next lock, maybe in the act itself.
+  // Also by _Fork: no handler runs, and the repair comes with the next lock, maybe in the act itself.
   static void StepByBoth(const Scene &scene) {
     RunCourse(fork, scene);
     auto underscore_fork = reinterpret_cast<pid_t (*)()>(dlsym(RTLD_DEFAULT, "_Fork"));

@@ -54,7 +54,7 @@ HK_FRESH_TEST(HeapPurge, WhatWasUsedAndIsFreeAgainIsGivenBack) {
   ExpectNothingLeft(heap);
 }
 
-// Of each class one block is in use: its span stays, whole, and nothing else.
+// One block of each class is in use: its span stays, whole, and nothing else.
 HK_FRESH_TEST(HeapPurge, ASpanStaysWhileABlockIsInUse) {
   hk_heap_t *heap = hk_heap_take();
   std::vector<hk_block_t *> held;
@@ -137,7 +137,7 @@ HK_FRESH_TEST(HeapPurge, AHeapWorksOnAfterIt) {
   }
 }
 
-// What other threads have under way is in use until it is taken back.
+// Blocks in other threads' batches are in use until the owner collects them.
 HK_FRESH_TEST(HeapPurge, BlocksUnderWayAreInUse) {
   hk_heap_t *heap = hk_heap_take(), *other = hk_heap_take();
   for (unsigned class_index : {20u, 66u, 104u}) {
@@ -159,7 +159,7 @@ HK_FRESH_TEST(HeapPurge, BlocksUnderWayAreInUse) {
 
 // ---- A heap that has no thread.
 
-// Of each class blocks that are free again, of some classes one that is not; spare slabs of spans and of runs.
+// Freed blocks of each class, and of some classes one in use; spare slabs of spans and of runs.
 std::vector<hk_block_t *> UseALot(hk_heap_t *heap) {
   std::vector<hk_block_t *> held;
   for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
@@ -294,7 +294,7 @@ HK_FRESH_TEST(SettleDown, ASpanAtRestServesTheNextThread) {
     EXPECT_TRUE(hk_heap_offers(heap, class_index));
     ASSERT_EQ(hk_heap_take(), heap);
     std::vector<hk_block_t *> again = AllocMany(heap, class_index, expected.size() + 1);
-    for (hk_block_t *block : again) EXPECT_EQ(SpanOf(block), SpanOf(held)) << "those, and blocks that were not carved yet";
+    for (hk_block_t *block : again) EXPECT_EQ(SpanOf(block), SpanOf(held)) << "those, and new ones";
     again.pop_back();
     EXPECT_EQ(again, expected);
     CheckSpan(heap, SpanOf(held), static_cast<unsigned>(expected.size()) + 2);
@@ -351,7 +351,7 @@ HK_FRESH_TEST(HeapPurge, ASpanWithADamagedListIsLeftAlone) {
   hk_heap_purge(heap);
   EXPECT_TRUE(IsActive(heap, span));
   EXPECT_EQ(InUseSlabs(), 1u);
-  EXPECT_EQ(heap->damaged, nullptr) << "whoever takes the block is told";
+  EXPECT_EQ(heap->damaged, nullptr) << "the request that takes the block finds it";
 }
 
 HK_FRESH_TEST(HeapPurge, ARingInATinyBinEnds) {

@@ -107,7 +107,7 @@ HK_FRESH_TEST(Heap, IsAdoptedWithItsMidBinsAndWhatWaitsForIt) {
 
 HK_FRESH_TEST(Heap, ARefusedHeapIsAskedForAgain) {
   fake_os_fail_all(fake_os_reserve, true);
-  while (hk_heap_take() != nullptr) ASSERT_LT(HeapCount(), 1000u) << "at most what is left of a chunk";
+  while (hk_heap_take() != nullptr) ASSERT_LT(HeapCount(), 1000u) << "at most the rest of a chunk";
   size_t count = HeapCount();
   EXPECT_EQ(hk_heap_take(), nullptr);
   EXPECT_EQ(HeapCount(), count);
@@ -383,7 +383,7 @@ HK_FRESH_TEST(HeapOfAThread, IsTheOneThatTheThreadFreesBlocksOf) {
       if (may_be_ending) fake_os_be_ending();
       EXPECT_EQ(hk_thread_frees_without_heap(heaps[1]), may_be_ending);
       for (int i = 0; i < 1 << 16 && hk_thread_frees_without_heap(heaps[0]); i++) continue;
-      EXPECT_FALSE(hk_thread_frees_without_heap(heaps[0])) << "one that frees so many sends them in batches";
+      EXPECT_FALSE(hk_thread_frees_without_heap(heaps[0])) << "one that frees this often sends batches";
       hk_thread_lease_t lease = hk_thread_enter();
       EXPECT_EQ(lease.heap, heaps[1]);
       EXPECT_FALSE(lease.borrowed);

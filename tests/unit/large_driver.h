@@ -1,4 +1,4 @@
-// Takes and gives back large blocks, and says what there is afterwards.
+// Takes and gives back large blocks, and counts them afterwards.
 #ifndef HK_TESTS_UNIT_BIG_DRIVER_H
 #define HK_TESTS_UNIT_BIG_DRIVER_H
 

@@ -1,4 +1,4 @@
-// space/big: random blocks against a model.
+// space/large: random blocks against a model.
 #include <algorithm>
 #include <cstring>
 #include <iterator>
@@ -71,7 +71,7 @@ class LargeModel {
   void GiveBack() {
     if (held_.empty()) return;
     auto any = Any();
-    ASSERT_TRUE(Holds(any->first, any->second.bytes, any->second.stamp)) << "somebody else wrote into it";
+    ASSERT_TRUE(Holds(any->first, any->second.bytes, any->second.stamp)) << "another owner wrote into it";
     EXPECT_TRUE(Free(any->first));
     held_.erase(any);
   }

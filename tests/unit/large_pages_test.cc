@@ -1,4 +1,4 @@
-// space/big: the blocks of a shortage, of whole pages.
+// space/large: the blocks of a shortage, of whole pages.
 #include <cstring>
 
 #include "fake_os.h"

@@ -36,7 +36,7 @@ HK_FRESH_TEST(LargePrefault, AfterSomeThatWereFilledTheNextAreMadeResident) {
   char *next = Run(kBytes);
   ASSERT_NE(LastPrefault(), nullptr);
   EXPECT_EQ(LastPrefault()->start, AddressOf(next));
-  EXPECT_EQ(LastPrefault()->bytes, kBytes) << "what was asked for, not the whole slabs";
+  EXPECT_EQ(LastPrefault()->bytes, kBytes) << "the requested bytes, not the whole slabs";
   EXPECT_EQ(Prefaulted(), kBytes);
   EXPECT_EQ(next[0] | next[kBytes - 1], 0);
 }

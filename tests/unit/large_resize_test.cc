@@ -1,4 +1,4 @@
-// space/big: blocks that grow and shrink.
+// space/large: blocks that grow and shrink.
 #include "fake_os.h"
 #include "fresh_test.h"
 #include "unit/large_driver.h"

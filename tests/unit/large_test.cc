@@ -1,4 +1,4 @@
-// space/big: sizes and alignments, what a freed block leaves, zero, refusals, fork, and threads.
+// space/large: sizes and alignments, the extent that a freed block leaves, zero, refusals, fork, and threads.
 #include <atomic>
 #include <cstring>
 #include <set>
@@ -86,7 +86,7 @@ HK_FRESH_TEST(Large, WhatNoAddressSpaceHoldsIsNotAskedFor) {
   }
   EXPECT_EQ(fake_os_calls(fake_os_reserve), 0u);
   EXPECT_EQ(hk_large_good_size(size_t{PTRDIFF_MAX} - HK_SLAB_BYTES), size_t{PTRDIFF_MAX} - HK_SLAB_BYTES + 1);
-  EXPECT_EQ(Alloc(size_t{PTRDIFF_MAX} - HK_SLAB_BYTES), nullptr) << "asked for, and refused";
+  EXPECT_EQ(Alloc(size_t{PTRDIFF_MAX} - HK_SLAB_BYTES), nullptr) << "requested, and refused";
   EXPECT_EQ(fake_os_calls(fake_os_reserve), 1u);
   ExpectUsage(0, 0);
 }
@@ -122,7 +122,7 @@ HK_FRESH_TEST(Large, AFreedBlockIsUsedAgain) {
   ExpectCached(4 * HK_MIB, 4 * HK_MIB);
   EXPECT_EQ(Alloc(4 * HK_MIB), block);
   EXPECT_FALSE(zero);
-  EXPECT_TRUE(Holds(block, 4 * HK_MIB, 5)) << "nobody touched it";
+  EXPECT_TRUE(Holds(block, 4 * HK_MIB, 5)) << "no write touched it";
   ExpectBig(block, 4 * HK_MIB);
   ExpectUsage(1, 4 * HK_MIB);
   ExpectCached(0, 0);
@@ -377,7 +377,7 @@ HK_FRESH_TEST(Large, RepairForgetsWhatAVanishedThreadWasChanging) {
   fake_os_fail_all(fake_os_resize, true);
   EXPECT_NE(Resize(second, 6 * HK_MIB), second) << "nor can it absorb it";
   hk_large_repair();
-  EXPECT_TRUE(Free(live)) << "what is kept from now on is found";
+  EXPECT_TRUE(Free(live)) << "blocks kept from now on are found";
   EXPECT_EQ(Alloc(4 * HK_MIB), live);
   EXPECT_EQ(Count(hk_stat_fork_lost), 4 * HK_MIB) << "once";
 }

@@ -87,7 +87,7 @@ TEST_F(LocalSocket, BytesGoBothWays) {
   hk_local_socket_end(&socket_, ours);
 }
 
-TEST_F(LocalSocket, NobodyIsWaitedForWithoutEnd) {
+TEST_F(LocalSocket, NoPeerIsWaitedForWithoutEnd) {
   int ours, theirs = Connect(&ours);
   std::vector<char> much(16 << 20);
   EXPECT_FALSE(hk_local_socket_write(&socket_, ours, much.data(), much.size(), 0, GoesOn));
@@ -145,7 +145,7 @@ std::string Answer(const char *line, const char **reason, bool (*may_go_on)(void
   return std::string(out.text, out.length);
 }
 
-TEST_F(LocalSocket, NobodyListensWhereTheSystemDoesNotTellWhoseASocketIs) {
+TEST_F(LocalSocket, NoSocketListensWhereTheSystemDoesNotTellItsOwner) {
   EXPECT_EQ(hk_test::InChild([&] {
               HK_CHILD_CHECK(hk_test::Refuse(SYS_getsockname, EPERM));
               hk_local_socket_t second = socket_;

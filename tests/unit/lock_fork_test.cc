@@ -145,7 +145,7 @@ TEST(LockFork, TheChildsThreadsWaitForItsRepair) {
 }
 
 // The repair makes data anew that no lock guards: a thread that needs them waits, and takes no lock.
-TEST(LockFork, WhoWaitsForTheRepairRunsItOnceAndHoldsNothing) {
+TEST(LockFork, AWaitForTheRepairRunsItOnceAndHoldsNothing) {
   EXPECT_EQ(InChild([] {
               hk_lock_wait_for_repair(); /* before init */
               HK_CHILD_CHECK(hk_lock_init(RepairThatLocks));
@@ -192,7 +192,7 @@ TEST(LockFork, TheRepairItselfDoesNotWaitForIt) {
 }
 
 // Some take locks and some only wait: no thread goes on before the repair is over, and all do then.
-TEST(LockFork, ThoseWhoWaitForTheRepairSeeItsEnd) {
+TEST(LockFork, AllWaitsForTheRepairSeeItsEnd) {
   EXPECT_EQ(InChild([] {
               HK_CHILD_CHECK(hk_lock_init(SlowRepair));
               return InChild([] {
@@ -292,7 +292,7 @@ TEST(LockFork, TheHolderItselfForksAndBothGoOn) {
             0);
 }
 
-// What the lock guards is the holder's own in the child, until it is done.
+// In the child the holder alone has the guarded data, until it is done.
 TEST(LockFork, TheHooksRepairWaitsForTheHolder) {
   EXPECT_EQ(InChild([] {
               HK_CHILD_CHECK(hk_lock_init(RepairThatLocks));

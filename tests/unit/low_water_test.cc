@@ -87,7 +87,7 @@ TEST_F(LowWater, ItEndsAtTwiceWhatWasTakenAgain) {
   EndWindow();
   EXPECT_EQ(Credit(kPeak), 80 * HK_MIB) << "the window before counts";
   EndWindow();
-  EXPECT_EQ(Credit(kPeak), 20 * HK_MIB) << "nor does what was taken again long ago, and not freed since";
+  EXPECT_EQ(Credit(kPeak), 20 * HK_MIB) << "nor does memory refaulted long ago, and not freed since";
   EndWindow();
   EndWindow();
   EXPECT_EQ(Credit(kPeak), 0u) << "nothing was taken again";

@@ -182,7 +182,7 @@ HK_FRESH_TEST(Mid, TheRoomDoublesWhenAListThatWasSpilledRunsDry) {
       ASSERT_TRUE(heap->state[class_index].spilled);
       ASSERT_EQ(RoomOf(heap, class_index), expected) << "not yet";
       while (hk_block_t *block = Pop(heap, class_index)) held.push_back(block);
-      ASSERT_EQ(RoomOf(heap, class_index), expected) << "not before it is asked for more";
+      ASSERT_EQ(RoomOf(heap, class_index), expected) << "not before a request for more";
       held.push_back(Alloc(heap, class_index));
       expected = std::min(2 * expected, most);
       ASSERT_EQ(RoomOf(heap, class_index), expected);
@@ -205,7 +205,7 @@ HK_FRESH_TEST(Mid, TheRoomStaysWithoutASpillAndWithoutRunningDry) {
     EXPECT_EQ(RoomOf(heap, class_index), room);
     for (hk_block_t *block : held) (void)FreeOwn(heap, block); /* spilled all the time, never dry */
     room = hk_class_room(class_index, 0);
-    EXPECT_EQ(RoomOf(heap, class_index), room) << "a list that nobody takes from";
+    EXPECT_EQ(RoomOf(heap, class_index), room) << "a list that no request takes from";
     (void)FreeOwn(heap, Alloc(heap, class_index));
     room = RoomOf(heap, class_index);
     for (int i = 0; i < 1000; i++) { /* up and down within the half */

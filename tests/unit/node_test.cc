@@ -9,7 +9,7 @@ namespace {
 
 unsigned Known() { return hk_load_relaxed(&hk_node_count); }
 
-HK_FRESH_TEST(Node, NobodyAsksBeforeItMatters) {
+HK_FRESH_TEST(Node, NoNodeIsAskedForBeforeItMatters) {
   EXPECT_EQ(Known(), 0u);
   EXPECT_FALSE(hk_node_is_only_one());
   EXPECT_EQ(fake_os_node_questions(), 0u);

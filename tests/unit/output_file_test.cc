@@ -100,7 +100,7 @@ TEST_F(OutputFile, WithoutAPathNoneIsNamed) {
 TEST_F(OutputFile, AChildHasOneWhereItHasAName) {
   for (const char *name : {"file", "%p"}) {
     Name(name);
-    EXPECT_TRUE(hk_output_file_is_own(&file_)) << "nobody has it yet";
+    EXPECT_TRUE(hk_output_file_is_own(&file_)) << "no process has it yet";
     file_.owner = hk_process_mark();
     EXPECT_TRUE(hk_output_file_is_own(&file_));
     file_.owner++;

@@ -74,7 +74,7 @@ TEST(Peek, SaysThatNothingIsMapped) {
   EXPECT_TRUE(IsAbsent(pages));
 }
 
-TEST(Peek, MemoryThatNobodyMayReadCountsAsNotMapped) {
+TEST(Peek, UnreadableMemoryCountsAsNotMapped) {
   void *page = MapPages(1, PROT_NONE);
   EXPECT_TRUE(IsAbsent(page));
   munmap(page, PageBytes());

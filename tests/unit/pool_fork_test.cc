@@ -286,7 +286,7 @@ void RepairWhileAnotherGivesBack() {
   repairs++;
 }
 
-HK_FRESH_TEST(PoolInAForkedChild, WhoGivesBackWaitsForTheRepair) {
+HK_FRESH_TEST(PoolInAForkedChild, GivingBackWaitsForTheRepair) {
   hk_heap_t *mine = hk_heap_take();
   EXPECT_EQ(InRepairedChild(RepairWhileAnotherGivesBack,
                             [mine] {

@@ -94,7 +94,7 @@ HK_FRESH_TEST(Pool, TakeIfAsksWithTheArgumentAndTakesTheFirst) {
   for (hk_heap_t *heap : heaps) hk_heap_give_back(heap);
   auto has_argument = [](hk_heap_t *, unsigned argument) { return argument == 7; };
   EXPECT_EQ(hk_heap_take_if(has_argument, 6), nullptr);
-  for (hk_heap_t *heap : heaps) EXPECT_EQ(hk_heap_life(heap), hk_heap_idle) << "who is not wanted stays";
+  for (hk_heap_t *heap : heaps) EXPECT_EQ(hk_heap_life(heap), hk_heap_idle) << "a heap that is not wanted stays";
   for (hk_heap_t *heap : heaps) EXPECT_EQ(hk_heap_take_if(has_argument, 7), heap);
   EXPECT_EQ(hk_heap_take_if(has_argument, 7), nullptr);
 }
@@ -189,7 +189,7 @@ HK_FRESH_TEST(PoolBeyondSlots, TakeIfLooksAtSlotsOnly) {
 
 // ---- Whether many heaps are idle.
 
-HK_FRESH_TEST(Pool, ThePoolIsDeepFromSoManyIdleHeapsOn) {
+HK_FRESH_TEST(Pool, ThePoolIsDeepFromItsNumberOfIdleHeapsOn) {
   EXPECT_FALSE(hk_heap_pool_is_deep()) << "there is none";
   constexpr unsigned kHeaps = 2 * HK_POOL_WARM + 1;
   std::vector<hk_heap_t *> heaps = TakeMany(kHeaps);

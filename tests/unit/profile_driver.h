@@ -1,4 +1,4 @@
-// What tests of the sampler as a whole share: its rate, and what its samples say.
+// Common to tests of the whole sampler: its rate, and sums over its samples.
 #ifndef HK_TESTS_UNIT_PROFILE_DRIVER_H
 #define HK_TESTS_UNIT_PROFILE_DRIVER_H
 

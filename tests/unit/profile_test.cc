@@ -127,7 +127,7 @@ HK_FRESH_TEST(Profile, ClearedMemoryIsZeroAmongUnsampled) {
   }
 }
 
-// An idle heap's span, into which a remote free returned, moves to a sampled heap, which carves on in it.
+// An idle heap's span with a freed block moves to a sampled heap, which carves on in it.
 void ExpectZeroInStolenSpans(size_t rate) {
   SCOPED_TRACE(rate);
   ASSERT_TRUE(hakmem_profile_start(rate));

@@ -74,7 +74,7 @@ void QuietProgram(uint64_t price) {
   FreeSome(course);
   uint64_t quiet_ms = 1000 + BreakEvenMs() * 3 / 4;
   course.At(quiet_ms - 1, [] { EXPECT_EQ(IdleMib(), 48u); });
-  course.At(quiet_ms + 11, [] { EXPECT_LE(IdleMib(), 4u) << "a sixteenth of what is in use"; });
+  course.At(quiet_ms + 11, [] { EXPECT_LE(IdleMib(), 4u) << "a sixteenth of the bytes in use"; });
   course.Run();
 }
 HK_FRESH_TEST(PurgeCourse, AQuietProgramGivesBackAtTheFastPrice) { QuietProgram(HK_PRICE_FAST); }
@@ -102,11 +102,11 @@ HK_FRESH_TEST(PurgeCourse, AMebibyteStaysOfAProgramThatHasLittle) {
   course.Run();
 }
 
-HK_FRESH_TEST(PurgeCourse, WhoRetainsNothingWaitsForNothing) {
+HK_FRESH_TEST(PurgeCourse, WithNothingToRetainThePurgeDoesNotWait) {
   hk_option.retain = 0;
   PurgeCourse course;
   FreeSome(course);
-  course.At(1001, [] { EXPECT_LE(IdleMib(), 8u) << "an eighth of what is in use"; });
+  course.At(1001, [] { EXPECT_LE(IdleMib(), 8u) << "an eighth of the bytes in use"; });
   course.At(10000, [] { EXPECT_LE(IdleMib(), 4u); });
   course.Run();
 }
@@ -256,7 +256,7 @@ HK_FRESH_TEST(PurgeCourse, WhatTheSystemDidNotTakeServesAgain) {
 }
 
 // Nothing is known, so the first to go goes soon, and the time-out of half the break-even time is waited for by few.
-HK_FRESH_TEST(PurgeCourse, WhoLearnsGivesBackByAndByTheFirstTime) {
+HK_FRESH_TEST(PurgeCourse, ALearnerPurgesByAndByTheFirstTime) {
   PurgeCourse course;
   std::vector<void *> blocks = TakeApart(24, 2 * HK_MIB, 4 * HK_MIB);
   ASSERT_TRUE(PurgeCourse::Start());

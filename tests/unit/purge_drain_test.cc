@@ -1,4 +1,5 @@
-// heap/drain: spans all of whose blocks wait for a thread that sleeps: which are given back, and what stays as it was.
+// heap/purge_drain: spans whose blocks all wait for a thread that sleeps: which are given back, and which stay as they
+// are.
 #include <algorithm>
 #include <cstdint>
 #include <vector>

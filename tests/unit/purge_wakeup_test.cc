@@ -114,7 +114,7 @@ HK_FRESH_TEST(PurgeWakeup, IsNotSentWhereNoThreadReceivesIt) {
   Expect();
   EXPECT_FALSE(Ring());
   hk_purge_wakeup_receive(true);
-  EXPECT_FALSE(Ring()) << "what was expected before it came";
+  EXPECT_FALSE(Ring()) << "the wake-up was expected before it came";
   Expect();
   hk_purge_wakeup_receive(false);
   EXPECT_FALSE(Ring()) << "it is gone";
@@ -132,7 +132,7 @@ HK_FRESH_TEST(PurgeWakeup, IsSentForBlocksOnceEachTimeThatTheyAreWanted) {
   uint64_t wakes = fake_os_wakes();
   uint32_t word = Word();
   hk_purge_wakeup_send();
-  EXPECT_EQ(Word(), word) << "nobody wants to know";
+  EXPECT_EQ(Word(), word) << "no thread waits for it";
   EXPECT_EQ(fake_os_wakes(), wakes);
   for (uint32_t time = 1; time <= 3; time++) {
     hk_store_relaxed(&hk_purge_wakeup_wants_blocks, true);

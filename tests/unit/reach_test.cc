@@ -80,7 +80,7 @@ HK_FRESH_TEST(Reach, AListIsReachedByItsHeadAlone) {
   EXPECT_FALSE(scan.reach.is_cut_short);
 }
 
-HK_FRESH_TEST(Reach, ARingThatNobodyPointsAtIsNotReached) {
+HK_FRESH_TEST(Reach, ARingWithoutAPointerToItIsNotReached) {
   hk_heap_t *heap = hk_heap_take();
   void *a = Small(heap, 7), *b = Small(heap, 7), *other = Small(heap, 7);
   Point(a, 0, b);

@@ -107,7 +107,7 @@ HK_FRESH_TEST(Recording, WithoutAPathNothingHappens) {
   EXPECT_EQ(LinesOnStderr(), 0);
 }
 
-HK_FRESH_TEST(Recording, WhoFillsAChunkWritesIt) {
+HK_FRESH_TEST(Recording, TheThreadThatFillsAChunkWritesIt) {
   Folder folder;
   Start(folder / "a", 3);
   for (uint64_t ms = 1; ms <= 1000; ms += 9) NoteAndWrite(ms, ms);
@@ -115,7 +115,7 @@ HK_FRESH_TEST(Recording, WhoFillsAChunkWritesIt) {
   EXPECT_TRUE(std::filesystem::exists(folder / "a"));
   Records before = LevelReader::ReadFile(folder / "a").records;
   ASSERT_GT(before.size(), 100u);
-  EXPECT_EQ(before.back(), (LevelRecord{991, 991})) << "who is killed now has lost no more than what came since";
+  EXPECT_EQ(before.back(), (LevelRecord{991, 991})) << "a process killed now has lost only the later records";
   for (uint64_t ms = 2000; ms < 9000; ms += 1000) NoteAndWrite(ms, ms);
   hk_recording_finish();
   Records all = LevelReader::ReadFile(folder / "a").records;
@@ -124,7 +124,7 @@ HK_FRESH_TEST(Recording, WhoFillsAChunkWritesIt) {
   EXPECT_EQ(all.back(), (LevelRecord{8000, 8000}));
 }
 
-HK_FRESH_TEST(Recording, WhereNobodyWritesLessIsNoted) {
+HK_FRESH_TEST(Recording, WithoutAWriterLessIsNoted) {
   Folder folder;
   Start(folder / "a");
   for (uint64_t ms = 1; ms <= 20000; ms++) Note(ms, ms == 17000 ? 900 : 100 + ms % 50);

@@ -421,7 +421,7 @@ class Model {
     std::swap(held_[random_.Below(held_.size())], held_.back());
     hk_block_t *block = held_.back();
     held_.pop_back();
-    ASSERT_EQ(*WordOf(block), reinterpret_cast<uint64_t>(block)) << "somebody else wrote into it";
+    ASSERT_EQ(*WordOf(block), reinterpret_cast<uint64_t>(block)) << "another owner wrote into it";
     hk_slab_t *span = SpanOf(block);
     if (random_.OneIn(4)) {
       hk_remote_free(other_, span, block);

@@ -175,16 +175,16 @@ bool EnterTogether() {
 HK_FRESH_TEST(RegionMap, ThreadsThatEnterTogetherAgree) {
   EXPECT_TRUE(EnterTogether());
   EXPECT_EQ(hk_region_map_mapped_bytes(), kRegions * sizeof(hk_region_t));
-  EXPECT_EQ(fake_os_mapped_bytes(), kRegions * sizeof(hk_region_t)) << "who came second gave its leaf back";
+  EXPECT_EQ(fake_os_mapped_bytes(), kRegions * sizeof(hk_region_t)) << "the second thread gave its leaf back";
   std::set<hk_slab_t *> leaves;
   for (uintptr_t i = 0; i < kRegions; i++) leaves.insert(hk_slab_of(At((i + 1) * kRegionBytes)));
   EXPECT_EQ(leaves.size(), kRegions);
 }
 
-HK_FRESH_TEST(RegionMap, WhoComesSecondNeedNotBeAbleToUnmap) {
+HK_FRESH_TEST(RegionMap, TheSecondThreadNeedNotBeAbleToUnmap) {
   fake_os_fail_all(fake_os_unmap, true);
   EXPECT_TRUE(EnterTogether());
-  EXPECT_EQ(hk_region_map_mapped_bytes(), kRegions * sizeof(hk_region_t)) << "a leaf that nobody reads counts nowhere";
+  EXPECT_EQ(hk_region_map_mapped_bytes(), kRegions * sizeof(hk_region_t)) << "a leaf not entered counts nowhere";
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace {
 
 bool IsMarked(const hk_block_t *block) { return (reinterpret_cast<uintptr_t>(block->next) & 1) != 0; }
 
-// What waits for the owner, in the order in which it will be taken back.
+// The blocks that wait for the owner, in the order in which it will collect them.
 Blocks IncomingOf(hk_heap_t *owner) {
   Blocks blocks;
   hk_block_t *block = hk_load_relaxed(&owner->shared.incoming);

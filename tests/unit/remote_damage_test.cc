@@ -121,7 +121,7 @@ HK_FRESH_TEST(RemoteDamage, ABlockThatIsInUseAgainIsNoticed) {
     ASSERT_EQ(Pop(heaps.owner, class_index), blocks[2]);
     hk_remote_drain(heaps.owner);
     EXPECT_EQ(heaps.owner->damaged, blocks[2]);
-    EXPECT_EQ(AtHome(heaps.owner).count(blocks[2]), 0u) << "nobody else is given it";
+    EXPECT_EQ(AtHome(heaps.owner).count(blocks[2]), 0u) << "no other request gets it";
   }
 }
 

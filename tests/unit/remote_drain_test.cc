@@ -236,7 +236,7 @@ HK_FRESH_TEST(RemoteDrain, OneBlockNeedsNoLookAtAllOthers) {
   size_t page = static_cast<size_t>(getpagesize());
   ASSERT_EQ(reinterpret_cast<uintptr_t>(one), hk_slab_start(span));
   char *others = reinterpret_cast<char *>(one) + page;
-  ASSERT_EQ(mprotect(others, HK_SLAB_BYTES - page, PROT_NONE), 0) << "who looks there ends here";
+  ASSERT_EQ(mprotect(others, HK_SLAB_BYTES - page, PROT_NONE), 0) << "a look there ends the test";
   SendAll(sender, {one});
   EXPECT_EQ(StatOf(owner, hk_stat_remote_drain), 1u);
   EXPECT_EQ(InUseSlabs(), 0u);
@@ -340,7 +340,7 @@ HK_FRESH_TEST(RemoteDrainDamage, IsKeptForTheHeapsNextOwner) {
     EXPECT_EQ(owner->damaged, blocks[1]) << "also while more blocks are collected";
     ASSERT_TRUE(hk_heap_take_this(owner));
     owner->damaged = nullptr;
-    EXPECT_EQ(hk_slab_state(hk_slab_of(blocks[0])), hk_slab_small) << "what is lost counts as in use";
+    EXPECT_EQ(hk_slab_state(hk_slab_of(blocks[0])), hk_slab_small) << "a lost block counts as in use";
   }
 }
 

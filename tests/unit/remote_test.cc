@@ -193,7 +193,7 @@ HK_FRESH_TEST(Remote, WhatComesHomeIsNotFresh) {
 
 // ---- Heaps that no thread has.
 
-HK_FRESH_TEST(Remote, AnIdleHeapIsDrainedByWhoeverAsks) {
+HK_FRESH_TEST(Remote, AnIdleHeapIsDrainedByAnyCaller) {
   hk_option.spare_slabs = 4;
   Heaps heaps;
   Blocks blocks = AllocMany(heaps.owner, 64, 2 * CapacityOf(64) + 1);
@@ -205,7 +205,7 @@ HK_FRESH_TEST(Remote, AnIdleHeapIsDrainedByWhoeverAsks) {
   hk_remote_flush(heaps.other);
   hk_remote_drain_idle();
   EXPECT_EQ(StatOf(heaps.owner, hk_stat_remote_drain), blocks.size());
-  EXPECT_EQ(InUseSlabs(), 1u) << "the active span stays; spare slabs nobody would use do not";
+  EXPECT_EQ(InUseSlabs(), 1u) << "the active span stays; spare slabs without a use do not";
   EXPECT_EQ(heaps.owner->spare_slabs, 0u);
   EXPECT_EQ(hk_load_relaxed(&heaps.owner->life), hk_heap_idle);
   EXPECT_FALSE(hk_load_relaxed(&heaps.owner->busy));

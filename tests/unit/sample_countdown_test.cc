@@ -47,7 +47,7 @@ class OpenBin {
     ASSERT_EQ(Left(), left);
   }
 
-  // As another thread frees them.
+  // Frees them in another thread.
   void Send(uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
       hk_block_t *block = TakeHomely();
@@ -175,7 +175,7 @@ void ExpectClosedWhileIdle(uint32_t left, uint32_t more) {
   }).join();
   ASSERT_EQ(hk_heap_life(heap), hk_heap_idle);
   for (hk_block_t *block : homely) hk_remote_free_now(hk_slab_of(block), block);
-  EXPECT_EQ(heap->bin[class_index].free, HK_LIST_END) << "nobody asks for what lies there";
+  EXPECT_EQ(heap->bin[class_index].free, HK_LIST_END) << "no request takes from it";
   EXPECT_EQ(ListLength(hk_heap_effective_list(heap, class_index)->free), left + more);
   std::thread([&] {
     EXPECT_FALSE(IsSampled(bin->Take()));

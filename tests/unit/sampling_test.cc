@@ -132,7 +132,7 @@ TEST(Sampling, BeginsAndEndsOnce) {
   EXPECT_EQ(hk_sampling_rate_of(hk_load_relaxed(&hk_sampling_state)), kRate);
   EXPECT_TRUE(hk_sampling_end());
   EXPECT_FALSE(hk_sampling_is_on());
-  EXPECT_NE(hk_load_relaxed(&hk_sampling_state), before) << "who looks now and then sees that something has been";
+  EXPECT_NE(hk_load_relaxed(&hk_sampling_state), before) << "an onlooker sees now and then that something has been";
   EXPECT_TRUE(hk_sampling_begin(HK_SAMPLING_RATE_MOST));
   EXPECT_EQ(hk_sampling_rate_of(hk_load_relaxed(&hk_sampling_state)), HK_SAMPLING_RATE_MOST);
   EXPECT_TRUE(hk_sampling_end());

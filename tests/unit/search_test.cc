@@ -96,7 +96,7 @@ HK_FRESH_TEST(Search, FindsBlocksInAnyHeapsOutbox) {
   for (hk_block_t *block : blocks) EXPECT_TRUE(hk_search_free(SpanOf(block), block));
 }
 
-// What two threads that free one block can make of a list.
+// The lists that two threads can make by freeing one block.
 HK_FRESH_TEST(Search, EndsOnARing) {
   hk_heap_t *heap = hk_heap_take(), *other = hk_heap_take();
   std::vector<hk_block_t *> blocks;

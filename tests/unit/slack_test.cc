@@ -1,4 +1,4 @@
-// policy/slack: for how long idle memory stays that would not be missed if every request could have any of it.
+// policy/slack: for how long fragmentation slack stays.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -103,7 +103,7 @@ TEST_F(Slack, WhatWasWantedAgainIsAccountedForAgain) {
   EXPECT_EQ(YoungMib(), 0u);
   NoteBeside(0, 4);
   NoteBeside(66, 66);
-  EXPECT_EQ(YoungMib(), 4u) << "only so much is still away";
+  EXPECT_EQ(YoungMib(), 4u) << "no more is still away";
   NoteBeside(0, 0);
   NoteBeside(66, 66);
   EXPECT_EQ(YoungMib(), 0u);

@@ -105,7 +105,7 @@ HK_FRESH_TEST(Span, CarvesAsManyAsItIsTold) {
     }
     EXPECT_EQ(CarvedOf(span), 6u);
     EXPECT_EQ(all.size(), 6u) << "no block twice";
-    EXPECT_EQ(hk_span_carve(heap, span, CapacityOf(class_index)), CapacityOf(class_index) - 6) << "what is left";
+    EXPECT_EQ(hk_span_carve(heap, span, CapacityOf(class_index)), CapacityOf(class_index) - 6) << "the rest";
   }
 }
 

@@ -60,7 +60,7 @@ inline std::vector<unsigned> OneClassOfEachLength() {
   return classes;
 }
 
-// What a heap has taken in advance.
+// The slabs that a heap has taken in advance.
 struct Reserve {
   hk_slab_t *first;
   size_t slabs;

@@ -45,7 +45,7 @@ class Model {
       }
       for (hk_heap_t *heap : heaps_) is_pending |= hk_remote_is_pending(heap);
     }
-    ASSERT_FALSE(is_pending) << "what is sent on arrives";
+    ASSERT_FALSE(is_pending) << "blocks sent on arrive";
   }
 
   void CheckAll() {
@@ -129,7 +129,7 @@ class Model {
     std::swap(held_[random_.Below(held_.size())], held_.back());
     hk_block_t *block = held_.back();
     held_.pop_back();
-    ASSERT_EQ(*WordOf(block), reinterpret_cast<uint64_t>(block)) << "somebody else wrote into it";
+    ASSERT_EQ(*WordOf(block), reinterpret_cast<uint64_t>(block)) << "another owner wrote into it";
     Free(heap, block);
   }
 

@@ -50,7 +50,7 @@ void ExpectAllGoesBack(const Heaps &heaps, const Blocks &held) {
   EXPECT_EQ(InUseSlabs(), 0u);
 }
 
-// ---- What moves.
+// ---- Spans that move.
 
 HK_FRESH_TEST(Steal, ATinyClassesActiveSpanMovesWithItsList) {
   for (unsigned class_index = 1; class_index <= HK_TINY_CLASS_MAX; class_index++) {
@@ -251,12 +251,12 @@ HK_FRESH_TEST(Steal, AMidClassesActiveSpanIsCarvedOnWhenItMovesWithItsBlocks) {
   }
 }
 
-// ---- What does not.
+// ---- Spans that do not.
 
 HK_FRESH_TEST(Steal, NothingIsThereToMove) {
   Heaps heaps;
   for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
-    EXPECT_FALSE(Steal(heaps.taker, class_index)) << "nobody is idle";
+    EXPECT_FALSE(Steal(heaps.taker, class_index)) << "no heap is idle";
   }
   hk_heap_give_back(heaps.giver);
   for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {

@@ -130,7 +130,7 @@ HK_FRESH_TEST(StealUnderWay, ABlockFollowsASpanThatMovedTwice) {
   }
 }
 
-// What the thief itself has freed of that span and not sent yet goes out before it looks for one.
+// The thief sends the blocks of that span in its outbox before it looks for one.
 HK_FRESH_TEST(StealUnderWay, TheThiefsOwnBatchComesHomeFirst) {
   for (unsigned class_index : kWithRoom) {
     SCOPED_TRACE(class_index);

@@ -1,4 +1,4 @@
-// space/superslab: idle memory and its way back to the system.
+// space/superslab: dirty memory and its purging.
 #include <algorithm>
 #include <cstring>
 #include <set>
@@ -26,7 +26,7 @@ HK_FRESH_TEST(Superslab, IdleMemoryStaysUpToTheOption) {
     ASSERT_LE(usage.dirty_bytes, std::max(4 * HK_MIB, usage.in_use_bytes / 8));
     most_idle = std::max(most_idle, usage.dirty_bytes);
   }
-  EXPECT_GT(most_idle, 4 * HK_MIB) << "a twelfth of what is in use was allowed";
+  EXPECT_GT(most_idle, 4 * HK_MIB) << "a twelfth of the bytes in use was allowed";
   EXPECT_GT(hk_superslab_usage().dirty_bytes, HK_MIB) << "not everything was given back";
   EXPECT_EQ(hk_superslab_usage().in_use_bytes, 0u);
   ExpectNothingLost();

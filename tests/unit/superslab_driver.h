@@ -1,4 +1,4 @@
-// Takes and gives back ranges of slabs, and says what there is afterwards.
+// Takes and gives back ranges of slabs, and counts them afterwards.
 #ifndef HK_TESTS_UNIT_SUPERSLAB_DRIVER_H
 #define HK_TESTS_UNIT_SUPERSLAB_DRIVER_H
 

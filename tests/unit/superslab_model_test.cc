@@ -105,7 +105,7 @@ class Model {
     if (held_.empty()) return;
     auto any = Any();
     Range extent = any->second;
-    ASSERT_TRUE(Holds(extent.first, extent.count, extent.stamp)) << "somebody else wrote into it";
+    ASSERT_TRUE(Holds(extent.first, extent.count, extent.stamp)) << "another owner wrote into it";
     held_.erase(any);
     held_slabs_ -= extent.count;
     if (extent.stamp != 0) {

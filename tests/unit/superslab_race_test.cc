@@ -14,7 +14,7 @@ void LetTheOtherAcquire(fake_os_call_t call) {
 void AcquireInReserve() { LetTheOtherAcquire(fake_os_reserve); }
 void AcquireInPurge() { LetTheOtherAcquire(fake_os_purge); }
 
-// What the records' first chunk and the region's leaf take is taken before.
+// The records' first chunk and the region's leaf are mapped before.
 void PrepareRecords() {
   hk_slab_t *slab = hk_superslab_acquire(1, 1, hk_from_bottom);
   hk_slab_retire(slab, 1);
@@ -37,7 +37,7 @@ size_t MappedBytes() {
          hk_meta_mapped_bytes();
 }
 
-HK_FRESH_TEST(SuperslabRace, WhoComesLaterTakesFromTheFirstOnes) {
+HK_FRESH_TEST(SuperslabRace, ALaterThreadTakesFromTheFirstOnes) {
   PrepareRecords();
   fake_os_set_hook(fake_os_reserve, AcquireInReserve);
   ExpectBothInOne(hk_superslab_acquire(1, 1, hk_from_bottom));

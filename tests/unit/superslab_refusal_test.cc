@@ -191,7 +191,7 @@ HK_FRESH_TEST(Superslab, ThereAreSlabsDownToTheLastThatTheSystemGrants) {
   hk_superslab_index_repair();
   EXPECT_EQ(hk_superslab_usage().mapped_bytes, (kAll + 6) * HK_SLAB_BYTES);
   Release(two);
-  EXPECT_EQ(Acquire(2), two) << "what was given back serves again";
+  EXPECT_EQ(Acquire(2), two) << "the purged slabs serve again";
   for (hk_slab_t *slab : {whole, three, two, aligned}) Release(slab);
   (void)hk_purge_down_to(0);
   ExpectUsage(0, 0, 0);
@@ -271,7 +271,7 @@ HK_FRESH_TEST(Superslab, RepairMakesTheSameStateFromTheRecords) {
   ReleaseSingles(singles, 3, 9);
   hk_superslab_usage_t before = hk_superslab_usage();
 
-  /* What a vanished thread may leave of the links, and worse. */
+  /* The links as a vanished thread may leave them, and worse. */
   for (hk_slab_t *slab : {whole, singles[0], part}) {
     memset(&slab->superslab->link, 0xdb, sizeof(hk_list_t));
     memset(&slab->superslab->dirty_link, 0xdb, sizeof(hk_list_t));

@@ -149,7 +149,7 @@ TEST_F(ThpPolicy, HowDenseASuperslabMustBeFollowsFromThePrice) {
   EXPECT_FALSE(IsDense(kBytes / HK_HUGE_WASTE_SHARE_FAST)) << "512 KiB for a second are 125,000 ns";
   Price(HK_PRICE_FAST);
   EXPECT_TRUE(IsDense(kBytes / HK_HUGE_WASTE_SHARE_FAST));
-  EXPECT_FALSE(IsDense(kBytes / HK_HUGE_WASTE_SHARE_FAST + 4 * HK_KIB)) << "people look at what is resident";
+  EXPECT_FALSE(IsDense(kBytes / HK_HUGE_WASTE_SHARE_FAST + 4 * HK_KIB)) << "people look at the resident bytes";
   Price(HK_PRICE_MOST);
   EXPECT_TRUE(IsDense(4 * HK_KIB));
   EXPECT_FALSE(IsDense(8 * HK_KIB)) << "8 KiB for a second are 195,000 ns";

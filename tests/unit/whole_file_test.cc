@@ -74,7 +74,7 @@ TEST_F(WholeFile, IsReplacedWhetherItIsThereOrNot) {
   std::ifstream reader(Path("a"));
   EXPECT_EQ(Replace(Path("a"), "second"), 0);
   EXPECT_EQ(Read(Path("a")), "second");
-  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(reader), {}), "first") << "who reads has the old one whole";
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(reader), {}), "first") << "a reader has the old one whole";
   EXPECT_EQ(folder_.FileCount(), 1u);
   struct stat about;
   ASSERT_EQ(stat(Path("a").c_str(), &about), 0);

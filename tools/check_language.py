@@ -45,6 +45,7 @@ CLEAN: dict[str, tuple[str, ...]] = {
         *("src/pprof", "src/unwind", "tests/fuzz", "tests/model_check", "tests/support", "tests/tools"),
         *("tools/check_language.py",),
         *("src/heap", "tests/tools", "tools/check_language.py"),
+        *("tests/README.md", "tests/api", "tests/misuse", "tests/model", "tests/preload", "tests/stress", "tests/unit"),
     ),
     "calques": (
         *SPACE_FILES,
@@ -59,6 +60,7 @@ CLEAN: dict[str, tuple[str, ...]] = {
         *("cli", "docs", "src/base/count.def", "src/policy/figure.def", "src/policy/old_option.def"),
         *("src/policy/option.def", "src/policy/stat.def", "tests/tools", "tools/check_language.py"),
         *("src/policy/option.def", "src/policy/stat.def", "tests/model"),
+        *("tests/README.md", "tests/api", "tests/misuse", "tests/preload", "tests/stress", "tests/unit"),
     ),
     "terms": ("docs/design.md", "src/README.md"),
     "names": ("src",),

@@ -1,5 +1,5 @@
-// Heaps that change hands with blocks in their lists: by a thread's end, and by fork. What a calloc takes from such a list
-// was used before.
+// Heaps that change hands with blocks in their lists: by a thread's end, and by fork. What a calloc takes from such a
+// list was used before.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@
 
 namespace {
 
-constexpr size_t kBytes = 1100; /* a mid class, of which a refill cuts several */
+constexpr size_t kBytes = 1100; /* a mid class, of which a refill carves several */
 
 char *AllocDirty(size_t bytes) {
   char *block = static_cast<char *>(hakmem_malloc(bytes));
@@ -46,7 +46,7 @@ TEST(AdoptedHeap, CallocIsZeroWhereAnIdleHeapTookBlocksBack) {
     for (int i = 0; i < 300; i++) blocks.push_back(AllocDirty(kBytes));
   }).join();
   for (char *block : blocks) hakmem_free(block);
-  std::vector<char *> grown; /* who grows takes back for idle heaps first */
+  std::vector<char *> grown; /* a heap that grows drains idle heaps first */
   for (int i = 0; i < 40; i++) grown.push_back(AllocDirty(30000));
   EXPECT_FALSE(NewThreadFindsDirt());
   for (char *block : grown) hakmem_free(block);

@@ -30,8 +30,8 @@ TEST(Calloc, FreshMemoryIsZeroAtEverySize) {
 
 class CallocDirty : public testing::TestWithParam<size_t> {};
 
-/* Every block of a band is dirtied in all its usable bytes, freed, and asked for again: the LIFO way, the FIFO way, every
- * second one, and after the memory may have gone back to the system. */
+/* Every block of a band is dirtied in all its usable bytes, freed, and asked for again: the LIFO way, the FIFO way,
+ * every second one, and after the memory may have gone back to the system. */
 TEST_P(CallocDirty, ReusedMemoryIsZero) {
   const size_t size = GetParam();
   const size_t count = size <= kMidMax ? 200 : (size <= kRunMax ? 20 : 5);
@@ -160,7 +160,7 @@ TEST(Calloc, ProductsAreNotRoundedDown) {
   }
 }
 
-TEST(Calloc, AnUntouchedBigBlockIsNotResident) {
+TEST(Calloc, AnUntouchedLargeBlockIsNotResident) {
   if (HAKMEM_TEST_SANITIZER) GTEST_SKIP() << "a sanitizer's shadow counts as resident";
   /* What comes from the system is zero already: clearing it would touch it. */
   hakmem_collect();

@@ -1,4 +1,5 @@
-/* tests/api/errno_test.cc - errno: free never changes it, success leaves it alone, failure sets exactly ENOMEM or EINVAL.
+/* tests/api/errno_test.cc - errno: free never changes it, success leaves it alone, failure sets exactly ENOMEM or
+ * EINVAL.
  *
  * POSIX 2024 wants free to keep errno also when a system call inside fails. In a child process a filter makes the calls
  * that give memory back fail, and everything is freed under it.
@@ -213,7 +214,7 @@ TEST(Errno, NoMappingsIsEnomemAndNothingElse) {
     for (size_t i = 0; i < 3 * kMiB; i++) {
       if (kept_big[i] != 8) return 13;
     }
-    /* What is there can be used. */
+    /* The blocks that were had can be used. */
     hakmem_free(kept_big);
     void *small = hakmem_malloc(100);
     if (small == nullptr) return 14;

@@ -173,7 +173,7 @@ TEST(Figures, PartsAddUp) {
   FreeAll(blocks);
 }
 
-/* What is idle of one kind is not counted as another. */
+/* Dirty memory of one kind is not counted as another's. */
 TEST(Figures, WhatIsFreedMovesFromOnePartToAnother) {
   if (HAKMEM_TEST_SANITIZER) GTEST_SKIP() << "its shadow is resident memory";
   hakmem_collect();
@@ -190,7 +190,7 @@ TEST(Figures, WhatIsFreedMovesFromOnePartToAnother) {
   EXPECT_EQ(Stats().parts_large_dirty, before.parts_large_dirty);
 }
 
-/* What the kernel says of all mappings. */
+/* The kernel's sums of all mappings. */
 size_t Rss() {
   std::ifstream file("/proc/self/smaps");
   size_t kib = 0;
@@ -292,7 +292,7 @@ TEST(Figures, EventsAreCounted) {
   ASSERT_EQ(hakmem_stats_get_events(&after, sizeof after), 0);
   EXPECT_EQ(after.large_alloc, before.large_alloc + 1);
   EXPECT_EQ(after.large_free, before.large_free + 1);
-  EXPECT_GE(after.lock_space_take, before.lock_space_take + 2) << "to take the range, and to give it back";
+  EXPECT_GE(after.lock_space_take, before.lock_space_take + 2) << "to take the addresses, and to give them back";
 }
 
 TEST(Figures, SystemCallsAreCounted) {

@@ -45,7 +45,7 @@ TEST(Figures, HeapsAreOldestFirst) {
   hakmem_free(hakmem_malloc(100)); /* this thread has one */
   auto before = Heaps();
   ASSERT_GE(before.size(), 1u);
-  if (before.size() > 200) GTEST_SKIP() << "so many threads take long";
+  if (before.size() > 200) GTEST_SKIP() << "this number of threads takes long";
   std::atomic<size_t> ready{0};
   std::atomic<bool> done{false};
   std::vector<std::thread> threads;
@@ -72,7 +72,7 @@ TEST(Figures, HeapsAreOldestFirst) {
   }
 }
 
-/* What heaps have is what tiny and mid have; runs and large blocks are no heap's. */
+/* The heaps' sums are those of tiny and mid; runs and large blocks belong to no heap. */
 void ExpectHeapsToAddUp() {
   auto bands = Bands();
   hakmem_stats_band_t sum = {};
@@ -128,7 +128,7 @@ uint64_t BytesOf(const Blocks &blocks) {
   return bytes;
 }
 
-/* A different number in each thread, some freed by who had them; and of larger blocks, which are no heap's. */
+/* A different number in each thread, some freed by their thread; and larger blocks, which belong to no heap. */
 Blocks Pattern(size_t i) {
   Blocks blocks;
   for (size_t size : {size_t{16}, size_t{208}, size_t{1024}, size_t{2560}, 32 * kKiB}) {
@@ -174,7 +174,7 @@ TEST(Figures, EachHeapHasItsThreadsBlocks) {
 TEST(Figures, WhatAnotherThreadFreedIsTheOwnersUntilItIsHome) {
   hakmem_collect();
   auto before = Heaps();
-  /* Of a mid class no look into the span tells what is on its way. */
+  /* The span of a mid class does not tell how many of its blocks are in batches. */
   Holders holders(3, [](size_t i) { return AllocMany(2560, 50 + i); });
   for (Blocks &blocks : holders.blocks) {
     for (int i = 0; i < 10; i++) hakmem_free(blocks[static_cast<size_t>(i)]);
@@ -196,7 +196,7 @@ TEST(Figures, ThousandsOfHeaps) {
   hakmem_collect();
   auto before = Heaps();
   Holders holders(kMany, [](size_t i) {
-    Blocks first = AllocMany(64, 100); /* after so many calls a thread shares no heap with others */
+    Blocks first = AllocMany(64, 100); /* after this number of calls a thread shares no heap with others */
     FreeAll(first);
     return AllocMany(64, 1 + i % 7);
   });

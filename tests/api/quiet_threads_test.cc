@@ -44,7 +44,7 @@ void WhileThreadsAreQuiet(const std::function<void()> &body) {
   for (std::thread &thread : threads) thread.join();
 }
 
-// The kernel says only of some threads at once that they sleep: those that just fall asleep are asked for again.
+// The kernel says only of some threads at once that they sleep: the test calls again for those that just fall asleep.
 TEST(QuietThreads, MallocTrimReachesWhatTheyKeep) {
   if (HAKMEM_TEST_SANITIZER) GTEST_SKIP() << "a sanitizer's shadow counts as resident";
   alarm(60);

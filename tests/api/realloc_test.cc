@@ -1,4 +1,5 @@
-/* tests/api/realloc_test.cc - realloc and reallocarray: contents kept through every pair of bands, in place or moved. */
+/* tests/api/realloc_test.cc - realloc and reallocarray: contents kept through every pair of bands, in place or
+ * moved. */
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -218,7 +219,7 @@ TEST(Realloc, AlignedBlocksKeepContents) {
   }
 }
 
-TEST(Realloc, GrowsManyBigBlocksWithoutCopyingThem) {
+TEST(Realloc, GrowsManyLargeBlocksWithoutCopyingThem) {
   if (HAKMEM_TEST_SANITIZER) GTEST_SKIP() << "slow there";
   /* 1 MiB to 64 MiB in steps of 256 KiB. Each step touches only what it added: the system moves mappings, hakmem does
    * not copy them. A copy each would be 8 GiB a block. */
@@ -267,7 +268,7 @@ TEST(Realloc, ShrinkingGivesMemoryBack) {
   for (char *block : blocks) hakmem_free(block);
 }
 
-TEST(Realloc, NewPartOfABigBlockIsItsOwn) {
+TEST(Realloc, NewPartOfALargeBlockIsItsOwn) {
   /* Grown in place over what another block used before: allowed to hold anything, but not to belong to anyone else. */
   TestRandom random(SeedFor("NewPartOfABigBlock"));
   ShadowModel model;

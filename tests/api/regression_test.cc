@@ -87,7 +87,7 @@ TEST(Regression, AnythingMayBeAThreadsFirstCall) {
       char *second = static_cast<char *>(hakmem_malloc(size));
       ASSERT_NE(block, nullptr);
       ASSERT_NE(second, nullptr);
-      std::memset(block, 0, size); /* zeros everywhere, so that what is read by mistake reads as zero too */
+      std::memset(block, 0, size); /* zeros everywhere, so that a read by mistake gives zero too */
       std::memset(second, 0x33, size);
       std::thread([&] {
         switch (call) {
@@ -192,7 +192,7 @@ TEST(Regression, ARefillServesManyBlocks) {
 }
 
 /* ---- 5. A slab whose remote frees are never drained because it is still the active one.
- * ---- 6. Live counts not reduced by remote frees, so nothing is ever given back. */
+ * ---- 6. Live counts that remote frees do not reduce, so no memory is ever purged. */
 
 /* One producer, one consumer, a ring between them. */
 class Handoff {
@@ -224,7 +224,7 @@ class Handoff {
 };
 
 void ProducerConsumer(size_t count, size_t low, size_t high, size_t in_flight, size_t allowed_growth) {
-  /* Batches of 64 through the ring: the lock shall not be what is measured. */
+  /* Batches of 64 through the ring, so that the test does not measure the lock. */
   constexpr size_t kBatch = 64;
   Handoff ring(in_flight / kBatch + 1);
   size_t rounds = count / kBatch;
@@ -303,7 +303,8 @@ TEST(Regression, BlocksFreedFromAfarAreGivenBack) {
 
 TEST(Regression, BlocksFreedFromAfarBitByBitAreGivenBack) {
   if (HAKMEM_TEST_SANITIZER) GTEST_SKIP() << "a sanitizer's shadow counts as resident";
-  /* Every slab gets a few of its blocks back in each of many rounds: counts must add up over drains that each settle nothing. */
+  /* Every slab gets a few of its blocks back in each of many rounds: counts must add up over drains that each settle
+   * nothing. */
   for (size_t size : {size_t{48}, size_t{1000}, size_t{5000}}) {
     constexpr size_t kRounds = 40;
     std::vector<void *> blocks(32 * kMiB / size);
@@ -314,7 +315,7 @@ TEST(Regression, BlocksFreedFromAfarBitByBitAreGivenBack) {
       std::thread([&] {
         for (size_t i = round; i < blocks.size(); i += kRounds) hakmem_free(blocks[i]);
       }).join();
-      hakmem_collect(); /* takes home what the thread freed */
+      hakmem_collect(); /* collects the thread's remote frees */
     }
     EXPECT_LE(ResidentBytes(), before + 6 * kMiB) << size;
   }
@@ -322,7 +323,7 @@ TEST(Regression, BlocksFreedFromAfarBitByBitAreGivenBack) {
 
 TEST(Regression, MemoryFreedFromAfarServesItsOwnerAgain) {
   if (HAKMEM_TEST_SANITIZER) GTEST_SKIP() << "a sanitizer's shadow counts as resident";
-  /* Nobody collects: the owner has to find by itself what came home, before it asks for more. */
+  /* No call collects: the owner has to find its remote frees itself, before it takes more memory. */
   for (size_t size : {size_t{48}, size_t{5000}, size_t{200000}}) {
     std::vector<void *> blocks(16 * kMiB / size);
     size_t early = 0;
@@ -364,7 +365,7 @@ TEST(Regression, NoClassHasALimitOfItsOwn) {
   }
 }
 
-TEST(Regression, NoLimitOfBigBlocks) {
+TEST(Regression, NoLimitOfLargeBlocks) {
   std::vector<char *> blocks;
   for (int i = 0; i < 1000; i++) {
     char *block = static_cast<char *>(hakmem_malloc(kRunMax + 1 + static_cast<size_t>(i)));

@@ -160,7 +160,7 @@ TEST(Sizes, GoodSizeWastesLittle) {
 
 TEST(Sizes, GoodSizeOfTheImpossibleReturns) {
   for (size_t size : {size_t{PTRDIFF_MAX}, size_t{PTRDIFF_MAX} + 1, SIZE_MAX - 4095, SIZE_MAX - 1, SIZE_MAX}) {
-    /* No block has it, so the value says nothing; but it must not promise less than was asked for. */
+    /* No block has it, so the value says nothing; but it must not be less than the request. */
     EXPECT_GE(hakmem_good_size(size), size) << size;
   }
 }

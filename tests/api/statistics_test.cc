@@ -58,7 +58,7 @@ TEST(Mallinfo, FieldsAgree) {
   EXPECT_LE(info.uordblks, address_space);
   EXPECT_LE(info.fordblks, address_space);
   EXPECT_LE(info.keepcost, info.arena + info.hblkhd);
-  EXPECT_LE(info.uordblks, info.arena + info.hblkhd) << "in use is part of what is mapped";
+  EXPECT_LE(info.uordblks, info.arena + info.hblkhd) << "bytes in use are part of the mapped ones";
   EXPECT_GT(info.uordblks, 0u);
   EXPECT_GE(info.hblks, 1u) << "blocks above 1 MiB are mappings of their own";
   EXPECT_GE(info.hblkhd, 2 * kMiB);

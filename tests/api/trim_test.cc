@@ -85,7 +85,7 @@ TEST_F(Trim, CollectSaysWhatItGaveBack) {
     size_t said = hakmem_collect();
     size_t after = ResidentBytes();
     size_t seen = before > after ? before - after : 0;
-    /* It counts address ranges, the system counts touched pages: they agree but for what was idle and never touched. */
+    /* It counts address ranges, the system touched pages: they differ by free memory that was never touched. */
     EXPECT_GE(said + kRest, seen) << load.name;
     EXPECT_LE(hakmem_collect(), kRest) << load.name << ": a second time there is hardly anything left";
   }
@@ -142,7 +142,7 @@ TEST_F(Trim, LiveBlocksSurviveIt) {
 }
 
 TEST_F(Trim, IdleMemoryBeyondTheLimitGoesByItself) {
-  /* Nobody calls collect: what is idle may be what `retain` allows, and an eighth of what is in use. */
+  /* No call collects: `retain` and an eighth of the bytes in use may be dirty. */
   for (const Load &load : kLoads) {
     hakmem_collect();
     size_t before = ResidentBytes();

@@ -1,4 +1,5 @@
-/* tests/misuse/damaged_next_bit.c - A write after free that changes one bit of the first word: a counter that is decremented, a flag that is cleared. */
+/* tests/misuse/damaged_next_bit.c - A write after free that changes one bit of the first word: a counter that is
+ * decremented, a flag that is cleared. */
 #include "scenario.h"
 
 int main(int argc, char **argv) {

@@ -9,6 +9,6 @@ int main(int argc, char **argv) {
   say_block(block);
   in_thread(free_once, block);
   ((uintptr_t *)forget(block))[0] += 64;
-  malloc_trim(0); /* takes home what others freed */
+  malloc_trim(0); /* collects remote frees */
   return aftermath(size);
 }

@@ -1,4 +1,5 @@
-/* tests/misuse/double_free_after_trim.c - All blocks of the size are freed and their memory goes back to the system; then one is freed again. */
+/* tests/misuse/double_free_after_trim.c - All blocks of the size are freed and their memory goes back to the system;
+ * then one is freed again. */
 #include "scenario.h"
 
 int main(int argc, char **argv) {

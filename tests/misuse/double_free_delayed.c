@@ -10,7 +10,7 @@ int main(int argc, char **argv) {
   free(block);
   for (int i = 0; i < others_count; i++) free(others[i]);
   for (int i = 0; i < 2000; i++)
-    free(malloc(size * 2 + 100 + (size_t)i % 50 * 16)); /* other sizes: nobody gets the block */
+    free(malloc(size * 2 + 100 + (size_t)i % 50 * 16)); /* other sizes: no request gets the block */
   free(forget(block));
   return aftermath(size);
 }

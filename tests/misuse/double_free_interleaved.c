@@ -1,4 +1,5 @@
-/* tests/misuse/double_free_interleaved.c - free(a), free(b), free(a): what a check of the last freed block alone misses. */
+/* tests/misuse/double_free_interleaved.c - free(a), free(b), free(a): what a check of the last freed block alone
+ * misses. */
 #include "scenario.h"
 
 int main(int argc, char **argv) {

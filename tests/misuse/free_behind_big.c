@@ -1,4 +1,4 @@
-/* tests/misuse/free_behind_big.c - frees what is just behind a block. */
+/* tests/misuse/free_behind_big.c - frees the address just behind a block. */
 #include "scenario.h"
 
 int main(int argc, char **argv) {

@@ -1,4 +1,5 @@
-/* tests/misuse/free_interior_middle.c - free of an aligned address in the middle of a block: in a large one, far from the descriptor of its start. */
+/* tests/misuse/free_interior_middle.c - free of an aligned address in the middle of a block: in a large one, far
+ * from the descriptor of its start. */
 #include "scenario.h"
 
 int main(int argc, char **argv) {

@@ -1,4 +1,4 @@
-/* tests/misuse/free_never_allocated.c - free of the next block of the size, which nobody was given. */
+/* tests/misuse/free_never_allocated.c - free of the next block of the size, which no request has returned. */
 #include "scenario.h"
 
 int main(int argc, char **argv) {

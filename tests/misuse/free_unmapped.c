@@ -1,4 +1,4 @@
-/* tests/misuse/free_unmapped.c - A big block is freed and its mapping goes; then it is freed again. */
+/* tests/misuse/free_unmapped.c - frees a large block twice, the second time after its mapping has gone. */
 #include "scenario.h"
 
 int main(int argc, char **argv) {

@@ -1,4 +1,5 @@
-/* tests/misuse/overflow_into_free.c - A block that is in use is written beyond its end, into the free block above it. */
+/* tests/misuse/overflow_into_free.c - A block that is in use is written beyond its end, into the free block above
+ * it. */
 #include "scenario.h"
 
 /* Neighbours in one slab are of one span; across its border they may not be. */

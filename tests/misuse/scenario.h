@@ -1,8 +1,9 @@
-/* tests/misuse/scenario.h - what the misuse programs share. Each program makes one mistake with blocks of argv[1] bytes, having said
- * on stdout what the message must name; if it lives on, it checks that the mistake gave no memory to two owners.
+/* tests/misuse/scenario.h - what the misuse programs share. Each program makes one mistake with blocks of argv[1]
+ * bytes, having said on stdout what the message must name; if it lives on, it checks that the mistake gave no memory to
+ * two owners.
  *
- * Nothing here knows hakmem: the programs run under any malloc. They write with write(2): stdio would allocate between the
- * steps.
+ * Nothing here knows hakmem: the programs run under any malloc. They write with write(2): stdio would allocate between
+ * the steps.
  */
 #ifndef HAKMEM_TESTS_MISUSE_MISUSE_H
 #define HAKMEM_TESTS_MISUSE_MISUSE_H
@@ -68,8 +69,8 @@ static inline void *block_among_kept(size_t size) {
   return block;
 }
 
-/* To be returned from main when the mistake was survived: takes many blocks of the size and says "ok", or "OVERLAP" when any
- * two in use share a byte. */
+/* To be returned from main when the mistake was survived: takes many blocks of the size and says "ok", or "OVERLAP"
+ * when any two in use share a byte. */
 static inline int aftermath(size_t size) {
   const char *verdict = "ok\n";
   keep_many(after_count, size);

@@ -1,7 +1,7 @@
 """One misuse, one tiny program, one exact message.
 
-Each program of this folder says on stdout which address it hands in (`bad`), and which block that is or lies in (`start`,
-`bytes`). Under libhakmem.so it must end by SIGABRT with one line on stderr that names exactly these; with
+Each program of this folder says on stdout which address it hands in (`bad`), and which block that is or lies in
+(`start`, `bytes`). Under libhakmem.so it must end by SIGABRT with one line on stderr that names exactly these; with
 HAKMEM_ON_MISUSE=warn and =ignore it must live on, and no two blocks in use may overlap afterwards.
 """
 
@@ -42,7 +42,7 @@ def double_free(size):
 
 
 def double_free_of_released(size):
-    """The same where the block's slab may have been given up, or given back to the system."""
+    """The same where the block's slab may have been given up, or purged."""
     return double_free(size) | {("double-free", FREE_RANGE)}
 
 

@@ -1,8 +1,8 @@
 /* tests/model/model_test.cc - random operations against the shadow model: 10^7 of them at scale 1.
  *
  * Each profile is one mix of sizes and one number of live blocks. The load swells and shrinks in phases, so that memory
- * is given back and taken again on the way. A failure's message names the profile, the operation and the seed; HAKMEM_TEST_SEED
- * and the profile's name as --gtest_filter repeat it exactly.
+ * is given back and taken again on the way. A failure's message names the profile, the operation and the seed;
+ * HAKMEM_TEST_SEED and the profile's name as --gtest_filter repeat it exactly.
  */
 #include <gtest/gtest.h>
 
@@ -79,7 +79,8 @@ class ModelRun {
   }
 
  private:
-  /* A phase has a number of blocks that it moves towards; every fourth goes far down, every eighth ends in a collect. */
+  /* A phase has a number of blocks that it moves towards; every fourth goes far down, every eighth ends in
+   * a collect. */
   void NextPhase() {
     phase_++;
     phase_left_ = random_.Between(profile_.live_blocks / 2 + 1, profile_.live_blocks * 4);

@@ -1,6 +1,6 @@
-/* A program whose threads block every signal but the alarm's, with a purge thread. It prints the number of that thread, and waits for a line;
- * then it sends the tool's signal to itself, by kill and with a value, and waits for each as it would for any signal that it
- * has blocked everywhere. It prints `ok`. */
+/* A program whose threads block every signal but the alarm's, with a purge thread. It prints the id of the purge
+ * thread, and waits for a line; then it sends the tool's signal to itself, by kill and with a value, and waits for
+ * each as it would for any signal that it has blocked everywhere. It prints `ok`. */
 #include "with_purge_thread.h"
 
 #include <signal.h>

@@ -1,4 +1,5 @@
-/* A program that is asked from outside what it holds. It does what the lines on its stdin say, and prints `ok` after each:
+/* A program that the tool questions from outside. It does what the lines on its stdin say, and prints `ok` after
+ * each:
  *   spin             a thread allocates and frees without end
  *   threads N        N threads that wait for nothing
  *   fork             a child that waits; its number is printed before the `ok`
@@ -48,7 +49,7 @@ static void close_all(void) {
   for (int file = 3; file < highest_file; ++file) close(file);
 }
 
-/* What is read from and written to such a number is seen at the pipe's other end. */
+/* Reads and writes of such a number are seen at the pipe's other end. */
 static void reuse_all(void) {
   int ends[2];
   CHECK(pipe2(ends, O_NONBLOCK) == 0);

@@ -1,8 +1,8 @@
 /* Lives in little memory: band_phases MIB ROUNDS
  *
- * In each phase MIB mebibytes are live in blocks of one size, written to, and freed before the next phase asks for another
- * size. Everything must be had although the sum over the phases is far more than the limit that the caller has set: what
- * was freed in one size must serve the others. Half of the phases free from a second thread. Prints `ok`.
+ * In each phase MIB mebibytes are live in blocks of one size, written to, and freed before the next phase asks for
+ * another size. Everything must be had although the sum over the phases is far more than the limit that the caller has
+ * set: memory freed in one size must serve the others. Half of the phases free from a second thread. Prints `ok`.
  */
 #include "check.h"
 

@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
-/* Between two looks, the memory that is about to be given back differs by some MiB. Heaps that stay with cancelled
+/* Between two looks, the memory that is about to be purged differs by some MiB. Heaps that stay with cancelled
  * threads add ten times that. */
 enum { growth_limit_kib = 8192, patience_seconds = 60 };
 

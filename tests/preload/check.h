@@ -1,5 +1,6 @@
-/* tests/preload/check.h - what the programs of this folder share. They know nothing of hakmem: each is an ordinary program
- * that must behave the same under every correct malloc. They say nothing but their result; a failed CHECK ends them. */
+/* tests/preload/check.h - what the programs of this folder share. They know nothing of hakmem: each is an ordinary
+ * program that must behave the same under every correct malloc. They say nothing but their result; a failed CHECK
+ * ends them. */
 #ifndef PRELOAD_CHECK_H
 #define PRELOAD_CHECK_H
 

@@ -1,9 +1,11 @@
 """Fixtures: the library, this folder's programs, and a runner. Variables:
 
 HAKMEM_TEST_BUILD_DIR     where the library and the programs are built (default build/release)
-HAKMEM_TEST_LIBRARY  a library to test instead of HAKMEM_TEST_BUILD_DIR/libhakmem.so: libhakmem-fast.so, or another allocator,
-                     to see whether it is the test that is wrong; what is hakmem's alone is then left out
-HAKMEM_TEST_SCALE    multiplies how often is forked, signalled and cancelled: 1 is a few seconds each, 100 ten thousand forks
+HAKMEM_TEST_LIBRARY  a library to test instead of HAKMEM_TEST_BUILD_DIR/libhakmem.so: libhakmem-fast.so, or another
+                     allocator, to see whether the test is wrong; tests of hakmem's own features are then
+                     left out
+HAKMEM_TEST_SCALE    multiplies the numbers of forks, signals and cancellations: 1 is a few seconds each, 100 ten
+                     thousand forks
 HAKMEM_TEST_REPEAT   how often each real program runs under the library (default 2; 20 for the soak)
 HAKMEM_TEST_FULL     1: CPython's test modules whole, not in part
 HAKMEM_TEST_OVERCOMMIT  1: try vm.overcommit_memory=2, which is a setting of the whole machine; needs root
@@ -57,7 +59,7 @@ def runner(library: Path) -> Runner:
 
 @pytest.fixture(scope="session")
 def scaled() -> Callable[[int], int]:
-    """How often, at HAKMEM_TEST_SCALE, what is done `count` times at scale 1 (as tests/support/scale.h has it)."""
+    """Multiplies a count by HAKMEM_TEST_SCALE, as tests/support/scale.h does."""
     scale = float(os.environ.get("HAKMEM_TEST_SCALE") or 1)
     return lambda count: max(1, int(count * scale))
 

@@ -73,7 +73,7 @@ static const char *error_name(int error) {
                               : "other";
 }
 
-/* Of what was asked for, at least, the block is aligned and can be written to. */
+/* The block is aligned, and all requested bytes can be written to. */
 static void say_block(unsigned char *block, size_t alignment, size_t size) {
   const char *error = error_name(errno);
   if (block == NULL) {

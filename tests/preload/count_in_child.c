@@ -1,4 +1,4 @@
-/* Three big blocks here, one more in a child of fork; both end by exit. Prints both process ids. Exit code 7. */
+/* Three large blocks here, one more in a child of fork; both end by exit. Prints both process ids. Exit code 7. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

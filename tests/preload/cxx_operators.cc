@@ -68,7 +68,7 @@ void test_zero_sizes() {
   ::operator delete(second);
 }
 
-void *volatile sink;  // a call whose result nobody takes may be left out
+void *volatile sink;  // the compiler may leave out a call whose result is not used
 
 template <typename Action>
 bool throws_bad_alloc(Action action) {

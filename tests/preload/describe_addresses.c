@@ -1,5 +1,5 @@
-/* Has addresses of every kind in `addresses`, writes what hakmem_describe says of each to the file argv[1], and stops itself: for a
- * debugger to look at. */
+/* Has addresses of every kind in `addresses`, writes what hakmem_describe says of each to the file argv[1], and
+ * stops itself: for a debugger to look at. */
 #include "check.h"
 
 #include <dlfcn.h>

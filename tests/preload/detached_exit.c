@@ -1,8 +1,8 @@
 /* The process ends while detached threads allocate, free, and free each other's blocks: detached_exit return|exit
  *
- * `return` ends main, `exit` is called by one of the threads. The threads run on while exit handlers and destructors do,
- * and while streams are flushed, which comes after the destructors of every library: each of these waits until all threads
- * have got further. Prints `main`, `atexit`, `destructor` and `streams`.
+ * `return` ends main, `exit` is called by one of the threads. The threads run on while exit handlers and destructors
+ * do, and while streams are flushed, which comes after the destructors of every library: each of these waits until all
+ * threads have got further. Prints `main`, `atexit`, `destructor` and `streams`.
  */
 #include "check.h"
 
@@ -13,7 +13,7 @@
 enum { thread_count = 4, slot_count = 64, rounds_seen = 10 };
 
 static atomic_uint rounds[thread_count];
-static _Atomic(void *) exchange[slot_count]; /* whoever takes a block out frees it */
+static _Atomic(void *) exchange[slot_count]; /* the thread that takes a block out frees it */
 static atomic_int is_exit_wanted;
 static int leader = -1; /* the thread that calls exit */
 
@@ -33,7 +33,7 @@ static void *work(void *argument) {
   for (unsigned state = (unsigned)self;; ++rounds[self]) {
     for (int i = 0; i < 20; ++i) churn(&state);
     if (self == leader && is_exit_wanted) exit(0);
-    sched_yield(); /* whoever waits for all of them need not wait for whole time slices */
+    sched_yield(); /* the main thread need not wait for whole time slices of each */
   }
   return NULL;
 }

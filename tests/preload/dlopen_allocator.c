@@ -1,7 +1,7 @@
 /* Loads the allocator itself into a program that runs on another malloc: dlopen_allocator LIBRARY
  *
- * Only its own names are used. Both allocators must work side by side, in threads too, and each must know its own blocks. Threads
- * that used it end after it was closed. Prints `ok`.
+ * Only its own names are used. Both allocators must work side by side, in threads too, and each must know its own
+ * blocks. Threads that used it end after it was closed. Prints `ok`.
  */
 #include "check.h"
 

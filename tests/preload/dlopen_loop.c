@@ -1,4 +1,5 @@
-/* Loads and unloads a library whose constructor, destructor and thread-local variables allocate: dlopen_loop LIBRARY ROUNDS
+/* Loads and unloads a library whose constructor, destructor and thread-local variables allocate: dlopen_loop LIBRARY
+ * ROUNDS
  *
  * The blocks it handed out are freed when it is gone. Resident memory must not grow with the rounds. Prints `ok`.
  */

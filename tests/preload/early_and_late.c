@@ -1,5 +1,5 @@
-/* Allocates before main and after it: in constructors, atexit handlers, destructors and a stream that only exit flushes.
- * Prints one word a station. */
+/* Allocates before main and after it: in constructors, atexit handlers, destructors and a stream that only exit
+ * flushes. Prints one word a station. */
 #include "check.h"
 
 static char *from_constructor, *from_main;

@@ -1,8 +1,9 @@
 /* Runs out of memory and recovers: fill_until_null FUNCTION SIZE [FULL]
  *
- * Takes blocks of SIZE bytes until one is refused (with ENOMEM), finds all of them intact, frees them, and must then get
- * nearly as many again, and one block of a quarter of the whole. With FULL each block is written to from end to end, without
- * only at both ends. Prints how many bytes the limit left at the start and how many were had: `room BYTES got BYTES`.
+ * Takes blocks of SIZE bytes until one is refused (with ENOMEM), finds all of them intact, frees them, and must then
+ * get nearly as many again, and one block of a quarter of the whole. With FULL each block is written to from end to
+ * end, without only at both ends. Prints how many bytes the limit left at the start and how many were had: `room BYTES
+ * got BYTES`.
  */
 #include "check.h"
 

@@ -1,7 +1,7 @@
 /* Forks with at-fork handlers that allocate, of a library (shim/at_fork.c) and of the program: fork_handlers FORKS
  *
- * Other threads allocate under the locks that the handlers take, as under any library's own. An allocator that took its locks
- * in a handler of its own would wait for a thread that waits for it. Prints `ok`.
+ * Other threads allocate under the locks that the handlers take, as under any library's own. An allocator that took its
+ * locks in a handler of its own would wait for a thread that waits for it. Prints `ok`.
  */
 #include "check.h"
 

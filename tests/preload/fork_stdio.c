@@ -1,7 +1,7 @@
 /* Forks while other threads hold the C library's stream locks and allocate under them: fork_stdio FORKS
  *
- * fork takes the list of streams before its handlers have run; a handler that waits for a lock which a thread holds that
- * waits for the list would wait for ever. Prints `ok`.
+ * fork takes the list of streams before its handlers have run; a handler that waits for a lock which a thread holds
+ * that waits for the list would wait for ever. Prints `ok`.
  */
 #include "check.h"
 

@@ -1,8 +1,8 @@
 /* Forks while four threads allocate, free each other's blocks, and come and go: fork_storm HOW FORKS
  *
- * HOW is fork, _Fork (no at-fork handlers run) or clone (the bare system call). The child allocates at once, frees blocks
- * that it inherited, after fork starts a thread too, and forks again beside it. A child that does not end by itself is a
- * hang. Prints `forks N hangs 0`.
+ * HOW is fork, _Fork (no at-fork handlers run) or clone (the bare system call). The child allocates at once, frees
+ * blocks that it inherited, after fork starts a thread too, and forks again beside it. A child that does not end by
+ * itself is a hang. Prints `forks N hangs 0`.
  */
 #include "check.h"
 
@@ -100,7 +100,7 @@ static void live_as_child(int may_start_thread) {
 
 static pid_t bare_clone(void) { return (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL); }
 
-/* The child's exit code, or -1 if it hangs. Polls: SIGCHLD and alarms would disturb what is tested. */
+/* The child's exit code, or -1 if it hangs. Polls: SIGCHLD and alarms would disturb the test. */
 static int wait_for(pid_t child) {
   for (int waited_ms = 0; waited_ms < patience_seconds * 1000; ++waited_ms) {
     int status;

@@ -1,5 +1,5 @@
-/* The child of _Fork or of a bare clone runs no at-fork handler. Its first new thread and the thread that forked must not
- * come by each other's blocks. argv[1]: "_Fork" or "clone". */
+/* The child of _Fork or of a bare clone runs no at-fork handler. Its first new thread and the thread that forked
+ * must not come by each other's blocks. argv[1]: "_Fork" or "clone". */
 #include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>

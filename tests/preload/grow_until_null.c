@@ -1,7 +1,7 @@
 /* Grows one block by realloc, STEP bytes at a time, until it is refused: grow_until_null STEP LIMIT
  *
- * The refusal must be NULL with ENOMEM and leave the block as it was. At least a third of LIMIT bytes must be reached: a
- * block that moves may need the old and the new one for a moment. Prints `ok`.
+ * The refusal must be NULL with ENOMEM and leave the block as it was. At least a third of LIMIT bytes must be reached:
+ * a block that moves may need the old and the new one for a moment. Prints `ok`.
  */
 #include "check.h"
 

@@ -1,7 +1,8 @@
 /* Where huge pages are: huge_pages ROUNDS
  *
- * Makes and frees ROUNDS dense blocks of 8 MiB, keeps one more, and fills a superslab with blocks of 1,000 bytes. Prints the
- * mapping's flags "hg" or "nh" and the KiB in huge pages (/proc/self/smaps) of the large block and of the small ones.
+ * Makes and frees ROUNDS dense blocks of 8 MiB, keeps one more, and fills a superslab with blocks of 1,000 bytes.
+ * Prints the mapping's flags "hg" or "nh" and the KiB in huge pages (/proc/self/smaps) of the large block and of the
+ * small ones.
  */
 #include "check.h"
 

@@ -6,7 +6,7 @@
 
 #include <time.h>
 
-/* Who is asked for blocks: the program's malloc, or one that was loaded later. */
+/* Where blocks come from: the program's malloc, or one that was loaded later. */
 static void *(*take)(size_t) = malloc;
 static void (*give)(void *) = free;
 

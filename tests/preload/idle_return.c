@@ -1,11 +1,11 @@
 /* Takes memory, frees all but a part, and does nothing any more: idle_return HOW SIZE TAKEN LIVE BOUND BURSTS PAUSE
  *
- * TAKEN bytes in blocks of SIZE, written to; the first LIVE bytes of them stay. HOW: `alone` is one thread. `falls` is one thread that
- * frees in the end what had stayed, too. `each` are four that take and free a quarter each, and then sleep without ending. `handed` are
- * two, one that takes and one that frees. `joined` are four that end. What is freed is taken and freed BURSTS times in all, with a
- * pause of PAUSE ms.
- * Prints `peak BYTES beats N resident BYTES`: what was resident at the most; how many fiftieths of a second it took until no more
- * than BOUND was (patience ends after 200); and what was then. What the program had before is taken off.
+ * TAKEN bytes in blocks of SIZE, written to; the first LIVE bytes of them stay. HOW: `alone` is one thread. `falls` is
+ * one thread that frees in the end what had stayed, too. `each` are four that take and free a quarter each, and then
+ * sleep without ending. `handed` are two, one that takes and one that frees. `joined` are four that end. These blocks
+ * are taken and freed BURSTS times in all, with a pause of PAUSE ms. Prints `peak BYTES beats N resident BYTES`: what
+ * was resident at the most; how many fiftieths of a second it took until no more than BOUND was (patience ends after
+ * 200); and the resident bytes then. The bytes that the program had before are taken off.
  */
 #include "idle_memory.h"
 

@@ -347,7 +347,7 @@ static void use_after_unseen_filter(void) {
   while (!is_seen) usleep(10000);
   free(held);
   use_all();
-  usleep(1100000); /* what is done once a second is due */
+  usleep(1100000); /* what hakmem does once a second is due */
   use_all();
 }
 

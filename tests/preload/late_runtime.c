@@ -1,5 +1,5 @@
-/* A C program that gets a C++ runtime only with a plugin: its operators fail there as C++ says that they do. argv[1] is the
- * plugin (shim/cxx_plugin.cc). */
+/* A C program that gets a C++ runtime only with a plugin: its operators fail there as C++ says that they do. argv[1]
+ * is the plugin (shim/cxx_plugin.cc). */
 #include <dlfcn.h>
 
 #include "check.h"

@@ -1,7 +1,7 @@
 /* How much static TLS is left to a library that is opened late: late_static_tls FOLDER COUNT [LIBRARY]
  *
- * Opens FOLDER/0.so ... (shim/tls_library.c, one word each, copied), COUNT of them or as many as fit, then LIBRARY. Prints how
- * many of the first it opened, and `ok` or why LIBRARY could not be had.
+ * Opens FOLDER/0.so ... (shim/tls_library.c, one word each, copied), COUNT of them or as many as fit, then LIBRARY.
+ * Prints how many of the first it opened, and `ok` or why LIBRARY could not be had.
  */
 #include "check.h"
 

@@ -1,10 +1,10 @@
-/* What is given back lazily: lazy_purge SIZE HOW
+/* Lazily purged memory: lazy_purge SIZE HOW
  *
- * Takes 64 MiB in blocks of SIZE, all ones, and between them blocks that stay, so that nothing can be unmapped; and frees all
- * but those. HOW: `stay` does no more. `trim` asks for all to be given back. `again` takes as much by calloc, twice, the second time
- * after the system was asked to take what it may, and looks whether all of it is zero. Prints `peak BYTES freed BYTES lazy BYTES end
- * BYTES`: what was resident on top of what the program had, at the most, when all was freed, how much of that the system may take, and
- * at the end.
+ * Takes 64 MiB in blocks of SIZE, all ones, and between them blocks that stay, so that nothing can be unmapped; and
+ * frees all but those. HOW: `stay` does no more. `trim` calls malloc_trim. `again` takes as much by calloc,
+ * twice, the second time after the system has taken what it may, and looks whether all of it is zero. Prints
+ * `peak BYTES freed BYTES lazy BYTES end BYTES`: the resident bytes beyond those at the start, at the most and when all
+ * was freed, how many of these the system may take, and the resident bytes at the end.
  */
 #include "idle_memory.h"
 
@@ -56,7 +56,7 @@ static void take_zero(void) {
   }
 }
 
-/* Of whole pages it takes what is lazy; what is not has nowhere to go, or comes back as it was. */
+/* It takes the lazily purged whole pages; other pages have nowhere to go, or come back unchanged. */
 static void let_system_take(void) {
   const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
   for (size_t i = 0; i < block_count; i += 2) {

@@ -1,9 +1,11 @@
-/* Loses blocks at three places, and keeps others in all the ways there are. What each place loses stands in test_leaks.py.
+/* Loses blocks at three places, and keeps others in all the ways there are. What each place loses stands in
+ * test_leaks.py.
  *
- * leaks [threads|fork|wait|churn|epoll]: other threads keep blocks too; the child tells as well; the program waits for its stdin to
- * end; meanwhile threads allocate, move and free; or one waits in a call that any signal, and a tracer, would end.
- * leaks call|first|run: a thread that waits in a system call has two blocks, in its registers alone; the first thread waits, with one
- * block's address below its frames and one in the red zone; a thread runs and never waits. */
+ * leaks [threads|fork|wait|churn|epoll]: other threads keep blocks too; the child tells as well; the program waits for
+ * its stdin to end; meanwhile threads allocate, move and free; or one waits in a call that any signal, and a tracer,
+ * would end. leaks call|first|run: a thread that waits in a system call has two blocks, in its registers alone; the
+ * first thread waits, with one block's address below its frames and one in the red zone; a thread runs and never
+ * waits. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -144,7 +146,7 @@ static void start_threads(void) {
   pthread_barrier_wait(&barrier);
 }
 
-/* ---- Registers. Of what is in them alone, memory has the complement. */
+/* ---- Registers. Memory has the complement of an address that is in a register alone. */
 
 static int quiet[2]; /* a pipe in which nothing ever comes */
 static char nowhere[8];

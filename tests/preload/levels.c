@@ -1,11 +1,12 @@
-/* Takes 8 MiB, three times 16 MiB more, and frees it all, with pauses that are longer than any clock's tick. Exit code 7.
+/* Takes 8 MiB, three times 16 MiB more, and frees it all, with pauses that are longer than any clock's tick. Exit code
+ * 7.
  *
  *   levels             that
  *   levels fork        the same in a child of fork too, first; prints both process ids
  *   levels leave       only in the child; the parent leaves by _exit
  *   levels kill        stays for a second, and is killed
- *   levels close FILE  stays for a second, closes all that is open but stdin and stdout, opens FILE under each of these numbers, and
- *                      goes on
+ *   levels close FILE  stays for a second, closes all that is open but stdin and stdout, opens FILE under each
+ *                      of these numbers, and goes on
  */
 #include <signal.h>
 #include <sys/wait.h>

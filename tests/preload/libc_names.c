@@ -10,7 +10,7 @@ enum { size_count = sizeof sizes / sizeof *sizes };
 /* Volatile, so that no compiler reasons about what malloc would do with them. */
 static volatile size_t too_large[] = {(size_t)PTRDIFF_MAX + 1, SIZE_MAX, SIZE_MAX - 4096, (size_t)PTRDIFF_MAX - 8};
 
-/* Where the documents leave a choice, what hakmem.h promises is asked of hakmem alone. */
+/* Where the documents leave a choice, the test asks of hakmem alone what hakmem.h promises. */
 static int is_hakmem;
 
 static int is_aligned(const void *block, size_t alignment) { return (uintptr_t)block % alignment == 0; }

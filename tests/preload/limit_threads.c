@@ -1,7 +1,7 @@
 /* Threads that ask for their first block when there is no memory left. Under a limit that the caller has set.
  *
- * Nobody may be killed: each gets a block or NULL with ENOMEM. When memory is there again all get what they ask for.
- * Prints `ok`.
+ * The kernel may kill no process: each gets a block or NULL with ENOMEM. When memory is there again all get what they
+ * ask for. Prints `ok`.
  */
 #include "check.h"
 

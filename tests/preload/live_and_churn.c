@@ -1,9 +1,9 @@
 /* Much live memory, and more that comes and goes: live_and_churn MIB ROUNDS
  *
  * Holds batches of blocks, each batch of one size, written to from end to end. In each round some batches are freed, at
- * random, and others are made of other sizes until MIB mebibytes are live again: what is freed seldom has the size that is
- * wanted next. No request may fail and no block may change. A hung program is ended by an alarm. Prints
- * `live BYTES peak BYTES`: the most that was live, and the most that the process had resident.
+ * random, and others are made of other sizes until MIB mebibytes are live again: a freed block seldom has the size that
+ * is wanted next. No request may fail and no block may change. A hung program is ended by an alarm. Prints `live BYTES
+ * peak BYTES`: the most that was live, and the most that the process had resident.
  */
 #include "check.h"
 

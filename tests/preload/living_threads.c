@@ -1,5 +1,5 @@
-/* living_threads COUNT KIB: so many threads use and free blocks of every size, and wait. Then until at most so much is
- * resident, in KiB: prints the peak of that, in KiB, and ends. */
+/* living_threads COUNT KIB: COUNT threads use and free blocks of every size, and wait. The program waits until at
+ * most KIB KiB are resident, prints their peak in KiB, and ends. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

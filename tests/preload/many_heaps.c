@@ -1,5 +1,5 @@
-/* As many threads as the first word says, each of which has a heap with one block of 100 bytes and one of 5000, while the program
- * ends by `exit`; every second one has freed a second block of 100 bytes. */
+/* As many threads as the first word says, each of which has a heap with one block of 100 bytes and one of 5000,
+ * while the program ends by `exit`; every second one has freed a second block of 100 bytes. */
 #include <pthread.h>
 
 #include "check.h"

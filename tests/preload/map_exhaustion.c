@@ -1,7 +1,7 @@
 /* Runs out of mappings (vm.max_map_count), not of memory. Prints `ok`.
  *
- * Then mmap is refused, and so is a munmap that would cut a mapping in two. Requests get a block or NULL with ENOMEM, frees
- * keep errno, and all is well again when mappings are.
+ * Then mmap is refused, and so is a munmap that would cut a mapping in two. Requests get a block or NULL with ENOMEM,
+ * frees keep errno, and all is well again when mappings are.
  */
 #include "check.h"
 

@@ -1,7 +1,7 @@
 /* Requests that a limit on addresses refuses: near_limit d|v MIB [OPERATIONS]
  *
- * Sets RLIMIT_DATA or RLIMIT_AS, and gives and takes blocks of random sizes of a table, so that about as much is asked
- * for as the limit leaves. What it asks for does not depend on what it gets. Prints how many requests were refused, and
+ * Sets RLIMIT_DATA or RLIMIT_AS, and gives and takes blocks of random sizes of a table, so that its requests are about
+ * as much as the limit leaves. The requests do not depend on their results. Prints how many requests were refused, and
  * the most that was live: `refused COUNT live BYTES`.
  */
 #include <sys/resource.h>

@@ -322,8 +322,8 @@ void run_all(TestRandom &random, size_t operations, size_t running_wanted) {
   }
 }
 
-/* A block that never came home keeps its slab in use. Detached threads may have told their end and not have reached
- * it. */
+/* A block that its owner never collected keeps its slab in use. Detached threads may have told their end and not
+ * have reached it. */
 void check_all_is_back(void) {
   size_t left = SIZE_MAX;
   for (int i = 0; i < 10000 && left > kMostLeft; ++i) {

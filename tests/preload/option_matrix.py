@@ -216,7 +216,7 @@ def tests_of(build: Path, combination: Combination, seed: int, scale: float) -> 
 
 
 def operations_of(build: Path, combination: Combination, seed: int, operations: int) -> Iterator[Operations]:
-    """So many operations. Each run has a seed of its own, which its name and `seed` say."""
+    """Returns about `operations` operations. Each run has a seed of its own, which its name and `seed` say."""
     for threads in THREADS:
         own = random.Random(f"{seed} {name_of(combination)} {threads}").getrandbits(64)
         yield Operations(build, combination, own, max(operations // len(THREADS), LEAST_OPERATIONS), threads)

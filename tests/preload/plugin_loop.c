@@ -1,7 +1,7 @@
 /* Opens and closes a plugin that has an allocator of its own (shim/static_plugin.c): plugin_loop PLUGIN ROUNDS
  *
- * Blocks and threads outlive the plugin: blocks keep their contents and are freed when it is open again, and threads that
- * used it end when it is closed. Memory must not grow with the rounds. Prints `ok`.
+ * Blocks and threads outlive the plugin: blocks keep their contents and are freed when it is open again, and threads
+ * that used it end when it is closed. Memory must not grow with the rounds. Prints `ok`.
  */
 #include "check.h"
 

@@ -43,7 +43,7 @@ class Runner:
         return _run(command, None, **how)
 
     def under(self, command: Sequence[object], also: Sequence[Path] = (), first: bool = True, **how: Any) -> Outcome:
-        """Run a program with the library preloaded, `also` behind it (or before it, if the library is not to be first)."""
+        """Runs a program with the library preloaded, `also` behind it, or before it unless the library is `first`."""
         order = [self.library, *also] if first else [*also, self.library]
         return _run(command, " ".join(str(file) for file in order), **how)
 
@@ -58,7 +58,7 @@ class Runner:
         normalise: Callable[[Outcome], object] = lambda outcome: outcome,
         **how: Any,
     ) -> Outcome:
-        """The program must show the same with the library as without, as often as it is repeated. Returns what it shows."""
+        """Requires the same outcome with the library as without, in each repetition. Returns the outcome."""
         prepare = prepare or (lambda: None)
         prepare()
         without = self.plain(command, **how)

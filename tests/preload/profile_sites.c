@@ -1,14 +1,14 @@
-/* A program of ten known sites, of 16 bytes to 10 MiB a block: each has BYTES_EACH live after `fill`. It does what its arguments
- * say, and without any what the lines on its stdin say, with `ok` after each:
+/* A program of ten known sites, of 16 bytes to 10 MiB a block: each has BYTES_EACH live after `fill`. It does what its
+ * arguments say, and without any what the lines on its stdin say, with `ok` after each:
  *   fill      each site asks for its blocks
  *   empty     and they are freed
  *   thin      of the blocks of 200 bytes only every 16th stays
- *   churn     one block is asked for and freed, over and over, at a site of its own
+ *   churn     one block is allocated and freed, over and over, at a site of its own
  *   threads   four threads do the same
  *   plugin    the library PROFILE_PLUGIN is loaded, asks for memory that stays, and is closed, ten times
  *   fork      a child asks for 8 MiB at a site of its own, and exits; its number is printed
  *   block     one site asks for a single block, whose address is printed
- *   quit      the program ends by _exit */
+ *   quit      the program ends by _exit  */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sys/wait.h>

@@ -1,8 +1,8 @@
 /* The purge thread comes when there is something for it to do, does it, sleeps, and goes: purge_comes idle|late|LIBRARY
  *
- * `late`: a second thread is there, and some memory in use, long before anything is idle. LIBRARY is loaded for this program alone, with
- * dlopen, asked for the memory by its own names, and closed while the thread is there. Prints `came`, `back` when
- * little is resident any more, and `went` when the program has one thread left.
+ * `late`: a second thread is there, and some memory in use, long before anything is idle. LIBRARY is loaded for this
+ * program alone, with dlopen, asked for the memory by its own names, and closed while the thread is there. Prints
+ * `came`, `back` when little is resident any more, and `went` when the program has one thread left.
  */
 #include "with_purge_thread.h"
 
@@ -65,7 +65,7 @@ static long now_ms(void) {
   return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Where others have the cores, so many beats take longer than a second. */
+/* Where other programs have the cores, these beats take longer than a second. */
 static int sleeps_well(pid_t thread) {
   const long start = now_ms(), before = sleeps_of(thread);
   wait_beats(beats_a_second);

@@ -1,8 +1,8 @@
 /* The process ends while it has a purge thread: purge_end HOW DELAY_MS (below 1,000)
  *
  * HOW: main `return`s; another thread calls `exit`; main leaves with `pthread_exit`, and the other threads end; another
- * program is `exec`uted. DELAY_MS after the thread came, so that it is met asleep and at work. Prints `atexit`, or what the
- * other program prints, the same word.
+ * program is `exec`uted. DELAY_MS after the thread came, so that it is met asleep and at work. Prints `atexit`, or what
+ * the other program prints, the same word.
  */
 #include "with_purge_thread.h"
 

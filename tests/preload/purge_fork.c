@@ -1,9 +1,10 @@
 /* Children of a process that has a purge thread: purge_fork again | storm COUNT | vfork COUNT
  *
- * `again`: the child has no other thread at first, and a purge thread of its own when it has idle memory beside a second
- * thread. `storm`: COUNT children are made while the thread is there, now asleep and now at work; each allocates, frees what
- * it inherited, starts a thread, and ends. `vfork`: COUNT children leave idle memory in their parent and execute a program; the
- * parent gets its thread all the same. A child that does not end is a hang. Prints `ok`.
+ * `again`: the child has no other thread at first, and a purge thread of its own when it has dirty memory beside a
+ * second thread. `storm`: COUNT children are made while the thread is there, now asleep and now at work; each
+ * allocates, frees what it inherited, starts a thread, and ends. `vfork`: COUNT children leave idle memory in their
+ * parent and execute a program; the parent gets its thread all the same. A child that does not end is a hang. Prints
+ * `ok`.
  */
 #include "with_purge_thread.h"
 

@@ -1,5 +1,5 @@
-/* What the purge thread is like: it blocks every signal that others send but the command line tool's, has a small stack, and changes its credentials with the
- * process. The program prints `ok`. */
+/* What the purge thread is like: it blocks every signal that others send but the command line tool's, has a small
+ * stack, and changes its credentials with the process. The program prints `ok`. */
 #include "with_purge_thread.h"
 
 #include <grp.h>
@@ -7,8 +7,8 @@
 
 enum { most_stack_bytes = 512 * 1024, first_of_libc = 32, of_the_tool = 58 };
 
-/* The C library keeps the signals from 32 up to SIGRTMIN for itself: cancellation, and credentials, which every thread has to
- * change for itself. */
+/* The C library keeps the signals from 32 up to SIGRTMIN for itself: cancellation, and credentials, which every
+ * thread has to change for itself. */
 static int can_be_blocked(int number) {
   return number != SIGKILL && number != SIGSTOP && (number < first_of_libc || number >= SIGRTMIN);
 }
@@ -31,7 +31,8 @@ static void check_signals(pid_t thread) {
   }
 }
 
-/* Its stack pointer, the last number but one, while it sleeps; 0 if the kernel does not tell, or there is no such thread. */
+/* Its stack pointer, the last number but one, while it sleeps; 0 if the kernel does not tell, or there is no such
+ * thread. */
 static uintptr_t stack_pointer_of(pid_t thread) {
   char text[256];
   while (read_of_thread(thread, "syscall", text, sizeof text)) {
@@ -45,7 +46,8 @@ static uintptr_t stack_pointer_of(pid_t thread) {
   return 0;
 }
 
-/* From there down to the end of the mapping: what the stack can still grow by. Most of a small stack is unused while it sleeps. */
+/* From there down to the end of the mapping: what the stack can still grow by. Most of a small stack is unused while
+ * it sleeps. */
 static size_t stack_below(uintptr_t pointer) {
   FILE *maps = fopen("/proc/self/maps", "r");
   CHECK(maps != NULL);

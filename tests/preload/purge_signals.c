@@ -1,7 +1,7 @@
 /* The program's signals are never handled by the purge thread. Prints `ok`.
  *
- * While that sleeps and works, all threads of the program block two signals: one that is sent to the process, and one of a
- * timer, a thousand times a second. Nobody may handle them. Then the main thread does.
+ * While that sleeps and works, all threads of the program block two signals: one that is sent to the process, and one
+ * of a timer, a thousand times a second. No thread may handle them. Then the main thread does.
  */
 #include "with_purge_thread.h"
 
@@ -25,7 +25,8 @@ static void mask(int how) {
 
 static atomic_int is_masked;
 
-/* The signals are blocked only when the purge thread is there: it would have that from who started it. */
+/* The signals are blocked only when the purge thread is there: it would inherit that from the thread that started
+ * it. */
 static void *leave_idle_then_mask(void *unused) {
   leave_idle(IDLE_BYTES);
   await_purge_thread();

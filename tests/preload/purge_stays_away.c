@@ -1,8 +1,9 @@
 /* No purge thread where it is not wanted: purge_stays_away HOW BEATS
  *
- * HOW: `alone`, one thread leaves memory idle; `busy`, two threads, and the little that they have stays in use; `idle`, a second thread
- * leaves memory idle (the control, and what a user forbids); `refused`, the same where a sandbox allows no new thread: then little
- * may stay resident. Looks for the thread during BEATS fiftieths of a second. Prints `seen N`: how often it was there.
+ * HOW: `alone`, one thread leaves memory idle; `busy`, two threads, and the little that they have stays in use; `idle`,
+ * a second thread leaves memory idle (the control, and what a user forbids); `refused`, the same where a sandbox allows
+ * no new thread: then little may stay resident. Looks for the thread during BEATS fiftieths of a second. Prints `seen
+ * N`: how often it was there.
  */
 #include "refused_for_good.h"
 #include "with_purge_thread.h"

@@ -1,4 +1,5 @@
-// Only plain new and delete are replaced, by ones that put a header before each block: every other form must come by them.
+// Only plain new and delete are replaced, by ones that put a header before each block: every other form must
+// use them.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

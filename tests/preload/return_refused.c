@@ -1,9 +1,10 @@
 /* The system takes no memory back: return_refused none|munmap|madvise
  *
- * The call is refused to all threads, from their start. Two of them take 32 MiB each in small blocks and free nearly all of
- * it, so that a little of every MiB stays in use, again and again: no block may change, calloc must clear, errno must stay,
- * and memory that could not be given back must serve the next round. Then they are idle, and the process must be too, for
- * the system keeps refusing. Prints `resident BYTES`: what the idle program has, less what it began with.
+ * The call is refused to all threads, from their start. Two of them take 32 MiB each in small blocks and free nearly
+ * all of it, so that a little of every MiB stays in use, again and again: no block may change, calloc must clear, errno
+ * must stay, and memory that could not be given back must serve the next round. Then they are idle, and the process
+ * must be too, for the system keeps refusing. Prints `resident BYTES`: what the idle program has, less what it began
+ * with.
  */
 #include "idle_memory.h"
 #include "refused_for_good.h"
@@ -14,7 +15,7 @@
 enum { thread_count = 2, round_count = 20, block_bytes = 4096, blocks_a_round = 8192, one_stays_of = 256 };
 enum { idle_beats = 3 * beats_a_second / 2, least_idle_percent = 50 };
 
-/* What is live in a round, and more than a correct allocator needs for it. */
+/* The live bytes of a round, and more than a correct allocator needs for them. */
 #define ROUND_BYTES ((size_t)thread_count * blocks_a_round * block_bytes)
 #define MOST_BYTES (5 * ROUND_BYTES / 2)
 
@@ -52,7 +53,7 @@ static void *work(void *argument) {
   for (int i = 0; i < round_count; ++i) run_round(mine);
   pthread_barrier_wait(&barrier);
   pthread_barrier_wait(&barrier);
-  run_round(mine); /* what could not be given back is there, and nobody else has it */
+  run_round(mine); /* memory that could not be given back is there, and no other thread has it */
   pthread_barrier_wait(&barrier);
   for (;;) pause(); /* the C library gives up where it cannot unmap a stack */
   return NULL;

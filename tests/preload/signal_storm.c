@@ -2,7 +2,7 @@
  *
  * HOW is timer, a thousand a second to whichever thread the system chooses, or pthread_kill, as fast as can be to one
  * thread after the other. COUNT is how many there are to be, those included that came while one waited to be delivered.
- * The handler does not allocate: what is interrupted must go on.
+ * The handler does not allocate: the interrupted call must go on.
  */
 #include "check.h"
 
@@ -24,7 +24,7 @@ static void on_signal(int unused, siginfo_t *info, void *context) {
   arrived += 1 + (info->si_code == SI_TIMER ? info->si_overrun : 0);
 }
 
-/* A block says its size in its first word and is painted from there on, so whoever gets it can check it. */
+/* A block says its size in its first word and is painted from there on, so each thread that gets it can check it. */
 static size_t *make(unsigned random) {
   const size_t body = random % (random % 64 == 0 ? 2000000 : random % 8 == 0 ? 40000 : 1500);
   size_t *block = malloc(sizeof *block + body);

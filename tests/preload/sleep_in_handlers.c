@@ -1,6 +1,6 @@
 /* sleep_in_handlers COUNT: threads allocate, free each other's blocks, and sleep; signal handlers that sleep too
  * interrupt them, also in the middle of malloc and free. Meanwhile the program trims, forks, and starts threads. Ends
- * after so many signals. Each block is checked before it is freed. */
+ * after COUNT signals. Each block is checked before it is freed. */
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>

@@ -1,4 +1,5 @@
-/* Starts programs in every way that shares or copies memory until exec, and uses the heap before and after. Prints `ok`. */
+/* Starts programs in every way that shares or copies memory until exec, and uses the heap before and after. Prints
+ * `ok`. */
 #include "check.h"
 
 #include <spawn.h>

@@ -20,7 +20,7 @@ static void fill_and_free(size_t size) {
   for (int i = 0; i < block_count; i++) free(blocks[i]);
 }
 
-/* realloc itself copies what was never set. */
+/* realloc itself copies bytes that were never set. */
 static void shrink_unset_runs(void) {
   for (int i = 0; i < run_count; i++) blocks[i] = malloc(100000);
   for (int i = 0; i < run_count; i++) blocks[i] = realloc(blocks[i], 5000);

@@ -176,7 +176,7 @@ def test_several_at_once(target: Target) -> None:
 
 
 def test_a_child_of_fork(target: Target) -> None:
-    """It answers for itself; that its parent was listening, and stops, concerns nobody."""
+    """It answers for itself, and its parent's end changes nothing."""
     with attach(target.pid) as attached:
         child = int(target.do("fork"))
         try:
@@ -274,7 +274,7 @@ def test_the_purge_thread_listens(program: Program, runner: Runner) -> None:
             process.kill()
 
 
-# What is in the way.
+# Files in the way.
 
 
 def test_no_such_process() -> None:

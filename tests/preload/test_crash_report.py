@@ -1,4 +1,4 @@
-"""HAKMEM_CRASH_REPORT: what is said of a crash, and that the program ends as it would have without."""
+"""HAKMEM_CRASH_REPORT: the report of a crash, and that the program ends as it would have without."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FIRST = re.compile(
 )
 CALL = re.compile(r"hakmem:   #\d+ 0x[0-9a-f]+( \S+\+0x[0-9a-f]+| \(nothing is mapped there\))?")
 
-# The way to crash: the signal, and what is said of its cause.
+# The way to crash: the signal, and what the report says of its cause.
 WAYS = {
     "in_block": (signal.SIGSEGV, r"an? \w+ (of|to) 0x[0-9a-f]+, which the page protection forbids"),
     "past_block": (signal.SIGSEGV, r"an? \w+ (of|to) 0x[0-9a-f]+, which the page protection forbids"),
@@ -145,7 +145,7 @@ def test_no_full_stack_elsewhere(crash: Callable[..., Outcome]) -> None:
 
 
 def test_calls_name_the_file_and_the_place(crash: Callable[..., Outcome], program: Program) -> None:
-    """The first is the crash, as addr2line finds it; of a call of nothing the second is who called."""
+    """The first is the crash, as addr2line finds it; for a call of address 0 the second is the caller."""
     for way, number, function in [("null", 0, "touch"), ("null_call", 1, "null_call")]:
         line = next(line for line in only_report(crash(way)) if line.startswith(f"hakmem:   #{number} "))
         path, _, offset = line.split()[-1].rpartition("+")

@@ -1,5 +1,5 @@
-"""The figures of real programs: they add up to what the kernel says, seen from outside, and each form of them is read by those
-who read that form."""
+"""The figures of real programs: they add up to what the kernel says, seen from outside, and the readers of each form
+accept it."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Look:
         self._read(mappings)
 
     def _read(self, mappings: str) -> None:
-        """Ours are anonymous and have no name; but what follows directly on a file's is its own, zero data, unless it is so
-        large that it is one of ours which happens to lie there; and what follows on a guard is a thread's stack."""
+        """hakmem's mappings are anonymous and have no name. A mapping directly behind a file's is the file's zero data,
+        unless it is large enough for one of hakmem's. A mapping behind a guard is a thread's stack."""
         is_ours, end, is_file, is_guard = False, 0, False, False
         for line in mappings.splitlines():
             head = re.match(r"([0-9a-f]+)-([0-9a-f]+) (\S+) \S+ \S+ (\d+)\s*(.*)", line)
@@ -67,7 +67,7 @@ class Look:
 
 @pytest.fixture
 def looks(runner: Runner, shim: Callable[[str], Path], tmp_path: Path) -> Callable[..., List[Look]]:
-    """Runs a program, and gives what was seen of it and its children, the largest first."""
+    """Runs a program, and gives the looks at it and its children, the largest first."""
     folder = tmp_path / "looks"
     folder.mkdir()
 
@@ -210,7 +210,7 @@ def test_earlier_names_say_the_same(runner: Runner, tmp_path: Path) -> None:
 # ---- Many heaps.
 
 MANY = 3000
-# Whoever starts that thread has a block for it.
+# The thread that starts the purge thread has a block for it.
 ALONE = {"HAKMEM_PURGE_THREAD": "0"}
 # What has a sample for each heap, and one for all that are more than these.
 MOST_HEAPS = 64

@@ -1,4 +1,4 @@
-"""`hakmem describe` in a real gdb: of a process, where the library is asked, and of a core file, where its descriptors are read."""
+"""`hakmem describe` in a real gdb: in a process it calls the library, in a core file it reads the descriptors."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
         path.write_text(
             f"source {COMMANDS}\npython\n"
             "for i in range(int(gdb.parse_and_eval('address_count'))):\n"
-            f"  print('address: ' + gdb.execute(f'hakmem describe {how} addresses[{{i}}]', to_string=True).strip())\nend\n",
+            f"  text = gdb.execute(f'hakmem describe {how} addresses[{{i}}]', to_string=True)\n"
+            "  print('address: ' + text.strip())\nend\n",
             encoding="utf-8",
         )
         return path
@@ -79,7 +80,7 @@ def without_thread(lines: list[str]) -> list[str]:
 
 @pytest.fixture
 def calls(program: Callable[[str], Path], tmp_path: Path) -> None:
-    """gdb 13 can call nothing on processors with more state than it knows; then it reads, which the next test is about."""
+    """gdb 13 can call nothing on processors with more state than it knows; then it reads, as in the next test."""
     started_alone = commands("set startup-with-shell off", f"set args {tmp_path / 'alone'}", "break main", "run")
     said = gdb(*started_alone, *commands("print ((int (*)(void))getpid)()"), program("describe_addresses"))
     if "Couldn't write extended state status" in said:

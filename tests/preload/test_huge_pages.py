@@ -28,7 +28,7 @@ def mappings(
     runner: Runner, program: Program, choice: str, rounds: int, **variables: str
 ) -> Dict[str, Tuple[str, int]]:
     """Flag and KiB in huge pages of the mapping of a large block, made after `rounds` others, and of small ones."""
-    # What is freed goes back at once: the large block's memory is new.
+    # Freed memory goes back at once: the large block's memory is new.
     settings = {"HAKMEM_HUGE_PAGES": choice, "HAKMEM_RETAIN": "0", **variables}
     outcome = runner.under([program("huge_pages"), rounds], env=settings)
     assert (outcome.code, outcome.errors()) == (0, "")
@@ -43,7 +43,7 @@ def test_never(runner: Runner, program: Program, setting: str) -> None:
 
 
 def test_always(runner: Runner, program: Program, setting: str) -> None:
-    """Whether there is a free huge page is the system's affair; that it is asked is ours."""
+    """Whether there is a free huge page is the system's affair; the advice is hakmem's."""
     found = mappings(runner, program, "always", 0)
     assert {flag for flag, _ in found.values()} == {"hg"}
 

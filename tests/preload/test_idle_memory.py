@@ -1,4 +1,4 @@
-"""What an idle program still has resident: freed memory goes back to the system, whoever freed it, and nothing gets lost."""
+"""The resident memory of an idle program: freed memory goes back to the system, whichever thread freed it."""
 
 from __future__ import annotations
 
@@ -94,21 +94,21 @@ def test_what_is_live_stays(runner: Runner, program: Program, room: int, how: st
 
 
 def test_silence_after_bursts(runner: Runner, program: Program, room: int, record_property: Report) -> None:
-    """All is wanted again 300 ms after it was freed, eight times, so keeping it was right. Then nothing is wanted any more."""
+    """All is wanted again 300 ms after its free, eight times, so keeping it is right. Then nothing is wanted."""
     live = min(LIVE, room // 4) // 4
     plans = [Plan("each", size, 4 * live, live, bound_for(live), bursts=8, pause_ms=300) for size in SIZES]
     run_at_once(runner, program("idle_return"), plans, record_property)
 
 
 def test_one_thread_with_long_pauses(runner: Runner, program: Program, room: int, record_property: Report) -> None:
-    """Nobody comes back for what a single thread leaves. What it wants again after the break-even time was given back rightly."""
+    """No other thread purges for a single thread. A refault after the break-even time is no error."""
     taken = min(FREED, room) // 4
     plans = [Plan("alone", size, taken, 0, ALL_FREED_BOUND - 1, bursts=3, pause_ms=2000) for size in SIZES]
     run_at_once(runner, program("idle_return"), plans, record_property)
 
 
 def test_one_thread_that_falls_deeper(runner: Runner, program: Program, room: int, record_property: Report) -> None:
-    """A part is wanted again at once, five times, so it is kept; then all is freed, as never before, and nobody comes back."""
+    """A part is wanted again at once, five times, so it stays; then all is freed for the first time, for good."""
     taken = min(FREED, room) // 4
     plans = [Plan("falls", size, taken, taken // 2, ALL_FREED_BOUND - 1, bursts=5) for size in SIZES]
     run_at_once(runner, program("idle_return"), plans, record_property)

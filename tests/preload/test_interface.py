@@ -29,7 +29,7 @@ def test_names_mean_what_they_should(runner: Runner, program: Callable[[str], Pa
 
 
 def test_test_program_is_right_about_glibc(runner: Runner, program: Callable[[str], Path], tmp_path: Path) -> None:
-    """What is asked of us holds for the C library too."""
+    """The requirements hold for the C library too."""
     assert runner.plain([program("libc_names"), tmp_path / "malloc_info.xml"]) == Outcome(0, b"ok\n", b"")
 
 

@@ -1,4 +1,4 @@
-"""What is still live when a program ends, and what of that no pointer leads to: of a program that loses known blocks."""
+"""The live blocks at a program's end, and those that no pointer leads to: of a program that loses known blocks."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ LEAKED = "leaked: no pointer leads there"
 
 @pytest.mark.parametrize(("how", "kept"), [("", KEPT), ("threads", KEPT + 8)])
 def test_what_is_unreachable_and_nothing_else(program: Program, runner: Runner, how: str, kept: int) -> None:
-    """Lists and rings whole; nothing that a global, a stack, thread-local data, a block, a mapping or an inside pointer keeps."""
+    """Finds lists and rings whole; nothing that a global, a stack, a thread-local, a block or a mapping keeps."""
     done = run(runner.library, program("leaks"), how)
     assert done.returncode == 0 and done.stdout == ""
     assert told(done.stderr, LEAKED) == [(BYTES, BLOCKS)]
@@ -62,7 +62,7 @@ def test_what_is_unreachable_and_nothing_else(program: Program, runner: Runner, 
 
 
 def test_what_a_waiting_thread_gave_to_the_kernel(program: Program, runner: Runner) -> None:
-    """A system call's arguments are roots. What the thread keeps in other registers nobody says, and docs/leaks.md says that."""
+    """A system call's arguments are roots. The thread's other registers are not known, as docs/leaks.md says."""
     done = run(runner.library, program("leaks"), "call")
     assert done.returncode == 0
     assert told(done.stderr, LEAKED) == [(BYTES + 700, BLOCKS + 1)]
@@ -164,7 +164,10 @@ def test_a_disk_that_is_full(program: Program, runner: Runner, tmp_path: Path) -
 
 
 REAL: Dict[str, List[str]] = {
-    "sqlite3": ["sqlite3", ":memory:", "create table t(a); insert into t values (zeroblob(100000)); select count(*) from t"],
+    "sqlite3": [
+        *("sqlite3", ":memory:"),
+        "create table t(a); insert into t values (zeroblob(100000)); select count(*) from t",
+    ],
     "python": [sys.executable, "-I", "-c", "import json, threading; print(len([str(i) for i in range(20000)]))"],
 }  # fmt: skip
 
@@ -211,14 +214,14 @@ def test_on_demand(waiting: Callable[..., int]) -> None:
     assert asked(pid, "leaks")["unjudged"]["blocks"] == BLOCKS + KEPT
     for _ in range(2):
         answer = asked(pid, "leaks scan")
-        # Of what main has called, some address may still lie deeper on its stack, which then leads to a block, and to all behind it.
+        # A call of main may have left an address deeper on its stack, which leads to a block and to all behind it.
         assert BLOCKS - 32 <= answer["unreachable"]["blocks"] <= BLOCKS
         assert answer["unreachable"]["blocks"] + answer["reachable"]["blocks"] == BLOCKS + KEPT
         assert answer["unjudged"]["blocks"] == 0
 
 
 def test_while_threads_allocate_and_free(waiting: Callable[..., int]) -> None:
-    """Slabs come and go under the scan. What was lost before stays lost, and the program goes on."""
+    """Slabs come and go under the scan. Blocks lost before stay lost, and the program goes on."""
     pid = waiting("churn", HAKMEM_PROFILE="1", HAKMEM_PROFILE_RATE="1")
     for _ in range(5):
         answer = asked(pid, "leaks scan")

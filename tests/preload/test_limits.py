@@ -31,7 +31,7 @@ def assert_fills(runner: Runner, command: Sequence[object], least_share: float) 
     assert got >= least_share * room, f"only {got} of {room} bytes were had"
 
 
-# 24 bytes take 32, and 40,000 take a slab of 64 KiB; what is not much smaller than the room may leave nearly one unused.
+# 24 bytes take 32, and 40,000 take a slab of 64 KiB; sizes near the room may leave nearly one block unused.
 @pytest.mark.parametrize("limit", [200000, 65536])
 @pytest.mark.parametrize(
     ("size", "least_share"),
@@ -57,14 +57,14 @@ def refusals(outcome: Outcome) -> int:
     return int(match.group(1))
 
 
-# Of addresses the map of what is ours takes four MiB, which glibc's malloc has not.
+# The region map takes 4 MiB of addresses, which glibc's malloc does not have.
 @pytest.mark.parametrize(
     ("kind", "mib", "most_times"), [("d", 4, 1.5), ("d", 8, 1.3), ("d", 64, 1.3), ("v", 32, 2.5), ("v", 64, 2.5)]
 )
 def test_few_requests_are_refused(
     runner: Runner, program: Program, kind: str, mib: int, most_times: float, record_property: Report
 ) -> None:
-    """As much is asked for as the limit leaves, in sizes from 16 bytes to 1 MiB: a refusal is what the allocator wastes."""
+    """Requests as much as the limit leaves, in sizes from 16 bytes to 1 MiB: a refusal shows the allocator's waste."""
     command = [program("near_limit"), kind, mib]
     without, with_it = refusals(runner.plain(command)), refusals(runner.under(command))
     record_property("refused without, with it", (without, with_it))
@@ -97,7 +97,7 @@ def test_growing_by_realloc(runner: Runner, program: Program, step: int) -> None
 
 
 def test_freed_memory_serves_every_size(runner: Runner, program: Program) -> None:
-    """40 MiB live in one size after the other, three times round, where 117 MiB is all there is. glibc's malloc passes."""
+    """40 MiB live in one size after the other, three times round, where 117 MiB is the limit. glibc's malloc passes."""
     runner.expect(with_limit("-v", 120000, [program("band_phases"), 40, 3]), "ok\n")
 
 
@@ -155,8 +155,9 @@ def cgroup_parents() -> Iterator[Path]:
 
 
 def test_memory_cgroup(runner: Runner, program: Program) -> None:
-    """28 MiB live, in sizes of every band one after the other, inside 64 MiB: the kernel kills what takes more. (Blocks of 24
-    bytes take 32, and the program's own table of them another third.) glibc's malloc passes."""
+    """28 MiB live, in sizes of every band one after the other, inside 64 MiB: the kernel kills what takes more.
+
+    Blocks of 24 bytes take 32, and the program's own table of them another third. glibc's malloc passes."""
     with memory_cgroup(64 * MIB) as group:
         runner.expect(joining(group, [program("band_phases"), 28, 2]), "ok\n")
 
@@ -164,9 +165,9 @@ def test_memory_cgroup(runner: Runner, program: Program) -> None:
 # Live at the most, in MiB, and in how many rounds it comes and goes.
 LIVE, ROUNDS = 200, 60
 LIMIT = 256 * MIB
-# So much of a limit is left to what hakmem does not hold: its own records, the program's code, the kernel's tables.
+# The rest of a limit is for its own records, the program's code and the kernel's tables.
 SHARE_HELD = 0.95
-# As much idle memory as may be: the difference that a limit makes does not depend on how fast the machine is.
+# As much dirty memory as may be: the difference that a limit makes does not depend on how fast the machine is.
 KEEP_ALL = {"HAKMEM_RETAIN": "1G"}
 
 
@@ -205,8 +206,8 @@ def test_limit_that_is_no_size(runner: Runner, value: str) -> None:
     outcome = runner.under(["/bin/echo", "ok"], env={"HAKMEM_MEMORY_LIMIT": value})
     assert (outcome.code, outcome.text()) == (0, "ok\n")
     assert outcome.errors() == (
-        f"hakmem: warning: HAKMEM_MEMORY_LIMIT={value} is not accepted: expected bytes, with K, M, G or T, from 0 to 1024T; "
-        "keeping the default 0 (see options.md)\n"
+        f"hakmem: warning: HAKMEM_MEMORY_LIMIT={value} is not accepted: expected bytes, with K, M, G or T, "
+        "from 0 to 1024T; keeping the default 0 (see options.md)\n"
     )
 
 
@@ -220,7 +221,7 @@ NEIGHBOUR = "memory = b'x' * int(input()); print('there', flush=True); input()"
 
 @contextmanager
 def neighbour(group: Path, size: int) -> Iterator[None]:
-    """Another process in the group, which holds so much and does nothing."""
+    """Another process in the group, which holds `size` bytes and does nothing."""
     command = [str(word) for word in joining(group, [sys.executable, "-c", NEIGHBOUR])]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None and process.stdout is not None
@@ -237,8 +238,8 @@ def neighbour(group: Path, size: int) -> Iterator[None]:
 def test_live_memory_in_a_cgroup(
     runner: Runner, program: Program, scaled: Callable[[int], int], others: int, record_property: Report
 ) -> None:
-    """200 MiB live in a group of 256 MiB. Beside another process it is idle memory that the kernel kills for: that one has
-    8 MiB of an interpreter besides what it is told to hold."""
+    """200 MiB live in a group of 256 MiB. Beside another process dirty memory makes the kernel kill: that process has
+    8 MiB of an interpreter besides the bytes that it is told to hold."""
     with memory_cgroup(LIMIT) as group:
         command = joining(group, [program("live_and_churn"), LIVE, max(ROUNDS, scaled(ROUNDS))])
         if others:

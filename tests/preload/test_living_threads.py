@@ -45,5 +45,5 @@ def test_a_limit_on_memory_reaches_them(runner: Runner, program: Program, record
 def test_handlers_that_sleep(
     runner: Runner, program: Program, scaled: Callable[[int], int], environment: dict[str, str]
 ) -> None:
-    """A thread that sleeps in a signal handler, in the middle of malloc, keeps its heap: each block has its contents."""
+    """A thread that sleeps in a signal handler, inside malloc, keeps its heap: each block keeps its contents."""
     runner.expect([program("sleep_in_handlers"), str(scaled(8000))], "ok\n", env=environment)

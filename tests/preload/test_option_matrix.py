@@ -50,7 +50,7 @@ def test_an_unknown_option_fails(library: Path) -> None:
 
 
 def test_operations_reach_what_they_are_for(library: Path, tmp_path: Path) -> None:
-    """Steals, blocks that come home, all bands, memory given back: a run under the defaults has them all."""
+    """Steals, remote frees, all bands, purged memory: a run under the defaults has them all."""
     file = tmp_path / "stats.json"
     run = Operations(library.parent, (), SEED, 100_000, 4)
     assert run.problem({"HAKMEM_STATS_FILE": str(file)}) is None

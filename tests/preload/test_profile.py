@@ -126,7 +126,8 @@ def test_no_room_for_the_file(runner: Runner, program: Program, tmp_path: Path) 
     limited = recorded(runner, folder, list(with_limit("-f", 0, command)))
     assert (limited.code, list(folder.iterdir())) == (0, [])
     assert len(limited.errors().splitlines()) == 1 and "HAKMEM_PROFILE_FILE" in limited.errors()
-    script = 'mount -t tmpfs -o size=4k none "$1" && head -c 4096 /dev/zero > "$1/full" && folder=$1 && shift && env "$@" && ls "$folder"'
+    fill = 'mount -t tmpfs -o size=4k none "$1" && head -c 4096 /dev/zero > "$1/full"'
+    script = f'{fill} && folder=$1 && shift && env "$@" && ls "$folder"'
     words = ["unshare", "-rm", "sh", "-c", script, "sh", folder]
     variables = [f"LD_PRELOAD={runner.library}", "HAKMEM_PROFILE=1", f"HAKMEM_PROFILE_FILE={folder}/p.pb.gz"]
     full = runner.plain([*words, *variables, *command])
@@ -137,7 +138,7 @@ def test_no_room_for_the_file(runner: Runner, program: Program, tmp_path: Path) 
 
 
 def test_no_file_is_named(runner: Runner, program: Program) -> None:
-    """That is said, unless whoever asks reads it in between."""
+    """A message says that, but not with `-`: then a reading while the program runs is expected."""
     command = [program("profile_sites"), "churn"]
     (line,) = runner.under(command, env={"HAKMEM_PROFILE": "1"}).errors().splitlines()
     assert "HAKMEM_PROFILE_FILE names none" in line
@@ -155,7 +156,8 @@ def test_go_reads_a_real_program(runner: Runner, tmp_path: Path) -> None:
     for kind in ("alloc_objects", "alloc_space", "inuse_objects", "inuse_space"):
         command = [go, "tool", "pprof", "-top", f"-sample_index={kind}", only_file(tmp_path)]
         top = subprocess.run(
-            command, env={**os.environ, "PPROF_TMPDIR": str(tmp_path)}, capture_output=True, text=True, timeout=120, check=False
+            command, env={**os.environ, "PPROF_TMPDIR": str(tmp_path)},
+            capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip
         assert top.returncode == 0, top.stderr
         assert f"Type: {kind}" in top.stdout and re.search(r"\d+(\.\d+)?% +\S", top.stdout), top.stdout

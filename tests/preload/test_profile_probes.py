@@ -56,7 +56,8 @@ def hits(runner: Runner, program: Path, folder: Path, semaphores: List[int], pla
     script = folder / "script.py"
     script.write_text(f"""
 import gdb
-base = next(int(line.split("-")[0], 16) for line in open(f"/proc/{{gdb.selected_inferior().pid}}/maps") if "libhakmem" in line)
+maps = open(f"/proc/{{gdb.selected_inferior().pid}}/maps")
+base = next(int(line.split("-")[0], 16) for line in maps if "libhakmem" in line)
 for semaphore in {semaphores}:
     gdb.selected_inferior().write_memory(base + semaphore, b"\\1\\0")
 class Place(gdb.Breakpoint):

@@ -93,7 +93,7 @@ def profile_of(attached: Attached) -> Profile:
 
 
 def test_start_read_stop_start(target: Target) -> None:
-    """A second start counts allocations anew; what is in use stays right, whichever run has sampled it."""
+    """A second start counts allocations anew; the figures in use stay right, whichever run has sampled the blocks."""
     with attach(target.pid) as attached:
         assert state(attached)["running"] is False and state(attached)["rate"] == 0
         for command in ("profile pprof", "profile sites"):
@@ -225,7 +225,7 @@ def check_estimates_of_parts(document: Dict[str, Any]) -> None:
 
 
 def test_sites_and_what_lies_inside_blocks(target: Target) -> None:
-    """`profile sites` tells lifetimes and whose blocks hold free memory; the statistics estimate what was asked for."""
+    """`profile sites` shows lifetimes and sites that pin free bytes; the statistics estimate the requested bytes."""
     with attach(target.pid) as attached:
         live = json.loads(attached.ask("stats json"))["live"]
         assert {live[name] for name in ESTIMATES} == {None}

@@ -1,4 +1,4 @@
-"""The thread that gives idle memory back: when it is there, what it is like, and that nobody is disturbed by it."""
+"""The purge thread: when it is there, what it is like, and that it disturbs no other thread."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from preload_runner import SKIPPED, Outcome, Runner
 Program = Callable[[str], Path]
 Scaled = Callable[[int], int]
 
-# What is idle is soon due at this price: nothing here asks how soon.
+# Dirty memory is soon due at this price: nothing here checks how soon.
 LEAN = {"HAKMEM_MODE": "lean"}
 TIMEOUT = 40.0  # behind the programs' own alarms, which do not end a process whose last thread blocks every signal
 
@@ -66,7 +66,7 @@ def test_stays_away(runner: Runner, program: Program, scaled: Scaled) -> None:
 
 
 def test_where_no_thread_may_be_made(runner: Runner, program: Program) -> None:
-    """A sandbox refuses clone: what is freed goes back at once, and nobody is told."""
+    """A sandbox refuses clone: freed memory goes back at once, without a message."""
     assert times_seen(runner, program("purge_stays_away"), "refused", {}, 50) == 0
 
 

@@ -1,6 +1,6 @@
 """Programs that are already on the machine do real work under the library: the same output, errors and exit code.
 
-Each runs HAKMEM_TEST_REPEAT times. What is not installed is skipped by name.
+Each runs HAKMEM_TEST_REPEAT times. A program that is not installed is skipped by name.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def test_sqlite_on_disk(runner: Runner, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("compiler", ["g++", "clang++"])
 def test_compiling_cxx(runner: Runner, tmp_path: Path, compiler: str) -> None:
-    """The same object file, and a program that runs, with the compiler proper, assembler and linker under hakmem too."""
+    """The same object file, and a program that runs: compiler proper, assembler and linker run under hakmem too."""
     need(compiler)
     target = tmp_path / "containers.o"
     command = [compiler, "-std=c++17", "-O2", "-c", MATERIAL / "containers.cc", "-o", target]
@@ -143,7 +143,7 @@ def test_archives(runner: Runner, tmp_path: Path, tree: Path) -> None:
 
 
 def test_redis(runner: Runner, tmp_path: Path) -> None:
-    """Debian's redis is linked with jemalloc; as it calls it by the C library's names, the preloaded library serves it."""
+    """Debian's redis is linked with jemalloc, and calls it by the C library's names: the preload serves it."""
     need("redis-server", "redis-cli", "redis-benchmark")
     folder = tmp_path / "r"
     without = runner.same(["/bin/sh", MATERIAL / "redis.sh"], prepare=renew(folder), cwd=folder)

@@ -95,7 +95,10 @@ PROFILE = "HAKMEM_PROFILE_FILE"
 COURSES = [
     Course("alone", 0, {}),
     Course("threads", 3, {}),
-    Course("lean", 2, {"HAKMEM_MODE": "lean", "HAKMEM_PURGE": "free", "HAKMEM_RETAIN": "0", "HAKMEM_MEMORY_LIMIT": "64M"}),
+    Course(
+        *("lean", 2),
+        {"HAKMEM_MODE": "lean", "HAKMEM_PURGE": "free", "HAKMEM_RETAIN": "0", "HAKMEM_MEMORY_LIMIT": "64M"},
+    ),
     Course("huge", 1, {"HAKMEM_HUGE_PAGES": "always", "HAKMEM_SPARE_SLABS": "0", "HAKMEM_PURGE_THREAD": "off"}),
     Course("profile", 2, {"HAKMEM_PROFILE": "1", "HAKMEM_PROFILE_RATE": "1500", PROFILE: "%p.pb.gz", FILE: "%p.json"}),
     Course("served", 1, {"HAKMEM_STATS_SIGNAL": "usr2", FILE: "%p.json"}, is_served=True, steps=STEPS // 2),

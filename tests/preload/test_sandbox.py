@@ -163,9 +163,9 @@ def test_sshd(library: Path, sshd_folder: Path, compression: str) -> None:
         wait_for_port(port)
         for _ in range(SSHD_LOGINS):
             answer = subprocess.run(
-                ["ssh", "-F", "none", "-C" if compression == "yes" else "-T", "-p", str(port), "-i", sshd_folder / "user",
-                 "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "BatchMode=yes",
-                 "127.0.0.1", "echo in; head -c 3000000 /dev/zero | wc -c"],
+                ["ssh", "-F", "none", "-C" if compression == "yes" else "-T", "-p", str(port),
+                 "-i", sshd_folder / "user", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
+                 "-o", "BatchMode=yes", "127.0.0.1", "echo in; head -c 3000000 /dev/zero | wc -c"],
                 capture_output=True, timeout=60, check=False,
             )  # fmt: skip
             assert (answer.returncode, answer.stdout) == (0, b"in\n3000000\n"), answer.stderr.decode()

@@ -86,7 +86,7 @@ def test_stats_go_to_stderr_at_exit(runner: Runner, hakmem_only: None) -> None:
 
 
 def test_stats_with_streams_closed(runner: Runner, hakmem_only: None) -> None:
-    """There may be nobody to tell."""
+    """There may be no stream to write to."""
     outcome = runner.under(["/bin/sh", "-c", "exec 2>&- 1>&-; exec true"], env={"HAKMEM_STATS": "1"})
     assert outcome.code == 0
 
@@ -124,7 +124,7 @@ def test_options_are_ignored_with_raised_rights(
         pytest.skip("only root can make a program that belongs to somebody else")
     program = tmp_path / "raised_rights"
     shutil.copy(linked("raised_rights.c"), program)
-    file = Path("/tmp") / f"hakmem-raised-rights-{os.getpid()}"  # a folder that nobody may write to would prove nothing
+    file = Path("/tmp") / f"hakmem-raised-rights-{os.getpid()}"  # a folder without write permission would prove nothing
     variables = {"HAKMEM_STATS": "1", "HAKMEM_ON_MISUSE": "perhaps", "HAKMEM_STATS_FILE": str(file)}
     listened = runner.plain([program], env=variables)
     assert file.is_file()

@@ -19,8 +19,8 @@ Program = Callable[[str], Path]
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 MEMORY = [
-    "resident", "peak", "in_use", "dirty_slabs", "superslabs", "large_blocks", "large_cached", "large_dirty", "limit", "records",
-    "mappings", "heaps", "heaps_idle", "heaps_lost", "cached", "dirty", "purged",
+    "resident", "peak", "in_use", "dirty_slabs", "superslabs", "large_blocks", "large_cached", "large_dirty", "limit",
+    "records", "mappings", "heaps", "heaps_idle", "heaps_lost", "cached", "dirty", "purged",
     "lazy",
 ]  # fmt: skip
 
@@ -58,8 +58,8 @@ def test_everything_is_in_it(runner: Runner, tmp_path: Path) -> None:
     assert runner.under(command, env={"HAKMEM_STATS_FILE": str(file)}) == runner.plain(command)
     document = read(file)
     assert list(document) == [
-        "schema", "version", "pid", "time_ms", "uptime_ms", "page_bytes", "memory", "events", "learning", "parts", "live",
-        "huge", "purge_thread", "options", "bands", "classes", "heaps",
+        "schema", "version", "pid", "time_ms", "uptime_ms", "page_bytes", "memory", "events", "learning", "parts",
+        "live", "huge", "purge_thread", "options", "bands", "classes", "heaps",
     ]  # fmt: skip
     assert document["schema"] == 2 and re.fullmatch(r"\d+\.\d+\.\d+", document["version"])
     assert list(document["memory"]) == with_earlier_names("memory", MEMORY)
@@ -118,7 +118,7 @@ def test_the_counting_build_tells_its_costs(library: Path, program: Program, tmp
     assert list(parent["costs"]) == declared("src/base/count.def")
     costs = parent["costs"]
     assert costs["malloc"] >= 3 and costs["bytes_asked"] >= 12 << 20 and costs["shared_update"] > 0
-    # One big block at a time, and the slabs of what else was asked for.
+    # One large block at a time, and the slabs of the other requests.
     assert 4 << 20 <= costs["peak_in_use"] <= costs["peak_held"] < 8 << 20
     assert 1 <= child["costs"]["malloc"] < costs["malloc"] + 3 and child["events"]["large_alloc"] == 1
 

@@ -1,4 +1,4 @@
-"""The statistics without waiting for the end: on a signal, and every so many seconds."""
+"""The statistics without waiting for the end: on a signal, and at an interval."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_readers_never_see_half_a_file(program: Program, runner: Runner, tmp_pat
 
 @pytest.mark.parametrize("text", ["", OURS], ids=["empty", "of_an_earlier_run"])
 def test_what_is_ours_is_replaced(program: Program, runner: Runner, tmp_path: Path, text: str) -> None:
-    """And who may read it stays so."""
+    """And its permissions stay."""
     file = tmp_path / "stats.json"
     file.write_text(text)
     file.chmod(0o644)

@@ -12,7 +12,7 @@ from preload_runner import Runner
 Program = Callable[[str], Path]
 
 AT_ONCE = 4
-# Beside those that end: the first thread, one that stays, and with FIRST_ENDS the one that goes on in the first one's place.
+# Beside those that end: the first thread, one that stays, and with FIRST_ENDS the one that takes the first's place.
 OTHERS = 3
 WAYS = [
     "joined",
@@ -43,7 +43,7 @@ def heaps_of(stats: str) -> int:
 def test_threads_leave_nothing(
     runner: Runner, program: Program, scaled: Callable[[int], int], hakmem_only: None, way: str, more: list[str]
 ) -> None:
-    """The program itself compares what is resident after a quarter of its threads with what is in the end."""
+    """The program itself compares the resident bytes after a quarter of its threads with those in the end."""
     if way == "clone" and more:
         pytest.skip("its threads need no other kind of thread to go on")
     command = [program("thread_ends"), way, str(max(400, scaled(1000)) // AT_ONCE * AT_ONCE), str(AT_ONCE), *more]

@@ -1,4 +1,4 @@
-"""HAKMEM_TRACE: what was in use over time, recorded from real programs, and read by `hakmem learn replay`."""
+"""HAKMEM_TRACE: the bytes in use over time, recorded from real programs, and read by `hakmem learn replay`."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_who_is_killed_has_recorded_until_then(runner: Runner, program: Program,
 def test_a_program_that_closes_all_is_left_in_peace(runner: Runner, program: Program, tmp_path: Path) -> None:
     file, own = tmp_path / "trace", tmp_path / "own"
     outcome = runner.under([program("levels"), "close", own], env={"HAKMEM_TRACE": str(file)})
-    assert outcome == Outcome(7, b"", b""), "its stderr is closed: there is nobody to be told"
+    assert outcome == Outcome(7, b"", b""), "its stderr is closed: there is no stream to write to"
     assert own.read_bytes() == b""
     assert steps(file)[: len(LEVELS)] == LEVELS
 

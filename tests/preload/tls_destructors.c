@@ -1,7 +1,7 @@
 /* Thread-local destructors that allocate and free, in every round that POSIX grants: tls_destructors THREADS AT_ONCE
  *
- * The allocator's own thread-local destructor may already have run when these do. Resident memory must not grow with the
- * number of threads that have come and gone. Prints `quarter KIB end KIB`.
+ * The allocator's own thread-local destructor may already have run when these do. Resident memory must not grow with
+ * the number of threads that have come and gone. Prints `quarter KIB end KIB`.
  */
 #include "check.h"
 

@@ -1,7 +1,8 @@
-/* Children that share the parent's memory until they end allocate in it, while other threads do too: vfork_allocates CHILDREN
+/* Children that share the parent's memory until they end allocate in it, while other threads do too: vfork_allocates
+ * CHILDREN
  *
- * vfork, and clone with a stack of its own and the memory shared, as posix_spawn uses it. What such a child does to the heap the
- * parent finds done: blocks change hands in both directions. Prints `ok`.
+ * vfork, and clone with a stack of its own and the memory shared, as posix_spawn uses it. What such a child does to the
+ * heap the parent finds done: blocks change hands in both directions. Prints `ok`.
  */
 #include "check.h"
 

@@ -1,4 +1,4 @@
-/* tests/preload/purge_thread.h - finds the thread that gives idle memory back, and gives it something to do. */
+/* tests/preload/with_purge_thread.h - finds the purge thread, and gives it something to do. */
 #ifndef PRELOAD_WITH_PURGE_THREAD_H
 #define PRELOAD_WITH_PURGE_THREAD_H
 
@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <sys/syscall.h>
 
-/* What it is to give back, and what a program may have when it has done so, besides what it began with. */
+/* The memory for it to purge, and the bytes that a program may have afterwards beyond those at its start. */
 #define IDLE_BYTES (64 * MIB)
 #define BACK_BYTES (16 * MIB)
 
@@ -56,7 +56,7 @@ static inline pid_t find_purge_thread(void) {
   return found;
 }
 
-/* Whoever waits here for ever is ended by the program's alarm. */
+/* The program's alarm ends a wait that lasts for ever. */
 static inline pid_t await_purge_thread(void) {
   pid_t thread;
   while ((thread = find_purge_thread()) == 0) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);

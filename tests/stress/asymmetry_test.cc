@@ -1,9 +1,9 @@
 /* tests/stress/asymmetry_test.cc - memory where some threads only allocate and others only free.
  *
- * Each test runs in a process of its own and looks at what is resident at fixed counts of its work. Two bounds: the
- * peak is at most twice what is live and kSlack, and what is resident after the first hundredth of the work is never
- * exceeded by more than kNoise for each thread that allocates. Live bytes count what waits between the threads, not
- * what they have in their hands.
+ * Each test runs in a process of its own and looks at its resident bytes at fixed counts of its work. Two bounds: the
+ * peak is at most twice the live bytes and kSlack, and the resident bytes after the first hundredth of the work are
+ * never exceeded by more than kNoise for each thread that allocates. Live bytes count what waits between the threads,
+ * not what they have in their hands.
  */
 #include <gtest/gtest.h>
 
@@ -38,11 +38,11 @@ constexpr size_t kLooks = 100;
  * the first hundredth. */
 constexpr size_t kSettled = 3'000'000;
 
-/* What a child tells its parent. */
+/* The child's message to its parent. */
 struct Result {
   MemoryCourse course;
   size_t live_bytes;
-  size_t in_use_bytes; /* when all is freed: a block that never came home keeps its slab in use */
+  size_t in_use_bytes; /* when all is freed: a block that its owner never collected keeps its slab in use */
 };
 
 /* Once all is freed and all threads have ended. */
@@ -58,7 +58,7 @@ void ExpectBounded(const char *name, const Result &result, size_t operations_eac
   ASSERT_GT(result.course.look_count(), early + 1);
   EXPECT_LE(result.course.peak(), 2 * result.live_bytes + kSlack);
   EXPECT_LE(result.course.HighestFrom(early + 1), result.course.look(early) + noise)
-      << "after so much work nothing new may be needed, but in KiB there was: " << result.course.AllLooks();
+      << "after this much work nothing new may be needed, but in KiB there was: " << result.course.AllLooks();
 }
 
 /* ---- Producers that never free, and consumers. */
@@ -204,7 +204,7 @@ class Sleeper {
   std::thread thread_;
 };
 
-/* Of all sizes up to 8 KiB. Returns their bytes. */
+/* Allocates blocks of all sizes up to 8 KiB. Returns their bytes. */
 size_t Fill(std::vector<void *> *blocks, TestRandom *random) {
   size_t bytes = 0;
   while (bytes < kRoundBytes) {
@@ -215,7 +215,7 @@ size_t Fill(std::vector<void *> *blocks, TestRandom *random) {
   return bytes;
 }
 
-/* Of so many, those after which to look. */
+/* The number of rounds between two looks. */
 size_t EachRounds(size_t rounds) { return std::max(rounds / kLooks, size_t{1}); }
 
 /* A list that need not grow while memory is watched, touched. */
@@ -246,7 +246,7 @@ TEST_F(Stress, OneFreesAllOfAnotherAndSleeps) {
 }
 
 TEST_F(Stress, EachFreesAllOfAnotherAndSleepsForEver) {
-  /* What a sleeper has not yet sent home stays with it: so much, and no more. */
+  /* A sleeper holds back at most these blocks and bytes, which it has not sent to their owners. */
   constexpr size_t kSleepers = 50, kHeldBlocks = 256, kHeldBytes = 32 * kKiB;
   uint64_t seed = SeedFor("EachFreesAllOfAnotherAndSleepsForEver");
   struct Held : Result {
@@ -280,7 +280,7 @@ TEST_F(Stress, EachFreesAllOfAnotherAndSleepsForEver) {
 }
 
 TEST_F(Stress, AThirdAllocatesWhileBothSleep) {
-  /* What was freed lies with who allocated it, who does nothing: it may be held back once, not once for each who
+  /* The freed blocks belong to threads that sleep: their memory may be held back once, not once for each thread that
    * comes. */
   uint64_t seed = SeedFor("AThirdAllocatesWhileBothSleep");
   hk_test::Shared<Result> result;

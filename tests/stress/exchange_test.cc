@@ -1,4 +1,5 @@
-/* tests/stress/exchange_test.cc - blocks that many threads hand around, resize and free, while others ask questions and trim. */
+/* tests/stress/exchange_test.cc - blocks that many threads hand around, resize and free, while others ask questions
+ * and trim. */
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/time.h>
@@ -20,7 +21,7 @@ using namespace hakmem_test;
 
 namespace {
 
-/* ---- Blocks freed by whoever has them. */
+/* ---- Blocks freed by the thread that has them. */
 
 void CrossThreadFrees(size_t thread_count, size_t operations) {
   std::vector<Mailbox> boxes(thread_count);

@@ -55,7 +55,7 @@ int ForkedChild(const std::vector<void *> &inherited) {
 void ForkWhile(size_t thread_count, size_t forks, void (*work)(TestRandom *random, Mailbox *exchange)) {
   std::atomic<bool> done{false};
   Mailbox exchange;
-  /* Blocks that nobody touches between the fork and the child's free, half of them of a thread that has ended. */
+  /* Blocks that no thread touches between the fork and the child's free, half of them of a thread that has ended. */
   TestRandom random(SeedFor("ForkWhile", thread_count));
   std::vector<void *> inherited;
   for (int i = 0; i < 100; i++) inherited.push_back(Make(&random));

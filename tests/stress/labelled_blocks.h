@@ -23,7 +23,7 @@ struct SizeRange {
 /* In the messages of parameterised tests. */
 inline void PrintTo(const SizeRange &sizes, std::ostream *out) { *out << sizes.name; }
 
-/* What the last word must be. */
+/* The required last word. */
 inline uint64_t ProofOf(const void *block, size_t size) {
   return (reinterpret_cast<uintptr_t>(block) ^ size) * 0x9e3779b97f4a7c15u;
 }

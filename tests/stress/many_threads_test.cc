@@ -1,4 +1,5 @@
-/* tests/stress/many_threads_test.cc - ten thousand threads that are alive at once, and what is left when they are gone. */
+/* tests/stress/many_threads_test.cc - ten thousand threads that are alive at once, and the memory that is left when
+ * they are gone. */
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -25,12 +26,12 @@ constexpr size_t kSizes[] = {16, 100, 500, 3000};
 constexpr size_t kBlocks = 16;
 constexpr size_t kLiveBytes = kBlocks / 4 * (16 + 100 + 500 + 3000); /* of a thread */
 
-/* What a thread costs beside its blocks: a page more for each class that is in use, and its heap's record. */
+/* The cost of a thread beside its blocks: a page more for each class that is in use, and its heap's record. */
 constexpr size_t kClasses = 4, kPageBytes = 4 * kKiB, kRecordBytes = 8 * kKiB;
-/* What may stay when all have ended: the records, and what the C library keeps of so many threads. */
+/* What may stay when all have ended: the records, and what the C library keeps of the threads. */
 constexpr size_t kMostLeft = kThreads * kRecordBytes + 4 * kMiB;
 
-/* The stages that all threads pass together; between them the main thread looks at what is resident. */
+/* The stages that all threads pass together; between them the main thread looks at the resident bytes. */
 enum Stage { kExist, kAllocate, kFreeOthers, kCalledOff };
 
 class Stages {
@@ -44,7 +45,7 @@ class Stages {
     return stage_ == stage;
   }
 
-  /* For the main thread, of which there is one: lets the threads go when so many wait. */
+  /* For the main thread alone: lets the threads go when `count` wait. */
   void AwaitAll(size_t count) {
     std::unique_lock<std::mutex> lock(mutex_);
     one_more_.wait(lock, [this, count] { return waiting_ == count; });
@@ -79,7 +80,7 @@ void *Live(void *argument) {
 struct Result {
   size_t threads;                                        /* that could be started */
   size_t before, existing, with_blocks, gone, collected; /* resident */
-  size_t in_use_bytes; /* when all is freed: a block that never came home keeps its slab in use */
+  size_t in_use_bytes; /* when all is freed: a block that its owner never collected keeps its slab in use */
 };
 
 /* Stacks of the test's own, so that it knows when they are gone. */

@@ -18,7 +18,7 @@ using namespace hakmem_test;
 
 namespace {
 
-/* Many rates, so that bins are cut at once, soon and never; and now and then all goes back. */
+/* Many rates, so that sampling closes bins at once, soon and never; and now and then all memory goes back. */
 void Switch(std::atomic<bool> *done) {
   TestRandom random(SeedFor("ProfileSwitch", 0));
   while (!*done) {

@@ -1,8 +1,8 @@
 /* tests/stress/real_libraries_test.cc - libraries that the world uses, on hakmem through their own allocator hooks.
  *
  * Several threads work in them, and what one made another gives back: results, documents, whole databases and
- * interpreters. So the ThreadSanitizer build runs code that nobody wrote for an allocator's test. A library that is not
- * installed is skipped. What hakmem was asked for is counted: nothing may be missing at the end.
+ * interpreters. So the ThreadSanitizer build runs code that was not written for an allocator's test. A library that is
+ * not installed is skipped. The calls of hakmem are counted: nothing may be missing at the end.
  */
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -61,7 +61,7 @@ std::atomic<size_t> blocks_made, blocks_freed;
   return moved;
 }
 
-/* What is to be done by another thread than the one that asks for it: mostly to free something. */
+/* Work for another thread than the one that hands it in: mostly to free something. */
 class ForOthers {
  public:
   void Put(std::function<void()> task) {
@@ -124,8 +124,8 @@ class RealLibraries : public testing::Test {
 
 #if HK_HAVE_SQLITE
 
-/* One mutex around all counting would put the threads one behind the other, so there are no statistics; and the store of
- * small pieces that each connection keeps is off: every request is to come here. */
+/* One mutex around all counting would put the threads one behind the other, so there are no statistics; and the
+ * store of small pieces that each connection keeps is off: every request is to come here. */
 void PrepareSqlite() {
   static const sqlite3_mem_methods methods = {
       [](int size) { return Allocate(static_cast<size_t>(size)); },

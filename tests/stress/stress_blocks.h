@@ -1,7 +1,7 @@
 /* tests/stress/stress_blocks.h - blocks that prove themselves.
  *
- * Each block carries its size and the stamp of its contents in its first words and is filled with the pattern that follows
- * from it, so whoever gets hold of a block can check it.
+ * Each block carries its size and the stamp of its contents in its first words and is filled with the pattern that
+ * follows from it, so each thread that gets a block can check it.
  */
 #ifndef HAKMEM_TESTS_STRESS_STRESS_BLOCKS_H
 #define HAKMEM_TESTS_STRESS_STRESS_BLOCKS_H

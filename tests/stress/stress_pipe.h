@@ -1,8 +1,9 @@
 /* tests/stress/stress_pipe.h - a pipe of blocks that some threads put in and any may take out.
  *
- * Blocks pass in parcels, so that a lock costs little beside what the allocator does. Each putter has a share of the pipe's
- * bytes, nothing comes out before all shares were full once, and no putter gets far ahead of another: what is live at the
- * most, and whose it is, does not depend on which thread the system lets run. A pipe owns all its memory from its beginning, none of it hakmem's.
+ * Blocks pass in parcels, so that a lock costs little beside what the allocator does. Each putter has a share of the
+ * pipe's bytes, nothing comes out before all shares were full once, and no putter gets far ahead of another: what is
+ * live at the most, and whose it is, does not depend on which thread the system lets run. A pipe owns all its memory
+ * from its beginning, none of it hakmem's.
  */
 #ifndef HAKMEM_TESTS_STRESS_STRESS_PIPE_H
 #define HAKMEM_TESTS_STRESS_STRESS_PIPE_H
@@ -24,7 +25,7 @@ struct Parcel {
 
 class Pipe {
  public:
-  /* Each of so many putters may have so many bytes in the pipe. */
+  /* Each of the putters may have `share_bytes` in the pipe. */
   Pipe(size_t putters, size_t share_bytes) : share_bytes_(share_bytes), putters_(putters), parcels_(kParcels) {}
 
   /* Calls `look` after each `every` parcels that are put, one call at a time. */

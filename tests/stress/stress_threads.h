@@ -45,9 +45,9 @@ class Stress : public testing::Test {
   }
 };
 
-/* Runs `body` in a child process, so that what it leaves behind is gone with it. If all tests of a program do so, hakmem has
- * no history in any of them, and all that is resident is the body's doing. 0, or how it went wrong: 1 for an expectation
- * that failed there or a wrong block, minus the signal that ended it. */
+/* Runs `body` in a child process, so that what it leaves behind is gone with it. If all tests of a program do so,
+ * hakmem has no history in any of them, and all that is resident is the body's doing. 0, or how it went wrong: 1 for
+ * an expectation that failed there or a wrong block, minus the signal that ended it. */
 template <typename Body>
 int InFreshProcess(Body body) {
   return hk_test::InChild([&body] {

@@ -1,5 +1,5 @@
-/* tests/stress/thread_lifetime_test.cc - threads that come and go: with destructors that allocate, while others free into
- * them, after they have gone, and very many at once.
+/* tests/stress/thread_lifetime_test.cc - threads that come and go: with destructors that allocate, while others free
+ * into them, after they have gone, and very many at once.
  */
 #include <gtest/gtest.h>
 #include <limits.h>
@@ -95,7 +95,7 @@ void RunATurn(Mailbox *left_behind, size_t turn) {
   });
 }
 
-/* What is resident when all is freed, and nothing is kept for threads to come. */
+/* The resident bytes when all is freed, and nothing is kept for threads to come. */
 size_t ResidentAtRest(Mailbox *left_behind) {
   for (void *block : left_behind->TakeAll()) Drop(block);
   hakmem_collect();
@@ -229,7 +229,7 @@ TEST_F(Stress, ShortThreadsWhoseDestructorsAllocate) {
 
 /* ---- Owners that end while others free what they allocated, and before. */
 
-/* When all is freed and all threads have ended. A block that never came home keeps its slab in use. */
+/* When all is freed and all threads have ended. A block that its owner never collected keeps its slab in use. */
 void ExpectNothingLost() {
   hakmem_collect();
   EXPECT_EQ(hakmem_mallinfo2().uordblks, 0u);

@@ -201,7 +201,7 @@ TEST_F(CallFrame, TablesThatAreNotThere) {
 
 // ---- Numbers.
 
-TEST(FarBytes, NumbersOfVariableLength) {
+TEST(MemoryReader, NumbersOfVariableLength) {
   Bytes bytes = {0xe5, 0x8e, 0x26, 0x7f, 0x80, 0x7f, 0x02};
   auto start = reinterpret_cast<uintptr_t>(bytes.data());
   hk_memory_reader_t reader;
@@ -214,7 +214,7 @@ TEST(FarBytes, NumbersOfVariableLength) {
   EXPECT_TRUE(reader.failed) << "one byte is left";
 }
 
-TEST(FarBytes, ANumberThatIsLongerThanItsPaddingIsDamaged) {
+TEST(MemoryReader, ANumberThatIsLongerThanItsPaddingIsDamaged) {
   Bytes bytes(100, 0x80);
   bytes[15] = 1;
   auto start = reinterpret_cast<uintptr_t>(bytes.data());
@@ -227,7 +227,7 @@ TEST(FarBytes, ANumberThatIsLongerThanItsPaddingIsDamaged) {
   EXPECT_LE(reader.at, start + 40) << "all memory may follow";
 }
 
-TEST(FarBytes, AcrossWindows) {
+TEST(MemoryReader, AcrossWindows) {
   Bytes bytes(1000);
   for (size_t i = 0; i < bytes.size(); i++) bytes[i] = static_cast<unsigned char>(i * 7);
   auto start = reinterpret_cast<uintptr_t>(bytes.data());

@@ -24,7 +24,7 @@ struct ByHeap {
 ByHeap TakeByHeap(size_t room) {
   ByHeap found{std::vector<hk_census_count_t>(room), {}};
   hk_census_heaps_t heaps = {found.of.data(), room, {}};
-  heaps.others.spans = 77;  // what was there before is nothing
+  heaps.others.spans = 77;  // counts from before do not remain
   for (hk_census_count_t &count : found.of) count.live_blocks = 77;
   hk_census_t census;
   hk_census_take(&census, &heaps);
@@ -76,7 +76,7 @@ HK_FRESH_TEST(CensusOfHeaps, EachHeapHasItsOwnBlocks) {
     EXPECT_EQ(found.of[i].live_bytes, tiny * tiny_bytes + mid * mid_bytes);
     EXPECT_EQ(found.of[i].slabs, heaps[i]->span_slabs);
   }
-  EXPECT_EQ(found.others.spans, 0u) << "runs and big blocks are in no span";
+  EXPECT_EQ(found.others.spans, 0u) << "runs and large blocks are in no span";
 }
 
 HK_FRESH_TEST(CensusOfHeaps, HeapsThatThereIsNoRoomForAreTheOthers) {
@@ -101,7 +101,7 @@ HK_FRESH_TEST(CensusOfHeaps, WhatOthersFreedIsTheOwnersUntilItIsHome) {
     uint64_t all = before + first.size() + 1;
     EXPECT_EQ(OfHeap(heaps[0]).live_blocks, all);
     for (int i = 0; i < 3; i++) RemoteFree(heaps[1], first[static_cast<size_t>(i)]);
-    EXPECT_EQ(OfHeap(heaps[0]).live_blocks, all) << "they wait with who freed them";
+    EXPECT_EQ(OfHeap(heaps[0]).live_blocks, all) << "they wait with the heap that freed them";
     EXPECT_EQ(OfHeap(heaps[1]).live_blocks, 0u) << "whose they are not";
     hk_remote_flush(heaps[1]);
     EXPECT_EQ(OfHeap(heaps[0]).live_blocks, all) << "they wait for the owner";
@@ -119,7 +119,7 @@ HK_FRESH_TEST(CensusOfHeaps, OfTheSpanThatABinIsAtTheyAreFreeAtOnce) {
   EXPECT_EQ(OfHeap(heaps[0]).live_blocks, HK_SAFETY ? 9u : CarvedOf(SpanOf(blocks[0])));
 }
 
-// A heap without a thread loses its half-used spans to who needs one.
+// A heap without a thread loses its half-used spans to a heap that needs one.
 HK_FRESH_TEST(CensusOfHeaps, ASpanThatMovesTakesItsBlocksAlong) {
   for (unsigned class_index : {kClass, kMid}) {
     std::vector<hk_heap_t *> heaps = TakeMany(2);

@@ -1,4 +1,5 @@
-// heap/census: which memory waits, which of it is resident, and what is resident only because a page is huge.
+// heap/census: which memory is free and held back, which of it is resident, and which is resident only because a page
+// is huge.
 #include <vector>
 
 #include "base/bits.h"
@@ -26,7 +27,7 @@ uint64_t Dirty(const hk_census_t &census) { return census.kept_bytes + census.di
 
 uintptr_t SuperslabOf(const void *block) { return hk_slab_of(block)->superslab->start; }
 
-// What the system does where a page is huge: all of it is resident, and what nobody has written is zero.
+// As the system does where a page is huge: all of it is resident, and bytes that were never written are zero.
 void MakeResident(uintptr_t start) {
   for (size_t at = 0; at < HK_SUPERSLAB_BYTES; at += 4 * HK_KIB) {
     volatile char *page = reinterpret_cast<volatile char *>(start + at);
@@ -34,7 +35,7 @@ void MakeResident(uintptr_t start) {
   }
 }
 
-HK_FRESH_TEST(Census, WhatNobodyHasIsCached) {
+HK_FRESH_TEST(Census, FreeMemoryIsCached) {
   hk_heap_t *heap = hk_heap_take();
   (void)Alloc(heap, kClass);
   hk_census_t census = Census();
@@ -77,7 +78,7 @@ HK_FRESH_TEST(Census, WhatWentLazilyIsCachedAndNotDirty) {
   EXPECT_EQ(Census().lazy_bytes, 0u);
 }
 
-HK_FRESH_TEST(Census, FreeRangesAreCachedToo) {
+HK_FRESH_TEST(Census, FreeExtentsAreCachedToo) {
   bool zero;
   void *big = hk_large_alloc(3 * HK_MIB, 1, &zero);
   memset(big, 1, HK_MIB);
@@ -110,7 +111,7 @@ HK_FRESH_TEST(Census, OfAHugePageWhatWasNeverUsedIsExcess) {
   MakeResident(SuperslabOf(block));
   hk_census_t census = Census();
   ASSERT_EQ(census.superslabs_huge, 1u);
-  EXPECT_EQ(census.huge_excess_bytes, HK_SUPERSLAB_BYTES - 4 * HK_KIB) << "all but the page that was cut";
+  EXPECT_EQ(census.huge_excess_bytes, HK_SUPERSLAB_BYTES - 4 * HK_KIB) << "all but the page that was carved";
   EXPECT_EQ(census.unused_bytes, HK_SUPERSLAB_BYTES - HK_SLAB_BYTES);
   EXPECT_EQ(census.uncarved_bytes, census.huge_excess_bytes);
   EXPECT_EQ(Dirty(census), 0u);

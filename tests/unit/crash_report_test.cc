@@ -1,4 +1,5 @@
-// api/crash_report where the preloaded programs cannot bring it: a crash while every lock of ours is held. On the real system.
+// api/crash_report where the preloaded programs cannot bring it: a crash while every lock of ours is held. On the real
+// system.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -22,7 +23,7 @@ extern "C" {
 
 namespace {
 
-// What `body`, in a child that wants a report, writes to stderr, and how it ends.
+// The stderr of `body` in a child that wants a report, and the child's end.
 template <typename Body>
 std::string ErrorsOf(Body body, int *end) {
   int ends[2];

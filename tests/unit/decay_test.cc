@@ -1,4 +1,4 @@
-// policy/decay: who owes little has much, shares add up to all, and nothing overflows.
+// policy/decay: a candidate that owes little has much, shares add up to all, and nothing overflows.
 #include "policy/decay.h"
 
 #include <gtest/gtest.h>
@@ -58,7 +58,7 @@ TEST_F(Decay, WhereMemoryIsCheapItBeginsAroundTheBreakEvenTimeout) {
   EXPECT_GT(Share(HK_PRICE_BREAK_EVEN) + Share(HK_PRICE_BREAK_EVEN + 1), HK_DECAY_WHOLE * 3 / 4);
 }
 
-TEST_F(Decay, WhoOwesAStakeMoreHasAQuarter) {
+TEST_F(Decay, OneThatOwesAStakeMoreHasAQuarter) {
   Owed owed{};
   owed[3] = 1000;
   Divide(owed, 1000);
@@ -70,7 +70,7 @@ TEST_F(Decay, WhoOwesAStakeMoreHasAQuarter) {
   EXPECT_NEAR(Share(3), Share(2) / 2, 2) << "what all owe is no difference";
 }
 
-TEST_F(Decay, WhoOwesFarMoreHasNone) {
+TEST_F(Decay, OneThatOwesFarMoreHasNone) {
   Owed owed;
   owed.fill(100'000);
   owed[5] = 10'000;
@@ -81,7 +81,7 @@ TEST_F(Decay, WhoOwesFarMoreHasNone) {
 }
 
 // Also one that begins with little.
-TEST_F(Decay, WhoeverIsBestByFarHasAll) {
+TEST_F(Decay, TheBestByFarHasAll) {
   for (unsigned best = 0; best < HK_PRICE_CANDIDATES; best++) {
     Owed owed;
     owed.fill(UINT64_MAX);

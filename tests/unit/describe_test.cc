@@ -1,4 +1,4 @@
-// api/spot and api/describe: what is said about an address, to the letter; and that any value may be asked for.
+// api/address_class and api/describe: the text about an address, to the letter; and that any value may be described.
 #include <cstring>
 #include <string>
 #include <thread>
@@ -119,7 +119,7 @@ HK_FRESH_TEST(Describe, ABlockInUseThatLooksFreeIsLive) {
 }
 #endif
 
-HK_FRESH_TEST(Describe, WhatNobodyEverHad) {
+HK_FRESH_TEST(Describe, ABlockThatWasNeverAllocated) {
   hk_heap_t *heap = hk_heap_take();
   uintptr_t first = AddressOf(Alloc(heap, 4));
   uintptr_t last = hk_slab_start(SpanOf(reinterpret_cast<void *>(first))) + HK_SLAB_BYTES - 64;
@@ -184,7 +184,7 @@ HK_FRESH_TEST(Describe, ARunAndWhatIsBehindIt) {
   EXPECT_EQ(Describe(inside), Is(inside, "in free memory"));
 }
 
-HK_FRESH_TEST(Describe, ABigBlockAndWhatIsBehindIt) {
+HK_FRESH_TEST(Describe, ALargeBlockAndWhatIsBehindIt) {
   constexpr size_t kBytes = 12 * HK_MIB;
   uintptr_t big = AddressOf(hk_large_alloc(kBytes, 1, &zero));
   EXPECT_EQ(Describe(big), Is(big, "the start of a live block of 12582912 bytes (large)"));
@@ -199,7 +199,7 @@ HK_FRESH_TEST(Describe, ABigBlockAndWhatIsBehindIt) {
   EXPECT_EQ(Describe(inside), Is(inside, "not in hakmem's memory")) << "more than is kept";
 }
 
-HK_FRESH_TEST(Describe, AKeptBigBlocksRangeIsFree) {
+HK_FRESH_TEST(Describe, AKeptLargeBlocksExtentIsFree) {
   uintptr_t big = AddressOf(hk_large_alloc(3 * HK_MIB, 1, &zero));
   ASSERT_TRUE(hk_large_free(hk_slab_of(reinterpret_cast<void *>(big)), reinterpret_cast<void *>(big)));
   EXPECT_EQ(Describe(big + HK_MIB), Is(big + HK_MIB, "in free memory"));
@@ -218,7 +218,8 @@ HK_FRESH_TEST(Describe, TheLengthIsThatOfTheWholeLine) {
   }
 }
 
-// A sampled block begins where the program's address is; what lies before it is told apart, and over it the neighbour is found.
+// A sampled block begins where the program's address is; what lies before it is told apart, and over it the neighbour
+// is found.
 HK_FRESH_TEST(Describe, ASampledBlock) {
   char *before = static_cast<char *>(hakmem_malloc(112));
   ASSERT_TRUE(hakmem_profile_start(1));

@@ -1,4 +1,5 @@
-// heap/attachment, heap/detach: the heap of a thread that sleeps serves others; that of one that is awake stays its own.
+// heap/attachment, heap/detach: the heap of a thread that sleeps serves others; that of one that is awake stays its
+// own.
 #include "fake_os.h"
 #include "fresh_test.h"
 
@@ -50,7 +51,7 @@ class Worker {
   }
   void Join() { thread_.join(); }
 
-  // What a slow path does.
+  // The work of a slow path.
   static hk_heap_t *Enter() {
     hk_thread_lease_t lease = hk_thread_enter();
     hk_thread_leave(lease);
@@ -275,7 +276,7 @@ HK_FRESH_TEST(Detach, AThreadThatComesBackIsLeftAloneForLongerEachTime) {
   }
 }
 
-HK_FRESH_TEST(Detach, AChildOfForkExaminesNobody) {
+HK_FRESH_TEST(Detach, AChildOfForkExaminesNoThread) {
   LetLooks([](int) { return true; });
   Worker worker;
   hk_detach_repair();

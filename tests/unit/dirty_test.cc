@@ -1,5 +1,5 @@
-// space/dirty: what a visit finds, when a program is quiet, options that come late, what was learned, and numbers at their
-// ends. The sums are the test's own.
+// space/dirty: what a visit finds, when a program is quiet, options that come late, learned records, and numbers at
+// their ends. The sums are the test's own.
 #include <cstring>
 
 #include "fake_os.h"
@@ -82,7 +82,7 @@ void WantAgain(uint64_t now_ms, size_t bytes) {
   hk_lock_release(hk_lock_space);
 }
 
-// Nobody has heard the purge wake-up: no purge thread comes.
+// No thread receives the purge wake-up: no purge thread comes.
 HK_FRESH_TEST(Idle, OneThreadKeepsWhatItWantsAgainUntilItFallsDeeper) {
   Change(1000, 160 * HK_MIB, 0);
   EXPECT_TRUE(Change(1010, 80 * HK_MIB, 80 * HK_MIB).is_too_much);
@@ -110,7 +110,7 @@ HK_FRESH_TEST(Idle, ALateOptionIsFollowed) {
   EXPECT_EQ(hk_learn_log_get(&learned.log, 0)->reason, static_cast<uint32_t>(hk_learn_price_changed));
 }
 
-HK_FRESH_TEST(Idle, WhoAsksWhatWasLearnedGetsWhatTheOptionsSay) {
+HK_FRESH_TEST(Idle, TheLearnedStateIsThatOfTheOptions) {
   hk_option.learn = hk_learn_frozen;
   EXPECT_TRUE(Learned().is_fixed);
   EXPECT_EQ(Learned().price.ns_per_mib_second, HK_PRICE_BALANCED);
@@ -162,7 +162,7 @@ HK_FRESH_TEST(Idle, GoesOnFromAnEarlierRun) {
   EXPECT_EQ(Learned().leader, 2u);
   EXPECT_TRUE(Learned().is_fixed);
   Bursts(20, 4000);
-  EXPECT_EQ(Learned().leader, 2u) << "what is frozen stays";
+  EXPECT_EQ(Learned().leader, 2u) << "the frozen leader stays";
 }
 
 HK_FRESH_TEST(Idle, AProgramThatDoesNothingIsQuiet) {
@@ -180,7 +180,7 @@ HK_FRESH_TEST(Idle, AProgramThatDoesNothingIsQuiet) {
 }
 
 // A thread that read the clock and waited for the lock made the program look quiet.
-HK_FRESH_TEST(Idle, WhoComesWithAnEarlierTimeIsNoQuiet) {
+HK_FRESH_TEST(Idle, AVisitWithAnEarlierTimeIsNoQuiet) {
   Change(9000, HK_GIB, 0);
   Change(5000, HK_GIB, 0);
   EXPECT_EQ(QuietSince(9001), 9000u);
@@ -220,7 +220,7 @@ HK_FRESH_TEST(Idle, OfAProgramThatHasLittleAMebibyteMayStayOrLessIfTheOptionSays
   EXPECT_EQ(Visit(60000).verdict.keep_bytes, 48 * HK_KIB);
 }
 
-HK_FRESH_TEST(Idle, AVisitThatFindsNothingExpectsTheBell) {
+HK_FRESH_TEST(Idle, AVisitThatFindsNothingExpectsTheWakeup) {
   hk_purge_wakeup_receive(true);
   Change(1000, 160 * HK_MIB, 10 * HK_MIB);
   EXPECT_EQ(Visit(1000).wait_ms, 4000u);
@@ -249,7 +249,7 @@ HK_FRESH_TEST(Idle, WhatIsTooOldIsLeftToThePurgeThread) {
   EXPECT_TRUE(Visit(old_ms).verdict.is_too_much);
 }
 
-HK_FRESH_TEST(Idle, WhoHasMuchMoreMappedGivesBackWhatIsTooOld) {
+HK_FRESH_TEST(Idle, WithMuchMoreMappedTooOldMemoryIsPurged) {
   FreeMuch();
   uint64_t old_ms = 1001 + BreakEven() + 1;
   Change(old_ms - 100, 70 * HK_MIB, 130 * HK_MIB);
@@ -260,7 +260,7 @@ HK_FRESH_TEST(Idle, WhoHasMuchMoreMappedGivesBackWhatIsTooOld) {
   EXPECT_TRUE(verdict.is_too_much);
 }
 
-// 30 MiB are young, and six are a sixteenth of what is in use.
+// 30 MiB are young, and six are a sixteenth of the bytes in use.
 HK_FRESH_TEST(Idle, ItIsABatchBeforeWhatIsTooOldGoes) {
   FreeMuch();
   uint64_t old_ms = 1001 + BreakEven() + 1;
@@ -288,14 +288,14 @@ void MakeOldSoon() {
 HK_FRESH_TEST(Idle, ThePurgeThreadIsCalledWhenMoreIsTooOldThanItLeft) {
   MakeOldSoon();
   EXPECT_FALSE(Change(1030, 100 * HK_MIB, 15 * HK_MIB).is_wakeup_sent) << "less than it left";
-  EXPECT_FALSE(Change(1031, 20 * HK_MIB, 80 * HK_MIB).is_wakeup_sent) << "what was freed just now is not too old";
+  EXPECT_FALSE(Change(1031, 20 * HK_MIB, 80 * HK_MIB).is_wakeup_sent) << "memory freed just now is not too old";
   hk_purge_verdict_t verdict = Change(1060, 20 * HK_MIB, 80 * HK_MIB);
   EXPECT_FALSE(verdict.is_too_much);
   EXPECT_TRUE(verdict.is_wakeup_sent);
   EXPECT_FALSE(Change(1061, 20 * HK_MIB, 80 * HK_MIB).is_wakeup_sent) << "once";
 }
 
-// What cannot be given back would call it again and again.
+// Memory that the system refuses to purge would wake it again and again.
 HK_FRESH_TEST(Idle, ThePurgeThreadIsNotCalledRightAfterItsVisit) {
   FreeMuch();
   Change(1050, 100 * HK_MIB, 20 * HK_MIB);
@@ -306,7 +306,7 @@ HK_FRESH_TEST(Idle, ThePurgeThreadIsNotCalledRightAfterItsVisit) {
   EXPECT_TRUE(Change(1060, 99 * HK_MIB, 21 * HK_MIB).is_wakeup_sent);
 }
 
-// So much is idle beside the 100 MiB in use, and was never in use itself.
+// Maps dirty memory beside the 100 MiB in use, which was never in use itself.
 void MapBeside(size_t bytes) {
   hk_option.learn = hk_learn_off;
   hk_purge_wakeup_receive(true);
@@ -364,7 +364,7 @@ HK_FRESH_TEST(Idle, NorDoesWhatAQuietProgramGaveBackOrWasAskedFor) {
   }
 }
 
-HK_FRESH_TEST(Idle, WhereNobodyComesTheLimitIsThatOfThoseWhoAreAlone) {
+HK_FRESH_TEST(Idle, WithoutAPurgeThreadTheLimitIsThatOfOneThread) {
   Change(1000, 0, 0);
   EXPECT_FALSE(Change(1000, 0, 8 * HK_MIB).is_too_much);
   EXPECT_TRUE(Change(1000, 0, 8 * HK_MIB + 1).is_too_much);
@@ -396,7 +396,7 @@ HK_FRESH_TEST(Idle, AllThatMayStayIsNeverMoreThanASize) {
   hk_option.learn = hk_learn_off; /* one time-out for all */
   hk_purge_wakeup_receive(true);
   Change(1000, SIZE_MAX, 0);
-  /* Young: all but a byte less than a half; and a sixteenth of what is in use on top of it. */
+  /* Young: all but a byte less than a half; and a sixteenth of the bytes in use on top of it. */
   hk_purge_verdict_t verdict = Change(1000, SIZE_MAX / 2, SIZE_MAX / 2 + 1);
   EXPECT_FALSE(verdict.is_too_much);
   verdict = Change(1001, HK_GIB, SIZE_MAX - HK_GIB);

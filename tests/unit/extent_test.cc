@@ -1,4 +1,4 @@
-// space/big: what is made of freed blocks: ranges that are cut, and become one again.
+// space/extent: freed blocks become extents, which are split and merged.
 #include <array>
 #include <map>
 #include <vector>
@@ -11,7 +11,7 @@ using namespace hk_test;
 
 namespace {
 
-HK_FRESH_TEST(Big, AFreedBlockBecomesOneWithTheRangesOnBothSides) {
+HK_FRESH_TEST(Extent, AFreedBlockBecomesOneWithTheExtentsOnBothSides) {
   for (auto order : {std::array<int, 3>{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}) {
     char *start = FreeRange(12 * HK_MIB);
     char *blocks[3];
@@ -25,7 +25,7 @@ HK_FRESH_TEST(Big, AFreedBlockBecomesOneWithTheRangesOnBothSides) {
     ExpectCached(12 * HK_MIB, 12 * HK_MIB);
     EXPECT_EQ(hk_extent_usage().count, 1u);
     for (size_t at = HK_SLAB_BYTES; at < 12 * HK_MIB - HK_SLAB_BYTES; at += HK_SLAB_BYTES) {
-      ASSERT_EQ(SlabOf(start + at)->extent.since, 0u) << "no tag inside a range, " << at;
+      ASSERT_EQ(SlabOf(start + at)->extent.since, 0u) << "no tag inside an extent, " << at;
     }
     EXPECT_EQ(Alloc(12 * HK_MIB), start);
     EXPECT_TRUE(Free(start));
@@ -34,7 +34,7 @@ HK_FRESH_TEST(Big, AFreedBlockBecomesOneWithTheRangesOnBothSides) {
   }
 }
 
-HK_FRESH_TEST(Big, WhatTouchesNoRangeStaysAlone) {
+HK_FRESH_TEST(Extent, WhatTouchesNoExtentStaysAlone) {
   char *start = FreeRange(12 * HK_MIB);
   char *blocks[3];
   for (char *&block : blocks) block = Alloc(4 * HK_MIB);
@@ -45,7 +45,7 @@ HK_FRESH_TEST(Big, WhatTouchesNoRangeStaysAlone) {
   EXPECT_EQ(Alloc(4 * HK_MIB), start);
 }
 
-HK_FRESH_TEST(Big, ARangeIsCut) {
+HK_FRESH_TEST(Extent, AnExtentIsSplit) {
   char *start = FreeRange(16 * HK_MIB);
   uint64_t calls = fake_os_calls(fake_os_reserve);
   char *block = Alloc(5 * HK_MIB);
@@ -62,7 +62,7 @@ HK_FRESH_TEST(Big, ARangeIsCut) {
   ExpectNothingLost();
 }
 
-HK_FRESH_TEST(Big, TheBestFitIsTaken) {
+HK_FRESH_TEST(Extent, TheBestFitIsTaken) {
   RetainEverything();
   std::map<size_t, char *> extents;
   for (size_t mib : {40, 7, 20, 6, 11}) extents[mib] = Alloc(mib * HK_MIB, HK_GIB);
@@ -75,7 +75,7 @@ HK_FRESH_TEST(Big, TheBestFitIsTaken) {
   EXPECT_EQ(Alloc(3 * HK_MIB), extents[11] + 8 * HK_MIB) << "the rest of one, from a boundary on";
 }
 
-HK_FRESH_TEST(Big, AmongNearlyEqualOnesTooTheBestFitIsTaken) {
+HK_FRESH_TEST(Extent, AmongNearlyEqualOnesTooTheBestFitIsTaken) {
   RetainEverything();
   std::map<size_t, char *> extents;
   for (size_t slabs : {1030, 1024, 1028, 1026}) extents[slabs] = Alloc(slabs * HK_SLAB_BYTES, HK_GIB);
@@ -83,7 +83,7 @@ HK_FRESH_TEST(Big, AmongNearlyEqualOnesTooTheBestFitIsTaken) {
   for (size_t slabs : {1026, 1024, 1030, 1028}) EXPECT_EQ(Alloc(slabs * HK_SLAB_BYTES), extents[slabs]) << slabs;
 }
 
-HK_FRESH_TEST(Big, ARangeIsOnlyUsedWhereItIsAlignedEnough) {
+HK_FRESH_TEST(Extent, AnExtentIsOnlyUsedWhereItIsAlignedEnough) {
   char *start = FreeRange(8 * HK_MIB);
   char *first = Alloc(HK_RUN_MAX_BYTES + 1);
   ASSERT_EQ(first, start);
@@ -97,7 +97,7 @@ HK_FRESH_TEST(Big, ARangeIsOnlyUsedWhereItIsAlignedEnough) {
   ExpectNothingLost();
 }
 
-HK_FRESH_TEST(Big, WhatIsKeptServesWhileTheSystemRefuses) {
+HK_FRESH_TEST(Extent, WhatIsKeptServesWhileTheSystemRefuses) {
   char *start = FreeRange(8 * HK_MIB);
   fake_os_fail_all(fake_os_reserve, true);
   EXPECT_EQ(Alloc(16 * HK_MIB), nullptr);
@@ -105,7 +105,7 @@ HK_FRESH_TEST(Big, WhatIsKeptServesWhileTheSystemRefuses) {
   EXPECT_EQ(Alloc(2 * HK_MIB), nullptr);
 }
 
-HK_FRESH_TEST(Big, WhatIsKeptGoesWhenItIsInTheWay) {
+HK_FRESH_TEST(Extent, WhatIsKeptGoesWhenItIsInTheWay) {
   char *start = FreeRange(8 * HK_MIB);
   fake_os_limit_mapped(fake_os_mapped_bytes() + 8 * HK_MIB); /* the next one may need leaves of the region map, too */
   EXPECT_EQ(Alloc(9 * HK_MIB), nullptr);
@@ -114,7 +114,7 @@ HK_FRESH_TEST(Big, WhatIsKeptGoesWhenItIsInTheWay) {
   EXPECT_NE(Alloc(9 * HK_MIB), nullptr);
 }
 
-HK_FRESH_TEST(Big, ABlockMayCrossRegionsAndBeCutInEach) {
+HK_FRESH_TEST(Extent, ABlockMayCrossRegionsAndBeCutInEach) {
   RetainEverything();
   constexpr size_t kBytes = 3 * HK_GIB;
   char *block = Alloc(kBytes);
@@ -136,8 +136,8 @@ HK_FRESH_TEST(Big, ABlockMayCrossRegionsAndBeCutInEach) {
 
 // ---- The walk over free extents: each equation is broken by hand, and the next slow path notices it.
 
-// Three ranges between large blocks in use: two of the same size, and the youngest, which is longer. The slow path frees
-// a block elsewhere.
+// Three ranges between large blocks in use: two of the same size, and the youngest, which is longer. The slow path
+// frees a block elsewhere.
 struct ThreeRanges {
   static constexpr size_t kBytes = 31 * HK_SLAB_BYTES;
   hk_slab_t *oldest, *second, *youngest;
@@ -170,7 +170,7 @@ struct ThreeRanges {
       },                                        \
       sentence)
 
-HK_FRESH_TEST(RangeDeathTest, Tags) {
+HK_FRESH_TEST(ExtentDeathTest, Tags) {
   ThreeRanges at;
   hk_slab_t *extent = at.oldest, *last = ThreeRanges::LastOf(extent);
   EXPECT_FREE_NOTICES(hk_bump_relaxed(&extent->bytes, 1), "a free extent is whole slabs");
@@ -183,7 +183,7 @@ HK_FRESH_TEST(RangeDeathTest, Tags) {
   EXPECT_TRUE(Free(at.elsewhere));
 }
 
-HK_FRESH_TEST(RangeDeathTest, ListsAndSums) {
+HK_FRESH_TEST(ExtentDeathTest, ListsAndSums) {
   ThreeRanges at;
   hk_slab_t *extent = at.oldest, *last = ThreeRanges::LastOf(extent), *other = at.youngest;
   EXPECT_FREE_NOTICES(extent->zero = true,

@@ -1,5 +1,5 @@
 // A signal handler that forks between any two instructions of a hand-over. The child goes on where the handler had
-// interrupted it, so what it had in its hands, the repair's view of that, and its own further steps must fit: each heap
+// interrupted it, so the heaps that it held, the repair's view of them, and its own further steps must fit: each heap
 // has one place in the end, its thread's or one in the pool.
 //
 // Nothing here is left to chance: a tracer steps through the act one instruction at a time, and before each of them has
@@ -31,7 +31,7 @@ using namespace hk_test;
 
 namespace {
 
-// ---- What the child finds.
+// ---- The child's findings.
 
 enum Verdict { kWell, kInTwoPlaces, kOwnIsInThePool, kGone, kNoMemory, kSpaceIsWrong };
 
@@ -40,7 +40,7 @@ constexpr unsigned kClass = 4;
 // A thread that is not in the child has it, and is at rest: the at-fork hook has it adopted.
 hk_heap_t *strangers_heap;
 
-// Somebody had a heap, and it was in the pool all the same.
+// A thread had a heap, and it was in the pool all the same.
 bool was_in_pool_too;
 
 void LookFor(hk_heap_t *heap) { was_in_pool_too |= hk_heap_take_this(heap); }
@@ -147,7 +147,7 @@ bool LeaveHandler(pid_t child, const Position &interrupted) {
   return false;
 }
 
-// How many places it has looked at; -1 when it got lost. `wrong` says what was found where.
+// How many places it has looked at; -1 when it got lost. `wrong` says which fault was found where.
 int StepThrough(pid_t child, int times_round, std::string *wrong) {
   int places = 0;
   std::map<uint64_t, int> times;
@@ -211,7 +211,7 @@ class ForkWindow : public testing::Test {
 
   static void Step(const Scene &scene) { RunCourse(fork, scene); }
 
-  // By _Fork too: no handler runs, and the repair comes with the next lock, maybe in the act itself.
+  // Also by _Fork: no handler runs, and the repair comes with the next lock, maybe in the act itself.
   static void StepByBoth(const Scene &scene) {
     RunCourse(fork, scene);
     auto underscore_fork = reinterpret_cast<pid_t (*)()>(dlsym(RTLD_DEFAULT, "_Fork"));
@@ -301,7 +301,7 @@ TEST_F(ForkWindow, AThreadFollowsABlockBeyondTheSlots) { StepByBoth({SetUpMetBey
 
 void FreeOfIdle() { hk_remote_free_now(hk_slab_of(met_block), met_block); }
 
-TEST_F(ForkWindow, AnIdleHeapIsTended) { Step({SetUpMet, FreeOfIdle, LookAtPool}); }
+TEST_F(ForkWindow, AnIdleHeapIsDrained) { Step({SetUpMet, FreeOfIdle, LookAtPool}); }
 
 void SetUpThief() {
   SetUpMet();
@@ -343,7 +343,7 @@ void SetUpSpace() {
   before_bytes = InUseBytes();
 }
 
-// Nothing is lost, for nobody vanished, and what is handed out next is one caller's.
+// Nothing is lost, for no thread vanished, and the next block belongs to one caller.
 Verdict LookAtSpace(bool) {
   hk_lock_wait_for_repair();
   if (InUseBytes() != before_bytes || hk_load_relaxed(&hk_stat_process.value[hk_stat_fork_lost]) != 0)

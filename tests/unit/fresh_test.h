@@ -1,5 +1,5 @@
 // Tests that find the core as it is at the start of a process: each runs in a child of fork, and the parent never uses
-// the core itself. So every test may count from zero, and what one leaves behind is nobody's.
+// the core itself. So every test may count from zero, and no test sees what another one leaves behind.
 #ifndef HK_TESTS_UNIT_FRESH_TEST_H
 #define HK_TESTS_UNIT_FRESH_TEST_H
 

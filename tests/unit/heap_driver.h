@@ -58,8 +58,8 @@ inline void Drain(hk_heap_t *heap) {
   EXPECT_FALSE(hk_remote_is_pending(heap));
 }
 
-// What waits for a heap, held back while another one takes a span of it: it is there again afterwards, as what comes in that
-// moment is.
+// Holds back the blocks that wait for a heap while another heap takes a span of it. Afterwards they wait again, as if
+// they had come meanwhile.
 class HeldBack {
  public:
   explicit HeldBack(hk_heap_t *heap) : heap_(heap), first_(hk_remote_take(heap)) {}
@@ -114,7 +114,7 @@ inline unsigned ListLength(const hk_block_t *list) {
   return length;
 }
 
-// Of the blocks on a list those that lie in the span.
+// The blocks of a list that lie in the span.
 inline unsigned CountOfSpan(const hk_block_t *list, const hk_slab_t *span) {
   unsigned count = 0;
   for (; list != HK_LIST_END && hk_block_is_intact(list); list = list->next) count += SpanOf(list) == span;
@@ -163,7 +163,7 @@ inline void CheckTinySpan(const hk_heap_t *heap, const hk_slab_t *span, unsigned
   if (IsPartial(heap, span)) {
     ASSERT_EQ(span->own.countdown, live) << "a partial span is due when everything is free";
   } else {
-    ASSERT_LT(carved - live, WorthOf(span->class_index)) << "a span with so many free blocks is worth listing";
+    ASSERT_LT(carved - live, WorthOf(span->class_index)) << "a span with this number of free blocks is worth listing";
     ASSERT_EQ(span->own.countdown, WorthOf(span->class_index) - (carved - live));
   }
 }
@@ -178,7 +178,7 @@ inline void CheckMidSpan(const hk_heap_t *heap, const hk_slab_t *span, unsigned 
   ASSERT_GT(span->live, 0) << "a span that has all its blocks is released";
 }
 
-// Whether everything that is known of a span of the heap fits `live`, the number of its blocks that somebody holds.
+// Checks all counts of a span of the heap against `live`, the number of its blocks that a caller holds.
 inline void CheckSpan(const hk_heap_t *heap, const hk_slab_t *span, unsigned live) {
   WalkSpan(heap, span);
   ASSERT_LE(CarvedOf(span), CapacityOf(span->class_index));
@@ -221,7 +221,7 @@ inline Blocks PopAll(hk_heap_t *heap, unsigned class_index) {
   return blocks;
 }
 
-// What the api does with a run that is freed, and with a request for one. False: another thread freed it first.
+// Frees a run, and requests one, as the api does. False: another thread freed it first.
 inline bool SpareRun(hk_heap_t *heap, hk_slab_t *head) {
   if (!hk_run_close(head)) return false;
   hk_spare_put(heap, head);

@@ -239,7 +239,7 @@ HK_FRESH_TEST(HeapInvariantDeathTest, AClosedBinsHomeIsCounted) {
   Sampled at;
   at.heap->bin[kTiny].countdown = 1;
   Blocks taken = {Pop(at.heap, kTiny)};
-  (void)FreeOwn(at.heap, taken[0]); /* what comes home now closes the bin */
+  (void)FreeOwn(at.heap, taken[0]); /* a block that returns now closes the bin */
   ASSERT_FALSE(at.Cut()->is_open.load());
   ASSERT_NE(at.heap->bin[kTiny].free, HK_LIST_END);
   EXPECT_NOTICED(at.Cut()->at_mark++, hk_heap_check_class(at.heap, kTiny),
@@ -295,7 +295,7 @@ HK_FRESH_TEST(HeapInvariantDeathTest, Outboxes) {
 
 // ---- Rescued spans.
 
-HK_FRESH_TEST(HeapInvariantDeathTest, WhatIsRescuedIsCounted) {
+HK_FRESH_TEST(HeapInvariantDeathTest, WhatIsDrainedIsCounted) {
   purge_drain_driver::Heaps heaps;
   FullSpan full(heaps.owner, kMid);
   heaps.Send(full.blocks);
@@ -307,8 +307,8 @@ HK_FRESH_TEST(HeapInvariantDeathTest, WhatIsRescuedIsCounted) {
   EXPECT_TRUE(IsGivenBack(full.span, hk_class_span_slabs(kMid)));
 }
 
-// A count that is left from before, as if a block that is in use had come home.
-HK_FRESH_TEST(HeapInvariantDeathTest, ABlockInUseIsNotRescued) {
+// A count that is left from before, as if a block in use had been freed.
+HK_FRESH_TEST(HeapInvariantDeathTest, ABlockInUseIsNotDrained) {
   purge_drain_driver::Heaps heaps;
   FullSpan full(heaps.owner, kMid);
   heaps.Send({full.blocks[0]});

@@ -1,4 +1,4 @@
-// heap/trim: what a heap gives back when it is to keep nothing, and what it must keep all the same.
+// heap/heap_purge: the memory that a heap gives back when it is to keep nothing, and the memory that it must keep.
 #include <thread>
 #include <vector>
 
@@ -25,14 +25,14 @@ void ExpectNothingLeft(hk_heap_t *heap) {
   }
 }
 
-HK_FRESH_TEST(Trim, AHeapThatHasNothing) {
+HK_FRESH_TEST(HeapPurge, AHeapThatHasNothing) {
   hk_heap_t *heap = hk_heap_take();
   hk_heap_purge(heap);
   ExpectNothingLeft(heap);
   for (unsigned i = HK_TINY_CLASS_MAX + 1; i < HK_CLASS_COUNT; i++) EXPECT_FALSE(heap->state[i].spilled) << i;
 }
 
-HK_FRESH_TEST(Trim, SpansThatWereCutAndNeverUsedAreGivenBack) {
+HK_FRESH_TEST(HeapPurge, SpansThatWereCarvedAndNeverUsedAreGivenBack) {
   hk_heap_t *heap = hk_heap_take();
   for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
     ASSERT_TRUE(hk_refill(heap, class_index));
@@ -41,7 +41,7 @@ HK_FRESH_TEST(Trim, SpansThatWereCutAndNeverUsedAreGivenBack) {
   ExpectNothingLeft(heap);
 }
 
-HK_FRESH_TEST(Trim, WhatWasUsedAndIsFreeAgainIsGivenBack) {
+HK_FRESH_TEST(HeapPurge, WhatWasUsedAndIsFreeAgainIsGivenBack) {
   hk_heap_t *heap = hk_heap_take();
   std::vector<hk_block_t *> blocks;
   for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
@@ -54,8 +54,8 @@ HK_FRESH_TEST(Trim, WhatWasUsedAndIsFreeAgainIsGivenBack) {
   ExpectNothingLeft(heap);
 }
 
-// Of each class one block is in use: its span stays, whole, and nothing else.
-HK_FRESH_TEST(Trim, ASpanStaysWhileABlockIsInUse) {
+// One block of each class is in use: its span stays, whole, and nothing else.
+HK_FRESH_TEST(HeapPurge, ASpanStaysWhileABlockIsInUse) {
   hk_heap_t *heap = hk_heap_take();
   std::vector<hk_block_t *> held;
   size_t slabs = 0;
@@ -82,7 +82,7 @@ HK_FRESH_TEST(Trim, ASpanStaysWhileABlockIsInUse) {
   ExpectNothingLeft(heap);
 }
 
-HK_FRESH_TEST(Trim, WhatIsCutAndNotHandedOutCountsAsFree) {
+HK_FRESH_TEST(HeapPurge, WhatIsCarvedAndNotHandedOutCountsAsFree) {
   hk_heap_t *heap = hk_heap_take();
   hk_block_t *tiny = Alloc(heap, 20), *mid = Alloc(heap, 66);
   ASSERT_GT(CarvedOf(SpanOf(tiny)), 1u);
@@ -96,7 +96,7 @@ HK_FRESH_TEST(Trim, WhatIsCutAndNotHandedOutCountsAsFree) {
   CheckMidBin(heap, 66);
 }
 
-HK_FRESH_TEST(Trim, APartialSpanIsLeftAsItIs) {
+HK_FRESH_TEST(HeapPurge, APartialSpanIsLeftAsItIs) {
   hk_heap_t *heap = hk_heap_take();
   std::vector<hk_block_t *> blocks = {Alloc(heap, 10)};
   for (hk_block_t *block : PopAll(heap, 10)) blocks.push_back(block);
@@ -109,7 +109,7 @@ HK_FRESH_TEST(Trim, APartialSpanIsLeftAsItIs) {
   ExpectNothingLeft(heap);
 }
 
-HK_FRESH_TEST(Trim, SpareSlabsAreGivenBack) {
+HK_FRESH_TEST(HeapPurge, SpareSlabsAreGivenBack) {
   hk_heap_t *heap = hk_heap_take();
   for (unsigned class_index : {1u, 104u}) hk_span_release(heap, hk_span_acquire(heap, class_index));
   ASSERT_EQ(heap->spare_slabs, 5u);
@@ -123,7 +123,7 @@ HK_FRESH_TEST(Trim, SpareSlabsAreGivenBack) {
   ExpectNothingLeft(heap);
 }
 
-HK_FRESH_TEST(Trim, AHeapWorksOnAfterIt) {
+HK_FRESH_TEST(HeapPurge, AHeapWorksOnAfterIt) {
   hk_heap_t *heap = hk_heap_take();
   for (int round = 0; round < 3; round++) {
     for (unsigned class_index : {5u, 64u, 66u, 80u, 104u}) {
@@ -137,8 +137,8 @@ HK_FRESH_TEST(Trim, AHeapWorksOnAfterIt) {
   }
 }
 
-// What other threads have under way is in use until it is taken back.
-HK_FRESH_TEST(Trim, BlocksUnderWayAreInUse) {
+// Blocks in other threads' batches are in use until the owner collects them.
+HK_FRESH_TEST(HeapPurge, BlocksUnderWayAreInUse) {
   hk_heap_t *heap = hk_heap_take(), *other = hk_heap_take();
   for (unsigned class_index : {20u, 66u, 104u}) {
     SCOPED_TRACE(class_index);
@@ -159,7 +159,7 @@ HK_FRESH_TEST(Trim, BlocksUnderWayAreInUse) {
 
 // ---- A heap that has no thread.
 
-// Of each class blocks that are free again, of some classes one that is not; spare slabs of spans and of runs.
+// Freed blocks of each class, and of some classes one in use; spare slabs of spans and of runs.
 std::vector<hk_block_t *> UseALot(hk_heap_t *heap) {
   std::vector<hk_block_t *> held;
   for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
@@ -249,7 +249,8 @@ HK_FRESH_TEST(SettleDown, KeepsNothingFree) {
   ExpectNothingLeft(heap);
 }
 
-// A span that is not empty counts its blocks from then on, and is released with the last one: no walk is needed for that.
+// A span that is not empty counts its blocks from then on, and is released with the last one: no walk is needed for
+// that.
 HK_FRESH_TEST(SettleDown, ASpanThatIsNotEmptyIsPutToRest) {
   hk_heap_t *heap = hk_heap_take();
   (void)MakeIdle(HK_POOL_WARM);
@@ -293,7 +294,7 @@ HK_FRESH_TEST(SettleDown, ASpanAtRestServesTheNextThread) {
     EXPECT_TRUE(hk_heap_offers(heap, class_index));
     ASSERT_EQ(hk_heap_take(), heap);
     std::vector<hk_block_t *> again = AllocMany(heap, class_index, expected.size() + 1);
-    for (hk_block_t *block : again) EXPECT_EQ(SpanOf(block), SpanOf(held)) << "those, and what was not cut yet";
+    for (hk_block_t *block : again) EXPECT_EQ(SpanOf(block), SpanOf(held)) << "those, and new ones";
     again.pop_back();
     EXPECT_EQ(again, expected);
     CheckSpan(heap, SpanOf(held), static_cast<unsigned>(expected.size()) + 2);
@@ -342,7 +343,7 @@ HK_FRESH_TEST(SettleDown, ARingEnds) {
   EXPECT_EQ(heap->state[20].active.load(), nullptr);
 }
 
-HK_FRESH_TEST(Trim, ASpanWithADamagedListIsLeftAlone) {
+HK_FRESH_TEST(HeapPurge, ASpanWithADamagedListIsLeftAlone) {
   hk_heap_t *heap = hk_heap_take();
   ASSERT_TRUE(hk_refill(heap, 5));
   hk_slab_t *span = heap->state[5].active.load();
@@ -350,10 +351,10 @@ HK_FRESH_TEST(Trim, ASpanWithADamagedListIsLeftAlone) {
   hk_heap_purge(heap);
   EXPECT_TRUE(IsActive(heap, span));
   EXPECT_EQ(InUseSlabs(), 1u);
-  EXPECT_EQ(heap->damaged, nullptr) << "whoever takes the block is told";
+  EXPECT_EQ(heap->damaged, nullptr) << "the request that takes the block finds it";
 }
 
-HK_FRESH_TEST(Trim, ARingInATinyBinEnds) {
+HK_FRESH_TEST(HeapPurge, ARingInATinyBinEnds) {
   hk_heap_t *heap = hk_heap_take();
   ASSERT_TRUE(hk_refill(heap, 5));
   hk_block_t *first = heap->bin[5].free;
@@ -363,7 +364,7 @@ HK_FRESH_TEST(Trim, ARingInATinyBinEnds) {
   EXPECT_TRUE(IsActive(heap, span));
 }
 
-HK_FRESH_TEST(Trim, OfADamagedBlockInAMidBinTheHeapTells) {
+HK_FRESH_TEST(HeapPurge, OfADamagedBlockInAMidBinTheHeapTells) {
   hk_heap_t *heap = hk_heap_take();
   std::vector<hk_block_t *> blocks;
   for (unsigned i = 0; i < 9; i++) blocks.push_back(Alloc(heap, 66));

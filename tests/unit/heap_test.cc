@@ -1,4 +1,4 @@
-// heap/heap, heap/thread: what a heap is, who has which, and what becomes of it when its thread ends.
+// heap/heap, heap/thread: what a heap is, which thread has which, and its fate when its thread ends.
 #include <algorithm>
 #include <atomic>
 #include <set>
@@ -107,7 +107,7 @@ HK_FRESH_TEST(Heap, IsAdoptedWithItsMidBinsAndWhatWaitsForIt) {
 
 HK_FRESH_TEST(Heap, ARefusedHeapIsAskedForAgain) {
   fake_os_fail_all(fake_os_reserve, true);
-  while (hk_heap_take() != nullptr) ASSERT_LT(HeapCount(), 1000u) << "at most what is left of a chunk";
+  while (hk_heap_take() != nullptr) ASSERT_LT(HeapCount(), 1000u) << "at most the rest of a chunk";
   size_t count = HeapCount();
   EXPECT_EQ(hk_heap_take(), nullptr);
   EXPECT_EQ(HeapCount(), count);
@@ -195,7 +195,8 @@ HK_FRESH_TEST(HeapOfAThread, BorrowedHeapsKeepNothingWhenManyAreIdle) {
   }).join();
 }
 
-// The pool has become deep since its last look: a heap that keeps something is in one of the first slots, or it is trimmed.
+// The pool has become deep since its last look: a heap that keeps something is in one of the first slots, or it is
+// trimmed.
 HK_FRESH_TEST(HeapOfAThread, OnlyHeapsInTheFirstSlotsKeepSpans) {
   std::vector<hk_heap_t *> heaps = TakeMany(2 * HK_POOL_WARM);
   for (hk_heap_t *heap : heaps) (void)FreeOwn(heap, Alloc(heap, 4));
@@ -206,7 +207,7 @@ HK_FRESH_TEST(HeapOfAThread, OnlyHeapsInTheFirstSlotsKeepSpans) {
   EXPECT_EQ(InUseSlabs(), HK_POOL_WARM * hk_class_span_slabs(4));
 }
 
-// What is cheap to keep for the next thread stays, but not when many heaps wait for one.
+// Memory that is cheap to keep for the next thread stays, but not when many heaps wait for one.
 HK_FRESH_TEST(HeapOfAThread, KeepsNothingWhenManyAreIdle) {
   for (unsigned idle : {HK_POOL_WARM - 1u, HK_POOL_WARM + 0u}) {
     SCOPED_TRACE(idle);
@@ -285,7 +286,7 @@ HK_FRESH_TEST(HeapOfAThread, IsBorrowedWhereTheThreadHasNoExitHandler) {
   }).join();
 }
 
-// ---- What comes home while a heap changes hands.
+// ---- Remote frees while a heap changes hands.
 
 HK_FRESH_TEST(HeapOfAThread, TakesUpWhatWaitsForItWhenItsThreadEnds) {
   hk_heap_t *sender = hk_heap_take();
@@ -382,7 +383,7 @@ HK_FRESH_TEST(HeapOfAThread, IsTheOneThatTheThreadFreesBlocksOf) {
       if (may_be_ending) fake_os_be_ending();
       EXPECT_EQ(hk_thread_frees_without_heap(heaps[1]), may_be_ending);
       for (int i = 0; i < 1 << 16 && hk_thread_frees_without_heap(heaps[0]); i++) continue;
-      EXPECT_FALSE(hk_thread_frees_without_heap(heaps[0])) << "one that frees so many sends them in batches";
+      EXPECT_FALSE(hk_thread_frees_without_heap(heaps[0])) << "one that frees this often sends batches";
       hk_thread_lease_t lease = hk_thread_enter();
       EXPECT_EQ(lease.heap, heaps[1]);
       EXPECT_FALSE(lease.borrowed);

@@ -1,4 +1,4 @@
-// Blocks on their way from thread to thread, each of which says whether somebody has it.
+// Blocks on their way from thread to thread, each of which says whether a thread has it.
 #ifndef HK_TESTS_UNIT_HELD_BLOCKS_H
 #define HK_TESTS_UNIT_HELD_BLOCKS_H
 
@@ -33,7 +33,7 @@ inline constexpr uint64_t kHeld = 0x1de41de41de41de4;
 // Behind what links a free block.
 inline uint64_t *LabelOf(hk_block_t *block) { return reinterpret_cast<uint64_t *>(block + 1); }
 
-// A block that nobody else has: false says that somebody has.
+// Takes a block; false if another thread has it.
 inline bool Hold(hk_block_t *block) { return std::exchange(*LabelOf(block), kHeld) != kHeld; }
 inline bool LetGo(hk_block_t *block) { return std::exchange(*LabelOf(block), 0) == kHeld; }
 

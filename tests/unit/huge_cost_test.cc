@@ -1,4 +1,4 @@
-// space/huge: what is asked for where a huge page costs much CPU to make.
+// space/huge: the advice where a huge page costs much CPU to make.
 #include "fake_os.h"
 #include "fresh_test.h"
 #include "unit/huge_driver.h"
@@ -66,7 +66,7 @@ HK_FRESH_TEST(HugeCost, WhereTheyAreDearTheyAreTriedNowAndThen) {
   EXPECT_EQ(Count(hk_stat_huge_dear), 2u);
 }
 
-HK_FRESH_TEST(HugeCost, WhoAsksForThemAlwaysPaysWhatTheyCost) {
+HK_FRESH_TEST(HugeCost, AlwaysPaysWhatTheyCost) {
   Set(hk_huge_pages_always, hk_os_huge_on_request);
   fake_os_set_huge_fault(HK_HUGE_DEAR_NS + 1);
   for (int i = 0; i < 3; i++) (void)Alloc(4 * HK_MIB);
@@ -110,7 +110,7 @@ HK_FRESH_TEST(HugeCost, WhereMakingOneOfWhatIsThereIsDearASuperslabHasToBeOlder)
   fake_os_set_huge_collapse(7 * HK_HUGE_COLLAPSE_NS);
   (void)Fill();
   GrowOld();
-  EXPECT_EQ(Calls(), "c") << "nobody knew";
+  EXPECT_EQ(Calls(), "c") << "the cost was unknown";
   (void)Fill();
   GrowOld();
   EXPECT_EQ(Calls(), "c");

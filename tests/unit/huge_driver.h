@@ -1,4 +1,4 @@
-// What tests of huge pages do: superslabs and large blocks that are filled, and what the system was asked for them.
+// Common to the tests of huge pages: superslabs and large blocks that are filled, and the advice for them.
 #ifndef HK_TESTS_UNIT_HUGE_DRIVER_H
 #define HK_TESTS_UNIT_HUGE_DRIVER_H
 
@@ -68,7 +68,7 @@ inline void GrowOld() {
   Visit();
 }
 
-// Blocks are asked for if those before were dense; and what is freed goes back at once.
+// Huge pages are advised for blocks if those before were dense; and freed memory is purged at once.
 inline void LearnFromWhatGoesBack() {
   Set(hk_huge_pages_auto, hk_os_huge_on_request);
   hk_option.retain = 0;
@@ -80,10 +80,10 @@ inline void KnowThatBlocksAreDense(size_t bytes) {
   (void)hk_purge_down_to(0);
 }
 
-// So many superslabs that the next one is not the first of a large program.
+// With this number of superslabs in use the next one gets advice at any price.
 constexpr unsigned kGrown = HK_HUGE_GROWN_MOST_BYTES / HK_SUPERSLAB_BYTES;
 
-// How many superslabs are made before one is asked for.
+// The number of superslabs made before huge pages are advised for one.
 inline unsigned UnaskedAt(uint64_t ns_per_mib_second) {
   hk_option.mode = ns_per_mib_second;
   unsigned count = 0;

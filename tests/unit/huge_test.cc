@@ -1,4 +1,5 @@
-// space/huge: which ranges the system is asked about when superslabs and large blocks are made, grow old, and are given back.
+// space/huge: which addresses are advised when superslabs and large blocks are made, grow old, and are
+// purged.
 #include <array>
 #include <cstring>
 #include <string>
@@ -63,7 +64,7 @@ HK_FRESH_TEST(Huge, ARefusalIsCountedAndLosesNothing) {
 
 // ---- Large blocks.
 
-HK_FRESH_TEST(Huge, BigBlocksAreAskedForOnceSuchBlocksWereDense) {
+HK_FRESH_TEST(Huge, LargeBlocksAreAskedForOnceSuchBlocksWereDense) {
   LearnFromWhatGoesBack();
   KnowThatBlocksAreDense(4 * HK_MIB);
   EXPECT_EQ(Calls(), "");
@@ -226,7 +227,7 @@ HK_FRESH_TEST(Huge, ASparseProgramThatGrowsDoesNot) {
   EXPECT_EQ(Calls(), "");
 }
 
-HK_FRESH_TEST(Huge, WhereNothingIsFullNobodyKnowsHowDenseItIs) {
+HK_FRESH_TEST(Huge, WhereNothingIsFullItsDensityIsUnknown) {
   Set(hk_huge_pages_auto, hk_os_huge_on_request);
   for (unsigned i = 0; i < 2 * kGrown; i++) (void)hk_superslab_acquire(kAll / 2 + 1, 1, hk_from_bottom);
   EXPECT_EQ(Calls(), "");
@@ -282,7 +283,7 @@ HK_FRESH_TEST(Huge, WhereTheBareCallIsRefusedTheyAreAllowedUntilTakenApart) {
   EXPECT_EQ(Count(hk_stat_huge_asked), HK_SUPERSLAB_BYTES);
   Release(first, 1);
   (void)hk_purge_down_to(0);
-  EXPECT_EQ(Calls(), "fCacf") << "or what is sparse now would become huge again";
+  EXPECT_EQ(Calls(), "fCacf") << "or the sparse one would become huge again";
 }
 
 HK_FRESH_TEST(Huge, ASuperslabThatIsRefusedIsCountedAndTriedAgainLater) {

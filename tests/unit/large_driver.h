@@ -1,4 +1,4 @@
-// Takes and gives back large blocks, and says what there is afterwards.
+// Takes and gives back large blocks, and counts them afterwards.
 #ifndef HK_TESTS_UNIT_BIG_DRIVER_H
 #define HK_TESTS_UNIT_BIG_DRIVER_H
 
@@ -49,7 +49,7 @@ inline void RetainEverything() { hk_option.retain = HK_TIB; }
 
 inline void Trim() { (void)hk_purge_down_to(0); }
 
-// One free extent of `bytes`, not zero, that starts at a 2 MiB boundary: what is allocated next is cut from its start.
+// One free extent of `bytes`, not zero, that starts at a 2 MiB boundary: the next block is taken from its start.
 inline char *FreeRange(size_t bytes) {
   RetainEverything();
   char *start = Alloc(bytes, HK_SUPERSLAB_BYTES);

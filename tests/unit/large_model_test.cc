@@ -1,4 +1,4 @@
-// space/big: random blocks against a model.
+// space/large: random blocks against a model.
 #include <algorithm>
 #include <cstring>
 #include <iterator>
@@ -13,9 +13,9 @@ using namespace hk_test;
 
 namespace {
 
-class BigModel {
+class LargeModel {
  public:
-  explicit BigModel(uint64_t seed) : random_(seed) {}
+  explicit LargeModel(uint64_t seed) : random_(seed) {}
 
   void Step() {
     size_t choice = random_.Below(100);
@@ -71,7 +71,7 @@ class BigModel {
   void GiveBack() {
     if (held_.empty()) return;
     auto any = Any();
-    ASSERT_TRUE(Holds(any->first, any->second.bytes, any->second.stamp)) << "somebody else wrote into it";
+    ASSERT_TRUE(Holds(any->first, any->second.bytes, any->second.stamp)) << "another owner wrote into it";
     EXPECT_TRUE(Free(any->first));
     held_.erase(any);
   }
@@ -98,7 +98,7 @@ class BigModel {
 
 void RunAgainstModel(uint64_t seed) {
   hk_option.retain = 16 * HK_MIB;
-  BigModel model(seed);
+  LargeModel model(seed);
   for (int i = 0; i < 4000 && !testing::Test::HasFailure(); i++) model.Step();
   model.GiveBackAll();
   Trim();
@@ -106,17 +106,17 @@ void RunAgainstModel(uint64_t seed) {
   ExpectNothingLost();
 }
 
-HK_FRESH_TEST(BigModel, RandomBlocksNeverOverlap) {
+HK_FRESH_TEST(LargeModel, RandomBlocksNeverOverlap) {
   RunAgainstModel(1);
   ExpectCached(0, 0);
 }
 
-HK_FRESH_TEST(BigModel, NorWhileTheSystemTakesNothingBack) {
+HK_FRESH_TEST(LargeModel, NorWhileTheSystemTakesNothingBack) {
   fake_os_fail_all(fake_os_unmap, true);
   RunAgainstModel(2);
 }
 
-HK_FRESH_TEST(BigModel, NorWhileItDoesNotEvenPurge) {
+HK_FRESH_TEST(LargeModel, NorWhileItDoesNotEvenPurge) {
   fake_os_fail_all(fake_os_unmap, true);
   fake_os_fail_all(fake_os_purge, true);
   fake_os_fail_all(fake_os_move, true);

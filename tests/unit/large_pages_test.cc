@@ -1,4 +1,4 @@
-// space/big: the blocks of a shortage, of whole pages.
+// space/large: the blocks of a shortage, of whole pages.
 #include <cstring>
 
 #include "fake_os.h"
@@ -19,7 +19,7 @@ char *AllocPages(size_t bytes, size_t alignment = HK_BLOCK_ALIGNMENT) {
   return static_cast<char *>(hk_large_alloc_pages(bytes, alignment, &zero));
 }
 
-HK_FRESH_TEST(BigPages, TakeNoMoreThanPages) {
+HK_FRESH_TEST(LargePages, TakeNoMoreThanPages) {
   char *block = AllocPages(70001);
   ASSERT_NE(block, nullptr);
   EXPECT_TRUE(zero);
@@ -36,7 +36,7 @@ HK_FRESH_TEST(BigPages, TakeNoMoreThanPages) {
   ExpectNothingLost();
 }
 
-HK_FRESH_TEST(BigPages, AreAligned) {
+HK_FRESH_TEST(LargePages, AreAligned) {
   char *block = AllocPages(100, HK_MIB);
   ASSERT_NE(block, nullptr);
   EXPECT_EQ(AddressOf(block) % HK_MIB, 0u);
@@ -46,7 +46,7 @@ HK_FRESH_TEST(BigPages, AreAligned) {
   ExpectNothingLost();
 }
 
-HK_FRESH_TEST(BigPages, ChangeTheirSize) {
+HK_FRESH_TEST(LargePages, ChangeTheirSize) {
   char *block = AllocPages(9 * kPage);
   ASSERT_NE(block, nullptr);
   memset(block, 7, 9 * kPage);
@@ -70,7 +70,7 @@ HK_FRESH_TEST(BigPages, ChangeTheirSize) {
   ExpectNothingLost();
 }
 
-HK_FRESH_TEST(BigPages, AreWhatAShortageMakes) {
+HK_FRESH_TEST(LargePages, AreWhatAShortageMakes) {
   hk_shortage_begin();
   char *block = Alloc(HK_RUN_MAX_BYTES + 1);
   ExpectBig(block, HK_RUN_MAX_BYTES + kPage);
@@ -83,7 +83,7 @@ HK_FRESH_TEST(BigPages, AreWhatAShortageMakes) {
   ExpectNothingLost();
 }
 
-HK_FRESH_TEST(BigPages, AFreeRangeServesWhereNothingIsMapped) {
+HK_FRESH_TEST(LargePages, AFreeExtentServesWhereNothingIsMapped) {
   char *start = FreeRange(4 * HK_MIB);
   hk_shortage_begin();
   fake_os_fail_all(fake_os_reserve, true);

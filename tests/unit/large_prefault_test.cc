@@ -1,4 +1,4 @@
-// space/filling: large blocks that are made resident because others of their size were filled.
+// space/large_prefault: large blocks that are made resident because others of their size were filled.
 #include <cstring>
 #include <vector>
 
@@ -24,24 +24,24 @@ const fake_os_record_t *LastPrefault() {
 
 uint64_t Prefaulted() { return hk_load_relaxed(&hk_stat_process.value[hk_stat_prefault]); }
 
-// New ones, filled so far. None is freed: what is made next is not resident.
+// New ones, filled so far. None is freed: the next ones are not resident.
 void MakeRuns(unsigned count, size_t bytes, size_t filled_bytes) {
   for (unsigned i = 0; i < count; i++) memset(Run(bytes), 1, filled_bytes);
 }
 
-HK_FRESH_TEST(Filling, AfterSomeThatWereFilledTheNextAreMadeResident) {
+HK_FRESH_TEST(LargePrefault, AfterSomeThatWereFilledTheNextAreMadeResident) {
   constexpr size_t kBytes = 200 * HK_KIB;
   MakeRuns(HK_PREFAULT_ENOUGH, kBytes, kBytes);
   EXPECT_EQ(Prefaulted(), 0u);
   char *next = Run(kBytes);
   ASSERT_NE(LastPrefault(), nullptr);
   EXPECT_EQ(LastPrefault()->start, AddressOf(next));
-  EXPECT_EQ(LastPrefault()->bytes, kBytes) << "what was asked for, not the whole slabs";
+  EXPECT_EQ(LastPrefault()->bytes, kBytes) << "the requested bytes, not the whole slabs";
   EXPECT_EQ(Prefaulted(), kBytes);
   EXPECT_EQ(next[0] | next[kBytes - 1], 0);
 }
 
-HK_FRESH_TEST(Filling, BigBlocksTooWhereNoHugePagesAreMade) {
+HK_FRESH_TEST(LargePrefault, LargeBlocksTooWhereNoHugePagesAreMade) {
   constexpr size_t kBytes = 3 * HK_MIB - 100;
   for (unsigned i = 0; i < HK_PREFAULT_ENOUGH; i++) memset(Alloc(kBytes), 1, kBytes);
   char *next = Alloc(kBytes);
@@ -50,7 +50,7 @@ HK_FRESH_TEST(Filling, BigBlocksTooWhereNoHugePagesAreMade) {
   EXPECT_EQ(LastPrefault()->bytes, 3 * HK_MIB) << "whole pages";
 }
 
-HK_FRESH_TEST(Filling, LargeOnesInPartsSoThatNobodyWaitsForLong) {
+HK_FRESH_TEST(LargePrefault, LargeOnesInPartsSoThatNoThreadWaitsForLong) {
   constexpr size_t kBytes = 10 * HK_MIB;
   for (unsigned i = 0; i < HK_PREFAULT_ENOUGH; i++) memset(Alloc(kBytes), 1, kBytes);
   char *next = Alloc(kBytes);
@@ -60,7 +60,7 @@ HK_FRESH_TEST(Filling, LargeOnesInPartsSoThatNobodyWaitsForLong) {
   EXPECT_EQ(Prefaulted(), kBytes);
 }
 
-HK_FRESH_TEST(Filling, AfterAPartThatIsRefusedTheRestIsLeft) {
+HK_FRESH_TEST(LargePrefault, AfterAPartThatIsRefusedTheRestIsLeft) {
   constexpr size_t kBytes = 10 * HK_MIB;
   for (unsigned i = 0; i < HK_PREFAULT_ENOUGH; i++) memset(Alloc(kBytes), 1, kBytes);
   fake_os_fail_nth(fake_os_prefault, 2);
@@ -69,7 +69,7 @@ HK_FRESH_TEST(Filling, AfterAPartThatIsRefusedTheRestIsLeft) {
   EXPECT_EQ(Prefaulted(), 4 * HK_MIB);
 }
 
-HK_FRESH_TEST(Filling, WhereMemoryHasALimitLargeOnesAreLeftToTheProgram) {
+HK_FRESH_TEST(LargePrefault, WhereMemoryHasALimitLargeOnesAreLeftToTheProgram) {
   constexpr size_t kBytes = 10 * HK_MIB;
   hk_option.memory_limit = 64 * kBytes - 1;
   for (unsigned i = 0; i < HK_PREFAULT_ENOUGH + 1; i++) memset(Alloc(kBytes), 1, kBytes);
@@ -78,20 +78,20 @@ HK_FRESH_TEST(Filling, WhereMemoryHasALimitLargeOnesAreLeftToTheProgram) {
   EXPECT_EQ(fake_os_calls(fake_os_prefault), 1u);
 }
 
-HK_FRESH_TEST(Filling, WhatIsToBecomeHugePagesIsLeftToTheProgram) {
+HK_FRESH_TEST(LargePrefault, WhatIsToBecomeHugePagesIsLeftToTheProgram) {
   hk_option.huge_pages = hk_huge_pages_always;
   fake_os_set_huge(hk_os_huge_on_request);
   for (unsigned i = 0; i < 10; i++) memset(Alloc(2 * HK_MIB), 1, 2 * HK_MIB);
   EXPECT_EQ(fake_os_calls(fake_os_prefault), 0u);
 }
 
-HK_FRESH_TEST(Filling, WhatIsNeverFilledNeverIs) {
+HK_FRESH_TEST(LargePrefault, WhatIsNeverFilledNeverIs) {
   MakeRuns(100, 200 * HK_KIB, 199 * HK_KIB - 4 * HK_KIB);
   for (unsigned i = 0; i < 100; i++) memset(Alloc(2 * HK_MIB), 1, HK_MIB);
   EXPECT_EQ(fake_os_calls(fake_os_prefault), 0u);
 }
 
-HK_FRESH_TEST(Filling, ABlockMayBeFilledAfterTheNextOneIsMade) {
+HK_FRESH_TEST(LargePrefault, ABlockMayBeFilledAfterTheNextOneIsMade) {
   constexpr size_t kBytes = 200 * HK_KIB;
   char *first = Run(kBytes);
   (void)Run(kBytes);
@@ -102,7 +102,7 @@ HK_FRESH_TEST(Filling, ABlockMayBeFilledAfterTheNextOneIsMade) {
   EXPECT_EQ(fake_os_calls(fake_os_prefault), 1u);
 }
 
-HK_FRESH_TEST(Filling, OneThatIsNotFilledForLongMakesRoomForAnother) {
+HK_FRESH_TEST(LargePrefault, OneThatIsNotFilledForLongMakesRoomForAnother) {
   constexpr size_t kBytes = 200 * HK_KIB;
   (void)Run(kBytes);
   MakeRuns(HK_LARGE_PREFAULT_LOOKS - 1, kBytes, kBytes);
@@ -113,7 +113,7 @@ HK_FRESH_TEST(Filling, OneThatIsNotFilledForLongMakesRoomForAnother) {
 }
 
 // Those that are never freed, too.
-HK_FRESH_TEST(Filling, NoMoreIsMadeResidentForNothingThanWasFilled) {
+HK_FRESH_TEST(LargePrefault, NoMoreIsMadeResidentForNothingThanWasFilled) {
   constexpr size_t kBytes = 200 * HK_KIB;
   MakeRuns(100, kBytes, kBytes);
   uint64_t calls = fake_os_calls(fake_os_prefault);
@@ -121,7 +121,7 @@ HK_FRESH_TEST(Filling, NoMoreIsMadeResidentForNothingThanWasFilled) {
   EXPECT_LE(fake_os_calls(fake_os_prefault), calls + HK_PREFAULT_MOST);
 }
 
-HK_FRESH_TEST(Filling, ABlockTellsWhenItEnds) {
+HK_FRESH_TEST(LargePrefault, ABlockTellsWhenItEnds) {
   constexpr size_t kBytes = 200 * HK_KIB;
   hk_option.retain = 0; /* and goes back to the system then */
   for (unsigned i = 0; i < HK_PREFAULT_ENOUGH; i++) {
@@ -146,7 +146,7 @@ HK_FRESH_TEST(Filling, ABlockTellsWhenItEnds) {
   EXPECT_EQ(fake_os_calls(fake_os_prefault), calls);
 }
 
-HK_FRESH_TEST(Filling, ABlockThatChangesItsSizeTellsWhatItWas) {
+HK_FRESH_TEST(LargePrefault, ABlockThatChangesItsSizeTellsWhatItWas) {
   constexpr size_t kBytes = 3 * HK_MIB;
   for (unsigned i = 0; i < HK_PREFAULT_ENOUGH; i++) {
     char *block = Alloc(kBytes);
@@ -165,7 +165,7 @@ HK_FRESH_TEST(Filling, ABlockThatChangesItsSizeTellsWhatItWas) {
   EXPECT_EQ(fake_os_calls(fake_os_prefault), 2u);
 }
 
-HK_FRESH_TEST(Filling, MemoryThatIsResidentTellsNothing) {
+HK_FRESH_TEST(LargePrefault, MemoryThatIsResidentTellsNothing) {
   constexpr size_t kBytes = 200 * HK_KIB;
   for (unsigned i = 0; i < 100; i++) {
     char *block = Run(kBytes);
@@ -175,7 +175,7 @@ HK_FRESH_TEST(Filling, MemoryThatIsResidentTellsNothing) {
   EXPECT_EQ(fake_os_calls(fake_os_prefault), 0u);
 }
 
-HK_FRESH_TEST(Filling, WhereTheSystemRefusesBlocksComeAllTheSame) {
+HK_FRESH_TEST(LargePrefault, WhereTheSystemRefusesBlocksComeAllTheSame) {
   constexpr size_t kBytes = 200 * HK_KIB;
   fake_os_fail_all(fake_os_prefault, true);
   MakeRuns(20, kBytes, kBytes);

@@ -1,4 +1,4 @@
-// space/big: blocks that grow and shrink.
+// space/large: blocks that grow and shrink.
 #include "fake_os.h"
 #include "fresh_test.h"
 #include "unit/large_driver.h"
@@ -7,7 +7,7 @@ using namespace hk_test;
 
 namespace {
 
-HK_FRESH_TEST(Big, ShrinkingLeavesAFreeRange) {
+HK_FRESH_TEST(Large, ShrinkingLeavesAFreeExtent) {
   char *block = Alloc(8 * HK_MIB);
   Fill(block, 4 * HK_MIB, 9);
   EXPECT_EQ(Resize(block, 4 * HK_MIB), block);
@@ -19,7 +19,7 @@ HK_FRESH_TEST(Big, ShrinkingLeavesAFreeRange) {
   ExpectNothingLost();
 }
 
-HK_FRESH_TEST(Big, GrowingAbsorbsWhatIsFreeBehindIt) {
+HK_FRESH_TEST(Large, GrowingAbsorbsWhatIsFreeBehindIt) {
   char *start = FreeRange(8 * HK_MIB);
   char *block = Alloc(2 * HK_MIB);
   ASSERT_EQ(block, start);
@@ -39,7 +39,7 @@ HK_FRESH_TEST(Big, GrowingAbsorbsWhatIsFreeBehindIt) {
   ExpectCached(8 * HK_MIB, 8 * HK_MIB);
 }
 
-HK_FRESH_TEST(Big, WhatIsTooShortOrNotFreeIsNotAbsorbed) {
+HK_FRESH_TEST(Large, WhatIsTooShortOrNotFreeIsNotAbsorbed) {
   char *start = FreeRange(8 * HK_MIB);
   char *block = Alloc(2 * HK_MIB);
   char *next = Alloc(2 * HK_MIB);
@@ -55,7 +55,7 @@ HK_FRESH_TEST(Big, WhatIsTooShortOrNotFreeIsNotAbsorbed) {
   ExpectCached(4 * HK_MIB, 4 * HK_MIB);
 }
 
-HK_FRESH_TEST(Big, ResizesWhereTheSystemHasRoom) {
+HK_FRESH_TEST(Large, ResizesWhereTheSystemHasRoom) {
   char *block = Alloc(8 * HK_MIB);
   Fill(block, 4 * HK_MIB, 9);
   EXPECT_EQ(Resize(block, 4 * HK_MIB), block);
@@ -72,14 +72,14 @@ HK_FRESH_TEST(Big, ResizesWhereTheSystemHasRoom) {
   ExpectNothingLost();
 }
 
-HK_FRESH_TEST(Big, WithinTheSameSlabsNothingIsAsked) {
+HK_FRESH_TEST(Large, WithinTheSameSlabsNothingIsAsked) {
   char *block = Alloc(4 * HK_MIB);
   EXPECT_EQ(Resize(block, 4 * HK_MIB - HK_SLAB_BYTES + 1), block);
   EXPECT_EQ(fake_os_calls(fake_os_resize) + fake_os_calls(fake_os_move), 0u);
   ExpectUsage(1, 4 * HK_MIB);
 }
 
-HK_FRESH_TEST(Big, MovesWhereItCannotGrow) {
+HK_FRESH_TEST(Large, MovesWhereItCannotGrow) {
   constexpr size_t kept = 4 * HK_MIB, new_bytes = 16 * HK_MIB;
   char *block = Alloc(kept);
   hk_slab_t *slab = SlabOf(block);
@@ -99,7 +99,7 @@ HK_FRESH_TEST(Big, MovesWhereItCannotGrow) {
   ExpectNothingLost();
 }
 
-HK_FRESH_TEST(Big, MovesOntoAFreeRangeWhereThereAreNoNewAddresses) {
+HK_FRESH_TEST(Large, MovesOntoAFreeExtentWhereThereAreNoNewAddresses) {
   RetainEverything();
   char *target = Alloc(8 * HK_MIB, HK_GIB);
   Fill(target, 8 * HK_MIB, 1);
@@ -115,7 +115,7 @@ HK_FRESH_TEST(Big, MovesOntoAFreeRangeWhereThereAreNoNewAddresses) {
   ExpectNothingLost();
 }
 
-HK_FRESH_TEST(Big, MovesToNewAddressesWhileThereAreAny) {
+HK_FRESH_TEST(Large, MovesToNewAddressesWhileThereAreAny) {
   RetainEverything();
   char *kept = Alloc(8 * HK_MIB, HK_GIB);
   char *block = Alloc(4 * HK_MIB, HK_GIB);
@@ -136,7 +136,7 @@ void ExpectResizeRefused(char *block, size_t bytes) {
   ExpectNothingLost();
 }
 
-HK_FRESH_TEST(Big, ARefusedResizeChangesNothing) {
+HK_FRESH_TEST(Large, ARefusedResizeChangesNothing) {
   char *block = Alloc(4 * HK_MIB);
   Fill(block, 4 * HK_MIB, 9);
   ExpectResizeRefused(block, SIZE_MAX);

@@ -1,4 +1,4 @@
-// space/big: sizes and alignments, what a freed block leaves, zero, refusals, fork, and threads.
+// space/large: sizes and alignments, the extent that a freed block leaves, zero, refusals, fork, and threads.
 #include <atomic>
 #include <cstring>
 #include <set>
@@ -21,7 +21,7 @@ uint64_t Count(hk_stat_id_t id) { return hk_load_relaxed(&hk_stat_process.value[
 
 // ---- Sizes and alignments.
 
-HK_FRESH_TEST(Big, IsAMappingOfWholeSlabs) {
+HK_FRESH_TEST(Large, IsAMappingOfWholeSlabs) {
   struct Case {
     size_t asked, given, alignment;
   };
@@ -52,7 +52,7 @@ HK_FRESH_TEST(Big, IsAMappingOfWholeSlabs) {
   }
 }
 
-HK_FRESH_TEST(Big, EachAlignment) {
+HK_FRESH_TEST(Large, EachAlignment) {
   for (size_t alignment = 1; alignment <= HK_GIB; alignment *= 2) {
     char *block = Alloc(HK_RUN_MAX_BYTES + 1, alignment);
     ASSERT_NE(block, nullptr) << alignment;
@@ -64,7 +64,7 @@ HK_FRESH_TEST(Big, EachAlignment) {
   ExpectNothingLost();
 }
 
-HK_FRESH_TEST(Big, ASmallBlockMayHaveALargeAlignment) {
+HK_FRESH_TEST(Large, ASmallBlockMayHaveALargeAlignment) {
   char *block = Alloc(1, 64 * HK_MIB);
   ASSERT_NE(block, nullptr);
   EXPECT_EQ(AddressOf(block) % (64 * HK_MIB), 0u);
@@ -72,26 +72,26 @@ HK_FRESH_TEST(Big, ASmallBlockMayHaveALargeAlignment) {
   ExpectNothingLost();
 }
 
-HK_FRESH_TEST(Big, OnlyTheFirstSlabSaysSo) {
+HK_FRESH_TEST(Large, OnlyTheFirstSlabSaysSo) {
   char *block = Alloc(4 * HK_MIB);
   for (size_t i = HK_SLAB_BYTES; i < 4 * HK_MIB; i += HK_SLAB_BYTES) {
     ASSERT_EQ(hk_slab_state(SlabOf(block + i)), hk_slab_none) << i;
   }
 }
 
-HK_FRESH_TEST(Big, WhatNoAddressSpaceHoldsIsNotAskedFor) {
+HK_FRESH_TEST(Large, WhatNoAddressSpaceHoldsIsNotAskedFor) {
   for (size_t bytes : {SIZE_MAX, size_t{PTRDIFF_MAX}, size_t{PTRDIFF_MAX} - HK_SLAB_BYTES + 1}) {
     EXPECT_EQ(hk_large_good_size(bytes), 0u) << bytes;
     EXPECT_EQ(Alloc(bytes), nullptr) << bytes;
   }
   EXPECT_EQ(fake_os_calls(fake_os_reserve), 0u);
   EXPECT_EQ(hk_large_good_size(size_t{PTRDIFF_MAX} - HK_SLAB_BYTES), size_t{PTRDIFF_MAX} - HK_SLAB_BYTES + 1);
-  EXPECT_EQ(Alloc(size_t{PTRDIFF_MAX} - HK_SLAB_BYTES), nullptr) << "asked for, and refused";
+  EXPECT_EQ(Alloc(size_t{PTRDIFF_MAX} - HK_SLAB_BYTES), nullptr) << "requested, and refused";
   EXPECT_EQ(fake_os_calls(fake_os_reserve), 1u);
   ExpectUsage(0, 0);
 }
 
-HK_FRESH_TEST(Big, ManyOfThem) {
+HK_FRESH_TEST(Large, ManyOfThem) {
   constexpr size_t kCount = 2000, kBytes = HK_RUN_MAX_BYTES + HK_SLAB_BYTES;
   std::vector<char *> blocks;
   for (size_t i = 0; i < kCount; i++) {
@@ -111,7 +111,7 @@ HK_FRESH_TEST(Big, ManyOfThem) {
 
 // ---- Free, and use again.
 
-HK_FRESH_TEST(Big, AFreedBlockIsUsedAgain) {
+HK_FRESH_TEST(Large, AFreedBlockIsUsedAgain) {
   char *block = Alloc(4 * HK_MIB);
   Fill(block, 4 * HK_MIB, 5);
   hk_slab_t *slab = SlabOf(block);
@@ -122,7 +122,7 @@ HK_FRESH_TEST(Big, AFreedBlockIsUsedAgain) {
   ExpectCached(4 * HK_MIB, 4 * HK_MIB);
   EXPECT_EQ(Alloc(4 * HK_MIB), block);
   EXPECT_FALSE(zero);
-  EXPECT_TRUE(Holds(block, 4 * HK_MIB, 5)) << "nobody touched it";
+  EXPECT_TRUE(Holds(block, 4 * HK_MIB, 5)) << "no write touched it";
   ExpectBig(block, 4 * HK_MIB);
   ExpectUsage(1, 4 * HK_MIB);
   ExpectCached(0, 0);
@@ -131,7 +131,7 @@ HK_FRESH_TEST(Big, AFreedBlockIsUsedAgain) {
   EXPECT_EQ(Count(hk_stat_large_reuse), 1u);
 }
 
-HK_FRESH_TEST(Big, WhatIsMoreThanMayBeIdleIsUnmapped) {
+HK_FRESH_TEST(Large, WhatIsMoreThanMayBeIdleIsUnmapped) {
   char *block = Alloc(16 * HK_MIB);
   hk_slab_t *slab = SlabOf(block);
   EXPECT_TRUE(hk_large_free(slab, block));
@@ -143,7 +143,7 @@ HK_FRESH_TEST(Big, WhatIsMoreThanMayBeIdleIsUnmapped) {
   EXPECT_EQ(Count(hk_stat_purged), 16 * HK_MIB);
 }
 
-HK_FRESH_TEST(Big, WithNothingToRetainTheLastFreeUnmaps) {
+HK_FRESH_TEST(Large, WithNothingToRetainTheLastFreeUnmaps) {
   hk_option.retain = 0;
   for (int round = 0; round < 3; round++) {
     EXPECT_TRUE(Free(Alloc(2 * HK_MIB)));
@@ -152,7 +152,7 @@ HK_FRESH_TEST(Big, WithNothingToRetainTheLastFreeUnmaps) {
   }
 }
 
-HK_FRESH_TEST(Big, WhatIsWantedAgainIsUnmappedOnce) {
+HK_FRESH_TEST(Large, WhatIsWantedAgainIsUnmappedOnce) {
   for (int round = 0; round < 10; round++) {
     EXPECT_TRUE(Free(Alloc(24 * HK_MIB)));
     fake_os_advance(10000000);
@@ -165,7 +165,7 @@ HK_FRESH_TEST(Big, WhatIsWantedAgainIsUnmappedOnce) {
   EXPECT_LE(hk_large_usage().dirty_bytes, 8 * HK_MIB);
 }
 
-HK_FRESH_TEST(Big, TheOldestGoesFirst) {
+HK_FRESH_TEST(Large, TheOldestGoesFirst) {
   RetainEverything();
   char *blocks[3];
   for (char *&block : blocks) block = Alloc(2 * HK_MIB, HK_GIB); /* far from each other */
@@ -179,7 +179,7 @@ HK_FRESH_TEST(Big, TheOldestGoesFirst) {
   ExpectNothingLost();
 }
 
-HK_FRESH_TEST(Big, ASecondFreeIsNoticed) {
+HK_FRESH_TEST(Large, ASecondFreeIsNoticed) {
   char *block = Alloc(4 * HK_MIB);
   hk_slab_t *slab = SlabOf(block);
   EXPECT_TRUE(hk_large_free(slab, block));
@@ -192,7 +192,7 @@ HK_FRESH_TEST(Big, ASecondFreeIsNoticed) {
   ExpectNothingLost();
 }
 
-HK_FRESH_TEST(Big, ASecondFreeIsNoticedInsideAMergedRange) {
+HK_FRESH_TEST(Large, ASecondFreeIsNoticedInsideAMergedExtent) {
   char *start = FreeRange(6 * HK_MIB);
   char *blocks[3];
   for (char *&block : blocks) block = Alloc(2 * HK_MIB);
@@ -204,7 +204,7 @@ HK_FRESH_TEST(Big, ASecondFreeIsNoticedInsideAMergedRange) {
   EXPECT_EQ(hk_slab_state(SlabOf(blocks[1])), hk_slab_none);
 }
 
-HK_FRESH_TEST(Big, OneOfTwoThreadsIsTheFirst) {
+HK_FRESH_TEST(Large, OneOfTwoThreadsIsTheFirst) {
   const int kRounds = static_cast<int>(hakmem_test::Scaled(4000, 200));
   Rendezvous rendezvous(2);
   char *block = nullptr;
@@ -231,7 +231,7 @@ HK_FRESH_TEST(Big, OneOfTwoThreadsIsTheFirst) {
 
 // ---- Zero.
 
-HK_FRESH_TEST(Big, WhatWasPurgedIsZeroAndWithWhatWasNotItIsNot) {
+HK_FRESH_TEST(Large, WhatWasPurgedIsZeroAndWithWhatWasNotItIsNot) {
   char *start = FreeRange(8 * HK_MIB);
   Fill(start, 8 * HK_MIB, 5);
   fake_os_fail_all(fake_os_unmap, true);
@@ -254,7 +254,7 @@ HK_FRESH_TEST(Big, WhatWasPurgedIsZeroAndWithWhatWasNotItIsNot) {
   EXPECT_FALSE(zero);
 }
 
-HK_FRESH_TEST(Big, ClearMakesABlockZero) {
+HK_FRESH_TEST(Large, ClearMakesABlockZero) {
   for (size_t bytes : {HK_RUN_MAX_BYTES + 5, 32 * HK_MIB - 1, 32 * HK_MIB, 33 * HK_MIB + 4097}) {
     for (bool refuse : {false, true}) {
       fake_os_fail_all(fake_os_purge, refuse);
@@ -274,7 +274,7 @@ HK_FRESH_TEST(Big, ClearMakesABlockZero) {
 
 // ---- Refusals.
 
-HK_FRESH_TEST(Big, ARefusedMappingOrLeafChangesNothing) {
+HK_FRESH_TEST(Large, ARefusedMappingOrLeafChangesNothing) {
   for (uint64_t nth : {1, 2}) {
     fake_os_fail_nth(fake_os_reserve, nth);
     EXPECT_EQ(Alloc(4 * HK_MIB), nullptr);
@@ -288,7 +288,7 @@ HK_FRESH_TEST(Big, ARefusedMappingOrLeafChangesNothing) {
   ExpectNothingLost();
 }
 
-HK_FRESH_TEST(Big, WhatTheSystemDoesNotTakeBackIsUsedAgain) {
+HK_FRESH_TEST(Large, WhatTheSystemDoesNotTakeBackIsUsedAgain) {
   char *block = Alloc(16 * HK_MIB);
   Fill(block, 16 * HK_MIB, 5);
   hk_slab_t *slab = SlabOf(block);
@@ -315,7 +315,7 @@ HK_FRESH_TEST(Big, WhatTheSystemDoesNotTakeBackIsUsedAgain) {
   EXPECT_FALSE(fake_os_is_mapped(block, 1)) << "this time the system took it";
 }
 
-HK_FRESH_TEST(Big, ARefusedPurgeAsWellIsNotCalledZero) {
+HK_FRESH_TEST(Large, ARefusedPurgeAsWellIsNotCalledZero) {
   char *block = Alloc(16 * HK_MIB);
   Fill(block, 16 * HK_MIB, 5);
   fake_os_fail_all(fake_os_unmap, true);
@@ -328,7 +328,7 @@ HK_FRESH_TEST(Big, ARefusedPurgeAsWellIsNotCalledZero) {
   EXPECT_FALSE(Holds(block, 16 * HK_MIB, 0));
 }
 
-HK_FRESH_TEST(Big, AddressesThatWereRefusedGoLater) {
+HK_FRESH_TEST(Large, AddressesThatWereRefusedGoLater) {
   char *start = FreeRange(8 * HK_MIB);
   fake_os_fail_all(fake_os_unmap, true);
   EXPECT_EQ(hk_purge_down_to(0), 8 * HK_MIB);
@@ -345,7 +345,7 @@ HK_FRESH_TEST(Big, AddressesThatWereRefusedGoLater) {
 
 // ---- Fork.
 
-HK_FRESH_TEST(Big, RepairKeepsWhatNobodyWasChanging) {
+HK_FRESH_TEST(Large, RepairKeepsWhatNoThreadWasChanging) {
   char *start = FreeRange(8 * HK_MIB);
   char *live = Alloc(2 * HK_MIB);
   hk_large_repair();
@@ -356,7 +356,7 @@ HK_FRESH_TEST(Big, RepairKeepsWhatNobodyWasChanging) {
   EXPECT_EQ(Alloc(8 * HK_MIB), start);
 }
 
-HK_FRESH_TEST(Big, RepairForgetsWhatAVanishedThreadWasChanging) {
+HK_FRESH_TEST(Large, RepairForgetsWhatAVanishedThreadWasChanging) {
   char *start = FreeRange(12 * HK_MIB);
   char *live = Alloc(4 * HK_MIB);
   char *second = Alloc(4 * HK_MIB);
@@ -370,21 +370,21 @@ HK_FRESH_TEST(Big, RepairForgetsWhatAVanishedThreadWasChanging) {
   ExpectCached(0, 0);
   EXPECT_EQ(Count(hk_stat_fork_lost), 4 * HK_MIB);
 
-  EXPECT_TRUE(Free(second)) << "beside a forgotten range, which it must not become one with";
+  EXPECT_TRUE(Free(second)) << "beside a forgotten extent, with which it must not merge";
   ExpectCached(4 * HK_MIB, 4 * HK_MIB);
   EXPECT_NE(Alloc(8 * HK_MIB), second);
   EXPECT_EQ(Alloc(4 * HK_MIB), second);
   fake_os_fail_all(fake_os_resize, true);
   EXPECT_NE(Resize(second, 6 * HK_MIB), second) << "nor can it absorb it";
   hk_large_repair();
-  EXPECT_TRUE(Free(live)) << "what is kept from now on is found";
+  EXPECT_TRUE(Free(live)) << "blocks kept from now on are found";
   EXPECT_EQ(Alloc(4 * HK_MIB), live);
   EXPECT_EQ(Count(hk_stat_fork_lost), 4 * HK_MIB) << "once";
 }
 
 // ---- Threads.
 
-HK_FRESH_TEST(Big, ThreadsShareNothing) {
+HK_FRESH_TEST(Large, ThreadsShareNothing) {
   hk_option.retain = 4 * HK_MIB; /* ways back to the system all the time */
   std::atomic<int> failures{0};
   std::vector<std::thread> threads;

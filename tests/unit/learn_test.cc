@@ -1,5 +1,5 @@
-// policy/learn, learn_log, learn_record: what is chosen, frozen and learned anew; records that are damaged; numbers at their
-// limits.
+// policy/learn, learn_log, learn_record: choosing, freezing and learning anew; records that are damaged; numbers at
+// their limits.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -71,7 +71,7 @@ TEST_F(Learn, StartsAtTheBreakEvenTimeout) {
   EXPECT_EQ(LastDecision(), "epoch 0: 1800 ms, where keeping has cost as much as giving back: learning");
 }
 
-// Nothing is known, so a part of what is freed goes at once and a part stays for longer than the break-even time.
+// Nothing is known, so a part of the freed memory goes at once and a part stays for longer than the break-even time.
 TEST_F(Learn, BeforeAnythingIsKnownMemoryIsDivided) {
   hk_learn_note(&learn_, now_ms_, HK_GIB);
   hk_learn_note(&learn_, now_ms_, 0);
@@ -86,7 +86,7 @@ TEST_F(Learn, BeforeAnythingIsKnownMemoryIsDivided) {
   EXPECT_GT(before, 0u);
 }
 
-// What a program that has just begun frees it wants again soon, as far as anybody can tell.
+// A program that has just begun wants freed memory again soon, as far as is known.
 TEST_F(Learn, OfAYoungProgramAllStaysForHalfTheBreakEvenTime) {
   ASSERT_TRUE(hk_learn_init(&learn_, 5000, HK_PRICE_BALANCED));
   hk_learn_note(&learn_, 5000, HK_GIB);
@@ -98,7 +98,7 @@ TEST_F(Learn, OfAYoungProgramAllStaysForHalfTheBreakEvenTime) {
   }
   uint64_t due_ms = 0;
   ASSERT_TRUE(hk_learn_next_due(&learn_, &due_ms));
-  EXPECT_EQ(due_ms, grown_ms) << "then somebody has to come";
+  EXPECT_EQ(due_ms, grown_ms) << "then the purge thread has to come";
   hk_learn_note(&learn_, grown_ms, 0);
   EXPECT_LT(hk_learn_keep_bytes(&learn_), HK_GIB);
 }
@@ -112,7 +112,7 @@ TEST_F(Learn, AnotherPriceMakesNoProgramYounger) {
   EXPECT_TRUE(learn_.is_young) << "and half of this one is not";
 }
 
-TEST_F(Learn, WhoHasLearnedBeforeIsNotYoung) {
+TEST_F(Learn, AProgramWithARecordIsNotYoung) {
   ASSERT_TRUE(hk_learn_init(&learn_, now_ms_, HK_PRICE_BALANCED));
   unsigned char record[HK_LEARN_RECORD_BYTES];
   hk_learn_export(&learn_, record);
@@ -123,7 +123,7 @@ TEST_F(Learn, WhoHasLearnedBeforeIsNotYoung) {
   EXPECT_LT(hk_learn_keep_bytes(&learn_), HK_GIB);
 }
 
-TEST_F(Learn, WhoIsFrozenHasAllMemory) {
+TEST_F(Learn, AFrozenLeaderHasAllMemory) {
   Burst(5000, 50 * HK_MIB, BreakEven() / 10);
   ASSERT_EQ(learn_.state, hk_learn_state_frozen);
   hk_learn_note(&learn_, now_ms_, HK_GIB);
@@ -167,7 +167,7 @@ TEST_F(Learn, BytesCountAndNotGaps) {
     Burst(8, HK_MIB, BreakEven() / 2);
     Burst(1, 500 * HK_MIB, 5 * BreakEven());
   }
-  EXPECT_EQ(Timeout(), 0u) << "many small gaps are short, but what is large stays away";
+  EXPECT_EQ(Timeout(), 0u) << "many small gaps are short, but the large part stays away";
 }
 
 TEST_F(Learn, WhatIsFixedLearnsNothing) {
@@ -231,7 +231,8 @@ TEST_F(Learn, WhatIsStillIdleIsChargedToo) {
   EXPECT_TRUE(HasDecided(hk_learn_found_better));
 }
 
-// What was learned from little is no reason to keep much for as long: how long it stays away is looked at before it has cost much.
+// What the learner knows from little memory does not hold for much: it learns anew before keeping has cost
+// much.
 TEST_F(Learn, MuchMoreThanUsualIsNotKeptForAsLong) {
   Burst(60, HK_MIB, BreakEven() / 3);
   uint64_t freed_ms = now_ms_;
@@ -258,7 +259,7 @@ TEST_F(Learn, WhatIsDueIsLaterThanNow) {
   for (size_t i = 0; i < Scaled(20000, 500); i++) {
     hk_learn_note(&learn_, now_ms_ += random.OneIn(2) ? 0 : random.LogBetween(1, 3000), random.LogBetween(1, HK_GIB));
     uint64_t due_ms;
-    if (hk_learn_next_due(&learn_, &due_ms)) ASSERT_GT(due_ms, now_ms_) << "who comes back when it is due gets ahead";
+    if (hk_learn_next_due(&learn_, &due_ms)) ASSERT_GT(due_ms, now_ms_) << "a visit when it is due gets ahead";
   }
 }
 
@@ -294,7 +295,7 @@ TEST_F(Learn, ThePriceChangesAndAgesStay) {
   now_ms_ += 1000;
   ASSERT_TRUE(hk_learn_set_price(&learn_, now_ms_, HK_PRICE_LEAN));
   EXPECT_EQ(Timeout(), 180u);
-  EXPECT_LT(hk_learn_keep_bytes(&learn_), HK_GIB / 32) << "a second is too long now, but for who never gives back";
+  EXPECT_LT(hk_learn_keep_bytes(&learn_), HK_GIB / 32) << "a second is too long now, but for one that never purges";
   EXPECT_EQ(hk_level_dirty_bytes(&learn_.level), HK_GIB - HK_MIB);
   EXPECT_EQ(LastDecision(), "epoch 0: 180 ms, memory has another price: learning");
   uint64_t count = learn_.log.count;
@@ -324,8 +325,8 @@ TEST_F(Learn, TheSameIsLearnedFromTheSame) {
   }
 }
 
-// However many epochs end while a gap lasts, each candidate is charged for it once. Each epoch takes away a twentieth of
-// what was owed before it, and no more.
+// However many epochs end while a gap lasts, each candidate is charged for it once. Each epoch takes away a twentieth
+// of the debt before it, and no more.
 TEST_F(Learn, EpochsChargeEachGapOnce) {
   TestRandom random(SeedFor("once"));
   for (size_t round = 0; round < Scaled(200, 5); round++) {
@@ -424,7 +425,7 @@ TEST_F(Learn, EveryDamageOfARecordIsNoticed) {
   for (size_t length = 0; length < sizeof good; length++) {
     ASSERT_NE(hk_learn_import(&fresh, good, length), hk_learn_record_good) << length;
   }
-  EXPECT_EQ(memcmp(&before, &fresh, sizeof fresh), 0) << "what is not good changes nothing";
+  EXPECT_EQ(memcmp(&before, &fresh, sizeof fresh), 0) << "a damaged record changes nothing";
 }
 
 TEST_F(Learn, ARecordSaysWhyItIsNoGood) {

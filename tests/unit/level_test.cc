@@ -1,4 +1,5 @@
-// policy/level: gaps of levels against a table with a line a level; merging, clocks that step back, numbers at their limits.
+// policy/level: gaps of levels against a table with a line a level; merging, clocks that step back, numbers at their
+// limits.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,7 +34,7 @@ void Collect(void *context, size_t bytes, uint64_t gap_ms) { (*static_cast<Gaps 
 // All for 100 ms, a half for a second, a quarter for three.
 const hk_decay_t kThreeSteps = {3, {{100, HK_DECAY_WHOLE}, {1000, HK_DECAY_WHOLE / 2}, {3000, HK_DECAY_WHOLE / 4}}};
 
-// What level.h says, level by level.
+// The rules of level.h, level by level.
 class SlowLevel {
  public:
   explicit SlowLevel(size_t most) : since_(most, kNeverMs) {}
@@ -86,7 +87,7 @@ TEST_F(Level, WhatFallsBecomesIdleAndItsGapEndsWhenItRises) {
   EXPECT_EQ(hk_level_dirty_bytes(&level_), 40u);
   EXPECT_EQ(Note(50, 30), Gaps{});
   EXPECT_EQ(Note(60, 80), (Gaps{{10, 30}, {40, 20}}));
-  EXPECT_EQ(Note(61, 200), (Gaps{{41, 20}})) << "what was never in use was not idle";
+  EXPECT_EQ(Note(61, 200), (Gaps{{41, 20}})) << "memory that was never in use was not dirty";
   EXPECT_EQ(hk_level_dirty_bytes(&level_), 0u);
 }
 
@@ -111,7 +112,7 @@ TEST_F(Level, OfEachAgeAPartIsKept) {
   hk_level_pass(&level_, 2001);
   EXPECT_EQ(Kept(kThreeSteps), 40 / 2 + 20 / 2 + 40 / 4u);
   hk_level_pass(&level_, 4001);
-  EXPECT_EQ(Kept(kThreeSteps), 40 / 4 + 20 / 4u) << "what is older than the last step is not kept";
+  EXPECT_EQ(Kept(kThreeSteps), 40 / 4 + 20 / 4u) << "memory older than the last step is not kept";
 }
 
 TEST_F(Level, NextDueIsWhenLessIsKept) {

@@ -1,4 +1,5 @@
-// policy/level_trace: what is written down against what docs/learning.md says of the format; merging; chunks without room.
+// policy/level_trace: the recording against docs/learning.md's description of the format; merging; chunks without
+// room.
 #include "policy/level_trace.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +27,7 @@ class LevelTrace : public testing::Test {
 
   void Begin(uint64_t now_ms) { hk_level_trace_begin(&trace_, now_ms); }
 
-  // A chunk that is full goes to the file, as long as there is somebody who writes.
+  // A chunk that is full goes to the file, as long as there is a writer.
   void Note(uint64_t now_ms, uint64_t units) {
     hk_level_trace_note(&trace_, &chunk_, now_ms, units * HK_LEVEL_TRACE_UNIT_BYTES);
     if (has_writer_ && hk_level_chunk_is_full(&chunk_, now_ms)) Write();

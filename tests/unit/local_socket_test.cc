@@ -1,4 +1,5 @@
-// os/local_socket: descriptors in a process whose program may take each of their numbers; and api/serve_command's table.
+// os/local_socket: descriptors in a process whose program may take each of their numbers; and api/serve_command's
+// table.
 #include "os/local_socket.h"
 
 #include <fcntl.h>
@@ -37,7 +38,7 @@ class LocalSocket : public ::testing::Test {
     alarm(0);
   }
 
-  // Somebody who has connected, and the descriptor at our end.
+  // A peer that has connected, and the descriptor at our end.
   int Connect(int *ours) const {
     int file = socket(AF_UNIX, SOCK_STREAM, 0);
     sockaddr_un address = {};
@@ -86,7 +87,7 @@ TEST_F(LocalSocket, BytesGoBothWays) {
   hk_local_socket_end(&socket_, ours);
 }
 
-TEST_F(LocalSocket, NobodyIsWaitedForWithoutEnd) {
+TEST_F(LocalSocket, NoPeerIsWaitedForWithoutEnd) {
   int ours, theirs = Connect(&ours);
   std::vector<char> much(16 << 20);
   EXPECT_FALSE(hk_local_socket_write(&socket_, ours, much.data(), much.size(), 0, GoesOn));
@@ -123,8 +124,8 @@ TEST_F(LocalSocket, ANumberMayBelongToTheProgram) {
   for (int file : {ours, theirs, pipe_ends[0], pipe_ends[1]}) close(file);
 }
 
-// A socket of the program's own is not ours either, and nobody is taken from its queue.
-TEST_F(LocalSocket, NobodyElsesGuestIsAccepted) {
+// A socket of the program's own is not ours either, and no connection is taken from its queue.
+TEST_F(LocalSocket, NoOtherSocketsGuestIsAccepted) {
   hk_local_socket_t programs = socket_;
   programs.name[programs.length++] = '+';
   ASSERT_EQ(hk_local_socket_listen(&programs), 0);
@@ -144,7 +145,7 @@ std::string Answer(const char *line, const char **reason, bool (*may_go_on)(void
   return std::string(out.text, out.length);
 }
 
-TEST_F(LocalSocket, NobodyListensWhereTheSystemDoesNotTellWhoseASocketIs) {
+TEST_F(LocalSocket, NoSocketListensWhereTheSystemDoesNotTellItsOwner) {
   EXPECT_EQ(hk_test::InChild([&] {
               HK_CHILD_CHECK(hk_test::Refuse(SYS_getsockname, EPERM));
               hk_local_socket_t second = socket_;

@@ -19,7 +19,7 @@ void CountRepair() {
   hk_lock_release(hk_lock_space);
 }
 
-// In a grandchild whose parent's other thread holds a lock, which nobody there will release: the hook frees it and
+// In a grandchild whose parent's other thread holds a lock, which no thread there will release: the hook frees it and
 // repairs.
 int HookFreesAndRepairs() {
   std::atomic<bool> holds{false};
@@ -32,7 +32,7 @@ int HookFreesAndRepairs() {
   });
   while (!holds) std::this_thread::yield();
   int result = hk_test::InChild([] {
-    hk_lock_after_fork(false); /* nobody said that this is a child */
+    hk_lock_after_fork(false); /* no call said that this is a child */
     hk_lock_wait_for_repair(); /* so there is nothing to wait for */
     HK_CHILD_CHECK(repairs == 0);
     HK_CHILD_CHECK(hk_lock_take_count(hk_lock_meta) > 0); /* its parent's */

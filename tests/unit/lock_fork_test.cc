@@ -1,5 +1,5 @@
-// os/lock over the real system: children of every kind of fork, and the repair. Locks are set up once a process, so each
-// case runs in a child.
+// os/lock over the real system: children of every kind of fork, and the repair. Locks are set up once a process, so
+// each case runs in a child.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -144,8 +144,8 @@ TEST(LockFork, TheChildsThreadsWaitForItsRepair) {
             0);
 }
 
-// What the repair makes anew but no lock guards: who wants that waits, and takes no lock.
-TEST(LockFork, WhoWaitsForTheRepairRunsItOnceAndHoldsNothing) {
+// The repair makes data anew that no lock guards: a thread that needs them waits, and takes no lock.
+TEST(LockFork, AWaitForTheRepairRunsItOnceAndHoldsNothing) {
   EXPECT_EQ(InChild([] {
               hk_lock_wait_for_repair(); /* before init */
               HK_CHILD_CHECK(hk_lock_init(RepairThatLocks));
@@ -191,8 +191,8 @@ TEST(LockFork, TheRepairItselfDoesNotWaitForIt) {
             0);
 }
 
-// Some take locks and some only wait: nobody goes on before it is over, and everybody does then.
-TEST(LockFork, ThoseWhoWaitForTheRepairSeeItsEnd) {
+// Some take locks and some only wait: no thread goes on before the repair is over, and all do then.
+TEST(LockFork, AllWaitsForTheRepairSeeItsEnd) {
   EXPECT_EQ(InChild([] {
               HK_CHILD_CHECK(hk_lock_init(SlowRepair));
               return InChild([] {
@@ -292,7 +292,7 @@ TEST(LockFork, TheHolderItselfForksAndBothGoOn) {
             0);
 }
 
-// What the lock guards is the holder's own in the child, until it is done.
+// In the child the holder alone has the guarded data, until it is done.
 TEST(LockFork, TheHooksRepairWaitsForTheHolder) {
   EXPECT_EQ(InChild([] {
               HK_CHILD_CHECK(hk_lock_init(RepairThatLocks));

@@ -16,7 +16,7 @@ constexpr size_t kTurn = kPeak / 8;
 constexpr size_t kBytes = 1000;
 constexpr uint64_t kWindow = 1000;
 
-class Trough : public testing::Test {
+class LowWater : public testing::Test {
  protected:
   void Note(size_t in_use_bytes) {
     size_t returning_bytes = hk_level_returning_bytes(&level_, now_ms_, kWindow, in_use_bytes);
@@ -45,7 +45,7 @@ class Trough : public testing::Test {
   uint64_t now_ms_ = 123456;
 };
 
-TEST_F(Trough, BeforeItHasFallenAndRisenAgainThePeakIsWhatIsKnown) {
+TEST_F(LowWater, BeforeItHasFallenAndRisenAgainThePeakIsWhatIsKnown) {
   Go({0, 40, 80, 79, 80});
   EXPECT_EQ(Credit(kPeak), kBytes);
   EXPECT_EQ(Credit(kPeak - kTurn), kBytes);
@@ -55,7 +55,7 @@ TEST_F(Trough, BeforeItHasFallenAndRisenAgainThePeakIsWhatIsKnown) {
   EXPECT_EQ(Credit(20 * HK_MIB), 0u) << "nothing says that it will rise";
 }
 
-TEST_F(Trough, FromWhereItRoseAllCounts) {
+TEST_F(LowWater, FromWhereItRoseAllCounts) {
   Go({80, 50, 80});
   EXPECT_EQ(Credit(50 * HK_MIB), kBytes);
   EXPECT_EQ(Credit(50 * HK_MIB - kTurn), kBytes);
@@ -63,13 +63,13 @@ TEST_F(Trough, FromWhereItRoseAllCounts) {
   EXPECT_EQ(Credit(50 * HK_MIB - 2 * kTurn), 0u);
 }
 
-TEST_F(Trough, TheLowestCounts) {
+TEST_F(LowWater, TheLowestCounts) {
   Go({80, 50, 80, 30, 80, 60, 80});
   EXPECT_EQ(Credit(30 * HK_MIB), kBytes);
   EXPECT_EQ(Credit(10 * HK_MIB), 0u);
 }
 
-TEST_F(Trough, TwiceWhatIsRefaultedIsCreditAtOnce) {
+TEST_F(LowWater, TwiceWhatIsRefaultedIsCreditAtOnce) {
   Go({80});
   hk_low_water_note_refault(&trough_, 24 * HK_MIB);
   EXPECT_EQ(Credit(kPeak), kBytes + 48 * HK_MIB);
@@ -78,7 +78,7 @@ TEST_F(Trough, TwiceWhatIsRefaultedIsCreditAtOnce) {
 }
 
 // The credit that a climb leaves at the end of a window.
-TEST_F(Trough, ItEndsAtTwiceWhatWasTakenAgain) {
+TEST_F(LowWater, ItEndsAtTwiceWhatWasTakenAgain) {
   hk_low_water_note_refault(&trough_, HK_GIB);
   Go({80, 40, 70, 80, 70, 75});
   EndWindow();
@@ -87,21 +87,21 @@ TEST_F(Trough, ItEndsAtTwiceWhatWasTakenAgain) {
   EndWindow();
   EXPECT_EQ(Credit(kPeak), 80 * HK_MIB) << "the window before counts";
   EndWindow();
-  EXPECT_EQ(Credit(kPeak), 20 * HK_MIB) << "nor does what was taken again long ago, and not freed since";
+  EXPECT_EQ(Credit(kPeak), 20 * HK_MIB) << "nor does memory refaulted long ago, and not freed since";
   EndWindow();
   EndWindow();
   EXPECT_EQ(Credit(kPeak), 0u) << "nothing was taken again";
 }
 
 // A program that begins to use more has not taken that again.
-TEST_F(Trough, NewMemoryIsNotTakenAgain) {
+TEST_F(LowWater, NewMemoryIsNotTakenAgain) {
   hk_low_water_note_refault(&trough_, HK_GIB);
   Go({4, 0, 4, 80});
   EndWindow();
   EXPECT_EQ(Credit(kPeak), 8 * HK_MIB);
 }
 
-TEST_F(Trough, WhatIsTakenAfterAWindowIsNotTakenAgain) {
+TEST_F(LowWater, WhatIsTakenAfterAWindowIsNotTakenAgain) {
   hk_low_water_note_refault(&trough_, HK_GIB);
   Go({80, 40});
   now_ms_ += kWindow + 1;
@@ -110,31 +110,31 @@ TEST_F(Trough, WhatIsTakenAfterAWindowIsNotTakenAgain) {
   EXPECT_EQ(Credit(kPeak), 0u);
 }
 
-TEST_F(Trough, StepsOnTheWayDownAreNone) {
+TEST_F(LowWater, StepsOnTheWayDownAreNone) {
   Go({80, 56, 62, 40, 44, 0});
   EXPECT_EQ(trough_.low_bytes, 0u) << "an eighth of where it turned";
   Go({1});
   EXPECT_EQ(trough_.low_bytes, 1u) << "nothing in use is a low, too";
 }
 
-TEST_F(Trough, StepsOnTheWayUpAreNone) {
+TEST_F(LowWater, StepsOnTheWayUpAreNone) {
   Go({40, 36, 80, 71, 75, 80});
   EXPECT_EQ(trough_.low_bytes, 0u);
 }
 
-TEST_F(Trough, FarBelowThePeakSmallSwingsCount) {
+TEST_F(LowWater, FarBelowThePeakSmallSwingsCount) {
   Go({80, 8, 10, 8, 10});
   EXPECT_EQ(Credit(8 * HK_MIB), kBytes);
 }
 
-TEST_F(Trough, InASmallProgramLessThanAMiBIsNoTurn) {
+TEST_F(LowWater, InASmallProgramLessThanAMiBIsNoTurn) {
   for (size_t in_use : {3 * HK_MIB, 2 * HK_MIB + 1, 3 * HK_MIB}) Note(in_use);
   EXPECT_EQ(trough_.low_bytes, 0u);
   for (size_t in_use : {2 * HK_MIB, 3 * HK_MIB}) Note(in_use);
   EXPECT_EQ(trough_.low_bytes, 2 * HK_MIB);
 }
 
-TEST_F(Trough, ALowIsForgottenAfterTwoWindowsWithOthers) {
+TEST_F(LowWater, ALowIsForgottenAfterTwoWindowsWithOthers) {
   Go({80, 20, 80});
   EndWindow();
   Go({60, 80});
@@ -144,14 +144,14 @@ TEST_F(Trough, ALowIsForgottenAfterTwoWindowsWithOthers) {
   EXPECT_EQ(Credit(60 * HK_MIB), kBytes);
 }
 
-TEST_F(Trough, WhereNothingChangesTheLowIsNotForgotten) {
+TEST_F(LowWater, WhereNothingChangesTheLowIsNotForgotten) {
   Go({80, 20, 80});
   for (int i = 0; i < 9; i++) EndWindow();
   hk_low_water_note_refault(&trough_, kBytes / 2);
   EXPECT_GE(Credit(20 * HK_MIB), kBytes);
 }
 
-TEST_F(Trough, WhereItRoseAfterAWindowIsNoLow) {
+TEST_F(LowWater, WhereItRoseAfterAWindowIsNoLow) {
   Go({80, 20});
   now_ms_ += kWindow - 1;
   Go({80});
@@ -162,7 +162,7 @@ TEST_F(Trough, WhereItRoseAfterAWindowIsNoLow) {
   EXPECT_EQ(Credit(0), 0u) << "the program did without for too long";
 }
 
-TEST_F(Trough, WhereItStaysForAWindowIsNoLowEither) {
+TEST_F(LowWater, WhereItStaysForAWindowIsNoLowEither) {
   Go({80, 20});
   for (int i = 0; i < 4; i++) {
     now_ms_ += kWindow / 4;
@@ -172,7 +172,7 @@ TEST_F(Trough, WhereItStaysForAWindowIsNoLowEither) {
   EXPECT_EQ(Credit(20 * HK_MIB), 0u) << "a change of something else does not make it new";
 }
 
-TEST_F(Trough, OneThatStepsDownForLongRisesFromItsLastStep) {
+TEST_F(LowWater, OneThatStepsDownForLongRisesFromItsLastStep) {
   Go({80, 40});
   now_ms_ += 5 * kWindow;
   Go({20});
@@ -182,14 +182,14 @@ TEST_F(Trough, OneThatStepsDownForLongRisesFromItsLastStep) {
   EXPECT_EQ(Credit(20 * HK_MIB), kBytes);
 }
 
-TEST_F(Trough, TimeThatStepsBackCountsAsNone) {
+TEST_F(LowWater, TimeThatStepsBackCountsAsNone) {
   Go({80, 20});
   now_ms_ -= 5 * kWindow;
   Go({80});
   EXPECT_EQ(Credit(20 * HK_MIB), kBytes);
 }
 
-TEST_F(Trough, LargeNumbersDoNotOverflow) {
+TEST_F(LowWater, LargeNumbersDoNotOverflow) {
   hk_low_water_note(&trough_, now_ms_, kWindow, SIZE_MAX, SIZE_MAX);
   hk_low_water_note(&trough_, now_ms_, kWindow, SIZE_MAX, SIZE_MAX);
   hk_low_water_note_refault(&trough_, SIZE_MAX);

@@ -36,7 +36,7 @@ class MemoryLimit : public testing::Test {
     std::ofstream(file) << text;
   }
 
-  // The process is in this group, and this is what is mounted.
+  // The process is in this group, with these mounts.
   void Process(const std::string &cgroup, const std::string &mountinfo) {
     Write("proc/self/cgroup", cgroup);
     Write("proc/self/mountinfo", "22 1 8:1 / / rw - ext4 /dev/root rw\n" + mountinfo);
@@ -59,7 +59,7 @@ class MemoryLimit : public testing::Test {
 
   bool Find() { return hk_memory_limit_find(&place_, root_.path().c_str(), &room_); }
 
-  // What is read; a limit of 0 is none.
+  // Reads the limit; 0 is none.
   hk_os_memory_limit_t Read() {
     hk_os_memory_limit_t found = {77, 77, 77};
     EXPECT_TRUE(hk_memory_limit_read(&place_, &found, &room_));

@@ -1,4 +1,4 @@
-// space/meta: pieces of zero memory that nobody else has, chunk after chunk.
+// space/meta: pieces of zero memory that do not overlap, chunk after chunk.
 #include <cstring>
 #include <set>
 #include <thread>
@@ -95,7 +95,7 @@ HK_FRESH_TEST(Meta, WhereAChunkIsRefusedAPieceIsEnough) {
   ASSERT_NE(piece, nullptr);
   EXPECT_TRUE(IsFilledWith(piece, hk_os_page_size() + 1, 0));
   EXPECT_EQ(hk_meta_mapped_bytes(), 2 * hk_os_page_size());
-  EXPECT_NE(hk_meta_alloc(1), nullptr) << "what is left of it";
+  EXPECT_NE(hk_meta_alloc(1), nullptr) << "the rest of the chunk";
   EXPECT_EQ(hk_meta_alloc(hk_os_page_size()), nullptr);
 }
 

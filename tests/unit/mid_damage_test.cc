@@ -89,7 +89,7 @@ HK_FRESH_TEST(MidDamage, AFillThatFindsNothingElseSaysSo) {
   EXPECT_NE(Alloc(heap, 88), nullptr);
 }
 
-// What is damaged behind the blocks that are taken waits until its turn comes.
+// A damaged block behind the blocks that are taken waits until its turn comes.
 HK_FRESH_TEST(MidDamage, AFillLooksNoFurtherThanItTakes) {
   hk_heap_t *heap = hk_heap_take();
   constexpr unsigned kClass = 66;

@@ -1,4 +1,4 @@
-// Looks into a mid class's list and its spans, and sends blocks home.
+// Looks into a mid class's list and its spans, and returns blocks to their spans.
 #ifndef HK_TESTS_UNIT_MID_DRIVER_H
 #define HK_TESTS_UNIT_MID_DRIVER_H
 
@@ -41,7 +41,7 @@ inline std::vector<Blocks> TakeWholeSpans(hk_heap_t *heap, unsigned class_index,
   return spans;
 }
 
-// Puts blocks of a whole span home without the bin's own spills: the bin is empty before and after.
+// Returns all blocks of a span to it without the bin's own spills: the bin is empty before and after.
 inline void SendHome(hk_heap_t *heap, const Blocks &blocks) {
   for (hk_block_t *block : blocks) {
     (void)FreeOwn(heap, block);

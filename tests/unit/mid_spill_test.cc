@@ -1,4 +1,4 @@
-// heap/mid: what is spilled of a full list, and which spans that empties.
+// heap/mid: which blocks of a full list are spilled, and which spans that empties.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -22,7 +22,7 @@ HK_FRESH_TEST(Mid, AFullListIsSpilledToItsNewerHalf) {
     SCOPED_TRACE(class_index);
     unsigned room = RoomOf(heap, class_index);
     Blocks blocks = AllocMany(heap, class_index, 2 * room);
-    (void)PopAll(heap, class_index); /* what was cut with the last one */
+    (void)PopAll(heap, class_index); /* the blocks carved with the last one */
     for (unsigned i = 0; i < room; i++) {
       bool due = FreeOwn(heap, blocks[i]);
       ASSERT_EQ(due, i == room - 1) << i;
@@ -155,7 +155,7 @@ HK_FRESH_TEST(Mid, BlocksInTheBinCountAsLive) {
   }
 }
 
-// ---- A span whose blocks are all home.
+// ---- A span with all its blocks free.
 
 HK_FRESH_TEST(Mid, ASpanIsReleasedWhenItsLastBlockIsSpilled) {
   for (unsigned spare : {0u, 1u, 3u, 4u}) {
@@ -191,7 +191,7 @@ HK_FRESH_TEST(Mid, ASpanIsReleasedWhenItsLastBlockIsSpilled) {
   }
 }
 
-HK_FRESH_TEST(Mid, TheActiveSpanIsReleasedTooHoweverMuchOfItIsCut) {
+HK_FRESH_TEST(Mid, TheActiveSpanIsReleasedTooHoweverMuchOfItIsCarved) {
   hk_option.spare_slabs = 0;
   hk_heap_t *heap = hk_heap_take();
   for (unsigned class_index = kFirstMid; class_index < HK_CLASS_COUNT; class_index++) {

@@ -1,5 +1,5 @@
-// heap/mid: bins of 1 to 32 KiB: how long their lists get, and what is filled in again. After each step bins and spans are
-// checked against what the test itself knows. What is spilled is mid_spill_test.cc's.
+// heap/mid: bins of 1 to 32 KiB: how long their lists get, and how they are refilled. After each step bins and spans
+// are checked against the test's own counts. mid_spill_test.cc tests the spilling.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -64,7 +64,7 @@ void ExpectSinkIsTheBin(const hk_heap_t *heap, const hk_slab_t *span) {
   for (unsigned i = 0; i < span->slab_count; i++) EXPECT_EQ(span[i].free_list, &heap->bin[span->class_index]) << i;
 }
 
-HK_FRESH_TEST(Mid, TheSinkIsTheBinForGood) {
+HK_FRESH_TEST(Mid, TheFreeListIsTheBinForGood) {
   hk_heap_t *heap = hk_heap_take();
   for (unsigned class_index : kClasses) {
     std::vector<Blocks> spans = TakeWholeSpans(heap, class_index, 2);
@@ -182,7 +182,7 @@ HK_FRESH_TEST(Mid, TheRoomDoublesWhenAListThatWasSpilledRunsDry) {
       ASSERT_TRUE(heap->state[class_index].spilled);
       ASSERT_EQ(RoomOf(heap, class_index), expected) << "not yet";
       while (hk_block_t *block = Pop(heap, class_index)) held.push_back(block);
-      ASSERT_EQ(RoomOf(heap, class_index), expected) << "not before it is asked for more";
+      ASSERT_EQ(RoomOf(heap, class_index), expected) << "not before a request for more";
       held.push_back(Alloc(heap, class_index));
       expected = std::min(2 * expected, most);
       ASSERT_EQ(RoomOf(heap, class_index), expected);
@@ -205,7 +205,7 @@ HK_FRESH_TEST(Mid, TheRoomStaysWithoutASpillAndWithoutRunningDry) {
     EXPECT_EQ(RoomOf(heap, class_index), room);
     for (hk_block_t *block : held) (void)FreeOwn(heap, block); /* spilled all the time, never dry */
     room = hk_class_room(class_index, 0);
-    EXPECT_EQ(RoomOf(heap, class_index), room) << "a list that nobody takes from";
+    EXPECT_EQ(RoomOf(heap, class_index), room) << "a list that no request takes from";
     (void)FreeOwn(heap, Alloc(heap, class_index));
     room = RoomOf(heap, class_index);
     for (int i = 0; i < 1000; i++) { /* up and down within the half */
@@ -258,7 +258,7 @@ HK_FRESH_TEST(MidModel, AnyOrder) {
     if (random.OneIn(2000)) hk_mid_spill_all(heap);
     if (random.OneIn(4000)) hk_heap_purge(heap);
     if (i % 1000 != 999) continue;
-    std::set<hk_slab_t *> spans; /* of each span somebody holds a block, or the bin does */
+    std::set<hk_slab_t *> spans; /* of each span the test or the bin holds a block */
     for (const auto &[span, count] : live) spans.insert(span);
     for (unsigned c : kClasses) {
       for (hk_block_t *block : ListOf(heap->bin[c].free)) spans.insert(SpanOf(block));

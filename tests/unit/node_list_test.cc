@@ -14,7 +14,7 @@ extern "C" {
 
 namespace {
 
-// What is read of a file with this text.
+// The count read from a file with this text.
 unsigned CountIn(const std::string &text) {
   const hk_test::Folder folder;
   const std::string path = folder / "online";

@@ -9,7 +9,7 @@ namespace {
 
 unsigned Known() { return hk_load_relaxed(&hk_node_count); }
 
-HK_FRESH_TEST(Node, NobodyAsksBeforeItMatters) {
+HK_FRESH_TEST(Node, NoNodeIsAskedForBeforeItMatters) {
   EXPECT_EQ(Known(), 0u);
   EXPECT_FALSE(hk_node_is_only_one());
   EXPECT_EQ(fake_os_node_questions(), 0u);
@@ -42,7 +42,7 @@ HK_FRESH_TEST(Node, EachThreadIsWhereItIs) {
 HK_FRESH_TEST(Node, ANodeThatCameLaterSharesWithAnother) {
   fake_os_set_node_count(2);
   EXPECT_EQ(hk_node_current(), 0u);
-  fake_os_set_node_count(3); /* is asked for once */
+  fake_os_set_node_count(3); /* the count is read once */
   fake_os_move_to_node(2);
   EXPECT_LT(hk_node_current(), 2u);
   EXPECT_EQ(Known(), 2u);

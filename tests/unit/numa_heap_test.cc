@@ -1,5 +1,5 @@
-// Several memory nodes, over the fake machine: a thread takes an idle heap of its own node first, and a heap no spans of
-// another node's. The thread of a test is moved from node to node.
+// Several memory nodes, over the fake machine: a thread takes an idle heap of its own node first, and a heap no spans
+// of another node's. The thread of a test is moved from node to node.
 #include <vector>
 
 #include "fake_os.h"

@@ -79,7 +79,7 @@ HK_NODES_TEST(Numa, WhatOthersHaveIdleIsNotTakenEither) {
   EXPECT_EQ(Misses(), 0u);
 }
 
-HK_NODES_TEST(Numa, SlabsGoBackToTheirNodeWhoeverFreesThem) {
+HK_NODES_TEST(Numa, SlabsGoBackToTheirNodeFromAnyThread) {
   RetainEverything();
   std::vector<hk_slab_t *> slabs = AcquireOnEach(nodes, kAll);
   fake_os_move_to_node(nodes - 1);
@@ -110,8 +110,8 @@ HK_NODES_TEST(Numa, OthersServeWhereTheSystemRefuses) {
   EXPECT_EQ(Misses(), 1u);
   EXPECT_EQ(AcquireOn(0, 1), theirs + 3) << "its own";
   EXPECT_EQ(Misses(), 1u);
-  EXPECT_EQ(AcquireOn(nodes - 1, kAll), nullptr) << "nobody has so many in a row";
-  EXPECT_EQ(Misses(), 1u) << "what nobody could serve is no miss";
+  EXPECT_EQ(AcquireOn(nodes - 1, kAll), nullptr) << "no node has all in a row";
+  EXPECT_EQ(Misses(), 1u) << "a request that no node could serve is no miss";
   RefuseMappings(false);
   EXPECT_EQ(NodeOf(AcquireOn(nodes - 1, 2)), nodes - 1);
   EXPECT_EQ(Misses(), 1u);
@@ -142,7 +142,7 @@ uintptr_t LeaveBigBlock() {
   return reinterpret_cast<uintptr_t>(big);
 }
 
-HK_NODES_TEST(Numa, WhatABigBlockLeftIsTakenFromItsNodeFirst) {
+HK_NODES_TEST(Numa, WhatALargeBlockLeftIsTakenFromItsNodeFirst) {
   uintptr_t start = LeaveBigBlock();
   hk_slab_t *slab = AcquireOn(1, kAll);
   EXPECT_EQ(hk_slab_start(slab), start);
@@ -160,7 +160,7 @@ HK_NODES_TEST(Numa, WhereThatIsRefusedTheMemoryServesAllTheSame) {
   EXPECT_FALSE(slab->zero);
 }
 
-HK_NODES_TEST(Numa, FreeSuperslabsOfAllNodesBecomeBigBlocks) {
+HK_NODES_TEST(Numa, FreeSuperslabsOfAllNodesBecomeLargeBlocks) {
   RetainEverything();
   for (hk_slab_t *slab : AcquireOnEach(nodes, kAll)) Release(slab);
   EXPECT_TRUE(hk_superslab_dissolve_free(nodes * HK_SUPERSLAB_BYTES));
@@ -191,7 +191,7 @@ HK_NODES_TEST(Numa, AChildOfForkKnowsWhoseSuperslabsAre) {
   for (hk_slab_t *slab : slabs) Release(slab, 3);
   fake_os_move_to_node(0);
   EXPECT_EQ(hk_test::InChild([nodes, &slabs] {
-              /* What vanished threads may leave of the links, and worse. */
+              /* The links as vanished threads may leave them, and worse. */
               for (hk_slab_t *slab : slabs) {
                 memset(&slab->superslab->link, 0xdb, sizeof(hk_list_t));
                 memset(&slab->superslab->dirty_link, 0xdb, sizeof(hk_list_t));

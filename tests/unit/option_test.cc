@@ -1,4 +1,4 @@
-// policy/option, option_value, option_line: what is accepted, what is refused, and the exact lines about it.
+// policy/option, option_value, option_line: accepted values, refused values, and the exact lines about them.
 #include "policy/option.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ uint64_t Mode(const char *value) {
   return 0;
 }
 
-// What becomes of a text option; "refused" where it was.
+// The value of a text option; "refused" where it was.
 std::string Text(const char *name, const char *hk_option_t::*field, const std::string &value) {
   std::string variable = name + ("=" + value);
   const char *const environment[] = {variable.c_str(), nullptr};

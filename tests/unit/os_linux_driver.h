@@ -1,4 +1,4 @@
-// What the tests of os_linux.c share: a known errno, and what is mapped.
+// What the tests of os_linux.c share: a known errno, and the list of mappings.
 #ifndef HK_TESTS_UNIT_OS_LINUX_DRIVER_H
 #define HK_TESTS_UNIT_OS_LINUX_DRIVER_H
 

@@ -1,4 +1,5 @@
-// os/os_linux: memory that the system refuses. Each refusal is reported or gone around, and leaves errno and what was there.
+// os/os_linux: memory that the system refuses. Each refusal is reported or gone around, and leaves errno and the
+// memory as they were.
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -162,7 +163,7 @@ TEST_F(OsLinux, WhereALazyPurgeIsUnknownItIsAPurge) {
             0);
 }
 
-/* What is locked the kernel refuses to purge in either old way, and by the same error: of the rest that says nothing.
+/* The kernel refuses to purge locked memory in either old way, and by the same error, which says nothing of the rest.
  * Kernels before 5.18 know no other way. */
 TEST_F(OsLinux, ALockedPageSaysNothingOfOthers) {
   EXPECT_EQ(InChild([] {
@@ -216,7 +217,7 @@ TEST_F(OsLinux, AProcessThatMayNotAskItsNumberHasItsFirstThreads) {
             0);
 }
 
-/* A futex that is refused wakes nobody: a thread that waited on would never sleep. */
+/* A refused futex wakes no thread: a thread that waited on would never sleep. */
 TEST_F(OsLinux, WhereAWaitIsRefusedAThreadSleepsByTheClock) {
   for (unsigned error : {EPERM, ENOSYS, EAGAIN}) {
     EXPECT_EQ(InChild([error] {

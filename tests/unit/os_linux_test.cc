@@ -29,7 +29,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/* ---- What it costs. */
+/* ---- Its cost. */
 
 TEST_F(OsLinux, SystemCallsAreCountedByKind) {
   auto counts = [] {
@@ -182,7 +182,7 @@ TEST_F(OsLinux, MemoryLeavesNoFileOpen) {
   EXPECT_EQ(lowest_free_after, lowest_free);
 }
 
-// What the line of /proc/self/smaps that begins with `label` says of the mapping that `start` is in.
+// The value of /proc/self/smaps' line `label` for the mapping around `start`.
 std::string SmapsLine(const void *start, const std::string &label) {
   std::ifstream smaps("/proc/self/smaps");
   bool is_inside = false;
@@ -331,7 +331,7 @@ TEST_F(OsLinux, AThreadIsOnItsProcessorsNode) {
 }
 
 #if !HK_SANITIZED
-TEST_F(OsLinux, WhereNobodyMayLookThereIsOneNode) {
+TEST_F(OsLinux, WhereTheNodesCannotBeReadThereIsOne) {
   EXPECT_EQ(InChild([] {
               if (!Refuse(SYS_openat, EACCES)) return 0;
               errno = kErrno;

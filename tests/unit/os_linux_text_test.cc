@@ -97,8 +97,8 @@ TEST_F(OsLinux, WritingToAClosedStderrIsNoError) {
             0);
 }
 
-// What a child writes whose stderr is a pipe when hk_os_keep_stderr is called. `body` is given another file, which must stay
-// empty.
+// What a child writes whose stderr is a pipe when hk_os_keep_stderr is called. `body` is given another file, which must
+// stay empty.
 template <typename Body>
 std::string WrittenWhenKept(Body body) {
   const Folder folder;

@@ -1,4 +1,5 @@
-// api/output_file: what an option's value says of a file, who writes it, and what is said when it cannot be made.
+// api/output_file: an option's value that names a file, which process writes it, and the message when it cannot be
+// made.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -99,7 +100,7 @@ TEST_F(OutputFile, WithoutAPathNoneIsNamed) {
 TEST_F(OutputFile, AChildHasOneWhereItHasAName) {
   for (const char *name : {"file", "%p"}) {
     Name(name);
-    EXPECT_TRUE(hk_output_file_is_own(&file_)) << "nobody has it yet";
+    EXPECT_TRUE(hk_output_file_is_own(&file_)) << "no process has it yet";
     file_.owner = hk_process_mark();
     EXPECT_TRUE(hk_output_file_is_own(&file_));
     file_.owner++;

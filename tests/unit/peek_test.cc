@@ -74,7 +74,7 @@ TEST(Peek, SaysThatNothingIsMapped) {
   EXPECT_TRUE(IsAbsent(pages));
 }
 
-TEST(Peek, MemoryThatNobodyMayReadCountsAsNotMapped) {
+TEST(Peek, UnreadableMemoryCountsAsNotMapped) {
   void *page = MapPages(1, PROT_NONE);
   EXPECT_TRUE(IsAbsent(page));
   munmap(page, PageBytes());
@@ -108,8 +108,8 @@ TEST(Peek, LeavesErrnoAlone) {
   EXPECT_EQ(errno, 12345);
 }
 
-// A page that comes and goes: each look sees it as it is, or that it is not there. The other thread may be stopped for any
-// time while the page is gone, so the looks go on until one has found it.
+// A page that comes and goes: each look sees it as it is, or that it is not there. The other thread may be stopped for
+// any time while the page is gone, so the looks go on until one has found it.
 TEST(Peek, WhileAnotherThreadMapsAndUnmaps) {
   char *page = static_cast<char *>(MapPages(1));
   std::atomic<bool> done{false};

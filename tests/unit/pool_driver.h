@@ -1,4 +1,4 @@
-// Fills the pool beyond its slots, visits what is in it, and repairs it as a child of fork does.
+// Fills the pool beyond its slots, visits its heaps, and repairs it as a child of fork does.
 #ifndef HK_TESTS_UNIT_POOL_DRIVER_H
 #define HK_TESTS_UNIT_POOL_DRIVER_H
 

@@ -68,7 +68,7 @@ HK_FRESH_TEST(Pool, RepairFindsTheHeapThatWasOnItsWayIntoThePool) {
   EXPECT_EQ(HeapCount(), 3u);
 }
 
-// Its slot is empty and it does not say yet that somebody has it: nobody touched it.
+// Its slot is empty and it does not say yet that a thread has it: no thread touched it.
 HK_FRESH_TEST(Pool, RepairFindsTheHeapThatWasBetweenItsSlotAndATaker) {
   std::vector<hk_heap_t *> heaps = TakeMany(2);
   hk_heap_give_back(heaps[0]);
@@ -224,7 +224,7 @@ HK_FRESH_TEST(Pool, ThePoolIsAsDeepAfterAVisitAndInAChildOfFork) {
   }
 }
 
-// ---- In a child that forks made: whoever asks first waits for the repair.
+// ---- In a child of fork: the first caller waits for the repair.
 
 std::atomic<int> repairs;
 
@@ -286,7 +286,7 @@ void RepairWhileAnotherGivesBack() {
   repairs++;
 }
 
-HK_FRESH_TEST(PoolInAForkedChild, WhoGivesBackWaitsForTheRepair) {
+HK_FRESH_TEST(PoolInAForkedChild, GivingBackWaitsForTheRepair) {
   hk_heap_t *mine = hk_heap_take();
   EXPECT_EQ(InRepairedChild(RepairWhileAnotherGivesBack,
                             [mine] {

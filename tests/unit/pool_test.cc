@@ -1,4 +1,4 @@
-// heap/pool: the heaps that no thread has: who gets which, and what is looked at without taking it.
+// heap/pool: the heaps that no thread has: which thread gets which, and which are looked at but not taken.
 #include <algorithm>
 #include <atomic>
 #include <set>
@@ -46,7 +46,7 @@ HK_FRESH_TEST(Pool, ThreadsNeverHaveTheSameOne) {
     threads.emplace_back([&failures] {
       for (int i = 0; i < 5000; i++) {
         hk_heap_t *heap = hk_heap_take();
-        /* A plain field of the heap: two who have it would also race for ThreadSanitizer. */
+        /* A plain field of the heap: two threads that have it would also race for ThreadSanitizer. */
         if (heap == nullptr || heap->spare_slabs++ != 0) failures++;
         if (heap == nullptr) return;
         if (i % 16 == 0) std::this_thread::yield();
@@ -94,12 +94,12 @@ HK_FRESH_TEST(Pool, TakeIfAsksWithTheArgumentAndTakesTheFirst) {
   for (hk_heap_t *heap : heaps) hk_heap_give_back(heap);
   auto has_argument = [](hk_heap_t *, unsigned argument) { return argument == 7; };
   EXPECT_EQ(hk_heap_take_if(has_argument, 6), nullptr);
-  for (hk_heap_t *heap : heaps) EXPECT_EQ(hk_heap_life(heap), hk_heap_idle) << "who is not wanted stays";
+  for (hk_heap_t *heap : heaps) EXPECT_EQ(hk_heap_life(heap), hk_heap_idle) << "a heap that is not wanted stays";
   for (hk_heap_t *heap : heaps) EXPECT_EQ(hk_heap_take_if(has_argument, 7), heap);
   EXPECT_EQ(hk_heap_take_if(has_argument, 7), nullptr);
 }
 
-// It is asked before each growth: not all that are idle are looked at.
+// It is called before each growth, so it does not look at all idle heaps.
 HK_FRESH_TEST(Pool, TakeIfLooksAtTheFirstSixteen) {
   std::vector<hk_heap_t *> heaps = TakeMany(HK_POOL_SLOTS);
   for (hk_heap_t *heap : heaps) hk_heap_give_back(heap);
@@ -189,7 +189,7 @@ HK_FRESH_TEST(PoolBeyondSlots, TakeIfLooksAtSlotsOnly) {
 
 // ---- Whether many heaps are idle.
 
-HK_FRESH_TEST(Pool, ThePoolIsDeepFromSoManyIdleHeapsOn) {
+HK_FRESH_TEST(Pool, ThePoolIsDeepFromItsNumberOfIdleHeapsOn) {
   EXPECT_FALSE(hk_heap_pool_is_deep()) << "there is none";
   constexpr unsigned kHeaps = 2 * HK_POOL_WARM + 1;
   std::vector<hk_heap_t *> heaps = TakeMany(kHeaps);
@@ -220,7 +220,7 @@ HK_FRESH_TEST(Pool, ThePoolIsNotDeepWhileOneOfItsFirstIsTaken) {
 
 // ---- Threads.
 
-// Takers of every kind at once, with more idle heaps than slots. Who has a heap writes a plain field of it.
+// Takers of every kind at once, with more idle heaps than slots. The thread that has a heap writes a plain field of it.
 HK_FRESH_TEST(PoolBeyondSlots, ThreadsNeverHaveTheSameOne) {
   constexpr int kThreads = 4;
   constexpr size_t kHold = 14;

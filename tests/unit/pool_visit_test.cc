@@ -51,7 +51,7 @@ void TakeWhileVisited(hk_heap_t *heap) {
   visited.push_back(other);
 }
 
-HK_FRESH_TEST(Pool, NobodyTakesAHeapThatIsVisited) {
+HK_FRESH_TEST(Pool, NoThreadTakesAHeapThatIsVisited) {
   std::vector<hk_heap_t *> heaps = TakeMany(2);
   for (hk_heap_t *heap : heaps) hk_heap_give_back(heap);
   hk_heap_visit_idle(TakeWhileVisited);
@@ -86,7 +86,7 @@ HK_FRESH_TEST(PoolBeyondSlots, EachIdleHeapIsVisitedOnceAndStaysIdle) {
   EXPECT_EQ(HeapCount(), kMany);
 }
 
-HK_FRESH_TEST(PoolBeyondSlots, NobodyTakesAHeapThatIsVisited) {
+HK_FRESH_TEST(PoolBeyondSlots, NoThreadTakesAHeapThatIsVisited) {
   std::vector<hk_heap_t *> heaps = GiveBackMany();
   hk_heap_visit_idle([](hk_heap_t *heap) {
     visited.push_back(heap);

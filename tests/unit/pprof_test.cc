@@ -41,7 +41,7 @@ uint64_t Number(const std::string &bytes, size_t at, unsigned count) {
   return hk_bytes_get(reinterpret_cast<const unsigned char *>(bytes.data()) + at, count);
 }
 
-// What is in a gzip file of stored blocks.
+// The contents of a gzip file of stored blocks.
 std::string Unpack(const std::string &file) {
   std::string content;
   EXPECT_EQ(file.substr(0, 4), std::string("\x1f\x8b\x08\0", 4));
@@ -326,7 +326,8 @@ HK_FRESH_TEST(SiteList, IsJson) {
   }
 }
 
-// For readers that other people wrote (tests/preload/test_profile_files.py): the file and the list, where they are asked for.
+// For other projects' readers (tests/preload/test_profile_files.py): writes the file and the list if a path is
+// set.
 HK_FRESH_TEST(Pprof, FilesForOthers) {
   const char *folder = getenv("HAKMEM_TEST_PROFILE_FOLDER");
   if (folder == nullptr) return;

@@ -1,4 +1,4 @@
-// policy/fill: which sizes of large blocks are made resident before the program fills them.
+// policy/prefault_policy: which sizes of large blocks are made resident before the program fills them.
 #include "policy/prefault_policy.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// policy/pressure: how much idle memory a limit leaves, and when it is looked at again; and that space/dirty does so, over
-// the fake machine.
+// policy/pressure: how much dirty memory a limit leaves, and when the limit is read again; and that space/dirty does
+// so, over the fake machine.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace {
 
-// What the policy allows far from any limit.
+// The policy's retention far from any limit.
 constexpr size_t kAllowed = 100 * HK_GIB;
 // A limit whose twentieths are whole.
 constexpr size_t kLimit = 200 * HK_MIB;
@@ -55,7 +55,7 @@ TEST_F(Pressure, WithoutALimitAllStaysThatMay) {
   EXPECT_EQ(Limit(0), 0u);
 }
 
-TEST_F(Pressure, WithoutALimitNobodyIsAskedAgain) {
+TEST_F(Pressure, WithoutALimitTheSystemIsNotAskedAgain) {
   Hold(HK_GIB, 0);
   EXPECT_TRUE(IsDue());
   Note(0, 0, 1000);
@@ -67,7 +67,7 @@ TEST_F(Pressure, WithoutALimitNobodyIsAskedAgain) {
   EXPECT_EQ(Limit(), kAllowed) << "whatever the machine's tasks wait for";
 }
 
-TEST_F(Pressure, ASmallProgramAsksNobody) {
+TEST_F(Pressure, ASmallProgramDoesNotAskTheSystem) {
   Hold(HK_PRESSURE_LEAST_BYTES / 2, HK_PRESSURE_LEAST_BYTES / 2 - 1);
   EXPECT_FALSE(IsDue());
   Pass(1000000);
@@ -81,7 +81,7 @@ TEST_F(Pressure, OneCallerIsToLook) {
   EXPECT_TRUE(IsDue());
   EXPECT_FALSE(IsDue());
   Hold(HK_TIB, 0);
-  EXPECT_FALSE(IsDue()) << "growth counts from what is seen";
+  EXPECT_FALSE(IsDue()) << "growth counts from the last look";
   Pass(HK_PRESSURE_LOOK_MS - 1);
   EXPECT_FALSE(IsDue());
   Pass(1);
@@ -206,7 +206,7 @@ TEST_F(Pressure, MoreIsHeldThanTheSystemCounts) {
   Hold(HK_TIB, HK_TIB); /* never touched */
   EXPECT_TRUE(IsDue());
   Note(kLimit, 50 * HK_MIB);
-  EXPECT_EQ(Limit(), kNear) << "what is needed is taken for nothing";
+  EXPECT_EQ(Limit(), kNear) << "needed memory is taken for no pressure";
 }
 
 TEST_F(Pressure, TimeForTheNextLook) {
@@ -299,7 +299,7 @@ TEST_F(Pressure, IsFeltFromHalfOfALimitOn) {
   EXPECT_FALSE(IsFelt());
   Hold(20 * HK_MIB, HK_TIB);
   Note(kLimit, view_.in_use_bytes + view_.dirty_bytes + 50 * HK_MIB);
-  EXPECT_FALSE(IsFelt()) << "what is idle is not needed";
+  EXPECT_FALSE(IsFelt()) << "dirty memory is not needed";
   Hold(kLimit / 2 - 50 * HK_MIB - 1, HK_TIB);
   EXPECT_FALSE(IsFelt());
   Hold(kLimit / 2 - 50 * HK_MIB, HK_TIB);
@@ -374,7 +374,7 @@ HK_FRESH_TEST(PressureInSpace, NearTheLimitIdleMemoryIsGivenBack) {
 HK_FRESH_TEST(PressureInSpace, ABurstMakesRoomBeforeItIsTouched) {
   RetainEverything();
   fake_os_set_memory_limit(kLimit, 100 * HK_MIB, 0);
-  void *kept = Alloc(20 * HK_MIB); /* a new mapping: not of what is idle */
+  void *kept = Alloc(20 * HK_MIB); /* a new mapping, not from dirty memory */
   void *left = Alloc(60 * HK_MIB);
   Free(left);
   EXPECT_EQ(Idle(), 60 * HK_MIB);
@@ -386,7 +386,7 @@ HK_FRESH_TEST(PressureInSpace, ABurstMakesRoomBeforeItIsTouched) {
   Free(kept);
 }
 
-// Whether what was allocated since the last question made heaps wanted.
+// Whether the allocations since the last call made heaps wanted.
 bool HeapsAreWanted() {
   bool is_wanted = hk_load_relaxed(&hk_dirty_wants_heaps);
   hk_store_relaxed(&hk_dirty_wants_heaps, false);

@@ -1,4 +1,4 @@
-// What tests of the sampler as a whole share: its rate, and what its samples say.
+// Common to tests of the whole sampler: its rate, and sums over its samples.
 #ifndef HK_TESTS_UNIT_PROFILE_DRIVER_H
 #define HK_TESTS_UNIT_PROFILE_DRIVER_H
 
@@ -22,7 +22,7 @@ inline size_t LiveSamples() {
   return count;
 }
 
-// By what was sampled: since the profile was started last, and in use.
+// The estimate from the samples: since the last start of the profile, or in use.
 inline uint64_t EstimatedBytes(bool is_in_use = false) {
   uint64_t sum = 0;
   for (const hk_site_t *site = hk_site_next(nullptr); site != nullptr; site = hk_site_next(site)) {

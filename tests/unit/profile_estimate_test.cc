@@ -1,5 +1,6 @@
-// The sampler's estimates over the fake OS, whose secret gives the same random numbers each time. Each expected count of
-// samples n has the standard deviation sqrt(n) at most: five and a half of them are exceeded less than once in ten million.
+// The sampler's estimates over the fake OS, whose secret gives the same random numbers each time. Each expected count
+// of samples n has the standard deviation sqrt(n) at most: five and a half of them are exceeded less than once in ten
+// million.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -42,7 +43,7 @@ double EstimateLive(size_t requested) {
 
 double Chance(size_t size) { return hk_sampling_chance(hakmem_good_size(size), kEachRate); }
 
-// The relative bound for the mean over so many blocks: the deviation of one is sqrt((1 - p) / p).
+// The relative bound for the mean over `blocks` blocks: the deviation of one is sqrt((1 - p) / p).
 double BoundFor(size_t size, double blocks) {
   double chance = Chance(size);
   return kDeviations * std::sqrt((1 - chance) / (chance * blocks)) + 1e-4;

@@ -28,7 +28,8 @@ bool IsFilled(const void *block, int byte, size_t bytes) {
   return std::all_of(text, text + bytes, [byte](char found) { return found == static_cast<char>(byte); });
 }
 
-// Taken now while it runs, so that monitoring does not refuse what a server has told for hours; at its end when it has ended.
+// Taken now while it runs, so that monitoring does not refuse what a server has told for hours; at its end when it has
+// ended.
 HK_FRESH_TEST(Profile, WhenItWasTaken) {
   constexpr uint64_t kSecond = 1000000000;
   fake_os_advance(7 * kSecond);
@@ -126,7 +127,7 @@ HK_FRESH_TEST(Profile, ClearedMemoryIsZeroAmongUnsampled) {
   }
 }
 
-// A span that a heap without a thread took a block back into moves to a heap whose blocks are sampled, and is cut on.
+// An idle heap's span with a freed block moves to a sampled heap, which carves on in it.
 void ExpectZeroInStolenSpans(size_t rate) {
   SCOPED_TRACE(rate);
   ASSERT_TRUE(hakmem_profile_start(rate));
@@ -189,7 +190,7 @@ HK_FRESH_TEST(Profile, ReallocKeepsContents) {
 }
 
 // A large block's pages move, and its sample with it.
-HK_FRESH_TEST(Profile, ABigBlockThatGrowsIsNotCopied) {
+HK_FRESH_TEST(Profile, ALargeBlockThatGrowsIsNotCopied) {
   StartForAll();
   char *block = static_cast<char *>(hakmem_malloc(3 * HK_MIB));
   std::memset(block, 3, 3 * HK_MIB);
@@ -235,10 +236,10 @@ HK_FRESH_TEST(Profile, AnotherThreadFreesWhatWasSampled) {
   EXPECT_EQ(Misuses(), 0u);
   (void)hakmem_profile_stop();
   (void)hakmem_collect();
-  EXPECT_LE(hk_superslab_usage().in_use_bytes, 2 * HK_SUPERSLAB_BYTES) << "all came home";
+  EXPECT_LE(hk_superslab_usage().in_use_bytes, 2 * HK_SUPERSLAB_BYTES) << "all was collected";
 }
 
-// A thread that ends leaves nothing where nobody else would find it; what it had is used and given back as ever.
+// A thread that ends leaves nothing out of other threads' reach; its memory is used and purged as ever.
 HK_FRESH_TEST(Profile, AThreadThatEndsLeavesNothingBehind) {
   ASSERT_TRUE(hakmem_profile_start(kRate));
   for (int round = 0; round < 50; round++) {

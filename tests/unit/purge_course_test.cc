@@ -1,5 +1,5 @@
-// space/dirty, space/surplus, api/purger: for how long what is idle stays in a program that has a purge thread, and when
-// that thread comes.
+// space/dirty, space/purge, api/purge_thread: for how long dirty memory stays in a program with a purge thread, and
+// when that thread comes.
 #include <vector>
 
 #include "fresh_test.h"
@@ -24,7 +24,7 @@ void StirEvery(PurgeCourse &course, uint64_t from_ms, uint64_t to_ms, uint64_t s
   for (uint64_t ms = from_ms; ms <= to_ms; ms += step_ms) course.At(ms, Stir);
 }
 
-// 48 MiB are freed at 1,000 ms; 64 stay in use, and a superslab for what is little.
+// 48 MiB are freed at 1,000 ms; 64 stay in use, and a superslab for small blocks.
 void FreeSome(PurgeCourse &course) {
   (void)TakeRun(HK_SLAB_BYTES);
   std::vector<void *> blocks = TakeApart(1, 48 * HK_MIB, 64 * HK_MIB);
@@ -74,7 +74,7 @@ void QuietProgram(uint64_t price) {
   FreeSome(course);
   uint64_t quiet_ms = 1000 + BreakEvenMs() * 3 / 4;
   course.At(quiet_ms - 1, [] { EXPECT_EQ(IdleMib(), 48u); });
-  course.At(quiet_ms + 11, [] { EXPECT_LE(IdleMib(), 4u) << "a sixteenth of what is in use"; });
+  course.At(quiet_ms + 11, [] { EXPECT_LE(IdleMib(), 4u) << "a sixteenth of the bytes in use"; });
   course.Run();
 }
 HK_FRESH_TEST(PurgeCourse, AQuietProgramGivesBackAtTheFastPrice) { QuietProgram(HK_PRICE_FAST); }
@@ -102,16 +102,16 @@ HK_FRESH_TEST(PurgeCourse, AMebibyteStaysOfAProgramThatHasLittle) {
   course.Run();
 }
 
-HK_FRESH_TEST(PurgeCourse, WhoRetainsNothingWaitsForNothing) {
+HK_FRESH_TEST(PurgeCourse, WithNothingToRetainThePurgeDoesNotWait) {
   hk_option.retain = 0;
   PurgeCourse course;
   FreeSome(course);
-  course.At(1001, [] { EXPECT_LE(IdleMib(), 8u) << "an eighth of what is in use"; });
+  course.At(1001, [] { EXPECT_LE(IdleMib(), 8u) << "an eighth of the bytes in use"; });
   course.At(10000, [] { EXPECT_LE(IdleMib(), 4u); });
   course.Run();
 }
 
-HK_FRESH_TEST(PurgeCourse, TheBellWakesItOnceASpell) {
+HK_FRESH_TEST(PurgeCourse, TheWakeupEndsItsSleepOnceASpell) {
   PurgeCourse course;
   void *first = TakeBytes(40 * HK_MIB), *second = TakeBytes(8 * HK_MIB), *third = TakeBytes(16 * HK_MIB);
   ASSERT_TRUE(PurgeCourse::Start());
@@ -153,8 +153,8 @@ HK_FRESH_TEST(PurgeCourse, WhatIsTooLittleDoesNotRing) {
   for (size_t i = 2; i < course.sleeps().size(); i++) EXPECT_EQ(course.sleeps()[i].for_ms, 4000u);
 }
 
-// Its own look at the system's limit rang nobody, and the ring of the look before was forgotten.
-HK_FRESH_TEST(PurgeCourse, ARingIsNotLostWhereTheSystemIsAskedToo) {
+// Its own look at the system's limit must not lose the wake-up that the look before sent.
+HK_FRESH_TEST(PurgeCourse, AWakeupIsNotLostWhereTheSystemIsAskedToo) {
   fake_os_set_memory_limit(HK_TIB, HK_GIB, 0);
   PurgeCourse course;
   FreeSome(course);
@@ -256,7 +256,7 @@ HK_FRESH_TEST(PurgeCourse, WhatTheSystemDidNotTakeServesAgain) {
 }
 
 // Nothing is known, so the first to go goes soon, and the time-out of half the break-even time is waited for by few.
-HK_FRESH_TEST(PurgeCourse, WhoLearnsGivesBackByAndByTheFirstTime) {
+HK_FRESH_TEST(PurgeCourse, ALearnerPurgesByAndByTheFirstTime) {
   PurgeCourse course;
   std::vector<void *> blocks = TakeApart(24, 2 * HK_MIB, 4 * HK_MIB);
   ASSERT_TRUE(PurgeCourse::Start());
@@ -271,7 +271,7 @@ HK_FRESH_TEST(PurgeCourse, WhoLearnsGivesBackByAndByTheFirstTime) {
 }
 
 // A share of a range is no range: it goes when less than half of it should stay.
-HK_FRESH_TEST(PurgeCourse, WhatIsOneRangeStaysWholeUntilMostOfItShouldGo) {
+HK_FRESH_TEST(PurgeCourse, WhatIsOneExtentStaysWholeUntilMostOfItShouldGo) {
   PurgeCourse course;
   FreeSome(course);
   course.At(1000 + BreakEvenMs() / 16, [] { EXPECT_EQ(IdleMib(), 48u); });
@@ -303,7 +303,8 @@ uint64_t Bursts(PurgeCourse &course, unsigned count, const std::vector<uint64_t>
   return ms - pauses[(count - 1) % pauses.size()];
 }
 
-// Four short pauses and one that is longer than the break-even time: who knew both would keep for the longer.
+// Four short pauses and one that is longer than the break-even time: with knowledge of both, keeping for the longer is
+// right.
 HK_FRESH_TEST(PurgeCourse, KeepsForLongerWhatComesBackALittleLater) {
   PurgeCourse course;
   (void)TakeBytes(64 * HK_MIB);
@@ -359,7 +360,7 @@ HK_FRESH_TEST(PurgeCourse, IdleHeapsAreTidiedOnceInEachQuietTime) {
   course.Run();
 }
 
-// ---- What comes home to a thread that sleeps.
+// ---- Remote frees for a thread that sleeps.
 
 // A span of which nothing but its blocks leads to the slab, and a heap to free them from.
 struct Handed {
@@ -433,13 +434,13 @@ HK_FRESH_TEST(PurgeCourse, WhoseThreadIsAwakeKeepsWhatComesHome) {
   uint64_t asleep_ms = hk_dirty_asleep_ms();
   course.At(1503, [&] { handed.Send(0, handed.blocks.size() - 1); });
   course.At(1503 + asleep_ms - 50, [&] {
-    (void)Alloc(handed.owner, 2); /* a refill, in which they come home */
+    (void)Alloc(handed.owner, 2); /* a refill, which collects them */
     EXPECT_FALSE(hk_remote_is_pending(handed.owner));
     handed.Send(handed.blocks.size() - 1, handed.blocks.size());
   });
   course.At(1503 + 2 * asleep_ms - 60, [&] {
     EXPECT_TRUE(hk_remote_is_pending(handed.owner));
-    EXPECT_FALSE(handed.IsGivenBack()) << "most of its blocks are at home";
+    EXPECT_FALSE(handed.IsGivenBack()) << "most of its blocks are collected";
     handed.EndThreads();
   });
   course.Run();

@@ -1,4 +1,4 @@
-// One heap whose blocks another sends home, and what a drain makes of them.
+// One heap whose blocks another heap sends back, and the results of a drain.
 #ifndef HK_TESTS_UNIT_RESCUE_DRIVER_H
 #define HK_TESTS_UNIT_RESCUE_DRIVER_H
 
@@ -51,7 +51,7 @@ inline bool IsGivenBack(const hk_slab_t *span, unsigned slab_count) {
   return true;
 }
 
-// What waits for the heap is intact and marked, so many blocks of it.
+// Requires that `count` blocks wait for the heap, intact and marked.
 inline void ExpectWaiting(hk_heap_t *heap, size_t count) {
   ASSERT_EQ(IncomingLength(heap), count);
   const hk_block_t *block = hk_load_relaxed(&heap->shared.incoming);

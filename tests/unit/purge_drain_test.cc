@@ -1,4 +1,5 @@
-// heap/drain: spans all of whose blocks wait for a thread that sleeps: which are given back, and what stays as it was.
+// heap/purge_drain: spans whose blocks all wait for a thread that sleeps: which are given back, and which stay as they
+// are.
 #include <algorithm>
 #include <cstdint>
 #include <vector>
@@ -14,9 +15,9 @@ namespace {
 constexpr unsigned kTiny = 64, kSmallest = 1, kMid = 80;
 constexpr unsigned kSome[] = {kSmallest, 2, 33, kTiny, 66, kMid, 104};
 
-// ---- What is given back.
+// ---- Spans that are given back.
 
-HK_FRESH_TEST(Rescue, ASpanOfEachClassIsGivenBack) {
+HK_FRESH_TEST(PurgeDrain, ASpanOfEachClassIsGivenBack) {
   Heaps heaps;
   for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
     FullSpan full(heaps.owner, i);
@@ -39,7 +40,7 @@ HK_FRESH_TEST(Rescue, ASpanOfEachClassIsGivenBack) {
   }
 }
 
-HK_FRESH_TEST(Rescue, TheSlabsServeAgain) {
+HK_FRESH_TEST(PurgeDrain, TheSlabsServeAgain) {
   Heaps heaps;
   for (int round = 0; round < 5; round++) {
     for (unsigned i : kSome) {
@@ -56,7 +57,7 @@ HK_FRESH_TEST(Rescue, TheSlabsServeAgain) {
   EXPECT_EQ(InUseSlabs(), 0u);
 }
 
-HK_FRESH_TEST(Rescue, WhatServesAgainIsNotTakenForZero) {
+HK_FRESH_TEST(PurgeDrain, WhatServesAgainIsNotTakenForZero) {
   Heaps heaps;
   FullSpan full(heaps.owner, kTiny);
   heaps.Send(full.blocks);
@@ -64,7 +65,7 @@ HK_FRESH_TEST(Rescue, WhatServesAgainIsNotTakenForZero) {
   EXPECT_FALSE(full.span->zero);
 }
 
-HK_FRESH_TEST(Rescue, OfOneChainWhatCanAndWhatCannotBe) {
+HK_FRESH_TEST(PurgeDrain, OfOneChainWhatCanAndWhatCannotBe) {
   Heaps heaps;
   std::vector<FullSpan> whole, parts;
   for (unsigned i : kSome) {
@@ -88,7 +89,7 @@ HK_FRESH_TEST(Rescue, OfOneChainWhatCanAndWhatCannotBe) {
   }
 }
 
-HK_FRESH_TEST(Rescue, OfEachHeap) {
+HK_FRESH_TEST(PurgeDrain, OfEachHeap) {
   Heaps heaps;
   std::vector<hk_heap_t *> owners = TakeMany(3);
   std::vector<FullSpan> full;
@@ -101,7 +102,7 @@ HK_FRESH_TEST(Rescue, OfEachHeap) {
 
 // ---- What stays.
 
-HK_FRESH_TEST(RescueKeeps, TheSpanThatItsBinAllocatesFrom) {
+HK_FRESH_TEST(PurgeDrainKeeps, TheSpanThatItsBinAllocatesFrom) {
   for (unsigned i : kSome) {
     Heaps heaps;
     Blocks blocks = AllocMany(heaps.owner, i, CapacityOf(i));
@@ -117,7 +118,7 @@ HK_FRESH_TEST(RescueKeeps, TheSpanThatItsBinAllocatesFrom) {
 }
 
 // It is in the list of those that are worth allocating from.
-HK_FRESH_TEST(RescueKeeps, ASpanThatIsNotCutCompletely) {
+HK_FRESH_TEST(PurgeDrainKeeps, ASpanThatIsNotCarvedCompletely) {
   Heaps heaps;
   ASSERT_TRUE(hk_refill(heaps.owner, kTiny));
   Blocks blocks = PopAll(heaps.owner, kTiny);
@@ -133,7 +134,7 @@ HK_FRESH_TEST(RescueKeeps, ASpanThatIsNotCutCompletely) {
   EXPECT_EQ(InUseSlabs(), heaps.owner->spare_slabs + ReservedSlabs(heaps.owner));
 }
 
-HK_FRESH_TEST(RescueKeeps, ASpanWithABlockInUse) {
+HK_FRESH_TEST(PurgeDrainKeeps, ASpanWithABlockInUse) {
   for (unsigned i : kSome) {
     Heaps heaps;
     FullSpan full(heaps.owner, i);
@@ -149,7 +150,7 @@ HK_FRESH_TEST(RescueKeeps, ASpanWithABlockInUse) {
   }
 }
 
-HK_FRESH_TEST(RescueKeeps, ASpanWithABlockAtHome) {
+HK_FRESH_TEST(PurgeDrainKeeps, ASpanWithABlockAtHome) {
   for (unsigned i : kSome) {
     Heaps heaps;
     FullSpan full(heaps.owner, i);
@@ -164,7 +165,7 @@ HK_FRESH_TEST(RescueKeeps, ASpanWithABlockAtHome) {
 }
 
 // The old owner's chain has most of its blocks, the new one's the others.
-HK_FRESH_TEST(RescueKeeps, ASpanThatHasMoved) {
+HK_FRESH_TEST(PurgeDrainKeeps, ASpanThatHasMoved) {
   Heaps heaps;
   hk_heap_t *thief = hk_heap_take();
   Blocks blocks = AllocMany(heaps.owner, kTiny, CapacityOf(kTiny));
@@ -194,7 +195,7 @@ HK_FRESH_TEST(RescueKeeps, ASpanThatHasMoved) {
   EXPECT_EQ(heaps.owner->span_slabs, 0u);
 }
 
-HK_FRESH_TEST(RescueKeeps, WhatWaitsForAHeapThatNoThreadHas) {
+HK_FRESH_TEST(PurgeDrainKeeps, WhatWaitsForAHeapThatNoThreadHas) {
   for (hk_heap_life_t life : {hk_heap_idle, hk_heap_orphan, hk_heap_lost}) {
     Heaps heaps;
     FullSpan full(heaps.owner, kTiny);
@@ -208,8 +209,9 @@ HK_FRESH_TEST(RescueKeeps, WhatWaitsForAHeapThatNoThreadHas) {
   }
 }
 
-// A child of fork whose parent was counting, and a span that moved meanwhile: the count that is left is nobody's.
-HK_FRESH_TEST(RescueKeeps, ACountOfAnEarlierRoundIsNone) {
+// A child of fork whose parent was counting, and a span that moved meanwhile: the count that is left belongs to no
+// round.
+HK_FRESH_TEST(PurgeDrainKeeps, ACountOfAnEarlierRoundIsNone) {
   Heaps heaps;
   FullSpan full(heaps.owner, kTiny);
   heaps.Send({full.blocks[0], full.blocks[1]});
@@ -229,7 +231,7 @@ HK_FRESH_TEST(RescueKeeps, ACountOfAnEarlierRoundIsNone) {
 
 // ---- When.
 
-HK_FRESH_TEST(RescueTime, NotBeforeTheThreadHasBeenAsleepForSoLong) {
+HK_FRESH_TEST(PurgeDrainTime, NotBeforeTheThreadHasBeenAsleepForSoLong) {
   Heaps heaps;
   FullSpan full(heaps.owner, kTiny);
   EXPECT_EQ(hk_purge_drain_next_due(500, 400), UINT64_MAX) << "nothing waits";
@@ -260,11 +262,11 @@ void ExpectEarliest(bool is_newest) {
   EXPECT_EQ(hk_purge_drain_next_due(UINT64_MAX - 1, UINT64_MAX), UINT64_MAX) << "no time comes after";
 }
 
-HK_FRESH_TEST(RescueTime, TheEarliestOfSeveralIsDue) { ExpectEarliest(false); }
-HK_FRESH_TEST(RescueTime, TheEarliestOfSeveralIsDueAlsoOfTheNewestHeap) { ExpectEarliest(true); }
+HK_FRESH_TEST(PurgeDrainTime, TheEarliestOfSeveralIsDue) { ExpectEarliest(false); }
+HK_FRESH_TEST(PurgeDrainTime, TheEarliestOfSeveralIsDueAlsoOfTheNewestHeap) { ExpectEarliest(true); }
 
 // However long it has slept: each time costs a walk along all that waits.
-HK_FRESH_TEST(RescueTime, NotAgainBeforeItHasSleptForSoLongSinceThen) {
+HK_FRESH_TEST(PurgeDrainTime, NotAgainBeforeItHasSleptForSoLongSinceThen) {
   Heaps heaps;
   FullSpan full(heaps.owner, kTiny);
   heaps.Send(AllBut(full.blocks, 1));
@@ -278,7 +280,7 @@ HK_FRESH_TEST(RescueTime, NotAgainBeforeItHasSleptForSoLongSinceThen) {
   EXPECT_EQ(hk_slab_state(full.span), hk_slab_free);
 }
 
-HK_FRESH_TEST(RescueTime, WhatWasPutBackIsNotLookedAtAgain) {
+HK_FRESH_TEST(PurgeDrainTime, WhatWasPutBackIsNotLookedAtAgain) {
   Heaps heaps;
   FullSpan full(heaps.owner, kTiny);
   heaps.Send(AllBut(full.blocks, 1));
@@ -293,7 +295,7 @@ HK_FRESH_TEST(RescueTime, WhatWasPutBackIsNotLookedAtAgain) {
   EXPECT_FALSE(hk_remote_is_pending(heaps.owner));
 }
 
-HK_FRESH_TEST(RescueTime, AfterALongWalkItRests) {
+HK_FRESH_TEST(PurgeDrainTime, AfterALongWalkItRests) {
   Heaps heaps;
   FullSpan full(heaps.owner, kTiny);
   heaps.Send(AllBut(full.blocks, 1));
@@ -304,7 +306,7 @@ HK_FRESH_TEST(RescueTime, AfterALongWalkItRests) {
   EXPECT_EQ(hk_purge_drain_next_due(kNow + 100, 400), kNow + 800 + 400);
 }
 
-// By chance: it went home, was in use again, and came last. What is behind it now was never looked at.
+// By chance: the block was collected, was in use again, and came last. The blocks behind it were never looked at.
 void ExpectLookedAt(bool by_a_refill) {
   Heaps heaps;
   FullSpan full(heaps.owner, kMid);
@@ -328,12 +330,12 @@ void ExpectLookedAt(bool by_a_refill) {
   EXPECT_EQ(hk_slab_state(full.span), hk_slab_free);
 }
 
-HK_FRESH_TEST(RescueTime, TheSameBlockFirstAgainAfterARefillIsAnotherChain) { ExpectLookedAt(true); }
-HK_FRESH_TEST(RescueTime, TheSameBlockFirstAgainAfterADrainIsAnotherChain) { ExpectLookedAt(false); }
+HK_FRESH_TEST(PurgeDrainTime, TheSameBlockFirstAgainAfterARefillIsAnotherChain) { ExpectLookedAt(true); }
+HK_FRESH_TEST(PurgeDrainTime, TheSameBlockFirstAgainAfterADrainIsAnotherChain) { ExpectLookedAt(false); }
 
 // ---- Misuse.
 
-HK_FRESH_TEST(RescueDamage, ABlockInTwoChainsIsTakenOnce) {
+HK_FRESH_TEST(PurgeDrainDamage, ABlockInTwoChainsIsTakenOnce) {
   Heaps heaps;
   hk_heap_t *third = hk_heap_take();
   FullSpan full(heaps.owner, kTiny);
@@ -350,8 +352,8 @@ HK_FRESH_TEST(RescueDamage, ABlockInTwoChainsIsTakenOnce) {
   EXPECT_EQ(hk_slab_state(full.span), hk_slab_small);
 }
 
-// The owner frees it while it is in another thread's batch: its link leads to what is at home.
-HK_FRESH_TEST(RescueDamage, ABlockThatIsHomeAlreadyLeadsNowhere) {
+// The owner frees it while it is in another thread's batch: its link leads to blocks that its owner has already.
+HK_FRESH_TEST(PurgeDrainDamage, ABlockThatIsHomeAlreadyLeadsNowhere) {
   for (size_t in_front : {0, 1, 3}) {
     Heaps heaps;
     FullSpan full(heaps.owner, kTiny);
@@ -364,13 +366,13 @@ HK_FRESH_TEST(RescueDamage, ABlockThatIsHomeAlreadyLeadsNowhere) {
     hk_remote_flush(heaps.other);
     EXPECT_EQ(hk_purge_drain(kNow, 0), full.blocks[1]);
     ExpectWaiting(heaps.owner, in_front);
-    EXPECT_EQ(ListLength(full.span->own.free), 3u) << "what is at home stays there";
+    EXPECT_EQ(ListLength(full.span->own.free), 3u) << "collected blocks stay in their span";
   }
 }
 
 #if HK_SAFETY
 
-HK_FRESH_TEST(RescueDamage, WhatWasSentBeforeADamagedBlockIsLost) {
+HK_FRESH_TEST(PurgeDrainDamage, WhatWasSentBeforeADamagedBlockIsLost) {
   for (size_t damaged : {size_t{0}, size_t{5}, CapacityOf(kTiny) - size_t{1}}) {
     Heaps heaps;
     FullSpan full(heaps.owner, kTiny);
@@ -384,7 +386,7 @@ HK_FRESH_TEST(RescueDamage, WhatWasSentBeforeADamagedBlockIsLost) {
   }
 }
 
-HK_FRESH_TEST(RescueDamage, AnotherSpanInFrontIsGivenBackAllTheSame) {
+HK_FRESH_TEST(PurgeDrainDamage, AnotherSpanInFrontIsGivenBackAllTheSame) {
   Heaps heaps;
   FullSpan behind(heaps.owner, kTiny), before(heaps.owner, kMid);
   heaps.Send(behind.blocks);

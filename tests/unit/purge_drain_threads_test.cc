@@ -19,7 +19,7 @@ using namespace hk_test;
 
 namespace {
 
-// Owners that work and sleep in turns, threads that free what they took, and one that drains whoever sleeps or not.
+// Owners that work and sleep in turns, threads that free what they took, and one that drains all owners, asleep or not.
 class Course {
  public:
   void Run(size_t blocks_each) {
@@ -98,7 +98,7 @@ class Course {
     }
   }
 
-  // What was sent to a heap that a span has left goes on.
+  // Sends on the blocks that wait for a heap that their span has left.
   static void Settle() {
     for (bool is_pending = true; is_pending;) {
       is_pending = false;
@@ -118,7 +118,7 @@ class Course {
   std::atomic<int> failures_{0};
 };
 
-HK_FRESH_TEST(RescueThreads, NothingIsLostAndNothingTwice) {
+HK_FRESH_TEST(PurgeDrainThreads, NothingIsLostAndNothingTwice) {
   alarm(hk_test::kChildSeconds);
   const size_t blocks = Scaled(200000, 4000);
   Course course;

@@ -1,4 +1,4 @@
-// api/purger: when the purge thread is started and when not, when it ends, and what a child of fork has of it.
+// api/purge_thread: when the purge thread is started and when not, when it ends, and its state in a child of fork.
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -18,7 +18,7 @@ namespace {
 
 uint64_t Starts() { return fake_os_calls(fake_os_thread_start); }
 
-// Something changes, which is when it is looked at what is held.
+// Changes the bytes in use, which makes the library look at the bytes held.
 void Change() { DropBlock(TakeBytes(2 * HK_MIB)); }
 
 // Freed memory goes back at once, but for the base.
@@ -28,7 +28,7 @@ void ExpectEager() {
   EXPECT_LE(hk_dirty_total(), 8 * HK_MIB);
 }
 
-HK_FRESH_TEST(Purger, IsStartedFromSixteenMebibytesOn) {
+HK_FRESH_TEST(PurgeThread, IsStartedFromSixteenMebibytesOn) {
   PurgeCourse course;
   (void)TakeBytes(15 * HK_MIB);
   EXPECT_FALSE(PurgeCourse::Start());
@@ -39,7 +39,7 @@ HK_FRESH_TEST(Purger, IsStartedFromSixteenMebibytesOn) {
   EXPECT_EQ(Starts(), 1u);
 }
 
-HK_FRESH_TEST(Purger, WhatIsIdleCountsToo) {
+HK_FRESH_TEST(PurgeThread, WhatIsIdleCountsToo) {
   hk_option.retain = HK_GIB;
   PurgeCourse course;
   void *block = TakeBytes(15 * HK_MIB);
@@ -50,7 +50,7 @@ HK_FRESH_TEST(Purger, WhatIsIdleCountsToo) {
   DropBlock(other);
 }
 
-HK_FRESH_TEST(Purger, OneThreadAloneIsDeclinedForASecond) {
+HK_FRESH_TEST(PurgeThread, OneThreadAloneIsDeclinedForASecond) {
   hk_heap_t *own = hk_heap_take();
   (void)TakeBytes(20 * HK_MIB);
   EXPECT_TRUE(hk_load_relaxed(&hk_purge_wakeup_is_wanted));
@@ -65,7 +65,7 @@ HK_FRESH_TEST(Purger, OneThreadAloneIsDeclinedForASecond) {
   hk_heap_give_back(own);
 }
 
-HK_FRESH_TEST(Purger, ThreadsAreCountedWhereTheyCanBe) {
+HK_FRESH_TEST(PurgeThread, ThreadsAreCountedWhereTheyCanBe) {
   PurgeCourse course; /* two heaps */
   fake_os_set_thread_count(1);
   (void)TakeBytes(20 * HK_MIB);
@@ -77,7 +77,7 @@ HK_FRESH_TEST(Purger, ThreadsAreCountedWhereTheyCanBe) {
   EXPECT_TRUE(PurgeCourse::Start());
 }
 
-HK_FRESH_TEST(Purger, EndsWhenOneOtherThreadIsLeft) {
+HK_FRESH_TEST(PurgeThread, EndsWhenOneOtherThreadIsLeft) {
   PurgeCourse course;
   fake_os_set_thread_count(2);
   (void)TakeBytes(20 * HK_MIB);
@@ -90,7 +90,7 @@ HK_FRESH_TEST(Purger, EndsWhenOneOtherThreadIsLeft) {
   EXPECT_FALSE(IsPurgeThreadHeard());
 }
 
-HK_FRESH_TEST(Purger, TheOptionForbidsIt) {
+HK_FRESH_TEST(PurgeThread, TheOptionForbidsIt) {
   hk_option.purge_thread = false;
   PurgeCourse course;
   for (unsigned i = 0; i < 5; i++) {
@@ -103,7 +103,7 @@ HK_FRESH_TEST(Purger, TheOptionForbidsIt) {
   EXPECT_LE(hk_dirty_total(), 100 * HK_MIB / 8);
 }
 
-HK_FRESH_TEST(Purger, AStartThatFailsLeavesThingsAsTheyWere) {
+HK_FRESH_TEST(PurgeThread, AStartThatFailsLeavesThingsAsTheyWere) {
   PurgeCourse course;
   fake_os_fail_nth(fake_os_thread_start, 1);
   (void)TakeBytes(20 * HK_MIB);
@@ -121,14 +121,14 @@ HK_FRESH_TEST(Purger, AStartThatFailsLeavesThingsAsTheyWere) {
   EXPECT_EQ(Starts(), 2u);
 }
 
-HK_FRESH_TEST(Purger, UntilItIsThereMemoryGoesBackAtOnce) {
+HK_FRESH_TEST(PurgeThread, UntilItIsThereMemoryGoesBackAtOnce) {
   PurgeCourse course;
   (void)TakeBytes(20 * HK_MIB);
   EXPECT_TRUE(PurgeCourse::Start());
   ExpectEager();
 }
 
-HK_FRESH_TEST(Purger, ARequestStartsItAndAFreeNever) {
+HK_FRESH_TEST(PurgeThread, ARequestStartsItAndAFreeNever) {
   hk_option.retain = HK_GIB;
   PurgeCourse course;
   void *blocks[4];
@@ -150,7 +150,7 @@ HK_FRESH_TEST(Purger, ARequestStartsItAndAFreeNever) {
   EXPECT_EQ(Starts(), 2u) << "a small request that finds its list empty";
 }
 
-HK_FRESH_TEST(Purger, StartingOneDoesNotStartAnother) {
+HK_FRESH_TEST(PurgeThread, StartingOneDoesNotStartAnother) {
   PurgeCourse course;
   (void)TakeBytes(20 * HK_MIB);
   EXPECT_TRUE(PurgeCourse::Start());
@@ -161,7 +161,7 @@ HK_FRESH_TEST(Purger, StartingOneDoesNotStartAnother) {
 }
 
 // The C library allocates what belongs to a thread, and by those requests another one could be started.
-HK_FRESH_TEST(Purger, WhatIsAllocatedForItStartsNoOther) {
+HK_FRESH_TEST(PurgeThread, WhatIsAllocatedForItStartsNoOther) {
   PurgeCourse course;
   (void)TakeBytes(20 * HK_MIB);
   fake_os_set_hook(fake_os_thread_start, [] {
@@ -173,7 +173,7 @@ HK_FRESH_TEST(Purger, WhatIsAllocatedForItStartsNoOther) {
   EXPECT_EQ(Starts(), 1u);
 }
 
-HK_FRESH_TEST(Purger, EndsWithTheCompany) {
+HK_FRESH_TEST(PurgeThread, EndsWithTheCompany) {
   PurgeCourse course;
   void *block = TakeBytes(64 * HK_MIB);
   ASSERT_TRUE(PurgeCourse::Start());
@@ -186,11 +186,11 @@ HK_FRESH_TEST(Purger, EndsWithTheCompany) {
   course.Run();
   EXPECT_LE(hk_dirty_total(), 8 * HK_MIB) << "nobody comes back for it";
   EXPECT_FALSE(IsPurgeThreadHeard());
-  PurgeCourse::SetNow(60000); /* by then what was given back is not regretted any more */
+  PurgeCourse::SetNow(60000); /* by then purged memory counts as a refault no more */
   ExpectEager();
 }
 
-HK_FRESH_TEST(Purger, ComesAgainWithNewCompany) {
+HK_FRESH_TEST(PurgeThread, ComesAgainWithNewCompany) {
   (void)TakeBytes(64 * HK_MIB);
   for (unsigned i = 1; i <= 3; i++) {
     PurgeCourse course;
@@ -206,7 +206,7 @@ HK_FRESH_TEST(Purger, ComesAgainWithNewCompany) {
   }
 }
 
-HK_FRESH_TEST(Purger, HasNoHeapOfItsOwn) {
+HK_FRESH_TEST(PurgeThread, HasNoHeapOfItsOwn) {
   PurgeCourse course;
   (void)TakeBytes(20 * HK_MIB);
   ASSERT_TRUE(PurgeCourse::Start());
@@ -233,7 +233,7 @@ int ChecksInChild(bool may_have_one) {
   return 0;
 }
 
-HK_FRESH_TEST(Purger, AChildOfForkCanHaveItsOwn) {
+HK_FRESH_TEST(PurgeThread, AChildOfForkCanHaveItsOwn) {
   PurgeCourse course;
   (void)TakeBytes(20 * HK_MIB);
   ASSERT_TRUE(PurgeCourse::Start());
@@ -244,7 +244,7 @@ HK_FRESH_TEST(Purger, AChildOfForkCanHaveItsOwn) {
   course.Run();
 }
 
-HK_FRESH_TEST(Purger, AChildWithoutForksHandlersHasNone) {
+HK_FRESH_TEST(PurgeThread, AChildWithoutForksHandlersHasNone) {
   PurgeCourse course;
   (void)TakeBytes(20 * HK_MIB);
   ASSERT_TRUE(PurgeCourse::Start());
@@ -259,8 +259,8 @@ HK_FRESH_TEST(Purger, AChildWithoutForksHandlersHasNone) {
   course.Run();
 }
 
-// It would look at what is idle again and again, without a pause.
-HK_FRESH_TEST(Purger, EndsWhereTheSystemRefusesEveryWayToWait) {
+// It would look at the dirty memory again and again, without a pause.
+HK_FRESH_TEST(PurgeThread, EndsWhereTheSystemRefusesEveryWayToWait) {
   PurgeCourse course;
   void *block = TakeBytes(64 * HK_MIB);
   ASSERT_TRUE(PurgeCourse::Start());
@@ -279,7 +279,7 @@ HK_FRESH_TEST(Purger, EndsWhereTheSystemRefusesEveryWayToWait) {
 }
 
 // As where the process is stopped between its look at its rights and its sleep.
-HK_FRESH_TEST(Purger, ALateSleepIsNoLongOne) {
+HK_FRESH_TEST(PurgeThread, ALateSleepIsNoLongOne) {
   PurgeCourse course;
   fake_os_set_rights(hk_rights_same);
   void *block = TakeBytes(64 * HK_MIB);
@@ -314,7 +314,7 @@ bool StartsAnother() {
 }
 
 // From then on no thread makes a call that such a filter may not permit.
-HK_FRESH_TEST(Purger, SeesAFilterThatCameUnseen) {
+HK_FRESH_TEST(PurgeThread, SeesAFilterThatCameUnseen) {
   PurgeCourse course;
   hk_store_relaxed(&hk_sandbox_level, hk_sandbox_none);
   (void)RunUntilRightsAre(&course, hk_rights_confined);
@@ -322,7 +322,7 @@ HK_FRESH_TEST(Purger, SeesAFilterThatCameUnseen) {
   EXPECT_FALSE(StartsAnother());
 }
 
-HK_FRESH_TEST(Purger, TheUserSaysThatNoFilterKills) {
+HK_FRESH_TEST(PurgeThread, TheUserSaysThatNoFilterKills) {
   PurgeCourse course;
   hk_store_relaxed(&hk_sandbox_level, hk_sandbox_none);
   hk_option.sandbox = hk_sandbox_off;
@@ -330,27 +330,27 @@ HK_FRESH_TEST(Purger, TheUserSaysThatNoFilterKills) {
   EXPECT_FALSE(hk_sandbox_is_own());
 }
 
-HK_FRESH_TEST(Purger, WithOtherRightsThanTheFirstThreadEndsWithinASecond) {
+HK_FRESH_TEST(PurgeThread, WithOtherRightsThanTheFirstThreadEndsWithinASecond) {
   PurgeCourse course;
   EXPECT_LT(RunUntilRightsAre(&course, hk_rights_differ), 3000u);
   std::thread([] { EXPECT_FALSE(StartsAnother()) << "whose rights would be those of any thread"; }).join();
   EXPECT_TRUE(StartsAnother());
 }
 
-HK_FRESH_TEST(Purger, WhoseRightsNothingTellsEndsForGood) {
+HK_FRESH_TEST(PurgeThread, WhoseRightsNothingTellsEndsForGood) {
   PurgeCourse course;
   EXPECT_LT(RunUntilRightsAre(&course, hk_rights_unknown), 3000u);
   EXPECT_FALSE(StartsAnother());
   ExpectEager();
 }
 
-HK_FRESH_TEST(Purger, EndsForGoodWhenTheFirstThreadIsUnderAFilter) {
+HK_FRESH_TEST(PurgeThread, EndsForGoodWhenTheFirstThreadIsUnderAFilter) {
   PurgeCourse course;
   EXPECT_LT(RunUntilRightsAre(&course, hk_rights_confined), 3000u);
   EXPECT_FALSE(StartsAnother());
 }
 
-HK_FRESH_TEST(Purger, LooksAtItsRightsWithoutAVisit) {
+HK_FRESH_TEST(PurgeThread, LooksAtItsRightsWithoutAVisit) {
   PurgeCourse course;
   fake_os_set_rights(hk_rights_same);
   (void)TakeBytes(20 * HK_MIB);

@@ -1,4 +1,5 @@
-// space/bell: when a purge thread is wanted, who may start it, and how it is rung for; in one process and in its children.
+// space/purge_wakeup: when a purge thread is wanted, which thread may start it, and how it is woken; in one
+// process and in its children.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <unistd.h>
@@ -44,7 +45,7 @@ void Expect() {
 }
 uint32_t Word() { return hk_load_relaxed(&hk_purge_wakeup_word); }
 
-// Whether one is wanted when so much is held; it is not wanted any more afterwards.
+// Whether one is wanted when `held_bytes` are held; it is not wanted any more afterwards.
 bool IsWantedAt(uint64_t now_ms, size_t held_bytes) {
   return Locked([=] {
     hk_purge_wakeup_note_locked(now_ms, held_bytes);
@@ -54,7 +55,7 @@ bool IsWantedAt(uint64_t now_ms, size_t held_bytes) {
   });
 }
 
-HK_FRESH_TEST(Bell, IsWantedFromSixteenMebibytesOn) {
+HK_FRESH_TEST(PurgeWakeup, IsWantedFromSixteenMebibytesOn) {
   EXPECT_EQ(kWorth, 16 * HK_MIB);
   EXPECT_FALSE(IsWantedAt(0, 0));
   EXPECT_FALSE(IsWantedAt(UINT64_MAX, kWorth - 1));
@@ -62,7 +63,7 @@ HK_FRESH_TEST(Bell, IsWantedFromSixteenMebibytesOn) {
   EXPECT_TRUE(IsWantedAt(UINT64_MAX, SIZE_MAX));
 }
 
-HK_FRESH_TEST(Bell, WhoDeclinesIsAskedAgainASecondLater) {
+HK_FRESH_TEST(PurgeWakeup, IsWantedAgainASecondAfterItWasDeclined) {
   EXPECT_TRUE(IsWantedAt(5000, kWorth));
   hk_purge_wakeup_decline(5000);
   EXPECT_FALSE(IsWantedAt(4000, kWorth)) << "time that steps back";
@@ -70,14 +71,14 @@ HK_FRESH_TEST(Bell, WhoDeclinesIsAskedAgainASecondLater) {
   EXPECT_TRUE(IsWantedAt(6000, kWorth));
 }
 
-HK_FRESH_TEST(Bell, DecliningTakesBackWhatWasWanted) {
+HK_FRESH_TEST(PurgeWakeup, DecliningTakesBackWhatWasWanted) {
   hk_purge_wakeup_note_locked(5000, kWorth);
   EXPECT_TRUE(hk_load_relaxed(&hk_purge_wakeup_is_wanted));
   hk_purge_wakeup_decline(5000);
   EXPECT_FALSE(hk_load_relaxed(&hk_purge_wakeup_is_wanted));
 }
 
-HK_FRESH_TEST(Bell, NoneIsWantedWhereThereIsOne) {
+HK_FRESH_TEST(PurgeWakeup, NoneIsWantedWhereThereIsOne) {
   hk_purge_wakeup_receive(true);
   EXPECT_TRUE(IsHeard());
   EXPECT_FALSE(IsWantedAt(5000, SIZE_MAX));
@@ -86,7 +87,7 @@ HK_FRESH_TEST(Bell, NoneIsWantedWhereThereIsOne) {
   EXPECT_TRUE(IsWantedAt(5000, kWorth));
 }
 
-HK_FRESH_TEST(Bell, RingsOnceASpell) {
+HK_FRESH_TEST(PurgeWakeup, IsSentOnceASpell) {
   hk_purge_wakeup_receive(true);
   uint32_t word = Word();
   EXPECT_FALSE(Ring()) << "it does not sleep yet";
@@ -100,7 +101,7 @@ HK_FRESH_TEST(Bell, RingsOnceASpell) {
   }
 }
 
-HK_FRESH_TEST(Bell, TheWordBeginsAnewAfterItsLast) {
+HK_FRESH_TEST(PurgeWakeup, TheWordBeginsAnewAfterItsLast) {
   hk_purge_wakeup_receive(true);
   hk_store_relaxed(&hk_purge_wakeup_word, UINT32_MAX);
   Expect();
@@ -108,30 +109,30 @@ HK_FRESH_TEST(Bell, TheWordBeginsAnewAfterItsLast) {
   EXPECT_EQ(Word(), 0u);
 }
 
-HK_FRESH_TEST(Bell, NobodyRingsWhereNobodyHears) {
+HK_FRESH_TEST(PurgeWakeup, IsNotSentWhereNoThreadReceivesIt) {
   uint32_t word = Word();
   Expect();
   EXPECT_FALSE(Ring());
   hk_purge_wakeup_receive(true);
-  EXPECT_FALSE(Ring()) << "what was expected before it came";
+  EXPECT_FALSE(Ring()) << "the wake-up was expected before it came";
   Expect();
   hk_purge_wakeup_receive(false);
   EXPECT_FALSE(Ring()) << "it is gone";
   EXPECT_EQ(Word(), word);
 }
 
-HK_FRESH_TEST(Bell, WakesWhoeverSleeps) {
+HK_FRESH_TEST(PurgeWakeup, WakesAThreadThatSleeps) {
   uint64_t wakes = fake_os_wakes();
   hk_purge_wakeup_wake();
   EXPECT_EQ(fake_os_wakes(), wakes + 1);
 }
 
-HK_FRESH_TEST(Bell, RingsForBlocksOnceEachTimeThatTheyAreWanted) {
+HK_FRESH_TEST(PurgeWakeup, IsSentForBlocksOnceEachTimeThatTheyAreWanted) {
   hk_purge_wakeup_receive(true);
   uint64_t wakes = fake_os_wakes();
   uint32_t word = Word();
   hk_purge_wakeup_send();
-  EXPECT_EQ(Word(), word) << "nobody wants to know";
+  EXPECT_EQ(Word(), word) << "no thread waits for it";
   EXPECT_EQ(fake_os_wakes(), wakes);
   for (uint32_t time = 1; time <= 3; time++) {
     hk_store_relaxed(&hk_purge_wakeup_wants_blocks, true);
@@ -143,7 +144,7 @@ HK_FRESH_TEST(Bell, RingsForBlocksOnceEachTimeThatTheyAreWanted) {
   }
 }
 
-HK_FRESH_TEST(Bell, IsClaimedByOneUntilItIsGivenUp) {
+HK_FRESH_TEST(PurgeWakeup, IsClaimedByOneUntilItIsGivenUp) {
   EXPECT_FALSE(Claim()) << "the process may not have one yet";
   hk_purge_wakeup_allow();
   EXPECT_TRUE(Claim());
@@ -152,7 +153,7 @@ HK_FRESH_TEST(Bell, IsClaimedByOneUntilItIsGivenUp) {
   EXPECT_TRUE(Claim());
 }
 
-HK_FRESH_TEST(Bell, OfTwoThreadsThatClaimOneGetsIt) {
+HK_FRESH_TEST(PurgeWakeup, OfTwoThreadsThatClaimOneGetsIt) {
   hk_purge_wakeup_allow();
   const size_t rounds = hakmem_test::Scaled(2000, 20);
   Rendezvous rendezvous(2);
@@ -181,7 +182,7 @@ void HaveOne() {
   hk_store_relaxed(&hk_purge_wakeup_wants_blocks, true);
 }
 
-HK_FRESH_TEST(Bell, AChildOfForkHasNoneAndMayHaveItsOwn) {
+HK_FRESH_TEST(PurgeWakeup, AChildOfForkHasNoneAndMayHaveItsOwn) {
   HaveOne();
   EXPECT_EQ(InChild([] {
               hk_purge_wakeup_repair();
@@ -189,7 +190,7 @@ HK_FRESH_TEST(Bell, AChildOfForkHasNoneAndMayHaveItsOwn) {
               HK_CHILD_CHECK(!Ring());
               HK_CHILD_CHECK(!hk_load_relaxed(&hk_purge_wakeup_is_wanted));
               HK_CHILD_CHECK(!hk_purge_wakeup_is_open());
-              HK_CHILD_CHECK(!Claim()); /* nobody has said that the child may */
+              HK_CHILD_CHECK(!Claim()); /* no call has allowed it in the child */
               hk_purge_wakeup_allow();
               HK_CHILD_CHECK(Claim());
               HK_CHILD_CHECK(!Claim());
@@ -200,7 +201,7 @@ HK_FRESH_TEST(Bell, AChildOfForkHasNoneAndMayHaveItsOwn) {
   EXPECT_TRUE(Ring());
 }
 
-HK_FRESH_TEST(Bell, WhatTheParentDeclinedTheChildMayWantAtOnce) {
+HK_FRESH_TEST(PurgeWakeup, WhatTheParentDeclinedTheChildMayWantAtOnce) {
   hk_purge_wakeup_decline(5000);
   EXPECT_EQ(InChild([] {
               HK_CHILD_CHECK(!IsWantedAt(5000, kWorth));
@@ -213,7 +214,7 @@ HK_FRESH_TEST(Bell, WhatTheParentDeclinedTheChildMayWantAtOnce) {
 
 int ClaimInTheParentsMemory(void *) { return Claim() ? 1 : 0; }
 
-HK_FRESH_TEST(Bell, AChildThatSharesTheMemoryGetsNone) {
+HK_FRESH_TEST(PurgeWakeup, AChildThatSharesTheMemoryGetsNone) {
   hk_purge_wakeup_allow();
   alignas(64) static char stack[256 * 1024];
   int flags = CLONE_VM | CLONE_VFORK | SIGCHLD;

@@ -1,4 +1,4 @@
-// heap/reach: what words lead to, through blocks of every band; and what is no pointer to a block.
+// heap/reach: the blocks that words lead to, through blocks of every band; and words that are no pointers to a block.
 #include <cstring>
 #include <vector>
 
@@ -80,7 +80,7 @@ HK_FRESH_TEST(Reach, AListIsReachedByItsHeadAlone) {
   EXPECT_FALSE(scan.reach.is_cut_short);
 }
 
-HK_FRESH_TEST(Reach, ARingThatNobodyPointsAtIsNotReached) {
+HK_FRESH_TEST(Reach, ARingWithoutAPointerToItIsNotReached) {
   hk_heap_t *heap = hk_heap_take();
   void *a = Small(heap, 7), *b = Small(heap, 7), *other = Small(heap, 7);
   Point(a, 0, b);
@@ -147,7 +147,7 @@ HK_FRESH_TEST(Reach, WhatIsNoBlockIsUnknown) {
   Scan scan({AddressOf(&on_stack), 0, 1, UINTPTR_MAX, AddressOf(slab_end)});
   EXPECT_EQ(scan.Ask(&on_stack), hk_reach_unknown);
   EXPECT_EQ(scan.Ask(nullptr), hk_reach_unknown);
-  EXPECT_EQ(scan.Ask(slab_end), hk_reach_unknown) << "nobody has cut a block there yet";
+  EXPECT_EQ(scan.Ask(slab_end), hk_reach_unknown) << "no block is carved there yet";
   EXPECT_EQ(scan.Ask(block), hk_reach_no);
   EXPECT_EQ(scan.reach.blocks_reached, 0u);
 }

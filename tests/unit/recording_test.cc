@@ -1,4 +1,5 @@
-// space/recording: what is noted arrives in the file, whoever writes it; without room, without a file, in children of fork.
+// space/recording: all notes arrive in the file, whichever thread writes it; without room, without a file, in children
+// of fork.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -38,7 +39,7 @@ constexpr size_t kRepairedUnits = 5;
 
 void Repair() { hk_recording_repair(kRepairedUnits * HK_LEVEL_TRACE_UNIT_BYTES); }
 
-// As a process that starts with HAKMEM_TRACE=path and so much in use.
+// As a process that starts with HAKMEM_TRACE=path and `units` in use.
 void Start(const std::string &path, size_t units = 0) {
   static std::string variable;
   static const char *environment[] = {nullptr, nullptr};
@@ -59,7 +60,7 @@ void Note(uint64_t now_ms, size_t units) {
   hk_lock_release(hk_lock_space);
 }
 
-// As who changes what is in use does.
+// As a thread does that changes the units in use.
 void NoteAndWrite(uint64_t now_ms, size_t units) {
   Note(now_ms, units);
   if (hk_recording_is_full()) hk_recording_write();
@@ -106,7 +107,7 @@ HK_FRESH_TEST(Recording, WithoutAPathNothingHappens) {
   EXPECT_EQ(LinesOnStderr(), 0);
 }
 
-HK_FRESH_TEST(Recording, WhoFillsAChunkWritesIt) {
+HK_FRESH_TEST(Recording, TheThreadThatFillsAChunkWritesIt) {
   Folder folder;
   Start(folder / "a", 3);
   for (uint64_t ms = 1; ms <= 1000; ms += 9) NoteAndWrite(ms, ms);
@@ -114,7 +115,7 @@ HK_FRESH_TEST(Recording, WhoFillsAChunkWritesIt) {
   EXPECT_TRUE(std::filesystem::exists(folder / "a"));
   Records before = LevelReader::ReadFile(folder / "a").records;
   ASSERT_GT(before.size(), 100u);
-  EXPECT_EQ(before.back(), (LevelRecord{991, 991})) << "who is killed now has lost no more than what came since";
+  EXPECT_EQ(before.back(), (LevelRecord{991, 991})) << "a process killed now has lost only the later records";
   for (uint64_t ms = 2000; ms < 9000; ms += 1000) NoteAndWrite(ms, ms);
   hk_recording_finish();
   Records all = LevelReader::ReadFile(folder / "a").records;
@@ -123,7 +124,7 @@ HK_FRESH_TEST(Recording, WhoFillsAChunkWritesIt) {
   EXPECT_EQ(all.back(), (LevelRecord{8000, 8000}));
 }
 
-HK_FRESH_TEST(Recording, WhereNobodyWritesLessIsNoted) {
+HK_FRESH_TEST(Recording, WithoutAWriterLessIsNoted) {
   Folder folder;
   Start(folder / "a");
   for (uint64_t ms = 1; ms <= 20000; ms++) Note(ms, ms == 17000 ? 900 : 100 + ms % 50);

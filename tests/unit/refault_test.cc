@@ -1,4 +1,4 @@
-// policy/refault: how much of what was purged is touched again within a window.
+// policy/refault: how much purged memory is touched again within a window.
 #include <gtest/gtest.h>
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// heap/refill: where the next block comes from, how many are cut at a time, and heaps as a whole under random use.
+// heap/refill: where the next block comes from, how many are carved at a time, and whole heaps under random use.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -21,7 +21,7 @@ std::vector<hk_block_t *> TakeWholeSpan(hk_heap_t *heap, unsigned class_index) {
   return blocks;
 }
 
-// ---- How many blocks are cut.
+// ---- How many blocks are carved.
 
 std::vector<unsigned> CarveCounts(unsigned class_index, unsigned times) {
   hk_heap_t *heap = hk_heap_take();
@@ -47,7 +47,7 @@ void ExpectStagesAddUp(hk_heap_t *heap) {
   EXPECT_LE(StatOf(heap, hk_stat_slab_reuse) + StatOf(heap, hk_stat_slab_reserve), StatOf(heap, hk_stat_slab_acquire));
 }
 
-HK_FRESH_TEST(Refill, EachTimeAQuarterMoreBlocksAreCut) {
+HK_FRESH_TEST(Refill, EachTimeAQuarterMoreBlocksAreCarved) {
   using Counts = std::vector<unsigned>;
   EXPECT_EQ(CarveCounts(hk_class_of(16), 14),
             (Counts{256, 320, 400, 500, 625, 782, 978, 235, 1912, 2048, 136, 2048, 2048, 2048}))
@@ -56,7 +56,7 @@ HK_FRESH_TEST(Refill, EachTimeAQuarterMoreBlocksAreCut) {
 }
 
 // A page fault each is what they cost; a refill beside it is nothing.
-HK_FRESH_TEST(Refill, OfAMidClassAPagesWorthOrOneBlockIsCutAtATime) {
+HK_FRESH_TEST(Refill, OfAMidClassAPagesWorthOrOneBlockIsCarvedAtATime) {
   for (unsigned class_index = HK_TINY_CLASS_MAX + 1; class_index < HK_CLASS_COUNT; class_index++) {
     SCOPED_TRACE(class_index);
     unsigned count = std::max(1u, static_cast<unsigned>(4 * HK_KIB / hk_class_bytes(class_index)));
@@ -70,9 +70,9 @@ HK_FRESH_TEST(Refill, OfAMidClassAPagesWorthOrOneBlockIsCutAtATime) {
   }
 }
 
-// Of used memory it is not known how far it was used. So as much is cut as of a tiny class: little at first, and each time more, but never so
-// much that the list is full.
-HK_FRESH_TEST(Refill, OfUsedMemoryMoreIsCutEachTime) {
+// It is not known how much of used memory was touched. So a refill carves as much as for a tiny class: little at first,
+// and each time more, but never so much that the list is full.
+HK_FRESH_TEST(Refill, OfUsedMemoryMoreIsCarvedEachTime) {
   for (unsigned class_index = HK_TINY_CLASS_MAX + 1; class_index < HK_CLASS_COUNT; class_index++) {
     SCOPED_TRACE(class_index);
     hk_heap_t *heap = hk_heap_take();
@@ -234,7 +234,7 @@ HK_FRESH_TEST(Refill, OfAMidClassToo) {
     EXPECT_FALSE(hk_bin_was_fresh(bin, class_index));
     EXPECT_TRUE(IsActive(heap, active)) << "a span that is filled from is not the active one by that";
     EXPECT_EQ(CarvedOf(active), carved);
-    ASSERT_TRUE(hk_refill(heap, class_index)); /* what is not cut yet */
+    ASSERT_TRUE(hk_refill(heap, class_index)); /* blocks that are not carved yet */
     EXPECT_EQ(SpanOf(bin->free), active);
     EXPECT_GT(CarvedOf(active), carved);
     EXPECT_TRUE(hk_bin_was_fresh(bin, class_index));
@@ -251,7 +251,7 @@ HK_FRESH_TEST(Refill, ABlockOfAnotherClassIsNoBlockOfThisOne) {
   hk_block_t *theirs = Alloc(heap, 80);
   hk_remote_free(other, SpanOf(theirs), theirs);
   hk_remote_flush(other);
-  ASSERT_TRUE(hk_refill(heap, 66)) << "what came home was of no use here";
+  ASSERT_TRUE(hk_refill(heap, 66)) << "the collected blocks were of no use here";
   EXPECT_NE(Pop(heap, 66), nullptr);
   EXPECT_EQ(heap->bin[80].free, theirs);
   EXPECT_TRUE(hk_bin_was_fresh(&heap->bin[66], 66));
@@ -279,7 +279,7 @@ HK_FRESH_TEST(Refill, WhatAnIdleHeapCanGiveBackIsTakenBeforeGrowing) {
   ASSERT_EQ(InUseSlabs(), 2u);
   ASSERT_NE(Alloc(heap, 64), nullptr);
   EXPECT_EQ(StatOf(other, hk_stat_remote_drain), theirs.size());
-  EXPECT_EQ(InUseSlabs(), 1u) << "what came home there went back, and its other span moved here";
+  EXPECT_EQ(InUseSlabs(), 1u) << "the span of the collected blocks was released, and the other span moved here";
   EXPECT_EQ(StatOf(heap, hk_stat_slab_move), 1u);
   ExpectStagesAddUp(heap);
 }
@@ -421,7 +421,7 @@ class Model {
     std::swap(held_[random_.Below(held_.size())], held_.back());
     hk_block_t *block = held_.back();
     held_.pop_back();
-    ASSERT_EQ(*WordOf(block), reinterpret_cast<uint64_t>(block)) << "somebody else wrote into it";
+    ASSERT_EQ(*WordOf(block), reinterpret_cast<uint64_t>(block)) << "another owner wrote into it";
     hk_slab_t *span = SpanOf(block);
     if (random_.OneIn(4)) {
       hk_remote_free(other_, span, block);

@@ -281,7 +281,7 @@ class Trials {
     }
   }
 
-  // Returns what is wrong; nothing when all is well.
+  // Returns the fault; an empty text when all is well.
   std::string RunOne(const Refusal &refusal) {
     *outcome_ = {};
     int result = InChild([&] {

@@ -1,4 +1,4 @@
-// space/region_map: every address has a descriptor, and only what was entered has one of its own. Nothing here is
+// space/region_map: every address has a descriptor, and only entered slabs have one of their own. Nothing here is
 // mapped: the map knows addresses, not memory.
 #include <atomic>
 #include <set>
@@ -20,7 +20,7 @@ const void *At(uintptr_t address) { return reinterpret_cast<const void *>(addres
 
 bool Enter(uintptr_t start, size_t bytes = HK_SLAB_BYTES) { return hk_region_map_enter(At(start), bytes); }
 
-// Whether the address has the descriptor of what was never entered.
+// Whether the address has the descriptor of slabs that were never entered.
 bool IsForeign(uintptr_t address) {
   hk_slab_t *slab = hk_slab_of(At(address));
   const hk_slab_t *nothing = hk_region_map.nothing.slab;
@@ -175,16 +175,16 @@ bool EnterTogether() {
 HK_FRESH_TEST(RegionMap, ThreadsThatEnterTogetherAgree) {
   EXPECT_TRUE(EnterTogether());
   EXPECT_EQ(hk_region_map_mapped_bytes(), kRegions * sizeof(hk_region_t));
-  EXPECT_EQ(fake_os_mapped_bytes(), kRegions * sizeof(hk_region_t)) << "who came second gave its leaf back";
+  EXPECT_EQ(fake_os_mapped_bytes(), kRegions * sizeof(hk_region_t)) << "the second thread gave its leaf back";
   std::set<hk_slab_t *> leaves;
   for (uintptr_t i = 0; i < kRegions; i++) leaves.insert(hk_slab_of(At((i + 1) * kRegionBytes)));
   EXPECT_EQ(leaves.size(), kRegions);
 }
 
-HK_FRESH_TEST(RegionMap, WhoComesSecondNeedNotBeAbleToUnmap) {
+HK_FRESH_TEST(RegionMap, TheSecondThreadNeedNotBeAbleToUnmap) {
   fake_os_fail_all(fake_os_unmap, true);
   EXPECT_TRUE(EnterTogether());
-  EXPECT_EQ(hk_region_map_mapped_bytes(), kRegions * sizeof(hk_region_t)) << "a leaf that nobody reads counts nowhere";
+  EXPECT_EQ(hk_region_map_mapped_bytes(), kRegions * sizeof(hk_region_t)) << "a leaf not entered counts nowhere";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// heap/remote: batches of blocks on their way home.
+// heap/remote: batches of blocks on their way to the owner.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -15,7 +15,7 @@ namespace {
 
 bool IsMarked(const hk_block_t *block) { return (reinterpret_cast<uintptr_t>(block->next) & 1) != 0; }
 
-// What waits for the owner, in the order in which it will be taken back.
+// The blocks that wait for the owner, in the order in which it will collect them.
 Blocks IncomingOf(hk_heap_t *owner) {
   Blocks blocks;
   hk_block_t *block = hk_load_relaxed(&owner->shared.incoming);
@@ -27,7 +27,7 @@ Blocks IncomingOf(hk_heap_t *owner) {
 
 size_t WeightOf(unsigned class_index) { return std::max<size_t>(hk_class_bytes(class_index), HK_BATCH_LEAST_BLOCK); }
 
-// How many blocks of a class go home together, from a heap that has little itself.
+// How many blocks of a class a batch has, from a heap that has little itself.
 size_t BatchOf(unsigned class_index) {
   return (HK_BATCH_FIRST_BYTES + WeightOf(class_index) - 1) / WeightOf(class_index);
 }
@@ -57,7 +57,7 @@ HK_FRESH_TEST(Remote, AFullBatchGoesHomeByItself) {
   }
 }
 
-// Who has much itself holds back more: a sixteenth of that, between bounds.
+// A heap that has much holds back more: a sixteenth of its memory, between bounds.
 HK_FRESH_TEST(Remote, AHeapThatHasMuchSendsLargerBatches) {
   Heaps heaps;
   ASSERT_EQ(hk_class_bytes(64), HK_KIB);
@@ -77,7 +77,7 @@ HK_FRESH_TEST(Remote, AHeapThatHasMuchSendsLargerBatches) {
   }
 }
 
-// Sent to a heap that nobody has: whoever sends looks after it.
+// Sent to a heap without a thread: the sender drains it.
 HK_FRESH_TEST(Remote, WhatIsSentToAnIdleHeapIsTakenUpAtOnce) {
   Heaps heaps;
   Blocks blocks = AllocMany(heaps.owner, 64, 3);
@@ -280,7 +280,7 @@ HK_FRESH_TEST(Remote, ABatchIsSentInFrontOfWhatWaits) {
   EXPECT_EQ(IncomingOf(heaps.owner), (Blocks{blocks[4], blocks[3], blocks[2], blocks[1], blocks[0]}));
   Drain(heaps.owner);
   EXPECT_EQ(StatOf(heaps.owner, hk_stat_remote_drain), 5u);
-  for (int i = 0; i < 5; i++) EXPECT_EQ(Pop(heaps.owner, 4), blocks[i]) << "the last one to come home goes first";
+  for (int i = 0; i < 5; i++) EXPECT_EQ(Pop(heaps.owner, 4), blocks[i]) << "the last one collected is allocated first";
 }
 
 HK_FRESH_TEST(Remote, WithoutAHeapEachBlockGoesByItself) {
@@ -312,7 +312,7 @@ HK_FRESH_TEST(Remote, BlocksUnderWayLookFree) {
     hk_remote_flush(heaps.other);
     for (hk_block_t *block : blocks) EXPECT_TRUE(hk_block_looks_free(block)) << "sent";
     Drain(heaps.owner);
-    for (hk_block_t *block : blocks) EXPECT_TRUE(hk_block_looks_free(block)) << "at home";
+    for (hk_block_t *block : blocks) EXPECT_TRUE(hk_block_looks_free(block)) << "collected";
   }
 }
 

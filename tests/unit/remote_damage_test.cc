@@ -1,4 +1,4 @@
-// heap/remote: damaged blocks on their way home.
+// heap/remote: damaged blocks on their way to the owner.
 #include <cstring>
 #include <set>
 
@@ -11,7 +11,7 @@ namespace {
 
 #if HK_SAFETY
 
-// All of the heap's blocks that are at home: in its bins and in its spans' own lists.
+// All free blocks that the heap has collected: in its bins and in its spans' own lists.
 std::multiset<hk_block_t *> AtHome(hk_heap_t *heap) {
   std::multiset<hk_block_t *> blocks;
   auto add = [&blocks](hk_block_t *list) {
@@ -31,7 +31,8 @@ std::multiset<hk_block_t *> AtHome(hk_heap_t *heap) {
   return blocks;
 }
 
-// At each place of a chain of several batches: what was sent before the block is lost, what was sent after it is not.
+// At each place of a chain of several batches: blocks sent before the damaged one are lost, blocks sent after it are
+// not.
 HK_FRESH_TEST(RemoteDamage, TheDrainTellsOfABlockAndLosesWhatWasSentBefore) {
   for (unsigned class_index : {20u, 66u, 104u}) {
     constexpr size_t kCount = 12;
@@ -65,7 +66,7 @@ HK_FRESH_TEST(RemoteDamage, TheDrainTellsOfABlockAndLosesWhatWasSentBefore) {
         Drain(heaps.owner);
         home = AtHome(heaps.owner);
         for (size_t i = kCount; i < blocks.size(); i++) {
-          bool is_released = hk_slab_state(hk_slab_of(blocks[i])) == hk_slab_free; /* all of its span came home */
+          bool is_released = hk_slab_state(hk_slab_of(blocks[i])) == hk_slab_free; /* all blocks of its span are free */
           ASSERT_EQ(home.count(blocks[i]), is_released ? 0u : 1u);
         }
       }
@@ -120,12 +121,13 @@ HK_FRESH_TEST(RemoteDamage, ABlockThatIsInUseAgainIsNoticed) {
     ASSERT_EQ(Pop(heaps.owner, class_index), blocks[2]);
     hk_remote_drain(heaps.owner);
     EXPECT_EQ(heaps.owner->damaged, blocks[2]);
-    EXPECT_EQ(AtHome(heaps.owner).count(blocks[2]), 0u) << "nobody else is given it";
+    EXPECT_EQ(AtHome(heaps.owner).count(blocks[2]), 0u) << "no other request gets it";
   }
 }
 
 // Two threads free one block at the same moment, each finding that it looks in use: both batches hold it, at any place.
-// Whatever the batches' order makes of their links, a ring among them too, the drain ends, and no block is home twice.
+// Whatever the batches' order makes of their links, a ring among them too, the drain ends, and no block is collected
+// twice.
 HK_FRESH_TEST(RemoteDamage, ABlockInTwoBatchesIsTakenBackOnce) {
   constexpr size_t kEach = 4;
   int rings = 0;

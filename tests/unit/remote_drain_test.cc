@@ -1,5 +1,5 @@
-// heap/remote, heap/trim: heaps that no thread has and whose blocks come home all the same: whoever sends the blocks looks
-// after the heap.
+// heap/remote, heap/heap_purge: heaps without a thread whose blocks are collected all the same: the thread that
+// sends the blocks drains the heap.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -30,7 +30,7 @@ void MakeIdle(hk_heap_t *heap) {
   hk_remote_give_back(heap);
 }
 
-// So many idle heaps that have nothing.
+// Fills the pool with `count` idle heaps that have nothing.
 void FillPool(size_t count) {
   for (hk_heap_t *heap : TakeMany(count)) hk_heap_give_back(heap);
 }
@@ -53,16 +53,16 @@ void ExpectPoolIs(const Heaps &expected) {
   EXPECT_EQ(idle, 0u);
 }
 
-// ---- What is left of a heap when all is home.
+// ---- What a heap keeps when all blocks are collected.
 
-HK_FRESH_TEST(Tend, NothingIsLeftInUseWhenManyHeapsAreIdle) {
+HK_FRESH_TEST(RemoteDrain, NothingIsLeftInUseWhenManyHeapsAreIdle) {
   hk_heap_t *sender = hk_heap_take(), *owner = hk_heap_take();
   FillPool(HK_POOL_WARM);
   for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
     for (unsigned count : {1u, CapacityOf(class_index), 2 * CapacityOf(class_index) + 1}) {
       SCOPED_TRACE(testing::Message() << class_index << ", " << count);
       Blocks blocks = AllocMany(owner, class_index, count);
-      Blocks rest = PopAll(owner, class_index); /* in the end all that was cut comes home */
+      Blocks rest = PopAll(owner, class_index); /* in the end all carved blocks are collected */
       blocks.insert(blocks.end(), rest.begin(), rest.end());
       uint64_t drained = StatOf(owner, hk_stat_remote_drain);
       MakeIdle(owner);
@@ -80,7 +80,7 @@ HK_FRESH_TEST(Tend, NothingIsLeftInUseWhenManyHeapsAreIdle) {
 }
 
 // It is one of the few: the next thread finds it as its last one left it.
-HK_FRESH_TEST(Tend, AWarmHeapKeepsItsActiveTinySpans) {
+HK_FRESH_TEST(RemoteDrain, AWarmHeapKeepsItsActiveTinySpans) {
   for (unsigned idle = 0; idle < HK_POOL_WARM; idle++) { /* beside it */
     SCOPED_TRACE(idle);
     hk_heap_t *sender = hk_heap_take(), *owner = hk_heap_take();
@@ -107,7 +107,7 @@ HK_FRESH_TEST(Tend, AWarmHeapKeepsItsActiveTinySpans) {
   }
 }
 
-HK_FRESH_TEST(Tend, BeforeTheLastBlockASpanStays) {
+HK_FRESH_TEST(RemoteDrain, BeforeTheLastBlockASpanStays) {
   hk_heap_t *sender = hk_heap_take(), *owner = hk_heap_take();
   FillPool(HK_POOL_WARM);
   for (unsigned class_index : {1u, 20u, 64u, 66u, 93u, 104u}) {
@@ -128,7 +128,7 @@ HK_FRESH_TEST(Tend, BeforeTheLastBlockASpanStays) {
   }
 }
 
-HK_FRESH_TEST(Tend, AHeapThatAThreadHasIsLeftToIt) {
+HK_FRESH_TEST(RemoteDrain, AHeapThatAThreadHasIsLeftToIt) {
   hk_heap_t *sender = hk_heap_take(), *owner = hk_heap_take();
   FillPool(HK_POOL_WARM);
   Blocks blocks = AllocMany(owner, 64, 3);
@@ -142,7 +142,7 @@ HK_FRESH_TEST(Tend, AHeapThatAThreadHasIsLeftToIt) {
 
 // ---- Wherever in the pool it is.
 
-HK_FRESH_TEST(Tend, HeapsInAndBeyondTheSlotsAreTended) {
+HK_FRESH_TEST(RemoteDrain, HeapsInAndBeyondTheSlotsAreDrained) {
   constexpr size_t kHeaps = HK_POOL_SLOTS + 40;
   hk_heap_t *sender = hk_heap_take();
   Heaps owners = TakeMany(kHeaps);
@@ -167,7 +167,7 @@ HK_FRESH_TEST(Tend, HeapsInAndBeyondTheSlotsAreTended) {
 
 // ---- Without a heap of one's own.
 
-HK_FRESH_TEST(Tend, AThreadThatIsLeavingTendsToo) {
+HK_FRESH_TEST(RemoteDrain, AThreadThatIsLeavingDrainsToo) {
   hk_heap_t *owner = hk_heap_take();
   FillPool(HK_POOL_WARM + HK_POOL_SLOTS);
   for (unsigned class_index : {64u, 66u, 104u}) {
@@ -187,9 +187,9 @@ HK_FRESH_TEST(Tend, AThreadThatIsLeavingTendsToo) {
 
 // ---- One after the other.
 
-// Of each heap's spans one was the heap's before it, where a block of that span still waits. The thread that tends one sends
-// that block on, and tends the next heap after it: no block waits for a thread that may never come.
-HK_FRESH_TEST(Tend, AChainOfMovedSpansIsFollowedToItsEnd) {
+// One span of each heap belonged to the heap before it, where a block of that span still waits. The thread that drains
+// one heap sends that block on, and drains the next heap after it: no block waits for a thread that may never come.
+HK_FRESH_TEST(RemoteDrain, AChainOfMovedSpansIsFollowedToItsEnd) {
   constexpr unsigned kHeaps = 12;
   hk_heap_t *sender = hk_heap_take();
   Heaps heaps = TakeMany(kHeaps);
@@ -221,8 +221,8 @@ HK_FRESH_TEST(Tend, AChainOfMovedSpansIsFollowedToItsEnd) {
 
 // ---- How far a look goes.
 
-// Of a span with thousands of blocks one came home: its page is looked at and no other, for the span counts its blocks.
-HK_FRESH_TEST(Tend, OneBlockNeedsNoLookAtAllOthers) {
+// One block of a span with thousands is collected: the drain looks at its page alone, for the span counts its blocks.
+HK_FRESH_TEST(RemoteDrain, OneBlockNeedsNoLookAtAllOthers) {
   hk_heap_t *sender = hk_heap_take(), *owner = hk_heap_take();
   FillPool(HK_POOL_WARM);
   Blocks blocks = AllocMany(owner, 1, CapacityOf(1));
@@ -236,7 +236,7 @@ HK_FRESH_TEST(Tend, OneBlockNeedsNoLookAtAllOthers) {
   size_t page = static_cast<size_t>(getpagesize());
   ASSERT_EQ(reinterpret_cast<uintptr_t>(one), hk_slab_start(span));
   char *others = reinterpret_cast<char *>(one) + page;
-  ASSERT_EQ(mprotect(others, HK_SLAB_BYTES - page, PROT_NONE), 0) << "who looks there ends here";
+  ASSERT_EQ(mprotect(others, HK_SLAB_BYTES - page, PROT_NONE), 0) << "a look there ends the test";
   SendAll(sender, {one});
   EXPECT_EQ(StatOf(owner, hk_stat_remote_drain), 1u);
   EXPECT_EQ(InUseSlabs(), 0u);
@@ -247,7 +247,7 @@ HK_FRESH_TEST(Tend, OneBlockNeedsNoLookAtAllOthers) {
 
 constexpr unsigned kClassesOfMany[] = {20, 66, 104};
 
-// Heaps whose threads have ended, and what they left in use: of several classes all that they cut.
+// Heaps whose threads have ended, and the blocks that they left in use: of several classes all that they carved.
 std::vector<Blocks> MakeManyIdle(size_t count, Heaps *heaps) {
   std::vector<Blocks> blocks(count);
   *heaps = TakeMany(count);
@@ -280,7 +280,7 @@ void ExpectAllHome(const Heaps &heaps, size_t in_use) {
 }
 
 // Of the warm heaps each may keep its active tiny span.
-HK_FRESH_TEST(TendMany, WhatOneThreadFreesHeapByHeapIsAllHome) {
+HK_FRESH_TEST(RemoteDrainMany, WhatOneThreadFreesHeapByHeapIsAllHome) {
   size_t count = Scaled(10000, 500);
   hk_heap_t *sender = hk_heap_take();
   Heaps heaps;
@@ -294,8 +294,8 @@ HK_FRESH_TEST(TendMany, WhatOneThreadFreesHeapByHeapIsAllHome) {
   ExpectAllHome(heaps, HK_POOL_WARM);
 }
 
-// Now each block comes home alone.
-HK_FRESH_TEST(TendMany, WhatOneThreadFreesRoundAndRoundIsAllHome) {
+// Now each block is sent alone.
+HK_FRESH_TEST(RemoteDrainMany, WhatOneThreadFreesRoundAndRoundIsAllHome) {
   size_t count = Scaled(10000, 500);
   hk_heap_t *sender = hk_heap_take();
   Heaps heaps;
@@ -317,7 +317,7 @@ HK_FRESH_TEST(TendMany, WhatOneThreadFreesRoundAndRoundIsAllHome) {
 
 #if HK_SAFETY
 
-HK_FRESH_TEST(TendDamage, IsKeptForTheHeapsNextOwner) {
+HK_FRESH_TEST(RemoteDrainDamage, IsKeptForTheHeapsNextOwner) {
   hk_heap_t *sender = hk_heap_take(), *owner = hk_heap_take();
   FillPool(HK_POOL_WARM);
   for (unsigned class_index : {20u, 66u}) {
@@ -337,10 +337,10 @@ HK_FRESH_TEST(TendDamage, IsKeptForTheHeapsNextOwner) {
     later = Alloc(owner, 104);
     hk_heap_give_back(owner);
     SendAll(sender, {later});
-    EXPECT_EQ(owner->damaged, blocks[1]) << "also while more comes home";
+    EXPECT_EQ(owner->damaged, blocks[1]) << "also while more blocks are collected";
     ASSERT_TRUE(hk_heap_take_this(owner));
     owner->damaged = nullptr;
-    EXPECT_EQ(hk_slab_state(hk_slab_of(blocks[0])), hk_slab_small) << "what is lost counts as in use";
+    EXPECT_EQ(hk_slab_state(hk_slab_of(blocks[0])), hk_slab_small) << "a lost block counts as in use";
   }
 }
 
@@ -348,9 +348,9 @@ HK_FRESH_TEST(TendDamage, IsKeptForTheHeapsNextOwner) {
 
 // ---- Threads.
 
-// Threads come, allocate, leave blocks behind and end, while others free those: no heap is two threads' at once, none is
-// lost from the pool, and in the end nothing is in use.
-HK_FRESH_TEST(TendThreads, HeapsComeAndGoWhileTheirBlocksComeHome) {
+// Threads come, allocate, leave blocks behind and end, while others free those: no heap is two threads' at once, none
+// is lost from the pool, and in the end nothing is in use.
+HK_FRESH_TEST(RemoteDrainThreads, HeapsComeAndGoWhileTheirBlocksComeHome) {
   constexpr int kThreads = 4;
   std::atomic<hk_block_t *> slots[64] = {};
   std::vector<std::thread> threads;

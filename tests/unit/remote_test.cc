@@ -1,4 +1,4 @@
-// heap/remote: blocks that come home: what waits for the owner, what it takes back, and heaps that no thread has.
+// heap/remote: remote frees: blocks that wait for the owner, blocks that it collects, and idle heaps.
 #include <map>
 #include <vector>
 
@@ -9,7 +9,7 @@ using namespace hk_test;
 
 namespace {
 
-// ---- What comes home counts.
+// ---- Collected blocks count.
 
 HK_FRESH_TEST(Remote, ADrainOfNothing) {
   Heaps heaps;
@@ -64,7 +64,7 @@ HK_FRESH_TEST(Remote, ADrainOfEachSizeLeavesTheCountsRight) {
   }
 }
 
-// Each class: a full span whose blocks all go home by way of another thread, with own frees between.
+// Each class: a full span whose blocks another thread frees, with own frees between.
 HK_FRESH_TEST(Remote, ASpanIsReleasedWhenItsLastBlockIsHome) {
   hk_option.spare_slabs = 0;
   Heaps heaps;
@@ -137,7 +137,7 @@ HK_FRESH_TEST(Remote, OneDrainServesTinySpansInEveryState) {
   EXPECT_EQ(StatOf(heaps.owner, hk_stat_remote_drain), 3 * capacity + 1 - WorthOf(64));
 }
 
-// More than the bin has room for: it is spilled while the chain is taken, and spans whose blocks have come home are
+// More than the bin has room for: it is spilled while the chain is taken, and spans whose blocks are all free are
 // released while others of the chain wait.
 HK_FRESH_TEST(Remote, OneDrainServesMidSpansInEveryState) {
   hk_option.spare_slabs = 0;
@@ -151,7 +151,7 @@ HK_FRESH_TEST(Remote, OneDrainServesMidSpansInEveryState) {
     std::map<hk_slab_t *, unsigned> held = {{SpanOf(active), 1}};
     size_t freed = 0;
     for (unsigned i = 0; i < spans.size(); i++) {
-      unsigned keep = i % 3; /* of every third span all blocks come home */
+      unsigned keep = i % 3; /* of every third span all blocks are freed */
       for (unsigned k = keep; k < capacity; k++) RemoteFree(heaps.other, spans[i][k]);
       freed += capacity - keep;
       if (keep > 0) held[SpanOf(spans[i][0])] = keep;
@@ -193,7 +193,7 @@ HK_FRESH_TEST(Remote, WhatComesHomeIsNotFresh) {
 
 // ---- Heaps that no thread has.
 
-HK_FRESH_TEST(Remote, AnIdleHeapIsDrainedByWhoeverAsks) {
+HK_FRESH_TEST(Remote, AnIdleHeapIsDrainedByAnyCaller) {
   hk_option.spare_slabs = 4;
   Heaps heaps;
   Blocks blocks = AllocMany(heaps.owner, 64, 2 * CapacityOf(64) + 1);
@@ -205,7 +205,7 @@ HK_FRESH_TEST(Remote, AnIdleHeapIsDrainedByWhoeverAsks) {
   hk_remote_flush(heaps.other);
   hk_remote_drain_idle();
   EXPECT_EQ(StatOf(heaps.owner, hk_stat_remote_drain), blocks.size());
-  EXPECT_EQ(InUseSlabs(), 1u) << "the active span stays; spare slabs nobody would use do not";
+  EXPECT_EQ(InUseSlabs(), 1u) << "the active span stays; spare slabs without a use do not";
   EXPECT_EQ(heaps.owner->spare_slabs, 0u);
   EXPECT_EQ(hk_load_relaxed(&heaps.owner->life), hk_heap_idle);
   EXPECT_FALSE(hk_load_relaxed(&heaps.owner->busy));
@@ -241,8 +241,8 @@ HK_FRESH_TEST(Remote, AHeapThatAThreadHasIsLeftToIt) {
   EXPECT_EQ(IncomingLength(heaps.owner), 3u);
 }
 
-// Whoever grows takes a look: what is empty there is not held back by blocks of mid classes in the bins of a heap that
-// nobody uses.
+// A heap that grows drains idle heaps: blocks of mid classes in an idle heap's bins do not hold back its empty
+// spans.
 HK_FRESH_TEST(Remote, ADrainedIdleHeapKeepsNoMidSpanWithoutABlockInUse) {
   for (unsigned class_index : {66u, 88u, 104u}) {
     SCOPED_TRACE(class_index);
@@ -263,7 +263,7 @@ HK_FRESH_TEST(Remote, ADrainedIdleHeapKeepsNoMidSpanWithoutABlockInUse) {
 HK_FRESH_TEST(Remote, WhatAnIdleHeapTookBackIsNotFreshForTheNextThread) {
   Heaps heaps;
   Blocks blocks = AllocMany(heaps.owner, 65, 6);
-  ASSERT_TRUE(hk_bin_was_fresh(&heaps.owner->bin[65], 65)) << "it was cut just now";
+  ASSERT_TRUE(hk_bin_was_fresh(&heaps.owner->bin[65], 65)) << "it was carved just now";
   hk_mid_spill_all(heaps.owner); /* as at its thread's end */
   hk_heap_give_back(heaps.owner);
   RemoteFreeAll(heaps.other, Blocks(blocks.begin(), blocks.begin() + 5));

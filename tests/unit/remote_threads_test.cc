@@ -74,7 +74,7 @@ void PostWhileTheOwnerDrains(int thread_count) {
     if (hk_class_is_mid(class_index)) CheckMidBin(owner, class_index);
   }
   hk_heap_purge(owner);
-  EXPECT_EQ(InUseSlabs(), 0u) << "every block came home";
+  EXPECT_EQ(InUseSlabs(), 0u) << "every block was collected";
 }
 
 HK_FRESH_TEST(RemoteThreads, TwoPost) { PostWhileTheOwnerDrains(2); }
@@ -111,7 +111,7 @@ HK_FRESH_TEST(RemoteThreads, TheSameListIsPushedToAndTakenAllTheTime) {
   EXPECT_EQ(InUseSlabs(), 0u);
 }
 
-// Everybody owns blocks and frees those of the others.
+// Every thread owns blocks and frees those of the others.
 HK_FRESH_TEST(RemoteThreads, AllWithAll) {
   constexpr int kThreads = 4;
   constexpr size_t kEach = 15000;
@@ -158,11 +158,11 @@ HK_FRESH_TEST(RemoteThreads, AllWithAll) {
     came += StatOf(heap, hk_stat_remote_drain);
   }
   EXPECT_EQ(sent, came);
-  EXPECT_EQ(InUseSlabs(), 0u) << "every block came home";
+  EXPECT_EQ(InUseSlabs(), 0u) << "every block was collected";
 }
 
 // Threads come and go: each gets a heap as malloc does, frees what those before it left, leaves blocks for those after
-// it, and ends as a thread does. Heaps are adopted, and drained while nobody has them.
+// it, and ends as a thread does. Heaps are adopted, and drained while no thread has them.
 HK_FRESH_TEST(RemoteThreads, ThreadsComeAndGo) {
   constexpr int kThreads = 4, kGenerations = 60;
   constexpr size_t kEach = 250;
@@ -182,7 +182,7 @@ HK_FRESH_TEST(RemoteThreads, ThreadsComeAndGo) {
         if (random.OneIn(2)) {
           Free(lease.heap, other);
         } else if (Hold(other)) {
-          queue.Put(other); /* for somebody else */
+          queue.Put(other); /* for another thread */
         }
       }
     }
@@ -216,7 +216,7 @@ HK_FRESH_TEST(RemoteThreads, ThreadsComeAndGo) {
   }
   EXPECT_LE(heaps, kThreads + 1) << "they are adopted";
   EXPECT_EQ(sent, came);
-  EXPECT_EQ(InUseSlabs(), 0u) << "every block came home";
+  EXPECT_EQ(InUseSlabs(), 0u) << "every block was collected";
 }
 
 }  // namespace

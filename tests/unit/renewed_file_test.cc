@@ -52,7 +52,7 @@ TEST_F(RenewedFile, IsMadeAndReplaced) {
   EXPECT_EQ(folder_.FileCount(), 1u);
 }
 
-TEST_F(RenewedFile, AnEmptyOneSaysWhoMayRead) {
+TEST_F(RenewedFile, AnEmptyOneKeepsItsReaders) {
   Put("");
   ASSERT_EQ(chmod(path_.c_str(), 0666), 0);
   EXPECT_EQ(Write("ours: 1"), 0);

@@ -1,4 +1,4 @@
-// api/report: every form is whole, at whatever room there is, and says of known blocks what is so.
+// api/report: every form is whole, at whatever room there is, and is right about known blocks.
 #include <gtest/gtest.h>
 
 #include <cctype>
@@ -217,7 +217,8 @@ TEST(Report, TheTextHasTheHeapsWithMostInUse) {
   }
 }
 
-/* Where the system does not copy memory for us, descriptors are read plainly, and blocks of unknown contents not at all. */
+/* Where the system does not copy memory for us, descriptors are read plainly, and blocks of unknown contents not at
+ * all. */
 TEST(Report, WhereMemoryMayNotBeCopied) {
   constexpr int kNoFilters = 77;
   hk_heap_t *heap = hk_heap_take();
@@ -227,7 +228,7 @@ TEST(Report, WhereMemoryMayNotBeCopied) {
     std::string text = Written(hk_report_json);
     HK_CHILD_CHECK(IsJson(text));
     HK_CHILD_CHECK(CountOf(text, "\"spans_estimated\": 0,") == 0);
-    /* All 25 that were cut of the tiny ones. */
+    /* All 25 carved blocks of the tiny class. */
     HK_CHILD_CHECK(
         CountOf(text, "\"bytes\": 160, \"band\": \"tiny\", \"spans\": 1, \"slabs\": 1, \"live_blocks\": 25") == 1);
     HK_CHILD_CHECK(

@@ -89,7 +89,7 @@ TEST_F(Retention, WithoutOneCreditBoundsWhatIsYoung) {
   EXPECT_EQ(LimitMib(), 8u);
 }
 
-TEST_F(Retention, WhoFallsDeeperThanBeforeKeepsTheFloor) {
+TEST_F(Retention, AFallDeeperThanBeforeKeepsTheFloor) {
   Set(200, 0);
   Set(100, 0);
   Refault(100);
@@ -107,7 +107,7 @@ TEST_F(Retention, WhereMemoryIsCheapNoCreditIsNeeded) {
   EXPECT_EQ(LimitMib(), 200u);
 }
 
-TEST_F(Retention, WhoRetainsNothingKeepsAShare) {
+TEST_F(Retention, WithNothingToRetainAShareStays) {
   SetPrice(HK_PRICE_FAST);
   view_.retain_bytes = 0;
   view_.has_purge_thread = true;
@@ -153,7 +153,7 @@ TEST_F(Retention, AMemoryLimitBoundsAllOfIt) {
   EXPECT_EQ(LimitMib(), 5u);
   EXPECT_EQ(Limit().cause, hk_purge_too_much);
   view_.lazy_bytes = 17 * HK_MIB;
-  EXPECT_EQ(LimitMib(), 20u) << "and what was purged lazily counts";
+  EXPECT_EQ(LimitMib(), 20u) << "and lazily purged memory counts";
   EXPECT_EQ(Limit().cause, hk_purge_limited);
 }
 

@@ -1,4 +1,5 @@
-// profile/rule_cache: what was put is found again, by the same address and module alone, until others push it out.
+// profile/rule_cache: rules that were put are found again, by the same address and module alone, until others push it
+// out.
 #include "unwind/rule_cache.h"
 
 #include <gtest/gtest.h>

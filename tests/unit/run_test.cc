@@ -111,9 +111,9 @@ HK_FRESH_TEST(Run, ATailIsNoRun) {
   ExpectRun(block, 5);
 }
 
-// ---- Closed: nobody's, but with its slabs.
+// ---- Closed: without a caller, but with its slabs.
 
-HK_FRESH_TEST(Run, AClosedRunIsNobodysAndKeepsItsSlabs) {
+HK_FRESH_TEST(Run, AClosedRunIsFreeAndKeepsItsSlabs) {
   for (size_t slabs = 1; slabs <= HK_RUN_MAX_SLABS; slabs++) {
     void *block = Alloc(slabs * HK_SLAB_BYTES);
     hk_slab_t *head = HeadOf(block);

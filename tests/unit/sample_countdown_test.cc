@@ -1,5 +1,5 @@
-// heap/cut as api/alloc uses it: an open bin of a tiny class that is closed while it is filled, by blocks that come home to
-// it then. What it has afterwards is counted already, and the block behind that is the next to be sampled.
+// heap/sample_countdown as api/alloc uses it: an open bin of a tiny class that frees close while it is refilled.
+// Its blocks afterwards are counted already, and the block behind them is the next to be sampled.
 #include <memory>
 #include <thread>
 #include <vector>
@@ -23,7 +23,7 @@ constexpr size_t kSize = 16, kSizeOfSample = kSize + HK_BLOCK_ALIGNMENT;
 
 bool IsSampled(const void *block) { return hk_verify(block).offset != 0; }
 
-// A class's bin, open and without a block, and what was allocated of the class.
+// A class's bin, open and without a block, and the blocks allocated of the class.
 class OpenBin {
  public:
   explicit OpenBin(size_t size) : size_(size), class_index_(hk_class_of(size)) {
@@ -34,7 +34,7 @@ class OpenBin {
 
   bool IsOpen() const { return hk_load_relaxed(&hk_thread_own()->countdowns->of[class_index_].is_open); }
 
-  // So many blocks that come back close it.
+  // The number of frees that close it.
   uint32_t Left() const { return Bin()->countdown; }
 
   // Blocks that were freed and handed out again count, too.
@@ -47,7 +47,7 @@ class OpenBin {
     ASSERT_EQ(Left(), left);
   }
 
-  // As another thread frees them.
+  // Frees them in another thread.
   void Send(uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
       hk_block_t *block = TakeHomely();
@@ -67,12 +67,12 @@ class OpenBin {
     return blocks_.back();
   }
 
-  // One was taken of `left` that came home and closed the bin: takes the others.
+  // One of the `left` blocks whose frees closed the bin was taken: takes the others.
   void ExpectClosed(uint32_t left) {
     EXPECT_FALSE(IsOpen());
     const hk_free_list_t *list = hk_heap_effective_list(hk_thread_own(), class_index_);
     uint32_t counted = hk_thread_own()->countdowns->of[class_index_].at_mark + (list->mark - list->countdown);
-    EXPECT_EQ(counted, ListLength(list->free)) << "what was taken was none of home's";
+    EXPECT_EQ(counted, ListLength(list->free)) << "the taken block was none of the effective free list's";
     for (uint32_t i = 1; i < left; i++) ASSERT_FALSE(IsSampled(Take())) << i;
   }
 
@@ -84,7 +84,7 @@ class OpenBin {
  private:
   const hk_free_list_t *Bin() const { return &hk_thread_own()->bin[class_index_]; }
 
-  // Of the span whose blocks come home to the bin.
+  // A block of the span whose blocks return to the bin.
   bool IsHomely(const void *block) const {
     return IsActive(hk_thread_own(), SpanOf(block)) && SpanOf(block)->class_index == class_index_;
   }
@@ -129,12 +129,15 @@ void ExpectClosedByARequest(uint32_t left, uint32_t more) {
   ExpectNothingLost();
 }
 
-HK_FRESH_TEST(CutWhileFilled, WhereTheNextSampledBlockIsFar) { ExpectClosedByARequest(2, 0); }
-HK_FRESH_TEST(CutWhileFilled, WhereTheNextSampledBlockIsFarAndMoreComeHome) { ExpectClosedByARequest(2, 10); }
-HK_FRESH_TEST(CutWhileFilled, WhereTheNextSampledBlockIsTheOneAfter) { ExpectClosedByARequest(1, 0); }
-HK_FRESH_TEST(CutWhileFilled, WhereTheNextSampledBlockIsTheOneAfterAndMoreComeHome) { ExpectClosedByARequest(1, 10); }
+HK_FRESH_TEST(CountdownWhileFilled, WhereTheNextSampledBlockIsFar) { ExpectClosedByARequest(2, 0); }
+HK_FRESH_TEST(CountdownWhileFilled, WhereTheNextSampledBlockIsFarAndMoreComeBack) { ExpectClosedByARequest(2, 10); }
+HK_FRESH_TEST(CountdownWhileFilled, WhereTheNextSampledBlockIsTheOneAfter) { ExpectClosedByARequest(1, 0); }
+HK_FRESH_TEST(CountdownWhileFilled, WhereTheNextSampledBlockIsTheOneAfterAndMoreComeBack) {
+  ExpectClosedByARequest(1, 10);
+}
 
-// The request that closes it is for what a smaller block that is sampled is put into. That one's own bin needs no refill.
+// The request that closes it is for the larger block that a smaller sampled one is put into. The smaller one's
+// bin needs no refill.
 void ExpectClosedByASample(uint32_t left, uint32_t more) {
   ASSERT_TRUE(hakmem_profile_start(kRate));
   OpenBin smaller(kSize);
@@ -153,10 +156,10 @@ void ExpectClosedByASample(uint32_t left, uint32_t more) {
   ExpectNothingLost();
 }
 
-HK_FRESH_TEST(CutWhileFilled, ForABlockThatIsSampled) { ExpectClosedByASample(5, 0); }
-HK_FRESH_TEST(CutWhileFilled, ForABlockThatIsSampledAndMoreComeHome) { ExpectClosedByASample(5, 10); }
+HK_FRESH_TEST(CountdownWhileFilled, ForABlockThatIsSampled) { ExpectClosedByASample(5, 0); }
+HK_FRESH_TEST(CountdownWhileFilled, ForABlockThatIsSampledAndMoreComeBack) { ExpectClosedByASample(5, 10); }
 
-// By blocks that come home to a heap that no thread has.
+// By remote frees to a heap that no thread has.
 void ExpectClosedWhileIdle(uint32_t left, uint32_t more) {
   ASSERT_TRUE(hakmem_profile_start(kRate));
   unsigned class_index = hk_class_of(kSize);
@@ -172,7 +175,7 @@ void ExpectClosedWhileIdle(uint32_t left, uint32_t more) {
   }).join();
   ASSERT_EQ(hk_heap_life(heap), hk_heap_idle);
   for (hk_block_t *block : homely) hk_remote_free_now(hk_slab_of(block), block);
-  EXPECT_EQ(heap->bin[class_index].free, HK_LIST_END) << "nobody asks for what lies there";
+  EXPECT_EQ(heap->bin[class_index].free, HK_LIST_END) << "no request takes from it";
   EXPECT_EQ(ListLength(hk_heap_effective_list(heap, class_index)->free), left + more);
   std::thread([&] {
     EXPECT_FALSE(IsSampled(bin->Take()));
@@ -185,7 +188,7 @@ void ExpectClosedWhileIdle(uint32_t left, uint32_t more) {
   ExpectNothingLost();
 }
 
-HK_FRESH_TEST(CutWhileIdle, ItsBlocksGoHome) { ExpectClosedWhileIdle(5, 0); }
-HK_FRESH_TEST(CutWhileIdle, WithThoseThatComeLater) { ExpectClosedWhileIdle(5, 10); }
+HK_FRESH_TEST(CountdownWhileIdle, ItsBlocksGoBack) { ExpectClosedWhileIdle(5, 0); }
+HK_FRESH_TEST(CountdownWhileIdle, WithThoseThatComeLater) { ExpectClosedWhileIdle(5, 10); }
 
 }  // namespace

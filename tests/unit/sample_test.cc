@@ -118,7 +118,7 @@ HK_FRESH_TEST(Sample, WithoutMemoryThereIsNoRoom) {
   EXPECT_EQ(CountLive(), entered);
 }
 
-// Of two threads that free the same one is the first; who looks on sees whole samples.
+// One of two threads that free the same sample is the first; an onlooker sees whole samples.
 HK_FRESH_TEST(Sample, IsFreedByOneOfTwo) {
   constexpr size_t kCount = 2000;
   std::atomic<size_t> first{0};

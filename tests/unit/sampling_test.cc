@@ -40,8 +40,8 @@ TEST(Sampling, ADistanceIsTheLogarithmOfItsNumber) {
   EXPECT_LT(hk_sampling_distance(0, kRate), 45 * kRate);
 }
 
-// The largest gap between the distances' distribution and the exponential one. Beyond 2.7 / sqrt(n) it is once in a million
-// (Kolmogorov's distribution).
+// The largest gap between the distances' distribution and the exponential one. Beyond 2.7 / sqrt(n) it is once in a
+// million (Kolmogorov's distribution).
 TEST(Sampling, DistancesAreExponential) {
   constexpr size_t kCount = 200000;
   uint64_t state = 2;
@@ -58,7 +58,7 @@ TEST(Sampling, DistancesAreExponential) {
   EXPECT_LT(gap, 2.7 / std::sqrt(kCount));
 }
 
-// ---- The pace. A program asks for so much that at shift 0 it would come upon so many points in a millisecond.
+// ---- The pace. A program allocates so fast that at shift 0 it would meet `points_a_ms` in a millisecond.
 
 struct Course {
   hk_sampling_pace_t pace{};
@@ -132,7 +132,7 @@ TEST(Sampling, BeginsAndEndsOnce) {
   EXPECT_EQ(hk_sampling_rate_of(hk_load_relaxed(&hk_sampling_state)), kRate);
   EXPECT_TRUE(hk_sampling_end());
   EXPECT_FALSE(hk_sampling_is_on());
-  EXPECT_NE(hk_load_relaxed(&hk_sampling_state), before) << "who looks now and then sees that something has been";
+  EXPECT_NE(hk_load_relaxed(&hk_sampling_state), before) << "an onlooker sees now and then that something has been";
   EXPECT_TRUE(hk_sampling_begin(HK_SAMPLING_RATE_MOST));
   EXPECT_EQ(hk_sampling_rate_of(hk_load_relaxed(&hk_sampling_state)), HK_SAMPLING_RATE_MOST);
   EXPECT_TRUE(hk_sampling_end());

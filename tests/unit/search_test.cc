@@ -37,7 +37,7 @@ HK_FRESH_TEST(Search, ABlockInUseThatLooksFreeIsLive) {
   }
 }
 
-// A tiny span that is active, full and partial; a mid span whose blocks are in the bin and at home.
+// A tiny span that is active, full and partial; a mid span whose blocks are in the bin and in the span's own list.
 HK_FRESH_TEST(Search, FindsEachBlockOfABinAndOfASpan) {
   hk_heap_t *heap = hk_heap_take();
   for (unsigned class_index : {64u, 66u, 104u}) {
@@ -96,7 +96,7 @@ HK_FRESH_TEST(Search, FindsBlocksInAnyHeapsOutbox) {
   for (hk_block_t *block : blocks) EXPECT_TRUE(hk_search_free(SpanOf(block), block));
 }
 
-// What two threads that free one block can make of a list.
+// The lists that two threads can make by freeing one block.
 HK_FRESH_TEST(Search, EndsOnARing) {
   hk_heap_t *heap = hk_heap_take(), *other = hk_heap_take();
   std::vector<hk_block_t *> blocks;
@@ -150,7 +150,7 @@ HK_FRESH_TEST(Search, FollowsNoLinkThatLeadsOutOfTheOwnersBlocks) {
     uintptr_t not_cut = hk_slab_start(span) + (span->slab_count - 1) * HK_SLAB_BYTES +
                         (hk_class_blocks_per_slab(class_index) - 1) * hk_class_bytes(class_index);
     for (uintptr_t place : {AddressOf(&elsewhere), AddressOf(theirs), inside, AddressOf(run), not_cut}) {
-      hk_block_link(reinterpret_cast<hk_block_t *>(place), held); /* whoever follows it there finds what it seeks */
+      hk_block_link(reinterpret_cast<hk_block_t *>(place), held); /* a search that follows it there finds its block */
     }
     for (uintptr_t link : {uintptr_t{0}, uintptr_t{1}, uintptr_t{16}, AddressOf(&elsewhere), AddressOf(theirs), inside,
                            unmapped, AddressOf(run), not_cut, AddressOf(heap), ~uintptr_t{0},

@@ -1,4 +1,4 @@
-// profile/site: one site a stack, whoever asks; figures; what is left when there is no room.
+// profile/site: one site a stack, for every caller; figures; and a table without room.
 #include "unwind/site.h"
 
 #include <gtest/gtest.h>
@@ -144,7 +144,7 @@ HK_FRESH_TEST(Site, StacksAreNotMistakenForOneAnother) {
   EXPECT_GT(met, 0u) << "take more of them";
 }
 
-// 256 KiB would be full of some 400 stacks of so many frames.
+// Some 400 stacks of this depth would fill 256 KiB.
 HK_FRESH_TEST(Site, OuterFramesThatAreSharedTakeNoRoom) {
   fake_os_limit_mapped(256 << 10);
   std::vector<uintptr_t> frames(HK_SITE_FRAMES_MAX);
@@ -237,7 +237,7 @@ HK_FRESH_TEST(Site, WithoutRoomForItsLivesASiteIsCountedAllTheSame) {
   hk_site_count_free(second, &kOne, 1);
   EXPECT_EQ(InUse(first).objects, 1u);
   EXPECT_EQ(InUse(second).objects, 0u);
-  EXPECT_EQ(hk_site_lifetime(first, 1), 0u) << "which nobody knows";
+  EXPECT_EQ(hk_site_lifetime(first, 1), 0u) << "which is unknown";
   EXPECT_EQ(hk_site_lifetime(second, 1), 2u) << "since it was made, not since the new begin";
 }
 
@@ -247,7 +247,7 @@ HK_FRESH_TEST(Site, WhatFindsNoRoomSharesOne) {
   while (!hk_site_is_shared(SiteOf({made + 1, 7}))) made++;
   EXPECT_GT(made, 500u);
   EXPECT_LT(made, 2000u);
-  EXPECT_FALSE(hk_site_is_shared(SiteOf({1, 7}))) << "what is there is found";
+  EXPECT_FALSE(hk_site_is_shared(SiteOf({1, 7}))) << "an existing site is found";
   EXPECT_EQ(CountSites(), made) << "without the shared one, which counts nothing yet";
   hk_site_t *shared = SiteOf({made + 1, 7});
   hk_site_count_alloc(shared, &kOne);
@@ -265,7 +265,7 @@ HK_FRESH_TEST(Site, WithoutMemoryAllShareOne) {
 }
 
 // Another thread makes the table while this one asks for memory.
-HK_FRESH_TEST(Site, OneTableWhoeverIsFirst) {
+HK_FRESH_TEST(Site, OneTableWhicheverThreadIsFirst) {
   static hk_site_t *others;
   fake_os_set_hook(fake_os_reserve, [] {
     fake_os_set_hook(fake_os_reserve, nullptr);

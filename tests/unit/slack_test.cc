@@ -1,4 +1,4 @@
-// policy/slack: for how long idle memory stays that would not be missed if every request could have any of it.
+// policy/slack: for how long fragmentation slack stays.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t kWindow = 1000;
 
-class Misfit : public testing::Test {
+class Slack : public testing::Test {
  protected:
   void SetUp() override { Note(0); }
 
@@ -30,14 +30,14 @@ class Misfit : public testing::Test {
   uint64_t now_ms_ = 123456;
 };
 
-TEST_F(Misfit, WhatIsNewMayStay) {
+TEST_F(Slack, WhatIsNewMayStay) {
   Note(24);
   EXPECT_EQ(YoungMib(), 24u);
   NoteAfter(kWindow - 1, 30);
   EXPECT_EQ(YoungMib(), 30u);
 }
 
-TEST_F(Misfit, WhatWasThereAllThroughAWindowIsOld) {
+TEST_F(Slack, WhatWasThereAllThroughAWindowIsOld) {
   NoteAfter(kWindow, 24);
   NoteAfter(kWindow / 2, 30);
   NoteAfter(kWindow / 2, 30);
@@ -46,7 +46,7 @@ TEST_F(Misfit, WhatWasThereAllThroughAWindowIsOld) {
   EXPECT_EQ(YoungMib(), 0u);
 }
 
-TEST_F(Misfit, WhatWasNeededMeanwhileIsYoungAgain) {
+TEST_F(Slack, WhatWasNeededMeanwhileIsYoungAgain) {
   NoteAfter(kWindow, 24);
   NoteAfter(kWindow / 2, 4);
   NoteAfter(kWindow / 4, 24);
@@ -54,13 +54,13 @@ TEST_F(Misfit, WhatWasNeededMeanwhileIsYoungAgain) {
   EXPECT_EQ(YoungMib(), 20u);
 }
 
-TEST_F(Misfit, WhereNobodyLookedForALongTimeAllIsOld) {
+TEST_F(Slack, WithoutALookForALongTimeAllIsOld) {
   Note(24);
   NoteAfter(2 * kWindow, 24);
   EXPECT_EQ(YoungMib(), 0u);
 }
 
-TEST_F(Misfit, WhatGoesIsTheOldest) {
+TEST_F(Slack, WhatGoesIsTheOldest) {
   NoteAfter(kWindow, 24);
   NoteAfter(kWindow, 30);
   ASSERT_EQ(YoungMib(), 6u);
@@ -72,7 +72,7 @@ TEST_F(Misfit, WhatGoesIsTheOldest) {
   EXPECT_EQ(YoungMib(), 30u) << "what comes after is new";
 }
 
-TEST_F(Misfit, ItIsWhatTheLevelsDoNotAccountFor) {
+TEST_F(Slack, ItIsWhatTheLevelsDoNotAccountFor) {
   NoteBeside(30, 24);
   EXPECT_EQ(YoungMib(), 6u);
   NoteBeside(24, 30);
@@ -80,7 +80,7 @@ TEST_F(Misfit, ItIsWhatTheLevelsDoNotAccountFor) {
 }
 
 // Or with every part that goes by its age as much would go that does not fit.
-TEST_F(Misfit, WhatGoesByItsAgeTakesNothingOfIt) {
+TEST_F(Slack, WhatGoesByItsAgeTakesNothingOfIt) {
   NoteBeside(78, 66);
   ASSERT_EQ(YoungMib(), 12u);
   GiveBack(10, 12);
@@ -95,7 +95,7 @@ TEST_F(Misfit, WhatGoesByItsAgeTakesNothingOfIt) {
 }
 
 // The levels' oldest, which went, are wanted last.
-TEST_F(Misfit, WhatWasWantedAgainIsAccountedForAgain) {
+TEST_F(Slack, WhatWasWantedAgainIsAccountedForAgain) {
   NoteBeside(66, 66);
   GiveBack(12, 12);
   NoteBeside(54, 66);
@@ -103,20 +103,20 @@ TEST_F(Misfit, WhatWasWantedAgainIsAccountedForAgain) {
   EXPECT_EQ(YoungMib(), 0u);
   NoteBeside(0, 4);
   NoteBeside(66, 66);
-  EXPECT_EQ(YoungMib(), 4u) << "only so much is still away";
+  EXPECT_EQ(YoungMib(), 4u) << "no more is still away";
   NoteBeside(0, 0);
   NoteBeside(66, 66);
   EXPECT_EQ(YoungMib(), 0u);
 }
 
-TEST_F(Misfit, TimeThatStepsBackCountsAsNone) {
+TEST_F(Slack, TimeThatStepsBackCountsAsNone) {
   Note(24);
   now_ms_ -= 5 * kWindow;
   Note(24);
   EXPECT_EQ(YoungMib(), 24u);
 }
 
-TEST_F(Misfit, NumbersAtTheirEnds) {
+TEST_F(Slack, NumbersAtTheirEnds) {
   for (size_t bytes : {SIZE_MAX, size_t{0}, SIZE_MAX}) {
     for (uint64_t now_ms : {uint64_t{0}, UINT64_MAX, uint64_t{1}}) {
       hk_slack_note(&misfit_, now_ms, UINT64_MAX, bytes, bytes / 2);

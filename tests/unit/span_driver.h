@@ -1,4 +1,4 @@
-// Makes spans, cuts and empties them, past what refills do.
+// Makes, carves and empties spans without refills.
 #ifndef HK_TESTS_UNIT_SPAN_DRIVER_H
 #define HK_TESTS_UNIT_SPAN_DRIVER_H
 
@@ -29,7 +29,7 @@ inline hk_slab_t *NewActive(hk_heap_t *heap, unsigned class_index) {
   return span;
 }
 
-// An active span with every block cut and handed out.
+// An active span with every block carved and handed out.
 struct Full {
   hk_slab_t *span;
   std::vector<hk_block_t *> blocks;

@@ -1,4 +1,4 @@
-// heap/prefault: which pages are made resident before blocks are cut from them.
+// heap/span_prefault: which pages are made resident before blocks are carved from them.
 #include <algorithm>
 #include <cstring>
 #include <set>
@@ -41,7 +41,7 @@ std::set<uintptr_t> PagesOf(const Blocks &blocks, size_t block_bytes) {
   return pages;
 }
 
-// A block of which so much is written to before the next one is asked for.
+// A block of which `bytes` are written to before the next one is allocated.
 hk_block_t *AllocAndWrite(hk_heap_t *heap, unsigned class_index, size_t bytes) {
   hk_block_t *block = Alloc(heap, class_index);
   memset(static_cast<void *>(block), 1, bytes);
@@ -55,7 +55,7 @@ Blocks TakeSpans(hk_heap_t *heap, unsigned class_index, unsigned spans) {
   return blocks;
 }
 
-HK_FRESH_TEST(Prefault, OfATinyClassItIsWhatIsCut) {
+HK_FRESH_TEST(SpanPrefault, OfATinyClassItIsWhatIsCarved) {
   hk_heap_t *heap = hk_heap_take();
   unsigned class_index = hk_class_of(256);
   Blocks blocks;
@@ -70,7 +70,7 @@ HK_FRESH_TEST(Prefault, OfATinyClassItIsWhatIsCut) {
   EXPECT_GT(PrefaultedPages().size(), 12u);
 }
 
-HK_FRESH_TEST(Prefault, AProgramThatFillsItsBlocksHasManyOfItsPagesSo) {
+HK_FRESH_TEST(SpanPrefault, AProgramThatFillsItsBlocksHasManyOfItsPagesSo) {
   for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
     SCOPED_TRACE(hk_class_bytes(class_index));
     hk_heap_t *heap = hk_heap_take();
@@ -82,7 +82,7 @@ HK_FRESH_TEST(Prefault, AProgramThatFillsItsBlocksHasManyOfItsPagesSo) {
   }
 }
 
-HK_FRESH_TEST(Prefault, NothingIsMadeResidentThatNoBlockWillHave) {
+HK_FRESH_TEST(SpanPrefault, NothingIsMadeResidentThatNoBlockWillHave) {
   for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
     SCOPED_TRACE(hk_class_bytes(class_index));
     hk_heap_t *heap = hk_heap_take();
@@ -95,7 +95,7 @@ HK_FRESH_TEST(Prefault, NothingIsMadeResidentThatNoBlockWillHave) {
   }
 }
 
-HK_FRESH_TEST(Prefault, AMidClassIsAtMostAPartOfASlabAhead) {
+HK_FRESH_TEST(SpanPrefault, AMidClassIsAtMostAPartOfASlabAhead) {
   for (unsigned class_index = HK_TINY_CLASS_MAX + 1; class_index < HK_CLASS_COUNT; class_index++) {
     size_t block_bytes = hk_class_bytes(class_index);
     SCOPED_TRACE(block_bytes);
@@ -114,7 +114,7 @@ HK_FRESH_TEST(Prefault, AMidClassIsAtMostAPartOfASlabAhead) {
 }
 
 // All but the last page of each.
-HK_FRESH_TEST(Prefault, OfBlocksThatAreNotFilledNothingIs) {
+HK_FRESH_TEST(SpanPrefault, OfBlocksThatAreNotFilledNothingIs) {
   for (size_t bytes : {8 * HK_KIB, 12 * HK_KIB, 16 * HK_KIB, 32 * HK_KIB}) {
     hk_heap_t *heap = hk_heap_take();
     unsigned class_index = hk_class_of(bytes);
@@ -123,7 +123,7 @@ HK_FRESH_TEST(Prefault, OfBlocksThatAreNotFilledNothingIs) {
   EXPECT_EQ(Prefaults().size(), 0u);
 }
 
-HK_FRESH_TEST(Prefault, APartThatWasFilledLaterTellsOfTheNextOne) {
+HK_FRESH_TEST(SpanPrefault, APartThatWasFilledLaterTellsOfTheNextOne) {
   hk_heap_t *heap = hk_heap_take();
   unsigned class_index = hk_class_of(8 * HK_KIB);
   Blocks blocks;
@@ -136,16 +136,16 @@ HK_FRESH_TEST(Prefault, APartThatWasFilledLaterTellsOfTheNextOne) {
   EXPECT_EQ(Prefaults()[0].bytes, HK_PREFAULT_PART_BYTES);
 }
 
-HK_FRESH_TEST(Prefault, AtALeanPriceNothingIsMadeResidentAhead) {
+HK_FRESH_TEST(SpanPrefault, AtALeanPriceNothingIsMadeResidentAhead) {
   hk_option.mode = HK_PRICE_LEAN;
   hk_heap_t *heap = hk_heap_take();
   (void)TakeSpans(heap, hk_class_of(2 * HK_KIB), 4);
   EXPECT_EQ(Prefaults().size(), 0u);
   (void)TakeSpans(heap, hk_class_of(256), 4);
-  EXPECT_GT(Prefaults().size(), 0u) << "what is cut is touched at once";
+  EXPECT_GT(Prefaults().size(), 0u) << "carved blocks are touched at once";
 }
 
-HK_FRESH_TEST(Prefault, MemoryThatWasUsedBeforeIsResident) {
+HK_FRESH_TEST(SpanPrefault, MemoryThatWasUsedBeforeIsResident) {
   hk_heap_t *heap = hk_heap_take();
   unsigned class_index = hk_class_of(2 * HK_KIB);
   for (hk_block_t *block : TakeSpans(heap, class_index, 4)) Free(heap, block);
@@ -154,7 +154,7 @@ HK_FRESH_TEST(Prefault, MemoryThatWasUsedBeforeIsResident) {
   EXPECT_EQ(Prefaults().size(), calls);
 }
 
-HK_FRESH_TEST(Prefault, WhereTheSystemRefusesBlocksComeAllTheSame) {
+HK_FRESH_TEST(SpanPrefault, WhereTheSystemRefusesBlocksComeAllTheSame) {
   fake_os_fail_all(fake_os_prefault, true);
   hk_heap_t *heap = hk_heap_take();
   EXPECT_NE(TakeSpans(heap, hk_class_of(64), 4).back(), nullptr);
@@ -162,7 +162,7 @@ HK_FRESH_TEST(Prefault, WhereTheSystemRefusesBlocksComeAllTheSame) {
   EXPECT_EQ(StatOf(heap, hk_stat_prefault), 0u);
 }
 
-HK_FRESH_TEST(Prefault, WherePagesAreLargeASlabIsOne) {
+HK_FRESH_TEST(SpanPrefault, WherePagesAreLargeASlabIsOne) {
   fake_os_set_page_size(64 * HK_KIB);
   hk_heap_t *heap = hk_heap_take();
   for (size_t bytes : {size_t{64}, 2 * HK_KIB}) (void)TakeSpans(heap, hk_class_of(bytes), 4);

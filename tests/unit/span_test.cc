@@ -64,7 +64,7 @@ HK_FRESH_TEST(Span, ARefusalChangesNothing) {
 
 // ---- Carve.
 
-HK_FRESH_TEST(Span, CarveCutsTheWholeSpanUpwardsAndNoBlockCrossesASlab) {
+HK_FRESH_TEST(Span, CarvesTheWholeSpanUpwardsAndNoBlockCrossesASlab) {
   hk_heap_t *heap = NewHeap();
   for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
     hk_slab_t *span = NewActive(heap, class_index);
@@ -90,7 +90,7 @@ HK_FRESH_TEST(Span, CarveCutsTheWholeSpanUpwardsAndNoBlockCrossesASlab) {
   }
 }
 
-HK_FRESH_TEST(Span, CarveCutsAsManyAsItIsTold) {
+HK_FRESH_TEST(Span, CarvesAsManyAsItIsTold) {
   hk_heap_t *heap = NewHeap();
   for (unsigned class_index : kClassesByKind) {
     hk_slab_t *span = NewActive(heap, class_index);
@@ -105,7 +105,7 @@ HK_FRESH_TEST(Span, CarveCutsAsManyAsItIsTold) {
     }
     EXPECT_EQ(CarvedOf(span), 6u);
     EXPECT_EQ(all.size(), 6u) << "no block twice";
-    EXPECT_EQ(hk_span_carve(heap, span, CapacityOf(class_index)), CapacityOf(class_index) - 6) << "what is left";
+    EXPECT_EQ(hk_span_carve(heap, span, CapacityOf(class_index)), CapacityOf(class_index) - 6) << "the rest";
   }
 }
 
@@ -150,7 +150,7 @@ HK_FRESH_TEST(Span, BlocksAreFreshUntilOneComesBack) {
   (void)PopAll(heap, 4);
   EXPECT_FALSE(hk_bin_is_fresh(bin));
   ASSERT_TRUE(hk_span_carve(heap, span, 3));
-  EXPECT_TRUE(hk_bin_is_fresh(bin)) << "all that is in the list was just cut";
+  EXPECT_TRUE(hk_bin_is_fresh(bin)) << "all blocks of the list were just carved";
 }
 
 HK_FRESH_TEST(Span, BlocksOfUsedMemoryAreNotFresh) {
@@ -199,8 +199,8 @@ HK_FRESH_TEST(Span, AnActivatedSpansOldBlocksAreNotFreshAndItsNewOnesAre) {
   EXPECT_TRUE(hk_bin_is_fresh(&heap->bin[4]));
 }
 
-// A mid bin's countdown means something else; the mark says what was cut last.
-HK_FRESH_TEST(Span, OfAMidClassTheMarkTellsWhetherWhatWasCutIsFresh) {
+// A mid bin's countdown means something else; the mark says which blocks were carved last.
+HK_FRESH_TEST(Span, OfAMidClassTheMarkTellsWhetherWhatWasCarvedIsFresh) {
   for (unsigned class_index : {70u, 88u, 93u, 104u}) {
     hk_heap_t *heap = NewHeap();
     hk_slab_t *span = NewActive(heap, class_index);
@@ -218,7 +218,7 @@ HK_FRESH_TEST(Span, OfAMidClassTheMarkTellsWhetherWhatWasCutIsFresh) {
 
 // ---- Active and not.
 
-HK_FRESH_TEST(Span, AnActiveSpansSinkIsTheBin) {
+HK_FRESH_TEST(Span, AnActiveSpansFreeListIsTheBin) {
   hk_heap_t *heap = NewHeap();
   for (unsigned class_index : kTinyClasses) {
     Full full = NewFull(heap, class_index);

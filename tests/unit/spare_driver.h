@@ -22,7 +22,7 @@ inline bool Put(hk_heap_t *heap, void *run) { return hk_test::SpareRun(heap, Hea
 
 inline void *Take(hk_heap_t *heap, size_t slabs) { return hk_test::TakeSpareRun(heap, slabs * HK_SLAB_BYTES); }
 
-// What is in the lists, and whether each range lies where it belongs.
+// The slabs in the lists. Checks that each range is in the right list.
 inline size_t KeptSlabs(hk_heap_t *heap) {
   size_t slabs = 0;
   for (unsigned i = 0; i < HK_RUN_MAX_SLABS; i++) {
@@ -60,7 +60,7 @@ inline std::vector<unsigned> OneClassOfEachLength() {
   return classes;
 }
 
-// What a heap has taken in advance.
+// The slabs that a heap has taken in advance.
 struct Reserve {
   hk_slab_t *first;
   size_t slabs;
@@ -69,7 +69,7 @@ struct Reserve {
 
 inline Reserve ReserveOf(const hk_heap_t *heap) { return {heap->reserve, ReservedSlabs(heap)}; }
 
-// How much more than it asks for a heap takes, where nobody touched what lies below.
+// How many slabs more than it needs a heap takes, where the slabs below are untouched.
 inline constexpr size_t kReserveMost = 16;
 
 inline size_t ReserveShare(const hk_heap_t *heap) {

@@ -93,7 +93,7 @@ void RunAgainstModel(uint64_t seed) {
     if (random.OneIn(200)) {
       hk_spare_flush(heap);
       forget_all();
-      (void)hk_purge_down_to(0); /* what nobody has is untouched again */
+      (void)hk_purge_down_to(0); /* free memory is untouched again */
     }
     ASSERT_EQ(KeptSlabs(heap), kept_slabs);
     ASSERT_EQ(InUseSlabs() - before, held_slabs + kept_slabs + ReservedSlabs(heap));

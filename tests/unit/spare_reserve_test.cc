@@ -17,7 +17,7 @@ unsigned PlaceOf(const hk_slab_t *slab) { return static_cast<unsigned>(slab - sl
 
 hk_slab_t *NewSpan(hk_heap_t *heap, size_t slabs) { return hk_span_acquire(heap, OneClassOfEachLength()[slabs - 1]); }
 
-// A span from memory that nobody has touched: exactly what it does to the reserve. Whether the heap had to grow.
+// Takes a span of untouched memory and checks the reserve exactly. Returns whether the heap had to grow.
 bool GrowByOne(hk_heap_t *heap, size_t slabs, std::vector<hk_slab_t *> *spans) {
   Reserve old = ReserveOf(heap);
   size_t in_use = InUseSlabs(), kept = heap->spare_slabs, share = ReserveShare(heap);
@@ -209,7 +209,7 @@ HK_FRESH_TEST(Reserve, IsNotForRuns) {
   EXPECT_GE(ReservedSlabs(heap), 5u);
 }
 
-// What others used lies below: the heap gets what it asks for, and no more.
+// Used slabs lie below: the heap gets as many as it asks for, and no more.
 HK_FRESH_TEST(Reserve, UsedMemoryIsNotTakenInAdvance) {
   hk_slab_t *used = hk_superslab_acquire(HK_SUPERSLAB_SLABS, 1, hk_from_bottom);
   hk_superslab_release(used, HK_SUPERSLAB_SLABS);
@@ -237,7 +237,7 @@ HK_FRESH_TEST(Reserve, EachHeapHasItsOwn) {
   EXPECT_EQ(InUseSlabs(), all.size() + reserved);
 }
 
-HK_FRESH_TEST(Reserve, APointerIntoItIsMisuseAndNobodyGrowsIntoIt) {
+HK_FRESH_TEST(Reserve, APointerIntoItIsMisuseAndNoBlockGrowsIntoIt) {
   std::vector<hk_slab_t *> spans;
   hk_heap_t *heap = NewHeapWithReserve(&spans);
   Reserve reserve = ReserveOf(heap);
@@ -270,7 +270,7 @@ HK_FRESH_TEST(Reserve, NoSlabIsLostWhenTheSystemRefuses) {
     }
     EXPECT_EQ(heap->reserve, nullptr) << "every slab of it is a span's";
     EXPECT_EQ(heap->span_slabs + KeptSlabs(heap), 3 * HK_SUPERSLAB_SLABS);
-    hk_spare_flush(heap); /* kept ranges serve those who ask for as many */
+    hk_spare_flush(heap); /* kept ranges serve requests of the same length */
     for (hk_slab_t *span; (span = NewSpan(heap, 1)) != nullptr;) spans.push_back(span);
     EXPECT_EQ(heap->span_slabs, 3 * HK_SUPERSLAB_SLABS);
     EXPECT_EQ(KeptSlabs(heap), 0u);
@@ -302,7 +302,7 @@ HK_FRESH_TEST(Reserve, ARefusalLeavesOneThatIsTooShortAsItIs) {
 
 // ---- The reserve in a child of fork.
 
-HK_FRESH_TEST(Reserve, AnOrphansIsWholeAndALostHeapsIsNobodys) {
+HK_FRESH_TEST(Reserve, AnOrphansIsWholeAndALostHeapsIsLost) {
   std::vector<hk_slab_t *> spans;
   hk_heap_t *resting = NewHeapWithReserve(&spans), *changing = NewHeapWithReserve(&spans);
   Reserve reserve = ReserveOf(resting), lost = ReserveOf(changing);

@@ -1,5 +1,5 @@
-// heap/spare: free slabs that a heap keeps, in the ranges that spans and runs left: which it gives out again, how many it
-// keeps at most, and what they are for everybody else.
+// heap/spare: free slabs that a heap keeps, in the ranges that spans and runs left: which it gives out again, how many
+// it keeps at most, and what other threads see of them.
 #include <atomic>
 #include <cstring>
 #include <thread>
@@ -36,7 +36,7 @@ HK_FRESH_TEST(Spare, AKeptRunIsGivenOutAgain) {
     EXPECT_EQ(InUseSlabs(), 0u);
   }
   for (hk_stat_id_t id : {hk_stat_run_alloc, hk_stat_run_reuse, hk_stat_run_free}) {
-    EXPECT_EQ(StatOf(heap, id), 0u) << "counted by whoever knows that they are runs";
+    EXPECT_EQ(StatOf(heap, id), 0u) << "counted by the caller, which knows that they are runs";
   }
 }
 
@@ -85,7 +85,7 @@ HK_FRESH_TEST(Spare, ASpansSlabsServeARunOfAsManyAndTheOtherWayRound) {
       EXPECT_EQ(hk_load_relaxed(&span[i].owner), heap);
     }
     EXPECT_EQ(KeptSlabs(heap), 0u);
-    EXPECT_EQ(InUseSlabs(), in_use) << "nothing else was asked for";
+    EXPECT_EQ(InUseSlabs(), in_use) << "no other slabs were taken";
   }
 }
 
@@ -103,7 +103,7 @@ HK_FRESH_TEST(Spare, ItKeepsItsContents) {
   memset(run, 0x5a, 2 * HK_SLAB_BYTES);
   ASSERT_TRUE(Put(heap, run));
   ASSERT_EQ(Take(heap, 2), run);
-  for (size_t i = 0; i < 2 * HK_SLAB_BYTES; i += 4096) ASSERT_EQ(run[i], 0x5a) << "nobody may call it zero";
+  for (size_t i = 0; i < 2 * HK_SLAB_BYTES; i += 4096) ASSERT_EQ(run[i], 0x5a) << "it must not count as zero";
 }
 
 HK_FRESH_TEST(Spare, WhatWasMadeShorterIsKeptAsThat) {
@@ -274,7 +274,7 @@ HK_FRESH_TEST(Spare, GoesWithItsHeap) {
   EXPECT_EQ(Take(heap, 4), run);
 }
 
-// ---- What a kept run is for others.
+// ---- What other threads see of a kept run.
 
 HK_FRESH_TEST(Spare, APointerIntoAKeptRunIsMisuse) {
   hk_heap_t *heap = hk_heap_take();

@@ -12,7 +12,7 @@ struct Heaps {
   hk_heap_t *taker = hk_heap_take();
 };
 
-// As before growing: what the heap has itself is used up.
+// As before growing: the heap's own memory is used up.
 inline bool Steal(hk_heap_t *heap, unsigned class_index) {
   hk_list_t *partial = &heap->state[class_index].partial;
   if (!hk_list_is_linked(partial)) hk_list_init(partial);

@@ -33,7 +33,7 @@ class Model {
     if (random_.OneIn(200)) hk_remote_drain_idle();
   }
 
-  // Everybody is attached, and what is on its way comes home.
+  // All heaps are attached, and blocks in batches reach their owners.
   void Settle() {
     for (hk_heap_t *heap : std::set<hk_heap_t *>(idle_)) Adopt(heap);
     bool is_pending = true;
@@ -45,7 +45,7 @@ class Model {
       }
       for (hk_heap_t *heap : heaps_) is_pending |= hk_remote_is_pending(heap);
     }
-    ASSERT_FALSE(is_pending) << "what is sent on arrives";
+    ASSERT_FALSE(is_pending) << "blocks sent on arrive";
   }
 
   void CheckAll() {
@@ -87,7 +87,7 @@ class Model {
       moved += StatOf(heap, hk_stat_slab_move);
     }
     EXPECT_EQ(InUseSlabs(), 0u);
-    EXPECT_EQ(freed, home) << "each came home once, whatever its way was";
+    EXPECT_EQ(freed, home) << "each was collected once, whatever its way was";
     EXPECT_GT(moved, 100u) << "else the test has not seen much";
   }
 
@@ -129,7 +129,7 @@ class Model {
     std::swap(held_[random_.Below(held_.size())], held_.back());
     hk_block_t *block = held_.back();
     held_.pop_back();
-    ASSERT_EQ(*WordOf(block), reinterpret_cast<uint64_t>(block)) << "somebody else wrote into it";
+    ASSERT_EQ(*WordOf(block), reinterpret_cast<uint64_t>(block)) << "another owner wrote into it";
     Free(heap, block);
   }
 

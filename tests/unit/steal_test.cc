@@ -39,7 +39,7 @@ void ExpectMoved(const Heaps &heaps, hk_slab_t *span, unsigned live) {
   EXPECT_FALSE(hk_load_relaxed(&heaps.giver->busy));
 }
 
-// Nothing is left when the last blocks are freed by whoever has their spans.
+// Nothing is left when the heaps that have their spans free the last blocks.
 void ExpectAllGoesBack(const Heaps &heaps, const Blocks &held) {
   for (hk_block_t *block : held) (void)FreeOwn(heaps.taker, block);
   hk_heap_purge(heaps.taker);
@@ -50,7 +50,7 @@ void ExpectAllGoesBack(const Heaps &heaps, const Blocks &held) {
   EXPECT_EQ(InUseSlabs(), 0u);
 }
 
-// ---- What moves.
+// ---- Spans that move.
 
 HK_FRESH_TEST(Steal, ATinyClassesActiveSpanMovesWithItsList) {
   for (unsigned class_index = 1; class_index <= HK_TINY_CLASS_MAX; class_index++) {
@@ -72,7 +72,7 @@ HK_FRESH_TEST(Steal, ATinyClassesActiveSpanMovesWithItsList) {
   }
 }
 
-HK_FRESH_TEST(Steal, AnActiveSpanMovesWithOnlyRoomLeftToCut) {
+HK_FRESH_TEST(Steal, AnActiveSpanMovesWithOnlyRoomLeftToCarve) {
   for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
     SCOPED_TRACE(class_index);
     Heaps heaps;
@@ -86,7 +86,7 @@ HK_FRESH_TEST(Steal, AnActiveSpanMovesWithOnlyRoomLeftToCut) {
     ExpectMoved(heaps, span, carved);
     EXPECT_TRUE(IsActive(heaps.taker, span));
     held.push_back(Alloc(heaps.taker, class_index));
-    EXPECT_EQ(SpanOf(held.back()), span) << "it is cut on";
+    EXPECT_EQ(SpanOf(held.back()), span) << "it is carved on";
     EXPECT_GT(CarvedOf(span), carved);
     EXPECT_TRUE(hk_bin_was_fresh(&heaps.taker->bin[class_index], class_index)) << "its memory was never used";
     EXPECT_EQ(StatOf(heaps.taker, hk_stat_slab_acquire), 0u);
@@ -222,8 +222,8 @@ HK_FRESH_TEST(Steal, WhatAMidBinHasGoesToItsSpansBefore) {
   }
 }
 
-// The span that a mid class cuts from can have free blocks too.
-HK_FRESH_TEST(Steal, AMidClassesActiveSpanIsCutOnWhenItMovesWithItsBlocks) {
+// The span that a mid class carves from can have free blocks too.
+HK_FRESH_TEST(Steal, AMidClassesActiveSpanIsCarvedOnWhenItMovesWithItsBlocks) {
   for (unsigned class_index : kMidClasses) {
     SCOPED_TRACE(class_index);
     Heaps heaps;
@@ -241,7 +241,7 @@ HK_FRESH_TEST(Steal, AMidClassesActiveSpanIsCutOnWhenItMovesWithItsBlocks) {
     ASSERT_TRUE(Steal(heaps.taker, class_index));
     ExpectMoved(heaps, span, carved - 1);
     EXPECT_TRUE(IsPartial(heaps.taker, span));
-    EXPECT_TRUE(IsActive(heaps.taker, span)) << "or what was not cut yet would never be";
+    EXPECT_TRUE(IsActive(heaps.taker, span)) << "or the rest of it would never be carved";
     while (CarvedOf(span) < CapacityOf(class_index)) {
       held.push_back(Alloc(heaps.taker, class_index));
       ASSERT_EQ(SpanOf(held.back()), span);
@@ -251,12 +251,12 @@ HK_FRESH_TEST(Steal, AMidClassesActiveSpanIsCutOnWhenItMovesWithItsBlocks) {
   }
 }
 
-// ---- What does not.
+// ---- Spans that do not.
 
 HK_FRESH_TEST(Steal, NothingIsThereToMove) {
   Heaps heaps;
   for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
-    EXPECT_FALSE(Steal(heaps.taker, class_index)) << "nobody is idle";
+    EXPECT_FALSE(Steal(heaps.taker, class_index)) << "no heap is idle";
   }
   hk_heap_give_back(heaps.giver);
   for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {

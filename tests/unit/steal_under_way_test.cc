@@ -39,7 +39,7 @@ void ExpectHomeWithTheTaker(const UnderWay &way, unsigned count) {
   Drain(way.taker);
   CheckSpan(way.taker, way.span, way.Live() - count);
   EXPECT_EQ(StatOf(way.taker, hk_stat_remote_drain), count);
-  EXPECT_EQ(StatOf(way.giver, hk_stat_remote_drain), 0u) << "they did not come home there";
+  EXPECT_EQ(StatOf(way.giver, hk_stat_remote_drain), 0u) << "they were not collected there";
   EXPECT_EQ(StatOf(way.giver, hk_stat_remote_free), 0u) << "nor were they freed there";
 }
 
@@ -63,7 +63,7 @@ HK_FRESH_TEST(StealUnderWay, ABatchForTheOldOwnerIsSentOn) {
     UnderWay way(class_index);
     RemoteFreeAll(way.third, {way.blocks[0], way.blocks[1]});
     way.Move();
-    hk_remote_flush(way.third); /* who sends to an idle heap looks after it */
+    hk_remote_flush(way.third); /* the sender drains an idle heap */
     ExpectHomeWithTheTaker(way, 2);
   }
 }
@@ -130,7 +130,7 @@ HK_FRESH_TEST(StealUnderWay, ABlockFollowsASpanThatMovedTwice) {
   }
 }
 
-// What the thief itself has freed of that span and not sent yet goes out before it looks for one.
+// The thief sends the blocks of that span in its outbox before it looks for one.
 HK_FRESH_TEST(StealUnderWay, TheThiefsOwnBatchComesHomeFirst) {
   for (unsigned class_index : kWithRoom) {
     SCOPED_TRACE(class_index);
@@ -145,8 +145,8 @@ HK_FRESH_TEST(StealUnderWay, TheThiefsOwnBatchComesHomeFirst) {
   }
 }
 
-// Trimming sends on what it comes upon: nothing waits in a heap that nobody has.
-HK_FRESH_TEST(StealUnderWay, AReclaimTakesBackWhatWaitsForTheOldOwner) {
+// A purge sends on the blocks that it finds: nothing waits in an idle heap.
+HK_FRESH_TEST(StealUnderWay, APurgeTakesBackWhatWaitsForTheOldOwner) {
   for (unsigned class_index : kWithRoom) {
     SCOPED_TRACE(class_index);
     UnderWay way(class_index);

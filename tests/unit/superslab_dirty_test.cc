@@ -1,4 +1,4 @@
-// space/superslab: idle memory and its way back to the system.
+// space/superslab: dirty memory and its purging.
 #include <algorithm>
 #include <cstring>
 #include <set>
@@ -26,7 +26,7 @@ HK_FRESH_TEST(Superslab, IdleMemoryStaysUpToTheOption) {
     ASSERT_LE(usage.dirty_bytes, std::max(4 * HK_MIB, usage.in_use_bytes / 8));
     most_idle = std::max(most_idle, usage.dirty_bytes);
   }
-  EXPECT_GT(most_idle, 4 * HK_MIB) << "a twelfth of what is in use was allowed";
+  EXPECT_GT(most_idle, 4 * HK_MIB) << "a twelfth of the bytes in use was allowed";
   EXPECT_GT(hk_superslab_usage().dirty_bytes, HK_MIB) << "not everything was given back";
   EXPECT_EQ(hk_superslab_usage().in_use_bytes, 0u);
   ExpectNothingLost();
@@ -57,7 +57,7 @@ HK_FRESH_TEST(Superslab, AnEighthOfWhatIsInUseStaysWhateverTheOption) {
   ExpectUsage(0, 0, 0);
 }
 
-// Takes and releases 16 MiB on top of what is in use, `cycles` times. How often memory was given back.
+// Takes and releases 16 MiB on top of the bytes in use, `cycles` times. Returns how often memory was purged.
 unsigned CyclesThatGaveBack(unsigned cycles, uint64_t pause_ns = 1000000) {
   unsigned gave_back = 0;
   for (unsigned cycle = 0; cycle < cycles; cycle++) {
@@ -106,7 +106,7 @@ HK_FRESH_TEST(Superslab, ACollectForgetsWhatWasLearned) {
   EXPECT_EQ(CyclesThatGaveBack(1), 1u);
 }
 
-HK_FRESH_TEST(Superslab, BigRangesAreIdleMemoryToo) {
+HK_FRESH_TEST(Superslab, LargeExtentsAreDirtyMemoryToo) {
   hk_option.retain = 4 * HK_MIB;
   hk_slab_t *slab = Acquire(kAll);
   bool zero;
@@ -124,7 +124,7 @@ HK_FRESH_TEST(Superslab, BigRangesAreIdleMemoryToo) {
   EXPECT_EQ(hk_large_usage().dirty_bytes, 2 * HK_MIB);
 }
 
-HK_FRESH_TEST(Superslab, WhollyFreeOnesServeBigBlocks) {
+HK_FRESH_TEST(Superslab, WhollyFreeOnesServeLargeBlocks) {
   RetainEverything();
   hk_slab_t *partly = Acquire(1);
   std::vector<hk_slab_t *> slabs;
@@ -176,7 +176,7 @@ HK_FRESH_TEST(Superslab, ForABlockThatIsTooLongForAllOfThemTheyStay) {
   ExpectUsage(1, 0, kAll);
 }
 
-HK_FRESH_TEST(Superslab, OneMadeOfAPurgedRangeIsZero) {
+HK_FRESH_TEST(Superslab, OneMadeOfAPurgedExtentIsZero) {
   RetainEverything();
   bool zero;
   char *big = static_cast<char *>(hk_large_alloc(2 * HK_SUPERSLAB_BYTES, 1, &zero));
@@ -226,7 +226,7 @@ HK_FRESH_TEST(Superslab, WithNothingToRetainTheLastReleaseUnmaps) {
 
 hk_superslab_usage_t usage_meanwhile;
 
-// Where the purge thread does it, others ask meanwhile what is in use.
+// While the purge thread purges, other threads read the bytes in use.
 HK_FRESH_TEST(Superslab, WhatIsOnItsWayBackIsNeitherInUseNorIdle) {
   RetainEverything();
   fake_os_set_hook(fake_os_purge, [] { usage_meanwhile = hk_superslab_usage(); });
@@ -248,7 +248,7 @@ HK_FRESH_TEST(Superslab, WhatIsOnItsWayBackIsNeitherInUseNorIdle) {
   ExpectNothingLost();
 }
 
-HK_FRESH_TEST(Superslab, TrimKeepsWhatItIsTold) {
+HK_FRESH_TEST(Superslab, PurgeKeepsWhatItIsTold) {
   RetainEverything();
   std::vector<hk_slab_t *> slabs;
   for (int i = 0; i < 10; i++) slabs.push_back(Acquire(kAll));

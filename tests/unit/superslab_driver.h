@@ -1,4 +1,4 @@
-// Takes and gives back ranges of slabs, and says what there is afterwards.
+// Takes and gives back ranges of slabs, and counts them afterwards.
 #ifndef HK_TESTS_UNIT_SUPERSLAB_DRIVER_H
 #define HK_TESTS_UNIT_SUPERSLAB_DRIVER_H
 
@@ -72,7 +72,8 @@ inline void ExpectFreeRanges(size_t superslabs, size_t of_them_idle) {
   EXPECT_EQ(hk_load_relaxed(&hk_dirty_extents.dirty_bytes), of_them_idle * HK_SUPERSLAB_BYTES);
 }
 
-// All that is mapped is a superslab, a free extent, a leaf of the region map or a chunk of records: nothing was lost on the way.
+// All that is mapped is a superslab, a free extent, a leaf of the region map or a chunk of records: nothing was lost on
+// the way.
 inline void ExpectNothingLost() {
   size_t ours = hk_superslab_usage().mapped_bytes + hk_extent_usage().free_bytes;
   ours += hk_region_map_mapped_bytes() + hk_meta_mapped_bytes();

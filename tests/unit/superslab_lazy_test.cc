@@ -1,5 +1,5 @@
-// space/superslab: memory that is given back lazily, which the system takes when it is short of memory. The fake one has taken
-// every other page of it, and left the others as they were.
+// space/superslab: lazily purged memory, which the system takes when it is short of memory. The fake one
+// has taken every other page of it, and left the others as they were.
 #include <cstring>
 #include <vector>
 
@@ -107,11 +107,11 @@ HK_FRESH_TEST(SuperslabLazy, WhatIsIdleServesBeforeWhatIsLazy) {
   ASSERT_EQ(Lazy(), kMost - 12);
   EXPECT_EQ(Acquire(1, 1, hk_from_top), second + 1) << "the others are nearer to the top";
   EXPECT_EQ(Lazy(), kMost - 12);
-  EXPECT_EQ(Acquire(4, 1, hk_from_bottom), second + 2) << "too long for what is idle alone";
+  EXPECT_EQ(Acquire(4, 1, hk_from_bottom), second + 2) << "too long for the dirty slabs alone";
   EXPECT_EQ(Lazy(), kMost - 16);
 }
 
-HK_FRESH_TEST(SuperslabLazy, ItCountsAsGivenBackForWhoIsToLearn) {
+HK_FRESH_TEST(SuperslabLazy, ItCountsAsPurgedForTheLearner) {
   hk_option.purge = hk_purge_free;
   hk_option.retain = 1;
   Pinned pinned = Pin();
@@ -140,7 +140,7 @@ HK_FRESH_TEST(SuperslabLazy, ACollectGivesItBackAtOnce) {
   EXPECT_EQ(hk_purge_down_to(0), 0u);
 }
 
-HK_FRESH_TEST(SuperslabLazy, ATrimGivesBackWhatIsLazyFirstAndCountsIt) {
+HK_FRESH_TEST(SuperslabLazy, APurgeTakesWhatIsLazyFirstAndCountsIt) {
   Pinned young = Pin();
   std::vector<Pinned> all = MakeLazy(2);
   hk_option.retain = HK_TIB;
@@ -237,7 +237,7 @@ HK_FRESH_TEST(SuperslabLazy, AnUntouchedReserveThatComesBackLeavesItLazy) {
   Touch(used, 20);
   Release(used);
   ASSERT_EQ(Lazy(), 20u);
-  hk_slab_t *reserve = pin + 21; /* what nobody has touched */
+  hk_slab_t *reserve = pin + 21; /* untouched memory */
   bool zero = false;
   ASSERT_TRUE(hk_superslab_extend(reserve, 11, &zero));
   ASSERT_TRUE(zero);

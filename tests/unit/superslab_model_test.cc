@@ -84,7 +84,7 @@ class Model {
     Hold(extent, extent.first->zero);
   }
 
-  // As a heap does for its reserve: now and then nobody touches what was taken.
+  // As a heap does for its reserve: now and then the taken slabs stay untouched.
   void TakeSome(Range extent) {
     unsigned most = static_cast<unsigned>(random_.Between(extent.count, kAll));
     extent.first = hk_superslab_acquire_some(extent.count, most);
@@ -105,7 +105,7 @@ class Model {
     if (held_.empty()) return;
     auto any = Any();
     Range extent = any->second;
-    ASSERT_TRUE(Holds(extent.first, extent.count, extent.stamp)) << "somebody else wrote into it";
+    ASSERT_TRUE(Holds(extent.first, extent.count, extent.stamp)) << "another owner wrote into it";
     held_.erase(any);
     held_slabs_ -= extent.count;
     if (extent.stamp != 0) {

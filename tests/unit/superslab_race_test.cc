@@ -14,7 +14,7 @@ void LetTheOtherAcquire(fake_os_call_t call) {
 void AcquireInReserve() { LetTheOtherAcquire(fake_os_reserve); }
 void AcquireInPurge() { LetTheOtherAcquire(fake_os_purge); }
 
-// What the records' first chunk and the region's leaf take is taken before.
+// The records' first chunk and the region's leaf are mapped before.
 void PrepareRecords() {
   hk_slab_t *slab = hk_superslab_acquire(1, 1, hk_from_bottom);
   hk_slab_retire(slab, 1);
@@ -37,7 +37,7 @@ size_t MappedBytes() {
          hk_meta_mapped_bytes();
 }
 
-HK_FRESH_TEST(SuperslabRace, WhoComesLaterTakesFromTheFirstOnes) {
+HK_FRESH_TEST(SuperslabRace, ALaterThreadTakesFromTheFirstOnes) {
   PrepareRecords();
   fake_os_set_hook(fake_os_reserve, AcquireInReserve);
   ExpectBothInOne(hk_superslab_acquire(1, 1, hk_from_bottom));
@@ -58,7 +58,7 @@ HK_FRESH_TEST(SuperslabRace, WhatCannotBeUnmappedStaysForLater) {
   EXPECT_EQ(fake_os_calls(fake_os_reserve), reserved) << "it is what the next one is made of";
 }
 
-HK_FRESH_TEST(SuperslabRace, WhatABigBlockLeftIsLeftAgain) {
+HK_FRESH_TEST(SuperslabRace, WhatALargeBlockLeftIsLeftAgain) {
   fake_os_set_node_count(2);  // so that it is purged, and the other one can come meanwhile
   PrepareRecords();
   hk_option.retain = HK_TIB;

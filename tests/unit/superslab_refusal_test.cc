@@ -120,8 +120,8 @@ HK_FRESH_TEST(Superslab, ReleasesGoOnWhileTheSystemRefuses) {
   }
 }
 
-// The first acquire asks for a chunk of records, the superslab and a leaf of the region map. Where one of them is refused,
-// less is asked for.
+// The first acquire asks for a chunk of records, the superslab and a leaf of the region map. Where one of them is
+// refused, the next request is smaller.
 void ExpectRefusalIsOvercome(uint64_t nth) {
   fake_os_fail_nth(fake_os_reserve, nth);
   hk_slab_t *slab = Acquire(1);
@@ -163,8 +163,8 @@ HK_FRESH_TEST(Superslab, RefusedWritesToDescriptors) {
 
 // ---- Near a limit on addresses.
 
-// What comes next may lie in a neighbour of the only region that there is: its leaf of the region map is there already,
-// and takes nothing of what is left.
+// The next mapping may lie in a neighbour of the only region that there is: its leaf of the region map is there
+// already, and takes nothing of the rest.
 void LimitToMore(size_t slabs) {
   size_t region = 0;
   ASSERT_NE(hk_region_map_find(&region), nullptr);
@@ -191,7 +191,7 @@ HK_FRESH_TEST(Superslab, ThereAreSlabsDownToTheLastThatTheSystemGrants) {
   hk_superslab_index_repair();
   EXPECT_EQ(hk_superslab_usage().mapped_bytes, (kAll + 6) * HK_SLAB_BYTES);
   Release(two);
-  EXPECT_EQ(Acquire(2), two) << "what was given back serves again";
+  EXPECT_EQ(Acquire(2), two) << "the purged slabs serve again";
   for (hk_slab_t *slab : {whole, three, two, aligned}) Release(slab);
   (void)hk_purge_down_to(0);
   ExpectUsage(0, 0, 0);
@@ -222,7 +222,7 @@ HK_FRESH_TEST(Superslab, FreeSlabsBetweenOthersGiveTheirAddressesBack) {
   ExpectNothingLost();
 }
 
-HK_FRESH_TEST(Superslab, WhatTheSystemDoesNotTakeIsAFreeRange) {
+HK_FRESH_TEST(Superslab, WhatTheSystemDoesNotTakeIsAFreeExtent) {
   RetainEverything();
   std::vector<hk_slab_t *> slabs = AcquireSingles();
   for (hk_slab_t *slab : slabs) Touch(slab, 1);
@@ -271,7 +271,7 @@ HK_FRESH_TEST(Superslab, RepairMakesTheSameStateFromTheRecords) {
   ReleaseSingles(singles, 3, 9);
   hk_superslab_usage_t before = hk_superslab_usage();
 
-  /* What a vanished thread may leave of the links, and worse. */
+  /* The links as a vanished thread may leave them, and worse. */
   for (hk_slab_t *slab : {whole, singles[0], part}) {
     memset(&slab->superslab->link, 0xdb, sizeof(hk_list_t));
     memset(&slab->superslab->dirty_link, 0xdb, sizeof(hk_list_t));

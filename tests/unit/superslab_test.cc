@@ -60,7 +60,7 @@ HK_FRESH_TEST(Superslab, WhereMemoryIsLockedAllButWhatIsUsedIsGivenBack) {
   hk_slab_t *first = Acquire(kAll);
   size_t map_bytes = fake_os_locked_purge_bytes() - HK_SUPERSLAB_BYTES;
   EXPECT_LE(map_bytes, sizeof hk_region_map.nothing);
-  EXPECT_GT(map_bytes + 2 * hk_os_page_size(), sizeof hk_region_map.nothing) << "its part that nobody writes";
+  EXPECT_GT(map_bytes + 2 * hk_os_page_size(), sizeof hk_region_map.nothing) << "its part that no thread writes";
   (void)Acquire(kAll);
   EXPECT_EQ(fake_os_locked_purge_bytes(), map_bytes + 2 * HK_SUPERSLAB_BYTES);
   Release(first);
@@ -197,7 +197,7 @@ HK_FRESH_TEST(Superslab, FreshMemoryIsKnownToBeZeroAndUsedMemoryIsNot) {
   EXPECT_TRUE(other->zero);
 }
 
-HK_FRESH_TEST(Superslab, TrimmedMemoryIsZeroAgain) {
+HK_FRESH_TEST(Superslab, PurgedMemoryIsZeroAgain) {
   ASSERT_NE(Acquire(1), nullptr); /* the superslab stays mapped */
   hk_slab_t *slab = Acquire(4);
   Touch(slab, 4);
@@ -209,7 +209,7 @@ HK_FRESH_TEST(Superslab, TrimmedMemoryIsZeroAgain) {
   EXPECT_TRUE(Holds(slab, 4, 0));
 }
 
-// ---- More than was asked for.
+// ---- More than the request.
 
 HK_FRESH_TEST(SuperslabSome, OfANewOneAsManyAsMayBe) {
   for (unsigned least = 1; least <= kAll; least++) {
@@ -227,7 +227,7 @@ HK_FRESH_TEST(SuperslabSome, OfANewOneAsManyAsMayBe) {
   ExpectNothingLost();
 }
 
-HK_FRESH_TEST(SuperslabSome, DownwardsAsFarAsNobodyIs) {
+HK_FRESH_TEST(SuperslabSome, DownwardsAsFarAsSlabsAreFree) {
   hk_slab_t *below = Acquire(3);
   EXPECT_EQ(PlaceOf(hk_superslab_acquire_some(2, 12)), 20u);
   EXPECT_EQ(PlaceOf(hk_superslab_acquire_some(1, 9)), 11u);
@@ -244,7 +244,7 @@ HK_FRESH_TEST(SuperslabSome, UsedSlabsAreTakenIfNeedBeButNoneOnTop) {
   Touch(used, 3);
   Release(used);
   hk_slab_t *slab = hk_superslab_acquire_some(2, 8);
-  EXPECT_EQ(slab, used + 1) << "what is resident comes first";
+  EXPECT_EQ(slab, used + 1) << "resident slabs come first";
   EXPECT_EQ(slab->slab_count, 2);
   EXPECT_FALSE(slab->zero);
   slab = hk_superslab_acquire_some(3, 8);
@@ -281,7 +281,7 @@ bool NoneIsInUse(const std::vector<Kind> &kinds, unsigned first, unsigned count)
   return std::none_of(kinds.begin() + first, kinds.begin() + first + count, [](Kind k) { return k == Kind::in_use; });
 }
 
-// What superslab.h says: the highest place that is wholly resident, or the highest; and what is untouched below it, if
+// After superslab.h: the highest place that is wholly resident, or the highest; and the untouched slabs below it, if
 // it is untouched itself. {0, 0}: no place.
 struct Place {
   unsigned first, count;

@@ -1,4 +1,4 @@
-// policy/huge_wish: which superslabs and large blocks huge pages are asked for.
+// policy/thp_policy: for which superslabs and large blocks huge pages are advised.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kBytes = HK_SUPERSLAB_BYTES;
 constexpr size_t kMostUnused = kBytes / HK_HUGE_WASTE_SHARE;
 
-class HugeWish : public testing::Test {
+class ThpPolicy : public testing::Test {
  protected:
   void Set(hk_choice_huge_pages_t choice, hk_os_huge_t setting) {
     terms_.choice = choice;
@@ -54,7 +54,7 @@ class HugeWish : public testing::Test {
   hk_huge_blocks_t blocks_ = {};
 };
 
-TEST_F(HugeWish, WhatTheSystemNeverDoesIsNotAskedFor) {
+TEST_F(ThpPolicy, WhatTheSystemNeverDoesIsNotAskedFor) {
   for (auto choice : {hk_huge_pages_auto, hk_huge_pages_never, hk_huge_pages_always}) {
     Set(choice, hk_os_huge_never);
     EXPECT_EQ(OfSuperslab(), hk_huge_leave);
@@ -63,7 +63,7 @@ TEST_F(HugeWish, WhatTheSystemNeverDoesIsNotAskedFor) {
   }
 }
 
-TEST_F(HugeWish, WhatIsDearIsNotAskedForUntilItIsTriedAgain) {
+TEST_F(ThpPolicy, WhatIsDearIsNotAskedForUntilItIsTriedAgain) {
   hk_huge_pause_t pause = {};
   EXPECT_FALSE(hk_thp_policy_note_fault(&pause, 5000, HK_HUGE_DEAR_NS));
   EXPECT_EQ(pause.ms, 0u) << "no more than small pages, as far as that can be told";
@@ -82,7 +82,7 @@ TEST_F(HugeWish, WhatIsDearIsNotAskedForUntilItIsTriedAgain) {
   EXPECT_EQ(pause.ms, HK_HUGE_PAUSE_LEAST_MS) << "from the start";
 }
 
-TEST_F(HugeWish, WhatAnotherThreadBeganBeforeAPauseDoesNotChangeIt) {
+TEST_F(ThpPolicy, WhatAnotherThreadBeganBeforeAPauseDoesNotChangeIt) {
   hk_huge_pause_t pause = {};
   EXPECT_TRUE(hk_thp_policy_note_fault(&pause, 5000, HK_HUGE_DEAR_NS + 1));
   EXPECT_FALSE(hk_thp_policy_note_fault(&pause, 5001, HK_HUGE_FAULT_NS));
@@ -91,7 +91,7 @@ TEST_F(HugeWish, WhatAnotherThreadBeganBeforeAPauseDoesNotChangeIt) {
   EXPECT_EQ(pause.until_ms, 5000 + HK_HUGE_PAUSE_LEAST_MS);
 }
 
-TEST_F(HugeWish, WhereTheyAreDearOnlyTheUserAsks) {
+TEST_F(ThpPolicy, WhereTheyAreDearOnlyTheUserAsks) {
   End(HK_HUGE_PROBES);
   ASSERT_EQ(OfNextBlock(), hk_huge_ask);
   ASSERT_TRUE(hk_thp_policy_may_grow(&terms_, HK_HUGE_GROWN_MOST_BYTES, 0, 0));
@@ -105,7 +105,7 @@ TEST_F(HugeWish, WhereTheyAreDearOnlyTheUserAsks) {
   EXPECT_EQ(OfNextBlock(), hk_huge_ask);
 }
 
-TEST_F(HugeWish, NeverForbidsOnlyWhereTheSystemWouldMakeThem) {
+TEST_F(ThpPolicy, NeverForbidsOnlyWhereTheSystemWouldMakeThem) {
   Set(hk_huge_pages_never, hk_os_huge_on_request);
   EXPECT_EQ(OfSuperslab(), hk_huge_leave);
   EXPECT_EQ(OfBlock(), hk_huge_leave);
@@ -115,7 +115,7 @@ TEST_F(HugeWish, NeverForbidsOnlyWhereTheSystemWouldMakeThem) {
   EXPECT_FALSE(HasLooks());
 }
 
-TEST_F(HugeWish, AlwaysAsksAtOnceForAllThatCanHoldOne) {
+TEST_F(ThpPolicy, AlwaysAsksAtOnceForAllThatCanHoldOne) {
   for (auto setting : {hk_os_huge_on_request, hk_os_huge_everywhere}) {
     Set(hk_huge_pages_always, setting);
     EXPECT_EQ(OfSuperslab(), hk_huge_ask);
@@ -125,14 +125,14 @@ TEST_F(HugeWish, AlwaysAsksAtOnceForAllThatCanHoldOne) {
   }
 }
 
-TEST_F(HugeWish, NewSuperslabsAreSparse) {
+TEST_F(ThpPolicy, NewSuperslabsAreSparse) {
   EXPECT_EQ(OfSuperslab(), hk_huge_leave);
   Set(hk_huge_pages_auto, hk_os_huge_everywhere);
   EXPECT_EQ(OfSuperslab(), hk_huge_forbid);
   EXPECT_TRUE(HasLooks());
 }
 
-TEST_F(HugeWish, ASuperslabIsOldWhenItHasEarnedTheCost) {
+TEST_F(ThpPolicy, ASuperslabIsOldWhenItHasEarnedTheCost) {
   uint64_t due_ms = HK_HUGE_COLLAPSE_NS * 1000 / HK_HUGE_GAIN_NS;
   EXPECT_FALSE(hk_thp_policy_is_old(HK_HUGE_COLLAPSE_NS, due_ms - 1));
   EXPECT_TRUE(hk_thp_policy_is_old(HK_HUGE_COLLAPSE_NS, due_ms));
@@ -141,7 +141,7 @@ TEST_F(HugeWish, ASuperslabIsOldWhenItHasEarnedTheCost) {
   EXPECT_FALSE(hk_thp_policy_is_old(UINT64_MAX, due_ms));
 }
 
-TEST_F(HugeWish, HowDenseASuperslabMustBeFollowsFromThePrice) {
+TEST_F(ThpPolicy, HowDenseASuperslabMustBeFollowsFromThePrice) {
   EXPECT_TRUE(IsDense(0));
   EXPECT_TRUE(IsDense(kMostUnused)) << "balanced";
   EXPECT_FALSE(IsDense(kMostUnused + 4 * HK_KIB));
@@ -149,14 +149,14 @@ TEST_F(HugeWish, HowDenseASuperslabMustBeFollowsFromThePrice) {
   EXPECT_FALSE(IsDense(kBytes / HK_HUGE_WASTE_SHARE_FAST)) << "512 KiB for a second are 125,000 ns";
   Price(HK_PRICE_FAST);
   EXPECT_TRUE(IsDense(kBytes / HK_HUGE_WASTE_SHARE_FAST));
-  EXPECT_FALSE(IsDense(kBytes / HK_HUGE_WASTE_SHARE_FAST + 4 * HK_KIB)) << "people look at what is resident";
+  EXPECT_FALSE(IsDense(kBytes / HK_HUGE_WASTE_SHARE_FAST + 4 * HK_KIB)) << "people look at the resident bytes";
   Price(HK_PRICE_MOST);
   EXPECT_TRUE(IsDense(4 * HK_KIB));
   EXPECT_FALSE(IsDense(8 * HK_KIB)) << "8 KiB for a second are 195,000 ns";
   EXPECT_FALSE(IsDense(kBytes));
 }
 
-TEST_F(HugeWish, HowMuchIsInUseBeforeOneMoreIsAskedForFollowsFromThePrice) {
+TEST_F(ThpPolicy, HowMuchIsInUseBeforeOneMoreIsAskedForFollowsFromThePrice) {
   auto may_grow = [this](size_t bytes) { return hk_thp_policy_may_grow(&terms_, bytes, 3'600'000, 0); };
   EXPECT_FALSE(may_grow(30 * HK_MIB - 1)) << "40 s of 1 MiB are 10 ms, and each of them saves 0.642 ms";
   EXPECT_TRUE(may_grow(30 * HK_MIB));
@@ -168,7 +168,7 @@ TEST_F(HugeWish, HowMuchIsInUseBeforeOneMoreIsAskedForFollowsFromThePrice) {
   EXPECT_TRUE(may_grow(HK_HUGE_GROWN_MOST_BYTES));
 }
 
-TEST_F(HugeWish, AProgramIsExpectedToStayAsItIsForAsLongAsItHasRun) {
+TEST_F(ThpPolicy, AProgramIsExpectedToStayAsItIsForAsLongAsItHasRun) {
   auto may_grow = [this](size_t bytes, uint64_t age_ms) { return hk_thp_policy_may_grow(&terms_, bytes, age_ms, 0); };
   EXPECT_TRUE(may_grow(HK_HUGE_GROWN_LEAST_BYTES, 10'000)) << "3.9 superslabs: 10 s of 1 MiB are 2.5 ms";
   EXPECT_FALSE(may_grow(14 * HK_MIB - 1, 20'000)) << "7.8 of them";
@@ -179,7 +179,7 @@ TEST_F(HugeWish, AProgramIsExpectedToStayAsItIsForAsLongAsItHasRun) {
   EXPECT_TRUE(may_grow(HK_HUGE_GROWN_LEAST_BYTES, 0));
 }
 
-TEST_F(HugeWish, OneMoreHasToBeFullBeforeItCostsWhatItSaves) {
+TEST_F(ThpPolicy, OneMoreHasToBeFullBeforeItCostsWhatItSaves) {
   auto may_grow = [this](uint64_t since_last_ms) {
     return hk_thp_policy_may_grow(&terms_, HK_GIB, since_last_ms, since_last_ms);
   };
@@ -190,30 +190,30 @@ TEST_F(HugeWish, OneMoreHasToBeFullBeforeItCostsWhatItSaves) {
   EXPECT_FALSE(may_grow(257));
 }
 
-TEST_F(HugeWish, BlocksOfUnknownSizesAreSamples) {
+TEST_F(ThpPolicy, BlocksOfUnknownSizesAreSamples) {
   for (int i = 0; i < 100; i++) EXPECT_EQ(OfBlock(), hk_huge_sample);
 }
 
-TEST_F(HugeWish, DenseBlocksAreAskedForButForSamples) {
+TEST_F(ThpPolicy, DenseBlocksAreAskedForButForSamples) {
   End(HK_HUGE_PROBES);
   ExpectAskedButForSamples();
 }
 
-TEST_F(HugeWish, WhereMemoryIsCheapBlocksAreDenseUntilItIsKnown) {
+TEST_F(ThpPolicy, WhereMemoryIsCheapBlocksAreDenseUntilItIsKnown) {
   Price(HK_PRICE_BALANCED - 1);
   ExpectAskedButForSamples();
   End(1);
   EXPECT_EQ(OfNextBlock(), hk_huge_leave) << "a sample has told";
 }
 
-TEST_F(HugeWish, SparseBlocksAreLeftOrForbidden) {
+TEST_F(ThpPolicy, SparseBlocksAreLeftOrForbidden) {
   End(1);
   EXPECT_EQ(OfNextBlock(), hk_huge_leave);
   Set(hk_huge_pages_auto, hk_os_huge_everywhere);
   EXPECT_EQ(OfNextBlock(), hk_huge_forbid);
 }
 
-TEST_F(HugeWish, WhatIsKnownOfADoublingGoesForItsNeighbours) {
+TEST_F(ThpPolicy, WhatIsKnownOfADoublingGoesForItsNeighbours) {
   End(HK_HUGE_PROBES, 16 * HK_MIB);
   EXPECT_EQ(OfBlock(16 * HK_MIB), hk_huge_ask);
   EXPECT_EQ(OfBlock(8 * HK_MIB), hk_huge_ask);
@@ -223,7 +223,7 @@ TEST_F(HugeWish, WhatIsKnownOfADoublingGoesForItsNeighbours) {
   EXPECT_EQ(OfBlock(128 * HK_MIB), hk_huge_sample);
 }
 
-TEST_F(HugeWish, ASizesOwnBlocksTellMoreThanItsNeighbours) {
+TEST_F(ThpPolicy, ASizesOwnBlocksTellMoreThanItsNeighbours) {
   End(HK_HUGE_PROBES, 4 * HK_MIB);
   End(0, 8 * HK_MIB);
   EXPECT_EQ(OfBlock(8 * HK_MIB), hk_huge_leave);
@@ -232,14 +232,14 @@ TEST_F(HugeWish, ASizesOwnBlocksTellMoreThanItsNeighbours) {
   EXPECT_EQ(OfBlock(2 * HK_MIB), hk_huge_ask);
 }
 
-TEST_F(HugeWish, BlocksOfASizeThatOnlyItsNeighboursTellOfAreSamplesNowAndThen) {
+TEST_F(ThpPolicy, BlocksOfASizeThatOnlyItsNeighboursTellOfAreSamplesNowAndThen) {
   End(HK_HUGE_PROBES, 4 * HK_MIB);
   int samples = 0;
   for (int i = 0; i < 10 * HK_HUGE_SAMPLE_SHARE; i++) samples += OfBlock(8 * HK_MIB) == hk_huge_sample;
   EXPECT_EQ(samples, 10);
 }
 
-TEST_F(HugeWish, ALookIsWorthItWhereNothingIsKnownAndSomethingDependsOnIt) {
+TEST_F(ThpPolicy, ALookIsWorthItWhereNothingIsKnownAndSomethingDependsOnIt) {
   auto ignorant = [this](size_t bytes) { return hk_thp_policy_is_ignorant(&blocks_, &terms_, bytes); };
   EXPECT_TRUE(ignorant(kBytes));
   EXPECT_FALSE(ignorant(kBytes - HK_SLAB_BYTES)) << "too small for a huge page";
@@ -252,12 +252,12 @@ TEST_F(HugeWish, ALookIsWorthItWhereNothingIsKnownAndSomethingDependsOnIt) {
   EXPECT_FALSE(ignorant(64 * HK_MIB));
 }
 
-TEST_F(HugeWish, TheLargestSizesShareWhatIsKnown) {
+TEST_F(ThpPolicy, TheLargestSizesShareWhatIsKnown) {
   End(HK_HUGE_PROBES, HK_TIB);
   EXPECT_EQ(OfNextBlock(PTRDIFF_MAX), hk_huge_ask);
 }
 
-TEST_F(HugeWish, OneSparseBlockEndsItAndSomeDenseOnesBeginItAgain) {
+TEST_F(ThpPolicy, OneSparseBlockEndsItAndSomeDenseOnesBeginItAgain) {
   End(HK_HUGE_PROBES);
   End(0);
   EXPECT_EQ(OfNextBlock(), hk_huge_leave);
@@ -270,7 +270,7 @@ TEST_F(HugeWish, OneSparseBlockEndsItAndSomeDenseOnesBeginItAgain) {
   EXPECT_LT(dense, 30);
 }
 
-TEST_F(HugeWish, OfBlocksThatWereAskedForOnlyWhatIsMissingCounts) {
+TEST_F(ThpPolicy, OfBlocksThatWereAskedForOnlyWhatIsMissingCounts) {
   End(1);
   for (int i = 0; i < 100; i++) End(HK_HUGE_PROBES, kBytes, 1, hk_huge_ask);
   EXPECT_EQ(OfNextBlock(), hk_huge_leave);
@@ -281,7 +281,7 @@ TEST_F(HugeWish, OfBlocksThatWereAskedForOnlyWhatIsMissingCounts) {
 }
 
 // A permille of a huge page is 2 KiB. For a minute at the highest price that is 3 ms; the faults are 0.6 ms.
-TEST_F(HugeWish, BlocksThatLiveLongMustBeDenserWhereMemoryIsDear) {
+TEST_F(ThpPolicy, BlocksThatLiveLongMustBeDenserWhereMemoryIsDear) {
   constexpr uint32_t kMinute = 60000;
   End(HK_HUGE_PROBES, kBytes, kMinute);
   blocks_.size[0].used_permille = 999;
@@ -292,7 +292,7 @@ TEST_F(HugeWish, BlocksThatLiveLongMustBeDenserWhereMemoryIsDear) {
   EXPECT_EQ(OfNextBlock(), hk_huge_ask) << "a second";
 }
 
-TEST_F(HugeWish, SeveralPagesAreTriedButNotTheLastPart) {
+TEST_F(ThpPolicy, SeveralPagesAreTriedButNotTheLastPart) {
   EXPECT_EQ(hk_thp_policy_tries(true, 1), 1u);
   EXPECT_EQ(hk_thp_policy_tries(true, 2), 1u);
   EXPECT_EQ(hk_thp_policy_tries(true, 16), 14u);
@@ -307,7 +307,7 @@ TEST_F(HugeWish, SeveralPagesAreTriedButNotTheLastPart) {
   }
 }
 
-TEST_F(HugeWish, NoNumberOverflows) {
+TEST_F(ThpPolicy, NoNumberOverflows) {
   Price(UINT64_MAX);
   End(HK_HUGE_PROBES, kBytes, UINT32_MAX);
   EXPECT_EQ(OfNextBlock(), hk_huge_ask) << "nothing lies unused";

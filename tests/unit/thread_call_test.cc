@@ -30,7 +30,7 @@ std::set<uint64_t> Threads() {
   return threads;
 }
 
-// Asks until the thread does as it should; what it does before that takes no time that anybody knows.
+// Asks until the thread does as it should; its steps before that take an unknown time.
 hk_thread_call_t WaitFor(uint64_t thread, hk_thread_state_t state) {
   hk_thread_call_t call;
   do call = hk_thread_call_of(thread);

@@ -19,7 +19,8 @@ namespace {
 
 std::atomic<unsigned> compared;
 
-// But for the innermost frame, which is where each of the two walks was begun. In a signal handler too: nothing is allocated.
+// But for the innermost frame, which is where each of the two walks was begun. In a signal handler too: nothing is
+// allocated.
 __attribute__((noinline)) void ExpectSame() {
   uintptr_t whole[HK_SITE_FRAMES_MAX];
   const hk_site_t *found = hk_unwind_cache_site();
@@ -37,7 +38,7 @@ __attribute__((noinline)) hk_site_t *SiteHere() {
   return site;
 }
 
-TEST(Trail, OnePathIsOneSite) {
+TEST(UnwindCache, OnePathIsOneSite) {
   std::vector<hk_site_t *> sites(10);
   for (hk_site_t *&site : sites) {
     site = SiteHere();
@@ -94,7 +95,7 @@ __attribute__((noinline)) void Wander(unsigned depth) {
   __asm__ volatile("" : : : "memory");
 }
 
-TEST(Trail, FindsWhatAWholeWalkFindsWhereverTheProgramGoes) {
+TEST(UnwindCache, FindsWhatAWholeWalkFindsWhereverTheProgramGoes) {
   compared = 0;
   for (unsigned round = 0; round < 400; round++) {
     random_numbers.seed(round);
@@ -104,7 +105,7 @@ TEST(Trail, FindsWhatAWholeWalkFindsWhereverTheProgramGoes) {
   EXPECT_GT(compared, 1000u);
 }
 
-// ---- Return addresses that are where they were, of a walk that is another one: the larger frame takes up the place of two.
+// ---- Another walk with return addresses at the same places: the larger frame covers the place of two.
 
 __attribute__((noinline)) void InGrownFrame(size_t bytes) {
   void *room = __builtin_alloca(bytes);
@@ -124,14 +125,14 @@ __attribute__((noinline)) void CallBoth(size_t bytes) {
   for (auto way : ways) way(bytes);
 }
 
-TEST(Trail, IsNotMisledByWhatFramesLeaveBehind) {
+TEST(UnwindCache, IsNotMisledByWhatFramesLeaveBehind) {
   for (size_t bytes = 16; bytes <= 512; bytes += 16) {
     CallBoth(bytes);
     if (HasFatalFailure()) FAIL() << bytes << " bytes";
   }
 }
 
-// ---- Deeper than a site, and than what is kept.
+// ---- Deeper than a site, and than the cache.
 
 __attribute__((noinline)) void Descend(unsigned depth, unsigned every) {
   if (depth % every == 0) ExpectSame();
@@ -139,14 +140,14 @@ __attribute__((noinline)) void Descend(unsigned depth, unsigned every) {
   if (depth % (every + 1) == 0) ExpectSame();
 }
 
-TEST(Trail, FollowsDeepStacksDownAndUp) {
+TEST(UnwindCache, FollowsDeepStacksDownAndUp) {
   for (unsigned every : {1u, 7u, 50u, 90u, 150u}) {
     Descend(500, every);
     if (HasFatalFailure()) FAIL() << "every " << every;
   }
 }
 
-TEST(Trail, EachThreadHasItsOwn) {
+TEST(UnwindCache, EachThreadHasItsOwn) {
   std::vector<std::thread> threads;
   for (unsigned i = 0; i < 4; i++) {
     threads.emplace_back([] {
@@ -156,11 +157,11 @@ TEST(Trail, EachThreadHasItsOwn) {
   for (std::thread &thread : threads) thread.join();
 }
 
-// ---- Out of a signal handler: the interrupted frames are those that the last walk knew, and between is one that cannot be kept.
+// ---- Out of a signal handler: the last walk knew the interrupted frames; the cache cannot keep the one between.
 
 void OnSignal(int) { ExpectSame(); }
 
-TEST(Trail, GoesThroughASignalHandler) {
+TEST(UnwindCache, GoesThroughASignalHandler) {
   struct sigaction action = {}, before;
   action.sa_handler = OnSignal;
   ASSERT_EQ(sigaction(SIGUSR1, &action, &before), 0);
@@ -177,7 +178,7 @@ TEST(Trail, GoesThroughASignalHandler) {
 // The same stack, but for where the program was stopped.
 __attribute__((noinline)) void StopTwice() { __asm__ volatile("int3; nop; nop; int3" : : : "memory"); }
 
-TEST(Trail, KnowsWhereASignalStoppedTheProgram) {
+TEST(UnwindCache, KnowsWhereASignalStoppedTheProgram) {
   struct sigaction action = {}, before;
   action.sa_handler = OnSignal;
   ASSERT_EQ(sigaction(SIGTRAP, &action, &before), 0);
@@ -187,7 +188,7 @@ TEST(Trail, KnowsWhereASignalStoppedTheProgram) {
 
 #endif
 
-TEST(Trail, LeavesErrno) {
+TEST(UnwindCache, LeavesErrno) {
   errno = 4711;
   (void)hk_unwind_cache_site();
   hk_unwind_cache_prefetch();

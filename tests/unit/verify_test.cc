@@ -1,4 +1,4 @@
-// api/verify: what is said about an address: of each kind of block, from every side, at each time of its life.
+// api/verify: the verdict on an address: of each kind of block, from every side, at each time of its life.
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -101,11 +101,11 @@ HK_FRESH_TEST(Verify, AFreeBlockIsFreeWhereverItIs) {
     hk_remote_flush(other);
     EXPECT_EQ(VerdictOf(blocks[1]), hk_verdict_free_block) << "sent";
     hk_remote_drain(heap);
-    EXPECT_EQ(VerdictOf(blocks[1]), hk_verdict_free_block) << "at home";
+    EXPECT_EQ(VerdictOf(blocks[1]), hk_verdict_free_block) << "collected";
   }
 }
 
-HK_FRESH_TEST(Verify, WhatWasNotCutYetIsNoLiveBlock) {
+HK_FRESH_TEST(Verify, WhatWasNotCarvedYetIsNoLiveBlock) {
   hk_heap_t *heap = hk_heap_take();
   for (unsigned class_index : {1u, 3u, 64u, 90u, 104u}) {
     hk_block_t *block = Alloc(heap, class_index);
@@ -134,7 +134,7 @@ HK_FRESH_TEST(Verify, TheEndOfASlabThatHoldsNoWholeBlockIsNoLiveBlock) {
   }
 }
 
-HK_FRESH_TEST(Verify, AReleasedSpanIsAFreeRange) {
+HK_FRESH_TEST(Verify, AReleasedSpanIsAFreeExtent) {
   hk_heap_t *heap = hk_heap_take();
   std::vector<hk_block_t *> blocks;
   for (unsigned i = 0; i < CapacityOf(64); i++) blocks.push_back(Alloc(heap, 64));
@@ -180,7 +180,7 @@ HK_FRESH_TEST(Verify, ARunIsLiveAtItsStartAndInteriorToItsEnd) {
   for (size_t slab = 0; slab < 5; slab++) EXPECT_EQ(VerdictOf(run + slab * HK_SLAB_BYTES), hk_verdict_free_extent);
 }
 
-HK_FRESH_TEST(Verify, ARunThatAHeapKeepsIsAFreeRange) {
+HK_FRESH_TEST(Verify, ARunThatAHeapKeepsIsAFreeExtent) {
   hk_heap_t *heap = hk_heap_take();
   char *run = static_cast<char *>(hk_run_alloc(3 * HK_SLAB_BYTES, 1, &zero));
   ASSERT_TRUE(SpareRun(heap, hk_slab_of(run)));
@@ -195,7 +195,7 @@ HK_FRESH_TEST(Verify, ARunThatAHeapKeepsIsAFreeRange) {
 
 // ---- Large blocks.
 
-HK_FRESH_TEST(Verify, ABigBlocksFirstSlabIsKnownAtOnceAndTheRestThoroughly) {
+HK_FRESH_TEST(Verify, ALargeBlocksFirstSlabIsKnownAtOnceAndTheRestThoroughly) {
   constexpr size_t kBytes = 12 * HK_MIB;
   char *big = static_cast<char *>(hk_large_alloc(kBytes, 1, &zero));
   ExpectLive(big, kBytes, hk_slab_of(big));
@@ -216,7 +216,7 @@ HK_FRESH_TEST(Verify, ABigBlocksFirstSlabIsKnownAtOnceAndTheRestThoroughly) {
   ExpectForeign(AddressOf(big) + kBytes / 2);
 }
 
-HK_FRESH_TEST(Verify, AKeptBigBlocksRangeIsFreeWhereverItIsLookedAt) {
+HK_FRESH_TEST(Verify, AKeptLargeBlocksExtentIsFreeWhereverItIsLookedAt) {
   constexpr size_t kBytes = 2 * HK_MIB;
   char *whole = static_cast<char *>(hk_large_alloc(3 * kBytes, 1, &zero));
   ASSERT_TRUE(hk_large_free(hk_slab_of(whole), whole)); /* so that the three lie side by side */
@@ -235,7 +235,7 @@ HK_FRESH_TEST(Verify, AKeptBigBlocksRangeIsFreeWhereverItIsLookedAt) {
   for (char *block : blocks) EXPECT_EQ(hk_verify_thoroughly(block).verdict, hk_verdict_foreign);
 }
 
-HK_FRESH_TEST(Verify, ABigBlockIsFoundFromAnotherRegionToo) {
+HK_FRESH_TEST(Verify, ALargeBlockIsFoundFromAnotherRegionToo) {
   constexpr size_t kBytes = HK_GIB + 4 * HK_MIB; /* ends in another region than it begins */
   char *big = static_cast<char *>(hk_large_alloc(kBytes, 1, &zero));
   ASSERT_NE(big, nullptr);
@@ -258,7 +258,7 @@ HK_FRESH_TEST(Verify, WhatIsFoundBelowMustReachUpToTheAddress) {
   EXPECT_EQ(finding.start, AddressOf(big) + 3 * HK_MIB);
 }
 
-HK_FRESH_TEST(Verify, AKeptMappingIsAFreeRange) {
+HK_FRESH_TEST(Verify, AKeptMappingIsAFreeExtent) {
   char *big = static_cast<char *>(hk_large_alloc(4 * HK_MIB, 1, &zero));
   fake_os_fail_all(fake_os_unmap, true);
   ASSERT_TRUE(hk_large_free(hk_slab_of(big), big));

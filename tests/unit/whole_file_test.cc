@@ -26,7 +26,7 @@ class WholeFile : public testing::Test {
 
   static void Make(const std::string &path, const std::string &text) { std::ofstream(path) << text; }
 
-  // What is read with room for `capacity` bytes, or the error number as text.
+  // The bytes read with room for `capacity`, or the error number as text.
   static std::string Read(const std::string &path, size_t capacity = 100) {
     std::string bytes(capacity, '?');
     size_t length = 0;
@@ -55,7 +55,7 @@ TEST_F(WholeFile, IsReadUpToTheRoomThereIs) {
 }
 
 TEST_F(WholeFile, WhatIsNoRegularFileIsNotRead) {
-  alarm(hk_test::kChildSeconds); /* nobody writes into the pipe */
+  alarm(hk_test::kChildSeconds); /* no process writes into the pipe */
   Make(Path("a"), "text");
   ASSERT_EQ(symlink("a", Path("link").c_str()), 0);
   ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
@@ -74,7 +74,7 @@ TEST_F(WholeFile, IsReplacedWhetherItIsThereOrNot) {
   std::ifstream reader(Path("a"));
   EXPECT_EQ(Replace(Path("a"), "second"), 0);
   EXPECT_EQ(Read(Path("a")), "second");
-  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(reader), {}), "first") << "who reads has the old one whole";
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(reader), {}), "first") << "a reader has the old one whole";
   EXPECT_EQ(folder_.FileCount(), 1u);
   struct stat about;
   ASSERT_EQ(stat(Path("a").c_str(), &about), 0);

@@ -1,5 +1,5 @@
-/* A library with a lock of its own, under which it allocates, and with at-fork handlers that take it and allocate: as many
- * libraries have. Its constructor registers them. See fork_handlers.c. */
+/* A library with a lock of its own, under which it allocates, and with at-fork handlers that take it and allocate:
+ * as many libraries have. Its constructor registers them. See fork_handlers.c. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
-/* When a process ends, and when it calls figures_and_mappings(), writes what hakmem_stats_get says and what the kernel says of each
- * mapping, into a file of the folder FIGURES_FOLDER. Loaded beside the library, into programs that know nothing of it. */
+/* When a process ends, and when it calls figures_and_mappings(), writes what hakmem_stats_get says and what the
+ * kernel says of each mapping, into a file of the folder FIGURES_FOLDER. Loaded beside the library, into programs
+ * that know nothing of it. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>

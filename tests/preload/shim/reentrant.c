@@ -16,7 +16,7 @@
 static __thread volatile int depth __attribute__((tls_model("initial-exec")));
 
 static void allocate(void) {
-  if (depth > 0) return; /* what is called by our own malloc must end */
+  if (depth > 0) return; /* calls from our own malloc must end */
   ++depth;
   static const size_t sizes[] = {24, 2000, 50000};
   for (int i = 0; i < 3; ++i) {

@@ -1,4 +1,5 @@
-/* A plugin that brings its own allocator: linked with libhakmem.a, into a program that has another. See plugin_loop.c. */
+/* A plugin that brings its own allocator: linked with libhakmem.a, into a program that has another. See
+ * plugin_loop.c. */
 #include <stdbool.h>
 #include <stdlib.h>
 

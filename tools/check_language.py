@@ -33,35 +33,31 @@ SPACE = (
 )
 SPACE_FILES = tuple(f"src/space/{module}.{suffix}" for module in SPACE for suffix in "ch")
 
+DOCUMENTS = ("CONTRIBUTING.md", "README.md", "SECURITY.md", "docs/design.md", "tests/README.md")
+SOURCES = (
+    *SPACE_FILES,
+    *(
+        "cli",
+        "cmake",
+        "src/api",
+        "src/base",
+        "src/heap",
+        "src/inspect",
+        "src/os",
+        "src/override",
+        "src/policy/option.def",
+    ),
+    *("src/policy/stat.def", "src/pprof", "src/report", "src/serve", "src/unwind"),
+)
+TESTS = (
+    *("tests/api", "tests/fuzz", "tests/misuse", "tests/model", "tests/model_check", "tests/preload", "tests/stress"),
+    *("tests/support", "tests/tools", "tests/unit"),
+)
+
 # For each check what has to be clean: files, or folders with all that is in them.
 CLEAN: dict[str, tuple[str, ...]] = {
-    "columns": (
-        *SPACE_FILES,
-        *("README.md", "cli/replay", "docs/concurrency.md", "docs/design.md", "docs/glossary.md", "docs/learning.md"),
-        *("src/base", "src/os", "tests/tools", "tools/check_language.py"),
-        *("src/inspect", "src/report", "src/serve", "tests/tools", "tools/check_language.py"),
-        *("tests/tools", "tools/check_language.py"),
-        *("cmake", "src/api", "src/override"),
-        *("src/pprof", "src/unwind", "tests/fuzz", "tests/model_check", "tests/support", "tests/tools"),
-        *("tools/check_language.py",),
-        *("src/heap", "tests/tools", "tools/check_language.py"),
-        *("tests/README.md", "tests/api", "tests/misuse", "tests/model", "tests/preload", "tests/stress", "tests/unit"),
-    ),
-    "calques": (
-        *SPACE_FILES,
-        *("README.md", "cli/launcher", "docs/concurrency.md", "docs/design.md", "docs/glossary.md", "docs/learning.md"),
-        *("src/base", "src/os", "tests/model"),
-        *("src/inspect", "src/report", "src/serve", "tests/model"),
-        *("tests/model",),
-        *("cmake", "src/api", "src/override"),
-        *("src/pprof", "src/unwind", "tests/fuzz", "tests/model", "tests/model_check", "tests/support"),
-        *("src/heap", "tests/model"),
-        *("CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SECURITY.md"),
-        *("cli", "docs", "src/base/count.def", "src/policy/figure.def", "src/policy/old_option.def"),
-        *("src/policy/option.def", "src/policy/stat.def", "tests/tools", "tools/check_language.py"),
-        *("src/policy/option.def", "src/policy/stat.def", "tests/model"),
-        *("tests/README.md", "tests/api", "tests/misuse", "tests/preload", "tests/stress", "tests/unit"),
-    ),
+    "columns": (*DOCUMENTS, *SOURCES, *TESTS, "docs/learning.md", "docs/concurrency.md", "docs/glossary.md"),
+    "calques": (*DOCUMENTS, *SOURCES, *TESTS, "CHANGELOG.md", "docs", "src/policy/figure.def"),
     "terms": ("docs/design.md", "src/README.md"),
     "names": ("src",),
     "figures": ("README.md", "docs/design.md"),

@@ -140,7 +140,7 @@ enum {
   HAKMEM_BAND_MID,
   HAKMEM_BAND_RUN,
   HAKMEM_BAND_LARGE,
-  HAKMEM_BAND_LARGE = HAKMEM_BAND_LARGE /* its earlier name */
+  HAKMEM_BAND_BIG = HAKMEM_BAND_LARGE /* its earlier name */
 };
 
 /* The values of `state`. */

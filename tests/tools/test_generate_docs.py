@@ -1,4 +1,4 @@
-"""tools/generate_docs.py reads the .def files as the compiler does, and keeps what was written by hand."""
+"""tools/generate_docs.py reads the .def files as the compiler does, and keeps the generated text by hand."""
 
 from __future__ import annotations
 

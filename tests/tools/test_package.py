@@ -143,7 +143,7 @@ def silent(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def expect_ours(program: Path, **variables: str) -> None:
-    """The program's malloc is hakmem: it reads options, and counts what was allocated."""
+    """The program's malloc is hakmem: it reads options, and counts allocations."""
     done = subprocess.run(
         [program],
         env={**os.environ, "HAKMEM_STATS": "1", **variables},

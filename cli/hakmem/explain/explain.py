@@ -99,7 +99,7 @@ def _of_older(evidence: Evidence, resident: int) -> List[Part]:
     )
     in_use, large = snapshot.number("memory", "in_use"), snapshot.number("memory", "large_blocks")
     other.why.append(
-        f"Slabs in use take {size(in_use)} of addresses, large blocks {size(big)}; not all of that is resident."
+        f"Slabs in use take {size(in_use)} of addresses, large blocks {size(large)}; not all of that is resident."
     )
     other.todo.append("Take a snapshot with a newer library: it counts blocks, and resident memory part by part.")
     other.unknown.append("How it is divided.")

@@ -17,7 +17,7 @@ _KINDS = ("unreachable", "reachable", "unjudged")
 _WHY_NO_SCAN = {
     "out of time": "the scan took too long",
     "no memory": "the system refused memory for the scan",
-    "no mappings": "the system does not show the mappings (/proc)",
+    "no mappings": "the system does not list the mappings (/proc)",
 }
 
 
@@ -144,7 +144,9 @@ def lines(leaks: Leaks, rows: int) -> List[str]:
     if leaks.scan == "done":
         text += ["", f"{_amount(leaks, leaks.of['reachable'])} still reachable"]
         if leaks.of["unjudged"].samples:
-            text.append(f"{_amount(leaks, leaks.of['unjudged'])} came during the scan, which does not judge them")
+            text.append(
+                f"{_amount(leaks, leaks.of['unjudged'])} were allocated during the scan, which cannot judge them"
+            )
     return text
 
 
@@ -155,14 +157,14 @@ def notes(leaks: Leaks) -> List[str]:
         told.append(f"{_WHY_NO_SCAN[leaks.scan]}: it is unknown which blocks can be reached")
     if leaks.threads and leaks.threads.asked < leaks.threads.others:
         told.append(
-            f"of {leaks.threads.others:,} other threads {leaks.threads.others - leaks.threads.asked:,} ran, or may "
-            "not be asked: what only their registers lead to counts as leaked"
+            f"of {leaks.threads.others:,} other threads {leaks.threads.others - leaks.threads.asked:,} ran or could not "
+            "be read: blocks that only their registers point to count as leaked"
         )
     if leaks.lost:
         told.append(f"{leaks.lost:,} of {leaks.samples:,} samples were lost: a larger --rate needs less room")
     if leaks.rate != 1:
         rate = f", one for each {size(leaks.rate)} allocated" if leaks.rate else ""
-        told.append(f"estimates by {leaks.samples:,} samples{rate}: small sites may be missing")
+        told.append(f"estimates from {leaks.samples:,} samples{rate}: small sites may be missing")
     return told
 
 
@@ -174,7 +176,7 @@ def _amount(leaks: Leaks, sums: Sums) -> str:
 
 def _stack(site: Site) -> List[str]:
     if site.shared:
-        return ["  stacks that had no room of their own"]
+        return ["  stacks that share one entry for want of room"]
     frames = stack_of(site.sample)
     return [f"  {_frame(frame.function, frame.file, frame.line)}" for frame, _ in frames] or ["  no stack"]
 

@@ -102,7 +102,7 @@ def test_estimates_and_scans_that_fail_are_told() -> None:
 
 def test_threads_that_could_not_be_asked_are_told() -> None:
     told = " ".join(notes(parse(answer(scan="done", threads={"others": 1200, "asked": 1196}), "it")))
-    assert "of 1,200 other threads 4 ran, or may not be asked" in told
+    assert "of 1,200 other threads 4 ran or could not be read" in told
     for threads in ({"others": 5, "asked": 5}, None):
         assert "other threads" not in " ".join(notes(parse(answer(scan="done", threads=threads), "it")))
 

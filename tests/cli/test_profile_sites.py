@@ -113,7 +113,7 @@ def test_sites_of_one_name_are_one() -> None:
 
 def test_stacks_that_could_not_be_told_apart() -> None:
     shared = site(0x1011, histogram(b0=1), frames=[], shared=True)
-    assert lifetimes_text(read(shared), 20)[-1].endswith("stacks that had no room of their own")
+    assert lifetimes_text(read(shared), 20)[-1].endswith("stacks that share one entry for want of room")
 
 
 @pytest.mark.parametrize(

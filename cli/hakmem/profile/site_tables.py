@@ -63,7 +63,7 @@ def rows(sites: SiteList) -> List[Row]:
 
 def _row(site: Site) -> Row:
     _, allocated, live_blocks, live_bytes = site.sample.values
-    title = "stacks that had no room of their own" if site.shared else _title(site.sample)
+    title = "stacks that share one entry for want of room" if site.shared else _title(site.sample)
     free = site.pinned_bytes or 0
     return Row(title, allocated, live_blocks, live_bytes, site.block_bytes, free, list(site.lifetimes))
 

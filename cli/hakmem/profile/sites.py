@@ -25,7 +25,7 @@ class Site:
     """A stack, with the figures that no pprof file has."""
 
     sample: Sample
-    shared: bool  # of stacks that had no room of their own
+    shared: bool  # of stacks that share one entry for want of room
     lifetimes: Tuple[int, ...]
     block_bytes: int  # usable bytes of the blocks in use
     pinned_bytes: Optional[int]  # free bytes beside its live blocks; None: unknown

@@ -157,8 +157,8 @@ def notes(leaks: Leaks) -> List[str]:
         told.append(f"{_WHY_NO_SCAN[leaks.scan]}: it is unknown which blocks can be reached")
     if leaks.threads and leaks.threads.asked < leaks.threads.others:
         told.append(
-            f"of {leaks.threads.others:,} other threads {leaks.threads.others - leaks.threads.asked:,} ran or could not "
-            "be read: blocks that only their registers point to count as leaked"
+            f"of {leaks.threads.others:,} other threads {leaks.threads.others - leaks.threads.asked:,} ran or could "
+            "not be read: blocks that only their registers point to count as leaked"
         )
     if leaks.lost:
         told.append(f"{leaks.lost:,} of {leaks.samples:,} samples were lost: a larger --rate needs less room")

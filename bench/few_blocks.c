@@ -1,4 +1,4 @@
-/* bench/few_blocks.c - about the least that a program can ask of an allocator: a few blocks, of a few sizes. */
+/* bench/few_blocks.c - a minimal use of an allocator: a few blocks, of a few sizes. */
 #include <stdlib.h>
 #include <string.h>
 

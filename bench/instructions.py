@@ -3,16 +3,17 @@
 
     bench/instructions.py [--build build/release] [--peers] [NAME=LIBRARY ...] [--sizes 64,2000] [--live 1,8] [--json]
 
-How: bench/pair_loop.c runs under callgrind twice, with FEW and with MANY pairs; the difference of the two counts has no
-start-up and no warm-up in it, and divided by the difference in pairs it is the price of a pair in its loop. The same is done
-with the loop's calls going to a function of one instruction. Subtracting that takes the loop off; the calls go through
-pointers, so there are no linker stubs to take off. The two instructions of the empty functions are added back:
+How: bench/pair_loop.c runs under callgrind twice, with FEW and with MANY pairs; the difference of the two counts has
+no start-up and no warm-up in it, and divided by the difference in pairs it is the price of a pair in its loop. The
+same is done with the loop's calls going to a function of one instruction. Subtracting that takes the loop off; the
+calls go through pointers, so there are no linker stubs to take off. The two instructions of the empty functions are
+added back:
 
     pair = (malloc MANY - malloc FEW) / (MANY - FEW) - (nothing MANY - nothing FEW) / (MANY - FEW) + 2
 
-`--live` is how many blocks the loop holds before it frees them: with 1 the same block goes out and in, with more than an
-allocator's shortest list is long other paths are seen too. The loop does not touch the blocks. System calls count as one
-instruction each, whatever the kernel does in them.
+`--live` is how many blocks the loop holds before it frees them: with 1 the same block goes out and in, with more
+than an allocator's shortest list is long other paths are seen too. The loop does not touch the blocks. System calls
+count as one instruction each, whatever the kernel does in them.
 
 That the count is of the allocator that was meant is checked in callgrind's own record: the instructions that grow with
 the number of pairs must lie in that library's file.
@@ -37,10 +38,10 @@ sys.path.insert(0, str(REPOSITORY / "tools"))
 
 from under_allocator import environment, named_allocators  # noqa: E402
 
-FEW, MANY = 9_600, 57_600  # multiples of every sensible --live
+FEW, MANY = 9_600, 57_600  # multiples of every usual --live
 EMPTY_INSTRUCTIONS = 2  # the `ret` in place of malloc and the `ret` in place of free
 DEFAULT_SIZES = "16,64,256,1000,2000,16000,32000,100000"
-# How many of a pair's instructions must lie in the allocator's own file at least. The rest may be the C library's memset.
+# The least share of a pair's instructions in the allocator's own file. The rest may be the C library's memset.
 OWN_INSTRUCTIONS = 8
 
 
@@ -55,7 +56,7 @@ class Result:
 
 
 def fail(message: str) -> NoReturn:
-    """End with a line on stderr."""
+    """Ends the program with a line on stderr."""
     print(f"instructions: {message}", file=sys.stderr)
     sys.exit(2)
 
@@ -109,13 +110,14 @@ class Counting:
 
 
 def is_file_of(library: Optional[Path], file: str) -> bool:
-    """Whether callgrind's name for an object file may be the allocator's. It knows no name for code outside `.text`, which
-    gperftools has; the C library and the loop have none such."""
+    """Whether callgrind's name for an object file may be the allocator's. It knows no name for code outside `.text`,
+    which gperftools has; the C library and the loop have none such."""
     return "/libc." in file if library is None else file in (str(library), "???")
 
 
 def instructions_by_file(record: Iterator[str]) -> Counter[str]:
-    """Sums a callgrind record's own costs by object file; the line after `calls=` is the callee's, and counted there."""
+    """Sums a callgrind record's own costs by object file; the line after `calls=` is the callee's, and counted
+    there."""
     counts: Counter[str] = Counter()
     file, is_call = "", False
     for line in record:
@@ -155,7 +157,9 @@ def parse_arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description="Count the instructions of a malloc and free pair with callgrind.")
     parser.add_argument("libraries", nargs="*", metavar="NAME=LIBRARY", help="other allocators to count")
-    parser.add_argument("--build", type=Path, default=REPOSITORY / "build" / "release", help="where our libraries are")
+    parser.add_argument(
+        "--build", type=Path, default=REPOSITORY / "build" / "release", help="the folder of hakmem's libraries"
+    )
     parser.add_argument("--peers", action="store_true", help="the allocators that are installed on this machine too")
     parser.add_argument("--sizes", type=numbers, default=numbers(DEFAULT_SIZES), help=f"default {DEFAULT_SIZES}")
     parser.add_argument("--live", type=numbers, default=[1, 8], help="blocks that the loop holds at once; default 1,8")

@@ -3,10 +3,10 @@
 
     bench/larson_long.py [--build build/release] [--seconds 60] [--json]
 
-Four threads with 1,024 blocks of 8 to 128 bytes each leave them to their successors. An allocator that loses sight of what
-threads leave behind takes ever more memory here. Looked at: what is resident in the course of the run, how many
-superslabs there can have been at the most, what the library counted itself (HAKMEM_STATS_FILE), and the throughput of the
-last two seconds beside the first two. Exit code 1 when a limit is broken, 2 when it could not be measured.
+Four threads with 1,024 blocks of 8 to 128 bytes each leave them to their successors. An allocator that loses sight
+of what threads leave behind takes ever more memory here. The script checks resident memory during the run, the most
+superslabs that there can have been, the library's own counts (HAKMEM_STATS_FILE), and the throughput of the last two
+seconds beside the first two. Exit code 1 when a limit is broken, 2 when the measurement failed.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ SUPERSLAB_BYTES = 2 * MIB
 # Stacks are writable memory as superslabs are: small ones keep the bound on the number of superslabs close.
 STACK_BYTES = 256 << 10
 SAMPLE_SECONDS = 0.05
-# After its time the program has only its blocks to free.
+# After its time the program only frees its blocks.
 PATIENCE_SECONDS = 60
 
 
 @dataclass(frozen=True)
 class Result:
-    """One run. `most_superslabs`: what the writable memory had room for; there were no more."""
+    """One run. `most_superslabs`: the writable memory had room for these; there were no more."""
 
     seconds: float
     ops_per_second: float
@@ -57,7 +57,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a run must keep. At the end every block is freed and every thread but one is gone."""
+    """The limits of a run. At the end every block is freed and every thread but one has ended."""
 
     resident_mib: float = 40.0
     superslabs: int = 32
@@ -67,7 +67,7 @@ class Limits:
 
 
 def broken(result: Result, limits: Limits) -> List[str]:
-    """The limits that were not kept, in words."""
+    """The broken limits, in words."""
     complaints = [
         (
             result.peak_resident_mib >= limits.resident_mib,
@@ -94,13 +94,13 @@ def broken(result: Result, limits: Limits) -> List[str]:
 
 
 def fail(message: str) -> NoReturn:
-    """End with a line on stderr."""
+    """Ends the program with a line on stderr."""
     print(f"larson_long: {message}", file=sys.stderr)
     sys.exit(2)
 
 
 def watch(process: subprocess.Popen[bytes], patience: float) -> Tuple[int, int]:
-    """Until the process ends: the most that it had resident, and the most writable memory, in bytes."""
+    """Watches until the process ends: its most resident memory, and its most writable memory, in bytes."""
     deadline = time.monotonic() + patience
     resident = writable = 0
     while process.poll() is None:
@@ -136,7 +136,7 @@ def run(program: Path, library: Path, seconds: float, window: float) -> Result:
 
 
 def result_of(line: Dict[str, Any], report: Dict[str, Any], resident: int, writable: int) -> Result:
-    """What the program, the library and the kernel said."""
+    """The figures of the program, the library and the kernel."""
     memory, events = report["memory"], report["events"]
     return Result(
         seconds=line["seconds"],
@@ -154,7 +154,8 @@ def result_of(line: Dict[str, Any], report: Dict[str, Any], resident: int, writa
 def as_text(result: Result, window: float) -> str:
     """For people."""
     return (
-        f"{THREADS} threads, {result.seconds:.0f} s: {result.ops_per_second / 1e6:.1f} million operations a second, the last "
+        f"{THREADS} threads, {result.seconds:.0f} s: {result.ops_per_second / 1e6:.1f} million operations a second, "
+        "the last "
         f"{window:g} s × {result.last_to_first:.3f} of the first\n"
         f"resident {result.peak_resident_mib:.1f} MiB at the most; superslabs {result.most_superslabs} at the most, "
         f"{result.superslabs_at_end} at the end\n"
@@ -166,7 +167,9 @@ def as_text(result: Result, window: float) -> str:
 def parse_arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description="Larson's server for a minute: does hakmem drift as it ages?")
-    parser.add_argument("--build", type=Path, default=REPOSITORY / "build" / "release", help="where our library is")
+    parser.add_argument(
+        "--build", type=Path, default=REPOSITORY / "build" / "release", help="the folder of hakmem's library"
+    )
     parser.add_argument("--seconds", type=float, default=60.0, help="how long; default 60")
     parser.add_argument(
         "--least-ratio",

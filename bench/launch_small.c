@@ -1,8 +1,8 @@
-/* bench/launch_small.c - starts a program and writes down its peak: launch_small REPORT LIBRARY|- PROGRAM [ARGUMENT...]
+/* bench/launch_small.c - starts a program and reports its peak: launch_small REPORT LIBRARY|- PROGRAM [ARGUMENT...]
  *
- * Linux begins a program's peak (ru_maxrss) at the size of the process that started it: measured from a Python script, every
- * small program would be as big as Python. This launcher is linked statically, so it is smaller than whatever it starts, and
- * says how big it is itself: a peak of no more than that is the launcher's.
+ * Linux begins a program's peak (ru_maxrss) at the size of the process that started it: measured from a Python script,
+ * every small program would be as big as Python. This launcher is linked statically, so it is smaller than any program,
+ * and reports its own size: a peak of no more than that is the launcher's.
  *
  * REPORT gets one line: exit code, peak KiB, minor faults, major faults, the launcher's own peak KiB.
  */
@@ -15,7 +15,7 @@
 
 extern char **environ;
 
-/* Getrusage would say how big this process's parent was. */
+/* Getrusage would give the size of this process's parent. */
 static long own_peak_kib(void) {
   char line[256];
   long kib = 0;

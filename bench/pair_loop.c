@@ -1,8 +1,8 @@
 /* bench/pair_loop.c - the loop that bench/instructions.py counts: pair_loop SIZE PAIRS LIVE malloc|nothing
  *
- * Allocates LIVE blocks, frees them in the same order, and so on until PAIRS pairs are done. The calls go through pointers
- * that are read once, so there are no stubs between the loop and the allocator. `nothing` makes the same loop call a
- * function of one instruction instead: what then remains is the price of the loop.
+ * Allocates LIVE blocks, frees them in the same order, and so on until PAIRS pairs are done. The calls go through
+ * pointers that are read once, so there are no stubs between the loop and the allocator. `nothing` makes the same loop
+ * call a function of one instruction instead: what then remains is the price of the loop.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 enum { max_live = 4096 };
 
-/* One instruction, on x86-64 and AArch64 alike, under two names. What it returns is whatever the register held. */
+/* One instruction, on x86-64 and AArch64 alike, under two names. It returns the old value of the register. */
 __asm__(".text\nallocate_nothing:\nfree_nothing:\n\tret\n");
 void *allocate_nothing(size_t size) __attribute__((visibility("hidden")));
 void free_nothing(void *block) __attribute__((visibility("hidden")));

@@ -1,7 +1,7 @@
 """The demo's workload: parse every module of this interpreter's standard library into a syntax tree, on a few threads.
 
-Prints one line that depends on nothing but the interpreter (files, trees, nodes, a digest), then one line that says which
-file this process's `malloc` lives in.
+Prints one line that depends on nothing but the interpreter (files, trees, nodes, a digest), then one line that says
+which file this process's `malloc` lives in.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, List, Optional, Tuple
 
-# Third-party packages and test data are no part of the library; they also differ from machine to machine.
+# Third-party packages and test data do not belong to the library, and differ from machine to machine.
 SKIPPED_FOLDERS = {"site-packages", "dist-packages", "__pycache__", "test", "tests", "idle_test"}
 
 
@@ -41,7 +41,8 @@ def parse(path: Path) -> Optional[Tuple[int, bytes]]:
 
 
 def file_of_malloc() -> str:
-    """The object file whose `malloc` this process calls: the first in the dynamic linker's search order that defines one.
+    """The object file whose `malloc` this process calls: the first in the dynamic linker's search order that defines
+    one.
 
     The address of `malloc` alone does not tell: in an executable with fixed addresses it is the executable's own stub.
     """

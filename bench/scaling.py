@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""What more cores would make of the counts of `hakmem bench`: a closed queueing model of locks and shared lines.
+"""Derives throughput on more cores from the counts of `hakmem bench`: a closed queueing model of locks and shared
+lines.
 
 Each core works, and now and then needs something that only one core can have at a time: a lock, or a cache line that
-others write too. With N cores as N customers, a delay station (the work) and one queueing station for each such thing, the
-throughput follows exactly from mean value analysis (M. Reiser, S. Lavenberg, "Mean-Value Analysis of Closed Multichain
-Queuing Networks", Journal of the ACM 27, 1980). Printed is the speed-up over one core, and the number of cores at which
-the busiest station is at work all the time.
+others write too. With N cores as N customers, a delay station (the work) and one queueing station for each such
+thing, the throughput follows exactly from mean value analysis (M. Reiser, S. Lavenberg, "Mean-Value Analysis of
+Closed Multichain Queuing Networks", Journal of the ACM 27, 1980). Printed is the speed-up over one core, and the
+number of cores at which the busiest station is at work all the time.
 
     bench/scaling.py bench/results/<name>.json
 """
@@ -19,24 +20,24 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Dict, List, Sequence
 
-# What a core that has just lost a line waits for it: between cores of one socket 40 to 70 ns, between sockets 100 to 150.
-# The pessimistic figure is taken for all.
+# The wait of a core for a line that it has lost: between cores of one socket 40 to 70 ns, between sockets 100 to 150.
+# The pessimistic figure counts for all.
 LINE_TRANSFER_NS = 120.0
-# What a lock is held for: its own line comes, what it guards comes (two lines), and a few instructions.
+# The hold time of a lock: its own line, two guarded lines, and a few instructions.
 LOCK_HOLD_NS = 3 * LINE_TRANSFER_NS + 20.0
 CORES = (64, 256, 1024)
 
 
 @dataclass(frozen=True)
 class Demand:
-    """Of one operation, in ns: the work, and the service at each station."""
+    """The demand of one operation, in ns: the work, and the service at each station."""
 
     work: float
     stations: Dict[str, float]
 
 
 def throughput(demand: Demand, cores: int) -> float:
-    """Operations a ns with so many cores: exact mean value analysis, one class of customers."""
+    """Operations a ns with that number of cores: exact mean value analysis, one class of customers."""
     queue = dict.fromkeys(demand.stations, 0.0)
     result = 0.0
     for customers in range(1, cores + 1):
@@ -53,7 +54,7 @@ def saturation(demand: Demand) -> float:
 
 
 def demand_of(counted: Dict[str, Any], ns_per_operation: float) -> Demand:
-    """All locks are taken for one, and all shared lines too: that is the worst that the counts allow."""
+    """The demand with one station for all locks and one for all shared lines: the worst case of the counts."""
     operations = counted["operations"]
     locks = counted["counters"]["lock_take"] / operations * LOCK_HOLD_NS
     lines = counted["counters"]["shared_update"] / operations * LINE_TRANSFER_NS
@@ -61,7 +62,7 @@ def demand_of(counted: Dict[str, Any], ns_per_operation: float) -> Demand:
 
 
 def ns_per_operation(results: Dict[str, Any], name: str) -> float:
-    """What an operation took under hakmem, of all threads together."""
+    """The time of an operation under hakmem, of all threads together."""
     for workload in results["workloads"]:
         if workload["name"] == name:
             return median(workload["figures"]["hakmem"][workload["time_metric"]])
@@ -95,7 +96,7 @@ def table(results: Dict[str, Any]) -> List[str]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("results", type=Path, help="what `hakmem bench` wrote: JSON, with counts")
+    parser.add_argument("results", type=Path, help="results of `hakmem bench`: JSON, with counts")
     results = json.loads(parser.parse_args(arguments).results.read_text())
     print("\n".join(table(results)))
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Peak resident memory and page faults of small programs, under each allocator that is there.
+"""Peak resident memory and page faults of small programs, under each present allocator.
 
     bench/small_program_memory.py [--build build/release] [--no-peers] [NAME=LIBRARY ...] [--rounds 9] [--json]
 
-Each program is started by bench/launch_small.c, which is smaller than any of them (its comment says why that matters), in
-turns, and medians are given. The kernel adds resident pages up by processor and in batches, so a single peak may be off by
-some 100 KiB either way; the minor faults are exact, and for programs as small as these say nearly the same.
+Each program is started by bench/launch_small.c, which is smaller than any of them (its comment says why that
+matters), in turns, and medians are given. The kernel adds resident pages up by processor and in batches, so a single
+peak may be off by some 100 KiB either way; the minor faults are exact, and for programs as small as these say nearly
+the same.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ from under_allocator import environment, named_allocators  # noqa: E402
 
 @dataclass(frozen=True)
 class Result:
-    """Medians of one program under one allocator. `at_most`: the launcher is as big, so the program may be smaller."""
+    """Medians of one program under one allocator.
+
+    `at_most`: the launcher is as large, so the program may be smaller.
+    """
 
     program: str
     allocator: str
@@ -40,7 +44,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Run:
-    """What the launcher wrote down."""
+    """The launcher's report."""
 
     exit_code: int
     peak_kib: int
@@ -50,7 +54,7 @@ class Run:
 
 
 def fail(message: str) -> NoReturn:
-    """End with a line on stderr."""
+    """Ends the program with a line on stderr."""
     print(f"small_program_memory: {message}", file=sys.stderr)
     sys.exit(2)
 
@@ -64,7 +68,7 @@ def compile_c(name: str, folder: Path, *flags: str) -> Path:
 
 
 def small_programs(folder: Path) -> Dict[str, List[str]]:
-    """The programs that are on this machine, by what the table calls them."""
+    """The programs of this machine, by their names in the table."""
     lines = folder / "lines"
     lines.write_text("".join(f"{number * 7919 % 1000:03} some text\n" for number in range(100)))
     python = "/usr/bin/python3" if Path("/usr/bin/python3").exists() else sys.executable
@@ -135,7 +139,9 @@ def parse_arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description="Peak memory and page faults of small programs under each allocator.")
     parser.add_argument("libraries", nargs="*", metavar="NAME=LIBRARY", help="other allocators to measure")
-    parser.add_argument("--build", type=Path, default=REPOSITORY / "build" / "release", help="where our libraries are")
+    parser.add_argument(
+        "--build", type=Path, default=REPOSITORY / "build" / "release", help="the folder of hakmem's libraries"
+    )
     parser.add_argument("--no-peers", action="store_true", help="leave out the allocators installed on this machine")
     parser.add_argument("--rounds", type=int, default=9, help="starts of each, interleaved; default 9")
     parser.add_argument("--json", action="store_true", help="print the results as JSON")

@@ -1,17 +1,19 @@
 #!/usr/bin/env bash
-# Installs what is missing to build, run or test hakmem: distribution packages through apt-get, Python packages into
-# build/venv. Asks nothing; takes a moment when all is there.
+# Installs missing packages to build, run or test hakmem: distribution packages through apt-get, Python packages into
+# build/venv. Has no prompts; takes a moment when no package is missing.
 #
 #   tools/bootstrap.sh [--check] build|run|docs|test|test-all|fuzz|peers|programs
 #
-# build: compilers, cmake, ninja.  run: and a Python.  docs: a Python and build/venv.  test: all of these, and GoogleTest,
-# some libraries to test with, Prometheus (Debian's starts a service where systemd runs; the tests start their own, and
-# need none of it).
-# test-all: as test, and clang if it can be had.
-# fuzz: as build, with GoogleTest and, as far as they can be had, clang and its libFuzzer.
-# peers: as run, and as far as they can be had cargo and the distribution's allocators.  programs: as run, and as far as they
-# can be had the real programs of bench/programs.toml (Debian's redis-server starts a service when it is installed).
-# --check installs nothing: it says what is missing. clang-tidy is used where it is, and not installed: it is large.
+# build: compilers, cmake, ninja.  run: and a Python.  docs: a Python and build/venv.
+# test: all of these, and GoogleTest, some libraries to test with, Prometheus (Debian's starts a service where systemd
+# runs; the tests start their own, and need none of it).
+# test-all: as test, and clang where available.
+# fuzz: as build, with GoogleTest and, where available, clang and its libFuzzer.
+# peers: as run, and where available cargo and the distribution's allocators.
+# programs: as run, and where available the real programs of bench/programs.toml (Debian's redis-server starts a service
+# when it is installed).
+# --check installs nothing and prints the missing packages. clang-tidy is used where it exists, and not installed,
+# because it is large.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -141,7 +143,8 @@ install_packages() {
   [ ${#missing[@]} = 0 ] && return
   local by_hand="sudo apt-get install ${missing[*]}"
   $check_only && die "missing: ${missing[*]}. On Debian and Ubuntu: $by_hand"
-  can_install || die "missing: ${missing[*]}, and no right to install (root, or sudo without a password). By hand: $by_hand"
+  can_install ||
+    die "missing: ${missing[*]}, and no right to install (root, or sudo without a password). By hand: $by_hand"
   apt_install "${missing[@]}" || die "apt-get could not install ${missing[*]}: see above. Is there a network?"
 }
 
@@ -200,7 +203,8 @@ install_python_packages() {
     say "going on without the pinned formatters and mkdocs-material (the checks of format and site are left out)"
     return
   fi
-  die "pytest and pyelftools cannot be had: no package index, no apt-get. Install python3-pytest and python3-pyelftools."
+  die "pytest and pyelftools cannot be had: no package index, no apt-get." \
+    "Install python3-pytest and python3-pyelftools."
 }
 
 case "$goal" in

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Builds the documents as a site in build/site: pages with a search, which need no network and no server.
 
-    tools/build_site.py               build it; a link that leads nowhere is an error
-    tools/build_site.py --required    the same; that it cannot be built is one too
+    tools/build_site.py               build it; a broken link is an error
+    tools/build_site.py --required    the same; a missing mkdocs is an error too
 
 The pages keep their places in the repository, so a link works in both. The version of mkdocs-material is pinned in
 tools/requirements.txt. Without it nothing is built: another version may load fonts or scripts from elsewhere.
@@ -24,11 +24,11 @@ from check_format import pinned_version
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "mkdocs-material"
-# What the site has, besides what the pages link to: patterns below the root.
+# The pages of the site, besides those that pages link to: patterns below the root.
 PAGES = ("*.md", "docs/**/*.md", "bench/**/*.md", "src/README.md", "tests/README.md")
-SCRIPTS = "tools/site"  # of our own; they go to the site's assets
+SCRIPTS = "tools/site"  # the project's own; they go to the site's assets
 LINK = re.compile(r"\]\(([^)\s#]+)(?:#[^)]*)?\)")
-# A page that loads something: in a tag's src, in a style sheet's or font's address. (A link to follow is no such thing.)
+# An address that a page loads: a tag's src, a style sheet's or font's address. (Links that users follow are left out.)
 LOADED = re.compile(
     r"""<(?:script|img|iframe|source)[^>]*\ssrc=["']?(?:https?:)?//[^>]*>|<link[^>]*\shref=["']?(?:https?:)?//[^>]*>"""
     r"""|@import\s[^;]*//[^;]*;|url\(["']?(?:https?:)?//[^)]*\)"""
@@ -55,7 +55,7 @@ def linked_files(root: Path, page: Path) -> Iterator[Path]:
 
 
 def for_mkdocs(text: str) -> str:
-    """GitHub wants a bar in a table's code escaped, and mkdocs would show the backslash."""
+    """Removes the escape of a bar in a table's code: GitHub needs it, and mkdocs would show the backslash."""
 
     def row(line: Match[str]) -> str:
         return re.sub(r"`[^`]*`", lambda code: code.group().replace("\\|", "|"), line.group())
@@ -64,7 +64,7 @@ def for_mkdocs(text: str) -> str:
 
 
 def collect(root: Path, source: Path) -> None:
-    """Copies pages, and what they link to, to their places below `source`."""
+    """Copies pages, and the files that they link to, to their places below `source`."""
     shutil.rmtree(source, ignore_errors=True)
     pages = sorted({page for pattern in PAGES for page in root.glob(pattern)})
     files = {file for page in pages for file in linked_files(root, page)}
@@ -90,7 +90,7 @@ def configuration(root: Path, source: Path) -> str:
 
 
 def loaded_from_elsewhere(site: Path) -> list[str]:
-    """What a page would fetch from another place than the site."""
+    """The addresses outside the site that a page would load."""
     files = [file for file in sorted(site.rglob("*")) if file.suffix in (".html", ".css")]
     return [
         f"{file.relative_to(site)}: {found.group()[:100]}"

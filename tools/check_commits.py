@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks commit subjects: at most 72 characters, capitalised, imperative as far as a program can tell, no full stop.
 
-Looks at the commits since the last tag, or at the last 50, merges left out. FIRST and what came before it are older than
-this check, and are left out: 100 of those 159 subjects break it. A folder without git, or without a history of its own,
+Checks the commits since the last tag, or the last 50, without merges. FIRST and its ancestors are older than
+this check and left out: 100 of those 159 subjects break it. A folder without git, or without a history of its own,
 passes with a line that says so.
 """
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FIRST = "ef71e79536c2a78c52ad929d2a9ce87e5f60483c"
 MOST_CHARACTERS = 72
 MOST_COMMITS = 50
-# Verbs that end as no imperative does.
+# Verbs with an ending that no imperative has.
 VERBS_IN_ED = {
     "bleed",
     "breed",
@@ -39,9 +39,9 @@ VERBS_IN_S = {"alias", "bias", "canvas", "focus"}
 
 
 def complaint(subject: str) -> Optional[str]:
-    """What is wrong with a subject; None where nothing is."""
+    """Returns the fault of a subject, or None."""
     if re.match(r'Revert "', subject):
-        return None  # git's own words, around a subject that was checked
+        return None  # git's own words, around a checked subject
     if len(subject) > MOST_CHARACTERS:
         return f"{len(subject)} characters, {MOST_CHARACTERS} at most"
     if subject.endswith("."):
@@ -62,7 +62,7 @@ def complaint(subject: str) -> Optional[str]:
 
 
 def git(root: Path, *words: str) -> Optional[str]:
-    """What a git command prints; None where it fails, or there is no git."""
+    """Returns the output of a git command; None where it fails, or there is no git."""
     try:
         done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, check=False)
     except OSError:
@@ -76,7 +76,7 @@ def commits(root: Path, first: str) -> Optional[list[tuple[str, str]]]:
     if top is None or Path(top).resolve() != root.resolve():
         return None
     tag = git(root, "describe", "--tags", "--abbrev=0")
-    # A shallow clone may lack the first commit: then all that it has is newer.
+    # A shallow clone may lack the first commit: then all its commits are newer.
     known = git(root, "merge-base", "--is-ancestor", first, "HEAD") is not None
     without = [f"^{commit}" for commit in ([tag] if tag else []) + ([first] if known else [])]
     limit = [] if tag else [f"--max-count={MOST_COMMITS}"]
@@ -89,7 +89,7 @@ def commits(root: Path, first: str) -> Optional[list[tuple[str, str]]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", type=Path, default=ROOT, help="the checkout")
-    parser.add_argument("--first", default=FIRST, metavar="COMMIT", help="check only what came after this commit")
+    parser.add_argument("--first", default=FIRST, metavar="COMMIT", help="check only the commits after this one")
     arguments = parser.parse_args()
     found = commits(arguments.root, arguments.first)
     if found is None:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Checks what the built shared libraries show to the outside.
+"""Checks the interface of the built shared libraries.
 
 They export exactly the names of src/override/hakmem.map, need no library but the C library, take at most a few bytes of
-static TLS (a program that opens them late has little), and are position independent all through.
+static TLS (a program that opens them late has little), and are fully position independent.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def check_shape(library: ELFFile) -> list[str]:
     if "PT_GNU_RELRO" not in headers:
         errors.append("is linked without relro")
     if "PT_GNU_STACK" not in headers or headers["PT_GNU_STACK"]["p_flags"] & PF_X:
-        errors.append("asks for an executable stack")
+        errors.append("requires an executable stack")
     for segment in library.iter_segments():
         if segment["p_type"] == "PT_LOAD" and segment["p_flags"] & PF_X and segment["p_flags"] & PF_W:
             errors.append("has a segment that is writable and executable")
@@ -87,7 +87,7 @@ def check_shape(library: ELFFile) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=Path, default=ROOT / "build/release", help="where the libraries are")
+    parser.add_argument("--build", type=Path, default=ROOT / "build/release", help="the folder of the libraries")
     parser.add_argument(
         "--map", type=Path, default=ROOT / "src/override/hakmem.map", help="the linker's version script"
     )

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks the formatting of C, C++ and Python sources; with --fix, mends it.
 
-Uses the versions pinned in tools/requirements.txt (build/venv). Without them the check is left out, not guessed at:
-another clang-format breaks other lines.
+Uses the versions pinned in tools/requirements.txt (build/venv). Without them the check is left out, because
+another version of clang-format breaks lines in other places.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ C_SUFFIXES = (".c", ".cc", ".cpp", ".h", ".hpp")
 
 
 def sources(suffixes: tuple[str, ...]) -> list[str]:
-    """The sources of every folder but those that hold something built. Asks no git: an unpacked archive has none."""
+    """The sources of every folder except build folders. Uses no git: an unpacked archive has none."""
     folders = [folder for folder in ROOT.iterdir() if folder.is_dir() and folder.name not in NOT_OURS]
     files = [file for folder in folders for file in folder.rglob("*") if file.suffix in suffixes and file.is_file()]
     names = (file.relative_to(ROOT) for file in files)
@@ -47,7 +47,7 @@ def find_tool(name: str) -> str | None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--fix", action="store_true", help="rewrite what is not formatted")
+    parser.add_argument("--fix", action="store_true", help="rewrite unformatted files")
     fix = parser.parse_args().fix
     commands: list[list[str]] = []
     if clang_format := find_tool("clang-format"):

@@ -16,7 +16,7 @@ from pathlib import Path
 SOURCE_SUFFIXES = {".c", ".cc", ".cpp", ".h", ".hpp", ".def", ".map"}
 # Folders whose file names may not repeat each other.
 UNIQUE_NAME_FOLDERS = ("src", "include", "tests", "bench")
-# The public headers are what these folders implement; below them nobody knows what the interface looks like.
+# These folders implement the public headers; no folder below includes them.
 PUBLIC_FOLDER = "hakmem"
 PUBLIC_KNOWN_TO = {"api", "inspect", "report", "serve", "override"}
 
@@ -57,7 +57,7 @@ def included_paths(text: str) -> list[tuple[int, str]]:
 
 
 def include_error(folders: dict[str, Folder], folder: Folder, module: str, path: str) -> str | None:
-    """Why `module` of `folder` may not include `path`; None when it may."""
+    """Returns why `module` of `folder` may not include `path`; None when it may."""
     target_folder, slash, target_file = path.partition("/")
     if not slash or "/" in target_file:
         return f'"{path}": write it as "folder/file"'

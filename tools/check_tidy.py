@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Runs clang-tidy on the library's sources as build/release compiled them.
 
-Findings fail with the clang-tidy that the configuration was chosen with; another version knows other checks, so what
-only it finds is printed and does not fail. Without clang-tidy the check is left out.
+Findings fail with the version of clang-tidy that the configuration is for. Another version has other checks: findings
+that only it has are printed and do not fail. Without clang-tidy the check is left out.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def main() -> int:
         return 0
 
     def run(file: str) -> subprocess.CompletedProcess[str]:
-        # What only the compiler of the build knows is no finding.
+        # Warnings about flags that only the build's compiler has are no findings.
         command = [
             tool,
             "-p",

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What `make run` runs: a real program that is already on this machine does the same work under glibc's malloc and under
-hakmem, in turns, and a short table says what each took.
+"""The demo of `make run`: a real program of this machine does the same work under glibc's malloc and under
+hakmem, in turns, and a short table shows time and memory of each.
 
 The program is this Python interpreter (with PYTHONMALLOC=malloc, so that every object is a malloc) parsing its whole
 standard library on four threads; where that library has no sources, perl counting words.
@@ -25,7 +25,7 @@ ENOUGH_MODULES = 100  # a standard library with fewer sources is a stripped one
 
 @dataclass(frozen=True)
 class Workload:
-    """A program, what to tell it, and how to ask a short run of it where its malloc is."""
+    """A program, its arguments, and those of a short run that prints the file of its malloc."""
 
     description: str
     command: List[str]
@@ -35,7 +35,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Metric:
-    """One row of the table: how a run's figure is read off, and how it is printed."""
+    """One row of the table: the figure of a run, and how it is printed."""
 
     name: str
     read: Callable[[Usage], float]
@@ -44,8 +44,8 @@ class Metric:
 
 @dataclass(frozen=True)
 class Row:
-    """One metric's verdict. `decided` is false when the two ranges overlap, and after a single round: the difference of the
-    medians may then be chance."""
+    """One metric's verdict. `decided` is false when the two ranges overlap, and after a single round: the difference of
+    the medians may then be chance."""
 
     metric: str
     glibc: float
@@ -63,7 +63,7 @@ METRICS = (
 
 
 def fail(message: str) -> NoReturn:
-    """End with a line on stderr."""
+    """Ends the program with a line on stderr."""
     print(f"demo: {message}", file=sys.stderr)
     sys.exit(2)
 
@@ -127,7 +127,10 @@ def split_output(usage: Usage) -> Tuple[str, str]:
 
 
 def check_outputs(runs: Mapping[str, List[Usage]], library: Path) -> Tuple[str, str]:
-    """Every run must print the same result, those under hakmem must name hakmem. Returns the result and glibc's file."""
+    """Requires the same result of every run, and hakmem's file of those under hakmem.
+
+    Returns the result and glibc's file.
+    """
     expected, glibc_file = split_output(runs["glibc"][0])
     for name in ALLOCATORS:
         for usage in runs[name]:
@@ -212,7 +215,7 @@ def main() -> int:
 def report(
     workload: Workload, library: Path, runs: Mapping[str, List[Usage]], rows: List[Row], result: str
 ) -> Dict[str, object]:
-    """What --json prints."""
+    """The output of --json."""
     measured = {
         name: [{key: value for key, value in asdict(usage).items() if key != "stdout"} for usage in runs[name]]
         for name in ALLOCATORS

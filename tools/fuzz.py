@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Runs every fuzz target for a time, and says how often each was executed.
+"""Runs every fuzz target for a time, and prints its executions.
 
-With clang and its libFuzzer the targets are the programs of the preset `fuzz`, which keep what reaches new code in
+With clang and its libFuzzer the targets are the programs of the preset `fuzz`, which keep inputs that reach new code in
 build/fuzz-corpus. Without them they are those of the preset `asan`, changed at random by tests/fuzz/run_corpus.cc. Both
 begin with tests/fuzz/corpus.
 """
@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 TARGETS = ROOT / "tests" / "fuzz"
 FOUND = ROOT / "build" / "fuzz-corpus"
 LOGS = ROOT / "build" / "fuzz-logs"
-# Of an input. The targets take no longer ones, or learn nothing from them.
+# The most bytes of an input. Targets reject longer ones, or longer ones reach no new code.
 MOST_BYTES = 4096
 MOST_SECONDS = 30
 ENVIRONMENT = {

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Writes the man page docs/man/hakmem.1 from the tool's own commands, options and examples, and from option.def.
 
-With --check nothing is written, and a stale page is an error. Without click (cli/requirements.txt) nothing is done.
+With --check the tool writes nothing, and a stale page is an error. Without click (cli/requirements.txt) it does
+nothing.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ import generate_docs
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = "docs/man/hakmem.1"
 EXIT_CODES = (
-    ("0", "All is well. Of a program that hakmem ran: the program's own, from 0 to 124."),
+    ("0", "Success. For a program that hakmem ran: the program's own code, from 0 to 124."),
     ("1", "compare, bench: the program failed under at least one allocator."),
     ("2", "Wrong usage, an unknown allocator or workload."),
-    ("125", "hakmem cannot do what was asked: the line on stderr says why. doctor: there is a problem."),
-    ("126, 127", "The program is not executable; there is none."),
-    ("128+n", "The program, or hakmem, was ended by signal n."),
+    ("125", "hakmem cannot do its part: the line on stderr has the reason. doctor: there is a problem."),
+    ("126, 127", "The program is not executable; it does not exist."),
+    ("128+n", "Signal n ended the program, or hakmem."),
 )
 
 
@@ -38,7 +39,7 @@ def bold(text: str) -> str:
 
 
 def first_sentence(text: str) -> str:
-    """Up to a full stop behind a word; what is in brackets may have full stops of its own."""
+    """The text up to a full stop behind a word; brackets may have full stops of their own."""
     match = re.match(r"(?:\([^)]*\)|[^.]|\.(?=\S))*(?:\.|$)", text)
     return (match.group() if match else text).rstrip(":")
 
@@ -67,7 +68,7 @@ def example_lines(examples: tuple[tuple[str, str], ...]) -> Iterator[str]:
 
 
 def command_lines(words: str, command: object) -> Iterator[str]:
-    """A command's section, and those of the commands in it."""
+    """The section of a command, and those of its subcommands."""
     import click
     from hakmem.examples import EXAMPLES
 
@@ -115,13 +116,16 @@ def page(root: Path) -> str:
         "\\fBLD_PRELOAD=\\fR\\fI/path/to/\\fR\\fBlibhakmem.so\\fR \\fIPROGRAM\\fR [\\fIARGUMENT\\fR]...",
         ".SH DESCRIPTION",
         roff(
-            "hakmem is a general-purpose memory allocator for 64-bit Linux. Preloaded or linked, `libhakmem.so` serves the "
-            "C library's `malloc` and its relatives, and the C++ operators `new` and `delete`. The command `hakmem` runs "
+            "hakmem is a general-purpose memory allocator for 64-bit Linux. Preloaded or linked, `libhakmem.so` "
+            "serves the "
+            "C library's `malloc` and its relatives, and the C++ operators `new` and `delete`. The command `hakmem` "
+            "runs "
             "programs under it, compares allocators, and shows where the memory of a running program is."
         ),
         ".PP",
         roff(
-            "Everything after the first word that is no option, or after `--`, is the program and its arguments. A command "
+            "Everything after the first word that is no option, or after `--`, is the program and its arguments. A "
+            "command "
             "with a PID works on a program that was started without any option."
         ),
         ".SH COMMANDS",

@@ -3,9 +3,9 @@
 
     tools/real_programs.py [--runs 20] [--jobs 1] [NAME ...]    runs the rows of tests/programs/programs.toml
     tools/real_programs.py --resume                             those with fewer runs than that under this library
-    tools/real_programs.py --missing                            says which packages are missing, and runs nothing
+    tools/real_programs.py --missing                            prints the missing packages, and runs nothing
     tools/real_programs.py --install [NAME ...]                 installs them first (apt-get; pip for wheels)
-    tools/real_programs.py --no-runs --write FILE               writes the table of all results that are there
+    tools/real_programs.py --no-runs --write FILE               writes the table of all stored results
 
 A row's result is its exit status and what it prints. The row runs three times under glibc, where all results must be
 equal, and --runs times under the library. A peak is ru_maxrss of the row's largest process, the median of the runs.
@@ -68,7 +68,7 @@ until_ok() {
 
 @dataclass(frozen=True)
 class Program:
-    """A row of programs.toml, which says what each key means."""
+    """A row of programs.toml, which explains each key."""
 
     name: str
     group: str
@@ -118,7 +118,7 @@ class Outcome:
 
 @dataclass
 class Verdict:
-    """What a row of the table says."""
+    """The figures of a row of the table."""
 
     name: str
     version: str
@@ -145,7 +145,7 @@ def output_of(command: Sequence[str]) -> str:
 
 
 def free_port() -> int:
-    """Another one each time: what a server leaves behind on its port holds no other run up."""
+    """Returns another port each time, so that the remains of a server on its port delay no other run."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -180,7 +180,7 @@ class Runner:
             subprocess.run(["cc", "-O2", "-static", "-o", self.launcher, source], check=True)
 
     def prepared(self, program: Program) -> Path:
-        """The folder with the row's input. What changes the script changes the folder."""
+        """The folder with the row's input. A change of the script changes the folder."""
         digest = hashlib.sha256(program.prepare.encode()).hexdigest()[:12]
         folder = self.work / "input" / f"{program.index}-{digest}"
         if not folder.exists():
@@ -225,7 +225,7 @@ class Runner:
             report = own / "report"
             launched = [str(self.launcher), str(report), preload or "-", *self.command(program, program.run)]
             with (own / "stdout").open("w+b") as stdout, (own / "stderr").open("w+b") as stderr:
-                # A process that the row leaves behind holds no pipe of ours.
+                # A process that the row leaves behind must not hold this program's pipe.
                 process = subprocess.Popen(
                     launched, cwd=place, env=self.variables(folder), stdin=subprocess.DEVNULL,
                     stdout=stdout, stderr=stderr, start_new_session=True,
@@ -242,7 +242,7 @@ class Runner:
                 return Outcome(code, stdout.read(), stderr.read(), peak_kib)
 
     def malloc_of(self, program: Program) -> str:
-        """Whose malloc the row calls."""
+        """The malloc that the row calls."""
         folder = self.prepared(program)
         with tempfile.TemporaryDirectory(prefix="row-", dir="/tmp") as name:
             Path(name).chmod(0o777)
@@ -310,7 +310,7 @@ def write_results(results: dict[str, Verdict]) -> None:
 
 
 def install(programs: list[Program]) -> None:
-    """Installs the packages that the rows lack, one by one: one that cannot be had does not keep the others away."""
+    """Installs the packages that the rows lack, one by one, so that a missing one does not prevent the others."""
     as_root = [] if os.geteuid() == 0 else ["sudo", "-n"]
     apt = [*as_root, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-y", "install", "--no-install-recommends"]
     packages = dict.fromkeys(name for one in programs if one.missing() for name in one.packages)
@@ -369,15 +369,17 @@ def main() -> int:
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help="rows of tests/programs/programs.toml; all without any"
     )
-    parser.add_argument("--build", type=Path, default=REPOSITORY / "build" / "release", help="where the library is")
+    parser.add_argument(
+        "--build", type=Path, default=REPOSITORY / "build" / "release", help="the folder of the library"
+    )
     parser.add_argument("--runs", type=int, default=WANTED_RUNS, help="runs of each under the library; default 20")
     parser.add_argument("--jobs", type=int, default=1, help="rows at once; default 1")
     parser.add_argument(
-        "--resume", action="store_true", help="leave out the rows whose runs under this library are there"
+        "--resume", action="store_true", help="leave out the rows that have their runs under this library"
     )
-    parser.add_argument("--no-runs", action="store_true", help="run nothing: --write writes the results that are there")
-    parser.add_argument("--missing", action="store_true", help="say what is missing, and run nothing")
-    parser.add_argument("--install", action="store_true", help="install what is missing first")
+    parser.add_argument("--no-runs", action="store_true", help="run nothing: --write writes the stored results")
+    parser.add_argument("--missing", action="store_true", help="print missing packages, and run nothing")
+    parser.add_argument("--install", action="store_true", help="install missing packages first")
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the table of all results")
     arguments = parser.parse_args()
     programs = load()

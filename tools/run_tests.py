@@ -1,11 +1,11 @@
-"""Runs the tests: builds what they need, says how far it is, and closes with tiers, counts and minutes.
+"""Runs the tests: builds their programs, shows the progress, and closes with tiers, counts and minutes.
 
-    tools/run_tests.py quick               what `make test` runs
-    tools/run_tests.py rest                what `make test-all` has beyond it: every preset, full lengths
+    tools/run_tests.py quick               the stages of `make test`
+    tools/run_tests.py rest                the further stages of `make test-all`: every preset, full lengths
     tools/run_tests.py tier unit [--only PATTERN]      one tier of the release build
     tools/run_tests.py only PATTERN        the tests whose source or name matches, of every tier
 
-The output of each stage goes to build/test-logs/<stage>.log; what failed is shown, with the command that runs it again.
+The output of each stage goes to build/test-logs/<stage>.log. Failures are shown, with the command that runs them again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PYTHON_TIERS = ("misuse", "tools", "bench", "preload", "cli")
 TIERS = ("unit", "api", "model", "stress", "fuzz", "model_check", *PYTHON_TIERS)
 NATIVE = "^(unit|api|model|stress|fuzz)$"
 IN_ONE_PROCESS = "^(unit|api|model|fuzz|model_check)$"
-# qemu answers otherwise than a kernel about limits, refused memory, how a child ended and what threads wait for. It has
+# qemu differs from a kernel in limits, refused memory, the end of a child and the waits of threads. It has
 # no process_vm_readv, by which blocks are counted. And under qemu refused_calls_test, with hundreds of forks, takes
 # long.
 ARM64_LEFT_OUT = (
@@ -38,7 +38,7 @@ ARM64_LEFT_OUT = (
     "option_test|lock_test|lock_fork_test|regression_test|trim_test|bare_thread_test|thread_call_test|report_test|"
     "figures_test|census_heaps_test|process_test|local_socket_test|refused_calls_test|os_sleep_test|quiet_threads_test"
 )
-# The libraries, and what runs under qemu: neither the stress tests nor the programs that are run with the library preloaded.
+# The libraries, and the tests that run under qemu: neither the stress tests nor preloaded programs.
 ARM64_TARGETS = ("hakmem", "hakmem_static", "hakmem_fast", "tests_unit", "tests_api")
 
 
@@ -83,7 +83,7 @@ SHORT = {**scale(0.25), "HAKMEM_TEST_REPEAT": "1"}
 
 
 def have_arm64() -> str | None:
-    """Why the arm64 build cannot be tested here; None where it can."""
+    """Returns why the arm64 build cannot be tested here; None where it can."""
     if platform.machine() == "aarch64":
         return "this machine is one, and was tested"
     missing = [tool for tool in ("aarch64-linux-gnu-g++", "qemu-aarch64") if shutil.which(tool) is None]
@@ -95,7 +95,7 @@ def have_arm64() -> str | None:
 
 
 def have_clang() -> str | None:
-    """Why the clang build cannot be tested here; None where it can."""
+    """Returns why the clang build cannot be tested here; None where it can."""
     missing = [tool for tool in ("clang", "clang++") if shutil.which(tool) is None]
     return f"there is no {' and no '.join(missing)}" if missing else None
 
@@ -138,7 +138,7 @@ def quick(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
 
 
 def rest(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
-    """What `quick` leaves out: every preset whole, and the lengths that it shortens."""
+    """The stages beyond `quick`: every preset whole, and full lengths."""
     stages = [
         Stage("release build", build("release", werror), 110),
         Stage("release tests", ctest("release", jobs, "-L", IN_ONE_PROCESS), 180, "release build", scale(1)),
@@ -157,7 +157,7 @@ def rest(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
 
 
 class Run:
-    """Runs the stages of two lanes, the second beside the first from where what it needs is there."""
+    """Runs the stages of two lanes. The second runs beside the first as soon as its needs are built."""
 
     def __init__(self, lanes: tuple[list[Stage], list[Stage]]) -> None:
         self.lanes = lanes
@@ -280,7 +280,7 @@ def how_far(stage: Stage) -> str:
 
 
 def ctest_counts(stage: Stage) -> tuple[int, int] | None:
-    """How many ctests passed and failed, where the stage ran any."""
+    """The numbers of ctests that passed and failed, where the stage ran any."""
     found = re.findall(r"^\d+% tests passed, (\d+) tests failed out of (\d+)", text_of(stage), re.MULTILINE)
     return (int(found[-1][1]) - int(found[-1][0]), int(found[-1][0])) if found else None
 
@@ -298,7 +298,7 @@ def totals(stages: list[Stage]) -> tuple[int, int]:
 
 
 def slowest(stages: list[Stage], count: int) -> list[tuple[float, str]]:
-    """The ctests and the pytests that took longest."""
+    """The slowest ctests and pytests."""
     found = []
     for stage in stages:
         text = text_of(stage)

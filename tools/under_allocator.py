@@ -1,4 +1,4 @@
-"""Run programs under an allocator that is preloaded, and measure them. For the demo, the benchmarks and the tests."""
+"""Runs programs under a preloaded allocator, and measures them. For the demo, the benchmarks and the tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Dict, Mapping, Optional, Sequence, Set, Tuple
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
-# What would change an allocator's behaviour behind a measurement's back: ours and the peers' variables, and preloads.
+# Variables that change an allocator's behaviour: hakmem's and the peers', and preloads.
 _ALLOCATOR_VARIABLE = re.compile(
     r"(HAKMEM_|MALLOC_|_RJEM_MALLOC_|MIMALLOC_|TCMALLOC_|GLIBC_TUNABLES$|PYTHONMALLOC$)"
     r"|LD_(PRELOAD|AUDIT|DEBUG|DEBUG_OUTPUT|BIND_NOW)$"
@@ -29,11 +29,11 @@ _PEER_LIBRARIES = {
 
 
 class LibraryMissing(Exception):
-    """The library that was to be preloaded is not there. The message says how to get it."""
+    """The library to preload is missing. The message says how to get it."""
 
 
 def library_in(build: Path, name: str = "libhakmem.so") -> Path:
-    """The absolute path of a library of ours in a build folder."""
+    """The absolute path of one of hakmem's libraries in a build folder."""
     library = (build / name).resolve()
     if not library.is_file():
         raise LibraryMissing(f"no {name} in {build}: build it with `make lib`")
@@ -56,9 +56,9 @@ def installed_peers() -> Dict[str, Path]:
 
 
 def named_allocators(build: Path, named: Sequence[str], with_peers: bool) -> Dict[str, Optional[Path]]:
-    """What a benchmark compares: ours as far as they are built, glibc (no library), peers if asked for, NAME=LIBRARY words.
+    """The allocators of a benchmark: hakmem's built ones, glibc (no library), peers on request, NAME=LIBRARY words.
 
-    What is not built is left out with a note; a wrong word ends the program with a message.
+    A missing library is left out with a note; a wrong word ends the program with a message.
     """
     allocators: Dict[str, Optional[Path]] = {}
     for name in ("hakmem", "hakmem-fast"):
@@ -78,7 +78,8 @@ def named_allocators(build: Path, named: Sequence[str], with_peers: bool) -> Dic
 
 
 def environment(library: Optional[Path], extra: Optional[Mapping[str, str]] = None) -> Dict[str, str]:
-    """This process's environment without anything that steers an allocator, with `library` preloaded if there is one."""
+    """This process's environment without anything that steers an allocator, with `library` preloaded if there
+    is one."""
     clean = {name: value for name, value in os.environ.items() if not _ALLOCATOR_VARIABLE.match(name)}
     if library is not None:
         clean["LD_PRELOAD"] = str(library)
@@ -88,7 +89,7 @@ def environment(library: Optional[Path], extra: Optional[Mapping[str, str]] = No
 
 @dataclass(frozen=True)
 class Usage:
-    """What one run of a program printed and took. Memory and faults are those of it and the children it waited for."""
+    """The output, time and memory of one run. Memory and faults include the children that it waited for."""
 
     exit_code: int
     stdout: bytes
@@ -141,13 +142,16 @@ def files_of_malloc(
 
 
 def _bindings_of_malloc(report: str) -> Set[Tuple[Path, Path, str]]:
-    """Who is bound to whom, for which of the two names."""
+    """The bindings of the two names: caller, file, name."""
     binding = re.compile(r"binding file (\S+) \[\d+\] to (\S+) \[\d+\]: normal symbol `(malloc|free)'")
     return {(Path(source).resolve(), Path(target).resolve(), name) for source, target, name in binding.findall(report)}
 
 
 def _targets(bindings: Set[Tuple[Path, Path, str]]) -> Set[Path]:
-    """Where calls end. An executable with fixed addresses lends its stub as the function's address: no end of its own."""
+    """Where calls end.
+
+    An executable with fixed addresses lends its stub as the function's address: no end of its own.
+    """
     bound_elsewhere = {
         (source, name) for source, target, name in bindings if source != target and ".so" not in source.name
     }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the synthetic traces of this folder: bytes in use over time, each from a seed of its own. README.md says what they are.
+"""Makes the synthetic traces of this folder: bytes in use over time, each from a seed of its own. README.md has a list.
 
 python3 make_traces.py            writes all of them beside this script
 """
@@ -22,7 +22,7 @@ SLAB = level_trace.UNIT_BYTES
 
 
 class Program:
-    """A program that takes and frees memory. Time is in ms."""
+    """A program that allocates and frees memory. Time is in ms."""
 
     def __init__(self, seed: int, base_mib: float = 0) -> None:
         self.draw = random.Random(seed)
@@ -114,7 +114,7 @@ def random_big() -> Program:
 
 
 def switching(seed: int, every: int, count: int) -> Program:
-    """What was right is wrong as soon as it was learned: short gaps, then long ones, then short ones."""
+    """Short gaps, then long ones, then short ones: each lesson is wrong as soon as it is learned."""
     program = Program(seed, 30)
     for number in range(count):
         short = number // every % 2 == 0

@@ -1,6 +1,6 @@
-/* bench/learn_traces/purge_cost.c - what it costs to give memory back and to want it again, in CPU time a MiB: the
- * constants of src/policy/learn.h. Prints a line for each size of the pieces that are given back at once. With an argument, of
- * memory that is given back lazily, and that the system has not taken.
+/* bench/learn_traces/purge_cost.c - measures the cost of purging memory and faulting it in again, in CPU time a MiB:
+ * the constants of src/policy/price.h. Prints a line for each size of the pieces that are purged at once. With an
+ * argument, for memory that is purged lazily, and that the system has not taken.
  *
  *   cc -O2 -o purge_cost purge_cost.c && ./purge_cost && ./purge_cost lazily
  */

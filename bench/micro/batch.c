@@ -1,5 +1,5 @@
-/* bench/micro/batch.c - many blocks of one size are allocated, then all of them are freed: oldest first, newest first, or in
- * a random order that is drawn once. */
+/* bench/micro/batch.c - many blocks of one size are allocated, then all of them are freed: oldest first, newest
+ * first, or in a random order that is drawn once. */
 #include "block.h"
 
 enum { option_size, option_count, option_order };

@@ -1,9 +1,10 @@
-/* bench/micro/bench.h - what every workload needs: its options, a seed, threads that start together, a clock, and one line of
- * JSON at the end.
+/* bench/micro/bench.h - common code of all workloads: options, a seed, threads that start together, a clock, and one
+ * line of JSON at the end.
  *
  * A workload is a bench_t with its options and a function that one thread runs; main calls bench_start, bench_run and
- * bench_report. Work is fixed (`--ops`), so that the time of the whole process compares; with `--seconds` it goes on until
- * the time is over instead. An operation is one block's life, a malloc and its free, unless the workload says otherwise.
+ * bench_report. Work is fixed (`--ops`), so that the time of the whole process compares; with `--seconds` it goes on
+ * until the time is over instead. An operation is one block's life, a malloc and its free, unless the workload says
+ * otherwise.
  *
  * Nothing here allocates while the clock runs, and nothing here takes memory from the allocator that is measured.
  */
@@ -19,16 +20,16 @@
 typedef struct {
   const char *name; /* without the dashes */
   const char *help;
-  uint64_t value; /* the default, then what was given; for a word its index */
+  uint64_t value; /* the default, then the value of the command line; for a word its index */
   uint64_t least, most;
   const char *const *words; /* up to a NULL; NULL for a number or a text */
   const char *text;         /* a default, for a text; NULL for a number or a word */
 } bench_option_t;
 
-/* What one thread did. */
+/* The result of one thread. */
 typedef struct {
   uint64_t ops;
-  uint64_t bytes; /* asked for */
+  uint64_t bytes; /* requested */
 } bench_work_t;
 
 enum { bench_note_count_most = 8, bench_threads_most = 256 };
@@ -44,7 +45,7 @@ typedef struct {
   const char *help;
   bench_option_t *options;
   size_t option_count;
-  /* Among how many threads the operations are shared: all of them unless main says otherwise before bench_run. */
+  /* The number of threads that share the operations: all of them unless main sets it before bench_run. */
   unsigned sharers;
   /* bench_run's. */
   uint64_t ops_per_thread;
@@ -68,7 +69,7 @@ void bench_start(bench_t *bench, int argc, char **argv);
 void bench_run(bench_t *bench, bench_function_t work);
 /* One more number for the report. */
 void bench_note(bench_t *bench, const char *name, uint64_t value);
-/* Prints the line. Returns main's exit code. */
+/* Prints the line. Returns the exit code of main. */
 int bench_report(const bench_t *bench);
 /* A wrong option that only the workload can see. Exit code 2. */
 _Noreturn void bench_usage_error(const bench_t *bench, const char *what);
@@ -79,7 +80,7 @@ _Noreturn void bench_damaged(const void *block, size_t size);
 /* Zeroed memory straight from the system, never given back: already touched, or resident only as far as it is used. */
 void *bench_pages(size_t bytes);
 void *bench_reserve(size_t bytes);
-/* What the process has resident now. */
+/* The resident bytes of the process. */
 uint64_t bench_resident_kib(void);
 
 static inline uint64_t bench_now_ns(void) {
@@ -88,7 +89,7 @@ static inline uint64_t bench_now_ns(void) {
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* How many operations a thread that has `done` so many shall do next: at most `chunk`, 0 when it is through. */
+/* The next operations of a thread that has done `done`: at most `chunk`, 0 at the end. */
 static inline uint64_t bench_next(const bench_t *bench, uint64_t done, uint64_t chunk) {
   if (bench->seconds > 0) return bench_now_ns() < bench->deadline_ns ? chunk : 0;
   const uint64_t left = bench->ops_per_thread - done;

@@ -1,5 +1,5 @@
-/* bench/micro/big_blocks.c - blocks of 1 to 64 MiB, a few at a time, every page of them written: what is kept and what is
- * given back decides. `repeated` asks for the same few sizes again and again, `random` for a new one each time. */
+/* bench/micro/big_blocks.c - blocks of 1 to 64 MiB, a few at a time, every page of them written: retention and purges
+ * decide. `repeated` requests the same few sizes again and again, `random` a new one each time. */
 #include "block.h"
 
 enum { page_bytes = 4096, repeated_sizes = 4 };

@@ -1,7 +1,7 @@
-/* bench/micro/block.h - the blocks that a workload asks for: from the allocator under test, or from the floor (floor.h).
+/* bench/micro/block.h - the blocks of a workload: from the allocator under test, or from the floor (floor.h).
  *
- * Frees know the size, because the floor needs it; malloc's free is not told. A slot is a block that is stamped: its first
- * word says size and tag, its last byte repeats the tag's top. Two blocks that overlap, and a block that is handed out
+ * Frees pass the size, because the floor needs it; malloc's free does not get it. A slot is a stamped block: its first
+ * word has size and tag, its last byte repeats the tag's top. Two blocks that overlap, and a block that is handed out
  * twice, have different tags, so one of the two shows the damage when it is freed.
  */
 #ifndef BENCH_BLOCK_H
@@ -19,7 +19,7 @@
 #ifndef BENCH_FLOOR
 #define BENCH_FLOOR 0
 #endif
-/* Whether blocks are freed by other threads than those that asked for them. A workload says so before it includes this. */
+/* Whether other threads free blocks than those that allocated them. A workload defines it before it includes this. */
 #ifndef BENCH_BLOCKS_MIGRATE
 #define BENCH_BLOCKS_MIGRATE 0
 #endif
@@ -49,7 +49,7 @@ static inline void block_free(void *block, size_t size) {
   free(block);
 }
 
-/* A thread that ends says so: the floor has no destructors. */
+/* Called by a thread that ends: the floor has no destructors. */
 static inline void block_thread_end(void) {}
 
 #endif
@@ -77,13 +77,13 @@ static inline void slot_check(const slot_t *slot) {
   }
 }
 
-/* Fills an empty slot. `tag` is whatever differs from block to block. */
+/* Fills an empty slot. `tag` differs from block to block. */
 static inline void slot_fill(slot_t *slot, size_t size, uint64_t tag) {
   *slot = (slot_t){block_alloc(size), (uint32_t)size, (uint32_t)tag};
   slot_stamp(slot);
 }
 
-/* Changes the size of a filled slot's block. Its first word must have come along. */
+/* Changes the size of a filled slot's block. Requires that its first word was kept. */
 static inline void slot_resize(slot_t *slot, size_t size, uint64_t tag) {
   slot_check(slot);
   void *block = block_realloc(slot->block, slot->size, size);

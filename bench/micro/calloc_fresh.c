@@ -1,5 +1,5 @@
-/* bench/micro/calloc_fresh.c - blocks from calloc, checked for zeros and made dirty before they are freed. Clearing what was
- * used before and not clearing what comes fresh from the system is what is measured. An operation is a calloc and its free. */
+/* bench/micro/calloc_fresh.c - blocks from calloc, checked for zeros and written before they are freed. Measures the
+ * clearing of used memory, and the saved clearing of fresh memory. An operation is a calloc and its free. */
 #include "block.h"
 
 enum { chunk = 64, line_bytes = 64 };

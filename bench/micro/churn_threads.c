@@ -1,5 +1,5 @@
-/* bench/micro/churn_threads.c - short-lived threads: each frees what its predecessor left, allocates a few blocks, frees
- * most, leaves the rest and ends. What it costs to begin and to end a thread's share of an allocator shows here. */
+/* bench/micro/churn_threads.c - short-lived threads: each frees the blocks that its predecessor left, allocates a few,
+ * frees most, leaves the rest and ends. Measures the cost of the begin and the end of a thread in an allocator. */
 #include <pthread.h>
 
 #define BENCH_BLOCKS_MIGRATE 1

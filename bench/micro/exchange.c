@@ -1,5 +1,5 @@
-/* bench/micro/exchange.c - threads swap blocks through cells that all share: at each step a new block goes into a random
- * cell, and the block that was there, mostly another thread's, is checked and freed. */
+/* bench/micro/exchange.c - threads swap blocks through cells that all share: at each step a new block goes into a
+ * random cell, and the block that was there, mostly another thread's, is checked and freed. */
 #include <stdatomic.h>
 
 #define BENCH_BLOCKS_MIGRATE 1

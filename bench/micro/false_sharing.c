@@ -1,9 +1,9 @@
-/* bench/micro/false_sharing.c - small blocks that are written very often by different threads. Where two threads' blocks
- * share a cache line, each write takes the line away from the other thread.
+/* bench/micro/false_sharing.c - small blocks that different threads write very often. Where two threads' blocks share a
+ * cache line, each write takes the line away from the other thread.
  *
- * active: does the allocator hand neighbours to different threads? Each thread allocates a block, writes it, frees it.
- * passive: does it do so after a free? One thread allocates a block for each; each writes and frees that one first, and goes
- * on as above. After Berger et al., "Hoard" (2000). An operation is a block with all its writes.
+ * active: the allocator may give neighbours to different threads. Each thread allocates a block, writes it, frees it.
+ * passive: it may do so after a free. One thread allocates a block for each; each writes and frees that one first, and
+ * goes on as above. After Berger et al., "Hoard" (2000). An operation is a block with all its writes.
  */
 #include "block.h"
 

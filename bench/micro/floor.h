@@ -1,5 +1,5 @@
-/* bench/micro/floor.h - the floor: about the least that the machine needs for a workload. No allocator: sizes are told at
- * every free, nothing is checked, nothing is given back, everything is inlined. */
+/* bench/micro/floor.h - the floor: about the least time that the machine needs for a workload. No allocator: callers
+ * pass sizes to every free, nothing is checked, nothing is purged, everything is inlined. */
 #ifndef BENCH_FLOOR_H
 #define BENCH_FLOOR_H
 
@@ -10,7 +10,7 @@
 #define FLOOR_INLINE static inline __attribute__((always_inline, unused))
 #define FLOOR_SLOW static __attribute__((noinline, cold, unused))
 
-/* The compiler may not see through a block, or it leaves out the work that is measured. */
+/* Hides a block from the compiler, which would otherwise leave out the measured work. */
 FLOOR_INLINE void *floor_hide(void *block) {
   __asm__("" : "+r"(block) : : "memory");
   return block;

@@ -1,8 +1,8 @@
-/* bench/micro/floor_lists.h - BENCH_FLOOR 1: a free list for each thread and size: 16-byte steps up to 1 KiB, then eight sizes a
- * doubling, refilled from fresh memory.
+/* bench/micro/floor_lists.h - BENCH_FLOOR 1: a free list for each thread and size: 16-byte steps up to 1 KiB, then
+ * eight sizes a doubling, refilled from fresh memory.
  *
- * With BENCH_BLOCKS_MIGRATE, where other threads free the blocks, a list that grew long goes to the others as a whole: one
- * exchange for many blocks. And a thread that ends leaves its lists to the next one that begins, as a whole too.
+ * With BENCH_BLOCKS_MIGRATE, where other threads free the blocks, a list that grew long goes to the others as a whole:
+ * one exchange for many blocks. And a thread that ends leaves its lists to the next one that begins, as a whole too.
  */
 #ifndef BENCH_FLOOR_LISTS_H
 #define BENCH_FLOOR_LISTS_H
@@ -58,7 +58,7 @@ FLOOR_INLINE void block_thread_end(void) {
   floor_own = NULL;
 }
 
-/* A whole list of others, or NULL. */
+/* A whole list of another thread, or NULL. */
 FLOOR_INLINE void *floor_take_shared(unsigned class) {
   if (atomic_load_explicit(&floor_shared[class], memory_order_relaxed) == NULL) return NULL;
   return atomic_exchange_explicit(&floor_shared[class], NULL, memory_order_acquire);

@@ -1,7 +1,8 @@
 /* bench/micro/gunzip.h - unpacks a gzip file (RFC 1951, RFC 1952) that is in memory.
  *
- * The program whose allocator is measured cannot use zlib, which allocates, nor start gzip, whose memory is sampled too.
- * The whole output is the window, so nothing but the output is needed. A file of one member is read, as gzip writes it.
+ * The program whose allocator is measured cannot use zlib, which allocates, nor start gzip, whose memory is sampled
+ * too. The whole output is the window, so nothing but the output is needed. A file of one member is read, as gzip
+ * writes it.
  */
 #ifndef BENCH_GUNZIP_H
 #define BENCH_GUNZIP_H

@@ -1,4 +1,4 @@
-/* bench/micro/handoff.c - producers allocate, consumers free: no block is ever freed by the thread that asked for it.
+/* bench/micro/handoff.c - producers allocate, consumers free: no thread frees a block that it allocated.
  *
  * Blocks travel in batches through one bounded queue, so that its lock costs little beside the blocks.
  */

@@ -1,10 +1,10 @@
-/* bench/micro/idle_server.c - a server that has nothing to do most of the time: requests come in bursts, --every-ms from one
- * burst's begin to the next one's, and between them nothing happens at all. What stays resident then is what counts.
+/* bench/micro/idle_server.c - a server that is idle most of the time: requests come in bursts, --every-ms from one
+ * burst's begin to the next one's, and between them nothing happens. Measures the memory that stays resident then.
  *
- * In a burst each thread fills its slots and replaces blocks at random; at its end it frees all but a few, which live until
- * the burst after the next. Bursts come by the clock, so a run takes the same time under every allocator: what it costs is
- * CPU time and memory. Besides the operations the report has means over the pauses: what was live, and what the process
- * had resident more than at its start, at the end of a burst and when the next one came.
+ * In a burst each thread fills its slots and replaces blocks at random; at its end it frees all but a few, which live
+ * until the burst after the next. Bursts come by the clock, so a run takes the same time under every allocator: its
+ * costs are CPU time and memory. Besides the operations the report has means over the pauses: the live bytes, and the
+ * resident bytes beyond those of the start, at the end of a burst and when the next one comes.
  */
 #include <errno.h>
 

@@ -1,10 +1,10 @@
 /* bench/micro/larson.c - a server whose threads come and go: each replaces random blocks of an array, then starts a
- * successor, hands it the array and ends. Most blocks are freed by another thread than the one that asked for them.
+ * successor, passes it the array and ends. Another thread frees most blocks than the one that allocated them.
  *
- * After Larson and Krishnan, "Memory Allocation for Long-Running Server Applications" (1998). A lane is an array with the
- * threads that inherit it from each other; its first blocks are the main thread's (with several lanes: a lane thread's).
- * With --seconds and --window-ms the report also has the operations of the first and of the last so many ms: whether it
- * slows down as it ages.
+ * After Larson and Krishnan, "Memory Allocation for Long-Running Server Applications" (1998). A lane is an array with
+ * the threads that inherit it from each other; its first blocks are the main thread's (with several lanes: a lane
+ * thread's). With --seconds and --window-ms the report also has the operations of the first and of the last window,
+ * which show a slow-down.
  */
 #include <pthread.h>
 #include <semaphore.h>

@@ -1,5 +1,6 @@
-/* bench/micro/mid_mt.c - blocks of 8 to 32 KiB, a few hundred in each thread: too large for the lists of small blocks, too
- * small for a mapping each. Only the ends of a block are written, so the allocator is what is measured. */
+/* bench/micro/mid_mt.c - blocks of 8 to 32 KiB, a few hundred in each thread: too large for the lists of small
+ * blocks, too small for a mapping each. Only the ends of a block are written, so the allocator takes most of the
+ * time. */
 #include "block.h"
 
 enum { chunk = 256 };

@@ -1,4 +1,4 @@
-/* bench/micro/pair.c - one block at a time: allocated, written, checked, freed. The shortest path there is. */
+/* bench/micro/pair.c - one block at a time: allocated, written, checked, freed. The shortest path. */
 #include "block.h"
 
 enum { chunk = 4096 };

@@ -1,9 +1,9 @@
-/* bench/micro/phases.c - a program that changes its mind: it builds something up, frees nearly all of it, and builds
- * something else of other sizes. What the few survivors keep resident is fragmentation.
+/* bench/micro/phases.c - a program in phases: it allocates much, frees nearly all of it, and allocates other sizes.
+ * The memory that the few survivors keep resident is fragmentation.
  *
- * The survivors of a phase are spread over it at random, and live until the phase after the next has been freed. Besides the
- * operations the report has means over the phases: what was live, and what the process had resident more than
- * at its start, after building and after freeing.
+ * The survivors of a phase are spread over it at random, and live until the phase after the next has been freed.
+ * Besides the operations the report has means over the phases: the live bytes, and the resident bytes beyond those of
+ * the start, after building and after freeing.
  */
 #include "block.h"
 

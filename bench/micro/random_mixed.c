@@ -1,7 +1,8 @@
-/* bench/micro/random_mixed.c - a working set of blocks of random sizes: a random one is freed, and another takes its place.
+/* bench/micro/random_mixed.c - a working set of blocks of random sizes: a random one is freed, and another takes its
+ * place.
  *
- * The slots are filled before the clock has run far: `--slots` of the operations. Sizes are drawn evenly between the bounds,
- * or evenly over their doublings, as programs have them: many small ones, few large.
+ * The slots are filled before the clock has run far: `--slots` of the operations. Sizes are drawn evenly between the
+ * bounds, or evenly over their doublings, as programs have them: many small ones, few large.
  */
 #include "block.h"
 

@@ -1,5 +1,5 @@
-/* bench/micro/realloc_grow.c - buffers that grow by realloc, side by side, as vectors and strings do: written where they grew,
- * read as a whole when they are full, then freed. An operation is one realloc. */
+/* bench/micro/realloc_grow.c - buffers that grow by realloc, side by side, as vectors and strings do: written where
+ * they grew, read as a whole when they are full, then freed. An operation is one realloc. */
 #include "block.h"
 
 enum { chunk = 64, mark_bytes = 256 };
@@ -18,7 +18,7 @@ typedef struct {
   uint64_t tag;
 } buffer_t;
 
-/* A word is written at every so many bytes; a word that is there names its buffer and its place. */
+/* The distance between written words; each word names its buffer and its place. */
 static size_t mark_count(size_t size) { return (size + mark_bytes - sizeof(uint64_t)) / mark_bytes; }
 
 static void write_marks(buffer_t *buffer, size_t old_size) {

@@ -1,7 +1,7 @@
 /* bench/micro/trace.c - replays a recorded allocation trace (bench/traces/README.md has the format), again and again.
  *
- * The trace is read before the clock runs. Each thread replays it for itself. What lives at its end is freed, and the next
- * round starts from nothing. An operation is a line of the trace.
+ * The trace is read before the clock runs. Each thread replays it for itself. Blocks that live at its end are freed,
+ * and the next round starts from nothing. An operation is a line of the trace.
  */
 #include "block.h"
 #include "trace_file.h"

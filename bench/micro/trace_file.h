@@ -1,5 +1,5 @@
-/* bench/micro/trace_file.h - reads an allocation trace (bench/traces/README.md has the format), plain or packed by gzip, into
- * an array of events. */
+/* bench/micro/trace_file.h - reads an allocation trace (bench/traces/README.md has the format), plain or packed by
+ * gzip, into an array of events. */
 #ifndef BENCH_TRACE_FILE_H
 #define BENCH_TRACE_FILE_H
 

@@ -3,12 +3,12 @@
 
     bench/peers/fetch.py [--only NAME,NAME] [--again] [--jobs N] [--output build/peers]
 
-The list: [{"name", "library" (absolute, null for glibc), "version", "notes"}]. On it stands only what was seen to serve
-malloc: a probe is run with it preloaded, and the dynamic linker must have taken malloc, free and their relatives, and a
-function that only this allocator has, from its file. What cannot be fetched, built or verified is reported and left out;
+The list: [{"name", "library" (absolute, null for glibc), "version", "notes"}]. It has only allocators that serve
+malloc: a probe runs with each preloaded, and the dynamic linker must have taken malloc, free and their relatives, and a
+function that only this allocator has, from its file. An allocator that fails is reported and left out;
 the others go on. The exit code is 2 when nothing but glibc is on the list.
 
-What was built before is kept as long as peers.toml builds it from the same sources by the same commands; --again builds it
+An existing build stays as long as peers.toml builds it from the same sources by the same commands; --again builds it
 anew, after a change of compiler for instance.
 """
 
@@ -47,7 +47,7 @@ Table = Mapping[str, Any]
 
 
 class Unavailable(Exception):
-    """Why a peer is left out."""
+    """The reason why a peer is left out."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def say(message: str) -> None:
 
 
 def run(command: Sequence[str], log: Path, cwd: Path, seconds: Optional[float] = None) -> None:
-    """Run a tool; what it prints goes to a log, of which the end is shown when it fails."""
+    """Runs a tool; its output goes to a log, whose end is shown on failure."""
     with log.open("ab") as output:
         output.write(f"$ {' '.join(command)}\n".encode())
         output.flush()
@@ -85,14 +85,14 @@ def run(command: Sequence[str], log: Path, cwd: Path, seconds: Optional[float] =
 
 
 class Crates:
-    """The sources that cargo fetches, all in one go and only when the first is asked for."""
+    """The sources that cargo fetches, all at once, on first use."""
 
     def __init__(self, peers: Sequence[Table], folder: Path) -> None:
         self._wanted = {peer["crate"]: peer for peer in peers if "crate" in peer}
         self._folder = folder
 
     def source(self, peer: Table) -> Path:
-        """The unpacked crate. Its sum is what peers.toml says."""
+        """The unpacked crate. Its sum is that of peers.toml."""
         source = self._find(peer)
         if source is None:
             self._fetch()
@@ -105,7 +105,7 @@ class Crates:
         return source
 
     def _find(self, peer: Table) -> Optional[Path]:
-        # What follows a plus is no part of a version, but of the folder's name.
+        # The part behind a plus belongs to the folder's name, not to the version.
         name = f"{peer['crate']}-{peer['crate_version']}"
         found = [*self._folder.glob(f"vendor/{name}"), *self._folder.glob(f"vendor/{name}+*")]
         return found[0] if found else None
@@ -164,7 +164,7 @@ def find_installed(library: str) -> Path:
 
 
 def installed_version(package: str) -> Optional[str]:
-    """What the distribution says, if it is one that has dpkg."""
+    """The distribution's version, where it has dpkg."""
     try:
         asked = subprocess.run(
             ["dpkg-query", "-W", "-f", "${Version}", package], capture_output=True, text=True, check=False
@@ -191,7 +191,7 @@ def build_probe(output: Path) -> Path:
 
 
 def verify(probe: Path, library: Path, symbol: str) -> None:
-    """Unavailable unless `library`, preloaded, works and serves every function the probe knows."""
+    """Raises Unavailable unless `library`, preloaded, works and serves every function of the probe."""
     try:
         done = subprocess.run(
             [str(probe), symbol], env=environment(library), stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -232,8 +232,8 @@ def parse_arguments(names: Sequence[str]) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description="Fetch, build and verify the allocators to compare with.")
     parser.add_argument("--only", metavar="NAME,...", help=f"these alone: {', '.join(names)}")
-    parser.add_argument("--again", action="store_true", help="build what was built before too")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="compile so many files at once")
+    parser.add_argument("--again", action="store_true", help="build existing ones again")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="number of files to compile at once")
     parser.add_argument("--output", type=Path, default=REPOSITORY / "build" / "peers", help="default build/peers")
     arguments = parser.parse_args()
     arguments.output = arguments.output.resolve()

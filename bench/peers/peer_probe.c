@@ -1,8 +1,8 @@
-/* bench/peers/peer_probe.c - which file serves this process's allocations? peer_probe SYMBOL...
+/* bench/peers/peer_probe.c - prints the files that serve this process's allocations: peer_probe SYMBOL...
  *
- * One line a name, "NAME FILE": for the functions of malloc that every allocator must serve, and for each SYMBOL; "-" where
- * there is none. Before it says so, it uses them from a few threads and checks what it wrote: exit code 1 and a line on stderr
- * when they do not work.
+ * One line a name, "NAME FILE": for the functions of malloc that every allocator must serve, and for each SYMBOL; "-"
+ * where there is none. First it uses them from a few threads and checks the written data: exit code 1 and a line on
+ * stderr when they do not work.
  */
 #include <dlfcn.h>
 #include <malloc.h>
@@ -44,7 +44,7 @@ static unsigned char *new_block(size_t i, size_t size) {
   }
 }
 
-/* Frees what the thread before left, and leaves its own blocks. */
+/* Frees the blocks that the previous thread left, and leaves its own. */
 static void *use(void *argument) {
   unsigned char **blocks = argument;
   for (size_t i = 0; i < block_count; ++i) {

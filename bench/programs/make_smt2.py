@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes a puzzle for an SMT solver: make_smt2.py OUTPUT [--size N] [--seed N]. The same bytes every time.
 
-Three parts, each for another part of a solver: a Latin square with gaps (integers, distinct), a mixing function that must
-be undone (bit vectors), and a chain of array updates whose end is claimed (arrays, quantifier-free).
+Three parts, each for another part of a solver: a Latin square with gaps (integers, distinct), a mixing function that
+must be undone (bit vectors), and a chain of array updates whose end is claimed (arrays, quantifier-free).
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def mixing(rounds: int, draw: random.Random) -> Iterator[str]:
     for i in range(rounds):
         add, odd, shift = draw.getrandbits(width), draw.getrandbits(width) | 1, draw.randrange(3, 13)
         value = (((value ^ (value >> shift)) * odd) + add) & mask
-        mixed = f"(bvadd (bvmul (bvxor x_{i} (bvlshr x_{i} (_ bv{shift} {width}))) (_ bv{odd} {width})) (_ bv{add} {width}))"
+        shifted = f"(bvxor x_{i} (bvlshr x_{i} (_ bv{shift} {width})))"
+        mixed = f"(bvadd (bvmul {shifted} (_ bv{odd} {width})) (_ bv{add} {width}))"
         yield f"(define-fun x_{i + 1} () (_ BitVec {width}) {mixed})"
     yield f"(assert (= x_{rounds} (_ bv{value} {width})))"
 
@@ -52,7 +53,8 @@ def array_chain(length: int, draw: random.Random) -> Iterator[str]:
     yield "(declare-const a_0 (Array Int Int))"
     for i in range(length):
         yield f"(declare-const i_{i} Int)"
-        yield f"(define-fun a_{i + 1} () (Array Int Int) (store a_{i} i_{i} (+ (select a_{i} i_{i}) {draw.randrange(1, 9)})))"
+        stored = f"(+ (select a_{i} i_{i}) {draw.randrange(1, 9)})"
+        yield f"(define-fun a_{i + 1} () (Array Int Int) (store a_{i} i_{i} {stored}))"
         if i > 0:
             yield f"(assert (distinct i_{i} i_{draw.randrange(i)}))"
     total = " ".join(f"(select a_{length} i_{i})" for i in range(length))

@@ -1,4 +1,5 @@
-"""A program for `hakmem bench`: Python objects by the million: texts, counters, syntax trees, JSON, sorted lists, cycles.
+"""A program for `hakmem bench`: Python objects by the million: texts, counters, syntax trees, JSON, sorted lists,
+cycles.
 
 Prints one line that depends on nothing but the Python version. Takes how many rounds to go as its argument.
 """

@@ -1,5 +1,5 @@
 #!/bin/sh
-# A load for a redis server that is idle most of the time: it is filled, rests, is emptied, rests; and all that once more.
+# A load for a redis server that is idle most of the time: it is filled, rests, is emptied, rests; all of it twice.
 # The server's port is the one argument.
 set -eu
 for round in 1 2; do

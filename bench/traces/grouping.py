@@ -1,4 +1,4 @@
-"""What python.trace.gz is a recording of: a small script, from the interpreter's start to its end."""
+"""The script of python.trace.gz, which records it from the interpreter's start to its end."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Records which blocks a program asks for, and writes it down as a trace that bench/micro/trace.c replays.
+"""Records a program's allocations as a trace that bench/micro/trace.c replays.
 
     bench/traces/make_trace.py [--most-kib N] [--skip CALLS] OUTPUT -- PROGRAM [ARGUMENT...]
 
-The format is in README.md beside this file; an OUTPUT that ends in .gz is packed by gzip. What the program prints goes where it always goes. The program must be a dynamic
-one on glibc. Threads are recorded in one order; what they do to each other's blocks is in the trace, who does it is not.
+The format is in README.md beside this file; an OUTPUT that ends in .gz is packed by gzip. What the program prints
+goes where it always goes. The program must be a dynamic one on glibc. Threads are recorded in one order; what they
+do to each other's blocks is in the trace, who does it is not.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ Call = Tuple[int, int, int, int]  # kind, address before, address after, size
 
 
 def fail(message: str, code: int = 1) -> NoReturn:
-    """End with a line on stderr."""
+    """Ends the program with a line on stderr."""
     print(f"make_trace: {message}", file=sys.stderr)
     sys.exit(code)
 
 
 def record(command: List[str]) -> List[Call]:
-    """Run the program with the recorder preloaded."""
+    """Runs the program with the recorder preloaded."""
     with tempfile.TemporaryDirectory() as name:
         library, calls = Path(name) / "record_calls.so", Path(name) / "calls"
         flags = ["-O2", "-D_GNU_SOURCE", "-fno-builtin", "-fPIC", "-shared", "-pthread"]
@@ -72,7 +73,7 @@ def trace_lines(calls: List[Call], skip: int) -> Iterator[str]:
             fail(f"a block of {size} bytes does not fit into a trace")
         if kind in (MALLOC, CALLOC):
             if after in slots:
-                fail("an address was given out twice: the record is damaged")
+                fail("an address was handed out twice: the record is damaged")
             if not free_slots:
                 free_slots.append(slot_count)
                 slot_count += 1
@@ -111,7 +112,7 @@ def parse_arguments() -> argparse.Namespace:
         default=0,
         help="end the trace before its text exceeds N KiB (default: no limit)",
     )
-    parser.add_argument("--skip", type=int, default=0, help="leave out so many calls at the start")
+    parser.add_argument("--skip", type=int, default=0, help="leave out this number of calls at the start")
     parser.add_argument("output", type=Path)
     parser.add_argument("command", nargs="+", metavar="PROGRAM [ARGUMENT...]")
     arguments = parser.parse_args()

@@ -1,9 +1,9 @@
-/* bench/traces/record_calls.c - a library to preload: writes down each call of malloc and its relatives, for make_trace.py.
+/* bench/traces/record_calls.c - a library to preload: records each call of malloc and its relatives, for make_trace.py.
  *
- * The calls go on to glibc's own allocator, by the names that glibc exports for that; no other C library has them. A record
- * is three words: address before, address after, size and kind. All threads write to one file, RECORD_CALLS_FILE, in the order
- * in which they got the lock; a freed block is recorded before, a new one after the call, so that no address is given out
- * twice in the record. A child of fork records nothing.
+ * The calls go on to glibc's own allocator, by the names that glibc exports for that; no other C library has them. A
+ * record is three words: address before, address after, size and kind. All threads write to one file,
+ * RECORD_CALLS_FILE, in the order in which they got the lock; a freed block is recorded before, a new one after the
+ * call, so that no address is given out twice in the record. A child of fork records nothing.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -40,7 +40,7 @@ def test_a_good_library_passes(tmp_path: Path) -> None:
         ("int shown;", THROUGH_A_MAP, "exports nothing that matches hakmem_*"),
         (SOURCE, (*THROUGH_A_MAP, "-Wl,--no-as-needed", "-lm"), "needs libm.so.6"),
         (SOURCE, (*THROUGH_A_MAP, "-Wl,-rpath,/somewhere"), "has a DT_RUNPATH"),
-        (SOURCE, (*THROUGH_A_MAP, "-Wl,-z,execstack"), "asks for an executable stack"),
+        (SOURCE, (*THROUGH_A_MAP, "-Wl,-z,execstack"), "requires an executable stack"),
         (SOURCE, (*THROUGH_A_MAP, "-Wl,-z,norelro"), "is linked without relro"),
         (SOURCE + "_Thread_local char much[65];", THROUGH_A_MAP, "takes 65 bytes of static TLS, more than 64"),
     ],

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Checks what a machine can hold of how the project writes: docs/glossary.md has the words.
+"""Checks the project's language as far as a program can: docs/glossary.md has the words.
 
     columns     no line of a source, a test, a tool or a document has more than 120 columns
-    calques     no sentence has a clause for a subject ("who frees", "what is idle"), "nobody", "so many" and the like
+    calques     no sentence has a clause or a stand-in for its subject (CALQUES has the patterns)
     terms       a term that is **bold** in docs/design.md or src/README.md is in docs/glossary.md
     names       no identifier of src has a word that the glossary's terms have replaced
     figures     a figure in README.md or docs/design.md is in an experiment's note, a result, a test or the code
@@ -33,21 +33,11 @@ SPACE = (
 )
 SPACE_FILES = tuple(f"src/space/{module}.{suffix}" for module in SPACE for suffix in "ch")
 
-DOCUMENTS = ("CONTRIBUTING.md", "README.md", "SECURITY.md", "docs/design.md", "tests/README.md")
+PAGES = ("CONTRIBUTING.md", "README.md", "SECURITY.md", "docs/design.md", "tests/README.md")
 SOURCES = (
     *SPACE_FILES,
-    *(
-        "cli",
-        "cmake",
-        "src/api",
-        "src/base",
-        "src/heap",
-        "src/inspect",
-        "src/os",
-        "src/override",
-        "src/policy/option.def",
-    ),
-    *("src/policy/stat.def", "src/pprof", "src/report", "src/serve", "src/unwind"),
+    *("cli", "cmake", "src/api", "src/base", "src/heap", "src/inspect", "src/os", "src/override"),
+    *("src/policy/option.def", "src/policy/stat.def", "src/pprof", "src/report", "src/serve", "src/unwind"),
 )
 TESTS = (
     *("tests/api", "tests/fuzz", "tests/misuse", "tests/model", "tests/model_check", "tests/preload", "tests/stress"),
@@ -56,8 +46,8 @@ TESTS = (
 
 # For each check what has to be clean: files, or folders with all that is in them.
 CLEAN: dict[str, tuple[str, ...]] = {
-    "columns": (*DOCUMENTS, *SOURCES, *TESTS, "docs/learning.md", "docs/concurrency.md", "docs/glossary.md"),
-    "calques": (*DOCUMENTS, *SOURCES, *TESTS, "CHANGELOG.md", "docs", "src/policy/figure.def"),
+    "columns": (*PAGES, *SOURCES, *TESTS, "bench", "tools", "docs/learning.md", "docs/concurrency.md"),
+    "calques": (*PAGES, *SOURCES, *TESTS, "bench", "tools", "CHANGELOG.md", "docs", "src/policy/figure.def"),
     "terms": ("docs/design.md", "src/README.md"),
     "names": ("src",),
     "figures": ("README.md", "docs/design.md"),
@@ -72,7 +62,7 @@ OLD_NAMES = (
 FOLDERS = ("bench", "cli", "cmake", "docs", "include", "src", "tests", "tools")
 C_SUFFIXES = (".c", ".h", ".cc", ".cpp", ".hpp", ".def")
 SUFFIXES = (*C_SUFFIXES, ".py", ".md", ".sh", ".cmake")
-# What is recorded, made by a tool, or an input as it was found.
+# Recorded and generated files, and inputs as they were found.
 NOT_WRITTEN = ("bench/results", "bench/traces", "bench/learn_traces", "docs/experiments", "tests/fuzz/corpus")
 NOT_OURS = {"build", "target", "__pycache__", ".venv"}
 
@@ -90,7 +80,7 @@ def is_below(file: str, places: tuple[str, ...]) -> bool:
 
 
 def written_files(root: Path) -> list[str]:
-    """What people write and read. Asks no git: an unpacked archive has none."""
+    """The files that people write and read. Uses no git: an unpacked archive has none."""
     files = [file for file in root.iterdir() if file.suffix == ".md" and file.is_file()]
     for folder in FOLDERS:
         files += [file for file in (root / folder).rglob("*") if file.suffix in SUFFIXES and file.is_file()]
@@ -105,7 +95,7 @@ def read(root: Path, file: str) -> str:
     return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
-# ---- Prose: what of a file is sentences.
+# ---- Prose: the sentences of a file.
 
 
 def without_code(markdown: str) -> list[str]:
@@ -122,7 +112,7 @@ C_TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|' + r"'(?:\\.|[^'\
 
 
 def c_prose(text: str, has_texts: bool) -> list[str]:
-    """The comments, each where it stands; of tables of texts the strings too."""
+    """The comments, each at its line; for tables of texts the strings too."""
     kept = [" " if character != "\n" else "\n" for character in text]
     for found in C_TOKEN.finditer(text):
         if found[0].startswith("/") or (has_texts and found[0].startswith('"')):
@@ -176,7 +166,7 @@ def check_columns(root: Path, files: list[str]) -> Iterator[Finding]:
 
 # ---- Calques.
 
-# "who" is good after the word for a person.
+# A relative clause is good after the word for a person.
 PERSON = r"(?:readers?|users?|people|persons?|maintainers?|developers?|newcomers?|attackers?|authors?|those|anyone)"
 CALQUES = (
     re.compile(r"\b[Ww]ho(?:ever)?\b"),
@@ -213,7 +203,7 @@ def check_calques(root: Path, files: list[str]) -> Iterator[Finding]:
 
 # ---- Terms.
 
-# Bold words that are no terms: what a paragraph is about, or emphasis.
+# Bold words that are no terms: the subject of a paragraph, or emphasis.
 NO_TERMS = {
     *("always", "earlier", "instruments", "it", "lazily", "locked", "mappings", "never", "next", "no", "not", "pace"),
     *("realloc", "sizes", "system", "taken"),
@@ -309,7 +299,7 @@ UNITS = {
 FIGURE = re.compile(rf"(?<![\w./-])({NUMBER})(?:\s?({'|'.join(map(re.escape, UNITS))})(?![\w-]))?")
 SCALE = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 SECONDS = {"ns": 1e-9, "µs": 1e-6, "us": 1e-6, "ms": 1e-3, "s": 1, "second": 1, "seconds": 1, "minutes": 60}
-# Of the system or of a standard, not of ours: a page, a huge page, and what is exact by its nature.
+# Figures of the system or of a standard: a page, a huge page, a block's alignment, all of it.
 GIVEN = frozenset({"4 KiB", "2 MiB", "16 bytes", "100%"})
 
 
@@ -323,7 +313,7 @@ def numbers_in(text: str) -> set[float]:
 
 @dataclass
 class Evidence:
-    """What a figure may rest on: a note or a result, or a constant that the code has or a test asserts."""
+    """The evidence for figures: notes, results, and constants that the code has or a test asserts."""
 
     notes: set[float] = field(default_factory=set)
     sizes: set[float] = field(default_factory=set)  # in bytes
@@ -374,7 +364,7 @@ def collect_evidence(root: Path) -> Evidence:
 
 
 def figures_in(line: str) -> list[tuple[str, str]]:
-    """(digits, unit) of what has a unit or a fraction: a bare whole number may count anything."""
+    """(digits, unit) of the numbers with a unit or a fraction: a bare whole number may count anything."""
     line = re.sub(r"`[^`]*`|\]\([^)]*\)|\b[vV]ersion \S+|\bLinux \d[\d.]*|\bglibc \d[\d.]*|C\+*\d\d", " ", line)
     return [(digits, unit) for digits, unit in FIGURE.findall(line) if unit or "." in digits]
 
@@ -401,8 +391,8 @@ CHECKS = {
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parents[1], help="the checkout")
-    parser.add_argument("--strict", action="store_true", help="everything has to be clean")
-    parser.add_argument("--list", action="store_true", help="show what does not fail, too, with counts by file")
+    parser.add_argument("--strict", action="store_true", help="all files have to be clean")
+    parser.add_argument("--list", action="store_true", help="show findings that do not fail, too, with counts by file")
     parser.add_argument("checks", nargs="*", metavar="check", help=f"some of: {', '.join(CHECKS)}")
     arguments = parser.parse_args()
     unknown = [name for name in arguments.checks if name not in CHECKS]

@@ -1,8 +1,9 @@
 """gdb commands for programs that run on hakmem. In gdb: `source hakmem_gdb.py`, then `help hakmem`.
 
-`hakmem describe EXPRESSION` explains an address: which block it lies in or behind, in use or free, and whose. In a process it
-calls the library's own hakmem_describe, which takes no lock; of a core file, where nothing can be called, and with --read, it
-reads the descriptors: hakmem_layout, a symbol that stripped libraries have too, says where they are.
+`hakmem describe EXPRESSION` explains an address: which block it lies in or behind, in use or free, and whose. In a
+process it calls the library's own hakmem_describe, which takes no lock; of a core file, where nothing can be called,
+and with --read, it reads the descriptors: hakmem_layout, a symbol that stripped libraries have too, says where they
+are.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ ENTRIES_MOST = 24
 FREE, SMALL, RUN, RUN_TAIL, BIG = 1, 2, 3, 4, 5
 ATTACHED, IDLE = 0, 1
 
-# As in the library's own texts.
+# The words of the library's own texts.
 NEAR_BYTES = 64
 REGIONS_BACK = 2
 
@@ -38,7 +39,7 @@ def read_word(address: int) -> int:
 
 
 class Layout:
-    """What the library says of its own descriptors."""
+    """The layout of the library's descriptors."""
 
     def __init__(self) -> None:
         try:
@@ -56,7 +57,7 @@ class Layout:
         self.slab_bytes = 1 << self.number["slab_shift"]
 
     def leaf(self, address: int) -> int:
-        """Where the descriptors of the address's region begin."""
+        """The start of the descriptors of the address's region."""
         region = address >> self.number["region_shift"]
         distance = read_word(self.region_map + self.number["map.distance"] + 8 * region)
         return (self.region_map + distance) & ((1 << 64) - 1)
@@ -76,7 +77,8 @@ class Layout:
 
 
 class AddressClass(NamedTuple):
-    """What an address lies in: a block that is "live", "free" or "uncut"; or "range" (free memory), "end" (of a slab), "none"."""
+    """What an address lies in: a block that is "live", "free" or "uncut"; or "range" (free memory), "end" (of a slab),
+    "none"."""
 
     kind: str
     start: int
@@ -90,7 +92,7 @@ class AddressClass(NamedTuple):
 
 
 class Finder:
-    """Finds out by reading what the library finds out by looking (src/api/address_class.c)."""
+    """Classifies an address by reading memory, as src/api/address_class.c does in the process."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
@@ -140,7 +142,8 @@ class Finder:
         return AddressClass("free" if self.looks_free(start) else "live", start, size, head, head_start)
 
     def looks_free(self, start: int) -> bool:
-        """A free block's two words prove each other. (A block in use can hold a copy of them: the library would search.)"""
+        """A free block's two words prove each other. (A block in use can hold a copy of them: the library would
+        search.)"""
         if not self.layout.secret:
             return False
         try:
@@ -150,7 +153,7 @@ class Finder:
         return bool(following ^ seal == read_word(self.layout.secret))
 
     def in_big(self, address: int, unit: int) -> AddressClass:
-        """Of a big block only the first slab has a descriptor: the next one below says what it is."""
+        """Finds a large block's first slab, the only one with a descriptor: the next one below."""
         layout = self.layout
         size, state_at = layout.number["slab.size"], layout.number["slab.state"]
         nothing = AddressClass("none", unit)
@@ -170,7 +173,7 @@ class Finder:
         return nothing
 
     def reaching(self, slab: int, state: int, start: int, address: int) -> AddressClass:
-        """The big block or free range that begins there, if it reaches up to the address."""
+        """The large block or free extent that begins there, if it reaches up to the address."""
         nothing = AddressClass("none", address & -self.layout.slab_bytes)
         size = self.layout.field(slab, "bytes", 8)
         if address - start >= size:
@@ -190,7 +193,7 @@ class Finder:
 
 
 class Words:
-    """The line that is said of a address_class (src/inspect/describe.c)."""
+    """The line for an address class (src/inspect/describe.c)."""
 
     def __init__(self, finder: Finder) -> None:
         self.finder = finder
@@ -199,10 +202,11 @@ class Words:
     def describe(self, address: int) -> str:
         """The whole line."""
         address_class = self.finder.classify(address)
-        return f"{address:#x} is {self.what(address_class, address)}{self.neighbour(address_class, address)}{self.home(address_class)}"
+        what, neighbour = self.what(address_class, address), self.neighbour(address_class, address)
+        return f"{address:#x} is {what}{neighbour}{self.home(address_class)}"
 
     def what(self, address_class: AddressClass, address: int) -> str:
-        """The block, or why there is none."""
+        """The block, or the reason why there is none."""
         if address_class.is_block():
             offset = address - address_class.start
             where = f"{offset} bytes into" if offset else "the start of"
@@ -256,14 +260,14 @@ class Words:
         return f"mid class {(step << shift) + ((size - 1) >> step) + 1}"
 
     def owner(self, heap: int) -> str:
-        """Who has the heap: which thread it is cannot be read."""
+        """The state of the heap; the thread itself cannot be read."""
         life = read(heap + self.layout.number["heap.life"], 1)[0]
         if life == ATTACHED:
             return "of a live thread"
         return "whose thread has ended" if life == IDLE else "whose thread vanished in a fork"
 
 
-# ---- In a process: the library itself is asked.
+# ---- In a process: a call of the library.
 
 
 @contextlib.contextmanager
@@ -279,7 +283,10 @@ def setting(name: str, value: str) -> Iterator[None]:
 
 
 def call(address: int) -> str:
-    """What hakmem_describe says, of a process. The other threads stand still meanwhile. gdb.error where nothing can be called."""
+    """The answer of hakmem_describe in a process.
+
+    The other threads stop meanwhile. gdb.error where no call is possible.
+    """
     bytes_of_text = 4096
     map_pages = "((void *(*)(void *, unsigned long, int, int, int, long))mmap)"
     with setting("scheduler-locking", "on"), setting("unwindonsignal", "on"):
@@ -304,8 +311,8 @@ class HakmemCommand(gdb.Command):
 class DescribeCommand(gdb.Command):
     """hakmem describe [--read] EXPRESSION: what the address is: which block, in use or free, and whose.
 
-    In a process the library is asked (hakmem_describe is called). In a core file, and with --read, its descriptors are read:
-    then a block counts as free when its first words say so, and which thread has a heap is not known."""
+    In a process the command calls hakmem_describe. In a core file, and with --read, it reads the descriptors:
+    then a block counts as free when its first words say so, and the thread of a heap is unknown."""
 
     def __init__(self) -> None:
         super().__init__("hakmem describe", gdb.COMMAND_DATA, gdb.COMPLETE_EXPRESSION)

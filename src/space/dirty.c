@@ -324,7 +324,7 @@ hk_learn_record_verdict_t hk_dirty_import_learned(const unsigned char *bytes, si
 
 void hk_dirty_check_locked(void) {
   size_t in_use_bytes = hk_load_relaxed(&hk_dirty_extents.in_use_bytes);
-  HK_REQUIRE(in_use_bytes % hk_os_page_size() == 0, "what big blocks use is whole pages");
+  HK_REQUIRE(in_use_bytes % hk_os_page_size() == 0, "large blocks use whole pages");
   hk_retention_check(&dirty.retention);
 }
 

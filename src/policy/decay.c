@@ -3,21 +3,21 @@
 
 #include "base/arithmetic.h"
 
-/* ---- Chosen by replaying the traces of bench/learn_traces (docs/learning.md says what else was tried). */
+/* ---- Chosen by replaying the traces of bench/learn_traces (docs/experiments/2026-11-22-learn-shares.md). */
 
-/* Shares before anything is known. At the balanced price and above no time-out is more likely than another, but for those of
- * four times the break-even one and more: they are for programs that have shown that they need them. Where memory is cheaper
- * time-outs are longer than most programs live, and what is kept for nothing costs little. */
+/* Initial shares. At the balanced price and above all time-outs are equally likely, except those of four times the
+ * break-even time and more: they are for programs that have shown a need of them. Where memory is cheaper, time-outs
+ * are longer than most programs live, and unneeded dirty memory costs little. */
 static const uint8_t first_share[HK_PRICE_CANDIDATES] = {16, 16, 16, 16, 16, 16, 16, 16, 16, 1, 1, 1};
 static const uint8_t first_share_cheap[HK_PRICE_CANDIDATES] = {1, 1, 1, 1, 1, 1, 1, 16, 16, 1, 1, 1};
-/* Who owes a stake more has so many halves less. */
+/* Halvings of the share for each stake that a candidate owes more than the least. */
 #define HALVES_FOR_STAKE 2u
-/* Less than this part of all is no share. */
+/* A share below this part of all shares is dropped. */
 #define LEAST_SHARE 256u
 
 #define SHARE_BITS 32u
 
-/* first << SHARE_BITS, halved as often as that; between whole numbers on a straight line. */
+/* Returns first << SHARE_BITS, halved times_q8 / 256 times; between whole numbers the share is linear. */
 static uint64_t halved(uint8_t first, uint64_t times_q8) {
   uint64_t whole = times_q8 >> 8, rest_q8 = times_q8 & 255;
   if (whole >= SHARE_BITS) return 0;

@@ -1,9 +1,10 @@
-/* policy/decay.h - L2. How much of what has been idle for how long stays: a curve that falls in steps. Numbers in, numbers
- * out.
+/* policy/decay.h - L2. How much of the dirty memory of each age stays: a curve that falls in steps. Numbers in,
+ * numbers out.
  *
- * One time-out is a curve of one step. Several that each have a share of the memory are one of several: of what has been
- * idle for so long, the shares of those stay whose time-out is not over. What that costs is what they would cost, each in
- * proportion to its share, so one who does not know yet which time-out is best loses less than by a wrong choice.
+ * One time-out is a curve of one step. Several time-outs that each have a share of the memory make a curve of
+ * several steps: of the memory of one age, the shares of those time-outs stay that are longer. The curve costs what
+ * the time-outs would cost, each in proportion to its share. While the best time-out is unknown, that loses less
+ * than a wrong choice.
  */
 #ifndef HK_POLICY_DECAY_H
 #define HK_POLICY_DECAY_H
@@ -17,20 +18,22 @@ HK_C_BEGIN
 
 #define HK_DECAY_WHOLE UINT32_C(65536)
 
-/* Times rise, what stays falls. What is older than the last step's time does not stay. */
+/* Times rise, and the part that stays falls. Memory older than the last step's time does not stay. */
 typedef struct {
   unsigned count;
   struct {
     uint64_t until_ms;
-    uint32_t kept_q16; /* of what has been idle for no longer than that, and longer than the step before: this part */
+    /* The part that stays, in 65536ths, of memory up to this age and older than the step before. */
+    uint32_t kept_q16;
   } step[HK_PRICE_CANDIDATES];
 } hk_decay_t;
 
-/* One time-out for all. */
+/* Makes the curve of one time-out for all memory. */
 void hk_decay_by_one(hk_decay_t *decay, uint64_t timeout_ms);
 
-/* Every candidate has a share, the smaller the more it owes: `stake` more than who owes least, and the share is a quarter. Those
- * that nearly nothing would be left for have none. */
+/* Makes the curve in which each candidate has a share, the smaller the more it owes. A candidate that owes `stake`
+ * more than the least has a quarter of the share it would have otherwise. A candidate with less than 1/256 of all
+ * has none. */
 void hk_decay_by_all(hk_decay_t *decay, const hk_price_t *price, const uint64_t *owed, uint64_t stake);
 
 HK_C_END

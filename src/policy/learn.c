@@ -6,38 +6,39 @@
 #include "base/arithmetic.h"
 #include "base/units.h"
 
-/* ---- Chosen by replaying the traces of bench/learn_traces (docs/learning.md says what else was tried). */
+/* ---- Chosen by replaying the traces of bench/learn_traces (docs/experiments/2026-11-22-learn-epochs.md). */
 
-/* An epoch ends with so many gaps. The first ones have 1, 2, 4 and 8: the sooner something is known, the better. */
+/* Gaps of an epoch. The first epochs have 1, 2, 4 and 8: an early result is worth more. */
 #define EPOCH_GAPS 16u
-/* And it ends, if memory is idle, when what is kept has cost as much as so many usual stakes, after these parts of the
- * break-even time at the earliest and at the latest. Three stakes, and a 16th to a 128th, are as good; with one stake
- * many an epoch ends within a usual gap, and too much is given back, with four it is late for a program that ends
- * soon. */
+/* While memory is dirty, an epoch also ends when keeping memory has cost EPOCH_STAKES usual stakes. That is after
+ * 1/32 of the break-even time at the earliest and 1/2 at the latest. Three stakes, and a 16th to a 128th, are as
+ * good. With one stake many an epoch ends within a usual gap, and too much is purged. With four it is late for a
+ * program that ends soon. */
 #define EPOCH_STAKES 2u
 #define EPOCH_LEAST_SHARE 32u
 #define EPOCH_SHARE 2u
-/* What is usually at stake is not known in so many epochs: each takes this part of the break-even time. 5 to 16 are as
+/* The usual stake is unknown in the first epochs: each takes this part of the break-even time. 5 to 16 epochs are as
  * good; after 4 the usual stake may still be that of a few small gaps. */
 #define FIRST_EPOCHS 8u
 #define FIRST_EPOCH_SHARE 8u
-/* For this part of the break-even time, from the program's start, nothing is divided. All of it to a quarter: the same
- * on the traces; the longer, the better for programs that live for seconds, and the dearer for some of them. */
+/* From the program's start, memory is not divided for this part of the break-even time. All of that time to a
+ * quarter: the same on the traces. A longer time is better for programs that live for seconds, and dearer for some
+ * of them. */
 #define YOUNG_SHARE 2u
-/* Shares are made by a stake that is no less than this part of what giving back costs for what is idle and undecided.
- * All of it to a 16th: the same in the mean; the less, the more is lost where rare large gaps are short. */
+/* The stake for the shares is at least this part of the cost of purging the undecided dirty memory. All of it to a
+ * 16th: the same in the mean. With a smaller part, more is lost where rare large gaps are short. */
 #define UNDECIDED_SHARE 4u
-/* The usual stake is the mean of so many epochs. */
+/* The usual stake is the mean of this number of epochs. */
 #define USUAL_EPOCHS 16u
-/* An epoch with the usual stake takes away this part of what was owed before. */
+/* An epoch with the usual stake takes this part of the debts away. */
 #define FORGET_SHARE UINT64_C(20)
-/* Who is to lead must owe less than the leader by this part. */
+/* A new leader must owe less than the leader by this part. */
 #define HYSTERESIS_SHARE 64u
-/* Frozen after epochs of so much weight without another leader. */
+/* The leader is frozen after epochs of this weight without another leader. */
 #define SETTLED_EPOCHS UINT64_C(128)
-/* More than expected: by more than this part. */
+/* The leader costs more than expected when it does so by more than this part. */
 #define CANARY_SHARE 16u
-/* After epochs of so much weight in which nobody was better, a canary's cost is what is to be expected. */
+/* After epochs of this weight without a better candidate, a canary's cost becomes the expected one. */
 #define CALM_EPOCHS UINT64_C(4)
 
 #define PARTS 256u /* the weight of an epoch with the usual stake */
@@ -55,10 +56,10 @@ static void sum_open(hk_learn_t *learn) {
   }
 }
 
-/* Shares by what each candidate owes if everybody gives back now what is still idle. Who has done so has paid for it;
- * who still keeps it would be ahead by just that, for as long as keeping has not cost as much, and the more so the more
- * has become idle. And what was learned when little was at stake is the less certain the more is: of that, what has
- * been idle for longer than the break-even time is decided. */
+/* Divides memory by what each candidate owes if all of them purge the open gaps now. A candidate that keeps them
+ * would otherwise be ahead of one that has paid for their purge, until keeping has cost as much. The stake grows
+ * with the undecided memory, which has been dirty for no longer than the break-even time: results from small stakes
+ * are less certain for large ones. */
 static void divide_by_all(hk_learn_t *learn) {
   sum_open(learn);
   uint64_t owed[HK_PRICE_CANDIDATES];
@@ -107,8 +108,8 @@ void hk_learn_lead(hk_learn_t *learn, hk_learn_reason_t reason, hk_learn_state_t
 
 /* ---- One epoch's costs. */
 
-/* Charges `*owed` what came since: all for what ended, and for what is still idle what earlier epochs did not
- * charge. */
+/* Adds the cost of ended gaps to `*owed`, and of open gaps the part that earlier epochs did not charge. Returns the
+ * sum added. */
 static uint64_t charge(uint64_t *owed, uint64_t ended_cost, uint64_t open_cost, uint64_t *charged) {
   uint64_t cost = hk_subtract_to_zero(hk_add_saturating(ended_cost, open_cost), *charged);
   *owed = hk_add_saturating(*owed, cost);
@@ -116,17 +117,17 @@ static uint64_t charge(uint64_t *owed, uint64_t ended_cost, uint64_t open_cost, 
   return cost;
 }
 
-/* An epoch's weight: what was at stake in it, in parts of the usual stake; at most PARTS. */
+/* Returns an epoch's weight: its stake in PARTS of the usual stake, at most PARTS. */
 static uint64_t weight(const hk_learn_t *learn, uint64_t stake) {
   uint64_t usual = learn->usual_stake;
   if (stake == 0) return 0;
   return stake >= usual ? PARTS : stake / (usual / PARTS + 1);
 }
 
-/* `value` without what an epoch of this weight takes away of it. */
+/* Returns `value` after an epoch of this weight has taken its part away. */
 static uint64_t discounted(uint64_t value, uint64_t parts) { return value - value / (FORGET_SHARE * PARTS) * parts; }
 
-/* The mean of the first epochs, then one that follows. */
+/* The mean of the first USUAL_EPOCHS stakes, then a moving mean. */
 static void note_stake(hk_learn_t *learn, uint64_t stake) {
   uint64_t count = hk_smaller(learn->epoch, USUAL_EPOCHS - 1) + 1;
   learn->epoch++;
@@ -134,7 +135,7 @@ static void note_stake(hk_learn_t *learn, uint64_t stake) {
   learn->usual_stake = stake > usual ? usual + (stake - usual) / count : usual - (usual - stake) / count;
 }
 
-/* What is idle already was charged by earlier epochs. */
+/* Marks the cost of the open gaps as charged: earlier epochs have charged it. */
 static void charge_open(hk_learn_t *learn) {
   sum_open(learn);
   learn->open_stake = hk_price_least_cost(&learn->price, &learn->open, true);
@@ -143,7 +144,7 @@ static void charge_open(hk_learn_t *learn) {
   }
 }
 
-/* ---- What follows from them. */
+/* ---- The consequences of an epoch. */
 
 static unsigned cheapest(const hk_learn_t *learn) {
   unsigned best = learn->leader;
@@ -164,13 +165,14 @@ static void freeze(hk_learn_t *learn, hk_learn_reason_t reason) {
   decide(learn, reason, hk_learn_state_frozen, learn->leader, learn->frozen_owed, learn->frozen_owed);
 }
 
-/* What the leader should owe for what was at stake of late. */
+/* Returns what the leader is expected to owe for the recent stakes. */
 static uint64_t expected_owed(const hk_learn_t *learn) {
   uint64_t for_parts = learn->frozen_owed / (learn->frozen_staked / PARTS + 1);
   return hk_multiply_saturating(learn->staked / PARTS + 1, for_parts);
 }
 
-/* The leader costs more than expected. That is nobody's fault if nobody is better: then this is what is expected. */
+/* Decides about a leader that costs more than expected. Without a better candidate, its cost becomes the expected
+ * one. */
 static void watch_canary(hk_learn_t *learn, uint64_t owed, uint64_t expected) {
   unsigned best = cheapest(learn);
   if (is_better(learn, best)) {
@@ -232,8 +234,8 @@ static uint64_t gaps_of_epoch(const hk_learn_t *learn) {
   return learn->epoch < 4 ? UINT64_C(1) << learn->epoch : EPOCH_GAPS;
 }
 
-/* How long an epoch may take while memory is idle. When much more becomes idle than usual, what was learned from less
- * is looked at again before it has cost much. Frozen, no epoch changes what is kept. */
+/* Returns the longest time of an epoch while memory is dirty. When much more becomes dirty than usual, the epoch
+ * ends early, before results from smaller amounts have cost much. While frozen, no epoch changes the kept memory. */
 static uint64_t epoch_ms(const hk_learn_t *learn) {
   uint64_t break_even_ms = hk_price_break_even_ms(&learn->price);
   if (learn->epoch < FIRST_EPOCHS) return break_even_ms / FIRST_EPOCH_SHARE;
@@ -249,7 +251,7 @@ static uint64_t epoch_end_ms(const hk_learn_t *learn) {
   return hk_add_saturating(learn->epoch_start_ms, epoch_ms(learn));
 }
 
-/* Looked at once in each ms: what is kept is a sum over all that is idle, and a ms may have many changes. */
+/* Looks once in each ms: the kept bytes are a sum over all segments, and a ms may have many changes. */
 static bool is_epoch_over(hk_learn_t *learn) {
   uint64_t now_ms = learn->level.now_ms;
   if (learn->looked_ms == now_ms) return false;
@@ -263,8 +265,8 @@ static void add_gap(void *context, size_t bytes, uint64_t gap_ms) {
   learn->gap_count++;
 }
 
-/* Nothing has been idle for longer than the program has run, so of one that has just begun nobody can tell a short gap
- * from a long one, and most gaps are short then. */
+/* Returns when the program stops being young. No memory has been dirty for longer than the program has run, so a
+ * short gap and a long one look alike in it, and most gaps are short then. */
 static uint64_t young_until_ms(const hk_learn_t *learn) {
   return learn->born_ms + hk_price_break_even_ms(&learn->price) / YOUNG_SHARE;
 }
@@ -323,7 +325,7 @@ void hk_learn_note(hk_learn_t *learn, uint64_t now_ms, size_t in_use_bytes) {
   if (was_idle && is_epoch_over(learn)) end_epoch(learn);
   hk_level_note(&learn->level, now_ms, in_use_bytes, add_gap, learn);
   if (learn->gap_count >= gaps_of_epoch(learn)) end_epoch(learn);
-  /* The time in which nothing is idle is no part of an epoch. */
+  /* Time without dirty memory is no part of an epoch. */
   if (!was_idle && learn->gap_count == 0) learn->epoch_start_ms = learn->level.now_ms;
 }
 
@@ -332,10 +334,10 @@ uint64_t hk_learn_timeout_ms(const hk_learn_t *learn) { return learn->price.time
 size_t hk_learn_keep_bytes(const hk_learn_t *learn) { return hk_level_kept_bytes(&learn->level, &learn->decay); }
 
 bool hk_learn_next_due(const hk_learn_t *learn, uint64_t *due_ms) {
-  /* What was given back is older than the time-out in use: how much older it gets is known when it is wanted again. */
+  /* Purged memory is older than the time-out in use. Its gap is known when it is requested again. */
   if (hk_learn_keep_bytes(learn) == 0) return false;
   uint64_t purge_ms;
-  uint64_t next_ms = hk_add_saturating(learn->level.now_ms, 1); /* this one was looked at */
+  uint64_t next_ms = hk_add_saturating(learn->level.now_ms, 1); /* the present ms was looked at */
   *due_ms = learn->is_fixed ? UINT64_MAX : hk_larger(epoch_end_ms(learn), next_ms);
   if (hk_level_next_due(&learn->level, &learn->decay, &purge_ms)) *due_ms = hk_smaller(*due_ms, purge_ms);
   if (learn->is_young && !learn->is_fixed) *due_ms = hk_smaller(*due_ms, hk_larger(young_until_ms(learn), next_ms));

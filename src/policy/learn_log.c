@@ -27,7 +27,7 @@ static void timeout_text(uint64_t timeout_ms, hk_format_t *format) {
   }
 }
 
-/* By how much `large` is above `small`, in percent of `base`, which is one of them. */
+/* Returns by how many percent of `base` `large` is above `small`. `base` is one of them. */
 static uint64_t percent(uint64_t large, uint64_t small, uint64_t base) {
   uint64_t hundredth = base / 100;
   return hundredth > 0 && large > small ? (large - small) / hundredth : 0;

@@ -3,9 +3,9 @@
  *   8 bytes    "hkLEARN\n"
  *   4          version
  *   2, 1, 1    the record's length, state, leader
- *   8 each     price, epoch, usual stake, staked, what the leader and the stake were when it was frozen
+ *   8 each     price, epoch, usual stake, staked, frozen_owed, frozen_staked
  *   8 each     what each candidate owes
- *   4          CRC-32 of all before it
+ *   4          CRC-32 of all bytes before it
  */
 #include "policy/learn_record.h"
 

@@ -1,6 +1,5 @@
-/* policy/learn_record.h - L2. What was learned, as bytes that a later run can begin with. No files here: bytes in, bytes
- * out, the same on every machine.
- */
+/* policy/learn_record.h - L2. The results of learning as bytes that a later run can begin with. Bytes in, bytes out,
+ * the same on every machine; files are read and written elsewhere. */
 #ifndef HK_POLICY_LEARN_RECORD_H
 #define HK_POLICY_LEARN_RECORD_H
 
@@ -16,20 +15,20 @@ HK_C_BEGIN
 
 typedef enum {
   hk_learn_record_good,
-  hk_learn_record_no_record,     /* too short, or it does not begin as one does */
+  hk_learn_record_no_record,     /* too short, or without the bytes that a record begins with */
   hk_learn_record_other_version, /* of the format */
-  hk_learn_record_damaged,       /* cut off, or its checksum is wrong, or its numbers make no sense */
-  hk_learn_record_other_price,   /* it was learned at another price than this one's */
+  hk_learn_record_damaged,       /* truncated, or with a wrong checksum, or with impossible numbers */
+  hk_learn_record_other_price,   /* learned at another price than the learner's */
 } hk_learn_record_verdict_t;
 
 /* Writes HK_LEARN_RECORD_BYTES bytes. */
 void hk_learn_export(const hk_learn_t *learn, unsigned char *bytes);
 
-/* Goes on from what the record has learned. To be called after hk_learn_init and before anything else; what is not good
- * changes nothing. */
+/* Continues from the record. To be called after hk_learn_init and before any other function. A record that is not
+ * good changes nothing. */
 hk_learn_record_verdict_t hk_learn_import(hk_learn_t *learn, const unsigned char *bytes, size_t length);
 
-/* For a message: "is damaged". */
+/* Returns the text of a verdict for a message: "is damaged". */
 const char *hk_learn_record_text(hk_learn_record_verdict_t verdict);
 
 HK_C_END

@@ -5,7 +5,7 @@
 
 #include "base/bits.h"
 
-/* Times the product of which with a time in ms fits 64 bits, for as long as 2^37 ms. */
+/* Bits of a weight: its product with a time below 2^38 ms fits 64 bits. */
 #define WEIGHT_BITS 26u
 
 static size_t bottom(const hk_level_t *level, unsigned index) {
@@ -20,8 +20,8 @@ uint64_t hk_level_segment_age_ms(const hk_level_t *level, unsigned index) {
   return level->now_ms - level->segment[index].since_ms;
 }
 
-/* Whether segments i and i + 1 are nearer to each other than j and j + 1: the difference of their ages is the smaller
- * part of the older one's. */
+/* Whether segments i and i + 1 are nearer to each other than j and j + 1: the difference of their ages is the
+ * smaller part of the older one's age. */
 static bool is_nearer(const hk_level_t *level, unsigned i, unsigned j) {
   uint64_t i_apart = level->segment[i + 1].since_ms - level->segment[i].since_ms;
   uint64_t j_apart = level->segment[j + 1].since_ms - level->segment[j].since_ms;
@@ -29,7 +29,7 @@ static bool is_nearer(const hk_level_t *level, unsigned i, unsigned j) {
          (unsigned __int128)j_apart * hk_level_segment_age_ms(level, i);
 }
 
-/* A part of `apart_ms` as large as `bytes` is of `all_bytes`. */
+/* Returns the part of `apart_ms` that `bytes` is of `all_bytes`. */
 static uint64_t weighted(uint64_t apart_ms, size_t bytes, size_t all_bytes) {
   unsigned bits = hk_highest_bit(all_bytes) + 1;
   unsigned shift = bits > WEIGHT_BITS ? bits - WEIGHT_BITS : 0;
@@ -100,7 +100,7 @@ size_t hk_level_returning_bytes(const hk_level_t *level, uint64_t now_ms, uint64
   return returning;
 }
 
-/* The first step from `from` on that is not over at this age; `count` when all are. */
+/* Returns the first step, from `from` on, that applies at this age; `count` when none does. */
 static unsigned step_at(const hk_decay_t *decay, unsigned from, uint64_t age_ms) {
   while (from < decay->count && age_ms > decay->step[from].until_ms) from++;
   return from;

@@ -4,15 +4,15 @@
 #include "base/arithmetic.h"
 #include "base/units.h"
 
-/* Chosen: what rises or falls by less than this part of where it turned, or by less than so much, has not turned. The same part, of the
- * peak, is as good as the low itself. */
+/* Chosen: a rise or fall by less than this part of the last turn's bytes, or by less than TURN_LEAST_BYTES, is no
+ * turn. The same part of the peak counts as near to the low-water mark. */
 #define TURN_SHARE 8
 #define TURN_LEAST_BYTES HK_MIB
 
-/* Chosen: for each refaulted byte so many may stay. A program that frees ever more of what it has pays for every byte of it with
- * one for one, and with two for about half. */
+/* Chosen: bytes of credit for each refaulted byte. With one, a program that frees ever more of its memory pays for
+ * every byte of it; with two, for about half. */
 #define CREDIT_FOR_EACH 2
-/* Chosen: no more than so many for each byte that was taken again of late. */
+/* Chosen: the most credit for each byte that was taken again in this window or the one before. */
 #define CREDIT_MOST_FOR_EACH 2
 
 static size_t share_of(size_t bytes) { return hk_larger(bytes / TURN_SHARE, TURN_LEAST_BYTES); }
@@ -62,8 +62,8 @@ void hk_low_water_note_refault(hk_low_water_t *low_water, size_t bytes) {
   low_water->credit_bytes = hk_add_saturating(low_water->credit_bytes, hk_multiply_saturating(CREDIT_FOR_EACH, bytes));
 }
 
-/* Who has not risen again from anywhere is taken to do so from the peak. */
-static size_t low_of_late(const hk_low_water_t *low_water, size_t peak_bytes) {
+/* Returns the low-water mark: the lower one of two windows; the peak when no rise is known. */
+static size_t low_water_bytes(const hk_low_water_t *low_water, size_t peak_bytes) {
   size_t now = low_water->low_bytes, before = low_water->low_before_bytes;
   if (now == 0 && before == 0) return peak_bytes;
   return now == 0 || before == 0 ? hk_larger(now, before) : hk_smaller(now, before);
@@ -71,7 +71,7 @@ static size_t low_of_late(const hk_low_water_t *low_water, size_t peak_bytes) {
 
 size_t hk_low_water_credit_bytes(const hk_low_water_t *low_water, size_t in_use_bytes, size_t peak_bytes) {
   size_t bytes = low_water->credit_bytes, near = share_of(peak_bytes);
-  size_t below = hk_subtract_to_zero(low_of_late(low_water, peak_bytes), in_use_bytes);
+  size_t below = hk_subtract_to_zero(low_water_bytes(low_water, peak_bytes), in_use_bytes);
   if (below <= near) return bytes;
   return (size_t)((unsigned __int128)bytes * hk_subtract_to_zero(2 * near, below) / near);
 }

@@ -22,7 +22,7 @@ bool hk_pressure_is_due(hk_pressure_t *pressure, const hk_pressure_view_t *view)
   return true;
 }
 
-/* How much we may grow until the next look. Where nothing may be idle any more, growth changes nothing. */
+/* Returns the growth until the next look. Where nothing may be dirty, growth changes nothing. */
 static size_t growth_to_look(const hk_os_memory_limit_t *seen) {
   size_t full = part_of(seen->limit_bytes, HK_PRESSURE_FULL);
   if (seen->use_bytes >= full) return SIZE_MAX;
@@ -30,7 +30,7 @@ static size_t growth_to_look(const hk_os_memory_limit_t *seen) {
                    seen->limit_bytes / HK_PRESSURE_LEAST_GROWTH_SHARE);
 }
 
-/* ---- What was seen. */
+/* ---- The results of a look. */
 
 static void pass_time(hk_pressure_t *pressure, uint64_t now_ms, intptr_t others) {
   if (now_ms < pressure->window_start_ms) return;
@@ -46,7 +46,7 @@ void hk_pressure_note(hk_pressure_t *pressure, const hk_pressure_view_t *view, c
   intptr_t others = (intptr_t)(seen->use_bytes - held_by(view));
   if (pressure->has_looked && pressure->seen.limit_bytes == seen->limit_bytes) {
     pass_time(pressure, view->now_ms, others);
-  } else { /* another limit counts others */
+  } else { /* another limit counts other memory */
     pressure->others_bytes = pressure->others_before_bytes = others;
     pressure->window_start_ms = view->now_ms;
   }
@@ -57,9 +57,9 @@ void hk_pressure_note(hk_pressure_t *pressure, const hk_pressure_view_t *view, c
   if (__builtin_add_overflow(held_by(view), growth, &pressure->next_look_bytes)) pressure->next_look_bytes = SIZE_MAX;
 }
 
-/* ---- How much may be idle. */
+/* ---- How much may be dirty. */
 
-/* Beside what is needed. */
+/* Returns the room for dirty memory beside needed memory. */
 static size_t room_beside(size_t limit, size_t needed) {
   size_t near = part_of(limit, HK_PRESSURE_NEAR);
   size_t full = part_of(limit, HK_PRESSURE_FULL);
@@ -68,7 +68,7 @@ static size_t room_beside(size_t limit, size_t needed) {
   return hk_larger(below_near, (full - needed) / 2);
 }
 
-/* Of the system's limit. */
+/* Returns the needed memory that the system's limit counts: in use, and that of others. */
 static size_t needed_in_system(const hk_pressure_t *pressure, size_t in_use_bytes) {
   intptr_t others = pressure->others_bytes;
   if (others < pressure->others_before_bytes) others = pressure->others_before_bytes;
@@ -78,7 +78,7 @@ static size_t needed_in_system(const hk_pressure_t *pressure, size_t in_use_byte
 
 static size_t room_in_system(const hk_pressure_t *pressure, size_t in_use_bytes) {
   const hk_os_memory_limit_t *seen = &pressure->seen;
-  /* What we have been told is idle may not even be resident; that the limit is near is certain. */
+  /* Dirty memory may not be resident, so only the reported use is certain: it says that the limit is near. */
   if (seen->use_bytes >= part_of(seen->limit_bytes, HK_PRESSURE_FULL)) return 0;
   return room_beside(seen->limit_bytes, needed_in_system(pressure, in_use_bytes));
 }

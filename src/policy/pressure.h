@@ -1,14 +1,15 @@
-/* policy/pressure.h - L2. How much idle memory may stay when memory has a limit, and when to look again how near it is.
- * Numbers in, numbers out: no clock, no lock, no system call, no state but its caller's.
+/* policy/pressure.h - L2. How much dirty memory may stay when memory has a limit, and when to ask the system for it
+ * again. Numbers in, numbers out: no clock, no lock, no system call, no state but its caller's.
  *
- * Far from a limit all stays that policy/retention.h allows. As memory that is needed takes up more of it, so much less may
- * be idle that both together stay below HK_PRESSURE_NEAR as long as that goes; and nothing is idle any more when what
- * is needed alone reaches HK_PRESSURE_FULL. Time that tasks spend waiting for memory lowers it too.
+ * Far from a limit, all memory that policy/retention.h allows may stay. As needed memory takes up more of the limit,
+ * less may be dirty: needed and dirty memory together stay below HK_PRESSURE_NEAR as long as possible. When needed
+ * memory alone reaches HK_PRESSURE_FULL, nothing may be dirty. Time that tasks spend waiting for memory lowers the
+ * amount too.
  *
- * The system's limit counts more than our memory, and its use is known only as of the last look. What was not ours then
- * is use less all we have: memory that is handed out and not touched yet makes that too small, so the largest of the
- * last looks is believed. To it is added what is in use now, so a burst between two looks, or one that was not touched
- * when somebody looked, counts from the moment it is handed out.
+ * The system's limit counts more than the program's memory, and its use is known only as of the last look. The
+ * memory of others is that use less all that hakmem holds. Memory that is handed out and not touched yet makes the
+ * difference too small, so the largest of the last looks counts. The memory in use now is added to it. So a burst
+ * between two looks counts from the moment it is handed out, and so does memory that was not touched at a look.
  */
 #ifndef HK_POLICY_PRESSURE_H
 #define HK_POLICY_PRESSURE_H
@@ -23,65 +24,66 @@
 
 HK_C_BEGIN
 
-/* Chosen: from so much of a limit on idle memory is the less, and at so much of it there is none. In twentieths. */
+/* Chosen: from HK_PRESSURE_NEAR of a limit on, less memory may be dirty; from HK_PRESSURE_FULL on, none. In
+ * twentieths. */
 #define HK_PRESSURE_NEAR 16
 #define HK_PRESSURE_FULL 19
 #define HK_PRESSURE_PARTS 20
 
-/* Chosen: from so much of a limit on, free memory that heaps keep for their threads goes too, if these sleep. In
- * twentieths. */
+/* Chosen: from this part of a limit on, free memory in the heaps of sleeping threads is purged too. In twentieths. */
 #define HK_PRESSURE_FELT 10
 
-/* Chosen: when tasks wait for memory for so many thousandths of the time, nothing may be idle. */
+/* Chosen: when tasks wait for memory for this part of the time, in thousandths, nothing may be dirty. */
 #define HK_PRESSURE_STALLED_PERMILLE 200
 
-/* Chosen: as often as this the system is asked, and once more whenever we have grown by this part of the room that was
- * left, but no less than that part of the limit: near its end the room is nothing. */
+/* Chosen: the time between two looks, in ms. A look is also due when the memory held has grown by the growth share
+ * of the room that was left, but at least by the least growth share of the limit: near its end there is no room. */
 #define HK_PRESSURE_LOOK_MS ((uint64_t)100)
 #define HK_PRESSURE_GROWTH_SHARE 4
 #define HK_PRESSURE_LEAST_GROWTH_SHARE 64
 
-/* Chosen: so long what the last looks found is believed, and for one such time more. */
+/* Chosen: the results of looks count in the window in which they were made and in the next one, in ms. */
 #define HK_PRESSURE_WINDOW_MS ((uint64_t)500)
 
-/* Chosen: a program that has less than this asks nobody. */
+/* Chosen: below this much memory in use and dirty, the program makes no first look. */
 #define HK_PRESSURE_LEAST_BYTES (8 * HK_MIB)
 
-/* What there is at one moment. */
+/* The memory at one moment. */
 typedef struct {
   uint64_t now_ms; /* on any clock that runs forward; a step back counts as none */
   size_t dirty_bytes;
   size_t in_use_bytes;
-  size_t own_limit_bytes; /* the option: in use and idle together should stay below it; 0: there is none */
+  size_t own_limit_bytes; /* the option: the limit of memory in use and dirty together; 0: none */
 } hk_pressure_view_t;
 
-/* All zero to begin with. */
+/* Initially all zero. */
 typedef struct {
   bool has_looked;
   uint64_t next_look_ms;
-  size_t next_look_bytes;    /* at so much in use and idle, if that is earlier */
+  size_t next_look_bytes;    /* in use and dirty, at which a look is due before next_look_ms */
   hk_os_memory_limit_t seen; /* by the last look */
   uint64_t window_start_ms;
-  intptr_t others_bytes;        /* the most that was not ours, in this window; below zero where ours was not touched */
-  intptr_t others_before_bytes; /* in the window before */
+  /* The most memory of others in this window; below zero where memory in use was not touched. */
+  intptr_t others_bytes;
+  intptr_t others_before_bytes; /* the same of the window before */
 } hk_pressure_t;
 
-/* Whether there is no limit: then the other functions need not be called. False before the first look. */
+/* Whether there is no limit: then no other function need be called. False before the first look. */
 HK_INLINE bool hk_pressure_is_none(const hk_pressure_t *pressure, size_t own_limit_bytes) {
   return pressure->has_looked && pressure->seen.limit_bytes == 0 && own_limit_bytes == 0;
 }
 
-/* Whether to ask the system now (hk_os_memory_limit) and tell hk_pressure_note. True for one caller: the next look is
- * due later then, whether or not this one ever ends. */
+/* Whether the caller is to ask the system now (hk_os_memory_limit) and to call hk_pressure_note. Returns true to one
+ * caller: the next look is later then, even if this one never ends. */
 bool hk_pressure_is_due(hk_pressure_t *pressure, const hk_pressure_view_t *view);
 
-/* What the system said. */
+/* Notes what the system has reported. */
 void hk_pressure_note(hk_pressure_t *pressure, const hk_pressure_view_t *view, const hk_os_memory_limit_t *seen);
 
-/* Whether what is needed takes up HK_PRESSURE_FELT of a limit. */
+/* Whether needed memory takes up HK_PRESSURE_FELT of a limit. */
 bool hk_pressure_is_felt(const hk_pressure_t *pressure, const hk_pressure_view_t *view);
 
-/* How much may be idle, of `allowed_bytes` that could stay were there no limit. */
+/* Returns the bytes that may be dirty, of the `allowed_bytes` that may be dirty without a limit. */
 size_t hk_pressure_limit(const hk_pressure_t *pressure, const hk_pressure_view_t *view, size_t allowed_bytes);
 
 HK_C_END

@@ -7,11 +7,11 @@
 #define MS_PER_SECOND UINT64_C(1000)
 #define KIB_PER_MIB UINT64_C(1024)
 
-/* Chosen: a gap of longer than fifty days costs no more than one of fifty. */
+/* Chosen: a gap of more than fifty days costs no more than one of fifty days. */
 #define LONGEST_MS ((uint64_t)1 << 32)
 
-/* The time-outs, in 64ths of the break-even one; but the last, which is never. A factor of two at most separates the best
- * of all time-outs from the nearest of these, up to where another no longer pays. */
+/* Chosen: the time-outs in 64ths of the break-even one, without the last, which is never. The nearest of them is
+ * within a factor of two of the best time-out, up to where another candidate no longer pays. */
 static const uint16_t sixty_fourths[HK_PRICE_CANDIDATES - 1] = {0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 1024};
 
 static uint64_t at_least_1(uint64_t value) { return value > 0 ? value : 1; }

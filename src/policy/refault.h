@@ -1,6 +1,5 @@
-/* policy/refault.h - L2. How much of the memory that was purged is touched again soon. Numbers in, numbers out: the caller
- * brings the clock and holds the lock.
- */
+/* policy/refault.h - L2. Counts refaults: how much of the purged memory is touched again soon. Numbers in, numbers
+ * out: the caller brings the clock and holds the lock. */
 #ifndef HK_POLICY_REFAULT_H
 #define HK_POLICY_REFAULT_H
 
@@ -11,24 +10,25 @@
 
 HK_C_BEGIN
 
-/* The parts of a window that are told apart. */
+/* Parts of a window, by which purged bytes are counted. */
 #define HK_REFAULT_PARTS 8
 
-/* All zero to begin with. */
+/* Initially all zero. */
 typedef struct {
-  size_t
-      purged_bytes[HK_REFAULT_PARTS]; /* and not touched again yet: in this part of a window, and in those before it */
+  /* Purged and not touched again: [0] in this part of a window, the others in the parts before it. */
+  size_t purged_bytes[HK_REFAULT_PARTS];
   uint64_t part_start_ms;
 } hk_refault_t;
 
-/* So much was purged. */
+/* Notes that `bytes` were purged. */
 void hk_refault_note_purged(hk_refault_t *refault, uint64_t now_ms, uint64_t window_ms, size_t bytes);
 
-/* So much that is not resident is about to be touched. Returns how much of it was purged less than a window ago, or an
- * eighth of a window less. A clock that steps back stands still. */
+/* Notes that `bytes` that are not resident are about to be touched. Returns how many of them were purged less than a
+ * window ago; the count by parts makes that up to an eighth of a window shorter. A clock that steps back stands
+ * still. */
 size_t hk_refault_note_wanted(hk_refault_t *refault, uint64_t now_ms, uint64_t window_ms, size_t bytes);
 
-/* Forgets what was purged. */
+/* Forgets the purged bytes. */
 void hk_refault_forget(hk_refault_t *refault);
 
 HK_C_END

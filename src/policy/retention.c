@@ -1,4 +1,16 @@
-/* policy/retention.c - L2. See retention.h. */
+/* policy/retention.c - L2. See retention.h. The formula of hk_retention_limit:
+ *
+ *   floor  = max(retain, in use / share)
+ *   aged   = dirty memory that the learned time-outs keep, by its age
+ *   peak   = in use + aged
+ *   slack  = max(in use / 16, min(young fragmentation, max(peak / slack share, retain)))
+ *   credit = without a purge thread, for refaults, as deep as the program fell before; else unlimited
+ *   limit  = min(room beside a memory limit, max(floor, min(aged + slack, floor + credit)))
+ *
+ * A program with retain=0 keeps in use / share. A quiet program keeps hk_retention_quiet_bytes when the purge thread
+ * visits it. The shares follow from the price of memory, and where memory is cheap, credit is unlimited
+ * (hk_retention_terms). Near a memory limit the limit counts lazily purged memory too.
+ */
 #include "policy/retention.h"
 
 #include <string.h>
@@ -46,7 +58,7 @@ hk_pressure_view_t hk_retention_pressed(const hk_retention_view_t *view) {
   };
 }
 
-/* Lazily purged memory may be resident, and a memory limit counts what is resident. */
+/* Bounds the limit near a memory limit, which counts resident memory: lazily purged memory may be resident. */
 static hk_retention_limit_t bounded(const hk_retention_t *retention, const hk_retention_view_t *view, size_t bytes,
                                     hk_purge_cause_t cause) {
   hk_retention_limit_t limit = {bytes, bytes, cause};
@@ -57,17 +69,7 @@ static hk_retention_limit_t bounded(const hk_retention_t *retention, const hk_re
   return room < most ? (hk_retention_limit_t){room, bytes, hk_purge_limited} : limit;
 }
 
-/*   floor  = max(retain, in use / share)
- *   aged   = dirty memory that the learned time-outs keep, by its age
- *   peak   = in use + aged
- *   slack  = max(in use / 16, min(young fragmentation, max(peak / slack share, retain)))
- *   credit = without a purge thread, for refaults, as deep as the program fell before; else unlimited
- *   limit  = min(room beside a memory limit, max(floor, min(aged + slack, floor + credit)))
- *
- * A program that retains nothing keeps in use / share, and one that is quiet, when the purge thread visits it,
- * hk_retention_quiet_bytes. The shares follow from the price of memory, and where it is cheap credit is unlimited
- * (hk_retention_terms). Near a memory limit the limit counts lazily purged memory too. `aged` is a sum over all ages:
- * it is only made where it can change the result. */
+/* Sums over all ages for `aged` only where it can change the result. */
 hk_retention_limit_t hk_retention_limit(const hk_retention_t *retention, const hk_retention_view_t *view) {
   if (view->is_quiet) return bounded(retention, view, hk_retention_quiet_bytes(view), hk_purge_too_much);
   size_t floor = hk_retention_floor(retention, view);
@@ -84,7 +86,7 @@ hk_retention_limit_t hk_retention_limit(const hk_retention_t *retention, const h
   return bounded(retention, view, bytes, is_by_age ? hk_purge_too_old : hk_purge_too_much);
 }
 
-/* The terms come first: a child of fork that finds the learner to have its price does not come here again. */
+/* Sets the terms after the learner has its price. */
 void hk_retention_set_price(hk_retention_t *retention, uint64_t now_ms, uint64_t ns_per_mib_second, bool is_fixed) {
   hk_learn_t *learn = &retention->learn;
   bool has_price = learn->price.ns_per_mib_second != 0 ? hk_learn_set_price(learn, now_ms, ns_per_mib_second)

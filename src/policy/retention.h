@@ -1,9 +1,9 @@
-/* policy/retention.h - L2. How much dirty memory, resident and free, may stay for the next requests. The formula stands
- * at hk_retention_limit in retention.c. Numbers in, numbers out: the caller brings the clock and holds the lock.
+/* policy/retention.h - L2. How much dirty memory, resident and free, may stay for the next requests. The head of
+ * retention.c has the formula. Numbers in, numbers out: the caller brings the clock and holds the lock.
  *
  * Terms of the formula: the memory that the learned time-outs keep (policy/learn.h), fragmentation slack
- * (policy/slack.h), credit for refaults where no purge thread runs (policy/low_water.h), and the room beside a memory
- * limit (policy/pressure.h).
+ * (policy/slack.h), credit for refaults where no purge thread runs (policy/low_water.h), and the room beside a
+ * memory limit (policy/pressure.h).
  */
 #ifndef HK_POLICY_RETENTION_H
 #define HK_POLICY_RETENTION_H
@@ -27,10 +27,10 @@ typedef enum {
   hk_purge_too_much,
   hk_purge_too_old,   /* the limit is a share of all dirty memory: the purge meets it as nearly as it can */
   hk_purge_limited,   /* a memory limit is near: lazily purged memory counts as dirty */
-  hk_purge_requested, /* a caller asked for it: the same */
+  hk_purge_requested, /* a caller requested it: lazily purged memory counts as dirty */
 } hk_purge_cause_t;
 
-/* What follows from the price of memory. */
+/* Terms that the price of memory determines. */
 typedef struct {
   uint64_t window_ms; /* the break-even time, but 0.1 s at the least and 20 s at the most */
   size_t share;       /* dirty memory up to this part of the memory in use may stay in any case */
@@ -39,7 +39,7 @@ typedef struct {
 } hk_retention_terms_t;
 hk_retention_terms_t hk_retention_terms(const hk_price_t *price);
 
-/* All zero before hk_retention_set_price. One owner, who holds a lock. */
+/* All zero before hk_retention_set_price. One owner, which holds a lock. */
 typedef struct {
   hk_retention_terms_t terms;
   hk_learn_t learn;
@@ -49,7 +49,7 @@ typedef struct {
   hk_refault_t refault;
 } hk_retention_t;
 
-/* What there is at one moment. */
+/* The memory at one moment. */
 typedef struct {
   uint64_t now_ms; /* on any clock that runs forward; a step back counts as none */
   size_t dirty_bytes;
@@ -67,43 +67,45 @@ typedef struct {
   hk_purge_cause_t cause; /* of a purge above `bytes` */
 } hk_retention_limit_t;
 
-/* How much dirty memory may stay. */
+/* Returns how much dirty memory may stay. */
 hk_retention_limit_t hk_retention_limit(const hk_retention_t *retention, const hk_retention_view_t *view);
 
-/* How much may stay in any program that is not quiet, far from a memory limit. */
+/* Returns the dirty bytes that may stay in any program that is not quiet, far from a memory limit. */
 size_t hk_retention_floor(const hk_retention_t *retention, const hk_retention_view_t *view);
 
-/* How much may stay in a program that is quiet, far from a memory limit. */
+/* Returns the dirty bytes that may stay in a quiet program, far from a memory limit. */
 size_t hk_retention_quiet_bytes(const hk_retention_view_t *view);
 
-/* The price of memory at the start, or another one from now on. Without effect when the price is none
- * (hk_price_init). `is_fixed`: nothing is learned. */
+/* Sets the price of memory, at the start or later. Without effect when the price is not valid (hk_price_init).
+ * `is_fixed`: nothing is learned. */
 void hk_retention_set_price(hk_retention_t *retention, uint64_t now_ms, uint64_t ns_per_mib_second, bool is_fixed);
 
-/* To be called after each change of the dirty memory or the memory in use. */
+/* Notes a change. To be called after each change of the dirty memory or the memory in use. */
 void hk_retention_note_change(hk_retention_t *retention, const hk_retention_view_t *view);
 
-/* To be called at each visit of the purge thread, which changes neither. */
+/* Notes a visit of the purge thread, which changes neither. */
 void hk_retention_note_visit(hk_retention_t *retention, const hk_retention_view_t *view);
 
-/* So many dirty bytes are being purged. */
+/* Notes that `bytes` of dirty memory are being purged. */
 void hk_retention_note_purged(hk_retention_t *retention, const hk_retention_view_t *view, hk_purge_cause_t cause,
                               size_t bytes);
 
-/* So much that is not resident is about to be touched. Returns how much of it was purged less than a window ago. */
+/* Notes that `bytes` that are not resident are about to be touched. Returns how many of them were purged less than a
+ * window ago. */
 size_t hk_retention_note_wanted(hk_retention_t *retention, const hk_retention_view_t *view, size_t bytes);
 
-/* A caller asked for everything to be purged: there is no credit, as at the start. */
+/* Drops credit, low-water marks and purged bytes, as at the start: a caller has requested a purge of all dirty
+ * memory. */
 void hk_retention_forget(hk_retention_t *retention);
 
-/* The memory limit that is respected, the lower one of the option's and the system's as it was seen last; 0: none. */
+/* Returns the memory limit in force: the lower one of the option's and the system's at the last look; 0: none. */
 size_t hk_retention_memory_limit(const hk_retention_t *retention, size_t option_bytes);
 
-/* As the pressure's functions see it. */
+/* Returns the view that the pressure's functions take. */
 hk_pressure_view_t hk_retention_pressed(const hk_retention_view_t *view);
 
 #if HK_DEBUG
-/* hk_slack_check, hk_level_check. */
+/* Runs hk_slack_check and hk_level_check. */
 void hk_retention_check(const hk_retention_t *retention);
 #endif
 

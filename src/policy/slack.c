@@ -5,7 +5,8 @@
 
 #include "base/arithmetic.h"
 
-/* What was there all through it is old. When nobody looked for a whole window more nothing changed in it, and all that is there was. */
+/* The bytes that were there all through the window are old. After a second window without a look nothing has changed
+ * in it, so all bytes are old. */
 static void end_window(hk_slack_t *slack, uint64_t now_ms, bool is_long_over) {
   slack->old_bytes = is_long_over ? slack->bytes : slack->least_bytes;
   slack->least_bytes = SIZE_MAX;
@@ -17,7 +18,7 @@ void hk_slack_note(hk_slack_t *slack, uint64_t now_ms, uint64_t window_ms, size_
   size_t bytes = hk_subtract_to_zero(dirty_bytes, level_bytes - slack->gone_bytes);
   uint64_t elapsed_ms = hk_subtract_to_zero(now_ms, slack->window_start_ms);
   if (elapsed_ms >= window_ms) end_window(slack, now_ms, elapsed_ms / 2 >= window_ms);
-  /* What goes, given back or wanted, is the oldest. */
+  /* Bytes that leave, purged or taken, are the oldest. */
   slack->old_bytes = hk_subtract_to_zero(slack->old_bytes, hk_subtract_to_zero(slack->bytes, bytes));
   slack->least_bytes = hk_smaller(slack->least_bytes, bytes);
   slack->bytes = bytes;
@@ -29,6 +30,6 @@ void hk_slack_note_given_back(hk_slack_t *slack, size_t bytes, size_t going_byte
 
 #if HK_DEBUG
 void hk_slack_check(const hk_slack_t *slack) {
-  HK_REQUIRE(slack->old_bytes <= slack->bytes, "what does not fit and is old is part of what does not fit");
+  HK_REQUIRE(slack->old_bytes <= slack->bytes, "old fragmentation slack is part of the slack");
 }
 #endif

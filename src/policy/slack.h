@@ -1,10 +1,11 @@
-/* policy/slack.h - L2. For how long idle memory stays that the program would not miss if every request could have any of it.
- * Numbers in, numbers out: the caller brings the clock and holds the lock.
+/* policy/slack.h - L2. Fragmentation slack: dirty memory beyond what the levels (policy/level.h) account for, and
+ * how much of it may stay. Numbers in, numbers out: the caller brings the clock and holds the lock.
  *
- * Free memory does not always have the size that is wanted, or lie where it is of use: then new memory is mapped beside it, and the
- * program comes to have more than was ever in use at once. For how long that has been idle, policy/level.h cannot tell, for which
- * all memory is alike. A program that goes through the same sizes again and again will want it for one of them. So what is idle beyond
- * what the levels account for stays for a time of its own: until so much of it was there all through a window.
+ * A free block does not always have the requested size or lie where a request can use it. New memory is then mapped
+ * beside it, and the program holds more than was ever in use at once. The levels cannot tell the age of such memory:
+ * to them all memory is alike. A program that repeats the same sizes requests it again for one of them. So
+ * fragmentation slack has a time of its own: the part that was there all through a window is old, and the rest may
+ * stay.
  */
 #ifndef HK_POLICY_SLACK_H
 #define HK_POLICY_SLACK_H
@@ -17,21 +18,21 @@
 
 HK_C_BEGIN
 
-/* All zero to begin with. Invariant: old_bytes <= bytes. */
+/* Initially all zero. Invariant: old_bytes <= bytes. */
 typedef struct {
   uint64_t window_start_ms;
-  size_t gone_bytes;  /* of what the levels say is idle, so much was given back */
-  size_t bytes;       /* when it was looked at last */
+  size_t gone_bytes;  /* of the bytes that the levels count as dirty, those that were purged */
+  size_t bytes;       /* the slack at the last look */
   size_t least_bytes; /* the lowest since the window began */
-  size_t old_bytes;   /* of them, so much was there all through an earlier window */
+  size_t old_bytes;   /* the part of it that was there all through an earlier window */
 } hk_slack_t;
 
-/* So much is idle now, and by the levels so much became idle and was not wanted since. To be called after each change of what is
- * idle or in use; a step back of the clock counts as none. */
+/* Notes the dirty bytes and the bytes that the levels count as dirty. To be called after each change of the dirty
+ * memory or the memory in use. A clock that steps back counts as standing still. */
 void hk_slack_note(hk_slack_t *slack, uint64_t now_ms, uint64_t window_ms, size_t dirty_bytes, size_t level_bytes);
 
-/* So much was given back. Of what the levels say is idle `going_bytes` need not stay: that goes first, and takes nothing from what may
- * stay because it does not fit. */
+/* Notes that `bytes` were purged. `going_bytes` are those that the levels count as dirty and that need not stay.
+ * They are purged first, and that part does not reduce the slack. */
 void hk_slack_note_given_back(hk_slack_t *slack, size_t bytes, size_t going_bytes);
 
 #if HK_DEBUG
@@ -39,7 +40,7 @@ void hk_slack_note_given_back(hk_slack_t *slack, size_t bytes, size_t going_byte
 void hk_slack_check(const hk_slack_t *slack);
 #endif
 
-/* How much of it may stay. */
+/* Returns the slack that may stay. */
 HK_INLINE size_t hk_slack_recent_bytes(const hk_slack_t *slack) { return slack->bytes - slack->old_bytes; }
 
 HK_C_END

@@ -1,5 +1,5 @@
-/* space/dirty.c - L3. See dirty.h. In a child of fork the numbers may be those of a moment when a thread that is gone was
- * changing them: they decide when memory is given back and nothing else. */
+/* space/dirty.c - L3. See dirty.h. In a child of fork the numbers may be those of a moment when a thread of the
+ * parent was changing them: they decide when memory is purged and nothing else. */
 #include "space/dirty.h"
 
 #include "base/arithmetic.h"
@@ -12,18 +12,18 @@
 #include "space/purge_wakeup.h"
 #include "space/recording.h"
 
-/* Chosen: memory is given back in batches of so much, so that not every release comes here; but never of more than this
- * part of what may stay. */
+/* Chosen: memory is purged in batches of this size, so that not every release purges. A batch is at most this part
+ * of the memory that may stay. */
 #define BATCH_BYTES HK_SUPERSLAB_BYTES
 #define BATCH_SHARE 4
 
-/* Chosen: so much more than after the purge thread's last visit is more: this part of what is held. */
+/* Chosen: the program has grown when it holds this part more than after the purge thread's last visit. */
 #define GROWN_SHARE 8
 
-/* Chosen: the purge thread looks no more often, and no less while it has something to look at. */
+/* Chosen: the least and most time between two visits of the purge thread while it has work. */
 #define VISIT_LEAST_MS 10
 #define VISIT_MOST_MS 1000
-/* With nothing to do it only sees to it that the program still has other threads. */
+/* Without work it only checks that the program still has other threads. */
 #define VISIT_NOTHING_MS 4000
 
 hk_dirty_sum_t hk_dirty_slabs;
@@ -32,8 +32,9 @@ _Atomic(size_t) hk_dirty_lazy_bytes;
 _Atomic(bool) hk_dirty_is_near_limit;
 _Atomic(bool) hk_dirty_wants_heaps;
 
-/* Chosen: near a limit, heaps are wanted no more often, and not before this part of it more is in use than the last
- * time. That is forgotten after a while: a program whose use goes up and down does not lose heaps each time. */
+/* Chosen: near a limit, heaps are wanted at most once in HEAPS_LEAST_MS, and only when this part of the limit more
+ * is in use than the last time. That level is forgotten after HEAPS_FORGET_MS: a program whose use goes up and down
+ * does not lose heaps each time. */
 #define HEAPS_LEAST_MS 1
 #define HEAPS_GROWTH_SHARE 64
 #define HEAPS_FORGET_MS 100
@@ -44,14 +45,16 @@ static struct {
     size_t wanted_bytes; /* in use when heaps were wanted last */
     uint64_t wanted_ms;
   } heaps;
-  bool is_quiet_awaited; /* what was idle is given back, and the heaps may have some too */
-  uint64_t changed_ms;   /* when something was taken or freed last */
-  uint64_t woken_ms;     /* when it was so for the first time after a sleep */
-  struct {               /* of the purge thread, its last one */
-    size_t dirty_bytes;  /* that it left */
-    size_t held_bytes;   /* the same, and what was in use; without a purge thread, when the program woke */
+  /* A visit has purged memory: the heaps may have some to purge too, once the program is quiet. */
+  bool is_quiet_awaited;
+  uint64_t changed_ms;  /* when memory was last taken or freed */
+  uint64_t woken_ms;    /* when that first happened after a sleep */
+  struct {              /* of the purge thread, its last one */
+    size_t dirty_bytes; /* that it left */
+    /* The same, and the memory in use; without a purge thread, when the program woke. */
+    size_t held_bytes;
     uint64_t at_ms;
-    uint64_t next_ms; /* when it means to come again */
+    uint64_t next_ms; /* when the next visit is planned */
   } visit;
   uint64_t last_age;
 } dirty;
@@ -66,7 +69,7 @@ size_t hk_dirty_in_use(void) {
 
 static bool is_fixed(void) { return hk_option.learn != hk_learn_on; }
 
-/* The options may be read after the first request. */
+/* Takes over the options, which may be read after the first request. */
 static HK_COLD void follow_options_locked(uint64_t now_ms) {
   hk_retention_set_price(&dirty.retention, now_ms, hk_option.mode, is_fixed());
 }
@@ -91,10 +94,10 @@ static size_t held(const hk_retention_view_t *now) { return hk_add_saturating(no
 
 uint64_t hk_dirty_next_age_locked(void) { return ++dirty.last_age; }
 
-/* ---- How much may be idle. */
+/* ---- How much may be dirty. */
 
-/* Where there is too much, a batch is given back at once. What is too old is so by a little more all the time: it is a
- * batch before it goes, and nothing younger goes with it. */
+/* Above a limit that is not by age, a batch is purged at once. Memory that is too old grows by little at a time: it
+ * is purged when it is a batch, and nothing younger goes with it. */
 static hk_purge_verdict_t verdict_by(const hk_retention_limit_t *limit, size_t dirty_bytes) {
   size_t batch = hk_smaller(limit->bytes / BATCH_SHARE, BATCH_BYTES);
   bool is_by_age = limit->cause == hk_purge_too_old;
@@ -149,7 +152,7 @@ static hk_purge_verdict_t judge_locked(const hk_retention_view_t *now) {
   return verdict;
 }
 
-/* ---- When something has changed. */
+/* ---- After a change. */
 
 static bool has_grown_locked(const hk_retention_view_t *now) {
   return held(now) > hk_add_saturating(dirty.visit.held_bytes, held(now) / GROWN_SHARE);
@@ -163,16 +166,16 @@ static void note_awake_locked(const hk_retention_view_t *now) {
   dirty.visit.held_bytes = held(now);
 }
 
-/* The purge thread knows when it has to come, but for what was freed meanwhile: for that it is woken. */
+/* Expects a wake-up for memory that was freed since the last visit: the planned visit may be too late for it. */
 static void expect_visit_locked(const hk_retention_view_t *now) {
   bool is_soon = dirty.visit.next_ms <= hk_add_saturating(now->now_ms, VISIT_LEAST_MS);
   bool was_just_now = now->now_ms < hk_add_saturating(dirty.visit.at_ms, VISIT_LEAST_MS);
   if (now->dirty_bytes > dirty.visit.dirty_bytes && !is_soon && !was_just_now) hk_purge_wakeup_expect_locked();
 }
 
-/* Memory that is too old is left to the purge thread, and where none runs it is left while the program has just woken,
- * unless much more was mapped beside it. A thread that takes or frees has no time to lose; and memory that grew too old
- * while the program slept is about to be wanted, also where the first request found none of its size. */
+/* Leaves memory that is too old to the purge thread. Where none runs, it is left while the program has just woken,
+ * unless much more was mapped beside it. Threads that take or free are not delayed. Memory that grew too old during
+ * a sleep is likely to be requested soon, even if the first request found none of its size. */
 static void leave_old_locked(const hk_retention_view_t *now, hk_purge_verdict_t *verdict) {
   if (HK_LIKELY(verdict->cause != hk_purge_too_old || !verdict->is_too_much)) return;
   bool has_just_woken = now->now_ms < hk_add_saturating(dirty.woken_ms, asleep_ms());
@@ -181,10 +184,10 @@ static void leave_old_locked(const hk_retention_view_t *now, hk_purge_verdict_t 
   if (now->has_purge_thread) expect_visit_locked(now);
 }
 
-static bool ring_locked(const hk_retention_view_t *now) {
-  bool is_rung = now->dirty_bytes > hk_retention_quiet_bytes(now) && hk_purge_wakeup_send_locked();
-  if (is_rung) dirty.visit.next_ms = now->now_ms;
-  return is_rung;
+static bool send_wakeup_locked(const hk_retention_view_t *now) {
+  bool is_sent = now->dirty_bytes > hk_retention_quiet_bytes(now) && hk_purge_wakeup_send_locked();
+  if (is_sent) dirty.visit.next_ms = now->now_ms;
+  return is_sent;
 }
 
 hk_purge_verdict_t hk_dirty_look_locked(uint64_t now_ms) {
@@ -192,11 +195,12 @@ hk_purge_verdict_t hk_dirty_look_locked(uint64_t now_ms) {
   hk_retention_note_change(&dirty.retention, &now);
   hk_recording_note_locked(now_ms, now.in_use_bytes);
   note_awake_locked(&now);
-  dirty.changed_ms = hk_larger(dirty.changed_ms, now_ms); /* who read the clock first may get the lock last */
+  /* Threads may take the lock in another order than they read the clock. */
+  dirty.changed_ms = hk_larger(dirty.changed_ms, now_ms);
   hk_purge_wakeup_note_locked(now_ms, held(&now));
   hk_purge_verdict_t verdict = judge_locked(&now);
   leave_old_locked(&now, &verdict);
-  verdict.is_wakeup_sent = ring_locked(&now);
+  verdict.is_wakeup_sent = send_wakeup_locked(&now);
   return verdict;
 }
 
@@ -227,10 +231,10 @@ void hk_dirty_note_given_back_locked(uint64_t now_ms, hk_purge_cause_t cause, si
 
 void hk_dirty_forget_locked(void) { hk_retention_forget(&dirty.retention); }
 
-/* ---- When nothing has. */
+/* ---- Without a change. */
 
-/* When the program will be quiet, or has become so. Chosen: three quarters of the break-even time, which at the
- * balanced price leaves half a second to give everything back within two. */
+/* Returns when the program is quiet, or became so. Chosen: three quarters of the break-even time. At the balanced
+ * price that leaves half a second to purge everything within two. */
 static uint64_t quiet_ms(void) {
   return dirty.changed_ms + hk_price_break_even_ms(&dirty.retention.learn.price) * 3 / 4;
 }
@@ -260,7 +264,7 @@ void hk_dirty_stay_quiet(uint64_t since_ms) {
   hk_lock_release(hk_lock_space);
 }
 
-/* Of what may stay in any case nothing is due before the program is quiet. */
+/* Nothing of the memory that may stay in any case is due before the program is quiet. */
 static uint64_t wait_for_ms(const hk_retention_view_t *now, size_t left_bytes) {
   uint64_t due_ms;
   bool is_due =
@@ -301,7 +305,7 @@ size_t hk_dirty_limit_bytes(void) {
   return limit_bytes;
 }
 
-/* ---- What was learned. */
+/* ---- The state of the learner. */
 
 void hk_dirty_copy_learned(hk_learn_t *copy) {
   hk_lock_acquire(hk_lock_space);
@@ -324,7 +328,7 @@ hk_learn_record_verdict_t hk_dirty_import_learned(const unsigned char *bytes, si
 
 void hk_dirty_check_locked(void) {
   size_t in_use_bytes = hk_load_relaxed(&hk_dirty_extents.in_use_bytes);
-  HK_REQUIRE(in_use_bytes % hk_os_page_size() == 0, "what big blocks use is whole pages");
+  HK_REQUIRE(in_use_bytes % hk_os_page_size() == 0, "large blocks use whole pages");
   hk_retention_check(&dirty.retention);
 }
 

@@ -1,9 +1,9 @@
-/* space/purge.c - L3. See purge.h. No memory is given back under the lock: what is chosen, a superslab's slabs or a
- * free extent, is taken from the masks, or from the free extents, first. Nobody else can have it meanwhile.
+/* space/purge.c - L3. See purge.h. No memory is purged under the lock. The chosen memory, slabs of a superslab or a
+ * free extent, is first taken from the masks or from the free extents. So no other thread can take it meanwhile.
  *
- * Lazily, where the option says so, go slabs between others that are in use, because there is too much. Whatever can be
- * unmapped is, and who asks for memory to be given back, or a limit that is near, gets it at once, and what went lazily
- * before with it.
+ * With the option for lazy purging, slabs between slabs in use are purged lazily when dirty memory exceeds the
+ * limit. Memory that can be unmapped is unmapped. A purge that a caller requests, or that a near limit causes, is
+ * never lazy, and it includes the memory that was purged lazily before.
  */
 #include "space/purge.h"
 
@@ -24,25 +24,26 @@
 #include "space/superslab_index.h"
 
 typedef struct {
-  size_t bytes;              /* that may be resident */
-  size_t dirty_bytes;        /* of them, those that count as idle: the others were given back lazily before */
-  bool is_lazy;              /* it need not go at once */
-  hk_superslab_t *superslab; /* NULL when it is a range */
+  size_t bytes; /* that may be resident */
+  /* The dirty ones of them; the others were purged lazily before. */
+  size_t dirty_bytes;
+  bool is_lazy;              /* it may be purged lazily */
+  hk_superslab_t *superslab; /* NULL when it is an extent */
   uintptr_t start;           /* of the superslab */
   uint32_t bits;
-  bool is_unmapped;  /* the slabs are the superslab's no longer */
+  bool is_unmapped;  /* the slabs no longer belong to the superslab */
   bool is_huge_over; /* hk_huge_forbid_again is due */
   hk_extent_t extent;
 } victim_t;
 
 /* ---- Choosing. */
 
-/* What a victim of this kind gives back. What went lazily is gone for who need not have it at once. */
+/* Returns the slabs to purge. A lazy purge skips those that were purged lazily before. */
 static uint32_t bits_to_give(const hk_superslab_t *superslab, bool is_lazy) {
   return is_lazy ? hk_superslab_index_dirty_bits(superslab) : superslab->free_mask & superslab->used_mask;
 }
 
-/* What is to be unmapped is no slab of the superslab's any more: another thread may be given the addresses. */
+/* Slabs to be unmapped leave the superslab first: another thread may get the addresses. */
 static void claim_slabs_locked(hk_superslab_t *superslab, bool is_unmapped, victim_t *victim) {
   victim->superslab = superslab;
   victim->start = superslab->start;
@@ -64,8 +65,8 @@ static void claim_superslab_locked(hk_superslab_t *superslab, victim_t *victim) 
   claim_slabs_locked(superslab, hk_superslab_index_is_wholly_free(superslab), victim);
 }
 
-/* What is given back of a huge page takes it apart, and the rest of it stays as small pages. Where there is something
- * whole to give back, that goes first. */
+/* A purge of part of a huge page splits it, and the rest stays as small pages. Memory that can be purged whole goes
+ * first. */
 static bool is_better_whole_locked(const hk_superslab_t *oldest) {
   return oldest->is_huge && !hk_superslab_index_is_wholly_free(oldest);
 }
@@ -87,8 +88,8 @@ static bool claim_whole_locked(size_t most_bytes, victim_t *victim) {
   return true;
 }
 
-/* What has been idle longest, of either kind; but no range of more than so many bytes. `all`: addresses that hold no
- * memory, too. */
+/* Claims the oldest memory of either kind, but no extent above `most_bytes`. `all`: also addresses that hold no
+ * memory. */
 static bool claim_oldest_locked(bool all, size_t most_bytes, victim_t *victim) {
   hk_superslab_t *superslab = hk_superslab_index_oldest_locked();
   if (superslab != NULL && is_better_whole_locked(superslab) && claim_whole_locked(most_bytes, victim)) return true;
@@ -98,13 +99,13 @@ static bool claim_oldest_locked(bool all, size_t most_bytes, victim_t *victim) {
   return true;
 }
 
-/* What stays by its age is a share of all that is idle, and a range is not divided for it: it goes when less than half
- * of it should stay. */
+/* Returns the largest extent to purge. Memory that stays by age is a share of all dirty memory, and an extent is not
+ * divided for it: it goes when less than half of it should stay. */
 static size_t largest_extent(size_t excess_bytes, hk_purge_cause_t cause) {
   return cause == hk_purge_too_old ? hk_add_saturating(excess_bytes, excess_bytes) : SIZE_MAX;
 }
 
-/* What went lazily has been idle for longer than what did not. */
+/* Claims lazily purged memory, which is older than dirty memory. */
 static bool claim_lazy_locked(victim_t *victim) {
   hk_superslab_t *superslab = hk_superslab_index_lazy_locked();
   if (superslab == NULL) return false;
@@ -132,9 +133,9 @@ static bool claim_victim(size_t keep_bytes, hk_purge_cause_t cause, victim_t *vi
   return found;
 }
 
-/* ---- Giving back. */
+/* ---- Purging. */
 
-/* Unmaps a range. Addresses that the system does not take back cost no memory, and serve again as a free extent. */
+/* Unmaps an extent. Addresses that the system refuses to take are purged and serve again as a free extent. */
 static hk_os_purge_t give_back_extent(hk_extent_t extent) {
   if (hk_os_unmap((void *)extent.start, extent.bytes)) return hk_os_purge_done;
   extent.zero = extent.zero || hk_os_purge((void *)extent.start, extent.bytes);
@@ -145,7 +146,7 @@ static hk_os_purge_t give_back_extent(hk_extent_t extent) {
   return extent.zero ? hk_os_purge_done : hk_os_purge_refused;
 }
 
-/* The first run of slabs in `bits`. */
+/* Returns the first run of slabs in `bits`. */
 static hk_extent_t first_run(const victim_t *victim, uint32_t bits) {
   unsigned first = hk_lowest_bit(bits);
   uint32_t from_first = ~(bits >> first);
@@ -163,21 +164,21 @@ static hk_os_purge_t purge_run(const victim_t *victim, hk_extent_t run) {
   return hk_os_purge((void *)run.start, run.bytes) ? hk_os_purge_done : hk_os_purge_refused;
 }
 
-/* As little as became of any of it. */
+/* Purges all runs. Returns the worst result of any of them. */
 static hk_os_purge_t give_back_runs(const victim_t *victim) {
   hk_os_purge_t least = hk_os_purge_done;
   for (uint32_t left = victim->bits; left != 0;) {
     hk_extent_t run = first_run(victim, left);
-    hk_os_purge_t became = victim->is_unmapped ? give_back_extent(run) : purge_run(victim, run);
-    if (became < least) least = became;
+    hk_os_purge_t result = victim->is_unmapped ? give_back_extent(run) : purge_run(victim, run);
+    if (result < least) least = result;
     left &= ~bits_of(victim, run);
   }
   return least;
 }
 
-/* Where the system refuses, the memory is idle as before. */
+/* Purges slabs. Where the system refuses, the memory stays dirty. */
 static hk_os_purge_t give_back_slabs(const victim_t *victim) {
-  if (victim->is_unmapped) /* before others have the addresses */
+  if (victim->is_unmapped) /* before another thread has the addresses */
     hk_superslab_index_set_states(hk_slab_of((void *)victim->start), victim->bits, hk_slab_none);
   hk_os_purge_t purged = give_back_runs(victim);
   if (victim->is_unmapped) return purged;
@@ -194,10 +195,10 @@ static hk_os_purge_t give_back(const victim_t *victim) {
   return victim->superslab != NULL ? give_back_slabs(victim) : give_back_extent(victim->extent);
 }
 
-static size_t trim(size_t keep_bytes, hk_purge_cause_t cause) {
+static size_t purge_to(size_t keep_bytes, hk_purge_cause_t cause) {
   size_t given_back = 0;
   victim_t victim;
-  /* Each superslab and range once: what the system does not take back goes to the end of its list again. */
+  /* Each superslab and extent once: memory that the system refuses goes to the end of its list again. */
   size_t left = hk_superslab_index_superslab_count() + hk_extent_usage().count;
   for (; left > 0 && claim_victim(keep_bytes, cause, &victim); left--) {
     hk_os_purge_t purged = give_back(&victim);
@@ -228,10 +229,10 @@ bool hk_purge_unmap_free(void) {
 }
 
 static void purge_by(const hk_purge_verdict_t *verdict) {
-  if (verdict->is_too_much) (void)trim(verdict->keep_bytes, verdict->cause);
+  if (verdict->is_too_much) (void)purge_to(verdict->keep_bytes, verdict->cause);
 }
 
-/* The purge wake-up that the first look rang stays rung: no other look rings it again. */
+/* Looks again with the system's answer. A wake-up that the first look sent stays sent: no later look sends it again. */
 static HK_COLD hk_purge_verdict_t look_with_system(uint64_t now_ms, bool is_wakeup_sent) {
   hk_dirty_ask_system(now_ms);
   hk_lock_acquire(hk_lock_space);
@@ -269,7 +270,7 @@ uint64_t hk_purge_visit(uint64_t now_ms) {
   hk_purge_verdict_t verdict = visit(now_ms, &wait_ms);
   if (verdict.is_system_look_due) {
     hk_dirty_ask_system(now_ms);
-    verdict = visit(now_ms, &wait_ms); /* no change of the program's, who may be quiet */
+    verdict = visit(now_ms, &wait_ms); /* no change of the sums: the program may be quiet */
   }
   purge_by(&verdict);
   hk_dirty_end_visit();
@@ -281,5 +282,5 @@ size_t hk_purge_down_to(size_t keep_bytes) {
   hk_lock_acquire(hk_lock_space);
   if (keep_bytes == 0) hk_dirty_forget_locked();
   hk_lock_release(hk_lock_space);
-  return trim(keep_bytes, hk_purge_requested);
+  return purge_to(keep_bytes, hk_purge_requested);
 }

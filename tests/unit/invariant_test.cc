@@ -120,7 +120,7 @@ HK_FRESH_TEST(SuperslabInvariantDeathTest, Sums) {
                          "the dirty bytes are those of the dirty slabs");
   EXPECT_RELEASE_NOTICES(hk_bump_relaxed(&hk_dirty_lazy_bytes, HK_SLAB_BYTES),
                          "the lazy bytes are those of the lazy slabs");
-  EXPECT_RELEASE_NOTICES(hk_bump_relaxed(&hk_dirty_extents.in_use_bytes, 16), "what big blocks use is whole pages");
+  EXPECT_RELEASE_NOTICES(hk_bump_relaxed(&hk_dirty_extents.in_use_bytes, 16), "large blocks use whole pages");
   Release(at.last);
 }
 
@@ -130,7 +130,7 @@ TEST(RetentionInvariantDeathTest, EachPartIsAtMostItsWhole) {
   hk_slack_t slack = {};
   hk_slack_check(&slack);
   slack.old_bytes = 1;
-  EXPECT_DEATH(hk_slack_check(&slack), "what does not fit and is old is part of what does not fit");
+  EXPECT_DEATH(hk_slack_check(&slack), "old fragmentation slack is part of the slack");
 }
 
 TEST(RetentionInvariantDeathTest, LevelsLieInOrder) {

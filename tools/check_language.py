@@ -26,18 +26,10 @@ from pathlib import Path
 
 COLUMNS = 120
 
-# Of src/space, the modules that are clean.
-SPACE = (
-    *("extent", "huge", "large", "large_prefault", "locked", "meta", "purge_wakeup", "recording", "region_map", "run"),
-    *("shortage", "slab", "space_check", "superslab", "superslab_index"),
-)
-SPACE_FILES = tuple(f"src/space/{module}.{suffix}" for module in SPACE for suffix in "ch")
-
 PAGES = ("CONTRIBUTING.md", "README.md", "SECURITY.md", "docs/design.md", "tests/README.md")
 SOURCES = (
-    *SPACE_FILES,
     *("cli", "cmake", "src/api", "src/base", "src/heap", "src/inspect", "src/os", "src/override"),
-    *("src/policy/option.def", "src/policy/stat.def", "src/pprof", "src/report", "src/serve", "src/unwind"),
+    *("src/policy", "src/pprof", "src/report", "src/serve", "src/space", "src/unwind"),
 )
 TESTS = (
     *("tests/api", "tests/fuzz", "tests/misuse", "tests/model", "tests/model_check", "tests/preload", "tests/stress"),

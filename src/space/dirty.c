@@ -75,8 +75,8 @@ static HK_COLD void follow_options_locked(uint64_t now_ms) {
 }
 
 static hk_retention_view_t view_locked(uint64_t now_ms) {
-  const hk_learn_t *learn = &dirty.retention.learn;
-  if (HK_UNLIKELY(learn->price.ns_per_mib_second != hk_option.mode || learn->is_fixed != is_fixed()))
+  const hk_retention_t *retention = &dirty.retention;
+  if (HK_UNLIKELY(!hk_retention_has_price(retention, hk_option.mode) || retention->learn.is_fixed != is_fixed()))
     follow_options_locked(now_ms);
   hk_retention_view_t now = {
       .now_ms = now_ms,

@@ -241,4 +241,15 @@ TEST(RetentionTerms, NumbersAtTheirEndsAreTermsToo) {
   EXPECT_GT(hk_retention_terms(&most).share, UINT64_MAX / HK_PRICE_BALANCED);
 }
 
+// A child of fork finds the learner with its price and no terms when its parent was inside the call.
+TEST(Retention, APriceWithoutTermsIsSetAgain) {
+  hk_retention_t retention = {};
+  ASSERT_TRUE(hk_learn_init(&retention.learn, 1, HK_PRICE_BALANCED));
+  EXPECT_FALSE(hk_retention_has_price(&retention, HK_PRICE_BALANCED));
+  hk_retention_set_price(&retention, 2, HK_PRICE_BALANCED, false);
+  EXPECT_TRUE(hk_retention_has_price(&retention, HK_PRICE_BALANCED));
+  EXPECT_NE(retention.terms.share, 0u);
+  EXPECT_NE(retention.terms.window_ms, 0u);
+}
+
 }  // namespace

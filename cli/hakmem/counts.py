@@ -7,6 +7,7 @@ pages are off, because hakmem advises them only while the machine makes them qui
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 from hakmem import paths
 from hakmem.allocators import Allocator
 from hakmem.errors import Failure
+from hakmem.explain.snapshot import with_new_names
 from hakmem.measure import Task, run_program
 from hakmem.metrics import TIME_PER_OPERATION, size
 from hakmem.metrics import count as count_text
@@ -162,7 +164,7 @@ _SUMS = {
 def _figures(documents: Sequence[Mapping[str, Any]]) -> Dict[str, int]:
     if not documents:
         return {}
-    events = documents[-1].get("events", {})
+    events = with_new_names(copy.deepcopy(dict(documents[-1]))).get("events", {})
     sums = {
         name: sum(value for key, value in events.items() if pattern.fullmatch(key)) for name, pattern in _SUMS.items()
     }

@@ -109,8 +109,8 @@ hk_pressure_view_t hk_retention_pressed(const hk_retention_view_t *view);
 void hk_retention_check(const hk_retention_t *retention);
 #endif
 
-/* Returns whether hk_retention_set_price has set this price. False, too, when a thread was inside that call as the process
- * forked: the terms are set last. */
+/* Returns whether hk_retention_set_price has set this price. False, too, when a thread was inside that call as the
+ * process forked: the terms are set last. */
 HK_INLINE bool hk_retention_has_price(const hk_retention_t *retention, uint64_t ns_per_mib_second) {
   return retention->learn.price.ns_per_mib_second == ns_per_mib_second && retention->terms.share != 0;
 }

@@ -14,7 +14,7 @@ from typing import Any, Dict, List
 import pytest
 from bench_support import BENCH, Run, read_toml
 
-GROUPS = {"micro", "thread", "memory", "dirty_slabs"}
+GROUPS = {"micro", "thread", "memory", "idle"}
 # `hakmem bench --cost` compares on so many rows.
 COST_ROWS = 10
 

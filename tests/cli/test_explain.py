@@ -240,7 +240,7 @@ def test_a_snapshot_with_earlier_names_is_read_as_one_with_the_present_ones(tool
             for old, name in names.items():
                 if name in figures:
                     figures[old] = figures.pop(name)
-    assert "dirty_slabs" in earlier["parts"] and "dirty_slabs" not in earlier["parts"]
+    assert "idle" in earlier["parts"] and "dirty_slabs" not in earlier["parts"]
     texts = [tool("explain", save(tmp_path, "s.json", document)) for document in (present, earlier)]
     assert texts[0].returncode == 0 and texts[0].stdout == texts[1].stdout
 

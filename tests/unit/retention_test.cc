@@ -242,7 +242,7 @@ TEST(RetentionTerms, NumbersAtTheirEndsAreTermsToo) {
 }
 
 // A child of fork finds the learner with its price and no terms when its parent was inside the call.
-TEST(Retention, APriceWithoutTermsIsSetAgain) {
+TEST_F(Retention, APriceWithoutTermsIsSetAgain) {
   hk_retention_t retention = {};
   ASSERT_TRUE(hk_learn_init(&retention.learn, 1, HK_PRICE_BALANCED));
   EXPECT_FALSE(hk_retention_has_price(&retention, HK_PRICE_BALANCED));

@@ -15,6 +15,7 @@ set(unit_tests_on_real_os
     os_linux_test
     os_linux_refusal_test
     os_linux_text_test
+    own_stack_test
     lock_test
     lock_fork_test
 )

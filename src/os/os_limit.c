@@ -1,8 +1,8 @@
 /* os/os_limit.c - L1. Implements the memory limits of os.h on Linux. */
 #include "base/atomic.h"
-#include "base/bits.h"
 #include "os/memory_limit.h"
 #include "os/os.h"
+#include "os/own_stack.h"
 #include "os/sandbox.h"
 
 /* Written once, by the first thread that searches; the release of `stage` publishes it. */
@@ -22,19 +22,22 @@ static bool has_place(hk_memory_limit_room_t *room) {
   return true;
 }
 
-static bool look(hk_os_memory_limit_t *limit, hk_memory_limit_room_t *room) {
-  if (!has_place(room) || !hk_memory_limit_read(&place, limit, room)) return false;
-  limit->stalled_permille = hk_memory_limit_stalled(&place, "/proc/pressure/memory", room);
-  return true;
+typedef struct {
+  hk_os_memory_limit_t *limit;
+  bool is_told;
+} look_t;
+
+/* Has the working memory of the read in its frame. */
+static void look(void *context) {
+  look_t *request = context;
+  hk_memory_limit_room_t room;
+  if (!has_place(&room) || !hk_memory_limit_read(&place, request->limit, &room)) return;
+  request->limit->stalled_permille = hk_memory_limit_stalled(&place, "/proc/pressure/memory", &room);
+  request->is_told = true;
 }
 
-/* Maps the working memory of the read: the caller may have a stack of few pages. */
 bool hk_os_memory_limit(hk_os_memory_limit_t *limit) {
   if (hk_sandbox_is_own()) return false;
-  size_t bytes = hk_align_up(sizeof(hk_memory_limit_room_t), hk_os_page_size());
-  hk_memory_limit_room_t *room = (hk_memory_limit_room_t *)hk_os_reserve(bytes, hk_os_page_size());
-  if (room == NULL) return false;
-  bool is_told = look(limit, room);
-  (void)hk_os_unmap(room, bytes);
-  return is_told;
+  look_t request = {.limit = limit};
+  return hk_own_stack_run(look, &request) && request.is_told;
 }

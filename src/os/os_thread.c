@@ -9,6 +9,7 @@
 
 #include "base/units.h"
 #include "os/os.h"
+#include "os/own_stack.h"
 #include "os/syscall.h"
 #include "os/thread_nature.h"
 
@@ -46,17 +47,23 @@ static bool create(pthread_attr_t *attributes) {
   return error == 0;
 }
 
+/* Sets `*context`, a bool, to whether the thread was started. */
+static void start(void *context) {
+  bool *created = context;
+  pthread_attr_t attributes;
+  if (pthread_attr_init(&attributes) != 0) return;
+  *created = pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED) == 0 && create(&attributes);
+  (void)pthread_attr_destroy(&attributes);
+}
+
+/* The C library's part takes some KiB of stack, and allocates at its end. */
 bool hk_os_thread_start(const char *name, void (*run)(void)) {
   if (!hk_sandbox_permits_threads()) return false;
   int saved_errno = errno;
+  bool created = false;
   thread_name = name;
   thread_run = run;
-  pthread_attr_t attributes;
-  bool created = false;
-  if (pthread_attr_init(&attributes) == 0) {
-    created = pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED) == 0 && create(&attributes);
-    (void)pthread_attr_destroy(&attributes);
-  }
+  (void)hk_own_stack_run(start, &created);
   errno = saved_errno;
   return created;
 }

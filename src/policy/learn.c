@@ -82,6 +82,7 @@ static void divide(hk_learn_t *learn) {
   }
 }
 
+/* The caller divides afterwards. */
 static void decide(hk_learn_t *learn, hk_learn_reason_t reason, hk_learn_state_t state, unsigned leader,
                    uint64_t from_cost, uint64_t to_cost) {
   hk_learn_decision_t decision = {
@@ -98,12 +99,12 @@ static void decide(hk_learn_t *learn, hk_learn_reason_t reason, hk_learn_state_t
   learn->leader = leader;
   learn->state = state;
   learn->state_parts = 0;
-  divide(learn);
 }
 
 void hk_learn_lead(hk_learn_t *learn, hk_learn_reason_t reason, hk_learn_state_t state, unsigned candidate) {
   learn->is_young = false;
   decide(learn, reason, state, candidate, learn->owed[learn->leader], learn->owed[candidate]);
+  divide(learn);
 }
 
 /* ---- One epoch's costs. */
@@ -183,7 +184,8 @@ static void watch_canary(hk_learn_t *learn, uint64_t owed, uint64_t expected) {
   }
 }
 
-static void settle(hk_learn_t *learn) {
+/* Not inlined: an epoch ends on a caller's stack, which has no room for this frame below the division's. */
+static HK_NOINLINE void settle(hk_learn_t *learn) {
   uint64_t owed = learn->owed[learn->leader], expected = expected_owed(learn);
   unsigned best = cheapest(learn);
   switch (learn->state) {
@@ -284,6 +286,7 @@ bool hk_learn_init(hk_learn_t *learn, uint64_t now_ms, uint64_t ns_per_mib_secon
   learn->born_ms = now_ms;
   learn->is_young = true;
   decide(learn, hk_learn_started, hk_learn_state_learning, HK_PRICE_BREAK_EVEN, 0, 0);
+  divide(learn);
   return true;
 }
 
@@ -299,6 +302,7 @@ bool hk_learn_set_price(hk_learn_t *learn, uint64_t now_ms, uint64_t ns_per_mib_
   learn->is_young = learn->level.now_ms < young_until_ms(learn);
   learn->epoch_start_ms = learn->level.now_ms;
   decide(learn, hk_learn_price_changed, hk_learn_state_learning, HK_PRICE_BREAK_EVEN, 0, 0);
+  divide(learn);
   charge_open(learn);
   return true;
 }

@@ -1,0 +1,71 @@
+/* os/own_stack.c - L1. See own_stack.h. */
+#include "os/own_stack.h"
+
+#include <stddef.h>
+#include <sys/mman.h>
+
+#include "base/units.h"
+#include "os/os.h"
+#include "os/syscall.h"
+
+/* Chosen: the C library's start of a thread, with a signal handler of the program on top of it. */
+#define STACK_BYTES (64 * HK_KIB)
+
+/* Calls run(context) with the stack pointer at `top`. The frame pointer keeps the caller's stack, for the way back and
+ * for unwinders. */
+HK_HIDDEN void hk_own_stack_call(void (*run)(void *context), void *context, void *top);
+
+#if defined(__x86_64__)
+#define FUNCTION "@function\n"
+#define BODY                         \
+  "pushq %rbp\n"                     \
+  ".cfi_def_cfa_offset 16\n"         \
+  ".cfi_offset %rbp, -16\n"          \
+  "movq %rsp, %rbp\n"                \
+  ".cfi_def_cfa_register %rbp\n"     \
+  "movq %rdi, %rax\n"                \
+  "movq %rsi, %rdi\n"                \
+  "movq %rdx, %rsp\n"                \
+  "callq *%rax\n"                    \
+  "leave\n"                          \
+  ".cfi_def_cfa %rsp, 8\n"           \
+  "ret\n"
+#elif defined(__aarch64__)
+#define FUNCTION "%function\n"
+#define BODY                         \
+  "stp x29, x30, [sp, #-16]!\n"      \
+  ".cfi_def_cfa_offset 16\n"         \
+  ".cfi_offset x29, -16\n"           \
+  ".cfi_offset x30, -8\n"            \
+  "mov x29, sp\n"                    \
+  ".cfi_def_cfa_register x29\n"      \
+  "mov x9, x0\n"                     \
+  "mov x0, x1\n"                     \
+  "mov sp, x2\n"                     \
+  "blr x9\n"                         \
+  "mov sp, x29\n"                    \
+  "ldp x29, x30, [sp], #16\n"        \
+  ".cfi_def_cfa sp, 0\n"             \
+  "ret\n"
+#endif
+
+__asm__(".pushsection .text.hk_own_stack_call, \"ax\"\n"
+        ".globl hk_own_stack_call\n"
+        ".hidden hk_own_stack_call\n"
+        ".type hk_own_stack_call, " FUNCTION
+        "hk_own_stack_call:\n"
+        ".cfi_startproc\n" BODY
+        ".cfi_endproc\n"
+        ".size hk_own_stack_call, . - hk_own_stack_call\n"
+        ".popsection\n");
+
+/* Below the stack lies an inaccessible page. */
+bool hk_own_stack_run(void (*run)(void *context), void *context) {
+  size_t guard_bytes = hk_os_page_size(), bytes = guard_bytes + STACK_BYTES;
+  char *start = hk_os_reserve(bytes, guard_bytes);
+  if (start == NULL) return false;
+  (void)hk_syscall3(SYS_mprotect, (long)start, (long)guard_bytes, PROT_NONE);
+  hk_own_stack_call(run, context, start + bytes);
+  (void)hk_os_unmap(start, bytes);
+  return true;
+}

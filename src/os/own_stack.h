@@ -1,0 +1,18 @@
+/* os/own_stack.h - L1. Runs a function on a stack of its own: a thread or coroutine of the program may have a stack of
+ * few KiB. */
+#ifndef HK_OS_OWN_STACK_H
+#define HK_OS_OWN_STACK_H
+
+#include <stdbool.h>
+
+#include "base/compiler.h"
+
+HK_C_BEGIN
+
+/* Maps a stack, calls `run(context)` on it and unmaps it. Returns false without the call when the system has no memory
+ * for it. `run` returns: a jump out of it leaves the stack mapped. */
+bool hk_own_stack_run(void (*run)(void *context), void *context);
+
+HK_C_END
+
+#endif /* HK_OS_OWN_STACK_H */

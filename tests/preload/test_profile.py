@@ -157,7 +157,7 @@ def test_go_reads_a_real_program(runner: Runner, tmp_path: Path) -> None:
         command = [go, "tool", "pprof", "-top", f"-sample_index={kind}", only_file(tmp_path)]
         top = subprocess.run(
             command, env={**os.environ, "PPROF_TMPDIR": str(tmp_path)},
-            capture_output=True, text=True, timeout=120, check=False,
+            capture_output=True, text=True, timeout=600, check=False,  # go builds its pprof at the first use
         )  # fmt: skip
         assert top.returncode == 0, top.stderr
         assert f"Type: {kind}" in top.stdout and re.search(r"\d+(\.\d+)?% +\S", top.stdout), top.stdout

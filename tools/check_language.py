@@ -26,7 +26,10 @@ from pathlib import Path
 
 COLUMNS = 120
 
-PAGES = ("CONTRIBUTING.md", "README.md", "SECURITY.md", "docs/design.md", "tests/README.md")
+PAGES = (
+    *("CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SECURITY.md"),
+    *("docs/design.md", "docs/stats.md", "src/README.md", "tests/README.md"),
+)
 SOURCES = (
     *("cli", "cmake", "src/api", "src/base", "src/heap", "src/inspect", "src/os", "src/override"),
     *("src/policy", "src/pprof", "src/report", "src/serve", "src/space", "src/unwind"),

@@ -17,47 +17,48 @@ HK_HIDDEN void hk_own_stack_call(void (*run)(void *context), void *context, void
 
 #if defined(__x86_64__)
 #define FUNCTION "@function\n"
-#define BODY                         \
-  "pushq %rbp\n"                     \
-  ".cfi_def_cfa_offset 16\n"         \
-  ".cfi_offset %rbp, -16\n"          \
-  "movq %rsp, %rbp\n"                \
-  ".cfi_def_cfa_register %rbp\n"     \
-  "movq %rdi, %rax\n"                \
-  "movq %rsi, %rdi\n"                \
-  "movq %rdx, %rsp\n"                \
-  "callq *%rax\n"                    \
-  "leave\n"                          \
-  ".cfi_def_cfa %rsp, 8\n"           \
+#define BODY                     \
+  "pushq %rbp\n"                 \
+  ".cfi_def_cfa_offset 16\n"     \
+  ".cfi_offset %rbp, -16\n"      \
+  "movq %rsp, %rbp\n"            \
+  ".cfi_def_cfa_register %rbp\n" \
+  "movq %rdi, %rax\n"            \
+  "movq %rsi, %rdi\n"            \
+  "movq %rdx, %rsp\n"            \
+  "callq *%rax\n"                \
+  "leave\n"                      \
+  ".cfi_def_cfa %rsp, 8\n"       \
   "ret\n"
 #elif defined(__aarch64__)
 #define FUNCTION "%function\n"
-#define BODY                         \
-  "stp x29, x30, [sp, #-16]!\n"      \
-  ".cfi_def_cfa_offset 16\n"         \
-  ".cfi_offset x29, -16\n"           \
-  ".cfi_offset x30, -8\n"            \
-  "mov x29, sp\n"                    \
-  ".cfi_def_cfa_register x29\n"      \
-  "mov x9, x0\n"                     \
-  "mov x0, x1\n"                     \
-  "mov sp, x2\n"                     \
-  "blr x9\n"                         \
-  "mov sp, x29\n"                    \
-  "ldp x29, x30, [sp], #16\n"        \
-  ".cfi_def_cfa sp, 0\n"             \
+#define BODY                    \
+  "stp x29, x30, [sp, #-16]!\n" \
+  ".cfi_def_cfa_offset 16\n"    \
+  ".cfi_offset x29, -16\n"      \
+  ".cfi_offset x30, -8\n"       \
+  "mov x29, sp\n"               \
+  ".cfi_def_cfa_register x29\n" \
+  "mov x9, x0\n"                \
+  "mov x0, x1\n"                \
+  "mov sp, x2\n"                \
+  "blr x9\n"                    \
+  "mov sp, x29\n"               \
+  "ldp x29, x30, [sp], #16\n"   \
+  ".cfi_def_cfa sp, 0\n"        \
   "ret\n"
 #endif
 
-__asm__(".pushsection .text.hk_own_stack_call, \"ax\"\n"
-        ".globl hk_own_stack_call\n"
-        ".hidden hk_own_stack_call\n"
-        ".type hk_own_stack_call, " FUNCTION
-        "hk_own_stack_call:\n"
-        ".cfi_startproc\n" BODY
-        ".cfi_endproc\n"
-        ".size hk_own_stack_call, . - hk_own_stack_call\n"
-        ".popsection\n");
+__asm__(
+    ".pushsection .text.hk_own_stack_call, \"ax\"\n"
+    ".globl hk_own_stack_call\n"
+    ".hidden hk_own_stack_call\n"
+    ".type hk_own_stack_call, " FUNCTION
+    "hk_own_stack_call:\n"
+    ".cfi_startproc\n" BODY
+    ".cfi_endproc\n"
+    ".size hk_own_stack_call, . - hk_own_stack_call\n"
+    ".popsection\n");
 
 /* Below the stack lies an inaccessible page. */
 bool hk_own_stack_run(void (*run)(void *context), void *context) {

@@ -1,4 +1,4 @@
-// os/own_stack: a function on a stack of its own, and what is left to the caller's stack.
+// os/own_stack: a function on a stack of its own, and how little of the stack of its caller it takes.
 #include <gtest/gtest.h>
 #include <ucontext.h>
 

@@ -91,9 +91,9 @@ format: ## bring the formatting, the generated docs and the man page up to date
 	$(PYTHON) tools/generate_man.py
 
 .PHONY: docs
-docs: ## build the documents as a site, build/site/index.html, which needs no network
+docs: ## build the documents as a site, dist/docs/index.html, which needs no network
 	tools/bootstrap.sh docs
-	$(PYTHON) tools/build_site.py --required
+	$(PYTHON) tools/build_site.py --output dist/docs
 
 .PHONY: bench
 bench: lib ## the standard set beside every allocator that is present (make peers), into bench/results; redraws README's plot
@@ -150,4 +150,5 @@ install: lib ## install to PREFIX (default /usr/local), below DESTDIR if set
 
 .PHONY: clean
 clean: ## remove what was built; build/venv stays
+	rm -rf dist
 	if [ -d build ]; then find build -mindepth 1 -maxdepth 1 ! -name venv -exec rm -rf {} +; fi

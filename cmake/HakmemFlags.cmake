@@ -15,6 +15,8 @@ target_compile_options(
             -Wextra
             -Wundef
             -Wshadow
+            # A project without a build type may hold this one. An allocator without optimisation serves no program.
+            $<$<CONFIG:>:-O2>
             $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes>
             $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes>
             $<$<BOOL:${HK_WERROR}>:-Werror>

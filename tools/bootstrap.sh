@@ -7,7 +7,7 @@
 # build: compilers, cmake, ninja.  run: and a Python.  docs: a Python and build/venv.
 # test: all of these, and GoogleTest, some libraries to test with, Prometheus (Debian's starts a service where systemd
 # runs; the tests start their own, and need none of it).
-# test-all: as test, and clang where available.
+# test-all: as test, and clang and tests/consumers/requirements.txt where available.
 # fuzz: as build, with GoogleTest and, where available, clang and its libFuzzer.
 # peers: as run, and where available cargo and the distribution's allocators.
 # programs: as run, and where available the real programs of bench/programs.toml (Debian's redis-server starts a service
@@ -30,6 +30,8 @@ die() {
   exit 1
 }
 have() { command -v "$1" >/dev/null 2>&1; }
+
+ACTIONLINT=v1.7.12
 
 missing=() # apt packages
 
@@ -207,6 +209,24 @@ install_python_packages() {
     "Install python3-pytest and python3-pyelftools."
 }
 
+# tests/consumers/requirements.txt and actionlint, beside the packages above. Tests are left out without them.
+install_consumer_packages() {
+  local venv=build/venv stamp
+  if have go && [ ! -x $venv/bin/actionlint ]; then
+    say "building actionlint $ACTIONLINT"
+    GOBIN=$PWD/$venv/bin go install "github.com/rhysd/actionlint/cmd/actionlint@$ACTIONLINT" 2>/dev/null ||
+      say "going on without actionlint"
+  fi
+  stamp=$(cksum <tests/consumers/requirements.txt)
+  if [ "$(cat $venv/.consumers-stamp 2>/dev/null)" = "$stamp" ]; then return; fi
+  say "installing tests/consumers/requirements.txt into $venv"
+  if $venv/bin/python -m pip install --quiet --disable-pip-version-check -r tests/consumers/requirements.txt; then
+    printf '%s\n' "$stamp" >$venv/.consumers-stamp
+  else
+    say "going on without Meson, Conan and zizmor"
+  fi
+}
+
 case "$goal" in
 build | run | docs | test | test-all | fuzz | peers | programs) ;;
 *) die "usage: tools/bootstrap.sh [--check] build|run|docs|test|test-all|fuzz|peers|programs" ;;
@@ -217,3 +237,4 @@ if [ "$goal" = fuzz ]; then install_libfuzzer; fi
 case "$goal" in
 docs | test | test-all) if ! $check_only; then install_python_packages; fi ;;
 esac
+if [ "$goal" = test-all ] && ! $check_only; then install_consumer_packages; fi

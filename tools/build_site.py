@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Builds the documents as a site in build/site: pages with a search, which need no network and no server.
 
-    tools/build_site.py               build it; a broken link is an error
-    tools/build_site.py --required    the same; a missing mkdocs is an error too
+    tools/build_site.py                     build it; a broken link is an error
+    tools/build_site.py --output dist/docs  the same, and leave the site there; a missing mkdocs is an error too
 
 The pages keep their places in the repository, so a link works in both. The version of mkdocs-material is pinned in
 tools/requirements.txt. Without it nothing is built: another version may load fonts or scripts from elsewhere.
@@ -99,7 +99,7 @@ def loaded_from_elsewhere(site: Path) -> list[str]:
     ]
 
 
-def build(root: Path) -> int:
+def build(root: Path, output: Path | None) -> int:
     source, site = root / "build" / "site-source", root / "build" / "site"
     collect(root, source)
     made = root / "build" / "mkdocs.yml"
@@ -116,18 +116,21 @@ def build(root: Path) -> int:
     foreign = loaded_from_elsewhere(site)
     for line in foreign:
         print(f"site: loads from elsewhere: {line}")
-    print(f"site: {'not clean' if foreign else 'ok'}: {site.relative_to(root)}/index.html")
+    if output and not foreign:
+        shutil.rmtree(output, ignore_errors=True)
+        shutil.copytree(site, output)
+    print(f"site: {'not clean' if foreign else 'ok'}: {os.path.relpath(output or site, root)}/index.html")
     return 1 if foreign else 0
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", type=Path, default=ROOT, help="the checkout")
-    parser.add_argument("--required", action="store_true", help=f"fail where {PACKAGE} is not installed")
+    parser.add_argument("--output", type=Path, help=f"a folder to leave the site in; fail where {PACKAGE} is missing")
     arguments = parser.parse_args()
     if not is_installed():
-        return 1 if arguments.required else 0
-    return build(arguments.root.resolve())
+        return 1 if arguments.output else 0
+    return build(arguments.root.resolve(), arguments.output)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-NOT_OURS = {".git", "build", "target", "__pycache__", ".venv"}
+NOT_OURS = {".git", "build", "dist", "target", "__pycache__", ".venv"}
 C_SUFFIXES = (".c", ".cc", ".cpp", ".h", ".hpp")
 
 

@@ -28,6 +28,7 @@ LOGS = REPOSITORY / "build" / "test-logs"
 SECONDS = LOGS / "seconds.json"  # how long each stage took the last time
 PYTHON_TIERS = ("misuse", "tools", "bench", "preload", "cli")
 TIERS = ("unit", "api", "model", "stress", "fuzz", "model_check", *PYTHON_TIERS)
+PYTEST = (sys.executable, "-m", "pytest", "-v", "--durations=10", "-p", "no:cacheprovider")
 NATIVE = "^(unit|api|model|stress|fuzz)$"
 IN_ONE_PROCESS = "^(unit|api|model|fuzz|model_check)$"
 # qemu differs from a kernel in limits, refused memory, the end of a child and the waits of threads. It has
@@ -148,6 +149,7 @@ def rest(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
         Stage("release tests", ctest("release", jobs, "-L", IN_ONE_PROCESS), 180, "release build", scale(1)),
         Stage("stress", ctest("release", 1, "-L", "^stress$", "--repeat", "until-fail:3"), 80, "release build"),
         Stage("preload", ctest("release", jobs, "-V", "-L", "^preload$"), 200, "release build", scale(1)),
+        Stage("consumers", [[*PYTEST, "-n", str(jobs), "tests/consumers"]], 90, "release build"),
         *preset_stages("core", werror, jobs, 0.05, (60, 40), False),
         *preset_stages("debug", werror, jobs, 0.05, (120, 60), False),
         *preset_stages("asan", werror, jobs, 0.05, (110, 60), False),

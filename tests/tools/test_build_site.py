@@ -35,14 +35,21 @@ def checkout(tmp_path: Path) -> Path:
 def build(root: Path) -> subprocess.CompletedProcess[str]:
     if not build_site.is_installed():
         pytest.skip("mkdocs-material is not installed in the pinned version")
-    words = [sys.executable, str(ROOT / "tools/build_site.py"), "--required", "--root", str(root)]
+    words = [
+        sys.executable,
+        str(ROOT / "tools/build_site.py"),
+        "--root",
+        str(root),
+        "--output",
+        str(root / "dist/docs"),
+    ]
     return subprocess.run(words, capture_output=True, text=True, check=False)
 
 
 def test_pages_keep_their_places(checkout: Path) -> None:
     done = build(checkout)
     assert done.returncode == 0, done.stdout
-    site = checkout / "build" / "site"
+    site = checkout / "dist" / "docs"
     assert {"index.html", "docs/more.html", "docs/plot.svg", "include/code.h"} <= {
         str(file.relative_to(site)) for file in site.rglob("*")
     }

@@ -1,0 +1,13 @@
+# cmake -P, from meson.build: builds the static library of SOURCE in BUILD, and copies it and its link object to OUTPUT.
+set(machine "")
+if(CROSS)
+  set(machine -DCMAKE_SYSTEM_NAME=Linux "-DCMAKE_SYSTEM_PROCESSOR=${PROCESSOR}")
+endif()
+function(run)
+  execute_process(COMMAND ${ARGV} COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+run("${CMAKE_COMMAND}" -G Ninja -S "${SOURCE}" -B "${BUILD}" -DHK_TESTS=OFF ${machine}
+    "-DCMAKE_C_COMPILER=${C_COMPILER}" "-DCMAKE_CXX_COMPILER=${CXX_COMPILER}"
+)
+run("${CMAKE_COMMAND}" --build "${BUILD}" --target hakmem_static)
+run("${CMAKE_COMMAND}" -E copy "${BUILD}/libhakmem-archive.a" "${BUILD}/hakmem-link.o" "${OUTPUT}")

@@ -1,0 +1,100 @@
+"""Projects that use hakmem by CMake, pkg-config and Meson. (test_recipe.py has Conan, and a checkout as a subproject.)"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import shutil
+import sys
+from pathlib import Path
+
+import consumer
+import pytest
+
+KINDS = ("hakmem", "hakmem_static", "hakmem_fast")
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return consumer.source_archive(tmp_path_factory.mktemp("archive"))
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A prefix that hakmem was installed to and then moved from, so that no path of it can be baked in."""
+    installed = tmp_path_factory.mktemp("install") / "first"
+    consumer.run("cmake", "--install", consumer.BUILD, "--prefix", installed)
+    return installed.rename(installed.with_name("moved"))
+
+
+def build_and_run(build: Path, *options: str) -> None:
+    consumer.run("cmake", "-G", "Ninja", "-S", consumer.HERE / "cmake", "-B", build, "-DCXX=ON", *options)
+    consumer.run("cmake", "--build", build)
+    for kind in KINDS:
+        assert consumer.run(build / f"c_{kind}") == f"{consumer.version()}\n"
+        assert consumer.run(build / f"cxx_{kind}") == "ok\n"
+    assert "stdc++" not in consumer.run("readelf", "-d", build / "c_hakmem_static")
+
+
+def test_find_package(prefix: Path, tmp_path: Path) -> None:
+    build_and_run(tmp_path, "-DWAY=find_package", f"-DCMAKE_PREFIX_PATH={prefix}")
+
+
+def test_fetch_content(archive: Path, tmp_path: Path) -> None:
+    """From an archive by its address; the project wants what would break hakmem's own build."""
+    wishes = ("-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_INTERPROCEDURAL_OPTIMIZATION=ON", "-DCMAKE_C_STANDARD=99")
+    build_and_run(tmp_path, "-DWAY=FetchContent", f"-DURL={archive.as_uri()}", *wishes)
+
+
+@pytest.mark.skipif(shutil.which("pkg-config") is None, reason="pkg-config is not installed")
+@pytest.mark.parametrize("flags", ["", "-static"])
+def test_pkg_config(prefix: Path, tmp_path: Path, flags: str) -> None:
+    folder = next(prefix.rglob("hakmem.pc")).parent
+    words = ("pkg-config", *(["--static"] if flags else []), "--cflags", "--libs", "hakmem")
+    asked = consumer.run(*words, PKG_CONFIG_PATH=str(folder)).split()
+    for compiler, name, expected in (
+        ("cc", "program.c", f"{consumer.version()}\n"),
+        ("c++", "standard_containers.cc", "ok\n"),
+    ):
+        consumer.run(compiler, *flags.split(), "-o", tmp_path / "program", consumer.HERE / name, *asked)
+        assert consumer.run(tmp_path / "program", LD_LIBRARY_PATH=str(folder.parent)) == expected
+
+
+MESON = """
+project('consumer', 'c', 'cpp', default_options: ['cpp_std=c++17', 'warning_level=3', 'werror=true'])
+hakmem = dependency('hakmem', version: '>=0.1')
+executable('c_program', 'program.c', dependencies: hakmem)
+executable('cxx_program', 'standard_containers.cc', dependencies: hakmem)
+"""
+WRAP = """
+[wrap-file]
+directory = hakmem-{version}
+source_url = {url}
+source_filename = hakmem-{version}.tar.gz
+source_hash = {hash}
+
+[provide]
+dependency_names = hakmem
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("mesonbuild") is None, reason="meson is not installed")
+@pytest.mark.parametrize("way", ["wrap", "installed"])
+def test_meson(archive: Path, prefix: Path, tmp_path: Path, way: str) -> None:
+    for name in ("program.c", "standard_containers.cc"):
+        shutil.copy(consumer.HERE / name, tmp_path)
+    (tmp_path / "meson.build").write_text(MESON)
+    variables = {}
+    if way == "wrap":
+        (tmp_path / "subprojects").mkdir()
+        digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+        wrap = WRAP.format(version=consumer.version(), url=archive.as_uri(), hash=digest)
+        (tmp_path / "subprojects" / "hakmem.wrap").write_text(wrap)
+    else:
+        folder = next(prefix.rglob("hakmem.pc")).parent
+        variables = {"PKG_CONFIG_PATH": str(folder), "LD_LIBRARY_PATH": str(folder.parent)}
+    meson = (sys.executable, "-m", "mesonbuild.mesonmain")
+    consumer.run(*meson, "setup", tmp_path / "build", tmp_path, **variables)
+    consumer.run(*meson, "compile", "-C", tmp_path / "build", **variables)
+    assert consumer.run(tmp_path / "build" / "c_program", **variables) == f"{consumer.version()}\n"
+    assert consumer.run(tmp_path / "build" / "cxx_program", **variables) == "ok\n"

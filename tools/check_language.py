@@ -35,7 +35,16 @@ SOURCES = (
     *("src/policy", "src/pprof", "src/report", "src/serve", "src/space", "src/unwind"),
 )
 TESTS = (
-    *("tests/api", "tests/fuzz", "tests/misuse", "tests/model", "tests/model_check", "tests/preload", "tests/stress"),
+    *(
+        "tests/api",
+        "tests/bench",
+        "tests/fuzz",
+        "tests/misuse",
+        "tests/model",
+        "tests/model_check",
+        "tests/preload",
+        "tests/stress",
+    ),
     *("tests/support", "tests/tools", "tests/unit"),
 )
 

@@ -1,5 +1,6 @@
-"""What the tests of the benchmarks share: where things are, and how tables are read. Its name is its own, so that these tests
-and those of other folders can be run at once."""
+"""Shared by the tests of the benchmarks: the places of things, and a reader of tables. Its name is its own, so that
+these tests and those of other folders can be run at once.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-/* tests/bench/broken_malloc.c - a library to preload whose malloc is wrong for blocks of 5000 to 9000 bytes: they come from four
- * places only, calloc's are not zero, and realloc forgets what was in them. Everything else is glibc's. */
+/* tests/bench/broken_malloc.c - a library to preload whose malloc is wrong for blocks of 5000 to 9000 bytes: they come
+ * from four places only, calloc's are not zero, and realloc drops their contents. Everything else is glibc's. */
 #include <stddef.h>
 #include <string.h>
 

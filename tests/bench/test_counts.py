@@ -44,7 +44,7 @@ def count(programs: Path, counting_library: Path, tmp_path: Path) -> Count:
     return count_one
 
 
-# Not those with blocks of more than 1 MiB: what of them stays, and so what is reused, depends on how long it lay idle.
+# Without blocks of more than 1 MiB: the time that they lay idle decides how many stay and are reused.
 @pytest.mark.parametrize(
     "command",
     [
@@ -91,7 +91,7 @@ def test_blocks_that_cross_threads(count: Count) -> None:
 
 
 def test_peaks_are_seen_though_they_are_short(count: Count) -> None:
-    """One block of 16 MiB at a time: what is held between two looks must not be missed."""
+    """One block of 16 MiB at a time: a look must not miss blocks that are held between two looks."""
     counted = count("big_blocks", "--ops", "5", "--slots", "1", "--least-kib", "16384", "--most-kib", "16384")
     assert 16 * MIB <= counted.figures["peak_in_use"] < 18 * MIB
     small = count("batch", "--ops", "40000", "--size", "1024", "--count", "20000")

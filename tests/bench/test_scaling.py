@@ -1,4 +1,4 @@
-"""bench/scaling.py: the queueing model against what is known without it."""
+"""bench/scaling.py: the queueing model against results that are known without it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_what_is_all_under_one_lock_does_not_scale(scaling: ModuleType) -> None:
 
 
 def test_two_cores_at_one_station_by_hand(scaling: ModuleType) -> None:
-    """Work 1, service 1: alone 1/2; together the second finds the first at the station half of the time: 2 / (1 + 1.5)."""
+    """Work 1, service 1: alone 1/2; together the second meets the first at the station half of the time: 2 / 2.5."""
     assert speed_up(scaling, 1.0, {"locks": 1.0}, 2) == pytest.approx(0.8 / 0.5)
 
 
@@ -56,7 +56,8 @@ def test_the_table_is_made_of_counts_and_times(
     scaling: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     counted = {
-        "name": "w", "threads": 2, "operations": 1000, "failure": None, "counters": {"lock_take": 10, "shared_update": 0},
+        "name": "w", "threads": 2, "operations": 1000, "failure": None,
+        "counters": {"lock_take": 10, "shared_update": 0},
     }  # fmt: skip
     alone = {**counted, "name": "one_thread", "threads": 1}
     broken = {**counted, "name": "broken", "failure": "it crashed"}

@@ -15,7 +15,7 @@ import pytest
 from bench_support import BENCH, Run, read_toml
 
 GROUPS = {"micro", "thread", "memory", "idle"}
-# `hakmem bench --cost` compares on so many rows.
+# The number of rows on which `hakmem bench --cost` compares.
 COST_ROWS = 10
 
 
@@ -93,7 +93,7 @@ def test_program_prints_the_same(name: str, hakmem: Path, tmp_path: Path) -> Non
 
 
 def test_who_serves_redis(hakmem: Path) -> None:
-    """It is linked with jemalloc where distributions build it: what is preloaded must serve all that it allocates."""
+    """Distributions link it with jemalloc: the preloaded library must serve all that it allocates."""
     if shutil.which("redis-server") is None:
         pytest.skip("redis-server is not installed")
     from under_allocator import environment, files_of_malloc

@@ -1,4 +1,4 @@
-"""Every workload runs a little, under glibc, under hakmem and as floors; it notices a broken allocator and a wrong option."""
+"""Every workload runs a little, under glibc, under hakmem and as floors, and detects a broken allocator."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_phases_report_memory(run: Run) -> None:
 
 
 def test_idle_servers_pause(run: Run) -> None:
-    """Bursts come by the clock; in a pause nothing lives but what was kept, and the report tells memory of both times."""
+    """Bursts come by the clock; in a pause only kept blocks live, and the report has the memory of both times."""
     line = result_of(
         run("idle_server", "--threads", "2", "--ops", "20000", "--slots", "2000", "--burst", "2500", "--every-ms", "40")
     )

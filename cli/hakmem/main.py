@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import signal
 import sys
@@ -10,8 +11,8 @@ from typing import List, NoReturn, Optional
 
 import click
 
-from hakmem import __version__, examples
-from hakmem.errors import EXIT_SIGNAL_BASE, STOPPING_SIGNALS, Interrupted, say
+from hakmem import __version__, examples, streams
+from hakmem.errors import EXIT_CANNOT, EXIT_SIGNAL_BASE, STOPPING_SIGNALS, Interrupted, say
 
 # The module hakmem.commands.<name> has the command of that name.
 _COMMANDS = (
@@ -60,14 +61,44 @@ def _interrupt(number: int, _frame: Optional[FrameType]) -> NoReturn:
 
 def main() -> None:
     """Exit codes: docs/cli.md."""
+    streams.guard()
     for number in STOPPING_SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupt)
+    sys.exit(_run())
+
+
+def _run() -> int:
+    """Runs the command, and writes what is left in stdout's buffer. Returns the exit code."""
+    code = 0
     try:
-        cli(prog_name="hakmem")
+        try:
+            code = _exit_code(cli.main(prog_name="hakmem", standalone_mode=False))
+        except SystemExit as ended:
+            code = _exit_code(ended.code)
+        except click.ClickException as failure:
+            code = failure.exit_code
+            failure.show()
+        except click.Abort:
+            say("aborted")
+            code = EXIT_CANNOT
+        sys.stdout.flush()
+    except streams.OutputLost as lost:
+        if lost.errno == errno.EPIPE:  # the reader has all that it reads
+            return code or EXIT_SIGNAL_BASE + signal.SIGPIPE
+        say(lost.message)
+        return code or EXIT_CANNOT
+    except OSError as error:
+        say(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        return EXIT_CANNOT
     except Interrupted as interrupted:
         say(f"stopped by {signal.Signals(interrupted.signal_number).name}; nothing was written")
-        sys.exit(EXIT_SIGNAL_BASE + interrupted.signal_number)
+        return EXIT_SIGNAL_BASE + interrupted.signal_number
+    return code
+
+
+def _exit_code(value: object) -> int:
+    return value if isinstance(value, int) else 0
 
 
 if __name__ == "__main__":

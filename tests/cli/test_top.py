@@ -111,7 +111,10 @@ def test_a_disk_that_is_full(tool: Tool, watched: Watched) -> None:
             ) as process,
         ):
             errors = process.communicate(timeout=DEADLINE_SECONDS)[1]
-        assert (process.returncode, errors) == (125, "hakmem: cannot write: No space left on device\n")
+        assert (process.returncode, errors) == (
+            125,
+            "hakmem: cannot write to standard output: No space left on device\n",
+        )
 
 
 def test_text(tool: Tool, watched: Watched) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import signal
 import sys
 from typing import Optional
@@ -13,6 +12,7 @@ from rich.console import Console
 
 from hakmem.errors import EXIT_SIGNAL_BASE, Failure, Interrupted, say
 from hakmem.followed import Ended, Followed
+from hakmem.streams import OutputLost
 from hakmem.top.history import History, Look, parse
 from hakmem.top.looker import COMMAND, Looker
 from hakmem.top.picture import Frame, draw, waiting
@@ -48,11 +48,9 @@ def top(once: bool, is_json: bool, interval: float, pid: int) -> None:
         if once:
             raise
         say(ended.message)
-    except OSError as error:
-        # Python's buffered output must not fail once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if error.errno not in _NOBODY_READS:
-            raise Failure(f"cannot write: {error.strerror}") from None
+    except OutputLost as lost:
+        if lost.errno not in _NOBODY_READS:
+            raise
     except Interrupted as interrupted:
         if interrupted.signal_number not in _GOOD_ENDS:
             raise

@@ -14,22 +14,14 @@ import click
 from hakmem import __version__, examples, streams
 from hakmem.errors import EXIT_CANNOT, EXIT_SIGNAL_BASE, STOPPING_SIGNALS, Interrupted, say
 
-# The module hakmem.commands.<name> has the command of that name.
-_COMMANDS = (
-    "bench",
-    "compare",
-    "diff",
-    "doctor",
-    "explain",
-    "leaks",
-    "learn",
-    "metrics",
-    "profile",
-    "report",
-    "run",
-    "stats",
-    "top",
-)
+# By the reader's goal. The module hakmem.commands.<name> has the command of that name.
+GROUPS = {
+    "Run and compare": ("run", "compare", "doctor"),
+    "Look inside": ("top", "stats", "explain", "report", "profile", "leaks", "diff", "metrics"),
+    "Learn and measure": ("bench", "learn", "help"),
+}
+_COMMANDS = tuple(name for names in GROUPS.values() for name in names)
+_LONGEST_SUMMARY = 200
 
 
 class _Commands(click.Group):
@@ -44,6 +36,14 @@ class _Commands(click.Group):
         command: click.Command = getattr(importlib.import_module(f"hakmem.commands.{cmd_name}"), cmd_name)
         examples.add_to(command, cmd_name)
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Groups the commands by goal, with summaries that are not cut."""
+        for title, names in GROUPS.items():
+            commands = ((name, self.get_command(ctx, name)) for name in names)
+            rows = [(name, command.get_short_help_str(_LONGEST_SUMMARY)) for name, command in commands if command]
+            with formatter.section(title):
+                formatter.write_dl(rows, col_spacing=3)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -38,7 +38,7 @@ def linked(request: pytest.FixtureRequest, compile_c: Compile, library: Path) ->
 
 
 def test_run(tool: Tool, linked: Path) -> None:
-    done = tool("run", "--", linked)
+    done = tool("run", "-v", "--", linked)
     assert done.returncode == 5, done.stderr
     assert "served malloc" in done.stderr and "1 large block" in done.stderr
     done = tool("run", "--json", "run.json", "--", linked)

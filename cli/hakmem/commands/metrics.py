@@ -10,6 +10,7 @@ import click
 
 from hakmem.errors import Interrupted, say
 from hakmem.followed import Followed
+from hakmem.process_or_program import PID
 
 LOOPBACK = "127.0.0.1"
 
@@ -28,7 +29,7 @@ LOOPBACK = "127.0.0.1"
 @click.option(
     "--profile", "wants_profile", is_flag=True, help="Start a heap profile where none runs; it ends with the server."
 )
-@click.argument("pid", type=click.IntRange(min=1), metavar="PID")
+@click.argument("pid", type=PID, metavar="PID")
 def metrics(port: int, address: str, wants_profile: bool, pid: int) -> None:
     """Serve the statistics of the running program PID over HTTP for Prometheus, and its heap profile.
 

@@ -113,7 +113,7 @@ def _line(row: Change, unit: str) -> str:
 def _figure(value: int, unit: str) -> str:
     if unit != "bytes":
         return f"{value:,}"
-    return f"{value} B" if abs(value) < 1024 else size(value)
+    return size(value)
 
 
 def _signed(value: int, unit: str) -> str:

@@ -11,6 +11,7 @@ from hakmem.errors import plural
 from hakmem.memory import MemorySampler
 from hakmem.metrics import count, seconds, size
 from hakmem.report import thinned
+from hakmem.schemas import SCHEMAS
 from hakmem.self_report import SelfReports, summary
 
 
@@ -122,7 +123,7 @@ def as_json(told: Verdict, command: List[str]) -> Dict[str, Any]:
     """The same, and the curve."""
     ended, sampler = told.ended, told.sampler
     return {
-        "schema": 1,
+        "schema": SCHEMAS["run"],
         "command": command,
         "library": told.library,
         "version": _version(told),

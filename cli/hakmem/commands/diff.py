@@ -7,6 +7,7 @@ from typing import Any, List, Optional, Tuple
 
 import click
 
+from hakmem import next_step
 from hakmem.errors import say
 from hakmem.metrics import size
 from hakmem.output import reserve
@@ -15,8 +16,7 @@ from hakmem.profile.debug_files import DEBUG_FOLDERS, Search
 from hakmem.profile.model import BY, Profile
 from hakmem.profile.symbolize import Symbolizer
 from hakmem.profile.top import shortened
-
-SCHEMA = 1
+from hakmem.schemas import SCHEMAS
 
 
 @click.command()
@@ -59,7 +59,12 @@ def diff(
             kind = "profile" if isinstance(before, Profile) else "statistics"
             output.write(json.dumps(_document(kind, before_name, after_name, sections), indent=1) + "\n")
     if json_file != "-":
-        click.echo("\n".join(line for section in sections for line in _lines(section, rows)) or "nothing changed")
+        text = "\n".join(line for section in sections for line in _lines(section, rows))
+        click.echo(text or "nothing changed")
+        after_file = next_step.words([after_name])
+        is_profile = isinstance(before, Profile)
+        tip = f"profile --input {after_file} --flame heap.svg" if is_profile else f"explain {after_file}"
+        next_step.tell(f"hakmem {tip}")
 
 
 def _symbolise(profiles: List[Profile], folders: Tuple[str, ...]) -> None:
@@ -72,7 +77,7 @@ def _symbolise(profiles: List[Profile], folders: Tuple[str, ...]) -> None:
 
 def _document(kind: str, before: str, after: str, sections: List[Section]) -> Any:
     return {
-        "schema": SCHEMA,
+        "schema": SCHEMAS["diff"],
         "kind": kind,
         "before": before,
         "after": after,

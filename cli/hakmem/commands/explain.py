@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import textwrap
-from typing import Iterator, List, Optional
+from typing import Any, Dict, Iterator, List, Optional
 
 import click
 
+from hakmem import next_step
 from hakmem.errors import say
 from hakmem.explain.explain import explain as explained
 from hakmem.explain.explanation import Evidence, Explanation, Part
 from hakmem.explain.gather import of_subject
 from hakmem.output import reserve
+from hakmem.process_or_program import is_process
+from hakmem.schemas import SCHEMAS
 
-SCHEMA = 1
 _WIDTH = 110
 
 
@@ -38,13 +40,15 @@ def explain(profile: Optional[str], json_file: Optional[str], subject: str) -> N
             output.write(json.dumps(as_json(evidence, explanation), indent=1) + "\n")
     if json_file != "-":
         click.echo("\n".join(printable(line) for line in lines(evidence, explanation)))
+        flag = "" if is_process(subject) else "--from "
+        next_step.tell(f"hakmem report -o page.html {flag}{next_step.words([subject])}")
 
 
-def as_json(evidence: Evidence, explanation: Explanation) -> object:
+def as_json(evidence: Evidence, explanation: Explanation) -> Dict[str, Any]:
     """The explanation as JSON."""
     snapshot = evidence.snapshot
     return {
-        "schema": SCHEMA,
+        "schema": SCHEMAS["explain"],
         "pid": snapshot.pid,
         "name": evidence.process,
         "version": snapshot.version,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Dict, Optional
@@ -9,6 +10,7 @@ from typing import Dict, Optional
 import click
 
 from hakmem.errors import EXIT_USAGE, Failure
+from hakmem.schemas import SCHEMAS
 
 # A copy of docs/errors.md, which tools/generate_docs.py keeps up to date.
 PAGE = Path(__file__).resolve().parents[1] / "pages" / "errors.md"
@@ -16,27 +18,33 @@ _WHOLE = "errors"
 
 
 @click.command()
+@click.option("--json", "is_json", is_flag=True, help="Print it as JSON.")
 @click.argument("topic", required=False, metavar="[COMMAND | KIND]")
 @click.pass_context
-def help(ctx: click.Context, topic: Optional[str]) -> None:  # pylint: disable=redefined-builtin
+def help(ctx: click.Context, is_json: bool, topic: Optional[str]) -> None:  # pylint: disable=redefined-builtin
     """Show the help of a COMMAND, or explain an error message by its KIND, such as double-free."""
     parent = ctx.parent
-    assert parent is not None and isinstance(parent.command, click.Group)
+    assert parent is not None
+    text = _text(parent, topic)
+    click.echo(json.dumps({"schema": SCHEMAS["help"], "topic": topic, "text": text}, indent=1) if is_json else text)
+
+
+def _text(parent: click.Context, topic: Optional[str]) -> str:
+    assert isinstance(parent.command, click.Group)
     if topic is None:
-        click.echo(parent.get_help())
-        return
+        return parent.get_help()
     command = parent.command.get_command(parent, topic)
     if command is not None:
         with click.Context(command, info_name=topic, parent=parent) as inner:
-            click.echo(command.get_help(inner))
-        return
-    kinds = sections(PAGE.read_text(encoding="utf-8"))
+            return command.get_help(inner)
+    page = PAGE.read_text(encoding="utf-8")
+    kinds = sections(page)
     if topic != _WHOLE and topic not in kinds:
         raise Failure(
             f"no help for {topic}: it is neither a command nor the kind of an error message ({', '.join(kinds)})",
             EXIT_USAGE,
         )
-    click.echo(plain(PAGE.read_text(encoding="utf-8") if topic == _WHOLE else kinds[topic]))
+    return plain(page if topic == _WHOLE else kinds[topic])
 
 
 def sections(page: str) -> Dict[str, str]:

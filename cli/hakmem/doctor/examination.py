@@ -13,8 +13,8 @@ from hakmem.elf_check import Chain, follow
 from hakmem.errors import Failure
 from hakmem.kernel_files import KernelFiles
 from hakmem.program import Program, resolve
+from hakmem.schemas import SCHEMAS
 
-JSON_SCHEMA = 1
 _STAND_IN = "true"
 
 
@@ -34,7 +34,7 @@ class Examination:
     def as_json(self) -> Dict[str, Any]:
         """For programs."""
         return {
-            "schema": JSON_SCHEMA,
+            "schema": SCHEMAS["doctor"],
             "program": self.program,
             "library": self.library,
             "works": self.works,

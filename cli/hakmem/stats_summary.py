@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List
 
+from hakmem import next_step
 from hakmem.errors import plural
 from hakmem.metrics import count, size
 from hakmem.top.figures import duration
@@ -20,21 +21,21 @@ def lines(now: Dict[str, Any], pid: int, name: str) -> List[str]:
     blocks = count(live["blocks"])
     return [
         f"{name} ({pid}): hakmem {now['version']}, up {duration(now['uptime_ms'] / 1000)}",
-        f"resident      {size(memory['resident']):>10}          peak {size(memory['peak'])}{limit}",
-        _part("live", parts["live"], now, f"in {blocks} blocks, {size(live['bytes'])} with what is not resident"),
-        _part("free", free, now, "free blocks and space between blocks in use"),
-        _part("dirty", kept, now, f"kept for the next requests; {size(events['purged'])} purged so far"),
+        f"resident    {size(memory['resident']):>10}          peak {size(memory['peak'])}{limit}",
+        _part("live", parts["live"], now, f"of {size(live['bytes'])} in {blocks} blocks"),
+        _part("free", free, now, "between blocks in use"),
+        _part("dirty", kept, now, f"kept for reuse; {size(events['purged'])} purged"),
         _part("own records", parts["metadata"], now, f"of {plural(memory['heaps'], 'heap')}"),
-        _part("not malloc", parts["not_malloc"], now, "programs, libraries, stacks, files"),
-        f"huge pages    {size(events['huge_asked']):>10}          advised, {size(events['huge_refused'])} refused",
-        f"trouble       {_trouble(events)}",
-        f"next: `hakmem explain {pid}` says why; `hakmem stats --all {pid}` has every figure",
+        _part("not malloc", parts["not_malloc"], now, "programs, stacks, files"),
+        f"huge pages  {size(events['huge_asked']):>10}          advised, {size(events['huge_refused'])} refused",
+        f"trouble     {_trouble(events)}",
+        next_step.line(f"hakmem explain {pid}, or hakmem stats --all {pid}"),
     ]
 
 
 def _part(title: str, value: int, now: Dict[str, Any], told: str) -> str:
     whole = max(1, sum(now["parts"].values()))
-    return f"{title:<14}{size(value):>10} {value / whole * 100:>5.1f} %  {told}"
+    return f"{title:<12}{size(value):>10} {value / whole * 100:>5.1f} %  {told}"
 
 
 def _trouble(events: Dict[str, int]) -> str:

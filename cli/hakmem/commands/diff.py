@@ -7,7 +7,7 @@ from typing import Any, List, Optional, Tuple
 
 import click
 
-from hakmem import next_step
+from hakmem import fitting, next_step
 from hakmem.errors import say
 from hakmem.metrics import size
 from hakmem.output import reserve
@@ -17,6 +17,10 @@ from hakmem.profile.model import BY, Profile
 from hakmem.profile.symbolize import Symbolizer
 from hakmem.profile.top import shortened
 from hakmem.schemas import SCHEMAS
+
+# The places of the columns before and after, from right to left, and of the name.
+_DROPPABLE = ((27, 40), (14, 27))
+_NAME_AT = 42
 
 
 @click.command()
@@ -104,7 +108,7 @@ def _lines(section: Section, most: int) -> List[str]:
         grown = section.after - section.before
         head += f": {_figure(section.before, section.unit)} → {_figure(section.after, section.unit)}"
         head += f", {_signed(grown, section.unit)}"
-    lines = [head, *(_line(row, section.unit) for row in kept)]
+    lines = fitting.narrowed([head, *(_line(row, section.unit) for row in kept)], _DROPPABLE, _NAME_AT)
     if len(section.rows) > len(kept):
         lines.append(f"  and {len(section.rows) - len(kept):,} rows that changed less")
     return [*lines, ""]

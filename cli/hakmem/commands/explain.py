@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 from typing import Any, Dict, Iterator, List, Optional
 
 import click
 
-from hakmem import next_step
+from hakmem import fitting, next_step
 from hakmem.errors import say
 from hakmem.explain.explain import explain as explained
 from hakmem.explain.explanation import Evidence, Explanation, Part
@@ -18,6 +19,7 @@ from hakmem.process_or_program import is_process
 from hakmem.schemas import SCHEMAS
 
 _WIDTH = 110
+_FIGURE = re.compile(r"(?<=\d) (?=%|[KMG]?i?B\b|m?s\b)|(?<=[a-z)]) (?=[0-9.]+(?: \+|$))")
 
 
 @click.command()
@@ -63,7 +65,7 @@ def lines(evidence: Evidence, explanation: Explanation) -> Iterator[str]:
     snapshot = evidence.snapshot
     name = f" ({evidence.process})" if evidence.process else ""
     yield f"process {snapshot.pid or '?'}{name}, hakmem {snapshot.version}"
-    yield explanation.equation
+    yield from _wrapped("", explanation.equation, "")
     for note in explanation.notes:
         yield from _wrapped("note: ", note, "")
     for part in explanation.parts:
@@ -80,8 +82,11 @@ def _of_part(explanation: Explanation, part: Part) -> Iterator[str]:
 
 
 def _wrapped(label: str, text: str, indent: str) -> List[str]:
-    head = f"{indent}{label}"
-    return textwrap.wrap(text, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head)) or [head.rstrip()]
+    head, width = f"{indent}{label}", fitting.columns(_WIDTH)
+    # A figure stays with its unit, and a term of the equation with its figure.
+    text = _FIGURE.sub("\N{NO-BREAK SPACE}", text)
+    found = textwrap.wrap(text, width, initial_indent=head, subsequent_indent=" " * len(head))
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in found] or [head.rstrip()]
 
 
 def printable(text: str) -> str:

@@ -11,6 +11,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
+from hakmem import fitting
 from hakmem.errors import EXIT_SIGNAL_BASE, Failure, Interrupted, say
 from hakmem.followed import Ended, Followed
 from hakmem.process_or_program import PID
@@ -93,12 +94,12 @@ def _print_text(
     process: Followed, history: History, answer: bytes, interval: Optional[float], rows: Optional[int]
 ) -> None:
     console = Console(highlight=False, soft_wrap=True)
-    width = console.width if console.is_terminal else _WIDTH_OF_FILES
+    width = fitting.columns(_WIDTH_OF_FILES)
     history.add(parse(answer))
     frame = Frame(process.pid, process.name, interval, width=width, is_ascii=_is_ascii(console))
     lines = draw(history, frame)
     if rows is not None and len(lines) > rows:
-        lines = [*lines[: rows - 1], Text(f"next: `hakmem top --once --all {process.pid}` has the rest", style="dim")]
+        lines = [*lines[: rows - 1], Text(f"next: hakmem top --once --all {process.pid}", style="dim")]
     for line in lines:
         line.rstrip()
         console.print(line)

@@ -17,6 +17,7 @@ from hakmem.leaks import Leaks, document, lines, notes, parse
 from hakmem.output import OutputFile, reserve
 from hakmem.private_folder import PrivateFolder
 from hakmem.process_or_program import ProcessOrProgram, process_of
+from hakmem.profile import perf_map
 from hakmem.profile.debug_files import DEBUG_FOLDERS, Search
 from hakmem.profile.record import why_none
 from hakmem.profile.symbolize import Symbolizer
@@ -137,7 +138,8 @@ def _show(
     file: Optional[OutputFile],
     tip: Optional[str],
 ) -> None:
-    with Symbolizer(Search(roots, (*folders, *DEBUG_FOLDERS))) as symbolizer:
+    maps = perf_map.paths_of(answers[0][0], roots) if answers else ()
+    with Symbolizer(Search(roots, (*folders, *DEBUG_FOLDERS), perf_maps=maps)) as symbolizer:
         for _, found in answers:
             symbolizer.symbolise(found.profile)
             found.merge()

@@ -18,7 +18,7 @@ from hakmem.errors import EXIT_CANNOT, EXIT_USAGE, Failure, say, write_stderr
 from hakmem.output import OutputFile, reserve
 from hakmem.process_files import roots
 from hakmem.process_or_program import ProcessOrProgram, process_of
-from hakmem.profile import live, site_tables, top
+from hakmem.profile import live, perf_map, site_tables, top
 from hakmem.profile import sites as site_lists
 from hakmem.profile.debug_files import DEBUG_FOLDERS, Search
 from hakmem.profile.document import of_profile, of_sites
@@ -49,9 +49,10 @@ class _Wish:
     tip: Optional[str] = None
     files: Sequence[Optional[OutputFile]] = (None, None, None, None, None)
 
-    def search(self, roots: Sequence[str] = ("",), time_nanos: int = 0) -> Search:
+    def search(self, roots: Sequence[str] = ("",), pid: Optional[int] = None) -> Search:
         """The roots and folders to search for symbols."""
-        return Search(roots, (*self.folders, *DEBUG_FOLDERS), time_nanos)
+        maps = perf_map.paths_of(pid, roots) if pid is not None else ()
+        return Search(roots, (*self.folders, *DEBUG_FOLDERS), perf_maps=maps)
 
     def lines(self, profile: Profile) -> List[str]:
         """Prints the table, unless --quiet."""
@@ -203,7 +204,7 @@ def _show(wish: _Wish, taken: Profile, search: Search, title: str) -> None:
 @contextlib.contextmanager
 def _named(wish: _Wish, taken: Profile, search: Search) -> Iterator[Symbolizer]:
     """Returns the profile with named addresses, and prints notes about addresses without a name."""
-    timed = Search(search.roots, search.debug_folders, search.time_nanos or taken.began_nanos)
+    timed = Search(search.roots, search.debug_folders, search.time_nanos or taken.began_nanos, search.perf_maps)
     with Symbolizer(timed) as symbolizer:
         symbolizer.symbolise(taken)
         for note in () if wish.quiet else symbolizer.notes.values():
@@ -233,7 +234,7 @@ def _of_process(wish: _Wish, pid: int, seconds: Optional[float], rate: Optional[
     for note in () if wish.quiet else notes:
         say(f"note: {note}")
     # While the process runs, /proc/PID/root leads to its files.
-    search = wish.search(roots(pid))
+    search = wish.search(roots(pid), pid)
     if isinstance(taken, bytes):
         _show_sites(wish, taken, search, f"process {pid}")
     else:
@@ -270,7 +271,7 @@ def _show_all(wish: _Wish, pid: int, own: Optional[Profile], others: List[Tuple[
         pid, own = others[0]
         others = others[1:]
         title = f"process {pid}, started by {title}"
-    with _named(wish, own, wish.search()) as symbolizer:
+    with _named(wish, own, wish.search(pid=pid)) as symbolizer:
         for line in wish.lines(own):
             write_stderr(f"{printable(line)}\n")
         if wish.by == "inuse" and not wish.quiet and top.is_nearly_nothing(own):

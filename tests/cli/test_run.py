@@ -229,7 +229,7 @@ def wait_for(process: subprocess.Popen[str], line: str) -> str:
 
 
 def test_signals_are_passed_on(tool: Tool, listener: Path) -> None:
-    process = tool.start("run", "--", listener)
+    process = tool.start("run", "-v", "--", listener)
     wait_for(process, "pid")
     for number in (
         signal.SIGINT,

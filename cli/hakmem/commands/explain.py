@@ -65,7 +65,10 @@ def lines(evidence: Evidence, explanation: Explanation) -> Iterator[str]:
     snapshot = evidence.snapshot
     name = f" ({evidence.process})" if evidence.process else ""
     yield f"process {snapshot.pid or '?'}{name}, hakmem {snapshot.version}"
-    yield from _wrapped("", explanation.equation, "")
+    if fitting.known_columns() is None:
+        yield explanation.equation
+    else:
+        yield from _wrapped("", explanation.equation, "")
     for note in explanation.notes:
         yield from _wrapped("note: ", note, "")
     for part in explanation.parts:

@@ -21,6 +21,7 @@ _RANGE_WIDTH = 26
 _MOST_CURVE = 60
 _LEAST_CURVE = 8
 _TABLE_WIDTH = 78  # of the classes, without their curves
+_USUAL_WIDTH = 80  # of terminals, below which lines are split
 _LEAST_CLASSES = 5
 _BIG_PICTURE = 32  # lines from which on it has its optional parts
 _BIGGER_PICTURE = 40  # and those that are left out sooner
@@ -81,7 +82,7 @@ def _head(now: Dict[str, Any], frame: Frame) -> List[Text]:
     limit = f", limit {size(memory['limit'])}" if memory["limit"] else ""
     totals = f"resident {size(memory['resident'])} (peak {size(memory['peak'])}{limit})"
     more = f"live {size(live['bytes'])} in {count(live['blocks'])} blocks{_GAP}heaps {count(memory['heaps'])}"
-    if len(totals) + len(_GAP) + len(more) <= frame.width:
+    if frame.width >= _USUAL_WIDTH:
         return [title, Text(f"{totals}{_GAP}{more}")]
     return [title, Text(totals), Text(more)]
 
@@ -208,7 +209,7 @@ def _learner(now: Dict[str, Any], frame: Frame) -> List[Text]:
         f"break-even {duration(learning['break_even_ms'] / 1000)}, {count(learning['epochs'])} epochs{thread}",
     ]
     lines = [text]
-    for words in told if text.cell_len + len(_GAP) + sum(map(len, told)) > frame.width else ["".join(told)]:
+    for words in told if frame.width < _USUAL_WIDTH else ["".join(told)]:
         if lines[-1].cell_len + len(_GAP) + len(words) > frame.width:
             lines.append(Text(_GAP))
         lines[-1].append(f"{_GAP if lines[-1] is text else ''}{words}", style="default")

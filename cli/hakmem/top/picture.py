@@ -210,7 +210,7 @@ def _learner(now: Dict[str, Any], frame: Frame) -> List[Text]:
     ]
     lines = [text]
     for words in told if frame.width < _USUAL_WIDTH else ["".join(told)]:
-        if lines[-1].cell_len + len(_GAP) + len(words) > frame.width:
+        if frame.width < _USUAL_WIDTH and lines[-1].cell_len + len(_GAP) + len(words) > frame.width:
             lines.append(Text(_GAP))
         lines[-1].append(f"{_GAP if lines[-1] is text else ''}{words}", style="default")
     decisions = learning.get("decisions", [])

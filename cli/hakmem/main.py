@@ -69,7 +69,7 @@ def main() -> None:
 
 
 def _run() -> int:
-    """Runs the command, and writes what is left in stdout's buffer. Returns the exit code."""
+    """Runs the command, and empties stdout's buffer. Returns the exit code."""
     code = 0
     try:
         try:

@@ -1,6 +1,6 @@
-"""The versions of the JSON that the commands write: the number in `schema`. docs/cli.schema.json describes each document.
+"""The versions of the JSON that the commands write: the number in `schema`.
 
-A change that a reader must know of, such as a field that goes or means something else, raises the number of its command.
+docs/cli.schema.json describes each document. A field that goes or changes its meaning raises the number of its command.
 A new field does not."""
 
 from __future__ import annotations

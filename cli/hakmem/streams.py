@@ -1,5 +1,7 @@
-"""The tool's own stdout and stderr. A stdout that cannot be written ends the command with one line and an exit code, and
-stderr never fails. Names of files are written as the bytes that they are, in any encoding."""
+"""The tool's own stdout and stderr.
+
+A stdout that cannot be written ends the command with one line and an exit code, and stderr never fails. Names of files are
+written as the bytes that they are, in any encoding."""
 
 from __future__ import annotations
 
@@ -64,7 +66,7 @@ class _Raw(io.RawIOBase):
 
 
 def guard() -> None:
-    """Replaces sys.stdout and sys.stderr. A stream that was closed at the start exists too, and fails when it is used."""
+    """Replaces sys.stdout and sys.stderr. A stream that was closed at the start exists too, and fails on use."""
     register_error(_AS_BYTES, _as_bytes)
     sys.stdout = _stream(sys.stdout, _Raw(_STDOUT, raises=True))
     sys.stderr = _stream(sys.stderr, _Raw(_STDERR, raises=False), line_buffering=True)

@@ -1,5 +1,6 @@
-"""Debug files from the servers that DEBUGINFOD_URLS names, by build ID, as elfutils' client gets them. Fetched files stay
-in the cache that this client shares with it."""
+"""Debug files from the servers that DEBUGINFOD_URLS names, by build ID, as elfutils' client gets them.
+
+Fetched files stay in the cache of that client."""
 
 from __future__ import annotations
 

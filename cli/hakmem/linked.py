@@ -1,4 +1,4 @@
-"""Tells whether a program is linked with hakmem, so that it needs no preload: by a shared library, or with hakmem in it."""
+"""Tells whether a program is linked with hakmem, so that it needs no preload: by a library, or with hakmem in it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The tool's own stdout and stderr.
 
-A stdout that cannot be written ends the command with one line and an exit code, and stderr never fails. Names of files are
-written as the bytes that they are, in any encoding."""
+A stdout that cannot be written ends the command with one line and an exit code, and stderr never fails. Names of files
+are written as the bytes that they are, in any encoding."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import re
 import shlex
 import subprocess
 from pathlib import Path
-from typing import List
+from typing import Dict, List
 
 import pytest
 from cli_support import ROOT, Tool
@@ -90,13 +90,31 @@ def test_doctor_and_profile(tool: Tool, library: Path, columns: int) -> None:
 
 def test_a_terminal_decides(tool: Tool, library: Path) -> None:
     """Through a real one of 60 columns: script(1) makes it."""
-    words = shlex.join(tool.words("learn", "replay", TRACE))
-    told = subprocess.run(
-        ["script", "-qec", f"stty cols 60; exec {words}", "/dev/null"],
-        capture_output=True, text=True, timeout=60, check=False, env={k: v for k, v in os.environ.items() if k != "COLUMNS"},
-    ).stdout  # fmt: skip
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", told).splitlines()
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", on_a_terminal(tool, {})).splitlines()
     assert "learned" in plain and max(map(len, plain)) <= 60
+
+
+def on_a_terminal(tool: Tool, more: Dict[str, str]) -> str:
+    words = shlex.join(tool.words("learn", "replay", TRACE))
+    environment = {**os.environ, "TERM": "xterm-256color", **more}
+    return subprocess.run(
+        ["script", "-qec", f"stty cols 60; exec {words}", "/dev/null"],
+        env=environment, capture_output=True, text=True, timeout=60, check=False,
+    ).stdout  # fmt: skip
+
+
+def test_colours_are_for_terminals(tool: Tool, library: Path, tmp_path: Path) -> None:
+    """And for none with NO_COLOR."""
+    colour = r"\x1b\[[0-9;]*(3[0-9]|9[0-7])[0-9;]*m"
+    words = ("doctor", "--library", library)
+    run = shlex.join(tool.words(*words))
+    for more, is_coloured in (({}, True), ({"NO_COLOR": "1"}, False)):
+        told = subprocess.run(
+            ["script", "-qec", run, "/dev/null"], env={**os.environ, "TERM": "xterm-256color", **more},
+            capture_output=True, text=True, timeout=60, check=False,
+        ).stdout  # fmt: skip
+        assert (re.search(colour, told) is not None) is is_coloured
+    assert "\x1b" not in tool(*words).stdout
 
 
 def test_a_table_that_cannot_fit_becomes_a_list(

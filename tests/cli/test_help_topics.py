@@ -24,6 +24,9 @@ def test_every_kind_of_the_library_has_its_text(tool: Tool) -> None:
         done = tool("help", kind)
         assert done.returncode == 0 and done.stdout.startswith(f"{kind}\n"), done.stderr
         assert "](" not in done.stdout  # a link leads nowhere in a terminal
+        narrow = tool("help", kind, environment={"COLUMNS": "60", "PATH": "/usr/bin:/bin"}).stdout
+        assert max(len(line) for line in narrow.splitlines() if not line.startswith("    ")) <= 60
+        assert narrow.split() == done.stdout.split()
 
 
 def test_a_message_names_a_command_that_works(tool: Tool, compile_c: Compile, library: Path) -> None:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
 from pathlib import Path
 from typing import Dict, Optional
 
 import click
 
+from hakmem import fitting
 from hakmem.errors import EXIT_USAGE, Failure
 from hakmem.schemas import SCHEMAS
 
 # A copy of docs/errors.md, which tools/generate_docs.py keeps up to date.
 PAGE = Path(__file__).resolve().parents[1] / "pages" / "errors.md"
 _WHOLE = "errors"
+_WIDTH = 100
 
 
 @click.command()
@@ -57,4 +60,12 @@ def sections(page: str) -> Dict[str, str]:
 def plain(text: str) -> str:
     """Links within the page and to other pages as their words; `hakmem help` leads to the former."""
     text = re.sub(r"\[([^]]+)\]\(#([a-z-]+)\)", r"\1 (hakmem help \2)", text)
-    return re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", text)
+    text = re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", text)
+    return "\n\n".join(_fitted(paragraph) for paragraph in text.split("\n\n"))
+
+
+def _fitted(paragraph: str) -> str:
+    """Code, tables and titles keep their lines."""
+    if paragraph.startswith(("    ", "|", "#")):
+        return paragraph
+    return textwrap.fill(" ".join(paragraph.split()), fitting.columns(_WIDTH), break_on_hyphens=False)

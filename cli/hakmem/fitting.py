@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from typing import List, Optional, Sequence, Tuple
@@ -20,7 +21,7 @@ _LEAST_NAME = 18
 def known_columns() -> Optional[int]:
     """The width of the terminal, or the one that COLUMNS names; None for files and pipes."""
     named = os.environ.get("COLUMNS", "")
-    if named.isascii() and named.isdigit() and int(named) > 0:
+    if re.match(r"0*[1-9][0-9]{0,5}\Z", named):
         return max(_LEAST, int(named))
     return max(_LEAST, shutil.get_terminal_size().columns) if sys.stdout.isatty() else None
 
@@ -45,7 +46,8 @@ def print_table(out: Console, table: Table, droppable: Sequence[int] = ()) -> No
 
 
 def _fits(out: Console, table: Table) -> bool:
-    return Measurement.get(out, out.options.update(max_width=10_000), table).maximum <= out.width
+    """By the least width: titles may wrap, where their column says so."""
+    return Measurement.get(out, out.options.update(max_width=10_000), table).minimum <= out.width
 
 
 def _drop(table: Table, title: object) -> None:

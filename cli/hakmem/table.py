@@ -23,7 +23,7 @@ from hakmem.statistics import CONFIDENCE, ENOUGH_ROUNDS, FEW_ROUNDS, FEWEST_TO_D
 _WIDTH_OF_FILES = 110
 _WIDTH_OF_STANDINGS = 130
 _WIDTH_OF_COUNTS = 200
-_WIDTH_OF_FIGURES = 11
+_WIDTH_OF_FIGURES = 9
 # Columns of a comparison that a narrow terminal does without: the range, then the interval.
 _SELDOM_MISSED = (2, 4)
 NOISE = "inside the noise"

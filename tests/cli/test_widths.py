@@ -13,6 +13,7 @@ from typing import Dict, List
 import pytest
 from cli_support import ROOT, Tool
 from hakmem import fitting, table
+from hakmem.counts import Counted
 from rich.table import Table
 from rich.text import Text
 from watched_support import Watched
@@ -115,6 +116,19 @@ def test_colours_are_for_terminals(tool: Tool, library: Path, tmp_path: Path) ->
         ).stdout  # fmt: skip
         assert (re.search(colour, told) is not None) is is_coloured
     assert "\x1b" not in tool(*words).stdout
+
+
+@pytest.mark.parametrize(("columns", "is_list"), [("200", False), ("60", True)])
+def test_the_table_of_counts(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: str, is_list: bool
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    figures = {"refill": 123_456_789, "peak_in_use": 5 << 30, "peak_held": 6 << 30, "bytes_asked": 1 << 30}
+    table.print_counts([Counted("a-workload", 2, 1_000_000, figures)])
+    shown = capsys.readouterr().out
+    assert ("  refills: 123,456,789" in shown) is is_list
+    assert "123,456,789" in shown and "5.00 GiB" in shown and "6.00 GiB" in shown
+    assert max(map(len, shown.splitlines())) <= int(columns)
 
 
 def test_a_table_that_cannot_fit_becomes_a_list(

@@ -23,7 +23,6 @@ from hakmem.statistics import CONFIDENCE, ENOUGH_ROUNDS, FEW_ROUNDS, FEWEST_TO_D
 _WIDTH_OF_FILES = 110
 _WIDTH_OF_STANDINGS = 130
 _WIDTH_OF_COUNTS = 200
-_WIDTH_OF_FIGURES = 9
 # Columns of a comparison that a narrow terminal does without: the range, then the interval.
 _SELDOM_MISSED = (2, 4)
 NOISE = "inside the noise"
@@ -271,13 +270,15 @@ def print_counts(counted: Sequence[Counted]) -> None:
 
 
 def _counts_table(counted: Sequence[Counted]) -> Table:
+    """Each column is as wide as its figures and the words of its title, which wraps."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    cells = [[*one] for one in rows(counted)]
     table.add_column("workload", no_wrap=True)
-    table.add_column("threads", justify="right", no_wrap=True)
-    for column in COLUMNS:
-        table.add_column(column.title, justify="right", min_width=_WIDTH_OF_FIGURES)
-    for cells in rows(counted):
-        table.add_row(*(Text(cell) for cell in cells))
+    for number, title in enumerate(("threads", *(column.title for column in COLUMNS)), 1):
+        longest = max(len(word) for word in (*title.split(), *(row[number] for row in cells)))
+        table.add_column(title, justify="right", width=longest)
+    for row in cells:
+        table.add_row(*(Text(cell) for cell in row))
     return table
 
 

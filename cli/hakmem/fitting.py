@@ -46,8 +46,8 @@ def print_table(out: Console, table: Table, droppable: Sequence[int] = ()) -> No
 
 
 def _fits(out: Console, table: Table) -> bool:
-    """By the least width: titles may wrap, where their column says so."""
-    return Measurement.get(out, out.options.update(max_width=10_000), table).minimum <= out.width
+    """Columns of a fixed width have titles that wrap."""
+    return Measurement.get(out, out.options.update(max_width=10_000), table).maximum <= out.width
 
 
 def _drop(table: Table, title: object) -> None:

@@ -409,13 +409,15 @@ PAGES = {
     "docs/stats.schema.json": (
         (schema, ("src/policy/figure.def", "src/policy/stat.def", "src/policy/old_figure.def")),
     ),
+    # For `hakmem help`, where the tool is installed without docs/.
+    "cli/hakmem/pages/errors.md": ((str.rstrip, ("docs/errors.md",)),),
     "cli/hakmem/old_figures.py": ((old_figures_module, ("src/policy/old_figure.def",)),),
 }
 
 
 def marks(name: str) -> tuple[str, str]:
     """Returns the marks around a page's tables; empty ones where the whole page is generated."""
-    if name.endswith((".json", ".py")):
+    if name.endswith((".json", ".py")) or name.startswith("cli/hakmem/pages/"):
         return "", ""
     if name.endswith(".h"):
         begin, end = (f"/* {mark.removeprefix('<!-- ').removesuffix(' -->')} */" for mark in (BEGIN, END))

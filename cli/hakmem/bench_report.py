@@ -17,12 +17,10 @@ from hakmem.errors import plural
 from hakmem.measure import Run
 from hakmem.metrics import BENCH_METRICS, MEAN, PEAK
 from hakmem.privacy import scrub
+from hakmem.schemas import SCHEMAS
 from hakmem.settings import one_line
 from hakmem.standing import LOSES, MEMORY, Standing, word
 from hakmem.statistics import FEWEST_TO_DECIDE, Ratio, coverage, geometric_mean
-
-SCHEMA = 2
-
 
 # ---- JSON.
 
@@ -30,7 +28,7 @@ SCHEMA = 2
 def as_json(results: Results) -> str:
     """One line for each workload and allocator, so that two versions can be compared line by line."""
     head = {
-        "schema": SCHEMA,
+        "schema": SCHEMAS["bench"],
         "settings": dict(results.settings),
         "rounds": results.rounds,
         "seed": results.seed,

@@ -44,6 +44,11 @@ EXAMPLES: Dict[str, Tuple[Tuple[str, str], ...]] = {
         ("hakmem stats --json 4711 >monday.json", "save a snapshot,"),
         ("hakmem explain monday.json", "and explain it later"),
     ),
+    "help": (
+        ("hakmem help", "all commands"),
+        ("hakmem help run", "one of them"),
+        ("hakmem help double-free", "what an error message of the library means, and what to do"),
+    ),
     "leaks": (
         ("hakmem leaks -- ruby report.rb", "all blocks that are not freed at the end"),
         ("hakmem leaks --scan -- ruby report.rb", "only blocks that no pointer leads to"),
@@ -72,12 +77,14 @@ EXAMPLES: Dict[str, Tuple[Tuple[str, str], ...]] = {
         ("hakmem report -o page.html --from monday.json heap.pb.gz", "saved files"),
     ),
     "run": (
-        ("hakmem run -- sqlite3 shop.db .dump", "one run, and its time and memory"),
+        ("hakmem run -- sqlite3 shop.db .dump", "one run, and a line about its time and memory"),
+        ("hakmem run -v -- sqlite3 shop.db .dump", "five lines instead"),
         ("hakmem run --set mode=lean --set retain=64M -- ./server", "with options of hakmem"),
         ("hakmem run --quiet --json run.json -- ./server", "the verdict as JSON"),
     ),
     "stats": (
-        ("hakmem stats 4711", "for people"),
+        ("hakmem stats 4711", "ten lines"),
+        ("hakmem stats --all 4711", "every figure"),
         ("hakmem stats --json 4711 >monday.json", "for programs, and for hakmem explain and diff"),
     ),
     "top": (

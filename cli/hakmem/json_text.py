@@ -9,9 +9,11 @@ _MOST = 1 << 64
 
 
 def decode(data: Union[bytes, str]) -> Any:
-    """Returns the text's value. Raises ValueError, also where it is nested deeper than Python can follow."""
+    """Returns the text's value. Raises ValueError, also where it is nested deeper than Python can follow.
+
+    Names of files may have bytes that are no UTF-8: they are escaped as os.fsdecode does it."""
     try:
-        return json.loads(data)
+        return json.loads(data.decode("utf-8", "surrogateescape") if isinstance(data, bytes) else data)
     except RecursionError:
         raise ValueError("it is nested too deep") from None
 

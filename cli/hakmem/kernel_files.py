@@ -35,6 +35,10 @@ class KernelFiles:
         except OSError:
             return None
 
+    def has(self, path: str) -> bool:
+        """Whether there is such a file or folder."""
+        return os.path.exists(os.path.join(self.root, path.lstrip("/")))
+
     def text(self, path: str) -> Optional[str]:
         """A whole file, without the space around it."""
         data = self.bytes(path)

@@ -11,6 +11,7 @@ from hakmem.metrics import size
 from hakmem.profile.answer_stacks import AnswerStacks
 from hakmem.profile.model import Profile, Sample, stack_of
 from hakmem.profile.top import shortened
+from hakmem.schemas import SCHEMAS
 
 SCHEMA = 1
 _KINDS = ("unreachable", "reachable", "unjudged")
@@ -188,7 +189,7 @@ def _frame(function: str, file: str, line: int) -> str:
 def document(answers: List[Tuple[int, Leaks]]) -> Any:
     """For programs: every process, with named stacks."""
     return {
-        "schema": SCHEMA,
+        "schema": SCHEMAS["leaks"],
         "processes": [
             {
                 "pid": pid,

@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Sequence
 
 from hakmem.level_trace import Trace
 from hakmem.policy_library import NEVER_MS, Candidates, Learned, PolicyLibrary
+from hakmem.schemas import SCHEMAS
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ def as_json(result: Replay) -> Dict[str, Any]:
     """The whole result as JSON. A time-out of null is never."""
     timeouts = [None if timeout == NEVER_MS else timeout for timeout in result.candidates.timeouts_ms]
     return {
+        "schema": SCHEMAS["learn replay"],
         "trace": result.trace.name,
         "records": len(result.trace.times_ms),
         "duration_ms": result.trace.duration_ms(),

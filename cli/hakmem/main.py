@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import signal
 import sys
@@ -10,25 +11,17 @@ from typing import List, NoReturn, Optional
 
 import click
 
-from hakmem import __version__, examples
-from hakmem.errors import EXIT_SIGNAL_BASE, STOPPING_SIGNALS, Interrupted, say
+from hakmem import __version__, examples, streams
+from hakmem.errors import EXIT_CANNOT, EXIT_SIGNAL_BASE, STOPPING_SIGNALS, Interrupted, say
 
-# The module hakmem.commands.<name> has the command of that name.
-_COMMANDS = (
-    "bench",
-    "compare",
-    "diff",
-    "doctor",
-    "explain",
-    "leaks",
-    "learn",
-    "metrics",
-    "profile",
-    "report",
-    "run",
-    "stats",
-    "top",
-)
+# By the reader's goal. The module hakmem.commands.<name> has the command of that name.
+GROUPS = {
+    "Run and compare": ("run", "compare", "doctor"),
+    "Look inside": ("top", "stats", "explain", "report", "profile", "leaks", "diff", "metrics"),
+    "Learn and measure": ("bench", "learn", "help"),
+}
+_COMMANDS = tuple(name for names in GROUPS.values() for name in names)
+_LONGEST_SUMMARY = 200
 
 
 class _Commands(click.Group):
@@ -43,6 +36,14 @@ class _Commands(click.Group):
         command: click.Command = getattr(importlib.import_module(f"hakmem.commands.{cmd_name}"), cmd_name)
         examples.add_to(command, cmd_name)
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Groups the commands by goal, with summaries that are not cut."""
+        for title, names in GROUPS.items():
+            commands = ((name, self.get_command(ctx, name)) for name in names)
+            rows = [(name, command.get_short_help_str(_LONGEST_SUMMARY)) for name, command in commands if command]
+            with formatter.section(title):
+                formatter.write_dl(rows, col_spacing=3)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -60,14 +61,44 @@ def _interrupt(number: int, _frame: Optional[FrameType]) -> NoReturn:
 
 def main() -> None:
     """Exit codes: docs/cli.md."""
+    streams.guard()
     for number in STOPPING_SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupt)
+    sys.exit(_run())
+
+
+def _run() -> int:
+    """Runs the command, and empties stdout's buffer. Returns the exit code."""
+    code = 0
     try:
-        cli(prog_name="hakmem")
+        try:
+            code = _exit_code(cli.main(prog_name="hakmem", standalone_mode=False))
+        except SystemExit as ended:
+            code = _exit_code(ended.code)
+        except click.ClickException as failure:
+            code = failure.exit_code
+            failure.show()
+        except click.Abort:
+            say("aborted")
+            code = EXIT_CANNOT
+        sys.stdout.flush()
+    except streams.OutputLost as lost:
+        if lost.errno == errno.EPIPE:  # the reader has all that it reads
+            return code or EXIT_SIGNAL_BASE + signal.SIGPIPE
+        say(lost.message)
+        return code or EXIT_CANNOT
+    except OSError as error:
+        say(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        return EXIT_CANNOT
     except Interrupted as interrupted:
         say(f"stopped by {signal.Signals(interrupted.signal_number).name}; nothing was written")
-        sys.exit(EXIT_SIGNAL_BASE + interrupted.signal_number)
+        return EXIT_SIGNAL_BASE + interrupted.signal_number
+    return code
+
+
+def _exit_code(value: object) -> int:
+    return value if isinstance(value, int) else 0
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ def size(value: float) -> str:
                 if value < 10 * bytes_of_unit
                 else f"{value / bytes_of_unit:.1f} {unit}"
             )
-    return f"{value / _KIB:.0f} KiB"
+    return f"{value / _KIB:.0f} KiB" if value >= _KIB else f"{value:.0f} B"
 
 
 def count(value: float) -> str:

@@ -2,41 +2,59 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import sys
 import tempfile
+import time
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Iterator, Optional, Union
+from typing import BinaryIO, Iterator, Optional, Tuple, Union
 
 from hakmem.errors import Failure
 
 _NEW_FILE_MODE = 0o666
+# File systems and kernels without O_TMPFILE.
+_NO_NAMELESS = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT, errno.ENOSYS)
 
 
 class OutputFile:
-    """A file to be written later. It exists under a temporary name beside its own until `write` renames it.
+    """A file to be written later. Until `write` it has no name: where this process is killed, nothing stays behind.
 
     A device or pipe (/dev/stdout, /dev/null) is written to directly, `-` is standard output."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._temporary: Optional[str] = None
+        self._nameless: Optional[int] = None
         self._target = os.path.realpath(name)
-        if name == "-" or self._is_special():
+        self._folder, self._base = os.path.split(self._target)
+        self._is_direct = name == "-" or self._is_special()
+        if self._is_direct:
             return
         if os.path.isdir(self._target):
             raise Failure(f"{name} is a directory")
         if os.path.exists(self._target) and not os.access(self._target, os.W_OK):
             raise Failure(f"cannot write {name}: permission denied")
         try:
-            folder, base = os.path.split(self._target)
-            descriptor, self._temporary = tempfile.mkstemp(prefix=f".{base}.", suffix=Path(base).suffix, dir=folder)
-            os.fchmod(descriptor, self._mode())
-            os.close(descriptor)
+            self._nameless = self._open_nameless()
         except OSError as error:
             raise Failure(f"cannot write {name}: {error.strerror}") from None
+
+    def _open_nameless(self) -> Optional[int]:
+        """A file without a name, or None where the file system has none: then only the folder is tried out."""
+        try:
+            return os.open(self._folder, os.O_TMPFILE | os.O_WRONLY, 0o600)
+        except OSError as error:
+            if error.errno not in _NO_NAMELESS:
+                raise
+        descriptor, path = self._open_temporary()
+        os.unlink(path)
+        os.close(descriptor)
+        return None
+
+    def _open_temporary(self) -> Tuple[int, str]:
+        return tempfile.mkstemp(prefix=f".{self._base}.", suffix=Path(self._base).suffix, dir=self._folder)
 
     def _is_special(self) -> bool:
         try:
@@ -60,26 +78,63 @@ class OutputFile:
                 sys.stdout.flush()
                 sys.stdout.buffer.write(data)
                 sys.stdout.buffer.flush()
-            elif self._temporary is None:
+            elif self._is_direct:
                 with open(self.name, "wb") as file:
                     file.write(data)
             else:
-                with open(self._temporary, "wb") as file:
-                    file.write(data)
-                    file.flush()
-                    os.fsync(file.fileno())
-                os.replace(self._temporary, self._target)
-                self._temporary = None
+                self._write_whole(data)
         except OSError as error:
             self.discard()
             raise Failure(f"cannot write {self.name}: {error.strerror}") from None
 
-    def discard(self) -> None:
-        """Removes the temporary file."""
-        if self._temporary is not None:
+    def _write_whole(self, data: bytes) -> None:
+        """Gives the nameless file its name at the end. One that replaces another has a temporary name for a moment."""
+        if self._nameless is not None:
+            descriptor, self._nameless = self._nameless, None
+            with open(descriptor, "wb") as file:
+                self._fill(file, data)
+                if self._name(descriptor):
+                    return
+        descriptor, path = self._open_temporary()
+        try:
+            with open(descriptor, "wb") as file:
+                self._fill(file, data)
+            os.replace(path, self._target)
+        except BaseException:
             with suppress(OSError):
-                os.unlink(self._temporary)
-            self._temporary = None
+                os.unlink(path)
+            raise
+
+    def _fill(self, file: BinaryIO, data: bytes) -> None:
+        os.fchmod(file.fileno(), self._mode())
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+    def _name(self, nameless: int) -> bool:
+        """Whether the file has its name now; False where /proc is not there to name it by."""
+        path = os.path.join(self._folder, f".{self._base}.{os.getpid()}.{time.monotonic_ns()}")
+        try:
+            numbers = os.open("/proc/self/fd", os.O_RDONLY | os.O_DIRECTORY)
+        except OSError:
+            return False
+        try:
+            # With a folder's number Python calls linkat, which follows the link that the number is.
+            try:
+                os.link(str(nameless), self._target, src_dir_fd=numbers, follow_symlinks=True)
+            except FileExistsError:
+                os.link(str(nameless), path, src_dir_fd=numbers, follow_symlinks=True)
+                os.replace(path, self._target)
+        finally:
+            os.close(numbers)
+        return True
+
+    def discard(self) -> None:
+        """Forgets the file, if it was not written."""
+        if self._nameless is not None:
+            with suppress(OSError):
+                os.close(self._nameless)
+            self._nameless = None
 
 
 @contextmanager

@@ -56,6 +56,11 @@ def _import_elsewhere() -> Optional[str]:
     return None if done.returncode == 0 else done.stderr.strip().rpartition("\n")[2]
 
 
+def drawable(text: str) -> str:
+    """A text that matplotlib can draw: it fails for the bytes of a file's name that are no UTF-8."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
 def _missing(reason: str) -> Failure:
     return Failure(
         f"plots need matplotlib, which cannot be imported ({reason}): "
@@ -98,7 +103,8 @@ def draw(contest: Contest, title: str, settings: str, file_format: str) -> bytes
     for number, metric in enumerate(metrics[:4]):
         _bars(figure.add_subplot(grid[number // 2, number % 2]), contest, metric, colour)
     _curves(figure.add_subplot(grid[2, :]), contest, colour)
-    figure.suptitle(title if len(title) <= _LONGEST_TITLE else title[:_LONGEST_TITLE] + "…", fontsize=11)
+    shown = drawable(title)
+    figure.suptitle(shown if len(shown) <= _LONGEST_TITLE else shown[:_LONGEST_TITLE] + "…", fontsize=11)
     figure.supxlabel(settings, fontsize=7, color=_GREY)
     buffer = io.BytesIO()
     metadata = {"Date": None} if file_format == "svg" else {}

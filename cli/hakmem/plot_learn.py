@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hakmem.learn_replay import Replay, timeout_text
-from hakmem.plot import pyplot_module
+from hakmem.plot import drawable, pyplot_module
 from hakmem.policy_library import NEVER_MS
 
 _OURS = "#D55E00"
@@ -35,7 +35,7 @@ def draw(result: Replay, file_format: str) -> bytes:
         axes.grid(alpha=0.25)
     cost.set_xlabel("seconds", fontsize=8)
     price = f"{result.price:,} ns of CPU for a MiB-second"
-    figure.suptitle(f"{Path(result.trace.name).stem}: {price}", fontsize=11)
+    figure.suptitle(drawable(f"{Path(result.trace.name).stem}: {price}"), fontsize=11)
     buffer = io.BytesIO()
     figure.savefig(buffer, format=file_format, dpi=110, metadata={"Date": None} if file_format == "svg" else {})
     pyplot.close(figure)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Dict, List, Mapping, Optional, Sequence
 
+from hakmem import linked
 from hakmem.allocators import Allocator
 from hakmem.dynamic_linker import Binding, bind
 from hakmem.elf_check import Chain, find_obstacle, follow
@@ -72,7 +73,10 @@ def plan(
     chain = follow(program.path, environment)
     notes: List[str] = []
     obstacle = next((o for a in allocators if a.library and (o := find_obstacle(chain, a.library))), None)
-    if obstacle is not None:
+    if obstacle is not None and linked.of_program(chain, environment) is not None:
+        message = f"preloading has no effect: {program.path} has hakmem in it. `hakmem run` measures it as it is"
+        notes += _fail_or_warn(message, force)
+    elif obstacle is not None:
         notes += _fail_or_warn(f"preloading has no effect: {obstacle.message}", force)
     elif chain.executable is None:
         notes.append(f"{program.path} could not be examined: it is unknown whether the allocators take effect")

@@ -7,6 +7,8 @@ from typing import Any, List, Optional, Sequence
 
 import click
 
+from hakmem.errors import EXIT_USAGE, Failure
+
 
 def is_process(word: str) -> bool:
     """One word of digits is a process; a program of such a name is `./123`."""
@@ -16,6 +18,22 @@ def is_process(word: str) -> bool:
 def process_of(command: Sequence[str]) -> Optional[int]:
     """The process that the words name; None where they are a program and its arguments."""
     return int(command[0]) if len(command) == 1 and is_process(command[0]) else None
+
+
+class _Pid(click.ParamType):
+    """The number of a process."""
+
+    name = "pid"
+
+    def convert(self, value: Any, param: Optional[click.Parameter], ctx: Optional[click.Context]) -> int:
+        """Raises a Failure that says what a PID is."""
+        text = str(value)
+        if not is_process(text) or int(text) == 0:
+            raise Failure(f"{text} is no PID: give a running process's number (pidof NAME prints it)", EXIT_USAGE)
+        return int(text)
+
+
+PID = _Pid()
 
 
 class ProcessOrProgram(click.Command):

@@ -13,16 +13,16 @@ from hakmem.contest import Contest, Row
 from hakmem.measure import Run
 from hakmem.memory import Sample
 from hakmem.metrics import METRICS
+from hakmem.schemas import SCHEMAS
 from hakmem.settings import Setting
 
-SCHEMA = 1
 _MOST_POINTS = 200
 
 
 def as_json(contest: Contest, command: Sequence[str], settings: Dict[str, Setting], extra: Dict[str, Any]) -> str:
     """The JSON document. docs/cli.md describes it."""
     document = {
-        "schema": SCHEMA,
+        "schema": SCHEMAS["compare"],
         "command": list(command),
         "settings": settings,
         "base": contest.base,

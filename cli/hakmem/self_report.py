@@ -70,7 +70,7 @@ class SelfReports:
 
     def _take(self, file: Path) -> None:
         try:
-            document = decode(file.read_text(encoding="ascii"))
+            document = decode(file.read_bytes())
         except (OSError, ValueError):
             return  # not whole yet
         with contextlib.suppress(OSError):

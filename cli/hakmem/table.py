@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from typing import List, Mapping, Optional, Sequence, Tuple
 
 from rich import box
@@ -11,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from hakmem import fitting
 from hakmem.allocators import HAKMEM
 from hakmem.contest import Contest, Row
 from hakmem.cost import Price
@@ -24,14 +23,15 @@ from hakmem.statistics import CONFIDENCE, ENOUGH_ROUNDS, FEW_ROUNDS, FEWEST_TO_D
 _WIDTH_OF_FILES = 110
 _WIDTH_OF_STANDINGS = 130
 _WIDTH_OF_COUNTS = 200
+# Columns of a comparison that a narrow terminal does without: the range, then the interval.
+_SELDOM_MISSED = (2, 4)
 NOISE = "inside the noise"
 _OURS_IN_MODES = Text("hakmem in that mode", style="bold")
 
 
 def console(width_of_files: int = _WIDTH_OF_FILES) -> Console:
-    """Stdout. A file or pipe gets lines of one width, whatever the terminal's."""
-    width = None if sys.stdout.isatty() and shutil.get_terminal_size().columns >= 80 else width_of_files
-    return Console(width=width, highlight=False)
+    """Stdout. A file or pipe gets lines of one width."""
+    return Console(width=fitting.columns(width_of_files), highlight=False)
 
 
 def difference(row: Row) -> str:
@@ -127,7 +127,7 @@ def _print_costs(contest: Contest) -> None:
     rates = ", ".join(f"{price.mode} {price.ns_per_mib_second:,}" for price in contest.prices)
     out.print(Text("cost: CPU time + price × MiB·seconds of resident memory", style="bold"))
     out.print(Text(f"price, in ns of CPU for a MiB·second: {rates}", style="dim"))
-    out.print(costs_table(contest))
+    fitting.print_table(out, costs_table(contest))
     out.print()
 
 
@@ -188,7 +188,7 @@ def print_comparison(contest: Contest, title: str, facts: Settings, rounds: int)
     out.print(Text(one_line(facts), style="dim"))
     out.print()
     if len(contest.failed) < len(contest.names):
-        out.print(comparison_table(contest, rounds))
+        fitting.print_table(out, comparison_table(contest, rounds), _SELDOM_MISSED)
         out.print()
         if contest.prices:
             _print_costs(contest)
@@ -202,7 +202,7 @@ def print_comparison(contest: Contest, title: str, facts: Settings, rounds: int)
 
 def print_standings(standings: Sequence[Standing]) -> None:
     """A line for each workload: hakmem beside the peers."""
-    console(_WIDTH_OF_STANDINGS).print(_standing_table(standings))
+    fitting.print_table(console(_WIDTH_OF_STANDINGS), _standing_table(standings))
 
 
 def _standing_table(standings: Sequence[Standing]) -> Table:
@@ -238,7 +238,7 @@ def print_costs(standings: Sequence[Standing]) -> None:
     """A line for each workload: the cost of hakmem at each price beside the best peer."""
     out = console(_WIDTH_OF_STANDINGS)
     out.print(Text("Cost: CPU time + price × MiB·seconds, hakmem in the mode of the price", style="bold"))
-    out.print(_standing_costs(standings))
+    fitting.print_table(out, _standing_costs(standings))
 
 
 def _standing_costs(standings: Sequence[Standing]) -> Table:
@@ -266,17 +266,19 @@ def print_counts(counted: Sequence[Counted]) -> None:
     """A line for each workload: the counts of hakmem in it."""
     out = console(_WIDTH_OF_COUNTS)
     out.print(Text("What hakmem does, for each million operations", style="bold"))
-    out.print(_counts_table(counted))
+    fitting.print_table(out, _counts_table(counted))
 
 
 def _counts_table(counted: Sequence[Counted]) -> Table:
+    """Each column is as wide as its figures and the words of its title, which wraps."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    cells = [[*one] for one in rows(counted)]
     table.add_column("workload", no_wrap=True)
-    table.add_column("threads", justify="right")
-    for column in COLUMNS:
-        table.add_column(column.title, justify="right")
-    for cells in rows(counted):
-        table.add_row(*(Text(cell) for cell in cells))
+    for number, title in enumerate(("threads", *(column.title for column in COLUMNS)), 1):
+        longest = max(len(word) for word in (*title.split(), *(row[number] for row in cells)))
+        table.add_column(title, justify="right", width=longest)
+    for row in cells:
+        table.add_row(*(Text(cell) for cell in row))
     return table
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import functools
+import os
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import click
 
-from hakmem import environment, paths
+from hakmem import environment, linked, paths
+from hakmem.elf_check import follow
 from hakmem.errors import EXIT_USAGE, Failure
-from hakmem.preload_plan import check_preload
+from hakmem.preload_plan import FORCE_HINT, check_preload
 from hakmem.program import Program, resolve
 
 Command = Callable[..., None]
@@ -72,9 +74,24 @@ _OPTIONS: List[Tuple[Tuple[str, ...], Dict[str, Any]]] = [
 
 
 def prepare(command: Sequence[str], how: How) -> Start:
-    """The program with the caller's environment, the options and the preload; a Failure where that cannot work."""
+    """The program with the caller's environment, the options and the preload; a Failure where that cannot work.
+
+    A program that is linked with hakmem gets no preload."""
     variables = {**environment.of_caller(), **environment.options(how.settings)}
     program = resolve(command, variables)
+    own = linked.of_program(follow(program.path, variables), variables)
+    if own is not None:
+        return _of_linked(program, variables, own, how)
     library = str(paths.require_library(how.library))
     variables = environment.with_preload(variables, library)
     return Start(program, variables, library, check_preload(program, library, variables, how.force))
+
+
+def _of_linked(program: Program, variables: Dict[str, str], own: str, how: How) -> Start:
+    """--library would bring a second hakmem into the process, or have no effect."""
+    if how.library is not None and os.path.realpath(how.library) != own:
+        message = f"--library has no effect: {program.name} is linked with hakmem ({own})"
+        if not how.force:
+            raise Failure(f"{message}. {FORCE_HINT}")
+        return Start(program, variables, own, [message])
+    return Start(program, variables, own, [])

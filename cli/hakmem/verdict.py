@@ -1,4 +1,4 @@
-"""The verdict of `hakmem run`: five lines, or JSON."""
+"""The verdict of `hakmem run`: one line, five, or JSON."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from hakmem.errors import plural
 from hakmem.memory import MemorySampler
 from hakmem.metrics import count, seconds, size
 from hakmem.report import thinned
+from hakmem.schemas import SCHEMAS
 from hakmem.self_report import SelfReports, summary
 
 
@@ -29,6 +30,33 @@ class Verdict:
     def mapped(self) -> Optional[bool]:
         """Whether the program maps the library. A program that reports has it, however short it lived."""
         return True if self.reports.documents else self.sampler.mapped
+
+
+def line(told: Verdict) -> str:
+    """The verdict of one line."""
+    ended = told.ended
+    peak = told.sampler.peak() if told.sampler.most_processes > 1 else None
+    parts = [
+        f"{ended.describe()} after {seconds(ended.wall_seconds)}",
+        f"CPU {seconds(ended.user_seconds + ended.system_seconds)}",
+        f"peak {size(peak or ended.peak_bytes)}",
+        _briefly(told),
+    ]
+    return ", ".join(parts) + " (-v says more)"
+
+
+def _briefly(told: Verdict) -> str:
+    if told.mapped is False:
+        return f"{told.library} was NOT mapped by the program: its malloc was another"
+    name = f"hakmem {version}" if (version := _version(told)) else "hakmem"
+    troubles = [
+        f"{count(number)} {noun}{'' if number == 1 else 's'}"
+        for key, noun in (("out_of_memory", "failed request"), ("misuse", "misuse"))
+        if (number := told.reports.total("events", key))
+    ]
+    return f"{name} {'was preloaded' if told.mapped is None else 'served malloc'}" + "".join(
+        f", {trouble}" for trouble in troubles
+    )
 
 
 def lines(told: Verdict) -> List[str]:
@@ -95,7 +123,7 @@ def as_json(told: Verdict, command: List[str]) -> Dict[str, Any]:
     """The same, and the curve."""
     ended, sampler = told.ended, told.sampler
     return {
-        "schema": 1,
+        "schema": SCHEMAS["run"],
         "command": command,
         "library": told.library,
         "version": _version(told),

@@ -5,24 +5,15 @@ from __future__ import annotations
 import os
 import platform
 import pwd
-import re
 from dataclasses import dataclass
 from typing import Dict, Iterator, Set
 
-from hakmem import attach_signal, process_files
+from hakmem import attach_signal, linked, process_files
 from hakmem.errors import Failure
 from hakmem.kernel_files import fields
-from hakmem.regular_file import open_regular
 from hakmem.wake import TGSIGQUEUEINFO, wake
 
-# In the library's file, and so in a program that is linked with it (src/serve/serve_command.c).
-_MARK = b"hakmem: this process answers, protocol "
-_CHUNK = 1 << 20
-# No program is longer. A file with holes may claim to be, and reading it would not end.
-_LONGEST_PROGRAM = 1 << 32
 _OPTION = f"{attach_signal.VARIABLE}=".encode()
-# The allocator in its variants; not libhakmem-policy.so, which a tool may have loaded.
-_LIBRARY = re.compile(r"libhakmem(-fast|-count)?\.so")
 _AT_SECURE = 23
 
 
@@ -122,10 +113,10 @@ class Watched:
 
     def _is_ours(self) -> bool:
         files = self._mapped_files()
-        if any(_LIBRARY.match(os.path.basename(file)) for file in files):
+        if any(map(linked.is_library, files)):
             return True
         return any(
-            _has_mark(path)
+            linked.has_hakmem(path)
             for path in [f"/proc/{self.pid}/exe", *(process_files.roots(self.pid)[0] + f for f in files)]
         )
 
@@ -145,19 +136,3 @@ def _user_name(number: int) -> str:
         return f"{pwd.getpwuid(number).pw_name} (user {number})"
     except KeyError:
         return f"user {number}"
-
-
-def _has_mark(path: str) -> bool:
-    """Reads the file instead of mapping it: a mapping of a file that shrinks meanwhile would crash this tool."""
-    try:
-        with open_regular(path) as file:
-            if os.fstat(file.fileno()).st_size > _LONGEST_PROGRAM:
-                return False
-            end = b""
-            while chunk := file.read(_CHUNK):
-                if _MARK in end + chunk:
-                    return True
-                end = (end + chunk)[1 - len(_MARK) :]
-    except OSError:
-        pass
-    return False

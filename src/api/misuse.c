@@ -13,7 +13,7 @@
 
 /* Ends the message, writes it by one call, and aborts if the option says so. */
 static void finish(hk_format_t *message, const char *kind) {
-  hk_format_print(message, " (see errors.md#%s)\n", kind);
+  hk_format_print(message, " (see: hakmem help %s)\n", kind);
   hk_stat_add(hk_stat_misuse, 1);
   if (hk_option.on_misuse != hk_misuse_ignore) hk_os_write_stderr(message->text, message->length);
   if (hk_option.on_misuse == hk_misuse_abort) hk_os_abort();

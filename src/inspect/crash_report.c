@@ -85,7 +85,7 @@ static void say_what_happened(const hk_crash_t *crash) {
   hk_format_print(out, "hakmem: crash: %s in thread %u (%s) of process %u: ", signal_name(crash->number), crash->thread,
                   crash->thread_name, hk_os_process_id());
   say_cause(out, crash);
-  hk_format_text(out, " (see errors.md#crash)");
+  hk_format_text(out, " (see: hakmem help crash)");
   finish(&line);
 }
 

@@ -65,7 +65,8 @@ static void section(hk_format_t *out, const hk_form_t *form, const hk_snapshot_t
 static void event_section(hk_format_t *out, const hk_form_t *form, const hk_totals_t *totals) {
   form->begin(out, "events");
   for (unsigned i = 0; i < hk_stat_count; i++) {
-    hk_form_row_t row = {hk_stat_text[i].name, hk_stat_text[i].help, totals->counter[i], false};
+    bool is_bytes = strcmp(hk_stat_text[i].unit, "bytes") == 0;
+    hk_form_row_t row = {hk_stat_text[i].name, hk_stat_text[i].help, totals->counter[i], is_bytes};
     form->row(out, &row);
     row.name = old_name(form, "events", row.name);
     if (row.name != NULL) form->row(out, &row);

@@ -5,8 +5,8 @@
 #include "hakmem/hakmem.h"
 #include "os/os.h"
 
-#define VALUE_COLUMN 22
-#define HELP_COLUMN 36
+#define VALUE_COLUMN 24
+#define HELP_COLUMN 38
 
 /* ---- Lines of text. */
 

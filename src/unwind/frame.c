@@ -164,6 +164,30 @@ static bool step_by_pointer(hk_frame_t *frame, hk_stack_reader_t *stack, hk_fram
   return enter_caller(frame, return_address);
 }
 
+/* ---- By the code behind the call: for small code without a table, as CPython makes for each of its functions. */
+
+#if defined(__x86_64__)
+/* Stores the rule of a frame that returns at once. Returns false when other code stands there. */
+static bool find_return(uintptr_t pc, hk_frame_rule_t *rule) {
+  static const unsigned char add[] = {0x48, 0x83, 0xc4}; /* add $N, %rsp */
+  unsigned char code[sizeof(add) + 2];                   /* N, and ret */
+  if (hk_os_copy_out(code, pc + 1, sizeof(code)) != sizeof(code)) return false;
+  unsigned bytes = code[sizeof(add)];
+  if (memcmp(code, add, sizeof(add)) != 0 || code[sizeof(add) + 1] != 0xc3 || bytes > INT8_MAX) return false;
+  *rule = (hk_frame_rule_t){.kind = hk_frame_ruled, .base = hk_frame_sp, .offset = (int32_t)bytes + 8};
+  for (unsigned i = 0; i < hk_frame_register_count; i++) rule->saved[i] = HK_SAVED_SAME;
+  rule->saved[hk_frame_ra] = -1;
+  return true;
+}
+#else
+/* Such code has a frame pointer here. */
+static bool find_return(uintptr_t pc, hk_frame_rule_t *rule) {
+  (void)pc;
+  (void)rule;
+  return false;
+}
+#endif
+
 /* ---- */
 
 /* The last module is still loaded: a frame of its code is on the walked stack. */
@@ -178,7 +202,9 @@ static void find_rule(uintptr_t pc, hk_frame_source_t *source, hk_frame_rule_t *
   if (hk_rule_cache_get(pc, module, rule)) return;
   if (returns_from_signal(pc)) {
     *rule = (hk_frame_rule_t){.kind = hk_frame_signal};
-  } else if (module->index == 0 || !hk_unwind_table_find(module->index, pc, rule, &source->tables)) {
+  } else if (module->index == 0) {
+    if (!find_return(pc, rule)) *rule = (hk_frame_rule_t){.kind = hk_frame_unknown};
+  } else if (!hk_unwind_table_find(module->index, pc, rule, &source->tables)) {
     *rule = (hk_frame_rule_t){.kind = hk_frame_unknown};
   }
   hk_rule_cache_put(pc, module, rule);

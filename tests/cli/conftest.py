@@ -14,6 +14,13 @@ from hakmem.paths import find_library
 from watched_support import SOURCE, Watched
 
 
+@pytest.fixture(autouse=True)
+def no_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pytest-xdist gives its workers a width, which programs would take for the user's."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.delenv("LINES", raising=False)
+
+
 @pytest.fixture
 def tool(tmp_path: Path) -> Tool:
     """The tool, at home in a folder of the test's own."""

@@ -126,6 +126,9 @@ def test_the_whole_set(tool: Tool, fake_set: Path, tmp_path: Path) -> None:
     assert stem.endswith("-here")
     assert {f"{stem}.json", f"{stem}.md"} <= set(names)
     document = json.loads((tmp_path / "out" / f"{stem}.json").read_text())
+    jsonschema = pytest.importorskip("jsonschema")
+    described = json.loads((ROOT / "docs" / "cli.schema.json").read_text())["$defs"]["bench"]
+    jsonschema.validate(document, described)
     rows = {row["name"]: row for row in document["workloads"]}
     assert list(rows) == ["quick", "damaged", "printer", "fickle"]
     assert rows["quick"]["figures"]["hakmem"]["ns_per_operation"] == [50000, 50000]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Iterable, List
 
@@ -51,6 +52,15 @@ def test_a_machine_that_tells_nothing(tmp_path: Path) -> None:
         if file.is_file():
             file.unlink()
     assert only(machine).found == "the kernel has none"
+
+
+def test_a_machine_without_sys(machine: FakeMachine) -> None:
+    """A chroot or a container may lack it: the tool says that it could not look, and claims nothing."""
+    shutil.rmtree(machine.root / "sys")
+    found = {finding.subject: finding for finding in remarkable(examine(machine))}
+    assert found.keys() == {"huge pages", "control group"}
+    assert all("not visible here" in finding.found for finding in found.values())
+    assert all(finding.level is Level.NOTE for finding in found.values())
 
 
 @pytest.mark.parametrize("release, level", [("4.4.0-19041-Microsoft", Level.WARNING), ("5.15.0", Level.NOTE)])

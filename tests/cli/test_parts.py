@@ -216,7 +216,7 @@ def test_seconds(value: float, text: str) -> None:
     assert metrics.seconds(value) == text
 
 
-@pytest.mark.parametrize(("value", "text"), [(512, "0 KiB"), (1 << 20, "1.00 MiB"), (1.5 * (1 << 30), "1.50 GiB")])
+@pytest.mark.parametrize(("value", "text"), [(512, "512 B"), (1 << 20, "1.00 MiB"), (1.5 * (1 << 30), "1.50 GiB")])
 def test_sizes(value: float, text: str) -> None:
     assert metrics.size(value) == text
 

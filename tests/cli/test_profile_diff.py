@@ -83,7 +83,8 @@ def test_profiles_as_json(tool: Tool, profiles: Pair) -> None:
 
 def test_few_rows(tool: Tool, profiles: Pair) -> None:
     lines = tool("diff", "--rows", "1", *profiles).stdout.splitlines()
-    assert len(lines) == 4 and lines[2] == "  and 2 rows that changed less"
+    assert len(lines) == 5 and lines[2] == "  and 2 rows that changed less"
+    assert lines[4].startswith("next: hakmem profile --input ")
 
 
 def test_snapshots(tool: Tool, snapshots: Pair) -> None:

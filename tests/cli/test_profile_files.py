@@ -176,9 +176,7 @@ def test_the_table() -> None:
     assert lines[2].split() == ["3", "KiB", "70.0%", "70.0%", "3", "KiB", "70.0%", "5", "append"]
     assert lines[3].split()[2:4] == ["30.0%", "100.0%"]
     assert lines[4] == "and 2 more functions"
-    assert text(parse(named({}), "p"), "inuse_space", 5) == [
-        "0 KiB in use, about 0 blocks, from a sample every 512 KiB"
-    ]
+    assert text(parse(named({}), "p"), "inuse_space", 5) == ["0 B in use, about 0 blocks, from a sample every 512 KiB"]
 
 
 def test_folded() -> None:

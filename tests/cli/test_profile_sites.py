@@ -87,7 +87,7 @@ def test_lifetimes() -> None:
         "     512 KiB         16            0                    none freed              stays ← main",
     ]
     assert lifetimes_text(read(STAYS, HELD, QUICK), 1)[-1] == "and 2 more sites"
-    assert lifetimes_text(read(), 20) == ["0 KiB allocated; about 0 blocks freed, from a sample every 512 KiB"]
+    assert lifetimes_text(read(), 20) == ["0 B allocated; about 0 blocks freed, from a sample every 512 KiB"]
 
 
 def test_pinned() -> None:

@@ -203,7 +203,7 @@ def test_a_running_process(tool: Tool, library: Path, tmp_path: Path) -> None:
     assert len(embedded(page, "course")) >= 2
     assert adds_up(shown_equation(page))
     assert "programs and libraries" in page
-    assert "0 KiB allocated; about 0 blocks freed, from a sample every 512 KiB" in page, "a profile ran meanwhile"
+    assert "0 B allocated; about 0 blocks freed, from a sample every 512 KiB" in page, "a profile ran meanwhile"
     assert page.count('class="tile') > 1
 
 

@@ -310,6 +310,24 @@ def test_narrow_windows(page: Path, browser: Browser) -> None:
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
+@pytest.mark.parametrize("width", [1300, 1000])
+def test_tables_do_not_scroll_sideways(page: Path, browser: Browser, width: int) -> None:
+    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    # With every figure that a heap can have, the widest values, and a function of C++.
+    browser.execute_script(
+        "for (const one of document.querySelectorAll('td.num')) one.textContent = '123,456,789';"
+        "for (const one of document.querySelectorAll('#sites-table td:not(.num), #classes-table td:not(.num)'))"
+        "  one.textContent = 'std::vector<std::unordered_map<long, std::string>>::_M_realloc_insert'.repeat(3);"
+    ) if width == 1300 else None
+    found = browser.execute_script(
+        "return Array.from(document.querySelectorAll('.wide'), e => [e.querySelector('table').id, e.scrollWidth, e.clientWidth])"
+    )
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    assert len(found) >= 4
+    assert [one for one in found if one[1] > one[2]] == []
+
+
 def luminance(browser: Browser, name: str) -> float:
     red, green, blue = browser.execute_script(
         f"return getComputedStyle(document.body).{name}.match(/[0-9]+/g).slice(0, 3).map(Number)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -65,11 +66,18 @@ def test_output_and_exit_code_are_the_programs(tool: Tool) -> None:
 
 
 def test_five_lines(tool: Tool) -> None:
-    lines = verdict(tool("run", "--", "sleep", "0.4").stderr)
+    lines = verdict(tool("run", "-v", "--", "sleep", "0.4").stderr)
     assert [line.split()[1] for line in lines] == ["wall", "CPU", "resident", "faults", "allocator"]
     assert "exit code 0" in lines[0]
     assert "mean" in lines[2]
     assert "served malloc" in lines[4] and "libhakmem.so" in lines[4]
+
+
+def test_one_line(tool: Tool) -> None:
+    (line,) = verdict(tool("run", "--", "sh", "-c", "exit 3").stderr)
+    assert re.match(r"hakmem: exit code 3 after [0-9.]+ m?s, CPU [0-9.]+ [mµ]s, peak [0-9.]+ .iB, hakmem \S+ ", line)
+    (line,) = verdict(tool("run", "--set", "on_misuse=ignore", "--", "sh", "-c", "kill -9 $$").stderr)
+    assert line.startswith("hakmem: killed by SIGKILL after ")
 
 
 def test_quiet(tool: Tool) -> None:
@@ -221,7 +229,7 @@ def wait_for(process: subprocess.Popen[str], line: str) -> str:
 
 
 def test_signals_are_passed_on(tool: Tool, listener: Path) -> None:
-    process = tool.start("run", "--", listener)
+    process = tool.start("run", "-v", "--", listener)
     wait_for(process, "pid")
     for number in (
         signal.SIGINT,

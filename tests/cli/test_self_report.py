@@ -70,7 +70,7 @@ def temporary(tmp_path: Path) -> Dict[str, str]:
 
 
 def test_the_line_says_what_it_did(tool: Tool, works: Path, temporary: Dict[str, str]) -> None:
-    done = tool("run", "--", works, "0", environment=temporary)
+    done = tool("run", "-v", "--", works, "0", environment=temporary)
     line = allocator_line(done.stderr)
     assert done.returncode == 7
     assert "served malloc" in line and "held at exit" in line
@@ -89,7 +89,7 @@ def test_processes_are_summed_up(tool: Tool, works: Path) -> None:
     # A child of fork counts from its fork: what its parent did is not told twice.
     assert told["own"]["events"]["out_of_memory"] == told["sums"]["events"]["out_of_memory"] == 1
     assert told["sums"]["memory"]["in_use"] > told["own"]["memory"]["in_use"]
-    line = allocator_line(tool("run", "--", works, "3").stderr)
+    line = allocator_line(tool("run", "-v", "--", works, "3").stderr)
     assert "served malloc in 4 processes" in line and "held at exit; together" in line
 
 
@@ -105,7 +105,7 @@ def test_a_short_program_is_seen_by_its_report(tool: Tool) -> None:
 def test_no_report_is_said(
     tool: Tool, works: Path, temporary: Dict[str, str], how: str, code: int, reason: str
 ) -> None:
-    done = tool("run", "--", works, how, environment=temporary)
+    done = tool("run", "-v", "--", works, how, environment=temporary)
     assert done.returncode == code
     line = allocator_line(done.stderr)
     assert f"; no report: {reason}" in line and "held" not in line
@@ -114,7 +114,7 @@ def test_no_report_is_said(
 
 def test_reports_of_others_where_the_program_itself_has_none(tool: Tool, works: Path) -> None:
     """A shell ends by _exit, as many do, or becomes its last command."""
-    line = allocator_line(tool("run", "--", "sh", "-c", f"{works} 0; kill -9 $$").stderr)
+    line = allocator_line(tool("run", "-v", "--", "sh", "-c", f"{works} 0; kill -9 $$").stderr)
     assert "1 failed request" in line and "no report of the program itself: it was killed by SIGKILL" in line
 
 
@@ -128,7 +128,7 @@ def test_the_environment_gains_one_variable_and_no_more(tool: Tool, library: Pat
 
 def test_the_callers_own_file_is_left_to_the_caller(tool: Tool, tmp_path: Path) -> None:
     file = tmp_path / "mine.json"
-    line = allocator_line(tool("run", "--set", f"stats_file={file}", "--", "/bin/ls", "/").stderr)
+    line = allocator_line(tool("run", "-v", "--set", f"stats_file={file}", "--", "/bin/ls", "/").stderr)
     assert f"no report: {VARIABLE} was set already: the report goes to {file}" in line
     assert json.loads(file.read_text())["events"]["refill"] > 0
 

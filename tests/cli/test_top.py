@@ -111,7 +111,10 @@ def test_a_disk_that_is_full(tool: Tool, watched: Watched) -> None:
             ) as process,
         ):
             errors = process.communicate(timeout=DEADLINE_SECONDS)[1]
-        assert (process.returncode, errors) == (125, "hakmem: cannot write: No space left on device\n")
+        assert (process.returncode, errors) == (
+            125,
+            "hakmem: cannot write to standard output: No space left on device\n",
+        )
 
 
 def test_text(tool: Tool, watched: Watched) -> None:
@@ -119,6 +122,8 @@ def test_text(tool: Tool, watched: Watched) -> None:
     watched.do("grow 100")
     done = tool("top", "--once", watched.pid)
     assert (done.returncode, done.stderr) == (0, "")
+    assert len(done.stdout.splitlines()) <= 20
+    done = tool("top", "--once", "--all", watched.pid)
     assert done.stdout.isprintable() or "\x1b" not in done.stdout
     lines = done.stdout.splitlines()
     assert lines[0].startswith(f"holder ({watched.pid})  hakmem 0.1.0, up ")

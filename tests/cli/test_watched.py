@@ -12,7 +12,7 @@ from typing import Iterator
 
 import pytest
 from cli_support import ROOT, Tool
-from hakmem import attach_signal, process_files, wake, watched
+from hakmem import attach_signal, linked, process_files, wake
 from hakmem.errors import Failure
 from hakmem.profile.module import ElfModule, Unreadable
 from hakmem.regular_file import open_regular
@@ -81,22 +81,22 @@ def test_a_process_that_maps_a_trap(tool: Tool, tmp_path: Path) -> None:
 
 
 def test_the_mark_is_found_across_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mark = watched._MARK
-    monkeypatch.setattr(watched, "_CHUNK", 16)
+    mark = linked._MARK
+    monkeypatch.setattr(linked, "_CHUNK", 16)
     for place in (0, 5, 15, 16, 100):
         (tmp_path / "file").write_bytes(bytes(place) + mark + bytes(9))
-        assert watched._has_mark(str(tmp_path / "file"))
+        assert linked.has_hakmem(str(tmp_path / "file"))
     (tmp_path / "file").write_bytes(mark[:-1] + bytes(20))
-    assert not watched._has_mark(str(tmp_path / "file"))
+    assert not linked.has_hakmem(str(tmp_path / "file"))
 
 
 def test_a_file_that_is_too_long_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With holes in it one may say that it has no end."""
-    content = watched._MARK + bytes(9)
+    content = linked._MARK + bytes(9)
     (tmp_path / "file").write_bytes(content)
     for longest, is_found in ((len(content), True), (len(content) - 1, False)):
-        monkeypatch.setattr(watched, "_LONGEST_PROGRAM", longest)
-        assert watched._has_mark(str(tmp_path / "file")) is is_found
+        monkeypatch.setattr(linked, "_LONGEST_PROGRAM", longest)
+        assert linked.has_hakmem(str(tmp_path / "file")) is is_found
 
 
 # Signals.

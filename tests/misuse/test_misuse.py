@@ -111,7 +111,7 @@ BATTERY = [
 ]
 BATTERY_SIZES = [24, 1000, 20000, 200000]
 
-LINE = re.compile(r"hakmem: (?P<kind>[a-z-]+): (?P<fact>[^\n]+) \(see errors\.md#(?P<anchor>[a-z-]+)\)\n")
+LINE = re.compile(r"hakmem: (?P<kind>[a-z-]+): (?P<fact>[^\n]+) \(see: hakmem help (?P<anchor>[a-z-]+)\)\n")
 
 
 def run(name, size, on_misuse=None):
@@ -197,7 +197,7 @@ def test_abort_can_be_asked_for():
 
 
 def test_every_kind_is_documented():
-    """A message ends in `see errors.md#<kind>`: there must be something to see."""
+    """A message ends in `see: hakmem help <kind>`: there must be something to see."""
     text = (pathlib.Path(__file__).parents[2] / "docs" / "errors.md").read_text()
     headings = set(re.findall(r"^## ([a-z-]+)$", text, re.MULTILINE))
     kinds = {kind for name, (sizes, expected) in CASES.items() for size in sizes for kind, _ in expected(size)}

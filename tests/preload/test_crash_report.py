@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("hakmem_only")
 
 FIRST = re.compile(
     r"hakmem: crash: (?P<signal>SIG[A-Z]+) in thread (?P<thread>\d+) \((?P<name>[^)]*)\) of process (?P<process>\d+): "
-    r"(?P<cause>.+) \(see errors\.md#crash\)"
+    r"(?P<cause>.+) \(see: hakmem help crash\)"
 )
 CALL = re.compile(r"hakmem:   #\d+ 0x[0-9a-f]+( \S+\+0x[0-9a-f]+| \(nothing is mapped there\))?")
 

@@ -88,7 +88,8 @@ def make_tree(root: Path, options: str = OPTIONS) -> Path:
     (root / "src/policy/stat.def").write_text(STATS)
     (root / "src/policy/figure.def").write_text(FIGURES)
     (root / "src/policy/old_figure.def").write_text(OLD_FIGURES)
-    (root / "cli/hakmem").mkdir(parents=True, exist_ok=True)
+    (root / "docs/errors.md").write_text("# Errors\n\n## a-kind\n")
+    (root / "cli/hakmem/pages").mkdir(parents=True, exist_ok=True)
     (root / "include/hakmem").mkdir(parents=True, exist_ok=True)
     if not (root / "include/hakmem/hakmem.h").exists():
         (root / "include/hakmem/hakmem.h").write_text(HEADER)

@@ -209,17 +209,16 @@ TEST(Unwind, WalksOutOfAHandlerOnAStackOfItsOwn) {
 
 #if defined(__x86_64__)
 
-// A function that calls its argument, with or without a frame pointer, in memory that no module has.
+// Functions that call their argument, in memory that no module has: with a frame pointer, returning at once after the
+// call (CPython's trampolines), and with a register saved.
+const std::vector<unsigned char> kWithPointer = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3};
+const std::vector<unsigned char> kReturning = {0x48, 0x83, 0xec, 0x08, 0xff, 0xd7, 0x48, 0x83, 0xc4, 0x08, 0xc3};
+const std::vector<unsigned char> kSaving = {0x53, 0x31, 0xdb, 0xff, 0xd7, 0x90, 0x5b, 0xc3};
+
 using CallOther = void (*)(void (*)());
-CallOther MakeCode(bool with_pointer) {
-  static const unsigned char kWith[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3};
-  static const unsigned char kWithout[] = {0x48, 0x83, 0xec, 0x08, 0xff, 0xd7, 0x48, 0x83, 0xc4, 0x08, 0xc3};
+CallOther MakeCode(const std::vector<unsigned char> &code) {
   void *page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (with_pointer) {
-    memcpy(page, kWith, sizeof(kWith));
-  } else {
-    memcpy(page, kWithout, sizeof(kWithout));
-  }
+  memcpy(page, code.data(), code.size());
   return reinterpret_cast<CallOther>(page);
 }
 
@@ -235,7 +234,15 @@ bool Contains(const Frames &frames, uintptr_t address) {
 }
 
 TEST(Unwind, CrossesCodeWithoutTablesByItsFramePointer) {
-  CallOther code = MakeCode(true);
+  CallOther code = MakeCode(kWithPointer);
+  uintptr_t here = CallThrough(code);
+  EXPECT_TRUE(Contains(from_below, reinterpret_cast<uintptr_t>(code) + 6));
+  EXPECT_TRUE(Contains(from_below, here));
+  munmap(reinterpret_cast<void *>(code), 4096);
+}
+
+TEST(Unwind, CrossesCodeWithoutTablesThatReturnsAfterTheCall) {
+  CallOther code = MakeCode(kReturning);
   uintptr_t here = CallThrough(code);
   EXPECT_TRUE(Contains(from_below, reinterpret_cast<uintptr_t>(code) + 6));
   EXPECT_TRUE(Contains(from_below, here));
@@ -243,13 +250,13 @@ TEST(Unwind, CrossesCodeWithoutTablesByItsFramePointer) {
 }
 
 TEST(Unwind, EndsOrGoesOnSoundlyWhereNothingSaysHow) {
-  CallOther code = MakeCode(false);
+  CallOther code = MakeCode(kSaving);
   Frames first;
   for (int i = 0; i < 2; i++) {
     (void)CallThrough(code);
     if (first.empty()) first = from_below;
   }
-  EXPECT_TRUE(Contains(first, reinterpret_cast<uintptr_t>(code) + 6));
+  EXPECT_TRUE(Contains(first, reinterpret_cast<uintptr_t>(code) + 5));
   EXPECT_EQ(WithoutTest(first, 3), WithoutTest(from_below, 3));
   munmap(reinterpret_cast<void *>(code), 4096);
 }

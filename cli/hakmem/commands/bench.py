@@ -11,6 +11,7 @@ import click
 from rich.text import Text
 
 from hakmem import (
+    bench_build,
     bench_means,
     bench_report,
     cost,
@@ -28,7 +29,7 @@ from hakmem.bench_results import Results
 from hakmem.bench_session import Session, expected_minutes
 from hakmem.errors import EXIT_PROGRAM_FAILED, EXIT_SIGNAL_BASE, EXIT_USAGE, Failure, plural, say
 from hakmem.metrics import PEAK
-from hakmem.output import reserve
+from hakmem.output import OutputFile, reserve
 from hakmem.progress import ProgressBar
 from hakmem.workloads import Workload, default_places, load, select
 
@@ -73,6 +74,7 @@ _POSITIVE = click.IntRange(min=1)
     "--workloads", "catalogue", metavar="DIR", help="Folder of workloads.toml and programs.toml; default: bench."
 )
 @click.option("--programs", metavar="DIR", help="Folder of the built workloads; default: build/release/bench.")
+@click.option("--json", "json_name", metavar="FILE", help="Write the results' JSON to FILE too; - is stdout, no table.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 def bench(
     only: Optional[str],
@@ -90,6 +92,7 @@ def bench(
     label: Optional[str],
     catalogue: Optional[str],
     programs: Optional[str],
+    json_name: Optional[str],
     quiet: bool,
 ) -> None:
     """Measure the standard set, and write the results: JSON, a table in Markdown, and pictures."""
@@ -106,6 +109,9 @@ def bench(
         raise Failure("--cost needs measured runs, and --counts measures none", EXIT_USAGE)
     places = default_places(root, catalogue, programs)
     workloads = select(load(places, seed), only, for_cost=with_cost, all_of_them=list_only)
+    if programs is None and not list_only and any(one.own and one.missing for one in workloads):
+        bench_build.build(root)
+        workloads = select(load(places, seed), only, for_cost=with_cost, all_of_them=list_only)
     entrants = [] if counts_only else choose(allocators, GLIBC, with_older=False)
     prices = cost.prices() if with_cost else []
     if prices:
@@ -118,7 +124,7 @@ def bench(
     for name, reason in left_out.items():
         say(f"left out: {name}: {reason}")
     if not workloads:
-        raise Failure("no workload is left")
+        raise Failure(f"no workload is left; `{bench_build.COMMAND}` in the checkout builds hakmem's own")
     session = Session(
         workloads=workloads,
         places=places,
@@ -134,7 +140,8 @@ def bench(
         began=began,
     )
     stem = _stem(_folder(out, root), label or f"{session.facts['machine']}-{session.facts['cores']}core")
-    results = _measure_and_write(session, stem, quiet)
+    with reserve(json_name) as (json_file,):
+        results = _measure_and_write(session, stem, quiet, json_file)
     _end(session, results)
 
 
@@ -208,7 +215,7 @@ def _pictures(allocators: Sequence[Allocator]) -> List[str]:
     return ["means", "time", "memory"]
 
 
-def _measure_and_write(session: Session, stem: str, quiet: bool) -> Results:
+def _measure_and_write(session: Session, stem: str, quiet: bool, json_file: Optional[OutputFile]) -> Results:
     """The files are reserved before anything runs, and written whole at the end."""
     pictures = _pictures(session.allocators)
     names = [f"{stem}.json", f"{stem}.md", *(f"{stem}-{picture}.svg" for picture in pictures)]
@@ -226,7 +233,10 @@ def _measure_and_write(session: Session, stem: str, quiet: bool) -> Results:
         for file, content in zip(files, contents):
             assert file is not None
             file.write(content)
-    _print(results, names)
+    if json_file is not None:
+        json_file.write(bench_report.as_json(results))
+    if json_file is None or json_file.name != "-":
+        _print(results, names)
     return results
 
 

@@ -9,7 +9,7 @@ from typing import Dict, List, Optional, Sequence, Tuple
 
 import click
 
-from hakmem import cost, environment, plot, report, settings, table
+from hakmem import cost, environment, next_step, plot, report, settings, table
 from hakmem.allocators import GLIBC, Allocator, choose, present, with_modes
 from hakmem.contest import Contest, Runner
 from hakmem.errors import EXIT_PROGRAM_FAILED, EXIT_USAGE, Failure, plural, say
@@ -165,6 +165,8 @@ def compare(
             entrants = plural(len(contest.prepared), "allocator")
             title = f"{shlex.join(words)}: {plural(rounds, 'round')} under {entrants}"
             table.print_comparison(contest, title, facts, rounds)
+            if load is None:
+                next_step.tell(f"hakmem profile -- {next_step.words(words)}")
     sys.exit(EXIT_PROGRAM_FAILED if contest.failed else 0)
 
 

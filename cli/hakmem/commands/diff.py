@@ -7,6 +7,7 @@ from typing import Any, List, Optional, Tuple
 
 import click
 
+from hakmem import fitting, next_step
 from hakmem.errors import say
 from hakmem.metrics import size
 from hakmem.output import reserve
@@ -15,8 +16,11 @@ from hakmem.profile.debug_files import DEBUG_FOLDERS, Search
 from hakmem.profile.model import BY, Profile
 from hakmem.profile.symbolize import Symbolizer
 from hakmem.profile.top import shortened
+from hakmem.schemas import SCHEMAS
 
-SCHEMA = 1
+# The places of the columns before and after, from right to left, and of the name.
+_DROPPABLE = ((27, 40), (14, 27))
+_NAME_AT = 42
 
 
 @click.command()
@@ -59,7 +63,12 @@ def diff(
             kind = "profile" if isinstance(before, Profile) else "statistics"
             output.write(json.dumps(_document(kind, before_name, after_name, sections), indent=1) + "\n")
     if json_file != "-":
-        click.echo("\n".join(line for section in sections for line in _lines(section, rows)) or "nothing changed")
+        text = "\n".join(line for section in sections for line in _lines(section, rows))
+        click.echo(text or "nothing changed")
+        after_file = next_step.words([after_name])
+        is_profile = isinstance(before, Profile)
+        tip = f"profile --input {after_file} --flame heap.svg" if is_profile else f"explain {after_file}"
+        next_step.tell(f"hakmem {tip}")
 
 
 def _symbolise(profiles: List[Profile], folders: Tuple[str, ...]) -> None:
@@ -72,7 +81,7 @@ def _symbolise(profiles: List[Profile], folders: Tuple[str, ...]) -> None:
 
 def _document(kind: str, before: str, after: str, sections: List[Section]) -> Any:
     return {
-        "schema": SCHEMA,
+        "schema": SCHEMAS["diff"],
         "kind": kind,
         "before": before,
         "after": after,
@@ -99,7 +108,7 @@ def _lines(section: Section, most: int) -> List[str]:
         grown = section.after - section.before
         head += f": {_figure(section.before, section.unit)} → {_figure(section.after, section.unit)}"
         head += f", {_signed(grown, section.unit)}"
-    lines = [head, *(_line(row, section.unit) for row in kept)]
+    lines = fitting.narrowed([head, *(_line(row, section.unit) for row in kept)], _DROPPABLE, _NAME_AT)
     if len(section.rows) > len(kept):
         lines.append(f"  and {len(section.rows) - len(kept):,} rows that changed less")
     return [*lines, ""]
@@ -113,7 +122,7 @@ def _line(row: Change, unit: str) -> str:
 def _figure(value: int, unit: str) -> str:
     if unit != "bytes":
         return f"{value:,}"
-    return f"{value} B" if abs(value) < 1024 else size(value)
+    return size(value)
 
 
 def _signed(value: int, unit: str) -> str:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hakmem import environment, paths, table
+from hakmem import environment, next_step, paths, table
 from hakmem.doctor.examination import Examination, examine
 from hakmem.doctor.finding import Finding, Level
 from hakmem.errors import EXIT_CANNOT, plural
@@ -74,3 +74,5 @@ def _sum_up(out: Console, examination: Examination) -> None:
     where = "here" if examination.program is None else f"in {examination.program}"
     verdict = f"Nothing keeps hakmem from working {where}" if examination.works else f"hakmem does not work {where}"
     out.print(Text(verdict + (f": {', '.join(told)}." if told else "."), style="bold"))
+    if examination.works:
+        out.print(Text(next_step.line(f"hakmem run -- {examination.program or 'PROGRAM'}"), style="dim"))

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 import textwrap
-from typing import Iterator, List, Optional
+from typing import Any, Dict, Iterator, List, Optional
 
 import click
 
+from hakmem import fitting, next_step
 from hakmem.errors import say
 from hakmem.explain.explain import explain as explained
 from hakmem.explain.explanation import Evidence, Explanation, Part
 from hakmem.explain.gather import of_subject
 from hakmem.output import reserve
+from hakmem.process_or_program import is_process
+from hakmem.schemas import SCHEMAS
 
-SCHEMA = 1
 _WIDTH = 110
+_FIGURE = re.compile(r"(?<=\d) (?=%|[KMG]?i?B\b|m?s\b)|(?<=[a-z)]) (?=[0-9.]+(?: \+|$))")
 
 
 @click.command()
@@ -38,13 +42,15 @@ def explain(profile: Optional[str], json_file: Optional[str], subject: str) -> N
             output.write(json.dumps(as_json(evidence, explanation), indent=1) + "\n")
     if json_file != "-":
         click.echo("\n".join(printable(line) for line in lines(evidence, explanation)))
+        flag = "" if is_process(subject) else "--from "
+        next_step.tell(f"hakmem report -o page.html {flag}{next_step.words([subject])}")
 
 
-def as_json(evidence: Evidence, explanation: Explanation) -> object:
+def as_json(evidence: Evidence, explanation: Explanation) -> Dict[str, Any]:
     """The explanation as JSON."""
     snapshot = evidence.snapshot
     return {
-        "schema": SCHEMA,
+        "schema": SCHEMAS["explain"],
         "pid": snapshot.pid,
         "name": evidence.process,
         "version": snapshot.version,
@@ -59,7 +65,10 @@ def lines(evidence: Evidence, explanation: Explanation) -> Iterator[str]:
     snapshot = evidence.snapshot
     name = f" ({evidence.process})" if evidence.process else ""
     yield f"process {snapshot.pid or '?'}{name}, hakmem {snapshot.version}"
-    yield explanation.equation
+    if fitting.known_columns() is None:
+        yield explanation.equation
+    else:
+        yield from _wrapped("", explanation.equation, "")
     for note in explanation.notes:
         yield from _wrapped("note: ", note, "")
     for part in explanation.parts:
@@ -76,8 +85,11 @@ def _of_part(explanation: Explanation, part: Part) -> Iterator[str]:
 
 
 def _wrapped(label: str, text: str, indent: str) -> List[str]:
-    head = f"{indent}{label}"
-    return textwrap.wrap(text, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head)) or [head.rstrip()]
+    head, width = f"{indent}{label}", fitting.columns(_WIDTH)
+    # A figure stays with its unit, and a term of the equation with its figure.
+    text = _FIGURE.sub("\N{NO-BREAK SPACE}", text)
+    found = textwrap.wrap(text, width, initial_indent=head, subsequent_indent=" " * len(head))
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in found] or [head.rstrip()]
 
 
 def printable(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import List, Optional, Sequence, Tuple
 
 import click
 
-from hakmem import process_files
+from hakmem import next_step, process_files
 from hakmem.attach import Refused, attach
 from hakmem.commands.run import run_to_end
 from hakmem.engine import Launch
@@ -17,6 +17,7 @@ from hakmem.leaks import Leaks, document, lines, notes, parse
 from hakmem.output import OutputFile, reserve
 from hakmem.private_folder import PrivateFolder
 from hakmem.process_or_program import ProcessOrProgram, process_of
+from hakmem.profile import perf_map
 from hakmem.profile.debug_files import DEBUG_FOLDERS, Search
 from hakmem.profile.record import why_none
 from hakmem.profile.symbolize import Symbolizer
@@ -67,7 +68,10 @@ def leaks(
         else:
             answers, code = _of_program(command, how, quiet, rate or 1, scan)
             roots = ("",)
-        _show(answers, roots, folders, None if quiet else rows, pid is None, file)
+        # The text of a PROGRAM goes to stderr.
+        shown = None if quiet or (pid is not None and json_name == "-") else rows
+        tip = None if scan or json_name == "-" else f"hakmem leaks --scan {next_step.words(command)}"
+        _show(answers, roots, folders, shown, pid is None, file, tip)
     if error_exitcode and code == 0 and any(one.of[one.kind].samples for _, one in answers):
         code = error_exitcode
     sys.exit(code)
@@ -132,8 +136,10 @@ def _show(
     rows: Optional[int],
     of_program: bool,
     file: Optional[OutputFile],
+    tip: Optional[str],
 ) -> None:
-    with Symbolizer(Search(roots, (*folders, *DEBUG_FOLDERS))) as symbolizer:
+    maps = perf_map.paths_of(answers[0][0], roots) if answers else ()
+    with Symbolizer(Search(roots, (*folders, *DEBUG_FOLDERS), perf_maps=maps)) as symbolizer:
         for _, found in answers:
             symbolizer.symbolise(found.profile)
             found.merge()
@@ -151,6 +157,9 @@ def _show(
             click.echo("\n".join(text))
         for note in notes(found):
             say(f"note: {note}")
+    first = told[0][1] if told else None
+    if rows is not None and tip is not None and first is not None and first.of[first.kind].samples:
+        next_step.tell(tip, on_stderr=of_program)
     if rows is not None and len(told) < len(answers):
         say(f"note: nothing in other processes ({len(answers) - len(told)})")
     if file is not None:

@@ -11,7 +11,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from hakmem import level_trace, plot, plot_learn, table
+from hakmem import fitting, level_trace, plot, plot_learn, table
 from hakmem.errors import EXIT_USAGE, Failure
 from hakmem.learn_replay import Replay, as_json, timeout_text
 from hakmem.learn_replay import replay as replay_trace
@@ -69,7 +69,7 @@ def _print(result: Replay) -> None:
     out.print(Text(f"{result.trace.name}: {seconds:,.1f} s, {len(result.trace.times_ms):,} records", style="bold"))
     out.print(Text(f"{result.price:,} ns of CPU for a MiB-second", style="dim"))
     out.print()
-    out.print(_table(result))
+    fitting.print_table(out, _table(result))
     out.print()
     out.print(Text("The last decisions:", style="bold"))
     for line in result.learned.decisions:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import signal
 import threading
 
@@ -10,6 +11,8 @@ import click
 
 from hakmem.errors import Interrupted, say
 from hakmem.followed import Followed
+from hakmem.process_or_program import PID
+from hakmem.schemas import SCHEMAS
 
 LOOPBACK = "127.0.0.1"
 
@@ -28,8 +31,9 @@ LOOPBACK = "127.0.0.1"
 @click.option(
     "--profile", "wants_profile", is_flag=True, help="Start a heap profile where none runs; it ends with the server."
 )
-@click.argument("pid", type=click.IntRange(min=1), metavar="PID")
-def metrics(port: int, address: str, wants_profile: bool, pid: int) -> None:
+@click.option("--json", "is_json", is_flag=True, help="Print the address as JSON.")
+@click.argument("pid", type=PID, metavar="PID")
+def metrics(port: int, address: str, wants_profile: bool, is_json: bool, pid: int) -> None:
     """Serve the statistics of the running program PID over HTTP for Prometheus, and its heap profile.
 
     Prints the address, and runs until PID or the server ends. The program needs no option for it.
@@ -56,7 +60,7 @@ def metrics(port: int, address: str, wants_profile: bool, pid: int) -> None:
                 f"warning: whoever reaches {address} can read these metrics: there is neither encryption nor a password"
             )
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        click.echo(server.url)
+        click.echo(json.dumps({"schema": SCHEMAS["metrics"], "pid": pid, "url": server.url}) if is_json else server.url)
         _wait_for_end(process)
         server.shutdown()
 

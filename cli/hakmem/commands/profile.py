@@ -10,6 +10,7 @@ from typing import Iterator, List, Optional, Sequence, Tuple
 
 import click
 
+from hakmem import next_step
 from hakmem.commands.explain import printable
 from hakmem.commands.run import run_to_end
 from hakmem.engine import Launch
@@ -17,9 +18,10 @@ from hakmem.errors import EXIT_CANNOT, EXIT_USAGE, Failure, say, write_stderr
 from hakmem.output import OutputFile, reserve
 from hakmem.process_files import roots
 from hakmem.process_or_program import ProcessOrProgram, process_of
-from hakmem.profile import live, site_tables, top
+from hakmem.profile import live, perf_map, site_tables, top
 from hakmem.profile import sites as site_lists
 from hakmem.profile.debug_files import DEBUG_FOLDERS, Search
+from hakmem.profile.document import of_profile, of_sites
 from hakmem.profile.export import folded, speedscope, stacks
 from hakmem.profile.flame import draw
 from hakmem.profile.model import BY, Profile
@@ -42,22 +44,31 @@ class _Wish:
     quiet: bool
     name: Optional[str]
     folders: Tuple[str, ...]
-    files: Sequence[Optional[OutputFile]] = (None, None, None, None)
+    has_json_on_stdout: bool = False
+    pid: Optional[int] = None
+    tip: Optional[str] = None
+    files: Sequence[Optional[OutputFile]] = (None, None, None, None, None)
 
-    def search(self, roots: Sequence[str] = ("",), time_nanos: int = 0) -> Search:
+    def search(self, roots: Sequence[str] = ("",), pid: Optional[int] = None) -> Search:
         """The roots and folders to search for symbols."""
-        return Search(roots, (*self.folders, *DEBUG_FOLDERS), time_nanos)
+        maps = perf_map.paths_of(pid, roots) if pid is not None else ()
+        return Search(roots, (*self.folders, *DEBUG_FOLDERS), perf_maps=maps)
 
     def lines(self, profile: Profile) -> List[str]:
         """Prints the table, unless --quiet."""
-        return [] if self.quiet else top.text(profile, BY[self.by], self.rows)
+        if self.quiet or self.has_json_on_stdout:
+            return []
+        table = top.text(profile, BY[self.by], self.rows)
+        return table if self.tip is None or len(table) < 2 else [*table, next_step.line(self.tip)]
 
     def write(self, profile: Profile, title: str) -> None:
         """Writes every requested file."""
-        output, folded_file, speedscope_file, flame_file = self.files
+        output, folded_file, speedscope_file, flame_file, json_file = self.files
         sample_type = BY[self.by]
         if output is not None:
             output.write(to_bytes(profile))
+        if json_file is not None:
+            json_file.write(of_profile(profile, self.by, self.pid))
         if folded_file is not None:
             folded_file.write(folded(profile, sample_type))
         if speedscope_file is not None:
@@ -84,6 +95,7 @@ class _Wish:
 @click.option("--folded", "folded_name", metavar="FILE", help="Write folded stacks.")
 @click.option("--speedscope", "speedscope_name", metavar="FILE", help="Write speedscope's JSON.")
 @click.option("--flame", "flame_name", metavar="FILE", help="Draw a flame graph, an SVG file.")
+@click.option("--json", "json_name", metavar="FILE", help="Write the whole table as JSON; - is stdout, instead of it.")
 @click.option("--rate", type=click.IntRange(1), metavar="BYTES", help="Average bytes between samples; default 524288.")
 @click.option(
     "--seconds", type=click.FloatRange(0, min_open=True), metavar="N", help="Of a PID: seconds to profile; default 10."
@@ -105,6 +117,7 @@ def profile(
     folded_name: Optional[str],
     speedscope_name: Optional[str],
     flame_name: Optional[str],
+    json_name: Optional[str],
     rate: Optional[int],
     seconds: Optional[float],
     stay: bool,
@@ -130,8 +143,12 @@ def profile(
     if by in _BY_SITE:
         has_sites = pid is not None or sites_name is not None
         _check_by_site(by, has_sites, (folded_name, speedscope_name, flame_name))
-    wish = _Wish(by, rows, quiet, output, folders)
-    with reserve(output, folded_name, speedscope_name, flame_name) as wish.files:
+    if command and pid is None and json_name == "-":
+        raise Failure("stdout is the program's: name a file for --json", EXIT_USAGE)
+    what = next_step.words(["--input", input_name] if input_name is not None else command)
+    tip = None if flame_name or sites_name else f"hakmem profile --flame heap.svg {what}"
+    wish = _Wish(by, rows, quiet, output, folders, json_name == "-", pid, tip)
+    with reserve(output, folded_name, speedscope_name, flame_name, json_name) as wish.files:
         if input_name is not None:
             _show(wish, read(input_name), wish.search(), os.path.basename(input_name))
         elif sites_name is not None:
@@ -187,7 +204,7 @@ def _show(wish: _Wish, taken: Profile, search: Search, title: str) -> None:
 @contextlib.contextmanager
 def _named(wish: _Wish, taken: Profile, search: Search) -> Iterator[Symbolizer]:
     """Returns the profile with named addresses, and prints notes about addresses without a name."""
-    timed = Search(search.roots, search.debug_folders, search.time_nanos or taken.began_nanos)
+    timed = Search(search.roots, search.debug_folders, search.time_nanos or taken.began_nanos, search.perf_maps)
     with Symbolizer(timed) as symbolizer:
         symbolizer.symbolise(taken)
         for note in () if wish.quiet else symbolizer.notes.values():
@@ -201,11 +218,13 @@ def _show_sites(wish: _Wish, answer: bytes, search: Search, title: str) -> None:
         _show(wish, found.profile, search, os.path.basename(title))
         return
     with _named(wish, found.profile, search):
-        for line in [] if wish.quiet else _BY_SITE[wish.by](found, wish.rows):
+        for line in [] if wish.quiet or wish.has_json_on_stdout else _BY_SITE[wish.by](found, wish.rows):
             click.echo(printable(line))
-    output = wish.files[0]
+    output, json_file = wish.files[0], wish.files[-1]
     if output is not None:
         output.write(answer)
+    if json_file is not None:
+        json_file.write(of_sites(found, wish.by, wish.pid))
 
 
 def _of_process(wish: _Wish, pid: int, seconds: Optional[float], rate: Optional[int], end: live.End) -> None:
@@ -215,7 +234,7 @@ def _of_process(wish: _Wish, pid: int, seconds: Optional[float], rate: Optional[
     for note in () if wish.quiet else notes:
         say(f"note: {note}")
     # While the process runs, /proc/PID/root leads to its files.
-    search = wish.search(roots(pid))
+    search = wish.search(roots(pid), pid)
     if isinstance(taken, bytes):
         _show_sites(wish, taken, search, f"process {pid}")
     else:
@@ -252,7 +271,7 @@ def _show_all(wish: _Wish, pid: int, own: Optional[Profile], others: List[Tuple[
         pid, own = others[0]
         others = others[1:]
         title = f"process {pid}, started by {title}"
-    with _named(wish, own, wish.search()) as symbolizer:
+    with _named(wish, own, wish.search(pid=pid)) as symbolizer:
         for line in wish.lines(own):
             write_stderr(f"{printable(line)}\n")
         if wish.by == "inuse" and not wish.quiet and top.is_nearly_nothing(own):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from typing import Optional, Tuple
+from typing import Optional, Sequence, Tuple
 
 import click
 
+from hakmem import next_step
+from hakmem.commands.explain import as_json
 from hakmem.errors import EXIT_CANNOT, EXIT_USAGE, Failure, say
+from hakmem.explain.explain import explain as explained
 from hakmem.output import OutputFile, reserve
 from hakmem.page.course import Course
 from hakmem.page.document import document
@@ -15,6 +19,7 @@ from hakmem.page.files import of_files
 from hakmem.page.run import of_program
 from hakmem.page.watch import watch
 from hakmem.process_or_program import ProcessOrProgram, process_of
+from hakmem.schemas import SCHEMAS
 from hakmem.under_hakmem import How, start_options
 
 _SECONDS = 10.0
@@ -22,6 +27,7 @@ _SECONDS = 10.0
 
 @click.command(cls=ProcessOrProgram, flag_of_files="from_files", context_settings={"allow_interspersed_args": False})
 @click.option("-o", "--output", "output_name", metavar="FILE", required=True, help="Write the page here; - is stdout.")
+@click.option("--json", "json_name", metavar="FILE", help="Write the explanation of the page as JSON too; - is stdout.")
 @click.option("--seconds", type=click.FloatRange(0), metavar="N", help="Of a PID: seconds to watch; default 10.")
 @click.option("--from", "from_files", is_flag=True, help="The arguments are files: snapshots, a map, a profile.")
 @click.option("--profile", metavar="FILE", help="A profile of the same time, for the sites that hold memory.")
@@ -35,6 +41,7 @@ _SECONDS = 10.0
 )
 def report(
     output_name: str,
+    json_name: Optional[str],
     seconds: Optional[float],
     from_files: bool,
     profile: Optional[str],
@@ -47,16 +54,17 @@ def report(
     """
     pid = None if from_files else process_of(command)
     _check_options(pid, from_files, seconds, profile, how)
-    with reserve(output_name) as (output,):
-        assert output is not None
+    if output_name == "-" and json_name == "-":
+        raise Failure("--output - and --json - would both be on stdout", EXIT_USAGE)
+    with reserve(output_name, json_name) as files:
         if pid is not None:
-            _write(output, watch(pid, _SECONDS if seconds is None else seconds, profile))
+            _write(files, watch(pid, _SECONDS if seconds is None else seconds, profile))
         elif from_files:
-            _write(output, of_files(command, profile))
+            _write(files, of_files(command, profile))
         else:
-            if output_name == "-":
+            if "-" in (output_name, json_name):
                 raise Failure("stdout is the program's: name a file for the page", EXIT_USAGE)
-            sys.exit(_of_program(output, command, how))
+            sys.exit(_of_program(files, command, how))
 
 
 def _check_options(
@@ -72,22 +80,29 @@ def _check_options(
         raise Failure("--profile is for a PID or --from: a PROGRAM is profiled anyway", EXIT_USAGE)
 
 
-def _of_program(output: OutputFile, command: Tuple[str, ...], how: How) -> int:
+def _of_program(files: Sequence[Optional[OutputFile]], command: Tuple[str, ...], how: How) -> int:
     """The program's exit code; when it ended with 0 and there is no page, 125."""
     course, ended = of_program(command, how)
     try:
         if isinstance(course, Failure):
             raise course
-        _write(output, course)
+        _write(files, course)
     except Failure as failure:
         say(failure.message)
         return ended or EXIT_CANNOT
     return ended
 
 
-def _write(output: OutputFile, course: Course) -> None:
+def _write(files: Sequence[Optional[OutputFile]], course: Course) -> None:
+    page, json_file = files
     for note in course.sites.notes if course.sites is not None else ():
         say(f"note: {note}")
     for note in course.notes:
         say(f"note: {note}")
-    output.write(document(course))
+    if json_file is not None:
+        told = as_json(course.evidence, explained(course.evidence))
+        json_file.write(json.dumps({**told, "schema": SCHEMAS["report"]}, indent=1) + "\n")
+    assert page is not None
+    page.write(document(course))
+    if page.name != "-" and (json_file is None or json_file.name != "-") and sys.stderr.isatty():
+        say(f"next: xdg-open {next_step.words([page.name])}")

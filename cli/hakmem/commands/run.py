@@ -28,18 +28,20 @@ FORWARDED: FrozenSet[int] = frozenset(int(number) for number in signal.valid_sig
 
 @click.command(context_settings={"allow_interspersed_args": False})
 @start_options(of="")
+@click.option("-v", "--verbose", is_flag=True, help="Five lines at the end instead of one.")
 @click.option("-q", "--quiet", is_flag=True, help="No verdict, no warnings.")
 @click.option("--json", "json_file", metavar="FILE", help="Write the verdict as JSON to FILE; - writes it to stderr.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[--] PROGRAM [ARGUMENT]...")
 def run(
     how: How,
+    verbose: bool,
     quiet: bool,
     json_file: Optional[str],
     command: Tuple[str, ...],
 ) -> None:
     """Run PROGRAM under hakmem.
 
-    Input, output, signals and exit code are the program's. At the end five lines on stderr show its time and memory.
+    Input, output, signals and exit code are the program's. At the end a line on stderr shows its time and memory.
     """
     start = prepare(command, how)
     variables = start.variables
@@ -53,7 +55,12 @@ def run(
                 variables = reports.ask(variables)
             child = run_to_end(Launch(start.program, variables, library=start.library), reports.look)
             reports.collect()
-        _report(child, start.library, list(command), quiet, json_file, output, reports)
+        told = _verdict(child, start.library, reports)
+        if json_file is not None:
+            _write(verdict.to_text(verdict.as_json(told, list(command))), output)
+        elif not quiet:
+            for line in verdict.lines(told) if verbose else [verdict.line(told)]:
+                say(line)
     finally:
         if output is not None:
             output.discard()
@@ -110,28 +117,18 @@ def _is_from_kernel(heard: signal.struct_siginfo) -> bool:
     return heard.si_code > 0
 
 
-def _report(
-    child: Child,
-    library: str,
-    command: list[str],
-    quiet: bool,
-    json_file: Optional[str],
-    output: Optional[OutputFile],
-    reports: SelfReports,
-) -> None:
-    """Writes the verdict. A failure to write it does not change the exit code, which is the program's."""
+def _verdict(child: Child, library: str, reports: SelfReports) -> Verdict:
     assert child.ended is not None and child.sampler is not None
     version = paths.hakmem_version() if library == str(paths.find_library()) else None
-    told = Verdict(child.pid, child.ended, child.sampler, reports, library, version)
-    if json_file is not None:
-        text = verdict.to_text(verdict.as_json(told, command))
-        try:
-            if output is not None:
-                output.write(text)
-            else:
-                write_stderr(text)
-        except Failure as failure:
-            say(failure.message)
-    elif not quiet:
-        for line in verdict.lines(told):
-            say(line)
+    return Verdict(child.pid, child.ended, child.sampler, reports, library, version)
+
+
+def _write(text: str, output: Optional[OutputFile]) -> None:
+    """To the file, or to stderr. A failure does not change the exit code, which is the program's."""
+    try:
+        if output is not None:
+            output.write(text)
+        else:
+            write_stderr(text)
+    except Failure as failure:
+        say(failure.message)

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import sys
+from typing import Optional
 
 import click
 
+from hakmem import stats_summary
 from hakmem.attach import attach
+from hakmem.process_or_program import PID
+from hakmem.top.history import parse
 
 
 @click.command()
-@click.option(
-    "--text", "form", flag_value="text", default="text", help="Print text, as HAKMEM_STATS=1 does; the default."
-)
+@click.option("--all", "--text", "form", flag_value="text", help="Print every figure, as HAKMEM_STATS=1 does.")
 @click.option("--json", "form", flag_value="json", help="Print JSON, as in the file of HAKMEM_STATS_FILE.")
-@click.option("--openmetrics", "form", flag_value="openmetrics", help="OpenMetrics text.")
-@click.argument("pid", type=click.IntRange(min=1), metavar="PID")
-def stats(form: str, pid: int) -> None:
-    """Print the statistics of the running program PID.
+@click.option("--openmetrics", "form", flag_value="openmetrics", help="Print OpenMetrics text.")
+@click.argument("pid", type=PID, metavar="PID")
+def stats(form: Optional[str], pid: int) -> None:
+    """Print the statistics of the running program PID: ten lines, or all.
 
     The program needs no option for it. It must be your own, unless you are root.
     """
     with attach(pid) as attached:
-        sys.stdout.buffer.write(attached.ask(f"stats {form}"))
+        if form is None:
+            now = parse(attached.ask("stats json")).document
+            click.echo("\n".join(stats_summary.lines(now, pid, attached.process.name)))
+        else:
+            sys.stdout.buffer.write(attached.ask(f"stats {form}"))

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import errno
-import os
 import signal
 import sys
 from typing import Optional
 
 import click
 from rich.console import Console
+from rich.text import Text
 
+from hakmem import fitting
 from hakmem.errors import EXIT_SIGNAL_BASE, Failure, Interrupted, say
 from hakmem.followed import Ended, Followed
+from hakmem.process_or_program import PID
+from hakmem.streams import OutputLost
 from hakmem.top.history import History, Look, parse
 from hakmem.top.looker import COMMAND, Looker
 from hakmem.top.picture import Frame, draw, waiting
 from hakmem.top.terminal import QUIT, STOP, Terminal
 
 _WIDTH_OF_FILES = 110
+_ROWS_OF_ONCE = 20
 # A signal is the usual end.
 _GOOD_ENDS = (signal.SIGINT, signal.SIGTERM)
 # The reader of a pipe has ended, or a terminal was closed.
@@ -26,13 +30,14 @@ _NOBODY_READS = (errno.EPIPE, errno.EIO)
 
 
 @click.command()
-@click.option("--once", is_flag=True, help="Print one look as text, and end.")
+@click.option("--once", is_flag=True, help="Print one look as text, in twenty lines, and end.")
+@click.option("--all", "is_whole", is_flag=True, help="With --once: print every line of it.")
 @click.option("--json", "is_json", is_flag=True, help="Print a line of JSON for each look, instead of the picture.")
 @click.option(
     "--interval", type=click.FloatRange(0.1), default=2.0, metavar="SECONDS", help="Seconds between looks; default 2."
 )
-@click.argument("pid", type=click.IntRange(min=1), metavar="PID")
-def top(once: bool, is_json: bool, interval: float, pid: int) -> None:
+@click.argument("pid", type=PID, metavar="PID")
+def top(once: bool, is_whole: bool, is_json: bool, interval: float, pid: int) -> None:
     """Watch the memory of the running program PID: totals, size classes, trends, the learner's decisions.
 
     The program needs no option for it. It must be your own, unless you are root. q and Ctrl-C end the picture.
@@ -41,18 +46,16 @@ def top(once: bool, is_json: bool, interval: float, pid: int) -> None:
     console = Console(highlight=False)
     try:
         if once or is_json or not console.is_terminal or console.is_dumb_terminal:
-            _print_all(process, once, is_json, interval)
+            _print_all(process, once, is_json, interval, _ROWS_OF_ONCE if once and not is_whole else None)
         else:
             _watch(process, console, interval)
     except Ended as ended:
         if once:
             raise
         say(ended.message)
-    except OSError as error:
-        # Python's buffered output must not fail once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if error.errno not in _NOBODY_READS:
-            raise Failure(f"cannot write: {error.strerror}") from None
+    except OutputLost as lost:
+        if lost.errno not in _NOBODY_READS:
+            raise
     except Interrupted as interrupted:
         if interrupted.signal_number not in _GOOD_ENDS:
             raise
@@ -60,7 +63,7 @@ def top(once: bool, is_json: bool, interval: float, pid: int) -> None:
         process.close()
 
 
-def _print_all(process: Followed, once: bool, is_json: bool, interval: float) -> None:
+def _print_all(process: Followed, once: bool, is_json: bool, interval: float, rows: Optional[int]) -> None:
     """Prints one picture below the other, for files, pipes, and dumb terminals."""
     history = History()
     while True:
@@ -69,7 +72,7 @@ def _print_all(process: Followed, once: bool, is_json: bool, interval: float) ->
             if is_json:
                 _print_json(answer)
             else:
-                _print_text(process, history, answer, None if once else interval)
+                _print_text(process, history, answer, None if once else interval, rows)
         except Ended:
             raise
         except Failure as failure:
@@ -87,12 +90,17 @@ def _print_json(answer: bytes) -> None:
     out.flush()
 
 
-def _print_text(process: Followed, history: History, answer: bytes, interval: Optional[float]) -> None:
+def _print_text(
+    process: Followed, history: History, answer: bytes, interval: Optional[float], rows: Optional[int]
+) -> None:
     console = Console(highlight=False, soft_wrap=True)
-    width = console.width if console.is_terminal else _WIDTH_OF_FILES
+    width = fitting.columns(_WIDTH_OF_FILES)
     history.add(parse(answer))
     frame = Frame(process.pid, process.name, interval, width=width, is_ascii=_is_ascii(console))
-    for line in draw(history, frame):
+    lines = draw(history, frame)
+    if rows is not None and len(lines) > rows:
+        lines = [*lines[: rows - 1], Text(f"next: hakmem top --once --all {process.pid}", style="dim")]
+    for line in lines:
         line.rstrip()
         console.print(line)
     if interval is not None:

@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
+from hakmem import linked
 from hakmem.doctor import huge_page_checks, library_checks, memory_checks, probe, program_checks, system_checks
 from hakmem.doctor.finding import Finding, Level, worst
-from hakmem.elf_check import follow
+from hakmem.elf_check import Chain, follow
 from hakmem.errors import Failure
 from hakmem.kernel_files import KernelFiles
 from hakmem.program import Program, resolve
+from hakmem.schemas import SCHEMAS
 
-JSON_SCHEMA = 1
 _STAND_IN = "true"
 
 
@@ -33,7 +34,7 @@ class Examination:
     def as_json(self) -> Dict[str, Any]:
         """For programs."""
         return {
-            "schema": JSON_SCHEMA,
+            "schema": SCHEMAS["doctor"],
             "program": self.program,
             "library": self.library,
             "works": self.works,
@@ -47,15 +48,21 @@ def examine(
 ) -> Examination:
     """`environment` is the environment of started programs, without the preload."""
     findings: List[Finding] = []
-    findings += _library(files, library)
+    chain = follow(program.path, environment) if program is not None else None
+    own = linked.of_program(chain, environment) if chain is not None else None
+    if own is None:
+        findings += _library(files, library)
     findings += library_checks.check_preloads(files, environment, library)
     findings += library_checks.check_other_settings(environment)
     findings += system_checks.check(files, environment)
     findings += memory_checks.check(files)
     findings += huge_page_checks.check(files)
-    findings += _program(program, library, environment)
+    if chain is not None and own is not None:
+        findings += program_checks.check_linked(chain, own, environment)
+    else:
+        findings += _program(chain, library, environment)
     name = program.name if program is not None else None
-    return Examination(name, str(library) if library else None, tuple(findings))
+    return Examination(name, own or (str(library) if library else None), tuple(findings))
 
 
 def _library(files: KernelFiles, library: Optional[Path]) -> Iterator[Finding]:
@@ -71,13 +78,12 @@ def _library(files: KernelFiles, library: Optional[Path]) -> Iterator[Finding]:
     )
 
 
-def _program(program: Optional[Program], library: Optional[Path], environment: Mapping[str, str]) -> Iterator[Finding]:
+def _program(named: Optional[Chain], library: Optional[Path], environment: Mapping[str, str]) -> Iterator[Finding]:
     """Checks the named program, or a harmless one; then runs a harmless one."""
     stand_in = _find_stand_in(environment)
-    examined = program or stand_in
-    if examined is None:
+    chain = named or (follow(stand_in.path, environment) if stand_in is not None else None)
+    if chain is None:
         return
-    chain = follow(examined.path, environment)
     findings = tuple(program_checks.check(chain, str(library or ""), environment))
     yield from findings
     if library is None or any(finding.level is Level.PROBLEM for finding in findings):

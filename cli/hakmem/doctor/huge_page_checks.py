@@ -8,7 +8,9 @@ from hakmem.doctor.finding import Finding, Level, ok
 from hakmem.doctor.system_checks import HAS_COLLAPSE, kernel_version
 from hakmem.kernel_files import KernelFiles
 
-_FOLDER = "/sys/kernel/mm/transparent_hugepage"
+# Each kernel has it, with or without huge pages.
+_FOLDER_OF_MEMORY = "/sys/kernel/mm"
+_FOLDER = f"{_FOLDER_OF_MEMORY}/transparent_hugepage"
 _SUBJECT = "huge pages"
 # The most of the 512 small pages that may be missing when hakmem makes them a huge page (src/policy/thp_policy.c).
 _MISSING_PAGES = 8
@@ -17,6 +19,9 @@ _MISSING_PAGES = 8
 def check(files: KernelFiles) -> Iterator[Finding]:
     """Checks the setting, and the settings of khugepaged."""
     setting = files.chosen(f"{_FOLDER}/enabled")
+    if setting is None and not files.has(_FOLDER_OF_MEMORY):
+        yield _unknown()
+        return
     if setting in (None, "never") or files.fields("/proc/self/status").get("THP_enabled") == "0":
         yield _never(files, setting)
         return
@@ -24,6 +29,16 @@ def check(files: KernelFiles) -> Iterator[Finding]:
     for finding in (_defrag(files), _khugepaged(files)):
         if finding is not None:
             yield finding
+
+
+def _unknown() -> Finding:
+    return Finding(
+        Level.NOTE,
+        _SUBJECT,
+        f"not known: {_FOLDER_OF_MEMORY} is not visible here",
+        "hakmem asks for huge pages where they pay; whether the kernel gives them cannot be seen from here.",
+        "Mount /sys in the container to see the setting, or look on the host.",
+    )
 
 
 def _never(files: KernelFiles, setting: Optional[str]) -> Finding:

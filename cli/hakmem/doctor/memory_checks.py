@@ -103,11 +103,14 @@ def _overcommit(files: KernelFiles) -> Optional[Finding]:
 def _group(files: KernelFiles) -> Optional[Finding]:
     subject = "control group"
     tightest = control_group.tightest(files)
-    if tightest is None and control_group.is_hidden(files):
+    without_sys = not files.has("/sys/kernel")
+    if tightest is None and (control_group.is_hidden(files) or without_sys):
         return Finding(
             Level.NOTE,
             subject,
-            "this process is in a group whose files are not visible here",
+            "not known: /sys is not visible here"
+            if without_sys
+            else "this process is in a group whose files are not visible here",
             "If it has a limit on memory, hakmem does not see it, and keeps dirty memory that is needed elsewhere.",
             "Mount /sys/fs/cgroup in the container, or set HAKMEM_MEMORY_LIMIT to the limit.",
         )

@@ -81,6 +81,16 @@ def check(chain: Chain, library: str, environment: Mapping[str, str]) -> Iterato
         yield from deep_binding.check(executable.path, libraries, library, environment)
 
 
+def check_linked(chain: Chain, own: str, environment: Mapping[str, str]) -> Iterator[Finding]:
+    """The findings of a program that is linked with hakmem, in the file `own`."""
+    executable = chain.executable
+    assert executable is not None
+    where = "has hakmem in it" if own == executable.path else f"is linked with {own}"
+    yield ok(SUBJECT, f"{chain.files[-1]} {where}, and needs no preload")
+    binding = bind(executable, environment)
+    yield from bundled.check(executable.path, binding.files if binding else ())
+
+
 def _fit(chain: Chain) -> Finding:
     found = ", which runs ".join(chain.files)
     if len(chain.files) == 1 or not _SHELL.match(os.path.basename(chain.files[-1])):

@@ -11,6 +11,7 @@ from hakmem.process_files import roots
 from hakmem.profile import sites as site_lists
 from hakmem.profile.debug_files import DEBUG_FOLDERS, Search
 from hakmem.profile.model import Profile, names_of
+from hakmem.profile.perf_map import paths_of
 from hakmem.profile.read import parse
 from hakmem.profile.sites import SiteList
 from hakmem.profile.symbolize import Symbolizer
@@ -78,7 +79,7 @@ def of_process(ask: Callable[[str], bytes], pid: int) -> Tuple[Optional[Sites], 
         answer = ask("profile sites")
     except Refused:
         return None, "the process's library has no profiles"
-    search = Search(roots(pid), DEBUG_FOLDERS)
+    search = Search(roots(pid), DEBUG_FOLDERS, perf_maps=paths_of(pid, roots(pid)))
     return of_answer(site_lists.parse(answer, f"the profile of process {pid}"), search), ""
 
 
@@ -96,7 +97,7 @@ def _site(found: site_lists.Site) -> Site:
 
 def _of_profile(profile: Profile, search: Search) -> Sites:
     space, objects = profile.column("inuse_space"), profile.column("inuse_objects")
-    notes = _symbolise(profile, Search(search.roots, search.debug_folders, profile.began_nanos))
+    notes = _symbolise(profile, Search(search.roots, search.debug_folders, profile.began_nanos, search.perf_maps))
     rows = [Site(tuple(names_of(one)), one.values[space], one.values[objects]) for one in profile.samples]
     return Sites(_ordered(rows), profile.period, profile, notes)
 

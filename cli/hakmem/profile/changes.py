@@ -7,8 +7,10 @@ from typing import Any, Dict, List, Tuple
 
 from hakmem.errors import EXIT_USAGE, Failure
 from hakmem.json_text import decode, is_figure
+from hakmem.old_figures import OLD_FIGURES
 from hakmem.profile.model import OBJECTS_OF, Profile, names_of
 from hakmem.profile.read import parse
+from hakmem.units import unit_of
 
 NEWEST_SCHEMA = 2
 
@@ -101,19 +103,37 @@ def of_snapshots(before: Document, after: Document) -> List[Section]:
     sections = [
         _flat("parts", "bytes", before, after, has_total=True),
         _flat("memory", "bytes", before, after),
+        _flat("memory", "count", before, after),
         *(_table("bands", one, before, after) for one in ("resident", "live_bytes", "free_bytes")),
         *(_table("classes", one, before, after) for one in ("resident", "live_bytes", "free_bytes")),
         _flat("events", "count", before, after),
+        _flat("events", "bytes", before, after),
     ]
     return [section for section in sections if section.rows or section.has_total]
 
 
+# The unit of most figures in a section.
+_USUAL = {"parts": "bytes", "memory": "bytes", "events": "count"}
+
+
 def _flat(name: str, unit: str, before: Document, after: Document, has_total: bool = False) -> Section:
-    first, second = _numbers(before.get(name)), _numbers(after.get(name))
+    """The figures of a section that have this unit."""
+    first, second = (_of_unit(name, unit, _numbers(document.get(name))) for document in (before, after))
     both = name in before and name in after
     rows = [Change(one, first.get(one, 0), second.get(one, 0)) for one in {**first, **second}] if both else []
     total = has_total and both
-    return Section(name, unit, _sorted(rows), sum(first.values()), sum(second.values()), total)
+    title = name if unit == _USUAL[name] else f"{name}: {unit}"
+    return Section(title, unit, _sorted(rows), sum(first.values()), sum(second.values()), total)
+
+
+def _of_unit(section: str, unit: str, values: Dict[str, int]) -> Dict[str, int]:
+    """Without the old names of figures that are there under their new names too."""
+    old = OLD_FIGURES.get(section, {})
+    return {
+        name: value
+        for name, value in values.items()
+        if unit_of(section, name, _USUAL[section]) == unit and old.get(name) not in values
+    }
 
 
 def _table(name: str, column: str, before: Document, after: Document) -> Section:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Iterator, Optional, Sequence, Tuple
 
+from hakmem.profile import debuginfod
 from hakmem.profile.model import Mapping
 from hakmem.profile.module import ElfModule, Unreadable
 from hakmem.regular_file import open_regular
@@ -24,6 +25,9 @@ class Search:
     roots: Sequence[str] = ("",)
     debug_folders: Sequence[str] = DEBUG_FOLDERS
     time_nanos: int = 0
+    # Files with the names of code that no file has (perf_map.py).
+    perf_maps: Sequence[str] = ()
+    client: debuginfod.Client = field(default_factory=debuginfod.Client, compare=False)
 
     def open(self, mapping: Mapping) -> Tuple[Optional[ElfModule], Optional[ElfModule], str]:
         """The module, the file with its debug information (which may be the same), and the reason for a missing one."""
@@ -32,6 +36,7 @@ class Search:
         if module is not None and module.has_dwarf():
             return module, module, ""
         debug = self._by_build_id(build_id) or (self._by_link(module) if module is not None else None)
+        debug = debug or self._from_server(build_id)
         return module, debug, "" if module is not None or debug is not None else trouble
 
     def _module(self, mapping: Mapping) -> Tuple[Optional[ElfModule], str]:
@@ -77,8 +82,12 @@ class Search:
     def _build_id_paths(self, build_id: str) -> Iterator[str]:
         for folder in self.debug_folders:
             yield os.path.join(folder, ".build-id", build_id[:2], f"{build_id[2:]}.debug")
-        cache = os.environ.get("DEBUGINFOD_CACHE_PATH") or os.path.expanduser("~/.cache/debuginfod_client")
-        yield os.path.join(cache, build_id, "debuginfo")
+        yield debuginfod.cached(build_id)
+
+    def _from_server(self, build_id: str) -> Optional[ElfModule]:
+        path = self.client.fetch(build_id)
+        found = _usable(path) if path is not None else None
+        return found if found is not None and found.build_id == build_id else None
 
     def _by_link(self, module: ElfModule) -> Optional[ElfModule]:
         link = module.debug_link()

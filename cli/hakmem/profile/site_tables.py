@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Dict, List, Optional, Sequence
 
+from hakmem import fitting
 from hakmem.metrics import size
 from hakmem.profile.model import Sample, stack_of
 from hakmem.profile.sites import LIFETIMES, Site, SiteList
@@ -16,6 +17,11 @@ _BARS = "▁▂▃▄▅▆▇█"
 # Short-lived: the first buckets, under 16 ms. The clock behind them goes in steps of up to 10 ms, which must not
 # decide.
 _SHORT_BUCKETS = 5
+# The places of columns that a narrow terminal does without, from right to left, and of the names.
+_OF_LIFETIMES = ((54 + LIFETIMES, 62 + LIFETIMES), (38 + LIFETIMES, 54 + LIFETIMES), (23, 36), (12, 23))
+_LIFETIMES_NAME_AT = 64 + LIFETIMES
+_OF_PINNED = ((45, 53), (34, 45), (12, 20))
+_PINNED_NAME_AT = 55
 
 
 @dataclass
@@ -152,7 +158,7 @@ def lifetimes_text(sites: SiteList, most: int) -> List[str]:
             f"{size(row.allocated_bytes):>12} {row.live_blocks:>10,} {row.freed:>12,}  {drawn}  "
             f"{median(row.lifetimes):<14} {percent(short_share(row.lifetimes)):>7}  {shortened(row.title)}"
         )
-    return lines + _more(len(shown), most)
+    return fitting.narrowed(lines + _more(len(shown), most), _OF_LIFETIMES, _LIFETIMES_NAME_AT)
 
 
 # ---- Fragmentation.
@@ -189,7 +195,7 @@ def pinned_text(sites: SiteList, most: int) -> List[str]:
             f"{size(row.pinned_bytes):>12} {percent(row.pinned_bytes / total):>7}  {size(row.live_bytes):>12} "
             f"{row.live_blocks:>10,} {percent(row.empty):>7}  {shortened(row.title)}"
         )
-    return lines + _more(len(shown), most)
+    return fitting.narrowed(lines + _more(len(shown), most), _OF_PINNED, _PINNED_NAME_AT)
 
 
 def _rate(sites: SiteList) -> str:

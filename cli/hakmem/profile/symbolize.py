@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
+from hakmem.profile import debuginfod, symbol_package
 from hakmem.profile.debug_files import Search
 from hakmem.profile.demangle import demangle_all
 from hakmem.profile.dwarf import DebugInfo, Place
 from hakmem.profile.model import Frame, Location, Mapping, Profile
 from hakmem.profile.module import ElfModule
+from hakmem.profile.perf_map import PerfMap
 from hakmem.profile.symbols import SymbolTable
 
 _MANGLED = ("_Z", "_R")
@@ -23,6 +25,7 @@ class Symbolizer:
         self._modules: Dict[Tuple[str, str], _Module] = {}
         # A note for each module with unnamed addresses.
         self.notes: Dict[str, str] = {}
+        self._perf_map = PerfMap(search.perf_maps)
 
     def __enter__(self) -> Symbolizer:
         return self
@@ -30,6 +33,7 @@ class Symbolizer:
     def __exit__(self, *_: Any) -> None:
         for module in self._modules.values():
             module.close()
+        self._search.client.close()
 
     def symbolise(self, profile: Profile) -> None:
         """In place. What has names already keeps them."""
@@ -49,7 +53,10 @@ class Symbolizer:
             ]
         for location in profile.locations:
             if not location.frames:
-                location.frames = [Frame(location.where())]
+                named = self._perf_map.frame(location.address) if _is_written_code(location) else None
+                location.frames = [named or Frame(location.where())]
+        for number, trouble in enumerate(self._search.client.troubles):
+            self.notes[f"debuginfod {number}"] = trouble
 
     def _in_mapping(self, mapping: Mapping, locations: List[Location]) -> List[Tuple[Location, List[Place]]]:
         key = (mapping.path, mapping.build_id)
@@ -75,7 +82,25 @@ class Symbolizer:
         elif missing and not module.has_debug:
             self.notes[where] = (
                 f"{where}: no debug information, and {missing} of {all_of_them} addresses are in none of its symbols"
+                f"{_how_to_get_them(where, module.build_id)}"
             )
+
+
+def _how_to_get_them(path: str, build_id: str) -> str:
+    """The package with the symbols, and the servers that could have them."""
+    package = symbol_package.advice(path)
+    if not build_id:
+        return f": {package}" if package else ""
+    if debuginfod.servers():
+        told = f"no server of {debuginfod.VARIABLE} has build ID {build_id}"
+    else:
+        told = f"or set {debuginfod.VARIABLE}" if package else f"set {debuginfod.VARIABLE} (build ID {build_id})"
+    return ": " + ", ".join(part for part in (package, told) if part)
+
+
+def _is_written_code(location: Location) -> bool:
+    """Whether no file has the code: a runtime wrote it."""
+    return location.mapping is None or not _is_file(location.mapping)
 
 
 def _is_file(mapping: Mapping) -> bool:
@@ -87,6 +112,7 @@ class _Module:
 
     def __init__(self, mapping: Mapping, search: Search) -> None:
         self._module, self._debug, self.trouble = search.open(mapping)
+        self.build_id = mapping.build_id.lower() or (self._module.build_id if self._module is not None else "")
         self._dwarf: Optional[DebugInfo] = None
         self._tables: List[SymbolTable] = []
         self.complaint = ""

@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Dict, List
 
+from hakmem import fitting
 from hakmem.metrics import size
 from hakmem.profile.model import OBJECTS_OF, Profile, names_of
 
 _MOST_NAME = 110
 _NEARLY_NOTHING = 0.01
+# The places of the shares, from right to left, and of the name.
+_SHARES = ((41, 49), (20, 28), (12, 20))
+_NAME_AT = 63
 
 
 @dataclass
@@ -60,7 +64,7 @@ def text(profile: Profile, sample_type: str, most: int) -> List[str]:
         )
     if len(shown) > most:
         lines.append(f"and {len(shown) - most:,} more functions")
-    return lines
+    return fitting.narrowed(lines, _SHARES, _NAME_AT)
 
 
 def is_nearly_nothing(profile: Profile) -> bool:

@@ -21,6 +21,7 @@ _RANGE_WIDTH = 26
 _MOST_CURVE = 60
 _LEAST_CURVE = 8
 _TABLE_WIDTH = 78  # of the classes, without their curves
+_USUAL_WIDTH = 80  # of terminals, below which lines are split
 _LEAST_CLASSES = 5
 _BIG_PICTURE = 32  # lines from which on it has its optional parts
 _BIGGER_PICTURE = 40  # and those that are left out sooner
@@ -80,8 +81,10 @@ def _head(now: Dict[str, Any], frame: Frame) -> List[Text]:
         title = Text(frame.trouble, style="bold red")
     limit = f", limit {size(memory['limit'])}" if memory["limit"] else ""
     totals = f"resident {size(memory['resident'])} (peak {size(memory['peak'])}{limit})"
-    totals += f"{_GAP}live {size(live['bytes'])} in {count(live['blocks'])} blocks{_GAP}heaps {count(memory['heaps'])}"
-    return [title, Text(totals)]
+    more = f"live {size(live['bytes'])} in {count(live['blocks'])} blocks{_GAP}heaps {count(memory['heaps'])}"
+    if frame.width >= _USUAL_WIDTH:
+        return [title, Text(f"{totals}{_GAP}{more}")]
+    return [title, Text(totals), Text(more)]
 
 
 def _memory(history: History, frame: Frame) -> List[Text]:
@@ -145,15 +148,18 @@ def _classes(history: History, frame: Frame, rows: Optional[int]) -> List[Text]:
     """The size classes with the most resident memory."""
     classes = sorted(history.now["classes"], key=lambda one: -one["resident"])
     room = min(_MOST_CURVE, frame.width - _TABLE_WIDTH - len(_GAP)) if frame.interval is not None else 0
-    title = f"{'block':>10}{'live blocks':>13}{'live':>12}{'free':>12}{'resident':>12}{'spans':>8}{'near empty':>11}"
+    title = f"{'block':>10}{'live blocks':>13}{'live':>12}{'free':>12}{'resident':>12}"
+    has_spans = frame.width >= _TABLE_WIDTH
+    title += f"{'spans':>8}{'near empty':>11}" if has_spans else ""
     lines = [Text(title + (f"{_GAP}live, over time" if room >= _LEAST_CURVE else ""), style="dim")]
     lives = [{one["bytes"]: one["live_bytes"] for one in look.document["classes"]} for look in history.looks]
     for one in classes[:rows]:
         line = Text(
             f"{_block(one['bytes']):>10}{count(one['live_blocks']):>13}{size(one['live_bytes']):>12}"
-            f"{size(one['free_bytes']):>12}{size(one['resident']):>12}{count(one['spans']):>8}"
-            f"{count(one['spans_nearly_empty']):>11}"
+            f"{size(one['free_bytes']):>12}{size(one['resident']):>12}"
         )
+        if has_spans:
+            line.append(f"{count(one['spans']):>8}{count(one['spans_nearly_empty']):>11}")
         if room >= _LEAST_CURVE:
             values = [live.get(one["bytes"], 0.0) for live in lives]
             line.append(_GAP + sparkline(values, room, history.first, _levels(frame)), style="green")
@@ -198,11 +204,15 @@ def _learner(now: Dict[str, Any], frame: Frame) -> List[Text]:
     learning = now["learning"]
     thread = "" if now["purge_thread"] else ", no purge thread"
     text = Text(f"learner: {learning.get('state', '?')}", style="bold")
-    text.append(
-        f"{_GAP}dirty memory stays {duration(learning['timeout_ms'] / 1000)}, break-even "
-        f"{duration(learning['break_even_ms'] / 1000)}, {count(learning['epochs'])} epochs{thread}",
-        style="default",
-    )
+    told = [
+        f"dirty memory stays {duration(learning['timeout_ms'] / 1000)}, ",
+        f"break-even {duration(learning['break_even_ms'] / 1000)}, {count(learning['epochs'])} epochs{thread}",
+    ]
+    lines = [text]
+    for words in told if frame.width < _USUAL_WIDTH else ["".join(told)]:
+        if frame.width < _USUAL_WIDTH and lines[-1].cell_len + len(_GAP) + len(words) > frame.width:
+            lines.append(Text(_GAP))
+        lines[-1].append(f"{_GAP if lines[-1] is text else ''}{words}", style="default")
     decisions = learning.get("decisions", [])
     most = _DECISIONS if frame.height is None or frame.height >= _BIG_PICTURE else 1
-    return [text, *(Text(f"{_GAP}{decision}", style="dim") for decision in decisions[-most:][::-1])]
+    return [*lines, *(Text(f"{_GAP}{decision}", style="dim") for decision in decisions[-most:][::-1])]

@@ -1,0 +1,47 @@
+"""The ten lines of `hakmem stats`, from the figures that `--json` prints."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List
+
+from hakmem import next_step
+from hakmem.errors import plural
+from hakmem.metrics import count, size
+from hakmem.top.figures import duration
+
+_FREE = ("free_in_slabs", "uncarved")
+_KEPT = ("kept_by_heaps", "dirty_slabs", "large_dirty", "lazy")
+
+
+def lines(now: Dict[str, Any], pid: int, name: str) -> List[str]:
+    """What the process has, what of it is in use, and where to look next."""
+    memory, live, parts, events = now["memory"], now["live"], now["parts"], now["events"]
+    free, kept = (sum(parts.get(one, 0) for one in names) for names in (_FREE, _KEPT))
+    limit = f", limit {size(memory['limit'])}" if memory["limit"] else ""
+    blocks = count(live["blocks"])
+    return [
+        f"{name} ({pid}): hakmem {now['version']}, up {duration(now['uptime_ms'] / 1000)}",
+        f"resident    {size(memory['resident']):>10}          peak {size(memory['peak'])}{limit}",
+        _part("live", parts["live"], now, f"of {size(live['bytes'])} in {blocks} blocks"),
+        _part("free", free, now, "between blocks in use"),
+        _part("dirty", kept, now, f"kept for reuse; {size(events['purged'])} purged"),
+        _part("own records", parts["metadata"], now, f"of {plural(memory['heaps'], 'heap')}"),
+        _part("not malloc", parts["not_malloc"], now, "programs, stacks, files"),
+        f"huge pages  {size(events['huge_asked']):>10}          advised, {size(events['huge_refused'])} refused",
+        f"trouble     {_trouble(events)}",
+        next_step.line(f"hakmem explain {pid}, or hakmem stats --all {pid}"),
+    ]
+
+
+def _part(title: str, value: int, now: Dict[str, Any], told: str) -> str:
+    whole = max(1, sum(now["parts"].values()))
+    return f"{title:<12}{size(value):>10} {value / whole * 100:>5.1f} %  {told}"
+
+
+def _trouble(events: Dict[str, int]) -> str:
+    found = [
+        plural(number, noun)
+        for number, noun in ((events["out_of_memory"], "failed request"), (events["misuse"], "misuse"))
+        if number
+    ]
+    return ", ".join(found) or "none: no failed request, no misuse"

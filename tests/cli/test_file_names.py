@@ -1,0 +1,85 @@
+"""Programs and files whose names are bytes that are no UTF-8, in every command that reads or starts them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Iterator
+
+import pytest
+from cli_support import Compile, Tool
+from watched_support import SOURCE, Watched
+
+LEAKY = r"""
+#include <stdlib.h>
+#include <string.h>
+int main(void) {
+  void *volatile lost = malloc(100000);
+  memset(lost, 1, 100000);
+  lost = NULL;
+  return 0;
+}
+"""
+FOLDER = os.fsdecode(b"caf\xe9")
+
+
+@pytest.fixture
+def leaky(compile_c: Compile, tmp_path: Path) -> str:
+    """Where a program lies that loses a block."""
+    return _moved(compile_c("leaky", LEAKY, "-g"), tmp_path)
+
+
+def _moved(program: Path, folder: Path) -> str:
+    (folder / FOLDER).mkdir(exist_ok=True)
+    return shutil.copy(program, folder / FOLDER)
+
+
+@pytest.fixture
+def sampled(compile_c: Compile, library: Path, tmp_path: Path) -> Iterator[Watched]:
+    """A process that samples everything."""
+    program = Path(_moved(compile_c("holder", SOURCE), tmp_path))
+    found = Watched(program, library, HAKMEM_PROFILE="1", HAKMEM_PROFILE_RATE="1")
+    with found.process:
+        try:
+            found.do("grow 10")
+            yield found
+        finally:
+            found.process.kill()
+
+
+def good(tool: Tool, *words: str) -> "subprocess.CompletedProcess[bytes]":
+    """It ends well, and without complaint."""
+    done = subprocess.run(tool.words(*words), cwd=tool.folder, capture_output=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr
+    assert b"Traceback" not in done.stderr and b"damaged" not in done.stderr
+    return done
+
+
+def test_of_a_program(tool: Tool, library: Path, leaky: str) -> None:
+    assert b"100,000 bytes" in good(tool, "leaks", "--", leaky).stderr
+    assert b"main" in good(tool, "leaks", "--json", f"{FOLDER}/leaks.json", "--", leaky).stderr
+    good(tool, "run", "--json", f"{FOLDER}/run.json", "--", leaky)
+    assert os.fsencode(leaky) in good(tool, "doctor", "--", leaky).stdout
+    good(tool, "compare", "--rounds", "1", "--warmup", "0", "--json", "-", "--csv", "runs.csv", "--", leaky)
+    exports = ("--folded", "folded", "--flame", "flame.svg", "--speedscope", "speedscope.json")
+    good(tool, "profile", "--rate", "1", "-o", f"{FOLDER}/p.pb.gz", *exports, "--", leaky)
+    assert b"main" in good(tool, "profile", "--by", "alloc", "--input", f"{FOLDER}/p.pb.gz").stdout
+    good(tool, "diff", f"{FOLDER}/p.pb.gz", f"{FOLDER}/p.pb.gz")
+
+
+def test_of_a_process(tool: Tool, sampled: Watched) -> None:
+    pid = str(sampled.pid)
+    assert b"holder" in good(tool, "explain", pid).stdout
+    good(tool, "leaks", pid)
+    good(tool, "profile", "--by", "pinned", pid)
+    good(tool, "report", "--seconds", "0", "-o", f"{FOLDER}/page.html", pid)
+    (tool.folder / FOLDER / "snapshot").write_bytes(good(tool, "stats", "--json", pid).stdout)
+    good(tool, "explain", f"{FOLDER}/snapshot")
+    good(tool, "top", "--once", pid)
+
+
+def test_a_plot_has_such_a_title(tool: Tool, library: Path, leaky: str) -> None:
+    pytest.importorskip("matplotlib")
+    good(tool, "compare", "--rounds", "1", "--warmup", "0", "--plot", f"{FOLDER}/plot.svg", "--", leaky)

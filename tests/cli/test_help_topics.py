@@ -1,0 +1,64 @@
+"""`hakmem help`: commands, and the page that error messages of the library name."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from cli_support import ROOT, Compile, Tool
+from hakmem.commands.help import sections
+from hakmem.main import GROUPS
+
+KINDS = ("double-free", "invalid-free", "use-after-free", "invalid-pointer", "damaged-block", "crash")
+
+
+def test_every_kind_of_the_library_has_its_text(tool: Tool) -> None:
+    sources = (ROOT / "src" / "api" / "misuse.c").read_text() + (
+        ROOT / "src" / "inspect" / "crash_report.c"
+    ).read_text()
+    assert {*KINDS} <= {*re.findall(r"[a-z]+-[a-z]+(?:-[a-z]+)?|crash", sources)}
+    assert {*sections((ROOT / "docs" / "errors.md").read_text())} == {*KINDS}
+    for kind in KINDS:
+        done = tool("help", kind)
+        assert done.returncode == 0 and done.stdout.startswith(f"{kind}\n"), done.stderr
+        assert "](" not in done.stdout  # a link leads nowhere in a terminal
+        narrow = tool("help", kind, environment={"COLUMNS": "60", "PATH": "/usr/bin:/bin"}).stdout
+        assert max(len(line) for line in narrow.splitlines() if not line.startswith("    ")) <= 60
+        assert narrow.split() == done.stdout.split()
+
+
+def test_a_message_names_a_command_that_works(tool: Tool, compile_c: Compile, library: Path) -> None:
+    source = "#include <stdlib.h>\nint main(void) { void *volatile p = malloc(9); free(p); free(p); return 0; }"
+    program = compile_c("twice", source, "-fno-builtin")
+    done = subprocess.run(
+        [program], env={"LD_PRELOAD": str(library)}, capture_output=True, text=True, timeout=60, check=False
+    )
+    named = re.search(r"\(see: hakmem (help [a-z-]+)\)\n", done.stderr)
+    assert named is not None, done.stderr
+    assert "freed before" in tool(*named.group(1).split()).stdout
+
+
+def test_commands_and_the_whole(tool: Tool) -> None:
+    assert tool("help").stdout == tool("--help").stdout
+    assert tool("help", "run").stdout == tool("run", "--help").stdout
+    assert all(f"\n{kind}\n" in tool("help", "errors").stdout.replace("## ", "") for kind in KINDS)
+    done = tool("help", "nonsense")
+    assert (done.returncode, done.stdout) == (2, "") and "double-free" in done.stderr
+
+
+@pytest.mark.parametrize("columns", ["60", "80", "200"])
+def test_groups_and_whole_summaries(tool: Tool, columns: str) -> None:
+    text = tool("--help", environment={"COLUMNS": columns, "PATH": "/usr/bin:/bin"}).stdout
+    places = [text.index(f"\n{title}:\n") for title in GROUPS]
+    assert places == sorted(places)
+    assert "..." not in text.partition("\n  Examples")[0].partition("Options:")[2]
+
+
+@pytest.mark.parametrize("word", ["abc", "0", "-1x", "4711.5", "٤"])
+def test_a_word_that_is_no_process(tool: Tool, word: str) -> None:
+    for command in ("stats", "top", "metrics"):
+        done = tool(command, "--", word)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith(f"hakmem: {word} is no PID: ") and done.stderr.count("\n") == 1

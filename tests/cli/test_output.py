@@ -1,0 +1,94 @@
+"""Files appear whole or not at all, and a tool that is killed leaves nothing behind."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_support import CLI, Tool
+from hakmem.errors import Failure
+from hakmem.output import OutputFile
+from watched_support import Watched, wait_until
+
+
+@pytest.fixture(params=["nameless", "temporary", "without proc"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each way to a whole file."""
+    opens = os.open
+
+    def open_one(path: Any, flags: int, *others: Any, **named: Any) -> int:
+        if flags & os.O_TMPFILE == os.O_TMPFILE:
+            raise OSError(errno.EOPNOTSUPP, "no such files here")
+        return opens(path, flags, *others, **named)
+
+    def open_without_proc(path: Any, *others: Any, **named: Any) -> int:
+        return opens(str(path).replace("/proc/self/fd", "/no-proc/self/fd"), *others, **named)
+
+    if request.param == "temporary":
+        monkeypatch.setattr(os, "open", open_one)
+    if request.param == "without proc":
+        monkeypatch.setattr(os, "open", open_without_proc)
+    return str(request.param)
+
+
+def test_new_old_and_unwritten_files(way: str, tmp_path: Path) -> None:
+    os.umask(0o027)
+    file = OutputFile(str(tmp_path / "a.html"))
+    assert list(tmp_path.iterdir()) == []
+    file.write("first")
+    assert stat.S_IMODE((tmp_path / "a.html").stat().st_mode) == 0o640
+    (tmp_path / "a.html").chmod(0o604)
+    again = OutputFile(str(tmp_path / "a.html"))
+    assert (tmp_path / "a.html").read_text() == "first"
+    again.write(b"second")
+    assert (tmp_path / "a.html").read_text() == "second"
+    assert stat.S_IMODE((tmp_path / "a.html").stat().st_mode) == 0o604
+    OutputFile(str(tmp_path / "b")).discard()
+    assert [path.name for path in tmp_path.iterdir()] == ["a.html"]
+
+
+def test_refused_before_the_work(way: str, tmp_path: Path) -> None:
+    for name in ("no/such/folder/file", "/proc/nothing", "."):
+        with pytest.raises(Failure):
+            OutputFile(str(tmp_path / name) if name != "/proc/nothing" else name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_kill_leaves_nothing(tool: Tool, watched: Watched, tmp_path: Path) -> None:
+    process = tool.start("report", "--seconds", "60", "-o", "int.html", watched.pid)
+    with process:
+        files = Path(f"/proc/{process.pid}/fd")
+        wait_until(lambda: any("/#" in os.readlink(one) or "deleted" in os.readlink(one) for one in files.iterdir()))
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+    assert [path.name for path in tmp_path.iterdir() if "int" in path.name] == []
+
+
+def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
+    """On a file system of one page."""
+    if os.getuid() != 0 or subprocess.run(["unshare", "-m", "true"], check=False).returncode != 0:
+        pytest.skip("needs root, to mount")
+    code = (
+        "from hakmem.output import OutputFile\n"
+        "from hakmem.errors import Failure\n"
+        f"file = OutputFile('{tmp_path}/full/page')\n"
+        "try:\n"
+        "    file.write(b'x' * 1000000)\n"
+        "except Failure as failure:\n"
+        "    print(failure.message)\n"
+    )
+    script = f"mount -t tmpfs -o size=8k none '{tmp_path}/full' && echo old >'{tmp_path}/full/page' && "
+    script += f"{sys.executable} -c \"$1\"; cat '{tmp_path}/full/page'; ls -A '{tmp_path}/full'"
+    (tmp_path / "full").mkdir()
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", script, "sh", f"import sys; sys.path.insert(0, {str(CLI)!r})\n{code}"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.stdout.splitlines()[1:] == ["old", "page"] and "No space left" in done.stdout, done.stderr

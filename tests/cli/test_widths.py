@@ -1,0 +1,143 @@
+"""Text fits terminals of 60 and 80 columns, and no figure is broken in two."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Dict, List
+
+import pytest
+from cli_support import ROOT, Tool
+from hakmem import fitting, table
+from hakmem.counts import Counted
+from rich.table import Table
+from rich.text import Text
+from watched_support import Watched
+
+TRACE = str(ROOT / "bench" / "learn_traces" / "redis.level")
+WIDE = 200
+
+
+def lines(tool: Tool, columns: int, *words: object) -> List[str]:
+    done = tool(*words, environment={**os.environ, "COLUMNS": str(columns)})
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def figures(text: List[str]) -> List[str]:
+    return re.findall(r"\d[\d.,]*", "\n".join(text))
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_of_a_process(tool: Tool, watched: Watched, columns: int) -> None:
+    watched.do("grow 1000")
+    for words in (("stats",), ("top", "--once"), ("top", "--once", "--all"), ("explain",)):
+        found = lines(tool, columns, *words, watched.pid)
+        assert max(map(len, found)) <= columns, found
+        if words != ("top", "--once", "--all"):  # which has a table whose rows begin with figures
+            assert not any(re.match(r"\s*([KMG]?i?B\b|%|[0-9.,]+ \+)", line) for line in found[1:8]), found
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_of_files(tool: Tool, tmp_path: Path, columns: int) -> None:
+    for name, grown in (("a", 1), ("b", 1 << 34)):
+        snapshot = {
+            "schema": 2,
+            "pid": 1,
+            "memory": {"resident": grown, "large_blocks": 7},
+            "events": {"purged": grown},
+        }
+        (tmp_path / name).write_text(json.dumps(snapshot))
+    for words in (("diff", "a", "b"), ("learn", "replay", TRACE)):
+        found = lines(tool, columns, *words)
+        assert max(map(len, found)) <= columns, found
+        assert {*figures(found)} <= {*figures(lines(tool, WIDE, *words))}
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_compare(tool: Tool, library: Path, columns: int) -> None:
+    words = (
+        "compare",
+        "-q",
+        "--rounds",
+        "3",
+        "--warmup",
+        "0",
+        "--allocators",
+        "hakmem",
+        "--cost",
+        "--",
+        "sleep",
+        "0.1",
+    )
+    found = lines(tool, columns, *words)
+    assert max(map(len, found)) <= columns, found
+    rows = [line for line in found if re.match(r"  (glibc|hakmem)\b", line)]
+    assert len(rows) >= 20 and all(re.search(r"\d( .?i?[sB])? ", row) for row in rows)
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_doctor_and_profile(tool: Tool, library: Path, columns: int) -> None:
+    assert max(map(len, lines(tool, columns, "doctor"))) <= columns
+    environment = {**os.environ, "COLUMNS": str(columns)}
+    done = tool("profile", "--rate", "1", "--by", "alloc", "--", "ls", "/", environment=environment)
+    rows = [line for line in done.stderr.splitlines() if line.startswith(" ")]
+    assert rows and max(map(len, rows)) <= columns and "flat" in rows[0] and "blocks" in rows[0]
+
+
+def test_a_terminal_decides(tool: Tool, library: Path) -> None:
+    """Through a real one of 60 columns: script(1) makes it."""
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", on_a_terminal(tool, {})).splitlines()
+    assert "learned" in plain and max(map(len, plain)) <= 60
+
+
+def on_a_terminal(tool: Tool, more: Dict[str, str]) -> str:
+    words = shlex.join(tool.words("learn", "replay", TRACE))
+    environment = {**os.environ, "TERM": "xterm-256color", **more}
+    return subprocess.run(
+        ["script", "-qec", f"stty cols 60; exec {words}", "/dev/null"],
+        env=environment, capture_output=True, text=True, timeout=60, check=False,
+    ).stdout  # fmt: skip
+
+
+def test_colours_are_for_terminals(tool: Tool, library: Path, tmp_path: Path) -> None:
+    """And for none with NO_COLOR."""
+    colour = r"\x1b\[[0-9;]*(3[0-9]|9[0-7])[0-9;]*m"
+    words = ("doctor", "--library", library)
+    run = shlex.join(tool.words(*words))
+    for more, is_coloured in (({}, True), ({"NO_COLOR": "1"}, False)):
+        told = subprocess.run(
+            ["script", "-qec", run, "/dev/null"], env={**os.environ, "TERM": "xterm-256color", **more},
+            capture_output=True, text=True, timeout=60, check=False,
+        ).stdout  # fmt: skip
+        assert (re.search(colour, told) is not None) is is_coloured
+    assert "\x1b" not in tool(*words).stdout
+
+
+@pytest.mark.parametrize(("columns", "is_list"), [("200", False), ("60", True)])
+def test_the_table_of_counts(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: str, is_list: bool
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    figures = {"refill": 123_456_789, "peak_in_use": 5 << 30, "peak_held": 6 << 30, "bytes_asked": 1 << 30}
+    table.print_counts([Counted("a-workload", 2, 1_000_000, figures)])
+    shown = capsys.readouterr().out
+    assert ("  refills: 123,456,789" in shown) is is_list
+    assert "123,456,789" in shown and "5.00 GiB" in shown and "6.00 GiB" in shown
+    assert max(map(len, shown.splitlines())) <= int(columns)
+
+
+def test_a_table_that_cannot_fit_becomes_a_list(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    wide = Table("name", "a\nfigure", "words")
+    wide.add_row("first", "123,456", "x" * 50)
+    wide.add_row(Text("second"), "", "y")
+    fitting.print_table(table.console(), wide)
+    shown = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert shown == ["first", "  a figure: 123,456", f"  words: {'x' * 50}", "", "second", "  words: y"]

@@ -8,7 +8,8 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import click
 
-from hakmem import environment, paths
+from hakmem import environment, musl
+from hakmem.elf_check import follow
 from hakmem.errors import EXIT_USAGE, Failure
 from hakmem.preload_plan import check_preload
 from hakmem.program import Program, resolve
@@ -75,6 +76,7 @@ def prepare(command: Sequence[str], how: How) -> Start:
     """The program with the caller's environment, the options and the preload; a Failure where that cannot work."""
     variables = {**environment.of_caller(), **environment.options(how.settings)}
     program = resolve(command, variables)
-    library = str(paths.require_library(how.library))
+    executable = follow(program.path, variables).executable
+    library = str(musl.require_library(how.library, executable.interpreter if executable else None))
     variables = environment.with_preload(variables, library)
     return Start(program, variables, library, check_preload(program, library, variables, how.force))

@@ -27,6 +27,12 @@ lib: ## build build/release/libhakmem.so, libhakmem.a and libhakmem-fast.so (the
 	cmake --preset release
 	cmake --build --preset release --target hakmem hakmem_static hakmem_fast hakmem_policy
 
+.PHONY: musl
+musl: ## build the libraries for programs of musl, build/musl/libhakmem.so and .a, by musl-gcc, else by zig
+	tools/bootstrap.sh musl
+	preset=$$(command -v musl-gcc >/dev/null && echo musl || echo musl-zig); \
+	cmake --preset $$preset && cmake --build --preset $$preset --target hakmem hakmem_static hakmem_fast
+
 .PHONY: run
 run: ## install what is missing, build the libraries and show them at work
 	tools/bootstrap.sh run

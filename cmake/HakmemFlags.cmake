@@ -65,6 +65,8 @@ set(wanted_link_flags
     -Wl,--as-needed
     -Wl,--hash-style=gnu
     -Wl,--build-id=sha1
+    -Wl,--eh-frame-hdr # musl-gcc does not ask for it; the unwinder reads it
+    -Wl,--undefined-version # the version script names glibc's names too, which musl does not have
     -Wl,-z,relro
     -Wl,-z,now
     -Wl,-z,noexecstack

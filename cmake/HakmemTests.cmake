@@ -37,6 +37,10 @@ set(unit_tests_with_start
 set(unit_tests_with_start_on_real_os crash_report_test fork_window_test)
 # Each of these is a program of its own: it defines names of the C library, or needs libraries that others do not.
 set(tests_alone os_linux_range_test reentry_test real_libraries_test)
+# musl has no second names for its malloc, which this one calls.
+set(tests_of_glibc reentry_test)
+include(CheckSymbolExists)
+check_symbol_exists(__GLIBC__ features.h HK_GLIBC)
 # Many times the duration of a test on a busy machine. The timeouts end tests that hang.
 set(HK_UNIT_TIMEOUT_SECONDS 600)
 set(HK_LONG_TIMEOUT_SECONDS 900)
@@ -68,7 +72,7 @@ set(test_environment
     "UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1"
 )
 set(test_launcher "")
-if(CMAKE_CROSSCOMPILING)
+if(CMAKE_CROSSCOMPILING_EMULATOR)
   # qemu's user mode cannot fork a program with threads: its own locks stay held in the child.
   set(test_launcher ${CMAKE_CROSSCOMPILING_EMULATOR})
   list(APPEND test_environment "GTEST_FILTER=-*Fork*:*Death*")
@@ -238,6 +242,10 @@ function(hk_glob_tests tier)
   if(NOT HK_INSTRUMENTS)
     hk_keep_allocator(sources)
   endif()
+  set(left_out "")
+  if(NOT HK_GLIBC)
+    hk_move_sources(sources left_out tests_of_glibc)
+  endif()
   set(alone "")
   hk_move_sources(sources alone tests_alone)
   set(${tier}_sources "${sources}" PARENT_SCOPE)
@@ -321,8 +329,31 @@ if(HK_MODEL_CHECK)
 endif()
 
 # Programs that run with the library preloaded. The compiler must leave every malloc and free where it is.
+# Programs that use what glibc alone has: pvalloc, malloc_trim, mallinfo, obstacks, RTLD_DEEPBIND, dlmopen.
+set(programs_of_glibc
+    corner_cases
+    damaged_remote
+    deepbind
+    double_free_after_trim
+    environment
+    free_unmapped
+    kill_filter
+    lazy_purge
+    libc_blocks
+    libc_names
+    malloc_stats
+    sleep_in_handlers
+    stack_use
+    syscall_faults
+)
+add_custom_target(test_programs)
 foreach(tier IN ITEMS misuse preload)
   file(GLOB program_sources CONFIGURE_DEPENDS "${tests_dir}/${tier}/*.c" "${tests_dir}/${tier}/*.cc")
+  if(NOT HK_GLIBC)
+    set(left_out "")
+    hk_move_sources(program_sources left_out programs_of_glibc)
+    list(FILTER program_sources EXCLUDE REGEX "\\.cc$") # zig links C++ programs statically
+  endif()
   foreach(source IN LISTS program_sources)
     get_filename_component(name "${source}" NAME_WE)
     add_executable(${tier}_${name} "${source}")
@@ -339,6 +370,7 @@ foreach(tier IN ITEMS misuse preload)
     )
     target_include_directories(${tier}_${name} PRIVATE "${PROJECT_SOURCE_DIR}/include")
     target_link_libraries(${tier}_${name} PRIVATE Threads::Threads ${CMAKE_DL_LIBS} rt)
+    add_dependencies(test_programs ${tier}_${name})
   endforeach()
 endforeach()
 

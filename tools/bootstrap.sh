@@ -2,12 +2,13 @@
 # Installs missing packages to build, run or test hakmem: distribution packages through apt-get, Python packages into
 # build/venv. Has no prompts; takes a moment when no package is missing.
 #
-#   tools/bootstrap.sh [--check] build|run|docs|test|test-all|fuzz|peers|programs
+#   tools/bootstrap.sh [--check] build|musl|run|docs|test|test-all|fuzz|peers|programs
 #
 # build: compilers, cmake, ninja.  run: and a Python.  docs: a Python and build/venv.
+# musl: as build, and musl-gcc; where it cannot be had, zig into build/venv (tools/zig-requirements.txt).
 # test: all of these, and GoogleTest, some libraries to test with, Prometheus (Debian's starts a service where systemd
 # runs; the tests start their own, and need none of it).
-# test-all: as test, and clang and tests/consumers/requirements.txt where available.
+# test-all: as test, and clang, zig and tests/consumers/requirements.txt where available.
 # fuzz: as build, with GoogleTest and, where available, clang and its libFuzzer.
 # peers: as run, and where available cargo and the distribution's allocators.
 # programs: as run, and where available the real programs of bench/programs.toml (Debian's redis-server starts a service
@@ -88,7 +89,9 @@ want_library() {
 find_optional() {
   optional=()
   case "$goal" in
+    musl) have musl-gcc || optional+=(musl-tools) ;;
     test | test-all)
+      have musl-gcc || optional+=(musl-tools)
       if [ "$(uname -m)" = x86_64 ]; then
         have aarch64-linux-gnu-g++ || optional+=(g++-aarch64-linux-gnu)
         have qemu-aarch64 || optional+=(qemu-user)
@@ -227,9 +230,18 @@ install_consumer_packages() {
   fi
 }
 
+# zig, which is a C and C++ compiler for musl with its C++ library.
+install_zig() {
+  compgen -G 'build/venv/lib/python3*/site-packages/ziglang/zig' >/dev/null && return
+  install_python_packages
+  say "installing zig into build/venv"
+  build/venv/bin/python -m pip install --quiet --disable-pip-version-check -r tools/zig-requirements.txt ||
+    say "going on without zig"
+}
+
 case "$goal" in
-build | run | docs | test | test-all | fuzz | peers | programs) ;;
-*) die "usage: tools/bootstrap.sh [--check] build|run|docs|test|test-all|fuzz|peers|programs" ;;
+build | musl | run | docs | test | test-all | fuzz | peers | programs) ;;
+*) die "usage: tools/bootstrap.sh [--check] build|musl|run|docs|test|test-all|fuzz|peers|programs" ;;
 esac
 install_packages
 install_optional
@@ -237,4 +249,7 @@ if [ "$goal" = fuzz ]; then install_libfuzzer; fi
 case "$goal" in
 docs | test | test-all) if ! $check_only; then install_python_packages; fi ;;
 esac
-if [ "$goal" = test-all ] && ! $check_only; then install_consumer_packages; fi
+case "$goal" in
+musl) $check_only || have musl-gcc || install_zig ;;
+test-all) $check_only || { install_zig && install_consumer_packages; } ;;
+esac

@@ -30,6 +30,7 @@ PYTHON_TIERS = ("misuse", "tools", "bench", "preload", "cli")
 TIERS = ("unit", "api", "model", "stress", "fuzz", "model_check", *PYTHON_TIERS)
 PYTEST = (sys.executable, "-m", "pytest", "-v", "--durations=10", "-p", "no:cacheprovider")
 NATIVE = "^(unit|api|model|stress|fuzz)$"
+MUSL_TIERS = "^(api|model|stress)$"
 IN_ONE_PROCESS = "^(unit|api|model|fuzz|model_check)$"
 # qemu differs from a kernel in limits, refused memory, the end of a child and the waits of threads. It has
 # no process_vm_readv, by which blocks are counted. And under qemu refused_calls_test, with hundreds of forks, takes
@@ -97,6 +98,17 @@ def have_arm64() -> str | None:
     return None
 
 
+def have_musl() -> str | None:
+    """Returns why the build for musl cannot be tested here; None where it can."""
+    return None if shutil.which("musl-gcc") else "there is no musl-gcc"
+
+
+def have_zig() -> str | None:
+    """Returns why zig cannot be tested here; None where it can."""
+    found = list(REPOSITORY.glob("build/venv/lib/python3*/site-packages/ziglang/zig"))
+    return None if found else "there is no zig in build/venv"
+
+
 def have_clang() -> str | None:
     """Returns why the clang build cannot be tested here; None where it can."""
     missing = [tool for tool in ("clang", "clang++") if shutil.which(tool) is None]
@@ -121,6 +133,23 @@ def preset_stages(
     ]
 
 
+def musl_programs(preset: str) -> Stage:
+    """C programs that are linked with the build's archive, or run with its library preloaded."""
+    command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "tests/musl"]
+    where = {"HAKMEM_TEST_BUILD_DIR": str(REPOSITORY / "build" / preset), "PYTHONDONTWRITEBYTECODE": "1"}
+    return Stage(f"{preset} programs", [command], 8, f"{preset} build", {**where, **scale(0.1)})
+
+
+def musl_whole(preset: str, werror: str, jobs: int) -> list[Stage]:
+    """The build for musl by one compiler: its tests, which zig's C++ library needs, and programs."""
+    targets = ("hakmem", "hakmem_static", "tests_api", "tests_model", "tests_stress")
+    return [
+        Stage(f"{preset} build", build(preset, werror, *targets), 70),
+        Stage(f"{preset} tests", ctest(preset, jobs, "-L", MUSL_TIERS), 30, f"{preset} build", scale(0.05)),
+        musl_programs(preset),
+    ]
+
+
 def quick(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
     """The stages of `make test`: those that keep the cores busy, and the suites that mostly wait for programs."""
     native = [
@@ -135,6 +164,9 @@ def quick(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
     ]
     if have_arm64() is None:
         native += preset_stages("arm64", werror, jobs, 0.02, (30, 30), True, *ARM64_TARGETS)
+    if have_musl() is None:
+        libraries = build("musl", werror, "hakmem", "hakmem_static", options=("-DHK_TESTS=OFF",))
+        native += [Stage("musl build", libraries, 10), musl_programs("musl")]
     python = [
         Stage(tier, ctest("release", jobs, "-V", "-L", f"^{tier}$"), 60, "release build", SHORT)
         for tier in PYTHON_TIERS
@@ -159,7 +191,14 @@ def rest(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
         stages += preset_stages("clang", werror, jobs, 0.05, (200, 40), False)
     if have_arm64() is None:
         stages += preset_stages("arm64", werror, jobs, 0.02, (150, 90), False)
+    if have_zig() is None:
+        stages += [stage for preset in musl_presets() for stage in musl_whole(preset, werror, jobs)]
     return stages, []
+
+
+def musl_presets() -> list[str]:
+    """The builds for musl that this machine can make."""
+    return ["musl", "musl-zig"] if have_musl() is None else ["musl-zig"]
 
 
 class Run:
@@ -334,7 +373,7 @@ def tell_end(stage: Stage) -> None:
     sys.stdout.flush()
 
 
-PRESETS = ("release", "core", "debug", "asan", "tsan", "clang", "arm64")
+PRESETS = ("release", "core", "debug", "asan", "tsan", "clang", "arm64", "musl", "musl-zig")
 
 
 def matching_sources(pattern: str) -> tuple[list[str], list[str]]:
@@ -417,9 +456,9 @@ def main() -> int:
     if arguments.what == "tier" and arguments.name not in TIERS:
         parser.error(f"no tier {arguments.name}: one of {', '.join(TIERS)}")
     if arguments.what in ("quick", "rest"):
-        reasons = {"arm64": have_arm64()}
+        reasons = {"arm64": have_arm64(), "musl": have_musl()}
         if arguments.what == "rest":
-            reasons["clang"] = have_clang()
+            reasons.update({"clang": have_clang(), "musl-zig": have_zig()})
         for preset, reason in reasons.items():
             if reason is not None:
                 print(f"{preset}: NOT tested, {reason}")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import FrozenSet, List, Mapping, Optional, Tuple
 
 from hakmem.elf_check import Executable, defines, is_glibc_linker
+from hakmem.musl import runs_on_musl
 
 _LIST_SECONDS = 20
 _TRACE_SECONDS = 60
@@ -55,7 +56,9 @@ def bind(executable: Executable, environment: Mapping[str, str]) -> Optional[Bin
         return None
     if done.returncode != 0:
         return None
-    rows = re.findall(r"^\s+(?:\S+ => )?(/.*) \(0x[0-9a-f]+\)$", os.fsdecode(done.stdout), re.M)
+    # musl's names itself at the head too, and glibc's the files that it found by their path.
+    label = r"\S+ => " if runs_on_musl(executable.interpreter) else r"(?:\S+ => )?"
+    rows = re.findall(rf"^\s+{label}(/.*) \(0x[0-9a-f]+\)$", os.fsdecode(done.stdout), re.M)
     files = tuple(dict.fromkeys(os.path.realpath(file) for file in [executable.path, *rows]))
     return Binding(files, os.fsdecode(done.stderr).strip())
 

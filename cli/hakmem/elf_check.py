@@ -1,6 +1,7 @@
 """Tells whether a library can be preloaded into a program and will serve malloc, without running the program.
 
-Only glibc's dynamic linker reads LD_PRELOAD as needed, and only in programs that run with their caller's rights.
+Only the dynamic linkers of glibc and musl read LD_PRELOAD as needed, each for libraries of its own C library, and only
+in programs that run with their caller's rights.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from elftools.elf.hash import GNUHashTable
 
 from hakmem.errors import Failure
 from hakmem.kernel_files import KernelFiles
+from hakmem.musl import is_for_musl, is_static_musl, runs_on_musl
+from hakmem.needed import needed
 from hakmem.program import resolve
 
 _MOST_INTERPRETERS = 5  # the kernel gives up after this number of `#!` in a row
@@ -132,7 +135,7 @@ def find_obstacle(chain: Chain, library: str) -> Optional[Obstacle]:
     return (
         _other_architecture(executable, library)
         or _static(executable)
-        or _other_c_library(executable)
+        or _other_c_library(executable, library)
         or _raised_rights(executable.path)
         or _sanitizer(executable.path)
         or _own_malloc(executable)
@@ -159,6 +162,12 @@ def is_glibc_linker(path: str) -> bool:
 def _static(executable: Executable) -> Optional[Obstacle]:
     if executable.interpreter is not None or is_glibc_linker(executable.path):
         return None
+    if is_static_musl(executable.path):
+        return Obstacle(
+            "static-musl",
+            f"{executable.path} is linked statically with musl: it has musl's malloc built in, and nothing reads "
+            "LD_PRELOAD. Link it with musl's libhakmem.a instead",
+        )
     return Obstacle(
         "static",
         f"{executable.path} is linked statically: it has its malloc built in, and nothing reads LD_PRELOAD. "
@@ -166,12 +175,14 @@ def _static(executable: Executable) -> Optional[Obstacle]:
     )
 
 
-def _other_c_library(executable: Executable) -> Optional[Obstacle]:
-    if executable.interpreter is None or "ld-musl" not in executable.interpreter:
+def _other_c_library(executable: Executable, library: str) -> Optional[Obstacle]:
+    if runs_on_musl(executable.interpreter) == is_for_musl(library):
         return None
-    return Obstacle(
-        "musl", f"{executable.path} runs on musl ({executable.interpreter}), and the library to preload is for glibc"
-    )
+    if runs_on_musl(executable.interpreter):
+        return Obstacle(
+            "musl", f"{executable.path} runs on musl ({executable.interpreter}), and {library} is for glibc"
+        )
+    return Obstacle("glibc", f"{executable.path} runs on glibc, and {library} is for musl")
 
 
 def _raised_rights(path: str) -> Optional[Obstacle]:
@@ -233,17 +244,6 @@ def _emptied_environment(chain: Chain) -> Optional[Obstacle]:
     return Obstacle(
         "environment", f"{chain.files[0]} starts its interpreter with an empty environment, without LD_PRELOAD"
     )
-
-
-@lru_cache(maxsize=None)
-def needed(path: str) -> Tuple[str, ...]:
-    """The libraries that a file is linked with, by the names it has for them."""
-    try:
-        with open(path, "rb") as file:
-            segment: Any = next(ELFFile(file).iter_segments("PT_DYNAMIC"), None)
-            return tuple(tag.needed for tag in segment.iter_tags("DT_NEEDED")) if segment is not None else ()
-    except Exception:  # pyelftools raises any exception for a damaged file
-        return ()
 
 
 @lru_cache(maxsize=None)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Dict, List, Mapping, Optional, Sequence
 
-from hakmem import linked
-from hakmem.allocators import Allocator
+from hakmem import linked, musl
+from hakmem.allocators import GLIBC, Allocator
 from hakmem.dynamic_linker import Binding, bind
 from hakmem.elf_check import Chain, find_obstacle, follow
 from hakmem.environment import with_preload
@@ -72,6 +72,8 @@ def plan(
     """Every allocator that can serve the program. `options` are for ours alone."""
     chain = follow(program.path, environment)
     notes: List[str] = []
+    if chain.executable is not None and musl.runs_on_musl(chain.executable.interpreter):
+        allocators = _for_musl(str(chain.executable.interpreter), allocators, notes)
     obstacle = next((o for a in allocators if a.library and (o := find_obstacle(chain, a.library))), None)
     if obstacle is not None and linked.of_program(chain, environment) is not None:
         message = f"preloading has no effect: {program.path} has hakmem in it. `hakmem run` measures it as it is"
@@ -89,6 +91,24 @@ def plan(
                 raise
             notes.append(f"left out: {allocator.name}: {failure.message}")
     return Plan(prepared, notes)
+
+
+def _for_musl(interpreter: str, allocators: Sequence[Allocator], notes: List[str]) -> List[Allocator]:
+    """The allocators that serve programs of musl, each with its library for musl. Without a library it is musl's."""
+    notes.append(f"the program runs on musl: {GLIBC} stands for musl's own malloc")
+    chosen: List[Allocator] = []
+    for allocator in allocators:
+        library = allocator.library
+        if library is not None and allocator.is_ours and not musl.is_for_musl(library):
+            found = musl.library_for(interpreter, Path(library).name)
+            if found is None:
+                raise Failure(f"{library} is for glibc, and the program runs on musl: {musl.HOW_TO_BUILD}")
+            chosen.append(replace(allocator, library=str(found)))
+        elif library is None or musl.is_for_musl(library):
+            chosen.append(allocator)
+        else:
+            notes.append(f"left out: {allocator.name}: its library is for glibc")
+    return chosen
 
 
 def _prepare(

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import click
 
-from hakmem import environment, linked, paths
+from hakmem import environment, linked, musl
 from hakmem.elf_check import follow
 from hakmem.errors import EXIT_USAGE, Failure
 from hakmem.preload_plan import FORCE_HINT, check_preload
@@ -79,10 +79,11 @@ def prepare(command: Sequence[str], how: How) -> Start:
     A program that is linked with hakmem gets no preload."""
     variables = {**environment.of_caller(), **environment.options(how.settings)}
     program = resolve(command, variables)
-    own = linked.of_program(follow(program.path, variables), variables)
+    chain = follow(program.path, variables)
+    own = linked.of_program(chain, variables)
     if own is not None:
         return _of_linked(program, variables, own, how)
-    library = str(paths.require_library(how.library))
+    library = str(musl.require_library(how.library, chain.executable.interpreter if chain.executable else None))
     variables = environment.with_preload(variables, library)
     return Start(program, variables, library, check_preload(program, library, variables, how.force))
 

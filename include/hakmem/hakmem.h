@@ -14,7 +14,7 @@
 #ifndef HAKMEM_HAKMEM_H
 #define HAKMEM_HAKMEM_H
 
-#include <malloc.h> /* struct mallinfo, struct mallinfo2 */
+#include <malloc.h> /* struct mallinfo, struct mallinfo2 of glibc */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -90,6 +90,15 @@ HAKMEM_EXPORT void hakmem_cfree(void *block) HAKMEM_NOEXCEPT;
 /* Purges dirty memory, as hakmem_collect, but keeps up to `pad` bytes for the next requests. Returns 1 when any memory
  * was given back to the system, else 0. */
 HAKMEM_EXPORT int hakmem_malloc_trim(size_t pad) HAKMEM_NOEXCEPT;
+
+#ifndef __GLIBC__ /* musl has neither struct */
+struct mallinfo {
+  int arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost;
+};
+struct mallinfo2 {
+  size_t arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost;
+};
+#endif
 
 /* Returns sums by glibc's names, in bytes but for counts. docs/stats.md says what each field means here. In the older
  * form each field saturates at INT_MAX. */

@@ -1,6 +1,5 @@
 /* api/control.c - L5. Calls that control the allocator: purging, glibc's tuning parameters and sums, the version. */
 #include <limits.h>
-#include <malloc.h>
 
 #include "api/process_purge.h"
 #include "hakmem/hakmem.h"
@@ -11,22 +10,11 @@ size_t hakmem_collect(void) { return hk_process_purge_everywhere(0); }
 
 int hakmem_malloc_trim(size_t pad) { return hk_process_purge_everywhere(pad) > 0; }
 
+/* glibc's parameters are 1, once the size up to which it has a separate list, and from M_TRIM_THRESHOLD down to
+ * M_ARENA_MAX these. musl's headers name none. */
 int hakmem_mallopt(int parameter, int value) {
   (void)value;
-  switch (parameter) {
-    case M_MXFAST:
-    case M_TRIM_THRESHOLD:
-    case M_TOP_PAD:
-    case M_MMAP_THRESHOLD:
-    case M_MMAP_MAX:
-    case M_CHECK_ACTION:
-    case M_PERTURB:
-    case M_ARENA_TEST:
-    case M_ARENA_MAX:
-      return 1;
-    default:
-      return 0;
-  }
+  return parameter == 1 || (parameter <= -1 && parameter >= -8);
 }
 
 #define TEXT_OF(number) #number

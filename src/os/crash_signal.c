@@ -132,7 +132,7 @@ static void read_access(hk_crash_t *crash, const mcontext_t *machine) {
     uint64_t syndrome;
   } record_t;
   enum { esr_magic = 0x45535201, fetch_abort = 0x20, data_abort = 0x24, is_write = 1 << 6 };
-  const unsigned char *at = machine->__reserved, *end = at + sizeof machine->__reserved;
+  const unsigned char *at = (const unsigned char *)machine->__reserved, *end = at + sizeof machine->__reserved;
   while (at + sizeof(record_t) <= end) {
     const record_t *record = (const record_t *)(const void *)at;
     if (record->magic == 0 || record->bytes < 8) return;

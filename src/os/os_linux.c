@@ -455,12 +455,8 @@ bool hk_os_thread_exit_arm(void) {
   return is_armed;
 }
 
-/* The C library answers from its record of the thread, without a system call. Its record of a thread that it has not
- * made has no number. */
-bool hk_os_thread_has_end(void) {
-  clockid_t unused;
-  return pthread_getcpuclockid(pthread_self(), &unused) == 0;
-}
+/* The C library's record of a thread that it has not made has no number. */
+bool hk_os_thread_has_end(void) { return hk_os_thread_self().number != 0; }
 
 void hk_os_at_fork(void (*child)(void)) {
   int saved_errno = errno;

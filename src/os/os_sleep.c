@@ -40,6 +40,8 @@
 
 #define CHUNK_WORDS 32
 
+/* The C library answers from its record of the thread, without a system call. For a thread without a number glibc
+ * refuses, and musl answers with the clock of number 0. */
 hk_os_thread_t hk_os_thread_self(void) {
   clockid_t clock;
   if (pthread_getcpuclockid(pthread_self(), &clock) != 0) return (hk_os_thread_t){.number = 0};

@@ -20,13 +20,13 @@ static int look(const char *path, hk_renewed_file_is_ours_t *is_ours, unsigned *
   size_t length;
   int error = hk_whole_file_read(path, beginning, sizeof beginning - 1, &length);
   if (error != 0) return error;
-  struct statx about = {.stx_nlink = 0};
-  long answer = hk_syscall6(SYS_statx, AT_FDCWD, (long)path, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, (long)&about, 0);
+  struct stat about = {.st_nlink = 0}; /* the kernel's own layout, as both C libraries have it */
+  long answer = hk_syscall4(SYS_newfstatat, AT_FDCWD, (long)path, (long)&about, AT_SYMLINK_NOFOLLOW);
   if (answer != 0) return (int)-answer;
   beginning[length] = '\0';
-  bool is_own = (long)about.stx_uid == hk_syscall2(SYS_geteuid, 0, 0) && about.stx_nlink == 1;
+  bool is_own = (long)about.st_uid == hk_syscall2(SYS_geteuid, 0, 0) && about.st_nlink == 1;
   if (!is_own || (length > 0 && !is_ours(beginning))) return EEXIST;
-  *mode = for_owner | (about.stx_mode & for_readers);
+  *mode = for_owner | (about.st_mode & for_readers);
   return 0;
 }
 

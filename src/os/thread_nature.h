@@ -9,6 +9,7 @@
 #include <sys/prctl.h>
 
 #include "base/compiler.h"
+#include "os/c_library.h"
 #include "os/syscall.h"
 
 /* A signal in the kernel's masks: bit i is signal i + 1. */
@@ -20,8 +21,10 @@
   (HK_SIGNAL_MASK(SIGSEGV) | HK_SIGNAL_MASK(SIGBUS) | HK_SIGNAL_MASK(SIGILL) | HK_SIGNAL_MASK(SIGFPE) | \
    HK_SIGNAL_MASK(SIGTRAP) | HK_SIGNAL_MASK(SIGSYS))
 
-/* Signals by which the C library reaches every thread that it knows, as when the program changes its user. */
-#define HK_SIGNALS_OF_THE_C_LIBRARY (HK_SIGNAL_MASK(32) | HK_SIGNAL_MASK(33))
+/* Signals by which the C library reaches every thread that it knows, as when the program changes its user. musl has one
+ * more; in glibc's programs that one is the program's. */
+#define HK_SIGNALS_OF_THE_C_LIBRARY \
+  (HK_SIGNAL_MASK(32) | HK_SIGNAL_MASK(33) | (HK_ON_MUSL ? HK_SIGNAL_MASK(34) : (uint64_t)0))
 
 /* Sets the calling thread's mask and stores the one before. A new thread inherits its maker's mask. Returns false when
  * the system refuses. */

@@ -6,9 +6,12 @@
  *
  * The C library takes its return address for the caller: the caller's namespace, search path and $ORIGIN follow from
  * it. So both functions change the flags and jump to the C library's own. C has no such jump, so they are assembly. The
- * archive does not define them: a static program has no next definition to jump to.
+ * archive does not define them: a static program has no next definition to jump to. musl has neither the flag nor
+ * dlmopen.
  */
-#if HK_WEAK_RUNTIME
+#include "os/c_library.h"
+
+#if HK_WEAK_RUNTIME && !HK_ON_MUSL
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Optional, Tuple
+from pathlib import Path
+from typing import Mapping, Optional, Tuple
 
 import click
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hakmem import environment, next_step, paths, table
+from hakmem import environment, musl, next_step, paths, table
 from hakmem.doctor.examination import Examination, examine
 from hakmem.doctor.finding import Finding, Level
+from hakmem.elf_check import follow
 from hakmem.errors import EXIT_CANNOT, plural
 from hakmem.kernel_files import KernelFiles
 from hakmem.output import reserve
-from hakmem.program import resolve
+from hakmem.program import Program, resolve
 
 _STYLES = {Level.OK: "green", Level.NOTE: "cyan", Level.WARNING: "yellow", Level.PROBLEM: "bold red"}
 
@@ -33,7 +35,7 @@ def doctor(library_name: Optional[str], json_file: Optional[str], command: Tuple
     """
     variables = environment.of_caller()
     program = resolve(command, variables) if command else None
-    library = paths.named_library(library_name) if library_name is not None else paths.find_library()
+    library = paths.named_library(library_name) if library_name is not None else _find_library(program, variables)
     with reserve(json_file) as (output,):
         examination = examine(KernelFiles(), variables, library, program)
         if output is not None:
@@ -41,6 +43,14 @@ def doctor(library_name: Optional[str], json_file: Optional[str], command: Tuple
     if json_file != "-":
         _print(examination)
     sys.exit(0 if examination.works else EXIT_CANNOT)
+
+
+def _find_library(program: Optional[Program], variables: Mapping[str, str]) -> Optional[Path]:
+    """The library for the program's C library if there is one, else the usual one."""
+    executable = follow(program.path, variables).executable if program is not None else None
+    if executable is not None and executable.interpreter is not None and musl.runs_on_musl(executable.interpreter):
+        return musl.library_for(executable.interpreter) or paths.find_library()
+    return paths.find_library()
 
 
 def _print(examination: Examination) -> None:

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import FrozenSet, Iterator, List, Mapping
 
 from hakmem.doctor.finding import Finding, Level, ok
-from hakmem.dynamic_linker import Bound, Trace, trace
+from hakmem.dynamic_linker import Bound, Trace, bind, trace
 from hakmem.elf_check import Executable, defines
 from hakmem.environment import is_allocator, with_preload
+from hakmem.musl import runs_on_musl
 from hakmem.self_report import VARIABLE, SelfReports
 
 RESOLVED = "malloc resolves"
@@ -27,15 +28,12 @@ _OWN_NAME = re.compile(r"(je_|_rjem_|mi_|tc_|rp)\w*(alloc|free|new|delete)|(m|r|
 
 def check_binding(executable: Executable, library: Path, environment: Mapping[str, str]) -> Iterator[Finding]:
     """Starts the program's dynamic linker with the preload, and reads which file serves each name."""
+    if runs_on_musl(executable.interpreter):
+        yield from _check_files(executable, library, environment)
+        return
     traced = trace(executable, with_preload(environment, str(library)))
     if traced is None:
-        yield Finding(
-            Level.NOTE,
-            RESOLVED,
-            f"the dynamic linker of {executable.path} does not say what it would do",
-            "Whether hakmem's malloc is used is not known.",
-            f"{executable.path} may lack a library: try ldd -r {executable.path}",
-        )
+        yield _unknown(executable)
         return
     if traced.missing:
         yield Finding(
@@ -49,6 +47,33 @@ def check_binding(executable: Executable, library: Path, environment: Mapping[st
     yield served
     if served.level is not Level.PROBLEM:
         yield from _through_other_names(library, traced)
+
+
+def _check_files(executable: Executable, library: Path, environment: Mapping[str, str]) -> Iterator[Finding]:
+    """Musl's linker lists the files that it loads. Every file of a program calls the first malloc among them."""
+    binding = bind(executable, with_preload(environment, str(library)))
+    if binding is None:
+        yield _unknown(executable)
+    elif binding.server() == str(library):
+        yield ok(RESOLVED, f"into {library}")
+    else:
+        yield Finding(
+            Level.PROBLEM,
+            RESOLVED,
+            f"not into {library}: malloc is {binding.server()}'s",
+            binding.complaint or "The program calls another malloc in spite of LD_PRELOAD.",
+            "Take the library that serves malloc out of LD_PRELOAD, or out of the program.",
+        )
+
+
+def _unknown(executable: Executable) -> Finding:
+    return Finding(
+        Level.NOTE,
+        RESOLVED,
+        f"the dynamic linker of {executable.path} does not say what it would do",
+        "Whether hakmem's malloc is used is not known.",
+        f"{executable.path} may lack a library: try ldd -r {executable.path}",
+    )
 
 
 def _served(executable: Executable, library: Path, traced: Trace) -> Finding:

@@ -10,6 +10,7 @@ from hakmem.doctor import bundled, deep_binding
 from hakmem.doctor.finding import Finding, Level, ok
 from hakmem.dynamic_linker import bind
 from hakmem.elf_check import Chain, find_obstacle
+from hakmem.musl import runs_on_musl
 
 SUBJECT = "program"
 _SHELL = re.compile(r"(ba|da|z|k|mk|a)?sh\d*$|busybox")
@@ -24,9 +25,17 @@ _ADVICE: Dict[str, Tuple[str, str]] = {
         "Only the dynamic linker can put another malloc in place of the built-in one.",
         "Link it with libhakmem.a, before the C library on the command line, or build it dynamically.",
     ),
+    "static-musl": (
+        "Only the dynamic linker can put another malloc in place of the built-in one.",
+        "musl-gcc -static PROGRAM.c build/musl/libhakmem.a; `make musl` in the checkout builds that library.",
+    ),
     "musl": (
-        "The library needs glibc's dynamic linker and thread-local memory.",
-        "Build the program for glibc.",
+        "A library for glibc needs glibc's dynamic linker and thread-local memory.",
+        "`make musl` in the checkout builds the library for musl. Then hakmem finds it.",
+    ),
+    "glibc": (
+        "A library for musl needs musl's dynamic linker.",
+        "Leave --library out, or build the library for glibc with `make lib`.",
     ),
     "raised-rights": (
         "Otherwise any caller could put code into a program with more rights than theirs.",
@@ -77,7 +86,7 @@ def check(chain: Chain, library: str, environment: Mapping[str, str]) -> Iterato
     binding = bind(executable, environment) if obstacle is None else None
     libraries = binding.files if binding else ()
     yield from bundled.check(executable.path, libraries)
-    if obstacle is None:
+    if obstacle is None and not runs_on_musl(executable.interpreter):  # musl has no RTLD_DEEPBIND
         yield from deep_binding.check(executable.path, libraries, library, environment)
 
 

@@ -61,6 +61,7 @@ set(wanted_link_flags
     -Wl,--no-undefined
     -Wl,--gc-sections
     -Wl,--as-needed
+    -Wl,--exclude-libs,ALL # the compiler's own archives export nothing
     -Wl,--hash-style=gnu
     -Wl,--build-id=sha1
     -Wl,-z,relro

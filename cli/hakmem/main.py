@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import signal
 import sys
 from types import FrameType
@@ -13,6 +14,8 @@ import click
 from hakmem import __version__, examples
 from hakmem.errors import EXIT_SIGNAL_BASE, STOPPING_SIGNALS, Interrupted, say
 
+# click's variable for a program of this name (cli/completions).
+_COMPLETE = "_HAKMEM_COMPLETE"
 # The module hakmem.commands.<name> has the command of that name.
 _COMMANDS = (
     "bench",
@@ -42,6 +45,8 @@ class _Commands(click.Group):
             return None
         command: click.Command = getattr(importlib.import_module(f"hakmem.commands.{cmd_name}"), cmd_name)
         examples.add_to(command, cmd_name)
+        if _COMPLETE in os.environ:  # a shell wants words
+            importlib.import_module("hakmem.completion").add_to(command)
         return command
 
 

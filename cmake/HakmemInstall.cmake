@@ -1,5 +1,5 @@
-# `cmake --install build/release --prefix ...` installs libraries, headers, find_package(hakmem) and pkg-config here, and
-# by HakmemInstallTool.cmake the command line tool, the man pages, completions, documents and gdb's script.
+# `cmake --install build/release --prefix ...` installs libraries, headers, find_package(hakmem) and pkg-config here. By
+# HakmemInstallTool.cmake it installs the command line tool, man pages, completions, documents and gdb's script.
 if(NOT TARGET hakmem)
   return()
 endif()

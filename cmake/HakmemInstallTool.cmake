@@ -17,7 +17,7 @@ function(hk_install_link target link)
   )
 endfunction()
 
-# The tool: a Python package, and in its folder `native` what is built of C, the libraries among it.
+# The tool: a Python package, and in its folder `native` the launcher and the libraries.
 install(
   DIRECTORY "${PROJECT_SOURCE_DIR}/cli/hakmem"
   DESTINATION "${HK_PYTHON_DIR}"

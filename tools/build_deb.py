@@ -20,7 +20,7 @@ PRODUCTS = ("*.deb", "*.changes", "*.buildinfo")
 
 
 def source_files() -> list[str]:
-    """The files that git knows or would add; of an unpacked archive, all but what was built."""
+    """The files that git knows or would add; of an unpacked archive, all but the products of builds."""
     listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     done = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode == 0:

@@ -134,8 +134,8 @@ def complete(shell: str, prefix: Path, tool: Path, line: str) -> list[str]:
     script = (
         "function compdef compopt { }; function _describe { print -l -- ${(P)3%%:*} ${(P)3}; }; "
         "function compadd { print -l -- $completions; }; "
-        f"fpath=({share}/zsh/site-functions $fpath); autoload -Uz _hakmem; words=({line}); CURRENT={len(line.split(' '))};"
-        " _hakmem"
+        f"fpath=({share}/zsh/site-functions $fpath); autoload -Uz _hakmem; words=({line}); "
+        f"CURRENT={len(line.split(' '))}; _hakmem"
     )
     return [one.partition(":")[0] for one in run("zsh", "-f", "-c", script, PATH=path).split("\n")]
 

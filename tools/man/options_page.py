@@ -12,8 +12,8 @@ NOTES = (
     "hakmem reads these environment variables once, when a program starts. An invalid value, and a `HAKMEM_` name that "
     "is no option, give one line on stderr each; the default stays. Programs that run with more rights than their "
     "caller (setuid, file capabilities) ignore all of them.",
-    "Sizes are whole numbers of bytes; the suffixes K, M, G and T stand for powers of 1,024. Switches, and choices that "
-    "have `on` and `off`, also take 1, 0, yes, no, true and false. Words may be in upper or lower case.",
+    "Sizes are whole numbers of bytes; the suffixes K, M, G and T stand for powers of 1,024. Switches, and choices "
+    "that have `on` and `off`, also take 1, 0, yes, no, true and false. Words may be in upper or lower case.",
 )
 
 

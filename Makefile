@@ -22,10 +22,10 @@ help: ## list the targets
 	@grep -hE '^[a-z]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
 
 .PHONY: lib
-lib: ## build build/release/libhakmem.so, libhakmem.a and libhakmem-fast.so (the default)
+lib: ## build the libraries of build/release, and what the command line tool needs of C (the default)
 	@tools/bootstrap.sh --check build
 	cmake --preset release
-	cmake --build --preset release --target hakmem hakmem_static hakmem_fast hakmem_policy
+	cmake --build --preset release --target hakmem hakmem_static hakmem_fast hakmem_policy hakmem_launcher
 
 .PHONY: musl
 musl: ## build the libraries for programs of musl, build/musl/libhakmem.so and .a, by musl-gcc, else by zig
@@ -81,7 +81,7 @@ $(addprefix test-,debug asan tsan clang): test-%:
 	HAKMEM_TEST_SCALE=$(SANITIZER_TEST_SCALE) ctest --preset $* -j $(JOBS) -L '^(unit|api|model|stress|fuzz)$$'
 
 .PHONY: check
-check: lib ## format, layers, language, exports, generated docs and man page, the site of docs/, commit subjects, clang-tidy
+check: lib ## format, layers, language, exports, generated docs and man pages, the site of docs/, commit subjects, clang-tidy
 	@failed=; \
 	for check in check_layers.py check_format.py check_language.py 'generate_docs.py --check' 'generate_man.py --check' \
 	    build_site.py check_commits.py \
@@ -91,7 +91,7 @@ check: lib ## format, layers, language, exports, generated docs and man page, th
 	[ -z "$$failed" ]
 
 .PHONY: format
-format: ## bring the formatting, the generated docs and the man page up to date
+format: ## bring the formatting, the generated docs, the man pages and completions up to date
 	$(PYTHON) tools/check_format.py --fix
 	$(PYTHON) tools/generate_docs.py
 	$(PYTHON) tools/generate_man.py
@@ -151,8 +151,14 @@ programs: lib ## real programs under glibc and hakmem, RUNS times each, into doc
 	$(PYTHON) tools/real_programs.py --runs $(RUNS) $(if $(INSTALL),--install) --write docs/tested-programs.md
 
 .PHONY: install
-install: lib ## install to PREFIX (default /usr/local), below DESTDIR if set
+install: lib ## install libraries, tool, man pages and more to PREFIX (default /usr/local), below DESTDIR if set
+	@tools/bootstrap.sh $(if $(DESTDIR),--check) install
 	cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)
+
+.PHONY: deb
+deb: ## build the Debian packages libhakmem0, libhakmem-dev and hakmem-tools into dist/
+	tools/bootstrap.sh deb
+	$(PYTHON) tools/build_deb.py --jobs $(JOBS)
 
 .PHONY: clean
 clean: ## remove what was built; build/venv stays

@@ -63,6 +63,7 @@ set(wanted_link_flags
     -Wl,--no-undefined
     -Wl,--gc-sections
     -Wl,--as-needed
+    -Wl,--exclude-libs,ALL # the compiler's own archives export nothing
     -Wl,--hash-style=gnu
     -Wl,--build-id=sha1
     -Wl,--eh-frame-hdr # musl-gcc does not ask for it; the unwinder reads it

@@ -1,5 +1,5 @@
-# `cmake --install build/release --prefix ...` installs libraries, headers, the man page, find_package(hakmem) and
-# pkg-config.
+# `cmake --install build/release --prefix ...` installs libraries, headers, find_package(hakmem) and pkg-config here. By
+# HakmemInstallTool.cmake it installs the command line tool, man pages, completions, documents and gdb's script.
 if(NOT TARGET hakmem)
   return()
 endif()
@@ -18,9 +18,6 @@ install(FILES "${PROJECT_BINARY_DIR}/libhakmem.a" "${PROJECT_BINARY_DIR}/hakmem-
         DESTINATION "${CMAKE_INSTALL_LIBDIR}"
 )
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/hakmem" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
-install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
-install(FILES "${PROJECT_SOURCE_DIR}/docs/man/hakmem.1" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
-install(FILES "${PROJECT_SOURCE_DIR}/tools/gdb/hakmem_gdb.py" DESTINATION "${CMAKE_INSTALL_DATADIR}/hakmem/gdb")
 install(EXPORT hakmem-targets NAMESPACE hakmem:: DESTINATION "${package_dir}")
 
 configure_package_config_file(
@@ -38,3 +35,7 @@ file(RELATIVE_PATH pc_libdir "${pkgconfig_dir}" "${CMAKE_INSTALL_FULL_LIBDIR}")
 file(RELATIVE_PATH pc_includedir "${pkgconfig_dir}" "${CMAKE_INSTALL_FULL_INCLUDEDIR}")
 configure_file("${PROJECT_SOURCE_DIR}/cmake/hakmem.pc.in" hakmem.pc @ONLY)
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/hakmem.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+
+if(TARGET hakmem_policy)
+  include(HakmemInstallTool)
+endif()

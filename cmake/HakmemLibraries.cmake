@@ -39,6 +39,8 @@ else()
   list(REMOVE_ITEM override_sources "${PROJECT_SOURCE_DIR}/src/override/whole_module.c")
 endif()
 set(export_map "${PROJECT_SOURCE_DIR}/src/override/hakmem.map")
+# Goes up when a program that is linked with the last release would not run with this one (tools/check_abi.py).
+set(HK_SOVERSION 0)
 
 # Sets what sources need that include internal headers, tests too. `safety` is 0, 1, or SHARED: neither.
 function(hk_see_internals target safety)
@@ -88,10 +90,12 @@ function(hk_add_library target kind output_name)
                ARCHIVE_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}"
   )
   if(kind STREQUAL "SHARED")
-    # The version script exports the public names alone, so that no other name reaches programs that link the library.
+    # libhakmem.so is a link to libhakmem.so.0, the name that programs are bound to, and that one to the file itself.
     target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:hk_preload_link_flags>)
     target_link_options(${target} PRIVATE "-Wl,--version-script=${export_map}")
-    set_target_properties(${target} PROPERTIES LINK_DEPENDS "${export_map}")
+    set_target_properties(
+      ${target} PROPERTIES LINK_DEPENDS "${export_map}" VERSION ${PROJECT_VERSION} SOVERSION ${HK_SOVERSION}
+    )
   endif()
 endfunction()
 

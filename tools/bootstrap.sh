@@ -2,13 +2,16 @@
 # Installs missing packages to build, run or test hakmem: distribution packages through apt-get, Python packages into
 # build/venv. Has no prompts; takes a moment when no package is missing.
 #
-#   tools/bootstrap.sh [--check] build|musl|run|docs|test|test-all|fuzz|peers|programs
+#   tools/bootstrap.sh [--check] build|install|deb|musl|run|docs|test|test-all|fuzz|peers|programs
 #
 # build: compilers, cmake, ninja.  run: and a Python.  docs: a Python and build/venv.
+# install: as build, and where available the packages that the installed tool imports.
+# deb: as build, and what makes Debian packages, on a distribution that has it.
 # musl: as build, and musl-gcc; where it cannot be had, zig into build/venv (tools/zig-requirements.txt).
 # test: all of these, and GoogleTest, some libraries to test with, Prometheus (Debian's starts a service where systemd
 # runs; the tests start their own, and need none of it).
-# test-all: as test, and clang, zig and tests/consumers/requirements.txt where available.
+# test-all: as test, and where available clang, zig, libabigail, tests/consumers/requirements.txt, and the tools that
+# make, check and install Debian packages.
 # fuzz: as build, with GoogleTest and, where available, clang and its libFuzzer.
 # peers: as run, and where available cargo and the distribution's allocators.
 # programs: as run, and where available the real programs of bench/programs.toml (Debian's redis-server starts a service
@@ -55,6 +58,15 @@ find_python() {
   done
 }
 
+# want_debian_tools LIST: what makes Debian packages.
+want_debian_tools() {
+  local -n list=$1
+  have dpkg-buildpackage || list+=(dpkg-dev)
+  have fakeroot || list+=(fakeroot)
+  have dh || list+=(debhelper)
+  have dh_python3 || list+=(dh-python)
+}
+
 find_missing() {
   missing=()
   if [ "$goal" = docs ]; then
@@ -72,6 +84,9 @@ find_missing() {
       [ -e /usr/include/gtest/gtest.h ] || [ -e /usr/local/include/gtest/gtest.h ] || missing+=(libgtest-dev)
       if [ ! -x build/venv/bin/python ] && [ -z "$(find_python)" ]; then missing+=(python3 python3-venv); fi
       ;;
+    deb)
+      want_debian_tools missing
+      ;;
     fuzz)
       [ -x /usr/bin/python3 ] || missing+=(python3)
       [ -e /usr/include/gtest/gtest.h ] || [ -e /usr/local/include/gtest/gtest.h ] || missing+=(libgtest-dev)
@@ -86,10 +101,22 @@ want_library() {
   PATH="$PATH:/sbin:/usr/sbin" ldconfig -p 2>/dev/null | grep -q "^[[:space:]]*$1 " || optional+=("$2")
 }
 
+# want_module NAME PACKAGE: a module that the system's Python should have.
+want_module() { /usr/bin/python3 -c "import $1" 2>/dev/null || optional+=("$2"); }
+
 find_optional() {
+  local tool
   optional=()
   case "$goal" in
     musl) have musl-gcc || optional+=(musl-tools) ;;
+    install)
+      [ -x /usr/bin/python3 ] || optional+=(python3)
+      want_module click python3-click
+      want_module rich python3-rich
+      want_module elftools python3-pyelftools
+      want_module google.protobuf python3-protobuf
+      want_module prometheus_client python3-prometheus-client
+      ;;
     test | test-all)
       have musl-gcc || optional+=(musl-tools)
       if [ "$(uname -m)" = x86_64 ]; then
@@ -121,6 +148,17 @@ find_optional() {
       have db_bench || optional+=(rocksdb-tools)
       ;;
   esac
+  if [ "$goal" = test-all ]; then
+    have abidiff || optional+=(abigail-tools)
+    if have apt-get; then
+      want_debian_tools optional
+      have lintian || optional+=(lintian)
+      [ -x /usr/sbin/debootstrap ] || optional+=(debootstrap)
+    fi
+    # The shells and the man that completions and pages are tried in.
+    for tool in zsh fish; do have $tool || optional+=($tool); done
+    have man || optional+=(man-db)
+  fi
   case "$goal" in
     test-all | fuzz) { have clang && have clang++; } || optional+=(clang) ;;
   esac
@@ -240,8 +278,8 @@ install_zig() {
 }
 
 case "$goal" in
-build | musl | run | docs | test | test-all | fuzz | peers | programs) ;;
-*) die "usage: tools/bootstrap.sh [--check] build|musl|run|docs|test|test-all|fuzz|peers|programs" ;;
+build | install | deb | musl | run | docs | test | test-all | fuzz | peers | programs) ;;
+*) die "usage: tools/bootstrap.sh [--check] build|install|deb|musl|run|docs|test|test-all|fuzz|peers|programs" ;;
 esac
 install_packages
 install_optional

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Checks the interface of the built shared libraries.
 
-They export exactly the names of src/override/hakmem.map, need no library but the C library, take at most a few bytes of
-static TLS (a program that opens them late has little), and are fully position independent.
+They export exactly the names of src/override/hakmem.map, with its versions, and those of standard_names.txt, without a
+version. Their names have the number of the interface, they need no library but the C library, take at most a few bytes
+of static TLS (a program that opens them late has little), and are fully position independent.
 """
 
 from __future__ import annotations
@@ -18,40 +19,54 @@ from elftools.elf.elffile import ELFFile
 
 ROOT = Path(__file__).resolve().parents[1]
 LIBRARIES = ("libhakmem.so", "libhakmem-fast.so")
+SONAME_END = re.compile(r"\.so\.\d+$")
+HIDDEN_VERSION = 0x8000  # a version that only programs of an older release are bound to
 NEEDED_ALLOWED = re.compile(r"libc\.so\.6|ld-linux-[\w-]+\.so\.\d+")
 STATIC_TLS_MAX_BYTES = 64
 PF_X, PF_W = 1, 2
 
 
-def read_map(text: str) -> set[str]:
-    """The names, some of them patterns, that a version script makes global."""
+def read_map(text: str) -> dict[str, str]:
+    """The names, some of them patterns, that a version script makes global, with their versions."""
     text = re.sub(r"/\*.*?\*/|#[^\n]*", "", text, flags=re.DOTALL)
-    names: set[str] = set()
-    for section in re.findall(r"global\s*:(.*?)(?=local\s*:|global\s*:|\}|$)", text, flags=re.DOTALL):
-        names.update(re.findall(r"[^\s;\"{}]+", section))
-    return names
+    versions: dict[str, str] = {}
+    for node, body in re.findall(r"([\w.]+)\s*\{(.*?)\}", text, flags=re.DOTALL):
+        for section in re.findall(r"global\s*:(.*?)(?=local\s*:|global\s*:|$)", body, flags=re.DOTALL):
+            versions.update(dict.fromkeys(re.findall(r"[^\s;\"]+", section), node))
+    return versions
 
 
-def exported_names(library: ELFFile) -> set[str]:
-    """As `nm -D --defined-only` lists them, without the version nodes' own symbols."""
-    symbols = library.get_section_by_name(".dynsym").iter_symbols()
-    return {
-        symbol.name
-        for symbol in symbols
-        if symbol.name
-        and symbol["st_shndx"] not in ("SHN_UNDEF", "SHN_ABS")
-        and symbol["st_info"]["bind"] in ("STB_GLOBAL", "STB_WEAK")
-    }
+def read_names(text: str) -> dict[str, str]:
+    """The names of a plain list, which have no version."""
+    return dict.fromkeys(re.sub(r"#[^\n]*", "", text).split(), "")
 
 
-def check_names(exported: set[str], wanted: set[str]) -> list[str]:
+def exported_names(library: ELFFile) -> dict[str, str]:
+    """As `nm -D --defined-only` lists them, without the version nodes' own symbols; with their versions."""
+    definitions = library.get_section_by_name(".gnu.version_d")
+    nodes: dict[int, str] = {}
+    for number, (entry, names) in enumerate(definitions.iter_versions() if definitions else ()):
+        nodes[entry["vd_ndx"]] = next(names).name if number else ""  # the first is the library itself
+    versions = library.get_section_by_name(".gnu.version")
+    found: dict[str, str] = {}
+    for index, symbol in enumerate(library.get_section_by_name(".dynsym").iter_symbols()):
+        is_global = symbol["st_info"]["bind"] in ("STB_GLOBAL", "STB_WEAK")
+        if symbol.name and is_global and symbol["st_shndx"] not in ("SHN_UNDEF", "SHN_ABS"):
+            version = versions.get_symbol(index)["ndx"] if versions else 1
+            found[symbol.name] = nodes.get(version & ~HIDDEN_VERSION, "") if isinstance(version, int) else ""
+    return found
+
+
+def check_names(exported: dict[str, str], wanted: dict[str, str]) -> list[str]:
     patterns = {name for name in wanted if re.search(r"[*?\[]", name)}
-    errors = [
-        f"exports {name}, which the map does not list"
-        for name in sorted(exported - wanted)
-        if not any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
-    ]
-    errors += [f"does not export {name}" for name in sorted(wanted - patterns - exported)]
+    errors: list[str] = []
+    for name, version in sorted(exported.items()):
+        listed = name if name in wanted else next((one for one in patterns if fnmatch.fnmatchcase(name, one)), None)
+        if listed is None:
+            errors.append(f"exports {name}, which neither the map nor the list of names has")
+        elif version != wanted[listed]:
+            errors.append(f"exports {name} with {version or 'no version'}, not {wanted[listed] or 'without one'}")
+    errors += [f"does not export {name}" for name in sorted(wanted.keys() - patterns - exported.keys())]
     errors += [
         f"exports nothing that matches {pattern}"
         for pattern in sorted(patterns)
@@ -64,6 +79,9 @@ def check_shape(library: ELFFile) -> list[str]:
     errors: list[str] = []
     dynamic = library.get_section_by_name(".dynamic")
     assert isinstance(dynamic, DynamicSection)
+    sonames = [tag.soname for tag in dynamic.iter_tags("DT_SONAME")]
+    if not sonames or not SONAME_END.search(sonames[0]):
+        errors.append(f"is called {''.join(sonames) or 'nothing'}, without the number of its interface")
     for tag in dynamic.iter_tags():
         if tag.entry.d_tag == "DT_NEEDED" and not NEEDED_ALLOWED.fullmatch(tag.needed):
             errors.append(f"needs {tag.needed}")
@@ -91,8 +109,12 @@ def main() -> int:
     parser.add_argument(
         "--map", type=Path, default=ROOT / "src/override/hakmem.map", help="the linker's version script"
     )
+    parser.add_argument(
+        "--names", type=Path, default=ROOT / "src/override/standard_names.txt", help="the names without a version"
+    )
     arguments = parser.parse_args()
     wanted = read_map(arguments.map.read_text(encoding="utf-8"))
+    wanted.update(read_names(arguments.names.read_text(encoding="utf-8")))
     errors: list[str] = []
     for name in LIBRARIES:
         with (arguments.build / name).open("rb") as file:

@@ -126,7 +126,8 @@ class Prices:
         return next((mode for mode, known in self._modes.items() if known == value), str(value))
 
 
-def options_table(text: str, price_header: str) -> str:
+def option_rows(text: str, price_header: str) -> list[list[str]]:
+    """Every option: its variable, values, default and meaning."""
     prices = Prices(price_header)
     choices: dict[str, list[str]] = {}
     rows: list[list[str]] = []
@@ -158,10 +159,15 @@ def options_table(text: str, price_header: str) -> str:
         else:
             raise DefinitionError(f"{name}: unknown type {kind}")
         rows.append([f"`HAKMEM_{name.upper()}`", values, f"`{default}`", literal(help_)])
-    return table(["Variable", "Values", "Default", "Meaning"], rows)
+    return rows
 
 
-def old_options_table(text: str) -> str:
+def options_table(text: str, price_header: str) -> str:
+    return table(["Variable", "Values", "Default", "Meaning"], option_rows(text, price_header))
+
+
+def old_option_rows(text: str) -> list[list[str]]:
+    """Every earlier option: its variable, and what takes its place."""
     rows: list[list[str]] = []
     for macro, arguments in calls(text):
         if macro == "HK_OLD_SWITCH" and len(arguments) == 4:
@@ -173,7 +179,11 @@ def old_options_table(text: str) -> str:
         else:
             raise DefinitionError(f"{macro} with {len(arguments)} arguments")
         rows.append([f"`HAKMEM_{name.upper()}`", meaning])
-    return table(["Earlier name", "Now"], rows)
+    return rows
+
+
+def old_options_table(text: str) -> str:
+    return table(["Earlier name", "Now"], old_option_rows(text))
 
 
 def stats_table(text: str) -> str:

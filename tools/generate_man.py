@@ -1,179 +1,93 @@
 #!/usr/bin/env python3
-"""Writes the man page docs/man/hakmem.1 from the tool's own commands, options and examples, and from option.def.
+"""Writes the man pages of docs/man: hakmem(1) and one for each command of the tool, hakmem(3) from the public header,
+hakmem-options(7) from option.def. And the completions of cli/completions, by click.
 
-With --check the tool writes nothing, and a stale page is an error. Without click (cli/requirements.txt) it does
+With --check the tool writes nothing, and a stale file is an error. Without click (cli/requirements.txt) it does
 nothing.
 """
 
 from __future__ import annotations
 
 import argparse
-import re
+import importlib.metadata
 import sys
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Iterator
 
-import generate_docs
+from man.interface_page import interface_page
+from man.options_page import options_page
+from man.tool_pages import tool_pages
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = "docs/man/hakmem.1"
-EXIT_CODES = (
-    ("0", "Success. For a program that hakmem ran: the program's own code, from 0 to 124."),
-    ("1", "compare, bench: the program failed under at least one allocator."),
-    ("2", "Wrong usage, an unknown allocator or workload."),
-    ("125", "hakmem cannot do its part: the line on stderr has the reason. doctor: there is a problem."),
-    ("126, 127", "The program is not executable; it does not exist."),
-    ("128+n", "Signal n ended the program, or hakmem."),
-)
+PAGES = "docs/man"
+COMPLETIONS = "cli/completions"
+# The shells, and the file names under which they find a command's completion.
+SHELLS = {"bash": "hakmem", "zsh": "_hakmem", "fish": "hakmem.fish"}
 
 
-def roff(text: str) -> str:
-    """Plain text, with code in backquotes, as a line of roff."""
-    text = text.replace("\\", "\\e").replace("-", "\\-")
-    text = re.sub(r"`([^`]*)`", r"\\fB\1\\fR", text)
-    return f"\\&{text}" if text.startswith((".", "'")) else text
-
-
-def bold(text: str) -> str:
-    return f"\\fB{roff(text)}\\fR"
-
-
-def first_sentence(text: str) -> str:
-    """The text up to a full stop behind a word; brackets may have full stops of their own."""
-    match = re.match(r"(?:\([^)]*\)|[^.]|\.(?=\S))*(?:\.|$)", text)
-    return (match.group() if match else text).rstrip(":")
-
-
-def option_lines(parameter: Any) -> list[str]:
-    words = ", ".join(bold(word) for word in (*parameter.opts, *parameter.secondary_opts))
-    value = ""
-    if not parameter.is_flag:
-        kind = parameter.type
-        choices = getattr(kind, "choices", None)
-        given = "|".join(choices) if choices else parameter.metavar or "N"
-        value = f" \\fI{roff(given)}\\fR"
-    help_ = parameter.help or ""
-    if parameter.show_default:
-        default = parameter.default
-        help_ += f" Default: {default:g}." if isinstance(default, float) else f" Default: {default}."
-    return [".TP", f"{words}{value}", roff(help_)]
-
-
-def example_lines(examples: tuple[tuple[str, str], ...]) -> Iterator[str]:
-    yield ".EX"
-    for line, what in examples:
-        yield roff(f"# {what}")
-        yield roff(line)
-    yield ".EE"
-
-
-def command_lines(words: str, command: object) -> Iterator[str]:
-    """The section of a command, and those of its subcommands."""
-    import click
-    from hakmem.examples import EXAMPLES
-
-    assert isinstance(command, click.Command)
-    if isinstance(command, click.Group):
-        for name, inner in command.commands.items():
-            yield from command_lines(f"{words} {name}", inner)
-        return
-    context = click.Context(command, info_name=words)
-    pieces = " ".join(command.collect_usage_pieces(context))
-    yield f".SS hakmem {words}"
-    yield f"{bold(f'hakmem {words}')} {roff(pieces)}"
-    for paragraph in re.split(r"\n\s*\n", (command.help or "").strip()):
-        yield ".PP"
-        yield roff(" ".join(paragraph.split()))
-    for parameter in command.params:
-        if isinstance(parameter, click.Option):
-            yield from option_lines(parameter)
-    yield ".PP"
-    yield from example_lines(EXAMPLES[words])
-
-
-def environment_lines(definitions: str) -> Iterator[str]:
-    for macro, arguments in generate_docs.calls(definitions):
-        if macro in ("HK_OPTION", "HK_TEXT_OPTION"):
-            yield ".TP"
-            yield bold(f"HAKMEM_{arguments[0].upper()}")
-            yield roff(first_sentence(generate_docs.literal(arguments[-1])))
-
-
-def page(root: Path) -> str:
-    import click
+def pages(root: Path) -> Iterator[tuple[str, str]]:
     from hakmem import __version__
-    from hakmem.examples import EXAMPLES
+
+    yield from tool_pages()
+    yield "hakmem.3", interface_page((root / "include/hakmem/hakmem.h").read_text(encoding="utf-8"), __version__)
+    yield "hakmem-options.7", options_page(root / "src/policy", __version__)
+
+
+def completions() -> Iterator[tuple[str, str]]:
+    """What click writes for each shell: it asks the tool itself for the words. The first line of zsh's is a command."""
+    from click.shell_completion import get_completion_class
     from hakmem.main import cli
 
-    lines = [
-        '.\\" Written by tools/generate_man.py (make format).',
-        f'.TH HAKMEM 1 "" "hakmem {__version__}" "User Commands"',
-        ".SH NAME",
-        "hakmem \\- run programs under the hakmem memory allocator, measure it, and look inside",
-        ".SH SYNOPSIS",
-        "\\fBhakmem\\fR \\fICOMMAND\\fR [\\fIOPTION\\fR]... [\\fIARGUMENT\\fR]...",
-        ".br",
-        "\\fBLD_PRELOAD=\\fR\\fI/path/to/\\fR\\fBlibhakmem.so\\fR \\fIPROGRAM\\fR [\\fIARGUMENT\\fR]...",
-        ".SH DESCRIPTION",
-        roff(
-            "hakmem is a general-purpose memory allocator for 64-bit Linux. Preloaded or linked, `libhakmem.so` "
-            "serves the "
-            "C library's `malloc` and its relatives, and the C++ operators `new` and `delete`. The command `hakmem` "
-            "runs "
-            "programs under it, compares allocators, and shows where the memory of a running program is."
-        ),
-        ".PP",
-        roff(
-            "Everything after the first word that is no option, or after `--`, is the program and its arguments. A "
-            "command "
-            "with a PID works on a program that was started without any option."
-        ),
-        ".SH COMMANDS",
-    ]
-    context = click.Context(cli)
-    for name in cli.list_commands(context):
-        command = cli.get_command(context, name)
-        assert command is not None
-        lines += command_lines(name, command)
-    lines += [".SH ENVIRONMENT", roff("The library reads these variables once, when the program starts.")]
-    lines += environment_lines((root / "src/policy/option.def").read_text(encoding="utf-8"))
-    lines.append(".SH EXIT STATUS")
-    for code, what in EXIT_CODES:
-        lines += [".TP", bold(code), roff(what)]
-    lines.append(".SH EXAMPLES")
-    lines += example_lines(EXAMPLES[""])
-    lines += [
-        ".SH SEE ALSO",
-        "\\fBmalloc\\fR(3), \\fBld.so\\fR(8)",
-        ".PP",
-        roff(
-            "docs/cli.md, docs/options.md, docs/stats.md, docs/profile.md and docs/errors.md in the sources of hakmem"
-        ),
-    ]
-    return "\n".join(lines) + "\n"
+    for shell, name in SHELLS.items():
+        kind = get_completion_class(shell)
+        assert kind is not None
+        yield f"{shell}/{name}", kind(cli, {}, "hakmem", "_HAKMEM_COMPLETE").source().strip() + f"\n{by_click()}\n"
+
+
+def by_click() -> str:
+    """The last line of a completion: another version of click writes another one."""
+    return f"# Written by tools/generate_man.py (make format), with click {importlib.metadata.version('click')}."
+
+
+def is_current(path: Path, new: str) -> bool:
+    """Whether a file says the same; of a completion, as far as this version of click wrote it."""
+    if not path.exists():
+        return False
+    old = path.read_text(encoding="utf-8")
+    return old == new or (path.is_relative_to(ROOT / COMPLETIONS) and by_click() not in old)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail when the page is stale")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail when a file is stale")
     check = parser.parse_args().check
     sys.path.insert(0, str(ROOT / "cli"))
     try:
-        new = page(ROOT)
+        wanted = {ROOT / PAGES / name: text for name, text in pages(ROOT)}
+        wanted.update({ROOT / COMPLETIONS / name: text for name, text in completions()})
     except ModuleNotFoundError as error:
         print(f"man: left out: no module {error.name} (tools/bootstrap.sh test)")
         return 0
-    path = ROOT / PAGE
-    if path.exists() and path.read_text(encoding="utf-8") == new:
+    stale = [path for path, text in wanted.items() if not (is_current(path, text) if check else _is(path, text))]
+    stale += [path for path in (ROOT / PAGES).iterdir() if path not in wanted]
+    for path in stale:
+        print(f"man: {'stale' if check else 'written'}: {path.relative_to(ROOT)}")
+        if check:
+            continue
+        if path not in wanted:
+            path.unlink()
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(wanted[path], encoding="utf-8")
+    if stale and check:
+        print("man: `make format` writes them")
+    elif not stale:
         print("man: ok")
-        return 0
-    if check:
-        print(f"man: stale: {PAGE} (make format writes it)")
-        return 1
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(new, encoding="utf-8")
-    print(f"man: written: {PAGE}")
-    return 0
+    return 1 if stale and check else 0
+
+
+def _is(path: Path, text: str) -> bool:
+    return path.exists() and path.read_text(encoding="utf-8") == text
 
 
 if __name__ == "__main__":

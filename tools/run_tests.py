@@ -174,6 +174,15 @@ def quick(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
     return native, python
 
 
+def package_stages() -> list[Stage]:
+    """The interface beside that of the last release, and the Debian packages in a clean root."""
+    packages = [sys.executable, "-m", "pytest", "-v", "--durations=10", "-p", "no:cacheprovider", "tests/packages"]
+    stages = [Stage("interface", [[sys.executable, "tools/check_abi.py"]], 3, "release build")]
+    if shutil.which("dh") is not None:
+        stages.append(Stage("packages", [["make", "deb"], packages], 120))
+    return stages
+
+
 def rest(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
     """The stages beyond `quick`: every preset whole, and full lengths."""
     stages = [
@@ -182,6 +191,7 @@ def rest(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
         Stage("stress", ctest("release", 1, "-L", "^stress$", "--repeat", "until-fail:3"), 80, "release build"),
         Stage("preload", ctest("release", jobs, "-V", "-L", "^preload$"), 200, "release build", scale(1)),
         Stage("consumers", [[*PYTEST, "-n", str(jobs), "tests/consumers"]], 90, "release build"),
+        *package_stages(),
         *preset_stages("core", werror, jobs, 0.05, (60, 40), False),
         *preset_stages("debug", werror, jobs, 0.05, (120, 60), False),
         *preset_stages("asan", werror, jobs, 0.05, (110, 60), False),
@@ -459,6 +469,7 @@ def main() -> int:
         reasons = {"arm64": have_arm64(), "musl": have_musl()}
         if arguments.what == "rest":
             reasons.update({"clang": have_clang(), "musl-zig": have_zig()})
+            reasons["Debian packages"] = None if shutil.which("dh") else "there is no debhelper"
         for preset, reason in reasons.items():
             if reason is not None:
                 print(f"{preset}: NOT tested, {reason}")

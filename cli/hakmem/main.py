@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import os
 import signal
 import sys
 from types import FrameType
@@ -14,6 +15,8 @@ import click
 from hakmem import __version__, examples, streams
 from hakmem.errors import EXIT_CANNOT, EXIT_SIGNAL_BASE, STOPPING_SIGNALS, Interrupted, say
 
+# click's variable for a program of this name (cli/completions).
+_COMPLETE = "_HAKMEM_COMPLETE"
 # By the reader's goal. The module hakmem.commands.<name> has the command of that name.
 GROUPS = {
     "Run and compare": ("run", "compare", "doctor"),
@@ -35,6 +38,8 @@ class _Commands(click.Group):
             return None
         command: click.Command = getattr(importlib.import_module(f"hakmem.commands.{cmd_name}"), cmd_name)
         examples.add_to(command, cmd_name)
+        if _COMPLETE in os.environ:  # a shell wants words
+            importlib.import_module("hakmem.completion").add_to(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

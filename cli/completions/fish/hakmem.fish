@@ -1,0 +1,18 @@
+function _hakmem_completion;
+    set -l response (env _HAKMEM_COMPLETE=fish_complete COMP_WORDS=(commandline -cp) COMP_CWORD=(commandline -t) hakmem);
+
+    for completion in $response;
+        set -l metadata (string split "," $completion);
+
+        if test $metadata[1] = "dir";
+            __fish_complete_directories $metadata[2];
+        else if test $metadata[1] = "file";
+            __fish_complete_path $metadata[2];
+        else if test $metadata[1] = "plain";
+            echo $metadata[2];
+        end;
+    end;
+end;
+
+complete --no-files --command hakmem --arguments "(_hakmem_completion)";
+# Written by tools/generate_man.py (make format), with click 8.5.1.

@@ -1,0 +1,78 @@
+# Installs what people use: the command line tool, man pages, completions, documents, and the script that gdb loads by
+# itself. An installed tree may be moved, but gdb looks for its script under the library's own path.
+set(HK_PYTHON_DIR "${CMAKE_INSTALL_DATADIR}/hakmem/python" CACHE STRING "Where the tool's Python package goes")
+set(HK_TOOL_PYTHON /usr/bin/python3 CACHE STRING "The Python that runs the installed tool")
+set(HK_ZSH_DIR "${CMAKE_INSTALL_DATADIR}/zsh/site-functions" CACHE STRING "Where zsh finds completions")
+set(native_dir "${CMAKE_INSTALL_LIBDIR}/hakmem")
+set(man_pages "${PROJECT_SOURCE_DIR}/docs/man")
+
+# hk_install_link(<what it leads to> <link>): a link in the installed tree.
+function(hk_install_link target link)
+  install(
+    CODE "
+    set(link \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${link}\")
+    get_filename_component(folder \"\${link}\" DIRECTORY)
+    file(MAKE_DIRECTORY \"\${folder}\")
+    file(CREATE_LINK \"${target}\" \"\${link}\" SYMBOLIC)"
+  )
+endfunction()
+
+# The tool: a Python package, and in its folder `native` the launcher and the libraries.
+install(
+  DIRECTORY "${PROJECT_SOURCE_DIR}/cli/hakmem"
+  DESTINATION "${HK_PYTHON_DIR}"
+  PATTERN __pycache__ EXCLUDE
+  PATTERN native EXCLUDE
+)
+install(TARGETS hakmem_policy LIBRARY DESTINATION "${native_dir}")
+install(TARGETS hakmem_launcher RUNTIME DESTINATION "${native_dir}")
+foreach(library IN ITEMS hakmem hakmem-fast)
+  hk_install_link("../lib${library}.so.${HK_SOVERSION}" "${native_dir}/lib${library}.so")
+endforeach()
+file(RELATIVE_PATH to_native "/${HK_PYTHON_DIR}/hakmem" "/${native_dir}")
+hk_install_link("${to_native}" "${HK_PYTHON_DIR}/hakmem/native")
+file(RELATIVE_PATH to_python "/${CMAKE_INSTALL_BINDIR}" "/${HK_PYTHON_DIR}")
+configure_file("${PROJECT_SOURCE_DIR}/cli/hakmem.in" "${PROJECT_BINARY_DIR}/hakmem-tool" @ONLY)
+install(PROGRAMS "${PROJECT_BINARY_DIR}/hakmem-tool" DESTINATION "${CMAKE_INSTALL_BINDIR}" RENAME hakmem)
+
+# Completions, by the names under which the shells look for them.
+set(completions "${PROJECT_SOURCE_DIR}/cli/completions")
+install(FILES "${completions}/bash/hakmem" DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions")
+install(FILES "${completions}/zsh/_hakmem" DESTINATION "${HK_ZSH_DIR}")
+install(FILES "${completions}/fish/hakmem.fish" DESTINATION "${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d")
+
+# Man pages; each function's name leads to hakmem(3).
+foreach(section IN ITEMS 1 3 7)
+  file(GLOB pages CONFIGURE_DEPENDS "${man_pages}/*.${section}")
+  install(FILES ${pages} DESTINATION "${CMAKE_INSTALL_MANDIR}/man${section}")
+endforeach()
+file(STRINGS "${PROJECT_SOURCE_DIR}/include/hakmem/hakmem.h" functions REGEX "^HAKMEM_EXPORT .*hakmem_[a-z0-9_]+\\(")
+foreach(function IN LISTS functions)
+  string(REGEX REPLACE ".*(hakmem_[a-z0-9_]+)\\(.*" "\\1" function "${function}")
+  hk_install_link(hakmem.3 "${CMAKE_INSTALL_MANDIR}/man3/${function}.3")
+endforeach()
+
+# Documents, with the folders that their links name.
+install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" "${PROJECT_SOURCE_DIR}/README.md" "${PROJECT_SOURCE_DIR}/CHANGELOG.md"
+        DESTINATION "${CMAKE_INSTALL_DOCDIR}"
+)
+install(
+  DIRECTORY "${PROJECT_SOURCE_DIR}/docs"
+  DESTINATION "${CMAKE_INSTALL_DOCDIR}"
+  PATTERN man EXCLUDE
+  PATTERN experiments EXCLUDE
+)
+
+# gdb's script: to name it oneself, and under the library's path, as gdb looks for it in its folder share/gdb/auto-load.
+set(script "${PROJECT_SOURCE_DIR}/tools/gdb/hakmem_gdb.py")
+install(FILES "${script}" DESTINATION "${CMAKE_INSTALL_DATADIR}/hakmem/gdb")
+foreach(library IN ITEMS hakmem hakmem-fast)
+  install(
+    CODE "
+    get_filename_component(prefix \"\${CMAKE_INSTALL_PREFIX}\" REALPATH)
+    set(folder \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}/gdb/auto-load\${prefix}\")
+    set(script \"\${folder}/${CMAKE_INSTALL_LIBDIR}/lib${library}.so.${PROJECT_VERSION}-gdb.py\")
+    message(STATUS \"Installing: \${script}\")
+    configure_file(\"${script}\" \"\${script}\" COPYONLY)"
+  )
+endforeach()

@@ -1,0 +1,189 @@
+"""`make install` installs what people use beside the library: the tool, man pages, completions, documents, gdb's
+script."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = os.environ.get("HAKMEM_TEST_BUILD_DIR", str(ROOT / "build/release"))
+COMMANDS = {path.stem for path in (ROOT / "cli/hakmem/commands").glob("[a-z]*.py")}
+
+
+def run(*command: str | Path, **variables: str) -> str:
+    done = subprocess.run(
+        command, env={**os.environ, **variables}, check=False, text=True, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("install") / "prefix"
+    run("cmake", "--install", BUILD, "--prefix", folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tool(prefix: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A command `hakmem` that starts the installed tool by this Python, which has the packages that the tool needs."""
+    starter = tmp_path_factory.mktemp("bin") / "hakmem"
+    starter.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I "{prefix}/bin/hakmem" "$@"\n')
+    starter.chmod(0o755)
+    return starter
+
+
+# ---- The tool.
+
+
+def test_the_tool_runs_programs(tool: Path, prefix: Path, tmp_path: Path) -> None:
+    """By the installed library, from any folder, and without a place to write to."""
+    copied = tmp_path / "moved"
+    shutil.copytree(prefix, copied, symlinks=True)
+    for folder in (prefix, copied):
+        told = run(sys.executable, "-I", folder / "bin/hakmem", "run", "--", "cat", "/proc/self/maps", HOME="/nowhere")
+        assert re.search(rf"r-xp .* {re.escape(str(folder))}/lib\S*/libhakmem\.so\.\d+\.\d+\.\d+\n", told)
+
+
+def test_the_tool_finds_its_other_files(tool: Path) -> None:
+    assert "time-out" in run(tool, "learn", "replay", ROOT / "bench/learn_traces/redis.level")
+    assert re.search(r"\bhakmem\b", run(tool, "compare", "--rounds", "1", "--allocators", "hakmem", "--", "true"))
+
+
+def test_the_first_line_names_a_python(prefix: Path) -> None:
+    assert (prefix / "bin/hakmem").read_text().startswith("#!/usr/bin/python3 -I\n")
+    assert os.access(prefix / "bin/hakmem", os.X_OK)
+
+
+def test_a_missing_package_is_named(prefix: Path, tmp_path: Path) -> None:
+    """By a Python without any package."""
+    run(sys.executable, "-m", "venv", "--without-pip", tmp_path)
+    done = subprocess.run(
+        [tmp_path / "bin/python", "-I", prefix / "bin/hakmem", "--help"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 125 and "has no module click" in done.stderr and "python3-click" in done.stderr
+
+
+# ---- Man pages.
+
+
+@pytest.mark.skipif(shutil.which("man") is None, reason="man is not installed")
+def test_man_finds_each_page(prefix: Path) -> None:
+    """By section and name: the tool, each command, the interface, each of its functions, the options."""
+    header = (ROOT / "include/hakmem/hakmem.h").read_text()
+    functions = re.findall(r"^HAKMEM_EXPORT [^(]*?\b(hakmem_\w+)\(", header, re.MULTILINE)
+    assert len(functions) > 20
+    pages = [("1", "hakmem"), *(("1", f"hakmem-{command}") for command in COMMANDS), ("3", "hakmem")]
+    pages += [("7", "hakmem-options"), *(("3", function) for function in functions)]
+    manual = {"MANPATH": str(prefix / "share/man")}
+    found = run("man", "-w", *(f"{name}({section})" for section, name in pages), **manual).splitlines()
+    assert len(found) == len(pages)
+    shown = run("man", "-P", "cat", "hakmem_good_size", **manual)
+    assert "HAKMEM(3)" in shown and "size_t hakmem_good_size(size_t size);" in shown
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
+def test_no_page_has_a_mistake() -> None:
+    for page in sorted((ROOT / "docs/man").iterdir()):
+        assert run("groff", "-man", "-ww", "-z", "-K", "utf8", page) == "", page
+
+
+def test_the_interface_page_has_each_function_and_figure() -> None:
+    page = (ROOT / "docs/man/hakmem.3").read_text()
+    header = (ROOT / "include/hakmem/hakmem.h").read_text()
+    for function in re.findall(r"^HAKMEM_EXPORT [^(]*?\b(hakmem_\w+)\(", header, re.MULTILINE):
+        assert re.search(rf"^\\fB[\w *]+\b{function}\(.*\);\\fR$", page, re.MULTILINE), function
+    fields = set(re.findall(r"^\.TP\n\\fB(\w+)\\fR\n", page, re.MULTILINE))
+    assert {"version", "memory_resident", "parts_live", "refill", "spans_nearly_empty", "requested_estimate"} <= fields
+    assert "memory_idle" not in fields, "an earlier name"
+
+
+def test_the_options_page_has_each_option() -> None:
+    page = (ROOT / "docs/man/hakmem-options.7").read_text()
+    for option in re.findall(r"^HK_(?:TEXT_)?OPTION\((\w+),", (ROOT / "src/policy/option.def").read_text(), re.M):
+        assert f"\n\\fBHAKMEM_{option.upper()}\\fR\n" in page, option
+
+
+# ---- Completions.
+
+
+def complete(shell: str, prefix: Path, tool: Path, line: str) -> list[str]:
+    """What the shell offers for a command line, by the installed file."""
+    path = f"{tool.parent}:{os.environ['PATH']}"
+    share = prefix / "share"
+    if shell == "bash":
+        words = line.split(" ")
+        script = (
+            f"source {share}/bash-completion/completions/hakmem; COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; "
+            '_hakmem_completion hakmem 2>/dev/null; printf "%s\\n" "${COMPREPLY[@]}"'
+        )
+        return run("bash", "--norc", "-c", script, PATH=path).split()
+    if shell == "fish":
+        script = f"source {share}/fish/vendor_completions.d/hakmem.fish; complete -C '{line}'"
+        return [one.split("\t")[0] for one in run("fish", "--no-config", "-c", script, PATH=path).splitlines()]
+    # zsh completes in a terminal only. The function's own helpers are replaced by ones that print.
+    script = (
+        "function compdef compopt { }; function _describe { print -l -- ${(P)3%%:*} ${(P)3}; }; "
+        "function compadd { print -l -- $completions; }; "
+        f"fpath=({share}/zsh/site-functions $fpath); autoload -Uz _hakmem; words=({line}); "
+        f"CURRENT={len(line.split(' '))}; _hakmem"
+    )
+    return [one.partition(":")[0] for one in run("zsh", "-f", "-c", script, PATH=path).split("\n")]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(shell: str, prefix: Path, tool: Path) -> None:
+    """Commands, options, choices; by the shell where it is there."""
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    assert {"run", "report"} <= set(complete(shell, prefix, tool, "hakmem r"))
+    assert "--library" in complete(shell, prefix, tool, "hakmem run --l")
+
+
+def test_completion_of_arguments(prefix: Path, tool: Path, tmp_path: Path) -> None:
+    """Programs of PATH, and processes that run on hakmem, but no others."""
+    assert "sleep" in complete("bash", prefix, tool, "hakmem run -- slee")
+    library = Path(BUILD) / "libhakmem.so"
+    with (
+        subprocess.Popen(["sleep", "60"]) as other,
+        subprocess.Popen(["sleep", "60"], env={**os.environ, "LD_PRELOAD": str(library)}) as ours,
+    ):
+        try:
+            subprocess.run(["sh", "-c", f"until grep -q libhakmem /proc/{ours.pid}/maps; do :; done"], check=True)
+            found = complete("bash", prefix, tool, "hakmem top ''")
+            assert str(ours.pid) in found and str(other.pid) not in found
+        finally:
+            ours.kill()
+            other.kill()
+
+
+# ---- Documents, and gdb's script.
+
+
+def test_documents_lead_to_each_other(prefix: Path) -> None:
+    """The README's links to documents lead to installed ones."""
+    folder = prefix / "share/doc/hakmem"
+    links = re.findall(r"\]\((docs/[\w.-]+\.md)", (folder / "README.md").read_text())
+    assert len(links) > 5 and all((folder / link).is_file() for link in links)
+
+
+@pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not installed")
+def test_gdb_loads_its_script(prefix: Path, tmp_path: Path) -> None:
+    """Where gdb's own data folder would be that of this prefix, it knows `hakmem describe` without being told."""
+    scripts = prefix / "share/gdb/auto-load"
+    folders = ("-iex", f"set auto-load scripts-directory {scripts}", "-iex", f"set auto-load safe-path {scripts}")
+    preload = f"set environment LD_PRELOAD {next(prefix.glob('lib*/**/libhakmem.so'))}"
+    words = ("-batch", "-nx", *folders, "-ex", preload, "-ex", "break getenv", "-ex", "run", "-ex", "help hakmem")
+    told = run("gdb", *words, "/bin/true", DEBUGINFOD_URLS="")
+    if "ptrace" in told:
+        pytest.skip("gdb may not trace here")
+    assert "hakmem describe" in told, told

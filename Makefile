@@ -22,10 +22,10 @@ help: ## list the targets
 	@grep -hE '^[a-z]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
 
 .PHONY: lib
-lib: ## build build/release/libhakmem.so, libhakmem.a and libhakmem-fast.so (the default)
+lib: ## build the libraries of build/release, and what the command line tool needs of C (the default)
 	@tools/bootstrap.sh --check build
 	cmake --preset release
-	cmake --build --preset release --target hakmem hakmem_static hakmem_fast hakmem_policy
+	cmake --build --preset release --target hakmem hakmem_static hakmem_fast hakmem_policy hakmem_launcher
 
 .PHONY: run
 run: ## install what is missing, build the libraries and show them at work

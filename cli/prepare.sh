@@ -96,7 +96,7 @@ install_packages() {
     "Install python3-click, python3-rich and python3-pyelftools (and python3-matplotlib for plots)"
 }
 
-[ -f build/release/libhakmem.so ] || build_library
+{ [ -f build/release/libhakmem.so ] && [ -f build/release/hakmem-launch ]; } || build_library
 # Another ./hakmem may have done it while this one waited.
 [ "$(cat "$venv/.hakmem" 2>/dev/null)" != "$ready" ] || exit 0
 "$venv/bin/python" -I -c 'import pip' 2>/dev/null || make_venv

@@ -16,3 +16,18 @@ set_target_properties(
              C_EXTENSIONS OFF
              LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}"
 )
+
+# hakmem-launch: the small program that starts measured programs (cli/launcher). Static, because it has to be smaller
+# than every program that it starts; some distributions have no static C library.
+include(CheckCSourceCompiles)
+set(CMAKE_REQUIRED_LINK_OPTIONS -static)
+check_c_source_compiles("int main(void) { return 0; }" HK_HAS_STATIC_LIBC)
+unset(CMAKE_REQUIRED_LINK_OPTIONS)
+add_executable(hakmem_launcher "${PROJECT_SOURCE_DIR}/cli/launcher/launch.c")
+target_link_libraries(hakmem_launcher PRIVATE hk_flags)
+if(HK_HAS_STATIC_LIBC)
+  target_link_options(hakmem_launcher PRIVATE -static)
+endif()
+set_target_properties(
+  hakmem_launcher PROPERTIES OUTPUT_NAME hakmem-launch RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}"
+)

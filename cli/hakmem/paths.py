@@ -1,4 +1,4 @@
-"""Paths: the checkout, the library, and built programs."""
+"""Paths: where the library and other built files lie, and the checkout."""
 
 from __future__ import annotations
 
@@ -8,25 +8,20 @@ import subprocess
 from pathlib import Path
 from typing import Dict, Optional
 
+from hakmem import __version__
 from hakmem.errors import Failure
 
 LIBRARY = "libhakmem.so"
 FAST_LIBRARY = "libhakmem-fast.so"
+# The built files of an installed package: tools/build_wheel.py puts them there.
+_PACKAGED = Path(__file__).resolve().parent / "native"
+_LIBRARY_FOLDERS = (Path("/usr/local/lib"), Path("/usr/lib"))
 
 
 def checkout() -> Optional[Path]:
     """The checkout this package lies in; None when it was installed elsewhere."""
     root = Path(__file__).resolve().parents[2]
     return root if (root / "src" / "policy" / "option.def").is_file() else None
-
-
-def cache_folder() -> Path:
-    """Where this package may put what it builds."""
-    root = checkout()
-    if root is not None and os.access(root, os.W_OK):
-        return root / "build" / "cli"
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(base) / "hakmem"
 
 
 def known_to_linker() -> Dict[str, Path]:
@@ -45,25 +40,34 @@ def known_to_linker() -> Dict[str, Path]:
     return found
 
 
-def find_library(name: str = LIBRARY) -> Optional[Path]:
-    """The library: the checkout's, else the installed one."""
+def find_built(name: str) -> Optional[Path]:
+    """Returns a built file: that of this package when it was installed with one, else the checkout's."""
     root = checkout()
-    candidates = [root / "build" / "release" / name] if root is not None else []
-    candidates += [Path("/usr/local/lib") / name, Path("/usr/lib") / name]
-    for candidate in candidates:
-        if candidate.is_file():
-            return candidate.resolve()
+    for folder in [_PACKAGED, *([root / "build" / "release"] if root is not None else [])]:
+        if (folder / name).is_file():
+            return (folder / name).resolve()
+    return None
+
+
+def find_library(name: str = LIBRARY) -> Optional[Path]:
+    """Returns a library: a built file, else one that was installed for all programs."""
+    found = find_built(name)
+    if found is not None:
+        return found
+    for folder in _LIBRARY_FOLDERS:
+        if (folder / name).is_file():
+            return (folder / name).resolve()
     return known_to_linker().get(name)
 
 
-def require_library(given: Optional[str] = None) -> Path:
+def require_library(given: Optional[str] = None, name: str = LIBRARY) -> Path:
     """The library to preload, or a Failure that says how to get it."""
     if given is not None:
         library = named_library(given)
     else:
-        found = find_library()
+        found = find_library(name)
         if found is None:
-            raise Failure(f"{LIBRARY} was not found: build it with `make lib` in the checkout, or name it by --library")
+            raise Failure(f"{name} was not found: build it with `make lib` in the checkout, or name it by --library")
         library = found
     return preloadable(library)
 
@@ -87,7 +91,9 @@ def preloadable(library: Path) -> Path:
 
 
 def hakmem_version() -> Optional[str]:
-    """The version that the checkout's header states."""
+    """The version of the library that is found: this package's own, or the one that its header states."""
+    if (_PACKAGED / LIBRARY).is_file():
+        return __version__
     root = checkout()
     header = (
         root / "include" / "hakmem" / "hakmem.h" if root is not None else Path("/usr/local/include/hakmem/hakmem.h")

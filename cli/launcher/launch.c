@@ -1,5 +1,5 @@
-/* cli/launcher/launch.c - starts a program, waits for it and reports its times and memory. launcher.py compiles it, and
- * engine.py reads the report.
+/* cli/launcher/launch.c - starts a program, waits for it and reports its times and memory. engine.py starts it
+ * and reads the report.
  *
  *   launch REPORT_FD MASK OWN_GROUP PRELOAD PATH ARGV0 [ARGUMENT...]
  *

@@ -2,12 +2,13 @@
 # Installs missing packages to build, run or test hakmem: distribution packages through apt-get, Python packages into
 # build/venv. Has no prompts; takes a moment when no package is missing.
 #
-#   tools/bootstrap.sh [--check] build|run|docs|test|test-all|fuzz|peers|programs
+#   tools/bootstrap.sh [--check] build|run|docs|wheel|test|test-all|fuzz|peers|programs
 #
 # build: compilers, cmake, ninja.  run: and a Python.  docs: a Python and build/venv.
+# wheel: as docs, and cmake, ninja, and tools/wheel-requirements.txt, which has a compiler.
 # test: all of these, and GoogleTest, some libraries to test with, Prometheus (Debian's starts a service where systemd
 # runs; the tests start their own, and need none of it).
-# test-all: as test, and clang where available.
+# test-all: as test, as wheel, and clang where available.
 # fuzz: as build, with GoogleTest and, where available, clang and its libFuzzer.
 # peers: as run, and where available cargo and the distribution's allocators.
 # programs: as run, and where available the real programs of bench/programs.toml (Debian's redis-server starts a service
@@ -58,10 +59,15 @@ find_missing() {
     if [ ! -x build/venv/bin/python ] && [ -z "$(find_python)" ]; then missing+=(python3 python3-venv); fi
     return
   fi
-  if ! have cc || ! have c++ || ! have make || [ ! -e /usr/include/stdio.h ]; then missing+=(build-essential); fi
+  if [ "$goal" != wheel ] && { ! have cc || ! have c++ || ! have make || [ ! -e /usr/include/stdio.h ]; }; then
+    missing+=(build-essential)
+  fi
   have cmake || missing+=(cmake)
   have ninja || missing+=(ninja-build)
   case "$goal" in
+    wheel)
+      if [ ! -x build/venv/bin/python ] && [ -z "$(find_python)" ]; then missing+=(python3 python3-venv); fi
+      ;;
     run | peers | programs)
       [ -x /usr/bin/python3 ] || missing+=(python3)
       ;;
@@ -207,13 +213,31 @@ install_python_packages() {
     "Install python3-pytest and python3-pyelftools."
 }
 
+# tools/wheel-requirements.txt, beside the packages above.
+install_wheel_tools() {
+  local venv=build/venv stamp
+  stamp=$(cksum <tools/wheel-requirements.txt)
+  if [ "$(cat $venv/.wheel-stamp 2>/dev/null)" = "$stamp" ]; then return; fi
+  say "installing tools/wheel-requirements.txt into $venv"
+  if $venv/bin/python -m pip install --quiet --disable-pip-version-check -r tools/wheel-requirements.txt; then
+    printf '%s\n' "$stamp" >$venv/.wheel-stamp
+  elif [ "$goal" = wheel ]; then
+    die "pip could not install tools/wheel-requirements.txt: see above. Is there a network?"
+  else
+    say "going on without the tools for wheels"
+  fi
+}
+
 case "$goal" in
-build | run | docs | test | test-all | fuzz | peers | programs) ;;
-*) die "usage: tools/bootstrap.sh [--check] build|run|docs|test|test-all|fuzz|peers|programs" ;;
+build | run | docs | wheel | test | test-all | fuzz | peers | programs) ;;
+*) die "usage: tools/bootstrap.sh [--check] build|run|docs|wheel|test|test-all|fuzz|peers|programs" ;;
 esac
 install_packages
 install_optional
 if [ "$goal" = fuzz ]; then install_libfuzzer; fi
 case "$goal" in
-docs | test | test-all) if ! $check_only; then install_python_packages; fi ;;
+docs | wheel | test | test-all) if ! $check_only; then install_python_packages; fi ;;
+esac
+case "$goal" in
+wheel | test-all) if ! $check_only; then install_wheel_tools; fi ;;
 esac

@@ -19,6 +19,7 @@ _COMMANDS = (
     "compare",
     "diff",
     "doctor",
+    "env",
     "explain",
     "leaks",
     "learn",

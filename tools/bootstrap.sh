@@ -216,7 +216,7 @@ install_python_packages() {
 # tools/wheel-requirements.txt, beside the packages above.
 install_wheel_tools() {
   local venv=build/venv stamp
-  stamp=$(cksum <tools/wheel-requirements.txt)
+  stamp=$(cat tools/wheel-requirements.txt tools/zig-requirements.txt | cksum)
   if [ "$(cat $venv/.wheel-stamp 2>/dev/null)" = "$stamp" ]; then return; fi
   say "installing tools/wheel-requirements.txt into $venv"
   if $venv/bin/python -m pip install --quiet --disable-pip-version-check -r tools/wheel-requirements.txt; then

@@ -163,7 +163,7 @@ def test_whole_commands(service: Run, place: Path) -> None:
     done = service(
         "hakmem", "profile", "--by", "alloc", "--", "python", "-c", "x = [bytes(1000) for _ in range(100000)]"
     )
-    assert done.returncode == 0 and "MiB" in done.stdout, done.stderr
+    assert done.returncode == 0 and "_PyEval_EvalFrameDefault" in done.stderr, done.stderr
     done = service("hakmem", "compare", "--rounds", "1", "--allocators", "hakmem-fast", "--", "/bin/true")
     assert done.returncode == 0, done.stderr
     done = service("hakmem", "compare", "--plot", "/tmp/x.svg", "--", "/bin/true")

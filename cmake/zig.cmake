@@ -1,5 +1,5 @@
-# Cross-compiles for HK_ZIG_TARGET, such as x86_64-linux-musl or x86_64-linux-gnu.2.17, by HK_ZIG, the compiler of PyPI's
-# package ziglang: clang, with the headers and libraries of every musl and glibc, and libc++.
+# Cross-compiles for HK_ZIG_TARGET, such as x86_64-linux-musl or x86_64-linux-gnu.2.17, by HK_ZIG, the compiler of
+# PyPI's package ziglang: clang, with the headers and libraries of every musl and glibc, and libc++.
 if(NOT HK_ZIG)
   file(GLOB HK_ZIG "${CMAKE_CURRENT_LIST_DIR}/../build/venv/lib/python3*/site-packages/ziglang/zig")
   if(NOT HK_ZIG)

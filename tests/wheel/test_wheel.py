@@ -22,7 +22,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 import build_wheel  # noqa: E402
 
 NATIVE = (*build_wheel.LIBRARIES, build_wheel.LAUNCHER)
-SERVICE_USER = 54321  # not nobody, whose number stands for users without one
+SERVICE_USER = 54321  # 65534 stands for users without a number
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 

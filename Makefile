@@ -101,6 +101,11 @@ docs: ## build the documents as a site, dist/docs/index.html, which needs no net
 	tools/bootstrap.sh docs
 	$(PYTHON) tools/build_site.py --output dist/docs
 
+.PHONY: wheel
+wheel: ## build the Python wheels of the tool with the libraries in them, for each platform, into dist/
+	tools/bootstrap.sh wheel
+	$(PYTHON) tools/build_wheel.py $(ONLY)
+
 .PHONY: bench
 bench: lib ## the standard set beside every allocator that is present (make peers), into bench/results; redraws README's plot
 	cmake --build --preset release --target bench_programs hakmem_count

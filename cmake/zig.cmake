@@ -1,5 +1,5 @@
-# Cross-compiles for HK_ZIG_TARGET, such as x86_64-linux-musl, by HK_ZIG, the compiler of PyPI's package ziglang: clang,
-# with the headers and libraries of every musl and glibc, and libc++.
+# Cross-compiles for HK_ZIG_TARGET, such as x86_64-linux-musl or x86_64-linux-gnu.2.17, by HK_ZIG, the compiler of
+# PyPI's package ziglang: clang, with the headers and libraries of every musl and glibc, and libc++.
 if(NOT HK_ZIG)
   file(GLOB HK_ZIG "${CMAKE_CURRENT_LIST_DIR}/../build/venv/lib/python3*/site-packages/ziglang/zig")
   if(NOT HK_ZIG)
@@ -33,3 +33,14 @@ endforeach()
 if(CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64" AND NOT CMAKE_HOST_SYSTEM_PROCESSOR STREQUAL "aarch64")
   set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64)
 endif()
+
+# The compiler's runtime library has a memcpy and a memset, and the linker prefers them to those of the C library, which
+# are made for the processor at hand. So shared libraries get no runtime. cmake/udivti3.c is the one function of it that
+# they call.
+set(object "${CMAKE_BINARY_DIR}/zig-udivti3.o")
+execute_process(
+  COMMAND ${CMAKE_C_COMPILER} -O2 -g0 -fPIC -fvisibility=hidden -c "${CMAKE_CURRENT_LIST_DIR}/udivti3.c" -o "${object}"
+          COMMAND_ERROR_IS_FATAL ANY
+)
+set(CMAKE_SHARED_LINKER_FLAGS_INIT "-rtlib=none")
+set(CMAKE_C_STANDARD_LIBRARIES "${object}")

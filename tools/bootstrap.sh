@@ -2,16 +2,17 @@
 # Installs missing packages to build, run or test hakmem: distribution packages through apt-get, Python packages into
 # build/venv. Has no prompts; takes a moment when no package is missing.
 #
-#   tools/bootstrap.sh [--check] build|install|deb|musl|run|docs|test|test-all|fuzz|peers|programs
+#   tools/bootstrap.sh [--check] build|install|deb|musl|wheel|run|docs|test|test-all|fuzz|peers|programs
 #
 # build: compilers, cmake, ninja.  run: and a Python.  docs: a Python and build/venv.
 # install: as build, and where available the packages that the installed tool imports.
 # deb: as build, and what makes Debian packages, on a distribution that has it.
 # musl: as build, and musl-gcc; where it cannot be had, zig into build/venv (tools/zig-requirements.txt).
+# wheel: as docs, and cmake, ninja, and tools/wheel-requirements.txt, which has a compiler.
 # test: all of these, and GoogleTest, some libraries to test with, Prometheus (Debian's starts a service where systemd
 # runs; the tests start their own, and need none of it).
-# test-all: as test, and where available clang, zig, libabigail, tests/consumers/requirements.txt, and the tools that
-# make, check and install Debian packages.
+# test-all: as test, as wheel, and where available clang, libabigail, tests/consumers/requirements.txt, and the tools
+# that make, check and install Debian packages.
 # fuzz: as build, with GoogleTest and, where available, clang and its libFuzzer.
 # peers: as run, and where available cargo and the distribution's allocators.
 # programs: as run, and where available the real programs of bench/programs.toml (Debian's redis-server starts a service
@@ -73,10 +74,15 @@ find_missing() {
     if [ ! -x build/venv/bin/python ] && [ -z "$(find_python)" ]; then missing+=(python3 python3-venv); fi
     return
   fi
-  if ! have cc || ! have c++ || ! have make || [ ! -e /usr/include/stdio.h ]; then missing+=(build-essential); fi
+  if [ "$goal" != wheel ] && { ! have cc || ! have c++ || ! have make || [ ! -e /usr/include/stdio.h ]; }; then
+    missing+=(build-essential)
+  fi
   have cmake || missing+=(cmake)
   have ninja || missing+=(ninja-build)
   case "$goal" in
+    wheel)
+      if [ ! -x build/venv/bin/python ] && [ -z "$(find_python)" ]; then missing+=(python3 python3-venv); fi
+      ;;
     run | peers | programs)
       [ -x /usr/bin/python3 ] || missing+=(python3)
       ;;
@@ -277,17 +283,35 @@ install_zig() {
     say "going on without zig"
 }
 
+# tools/wheel-requirements.txt, beside the packages above.
+install_wheel_tools() {
+  local venv=build/venv stamp
+  stamp=$(cat tools/wheel-requirements.txt tools/zig-requirements.txt | cksum)
+  if [ "$(cat $venv/.wheel-stamp 2>/dev/null)" = "$stamp" ]; then return; fi
+  say "installing tools/wheel-requirements.txt into $venv"
+  if $venv/bin/python -m pip install --quiet --disable-pip-version-check -r tools/wheel-requirements.txt; then
+    printf '%s\n' "$stamp" >$venv/.wheel-stamp
+  elif [ "$goal" = wheel ]; then
+    die "pip could not install tools/wheel-requirements.txt: see above. Is there a network?"
+  else
+    say "going on without the tools for wheels"
+  fi
+}
+
 case "$goal" in
-build | install | deb | musl | run | docs | test | test-all | fuzz | peers | programs) ;;
-*) die "usage: tools/bootstrap.sh [--check] build|install|deb|musl|run|docs|test|test-all|fuzz|peers|programs" ;;
+build | install | deb | musl | wheel | run | docs | test | test-all | fuzz | peers | programs) ;;
+*) die "usage: tools/bootstrap.sh [--check] build|install|deb|musl|wheel|run|docs|test|test-all|fuzz|peers|programs" ;;
 esac
 install_packages
 install_optional
 if [ "$goal" = fuzz ]; then install_libfuzzer; fi
 case "$goal" in
-docs | test | test-all) if ! $check_only; then install_python_packages; fi ;;
+docs | wheel | test | test-all) if ! $check_only; then install_python_packages; fi ;;
+esac
+case "$goal" in
+wheel | test-all) if ! $check_only; then install_wheel_tools; fi ;;
 esac
 case "$goal" in
 musl) $check_only || have musl-gcc || install_zig ;;
-test-all) $check_only || { install_zig && install_consumer_packages; } ;;
+test-all) $check_only || install_consumer_packages ;;
 esac

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the tables of docs/options.md and docs/stats.md, the structs of include/hakmem/hakmem.h and
-docs/stats.schema.json from the .def files of src/policy.
+"""Writes the tables of docs/options.md and docs/stats.md, the structs of include/hakmem/hakmem.h,
+docs/stats.schema.json and modules of the command line tool from the .def files of src/policy.
 
 A page has pairs of marks. The tool replaces only the text between the marks of a pair, with one table each; the prose
 around them is written by hand. With --check the tool writes nothing and fails when a page is stale.
@@ -332,6 +332,38 @@ def structs(figure_text: str, stat_text: str, old_text: str) -> str:
     return "/* clang-format off */\n" + "\n\n".join(texts) + "\n/* clang-format on */"
 
 
+def python_field(name: str, help_: str) -> list[str]:
+    """Returns a field of a named tuple, with its comment behind it, or above it where one line is too short."""
+    line = f"    {name}: int  # {help_}"
+    if len(line) <= COLUMNS:
+        return [line]
+    return [*textwrap.wrap(help_, COLUMNS, initial_indent="    # ", subsequent_indent="    # "), f"    {name}: int"]
+
+
+def own_figures_module(figure_text: str, stat_text: str) -> str:
+    """Returns the module with the structs of a process's own figures as Python has them."""
+    head = [("version", "HAKMEM_STATS_VERSION of the library"), ("filled", "bytes that the library fills")]
+    rows = {
+        ("Stats", "hakmem_stats_t: the figures of this process."): [
+            (f"{section}_{name}", f"{section}: {help_}") for section, name, _, help_ in figures(figure_text)["figure"]
+        ],
+        ("Events", "hakmem_stats_events_t: the counters of this process."): [
+            (arguments[0], literal(arguments[2])) for _, arguments in calls(stat_text)
+        ],
+    }
+    lines = [
+        '"""The structs of hakmem.h, as tools/generate_docs.py writes them from figure.def and stat.def."""',
+        "",
+        "from __future__ import annotations",
+        "",
+        "from typing import NamedTuple",
+    ]
+    for (name, text), fields in rows.items():
+        lines += ["", "", f"class {name}(NamedTuple):", f'    """{text}"""', ""]
+        lines += [line for field_name, help_ in [*head, *fields] for line in python_field(field_name, help_)]
+    return "\n".join(lines)
+
+
 def json_object(properties: Mapping[str, object], more: bool = False) -> dict[str, object]:
     return {
         "type": "object",
@@ -422,6 +454,7 @@ PAGES = {
     # For `hakmem help`, where the tool is installed without docs/.
     "cli/hakmem/pages/errors.md": ((str.rstrip, ("docs/errors.md",)),),
     "cli/hakmem/old_figures.py": ((old_figures_module, ("src/policy/old_figure.def",)),),
+    "cli/hakmem/own_figures.py": ((own_figures_module, ("src/policy/figure.def", "src/policy/stat.def")),),
 }
 
 

@@ -11,6 +11,7 @@ The output of each stage goes to build/test-logs/<stage>.log. Failures are shown
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import platform
@@ -115,6 +116,19 @@ def have_clang() -> str | None:
     return f"there is no {' and no '.join(missing)}" if missing else None
 
 
+def have_wheel() -> str | None:
+    """Returns why wheels cannot be built here; None where they can."""
+    missing = [name for name in ("ziglang", "auditwheel") if importlib.util.find_spec(name) is None]
+    return f"there is no {' and no '.join(missing)}" if missing else None
+
+
+def wheel_stage() -> Stage:
+    """Builds the wheels, and uses them in a clean place."""
+    build_all = [sys.executable, "tools/build_wheel.py"]
+    use = [sys.executable, "-m", "pytest", "-v", "--durations=10", "-p", "no:cacheprovider", "tests/wheel"]
+    return Stage("wheel", [build_all, use], 100, environment={"HAKMEM_TEST_WHEELS": str(REPOSITORY / "dist")})
+
+
 def preset_stages(
     preset: str, werror: str, jobs: int, part: float, guess: tuple[float, float], short: bool, *targets: str
 ) -> list[Stage]:
@@ -203,6 +217,8 @@ def rest(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
         stages += preset_stages("arm64", werror, jobs, 0.02, (150, 90), False)
     if have_zig() is None:
         stages += [stage for preset in musl_presets() for stage in musl_whole(preset, werror, jobs)]
+    if have_wheel() is None:
+        stages.append(wheel_stage())
     return stages, []
 
 
@@ -470,6 +486,7 @@ def main() -> int:
         if arguments.what == "rest":
             reasons.update({"clang": have_clang(), "musl-zig": have_zig()})
             reasons["Debian packages"] = None if shutil.which("dh") else "there is no debhelper"
+            reasons["wheel"] = have_wheel()
         for preset, reason in reasons.items():
             if reason is not None:
                 print(f"{preset}: NOT tested, {reason}")

@@ -39,6 +39,12 @@ EXAMPLES: Dict[str, Tuple[Tuple[str, str], ...]] = {
         ("hakmem doctor -- redis-server", "and at a program"),
         ("hakmem doctor --json - -- redis-server", "the findings as JSON"),
     ),
+    "env": (
+        ("hakmem env", 'for a shell: eval "$(hakmem env)" puts later programs on hakmem'),
+        ("hakmem env --systemd --set mode=lean", "two lines for the [Service] section of a unit"),
+        ("hakmem env --docker", "a line for a Dockerfile"),
+        ("hakmem env --plain --fast", "for one program: env $(hakmem env --plain --fast) ./server"),
+    ),
     "explain": (
         ("hakmem explain 4711", "of a running program"),
         ("hakmem stats --json 4711 >monday.json", "save a snapshot,"),

@@ -19,7 +19,7 @@ from hakmem.errors import EXIT_CANNOT, EXIT_SIGNAL_BASE, STOPPING_SIGNALS, Inter
 _COMPLETE = "_HAKMEM_COMPLETE"
 # By the reader's goal. The module hakmem.commands.<name> has the command of that name.
 GROUPS = {
-    "Run and compare": ("run", "compare", "doctor"),
+    "Run and compare": ("run", "env", "compare", "doctor"),
     "Look inside": ("top", "stats", "explain", "report", "profile", "leaks", "diff", "metrics"),
     "Learn and measure": ("bench", "learn", "help"),
 }

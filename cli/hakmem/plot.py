@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import logging
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
+from hakmem import paths
 from hakmem.contest import Contest, Row
 from hakmem.errors import EXIT_USAGE, Failure
 from hakmem.metrics import HEADLINE, Metric
@@ -51,7 +53,9 @@ def check_matplotlib() -> None:
 
 
 def _import_elsewhere() -> Optional[str]:
-    words = [sys.executable, "-I", "-c", "import matplotlib.pyplot"]
+    # From the folders that this process imports from, and no other.
+    code = "import sys; sys.path[:] = sys.argv[1:]; import matplotlib.pyplot"
+    words = [sys.executable, "-I", "-c", code, *sys.path]
     done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     return None if done.returncode == 0 else done.stderr.strip().rpartition("\n")[2]
 
@@ -62,10 +66,9 @@ def drawable(text: str) -> str:
 
 
 def _missing(reason: str) -> Failure:
-    return Failure(
-        f"plots need matplotlib, which cannot be imported ({reason}): "
-        "pip install 'matplotlib>=3.6,<4' into build/venv, or go without --plot"
-    )
+    installed = paths.checkout() is None
+    how = "pip install 'hakmem[plot]'" if installed else "build/venv/bin/pip install 'matplotlib>=3.6,<4'"
+    return Failure(f"plots need matplotlib, which cannot be imported ({reason}): {how}")
 
 
 def pyplot_module() -> Any:
@@ -73,6 +76,8 @@ def pyplot_module() -> Any:
     try:
         import matplotlib
 
+        # Without a home folder it says that it keeps its cache elsewhere.
+        logging.getLogger("matplotlib").setLevel(logging.ERROR)
         matplotlib.use("Agg")
         from matplotlib import pyplot
     except ImportError as error:

@@ -26,11 +26,19 @@ def test_the_two_lists_of_requirements_are_the_same() -> None:
     project = (CLI / "pyproject.toml").read_text()
     listed = (CLI / "requirements.txt").read_text().splitlines()
     lines = {line for line in listed if line and not line.startswith("#")}
-    assert requirements(project) - {">=3.9", "setuptools>=64"} == lines
+    assert requirements(project) - {">=3.9", "setuptools>=77"} == lines
 
 
 def test_versions() -> None:
     assert f'version = "{hakmem.__version__}"' in (CLI / "pyproject.toml").read_text()
+    header = (ROOT / "include" / "hakmem" / "hakmem.h").read_text()
+    assert ".".join(re.findall(r"#define HAKMEM_VERSION_\w+ (\d+)", header)) == hakmem.__version__
+
+
+def test_the_list_of_packages_is_whole() -> None:
+    project = (CLI / "pyproject.toml").read_text()
+    folders = {file.parent.relative_to(CLI) for file in (CLI / "hakmem").rglob("__init__.py")}
+    assert all(f'"{".".join(folder.parts)}"' in project for folder in folders)
 
 
 def test_every_option_and_command_has_help() -> None:

@@ -1,0 +1,103 @@
+"""`hakmem env`: the line that sets LD_PRELOAD, for shells, systemd, Dockerfiles and others."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+
+import click
+
+from hakmem import environment, paths
+from hakmem.errors import EXIT_USAGE, Failure
+
+Command = Callable[..., Any]
+_SCHEMA = 1
+_PRELOAD = "LD_PRELOAD"
+
+
+def _sh(name: str, value: str) -> str:
+    return f"export {name}={shlex.quote(value)}"
+
+
+def _fish(name: str, value: str) -> str:
+    return f"set -gx {name} '" + re.sub(r"([\\'])", r"\\\1", value) + "'"
+
+
+def _systemd(name: str, value: str) -> str:
+    escaped = re.sub(r'([\\"])', r"\\\1", value).replace("%", "%%")
+    return f'Environment="{name}={escaped}"'
+
+
+def _docker(name: str, value: str) -> str:
+    return f'ENV {name}="' + re.sub(r'([\\"$])', r"\\\1", value) + '"'
+
+
+def _plain(name: str, value: str) -> str:
+    return f"{name}={value}"
+
+
+# By the option's name: what the lines are for, and how a variable is written.
+_FORMS: Dict[str, Tuple[str, Callable[[str, str], str]]] = {
+    "shell": ("For a POSIX shell; the default.", _sh),
+    "fish": ("For the shell fish.", _fish),
+    "systemd": ("For the [Service] section of a systemd unit.", _systemd),
+    "docker": ("For a Dockerfile.", _docker),
+    "plain": ("NAME=VALUE, as env, docker run --env-file and systemd's EnvironmentFile= read it.", _plain),
+}
+# Lines of these forms are for the caller's own environment, and keep its other preloads.
+_OF_CALLER = ("shell", "fish")
+_JSON, _PATH = "json", "path"
+
+
+def _forms(command: Command) -> Command:
+    """Adds the options that choose the form: the last of them counts."""
+    texts = {name: text for name, (text, _) in _FORMS.items()}
+    texts.update({_JSON: "The variables as JSON.", _PATH: "The library's path alone."})
+    for name, text in reversed(list(texts.items())):
+        command = click.option(f"--{name}", "form", flag_value=name, help=text)(command)
+    return command
+
+
+@click.command()
+@_forms
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="An option of hakmem too. Repeatable.")
+@click.option("--fast", is_flag=True, help="The library without checks, libhakmem-fast.so.")
+@click.option("--library", metavar="FILE", help="The library to preload, instead of the one that is found.")
+def env(form: Optional[str], settings: Tuple[str, ...], fast: bool, library: Optional[str]) -> None:
+    """Print the line that sets LD_PRELOAD, for a shell, systemd or a Dockerfile.
+
+    In a shell, `eval "$(hakmem env)"` puts all programs that are started later on hakmem.
+    """
+    if fast and library is not None:
+        raise Failure("--fast and --library both name a library", EXIT_USAGE)
+    found = str(paths.require_library(library, paths.FAST_LIBRARY if fast else paths.LIBRARY))
+    options = environment.options(settings)
+    if form == _JSON:
+        click.echo(json.dumps({"schema": _SCHEMA, "variables": {_PRELOAD: found, **options}}))
+    elif form == _PATH:
+        if options:
+            raise Failure("--path has no place for --set", EXIT_USAGE)
+        click.echo(found)
+    else:
+        for line in _lines(form or "shell", found, options):
+            click.echo(line)
+
+
+def _lines(form: str, library: str, options: Mapping[str, str]) -> List[str]:
+    preload = _added(library, os.environ) if form in _OF_CALLER else library
+    _, written = _FORMS[form]
+    lines = []
+    for name, value in {_PRELOAD: preload, **options}.items():
+        if form not in _OF_CALLER and re.search(r"[\r\n]", value):
+            raise Failure(f"{name} has a line break, which --{form} cannot express", EXIT_USAGE)
+        lines.append(written(name, value))
+    return lines
+
+
+def _added(library: str, variables: Mapping[str, str]) -> str:
+    """The caller's preload with the library in the place of another allocator. The same when it is added again."""
+    entries = environment.preload_list(variables.get(_PRELOAD, ""))
+    return ":".join([*(entry for entry in entries if not environment.is_allocator(entry)), library])

@@ -1,0 +1,32 @@
+"""The installed command `hakmem`. Python's own variables are meant for the program: with a PYTHONPATH that has a folder
+`rich`, or a file `signal.py`, the tool would not start. So it starts again without them, and passes them on."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+# The others change nothing that the tool does.
+_STEERING = ("PYTHONPATH", "PYTHONHOME", "PYTHONINSPECT", "PYTHONOPTIMIZE", "PYTHONWARNINGS", "PYTHONDEVMODE")
+
+
+def main() -> None:
+    """Runs the command line."""
+    if not sys.flags.ignore_environment and any(name in os.environ for name in _STEERING):
+        _start_again()
+    from hakmem.main import main as run
+
+    run()
+
+
+def _start_again() -> None:
+    """Replaces this process by one that ignores the variables. Returns where that cannot be done."""
+    try:
+        # Not os.environ, which may have a LC_CTYPE of Python's own (PEP 538).
+        entries = Path("/proc/self/environ").read_bytes().split(b"\0")
+        environment = dict(entry.split(b"=", 1) for entry in entries if b"=" in entry)
+        if Path(sys.argv[0]).is_file():
+            os.execve(sys.executable, [sys.executable, "-E", *sys.argv], environment)
+    except OSError:
+        return

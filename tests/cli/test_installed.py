@@ -1,0 +1,91 @@
+"""The tool where it is installed: built files are found in the package, and neither a home, a compiler nor a checkout is
+needed. tests/wheel does the same with the real wheel."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Dict
+
+import pytest
+from cli_support import CLI, Tool
+from hakmem import paths, plot
+from hakmem.errors import Failure
+from hakmem.launcher import PROGRAM, launcher
+
+
+@pytest.fixture
+def installed(tmp_path: Path, library: Path) -> Path:
+    """A folder with the package as a wheel brings it."""
+    native = tmp_path / "site" / "hakmem" / "native"
+    shutil.copytree(CLI / "hakmem", native.parent, ignore=shutil.ignore_patterns("__pycache__"))
+    native.mkdir()
+    for name in (paths.LIBRARY, paths.FAST_LIBRARY, PROGRAM):
+        shutil.copy(library.with_name(name), native / name)
+    return native.parent
+
+
+def start(installed: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Runs the console script of an installation: no home, and no program on PATH."""
+    script = installed.parent / "hakmem-script"
+    script.write_text(
+        f"import sys; sys.path.insert(0, {str(installed.parent)!r})\nfrom hakmem.entry import main\nmain()\n"
+    )
+    environment: Dict[str, str] = {"PATH": "/nonexistent", "HOME": "/nonexistent", **variables}
+    return subprocess.run(
+        [sys.executable, str(script), *arguments], env=environment, cwd="/", capture_output=True, text=True,
+        stdin=subprocess.DEVNULL, check=False,
+    )  # fmt: skip
+
+
+def test_run_needs_no_home_compiler_or_checkout(installed: Path) -> None:
+    done = start(installed, "run", "--", "/bin/sh", "-c", "echo $HOME; exit 7")
+    assert (done.returncode, done.stdout) == (7, "/nonexistent\n")
+    assert f"({installed / 'native' / paths.LIBRARY})" in done.stderr
+    assert not Path("/nonexistent").exists()
+
+
+def test_run_needs_no_folder_to_write_to(tool: Tool, library: Path) -> None:
+    done = tool("run", "--", "/bin/true", environment={"HOME": "/nonexistent", "TMPDIR": "/nonexistent", "PATH": ""})
+    assert done.returncode == 0
+    assert "served malloc" in done.stderr or "preloaded" in done.stderr
+
+
+def test_python_variables_are_the_programs(installed: Path, tmp_path: Path) -> None:
+    """Modules of the program's, which have the names of the tool's, do not run in the tool."""
+    for name in ("click.py", "signal.py", "rich.py"):
+        (tmp_path / name).write_text("raise SystemExit(f'{__file__} was imported')\n")
+    done = start(installed, "run", "-q", "--", "/usr/bin/env", PYTHONPATH=str(tmp_path), PYTHONINSPECT="1")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert sorted(done.stdout.splitlines()) == [
+        "HOME=/nonexistent",
+        f"LD_PRELOAD={installed / 'native' / paths.LIBRARY}",
+        "PATH=/nonexistent",
+        "PYTHONINSPECT=1",
+        f"PYTHONPATH={tmp_path}",
+    ]
+
+
+def test_the_packages_files_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paths, "_PACKAGED", tmp_path)
+    before = paths.find_library()
+    assert before is None or before.parent != tmp_path
+    (tmp_path / paths.LIBRARY).touch()
+    assert paths.find_library() == tmp_path / paths.LIBRARY
+    assert paths.hakmem_version() is not None
+    monkeypatch.setattr(paths, "checkout", lambda: None)
+    assert paths.find_built(PROGRAM) is None
+    launcher.cache_clear()
+    with pytest.raises(Failure, match=r"hakmem-launch was not found.*make lib") as refused:
+        launcher()
+    assert refused.value.exit_code == 125
+
+
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plot.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(paths, "checkout", lambda: None)
+    with pytest.raises(Failure, match=r"plots need matplotlib.*: pip install 'hakmem\[plot\]'$") as refused:
+        plot.check("x.svg")
+    assert refused.value.exit_code == 125

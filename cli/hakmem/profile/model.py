@@ -137,6 +137,8 @@ _ALLOCATOR = frozenset(
         "hakmem_calloc",
         "hakmem_realloc",
         "hakmem_aligned_alloc",
+        "hakmem_aligned_calloc",
+        "hakmem_aligned_realloc",
     ]
 )
 

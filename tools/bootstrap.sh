@@ -2,16 +2,17 @@
 # Installs missing packages to build, run or test hakmem: distribution packages through apt-get, Python packages into
 # build/venv. Has no prompts; takes a moment when no package is missing.
 #
-#   tools/bootstrap.sh [--check] build|run|docs|test|test-all|fuzz|peers|programs
+#   tools/bootstrap.sh [--check] build|run|docs|test|test-all|fuzz|peers|programs|crate
 #
 # build: compilers, cmake, ninja.  run: and a Python.  docs: a Python and build/venv.
 # test: all of these, and GoogleTest, some libraries to test with, Prometheus (Debian's starts a service where systemd
 # runs; the tests start their own, and need none of it).
-# test-all: as test, and clang where available.
+# test-all: as test, and clang and cargo where available.
 # fuzz: as build, with GoogleTest and, where available, clang and its libFuzzer.
 # peers: as run, and where available cargo and the distribution's allocators.
 # programs: as run, and where available the real programs of bench/programs.toml (Debian's redis-server starts a service
 # when it is installed).
+# crate: a C compiler and cargo.
 # --check installs nothing and prints the missing packages. clang-tidy is used where it exists, and not installed,
 # because it is large.
 set -euo pipefail
@@ -59,6 +60,10 @@ find_missing() {
     return
   fi
   if ! have cc || ! have c++ || ! have make || [ ! -e /usr/include/stdio.h ]; then missing+=(build-essential); fi
+  if [ "$goal" = crate ]; then
+    have cargo || missing+=(cargo)
+    return
+  fi
   have cmake || missing+=(cmake)
   have ninja || missing+=(ninja-build)
   case "$goal" in
@@ -116,6 +121,7 @@ find_optional() {
       have db_bench || optional+=(rocksdb-tools)
       ;;
   esac
+  if [ "$goal" = test-all ]; then have cargo || optional+=(cargo); fi
   case "$goal" in
     test-all | fuzz) { have clang && have clang++; } || optional+=(clang) ;;
   esac
@@ -208,8 +214,8 @@ install_python_packages() {
 }
 
 case "$goal" in
-build | run | docs | test | test-all | fuzz | peers | programs) ;;
-*) die "usage: tools/bootstrap.sh [--check] build|run|docs|test|test-all|fuzz|peers|programs" ;;
+build | run | docs | test | test-all | fuzz | peers | programs | crate) ;;
+*) die "usage: tools/bootstrap.sh [--check] build|run|docs|test|test-all|fuzz|peers|programs|crate" ;;
 esac
 install_packages
 install_optional

@@ -143,8 +143,8 @@ _ALLOCATOR = frozenset(
 )
 
 
-# Functions of the library without its prefix: the one that takes the sample, and its callers up to the surface, of which
-# a tail call may leave no frame.
+# Functions of the library without its prefix: the one that takes the sample, and its callers up to the surface. A tail
+# call may leave no frame of the surface.
 _SAMPLERS = frozenset(["alloc_small_slow", "sample_large", "move_large"])
 _INSIDE = _SAMPLERS | frozenset(
     ["calloc_small", "calloc_aligned", "move", "realloc_aligned", "realloc_unusual", "realloc_large"]

@@ -2,7 +2,7 @@
 """Compares hakmem-alloc with other global allocators of Rust: on ripgrep, fd, and a program that uses serde_json, regex
 and rayon. Builds each program with each allocator into build/rust-bench, then runs them in turn.
 
-    bench/rust/compare.py [--rounds N] [--build-only] [--output FILE]
+    bench/rust/compare.py [--rounds N] [--only PATTERN] [--build-only] [--output FILE]
 
 ripgrep and fd come from crates.io in the versions below; the one change of their source is the global allocator. Prints
 a table of medians: wall time, CPU time and peak resident memory, each divided by that of the system's allocator. The
@@ -82,12 +82,13 @@ def patched(name: str) -> Path:
     return copy
 
 
-def build() -> None:
-    """Builds every program with every allocator, into WORK/bin/<program>-<allocator>."""
+def build(programs: set[str]) -> None:
+    """Builds the programs with every allocator, into WORK/bin/<program>-<allocator>."""
     fetch()
     (WORK / "bin").mkdir(parents=True, exist_ok=True)
     sources = {"rust-bench": HERE, **{program: patched(name) for name, (_, program, _) in PROGRAMS.items()}}
-    for program, source in sources.items():
+    for program in sorted(programs):
+        source = sources[program]
         for allocator in ALLOCATORS:
             copy = WORK / "bin" / f"{program}-{allocator}"
             if copy.exists():
@@ -112,12 +113,13 @@ def measure(command: list[str]) -> dict[str, float]:
 Runs = dict[str, dict[str, list[dict[str, float]]]]
 
 
-def measure_all(rounds: int) -> Runs:
+def measure_all(workloads: list[str], rounds: int) -> Runs:
     """Each round runs every workload once under each allocator, beginning with another allocator each time."""
-    runs: Runs = {workload: {allocator: [] for allocator in ALLOCATORS} for workload in WORKLOADS}
+    runs: Runs = {workload: {allocator: [] for allocator in ALLOCATORS} for workload in workloads}
     for turn in range(rounds + 1):
         order = [ALLOCATORS[(turn + i) % len(ALLOCATORS)] for i in range(len(ALLOCATORS))]
-        for workload, (program, arguments) in WORKLOADS.items():
+        for workload in workloads:
+            program, arguments = WORKLOADS[workload]
             for allocator in order:
                 result = measure([str(WORK / "bin" / f"{program}-{allocator}"), *arguments])
                 if turn > 0:  # the first round fills the page cache
@@ -156,13 +158,17 @@ def table(runs: Runs) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--only", default="", help="the workloads whose name matches")
     parser.add_argument("--build-only", action="store_true")
     parser.add_argument("--output", type=Path, help="write the table here too")
     arguments = parser.parse_args()
-    build()
+    workloads = [workload for workload in WORKLOADS if re.search(arguments.only, workload)]
+    if not workloads:
+        parser.error(f"no workload matches {arguments.only}: one of {', '.join(WORKLOADS)}")
+    build({WORKLOADS[workload][0] for workload in workloads})
     if arguments.build_only:
         return 0
-    text = table(measure_all(arguments.rounds))
+    text = table(measure_all(workloads, arguments.rounds))
     print(text)
     if arguments.output:
         arguments.output.write_text(text + "\n")

@@ -50,7 +50,7 @@ fn words() {
 fn parallel() {
     for round in 0..6_u64 {
         let mut keys: Vec<String> =
-            (0..300_000_u64).into_par_iter().map(|n| format!("{:x}", n.wrapping_mul(0x9e37_79b9) ^ round)).collect();
+            (0..300_000_u64).into_par_iter().map(|n| format!("{:08x}", n.wrapping_mul(0x9e37_79b9) ^ round)).collect();
         keys.par_sort_unstable();
         let groups = keys
             .into_par_iter()

@@ -20,7 +20,6 @@ import shutil
 import statistics
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,10 +31,10 @@ MEASURES = ("wall", "cpu", "rss")
 CORPUS = WORK / "vendor"
 # Workload: program and arguments.
 WORKLOADS = {
-    "rg, a word": ("rg", ["-c", "allocation", str(CORPUS)]),
-    "rg, a pattern, JSON": ("rg", ["--json", r"\w+(alloc|free)\w*", str(CORPUS)]),
+    "rg, a word": ("rg", ["--no-ignore", "-c", "allocation", str(CORPUS)]),
+    "rg, a pattern, JSON": ("rg", ["--no-ignore", "--json", r"\w+(alloc|free)\w*", str(CORPUS)]),
     "fd, all files": ("fd", ["--unrestricted", ".", str(CORPUS)]),
-    "fd, a pattern": ("fd", [r"^[a-m].*\.(rs|toml)$", str(CORPUS)]),
+    "fd, a pattern": ("fd", ["--no-ignore", r"^[a-m].*\.(rs|toml)$", str(CORPUS)]),
     "serde_json": ("rust-bench", ["json"]),
     "regex": ("rust-bench", ["words"]),
     "rayon": ("rust-bench", ["parallel"]),
@@ -86,6 +85,7 @@ def build(programs: set[str]) -> None:
     """Builds the programs with every allocator, into WORK/bin/<program>-<allocator>."""
     fetch()
     (WORK / "bin").mkdir(parents=True, exist_ok=True)
+    run("cc", "-O2", "-o", WORK / "launch", ROOT / "cli/launcher/launch.c", cwd=ROOT)
     sources = {"rust-bench": HERE, **{program: patched(name) for name, (_, program, _) in PROGRAMS.items()}}
     for program in sorted(programs):
         source = sources[program]
@@ -100,14 +100,22 @@ def build(programs: set[str]) -> None:
 
 
 def measure(command: list[str]) -> dict[str, float]:
-    begun = time.monotonic()
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    wall = time.monotonic() - begun
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
-        sys.exit(f"compare: {' '.join(command)} ended with {process.returncode}")
-    return {"wall": wall, "cpu": usage.ru_utime + usage.ru_stime, "rss": usage.ru_maxrss}
+    """Starts the program from the command line tool's launcher: its peak would begin at Python's size otherwise."""
+    reader, writer = os.pipe()
+    words = [str(WORK / "launch"), str(writer), "0", "0", "-", command[0], *command]
+    launched = subprocess.run(
+        words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[writer], check=False
+    )
+    os.close(writer)
+    with os.fdopen(reader) as report:
+        found = re.search(r"^end (\d+) (\d+) (\d+) (\d+) (\d+) ", report.read(), re.MULTILINE)
+    if found is None or launched.returncode != 0 or found[1] != "0":
+        sys.exit(f"compare: {' '.join(command)} failed")
+    return {
+        "wall": int(found[2]) / 1e9,
+        "cpu": (int(found[3]) + int(found[4])) / 1e6,
+        "rss": int(found[5]),
+    }
 
 
 Runs = dict[str, dict[str, list[dict[str, float]]]]

@@ -155,6 +155,13 @@ RUNS ?= 20
 programs: lib ## real programs under glibc and hakmem, RUNS times each, into docs/tested-programs.md (INSTALL=1)
 	$(PYTHON) tools/real_programs.py --runs $(RUNS) $(if $(INSTALL),--install) --write docs/tested-programs.md
 
+.PHONY: crate
+crate: ## make and build the Rust crate hakmem-alloc, dist/hakmem-alloc-VERSION.crate (needs cargo)
+	tools/bootstrap.sh crate
+	cargo package --manifest-path bindings/rust/Cargo.toml --locked --allow-dirty --target-dir build/crate
+	mkdir -p dist
+	cp build/crate/package/hakmem-alloc-*.crate dist/
+
 .PHONY: install
 install: lib ## install libraries, tool, man pages and more to PREFIX (default /usr/local), below DESTDIR if set
 	@tools/bootstrap.sh $(if $(DESTDIR),--check) install

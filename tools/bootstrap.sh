@@ -2,7 +2,7 @@
 # Installs missing packages to build, run or test hakmem: distribution packages through apt-get, Python packages into
 # build/venv. Has no prompts; takes a moment when no package is missing.
 #
-#   tools/bootstrap.sh [--check] build|install|deb|musl|wheel|run|docs|test|test-all|fuzz|peers|programs
+#   tools/bootstrap.sh [--check] build|install|deb|musl|wheel|crate|run|docs|test|test-all|fuzz|peers|programs
 #
 # build: compilers, cmake, ninja.  run: and a Python.  docs: a Python and build/venv.
 # install: as build, and where available the packages that the installed tool imports.
@@ -11,12 +11,13 @@
 # wheel: as docs, and cmake, ninja, and tools/wheel-requirements.txt, which has a compiler.
 # test: all of these, and GoogleTest, some libraries to test with, Prometheus (Debian's starts a service where systemd
 # runs; the tests start their own, and need none of it).
-# test-all: as test, as wheel, and where available clang, libabigail, tests/consumers/requirements.txt, and the tools
+# test-all: as test, as wheel, and where available clang, cargo, libabigail, tests/consumers/requirements.txt, and the tools
 # that make, check and install Debian packages.
 # fuzz: as build, with GoogleTest and, where available, clang and its libFuzzer.
 # peers: as run, and where available cargo and the distribution's allocators.
 # programs: as run, and where available the real programs of bench/programs.toml (Debian's redis-server starts a service
 # when it is installed).
+# crate: a C compiler and cargo.
 # --check installs nothing and prints the missing packages. clang-tidy is used where it exists, and not installed,
 # because it is large.
 set -euo pipefail
@@ -76,6 +77,10 @@ find_missing() {
   fi
   if [ "$goal" != wheel ] && { ! have cc || ! have c++ || ! have make || [ ! -e /usr/include/stdio.h ]; }; then
     missing+=(build-essential)
+  fi
+  if [ "$goal" = crate ]; then
+    have cargo || missing+=(cargo)
+    return
   fi
   have cmake || missing+=(cmake)
   have ninja || missing+=(ninja-build)
@@ -155,6 +160,7 @@ find_optional() {
       ;;
   esac
   if [ "$goal" = test-all ]; then
+    have cargo || optional+=(cargo)
     have abidiff || optional+=(abigail-tools)
     if have apt-get; then
       want_debian_tools optional
@@ -299,8 +305,8 @@ install_wheel_tools() {
 }
 
 case "$goal" in
-build | install | deb | musl | wheel | run | docs | test | test-all | fuzz | peers | programs) ;;
-*) die "usage: tools/bootstrap.sh [--check] build|install|deb|musl|wheel|run|docs|test|test-all|fuzz|peers|programs" ;;
+build | install | deb | musl | wheel | crate | run | docs | test | test-all | fuzz | peers | programs) ;;
+*) die "usage: tools/bootstrap.sh [--check] build|install|deb|musl|wheel|crate|run|docs|test|test-all|fuzz|peers|programs" ;;
 esac
 install_packages
 install_optional

@@ -35,23 +35,16 @@ SOURCES = (
     *("src/policy", "src/pprof", "src/report", "src/serve", "src/space", "src/unwind"),
 )
 TESTS = (
-    *(
-        "tests/api",
-        "tests/bench",
-        "tests/fuzz",
-        "tests/misuse",
-        "tests/model",
-        "tests/model_check",
-        "tests/preload",
-        "tests/stress",
-    ),
-    *("tests/support", "tests/tools", "tests/unit"),
+    *("tests/api", "tests/bench", "tests/crate", "tests/fuzz", "tests/misuse", "tests/model", "tests/model_check"),
+    *("tests/preload", "tests/stress", "tests/support", "tests/tools", "tests/unit"),
 )
 
 # For each check what has to be clean: files, or folders with all that is in them.
 CLEAN: dict[str, tuple[str, ...]] = {
-    "columns": (*PAGES, *SOURCES, *TESTS, "bench", "tools", "docs/learning.md", "docs/concurrency.md"),
-    "calques": (*PAGES, *SOURCES, *TESTS, "bench", "tools", "CHANGELOG.md", "docs", "src/policy/figure.def"),
+    "columns": (*PAGES, *SOURCES, *TESTS, "bench", "bindings", "tools", "docs/learning.md", "docs/concurrency.md"),
+    "calques": (
+        *(*PAGES, *SOURCES, *TESTS, "bench", "bindings", "tools", "CHANGELOG.md", "docs", "src/policy/figure.def"),
+    ),
     "terms": ("docs/design.md", "src/README.md"),
     "names": ("src",),
     "figures": ("README.md", "docs/design.md"),
@@ -63,7 +56,7 @@ OLD_NAMES = (
     *("huge_wish", "far_bytes"),
 )
 
-FOLDERS = ("bench", "cli", "cmake", "docs", "include", "src", "tests", "tools")
+FOLDERS = ("bench", "bindings", "cli", "cmake", "docs", "include", "src", "tests", "tools")
 C_SUFFIXES = (".c", ".h", ".cc", ".cpp", ".hpp", ".def")
 SUFFIXES = (*C_SUFFIXES, ".py", ".md", ".sh", ".cmake")
 # Recorded and generated files, and inputs as they were found.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the tables of docs/options.md and docs/stats.md, the structs of include/hakmem/hakmem.h,
+"""Writes the tables of docs/options.md and docs/stats.md, the structs of include/hakmem/hakmem.h and of the Rust crate,
 docs/stats.schema.json and modules of the command line tool from the .def files of src/policy.
 
 A page has pairs of marks. The tool replaces only the text between the marks of a pair, with one table each; the prose
@@ -306,29 +306,38 @@ def old_field(old: Mapping[str, Mapping[str, str]], section: str, name: str) -> 
     return None if earlier is None else f"{section}_{earlier}"
 
 
-def structs(figure_text: str, stat_text: str, old_text: str) -> str:
-    """The public structs."""
+# Name, help text and earlier name of a struct's field.
+Field = tuple[str, str, "str | None"]
+
+
+def struct_fields(figure_text: str, stat_text: str, old_text: str) -> dict[str, list[Field]]:
+    """The fields of the public structs, by the struct's name between hakmem_ and _t."""
     kinds, old = figures(figure_text), old_figures(old_text)
-    head = [
-        field("version", "HAKMEM_STATS_VERSION of the library"),
-        field("filled", "number of bytes of this struct that the library fills"),
+    head: list[Field] = [
+        ("version", "HAKMEM_STATS_VERSION of the library", None),
+        ("filled", "number of bytes of this struct that the library fills", None),
     ]
-    fields = {
-        "hakmem_stats_t": head
+    fields: dict[str, list[Field]] = {
+        "stats": head
         + [
-            field(f"{section}_{name}", f"{section}: {help_}", old_field(old, section, name))
+            (f"{section}_{name}", f"{section}: {help_}", old_field(old, section, name))
             for section, name, _, help_ in kinds["figure"]
         ],
-        "hakmem_stats_events_t": head
-        + [
-            field(arguments[0], literal(arguments[2]), old["events"].get(arguments[0]))
-            for _, arguments in calls(stat_text)
-        ],
+        "stats_events": head
+        + [(arguments[0], literal(arguments[2]), old["events"].get(arguments[0])) for _, arguments in calls(stat_text)],
     }
     for kind in ("band", "class", "heap"):
         names = old.get(f"{kind}s", {})
-        fields[f"hakmem_stats_{kind}_t"] = [field(name, help_, names.get(name)) for name, _, help_ in kinds[kind]]
-    texts = ["typedef struct {\n" + "\n".join(lines) + f"\n}} {name};" for name, lines in fields.items()]
+        fields[f"stats_{kind}"] = [(name, help_, names.get(name)) for name, _, help_ in kinds[kind]]
+    return fields
+
+
+def structs(figure_text: str, stat_text: str, old_text: str) -> str:
+    """The public structs."""
+    texts = [
+        "typedef struct {\n" + "\n".join(field(*each) for each in fields) + f"\n}} hakmem_{name}_t;"
+        for name, fields in struct_fields(figure_text, stat_text, old_text).items()
+    ]
     return "/* clang-format off */\n" + "\n\n".join(texts) + "\n/* clang-format on */"
 
 
@@ -362,6 +371,30 @@ def own_figures_module(figure_text: str, stat_text: str) -> str:
         lines += ["", "", f"class {name}(NamedTuple):", f'    """{text}"""', ""]
         lines += [line for field_name, help_ in [*head, *fields] for line in python_field(field_name, help_)]
     return "\n".join(lines)
+
+
+# The Rust names of the structs, with their texts.
+RUST_STRUCTS = {
+    "stats": ("Stats", "Figures of the whole process: `hakmem_stats_t`."),
+    "stats_events": ("Events", "Counters of the whole process: `hakmem_stats_events_t`."),
+    "stats_band": ("Band", "Figures of the blocks of a band of sizes: `hakmem_stats_band_t`."),
+    "stats_class": ("Class", "Figures of a size class: `hakmem_stats_class_t`."),
+    "stats_heap": ("Heap", "Figures of a heap: `hakmem_stats_heap_t`."),
+}
+
+
+def rust_structs(figure_text: str, stat_text: str, old_text: str) -> str:
+    """Returns the module of the crate that has the public structs. Fields have their present names alone."""
+    lines = ["//! The public structs of `hakmem/hakmem.h`, as tools/generate_docs.py writes them from src/policy.", ""]
+    for name, fields in struct_fields(figure_text, stat_text, old_text).items():
+        rust, help_ = RUST_STRUCTS[name]
+        lines += [f"/// {help_}", "#[repr(C)]", "#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]"]
+        lines += ["#[non_exhaustive]", f"pub struct {rust} {{"]
+        for each, text, _ in fields:
+            lines += [f"    /// {line}" for line in textwrap.wrap(text, COLUMNS - len("    /// "))]
+            lines.append(f"    pub {each}: u64,")
+        lines += ["}", ""]
+    return "\n".join(lines[:-1])
 
 
 def json_object(properties: Mapping[str, object], more: bool = False) -> dict[str, object]:
@@ -453,6 +486,9 @@ PAGES = {
     ),
     # For `hakmem help`, where the tool is installed without docs/.
     "cli/hakmem/pages/errors.md": ((str.rstrip, ("docs/errors.md",)),),
+    "bindings/rust/src/figures.rs": (
+        (rust_structs, ("src/policy/figure.def", "src/policy/stat.def", "src/policy/old_figure.def")),
+    ),
     "cli/hakmem/old_figures.py": ((old_figures_module, ("src/policy/old_figure.def",)),),
     "cli/hakmem/own_figures.py": ((own_figures_module, ("src/policy/figure.def", "src/policy/stat.def")),),
 }
@@ -460,7 +496,7 @@ PAGES = {
 
 def marks(name: str) -> tuple[str, str]:
     """Returns the marks around a page's tables; empty ones where the whole page is generated."""
-    if name.endswith((".json", ".py")) or name.startswith("cli/hakmem/pages/"):
+    if name.endswith((".json", ".py", ".rs")) or name.startswith("cli/hakmem/pages/"):
         return "", ""
     if name.endswith(".h"):
         begin, end = (f"/* {mark.removeprefix('<!-- ').removesuffix(' -->')} */" for mark in (BEGIN, END))

@@ -129,6 +129,22 @@ def wheel_stage() -> Stage:
     return Stage("wheel", [build_all, use], 100, environment={"HAKMEM_TEST_WHEELS": str(REPOSITORY / "dist")})
 
 
+# The version that bindings/rust/Cargo.toml names.
+LEAST_RUST = (1, 85)
+
+
+def have_cargo() -> str | None:
+    """Returns why the Rust crate cannot be tested here; None where it can."""
+    if shutil.which("cargo") is None:
+        return "there is no cargo"
+    said = subprocess.run(["cargo", "--version"], capture_output=True, text=True, check=False)
+    version = re.match(r"cargo (\d+)\.(\d+)", said.stdout)
+    if version is None:
+        return f"cargo does not work: {said.stderr.strip()}"
+    least = ".".join(map(str, LEAST_RUST))
+    return None if tuple(map(int, version.groups())) >= LEAST_RUST else f"{said.stdout.strip()} is older than {least}"
+
+
 def preset_stages(
     preset: str, werror: str, jobs: int, part: float, guess: tuple[float, float], short: bool, *targets: str
 ) -> list[Stage]:
@@ -211,6 +227,9 @@ def rest(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
         *preset_stages("asan", werror, jobs, 0.05, (110, 60), False),
         *preset_stages("tsan", werror, jobs, 0.05, (150, 90), False),
     ]
+    if have_cargo() is None:
+        command = [sys.executable, "-m", "pytest", "-v", "--durations=10", "-p", "no:cacheprovider", "tests/crate"]
+        stages.append(Stage("crate", [command], 100, "release build"))
     if have_clang() is None:
         stages += preset_stages("clang", werror, jobs, 0.05, (200, 40), False)
     if have_arm64() is None:
@@ -487,6 +506,7 @@ def main() -> int:
             reasons.update({"clang": have_clang(), "musl-zig": have_zig()})
             reasons["Debian packages"] = None if shutil.which("dh") else "there is no debhelper"
             reasons["wheel"] = have_wheel()
+            reasons["crate"] = have_cargo()
         for preset, reason in reasons.items():
             if reason is not None:
                 print(f"{preset}: NOT tested, {reason}")

@@ -118,6 +118,12 @@ HAKMEM_EXPORT int hakmem_mallopt(int parameter, int value) HAKMEM_NOEXCEPT;
 
 /* ---- Functions that the C library does not have. ----------------------------------------------------------------- */
 
+/* Allocate as calloc, and resize as realloc, a block with the alignment of aligned_alloc. A resize keeps the alignment;
+ * `block` may have had any other. Return NULL with EINVAL when `alignment` is no power of two, else as calloc and
+ * realloc. */
+HAKMEM_EXPORT void *hakmem_aligned_calloc(size_t alignment, size_t count, size_t size) HAKMEM_NOEXCEPT;
+HAKMEM_EXPORT void *hakmem_aligned_realloc(void *block, size_t alignment, size_t size) HAKMEM_NOEXCEPT;
+
 /* Returns the usable bytes of a block of `size` bytes: a request for them takes no more memory. Returns `size` when no
  * block is that large. */
 HAKMEM_EXPORT size_t hakmem_good_size(size_t size) HAKMEM_NOEXCEPT;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "api/alloc.h"
 #include "base/bits.h"
@@ -11,14 +12,25 @@
 #include "os/os.h"
 #include "policy/size_class.h"
 
-/* Requires a power of two. Returns NULL with ENOMEM. */
-static void *alloc_aligned(size_t alignment, size_t size) {
+void *hk_alloc_aligned(size_t alignment, size_t size) {
   if (alignment <= HK_BLOCK_ALIGNMENT) return hk_alloc(size);
   unsigned class_index = hk_class_of_aligned(alignment, size);
   if (class_index != 0) return hk_alloc_of_class(class_index, alignment, size);
   hk_count_request(size);
   bool zero;
   return hk_alloc_large(size > 0 ? size : 1, alignment, &zero);
+}
+
+/* Requires a power of two. */
+static void *calloc_aligned(size_t alignment, size_t bytes) {
+  if (alignment <= HK_BLOCK_ALIGNMENT) return hk_calloc(1, bytes);
+  unsigned class_index = hk_class_of_aligned(alignment, bytes);
+  if (class_index == 0) {
+    hk_count_request(bytes);
+    return hk_calloc_large(bytes > 0 ? bytes : 1, alignment);
+  }
+  void *block = hk_alloc_of_class(class_index, alignment, bytes);
+  return block != NULL ? memset(block, 0, bytes) : NULL;
 }
 
 static void *refuse(int error) {
@@ -29,7 +41,7 @@ static void *refuse(int error) {
 int hakmem_posix_memalign(void **out, size_t alignment, size_t size) {
   if (!hk_is_power_of_two(alignment) || alignment % sizeof(void *) != 0) return EINVAL;
   int saved_errno = errno;
-  void *block = alloc_aligned(alignment, size);
+  void *block = hk_alloc_aligned(alignment, size);
   if (block == NULL) return ENOMEM; /* errno is ENOMEM too, as in glibc */
   errno = saved_errno;
   *out = block;
@@ -37,18 +49,24 @@ int hakmem_posix_memalign(void **out, size_t alignment, size_t size) {
 }
 
 void *hakmem_aligned_alloc(size_t alignment, size_t size) {
-  return hk_is_power_of_two(alignment) ? alloc_aligned(alignment, size) : refuse(EINVAL);
+  return hk_is_power_of_two(alignment) ? hk_alloc_aligned(alignment, size) : refuse(EINVAL);
+}
+
+void *hakmem_aligned_calloc(size_t alignment, size_t count, size_t size) {
+  size_t bytes;
+  if (!hk_is_power_of_two(alignment)) return refuse(EINVAL);
+  return hk_multiply(count, size, &bytes) ? calloc_aligned(alignment, bytes) : hk_alloc_fail();
 }
 
 void *hakmem_memalign(size_t alignment, size_t size) {
   size_t power = alignment > 0 ? hk_next_power_of_two(alignment) : 1;
-  return power != 0 ? alloc_aligned(power, size) : refuse(EINVAL);
+  return power != 0 ? hk_alloc_aligned(power, size) : refuse(EINVAL);
 }
 
-void *hakmem_valloc(size_t size) { return alloc_aligned(hk_os_page_size(), size); }
+void *hakmem_valloc(size_t size) { return hk_alloc_aligned(hk_os_page_size(), size); }
 
 void *hakmem_pvalloc(size_t size) {
   size_t page_bytes = hk_os_page_size();
   if (size > (size_t)PTRDIFF_MAX - page_bytes) return refuse(ENOMEM);
-  return alloc_aligned(page_bytes, hk_align_up(size > 0 ? size : 1, page_bytes));
+  return hk_alloc_aligned(page_bytes, hk_align_up(size > 0 ? size : 1, page_bytes));
 }

@@ -235,13 +235,9 @@ static void *calloc_small(size_t size) {
   return block;
 }
 
-void *hk_calloc(size_t count, size_t size) {
-  size_t bytes;
-  if (!hk_multiply(count, size, &bytes)) return hk_alloc_fail();
-  hk_count_request(bytes);
-  if (bytes <= HK_MID_MAX_BYTES) return calloc_small(bytes);
+void *hk_calloc_large(size_t bytes, size_t alignment) {
   bool zero;
-  void *block = hk_alloc_large(bytes, HK_BLOCK_ALIGNMENT, &zero);
+  void *block = hk_alloc_large(bytes, alignment, &zero);
   if (block == NULL) return NULL;
   if (zero) {
     HK_ASSERT(is_zero(block, hk_usable_size(block)), "a block that calloc does not clear is zero");
@@ -251,6 +247,13 @@ void *hk_calloc(size_t count, size_t size) {
   size_t offset = (uintptr_t)block % HK_SLAB_BYTES; /* not 0 for a sampled block */
   hk_large_clear((char *)block - offset, offset + bytes);
   return block;
+}
+
+void *hk_calloc(size_t count, size_t size) {
+  size_t bytes;
+  if (!hk_multiply(count, size, &bytes)) return hk_alloc_fail();
+  hk_count_request(bytes);
+  return bytes <= HK_MID_MAX_BYTES ? calloc_small(bytes) : hk_calloc_large(bytes, HK_BLOCK_ALIGNMENT);
 }
 
 void *hakmem_malloc(size_t size) { return hk_alloc(size); }

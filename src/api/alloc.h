@@ -40,6 +40,12 @@ HK_NOINLINE void *hk_alloc_large_unsampled(size_t size, size_t alignment, bool *
  * there is no memory, or no room to enter the sample. */
 HK_NOINLINE void *hk_alloc_sampled(size_t size, size_t alignment, size_t bytes, uint64_t weight_q16, bool *zero);
 
+/* The same, and all zero. Returns NULL with ENOMEM. */
+void *hk_calloc_large(size_t bytes, size_t alignment);
+
+/* Allocates a block with any alignment, which is a power of two. Returns NULL with ENOMEM. */
+void *hk_alloc_aligned(size_t alignment, size_t size);
+
 /* Counts a failed request, sets errno to ENOMEM and returns NULL. */
 void *hk_alloc_fail(void);
 

@@ -159,6 +159,42 @@ void *hk_realloc(void *block, size_t size) {
   return stays(bytes, size) ? block : move(block, bytes, size);
 }
 
+/* ---- Reallocation with an alignment. */
+
+/* Resizes a live block without a copy. Resizing in place or by moving pages keeps an address's offset within a slab,
+ * so it keeps alignments up to a slab's size. While the profile runs, runs and large blocks are allocated anew, because
+ * the new size may be a sample. Returns NULL where the caller has to copy. */
+static void *resize_aligned(const hk_finding_t *finding, void *block, size_t alignment, size_t size) {
+  if (alignment > HK_SLAB_BYTES || (uintptr_t)block % alignment != 0) return NULL;
+  if (hk_slab_state(finding->slab) != hk_slab_small && (finding->offset != 0 || hk_sampling_is_on())) return NULL;
+  return resize(finding, block, size);
+}
+
+static void *realloc_aligned(void *block, size_t alignment, size_t size) {
+  hk_finding_t finding = hk_verify(block);
+  if (finding.verdict != hk_verdict_live) {
+    hk_misuse_address(hk_act_realloc, block);
+    return hk_alloc_fail();
+  }
+  if (size > (size_t)PTRDIFF_MAX) return hk_alloc_fail();
+  void *same = resize_aligned(&finding, block, alignment, size);
+  if (same != NULL) return same;
+  void *moved = hk_alloc_aligned(alignment, size);
+  if (moved == NULL) return NULL;
+  memcpy(moved, block, size < finding.bytes ? size : finding.bytes);
+  hk_free(block);
+  return moved;
+}
+
+void *hakmem_aligned_realloc(void *block, size_t alignment, size_t size) {
+  if (!hk_is_power_of_two(alignment)) {
+    errno = EINVAL;
+    return NULL;
+  }
+  if (alignment <= HK_BLOCK_ALIGNMENT || (block != NULL && size == 0)) return hk_realloc(block, size);
+  return block != NULL ? realloc_aligned(block, alignment, size) : hk_alloc_aligned(alignment, size);
+}
+
 void *hakmem_realloc(void *block, size_t size) { return hk_realloc(block, size); }
 
 void *hakmem_reallocarray(void *block, size_t count, size_t size) {

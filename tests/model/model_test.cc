@@ -158,7 +158,11 @@ class ModelRun {
     size_t size = Size();
     size_t alignment = size_t{1} << random_.Below(random_.OneIn(50) ? 23 : 14);
     void *block = nullptr;
-    switch (random_.Below(3)) {
+    switch (random_.Below(4)) {
+      case 3:
+        block = hakmem_aligned_calloc(alignment, 1, size);
+        if (block == nullptr) return Fail("an aligned block was NULL", alignment);
+        return model_.Add(block, size, hakmem_malloc_usable_size(block), alignment, ShadowModel::Contents::kZero);
       case 0:
         block = hakmem_aligned_alloc(alignment, size);
         break;
@@ -211,9 +215,10 @@ class ModelRun {
       if (!model_.Remove(index)) return false;
       return hakmem_realloc(start, 0) == nullptr || Fail("realloc to 0 gave a block", old);
     }
-    void *moved = hakmem_realloc(start, size);
+    size_t alignment = random_.OneIn(2) ? model_.at(index).alignment : 16;
+    void *moved = alignment > 16 ? hakmem_aligned_realloc(start, alignment, size) : hakmem_realloc(start, size);
     if (moved == nullptr) return Fail("realloc gave NULL", size);
-    return model_.Replace(index, moved, size, hakmem_malloc_usable_size(moved));
+    return model_.Replace(index, moved, size, hakmem_malloc_usable_size(moved), alignment);
   }
 
   bool Free(size_t index) {

@@ -68,14 +68,14 @@ bool ShadowModel::Remove(size_t index) {
   return true;
 }
 
-bool ShadowModel::Replace(size_t index, void *start, size_t requested, size_t usable) {
+bool ShadowModel::Replace(size_t index, void *start, size_t requested, size_t usable, size_t alignment) {
   Block &block = blocks_[index];
   Vacate(block);
   size_t old_usable = block.usable;
   block.start = static_cast<char *>(start);
   block.requested = requested;
   block.usable = usable;
-  block.alignment = 16; /* realloc promises no more, even for a block that had a larger alignment */
+  block.alignment = alignment;
   if (!Occupy(block)) return false;
   /* A program may use all of its usable bytes, so all of them move. */
   size_t kept = old_usable < requested ? old_usable : requested;

@@ -43,8 +43,9 @@ class ShadowModel {
   /* Checks the block and removes it; call this before the block is freed. The last block takes its index. */
   bool Remove(size_t index);
 
-  /* Checks that the block has its old contents up to the smaller size, and fills it anew; call this after a realloc. */
-  bool Replace(size_t index, void *start, size_t requested, size_t usable);
+  /* Checks that the block has its old contents up to the smaller size, and fills it anew; call this after a realloc.
+   * realloc promises no more than the usual alignment, even for a block that had a larger one. */
+  bool Replace(size_t index, void *start, size_t requested, size_t usable, size_t alignment = 16);
 
   bool CheckAll();
 

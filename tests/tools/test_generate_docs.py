@@ -90,6 +90,7 @@ def make_tree(root: Path, options: str = OPTIONS) -> Path:
     (root / "src/policy/old_figure.def").write_text(OLD_FIGURES)
     (root / "docs/errors.md").write_text("# Errors\n\n## a-kind\n")
     (root / "cli/hakmem/pages").mkdir(parents=True, exist_ok=True)
+    (root / "bindings/rust/src").mkdir(parents=True, exist_ok=True)
     (root / "include/hakmem").mkdir(parents=True, exist_ok=True)
     if not (root / "include/hakmem/hakmem.h").exists():
         (root / "include/hakmem/hakmem.h").write_text(HEADER)
@@ -170,6 +171,12 @@ def test_figures_become_fields_rows_and_a_schema(tmp_path: Path) -> None:
         *("band", "slabs", "hakmem_stats_band_t", "bytes", "hakmem_stats_class_t", "state", "more_estimate"),
         "hakmem_stats_heap_t",
     ]
+    rust = (tmp_path / "bindings/rust/src/figures.rs").read_text()
+    rust_fields = re.findall(r"^pub struct (\w+) \{|^    pub (\w+): u64,$", rust, re.MULTILINE)
+    names = [name for name, _ in rust_fields if name]
+    assert names == ["Stats", "Events", "Band", "Class", "Heap"]
+    in_header = [name for name, struct in fields if not struct]
+    assert [field for _, field in rust_fields if field] == in_header, "the same fields in the same order"
     page = (tmp_path / "docs/stats.md").read_text()
     assert "| `memory` | `resident` | bytes | now |" in page and "| band | `slabs` | count | that it has |" in page
     schema = json.loads((tmp_path / "docs/stats.schema.json").read_text())

@@ -197,7 +197,7 @@ def test_the_archive_alone(prefix: Path, silent: Path, tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("rustc") is None, reason="rustc is not installed")
 @pytest.mark.parametrize("library", ["static=hakmem-archive", "hakmem"])
 def test_rust(prefix: Path, tmp_path: Path, library: str) -> None:
-    """As the README's build.rs has it linked; Rust's standard allocator calls malloc."""
+    """Without the crate: Rust's standard allocator calls malloc."""
     (tmp_path / "main.rs").write_text('fn main() { let text = vec![String::from("ok")]; println!("{}", text[0]); }\n')
     folder = next(prefix.rglob("libhakmem.a")).parent
     words = ("-L", f"native={folder}", "-l", library, "-o", tmp_path / "program", tmp_path / "main.rs")

@@ -137,9 +137,20 @@ _ALLOCATOR = frozenset(
         "hakmem_calloc",
         "hakmem_realloc",
         "hakmem_aligned_alloc",
+        "hakmem_aligned_calloc",
+        "hakmem_aligned_realloc",
     ]
 )
 
+
+# Functions of the library without its prefix: the one that takes the sample, and its callers up to the surface. A tail
+# call may leave no frame of the surface.
+_SAMPLERS = frozenset(["alloc_small_slow", "sample_large", "move_large"])
+_INSIDE = _SAMPLERS | frozenset(
+    ["calloc_small", "calloc_aligned", "move", "realloc_aligned", "realloc_unusual", "realloc_large"]
+)
+# Rust's way to its global allocator, and the crate hakmem-alloc.
+_RUST = ("__rust_alloc", "__rust_realloc", "__rustc::__rust_", "<hakmem_alloc::Hakmem as ")
 
 # A preloaded library leaves its own frames out. In a program that is linked with it, the innermost frames are its
 # functions: some with its prefix, and between them others, whose names do not tell.
@@ -149,17 +160,21 @@ _MOST_INSIDE = 16
 def stack_of(sample: Sample) -> List[Tuple[Frame, Location]]:
     """A sample's frames, innermost first, without the allocator's own at the inner end."""
     frames = [(frame, location) for location in sample.locations for frame in location.shown()]
-    if any(frame.function.startswith("hk_") for frame, _ in frames[:_MOST_INSIDE]):
-        inside = [i for i, (frame, location) in enumerate(frames[:_MOST_INSIDE]) if _is_allocator(frame, location)]
-        frames = frames[max(inside, default=-1) + 1 :]
-    first = next((i for i, (frame, location) in enumerate(frames) if not _is_allocator(frame, location)), 0)
-    return frames[first:]
+    inside = [i for i, (frame, location) in enumerate(frames[:_MOST_INSIDE]) if _is_allocator(frame, location)]
+    is_linked = any(frame.function.startswith(("hk_", *_RUST)) for frame, _ in frames[:_MOST_INSIDE])
+    first = max(inside, default=-1) + 1 if is_linked else 0
+    if first > 0 or any(frame.function in _SAMPLERS for frame, _ in frames[:1]):
+        while first < len(frames) and frames[first][0].function in _INSIDE:
+            first += 1
+    while first < len(frames) and _is_allocator(*frames[first]):
+        first += 1
+    return frames[first:] or frames
 
 
 def _is_allocator(frame: Frame, location: Location) -> bool:
     if location.mapping is not None and location.mapping.name.startswith("libhakmem"):
         return True
-    return frame.function in _ALLOCATOR or frame.function.startswith(("operator new", "hk_"))
+    return frame.function in _ALLOCATOR or frame.function.startswith(("operator new", "hk_", *_RUST))
 
 
 def names_of(sample: Sample) -> Sequence[str]:

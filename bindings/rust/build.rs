@@ -1,0 +1,79 @@
+//! Compiles the C sources with the flags of cmake/HakmemFlags.cmake. Every variant is one static library, which becomes
+//! a part of the crate's rlib.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+/// Layers of the source (csrc/src/README.md in the repository), without `override`.
+const FOLDERS: [&str; 11] =
+    ["base", "os", "policy", "space", "heap", "api", "unwind", "pprof", "inspect", "report", "serve"];
+/// Stands in for the instruments, which this crate has.
+const LEFT_OUT: &str = "no_instruments.c";
+/// The names of the C library. (The folder's other files are for the shared library.)
+const OVERRIDE: [&str; 2] = ["csrc/src/override/libc.c", "csrc/src/override/seccomp.c"];
+
+const FLAGS: [&str; 13] = [
+    "-fno-lto",
+    "-fvisibility=hidden",
+    "-fno-semantic-interposition",
+    "-ftls-model=initial-exec",
+    "-fno-plt",
+    "-fno-builtin-malloc",
+    "-fno-builtin-calloc",
+    "-fno-builtin-realloc",
+    "-fno-builtin-free",
+    "-ffunction-sections",
+    "-fdata-sections",
+    "-fomit-frame-pointer",
+    // The stacks of heap profiles come from these tables, also in a program that aborts on panic.
+    "-fasynchronous-unwind-tables",
+];
+
+fn main() {
+    let target = |name: &str| env::var(format!("CARGO_CFG_TARGET_{name}")).unwrap_or_default();
+    if target("OS") != "linux" || target("POINTER_WIDTH") != "64" {
+        panic!("hakmem-alloc runs on 64-bit Linux only, and the target is {}", env::var("TARGET").unwrap_or_default());
+    }
+    let has = |feature: &str| env::var_os(format!("CARGO_FEATURE_{feature}")).is_some();
+    let mut sources = vec![PathBuf::from("csrc/crate.c")];
+    for folder in FOLDERS {
+        sources.extend(c_files(&Path::new("csrc/src").join(folder)));
+    }
+    if has("OVERRIDE") {
+        sources.extend(OVERRIDE.map(PathBuf::from));
+    }
+    let switch = |on: bool| if on { "1" } else { "0" };
+    cc::Build::new()
+        .files(sources)
+        .includes(["csrc/src", "csrc/include"])
+        .define("_GNU_SOURCE", "1")
+        .define("HK_DEBUG", "0")
+        .define("HK_COUNT", "0")
+        .define("HK_WEAK_RUNTIME", "0")
+        .define("HK_SAFETY", switch(!has("FAST")))
+        .define("HK_CRATE_OVERRIDES", switch(has("OVERRIDE")))
+        .std("c17")
+        // A debug build of the program needs no slow allocator.
+        .opt_level(2)
+        .force_frame_pointer(false)
+        .flags(FLAGS)
+        .compile("hakmem");
+    // For programs without std, which brings it.
+    println!("cargo:rustc-link-lib=c");
+    println!("cargo:include={}", fs::canonicalize("csrc/include").unwrap().display());
+    for watched in ["build.rs", "csrc/crate.c", "csrc/include/hakmem"] {
+        println!("cargo:rerun-if-changed={watched}");
+    }
+    for folder in FOLDERS.iter().chain(&["override"]) {
+        println!("cargo:rerun-if-changed=csrc/src/{folder}");
+    }
+}
+
+/// Returns the C files of a folder, in the order of their names.
+fn c_files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.retain(|file| file.extension().is_some_and(|suffix| suffix == "c") && !file.ends_with(LEFT_OUT));
+    files.sort();
+    files
+}

@@ -114,7 +114,7 @@ def stage(target: Target, zig: Path) -> Path:
 
 
 def commit_seconds() -> str:
-    """The time of the files in a wheel, so that the same commit makes the same wheel."""
+    """The time of the files in a wheel: the commit's, not that of the build."""
     given = os.environ.get("SOURCE_DATE_EPOCH")
     done = subprocess.run(["git", "-C", ROOT, "log", "-1", "--format=%ct"], capture_output=True, text=True, check=False)
     return given or done.stdout.strip() or "315619200"

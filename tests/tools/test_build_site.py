@@ -104,8 +104,8 @@ def test_the_documents_of_the_checkout(tmp_path: Path) -> None:
             shutil.copyfile(file, target)
     for folder in ("docs", "include", "tools/site"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
-    for name in ("src/README.md", "tests/README.md"):
-        (tmp_path / name).parent.mkdir()
+    for name in ("src/README.md", "tests/README.md", "bindings/rust/README.md", "bindings/rust/examples/service.rs"):
+        (tmp_path / name).parent.mkdir(parents=True)
         shutil.copyfile(ROOT / name, tmp_path / name)
     done = build(tmp_path)
     assert done.returncode == 0, done.stdout

@@ -85,9 +85,9 @@ def test_the_mark_is_found_across_pieces(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(watched, "_CHUNK", 16)
     for place in (0, 5, 15, 16, 100):
         (tmp_path / "file").write_bytes(bytes(place) + mark + bytes(9))
-        assert watched._has_mark(str(tmp_path / "file"))
+        assert watched.file_has_mark(str(tmp_path / "file"))
     (tmp_path / "file").write_bytes(mark[:-1] + bytes(20))
-    assert not watched._has_mark(str(tmp_path / "file"))
+    assert not watched.file_has_mark(str(tmp_path / "file"))
 
 
 def test_a_file_that_is_too_long_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +96,7 @@ def test_a_file_that_is_too_long_is_not_read(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "file").write_bytes(content)
     for longest, is_found in ((len(content), True), (len(content) - 1, False)):
         monkeypatch.setattr(watched, "_LONGEST_PROGRAM", longest)
-        assert watched._has_mark(str(tmp_path / "file")) is is_found
+        assert watched.file_has_mark(str(tmp_path / "file")) is is_found
 
 
 # Signals.

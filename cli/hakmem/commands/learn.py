@@ -77,8 +77,8 @@ def replay(
 def merge(output_name: str, json_file: Optional[str], quiet: bool, names: Tuple[str, ...]) -> None:
     """Merge what many runs of one program have learned into one file to ship with it.
 
-    The files are those of HAKMEM_LEARN_FILE. A run counts by what was at stake in it. Files of other versions or prices
-    are refused.
+    The files are those of HAKMEM_LEARN_FILE. A run counts by the stakes of its epochs. Files of other versions or
+    prices are refused.
     """
     if output_name == "-" and json_file == "-":
         raise Failure("the merged file and the summary cannot both be stdout: name one of them", EXIT_USAGE)

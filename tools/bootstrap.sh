@@ -7,7 +7,8 @@
 # build: compilers, cmake, ninja.  run: and a Python.  docs: a Python and build/venv.
 # test: all of these, and GoogleTest, some libraries to test with, Prometheus (Debian's starts a service where systemd
 # runs; the tests start their own, and need none of it).
-# test-all: as test, and clang where available.
+# test-all: as test, and where available clang and the smaller programs of docs/recipes (Debian's redis-server and nginx
+# start services where systemd runs; the tests start their own).
 # fuzz: as build, with GoogleTest and, where available, clang and its libFuzzer.
 # peers: as run, and where available cargo and the distribution's allocators.
 # programs: as run, and where available the real programs of bench/programs.toml (Debian's redis-server starts a service
@@ -114,6 +115,19 @@ find_optional() {
       have gs || optional+=(ghostscript)
       { have redis-server && have redis-benchmark; } || optional+=(redis-server)
       have db_bench || optional+=(rocksdb-tools)
+      ;;
+  esac
+  case "$goal" in
+    test-all)
+      # The real programs of docs/recipes; the large ones (postgres, node, java) count where they are installed.
+      have sqlite3 || optional+=(sqlite3)
+      { have redis-server && have redis-benchmark; } || optional+=(redis-server)
+      PATH="$PATH:/usr/sbin" have nginx || optional+=(nginx-light)
+      have db_bench || optional+=(rocksdb-tools)
+      { have ruby && have puma; } || optional+=(ruby puma)
+      ruby -e 'require "action_controller/railtie"' 2>/dev/null || optional+=(ruby-actionpack ruby-railties)
+      have curl || optional+=(curl)
+      PATH="$PATH:/usr/sbin" have debootstrap || optional+=(debootstrap)
       ;;
   esac
   case "$goal" in

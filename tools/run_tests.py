@@ -82,6 +82,12 @@ def scale(value: float) -> dict[str, str]:
 SHORT = {**scale(0.25), "HAKMEM_TEST_REPEAT": "1"}
 
 
+# All pages of docs/recipes, and the servers that read what the tool serves. One at a time: they measure.
+RECIPES = [
+    [sys.executable, "-m", "pytest", "-v", "--durations=10", "-p", "no:cacheprovider", "tests/tools/test_recipes.py"]
+]
+
+
 def have_arm64() -> str | None:
     """Returns why the arm64 build cannot be tested here; None where it can."""
     if platform.machine() == "aarch64":
@@ -144,6 +150,7 @@ def rest(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
         Stage("release tests", ctest("release", jobs, "-L", IN_ONE_PROCESS), 180, "release build", scale(1)),
         Stage("stress", ctest("release", 1, "-L", "^stress$", "--repeat", "until-fail:3"), 80, "release build"),
         Stage("preload", ctest("release", jobs, "-V", "-L", "^preload$"), 200, "release build", scale(1)),
+        Stage("recipes", RECIPES, 100, "release build", {"HAKMEM_TEST_RECIPES": "all"}),
         *preset_stages("core", werror, jobs, 0.05, (60, 40), False),
         *preset_stages("debug", werror, jobs, 0.05, (120, 60), False),
         *preset_stages("asan", werror, jobs, 0.05, (110, 60), False),

@@ -62,13 +62,13 @@ def steps(text: str) -> List[Tuple[str, str]]:
     return [(line.split(None, 1)[0], line.split(None, 1)[1]) for line in lines]
 
 
-def in_root(root: Path, words: List[str], variables: Dict[str, str], net: bool = True) -> int:
-    namespaces = ["unshare", "--pid", "--fork", "--kill-child", f"--mount-proc={root / 'proc'}"]
+def inside(root: Path, words: List[str], variables: Dict[str, str]) -> List[str]:
+    """The command in that root, with these variables alone: they are the program's, not those of chroot."""
     path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     environment = [f"{name}={value}" for name, value in {"PATH": path, "HOME": "/root", **variables}.items()]
-    # The variables are the program's, not those of unshare and chroot.
-    command = [*namespaces, "chroot", str(root), "/usr/bin/env", "-i", *environment, *words]
-    return subprocess.run(command, stdin=subprocess.DEVNULL, check=False).returncode
+    shown = f'mount --rbind /sys {shlex.quote(str(root / "sys"))} && exec "$@"'
+    spaces = ["unshare", "--mount", "--pid", "--fork", "--kill-child", f"--mount-proc={root / 'proc'}"]
+    return [*spaces, "sh", "-c", shown, "sh", "chroot", str(root), "/usr/bin/env", "-i", *environment, *words]
 
 
 def build(name: str) -> int:
@@ -86,7 +86,9 @@ def build(name: str) -> int:
             key, _, value = rest.partition("=")
             variables[key] = value
         elif step == "RUN":
-            code = in_root(root, ["/bin/sh", "-c", rest], {"DEBIAN_FRONTEND": "noninteractive", **variables})
+            words = ["/bin/sh", "-c", rest]
+            command_line = inside(root, words, {"DEBIAN_FRONTEND": "noninteractive", **variables})
+            code = subprocess.run(command_line, stdin=subprocess.DEVNULL, check=False).returncode
             if code != 0:
                 sys.exit(f"RUN {rest}: exit code {code}")
         elif step == "CMD":
@@ -98,10 +100,8 @@ def build(name: str) -> int:
 
 
 def limited(limit: str) -> Path:
-    """Enters a control group of its own with that limit."""
-    parent, file = next(((one, name) for one in GROUPS for name in LIMITS if (one / name).exists()), (None, ""))
-    if parent is None:
-        parent, file = GROUPS[1], LIMITS[1]
+    """Enters a control group of its own with that limit: of version 1, where that controls memory, or else 2."""
+    parent, file = (GROUPS[0], LIMITS[0]) if GROUPS[0].is_dir() else (GROUPS[1], LIMITS[1])
     group = parent / f"hakmem-recipe-{os.getpid()}"
     group.mkdir()
     (group / file).write_text(str(int(limit[:-1]) * UNITS[limit[-1]]))
@@ -124,13 +124,8 @@ def run(words: List[str]) -> int:
     root = (IMAGES / name).absolute()
     group = limited(limit) if limit else None
     try:
-        shown = f'mount --rbind /sys {shlex.quote(str(root / "sys"))} && exec "$@"'
-        words = given or image["command"]
-        path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-        environment = [f"{key}={value}" for key, value in {"PATH": path, "HOME": "/root", **image["variables"]}.items()]
-        inner = ["chroot", str(root), "/usr/bin/env", "-i", *environment, *words]
-        spaces = ["unshare", "--mount", "--pid", "--fork", "--kill-child", f"--mount-proc={root / 'proc'}"]
-        return subprocess.run([*spaces, "sh", "-c", shown, "sh", *inner], check=False).returncode
+        command_line = inside(root, given or image["command"], image["variables"])
+        return subprocess.run(command_line, stdin=subprocess.DEVNULL, check=False).returncode
     finally:
         if group is not None:
             leave(group)

@@ -83,9 +83,8 @@ SHORT = {**scale(0.25), "HAKMEM_TEST_REPEAT": "1"}
 
 
 # All pages of docs/recipes, and the servers that read what the tool serves. One at a time: they measure.
-RECIPES = [
-    [sys.executable, "-m", "pytest", "-v", "--durations=10", "-p", "no:cacheprovider", "tests/tools/test_recipes.py"]
-]
+PYTEST = [sys.executable, "-m", "pytest", "-v", "--durations=10", "-p", "no:cacheprovider"]
+RECIPES = [[*PYTEST, "tests/tools/test_recipes.py"], [*PYTEST, "tests/cli/test_servers.py"]]
 
 
 def have_arm64() -> str | None:

@@ -349,13 +349,13 @@ def free_port() -> int:
 class Prometheus:
     """One of our own, which scrapes this every second."""
 
-    def __init__(self, program: str, folder: Path, target: str, configuration: str = "") -> None:
+    def __init__(self, program: str, folder: Path, target: str) -> None:
         self.url = f"http://127.0.0.1:{free_port()}"
         config = {
             "global": {"scrape_interval": "1s", "scrape_timeout": "1s"},
             "scrape_configs": [{"job_name": "hakmem", "static_configs": [{"targets": [target]}]}],
         }
-        (folder / "prometheus.yml").write_text(configuration or json.dumps(config))  # which is YAML too
+        (folder / "prometheus.yml").write_text(json.dumps(config))  # which is YAML too
         self.log = folder / "log"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(

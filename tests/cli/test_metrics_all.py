@@ -25,7 +25,6 @@ from hakmem.scrape.targets import reachable
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_text
-from test_metrics import Prometheus
 from watched_support import DEADLINE_SECONDS, plain, wait_until
 
 MONITORING = ROOT / "packaging" / "monitoring"
@@ -279,23 +278,3 @@ def test_families_of_two_versions_join() -> None:
 def test_where_others_find_it() -> None:
     assert reachable("127.0.0.1", 1) == "127.0.0.1:1" and reachable("::1", 1) == "[::1]:1"
     assert not reachable("0.0.0.0", 1).startswith("0.0.0.0")
-
-
-def test_prometheus_finds_the_processes_by_the_file(exporter: Exporter, holders: List[Holder], tmp_path: Path) -> None:
-    """A real Prometheus with the configuration and the rules that are shipped, but for its intervals."""
-    program = shutil.which("prometheus")
-    if program is None:
-        pytest.skip("no prometheus (package prometheus)")
-    shipped = (MONITORING / "prometheus.yml").read_text()
-    assert shipped.count("15s") == 1 and "/run/hakmem/targets.json" in shipped
-    shutil.copy(MONITORING / "hakmem.rules.yml", tmp_path)
-    text = shipped.replace("scrape_interval: 15s", "scrape_interval: 1s\n  evaluation_interval: 1s")
-    text = text.replace("/run/hakmem/targets.json", str(tmp_path / "targets.json"))
-    prometheus = Prometheus(program, tmp_path, "", text)
-    with prometheus.process:
-        try:
-            wanted = {str(holder.pid) for holder in holders}
-            for query in ("hakmem_up == 1", "up == 1", "hakmem:resident_bytes", "hakmem:live_ratio > 0"):
-                wait_until(lambda query=query: {one["metric"].get("pid") for one in prometheus.query(query)} == wanted)
-        finally:
-            prometheus.process.kill()

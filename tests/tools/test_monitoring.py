@@ -1,6 +1,7 @@
 """The files of packaging/monitoring: the tools that read them accept them.
 
-tests/cli/test_metrics_all.py runs Prometheus with them, and compares the names in their queries with the served ones.
+docs/recipes/many-machines.md runs Prometheus with them, and tests/cli/test_metrics_all.py compares the names in their
+queries with the served ones.
 """
 
 from __future__ import annotations

@@ -26,6 +26,12 @@ build_parca() {
   (cd "$source" && go build -ldflags=-checklinkname=0 -o "$into/parca" ./cmd/parca)
 }
 
-build_otelcol() { (cd "$here/otelcol" && go build -o "$into/otelcol" .); }
+# In a copy: Go adds the indirect modules to go.mod.
+build_otelcol() {
+  rm -rf "$into/otelcol-source"
+  cp -r "$here/otelcol" "$into/otelcol-source"
+  (cd "$into/otelcol-source" && go build -o "$into/otelcol" .)
+}
 
-for server in "${@:-parca}"; do "build_$server"; done
+[ $# -gt 0 ] || set -- parca otelcol
+for server in "$@"; do "build_$server"; done

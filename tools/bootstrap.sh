@@ -11,8 +11,9 @@
 # wheel: as docs, and cmake, ninja, and tools/wheel-requirements.txt, which has a compiler.
 # test: all of these, and GoogleTest, some libraries to test with, Prometheus (Debian's starts a service where systemd
 # runs; the tests start their own, and need none of it).
-# test-all: as test, as wheel, and where available clang, cargo, libabigail, tests/consumers/requirements.txt, and the tools
-# that make, check and install Debian packages.
+# test-all: as test, as wheel, and where available clang, cargo, libabigail, tests/consumers/requirements.txt, the tools
+# that make, check and install Debian packages, and the smaller programs of docs/recipes (Debian's redis-server and nginx
+# start services where systemd runs; the tests start their own).
 # fuzz: as build, with GoogleTest and, where available, clang and its libFuzzer.
 # peers: as run, and where available cargo and the distribution's allocators.
 # programs: as run, and where available the real programs of bench/programs.toml (Debian's redis-server starts a service
@@ -171,6 +172,18 @@ find_optional() {
     for tool in zsh fish; do have $tool || optional+=($tool); done
     have man || optional+=(man-db)
   fi
+  case "$goal" in
+    test-all)
+      # The real programs of docs/recipes; the large ones (postgres, node, java) count where they are installed.
+      have sqlite3 || optional+=(sqlite3)
+      { have redis-server && have redis-benchmark; } || optional+=(redis-server)
+      PATH="$PATH:/usr/sbin" have nginx || optional+=(nginx-light)
+      have db_bench || optional+=(rocksdb-tools)
+      { have ruby && have puma; } || optional+=(ruby puma)
+      ruby -e 'require "action_controller/railtie"' 2>/dev/null || optional+=(ruby-actionpack ruby-railties)
+      have curl || optional+=(curl)
+      ;;
+  esac
   case "$goal" in
     test-all | fuzz) { have clang && have clang++; } || optional+=(clang) ;;
   esac

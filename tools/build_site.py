@@ -25,7 +25,10 @@ from check_format import pinned_version
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "mkdocs-material"
 # The pages of the site, besides those that pages link to: patterns below the root.
-PAGES = ("*.md", "docs/**/*.md", "bench/**/*.md", "src/README.md", "tests/README.md", "bindings/rust/README.md")
+PAGES = (
+    *("*.md", "docs/**/*.md", "bench/**/*.md", "src/README.md", "tests/README.md"),
+    *("bindings/rust/README.md", "packaging/**/*.md"),
+)
 SCRIPTS = "tools/site"  # the project's own; they go to the site's assets
 LINK = re.compile(r"\]\(([^)\s#]+)(?:#[^)]*)?\)")
 # An address that a page loads: a tag's src, a style sheet's or font's address. (Links that users follow are left out.)

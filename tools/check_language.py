@@ -56,7 +56,7 @@ OLD_NAMES = (
     *("huge_wish", "far_bytes"),
 )
 
-FOLDERS = ("bench", "bindings", "cli", "cmake", "docs", "include", "src", "tests", "tools")
+FOLDERS = ("bench", "bindings", "cli", "cmake", "docs", "include", "packaging", "src", "tests", "tools")
 C_SUFFIXES = (".c", ".h", ".cc", ".cpp", ".hpp", ".def")
 SUFFIXES = (*C_SUFFIXES, ".py", ".md", ".sh", ".cmake")
 # Recorded and generated files, and inputs as they were found.

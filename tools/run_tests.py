@@ -87,6 +87,11 @@ LONG_CHECKS = "^model_check[.]space_every_order$"
 SHORT = {**scale(0.25), "HAKMEM_TEST_REPEAT": "1"}
 
 
+# All pages of docs/recipes, and the servers that read what the tool serves. One at a time: they measure.
+PYTEST = [sys.executable, "-m", "pytest", "-v", "--durations=10", "-p", "no:cacheprovider"]
+RECIPES = [[*PYTEST, "tests/tools/test_recipes.py"], [*PYTEST, "tests/cli/test_servers.py"]]
+
+
 def have_arm64() -> str | None:
     """Returns why the arm64 build cannot be tested here; None where it can."""
     if platform.machine() == "aarch64":
@@ -222,6 +227,7 @@ def rest(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
         Stage("preload", ctest("release", jobs, "-V", "-L", "^preload$"), 200, "release build", scale(1)),
         Stage("consumers", [[*PYTEST, "-n", str(jobs), "tests/consumers"]], 90, "release build"),
         *package_stages(),
+        Stage("recipes", RECIPES, 100, "release build", {"HAKMEM_TEST_RECIPES": "all"}),
         *preset_stages("core", werror, jobs, 0.05, (60, 40), False),
         *preset_stages("debug", werror, jobs, 0.05, (120, 60), False),
         *preset_stages("asan", werror, jobs, 0.05, (110, 60), False),

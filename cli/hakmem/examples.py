@@ -60,7 +60,15 @@ EXAMPLES: Dict[str, Tuple[Tuple[str, str], ...]] = {
         ("hakmem leaks --scan -- ruby report.rb", "only blocks that no pointer leads to"),
         ("hakmem leaks --scan 4711", "of a process that samples already"),
     ),
-    "learn": (("hakmem learn replay bench/learn_traces/redis.level", "the costs of the learner and of each time-out"),),
+    "learn": (
+        ("hakmem learn replay bench/learn_traces/redis.level", "the costs of the learner and of each time-out"),
+        ("hakmem learn merge -o shop.learned runs/*.learned", "one file of many runs"),
+    ),
+    "learn merge": (
+        ("hakmem run --set learn_file=$PWD/1.learned -- ./shop", "a run that keeps what it learns,"),
+        ("hakmem learn merge -o shop.learned *.learned", "and one file of many such runs"),
+        ("hakmem learn merge --json - -o shop.learned *.learned", "with the summary as JSON"),
+    ),
     "learn replay": (
         ("hakmem run --set trace=shop.level -- ./shop", "record a program,"),
         ("hakmem learn replay shop.level", "and replay it"),
@@ -69,6 +77,11 @@ EXAMPLES: Dict[str, Tuple[Tuple[str, str], ...]] = {
     "metrics": (
         ("hakmem metrics --port 9469 4711", "serve http://127.0.0.1:9469/metrics"),
         ("hakmem metrics --port 9469 --profile 4711", "and a heap profile for pprof"),
+        ("hakmem metrics --all --port 9469", "all processes on hakmem of this host"),
+        (
+            "hakmem metrics --all --port 9469 --targets /run/hakmem/targets.json",
+            "and a file for the service discovery of Prometheus",
+        ),
     ),
     "profile": (
         ("hakmem profile -- ./server --port 7777", "a program, from its start to its end"),

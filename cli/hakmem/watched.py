@@ -6,7 +6,7 @@ import os
 import platform
 import pwd
 from dataclasses import dataclass
-from typing import Dict, Iterator, Set
+from typing import Callable, Dict, Iterator, Optional
 
 from hakmem import attach_signal, linked, process_files
 from hakmem.errors import Failure
@@ -42,7 +42,7 @@ class Watched:
         self._began = began
         if os.geteuid() not in (0, self.user):
             raise Failure(f"process {pid} belongs to {_user_name(self.user)}: only that user, or root, gets an answer")
-        if not self._is_ours():
+        if not runs_on_hakmem(pid):
             raise Failure(f"process {pid} ({self.name}) does not run on hakmem")
         self.signal = self._attach_signal()
 
@@ -111,24 +111,23 @@ class Watched:
                 return number
         return attach_signal.DEFAULT
 
-    def _is_ours(self) -> bool:
-        files = self._mapped_files()
-        if any(map(linked.is_library, files)):
-            return True
-        return any(
-            linked.has_hakmem(path)
-            for path in [f"/proc/{self.pid}/exe", *(process_files.roots(self.pid)[0] + f for f in files)]
-        )
-
-    def _mapped_files(self) -> Set[str]:
-        maps = self._read("maps").decode(errors="surrogateescape")
-        return {path for rights, path in process_files.mapped_files(maps) if "x" in rights}
-
     def _status(self) -> Dict[str, str]:
         return process_files.status(self.pid)
 
     def _read(self, name: str) -> bytes:
         return process_files.read(self.pid, name)
+
+
+def runs_on_hakmem(pid: int, has_mark: Optional[Callable[[str], bool]] = None) -> bool:
+    """Whether the process has mapped the library, or a program that is linked with it. `has_mark` says of a file
+    whether it has the library's mark; by default the file is read."""
+    maps = process_files.read(pid, "maps").decode(errors="surrogateescape")
+    files = {path for rights, path in process_files.mapped_files(maps) if "x" in rights}
+    if any(map(linked.is_library, files)):
+        return True
+    # A kernel thread, and a process that ends, have no mappings.
+    paths = [f"/proc/{pid}/exe", *(process_files.roots(pid)[0] + f for f in sorted(files))] if maps else []
+    return any((has_mark or linked.has_hakmem)(path) for path in paths)
 
 
 def _user_name(number: int) -> str:

@@ -19,7 +19,7 @@ assert cli_support.CLI
 os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(cli_support.ROOT / "build" / "hypothesis"))
 pytest.importorskip("hypothesis", reason="hypothesis is missing (tools/bootstrap.sh test)")
 
-from hakmem import leaks, level_trace  # noqa: E402
+from hakmem import leaks, learn_record, level_trace  # noqa: E402
 from hakmem.commands.diff import _lines  # noqa: E402
 from hakmem.doctor.control_group import is_hidden, tightest  # noqa: E402
 from hakmem.elf_check import defines, needed, read_executable  # noqa: E402
@@ -332,6 +332,22 @@ def test_elf_files(program: Path, data: some.DataObject) -> None:
     with Symbolizer(Search(debug_folders=[])) as symbolizer:
         symbolizer.symbolise(profile)
     assert all(one.frames for one in places)
+
+
+# ---- Records of what was learned.
+
+
+@few_lines
+@given(some.binary(max_size=200), some.binary(min_size=learn_record.LENGTH - 16, max_size=learn_record.LENGTH - 16))
+def test_learn_records(content: bytes, numbers: bytes) -> None:
+    """Anything, and anything behind a good beginning with a good checksum. A record is written as it was read."""
+    head = learn_record.MAGIC + struct.pack("<IHBB", learn_record.VERSION, learn_record.LENGTH, 1, 7)
+    sealed = (head + numbers)[: learn_record.LENGTH - 4]
+    sealed += struct.pack("<I", zlib.crc32(sealed))
+    for one in (content, learn_record.MAGIC + content, sealed):
+        record = reads(lambda one=one: learn_record.parse(one, "it"))
+        assert record is None or record.to_bytes() == one
+    assert reads(lambda: learn_record.parse(sealed, "it")) is not None
 
 
 # ---- The kernel's files.

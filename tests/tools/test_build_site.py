@@ -102,7 +102,7 @@ def test_the_documents_of_the_checkout(tmp_path: Path) -> None:
             target = tmp_path / file.relative_to(ROOT)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, target)
-    for folder in ("docs", "include", "tools/site"):
+    for folder in ("docs", "include", "packaging", "tools/site"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
     for name in ("src/README.md", "tests/README.md", "bindings/rust/README.md", "bindings/rust/examples/service.rs"):
         (tmp_path / name).parent.mkdir(parents=True)

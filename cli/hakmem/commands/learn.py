@@ -1,18 +1,22 @@
-"""`hakmem learn`: replays the library's learner for dirty memory."""
+"""`hakmem learn`: replays the library's learner for dirty memory, and merges what runs have learned."""
 
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
-from typing import Optional
+from typing import Dict, List, Optional, Sequence, Tuple
 
 import click
 from rich import box
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hakmem import fitting, level_trace, plot, plot_learn, table
-from hakmem.errors import EXIT_USAGE, Failure
+from hakmem import fitting, learn_merge, learn_record, level_trace, plot, plot_learn, table
+from hakmem.errors import EXIT_USAGE, Failure, plural, say
+from hakmem.learn_record import Record
 from hakmem.learn_replay import Replay, as_json, timeout_text
 from hakmem.learn_replay import replay as replay_trace
 from hakmem.output import reserve
@@ -23,7 +27,7 @@ _NS_PER_MS = 1e6
 
 @click.group()
 def learn() -> None:
-    """Replay the learner for dirty memory on recorded programs."""
+    """Replay the learner for dirty memory on recorded programs, or merge what runs have learned."""
 
 
 @learn.command("replay")
@@ -61,6 +65,94 @@ def replay(
             json_output.write(json.dumps(as_json(result), indent=1) + "\n")
     if json_file != "-":
         _print(result)
+
+
+@learn.command("merge")
+@click.option(
+    "--output", "-o", "output_name", default="-", metavar="FILE", help="The merged file; - is stdout, and the default."
+)
+@click.option("--json", "json_file", metavar="FILE", help="Write the summary as JSON; - is stdout.")
+@click.option("--quiet", "-q", is_flag=True, help="Print no summary.")
+@click.argument("names", nargs=-1, required=True, metavar="FILE...")
+def merge(output_name: str, json_file: Optional[str], quiet: bool, names: Tuple[str, ...]) -> None:
+    """Merge what many runs of one program have learned into one file to ship with it.
+
+    The files are those of HAKMEM_LEARN_FILE. A run counts by the stakes of its epochs. Files of other versions or
+    prices are refused.
+    """
+    if output_name == "-" and json_file == "-":
+        raise Failure("the merged file and the summary cannot both be stdout: name one of them", EXIT_USAGE)
+    if output_name == "-" and sys.stdout.isatty():
+        raise Failure("the merged file is no text for a terminal: name it with -o", EXIT_USAGE)
+    once = _without_copies(names)
+    records = [learn_record.read(name) for name in once]
+    learn_merge.check(once, records)
+    merged = learn_merge.merge(records)
+    with reserve(output_name, json_file) as (output, json_output):
+        if json_output is not None:
+            json_output.write(json.dumps(_merged_as_json(once, records, merged), indent=1) + "\n")
+        assert output is not None
+        output.write(merged.record.to_bytes())
+    if not quiet:
+        _print_merged(once, records, merged)
+
+
+def _without_copies(names: Sequence[str]) -> List[str]:
+    """A file that is named twice is one run."""
+    seen: Dict[Tuple[int, int], str] = {}
+    kept = []
+    for name in names:
+        try:
+            status = os.stat(name)
+        except OSError as error:
+            raise Failure(f"cannot read {name}: {error.strerror}") from None
+        earlier = seen.setdefault((status.st_dev, status.st_ino), name)
+        if earlier != name or name in kept:
+            say(f"{name} is the same file as {earlier}: it counts once")
+            continue
+        kept.append(name)
+    return kept
+
+
+def _merged_as_json(names: Sequence[str], records: Sequence[Record], merged: learn_merge.Merged) -> Dict[str, object]:
+    runs = [
+        {**_record_as_json(record), "file": name, "share": share}
+        for name, record, share in zip(names, records, merged.shares)
+    ]
+    return {
+        "schema": 1,
+        "price_ns_per_mib_second": records[0].price,
+        "merged": _record_as_json(merged.record),
+        "runs": runs,
+    }
+
+
+def _record_as_json(record: Record) -> Dict[str, object]:
+    return {
+        "timeout_ms": learn_record.timeout_ms(record.price, record.leader),
+        "state": record.state.name.lower(),
+        "epochs": record.epoch,
+        "staked_kib_ms": record.staked,
+        "owed_kib_ms": list(record.owed),
+    }
+
+
+def _print_merged(names: Sequence[str], records: Sequence[Record], merged: learn_merge.Merged) -> None:
+    """On stderr: stdout may be the merged file."""
+    rows = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    rows.add_column("file", overflow="fold")
+    for title in ("share", "epochs", "time-out"):
+        rows.add_column(title, justify="right", no_wrap=True)
+    rows.add_column("state", no_wrap=True)
+    for name, record, share in zip(names, records, merged.shares):
+        rows.add_row(name, f"{share:.1%}", *_merged_cells(record))
+    rows.add_section()
+    rows.add_row(plural(len(records), "run"), "", *_merged_cells(merged.record))
+    Console(stderr=True, highlight=False).print(rows)
+
+
+def _merged_cells(record: Record) -> Tuple[str, str, str]:
+    return f"{record.epoch:,}", learn_merge.told_timeout(record), record.state.name.lower()
 
 
 def _print(result: Replay) -> None:

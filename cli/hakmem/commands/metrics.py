@@ -1,4 +1,4 @@
-"""`hakmem metrics`: serves a running program's statistics and heap profile over HTTP."""
+"""`hakmem metrics`: serves the statistics and heap profiles of running programs over HTTP."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import contextlib
 import json
 import signal
 import threading
+from typing import TYPE_CHECKING, List, Optional
 
 import click
 
-from hakmem.errors import Interrupted, say
+from hakmem.errors import EXIT_USAGE, Failure, Interrupted, say
 from hakmem.followed import Followed
 from hakmem.process_or_program import PID
 from hakmem.schemas import SCHEMAS
+
+if TYPE_CHECKING:
+    from hakmem.scrape.host import Host
 
 LOOPBACK = "127.0.0.1"
 
@@ -31,18 +35,58 @@ LOOPBACK = "127.0.0.1"
 @click.option(
     "--profile", "wants_profile", is_flag=True, help="Start a heap profile where none runs; it ends with the server."
 )
+@click.option("--all", "wants_all", is_flag=True, help="All processes on hakmem of this host, also later ones.")
+@click.option(
+    "--targets",
+    metavar="FILE",
+    help="With --all: keep FILE up to date, a target for each process, for service discovery by file.",
+)
+@click.option(
+    "--every",
+    "pause_seconds",
+    type=click.FloatRange(0.1),
+    default=5.0,
+    metavar="SECONDS",
+    help="With --all: seconds between two looks for processes; default 5.",
+)
 @click.option("--json", "is_json", is_flag=True, help="Print the address as JSON.")
-@click.argument("pid", type=PID, metavar="PID")
-def metrics(port: int, address: str, wants_profile: bool, is_json: bool, pid: int) -> None:
-    """Serve the statistics of the running program PID over HTTP for Prometheus, and its heap profile.
+@click.argument("pid", type=PID, metavar="[PID]", required=False)
+def metrics(
+    port: int,
+    address: str,
+    wants_profile: bool,
+    wants_all: bool,
+    targets: Optional[str],
+    pause_seconds: float,
+    is_json: bool,
+    pid: Optional[int],
+) -> None:
+    """Serve the statistics of running programs over HTTP for Prometheus, and their heap profiles.
 
-    Prints the address, and runs until PID or the server ends. The program needs no option for it.
+    Of the program PID, until it or the server ends, or with --all of all programs on hakmem of this host. Prints the
+    address. The programs need no option for it.
     """
+    if wants_all == (pid is not None):
+        raise Failure("which process? Either a PID, or --all", EXIT_USAGE)
+    if targets is not None and not wants_all:
+        raise Failure("--targets lists the processes of --all", EXIT_USAGE)
+    if pid is not None:
+        _serve_one(port, address, wants_profile, is_json, pid)
+    else:
+        _serve_all(port, address, wants_profile, is_json, targets, pause_seconds)
+
+
+def _print_address(url: str, pid: Optional[int], is_json: bool) -> None:
+    """`pid` None: the server is for all processes."""
+    click.echo(json.dumps({"schema": SCHEMAS["metrics"], "pid": pid, "url": url}) if is_json else url)
+
+
+def _serve_one(port: int, address: str, wants_profile: bool, is_json: bool, pid: int) -> None:
     # Imported here, so that other commands do not wait for it.
     from hakmem.profile import live
     from hakmem.scrape.families import Source
     from hakmem.scrape.heap_profile import HeapProfile
-    from hakmem.scrape.http_server import application, is_loopback, listen
+    from hakmem.scrape.http_server import OneProcess, application, listen
 
     process = Followed(pid)
     source = Source(process)
@@ -50,19 +94,58 @@ def metrics(port: int, address: str, wants_profile: bool, is_json: bool, pid: in
     source.look()
     with contextlib.ExitStack() as stack:
         heap = stack.enter_context(HeapProfile(process))
-        server = stack.enter_context(
-            listen(address, port, application(source, heap, f"{process.name} ({pid})", address))
-        )
+        served = OneProcess(source, heap, f"{process.name} ({pid})")
+        server = stack.enter_context(listen(address, port, application(served, address)))
         if wants_profile and not live.state(heap.ask).running:
             stack.enter_context(live.started(heap.ask, live.DEFAULT_RATE))
-        if not is_loopback(address):
-            say(
-                f"warning: whoever reaches {address} can read these metrics: there is neither encryption nor a password"
-            )
+        _warn_of(address)
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        click.echo(json.dumps({"schema": SCHEMAS["metrics"], "pid": pid, "url": server.url}) if is_json else server.url)
+        _print_address(server.url, pid, is_json)
         _wait_for_end(process)
         server.shutdown()
+
+
+def _serve_all(
+    port: int, address: str, wants_profile: bool, is_json: bool, targets: Optional[str], pause_seconds: float
+) -> None:
+    from hakmem.scrape import targets as target_file
+    from hakmem.scrape.host import Host, Member
+    from hakmem.scrape.http_server import application_of_host, listen
+
+    def tell(members: List[Member]) -> None:
+        if targets is not None:
+            target_file.write(targets, target_file.reachable(address, server.server_port), members)
+
+    with Host(wants_profile, tell) as host, listen(address, port, application_of_host(host, address)) as server:
+        host.look()
+        _warn_of(address)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        _print_address(server.url, None, is_json)
+        try:
+            _look_again_and_again(host, pause_seconds)
+        finally:
+            server.shutdown()
+            # No process is served any more.
+            tell([])
+
+
+def _look_again_and_again(host: Host, pause_seconds: float) -> None:
+    pause = threading.Event()
+    try:
+        while not pause.wait(pause_seconds):
+            try:
+                host.look()
+            except (Failure, OSError) as failure:
+                say(f"the next look follows: {failure}")
+    except Interrupted as interrupted:
+        _pass_on_unusual(interrupted)
+
+
+def _warn_of(address: str) -> None:
+    from hakmem.scrape.http_server import is_loopback
+
+    if not is_loopback(address):
+        say(f"warning: whoever reaches {address} can read these metrics: there is neither encryption nor a password")
 
 
 def _wait_for_end(process: Followed) -> None:
@@ -72,6 +155,10 @@ def _wait_for_end(process: Followed) -> None:
             pass
         say(f"process {process.pid} ({process.name}) has ended")
     except Interrupted as interrupted:
-        # A signal is the usual end, for instance from a service manager.
-        if interrupted.signal_number not in (signal.SIGINT, signal.SIGTERM):
-            raise
+        _pass_on_unusual(interrupted)
+
+
+def _pass_on_unusual(interrupted: Interrupted) -> None:
+    """A signal is the usual end, for instance from a service manager."""
+    if interrupted.signal_number not in (signal.SIGINT, signal.SIGTERM):
+        raise interrupted

@@ -19,6 +19,13 @@ from hakmem.followed import Ended, Followed
 _ANSWER_SECONDS = 3.0
 
 
+def up_family(is_up: int, labels: Dict[str, str]) -> Metric:
+    """Whether a process answered."""
+    up = GaugeMetricFamily("hakmem_up", "Whether the process answered.", labels=list(labels))
+    up.add_metric(list(labels.values()), is_up)
+    return up
+
+
 class Source:
     """The collector of prometheus_client, which calls it from several threads at once."""
 
@@ -35,9 +42,8 @@ class Source:
             is_up = 1
         except Failure:
             is_up = 0
-        up = GaugeMetricFamily("hakmem_up", "Whether the process answered.", labels=list(self._labels()))
-        up.add_metric(list(self._labels().values()), is_up)
-        yield up
+        labels = self._labels()
+        yield up_family(is_up, labels)
         yield from families
 
     def look(self) -> List[Metric]:

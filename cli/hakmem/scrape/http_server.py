@@ -12,8 +12,10 @@ import ipaddress
 import os
 import socket
 import threading
+import urllib.parse
+from dataclasses import dataclass
 from socketserver import TCPServer, ThreadingMixIn
-from typing import Any, Callable, Dict, Iterable, List, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import make_wsgi_app
@@ -21,6 +23,7 @@ from prometheus_client import make_wsgi_app
 from hakmem.errors import Failure
 from hakmem.scrape.families import Source
 from hakmem.scrape.heap_profile import HeapProfile
+from hakmem.scrape.host import Host
 
 _MOST_REQUESTS = 16  # at once; further ones are closed
 _REQUEST_SECONDS = 10.0
@@ -41,6 +44,16 @@ and where it allocates: <a href="/debug/pprof/heap">the heap profile</a> for Pyr
 """
 
 
+_HOST_PAGE = """<!DOCTYPE html>
+<html lang="en"><meta charset="utf-8"><title>hakmem</title>
+<h1>Processes on hakmem</h1>
+<p>The <a href="/metrics">metrics</a> of all of them, for Prometheus.</p>
+<ul>
+{rows}</ul>
+</html>
+"""
+
+
 def is_loopback(address: str) -> bool:
     """Whether only this machine can reach the address."""
     try:
@@ -49,25 +62,95 @@ def is_loopback(address: str) -> bool:
         return address == "localhost"
 
 
-def application(source: Source, heap: HeapProfile, title: str, address: str) -> _Application:
-    """Serves `/`, `/metrics` and the heap profile. A server that listens on this machine alone answers its names alone:
-    otherwise a web page could make a browser here read it, by a name that it points to this machine."""
-    metrics: _Application = make_wsgi_app(source)  # type: ignore[arg-type,unused-ignore]
-    names = {*_LOCAL_NAMES, address} if is_loopback(address) else None
+@dataclass(frozen=True)
+class OneProcess:
+    """The sources for one process."""
+
+    source: Source
+    heap: HeapProfile
+    title: str
+
+
+def application(served: OneProcess, address: str) -> _Application:
+    """Serves `/`, `/metrics` and the heap profile of one process."""
 
     def answer(request: Dict[str, Any], start_response: _StartResponse) -> Iterable[bytes]:
+        path = request["PATH_INFO"]
+        if path == "/metrics":
+            return _metrics(served.source, request, start_response)
+        if path in _PROFILE_PATHS:
+            return _profile(start_response, served.heap)
+        if path != "/":
+            return _nothing_there(start_response)
+        return _text(start_response, "200 OK", _PAGE.format(title=html.escape(served.title)), "text/html")
+
+    return _for_known_names(answer, address)
+
+
+def application_of_host(host: Host, address: str) -> _Application:
+    """The same of all processes: `?pid=N` chooses one. Without it `/metrics` has all, and a heap profile none."""
+
+    def answer(request: Dict[str, Any], start_response: _StartResponse) -> Iterable[bytes]:
+        path = request["PATH_INFO"]
+        pid = _pid(request.get("QUERY_STRING", ""))
+        if path == "/":
+            return _text(start_response, "200 OK", _page_of_host(host), "text/html")
+        if path == "/metrics" and pid is None:
+            return _metrics(host, request, start_response)
+        if path != "/metrics" and path not in _PROFILE_PATHS:
+            return _nothing_there(start_response)
+        if pid is None:
+            return _text(start_response, "400 Bad Request", f"of which process? {path}?pid=N; / lists them\n")
+        member = host.one(pid)
+        if member is None:
+            return _text(start_response, "404 Not Found", f"no process {pid} on hakmem here\n")
+        if path == "/metrics":
+            return _metrics(member, request, start_response)
+        if member.heap is None:
+            return _text(start_response, "503 Service Unavailable", f"process {pid} does not answer\n")
+        return _profile(start_response, member.heap)
+
+    return _for_known_names(answer, address)
+
+
+def _for_known_names(answer: _Application, address: str) -> _Application:
+    """A server that listens on this machine alone answers its names alone: otherwise a web page could make a browser
+    here read it, by a name that it points to this machine."""
+    names = {*_LOCAL_NAMES, address} if is_loopback(address) else None
+
+    def checked(request: Dict[str, Any], start_response: _StartResponse) -> Iterable[bytes]:
         if names is not None and _host_name(request.get("HTTP_HOST", "localhost")) not in names:
             return _text(start_response, "403 Forbidden", "this server answers to localhost only (the Host header)\n")
-        if request["PATH_INFO"] == "/metrics":
-            # Always all metrics: `name[]` needs a registry with the names known in advance.
-            return metrics({**request, "QUERY_STRING": ""}, start_response)
-        if request["PATH_INFO"] in _PROFILE_PATHS:
-            return _profile(start_response, heap)
-        if request["PATH_INFO"] != "/":
-            return _text(start_response, "404 Not Found", f"here are /, /metrics and {_PROFILE_PATHS[0]}\n")
-        return _text(start_response, "200 OK", _PAGE.format(title=html.escape(title)), "text/html")
+        return answer(request, start_response)
 
-    return answer
+    return checked
+
+
+def _metrics(collector: object, request: Dict[str, Any], start_response: _StartResponse) -> Iterable[bytes]:
+    """Always all metrics: `name[]` needs a registry with the names known in advance."""
+    found: _Application = make_wsgi_app(collector)  # type: ignore[arg-type,unused-ignore]
+    return found({**request, "QUERY_STRING": ""}, start_response)
+
+
+def _pid(query: str) -> Optional[int]:
+    """0, the number of no process, for one that makes no sense."""
+    words = urllib.parse.parse_qs(query, keep_blank_values=True).get("pid")
+    if words is None:
+        return None
+    return int(words[-1]) if words[-1].isascii() and words[-1].isdecimal() and len(words[-1]) < 10 else 0
+
+
+def _nothing_there(start_response: _StartResponse) -> List[bytes]:
+    return _text(start_response, "404 Not Found", f"here are /, /metrics and {_PROFILE_PATHS[0]}\n")
+
+
+def _page_of_host(host: Host) -> str:
+    rows = "".join(
+        f'<li>{html.escape(one.name)}, <a href="/metrics?pid={one.pid}">{one.pid}</a>,'
+        f' <a href="{_PROFILE_PATHS[0]}?pid={one.pid}">heap profile</a>\n'
+        for one in host.members()
+    )
+    return _HOST_PAGE.format(rows=rows)
 
 
 def _text(start_response: _StartResponse, status: str, text: str, kind: str = "text/plain") -> List[bytes]:

@@ -12,8 +12,8 @@
 # test: all of these, and GoogleTest, some libraries to test with, Prometheus (Debian's starts a service where systemd
 # runs; the tests start their own, and need none of it).
 # test-all: as test, as wheel, and where available clang, cargo, libabigail, tests/consumers/requirements.txt, the tools
-# that make, check and install Debian packages, and the smaller programs of docs/recipes (Debian's redis-server and nginx
-# start services where systemd runs; the tests start their own).
+# that make, check and install Debian packages, and the smaller programs of docs/recipes (Debian's redis-server and
+# nginx start services where systemd runs; the tests start their own).
 # fuzz: as build, with GoogleTest and, where available, clang and its libFuzzer.
 # peers: as run, and where available cargo and the distribution's allocators.
 # programs: as run, and where available the real programs of bench/programs.toml (Debian's redis-server starts a service
@@ -319,7 +319,7 @@ install_wheel_tools() {
 
 case "$goal" in
 build | install | deb | musl | wheel | crate | run | docs | test | test-all | fuzz | peers | programs) ;;
-*) die "usage: tools/bootstrap.sh [--check] build|install|deb|musl|wheel|crate|run|docs|test|test-all|fuzz|peers|programs" ;;
+*) die "no goal $goal: tools/bootstrap.sh lists them at its top" ;;
 esac
 install_packages
 install_optional

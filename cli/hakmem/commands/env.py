@@ -12,9 +12,9 @@ import click
 
 from hakmem import environment, paths
 from hakmem.errors import EXIT_USAGE, Failure
+from hakmem.schemas import SCHEMAS
 
 Command = Callable[..., Any]
-_SCHEMA = 1
 _PRELOAD = "LD_PRELOAD"
 
 
@@ -76,7 +76,7 @@ def env(form: Optional[str], settings: Tuple[str, ...], fast: bool, library: Opt
     found = str(paths.require_library(library, paths.FAST_LIBRARY if fast else paths.LIBRARY))
     options = environment.options(settings)
     if form == _JSON:
-        click.echo(json.dumps({"schema": _SCHEMA, "variables": {_PRELOAD: found, **options}}))
+        click.echo(json.dumps({"schema": SCHEMAS["env"], "variables": {_PRELOAD: found, **options}}))
     elif form == _PATH:
         if options:
             raise Failure("--path has no place for --set", EXIT_USAGE)

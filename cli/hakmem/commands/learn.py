@@ -21,6 +21,7 @@ from hakmem.learn_replay import Replay, as_json, timeout_text
 from hakmem.learn_replay import replay as replay_trace
 from hakmem.output import reserve
 from hakmem.policy_library import MODES, PolicyLibrary
+from hakmem.schemas import SCHEMAS
 
 _NS_PER_MS = 1e6
 
@@ -120,7 +121,7 @@ def _merged_as_json(names: Sequence[str], records: Sequence[Record], merged: lea
         for name, record, share in zip(names, records, merged.shares)
     ]
     return {
-        "schema": 1,
+        "schema": SCHEMAS["learn merge"],
         "price_ns_per_mib_second": records[0].price,
         "merged": _record_as_json(merged.record),
         "runs": runs,

@@ -41,7 +41,7 @@ def start(installed: Path, *arguments: str, **variables: str) -> subprocess.Comp
 
 
 def test_run_needs_no_home_compiler_or_checkout(installed: Path) -> None:
-    done = start(installed, "run", "--", "/bin/sh", "-c", "echo $HOME; exit 7")
+    done = start(installed, "run", "-v", "--", "/bin/sh", "-c", "echo $HOME; exit 7")
     assert (done.returncode, done.stdout) == (7, "/nonexistent\n")
     assert f"({installed / 'native' / paths.LIBRARY})" in done.stderr
     assert not Path("/nonexistent").exists()

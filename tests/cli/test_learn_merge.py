@@ -265,9 +265,11 @@ def test_the_library_goes_on_from_a_merged_file(tool: Tool, compile_c: Compile, 
     program = compile_c("breathes", BREATHES)
     clean = {name: value for name, value in os.environ.items() if not name.startswith("HAKMEM_")}
 
-    def run(path: Path) -> Record:
+    def run(path: Path, turns: int = 12) -> Record:
         environment = {**clean, "LD_PRELOAD": str(library), "HAKMEM_LEARN_FILE": str(path)}
-        done = subprocess.run([str(program), "12", "20"], env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [str(program), str(turns), "20"], env=environment, capture_output=True, text=True, check=False
+        )
         assert (done.returncode, done.stderr) == (0, "")
         return parse(path.read_bytes(), path.name)
 
@@ -277,5 +279,5 @@ def test_the_library_goes_on_from_a_merged_file(tool: Tool, compile_c: Compile, 
     assert done.returncode == 0, done.stderr
     both = parse((tmp_path / "all").read_bytes(), "all")
     assert both == merged(*runs) and both.epoch == runs[0].epoch + runs[1].epoch
-    after = run(tmp_path / "all")
+    after = run(tmp_path / "all", 40)  # a later epoch ends after 16 gaps
     assert after.epoch > both.epoch, "the third run went on where the two were"

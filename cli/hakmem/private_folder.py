@@ -38,6 +38,7 @@ class PrivateFolder:
         """Each process with its file."""
         with contextlib.suppress(OSError):
             for entry in sorted(os.listdir(self._path)):
-                number = entry[: len(entry) - len(self._suffix)]
+                # The time stands behind a number that two processes have, in different pid namespaces.
+                number = entry[: len(entry) - len(self._suffix)].partition("-")[0]
                 if entry.endswith(self._suffix) and number.isdecimal():
                     yield int(number), self._path / entry

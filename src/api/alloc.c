@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/instruments.h"
 #include "api/lifecycle.h"
 #include "api/misuse.h"
 #include "api/process_purge.h"
@@ -101,6 +102,7 @@ static void *try_sparingly(unsigned class_index, size_t alignment, size_t size, 
  * class, a block of pages of its own and a sampled block: hk_bin_was_fresh says nothing about those. */
 static void *alloc_small_slow(unsigned class_index, size_t alignment, size_t size, bool *is_unknown) {
   hk_purge_thread_consider();
+  hk_serve_consider();
   hk_process_purge_consider();
   if (hk_shortage_is_on()) {
     void *block = try_sparingly(class_index, alignment, size, false);
@@ -165,6 +167,7 @@ static void *take_spare_run(size_t size) {
 
 /* Returns NULL and leaves errno unchanged when the system refuses. */
 HK_INLINE void *find_large(size_t size, size_t alignment, bool *zero) {
+  hk_serve_consider();
   if (size <= HK_RUN_MAX_BYTES && alignment <= HK_SLAB_BYTES && !hk_shortage_is_on()) {
     *zero = false;
     void *spare = take_spare_run(size);

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "api/address_class.h"
+#include "base/atomic.h"
 #include "base/compiler.h"
 #include "base/format.h"
 
@@ -49,6 +50,15 @@ void hk_serve_prepare(void);
 
 /* Wakes the serve thread, if there is one, so that it ends. Requires that hk_sandbox_is_near is set. */
 void hk_serve_end_soon(void);
+
+/* Whether a request is to start the serve thread. */
+extern HK_HIDDEN _Atomic(bool) hk_serve_is_wanted;
+HK_COLD void hk_serve_consider_slow(void);
+
+/* Starts the serve thread if it is wanted. Called from requests, without a lock. */
+HK_INLINE void hk_serve_consider(void) {
+  if (HK_UNLIKELY(hk_load_relaxed(&hk_serve_is_wanted))) hk_serve_consider_slow();
+}
 
 HK_C_END
 

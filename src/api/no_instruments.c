@@ -44,6 +44,8 @@ void hk_describe_neighbour(hk_format_t *out, uintptr_t address, const hk_address
 
 void hk_serve_prepare(void) {}
 void hk_serve_end_soon(void) {}
+_Atomic(bool) hk_serve_is_wanted;
+void hk_serve_consider_slow(void) {}
 
 /* The override folder exports these two under glibc's names. */
 int hakmem_malloc_info(int options, FILE *stream) {

@@ -253,9 +253,6 @@ hk_os_signal_t hk_os_signal_take(unsigned number, bool from_tool_alone, void (*h
  * listening. */
 void hk_os_signal_listen(void);
 
-/* Sends the tool's signal to the process's first thread. */
-void hk_os_signal_first_thread(void);
-
 /* Makes `hook` run at the end of each thread that has called hk_os_thread_exit_arm. Called once, outside all locks.
  * Returns false when the system has no room for it. The C library may allocate inside. */
 bool hk_os_thread_exit_init(void (*hook)(void));

@@ -102,14 +102,3 @@ void hk_os_signal_listen(void) {
   uint64_t mask = mask_of(tool_signal);
   (void)hk_syscall4(SYS_rt_sigprocmask, listens ? SIG_UNBLOCK : SIG_BLOCK, (long)&mask, 0, sizeof mask);
 }
-
-void hk_os_signal_first_thread(void) {
-  if (tool_signal == 0) return;
-  long process = (long)hk_os_process_id();
-  siginfo_t info;
-  __builtin_memset(&info, 0, sizeof info);
-  info.si_signo = (int)tool_signal;
-  info.si_code = SI_QUEUE;
-  info.si_value.sival_ptr = (void *)TOOL_VALUE;
-  (void)hk_syscall4(SYS_rt_tgsigqueueinfo, process, process, (long)tool_signal, (long)&info);
-}

@@ -15,17 +15,46 @@ static bool take(const char **next, char *character) {
   return is_process_id;
 }
 
-void hk_output_path_expand(char *path, const char *pattern) {
+/* Expands the %p at `timed` to the process id and the time. NULL: none. */
+static void expand(char *path, const char *pattern, const char *timed) {
   hk_format_t text;
   hk_format_init(&text, path, HK_OUTPUT_PATH_BYTES);
   char character[2] = {'\0', '\0'};
   while (*pattern != '\0') {
+    const char *start = pattern;
     if (take(&pattern, character)) {
       hk_format_decimal(&text, hk_os_process_id());
+      if (start == timed) hk_format_print(&text, "-%u", hk_os_unix_ms());
     } else {
       hk_format_text(&text, character);
     }
   }
+}
+
+void hk_output_path_expand(char *path, const char *pattern) { expand(path, pattern, NULL); }
+
+/* Returns the last %p of the file's name; NULL when there is none behind the last slash. */
+static const char *last_of_name(const char *pattern) {
+  const char *last = NULL;
+  char character;
+  while (*pattern != '\0') {
+    const char *start = pattern;
+    if (take(&pattern, &character)) {
+      last = start;
+    } else if (character == '/') {
+      last = NULL;
+    }
+  }
+  return last;
+}
+
+int hk_output_path_make(char *path, const char *pattern, int (*make)(const char *path, void *context), void *context) {
+  expand(path, pattern, NULL);
+  int error = make(path, context);
+  const char *last = last_of_name(pattern);
+  if (error != EEXIST || last == NULL) return error;
+  expand(path, pattern, last);
+  return make(path, context);
 }
 
 bool hk_output_path_has_process_id(const char *pattern) {

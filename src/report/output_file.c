@@ -26,19 +26,39 @@ void hk_output_file_complain(const hk_output_file_t *file, int error) {
   hk_option_warn(file->variable, *file->value, "cannot be written", hk_output_path_reason(error));
 }
 
+static int obstacle(const char *path, void *unused) {
+  (void)unused;
+  return hk_new_file_obstacle(path);
+}
+
 void hk_output_file_check(hk_output_file_t *file, hk_renewed_file_is_ours_t *is_ours) {
   if (file->owner != 0 || !hk_output_file_is_wanted(file)) return;
   file->owner = hk_process_mark();
   char path[HK_OUTPUT_PATH_BYTES];
-  hk_output_path_expand(path, hk_output_file_pattern(file));
-  int error = is_ours != NULL ? hk_renewed_file_obstacle(path, is_ours) : hk_new_file_obstacle(path);
+  const char *pattern = hk_output_file_pattern(file);
+  hk_output_path_expand(path, pattern);
+  int error =
+      is_ours != NULL ? hk_renewed_file_obstacle(path, is_ours) : hk_output_path_make(path, pattern, obstacle, NULL);
   hk_output_file_complain(file, error);
   file->is_hopeless = error != 0;
+}
+
+typedef struct {
+  const void *bytes;
+  size_t length;
+} content_t;
+
+static int write_new(const char *path, void *context) {
+  const content_t *content = context;
+  return hk_new_file_write(path, content->bytes, content->length);
 }
 
 int hk_output_file_write(const hk_output_file_t *file, hk_renewed_file_is_ours_t *is_ours, const void *bytes,
                          size_t length) {
   char path[HK_OUTPUT_PATH_BYTES];
-  hk_output_path_expand(path, hk_output_file_pattern(file));
-  return is_ours != NULL ? hk_renewed_file_write(path, is_ours, bytes, length) : hk_new_file_write(path, bytes, length);
+  const char *pattern = hk_output_file_pattern(file);
+  content_t content = {.bytes = bytes, .length = length};
+  if (is_ours == NULL) return hk_output_path_make(path, pattern, write_new, &content);
+  hk_output_path_expand(path, pattern);
+  return hk_renewed_file_write(path, is_ours, bytes, length);
 }

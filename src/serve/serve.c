@@ -7,6 +7,9 @@
  * It is a bare thread (os/os.h), because a signal handler cannot start another kind. It has no heap, and ends after a
  * minute without a request.
  *
+ * A thread that ends because its rights differ from the first thread's sends no signal for a successor: that would end
+ * a wait of the program early. The program's next slow path starts it (hk_serve_consider).
+ *
  * A signal handler changes the word `calls`, wakes the thread that sleeps on it, and starts the thread if there is
  * none. The thread reads the word before it looks for work, and once more after it has given up its claim. So no
  * request is lost that came too late for the thread and found the claim taken.
@@ -19,6 +22,7 @@
 #include "api/lifecycle.h"
 #include "base/arithmetic.h"
 #include "base/atomic.h"
+#include "heap/detach.h"
 #include "heap/thread.h"
 #include "os/lock.h"
 #include "os/os.h"
@@ -35,9 +39,10 @@
 #define LISTEN_MS 200
 /* Chosen: the thread ends after this time without a client. */
 #define QUIET_MS 60000
-/* Chosen: most threads in a row that end because their rights differ from the first thread's. The last one gets no
- * successor, because each signal for one ends a system call of the first thread early. */
-#define MOST_HAND_OVERS 3
+/* Chosen: with more heaps some thread soon comes to a slow path by itself, and a look at all threads takes long. */
+#define FEW_HEAPS 64
+
+_Atomic(bool) hk_serve_is_wanted;
 
 /* Mark of the process that may have the thread. A child of vfork or _Fork may not: its memory is its parent's, or in an
  * unknown state. */
@@ -51,12 +56,15 @@ static _Atomic(bool) is_report_wanted;
 /* Written by the thread that holds the claim, before it starts the serve thread. */
 static bool is_of_first_thread;
 
+/* Set when a serve thread that another thread started never had the rights of the first thread. From then on only a
+ * request of the first thread starts one. */
+static _Atomic(bool) is_left_to_first_thread;
+
 /* Belongs to the serve thread. */
 static struct {
   uint64_t heard_ms; /* time of the last connected client, or of the tool's last signal */
-  uint64_t file_ms;  /* time at which the file is due */
+  uint64_t file_ms;  /* time at which the file is due, for the next thread too; 0: not known yet */
   hk_rights_watch_t rights;
-  unsigned hand_overs; /* in a row */
 } serve;
 
 static void run(void);
@@ -82,6 +90,19 @@ static void call(_Atomic(bool) *flag) {
 }
 
 void hk_serve_end_soon(void) { wake(); }
+
+/* Without a system call, so that requests of other threads may look often. A number of the C library's is enough:
+ * `start` looks again. */
+static bool is_left_to_another(void) {
+  return hk_load_relaxed(&is_left_to_first_thread) && hk_os_thread_self().number != (uint32_t)hk_load_relaxed(&home);
+}
+
+/* A child of vfork leaves the wish to its parent. */
+void hk_serve_consider_slow(void) {
+  if (!hk_sandbox_permits_threads() || is_left_to_another() || hk_load_relaxed(&home) != hk_process_mark()) return;
+  hk_store_relaxed(&hk_serve_is_wanted, false);
+  start();
+}
 
 static void on_attach(void) { call(&is_listening_wanted); }
 static void on_report(void) { call(&is_report_wanted); }
@@ -113,12 +134,7 @@ static void begin_to_listen(uint64_t now_ms) {
 
 /* ---- Whether the thread may go on. */
 
-static hk_rights_t look_at_rights(void) {
-  uint64_t due_ms = serve.rights.due_ms;
-  hk_rights_t verdict = hk_rights_watch(&serve.rights, hk_os_coarse_ms());
-  if (hk_rights_may_stay(verdict) && serve.rights.due_ms != due_ms) serve.hand_overs = 0;
-  return verdict;
-}
+static hk_rights_t look_at_rights(void) { return hk_rights_watch(&serve.rights, hk_os_coarse_ms()); }
 
 /* Checks the rights again before a file is written: a file that is made with old rights cannot be replaced with new
  * ones. */
@@ -175,32 +191,37 @@ static void wait_for_repair(void) {
   }
 }
 
-/* Returns whether the first thread is to start a successor, with its current rights. Under a system call filter the
- * kernel might kill the first thread for that. A thread that was started by the first thread and cannot tell its rights
- * would have a successor that cannot tell them either. */
+/* Returns whether the program is to start a successor, with its current rights. Under a system call filter the kernel
+ * might kill it for that. A thread that was started by the first thread and cannot tell its rights would have a
+ * successor that cannot tell them either. A client that lost its connection sends its signal again. */
 static bool is_successor_wanted(hk_rights_t verdict) {
-  bool is_due = is_file_renewed() || hk_server_is_open() || hk_load_relaxed(&is_listening_wanted) ||
-                hk_load_relaxed(&is_report_wanted);
-  bool is_possible = verdict == hk_rights_differ || (verdict == hk_rights_unknown && !is_of_first_thread);
-  return is_due && is_possible && serve.hand_overs < MOST_HAND_OVERS;
+  bool is_due = is_file_renewed() || hk_load_relaxed(&is_listening_wanted) || hk_load_relaxed(&is_report_wanted);
+  return is_due && (verdict == hk_rights_differ || (verdict == hk_rights_unknown && !is_of_first_thread));
+}
+
+/* Lets the program's next slow path start the successor. A sleeping thread whose heap is detached comes to a slow path
+ * with its next request. */
+static void leave_to_requests(void) {
+  hk_store_relaxed(&hk_serve_is_wanted, true);
+  if (hk_heap_total() > FEW_HEAPS) return;
+  (void)hk_detach_sleepers(&(hk_detach_t){.now_ms = hk_os_coarse_ms(), .asleep_ms = 0, .least_slabs = 0});
 }
 
 /* Ends the thread, which may have rights that the program has given up. */
 static void end_early(hk_rights_t verdict) {
   if (verdict == hk_rights_confined) hk_lifecycle_note_filter();
   bool is_wanted = is_successor_wanted(verdict);
-  if (hk_server_is_open() && is_wanted) hk_store_relaxed(&is_listening_wanted, true);
-  if (is_wanted) serve.hand_overs++;
+  if (!serve.rights.was_same) hk_store_relaxed(&is_left_to_first_thread, true);
   hk_server_close();
   hk_os_bare_thread_give_up();
-  if (is_wanted) hk_os_signal_first_thread();
+  if (is_wanted) leave_to_requests();
 }
 
 static void run(void) {
   hk_thread_go_without_heap();
   serve.rights = hk_rights_watch_begin(is_of_first_thread, false, hk_os_coarse_ms());
   wait_for_repair();
-  serve.file_ms = hk_os_coarse_ms() + hk_option.stats_interval * 1000;
+  if (serve.file_ms == 0) serve.file_ms = hk_os_coarse_ms() + hk_option.stats_interval * 1000;
   uint32_t seen;
   do {
     bool goes_on = true;
@@ -227,7 +248,9 @@ static void begin(void) {
 /* The parent keeps the thread and its requests. */
 static void begin_child(void) {
   hk_server_forget();
-  serve.hand_overs = 0;
+  serve.file_ms = 0;
+  hk_store_relaxed(&hk_serve_is_wanted, false);
+  hk_store_relaxed(&is_left_to_first_thread, false);
   hk_store_relaxed(&is_listening_wanted, false);
   hk_store_relaxed(&is_report_wanted, false);
   begin();

@@ -51,12 +51,18 @@ void hk_recording_note_slow_locked(uint64_t now_ms, size_t in_use_bytes) {
 
 /* ---- The file. */
 
+static int open_with(const char *path, void *first) { return hk_growing_file_open(&recording.file, path, first); }
+
 static int open_file(void) {
-  hk_output_path_expand(recording.path, hk_option.trace);
   unsigned char header[HK_LEVEL_TRACE_HEADER_BYTES];
   hk_level_trace_header(header, recording.ns_per_mib_second);
   hk_file_piece_t piece = {.head = header, .head_bytes = sizeof header};
-  return hk_growing_file_open(&recording.file, recording.path, &piece);
+  return hk_output_path_make(recording.path, hk_option.trace, open_with, &piece);
+}
+
+static int obstacle(const char *path, void *unused) {
+  (void)unused;
+  return hk_new_file_obstacle(path);
 }
 
 static int write_chunk(const hk_level_chunk_t *chunk, uint64_t at) {
@@ -138,8 +144,7 @@ static void begin(size_t in_use_bytes) {
 
 void hk_recording_start(size_t in_use_bytes, uint64_t ns_per_mib_second) {
   if (*hk_option.trace == '\0') return;
-  hk_output_path_expand(recording.path, hk_option.trace);
-  int error = hk_new_file_obstacle(recording.path);
+  int error = hk_output_path_make(recording.path, hk_option.trace, obstacle, NULL);
   if (error != 0) {
     complain(error, "cannot be written");
     return;

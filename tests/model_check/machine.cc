@@ -264,7 +264,6 @@ void hk_os_bare_thread_give_up(void) {}
 bool hk_os_bare_thread_start(const char *, void (*)(void)) { return false; }
 hk_os_signal_t hk_os_signal_take(unsigned, bool, void (*)(void)) { return hk_os_signal_refused; }
 void hk_os_signal_listen(void) {}
-void hk_os_signal_first_thread(void) {}
 uint64_t hk_os_process_id(void) { return 1; }
 
 void hk_os_wake_one(const uint32_t *word) {
@@ -288,6 +287,7 @@ void hk_os_keep_stderr(void) {}
 void hk_os_abort(void) { Fail("the allocator ends the program"); }
 uint64_t hk_os_now_ns(void) { return 0; }
 uint64_t hk_os_coarse_ms(void) { return 0; }
+uint64_t hk_os_unix_ms(void) { return hk_os_coarse_ms(); }
 hk_os_huge_t hk_os_huge_setting(void) { return hk_os_huge_never; }
 bool hk_os_huge_allow(void *, size_t, bool) { return false; }
 void hk_os_huge_keep_small(void *, size_t) {}

@@ -1,7 +1,8 @@
 /* A program with a purge thread and the threads of its options, which obeys standard input, a word and an argument a
  * line, and answers each with "ok": it hides the files that tell rights (`jail FOLDER`, `files`), gives rights up in
- * the first thread alone (`user`, `capabilities`, `groups`) or by the C library (`all`), or installs a filter of system
- * calls (`filter`). */
+ * the first thread alone (`user`, `capabilities`, `groups`) or by the C library (`all`), installs a filter of system
+ * calls (`filter`), waits for some milliseconds and fails when a signal ends the wait early (`wait MS`), or requests
+ * memory (`request`). */
 #define _GNU_SOURCE
 
 #include <grp.h>
@@ -15,6 +16,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { NOBODY = 65534, HELD_BYTES = 32 << 20 };
@@ -37,6 +39,17 @@ static int enter_filter(void) {
   return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0;
 }
 
+static int wait_for(long ms) {
+  struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+  return nanosleep(&time, NULL);
+}
+
+static int request(void) {
+  char *volatile block = malloc(2 << 20);
+  free(block);
+  return block == NULL;
+}
+
 static int obey(const char *word, const char *argument) {
   struct rlimit none = {0, 0};
   gid_t group = NOBODY;
@@ -47,6 +60,8 @@ static int obey(const char *word, const char *argument) {
   if (strcmp(word, "groups") == 0) return (int)syscall(SYS_setgroups, 1, &group);
   if (strcmp(word, "all") == 0) return setgroups(0, NULL) != 0 || setgid(NOBODY) != 0 || setuid(NOBODY) != 0;
   if (strcmp(word, "filter") == 0) return enter_filter();
+  if (strcmp(word, "wait") == 0) return wait_for(atol(argument));
+  if (strcmp(word, "request") == 0) return request();
   return 1;
 }
 

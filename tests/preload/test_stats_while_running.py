@@ -209,6 +209,7 @@ def test_a_new_user_goes_on_writing(program: Program, runner: Runner, tmp_path: 
         variables = {"HAKMEM_STATS_INTERVAL": "1", "HAKMEM_STATS_FILE": str(file)}
         with running([program("attach_target")], runner.library, **variables) as target:
             target.do(f"user {NOBODY}")
+            target.do("spin")  # a request starts the thread with the new rights
             wait_until(lambda: is_from(file, target.pid))
             assert file.stat().st_uid == NOBODY
     finally:

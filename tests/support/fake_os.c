@@ -43,7 +43,6 @@ static struct {
   bool (*thread_sleeps)(uint64_t number);
   bool has_bare_thread, is_bare_thread_claimed;
   void (*bare_thread_run)(void);
-  uint64_t signals_to_first_thread;
   uint64_t waited_ms;
   bool refuses_waits;
   void (*wait_hook)(void);
@@ -169,7 +168,6 @@ hk_os_signal_t hk_os_signal_take(unsigned number, bool from_tool_alone, void (*h
   return hk_os_signal_refused;
 }
 void hk_os_signal_listen(void) {}
-void hk_os_signal_first_thread(void) { fake.signals_to_first_thread++; }
 
 void hk_os_wake_one(const uint32_t *word) {
   fake.wakes++;
@@ -199,10 +197,7 @@ bool hk_os_thread_exit_arm(void) { return exit_hook != NULL && pthread_setspecif
 
 /* Numbers the threads that call it. */
 hk_os_thread_t hk_os_thread_self(void) {
-  static _Atomic(uint64_t) last;
-  static _Thread_local uint64_t number;
-  if (number == 0) number = atomic_fetch_add(&last, 1) + 1;
-  return (hk_os_thread_t){.number = has_no_end ? 0 : number};
+  return (hk_os_thread_t){.number = has_no_end ? 0 : (uint64_t)syscall(SYS_gettid)};
 }
 
 bool hk_os_thread_sleeps(const hk_os_thread_t *thread) {
@@ -253,7 +248,6 @@ void (*fake_os_bare_thread(void))(void) {
   fake.bare_thread_run = NULL;
   return run;
 }
-uint64_t fake_os_signals_to_first_thread(void) { return fake.signals_to_first_thread; }
 void fake_os_set_rights(int rights) { fake.rights = (hk_rights_t)rights; }
 uint64_t fake_os_rights_questions(void) { return fake.rights_questions; }
 void fake_os_set_process_id(uint64_t process) { fake.process_id = process; }

@@ -149,8 +149,6 @@ void fake_os_have_bare_thread(void);
 /* Returns the function of a bare thread that was started since the last call, which the test calls itself; else
  * NULL. */
 void (*fake_os_bare_thread(void))(void);
-/* Returns how often the core signalled the first thread. */
-uint64_t fake_os_signals_to_first_thread(void);
 /* Sets the number of threads. 0, as at the start: it is unknown. */
 void fake_os_set_thread_count(unsigned count);
 

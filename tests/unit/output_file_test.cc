@@ -10,6 +10,7 @@
 
 #include "fake_os.h"
 #include "folder.h"
+#include "os/os.h"
 #include "os/process.h"
 
 extern "C" {
@@ -51,7 +52,20 @@ TEST_F(OutputFile, IsMadeWhereNoneIs) {
   EXPECT_TRUE(hk_output_file_is_wanted(&file_));
   EXPECT_EQ(Write("text"), 0);
   EXPECT_EQ(Text(std::to_string(getpid()) + ".txt"), "text");
-  EXPECT_EQ(Write("more"), EEXIST);
+  EXPECT_STREQ(fake_os_stderr(), "");
+}
+
+// The first processes of nested pid namespaces all have the number 1.
+TEST_F(OutputFile, AProcessWithTheNumberOfAnotherHasAFileOfItsOwn) {
+  fake_os_set_process_id(1);
+  Name("%p.txt");
+  EXPECT_EQ(Write("first"), 0);
+  hk_output_file_check(&file_, nullptr);
+  EXPECT_TRUE(hk_output_file_is_wanted(&file_));
+  EXPECT_EQ(Write("second"), 0);
+  EXPECT_EQ(Text("1.txt"), "first");
+  EXPECT_EQ(Text("1-" + std::to_string(hk_os_unix_ms()) + ".txt"), "second");
+  EXPECT_EQ(Write("third"), EEXIST) << "the clock stands still";
   EXPECT_STREQ(fake_os_stderr(), "");
 }
 

@@ -33,6 +33,40 @@ TEST(OutputPath, KnowsWhetherEachProcessHasItsOwn) {
   EXPECT_FALSE(hk_output_path_has_process_id(""));
 }
 
+// Makes no file: notes the path, and finds that the first ones exist.
+struct Paths {
+  int existing;
+  std::vector<std::string> seen;
+};
+
+int Make(const char *path, void *context) {
+  auto *paths = static_cast<Paths *>(context);
+  paths->seen.push_back(path);
+  return static_cast<int>(paths->seen.size()) <= paths->existing ? EEXIST : 0;
+}
+
+TEST(OutputPath, ANameThatExistsGetsTheTimeBehindItsLastProcessId) {
+  std::string id = std::to_string(getpid());
+  std::vector<char> buffer(HK_OUTPUT_PATH_BYTES);
+  Paths paths = {1, {}};
+  EXPECT_EQ(hk_output_path_make(buffer.data(), "%p/%%%p.%p.om", Make, &paths), 0);
+  ASSERT_EQ(paths.seen.size(), 2u);
+  EXPECT_EQ(paths.seen[0], id + "/%" + id + "." + id + ".om");
+  std::string start = id + "/%" + id + "." + id + "-", second = paths.seen[1];
+  EXPECT_EQ(second.substr(0, start.size()), start);
+  EXPECT_EQ(second.find_first_not_of("0123456789", start.size()), second.size() - 3);
+  EXPECT_EQ(second, buffer.data());
+}
+
+TEST(OutputPath, ANameWithoutAProcessIdHasNoOther) {
+  std::vector<char> buffer(HK_OUTPUT_PATH_BYTES);
+  for (const char *pattern : {"a", "%p/a", "a%%p"}) {
+    Paths paths = {1, {}};
+    EXPECT_EQ(hk_output_path_make(buffer.data(), pattern, Make, &paths), EEXIST);
+    EXPECT_EQ(paths.seen.size(), 1u);
+  }
+}
+
 TEST(OutputPath, TheLongestPatternHasRoom) {
   std::string id = std::to_string(getpid()), pattern, expected;
   while (pattern.size() + 2 < HK_OPTION_TEXT_BYTES && expected.size() + id.size() < HK_OUTPUT_PATH_BYTES) {

@@ -14,6 +14,7 @@ set(unit_tests_on_real_os
     os_sleep_test
     os_linux_test
     os_linux_refusal_test
+    sandbox_identity_test
     os_linux_text_test
     own_stack_test
     lock_test

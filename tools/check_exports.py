@@ -3,7 +3,9 @@
 
 They export exactly the names of src/override/hakmem.map, with its versions, and those of standard_names.txt, without a
 version. Their names have the number of the interface, they need no library but the C library, take at most a few bytes
-of static TLS (a program that opens them late has little), and are fully position independent.
+of static TLS (a program that opens them late has little), and are fully position independent. From the C library they
+take only functions that this file names: a system call of a function would come past os/syscall.h, and so past the
+sandbox.
 """
 
 from __future__ import annotations
@@ -24,6 +26,56 @@ HIDDEN_VERSION = 0x8000  # a version that only programs of an older release are 
 NEEDED_ALLOWED = re.compile(r"libc\.so\.6|ld-linux-[\w-]+\.so\.\d+")
 STATIC_TLS_MAX_BYTES = 64
 PF_X, PF_W = 1, 2
+# What the C library and the compiler supply without a system call, or with calls that a second thread has proven
+# (pthread_create); those that the program asks for (abort, fprintf), or where no filter may kill (sigaction).
+IMPORTS_ALLOWED = frozenset(
+    [
+        "_ITM_deregisterTMCloneTable",
+        "_ITM_registerTMCloneTable",
+        "__cxa_finalize",
+        "__gmon_start__",
+        "__stack_chk_fail",
+        "_ZSt15get_new_handlerv",
+        "_ZSt17__throw_bad_allocv",
+        "__cxa_begin_catch",
+        "__cxa_end_catch",
+        "__gxx_personality_v0",
+        "__environ",
+        "environ",
+        "__errno_location",
+        "__libc_single_threaded",
+        "__register_atfork",
+        "gnu_get_libc_version",
+        "_dl_find_object",
+        "dladdr",
+        "dlsym",
+        "getauxval",
+        "__tls_get_addr",
+        "memcmp",
+        "memcpy",
+        "memmove",
+        "memset",
+        "strcmp",
+        "strlen",
+        "strrchr",
+        "__memcpy_chk",
+        "__memmove_chk",
+        "__memset_chk",
+        "pthread_attr_destroy",
+        "pthread_attr_init",
+        "pthread_attr_setdetachstate",
+        "pthread_attr_setstacksize",
+        "pthread_create",
+        "pthread_getcpuclockid",
+        "pthread_key_create",
+        "pthread_self",
+        "pthread_setspecific",
+        "abort",
+        "fprintf",
+        "__fprintf_chk",
+        "sigaction",
+    ]
+)
 
 
 def read_map(text: str) -> dict[str, str]:
@@ -39,6 +91,18 @@ def read_map(text: str) -> dict[str, str]:
 def read_names(text: str) -> dict[str, str]:
     """The names of a plain list, which have no version."""
     return dict.fromkeys(re.sub(r"#[^\n]*", "", text).split(), "")
+
+
+def imported_names(library: ELFFile) -> set[str]:
+    """As `nm -D --undefined-only` lists them."""
+    symbols = library.get_section_by_name(".dynsym").iter_symbols()
+    return {symbol.name for symbol in symbols if symbol.name and symbol["st_shndx"] == "SHN_UNDEF"}
+
+
+def check_imports(imported: set[str]) -> list[str]:
+    return [
+        f"calls {name}, which may make a system call past os/syscall.h" for name in sorted(imported - IMPORTS_ALLOWED)
+    ]
 
 
 def exported_names(library: ELFFile) -> dict[str, str]:
@@ -120,6 +184,7 @@ def main() -> int:
         with (arguments.build / name).open("rb") as file:
             library = ELFFile(file)
             found = check_names(exported_names(library), wanted) + check_shape(library)
+            found += check_imports(imported_names(library))
         errors += [f"{name} {error}" for error in found]
     for error in errors:
         print(error)

@@ -93,10 +93,19 @@ class Watched:
     def _why_not_caught(self) -> str:
         if self._is_secure():
             return "runs with raised rights (set-user-ID or file capabilities), where hakmem does not answer"
+        if self._may_be_killed():
+            return (
+                "does not listen: it runs under a system call filter (seccomp) that may end it for a signal handler; "
+                "where the filter permits system calls, or refuses them and does not kill, start it with "
+                "HAKMEM_SANDBOX=off"
+            )
         return (
             f"does not listen to signal {self.signal}: it has just started, the program uses the signal itself, "
             "or its hakmem is an older one"
         )
+
+    def _may_be_killed(self) -> bool:
+        return self._status().get("Seccomp", "0") != "0"
 
     def _is_secure(self) -> bool:
         return bool(process_files.auxiliary(self._read("auxv"), _AT_SECURE))

@@ -67,6 +67,7 @@ static void forget_parents_counts(void) {
 
 /* Runs in the child's only thread, the one that forked. */
 static void after_fork_in_child(void) {
+  hk_os_process_id_after_fork();
   forget_parents_counts(); /* first: what the repair counts as lost belongs to the child */
   if (*hk_option.profile_file != '\0') hk_profile_begin_child();
   forkers_heap = &hk_thread_heap;
@@ -87,6 +88,8 @@ static void start_counting(void) { hk_count_look = look_at_memory; }
 static void start_counting(void) {}
 #endif
 
+static const char own_status[] = "/proc/self/status";
+
 /* Calls the C library before it starts anything. When an interposed getauxval allocates, that allocation comes here
  * first and starts the core. */
 static void start_core(void) {
@@ -94,7 +97,8 @@ static void start_core(void) {
   uint64_t secret = hk_os_process_secret();
   if (hk_load_relaxed(&stage) != not_started) return;
   hk_store_relaxed(&stage, core_started);
-  hk_store_relaxed(&hk_sandbox_level, (int)hk_sandbox_status_read("/proc/self/status"));
+  hk_store_relaxed(&hk_sandbox_level, (int)hk_sandbox_status_read(own_status));
+  if (hk_sandbox_may_kill()) (void)hk_os_process_id(); /* this is the first thread, which knows it without a call */
   start_counting();
   hk_safety_init(secret);
   hk_region_map_init();
@@ -151,19 +155,37 @@ void hk_lifecycle_note_filter(void) {
   (void)hk_compare_exchange_acquire(&hk_sandbox_level, &level, (int)hk_sandbox_filtered);
 }
 
-/* The option overrides what the library detects: the user may know of a filter that it cannot see. */
+/* A container's own filter, the one that the container's first process has too, refuses calls and does not kill. */
+static bool is_filter_of_container(void) {
+  const char *const *environment = hk_os_is_secure_exec() ? NULL : hk_os_environment();
+  return hk_sandbox_status_is_contained(environment, hk_sandbox_container_files) &&
+         hk_sandbox_status_is_same(own_status, "/proc/1/status");
+}
+
+/* The option overrides what the library detects: the user may know of a filter that it cannot see. What comes before
+ * this in the process makes proven calls alone under a filter that came through exec. */
 static void settle_sandbox(void) {
+  if (hk_load_relaxed(&hk_sandbox_level) == (int)hk_sandbox_inherited && is_filter_of_container()) {
+    hk_store_relaxed(&hk_sandbox_level, (int)hk_sandbox_container);
+  }
   if (hk_option.sandbox == hk_sandbox_off) hk_store_relaxed(&hk_sandbox_level, (int)hk_sandbox_none);
   if (hk_option.sandbox != hk_sandbox_on) return;
   hk_lifecycle_look_around();
   hk_store_relaxed(&hk_sandbox_level, (int)hk_sandbox_filtered);
 }
 
-__attribute__((constructor)) static void start(void) {
+void hk_lifecycle_prepare(void) {
+  static bool is_settled;
   hk_lifecycle_start();
-  (void)hk_node_current(); /* a system call now instead of in a request */
   hk_option_load();
+  if (is_settled || hk_os_environment() == NULL) return;
+  is_settled = true;
   settle_sandbox();
+}
+
+__attribute__((constructor)) static void start(void) {
+  hk_lifecycle_prepare();
+  (void)hk_node_current(); /* a system call now instead of in a request */
   if (hk_option.profile || hk_option.leaks != hk_leaks_off) (void)hk_profile_start(0);
   if (hk_load_relaxed(&stage) == core_started) install_hooks();
   hk_crash_report_install();

@@ -8,6 +8,10 @@
 /* Starts the allocator at the process's first call; does nothing later. */
 void hk_lifecycle_start(void);
 
+/* Starts the allocator, reads the options, and decides which system calls the library makes. Called first in each
+ * constructor, in whatever order they run. */
+void hk_lifecycle_prepare(void);
+
 /* Reads and stores the system's settings that the library may not read in a sandbox. Called before a sandbox begins. */
 void hk_lifecycle_look_around(void);
 

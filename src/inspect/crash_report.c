@@ -12,6 +12,7 @@
 #include "os/alternate_stack.h"
 #include "os/crash_signal.h"
 #include "os/os.h"
+#include "os/sandbox.h"
 #include "policy/option.h"
 
 /* Chosen. */
@@ -167,5 +168,10 @@ void hk_crash_report_end_thread(void) {
 void hk_crash_report_install(void) {
   if (!hk_option.crash_report) return;
   hk_crash_report_begin_thread();
+  if (hk_sandbox_may_kill()) {
+    hk_option_warn("HAKMEM_CRASH_REPORT", "1", "is not used",
+                   "a system call filter may kill for a signal handler (see HAKMEM_SANDBOX)");
+    return;
+  }
   hk_crash_signal_catch(report);
 }

@@ -20,6 +20,8 @@ static int write_piece(int file, uint64_t at, const hk_file_piece_t *piece) {
 }
 
 int hk_growing_file_open(hk_kept_file_t *file, const char *path, const hk_file_piece_t *first) {
+  /* First: a file that cannot be written is not made. */
+  if (!hk_sandbox_permits(SYS_pwritev) || !hk_sandbox_permits(SYS_fcntl)) return EPERM;
   long made = hk_new_file_open(path);
   if (hk_syscall_failed(made)) return (int)-made;
   int error = write_piece((int)made, 0, first);

@@ -16,6 +16,9 @@ typedef struct {
   uint64_t inode;
 } hk_kept_file_t;
 
+/* Records the file of `file` without a descriptor of the library's own. Returns 0 or the error number. */
+int hk_kept_file_note(hk_kept_file_t *kept, int file);
+
 /* Makes one more descriptor for the file of `file`, closed by exec, with a number above those that programs count on
  * getting. Returns 0 or the error number. */
 int hk_kept_file_take(hk_kept_file_t *kept, int file);

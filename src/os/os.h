@@ -95,6 +95,9 @@ const char *const *hk_os_environment(void);
 /* Returns this process's number; a child of fork has another one. */
 uint64_t hk_os_process_id(void);
 
+/* Called in a child of fork, by its only thread: where the sandbox permits no query, the C library knows its number. */
+void hk_os_process_id_after_fork(void);
+
 /* Returns true in a program that runs with more rights than its caller (setuid, file capabilities): the library must
  * then ignore the environment. */
 bool hk_os_is_secure_exec(void);
@@ -240,7 +243,12 @@ typedef enum {
 hk_rights_t hk_os_rights(bool was_same);
 
 /* The result of taking a signal. */
-typedef enum { hk_os_signal_taken, hk_os_signal_in_use, hk_os_signal_refused } hk_os_signal_t;
+typedef enum {
+  hk_os_signal_taken,
+  hk_os_signal_in_use,
+  hk_os_signal_refused,
+  hk_os_signal_unsafe /* a filter may end the process for the attempt */
+} hk_os_signal_t;
 
 /* Takes a signal: from now on `hook` runs in its handler, in the thread that the signal reaches. Returns
  * hk_os_signal_in_use when the program has a handler for it or ignores it. With `from_tool_alone` only signals that the

@@ -196,6 +196,7 @@ static bool clone_masked(const area_t *area) {
 }
 
 bool hk_os_bare_thread_start(const char *name, void (*run)(void)) {
+  if (hk_sandbox_may_kill()) return false; /* the C library makes its threads by another call */
   if (!map_area(&next_area)) return false;
   next_name = name;
   next_run = run;

@@ -20,6 +20,7 @@
 #include "os/kernel_file.h"
 #include "os/os.h"
 #include "os/syscall.h"
+#include "os/thread_call.h"
 
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
@@ -75,23 +76,29 @@ uint64_t hk_os_process_secret(void) {
 
 const char *const *hk_os_environment(void) { return (const char *const *)environ; }
 
-/* Returns the process number where getpid is refused. A sandbox that permits no query gets the last answer: in a child
- * of fork, the parent's number. Without an earlier answer the caller counts as the first thread, whose number is the
- * process's. The first query comes at the start, so the number stays the same when the refusals end. */
-static HK_COLD long guess_process_id(_Atomic(long) *known) {
-  long found = hk_load_relaxed(known);
+/* The last answer; 0: none yet. */
+static _Atomic(long) process_id;
+
+/* Returns the process number where getpid is refused, or may kill: the last answer. Without one the caller counts as
+ * the first thread, whose number is the process's. The first query comes at the start, so the number stays the same
+ * when the refusals end. */
+static HK_COLD long guess_process_id(void) {
+  long found = hk_load_relaxed(&process_id);
   if (found != 0) return found;
-  long thread = hk_syscall2(SYS_gettid, 0, 0);
-  if (thread > 0) hk_store_relaxed(known, thread);
+  long thread = (long)hk_thread_call_own();
+  if (thread > 0) hk_store_relaxed(&process_id, thread);
   return thread > 0 ? thread : 0;
 }
 
 uint64_t hk_os_process_id(void) {
-  static _Atomic(long) known;
   long process = hk_syscall2(SYS_getpid, 0, 0);
-  if (HK_UNLIKELY(process < 0)) return (uint64_t)guess_process_id(&known);
-  hk_store_relaxed(&known, process);
+  if (HK_UNLIKELY(process < 0)) return (uint64_t)guess_process_id();
+  hk_store_relaxed(&process_id, process);
   return (uint64_t)process;
+}
+
+void hk_os_process_id_after_fork(void) {
+  if (hk_sandbox_may_kill()) hk_store_relaxed(&process_id, (long)hk_thread_call_own());
 }
 
 bool hk_os_is_secure_exec(void) { return auxiliary(AT_SECURE) != 0; }
@@ -370,12 +377,14 @@ static bool is_stderr_kept;
 static hk_kept_file_t kept_stderr;
 
 void hk_os_keep_stderr(void) {
-  if (hk_kept_file_take(&kept_stderr, STDERR_FILENO) == 0) is_stderr_kept = true;
+  is_stderr_kept = (hk_sandbox_permits(SYS_fcntl) ? hk_kept_file_take(&kept_stderr, STDERR_FILENO)
+                                                  : hk_kept_file_note(&kept_stderr, STDERR_FILENO)) == 0;
 }
 
 /* Returns the file for messages, or -1. */
 static int stderr_file(void) {
   if (!is_stderr_kept) return STDERR_FILENO;
+  if (!hk_sandbox_permits(SYS_fstat)) return kept_stderr.file; /* a write is all that the filter permits for certain */
   if (hk_kept_file_is_at(&kept_stderr, kept_stderr.file)) return kept_stderr.file;
   return hk_kept_file_is_at(&kept_stderr, STDERR_FILENO) ? STDERR_FILENO : -1;
 }

@@ -120,6 +120,7 @@ static bool is_on_own_stack(uintptr_t stack_pointer, uintptr_t top) {
 /* Returns the thread's CPU time; 0: unknown. */
 static uint64_t cpu_ns(const hk_os_thread_t *thread) {
   struct timespec cpu;
+  if (hk_sandbox_may_kill()) return hk_thread_call_cpu_ns(thread->number);
   if (hk_syscall2(SYS_clock_gettime, CLOCK_OF_THREAD(thread->number), (long)&cpu) != 0) return 0;
   return (uint64_t)cpu.tv_sec * UINT64_C(1000000000) + (uint64_t)cpu.tv_nsec;
 }

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/units.h"
+#include "os/file_status.h"
 #include "os/os.h"
 #include "os/own_stack.h"
 #include "os/syscall.h"
@@ -73,12 +74,22 @@ extern char __libc_single_threaded __attribute__((weak));
 
 static bool was_always_alone(void) { return &__libc_single_threaded != NULL && __libc_single_threaded != 0; }
 
+/* Where a filter may kill, the loader has proven that files can be opened, and the query of an open one. */
+static bool look_at_tasks(struct stat *tasks) {
+  static const char path[] = "/proc/self/task";
+  if (!hk_sandbox_may_kill()) return hk_syscall4(SYS_newfstatat, AT_FDCWD, (long)path, (long)tasks, 0) == 0;
+  long folder = hk_syscall4(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+  if (hk_syscall_failed(folder)) return false;
+  bool is_told = hk_file_status(folder, tasks) == 0;
+  (void)hk_syscall2(SYS_close, folder, 0);
+  return is_told;
+}
+
 /* Counts the folders of /proc/self/task by its links: each thread's folder is a link, beside the folder's own two. */
 unsigned hk_os_thread_count(void) {
   if (was_always_alone()) return 1;
   struct stat tasks = {.st_nlink = 0};
-  long result = hk_syscall4(SYS_newfstatat, AT_FDCWD, (long)"/proc/self/task", (long)&tasks, 0);
-  if (result != 0 || tasks.st_nlink <= 2) return 0;
+  if (!look_at_tasks(&tasks) || tasks.st_nlink <= 2) return 0;
   return (unsigned)tasks.st_nlink - 2 - hk_os_bare_thread_is_claimed();
 }
 
@@ -87,6 +98,7 @@ unsigned hk_os_thread_count(void) {
 bool hk_os_thread_is_ending(void) {
   uint64_t mask;
   if (hk_sandbox_is_own()) return true;
+  if (hk_sandbox_may_kill() && was_always_alone()) return false;
   if (hk_syscall4(SYS_rt_sigprocmask, SIG_BLOCK, 0, (long)&mask, sizeof mask) != 0) return true;
   return (mask & HK_SIGNAL_MASK(32)) != 0;
 }

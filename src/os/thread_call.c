@@ -8,6 +8,7 @@
 
 #include "base/format.h"
 #include "base/text.h"
+#include "os/os.h"
 #include "os/syscall.h"
 
 /* ---- One thread's line: "running", "-1 sp pc", or "number argument... sp pc". */
@@ -58,12 +59,30 @@ static bool read_line(const char *path, char *line) {
   return true;
 }
 
-hk_thread_call_t hk_thread_call_of(uint64_t thread) {
-  char path[64], line[LINE_BYTES];
+/* Reads the first line of a thread's file. */
+static bool read_line_of(uint64_t thread, const char *name, char *line) {
+  char path[64];
   hk_format_t text;
   hk_format_init(&text, path, sizeof path);
-  hk_format_print(&text, "/proc/self/task/%u/syscall", thread);
-  return hk_thread_call_parse(read_line(path, line) ? line : "");
+  hk_format_print(&text, "/proc/self/task/%u/%s", thread, name);
+  return read_line(path, line);
+}
+
+hk_thread_call_t hk_thread_call_of(uint64_t thread) {
+  char line[LINE_BYTES];
+  return hk_thread_call_parse(read_line_of(thread, "syscall", line) ? line : "");
+}
+
+uint64_t hk_thread_call_cpu_ns(uint64_t thread) {
+  char line[LINE_BYTES];
+  uint64_t cpu_ns = 0;
+  if (read_line_of(thread, "schedstat", line)) (void)hk_text_number(line, &cpu_ns);
+  return cpu_ns;
+}
+
+bool hk_thread_call_is_there(uint64_t thread) {
+  char line[LINE_BYTES];
+  return read_line_of(thread, "status", line);
 }
 
 /* ---- All threads. */
@@ -99,4 +118,6 @@ bool hk_thread_call_each(void (*visit)(void *context, uint64_t thread), void *co
   return count == 0;
 }
 
-uint64_t hk_thread_call_own(void) { return (uint64_t)hk_syscall2(SYS_gettid, 0, 0); }
+uint64_t hk_thread_call_own(void) {
+  return hk_sandbox_may_kill() ? hk_os_thread_self().number : (uint64_t)hk_syscall2(SYS_gettid, 0, 0);
+}

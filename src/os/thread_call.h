@@ -43,6 +43,13 @@ typedef struct {
 /* Returns the call of the thread with this number. The caller's own thread waits in the call that reads the file. */
 hk_thread_call_t hk_thread_call_of(uint64_t thread);
 
+/* Returns the CPU time that a thread had when it last went to sleep; 0: unknown. By a file, where a filter may kill for
+ * the thread's clock. */
+uint64_t hk_thread_call_cpu_ns(uint64_t thread);
+
+/* Returns whether the thread has a file in /proc. */
+bool hk_thread_call_is_there(uint64_t thread);
+
 /* Parses the kernel's line for a thread. For hk_thread_call_of, and for tests. */
 hk_thread_call_t hk_thread_call_parse(const char *line);
 
@@ -50,7 +57,7 @@ hk_thread_call_t hk_thread_call_parse(const char *line);
  * false when the system does not tell. */
 bool hk_thread_call_each(void (*visit)(void *context, uint64_t thread), void *context);
 
-/* Returns the caller's number. */
+/* Returns the caller's number, by the C library's record of the thread where a filter may kill for the call. */
 uint64_t hk_thread_call_own(void);
 
 HK_C_END

@@ -6,6 +6,7 @@
 
 #include "base/atomic.h"
 #include "os/os.h"
+#include "os/thread_call.h"
 
 /* Chosen: interval of checks whether a thread has ended. */
 #define LOOK_MS 1
@@ -14,7 +15,7 @@ static _Atomic(long) own_threads[hk_thread_kind_count];
 
 void hk_thread_nature_take(hk_thread_kind_t kind, const char *name) {
   struct sched_param none = {.sched_priority = 0};
-  hk_store_relaxed(&own_threads[kind], hk_syscall2(SYS_gettid, 0, 0));
+  hk_store_relaxed(&own_threads[kind], (long)hk_thread_call_own());
   (void)hk_syscall3(SYS_sched_setscheduler, 0, SCHED_OTHER, (long)&none);
   (void)hk_syscall2(SYS_prctl, PR_SET_NAME, (long)name);
 }
@@ -22,6 +23,7 @@ void hk_thread_nature_take(hk_thread_kind_t kind, const char *name) {
 /* Returns whether a thread exists. Signal 0 has no effect but the answer. A thread of the parent before a fork does not
  * exist in the child. */
 static bool is_there(long thread) {
+  if (thread > 0 && hk_sandbox_may_kill()) return hk_thread_call_is_there((uint64_t)thread);
   return thread > 0 && hk_syscall3(SYS_tgkill, (long)hk_os_process_id(), thread, 0) != -ESRCH;
 }
 

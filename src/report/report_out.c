@@ -1,6 +1,7 @@
 /* report/report_out.c - L9. See report_out.h. */
 #include "report/report_out.h"
 
+#include "api/lifecycle.h"
 #include "base/units.h"
 #include "hakmem/hakmem.h"
 #include "inspect/snapshot.h"
@@ -52,7 +53,7 @@ static bool has_last_words(void) {
 }
 
 __attribute__((constructor)) static void prepare(void) {
-  hk_option_load();
+  hk_lifecycle_prepare();
   hk_snapshot_note_start();
   if (has_last_words()) hk_os_keep_stderr();
   hk_stats_file_check();

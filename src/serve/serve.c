@@ -265,13 +265,14 @@ static void take_report_signal(void) {
   hk_format_init(&value, buffer, sizeof buffer);
   hk_format_decimal(&value, hk_option.stats_signal);
   hk_option_warn("HAKMEM_STATS_SIGNAL", buffer, "is not used",
-                 result == hk_os_signal_in_use ? "the program already uses it" : "the system refuses it");
+                 result == hk_os_signal_in_use   ? "the program already uses it"
+                 : result == hk_os_signal_unsafe ? "a system call filter may kill for it (see HAKMEM_SANDBOX)"
+                                                 : "the system refuses it");
 }
 
 /* Prints no warning when the tool's signal is not available, because the user has not chosen it. */
 void hk_serve_prepare(void) {
-  hk_lifecycle_start();
-  hk_option_load();
+  hk_lifecycle_prepare();
   hk_stats_file_check();
   if (hk_os_is_secure_exec()) return;
   if (hk_option.attach_signal != 0) (void)hk_os_signal_take((unsigned)hk_option.attach_signal, true, on_attach);

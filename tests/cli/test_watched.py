@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Iterator
 
 import pytest
-from cli_support import ROOT, Tool
-from hakmem import attach_signal, linked, process_files, wake
+from cli_support import ROOT, Compile, Tool
+from hakmem import attach_signal, linked, process_files, wake, watched
 from hakmem.errors import Failure
 from hakmem.profile.module import ElfModule, Unreadable
 from hakmem.regular_file import open_regular
-from watched_support import Watched, wait_until
+from watched_support import SOURCE, Watched, plain, wait_until
 
 SIGNAL = 58
 
@@ -168,3 +168,39 @@ def test_the_attach_signal_is_the_librarys() -> None:
     for text in ("", "65", "nonsense", "-1", "\u0661"):
         assert attach_signal.number(text) == SIGNAL
     assert attach_signal.number("0") == 0
+
+
+# A program under a filter.
+
+# Permits every call, and so only shows that there is a filter.
+FILTERED = """
+import ctypes, os, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+code = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0x7FFF0000), 8)
+program = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", 1, ctypes.addressof(code)), 16)
+if libc.prctl(38, 1, 0, 0, 0) != 0 or libc.prctl(22, 2, program, 0, 0) != 0:
+    sys.exit(77)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize("value", ["auto", "off"])
+def test_a_program_under_a_filter(tool: Tool, library: Path, compile_c: Compile, value: str) -> None:
+    """It has no handler that the filter might kill for, and the tool says what to set; with that, it answers."""
+    words = [sys.executable, "-c", FILTERED, str(compile_c("holder", SOURCE))]
+    variables = {**plain(library), "HAKMEM_SANDBOX": value}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, env=variables, stdin=pipe, stdout=pipe, text=True) as process:
+        try:
+            assert process.stdin is not None and process.stdout is not None
+            process.stdin.write("begin\n")
+            process.stdin.flush()
+            if process.stdout.readline() != "ok\n":
+                pytest.skip("this kernel or container allows no seccomp filter")
+            done = tool("stats", process.pid)
+        finally:
+            process.kill()
+    if value == "off":
+        assert done.returncode == 0, done.stderr
+    else:
+        assert done.returncode == 125 and "HAKMEM_SANDBOX=off" in done.stderr, done.stderr

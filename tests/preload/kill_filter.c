@@ -1,8 +1,10 @@
 /* tests/preload/kill_filter.c - a program that installs a filter, by which the kernel ends it for each system call that
  * a list does not name, and then uses all of malloc: kill_filter LIST HOW WHEN. LIST names the list, HOW the way to
- * install it, WHEN the program's course before. LIST `written`, with the names of calls for HOW, permits the library
- * those alone, and the library does not see the filter. LIST `unseen` permits what every malloc needs to the first
- * thread alone, and the library does not see the filter either.
+ * install it, WHEN the program's course before. LIST `proven`, with `alone` or `threads` for HOW, permits what the
+ * dynamic loader and the C library call, and starts the program again. LIST `output` exits with a buffered output under
+ * a filter. LIST `written`, with the names of calls for HOW, permits the library those alone, and the library does not
+ * see the filter. LIST `unseen` permits what every malloc needs to the first thread alone, and the library does not see
+ * the filter either.
  */
 #define _GNU_SOURCE 1
 
@@ -11,6 +13,7 @@
 #include "raw_call.h"
 #include "with_purge_thread.h"
 
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <malloc.h>
@@ -18,6 +21,7 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 enum { threads_before = 3, thread_rounds = 2, remote_blocks = 20000 };
@@ -366,8 +370,91 @@ static void start_again(char *program) {
   execl(program, program, "again", "-", "threads", (char *)NULL);
 }
 
+/* What the dynamic loader calls, what the C library calls to begin and end, and for malloc the calls of every malloc.
+ * Nothing that tells a process or a thread its number, and no signal handler. */
+static const int proven_list[] = {
+    SYS_execve,          SYS_openat,     SYS_read,      SYS_pread64,
+    SYS_close,           SYS_newfstatat, SYS_fstat,     SYS_mmap,
+    SYS_mprotect,        SYS_munmap,     SYS_brk,       SYS_set_tid_address,
+    SYS_set_robust_list, SYS_rseq,       SYS_prlimit64, SYS_getrandom,
+    SYS_futex,           SYS_write,      SYS_exit,      SYS_exit_group,
+    SYS_mremap,          SYS_madvise,
+#ifdef SYS_arch_prctl
+    SYS_arch_prctl,      SYS_access,
+#else
+    SYS_faccessat,
+#endif
+};
+
+/* What a program with threads brings along, and the sleep of this one. */
+static const int second_thread_list[] = {SYS_clone, SYS_clone3, SYS_rt_sigprocmask, SYS_rt_sigaction,
+                                         SYS_clock_nanosleep};
+
+/* The filter comes through exec, and kills for all that the loader and the C library have not shown. */
+static void start_again_on_proven_calls(char *program, const char *course) {
+  const int has_threads = strcmp(course, "threads") == 0;
+  put_load(offsetof(struct seccomp_data, nr));
+  for (unsigned i = 0; i < COUNT(proven_list); i++) put_case((unsigned)proven_list[i]);
+  for (unsigned i = 0; has_threads && i < COUNT(second_thread_list); i++) put_case((unsigned)second_thread_list[i]);
+  put_kill();
+  install("prctl");
+  execl(program, program, "survive", "-", course, (char *)NULL);
+}
+
+/* The number of the process's threads, which a folder's links tell. */
+static unsigned count_threads(void) {
+  struct stat about;
+  const int folder = open("/proc/self/task", O_RDONLY | O_DIRECTORY);
+  CHECK(folder >= 0 && fstat(folder, &about) == 0);
+  close(folder);
+  return (unsigned)about.st_nlink - 2;
+}
+
+static atomic_int may_end;
+
+static void *wait_for_end(void *unused) {
+  void *volatile block = malloc(100);
+  free(block);
+  while (!may_end) usleep(10000);
+  return unused;
+}
+
+/* All of malloc, a purge thread beside two threads of the program's, and time for its checks. */
+static void use_with_purge_thread(void) {
+  pthread_t thread;
+  void *volatile held = malloc(32 * MIB);
+  CHECK(held != NULL && pthread_create(&thread, NULL, wait_for_end, NULL) == 0);
+  for (int i = 0; i < 1000 && count_threads() < 3; i++) use_many(100000, 40 * MIB), usleep(10000);
+  if (count_threads() < 3) say("no purge thread\n");
+  usleep(1700000); /* two looks at its rights */
+  if (count_threads() < 3) say("the purge thread has ended\n");
+  use_many(100000, 40 * MIB);
+  may_end = 1;
+  CHECK(pthread_join(thread, NULL) == 0);
+  free(held);
+  use_threads();
+}
+
+static void survive(const char *course) {
+  use_all();
+  if (strcmp(course, "threads") == 0) use_with_purge_thread();
+  say("done\n");
+  exit(0);
+}
+
+/* An output that waits in a buffer until the exit. */
+static void exit_with_output(void) {
+  printf("done\n");
+  make_filter(&lists[0]);
+  install("prctl");
+  exit(0);
+}
+
 int main(int count, char **words) {
   if (count != 4) return exit_usage;
+  if (strcmp(words[1], "proven") == 0) start_again_on_proven_calls(words[0], words[2]);
+  if (strcmp(words[1], "survive") == 0) survive(words[3]);
+  if (strcmp(words[1], "output") == 0) exit_with_output();
   if (strcmp(words[1], "inherited") == 0) start_again(words[0]);
   if (strcmp(words[1], "written") == 0) {
     make_written_filter(words[2]);

@@ -123,6 +123,62 @@ def test_the_user_says_that_there_is_a_sandbox(runner: Runner, program: Callable
     run(runner, program, "inherited", "prctl", "fresh", HAKMEM_SANDBOX="on")
 
 
+REPORTS = {
+    "stats": {"HAKMEM_STATS": "1"},
+    "leaks": {"HAKMEM_LEAKS": "1"},
+    "scan": {"HAKMEM_LEAKS": "scan"},
+    "stats_file": {"HAKMEM_STATS_FILE": "FOLDER/stats.%p.json", "HAKMEM_STATS_INTERVAL": "1"},
+    "profile_file": {"HAKMEM_PROFILE": "1", "HAKMEM_PROFILE_FILE": "FOLDER/profile.%p"},
+    "learn_file": {"HAKMEM_LEARN_FILE": "FOLDER/learn"},
+    "trace": {"HAKMEM_TRACE": "FOLDER/trace.%p"},
+    "crash": {"HAKMEM_CRASH_REPORT": "1"},
+    "signal": {"HAKMEM_STATS_SIGNAL": "10"},
+}
+
+
+def reports(name: str, folder: Path) -> dict[str, str]:
+    return {key: value.replace("FOLDER", str(folder)) for key, value in REPORTS.get(name, {}).items()}
+
+
+@pytest.mark.parametrize("report", REPORTS)
+def test_a_report_at_exit_leaves_the_output_alone(
+    runner: Runner, program: Callable[[str], Path], tmp_path: Path, report: str
+) -> None:
+    """Under a filter of its own the program exits, with its buffered output; a report on stderr is written too."""
+    outcome = runner.under([program("kill_filter"), "output", "-", "-"], env=reports(report, tmp_path))
+    if outcome.code == SKIPPED:
+        pytest.skip(outcome.text())
+    assert (outcome.code, outcome.stdout) == (0, b"done\n")
+    assert ("hakmem: memory" in outcome.errors()) == (report == "stats")
+
+
+@pytest.mark.parametrize(
+    ("report", "course"),
+    [*((report, "alone") for report in ["none", *REPORTS]),
+     *((report, "threads") for report in (["none", "stats_file"] if SHORT else ["none", *REPORTS]))],
+)  # fmt: skip
+def test_an_inherited_filter_that_permits_proven_calls_alone(
+    runner: Runner, program: Callable[[str], Path], tmp_path: Path, report: str, course: str
+) -> None:
+    """What the dynamic loader has done, and with threads the C library; the purge thread is there and stays."""
+    outcome = runner.under([program("kill_filter"), "proven", course, "-"], env=reports(report, tmp_path))
+    if outcome.code == SKIPPED:
+        pytest.skip(outcome.text())
+    assert (outcome.code, outcome.stdout) == (0, b"done\n"), outcome.errors()
+    made = sorted(file.name.partition(".")[0] for file in tmp_path.iterdir())
+    assert made == {"stats_file": ["stats"], "profile_file": ["profile"], "learn_file": ["learn"]}.get(report, [])
+    refused = [name for name in ("TRACE", "CRASH_REPORT", "STATS_SIGNAL") if f"HAKMEM_{name}=" in outcome.errors()]
+    assert refused == {"trace": ["TRACE"], "crash": ["CRASH_REPORT"], "signal": ["STATS_SIGNAL"]}.get(report, [])
+
+
+@pytest.mark.parametrize("call", ["getpid", "gettid", "prctl", "fstatfs", "rt_sigaction", "capget"])
+def test_the_list_of_proven_calls_is_the_pages(call: str) -> None:
+    """The page marks the calls that the tests above kill for."""
+    rows = [line for line in PAGE.read_text().partition("## The calls")[2].splitlines() if line.startswith("|")]
+    marked = [row for row in rows if f"`{call}`" in row.split("|")[1]]
+    assert marked and all("under an inherited filter" in row for row in marked)
+
+
 # ---- sshd, whose child has a filter of the first kind before the user is known.
 
 

@@ -94,6 +94,7 @@ uint64_t hk_os_unix_ms(void) { return hk_os_coarse_ms(); }
 uint64_t hk_os_process_secret(void) { return fake.process_secret; }
 const char *const *hk_os_environment(void) { return fake.environment; }
 uint64_t hk_os_process_id(void) { return fake.process_id != 0 ? fake.process_id : (uint64_t)getpid(); }
+void hk_os_process_id_after_fork(void) {}
 hk_rights_t hk_os_rights(bool was_same) {
   (void)was_same;
   fake.rights_questions++;

@@ -56,6 +56,11 @@ def test_a_good_library_passes(tmp_path: Path) -> None:
         (SOURCE, (*THROUGH_A_MAP, "-Wl,-z,execstack"), "requires an executable stack"),
         (SOURCE, (*THROUGH_A_MAP, "-Wl,-z,norelro"), "is linked without relro"),
         (
+            SOURCE + "int close(int file); int shut(void) { return close(2); }",
+            THROUGH_A_MAP,
+            "calls close, which may make",
+        ),
+        (
             SOURCE + "SHOWN _Thread_local char hakmem_much[65];",
             THROUGH_A_MAP,
             "takes 65 bytes of static TLS, more than 64",

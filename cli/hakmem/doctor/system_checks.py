@@ -66,9 +66,12 @@ def _sandbox(files: KernelFiles) -> Iterator[Finding]:
             Level.NOTE,
             "seccomp",
             "a filter decides which system calls programs here may use",
-            "hakmem needs mmap, munmap, mremap, madvise, mincore, futex and a few more, and copes with refusals; a "
-            "filter may end the program instead.",
-            "The probe below says whether a program starts; allow those calls if it does not.",
+            "Such a filter may end a program for a call. So hakmem makes only calls that the dynamic loader and the C "
+            "library make too, and mremap and madvise: the tool's commands get no answer from programs here, and "
+            "HAKMEM_CRASH_REPORT, HAKMEM_STATS_SIGNAL and HAKMEM_TRACE do nothing. A container's own filter, which "
+            "refuses calls and does not kill, is an exception.",
+            "Set HAKMEM_SANDBOX=off where the filter kills for no call that hakmem makes (sandbox.md). The probe below "
+            "says whether a program starts.",
         )
     else:
         yield ok("seccomp", "no filter")

@@ -12,7 +12,7 @@ from typing import Iterator
 
 import pytest
 from cli_support import ROOT, Compile, Tool
-from hakmem import attach_signal, linked, process_files, wake, watched
+from hakmem import attach_signal, linked, process_files, wake
 from hakmem.errors import Failure
 from hakmem.profile.module import ElfModule, Unreadable
 from hakmem.regular_file import open_regular

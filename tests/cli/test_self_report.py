@@ -10,6 +10,7 @@ from typing import Any, Dict
 
 import pytest
 from cli_support import Compile, Tool
+from hakmem.private_folder import PrivateFolder
 from hakmem.self_report import VARIABLE, SelfReports, summary
 
 pytestmark = pytest.mark.usefixtures("library")
@@ -180,3 +181,13 @@ def test_the_summary_in_words() -> None:
     assert summary(reports, 1) == (
         "1.00 MiB held at exit, 3.00 MiB purged, 12,345 remote frees, 1 large block, no failed request, no misuse"
     )
+
+
+def test_two_processes_with_one_number_have_two_files() -> None:
+    """Of different pid namespaces: the library puts the time behind the number of the second one."""
+    with PrivateFolder("test", ".json") as folder:
+        place = Path(folder.pattern[1:]).parent
+        for name in ("1.json", "1-1764057600123.json", "22.json", "3.json.part", "x-4.json"):
+            (place / name).touch()
+        found = {file.name: number for number, file in folder.files()}
+    assert found == {"1.json": 1, "1-1764057600123.json": 1, "22.json": 22}

@@ -10,8 +10,8 @@ size_t hakmem_collect(void) { return hk_process_purge_everywhere(0); }
 
 int hakmem_malloc_trim(size_t pad) { return hk_process_purge_everywhere(pad) > 0; }
 
-/* glibc's parameters are 1, once the size up to which it has a separate list, and from M_TRIM_THRESHOLD down to
- * M_ARENA_MAX these. musl's headers name none. */
+/* Accepts glibc's parameters without effect: M_MXFAST (1), and M_TRIM_THRESHOLD (-1) down to M_ARENA_MAX (-8). The
+ * numbers stand here because musl's headers name none. */
 int hakmem_mallopt(int parameter, int value) {
   (void)value;
   return parameter == 1 || (parameter <= -1 && parameter >= -8);

@@ -10,7 +10,8 @@
 #include "heap/thread.h"
 
 /* Takes a small block from the sampled heap of `lease`. Returns NULL and sets `*weight_q16` to the sample's weight when
- * the request is the one to sample. Returns NULL alone when there is no memory.
+ * the request is the one to sample. Returns NULL and leaves `*weight_q16` unchanged when there is no
+ * memory.
  *
  * With `weight_q16` NULL the request goes unsampled: its block is to hold a sample, or the request is a second attempt.
  * It still counts as a trial. The trials are independent, so a hit that is dropped does not bias the others.
@@ -21,7 +22,7 @@ void *hk_sampled_take(hk_thread_lease_t lease, unsigned class_index, uint64_t *w
  * heap is sampled. */
 bool hk_sampled_large_is_due(size_t bytes, uint64_t *rate);
 
-/* Returns the weight of the sample that a block is after its resize from `old_bytes` to `new_bytes`; 0: it is no
+/* Returns the sample weight of a block after its resize from `old_bytes` to `new_bytes`; 0 when the block is no
  * sample. `is_known`: the block is in the table of samples. A block that grows stays a sample, or becomes one by the
  * bytes that are added. A block that shrinks may stop being one. So the chance is that of a block of the new size from
  * the start. */

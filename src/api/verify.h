@@ -21,7 +21,7 @@ typedef struct {
   hk_slab_t *slab; /* live: the descriptor of a run or large block, the head of a span */
   uintptr_t start;
   size_t bytes;
-  size_t offset; /* live: bytes from `start` to the address; not 0 for a sampled block, whose `bytes` begin there */
+  size_t offset; /* live: from `start` to the address, where `bytes` begin; not 0 for a sampled block alone */
 } hk_finding_t;
 
 /* Verifies any value. A free of the same block by another thread meanwhile may or may not be noticed. */

@@ -22,7 +22,7 @@ bool hk_text_lists(const char *text, const char *word);
  * when there is no number. A number that is too large becomes UINT64_MAX. */
 const char *hk_text_number(const char *text, uint64_t *number);
 
-/* Reads a hexadecimal number without 0x, as hk_text_number. Of a number that is too large the lowest digits count. */
+/* Reads a hexadecimal number without 0x, as hk_text_number. A number that is too large keeps its lowest digits. */
 const char *hk_text_hex(const char *text, uint64_t *number);
 
 HK_C_END

@@ -48,9 +48,9 @@ HK_INLINE hk_attachment_state_t hk_attachment_state(hk_attachment_t *attachment)
 
 /* The functions of the thread that has the heap: */
 
-/* Lets examiners take the heap while the calling thread sleeps, which `variable` belongs to. Does nothing when the
- * system cannot name the thread. The thread calls hk_attachment_hide before its `variable` goes. `patience` doubles,
- * once for each unit, how long the thread has to be quiet first (detach.c). */
+/* Lets examiners take the heap while the calling thread sleeps. `variable` is that thread's. Does nothing when the
+ * system cannot name the thread. The thread calls hk_attachment_hide before its `variable` goes. Each unit of
+ * `patience` doubles the time for which the thread must be quiet first (detach.c). */
 void hk_attachment_show(hk_attachment_t *attachment, hk_heap_variable_t *variable, uint8_t patience);
 
 /* Returns true when the heap that the calling thread had last is its own again; the caller then stores it in

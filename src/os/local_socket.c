@@ -60,7 +60,7 @@ int hk_local_socket_listen(hk_local_socket_t *socket) {
   if (hk_syscall_failed(file)) return (int)-file;
   long error = hk_syscall3(SYS_bind, file, (long)&address.address, address.bytes);
   if (error == 0) error = hk_syscall2(SYS_listen, file, backlog);
-  /* A socket whose name the system does not tell could never be closed: hk_local_socket_end checks the name first. */
+  /* hk_local_socket_end checks the name before it closes. It could not close a socket whose name the system hides. */
   if (error == 0 && !hk_local_socket_owns(socket, (int)file)) error = -EPERM;
   if (error == 0) {
     socket->file = (int)file;

@@ -21,9 +21,11 @@ typedef struct {
   uint64_t mode, count;
 } filters_t;
 
+/* Reads a line's number. A line with the label and without a number counts as 1: a filter that is not understood. */
 static void read_number(const char *line, const char *label, uint64_t *number) {
   const char *rest = hk_text_after(line, label);
-  if (rest != NULL && *rest == '\t') (void)hk_text_number(rest + 1, number);
+  if (rest == NULL) return;
+  if (*rest != '\t' || hk_text_number(rest + 1, number) == NULL) *number = 1;
 }
 
 /* Returns false where the file cannot be read. */

@@ -75,7 +75,10 @@ static void check_sandbox(void) {
   char line[HK_KERNEL_LINE_BYTES];
   hk_sandbox_t expected = hk_sandbox_none;
   for (size_t at = 0; next_line(&at, line);) {
-    if (strncmp(line, "Seccomp:", 8) == 0 && strncmp(line, "Seccomp:\t0", 10) != 0) expected = hk_sandbox_inherited;
+    if (strncmp(line, "Seccomp:", 8) != 0) continue;
+    size_t zeros = line[8] == '\t' ? strspn(line + 9, "0") : 0;
+    bool is_zero = zeros > 0 && strspn(line + 9 + zeros, "0123456789") == 0;
+    expected = is_zero ? hk_sandbox_none : hk_sandbox_inherited; /* the last line counts */
   }
   FUZZ_CHECK(hk_sandbox_status_read(PATH) == expected);
 }

@@ -18,27 +18,6 @@ namespace {
 
 using hk_test::os_linux_driver::MappedBytes;
 
-// Chosen: the frames of a start and of a look at the limits, without the work.
-constexpr size_t kMostOfCaller = 512;
-constexpr unsigned char kPaint = 0xcd;
-
-std::function<void()> next_call;
-void RunNextCall() { next_call(); }
-
-// Returns how much of a painted stack the call uses, in bytes.
-size_t StackUsedBy(const std::function<void()> &call) {
-  std::vector<unsigned char> stack(64 * 1024, kPaint);
-  ucontext_t caller, callee;
-  getcontext(&callee);
-  callee.uc_stack.ss_sp = stack.data();
-  callee.uc_stack.ss_size = stack.size();
-  callee.uc_link = &caller;
-  next_call = call;
-  makecontext(&callee, RunNextCall, 0);
-  swapcontext(&caller, &callee);
-  return stack.end() - std::find_if(stack.begin(), stack.end(), [](unsigned char byte) { return byte != kPaint; });
-}
-
 struct Seen {
   uintptr_t frame = 0;
   bool is_aligned = false;
@@ -108,6 +87,27 @@ TEST(OwnStack, AnUnwinderFindsTheCallersFrames) {
   } catch (void *thrown) {
     EXPECT_EQ(thrown, &mark);
   }
+}
+
+// Chosen: the frames of a start and of a look at the limits, without the work.
+constexpr size_t kMostOfCaller = 512;
+constexpr unsigned char kPaint = 0xcd;
+
+std::function<void()> next_call;
+void RunNextCall() { next_call(); }
+
+// Returns how much of a painted stack the call uses, in bytes.
+size_t StackUsedBy(const std::function<void()> &call) {
+  std::vector<unsigned char> stack(64 * 1024, kPaint);
+  ucontext_t caller, callee;
+  getcontext(&callee);
+  callee.uc_stack.ss_sp = stack.data();
+  callee.uc_stack.ss_size = stack.size();
+  callee.uc_link = &caller;
+  next_call = call;
+  makecontext(&callee, RunNextCall, 0);
+  swapcontext(&caller, &callee);
+  return stack.end() - std::find_if(stack.begin(), stack.end(), [](unsigned char byte) { return byte != kPaint; });
 }
 
 std::atomic<bool> has_run{false};

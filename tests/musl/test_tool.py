@@ -50,7 +50,7 @@ def glibc_library(tmp_path: Path) -> Path:
 
 
 def test_run_takes_the_library_for_musl(dynamic: Path, build: Path) -> None:
-    done = tool("run", "--", dynamic)
+    done = tool("run", "-v", "--", dynamic)
     assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
     assert "served malloc" in done.stderr and "/libhakmem.so)" in done.stderr
 
@@ -66,7 +66,7 @@ def test_doctor_looks_for_the_library_itself(dynamic: Path) -> None:
 
 
 def test_a_static_program_is_told_how_to_link(static: Path) -> None:
-    done = tool("run", "--", static)
+    done = tool("run", "-v", "--", static)
     assert done.returncode == CANNOT
     assert "linked statically with musl" in done.stderr and "libhakmem.a" in done.stderr
     done = tool("doctor", "--json", "-", "--", static)

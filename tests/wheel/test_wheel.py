@@ -117,7 +117,7 @@ def library(place: Path) -> Path:
 
 
 def test_run(service: Run, place: Path) -> None:
-    done = service("hakmem", "run", "--", "/bin/sh", "-c", "/bin/ls / >/dev/null; exit 7")
+    done = service("hakmem", "run", "-v", "--", "/bin/sh", "-c", "/bin/ls / >/dev/null; exit 7")
     assert done.returncode == 7, done.stderr
     assert f"({library(place)})" in done.stderr and "wall" in done.stderr
     done = service("python", "-m", "hakmem", "run", "--", "/bin/ls", "/")

@@ -1,5 +1,5 @@
-"""What the tests of the command line tool share: where it is, and how it is started. Its name is its own, so that these tests
-and those of other folders can be run at once."""
+"""What the tests of the command line tool share: where it is, and how it is started. Its name is its own, so that these
+tests and those of other folders can be run at once."""
 
 from __future__ import annotations
 

@@ -10,7 +10,10 @@ from hakmem.kernel_files import KernelFiles
 THP = "/sys/kernel/mm/transparent_hugepage"
 GROUP = "/sys/fs/cgroup/a/b"
 
-_STATUS = "Name:\tpython\nTHP_enabled:\t1\nSigBlk:\t0000000000000000\nSigIgn:\t0000000001001000\nNoNewPrivs:\t0\nSeccomp:\t0\n"
+_STATUS = (
+    "Name:\tpython\nTHP_enabled:\t1\nSigBlk:\t0000000000000000\nSigIgn:\t0000000001001000\n"
+    "NoNewPrivs:\t0\nSeccomp:\t0\n"
+)
 _LIMITS = """Limit                     Soft Limit           Hard Limit           Units
 Max data size             unlimited            unlimited            bytes
 Max address space         unlimited            unlimited            bytes

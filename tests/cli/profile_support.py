@@ -1,4 +1,4 @@
-"""Profiles as the library writes them: addresses and mappings, no names. They are made here of programs that print both."""
+"""Makes profiles as the library writes them, with addresses and mappings but no names, of programs that print both."""
 
 from __future__ import annotations
 

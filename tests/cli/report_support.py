@@ -1,5 +1,5 @@
-"""What the tests of `hakmem explain` and `hakmem report` share: a snapshot, a map and sites that were made up, names that
-mean harm among them."""
+"""Data that the tests of `hakmem explain` and `hakmem report` share: a snapshot, a map and sites, all made up. Some
+names in them are hostile."""
 
 from __future__ import annotations
 
@@ -20,19 +20,21 @@ def snapshot(time_ms: int = 1_700_000_000_000, live: int = 300 * MIB) -> Dict[st
     """As schema 2 has it. Its parts add up."""
     parts = {
         "live": live + 123, "free_in_slabs": 140 * MIB + 77, "uncarved": 3 * MIB, "kept_by_heaps": MIB,
-        "dirty_slabs": 64 * MIB + 4096, "large_dirty": 31 * MIB, "metadata": 4 * MIB + 1, "not_malloc": 31 * MIB + 12345,
+        "dirty_slabs": 64 * MIB + 4096, "large_dirty": 31 * MIB, "metadata": 4 * MIB + 1,
+        "not_malloc": 31 * MIB + 12345,
     }  # fmt: skip
     resident = sum(parts.values())
     return {
         "schema": 2, "version": "0.1.0", "pid": 4711, "time_ms": time_ms, "uptime_ms": 60_000, "page_bytes": 4096,
-        "memory": {"resident": resident, "peak": resident + MIB, "in_use": 500 * MIB, "dirty_slabs": 64 * MIB, "large_dirty": 31 * MIB,
-                   "large_blocks": 0, "limit": 0, "mappings": 99, "heaps": 2},
+        "memory": {"resident": resident, "peak": resident + MIB, "in_use": 500 * MIB, "dirty_slabs": 64 * MIB,
+                   "large_dirty": 31 * MIB, "large_blocks": 0, "limit": 0, "mappings": 99, "heaps": 2},
         "events": {"refill": 12_345, "purged": 10 * MIB, "refaulted": 9 * MIB},
         "learning": {"price": 250_000, "break_even_ms": 1800, "timeout_ms": 900, "epochs": 7, "state": "frozen",
                      "decisions": ["epoch 1: 1800 ms, first", f"epoch 5: 900 ms, {HOSTILE}"]},
         "parts": parts, "live": {"bytes": live, "blocks": 4000, "blocks_freed_remotely": 2, "spans_estimated": 0},
         "huge": {"superslabs": 3}, "purge_thread": True, "options": {"mode": "balanced", "learn_file": HOSTILE},
-        "bands": {"tiny": {"live_blocks": 3000, "live_bytes": MIB}, "mid": {"live_blocks": 1000, "live_bytes": live - MIB}},
+        "bands": {"tiny": {"live_blocks": 3000, "live_bytes": MIB},
+                  "mid": {"live_blocks": 1000, "live_bytes": live - MIB}},
         "classes": [_class(64, 900, 10), _class(1024, 40, 30_000), _class(4096, 700, 20_000), _class(16, 3, 0)],
         "heaps": [heap(2, MIB), {**heap(1, live - MIB), "state": HOSTILE, "requested_estimate": None}],
     }  # fmt: skip
@@ -41,7 +43,8 @@ def snapshot(time_ms: int = 1_700_000_000_000, live: int = 300 * MIB) -> Dict[st
 def heap(number: int, live_bytes: int) -> Dict[str, Any]:
     return {
         "state": "attached", "node": 0, "slabs": 9, "spare_slabs": 1, "number": number, "live_blocks": live_bytes // 64,
-        "live_bytes": live_bytes, "free_blocks": 5, "free_bytes": 320, "resident": live_bytes + 4096, "requested_estimate": live_bytes * 7 // 8,
+        "live_bytes": live_bytes, "free_blocks": 5, "free_bytes": 320, "resident": live_bytes + 4096,
+        "requested_estimate": live_bytes * 7 // 8,
     }  # fmt: skip
 
 
@@ -75,9 +78,10 @@ def sites(path: str = f"/no/{HOSTILE}") -> Dict[str, Any]:
     rows = [([0x1011, 0x2011], 60, 66, 90, quick), ([0x1021, 0x2021], 30, 33, 20, held), ([0x1031], 10, 11, 0, none)]
     return {
         "schema": 1, "rate": 524288,
-        "sites": [{"frames": [hex(one) for one in (*frames, 0x3011)], "shared": False, "inuse_samples": 9, "inuse_objects": 1000,
-                   "inuse_bytes": live * MIB, "requested": live * MIB, "block_bytes": given * MIB, "alloc_objects": 2000,
-                   "alloc_bytes": 2 * live * MIB, "lifetimes": lives, "pinned": {"bytes": pinned * MIB}}
+        "sites": [{"frames": [hex(one) for one in (*frames, 0x3011)], "shared": False, "inuse_samples": 9,
+                   "inuse_objects": 1000, "inuse_bytes": live * MIB, "requested": live * MIB,
+                   "block_bytes": given * MIB, "alloc_objects": 2000, "alloc_bytes": 2 * live * MIB,
+                   "lifetimes": lives, "pinned": {"bytes": pinned * MIB}}
                   for frames, live, given, pinned, lives in rows],
         "mappings": [{"start": "0x1000", "end": "0x4000", "offset": "0x0", "path": path, "build_id": None}],
     }  # fmt: skip

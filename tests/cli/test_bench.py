@@ -199,7 +199,7 @@ def test_an_interruption_in_the_first_round_writes_nothing(tool: Tool, fake_set:
 
 
 def test_results_tell_nothing_of_the_machines_owner(tool: Tool, fake_set: Path, tmp_path: Path) -> None:
-    """Failures, notes and what was left out have paths in their messages."""
+    """Failures, notes and omissions have paths in their messages."""
     secret = f"{tmp_path}/deep/secret.so"
     (fake_set / "damaged").write_text(DAMAGED.replace("block 7", f"in {secret}, see {Path.home()}/core"))
     done = bench(tool, fake_set)
@@ -267,7 +267,7 @@ def test_inputs_are_made_anew_when_what_makes_them_changes(tmp_path: Path) -> No
     assert make('echo one >>"$1"') == "one\n"
     assert make('echo one >>"$1"') == "one\n"  # nothing has changed, the file that it made does not count
     assert make('echo two >>"$1"') == "one\ntwo\n"
-    assert make('echo one >>"$1"') == "one\ntwo\none\n"  # back again: what is there is another's
+    assert make('echo one >>"$1"') == "one\ntwo\none\n"  # back again: the file there came from another script
     assert make('echo one >>"$1"', commands[0], ("true",)) == "one\ntwo\none\none\n"
     script.write_text("exit 3")
     with pytest.raises(Failure, match="could not be made"):

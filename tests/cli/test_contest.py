@@ -1,4 +1,4 @@
-"""Who runs, who drops out, and what the table says of made-up figures."""
+"""The allocators that run and that drop out, and the table of made-up figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""--cost: what a run costs at a price, hakmem in three modes beside the others, and what is said when it has no modes."""
+"""--cost: the cost of a run at a price, hakmem in three modes beside the others, and the note if it has no modes."""
 
 from __future__ import annotations
 
@@ -152,7 +152,8 @@ def test_a_library_without_modes_is_noted(compile_c: Compile, said: str, is_note
 
 def test_compare(tool: Tool, tmp_path: Path, busy: Path, prices: List[Price]) -> None:
     done = tool(
-        "compare", "--allocators", "hakmem", "--rounds", "1", "--cost", "--json", "j", "--csv", "c", "--", busy, "20", "100"
+        "compare", "--allocators", "hakmem", "--rounds", "1", "--cost", "--json", "j", "--csv", "c",
+        "--", busy, "20", "100",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "cost: CPU time + price × MiB·seconds of resident memory" in done.stdout

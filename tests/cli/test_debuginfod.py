@@ -25,7 +25,7 @@ int main(void) { kept = fill_the_cache(); return 0; }
 
 
 class Served:
-    """A server of debug files by build ID, and the paths that it was asked for."""
+    """A server of debug files by build ID, and the paths that clients requested."""
 
     def __init__(self) -> None:
         self.files: Dict[str, bytes] = {}

@@ -24,7 +24,7 @@ def machine(tmp_path: Path) -> FakeMachine:
 
 @pytest.fixture
 def copied(library: Path, tmp_path: Path) -> Path:
-    """The library in a folder that everybody may enter, as far as it is the test's to say."""
+    """The library in a folder that all users may enter, as far as the test sets its mode."""
     folder = tmp_path / "lib"
     folder.mkdir(mode=0o755)
     return Path(shutil.copy(library, folder))

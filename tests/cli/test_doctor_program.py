@@ -221,7 +221,7 @@ def test_a_preload_that_serves_one_name(machine: FakeMachine, library: Path, com
 
 
 def test_an_address_taken_at_a_fixed_place(machine: FakeMachine, library: Path, compile_c: Compile) -> None:
-    """The program's entry for malloc then serves everybody, and leads to the library all the same."""
+    """The program's entry for malloc then serves all libraries, and still leads to the library."""
     source = "#include <stdlib.h>\nint main(void) { void *(*volatile taken)(size_t) = malloc; return !taken(9); }"
     program = compile_c("fixed", source, "-no-pie", "-fno-pie")
     examination = look(machine, library, program)

@@ -1,4 +1,4 @@
-"""The dynamic linker's own word on who serves a function."""
+"""The dynamic linker's own word on the library that serves a function."""
 
 from __future__ import annotations
 

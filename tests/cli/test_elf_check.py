@@ -1,4 +1,4 @@
-"""What cannot be preloaded into is found: static, foreign, musl, raised rights, an own malloc, scripts in front of it."""
+"""Finds programs that take no preload: static, foreign, musl, raised rights, an own malloc, scripts before them."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_set_user_id_of_the_caller_itself_raises_nothing(plain: Path, library: P
 
 
 def test_capabilities(plain: Path, library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without privileges nobody can set them: the attribute is pretended."""
+    """Only a privileged process can set them, so the attribute is faked."""
     monkeypatch.setattr(os, "getuid", lambda: 1000)
     monkeypatch.setattr(os, "getxattr", lambda path, name: b"\1" if name == "security.capability" else b"")
     assert examine(plain, library) == "raised-rights"

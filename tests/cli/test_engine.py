@@ -31,7 +31,7 @@ def run(*command: str, own_group: bool = True, timeout: float | None = None) -> 
 
 
 def alive(group: int) -> List[str]:
-    """The processes of a group. Zombies that nobody has waited for yet do not count."""
+    """The processes of a group. Zombies that their parent has not yet waited for do not count."""
     found = []
     for entry in Path("/proc").glob("[0-9]*/stat"):
         try:

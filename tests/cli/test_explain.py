@@ -1,4 +1,4 @@
-"""`hakmem explain`: an equation that adds up, reasons that come from the snapshot, and clear words for what is no snapshot."""
+"""`hakmem explain`: an equation that adds up, reasons from the snapshot, and clear messages about other files."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_sites_split_live_and_name_who_holds_slabs(tool: Tool, tmp_path: Path) -
     document = json.loads((tmp_path / "e.json").read_text())
     amounts = {part["part"]: part["bytes"] for part in document["parts"]}
     assert sum(amounts.values()) == document["resident"]
-    # A tenth more was given than was asked for.
+    # The usable bytes exceed the requested ones by a tenth.
     assert amounts["inside_blocks"] == pytest.approx((amounts["live"] + amounts["inside_blocks"]) / 11, rel=1e-6)
     assert "60.0 MiB by file+0x10 ← file+0x1010 ← file+0x2010" in re.sub(r"\s+", " ", done.stdout)
 
@@ -166,7 +166,7 @@ def test_parts_that_do_not_add_up_are_told(tool: Tool, tmp_path: Path) -> None:
 
 
 class Played:
-    """Answers as a process would, and remembers what it was asked."""
+    """Answers as a process would, and records the commands."""
 
     def __init__(self, **answers: Any) -> None:
         self.answers = answers
@@ -216,7 +216,7 @@ def test_a_report_leaves_a_profile_as_it_was(running: Optional[bool], asked: Lis
     assert played.asked == asked
 
 
-# What is no snapshot.
+# Files that are no snapshots.
 
 
 def test_an_older_snapshot_is_explained_as_far_as_it_goes(tool: Tool, tmp_path: Path) -> None:
@@ -320,7 +320,10 @@ def test_what_cannot_be_written(tool: Tool, tmp_path: Path) -> None:
 def holding(library: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
     """A program that has started under the library."""
     # The list has a block of more than 1 MiB as well as small ones, half of which are free again.
-    code = "import sys; a = [bytes(700 + i % 900) for i in range(40000)]; b = a[::2]; del a; print(1, flush=True); sys.stdin.read()"
+    code = (
+        "import sys; a = [bytes(700 + i % 900) for i in range(40000)]; b = a[::2]; del a; "
+        "print(1, flush=True); sys.stdin.read()"
+    )
     environment = {**os.environ, "LD_PRELOAD": str(library), "PYTHONMALLOC": "malloc"}
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", code, *words], env=environment, stdin=pipe, stdout=pipe) as process:

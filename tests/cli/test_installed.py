@@ -1,5 +1,5 @@
-"""The tool where it is installed: built files are found in the package, and neither a home, a compiler nor a checkout is
-needed. tests/wheel does the same with the real wheel."""
+"""The tool where it is installed: built files are found in the package, and neither a home, a compiler nor a checkout
+is needed. tests/wheel does the same with the real wheel."""
 
 from __future__ import annotations
 

@@ -85,8 +85,8 @@ def sums(blocks: int = 0) -> Dict[str, int]:
 
 def answer(**changes: Any) -> bytes:
     document = {
-        "schema": 1, "rate": 524288, "samples": 10, "lost": 2, "scan": "out of time", "scan_ms": 5, "scan_bytes": 1, "threads": None,
-        "unreachable": sums(), "reachable": sums(), "unjudged": sums(3), "left_out": 1, "mappings": [],
+        "schema": 1, "rate": 524288, "samples": 10, "lost": 2, "scan": "out of time", "scan_ms": 5, "scan_bytes": 1,
+        "threads": None, "unreachable": sums(), "reachable": sums(), "unjudged": sums(3), "left_out": 1, "mappings": [],
         "sites": [{"frames": [], "shared": True, "unreachable": sums(), "reachable": sums(), "unjudged": sums(3)}],
     }  # fmt: skip
     return json.dumps({**document, **changes}).encode()

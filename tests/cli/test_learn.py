@@ -1,4 +1,4 @@
-"""`hakmem learn replay`: what the learner is worth on the published traces, and what is said when something is wrong."""
+"""`hakmem learn replay`: the learner's worth on the published traces, and the messages when something is wrong."""
 
 from __future__ import annotations
 

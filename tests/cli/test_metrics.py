@@ -1,4 +1,4 @@
-"""`hakmem metrics`: what is served, to whom, and that Prometheus itself reads it; and the heap profile."""
+"""`hakmem metrics`: the samples, the clients that get them, Prometheus itself as a reader, and the heap profile."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Served:
         return status, kind, content.decode()
 
     def fetch_bytes(self, path: str, **headers: str) -> Tuple[int, str, bytes]:
-        """The same of what is no text."""
+        """The same, with the content as bytes."""
         connection = http.client.HTTPConnection(*self.address, timeout=DEADLINE_SECONDS)
         with contextlib.closing(connection):
             connection.request("GET", path, headers=headers)
@@ -90,11 +90,11 @@ def value(families: Dict[str, Metric], name: str, **labels: str) -> float:
     return found
 
 
-# What is served.
+# The answers.
 
 
 def test_both_formats(served: Served, watched: Watched) -> None:
-    """To each who asks his own; every sample says whose it is."""
+    """Each client gets its own format; every sample names its process."""
     status, kind, text = served.fetch()
     assert status == 200 and kind.startswith("text/plain; version=0.0.4")
     old = {family.name: family for family in read_text(text)}
@@ -133,7 +133,7 @@ def test_several_at_once(served: Served) -> None:
 
 
 def test_too_many_at_once(served: Served) -> None:
-    """Who says nothing takes a place; others are hung up on, and served when places are free again."""
+    """A silent client takes a place. The server hangs up on others, and serves them when places are free again."""
     idle = [socket.create_connection(served.address) for _ in range(MOST_REQUESTS)]
     with pytest.raises((ConnectionError, http.client.BadStatusLine)):
         served.fetch("/")
@@ -217,7 +217,7 @@ def test_a_port_in_use(tool: Tool, watched: Watched) -> None:
 
 
 def test_a_process_that_answers_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That is said at the start, not to the first who asks."""
+    """The tool says so at the start, not to the first client."""
 
     class Stranger:
         name, pid = "stranger", 7
@@ -319,7 +319,8 @@ def test_no_profile_runs(served: Served, watched: Watched) -> None:
     status, _, text = served.fetch("/debug/pprof/heap")
     assert (status, text) == (
         503,
-        f"no heap profile runs in process {watched.pid} (holder): start it with HAKMEM_PROFILE=1, or this server with --profile\n",
+        f"no heap profile runs in process {watched.pid} (holder): "
+        "start it with HAKMEM_PROFILE=1, or this server with --profile\n",
     )
     assert not is_running(watched.pid)
 

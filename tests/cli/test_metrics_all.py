@@ -64,7 +64,9 @@ class Host:
         self.enter = ["nsenter", "--target", children[0], "--pid", "--mount", "--wd=."]
 
     def start(self, command: List[str], **options: object) -> subprocess.Popen[str]:
-        return subprocess.Popen([*self.enter, *command], stdin=-1, stdout=-1, stderr=-1, text=True, **options)  # type: ignore[call-overload,no-any-return]
+        return subprocess.Popen(  # type: ignore[call-overload,no-any-return]
+            [*self.enter, *command], stdin=-1, stdout=-1, stderr=-1, text=True, **options
+        )
 
 
 @pytest.fixture

@@ -98,7 +98,8 @@ def test_loaded_behind_another_malloc(library: Path, compile_c: Compile) -> None
     other = compile_c(
         "libbump.so",
         "#include <string.h>\nstatic char room[1 << 26]; static unsigned long used;\n"
-        "void *malloc(unsigned long n) { char *p = room + used; used += (n + 31) & ~15ul; *(long *)p = n; return p + 16; }\n"
+        "void *malloc(unsigned long n) { char *p = room + used; used += (n + 31) & ~15ul; "
+        "*(long *)p = n; return p + 16; }\n"
         "void free(void *p) { (void)p; }\n"
         "void *calloc(unsigned long a, unsigned long b) { return malloc(a * b); }\n"
         "void *realloc(void *p, unsigned long n) { void *q = malloc(n); if (!p) return q; unsigned long m = "

@@ -19,7 +19,8 @@ from profile_support import PRINT_STACK, build, compiler, named, profile_of
 
 SHOP = {("append", "grow", "main"): (10, 6000, 4, 3000), ("load", "main"): (5, 2000, 1, 500)}
 
-# What the library does for a profile, as far as the tool sees it: at exit each process writes a file where it was asked to.
+# Does what the library does for a profile, as far as the tool sees it: at exit each process writes the file that
+# HAKMEM_PROFILE_FILE names.
 STAND_IN = r"""
 #define _GNU_SOURCE
 #include <stddef.h>
@@ -48,7 +49,7 @@ __attribute__((destructor)) static void leave(void) {
 """
 
 
-# Copies its input to its output, starts so many children, and ends with this code: `family CHILDREN CODE`.
+# Copies its input to its output, starts CHILDREN children, and exits with CODE: `family CHILDREN CODE`.
 FAMILY = r"""
 #include <stdio.h>
 #include <stdlib.h>
@@ -273,7 +274,7 @@ def test_a_profile_that_somebody_else_has_started(slept: List[float]) -> None:
 
 
 def test_what_was_started_is_stopped(monkeypatch: pytest.MonkeyPatch, slept: List[float]) -> None:
-    """Also when the wait is interrupted, and when the process is gone the caller hears of that."""
+    """Also when the wait is interrupted. When the process has ended, the caller gets a failure."""
 
     def interrupted(_: float) -> None:
         raise KeyboardInterrupt

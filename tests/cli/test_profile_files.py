@@ -1,4 +1,4 @@
-"""Profiles as files: what is read and written, what damaged ones are told apart by, and the forms they are exported in."""
+"""Profiles as files: reading and writing, the signs of damaged ones, and the forms of export."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_what_is_written_is_what_was_read() -> None:
 
 
 def test_a_path_that_is_no_utf_8() -> None:
-    """It is still the path, and what is written can be read by those who want UTF-8."""
+    """It is still the path, and readers that require UTF-8 can read the written file."""
     message = Message()
     message.mapping(0x1000, 0x9000, 0, os.fsdecode(b"/d\xffx/prog"), "")
     message.sample([0x1100], (1, 2, 3, 4))
@@ -156,7 +156,7 @@ def test_a_profile_of_something_else() -> None:
 
 
 def test_flat_and_cumulative() -> None:
-    """The allocator's own frame is nobody's; a recursive function counts once."""
+    """The allocator's own frame counts for no function; a recursive function counts once."""
     found = {
         row.function: (row.flat, row.cumulative, row.objects) for row in rows(parse(named(SHOP), "p"), "inuse_space")
     }
@@ -211,7 +211,7 @@ def frames_of(svg: ElementTree.Element) -> List[ElementTree.Element]:
 
 
 def test_a_flame_graph_adds_up() -> None:
-    """Each frame lies within its parent, and what is on the first level is all."""
+    """Each frame lies within its parent, and the frames of each level do not overlap."""
     found = frames_of(graph(SHOP))
     parts = [
         (one.get("data-name"), float(one.get("data-x", "")), float(one.get("data-w", "")), one.get("data-depth"))
@@ -247,7 +247,7 @@ def test_a_flame_graph_of_odd_names() -> None:
 
 
 def test_a_flame_graph_in_a_browser(tmp_path: Path) -> None:
-    """Search marks what it finds and says its share; zoom stretches one frame over the width and hides what is beside it."""
+    """Search marks its matches and says their share; zoom stretches one frame over the width and hides the others."""
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if browser is None:
         pytest.skip("no browser")

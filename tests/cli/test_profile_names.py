@@ -22,13 +22,15 @@ def test_range_lists() -> None:
     table = numbers(0, 0x4000, 0x4100)
     new = b"".join([
         b"\x04\x10\x20", b"\x05", numbers(0x8000), b"\x04\x01\x82\x01", b"\x01\x01", b"\x04\x01\x02", b"\x02\x01\x02",
-        b"\x03\x02\x08", b"\x06", numbers(0x50, 0x60), b"\x07", numbers(0x70), b"\x05", b"\x07", numbers(0), b"\x05", b"\0",
+        b"\x03\x02\x08", b"\x06", numbers(0x50, 0x60), b"\x07", numbers(0x70), b"\x05", b"\x07", numbers(0), b"\x05",
+        b"\0",
     ])  # fmt: skip
     ranges = Ranges(old, new, table, 8)
     at = [ranges.address(8 * index) for index in range(3)]
     assert list(ranges.read(4, "DW_FORM_sec_offset", 0, 0, 0x100, at.__getitem__)) == [(0x110, 0x120), (0x9001, 0x9002)]
     assert list(ranges.read(5, "DW_FORM_sec_offset", 0, 0, 0x100, at.__getitem__)) == [
-        (0x110, 0x120), (0x8001, 0x8082), (0x4001, 0x4002), (0x4000, 0x4100), (0x4100, 0x4108), (0x50, 0x60), (0x70, 0x75),
+        (0x110, 0x120), (0x8001, 0x8082), (0x4001, 0x4002), (0x4000, 0x4100), (0x4100, 0x4108), (0x50, 0x60),
+        (0x70, 0x75),
     ]  # fmt: skip
     with pytest.raises(IndexError):
         list(Ranges(b"", b"\x06\1\2", b"", 8).read(5, "DW_FORM_sec_offset", 0, 0, 0, at.__getitem__))
@@ -49,7 +51,9 @@ MANGLED: Dict[str, str] = {
     "_ZN3FooC4Ev": "Foo::Foo()",
     "_ZNSt6vectorIiSaIiEE9push_backEOi.part.0": "std::vector<int, std::allocator<int> >::push_back(int&&)",
     "_RNvCs1234_7mycrate3foo": "mycrate::foo",
-    "_ZN4core3fmt3num50_$LT$impl$u20$core..fmt..Debug$u20$for$u20$u32$GT$3fmt17h5ba3bb4e8a1c2f2dE": "core::fmt::num::<impl core::fmt::Debug for u32>::fmt",
+    "_ZN4core3fmt3num50_$LT$impl$u20$core..fmt..Debug$u20$for$u20$u32$GT$3fmt17h5ba3bb4e8a1c2f2dE": (
+        "core::fmt::num::<impl core::fmt::Debug for u32>::fmt"
+    ),
     "main": "main",
     "_Zbroken": "_Zbroken",
     "": "",

@@ -30,8 +30,8 @@ def histogram(**of_bucket: int) -> List[int]:
 def site(frame: int, lifetimes: Sequence[int], **changes: Any) -> Dict[str, Any]:
     return {
         "frames": [hex(frame), "0x3011"], "shared": False, "samples": 9, "inuse_samples": 3, "alloc_objects": 100,
-        "alloc_bytes": MIB, "inuse_objects": 16, "inuse_bytes": 96 * KIB, "requested": 96 * KIB, "block_bytes": 100 * KIB,
-        "lifetimes": list(lifetimes), "pinned": {"bytes": 300 * KIB}, **changes,
+        "alloc_bytes": MIB, "inuse_objects": 16, "inuse_bytes": 96 * KIB, "requested": 96 * KIB,
+        "block_bytes": 100 * KIB, "lifetimes": list(lifetimes), "pinned": {"bytes": 300 * KIB}, **changes,
     }  # fmt: skip
 
 
@@ -78,7 +78,7 @@ def test_bars_and_words() -> None:
 
 
 def test_lifetimes() -> None:
-    """What asked for most comes first; blocks that nobody has freed have no bars."""
+    """The site that allocated most comes first; a site without freed blocks has no bars."""
     assert lifetimes_text(read(STAYS, HELD, QUICK), 20) == [
         "5.50 MiB allocated; about 407 blocks freed, 98.3% of them within 16 ms, from a sample every 512 KiB",
         "   allocated     in use        freed  <1 ms      >16 s  median          <16 ms  blocks of",
@@ -119,8 +119,9 @@ def test_stacks_that_could_not_be_told_apart() -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        b"", b"{", b"null", b"[]", b'{"parts": {}}', b"\x1f\x8b" + bytes(20), answer(QUICK)[:300], answer(QUICK, schema=2),
-        answer({}), answer(5), answer(site(0x1011, [0] * 15)), answer(site(0x1011, histogram(b0=-1))),
+        b"", b"{", b"null", b"[]", b'{"parts": {}}', b"\x1f\x8b" + bytes(20), answer(QUICK)[:300],
+        answer(QUICK, schema=2), answer({}), answer(5), answer(site(0x1011, [0] * 15)),
+        answer(site(0x1011, histogram(b0=-1))),
         answer(site(0x1011, histogram(), block_bytes=-5)), answer(site(0x1011, histogram(), pinned={"free": 1})),
         answer(site(0x1011, histogram(), frames=["x"])), answer(site(0x1011, histogram(), alloc_bytes=float("inf"))),
         answer(QUICK, mappings=[{}]),
@@ -195,7 +196,8 @@ def test_a_process_is_left_as_it_was(monkeypatch: pytest.MonkeyPatch, running: b
     assert ("is read, and left running" if running else "blocks from before the profile") in notes[0]
 
 
-# `go`: one site asks for blocks that are freed at once, one for blocks that stay, and of a third one's most are freed 100 ms later.
+# `go`: one site allocates blocks that are freed at once, one blocks that stay, and a third one blocks most of which are
+# freed 100 ms later.
 LIVES = r"""
 #include <stdio.h>
 #include <stdlib.h>
@@ -228,7 +230,7 @@ int main(void) {
   return kept[0] == late[0];
 }
 """
-RATE = "8192"  # some 12,000, 2,900, and 1,500 samples: ten times the error of a figure is far from what is asked of it
+RATE = "8192"  # some 12,000, 2,900, and 1,500 samples: is_near allows more than ten times their error
 
 
 @pytest.fixture

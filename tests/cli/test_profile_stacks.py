@@ -10,7 +10,7 @@ from hakmem.profile.model import Frame, Location, Mapping, Sample, names_of
 
 
 def shown(*names: str, module: str = "program") -> List[str]:
-    """What is shown of a stack, innermost first."""
+    """The names that are shown of a stack, innermost first."""
     mapping = Mapping(0, 1, 0, f"/lib/{module}")
     return list(names_of(Sample(tuple(Location(i, mapping, [Frame(name)]) for i, name in enumerate(names)), (1,))))
 

@@ -1,4 +1,4 @@
-"""Symbolising: the names of real programs' addresses, and what is said where there are none."""
+"""Symbolising: the names of real programs' addresses, and the notes where there are none."""
 
 from __future__ import annotations
 
@@ -113,7 +113,10 @@ CPLUSPLUS = (
 #include <vector>
 namespace shop {
 template <class T> struct Basket {
-  __attribute__((noinline)) void add(const std::vector<T> &) { print_stack((void **)__builtin_frame_address(0)); __asm__ volatile(""); }
+  __attribute__((noinline)) void add(const std::vector<T> &) {
+    print_stack((void **)__builtin_frame_address(0));
+    __asm__ volatile("");
+  }
   inline __attribute__((always_inline)) Basket(int) { add({}); __asm__ volatile(""); }
 };
 namespace { __attribute__((noinline)) void fill(unsigned long) { Basket<int> one(1); __asm__ volatile(""); } }
@@ -176,7 +179,7 @@ def test_no_debug_information(make: Make) -> None:
 
 
 def test_stripped(make: Make) -> None:
-    """What is exported has a name, the rest its place in the file, not the nearest name."""
+    """Exported functions have their names; the others have their place in the file, not the nearest name."""
     program = make("-s", "-rdynamic")
     profile, _ = symbolised(profile_of(program))
     assert names(profile)[:2] == ["load", "main"]

@@ -111,7 +111,9 @@ LEAKS = {
     "schema": 1, "rate": 4096, "samples": 9, "lost": 1, "scan": "done", "left_out": 0,
     "threads": {"others": 3, "asked": 2}, "unreachable": SUMS, "reachable": SUMS, "unjudged": SUMS,
     "mappings": [{"start": "0x1000", "end": "0x9000", "offset": "0x0", "path": "/bin/x", "build_id": "ab"}],
-    "sites": [{"frames": ["0x1100", "0x2200"], "shared": False, "unreachable": SUMS, "reachable": SUMS, "unjudged": SUMS}],
+    "sites": [{
+        "frames": ["0x1100", "0x2200"], "shared": False, "unreachable": SUMS, "reachable": SUMS, "unjudged": SUMS,
+    }],
 }  # fmt: skip
 SITES = {
     "schema": 1, "rate": 4096, "mappings": LEAKS["mappings"],
@@ -123,7 +125,8 @@ SITES = {
 STATS = {
     "schema": 2, "version": "1", "pid": 7, "time_ms": 5, "memory": {"resident": 4096},
     "parts": {name: 512 for name in snapshot.PARTS}, "bands": {"tiny": {"resident": 5, "live_bytes": 1}},
-    "classes": [{"bytes": 16, "resident": 4096, "live_bytes": 32, "free_bytes": 5}], "heaps": [], "events": {"refill": 3},
+    "classes": [{"bytes": 16, "resident": 4096, "live_bytes": 32, "free_bytes": 5}], "heaps": [],
+    "events": {"refill": 3},
 }  # fmt: skip
 
 
@@ -334,7 +337,7 @@ def test_elf_files(program: Path, data: some.DataObject) -> None:
     assert all(one.frames for one in places)
 
 
-# ---- Records of what was learned.
+# ---- Learn files.
 
 
 @few_lines
@@ -357,8 +360,9 @@ lines = some.lists(
     | some.sampled_from(
         [
             "0::/box", "0::", "4:cpu,memory:/box", "0::/../x", "30 25 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw",
-            "35 31 0:32 /a /m rw - cgroup cgroup rw,memory", "1 2 3 / here rw - cgroup2 a b", "1 2 3  / rw - cgroup2 a b",
-            "55d0-55d1 r-xp 0 08:01 1 /bin/x", "Rss: 4 kB", "Rss:", "Rss: x kB", "inactive_file 4096", "max", "4096",
+            "35 31 0:32 /a /m rw - cgroup cgroup rw,memory", "1 2 3 / here rw - cgroup2 a b",
+            "1 2 3  / rw - cgroup2 a b", "55d0-55d1 r-xp 0 08:01 1 /bin/x", "Rss: 4 kB", "Rss:", "Rss: x kB",
+            "inactive_file 4096", "max", "4096",
             "always [madvise] never", "9" * 5000, "٣", "55d0-55d1 r-xp 0 08:01 1 /bin/x\nRss:", "Seccomp:\t0",
         ]
     ),

@@ -80,7 +80,7 @@ def test_the_page_names_no_other_place(tool: Tool, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("has_profile", [False, True])
 def test_without_sites_the_page_says_how_to_get_them(tool: Tool, tmp_path: Path, has_profile: bool) -> None:
-    """A pprof file has neither lifetimes nor what is pinned."""
+    """A pprof file has neither lifetimes nor pinned memory."""
     (tmp_path / "heap.pb.gz").write_bytes(named({("append", "main"): (3, 3000, 3, 3000)}))
     files = ["heap.pb.gz"] if has_profile else []
     done = tool("report", "-o", "page.html", "--from", save(tmp_path, "s.json", snapshot()), *files)
@@ -209,7 +209,7 @@ def test_a_running_process(tool: Tool, library: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("answers", [3, 0])
 def test_it_ends_meanwhile(library: Path, tmp_path: Path, answers: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was seen until then is shown, and said."""
+    """The page shows the snapshots until then, and the tool says so."""
     page = tmp_path / "page.html"
     with holding(library) as process:
         taken: List[Snapshot] = []

@@ -90,7 +90,10 @@ def at(document: Any, path: str) -> Any:
 
 def test_every_number_is_the_snapshots(page: Path, browser: Browser) -> None:
     truth = snapshot(1_002_000, 300 * MIB)
-    script = "return Array.from(document.querySelectorAll('[data-path]'), e => [e.dataset.path, e.dataset.value, e.dataset.unit, e.textContent])"
+    script = (
+        "return Array.from(document.querySelectorAll('[data-path]'), "
+        "e => [e.dataset.path, e.dataset.value, e.dataset.unit, e.textContent])"
+    )
     shown = browser.execute_script(script)
     assert json.loads(browser.execute_script("return document.getElementById('snapshot').textContent")) == truth
     for path, value, unit, text in shown:
@@ -145,13 +148,19 @@ def test_the_time_line(page: Path, browser: Browser) -> None:
 
 
 def column(browser: Browser, number: int, table: str = "classes") -> List[float]:
-    script = "return Array.from(document.querySelectorAll(`#${arguments[1]}-table tbody tr`), r => Number(r.cells[arguments[0]].firstElementChild.dataset.value))"
+    script = (
+        "return Array.from(document.querySelectorAll(`#${arguments[1]}-table tbody tr`), "
+        "r => Number(r.cells[arguments[0]].firstElementChild.dataset.value))"
+    )
     found: List[float] = browser.execute_script(script, number, table)
     return found
 
 
 def cells(browser: Browser, table: str) -> List[List[str]]:
-    script = "return Array.from(document.querySelectorAll(`#${arguments[0]}-table tbody tr`), r => Array.from(r.cells, c => c.textContent))"
+    script = (
+        "return Array.from(document.querySelectorAll(`#${arguments[0]}-table tbody tr`), "
+        "r => Array.from(r.cells, c => c.textContent))"
+    )
     found: List[List[str]] = browser.execute_script(script, table)
     return found
 
@@ -280,12 +289,13 @@ def test_no_hostile_name_does_anything(page: Path, browser: Browser) -> None:
 
 def test_nothing_is_loaded(page: Path, browser: Browser) -> None:
     assert browser.execute_script("return performance.getEntriesByType('resource').length") == 0
-    # The rule that forbids it holds: the page itself cannot load what somebody might slip in.
+    # The rule that forbids it holds: the page itself cannot load injected elements.
     browser.execute_script(
         "document.body.append(Object.assign(document.createElement('img'), {src: 'http://127.0.0.1:9/x.png'}))"
     )
     browser.execute_script(
-        "document.body.append(Object.assign(document.createElement('script'), {textContent: \"document.title='broken in'\"}))"
+        "document.body.append(Object.assign(document.createElement('script'), "
+        "{textContent: \"document.title='broken in'\"}))"
     )
     assert browser.title == "4.json (process 4711): memory"
     said = " ".join(entry["message"] for entry in browser.get_log("browser"))
@@ -305,7 +315,10 @@ def test_narrow_windows(page: Path, browser: Browser) -> None:
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     found = widths(browser)
     assert found["page"] <= found["window"] == 400
-    smallest = "return Math.min(...Array.from(document.querySelectorAll('p, li, td, th, dd, summary'), e => parseFloat(getComputedStyle(e).fontSize)))"
+    smallest = (
+        "return Math.min(...Array.from(document.querySelectorAll('p, li, td, th, dd, summary'), "
+        "e => parseFloat(getComputedStyle(e).fontSize)))"
+    )
     assert browser.execute_script(smallest) >= 11.5
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
@@ -321,7 +334,8 @@ def test_tables_do_not_scroll_sideways(page: Path, browser: Browser, width: int)
         "  one.textContent = 'std::vector<std::unordered_map<long, std::string>>::_M_realloc_insert'.repeat(3);"
     ) if width == 1300 else None
     found = browser.execute_script(
-        "return Array.from(document.querySelectorAll('.wide'), e => [e.querySelector('table').id, e.scrollWidth, e.clientWidth])"
+        "return Array.from(document.querySelectorAll('.wide'), "
+        "e => [e.querySelector('table').id, e.scrollWidth, e.clientWidth])"
     )
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     assert len(found) >= 4

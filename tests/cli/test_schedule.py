@@ -1,4 +1,4 @@
-"""Who plays in which round, what fits into a time, and what is kept when it is broken off."""
+"""The workloads of each round, the rounds that fit into a time, and the results that an interruption leaves."""
 
 from __future__ import annotations
 

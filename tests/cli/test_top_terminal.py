@@ -135,7 +135,7 @@ def test_signals(terminal: Callable[..., Terminal], watched: Watched, number: si
 
 
 def test_the_program_ends(terminal: Callable[..., Terminal], watched: Watched) -> None:
-    """What is said of it stands on the screen that was there before."""
+    """The message about it stands on the screen from before."""
     one = terminal()
     draws(one, watched)
     watched.end()

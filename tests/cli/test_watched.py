@@ -1,4 +1,4 @@
-"""Looking at a process that means harm, or that is another one by now: nothing waits, nobody else gets a signal."""
+"""Looking at a hostile process, or at another one with the same PID: nothing waits, no other process gets a signal."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def pipe(tmp_path: Path) -> Path:
 
 
 def test_what_is_no_file_is_not_opened(pipe: Path, tmp_path: Path) -> None:
-    """Nobody writes to the pipe: who opens it waits."""
+    """The pipe has no writer, so an open of it would wait."""
     (tmp_path / "link").symlink_to(pipe)
     for path in (pipe, tmp_path / "link", Path("/dev/null"), tmp_path, tmp_path / "none"):
         with pytest.raises(OSError):
@@ -146,7 +146,7 @@ def test_when_a_process_began(sleeper: "subprocess.Popen[str]") -> None:
     began = process_files.start_of(sleeper.pid)
     assert began is not None and began == process_files.start_of(sleeper.pid)
     sleeper.kill()
-    wait_until(lambda: process_files.start_of(sleeper.pid) is None)  # a zombie until somebody waits for it
+    wait_until(lambda: process_files.start_of(sleeper.pid) is None)  # a zombie until its parent waits for it
     sleeper.wait()
     assert process_files.start_of(sleeper.pid) is None
 

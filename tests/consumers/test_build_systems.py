@@ -1,4 +1,4 @@
-"""Projects that use hakmem by CMake, pkg-config and Meson. (test_recipe.py has Conan, and a checkout as a subproject.)"""
+"""Projects that use hakmem by CMake, pkg-config and Meson. test_recipe.py has Conan, and a checkout as a subproject."""
 
 from __future__ import annotations
 

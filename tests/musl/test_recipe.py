@@ -42,7 +42,8 @@ int main() {
   std::map<std::string, std::vector<int>> map;
   for (int i = 0; i < 1000; i++) map[std::to_string(i)].assign(100, i);
   std::vector<std::thread> threads;
-  for (int i = 0; i < 4; i++) threads.emplace_back([] { for (int j = 1; j < 1000; j++) delete new std::string(j, 'x'); });
+  for (int i = 0; i < 4; i++)
+    threads.emplace_back([] { for (int j = 1; j < 1000; j++) delete new std::string(j, 'x'); });
   for (auto &thread : threads) thread.join();
   Wide *volatile wide = new Wide;
   bool is_thrown = false;

@@ -91,12 +91,12 @@ def test_what_is_good_is_not_named(tmp_path: Path, changes: dict[str, str]) -> N
 
 
 def test_elsewhere_findings_are_counted(tmp_path: Path) -> None:
-    changes = {"tests/cli/note.md": f"{LONG}\nNobody.\n", "docs/glossary.md": f"{GLOSSARY}\nsomebody\n"}
+    changes = {"NOTES.md": f"{LONG}\nNobody.\n", "docs/glossary.md": f"{GLOSSARY}\nsomebody\n"}
     code, output = run(tmp_path, changes, "columns", "calques", "--list")
     assert code == 1  # the glossary has to be clean
     assert 'docs/glossary.md:9: "somebody"' in output
     assert "language: columns: 1 in 1 files that need not be clean yet" in output
-    assert "     1 calques tests/cli/note.md" in output
+    assert "     1 calques NOTES.md" in output
     assert run(tmp_path, {**changes, "docs/glossary.md": GLOSSARY})[0] == 0
 
 

@@ -19,7 +19,8 @@ void *hk_large_alloc_pages(size_t bytes, size_t alignment, bool *zero);
 /* Frees the block that `slab` describes. False when it is free already: another thread was first. */
 bool hk_large_free(hk_slab_t *slab, void *block);
 
-/* Changes the block's size in place, or by moving its pages; contents are not copied. Returns the block's new place.
+/* Changes the block's size: into the free extent behind it, else into unused addresses behind it, else by moving its
+ * pages. Contents are not copied. Returns the block's new place.
  * NULL when the system refuses: the block is then unchanged. */
 void *hk_large_resize(hk_slab_t *slab, void *block, size_t bytes);
 

@@ -29,10 +29,13 @@ WRITE += ("--no-show-locs", "--no-parameter-names", "--no-elf-needed", "--type-i
 
 
 def describe(library: Path, headers: Path, description: Path) -> str | None:
-    """Writes the description of a library; returns what went wrong."""
+    """Writes the description of a library, without the checkout's place; returns what went wrong."""
     command = [*WRITE, "--headers-dir", str(headers), "--out-file", str(description), str(library)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return None if done.returncode == 0 else done.stderr.strip()
+    if done.returncode != 0:
+        return done.stderr.strip()
+    description.write_text(description.read_text().replace(f"'{ROOT}/", "'"))
+    return None
 
 
 def compare(library: Path, headers: Path, description: Path) -> str | None:

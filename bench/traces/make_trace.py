@@ -4,8 +4,8 @@
     bench/traces/make_trace.py [--most-kib N] [--skip CALLS] OUTPUT -- PROGRAM [ARGUMENT...]
 
 The format is in README.md beside this file; an OUTPUT that ends in .gz is packed by gzip. What the program prints
-goes where it always goes. The program must be a dynamic one on glibc. Threads are recorded in one order; what they
-do to each other's blocks is in the trace, who does it is not.
+goes where it always goes. The program must be a dynamic one on glibc. The trace has the calls of all threads in one
+order, without the thread of each call.
 """
 
 from __future__ import annotations

@@ -21,7 +21,6 @@
 #include "policy/sampling.h"
 #include "policy/stat.h"
 #include "space/large.h"
-#include "space/purge.h"
 #include "space/run.h"
 #include "space/shortage.h"
 
@@ -59,56 +58,22 @@ HK_NOINLINE void *hk_alloc_sampled(size_t size, size_t alignment, size_t bytes, 
   return NULL;
 }
 
-/* ---- Small blocks near a limit on addresses (space/shortage.h). */
-
-/* Chosen: in a shortage, blocks above this size have pages of their own. */
-#define OWN_PAGES_FROM (8 * HK_KIB)
-
-/* Chosen: the most bytes that a class wastes in blocks of larger classes before it takes another span. A lower bound
- * costs a span for each class of few blocks. A higher bound leaves none of the larger blocks to their own class. */
-#define WASTE_MOST_BYTES (16 * HK_KIB)
-
-/* [class]: bytes wasted since its last span. Threads may overwrite each other's additions. */
-static _Atomic(uint32_t) wasted_bytes[HK_CLASS_COUNT];
-
-/* Returns a larger class with a free block, or 0 when there is none or the class is to take a span. */
-static unsigned find_larger(const hk_heap_t *heap, unsigned class_index, size_t alignment, bool is_last_resort) {
-  unsigned larger = hk_refill_find_larger(heap, class_index, alignment);
-  if (larger == 0 || is_last_resort) return larger;
-  size_t waste = hk_load_relaxed(&wasted_bytes[class_index]) + hk_class_bytes(larger) - hk_class_bytes(class_index);
-  bool is_little = waste <= WASTE_MOST_BYTES;
-  hk_store_relaxed(&wasted_bytes[class_index], is_little ? (uint32_t)waste : 0);
-  return is_little ? larger : 0;
-}
-
-/* Serves a class without a free block from a larger class or by pages of its own. Returns NULL when it is to take a new
- * span. */
-static void *try_sparingly(unsigned class_index, size_t alignment, size_t size, bool is_last_resort) {
-  hk_heap_t *heap = hk_thread_own();
-  bool has_heap = heap != HK_EMPTY_HEAP;
-  if (has_heap && hk_refill_has(heap, class_index)) return NULL;
-  unsigned larger = has_heap ? find_larger(heap, class_index, alignment, is_last_resort) : 0;
-  void *block = larger != 0 ? try_small(larger, NULL) : NULL;
-  if (block != NULL || hk_class_bytes(class_index) <= OWN_PAGES_FROM) return block;
-  bool zero;
-  block = hk_large_alloc_pages(size, alignment, &zero);
-  if (block != NULL) hk_stat_add(hk_stat_large_alloc, 1);
-  return block;
+/* Returns a free block of a larger class of the thread's heap; NULL when there is none. */
+static void *take_larger(unsigned class_index, size_t alignment) {
+  const hk_heap_t *heap = hk_thread_own();
+  unsigned larger = heap != HK_EMPTY_HEAP ? hk_refill_find_larger(heap, class_index, alignment) : 0;
+  return larger != 0 ? try_small(larger, NULL) : NULL;
 }
 
 /* ---- Small blocks: the slow path. */
 
-/* Purges all dirty memory before a request fails, and tries again. Sets `*is_unknown` to true for a block of another
- * class, a block of pages of its own and a sampled block: hk_bin_was_fresh says nothing about those. */
+/* Gives all that is free back to the system before a request fails, and tries again. Sets `*is_unknown` to true for a
+ * block of another class and a sampled block: hk_bin_was_fresh says nothing about those. */
 static void *alloc_small_slow(unsigned class_index, size_t alignment, size_t size, bool *is_unknown) {
   hk_purge_thread_consider();
   hk_serve_consider();
   hk_process_purge_consider();
-  if (hk_shortage_is_on()) {
-    void *block = try_sparingly(class_index, alignment, size, false);
-    *is_unknown = block != NULL;
-    if (block != NULL) return block;
-  }
+  if (hk_shortage_is_on()) hk_process_purge_follow();
   uint64_t weight_q16 = 0;
   void *block = try_small(class_index, &weight_q16);
   if (HK_UNLIKELY(weight_q16 != 0)) {
@@ -118,12 +83,11 @@ static void *alloc_small_slow(unsigned class_index, size_t alignment, size_t siz
     if (block == NULL) block = try_small(class_index, NULL);
   }
   if (block != NULL) return block;
-  (void)hk_process_purge(0);
-  (void)hk_purge_unmap_free();
+  hk_process_purge_all(true);
   block = try_small(class_index, NULL);
   if (block != NULL) return block;
   *is_unknown = true;
-  block = try_sparingly(class_index, alignment, size, true);
+  block = take_larger(class_index, alignment);
   return block != NULL ? block : hk_alloc_fail();
 }
 
@@ -178,12 +142,12 @@ HK_INLINE void *find_large(size_t size, size_t alignment, bool *zero) {
   hk_purge_thread_consider();
   hk_process_purge_consider();
   hk_process_purge_remote();
+  if (hk_shortage_is_on()) hk_process_purge_follow();
   void *block = try_large(size, alignment, zero);
   if (block == NULL) {
-    (void)hk_process_purge(0);
+    hk_process_purge_all(size <= HK_RUN_MAX_BYTES || hk_shortage_is_on());
     block = try_large(size, alignment, zero);
   }
-  if (block == NULL && hk_purge_unmap_free()) block = try_large(size, alignment, zero);
   return block;
 }
 

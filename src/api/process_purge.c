@@ -14,6 +14,7 @@
 #include "os/os.h"
 #include "policy/stat.h"
 #include "space/purge.h"
+#include "space/shortage.h"
 
 /* Drains the heap's incoming list, which may close a sampled bin. Sends blocks of spans that have moved on to their
  * owners. */
@@ -76,6 +77,8 @@ size_t hk_process_purge(size_t keep_bytes) {
   return purged_so_far() - before;
 }
 
+/* ---- Sleeping threads. */
+
 /* Chosen: a heap with fewer slabs is not examined. Near a memory limit every heap is, and after a shorter sleep. */
 #define LEAST_SLABS 4
 #define NEAR_LIMIT_MS 100
@@ -110,6 +113,60 @@ size_t hk_process_purge_everywhere(size_t keep_bytes) {
   (void)hk_detach_sleepers(&(hk_detach_t){.now_ms = hk_os_coarse_ms(), .asleep_ms = 0, .least_slabs = 1});
   (void)hk_process_purge(keep_bytes);
   return purged_so_far() - before;
+}
+
+/* ---- Before a request fails. */
+
+/* When a request was last refused. Threads that run give up what they can spare in their next slow path. */
+static _Atomic(uint64_t) refused_ms;
+
+/* Only a shortage of addresses is over when pages of spans are unmapped: where mappings are short, the system refuses
+ * to unmap a part of one. */
+static void trim(hk_heap_t *heap) {
+  if (hk_heap_trim(heap)) hk_shortage_begin();
+}
+
+/* Drains the heap too: the visit is repeated while blocks wait for it. */
+static void trim_idle(hk_heap_t *heap) {
+  hk_heap_enter_taken(heap);
+  purge_heap(heap);
+  trim(heap);
+  hk_heap_leave(heap);
+}
+
+static void trim_own(void) {
+  hk_thread_lease_t lease = hk_lifecycle_enter();
+  if (lease.heap == NULL) return;
+  trim(lease.heap);
+  hk_thread_leave(lease);
+}
+
+/* At most once in a tick of the clock, because it opens files. */
+static void take_heaps_of_sleepers(void) {
+  uint64_t now_ms = hk_os_coarse_ms();
+  if (hk_exchange_acq_rel(&refused_ms, now_ms) == now_ms) return;
+  (void)hk_detach_sleepers(&(hk_detach_t){.now_ms = now_ms, .asleep_ms = GROWING_MS, .least_slabs = 1});
+}
+
+void hk_process_purge_all(bool may_be_short) {
+  if (may_be_short) take_heaps_of_sleepers();
+  (void)hk_process_purge(0);
+  if (may_be_short) {
+    hk_heap_visit_idle(trim_idle);
+    trim_own();
+  }
+  (void)hk_purge_unmap_free();
+}
+
+void hk_process_purge_follow(void) {
+  hk_heap_t *heap = hk_thread_own();
+  if (heap == HK_EMPTY_HEAP || hk_load_relaxed(&refused_ms) <= heap->trimmed_ms) return;
+  heap->trimmed_ms = hk_os_coarse_ms();
+  hk_heap_enter(heap);
+  purge_heap(heap);
+  trim(heap);
+  hk_heap_leave(heap);
+  (void)hk_purge_unmap_free();
 }
 
 void hk_process_purge_remote(void) {

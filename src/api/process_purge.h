@@ -17,6 +17,14 @@ size_t hk_process_purge(size_t keep_bytes);
 /* The same at the program's request: from the heaps of threads that sleep too. Opens files. */
 size_t hk_process_purge_everywhere(size_t keep_bytes);
 
+/* Gives everything that is free back to the system, with its addresses, before a request fails: what the caller's heap,
+ * idle heaps and heaps of sleeping threads can spare. `may_be_short`: addresses may be short, so these heaps' spans
+ * become short too (space/short_span.h). Requires that the caller is in no slow path of its heap. Opens files. */
+void hk_process_purge_all(bool may_be_short);
+
+/* The same for the caller's heap, when a request of another thread was refused since the last time. For a shortage. */
+HK_COLD void hk_process_purge_follow(void);
+
 /* Moves what the idle heaps can spare to the superslabs. For a thread without a heap. */
 void hk_process_purge_idle_heaps(void);
 

@@ -5,6 +5,7 @@
 
 #include "base/panic.h"
 #include "space/region_map.h"
+#include "space/short_span.h"
 #include "space/superslab.h"
 
 #if HK_DEBUG
@@ -29,9 +30,7 @@ static bool measure(const hk_block_t *list, unsigned most, unsigned *length) {
   return true;
 }
 
-static unsigned capacity_of(const hk_slab_t *span) {
-  return span->slab_count * hk_class_blocks_per_slab(span->class_index);
-}
+static unsigned capacity_of(const hk_slab_t *span) { return hk_short_span_capacity(span); }
 
 /* The same for blocks of one span. Checks that each of them is a block of it. */
 static bool measure_of_span(const hk_slab_t *span, const hk_block_t *list, unsigned *length) {

@@ -5,6 +5,7 @@
 #include "heap/mid.h"
 #include "heap/span.h"
 #include "heap/spare.h"
+#include "space/superslab.h"
 
 /* Counts a list. Returns false where it is damaged, or longer than `limit`. */
 static bool measure(const hk_block_t *list, unsigned limit, unsigned *length) {
@@ -50,3 +51,26 @@ static void purge_all(hk_heap_t *heap, bool for_good) {
 void hk_heap_settle_down(hk_heap_t *heap) { purge_all(heap, true); }
 
 void hk_heap_purge(hk_heap_t *heap) { purge_all(heap, false); }
+
+typedef struct {
+  hk_heap_t *heap;
+  bool has_trimmed;
+} trim_t;
+
+static void trim_spans(hk_slab_t *slabs, void *context) {
+  trim_t *trim = context;
+  for (unsigned i = 0; i < HK_SUPERSLAB_SLABS; i++) {
+    hk_slab_t *slab = &slabs[i];
+    if (hk_slab_state(slab) != hk_slab_small || hk_load_relaxed(&slab->owner) != trim->heap) continue;
+    if (slab->head == slab && hk_span_trim(trim->heap, slab)) trim->has_trimmed = true;
+  }
+}
+
+bool hk_heap_trim(hk_heap_t *heap) {
+  if (!hk_heap_claim_spans(heap)) return false;
+  trim_t trim = {heap, false};
+  if (hk_load_relaxed(&heap->span_slabs) > 0) hk_superslab_visit(trim_spans, &trim);
+  hk_heap_unclaim_spans(heap);
+  hk_heap_check(heap);
+  return trim.has_trimmed;
+}

@@ -128,13 +128,17 @@ static void check_sorted(const hk_heap_t *heap, size_t chain_blocks, const hk_li
 /* Gives the spans' slabs to the superslabs. Returns the number of slabs. */
 static uint32_t release(hk_list_t *spans) {
   uint32_t slabs = 0, count = 0, blocks = 0;
-  for (hk_list_t *node = spans->next; node != spans; node = node->next) {
+  for (hk_list_t *node = spans->next, *next; node != spans; node = next) {
+    next = node->next;
     hk_slab_t *span = HK_CONTAINER_OF(node, hk_slab_t, link);
     blocks += hk_load_relaxed(&span->carved);
     slabs += span->slab_count;
     count++;
     span->zero = false;
     hk_slab_retire(span, span->slab_count);
+    if (HK_LIKELY(!hk_short_span_is(span))) continue;
+    hk_list_remove(&span->link);
+    hk_short_span_release(span);
   }
   if (count == 0) return 0;
   hk_stat_add(hk_stat_slab_release, count);

@@ -1,10 +1,14 @@
 /* heap/span.c - L4. See span.h. */
 #include "heap/span.h"
 
+#include "base/bits.h"
 #include "base/panic.h"
 #include "heap/heap_check.h"
 #include "heap/span_prefault.h"
 #include "heap/spare.h"
+#include "os/os.h"
+#include "space/purge.h"
+#include "space/shortage.h"
 #include "space/superslab.h"
 
 /* Chosen: a full span is worth allocating from again when an eighth of its blocks is free, at most 64.
@@ -25,7 +29,6 @@ static unsigned divide_by_block(uint64_t value, uint64_t inverse) {
 
 bool hk_span_has_block(const hk_slab_t *span, const void *address) {
   uintptr_t distance = (uintptr_t)address - hk_slab_start(span);
-  if (distance >= span->slab_count * HK_SLAB_BYTES) return false;
   uintptr_t offset = distance % HK_SLAB_BYTES;
   if (!hk_offset_is_start(offset, span->inverse)) return false;
   unsigned index = divide_by_block(offset, span->inverse);
@@ -53,13 +56,29 @@ static void describe(hk_heap_t *heap, hk_slab_t *span, unsigned class_index) {
   }
 }
 
-hk_slab_t *hk_span_acquire(hk_heap_t *heap, unsigned class_index) {
+/* Returns a short span, if need be of the addresses of free slabs. */
+static HK_COLD hk_slab_t *acquire_short(hk_heap_t *heap, unsigned class_index) {
+  size_t bytes = hk_class_short_bytes(class_index, hk_os_page_size());
+  hk_slab_t *span = hk_short_span_acquire(bytes);
+  if (span != NULL) return span;
+  hk_spare_flush(heap);
+  return hk_purge_unmap_free() ? hk_short_span_acquire(bytes) : NULL;
+}
+
+static hk_slab_t *acquire_whole(hk_heap_t *heap, unsigned class_index) {
   unsigned slab_count = hk_class_span_slabs(class_index);
   hk_slab_t *span = hk_spare_acquire(heap, slab_count);
   while (span == NULL && slab_count > 1) span = hk_spare_acquire(heap, slab_count /= 2); /* near a limit on addresses */
+  if (span != NULL) hk_store_relaxed(&span->bytes, HK_SLAB_BYTES);
+  return span;
+}
+
+hk_slab_t *hk_span_acquire(hk_heap_t *heap, unsigned class_index) {
+  hk_slab_t *span = hk_shortage_is_on() ? acquire_short(heap, class_index) : NULL;
+  if (HK_LIKELY(span == NULL)) span = acquire_whole(heap, class_index);
   if (span == NULL) return NULL;
   hk_stat_bump(&heap->stat, hk_stat_slab_acquire, 1);
-  hk_bump_relaxed(&heap->span_slabs, slab_count);
+  hk_bump_relaxed(&heap->span_slabs, span->slab_count);
   describe(heap, span, class_index);
   return span;
 }
@@ -68,7 +87,32 @@ void hk_span_release(hk_heap_t *heap, hk_slab_t *span) {
   hk_stat_bump(&heap->stat, hk_stat_slab_release, 1);
   hk_bump_relaxed(&heap->span_slabs, -(uint32_t)span->slab_count);
   hk_slab_retire(span, span->slab_count);
-  hk_spare_put(heap, span);
+  if (HK_UNLIKELY(hk_short_span_is(span))) {
+    hk_short_span_release(span);
+  } else {
+    hk_spare_put(heap, span);
+  }
+}
+
+/* Returns the slabs behind the first `kept` ones to their superslab. Returns whether there are any. */
+static bool release_end(hk_heap_t *heap, hk_slab_t *span, unsigned kept) {
+  unsigned released = span->slab_count - kept;
+  if (released == 0) return false;
+  HK_ASSERT(!hk_short_span_is(span), "the last slab of a short span has a block");
+  span->slab_count = (uint8_t)kept;
+  hk_bump_relaxed(&heap->span_slabs, -(uint32_t)released);
+  hk_slab_retire(span + kept, released);
+  hk_superslab_release(span + kept, released);
+  return true;
+}
+
+bool hk_span_trim(hk_heap_t *heap, hk_slab_t *span) {
+  unsigned carved = carved_of(span), per_slab = hk_class_blocks_per_slab(span->class_index);
+  if (carved == 0) return false;
+  unsigned kept = (carved + per_slab - 1) / per_slab;
+  bool has_released = release_end(heap, span, kept);
+  size_t used_bytes = (carved - (kept - 1) * per_slab) * hk_class_bytes(span->class_index);
+  return hk_short_span_cut(span, hk_align_up(used_bytes, hk_os_page_size())) || has_released;
 }
 
 /* ---- Counting. */
@@ -249,7 +293,7 @@ unsigned hk_span_carve(hk_heap_t *heap, hk_slab_t *span, unsigned count) {
   unsigned last_index = carved + count - 1;
   uintptr_t first = block_start(start, per_slab, block_bytes, carved);
   uintptr_t last = block_start(start, per_slab, block_bytes, last_index);
-  if (span->zero) hk_span_prefault(heap, span->class_index, first, last);
+  if (span->zero && !hk_short_span_is(span)) hk_span_prefault(heap, span->class_index, first, last);
   hk_block_t *list = link_downwards(last, count, last_index % per_slab + 1, per_slab, block_bytes);
   hk_store_relaxed(&span->carved, (uint16_t)(carved + count));
   put_carved(heap, span, list, count);

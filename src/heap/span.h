@@ -16,6 +16,7 @@
 #include <stdbool.h>
 
 #include "heap/heap.h"
+#include "space/short_span.h"
 
 /* Returns a new span for the class, owned by the heap and in no list; NULL when the system refuses. */
 hk_slab_t *hk_span_acquire(hk_heap_t *heap, unsigned class_index);
@@ -34,9 +35,7 @@ void hk_span_put_to_rest(hk_heap_t *heap, unsigned class_index, unsigned list_le
 bool hk_span_has_block(const hk_slab_t *span, const void *address);
 
 /* Returns the number of blocks that the span has room for. */
-HK_INLINE unsigned hk_span_capacity(const hk_slab_t *span) {
-  return span->slab_count * hk_class_blocks_per_slab(span->class_index);
-}
+HK_INLINE unsigned hk_span_capacity(const hk_slab_t *span) { return hk_short_span_capacity(span); }
 
 /* Directs the owner's frees into the span to `free_list` from now on. */
 void hk_span_set_free_lists(hk_slab_t *span, hk_free_list_t *free_list);
@@ -54,6 +53,11 @@ void hk_span_unlink(hk_slab_t *span);
 /* Carves up to `count` new blocks for the bin of an active span, and returns how many there was room for. Requires an
  * empty effective free list. */
 unsigned hk_span_carve(hk_heap_t *heap, hk_slab_t *span, unsigned count);
+
+/* Gives up the pages of a span that were never carved: its last slabs go to their superslab, the end of the last one
+ * that it keeps goes to the system. Returns whether there were any. Requires that the caller has claimed the heap's
+ * spans. */
+bool hk_span_trim(hk_heap_t *heap, hk_slab_t *span);
 
 /* Gives up a span that has no block in use and is in no list: its slabs become spare. */
 void hk_span_release(hk_heap_t *heap, hk_slab_t *span);

@@ -10,6 +10,7 @@
 #include "policy/safety.h"
 #include "space/meta.h"
 #include "space/region_map.h"
+#include "space/short_span.h"
 
 /* ---- Live blocks of a span. */
 
@@ -53,9 +54,7 @@ bool hk_census_is_span(const hk_survey_superslab_t *superslab, unsigned i) {
   return slab->slab_count > 0 && slab->slab_count <= most && i + slab->slab_count <= HK_SUPERSLAB_SLABS;
 }
 
-static unsigned capacity_of(const hk_slab_t *span) {
-  return span->slab_count * hk_class_blocks_per_slab(span->class_index);
-}
+static unsigned capacity_of(const hk_slab_t *span) { return hk_short_span_capacity(span); }
 
 static unsigned carved_of(const hk_slab_t *span) {
   return least(hk_load_relaxed(&((hk_slab_t *)span)->carved), capacity_of(span));

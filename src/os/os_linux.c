@@ -16,6 +16,7 @@
 #include "base/bits.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "os/address_hole.h"
 #include "os/kept_file.h"
 #include "os/kernel_file.h"
 #include "os/os.h"
@@ -41,6 +42,9 @@ static _Atomic(uintptr_t) next_end;
 
 /* The start of the last unmapped range of less than 2 MiB, for the next range as small; 0: none. Also a hint. */
 static _Atomic(uintptr_t) small_hole;
+
+/* The lowest start of an aligned range; 0: none. Also a hint. */
+static _Atomic(uintptr_t) lowest_start;
 
 /* ---- Facts about the process. ---------------------------------------------------------------------------------- */
 
@@ -202,7 +206,7 @@ static uintptr_t reserve_and_trim(const request_t *request) {
 /* Steps down from `from`, farther each time, to find one aligned hole. For a process near its address limit, which has
  * room for the range but not for the range with its alignment. */
 static uintptr_t reserve_below(uintptr_t from, const request_t *request) {
-  size_t step = request->alignment;
+  size_t step = hk_larger(request->alignment, request->bytes);
   for (unsigned i = 0; i < STEP_COUNT && step < from; i++, step *= 2) {
     from -= step;
     uintptr_t misplaced;
@@ -211,6 +215,12 @@ static uintptr_t reserve_below(uintptr_t from, const request_t *request) {
     if (misplaced == 0) return 0;
   }
   return 0;
+}
+
+/* Returns an address that most probably has no aligned range below it. */
+static uintptr_t below_all(uintptr_t chosen) {
+  uintptr_t lowest = hk_load_relaxed(&lowest_start);
+  return lowest != 0 && lowest < chosen ? lowest : chosen;
 }
 
 static bool is_small(size_t bytes) { return bytes < HK_SUPERSLAB_BYTES; }
@@ -235,8 +245,35 @@ static uintptr_t reserve_aligned(const request_t *request) {
   uintptr_t chosen = misplaced;
   start = reserve_near(hk_align_down(chosen, request->alignment), request, &misplaced);
   if (start == 0) start = reserve_and_trim(request);
-  if (start == 0) start = reserve_below(chosen, request);
+  if (start == 0) start = reserve_below(below_all(chosen), request);
   return start;
+}
+
+/* Chosen: how many addresses below the last short range are tried, before the kernel chooses. */
+#define TRIES_BELOW 8
+
+/* Maps a range that is shorter than a slab where such a range was unmapped, or below the last one. */
+static uintptr_t reserve_short(const request_t *request) {
+  uintptr_t start, misplaced, hole = hk_address_hole_take();
+  if (hole != 0) {
+    start = reserve_near(hole, request, &misplaced);
+    if (start == 0 && misplaced == 0) hk_address_hole_note(hole); /* the system refuses */
+    if (start != 0 || misplaced == 0) return start;
+  }
+  for (unsigned i = 0; i < TRIES_BELOW; i++) {
+    uintptr_t hint = hk_address_hole_below();
+    if (hint == 0) break;
+    start = reserve_near(hint, request, &misplaced);
+    if (start == 0 && misplaced == 0) hk_address_hole_note_mapped(hint + HK_SLAB_BYTES);
+    if (start != 0 || misplaced == 0) return start;
+  }
+  start = reserve_aligned(request);
+  if (start != 0) hk_address_hole_note_mapped(start);
+  return start;
+}
+
+static bool is_short(const request_t *request) {
+  return request->bytes < HK_SLAB_BYTES && request->alignment == HK_SLAB_BYTES;
 }
 
 static void *reserve(const request_t *request) {
@@ -244,9 +281,10 @@ static void *reserve(const request_t *request) {
     long start = call_mmap(0, request->bytes, request->access, 0);
     return hk_syscall_failed(start) ? NULL : (void *)start;
   }
-  uintptr_t start = reserve_aligned(request);
+  uintptr_t start = is_short(request) ? reserve_short(request) : reserve_aligned(request);
   if (start != 0 && !(is_small(request->bytes) && start > hk_load_relaxed(&next_end)))
     hk_store_relaxed(&next_end, start);
+  if (start != 0) hk_store_relaxed(&lowest_start, below_all(start));
   return (void *)start;
 }
 
@@ -278,7 +316,9 @@ void hk_os_forbid_writes(void *start, size_t bytes) {
  * only went down would need new records for ever. Small holes have no room for ranges that are aligned to 2 MiB. */
 static void note_hole(uintptr_t start, size_t bytes) {
   uintptr_t end = start + bytes;
-  if (is_small(bytes)) {
+  if (bytes < HK_SLAB_BYTES) {
+    hk_address_hole_note(start);
+  } else if (is_small(bytes)) {
     hk_store_relaxed(&small_hole, start);
   } else if (end > hk_load_relaxed(&next_end)) {
     hk_store_relaxed(&next_end, end);

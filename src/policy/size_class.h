@@ -77,6 +77,16 @@ HK_INLINE unsigned hk_class_span_slabs(unsigned class_index) {
   return (HK_SPAN_MIN_BLOCKS + per_slab - 1) / per_slab;
 }
 
+/* Chosen: a short span is so long that its end, which holds no whole block, is at most this share of it. */
+#define HK_SHORT_SPAN_END_SHARE 16
+
+/* Returns the bytes of a short span of the class (space/short_span.h): whole pages, at most a slab. */
+HK_INLINE size_t hk_class_short_bytes(unsigned class_index, size_t page_bytes) {
+  size_t block_bytes = hk_class_bytes(class_index), bytes = hk_align_up(block_bytes, page_bytes);
+  while (bytes < HK_SLAB_BYTES && bytes % block_bytes > bytes / HK_SHORT_SPAN_END_SHARE) bytes += page_bytes;
+  return bytes < HK_SLAB_BYTES ? bytes : HK_SLAB_BYTES;
+}
+
 /* Chosen: the free bytes that a mid class's list may hold at first and at most, and bounds of its number of blocks. */
 #define HK_ROOM_FIRST_BYTES (32 * HK_KIB)
 #define HK_ROOM_MOST_BYTES (384 * HK_KIB)

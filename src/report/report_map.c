@@ -6,6 +6,7 @@
 #include "policy/size_class.h"
 #include "report/report.h"
 #include "report/report_form.h"
+#include "space/short_span.h"
 
 #define SCHEMA 1
 
@@ -48,8 +49,8 @@ static contents_t contents_of_span(walk_t *walk, const hk_survey_superslab_t *su
   const hk_slab_t *span = &superslab->slab[i];
   bool is_estimate;
   uint64_t live = hk_census_live_blocks(superslab, i, &walk->budget, &is_estimate);
-  uint64_t capacity = span->slab_count * (uint64_t)hk_class_blocks_per_slab(span->class_index);
-  return (contents_t){"span", hk_class_bytes(span->class_index), 1000 * live / capacity};
+  uint64_t capacity = hk_short_span_capacity(span);
+  return (contents_t){"span", hk_class_bytes(span->class_index), capacity != 0 ? 1000 * live / capacity : 0};
 }
 
 static const char *free_state(const hk_survey_superslab_t *superslab, unsigned i) {

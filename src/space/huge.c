@@ -111,7 +111,8 @@ static uintptr_t find_full(void) {
   for (unsigned looks = HK_HUGE_FULL_LOOKS; looks > 0 && start == 0; looks--) {
     huge.last_full = hk_superslab_index_next_record_locked(huge.last_full);
     if (huge.last_full == NULL) break;
-    if (huge.last_full->free_mask == 0 && huge.last_full->slab_mask == HK_MASK_ALL) start = huge.last_full->start;
+    if (huge.last_full->free_mask == 0 && huge.last_full->slab_mask == HK_MASK_ALL && !huge.last_full->has_hole)
+      start = huge.last_full->start;
   }
   hk_lock_release(hk_lock_space);
   return start;
@@ -171,7 +172,7 @@ static hk_superslab_t *find_old_locked(uint64_t now_ms, unsigned *looks) {
     if (superslab == NULL) return NULL;
     huge.last = superslab;
     if (superslab->start == 0 || superslab->free_mask != 0 || superslab->is_huge) continue;
-    if (superslab->slab_mask != HK_MASK_ALL) continue;
+    if (superslab->slab_mask != HK_MASK_ALL || superslab->has_hole) continue;
     uint64_t since_ms = superslab->full_since_ms;
     bool is_old = since_ms != 0 && now_ms > since_ms && is_old_enough(now_ms - since_ms);
     if (since_ms == 0 || is_old) superslab->full_since_ms = now_ms;

@@ -75,7 +75,9 @@ typedef struct hk_slab {
   uint8_t huge;             /* of a large block: hk_thp_advice_t */
   uint16_t came_home;       /* head of a span: number of its blocks that the purge thread has counted, ... */
   uint32_t came_home_round; /* ... and the round in which it counted them (heap/purge_drain.c) */
-  _Atomic(size_t) bytes;    /* usable bytes of a run or a large block; length of a free extent */
+  /* Usable bytes of a run or a large block; length of a free extent; in the head of a span: mapped bytes of its last
+   * slab (short_span.h). */
+  _Atomic(size_t) bytes;
   struct hk_superslab *superslab; /* NULL for large blocks and free extents */
 
   alignas(HK_CACHE_LINE_BYTES) hk_free_list_t own;

@@ -221,7 +221,7 @@ static void begin_locked(hk_superslab_t *record, uintptr_t start, unsigned node)
   if (!record->index->is_ready) set_up_locked(record->index);
   record->slab_mask = record->free_mask = record->used_mask = record->lazy_mask = 0;
   hk_superslab_index_note_in_use(record, HK_MASK_ALL, false);
-  record->is_huge = record->is_allowed = false;
+  record->is_huge = record->is_allowed = record->has_hole = false;
   hk_keep_store_order();
   record->start = start;
   if (is_new) {
@@ -258,9 +258,8 @@ bool hk_superslab_index_enter_locked(hk_superslab_t *record, hk_extent_t room, u
   return is_new;
 }
 
-uint32_t hk_superslab_index_detach_free_locked(hk_superslab_t *superslab) {
-  uint32_t bits = superslab->free_mask;
-  hk_superslab_index_withdraw_locked(superslab, bits);
+/* Removes slabs that are not free. A superslab without any other slab ends. */
+static void remove_locked(hk_superslab_t *superslab, uint32_t bits) {
   hk_keep_store_order();
   superslab->slab_mask &= ~bits;
   superslab->used_mask &= ~bits;
@@ -269,7 +268,21 @@ uint32_t hk_superslab_index_detach_free_locked(hk_superslab_t *superslab) {
     hk_bump_relaxed(&space.superslab_count, (size_t)-1);
     spare_record_locked(superslab);
   }
+}
+
+uint32_t hk_superslab_index_detach_free_locked(hk_superslab_t *superslab) {
+  uint32_t bits = superslab->free_mask;
+  hk_superslab_index_withdraw_locked(superslab, bits);
+  remove_locked(superslab, bits);
   return bits;
+}
+
+void hk_superslab_index_detach_used_locked(hk_superslab_t *superslab, uint32_t bits) {
+  HK_ASSERT((superslab->slab_mask & ~superslab->free_mask & bits) == bits, "the slabs are in use");
+  hk_bump_relaxed(&hk_dirty_slabs.in_use_bytes, -hk_superslab_index_bytes_of(bits));
+  hk_superslab_index_note_in_use(superslab, bits, false);
+  remove_locked(superslab, bits);
+  if (superslab->slab_mask != 0) hk_superslab_index_file_locked(superslab); /* it may be wholly free now */
 }
 
 /* ---- The walk. */

@@ -57,6 +57,7 @@ typedef struct hk_superslab {
   uint64_t full_since_ms; /* when it was first seen wholly in use, or found sparse after that; 0: not seen so */
   bool is_huge;           /* one huge page, as far as hakmem can tell */
   bool is_allowed;        /* advised by a flag of the mapping, which outlasts the huge page */
+  bool has_hole;          /* a slab is or was in a short span (short_span.h): never a huge page */
 #if HK_DEBUG
   uint32_t in_use_mask; /* bit i: slab i is in use; the walk compares the sums and the other masks with it */
 #endif
@@ -156,6 +157,9 @@ bool hk_superslab_index_enter_locked(hk_superslab_t *record, hk_extent_t room, u
 /* Takes all free slabs out of the superslab, for the caller to unmap, and returns them. A superslab without any other
  * slab ends, and its record becomes spare. */
 uint32_t hk_superslab_index_detach_free_locked(hk_superslab_t *superslab);
+
+/* Takes slabs that are in use out of the superslab, for the caller to unmap. The rest is as above. */
+void hk_superslab_index_detach_used_locked(hk_superslab_t *superslab, uint32_t bits);
 
 /* Sets the state of those of a superslab's slabs that `bits` names. */
 void hk_superslab_index_set_states(hk_slab_t *slabs, uint32_t bits, hk_slab_state_t state);

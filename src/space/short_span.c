@@ -1,0 +1,140 @@
+/* space/short_span.c - L3. See short_span.h. */
+#include "space/short_span.h"
+
+#include "base/bits.h"
+#include "base/mask.h"
+#include "base/panic.h"
+#include "os/lock.h"
+#include "os/node.h"
+#include "os/os.h"
+#include "policy/stat.h"
+#include "space/dirty.h"
+#include "space/huge.h"
+#include "space/locked.h"
+#include "space/purge.h"
+#include "space/region_map.h"
+#include "space/superslab.h"
+#include "space/superslab_index.h"
+
+/* Chosen: the most short spans. Each is a mapping, and the kernel allows a process 65,530 of them by default. */
+#define MOST_COUNT 16384
+
+static _Atomic(uint32_t) short_count;
+
+static void count(uint32_t change) { (void)hk_add_relaxed(&short_count, change); }
+
+/* ---- New ones. */
+
+static hk_slab_t *enter(uintptr_t start, hk_superslab_t *record) {
+  unsigned node = hk_node_current();
+  uint64_t now_ms = hk_os_coarse_ms();
+  hk_slab_t *slab = hk_slab_of((void *)start);
+  hk_lock_acquire(hk_lock_space);
+  hk_extent_t room = {.start = start, .bytes = HK_SLAB_BYTES, .zero = true};
+  bool is_record_used = hk_superslab_index_enter_locked(record, room, node);
+  slab->superslab->has_hole = true;
+  hk_superslab_index_claim_locked(slab->superslab, hk_mask_range((unsigned)(slab - slab->superslab->slabs), 1));
+  hk_dirty_note_wanted_locked(now_ms, HK_SLAB_BYTES);
+  hk_purge_due_t due = hk_purge_settle_locked(now_ms);
+  hk_lock_release(hk_lock_space);
+  hk_purge_follow(&due);
+  if (!is_record_used) hk_superslab_index_spare_record(record);
+  return slab;
+}
+
+/* Returns 0 when the system refuses. */
+static uintptr_t map(size_t bytes) {
+  void *start = hk_locked_reserve(bytes, HK_SLAB_BYTES);
+  if (start == NULL || hk_region_map_enter(start, HK_SLAB_BYTES)) return (uintptr_t)start;
+  (void)hk_os_unmap(start, bytes);
+  return 0;
+}
+
+hk_slab_t *hk_short_span_acquire(size_t bytes) {
+  HK_ASSERT(bytes > 0 && bytes <= HK_SLAB_BYTES, "a short span has a part of a slab");
+  if (hk_load_relaxed(&short_count) >= MOST_COUNT) return NULL;
+  hk_superslab_t *record = hk_superslab_index_take_record();
+  if (record == NULL) return NULL;
+  uintptr_t start = map(bytes);
+  if (start == 0) {
+    hk_superslab_index_spare_record(record);
+    return NULL;
+  }
+  hk_slab_t *slab = enter(start, record);
+  slab->zero = true;
+  slab->slab_count = 1;
+  hk_store_relaxed(&slab->bytes, bytes);
+  if (hk_short_span_is(slab)) count(1);
+  return slab;
+}
+
+/* ---- Cuts. */
+
+/* Returns the mapped bytes of slab `i` of a short span. */
+static size_t mapped_bytes(const hk_slab_t *span, unsigned i) {
+  if (i + 1u == span->slab_count) return hk_short_span_last_bytes(span);
+  size_t used_bytes = hk_class_blocks_per_slab(span->class_index) * hk_class_bytes(span->class_index);
+  return hk_align_up(used_bytes, hk_os_page_size());
+}
+
+/* Unmaps the ends of all slabs but the last one. An end that the system refuses to take is lost. */
+static void cut_others(const hk_slab_t *span) {
+  for (unsigned i = 0; i + 1u < span->slab_count; i++) {
+    size_t bytes = mapped_bytes(span, i);
+    if (bytes < HK_SLAB_BYTES) (void)hk_os_unmap((void *)(hk_slab_start(&span[i]) + bytes), HK_SLAB_BYTES - bytes);
+  }
+}
+
+/* Ends the huge page, while its addresses are all there. */
+static void begin_holes(hk_superslab_t *superslab) {
+  hk_lock_acquire(hk_lock_space);
+  bool is_forbidden_again = hk_huge_take_apart_locked(superslab);
+  superslab->has_hole = true;
+  superslab->full_since_ms = 0; /* a look at it that is under way makes no huge page */
+  hk_lock_release(hk_lock_space);
+  if (is_forbidden_again) hk_huge_forbid_again(superslab->start);
+}
+
+bool hk_short_span_cut(hk_slab_t *span, size_t bytes) {
+  size_t old_bytes = hk_short_span_last_bytes(span);
+  HK_ASSERT(bytes > 0 && bytes <= old_bytes, "a span keeps a part of its last slab");
+  uintptr_t start = hk_slab_start(span + span->slab_count - 1);
+  if (bytes == old_bytes) return false;
+  begin_holes(span->superslab);
+  if (!hk_os_unmap((void *)(start + bytes), old_bytes - bytes)) return false;
+  hk_store_relaxed(&span->bytes, bytes);
+  if (old_bytes != HK_SLAB_BYTES) return true;
+  count(1);
+  cut_others(span);
+  return true;
+}
+
+/* ---- The end. */
+
+static void leave_superslab(hk_slab_t *span) {
+  hk_superslab_t *superslab = span->superslab;
+  uint32_t bits = hk_mask_range((unsigned)(span - superslab->slabs), span->slab_count);
+  uint64_t now_ms = hk_os_coarse_ms();
+  hk_lock_acquire(hk_lock_space);
+  hk_superslab_index_detach_used_locked(superslab, bits);
+  hk_purge_due_t due = hk_purge_settle_locked(now_ms);
+  hk_lock_release(hk_lock_space);
+  hk_purge_follow(&due);
+}
+
+/* Addresses are lost where the system refuses; at a mapping's end it does not. */
+static void unmap(uintptr_t start, size_t bytes) {
+  if (!hk_os_unmap((void *)start, bytes)) (void)hk_os_purge((void *)start, bytes);
+}
+
+void hk_short_span_release(hk_slab_t *span) {
+  uintptr_t start = hk_slab_start(span);
+  unsigned slab_count = span->slab_count;
+  leave_superslab(span);
+  for (unsigned i = slab_count; i-- > 0;) {
+    size_t bytes = mapped_bytes(span, i);
+    hk_slab_set_state(&span[i], hk_slab_none); /* before another thread has the addresses */
+    unmap(start + i * HK_SLAB_BYTES, bytes);
+  }
+  count((uint32_t)-1);
+}

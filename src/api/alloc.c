@@ -34,10 +34,11 @@ void *hk_alloc_fail(void) {
 /* ---- Small blocks. */
 
 /* Returns NULL and sets `*weight_q16` when the request is to be sampled. With `weight_q16` NULL the request goes
- * unsampled. */
-static void *try_small(unsigned class_index, uint64_t *weight_q16) {
+ * unsampled. Sets `*class_index` to the class that serves the request. */
+static void *try_small(unsigned *asked_class, size_t alignment, uint64_t *weight_q16) {
   hk_thread_lease_t lease = hk_lifecycle_enter();
   if (lease.heap == NULL) return NULL;
+  unsigned class_index = *asked_class = hk_refill_choose_class(lease.heap, *asked_class, alignment);
   hk_sample_countdown_follow(lease.heap);
   void *block = HK_UNLIKELY(hk_heap_is_sampled(lease.heap)) ? hk_sampled_take(lease, class_index, weight_q16)
                                                             : hk_small_take(lease.heap, class_index);
@@ -52,7 +53,8 @@ HK_NOINLINE void *hk_alloc_sampled(size_t size, size_t alignment, size_t bytes, 
   size_t whole = offset + bytes; /* at least the usable bytes of an unsampled block */
   unsigned class_index = hk_class_of_aligned(alignment, whole);
   *zero = false;
-  char *start = class_index != 0 ? try_small(class_index, NULL) : hk_alloc_large_unsampled(whole, alignment, zero);
+  char *start =
+      class_index != 0 ? try_small(&class_index, alignment, NULL) : hk_alloc_large_unsampled(whole, alignment, zero);
   if (start == NULL) return NULL;
   if (hk_sample_hook_note((uintptr_t)start + offset, offset, size, bytes, weight_q16)) return start + offset;
   hk_free(start);
@@ -88,7 +90,7 @@ static void *try_sparingly(unsigned class_index, size_t alignment, size_t size, 
   bool has_heap = heap != HK_EMPTY_HEAP;
   if (has_heap && hk_refill_has(heap, class_index)) return NULL;
   unsigned larger = has_heap ? find_larger(heap, class_index, alignment, is_last_resort) : 0;
-  void *block = larger != 0 ? try_small(larger, NULL) : NULL;
+  void *block = larger != 0 ? try_small(&larger, alignment, NULL) : NULL;
   if (block != NULL || hk_class_bytes(class_index) <= OWN_PAGES_FROM) return block;
   bool zero;
   block = hk_large_alloc_pages(size, alignment, &zero);
@@ -98,33 +100,38 @@ static void *try_sparingly(unsigned class_index, size_t alignment, size_t size, 
 
 /* ---- Small blocks: the slow path. */
 
-/* Purges all dirty memory before a request fails, and tries again. Sets `*is_unknown` to true for a block of another
- * class, a block of pages of its own and a sampled block: hk_bin_was_fresh says nothing about those. */
+/* Purges all dirty memory before a request fails, and tries again. */
+static HK_NOINLINE void *alloc_small_after_purge(unsigned class_index, size_t alignment, size_t size) {
+  (void)hk_process_purge(0);
+  (void)hk_purge_unmap_free();
+  void *block = try_small(&class_index, alignment, NULL);
+  if (block == NULL) block = try_sparingly(class_index, alignment, size, true);
+  return block != NULL ? block : hk_alloc_fail();
+}
+
+/* Sets `*is_unknown` to true for a block of another class, a block of pages of its own and a sampled block:
+ * hk_bin_was_fresh says nothing about those. */
 static void *alloc_small_slow(unsigned class_index, size_t alignment, size_t size, bool *is_unknown) {
   hk_purge_thread_consider();
   hk_serve_consider();
   hk_process_purge_consider();
+  hk_process_share_consider();
   if (hk_shortage_is_on()) {
     void *block = try_sparingly(class_index, alignment, size, false);
     *is_unknown = block != NULL;
     if (block != NULL) return block;
   }
   uint64_t weight_q16 = 0;
-  void *block = try_small(class_index, &weight_q16);
-  if (HK_UNLIKELY(weight_q16 != 0)) {
+  unsigned serving_class = class_index;
+  void *block = try_small(&serving_class, alignment, &weight_q16);
+  *is_unknown = block == NULL || serving_class != class_index;
+  if (HK_LIKELY(block != NULL)) return block;
+  if (weight_q16 != 0) {
     bool zero;
-    block = hk_alloc_sampled(size, alignment, hk_class_bytes(class_index), weight_q16, &zero);
-    *is_unknown = block != NULL;
-    if (block == NULL) block = try_small(class_index, NULL);
+    block = hk_alloc_sampled(size, alignment, hk_class_bytes(serving_class), weight_q16, &zero);
+    if (block == NULL) block = try_small(&serving_class, alignment, NULL);
   }
-  if (block != NULL) return block;
-  (void)hk_process_purge(0);
-  (void)hk_purge_unmap_free();
-  block = try_small(class_index, NULL);
-  if (block != NULL) return block;
-  *is_unknown = true;
-  block = try_sparingly(class_index, alignment, size, true);
-  return block != NULL ? block : hk_alloc_fail();
+  return block != NULL ? block : alloc_small_after_purge(class_index, alignment, size);
 }
 
 void *hk_alloc_of_class(unsigned class_index, size_t alignment, size_t size) {

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include "hakmem/hakmem.h"
@@ -26,6 +27,22 @@ void *CallocChecked(size_t count, size_t size) {
 TEST(Calloc, FreshMemoryIsZeroAtEverySize) {
   for (size_t size = 0; size <= 40000; size += 1 + size / 200) hakmem_free(CallocChecked(1, size));
   for (size_t size : {kRunMax - 1, kRunMax, kRunMax + 1, 2 * kMiB, 5 * kMiB}) hakmem_free(CallocChecked(size, 1));
+}
+
+/* A coarse class serves the first requests of each tiny class, from dirty blocks. */
+TEST(Calloc, FirstBlocksOfAClassAreZeroInDirtyMemoryOfAnother) {
+  std::thread([] {
+    std::vector<void *> dirty;
+    for (size_t size : {96, 128, 192, 256, 384, 512, 768, 1024}) {
+      for (int i = 0; i < 200; i++) dirty.push_back(std::memset(hakmem_malloc(size), 0xa5, size));
+    }
+    for (void *block : dirty) hakmem_free(block);
+    std::vector<void *> zero;
+    for (int i = 0; i < 12; i++) {
+      for (size_t size = 16; size <= 1024; size += 16) zero.push_back(CallocChecked(1, size));
+    }
+    for (void *block : zero) hakmem_free(block);
+  }).join();
 }
 
 class CallocDirty : public testing::TestWithParam<size_t> {};

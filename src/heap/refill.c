@@ -91,6 +91,7 @@ bool hk_refill_has(const hk_heap_t *heap, unsigned class_index) {
 unsigned hk_refill_choose_class(hk_heap_t *heap, unsigned class_index, size_t alignment) {
   hk_bin_state_t *state = &heap->state[class_index];
   if (state->guests == GUESTS_MOST || hk_class_is_mid(class_index)) return class_index;
+  if (hk_load_relaxed(&heap->number) == 1) return class_index;
   unsigned coarse = hk_class_coarse(class_index);
   if (coarse == class_index || hk_class_bytes(coarse) % alignment != 0) return class_index;
   if (hk_refill_has(heap, class_index)) return class_index;

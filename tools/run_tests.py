@@ -224,12 +224,13 @@ def artefacts(jobs: int) -> list[Stage]:
         Stage("consumers", [[*PYTEST, "-n", str(jobs), "tests/consumers"]], 130, "release build"),
         Stage("recipes", RECIPES, 100, "release build", {"HAKMEM_TEST_RECIPES": "all"}),
     ]
-    if shutil.which("dh") is not None:
-        stages.append(Stage("packages", [["make", "deb"], suite("packages")], 140, "release build"))
     if have_cargo() is None:
         stages.append(Stage("crate", [suite("crate")], 140, "release build"))
     if have_wheel() is None:
         stages.append(wheel_stage())
+    # Last: it installs what the stages above leave in dist/.
+    debian = [["make", "deb"]] if shutil.which("dh") is not None else []
+    stages.append(Stage("packages", [*debian, suite("packages")], 280, "release build"))
     return stages
 
 

@@ -8,7 +8,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import PACKAGES, ROOT, CleanRoot
+from clean_root import ROOT, CleanRoot
+from conftest import PACKAGES
 
 PROGRAM = """
 #include <hakmem/hakmem.h>
@@ -129,8 +130,7 @@ def test_gdb_finds_its_script(packages: dict[str, Path]) -> None:
 
 def test_a_linked_program(clean_root: CleanRoot, packages: dict[str, Path]) -> None:
     """By pkg-config, shared and static. The program runs where the development package is gone."""
-    install = ("apt-get", "-qq", "install", "--no-install-recommends")
-    clean_root.run(*install, "gcc", "libc6-dev", "pkg-config", f"/packages/{packages['libhakmem-dev'].name}")
+    clean_root.install("gcc", "libc6-dev", "pkg-config", f"/packages/{packages['libhakmem-dev'].name}")
     (clean_root.folder / "program.c").write_text(PROGRAM)
     for way in ("", "-static"):
         flags = f"{way} $(pkg-config {'--static' if way else ''} --cflags --libs hakmem)"

@@ -10,7 +10,8 @@ the next such comment:
     <!-- test: tests/packages/test_first_use.py::test_wheel -->
 
 A page of docs/recipes without one is a script as a whole, which RECIPES runs. A test takes its commands from the page,
-by commands(). Where a file of the project holds a command as it stands, such as .ci/run, the comment names that file.
+by commands(). A comment may name a file of the project before the test, such as .ci/run: it runs the commands that
+stand in it.
 """
 
 from __future__ import annotations
@@ -26,25 +27,24 @@ RECIPES = "tests/tools/test_recipes.py::test_page"
 WAYS = "docs/installing.md"
 WAYS_COUNT = 24
 
-_PART = re.compile(r"^<!-- test: (?P<test>\S+) -->$|^ *```(?P<kind>\w*)[^\n]*\n(?P<code>.*?)^ *```$", re.M | re.S)
+_PART = re.compile(r"^<!-- test: (?P<tests>[^>]+) -->$|^ *```(?P<kind>\w*)[^\n]*\n(?P<code>.*?)^ *```$", re.M | re.S)
 _TEST = re.compile(r"`((?:tests|\.ci|\.github)/[^`]+)`")
 _SHELL = ("sh", "bash", "console", "")
 
 
 @dataclass(frozen=True)
 class Block:
-    """Shell commands of a page; test is empty where no comment and no rule names one."""
+    """Shell commands of a page with the same test, which is empty where no comment and no rule names one."""
 
     page: str
     test: str
-    code: str
+    lines: list[str]
 
-    @property
-    def lines(self) -> list[str]:
-        """The commands without their comments; a line that goes on below is one."""
-        whole = re.sub(r"\\\n\s*", "", self.code)
-        lines = [re.sub(r"(^|\s+)# .*", "", line).strip() for line in whole.splitlines()]
-        return [line for line in lines if line]
+
+def lines_of(code: str) -> list[str]:
+    """The commands without their comments; a line that goes on below is one."""
+    lines = [re.sub(r"(^|\s+)# .*", "", line).strip() for line in re.sub(r"\\\n\s*", "", code).splitlines()]
+    return [line for line in lines if line]
 
 
 def pages(root: Path = ROOT) -> list[str]:
@@ -55,13 +55,18 @@ def pages(root: Path = ROOT) -> list[str]:
 def blocks(page: str, root: Path = ROOT) -> list[Block]:
     """All shell blocks of the page."""
     found = []
-    test = RECIPES if page.startswith("docs/recipes/") else ""
-    for part in _PART.finditer((root / page).read_text(encoding="utf-8")):
-        if part["test"]:
-            test = part["test"]
+    tests = [RECIPES if page.startswith("docs/recipes/") else ""]
+    for part in _PART.finditer(read(root, page)):
+        if part["tests"]:
+            tests = part["tests"].split()
         elif part["kind"] in _SHELL:
-            found.append(Block(page, test, part["code"]))
-    return found
+            lines = lines_of(part["code"])
+            for file in tests[:-1]:
+                text = read(root, file) if (root / file).is_file() else ""
+                found.append(Block(page, file, [line for line in lines if line in text]))
+                lines = [line for line in lines if line not in text]
+            found.append(Block(page, tests[-1], lines))
+    return [block for block in found if block.lines]
 
 
 def runs_whole(path: Path) -> bool:
@@ -84,11 +89,7 @@ def why_no_test(name: str, root: Path = ROOT) -> str:
         return f"there is no {file}"
     if not function:
         return "" if not file.startswith("tests/") else f"{name} names no test of the file"
-    if not re.search(
-        rf"^\s*(?:def {re.escape(function)}\(|.*TEST\w*\(\w+, {re.escape(function)}\))", read(root, file), re.M
-    ):
-        return f"{file} has no {function}"
-    return ""
+    return "" if f"\ndef {function}(" in "\n" + read(root, file) else f"{file} has no {function}"
 
 
 def read(root: Path, name: str) -> str:
@@ -128,8 +129,10 @@ def findings(root: Path = ROOT) -> list[str]:
     for page in pages(root):
         for block in blocks(page, root):
             reason = untested(block, root)
-            if reason and block.lines:
+            if reason:
                 found.append(f"{page}: `{block.lines[0]}`: {reason}")
+        if page in ("README.md", WAYS) and re.search(r"^$\n {4}\S", read(root, page), re.M):
+            found.append(f"{page}: an indented block: a fence says that it is of the shell, or that it is not")
     rows = ways(root)
     if len(rows) != WAYS_COUNT:
         found.append(f"{WAYS}: the table of ways has {len(rows)} rows with a test instead of {WAYS_COUNT}")

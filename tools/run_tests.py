@@ -152,6 +152,14 @@ def have_cargo() -> str | None:
     return None if tuple(map(int, version.groups())) >= LEAST_RUST else f"{said.stdout.strip()} is older than {least}"
 
 
+PACKAGE_TOOLS = {
+    "Debian packages": "dh",
+    "RPM packages": "rpmbuild",
+    "Arch package": "makepkg",
+    "clean roots": "debootstrap",
+}
+
+
 def preset_stages(
     preset: str, werror: str, jobs: int, part: float, guess: tuple[float, float], short: bool, *targets: str
 ) -> list[Stage]:
@@ -518,7 +526,9 @@ def main() -> int:
         reasons = {"arm64": have_arm64(), "musl": have_musl()}
         if arguments.what == "rest":
             reasons.update({"clang": have_clang(), "musl-zig": have_zig()})
-            reasons["Debian packages"] = None if shutil.which("dh") else "there is no debhelper"
+            for name, needed in PACKAGE_TOOLS.items():
+                there = shutil.which(needed, path=f"{os.environ['PATH']}:/usr/sbin")
+                reasons[name] = None if there else f"there is no {needed}"
             reasons["wheel"] = have_wheel()
             reasons["crate"] = have_cargo()
         for preset, reason in reasons.items():

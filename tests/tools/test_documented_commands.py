@@ -58,6 +58,7 @@ def test_commands_of_a_page(tmp_path: Path) -> None:
         ("test_a.py::test_one", "test_b.py::test_two", "tests/a/test_b.py does not read README.md"),
         ("test_a.py::test_one", "test_a.py", "tests/a/test_a.py names no test of the file"),
         ("make test", "make tests", ".ci/run has no 'make tests'"),
+        ("# Page\n", "# Page\n\n    make other\n", "README.md: an indented block"),
     ],
 )
 def test_a_command_without_a_test(tmp_path: Path, old: str, new: str, said: str) -> None:
@@ -76,6 +77,16 @@ def test_a_command_without_a_test(tmp_path: Path, old: str, new: str, said: str)
 def test_a_row_that_is_not_whole(tmp_path: Path, rows: str, said: str) -> None:
     (found,) = documented_commands.findings(checkout(tmp_path, rows=rows))
     assert said in found
+
+
+def test_a_file_and_a_test(tmp_path: Path) -> None:
+    """The file runs what stands in it, the test the other commands."""
+    comment = "<!-- test: .ci/run tests/a/test_a.py::test_one -->"
+    root = checkout(tmp_path, readme=f"{comment}\n```sh\nmake one\nmake test\n```\n")
+    one, two = documented_commands.blocks("README.md", root)
+    assert (one.test, one.lines) == (".ci/run", ["make test"])
+    assert (two.test, two.lines) == ("tests/a/test_a.py::test_one", ["make one"])
+    assert documented_commands.findings(root) == []
 
 
 def test_a_recipe_is_run_as_a_whole(tmp_path: Path) -> None:

@@ -99,6 +99,12 @@ def test_the_tool_looks_inside_and_compares(clean_root: CleanRoot) -> None:
     assert "hakmem, version " in clean_root.run("hakmem", "--version")
 
 
+def test_a_plot_names_the_package_that_it_needs(clean_root: CleanRoot) -> None:
+    """Which is large, and a suggestion only."""
+    said = clean_root.run("hakmem", "compare", "--rounds", "1", "--plot", "/x.svg", "--", "true", fails=True)
+    assert "install the distribution's python3-matplotlib\n" in said
+
+
 def test_every_command_starts(clean_root: CleanRoot) -> None:
     """With the distribution's versions of the packages."""
     for path in sorted((ROOT / "cli/hakmem/commands").glob("[a-z]*.py")):

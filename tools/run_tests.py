@@ -152,6 +152,14 @@ def have_cargo() -> str | None:
     return None if tuple(map(int, version.groups())) >= LEAST_RUST else f"{said.stdout.strip()} is older than {least}"
 
 
+PACKAGE_TOOLS = {
+    "Debian packages": "dh",
+    "RPM packages": "rpmbuild",
+    "Arch package": "makepkg",
+    "clean roots": "debootstrap",
+}
+
+
 def preset_stages(
     preset: str, werror: str, jobs: int, part: float, guess: tuple[float, float], short: bool, *targets: str
 ) -> list[Stage]:
@@ -224,12 +232,13 @@ def artefacts(jobs: int) -> list[Stage]:
         Stage("consumers", [[*PYTEST, "-n", str(jobs), "tests/consumers"]], 130, "release build"),
         Stage("recipes", RECIPES, 100, "release build", {"HAKMEM_TEST_RECIPES": "all"}),
     ]
-    if shutil.which("dh") is not None:
-        stages.append(Stage("packages", [["make", "deb"], suite("packages")], 140, "release build"))
     if have_cargo() is None:
         stages.append(Stage("crate", [suite("crate")], 140, "release build"))
     if have_wheel() is None:
         stages.append(wheel_stage())
+    # Last: it installs what the stages above leave in dist/.
+    debian = [["make", "deb"]] if shutil.which("dh") is not None else []
+    stages.append(Stage("packages", [*debian, suite("packages")], 280, "release build"))
     return stages
 
 
@@ -517,7 +526,9 @@ def main() -> int:
         reasons = {"arm64": have_arm64(), "musl": have_musl()}
         if arguments.what == "rest":
             reasons.update({"clang": have_clang(), "musl-zig": have_zig()})
-            reasons["Debian packages"] = None if shutil.which("dh") else "there is no debhelper"
+            for name, needed in PACKAGE_TOOLS.items():
+                there = shutil.which(needed, path=f"{os.environ['PATH']}:/usr/sbin")
+                reasons[name] = None if there else f"there is no {needed}"
             reasons["wheel"] = have_wheel()
             reasons["crate"] = have_cargo()
         for preset, reason in reasons.items():

@@ -249,6 +249,8 @@ def rest(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
         stages += preset_stages("clang", werror, jobs, 0.05, (200, 40), False)
     if have_arm64() is None:
         stages += preset_stages("arm64", werror, jobs, 0.02, (150, 90), False)
+        check = [sys.executable, "tools/check_abi.py", "--machine", "aarch64"]
+        stages.append(Stage("arm64 interface", [check], 3, "arm64 build"))
     if have_zig() is None:
         stages += [stage for preset in musl_presets() for stage in musl_whole(preset, werror, jobs)]
     return stages, artefacts(jobs)

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 HEADER = ROOT / "include/hakmem/hakmem.h"
-# A statement for each function whose pointer it does not read through; `p` comes fresh from an allocation. The frees end
+# A statement for each function that does not read what its pointer points to; `p` comes from an allocation. Frees end
 # a program's use of the block.
 CALLS = {
     "hakmem_check_owned": "return hakmem_check_owned(p);",

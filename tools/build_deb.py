@@ -41,7 +41,7 @@ def copy_sources(folder: Path) -> None:
 
 
 def sign_by_maintainer(debian: Path) -> None:
-    """Names the maintainer of debian/control in the newest entry of the changelog, so that one place has the address."""
+    """Names debian/control's maintainer in the newest entry of the changelog, so that one place has the address."""
     found = re.search(r"^Maintainer: (.+)$", (debian / "control").read_text(), re.MULTILINE)
     if found is None:
         sys.exit("deb: debian/control names no maintainer")

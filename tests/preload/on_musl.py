@@ -1,6 +1,6 @@
 """Which tests of this folder run on the library for musl (HAKMEM_TEST_LIBC=musl), and why others are left out.
 
-A file that is not named here starts programs of glibc, which cannot load that library, or tests what glibc alone has."""
+A file that is not named here starts programs of glibc, which cannot load that library, or tests glibc's own."""
 
 from __future__ import annotations
 

@@ -92,3 +92,10 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.stdout.splitlines()[1:] == ["old", "page"] and "No space left" in done.stdout, done.stderr
+
+
+def test_an_option_without_its_file(tool: Tool, tmp_path: Path) -> None:
+    """`--json -- PROGRAM`: no file of the name `--`."""
+    done = tool("doctor", "--json", "--", "true")
+    assert done.returncode == 2 and "FILE of an option is missing" in done.stderr and done.stderr.count("\n") == 1
+    assert not (tool.folder / "--").exists()

@@ -26,6 +26,8 @@ static void *hold(void *second) {
 
 int main(int count, char **words) {
   CHECK(count == 2);
+  volatile char deep[DEEP_BYTES];
+  deep[0] = 1;
   alarm(120);
   long threads = strtol(words[1], NULL, 10);
   pthread_attr_t attributes;

@@ -297,7 +297,7 @@ void rest(size_t operations) {
 /* Keeps `running_wanted` workers at work until `operations` are done, beside those that sleep: the first ones until the
  * end, each other one until too many do. */
 void run_all(TestRandom &random, size_t operations, size_t running_wanted) {
-  worker_t *asleep[kMaxAsleep + 1];
+  worker_t *asleep[sizeof workers / sizeof *workers];
   size_t running = 0, asleep_count = 0, all_operations = operations;
   bool has_rested = false;
   for (;;) {

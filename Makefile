@@ -155,6 +155,13 @@ RUNS ?= 20
 programs: lib ## real programs under glibc and hakmem, RUNS times each, into docs/tested-programs.md (INSTALL=1)
 	$(PYTHON) tools/real_programs.py --runs $(RUNS) $(if $(INSTALL),--install) --write docs/tested-programs.md
 
+.PHONY: environments
+environments: ## the environment matrix beside glibc at full numbers of threads, into docs/tested-environments.md
+	tools/bootstrap.sh test
+	cmake --preset release -DHK_TESTS=ON
+	cmake --build --preset release
+	$(PYTHON) tools/environment_table.py --build $(BUILD) --write docs/tested-environments.md
+
 .PHONY: crate
 crate: ## make and build the Rust crate hakmem-alloc, dist/hakmem-alloc-VERSION.crate (needs cargo)
 	tools/bootstrap.sh crate

@@ -11,6 +11,7 @@ set(programs_of_glibc
     damaged_remote
     deepbind
     double_free_after_trim
+    ends_beside_trim
     environment
     free_unmapped
     kill_filter

@@ -222,6 +222,25 @@ HK_FRESH_TEST(Detach, AThreadThatEndsWaitsForTheExaminer) {
   EXPECT_EQ(hk_attachment_state(&worker.heap()->attachment), hk_attachment_none);
 }
 
+HK_FRESH_TEST(Detach, AThreadThatTakesItsHeapUpAndEndsWaitsForTheExaminerToo) {
+  Worker *one = nullptr;
+  auto state = [&one] { return hk_attachment_state(&one->heap()->attachment); };
+  LetLooks([&](int look) {
+    if (look == 1) return true;
+    EXPECT_EQ(one->EnterThere(), one->heap());
+    EXPECT_EQ(state(), hk_attachment_taken_up);
+    one->BeginToEnd();
+    while (state() == hk_attachment_taken_up) std::this_thread::yield();
+    EXPECT_EQ(state(), hk_attachment_ended) << "its stack is still read";
+    return true;
+  });
+  Worker worker;
+  one = &worker;
+  EXPECT_EQ(Detach(), 0u);
+  worker.Join();
+  EXPECT_EQ(state(), hk_attachment_none);
+}
+
 HK_FRESH_TEST(Detach, AThreadThatHasLostItsHeapEndsWithoutOne) {
   LetLooks([](int) { return true; });
   Worker worker;

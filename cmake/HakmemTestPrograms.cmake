@@ -46,6 +46,8 @@ foreach(tier IN ITEMS misuse preload)
       ${tier}_${name} PRIVATE -O1 -g -fno-builtin -w $<$<COMPILE_LANGUAGE:CXX>:-fsized-deallocation>
     )
     target_include_directories(${tier}_${name} PRIVATE "${PROJECT_SOURCE_DIR}/include")
+    # The wrapper musl-gcc leaves the index of the frame tables out, which a walk of a stack needs.
+    target_link_options(${tier}_${name} PRIVATE -Wl,--eh-frame-hdr)
     target_link_libraries(${tier}_${name} PRIVATE Threads::Threads ${CMAKE_DL_LIBS} rt)
     add_dependencies(test_programs ${tier}_${name})
   endforeach()

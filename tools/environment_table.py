@@ -104,7 +104,7 @@ def document(rows: list[Row]) -> str:
     ]
     reasons = [wrapped(f"- {row.name}: {row.reason}.") for row in rows if row.reason]
     if reasons:
-        lines += [f"\nRows above {MOST} times:\n\n", *reasons]
+        lines += [f"\nRows that may be above {MOST} times:\n\n", *reasons]
     return "".join(lines)
 
 

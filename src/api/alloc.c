@@ -175,6 +175,7 @@ static void *take_spare_run(size_t size) {
 /* Returns NULL and leaves errno unchanged when the system refuses. */
 HK_INLINE void *find_large(size_t size, size_t alignment, bool *zero) {
   hk_serve_consider();
+  hk_process_share_consider();
   if (size <= HK_RUN_MAX_BYTES && alignment <= HK_SLAB_BYTES && !hk_shortage_is_on()) {
     *zero = false;
     void *spare = take_spare_run(size);

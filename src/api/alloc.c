@@ -34,7 +34,7 @@ void *hk_alloc_fail(void) {
 /* ---- Small blocks. */
 
 /* Returns NULL and sets `*weight_q16` when the request is to be sampled. With `weight_q16` NULL the request goes
- * unsampled. Sets `*class_index` to the class that serves the request. */
+ * unsampled. Sets `*asked_class` to the class that serves the request. */
 static void *try_small(unsigned *asked_class, size_t alignment, uint64_t *weight_q16) {
   hk_thread_lease_t lease = hk_lifecycle_enter();
   if (lease.heap == NULL) return NULL;

@@ -84,7 +84,7 @@ $(addprefix test-,debug asan tsan clang): test-%:
 check: lib ## format, layers, language, exports, generated docs and man pages, the site of docs/, commit subjects, clang-tidy
 	@failed=; \
 	for check in check_layers.py check_format.py check_language.py 'generate_docs.py --check' 'generate_man.py --check' \
-	    build_site.py check_commits.py \
+	    build_site.py check_commits.py documented_commands.py \
 	    'check_exports.py --build $(BUILD)' 'check_tidy.py --build $(BUILD)'; do \
 	  $(PYTHON) tools/$$check || failed=1; \
 	done; \
@@ -155,6 +155,13 @@ RUNS ?= 20
 programs: lib ## real programs under glibc and hakmem, RUNS times each, into docs/tested-programs.md (INSTALL=1)
 	$(PYTHON) tools/real_programs.py --runs $(RUNS) $(if $(INSTALL),--install) --write docs/tested-programs.md
 
+.PHONY: environments
+environments: ## the environment matrix beside glibc at full numbers of threads, into docs/tested-environments.md
+	tools/bootstrap.sh test
+	cmake --preset release -DHK_TESTS=ON
+	cmake --build --preset release
+	$(PYTHON) tools/environment_table.py --build $(BUILD) --write docs/tested-environments.md
+
 .PHONY: crate
 crate: ## make and build the Rust crate hakmem-alloc, dist/hakmem-alloc-VERSION.crate (needs cargo)
 	tools/bootstrap.sh crate
@@ -171,6 +178,13 @@ install: lib ## install libraries, tool, man pages and more to PREFIX (default /
 deb: ## build the Debian packages libhakmem0, libhakmem-dev and hakmem-tools into dist/
 	tools/bootstrap.sh deb
 	$(PYTHON) tools/build_deb.py --jobs $(JOBS)
+
+.PHONY: rpm arch
+rpm: ## build the RPM packages hakmem, hakmem-devel and hakmem-tools into dist/ (needs rpmbuild)
+	$(PYTHON) tools/build_recipe.py rpm
+
+arch: ## build the Arch package into dist/ (needs makepkg)
+	$(PYTHON) tools/build_recipe.py arch
 
 .PHONY: clean
 clean: ## remove what was built; build/venv stays

@@ -148,6 +148,8 @@ if(override_sources AND NOT HK_SANITIZE)
   target_compile_definitions(hakmem_override_fast PRIVATE HK_WEAK_RUNTIME=1)
   hk_add_library(hakmem_fast SHARED hakmem-fast hakmem_core_shared hakmem_core_fast hakmem_override_fast)
   hk_add_link_object(hakmem hakmem_static hakmem_fast)
+  # gcc leaves the index of the unwind tables out of programs that it links with -static; call stacks need it.
+  target_link_options(hakmem_static INTERFACE LINKER:--eh-frame-hdr)
 
   # The counting build: the default library, which also counts events that do not show in its speed (HK_COUNT). Built on
   # request only.

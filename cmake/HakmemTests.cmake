@@ -329,52 +329,6 @@ if(HK_MODEL_CHECK)
   include(HakmemModelCheck)
 endif()
 
-# Programs that run with the library preloaded. The compiler must leave every malloc and free where it is.
-# Programs that use what glibc alone has: pvalloc, malloc_trim, mallinfo, obstacks, RTLD_DEEPBIND, dlmopen.
-set(programs_of_glibc
-    corner_cases
-    damaged_remote
-    deepbind
-    double_free_after_trim
-    environment
-    free_unmapped
-    kill_filter
-    lazy_purge
-    libc_blocks
-    libc_names
-    malloc_stats
-    sleep_in_handlers
-    stack_use
-    syscall_faults
-)
-add_custom_target(test_programs)
-foreach(tier IN ITEMS misuse preload)
-  file(GLOB program_sources CONFIGURE_DEPENDS "${tests_dir}/${tier}/*.c" "${tests_dir}/${tier}/*.cc")
-  if(NOT HK_GLIBC)
-    set(left_out "")
-    hk_move_sources(program_sources left_out programs_of_glibc)
-    list(FILTER program_sources EXCLUDE REGEX "\\.cc$") # zig links C++ programs statically
-  endif()
-  foreach(source IN LISTS program_sources)
-    get_filename_component(name "${source}" NAME_WE)
-    add_executable(${tier}_${name} "${source}")
-    set_target_properties(
-      ${tier}_${name}
-      PROPERTIES OUTPUT_NAME ${name}
-                 C_STANDARD 17
-                 CXX_STANDARD 17
-                 RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests/${tier}"
-    )
-    # Sized delete is C++14; clang before 19 leaves it out by default.
-    target_compile_options(
-      ${tier}_${name} PRIVATE -O1 -g -fno-builtin -w $<$<COMPILE_LANGUAGE:CXX>:-fsized-deallocation>
-    )
-    target_include_directories(${tier}_${name} PRIVATE "${PROJECT_SOURCE_DIR}/include")
-    target_link_libraries(${tier}_${name} PRIVATE Threads::Threads ${CMAKE_DL_LIBS} rt)
-    add_dependencies(test_programs ${tier}_${name})
-  endforeach()
-endforeach()
-
 if(HK_PYTEST)
   set(HK_PYTHON "${PROJECT_SOURCE_DIR}/build/venv/bin/python" CACHE FILEPATH "A Python that has pytest")
   # These wait for other programs most of the time.

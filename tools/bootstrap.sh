@@ -12,8 +12,8 @@
 # test: all of these, and GoogleTest, some libraries to test with, Prometheus (Debian's starts a service where systemd
 # runs; the tests start their own, and need none of it).
 # test-all: as test, as wheel, and where available clang, cargo, libabigail, tests/consumers/requirements.txt, the tools
-# that make, check and install Debian packages, and the smaller programs of docs/recipes (Debian's redis-server and
-# nginx start services where systemd runs; the tests start their own).
+# that make, check and install packages of Debian, RPM and Arch, and the smaller programs of docs/recipes (Debian's
+# redis-server and nginx start services where systemd runs; the tests start their own).
 # fuzz: as build, with GoogleTest and, where available, clang and its libFuzzer.
 # peers: as run, and where available cargo and the distribution's allocators.
 # programs: as run, and where available the real programs of bench/programs.toml (Debian's redis-server starts a service
@@ -167,6 +167,10 @@ find_optional() {
       want_debian_tools optional
       have lintian || optional+=(lintian)
       [ -x /usr/sbin/debootstrap ] || optional+=(debootstrap)
+      # What `make rpm` and `make arch` build with.
+      have rpmbuild || optional+=(rpm)
+      have makepkg || optional+=(makepkg)
+      have bsdtar || optional+=(libarchive-tools)
     fi
     # The shells and the man that completions and pages are tried in.
     for tool in zsh fish; do have $tool || optional+=($tool); done

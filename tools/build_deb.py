@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -39,6 +40,16 @@ def copy_sources(folder: Path) -> None:
         shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
 
 
+def sign_by_maintainer(debian: Path) -> None:
+    """Names debian/control's maintainer in the newest entry of the changelog, so that one place has the address."""
+    found = re.search(r"^Maintainer: (.+)$", (debian / "control").read_text(), re.MULTILINE)
+    if found is None:
+        sys.exit("deb: debian/control names no maintainer")
+    changelog = debian / "changelog"
+    text = re.sub(r"^ -- .*?  ", lambda _: f" -- {found[1]}  ", changelog.read_text(), count=1, flags=re.MULTILINE)
+    changelog.write_text(text)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=ROOT / "dist", help="the folder for the packages")
@@ -49,6 +60,7 @@ def main() -> int:
         return 1
     work = ROOT / "build/deb/hakmem"
     copy_sources(work)
+    sign_by_maintainer(work / "debian")
     command = ["dpkg-buildpackage", "--build=binary", "--no-sign", f"--jobs={arguments.jobs}"]
     if subprocess.run(command, cwd=work, stdin=subprocess.DEVNULL, check=False).returncode != 0:
         return 1

@@ -69,6 +69,7 @@ IMPORTS_ALLOWED = frozenset(
         "pthread_getcpuclockid",
         "pthread_key_create",
         "pthread_self",
+        "pthread_setcanceltype",
         "pthread_setspecific",
         "abort",
         "fprintf",

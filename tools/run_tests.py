@@ -152,6 +152,14 @@ def have_cargo() -> str | None:
     return None if tuple(map(int, version.groups())) >= LEAST_RUST else f"{said.stdout.strip()} is older than {least}"
 
 
+PACKAGE_TOOLS = {
+    "Debian packages": "dh",
+    "RPM packages": "rpmbuild",
+    "Arch package": "makepkg",
+    "clean roots": "debootstrap",
+}
+
+
 def preset_stages(
     preset: str, werror: str, jobs: int, part: float, guess: tuple[float, float], short: bool, *targets: str
 ) -> list[Stage]:
@@ -171,20 +179,29 @@ def preset_stages(
     ]
 
 
-def musl_programs(preset: str) -> Stage:
-    """C programs that are linked with the build's archive, or run with its library preloaded."""
-    command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "tests/musl"]
+def musl_programs(preset: str, jobs: int, whole: bool) -> Stage:
+    """C programs that are linked with the build's archive, or run with its library preloaded; and the suites misuse and
+    preload, as far as they need no program of glibc."""
+    pytest = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider"]
+    misuse, preload = ["tests/misuse"], ["tests/preload"]
+    if not whole:
+        misuse += ["-k", "battery or immediate or interior_16"]
+        preload = [f"tests/preload/test_{name}.py" for name in ("fork", "pid_namespace", "profile_probes")]
+    # musl-gcc compiles the programs; zig links some of them statically.
+    suites = [[*pytest, "-n", str(2 * jobs), *words] for words in (misuse, preload) if preset == "musl"]
     where = {"HAKMEM_TEST_BUILD_DIR": str(REPOSITORY / "build" / preset), "PYTHONDONTWRITEBYTECODE": "1"}
-    return Stage(f"{preset} programs", [command], 8, f"{preset} build", {**where, **scale(0.1)})
+    variables = {**where, "HAKMEM_TEST_LIBC": "musl", "HAKMEM_TEST_REPEAT": "1", **scale(0.1 if whole else 0.02)}
+    return Stage(f"{preset} programs", [[*pytest, "tests/musl"], *suites], 8, f"{preset} build", variables)
 
 
 def musl_whole(preset: str, werror: str, jobs: int) -> list[Stage]:
     """The build for musl by one compiler: its tests, which zig's C++ library needs, and programs."""
     targets = ("hakmem", "hakmem_static", "tests_api", "tests_model", "tests_stress")
+    targets += ("test_programs",) if preset == "musl" else ()
     return [
         Stage(f"{preset} build", build(preset, werror, *targets), 70),
         Stage(f"{preset} tests", ctest(preset, jobs, "-L", MUSL_TIERS), 30, f"{preset} build", scale(0.05)),
-        musl_programs(preset),
+        musl_programs(preset, jobs, True),
     ]
 
 
@@ -203,8 +220,9 @@ def quick(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
     if have_arm64() is None:
         native += preset_stages("arm64", werror, jobs, 0.02, (30, 30), True, *ARM64_TARGETS)
     if have_musl() is None:
-        libraries = build("musl", werror, "hakmem", "hakmem_static", options=("-DHK_TESTS=OFF",))
-        native += [Stage("musl build", libraries, 10), musl_programs("musl")]
+        options = ("-DHK_TESTS=OFF", "-DHK_TEST_PROGRAMS=ON")
+        libraries = build("musl", werror, "hakmem", "hakmem_static", "test_programs", options=options)
+        native += [Stage("musl build", libraries, 15), musl_programs("musl", jobs, False)]
     python = [
         Stage(tier, ctest("release", jobs, "-V", "-L", f"^{tier}$"), 60, "release build", SHORT)
         for tier in PYTHON_TIERS
@@ -224,12 +242,13 @@ def artefacts(jobs: int) -> list[Stage]:
         Stage("consumers", [[*PYTEST, "-n", str(jobs), "tests/consumers"]], 130, "release build"),
         Stage("recipes", RECIPES, 100, "release build", {"HAKMEM_TEST_RECIPES": "all"}),
     ]
-    if shutil.which("dh") is not None:
-        stages.append(Stage("packages", [["make", "deb"], suite("packages")], 140, "release build"))
     if have_cargo() is None:
         stages.append(Stage("crate", [suite("crate")], 140, "release build"))
     if have_wheel() is None:
         stages.append(wheel_stage())
+    # Last: it installs what the stages above leave in dist/.
+    debian = [["make", "deb"]] if shutil.which("dh") is not None else []
+    stages.append(Stage("packages", [*debian, suite("packages")], 280, "release build"))
     return stages
 
 
@@ -249,6 +268,8 @@ def rest(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
         stages += preset_stages("clang", werror, jobs, 0.05, (200, 40), False)
     if have_arm64() is None:
         stages += preset_stages("arm64", werror, jobs, 0.02, (150, 90), False)
+        check = [sys.executable, "tools/check_abi.py", "--machine", "aarch64"]
+        stages.append(Stage("arm64 interface", [check], 3, "arm64 build"))
     if have_zig() is None:
         stages += [stage for preset in musl_presets() for stage in musl_whole(preset, werror, jobs)]
     return stages, artefacts(jobs)
@@ -517,7 +538,9 @@ def main() -> int:
         reasons = {"arm64": have_arm64(), "musl": have_musl()}
         if arguments.what == "rest":
             reasons.update({"clang": have_clang(), "musl-zig": have_zig()})
-            reasons["Debian packages"] = None if shutil.which("dh") else "there is no debhelper"
+            for name, needed in PACKAGE_TOOLS.items():
+                there = shutil.which(needed, path=f"{os.environ['PATH']}:/usr/sbin")
+                reasons[name] = None if there else f"there is no {needed}"
             reasons["wheel"] = have_wheel()
             reasons["crate"] = have_cargo()
         for preset, reason in reasons.items():

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Iterator, Optional, Tuple, Union
 
-from hakmem.errors import Failure
+from hakmem.errors import EXIT_USAGE, Failure
 
 _NEW_FILE_MODE = 0o666
 # File systems and kernels without O_TMPFILE.
@@ -25,6 +25,8 @@ class OutputFile:
     A device or pipe (/dev/stdout, /dev/null) is written to directly, `-` is standard output."""
 
     def __init__(self, name: str) -> None:
+        if name == "--":  # `--json -- PROGRAM`
+            raise Failure("the FILE of an option is missing before --; - is standard output", EXIT_USAGE)
         self.name = name
         self._nameless: Optional[int] = None
         self._target = os.path.realpath(name)

@@ -24,6 +24,17 @@ def checkout() -> Optional[Path]:
     return root if (root / "src" / "policy" / "option.def").is_file() else None
 
 
+def is_of_pip() -> bool:
+    """Whether pip has installed this package. `make install` and the distributions' packages leave it no record."""
+    from importlib import metadata  # here, because it takes longer than the rest of this file
+
+    try:
+        metadata.distribution("hakmem")
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
 def known_to_linker() -> Dict[str, Path]:
     """Libraries by file name, as the dynamic linker's cache lists them for this machine."""
     ldconfig = next((path for path in ("/sbin/ldconfig", "/usr/sbin/ldconfig") if os.path.exists(path)), "ldconfig")

@@ -66,8 +66,9 @@ def drawable(text: str) -> str:
 
 
 def _missing(reason: str) -> Failure:
-    installed = paths.checkout() is None
-    how = "pip install 'hakmem[plot]'" if installed else "build/venv/bin/pip install 'matplotlib>=3.6,<4'"
+    how = "build/venv/bin/pip install 'matplotlib>=3.6,<4'"
+    if paths.checkout() is None:
+        how = "pip install 'hakmem[plot]'" if paths.is_of_pip() else "install the distribution's python3-matplotlib"
     return Failure(f"plots need matplotlib, which cannot be imported ({reason}): {how}")
 
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import subprocess
 import tempfile
 from pathlib import Path
-from typing import Any, Iterator, Tuple
+from typing import Any, Iterator, Optional, Tuple
+
+# It reads nothing but the end of its input, which comes when this tool ends, however it ends.
+_REMOVE_AT_THE_END = 'read -r _; rm -rf -- "$1"'
 
 
 class PrivateFolder:
@@ -16,6 +20,7 @@ class PrivateFolder:
     def __init__(self, purpose: str, suffix: str = "") -> None:
         self._suffix = suffix
         self._path = Path(tempfile.mkdtemp(prefix=f"hakmem-{purpose}-"))
+        self._remover = _remover_of(self._path)
 
     def __enter__(self) -> PrivateFolder:
         return self
@@ -26,6 +31,9 @@ class PrivateFolder:
     def remove(self) -> None:
         """Removes the folder with its files."""
         shutil.rmtree(self._path, ignore_errors=True)
+        if self._remover is not None:
+            self._remover.communicate()
+            self._remover = None
 
     @property
     def pattern(self) -> str:
@@ -42,3 +50,16 @@ class PrivateFolder:
                 number = entry[: len(entry) - len(self._suffix)].partition("-")[0]
                 if entry.endswith(self._suffix) and number.isdecimal():
                     yield int(number), self._path / entry
+
+
+def _remover_of(folder: Path) -> Optional["subprocess.Popen[bytes]"]:
+    """A shell that removes the folder when this tool is killed. In a session of its own: what ends the tool's does not
+    end it. None where there is no shell."""
+    try:
+        return subprocess.Popen(
+            ["/bin/sh", "-c", _REMOVE_AT_THE_END, "sh", str(folder)],
+            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+            cwd="/",
+        )  # fmt: skip
+    except OSError:
+        return None

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import platform
 import pwd
+import time
 from dataclasses import dataclass
-from typing import Callable, Dict, Iterator, Optional
+from typing import Callable, Dict, Iterator, List, Optional
 
 from hakmem import attach_signal, linked, process_files
 from hakmem.errors import Failure
@@ -15,6 +16,8 @@ from hakmem.wake import TGSIGQUEUEINFO, wake
 
 _OPTION = f"{attach_signal.VARIABLE}=".encode()
 _AT_SECURE = 23
+# The C library blocks all signals while it forks or makes a thread.
+_BLOCKED_FOR_A_MOMENT_SECONDS = 0.3
 
 
 @dataclass(frozen=True)
@@ -78,10 +81,11 @@ class Watched:
         bit = 1 << (self.signal - 1)
         if not int(status["SigCgt"], 16) & bit:
             raise Failure(f"process {self.pid} ({self.name}) {self._why_not_caught()}")
-        threads = list(self.threads())
-        if threads and all(thread.state in "Tt" for thread in threads):
-            raise Failure(f"process {self.pid} ({self.name}) is stopped, and cannot answer before it goes on")
-        awake = [thread for thread in threads if not thread.blocked & bit and thread.state not in "ZX"]
+        awake = self._threads_without(bit)
+        until = time.monotonic() + _BLOCKED_FOR_A_MOMENT_SECONDS
+        while not awake and time.monotonic() < until:
+            time.sleep(0.01)
+            awake = self._threads_without(bit)
         if not awake:
             raise Failure(
                 f"all threads of process {self.pid} ({self.name}) block signal {self.signal}; "
@@ -89,6 +93,13 @@ class Watched:
             )
         # Ending a wait of the purge thread is harmless; the program's own waits may end early (EINTR).
         return next((thread for thread in awake if thread.name == "hakmem-purge"), awake[0])
+
+    def _threads_without(self, bit: int) -> List[Thread]:
+        """Those that do not block the signal."""
+        threads = list(self.threads())
+        if threads and all(thread.state in "Tt" for thread in threads):
+            raise Failure(f"process {self.pid} ({self.name}) is stopped, and cannot answer before it goes on")
+        return [thread for thread in threads if not thread.blocked & bit and thread.state not in "ZX"]
 
     def _why_not_caught(self) -> str:
         if self._is_secure():

@@ -35,6 +35,14 @@ extern "C" {
 #define HAKMEM_NOEXCEPT
 #endif
 
+/* The function does not read the memory that the argument of this number points to: the compiler does not warn of a
+ * block without contents. */
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 11
+#define HAKMEM_READS_NOT(argument) __attribute__((access(none, argument)))
+#else
+#define HAKMEM_READS_NOT(argument)
+#endif
+
 /* ---- The C library's interface under hakmem's names: C23, POSIX 2024 and the glibc manual. ----------------------- */
 
 /* Allocates a block of at least `size` bytes, whose contents are undefined. Size 0 gives a block of its own. Returns
@@ -130,13 +138,14 @@ HAKMEM_EXPORT size_t hakmem_good_size(size_t size) HAKMEM_NOEXCEPT;
 
 /* Returns whether `address` is the start of a block that hakmem has handed out and that, as far as can be seen, is
  * live. Takes any value: foreign, unmapped or NULL. Reads nothing outside hakmem's memory. */
-HAKMEM_EXPORT bool hakmem_check_owned(const void *address) HAKMEM_NOEXCEPT;
+HAKMEM_EXPORT bool hakmem_check_owned(const void *address) HAKMEM_NOEXCEPT HAKMEM_READS_NOT(1);
 
 /* Describes any value as an address, in one line of English without a newline: the block that it lies in or behind,
  * whether that is live or free, its size and its owner (docs/pointers.md). Writes at most `bytes` bytes to `buffer`,
  * with the final zero, and returns the length of the whole line without it, as snprintf. `buffer` may be NULL when
  * `bytes` is 0. Takes no lock and allocates nothing, so any signal handler and a debugger may call it. */
-HAKMEM_EXPORT size_t hakmem_describe(const void *address, char *buffer, size_t bytes) HAKMEM_NOEXCEPT;
+HAKMEM_EXPORT size_t hakmem_describe(const void *address, char *buffer, size_t bytes) HAKMEM_NOEXCEPT
+    HAKMEM_READS_NOT(1);
 
 /* Collects remote frees, and purges all dirty memory: of the calling thread's heap, of heaps without a thread, and of
  * threads that sleep. Returns the bytes given back to the system. May open files of /proc. */

@@ -33,10 +33,11 @@ void *hk_alloc_fail(void) {
 /* ---- Small blocks. */
 
 /* Returns NULL and sets `*weight_q16` when the request is to be sampled. With `weight_q16` NULL the request goes
- * unsampled. */
-static void *try_small(unsigned class_index, uint64_t *weight_q16) {
+ * unsampled. Sets `*asked_class` to the class that serves the request. */
+static void *try_small(unsigned *asked_class, size_t alignment, uint64_t *weight_q16) {
   hk_thread_lease_t lease = hk_lifecycle_enter();
   if (lease.heap == NULL) return NULL;
+  unsigned class_index = *asked_class = hk_refill_choose_class(lease.heap, *asked_class, alignment);
   hk_sample_countdown_follow(lease.heap);
   void *block = HK_UNLIKELY(hk_heap_is_sampled(lease.heap)) ? hk_sampled_take(lease, class_index, weight_q16)
                                                             : hk_small_take(lease.heap, class_index);
@@ -51,7 +52,8 @@ HK_NOINLINE void *hk_alloc_sampled(size_t size, size_t alignment, size_t bytes, 
   size_t whole = offset + bytes; /* at least the usable bytes of an unsampled block */
   unsigned class_index = hk_class_of_aligned(alignment, whole);
   *zero = false;
-  char *start = class_index != 0 ? try_small(class_index, NULL) : hk_alloc_large_unsampled(whole, alignment, zero);
+  char *start =
+      class_index != 0 ? try_small(&class_index, alignment, NULL) : hk_alloc_large_unsampled(whole, alignment, zero);
   if (start == NULL) return NULL;
   if (hk_sample_hook_note((uintptr_t)start + offset, offset, size, bytes, weight_q16)) return start + offset;
   hk_free(start);
@@ -62,33 +64,38 @@ HK_NOINLINE void *hk_alloc_sampled(size_t size, size_t alignment, size_t bytes, 
 static void *take_larger(unsigned class_index, size_t alignment) {
   const hk_heap_t *heap = hk_thread_own();
   unsigned larger = heap != HK_EMPTY_HEAP ? hk_refill_find_larger(heap, class_index, alignment) : 0;
-  return larger != 0 ? try_small(larger, NULL) : NULL;
+  return larger != 0 ? try_small(&larger, alignment, NULL) : NULL;
 }
 
 /* ---- Small blocks: the slow path. */
 
-/* Gives all that is free back to the system before a request fails, and tries again. Sets `*is_unknown` to true for a
- * block of another class and a sampled block: hk_bin_was_fresh says nothing about those. */
+/* Gives all that is free back to the system before a request fails, and tries again. */
+static HK_NOINLINE void *alloc_small_after_purge(unsigned class_index, size_t alignment) {
+  hk_process_purge_all(true);
+  void *block = try_small(&class_index, alignment, NULL);
+  if (block == NULL) block = take_larger(class_index, alignment);
+  return block != NULL ? block : hk_alloc_fail();
+}
+
+/* Sets `*is_unknown` to true for a block of another class and a sampled block: hk_bin_was_fresh says nothing about
+ * those. */
 static void *alloc_small_slow(unsigned class_index, size_t alignment, size_t size, bool *is_unknown) {
   hk_purge_thread_consider();
   hk_serve_consider();
   hk_process_purge_consider();
+  hk_process_share_consider();
   if (hk_shortage_is_on()) hk_process_purge_follow();
   uint64_t weight_q16 = 0;
-  void *block = try_small(class_index, &weight_q16);
-  if (HK_UNLIKELY(weight_q16 != 0)) {
+  unsigned serving_class = class_index;
+  void *block = try_small(&serving_class, alignment, &weight_q16);
+  *is_unknown = block == NULL || serving_class != class_index;
+  if (HK_LIKELY(block != NULL)) return block;
+  if (weight_q16 != 0) {
     bool zero;
-    block = hk_alloc_sampled(size, alignment, hk_class_bytes(class_index), weight_q16, &zero);
-    *is_unknown = block != NULL;
-    if (block == NULL) block = try_small(class_index, NULL);
+    block = hk_alloc_sampled(size, alignment, hk_class_bytes(serving_class), weight_q16, &zero);
+    if (block == NULL) block = try_small(&serving_class, alignment, NULL);
   }
-  if (block != NULL) return block;
-  hk_process_purge_all(true);
-  block = try_small(class_index, NULL);
-  if (block != NULL) return block;
-  *is_unknown = true;
-  block = take_larger(class_index, alignment);
-  return block != NULL ? block : hk_alloc_fail();
+  return block != NULL ? block : alloc_small_after_purge(class_index, alignment);
 }
 
 void *hk_alloc_of_class(unsigned class_index, size_t alignment, size_t size) {
@@ -132,6 +139,7 @@ static void *take_spare_run(size_t size) {
 /* Returns NULL and leaves errno unchanged when the system refuses. */
 HK_INLINE void *find_large(size_t size, size_t alignment, bool *zero) {
   hk_serve_consider();
+  hk_process_share_consider();
   if (size <= HK_RUN_MAX_BYTES && alignment <= HK_SLAB_BYTES && !hk_shortage_is_on()) {
     *zero = false;
     void *spare = take_spare_run(size);

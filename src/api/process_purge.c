@@ -108,6 +108,14 @@ void hk_process_purge_near_limit(void) {
   take_heaps(&(hk_detach_t){.now_ms = hk_os_coarse_ms(), .asleep_ms = GROWING_MS, .least_slabs = 1});
 }
 
+/* Chosen: with fewer heaps each thread has its own. */
+#define FEW_HEAPS 16
+
+void hk_process_share_heaps(void) {
+  if (hk_heap_total() < FEW_HEAPS || hk_heap_pool_has_any() || hk_thread_is_leaving()) return;
+  (void)hk_detach_one(hk_os_coarse_ms());
+}
+
 size_t hk_process_purge_everywhere(size_t keep_bytes) {
   uint64_t before = purged_so_far();
   (void)hk_detach_sleepers(&(hk_detach_t){.now_ms = hk_os_coarse_ms(), .asleep_ms = 0, .least_slabs = 1});

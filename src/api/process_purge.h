@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "heap/detach.h"
+#include "heap/thread.h"
 #include "space/dirty.h"
 
 /* Purges: moves what the caller's heap and the idle heaps can spare to the superslabs, and gives memory back to the
@@ -39,6 +40,13 @@ void hk_process_purge_from_sleepers(uint64_t now_ms);
 HK_COLD void hk_process_purge_near_limit(void);
 HK_INLINE void hk_process_purge_consider(void) {
   if (HK_UNLIKELY(hk_load_relaxed(&hk_dirty_wants_heaps))) hk_process_purge_near_limit();
+}
+
+/* Detaches the heap of a thread that sleeps, if the calling thread needs a heap, none is idle, and there are many.
+ * Requires that the caller is in no slow path. */
+HK_COLD void hk_process_share_heaps(void);
+HK_INLINE void hk_process_share_consider(void) {
+  if (hk_thread_own() == HK_EMPTY_HEAP) hk_process_share_heaps();
 }
 
 /* Collects the remote frees of the calling thread's blocks, and of one idle heap's, if there are any. Called before a

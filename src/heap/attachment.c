@@ -26,11 +26,11 @@ void hk_attachment_show(hk_attachment_t *attachment, hk_heap_variable_t *variabl
 }
 
 bool hk_attachment_take_up(hk_attachment_t *attachment, hk_heap_variable_t *variable) {
-  (void)hk_load_acquire(variable);                    /* with the thread that emptied it, which no longer writes it */
   uint32_t word = hk_load_acquire(&attachment->word); /* with a thread that shows the heap later */
   while (state_in(word) == hk_attachment_examined || state_in(word) == hk_attachment_loose) {
     if (hk_load_relaxed(&attachment->variable) != variable) return false;
-    if (change(attachment, &word, hk_attachment_firm)) return true;
+    bool is_examined = state_in(word) == hk_attachment_examined;
+    if (change(attachment, &word, is_examined ? hk_attachment_taken_up : hk_attachment_firm)) return true;
   }
   return false;
 }
@@ -42,7 +42,7 @@ void hk_attachment_hide(hk_attachment_t *attachment) {
       hk_os_wait((const uint32_t *)&attachment->word, word); /* end_examination wakes it */
       word = hk_load_acquire(&attachment->word);
     } else {
-      bool is_examined = state_in(word) == hk_attachment_examined;
+      bool is_examined = state_in(word) == hk_attachment_examined || state_in(word) == hk_attachment_taken_up;
       (void)change(attachment, &word, is_examined ? hk_attachment_ended : hk_attachment_none);
     }
   }
@@ -57,7 +57,7 @@ static bool sleeps(const hk_os_thread_t *thread, const _Atomic(bool) *is_busy) {
 /* Returns true when the examiner sets the state; false when the thread has taken the heap up meanwhile, or ends. */
 static bool end_examination(hk_attachment_t *attachment, uint32_t word, hk_attachment_state_t state) {
   if (change(attachment, &word, state)) return true;
-  if (state_in(word) != hk_attachment_ended) return false;
+  if (state_in(word) == hk_attachment_taken_up && change(attachment, &word, hk_attachment_firm)) return false;
   (void)change(attachment, &word, hk_attachment_none);
   hk_os_wake_one((const uint32_t *)&attachment->word);
   return false;
@@ -75,7 +75,7 @@ bool hk_attachment_take(hk_attachment_t *attachment, hk_heap_t *empty, const _At
     (void)end_examination(attachment, word, before);
     return false;
   }
-  if (before == hk_attachment_firm) hk_store_release(hk_load_relaxed(&attachment->variable), empty);
+  if (before == hk_attachment_firm) hk_store_relaxed(hk_load_relaxed(&attachment->variable), empty);
   bool slept = sleeps(&thread, is_busy);
   return end_examination(attachment, word, slept ? hk_attachment_none : hk_attachment_loose) && slept;
 }

@@ -8,8 +8,9 @@
  *
  *   none -> firm -> examined -> none   the thread slept: the examiner has the heap
  *                            -> loose  the thread did not sleep: it takes the heap up in its next slow path
- *                            -> firm   the thread has taken the heap up already
- *                            -> ended  the thread ends and waits: the examiner tells it when its variable may go
+ *                            -> taken_up -> firm   the thread has taken the heap up already
+ *                            -> ended  the thread ends and waits, also after taken_up: the examiner tells it when its
+ *                                      variable and its stack may go
  */
 #ifndef HK_HEAP_ATTACHMENT_H
 #define HK_HEAP_ATTACHMENT_H
@@ -26,6 +27,7 @@ typedef enum {
   hk_attachment_none, /* no thread has the heap, or one that cannot be examined */
   hk_attachment_firm,
   hk_attachment_examined,
+  hk_attachment_taken_up, /* as firm, but the examiner still reads the thread's stack */
   hk_attachment_loose,
   hk_attachment_ended
 } hk_attachment_state_t;

@@ -6,13 +6,22 @@
 #include "heap/thread.h"
 #include "os/os.h"
 
-static bool detach(hk_heap_t *heap) {
+static bool try_detach(hk_heap_t *heap) {
   if (!hk_attachment_take(&heap->attachment, HK_EMPTY_HEAP, &heap->busy)) return false;
   hk_heap_enter(heap);
   hk_store_relaxed(&heap->quiet.since_ms, 0); /* for the next thread that has it */
   (void)hk_remote_drain(heap);
   hk_thread_let_go(heap);
   return true;
+}
+
+/* The examiner may be a thread of the program. If it were cancelled here, the heap's thread would wait for it at its
+ * end. */
+static bool detach(hk_heap_t *heap) {
+  int type = hk_os_cancel_defer();
+  bool is_detached = try_detach(heap);
+  hk_os_cancel_restore(type);
+  return is_detached;
 }
 
 /* ---- Which threads are quiet. */
@@ -31,14 +40,19 @@ static bool is_worth(hk_heap_t *heap, const hk_detach_t *which) {
   return hk_load_relaxed(&heap->span_slabs) + hk_load_relaxed(&heap->spare_slabs) >= which->least_slabs;
 }
 
+/* Returns since when the heap's thread was seen in no slow path. */
+static uint64_t quiet_since_ms(hk_heap_t *heap, uint64_t now_ms) {
+  uint64_t slow_paths = slow_paths_of(heap), since_ms = hk_load_relaxed(&heap->quiet.since_ms);
+  if (since_ms != 0 && hk_load_relaxed(&heap->quiet.slow_paths) == slow_paths) return since_ms;
+  hk_store_relaxed(&heap->quiet.slow_paths, slow_paths);
+  hk_store_relaxed(&heap->quiet.since_ms, now_ms);
+  return now_ms;
+}
+
 /* Returns when the heap's thread will have been quiet for its time. */
 static uint64_t due_ms(hk_heap_t *heap, const hk_detach_t *which) {
-  uint64_t slow_paths = slow_paths_of(heap), since_ms = hk_load_relaxed(&heap->quiet.since_ms);
-  if (since_ms == 0 || hk_load_relaxed(&heap->quiet.slow_paths) != slow_paths) {
-    hk_store_relaxed(&heap->quiet.slow_paths, slow_paths);
-    hk_store_relaxed(&heap->quiet.since_ms, since_ms = which->now_ms);
-  }
-  return hk_add_saturating(since_ms, which->asleep_ms << hk_load_relaxed(&heap->attachment.patience));
+  uint64_t least_ms = which->asleep_ms << hk_load_relaxed(&heap->attachment.patience);
+  return hk_add_saturating(quiet_since_ms(heap, which->now_ms), least_ms);
 }
 
 unsigned hk_detach_sleepers(const hk_detach_t *which) {
@@ -49,6 +63,37 @@ unsigned hk_detach_sleepers(const hk_detach_t *which) {
     count += detach(heap);
   }
   return count;
+}
+
+/* Chosen: the heaps that hk_detach_one looks at, and those of them whose threads it examines. An examination takes
+ * about as long as a new heap's page faults. */
+#define LOOKS 8
+#define EXAMINATIONS 2
+
+/* The heap that hk_detach_one looks at next; NULL: the first. Threads may overwrite each other's. */
+static _Atomic(hk_heap_t *) next_look;
+
+/* Returns whether the heap's thread has been quiet long enough to lose it: at once the first time, then after 1 ms, 3,
+ * 7 and so on. So a thread that sleeps for a moment at a time soon keeps its heap. */
+static bool may_lose(hk_heap_t *heap, uint64_t now_ms) {
+  if (hk_attachment_state(&heap->attachment) == hk_attachment_none) return false;
+  uint64_t least_ms = (UINT64_C(1) << hk_load_relaxed(&heap->attachment.patience)) - 1;
+  return quiet_since_ms(heap, now_ms) + least_ms <= now_ms;
+}
+
+bool hk_detach_one(uint64_t now_ms) {
+  bool is_detached = false;
+  hk_heap_t *heap = hk_load_acquire(&next_look); /* with the store below, whose thread saw the heap's record */
+  for (unsigned looks = 0, left = EXAMINATIONS; looks < LOOKS && left > 0 && !is_detached; looks++) {
+    if (heap == NULL) heap = hk_heap_first();
+    if (may_lose(heap, now_ms)) {
+      left--;
+      is_detached = detach(heap);
+    }
+    heap = heap->all_next;
+  }
+  hk_store_release(&next_look, heap);
+  return is_detached;
 }
 
 uint64_t hk_detach_next_due(const hk_detach_t *which) {

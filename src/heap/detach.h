@@ -4,6 +4,7 @@
 #ifndef HK_HEAP_DETACH_H
 #define HK_HEAP_DETACH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "heap/heap.h"
@@ -17,6 +18,11 @@ typedef struct {
 
 /* Detaches these heaps. Returns how many. For a thread that is in no slow path of its heap. Opens files. */
 unsigned hk_detach_sleepers(const hk_detach_t *which);
+
+/* Detaches the heap of a thread that sleeps, for a thread that needs one. Looks at a few heaps, at others each time.
+ * Takes the heap of a thread that has lost others before only after a longer sleep. Returns false when none of the few
+ * can be had. For a thread that is in no slow path. Opens files. */
+bool hk_detach_one(uint64_t now_ms);
 
 /* Returns when there may be more if their threads sleep on; UINT64_MAX: never. Any thread. */
 uint64_t hk_detach_next_due(const hk_detach_t *which);

@@ -43,6 +43,7 @@ typedef struct {
   uint32_t carve_count; /* tiny: blocks to carve next time; 0 before the first time */
   uint16_t room;        /* mid: the most blocks that the bin's list may have */
   bool spilled;         /* mid: the list was spilled since it was last filled */
+  uint8_t guests;       /* tiny: requests that a coarse class served instead */
 } hk_bin_state_t;
 
 /* A batch: blocks of one other heap that are sent together. */

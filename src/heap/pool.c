@@ -293,6 +293,14 @@ bool hk_heap_pool_is_deep(void) {
   return true;
 }
 
+bool hk_heap_pool_has_any(void) {
+  if (hk_load_relaxed(&overflow_count) > 0) return true;
+  for (unsigned i = 0; i < HK_POOL_SLOTS; i++) {
+    if (hk_load_relaxed(&slots[i]) != NULL) return true;
+  }
+  return false;
+}
+
 static void visit_one(hk_heap_t *heap, void (*visit)(hk_heap_t *heap), push_t push) {
   do visit(heap);
   while (give_back(heap, push) && hk_heap_take_this(heap));

@@ -68,6 +68,9 @@ bool hk_heap_offers(hk_heap_t *heap, unsigned class_index);
 /* Returns whether HK_POOL_WARM heaps are idle in the first slots. Any thread. */
 bool hk_heap_pool_is_deep(void);
 
+/* Returns whether a heap is idle. Any thread. */
+bool hk_heap_pool_has_any(void);
+
 /* Calls `visit` for each idle heap, and again when blocks arrived for it meanwhile. No other thread can take the heap
  * during the call. */
 void hk_heap_visit_idle(void (*visit)(hk_heap_t *heap));

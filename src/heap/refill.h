@@ -12,6 +12,12 @@
  * refill_carve, slab_move and slab_acquire; refill_failed counts refusals. */
 bool hk_refill(hk_heap_t *heap, unsigned class_index);
 
+/* Returns the class that serves a request of `class_index` at this alignment. While a heap needs few blocks of a tiny
+ * class and has none, that is a coarse class (policy/size_class.h): otherwise each of many threads that need one block
+ * of each of many classes has a span of each. The first heap of a process needs no such help, which is all that most
+ * programs have, nor does a mid class, whose blocks are carved one by one. */
+unsigned hk_refill_choose_class(hk_heap_t *heap, unsigned class_index, size_t alignment);
+
 /* Returns whether the heap has free blocks of the class, or room for some. */
 bool hk_refill_has(const hk_heap_t *heap, unsigned class_index);
 

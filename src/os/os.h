@@ -292,6 +292,12 @@ hk_os_thread_t hk_os_thread_self(void);
  * unknown. */
 bool hk_os_thread_sleeps(const hk_os_thread_t *thread);
 
+/* Defers asynchronous cancellation of the calling thread, and returns the type that hk_os_cancel_restore takes back.
+ * Between the two calls no other thread can end the calling one. A cancellation that came meanwhile acts in
+ * hk_os_cancel_restore. */
+int hk_os_cancel_defer(void);
+void hk_os_cancel_restore(int type);
+
 /* Makes `child` run in the child of each fork. The C library may allocate inside. */
 void hk_os_at_fork(void (*child)(void));
 

@@ -102,3 +102,13 @@ bool hk_os_thread_is_ending(void) {
   if (hk_syscall4(SYS_rt_sigprocmask, SIG_BLOCK, 0, (long)&mask, sizeof mask) != 0) return true;
   return (mask & HK_SIGNAL_MASK(32)) != 0;
 }
+
+int hk_os_cancel_defer(void) {
+  int type = PTHREAD_CANCEL_DEFERRED;
+  (void)pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
+  return type;
+}
+
+void hk_os_cancel_restore(int type) {
+  if (type != PTHREAD_CANCEL_DEFERRED) (void)pthread_setcanceltype(type, &type);
+}

@@ -66,6 +66,15 @@ HK_INLINE size_t hk_class_bytes(unsigned class_index) {
   return (size_t)steps << step_shift;
 }
 
+/* Returns the smallest coarse class whose blocks are no smaller. Up to 64 bytes every class is coarse; above, two in
+ * each doubling are. Coarse classes serve tiny classes of which a heap needs few blocks (heap/refill.h). Requires a
+ * tiny class. */
+HK_INLINE unsigned hk_class_coarse(unsigned class_index) {
+  size_t bytes = hk_class_bytes(class_index);
+  size_t step = bytes > 4 * HK_BLOCK_ALIGNMENT ? (size_t)1 << (hk_highest_bit(bytes - 1) - 1) : HK_BLOCK_ALIGNMENT;
+  return hk_class_of_tiny((bytes + step - 1) & ~(step - 1));
+}
+
 /* Returns the number of a class's blocks in one slab. */
 HK_INLINE unsigned hk_class_blocks_per_slab(unsigned class_index) {
   return (unsigned)(HK_SLAB_BYTES / hk_class_bytes(class_index));

@@ -104,15 +104,17 @@ static bool try_first(const hk_huge_terms_t *terms, uintptr_t start, size_t byte
 
 /* ---- Superslabs. */
 
-/* Returns the start of a superslab that is wholly in use; 0 when the next few records have none. */
+/* Returns the start of a superslab that is wholly in use, and not huge: of a huge one all is resident, whether it is
+ * dense or not. Returns 0 when the next few records have none. */
 static uintptr_t find_full(void) {
   uintptr_t start = 0;
   hk_lock_acquire(hk_lock_space);
   for (unsigned looks = HK_HUGE_FULL_LOOKS; looks > 0 && start == 0; looks--) {
     huge.last_full = hk_superslab_index_next_record_locked(huge.last_full);
     if (huge.last_full == NULL) break;
-    if (huge.last_full->free_mask == 0 && huge.last_full->slab_mask == HK_MASK_ALL && !huge.last_full->has_hole)
-      start = huge.last_full->start;
+    const hk_superslab_t *superslab = huge.last_full;
+    bool is_full = superslab->free_mask == 0 && superslab->slab_mask == HK_MASK_ALL && !superslab->has_hole;
+    if (is_full && !superslab->is_huge) start = superslab->start;
   }
   hk_lock_release(hk_lock_space);
   return start;

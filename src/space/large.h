@@ -20,8 +20,8 @@ void *hk_large_alloc_pages(size_t bytes, size_t alignment, bool *zero);
 bool hk_large_free(hk_slab_t *slab, void *block);
 
 /* Changes the block's size: into the free extent behind it, else into unused addresses behind it, else by moving its
- * pages. Contents are not copied. Returns the block's new place.
- * NULL when the system refuses: the block is then unchanged. */
+ * pages. Contents are not copied. Returns the block's new place; NULL when the system refuses, and the block is then
+ * unchanged. */
 void *hk_large_resize(hk_slab_t *slab, void *block, size_t bytes);
 
 /* Makes the first `bytes` of a new block zero, and no more of them resident than necessary. */

@@ -1,9 +1,11 @@
 /* tests/api/calloc_test.cc - calloc: always zero, also in memory that was dirty a moment ago, and never too little. */
 #include <gtest/gtest.h>
 
+#include <barrier>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include "hakmem/hakmem.h"
@@ -26,6 +28,29 @@ void *CallocChecked(size_t count, size_t size) {
 TEST(Calloc, FreshMemoryIsZeroAtEverySize) {
   for (size_t size = 0; size <= 40000; size += 1 + size / 200) hakmem_free(CallocChecked(1, size));
   for (size_t size : {kRunMax - 1, kRunMax, kRunMax + 1, 2 * kMiB, 5 * kMiB}) hakmem_free(CallocChecked(size, 1));
+}
+
+/* A coarse class serves the first requests of each tiny class in all heaps but the first, from dirty blocks. */
+TEST(Calloc, FirstBlocksOfAClassAreZeroInDirtyMemoryOfAnother) {
+  std::barrier all_have_heaps(2), may_end(2);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; i++) {
+    threads.emplace_back([&all_have_heaps, &may_end] {
+      hakmem_free(hakmem_malloc(16));
+      all_have_heaps.arrive_and_wait();
+      std::vector<void *> dirty, zero;
+      for (size_t size : {96, 128, 192, 256, 384, 512, 768, 1024}) {
+        for (int k = 0; k < 200; k++) dirty.push_back(std::memset(hakmem_malloc(size), 0xa5, size));
+      }
+      for (void *block : dirty) hakmem_free(block);
+      for (int k = 0; k < 12; k++) {
+        for (size_t size = 16; size <= 1024; size += 16) zero.push_back(CallocChecked(1, size));
+      }
+      for (void *block : zero) hakmem_free(block);
+      may_end.arrive_and_wait();
+    });
+  }
+  for (std::thread &thread : threads) thread.join();
 }
 
 class CallocDirty : public testing::TestWithParam<size_t> {};

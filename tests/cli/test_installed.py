@@ -83,9 +83,14 @@ def test_the_packages_files_come_first(tmp_path: Path, monkeypatch: pytest.Monke
     assert refused.value.exit_code == 125
 
 
-def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("of_pip", "how"),
+    [(True, r"pip install 'hakmem\[plot\]'"), (False, "install the distribution's python3-matplotlib")],
+)
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, of_pip: bool, how: str) -> None:
     monkeypatch.setattr(plot.importlib.util, "find_spec", lambda _: None)
     monkeypatch.setattr(paths, "checkout", lambda: None)
-    with pytest.raises(Failure, match=r"plots need matplotlib.*: pip install 'hakmem\[plot\]'$") as refused:
+    monkeypatch.setattr(paths, "is_of_pip", lambda: of_pip)
+    with pytest.raises(Failure, match=rf"plots need matplotlib.*: {how}$") as refused:
         plot.check("x.svg")
     assert refused.value.exit_code == 125

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import signal
@@ -9,7 +10,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Iterator
 
 import pytest
 from cli_support import CLI, Tool
@@ -61,11 +62,36 @@ def test_refused_before_the_work(way: str, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def open_files(pid: int) -> Iterator[str]:
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):  # it is closed meanwhile
+            yield os.readlink(descriptor)
+
+
+def is_watched_over(folder: Path) -> bool:
+    """Whether the shell runs that removes a folder below this one."""
+    return subprocess.run(["pgrep", "-f", f"rm -rf .*{folder}/"], stdout=subprocess.DEVNULL).returncode == 0
+
+
+@pytest.mark.parametrize("command", ["run", "leaks"])
+def test_a_kill_leaves_no_folder(tool: Tool, tmp_path: Path, command: str) -> None:
+    """Of the tool, and of all its session."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    environment = {**os.environ, "TMPDIR": str(folder)}
+    process = tool.start(command, "--", "sleep", "30", env=environment, start_new_session=True)
+    with process:
+        wait_until(lambda: is_watched_over(folder))
+        assert any(folder.iterdir())
+        os.killpg(process.pid, signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+    wait_until(lambda: not any(folder.iterdir()))
+
+
 def test_a_kill_leaves_nothing(tool: Tool, watched: Watched, tmp_path: Path) -> None:
     process = tool.start("report", "--seconds", "60", "-o", "int.html", watched.pid)
     with process:
-        files = Path(f"/proc/{process.pid}/fd")
-        wait_until(lambda: any("/#" in os.readlink(one) or "deleted" in os.readlink(one) for one in files.iterdir()))
+        wait_until(lambda: any("/#" in target or "deleted" in target for target in open_files(process.pid)))
         process.send_signal(signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL
     assert [path.name for path in tmp_path.iterdir() if "int" in path.name] == []
@@ -92,3 +118,10 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.stdout.splitlines()[1:] == ["old", "page"] and "No space left" in done.stdout, done.stderr
+
+
+def test_an_option_without_its_file(tool: Tool, tmp_path: Path) -> None:
+    """`--json -- PROGRAM`: no file of the name `--`."""
+    done = tool("doctor", "--json", "--", "true")
+    assert done.returncode == 2 and "FILE of an option is missing" in done.stderr and done.stderr.count("\n") == 1
+    assert not (tool.folder / "--").exists()

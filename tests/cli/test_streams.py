@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 from typing import List
@@ -66,6 +67,26 @@ def test_a_reader_that_has_gone_is_no_message(tool: Tool) -> None:
     done = subprocess.run(words, cwd=tool.folder, capture_output=True, text=True, timeout=100, check=False)
     assert done.stderr == ""
     assert (tool.folder / "code").read_text() in ("0\n", "141\n")  # as the pipe took the text, or did not
+
+
+def test_a_pipe_without_a_reader_is_sigpipe(tool: Tool, watched: Watched) -> None:
+    """But for `top PID`: a reader that goes is its usual end."""
+    for words in OF_PROCESS:
+        reader, writer = os.pipe()
+        os.close(reader)
+        named = [word.replace("PID", str(watched.pid)) for word in words]
+        done = subprocess.run(
+            tool.words(*named),
+            cwd=tool.folder,
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+        os.close(writer)
+        expected = 0 if words == ("top", "PID") else 141
+        assert done.returncode == expected and "Traceback" not in done.stderr, (words, done.stderr)
 
 
 def test_a_full_stderr_changes_no_exit_code(tool: Tool, library: Path) -> None:

@@ -42,6 +42,20 @@ def test_of_a_process(tool: Tool, watched: Watched, columns: int) -> None:
             assert not any(re.match(r"\s*([KMG]?i?B\b|%|[0-9.,]+ \+)", line) for line in found[1:8]), found
 
 
+@pytest.mark.parametrize("columns", [40, 60, 80, 100])
+def test_all_statistics(tool: Tool, watched: Watched, columns: int) -> None:
+    """As the library writes them for files; folded, with the same figures, where the width is known."""
+    watched.do("grow 1000")
+    unset = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    whole = tool("stats", "--all", watched.pid, environment=unset).stdout
+    found = lines(tool, columns, "stats", "--all", watched.pid)
+    assert max(map(len, found)) <= columns < max(map(len, whole.splitlines()))
+    assert sorted(word for word in " ".join(found).split() if word.endswith(".")) == sorted(
+        word for word in whole.split() if word.endswith(".")
+    )
+    assert any(re.search(r"nearly empty \d", line) for line in found), "a row of a table is a list"
+
+
 @pytest.mark.parametrize("columns", [60, 80])
 def test_of_files(tool: Tool, tmp_path: Path, columns: int) -> None:
     for name, grown in (("a", 1), ("b", 1 << 34)):

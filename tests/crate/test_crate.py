@@ -278,6 +278,34 @@ def test_a_library_that_another_program_loads(clean: dict[str, str], tmp_path: P
     assert run(sys.executable, "-c", program) == f"{4 * sum(n % 500 for n in range(10_000))}\n"
 
 
+# Crate and type of global allocators, and what `hakmem doctor` says of a program that has them. jemalloc is left out:
+# its build takes minutes.
+CHOICES = {
+    "mimalloc": ("mimalloc", "MiMalloc", "warning", "Rust with mimalloc as its global allocator"),
+    "snmalloc": ("snmalloc-rs", "SnMalloc", "warning", "Rust with snmalloc as its global allocator"),
+    "hakmem": ("hakmem-alloc", "Hakmem", "note", "Rust with hakmem as its global allocator"),
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_the_doctor_knows_the_global_allocator(name: str, tmp_path: Path) -> None:
+    """As the compiler leaves the program, and stripped."""
+    crate, kind, level, text = CHOICES[name]
+    cargo("init", "--quiet", "--vcs", "none", "--name", "program", cwd=tmp_path)
+    cargo("add", "--quiet", *(["--path", CRATE] if name == "hakmem" else [crate]), cwd=tmp_path)
+    path = f"{crate.replace('-', '_')}::{kind}"
+    (tmp_path / "src/main.rs").write_text(
+        f'#[global_allocator]\nstatic A: {path} = {path};\nfn main() {{ println!("{{:?}}", vec![1]); }}\n'
+    )
+    cargo("build", "--quiet", "--target-dir", TARGET / "choices", cwd=tmp_path)
+    program = TARGET / "choices/debug/program"
+    for wanted in (text, text.replace("as its global", "as its (probable )?global")):
+        said = json.loads(tool("doctor", "--json", "-", "--", program))
+        found = [one for one in said["findings"] if one["subject"] == "bundled allocator"]
+        assert [one["level"] for one in found] == [level] and re.search(wanted, found[0]["found"]), found
+        run("strip", program)
+
+
 # ---- Looking into a program: the example, and the tool's recipe.
 
 

@@ -5,7 +5,8 @@
 
 static hk_attachment_t attachment;
 static hk_heap_variable_t variable;
-static _Atomic(bool) is_busy;
+static hk_heap_variable_t other_variable;
+static _Atomic(bool) is_busy, is_always_busy;
 
 /* The kernel's record of the thread. The kernel reads and changes it under a lock. */
 static _Atomic(unsigned) asleep;
@@ -17,10 +18,16 @@ static char heap_record, no_heap_record;
 #define HEAP ((hk_heap_t *)(void *)&heap_record)
 #define NO_HEAP ((hk_heap_t *)(void *)&no_heap_record)
 
+/* The thread's stack, which is unmapped when the thread has ended. */
+static unsigned stack;
+
 /* Replaces the machine's function, by which no thread sleeps. */
-bool hk_os_thread_sleeps(const hk_os_thread_t *thread) { return thread->number == 1 && hk_load_in_turn(&asleep) != 0; }
+bool hk_os_thread_sleeps(const hk_os_thread_t *thread) {
+  return thread->number == 1 && hk_load_in_turn(&asleep) != 0 && stack == 0;
+}
 
 static void set_up(void) {
+  hk_store_relaxed(&is_always_busy, true);
   hk_store_relaxed(&variable, HEAP);
   hk_attachment_show(&attachment, &variable, 0);
   checker_name(&attachment.word, "word");
@@ -68,21 +75,48 @@ static void sleep_twice_and_work(void) {
   use_on_slow_path();
 }
 
-/* The thread ends, and its variable with it. */
+static void end(void) {
+  if (has_heap()) {
+    hk_store_relaxed(&is_busy, true);
+    hk_attachment_hide(&attachment);
+    used++;
+    *(hk_heap_t **)(void *)&variable = NO_HEAP;
+  }
+  stack++;
+}
+
+/* The thread ends, and its variable and its stack with it. */
 static void sleep_and_end(void) {
   use_on_fast_path();
   sleep_once();
-  if (!has_heap()) return;
-  hk_store_relaxed(&is_busy, true);
-  hk_attachment_hide(&attachment);
-  used++;
-  *(hk_heap_t **)(void *)&variable = NO_HEAP;
+  end();
+}
+
+/* The examiner may see the second sleep after the thread has taken its heap up. */
+static void take_up_and_end(void) {
+  sleep_once();
+  use_on_slow_path();
+  sleep_once();
+  end();
 }
 
 /* ---- The other threads. */
 
 static void take(void) {
   if (hk_attachment_take(&attachment, NO_HEAP, &is_busy)) used++;
+}
+
+/* Takes the heap for the calling thread, which has it from then on. */
+static void take_and_show(void) {
+  if (!hk_attachment_take(&attachment, NO_HEAP, &is_busy)) return;
+  hk_store_relaxed(&other_variable, HEAP);
+  hk_attachment_show(&attachment, &other_variable, 0);
+  used++;
+}
+
+/* Examines whichever thread has the heap, and never takes it. */
+static void examine(void) {
+  if (hk_attachment_take(&attachment, NO_HEAP, &is_always_busy)) used++;
 }
 
 static void take_twice(void) {
@@ -93,10 +127,21 @@ static void take_twice(void) {
 /* The attachment's state agrees with the thread's variable. */
 static void expect_known(void) {
   hk_attachment_state_t state = hk_attachment_state(&attachment);
-  CHECK(state != hk_attachment_examined && state != hk_attachment_ended, "an examination ends");
+  CHECK(state != hk_attachment_examined && state != hk_attachment_ended && state != hk_attachment_taken_up,
+        "an examination ends");
   if (state == hk_attachment_firm) CHECK(hk_load_relaxed(&variable) == HEAP, "a thread that has a heap finds it");
   if (state == hk_attachment_loose)
     CHECK(hk_load_relaxed(&variable) == NO_HEAP, "a heap is loose until it is taken up");
+}
+
+/* The heap is the first thread's, or that of the one that took it. */
+static void expect_shown(void) {
+  CHECK(hk_attachment_state(&attachment) != hk_attachment_examined, "an examination ends");
+}
+
+static void sleep_and_work(void) {
+  sleep_once();
+  use_on_slow_path();
 }
 
 static void expect_ended(void) {
@@ -115,7 +160,14 @@ const scenario_t scenarios[] = {
      .finish = expect_known,
      .preemptions = 3,
      .preemptions_in_short = 3},
+    {.name = "sleep_and_change_hands",
+     .setup = set_up,
+     .thread = {sleep_and_work, take_and_show, examine},
+     .finish = expect_shown,
+     .preemptions = 4,
+     .preemptions_in_short = 4},
     {.name = "end_and_take", .setup = set_up, .thread = {sleep_and_end, take}, .finish = expect_ended},
+    {.name = "take_up_and_end", .setup = set_up, .thread = {take_up_and_end, take}, .finish = expect_ended},
     {.name = "end_and_two_take",
      .setup = set_up,
      .thread = {sleep_and_end, take, take},

@@ -232,7 +232,7 @@ hk_add_model_mutant(attachment_changed_in_two_steps sleep_and_two_take heap/atta
   "hk_publish_once(&attachment->word, word, next)" "TWO_STEP_COMPARE_EXCHANGE(&attachment->word, word, next)"
   "a thread that has a heap finds it"
 )
-hk_add_model_mutant(attachment_word_repeats sleep_and_two_take heap/attachment.c
+hk_add_model_mutant(attachment_word_repeats sleep_and_change_hands heap/attachment.c
   "(*word | HK_ATTACHMENT_STATE_MASK) + 1 + (uint32_t)state" "(uint32_t)state"
   "data race"
 )
@@ -241,16 +241,15 @@ hk_add_model_mutant(attachment_taken_without_second_look sleep_and_take heap/att
   "data race"
 )
 hk_add_model_mutant(attachment_loose_is_emptied sleep_and_take_twice heap/attachment.c
-  "if (before == hk_attachment_firm) hk_store_release" "hk_store_release"
+  "if (before == hk_attachment_firm) hk_store_relaxed" "hk_store_relaxed"
   "a thread that has a heap finds it"
-)
-hk_add_model_mutant(attachment_emptied_relaxed end_and_take heap/attachment.c
-  "hk_store_release(hk_load_relaxed(&attachment->variable), empty)"
-  "hk_store_relaxed(hk_load_relaxed(&attachment->variable), empty)"
-  "data race"
 )
 hk_add_model_mutant(attachment_end_without_wait end_and_take heap/attachment.c
   "hk_os_wait((const uint32_t *)&attachment->word, word); /* end_examination wakes it */" "return;"
+  "data race"
+)
+hk_add_model_mutant(attachment_taken_up_as_firm take_up_and_end heap/attachment.c
+  "is_examined ? hk_attachment_taken_up : hk_attachment_firm" "hk_attachment_firm"
   "data race"
 )
 hk_add_model_mutant(attachment_end_wakes_nobody end_and_take heap/attachment.c

@@ -8,7 +8,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import PACKAGES, ROOT, CleanRoot
+from clean_root import ROOT, CleanRoot
+from conftest import PACKAGES
 
 PROGRAM = """
 #include <hakmem/hakmem.h>
@@ -98,6 +99,12 @@ def test_the_tool_looks_inside_and_compares(clean_root: CleanRoot) -> None:
     assert "hakmem, version " in clean_root.run("hakmem", "--version")
 
 
+def test_a_plot_names_the_package_that_it_needs(clean_root: CleanRoot) -> None:
+    """Which is large, and a suggestion only."""
+    said = clean_root.run("hakmem", "compare", "--rounds", "1", "--plot", "/x.svg", "--", "true", fails=True)
+    assert "install the distribution's python3-matplotlib\n" in said
+
+
 def test_every_command_starts(clean_root: CleanRoot) -> None:
     """With the distribution's versions of the packages."""
     for path in sorted((ROOT / "cli/hakmem/commands").glob("[a-z]*.py")):
@@ -129,8 +136,7 @@ def test_gdb_finds_its_script(packages: dict[str, Path]) -> None:
 
 def test_a_linked_program(clean_root: CleanRoot, packages: dict[str, Path]) -> None:
     """By pkg-config, shared and static. The program runs where the development package is gone."""
-    install = ("apt-get", "-qq", "install", "--no-install-recommends")
-    clean_root.run(*install, "gcc", "libc6-dev", "pkg-config", f"/packages/{packages['libhakmem-dev'].name}")
+    clean_root.install("gcc", "libc6-dev", "pkg-config", f"/packages/{packages['libhakmem-dev'].name}")
     (clean_root.folder / "program.c").write_text(PROGRAM)
     for way in ("", "-static"):
         flags = f"{way} $(pkg-config {'--static' if way else ''} --cflags --libs hakmem)"

@@ -8,6 +8,7 @@ HAKMEM_TEST_SCALE    multiplies the numbers of forks, signals and cancellations:
                      thousand forks
 HAKMEM_TEST_REPEAT   how often each real program runs under the library (default 2; 20 for the soak)
 HAKMEM_TEST_FULL     1: CPython's test modules whole, not in part
+HAKMEM_TEST_LIBC     musl: the build is for musl, and tests that need glibc are left out (on_musl.py)
 HAKMEM_TEST_OVERCOMMIT  1: try vm.overcommit_memory=2, which is a setting of the whole machine; needs root
 """
 
@@ -25,11 +26,21 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY / "tools"))
 
 pytest.register_assert_rewrite("preload_runner")
+from on_musl import reason_to_leave_out  # noqa: E402
 from preload_runner import Runner  # noqa: E402
 from under_allocator import LibraryMissing, library_in  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 BUILD = Path(os.environ.get("HAKMEM_TEST_BUILD_DIR", REPOSITORY / "build" / "release")).resolve()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if os.environ.get("HAKMEM_TEST_LIBC") != "musl":
+        return
+    for item in items:
+        reason = reason_to_leave_out(item.path.stem, item.name)
+        if reason is not None:
+            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @pytest.fixture(scope="session")

@@ -1,19 +1,23 @@
-/* As many threads as the first word says, each of which has a heap with one block of 100 bytes and one of 5000,
- * while the program ends by `exit`; every second one has freed a second block of 100 bytes. */
+/* As many threads as the first word says, each of which has a heap with one block of 96 bytes and one of 5000,
+ * while the program ends by `exit`; every second one has freed a second block of 96 bytes. */
 #include <pthread.h>
 
 #include "check.h"
 
-#define STACK_BYTES (64 << 10)
+/* A thread with more than 64 KiB on its stack does not count as asleep: no other thread takes its heap. */
+#define DEEP_BYTES (80 << 10)
+#define STACK_BYTES (160 << 10)
 
 static pthread_barrier_t all_have;
 
 static void *hold(void *second) {
-  void *volatile tiny = malloc(100);
+  volatile char deep[DEEP_BYTES];
+  deep[0] = 1;
+  void *volatile tiny = malloc(96);
   void *volatile mid = malloc(5000);
   CHECK(tiny != NULL && mid != NULL);
   if (second != NULL) {
-    void *volatile freed = malloc(100);
+    void *volatile freed = malloc(96);
     free(freed);
   }
   pthread_barrier_wait(&all_have);
@@ -22,6 +26,8 @@ static void *hold(void *second) {
 
 int main(int count, char **words) {
   CHECK(count == 2);
+  volatile char deep[DEEP_BYTES];
+  deep[0] = 1;
   alarm(120);
   long threads = strtol(words[1], NULL, 10);
   pthread_attr_t attributes;

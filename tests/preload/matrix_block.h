@@ -2,6 +2,7 @@
 #ifndef PRELOAD_MATRIX_BLOCK_H
 #define PRELOAD_MATRIX_BLOCK_H
 
+#include <dlfcn.h>
 #include <malloc.h>
 
 extern "C" {
@@ -22,6 +23,22 @@ struct block_t {
 };
 
 uint64_t seed;
+
+/* hakmem's alone: null under another malloc. */
+size_t (*collect)(void);
+void *(*aligned_calloc)(size_t alignment, size_t count, size_t size);
+void *(*aligned_realloc)(void *block, size_t alignment, size_t size);
+
+template <typename Function>
+void find(Function *&function, const char *name) {
+  function = (Function *)dlsym(RTLD_DEFAULT, name);
+}
+
+void find_extensions(void) {
+  find(collect, "hakmem_collect");
+  find(aligned_calloc, "hakmem_aligned_calloc");
+  find(aligned_realloc, "hakmem_aligned_realloc");
+}
 
 [[noreturn]] void wrong(const char *what, const block_t &block, size_t detail) {
   dprintf(2, "wrong: %s: block %p of %zu bytes, 0x%zx; seed %#llx, process %d\n", what, (void *)block.start,
@@ -59,15 +76,22 @@ block_t accept(TestRandom &random, void *start, size_t size, size_t alignment, b
 }
 
 block_t make_aligned(TestRandom &random, size_t size) {
-  size_t alignment = (size_t)8 << random.Below(random.OneIn(50) ? 18 : 10);
+  size_t alignment = (size_t)8 << random.Below(random.OneIn(50) ? 18 : 10), page = (size_t)getpagesize();
   void *start = nullptr;
-  switch (random.Below(3)) {
+  switch (random.Below(6)) {
     case 0:
       start = aligned_alloc(alignment, size);
       break;
     case 1:
       start = memalign(alignment, size);
       break;
+    case 2:
+      return accept(random, valloc(size), size, page, false);
+    case 3:
+      return accept(random, pvalloc(size), (size + page - 1) / page * page, page, false);
+    case 4:
+      if (aligned_calloc != nullptr) return accept(random, aligned_calloc(alignment, 1, size), size, alignment, true);
+      /* fall through */
     default:
       if (posix_memalign(&start, alignment, size) != 0) start = nullptr;
   }
@@ -104,11 +128,19 @@ void resize(TestRandom &random, block_t &block) {
   }
   if (size == 0) size = 1; /* realloc would free the block */
   block_t old = block;
-  block.start = (unsigned char *)realloc(block.start, size);
+  size_t alignment = 16;
+  if (aligned_realloc != nullptr && random.OneIn(8)) {
+    alignment <<= random.Below(random.OneIn(20) ? 14 : 9);
+    block.start = (unsigned char *)aligned_realloc(block.start, alignment, size);
+  } else if (random.OneIn(8)) {
+    block.start = (unsigned char *)reallocarray(block.start, 1, size);
+  } else {
+    block.start = (unsigned char *)realloc(block.start, size);
+  }
   if (block.start == nullptr) wrong("no memory for realloc", old, size);
   size_t offset = FindBrokenPattern(block.start, old.usable, old.usable < size ? old.usable : size, old.stamp);
   if (offset != kIntact) wrong("realloc lost contents at offset", block, offset);
-  block = accept(random, block.start, size, 16, false);
+  block = accept(random, block.start, size, alignment, false);
 }
 
 }  // namespace

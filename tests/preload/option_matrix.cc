@@ -7,9 +7,8 @@
  * to the last byte.
  *
  * With one thread the seed repeats every operation, with several the sizes. Prints `operations N threads N sleeps N
- * forks N`. The program's own records lie in static memory: a damaged block damages no record.
+ * forks N crowds N`. The program's own records lie in static memory: a damaged block damages no record.
  */
-#include <dlfcn.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -17,52 +16,22 @@
 
 #include <atomic>
 
-#include "matrix_block.h"
+#include "matrix_shelf.h"
 
 namespace {
 
 constexpr size_t kBlocks = 400;           /* that a worker has at most */
 constexpr size_t kWorkerBytes = 4 * kMiB; /* from here on it frees more than it makes */
-constexpr size_t kShelfBlocks = 1500;     /* on their way from thread to thread */
-constexpr size_t kShelfBytes = 8 * kMiB;
 constexpr size_t kMaxRunning = 16;
 constexpr size_t kMaxAsleep = 6;
 constexpr size_t kAsleepToEnd = 2;
 constexpr size_t kOperationsPerFork = 50000;
 constexpr size_t kMostLeft = kMiB;      /* blocks of the C library, and a slab for each of their sizes */
 constexpr unsigned kChildSeconds = 300; /* a child of fork that takes longer hangs */
-
-/* ---- The shelf: blocks that any thread may put or take. No thread touches a block that lies there, and its lock is
- * held across fork: so a child may check and free all of them. */
-
-pthread_mutex_t shelf_lock = PTHREAD_MUTEX_INITIALIZER;
-block_t shelf[kShelfBlocks];
-size_t shelf_count, shelf_bytes;
-
-/* Returns false when there is no room. */
-bool put(const block_t &block) {
-  pthread_mutex_lock(&shelf_lock);
-  bool has_room = shelf_count < kShelfBlocks && shelf_bytes + block.usable <= kShelfBytes;
-  if (has_room) {
-    shelf[shelf_count++] = block;
-    shelf_bytes += block.usable;
-  }
-  pthread_mutex_unlock(&shelf_lock);
-  return has_room;
-}
-
-bool take(TestRandom &random, block_t &block) {
-  pthread_mutex_lock(&shelf_lock);
-  bool has_one = shelf_count > 0;
-  if (has_one) {
-    size_t index = random.Below(shelf_count);
-    block = shelf[index];
-    shelf[index] = shelf[--shelf_count];
-    shelf_bytes -= block.usable;
-  }
-  pthread_mutex_unlock(&shelf_lock);
-  return has_one;
-}
+constexpr size_t kCrowd = 40;           /* more than the idle heaps that hakmem's pool has slots for */
+constexpr size_t kOperationsPerCrowd = 100000;
+/* Operations that earn the sleepers a ms of rest at the end; the purge thread visits a sleeper after 720 ms. */
+constexpr size_t kOperationsPerRestMs = 1000, kMostRestMs = 1500;
 
 /* ---- Workers. */
 
@@ -82,8 +51,7 @@ struct worker_t {
 worker_t workers[kMaxRunning + kMaxAsleep + 1];
 sem_t news; /* a worker's state has changed */
 pthread_key_t end_key;
-size_t (*collect)(void); /* hakmem's alone */
-std::atomic<size_t> thread_count, sleep_count, fork_count;
+std::atomic<size_t> thread_count, sleep_count, fork_count, crowd_count;
 
 void keep(worker_t &self, const block_t &block) {
   self.blocks[self.count++] = block;
@@ -283,11 +251,55 @@ void start(worker_t &worker, TestRandom &random, size_t operations) {
   ++thread_count;
 }
 
+/* ---- Many threads at once, so that as many heaps are idle when they have ended. */
+
+struct guest_t {
+  TestRandom random{0};
+  pthread_t thread;
+  block_t blocks[10];
+};
+
+pthread_barrier_t all_are_there;
+
+void *run_guest(void *argument) {
+  guest_t &self = *(guest_t *)argument;
+  for (block_t &block : self.blocks) block = make_of_size(self.random, self.random.Below(kTinyMax));
+  pthread_barrier_wait(&all_are_there);
+  return nullptr;
+}
+
+void gather_crowd(TestRandom &random) {
+  static guest_t guests[kCrowd];
+  CHECK(pthread_barrier_init(&all_are_there, nullptr, kCrowd) == 0);
+  for (guest_t &guest : guests) {
+    guest.random = TestRandom(random.Next());
+    CHECK(pthread_create(&guest.thread, nullptr, run_guest, &guest) == 0);
+  }
+  for (guest_t &guest : guests) CHECK(pthread_join(guest.thread, nullptr) == 0);
+  CHECK(pthread_barrier_destroy(&all_are_there) == 0);
+  for (guest_t &guest : guests) {
+    for (const block_t &block : guest.blocks) {
+      if (random.OneIn(2) || !put(block)) drop(block);
+    }
+  }
+  ++crowd_count;
+}
+
+/* Frees blocks of threads that sleep, and leaves them and the purge thread time. */
+void rest(size_t operations) {
+  block_t block;
+  TestRandom random(seed);
+  while (take(random, block)) drop(block);
+  size_t rest_ms = operations / kOperationsPerRestMs;
+  usleep((useconds_t)(rest_ms < kMostRestMs ? rest_ms : kMostRestMs) * 1000);
+}
+
 /* Keeps `running_wanted` workers at work until `operations` are done, beside those that sleep: the first ones until the
  * end, each other one until too many do. */
 void run_all(TestRandom &random, size_t operations, size_t running_wanted) {
-  worker_t *asleep[kMaxAsleep + 1];
-  size_t running = 0, asleep_count = 0;
+  worker_t *asleep[sizeof workers / sizeof *workers];
+  size_t running = 0, asleep_count = 0, all_operations = operations;
+  bool has_rested = false;
   for (;;) {
     for (worker_t &worker : workers) {
       if (worker.state == state_t::asleep) {
@@ -300,6 +312,10 @@ void run_all(TestRandom &random, size_t operations, size_t running_wanted) {
         worker.state = state_t::unused;
         --running;
       }
+    }
+    if (running == 0 && operations == 0 && asleep_count > 0 && !has_rested) {
+      rest(all_operations);
+      has_rested = true;
     }
     if (asleep_count > kMaxAsleep || (running == 0 && operations == 0 && asleep_count > 0)) {
       size_t woken = asleep_count > kMaxAsleep ? kAsleepToEnd : 0;
@@ -314,6 +330,7 @@ void run_all(TestRandom &random, size_t operations, size_t running_wanted) {
       size_t own = random.LogBetween(100, 20000);
       if (own > operations) own = operations;
       operations -= own;
+      if (random.Below(kOperationsPerCrowd) < own) gather_crowd(random);
       start(worker, random, own);
       ++running;
     }
@@ -345,12 +362,12 @@ int main(int argc, char **argv) {
   size_t running = strtoull(argv[3], nullptr, 10);
   if (running < 1 || running > kMaxRunning) return exit_usage;
   CHECK(sem_init(&news, 0, 0) == 0 && pthread_key_create(&end_key, on_end) == 0);
-  collect = (size_t(*)(void))dlsym(RTLD_DEFAULT, "hakmem_collect");
+  find_extensions();
   TestRandom random(seed);
   run_all(random, operations, running);
   while (shelf_count > 0) drop(shelf[--shelf_count]);
   if (collect != nullptr) check_all_is_back();
-  printf("operations %zu threads %zu sleeps %zu forks %zu\n", operations, (size_t)thread_count, (size_t)sleep_count,
-         (size_t)fork_count);
+  printf("operations %zu threads %zu sleeps %zu forks %zu crowds %zu\n", operations, (size_t)thread_count,
+         (size_t)sleep_count, (size_t)fork_count, (size_t)crowd_count);
   return 0;
 }

@@ -65,9 +65,11 @@ SETTINGS: Sequence[Setting] = (
     *of("purge_thread", "0"),
     *of("purge", "free"),
     *of("huge_pages", "never", "always"),
-    *of("retain", "0"),
-    *of("spare_slabs", "0"),
+    *of("retain", "0", "1G"),
+    *of("spare_slabs", "0", "1024"),
     *of("memory_limit", "8M"),  # half of what the program has at times
+    *of("learn", "off"),
+    *of("sandbox", "on"),
     Setting("library", (), FAST),
 )
 

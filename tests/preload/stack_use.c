@@ -1,6 +1,6 @@
 /* tests/preload/stack_use.c - measures how much of the caller's stack each call of malloc and its kin takes, at each
- * size: on a painted stack, in the first thread and in one that calls malloc for the first time. Prints the most, with
- * the call and the size. */
+ * size: on a painted stack, in the first thread, in one that calls malloc for the first time, and in one that does so
+ * beside many that sleep and have heaps. Prints the most, with the call and the size. */
 #include "check.h"
 
 #include <malloc.h>
@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
-enum { stack_bytes = 128 * 1024, many = 20000, mark = 0xcd };
+enum { stack_bytes = 128 * 1024, many = 20000, sleepers = 24, mark = 0xcd };
 
 typedef enum {
   take_one,
@@ -154,14 +154,39 @@ static void tell(const char *thread, const measure_t *m) {
   printf("%zu bytes in the %s thread, of %s at %zu\n", m->most, thread, names[m->most_call], m->most_size);
 }
 
+static pthread_barrier_t all_have_heaps, may_end;
+
+static void *sleep_with_heap(void *unused) {
+  void *block = malloc(100);
+  pthread_barrier_wait(&all_have_heaps);
+  pthread_barrier_wait(&may_end);
+  free(block);
+  return unused;
+}
+
+static void measure_beside_sleepers(measure_t *m) {
+  pthread_t sleeper[sleepers], thread;
+  CHECK(pthread_barrier_init(&all_have_heaps, NULL, sleepers + 1) == 0);
+  CHECK(pthread_barrier_init(&may_end, NULL, sleepers + 1) == 0);
+  for (int i = 0; i < sleepers; i++) CHECK(pthread_create(&sleeper[i], NULL, sleep_with_heap, NULL) == 0);
+  pthread_barrier_wait(&all_have_heaps);
+  usleep(10000); /* so that most of them sleep again */
+  CHECK(pthread_create(&thread, NULL, measure_all, m) == 0);
+  CHECK(pthread_join(thread, NULL) == 0);
+  pthread_barrier_wait(&may_end);
+  for (int i = 0; i < sleepers; i++) CHECK(pthread_join(sleeper[i], NULL) == 0);
+}
+
 int main(void) {
-  measure_t *first = new_measure(), *second = new_measure();
+  measure_t *first = new_measure(), *second = new_measure(), *late = new_measure();
   measure_all(first);
   pthread_t thread;
   CHECK(pthread_create(&thread, NULL, measure_all, second) == 0);
   CHECK(pthread_join(thread, NULL) == 0);
+  measure_beside_sleepers(late);
   measure_all(first); /* the purge thread has its turn */
   tell("first", first);
   tell("second", second);
+  tell("late", late);
   return 0;
 }

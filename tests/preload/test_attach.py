@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List
 
@@ -22,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "cli"))
 pytest.importorskip("click", reason="the packages of cli/requirements.txt are missing (./hakmem installs them)")
 from hakmem.attach import Refused, attach
 from hakmem.errors import Failure
+from hakmem.watched import Thread, Watched
 
 pytestmark = pytest.mark.usefixtures("hakmem_only")
 Program = Callable[[str], Path]
@@ -298,6 +301,19 @@ def test_all_signals_are_blocked(target: Target) -> None:
     with pytest.raises(Failure, match=f"all threads of process {target.pid} .* block signal {ATTACH_SIGNAL}"):
         attach(target.pid)
     assert target.ends_well()
+
+
+def test_signals_are_blocked_for_a_moment(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by the C library, while it forks."""
+    look, looks = Watched.threads, itertools.count()
+
+    def threads(process: Watched) -> Iterator[Thread]:
+        blocks_all = next(looks) < 3
+        return (replace(thread, blocked=2**64 - 1) if blocks_all else thread for thread in look(process))
+
+    monkeypatch.setattr(Watched, "threads", threads)
+    with attach(target.pid) as attached:
+        assert json.loads(attached.ask("stats json"))["pid"] == target.pid
 
 
 def test_it_is_stopped(target: Target) -> None:

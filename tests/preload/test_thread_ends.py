@@ -53,3 +53,7 @@ def test_threads_leave_nothing(
     assert outcome.code == 0, outcome.errors()
     assert heaps_of(outcome.errors()) <= AT_ONCE + OTHERS + 2
     assert re.fullmatch(r"quarter \d+ end \d+\n", outcome.text())
+
+
+def test_threads_end_beside_examiners(runner: Runner, program: Program, scaled: Callable[[int], int]) -> None:
+    runner.expect([program("ends_beside_trim"), str(max(1600, scaled(8000)))], "ok\n")

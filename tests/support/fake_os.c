@@ -205,6 +205,14 @@ bool hk_os_thread_sleeps(const hk_os_thread_t *thread) {
   return fake.thread_sleeps != NULL && fake.thread_sleeps(thread->number);
 }
 
+int hk_os_cancel_defer(void) {
+  int type = PTHREAD_CANCEL_DEFERRED;
+  (void)pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
+  return type;
+}
+
+void hk_os_cancel_restore(int type) { (void)pthread_setcanceltype(type, &type); }
+
 void hk_os_at_fork(void (*child)(void)) { pthread_atfork(NULL, NULL, child); }
 
 /* ---- fake_os.h. ------------------------------------------------------------------------------------------------- */

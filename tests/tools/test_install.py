@@ -187,3 +187,33 @@ def test_gdb_loads_its_script(prefix: Path, tmp_path: Path) -> None:
     if "ptrace" in told:
         pytest.skip("gdb may not trace here")
     assert "hakmem describe" in told, told
+
+
+# ---- Static programs.
+
+STATIC = """
+#include <stdlib.h>
+#include <string.h>
+__attribute__((noinline)) void *remember(size_t bytes) { return memset(malloc(bytes), 1, bytes); }
+__attribute__((noinline)) void fill(void *volatile *list) { for (int i = 0; i < 50; i++) list[i] = remember(100000); }
+void *volatile kept[50], *volatile lost[50];
+int main(void) { fill(kept); fill(lost); for (int i = 0; i < 50; i++) lost[i] = NULL; return 0; }
+"""
+
+
+@pytest.mark.parametrize("kind", ["-static", "-static-pie"])
+def test_stacks_of_static_programs(kind: str, prefix: Path, tool: Path, tmp_path: Path) -> None:
+    """By the options of pkg-config: gcc by itself leaves the unwind tables' index out of a program with -static."""
+    (tmp_path / "program.c").write_text(STATIC)
+    described = next(prefix.rglob("hakmem.pc"))
+    private = re.search(r"^Libs.private: (.*)", described.read_text(), re.MULTILINE)
+    assert private
+    program, profile = tmp_path / "program", tmp_path / "profile.pb.gz"
+    archive = next(prefix.rglob("libhakmem.a"))
+    run("cc", "-O1", "-g", kind, "-o", program, tmp_path / "program.c", archive, *private[1].split())
+    run(program, HAKMEM_PROFILE="on", HAKMEM_PROFILE_RATE="1000", HAKMEM_PROFILE_FILE=str(profile))
+    table = run(tool, "profile", "--input", profile)
+    assert re.search(r"remember\n", table) and re.search(r"fill\n", table) and "main" in table, table
+    assert "[no stack]" not in table
+    leaks = run(tool, "leaks", "--scan", "--", program)
+    assert "remember" in leaks and "fill" in leaks, leaks

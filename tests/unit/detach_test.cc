@@ -3,7 +3,10 @@
 #include "fake_os.h"
 #include "fresh_test.h"
 
+#include <pthread.h>
+
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <future>
 #include <thread>
@@ -219,6 +222,25 @@ HK_FRESH_TEST(Detach, AThreadThatEndsWaitsForTheExaminer) {
   EXPECT_EQ(hk_attachment_state(&worker.heap()->attachment), hk_attachment_none);
 }
 
+HK_FRESH_TEST(Detach, AThreadThatTakesItsHeapUpAndEndsWaitsForTheExaminerToo) {
+  Worker *one = nullptr;
+  auto state = [&one] { return hk_attachment_state(&one->heap()->attachment); };
+  LetLooks([&](int look) {
+    if (look == 1) return true;
+    EXPECT_EQ(one->EnterThere(), one->heap());
+    EXPECT_EQ(state(), hk_attachment_taken_up);
+    one->BeginToEnd();
+    while (state() == hk_attachment_taken_up) std::this_thread::yield();
+    EXPECT_EQ(state(), hk_attachment_ended) << "its stack is still read";
+    return true;
+  });
+  Worker worker;
+  one = &worker;
+  EXPECT_EQ(Detach(), 0u);
+  worker.Join();
+  EXPECT_EQ(state(), hk_attachment_none);
+}
+
 HK_FRESH_TEST(Detach, AThreadThatHasLostItsHeapEndsWithoutOne) {
   LetLooks([](int) { return true; });
   Worker worker;
@@ -274,6 +296,75 @@ HK_FRESH_TEST(Detach, AThreadThatComesBackIsLeftAloneForLongerEachTime) {
     worker.Do([&worker] { (void)Alloc(worker.heap(), kClass); });
     now_ms = due_ms + 1;
   }
+}
+
+// ---- One, for a thread that needs a heap.
+
+HK_FRESH_TEST(Detach, OneIsTakenAtOnce) {
+  LetLooks([](int) { return true; });
+  Worker worker;
+  EXPECT_TRUE(hk_detach_one(1000));
+  EXPECT_EQ(hk_heap_life(worker.heap()), hk_heap_idle);
+  EXPECT_FALSE(hk_detach_one(1000)) << "no thread has one any more";
+}
+
+HK_FRESH_TEST(Detach, OneIsTakenOnlyFromAThreadThatSleeps) {
+  LetLooks([](int) { return false; });
+  Worker worker;
+  EXPECT_FALSE(hk_detach_one(1000));
+  EXPECT_EQ(hk_heap_life(worker.heap()), hk_heap_attached);
+}
+
+HK_FRESH_TEST(Detach, OneThatWasLostBeforeIsTakenAfterALongerSleep) {
+  LetLooks([](int) { return true; });
+  Worker worker;
+  uint64_t now_ms = 1000;
+  for (unsigned losses = 0; losses < 9; losses++) {
+    uint64_t least_ms = (1u << std::min(losses, 6u)) - 1;
+    if (least_ms > 0) {
+      EXPECT_FALSE(hk_detach_one(now_ms)) << losses;
+      EXPECT_FALSE(hk_detach_one(now_ms + least_ms - 1)) << losses;
+    }
+    now_ms += least_ms;
+    EXPECT_TRUE(hk_detach_one(now_ms)) << losses;
+    (void)worker.EnterThere();
+    worker.Do([&worker] { (void)Alloc(worker.heap(), kClass); });
+    now_ms++;
+  }
+}
+
+HK_FRESH_TEST(Detach, TheExaminerIsNotCancelledMeanwhile) {
+  int type = -1;
+  LetLooks([&type](int) {
+    pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
+    return true;
+  });
+  Worker worker;
+  int before;
+  ASSERT_EQ(pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &before), 0);
+  bool is_detached = hk_detach_one(1000);
+  int after;
+  ASSERT_EQ(pthread_setcanceltype(before, &after), 0);
+  EXPECT_TRUE(is_detached);
+  EXPECT_EQ(type, PTHREAD_CANCEL_DEFERRED);
+  EXPECT_EQ(after, PTHREAD_CANCEL_ASYNCHRONOUS);
+}
+
+// The looks of one call are few, and go on where the last call's ended: no heap is out of reach.
+HK_FRESH_TEST(Detach, OneIsLookedForAtOtherHeapsEachTime) {
+  constexpr int kAwake = 20;
+  LetLooks([](int) { return false; });
+  std::deque<Worker> awake(kAwake);
+  int before = looks, calls = 0;
+  for (; looks - before < kAwake && calls < kAwake; calls++) {
+    int examined = looks;
+    EXPECT_FALSE(hk_detach_one(1000));
+    EXPECT_LE(looks - examined, 2);
+  }
+  EXPECT_EQ(looks - before, kAwake);
+  answer = [](int) { return true; };
+  for (int i = 0; i < kAwake; i++) EXPECT_TRUE(hk_detach_one(1000)) << i;
+  EXPECT_EQ(hk_heap_count(hk_heap_attached), 0u);
 }
 
 HK_FRESH_TEST(Detach, AChildOfForkExaminesNoThread) {

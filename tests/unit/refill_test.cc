@@ -21,6 +21,52 @@ std::vector<hk_block_t *> TakeWholeSpan(hk_heap_t *heap, unsigned class_index) {
   return blocks;
 }
 
+// ---- Few blocks of a class.
+
+hk_heap_t *SecondHeap() {
+  (void)hk_heap_take();
+  return hk_heap_take();
+}
+
+HK_FRESH_TEST(Refill, ACoarseClassServesTheFirstRequestsOfATinyClass) {
+  hk_heap_t *heap = SecondHeap();
+  for (int i = 0; i < 8; i++) EXPECT_EQ(hk_refill_choose_class(heap, hk_class_of(272), 16), hk_class_of(384)) << i;
+  EXPECT_EQ(hk_refill_choose_class(heap, hk_class_of(272), 16), hk_class_of(272));
+  EXPECT_EQ(hk_refill_choose_class(heap, hk_class_of(288), 16), hk_class_of(384)) << "each class counts for itself";
+}
+
+HK_FRESH_TEST(Refill, AClassWithBlocksServesItself) {
+  hk_heap_t *heap = SecondHeap();
+  ASSERT_TRUE(hk_refill(heap, hk_class_of(272)));
+  EXPECT_EQ(hk_refill_choose_class(heap, hk_class_of(272), 16), hk_class_of(272));
+}
+
+HK_FRESH_TEST(Refill, MidClassesAndCoarseOnesServeThemselves) {
+  hk_heap_t *heap = SecondHeap();
+  for (size_t bytes : {16, 48, 64, 96, 128, 192, 1024, 1152, 5120}) {
+    EXPECT_EQ(hk_refill_choose_class(heap, hk_class_of(bytes), 16), hk_class_of(bytes)) << bytes;
+  }
+}
+
+HK_FRESH_TEST(Refill, ACoarseClassKeepsTheAlignment) {
+  hk_heap_t *heap = SecondHeap();
+  EXPECT_EQ(hk_refill_choose_class(heap, hk_class_of(320), 64), hk_class_of(384)) << "a multiple of 64";
+  EXPECT_EQ(hk_refill_choose_class(heap, hk_class_of(160), 32), hk_class_of(192));
+  EXPECT_EQ(hk_refill_choose_class(heap, hk_class_of(80), 80), hk_class_of(80)) << "96 is no multiple of 80";
+}
+
+HK_FRESH_TEST(Refill, TheNextThreadBeginsAnew) {
+  hk_heap_t *heap = SecondHeap();
+  for (int i = 0; i < 9; i++) (void)hk_refill_choose_class(heap, hk_class_of(272), 16);
+  hk_heap_begin_small(heap);
+  EXPECT_EQ(hk_refill_choose_class(heap, hk_class_of(272), 16), hk_class_of(384));
+}
+
+HK_FRESH_TEST(Refill, InTheFirstHeapEachClassServesItself) {
+  hk_heap_t *heap = hk_heap_take();
+  EXPECT_EQ(hk_refill_choose_class(heap, hk_class_of(272), 16), hk_class_of(272));
+}
+
 // ---- How many blocks are carved.
 
 std::vector<unsigned> CarveCounts(unsigned class_index, unsigned times) {

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include <vector>
 
 #include "policy/safety.h"
@@ -126,6 +128,19 @@ TEST(SizeClass, MidClassesAreThoseAboveTheLargestTinyBlock) {
 }
 
 // ---- How many blocks a mid class's list has room for.
+
+TEST(SizeClass, ACoarseClassIsHalfLargerAtTheMost) {
+  std::set<unsigned> coarse_classes;
+  for (unsigned i = 1; i <= HK_TINY_CLASS_MAX; i++) {
+    unsigned coarse = hk_class_coarse(i);
+    ASSERT_GE(coarse, i);
+    ASSERT_LE(coarse, HK_TINY_CLASS_MAX);
+    EXPECT_EQ(hk_class_coarse(coarse), coarse);
+    EXPECT_LT(2 * hk_class_bytes(coarse), 3 * hk_class_bytes(i)) << hk_class_bytes(i);
+    coarse_classes.insert(coarse);
+  }
+  EXPECT_EQ(coarse_classes.size(), 12u) << "16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024";
+}
 
 TEST(SizeClass, TheRoomIsWhatTheBytesHoldWithinItsBounds) {
   for (unsigned i = HK_TINY_CLASS_MAX + 1; i < HK_CLASS_COUNT; i++) {

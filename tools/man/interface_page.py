@@ -61,7 +61,10 @@ def _lines(header: str, version: str) -> Iterator[str]:
 def _entries(text: str) -> Iterator[Entry]:
     for comment, declarations in DOCUMENTED.findall(text):
         prototypes = [
-            " ".join(re.sub(r"HAKMEM_EXPORT |HAKMEM_NOEXCEPT", "", one).split()).replace(" ;", ";").strip() + ";"
+            " ".join(re.sub(r"HAKMEM_EXPORT |HAKMEM_NOEXCEPT|HAKMEM_READS_NOT\(\d\)", "", one).split())
+            .replace(" ;", ";")
+            .strip()
+            + ";"
             for one in declarations.split(";")[:-1]
         ]
         yield Entry(prototypes, _prose(comment))

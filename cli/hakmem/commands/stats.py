@@ -7,7 +7,7 @@ from typing import Optional
 
 import click
 
-from hakmem import stats_summary
+from hakmem import fitting, stats_summary, stats_text
 from hakmem.attach import attach
 from hakmem.process_or_program import PID
 from hakmem.top.history import parse
@@ -28,4 +28,9 @@ def stats(form: Optional[str], pid: int) -> None:
             now = parse(attached.ask("stats json")).document
             click.echo("\n".join(stats_summary.lines(now, pid, attached.process.name)))
         else:
-            sys.stdout.buffer.write(attached.ask(f"stats {form}"))
+            answer = attached.ask(f"stats {form}")
+            width = fitting.known_columns() if form == "text" else None
+            if width is not None:
+                click.echo(stats_text.fit(answer.decode(errors="replace"), width), nl=False)
+            else:
+                sys.stdout.buffer.write(answer)

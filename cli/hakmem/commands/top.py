@@ -54,7 +54,7 @@ def top(once: bool, is_whole: bool, is_json: bool, interval: float, pid: int) ->
             raise
         say(ended.message)
     except OutputLost as lost:
-        if lost.errno not in _NOBODY_READS:
+        if once or lost.errno not in _NOBODY_READS:
             raise
     except Interrupted as interrupted:
         if interrupted.signal_number not in _GOOD_ENDS:

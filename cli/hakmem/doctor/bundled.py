@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from typing import Iterable, Iterator, List, Tuple
 
 from hakmem.doctor.finding import Finding, Level, ok
+from hakmem.doctor.rust_choice import Choice, read_choice
+from hakmem.elf_check import defines
 from hakmem.environment import is_allocator
+from hakmem.linked import has_hakmem
 
 SUBJECT = "bundled allocator"
 
@@ -28,10 +31,9 @@ _ALLOCATORS = (
     _Mark("mimalloc", (b"mimalloc: error: ",), (b"mi_malloc", b"mi_malloc_aligned", b"_mi_malloc_generic")),
     _Mark("tcmalloc", (b"tcmalloc: large alloc",), (b"tc_malloc", b"TCMallocInternalMalloc")),
     _Mark("rpmalloc", (), (b"rpmalloc",)),
-    _Mark("snmalloc", (), (b"sn_malloc", b"sn_rust_alloc")),
+    _Mark("snmalloc", (b"Failed to initialise snmalloc.",), (b"sn_malloc", b"sn_rust_alloc")),
 )
 _GO = b"\xff Go buildinf:"
-_RUST_CHOICE = b"__rg_alloc"
 _PYTHON = b"PyObject_Malloc\0"  # which may be the tail of another name
 _JAVA_LIBRARY = "libjli.so"
 # Left out: they name other allocators' functions without having them.
@@ -61,18 +63,21 @@ def _in_file(file: str) -> Iterator[Finding]:
 
 
 def _in_data(file: str, data: mmap.mmap) -> Iterator[Finding]:
-    has_one = False
-    for mark in _ALLOCATORS:
-        if any(data.find(text) >= 0 for text in mark.texts) or any(
-            data.find(b"\0" + name + b"\0") >= 0 for name in mark.names
-        ):
-            has_one = True
-            yield _allocator(file, mark.allocator)
-    if data.find(_GO) >= 0:
+    allocators = [mark.allocator for mark in _ALLOCATORS if _has(data, mark)]
+    choice = read_choice(data)
+    for allocator in allocators:
+        if choice in (Choice.OWN, Choice.UNKNOWN):
+            yield _chosen_in_rust(file, allocator, choice)
+        else:
+            yield _allocator(file, allocator)
+    if not allocators and choice in (Choice.OWN, Choice.UNKNOWN):
+        if has_hakmem(file):
+            yield from _hakmem_in_rust(file)
+        elif choice is Choice.OWN:
+            yield _own_choice_in_rust(file)
+    if data.find(_GO, 0) >= 0:
         yield _runtime(file, "Go", "Go takes its heap from the system; hakmem serves what cgo calls in C alone.", "")
-    if not has_one and data.find(_RUST_CHOICE) >= 0:
-        yield _chosen_in_rust(file)
-    if data.find(_PYTHON) >= 0:
+    if data.find(_PYTHON, 0) >= 0:
         yield _runtime(
             file,
             "Python",
@@ -88,6 +93,12 @@ def _in_data(file: str, data: mmap.mmap) -> Iterator[Finding]:
         )
 
 
+def _has(data: mmap.mmap, mark: _Mark) -> bool:
+    """Searches from 0: without a start `find` begins where the last reader of the file stopped."""
+    named = (b"\0" + name + b"\0" for name in mark.names)
+    return any(data.find(text, 0) >= 0 for text in (*mark.texts, *named))
+
+
 def _allocator(file: str, name: str) -> Finding:
     return Finding(
         Level.WARNING,
@@ -98,7 +109,29 @@ def _allocator(file: str, name: str) -> Finding:
     )
 
 
-def _chosen_in_rust(file: str) -> Finding:
+def _chosen_in_rust(file: str, name: str, choice: Choice) -> Finding:
+    return Finding(
+        Level.WARNING,
+        SUBJECT,
+        f"{file} is Rust with {name} as its {'' if choice is Choice.OWN else 'probable '}global allocator",
+        f"Rust's allocations go to {name}, and never to hakmem, also with the preload.",
+        "Leave #[global_allocator] out of its sources, or name hakmem_alloc::Hakmem there (the crate hakmem-alloc).",
+    )
+
+
+def _hakmem_in_rust(file: str) -> Iterator[Finding]:
+    if defines(file, "malloc"):  # the crate's feature `override`: the program is linked with hakmem
+        return
+    yield Finding(
+        Level.NOTE,
+        SUBJECT,
+        f"{file} is Rust with hakmem as its global allocator (the crate hakmem-alloc)",
+        "Rust's allocations need no preload. The preload is a second hakmem, which serves the malloc of C code.",
+        "Start it without `hakmem run`, or build it with the crate's feature `override`, which serves malloc too.",
+    )
+
+
+def _own_choice_in_rust(file: str) -> Finding:
     return Finding(
         Level.NOTE,
         SUBJECT,

@@ -1,6 +1,7 @@
 /* heap/span.c - L4. See span.h. */
 #include "heap/span.h"
 
+#include "base/arithmetic.h"
 #include "base/bits.h"
 #include "base/panic.h"
 #include "heap/heap_check.h"
@@ -56,13 +57,25 @@ static void describe(hk_heap_t *heap, hk_slab_t *span, unsigned class_index) {
   }
 }
 
+/* Chosen: a short span has this share of the blocks that the class is about to take. A class with many blocks needs
+ * fewer mappings then, and one with few wastes little. */
+#define SHORT_SHARE 4
+
+static size_t short_bytes(const hk_heap_t *heap, unsigned class_index) {
+  const hk_bin_state_t *state = &heap->state[class_index];
+  size_t blocks = (hk_class_is_mid(class_index) ? state->room : state->carve_count) / SHORT_SHARE;
+  size_t page_bytes = hk_os_page_size(), least_bytes = hk_class_short_bytes(class_index, page_bytes);
+  size_t bytes = hk_align_up(blocks * hk_class_bytes(class_index), page_bytes);
+  return hk_smaller(hk_larger(bytes, least_bytes), HK_SLAB_BYTES);
+}
+
 /* Returns a short span, if need be of the addresses of free slabs. */
 static HK_COLD hk_slab_t *acquire_short(hk_heap_t *heap, unsigned class_index) {
-  size_t bytes = hk_class_short_bytes(class_index, hk_os_page_size());
-  hk_slab_t *span = hk_short_span_acquire(bytes);
+  hk_slab_t *span = hk_short_span_acquire(short_bytes(heap, class_index));
   if (span != NULL) return span;
   hk_spare_flush(heap);
-  return hk_purge_unmap_free() ? hk_short_span_acquire(bytes) : NULL;
+  (void)hk_purge_unmap_free();
+  return hk_short_span_acquire(hk_class_short_bytes(class_index, hk_os_page_size()));
 }
 
 static hk_slab_t *acquire_whole(hk_heap_t *heap, unsigned class_index) {

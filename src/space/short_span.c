@@ -10,7 +10,6 @@
 #include "policy/stat.h"
 #include "space/dirty.h"
 #include "space/huge.h"
-#include "space/locked.h"
 #include "space/purge.h"
 #include "space/region_map.h"
 #include "space/superslab.h"
@@ -44,7 +43,7 @@ static hk_slab_t *enter(uintptr_t start, hk_superslab_t *record) {
 
 /* Returns 0 when the system refuses. */
 static uintptr_t map(size_t bytes) {
-  void *start = hk_locked_reserve(bytes, HK_SLAB_BYTES);
+  void *start = hk_os_reserve(bytes, HK_SLAB_BYTES);
   if (start == NULL || hk_region_map_enter(start, HK_SLAB_BYTES)) return (uintptr_t)start;
   (void)hk_os_unmap(start, bytes);
   return 0;

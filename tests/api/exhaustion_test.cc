@@ -221,4 +221,49 @@ TEST_F(Limits, ThreadsShareWhatIsThere) {
   EXPECT_EQ(result, 0);
 }
 
+/* One block of each of many sizes, so that most of each span was never carved. */
+void TakeManySizes(std::vector<void *> *blocks) {
+  for (size_t size = 1024; size <= kMidMax; size += size / 8) blocks->push_back(hakmem_malloc(size));
+}
+
+TEST_F(Limits, AThreadThatRunsGivesUpTheUnusedEndsOfItsSpans) {
+  int result = InChild([] {
+    static std::vector<void *> blocks;
+    blocks.reserve(1000);
+    size_t before = ReadProcessMemory().virtual_bytes;
+    TakeManySizes(&blocks);
+    const size_t spans = ReadProcessMemory().virtual_bytes - before;
+    if (spans < 2 * kMiB) return 2;
+    static std::atomic<int> turn;
+    static std::atomic<long> first, second;
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, 256 * kKiB);
+    auto taker = [](void *) -> void * {
+      void **chain = nullptr;
+      while (turn != 1) sched_yield();
+      first = TakeAll(3000, &chain, false);
+      turn = 2;
+      while (turn != 3) sched_yield();
+      second = TakeAll(3000, &chain, false);
+      FreeAll(chain);
+      return nullptr;
+    };
+    pthread_t thread;
+    if (pthread_create(&thread, &attributes, taker, nullptr) != 0) return 3;
+    const size_t room = 2 * kMiB;
+    if (!SetSoftLimit(RLIMIT_AS, ReadProcessMemory().virtual_bytes + room)) return 4;
+    turn = 1;
+    while (turn != 2) sched_yield();
+    /* Requests of new sizes take the slow path, whether they succeed or not. */
+    for (size_t size = 16; size <= 512; size += 16) blocks.push_back(hakmem_malloc(size));
+    turn = 3;
+    pthread_join(thread, nullptr);
+    for (void *block : blocks) hakmem_free(block);
+    if (first < 0 || second < 0) return 5;
+    return static_cast<size_t>(first + second) * 3000 >= room + spans / 4 ? 0 : 6;
+  });
+  EXPECT_EQ(result, 0);
+}
+
 } /* namespace */

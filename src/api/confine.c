@@ -47,12 +47,14 @@ hk_sandbox_t hk_confine_begin(hk_sandbox_t sandbox) {
     hk_lifecycle_look_around();
     if (sandbox == hk_sandbox_strict) prepare_heap();
     end_threads();
+    hk_os_signal_ignore(true);
   }
   hk_store_relaxed(&hk_sandbox_level, (int)sandbox);
   return before;
 }
 
 void hk_confine_undo(hk_sandbox_t before) {
+  if (before < hk_sandbox_filtered) hk_os_signal_ignore(false);
   hk_store_relaxed(&hk_sandbox_level, (int)before);
   hk_store_relaxed(&hk_sandbox_is_near, before >= hk_sandbox_filtered);
 }

@@ -151,6 +151,7 @@ void hk_lifecycle_note_filter(void) {
   int level = hk_load_relaxed(&hk_sandbox_level);
   if (hk_option.sandbox == hk_sandbox_off || level >= (int)hk_sandbox_filtered) return;
   hk_store_relaxed(&hk_sandbox_is_near, true);
+  hk_os_signal_ignore(true);
   /* Fails when another thread has just noted a filter. */
   (void)hk_compare_exchange_acquire(&hk_sandbox_level, &level, (int)hk_sandbox_filtered);
 }

@@ -261,6 +261,10 @@ hk_os_signal_t hk_os_signal_take(unsigned number, bool from_tool_alone, void (*h
  * listening. */
 void hk_os_signal_listen(void);
 
+/* Ignores the signals whose handlers are still ours, or takes them again. For a filter that is about to be installed:
+ * it may end the process for the system call by which a handler returns. */
+void hk_os_signal_ignore(bool is_ignored);
+
 /* Makes `hook` run at the end of each thread that has called hk_os_thread_exit_arm. Called once, outside all locks.
  * Returns false when the system has no room for it. The C library may allocate inside. */
 bool hk_os_thread_exit_init(void (*hook)(void));

@@ -190,8 +190,9 @@ static long clone_thread(const area_t *area) {
 static bool clone_masked(const area_t *area) {
   uint64_t before, unused;
   if (!hk_thread_nature_mask(~HK_SIGNALS_OF_ITS_OWN, &before)) return false;
-  long thread = clone_thread(area);
+  long thread = hk_thread_nature_announce(hk_thread_bare) ? clone_thread(area) : -EPERM;
   (void)hk_thread_nature_mask(before, &unused);
+  if (hk_syscall_failed(thread)) hk_thread_nature_withdraw(hk_thread_bare);
   return !hk_syscall_failed(thread);
 }
 

@@ -34,7 +34,11 @@ static void *begin(void *unused) {
 static int create_with(pthread_attr_t *attributes, size_t stack_bytes) {
   pthread_t thread;
   int error = pthread_attr_setstacksize(attributes, stack_bytes);
-  return error != 0 ? error : pthread_create(&thread, attributes, begin, NULL);
+  if (error != 0) return error;
+  if (!hk_thread_nature_announce(hk_thread_of_c_library)) return EPERM;
+  error = pthread_create(&thread, attributes, begin, NULL);
+  if (error != 0) hk_thread_nature_withdraw(hk_thread_of_c_library);
+  return error;
 }
 
 static bool create(pthread_attr_t *attributes) {

@@ -2,7 +2,6 @@
 #include "os/thread_nature.h"
 
 #include <errno.h>
-#include <stdbool.h>
 
 #include "base/atomic.h"
 #include "os/os.h"
@@ -11,7 +10,20 @@
 /* Chosen: interval of checks whether a thread has ended. */
 #define LOOK_MS 1
 
+/* A thread that is being made. A child of fork may find one that its parent was making. */
+#define ANNOUNCED ((long)-1)
+
+/* [kind]: the thread's number; ANNOUNCED; 0: there was none. */
 static _Atomic(long) own_threads[hk_thread_kind_count];
+
+bool hk_thread_nature_announce(hk_thread_kind_t kind) {
+  (void)hk_exchange_acq_rel(&own_threads[kind], ANNOUNCED); /* before the look: a thread that waits for ends sees it */
+  if (hk_sandbox_permits_threads()) return true;
+  hk_thread_nature_withdraw(kind);
+  return false;
+}
+
+void hk_thread_nature_withdraw(hk_thread_kind_t kind) { hk_store_relaxed(&own_threads[kind], 0); }
 
 void hk_thread_nature_take(hk_thread_kind_t kind, const char *name) {
   struct sched_param none = {.sched_priority = 0};
@@ -23,6 +35,7 @@ void hk_thread_nature_take(hk_thread_kind_t kind, const char *name) {
 /* Returns whether a thread exists. Signal 0 has no effect but the answer. A thread of the parent before a fork does not
  * exist in the child. */
 static bool is_there(long thread) {
+  if (thread == ANNOUNCED) return true;
   if (thread > 0 && hk_sandbox_may_kill()) return hk_thread_call_is_there((uint64_t)thread);
   return thread > 0 && hk_syscall3(SYS_tgkill, (long)hk_os_process_id(), thread, 0) != -ESRCH;
 }

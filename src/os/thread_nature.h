@@ -5,6 +5,7 @@
 
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/prctl.h>
 
@@ -34,6 +35,13 @@ HK_INLINE bool hk_thread_nature_mask(uint64_t mask, uint64_t *before) {
 
 /* The kinds of threads. There is at most one thread of each kind. */
 typedef enum { hk_thread_of_c_library, hk_thread_bare, hk_thread_kind_count } hk_thread_kind_t;
+
+/* Announces a thread that the caller is about to make, which has no number yet. Returns false, and announces none, when
+ * no thread may begin any more. */
+bool hk_thread_nature_announce(hk_thread_kind_t kind);
+
+/* Takes that back: no thread was made. */
+void hk_thread_nature_withdraw(hk_thread_kind_t kind);
 
 /* The first call of a new thread: sets its name and the normal scheduling policy. The thread that made it may have a
  * real-time policy, to which the library has no claim. */

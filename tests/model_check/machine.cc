@@ -264,6 +264,7 @@ void hk_os_bare_thread_give_up(void) {}
 bool hk_os_bare_thread_start(const char *, void (*)(void)) { return false; }
 hk_os_signal_t hk_os_signal_take(unsigned, bool, void (*)(void)) { return hk_os_signal_refused; }
 void hk_os_signal_listen(void) {}
+void hk_os_signal_ignore(bool) {}
 uint64_t hk_os_process_id(void) { return 1; }
 
 void hk_os_wake_one(const uint32_t *word) {

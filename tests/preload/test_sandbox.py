@@ -72,6 +72,12 @@ def test_only_what_every_malloc_calls(
     run(runner, program, permitted, how, before)
 
 
+@pytest.mark.parametrize("how", WAYS)
+def test_a_tool_that_looks_into_every_process(runner: Runner, program: Callable[[str], Path], how: str) -> None:
+    """Its signal ends no program whose filter forbids the return of a handler."""
+    run(runner, program, "malloc", how, "tool")
+
+
 @pytest.mark.parametrize("before", ["fresh", "used", "threads"])
 def test_strict_mode_lives_on_what_is_there(runner: Runner, program: Callable[[str], Path], before: str) -> None:
     """read, write and exit are all: requests are served from the thread's heap, or refused."""

@@ -170,6 +170,8 @@ hk_os_signal_t hk_os_signal_take(unsigned number, bool from_tool_alone, void (*h
 }
 void hk_os_signal_listen(void) {}
 
+void hk_os_signal_ignore(bool is_ignored) { (void)is_ignored; }
+
 void hk_os_wake_one(const uint32_t *word) {
   fake.wakes++;
   (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);

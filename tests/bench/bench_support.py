@@ -14,7 +14,7 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BENCH = REPOSITORY / "bench"
-BUILD = Path(os.environ.get("HAKMEM_TEST_BUILD_DIR", REPOSITORY / "build" / "release"))
+BUILD = Path(os.environ.get("HAKMEM_TEST_BUILD_DIR", REPOSITORY / "build" / "release")).resolve()
 
 sys.path.insert(0, str(REPOSITORY / "tools"))
 

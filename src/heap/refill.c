@@ -10,9 +10,9 @@
 #include "os/os.h"
 
 /* Chosen: a class of a new thread starts with 4 KiB, or one block. Each time it gets a quarter more, up to half a slab
- * (measured: docs/experiments/2026-11-23-carving-step.md). Blocks of a tiny class end with a page. A mid class carves at
- * the first step's size from memory that was never used: each block costs a page fault there, beside which a refill
- * costs nothing, and calloc need not clear the first block. */
+ * (measured: docs/experiments/2026-11-23-carving-step.md). A mid class carves at the first step's size from memory that
+ * was never used: each block costs a page fault there, beside which a refill costs nothing, and calloc need not clear
+ * the first block. */
 #define CARVE_FIRST_BYTES (4 * HK_KIB)
 #define CARVE_MAX_BYTES (32 * HK_KIB)
 
@@ -35,10 +35,10 @@ static unsigned next_mid_count(hk_bin_state_t *state, size_t block_bytes) {
   return count < state->room ? count : state->room - 1u;
 }
 
-/* Returns a smaller count where the last block then ends with a page, so that a small carving does not touch another
- * page for a block or two. Requires a tiny class. */
-static unsigned end_with_page(const hk_slab_t *span, size_t block_bytes, unsigned count) {
-  unsigned carved = hk_load_relaxed(&((hk_slab_t *)span)->carved);
+/* Returns fewer where the last block then ends with a page: a small carving does not touch another page for a block or
+ * two. */
+static unsigned next_tiny_count(hk_bin_state_t *state, const hk_slab_t *span, size_t block_bytes) {
+  unsigned count = next_count(state, block_bytes), carved = hk_load_relaxed(&((hk_slab_t *)span)->carved);
   size_t first = carved % hk_class_blocks_per_slab(span->class_index) * block_bytes;
   size_t end = hk_align_down(first + count * block_bytes, hk_os_page_size());
   return end >= first + block_bytes ? (unsigned)((end - first) / block_bytes) : count;
@@ -50,8 +50,7 @@ static bool carve(hk_heap_t *heap, unsigned class_index) {
   if (span == NULL) return false;
   size_t block_bytes = hk_class_bytes(class_index);
   bool is_mid = hk_class_is_mid(class_index);
-  unsigned count = is_mid ? next_mid_count(state, block_bytes)
-                          : end_with_page(span, block_bytes, next_count(state, block_bytes));
+  unsigned count = is_mid ? next_mid_count(state, block_bytes) : next_tiny_count(state, span, block_bytes);
   if (hk_span_carve(heap, span, count) == 0) return false;
   hk_stat_bump(&heap->stat, hk_stat_carve, 1);
   return true;

@@ -1,6 +1,6 @@
-/* threads_with_blocks COUNT at-once|in-turn: COUNT threads each churn small blocks, keep about 64 KiB of them, and wait.
- * Prints the bytes that they keep and the resident bytes in KiB. With in-turn each thread begins when the one before
- * waits. Their stacks hold small numbers, the sizes of the blocks. */
+/* threads_with_blocks COUNT at-once|in-turn: COUNT threads each churn small blocks, keep about 64 KiB of them, and
+ * wait. Prints the bytes that they keep and the resident bytes in KiB. With in-turn each thread begins when the one
+ * before waits. Their stacks hold small numbers, the sizes of the blocks. */
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdint.h>

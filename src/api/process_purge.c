@@ -109,11 +109,17 @@ void hk_process_purge_near_limit(void) {
 }
 
 /* Chosen: with fewer heaps each thread has its own. */
-#define FEW_HEAPS 16
+#define FEW_HEAPS 8
+
+/* Chosen: how often a thread that begins lets others run before it takes a new heap. Of many threads that are created
+ * at once, those that began first then come to sleep, and their heaps serve the others. */
+#define YIELDS 3
 
 void hk_process_share_heaps(void) {
-  if (hk_heap_total() < FEW_HEAPS || hk_heap_pool_has_any() || hk_thread_is_leaving()) return;
-  (void)hk_detach_one(hk_os_coarse_ms());
+  if (hk_heap_total() < FEW_HEAPS || hk_thread_is_leaving()) return;
+  for (unsigned left = YIELDS; !hk_heap_pool_has_any() && !hk_detach_one(hk_os_coarse_ms()) && left > 0; left--) {
+    hk_os_yield();
+  }
 }
 
 size_t hk_process_purge_everywhere(size_t keep_bytes) {

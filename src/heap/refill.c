@@ -1,11 +1,13 @@
 /* heap/refill.c - L4. See refill.h. */
 #include "heap/refill.h"
 
+#include "base/bits.h"
 #include "heap/heap_check.h"
 #include "heap/mid.h"
 #include "heap/remote.h"
 #include "heap/span.h"
 #include "heap/steal.h"
+#include "os/os.h"
 
 /* Chosen: a class of a new thread starts with 4 KiB, or one block. Each time it gets a quarter more, up to half a slab
  * (measured: docs/experiments/2026-11-23-carving-step.md). A mid class carves at the first step's size from memory that
@@ -33,13 +35,22 @@ static unsigned next_mid_count(hk_bin_state_t *state, size_t block_bytes) {
   return count < state->room ? count : state->room - 1u;
 }
 
+/* Returns fewer where the last block then ends with a page: a small carving does not touch another page for a block or
+ * two. */
+static unsigned next_tiny_count(hk_bin_state_t *state, const hk_slab_t *span, size_t block_bytes) {
+  unsigned count = next_count(state, block_bytes), carved = hk_load_relaxed(&((hk_slab_t *)span)->carved);
+  size_t first = carved % hk_class_blocks_per_slab(span->class_index) * block_bytes;
+  size_t end = hk_align_down(first + count * block_bytes, hk_os_page_size());
+  return end >= first + block_bytes ? (unsigned)((end - first) / block_bytes) : count;
+}
+
 static bool carve(hk_heap_t *heap, unsigned class_index) {
   hk_bin_state_t *state = &heap->state[class_index];
   hk_slab_t *span = hk_load_relaxed(&state->active);
   if (span == NULL) return false;
   size_t block_bytes = hk_class_bytes(class_index);
   bool is_mid = hk_class_is_mid(class_index);
-  unsigned count = is_mid ? next_mid_count(state, block_bytes) : next_count(state, block_bytes);
+  unsigned count = is_mid ? next_mid_count(state, block_bytes) : next_tiny_count(state, span, block_bytes);
   if (hk_span_carve(heap, span, count) == 0) return false;
   hk_stat_bump(&heap->stat, hk_stat_carve, 1);
   return true;

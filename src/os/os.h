@@ -117,6 +117,9 @@ HK_INLINE bool hk_os_pause(uint64_t ms) {
   return hk_os_wait_for(&never_woken, 0, ms);
 }
 
+/* Lets other threads that can run do so first. Returns at once where there is none, or where the system refuses. */
+void hk_os_yield(void);
+
 /* Wakes one thread that is blocked on `word`. */
 void hk_os_wake_one(const uint32_t *word);
 

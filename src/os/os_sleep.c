@@ -38,7 +38,7 @@
 /* Chosen: a thread with more bytes on its stack does not count as asleep. */
 #define SEARCHED_BYTES (64 * HK_KIB)
 
-#define CHUNK_WORDS 32
+#define CHUNK_WORDS 64
 
 /* The C library answers from its record of the thread, without a system call. For a thread without a number glibc
  * refuses, and musl answers with the clock of number 0. */
@@ -51,27 +51,41 @@ hk_os_thread_t hk_os_thread_self(void) {
 
 /* ---- Signal frames. */
 
-/* The number of words in the pattern. */
+/* The pattern is the words around the saved flags, from the code pointer to the address of the floating-point state. */
 #if defined(__x86_64__)
-#define PATTERN_WORDS 2
+enum { code_pointer, flags, segments, floating_point = segments + 5, PATTERN_WORDS };
 
-/* Returns whether the words are flags, of which bit 1 is always set and those above 21 never, and then the segments:
- * that of 64-bit code, and with newer kernels that of the stack (linux/arch/x86/include/uapi/asm/sigcontext.h). */
-static bool is_pattern(const uintptr_t *word) {
-  bool are_flags = (word[0] & 2) != 0 && word[0] >> 22 == 0;
-  return are_flags && (word[1] & 0xffffffffffff) == 0x33 && (word[1] >> 48 == 0 || word[1] >> 48 == 0x2b);
+/* Chosen: no code lies below, and an array of small numbers on a stack is no frame. */
+#define LEAST_CODE_POINTER (4 * HK_KIB)
+
+/* Chosen: a frame is shorter (the largest registers, AMX's, take 11 KiB). */
+#define FRAME_MOST_BYTES (64 * HK_KIB)
+
+/* Returns whether the words, which were read at `place`, are: a code pointer; flags, of which bit 1 is always set and
+ * those above 21 never; the segments, that of 64-bit code and with newer kernels that of the stack; four words of any
+ * value; and the address of the floating-point state, which lies above in the same frame, or 0 for a thread without
+ * (linux/arch/x86/include/uapi/asm/sigcontext.h). */
+static bool is_pattern(const uintptr_t *word, uintptr_t place) {
+  bool are_flags = (word[flags] & 2) != 0 && word[flags] >> 22 == 0;
+  bool are_segments =
+      (word[segments] & 0xffffffffffff) == 0x33 && (word[segments] >> 48 == 0 || word[segments] >> 48 == 0x2b);
+  if (!are_flags || !are_segments || word[code_pointer] < LEAST_CODE_POINTER) return false;
+  return word[floating_point] == 0 || word[floating_point] - place < FRAME_MOST_BYTES;
 }
 #else
 #define PATTERN_WORDS 1
 
 /* Returns whether the word begins the floating-point registers: FPSIMD_MAGIC and their size
  * (linux/arch/arm64/include/uapi/asm/sigcontext.h). */
-static bool is_pattern(const uintptr_t *word) { return *word == UINT64_C(0x0000021046508001); }
+static bool is_pattern(const uintptr_t *word, uintptr_t place) {
+  (void)place;
+  return *word == UINT64_C(0x0000021046508001);
+}
 #endif
 
-static bool has_pattern(const uintptr_t *words, size_t count) {
+static bool has_pattern(const uintptr_t *words, size_t count, uintptr_t place) {
   for (size_t i = 0; i + PATTERN_WORDS <= count; i++) {
-    if (is_pattern(words + i)) return true;
+    if (is_pattern(words + i, place + i * sizeof *words)) return true;
   }
   return false;
 }
@@ -97,7 +111,7 @@ static bool may_have_signal_frame(uintptr_t from, uintptr_t to) {
   while (from < to) {
     size_t count = (to - from + sizeof(uintptr_t) - 1) / sizeof(uintptr_t);
     if (count > CHUNK_WORDS) count = CHUNK_WORDS;
-    if (!copy(words, from, count, is_mapped) || has_pattern(words, count)) return true;
+    if (!copy(words, from, count, is_mapped) || has_pattern(words, count, from)) return true;
     from += (count < CHUNK_WORDS ? count : CHUNK_WORDS - PATTERN_WORDS + 1) * sizeof(uintptr_t);
   }
   return false;

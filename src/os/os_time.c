@@ -79,10 +79,12 @@ static bool sleep_by_clock(uint64_t ns) {
          has_slept(hk_syscall6(SYS_ppoll, 0, 0, (long)&time, 0, 0, 0));
 }
 
+void hk_os_yield(void) { (void)hk_syscall2(SYS_sched_yield, 0, 0); }
+
 void hk_os_wait(const uint32_t *word, uint32_t expected) {
   long answer = hk_syscall4(SYS_futex, (long)word, FUTEX_WAIT_PRIVATE, (long)expected, 0);
   if (HK_LIKELY(!is_wait_refused(answer, word, expected)) || sleep_by_clock(LOCK_SLEEP_NS)) return;
-  (void)hk_syscall2(SYS_sched_yield, 0, 0);
+  hk_os_yield();
 }
 
 static bool look_at_word(const uint32_t *word, uint32_t expected, uint64_t timeout_ms) {

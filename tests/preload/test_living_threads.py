@@ -1,4 +1,5 @@
-"""Threads that live and do nothing keep little: what their heaps keep goes back, and near a limit on memory at once."""
+"""Threads that live and do nothing keep little: what their heaps keep goes back, and near a limit on memory at once.
+Where they are many, they share heaps."""
 
 from __future__ import annotations
 
@@ -47,3 +48,18 @@ def test_handlers_that_sleep(
 ) -> None:
     """A thread that sleeps in a signal handler, inside malloc, keeps its heap: each block keeps its contents."""
     runner.expect([program("sleep_in_handlers"), str(scaled(8000))], "ok\n", env=environment)
+
+
+# A thread's stack and the C library's record of it, in KiB.
+STACK_KIB = 16
+
+
+# Where threads run at once, the machine's load decides how many have a heap of their own.
+@pytest.mark.parametrize("order, most", [("in-turn", 1.3), ("at-once", 2.0)])
+def test_many_threads_share_heaps(runner: Runner, program: Program, order: str, most: float) -> None:
+    """Threads that keep 64 KiB of small blocks, in the heaps of those that sleep: they find their blocks unchanged."""
+    outcome = runner.under([program("threads_with_blocks"), str(THREADS), order])
+    assert (outcome.code, outcome.errors()) == (0, "")
+    kept, resident = map(int, outcome.text().split())
+    assert kept > THREADS * 56
+    assert resident <= most * kept + THREADS * STACK_KIB + 4096, outcome.text()

@@ -121,6 +121,8 @@ unsigned hk_os_current_node(void) {
   return current_node;
 }
 
+void hk_os_yield(void) { sched_yield(); }
+
 void hk_os_wait(const uint32_t *word, uint32_t expected) {
   (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, NULL, NULL, 0);
 }

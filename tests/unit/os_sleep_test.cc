@@ -187,6 +187,30 @@ TEST_F(Sleep, AThreadWhoseHandlerIsOverSleepsAgain) {
   EXPECT_TRUE(SleepsAtLast());
 }
 
+// An array of small numbers holds what may be flags, and 0x33 behind them, in many places.
+TEST_F(Sleep, AThreadWithSmallNumbersOnItsStackSleeps) {
+  Start([] {
+    volatile size_t numbers[256];
+    for (size_t i = 0; i < 256; i++) numbers[i] = i % 2 == 0 ? 0x246 : 0x33;
+    WaitInPipe();
+    numbers[0] = numbers[1];
+  });
+  EXPECT_TRUE(SleepsAtLast());
+}
+
+// So do a pointer, a count and a length, as in many records; behind them lies no address of the stack.
+TEST_F(Sleep, AThreadWithAPointerAndNumbersOnItsStackSleeps) {
+  Start([] {
+    volatile uintptr_t words[64];
+    for (size_t i = 0; i < 64; i++) words[i] = reinterpret_cast<uintptr_t>(&started);
+    words[1] = 0x246;
+    words[2] = 0x33;
+    WaitInPipe();
+    words[0] = words[1];
+  });
+  EXPECT_TRUE(SleepsAtLast());
+}
+
 // ---- A child that shares the thread's memory.
 
 TEST_F(Sleep, AThreadThatWaitsForItsVforkDoesNot) {

@@ -93,12 +93,30 @@ void ExpectStagesAddUp(hk_heap_t *heap) {
   EXPECT_LE(StatOf(heap, hk_stat_slab_reuse) + StatOf(heap, hk_stat_slab_reserve), StatOf(heap, hk_stat_slab_acquire));
 }
 
-HK_FRESH_TEST(Refill, EachTimeAQuarterMoreBlocksAreCarved) {
+HK_FRESH_TEST(Refill, EachTimeAQuarterMoreBlocksAreCarvedInWholePages) {
   using Counts = std::vector<unsigned>;
   EXPECT_EQ(CarveCounts(hk_class_of(16), 14),
-            (Counts{256, 320, 400, 500, 625, 782, 978, 235, 1912, 2048, 136, 2048, 2048, 2048}))
+            (Counts{256, 256, 256, 256, 512, 768, 768, 1024, 1792, 2048, 256, 2048, 2048, 2048}))
       << "a page, and up to half a slab; a slab's last blocks are fewer";
-  EXPECT_EQ(CarveCounts(hk_class_of(1024), 14), (Counts{4, 5, 7, 9, 12, 15, 12, 30, 32, 2, 32, 32, 32, 32}));
+  EXPECT_EQ(CarveCounts(hk_class_of(1024), 14), (Counts{4, 4, 4, 8, 12, 12, 16, 4, 32, 32, 32, 32, 32, 32}));
+}
+
+HK_FRESH_TEST(Refill, WhatIsCarvedOfATinyClassEndsWithAPage) {
+  const size_t page = hk_os_page_size();
+  for (unsigned class_index = 1; class_index <= HK_TINY_CLASS_MAX; class_index++) {
+    SCOPED_TRACE(class_index);
+    const size_t bytes = hk_class_bytes(class_index), most = hk_class_blocks_per_slab(class_index) * bytes;
+    size_t end = 0;
+    for (unsigned count : CarveCounts(class_index, 30)) {
+      EXPECT_GE(count * bytes, std::min(page - bytes, most - end)) << "and is not much less than a page";
+      end += count * bytes;
+      if (end < most) {
+        EXPECT_TRUE(end % page == 0 || end % page + bytes > page) << "the next block reaches into the next page";
+      } else {
+        end = 0;
+      }
+    }
+  }
 }
 
 // A page fault each is what they cost; a refill beside it is nothing.

@@ -33,6 +33,7 @@ set(unit_tests_with_start
     report_test
     sandbox_test
     serve_test
+    share_heaps_test
     steal_under_way_test
 )
 set(unit_tests_with_start_on_real_os crash_report_test fork_window_test)

@@ -65,20 +65,33 @@ HK_FRESH_TEST(ShareHeaps, WhereTheyAreManyASleepersServes) {
   EXPECT_EQ(hk_heap_total(), 8u);
 }
 
+constexpr int kBeginsABurst = 9;  // takes the first heap that is one too many
+
 // Two threads are looked at, and two after each of three yields.
-HK_FRESH_TEST(ShareHeaps, WhereNoneSleepsOthersRunFirst) {
+HK_FRESH_TEST(ShareHeaps, InABurstOthersRunFirst) {
   LetLooks([](int) { return false; });
   Crowd crowd;
-  for (int count = 0; count < 9; count++) crowd.Add();
-  EXPECT_EQ(hk_heap_total(), 9u);
-  EXPECT_EQ(looks, 8);
+  for (int count = 0; count < kBeginsABurst; count++) crowd.Add();
+  EXPECT_EQ(looks, 2);
+  crowd.Add();
+  EXPECT_EQ(hk_heap_total(), kBeginsABurst + 1u);
+  EXPECT_EQ(looks, 2 + 8);
 }
 
 HK_FRESH_TEST(ShareHeaps, OneThatComesToSleepMeanwhileServes) {
-  LetLooks([](int look) { return look > 6; });
+  LetLooks([](int look) { return look > 2 + 6; });
   Crowd crowd;
-  for (int count = 0; count < 9; count++) crowd.Add();
-  EXPECT_EQ(hk_heap_total(), 8u);
+  for (int count = 0; count <= kBeginsABurst; count++) crowd.Add();
+  EXPECT_EQ(hk_heap_total(), static_cast<size_t>(kBeginsABurst));
+}
+
+HK_FRESH_TEST(ShareHeaps, AfterABurstNoThreadWaits) {
+  LetLooks([](int) { return false; });
+  Crowd crowd;
+  for (int count = 0; count < kBeginsABurst; count++) crowd.Add();
+  fake_os_advance(100 * 1000000);
+  crowd.Add();
+  EXPECT_EQ(looks, 2 + 2);
 }
 
 HK_FRESH_TEST(ShareHeaps, AnIdleHeapServesWithoutALook) {

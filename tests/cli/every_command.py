@@ -11,7 +11,9 @@ from typing import Dict, Iterator, List, Tuple
 import click
 import pytest
 from cli_support import ROOT, Compile, Tool
+from forked_tool import ForkedTool
 from hakmem.main import cli
+from hakmem.paths import find_library
 from test_bench import FAKE, WORKLOADS
 from test_learn_merge import record
 from watched_support import SOURCE, Watched
@@ -21,7 +23,7 @@ _OF_SET = "--workloads set --programs set --allocators hakmem --no-counts -q --s
 # By the command: its forms with a result on stdout, and those of a PROGRAM, with a result on stderr. Words in capitals
 # are those of `World.words`.
 ON_STDOUT: Dict[str, Tuple[str, ...]] = {
-    "bench": (f"{_OF_SET} --only quick --out results", f"{_OF_SET} --list"),
+    "bench": (f"{_OF_SET} --list",),
     "compare": (f"{_NO_NOTES} -- PROGRAM", "--list"),
     "diff": ("A.JSON B.JSON", "PROFILE PROFILE"),
     "doctor": ("-- PROGRAM", ""),
@@ -71,6 +73,7 @@ class World:
     tool: Tool
     process: Watched
     program: Path
+    run: ForkedTool
 
     def words(self, line: str) -> List[str]:
         """The line's words, with what there is here in the place of those in capitals."""
@@ -81,16 +84,21 @@ class World:
         return [there.get(word, word) for word in shlex.split(line)]
 
 
-@pytest.fixture
-def world(tool: Tool, compile_c: Compile, library: Path) -> Iterator[World]:
+@pytest.fixture(scope="module")
+def world(compile_c: Compile, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """Everything that `World.words` names."""
+    tool, library = Tool(tmp_path_factory.mktemp("world")), find_library()
+    if library is None:
+        pytest.skip("libhakmem.so is not built (make lib)")
     options = {"HAKMEM_PROFILE": "1", "HAKMEM_PROFILE_RATE": "1", "HAKMEM_PROFILE_FILE": "-"}
     process = Watched(compile_c("holder", SOURCE, "-g"), library, **options)
     with process.process:
         try:
             process.do("grow 300")
             _write_files(tool, process)
-            yield World(tool, process, compile_c("keeper", _KEEPER, "-g"))
+            run = ForkedTool(tool.folder, tmp_path_factory.mktemp("scratch"))
+            yield World(tool, process, compile_c("keeper", _KEEPER, "-g"), run)
+            run.close()
         finally:
             process.process.kill()
 

@@ -484,13 +484,16 @@ PAGES = {
     "docs/stats.schema.json": (
         (schema, ("src/policy/figure.def", "src/policy/stat.def", "src/policy/old_figure.def")),
     ),
-    # For `hakmem help`, where the tool is installed without docs/.
-    "cli/hakmem/pages/errors.md": ((str.rstrip, ("docs/errors.md",)),),
     "bindings/rust/src/figures.rs": (
         (rust_structs, ("src/policy/figure.def", "src/policy/stat.def", "src/policy/old_figure.def")),
     ),
     "cli/hakmem/old_figures.py": ((old_figures_module, ("src/policy/old_figure.def",)),),
     "cli/hakmem/own_figures.py": ((own_figures_module, ("src/policy/figure.def", "src/policy/stat.def")),),
+    # For `hakmem help`, where the tool is installed without docs/: the pages that messages name.
+    **{
+        f"cli/hakmem/pages/{page}.md": ((str.rstrip, (f"docs/{page}.md",)),)
+        for page in ("errors", "leaks", "options", "sandbox", "stats")
+    },
 }
 
 

@@ -69,7 +69,9 @@ def options(settings: Iterable[str]) -> Dict[str, str]:
         name, equals, value = word.partition("=")
         name = name[len("HAKMEM_") :] if name.upper().startswith("HAKMEM_") else name
         if not equals or not _OPTION_NAME.match(name):
-            raise Failure(f"--set {word}: expected NAME=VALUE, for instance retain=64M (docs/options.md)", EXIT_USAGE)
+            raise Failure(
+                f"--set {word}: expected NAME=VALUE, for instance retain=64M (see: hakmem help options)", EXIT_USAGE
+            )
         variables["HAKMEM_" + name.upper()] = value
     return variables
 

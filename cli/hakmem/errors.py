@@ -9,6 +9,9 @@ from typing import IO, Any, Optional
 
 import click
 
+from hakmem.folding import columns_of_stderr, fold, terminal_columns
+
+_NAME = "hakmem: "
 EXIT_PROGRAM_FAILED = 1  # compare, bench: a program failed under at least one allocator
 EXIT_USAGE = 2
 EXIT_CANNOT = 125  # hakmem itself cannot do its part
@@ -40,8 +43,24 @@ class Interrupted(BaseException):
 
 
 def say(message: str) -> None:
-    """One message on stderr."""
-    write_stderr(f"hakmem: {message}\n")
+    """One message on stderr: one line, which a terminal gets folded."""
+    _say(message, terminal_columns(sys.stderr), "  ", breaks_words=False)
+
+
+def say_result(text: str, indent: str = " " * len(_NAME)) -> None:
+    """A line of a result on stderr, folded where the width is known, as tables are."""
+    _say(text, columns_of_stderr(), indent, breaks_words=True)
+
+
+def _say(message: str, width: Optional[int], indent: str, breaks_words: bool) -> None:
+    given = f"{_NAME}{message}".split("\n")
+    lines = [folded for line in given for folded in fold(line, width, indent, breaks_words=breaks_words)]
+    write_stderr("".join(f"{line}\n" for line in lines))
+
+
+def shown(name: str) -> str:
+    """A name for a message: an empty one is visible too."""
+    return name or "''"
 
 
 def write_stderr(text: str) -> None:

@@ -6,6 +6,12 @@ from typing import Dict, Optional, Tuple
 
 import click
 
+from hakmem import usage
+from hakmem.folding import fold, fold_command
+
+# Of the lines of an example: click's, and theirs.
+_INDENT = 4
+
 # By the words behind `hakmem`: a command line, and what it does.
 EXAMPLES: Dict[str, Tuple[Tuple[str, str], ...]] = {
     "": (
@@ -53,7 +59,8 @@ EXAMPLES: Dict[str, Tuple[Tuple[str, str], ...]] = {
     "help": (
         ("hakmem help", "all commands"),
         ("hakmem help run", "one of them"),
-        ("hakmem help double-free", "what an error message of the library means, and what to do"),
+        ("hakmem help double-free", "what an error message means, and what to do"),
+        ("hakmem help options", "a page that messages name"),
     ),
     "leaks": (
         ("hakmem leaks -- ruby report.rb", "all blocks that are not freed at the end"),
@@ -124,6 +131,11 @@ def add_to(command: click.Command, words: str) -> None:
 
 
 def _text(examples: Tuple[Tuple[str, str], ...]) -> Optional[str]:
-    """A paragraph that click does not rewrap: a comment above each command line, which may be long."""
-    lines = [f"  # {what}\n  {line}" for line, what in examples]
+    """A paragraph that click does not rewrap: a comment above each command line, folded as a shell takes it."""
+    width = usage.columns() - _INDENT
+    lines = [
+        f"  {part}"
+        for line, what in examples
+        for part in (*fold(f"# {what}", width, "# "), *fold_command(line, width, "    "))
+    ]
     return "\n".join(["\b", "Examples:", *lines])

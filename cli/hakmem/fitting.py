@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import os
-import re
-import shutil
-import sys
-from typing import List, Optional, Sequence, Tuple
+from typing import List, Sequence, Tuple
 
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-_LEAST = 40
+from hakmem.folding import columns, fold, known_columns
+
+__all__ = ["columns", "known_columns", "narrowed", "print_table", "print_words"]
+
 # The room below which the last column of a table of lines, a name, takes that of other columns.
 _LEAST_NAME = 18
 
 
-def known_columns() -> Optional[int]:
-    """The width of the terminal, or the one that COLUMNS names; None for files and pipes."""
-    named = os.environ.get("COLUMNS", "")
-    if re.match(r"0*[1-9][0-9]{0,5}\Z", named):
-        return max(_LEAST, int(named))
-    return max(_LEAST, shutil.get_terminal_size().columns) if sys.stdout.isatty() else None
-
-
-def columns(of_files: int) -> int:
-    """The width to write for."""
-    return known_columns() or of_files
+def print_words(out: Console, text: str, style: str = "", indent: str = "") -> None:
+    """Prints a text, folded at words; the lines after the first begin with `indent`."""
+    for line in fold(text, out.width, indent):
+        out.print(Text(line, style=style), soft_wrap=True)
 
 
 def print_table(out: Console, table: Table, droppable: Sequence[int] = ()) -> None:
@@ -67,7 +59,8 @@ def _print_list(out: Console, table: Table) -> None:
         out.print(_text(head), soft_wrap=True)
         for title, cell in zip(titles[1:], cells):
             text = _text(cell)
-            if text.plain.strip():
+            # A word without a title that says nothing: a dash.
+            if text.plain.strip(" –" if not title else None):
                 out.print(Text(f"  {title}{': ' if title else ''}").append_text(text), soft_wrap=True)
 
 
@@ -86,9 +79,10 @@ def narrowed(lines: List[str], droppable: Sequence[Tuple[int, int]], name_at: in
     if width is None or all(len(line) <= width for line in lines):
         return lines
     head, *rows = lines
+    told = fold(head, width, "  ")
     for start, end in droppable:
         if width - name_at >= _LEAST_NAME:
             break
         rows = [row[:start] + row[end:] if len(row) > name_at else row for row in rows]
         name_at -= end - start
-    return [head, *(row if len(row) <= width else f"{row[: width - 1]}…" for row in rows)]
+    return [*told, *(row if len(row) <= width else f"{row[: width - 1]}…" for row in rows)]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Tuple
 
 from hakmem.errors import Failure
+from hakmem.folding import fold
 from hakmem.json_text import decode, figure
 from hakmem.metrics import size
 from hakmem.profile.answer_stacks import AnswerStacks
@@ -132,7 +133,7 @@ def _sums(document: Any) -> Dict[str, Sums]:
 # ---- Words.
 
 
-def lines(leaks: Leaks, rows: int) -> List[str]:
+def lines(leaks: Leaks, rows: int, width: Optional[int] = None) -> List[str]:
     """The findings: the largest sites with their stacks, and the limits of the findings."""
     found = leaks.found()
     all_of_it = leaks.of[leaks.kind]
@@ -148,7 +149,7 @@ def lines(leaks: Leaks, rows: int) -> List[str]:
             text.append(
                 f"{_amount(leaks, leaks.of['unjudged'])} were allocated during the scan, which cannot judge them"
             )
-    return text
+    return [part for line in text for part in fold(line, width, "      " if line.startswith(" ") else "  ")]
 
 
 def notes(leaks: Leaks) -> List[str]:

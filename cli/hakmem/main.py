@@ -8,26 +8,26 @@ import os
 import signal
 import sys
 from types import FrameType
-from typing import List, NoReturn, Optional
+from typing import Dict, List, NoReturn, Optional, Sequence
 
 import click
 
-from hakmem import __version__, examples, streams
+from hakmem import __version__, examples, streams, usage
 from hakmem.errors import EXIT_CANNOT, EXIT_SIGNAL_BASE, STOPPING_SIGNALS, Interrupted, say
+from hakmem.usage import WholeSummaries
 
 # click's variable for a program of this name (cli/completions).
 _COMPLETE = "_HAKMEM_COMPLETE"
 # By the reader's goal. The module hakmem.commands.<name> has the command of that name.
-GROUPS = {
+GROUPS: Dict[str, Sequence[str]] = {
     "Run and compare": ("run", "env", "compare", "doctor"),
     "Look inside": ("top", "stats", "explain", "report", "profile", "leaks", "diff", "metrics"),
     "Learn and measure": ("bench", "learn", "help"),
 }
 _COMMANDS = tuple(name for names in GROUPS.values() for name in names)
-_LONGEST_SUMMARY = 200
 
 
-class _Commands(click.Group):
+class _Commands(WholeSummaries):
     """Imports a command's module on use: importing all of them would take much longer than the rest of the start."""
 
     def list_commands(self, ctx: click.Context) -> List[str]:
@@ -42,16 +42,12 @@ class _Commands(click.Group):
             importlib.import_module("hakmem.completion").add_to(command)
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Groups the commands by goal, with summaries that are not cut."""
-        for title, names in GROUPS.items():
-            commands = ((name, self.get_command(ctx, name)) for name in names)
-            rows = [(name, command.get_short_help_str(_LONGEST_SUMMARY)) for name, command in commands if command]
-            with formatter.section(title):
-                formatter.write_dl(rows, col_spacing=3)
+    def groups(self, ctx: click.Context) -> Dict[str, Sequence[str]]:
+        """By the reader's goal."""
+        return GROUPS
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": usage.WIDTH})
 @click.version_option(__version__, prog_name="hakmem")
 def cli() -> None:
     """Run programs under the hakmem memory allocator, and measure it beside others."""
@@ -78,12 +74,12 @@ def _run() -> int:
     code = 0
     try:
         try:
-            code = _exit_code(cli.main(prog_name="hakmem", standalone_mode=False))
+            code = _exit_code(cli.main(prog_name="hakmem", standalone_mode=False, **usage.width()))
         except SystemExit as ended:
             code = _exit_code(ended.code)
         except click.ClickException as failure:
             code = failure.exit_code
-            failure.show()
+            usage.show(failure)
         except click.Abort:
             say("aborted")
             code = EXIT_CANNOT

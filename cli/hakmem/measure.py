@@ -117,13 +117,21 @@ def compare_exit(run: Run, expected: Optional[int]) -> None:
         run.failure = f"exit code {run.exit_code}, not {expected} as under the base"
 
 
+def _scratch() -> IO[Any]:
+    """A file without a name: in memory where no folder for temporary files can be written to."""
+    try:
+        return tempfile.TemporaryFile()
+    except OSError:
+        return os.fdopen(os.memfd_create("hakmem"), "w+b")
+
+
 class Streams:
     """The standard streams of a measured program: no input or a file, no output, the end of stderr kept."""
 
     def __init__(self, task: Task, merge_output: bool = False) -> None:
         self._task = task
-        self._errors: IO[Any] = tempfile.TemporaryFile()  # noqa: SIM115
-        self._output: Optional[IO[Any]] = tempfile.TemporaryFile() if task.keep_output else None  # noqa: SIM115
+        self._errors: IO[Any] = _scratch()
+        self._output: Optional[IO[Any]] = _scratch() if task.keep_output else None
         self._null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         self._input = self._open_input()
         self._merge_output = merge_output

@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import shlex
-from typing import Sequence
+from typing import List, Optional, Sequence
 
 import click
 
 from hakmem.errors import write_stderr
+from hakmem.folding import columns_of_stderr, fold_command, known_columns
+
+_LABEL = "next: "
 
 
 def line(text: str) -> str:
     """In the common form."""
-    return f"next: {text}"
+    return f"{_LABEL}{text}"
+
+
+def lines(text: str, width: Optional[int]) -> List[str]:
+    """The same in lines of this width, which a shell takes as one."""
+    return fold_command(line(text), width, " " * len(_LABEL))
 
 
 def tell(text: str, on_stderr: bool = False) -> None:
     """Prints it behind the text of a result: on stdout, or on stderr where stdout is a program's."""
+    told = lines(text, columns_of_stderr() if on_stderr else known_columns())
     if on_stderr:
-        write_stderr(line(text) + "\n")
+        write_stderr("".join(f"{one}\n" for one in told))
     else:
-        click.echo(line(text))
+        click.echo("\n".join(told))
 
 
 def words(command: Sequence[str]) -> str:

@@ -108,6 +108,6 @@ class Events(NamedTuple):
     system_call_unmap: int  # System calls that unmapped.
     system_call_advise: int  # System calls that purged pages or gave other advice.
     system_call_other: int  # All other system calls: queries, waits, clocks, files.
-    purged_lazily: int  # Memory that was purged lazily; purged at once later, it counts in `given_back` too.
+    purged_lazily: int  # Memory that was purged lazily; purged at once later, it counts in `purged` too.
     huge_dear: int  # Huge pages that took too much CPU time, so that the advice stopped for a while.
     prefault: int  # Memory made resident by one call for several pages, before the program touched it.

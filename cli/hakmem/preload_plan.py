@@ -15,7 +15,7 @@ from hakmem.environment import with_preload
 from hakmem.errors import Failure
 from hakmem.program import Program
 
-FORCE_HINT = "--force runs it all the same"
+FORCE_HINT = "`hakmem doctor` says more, and --force runs it all the same"
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 from typing import Any, Iterator, Optional, Tuple
 
-# It reads nothing but the end of its input, which comes when this tool ends, however it ends.
-_REMOVE_AT_THE_END = 'read -r _; rm -rf -- "$1"'
+# The shell makes the folder, so that there is no moment in which a kill of this tool leaves one. It reads nothing but
+# the end of its input, which comes when this tool ends, however it ends; a reader of `made` that has gone is no end.
+KEEP = 'PATH=/usr/bin:/bin:$PATH; trap "" PIPE; mkdir -m 700 -- "$1" && echo made && read -r _; rm -rf -- "$1"'
+_MADE = b"made\n"
 
 
 class PrivateFolder:
@@ -19,8 +22,11 @@ class PrivateFolder:
 
     def __init__(self, purpose: str, suffix: str = "") -> None:
         self._suffix = suffix
-        self._path = Path(tempfile.mkdtemp(prefix=f"hakmem-{purpose}-"))
-        self._remover = _remover_of(self._path)
+        prefix = f"hakmem-{purpose}-"
+        self._path = Path(tempfile.gettempdir()) / f"{prefix}{secrets.token_hex(8)}"
+        self._keeper = _keeper_of(self._path)
+        if self._keeper is None:
+            self._path = Path(tempfile.mkdtemp(prefix=prefix))
 
     def __enter__(self) -> PrivateFolder:
         return self
@@ -31,9 +37,9 @@ class PrivateFolder:
     def remove(self) -> None:
         """Removes the folder with its files."""
         shutil.rmtree(self._path, ignore_errors=True)
-        if self._remover is not None:
-            self._remover.communicate()
-            self._remover = None
+        if self._keeper is not None:
+            self._keeper.communicate()
+            self._keeper = None
 
     @property
     def pattern(self) -> str:
@@ -52,14 +58,18 @@ class PrivateFolder:
                     yield int(number), self._path / entry
 
 
-def _remover_of(folder: Path) -> Optional["subprocess.Popen[bytes]"]:
-    """A shell that removes the folder when this tool is killed. In a session of its own: what ends the tool's does not
-    end it. None where there is no shell."""
+def _keeper_of(folder: Path) -> Optional["subprocess.Popen[bytes]"]:
+    """A shell that makes the folder, and removes it when this tool is killed. In a session of its own: what ends the
+    tool's does not end it. None where there is no shell, or it cannot make the folder."""
     try:
-        return subprocess.Popen(
-            ["/bin/sh", "-c", _REMOVE_AT_THE_END, "sh", str(folder)],
-            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-            cwd="/",
+        keeper = subprocess.Popen(
+            ["/bin/sh", "-c", KEEP, "sh", str(folder)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True, cwd="/",
         )  # fmt: skip
     except OSError:
         return None
+    assert keeper.stdout is not None
+    if keeper.stdout.readline() == _MADE:
+        return keeper
+    keeper.communicate()
+    return None

@@ -20,6 +20,8 @@ def read(pid: int, name: str) -> bytes:
             f"process {pid} cannot be inspected: it runs with raised rights, or forbids it (prctl PR_SET_DUMPABLE)"
         ) from None
     except (FileNotFoundError, ProcessLookupError):
+        if not os.path.exists("/proc/self"):
+            raise Failure("/proc is not mounted here, and without it no process can be looked at") from None
         raise Failure(f"there is no process {pid}") from None
 
 

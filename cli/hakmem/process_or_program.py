@@ -7,7 +7,7 @@ from typing import Any, List, Optional, Sequence
 
 import click
 
-from hakmem.errors import EXIT_USAGE, Failure
+from hakmem.errors import EXIT_USAGE, Failure, shown
 
 
 def is_process(word: str) -> bool:
@@ -29,7 +29,9 @@ class _Pid(click.ParamType):
         """Raises a Failure that says what a PID is."""
         text = str(value)
         if not is_process(text) or int(text) == 0:
-            raise Failure(f"{text} is no PID: give a running process's number (pidof NAME prints it)", EXIT_USAGE)
+            raise Failure(
+                f"{shown(text)} is no PID: give a running process's number (pidof NAME prints it)", EXIT_USAGE
+            )
         return int(text)
 
 

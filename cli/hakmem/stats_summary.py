@@ -1,10 +1,9 @@
-"""The ten lines of `hakmem stats`, from the figures that `--json` prints."""
+"""The lines of `hakmem stats`, from the figures that `--json` prints."""
 
 from __future__ import annotations
 
 from typing import Any, Dict, List
 
-from hakmem import next_step
 from hakmem.errors import plural
 from hakmem.metrics import count, size
 from hakmem.top.figures import duration
@@ -14,7 +13,7 @@ _KEPT = ("kept_by_heaps", "dirty_slabs", "large_dirty", "lazy")
 
 
 def lines(now: Dict[str, Any], pid: int, name: str) -> List[str]:
-    """What the process has, what of it is in use, and where to look next."""
+    """What the process has, and what of it is in use."""
     memory, live, parts, events = now["memory"], now["live"], now["parts"], now["events"]
     free, kept = (sum(parts.get(one, 0) for one in names) for names in (_FREE, _KEPT))
     limit = f", limit {size(memory['limit'])}" if memory["limit"] else ""
@@ -29,7 +28,6 @@ def lines(now: Dict[str, Any], pid: int, name: str) -> List[str]:
         _part("not malloc", parts["not_malloc"], now, "programs, stacks, files"),
         f"huge pages  {size(events['huge_asked']):>10}          advised, {size(events['huge_refused'])} refused",
         f"trouble     {_trouble(events)}",
-        next_step.line(f"hakmem explain {pid}, or hakmem stats --all {pid}"),
     ]
 
 

@@ -6,6 +6,8 @@ import re
 import textwrap
 from typing import Iterator, List
 
+from hakmem.folding import fold
+
 # The library's columns (src/report/report_form.c): two spaces, then cells of 13.
 _MARGIN, _CELL = 2, 13
 _TABLES = ("hakmem: bands", "hakmem: classes", "hakmem: heaps")
@@ -32,10 +34,10 @@ def _fold(line: str, columns: int) -> List[str]:
         return [line]
     found = _FIGURE.fullmatch(line)
     if found is None:
-        return textwrap.wrap(line, columns, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+        return fold(line, columns, "    ", breaks_words=False)
     indent = found.end(1) if columns - found.end(1) >= 20 else 4
     head = found[1] if indent > 4 else found[1].rstrip()
-    rest = textwrap.wrap(found[2], columns - indent, break_long_words=False, break_on_hyphens=False)
+    rest = fold(found[2], columns - indent, breaks_words=False)
     if indent > 4:
         return [head + rest[0], *(" " * indent + more for more in rest[1:])]
     return [head, *(" " * indent + more for more in rest)]

@@ -126,7 +126,7 @@ def _print_costs(contest: Contest) -> None:
     out = console()
     rates = ", ".join(f"{price.mode} {price.ns_per_mib_second:,}" for price in contest.prices)
     out.print(Text("cost: CPU time + price × MiB·seconds of resident memory", style="bold"))
-    out.print(Text(f"price, in ns of CPU for a MiB·second: {rates}", style="dim"))
+    fitting.print_words(out, f"price, in ns of CPU for a MiB·second: {rates}", "dim")
     fitting.print_table(out, costs_table(contest))
     out.print()
 
@@ -184,8 +184,8 @@ def remarks(contest: Contest, rounds: int, facts: Settings) -> List[str]:
 def print_comparison(contest: Contest, title: str, facts: Settings, rounds: int) -> None:
     """All of it."""
     out = console()
-    out.print(Text(title, style="bold"))
-    out.print(Text(one_line(facts), style="dim"))
+    fitting.print_words(out, title, "bold")
+    fitting.print_words(out, one_line(facts), "dim")
     out.print()
     if len(contest.failed) < len(contest.names):
         fitting.print_table(out, comparison_table(contest, rounds), _SELDOM_MISSED)
@@ -193,11 +193,11 @@ def print_comparison(contest: Contest, title: str, facts: Settings, rounds: int)
         if contest.prices:
             _print_costs(contest)
     for line in verdicts(contest):
-        out.print(Text(line))
+        fitting.print_words(out, line, indent="  ")
     for line in failure_lines(contest):
-        out.print(Text(line, style="red"))
+        fitting.print_words(out, line, "red", "  ")
     for line in remarks(contest, rounds, facts):
-        out.print(Text(line, style="dim"))
+        fitting.print_words(out, line, "dim")
 
 
 def print_standings(standings: Sequence[Standing]) -> None:
@@ -237,7 +237,7 @@ def _standing_table(standings: Sequence[Standing]) -> Table:
 def print_costs(standings: Sequence[Standing]) -> None:
     """A line for each workload: the cost of hakmem at each price beside the best peer."""
     out = console(_WIDTH_OF_STANDINGS)
-    out.print(Text("Cost: CPU time + price × MiB·seconds, hakmem in the mode of the price", style="bold"))
+    fitting.print_words(out, "Cost: CPU time + price × MiB·seconds, hakmem in the mode of the price", "bold")
     fitting.print_table(out, _standing_costs(standings))
 
 

@@ -14,6 +14,9 @@ from hakmem.report import thinned
 from hakmem.schemas import SCHEMAS
 from hakmem.self_report import SelfReports, summary
 
+_USUAL = " served malloc"
+_NAME = len("hakmem: ")
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -32,17 +35,18 @@ class Verdict:
         return True if self.reports.documents else self.sampler.mapped
 
 
-def line(told: Verdict) -> str:
-    """The verdict of one line."""
+def line(told: Verdict, width: Optional[int] = None) -> str:
+    """The verdict of one line. A narrow width, with `hakmem: ` before the verdict, gets a shorter form."""
     ended = told.ended
     peak = told.sampler.peak() if told.sampler.most_processes > 1 else None
-    parts = [
+    figures = [
         f"{ended.describe()} after {seconds(ended.wall_seconds)}",
         f"CPU {seconds(ended.user_seconds + ended.system_seconds)}",
         f"peak {size(peak or ended.peak_bytes)}",
-        _briefly(told),
     ]
-    return ", ".join(parts) + " (-v says more)"
+    whole = ", ".join([*figures, _briefly(told)])
+    forms = [f"{whole} (-v says more)", whole, whole.replace(_USUAL, "")]
+    return next((form for form in forms if width is None or len(form) + _NAME <= width), whole)
 
 
 def _briefly(told: Verdict) -> str:
@@ -54,7 +58,7 @@ def _briefly(told: Verdict) -> str:
         for key, noun in (("out_of_memory", "failed request"), ("misuse", "misuse"))
         if (number := told.reports.total("events", key))
     ]
-    return f"{name} {'was preloaded' if told.mapped is None else 'served malloc'}" + "".join(
+    return f"{name} {'was preloaded' if told.mapped is None else _USUAL.strip()}" + "".join(
         f", {trouble}" for trouble in troubles
     )
 

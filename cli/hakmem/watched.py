@@ -46,7 +46,10 @@ class Watched:
         if os.geteuid() not in (0, self.user):
             raise Failure(f"process {pid} belongs to {_user_name(self.user)}: only that user, or root, gets an answer")
         if not runs_on_hakmem(pid):
-            raise Failure(f"process {pid} ({self.name}) does not run on hakmem")
+            raise Failure(
+                f"process {pid} ({self.name}) does not run on hakmem: `hakmem run` starts a program on it, and "
+                "`hakmem env` prints the line for services (see: hakmem help run)"
+            )
         self.signal = self._attach_signal()
 
     def is_alive(self) -> bool:

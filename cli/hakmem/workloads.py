@@ -95,6 +95,8 @@ def _named_files(workload: Workload, places: Places) -> List[Path]:
 
 def load(places: Places, seed: int) -> List[Workload]:
     """Both files, in their order. Names are unique over both."""
+    if not any((places.bench / name).is_file() for name in (_OWN_FILE, _PROGRAM_FILE)):
+        raise Failure(f"{places.bench} has neither {_OWN_FILE} nor {_PROGRAM_FILE}", EXIT_USAGE)
     own = [_own(entry, places, seed) for entry in _entries(places.bench / _OWN_FILE, "workload")]
     real = [_real(entry, places) for entry in _entries(places.bench / _PROGRAM_FILE, "program")]
     names = [workload.name for workload in [*own, *real]]
@@ -126,7 +128,7 @@ def _own(entry: Mapping[str, Any], places: Places, seed: int) -> Workload:
     arguments = (*places.fill_all(entry.get("arguments", [])), "--seed", str(seed))
     path = places.programs / str(_required(entry, "program", _OWN_FILE))
     floors = [places.programs / str(name) for name in entry.get("floors", [])]
-    absent = [str(file) for file in (path, *floors) if not file.is_file()]
+    absent = [file.name for file in (path, *floors) if not file.is_file()]
     return Workload(
         name=entry["name"],
         group=entry.get("group", "micro"),

@@ -7,9 +7,11 @@
  * posix_spawn. Started from Python, every small program would be as big as Python. This launcher is smaller than any
  * program that it starts.
  *
- * It blocks every signal for itself, so that neither Ctrl-C nor its parent's death loses the figures, and gives the
- * program the signals MASK (hexadecimal, bit n-1 is signal n) as its blocked ones. OWN_GROUP 1 puts the program into a
- * process group of its own. PRELOAD, unless it is "-", becomes the program's LD_PRELOAD. REPORT_FD gets lines:
+ * It blocks every signal for itself, so that Ctrl-C does not lose the figures, and gives the program the signals MASK
+ * (hexadecimal, bit n-1 is signal n) as its blocked ones. One signal is open: the kernel sends it at the end of the
+ * parent. A parent that waits for the program ends before it only by SIGKILL, which then ends the program too.
+ * OWN_GROUP 1 puts the program into a process group of its own. PRELOAD, unless it is "-", becomes the program's
+ * LD_PRELOAD. REPORT_FD gets lines:
  *
  *   error ERRNO             the program could not be started; nothing follows
  *   pid PID                 it runs
@@ -22,9 +24,11 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -33,6 +37,24 @@
 extern char **environ;
 
 enum { ARGUMENT_REPORT_FD = 1, ARGUMENT_MASK, ARGUMENT_OWN_GROUP, ARGUMENT_PRELOAD, ARGUMENT_PATH, ARGUMENT_ARGV0 };
+
+static pid_t parent;
+static bool has_own_group;
+static volatile pid_t child; /* 0 before it is known */
+
+/* Any process may send the signal. */
+static void end_without_parent(int number) {
+  (void)number;
+  if (child > 0 && getppid() != parent) kill(has_own_group ? -child : child, SIGKILL);
+}
+
+static void listen_for_parents_end(sigset_t *blocked) {
+  struct sigaction action = {.sa_handler = end_without_parent, .sa_flags = SA_RESTART};
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGUSR2, &action, NULL);
+  sigdelset(blocked, SIGUSR2);
+  prctl(PR_SET_PDEATHSIG, SIGUSR2);
+}
 
 static long long now_ns(void) {
   struct timespec now;
@@ -52,18 +74,18 @@ static void set_mask(posix_spawnattr_t *attributes, const char *hexadecimal) {
   posix_spawnattr_setsigmask(attributes, &mask);
 }
 
-static int start(char **argv, pid_t *child) {
+static int start(char **argv, pid_t *started) {
   posix_spawnattr_t attributes;
   short flags = POSIX_SPAWN_SETSIGMASK;
   posix_spawnattr_init(&attributes);
   set_mask(&attributes, argv[ARGUMENT_MASK]);
-  if (strcmp(argv[ARGUMENT_OWN_GROUP], "1") == 0) {
+  if (has_own_group) {
     flags |= POSIX_SPAWN_SETPGROUP;
     posix_spawnattr_setpgroup(&attributes, 0);
   }
   posix_spawnattr_setflags(&attributes, flags);
   if (strcmp(argv[ARGUMENT_PRELOAD], "-") != 0) setenv("LD_PRELOAD", argv[ARGUMENT_PRELOAD], 1);
-  return posix_spawn(child, argv[ARGUMENT_PATH], NULL, &attributes, argv + ARGUMENT_ARGV0, environ);
+  return posix_spawn(started, argv[ARGUMENT_PATH], NULL, &attributes, argv + ARGUMENT_ARGV0, environ);
 }
 
 int main(int argc, char **argv) {
@@ -72,25 +94,29 @@ int main(int argc, char **argv) {
     return 2;
   }
   const int report = atoi(argv[ARGUMENT_REPORT_FD]);
-  const pid_t parent = getppid();
-  sigset_t all;
-  sigfillset(&all);
-  sigprocmask(SIG_BLOCK, &all, NULL);
+  parent = getppid();
+  has_own_group = strcmp(argv[ARGUMENT_OWN_GROUP], "1") == 0;
+  sigset_t blocked;
+  sigfillset(&blocked);
+  listen_for_parents_end(&blocked);
+  sigprocmask(SIG_SETMASK, &blocked, NULL);
   signal(SIGCHLD, SIG_DFL); /* if the caller ignores it, it would never arrive */
   fcntl(report, F_SETFD, FD_CLOEXEC);
 
-  pid_t child;
+  pid_t started = 0;
   const long long begin = now_ns();
-  const int error = start(argv, &child);
+  const int error = start(argv, &started);
   if (error != 0) {
     dprintf(report, "error %d\n", error);
     return 1;
   }
-  dprintf(report, "pid %d\n", (int)child);
+  child = started;
+  end_without_parent(0); /* where the parent ended before */
+  dprintf(report, "pid %d\n", (int)started);
   for (;;) {
     struct rusage usage;
     int status;
-    if (wait4(child, &status, WUNTRACED | WCONTINUED, &usage) != child) return 1;
+    if (wait4(started, &status, WUNTRACED | WCONTINUED, &usage) != child) return 1;
     if (WIFSTOPPED(status)) {
       dprintf(report, "stopped %d\n", WSTOPSIG(status));
     } else if (WIFCONTINUED(status)) {

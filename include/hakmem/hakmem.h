@@ -316,7 +316,7 @@ typedef struct {
   uint64_t system_call_advise; /* System calls that purged pages or gave other advice. */
   uint64_t system_call_other; /* All other system calls: queries, waits, clocks, files. */
   __extension__ union {
-    uint64_t purged_lazily; /* Memory that was purged lazily; purged at once later, it counts in `given_back` too. */
+    uint64_t purged_lazily; /* Memory that was purged lazily; purged at once later, it counts in `purged` too. */
     uint64_t given_back_lazily; /* the earlier name of purged_lazily */
   };
   uint64_t huge_dear; /* Huge pages that took too much CPU time, so that the advice stopped for a while. */

@@ -23,7 +23,7 @@ void hk_option_line_begin(hk_option_line_t *line, const char *variable, size_t l
 }
 
 void hk_option_line_end(hk_option_line_t *line) {
-  hk_format_text(&line->format, " (see options.md)");
+  hk_format_text(&line->format, " (see: hakmem help options)");
   line->buffer[line->format.length] = '\n';
   hk_os_write_stderr(line->buffer, line->format.length + 1);
 }

@@ -103,7 +103,7 @@ static void put_scan(hk_format_t *out, const hk_leak_t *leak) {
     hk_format_print(
         out,
         "hakmem: leaks: the scan read %b in %u ms. It misses hidden pointers (packed, in files, in other threads' "
-        "registers); see docs/leaks.md\n",
+        "registers); see: hakmem help leaks.md\n",
         leak->scan_bytes, leak->scan_ms);
     put_threads(out, &leak->threads);
   } else if (leak->scan != hk_leak_not_scanned) {

@@ -132,7 +132,7 @@ def test_hakmem_takes_part_in_each_mode(library: Path) -> None:
 @pytest.mark.parametrize(
     ("said", "is_noted"),
     [
-        ("hakmem: warning: HAKMEM_MODE is no option (see options.md)\\n", True),
+        ("hakmem: warning: HAKMEM_MODE is no option (see: hakmem help options)\\n", True),
         ("", False),
         ("something else\\n", False),
     ],

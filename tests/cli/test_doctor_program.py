@@ -264,7 +264,7 @@ def test_a_shell_script(machine: FakeMachine, library: Path, tmp_path: Path) -> 
 
 def test_what_cannot_be_examined(machine: FakeMachine, library: Path, tmp_path: Path) -> None:
     script = tmp_path / "odd"
-    script.write_text("#!/nowhere/at/all\n")
+    script.write_text("#!/usr/bin/env no-such-program-anywhere\n")
     script.chmod(0o755)
     (note,) = of_level(look(machine, library, script), Level.NOTE)
     assert "could not be examined" in note.found
@@ -273,3 +273,11 @@ def test_what_cannot_be_examined(machine: FakeMachine, library: Path, tmp_path: 
 def test_what_the_library_says(machine: FakeMachine, library: Path) -> None:
     (note,) = of_level(look(machine, library, None, {"HAKMEM_NO_SUCH_THING": "1"}), Level.NOTE)
     assert note.subject == "messages" and "HAKMEM_NO_SUCH_THING" in note.found
+
+
+def test_an_interpreter_that_is_missing(machine: FakeMachine, library: Path, tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text("#!/nowhere/at/all\n")
+    script.chmod(0o755)
+    (problem,) = of_level(look(machine, library, script), Level.PROBLEM)
+    assert problem.found == f"{script} needs the interpreter /nowhere/at/all, which does not exist"

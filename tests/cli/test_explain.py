@@ -82,7 +82,7 @@ def test_the_equation_of_a_snapshot(tool: Tool, tmp_path: Path) -> None:
     assert heads == equation(done.stdout)[1]
     for told in (
         "cached 96 (kept because its time-out, 900 ms, is not over)",
-        "78.1 MiB in blocks of 4,096 bytes: 20,000 free beside 700 live in 5 spans, 2 of them nearly empty",
+        "78.1 MiB in blocks of 4 KiB: 20,000 free beside 700 live in 5 spans, 2 of them nearly empty",
         "250,000 ns of CPU time for a MiB-second (mode balanced)",
         "3 superslabs of 2 MiB in huge pages",
         "10.0 MiB were purged, of which 9.00 MiB were soon requested again",

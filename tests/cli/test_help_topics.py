@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from cli_support import ROOT, Compile, Tool
-from hakmem.commands.help import sections
+from hakmem.help_page import sections
 from hakmem.main import GROUPS
 
 KINDS = ("double-free", "invalid-free", "use-after-free", "invalid-pointer", "damaged-block", "crash")

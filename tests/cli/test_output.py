@@ -9,11 +9,13 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
 from cli_support import CLI, Tool
+from hakmem import private_folder
 from hakmem.errors import Failure
 from hakmem.output import OutputFile
 from watched_support import Watched, wait_until
@@ -86,6 +88,29 @@ def test_a_kill_leaves_no_folder(tool: Tool, tmp_path: Path, command: str) -> No
         os.killpg(process.pid, signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL
     wait_until(lambda: not any(folder.iterdir()))
+
+
+def test_a_kill_while_the_folder_is_made(tmp_path: Path) -> None:
+    """The shell that makes it finds its input at the end, and no reader of its output."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    words = ["/bin/sh", "-c", private_folder.KEEP, "sh", str(tmp_path / "folder")]
+    subprocess.run(words, stdin=subprocess.DEVNULL, stdout=writer, stderr=subprocess.DEVNULL, timeout=60, check=False)
+    os.close(writer)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_private_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a shell, and without one."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for keep in (private_folder.KEEP, "exit 1"):
+        monkeypatch.setattr(private_folder, "KEEP", keep)
+        with private_folder.PrivateFolder("test", ".json") as folder:
+            (made,) = tmp_path.iterdir()
+            assert stat.S_IMODE(made.stat().st_mode) == 0o700
+            (made / "4711.json").touch()
+            assert [number for number, _ in folder.files()] == [4711]
+        assert list(tmp_path.iterdir()) == []
 
 
 def test_a_kill_leaves_nothing(tool: Tool, watched: Watched, tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_five_lines(tool: Tool) -> None:
 
 def test_one_line(tool: Tool) -> None:
     (line,) = verdict(tool("run", "--", "sh", "-c", "exit 3").stderr)
-    assert re.match(r"hakmem: exit code 3 after [0-9.]+ m?s, CPU [0-9.]+ [mµ]s, peak [0-9.]+ .iB, hakmem \S+ ", line)
+    assert re.match(r"hakmem: exit code 3 after [0-9.]+ [mµ]?s, CPU [0-9.]+ [mµ]s, peak [0-9.]+ .iB, hakmem \S+ ", line)
     (line,) = verdict(tool("run", "--set", "on_misuse=ignore", "--", "sh", "-c", "kill -9 $$").stderr)
     assert line.startswith("hakmem: killed by SIGKILL after ")
 

@@ -138,7 +138,7 @@ def test_without_a_temporary_folder(tool: Tool, works: Path, monkeypatch: pytest
     def refuse(**_: Any) -> str:
         raise OSError(13, "Permission denied")
 
-    monkeypatch.setattr(tempfile, "mkdtemp", refuse)
+    monkeypatch.setattr(tempfile, "gettempdir", refuse)
     with SelfReports() as reports:
         assert reports.ask({"A": "b"}) == {"A": "b"}
         assert reports.absent is not None and "Permission denied" in reports.absent

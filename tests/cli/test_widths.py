@@ -1,4 +1,5 @@
-"""Text fits terminals of 60 and 80 columns, and no figure is broken in two."""
+"""Text fits terminals of 60 and 80 columns, and no figure is broken in two. test_every_command.py goes over all
+commands."""
 
 from __future__ import annotations
 
@@ -30,16 +31,6 @@ def lines(tool: Tool, columns: int, *words: object) -> List[str]:
 
 def figures(text: List[str]) -> List[str]:
     return re.findall(r"\d[\d.,]*", "\n".join(text))
-
-
-@pytest.mark.parametrize("columns", [60, 80])
-def test_of_a_process(tool: Tool, watched: Watched, columns: int) -> None:
-    watched.do("grow 1000")
-    for words in (("stats",), ("top", "--once"), ("top", "--once", "--all"), ("explain",)):
-        found = lines(tool, columns, *words, watched.pid)
-        assert max(map(len, found)) <= columns, found
-        if words != ("top", "--once", "--all"):  # which has a table whose rows begin with figures
-            assert not any(re.match(r"\s*([KMG]?i?B\b|%|[0-9.,]+ \+)", line) for line in found[1:8]), found
 
 
 @pytest.mark.parametrize("columns", [40, 60, 80, 100])

@@ -72,5 +72,5 @@ def test_no_such_choice(runner: Runner, value: str) -> None:
     assert (outcome.code, outcome.text()) == (0, "ok\n")
     assert outcome.errors() == (
         f"hakmem: warning: HAKMEM_HUGE_PAGES={value} is not accepted: expected auto, never or always; "
-        "keeping the default auto (see options.md)\n"
+        "keeping the default auto (see: hakmem help options)\n"
     )

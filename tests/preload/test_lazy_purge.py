@@ -92,5 +92,5 @@ def test_what_is_no_way_to_purge(runner: Runner) -> None:
     assert outcome.code == 0
     assert outcome.errors() == (
         "hakmem: warning: HAKMEM_PURGE=later is not accepted: expected dontneed or free; keeping the default dontneed "
-        "(see options.md)\n"
+        "(see: hakmem help options)\n"
     )

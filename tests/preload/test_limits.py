@@ -236,7 +236,7 @@ def test_limit_that_is_no_size(runner: Runner, value: str) -> None:
     assert (outcome.code, outcome.text()) == (0, "ok\n")
     assert outcome.errors() == (
         f"hakmem: warning: HAKMEM_MEMORY_LIMIT={value} is not accepted: expected bytes, with K, M, G or T, "
-        "from 0 to 1024T; keeping the default 0 (see options.md)\n"
+        "from 0 to 1024T; keeping the default 0 (see: hakmem help options)\n"
     )
 
 

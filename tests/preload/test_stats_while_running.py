@@ -86,8 +86,8 @@ def test_a_signal_that_nobody_may_have(program: Program, runner: Runner, number:
     outcome = runner.under([program("early_and_late")], env={"HAKMEM_STATS_SIGNAL": number})
     assert outcome.code == 0
     assert (
-        outcome.errors()
-        == f"hakmem: warning: HAKMEM_STATS_SIGNAL={number} is not used: the system refuses it (see options.md)\n"
+        outcome.errors() == f"hakmem: warning: HAKMEM_STATS_SIGNAL={number} is not used: the system refuses it "
+        "(see: hakmem help options)\n"
     )
 
 
@@ -99,7 +99,7 @@ def test_a_signal_that_is_in_use(program: Program, runner: Runner) -> None:
         target.do("still there")
         lines = fetch(target).splitlines()
     # The shell, which runs on it too, has not said anything: it began with the signal at its default.
-    told = "hakmem: warning: HAKMEM_STATS_SIGNAL=12 is not used: the program already uses it (see options.md)"
+    told = "hakmem: warning: HAKMEM_STATS_SIGNAL=12 is not used: the program already uses it (see: hakmem help options)"
     assert lines == [told]
 
 

@@ -225,7 +225,7 @@ TEST(Option, WarningOfAText) {
   EXPECT_EQ(std::string(Load({("HAKMEM_STATS_FILE=" + value).c_str()}).warnings),
             "hakmem: warning: HAKMEM_STATS_FILE=" + value.substr(0, 64) +
                 "... is not accepted: expected a path of less than 4096 characters; keeping the default none "
-                "(see options.md)\n");
+                "(see: hakmem help options)\n");
 }
 
 TEST(Option, WarningOfAValueThatIsOfNoUse) {
@@ -233,7 +233,7 @@ TEST(Option, WarningOfAValueThatIsOfNoUse) {
               hk_option_warn("HAKMEM_STATS_FILE", "/a\nb", "cannot be written", "permission denied");
               HK_CHILD_CHECK(strcmp(fake_os_stderr(),
                                     "hakmem: warning: HAKMEM_STATS_FILE=/a?b cannot be written: permission denied "
-                                    "(see options.md)\n") == 0);
+                                    "(see: hakmem help options)\n") == 0);
               return 0;
             }),
             0);
@@ -243,60 +243,60 @@ TEST(Option, WarningOfASize) {
   Loaded loaded = Load({"HAKMEM_RETAIN=abc"});
   EXPECT_STREQ(loaded.warnings,
                "hakmem: warning: HAKMEM_RETAIN=abc is not accepted: expected bytes, with K, M, G or T, from 0 to 1T; "
-               "keeping the default 8M (see options.md)\n");
+               "keeping the default 8M (see: hakmem help options)\n");
   EXPECT_EQ(loaded.writes, 1u);
 }
 
 TEST(Option, WarningOfACount) {
   EXPECT_STREQ(Load({"HAKMEM_SPARE_SLABS=1025"}).warnings,
                "hakmem: warning: HAKMEM_SPARE_SLABS=1025 is not accepted: expected a whole number from 0 to 1024; "
-               "keeping the default 32 (see options.md)\n");
+               "keeping the default 32 (see: hakmem help options)\n");
 }
 
 TEST(Option, WarningOfABool) {
   EXPECT_STREQ(Load({"HAKMEM_STATS="}).warnings,
                "hakmem: warning: HAKMEM_STATS= is not accepted: expected 0, 1, off, on, no, yes, false or true; "
-               "keeping the default 0 (see options.md)\n");
+               "keeping the default 0 (see: hakmem help options)\n");
 }
 
 TEST(Option, WarningOfAChoice) {
   EXPECT_STREQ(Load({"HAKMEM_ON_MISUSE=explode"}).warnings,
                "hakmem: warning: HAKMEM_ON_MISUSE=explode is not accepted: expected abort, warn or ignore; "
-               "keeping the default abort (see options.md)\n");
+               "keeping the default abort (see: hakmem help options)\n");
 }
 
 TEST(Option, WarningsOfTwoChoicesAndASwitch) {
   EXPECT_STREQ(Load({"HAKMEM_LEARN=2", "HAKMEM_HUGE_PAGES=2M", "HAKMEM_PURGE_THREAD=auto"}).warnings,
                "hakmem: warning: HAKMEM_LEARN=2 is not accepted: expected on, off or frozen; keeping the default on "
-               "(see options.md)\n"
+               "(see: hakmem help options)\n"
                "hakmem: warning: HAKMEM_HUGE_PAGES=2M is not accepted: expected auto, never or always; keeping the "
-               "default auto (see options.md)\n"
+               "default auto (see: hakmem help options)\n"
                "hakmem: warning: HAKMEM_PURGE_THREAD=auto is not accepted: expected 0, 1, off, on, no, yes, false or "
-               "true; keeping the default 1 (see options.md)\n");
+               "true; keeping the default 1 (see: hakmem help options)\n");
 }
 
 TEST(Option, WarningOfAPrice) {
   EXPECT_STREQ(Load({"HAKMEM_MODE=greedy"}).warnings,
                "hakmem: warning: HAKMEM_MODE=greedy is not accepted: expected fast, balanced, lean or a whole number "
-               "from 100 to 25000000; keeping the default balanced (see options.md)\n");
+               "from 100 to 25000000; keeping the default balanced (see: hakmem help options)\n");
 }
 
 TEST(Option, UnknownNamesGetALineEach) {
   Loaded loaded =
       Load({"HAKMEM_FOO=1", "HAKMEM_STATS=1", "HAKMEM_=", "HAKMEM_stats=1", "HAKMEM_STAT=1", "HAKMEM_STATSX=1"});
   EXPECT_STREQ(loaded.warnings,
-               "hakmem: warning: HAKMEM_FOO is no option (see options.md)\n"
-               "hakmem: warning: HAKMEM_ is no option (see options.md)\n"
-               "hakmem: warning: HAKMEM_stats is no option (see options.md)\n"
-               "hakmem: warning: HAKMEM_STAT is no option (see options.md)\n"
-               "hakmem: warning: HAKMEM_STATSX is no option (see options.md)\n");
+               "hakmem: warning: HAKMEM_FOO is no option (see: hakmem help options)\n"
+               "hakmem: warning: HAKMEM_ is no option (see: hakmem help options)\n"
+               "hakmem: warning: HAKMEM_stats is no option (see: hakmem help options)\n"
+               "hakmem: warning: HAKMEM_STAT is no option (see: hakmem help options)\n"
+               "hakmem: warning: HAKMEM_STATSX is no option (see: hakmem help options)\n");
   EXPECT_EQ(loaded.writes, 5u);
   EXPECT_EQ(loaded.option.stats, 1u);
 }
 
 TEST(Option, TheToolsNamesAreReserved) {
   Loaded loaded = Load({"HAKMEM_CLI_RUN=1", "HAKMEM_CLI_=", "HAKMEM_CLIX=1"});
-  EXPECT_STREQ(loaded.warnings, "hakmem: warning: HAKMEM_CLIX is no option (see options.md)\n");
+  EXPECT_STREQ(loaded.warnings, "hakmem: warning: HAKMEM_CLIX is no option (see: hakmem help options)\n");
 }
 
 TEST(Option, ANameWithoutAValueIsNoVariable) {
@@ -319,8 +319,8 @@ TEST(Option, WarningsAreOneLineOfPrintableText) {
   EXPECT_STREQ(
       loaded.warnings,
       "hakmem: warning: HAKMEM_RETAIN=1?2?[31m?? is not accepted: expected bytes, with K, M, G or T, from 0 to "
-      "1T; keeping the default 8M (see options.md)\n"
-      "hakmem: warning: HAKMEM_A?B is no option (see options.md)\n");
+      "1T; keeping the default 8M (see: hakmem help options)\n"
+      "hakmem: warning: HAKMEM_A?B is no option (see: hakmem help options)\n");
 }
 
 TEST(Option, LongNamesAndValuesAreCut) {
@@ -330,9 +330,9 @@ TEST(Option, LongNamesAndValuesAreCut) {
   EXPECT_EQ(std::string(loaded.warnings),
             "hakmem: warning: HAKMEM_RETAIN=" + longest_value +
                 " is not accepted: expected bytes, with K, M, G or T, from 0 to 1T; keeping the default 8M "
-                "(see options.md)\n"
+                "(see: hakmem help options)\n"
                 "hakmem: warning: " +
-                name.substr(0, 64) + "... is no option (see options.md)\n");
+                name.substr(0, 64) + "... is no option (see: hakmem help options)\n");
   loaded = Load({("HAKMEM_RETAIN=" + longest_value + "9").c_str()});
   EXPECT_NE(strstr(loaded.warnings, ("=" + longest_value + "... is not accepted").c_str()), nullptr);
 }

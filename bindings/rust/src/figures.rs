@@ -191,7 +191,7 @@ pub struct Events {
     pub system_call_advise: u64,
     /// All other system calls: queries, waits, clocks, files.
     pub system_call_other: u64,
-    /// Memory that was purged lazily; purged at once later, it counts in `given_back` too.
+    /// Memory that was purged lazily; purged at once later, it counts in `purged` too.
     pub purged_lazily: u64,
     /// Huge pages that took too much CPU time, so that the advice stopped for a while.
     pub huge_dear: u64,

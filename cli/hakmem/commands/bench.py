@@ -17,6 +17,8 @@ from hakmem import (
     cost,
     cost_report,
     counts,
+    fitting,
+    next_step,
     paths,
     plot,
     plot_bench,
@@ -28,12 +30,17 @@ from hakmem.allocators import GLIBC, Allocator, choose, with_modes
 from hakmem.bench_results import Results
 from hakmem.bench_session import Session, expected_minutes
 from hakmem.errors import EXIT_PROGRAM_FAILED, EXIT_SIGNAL_BASE, EXIT_USAGE, Failure, plural, say
+from hakmem.folding import fold, known_columns
 from hakmem.metrics import PEAK
 from hakmem.output import OutputFile, reserve
 from hakmem.progress import ProgressBar
+from hakmem.standing import LOSES
+from hakmem.statistics import ENOUGH_ROUNDS
 from hakmem.workloads import Workload, default_places, load, select
 
 _POSITIVE = click.IntRange(min=1)
+# Workloads that the next command names.
+_MOST_NAMED = 4
 
 
 @click.command()
@@ -109,10 +116,10 @@ def bench(
         raise Failure("--cost needs measured runs, and --counts measures none", EXIT_USAGE)
     places = default_places(root, catalogue, programs)
     workloads = select(load(places, seed), only, for_cost=with_cost, all_of_them=list_only)
+    entrants = [] if counts_only else choose(allocators, GLIBC, with_older=False)
     if programs is None and not list_only and any(one.own and one.missing for one in workloads):
         bench_build.build(root)
         workloads = select(load(places, seed), only, for_cost=with_cost, all_of_them=list_only)
-    entrants = [] if counts_only else choose(allocators, GLIBC, with_older=False)
     prices = cost.prices() if with_cost else []
     if prices:
         entrants = with_modes(entrants, [price.mode for price in prices])
@@ -162,7 +169,8 @@ def _list(workloads: Sequence[Workload], allocators: int, are_named: bool) -> No
     for workload in workloads:
         missing = f" ({workload.missing})" if workload.missing else ""
         missing += " (only when named, or by --cost)" if workload.on_request else ""
-        click.echo(f"{workload.name}: {workload.group}, {workload.expected_seconds:g} s, {workload.what}{missing}")
+        text = f"{workload.name}: {workload.group}, {workload.expected_seconds:g} s, {workload.what}{missing}"
+        click.echo("\n".join(fold(text, known_columns(), "  ")))
     runnable = [workload for workload in workloads if not workload.missing and (are_named or not workload.on_request)]
     if allocators:
         minutes = expected_minutes(runnable, allocators)
@@ -259,22 +267,26 @@ def _print(results: Results, names: Sequence[str]) -> None:
         if results.prices:
             table.print_costs(results.standings)
             for price in results.prices:
-                out.print(Text(cost_report.cost_summary(results, price)))
+                fitting.print_words(out, cost_report.cost_summary(results, price))
             out.print()
-        out.print(Text(bench_report.losses_title(results), style="bold"))
+        fitting.print_words(out, bench_report.losses_title(results), "bold")
         for line in bench_report.losses(results):
-            out.print(Text(f"  {line}", style="red"))
+            fitting.print_words(out, f"  {line}", "red", "    ")
     elif results.counted:
         table.print_counts(results.counted)
     for name, contest in results.contests.items():
         for who, run in contest.failed.items():
-            out.print(Text(f"FAILED: {name} under {who}, round {run.round}: {run.failure}", style="red"))
+            text = f"FAILED: {name} under {who}, round {run.round}: {run.failure}"
+            fitting.print_words(out, text, "red", "  ")
     for one in results.counted:
         if one.failure is not None:
-            out.print(Text(f"FAILED: {one.workload} was not counted: {one.failure}", style="red"))
+            fitting.print_words(out, f"FAILED: {one.workload} was not counted: {one.failure}", "red", "  ")
     for note in results.notes:
-        out.print(Text(note, style="dim"))
-    out.print(Text("\n".join(["", "written:", *(f"  {name}" for name in names)])))
+        fitting.print_words(out, note, "dim")
+    out.print(Text("\n".join(["", "written:", *(f"  {name}" for name in names)])), soft_wrap=True)
+    lost = [standing.workload.name for standing in results.standings if standing.time_word == LOSES]
+    only = f" --only {','.join(lost[:_MOST_NAMED])}" if lost else ""
+    next_step.tell(f"hakmem bench{only} --rounds {max(ENOUGH_ROUNDS, 2 * results.rounds)}")
 
 
 def _end(session: Session, results: Results) -> None:

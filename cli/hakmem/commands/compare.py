@@ -13,6 +13,7 @@ from hakmem import cost, environment, next_step, plot, report, settings, table
 from hakmem.allocators import GLIBC, Allocator, choose, present, with_modes
 from hakmem.contest import Contest, Runner
 from hakmem.errors import EXIT_PROGRAM_FAILED, EXIT_USAGE, Failure, plural, say
+from hakmem.folding import fold, known_columns
 from hakmem.measure import Run, Task, run_program
 from hakmem.output import OutputFile, reserve
 from hakmem.preload_plan import Plan, Prepared, plan
@@ -27,7 +28,8 @@ _SECONDS = click.FloatRange(min=0, min_open=True)
 def _list_allocators(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
         for allocator in present().values():
-            click.echo(allocator.describe() + (" (only when named)" if allocator.on_request else ""))
+            text = allocator.describe() + (" (only when named)" if allocator.on_request else "")
+            click.echo("\n".join(fold(text, known_columns(), "  ")))
         context.exit()
 
 
@@ -165,8 +167,7 @@ def compare(
             entrants = plural(len(contest.prepared), "allocator")
             title = f"{shlex.join(words)}: {plural(rounds, 'round')} under {entrants}"
             table.print_comparison(contest, title, facts, rounds)
-            if load is None:
-                next_step.tell(f"hakmem profile -- {next_step.words(words)}")
+            next_step.tell(f"hakmem profile -- {next_step.words(words)}")
     sys.exit(EXIT_PROGRAM_FAILED if contest.failed else 0)
 
 

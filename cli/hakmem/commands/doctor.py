@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Mapping, Optional, Tuple
+from typing import Iterator, Mapping, Optional, Tuple
 
 import click
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hakmem import environment, musl, next_step, paths, table
+from hakmem import environment, fitting, musl, next_step, paths, table
 from hakmem.doctor.examination import Examination, examine
 from hakmem.doctor.finding import Finding, Level
 from hakmem.elf_check import follow
@@ -22,6 +22,8 @@ from hakmem.output import reserve
 from hakmem.program import Program, resolve
 
 _STYLES = {Level.OK: "green", Level.NOTE: "cyan", Level.WARNING: "yellow", Level.PROBLEM: "bold red"}
+# The room that a column of findings needs beside level and subject.
+_NARROWEST_TABLE = 76
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -55,6 +57,23 @@ def _find_library(program: Optional[Program], variables: Mapping[str, str]) -> O
 
 def _print(examination: Examination) -> None:
     out = table.console()
+    if out.width < _NARROWEST_TABLE:
+        _print_list(out, examination)
+    else:
+        _print_table(out, examination)
+    out.print()
+    _sum_up(out, examination)
+
+
+def _print_list(out: Console, examination: Examination) -> None:
+    """Each finding stands below its subject, because a column of its own would break paths."""
+    for finding in examination.findings:
+        out.print(Text(finding.level.value, style=_STYLES[finding.level]), finding.subject, soft_wrap=True)
+        for label, text in (("", finding.found), *_reasons(finding)):
+            fitting.print_words(out, f"  {label}{text}", "dim" if label else "", "       " if label else "  ")
+
+
+def _print_table(out: Console, examination: Examination) -> None:
     rows = Table.grid(padding=(0, 2))
     rows.add_column(no_wrap=True)
     rows.add_column(no_wrap=True)
@@ -62,15 +81,17 @@ def _print(examination: Examination) -> None:
     for finding in examination.findings:
         rows.add_row(Text(finding.level.value, style=_STYLES[finding.level]), finding.subject, _told(finding))
     out.print(rows)
-    out.print()
-    _sum_up(out, examination)
+
+
+def _reasons(finding: Finding) -> Iterator[Tuple[str, str]]:
+    """With their labels."""
+    yield from ((label, text) for label, text in (("why: ", finding.why), ("do:  ", finding.todo)) if text)
 
 
 def _told(finding: Finding) -> Text:
     text = Text(finding.found)
-    for label, more in (("why: ", finding.why), ("do:  ", finding.todo)):
-        if more:
-            text.append(f"\n{label}{more}", style="dim")
+    for label, more in _reasons(finding):
+        text.append(f"\n{label}{more}", style="dim")
     return text
 
 
@@ -83,6 +104,8 @@ def _sum_up(out: Console, examination: Examination) -> None:
     ]
     where = "here" if examination.program is None else f"in {examination.program}"
     verdict = f"Nothing keeps hakmem from working {where}" if examination.works else f"hakmem does not work {where}"
-    out.print(Text(verdict + (f": {', '.join(told)}." if told else "."), style="bold"))
+    fitting.print_words(out, verdict + (f": {', '.join(told)}." if told else "."), "bold")
     if examination.works:
-        out.print(Text(next_step.line(f"hakmem run -- {examination.program or 'PROGRAM'}"), style="dim"))
+        program = next_step.words([examination.program]) if examination.program is not None else "PROGRAM"
+        for line in next_step.lines(f"hakmem run -- {program}", out.width):
+            out.print(Text(line, style="dim"), soft_wrap=True)

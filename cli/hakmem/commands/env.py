@@ -6,11 +6,12 @@ import json
 import os
 import re
 import shlex
+import sys
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 import click
 
-from hakmem import environment, paths
+from hakmem import environment, next_step, paths
 from hakmem.errors import EXIT_USAGE, Failure
 from hakmem.schemas import SCHEMAS
 
@@ -84,6 +85,8 @@ def env(form: Optional[str], settings: Tuple[str, ...], fast: bool, library: Opt
     else:
         for line in _lines(form or "shell", found, options):
             click.echo(line)
+        if form in (None, "shell") and sys.stdout.isatty():
+            next_step.tell('eval "$(hakmem env)"', on_stderr=True)
 
 
 def _lines(form: str, library: str, options: Mapping[str, str]) -> List[str]:

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import json
-import re
-import textwrap
 from typing import Any, Dict, Iterator, List, Optional
 
 import click
 
-from hakmem import fitting, next_step
+from hakmem import next_step
 from hakmem.errors import say
 from hakmem.explain.explain import explain as explained
 from hakmem.explain.explanation import Evidence, Explanation, Part
 from hakmem.explain.gather import of_subject
+from hakmem.folding import columns, fold, known_columns
 from hakmem.output import reserve
 from hakmem.process_or_program import is_process
 from hakmem.schemas import SCHEMAS
 
 _WIDTH = 110
-_FIGURE = re.compile(r"(?<=\d) (?=%|[KMG]?i?B\b|m?s\b)|(?<=[a-z)]) (?=[0-9.]+(?: \+|$))")
 
 
 @click.command()
@@ -65,7 +63,7 @@ def lines(evidence: Evidence, explanation: Explanation) -> Iterator[str]:
     snapshot = evidence.snapshot
     name = f" ({evidence.process})" if evidence.process else ""
     yield f"process {snapshot.pid or '?'}{name}, hakmem {snapshot.version}"
-    if fitting.known_columns() is None:
+    if known_columns() is None:
         yield explanation.equation
     else:
         yield from _wrapped("", explanation.equation, "")
@@ -77,7 +75,7 @@ def lines(evidence: Evidence, explanation: Explanation) -> Iterator[str]:
 
 
 def _of_part(explanation: Explanation, part: Part) -> Iterator[str]:
-    yield f"{part.title}: {part.shown} {explanation.unit}, {explanation.share(part):.0f} %"
+    yield f"{part.title}: {explanation.size_of(part)}, {explanation.share_of(part)}"
     yield from _wrapped("", part.what, "  ")
     for label, texts in (("why", part.why), ("do", part.todo), ("not known", part.unknown)):
         for text in texts:
@@ -85,11 +83,8 @@ def _of_part(explanation: Explanation, part: Part) -> Iterator[str]:
 
 
 def _wrapped(label: str, text: str, indent: str) -> List[str]:
-    head, width = f"{indent}{label}", fitting.columns(_WIDTH)
-    # A figure stays with its unit, and a term of the equation with its figure.
-    text = _FIGURE.sub("\N{NO-BREAK SPACE}", text)
-    found = textwrap.wrap(text, width, initial_indent=head, subsequent_indent=" " * len(head))
-    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in found] or [head.rstrip()]
+    head = f"{indent}{label}"
+    return fold(text, columns(_WIDTH), " " * len(head), head)
 
 
 def printable(text: str) -> str:

@@ -13,6 +13,7 @@ from hakmem.attach import Refused, attach
 from hakmem.commands.run import run_to_end
 from hakmem.engine import Launch
 from hakmem.errors import EXIT_CANNOT, EXIT_USAGE, Failure, say, write_stderr
+from hakmem.folding import columns_of_stderr, known_columns
 from hakmem.leaks import Leaks, document, lines, notes, parse
 from hakmem.output import OutputFile, reserve
 from hakmem.private_folder import PrivateFolder
@@ -70,8 +71,9 @@ def leaks(
             roots = ("",)
         # The text of a PROGRAM goes to stderr.
         shown = None if quiet or (pid is not None and json_name == "-") else rows
-        tip = None if scan or json_name == "-" else f"hakmem leaks --scan {next_step.words(command)}"
-        _show(answers, roots, folders, shown, pid is None, file, tip)
+        _show(answers, roots, folders, shown, pid is None, file)
+        if shown is not None and answers:
+            _tell_next(answers[0][1], scan, pid, command)
     if error_exitcode and code == 0 and any(one.of[one.kind].samples for _, one in answers):
         code = error_exitcode
     sys.exit(code)
@@ -136,7 +138,6 @@ def _show(
     rows: Optional[int],
     of_program: bool,
     file: Optional[OutputFile],
-    tip: Optional[str],
 ) -> None:
     maps = perf_map.paths_of(answers[0][0], roots) if answers else ()
     with Symbolizer(Search(roots, (*folders, *DEBUG_FOLDERS), perf_maps=maps)) as symbolizer:
@@ -148,7 +149,7 @@ def _show(
     # Of several processes, those with findings.
     told = [one for one in answers if one is answers[0] or one[1].of[one[1].kind].samples]
     for pid, found in told if rows is not None else ():
-        text = lines(found, rows or 1)
+        text = lines(found, rows or 1, columns_of_stderr() if of_program else known_columns())
         if len(answers) > 1:
             text = [f"process {pid}:", *text, ""]
         if of_program:
@@ -157,10 +158,19 @@ def _show(
             click.echo("\n".join(text))
         for note in notes(found):
             say(f"note: {note}")
-    first = told[0][1] if told else None
-    if rows is not None and tip is not None and first is not None and first.of[first.kind].samples:
-        next_step.tell(tip, on_stderr=of_program)
     if rows is not None and len(told) < len(answers):
         say(f"note: nothing in other processes ({len(answers) - len(told)})")
     if file is not None:
         file.write(json.dumps(document(answers), indent=1) + "\n")
+
+
+def _tell_next(found: Leaks, scan: bool, pid: Optional[int], command: Sequence[str]) -> None:
+    """Of unfreed blocks the scan, which tells those that are lost; after it a look at the rest."""
+    words = next_step.words(command)
+    if found.of[found.kind].samples and not scan:
+        tip = f"leaks --scan {words}"
+    elif pid is not None:
+        tip = f"explain {words}"
+    else:
+        tip = f"leaks --scan --error-exitcode 1 -q -- {words}" if scan else f"profile --by alloc {words}"
+    next_step.tell(f"hakmem {tip}", on_stderr=pid is None)

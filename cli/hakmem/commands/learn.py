@@ -14,19 +14,22 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hakmem import fitting, learn_merge, learn_record, level_trace, plot, plot_learn, table
+from hakmem import fitting, learn_merge, learn_record, level_trace, next_step, plot, plot_learn, table
 from hakmem.errors import EXIT_USAGE, Failure, plural, say
+from hakmem.folding import columns_of_stderr
 from hakmem.learn_record import Record
 from hakmem.learn_replay import Replay, as_json, timeout_text
 from hakmem.learn_replay import replay as replay_trace
 from hakmem.output import reserve
 from hakmem.policy_library import MODES, PolicyLibrary
 from hakmem.schemas import SCHEMAS
+from hakmem.usage import WholeSummaries
 
 _NS_PER_MS = 1e6
+_WIDTH_OF_FILES = 110
 
 
-@click.group()
+@click.group(cls=WholeSummaries)
 def learn() -> None:
     """Replay the learner for dirty memory on recorded programs, or merge what runs have learned."""
 
@@ -66,6 +69,8 @@ def replay(
             json_output.write(json.dumps(as_json(result), indent=1) + "\n")
     if json_file != "-":
         _print(result)
+        if plot_file is None:
+            next_step.tell(f"hakmem learn replay --plot learned.svg {next_step.words([trace_name])}")
 
 
 @learn.command("merge")
@@ -96,6 +101,9 @@ def merge(output_name: str, json_file: Optional[str], quiet: bool, names: Tuple[
         output.write(merged.record.to_bytes())
     if not quiet:
         _print_merged(once, records, merged)
+        if output_name != "-":
+            setting = next_step.words([f"learn_file={os.path.abspath(output_name)}"])
+            next_step.tell(f"hakmem run --set {setting} -- PROGRAM", on_stderr=True)
 
 
 def _without_copies(names: Sequence[str]) -> List[str]:
@@ -149,7 +157,8 @@ def _print_merged(names: Sequence[str], records: Sequence[Record], merged: learn
         rows.add_row(name, f"{share:.1%}", *_merged_cells(record))
     rows.add_section()
     rows.add_row(plural(len(records), "run"), "", *_merged_cells(merged.record))
-    Console(stderr=True, highlight=False).print(rows)
+    out = Console(stderr=True, highlight=False, width=columns_of_stderr() or _WIDTH_OF_FILES)
+    fitting.print_table(out, rows)
 
 
 def _merged_cells(record: Record) -> Tuple[str, str, str]:
@@ -159,14 +168,15 @@ def _merged_cells(record: Record) -> Tuple[str, str, str]:
 def _print(result: Replay) -> None:
     out = table.console()
     seconds = result.trace.duration_ms() / 1000
-    out.print(Text(f"{result.trace.name}: {seconds:,.1f} s, {len(result.trace.times_ms):,} records", style="bold"))
+    records = f"{len(result.trace.times_ms):,} records"
+    fitting.print_words(out, f"{result.trace.name}: {seconds:,.1f} s, {records}", "bold")
     out.print(Text(f"{result.price:,} ns of CPU for a MiB-second", style="dim"))
     out.print()
     fitting.print_table(out, _table(result))
     out.print()
     out.print(Text("The last decisions:", style="bold"))
     for line in result.learned.decisions:
-        out.print(Text(f"  {line}"))
+        fitting.print_words(out, f"  {line}", indent="    ")
 
 
 def _table(result: Replay) -> Table:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import signal
+import sys
 import threading
 from typing import TYPE_CHECKING, List, Optional
 
 import click
 
+from hakmem import next_step
 from hakmem.errors import EXIT_USAGE, Failure, Interrupted, say
 from hakmem.followed import Followed
 from hakmem.process_or_program import PID
@@ -79,6 +81,8 @@ def metrics(
 def _print_address(url: str, pid: Optional[int], is_json: bool) -> None:
     """`pid` None: the server is for all processes."""
     click.echo(json.dumps({"schema": SCHEMAS["metrics"], "pid": pid, "url": url}) if is_json else url)
+    if not is_json and sys.stdout.isatty():
+        next_step.tell(f"curl {url}", on_stderr=True)
 
 
 def _serve_one(port: int, address: str, wants_profile: bool, is_json: bool, pid: int) -> None:

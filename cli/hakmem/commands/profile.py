@@ -46,7 +46,8 @@ class _Wish:
     folders: Tuple[str, ...]
     has_json_on_stdout: bool = False
     pid: Optional[int] = None
-    tip: Optional[str] = None
+    what: Optional[str] = None
+    has_flame: bool = False
     files: Sequence[Optional[OutputFile]] = (None, None, None, None, None)
 
     def search(self, roots: Sequence[str] = ("",), pid: Optional[int] = None) -> Search:
@@ -58,8 +59,18 @@ class _Wish:
         """Prints the table, unless --quiet."""
         if self.quiet or self.has_json_on_stdout:
             return []
-        table = top.text(profile, BY[self.by], self.rows)
-        return table if self.tip is None or len(table) < 2 else [*table, next_step.line(self.tip)]
+        return top.text(profile, BY[self.by], self.rows)
+
+    def tell_next(self, profile: Profile, on_stderr: bool = False) -> None:
+        """The command after the table: a picture, or the other figures where these are nothing."""
+        if self.quiet or self.has_json_on_stdout or self.what is None:
+            return
+        if profile.total(BY[self.by]):
+            tip = None if self.has_flame else f"--flame heap.svg {self.what}"
+        else:
+            tip = f"--by alloc {self.what}" if self.by == "inuse" else None
+        if tip is not None:
+            next_step.tell(f"hakmem profile {tip}", on_stderr)
 
     def write(self, profile: Profile, title: str) -> None:
         """Writes every requested file."""
@@ -145,9 +156,10 @@ def profile(
         _check_by_site(by, has_sites, (folded_name, speedscope_name, flame_name))
     if command and pid is None and json_name == "-":
         raise Failure("stdout is the program's: name a file for --json", EXIT_USAGE)
-    what = next_step.words(["--input", input_name] if input_name is not None else command)
-    tip = None if flame_name or sites_name else f"hakmem profile --flame heap.svg {what}"
-    wish = _Wish(by, rows, quiet, output, folders, json_name == "-", pid, tip)
+    files = ["--input", input_name] if input_name is not None else ["--sites", sites_name] if sites_name else command
+    what = next_step.words(files)
+    has_flame = flame_name is not None
+    wish = _Wish(by, rows, quiet, output, folders, json_name == "-", pid, what, has_flame)
     with reserve(output, folded_name, speedscope_name, flame_name, json_name) as wish.files:
         if input_name is not None:
             _show(wish, read(input_name), wish.search(), os.path.basename(input_name))
@@ -198,6 +210,7 @@ def _show(wish: _Wish, taken: Profile, search: Search, title: str) -> None:
     with _named(wish, taken, search):
         for line in wish.lines(taken):
             click.echo(printable(line))
+        wish.tell_next(taken)
         wish.write(taken, title)
 
 
@@ -218,8 +231,11 @@ def _show_sites(wish: _Wish, answer: bytes, search: Search, title: str) -> None:
         _show(wish, found.profile, search, os.path.basename(title))
         return
     with _named(wish, found.profile, search):
-        for line in [] if wish.quiet or wish.has_json_on_stdout else _BY_SITE[wish.by](found, wish.rows):
-            click.echo(printable(line))
+        if not (wish.quiet or wish.has_json_on_stdout):
+            for line in _BY_SITE[wish.by](found, wish.rows):
+                click.echo(printable(line))
+            other = next(by for by in _BY_SITE if by != wish.by)
+            next_step.tell(f"hakmem profile --by {other} {wish.what}")
     output, json_file = wish.files[0], wish.files[-1]
     if output is not None:
         output.write(answer)
@@ -274,6 +290,7 @@ def _show_all(wish: _Wish, pid: int, own: Optional[Profile], others: List[Tuple[
     with _named(wish, own, wish.search(pid=pid)) as symbolizer:
         for line in wish.lines(own):
             write_stderr(f"{printable(line)}\n")
+        wish.tell_next(own, on_stderr=True)
         if wish.by == "inuse" and not wish.quiet and top.is_nearly_nothing(own):
             say("note: nearly nothing was in use at the end; --by alloc shows all allocations")
         wish.write(own, os.path.basename(title))

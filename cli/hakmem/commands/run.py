@@ -11,7 +11,8 @@ import click
 
 from hakmem import paths, verdict
 from hakmem.engine import Child, Launch, Watch
-from hakmem.errors import Failure, say, write_stderr
+from hakmem.errors import Failure, say, say_result, write_stderr
+from hakmem.folding import columns_of_stderr
 from hakmem.output import OutputFile
 from hakmem.self_report import SelfReports
 from hakmem.under_hakmem import How, prepare, start_options
@@ -59,8 +60,11 @@ def run(
         if json_file is not None:
             _write(verdict.to_text(verdict.as_json(told, list(command))), output)
         elif not quiet:
-            for line in verdict.lines(told) if verbose else [verdict.line(told)]:
-                say(line)
+            if verbose:
+                for line in verdict.lines(told):
+                    say_result(line, indent=" " * 19)
+            else:
+                say_result(verdict.line(told, columns_of_stderr()))
     finally:
         if output is not None:
             output.discard()

@@ -7,10 +7,14 @@ from typing import Optional
 
 import click
 
-from hakmem import fitting, stats_summary, stats_text
+from hakmem import next_step, stats_summary, stats_text
 from hakmem.attach import attach
+from hakmem.folding import fold, known_columns
 from hakmem.process_or_program import PID
 from hakmem.top.history import parse
+
+# Below the first figures, in a terminal that is too narrow for a line.
+_INDENT = " " * 12
 
 
 @click.command()
@@ -26,11 +30,14 @@ def stats(form: Optional[str], pid: int) -> None:
     with attach(pid) as attached:
         if form is None:
             now = parse(attached.ask("stats json")).document
-            click.echo("\n".join(stats_summary.lines(now, pid, attached.process.name)))
+            lines = stats_summary.lines(now, pid, attached.process.name)
+            click.echo("\n".join(part for line in lines for part in fold(line, known_columns(), _INDENT)))
+            next_step.tell(f"hakmem explain {pid}, or hakmem stats --all {pid}")
         else:
             answer = attached.ask(f"stats {form}")
-            width = fitting.known_columns() if form == "text" else None
+            width = known_columns() if form == "text" else None
             if width is not None:
                 click.echo(stats_text.fit(answer.decode(errors="replace"), width), nl=False)
+                next_step.tell(f"hakmem explain {pid}")
             else:
                 sys.stdout.buffer.write(answer)

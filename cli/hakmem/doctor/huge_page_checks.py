@@ -49,7 +49,7 @@ def _never(files: KernelFiles, setting: Optional[str]) -> Finding:
     else:
         found = "forbidden to this process"
         todo = "Start programs from elsewhere: a parent process has set PR_SET_THP_DISABLE, and they inherit it."
-    why = "Nothing fails, but hakmem cannot use huge pages where they pay, to save faults (docs/design.md)."
+    why = "Nothing fails, but hakmem cannot use huge pages where they pay, to save faults."
     return Finding(Level.NOTE, _SUBJECT, found, why, todo)
 
 

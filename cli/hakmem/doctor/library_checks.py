@@ -158,7 +158,7 @@ def check_other_settings(environment: Mapping[str, str]) -> Iterator[Finding]:
         _TUNABLES,
         ", ".join(names) + (" is set" if len(names) == 1 else " are set"),
         "They steer the C library's malloc, which programs do not use under hakmem: they have no effect.",
-        "Unset them, and see docs/options.md for hakmem's own options.",
+        "Unset them, and see `hakmem help options` for hakmem's own.",
     )
 
 

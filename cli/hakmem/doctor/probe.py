@@ -177,7 +177,9 @@ def check_start(program: str, library: Path, environment: Mapping[str, str]) -> 
         yield ok(STARTED, f"{program}, with hakmem {reports.documents[0].get('version', '')}".rstrip())
         if said:
             why = "Every program that starts with this environment says so."
-            yield Finding(Level.NOTE, "messages", said, why, "Correct the variable that it names (docs/options.md).")
+            yield Finding(
+                Level.NOTE, "messages", said, why, "Correct the variable that it names (see: hakmem help options)."
+            )
 
 
 def _not_started(program: str, told: str) -> Finding:

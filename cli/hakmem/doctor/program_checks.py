@@ -59,6 +59,15 @@ _ADVICE: Dict[str, Tuple[str, str]] = {
 def check(chain: Chain, library: str, environment: Mapping[str, str]) -> Iterator[Finding]:
     """Reads the files of the program. Nothing runs."""
     executable = chain.executable
+    if executable is None and not os.path.exists(chain.files[-1]):
+        yield Finding(
+            Level.PROBLEM,
+            SUBJECT,
+            f"{chain.files[0]} needs the interpreter {chain.files[-1]}, which does not exist",
+            "Without it the program does not start, under hakmem or not.",
+            "Install it, or correct the program's first line.",
+        )
+        return
     if executable is None:
         yield Finding(
             Level.NOTE,

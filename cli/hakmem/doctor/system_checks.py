@@ -70,8 +70,8 @@ def _sandbox(files: KernelFiles) -> Iterator[Finding]:
             "library make too, and mremap and madvise: the tool's commands get no answer from programs here, and "
             "HAKMEM_CRASH_REPORT, HAKMEM_STATS_SIGNAL and HAKMEM_TRACE do nothing. A container's own filter, which "
             "refuses calls and does not kill, is an exception.",
-            "Set HAKMEM_SANDBOX=off where the filter kills for no call that hakmem makes (sandbox.md). The probe below "
-            "says whether a program starts.",
+            "Set HAKMEM_SANDBOX=off where the filter kills for no call that hakmem makes (see: hakmem help sandbox). "
+            "The probe below says whether a program starts.",
         )
     else:
         yield ok("seccomp", "no filter")

@@ -9,6 +9,7 @@ from hakmem.explain.process_memory import Outside
 from hakmem.explain.rounding import Scale
 from hakmem.explain.sites import Sites
 from hakmem.explain.snapshot import Snapshot
+from hakmem.metrics import size
 
 
 @dataclass
@@ -66,6 +67,16 @@ class Explanation:
     def share(self, part: Part) -> float:
         """In percent."""
         return 100 * part.amount / self.resident if self.resident else 0.0
+
+    def size_of(self, part: Part) -> str:
+        """With its unit. A part that is too small for the equation's unit has one of its own."""
+        rounds_to_nothing = part.amount > 0 and not part.shown.strip("0.")
+        return size(part.amount) if rounds_to_nothing else f"{part.shown} {self.unit}"
+
+    def share_of(self, part: Part) -> str:
+        """In percent, as text: never 0 for a part that is there."""
+        share = self.share(part)
+        return "< 1 %" if 0 < share < 0.5 else f"{share:.0f} %"
 
     def as_json(self) -> Dict[str, Any]:
         """For programs."""

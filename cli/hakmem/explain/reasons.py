@@ -61,12 +61,13 @@ def inside_blocks(part: Part, evidence: Evidence) -> None:
     wasteful.sort(key=lambda one: one.live_bytes - (one.block_bytes or 0))
     part.why += [
         f"{size((one.block_bytes or 0) - one.live_bytes)} by {one.title}, which requests "
-        f"{one.live_bytes / max(one.live_blocks, 1):,.0f} bytes on average"
+        f"{size(one.live_bytes / max(one.live_blocks, 1))} on average"
         for one in wasteful[:_MOST_ROWS]
         if (one.block_bytes or 0) > one.live_bytes
     ]
     part.todo.append(
-        "Request sizes just below a class's (docs/stats.md), or many objects in one block, where it is worth it."
+        "Request sizes just below a class's (see: hakmem help stats.md), or many objects in one block, where it is "
+        "worth it."
     )
     part.unknown.append("An estimate: the sampled share, applied to all live blocks.")
 
@@ -99,7 +100,7 @@ def free_in_slabs(part: Part, evidence: Evidence) -> None:
 def _of_class(row: Dict[str, Any]) -> str:
     spans, nearly = _figure(row, "spans"), _figure(row, "spans_nearly_empty")
     text = (
-        f"{size(_figure(row, 'free_bytes'))} in blocks of {_figure(row, 'bytes'):,} bytes: "
+        f"{size(_figure(row, 'free_bytes'))} in blocks of {size(_figure(row, 'bytes'))}: "
         f"{_figure(row, 'free_blocks'):,} free "
         f"beside {_figure(row, 'live_blocks'):,} live in {plural_of(spans, 'span')}"
     )

@@ -102,7 +102,7 @@ def _part(explanation: Explanation, part: Part, is_open: bool) -> str:
     return (
         f'<details id="part-{part.key}" class="part"{" open" if is_open else ""}>'
         f'<summary><span class="swatch part-{part.key}"></span>'
-        f"{text(part.title)}: {part.shown} {explanation.unit}, {explanation.share(part):.0f} %</summary>"
+        f"{text(part.title)}: {text(f'{explanation.size_of(part)}, {explanation.share_of(part)}')}</summary>"
         f"<p>{text(part.what)}</p>{''.join(_lists(part))}</details>"
     )
 

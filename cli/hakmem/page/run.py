@@ -38,7 +38,7 @@ def of_program(command: Sequence[str], how: How) -> Tuple[Union[Course, Failure]
 def _course(onlooker: Onlooker, found: Optional[Sites], notes: List[str], name: str) -> Union[Course, Failure]:
     if onlooker.highest is None:
         told = f": {onlooker.trouble}" if onlooker.trouble else ""
-        return Failure(f"{name} ended before it could answer{told}")
+        return Failure(f"{name} ended before it could answer{told} (`hakmem profile` shows short programs too)")
     notes = [*notes, "the explained moment is the one with the most resident memory"]
     if found is not None:
         notes.append("the profile is of the program's end, not of that moment")

@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Optional
 
 from rich.text import Text
 
+from hakmem.folding import fold
 from hakmem.metrics import count, size
 from hakmem.top.figures import PARTS, SELDOM, TRENDS, Trend, duration
 from hakmem.top.history import History
@@ -21,6 +22,8 @@ _RANGE_WIDTH = 26
 _MOST_CURVE = 60
 _LEAST_CURVE = 8
 _TABLE_WIDTH = 78  # of the classes, without their curves
+_EDGES = (23, 35, 47, 59)  # where the columns of figures of each table end
+_LONGEST_STATE = 8  # of a heap
 _USUAL_WIDTH = 80  # of terminals, below which lines are split
 _LEAST_CLASSES = 5
 _BIG_PICTURE = 32  # lines from which on it has its optional parts
@@ -47,9 +50,9 @@ def draw(history: History, frame: Frame) -> List[Text]:
     now = history.now
     above = [*_head(now, frame), Text(), *_memory(history, frame)]
     learner = [Text(), *_learner(now, frame)]
-    bands = [Text(), *_bands(now)] if frame.height is None or frame.height >= _BIG_PICTURE else []
+    bands = [Text(), *_bands(now, frame)] if frame.height is None or frame.height >= _BIG_PICTURE else []
     foot = [] if frame.height is None else [Text("q quits", style="dim")]
-    heaps = [Text(), *_heaps(now)] if frame.height is None or frame.height >= _BIGGER_PICTURE else []
+    heaps = [Text(), *_heaps(now, frame)] if frame.height is None or frame.height >= _BIGGER_PICTURE else []
     below = [*bands, *heaps, *learner, *foot]
     room = None if frame.height is None else frame.height - len(above) - len(below)
     classes = [Text(), *_classes(history, frame, None if room is None else max(_LEAST_CLASSES, room - 2))]
@@ -164,6 +167,15 @@ def _classes(history: History, frame: Frame, rows: Optional[int]) -> List[Text]:
             values = [live.get(one["bytes"], 0.0) for live in lives]
             line.append(_GAP + sparkline(values, room, history.first, _levels(frame)), style="green")
         lines.append(line)
+    return _whole_columns(lines, frame)
+
+
+def _whole_columns(lines: List[Text], frame: Frame, last: int = 0) -> List[Text]:
+    """The table without the columns that do not fit: no figure is cut. `last` is the width of a column of words."""
+    if frame.width < _EDGES[-1] + (len(_GAP) + last if last else 0):
+        edge = max(edge for edge in _EDGES if edge <= max(frame.width, _EDGES[0]))
+        for line in lines:
+            line.right_crop(max(0, len(line) - edge))
     return lines
 
 
@@ -171,7 +183,7 @@ def _block(size_bytes: int) -> str:
     return f"{size_bytes} B" if size_bytes < 1024 else f"{size_bytes / 1024:g} KiB"
 
 
-def _bands(now: Dict[str, Any]) -> List[Text]:
+def _bands(now: Dict[str, Any], frame: Frame) -> List[Text]:
     ranges = {"tiny": "to 1 KiB", "mid": "to 32 KiB", "run": "to 1 MiB", "large": "> 1 MiB"}
     lines = [Text(f"{'':>10}{'live blocks':>13}{'live':>12}{'free':>12}{'resident':>12}", style="dim")]
     for name, band in now["bands"].items():
@@ -182,10 +194,10 @@ def _bands(now: Dict[str, Any]) -> List[Text]:
                 + "".join(f"{one:>12}" for one in figures)
             )
         )
-    return lines
+    return _whole_columns(lines, frame)
 
 
-def _heaps(now: Dict[str, Any]) -> List[Text]:
+def _heaps(now: Dict[str, Any], frame: Frame) -> List[Text]:
     """The heaps with the most in use. An older library does not tell."""
     heaps = sorted((one for one in now["heaps"] if "live_bytes" in one), key=lambda one: -one["live_bytes"])
     if not heaps:
@@ -197,7 +209,7 @@ def _heaps(now: Dict[str, Any]) -> List[Text]:
     rest = now["memory"]["heaps"] - _MOST_HEAPS
     if rest > 0:
         lines.append(Text(f"{'':>10}  and {count(rest)} more", style="dim"))
-    return lines
+    return _whole_columns(lines, frame, _LONGEST_STATE)
 
 
 def _learner(now: Dict[str, Any], frame: Frame) -> List[Text]:
@@ -215,4 +227,7 @@ def _learner(now: Dict[str, Any], frame: Frame) -> List[Text]:
         lines[-1].append(f"{_GAP if lines[-1] is text else ''}{words}", style="default")
     decisions = learning.get("decisions", [])
     most = _DECISIONS if frame.height is None or frame.height >= _BIG_PICTURE else 1
-    return [*lines, *(Text(f"{_GAP}{decision}", style="dim") for decision in decisions[-most:][::-1])]
+    # Where there is room below.
+    width = frame.width if frame.height is None else None
+    told = [line for one in decisions[-most:][::-1] for line in fold(one, width, _GAP * 2, _GAP)]
+    return [*lines, *(Text(line, style="dim") for line in told)]

@@ -1,0 +1,71 @@
+"""How commands are listed in `--help`, how wide it is, and how wrong usage is reported."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from typing import Dict, Sequence
+
+import click
+
+from hakmem.errors import say
+
+WIDTH = 100
+# click writes no narrower, but for a width that it is given.
+_NARROWEST_OF_CLICK = 50
+_MARGIN = 2
+_LONGEST_SUMMARY = 200
+# click's words for its types.
+_PLAIN = (
+    (r"is not a valid integer(?: range)?", "is no whole number"),
+    (r"is not a valid float(?: range)?", "is no number"),
+    (r"^No such option: ?", "No such option "),
+)
+
+
+class WholeSummaries(click.Group):
+    """Lists its commands in groups, with summaries that are not cut."""
+
+    def groups(self, ctx: click.Context) -> Dict[str, Sequence[str]]:
+        """The titles, and the names of the commands."""
+        return {"Commands": self.list_commands(ctx)}
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """As click's, without a limit."""
+        for title, names in self.groups(ctx).items():
+            commands = ((name, self.get_command(ctx, name)) for name in names)
+            rows = [(name, command.get_short_help_str(_LONGEST_SUMMARY)) for name, command in commands if command]
+            with formatter.section(title):
+                formatter.write_dl(rows, col_spacing=3)
+
+
+def columns() -> int:
+    """The width of a help text."""
+    return min(shutil.get_terminal_size().columns, WIDTH)
+
+
+def width() -> Dict[str, int]:
+    """What click needs to know for a narrow terminal."""
+    narrow = columns() - _MARGIN
+    return {"terminal_width": max(narrow, 20)} if narrow < _NARROWEST_OF_CLICK else {}
+
+
+def show(failure: click.ClickException) -> None:
+    """One message on stderr. Wrong usage is told in one line too, with the command that explains the usage."""
+    is_usage = isinstance(failure, click.UsageError) and failure.ctx is not None
+    if not is_usage or type(failure).__name__ == "NoArgsIsHelpError":
+        failure.show()
+        return
+    assert isinstance(failure, click.UsageError) and failure.ctx is not None
+    words = failure.ctx.command_path.split()[1:]
+    where = f"{' '.join(words)}: " if words else ""
+    say(f"{where}{_message(failure)} (see: {' '.join(['hakmem help', *words])})")
+
+
+def _message(failure: click.UsageError) -> str:
+    if isinstance(failure, click.NoSuchOption) and re.match(r"-\d", failure.option_name):
+        return f"{failure.option_name} is neither an option nor a PID"
+    text = failure.format_message()
+    for pattern, words in _PLAIN:
+        text = re.sub(pattern, words, text)
+    return " ".join(text.split()).rstrip(".")

@@ -17,45 +17,63 @@
 
 /* ---- Texts. */
 
-static const char *const words_of_band[] = {"tiny", "mid", "run", "large"};
-static const char *const words_of_state[] = {"attached", "idle", "orphan", "lost"};
+enum { words_of_none, words_of_band, words_of_state };
+
+#define LONGEST_LIST 4
+static const char words[][LONGEST_LIST][12] = {
+    [words_of_band] = {"tiny", "mid", "run", "large"},
+    [words_of_state] = {"attached", "idle", "orphan", "lost"},
+};
+
+const char *hk_figure_word(const hk_figure_text_t *figure, uint64_t value) { return words[figure->words][value]; }
 
 static_assert((int)HAKMEM_HEAP_ATTACHED == (int)hk_heap_attached && (int)HAKMEM_HEAP_IDLE == (int)hk_heap_idle &&
                   (int)HAKMEM_HEAP_ORPHAN == (int)hk_heap_orphan && (int)HAKMEM_HEAP_LOST == (int)hk_heap_lost,
               "the public interface says it in the same numbers");
 
 /* The words of a figure whose unit is WORD, by its name. */
-#define WORDS_COUNT(name) NULL
-#define WORDS_BYTES(name) NULL
-#define WORDS_MS(name) NULL
+#define WORDS_COUNT(name) words_of_none
+#define WORDS_BYTES(name) words_of_none
+#define WORDS_MS(name) words_of_none
 #define WORDS_WORD(name) words_of_##name
 
 #define TEXT(type, section, field, name, unit, help, is_estimate) \
-  {section, #name, help, WORDS_##unit(name), offsetof(type, field), hk_figure_##unit, is_estimate},
+  {section, #name, help, offsetof(type, field), hk_figure_##unit, WORDS_##unit(name), is_estimate},
 
 const hk_figure_text_t hk_figures_of_process[] = {
 #define HK_FIGURE(section, name, unit, help) TEXT(hakmem_stats_t, #section, section##_##name, name, unit, help, false)
 #define HK_ESTIMATE(section, name, unit, help) TEXT(hakmem_stats_t, #section, section##_##name, name, unit, help, true)
 #include "policy/figure.def"
-    {0}};
+    {.name = ""}};
 
 const hk_figure_text_t hk_figures_of_band[] = {
-#define HK_BAND_FIGURE(name, unit, help) TEXT(hakmem_stats_band_t, NULL, name, name, unit, help, false)
-#define HK_BAND_ESTIMATE(name, unit, help) TEXT(hakmem_stats_band_t, NULL, name, name, unit, help, true)
+#define HK_BAND_FIGURE(name, unit, help) TEXT(hakmem_stats_band_t, "", name, name, unit, help, false)
+#define HK_BAND_ESTIMATE(name, unit, help) TEXT(hakmem_stats_band_t, "", name, name, unit, help, true)
 #include "policy/figure.def"
-    {0}};
+    {.name = ""}};
 
 const hk_figure_text_t hk_figures_of_class[] = {
-#define HK_CLASS_FIGURE(name, unit, help) TEXT(hakmem_stats_class_t, NULL, name, name, unit, help, false)
-#define HK_CLASS_ESTIMATE(name, unit, help) TEXT(hakmem_stats_class_t, NULL, name, name, unit, help, true)
+#define HK_CLASS_FIGURE(name, unit, help) TEXT(hakmem_stats_class_t, "", name, name, unit, help, false)
+#define HK_CLASS_ESTIMATE(name, unit, help) TEXT(hakmem_stats_class_t, "", name, name, unit, help, true)
 #include "policy/figure.def"
-    {0}};
+    {.name = ""}};
 
 const hk_figure_text_t hk_figures_of_heap[] = {
-#define HK_HEAP_FIGURE(name, unit, help) TEXT(hakmem_stats_heap_t, NULL, name, name, unit, help, false)
-#define HK_HEAP_ESTIMATE(name, unit, help) TEXT(hakmem_stats_heap_t, NULL, name, name, unit, help, true)
+#define HK_HEAP_FIGURE(name, unit, help) TEXT(hakmem_stats_heap_t, "", name, name, unit, help, false)
+#define HK_HEAP_ESTIMATE(name, unit, help) TEXT(hakmem_stats_heap_t, "", name, name, unit, help, true)
 #include "policy/figure.def"
-    {0}};
+    {.name = ""}};
+
+#define FITS(a, b, c)                                                  \
+  static_assert(sizeof(a) <= sizeof hk_figures_of_process->section &&  \
+                    sizeof(b) <= sizeof hk_figures_of_process->name && \
+                    sizeof(c) <= sizeof hk_figures_of_process->help,   \
+                "the text fits with its zero byte");
+#define HK_FIGURE(section, name, unit, help) FITS(#section, #name, help)
+#define HK_BAND_FIGURE(name, unit, help) FITS("", #name, help)
+#define HK_CLASS_FIGURE(name, unit, help) FITS("", #name, help)
+#define HK_HEAP_FIGURE(name, unit, help) FITS("", #name, help)
+#include "policy/figure.def"
 
 /* ---- Totals. */
 

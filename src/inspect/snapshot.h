@@ -62,18 +62,19 @@ void hk_snapshot_drop(hk_snapshot_t *snapshot);
 
 typedef enum { hk_figure_COUNT, hk_figure_BYTES, hk_figure_MS, hk_figure_WORD } hk_figure_unit_t;
 
+/* Arrays, because the dynamic linker has to write each pointer in a table before the program starts. */
 typedef struct {
-  const char *section; /* of figures of the process */
-  const char *name;
-  const char *help;
-  const char *const *words; /* of a WORD: the words of its values */
-  size_t offset;            /* in its struct */
-  hk_figure_unit_t unit;
+  char section[12]; /* of figures of the process */
+  char name[24];
+  char help[144];
+  uint16_t offset; /* in its struct */
+  uint8_t unit;    /* a hk_figure_unit_t */
+  uint8_t words;   /* of a WORD: its list of words, for hk_figure_word */
   /* figures of the process: known while has_estimates is set; other figures: known where they are not 0 */
   bool is_estimate;
 } hk_figure_text_t;
 
-/* A table ends with an entry whose name is NULL. */
+/* A table ends with an entry whose name is empty. */
 extern HK_HIDDEN const hk_figure_text_t hk_figures_of_process[];
 extern HK_HIDDEN const hk_figure_text_t hk_figures_of_band[];
 extern HK_HIDDEN const hk_figure_text_t hk_figures_of_class[];
@@ -82,6 +83,9 @@ extern HK_HIDDEN const hk_figure_text_t hk_figures_of_heap[];
 HK_INLINE uint64_t hk_figure_value(const hk_figure_text_t *figure, const void *values) {
   return *(const uint64_t *)((const char *)values + figure->offset);
 }
+
+/* Returns the word for a value of a figure whose unit is WORD. */
+const char *hk_figure_word(const hk_figure_text_t *figure, uint64_t value);
 
 /* For a figure of the process. */
 HK_INLINE bool hk_figure_is_known(const hk_figure_text_t *figure, const hk_snapshot_t *snapshot) {

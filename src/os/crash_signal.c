@@ -96,9 +96,9 @@ static bool is_function(const action_t *action) {
 
 #if defined(__x86_64__)
 
-const char *const hk_crash_register_names[HK_CRASH_REGISTERS] = {"rax", "rbx", "rcx", "rdx", "rsi", "rdi",
-                                                                 "rbp", "rsp", "r8",  "r9",  "r10", "r11",
-                                                                 "r12", "r13", "r14", "r15", "rip"};
+const char hk_crash_register_names[HK_CRASH_REGISTERS][4] = {"rax", "rbx", "rcx", "rdx", "rsi", "rdi",
+                                                             "rbp", "rsp", "r8",  "r9",  "r10", "r11",
+                                                             "r12", "r13", "r14", "r15", "rip"};
 static const int register_order[HK_CRASH_REGISTERS] = {REG_RAX, REG_RBX, REG_RCX, REG_RDX, REG_RSI, REG_RDI,
                                                        REG_RBP, REG_RSP, REG_R8,  REG_R9,  REG_R10, REG_R11,
                                                        REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP};
@@ -119,7 +119,7 @@ static void read_context(hk_crash_t *crash, const ucontext_t *context) {
 
 #else
 
-const char *const hk_crash_register_names[HK_CRASH_REGISTERS] = {
+const char hk_crash_register_names[HK_CRASH_REGISTERS][4] = {
     "x0",  "x1",  "x2",  "x3",  "x4",  "x5",  "x6",  "x7",  "x8",  "x9",  "x10",
     "x11", "x12", "x13", "x14", "x15", "x16", "x17", "x18", "x19", "x20", "x21",
     "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x29", "x30", "sp",  "pc"};

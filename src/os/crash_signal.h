@@ -35,7 +35,7 @@ typedef struct {
   uintptr_t registers[HK_CRASH_REGISTERS];
 } hk_crash_t;
 
-extern const char *const hk_crash_register_names[HK_CRASH_REGISTERS];
+extern const char hk_crash_register_names[HK_CRASH_REGISTERS][4];
 
 /* Calls `report` from now on for the first of these signals that is not ignored, in the thread that the signal reached,
  * with most signals blocked. When `report` itself crashes, the rest of it is left out. Only the first call has an

@@ -22,8 +22,9 @@
 #include "policy/option.def"
 #undef HK_WORD
 
+/* The name is an array, because the dynamic linker has to write each pointer in a table before the program starts. */
 typedef struct {
-  const char *name;
+  char name[20];
   const hk_option_type_t *type;
   hk_option_range_t range;
   uint64_t default_value;
@@ -56,6 +57,11 @@ static const option_t options[option_count] = {
 #define HK_TEXT_OPTION(name, help) {#name, &hk_option_type_TEXT, {0, 0}, 0, NULL, &hk_option.name, copy_of_##name},
 #include "policy/option.def"
 };
+
+#define HK_OPTION(id, type, default_value, min, max, help) \
+  static_assert(sizeof #id <= sizeof options->name, "the name fits with its zero byte");
+#define HK_TEXT_OPTION(id, help) HK_OPTION(id, TEXT, 0, 0, 0, help)
+#include "policy/option.def"
 
 #define HK_OPTION(name, type, default_value, min, max, help) \
   static_assert((default_value) >= (min) && ((default_value) <= (max) || (max) == 0), "a default is in its range");

@@ -1,6 +1,8 @@
 /* policy/stat.c - L2. The counters of the process, and the text of every counter. */
 #include "policy/stat.h"
 
+#include <assert.h>
+
 hk_stat_set_t hk_stat_process;
 
 void hk_stat_sum(uint64_t *into, const hk_stat_set_t *from) {
@@ -17,3 +19,8 @@ const hk_stat_text_t hk_stat_text[hk_stat_count] = {
 #define HK_STAT(name, unit, help) {#name, UNIT_##unit, help},
 #include "policy/stat.def"
 };
+
+#define HK_STAT(id, unit, text)                                                                       \
+  static_assert(sizeof #id <= sizeof hk_stat_text->name && sizeof(text) <= sizeof hk_stat_text->help, \
+                "the text fits with its zero byte");
+#include "policy/stat.def"

@@ -39,11 +39,12 @@ void hk_stat_sum(uint64_t *into, const hk_stat_set_t *from);
 /* Sets every counter to zero. Requires that one thread exists. */
 void hk_stat_clear(hk_stat_set_t *set);
 
-/* A counter's name, unit ("count" or "bytes") and help text, as in stat.def. */
+/* A counter's name, unit ("count" or "bytes") and help text, as in stat.def. Arrays, because the dynamic linker has to
+ * write each pointer in a table before the program starts. */
 typedef struct {
-  const char *name;
-  const char *unit;
-  const char *help;
+  char name[24];
+  char unit[8];
+  char help[96];
 } hk_stat_text_t;
 extern const hk_stat_text_t hk_stat_text[hk_stat_count];
 

@@ -48,7 +48,7 @@ static void figure_row(hk_format_t *out, const hk_form_t *form, const hk_figure_
 
 /* Writes the figures of a section without its beginning and end: in JSON those of "process" stand outside braces. */
 static void figure_rows(hk_format_t *out, const hk_form_t *form, const hk_snapshot_t *snapshot, const char *section) {
-  for (const hk_figure_text_t *figure = hk_figures_of_process; figure->name != NULL; figure++) {
+  for (const hk_figure_text_t *figure = hk_figures_of_process; *figure->name != '\0'; figure++) {
     if (strcmp(figure->section, section) != 0) continue;
     figure_row(out, form, figure, figure->name, snapshot);
     const char *old = old_name(form, section, figure->name);
@@ -144,8 +144,8 @@ static void cell(hk_format_t *out, const hk_figure_text_t *figure, const void *v
   uint64_t value = hk_figure_value(figure, values);
   if (!hk_figure_is_known_of(figure, values)) {
     hk_format_text(out, "?");
-  } else if (figure->words != NULL) {
-    hk_format_text(out, figure->words[value]);
+  } else if (figure->unit == hk_figure_WORD) {
+    hk_format_text(out, hk_figure_word(figure, value));
   } else if (figure->unit == hk_figure_BYTES) {
     hk_format_bytes(out, value);
   } else {
@@ -162,7 +162,7 @@ static const char *heading_of(const char *name) {
 
 static void table_head(hk_format_t *out, const char *name, const hk_figure_text_t *figures) {
   hk_format_print(out, "hakmem: %s\n", name);
-  for (unsigned i = 0; figures[i].name != NULL; i++) {
+  for (unsigned i = 0; *figures[i].name != '\0'; i++) {
     char words[NAME_BYTES];
     name_in_words(words, heading_of(figures[i].name));
     hk_format_pad(out, column(i));
@@ -172,7 +172,7 @@ static void table_head(hk_format_t *out, const char *name, const hk_figure_text_
 }
 
 static void table_line(hk_format_t *out, const hk_figure_text_t *figures, const void *values) {
-  for (unsigned i = 0; figures[i].name != NULL; i++) {
+  for (unsigned i = 0; *figures[i].name != '\0'; i++) {
     hk_format_pad(out, column(i));
     cell(out, &figures[i], values);
   }
@@ -188,7 +188,7 @@ static const char *const heap_columns[] = {"number",     "state",    "live_block
 
 static void choose_heap_columns(hk_figure_text_t chosen[HEAP_COLUMNS + 1]) {
   for (unsigned i = 0; i < HEAP_COLUMNS; i++) {
-    for (const hk_figure_text_t *figure = hk_figures_of_heap; figure->name != NULL; figure++) {
+    for (const hk_figure_text_t *figure = hk_figures_of_heap; *figure->name != '\0'; figure++) {
       if (strcmp(figure->name, heap_columns[i]) == 0) chosen[i] = *figure;
     }
   }
@@ -236,8 +236,8 @@ static void element_value(hk_format_t *out, const hk_figure_text_t *figure, cons
   uint64_t value = hk_figure_value(figure, values);
   if (!hk_figure_is_known_of(figure, values)) {
     hk_format_text(out, "null");
-  } else if (figure->words != NULL) {
-    hk_form_json_quote(out, figure->words[value]);
+  } else if (figure->unit == hk_figure_WORD) {
+    hk_form_json_quote(out, hk_figure_word(figure, value));
   } else {
     hk_format_decimal(out, value);
   }
@@ -245,7 +245,7 @@ static void element_value(hk_format_t *out, const hk_figure_text_t *figure, cons
 
 static void element(hk_format_t *out, const char *section, const hk_figure_text_t *figure, const void *values) {
   hk_format_text(out, "{");
-  for (; figure->name != NULL; figure++) {
+  for (; *figure->name != '\0'; figure++) {
     hk_form_json_key(out, figure->name);
     element_value(out, figure, values);
     const char *old = hk_old_figure_name(section, figure->name);
@@ -260,7 +260,7 @@ static void element(hk_format_t *out, const char *section, const hk_figure_text_
 static void band_elements(hk_format_t *out, const hk_snapshot_t *snapshot) {
   hk_form_json.begin(out, "bands");
   for (unsigned i = 0; i < HAKMEM_STATS_BANDS; i++) {
-    hk_form_json_key(out, hk_figures_of_band[0].words[i]);
+    hk_form_json_key(out, hk_figure_word(hk_figures_of_band, i));
     element(out, "bands", hk_figures_of_band + 1, &snapshot->band[i]);
   }
   hk_form_json.end(out);

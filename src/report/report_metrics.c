@@ -97,7 +97,7 @@ static void write_single(const writer_t *writer, family_t *family, const char *g
 }
 
 static void write_process(const writer_t *writer, const hk_snapshot_t *snapshot) {
-  for (const hk_figure_text_t *figure = hk_figures_of_process; figure->name != NULL; figure++) {
+  for (const hk_figure_text_t *figure = hk_figures_of_process; *figure->name != '\0'; figure++) {
     if (!hk_figure_is_known(figure, snapshot)) continue;
     uint64_t value = hk_figure_value(figure, &snapshot->figures);
     family_t family = {.type = "gauge", .help = figure->help, .unit = figure->unit};
@@ -172,18 +172,18 @@ static void write_element(elements_t *elements, const char *label, const char *w
 
 static void write_bands(const writer_t *writer, const hk_snapshot_t *snapshot) {
   const hk_figure_text_t *label = hk_figures_of_band; /* the band's name is its first figure */
-  for (const hk_figure_text_t *figure = label + 1; figure->name != NULL; figure++) {
+  for (const hk_figure_text_t *figure = label + 1; *figure->name != '\0'; figure++) {
     elements_t elements = elements_of(writer, "band", figure, figure->name);
     for (unsigned i = 0; i < HAKMEM_STATS_BANDS; i++) {
-      write_element(&elements, "band", label->words[i], 0, &snapshot->band[i]);
+      write_element(&elements, "band", hk_figure_word(label, i), 0, &snapshot->band[i]);
     }
   }
 }
 
 static void write_classes(const writer_t *writer, const hk_snapshot_t *snapshot) {
   const hk_figure_text_t *label = hk_figures_of_class; /* the class's size is its first figure */
-  for (const hk_figure_text_t *figure = label + 1; figure->name != NULL; figure++) {
-    if (figure->words != NULL) continue;
+  for (const hk_figure_text_t *figure = label + 1; *figure->name != '\0'; figure++) {
+    if (figure->unit == hk_figure_WORD) continue;
     elements_t elements = elements_of(writer, "class", figure, figure->name);
     for (unsigned i = 0; i < snapshot->class_count; i++) {
       write_element(&elements, "class", NULL, snapshot->of_class[i].bytes, &snapshot->of_class[i]);
@@ -197,7 +197,7 @@ static void write_classes(const writer_t *writer, const hk_snapshot_t *snapshot)
 
 /* Returns whether the figure can be summed. Those that identify a heap cannot, and are no metrics. */
 static bool is_quantity(const hk_figure_text_t *figure) {
-  return figure->words == NULL && strcmp(figure->name, "node") != 0 && strcmp(figure->name, "number") != 0;
+  return figure->unit != hk_figure_WORD && strcmp(figure->name, "node") != 0 && strcmp(figure->name, "number") != 0;
 }
 
 static bool is_event(const char *name) {
@@ -227,7 +227,7 @@ static void write_of_heaps(const writer_t *writer, const hk_snapshot_t *snapshot
 }
 
 static void write_heaps(const writer_t *writer, const hk_snapshot_t *snapshot) {
-  for (const hk_figure_text_t *figure = hk_figures_of_heap; figure->name != NULL; figure++) {
+  for (const hk_figure_text_t *figure = hk_figures_of_heap; *figure->name != '\0'; figure++) {
     if (!is_quantity(figure)) continue;
     write_of_heaps(writer, snapshot, figure, figure->name);
     const char *old = hk_old_figure_name("heaps", figure->name);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 from typing import Iterator
@@ -12,6 +13,13 @@ import pytest
 from cli_support import Compile, Tool
 from hakmem.paths import find_library
 from watched_support import SOURCE, Watched
+
+
+@pytest.fixture(scope="session", autouse=True)
+def heard_interrupts() -> None:
+    """A shell starts what is to run in the background with SIGINT ignored, and the tool would inherit that."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

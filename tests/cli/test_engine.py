@@ -35,7 +35,7 @@ def alive(group: int) -> List[str]:
     found = []
     for entry in Path("/proc").glob("[0-9]*/stat"):
         try:
-            state, _, in_group = entry.read_text().rpartition(")")[2].split()[:3]
+            state, _, in_group = entry.read_text(errors="replace").rpartition(")")[2].split()[:3]
         except OSError:
             continue
         if int(in_group) == group and state != "Z":

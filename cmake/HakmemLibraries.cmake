@@ -94,7 +94,8 @@ function(hk_add_library target kind output_name)
     target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:hk_preload_link_flags>)
     target_link_options(${target} PRIVATE "-Wl,--version-script=${export_map}")
     set_target_properties(
-      ${target} PROPERTIES LINK_DEPENDS "${export_map}" VERSION ${PROJECT_VERSION} SOVERSION ${HK_SOVERSION}
+      ${target} PROPERTIES LINK_DEPENDS "${export_map};${order_script}" VERSION ${PROJECT_VERSION}
+                           SOVERSION ${HK_SOVERSION}
     )
   endif()
 endfunction()

@@ -17,7 +17,7 @@ from watched_support import SOURCE, Watched
 
 @pytest.fixture(scope="session", autouse=True)
 def heard_interrupts() -> None:
-    """A shell starts what is to run in the background with SIGINT ignored, and the tool would inherit that."""
+    """A shell starts a background job with SIGINT ignored, and the tool would inherit that."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

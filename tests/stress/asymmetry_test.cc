@@ -20,6 +20,7 @@
 #include "stress/labelled_blocks.h"
 #include "stress/stress_pipe.h"
 #include "stress/stress_threads.h"
+#include "support/collected.h"
 #include "support/malloc_report.h"
 #include "support/memory_course.h"
 #include "support/process_memory.h"
@@ -46,10 +47,7 @@ struct Result {
 };
 
 /* Once all is freed and all threads have ended. */
-void TakeStock(Result *result) {
-  hakmem_collect();
-  result->in_use_bytes = hakmem_mallinfo2().uordblks;
-}
+void TakeStock(Result *result) { result->in_use_bytes = InUseAfterCollecting(); }
 
 void ExpectBounded(const char *name, const Result &result, size_t operations_each_look, size_t noise) {
   size_t early = (kSettled - 1) / operations_each_look;

@@ -12,6 +12,7 @@
 #include "hakmem/hakmem.h"
 #include "stress/labelled_blocks.h"
 #include "stress/stress_threads.h"
+#include "support/collected.h"
 #include "support/malloc_report.h"
 #include "support/process_memory.h"
 #include "support/scale.h"
@@ -129,12 +130,11 @@ void LiveAndDie(Result *result) {
     for (size_t i = 0; i < result->threads; i++) pthread_join(threads[i], nullptr);
   }
   result->gone = ResidentBytes();
-  hakmem_collect();
+  result->in_use_bytes = InUseAfterCollecting();
   result->collected = ResidentBytes();
   if (!HAKMEM_TEST_SANITIZER && result->collected > result->before + kMostLeft) {
     std::printf("%s", MallocInfoText().c_str()); /* where it is */
   }
-  result->in_use_bytes = hakmem_mallinfo2().uordblks;
 }
 
 TEST_F(Stress, TenThousandThreadsAtOnce) {

@@ -18,6 +18,7 @@
 #include "stress/stress_blocks.h"
 #include "stress/stress_pipe.h"
 #include "stress/stress_threads.h"
+#include "support/collected.h"
 #include "support/memory_course.h"
 #include "support/process_memory.h"
 #include "support/scale.h"
@@ -98,7 +99,7 @@ void RunATurn(Mailbox *left_behind, size_t turn) {
 /* The resident bytes when all is freed, and nothing is kept for threads to come. */
 size_t ResidentAtRest(Mailbox *left_behind) {
   for (void *block : left_behind->TakeAll()) Drop(block);
-  hakmem_collect();
+  (void)InUseAfterCollecting();
   return ResidentBytes();
 }
 
@@ -153,8 +154,7 @@ TEST_F(Stress, ThreadsThatOnlyAllocateWhileEnding) {
                 at_quarter = ResidentBytes();
               }
               EXPECT_EQ(destructor_runs, 8 * turns);
-              hakmem_collect();
-              EXPECT_EQ(hakmem_mallinfo2().uordblks, 0u) << "all is freed and all threads have ended";
+              EXPECT_EQ(InUseAfterCollecting(), 0u) << "all is freed and all threads have ended";
               if (!HAKMEM_TEST_SANITIZER) {
                 EXPECT_LE(ResidentBytes(), at_quarter + kMiB);
               }
@@ -230,10 +230,7 @@ TEST_F(Stress, ShortThreadsWhoseDestructorsAllocate) {
 /* ---- Owners that end while others free what they allocated, and before. */
 
 /* When all is freed and all threads have ended. A block that its owner never collected keeps its slab in use. */
-void ExpectNothingLost() {
-  hakmem_collect();
-  EXPECT_EQ(hakmem_mallinfo2().uordblks, 0u);
-}
+void ExpectNothingLost() { EXPECT_EQ(InUseAfterCollecting(), 0u); }
 
 constexpr size_t kMostBytes = 20000;
 

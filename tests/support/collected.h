@@ -1,4 +1,4 @@
-/* tests/support/collected.h - what is in use once all is freed and all threads have ended. */
+/* tests/support/collected.h - the bytes in use once all is freed and all threads have ended. */
 #ifndef HAKMEM_TESTS_SUPPORT_COLLECTED_H
 #define HAKMEM_TESTS_SUPPORT_COLLECTED_H
 
@@ -10,8 +10,9 @@
 
 namespace hakmem_test {
 
-/* Collects until nothing is in use, for two seconds at most: the purge thread may hold an idle heap, or the remote frees
- * of one, during the first call. Returns the bytes in use then: a block that is never collected keeps its slab. */
+/* Collects until nothing is in use, for two seconds at most: the purge thread may hold an idle heap, or the remote
+ * frees of one, during the first call. Returns the bytes in use then: a block that is never collected keeps its
+ * slab. */
 inline size_t InUseAfterCollecting() {
   size_t bytes = 0;
   for (int turn = 0; turn < 200; turn++) {

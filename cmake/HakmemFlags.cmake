@@ -83,8 +83,10 @@ file(STRINGS "${PROJECT_SOURCE_DIR}/src/override/first_functions.txt" first_func
 string(REGEX REPLACE "[; ]+" ";" first_functions "${first_functions}")
 list(TRANSFORM first_functions REPLACE "(.+)" "    *(.text.\\1 .text.\\1.*)\n")
 list(JOIN first_functions "" first_functions)
-set(order_script "${PROJECT_BINARY_DIR}/hakmem-order.ld")
-configure_file("${PROJECT_SOURCE_DIR}/cmake/hakmem-order.ld.in" "${order_script}" @ONLY)
+configure_file("${PROJECT_SOURCE_DIR}/cmake/hakmem-order.ld.in" "${PROJECT_BINARY_DIR}/hakmem-order.ld" @ONLY)
+file(MD5 "${PROJECT_BINARY_DIR}/hakmem-order.ld" order_hash)
+set(order_script "${PROJECT_BINARY_DIR}/hakmem-order-${order_hash}.ld") # CMake remembers what the linker says of a name
+configure_file("${PROJECT_BINARY_DIR}/hakmem-order.ld" "${order_script}" COPYONLY)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/override/first_functions.txt")
 list(APPEND wanted_link_flags "-Wl,-T,${order_script}")
 foreach(flag IN LISTS wanted_link_flags)

@@ -89,8 +89,10 @@ static bool check_resting_span(const hk_slab_t *span) {
   unsigned back = span->own.mark - span->own.countdown;
   HK_REQUIRE(back <= span->live, "no more blocks come back than went out");
   bool is_whole = check_list(span, span->live - back);
-  if (hk_list_is_linked(&span->link))
-    HK_REQUIRE(span->own.countdown == span->live - back, "a partial span is due when all its blocks are free");
+  if (!hk_list_is_linked(&span->link)) return is_whole;
+  HK_REQUIRE(span->own.countdown == span->live - back, "a partial span is due when all its blocks are free");
+  bool has_any = span->own.free != HK_LIST_END || carved_of(span) < capacity_of(span);
+  HK_REQUIRE(has_any, "a partial span has a free block or room");
   return is_whole;
 }
 

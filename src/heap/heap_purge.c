@@ -55,20 +55,24 @@ void hk_heap_purge(hk_heap_t *heap) { purge_all(heap, false); }
 typedef struct {
   hk_heap_t *heap;
   bool has_trimmed;
+  bool is_refused; /* where mappings are short, so the next cut would be refused too */
 } trim_t;
 
 static void trim_spans(hk_slab_t *slabs, void *context) {
   trim_t *trim = context;
-  for (unsigned i = 0; i < HK_SUPERSLAB_SLABS; i++) {
+  for (unsigned i = 0; i < HK_SUPERSLAB_SLABS && !trim->is_refused; i++) {
     hk_slab_t *slab = &slabs[i];
     if (hk_slab_state(slab) != hk_slab_small || hk_load_relaxed(&slab->owner) != trim->heap) continue;
-    if (slab->head == slab && hk_span_trim(trim->heap, slab)) trim->has_trimmed = true;
+    if (slab->head != slab) continue;
+    hk_cut_t cut = hk_span_trim(trim->heap, slab);
+    if (cut == hk_cut_done) trim->has_trimmed = true;
+    if (cut == hk_cut_refused) trim->is_refused = true;
   }
 }
 
 bool hk_heap_trim(hk_heap_t *heap) {
   if (!hk_heap_claim_spans(heap)) return false;
-  trim_t trim = {heap, false};
+  trim_t trim = {.heap = heap};
   if (hk_load_relaxed(&heap->span_slabs) > 0) hk_superslab_visit(trim_spans, &trim);
   hk_heap_unclaim_spans(heap);
   hk_heap_check(heap);

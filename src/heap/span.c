@@ -119,22 +119,40 @@ static bool release_end(hk_heap_t *heap, hk_slab_t *span, unsigned kept) {
   return true;
 }
 
-bool hk_span_trim(hk_heap_t *heap, hk_slab_t *span) {
-  unsigned carved = carved_of(span), per_slab = hk_class_blocks_per_slab(span->class_index);
-  if (carved == 0) return false;
-  unsigned kept = (carved + per_slab - 1) / per_slab;
-  bool has_released = release_end(heap, span, kept);
-  size_t used_bytes = (carved - (kept - 1) * per_slab) * hk_class_bytes(span->class_index);
-  return hk_short_span_cut(span, hk_align_up(used_bytes, hk_os_page_size())) || has_released;
-}
-
 /* ---- Counting. */
+
+static unsigned worth_of(unsigned capacity) {
+  unsigned worth = capacity / WORTH_SHARE;
+  if (worth > WORTH_MAX_BLOCKS) worth = WORTH_MAX_BLOCKS;
+  return worth > 0 ? worth : 1;
+}
 
 static void arm(hk_slab_t *span, unsigned countdown) { span->own.countdown = span->own.mark = countdown; }
 
 void hk_span_unlink(hk_slab_t *span) {
   span->live = (uint16_t)(span->live - (span->own.mark - span->own.countdown));
   hk_list_remove(&span->link);
+}
+
+/* Takes a tiny span that has lost its room, and has no free block, out of the list: a full span is in none, and the
+ * purge thread may release it through its link (purge_drain.h). */
+static void unlink_if_full(hk_slab_t *span) {
+  if (hk_class_is_mid(span->class_index) || !hk_list_is_linked(&span->link)) return;
+  unsigned capacity = hk_span_capacity(span);
+  if (span->own.free != HK_LIST_END || carved_of(span) < capacity) return;
+  hk_span_unlink(span);
+  arm(span, worth_of(capacity));
+}
+
+hk_cut_t hk_span_trim(hk_heap_t *heap, hk_slab_t *span) {
+  unsigned carved = carved_of(span), per_slab = hk_class_blocks_per_slab(span->class_index);
+  if (carved == 0) return hk_cut_nothing;
+  unsigned kept = (carved + per_slab - 1) / per_slab;
+  bool has_released = release_end(heap, span, kept);
+  size_t used_bytes = (carved - (kept - 1) * per_slab) * hk_class_bytes(span->class_index);
+  hk_cut_t cut = hk_short_span_cut(span, hk_align_up(used_bytes, hk_os_page_size()));
+  unlink_if_full(span);
+  return cut == hk_cut_nothing && has_released ? hk_cut_done : cut;
 }
 
 /* Acts after `live` went down at a mark: the span is empty, or worth allocating from. */
@@ -216,12 +234,6 @@ void hk_span_activate(hk_heap_t *heap, hk_slab_t *span) {
   hk_heap_note_length(heap, span->class_index, carved_of(span) - span->live);
   hk_span_set_free_lists(span, bin);
   hk_store_release(&heap->state[span->class_index].active, span);
-}
-
-static unsigned worth_of(unsigned capacity) {
-  unsigned worth = capacity / WORTH_SHARE;
-  if (worth > WORTH_MAX_BLOCKS) worth = WORTH_MAX_BLOCKS;
-  return worth > 0 ? worth : 1;
 }
 
 void hk_span_put_to_rest(hk_heap_t *heap, unsigned class_index, unsigned list_length) {

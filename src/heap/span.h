@@ -55,9 +55,8 @@ void hk_span_unlink(hk_slab_t *span);
 unsigned hk_span_carve(hk_heap_t *heap, hk_slab_t *span, unsigned count);
 
 /* Gives up the pages of a span that were never carved: its last slabs go to their superslab, the end of the last one
- * that it keeps goes to the system. Returns whether there were any. Requires that the caller has claimed the heap's
- * spans. */
-bool hk_span_trim(hk_heap_t *heap, hk_slab_t *span);
+ * that it keeps goes to the system. Requires that the caller has claimed the heap's spans. */
+hk_cut_t hk_span_trim(hk_heap_t *heap, hk_slab_t *span);
 
 /* Gives up a span that has no block in use and is in no list: its slabs become spare. */
 void hk_span_release(hk_heap_t *heap, hk_slab_t *span);

@@ -50,6 +50,8 @@ bool hk_census_is_span(const hk_survey_superslab_t *superslab, unsigned i) {
   const hk_slab_t *slab = &superslab->slab[i];
   if (hk_slab_state(slab) != hk_slab_small || slab->head != &superslab->first[i]) return false;
   if (slab->class_index == 0 || slab->class_index >= HK_CLASS_COUNT) return false;
+  size_t last_bytes = hk_short_span_last_bytes(slab);
+  if (last_bytes == 0 || last_bytes > HK_SLAB_BYTES) return false;
   unsigned most = hk_class_span_slabs(slab->class_index);
   return slab->slab_count > 0 && slab->slab_count <= most && i + slab->slab_count <= HK_SUPERSLAB_SLABS;
 }

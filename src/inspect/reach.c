@@ -137,6 +137,7 @@ static void note_superslab(void *context, const hk_survey_superslab_t *superslab
     reach->is_cut_short = true;
     return;
   }
+  if (superslab->record.has_hole) reach->is_cut_short = true; /* the program may have mapped memory there */
   uint32_t there = superslab->record.slab_mask;
   if (there == 0) return;
   unsigned first = hk_lowest_bit(there), end = hk_highest_bit(there) + 1;

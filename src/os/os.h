@@ -264,8 +264,8 @@ hk_os_signal_t hk_os_signal_take(unsigned number, bool from_tool_alone, void (*h
  * listening. */
 void hk_os_signal_listen(void);
 
-/* Ignores the signals whose handlers are still ours, or takes them again. For a filter that is about to be installed:
- * it may end the process for the system call by which a handler returns. */
+/* Ignores the command line tool's signal, if its handler is still ours, or takes it again. For a filter that is about
+ * to be installed: it may end the process for the system call by which a handler returns. */
 void hk_os_signal_ignore(bool is_ignored);
 
 /* Makes `hook` run at the end of each thread that has called hk_os_thread_exit_arm. Called once, outside all locks.

@@ -17,7 +17,8 @@
  * signals that a program sends to itself. */
 #define TOOL_VALUE ((uintptr_t)0x68616b6d656d)
 
-/* Written at the start and constant from then on, each before its handler is installed. */
+/* Written at the start and constant from then on: each hook before its handler is installed, `tool_signal` after it. */
+static unsigned tool_signal;
 static void (*tool_hook)(void);
 static void (*user_hook)(void);
 
@@ -68,20 +69,17 @@ static bool is_eligible(unsigned number) {
 
 typedef void handler_t(int, siginfo_t *, void *);
 
-typedef struct {
-  unsigned number; /* written at the start, after the handler is installed; 0: not taken */
-  handler_t *handler;
-  bool is_ignored; /* by the thread that installs a filter */
-} taken_t;
-
-static taken_t of_tool = {.handler = on_tool_signal}, of_user = {.handler = on_user_signal};
+static struct sigaction handling(handler_t *handler) {
+  struct sigaction action = {.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
+  __builtin_memset(&action.sa_mask, 0xff, sizeof action.sa_mask);
+  action.sa_sigaction = handler;
+  return action;
+}
 
 static hk_os_signal_t install(unsigned number, handler_t *handler) {
-  struct sigaction found, wanted = {.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
+  struct sigaction found, wanted = handling(handler);
   if (sigaction((int)number, NULL, &found) != 0) return hk_os_signal_refused;
   if ((found.sa_flags & SA_SIGINFO) != 0 || found.sa_handler != SIG_DFL) return hk_os_signal_in_use;
-  __builtin_memset(&wanted.sa_mask, 0xff, sizeof wanted.sa_mask);
-  wanted.sa_sigaction = handler;
   return sigaction((int)number, &wanted, NULL) == 0 ? hk_os_signal_taken : hk_os_signal_refused;
 }
 
@@ -90,48 +88,51 @@ hk_os_signal_t hk_os_signal_take(unsigned number, bool from_tool_alone, void (*h
   if (!is_eligible(number)) return hk_os_signal_refused;
   int saved_errno = errno;
   *(from_tool_alone ? &tool_hook : &user_hook) = hook;
-  taken_t *taken = from_tool_alone ? &of_tool : &of_user;
-  hk_os_signal_t result = install(number, taken->handler);
-  if (result == hk_os_signal_taken) taken->number = number;
+  hk_os_signal_t result = install(number, from_tool_alone ? on_tool_signal : on_user_signal);
+  if (from_tool_alone && result == hk_os_signal_taken) tool_signal = number;
   errno = saved_errno;
   return result;
 }
 
-static bool is_handler_ours(const taken_t *taken) {
+static bool is_ours(const struct sigaction *found) {
+  return (found->sa_flags & SA_SIGINFO) != 0 && found->sa_sigaction == on_tool_signal;
+}
+
+static bool is_ignoring(const struct sigaction *found) {
+  return (found->sa_flags & SA_SIGINFO) == 0 && found->sa_handler == SIG_IGN;
+}
+
+static bool is_handler_ours(void) {
+  int saved_errno = errno;
   struct sigaction found;
-  return taken->number != 0 && sigaction((int)taken->number, NULL, &found) == 0 && (found.sa_flags & SA_SIGINFO) != 0 &&
-         found.sa_sigaction == taken->handler;
+  bool answer = sigaction((int)tool_signal, NULL, &found) == 0 && is_ours(&found);
+  errno = saved_errno;
+  return answer;
 }
 
-static bool set_disposition(unsigned number, void (*disposition)(int)) {
-  struct sigaction wanted = {.sa_handler = disposition};
-  return sigaction((int)number, &wanted, NULL) == 0;
-}
-
-static void ignore(taken_t *taken) {
-  if (is_handler_ours(taken)) taken->is_ignored = set_disposition(taken->number, SIG_IGN);
-}
-
-static void stop_ignoring(taken_t *taken) {
-  if (!taken->is_ignored || !set_disposition(taken->number, SIG_DFL)) return;
-  taken->is_ignored = false;
-  (void)install(taken->number, taken->handler);
+/* Exchanges one disposition for another, unless the program has set a third one. */
+static bool exchange(unsigned number, const struct sigaction *wanted, bool (*is_expected)(const struct sigaction *)) {
+  struct sigaction found, unused;
+  if (sigaction((int)number, wanted, &found) != 0) return false;
+  if (is_expected(&found)) return true;
+  (void)sigaction((int)number, &found, &unused);
+  return false;
 }
 
 void hk_os_signal_ignore(bool is_ignored) {
+  static bool was_ignored; /* written by the thread that installs a filter */
+  if (tool_signal == 0 || is_ignored == was_ignored) return;
   int saved_errno = errno;
-  void (*change)(taken_t *) = is_ignored ? ignore : stop_ignoring;
-  change(&of_tool);
-  change(&of_user);
+  struct sigaction ignoring = {.sa_handler = SIG_IGN}, ours = handling(on_tool_signal);
+  bool is_done = is_ignored ? exchange(tool_signal, &ignoring, is_ours) : exchange(tool_signal, &ours, is_ignoring);
+  if (is_done) was_ignored = is_ignored;
   errno = saved_errno;
 }
 
 void hk_os_signal_listen(void) {
-  if (of_tool.number == 0) return;
-  int saved_errno = errno;
-  bool listens = !hk_load_relaxed(&is_the_programs) && is_handler_ours(&of_tool);
-  errno = saved_errno;
+  if (tool_signal == 0) return;
+  bool listens = !hk_load_relaxed(&is_the_programs) && is_handler_ours();
   hk_store_relaxed(&listener, listens ? hk_syscall2(SYS_gettid, 0, 0) : 0);
-  uint64_t mask = mask_of(of_tool.number);
+  uint64_t mask = mask_of(tool_signal);
   (void)hk_syscall4(SYS_rt_sigprocmask, listens ? SIG_UNBLOCK : SIG_BLOCK, (long)&mask, 0, sizeof mask);
 }

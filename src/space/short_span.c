@@ -15,9 +15,11 @@
 #include "space/superslab.h"
 #include "space/superslab_index.h"
 
-/* Chosen: the most short spans. Each is a mapping, and the kernel allows a process 65,530 of them by default. */
+/* Chosen: the most slabs of short spans. Each is a mapping, and the kernel allows a process 65,530 of them by
+ * default. */
 #define MOST_COUNT 16384
 
+/* The slabs of short spans. */
 static _Atomic(uint32_t) short_count;
 
 static void count(uint32_t change) { (void)hk_add_relaxed(&short_count, change); }
@@ -94,18 +96,20 @@ static void begin_holes(hk_superslab_t *superslab) {
   if (is_forbidden_again) hk_huge_forbid_again(superslab->start);
 }
 
-bool hk_short_span_cut(hk_slab_t *span, size_t bytes) {
+hk_cut_t hk_short_span_cut(hk_slab_t *span, size_t bytes) {
   size_t old_bytes = hk_short_span_last_bytes(span);
   HK_ASSERT(bytes > 0 && bytes <= old_bytes, "a span keeps a part of its last slab");
   uintptr_t start = hk_slab_start(span + span->slab_count - 1);
-  if (bytes == old_bytes) return false;
+  if (bytes == old_bytes) return hk_cut_nothing;
+  bool is_new = old_bytes == HK_SLAB_BYTES;
+  if (is_new && hk_load_relaxed(&short_count) >= MOST_COUNT) return hk_cut_refused;
   begin_holes(span->superslab);
-  if (!hk_os_unmap((void *)(start + bytes), old_bytes - bytes)) return false;
+  if (!hk_os_unmap((void *)(start + bytes), old_bytes - bytes)) return hk_cut_refused;
   hk_store_relaxed(&span->bytes, bytes);
-  if (old_bytes != HK_SLAB_BYTES) return true;
-  count(1);
+  if (!is_new) return hk_cut_done;
+  count(span->slab_count);
   cut_others(span);
-  return true;
+  return hk_cut_done;
 }
 
 /* ---- The end. */
@@ -135,5 +139,5 @@ void hk_short_span_release(hk_slab_t *span) {
     hk_slab_set_state(&span[i], hk_slab_none); /* before another thread has the addresses */
     unmap(start + i * HK_SLAB_BYTES, bytes);
   }
-  count((uint32_t)-1);
+  count(-(uint32_t)slab_count);
 }

@@ -37,9 +37,15 @@ HK_INLINE unsigned hk_short_span_capacity(const hk_slab_t *span) {
  * when the system refuses, or when there are very many short spans. */
 hk_slab_t *hk_short_span_acquire(size_t bytes);
 
+typedef enum {
+  hk_cut_nothing, /* there is nothing to unmap */
+  hk_cut_done,
+  hk_cut_refused, /* by the system, or because very many slabs are cut */
+} hk_cut_t;
+
 /* Makes the span short: unmaps what lies behind the first `bytes`, whole pages, of its last slab, where no block was
- * carved, and the ends of its other slabs. Returns false when there is nothing to unmap or the system refuses. */
-bool hk_short_span_cut(hk_slab_t *span, size_t bytes);
+ * carved, and the ends of its other slabs. */
+hk_cut_t hk_short_span_cut(hk_slab_t *span, size_t bytes);
 
 /* Unmaps the slabs of a short span that has been retired. */
 void hk_short_span_release(hk_slab_t *span);

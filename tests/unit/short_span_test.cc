@@ -6,6 +6,7 @@
 #include "unit/span_driver.h"
 
 extern "C" {
+#include "heap/refill.h"
 #include "space/short_span.h"
 #include "space/shortage.h"
 }
@@ -143,6 +144,28 @@ HK_FRESH_TEST(ShortSpan, ATrimTakesTheEndOfEachSlabOfAFullSpan) {
   ExpectIntact(full);
   FreeBlocks(heap, full);
   for (size_t at = 0; at < slabs * HK_SLAB_BYTES; at += kPage) EXPECT_FALSE(IsMapped(start + at)) << at;
+}
+
+// In no list, or the purge thread would release it through a link that the list uses.
+HK_FRESH_TEST(ShortSpan, ARestingSpanThatATrimFillsIsInNoList) {
+  hk_heap_t *heap = WarmHeap();
+  fake_os_advance(2 * HK_SHORTAGE_MS * 1000000);
+  unsigned class_index = ClassOf(64), count = kPage / 64;
+  Full full = Carved(heap, class_index, count);
+  hk_span_put_to_rest(heap, class_index, 0);
+  ASSERT_TRUE(hk_list_is_linked(&full.span->link)) << "it has room";
+  EXPECT_TRUE(hk_heap_trim(heap));
+  EXPECT_EQ(hk_span_capacity(full.span), count);
+  EXPECT_FALSE(hk_list_is_linked(&full.span->link));
+  EXPECT_FALSE(hk_refill_has(heap, class_index));
+  hk_heap_check(heap);
+  uintptr_t start = hk_slab_start(full.span);
+  for (unsigned i = 0; i < count; i++) {
+    EXPECT_EQ(hk_list_is_linked(&full.span->link), i >= count / 8) << i;
+    Free(heap, full.blocks[i]);
+    hk_heap_check(heap);
+  }
+  EXPECT_FALSE(IsMapped(start));
 }
 
 HK_FRESH_TEST(ShortSpan, ARefusedTrimChangesNothing) {

@@ -120,12 +120,12 @@ static bool exchange(unsigned number, const struct sigaction *wanted, bool (*is_
 }
 
 void hk_os_signal_ignore(bool is_ignored) {
-  static bool was_ignored; /* written by the thread that installs a filter */
-  if (tool_signal == 0 || is_ignored == was_ignored) return;
+  static _Atomic(bool) was_ignored; /* written by a thread that installs or notices a filter */
+  if (tool_signal == 0 || is_ignored == hk_load_relaxed(&was_ignored)) return;
   int saved_errno = errno;
   struct sigaction ignoring = {.sa_handler = SIG_IGN}, ours = handling(on_tool_signal);
   bool is_done = is_ignored ? exchange(tool_signal, &ignoring, is_ours) : exchange(tool_signal, &ours, is_ignoring);
-  if (is_done) was_ignored = is_ignored;
+  if (is_done) hk_store_relaxed(&was_ignored, is_ignored);
   errno = saved_errno;
 }
 

@@ -38,7 +38,7 @@
 /* Chosen: a thread with more bytes on its stack does not count as asleep. */
 #define SEARCHED_BYTES (64 * HK_KIB)
 
-#define CHUNK_WORDS 64
+#define CHUNK_WORDS 32
 
 /* The C library answers from its record of the thread, without a system call. For a thread without a number glibc
  * refuses, and musl answers with the clock of number 0. */

@@ -88,7 +88,8 @@ def make_tree(root: Path, options: str = OPTIONS) -> Path:
     (root / "src/policy/stat.def").write_text(STATS)
     (root / "src/policy/figure.def").write_text(FIGURES)
     (root / "src/policy/old_figure.def").write_text(OLD_FIGURES)
-    (root / "docs/errors.md").write_text("# Errors\n\n## a-kind\n")
+    for page in ("errors", "leaks", "sandbox"):
+        (root / f"docs/{page}.md").write_text(f"# {page}\n\n## a-kind\n")
     (root / "cli/hakmem/pages").mkdir(parents=True, exist_ok=True)
     (root / "bindings/rust/src").mkdir(parents=True, exist_ok=True)
     (root / "include/hakmem").mkdir(parents=True, exist_ok=True)

@@ -88,7 +88,7 @@ TEST_F(OutputFile, AnObstacleIsSaidOnceAndForAll) {
     EXPECT_FALSE(hk_output_file_is_wanted(&file_));
     EXPECT_EQ(fake_os_stderr(), "hakmem: warning: HAKMEM_TEST_FILE=" + text_ +
                                     " cannot be written: it exists already, and %p in the path gives each process a "
-                                    "file of its own (see options.md)\n");
+                                    "file of its own (see: hakmem help options)\n");
   }
 }
 

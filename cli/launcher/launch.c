@@ -116,7 +116,7 @@ int main(int argc, char **argv) {
   for (;;) {
     struct rusage usage;
     int status;
-    if (wait4(started, &status, WUNTRACED | WCONTINUED, &usage) != child) return 1;
+    if (wait4(started, &status, WUNTRACED | WCONTINUED, &usage) != started) return 1;
     if (WIFSTOPPED(status)) {
       dprintf(report, "stopped %d\n", WSTOPSIG(status));
     } else if (WIFCONTINUED(status)) {

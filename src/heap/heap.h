@@ -99,8 +99,8 @@ struct hk_heap {
   hk_list_t spare[HK_RUN_MAX_SLABS];         /* [i]: rows of i + 1 free slabs, through link; last freed first */
   hk_slab_t *reserve;                        /* a row of untouched slabs for spans; NULL: none */
   bool is_visited;                           /* a thread that may have another heap too drains this one: remote.c */
-  uint64_t trimmed_ms;                       /* when its spans were last made short (api/process_purge.c); 0: never */
   bool has_sent_to_idle;                     /* that drain has sent blocks to a heap without a thread */
+  uint64_t trimmed_ms;                       /* when its spans were last made short (api/process_purge.c); 0: never */
   _Atomic(bool) busy;       /* a slow path is under way: a child of fork may find the heap half changed */
   _Atomic(uint8_t) life;    /* hk_heap_life_t; written by the thread that has the heap or is about to */
   _Atomic(uint8_t) node;    /* node of the thread that took the heap last, and of most slabs of the heap */

@@ -3,6 +3,7 @@
 
 #include "base/atomic.h"
 #include "base/bits.h"
+#include "base/units.h"
 
 /* Chosen: as many holes as threads leave in a moment. A forgotten one is found again from above. */
 #define HOLES_MAX 64

@@ -3,13 +3,7 @@
 #ifndef HK_OS_ADDRESS_HOLE_H
 #define HK_OS_ADDRESS_HOLE_H
 
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
-
-#include "base/bits.h"
-#include "base/compiler.h"
-#include "base/units.h"
 
 /* Notes a range that was unmapped. */
 void hk_address_hole_note(uintptr_t start);

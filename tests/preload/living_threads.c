@@ -1,5 +1,7 @@
 /* living_threads COUNT KIB: COUNT threads use and free blocks of every size, and wait. The program waits until at
  * most KIB KiB are resident, prints their peak in KiB, and ends. */
+#include "idle_memory.h"
+
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,14 +36,6 @@ static void *live(void *seed) {
   return NULL;
 }
 
-static long resident_kib(void) {
-  long pages, resident = 0;
-  FILE *file = fopen("/proc/self/statm", "r");
-  if (file == NULL || fscanf(file, "%ld %ld", &pages, &resident) != 2) abort();
-  fclose(file);
-  return resident * (sysconf(_SC_PAGESIZE) / 1024);
-}
-
 int main(int count, char **words) {
   if (count != 3) return 2;
   alarm(120);
@@ -59,7 +53,7 @@ int main(int count, char **words) {
     if (pthread_create(&thread[i], &attributes, live, &seed[i]) != 0) return 1;
   }
   pthread_barrier_wait(&all_wait);
-  while (resident_kib() > bound_kib) usleep(50000);
+  while ((long)(resident_bytes() / KIB) > bound_kib) usleep(50000);
   struct rusage usage;
   getrusage(RUSAGE_SELF, &usage);
   printf("%ld\n", usage.ru_maxrss);

@@ -1,6 +1,8 @@
 /* threads_with_blocks COUNT at-once|in-turn: COUNT threads each churn small blocks, keep about 64 KiB of them, and
  * wait. Prints the bytes that they keep and the resident bytes in KiB. With in-turn each thread begins when the one
  * before waits. Their stacks hold small numbers, the sizes of the blocks. */
+#include "idle_memory.h"
+
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdint.h>
@@ -49,14 +51,6 @@ static void *churn(void *seed) {
   return NULL;
 }
 
-static long resident_kib(void) {
-  long pages, resident = 0;
-  FILE *file = fopen("/proc/self/statm", "r");
-  if (file == NULL || fscanf(file, "%ld %ld", &pages, &resident) != 2) abort();
-  fclose(file);
-  return resident * (sysconf(_SC_PAGESIZE) / 1024);
-}
-
 int main(int count, char **words) {
   if (count != 3) return 2;
   alarm(120);
@@ -75,7 +69,7 @@ int main(int count, char **words) {
     if (in_turn) wait_for(&has_blocks);
   }
   for (unsigned i = 0; !in_turn && i < threads; i++) wait_for(&has_blocks);
-  printf("%zu %ld\n", kept / 1024, resident_kib());
+  printf("%zu %ld\n", kept / 1024, (long)(resident_bytes() / KIB));
   for (unsigned i = 0; i < threads; i++) sem_post(&may_end);
   for (unsigned i = 0; i < threads; i++) pthread_join(thread[i], NULL);
   return 0;

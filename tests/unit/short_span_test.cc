@@ -34,6 +34,13 @@ hk_heap_t *WarmHeap() {
   return heap;
 }
 
+// The same without a shortage: its spans are whole.
+hk_heap_t *HeapAfterAShortage() {
+  hk_heap_t *heap = WarmHeap();
+  fake_os_advance(2 * HK_SHORTAGE_MS * 1000000);
+  return heap;
+}
+
 HK_FRESH_TEST(ShortSpan, HasAtMostASixteenthBehindItsLastBlock) {
   for (size_t page : {kPage, 4 * kPage, HK_SLAB_BYTES}) {
     for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
@@ -106,8 +113,7 @@ void FreeBlocks(hk_heap_t *heap, const Full &full) {
 }
 
 HK_FRESH_TEST(ShortSpan, ATrimKeepsThePagesOfCarvedBlocks) {
-  hk_heap_t *heap = WarmHeap();
-  fake_os_advance(2 * HK_SHORTAGE_MS * 1000000);
+  hk_heap_t *heap = HeapAfterAShortage();
   for (unsigned i : {1u, 37u, ClassOf(5000), ClassOf(18000), ClassOf(30000)}) {
     Full full = Carved(heap, i, 2);
     uintptr_t start = hk_slab_start(full.span);
@@ -127,8 +133,7 @@ HK_FRESH_TEST(ShortSpan, ATrimKeepsThePagesOfCarvedBlocks) {
 }
 
 HK_FRESH_TEST(ShortSpan, ATrimTakesTheEndOfEachSlabOfAFullSpan) {
-  hk_heap_t *heap = WarmHeap();
-  fake_os_advance(2 * HK_SHORTAGE_MS * 1000000);
+  hk_heap_t *heap = HeapAfterAShortage();
   unsigned class_index = ClassOf(18000);
   Full full = Carved(heap, class_index, CapacityOf(class_index));
   ASSERT_GT(full.span->slab_count, 1u);
@@ -148,8 +153,7 @@ HK_FRESH_TEST(ShortSpan, ATrimTakesTheEndOfEachSlabOfAFullSpan) {
 
 // In no list, or the purge thread would release it through a link that the list uses.
 HK_FRESH_TEST(ShortSpan, ARestingSpanThatATrimFillsIsInNoList) {
-  hk_heap_t *heap = WarmHeap();
-  fake_os_advance(2 * HK_SHORTAGE_MS * 1000000);
+  hk_heap_t *heap = HeapAfterAShortage();
   unsigned class_index = ClassOf(64), count = kPage / 64;
   Full full = Carved(heap, class_index, count);
   hk_span_put_to_rest(heap, class_index, 0);
@@ -169,8 +173,7 @@ HK_FRESH_TEST(ShortSpan, ARestingSpanThatATrimFillsIsInNoList) {
 }
 
 HK_FRESH_TEST(ShortSpan, ARefusedTrimChangesNothing) {
-  hk_heap_t *heap = WarmHeap();
-  fake_os_advance(2 * HK_SHORTAGE_MS * 1000000);
+  hk_heap_t *heap = HeapAfterAShortage();
   Full full = Carved(heap, 37, 2);
   unsigned capacity = hk_span_capacity(full.span);
   fake_os_fail_all(fake_os_unmap, true);
@@ -183,8 +186,7 @@ HK_FRESH_TEST(ShortSpan, ARefusedTrimChangesNothing) {
 }
 
 HK_FRESH_TEST(ShortSpan, WithoutAShortageSpansAreWhole) {
-  hk_heap_t *heap = WarmHeap();
-  fake_os_advance(2 * HK_SHORTAGE_MS * 1000000);
+  hk_heap_t *heap = HeapAfterAShortage();
   hk_slab_t *span = hk_span_acquire(heap, 37);
   EXPECT_FALSE(hk_short_span_is(span));
   EXPECT_EQ(hk_span_capacity(span), CapacityOf(37));

@@ -81,6 +81,13 @@ extern "C" void *realloc(void *block, size_t size) {
 
 namespace {
 
+/* Creating the purge thread calls malloc, in the C library, and the clock decides when. */
+class WithoutPurgeThread {
+ public:
+  WithoutPurgeThread() { hk_option.purge_thread = false; }
+  ~WithoutPurgeThread() { hk_option.purge_thread = true; }
+};
+
 /* Arrays of fixed size: a vector would call malloc by itself. */
 void Exercise() {
   static thread_local void *blocks[400];
@@ -129,7 +136,7 @@ TEST(Reentry, NoCallOfMallocInASteadyState) {
 
 TEST(Reentry, NewThreadsCallItRarelyAndHoldNoLock) {
   alarm(300);
-  hk_option.purge_thread = false; /* creating one calls malloc, in the C library */
+  WithoutPurgeThread without;
   long first_calls = 0, later_calls = 0;
   for (int i = 0; i < 20; i++) {
     struct Result {
@@ -152,12 +159,12 @@ TEST(Reentry, NewThreadsCallItRarelyAndHoldNoLock) {
   }
   EXPECT_LE(first_calls, 40) << "two a thread: the C library's record of the exit hook";
   EXPECT_EQ(later_calls, 0);
-  hk_option.purge_thread = true;
   alarm(0);
 }
 
 TEST(Reentry, RemoteFreesCallNothing) {
   alarm(300);
+  WithoutPurgeThread without;
   static void *blocks[20000];
   for (void *&block : blocks) block = hakmem_malloc(static_cast<size_t>(&block - blocks) % 5000);
   pthread_t thread;

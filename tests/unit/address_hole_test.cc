@@ -4,6 +4,7 @@
 #include "fresh_test.h"
 
 extern "C" {
+#include "base/units.h"
 #include "os/address_hole.h"
 }
 

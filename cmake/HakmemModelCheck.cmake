@@ -4,7 +4,7 @@
 
 set(model_dir "${tests_dir}/model_check")
 set(model_output "${PROJECT_BINARY_DIR}/tests/model_check")
-set(HK_MODEL_TIMEOUT_SECONDS 300)
+set(HK_MODEL_TIMEOUT_SECONDS 900)
 add_custom_target(model_check_programs ALL)
 
 function(hk_model_settings target safety)

@@ -32,8 +32,9 @@ using namespace hakmem_test;
 namespace {
 
 constexpr size_t kSlack = 8 * kMiB;
-/* The highest count of a class's blocks is passed now and then, each time by less: 1.3 MiB was seen once in 70 runs. */
-constexpr size_t kNoise = 2 * kMiB;
+/* The highest count of a class's blocks is passed now and then, each time by less: by 1.3 MiB once in 70 runs, by
+ * 2.2 MiB beside many other programs. */
+constexpr size_t kNoise = 4 * kMiB;
 constexpr size_t kLooks = 100;
 /* Of malloc and free together, after which each class has had its share of the memory. In short runs that is more than
  * the first hundredth. */

@@ -67,7 +67,41 @@ def test_the_table_is_made_of_counts_and_times(
     file.write_text(json.dumps({"counts": [counted, alone, broken], "workloads": [workload]}))
     scaling.main([str(file)])
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 3
+    assert len(lines) == 3 + 1 + 3, "two tables"
     # 2 threads at 20 ns: 40 ns of work, and a hundredth of a lock.
     limit = (40.0 + scaling.LOCK_HOLD_NS / 100) / (scaling.LOCK_HOLD_NS / 100)
     assert lines[2].startswith("| w | ") and lines[2].endswith(f" | {limit:,.0f} | locks |")
+    assert lines[6].startswith("| w | ") and lines[6].endswith(f" | {limit:,.0f} | space lock |")
+
+
+def test_bunched_cores_that_share_nothing_scale(scaling: ModuleType) -> None:
+    assert scaling.bunched_speed_up(scaling.Demand(10.0, {"lock_space_take": 0.0}), 64, 2) == 64.0
+    rare = scaling.Demand(1e9, {"lock_space_take": scaling.LOCK_HOLD_NS})
+    assert scaling.bunched_speed_up(rare, 64, 2) == pytest.approx(64.0, rel=0.01)
+
+
+def test_bunched_cores_wait_for_all_others_at_one_lock(scaling: ModuleType) -> None:
+    demand = scaling.Demand(1.0, {"lock_space_take": scaling.LOCK_HOLD_NS})
+    assert scaling.bunched_speed_up(demand, 64, 2) == pytest.approx(1.0, rel=0.01)
+
+
+def test_bunched_arrivals_are_worse_than_spread_ones(scaling: ModuleType) -> None:
+    demand = scaling.Demand(100 * scaling.LOCK_HOLD_NS, {"lock_space_take": scaling.LOCK_HOLD_NS})
+    spread = scaling.throughput(demand, 64) / scaling.throughput(demand, 1)
+    assert 10.0 < scaling.bunched_speed_up(demand, 64, 2) < spread
+
+
+def test_the_line_of_an_owner_is_shared_by_one_group_of_cores(scaling: ModuleType) -> None:
+    demand = scaling.Demand(1.0, {scaling.INCOMING: scaling.LINE_TRANSFER_NS})
+    assert scaling.bunched_speed_up(demand, 64, 4) == pytest.approx(16.0, rel=0.01)
+    assert scaling.bunched_speed_up(demand, 64, 64) == pytest.approx(1.0, rel=0.01)
+
+
+def test_a_batch_is_two_updates_of_its_owners_line(scaling: ModuleType) -> None:
+    counters = {"lock_space_take": 5, "shared_update": 30, "remote_batch": 10}
+    demand = scaling.split_demand_of({"operations": 10, "threads": 3, "counters": counters}, 7.0)
+    assert demand.work == 21.0
+    assert demand.stations[scaling.INCOMING] == 2 * scaling.LINE_TRANSFER_NS
+    assert demand.stations["other lines"] == scaling.LINE_TRANSFER_NS
+    assert demand.stations["lock_space_take"] == 0.5 * scaling.LOCK_HOLD_NS
+    assert demand.stations["lock_pool_take"] == 0.0

@@ -1,23 +1,25 @@
 /* bench/micro/handoff.c - producers allocate, consumers free: no thread frees a block that it allocated.
  *
- * Blocks travel in batches through one bounded queue, so that its lock costs little beside the blocks.
+ * Blocks travel in batches through one bounded queue, so that its lock costs little beside the blocks. Large batches
+ * show the memory that an allocator holds while blocks return to the threads that allocated them.
  */
 #include <pthread.h>
 
 #define BENCH_BLOCKS_MIGRATE 1
 #include "block.h"
 
-enum { batch_slots = 64, queue_batches = 64 };
-enum { option_least, option_most, option_producers, option_consumers };
+enum { option_least, option_most, option_producers, option_consumers, option_batch, option_queue };
 static bench_option_t options[] = {
     [option_least] = {"least", "bytes of the smallest block", 16, slot_bytes_least, 1 << 26, NULL, NULL},
     [option_most] = {"most", "bytes of the largest block", 256, slot_bytes_least, 1 << 26, NULL, NULL},
     [option_producers] = {"producers", "threads that allocate", 1, 1, bench_threads_most / 2, NULL, NULL},
     [option_consumers] = {"consumers", "threads that free", 1, 1, bench_threads_most / 2, NULL, NULL},
+    [option_batch] = {"batch", "blocks that are handed over together", 64, 1, 1 << 20, NULL, NULL},
+    [option_queue] = {"queue", "batches that wait at most", 64, 1, 1 << 10, NULL, NULL},
 };
 
 typedef struct {
-  slot_t slots[batch_slots];
+  slot_t *slots;
   uint64_t count;
 } batch_t;
 
@@ -25,16 +27,24 @@ typedef struct {
 static struct {
   pthread_mutex_t lock;
   pthread_cond_t not_full, not_empty;
-  batch_t batches[queue_batches];
+  batch_t *batches;
   uint64_t first, length;
   uint64_t producers; /* still at work */
 } queue = {
     .lock = PTHREAD_MUTEX_INITIALIZER, .not_full = PTHREAD_COND_INITIALIZER, .not_empty = PTHREAD_COND_INITIALIZER};
 
-static void put(const batch_t *batch) {
+/* A batch goes into the queue's slots, and comes out of them, by an exchange of pointers. */
+static void swap_with_queue(batch_t *batch, uint64_t place) {
+  batch_t *queued = &queue.batches[place % options[option_queue].value];
+  const batch_t other = *queued;
+  *queued = *batch;
+  *batch = other;
+}
+
+static void put(batch_t *batch) {
   pthread_mutex_lock(&queue.lock);
-  while (queue.length == queue_batches) pthread_cond_wait(&queue.not_full, &queue.lock);
-  queue.batches[(queue.first + queue.length++) % queue_batches] = *batch;
+  while (queue.length == options[option_queue].value) pthread_cond_wait(&queue.not_full, &queue.lock);
+  swap_with_queue(batch, queue.first + queue.length++);
   pthread_cond_signal(&queue.not_empty);
   pthread_mutex_unlock(&queue.lock);
 }
@@ -45,8 +55,8 @@ static bool take(batch_t *batch) {
   while (queue.length == 0 && queue.producers != 0) pthread_cond_wait(&queue.not_empty, &queue.lock);
   const bool found = queue.length != 0;
   if (found) {
-    *batch = queue.batches[queue.first];
-    queue.first = (queue.first + 1) % queue_batches;
+    swap_with_queue(batch, queue.first);
+    queue.first = (queue.first + 1) % options[option_queue].value;
     --queue.length;
     pthread_cond_signal(&queue.not_full);
   }
@@ -63,8 +73,8 @@ static void end_producer(void) {
 static uint64_t produce(const bench_t *bench, uint64_t random) {
   const uint64_t least = options[option_least].value, most = options[option_most].value;
   uint64_t done = 0, bytes = 0;
-  batch_t batch;
-  while ((batch.count = bench_next(bench, done, batch_slots)) != 0) {
+  batch_t batch = {slots_new(options[option_batch].value), 0};
+  while ((batch.count = bench_next(bench, done, options[option_batch].value)) != 0) {
     for (uint64_t i = 0; i < batch.count; ++i) {
       const size_t size = bench_between(&random, least, most);
       slot_fill(&batch.slots[i], size, random);
@@ -79,7 +89,8 @@ static uint64_t produce(const bench_t *bench, uint64_t random) {
 
 static uint64_t consume(void) {
   uint64_t done = 0;
-  for (batch_t batch; take(&batch); done += batch.count) slots_clear(batch.slots, batch.count);
+  batch_t batch = {slots_new(options[option_batch].value), 0};
+  for (; take(&batch); done += batch.count) slots_clear(batch.slots, batch.count);
   return done;
 }
 
@@ -111,6 +122,10 @@ int main(int argc, char **argv) {
   bench.threads = (unsigned)(options[option_producers].value + options[option_consumers].value);
   bench.sharers = (unsigned)options[option_producers].value;
   queue.producers = options[option_producers].value;
+  queue.batches = bench_pages(options[option_queue].value * sizeof *queue.batches);
+  for (uint64_t i = 0; i < options[option_queue].value; ++i) {
+    queue.batches[i].slots = slots_new(options[option_batch].value);
+  }
   bench_run(&bench, work);
   return bench_report(&bench);
 }

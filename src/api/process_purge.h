@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "heap/detach.h"
+#include "heap/remote.h"
 #include "heap/thread.h"
 #include "space/dirty.h"
 
@@ -40,6 +41,7 @@ void hk_process_purge_from_sleepers(uint64_t now_ms);
 HK_COLD void hk_process_purge_near_limit(void);
 HK_INLINE void hk_process_purge_consider(void) {
   if (HK_UNLIKELY(hk_load_relaxed(&hk_dirty_wants_heaps))) hk_process_purge_near_limit();
+  if (HK_UNLIKELY(hk_load_relaxed(&hk_remote_overdue) != NULL)) hk_detach_overdue();
 }
 
 /* Detaches the heap of a thread that sleeps, if the calling thread needs a heap, none is idle, and there are many.

@@ -96,6 +96,11 @@ bool hk_detach_one(uint64_t now_ms) {
   return is_detached;
 }
 
+void hk_detach_overdue(void) {
+  hk_heap_t *heap = hk_exchange_acq_rel(&hk_remote_overdue, NULL);
+  if (heap != NULL && !hk_thread_has(heap)) (void)detach(heap);
+}
+
 uint64_t hk_detach_next_due(const hk_detach_t *which) {
   uint64_t next_ms = UINT64_MAX;
   for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {

@@ -24,6 +24,9 @@ unsigned hk_detach_sleepers(const hk_detach_t *which);
  * can be had. For a thread that is in no slow path. Opens files. */
 bool hk_detach_one(uint64_t now_ms);
 
+/* Detaches the overdue heap (remote.h), if its thread sleeps. For a thread that is in no slow path. Opens files. */
+void hk_detach_overdue(void);
+
 /* Returns when there may be more if their threads sleep on; UINT64_MAX: never. Any thread. */
 uint64_t hk_detach_next_due(const hk_detach_t *which);
 

@@ -130,6 +130,7 @@ struct hk_heap {
      * whole list. */
     alignas(HK_CACHE_LINE_BYTES) _Atomic(hk_block_t *) incoming;
     _Atomic(uint32_t) drained_slabs; /* released by the purge thread, and still in `span_slabs` */
+    _Atomic(uint32_t) waiting;       /* about how many KiB `incoming` has: remote.h */
     _Atomic(bool) is_claimed;        /* by a thread that uses the spans' descriptors: hk_heap_claim_spans */
   } shared;
 };

@@ -11,6 +11,8 @@
 #include "space/purge_wakeup.h"
 #include "space/region_map.h"
 
+_Atomic(hk_heap_t *) hk_remote_overdue;
+
 bool hk_remote_post(hk_heap_t *owner, hk_block_t *first, hk_block_t *last) {
   hk_block_t *head = hk_load_relaxed(&owner->shared.incoming);
   do {
@@ -24,6 +26,7 @@ bool hk_remote_post(hk_heap_t *owner, hk_block_t *first, hk_block_t *last) {
 
 hk_block_t *hk_remote_take(hk_heap_t *heap) {
   hk_count(hk_count_shared_update, 1);
+  hk_store_relaxed(&heap->shared.waiting, 0);
   return hk_exchange_acquire(&heap->shared.incoming, HK_LIST_END);
 }
 
@@ -45,12 +48,31 @@ static void drain_if_idle(hk_heap_t *owner) {
   if (hk_heap_life(owner) == hk_heap_idle && hk_heap_take_this(owner)) drain_visited(owner);
 }
 
+static size_t batch_bytes(hk_heap_t *heap) {
+  size_t share = hk_load_relaxed(&heap->span_slabs) * (HK_SLAB_BYTES / HK_BATCH_SHARE);
+  if (share <= HK_BATCH_FIRST_BYTES) return HK_BATCH_FIRST_BYTES;
+  return share < HK_BATCH_MOST_BYTES ? share : HK_BATCH_MOST_BYTES;
+}
+
+/* Counts a batch that was sent. Threads may overwrite each other's counts. */
+static void note_waiting(hk_heap_t *heap, hk_heap_t *owner, ptrdiff_t room) {
+  ptrdiff_t sent_bytes = (ptrdiff_t)batch_bytes(heap) - room; /* by the bytes that a batch may have now */
+  if (sent_bytes < (ptrdiff_t)HK_KIB) return;
+  uint32_t before = hk_load_relaxed(&owner->shared.waiting),
+           waiting = before + (uint32_t)(sent_bytes / (ptrdiff_t)HK_KIB);
+  hk_store_relaxed(&owner->shared.waiting, waiting);
+  bool has_doubled = (before ^ waiting) > before;
+  uint32_t least = HK_OVERDUE_KIB << hk_load_relaxed(&owner->attachment.patience);
+  if (has_doubled && waiting >= least) hk_store_release(&hk_remote_overdue, owner);
+}
+
 HK_NOINLINE static void send(hk_heap_t *heap, hk_outgoing_t *batch) {
   hk_stat_bump(&heap->stat, hk_stat_remote_batch, 1);
   hk_heap_t *owner = batch->owner;
   batch->owner = NULL; /* before the blocks go: a child of fork must not send them twice */
   hk_keep_store_order();
   (void)hk_remote_post(owner, batch->first, batch->last);
+  note_waiting(heap, owner, batch->room);
   if (heap->is_visited) {
     heap->has_sent_to_idle = heap->has_sent_to_idle || hk_heap_life(owner) == hk_heap_idle;
   } else {
@@ -65,12 +87,6 @@ static unsigned slot_of(const hk_heap_t *owner) {
 
 static uint32_t weight_of(const hk_slab_t *slab) {
   return slab->block_bytes > HK_BATCH_LEAST_BLOCK ? slab->block_bytes : HK_BATCH_LEAST_BLOCK;
-}
-
-static size_t batch_bytes(hk_heap_t *heap) {
-  size_t share = hk_load_relaxed(&heap->span_slabs) * (HK_SLAB_BYTES / HK_BATCH_SHARE);
-  if (share <= HK_BATCH_FIRST_BYTES) return HK_BATCH_FIRST_BYTES;
-  return share < HK_BATCH_MOST_BYTES ? share : HK_BATCH_MOST_BYTES;
 }
 
 /* Begins a batch with a block, and sends another owner's batch that is in its place. */

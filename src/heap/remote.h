@@ -27,6 +27,14 @@
 /* Chosen: the least weight of a block, so that a batch of 256 small ones is worth the compare-and-swap. */
 #define HK_BATCH_LEAST_BLOCK 128
 
+/* Chosen: a heap is overdue when blocks of this many KiB wait for it, twice as many for each doubling of its thread's
+ * patience (attachment.h), and whenever their number has doubled again. */
+#define HK_OVERDUE_KIB 256u
+
+/* The heap that became overdue last; NULL: none since the last look. Its thread may sleep: the next thread in a slow
+ * path looks (detach.h). A hint. */
+extern HK_HIDDEN _Atomic(hk_heap_t *) hk_remote_overdue;
+
 /* Frees a block of a slab that another heap owns. `heap` is the calling thread's. */
 void hk_remote_free(hk_heap_t *heap, const hk_slab_t *slab, hk_block_t *block);
 

@@ -99,7 +99,36 @@ static hk_heap_t *take_known(void) {
   return heap != HK_EMPTY_HEAP ? heap : NULL;
 }
 
+/* Chosen: a thread whose first call frees another thread's block lets others run this often until that block's heap is
+ * idle. The other thread may be about to end, and the calling thread takes over its work. Each wait in vain doubles the
+ * number of threads that do not wait, up to 2^HEIR_SKIPS_MOST - 1. */
+#define HEIR_YIELDS 4
+#define HEIR_SKIPS_MOST 8
+static struct {
+  _Atomic(uint32_t) in_vain; /* waits in a row */
+  _Atomic(uint32_t) skips;   /* threads that do not wait before the next one does */
+} heirs;
+
+/* Waits until the known heap is idle, before the thread's first heap. */
+static void wait_for_known(void) {
+  if (has_attached || known_heap == NULL || hk_heap_life(known_heap) != hk_heap_attached) return;
+  uint32_t skips = hk_load_relaxed(&heirs.skips), in_vain = hk_load_relaxed(&heirs.in_vain);
+  if (skips > 0) {
+    hk_store_relaxed(&heirs.skips, skips - 1);
+    return;
+  }
+  unsigned left = HEIR_YIELDS;
+  while (left > 0 && hk_heap_life(known_heap) != hk_heap_idle) {
+    hk_os_yield();
+    left--;
+  }
+  in_vain = left > 0 ? 0 : in_vain < HEIR_SKIPS_MOST ? in_vain + 1 : in_vain;
+  hk_store_relaxed(&heirs.in_vain, in_vain);
+  hk_store_relaxed(&heirs.skips, (UINT32_C(1) << in_vain) / 4);
+}
+
 static hk_thread_lease_t take(void) {
+  wait_for_known();
   hk_heap_t *known = take_known();
   if (known != NULL) return (hk_thread_lease_t){.heap = known};
   hk_thread_lease_t lease = {.heap = hk_heap_take()};

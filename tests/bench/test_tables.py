@@ -16,7 +16,7 @@ from bench_support import BENCH, Run, read_toml
 
 GROUPS = {"micro", "thread", "memory", "idle"}
 # The number of rows on which `hakmem bench --cost` compares.
-COST_ROWS = 10
+COST_ROWS = 11
 
 
 def filled_in(words: List[str], **places: object) -> List[str]:

@@ -46,6 +46,7 @@ static struct {
   uint64_t waited_ms;
   bool refuses_waits;
   void (*wait_hook)(void);
+  void (*yield_hook)(void);
   _Atomic(uint64_t) wakes;
 } fake = {.node_count = 1,
           .now_ns = fake_os_start_ns,
@@ -121,7 +122,10 @@ unsigned hk_os_current_node(void) {
   return current_node;
 }
 
-void hk_os_yield(void) { sched_yield(); }
+void hk_os_yield(void) {
+  if (fake.yield_hook != NULL) fake.yield_hook();
+  sched_yield();
+}
 
 void hk_os_wait(const uint32_t *word, uint32_t expected) {
   (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, NULL, NULL, 0);
@@ -278,6 +282,7 @@ void fake_os_be_ending(void) { is_ending = true; }
 void fake_os_set_thread_sleeps(bool (*sleeps)(uint64_t number)) { fake.thread_sleeps = sleeps; }
 void fake_os_set_thread_count(unsigned count) { fake.thread_count = count; }
 void fake_os_set_wait_hook(void (*hook)(void)) { fake.wait_hook = hook; }
+void fake_os_set_yield_hook(void (*hook)(void)) { fake.yield_hook = hook; }
 void fake_os_refuse_waits(bool refuse) { fake.refuses_waits = refuse; }
 uint64_t fake_os_waited_ms(void) { return fake.waited_ms; }
 uint64_t fake_os_wakes(void) { return fake.wakes; }

@@ -156,6 +156,9 @@ void fake_os_set_thread_count(unsigned count);
  * at the start: no thread sleeps. */
 void fake_os_set_thread_sleeps(bool (*sleeps)(uint64_t number));
 
+/* Sets a function that each hk_os_yield calls. NULL, as at the start: none. */
+void fake_os_set_yield_hook(void (*hook)(void));
+
 /* Makes the calling thread one that the C library has not started, for good. */
 void fake_os_be_bare(void);
 /* Makes the calling thread one whose exit handlers have run, for good. */

@@ -333,6 +333,79 @@ HK_FRESH_TEST(Detach, OneThatWasLostBeforeIsTakenAfterALongerSleep) {
   }
 }
 
+// ---- The overdue one.
+
+// Frees blocks of the worker's heap from this thread, until they fill `kib` KiB. All are sent.
+void FreeFromHere(Worker &worker, size_t kib) {
+  static hk_heap_t *own = nullptr;
+  own = Worker::Enter();
+  Blocks blocks;
+  worker.Do([&] {
+    for (size_t i = 0; i <= kib * 1024 / (kClass * 16); i++) blocks.push_back(Alloc(worker.heap(), kClass));
+  });
+  SendAll(own, blocks);
+}
+
+HK_FRESH_TEST(DetachOverdue, AThreadThatSleepsLosesTheHeapForWhichMuchWaits) {
+  LetLooks([](int) { return true; });
+  Worker worker;
+  FreeFromHere(worker, 200);
+  hk_detach_overdue();
+  EXPECT_EQ(hk_heap_life(worker.heap()), hk_heap_attached) << "not enough waits";
+  FreeFromHere(worker, 320);
+  EXPECT_TRUE(hk_remote_is_pending(worker.heap()));
+  hk_detach_overdue();
+  EXPECT_EQ(hk_heap_life(worker.heap()), hk_heap_idle);
+  EXPECT_FALSE(hk_remote_is_pending(worker.heap()));
+  EXPECT_EQ(hk_load_relaxed(&hk_remote_overdue), nullptr);
+}
+
+// The heap of a thread that is awake is looked at again when as much more waits.
+HK_FRESH_TEST(DetachOverdue, AThreadThatIsAwakeKeepsIt) {
+  LetLooks([](int) { return false; });
+  Worker worker;
+  FreeFromHere(worker, 4000);
+  hk_detach_overdue();
+  EXPECT_EQ(looks, 1);
+  hk_detach_overdue();
+  EXPECT_EQ(looks, 1);
+  EXPECT_EQ(hk_heap_life(worker.heap()), hk_heap_attached);
+  FreeFromHere(worker, 4000);
+  FreeFromHere(worker, 4000);
+  hk_detach_overdue();
+  EXPECT_EQ(looks, 2);
+}
+
+HK_FRESH_TEST(DetachOverdue, AHeapThatIsDrainedIsNotOverdue) {
+  LetLooks([](int) { return true; });
+  Worker worker;
+  for (int i = 0; i < 8; i++) {
+    FreeFromHere(worker, 120);
+    worker.Do([&worker] { Drain(worker.heap()); });
+  }
+  EXPECT_EQ(hk_load_relaxed(&hk_remote_overdue), nullptr);
+}
+
+HK_FRESH_TEST(DetachOverdue, AThreadThatLostItsHeapBeforeKeepsTheNextForLonger) {
+  LetLooks([](int) { return true; });
+  Worker worker;
+  EXPECT_EQ(Detach(), 1u);
+  (void)worker.EnterThere();
+  FreeFromHere(worker, 320);
+  EXPECT_EQ(hk_load_relaxed(&hk_remote_overdue), nullptr);
+  FreeFromHere(worker, 640);
+  EXPECT_EQ(hk_load_relaxed(&hk_remote_overdue), worker.heap());
+}
+
+HK_FRESH_TEST(DetachOverdue, TheOwnHeapIsNotExamined) {
+  LetLooks([](int) { return true; });
+  Worker worker;
+  FreeFromHere(worker, 320);
+  worker.Do([] { hk_detach_overdue(); });
+  EXPECT_EQ(looks, 0);
+  EXPECT_EQ(hk_heap_life(worker.heap()), hk_heap_attached);
+}
+
 HK_FRESH_TEST(Detach, TheExaminerIsNotCancelledMeanwhile) {
   int type = -1;
   LetLooks([&type](int) {

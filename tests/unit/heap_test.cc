@@ -1,8 +1,10 @@
 // heap/heap, heap/thread: what a heap is, which thread has which, and its fate when its thread ends.
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "fake_os.h"
@@ -412,6 +414,76 @@ HK_FRESH_TEST(HeapOfAThread, ThatIsFollowedIsGivenBackByTheExitHandler) {
   std::thread([heap] { hk_thread_follow(heap); }).join();
   EXPECT_EQ(hk_heap_life(heap), hk_heap_idle);
   EXPECT_EQ(hk_heap_take(), heap);
+}
+
+// ---- The heap of a thread that is about to end.
+
+std::atomic<int> yields;
+std::function<void(int)> at_yield;
+
+// A thread that frees a block of `heap` first, and then needs a heap. Returns which it gets, and how often it yields.
+std::pair<hk_heap_t *, int> BeginWithAFree(hk_heap_t *heap) {
+  std::pair<hk_heap_t *, int> result;
+  yields = 0;
+  InNewThread([&result, heap] {
+    (void)hk_thread_frees_without_heap(heap);
+    hk_thread_lease_t lease = hk_thread_enter();
+    result.first = lease.heap;
+    hk_thread_leave(lease);
+  });
+  result.second = yields;
+  return result;
+}
+
+void LetYields(std::function<void(int)> act) {
+  at_yield = std::move(act);
+  fake_os_set_yield_hook([] { at_yield(++yields); });
+}
+
+HK_FRESH_TEST(HeapOfAnEndingThread, GoesToTheThreadThatWaitsForIt) {
+  hk_heap_t *heap = hk_heap_take();
+  LetYields([heap](int yield) {
+    if (yield == 3) hk_heap_give_back(heap);
+  });
+  auto [found, waits] = BeginWithAFree(heap);
+  EXPECT_EQ(found, heap);
+  EXPECT_EQ(waits, 3);
+  EXPECT_EQ(hk_heap_total(), 1u);
+}
+
+HK_FRESH_TEST(HeapOfAnEndingThread, ThatIsIdleIsNotWaitedFor) {
+  hk_heap_t *heap = hk_heap_take();
+  hk_heap_give_back(heap);
+  LetYields([](int) {});
+  auto [found, waits] = BeginWithAFree(heap);
+  EXPECT_EQ(found, heap);
+  EXPECT_EQ(waits, 0);
+}
+
+// Where threads do not end, ever fewer wait for them.
+HK_FRESH_TEST(HeapOfAnEndingThread, ThatDoesNotEndIsWaitedForEverMoreRarely) {
+  hk_heap_t *heap = hk_heap_take();
+  LetYields([](int) {});
+  std::vector<int> waits;
+  for (int i = 0; i < 12; i++) {
+    auto [found, count] = BeginWithAFree(heap);
+    EXPECT_NE(found, heap);
+    waits.push_back(count);
+  }
+  EXPECT_EQ(waits, (std::vector<int>{4, 4, 0, 4, 0, 0, 4, 0, 0, 0, 0, 4}));
+  int threads = 0;
+  while (BeginWithAFree(heap).second == 0) ASSERT_LT(++threads, 100);
+  while (true) {
+    LetYields([heap](int) { hk_heap_give_back(heap); });
+    auto [found, count] = BeginWithAFree(heap);
+    ASSERT_LT(++threads, 200);
+    if (count == 0) continue;
+    EXPECT_EQ(found, heap);
+    break;
+  }
+  ASSERT_TRUE(hk_heap_take_this(heap));
+  LetYields([](int) {});
+  EXPECT_EQ(BeginWithAFree(heap).second, 4) << "a wait that was not in vain begins anew";
 }
 
 }  // namespace

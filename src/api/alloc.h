@@ -76,41 +76,46 @@ HK_INLINE void hk_count_request(size_t size) {
 HK_INLINE void *hk_alloc(size_t size) {
   hk_count_request(size);
   hk_heap_t *heap = hk_thread_own();
-  hk_block_t *block = NULL;
   if (HK_LIKELY(size <= HK_TINY_MAX_BYTES)) {
-    block = hk_bin_pop(heap, hk_heap_tiny_bin(size));
+    hk_block_t *block = hk_bin_pop(heap, hk_heap_tiny_bin(size));
+    if (HK_LIKELY(block != NULL)) return block;
   } else if (HK_LIKELY(size <= HK_MID_MAX_BYTES)) {
-    block = hk_bin_pop_mid(heap, hk_heap_mid_bin(size));
+    hk_block_t *block = hk_bin_pop_mid(heap, hk_heap_mid_bin(size));
+    if (HK_LIKELY(block != NULL)) return block;
   }
-  return HK_LIKELY(block != NULL) ? block : hk_alloc_slow(size);
+  return hk_alloc_slow(size);
 }
 
-/* Returns whether an address in a slab of small blocks can be a live block. */
-HK_INLINE bool hk_is_plausible(const hk_slab_t *slab, const void *block) {
-  return hk_start_is_plausible((uint16_t)(uintptr_t)block, slab->inverse) && !hk_block_looks_free(block);
+/* Returns whether an address in a slab of small blocks is plausibly a live block. Returns false also for a live block
+ * that may look free: the slow path finds that it is live. */
+HK_INLINE bool hk_is_plausible(hk_slab_place_t *slab, const void *block) {
+  if (!HK_SAFETY) return true;
+  uint64_t product = (uint16_t)(uintptr_t)block * hk_slab_at(slab)->inverse; /* hk_offset_is_start in two steps */
+  return product < hk_slab_at(slab)->inverse && !hk_block_may_look_free(block);
 }
 
 HK_INLINE void hk_free(void *block) {
   hk_count(hk_count_free, 1);
-  hk_slab_t *slab = hk_slab_of(block);
-  if (HK_UNLIKELY(!hk_thread_has(hk_load_relaxed(&slab->owner)))) {
-    hk_free_slow(block, slab);
+  hk_slab_place_t slab = hk_slab_place_of(block);
+  if (HK_UNLIKELY(!hk_thread_has(hk_load_relaxed(&hk_slab_at(&slab)->owner)))) {
+    hk_free_slow(block, hk_slab_at(&slab));
     return;
   }
-  if (HK_UNLIKELY(!hk_is_plausible(slab, block))) {
-    hk_free_slow(block, slab);
+  if (HK_UNLIKELY(!hk_is_plausible(&slab, block))) {
+    hk_free_slow(block, hk_slab_at(&slab));
     return;
   }
-  if (HK_UNLIKELY(hk_free_list_push(slab->free_list, block))) hk_free_due(slab);
+  if (HK_UNLIKELY(hk_free_list_push(hk_slab_at(&slab)->free_list, block))) hk_free_due(hk_slab_at(&slab));
 }
 
 /* Returns the block's usable bytes: 0 for NULL, and for an address that is no live block, after the report of the
  * misuse. Misuse that free does not detect is not detected here either. Any thread may ask about any block, because
  * nothing is written. Inline: some programs call it with each malloc and each free. */
 HK_INLINE size_t hk_usable_size(const void *block) {
-  hk_slab_t *slab = hk_slab_of(block);
-  bool is_small = hk_load_relaxed(&slab->owner) != NULL && (uintptr_t)block >> HK_ADDRESS_BITS == 0;
-  return HK_LIKELY(is_small && hk_is_plausible(slab, block)) ? slab->block_bytes : hk_usable_size_slow(block);
+  hk_slab_place_t slab = hk_slab_place_of(block);
+  bool is_small = hk_load_relaxed(&hk_slab_at(&slab)->owner) != NULL && (uintptr_t)block >> HK_ADDRESS_BITS == 0;
+  return HK_LIKELY(is_small && hk_is_plausible(&slab, block)) ? hk_slab_at(&slab)->block_bytes
+                                                              : hk_usable_size_slow(block);
 }
 
 #endif /* HK_API_ALLOC_H */

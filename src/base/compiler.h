@@ -48,6 +48,14 @@
 /* Hides the origin of a value in a register from the compiler. Costs no instruction. */
 #define HK_FORGET(value) __asm__("" : "+r"(value))
 
+/* Makes the compiler form a sum with `value`, and read memory, anew in each instruction that follows. On x86-64 both
+ * are part of an instruction's operand and cost none. Elsewhere they cost one, and the macro does nothing. */
+#if defined(__x86_64__)
+#define HK_FOLD(value) __asm__ __volatile__("" : "+r"(value) : : "memory")
+#else
+#define HK_FOLD(value) (void)(value)
+#endif
+
 #define HK_CONTAINER_OF(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 
 #endif /* HK_BASE_COMPILER_H */

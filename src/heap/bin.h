@@ -5,7 +5,7 @@
  *           space/large.h)
  *
  * One comparison stands for many cases in each. An exhausted list, a class that was never used, a thread without a heap
- * and a damaged block all fail hk_block_is_intact. A pointer that is NULL, foreign, another thread's, a run, a large
+ * and a damaged block all fail hk_block_open. A pointer that is NULL, foreign, another thread's, a run, a large
  * block or sampled has another owner than the caller's heap.
  *
  * The countdown of a tiny class's bin also tells whether its list is fresh: HK_COUNTDOWN_FRESH means that the list was
@@ -31,11 +31,12 @@
 
 /* Returns a block from the bin at `bin_offset` in `heap`; NULL when the bin's list is exhausted or its first block is
  * damaged. HK_FORGET makes the compiler use heap + offset as the address in both instructions, which costs less than an
- * addition. */
+ * addition. For the block it keeps gcc from another register than the result's. */
 HK_INLINE hk_block_t *hk_bin_pop(hk_heap_t *heap, size_t bin_offset) {
   hk_block_t *block = ((hk_free_list_t *)((uintptr_t)heap + bin_offset))->free;
-  if (HK_UNLIKELY(!hk_block_is_intact(block))) return NULL;
-  hk_block_t *next = block->next;
+  HK_FORGET(block);
+  hk_block_t *next;
+  if (HK_UNLIKELY(!hk_block_open(block, &next))) return NULL;
   HK_FORGET(bin_offset);
   ((hk_free_list_t *)((uintptr_t)heap + bin_offset))->free = next;
   hk_block_unseal(block);
@@ -46,6 +47,7 @@ HK_INLINE hk_block_t *hk_bin_pop(hk_heap_t *heap, size_t bin_offset) {
 /* hk_bin_pop for a mid class, whose bin's countdown is the room left in its list (mid.h). */
 HK_INLINE hk_block_t *hk_bin_pop_mid(hk_heap_t *heap, size_t bin_offset) {
   hk_block_t *block = hk_bin_pop(heap, bin_offset);
+  HK_FORGET(bin_offset);
   if (HK_LIKELY(block != NULL)) ((hk_free_list_t *)((uintptr_t)heap + bin_offset))->countdown++;
   return block;
 }

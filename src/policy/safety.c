@@ -3,9 +3,8 @@
 
 #if HK_SAFETY
 
-/* Never 0, from the first instruction on: an all-zero block fails the comparison even before hk_safety_init. The
- * initial value is arbitrary (the golden ratio's fraction). */
-uintptr_t hk_secret = 0x9e3779b97f4a7c15u;
+/* Never 0, from the first instruction on: an all-zero block fails the comparison even before hk_safety_init. */
+uintptr_t hk_secret = HK_SEAL_MARK << HK_SEAL_MARK_SHIFT;
 
 hk_block_t hk_list_end;
 
@@ -15,7 +14,8 @@ void hk_safety_init(uint64_t random_bits) {
   uint64_t mixed = random_bits + 0x9e3779b97f4a7c15u;
   mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9u;
   mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebu;
-  hk_secret = (uintptr_t)(mixed ^ (mixed >> 31)) | 1;
+  mixed ^= mixed >> 31;
+  hk_secret = (uintptr_t)(mixed >> (64 - HK_SEAL_MARK_SHIFT)) | HK_SEAL_MARK << HK_SEAL_MARK_SHIFT;
 }
 
 #else

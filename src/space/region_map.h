@@ -26,18 +26,36 @@ typedef struct {
 
 extern HK_HIDDEN hk_region_map_t hk_region_map;
 
-/* Returns the descriptor of the slab that contains `address`. In a build with checks `address` may be any value; its
- * bits from HK_ADDRESS_BITS on are ignored. Relaxed: a thread gets a pointer into a region after the region was
- * entered. */
-HK_INLINE hk_slab_t *hk_slab_of(const void *address) {
+/* The place of a descriptor: its leaf, and its distance from the start of the leaf. */
+typedef struct {
+  uintptr_t leaf;
+  uintptr_t within;
+} hk_slab_place_t;
+
+/* Returns the place of the descriptor of the slab that contains `address`. In a build with checks `address` may be any
+ * value; its bits from HK_ADDRESS_BITS on are ignored. Relaxed: a thread gets a pointer into a region after the region
+ * was entered. */
+HK_INLINE hk_slab_place_t hk_slab_place_of(const void *address) {
   enum { slab_bytes_shift = 7 };
   static_assert(sizeof(hk_slab_t) == 1u << slab_bytes_shift, "the shift below is the descriptor's size");
   uintptr_t value = (uintptr_t)address;
   size_t region = hk_address_bits(value) >> HK_REGION_SHIFT;
-  uintptr_t within =
-      (value >> (HK_SLAB_SHIFT - slab_bytes_shift)) & ((uintptr_t)(HK_REGION_SLABS - 1) << slab_bytes_shift);
   hk_region_map_t *map = &hk_region_map;
-  return (hk_slab_t *)(hk_add_relaxed_load((uintptr_t)map, &map->distance[region]) + within);
+  hk_slab_place_t place;
+  place.within = (value >> (HK_SLAB_SHIFT - slab_bytes_shift)) & ((uintptr_t)(HK_REGION_SLABS - 1) << slab_bytes_shift);
+  place.leaf = hk_add_relaxed_load((uintptr_t)map, &map->distance[region]);
+  return place;
+}
+
+/* Returns the descriptor at a place. The sum is part of each instruction that uses the result. */
+HK_INLINE hk_slab_t *hk_slab_at(hk_slab_place_t *place) {
+  HK_FOLD(place->within);
+  return (hk_slab_t *)(place->leaf + place->within);
+}
+
+HK_INLINE hk_slab_t *hk_slab_of(const void *address) {
+  hk_slab_place_t place = hk_slab_place_of(address);
+  return (hk_slab_t *)(place.leaf + place.within);
 }
 
 /* Forbids huge pages and writes for the map. Call it before the first region is entered. */

@@ -1,9 +1,12 @@
 /* tests/api/sizes_test.cc - malloc, usable_size and good_size for every size there is. */
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -216,6 +219,23 @@ TEST(Sizes, FreedMemoryIsUsedAgain) {
       if (i == 100) before = ReadProcessMemory().virtual_bytes;
     }
     EXPECT_LE(ReadProcessMemory().virtual_bytes, before + 8 * kMiB) << size;
+  }
+}
+
+TEST(Sizes, ALiveBlockMayHoldAnyBytes) {
+  /* free compares the block's bytes with those of a free block. Misuse would end this program. */
+  for (size_t size : {size_t{16}, size_t{64}, size_t{2000}}) {
+    std::set<void *> blocks;
+    for (unsigned i = 0; i <= UINT16_MAX; i++) {
+      uint16_t words[8];
+      std::fill(std::begin(words), std::end(words), static_cast<uint16_t>(i));
+      void *block = hakmem_malloc(size);
+      std::memcpy(block, words, sizeof words);
+      ASSERT_GE(hakmem_malloc_usable_size(block), size) << i;
+      hakmem_free(block);
+      blocks.insert(block);
+    }
+    EXPECT_LE(blocks.size(), 100u) << size;
   }
 }
 

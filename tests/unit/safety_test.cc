@@ -15,6 +15,7 @@ TEST(Safety, TheSecretIsNeverZero) {
     hk_safety_init(bits);
     EXPECT_NE(hk_secret, 0u) << bits;
     EXPECT_NE(hk_secret, bits) << bits;
+    EXPECT_EQ(hk_secret >> HK_SEAL_MARK_SHIFT, HK_SEAL_MARK) << bits;
   }
 }
 
@@ -43,20 +44,36 @@ TEST(Safety, ALinkedBlockIsIntactUntilItIsHandedOut) {
   EXPECT_EQ(block.next, HK_LIST_END);
   EXPECT_TRUE(hk_block_is_intact(&block));
   EXPECT_TRUE(hk_block_looks_free(&block));
+  EXPECT_TRUE(hk_block_may_look_free(&block));
+  hk_block_t *next = nullptr;
+  EXPECT_TRUE(hk_block_open(&block, &next));
+  EXPECT_EQ(next, HK_LIST_END);
+  EXPECT_FALSE(hk_block_open(HK_LIST_END, &next));
   hk_block_unseal(&block);
   EXPECT_FALSE(hk_block_looks_free(&block));
+  EXPECT_FALSE(hk_block_may_look_free(&block));
+  EXPECT_FALSE(hk_block_open(&block, &next));
+}
+
+// Links of all lengths, and with the lowest bit set, as those of remote frees.
+TEST(Safety, EveryBlockThatLooksFreeMayLookFree) {
+  for (unsigned bit = 0; bit < HK_ADDRESS_BITS; bit++) {
+    hk_block_t block;
+    hk_block_link(&block, reinterpret_cast<hk_block_t *>((uintptr_t{1} << HK_ADDRESS_BITS) - (uintptr_t{1} << bit)));
+    EXPECT_TRUE(hk_block_looks_free(&block) && hk_block_may_look_free(&block)) << bit;
+  }
 }
 
 TEST(Safety, EveryFlippedBitIsNoticed) {
-  hk_block_t block, next;
+  hk_block_t block, next, *link;
   hk_block_link(&next, HK_LIST_END);
   for (unsigned bit = 0; bit < 64; bit++) {
     hk_block_link(&block, &next);
     block.seal ^= uintptr_t{1} << bit;
-    EXPECT_FALSE(hk_block_is_intact(&block)) << bit;
+    EXPECT_FALSE(hk_block_is_intact(&block) || hk_block_open(&block, &link)) << bit;
     hk_block_link(&block, &next);
     block.next = reinterpret_cast<hk_block_t *>(reinterpret_cast<uintptr_t>(block.next) ^ (uintptr_t{1} << bit));
-    EXPECT_FALSE(hk_block_is_intact(&block)) << bit;
+    EXPECT_FALSE(hk_block_is_intact(&block) || hk_block_open(&block, &link)) << bit;
   }
 }
 

@@ -9,6 +9,7 @@ set(bench_with_lists
     big_blocks
     calloc_fresh
     churn_threads
+    cold_frees
     exchange
     handoff
     larson

@@ -70,6 +70,8 @@ CASES = {
     "double_free_here_and_remote": (ALL, double_free),
     "double_free_remote_and_here": (ALL, double_free),
     "double_free_sampled": (ALL, double_free),
+    "double_free_cold": (SMALL, double_free),
+    "double_free_cold_remote_and_here": (SMALL, double_free),
     "double_free_after_trim": (ALL, double_free_of_trimmed),
     "free_never_allocated": ([16, 24, 48, 1000], always("double-free", FREE_BLOCK)),
     "free_interior_16": (INTERIOR_16, always("invalid-free", INTERIOR)),

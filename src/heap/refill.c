@@ -24,7 +24,7 @@ static unsigned next_count(hk_bin_state_t *state, size_t block_bytes) {
   unsigned count = state->carve_count > 0 ? state->carve_count : first_count(block_bytes);
   unsigned most = block_bytes > CARVE_MAX_BYTES / 2 ? 2 : (unsigned)(CARVE_MAX_BYTES / block_bytes);
   unsigned next = count + (count + 3) / 4;
-  state->carve_count = next < most ? next : most;
+  state->carve_count = (uint16_t)(next < most ? next : most);
   return count;
 }
 

@@ -24,7 +24,7 @@ static unsigned next_count(hk_bin_state_t *state, size_t block_bytes) {
   unsigned count = state->carve_count > 0 ? state->carve_count : first_count(block_bytes);
   unsigned most = block_bytes > CARVE_MAX_BYTES / 2 ? 2 : (unsigned)(CARVE_MAX_BYTES / block_bytes);
   unsigned next = count + (count + 3) / 4;
-  state->carve_count = next < most ? next : most;
+  state->carve_count = (uint16_t)(next < most ? next : most);
   return count;
 }
 
@@ -44,14 +44,26 @@ static unsigned next_tiny_count(hk_bin_state_t *state, const hk_slab_t *span, si
   return end >= first + block_bytes ? (unsigned)((end - first) / block_bytes) : count;
 }
 
-static bool carve(hk_heap_t *heap, unsigned class_index) {
+/* Returns whether a carving of the active span is one block of memory that was never used. Linking such a block would
+ * only make its first page resident here instead of in the program. */
+static bool is_one_untouched(const hk_slab_t *span, size_t block_bytes) {
+  return hk_class_is_mid(span->class_index) && span->zero && first_count(block_bytes) == 1;
+}
+
+/* Carves blocks for the bin, or one to `*straight` unless that is NULL. */
+static bool carve(hk_heap_t *heap, unsigned class_index, hk_block_t **straight) {
   hk_bin_state_t *state = &heap->state[class_index];
   hk_slab_t *span = hk_load_relaxed(&state->active);
   if (span == NULL) return false;
   size_t block_bytes = hk_class_bytes(class_index);
   bool is_mid = hk_class_is_mid(class_index);
-  unsigned count = is_mid ? next_mid_count(state, block_bytes) : next_tiny_count(state, span, block_bytes);
-  if (hk_span_carve(heap, span, count) == 0) return false;
+  if (straight != NULL && is_one_untouched(span, block_bytes)) {
+    *straight = hk_span_carve_untouched(heap, span);
+    if (*straight == NULL) return false;
+  } else {
+    unsigned count = is_mid ? next_mid_count(state, block_bytes) : next_tiny_count(state, span, block_bytes);
+    if (hk_span_carve(heap, span, count) == 0) return false;
+  }
   hk_stat_bump(&heap->stat, hk_stat_carve, 1);
   return true;
 }
@@ -83,10 +95,10 @@ static bool take_used(hk_heap_t *heap, unsigned class_index) {
 }
 
 /* Returns the counter of the source that gave blocks; hk_stat_refill_failed when none did. */
-static hk_stat_id_t take_any(hk_heap_t *heap, unsigned class_index) {
+static hk_stat_id_t take_any(hk_heap_t *heap, unsigned class_index, hk_block_t **straight) {
   if (has_blocks(heap, class_index)) return hk_stat_refill_remote;
   if (take_used(heap, class_index)) return hk_stat_refill_used;
-  return carve(heap, class_index) ? hk_stat_refill_carve : hk_stat_refill_failed;
+  return carve(heap, class_index, straight) ? hk_stat_refill_carve : hk_stat_refill_failed;
 }
 
 bool hk_refill_has(const hk_heap_t *heap, unsigned class_index) {
@@ -110,9 +122,9 @@ unsigned hk_refill_choose_class(hk_heap_t *heap, unsigned class_index, size_t al
   return coarse;
 }
 
-static bool refill(hk_heap_t *heap, unsigned class_index) {
+static bool refill(hk_heap_t *heap, unsigned class_index, hk_block_t **straight) {
   if (hk_remote_is_pending(heap)) (void)hk_remote_drain(heap);
-  hk_stat_id_t stage = take_any(heap, class_index);
+  hk_stat_id_t stage = take_any(heap, class_index, straight);
   if (stage != hk_stat_refill_failed) {
     hk_stat_bump(&heap->stat, stage, 1);
     return true;
@@ -121,20 +133,22 @@ static bool refill(hk_heap_t *heap, unsigned class_index) {
   /* Before growing: send the blocks that other heaps may wait for, and collect those that wait elsewhere. */
   hk_remote_flush(heap);
   hk_remote_drain_idle();
-  if (hk_steal_span(heap, class_index) && take_any(heap, class_index) != hk_stat_refill_failed) return true;
+  if (hk_steal_span(heap, class_index) && take_any(heap, class_index, straight) != hk_stat_refill_failed) return true;
   hk_slab_t *span = hk_span_acquire(heap, class_index);
   if (span == NULL) {
     hk_stat_bump(&heap->stat, hk_stat_refill_failed, 1);
     return false;
   }
   switch_to(heap, span);
-  return carve(heap, class_index);
+  return carve(heap, class_index, straight);
 }
 
-bool hk_refill(hk_heap_t *heap, unsigned class_index) {
+bool hk_refill(hk_heap_t *heap, unsigned class_index) { return hk_refill_or_take(heap, class_index, NULL); }
+
+bool hk_refill_or_take(hk_heap_t *heap, unsigned class_index, hk_block_t **straight) {
   hk_stat_bump(&heap->stat, hk_stat_refill, 1);
   if (hk_class_is_mid(class_index)) hk_heap_effective_list(heap, class_index)->mark = 0;
-  bool has_refilled = refill(heap, class_index);
+  bool has_refilled = refill(heap, class_index, straight);
   hk_heap_check_class(heap, class_index);
   return has_refilled;
 }

@@ -12,6 +12,10 @@
  * refill_carve, slab_move and slab_acquire; refill_failed counts refusals. */
 bool hk_refill(hk_heap_t *heap, unsigned class_index);
 
+/* The same, or sets `*straight` to a block of a mid class that was never used, and leaves the bin empty: the block's
+ * memory is not touched. `*straight` is NULL before. */
+bool hk_refill_or_take(hk_heap_t *heap, unsigned class_index, hk_block_t **straight);
+
 /* Returns the class that serves a request of `class_index` at this alignment. While a heap needs few blocks of a tiny
  * class and has none, that is a coarse class (policy/size_class.h): otherwise each of many threads that need one block
  * of each of many classes has a span of each. The first heap of a process needs no such help, which is all that most

@@ -261,12 +261,18 @@ void hk_span_deactivate(hk_heap_t *heap, unsigned class_index) {
   hk_span_put_to_rest(heap, class_index, 0);
 }
 
+/* Notes `count` new blocks of a mid class, which the bin then has. */
+static void note_carved_mid(hk_heap_t *heap, hk_slab_t *span, unsigned count) {
+  hk_free_list_t *bin = hk_heap_effective_list(heap, span->class_index);
+  span->live = (uint16_t)(span->live + count);
+  bin->countdown = heap->state[span->class_index].room - count;
+  bin->mark = span->zero;
+}
+
 static void put_carved(hk_heap_t *heap, hk_slab_t *span, hk_block_t *list, unsigned count) {
   hk_free_list_t *bin = hk_heap_effective_list(heap, span->class_index);
   if (hk_class_is_mid(span->class_index)) {
-    span->live = (uint16_t)(span->live + count);
-    bin->countdown = heap->state[span->class_index].room - count;
-    bin->mark = span->zero;
+    note_carved_mid(heap, span, count);
   } else {
     bin->countdown = span->zero ? HK_COUNTDOWN_FRESH : HK_COUNTDOWN_ACTIVE;
     hk_heap_note_length(heap, span->class_index, count);
@@ -323,4 +329,15 @@ unsigned hk_span_carve(hk_heap_t *heap, hk_slab_t *span, unsigned count) {
   hk_store_relaxed(&span->carved, (uint16_t)(carved + count));
   put_carved(heap, span, list, count);
   return count;
+}
+
+hk_block_t *hk_span_carve_untouched(hk_heap_t *heap, hk_slab_t *span) {
+  unsigned carved = carved_of(span), class_index = span->class_index;
+  if (carved == hk_span_capacity(span)) return NULL;
+  uintptr_t block = block_start(hk_slab_start(span), hk_class_blocks_per_slab(class_index), span->block_bytes, carved);
+  if (!hk_short_span_is(span)) hk_span_prefault(heap, class_index, block, block);
+  hk_store_relaxed(&span->carved, (uint16_t)(carved + 1));
+  note_carved_mid(heap, span, 1);
+  hk_heap_effective_list(heap, class_index)->countdown++; /* the block goes out at once */
+  return (hk_block_t *)block;
 }

@@ -54,6 +54,10 @@ void hk_span_unlink(hk_slab_t *span);
  * empty effective free list. */
 unsigned hk_span_carve(hk_heap_t *heap, hk_slab_t *span, unsigned count);
 
+/* Carves one block of a mid class for a request, past its bin, and does not write to it. Returns NULL when the span has
+ * no room. Requires an empty effective free list, and memory that is known to be zero. */
+hk_block_t *hk_span_carve_untouched(hk_heap_t *heap, hk_slab_t *span);
+
 /* Gives up the pages of a span that were never carved: its last slabs go to their superslab, the end of the last one
  * that it keeps goes to the system. Requires that the caller has claimed the heap's spans. */
 hk_cut_t hk_span_trim(hk_heap_t *heap, hk_slab_t *span);

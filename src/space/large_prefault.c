@@ -21,7 +21,7 @@ _Atomic(uintptr_t) hk_large_prefault_sample;
 static struct {
   hk_prefault_policy_t sizes;
   size_t sample_bytes;
-  unsigned looks;
+  unsigned blocks; /* that were made since the sample */
 } prefault_state;
 
 /* Whether the range is resident. Programs mostly write the end last, so one look at the end often suffices. */
@@ -31,17 +31,21 @@ static bool is_resident(uintptr_t start, size_t bytes) {
   return hk_os_resident_bytes((void *)start, bytes) == bytes;
 }
 
+/* Most programs have filled a block when they request the next one, or not for long. So the looks are ever further
+ * apart: each is a system call on the time of a request. */
+static bool is_look_due(unsigned blocks) { return (blocks & (blocks - 1)) == 0; }
+
 /* Examines the sample. Releases the lock meanwhile: the owner may free the block, and another block may get its
  * addresses. Then the verdict is about that block. */
 static void look_locked(bool is_end) {
   uintptr_t start = hk_load_relaxed(&hk_large_prefault_sample);
   size_t bytes = prefault_state.sample_bytes;
-  if (start == 0) return;
+  if (start == 0 || (!is_end && !is_look_due(++prefault_state.blocks))) return;
   hk_lock_release(hk_lock_space);
   bool is_filled = is_resident(start, bytes);
   hk_lock_acquire(hk_lock_space);
   if (hk_load_relaxed(&hk_large_prefault_sample) != start || prefault_state.sample_bytes != bytes) return;
-  if (!is_filled && !is_end && ++prefault_state.looks < HK_LARGE_PREFAULT_LOOKS) return;
+  if (!is_filled && !is_end && prefault_state.blocks < HK_LARGE_PREFAULT_BLOCKS) return;
   hk_prefault_policy_note(&prefault_state.sizes, bytes, is_filled);
   hk_store_relaxed(&hk_large_prefault_sample, 0);
 }
@@ -50,7 +54,7 @@ static hk_prefault_advice_t find_advice_locked(uintptr_t start, size_t bytes) {
   hk_prefault_advice_t advice = hk_prefault_policy_advise(&prefault_state.sizes, bytes, hk_dirty_limit_bytes_locked());
   if (advice != hk_prefault_sample || hk_load_relaxed(&hk_large_prefault_sample) != 0) return advice;
   prefault_state.sample_bytes = bytes;
-  prefault_state.looks = 0;
+  prefault_state.blocks = 0;
   hk_store_relaxed(&hk_large_prefault_sample, start);
   return advice;
 }

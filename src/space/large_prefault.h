@@ -1,6 +1,6 @@
 /* space/large_prefault.h - L3. Makes a large block resident at once, where policy/prefault_policy.h expects that the
- * program is about to fill it. Examines one block at a time, whether it was filled: when the next one is made, and at
- * its end.
+ * program is about to fill it. Examines one block at a time, whether it was filled: when some of the later ones are
+ * made, and at its end.
  *
  * The functions are called without hk_lock_space, and take it.
  */
@@ -13,8 +13,9 @@
 #include "base/atomic.h"
 #include "base/compiler.h"
 
-/* Chosen: a sample that is not filled after this many looks counts as not filled, even if it has not ended. */
-#define HK_LARGE_PREFAULT_LOOKS 16
+/* Chosen: a sample that is not filled when this many blocks were made after it counts as not filled, even if it has not
+ * ended. A power of two. */
+#define HK_LARGE_PREFAULT_BLOCKS 16
 
 /* Notes a new block of `bytes`, as requested, of which nothing is resident. May prefault it. */
 void hk_large_prefault_note_new(uintptr_t start, size_t bytes);

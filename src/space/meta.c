@@ -7,6 +7,7 @@
 #include "base/arithmetic.h"
 #include "base/atomic.h"
 #include "base/bits.h"
+#include "base/compiler.h"
 #include "base/units.h"
 #include "os/lock.h"
 #include "os/os.h"
@@ -48,34 +49,58 @@ void hk_meta_visit(void (*visit)(void *context, uintptr_t start, size_t bytes), 
   }
 }
 
+/* Returns NULL when the chunk is used up. */
 static void *carve_locked(size_t bytes) {
-  if (meta.next + bytes > meta.end) {
-    size_t least_bytes = hk_align_up(bytes, hk_os_page_size());
-    bool is_first = hk_load_relaxed(&meta.mapped_bytes) == 0;
-    size_t chunk_bytes = hk_larger(least_bytes, is_first ? META_FIRST_BYTES : META_CHUNK_BYTES);
-    void *chunk = hk_os_reserve_small(chunk_bytes, hk_os_page_size());
-    /* The system may refuse a whole chunk near a limit on addresses. */
-    if (chunk == NULL && chunk_bytes > least_bytes)
-      chunk = hk_os_reserve_small(chunk_bytes = least_bytes, hk_os_page_size());
-    if (chunk == NULL) return NULL;
-    hk_bump_relaxed(&meta.mapped_bytes, chunk_bytes);
-    note_chunk_locked((uintptr_t)chunk, chunk_bytes);
-    meta.end = 0; /* Between these stores the chunk counts as used up, wherever the new chunk lies. */
-    hk_keep_store_order();
-    meta.next = (uintptr_t)chunk;
-    hk_keep_store_order();
-    meta.end = (uintptr_t)chunk + chunk_bytes;
-  }
+  if (meta.next + bytes > meta.end) return NULL;
   void *piece = (void *)meta.next;
   meta.next += bytes;
   return piece;
 }
 
-void *hk_meta_alloc(size_t bytes) {
+static void begin_chunk_locked(uintptr_t start, size_t bytes) {
+  hk_bump_relaxed(&meta.mapped_bytes, bytes);
+  note_chunk_locked(start, bytes);
+  meta.end = 0; /* Between these stores the chunk counts as used up, wherever the new chunk lies. */
+  hk_keep_store_order();
+  meta.next = start;
+  hk_keep_store_order();
+  meta.end = start + bytes;
+}
+
+/* Maps a chunk for a record of `bytes` and sets `*chunk_bytes`; NULL when the system refuses. */
+static void *map_chunk(size_t bytes, size_t *chunk_bytes) {
+  size_t least_bytes = hk_align_up(bytes, hk_os_page_size());
+  bool is_first = hk_load_relaxed(&meta.mapped_bytes) == 0;
+  *chunk_bytes = hk_larger(least_bytes, is_first ? META_FIRST_BYTES : META_CHUNK_BYTES);
+  void *chunk = hk_os_reserve_small(*chunk_bytes, hk_os_page_size());
+  if (chunk != NULL || *chunk_bytes == least_bytes) return chunk;
+  *chunk_bytes = least_bytes; /* the system may refuse a whole chunk near a limit on addresses */
+  return hk_os_reserve_small(least_bytes, hk_os_page_size());
+}
+
+/* Maps a chunk without the lock. When another thread has begun one meanwhile that has room, it serves this request too,
+ * and this one's goes back. */
+static HK_NOINLINE void *alloc_from_new(size_t bytes) {
+  size_t chunk_bytes;
+  void *chunk = map_chunk(bytes, &chunk_bytes);
   hk_lock_acquire(hk_lock_meta);
-  void *piece = carve_locked(hk_align_up(bytes, HK_CACHE_LINE_BYTES));
+  void *piece = carve_locked(bytes);
+  bool is_needed = piece == NULL && chunk != NULL;
+  if (is_needed) {
+    begin_chunk_locked((uintptr_t)chunk, chunk_bytes);
+    piece = carve_locked(bytes);
+  }
   hk_lock_release(hk_lock_meta);
+  if (chunk != NULL && !is_needed) (void)hk_os_unmap(chunk, chunk_bytes);
   return piece;
+}
+
+void *hk_meta_alloc(size_t bytes) {
+  bytes = hk_align_up(bytes, HK_CACHE_LINE_BYTES);
+  hk_lock_acquire(hk_lock_meta);
+  void *piece = carve_locked(bytes);
+  hk_lock_release(hk_lock_meta);
+  return piece != NULL ? piece : alloc_from_new(bytes);
 }
 
 size_t hk_meta_mapped_bytes(void) { return hk_load_relaxed(&meta.mapped_bytes); }

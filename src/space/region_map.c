@@ -24,6 +24,10 @@ static bool allow_writes(uintptr_t start, size_t bytes) {
   return hk_os_allow_writes((void *)first, hk_align_up(start + bytes, hk_os_page_size()) - first);
 }
 
+/* Chosen: the descriptors of this many superslabs become writable in one call, because ranges are mapped side by side.
+ * They are 64 KiB of addresses; a page that is not written to stays untouched. */
+#define GROUP_SUPERSLABS 16
+
 /* Makes the entry's page writable. A page that other variables share was never made read-only. */
 static bool allow_entry(const _Atomic(intptr_t) *entry) {
   uintptr_t first = hk_align_down((uintptr_t)entry, hk_os_page_size()), end = first + hk_os_page_size();
@@ -84,17 +88,34 @@ static void note_recent(numbers_t superslabs) {
   for (uintptr_t i = superslabs.first; i <= superslabs.last; i++) hk_store_release(&recent[i % RECENT_COUNT], i + 1);
 }
 
-bool hk_region_map_enter(const void *start, size_t bytes) {
-  size_t unit = ((uintptr_t)start & (((uintptr_t)1 << HK_ADDRESS_BITS) - 1)) >> HK_SLAB_SHIFT;
-  size_t end = unit + bytes / HK_SLAB_BYTES;
-  numbers_t superslabs = superslabs_of(unit, end);
-  if (is_recent(superslabs)) return true;
+/* Enters the slabs from `unit` to `end`, in every region that they touch. */
+static bool enter_all(size_t unit, size_t end) {
   while (unit < end) {
     size_t first = unit % HK_REGION_SLABS, here = HK_REGION_SLABS - first;
     if (here > end - unit) here = end - unit;
     if (!enter(unit / HK_REGION_SLABS, (unsigned)first, (unsigned)here)) return false;
     unit += here;
   }
+  return true;
+}
+
+static numbers_t group_of(numbers_t superslabs) {
+  static_assert(HK_REGION_SLABS / HK_SUPERSLAB_SLABS % GROUP_SUPERSLABS == 0, "a group lies in one region");
+  return (numbers_t){hk_align_down(superslabs.first, GROUP_SUPERSLABS),
+                     hk_align_down(superslabs.last, GROUP_SUPERSLABS) + GROUP_SUPERSLABS - 1};
+}
+
+/* Enters the whole group, or the requested slabs alone where the system refuses that: a limit may be near. */
+bool hk_region_map_enter(const void *start, size_t bytes) {
+  size_t unit = ((uintptr_t)start & (((uintptr_t)1 << HK_ADDRESS_BITS) - 1)) >> HK_SLAB_SHIFT;
+  size_t end = unit + bytes / HK_SLAB_BYTES;
+  numbers_t superslabs = superslabs_of(unit, end), group = group_of(superslabs);
+  if (is_recent(superslabs)) return true;
+  if (enter_all(group.first * HK_SUPERSLAB_SLABS, (group.last + 1) * HK_SUPERSLAB_SLABS)) {
+    note_recent(group);
+    return true;
+  }
+  if (!enter_all(unit, end)) return false;
   note_recent(superslabs);
   return true;
 }

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Sequence
 
@@ -24,6 +26,7 @@ TINY: Dict[str, List[str]] = {
     "exchange": ["--ops", "20000"],
     "phases": ["--ops", "60000", "--mib", "1"],
     "churn_threads": ["--ops", "5000"],
+    "latency": ["--ops", "5000", "--slots", "500"],
     "false_sharing": ["--ops", "500"],
     "big_blocks": ["--ops", "6", "--most-kib", "4096"],
     "realloc_grow": ["--ops", "3000"],
@@ -63,6 +66,7 @@ BROKEN: List[List[str]] = [
     ["handoff", "--least", "5000", "--most", "9000"],
     ["exchange", "--least", "5000", "--most", "9000"],
     ["churn_threads", "--least", "5000", "--most", "9000"],
+    ["latency"],
     ["phases"],
     ["many_threads", "--least", "5000", "--most", "9000", "--alive", "20", "--ops", "20000"],
     ["idle_server", "--least", "5000", "--most", "9000"],
@@ -147,6 +151,31 @@ def test_floors(run: Run, programs: Path) -> None:
 @pytest.mark.parametrize("program", sorted({"pair", "random_mixed", "larson", "handoff", "churn_threads"}))
 def test_seconds_end_it(run: Run, program: str) -> None:
     assert 0.05 <= result_of(run(program, "--seconds", "0.05"))["seconds"] < 5
+
+
+def test_latency_has_percentiles_of_all_calls(run: Run) -> None:
+    done = run("latency", "--ops", "30000", "--slots", "500", "--histogram", "yes")
+    line = json.loads(done.stdout)
+    rows = [[int(word) for word in row.split()] for row in done.stderr.splitlines()]
+    counts = [count for _, count in rows]
+    assert line["calls"] == sum(counts) and 30000 < line["calls"] < 60000  # each slot's first block replaces none
+    shares = ("p50_ns", "p99_ns", "p99_9_ns", "p99_99_ns", "p99_999_ns", "max_ns")
+    times = [line[share] for share in shares]
+    assert times == sorted(times) and times[0] < times[-1] < line["seconds"] * 1e9
+    assert [ns for ns, _ in rows] == sorted(ns for ns, _ in rows)
+    slower = sum(count for ns, count in rows if ns > line["p99_ns"])
+    assert slower <= line["calls"] / 100
+
+
+def test_latency_table(programs: Path, hakmem: Path) -> None:
+    command = [sys.executable, str(BENCH / "latency.py"), "--build", str(programs.parent), "--no-peers"]
+    quick = ["--rounds", "1", "--ops", "20000", "--setting", "profile", "--setting", "memory-limit"]
+    done = subprocess.run([*command, *quick, f"again={hakmem}"], capture_output=True, text=True, check=True)
+    tables = [table.splitlines() for table in done.stdout.strip().split("\n\n")]
+    assert [table[0].split(",")[0] for table in tables] == ["profile", "memory-limit"]
+    for table in tables:
+        assert {"hakmem", "glibc", "again"} <= {row.split()[0] for row in table[1:]}
+        assert all(len(row.split()) == 9 for row in table[1:])
 
 
 def test_seed_decides(run: Run) -> None:

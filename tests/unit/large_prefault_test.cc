@@ -105,7 +105,7 @@ HK_FRESH_TEST(LargePrefault, ABlockMayBeFilledAfterTheNextOneIsMade) {
 HK_FRESH_TEST(LargePrefault, OneThatIsNotFilledForLongMakesRoomForAnother) {
   constexpr size_t kBytes = 200 * HK_KIB;
   (void)Run(kBytes);
-  MakeRuns(HK_LARGE_PREFAULT_LOOKS - 1, kBytes, kBytes);
+  MakeRuns(HK_LARGE_PREFAULT_BLOCKS - 1, kBytes, kBytes);
   MakeRuns(HK_PREFAULT_ENOUGH, kBytes, kBytes);
   EXPECT_EQ(fake_os_calls(fake_os_prefault), 0u);
   MakeRuns(1, kBytes, kBytes);

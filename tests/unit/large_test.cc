@@ -276,8 +276,9 @@ HK_FRESH_TEST(Large, ClearMakesABlockZero) {
 
 HK_FRESH_TEST(Large, ARefusedMappingOrLeafChangesNothing) {
   for (uint64_t nth : {1, 2}) {
-    fake_os_fail_nth(fake_os_reserve, nth);
+    fake_os_fail_from(fake_os_reserve, nth);
     EXPECT_EQ(Alloc(4 * HK_MIB), nullptr);
+    fake_os_fail_all(fake_os_reserve, false);
     ExpectUsage(0, 0);
     ExpectNothingLost();
   }

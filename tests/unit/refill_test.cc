@@ -134,6 +134,25 @@ HK_FRESH_TEST(Refill, OfAMidClassAPagesWorthOrOneBlockIsCarvedAtATime) {
   }
 }
 
+// The first page comes in the program's own time, when it writes to the block.
+HK_FRESH_TEST(Refill, ABlockThatWasNeverUsedIsNotTouched) {
+  hk_heap_t *heap = hk_heap_take();
+  unsigned class_index = hk_class_of(8 * HK_KIB);
+  hk_block_t *straight = nullptr;
+  ASSERT_TRUE(hk_refill_or_take(heap, class_index, &straight));
+  ASSERT_NE(straight, nullptr);
+  EXPECT_EQ(hk_os_resident_bytes(straight, 8 * HK_KIB), 0u);
+  EXPECT_EQ(ListLength(heap->bin[class_index].free), 0u);
+  EXPECT_EQ(heap->bin[class_index].countdown, RoomOf(heap, class_index));
+  CheckSpan(heap, SpanOf(straight), 1);
+  EXPECT_TRUE(hk_bin_was_fresh(&heap->bin[class_index], class_index));
+  (void)FreeOwn(heap, straight);
+  hk_block_t *used = nullptr;
+  EXPECT_EQ(Pop(heap, class_index), straight);
+  ASSERT_TRUE(hk_refill_or_take(heap, class_index, &used));
+  EXPECT_NE(used, straight);
+}
+
 // It is not known how much of used memory was touched. So a refill carves as much as for a tiny class: little at first,
 // and each time more, but never so much that the list is full.
 HK_FRESH_TEST(Refill, OfUsedMemoryMoreIsCarvedEachTime) {

@@ -25,9 +25,13 @@
  * quarter: the same on the traces. A longer time is better for programs that live for seconds, and dearer for some
  * of them. */
 #define YOUNG_SHARE 2u
-/* The stake for the shares is at least this part of the cost of purging the undecided dirty memory. All of it to a
- * 16th: the same in the mean. With a smaller part, more is lost where rare large gaps are short. */
-#define UNDECIDED_SHARE 4u
+/* The stake for the shares is at least this part of the cost of purging the undecided dirty memory. A sixteenth is
+ * 0.2% better, but then more than half of much memory is purged while it may return as soon as usual. A quarter is 0.5%
+ * worse at the fast price, and the same at the others. */
+#define UNDECIDED_SHARE 8u
+/* A frozen leader keeps all memory only while purging the undecided memory costs at most this number of usual stakes.
+ * One to eight: the same within 0.2%. With 16, much memory after thousands of small gaps costs up to 0.3 more. */
+#define THAW_STAKES 4u
 /* The usual stake is the mean of this number of epochs. */
 #define USUAL_EPOCHS 16u
 /* An epoch with the usual stake takes this part of the debts away. */
@@ -56,22 +60,34 @@ static void sum_open(hk_learn_t *learn) {
   }
 }
 
+/* Sums the open gaps. Returns what purging the undecided memory would cost now. */
+static uint64_t sum_undecided(hk_learn_t *learn) {
+  sum_open(learn);
+  return hk_price_give_cost(&learn->price, &learn->open, HK_PRICE_BREAK_EVEN);
+}
+
+/* Returns whether the leader is frozen, and no more memory is undecided than it is known to be right for. A larger
+ * stake thaws at once, not by the results of later epochs: one such gap can cost more than all gaps before. */
+static bool is_leader_alone(hk_learn_t *learn) {
+  if (learn->state != hk_learn_state_frozen) return false;
+  return sum_undecided(learn) <= hk_multiply_saturating(learn->usual_stake, THAW_STAKES);
+}
+
 /* Divides memory by what each candidate owes if all of them purge the open gaps now. A candidate that keeps them
  * would otherwise be ahead of one that has paid for their purge, until keeping has cost as much. The stake grows
  * with the undecided memory, which has been dirty for no longer than the break-even time: results from small stakes
  * are less certain for large ones. */
 static void divide_by_all(hk_learn_t *learn) {
-  sum_open(learn);
+  uint64_t undecided = sum_undecided(learn);
   uint64_t owed[HK_PRICE_CANDIDATES];
   for (unsigned i = 0; i < HK_PRICE_CANDIDATES; i++) {
     owed[i] = hk_add_saturating(learn->owed[i], hk_price_give_cost(&learn->price, &learn->open, i));
   }
-  uint64_t undecided = hk_price_give_cost(&learn->price, &learn->open, HK_PRICE_BREAK_EVEN);
   hk_decay_by_all(&learn->decay, &learn->price, owed, hk_larger(learn->usual_stake, undecided / UNDECIDED_SHARE));
 }
 
 static void divide(hk_learn_t *learn) {
-  if (learn->is_fixed || learn->state == hk_learn_state_frozen) {
+  if (learn->is_fixed || is_leader_alone(learn)) {
     hk_decay_by_one(&learn->decay, hk_learn_timeout_ms(learn));
   } else if (learn->is_young) {
     hk_decay_by_one(&learn->decay, learn->price.timeout_ms[HK_PRICE_BREAK_EVEN]);
@@ -237,12 +253,11 @@ static uint64_t gaps_of_epoch(const hk_learn_t *learn) {
 }
 
 /* Returns the longest time of an epoch while memory is dirty. When much more becomes dirty than usual, the epoch
- * ends early, before results from smaller amounts have cost much. While frozen, no epoch changes the kept memory. */
+ * ends early, before results from smaller amounts have cost much, and before a frozen leader has kept all of it. */
 static uint64_t epoch_ms(const hk_learn_t *learn) {
   uint64_t break_even_ms = hk_price_break_even_ms(&learn->price);
   if (learn->epoch < FIRST_EPOCHS) return break_even_ms / FIRST_EPOCH_SHARE;
   uint64_t longest_ms = break_even_ms / EPOCH_SHARE;
-  if (learn->state == hk_learn_state_frozen) return longest_ms;
   uint64_t kept_kib = hk_learn_keep_bytes(learn) / HK_KIB + 1;
   uint64_t stakes_ms = hk_multiply_saturating(learn->usual_stake, EPOCH_STAKES) / kept_kib;
   uint64_t least_ms = hk_larger(break_even_ms / EPOCH_LEAST_SHARE, 1);

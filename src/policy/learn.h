@@ -14,7 +14,8 @@
  *
  * An epoch's weight is its stake: its least cost with knowledge of the future.
  *
- * When the leader has not changed for long it is frozen: it has all memory, and no epoch changes that. When it costs
+ * When the leader has not changed for long it is frozen: it has all memory, and no epoch changes that, unless far more
+ * is dirty than it was frozen by: then memory is divided as before. When it costs
  * more than before, in proportion to the stakes, the state is canary. A better candidate then ends the freeze. Where
  * there is none, the present cost becomes the expected one.
  */

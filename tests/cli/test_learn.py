@@ -7,9 +7,10 @@ import math
 import os
 import random
 import struct
+import sys
 import zlib
 from pathlib import Path
-from typing import Dict, List, Tuple
+from typing import Callable, Dict, List, Tuple
 
 import pytest
 from cli_support import ROOT, Tool
@@ -30,6 +31,19 @@ HARD_LIMIT = 1.10
 HARD = {"heavy_tail", "switching_fast", "switching_slow"}
 # Each single time-out costs more than the learner by this, in the mean of all traces.
 MARGIN = 1.05
+
+sys.path.insert(0, str(ROOT / "bench" / "learn_traces"))
+import more_kinds  # noqa: E402
+
+SEEDS = (101, 202, 303)
+# The geometric mean over three traces of each kind, at each price: what was measured, and one in a hundred.
+MORE_LIMITS = {
+    ("CHOSEN_BY", "fast"): 1.065, ("CHOSEN_BY", "balanced"): 0.963, ("CHOSEN_BY", "lean"): 0.981,
+    ("HELD_OUT", "fast"): 1.052, ("HELD_OUT", "balanced"): 1.011, ("HELD_OUT", "lean"): 1.0,
+}  # fmt: skip
+# One gap that is many times larger than any before, of a learner that is frozen.
+LARGE_STAKES = ("frozen_long", "frozen_then_large", "rare_large_long")
+LARGE_LIMITS = {"fast": 1.10, "balanced": 1.03, "lean": 1.03}
 
 
 def _find_library() -> Path:
@@ -87,6 +101,38 @@ def test_no_single_timeout_comes_near(replays: Dict[Tuple[str, str], Replay], mo
     ours = geometric_mean([result.regret for result in results])
     for number in range(len(results[0].fixed_ns)):
         assert geometric_mean([result.relative(result.fixed_ns[number]) for result in results]) >= MARGIN * ours
+
+
+@pytest.fixture(scope="module")
+def more_regrets(policy: PolicyLibrary) -> Dict[Tuple[str, str], Dict[str, List[float]]]:
+    """The regrets of the kinds that are not stored, by half and price."""
+    found: Dict[Tuple[str, str], Dict[str, List[float]]] = {}
+    for half, mode in MORE_LIMITS:
+        kinds = getattr(more_kinds, half)
+        found[half, mode] = {
+            name: [_regret(policy, kind, seed, mode) for seed in SEEDS] for name, kind in kinds.items()
+        }
+    return found
+
+
+def _regret(policy: PolicyLibrary, kind: Callable[[int], more_kinds.Program], seed: int, mode: str) -> float:
+    records = kind(seed).end()
+    trace = Trace("", [time_ms for time_ms, _ in records], [in_use for _, in_use in records])
+    return replay(policy, trace, policy.price(mode, None)).regret
+
+
+@pytest.mark.parametrize(("half", "mode"), MORE_LIMITS)
+def test_more_kinds_cost_little(
+    more_regrets: Dict[Tuple[str, str], Dict[str, List[float]]], half: str, mode: str
+) -> None:
+    regrets = [regret for of_kind in more_regrets[half, mode].values() for regret in of_kind]
+    assert geometric_mean(regrets) <= MORE_LIMITS[half, mode]
+
+
+def test_a_large_stake_thaws_a_frozen_learner(more_regrets: Dict[Tuple[str, str], Dict[str, List[float]]]) -> None:
+    for (_, mode), by_name in more_regrets.items():
+        for name in LARGE_STAKES:
+            assert max(by_name.get(name, [0])) <= LARGE_LIMITS[mode], (name, mode)
 
 
 def slow_cost(trace: Trace, timeout_ms: int, price: int) -> float:

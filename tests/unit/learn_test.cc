@@ -134,6 +134,32 @@ TEST_F(Learn, AFrozenLeaderHasAllMemory) {
   EXPECT_EQ(hk_learn_keep_bytes(&learn_), 0u);
 }
 
+// However long small gaps were the same, what they taught does not hold for a thousand times as much. The leader thaws
+// by the size of the stake, long before the epochs would show that it costs more.
+TEST_F(Learn, AFrozenLeaderDoesNotKeepMuchMoreThanUsual) {
+  Burst(5000, HK_MIB, BreakEven() / 10);
+  ASSERT_EQ(learn_.state, hk_learn_state_frozen);
+  uint64_t freed_ms = now_ms_;
+  hk_learn_note(&learn_, now_ms_, 2 * HK_GIB);
+  hk_learn_note(&learn_, now_ms_, 10 * HK_MIB);
+  WakeUntil(freed_ms + BreakEven() / 16, 10 * HK_MIB);
+  EXPECT_GT(hk_learn_keep_bytes(&learn_), HK_GIB) << "it may be wanted again as soon as usual";
+  WakeUntil(freed_ms + BreakEven() / 2, 10 * HK_MIB);
+  EXPECT_LT(hk_learn_keep_bytes(&learn_), HK_GIB);
+  WakeUntil(freed_ms + BreakEven(), 10 * HK_MIB);
+  EXPECT_LT(hk_learn_keep_bytes(&learn_), HK_GIB / 16);
+  EXPECT_LT(WakeUntil(freed_ms + 100 * BreakEven(), 10 * HK_MIB), 64u) << "an idle process sleeps";
+}
+
+TEST_F(Learn, AFrozenLeaderKeepsAsMuchAsUsual) {
+  Burst(5000, 50 * HK_MIB, BreakEven() / 10);
+  ASSERT_EQ(learn_.state, hk_learn_state_frozen);
+  hk_learn_note(&learn_, now_ms_, 60 * HK_MIB);
+  hk_learn_note(&learn_, now_ms_, 10 * HK_MIB);
+  WakeUntil(now_ms_ + BreakEven() / 10, 10 * HK_MIB);
+  EXPECT_EQ(hk_learn_keep_bytes(&learn_), 50 * HK_MIB);
+}
+
 TEST_F(Learn, APriceThatIsNoneChangesNothing) {
   hk_learn_t before = learn_;
   EXPECT_FALSE(hk_learn_init(&learn_, 0, 0));

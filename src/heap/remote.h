@@ -29,7 +29,7 @@
 
 /* Chosen: a heap is overdue when blocks of this many KiB wait for it, twice as many for each doubling of its thread's
  * patience (attachment.h), and whenever their number has doubled again. */
-#define HK_OVERDUE_KIB 256u
+#define HK_OVERDUE_KIB 1024u
 
 /* The heap that became overdue last; NULL: none since the last look. Its thread may sleep: the next thread in a slow
  * path looks (detach.h). A hint. */

@@ -346,13 +346,15 @@ void FreeFromHere(Worker &worker, size_t kib) {
   SendAll(own, blocks);
 }
 
+constexpr size_t kOverdueKib = HK_OVERDUE_KIB;
+
 HK_FRESH_TEST(DetachOverdue, AThreadThatSleepsLosesTheHeapForWhichMuchWaits) {
   LetLooks([](int) { return true; });
   Worker worker;
-  FreeFromHere(worker, 200);
+  FreeFromHere(worker, kOverdueKib * 3 / 4);
   hk_detach_overdue();
   EXPECT_EQ(hk_heap_life(worker.heap()), hk_heap_attached) << "not enough waits";
-  FreeFromHere(worker, 320);
+  FreeFromHere(worker, kOverdueKib * 5 / 4);
   EXPECT_TRUE(hk_remote_is_pending(worker.heap()));
   hk_detach_overdue();
   EXPECT_EQ(hk_heap_life(worker.heap()), hk_heap_idle);
@@ -364,14 +366,14 @@ HK_FRESH_TEST(DetachOverdue, AThreadThatSleepsLosesTheHeapForWhichMuchWaits) {
 HK_FRESH_TEST(DetachOverdue, AThreadThatIsAwakeKeepsIt) {
   LetLooks([](int) { return false; });
   Worker worker;
-  FreeFromHere(worker, 4000);
+  FreeFromHere(worker, kOverdueKib * 16);
   hk_detach_overdue();
   EXPECT_EQ(looks, 1);
   hk_detach_overdue();
   EXPECT_EQ(looks, 1);
   EXPECT_EQ(hk_heap_life(worker.heap()), hk_heap_attached);
-  FreeFromHere(worker, 4000);
-  FreeFromHere(worker, 4000);
+  FreeFromHere(worker, kOverdueKib * 16);
+  FreeFromHere(worker, kOverdueKib * 16);
   hk_detach_overdue();
   EXPECT_EQ(looks, 2);
 }
@@ -380,7 +382,7 @@ HK_FRESH_TEST(DetachOverdue, AHeapThatIsDrainedIsNotOverdue) {
   LetLooks([](int) { return true; });
   Worker worker;
   for (int i = 0; i < 8; i++) {
-    FreeFromHere(worker, 120);
+    FreeFromHere(worker, kOverdueKib / 2);
     worker.Do([&worker] { Drain(worker.heap()); });
   }
   EXPECT_EQ(hk_load_relaxed(&hk_remote_overdue), nullptr);
@@ -391,16 +393,16 @@ HK_FRESH_TEST(DetachOverdue, AThreadThatLostItsHeapBeforeKeepsTheNextForLonger) 
   Worker worker;
   EXPECT_EQ(Detach(), 1u);
   (void)worker.EnterThere();
-  FreeFromHere(worker, 320);
+  FreeFromHere(worker, kOverdueKib * 5 / 4);
   EXPECT_EQ(hk_load_relaxed(&hk_remote_overdue), nullptr);
-  FreeFromHere(worker, 640);
+  FreeFromHere(worker, kOverdueKib * 5 / 2);
   EXPECT_EQ(hk_load_relaxed(&hk_remote_overdue), worker.heap());
 }
 
 HK_FRESH_TEST(DetachOverdue, TheOwnHeapIsNotExamined) {
   LetLooks([](int) { return true; });
   Worker worker;
-  FreeFromHere(worker, 320);
+  FreeFromHere(worker, kOverdueKib * 5 / 4);
   worker.Do([] { hk_detach_overdue(); });
   EXPECT_EQ(looks, 0);
   EXPECT_EQ(hk_heap_life(worker.heap()), hk_heap_attached);

@@ -43,10 +43,12 @@ static bool stays(size_t bytes, size_t size) {
   return size <= bytes && (size >= bytes / 2 || hk_good_size(size) == bytes);
 }
 
-/* Resizes the block in place, or moves its pages. Returns the block, or NULL when neither is possible. */
+/* Resizes the block in place, moves its pages, or copies a large block where that is cheaper. Returns the block, or
+ * NULL when none of these is possible. */
 static void *resize(const hk_finding_t *finding, void *block, size_t size) {
   char *start = (char *)finding->start;
   size_t whole = finding->offset + size;
+  bool is_copied = false;
   switch (hk_slab_state(finding->slab)) {
     case hk_slab_small:
       return stays(finding->bytes, size) ? block : NULL;
@@ -55,14 +57,14 @@ static void *resize(const hk_finding_t *finding, void *block, size_t size) {
       break;
     case hk_slab_large:
       if (whole <= HK_RUN_MAX_BYTES) return NULL;
-      start = hk_large_resize(finding->slab, start, whole);
+      start = hk_large_resize(finding->slab, start, whole, &is_copied);
       if (start == NULL) return NULL;
       block = start + finding->offset;
       break;
     default:
       return NULL;
   }
-  hk_stat_add(hk_stat_realloc_in_place, 1);
+  if (!is_copied) hk_stat_add(hk_stat_realloc_in_place, 1);
   return block;
 }
 

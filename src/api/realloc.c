@@ -43,26 +43,28 @@ static bool stays(size_t bytes, size_t size) {
   return size <= bytes && (size >= bytes / 2 || hk_good_size(size) == bytes);
 }
 
-/* Resizes the block in place, or moves its pages. Returns the block, or NULL when neither is possible. */
+/* Resizes the block in place, moves its pages, or copies a large block where that is cheaper. Returns the block, or
+ * NULL when none of these is possible. */
 static void *resize(const hk_finding_t *finding, void *block, size_t size) {
   char *start = (char *)finding->start;
   size_t whole = finding->offset + size;
+  bool is_copied = false;
   switch (hk_slab_state(finding->slab)) {
     case hk_slab_small:
       return stays(finding->bytes, size) ? block : NULL;
     case hk_slab_run:
-      if (is_small(size) || whole > HK_RUN_MAX_BYTES || !hk_run_resize(finding->slab, whole)) return NULL;
+      if (is_small(size) || whole > HK_SUPERSLAB_BYTES || !hk_run_resize(finding->slab, whole)) return NULL;
       break;
     case hk_slab_large:
       if (whole <= HK_RUN_MAX_BYTES) return NULL;
-      start = hk_large_resize(finding->slab, start, whole);
+      start = hk_large_resize(finding->slab, start, whole, &is_copied);
       if (start == NULL) return NULL;
       block = start + finding->offset;
       break;
     default:
       return NULL;
   }
-  hk_stat_add(hk_stat_realloc_in_place, 1);
+  if (!is_copied) hk_stat_add(hk_stat_realloc_in_place, 1);
   return block;
 }
 
@@ -75,10 +77,28 @@ static size_t with_room_to_grow(size_t bytes, size_t size) {
   return size > bytes && size < roomy && roomy <= HK_RUN_MAX_BYTES ? roomy : size;
 }
 
+/* Moves a run that grows to where it has room to grow further, so that it need not move again. Its old slabs go back to
+ * the superslab, where a neighbour may grow into them. Returns NULL when there is no such place. */
+static void *move_to_room(void *block, size_t bytes, size_t wanted) {
+  if (bytes <= HK_MID_MAX_BYTES || wanted <= bytes || wanted > HK_RUN_MAX_BYTES) return NULL;
+  void *moved = hk_run_alloc_roomy(wanted);
+  if (moved == NULL) return NULL;
+  hk_stat_add(hk_stat_run_alloc, 1);
+  memcpy(moved, block, bytes);
+  if (hk_run_free(hk_slab_of(block))) {
+    hk_stat_add(hk_stat_run_free, 1);
+  } else {
+    hk_free(block);
+  }
+  return moved;
+}
+
 static void *move(void *block, size_t bytes, size_t size) {
   int saved_errno = errno;
   size_t wanted = with_room_to_grow(bytes, size);
-  void *moved = hk_alloc(wanted);
+  void *moved = move_to_room(block, bytes, wanted);
+  if (moved != NULL) return moved;
+  moved = hk_alloc(wanted);
   if (moved == NULL && wanted > size) {
     moved = hk_alloc(size);
     if (moved != NULL) errno = saved_errno;

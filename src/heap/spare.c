@@ -89,7 +89,7 @@ void hk_spare_put(hk_heap_t *heap, hk_slab_t *head) {
   unsigned slab_count = head->slab_count;
   head->zero = false;
   if (spare_slabs(heap) + slab_count > room()) flush(heap, NULL);
-  if (slab_count > room()) {
+  if (slab_count > room() || slab_count > HK_RUN_MAX_SLABS) {
     hk_superslab_release(head, slab_count);
   } else {
     keep(heap, head);

@@ -98,7 +98,7 @@ HK_INLINE size_t hk_class_short_bytes(unsigned class_index, size_t page_bytes) {
 
 /* Chosen: the free bytes that a mid class's list may hold at first and at most, and bounds of its number of blocks. */
 #define HK_ROOM_FIRST_BYTES (32 * HK_KIB)
-#define HK_ROOM_MOST_BYTES (384 * HK_KIB)
+#define HK_ROOM_MOST_BYTES HK_MIB
 #define HK_ROOM_LEAST_BLOCKS 4u
 #define HK_ROOM_MOST_BLOCKS 64u
 

@@ -301,6 +301,27 @@ bool hk_extent_take_locked(size_t bytes, size_t alignment, size_t preferred_alig
   return true;
 }
 
+static hk_slab_t *dirty_of_bin_locked(unsigned bin, size_t bytes) {
+  hk_list_t *list = &extents.bin[bin];
+  hk_list_t *node = list->next;
+  for (unsigned i = 0; i < LOOK_MAX && node != list; i++, node = node->next) {
+    hk_slab_t *first = HK_CONTAINER_OF(node, hk_slab_t, link);
+    if (!first->zero && bytes_of(first) >= bytes) return first;
+  }
+  return NULL;
+}
+
+bool hk_extent_take_dirty_locked(size_t bytes, hk_extent_t *taken) {
+  hk_slab_t *longest = NULL;
+  for (unsigned bin = next_bin_locked(bin_of(bytes)); bin < BIN_COUNT; bin = next_bin_locked(bin + 1)) {
+    hk_slab_t *first = dirty_of_bin_locked(bin, bytes);
+    if (first != NULL) longest = first;
+  }
+  if (longest == NULL) return false;
+  *taken = split_locked(longest, start_of(longest), bytes);
+  return true;
+}
+
 bool hk_extent_take_at_locked(uintptr_t start, size_t bytes, hk_extent_t *taken) {
   hk_slab_t *first = hk_slab_of((void *)start);
   if (!is_tag_locked(first) || start_of(first) != start || bytes_of(first) < bytes) return false;

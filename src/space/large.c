@@ -251,6 +251,29 @@ static void *move(hk_slab_t *slab, void *block, size_t old_bytes, size_t new_byt
   return target;
 }
 
+/* Chosen: a block is copied if it grows by at least this share. Page faults for its new part take longer then: a fault
+ * costs four times what it costs to copy as much. */
+#define COPY_LEAST_GROWTH 4
+
+/* Copies the block to dirty memory, if there is enough of it in one place. Moved pages would need page faults for the
+ * new part, and the dirty memory would stay resident beside them. Huge pages have few faults. */
+static void *copy_to_dirty(hk_slab_t *slab, void *block, size_t old_bytes, size_t new_bytes) {
+  if (slab->huge == hk_huge_ask || new_bytes - old_bytes < old_bytes / COPY_LEAST_GROWTH) return NULL;
+  hk_extent_t extent;
+  uint64_t now_ms = hk_os_coarse_ms();
+  hk_lock_acquire(hk_lock_space);
+  bool found = hk_extent_take_dirty_locked(new_bytes, &extent);
+  if (found) describe_locked(extent.start, new_bytes);
+  hk_purge_due_t due = hk_purge_settle_locked(now_ms);
+  hk_lock_release(hk_lock_space);
+  hk_purge_follow(&due);
+  if (!found) return NULL;
+  hk_stat_add(hk_stat_large_reuse, 1);
+  memcpy((void *)extent.start, block, old_bytes);
+  (void)hk_large_free(slab, block);
+  return (void *)extent.start;
+}
+
 static void *resize_pages(hk_slab_t *slab, void *block, size_t bytes) {
   size_t old_bytes = hk_load_relaxed(&slab->bytes), new_bytes = hk_align_up(bytes, hk_os_page_size());
   if (new_bytes == old_bytes) return block;
@@ -265,7 +288,8 @@ static void *resize_pages(hk_slab_t *slab, void *block, size_t bytes) {
   return block;
 }
 
-void *hk_large_resize(hk_slab_t *slab, void *block, size_t bytes) {
+void *hk_large_resize(hk_slab_t *slab, void *block, size_t bytes, bool *is_copied) {
+  *is_copied = false;
   uintptr_t start = (uintptr_t)block;
   size_t old_bytes = hk_load_relaxed(&slab->bytes);
   size_t new_bytes = hk_large_good_size(bytes);
@@ -279,7 +303,9 @@ void *hk_large_resize(hk_slab_t *slab, void *block, size_t bytes) {
     return block;
   }
   if (absorb(slab, start, old_bytes, new_bytes) || extend(slab, start, old_bytes, new_bytes)) return block;
-  return move(slab, block, old_bytes, new_bytes);
+  void *copy = copy_to_dirty(slab, block, old_bytes, new_bytes);
+  *is_copied = copy != NULL;
+  return copy != NULL ? copy : move(slab, block, old_bytes, new_bytes);
 }
 
 /* ---- Sums, and fork. */

@@ -19,10 +19,10 @@ void *hk_large_alloc_pages(size_t bytes, size_t alignment, bool *zero);
 /* Frees the block that `slab` describes. False when it is free already: another thread was first. */
 bool hk_large_free(hk_slab_t *slab, void *block);
 
-/* Changes the block's size: into the free extent behind it, else into unused addresses behind it, else by moving its
- * pages. Contents are not copied. Returns the block's new place; NULL when the system refuses, and the block is then
- * unchanged. */
-void *hk_large_resize(hk_slab_t *slab, void *block, size_t bytes);
+/* Changes the block's size: into the free extent behind it, else into unused addresses behind it, else by a copy to
+ * dirty memory where that is cheaper, else by moving its pages. Sets `*is_copied`. Returns the block's new place; NULL
+ * when the system refuses, and the block is then unchanged. */
+void *hk_large_resize(hk_slab_t *slab, void *block, size_t bytes, bool *is_copied);
 
 /* Makes the first `bytes` of a new block zero, and no more of them resident than necessary. */
 void hk_large_clear(void *block, size_t bytes);

@@ -24,6 +24,11 @@ void *hk_run_alloc(size_t bytes, size_t alignment, bool *zero) {
   return hk_run_reopen(head);
 }
 
+void *hk_run_alloc_roomy(size_t bytes) {
+  hk_slab_t *head = hk_superslab_acquire_roomy(hk_run_slabs(bytes));
+  return head != NULL ? hk_run_reopen(head) : NULL;
+}
+
 void *hk_run_reopen(hk_slab_t *head) {
   unsigned count = head->slab_count;
   head->head = head;

@@ -1,4 +1,5 @@
-/* space/run.h - L3. Blocks above 32 KiB, up to 1 MiB: whole slabs in a row inside a superslab. */
+/* space/run.h - L3. Blocks above 32 KiB, up to 1 MiB: whole slabs in a row inside a superslab. A run may grow in place
+ * up to its superslab's end. */
 #ifndef HK_SPACE_RUN_H
 #define HK_SPACE_RUN_H
 
@@ -10,6 +11,10 @@
 /* Returns a run of at least `bytes`, at most HK_RUN_MAX_BYTES; NULL when the system refuses. `alignment` is a power of
  * two up to HK_SUPERSLAB_BYTES; every run has 64 KiB. `*zero` says whether the memory is known to be zero. */
 void *hk_run_alloc(size_t bytes, size_t alignment, bool *zero);
+
+/* Returns a run in dirty memory with as much free room behind it as there is; NULL when there is none. For a block that
+ * has grown twice: it will likely grow again. Requires at most HK_RUN_MAX_BYTES. */
+void *hk_run_alloc_roomy(size_t bytes);
 
 /* Ends the run as a block and keeps its slabs for the caller. False when the run is free already: another thread was
  * first. */

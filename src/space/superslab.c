@@ -215,6 +215,34 @@ hk_slab_t *hk_superslab_acquire_some(unsigned least, unsigned most) {
   return acquire(&(request_t){.count = least, .most = most, .alignment = 1, .end = hk_from_top});
 }
 
+/* Takes the start of the longest run of free slabs that begins with `count` dirty ones, of one superslab for each
+ * length. A run of `count` slabs has no room behind it. */
+static hk_slab_t *take_roomy_locked(hk_superslab_index_t *index, unsigned count, uint64_t now_ms) {
+  for (unsigned length = HK_SUPERSLAB_SLABS; length > count; length--) {
+    if ((index->bucket_mask >> (length - 1) & 1) == 0) continue;
+    hk_superslab_t *superslab = HK_CONTAINER_OF(index->bucket[length - 1].next, hk_superslab_t, link);
+    unsigned first = hk_lowest_bit(hk_mask_run_starts(superslab->free_mask, length));
+    uint32_t bits = hk_mask_range(first, count);
+    if ((hk_superslab_index_dirty_bits(superslab) & bits) != bits) continue;
+    hk_slab_t *slab = &superslab->slabs[first];
+    slab->zero = claim_for_use_locked(superslab, bits, now_ms);
+    slab->slab_count = (uint8_t)count;
+    return slab;
+  }
+  return NULL;
+}
+
+hk_slab_t *hk_superslab_acquire_roomy(unsigned count) {
+  unsigned node = hk_node_current();
+  uint64_t now_ms = hk_os_coarse_ms();
+  hk_lock_acquire(hk_lock_space);
+  hk_slab_t *slab = take_roomy_locked(&hk_superslab_index[node], count, now_ms);
+  hk_purge_due_t due = hk_purge_settle_locked(now_ms);
+  hk_lock_release(hk_lock_space);
+  hk_purge_follow(&due);
+  return slab;
+}
+
 bool hk_superslab_extend(hk_slab_t *after_last, unsigned count, bool *zero) {
   hk_superslab_t *superslab = after_last[-1].superslab;
   unsigned first = (unsigned)(after_last - superslab->slabs);

@@ -28,6 +28,10 @@ hk_slab_t *hk_superslab_acquire(unsigned count, unsigned alignment, hk_end_t end
  * these too, up to `most` in all. Otherwise like hk_superslab_acquire. */
 hk_slab_t *hk_superslab_acquire_some(unsigned least, unsigned most);
 
+/* Takes `count` dirty slabs where more slabs behind them are free than anywhere else, for a block that grows. NULL when
+ * there is no such place. */
+hk_slab_t *hk_superslab_acquire_roomy(unsigned count);
+
 /* Takes the `count` slabs directly behind slabs of the caller, if they are free. `*zero` says whether they are known to
  * be zero. */
 bool hk_superslab_extend(hk_slab_t *after_last, unsigned count, bool *zero);

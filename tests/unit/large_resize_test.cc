@@ -47,7 +47,7 @@ HK_FRESH_TEST(Large, WhatIsTooShortOrNotFreeIsNotAbsorbed) {
   fake_os_fail_all(fake_os_resize, true);
   fake_os_fail_all(fake_os_move, true);
   fake_os_fail_all(fake_os_reserve, true);
-  EXPECT_EQ(Resize(block, 3 * HK_MIB), nullptr) << "in use";
+  EXPECT_EQ(Resize(block, 2 * HK_MIB + HK_SLAB_BYTES), nullptr) << "in use";
   EXPECT_EQ(Resize(next, 7 * HK_MIB), nullptr) << "too short";
   ExpectBig(block, 2 * HK_MIB);
   ExpectBig(next, 2 * HK_MIB);
@@ -103,13 +103,13 @@ HK_FRESH_TEST(Large, MovesOntoAFreeExtentWhereThereAreNoNewAddresses) {
   RetainEverything();
   char *target = Alloc(8 * HK_MIB, HK_GIB);
   Fill(target, 8 * HK_MIB, 1);
-  char *block = Alloc(4 * HK_MIB, HK_GIB);
-  Fill(block, 4 * HK_MIB, 2);
+  char *block = Alloc(7 * HK_MIB, HK_GIB);
+  Fill(block, 7 * HK_MIB, 2);
   EXPECT_TRUE(Free(target));
   fake_os_fail_all(fake_os_resize, true);
   fake_os_fail_all(fake_os_reserve, true);
   EXPECT_EQ(Resize(block, 8 * HK_MIB), target);
-  EXPECT_TRUE(Holds(target, 4 * HK_MIB, 2));
+  EXPECT_TRUE(Holds(target, 7 * HK_MIB, 2));
   ExpectUsage(1, 8 * HK_MIB);
   ExpectCached(0, 0);
   ExpectNothingLost();
@@ -118,13 +118,47 @@ HK_FRESH_TEST(Large, MovesOntoAFreeExtentWhereThereAreNoNewAddresses) {
 HK_FRESH_TEST(Large, MovesToNewAddressesWhileThereAreAny) {
   RetainEverything();
   char *kept = Alloc(8 * HK_MIB, HK_GIB);
-  char *block = Alloc(4 * HK_MIB, HK_GIB);
+  char *block = Alloc(7 * HK_MIB, HK_GIB);
   EXPECT_TRUE(Free(kept));
   fake_os_fail_all(fake_os_resize, true);
   char *moved = Resize(block, 8 * HK_MIB);
   ASSERT_NE(moved, nullptr);
   EXPECT_NE(moved, kept) << "its memory is of more use than its addresses";
   ExpectCached(8 * HK_MIB, 8 * HK_MIB);
+}
+
+HK_FRESH_TEST(Large, IsCopiedToTheLongestDirtyExtentWhereItGrowsByAQuarter) {
+  RetainEverything();
+  char *fitting = Alloc(5 * HK_MIB, HK_GIB), *roomy = Alloc(9 * HK_MIB, HK_GIB);
+  char *block = Alloc(4 * HK_MIB, HK_GIB);
+  Fill(block, 4 * HK_MIB, 2);
+  fake_os_fail_all(fake_os_resize, true);
+  EXPECT_TRUE(Free(fitting));
+  EXPECT_TRUE(Free(roomy));
+  uint64_t calls = fake_os_calls(fake_os_reserve);
+  bool is_copied = false;
+  EXPECT_EQ(hk_large_resize(SlabOf(block), block, 5 * HK_MIB, &is_copied), roomy);
+  EXPECT_TRUE(is_copied);
+  ExpectBig(roomy, 5 * HK_MIB);
+  EXPECT_TRUE(Holds(roomy, 4 * HK_MIB, 2));
+  EXPECT_EQ(hk_slab_state(SlabOf(block)), hk_slab_free);
+  ExpectUsage(1, 5 * HK_MIB);
+  ExpectCached((5 + 4 + 4) * HK_MIB, (5 + 4 + 4) * HK_MIB);
+  EXPECT_EQ(hk_large_resize(SlabOf(roomy), roomy, 9 * HK_MIB, &is_copied), roomy) << "into the room behind it";
+  EXPECT_FALSE(is_copied);
+  EXPECT_EQ(fake_os_calls(fake_os_reserve), calls);
+  ExpectNothingLost();
+}
+
+HK_FRESH_TEST(Large, IsNotCopiedToMemoryThatIsNotResident) {
+  char *purged = FreeRange(12 * HK_MIB);
+  Trim();
+  EXPECT_FALSE(fake_os_is_mapped(purged, 1));
+  char *block = Alloc(4 * HK_MIB, HK_GIB);
+  fake_os_fail_all(fake_os_resize, true);
+  bool is_copied = true;
+  ASSERT_NE(hk_large_resize(SlabOf(block), block, 8 * HK_MIB, &is_copied), nullptr);
+  EXPECT_FALSE(is_copied);
 }
 
 // The block is as it was, and nothing else is there.

@@ -255,6 +255,26 @@ HK_FRESH_TEST(Run, GrowsWhereItStands) {
   EXPECT_EQ(InUseBytes(), 0u);
 }
 
+HK_FRESH_TEST(Run, ARoomyRunLiesInDirtyMemoryWithRoomBehindIt) {
+  void *low = Alloc(4 * HK_SLAB_BYTES);
+  ASSERT_NE(Alloc(HK_SLAB_BYTES), nullptr);
+  void *high = Alloc(HK_RUN_MAX_BYTES);
+  EXPECT_EQ(hk_run_alloc_roomy(2 * HK_SLAB_BYTES), nullptr) << "nothing is dirty";
+  ASSERT_TRUE(hk_run_free(HeadOf(high)));
+  EXPECT_EQ(hk_run_alloc_roomy(17 * HK_SLAB_BYTES), nullptr) << "a part of it would not be dirty";
+  ASSERT_TRUE(hk_run_free(HeadOf(low)));
+  EXPECT_EQ(hk_run_alloc_roomy(2 * HK_SLAB_BYTES), high) << "not the hole that fits best";
+  ExpectRun(high, 2);
+  EXPECT_TRUE(hk_run_resize(HeadOf(high), 27 * HK_SLAB_BYTES)) << "to the end of the superslab";
+  ExpectRun(high, 27);
+  EXPECT_FALSE(hk_run_resize(HeadOf(high), 28 * HK_SLAB_BYTES));
+  EXPECT_EQ(hk_run_alloc_roomy(4 * HK_SLAB_BYTES), nullptr) << "it fits, without room behind it";
+  EXPECT_EQ(hk_run_alloc_roomy(3 * HK_SLAB_BYTES), low);
+  EXPECT_TRUE(hk_run_free(HeadOf(high)));
+  ExpectFree(HeadOf(high), 27);
+  EXPECT_EQ(InUseBytes(), 4 * HK_SLAB_BYTES);
+}
+
 HK_FRESH_TEST(Run, StaysWhenTheSizeIsThatOfTheSameSlabs) {
   void *block = Alloc(2 * HK_SLAB_BYTES);
   EXPECT_TRUE(hk_run_resize(HeadOf(block), HK_SLAB_BYTES + 1));

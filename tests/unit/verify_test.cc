@@ -246,7 +246,8 @@ HK_FRESH_TEST(Verify, ALargeBlockIsFoundFromAnotherRegionToo) {
 
 HK_FRESH_TEST(Verify, WhatIsFoundBelowMustReachUpToTheAddress) {
   char *big = static_cast<char *>(hk_large_alloc(4 * HK_MIB, 1, &zero));
-  ASSERT_EQ(hk_large_resize(hk_slab_of(big), big, 3 * HK_MIB), big);
+  bool is_copied;
+  ASSERT_EQ(hk_large_resize(hk_slab_of(big), big, 3 * HK_MIB, &is_copied), big);
   for (char *behind : {big + 3 * HK_MIB, big + 3 * HK_MIB + HK_MIB / 2}) {
     hk_finding_t finding = hk_verify_thoroughly(behind);
     EXPECT_EQ(finding.verdict, hk_verdict_free_extent) << "what it gave up";

@@ -203,7 +203,7 @@ def test_it_closes_all_descriptors(target: Target) -> None:
 
 
 def pipes(pid: int) -> dict[str, str]:
-    """Its descriptors that are pipes. A descriptor of the library's, which is none, can be there for a moment."""
+    """Returns its descriptors that are pipes. The library opens sockets and files, sometimes for a moment."""
     found = {}
     for path in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(FileNotFoundError):

@@ -54,12 +54,12 @@ def test_handlers_that_sleep(
 STACK_KIB = 16
 
 
-# Where threads run at once, the machine's load decides how many have a heap of their own: memory has no bound there.
-@pytest.mark.parametrize("order, most", [("in-turn", 1.3), ("at-once", None)])
-def test_many_threads_share_heaps(runner: Runner, program: Program, order: str, most: float | None) -> None:
+# Where threads run at once, the machine's load decides how many have a heap of their own: 3.3 was the most of 300 runs.
+@pytest.mark.parametrize("order, most", [("in-turn", 1.3), ("at-once", 5.0)])
+def test_many_threads_share_heaps(runner: Runner, program: Program, order: str, most: float) -> None:
     """Threads that keep 64 KiB of small blocks, in the heaps of those that sleep: they find their blocks unchanged."""
     outcome = runner.under([program("threads_with_blocks"), str(THREADS), order])
     assert (outcome.code, outcome.errors()) == (0, "")
     kept, resident = map(int, outcome.text().split())
     assert kept > THREADS * 56
-    assert most is None or resident <= most * kept + THREADS * STACK_KIB + 4096, outcome.text()
+    assert resident <= most * kept + THREADS * STACK_KIB + 4096, outcome.text()

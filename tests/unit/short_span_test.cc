@@ -34,7 +34,7 @@ hk_heap_t *WarmHeap() {
   return heap;
 }
 
-// The same without a shortage: its spans are whole.
+// The same once the shortage is over: its new spans are whole.
 hk_heap_t *HeapAfterAShortage() {
   hk_heap_t *heap = WarmHeap();
   fake_os_advance(2 * HK_SHORTAGE_MS * 1000000);

@@ -100,29 +100,34 @@ static hk_heap_t *take_known(void) {
 }
 
 /* Chosen: a thread whose first call frees another thread's block lets others run this often until that block's heap is
- * idle. The other thread may be about to end, and the calling thread takes over its work. Each wait in vain doubles the
- * number of threads that do not wait, up to 2^HEIR_SKIPS_MOST - 1. */
+ * idle. The other thread may be about to end, and the calling thread takes over its work. From the second wait in vain
+ * in a row on, each doubles the number of threads that do not wait, up to 64. */
 #define HEIR_YIELDS 4
-#define HEIR_SKIPS_MOST 8
+#define HEIR_IN_VAIN_MOST 8
 static struct {
   _Atomic(uint32_t) in_vain; /* waits in a row */
   _Atomic(uint32_t) skips;   /* threads that do not wait before the next one does */
 } heirs;
 
-/* Waits until the known heap is idle, before the thread's first heap. */
+/* Returns whether the known heap became idle. */
+static bool yield_to_known(void) {
+  for (unsigned i = 0; i < HEIR_YIELDS; i++) {
+    if (hk_heap_life(known_heap) == hk_heap_idle) return true;
+    hk_os_yield();
+  }
+  return hk_heap_life(known_heap) == hk_heap_idle;
+}
+
+/* Waits until the known heap is idle, before the thread's first heap. A thread that is leaving would not get it. */
 static void wait_for_known(void) {
   if (has_attached || known_heap == NULL || hk_heap_life(known_heap) != hk_heap_attached) return;
+  if (hk_thread_is_leaving()) return;
   uint32_t skips = hk_load_relaxed(&heirs.skips), in_vain = hk_load_relaxed(&heirs.in_vain);
   if (skips > 0) {
     hk_store_relaxed(&heirs.skips, skips - 1);
     return;
   }
-  unsigned left = HEIR_YIELDS;
-  while (left > 0 && hk_heap_life(known_heap) != hk_heap_idle) {
-    hk_os_yield();
-    left--;
-  }
-  in_vain = left > 0 ? 0 : in_vain < HEIR_SKIPS_MOST ? in_vain + 1 : in_vain;
+  in_vain = yield_to_known() ? 0 : in_vain < HEIR_IN_VAIN_MOST ? in_vain + 1 : in_vain;
   hk_store_relaxed(&heirs.in_vain, in_vain);
   hk_store_relaxed(&heirs.skips, (UINT32_C(1) << in_vain) / 4);
 }

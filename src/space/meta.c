@@ -80,7 +80,7 @@ static void *map_chunk(size_t bytes, size_t *chunk_bytes) {
 
 /* Maps a chunk without the lock. When another thread has begun one meanwhile that has room, it serves this request too,
  * and this one's goes back. */
-static HK_NOINLINE void *alloc_from_new(size_t bytes) {
+static void *carve_new(size_t bytes) {
   size_t chunk_bytes;
   void *chunk = map_chunk(bytes, &chunk_bytes);
   hk_lock_acquire(hk_lock_meta);
@@ -93,6 +93,13 @@ static HK_NOINLINE void *alloc_from_new(size_t bytes) {
   hk_lock_release(hk_lock_meta);
   if (chunk != NULL && !is_needed) (void)hk_os_unmap(chunk, chunk_bytes);
   return piece;
+}
+
+/* Near a limit on addresses the chunks of other threads, which go back at once, may have been in the way: so there is a
+ * second try. */
+static HK_NOINLINE void *alloc_from_new(size_t bytes) {
+  void *piece = carve_new(bytes);
+  return piece != NULL ? piece : carve_new(bytes);
 }
 
 void *hk_meta_alloc(size_t bytes) {

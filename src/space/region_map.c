@@ -112,7 +112,7 @@ bool hk_region_map_enter(const void *start, size_t bytes) {
   numbers_t superslabs = superslabs_of(unit, end), group = group_of(superslabs);
   if (is_recent(superslabs)) return true;
   if (enter_all(group.first * HK_SUPERSLAB_SLABS, (group.last + 1) * HK_SUPERSLAB_SLABS)) {
-    note_recent(group);
+    note_recent(group.last - group.first < RECENT_COUNT ? group : superslabs);
     return true;
   }
   if (!enter_all(unit, end)) return false;

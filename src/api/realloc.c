@@ -70,10 +70,10 @@ static void *resize(const hk_finding_t *finding, void *block, size_t size) {
 
 /* ---- Reallocation by a copy. */
 
-/* A block that grows by less than a quarter will likely grow again. It gets a quarter at once, so that copies are
- * rarer. */
+/* A block that grows by less than three eighths will likely grow again. It gets three eighths at once, so that copies
+ * are rarer (measured: docs/experiments/2026-11-24-appending.md). */
 static size_t with_room_to_grow(size_t bytes, size_t size) {
-  size_t roomy = bytes + bytes / 4;
+  size_t roomy = bytes + bytes / 4 + bytes / 8;
   return size > bytes && size < roomy && roomy <= HK_RUN_MAX_BYTES ? roomy : size;
 }
 
@@ -113,12 +113,28 @@ static void *move(void *block, size_t bytes, size_t size) {
   return moved;
 }
 
+/* hk_span_has_block for the slab that the address lies in, by one multiplication: the product's low half tells whether
+ * a block starts there, the high half which one. */
+HK_INLINE bool slab_has_block(const hk_slab_t *slab, const void *block) {
+  uint64_t inverse = slab->inverse;
+  unsigned offset = (uint16_t)(uintptr_t)block;
+  unsigned __int128 product = (unsigned __int128)offset * inverse;
+  if ((uint64_t)product >= inverse || offset + slab->block_bytes > HK_SLAB_BYTES) return false;
+  if ((uintptr_t)block >> HK_ADDRESS_BITS != 0) return false;
+  const hk_slab_t *span = slab->head;
+  unsigned index = (unsigned)(product >> 64);
+  if (slab != span) {
+    unsigned per_slab = (unsigned)((unsigned __int128)HK_SLAB_BYTES * inverse >> 64);
+    index += (unsigned)(slab - span) * per_slab;
+  }
+  return index < hk_load_relaxed(&((hk_slab_t *)span)->carved);
+}
+
 /* Returns the usable bytes of a live small block of the caller's heap, and 0 for every other address. */
-static size_t own_small_bytes(const void *block) {
-  hk_slab_t *slab = hk_slab_of(block);
-  if (!hk_thread_has(hk_load_relaxed(&slab->owner))) return 0;
-  if (!hk_span_has_block(slab->head, block) || hk_block_looks_free(block)) return 0;
-  return slab->block_bytes;
+HK_INLINE size_t own_small_bytes(const void *block) {
+  const hk_slab_t *slab = hk_slab_of(block);
+  if (!hk_thread_has(hk_load_relaxed(&((hk_slab_t *)slab)->owner))) return 0;
+  return slab_has_block(slab, block) && !hk_block_looks_free(block) ? slab->block_bytes : 0;
 }
 
 static void *move_large(void *block, size_t bytes, size_t size, uint64_t weight_q16) {
@@ -168,15 +184,22 @@ static void *realloc_unusual(void *block, size_t size) {
   return same != NULL ? same : move(block, finding.bytes, size);
 }
 
-void *hk_realloc(void *block, size_t size) {
+/* `bytes` is own_small_bytes of the block. */
+static HK_NOINLINE void *realloc_slow(void *block, size_t size, size_t bytes) {
   if (block == NULL) return hk_alloc(size);
   if (size == 0) {
     hk_free(block);
     return NULL;
   }
-  size_t bytes = own_small_bytes(block);
   if (bytes == 0) return realloc_unusual(block, size);
   return stays(bytes, size) ? block : move(block, bytes, size);
+}
+
+/* The common case by itself, without a stack frame: a small block of the caller's heap that stays where it is. */
+void *hk_realloc(void *block, size_t size) {
+  size_t bytes = own_small_bytes(block);
+  if (HK_LIKELY(bytes != 0 && size <= bytes && size >= bytes / 2)) return block;
+  return realloc_slow(block, size, bytes);
 }
 
 /* ---- Reallocation with an alignment. */

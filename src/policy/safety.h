@@ -98,6 +98,7 @@ HK_INLINE bool hk_start_is_plausible(uint64_t offset, uint64_t inverse) { return
 HK_INLINE bool hk_block_is_intact(const hk_block_t *block) { return block != HK_LIST_END; }
 HK_INLINE void hk_block_link(hk_block_t *block, hk_block_t *next) { block->next = next; }
 HK_INLINE bool hk_block_open(const hk_block_t *block, hk_block_t **next) {
+  *next = HK_LIST_END;
   if (block == HK_LIST_END) return false;
   *next = block->next;
   return true;

@@ -9,8 +9,13 @@ hk_region_map_t hk_region_map;
 
 static _Atomic(size_t) leaf_count;
 
-/* The addresses of superslabs with writable descriptors, as number plus one, each at its number modulo RECENT_COUNT.
- * Descriptors stay writable, so addresses that come and go cost one system call. */
+/* Chosen: the descriptors of this many superslabs become writable in one call, because ranges are mapped side by side.
+ * They are 64 KiB of addresses; a page that is not written to stays untouched. */
+#define GROUP_SUPERSLABS 16
+#define GROUP_SLABS (GROUP_SUPERSLABS * HK_SUPERSLAB_SLABS)
+
+/* The groups with writable descriptors, as number plus one, each at its number modulo RECENT_COUNT. Descriptors stay
+ * writable, so addresses that come and go cost one system call. */
 #define RECENT_COUNT 64
 static _Atomic(uintptr_t) recent[RECENT_COUNT];
 
@@ -23,10 +28,6 @@ static bool allow_writes(uintptr_t start, size_t bytes) {
   uintptr_t first = hk_align_down(start, hk_os_page_size());
   return hk_os_allow_writes((void *)first, hk_align_up(start + bytes, hk_os_page_size()) - first);
 }
-
-/* Chosen: the descriptors of this many superslabs become writable in one call, because ranges are mapped side by side.
- * They are 64 KiB of addresses; a page that is not written to stays untouched. */
-#define GROUP_SUPERSLABS 16
 
 /* Makes the entry's page writable. A page that other variables share was never made read-only. */
 static bool allow_entry(const _Atomic(intptr_t) *entry) {
@@ -63,29 +64,28 @@ static bool enter(size_t region, unsigned first, unsigned count) {
   return leaf != NULL && allow_writes((uintptr_t)&leaf[first], count * sizeof *leaf);
 }
 
-/* The numbers of the superslabs' addresses that the slabs from `unit` to `end` touch. */
+/* The numbers of the groups that a range of slabs touches. */
 typedef struct {
   uintptr_t first;
   uintptr_t last;
-} numbers_t;
+} groups_t;
 
-static numbers_t superslabs_of(size_t unit, size_t end) {
-  enum { shift = HK_SUPERSLAB_SHIFT - HK_SLAB_SHIFT };
-  static_assert(HK_SUPERSLAB_SLABS * sizeof(hk_slab_t) <= 4096, "a page has all descriptors of a superslab");
-  return (numbers_t){unit >> shift, (end - 1) >> shift};
+static groups_t groups_of(size_t unit, size_t end) {
+  static_assert(HK_REGION_SLABS % GROUP_SLABS == 0, "a group lies in one region");
+  return (groups_t){unit / GROUP_SLABS, (end - 1) / GROUP_SLABS};
 }
 
-static bool is_recent(numbers_t superslabs) {
-  if (superslabs.last - superslabs.first >= RECENT_COUNT) return false;
-  for (uintptr_t i = superslabs.first; i <= superslabs.last; i++) {
+static bool is_recent(groups_t groups) {
+  if (groups.last - groups.first >= RECENT_COUNT) return false;
+  for (uintptr_t i = groups.first; i <= groups.last; i++) {
     if (hk_load_acquire(&recent[i % RECENT_COUNT]) != i + 1) return false;
   }
   return true;
 }
 
-static void note_recent(numbers_t superslabs) {
-  if (superslabs.last - superslabs.first >= RECENT_COUNT) return;
-  for (uintptr_t i = superslabs.first; i <= superslabs.last; i++) hk_store_release(&recent[i % RECENT_COUNT], i + 1);
+static void note_recent(groups_t groups) {
+  if (groups.last - groups.first >= RECENT_COUNT) return;
+  for (uintptr_t i = groups.first; i <= groups.last; i++) hk_store_release(&recent[i % RECENT_COUNT], i + 1);
 }
 
 /* Enters the slabs from `unit` to `end`, in every region that they touch. */
@@ -99,24 +99,14 @@ static bool enter_all(size_t unit, size_t end) {
   return true;
 }
 
-static numbers_t group_of(numbers_t superslabs) {
-  static_assert(HK_REGION_SLABS / HK_SUPERSLAB_SLABS % GROUP_SUPERSLABS == 0, "a group lies in one region");
-  return (numbers_t){hk_align_down(superslabs.first, GROUP_SUPERSLABS),
-                     hk_align_down(superslabs.last, GROUP_SUPERSLABS) + GROUP_SUPERSLABS - 1};
-}
-
-/* Enters the whole group, or the requested slabs alone where the system refuses that: a limit may be near. */
+/* Enters whole groups, or the requested slabs alone where the system refuses that: a limit may be near. */
 bool hk_region_map_enter(const void *start, size_t bytes) {
   size_t unit = ((uintptr_t)start & (((uintptr_t)1 << HK_ADDRESS_BITS) - 1)) >> HK_SLAB_SHIFT;
   size_t end = unit + bytes / HK_SLAB_BYTES;
-  numbers_t superslabs = superslabs_of(unit, end), group = group_of(superslabs);
-  if (is_recent(superslabs)) return true;
-  if (enter_all(group.first * HK_SUPERSLAB_SLABS, (group.last + 1) * HK_SUPERSLAB_SLABS)) {
-    note_recent(group.last - group.first < RECENT_COUNT ? group : superslabs);
-    return true;
-  }
-  if (!enter_all(unit, end)) return false;
-  note_recent(superslabs);
+  groups_t groups = groups_of(unit, end);
+  if (is_recent(groups)) return true;
+  if (!enter_all(groups.first * GROUP_SLABS, (groups.last + 1) * GROUP_SLABS)) return enter_all(unit, end);
+  note_recent(groups);
   return true;
 }
 

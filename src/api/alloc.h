@@ -22,9 +22,11 @@
 #include "policy/safety.h"
 #include "space/region_map.h"
 
+HK_C_BEGIN
+
 /* Allocates what the fast path cannot: a block up to 32 KiB whose bin gives none, and every larger block. Returns NULL
  * with ENOMEM. */
-HK_NOINLINE void *hk_alloc_slow(size_t size);
+HK_NOINLINE void *hk_alloc_slow(size_t size) HK_NOTHROW;
 
 /* Allocates a block of a class whose blocks have the alignment. Returns NULL with ENOMEM. */
 void *hk_alloc_of_class(unsigned class_index, size_t alignment, size_t size);
@@ -50,10 +52,10 @@ void *hk_alloc_aligned(size_t alignment, size_t size);
 void *hk_alloc_fail(void);
 
 /* Frees every block that is not a small block of the calling thread's heap. `slab` is hk_slab_of(block). */
-HK_NOINLINE void hk_free_slow(void *block, hk_slab_t *slab);
+HK_NOINLINE void hk_free_slow(void *block, hk_slab_t *slab) HK_NOTHROW;
 
 /* Handles the end of a countdown, after the push that ended it. */
-HK_NOINLINE void hk_free_due(hk_slab_t *slab);
+HK_NOINLINE void hk_free_due(hk_slab_t *slab) HK_NOTHROW;
 
 void *hk_calloc(size_t count, size_t size);
 void *hk_realloc(void *block, size_t size);
@@ -73,17 +75,18 @@ HK_INLINE void hk_count_request(size_t size) {
   hk_count(hk_count_bytes_given, hk_good_size(size));
 }
 
-HK_INLINE void *hk_alloc(size_t size) {
+/* Returns a block from the calling thread's bin; NULL when only hk_alloc_slow may have one. */
+HK_INLINE void *hk_alloc_fast(size_t size) {
   hk_count_request(size);
   hk_heap_t *heap = hk_thread_own();
-  if (HK_LIKELY(size <= HK_TINY_MAX_BYTES)) {
-    hk_block_t *block = hk_bin_pop(heap, hk_heap_tiny_bin(size));
-    if (HK_LIKELY(block != NULL)) return block;
-  } else if (HK_LIKELY(size <= HK_MID_MAX_BYTES)) {
-    hk_block_t *block = hk_bin_pop_mid(heap, hk_heap_mid_bin(size));
-    if (HK_LIKELY(block != NULL)) return block;
-  }
-  return hk_alloc_slow(size);
+  if (HK_LIKELY(size <= HK_TINY_MAX_BYTES)) return hk_bin_pop(heap, hk_heap_tiny_bin(size));
+  if (HK_LIKELY(size <= HK_MID_MAX_BYTES)) return hk_bin_pop_mid(heap, hk_heap_mid_bin(size));
+  return NULL;
+}
+
+HK_INLINE void *hk_alloc(size_t size) {
+  void *block = hk_alloc_fast(size);
+  return HK_LIKELY(block != NULL) ? block : hk_alloc_slow(size);
 }
 
 /* Returns whether an address in a slab of small blocks is plausibly a live block. Returns false also for a live block
@@ -91,7 +94,7 @@ HK_INLINE void *hk_alloc(size_t size) {
 HK_INLINE bool hk_is_plausible(hk_slab_place_t *slab, const void *block) {
   if (!HK_SAFETY) return true;
   uint64_t product = (uint16_t)(uintptr_t)block * hk_slab_at(slab)->inverse; /* hk_offset_is_start in two steps */
-  return product < hk_slab_at(slab)->inverse && !hk_block_may_look_free(block);
+  return product < hk_slab_at(slab)->inverse && !hk_block_may_look_free((const hk_block_t *)block);
 }
 
 HK_INLINE void hk_free(void *block) {
@@ -105,7 +108,7 @@ HK_INLINE void hk_free(void *block) {
     hk_free_slow(block, hk_slab_at(&slab));
     return;
   }
-  if (HK_UNLIKELY(hk_free_list_push(hk_slab_at(&slab)->free_list, block))) hk_free_due(hk_slab_at(&slab));
+  if (HK_UNLIKELY(hk_free_list_push(hk_slab_at(&slab)->free_list, (hk_block_t *)block))) hk_free_due(hk_slab_at(&slab));
 }
 
 /* Returns the block's usable bytes: 0 for NULL, and for an address that is no live block, after the report of the
@@ -117,5 +120,7 @@ HK_INLINE size_t hk_usable_size(const void *block) {
   return HK_LIKELY(is_small && hk_is_plausible(&slab, block)) ? hk_slab_at(&slab)->block_bytes
                                                               : hk_usable_size_slow(block);
 }
+
+HK_C_END
 
 #endif /* HK_API_ALLOC_H */

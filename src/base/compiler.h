@@ -9,6 +9,7 @@
 #define HK_INLINE static inline __attribute__((always_inline))
 #define HK_NOINLINE __attribute__((noinline))
 #define HK_COLD __attribute__((cold, noinline))
+#define HK_NOTHROW __attribute__((nothrow)) /* a C++ function may call it last, without a frame of its own */
 #define HK_HIDDEN __attribute__((visibility("hidden")))
 #define HK_NORETURN __attribute__((noreturn))
 

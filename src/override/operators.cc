@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "api/alloc.h"
 #include "hakmem/hakmem.h"
 
 #if HK_WEAK_RUNTIME
@@ -117,7 +118,7 @@ __attribute__((noinline, cold)) void *call_or_null(new_t replaced, std::size_t s
 
 // ---- The forms that allocate.
 
-inline void *new_or_throw(std::size_t size, std::size_t alignment = 0) {
+inline void *new_or_throw(std::size_t size, std::size_t alignment) {
   void *block = allocate(size, alignment);
   return __builtin_expect(block != nullptr, 1) ? block : retry_or_throw(size, alignment);
 }
@@ -127,11 +128,20 @@ inline void *new_or_null(std::size_t size, std::size_t alignment = 0) noexcept {
   return __builtin_expect(block != nullptr, 1) ? block : retry_or_null(size, alignment);
 }
 
+// A function of its own: the plain new calls it last, and needs no frame.
+__attribute__((noinline)) void *new_slowly(std::size_t size) {
+  void *block = hk_alloc_slow(size);
+  return __builtin_expect(block != nullptr, 1) ? block : retry_or_throw(size, 0);
+}
+
 std::size_t bytes_of(std::align_val_t alignment) { return static_cast<std::size_t>(alignment); }
 
 }  // namespace
 
-OPERATOR void *operator new(std::size_t size) { return new_or_throw(size); }
+OPERATOR void *operator new(std::size_t size) {
+  void *block = hk_alloc_fast(size);
+  return __builtin_expect(block != nullptr, 1) ? block : new_slowly(size);
+}
 OPERATOR void *operator new[](std::size_t size) { return ::operator new(size); }
 OPERATOR void *operator new(std::size_t size, const std::nothrow_t &) noexcept {
   new_t bound = bound_new;
@@ -153,14 +163,14 @@ OPERATOR void *operator new[](std::size_t size, std::align_val_t alignment, cons
   return ::operator new(size, alignment, nothrow);
 }
 
-OPERATOR void operator delete(void *block) noexcept { hakmem_free(block); }
+OPERATOR void operator delete(void *block) noexcept { hk_free(block); }
 OPERATOR void operator delete[](void *block) noexcept { ::operator delete(block); }
 OPERATOR void operator delete(void *block, std::size_t) noexcept { ::operator delete(block); }
 OPERATOR void operator delete[](void *block, std::size_t) noexcept { ::operator delete[](block); }
 OPERATOR void operator delete(void *block, const std::nothrow_t &) noexcept { ::operator delete(block); }
 OPERATOR void operator delete[](void *block, const std::nothrow_t &) noexcept { ::operator delete[](block); }
 
-OPERATOR void operator delete(void *block, std::align_val_t) noexcept { hakmem_free(block); }
+OPERATOR void operator delete(void *block, std::align_val_t) noexcept { hk_free(block); }
 OPERATOR void operator delete[](void *block, std::align_val_t alignment) noexcept {
   ::operator delete(block, alignment);
 }

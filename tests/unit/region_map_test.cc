@@ -121,17 +121,20 @@ HK_FRESH_TEST(RegionMap, WhatWasEnteredCanBeWrittenTo) {
 }
 
 HK_FRESH_TEST(RegionMap, WhatComesAndGoesIsMadeWritableOnce) {
-  constexpr uintptr_t kRecent = 64, kGroup = 16, kUnit = HK_SUPERSLAB_BYTES;
+  constexpr uintptr_t kRecent = 64, kGroup = 16 * HK_SUPERSLAB_BYTES, kAll = kRecent * kGroup;
   for (int round = 0; round < 3; round++) {
-    for (uintptr_t i = 0; i < kRecent; i++) ASSERT_TRUE(Enter(kSomeRegion + i * kUnit + i % 3 * HK_SLAB_BYTES));
-    ASSERT_TRUE(Enter(kSomeRegion, kRecent * kUnit));
+    for (uintptr_t i = 0; i < kRecent; i++) {
+      ASSERT_TRUE(Enter(kSomeRegion + i * kGroup + i % 16 * HK_SUPERSLAB_BYTES + i % 3 * HK_SLAB_BYTES));
+    }
+    ASSERT_TRUE(Enter(kSomeRegion, kAll));
   }
   uint64_t calls = fake_os_calls(fake_os_allow_writes);
-  EXPECT_EQ(calls, 1 + kRecent / kGroup) << "the root's page, and those of the leaf, a group at a time";
-  ASSERT_TRUE(Enter(kSomeRegion + kRecent * kUnit)) << "which takes the first one's place";
-  ASSERT_TRUE(Enter(kSomeRegion, 2 * kUnit));
-  ASSERT_TRUE(Enter(kSomeRegion, (kRecent + 1) * kUnit)) << "too many to be known";
+  EXPECT_EQ(calls, kAll / kRegionBytes + kRecent) << "each region's entry in the root, and the groups";
+  ASSERT_TRUE(Enter(kSomeRegion + kAll)) << "which takes the first group's place, in a region of its own";
+  ASSERT_TRUE(Enter(kSomeRegion, 2 * HK_SUPERSLAB_BYTES));
   EXPECT_EQ(fake_os_calls(fake_os_allow_writes), calls + 3);
+  ASSERT_TRUE(Enter(kSomeRegion, kAll + kGroup)) << "too many to be known";
+  EXPECT_EQ(fake_os_calls(fake_os_allow_writes), calls + 3 + kAll / kRegionBytes + 1) << "a call for each region";
 }
 
 HK_FRESH_TEST(RegionMap, NothingElseCanBeWrittenTo) {

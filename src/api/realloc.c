@@ -4,6 +4,8 @@
 
 #include "api/alloc.h"
 #include "api/misuse.h"
+#include "api/process_purge.h"
+#include "api/purge_thread.h"
 #include "api/sample_hook.h"
 #include "api/sampled.h"
 #include "api/verify.h"
@@ -43,12 +45,13 @@ static bool stays(size_t bytes, size_t size) {
   return size <= bytes && (size >= bytes / 2 || hk_good_size(size) == bytes);
 }
 
-/* Resizes the block in place, moves its pages, or copies a large block where that is cheaper. Returns the block, or
+/* Resizes the block in place, moves its pages, or copies a large block where that is cheaper. A sample is not copied: it
+ * would leave its address after that is given up, and another thread could get a sample there. Returns the block, or
  * NULL when none of these is possible. */
 static void *resize(const hk_finding_t *finding, void *block, size_t size) {
   char *start = (char *)finding->start;
   size_t whole = finding->offset + size;
-  bool is_copied = false;
+  bool is_copied = false, may_copy = finding->offset == 0;
   switch (hk_slab_state(finding->slab)) {
     case hk_slab_small:
       return stays(finding->bytes, size) ? block : NULL;
@@ -57,15 +60,19 @@ static void *resize(const hk_finding_t *finding, void *block, size_t size) {
       break;
     case hk_slab_large:
       if (whole <= HK_RUN_MAX_BYTES) return NULL;
-      start = hk_large_resize(finding->slab, start, whole, &is_copied);
+      start = hk_large_resize(finding->slab, start, whole, may_copy ? &is_copied : NULL);
       if (start == NULL) return NULL;
-      block = start + finding->offset;
       break;
     default:
       return NULL;
   }
-  if (!is_copied) hk_stat_add(hk_stat_realloc_in_place, 1);
-  return block;
+  if (is_copied) {
+    hk_stat_add(hk_stat_large_alloc, 1);
+    hk_free(block);
+  } else {
+    hk_stat_add(hk_stat_realloc_in_place, 1);
+  }
+  return start + finding->offset;
 }
 
 /* ---- Reallocation by a copy. */
@@ -84,6 +91,8 @@ static void *move_to_room(void *block, size_t bytes, size_t wanted) {
   void *moved = hk_run_alloc_roomy(wanted);
   if (moved == NULL) return NULL;
   hk_stat_add(hk_stat_run_alloc, 1);
+  hk_purge_thread_consider();
+  hk_process_purge_consider();
   memcpy(moved, block, bytes);
   if (hk_run_free(hk_slab_of(block))) {
     hk_stat_add(hk_stat_run_free, 1);

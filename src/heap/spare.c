@@ -88,11 +88,12 @@ static void keep_reserve(hk_heap_t *heap) {
 void hk_spare_put(hk_heap_t *heap, hk_slab_t *head) {
   unsigned slab_count = head->slab_count;
   head->zero = false;
-  if (spare_slabs(heap) + slab_count > room()) flush(heap, NULL);
-  if (slab_count > room() || slab_count > HK_RUN_MAX_SLABS) {
-    hk_superslab_release(head, slab_count);
-  } else {
+  bool has_list = slab_count <= HK_RUN_MAX_SLABS;
+  if (has_list && spare_slabs(heap) + slab_count > room()) flush(heap, NULL);
+  if (has_list && slab_count <= room()) {
     keep(heap, head);
+  } else {
+    hk_superslab_release(head, slab_count);
   }
   hk_heap_check_spare(heap);
 }

@@ -102,6 +102,16 @@ static unsigned next_bin_locked(unsigned bin) {
   return word * 64 + hk_lowest_bit(mask);
 }
 
+/* Returns the last bin before `end` that is not empty; BIN_COUNT when all are empty. */
+static unsigned last_bin_locked(unsigned end) {
+  for (unsigned word = (end + 63) / 64; word-- > 0;) {
+    uint64_t below = end >= word * 64 + 64 ? UINT64_MAX : (UINT64_C(1) << end % 64) - 1;
+    uint64_t mask = extents.bin_mask[word] & below;
+    if (mask != 0) return word * 64 + hk_highest_bit(mask);
+  }
+  return BIN_COUNT;
+}
+
 static void bin_push_locked(hk_slab_t *first) {
   unsigned bin = bin_of(bytes_of(first));
   uint64_t bit = UINT64_C(1) << (bin % 64);
@@ -311,15 +321,12 @@ static hk_slab_t *dirty_of_bin_locked(unsigned bin, size_t bytes) {
   return NULL;
 }
 
-bool hk_extent_take_dirty_locked(size_t bytes, hk_extent_t *taken) {
-  hk_slab_t *longest = NULL;
-  for (unsigned bin = next_bin_locked(bin_of(bytes)); bin < BIN_COUNT; bin = next_bin_locked(bin + 1)) {
-    hk_slab_t *first = dirty_of_bin_locked(bin, bytes);
-    if (first != NULL) longest = first;
+uintptr_t hk_extent_find_dirty_locked(size_t bytes) {
+  for (unsigned end = BIN_COUNT, bin; (bin = last_bin_locked(end)) != BIN_COUNT && bin >= bin_of(bytes); end = bin) {
+    const hk_slab_t *first = dirty_of_bin_locked(bin, bytes);
+    if (first != NULL) return start_of(first);
   }
-  if (longest == NULL) return false;
-  *taken = split_locked(longest, start_of(longest), bytes);
-  return true;
+  return 0;
 }
 
 bool hk_extent_take_at_locked(uintptr_t start, size_t bytes, hk_extent_t *taken) {

@@ -35,9 +35,9 @@ void hk_extent_put_locked(hk_extent_t extent);
  * afterwards. */
 bool hk_extent_take_locked(size_t bytes, size_t alignment, size_t preferred_alignment, hk_extent_t *taken);
 
-/* Takes `bytes` at the start of the longest dirty extent, so that a block which grows has room there. Examines a few
- * extents of each bin. False when none that is dirty is long enough. */
-bool hk_extent_take_dirty_locked(size_t bytes, hk_extent_t *taken);
+/* Returns the start of a dirty extent of at least `bytes` in the bin of the longest, so that a block which grows has
+ * room there. Examines a few extents of each bin. 0 when none that is dirty is long enough. */
+uintptr_t hk_extent_find_dirty_locked(size_t bytes);
 
 /* Takes `bytes` at `start`. False unless a free extent begins there and is long enough. */
 bool hk_extent_take_at_locked(uintptr_t start, size_t bytes, hk_extent_t *taken);

@@ -251,27 +251,45 @@ static void *move(hk_slab_t *slab, void *block, size_t old_bytes, size_t new_byt
   return target;
 }
 
-/* Chosen: a block is copied if it grows by at least this share. Page faults for its new part take longer then: a fault
- * costs four times what it costs to copy as much. */
+/* Chosen: a block is copied if it grows by at least this share. Page faults for its new part take longer then
+ * (docs/experiments/2026-11-24-room-behind-growing-blocks.md). */
 #define COPY_LEAST_GROWTH 4
 
-/* Copies the block to dirty memory, if there is enough of it in one place. Moved pages would need page faults for the
- * new part, and the dirty memory would stay resident beside them. Huge pages have few faults. */
-static void *copy_to_dirty(hk_slab_t *slab, void *block, size_t old_bytes, size_t new_bytes) {
-  if (slab->huge == hk_huge_ask || new_bytes - old_bytes < old_bytes / COPY_LEAST_GROWTH) return NULL;
+/* Chosen: a range counts as resident when the pages in the middles of this many parts are. */
+#define RESIDENT_PARTS 8
+
+/* Dirty memory was in use; whether the program wrote to it is only known to the system. */
+static bool looks_resident(uintptr_t start, size_t bytes) {
+  size_t page_bytes = hk_os_page_size(), part_bytes = bytes / RESIDENT_PARTS;
+  for (uintptr_t middle = start + part_bytes / 2; middle < start + bytes; middle += part_bytes) {
+    if (hk_os_resident_bytes((void *)hk_align_down(middle, page_bytes), page_bytes) == 0) return false;
+  }
+  return true;
+}
+
+static bool take_dirty(uintptr_t start, size_t bytes) {
   hk_extent_t extent;
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
-  bool found = hk_extent_take_dirty_locked(new_bytes, &extent);
-  if (found) describe_locked(extent.start, new_bytes);
+  bool is_taken = hk_extent_take_at_locked(start, bytes, &extent);
+  if (is_taken) describe_locked(start, bytes);
   hk_purge_due_t due = hk_purge_settle_locked(now_ms);
   hk_lock_release(hk_lock_space);
   hk_purge_follow(&due);
-  if (!found) return NULL;
-  hk_stat_add(hk_stat_large_reuse, 1);
-  memcpy((void *)extent.start, block, old_bytes);
-  (void)hk_large_free(slab, block);
-  return (void *)extent.start;
+  if (is_taken) hk_stat_add(hk_stat_large_reuse, 1);
+  return is_taken;
+}
+
+/* Copies the block to dirty memory, if both are resident. Moved pages would need page faults for the new part, and the
+ * dirty memory would stay resident beside them. A block with advice about huge pages moves, and keeps it. */
+static void *copy_to_dirty(const hk_slab_t *slab, void *block, size_t old_bytes, size_t new_bytes) {
+  if (slab->huge != hk_huge_leave || new_bytes - old_bytes < old_bytes / COPY_LEAST_GROWTH) return NULL;
+  hk_lock_acquire(hk_lock_space);
+  uintptr_t target = hk_extent_find_dirty_locked(new_bytes);
+  hk_lock_release(hk_lock_space);
+  if (target == 0 || !looks_resident(target, new_bytes) || !looks_resident((uintptr_t)block, old_bytes)) return NULL;
+  if (!take_dirty(target, new_bytes)) return NULL; /* another thread took it, or a purge */
+  return memcpy((void *)target, block, old_bytes);
 }
 
 static void *resize_pages(hk_slab_t *slab, void *block, size_t bytes) {
@@ -289,7 +307,7 @@ static void *resize_pages(hk_slab_t *slab, void *block, size_t bytes) {
 }
 
 void *hk_large_resize(hk_slab_t *slab, void *block, size_t bytes, bool *is_copied) {
-  *is_copied = false;
+  if (is_copied != NULL) *is_copied = false;
   uintptr_t start = (uintptr_t)block;
   size_t old_bytes = hk_load_relaxed(&slab->bytes);
   size_t new_bytes = hk_large_good_size(bytes);
@@ -303,9 +321,10 @@ void *hk_large_resize(hk_slab_t *slab, void *block, size_t bytes, bool *is_copie
     return block;
   }
   if (absorb(slab, start, old_bytes, new_bytes) || extend(slab, start, old_bytes, new_bytes)) return block;
-  void *copy = copy_to_dirty(slab, block, old_bytes, new_bytes);
-  *is_copied = copy != NULL;
-  return copy != NULL ? copy : move(slab, block, old_bytes, new_bytes);
+  void *copy = is_copied != NULL ? copy_to_dirty(slab, block, old_bytes, new_bytes) : NULL;
+  if (copy == NULL) return move(slab, block, old_bytes, new_bytes);
+  *is_copied = true;
+  return copy;
 }
 
 /* ---- Sums, and fork. */

@@ -20,8 +20,9 @@ void *hk_large_alloc_pages(size_t bytes, size_t alignment, bool *zero);
 bool hk_large_free(hk_slab_t *slab, void *block);
 
 /* Changes the block's size: into the free extent behind it, else into unused addresses behind it, else by a copy to
- * dirty memory where that is cheaper, else by moving its pages. Sets `*is_copied`. Returns the block's new place; NULL
- * when the system refuses, and the block is then unchanged. */
+ * dirty memory where that is cheaper, else by moving its pages. Returns the block's new place; NULL when the system
+ * refuses, and the block is then unchanged. Sets `*is_copied` when the new place is a copy: then the caller frees the
+ * old block. NULL for `is_copied` excludes copies. */
 void *hk_large_resize(hk_slab_t *slab, void *block, size_t bytes, bool *is_copied);
 
 /* Makes the first `bytes` of a new block zero, and no more of them resident than necessary. */

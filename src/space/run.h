@@ -13,7 +13,7 @@
 void *hk_run_alloc(size_t bytes, size_t alignment, bool *zero);
 
 /* Returns a run in dirty memory with as much free room behind it as there is; NULL when there is none. For a block that
- * has grown twice: it will likely grow again. Requires at most HK_RUN_MAX_BYTES. */
+ * grows: it will likely grow again. Requires at most HK_RUN_MAX_BYTES. */
 void *hk_run_alloc_roomy(size_t bytes);
 
 /* Ends the run as a block and keeps its slabs for the caller. False when the run is free already: another thread was

@@ -23,8 +23,7 @@ inline hk_slab_t *SlabOf(const void *block) { return hk_slab_of(block); }
 inline bool Free(void *block) { return hk_large_free(SlabOf(block), block); }
 
 inline char *Resize(char *block, size_t bytes) {
-  bool is_copied;
-  return static_cast<char *>(hk_large_resize(SlabOf(block), block, bytes, &is_copied));
+  return static_cast<char *>(hk_large_resize(SlabOf(block), block, bytes, nullptr));
 }
 
 inline uintptr_t AddressOf(const void *block) { return reinterpret_cast<uintptr_t>(block); }

@@ -131,6 +131,9 @@ HK_FRESH_TEST(Large, IsCopiedToTheLongestDirtyExtentWhereItGrowsByAQuarter) {
   RetainEverything();
   char *fitting = Alloc(5 * HK_MIB, HK_GIB), *roomy = Alloc(9 * HK_MIB, HK_GIB);
   char *block = Alloc(4 * HK_MIB, HK_GIB);
+  memset(fitting, 1, 5 * HK_MIB);
+  memset(roomy, 1, 9 * HK_MIB);
+  memset(block, 2, 4 * HK_MIB);
   Fill(block, 4 * HK_MIB, 2);
   fake_os_fail_all(fake_os_resize, true);
   EXPECT_TRUE(Free(fitting));
@@ -141,7 +144,8 @@ HK_FRESH_TEST(Large, IsCopiedToTheLongestDirtyExtentWhereItGrowsByAQuarter) {
   EXPECT_TRUE(is_copied);
   ExpectBig(roomy, 5 * HK_MIB);
   EXPECT_TRUE(Holds(roomy, 4 * HK_MIB, 2));
-  EXPECT_EQ(hk_slab_state(SlabOf(block)), hk_slab_free);
+  ExpectBig(block, 4 * HK_MIB);
+  EXPECT_TRUE(Free(block));
   ExpectUsage(1, 5 * HK_MIB);
   ExpectCached((5 + 4 + 4) * HK_MIB, (5 + 4 + 4) * HK_MIB);
   EXPECT_EQ(hk_large_resize(SlabOf(roomy), roomy, 9 * HK_MIB, &is_copied), roomy) << "into the room behind it";
@@ -150,15 +154,32 @@ HK_FRESH_TEST(Large, IsCopiedToTheLongestDirtyExtentWhereItGrowsByAQuarter) {
   ExpectNothingLost();
 }
 
-HK_FRESH_TEST(Large, IsNotCopiedToMemoryThatIsNotResident) {
+bool IsCopied(char *block, size_t bytes) {
+  bool is_copied = true;
+  EXPECT_NE(hk_large_resize(SlabOf(block), block, bytes, &is_copied), nullptr);
+  return is_copied;
+}
+
+HK_FRESH_TEST(Large, IsNotCopiedToMemoryThatWasPurged) {
   char *purged = FreeRange(12 * HK_MIB);
   Trim();
   EXPECT_FALSE(fake_os_is_mapped(purged, 1));
   char *block = Alloc(4 * HK_MIB, HK_GIB);
+  memset(block, 2, 4 * HK_MIB);
   fake_os_fail_all(fake_os_resize, true);
-  bool is_copied = true;
-  ASSERT_NE(hk_large_resize(SlabOf(block), block, 8 * HK_MIB, &is_copied), nullptr);
-  EXPECT_FALSE(is_copied);
+  EXPECT_FALSE(IsCopied(block, 8 * HK_MIB));
+}
+
+HK_FRESH_TEST(Large, IsNotCopiedToOrFromMemoryThatTheProgramDidNotWrite) {
+  (void)FreeRange(12 * HK_MIB);
+  char *block = Alloc(4 * HK_MIB, HK_GIB), *hollow = Alloc(4 * HK_MIB, HK_GIB);
+  memset(block, 2, 4 * HK_MIB);
+  fake_os_fail_all(fake_os_resize, true);
+  EXPECT_FALSE(IsCopied(block, 8 * HK_MIB)) << "the dirty extent is hollow";
+  char *full = Alloc(12 * HK_MIB, HK_GIB);
+  memset(full, 1, 12 * HK_MIB);
+  EXPECT_TRUE(Free(full));
+  EXPECT_FALSE(IsCopied(hollow, 8 * HK_MIB)) << "the block is hollow";
 }
 
 // The block is as it was, and nothing else is there.

@@ -166,12 +166,13 @@ environments: ## the environment matrix beside glibc at full numbers of threads,
 SCUDO = $(firstword $(wildcard /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.scudo_standalone-$(shell uname -m).so))
 ATTACKED ?= glibc mimalloc3 snmalloc jemalloc rpmalloc tcmalloc
 .PHONY: attacks
-attacks: lib ## attacks on the heap, RUNS times each under hakmem and others (make peers), into docs/safety.md
+attacks: lib ## attacks on the heap, RUNS times each, under hakmem and what make peers left, into docs/safety.md
 	tools/bootstrap.sh test
 	cmake --preset release -DHK_TESTS=ON
 	cmake --build --preset release --target test_programs
-	$(PYTHON) tests/misuse/attacks.py --build $(BUILD) --runs $(RUNS) --peers build/peers/peers.json \
-	  --names $(ATTACKED) $(if $(SCUDO),--library scudo $(SCUDO)) --write tests/misuse/attack_results.json
+	$(PYTHON) tests/misuse/attacks.py --build $(BUILD) --runs $(RUNS) --write tests/misuse/attack_results.json \
+	  $(if $(wildcard build/peers/peers.json),--peers build/peers/peers.json --names $(ATTACKED)) \
+	  $(if $(SCUDO),--library scudo $(filter llvm-%,$(subst /, ,$(SCUDO))) $(SCUDO))
 	$(PYTHON) tools/generate_docs.py
 
 .PHONY: crate

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from collections import Counter
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+COLUMNS = 120
 TITLES = {
     "overflow": "overflow",
     "underflow": "underflow",
@@ -74,7 +76,7 @@ def table(header: list[str], rows: list[list[str]]) -> str:
 
 
 def title(results: Results, subject: str) -> str:
-    version = results.head["subjects"][subject]
+    version = results.head["subjects"][subject]["version"]
     return SUBJECTS.get(subject, f"{subject} {version}".strip())
 
 
@@ -98,8 +100,12 @@ def by_class(manifest: str, results: str) -> str:
         rows.append([TITLES.get(class_, "**all**"), str(total), *map(cell, by_subject.values())])
     stopped = [str(c[DETECTED] + c[MISSED]) for c in counts["all"].values()]
     rows.append(["**never reached**", str(len(read_.verdicts)), *stopped])
-    made = f"{read_.head['date']}, {read_.head['machine']}, {read_.head['runs']} runs of each attack.\n\n"
-    return made + table(["class", "attacks", *(title(read_, subject) for subject in read_.subjects)], rows)
+    made: dict[str, list[str]] = {}
+    for subject, how in read_.head["subjects"].items():
+        made.setdefault(f"{how['runs']} runs on {how['date']}", []).append(SUBJECTS.get(subject, subject))
+    runs = "; ".join(f"{', '.join(subjects)}: {how}" for how, subjects in made.items())
+    head = textwrap.fill(f"{read_.head['machine']}. {runs}.", COLUMNS, break_long_words=False)
+    return head + "\n\n" + table(["class", "attacks", *(title(read_, subject) for subject in read_.subjects)], rows)
 
 
 def by_attack(manifest: str, results: str) -> str:

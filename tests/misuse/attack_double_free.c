@@ -1,4 +1,5 @@
 /* tests/misuse/attack_double_free.c - The second free of one block. The goal is two owners of the same memory. */
+#include <stdatomic.h>
 #include <sys/wait.h>
 
 #include "attack.h"
@@ -68,6 +69,26 @@ static bool by_two_threads(size_t size) {
   leave(block);
   in_thread(free_once, block);
   in_thread(free_once, block);
+  return requests_after(size);
+}
+
+/* Both threads free the block at the same moment: a check that reads first and writes then lets both through. */
+static void *raced;
+static atomic_int racers;
+static void *free_in_race(void *unused) {
+  atomic_fetch_add(&racers, 1);
+  while (atomic_load(&racers) % 2 != 0) continue;
+  free(forget(raced));
+  return unused;
+}
+static bool at_the_same_moment(size_t size) {
+  pthread_t thread;
+  raced = block_among_live(size);
+  leave(raced);
+  if (pthread_create(&thread, NULL, free_in_race, NULL) != 0) _exit(94);
+  while (atomic_load(&racers) == 0) continue;
+  (void)free_in_race(NULL);
+  if (pthread_join(thread, NULL) != 0) _exit(95);
   return requests_after(size);
 }
 
@@ -201,8 +222,9 @@ static bool used_by_both(size_t size) {
 ATTACKS({"at_once", at_once}, {"interleaved", interleaved}, {"delayed", delayed},
         {"after_other_sizes", after_other_sizes}, {"in_another_thread", in_another_thread},
         {"after_another_thread", after_another_thread}, {"by_two_threads", by_two_threads},
-        {"after_thread_end", after_thread_end}, {"in_a_child", in_a_child}, {"after_reuse", after_reuse},
-        {"after_much_reuse", after_much_reuse}, {"after_reuse_of_slab", after_reuse_of_slab},
-        {"after_realloc_moved", after_realloc_moved}, {"after_realloc_to_nothing", after_realloc_to_nothing},
-        {"by_realloc", by_realloc}, {"of_aligned", of_aligned}, {"after_stale_write", after_stale_write},
+        {"at_the_same_moment", at_the_same_moment}, {"after_thread_end", after_thread_end}, {"in_a_child", in_a_child},
+        {"after_reuse", after_reuse}, {"after_much_reuse", after_much_reuse},
+        {"after_reuse_of_slab", after_reuse_of_slab}, {"after_realloc_moved", after_realloc_moved},
+        {"after_realloc_to_nothing", after_realloc_to_nothing}, {"by_realloc", by_realloc}, {"of_aligned", of_aligned},
+        {"after_stale_write", after_stale_write},
         {"after_stale_write_of_second_word", after_stale_write_of_second_word}, {"used_by_both", used_by_both})

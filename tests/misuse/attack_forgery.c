@@ -54,12 +54,9 @@ static bool replay_old_link(size_t size) {
   byte_t kept[16];
   free_some(4, size);
   memcpy(kept, freed[3], sizeof kept);
-  byte_t *all[4];
-  for (int i = 0; i < 4; i++) all[i] = take_raw(size);
-  (void)all;
+  for (int i = 0; i < 4; i++) (void)take_raw(size);
   byte_t *first = (byte_t *)forget(freed[3]);
-  byte_t *victim = freed[2];
-  memset(victim, mine, size);
+  memset(freed[2], mine, size);
   drop(first);
   memcpy(forget(first), kept, sizeof kept);
   return requests_give_target(64, size);
@@ -113,10 +110,9 @@ static bool guess_secret(size_t size) {
 
 /* The size before a live block, of which glibc's free makes a larger one. */
 static bool grow_by_header(size_t size) {
-  byte_t *block = take(size), *next = take(size);
-  take_many(4, size);
+  byte_t *block = take(size);
+  take_many(5, size);
   size_t chunk = (size + 8 + 15) & ~(size_t)15;
-  (void)next;
   ((uintptr_t *)block)[-1] = 2 * chunk | 1;
   drop(block);
   return requests_give_target(16, 2 * chunk - 8);

@@ -46,6 +46,16 @@ static bool write_long(size_t size) {
   return any_changed(NULL);
 }
 
+/* The attacker has read what lies behind the block, and writes the same bytes: a canary stays as it was. */
+static bool write_around_read_bytes(size_t size) {
+  byte_t *block = take_row(size), kept[16];
+  memcpy(kept, block + full, sizeof kept);
+  memcpy(block + full, kept, sizeof kept);
+  memset(block + full + sizeof kept, forged, 16);
+  drop(block);
+  return any_changed(NULL);
+}
+
 /* An index out of bounds: a jump over what lies directly behind the block. */
 static bool write_far(size_t size) {
   take_many(many(size), full_size(size));
@@ -142,7 +152,7 @@ static bool write_behind_shrunk(size_t size) {
 
 ATTACKS({"write_to_neighbour", write_to_neighbour}, {"write_used_after_free", write_used_after_free},
         {"write_one_byte", write_one_byte}, {"write_one_byte_forged", write_one_byte_forged},
-        {"write_long", write_long}, {"write_far", write_far}, {"write_to_free_list", write_to_free_list},
-        {"write_low_byte_of_link", write_low_byte_of_link}, {"write_then_calloc", write_then_calloc},
-        {"read_string", read_string}, {"read_neighbour", read_neighbour},
+        {"write_long", write_long}, {"write_around_read_bytes", write_around_read_bytes}, {"write_far", write_far},
+        {"write_to_free_list", write_to_free_list}, {"write_low_byte_of_link", write_low_byte_of_link},
+        {"write_then_calloc", write_then_calloc}, {"read_string", read_string}, {"read_neighbour", read_neighbour},
         {"read_freed_neighbour", read_freed_neighbour}, {"write_behind_shrunk", write_behind_shrunk})

@@ -6,7 +6,8 @@
     python tests/misuse/attacks.py --peers build/peers/peers.json --write tests/misuse/attack_results.json
 
 Prints the attacks whose outcomes are not those of the manifest, and fails where there are any. --write keeps all
-outcomes in a file, from which tools/generate_docs.py makes the tables of docs/safety.md. `make attacks` does both.
+outcomes in a file, from which tools/generate_docs.py makes the tables of docs/safety.md. Allocators that take no part
+in a run keep their earlier outcomes there. `make attacks` does both.
 """
 
 from __future__ import annotations
@@ -146,17 +147,22 @@ def peers(file: Path, names: list[str]) -> list[Subject]:
     ]
 
 
-def as_json(found: dict[str, dict[str, Counter[str]]], subjects: list[Subject], runs: int) -> str:
-    """Returns the results as text: a line for each attack. One word stands for an outcome of all runs."""
-    head = {
-        "date": time.strftime("%Y-%m-%d", time.gmtime()),
-        "machine": f"{platform.machine()}, Linux {platform.release().split('-')[0]}, {' '.join(platform.libc_ver())}",
-        "runs": runs,
-        "subjects": {subject.name: subject.version for subject in subjects},
-    }
+def with_earlier(file: Path, found: dict[str, dict[str, Counter[str]]], subjects: list[Subject], runs: int) -> str:
+    """Returns the results as text, a line for each attack. One word stands for an outcome of all runs. Allocators that
+    did not take part keep the results that the file has of the same attacks."""
+    earlier = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    kept = earlier.get("subjects", {}) if set(earlier.get("results", ())) == set(found) else {}
+    today = time.strftime("%Y-%m-%d", time.gmtime())
+    new = {subject.name: {"version": subject.version, "date": today, "runs": runs} for subject in subjects}
+    both = {**kept, **new}
+    ordered = sorted(both, key=lambda name: list(VARIANTS).index(name) if name in VARIANTS else len(VARIANTS))
+    machine = f"{platform.machine()}, Linux {platform.release().split('-')[0]}, {' '.join(platform.libc_ver())}"
+    head = {"machine": machine, "subjects": {name: both[name] for name in ordered}}
     lines = []
     for attack, by_subject in found.items():
         short = {name: next(iter(words)) if len(words) == 1 else dict(words) for name, words in by_subject.items()}
+        if kept:
+            short = {**earlier["results"][attack], **short}
         lines.append(f'  "{attack}": {json.dumps(short, sort_keys=True)}')
     text = json.dumps(head, indent=1)[:-2]
     return text + ',\n "results": {\n' + ",\n".join(lines) + "\n }\n}\n"
@@ -170,12 +176,13 @@ def main() -> int:
     parser.add_argument("--variants", nargs="*", metavar="NAME", help=f"of {', '.join(VARIANTS)}: those that are built")
     parser.add_argument("--peers", type=Path, metavar="FILE", help="other allocators too: peers.json of `make peers`")
     parser.add_argument("--names", nargs="*", default=[], metavar="NAME", help="the peers to take (all)")
-    parser.add_argument("--library", nargs=2, action="append", default=[], metavar=("NAME", "FILE"), help="one more")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="write all outcomes there")
+    another = ("NAME", "VERSION", "FILE")
+    parser.add_argument("--library", nargs=3, action="append", default=[], metavar=another, help="one more allocator")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write all outcomes there, beside earlier ones")
     arguments = parser.parse_args()
     build = arguments.build.resolve()
     subjects = [s for s in variants(build) if arguments.variants is None or s.name in arguments.variants]
-    subjects += [Subject(name, Path(file)) for name, file in arguments.library]
+    subjects += [Subject(name, Path(file), version) for name, version, file in arguments.library]
     subjects += peers(arguments.peers, arguments.names) if arguments.peers else []
     chosen = [attack for attack in attacks() if re.search(arguments.only, str(attack))]
     found = run_all(chosen, subjects, build, arguments.runs)
@@ -183,7 +190,8 @@ def main() -> int:
     for line in wrong:
         print(line)
     if arguments.write:
-        arguments.write.write_text(as_json(found, subjects, arguments.runs), encoding="utf-8")
+        text = with_earlier(arguments.write, found, subjects, arguments.runs)
+        arguments.write.write_text(text, encoding="utf-8")
     names = ", ".join(subject.name for subject in subjects)
     print(f"attacks: {len(chosen)} attacks, {arguments.runs} runs each under {names}: {len(wrong)} not as expected")
     return 1 if wrong or not found or not subjects else 0

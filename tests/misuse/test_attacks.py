@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+from collections import Counter
 from pathlib import Path
 
 import attacks
@@ -49,3 +51,17 @@ def test_an_attack_that_is_reached_is_noticed() -> None:
     attack = next(attack for attack in ATTACKS if attack.expected["default"] == {"reached"})
     wrong = attacks.Attack(attack.class_, attack.name, attack.size, "", {"default": frozenset({"stopped", "harmless"})})
     assert attacks.unexpected([wrong], attacks.run_all([wrong], [LIBRARY], BUILD, 1)) != []
+
+
+def test_an_allocator_that_takes_no_part_keeps_its_results(tmp_path: Path) -> None:
+    file = tmp_path / "results.json"
+    for name, version, word in (("other", "1.2", "reached"), ("fast", "", "fault"), ("other", "1.3", "report")):
+        found = {"double_free.at_once.24": {name: Counter({word: 1, "harmless": 2})}}
+        file.write_text(attacks.with_earlier(file, found, [attacks.Subject(name, None, version)], 3))
+    written = json.loads(file.read_text())
+    assert list(written["subjects"]) == ["fast", "other"] and written["subjects"]["other"]["version"] == "1.3"
+    kept = {"fast": {"fault": 1, "harmless": 2}, "other": {"report": 1, "harmless": 2}}
+    assert written["results"] == {"double_free.at_once.24": kept}
+    found = {"double_free.delayed.24": {"fast": Counter({"fault": 3})}}
+    text = attacks.with_earlier(file, found, [attacks.Subject("fast", None)], 3)
+    assert list(json.loads(text)["subjects"]) == ["fast"], "results of other attacks are not kept"

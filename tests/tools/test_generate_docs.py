@@ -50,10 +50,11 @@ fast = "reached"
 secure = "stopped"
 """
 RESULTS = {
-    "date": "2026-11-24",
     "machine": "a machine",
-    "runs": 20,
-    "subjects": {"default": "", "other": "1.2"},
+    "subjects": {
+        "default": {"version": "", "date": "2026-11-24", "runs": 20},
+        "other": {"version": "1.2", "date": "2026-11-20", "runs": 20},
+    },
     "results": {
         "double_free.at_once.24": {"default": "double-free", "other": {"reached": 3, "fault": 17}},
         "double_free.at_once.1000": {"default": {"fault": 1, "harmless": 19}, "other": "reached"},
@@ -173,7 +174,7 @@ def test_a_page_has_marks_for_each_of_its_tables(tmp_path: Path, marks: int) -> 
 def test_verdicts_of_attacks_are_counted(tmp_path: Path) -> None:
     assert run(make_tree(tmp_path)).returncode == 0
     page = (tmp_path / "docs/safety.md").read_text()
-    assert "2026-11-24, a machine, 20 runs of each attack." in page
+    assert "a machine. hakmem: 20 runs on 2026-11-24; other: 20 runs on 2026-11-20." in page
     assert "| class | attacks | hakmem | other 1.2 |" in page
     assert "| double free | 2 | 1 / 1 / 0 / 0 | 0 / 0 / 1 / 1 |" in page
     assert "| **never reached** | 2 | 2 | 0 |" in page

@@ -84,6 +84,15 @@ def cell(counts: Counter[str]) -> str:
     return " / ".join(str(counts[each]) for each in (DETECTED, MISSED, CHANCE, REACHED))
 
 
+def whole_mechanisms(results: Results, subject: str) -> int:
+    """Returns how many attacks reach their goal at none of their sizes."""
+    names = {name.rpartition(".")[0] for name in results.verdicts}
+    reached = {
+        name.rpartition(".")[0] for name, verdicts in results.verdicts.items() if verdicts[subject] in (CHANCE, REACHED)
+    }
+    return len(names - reached)
+
+
 def by_class(manifest: str, results: str) -> str:
     """The counts of each class under each allocator, and where they come from."""
     read_ = read(manifest, results)
@@ -100,6 +109,9 @@ def by_class(manifest: str, results: str) -> str:
         rows.append([TITLES.get(class_, "**all**"), str(total), *map(cell, by_subject.values())])
     stopped = [str(c[DETECTED] + c[MISSED]) for c in counts["all"].values()]
     rows.append(["**never reached**", str(len(read_.verdicts)), *stopped])
+    mechanisms = {name.rpartition(".")[0] for name in read_.verdicts}
+    whole = [str(whole_mechanisms(read_, subject)) for subject in read_.subjects]
+    rows.append(["**never, at any size**", str(len(mechanisms)), *whole])
     made: dict[str, list[str]] = {}
     for subject, how in read_.head["subjects"].items():
         made.setdefault(f"{how['runs']} runs on {how['date']}", []).append(SUBJECTS.get(subject, subject))

@@ -178,6 +178,7 @@ def test_verdicts_of_attacks_are_counted(tmp_path: Path) -> None:
     assert "| class | attacks | hakmem | other 1.2 |" in page
     assert "| double free | 2 | 1 / 1 / 0 / 0 | 0 / 0 / 1 / 1 |" in page
     assert "| **never reached** | 2 | 2 | 0 |" in page
+    assert "| **never, at any size** | 1 | 1 | 0 |" in page
     assert "| `at_once` | Two frees. | 24, 1,000 | ●○ | ◐× |" in page
 
 

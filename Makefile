@@ -162,6 +162,19 @@ environments: ## the environment matrix beside glibc at full numbers of threads,
 	cmake --build --preset release
 	$(PYTHON) tools/environment_table.py --build $(BUILD) --write docs/tested-environments.md
 
+# clang's libraries have scudo, where they are installed.
+SCUDO = $(firstword $(wildcard /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.scudo_standalone-$(shell uname -m).so))
+ATTACKED ?= glibc mimalloc3 snmalloc jemalloc rpmalloc tcmalloc
+.PHONY: attacks
+attacks: lib ## attacks on the heap, RUNS times each, under hakmem and what make peers left, into docs/safety.md
+	tools/bootstrap.sh test
+	cmake --preset release -DHK_TESTS=ON
+	cmake --build --preset release --target test_programs
+	$(PYTHON) tests/misuse/attacks.py --build $(BUILD) --runs $(RUNS) --write tests/misuse/attack_results.json \
+	  $(if $(wildcard build/peers/peers.json),--peers build/peers/peers.json --names $(ATTACKED)) \
+	  $(if $(SCUDO),--library scudo $(filter llvm-%,$(subst /, ,$(SCUDO))) $(SCUDO))
+	$(PYTHON) tools/generate_docs.py
+
 .PHONY: crate
 crate: ## make and build the Rust crate hakmem-alloc, dist/hakmem-alloc-VERSION.crate (needs cargo)
 	tools/bootstrap.sh crate

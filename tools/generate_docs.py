@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Writes the tables of docs/options.md and docs/stats.md, the structs of include/hakmem/hakmem.h and of the Rust crate,
-docs/stats.schema.json and modules of the command line tool from the .def files of src/policy.
+docs/stats.schema.json and modules of the command line tool from the .def files of src/policy; and the tables of
+docs/safety.md from the results of `make attacks`.
 
 A page has pairs of marks. The tool replaces only the text between the marks of a pair, with one table each; the prose
 around them is written by hand. With --check the tool writes nothing and fails when a page is stale.
@@ -17,6 +18,8 @@ import sys
 import textwrap
 from pathlib import Path
 from typing import Mapping
+
+import attack_tables
 
 ROOT = Path(__file__).resolve().parents[1]
 COLUMNS = 120
@@ -465,6 +468,8 @@ def schema(figure_text: str, stat_text: str, old_text: str) -> str:
     return json.dumps({**head, **whole}, indent=1)
 
 
+ATTACKS = ("tests/misuse/attacks.toml", "tests/misuse/attack_results.json")
+
 # The tables of a page, in its order: the function that makes each, and the files whose texts it takes.
 PAGES = {
     "docs/options.md": (
@@ -477,6 +482,7 @@ PAGES = {
         (parts_table, ("src/policy/figure.def",)),
         (old_figures_table, ("src/policy/old_figure.def",)),
     ),
+    "docs/safety.md": ((attack_tables.by_class, ATTACKS), (attack_tables.by_attack, ATTACKS)),
     "include/hakmem/hakmem.h": (
         (structs, ("src/policy/figure.def", "src/policy/stat.def", "src/policy/old_figure.def")),
     ),
@@ -540,7 +546,7 @@ def main() -> int:
         try:
             tables = [make(*(read(arguments.root / source) for source in sources)) for make, sources in parts]
             new = with_tables(old, tables, begin_mark, end_mark)
-        except DefinitionError as error:
+        except (DefinitionError, attack_tables.ResultsError) as error:
             print(f"{name}: {error}", file=sys.stderr)
             return 1
         if new != old:

@@ -93,6 +93,10 @@ SHORT = {**scale(0.25), "HAKMEM_TEST_REPEAT": "1"}
 RECIPES = [[*PYTEST, "tests/tools/test_recipes.py"], [*PYTEST, "tests/cli/test_servers.py"]]
 
 
+# The attacks under every variant of the library. `make test` runs them once under the default one.
+ATTACKS = [[sys.executable, "tests/misuse/attacks.py", "--runs", "5"]]
+
+
 def have_arm64() -> str | None:
     """Returns why the arm64 build cannot be tested here; None where it can."""
     if platform.machine() == "aarch64":
@@ -259,6 +263,7 @@ def rest(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
         Stage("release tests", ctest("release", jobs, "-L", IN_ONE_PROCESS), 180, "release build", scale(1)),
         Stage("stress", ctest("release", 1, "-L", "^stress$", "--repeat", "until-fail:3"), 80, "release build"),
         Stage("preload", ctest("release", jobs, "-V", "-L", "^preload$"), 200, "release build", scale(1)),
+        Stage("attacks", ATTACKS, 20, "release build"),
         *preset_stages("core", werror, jobs, 0.05, (60, 40), False),
         *preset_stages("debug", werror, jobs, 0.05, (120, 60), False),
         *preset_stages("asan", werror, jobs, 0.05, (110, 60), False),

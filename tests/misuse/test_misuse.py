@@ -211,4 +211,4 @@ def test_every_kind_is_documented():
 
 def test_every_program_is_run():
     sources = {path.stem for path in pathlib.Path(__file__).parent.glob("*.c")}
-    assert sources == set(CASES)
+    assert {name for name in sources if not name.startswith("attack_")} == set(CASES)

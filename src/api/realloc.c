@@ -45,8 +45,8 @@ static bool stays(size_t bytes, size_t size) {
   return size <= bytes && (size >= bytes / 2 || hk_good_size(size) == bytes);
 }
 
-/* Resizes the block in place, moves its pages, or copies a large block where that is cheaper. A sample is not copied: it
- * would leave its address after that is given up, and another thread could get a sample there. Returns the block, or
+/* Resizes the block in place, moves its pages, or copies a large block where that is cheaper. A sample is not copied:
+ * it would leave its address after that is given up, and another thread could get a sample there. Returns the block, or
  * NULL when none of these is possible. */
 static void *resize(const hk_finding_t *finding, void *block, size_t size) {
   char *start = (char *)finding->start;

@@ -13,6 +13,8 @@
 #define HK_COUNT 0
 #endif
 
+HK_C_BEGIN
+
 typedef enum {
 #define HK_COUNTER(name, help) hk_count_##name,
 #include "base/count.def"
@@ -71,5 +73,7 @@ HK_INLINE void hk_count_seam(void) {}
 HK_INLINE void hk_count_clear(void) {}
 
 #endif
+
+HK_C_END
 
 #endif /* HK_BASE_COUNT_H */

@@ -41,6 +41,13 @@ inline size_t KeptSlabs(hk_heap_t *heap) {
   return slabs;
 }
 
+// A heap whose room was so often too short that it has all of it.
+inline hk_heap_t *HeapWithAllRoom() {
+  hk_heap_t *heap = hk_heap_take();
+  heap->spare_shortages = 1 << 20;
+  return heap;
+}
+
 inline void ExpectRun(const void *run, size_t slabs) {
   hk_finding_t finding = hk_verify(run);
   EXPECT_EQ(finding.verdict, hk_verdict_live);

@@ -99,6 +99,7 @@ struct hk_heap {
   _Atomic(uint32_t) span_slabs;              /* in the spans that the heap owns, with shared.drained_slabs */
   _Atomic(uint32_t) spare_slabs;             /* in all lists of `spare` */
   hk_list_t spare[HK_RUN_MAX_SLABS];         /* [i]: rows of i + 1 free slabs, through link; last freed first */
+  uint32_t spare_shortages;                  /* times that there was no room for a row: spare.c */
   hk_slab_t *reserve;                        /* a row of untouched slabs for spans; NULL: none */
   bool is_visited;                           /* a thread that may have another heap too drains this one: remote.c */
   bool has_sent_to_idle;                     /* that drain has sent blocks to a heap without a thread */

@@ -35,6 +35,7 @@ static void purge_tiny(hk_heap_t *heap, unsigned class_index, bool for_good) {
 
 void hk_heap_begin_small(hk_heap_t *heap) {
   for (unsigned i = 1; i < HK_CLASS_COUNT; i++) heap->state[i].carve_count = heap->state[i].guests = 0;
+  heap->spare_shortages = 0;
 }
 
 void hk_heap_unload(hk_heap_t *heap) {

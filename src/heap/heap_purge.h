@@ -11,7 +11,8 @@ void hk_heap_purge(hk_heap_t *heap);
  * to keep for the next thread. */
 void hk_heap_unload(hk_heap_t *heap);
 
-/* Makes each class's carving begin with a small one, for a heap that gets another thread, whose needs are unknown. */
+/* Makes each class's carving begin with a small one, and the room for spare slabs small, for a heap that gets another
+ * thread, whose needs are unknown. */
 void hk_heap_begin_small(hk_heap_t *heap);
 
 /* hk_heap_purge for a heap that may have no thread for long: afterwards no bin of a tiny class allocates from a span.

@@ -9,9 +9,18 @@ static hk_list_t *list_of(hk_heap_t *heap, unsigned slab_count) { return &heap->
 
 static uint32_t spare_slabs(hk_heap_t *heap) { return hk_load_relaxed(&heap->spare_slabs); }
 
-static size_t room(void) {
-  size_t retained = hk_option.retain / HK_SLAB_BYTES;
-  return hk_option.spare_slabs < retained ? hk_option.spare_slabs : retained;
+static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+
+static size_t room_at_most(void) { return smaller(hk_option.spare_slabs, hk_option.retain / HK_SLAB_BYTES); }
+
+/* Chosen: a thread's heap begins with room for few slabs. Each 16th time that its room is too short, it gets room for
+ * another slab. Many threads that do little keep little, and a thread that works on takes at most a few hundred locks
+ * more (measured: docs/experiments/2026-11-24-spare-room.md). */
+#define ROOM_FIRST 4
+#define ROOM_STEP 16
+
+static size_t room(const hk_heap_t *heap) {
+  return smaller(ROOM_FIRST + heap->spare_shortages / ROOM_STEP, room_at_most());
 }
 
 hk_slab_t *hk_spare_take(hk_heap_t *heap, unsigned slab_count) {
@@ -37,8 +46,7 @@ static void keep(hk_heap_t *heap, hk_slab_t *head) {
 
 static size_t reserve_slabs(hk_heap_t *heap) {
   size_t share = hk_load_relaxed(&heap->span_slabs) / RESERVE_SHARE;
-  if (share > RESERVE_MOST) share = RESERVE_MOST;
-  return share < room() ? share : room();
+  return smaller(smaller(share, RESERVE_MOST), room_at_most());
 }
 
 /* Takes slabs from the reserve's top end, as spans are taken from superslabs. Returns NULL when the reserve is too
@@ -78,7 +86,7 @@ void hk_spare_flush(hk_heap_t *heap) {
  * room, gives all rows and the rest to the superslabs. */
 static void keep_reserve(hk_heap_t *heap) {
   if (heap->reserve == NULL) return;
-  if (spare_slabs(heap) + heap->reserve->slab_count > room()) {
+  if (spare_slabs(heap) + heap->reserve->slab_count > room(heap)) {
     hk_spare_flush(heap);
   } else {
     keep(heap, heap->reserve);
@@ -88,8 +96,11 @@ static void keep_reserve(hk_heap_t *heap) {
 void hk_spare_put(hk_heap_t *heap, hk_slab_t *head) {
   unsigned slab_count = head->slab_count;
   head->zero = false;
-  if (spare_slabs(heap) + slab_count > room()) flush(heap, NULL);
-  if (slab_count > room() || slab_count > HK_RUN_MAX_SLABS) {
+  if (spare_slabs(heap) + slab_count > room(heap)) {
+    heap->spare_shortages++;
+    flush(heap, NULL);
+  }
+  if (slab_count > room(heap) || slab_count > HK_RUN_MAX_SLABS) {
     hk_superslab_release(head, slab_count);
   } else {
     keep(heap, head);

@@ -20,8 +20,8 @@ hk_slab_t *hk_spare_take(hk_heap_t *heap, unsigned slab_count);
 hk_slab_t *hk_spare_acquire(hk_heap_t *heap, unsigned slab_count);
 
 /* Keeps the row at `head`, which has head->slab_count retired slabs. When there is no room, all other rows go to the
- * superslabs first, and so does the row itself when it exceeds what a heap may keep (the options `spare_slabs` and
- * `retain`) or HK_RUN_MAX_SLABS. */
+ * superslabs first, and so does the row itself when it exceeds the heap's room or HK_RUN_MAX_SLABS. The room grows as
+ * often as it was too short, up to the options `spare_slabs` and `retain`. */
 void hk_spare_put(hk_heap_t *heap, hk_slab_t *head);
 
 /* Gives all spare rows and the reserve to the superslabs. */

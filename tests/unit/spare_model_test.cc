@@ -1,4 +1,5 @@
 // heap/spare: random runs and spans against a model.
+#include <algorithm>
 #include <vector>
 
 #include "fresh_test.h"
@@ -17,7 +18,7 @@ void RunAgainstModel(uint64_t seed) {
   std::vector<void *> runs;
   std::vector<hk_slab_t *> spans;
   std::vector<void *> kept[HK_RUN_MAX_SLABS + 1]; /* by length, the last freed at the end */
-  size_t held_slabs = 0, kept_slabs = 0, reserves = 0, room = SpareRoom();
+  size_t held_slabs = 0, kept_slabs = 0, reserves = 0, shortages = 0, room = std::min(size_t{4}, SpareRoom());
   auto take = [&](size_t slabs) -> void * {
     if (kept[slabs].empty()) return nullptr;
     void *range = kept[slabs].back();
@@ -31,7 +32,10 @@ void RunAgainstModel(uint64_t seed) {
   };
   auto put = [&](void *range, size_t slabs) {
     held_slabs -= slabs;
-    if (kept_slabs + slabs > room) forget_all();
+    if (kept_slabs + slabs > room) {
+      forget_all();
+      room = std::min(4 + ++shortages / 16, SpareRoom());
+    }
     if (slabs > room) return;
     kept[slabs].push_back(range);
     kept_slabs += slabs;

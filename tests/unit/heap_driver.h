@@ -208,6 +208,12 @@ inline size_t ReservedSlabs(const hk_heap_t *heap) { return heap->reserve != nul
 constexpr size_t kSpareSlabs = 32;
 inline size_t SpareRoom() { return std::min<size_t>(hk_option.spare_slabs, hk_option.retain / HK_SLAB_BYTES); }
 
+// Gives a heap all of that room, as if the room was often too short.
+inline hk_heap_t *WithAllRoom(hk_heap_t *heap) {
+  heap->spare_shortages = 1 << 20;
+  return heap;
+}
+
 inline Blocks AllocMany(hk_heap_t *heap, unsigned class_index, size_t count) {
   Blocks blocks;
   while (blocks.size() < count) blocks.push_back(Alloc(heap, class_index));

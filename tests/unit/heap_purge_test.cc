@@ -110,7 +110,7 @@ HK_FRESH_TEST(HeapPurge, APartialSpanIsLeftAsItIs) {
 }
 
 HK_FRESH_TEST(HeapPurge, SpareSlabsAreGivenBack) {
-  hk_heap_t *heap = hk_heap_take();
+  hk_heap_t *heap = WithAllRoom(hk_heap_take());
   for (unsigned class_index : {1u, 104u}) hk_span_release(heap, hk_span_acquire(heap, class_index));
   ASSERT_EQ(heap->spare_slabs, 5u);
   for (size_t slabs : {1, 1, 5}) {
@@ -195,7 +195,7 @@ size_t SlabsOf(const std::vector<hk_block_t *> &held) {
 }
 
 HK_FRESH_TEST(Unload, KeepsActiveTinySpansAndNothingElse) {
-  hk_heap_t *heap = hk_heap_take();
+  hk_heap_t *heap = WithAllRoom(hk_heap_take());
   std::vector<hk_block_t *> held = UseALot(heap);
   std::vector<hk_slab_t *> active;
   for (unsigned i = 1; i <= HK_TINY_CLASS_MAX; i++) active.push_back(heap->state[i].active.load());
@@ -235,7 +235,7 @@ HK_FRESH_TEST(Unload, TheNextThreadBeginsWithSmallCarvings) {
 }
 
 HK_FRESH_TEST(SettleDown, KeepsNothingFree) {
-  hk_heap_t *heap = hk_heap_take();
+  hk_heap_t *heap = WithAllRoom(hk_heap_take());
   std::vector<hk_block_t *> held = UseALot(heap);
   hk_heap_settle_down(heap);
   EXPECT_EQ(heap->spare_slabs, 0u);

@@ -341,7 +341,7 @@ void GiveIdleHeap(hk_heap_t *heap, void *run) {
 HK_FRESH_TEST(PurgeCourse, IdleHeapsAreTidiedOnceInEachQuietTime) {
   void *first = TakeRun(HK_MIB), *second = TakeRun(HK_MIB);
   PurgeCourse course;
-  hk_heap_t *idle = hk_heap_take();
+  hk_heap_t *idle = WithAllRoom(hk_heap_take());
   FreeSome(course); /* at 1,000 ms */
   course.At(500, [=] { GiveIdleHeap(idle, first); });
   course.At(2000, [=] { EXPECT_EQ(idle->spare_slabs, 16u) << "the program is not quiet yet"; });

@@ -112,7 +112,7 @@ hk_slab_t *FirstSpare(hk_heap_t *heap, unsigned slab_count) {
 HK_FRESH_TEST(Span, AReleasedSpanIsKeptOrGoesBack) {
   for (unsigned room : {0u, 1u, 2u, 3u, 4u, 6u, 8u}) {
     hk_option.spare_slabs = room;
-    hk_heap_t *heap = NewHeap();
+    hk_heap_t *heap = WithAllRoom(NewHeap());
     for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
       SCOPED_TRACE(testing::Message() << class_index << ", room for " << room);
       unsigned slab_count = hk_class_span_slabs(class_index);
@@ -167,7 +167,7 @@ HK_FRESH_TEST(Span, SpareSlabsAreBounded) {
     SCOPED_TRACE(testing::Message() << c.spare_slabs << ", " << c.retain);
     hk_option.spare_slabs = c.spare_slabs;
     hk_option.retain = c.retain;
-    hk_heap_t *heap = NewHeap();
+    hk_heap_t *heap = WithAllRoom(NewHeap());
     size_t before = InUseSlabs();
     constexpr unsigned kSpans = 150;
     EmptySpans(heap, 64, kSpans);
@@ -185,7 +185,7 @@ HK_FRESH_TEST(Span, SpareSlabsAreBounded) {
 }
 
 HK_FRESH_TEST(Span, SpareSlabsServeAnyClassOfAsMany) {
-  hk_heap_t *heap = NewHeap();
+  hk_heap_t *heap = WithAllRoom(NewHeap());
   std::vector<unsigned> lengths = OneClassOfEachLength();
   for (unsigned class_index = 1; class_index < HK_CLASS_COUNT; class_index++) {
     unsigned slab_count = hk_class_span_slabs(class_index);

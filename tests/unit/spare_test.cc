@@ -20,7 +20,7 @@ namespace {
 // ---- Which one is given out.
 
 HK_FRESH_TEST(Spare, AKeptRunIsGivenOutAgain) {
-  hk_heap_t *heap = HeapWithAllRoom();
+  hk_heap_t *heap = WithAllRoom(hk_heap_take());
   for (size_t slabs = 1; slabs <= HK_RUN_MAX_SLABS; slabs++) {
     SCOPED_TRACE(slabs);
     EXPECT_EQ(Take(heap, slabs), nullptr);
@@ -42,7 +42,7 @@ HK_FRESH_TEST(Spare, AKeptRunIsGivenOutAgain) {
 
 HK_FRESH_TEST(Spare, OnlyForTheSameNumberOfSlabs) {
   for (size_t kept = 1; kept <= HK_RUN_MAX_SLABS; kept++) {
-    hk_heap_t *heap = HeapWithAllRoom();
+    hk_heap_t *heap = WithAllRoom(hk_heap_take());
     void *run = NewRun(kept);
     ASSERT_TRUE(Put(heap, run));
     for (size_t asked = 1; asked <= HK_RUN_MAX_SLABS; asked++) {
@@ -57,7 +57,7 @@ HK_FRESH_TEST(Spare, OnlyForTheSameNumberOfSlabs) {
 }
 
 HK_FRESH_TEST(Spare, ASpansSlabsServeARunOfAsManyAndTheOtherWayRound) {
-  hk_heap_t *heap = HeapWithAllRoom();
+  hk_heap_t *heap = WithAllRoom(hk_heap_take());
   std::vector<hk_slab_t *> spans;
   for (unsigned class_index : OneClassOfEachLength()) spans.push_back(hk_span_acquire(heap, class_index));
   size_t in_use = InUseSlabs();
@@ -90,7 +90,7 @@ HK_FRESH_TEST(Spare, ASpansSlabsServeARunOfAsManyAndTheOtherWayRound) {
 }
 
 HK_FRESH_TEST(Spare, TheLastOneFreedIsTheFirstOut) {
-  hk_heap_t *heap = HeapWithAllRoom();
+  hk_heap_t *heap = WithAllRoom(hk_heap_take());
   std::vector<void *> runs;
   for (int i = 0; i < 5; i++) runs.push_back(NewRun(3));
   for (void *run : runs) ASSERT_TRUE(Put(heap, run));
@@ -98,7 +98,7 @@ HK_FRESH_TEST(Spare, TheLastOneFreedIsTheFirstOut) {
 }
 
 HK_FRESH_TEST(Spare, ItKeepsItsContents) {
-  hk_heap_t *heap = HeapWithAllRoom();
+  hk_heap_t *heap = WithAllRoom(hk_heap_take());
   char *run = static_cast<char *>(NewRun(2));
   memset(run, 0x5a, 2 * HK_SLAB_BYTES);
   ASSERT_TRUE(Put(heap, run));
@@ -107,7 +107,7 @@ HK_FRESH_TEST(Spare, ItKeepsItsContents) {
 }
 
 HK_FRESH_TEST(Spare, WhatWasMadeShorterIsKeptAsThat) {
-  hk_heap_t *heap = HeapWithAllRoom();
+  hk_heap_t *heap = WithAllRoom(hk_heap_take());
   void *run = NewRun(8);
   ASSERT_TRUE(hk_run_resize(HeadOf(run), 3 * HK_SLAB_BYTES));
   ASSERT_TRUE(Put(heap, run));
@@ -121,7 +121,7 @@ HK_FRESH_TEST(Spare, WhatWasMadeShorterIsKeptAsThat) {
 }
 
 HK_FRESH_TEST(Spare, ANeighbourCannotGrowIntoAKeptRun) {
-  hk_heap_t *heap = HeapWithAllRoom();
+  hk_heap_t *heap = WithAllRoom(hk_heap_take());
   char *run = static_cast<char *>(NewRun(2));
   char *neighbour = static_cast<char *>(NewRun(2));
   ASSERT_EQ(neighbour, run + 2 * HK_SLAB_BYTES);
@@ -132,7 +132,7 @@ HK_FRESH_TEST(Spare, ANeighbourCannotGrowIntoAKeptRun) {
 }
 
 HK_FRESH_TEST(Spare, TheHeapThatFreesKeepsIt) {
-  hk_heap_t *heap = HeapWithAllRoom(), *other = HeapWithAllRoom();
+  hk_heap_t *heap = WithAllRoom(hk_heap_take()), *other = WithAllRoom(hk_heap_take());
   void *first = NewRun(2);
   ASSERT_TRUE(Put(heap, first));
   ASSERT_EQ(Take(heap, 2), first);
@@ -144,7 +144,7 @@ HK_FRESH_TEST(Spare, TheHeapThatFreesKeepsIt) {
 }
 
 HK_FRESH_TEST(Spare, WhatIsKeptNeedsNoSystem) {
-  hk_heap_t *heap = HeapWithAllRoom();
+  hk_heap_t *heap = WithAllRoom(hk_heap_take());
   void *run = NewRun(HK_RUN_MAX_SLABS);
   ASSERT_TRUE(Put(heap, run));
   fake_os_fail_all(fake_os_reserve, true);
@@ -159,7 +159,7 @@ void ExpectRoomFor(size_t room) {
   ASSERT_EQ(SpareRoom(), room);
   for (size_t slabs = 1; slabs <= HK_RUN_MAX_SLABS; slabs++) {
     SCOPED_TRACE(slabs);
-    hk_heap_t *heap = HeapWithAllRoom();
+    hk_heap_t *heap = WithAllRoom(hk_heap_take());
     size_t before = InUseSlabs();
     size_t fit = room / slabs;
     std::vector<void *> runs;
@@ -212,7 +212,7 @@ HK_FRESH_TEST(Spare, ARunLargerThanTheRoomCountsAsWell) {
 }
 
 HK_FRESH_TEST(Spare, TheNextThreadBeginsWithLittleRoom) {
-  hk_heap_t *heap = HeapWithAllRoom();
+  hk_heap_t *heap = WithAllRoom(hk_heap_take());
   hk_heap_begin_small(heap);
   for (unsigned i = 0; i < 5; i++) ASSERT_TRUE(Put(heap, NewRun(1)));
   EXPECT_EQ(KeptSlabs(heap), 1u);
@@ -234,7 +234,7 @@ HK_FRESH_TEST(Spare, NoMoreThanMayStayResidentAtAll) {
 
 HK_FRESH_TEST(Spare, WhatIsTooLargeToKeepTakesAllOfItAlong) {
   hk_option.spare_slabs = 4;
-  hk_heap_t *heap = HeapWithAllRoom();
+  hk_heap_t *heap = WithAllRoom(hk_heap_take());
   void *first = NewRun(1), *second = NewRun(2), *large = NewRun(5);
   for (void *run : {first, second}) ASSERT_TRUE(Put(heap, run));
   ASSERT_EQ(KeptSlabs(heap), 3u);
@@ -245,7 +245,7 @@ HK_FRESH_TEST(Spare, WhatIsTooLargeToKeepTakesAllOfItAlong) {
 }
 
 HK_FRESH_TEST(Spare, SpansAndRunsShareTheRoom) {
-  hk_heap_t *heap = HeapWithAllRoom();
+  hk_heap_t *heap = WithAllRoom(hk_heap_take());
   std::vector<hk_slab_t *> spans;
   size_t slabs = 0;
   for (unsigned class_index : OneClassOfEachLength()) spans.push_back(hk_span_acquire(heap, class_index));
@@ -267,7 +267,7 @@ HK_FRESH_TEST(Spare, SpansAndRunsShareTheRoom) {
 }
 
 HK_FRESH_TEST(Spare, RunsOfAllSizesShareTheRoom) {
-  hk_heap_t *heap = HeapWithAllRoom();
+  hk_heap_t *heap = WithAllRoom(hk_heap_take());
   void *large = NewRun(16), *middle = NewRun(10), *small = NewRun(6), *last = NewRun(1);
   for (void *run : {large, middle, small}) ASSERT_TRUE(Put(heap, run));
   EXPECT_EQ(KeptSlabs(heap), kSpareSlabs) << "exactly full is not too full";
@@ -278,7 +278,7 @@ HK_FRESH_TEST(Spare, RunsOfAllSizesShareTheRoom) {
 }
 
 HK_FRESH_TEST(Spare, AFlushGivesAllOfItBack) {
-  hk_heap_t *heap = HeapWithAllRoom();
+  hk_heap_t *heap = WithAllRoom(hk_heap_take());
   hk_spare_flush(heap);
   std::vector<void *> runs;
   for (size_t slabs : {1, 2, 2, 5, 7, 15}) runs.push_back(NewRun(slabs));
@@ -293,18 +293,18 @@ HK_FRESH_TEST(Spare, AFlushGivesAllOfItBack) {
 }
 
 HK_FRESH_TEST(Spare, GoesWithItsHeap) {
-  hk_heap_t *heap = HeapWithAllRoom();
+  hk_heap_t *heap = WithAllRoom(hk_heap_take());
   void *run = NewRun(4);
   ASSERT_TRUE(Put(heap, run));
   hk_heap_give_back(heap); /* as an orphan's is */
-  ASSERT_EQ(HeapWithAllRoom(), heap);
+  ASSERT_EQ(WithAllRoom(hk_heap_take()), heap);
   EXPECT_EQ(Take(heap, 4), run);
 }
 
 // ---- What other threads see of a kept run.
 
 HK_FRESH_TEST(Spare, APointerIntoAKeptRunIsMisuse) {
-  hk_heap_t *heap = HeapWithAllRoom();
+  hk_heap_t *heap = WithAllRoom(hk_heap_take());
   char *run = static_cast<char *>(NewRun(5));
   ASSERT_TRUE(Put(heap, run));
   for (size_t offset : {size_t{0}, size_t{1}, size_t{16}, HK_SLAB_BYTES - 1, HK_SLAB_BYTES, 3 * HK_SLAB_BYTES + 8,
@@ -321,7 +321,7 @@ HK_FRESH_TEST(Spare, APointerIntoAKeptRunIsMisuse) {
 }
 
 HK_FRESH_TEST(Spare, ASecondFreeIsNoticedAndChangesNothing) {
-  hk_heap_t *heap = HeapWithAllRoom(), *other = HeapWithAllRoom();
+  hk_heap_t *heap = WithAllRoom(hk_heap_take()), *other = WithAllRoom(hk_heap_take());
   void *run = NewRun(5);
   ASSERT_TRUE(Put(heap, run));
   for (hk_heap_t *any : {heap, other}) {
@@ -338,7 +338,7 @@ HK_FRESH_TEST(Spare, ASecondFreeIsNoticedAndChangesNothing) {
 }
 
 HK_FRESH_TEST(Spare, ATailIsNoRun) {
-  hk_heap_t *heap = HeapWithAllRoom();
+  hk_heap_t *heap = WithAllRoom(hk_heap_take());
   void *run = NewRun(5);
   EXPECT_FALSE(SpareRun(heap, HeadOf(run) + 2));
   ExpectRun(run, 5);
@@ -349,7 +349,7 @@ HK_FRESH_TEST(Spare, ATailIsNoRun) {
 
 HK_FRESH_TEST(SpareThreads, OfTwoThatFreeOneRunOneIsTheFirst) {
   const int kRounds = static_cast<int>(hakmem_test::Scaled(4000, 200));
-  hk_heap_t *heaps[2] = {HeapWithAllRoom(), HeapWithAllRoom()};
+  hk_heap_t *heaps[2] = {WithAllRoom(hk_heap_take()), WithAllRoom(hk_heap_take())};
   Rendezvous rendezvous(2);
   hk_slab_t *head = nullptr;
   std::atomic<int> freed{0};
@@ -378,7 +378,7 @@ HK_FRESH_TEST(SpareThreads, RunsGoRound) {
   std::atomic<void *> slots[8] = {};
   std::atomic<int> failures{0};
   std::vector<hk_heap_t *> heaps;
-  for (int t = 0; t < kThreads; t++) heaps.push_back(HeapWithAllRoom());
+  for (int t = 0; t < kThreads; t++) heaps.push_back(WithAllRoom(hk_heap_take()));
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; t++) {
     threads.emplace_back([&heaps, &slots, &failures, t] {

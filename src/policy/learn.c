@@ -306,7 +306,9 @@ bool hk_learn_init(hk_learn_t *learn, uint64_t now_ms, uint64_t ns_per_mib_secon
 bool hk_learn_set_price(hk_learn_t *learn, uint64_t now_ms, uint64_t ns_per_mib_second) {
   if (ns_per_mib_second == learn->price.ns_per_mib_second) return true;
   /* In place: some threads' stacks have no room for a copy. */
+  uint64_t give_ns = learn->price.give_ns, want_ns = learn->price.want_ns;
   if (!hk_price_init(&learn->price, ns_per_mib_second)) return false;
+  hk_price_set_costs(&learn->price, give_ns, want_ns);
   hk_level_pass(&learn->level, now_ms);
   memset((char *)learn + offsetof(hk_learn_t, leader), 0, sizeof *learn - offsetof(hk_learn_t, leader));
   learn->leader = HK_PRICE_BREAK_EVEN;
@@ -318,6 +320,28 @@ bool hk_learn_set_price(hk_learn_t *learn, uint64_t now_ms, uint64_t ns_per_mib_
   divide(learn);
   charge_open(learn);
   return true;
+}
+
+void hk_learn_rescale(hk_learn_t *learn, uint64_t from_ns, uint64_t to_ns) {
+  uint64_t *const costs[] = {&learn->usual_stake, &learn->staked, &learn->frozen_owed, &learn->frozen_staked};
+  for (unsigned i = 0; i < sizeof costs / sizeof costs[0]; i++)
+    *costs[i] = hk_price_rescaled(*costs[i], from_ns, to_ns);
+  for (unsigned i = 0; i < HK_PRICE_CANDIDATES; i++) learn->owed[i] = hk_price_rescaled(learn->owed[i], from_ns, to_ns);
+}
+
+/* The present epoch begins anew: its gaps were sorted by the old time-outs. */
+void hk_learn_set_costs(hk_learn_t *learn, uint64_t now_ms, uint64_t give_ns, uint64_t want_ns) {
+  uint64_t before_ns = learn->price.give_ns + learn->price.want_ns, after_ns = give_ns + want_ns;
+  if (give_ns == learn->price.give_ns && want_ns == learn->price.want_ns) return;
+  hk_level_pass(&learn->level, now_ms);
+  hk_price_set_costs(&learn->price, give_ns, want_ns);
+  hk_learn_rescale(learn, before_ns, after_ns);
+  memset(&learn->ended, 0, sizeof learn->ended);
+  learn->gap_count = 0;
+  learn->epoch_start_ms = learn->level.now_ms;
+  charge_open(learn);
+  decide(learn, hk_learn_measured, learn->state, learn->leader, before_ns, after_ns);
+  divide(learn);
 }
 
 static void forget_gap(void *context, size_t bytes, uint64_t gap_ms) {

@@ -434,6 +434,38 @@ TEST_F(Learn, ARecordGoesOnWhereItWas) {
   EXPECT_EQ(memcmp(bytes, again, sizeof bytes), 0);
 }
 
+TEST_F(Learn, MeasuredCostsMoveTheTimeoutsAndKeepWhatWasLearned) {
+  Burst(300, 50 * HK_MIB, 4 * BreakEven());
+  unsigned leader = learn_.leader;
+  hk_learn_state_t state = learn_.state;
+  uint64_t owed = learn_.owed[HK_PRICE_BREAK_EVEN], break_even_ms = BreakEven();
+  hk_learn_set_costs(&learn_, now_ms_, 2 * HK_PRICE_GIVE_NS, 2 * HK_PRICE_WANT_NS);
+  EXPECT_EQ(BreakEven(), 2 * break_even_ms);
+  EXPECT_EQ(learn_.leader, leader);
+  EXPECT_EQ(learn_.state, state);
+  EXPECT_EQ(learn_.owed[HK_PRICE_BREAK_EVEN], 2 * owed);
+  EXPECT_EQ(hk_learn_log_get(&learn_.log, 0)->reason, hk_learn_measured);
+  EXPECT_NE(LastDecision().find("purging and faulting in a MiB take 900 us instead of 450"), std::string::npos);
+  ASSERT_TRUE(hk_learn_set_price(&learn_, now_ms_, HK_PRICE_LEAN));
+  EXPECT_EQ(BreakEven(), 2 * break_even_ms / 10) << "another price keeps the costs";
+}
+
+// A record is the same on every machine: as parts of the break-even time there.
+TEST_F(Learn, ARecordOfAnotherMachineIsConverted) {
+  Burst(300, 50 * HK_MIB, 4 * BreakEven());
+  unsigned char bytes[HK_LEARN_RECORD_BYTES], again[HK_LEARN_RECORD_BYTES];
+  hk_learn_export(&learn_, bytes);
+  hk_learn_t later;
+  ASSERT_TRUE(hk_learn_init(&later, 0, HK_PRICE_BALANCED));
+  hk_learn_set_costs(&later, 0, 3 * HK_PRICE_GIVE_NS, 3 * HK_PRICE_WANT_NS);
+  ASSERT_EQ(hk_learn_import(&later, bytes, sizeof bytes), hk_learn_record_good);
+  EXPECT_EQ(later.leader, learn_.leader);
+  EXPECT_EQ(later.usual_stake, 3 * learn_.usual_stake);
+  for (unsigned k = 0; k < HK_PRICE_CANDIDATES; k++) EXPECT_EQ(later.owed[k], 3 * learn_.owed[k]);
+  hk_learn_export(&later, again);
+  EXPECT_EQ(memcmp(bytes, again, sizeof bytes), 0);
+}
+
 TEST_F(Learn, EveryDamageOfARecordIsNoticed) {
   Burst(300, 50 * HK_MIB, 4 * BreakEven());
   unsigned char good[HK_LEARN_RECORD_BYTES], bytes[HK_LEARN_RECORD_BYTES];

@@ -117,6 +117,7 @@ static void install_hooks(void) {
   (void)hk_os_thread_exit_init(on_thread_exit); /* on failure, heaps of ended threads stay unused */
   hk_os_at_fork(after_fork_in_child);
   hk_purge_wakeup_allow();
+  hk_dirty_allow_costs();
   hk_thread_arm();
 }
 

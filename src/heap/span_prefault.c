@@ -7,6 +7,7 @@
 #include "os/os.h"
 #include "policy/option.h"
 #include "policy/price.h"
+#include "space/timed_call.h"
 
 /* Returns whether memory may be prefaulted that may not be used soon: up to the balanced price. */
 static bool may_go_ahead(void) {
@@ -56,5 +57,5 @@ void hk_span_prefault(hk_heap_t *heap, unsigned class_index, uintptr_t first, ui
   if (to > most) to = most;
   if (to < from + 2 * page_bytes) return;
   if (is_mid && (from % HK_SLAB_BYTES == 0 || !is_filling(&heap->state[class_index], from, first))) return;
-  if (hk_os_prefault((void *)from, to - from)) hk_stat_bump(&heap->stat, hk_stat_prefault, to - from);
+  if (hk_timed_call_prefault((void *)from, to - from)) hk_stat_bump(&heap->stat, hk_stat_prefault, to - from);
 }

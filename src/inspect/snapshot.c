@@ -245,6 +245,11 @@ static void fill_learning(hakmem_stats_t *figures, const hk_learn_t *learned) {
   figures->learning_break_even_ms = hk_price_break_even_ms(&learned->price);
   figures->learning_timeout_ms = hk_learn_timeout_ms(learned);
   figures->learning_epochs = learned->epoch;
+  unsigned purges, faults;
+  figures->learning_purge_ns = hk_dirty_cost_ns(hk_dirty_cost_purge, &purges);
+  figures->learning_fault_ns = hk_dirty_cost_ns(hk_dirty_cost_fault, &faults);
+  figures->learning_purge_samples = purges;
+  figures->learning_fault_samples = faults;
 }
 
 static void fill_figures(hk_snapshot_t *snapshot) {

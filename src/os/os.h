@@ -82,6 +82,10 @@ uint64_t hk_os_now_ns(void);
  * call where the kernel offers a way without. */
 uint64_t hk_os_coarse_ms(void);
 
+/* Returns the calling thread's CPU time in nanoseconds, by a system call. 0 in a sandbox, and where the system refuses
+ * the call. */
+uint64_t hk_os_thread_cpu_ns(void);
+
 /* Returns the milliseconds since 1970 by the system's clock. */
 uint64_t hk_os_unix_ms(void);
 

@@ -1,6 +1,5 @@
 /* os/os_huge.c - L1. Implements the huge pages of os.h on Linux. */
 #include <sys/mman.h>
-#include <time.h>
 
 #include "base/arithmetic.h"
 #include "base/atomic.h"
@@ -55,27 +54,19 @@ void *hk_os_reserve_small(size_t bytes, size_t alignment) {
   return start;
 }
 
-/* Returns the thread's CPU time. No vDSO reads this clock. 0 in a sandbox, and where the system refuses the call. */
-static uint64_t thread_cpu_ns(void) {
-  struct timespec now = {0};
-  if (hk_sandbox_may_kill()) return 0;
-  (void)hk_syscall2(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, (long)&now);
-  return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
-
 /* Returns 0 where one of the two readings is missing: no huge page is dear then. */
 static uint64_t cpu_ns_since(uint64_t before_ns) {
-  return before_ns == 0 ? 0 : hk_subtract_to_zero(thread_cpu_ns(), before_ns);
+  return before_ns == 0 ? 0 : hk_subtract_to_zero(hk_os_thread_cpu_ns(), before_ns);
 }
 
 uint64_t hk_os_huge_touch(void *start) {
-  uint64_t before_ns = thread_cpu_ns();
+  uint64_t before_ns = hk_os_thread_cpu_ns();
   (void)__atomic_fetch_or((unsigned char *)start, 0, __ATOMIC_RELAXED);
   return cpu_ns_since(before_ns);
 }
 
 bool hk_os_huge_collapse(void *start, size_t bytes, uint64_t *cpu_ns) {
-  uint64_t before_ns = thread_cpu_ns();
+  uint64_t before_ns = hk_os_thread_cpu_ns();
   bool is_done = advise(start, bytes, MADV_COLLAPSE);
   *cpu_ns = cpu_ns_since(before_ns);
   return is_done;

@@ -49,6 +49,14 @@ uint64_t hk_os_now_ns(void) {
 
 uint64_t hk_os_coarse_ms(void) { return read_clock_ms(CLOCK_MONOTONIC_COARSE); }
 
+/* No vDSO reads this clock. */
+uint64_t hk_os_thread_cpu_ns(void) {
+  struct timespec now = {0, 0};
+  if (hk_sandbox_may_kill()) return 0;
+  (void)hk_syscall2(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, (long)&now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 uint64_t hk_os_unix_ms(void) { return read_clock_ms(CLOCK_REALTIME); }
 
 /* ---- Waiting. */

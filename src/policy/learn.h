@@ -77,6 +77,13 @@ bool hk_learn_init(hk_learn_t *learn, uint64_t now_ms, uint64_t ns_per_mib_secon
  * changes nothing when the price is not valid; true without effect when it is the same. */
 bool hk_learn_set_price(hk_learn_t *learn, uint64_t now_ms, uint64_t ns_per_mib_second);
 
+/* Sets the CPU time that purging a MiB and faulting it in again take here (hk_price_set_costs). The results
+ * stay, as parts of the new break-even time. */
+void hk_learn_set_costs(hk_learn_t *learn, uint64_t now_ms, uint64_t give_ns, uint64_t want_ns);
+
+/* Multiplies all costs that were learned. */
+void hk_learn_rescale(hk_learn_t *learn, uint64_t from_ns, uint64_t to_ns);
+
 /* Notes the bytes in use. To be called after each change, and at hk_learn_next_due with the unchanged bytes. */
 void hk_learn_note(hk_learn_t *learn, uint64_t now_ms, size_t in_use_bytes);
 

@@ -60,6 +60,9 @@ static void reason_text(const hk_learn_decision_t *decision, hk_format_t *format
     case hk_learn_price_changed:
       hk_format_text(format, ", memory has another price");
       break;
+    case hk_learn_measured:
+      hk_format_print(format, ", purging and faulting in a MiB take %u us instead of %u", to / 1000, from / 1000);
+      break;
   }
 }
 

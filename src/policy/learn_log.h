@@ -28,6 +28,7 @@ typedef enum {
   hk_learn_calmed_down,  /* its cost is as expected again, or no candidate is better: frozen */
   hk_learn_gave_up,      /* it cost more than expected, and another candidate would have cost less: learning */
   hk_learn_price_changed,
+  hk_learn_measured, /* purging and faulting in again cost more or less here than assumed */
 } hk_learn_reason_t;
 
 typedef struct {
@@ -35,7 +36,8 @@ typedef struct {
   uint64_t epoch;
   uint64_t from_timeout_ms;
   uint64_t to_timeout_ms;
-  /* Recent costs, in KiB x ms. For a canary: the observed cost here, the expected one in to_cost. */
+  /* Recent costs, in KiB x ms. For a canary: the observed cost here, the expected one in to_cost. For
+   * hk_learn_measured: CPU time of purging a MiB and faulting it in again, in ns, before and now. */
   uint64_t from_cost;
   uint64_t to_cost;
   uint32_t state;  /* hk_learn_state_t, from then on */

@@ -27,13 +27,18 @@ static_assert(HK_LEARN_RECORD_BYTES <= UINT16_MAX, "the length has two bytes");
 
 static uint32_t checksum(const unsigned char *bytes) { return hk_bytes_crc32(0, bytes, CHECKSUM_AT); }
 
+/* What purging a MiB and faulting it in again take: where records come from, and here. */
+#define RECORD_NS (HK_PRICE_GIVE_NS + HK_PRICE_WANT_NS)
+static uint64_t own_ns(const hk_learn_t *learn) { return learn->price.give_ns + learn->price.want_ns; }
+
+static uint64_t as_recorded(const hk_learn_t *learn, uint64_t cost) {
+  return hk_price_rescaled(cost, own_ns(learn), RECORD_NS);
+}
+
 void hk_learn_export(const hk_learn_t *learn, unsigned char *bytes) {
-  const uint64_t numbers[] = {learn->price.ns_per_mib_second,
-                              learn->epoch,
-                              learn->usual_stake,
-                              learn->staked,
-                              learn->frozen_owed,
-                              learn->frozen_staked};
+  const uint64_t numbers[] = {learn->price.ns_per_mib_second,         learn->epoch,
+                              as_recorded(learn, learn->usual_stake), as_recorded(learn, learn->staked),
+                              as_recorded(learn, learn->frozen_owed), as_recorded(learn, learn->frozen_staked)};
   memcpy(bytes, magic, sizeof magic);
   hk_bytes_put(bytes + VERSION_AT, HK_LEARN_RECORD_VERSION, 4);
   hk_bytes_put(bytes + LENGTH_AT, HK_LEARN_RECORD_BYTES, 2);
@@ -41,7 +46,7 @@ void hk_learn_export(const hk_learn_t *learn, unsigned char *bytes) {
   hk_bytes_put(bytes + LEADER_AT, learn->leader, 1);
   unsigned char *at = bytes + NUMBERS_AT;
   for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++, at += 8) hk_bytes_put(at, numbers[i], 8);
-  for (unsigned i = 0; i < HK_PRICE_CANDIDATES; i++, at += 8) hk_bytes_put(at, learn->owed[i], 8);
+  for (unsigned i = 0; i < HK_PRICE_CANDIDATES; i++, at += 8) hk_bytes_put(at, as_recorded(learn, learn->owed[i]), 8);
   hk_bytes_put(at, checksum(bytes), 4);
 }
 
@@ -64,6 +69,7 @@ hk_learn_record_verdict_t hk_learn_import(hk_learn_t *learn, const unsigned char
   const unsigned char *at = bytes + NUMBERS_AT + 8;
   for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++, at += 8) *numbers[i] = hk_bytes_get(at, 8);
   for (unsigned i = 0; i < HK_PRICE_CANDIDATES; i++, at += 8) learn->owed[i] = hk_bytes_get(at, 8);
+  hk_learn_rescale(learn, RECORD_NS, own_ns(learn));
   hk_learn_lead(learn, hk_learn_loaded, (hk_learn_state_t)bytes[STATE_AT], bytes[LEADER_AT]);
   return verdict;
 }

@@ -1,5 +1,8 @@
 /* policy/learn_record.h - L2. The results of learning as bytes that a later run can begin with. Bytes in, bytes out,
- * the same on every machine; files are read and written elsewhere. */
+ * the same on every machine; files are read and written elsewhere.
+ *
+ * Costs in a record are those of a machine with the constants of policy/price.h. A learner with measured costs
+ * converts them, and its candidates are the same parts of its own break-even time. */
 #ifndef HK_POLICY_LEARN_RECORD_H
 #define HK_POLICY_LEARN_RECORD_H
 

@@ -19,12 +19,18 @@ static uint64_t at_least_1(uint64_t value) { return value > 0 ? value : 1; }
 bool hk_price_init(hk_price_t *price, uint64_t ns_per_mib_second) {
   if (ns_per_mib_second < HK_PRICE_LEAST || ns_per_mib_second > HK_PRICE_MOST) return false;
   price->ns_per_mib_second = ns_per_mib_second;
-  price->give_ms = at_least_1(HK_PRICE_GIVE_NS * MS_PER_SECOND / ns_per_mib_second);
-  price->want_ms = at_least_1(HK_PRICE_WANT_NS * MS_PER_SECOND / ns_per_mib_second);
+  hk_price_set_costs(price, HK_PRICE_GIVE_NS, HK_PRICE_WANT_NS);
+  return true;
+}
+
+void hk_price_set_costs(hk_price_t *price, uint64_t give_ns, uint64_t want_ns) {
+  price->give_ns = give_ns;
+  price->want_ns = want_ns;
+  price->give_ms = at_least_1(give_ns * MS_PER_SECOND / price->ns_per_mib_second);
+  price->want_ms = at_least_1(want_ns * MS_PER_SECOND / price->ns_per_mib_second);
   uint64_t break_even_ms = hk_price_break_even_ms(price);
   for (unsigned i = 0; i + 1 < HK_PRICE_CANDIDATES; i++) price->timeout_ms[i] = break_even_ms * sixty_fourths[i] / 64;
   price->timeout_ms[HK_PRICE_CANDIDATES - 1] = HK_PRICE_NEVER;
-  return true;
 }
 
 void hk_price_add_gap(const hk_price_t *price, hk_price_gaps_t *gaps, size_t bytes, uint64_t gap_ms) {
@@ -60,6 +66,11 @@ uint64_t hk_price_least_cost(const hk_price_t *price, const hk_price_gaps_t *gap
     cost = hk_add_saturating(cost, hk_smaller(gaps->kib_ms[i], hk_multiply_saturating(gaps->kib[i], each_ms)));
   }
   return cost;
+}
+
+uint64_t hk_price_rescaled(uint64_t cost, uint64_t from_ns, uint64_t to_ns) {
+  uint64_t whole = hk_multiply_saturating(cost / from_ns, to_ns);
+  return hk_add_saturating(whole, cost % from_ns * to_ns / from_ns);
 }
 
 uint64_t hk_price_ns(const hk_price_t *price, uint64_t kib_ms) {

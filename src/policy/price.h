@@ -50,6 +50,9 @@ HK_C_BEGIN
 
 typedef struct {
   uint64_t ns_per_mib_second;
+  /* CPU time for a MiB: HK_PRICE_GIVE_NS and HK_PRICE_WANT_NS, or what this process measured (policy/cost.h). */
+  uint64_t give_ns;
+  uint64_t want_ns;
   uint64_t give_ms;                         /* purging costs as much as keeping for this time */
   uint64_t want_ms;                         /* faulting in again costs as much as keeping for this time */
   uint64_t timeout_ms[HK_PRICE_CANDIDATES]; /* rising, from 0 to never */
@@ -57,6 +60,10 @@ typedef struct {
 
 /* Returns false and changes nothing when the price is outside HK_PRICE_LEAST ... HK_PRICE_MOST. */
 bool hk_price_init(hk_price_t *price, uint64_t ns_per_mib_second);
+
+/* Sets the CPU time that purging a MiB and faulting it in again take here. The candidates stay the same parts of the
+ * break-even time. */
+void hk_price_set_costs(hk_price_t *price, uint64_t give_ns, uint64_t want_ns);
 
 /* Whether the price is below the balanced one: time then matters more than memory. */
 HK_INLINE bool hk_price_is_cheap(uint64_t ns_per_mib_second) { return ns_per_mib_second < HK_PRICE_BALANCED; }
@@ -83,6 +90,10 @@ uint64_t hk_price_give_cost(const hk_price_t *price, const hk_price_gaps_t *gaps
 /* Returns the least cost of these gaps with knowledge of their lengths. For open gaps it may be too high: those of
  * one entry are all kept or all purged. */
 uint64_t hk_price_least_cost(const hk_price_t *price, const hk_price_gaps_t *gaps, bool are_open);
+
+/* Returns a cost in KiB x ms as it would be where purging a MiB and faulting it in again take `to_ns` together, not
+ * `from_ns`: the same part of what purging costs. */
+uint64_t hk_price_rescaled(uint64_t cost, uint64_t from_ns, uint64_t to_ns);
 
 /* Converts KiB x ms to ns of CPU time. */
 uint64_t hk_price_ns(const hk_price_t *price, uint64_t kib_ms);

@@ -95,6 +95,11 @@ void hk_retention_set_price(hk_retention_t *retention, uint64_t now_ms, uint64_t
   hk_learn_fix(learn, is_fixed);
 }
 
+void hk_retention_set_costs(hk_retention_t *retention, uint64_t now_ms, uint64_t give_ns, uint64_t want_ns) {
+  hk_learn_set_costs(&retention->learn, now_ms, give_ns, want_ns);
+  retention->terms = hk_retention_terms(&retention->learn.price);
+}
+
 void hk_retention_note_visit(hk_retention_t *retention, const hk_retention_view_t *view) {
   size_t level_bytes = hk_level_dirty_bytes(&retention->learn.level);
   hk_slack_note(&retention->slack, view->now_ms, retention->terms.window_ms, view->dirty_bytes, level_bytes);

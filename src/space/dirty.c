@@ -39,8 +39,12 @@ _Atomic(bool) hk_dirty_wants_heaps;
 #define HEAPS_GROWTH_SHARE 64
 #define HEAPS_FORGET_MS 100
 
+/* Bits of the costs that are to be measured. Written under hk_lock_space, and before the process has threads. */
+static _Atomic(uint32_t) wanted_costs;
+
 static struct {
   hk_retention_t retention; /* all zero before the first look */
+  hk_cost_t cost[hk_dirty_cost_count];
   struct {
     size_t wanted_bytes; /* in use when heaps were wanted last */
     uint64_t wanted_ms;
@@ -303,6 +307,45 @@ size_t hk_dirty_limit_bytes(void) {
   size_t limit_bytes = hk_dirty_limit_bytes_locked();
   hk_lock_release(hk_lock_space);
   return limit_bytes;
+}
+
+/* ---- Measured costs. */
+
+void hk_dirty_allow_costs(void) { hk_store_relaxed(&wanted_costs, (1u << hk_dirty_cost_count) - 1); }
+
+bool hk_dirty_wants_cost(hk_dirty_cost_t kind) {
+  return HK_UNLIKELY((hk_load_relaxed(&wanted_costs) >> kind & 1) != 0) && !is_fixed();
+}
+
+static uint64_t cost_ns_locked(hk_dirty_cost_t kind) {
+  return hk_cost_ns(&dirty.cost[kind], kind == hk_dirty_cost_purge ? HK_PRICE_GIVE_NS : HK_PRICE_WANT_NS);
+}
+
+static void use_costs_locked(uint64_t now_ms) {
+  uint64_t give_ns = cost_ns_locked(hk_dirty_cost_purge), want_ns = cost_ns_locked(hk_dirty_cost_fault);
+  bool is_near = hk_cost_is_near(give_ns + want_ns, HK_PRICE_GIVE_NS + HK_PRICE_WANT_NS);
+  hk_retention_set_costs(&dirty.retention, now_ms, is_near ? HK_PRICE_GIVE_NS : give_ns,
+                         is_near ? HK_PRICE_WANT_NS : want_ns);
+}
+
+void hk_dirty_note_cost(hk_dirty_cost_t kind, size_t bytes, uint64_t cpu_ns) {
+  uint64_t now_ms = hk_os_coarse_ms();
+  hk_lock_acquire(hk_lock_space);
+  (void)view_locked(now_ms); /* the learner has its price */
+  hk_cost_add(&dirty.cost[kind], bytes, cpu_ns);
+  if (hk_cost_is_known(&dirty.cost[kind])) {
+    hk_store_relaxed(&wanted_costs, hk_load_relaxed(&wanted_costs) & ~(1u << kind));
+    use_costs_locked(now_ms);
+  }
+  hk_lock_release(hk_lock_space);
+}
+
+uint64_t hk_dirty_cost_ns(hk_dirty_cost_t kind, unsigned *samples) {
+  hk_lock_acquire(hk_lock_space);
+  uint64_t ns = cost_ns_locked(kind);
+  *samples = dirty.cost[kind].count;
+  hk_lock_release(hk_lock_space);
+  return ns;
 }
 
 /* ---- The state of the learner. */

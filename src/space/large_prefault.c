@@ -11,6 +11,7 @@
 #include "policy/prefault_policy.h"
 #include "policy/stat.h"
 #include "space/dirty.h"
+#include "space/timed_call.h"
 
 /* Chosen: bytes made resident in one call. For about 1 ms no other thread can change the program's mappings then. */
 #define PART_BYTES (4 * HK_MIB)
@@ -64,7 +65,7 @@ static size_t prefault(uintptr_t start, size_t bytes) {
   size_t done = 0;
   while (done < bytes) {
     size_t part_bytes = hk_smaller(bytes - done, PART_BYTES);
-    if (!hk_os_prefault((void *)(start + done), part_bytes)) break;
+    if (!hk_timed_call_prefault((void *)(start + done), part_bytes)) break;
     done += part_bytes;
   }
   return done;

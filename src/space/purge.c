@@ -22,6 +22,7 @@
 #include "space/region_map.h"
 #include "space/space_check.h"
 #include "space/superslab_index.h"
+#include "space/timed_call.h"
 
 typedef struct {
   size_t bytes; /* that may be resident */
@@ -137,8 +138,8 @@ static bool claim_victim(size_t keep_bytes, hk_purge_cause_t cause, victim_t *vi
 
 /* Unmaps an extent. Addresses that the system refuses to take are purged and serve again as a free extent. */
 static hk_os_purge_t give_back_extent(hk_extent_t extent) {
-  if (hk_os_unmap((void *)extent.start, extent.bytes)) return hk_os_purge_done;
-  extent.zero = extent.zero || hk_os_purge((void *)extent.start, extent.bytes);
+  if (hk_timed_call_unmap((void *)extent.start, extent.bytes)) return hk_os_purge_done;
+  extent.zero = extent.zero || hk_timed_call_purge((void *)extent.start, extent.bytes);
   hk_lock_acquire(hk_lock_space);
   hk_extent_put_locked(extent);
   hk_space_check_locked();
@@ -161,7 +162,7 @@ static uint32_t bits_of(const victim_t *victim, hk_extent_t run) {
 
 static hk_os_purge_t purge_run(const victim_t *victim, hk_extent_t run) {
   if (HK_UNLIKELY(victim->is_lazy)) return hk_os_purge_lazily((void *)run.start, run.bytes);
-  return hk_os_purge((void *)run.start, run.bytes) ? hk_os_purge_done : hk_os_purge_refused;
+  return hk_timed_call_purge((void *)run.start, run.bytes) ? hk_os_purge_done : hk_os_purge_refused;
 }
 
 /* Purges all runs. Returns the worst result of any of them. */

@@ -23,6 +23,7 @@ static struct {
   _Atomic(uint64_t) node_questions;
   uint64_t now_ns;
   uint64_t clock_step_ns;
+  uint64_t cpu_ns, cpu_step_ns;
   const char *const *environment;
   bool is_secure_exec;
   uint64_t process_id; /* 0: the real one */
@@ -86,6 +87,8 @@ uint64_t hk_os_now_ns(void) {
   fake_os_unlock();
   return now_ns;
 }
+
+uint64_t hk_os_thread_cpu_ns(void) { return fake.cpu_step_ns != 0 ? (fake.cpu_ns += fake.cpu_step_ns) : 0; }
 
 uint64_t hk_os_coarse_ms(void) { return hk_os_now_ns() / 1000000; }
 
@@ -233,6 +236,7 @@ void fake_os_reset(void) {
   fake.node_count = 1;
   fake.now_ns = fake_os_start_ns;
   fake.clock_step_ns = 0;
+  fake.cpu_step_ns = 0;
   fake.environment = no_environment;
   fake.process_secret = 42;
   fake.rights = hk_rights_settled;
@@ -253,6 +257,8 @@ void fake_os_advance(uint64_t ns) {
   fake.now_ns += ns;
   fake_os_unlock();
 }
+void fake_os_set_cpu_step(uint64_t ns) { fake.cpu_step_ns = ns; }
+
 void fake_os_set_clock_step(uint64_t ns) {
   fake_os_lock();
   fake.clock_step_ns = ns;

@@ -119,6 +119,8 @@ uint64_t fake_os_node_questions(void);
 #define fake_os_start_ns ((uint64_t)1000000000)
 void fake_os_set_now(uint64_t now_ns);
 void fake_os_advance(uint64_t ns);
+/* Lets the thread's CPU time advance by `ns` at each reading from now on; without this call the system refuses it. */
+void fake_os_set_cpu_step(uint64_t ns);
 /* Lets the clock advance by `ns` at each reading from now on. */
 void fake_os_set_clock_step(uint64_t ns);
 

@@ -98,6 +98,14 @@ pub struct Stats {
     pub memory_lazy: u64,
     /// parts: resident: free slabs that were purged lazily and that the system has not taken yet
     pub parts_lazy: u64,
+    /// learning: CPU time that purging a MiB takes here, in ns; assumed until five calls were measured
+    pub learning_purge_ns: u64,
+    /// learning: CPU time that faulting a MiB in takes here, in ns, as above
+    pub learning_fault_ns: u64,
+    /// learning: purges that were measured
+    pub learning_purge_samples: u64,
+    /// learning: calls that made memory resident and were measured
+    pub learning_fault_samples: u64,
 }
 
 /// Counters of the whole process: `hakmem_stats_events_t`.

@@ -11,6 +11,7 @@ from hakmem.explain.snapshot import Snapshot
 from hakmem.metrics import seconds, size
 
 _DEFAULT_MODE = "balanced"
+_COST_SAMPLES = 5  # HK_COST_SAMPLES
 _NEVER_MS = 1 << 62  # HK_PRICE_NEVER is more
 _DEFAULT_RETAIN = "8M"
 _MOST_ROWS = 3
@@ -169,6 +170,12 @@ def lazy(part: Part, evidence: Evidence) -> None:
     part.unknown.append("How much of it will be needed again before that.")
 
 
+def _basis(snapshot: Snapshot, samples: str) -> str:
+    """Whether a cost was measured in this process."""
+    count = snapshot.number("learning", samples)
+    return f"measured in {count} calls" if count >= _COST_SAMPLES else f"assumed; {count} calls measured"
+
+
 def policy(snapshot: Snapshot) -> List[str]:
     """The terms that decide about dirty memory: price, time-out, the learner's last decision, limits."""
     learning = snapshot.section("learning")
@@ -180,6 +187,12 @@ def policy(snapshot: Snapshot) -> List[str]:
             f"The price is {price:,} ns of CPU time for a MiB-second "
             f"({'a price of your own' if mode.isdecimal() else f'mode {mode}'}): purging and refaulting "
             f"cost as much as keeping for {_time(snapshot.number('learning', 'break_even_ms'))}."
+        )
+    purge_us, fault_us = (snapshot.number("learning", name) // 1000 for name in ("purge_ns", "fault_ns"))
+    if purge_us and fault_us:
+        told.append(
+            f"Purging a MiB takes {purge_us} us of CPU time ({_basis(snapshot, 'purge_samples')}), "
+            f"faulting it in {fault_us} us ({_basis(snapshot, 'fault_samples')})."
         )
     if snapshot.document.get("purge_thread"):
         others = "; other time-outs have a share too, by their costs so far" if _is_divided(snapshot) else ""

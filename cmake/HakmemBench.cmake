@@ -14,6 +14,7 @@ set(bench_with_lists
     larson
     mid_mt
     pair
+    partial_arrays
     phases
     random_mixed
     realloc_grow

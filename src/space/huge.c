@@ -7,10 +7,12 @@
 #include "base/mask.h"
 #include "os/lock.h"
 #include "os/os.h"
+#include "policy/ahead.h"
 #include "policy/option.h"
 #include "policy/stat.h"
 #include "policy/thp_policy.h"
 #include "space/dirty.h"
+#include "space/large_fill.h"
 
 /* Chosen: most superslabs of a growing program are full, so few looks find one that is. */
 #define HK_HUGE_FULL_LOOKS 8
@@ -38,11 +40,7 @@ static struct {
   const hk_superslab_t *last;      /* the last one that was examined for density */
   const hk_superslab_t *last_full; /* the last one that was examined by find_full */
   uint64_t next_look_ms;
-  struct { /* the last block that was left to itself; bytes 0: none, or it has ended */
-    uintptr_t start;
-    size_t bytes;
-    uint32_t born_ms;
-  } sample;
+  unsigned filled; /* large blocks that were found filled in a row, up to HK_AHEAD_ROW */
 } huge;
 
 /* ---- Terms. */
@@ -256,15 +254,10 @@ void hk_huge_visit(uint64_t now_ms) {
 
 /* ---- Large blocks. */
 
-/* Divides a block into HK_HUGE_PROBES parts. Returns how many of the pages in their middles are resident. */
-static unsigned probe(uintptr_t start, size_t bytes) {
-  size_t page_bytes = hk_os_page_size(), part_bytes = bytes / HK_HUGE_PROBES;
-  unsigned resident = 0;
-  for (unsigned i = 0; i < HK_HUGE_PROBES; i++) {
-    uintptr_t page = hk_align_down(start + i * part_bytes + part_bytes / 2, page_bytes);
-    if (hk_os_resident_bytes((void *)page, page_bytes) > 0) resident++;
-  }
-  return resident;
+static void note_block_locked(size_t bytes, unsigned written_probes, uint32_t life_ms) {
+  bool is_filled = written_probes == HK_HUGE_PROBES;
+  huge.filled = is_filled ? (unsigned)hk_smaller(huge.filled + 1, HK_AHEAD_ROW) : 0;
+  if (bytes >= HK_SUPERSLAB_BYTES) hk_thp_policy_note_block(&huge.blocks, bytes, written_probes, life_ms);
 }
 
 /* Returns the time since `born_ms`, the lowest 32 bits of a time. 0 where the system refuses to tell the time. */
@@ -273,38 +266,48 @@ static uint32_t age_ms(uint32_t born_ms) {
   return now_ms == 0 ? 0 : (uint32_t)now_ms - born_ms;
 }
 
-/* Examines the sample while it is in use: a program that requests the next block has often filled the last one. Only a
- * wholly resident sample is noted. Releases the lock meanwhile; if the block ends, one look is at other memory. */
-static void look_at_sample_locked(void) {
-  uintptr_t start = huge.sample.start;
-  size_t bytes = huge.sample.bytes;
-  uint32_t life_ms = age_ms(huge.sample.born_ms);
-  hk_lock_release(hk_lock_space);
-  bool is_dense = probe(start, bytes) == HK_HUGE_PROBES;
-  hk_lock_acquire(hk_lock_space);
-  if (!is_dense || huge.sample.start != start || huge.sample.bytes != bytes) return;
-  hk_thp_policy_note_block(&huge.blocks, hk_huge_sample, bytes, HK_HUGE_PROBES, life_ms);
-  huge.sample.bytes = 0;
+/* Looks at some blocks that are in use, and notes those that are filled. */
+static void look_at_open_blocks(void) {
+  for (unsigned looks = HK_LARGE_FILL_LOOKS; looks > 0; looks--) {
+    hk_large_filled_t block;
+    if (!hk_large_fill_look(&block)) continue;
+    uint32_t life_ms = age_ms(block.born_ms);
+    hk_lock_acquire(hk_lock_space);
+    note_block_locked(block.bytes, HK_HUGE_PROBES, life_ms);
+    hk_lock_release(hk_lock_space);
+  }
+}
+
+/* Returns the advice for a new block. A block that may not be ahead of the program tells whether it is filled. */
+static hk_thp_advice_t advice_for_block_locked(const hk_huge_terms_t *terms, hk_slab_t *slab, size_t bytes) {
+  hk_thp_advice_t advice = hk_thp_policy_of_block(&huge.blocks, terms, bytes);
+  if (advice != hk_huge_ask || terms->choice != hk_huge_pages_auto) return advice;
+  return hk_large_fill_put_ahead_locked(slab, huge.filled, bytes) ? advice : hk_huge_sample;
 }
 
 void hk_huge_note_new_block(hk_slab_t *slab, uintptr_t start, size_t bytes) {
   hk_huge_terms_t terms = find_terms();
   slab->born_ms = (uint32_t)hk_os_coarse_ms();
+  look_at_open_blocks();
   hk_lock_acquire(hk_lock_space);
-  if (huge.sample.bytes != 0 && hk_thp_policy_is_ignorant(&huge.blocks, &terms, bytes)) look_at_sample_locked();
   bool is_known = !hk_thp_policy_is_ignorant(&huge.blocks, &terms, bytes);
-  hk_thp_advice_t advice = hk_thp_policy_of_block(&huge.blocks, &terms, bytes);
-  if (advice == hk_huge_sample) {
-    huge.sample.start = start;
-    huge.sample.bytes = bytes;
-    huge.sample.born_ms = slab->born_ms;
-  }
+  hk_thp_advice_t advice = advice_for_block_locked(&terms, slab, bytes);
   hk_lock_release(hk_lock_space);
   if (advise(start, bytes, advice) && !try_first(&terms, start, bytes, is_known)) {
     advice = hk_huge_forbid;
     (void)advise(start, bytes, advice);
   }
   slab->huge = (uint8_t)advice;
+}
+
+void hk_huge_note_growing_block(hk_slab_t *slab, uintptr_t start, size_t old_bytes, size_t new_bytes) {
+  if (slab->huge != hk_huge_ask || hk_option.huge_pages != hk_huge_pages_auto) return;
+  hk_lock_acquire(hk_lock_space);
+  bool may = hk_large_fill_may_be_ahead_locked(huge.filled, new_bytes - old_bytes);
+  hk_lock_release(hk_lock_space);
+  if (may) return;
+  slab->huge = hk_huge_forbid;
+  (void)advise(start, old_bytes, hk_huge_forbid);
 }
 
 /* The kernel moves only one mapping at a time, and different advice makes several mappings. So the new part gets the
@@ -319,13 +322,16 @@ void hk_huge_note_moved_block(const hk_slab_t *slab, hk_slab_t *target) {
   target->born_ms = slab->born_ms;
 }
 
-void hk_huge_note_end_of_block(const hk_slab_t *slab, uintptr_t start, size_t bytes) {
+void hk_huge_note_end_of_block(hk_slab_t *slab, uintptr_t start, size_t bytes) {
   hk_thp_advice_t advice = (hk_thp_advice_t)slab->huge;
   if (HK_LIKELY(advice != hk_huge_sample && advice != hk_huge_ask) || bytes < HK_SUPERSLAB_BYTES) return;
-  uint32_t life_ms = age_ms(slab->born_ms);
-  unsigned resident = probe(start, bytes);
   hk_lock_acquire(hk_lock_space);
-  if (huge.sample.start == start) huge.sample.bytes = 0;
-  hk_thp_policy_note_block(&huge.blocks, advice, bytes, resident, life_ms);
+  hk_large_fill_t fill = (hk_large_fill_t)slab->fill;
+  hk_lock_release(hk_lock_space);
+  if (fill == hk_large_fill_known) return;
+  uint32_t life_ms = age_ms(slab->born_ms);
+  unsigned resident = hk_large_fill_probe(start, bytes, fill == hk_large_fill_ahead);
+  hk_lock_acquire(hk_lock_space);
+  note_block_locked(bytes, resident, life_ms);
   hk_lock_release(hk_lock_space);
 }

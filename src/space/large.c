@@ -23,6 +23,7 @@
 #include "space/dirty.h"
 #include "space/extent.h"
 #include "space/huge.h"
+#include "space/large_fill.h"
 #include "space/large_prefault.h"
 #include "space/purge.h"
 #include "space/region_map.h"
@@ -52,13 +53,15 @@ static void count_locked(size_t count, size_t bytes) {
   hk_bump_relaxed(&hk_dirty_extents.in_use_bytes, bytes);
 }
 
-static void describe_locked(uintptr_t start, size_t bytes) {
+static void describe_locked(uintptr_t start, size_t bytes, bool zero) {
   hk_slab_t *slab = hk_slab_of((void *)start);
   slab->superslab = NULL;
   slab->huge = hk_huge_leave;
   hk_store_relaxed(&slab->bytes, bytes);
   hk_slab_set_state(slab, hk_slab_large);
   count_locked(1, bytes);
+  slab->fill = hk_large_fill_known;
+  if (zero) hk_large_fill_begin_locked(slab, start, bytes);
 }
 
 /* ---- Allocation. */
@@ -70,7 +73,7 @@ static void *take_free(size_t bytes, size_t alignment, bool *zero) {
   bool found = hk_extent_take_locked(bytes, alignment, preferred_alignment(bytes), &extent);
   if (found) {
     if (extent.zero) hk_dirty_note_wanted_locked(now_ms, bytes);
-    describe_locked(extent.start, bytes);
+    describe_locked(extent.start, bytes, extent.zero);
   }
   hk_purge_due_t due = hk_purge_settle_locked(now_ms);
   hk_lock_release(hk_lock_space);
@@ -98,7 +101,7 @@ static void *map_new(size_t bytes, size_t alignment, bool *zero) {
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
   hk_dirty_note_wanted_locked(now_ms, bytes);
-  describe_locked((uintptr_t)block, bytes);
+  describe_locked((uintptr_t)block, bytes, true);
   hk_purge_due_t due = hk_purge_settle_locked(now_ms);
   hk_lock_release(hk_lock_space);
   hk_purge_follow(&due);
@@ -123,7 +126,8 @@ void *hk_large_alloc_pages(size_t bytes, size_t alignment, bool *zero) {
 static void note_fresh(void *block, size_t bytes, size_t block_bytes) {
   hk_slab_t *slab = hk_slab_of(block);
   hk_huge_note_new_block(slab, (uintptr_t)block, block_bytes);
-  if (slab->huge == hk_huge_leave || slab->huge == hk_huge_forbid) hk_large_prefault_note_new((uintptr_t)block, bytes);
+  if (slab->huge == hk_huge_leave || slab->huge == hk_huge_forbid)
+    hk_large_prefault_note_new(slab, (uintptr_t)block, bytes);
 }
 
 void *hk_large_alloc(size_t bytes, size_t alignment, bool *zero) {
@@ -148,13 +152,15 @@ void hk_large_clear(void *block, size_t bytes) {
 
 /* ---- Free. */
 
-/* Makes an extent of a block that ended, or of the part that a block gave up. `count` is added to the number of
- * blocks. */
-static void give_up(size_t count, uintptr_t start, size_t bytes) {
+/* Makes an extent of a block that ended, or of the part beyond `new_bytes` that a block gave up. `count` is added to
+ * the number of blocks. */
+static void give_up(hk_slab_t *slab, size_t count, uintptr_t start, size_t old_bytes, size_t new_bytes) {
+  size_t bytes = old_bytes - new_bytes;
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
   count_locked(count, -bytes);
-  hk_extent_put_locked((hk_extent_t){.start = start, .bytes = bytes, .zero = false});
+  hk_large_fill_change_locked(slab, start, old_bytes, new_bytes);
+  hk_extent_put_locked((hk_extent_t){.start = start + new_bytes, .bytes = bytes, .zero = false});
   hk_purge_due_t due = hk_purge_settle_locked(now_ms);
   hk_lock_release(hk_lock_space);
   hk_purge_follow(&due);
@@ -163,6 +169,9 @@ static void give_up(size_t count, uintptr_t start, size_t bytes) {
 /* Unmaps a block of whole pages. The addresses are lost where the system refuses; at a mapping's end it does not. */
 static void unmap_pages(hk_slab_t *slab, void *block, size_t bytes) {
   hk_slab_set_state(slab, hk_slab_none); /* before other threads can map these addresses */
+  hk_lock_acquire(hk_lock_space);
+  hk_large_fill_change_locked(slab, (uintptr_t)block, bytes, 0);
+  hk_lock_release(hk_lock_space);
   if (!hk_os_unmap(block, bytes)) (void)hk_os_purge(block, bytes);
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
@@ -182,15 +191,16 @@ bool hk_large_free(hk_slab_t *slab, void *block) {
   }
   hk_huge_note_end_of_block(slab, (uintptr_t)block, bytes);
   hk_large_prefault_note_end((uintptr_t)block);
-  give_up((size_t)-1, (uintptr_t)block, bytes);
+  give_up(slab, (size_t)-1, (uintptr_t)block, bytes, 0);
   return true;
 }
 
 /* ---- Resize. */
 
-static void set_bytes_locked(hk_slab_t *slab, size_t old_bytes, size_t new_bytes) {
+static void set_bytes_locked(hk_slab_t *slab, uintptr_t start, size_t old_bytes, size_t new_bytes) {
   hk_store_relaxed(&slab->bytes, new_bytes);
   count_locked(0, new_bytes - old_bytes);
+  hk_large_fill_change_locked(slab, start, old_bytes, new_bytes);
 }
 
 /* Grows the block into the free extent behind it. */
@@ -202,7 +212,7 @@ static bool absorb(hk_slab_t *slab, uintptr_t start, size_t old_bytes, size_t ne
   bool fits = hk_extent_take_at_locked(start + old_bytes, more_bytes, &extent);
   if (fits) {
     if (extent.zero) hk_dirty_note_wanted_locked(now_ms, more_bytes);
-    set_bytes_locked(slab, old_bytes, new_bytes);
+    set_bytes_locked(slab, start, old_bytes, new_bytes);
   }
   hk_purge_due_t due = hk_purge_settle_locked(now_ms);
   hk_lock_release(hk_lock_space);
@@ -221,7 +231,7 @@ static bool extend(hk_slab_t *slab, uintptr_t start, size_t old_bytes, size_t ne
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
   hk_dirty_note_wanted_locked(now_ms, new_bytes - old_bytes);
-  set_bytes_locked(slab, old_bytes, new_bytes);
+  set_bytes_locked(slab, start, old_bytes, new_bytes);
   hk_purge_due_t due = hk_purge_settle_locked(now_ms);
   hk_lock_release(hk_lock_space);
   hk_purge_follow(&due);
@@ -245,6 +255,7 @@ static void *move(hk_slab_t *slab, void *block, size_t old_bytes, size_t new_byt
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
   count_locked((size_t)-1, -old_bytes);
+  hk_large_fill_move_locked(slab, old_bytes, hk_slab_of(target), new_bytes);
   hk_purge_due_t due = hk_purge_settle_locked(now_ms);
   hk_lock_release(hk_lock_space);
   hk_purge_follow(&due);
@@ -263,7 +274,7 @@ static void *copy_to_dirty(hk_slab_t *slab, void *block, size_t old_bytes, size_
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
   bool found = hk_extent_take_dirty_locked(new_bytes, &extent);
-  if (found) describe_locked(extent.start, new_bytes);
+  if (found) describe_locked(extent.start, new_bytes, false);
   hk_purge_due_t due = hk_purge_settle_locked(now_ms);
   hk_lock_release(hk_lock_space);
   hk_purge_follow(&due);
@@ -283,7 +294,7 @@ static void *resize_pages(hk_slab_t *slab, void *block, size_t bytes) {
   }
   if (!hk_os_resize(block, old_bytes, new_bytes)) return block;
   hk_lock_acquire(hk_lock_space);
-  set_bytes_locked(slab, old_bytes, new_bytes);
+  set_bytes_locked(slab, (uintptr_t)block, old_bytes, new_bytes);
   hk_lock_release(hk_lock_space);
   return block;
 }
@@ -299,9 +310,10 @@ void *hk_large_resize(hk_slab_t *slab, void *block, size_t bytes, bool *is_copie
   hk_large_prefault_note_end(start);
   if (new_bytes < old_bytes) {
     hk_store_relaxed(&slab->bytes, new_bytes);
-    give_up(0, start + new_bytes, old_bytes - new_bytes);
+    give_up(slab, 0, start, old_bytes, new_bytes);
     return block;
   }
+  hk_huge_note_growing_block(slab, start, old_bytes, new_bytes);
   if (absorb(slab, start, old_bytes, new_bytes) || extend(slab, start, old_bytes, new_bytes)) return block;
   void *copy = copy_to_dirty(slab, block, old_bytes, new_bytes);
   *is_copied = copy != NULL;

@@ -67,7 +67,10 @@ typedef struct hk_slab {
   uint64_t inverse;     /* of block_bytes */
   struct hk_slab *head; /* first slab of the span, run or free extent */
   _Atomic(uint8_t) state; /* hk_slab_state_t */
-  uint8_t class_index;
+  union {
+    uint8_t class_index;
+    uint8_t fill; /* of a large block: hk_large_fill_t (space/large_fill.h) */
+  };
   uint8_t slab_count;       /* of a span or run, in its head */
   bool zero;                /* head: memory that is not carved yet is known to be zero; free extent: all of it is */
   uint32_t block_bytes;     /* of a span */

@@ -68,10 +68,14 @@ inline void GrowOld() {
   Visit();
 }
 
+// In use beside, and known to be written: the share of it bounds nothing.
+constexpr size_t kWritten = 4 * HK_GIB;
+
 // Huge pages are advised for blocks if those before were dense; and freed memory is purged at once.
 inline void LearnFromWhatGoesBack() {
   Set(hk_huge_pages_auto, hk_os_huge_on_request);
   hk_option.retain = 0;
+  hk_bump_relaxed(&hk_dirty_extents.in_use_bytes, kWritten);
 }
 inline void KnowThatBlocksAreDense(size_t bytes) {
   char *block = Alloc(bytes);

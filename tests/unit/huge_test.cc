@@ -73,6 +73,49 @@ HK_FRESH_TEST(Huge, LargeBlocksAreAskedForOnceSuchBlocksWereDense) {
   EXPECT_EQ(LastCall(fake_os_huge_ask)->start, AddressOf(block));
 }
 
+HK_FRESH_TEST(Huge, AfterOneFilledBlockLargerOnesAreNotAskedFor) {
+  Set(hk_huge_pages_auto, hk_os_huge_on_request);
+  hk_option.mode = HK_PRICE_FAST; /* where most is allowed */
+  char *first = Alloc(16 * HK_MIB);
+  memset(first, 1, 16 * HK_MIB);
+  for (size_t mib : {64, 32, 12}) (void)Alloc(mib * HK_MIB);
+  EXPECT_EQ(Calls(), "");
+}
+
+// Each page of a huge page is resident, so the contents tell.
+HK_FRESH_TEST(Huge, BlocksThatWereAskedForAndAreThinEndIt) {
+  LearnFromWhatGoesBack();
+  KnowThatBlocksAreDense(4 * HK_MIB);
+  char *block = Alloc(4 * HK_MIB);
+  ASSERT_EQ(Calls(), "a");
+  memset(block, 0, 4 * HK_MIB); /* resident, and all zero but for some bytes */
+  for (size_t at = 0; at < 4 * HK_MIB; at += 64 * HK_KIB) block[at] = 1;
+  MustFree(block);
+  (void)hk_purge_down_to(0);
+  (void)Alloc(4 * HK_MIB);
+  EXPECT_EQ(Calls(), "a");
+}
+
+HK_FRESH_TEST(Huge, AThinBlockOfSmallPagesIsNotTakenForAFilledOne) {
+  LearnFromWhatGoesBack();
+  char *block = Alloc(64 * HK_MIB);
+  for (size_t at = 0; at < 64 * HK_MIB; at += 16 * HK_KIB) block[at] = 1;
+  (void)Alloc(4 * HK_MIB);
+  MustFree(block);
+  (void)Alloc(4 * HK_MIB);
+  EXPECT_EQ(Calls(), "");
+}
+
+HK_FRESH_TEST(Huge, ABlockThatGrowsBeyondTheShareLosesItsAdvice) {
+  LearnFromWhatGoesBack();
+  KnowThatBlocksAreDense(4 * HK_MIB);
+  char *block = Alloc(4 * HK_MIB);
+  ASSERT_EQ(Calls(), "a");
+  hk_bump_relaxed(&hk_dirty_extents.in_use_bytes, -kWritten);
+  EXPECT_NE(Resize(block, 64 * HK_MIB), nullptr);
+  EXPECT_EQ(Calls(), "af");
+}
+
 HK_FRESH_TEST(Huge, ADenseBlockInUseTellsOfTheNext) {
   LearnFromWhatGoesBack();
   char *first = Alloc(4 * HK_MIB);

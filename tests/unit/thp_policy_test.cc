@@ -28,8 +28,8 @@ class ThpPolicy : public testing::Test {
   bool IsDense(size_t unused_bytes) { return hk_thp_policy_is_dense(&terms_, kBytes - unused_bytes); }
 
   hk_thp_advice_t OfBlock(size_t bytes = kBytes) { return hk_thp_policy_of_block(&blocks_, &terms_, bytes); }
-  void End(unsigned resident, size_t bytes = kBytes, uint32_t life_ms = 1, hk_thp_advice_t advice = hk_huge_sample) {
-    hk_thp_policy_note_block(&blocks_, advice, bytes, resident, life_ms);
+  void End(unsigned resident, size_t bytes = kBytes, uint32_t life_ms = 1) {
+    hk_thp_policy_note_block(&blocks_, bytes, resident, life_ms);
   }
   // What the next one gets that is not to be a sample.
   hk_thp_advice_t OfNextBlock(size_t bytes = kBytes) {
@@ -268,16 +268,6 @@ TEST_F(ThpPolicy, OneSparseBlockEndsItAndSomeDenseOnesBeginItAgain) {
   }
   EXPECT_GT(dense, 5);
   EXPECT_LT(dense, 30);
-}
-
-TEST_F(ThpPolicy, OfBlocksThatWereAskedForOnlyWhatIsMissingCounts) {
-  End(1);
-  for (int i = 0; i < 100; i++) End(HK_HUGE_PROBES, kBytes, 1, hk_huge_ask);
-  EXPECT_EQ(OfNextBlock(), hk_huge_leave);
-  blocks_ = {};
-  End(HK_HUGE_PROBES);
-  End(1, kBytes, 1, hk_huge_ask);
-  EXPECT_EQ(OfNextBlock(), hk_huge_leave);
 }
 
 // A permille of a huge page is 2 KiB. For a minute at the highest price that is 3 ms; the faults are 0.6 ms.

@@ -127,7 +127,6 @@ hk_thp_advice_t hk_thp_policy_of_block(hk_huge_blocks_t *blocks, const hk_huge_t
   if (bytes < HK_SUPERSLAB_BYTES) return hk_huge_leave;
   if (terms->choice == hk_huge_pages_always) return hk_huge_ask;
   const hk_huge_size_t *known = nearest_known(blocks, bytes);
-  if (known == NULL && !is_cheap(terms)) return hk_huge_sample;
   if (is_sample(&blocks->size[index_of(bytes)])) return hk_huge_sample;
   if (!terms->is_dear && (known == NULL || pays(known, terms))) return hk_huge_ask;
   return is_everywhere ? hk_huge_forbid : hk_huge_leave;

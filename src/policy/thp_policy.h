@@ -7,8 +7,9 @@
  * in memory that is dense for long enough.
  *
  * Of a superslab both are known. For a large block the advice has to come before the first touch, or it saves no
- * faults. Known are blocks of about its size, which have ended or are in use. At the start nothing is known, and no
- * advice is given. But below the balanced price blocks count as dense until a sample shows that they are not.
+ * faults. Known are blocks of about its size, which have ended or are in use. Blocks of an unknown size count as dense.
+ * The caller bounds how much of a block gets the advice, by the blocks of any size that were filled (policy/ahead.h).
+ * At the start that is nothing.
  *
  * The kernel's cost is measured with the advice: the allocator touches the first huge pages at once. In a virtual
  * machine whose host takes back free memory, the host may have to find a huge page first: 6 ms were measured, where
@@ -157,7 +158,7 @@ typedef struct {
  * advice does not depend on it. */
 bool hk_thp_policy_is_ignorant(const hk_huge_blocks_t *blocks, const hk_huge_terms_t *terms, size_t bytes);
 
-/* Advises on a new block whose memory is not resident. */
+/* Advises on a new block whose memory is not resident. The caller bounds hk_huge_ask. */
 hk_thp_advice_t hk_thp_policy_of_block(hk_huge_blocks_t *blocks, const hk_huge_terms_t *terms, size_t bytes);
 
 /* Notes the density of a block with the advice hk_huge_sample or hk_huge_ask, when it ends or was found filled before:

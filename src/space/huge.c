@@ -278,32 +278,46 @@ static void look_at_open_blocks(void) {
   }
 }
 
-/* Returns the advice for a new block. A block that may not be ahead of the program tells whether it is filled. */
-static hk_thp_advice_t advice_for_block_locked(const hk_huge_terms_t *terms, hk_slab_t *slab, size_t bytes) {
-  hk_thp_advice_t advice = hk_thp_policy_of_block(&huge.blocks, terms, bytes);
+/* Returns the advice for a new block, and for how many of its first bytes. A part that may not be ahead of the program
+ * tells whether the program fills it. */
+static hk_thp_advice_t advice_for_block_locked(const hk_huge_terms_t *terms, uintptr_t start, size_t *bytes) {
+  hk_thp_advice_t advice = hk_thp_policy_of_block(&huge.blocks, terms, *bytes);
   if (advice != hk_huge_ask || terms->choice != hk_huge_pages_auto) return advice;
-  return hk_large_fill_put_ahead_locked(slab, huge.filled, bytes) ? advice : hk_huge_sample;
+  size_t room = hk_large_fill_room_locked(huge.filled);
+  if (room < *bytes) *bytes = hk_subtract_to_zero(hk_align_down(start + room, HK_SUPERSLAB_BYTES), start);
+  return *bytes == 0 ? hk_huge_sample : advice;
 }
 
-void hk_huge_note_new_block(hk_slab_t *slab, uintptr_t start, size_t bytes) {
+/* Forbids huge pages where a block before may have left advice for them. */
+static void forbid_left(const hk_huge_terms_t *terms, uintptr_t start, size_t bytes) {
+  if (terms->setting != hk_os_huge_on_request || bytes == 0 || !hk_load_relaxed(&has_asked)) return;
+  (void)advise(start, bytes, hk_huge_forbid);
+}
+
+void hk_huge_note_new_block(hk_slab_t *slab, uintptr_t start, size_t bytes, bool is_new) {
   hk_huge_terms_t terms = find_terms();
+  size_t advised_bytes = bytes;
   slab->born_ms = (uint32_t)hk_os_coarse_ms();
   look_at_open_blocks();
   hk_lock_acquire(hk_lock_space);
   bool is_known = !hk_thp_policy_is_ignorant(&huge.blocks, &terms, bytes);
-  hk_thp_advice_t advice = advice_for_block_locked(&terms, slab, bytes);
+  hk_thp_advice_t advice = advice_for_block_locked(&terms, start, &advised_bytes);
+  if (advice == hk_huge_ask) hk_large_fill_put_ahead_locked(slab, advised_bytes);
   hk_lock_release(hk_lock_space);
-  if (advise(start, bytes, advice) && !try_first(&terms, start, bytes, is_known)) {
+  size_t asked_bytes = advice == hk_huge_ask ? advised_bytes : 0;
+  if (!is_new) forbid_left(&terms, start + asked_bytes, bytes - asked_bytes);
+  if (advise(start, advised_bytes, advice) && !try_first(&terms, start, advised_bytes, is_known)) {
     advice = hk_huge_forbid;
-    (void)advise(start, bytes, advice);
+    (void)advise(start, advised_bytes, advice);
   }
+  if (advice == hk_huge_ask && advised_bytes < bytes) advice = hk_huge_sample;
   slab->huge = (uint8_t)advice;
 }
 
 void hk_huge_note_growing_block(hk_slab_t *slab, uintptr_t start, size_t old_bytes, size_t new_bytes) {
   if (slab->huge != hk_huge_ask || hk_option.huge_pages != hk_huge_pages_auto) return;
   hk_lock_acquire(hk_lock_space);
-  bool may = hk_large_fill_may_be_ahead_locked(huge.filled, new_bytes - old_bytes);
+  bool may = new_bytes - old_bytes <= hk_large_fill_room_locked(huge.filled);
   hk_lock_release(hk_lock_space);
   if (may) return;
   slab->huge = hk_huge_forbid;
@@ -326,12 +340,14 @@ void hk_huge_note_end_of_block(hk_slab_t *slab, uintptr_t start, size_t bytes) {
   hk_thp_advice_t advice = (hk_thp_advice_t)slab->huge;
   if (HK_LIKELY(advice != hk_huge_sample && advice != hk_huge_ask) || bytes < HK_SUPERSLAB_BYTES) return;
   hk_lock_acquire(hk_lock_space);
-  hk_large_fill_t fill = (hk_large_fill_t)slab->fill;
+  bool is_open = slab->is_open;
+  size_t ahead_bytes = hk_large_fill_ahead_bytes(slab);
   hk_lock_release(hk_lock_space);
-  if (fill == hk_large_fill_known) return;
+  if (!is_open) return;
   uint32_t life_ms = age_ms(slab->born_ms);
-  unsigned resident = hk_large_fill_probe(start, bytes, fill == hk_large_fill_ahead);
+  unsigned written = hk_large_fill_probe(start, bytes, ahead_bytes);
   hk_lock_acquire(hk_lock_space);
-  note_block_locked(bytes, resident, life_ms);
+  if (written == HK_HUGE_PROBES) hk_large_fill_end_locked(slab);
+  note_block_locked(bytes, written, life_ms);
   hk_lock_release(hk_lock_space);
 }

@@ -31,8 +31,8 @@
  * will be a huge page. */
 bool hk_huge_note_new_superslab(uintptr_t start, bool is_new);
 
-/* Notes the caller's new large block, which is not resident. */
-void hk_huge_note_new_block(hk_slab_t *slab, uintptr_t start, size_t bytes);
+/* Notes the caller's new large block, which is not resident. `is_new`: its addresses are newly mapped. */
+void hk_huge_note_new_block(hk_slab_t *slab, uintptr_t start, size_t bytes, bool is_new);
 
 /* Notes that the block is about to grow. Forbids further huge pages in it, if the new part may not be ahead. */
 void hk_huge_note_growing_block(hk_slab_t *slab, uintptr_t start, size_t old_bytes, size_t new_bytes);

@@ -57,11 +57,12 @@ static void describe_locked(uintptr_t start, size_t bytes, bool zero) {
   hk_slab_t *slab = hk_slab_of((void *)start);
   slab->superslab = NULL;
   slab->huge = hk_huge_leave;
+  slab->is_open = false;
+  slab->ahead_slabs = 0;
+  if (zero) hk_large_fill_begin_locked(slab, start, bytes);
   hk_store_relaxed(&slab->bytes, bytes);
   hk_slab_set_state(slab, hk_slab_large);
   count_locked(1, bytes);
-  slab->fill = hk_large_fill_known;
-  if (zero) hk_large_fill_begin_locked(slab, start, bytes);
 }
 
 /* ---- Allocation. */
@@ -123,9 +124,9 @@ void *hk_large_alloc_pages(size_t bytes, size_t alignment, bool *zero) {
 }
 
 /* Leaves a block to the program if it becomes huge pages, or is a sample for them. Otherwise it may be prefaulted. */
-static void note_fresh(void *block, size_t bytes, size_t block_bytes) {
+static void note_fresh(void *block, size_t bytes, size_t block_bytes, bool is_new) {
   hk_slab_t *slab = hk_slab_of(block);
-  hk_huge_note_new_block(slab, (uintptr_t)block, block_bytes);
+  hk_huge_note_new_block(slab, (uintptr_t)block, block_bytes, is_new);
   if (slab->huge == hk_huge_leave || slab->huge == hk_huge_forbid)
     hk_large_prefault_note_new(slab, (uintptr_t)block, bytes);
 }
@@ -138,8 +139,9 @@ void *hk_large_alloc(size_t bytes, size_t alignment, bool *zero) {
   if (block != NULL) return block;
   block = take_free(block_bytes, alignment, zero);
   if (block == NULL && hk_superslab_dissolve_free(block_bytes)) block = take_free(block_bytes, alignment, zero);
-  if (block == NULL) block = map_new(block_bytes, alignment, zero);
-  if (block != NULL && *zero) note_fresh(block, bytes, block_bytes);
+  bool is_new = block == NULL;
+  if (is_new) block = map_new(block_bytes, alignment, zero);
+  if (block != NULL && *zero) note_fresh(block, bytes, block_bytes, is_new);
   return block;
 }
 

@@ -21,14 +21,14 @@ static struct {
   unsigned newest, next;                /* places in `open`: of the last block entered, and of the next look */
 } fill;
 
-static bool is_open(const hk_slab_t *slab) { return slab->fill != hk_large_fill_known; }
-
-static void set_locked(hk_slab_t *slab, size_t old_bytes, size_t new_bytes, hk_large_fill_t now) {
-  if (is_open(slab)) fill.sums.unknown_bytes = hk_subtract_to_zero(fill.sums.unknown_bytes, old_bytes);
-  if (slab->fill == hk_large_fill_ahead) fill.sums.ahead_bytes = hk_subtract_to_zero(fill.sums.ahead_bytes, old_bytes);
-  slab->fill = (uint8_t)now;
-  if (is_open(slab)) fill.sums.unknown_bytes += new_bytes;
-  if (now == hk_large_fill_ahead) fill.sums.ahead_bytes += new_bytes;
+/* Updates a block and the sums. `ahead_bytes` is 0 for a block that is not open. */
+static void set_locked(hk_slab_t *slab, size_t old_bytes, size_t new_bytes, bool is_open, size_t ahead_bytes) {
+  if (slab->is_open) fill.sums.unknown_bytes = hk_subtract_to_zero(fill.sums.unknown_bytes, old_bytes);
+  fill.sums.ahead_bytes = hk_subtract_to_zero(fill.sums.ahead_bytes, hk_large_fill_ahead_bytes(slab));
+  slab->is_open = is_open;
+  slab->ahead_slabs = (uint32_t)(hk_align_up(ahead_bytes, HK_SLAB_BYTES) / HK_SLAB_BYTES);
+  if (is_open) fill.sums.unknown_bytes += new_bytes;
+  fill.sums.ahead_bytes += hk_large_fill_ahead_bytes(slab);
 }
 
 static void watch_locked(uintptr_t start) {
@@ -39,36 +39,40 @@ static void watch_locked(uintptr_t start) {
 }
 
 void hk_large_fill_begin_locked(hk_slab_t *slab, uintptr_t start, size_t bytes) {
-  slab->fill = hk_large_fill_known;
-  set_locked(slab, 0, bytes, hk_large_fill_open);
+  hk_ahead_note_block(&fill.sums);
+  set_locked(slab, 0, bytes, true, 0);
   watch_locked(start);
 }
 
 void hk_large_fill_change_locked(hk_slab_t *slab, uintptr_t start, size_t old_bytes, size_t new_bytes) {
-  hk_large_fill_t now = (hk_large_fill_t)slab->fill;
-  if (new_bytes > old_bytes && !is_open(slab)) {
-    now = hk_large_fill_open;
-    watch_locked(start);
+  size_t ahead_bytes = hk_smaller(hk_large_fill_ahead_bytes(slab), new_bytes);
+  if (new_bytes <= old_bytes) {
+    set_locked(slab, old_bytes, new_bytes, slab->is_open && new_bytes != 0, ahead_bytes);
+    return;
   }
-  set_locked(slab, old_bytes, new_bytes, new_bytes == 0 ? hk_large_fill_known : now);
+  if (!slab->is_open) watch_locked(start);
+  set_locked(slab, old_bytes, new_bytes, true, slab->huge == hk_huge_ask ? new_bytes : ahead_bytes);
 }
 
 void hk_large_fill_move_locked(hk_slab_t *slab, size_t old_bytes, hk_slab_t *target, size_t new_bytes) {
-  hk_large_fill_t now = slab->fill == hk_large_fill_ahead ? hk_large_fill_ahead : hk_large_fill_open;
-  set_locked(target, new_bytes, new_bytes, now);
-  set_locked(slab, old_bytes, 0, hk_large_fill_known);
+  set_locked(target, new_bytes, new_bytes, true,
+             slab->huge == hk_huge_ask ? new_bytes : hk_large_fill_ahead_bytes(slab));
+  set_locked(slab, old_bytes, 0, false, 0);
 }
 
-bool hk_large_fill_may_be_ahead_locked(unsigned filled, size_t bytes) {
+void hk_large_fill_end_locked(hk_slab_t *slab) {
+  set_locked(slab, hk_load_relaxed(&slab->bytes), 0, false, 0);
+  hk_ahead_note_filled(&fill.sums, hk_dirty_in_use());
+}
+
+size_t hk_large_fill_room_locked(unsigned filled) {
   hk_ahead_terms_t terms = {.ns_per_mib_second = hk_option.mode, .in_use_bytes = hk_dirty_in_use(), .filled = filled};
-  return hk_ahead_may(&fill.sums, &terms, bytes);
+  return hk_ahead_room(&fill.sums, &terms);
 }
 
-bool hk_large_fill_put_ahead_locked(hk_slab_t *slab, unsigned filled, size_t bytes) {
-  if (slab->fill == hk_large_fill_ahead) return true;
-  if (!hk_large_fill_may_be_ahead_locked(filled, bytes)) return false;
-  set_locked(slab, bytes, bytes, hk_large_fill_ahead);
-  return true;
+void hk_large_fill_put_ahead_locked(hk_slab_t *slab, size_t ahead_bytes) {
+  size_t bytes = hk_load_relaxed(&slab->bytes);
+  set_locked(slab, bytes, bytes, true, ahead_bytes);
 }
 
 uintptr_t hk_large_fill_page(uintptr_t part_start, size_t part_bytes, unsigned i) {
@@ -76,13 +80,14 @@ uintptr_t hk_large_fill_page(uintptr_t part_start, size_t part_bytes, unsigned i
   return part_start + place % (part_bytes / hk_os_page_size()) * hk_os_page_size();
 }
 
-unsigned hk_large_fill_probe(uintptr_t start, size_t bytes, bool is_ahead) {
+unsigned hk_large_fill_probe(uintptr_t start, size_t bytes, size_t ahead_bytes) {
   size_t part_bytes = hk_align_down(bytes / HK_HUGE_PROBES, hk_os_page_size());
   unsigned count = 0;
+  if (part_bytes == 0) return 0; /* resized in a shortage of addresses */
   for (unsigned i = 0; i < HK_HUGE_PROBES; i++) {
     uintptr_t page = hk_large_fill_page(start + i * part_bytes, part_bytes, i);
     if (hk_os_resident_bytes((void *)page, hk_os_page_size()) == 0) continue;
-    if (!is_ahead || hk_os_is_written(page)) count++;
+    if (page - start >= ahead_bytes || hk_os_is_written(page)) count++;
   }
   return count;
 }
@@ -95,7 +100,7 @@ static hk_slab_t *next_locked(unsigned *place, size_t *bytes) {
     if (fill.open[*place] == 0) continue;
     hk_slab_t *slab = hk_slab_of((void *)fill.open[*place]);
     *bytes = hk_load_relaxed(&slab->bytes);
-    if (hk_slab_state(slab) == hk_slab_large && is_open(slab)) return slab;
+    if (hk_slab_state(slab) == hk_slab_large && slab->is_open) return slab;
     fill.open[*place] = 0;
   }
   return NULL;
@@ -107,15 +112,15 @@ bool hk_large_fill_look(hk_large_filled_t *filled) {
   hk_lock_acquire(hk_lock_space);
   hk_slab_t *slab = next_locked(&place, &bytes);
   uintptr_t start = fill.open[place];
-  bool is_ahead = slab != NULL && slab->fill == hk_large_fill_ahead;
+  size_t ahead_bytes = slab != NULL ? hk_large_fill_ahead_bytes(slab) : 0;
   hk_lock_release(hk_lock_space);
-  if (slab == NULL || hk_large_fill_probe(start, bytes, is_ahead) < HK_HUGE_PROBES) return false;
+  if (slab == NULL || hk_large_fill_probe(start, bytes, ahead_bytes) < HK_HUGE_PROBES) return false;
   hk_lock_acquire(hk_lock_space);
   /* Meanwhile the block may have ended, and another one may have its addresses. */
-  bool is_same = fill.open[place] == start && hk_slab_state(slab) == hk_slab_large && is_open(slab) &&
+  bool is_same = fill.open[place] == start && hk_slab_state(slab) == hk_slab_large && slab->is_open &&
                  hk_load_relaxed(&slab->bytes) == bytes;
   if (is_same) {
-    set_locked(slab, bytes, bytes, hk_large_fill_known);
+    hk_large_fill_end_locked(slab);
     fill.open[place] = 0;
     *filled = (hk_large_filled_t){bytes, slab->born_ms};
   }

@@ -56,10 +56,13 @@ static void look_locked(bool is_end) {
 /* Notes that a block is about to be ahead of the program. Returns whether it may be. */
 static bool put_ahead_locked(hk_slab_t *slab, size_t bytes) {
   /* A sample is of the block's own size, and each of its pages was looked at: it tells twice as much. */
-  unsigned filled = 2 * hk_prefault_policy_filled(&prefault_state.sizes, bytes);
-  if (slab != NULL) return hk_large_fill_put_ahead_locked(slab, filled, hk_load_relaxed(&slab->bytes));
-  if (!hk_large_fill_may_be_ahead_locked(filled, prefault_state.runs_ahead_bytes + bytes)) return false;
-  prefault_state.runs_ahead_bytes += bytes;
+  size_t room = hk_large_fill_room_locked(2 * hk_prefault_policy_filled(&prefault_state.sizes, bytes));
+  if (bytes > room || (slab == NULL && prefault_state.runs_ahead_bytes + bytes > room)) return false;
+  if (slab == NULL) {
+    prefault_state.runs_ahead_bytes += bytes;
+  } else {
+    hk_large_fill_put_ahead_locked(slab, bytes);
+  }
   return true;
 }
 

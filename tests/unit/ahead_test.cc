@@ -8,46 +8,58 @@
 
 namespace {
 
-size_t Most(uint64_t price, unsigned filled, size_t in_use_bytes, size_t unknown_bytes = 0) {
-  hk_ahead_t ahead = {.unknown_bytes = unknown_bytes, .ahead_bytes = 0};
+size_t Room(uint64_t price, unsigned filled, size_t in_use_bytes, const hk_ahead_t &ahead = {}) {
   hk_ahead_terms_t terms = {.ns_per_mib_second = price, .in_use_bytes = in_use_bytes, .filled = filled};
-  return hk_ahead_most_bytes(&ahead, &terms);
+  return hk_ahead_room(&ahead, &terms);
 }
 
-TEST(Ahead, WhoHasFilledNothingHasNothingAhead) { EXPECT_EQ(Most(HK_PRICE_LEAST, 0, HK_TIB), 0u); }
+TEST(Ahead, OneFilledBlockEarnsNothing) {
+  EXPECT_EQ(Room(HK_PRICE_LEAST, 0, HK_TIB), 0u);
+  EXPECT_EQ(Room(HK_PRICE_LEAST, 1, HK_TIB), 0u);
+}
 
-TEST(Ahead, EachBlockInARowDoublesTheShare) {
-  EXPECT_EQ(Most(HK_PRICE_BALANCED, 1, HK_GIB), HK_GIB / 8);
-  EXPECT_EQ(Most(HK_PRICE_BALANCED, 2, HK_GIB), HK_GIB / 4);
-  EXPECT_EQ(Most(HK_PRICE_BALANCED, 3, HK_GIB), HK_GIB / 2);
-  EXPECT_EQ(Most(HK_PRICE_BALANCED, HK_AHEAD_ROW, HK_GIB), HK_GIB);
-  EXPECT_EQ(Most(HK_PRICE_BALANCED, HK_AHEAD_ROW + 1, HK_GIB), HK_GIB);
+TEST(Ahead, EachFurtherOneEarnsAsMuchUpToTheWholeShare) {
+  for (unsigned filled = 2; filled <= HK_AHEAD_ROW; filled++) {
+    EXPECT_NEAR(static_cast<double>(Room(HK_PRICE_BALANCED, filled, HK_GIB)),
+                static_cast<double>(HK_GIB * (filled - 1) / (HK_AHEAD_ROW - 1)), HK_GIB / 1024.0);
+  }
+  EXPECT_EQ(Room(HK_PRICE_BALANCED, HK_AHEAD_ROW, HK_GIB), HK_GIB);
+  EXPECT_EQ(Room(HK_PRICE_BALANCED, HK_AHEAD_ROW + 1, HK_GIB), HK_GIB);
 }
 
 TEST(Ahead, TheShareFallsWithThePrice) {
-  EXPECT_EQ(Most(HK_PRICE_FAST, HK_AHEAD_ROW, HK_GIB), HK_AHEAD_MOST_SHARE * HK_GIB);
+  EXPECT_EQ(Room(HK_PRICE_FAST, HK_AHEAD_ROW, HK_GIB), HK_AHEAD_MOST_SHARE * HK_GIB);
   size_t before = SIZE_MAX;
   for (uint64_t price = HK_PRICE_LEAST; price <= HK_PRICE_MOST; price *= 2) {
-    size_t now = Most(price, HK_AHEAD_ROW, HK_GIB);
+    size_t now = Room(price, HK_AHEAD_ROW, HK_GIB);
     EXPECT_LE(now, before);
     before = now;
   }
-  EXPECT_LT(Most(HK_PRICE_LEAN, 1, HK_GIB), HK_GIB / 64);
-  EXPECT_LE(Most(HK_PRICE_LEAN, HK_AHEAD_ROW, HK_GIB), HK_GIB / 10);
+  EXPECT_LE(Room(HK_PRICE_LEAN, HK_AHEAD_ROW, HK_GIB), HK_GIB / 10);
 }
 
-TEST(Ahead, WhatIsNotSeenFilledDoesNotCountAsWritten) {
-  EXPECT_EQ(Most(HK_PRICE_BALANCED, HK_AHEAD_ROW, 3 * HK_GIB, HK_GIB), 2 * HK_GIB);
-  EXPECT_EQ(Most(HK_PRICE_BALANCED, HK_AHEAD_ROW, HK_GIB, 3 * HK_GIB), 0u);
+TEST(Ahead, MemoryThatIsNotSeenFilledDoesNotCountAsWritten) {
+  hk_ahead_t ahead = {.unknown_bytes = HK_GIB, .ahead_bytes = 0, .written_bytes = 0};
+  EXPECT_EQ(Room(HK_PRICE_BALANCED, HK_AHEAD_ROW, 3 * HK_GIB, ahead), 2 * HK_GIB);
+  EXPECT_EQ(Room(HK_PRICE_BALANCED, HK_AHEAD_ROW, HK_MIB, ahead), 0u);
 }
 
-TEST(Ahead, WhatIsAheadAlreadyCounts) {
-  hk_ahead_t ahead = {.unknown_bytes = 0, .ahead_bytes = 10};
-  hk_ahead_terms_t terms = {.ns_per_mib_second = HK_PRICE_BALANCED, .in_use_bytes = 100, .filled = HK_AHEAD_ROW};
-  EXPECT_TRUE(hk_ahead_may(&ahead, &terms, 90));
-  EXPECT_FALSE(hk_ahead_may(&ahead, &terms, 91));
+TEST(Ahead, MemoryThatIsAheadAlreadyCounts) {
+  hk_ahead_t ahead = {.unknown_bytes = 0, .ahead_bytes = 10, .written_bytes = 0};
+  EXPECT_EQ(Room(HK_PRICE_BALANCED, HK_AHEAD_ROW, 100, ahead), 90u);
   ahead.ahead_bytes = 1000;
-  EXPECT_FALSE(hk_ahead_may(&ahead, &terms, 1));
+  EXPECT_EQ(Room(HK_PRICE_BALANCED, HK_AHEAD_ROW, 100, ahead), 0u);
+}
+
+TEST(Ahead, TheMostThatWasWrittenCountsAndIsForgotten) {
+  hk_ahead_t ahead = {};
+  hk_ahead_note_filled(&ahead, HK_GIB);
+  hk_ahead_note_filled(&ahead, HK_MIB);
+  EXPECT_EQ(Room(HK_PRICE_BALANCED, HK_AHEAD_ROW, 0, ahead), HK_GIB);
+  for (unsigned i = 0; i < HK_AHEAD_FORGET_SHARE; i++) hk_ahead_note_block(&ahead);
+  size_t later = Room(HK_PRICE_BALANCED, HK_AHEAD_ROW, 0, ahead);
+  EXPECT_LT(later, HK_GIB / 2);
+  EXPECT_GT(later, HK_GIB / 4);
 }
 
 }  // namespace

@@ -78,10 +78,12 @@ inline void LearnFromWhatGoesBack() {
   hk_bump_relaxed(&hk_dirty_extents.in_use_bytes, kWritten);
 }
 inline void KnowThatBlocksAreDense(size_t bytes) {
-  char *block = Alloc(bytes);
-  memset(block, 1, bytes);
-  MustFree(block);
-  (void)hk_purge_down_to(0);
+  for (int i = 0; i < 2; i++) { /* one alone tells nothing */
+    char *block = Alloc(bytes);
+    memset(block, 1, bytes);
+    MustFree(block);
+    (void)hk_purge_down_to(0);
+  }
 }
 
 // With this number of superslabs in use the next one gets advice at any price.

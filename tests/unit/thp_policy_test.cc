@@ -190,20 +190,15 @@ TEST_F(ThpPolicy, OneMoreHasToBeFullBeforeItCostsWhatItSaves) {
   EXPECT_FALSE(may_grow(257));
 }
 
-TEST_F(ThpPolicy, BlocksOfUnknownSizesAreSamples) {
-  for (int i = 0; i < 100; i++) EXPECT_EQ(OfBlock(), hk_huge_sample);
+TEST_F(ThpPolicy, BlocksOfUnknownSizesAreDenseUntilItIsKnown) {
+  ExpectAskedButForSamples();
+  End(1);
+  EXPECT_EQ(OfNextBlock(), hk_huge_leave) << "a sample has told";
 }
 
 TEST_F(ThpPolicy, DenseBlocksAreAskedForButForSamples) {
   End(HK_HUGE_PROBES);
   ExpectAskedButForSamples();
-}
-
-TEST_F(ThpPolicy, WhereMemoryIsCheapBlocksAreDenseUntilItIsKnown) {
-  Price(HK_PRICE_BALANCED - 1);
-  ExpectAskedButForSamples();
-  End(1);
-  EXPECT_EQ(OfNextBlock(), hk_huge_leave) << "a sample has told";
 }
 
 TEST_F(ThpPolicy, SparseBlocksAreLeftOrForbidden) {
@@ -214,13 +209,13 @@ TEST_F(ThpPolicy, SparseBlocksAreLeftOrForbidden) {
 }
 
 TEST_F(ThpPolicy, WhatIsKnownOfADoublingGoesForItsNeighbours) {
-  End(HK_HUGE_PROBES, 16 * HK_MIB);
-  EXPECT_EQ(OfBlock(16 * HK_MIB), hk_huge_ask);
-  EXPECT_EQ(OfBlock(8 * HK_MIB), hk_huge_ask);
-  EXPECT_EQ(OfBlock(4 * HK_MIB), hk_huge_ask);
-  EXPECT_EQ(OfBlock(128 * HK_MIB - HK_SLAB_BYTES), hk_huge_ask);
-  EXPECT_EQ(OfBlock(4 * HK_MIB - HK_SLAB_BYTES), hk_huge_sample) << "out of reach";
-  EXPECT_EQ(OfBlock(128 * HK_MIB), hk_huge_sample);
+  End(1, 16 * HK_MIB);
+  EXPECT_EQ(OfBlock(16 * HK_MIB), hk_huge_leave);
+  EXPECT_EQ(OfBlock(8 * HK_MIB), hk_huge_leave);
+  EXPECT_EQ(OfBlock(4 * HK_MIB), hk_huge_leave);
+  EXPECT_EQ(OfBlock(128 * HK_MIB - HK_SLAB_BYTES), hk_huge_leave);
+  EXPECT_EQ(OfBlock(4 * HK_MIB - HK_SLAB_BYTES), hk_huge_ask) << "out of reach";
+  EXPECT_EQ(OfBlock(128 * HK_MIB), hk_huge_ask);
 }
 
 TEST_F(ThpPolicy, ASizesOwnBlocksTellMoreThanItsNeighbours) {

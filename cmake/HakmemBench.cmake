@@ -15,6 +15,7 @@ set(bench_with_lists
     larson
     mid_mt
     pair
+    partial_arrays
     phases
     random_mixed
     realloc_grow

@@ -29,7 +29,7 @@ class Stats(NamedTuple):
     memory_heaps_lost: int  # memory: heaps that other threads used when the process forked
     parts_live: int  # parts: resident: blocks in use
     parts_free_in_slabs: int  # parts: resident: free blocks between blocks in use
-    parts_uncarved: int  # parts: resident: never carved into blocks, such as the rest of huge pages
+    parts_uncarved: int  # parts: resident: never used, such as the rest of huge pages, also in large blocks
     parts_kept_by_heaps: int  # parts: resident: free slabs that heaps keep for their next blocks
     parts_dirty_slabs: int  # parts: resident: free slabs that no heap has
     parts_large_dirty: int  # parts: resident: free extents
@@ -52,7 +52,7 @@ class Stats(NamedTuple):
     memory_cached: int
     memory_dirty: int  # memory: the part of `cached` that is resident since its last use: it can be purged
     memory_purged: int  # memory: the part of `cached` that is not resident: purged, or never used
-    huge_excess: int  # huge: resident because a page is huge: the part of such superslabs that was never used
+    huge_excess: int  # huge: resident because a page is huge or prefaulted, and never used (partly estimated)
     live_requested_estimate: int  # live: requested bytes of the blocks in use, estimated from the profile's samples
     live_inside_estimate: int  # live: bytes of the blocks in use beyond the requested ones
     live_allocated_estimate: int  # live: blocks allocated while a profile ran, estimated from its samples

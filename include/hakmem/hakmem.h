@@ -206,7 +206,7 @@ typedef struct {
   uint64_t memory_heaps_lost; /* memory: heaps that other threads used when the process forked */
   uint64_t parts_live; /* parts: resident: blocks in use */
   uint64_t parts_free_in_slabs; /* parts: resident: free blocks between blocks in use */
-  uint64_t parts_uncarved; /* parts: resident: never carved into blocks, such as the rest of huge pages */
+  uint64_t parts_uncarved; /* parts: resident: never used, such as the rest of huge pages, also in large blocks */
   uint64_t parts_kept_by_heaps; /* parts: resident: free slabs that heaps keep for their next blocks */
   __extension__ union {
     uint64_t parts_dirty_slabs; /* parts: resident: free slabs that no heap has */
@@ -239,7 +239,7 @@ typedef struct {
   uint64_t memory_cached;
   uint64_t memory_dirty; /* memory: the part of `cached` that is resident since its last use: it can be purged */
   uint64_t memory_purged; /* memory: the part of `cached` that is not resident: purged, or never used */
-  uint64_t huge_excess; /* huge: resident because a page is huge: the part of such superslabs that was never used */
+  uint64_t huge_excess; /* huge: resident because a page is huge or prefaulted, and never used (partly estimated) */
   /* live: requested bytes of the blocks in use, estimated from the profile's samples */
   uint64_t live_requested_estimate;
   uint64_t live_inside_estimate; /* live: bytes of the blocks in use beyond the requested ones */

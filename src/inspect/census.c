@@ -8,6 +8,7 @@
 #include "os/copy_out.h"
 #include "os/os.h"
 #include "policy/safety.h"
+#include "space/large_fill.h"
 #include "space/meta.h"
 #include "space/region_map.h"
 #include "space/short_span.h"
@@ -202,15 +203,34 @@ static void count_superslab(void *context, const hk_survey_superslab_t *supersla
   }
 }
 
+/* Estimates from some pages how much of a block is resident and was never written. */
+static size_t unwritten_of(walk_t *walk, const hk_survey_large_t *large) {
+  size_t page_bytes = hk_os_page_size(), part_bytes = hk_align_down(large->bytes / HK_CENSUS_PAGES, page_bytes);
+  size_t resident = 0, unwritten = 0;
+  if (part_bytes == 0 || walk->budget < HK_CENSUS_PAGES * page_bytes) return 0;
+  walk->budget -= HK_CENSUS_PAGES * page_bytes;
+  for (unsigned i = 0; i < HK_CENSUS_PAGES; i++) {
+    uintptr_t page = hk_large_fill_page(large->start + i * part_bytes, part_bytes, i);
+    if (hk_os_resident_bytes((void *)page, page_bytes) == 0) continue;
+    resident++;
+    unwritten += !hk_os_is_written(page);
+  }
+  return resident == 0 ? 0 : hk_align_down(large->resident_bytes / resident * unwritten, page_bytes);
+}
+
 static void count_large(void *context, const hk_survey_large_t *large) {
-  hk_census_t *census = ((walk_t *)context)->census;
+  walk_t *walk = context;
+  hk_census_t *census = walk->census;
   if (large->is_free) {
     census->cached_bytes += large->bytes;
     census->large_dirty_bytes += large->resident_bytes;
     return;
   }
   count_whole(&census->large, large->bytes, large->resident_bytes);
-  census->live_bytes += large->resident_bytes;
+  size_t unwritten = large->is_ahead ? unwritten_of(walk, large) : 0;
+  census->live_bytes += large->resident_bytes - unwritten;
+  census->uncarved_bytes += unwritten;
+  census->huge_excess_bytes += unwritten;
 }
 
 /* ---- Bins of mid classes. */

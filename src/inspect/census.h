@@ -42,7 +42,8 @@ typedef struct {
   uint64_t large_dirty_bytes;
   uint64_t metadata_bytes;
   uint64_t unused_bytes; /* part of uncarved_bytes that lies in free slabs */
-  /* part of uncarved_bytes that was never carved, and is resident because its page is huge */
+  /* part of uncarved_bytes that is resident because its page is huge, or was prefaulted in a large block; of large
+   * blocks an estimate */
   uint64_t huge_excess_bytes;
   uint64_t cached_bytes; /* free slabs and free extents, resident or not */
   uint64_t superslabs_huge;
@@ -61,7 +62,10 @@ typedef struct {
  * those of the size classes at any moment. */
 void hk_census_take(hk_census_t *census, hk_census_heaps_t *heaps);
 
-/* Memory that a census reads to count the blocks of spans that bins allocate from. Chosen: this takes about 20 ms. */
+/* Chosen: the pages of a large block that are looked at, if some of its memory may never have been written. */
+#define HK_CENSUS_PAGES 64
+
+/* Memory that a census reads, to count the blocks of spans that bins allocate from. Chosen: this takes about 20 ms. */
 #define HK_CENSUS_READ_BYTES (128 * HK_MIB)
 
 /* Returns whether slab `i` is the first slab of a span. */

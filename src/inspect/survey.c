@@ -10,7 +10,9 @@
 #include "base/mask.h"
 #include "os/copy_out.h"
 #include "os/os.h"
+#include "policy/thp_policy.h"
 #include "space/large.h"
+#include "space/large_fill.h"
 #include "space/region_map.h"
 
 #define UNITS_OF_REGION (HK_REGION_SLABS / HK_SUPERSLAB_SLABS)
@@ -50,6 +52,12 @@ static bool find_record(hk_survey_superslab_t *unit, const hk_slab_t *slab) {
   return unit->record.start == unit->start && unit->record.slabs == unit->first;
 }
 
+/* Whether pages of a large block may be resident that the program has not written. */
+static bool may_be_ahead(const hk_slab_t *slab) {
+  if (slab->ahead_slabs != 0 || slab->huge == hk_huge_ask) return true;
+  return slab->huge != hk_huge_forbid && hk_os_huge_setting() == hk_os_huge_everywhere;
+}
+
 static void show_large(walk_t *walk, const hk_slab_t *slab, uintptr_t start, bool is_free) {
   size_t bytes = hk_load_relaxed(&((hk_slab_t *)slab)->bytes);
   if (bytes == 0 || bytes % hk_os_page_size() != 0 || bytes >> HK_ADDRESS_BITS != 0) return;
@@ -57,7 +65,11 @@ static void show_large(walk_t *walk, const hk_slab_t *slab, uintptr_t start, boo
   if (walk->visitor->large == NULL) return;
   bool may_be_resident = !is_free || !slab->zero;
   size_t resident = may_be_resident ? hk_os_resident_bytes((void *)start, bytes) : 0;
-  hk_survey_large_t large = {.start = start, .bytes = bytes, .resident_bytes = resident, .is_free = is_free};
+  hk_survey_large_t large = {.start = start,
+                             .bytes = bytes,
+                             .resident_bytes = resident,
+                             .is_free = is_free,
+                             .is_ahead = !is_free && may_be_ahead(slab)};
   walk->visitor->large(walk->visitor->context, &large);
 }
 

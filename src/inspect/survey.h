@@ -34,6 +34,7 @@ typedef struct {
   size_t bytes;
   size_t resident_bytes;
   bool is_free;
+  bool is_ahead; /* pages may be resident that the program has not written */
 } hk_survey_large_t;
 
 /* Either function may be NULL. The survey then does not look which of its pages are resident. */

@@ -80,3 +80,14 @@ size_t hk_os_copy_out(void *to, uintptr_t address, size_t bytes) {
   }
   return copy_readable(to, address, bytes);
 }
+
+bool hk_os_is_written(uintptr_t page) {
+  unsigned char part[512]; /* small, for the caller's stack; most written pages show it at their start */
+  for (size_t at = 0; at < hk_os_page_size(); at += sizeof part) {
+    if (hk_os_copy_out(part, page + at, sizeof part) != sizeof part) return false;
+    for (size_t i = 0; i < sizeof part; i++) {
+      if (part[i] != 0) return true;
+    }
+  }
+  return false;
+}

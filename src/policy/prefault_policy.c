@@ -33,3 +33,7 @@ void hk_prefault_policy_note(hk_prefault_policy_t *policy, size_t bytes, bool wa
     policy->size[i].filled++;
   }
 }
+
+unsigned hk_prefault_policy_filled(const hk_prefault_policy_t *policy, size_t bytes) {
+  return policy->size[index_of(bytes)].filled;
+}

@@ -55,6 +55,9 @@ hk_prefault_advice_t hk_prefault_policy_advise(hk_prefault_policy_t *policy, siz
  * gave up. */
 void hk_prefault_policy_note(hk_prefault_policy_t *policy, size_t bytes, bool was_filled);
 
+/* Returns how many samples of that size were filled in a row. */
+unsigned hk_prefault_policy_filled(const hk_prefault_policy_t *policy, size_t bytes);
+
 HK_C_END
 
 #endif /* HK_POLICY_PREFAULT_POLICY_H */

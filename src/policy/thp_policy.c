@@ -127,17 +127,14 @@ hk_thp_advice_t hk_thp_policy_of_block(hk_huge_blocks_t *blocks, const hk_huge_t
   if (bytes < HK_SUPERSLAB_BYTES) return hk_huge_leave;
   if (terms->choice == hk_huge_pages_always) return hk_huge_ask;
   const hk_huge_size_t *known = nearest_known(blocks, bytes);
-  if (known == NULL && !is_cheap(terms)) return hk_huge_sample;
   if (is_sample(&blocks->size[index_of(bytes)])) return hk_huge_sample;
   if (!terms->is_dear && (known == NULL || pays(known, terms))) return hk_huge_ask;
   return is_everywhere ? hk_huge_forbid : hk_huge_leave;
 }
 
-void hk_thp_policy_note_block(hk_huge_blocks_t *blocks, hk_thp_advice_t advice, size_t bytes, unsigned resident_probes,
-                              uint32_t life_ms) {
-  if (advice == hk_huge_ask && resident_probes == HK_HUGE_PROBES) return;
+void hk_thp_policy_note_block(hk_huge_blocks_t *blocks, size_t bytes, unsigned written_probes, uint32_t life_ms) {
   hk_huge_size_t *size = &blocks->size[index_of(bytes)];
-  unsigned used_permille = resident_probes * PERMILLE / HK_HUGE_PROBES;
+  unsigned used_permille = written_probes * PERMILLE / HK_HUGE_PROBES;
   bool is_first = !size->is_known;
   size->used_permille = (uint16_t)(is_first ? used_permille : mean(size->used_permille, used_permille));
   size->life_ms = is_first ? life_ms : (uint32_t)mean(size->life_ms, life_ms);

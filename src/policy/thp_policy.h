@@ -7,8 +7,9 @@
  * in memory that is dense for long enough.
  *
  * Of a superslab both are known. For a large block the advice has to come before the first touch, or it saves no
- * faults. Known are blocks of about its size, which have ended or are in use. At the start nothing is known, and no
- * advice is given. But below the balanced price blocks count as dense until a sample shows that they are not.
+ * faults. Known are blocks of about its size, which have ended or are in use. Blocks of an unknown size count as dense.
+ * The caller bounds how much of a block gets the advice, by the blocks of any size that were filled (policy/ahead.h).
+ * At the start that is nothing.
  *
  * The kernel's cost is measured with the advice: the allocator touches the first huge pages at once. In a virtual
  * machine whose host takes back free memory, the host may have to find a huge page first: 6 ms were measured, where
@@ -62,7 +63,7 @@ HK_C_BEGIN
 /* A known doubling of sizes also stands for this many unknown ones on either side. */
 #define HK_HUGE_REACH 2
 
-/* The number of a block's pages that are checked for residency. */
+/* The number of a block's pages that are looked at. */
 #define HK_HUGE_PROBES 8
 
 /* One entry for each doubling of sizes from HK_SUPERSLAB_BYTES on. Larger sizes share the last one. */
@@ -145,7 +146,7 @@ bool hk_thp_policy_is_dense(const hk_huge_terms_t *terms, size_t resident_bytes)
 typedef struct {
   bool is_known;
   uint8_t since_sample;   /* new blocks since the last sample, or since the first block */
-  uint16_t used_permille; /* resident pages of a block: an average in which the last block counts for a quarter */
+  uint16_t used_permille; /* written pages of a block: an average in which the last block counts for a quarter */
   uint32_t life_ms;       /* the lifetime of a block, averaged in the same way */
 } hk_huge_size_t;
 
@@ -157,13 +158,12 @@ typedef struct {
  * advice does not depend on it. */
 bool hk_thp_policy_is_ignorant(const hk_huge_blocks_t *blocks, const hk_huge_terms_t *terms, size_t bytes);
 
-/* Advises on a new block whose memory is not resident. */
+/* Advises on a new block whose memory is not resident. The caller bounds hk_huge_ask. */
 hk_thp_advice_t hk_thp_policy_of_block(hk_huge_blocks_t *blocks, const hk_huge_terms_t *terms, size_t bytes);
 
-/* Notes the density of a block with the advice hk_huge_sample or hk_huge_ask, when it ends or was found dense before:
- * `resident_probes` of HK_HUGE_PROBES pages were resident. With hk_huge_ask only missing pages count. */
-void hk_thp_policy_note_block(hk_huge_blocks_t *blocks, hk_thp_advice_t advice, size_t bytes, unsigned resident_probes,
-                              uint32_t life_ms);
+/* Notes the density of a block with the advice hk_huge_sample or hk_huge_ask, when it ends or was found filled before:
+ * the program had written `written_probes` of HK_HUGE_PROBES pages. */
+void hk_thp_policy_note_block(hk_huge_blocks_t *blocks, size_t bytes, unsigned written_probes, uint32_t life_ms);
 
 HK_C_END
 

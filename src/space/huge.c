@@ -7,10 +7,12 @@
 #include "base/mask.h"
 #include "os/lock.h"
 #include "os/os.h"
+#include "policy/ahead.h"
 #include "policy/option.h"
 #include "policy/stat.h"
 #include "policy/thp_policy.h"
 #include "space/dirty.h"
+#include "space/large_fill.h"
 
 /* Chosen: most superslabs of a growing program are full, so few looks find one that is. */
 #define HK_HUGE_FULL_LOOKS 8
@@ -38,11 +40,7 @@ static struct {
   const hk_superslab_t *last;      /* the last one that was examined for density */
   const hk_superslab_t *last_full; /* the last one that was examined by find_full */
   uint64_t next_look_ms;
-  struct { /* the last block that was left to itself; bytes 0: none, or it has ended */
-    uintptr_t start;
-    size_t bytes;
-    uint32_t born_ms;
-  } sample;
+  unsigned filled; /* large blocks that were found filled in a row, up to HK_AHEAD_ROW */
 } huge;
 
 /* ---- Terms. */
@@ -256,15 +254,10 @@ void hk_huge_visit(uint64_t now_ms) {
 
 /* ---- Large blocks. */
 
-/* Divides a block into HK_HUGE_PROBES parts. Returns how many of the pages in their middles are resident. */
-static unsigned probe(uintptr_t start, size_t bytes) {
-  size_t page_bytes = hk_os_page_size(), part_bytes = bytes / HK_HUGE_PROBES;
-  unsigned resident = 0;
-  for (unsigned i = 0; i < HK_HUGE_PROBES; i++) {
-    uintptr_t page = hk_align_down(start + i * part_bytes + part_bytes / 2, page_bytes);
-    if (hk_os_resident_bytes((void *)page, page_bytes) > 0) resident++;
-  }
-  return resident;
+static void note_block_locked(size_t bytes, unsigned written_probes, uint32_t life_ms) {
+  bool is_filled = written_probes == HK_HUGE_PROBES;
+  huge.filled = is_filled ? (unsigned)hk_smaller(huge.filled + 1, HK_AHEAD_ROW) : 0;
+  if (bytes >= HK_SUPERSLAB_BYTES) hk_thp_policy_note_block(&huge.blocks, bytes, written_probes, life_ms);
 }
 
 /* Returns the time since `born_ms`, the lowest 32 bits of a time. 0 where the system refuses to tell the time. */
@@ -273,38 +266,62 @@ static uint32_t age_ms(uint32_t born_ms) {
   return now_ms == 0 ? 0 : (uint32_t)now_ms - born_ms;
 }
 
-/* Examines the sample while it is in use: a program that requests the next block has often filled the last one. Only a
- * wholly resident sample is noted. Releases the lock meanwhile; if the block ends, one look is at other memory. */
-static void look_at_sample_locked(void) {
-  uintptr_t start = huge.sample.start;
-  size_t bytes = huge.sample.bytes;
-  uint32_t life_ms = age_ms(huge.sample.born_ms);
-  hk_lock_release(hk_lock_space);
-  bool is_dense = probe(start, bytes) == HK_HUGE_PROBES;
-  hk_lock_acquire(hk_lock_space);
-  if (!is_dense || huge.sample.start != start || huge.sample.bytes != bytes) return;
-  hk_thp_policy_note_block(&huge.blocks, hk_huge_sample, bytes, HK_HUGE_PROBES, life_ms);
-  huge.sample.bytes = 0;
+/* Looks at some blocks that are in use, and notes those that are filled. */
+static void look_at_open_blocks(void) {
+  for (unsigned looks = HK_LARGE_FILL_LOOKS; looks > 0; looks--) {
+    hk_large_filled_t block;
+    if (!hk_large_fill_look(&block)) continue;
+    uint32_t life_ms = age_ms(block.born_ms);
+    hk_lock_acquire(hk_lock_space);
+    note_block_locked(block.bytes, HK_HUGE_PROBES, life_ms);
+    hk_lock_release(hk_lock_space);
+  }
 }
 
-void hk_huge_note_new_block(hk_slab_t *slab, uintptr_t start, size_t bytes) {
+/* Returns the advice for a new block, and for how many of its first bytes. A part that may not be ahead of the program
+ * tells whether the program fills it. */
+static hk_thp_advice_t advice_for_block_locked(const hk_huge_terms_t *terms, uintptr_t start, size_t *bytes) {
+  hk_thp_advice_t advice = hk_thp_policy_of_block(&huge.blocks, terms, *bytes);
+  if (advice != hk_huge_ask || terms->choice != hk_huge_pages_auto) return advice;
+  size_t room = hk_large_fill_room_locked(huge.filled);
+  if (room < *bytes) *bytes = hk_subtract_to_zero(hk_align_down(start + room, HK_SUPERSLAB_BYTES), start);
+  return *bytes == 0 ? hk_huge_sample : advice;
+}
+
+/* Forbids huge pages where a block before may have left advice for them. */
+static void forbid_left(const hk_huge_terms_t *terms, uintptr_t start, size_t bytes) {
+  if (terms->setting != hk_os_huge_on_request || bytes == 0 || !hk_load_relaxed(&has_asked)) return;
+  (void)advise(start, bytes, hk_huge_forbid);
+}
+
+void hk_huge_note_new_block(hk_slab_t *slab, uintptr_t start, size_t bytes, bool is_new) {
   hk_huge_terms_t terms = find_terms();
+  size_t advised_bytes = bytes;
   slab->born_ms = (uint32_t)hk_os_coarse_ms();
+  look_at_open_blocks();
   hk_lock_acquire(hk_lock_space);
-  if (huge.sample.bytes != 0 && hk_thp_policy_is_ignorant(&huge.blocks, &terms, bytes)) look_at_sample_locked();
   bool is_known = !hk_thp_policy_is_ignorant(&huge.blocks, &terms, bytes);
-  hk_thp_advice_t advice = hk_thp_policy_of_block(&huge.blocks, &terms, bytes);
-  if (advice == hk_huge_sample) {
-    huge.sample.start = start;
-    huge.sample.bytes = bytes;
-    huge.sample.born_ms = slab->born_ms;
-  }
+  hk_thp_advice_t advice = advice_for_block_locked(&terms, start, &advised_bytes);
+  if (advice == hk_huge_ask) hk_large_fill_put_ahead_locked(slab, advised_bytes);
   hk_lock_release(hk_lock_space);
-  if (advise(start, bytes, advice) && !try_first(&terms, start, bytes, is_known)) {
+  size_t asked_bytes = advice == hk_huge_ask ? advised_bytes : 0;
+  if (!is_new) forbid_left(&terms, start + asked_bytes, bytes - asked_bytes);
+  if (advise(start, advised_bytes, advice) && !try_first(&terms, start, advised_bytes, is_known)) {
     advice = hk_huge_forbid;
-    (void)advise(start, bytes, advice);
+    (void)advise(start, advised_bytes, advice);
   }
+  if (advice == hk_huge_ask && advised_bytes < bytes) advice = hk_huge_sample;
   slab->huge = (uint8_t)advice;
+}
+
+void hk_huge_note_growing_block(hk_slab_t *slab, uintptr_t start, size_t old_bytes, size_t new_bytes) {
+  if (slab->huge != hk_huge_ask || hk_option.huge_pages != hk_huge_pages_auto) return;
+  hk_lock_acquire(hk_lock_space);
+  bool may = new_bytes - old_bytes <= hk_large_fill_room_locked(huge.filled);
+  hk_lock_release(hk_lock_space);
+  if (may) return;
+  slab->huge = hk_huge_forbid;
+  (void)advise(start, old_bytes, hk_huge_forbid);
 }
 
 /* The kernel moves only one mapping at a time, and different advice makes several mappings. So the new part gets the
@@ -319,13 +336,18 @@ void hk_huge_note_moved_block(const hk_slab_t *slab, hk_slab_t *target) {
   target->born_ms = slab->born_ms;
 }
 
-void hk_huge_note_end_of_block(const hk_slab_t *slab, uintptr_t start, size_t bytes) {
+void hk_huge_note_end_of_block(hk_slab_t *slab, uintptr_t start, size_t bytes) {
   hk_thp_advice_t advice = (hk_thp_advice_t)slab->huge;
   if (HK_LIKELY(advice != hk_huge_sample && advice != hk_huge_ask) || bytes < HK_SUPERSLAB_BYTES) return;
-  uint32_t life_ms = age_ms(slab->born_ms);
-  unsigned resident = probe(start, bytes);
   hk_lock_acquire(hk_lock_space);
-  if (huge.sample.start == start) huge.sample.bytes = 0;
-  hk_thp_policy_note_block(&huge.blocks, advice, bytes, resident, life_ms);
+  bool is_open = slab->is_open;
+  size_t ahead_bytes = hk_large_fill_ahead_bytes(slab);
+  hk_lock_release(hk_lock_space);
+  if (!is_open) return;
+  uint32_t life_ms = age_ms(slab->born_ms);
+  unsigned written = hk_large_fill_probe(start, bytes, ahead_bytes);
+  hk_lock_acquire(hk_lock_space);
+  if (written == HK_HUGE_PROBES) hk_large_fill_end_locked(slab);
+  note_block_locked(bytes, written, life_ms);
   hk_lock_release(hk_lock_space);
 }

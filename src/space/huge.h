@@ -31,14 +31,17 @@
  * will be a huge page. */
 bool hk_huge_note_new_superslab(uintptr_t start, bool is_new);
 
-/* Notes the caller's new large block, which is not resident. */
-void hk_huge_note_new_block(hk_slab_t *slab, uintptr_t start, size_t bytes);
+/* Notes the caller's new large block, which is not resident. `is_new`: its addresses are newly mapped. */
+void hk_huge_note_new_block(hk_slab_t *slab, uintptr_t start, size_t bytes, bool is_new);
+
+/* Notes that the block is about to grow. Forbids further huge pages in it, if the new part may not be ahead. */
+void hk_huge_note_growing_block(hk_slab_t *slab, uintptr_t start, size_t old_bytes, size_t new_bytes);
 
 /* Notes that the block grows into the free extent behind it, which gets the block's advice. */
 void hk_huge_note_grown_block(const hk_slab_t *slab, uintptr_t end, size_t more_bytes);
 
 /* Notes the end of a block that the caller has freed, before it becomes a free extent. */
-void hk_huge_note_end_of_block(const hk_slab_t *slab, uintptr_t start, size_t bytes);
+void hk_huge_note_end_of_block(hk_slab_t *slab, uintptr_t start, size_t bytes);
 
 /* Notes that the block's pages have become another block's. */
 void hk_huge_note_moved_block(const hk_slab_t *slab, hk_slab_t *target);

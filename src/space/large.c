@@ -23,6 +23,7 @@
 #include "space/dirty.h"
 #include "space/extent.h"
 #include "space/huge.h"
+#include "space/large_fill.h"
 #include "space/large_prefault.h"
 #include "space/purge.h"
 #include "space/region_map.h"
@@ -52,10 +53,13 @@ static void count_locked(size_t count, size_t bytes) {
   hk_bump_relaxed(&hk_dirty_extents.in_use_bytes, bytes);
 }
 
-static void describe_locked(uintptr_t start, size_t bytes) {
+static void describe_locked(uintptr_t start, size_t bytes, bool zero) {
   hk_slab_t *slab = hk_slab_of((void *)start);
   slab->superslab = NULL;
   slab->huge = hk_huge_leave;
+  slab->is_open = false;
+  slab->ahead_slabs = 0;
+  if (zero) hk_large_fill_begin_locked(slab, start, bytes);
   hk_store_relaxed(&slab->bytes, bytes);
   hk_slab_set_state(slab, hk_slab_large);
   count_locked(1, bytes);
@@ -70,7 +74,7 @@ static void *take_free(size_t bytes, size_t alignment, bool *zero) {
   bool found = hk_extent_take_locked(bytes, alignment, preferred_alignment(bytes), &extent);
   if (found) {
     if (extent.zero) hk_dirty_note_wanted_locked(now_ms, bytes);
-    describe_locked(extent.start, bytes);
+    describe_locked(extent.start, bytes, extent.zero);
   }
   hk_purge_due_t due = hk_purge_settle_locked(now_ms);
   hk_lock_release(hk_lock_space);
@@ -98,7 +102,7 @@ static void *map_new(size_t bytes, size_t alignment, bool *zero) {
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
   hk_dirty_note_wanted_locked(now_ms, bytes);
-  describe_locked((uintptr_t)block, bytes);
+  describe_locked((uintptr_t)block, bytes, true);
   hk_purge_due_t due = hk_purge_settle_locked(now_ms);
   hk_lock_release(hk_lock_space);
   hk_purge_follow(&due);
@@ -120,10 +124,11 @@ void *hk_large_alloc_pages(size_t bytes, size_t alignment, bool *zero) {
 }
 
 /* Leaves a block to the program if it becomes huge pages, or is a sample for them. Otherwise it may be prefaulted. */
-static void note_fresh(void *block, size_t bytes, size_t block_bytes) {
+static void note_fresh(void *block, size_t bytes, size_t block_bytes, bool is_new) {
   hk_slab_t *slab = hk_slab_of(block);
-  hk_huge_note_new_block(slab, (uintptr_t)block, block_bytes);
-  if (slab->huge == hk_huge_leave || slab->huge == hk_huge_forbid) hk_large_prefault_note_new((uintptr_t)block, bytes);
+  hk_huge_note_new_block(slab, (uintptr_t)block, block_bytes, is_new);
+  if (slab->huge == hk_huge_leave || slab->huge == hk_huge_forbid)
+    hk_large_prefault_note_new(slab, (uintptr_t)block, bytes);
 }
 
 void *hk_large_alloc(size_t bytes, size_t alignment, bool *zero) {
@@ -134,8 +139,9 @@ void *hk_large_alloc(size_t bytes, size_t alignment, bool *zero) {
   if (block != NULL) return block;
   block = take_free(block_bytes, alignment, zero);
   if (block == NULL && hk_superslab_dissolve_free(block_bytes)) block = take_free(block_bytes, alignment, zero);
-  if (block == NULL) block = map_new(block_bytes, alignment, zero);
-  if (block != NULL && *zero) note_fresh(block, bytes, block_bytes);
+  bool is_new = block == NULL;
+  if (is_new) block = map_new(block_bytes, alignment, zero);
+  if (block != NULL && *zero) note_fresh(block, bytes, block_bytes, is_new);
   return block;
 }
 
@@ -148,13 +154,15 @@ void hk_large_clear(void *block, size_t bytes) {
 
 /* ---- Free. */
 
-/* Makes an extent of a block that ended, or of the part that a block gave up. `count` is added to the number of
- * blocks. */
-static void give_up(size_t count, uintptr_t start, size_t bytes) {
+/* Makes an extent of a block that ended, or of the part beyond `new_bytes` that a block gave up. `count` is added to
+ * the number of blocks. */
+static void give_up(hk_slab_t *slab, size_t count, uintptr_t start, size_t old_bytes, size_t new_bytes) {
+  size_t bytes = old_bytes - new_bytes;
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
   count_locked(count, -bytes);
-  hk_extent_put_locked((hk_extent_t){.start = start, .bytes = bytes, .zero = false});
+  hk_large_fill_change_locked(slab, start, old_bytes, new_bytes);
+  hk_extent_put_locked((hk_extent_t){.start = start + new_bytes, .bytes = bytes, .zero = false});
   hk_purge_due_t due = hk_purge_settle_locked(now_ms);
   hk_lock_release(hk_lock_space);
   hk_purge_follow(&due);
@@ -163,6 +171,9 @@ static void give_up(size_t count, uintptr_t start, size_t bytes) {
 /* Unmaps a block of whole pages. The addresses are lost where the system refuses; at a mapping's end it does not. */
 static void unmap_pages(hk_slab_t *slab, void *block, size_t bytes) {
   hk_slab_set_state(slab, hk_slab_none); /* before other threads can map these addresses */
+  hk_lock_acquire(hk_lock_space);
+  hk_large_fill_change_locked(slab, (uintptr_t)block, bytes, 0);
+  hk_lock_release(hk_lock_space);
   if (!hk_os_unmap(block, bytes)) (void)hk_os_purge(block, bytes);
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
@@ -182,15 +193,16 @@ bool hk_large_free(hk_slab_t *slab, void *block) {
   }
   hk_huge_note_end_of_block(slab, (uintptr_t)block, bytes);
   hk_large_prefault_note_end((uintptr_t)block);
-  give_up((size_t)-1, (uintptr_t)block, bytes);
+  give_up(slab, (size_t)-1, (uintptr_t)block, bytes, 0);
   return true;
 }
 
 /* ---- Resize. */
 
-static void set_bytes_locked(hk_slab_t *slab, size_t old_bytes, size_t new_bytes) {
+static void set_bytes_locked(hk_slab_t *slab, uintptr_t start, size_t old_bytes, size_t new_bytes) {
   hk_store_relaxed(&slab->bytes, new_bytes);
   count_locked(0, new_bytes - old_bytes);
+  hk_large_fill_change_locked(slab, start, old_bytes, new_bytes);
 }
 
 /* Grows the block into the free extent behind it. */
@@ -202,7 +214,7 @@ static bool absorb(hk_slab_t *slab, uintptr_t start, size_t old_bytes, size_t ne
   bool fits = hk_extent_take_at_locked(start + old_bytes, more_bytes, &extent);
   if (fits) {
     if (extent.zero) hk_dirty_note_wanted_locked(now_ms, more_bytes);
-    set_bytes_locked(slab, old_bytes, new_bytes);
+    set_bytes_locked(slab, start, old_bytes, new_bytes);
   }
   hk_purge_due_t due = hk_purge_settle_locked(now_ms);
   hk_lock_release(hk_lock_space);
@@ -221,7 +233,7 @@ static bool extend(hk_slab_t *slab, uintptr_t start, size_t old_bytes, size_t ne
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
   hk_dirty_note_wanted_locked(now_ms, new_bytes - old_bytes);
-  set_bytes_locked(slab, old_bytes, new_bytes);
+  set_bytes_locked(slab, start, old_bytes, new_bytes);
   hk_purge_due_t due = hk_purge_settle_locked(now_ms);
   hk_lock_release(hk_lock_space);
   hk_purge_follow(&due);
@@ -245,6 +257,7 @@ static void *move(hk_slab_t *slab, void *block, size_t old_bytes, size_t new_byt
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
   count_locked((size_t)-1, -old_bytes);
+  hk_large_fill_move_locked(slab, old_bytes, hk_slab_of(target), new_bytes);
   hk_purge_due_t due = hk_purge_settle_locked(now_ms);
   hk_lock_release(hk_lock_space);
   hk_purge_follow(&due);
@@ -255,16 +268,9 @@ static void *move(hk_slab_t *slab, void *block, size_t old_bytes, size_t new_byt
  * (docs/experiments/2026-11-24-room-behind-growing-blocks.md). */
 #define COPY_LEAST_GROWTH 4
 
-/* Chosen: a range counts as resident when the pages in the middles of this many parts are. */
-#define RESIDENT_PARTS 8
-
 /* Dirty memory was in use; whether the program wrote to it is only known to the system. */
 static bool looks_resident(uintptr_t start, size_t bytes) {
-  size_t page_bytes = hk_os_page_size(), part_bytes = bytes / RESIDENT_PARTS;
-  for (uintptr_t middle = start + part_bytes / 2; middle < start + bytes; middle += part_bytes) {
-    if (hk_os_resident_bytes((void *)hk_align_down(middle, page_bytes), page_bytes) == 0) return false;
-  }
-  return true;
+  return hk_large_fill_probe(start, bytes, 0) == HK_HUGE_PROBES;
 }
 
 static bool take_dirty(uintptr_t start, size_t bytes) {
@@ -272,7 +278,7 @@ static bool take_dirty(uintptr_t start, size_t bytes) {
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
   bool is_taken = hk_extent_take_at_locked(start, bytes, &extent);
-  if (is_taken) describe_locked(start, bytes);
+  if (is_taken) describe_locked(start, bytes, false);
   hk_purge_due_t due = hk_purge_settle_locked(now_ms);
   hk_lock_release(hk_lock_space);
   hk_purge_follow(&due);
@@ -301,7 +307,7 @@ static void *resize_pages(hk_slab_t *slab, void *block, size_t bytes) {
   }
   if (!hk_os_resize(block, old_bytes, new_bytes)) return block;
   hk_lock_acquire(hk_lock_space);
-  set_bytes_locked(slab, old_bytes, new_bytes);
+  set_bytes_locked(slab, (uintptr_t)block, old_bytes, new_bytes);
   hk_lock_release(hk_lock_space);
   return block;
 }
@@ -317,9 +323,10 @@ void *hk_large_resize(hk_slab_t *slab, void *block, size_t bytes, bool *is_copie
   hk_large_prefault_note_end(start);
   if (new_bytes < old_bytes) {
     hk_store_relaxed(&slab->bytes, new_bytes);
-    give_up(0, start + new_bytes, old_bytes - new_bytes);
+    give_up(slab, 0, start, old_bytes, new_bytes);
     return block;
   }
+  hk_huge_note_growing_block(slab, start, old_bytes, new_bytes);
   if (absorb(slab, start, old_bytes, new_bytes) || extend(slab, start, old_bytes, new_bytes)) return block;
   void *copy = is_copied != NULL ? copy_to_dirty(slab, block, old_bytes, new_bytes) : NULL;
   if (copy == NULL) return move(slab, block, old_bytes, new_bytes);

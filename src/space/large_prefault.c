@@ -11,6 +11,7 @@
 #include "policy/prefault_policy.h"
 #include "policy/stat.h"
 #include "space/dirty.h"
+#include "space/large_fill.h"
 #include "space/timed_call.h"
 
 /* Chosen: bytes made resident in one call. For about 1 ms no other thread can change the program's mappings then. */
@@ -22,7 +23,8 @@ _Atomic(uintptr_t) hk_large_prefault_sample;
 static struct {
   hk_prefault_policy_t sizes;
   size_t sample_bytes;
-  unsigned blocks; /* that were made since the sample */
+  size_t runs_ahead_bytes; /* prefaulted runs since the last sample */
+  unsigned blocks;         /* that were made since the sample */
 } prefault_state;
 
 /* Whether the range is resident. Programs mostly write the end last, so one look at the end often suffices. */
@@ -48,11 +50,26 @@ static void look_locked(bool is_end) {
   if (hk_load_relaxed(&hk_large_prefault_sample) != start || prefault_state.sample_bytes != bytes) return;
   if (!is_filled && !is_end && prefault_state.blocks < HK_LARGE_PREFAULT_BLOCKS) return;
   hk_prefault_policy_note(&prefault_state.sizes, bytes, is_filled);
+  prefault_state.runs_ahead_bytes = 0;
   hk_store_relaxed(&hk_large_prefault_sample, 0);
 }
 
-static hk_prefault_advice_t find_advice_locked(uintptr_t start, size_t bytes) {
+/* Notes that a block is about to be ahead of the program. Returns whether it may be. */
+static bool put_ahead_locked(hk_slab_t *slab, size_t bytes) {
+  /* A sample is of the block's own size, and each of its pages was looked at: it tells twice as much. */
+  size_t room = hk_large_fill_room_locked(2 * hk_prefault_policy_filled(&prefault_state.sizes, bytes));
+  if (bytes > room || (slab == NULL && prefault_state.runs_ahead_bytes + bytes > room)) return false;
+  if (slab == NULL) {
+    prefault_state.runs_ahead_bytes += bytes;
+  } else {
+    hk_large_fill_put_ahead_locked(slab, bytes);
+  }
+  return true;
+}
+
+static hk_prefault_advice_t find_advice_locked(hk_slab_t *slab, uintptr_t start, size_t bytes) {
   hk_prefault_advice_t advice = hk_prefault_policy_advise(&prefault_state.sizes, bytes, hk_dirty_limit_bytes_locked());
+  if (advice == hk_prefault_whole && !put_ahead_locked(slab, bytes)) advice = hk_prefault_sample;
   if (advice != hk_prefault_sample || hk_load_relaxed(&hk_large_prefault_sample) != 0) return advice;
   prefault_state.sample_bytes = bytes;
   prefault_state.blocks = 0;
@@ -71,12 +88,12 @@ static size_t prefault(uintptr_t start, size_t bytes) {
   return done;
 }
 
-void hk_large_prefault_note_new(uintptr_t start, size_t bytes) {
+void hk_large_prefault_note_new(hk_slab_t *slab, uintptr_t start, size_t bytes) {
   if (bytes > HK_PREFAULT_MOST_BYTES) return;
   bytes = hk_align_up(bytes, hk_os_page_size());
   hk_lock_acquire(hk_lock_space);
   look_locked(false);
-  hk_prefault_advice_t advice = find_advice_locked(start, bytes);
+  hk_prefault_advice_t advice = find_advice_locked(slab, start, bytes);
   hk_lock_release(hk_lock_space);
   if (advice == hk_prefault_whole) hk_stat_add(hk_stat_prefault, prefault(start, bytes));
 }

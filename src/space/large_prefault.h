@@ -12,13 +12,15 @@
 
 #include "base/atomic.h"
 #include "base/compiler.h"
+#include "space/slab.h"
 
 /* Chosen: a sample that is not filled when this many blocks were made after it counts as not filled, even if it has not
  * ended. A power of two. */
 #define HK_LARGE_PREFAULT_BLOCKS 16
 
-/* Notes a new block of `bytes`, as requested, of which nothing is resident. May prefault it. */
-void hk_large_prefault_note_new(uintptr_t start, size_t bytes);
+/* Notes a new block of `bytes`, as requested, of which nothing is resident. May prefault it. `slab`: of a large block;
+ * of a run NULL. */
+void hk_large_prefault_note_new(hk_slab_t *slab, uintptr_t start, size_t bytes);
 
 /* The start of the sample; 0: there is none. Written under hk_lock_space, read without it. */
 extern HK_HIDDEN _Atomic(uintptr_t) hk_large_prefault_sample;

@@ -20,7 +20,7 @@ void *hk_run_alloc(size_t bytes, size_t alignment, bool *zero) {
   hk_slab_t *head = hk_superslab_acquire(count, alignment_slabs, hk_from_bottom);
   if (head == NULL) return NULL;
   *zero = head->zero;
-  if (head->zero) hk_large_prefault_note_new(hk_slab_start(head), bytes);
+  if (head->zero) hk_large_prefault_note_new(NULL, hk_slab_start(head), bytes);
   return hk_run_reopen(head);
 }
 

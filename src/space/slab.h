@@ -67,14 +67,20 @@ typedef struct hk_slab {
   uint64_t inverse;     /* of block_bytes */
   struct hk_slab *head; /* first slab of the span, run or free extent */
   _Atomic(uint8_t) state; /* hk_slab_state_t */
-  uint8_t class_index;
-  uint8_t slab_count;       /* of a span or run, in its head */
-  bool zero;                /* head: memory that is not carved yet is known to be zero; free extent: all of it is */
-  uint32_t block_bytes;     /* of a span */
-  bool moved;               /* head of a span: blocks may be on their way to an earlier owner */
-  uint8_t huge;             /* of a large block: hk_thp_advice_t */
-  uint16_t came_home;       /* head of a span: number of its blocks that the purge thread has counted, ... */
-  uint32_t came_home_round; /* ... and the round in which it counted them (heap/purge_drain.c) */
+  union {
+    uint8_t class_index;
+    bool is_open; /* of a large block (space/large_fill.h) */
+  };
+  uint8_t slab_count;   /* of a span or run, in its head */
+  bool zero;            /* head: memory that is not carved yet is known to be zero; free extent: all of it is */
+  uint32_t block_bytes; /* of a span */
+  bool moved;           /* head of a span: blocks may be on their way to an earlier owner */
+  uint8_t huge;         /* of a large block: hk_thp_advice_t */
+  uint16_t came_home;   /* head of a span: number of its blocks that the purge thread has counted, ... */
+  union {
+    uint32_t came_home_round; /* ... and the round in which it counted them (heap/purge_drain.c) */
+    uint32_t ahead_slabs;     /* of a large block (space/large_fill.h); 0 when it ends */
+  };
   /* Usable bytes of a run or a large block; length of a free extent; in the head of a span: mapped bytes of its last
    * slab (short_span.h). */
   _Atomic(size_t) bytes;

@@ -75,7 +75,7 @@ def test_the_equation_of_a_snapshot(tool: Tool, tmp_path: Path) -> None:
             ("cached", "96"),
             ("not malloc", "31"),
             ("metadata", "4"),
-            ("never carved", "3"),
+            ("never used", "3"),
         ],
     )
     heads = re.findall(r"^([a-z ]+): ([\d.]+) MiB, \d+ %$", done.stdout, re.M)

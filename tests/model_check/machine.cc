@@ -289,6 +289,7 @@ void hk_os_yield(void) {}
 void hk_os_abort(void) { Fail("the allocator ends the program"); }
 uint64_t hk_os_now_ns(void) { return 0; }
 uint64_t hk_os_coarse_ms(void) { return 0; }
+uint64_t hk_os_thread_cpu_ns(void) { return 0; }
 uint64_t hk_os_unix_ms(void) { return hk_os_coarse_ms(); }
 hk_os_huge_t hk_os_huge_setting(void) { return hk_os_huge_never; }
 bool hk_os_huge_allow(void *, size_t, bool) { return false; }

@@ -150,6 +150,22 @@ HK_FRESH_TEST(Census, NorIsTheRestOfASpanWhoseSlabsWereUsedBefore) {
   EXPECT_EQ(Dirty(census), 0u);
 }
 
+HK_FRESH_TEST(Census, OfALargeBlockWhatWasNotWrittenIsExcess) {
+  constexpr size_t kBytes = 16 * HK_MIB;
+  hk_option.huge_pages = hk_huge_pages_always;
+  fake_os_set_huge(hk_os_huge_on_request);
+  bool zero;
+  char *block = static_cast<char *>(hk_large_alloc(kBytes, 1, &zero));
+  ASSERT_NE(block, nullptr);
+  EXPECT_EQ(Census().huge_excess_bytes, 0u) << "none of it is resident";
+  memset(block, 0, kBytes); /* as huge pages are made */
+  memset(block, 1, kBytes / 2);
+  hk_census_t census = Census();
+  EXPECT_NEAR(static_cast<double>(census.huge_excess_bytes), kBytes / 2, kBytes / HK_CENSUS_PAGES);
+  EXPECT_EQ(census.uncarved_bytes, census.huge_excess_bytes);
+  EXPECT_EQ(census.live_bytes + census.uncarved_bytes, kBytes);
+}
+
 HK_FRESH_TEST(Census, WithoutHugePagesThereIsNoExcess) {
   hk_heap_t *heap = hk_heap_take();
   MakeResident(SuperslabOf(Alloc(heap, kClass)));

@@ -68,16 +68,22 @@ inline void GrowOld() {
   Visit();
 }
 
+// In use beside, and known to be written: the share of it bounds nothing.
+constexpr size_t kWritten = 4 * HK_GIB;
+
 // Huge pages are advised for blocks if those before were dense; and freed memory is purged at once.
 inline void LearnFromWhatGoesBack() {
   Set(hk_huge_pages_auto, hk_os_huge_on_request);
   hk_option.retain = 0;
+  hk_bump_relaxed(&hk_dirty_extents.in_use_bytes, kWritten);
 }
 inline void KnowThatBlocksAreDense(size_t bytes) {
-  char *block = Alloc(bytes);
-  memset(block, 1, bytes);
-  MustFree(block);
-  (void)hk_purge_down_to(0);
+  for (int i = 0; i < 2; i++) { /* one alone tells nothing */
+    char *block = Alloc(bytes);
+    memset(block, 1, bytes);
+    MustFree(block);
+    (void)hk_purge_down_to(0);
+  }
 }
 
 // With this number of superslabs in use the next one gets advice at any price.

@@ -7,6 +7,7 @@
 
 #include "fake_os.h"
 #include "fresh_test.h"
+#include "policy/ahead.h"
 #include "unit/huge_driver.h"
 
 using namespace hk_test;
@@ -73,10 +74,86 @@ HK_FRESH_TEST(Huge, LargeBlocksAreAskedForOnceSuchBlocksWereDense) {
   EXPECT_EQ(LastCall(fake_os_huge_ask)->start, AddressOf(block));
 }
 
-HK_FRESH_TEST(Huge, ADenseBlockInUseTellsOfTheNext) {
+HK_FRESH_TEST(Huge, AfterOneFilledBlockLargerOnesAreNotAskedFor) {
+  Set(hk_huge_pages_auto, hk_os_huge_on_request);
+  hk_option.mode = HK_PRICE_FAST; /* where most is allowed */
+  char *first = Alloc(16 * HK_MIB);
+  memset(first, 1, 16 * HK_MIB);
+  for (size_t mib : {64, 32, 12}) (void)Alloc(mib * HK_MIB);
+  EXPECT_EQ(Calls(), "");
+}
+
+// Each page of a huge page is resident, so the contents tell.
+HK_FRESH_TEST(Huge, BlocksThatWereAskedForAndAreThinEndIt) {
   LearnFromWhatGoesBack();
-  char *first = Alloc(4 * HK_MIB);
-  memset(first, 1, 4 * HK_MIB);
+  KnowThatBlocksAreDense(4 * HK_MIB);
+  char *block = Alloc(4 * HK_MIB);
+  ASSERT_EQ(Calls(), "a");
+  memset(block, 0, 4 * HK_MIB); /* resident, and all zero but for some bytes */
+  for (size_t at = 0; at < 4 * HK_MIB; at += 64 * HK_KIB) block[at] = 1;
+  MustFree(block);
+  (void)hk_purge_down_to(0);
+  (void)Alloc(4 * HK_MIB);
+  EXPECT_EQ(Calls(), "a");
+}
+
+HK_FRESH_TEST(Huge, AThinBlockOfSmallPagesIsNotTakenForAFilledOne) {
+  LearnFromWhatGoesBack();
+  char *block = Alloc(64 * HK_MIB);
+  for (size_t at = 0; at < 64 * HK_MIB; at += 16 * HK_KIB) block[at] = 1;
+  (void)Alloc(4 * HK_MIB);
+  MustFree(block);
+  (void)Alloc(4 * HK_MIB);
+  EXPECT_EQ(Calls(), "");
+}
+
+// A share of the memory that was written in blocks, of which there are two.
+HK_FRESH_TEST(Huge, OfABlockBeyondTheShareTheStartIsAskedFor) {
+  Set(hk_huge_pages_auto, hk_os_huge_on_request);
+  for (int i = 0; i < 2; i++) memset(Alloc(15 * HK_MIB), 1, 15 * HK_MIB);
+  char *block = Alloc(32 * HK_MIB);
+  EXPECT_EQ(Calls(), "a");
+  size_t asked = LastCall(fake_os_huge_ask)->bytes;
+  EXPECT_EQ(LastCall(fake_os_huge_ask)->start, AddressOf(block));
+  EXPECT_LE(asked, 30 * HK_MIB / (HK_AHEAD_ROW - 1));
+  EXPECT_GE(asked + HK_SUPERSLAB_BYTES, 30 * HK_MIB / (HK_AHEAD_ROW - 1));
+  (void)Alloc(4 * HK_MIB);
+  EXPECT_EQ(Calls(), "a") << "as much is ahead as may be";
+  memset(block, 1, 32 * HK_MIB);
+  (void)Alloc(4 * HK_MIB);
+  EXPECT_EQ(Calls(), "aa");
+}
+
+HK_FRESH_TEST(Huge, AdviceThatABlockHasLeftIsTakenBack) {
+  LearnFromWhatGoesBack();
+  fake_os_fail_all(fake_os_unmap, true); /* the same addresses again */
+  KnowThatBlocksAreDense(4 * HK_MIB);
+  char *block = Alloc(4 * HK_MIB);
+  ASSERT_EQ(Calls(), "a");
+  MustFree(block); /* not filled */
+  (void)hk_purge_down_to(0);
+  ASSERT_EQ(Alloc(4 * HK_MIB), block);
+  EXPECT_EQ(Calls(), "af");
+}
+
+HK_FRESH_TEST(Huge, ABlockThatGrowsBeyondTheShareLosesItsAdvice) {
+  LearnFromWhatGoesBack();
+  KnowThatBlocksAreDense(4 * HK_MIB);
+  char *block = Alloc(4 * HK_MIB);
+  ASSERT_EQ(Calls(), "a");
+  hk_bump_relaxed(&hk_dirty_extents.in_use_bytes, -kWritten);
+  for (int i = 0; i < 1000; i++) MustFree(Alloc(HK_MIB + 1)); /* and is forgotten */
+  EXPECT_NE(Resize(block, 64 * HK_MIB), nullptr);
+  EXPECT_EQ(Calls(), "af");
+}
+
+HK_FRESH_TEST(Huge, DenseBlocksInUseTellOfTheNext) {
+  LearnFromWhatGoesBack();
+  for (int i = 0; i < 2; i++) {
+    char *block = Alloc(4 * HK_MIB);
+    memset(block, 1, 4 * HK_MIB);
+    EXPECT_EQ(Calls(), "");
+  }
   char *next = Alloc(8 * HK_MIB);
   EXPECT_EQ(Calls(), "a");
   EXPECT_EQ(LastCall(fake_os_huge_ask)->start, AddressOf(next));
@@ -86,9 +163,11 @@ HK_FRESH_TEST(Huge, ABlockInUseThatIsNotFullTellsNothingYet) {
   LearnFromWhatGoesBack();
   char *first = Alloc(4 * HK_MIB);
   memset(first, 1, 3 * HK_MIB);
-  char *second = Alloc(4 * HK_MIB);
-  EXPECT_EQ(Calls(), "");
-  memset(second, 1, 4 * HK_MIB);
+  for (int i = 0; i < 2; i++) {
+    char *next = Alloc(4 * HK_MIB);
+    EXPECT_EQ(Calls(), "");
+    memset(next, 1, 4 * HK_MIB);
+  }
   (void)Alloc(4 * HK_MIB);
   EXPECT_EQ(Calls(), "a") << "the last one is looked at";
 }

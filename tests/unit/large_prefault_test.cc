@@ -22,6 +22,9 @@ const fake_os_record_t *LastPrefault() {
   return nullptr;
 }
 
+// In use beside, and known to be written: the share of it bounds nothing.
+void HaveMuchInUse() { hk_bump_relaxed(&hk_dirty_extents.in_use_bytes, 128 * HK_MIB); }
+
 uint64_t Prefaulted() { return hk_load_relaxed(&hk_stat_process.value[hk_stat_prefault]); }
 
 // New ones, filled so far. None is freed: the next ones are not resident.
@@ -30,6 +33,7 @@ void MakeRuns(unsigned count, size_t bytes, size_t filled_bytes) {
 }
 
 HK_FRESH_TEST(LargePrefault, AfterSomeThatWereFilledTheNextAreMadeResident) {
+  HaveMuchInUse();
   constexpr size_t kBytes = 200 * HK_KIB;
   MakeRuns(HK_PREFAULT_ENOUGH, kBytes, kBytes);
   EXPECT_EQ(Prefaulted(), 0u);
@@ -42,6 +46,7 @@ HK_FRESH_TEST(LargePrefault, AfterSomeThatWereFilledTheNextAreMadeResident) {
 }
 
 HK_FRESH_TEST(LargePrefault, LargeBlocksTooWhereNoHugePagesAreMade) {
+  HaveMuchInUse();
   constexpr size_t kBytes = 3 * HK_MIB - 100;
   for (unsigned i = 0; i < HK_PREFAULT_ENOUGH; i++) memset(Alloc(kBytes), 1, kBytes);
   char *next = Alloc(kBytes);
@@ -51,6 +56,7 @@ HK_FRESH_TEST(LargePrefault, LargeBlocksTooWhereNoHugePagesAreMade) {
 }
 
 HK_FRESH_TEST(LargePrefault, LargeOnesInPartsSoThatNoThreadWaitsForLong) {
+  HaveMuchInUse();
   constexpr size_t kBytes = 10 * HK_MIB;
   for (unsigned i = 0; i < HK_PREFAULT_ENOUGH; i++) memset(Alloc(kBytes), 1, kBytes);
   char *next = Alloc(kBytes);
@@ -61,6 +67,7 @@ HK_FRESH_TEST(LargePrefault, LargeOnesInPartsSoThatNoThreadWaitsForLong) {
 }
 
 HK_FRESH_TEST(LargePrefault, AfterAPartThatIsRefusedTheRestIsLeft) {
+  HaveMuchInUse();
   constexpr size_t kBytes = 10 * HK_MIB;
   for (unsigned i = 0; i < HK_PREFAULT_ENOUGH; i++) memset(Alloc(kBytes), 1, kBytes);
   fake_os_fail_nth(fake_os_prefault, 2);
@@ -70,6 +77,7 @@ HK_FRESH_TEST(LargePrefault, AfterAPartThatIsRefusedTheRestIsLeft) {
 }
 
 HK_FRESH_TEST(LargePrefault, WhereMemoryHasALimitLargeOnesAreLeftToTheProgram) {
+  HaveMuchInUse();
   constexpr size_t kBytes = 10 * HK_MIB;
   hk_option.memory_limit = 64 * kBytes - 1;
   for (unsigned i = 0; i < HK_PREFAULT_ENOUGH + 1; i++) memset(Alloc(kBytes), 1, kBytes);
@@ -79,19 +87,30 @@ HK_FRESH_TEST(LargePrefault, WhereMemoryHasALimitLargeOnesAreLeftToTheProgram) {
 }
 
 HK_FRESH_TEST(LargePrefault, WhatIsToBecomeHugePagesIsLeftToTheProgram) {
+  HaveMuchInUse();
   hk_option.huge_pages = hk_huge_pages_always;
   fake_os_set_huge(hk_os_huge_on_request);
   for (unsigned i = 0; i < 10; i++) memset(Alloc(2 * HK_MIB), 1, 2 * HK_MIB);
   EXPECT_EQ(fake_os_calls(fake_os_prefault), 0u);
 }
 
+HK_FRESH_TEST(LargePrefault, NoMoreIsAheadThanAShareOfWhatIsInUse) {
+  constexpr size_t kBytes = 200 * HK_KIB;
+  hk_option.mode = HK_PRICE_LEAN;
+  MakeRuns(HK_PREFAULT_ENOUGH, kBytes, kBytes);
+  (void)Run(kBytes);
+  EXPECT_EQ(fake_os_calls(fake_os_prefault), 0u) << "a tenth of two blocks is less than one";
+}
+
 HK_FRESH_TEST(LargePrefault, WhatIsNeverFilledNeverIs) {
+  HaveMuchInUse();
   MakeRuns(100, 200 * HK_KIB, 199 * HK_KIB - 4 * HK_KIB);
   for (unsigned i = 0; i < 100; i++) memset(Alloc(2 * HK_MIB), 1, HK_MIB);
   EXPECT_EQ(fake_os_calls(fake_os_prefault), 0u);
 }
 
 HK_FRESH_TEST(LargePrefault, ABlockMayBeFilledAfterTheNextOneIsMade) {
+  HaveMuchInUse();
   constexpr size_t kBytes = 200 * HK_KIB;
   char *first = Run(kBytes);
   (void)Run(kBytes);
@@ -103,6 +122,7 @@ HK_FRESH_TEST(LargePrefault, ABlockMayBeFilledAfterTheNextOneIsMade) {
 }
 
 HK_FRESH_TEST(LargePrefault, OneThatIsNotFilledForLongMakesRoomForAnother) {
+  HaveMuchInUse();
   constexpr size_t kBytes = 200 * HK_KIB;
   (void)Run(kBytes);
   MakeRuns(HK_LARGE_PREFAULT_BLOCKS - 1, kBytes, kBytes);
@@ -114,6 +134,7 @@ HK_FRESH_TEST(LargePrefault, OneThatIsNotFilledForLongMakesRoomForAnother) {
 
 // Those that are never freed, too.
 HK_FRESH_TEST(LargePrefault, NoMoreIsMadeResidentForNothingThanWasFilled) {
+  HaveMuchInUse();
   constexpr size_t kBytes = 200 * HK_KIB;
   MakeRuns(100, kBytes, kBytes);
   uint64_t calls = fake_os_calls(fake_os_prefault);
@@ -122,6 +143,7 @@ HK_FRESH_TEST(LargePrefault, NoMoreIsMadeResidentForNothingThanWasFilled) {
 }
 
 HK_FRESH_TEST(LargePrefault, ABlockTellsWhenItEnds) {
+  HaveMuchInUse();
   constexpr size_t kBytes = 200 * HK_KIB;
   hk_option.retain = 0; /* and goes back to the system then */
   for (unsigned i = 0; i < HK_PREFAULT_ENOUGH; i++) {
@@ -147,6 +169,7 @@ HK_FRESH_TEST(LargePrefault, ABlockTellsWhenItEnds) {
 }
 
 HK_FRESH_TEST(LargePrefault, ABlockThatChangesItsSizeTellsWhatItWas) {
+  HaveMuchInUse();
   constexpr size_t kBytes = 3 * HK_MIB;
   for (unsigned i = 0; i < HK_PREFAULT_ENOUGH; i++) {
     char *block = Alloc(kBytes);
@@ -166,6 +189,7 @@ HK_FRESH_TEST(LargePrefault, ABlockThatChangesItsSizeTellsWhatItWas) {
 }
 
 HK_FRESH_TEST(LargePrefault, MemoryThatIsResidentTellsNothing) {
+  HaveMuchInUse();
   constexpr size_t kBytes = 200 * HK_KIB;
   for (unsigned i = 0; i < 100; i++) {
     char *block = Run(kBytes);
@@ -176,6 +200,7 @@ HK_FRESH_TEST(LargePrefault, MemoryThatIsResidentTellsNothing) {
 }
 
 HK_FRESH_TEST(LargePrefault, WhereTheSystemRefusesBlocksComeAllTheSame) {
+  HaveMuchInUse();
   constexpr size_t kBytes = 200 * HK_KIB;
   fake_os_fail_all(fake_os_prefault, true);
   MakeRuns(20, kBytes, kBytes);

@@ -28,8 +28,8 @@ class ThpPolicy : public testing::Test {
   bool IsDense(size_t unused_bytes) { return hk_thp_policy_is_dense(&terms_, kBytes - unused_bytes); }
 
   hk_thp_advice_t OfBlock(size_t bytes = kBytes) { return hk_thp_policy_of_block(&blocks_, &terms_, bytes); }
-  void End(unsigned resident, size_t bytes = kBytes, uint32_t life_ms = 1, hk_thp_advice_t advice = hk_huge_sample) {
-    hk_thp_policy_note_block(&blocks_, advice, bytes, resident, life_ms);
+  void End(unsigned resident, size_t bytes = kBytes, uint32_t life_ms = 1) {
+    hk_thp_policy_note_block(&blocks_, bytes, resident, life_ms);
   }
   // What the next one gets that is not to be a sample.
   hk_thp_advice_t OfNextBlock(size_t bytes = kBytes) {
@@ -190,20 +190,15 @@ TEST_F(ThpPolicy, OneMoreHasToBeFullBeforeItCostsWhatItSaves) {
   EXPECT_FALSE(may_grow(257));
 }
 
-TEST_F(ThpPolicy, BlocksOfUnknownSizesAreSamples) {
-  for (int i = 0; i < 100; i++) EXPECT_EQ(OfBlock(), hk_huge_sample);
+TEST_F(ThpPolicy, BlocksOfUnknownSizesAreDenseUntilItIsKnown) {
+  ExpectAskedButForSamples();
+  End(1);
+  EXPECT_EQ(OfNextBlock(), hk_huge_leave) << "a sample has told";
 }
 
 TEST_F(ThpPolicy, DenseBlocksAreAskedForButForSamples) {
   End(HK_HUGE_PROBES);
   ExpectAskedButForSamples();
-}
-
-TEST_F(ThpPolicy, WhereMemoryIsCheapBlocksAreDenseUntilItIsKnown) {
-  Price(HK_PRICE_BALANCED - 1);
-  ExpectAskedButForSamples();
-  End(1);
-  EXPECT_EQ(OfNextBlock(), hk_huge_leave) << "a sample has told";
 }
 
 TEST_F(ThpPolicy, SparseBlocksAreLeftOrForbidden) {
@@ -214,13 +209,13 @@ TEST_F(ThpPolicy, SparseBlocksAreLeftOrForbidden) {
 }
 
 TEST_F(ThpPolicy, WhatIsKnownOfADoublingGoesForItsNeighbours) {
-  End(HK_HUGE_PROBES, 16 * HK_MIB);
-  EXPECT_EQ(OfBlock(16 * HK_MIB), hk_huge_ask);
-  EXPECT_EQ(OfBlock(8 * HK_MIB), hk_huge_ask);
-  EXPECT_EQ(OfBlock(4 * HK_MIB), hk_huge_ask);
-  EXPECT_EQ(OfBlock(128 * HK_MIB - HK_SLAB_BYTES), hk_huge_ask);
-  EXPECT_EQ(OfBlock(4 * HK_MIB - HK_SLAB_BYTES), hk_huge_sample) << "out of reach";
-  EXPECT_EQ(OfBlock(128 * HK_MIB), hk_huge_sample);
+  End(1, 16 * HK_MIB);
+  EXPECT_EQ(OfBlock(16 * HK_MIB), hk_huge_leave);
+  EXPECT_EQ(OfBlock(8 * HK_MIB), hk_huge_leave);
+  EXPECT_EQ(OfBlock(4 * HK_MIB), hk_huge_leave);
+  EXPECT_EQ(OfBlock(128 * HK_MIB - HK_SLAB_BYTES), hk_huge_leave);
+  EXPECT_EQ(OfBlock(4 * HK_MIB - HK_SLAB_BYTES), hk_huge_ask) << "out of reach";
+  EXPECT_EQ(OfBlock(128 * HK_MIB), hk_huge_ask);
 }
 
 TEST_F(ThpPolicy, ASizesOwnBlocksTellMoreThanItsNeighbours) {
@@ -268,16 +263,6 @@ TEST_F(ThpPolicy, OneSparseBlockEndsItAndSomeDenseOnesBeginItAgain) {
   }
   EXPECT_GT(dense, 5);
   EXPECT_LT(dense, 30);
-}
-
-TEST_F(ThpPolicy, OfBlocksThatWereAskedForOnlyWhatIsMissingCounts) {
-  End(1);
-  for (int i = 0; i < 100; i++) End(HK_HUGE_PROBES, kBytes, 1, hk_huge_ask);
-  EXPECT_EQ(OfNextBlock(), hk_huge_leave);
-  blocks_ = {};
-  End(HK_HUGE_PROBES);
-  End(1, kBytes, 1, hk_huge_ask);
-  EXPECT_EQ(OfNextBlock(), hk_huge_leave);
 }
 
 // A permille of a huge page is 2 KiB. For a minute at the highest price that is 3 ms; the faults are 0.6 ms.

@@ -47,7 +47,7 @@ pub struct Stats {
     pub parts_live: u64,
     /// parts: resident: free blocks between blocks in use
     pub parts_free_in_slabs: u64,
-    /// parts: resident: never carved into blocks, such as the rest of huge pages
+    /// parts: resident: never used, such as the rest of huge pages, also in large blocks
     pub parts_uncarved: u64,
     /// parts: resident: free slabs that heaps keep for their next blocks
     pub parts_kept_by_heaps: u64,
@@ -84,7 +84,7 @@ pub struct Stats {
     pub memory_dirty: u64,
     /// memory: the part of `cached` that is not resident: purged, or never used
     pub memory_purged: u64,
-    /// huge: resident because a page is huge: the part of such superslabs that was never used
+    /// huge: resident because a page is huge or prefaulted, and never used (partly estimated)
     pub huge_excess: u64,
     /// live: requested bytes of the blocks in use, estimated from the profile's samples
     pub live_requested_estimate: u64,

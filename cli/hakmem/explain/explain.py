@@ -16,7 +16,7 @@ _TELL: Dict[str, Tuple[str, Callable[[Part, Evidence], None]]] = {
     "live": ("live", reasons.live),
     "inside_blocks": ("inside blocks", reasons.inside_blocks),
     "free_in_slabs": ("free in slabs", reasons.free_in_slabs),
-    "uncarved": ("never carved", reasons.uncarved),
+    "uncarved": ("never used", reasons.uncarved),
     "cached": ("cached", reasons.cached),
     "lazy": ("purged lazily", reasons.lazy),
     "metadata": ("metadata", reasons.metadata),

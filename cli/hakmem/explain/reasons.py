@@ -111,14 +111,21 @@ def _of_class(row: Dict[str, Any]) -> str:
 def uncarved(part: Part, evidence: Evidence) -> None:
     """Never carved into blocks."""
     snapshot = evidence.snapshot
-    part.what = "Memory in slabs that was never carved into blocks."
+    part.what = "Memory that was never used: of slabs, never carved into blocks; of large blocks, never written."
+    excess = snapshot.number("huge", "excess")
+    if excess:
+        part.why.append(
+            f"{size(excess)} became resident with a huge page, or ahead of the program: in large blocks that it fills "
+            "in part, or has not filled yet."
+        )
     huge = snapshot.number("huge", "superslabs")
     if huge:
         part.why.append(
             f"{plural_of(huge, 'superslab')} of 2 MiB in huge pages: a huge page is resident as a whole from its first "
             "byte on."
         )
-        part.todo.append("HAKMEM_HUGE_PAGES=never, if memory counts for more than speed.")
+    if huge or excess:
+        part.todo.append("HAKMEM_HUGE_PAGES=never, or HAKMEM_MODE=lean, if memory counts for more than speed.")
     else:
         part.why.append(
             "Pages are resident as a whole, and a slab that was used before keeps its pages for its next blocks."

@@ -1,0 +1,129 @@
+/* space/large_fill.c - L3. See large_fill.h. A child of fork may find numbers in the middle of a change. They decide
+ * which memory is made resident and nothing else. */
+#include "space/large_fill.h"
+
+#include "base/arithmetic.h"
+#include "base/atomic.h"
+#include "base/bits.h"
+#include "os/copy_out.h"
+#include "os/lock.h"
+#include "os/os.h"
+#include "policy/ahead.h"
+#include "policy/option.h"
+#include "policy/thp_policy.h"
+#include "space/dirty.h"
+#include "space/region_map.h"
+
+/* Guarded by hk_lock_space. */
+static struct {
+  hk_ahead_t sums;
+  uintptr_t open[HK_LARGE_FILL_BLOCKS]; /* starts of open blocks; 0: none. A block that ended is still in it */
+  unsigned newest, next;                /* places in `open`: of the last block entered, and of the next look */
+} fill;
+
+/* Updates a block and the sums. `ahead_bytes` is 0 for a block that is not open. */
+static void set_locked(hk_slab_t *slab, size_t old_bytes, size_t new_bytes, bool is_open, size_t ahead_bytes) {
+  if (slab->is_open) fill.sums.unknown_bytes = hk_subtract_to_zero(fill.sums.unknown_bytes, old_bytes);
+  fill.sums.ahead_bytes = hk_subtract_to_zero(fill.sums.ahead_bytes, hk_large_fill_ahead_bytes(slab));
+  slab->is_open = is_open;
+  slab->ahead_slabs = (uint32_t)(hk_align_up(ahead_bytes, HK_SLAB_BYTES) / HK_SLAB_BYTES);
+  if (is_open) fill.sums.unknown_bytes += new_bytes;
+  fill.sums.ahead_bytes += hk_large_fill_ahead_bytes(slab);
+}
+
+static void watch_locked(uintptr_t start) {
+  fill.newest = (fill.newest + 1) % HK_LARGE_FILL_BLOCKS;
+  fill.open[fill.newest] = start;
+  /* The next look is at the block before it: a program that requests a block has often filled the last one. */
+  fill.next = (fill.newest + HK_LARGE_FILL_BLOCKS - 1) % HK_LARGE_FILL_BLOCKS;
+}
+
+void hk_large_fill_begin_locked(hk_slab_t *slab, uintptr_t start, size_t bytes) {
+  hk_ahead_note_block(&fill.sums);
+  set_locked(slab, 0, bytes, true, 0);
+  watch_locked(start);
+}
+
+void hk_large_fill_change_locked(hk_slab_t *slab, uintptr_t start, size_t old_bytes, size_t new_bytes) {
+  size_t ahead_bytes = hk_smaller(hk_large_fill_ahead_bytes(slab), new_bytes);
+  if (new_bytes <= old_bytes) {
+    set_locked(slab, old_bytes, new_bytes, slab->is_open && new_bytes != 0, ahead_bytes);
+    return;
+  }
+  if (!slab->is_open) watch_locked(start);
+  set_locked(slab, old_bytes, new_bytes, true, slab->huge == hk_huge_ask ? new_bytes : ahead_bytes);
+}
+
+void hk_large_fill_move_locked(hk_slab_t *slab, size_t old_bytes, hk_slab_t *target, size_t new_bytes) {
+  set_locked(target, new_bytes, new_bytes, true,
+             slab->huge == hk_huge_ask ? new_bytes : hk_large_fill_ahead_bytes(slab));
+  set_locked(slab, old_bytes, 0, false, 0);
+}
+
+void hk_large_fill_end_locked(hk_slab_t *slab) {
+  set_locked(slab, hk_load_relaxed(&slab->bytes), 0, false, 0);
+  hk_ahead_note_filled(&fill.sums, hk_dirty_in_use());
+}
+
+size_t hk_large_fill_room_locked(unsigned filled) {
+  hk_ahead_terms_t terms = {.ns_per_mib_second = hk_option.mode, .in_use_bytes = hk_dirty_in_use(), .filled = filled};
+  return hk_ahead_room(&fill.sums, &terms);
+}
+
+void hk_large_fill_put_ahead_locked(hk_slab_t *slab, size_t ahead_bytes) {
+  size_t bytes = hk_load_relaxed(&slab->bytes);
+  set_locked(slab, bytes, bytes, true, ahead_bytes);
+}
+
+uintptr_t hk_large_fill_page(uintptr_t part_start, size_t part_bytes, unsigned i) {
+  uint64_t place = ((i + 1) * UINT64_C(0x9e3779b97f4a7c15)) >> 32;
+  return part_start + place % (part_bytes / hk_os_page_size()) * hk_os_page_size();
+}
+
+unsigned hk_large_fill_probe(uintptr_t start, size_t bytes, size_t ahead_bytes) {
+  size_t part_bytes = hk_align_down(bytes / HK_HUGE_PROBES, hk_os_page_size());
+  unsigned count = 0;
+  if (part_bytes == 0) return 0; /* resized in a shortage of addresses */
+  for (unsigned i = 0; i < HK_HUGE_PROBES; i++) {
+    uintptr_t page = hk_large_fill_page(start + i * part_bytes, part_bytes, i);
+    if (hk_os_resident_bytes((void *)page, hk_os_page_size()) == 0) continue;
+    if (page - start >= ahead_bytes || hk_os_is_written(page)) count++;
+  }
+  return count;
+}
+
+/* Returns the next open block, the newest first, and its place; NULL when there is none. Drops those that are none. */
+static hk_slab_t *next_locked(unsigned *place, size_t *bytes) {
+  for (unsigned i = 0; i < HK_LARGE_FILL_BLOCKS; i++) {
+    *place = fill.next;
+    fill.next = (fill.next + HK_LARGE_FILL_BLOCKS - 1) % HK_LARGE_FILL_BLOCKS;
+    if (fill.open[*place] == 0) continue;
+    hk_slab_t *slab = hk_slab_of((void *)fill.open[*place]);
+    *bytes = hk_load_relaxed(&slab->bytes);
+    if (hk_slab_state(slab) == hk_slab_large && slab->is_open) return slab;
+    fill.open[*place] = 0;
+  }
+  return NULL;
+}
+
+bool hk_large_fill_look(hk_large_filled_t *filled) {
+  unsigned place = 0;
+  size_t bytes = 0;
+  hk_lock_acquire(hk_lock_space);
+  hk_slab_t *slab = next_locked(&place, &bytes);
+  uintptr_t start = fill.open[place];
+  size_t ahead_bytes = slab != NULL ? hk_large_fill_ahead_bytes(slab) : 0;
+  hk_lock_release(hk_lock_space);
+  if (slab == NULL || hk_large_fill_probe(start, bytes, ahead_bytes) < HK_HUGE_PROBES) return false;
+  hk_lock_acquire(hk_lock_space);
+  /* Meanwhile the block may have ended, and another one may have its addresses. */
+  bool is_same = fill.open[place] == start && hk_slab_state(slab) == hk_slab_large && slab->is_open &&
+                 hk_load_relaxed(&slab->bytes) == bytes;
+  if (is_same) {
+    hk_large_fill_end_locked(slab);
+    fill.open[place] = 0;
+    *filled = (hk_large_filled_t){bytes, slab->born_ms};
+  }
+  hk_lock_release(hk_lock_space);
+  return is_same;
+}

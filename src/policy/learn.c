@@ -8,7 +8,7 @@
 
 /* ---- Chosen by replaying the traces of bench/learn_traces (docs/experiments/2026-11-22-learn-epochs.md). */
 
-/* Gaps of an epoch. */
+/* Gaps of an epoch. The first epochs have 1, 2, 4 and 8: an early result is worth more. */
 #define EPOCH_GAPS 16u
 /* While memory is dirty, an epoch also ends when keeping memory has cost EPOCH_STAKES usual stakes. That is after
  * 1/32 of the break-even time at the earliest and 1/2 at the latest. Three stakes, and a 16th to a 128th, are as
@@ -17,16 +17,17 @@
 #define EPOCH_STAKES 2u
 #define EPOCH_LEAST_SHARE 32u
 #define EPOCH_SHARE 2u
+/* The usual stake is unknown in the first epochs: each takes this part of the break-even time. 5 to 16 epochs are as
+ * good; after 4 the usual stake may still be that of a few small gaps. */
+#define FIRST_EPOCHS 8u
+#define FIRST_EPOCH_SHARE 8u
 /* From the program's start, memory is not divided for this part of the break-even time. All of that time to a
  * quarter: the same on the traces. A longer time is better for programs that live for seconds, and dearer for some
  * of them. */
 #define YOUNG_SHARE 2u
-/* Where memory is cheap, memory is not divided before this number of epochs either: what few gaps have cost says
- * little beside what purging much memory too early costs there. At the dearer prices that is up to 0.2 worse. */
-#define EARLY_EPOCHS_CHEAP 4u
 /* The stake for the shares is at least this part of the cost of purging the undecided dirty memory. A sixteenth is
- * 0.4% better at the fast price, but then most of much memory is purged while it may return as soon as usual. A quarter
- * is 0.4% to 1% worse at the fast price, and the same at the others. */
+ * 0.2% better, but then more than half of much memory is purged while it may return as soon as usual. A quarter is 0.5%
+ * worse at the fast price, and the same at the others. */
 #define UNDECIDED_SHARE 8u
 /* A frozen leader keeps all memory only while purging the undecided memory costs at most this number of usual stakes.
  * One to eight: the same within 0.2%. With 16, much memory after thousands of small gaps costs up to 0.3 more. */
@@ -85,17 +86,13 @@ static void divide_by_all(hk_learn_t *learn) {
   hk_decay_by_all(&learn->decay, &learn->price, owed, hk_larger(learn->usual_stake, undecided / UNDECIDED_SHARE));
 }
 
-/* Returns whether too little is known to leave the break-even time-out. */
-static bool is_early(const hk_learn_t *learn) {
-  bool is_cheap = hk_price_is_cheap(learn->price.ns_per_mib_second);
-  return learn->is_young || (is_cheap && learn->epoch < EARLY_EPOCHS_CHEAP);
-}
-
 static void divide(hk_learn_t *learn) {
   if (learn->is_fixed || is_leader_alone(learn)) {
     hk_decay_by_one(&learn->decay, hk_learn_timeout_ms(learn));
-  } else if (is_early(learn)) {
+  } else if (learn->is_young) {
     hk_decay_by_one(&learn->decay, learn->price.timeout_ms[HK_PRICE_BREAK_EVEN]);
+  } else if (learn->epoch < FIRST_EPOCHS) {
+    hk_decay_by_all(&learn->decay, &learn->price, learn->owed, learn->usual_stake);
   } else {
     divide_by_all(learn);
   }
@@ -251,10 +248,15 @@ static void end_epoch(hk_learn_t *learn) {
 
 /* ---- Time and levels. */
 
+static uint64_t gaps_of_epoch(const hk_learn_t *learn) {
+  return learn->epoch < 4 ? UINT64_C(1) << learn->epoch : EPOCH_GAPS;
+}
+
 /* Returns the longest time of an epoch while memory is dirty. When much more becomes dirty than usual, the epoch
  * ends early, before results from smaller amounts have cost much, and before a frozen leader has kept all of it. */
 static uint64_t epoch_ms(const hk_learn_t *learn) {
   uint64_t break_even_ms = hk_price_break_even_ms(&learn->price);
+  if (learn->epoch < FIRST_EPOCHS) return break_even_ms / FIRST_EPOCH_SHARE;
   uint64_t longest_ms = break_even_ms / EPOCH_SHARE;
   uint64_t kept_kib = hk_learn_keep_bytes(learn) / HK_KIB + 1;
   uint64_t stakes_ms = hk_multiply_saturating(learn->usual_stake, EPOCH_STAKES) / kept_kib;
@@ -365,7 +367,7 @@ void hk_learn_note(hk_learn_t *learn, uint64_t now_ms, size_t in_use_bytes) {
   grow_older(learn);
   if (was_idle && is_epoch_over(learn)) end_epoch(learn);
   hk_level_note(&learn->level, now_ms, in_use_bytes, add_gap, learn);
-  if (learn->gap_count >= EPOCH_GAPS) end_epoch(learn);
+  if (learn->gap_count >= gaps_of_epoch(learn)) end_epoch(learn);
   /* Time without dirty memory is no part of an epoch. */
   if (!was_idle && learn->gap_count == 0) learn->epoch_start_ms = learn->level.now_ms;
 }

@@ -38,8 +38,8 @@ import more_kinds  # noqa: E402
 SEEDS = (101, 202, 303)
 # The geometric mean over three traces of each kind, at each price: what was measured, and one in a hundred.
 MORE_LIMITS = {
-    ("CHOSEN_BY", "fast"): 1.071, ("CHOSEN_BY", "balanced"): 0.963, ("CHOSEN_BY", "lean"): 0.981,
-    ("HELD_OUT", "fast"): 1.044, ("HELD_OUT", "balanced"): 1.0, ("HELD_OUT", "lean"): 0.998,
+    ("CHOSEN_BY", "fast"): 1.065, ("CHOSEN_BY", "balanced"): 0.963, ("CHOSEN_BY", "lean"): 0.981,
+    ("HELD_OUT", "fast"): 1.052, ("HELD_OUT", "balanced"): 1.011, ("HELD_OUT", "lean"): 1.0,
 }  # fmt: skip
 # One gap that is many times larger than any before, of a learner that is frozen.
 LARGE_STAKES = ("frozen_long", "frozen_then_large", "rare_large_long")

@@ -265,7 +265,7 @@ TEST_F(Learn, MuchMoreThanUsualIsNotKeptForAsLong) {
   hk_learn_note(&learn_, now_ms_, HK_GIB);
   hk_learn_note(&learn_, now_ms_, 10 * HK_MIB);
   WakeUntil(freed_ms + learn_.price.give_ms / 4, 10 * HK_MIB);
-  EXPECT_GT(hk_learn_keep_bytes(&learn_), HK_GIB * 2 / 5) << "it may be wanted again as soon as usual";
+  EXPECT_GT(hk_learn_keep_bytes(&learn_), HK_GIB / 2) << "it may be wanted again as soon as usual";
   WakeUntil(freed_ms + BreakEven() / 2, 10 * HK_MIB);
   EXPECT_LT(hk_learn_keep_bytes(&learn_), HK_GIB / 16);
   EXPECT_LT(WakeUntil(freed_ms + 100 * BreakEven(), 10 * HK_MIB), 64u) << "an idle process sleeps";

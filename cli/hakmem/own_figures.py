@@ -61,8 +61,8 @@ class Stats(NamedTuple):
     memory_lazy: int
     parts_lazy: int  # parts: resident: free slabs that were purged lazily and that the system has not taken yet
     # learning: CPU time that purging a MiB takes here, in ns; assumed until five calls were measured
-    learning_purge_ns: int
-    learning_fault_ns: int  # learning: CPU time that faulting a MiB in takes here, in ns, as above
+    learning_purge_cost: int
+    learning_fault_cost: int  # learning: CPU time that faulting a MiB in takes here, in ns, as above
     learning_purge_samples: int  # learning: purges that were measured
     learning_fault_samples: int  # learning: calls that made memory resident and were measured
 

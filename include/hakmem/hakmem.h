@@ -249,8 +249,8 @@ typedef struct {
   uint64_t memory_lazy;
   uint64_t parts_lazy; /* parts: resident: free slabs that were purged lazily and that the system has not taken yet */
   /* learning: CPU time that purging a MiB takes here, in ns; assumed until five calls were measured */
-  uint64_t learning_purge_ns;
-  uint64_t learning_fault_ns; /* learning: CPU time that faulting a MiB in takes here, in ns, as above */
+  uint64_t learning_purge_cost;
+  uint64_t learning_fault_cost; /* learning: CPU time that faulting a MiB in takes here, in ns, as above */
   uint64_t learning_purge_samples; /* learning: purges that were measured */
   uint64_t learning_fault_samples; /* learning: calls that made memory resident and were measured */
 } hakmem_stats_t;

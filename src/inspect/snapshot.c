@@ -246,8 +246,8 @@ static void fill_learning(hakmem_stats_t *figures, const hk_learn_t *learned) {
   figures->learning_timeout_ms = hk_learn_timeout_ms(learned);
   figures->learning_epochs = learned->epoch;
   unsigned purges, faults;
-  figures->learning_purge_ns = hk_dirty_cost_ns(hk_dirty_cost_purge, &purges);
-  figures->learning_fault_ns = hk_dirty_cost_ns(hk_dirty_cost_fault, &faults);
+  figures->learning_purge_cost = hk_dirty_cost_ns(hk_dirty_cost_purge, &purges);
+  figures->learning_fault_cost = hk_dirty_cost_ns(hk_dirty_cost_fault, &faults);
   figures->learning_purge_samples = purges;
   figures->learning_fault_samples = faults;
 }

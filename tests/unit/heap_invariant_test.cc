@@ -252,7 +252,7 @@ HK_FRESH_TEST(HeapInvariantDeathTest, AClosedBinsHomeIsCounted) {
 // ---- Spare slabs, outboxes, and the heap's own counts.
 
 HK_FRESH_TEST(HeapInvariantDeathTest, SpareSlabs) {
-  hk_heap_t *heap = hk_heap_take();
+  hk_heap_t *heap = WithAllRoom(hk_heap_take());
   bool zero;
   std::vector<hk_slab_t *> heads;
   for (int i = 0; i < 3; i++) heads.push_back(hk_slab_of(hk_run_alloc(2 * HK_SLAB_BYTES, 1, &zero)));

@@ -99,9 +99,9 @@ pub struct Stats {
     /// parts: resident: free slabs that were purged lazily and that the system has not taken yet
     pub parts_lazy: u64,
     /// learning: CPU time that purging a MiB takes here, in ns; assumed until five calls were measured
-    pub learning_purge_ns: u64,
+    pub learning_purge_cost: u64,
     /// learning: CPU time that faulting a MiB in takes here, in ns, as above
-    pub learning_fault_ns: u64,
+    pub learning_fault_cost: u64,
     /// learning: purges that were measured
     pub learning_purge_samples: u64,
     /// learning: calls that made memory resident and were measured

@@ -195,7 +195,7 @@ def policy(snapshot: Snapshot) -> List[str]:
             f"({'a price of your own' if mode.isdecimal() else f'mode {mode}'}): purging and refaulting "
             f"cost as much as keeping for {_time(snapshot.number('learning', 'break_even_ms'))}."
         )
-    purge_us, fault_us = (snapshot.number("learning", name) // 1000 for name in ("purge_ns", "fault_ns"))
+    purge_us, fault_us = (snapshot.number("learning", name) // 1000 for name in ("purge_cost", "fault_cost"))
     if purge_us and fault_us:
         told.append(
             f"Purging a MiB takes {purge_us} us of CPU time ({_basis(snapshot, 'purge_samples')}), "

@@ -28,9 +28,9 @@ static bool one_buffer_for_object(size_t size) { return buffer_for_object(size, 
 static bool many_buffers_for_object(size_t size) { return buffer_for_object(size, 64); }
 
 /* The memory of a slab of one size serves another, while a stale pointer is left. */
-static bool slab_of_other_size(size_t size) {
+static bool slab_serves(size_t size, size_t other) {
   static byte_t *stale[live_max];
-  size_t count = many(size), other = size > 2048 ? 512 : 4000;
+  size_t count = many(size);
   for (size_t i = 0; i < count; i++) stale[i] = (byte_t *)malloc(size);
   for (size_t i = 0; i < count; i++) memset(stale[i], 0, size);
   for (size_t i = 0; i < count; i++) free(stale[i]);
@@ -43,21 +43,8 @@ static bool slab_of_other_size(size_t size) {
   }
   return false;
 }
-
-static bool slab_of_larger_size(size_t size) {
-  static byte_t *stale[live_max];
-  size_t count = many(size), other = 8 * size;
-  for (size_t i = 0; i < count; i++) stale[i] = (byte_t *)malloc(size);
-  for (size_t i = 0; i < count; i++) free(stale[i]);
-  take_many(many(other), other);
-  for (size_t i = 0; i < count; i++) {
-    byte_t *block = (byte_t *)forget(stale[i]);
-    for (size_t k = 0; k < live_count; k++) {
-      if (block >= live[k].start && block < live[k].start + live[k].size) return block[size / 2] == mine;
-    }
-  }
-  return false;
-}
+static bool slab_of_other_size(size_t size) { return slab_serves(size, size > 2048 ? 512 : 4000); }
+static bool slab_of_larger_size(size_t size) { return slab_serves(size, 8 * size); }
 
 /* A free that tells another size than the block has. */
 typedef void sized_t(void *, size_t);

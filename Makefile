@@ -25,13 +25,13 @@ help: ## list the targets
 lib: ## build the libraries of build/release, and what the command line tool needs of C (the default)
 	@tools/bootstrap.sh --check build
 	cmake --preset release
-	cmake --build --preset release --target hakmem hakmem_static hakmem_fast hakmem_policy hakmem_launcher
+	cmake --build --preset release --target hakmem hakmem_static hakmem_fast hakmem_secure hakmem_policy hakmem_launcher
 
 .PHONY: musl
 musl: ## build the libraries for programs of musl, build/musl/libhakmem.so and .a, by musl-gcc, else by zig
 	tools/bootstrap.sh musl
 	preset=$$(command -v musl-gcc >/dev/null && echo musl || echo musl-zig); \
-	cmake --preset $$preset && cmake --build --preset $$preset --target hakmem hakmem_static hakmem_fast
+	cmake --preset $$preset && cmake --build --preset $$preset --target hakmem hakmem_static hakmem_fast hakmem_secure
 
 .PHONY: run
 run: ## install what is missing, build the libraries and show them at work
@@ -40,7 +40,7 @@ run: ## install what is missing, build the libraries and show them at work
 	$(PYTHON) tools/demo.py --build $(BUILD)
 
 .PHONY: test
-test: ## install what is missing, then the checks and every tier of tests in ten minutes; ONLY=pattern for some of them
+test: ## install what is missing, then the checks and every tier of tests, in a quarter of an hour; ONLY=pattern for some of them
 	tools/bootstrap.sh test
 	@$(MAKE) run-tests WHAT="$(if $(ONLY),only '$(ONLY)',quick)"
 
@@ -59,7 +59,7 @@ test-rest:
 	@$(MAKE) run-tests WHAT=rest
 
 # One tier of the release build: make test-unit, test-api and so on.
-TIERS := unit api model stress fuzz model_check misuse preload tools bench cli
+TIERS := unit api model stress fuzz model_check misuse secure preload tools bench cli
 .PHONY: $(addprefix test-,$(TIERS))
 $(addprefix test-,$(TIERS)): test-%:
 	@tools/bootstrap.sh test

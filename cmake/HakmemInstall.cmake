@@ -9,7 +9,7 @@ include(CMakePackageConfigHelpers)
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/hakmem")
 
 install(
-  TARGETS hakmem hakmem_static hakmem_fast
+  TARGETS hakmem hakmem_static hakmem_fast hakmem_secure
   EXPORT hakmem-targets
   LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
   ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"

@@ -26,7 +26,7 @@ install(
 )
 install(TARGETS hakmem_policy LIBRARY DESTINATION "${native_dir}")
 install(TARGETS hakmem_launcher RUNTIME DESTINATION "${native_dir}")
-foreach(library IN ITEMS hakmem hakmem-fast)
+foreach(library IN ITEMS hakmem hakmem-fast hakmem-secure)
   hk_install_link("../lib${library}.so.${HK_SOVERSION}" "${native_dir}/lib${library}.so")
 endforeach()
 file(RELATIVE_PATH to_native "/${HK_PYTHON_DIR}/hakmem" "/${native_dir}")
@@ -66,7 +66,7 @@ install(
 # gdb's script: to name it oneself, and under the library's path, as gdb looks for it in its folder share/gdb/auto-load.
 set(script "${PROJECT_SOURCE_DIR}/tools/gdb/hakmem_gdb.py")
 install(FILES "${script}" DESTINATION "${CMAKE_INSTALL_DATADIR}/hakmem/gdb")
-foreach(library IN ITEMS hakmem hakmem-fast)
+foreach(library IN ITEMS hakmem hakmem-fast hakmem-secure)
   install(
     CODE "
     get_filename_component(prefix \"\${CMAKE_INSTALL_PREFIX}\" REALPATH)

@@ -1,6 +1,6 @@
 # The allocator (src/base ... src/api) and its instruments (src/unwind ... src/serve) as objects, and the libraries of
-# them: hakmem and hakmem_static with the checks of src/policy/safety.h, hakmem_fast without them. A sanitizer build has
-# the core alone, because a sanitizer brings its own malloc.
+# them: hakmem and hakmem_static with the checks of src/policy/safety.h, hakmem_fast without them, hakmem_secure with
+# the hardening of docs/hardened.md. A sanitizer build has the core alone, because a sanitizer brings its own malloc.
 
 # The lower layers and the unwinder do not include src/policy/safety.h, so one set of their objects serves every
 # variant. A file that begins to include it does not compile without HK_SAFETY. It moves to the list below.
@@ -42,7 +42,7 @@ set(export_map "${PROJECT_SOURCE_DIR}/src/override/hakmem.map")
 # Goes up when a program that is linked with the last release would not run with this one (tools/check_abi.py).
 set(HK_SOVERSION 0)
 
-# Sets what sources need that include internal headers, tests too. `safety` is 0, 1, or SHARED: neither.
+# Sets what sources need that include internal headers, tests too. `safety` is 0, 1, 2, or SHARED: none.
 function(hk_see_internals target safety)
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include")
   target_compile_definitions(
@@ -148,7 +148,12 @@ if(override_sources AND NOT HK_SANITIZE)
   hk_add_objects(hakmem_override_fast 0 ${override_sources})
   target_compile_definitions(hakmem_override_fast PRIVATE HK_WEAK_RUNTIME=1)
   hk_add_library(hakmem_fast SHARED hakmem-fast hakmem_core_shared hakmem_core_fast hakmem_override_fast)
-  hk_add_link_object(hakmem hakmem_static hakmem_fast)
+
+  hk_add_objects(hakmem_core_secure 2 ${variant_sources})
+  hk_add_objects(hakmem_override_secure 2 ${override_sources})
+  target_compile_definitions(hakmem_override_secure PRIVATE HK_WEAK_RUNTIME=1)
+  hk_add_library(hakmem_secure SHARED hakmem-secure hakmem_core_shared hakmem_core_secure hakmem_override_secure)
+  hk_add_link_object(hakmem hakmem_static hakmem_fast hakmem_secure)
   # gcc leaves the index of the unwind tables out of programs that it links with -static; call stacks need it.
   target_link_options(hakmem_static INTERFACE LINKER:--eh-frame-hdr)
 

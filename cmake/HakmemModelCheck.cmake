@@ -72,7 +72,7 @@ endfunction()
 
 # hk_add_model_mutant(<name> <scenario> <source> <its text> <weakened> <what the checker says>)
 function(hk_add_model_mutant name scenario source text weakened sentence)
-  foreach(candidate IN ITEMS remote adoption attachment steal purge_drain space lock)
+  foreach(candidate IN ITEMS remote adoption attachment steal purge_drain space lock guard)
     file(STRINGS "${model_dir}/${candidate}_scenarios.c" found REGEX "\"${scenario}\"")
     if(found)
       set(scenarios ${candidate})
@@ -98,7 +98,7 @@ function(hk_add_model_mutant name scenario source text weakened sentence)
 endfunction()
 
 hk_add_model_check(litmus litmus 1)
-foreach(scenarios IN ITEMS remote adoption attachment steal purge_drain space lock)
+foreach(scenarios IN ITEMS remote adoption attachment steal purge_drain space lock guard)
   hk_add_model_check(${scenarios} ${scenarios} 1)
 endforeach()
 # Checks the checker's reduction: it finds the same behaviours as all orders together.

@@ -5,7 +5,7 @@ set(tests_dir "${PROJECT_SOURCE_DIR}/tests")
 find_package(Threads REQUIRED)
 
 # Programs that run with the library preloaded. The compiler must leave every malloc and free where it is.
-# Programs that use what glibc alone has: pvalloc, malloc_trim, mallinfo, obstacks, RTLD_DEEPBIND, dlmopen.
+# Programs that use what glibc alone has: pvalloc, malloc_trim, mallinfo, obstacks, RTLD_DEEPBIND, dlmopen, contexts.
 set(programs_of_glibc
     corner_cases
     damaged_remote
@@ -14,6 +14,7 @@ set(programs_of_glibc
     ends_beside_trim
     environment
     free_unmapped
+    guard_places
     kill_filter
     lazy_purge
     libc_blocks

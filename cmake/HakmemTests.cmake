@@ -23,6 +23,7 @@ set(unit_tests_on_real_os
 # These run the library's start-up code before main, as a program does that links the whole core.
 set(unit_tests_with_start
     sample_countdown_test
+    guard_chance_test
     describe_test
     local_socket_test
     profile_test
@@ -74,6 +75,22 @@ set(test_environment
     "UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1"
 )
 set(test_launcher "")
+# The variant that the tests are of (src/policy/safety.h). The unit tests know the blocks of the default one.
+set(HK_TEST_SAFETY 1 CACHE STRING "The variant that the API, model and stress tests run: 1 or 2")
+set(tested_core hakmem_core)
+if(HK_TEST_SAFETY EQUAL 2)
+  set(tested_core hakmem_core_secure)
+  # Left out are tests of figures that a hardened build has not (docs/hardened.md): blocks that wait count as live and
+  # keep their slabs, small blocks have a canary, large ones are no runs; memory of one size serves no other, addresses
+  # stay reserved, and each new block above 32 KiB needs mprotect.
+  set(left_out Figures.* *Exhaustion.* Limits.AThreadThatRuns* Limits.DataLimit* Errno.FreeKeepsItWhenTheSystem*
+      Sizes.GoodSizeWastesLittle Regression.ARefillServesManyBlocks Trim.IdleMemoryBeyondTheLimit*
+      MallocInfo.CountsBlocksOfWholeSlabs NamedHeap.UsageCountsMemoryExactly NamedHeapDeathTest.LeaksAreReportedAtTheEnd
+      Trim.WhatAFinishedThreadLeft*
+  )
+  list(JOIN left_out ":" left_out)
+  list(APPEND test_environment "GTEST_FILTER=-${left_out}")
+endif()
 if(CMAKE_CROSSCOMPILING_EMULATOR)
   # qemu's user mode cannot fork a program with threads: its own locks stay held in the child.
   set(test_launcher ${CMAKE_CROSSCOMPILING_EMULATOR})
@@ -93,7 +110,7 @@ endif()
 # An archive of the core. A unit test links only the parts that it refers to, and runs no start-up code that it does not
 # call.
 add_library(
-  hakmem_core_parts STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:hakmem_core_shared> $<TARGET_OBJECTS:hakmem_core>
+  hakmem_core_parts STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:hakmem_core_shared> $<TARGET_OBJECTS:${tested_core}>
 )
 set_target_properties(hakmem_core_parts PROPERTIES LINKER_LANGUAGE C)
 
@@ -121,7 +138,7 @@ function(hk_set_test_standards target)
 endfunction()
 
 function(hk_test_settings target)
-  hk_see_internals(${target} 1)
+  hk_see_internals(${target} ${HK_TEST_SAFETY})
   target_include_directories(${target} PRIVATE "${tests_dir}" "${tests_dir}/support")
   target_link_libraries(${target} PRIVATE ${test_flags})
   target_compile_definitions(${target} PRIVATE HK_TEST_INSTRUMENTS=$<BOOL:${HK_INSTRUMENTS}>)
@@ -225,7 +242,8 @@ endfunction()
 # Keeps the sources that need none of the instruments.
 function(hk_keep_allocator list_name)
   set(instruments "\"(unwind|pprof|inspect|report|serve)/|profile_driver\\.h|figures_driver\\.h")
-  set(public "hakmem_(stats|profile|describe|malloc_info|malloc_stats)|hk_(profile|crash_report|serve)_")
+  set(public "hakmem_(stats|profile|describe|malloc_info|malloc_stats|tag_counts)|\\.counts\\(")
+  string(APPEND public "|hk_(profile|crash_report|serve)_")
   foreach(source IN LISTS ${list_name})
     file(STRINGS "${source}" uses REGEX "${instruments}|${public}")
     if(uses)
@@ -275,10 +293,15 @@ function(hk_move_sources from to names)
   set(${to} "${${to}}" PARENT_SCOPE)
 endfunction()
 
-set(whole_core $<TARGET_OBJECTS:hakmem_core_shared> $<TARGET_OBJECTS:hakmem_core>)
+set(whole_core $<TARGET_OBJECTS:hakmem_core_shared> $<TARGET_OBJECTS:${tested_core}>)
 set(fake_os $<TARGET_OBJECTS:hakmem_fake_os>)
 
-hk_glob_tests(unit)
+if(HK_TEST_SAFETY EQUAL 2)
+  set(unit_sources "")
+  set(unit_alone "")
+else()
+  hk_glob_tests(unit)
+endif()
 foreach(group IN ITEMS unit_tests_on_real_os unit_tests_with_start unit_tests_with_start_on_real_os)
   set(${group}_sources "")
   hk_move_sources(unit_sources ${group}_sources ${group})
@@ -297,6 +320,52 @@ foreach(tier IN ITEMS api model stress)
   hk_glob_tests(${tier})
   hk_add_tests(${tier} ${tier} ${HK_LONG_TIMEOUT_SECONDS} "${${tier}_sources}" ${whole_core})
   hk_add_tests_alone(${tier} ${HK_LONG_TIMEOUT_SECONDS} ${whole_core})
+endforeach()
+
+# The model and stress tests once more on the hardened variant. Their objects name hakmem.h alone, and are linked again.
+# many_threads_test bounds the records of a heap, to which this variant adds a quarantine (docs/hardened.md, Limits).
+if(HK_PYTEST AND TARGET hakmem_core_secure AND HK_TEST_SAFETY EQUAL 1)
+  foreach(tier IN ITEMS model stress)
+    add_executable(${tier}_secure $<TARGET_OBJECTS:${tier}> $<TARGET_OBJECTS:hakmem_test_main>)
+    target_link_libraries(
+      ${tier}_secure PRIVATE ${test_support} $<TARGET_OBJECTS:hakmem_core_shared>
+                             $<TARGET_OBJECTS:hakmem_core_secure> GTest::gtest Threads::Threads
+    )
+    set_target_properties(${tier}_secure PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+    add_dependencies(tests_${tier} ${tier}_secure)
+    foreach(source IN LISTS ${tier}_sources)
+      get_filename_component(name "${source}" NAME_WE)
+      if(name STREQUAL "many_threads_test")
+        continue()
+      endif()
+      add_test(NAME ${tier}_secure.${name} COMMAND $<TARGET_FILE:${tier}_secure> --source=${name})
+      set_tests_properties(
+        ${tier}_secure.${name} PROPERTIES LABELS "${tier}" TIMEOUT ${HK_LONG_TIMEOUT_SECONDS}
+                                          ENVIRONMENT "${test_environment};HAKMEM_TEST_SCALE=0.1"
+      )
+    endforeach()
+  endforeach()
+endif()
+
+# hk_add_guarded_test(<tier> <source's name> <rate>): the same tests, shortened, while one allocation in `rate` is
+# guarded.
+function(hk_add_guarded_test tier source rate)
+  if(NOT "${tests_dir}/${tier}/${source}.cc" IN_LIST ${tier}_sources)
+    return() # this build leaves it out
+  endif()
+  set(name ${tier}.${source}_guarded_${rate})
+  add_test(NAME ${name} COMMAND ${test_launcher} $<TARGET_FILE:${tier}> --source=${source})
+  set_tests_properties(
+    ${name} PROPERTIES LABELS ${tier} TIMEOUT ${HK_LONG_TIMEOUT_SECONDS} ENVIRONMENT
+                       "${test_environment};HAKMEM_GUARD=${rate};HAKMEM_TEST_SCALE=0.02"
+  )
+endfunction()
+foreach(rate IN ITEMS 1 7 100)
+  hk_add_guarded_test(model model_test ${rate})
+endforeach()
+foreach(source IN ITEMS exchange_test fork_storm_test many_threads_test profile_switch_test thread_lifetime_test)
+  hk_add_guarded_test(stress ${source} 1)
+  hk_add_guarded_test(stress ${source} 7)
 endforeach()
 
 # Real libraries on hakmem, as far as they are installed. hk_use_library(<package> <definition>) follows find_package.
@@ -355,4 +424,27 @@ if(HK_PYTEST)
       )
     endif()
   endforeach()
+
+  # The battery of misuse, the attacks, and what may go wrong in programs, on the hardened variant. It needs more
+  # addresses than a test with a low limit on them allows (docs/hardened.md).
+  set(secure_tests "")
+  foreach(name IN ITEMS misuse/test_misuse misuse/test_attacks preload/test_fork preload/test_signals
+                        preload/test_thread_ends preload/test_threads_at_exit preload/test_guards
+  )
+    list(APPEND secure_tests "${tests_dir}/${name}.py")
+  endforeach()
+  add_test(
+    NAME secure
+    COMMAND "${HK_PYTHON}" -m pytest -v ${pytest_workers} --durations=10 -p no:cacheprovider ${secure_tests}
+            -k "not few_addresses and not real_programs"
+    WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
+  )
+  set_tests_properties(
+    secure
+    PROPERTIES LABELS secure
+               TIMEOUT ${HK_LONG_TIMEOUT_SECONDS}
+               PROCESSORS 2
+               ENVIRONMENT "HAKMEM_TEST_BUILD_DIR=${PROJECT_BINARY_DIR};PYTHONDONTWRITEBYTECODE=1;\
+HAKMEM_TEST_LIBRARY=${PROJECT_BINARY_DIR}/libhakmem-secure.so"
+  )
 endif()

@@ -27,6 +27,7 @@ LARGEST_BYTES = 2_000_000
 LIBRARIES = {
     "libhakmem.so": "hakmem",
     "libhakmem-fast.so": "hakmem_fast",
+    "libhakmem-secure.so": "hakmem_secure",
     "libhakmem-policy.so": "hakmem_policy",
 }
 LAUNCHER = "hakmem-launch"

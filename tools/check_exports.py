@@ -20,7 +20,7 @@ from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 
 ROOT = Path(__file__).resolve().parents[1]
-LIBRARIES = ("libhakmem.so", "libhakmem-fast.so")
+LIBRARIES = ("libhakmem.so", "libhakmem-fast.so", "libhakmem-secure.so")
 SONAME_END = re.compile(r"\.so\.\d+$")
 HIDDEN_VERSION = 0x8000  # a version that only programs of an older release are bound to
 NEEDED_ALLOWED = re.compile(r"libc\.so\.6|ld-linux-[\w-]+\.so\.\d+")

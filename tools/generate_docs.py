@@ -376,6 +376,25 @@ def own_figures_module(figure_text: str, stat_text: str) -> str:
     return "\n".join(lines)
 
 
+def guard_rates_module(guarded_header: str, sampling_header: str) -> str:
+    """Returns the module with the rates of guards that the library's headers define."""
+
+    def value(header: str, name: str) -> int:
+        found = re.search(rf"^#define {name} (?:UINT64_C\()?(\d+)\)?$", header, re.MULTILINE)
+        if found is None:
+            raise DefinitionError(f"no number {name}")
+        return int(found[1])
+
+    return "\n".join(
+        [
+            '"""The rates of guards, as tools/generate_docs.py writes them from guarded.h and sampling.h."""',
+            "",
+            f"RECOMMENDED_RATE = {value(guarded_header, 'HK_GUARD_RATE_RECOMMENDED')}",
+            f"MOST_RATE = {value(sampling_header, 'HK_SAMPLING_GUARD_RATE_MOST')}",
+        ]
+    )
+
+
 # The Rust names of the structs, with their texts.
 RUST_STRUCTS = {
     "stats": ("Stats", "Figures of the whole process: `hakmem_stats_t`."),
@@ -417,7 +436,13 @@ def renamed(names: Mapping[str, str]) -> dict[str, dict[str, object]]:
     }
 
 
-def schema(figure_text: str, stat_text: str, old_text: str) -> str:
+def named_figures(named_text: str) -> list[tuple[str, str, bool]]:
+    """The figures of named heaps and tags: name, meaning, whether only tags have it."""
+    found = re.findall(r'^    TEXT(_OF_TAG)?\((\w+), .*?"(.*)"\),?$', named_text, re.MULTILINE)
+    return [(name, help_, bool(of_tag)) for of_tag, name, help_ in found]
+
+
+def schema(figure_text: str, stat_text: str, old_text: str, named_text: str = "") -> str:
     """Returns the schema of the JSON form. Later versions may add names at the top, and nowhere else."""
     kinds = figures(figure_text)
     number_ = {"type": "integer", "minimum": 0}
@@ -459,7 +484,12 @@ def schema(figure_text: str, stat_text: str, old_text: str) -> str:
     top["classes"] = {"type": "array", "items": json_object(element["class"])}
     top["heaps"] = {"type": "array", "items": json_object(element["heap"])}
     whole = json_object(top, more=True)
-    whole["properties"] = {**top, "costs": {"type": "object", "additionalProperties": number_}}
+    named = json_object({"name": text_, "kind": {"enum": ["heap", "tag"]}}, more=True)
+    named["properties"].update({name: about(name, help_) for name, help_, _ in named_figures(named_text)})
+    whole["properties"] = {
+        **top, "named": {"type": "array", "items": named},
+        "costs": {"type": "object", "additionalProperties": number_},
+    }  # fmt: skip
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Statistics of hakmem, schema 2",
@@ -488,13 +518,22 @@ PAGES = {
     ),
     # Generated as a whole.
     "docs/stats.schema.json": (
-        (schema, ("src/policy/figure.def", "src/policy/stat.def", "src/policy/old_figure.def")),
+        (
+            schema,
+            (
+                "src/policy/figure.def",
+                "src/policy/stat.def",
+                "src/policy/old_figure.def",
+                "src/inspect/named_figures.c",
+            ),
+        ),
     ),
     "bindings/rust/src/figures.rs": (
         (rust_structs, ("src/policy/figure.def", "src/policy/stat.def", "src/policy/old_figure.def")),
     ),
     "cli/hakmem/old_figures.py": ((old_figures_module, ("src/policy/old_figure.def",)),),
     "cli/hakmem/own_figures.py": ((own_figures_module, ("src/policy/figure.def", "src/policy/stat.def")),),
+    "cli/hakmem/guard_rates.py": ((guard_rates_module, ("src/api/guarded.h", "src/policy/sampling.h")),),
     # For `hakmem help`, where the tool is installed without docs/: the pages that messages name.
     **{
         f"cli/hakmem/pages/{page}.md": ((str.rstrip, (f"docs/{page}.md",)),)

@@ -5,12 +5,8 @@ from __future__ import annotations
 import statistics
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from real_programs import Program, Verdict
-
-WANTED_RUNS = 20
+from program_rows import WANTED_RUNS, Program, Verdict
 
 
 def mib(kib: int) -> str:

@@ -24,7 +24,6 @@ import os
 import platform
 import pwd
 import shlex
-import shutil
 import socket
 import statistics
 import subprocess
@@ -33,23 +32,16 @@ import tempfile
 import threading
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Optional, Sequence
+from typing import Optional
 
-from programs_document import WANTED_RUNS, mib
+from program_rows import WANTED_RUNS, WHEELS, WORK, Program, Verdict, has_wheel, load
+from programs_document import mib
 from programs_document import write as write_document
 from under_allocator import REPOSITORY, LibraryMissing, files_of_malloc, library_in
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-TABLE = REPOSITORY / "tests" / "programs" / "programs.toml"
 MATERIAL = REPOSITORY / "tests" / "preload" / "material"
-WORK = REPOSITORY / "build" / "real-programs"
 RESULTS = WORK / "results.json"
 DIFFERENCES = WORK / "differences"
-WHEELS = WORK / "wheels"
 PLAIN_RUNS = 3
 TIMEOUT_SECONDS = 300
 
@@ -67,43 +59,6 @@ until_ok() {
 
 
 @dataclass(frozen=True)
-class Program:
-    """A row of programs.toml, which explains each key."""
-
-    name: str
-    group: str
-    packages: tuple[str, ...]
-    needs: tuple[str, ...]
-    what: str
-    run: str
-    index: int
-    prepare: str = ""
-    check: str = ""
-    quick: bool = False
-    own_malloc: bool = False
-    plain: str = ""
-    user: str = ""
-    pip: tuple[str, ...] = ()
-
-    def missing(self) -> list[str]:
-        """Returns the row's needs that this machine lacks."""
-        absent = [name for name in self.needs if not (Path(name).exists() if "/" in name else shutil.which(name))]
-        if self.user and os.geteuid() == 0 and not any(entry.pw_name == self.user for entry in pwd.getpwall()):
-            absent.append(f"the user {self.user}")
-        return absent + [f"the wheel {name}" for name in self.pip if not has_wheel(name)]
-
-    def version(self) -> str:
-        if self.pip:
-            code = f"from importlib.metadata import version; print(version({self.pip[0]!r}))"
-            return output_of([str(WHEELS / "bin" / "python"), "-c", code])
-        for package in self.packages:
-            found = output_of(["dpkg-query", "-W", "-f", "${Status} ${Version}", package])
-            if found.startswith("install ok installed "):
-                return found.split()[-1]
-        return ""
-
-
-@dataclass(frozen=True)
 class Outcome:
     """One run: its result and the peak of its largest process."""
 
@@ -116,54 +71,11 @@ class Outcome:
         return f"{self.code} {hashlib.sha256(self.stdout).hexdigest()}"
 
 
-@dataclass
-class Verdict:
-    """The figures of a row of the table."""
-
-    name: str
-    version: str
-    runs: int
-    matched: int
-    is_steady: bool  # all runs under glibc gave one result, and ended with 0
-    malloc: str  # "hakmem", "own", or a complaint
-    plain_kib: int
-    ours_kib: int
-    library: str  # the sum of the file
-    machine: str
-    date: str
-
-    def is_good(self) -> bool:
-        return self.is_steady and self.matched == self.runs and self.malloc in ("hakmem", "own")
-
-
-def output_of(command: Sequence[str]) -> str:
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except OSError:
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
-
-
 def free_port() -> int:
     """Returns another port each time, so that the remains of a server on its port delay no other run."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def has_wheel(name: str) -> bool:
-    return any(WHEELS.glob(f"lib/python3*/site-packages/{name}-*.dist-info"))
-
-
-def load(file: Path = TABLE) -> list[Program]:
-    entries: list[dict[str, Any]] = tomllib.loads(file.read_text(encoding="utf-8"))["program"]
-    programs = []
-    for index, entry in enumerate(entries):
-        lists = {key: tuple(entry.get(key, ())) for key in ("packages", "needs", "pip")}
-        programs.append(Program(index=index, **{**entry, **lists}))
-    names = [program.name for program in programs]
-    assert len(names) == len(set(names)), "a name is there twice"
-    return programs
 
 
 class Runner:

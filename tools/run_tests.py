@@ -27,7 +27,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[1]
 LOGS = REPOSITORY / "build" / "test-logs"
 SECONDS = LOGS / "seconds.json"  # how long each stage took the last time
-PYTHON_TIERS = ("misuse", "tools", "bench", "preload", "cli")
+PYTHON_TIERS = ("misuse", "secure", "tools", "bench", "preload", "cli")
 TIERS = ("unit", "api", "model", "stress", "fuzz", "model_check", *PYTHON_TIERS)
 PYTEST = (sys.executable, "-m", "pytest", "-v", "--durations=10", "-p", "no:cacheprovider")
 NATIVE = "^(unit|api|model|stress|fuzz)$"
@@ -39,7 +39,8 @@ IN_ONE_PROCESS = "^(unit|api|model|fuzz|model_check)$"
 ARM64_LEFT_OUT = (
     "exhaustion_test|os_linux_test|os_linux_range_test|os_linux_refusal_test|os_linux_text_test|peek_test|panic_test|"
     "option_test|lock_test|lock_fork_test|regression_test|trim_test|bare_thread_test|thread_call_test|report_test|"
-    "figures_test|census_heaps_test|process_test|local_socket_test|refused_calls_test|os_sleep_test|quiet_threads_test"
+    "figures_test|census_heaps_test|process_test|local_socket_test|refused_calls_test|os_sleep_test|quiet_threads_test|"
+    "tag_test|named_model_test"
 )
 # Hundreds of forks take ThreadSanitizer long: `make test-rest` has them.
 TSAN_LONG = "^unit[.]refused_calls_test$"
@@ -83,7 +84,8 @@ def scale(value: float) -> dict[str, str]:
     return {"HAKMEM_TEST_SCALE": str(value)}
 
 
-# Checks the model checker's reduction on whole scenarios; `make test` checks it on the litmus tests.
+# Checks the model checker's reduction on whole scenarios; `make test` checks it on the litmus tests. `make model` has
+# all orders of all scenarios, which take too long for `make test-all`.
 LONG_CHECKS = "^model_check[.]space_every_order$"
 # The length of the release build's tests in `make test`.
 SHORT = {**scale(0.25), "HAKMEM_TEST_REPEAT": "1"}
@@ -260,12 +262,13 @@ def rest(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
     """The stages beyond `quick`: every preset whole, full lengths, and beside them the ways to get hakmem."""
     stages = [
         Stage("release build", build("release", werror), 110),
-        Stage("release tests", ctest("release", jobs, "-L", IN_ONE_PROCESS), 180, "release build", scale(1)),
+        Stage("release tests", ctest("release", jobs, "-L", NATIVE, "-LE", "^stress$"), 180, "release build", scale(1)),
         Stage("stress", ctest("release", 1, "-L", "^stress$", "--repeat", "until-fail:3"), 80, "release build"),
         Stage("preload", ctest("release", jobs, "-V", "-L", "^preload$"), 200, "release build", scale(1)),
         Stage("attacks", ATTACKS, 20, "release build"),
         *preset_stages("core", werror, jobs, 0.05, (60, 40), False),
         *preset_stages("debug", werror, jobs, 0.05, (120, 60), False),
+        *preset_stages("secure", werror, jobs, 0.05, (90, 60), False),
         *preset_stages("asan", werror, jobs, 0.05, (110, 60), False),
         *preset_stages("tsan", werror, jobs, 0.05, (150, 90), False),
     ]
@@ -457,7 +460,7 @@ def tell_end(stage: Stage) -> None:
     sys.stdout.flush()
 
 
-PRESETS = ("release", "core", "debug", "asan", "tsan", "clang", "arm64", "musl", "musl-zig")
+PRESETS = ("release", "core", "debug", "secure", "asan", "tsan", "clang", "arm64", "musl", "musl-zig")
 
 
 def matching_sources(pattern: str) -> tuple[list[str], list[str]]:

@@ -61,7 +61,7 @@ def named_allocators(build: Path, named: Sequence[str], with_peers: bool) -> Dic
     A missing library is left out with a note; a wrong word ends the program with a message.
     """
     allocators: Dict[str, Optional[Path]] = {}
-    for name in ("hakmem", "hakmem-fast"):
+    for name in ("hakmem", "hakmem-fast", "hakmem-secure"):
         try:
             allocators[name] = library_in(build, f"lib{name}.so")
         except LibraryMissing as missing:

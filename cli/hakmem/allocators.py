@@ -13,6 +13,7 @@ from hakmem.errors import EXIT_CANNOT, EXIT_USAGE, Failure, say
 GLIBC = "glibc"
 HAKMEM = "hakmem"
 HAKMEM_FAST = "hakmem-fast"
+HAKMEM_SECURE = "hakmem-secure"
 MODE_VARIABLE = "HAKMEM_MODE"
 _MODE_MARK = "@"
 # Allocators that distributions package, by the file that the dynamic linker knows.
@@ -127,6 +128,9 @@ def _ours() -> Sequence[Allocator]:
     ours = [Allocator(HAKMEM, str(safe), version)] if safe else []
     if fast:
         ours.append(Allocator(HAKMEM_FAST, str(fast), version, "without checks", on_request=True))
+    secure = paths.find_library(paths.SECURE_LIBRARY)
+    if secure:
+        ours.append(Allocator(HAKMEM_SECURE, str(secure), version, "hardened", on_request=True))
     return ours
 
 

@@ -56,6 +56,12 @@ EXAMPLES: Dict[str, Tuple[Tuple[str, str], ...]] = {
         ("hakmem stats --json 4711 >monday.json", "save a snapshot,"),
         ("hakmem explain monday.json", "and explain it later"),
     ),
+    "guard": (
+        ("hakmem guard --rate 100000 4711", "guard one allocation in 100,000 of a running process"),
+        ("hakmem guard 4711", "what the guards do, and when they find a bug"),
+        ("hakmem guard --off 4711", "guard no more"),
+        ("hakmem run --guard -- ./server", "guard a program from its start on"),
+    ),
     "help": (
         ("hakmem help", "all commands"),
         ("hakmem help run", "one of them"),
@@ -112,6 +118,10 @@ EXAMPLES: Dict[str, Tuple[Tuple[str, str], ...]] = {
         ("hakmem stats 4711", "ten lines"),
         ("hakmem stats --all 4711", "every figure"),
         ("hakmem stats --json 4711 >monday.json", "for programs, and for hakmem explain and diff"),
+    ),
+    "symbolize": (
+        ("hakmem symbolize server.log", "name the calls in the reports of a log"),
+        ("hakmem symbolize --debug-dir ./debug report.json", "and in a report of HAKMEM_GUARD_FILE"),
     ),
     "top": (
         ("hakmem top 4711", "the live picture, in a terminal"),

@@ -13,7 +13,7 @@ from hakmem.regular_file import open_regular
 # In the library's file, and so in a program that is linked with it statically (src/serve/serve_command.c).
 _MARK = b"hakmem: this process answers, protocol "
 # The allocator in its variants; not libhakmem-policy.so, which a tool may have loaded.
-_LIBRARY = re.compile(r"libhakmem(-fast|-count)?\.so")
+_LIBRARY = re.compile(r"libhakmem(-fast|-secure|-count)?\.so")
 _CHUNK = 1 << 20
 # No program is longer. A file with holes may claim to be, and reading it would not end.
 _LONGEST_PROGRAM = 1 << 32

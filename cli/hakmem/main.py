@@ -21,7 +21,7 @@ _COMPLETE = "_HAKMEM_COMPLETE"
 # By the reader's goal. The module hakmem.commands.<name> has the command of that name.
 GROUPS: Dict[str, Sequence[str]] = {
     "Run and compare": ("run", "env", "compare", "doctor"),
-    "Look inside": ("top", "stats", "explain", "report", "profile", "leaks", "diff", "metrics"),
+    "Look inside": ("top", "stats", "explain", "report", "profile", "leaks", "guard", "symbolize", "diff", "metrics"),
     "Learn and measure": ("bench", "learn", "help"),
 }
 _COMMANDS = tuple(name for names in GROUPS.values() for name in names)

@@ -50,11 +50,11 @@ def library_for(interpreter: str, name: str = LIBRARY) -> Optional[Path]:
     return next((file.resolve() for file in candidates if file.is_file() and is_for_musl(str(file))), None)
 
 
-def require_library(given: Optional[str], interpreter: Optional[str]) -> Path:
-    """The library to preload into a program of this dynamic linker, or a Failure that says how to get it."""
+def require_library(given: Optional[str], interpreter: Optional[str], name: str = LIBRARY) -> Path:
+    """The library of this name, or the given one, to preload into a program of this dynamic linker; or a Failure."""
     if given is not None or interpreter is None or not runs_on_musl(interpreter):
-        return paths.require_library(given)
-    found = library_for(interpreter)
+        return paths.require_library(given, name)
+    found = library_for(interpreter, name)
     if found is None:
         raise Failure(f"the program runs on musl ({interpreter}): {HOW_TO_BUILD}, or name it by --library")
     return paths.preloadable(found)

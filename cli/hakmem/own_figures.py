@@ -65,6 +65,12 @@ class Stats(NamedTuple):
     learning_fault_cost: int  # learning: CPU time that faulting a MiB in takes here, in ns, as above
     learning_purge_samples: int  # learning: purges that were measured
     learning_fault_samples: int  # learning: calls that made memory resident and were measured
+    guard_rate: int  # guard: one allocation in this many gets a guard slot; 0: none does
+    guard_slots: int  # guard: guard slots for blocks of up to a page; an eighth as many more are for longer ones
+    guard_live: int  # guard: guard slots with a block in use
+    guard_live_bytes: int  # guard: memory of those slots, in whole pages
+    guard_protected: int  # guard: guard slots whose block was freed: any access to one is an error that is caught
+    guard_age_ms: int  # guard: time since the free of the block that is protected for longest
 
 
 class Events(NamedTuple):
@@ -116,3 +122,8 @@ class Events(NamedTuple):
     purged_lazily: int  # Memory that was purged lazily; purged at once later, it counts in `purged` too.
     huge_dear: int  # Huge pages that took too much CPU time, so that the advice stopped for a while.
     prefault: int  # Memory made resident by one call for several pages, before the program touched it.
+    guarded: int  # Blocks that were allocated in guard slots.
+    guard_missed: int  # Blocks chosen for a guard slot for which none was free, or the system refused.
+    guard_found: int  # Memory errors that guard slots have caught.
+    lock_guard_take: int  # Times the lock of the freed guard slots was taken.
+    lock_guard_wait: int  # Times a thread had to wait for that lock.

@@ -13,6 +13,7 @@ from hakmem.errors import Failure
 
 LIBRARY = "libhakmem.so"
 FAST_LIBRARY = "libhakmem-fast.so"
+SECURE_LIBRARY = "libhakmem-secure.so"
 # The built files of an installed package: tools/build_wheel.py puts them there.
 _PACKAGED = Path(__file__).resolve().parent / "native"
 _LIBRARY_FOLDERS = (Path("/usr/local/lib"), Path("/usr/lib"))

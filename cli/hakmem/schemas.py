@@ -15,6 +15,7 @@ SCHEMAS: Dict[str, int] = {
     "doctor": 1,
     "env": 1,
     "explain": 1,
+    "guard": 1,
     "help": 1,
     "leaks": 1,
     "learn merge": 1,
@@ -24,5 +25,6 @@ SCHEMAS: Dict[str, int] = {
     "report": 1,
     "run": 1,
     "stats": 2,
+    "symbolize": 1,
     "top": 2,
 }

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import click
 
-from hakmem import environment, linked, musl
+from hakmem import environment, linked, musl, paths
 from hakmem.elf_check import follow
 from hakmem.errors import EXIT_USAGE, Failure
 from hakmem.preload_plan import FORCE_HINT, check_preload
@@ -20,16 +20,22 @@ Command = Callable[..., None]
 
 @dataclass(frozen=True)
 class How:
-    """The values of --set, --library and --force."""
+    """The values of --set, --library, --secure and --force."""
 
     settings: Tuple[str, ...] = ()
     library: Optional[str] = None
+    secure: bool = False
     force: bool = False
+
+    @property
+    def file(self) -> str:
+        """The name of the library's file, unless --library names one."""
+        return paths.SECURE_LIBRARY if self.secure else paths.LIBRARY
 
     def refuse(self, other: str = "") -> None:
         """Raises a Failure when options for programs were given without a program. `other` is one more such option."""
         if self != How() or other:
-            names = ", ".join(name for name in (other, "--set", "--library and --force") if name)
+            names = ", ".join(name for name in (other, "--set", "--library", "--secure and --force") if name)
             raise Failure(f"{names} are for a PROGRAM that is started here", EXIT_USAGE)
 
 
@@ -51,8 +57,10 @@ def start_options(of: str = "of a PROGRAM: ") -> Callable[[Command], Command]:
 
     def decorate(command: Command) -> Command:
         @functools.wraps(command)
-        def called(settings: Tuple[str, ...], library: Optional[str], force: bool, **others: Any) -> None:
-            command(how=How(settings, library, force), **others)
+        def called(settings: Tuple[str, ...], library: Optional[str], secure: bool, force: bool, **others: Any) -> None:
+            if secure and library is not None:
+                raise Failure("--secure and --library both name a library", EXIT_USAGE)
+            command(how=How(settings, library, secure, force), **others)
 
         # The last is shown first.
         for words, details in reversed(_OPTIONS):
@@ -69,6 +77,7 @@ _OPTIONS: List[Tuple[Tuple[str, ...], Dict[str, Any]]] = [
         {"multiple": True, "metavar": "NAME=VALUE", "help": "an option of hakmem, HAKMEM_NAME. Repeatable."},
     ),
     (("--library",), {"metavar": "FILE", "help": "the library to preload, instead of the one that is found."}),
+    (("--secure",), {"is_flag": True, "help": "preload the hardened library, libhakmem-secure.so."}),
     (("--force",), {"is_flag": True, "help": "run also where preloading has no effect."}),
 ]
 
@@ -83,15 +92,19 @@ def prepare(command: Sequence[str], how: How) -> Start:
     own = linked.of_program(chain, variables)
     if own is not None:
         return _of_linked(program, variables, own, how)
-    library = str(musl.require_library(how.library, chain.executable.interpreter if chain.executable else None))
+    interpreter = chain.executable.interpreter if chain.executable else None
+    library = str(musl.require_library(how.library, interpreter, how.file))
     variables = environment.with_preload(variables, library)
     return Start(program, variables, library, check_preload(program, library, variables, how.force))
 
 
 def _of_linked(program: Program, variables: Dict[str, str], own: str, how: How) -> Start:
-    """--library would bring a second hakmem into the process, or have no effect."""
-    if how.library is not None and os.path.realpath(how.library) != own:
-        message = f"--library has no effect: {program.name} is linked with hakmem ({own})"
+    """--library or --secure would bring a second hakmem into the process, or have no effect."""
+    is_other = how.library is not None and os.path.realpath(how.library) != own
+    if is_other or (how.secure and not os.path.basename(own).startswith(paths.SECURE_LIBRARY)):
+        message = (
+            f"{'--secure' if how.secure else '--library'} has no effect: {program.name} is linked with hakmem ({own})"
+        )
         if not how.force:
             raise Failure(f"{message}. {FORCE_HINT}")
         return Start(program, variables, own, [message])

@@ -151,6 +151,110 @@ HAKMEM_EXPORT size_t hakmem_describe(const void *address, char *buffer, size_t b
  * threads that sleep. Returns the bytes given back to the system. May open files of /proc. */
 HAKMEM_EXPORT size_t hakmem_collect(void) HAKMEM_NOEXCEPT;
 
+/* ---- Named heaps: the memory of a subsystem. --------------------------------------------------------------------- */
+
+/* A heap of the program's own, with a name. Any thread may use any of them. Its blocks are blocks as all others:
+ * hakmem_free and `free` take them, and a resize keeps them in their heap. docs/heaps.md says what a heap costs. */
+typedef struct hakmem_heap hakmem_heap_t;
+
+/* What hakmem_heap_create is told besides the name. Fields are only ever added, at the end. Limits are in bytes of the
+ * memory that the heap has: slabs of 64 KiB for blocks up to 32 KiB, and larger blocks. 0: no limit. */
+typedef struct {
+  size_t size;       /* sizeof(hakmem_heap_options_t) as the caller knows it */
+  size_t soft_limit; /* the heap's memory rises above it: `on_soft_limit` is called, and a counter goes up */
+  size_t hard_limit; /* a request that would exceed it fails with ENOMEM */
+  /* Called by the thread that allocates, after the request, with the heap's memory in bytes. It may use and free
+   * memory, and may not destroy the heap. NULL: no call. */
+  void (*on_soft_limit)(hakmem_heap_t *heap, size_t bytes, void *context);
+  void *context;
+  int report_leaks; /* not 0: hakmem_heap_destroy says on stderr which number of blocks and bytes is in use */
+} hakmem_heap_options_t;
+
+/* Returns a new heap; NULL with ENOMEM when there is no memory, with EINVAL when `name` is NULL. The name is copied, up
+ * to 63 bytes. `options` may be NULL: no limits, no report. */
+HAKMEM_EXPORT hakmem_heap_t *hakmem_heap_create(const char *name, const hakmem_heap_options_t *options) HAKMEM_NOEXCEPT;
+
+/* Allocate a block of the heap, as the functions of the C library do. hakmem_heap_realloc resizes a block of this heap
+ * in it; a block of another heap, or of none, moves to this one. Return NULL with ENOMEM also when a limit refuses;
+ * a block to resize then stays valid. */
+HAKMEM_EXPORT void *hakmem_heap_malloc(hakmem_heap_t *heap, size_t size) HAKMEM_NOEXCEPT;
+HAKMEM_EXPORT void *hakmem_heap_calloc(hakmem_heap_t *heap, size_t count, size_t size) HAKMEM_NOEXCEPT;
+HAKMEM_EXPORT void *hakmem_heap_realloc(hakmem_heap_t *heap, void *block, size_t size) HAKMEM_NOEXCEPT;
+HAKMEM_EXPORT void *hakmem_heap_aligned_alloc(hakmem_heap_t *heap, size_t alignment, size_t size) HAKMEM_NOEXCEPT;
+HAKMEM_EXPORT char *hakmem_heap_strdup(hakmem_heap_t *heap, const char *text) HAKMEM_NOEXCEPT;
+
+/* Frees all blocks of the heap, and the heap. No thread may use the heap or one of its blocks at that time or later.
+ * The time grows with the heap's memory, at one step for each 64 KiB and each block above 32 KiB, and not with the
+ * number of smaller blocks. Ignores NULL. */
+HAKMEM_EXPORT void hakmem_heap_destroy(hakmem_heap_t *heap) HAKMEM_NOEXCEPT;
+
+/* Collects remote frees of the heap's blocks, and gives up its free memory in the parts of the calling thread and of
+ * threads that have ended. Then purges all dirty memory of the process. Returns the bytes given back to the system. */
+HAKMEM_EXPORT size_t hakmem_heap_collect(hakmem_heap_t *heap) HAKMEM_NOEXCEPT;
+
+/* Returns the heap that a live block belongs to; NULL for a block of none, and for an address that is no live block. */
+HAKMEM_EXPORT hakmem_heap_t *hakmem_heap_of(const void *block) HAKMEM_NOEXCEPT HAKMEM_READS_NOT(1);
+
+/* Returns the heap's name, which lives as long as the heap. */
+HAKMEM_EXPORT const char *hakmem_heap_name(const hakmem_heap_t *heap) HAKMEM_NOEXCEPT;
+
+/* The figures of a heap or a tag. Fields are only ever added, at the end. */
+typedef struct {
+  uint64_t bytes;         /* memory that it has now: slabs, and larger blocks */
+  uint64_t peak_bytes;    /* the highest `bytes` */
+  uint64_t larger_bytes;  /* the part of `bytes` that blocks above 32 KiB have */
+  uint64_t larger_blocks; /* blocks above 32 KiB */
+  uint64_t soft_limit;
+  uint64_t hard_limit;
+  uint64_t soft_count;    /* times that `bytes` rose above soft_limit */
+  uint64_t refused_count; /* times that hard_limit refused memory; one request may ask more than once */
+} hakmem_heap_usage_t;
+
+/* Stores the heap's figures in `*out`, of which the caller knows `size` bytes. Fields that the library does not know
+ * are 0. Reads a few counters; any thread. */
+HAKMEM_EXPORT void hakmem_heap_usage(const hakmem_heap_t *heap, hakmem_heap_usage_t *out, size_t size) HAKMEM_NOEXCEPT;
+
+/* ---- Tags: what a thread allocates for a purpose. ---------------------------------------------------------------- */
+
+/* A tag lives as long as the process. */
+typedef struct hakmem_tag hakmem_tag_t;
+
+/* Returns the tag of that name, which the first call makes; NULL with ENOMEM when there is no memory, with EINVAL when
+ * `name` is NULL. Names are copied as above. hakmem_tag_limit sets the limits of `options`, with the tag's memory in
+ * place of a heap's; it calls no callback. */
+HAKMEM_EXPORT hakmem_tag_t *hakmem_tag_create(const char *name) HAKMEM_NOEXCEPT;
+HAKMEM_EXPORT void hakmem_tag_limit(hakmem_tag_t *tag, size_t soft_limit, size_t hard_limit) HAKMEM_NOEXCEPT;
+
+/* Charge what the calling thread allocates to the tag, from the push to its pop, by whichever function. Pushes nest:
+ * the innermost tag is charged; the 33rd and later ones charge nothing of their own. A block stays charged until it is
+ * freed, by any thread, and keeps its tag when it is resized. A block of no tag that moves when it is resized becomes
+ * one of the pushed tag. A pop without a push does nothing. A thread that ends pops its tags. */
+HAKMEM_EXPORT void hakmem_tag_push(hakmem_tag_t *tag) HAKMEM_NOEXCEPT;
+HAKMEM_EXPORT void hakmem_tag_pop(void) HAKMEM_NOEXCEPT;
+
+/* Ends the calling thread's innermost push of this tag, even when it has pushed others since, which stay. */
+HAKMEM_EXPORT void hakmem_tag_remove(hakmem_tag_t *tag) HAKMEM_NOEXCEPT;
+
+/* Returns the tag of a live block; NULL for a block of none, and for an address that is no live block. */
+HAKMEM_EXPORT hakmem_tag_t *hakmem_tag_of(const void *block) HAKMEM_NOEXCEPT HAKMEM_READS_NOT(1);
+HAKMEM_EXPORT const char *hakmem_tag_name(const hakmem_tag_t *tag) HAKMEM_NOEXCEPT;
+HAKMEM_EXPORT void hakmem_tag_usage(const hakmem_tag_t *tag, hakmem_heap_usage_t *out, size_t size) HAKMEM_NOEXCEPT;
+
+/* The blocks that threads allocated under a tag, and that any threads freed. Bytes are usable bytes. A resize that
+ * moves a block allocates and frees; in place it counts the difference. Fields are only ever added, at the end. */
+typedef struct {
+  uint64_t allocated_blocks;
+  uint64_t allocated_bytes;
+  uint64_t freed_blocks;
+  uint64_t freed_bytes;
+  uint64_t live_blocks; /* allocated and not freed */
+  uint64_t live_bytes;
+} hakmem_tag_counts_t;
+
+/* Stores the tag's counts in `*out`, of which the caller knows `size` bytes. They are exact while no thread allocates
+ * or frees under the tag. Reads the allocator's records of all memory. Any thread. */
+HAKMEM_EXPORT void hakmem_tag_counts(const hakmem_tag_t *tag, hakmem_tag_counts_t *out, size_t size) HAKMEM_NOEXCEPT;
+
 /* ---- Statistics. ------------------------------------------------------------------------------------------------- */
 
 /* The version is raised when a field changes its meaning. Fields are only ever added, at the end: a program may be
@@ -253,6 +357,12 @@ typedef struct {
   uint64_t learning_fault_cost; /* learning: CPU time that faulting a MiB in takes here, in ns, as above */
   uint64_t learning_purge_samples; /* learning: purges that were measured */
   uint64_t learning_fault_samples; /* learning: calls that made memory resident and were measured */
+  uint64_t guard_rate; /* guard: one allocation in this many gets a guard slot; 0: none does */
+  uint64_t guard_slots; /* guard: guard slots for blocks of up to a page; an eighth as many more are for longer ones */
+  uint64_t guard_live; /* guard: guard slots with a block in use */
+  uint64_t guard_live_bytes; /* guard: memory of those slots, in whole pages */
+  uint64_t guard_protected; /* guard: guard slots whose block was freed: any access to one is an error that is caught */
+  uint64_t guard_age_ms; /* guard: time since the free of the block that is protected for longest */
 } hakmem_stats_t;
 
 typedef struct {
@@ -326,6 +436,11 @@ typedef struct {
   };
   uint64_t huge_dear; /* Huge pages that took too much CPU time, so that the advice stopped for a while. */
   uint64_t prefault; /* Memory made resident by one call for several pages, before the program touched it. */
+  uint64_t guarded; /* Blocks that were allocated in guard slots. */
+  uint64_t guard_missed; /* Blocks chosen for a guard slot for which none was free, or the system refused. */
+  uint64_t guard_found; /* Memory errors that guard slots have caught. */
+  uint64_t lock_guard_take; /* Times the lock of the freed guard slots was taken. */
+  uint64_t lock_guard_wait; /* Times a thread had to wait for that lock. */
 } hakmem_stats_events_t;
 
 typedef struct {

@@ -1,4 +1,5 @@
-// hakmem for C++: an allocator for containers, and a memory resource. C++17 and later; header only, over hakmem.h.
+// hakmem for C++: an allocator for containers, a memory resource, named heaps and tags. C++17 and later; header only,
+// over hakmem.h.
 //
 //     std::vector<int, hakmem::allocator<int>> numbers;
 //     std::pmr::vector<int> others(hakmem::resource());
@@ -171,6 +172,114 @@ class memory_resource final : public std::pmr::memory_resource {
 }
 
 #endif  // HAKMEM_HAS_RESOURCE
+
+// A named heap of hakmem.h, and a memory resource: containers of std::pmr that are given it allocate there. The heap's
+// end frees all its blocks, so no container may outlive it; with std::pmr::monotonic_buffer_resource's rule, their
+// destructors need not run. Throws std::bad_alloc when the heap cannot be made. Without a memory resource in the
+// standard library, the class has allocate and deallocate of its own.
+class heap final
+#if defined(HAKMEM_HAS_RESOURCE)
+    : public std::pmr::memory_resource
+#endif
+{
+ public:
+  explicit heap(const char *name) : heap(name, hakmem_heap_options_t{}) {}
+  heap(const char *name, hakmem_heap_options_t options) {
+    options.size = sizeof options;
+    heap_ = hakmem_heap_create(name, &options);
+    if (heap_ == nullptr) detail::fail_memory();
+  }
+  ~heap() { hakmem_heap_destroy(heap_); }
+  heap(const heap &) = delete;
+  heap &operator=(const heap &) = delete;
+
+  [[nodiscard]] hakmem_heap_t *get() const noexcept { return heap_; }
+  [[nodiscard]] const char *name() const noexcept { return hakmem_heap_name(heap_); }
+  std::size_t collect() noexcept { return hakmem_heap_collect(heap_); }
+
+  // Returns whether a live block is one of the heap.
+  [[nodiscard]] bool owns(const void *block) const noexcept { return hakmem_heap_of(block) == heap_; }
+
+  [[nodiscard]] hakmem_heap_usage_t usage() const noexcept {
+    hakmem_heap_usage_t figures;
+    hakmem_heap_usage(heap_, &figures, sizeof figures);
+    return figures;
+  }
+
+#if !defined(HAKMEM_HAS_RESOURCE)
+  [[nodiscard]] void *allocate(std::size_t bytes, std::size_t alignment = alignof(std::max_align_t)) {
+    return get_block(bytes, alignment);
+  }
+  void deallocate(void *block, std::size_t, std::size_t = alignof(std::max_align_t)) noexcept { hakmem_free(block); }
+#endif
+
+ private:
+  // Unlike `new`, does not call the new-handler: a limit of the heap is no shortage of the program.
+  void *get_block(std::size_t bytes, std::size_t alignment) {
+    void *block = alignment <= detail::every_alignment ? hakmem_heap_malloc(heap_, bytes)
+                                                       : hakmem_heap_aligned_alloc(heap_, alignment, bytes);
+    if (block == nullptr) detail::fail_memory();
+    return block;
+  }
+
+#if defined(HAKMEM_HAS_RESOURCE)
+  void *do_allocate(std::size_t bytes, std::size_t alignment) override { return get_block(bytes, alignment); }
+  void do_deallocate(void *block, std::size_t, std::size_t) override { hakmem_free(block); }
+  bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override { return this == &other; }
+#endif
+
+  hakmem_heap_t *heap_ = nullptr;
+};
+
+// Names a tag of hakmem.h, which lives as long as the process. Two of one name are one tag.
+class tag_name {
+ public:
+  explicit tag_name(const char *name) : tag_(hakmem_tag_create(name)) {
+    if (tag_ == nullptr) detail::fail_memory();
+  }
+
+  [[nodiscard]] hakmem_tag_t *get() const noexcept { return tag_; }
+  [[nodiscard]] const char *name() const noexcept { return hakmem_tag_name(tag_); }
+  void limit(std::size_t soft, std::size_t hard) const noexcept { hakmem_tag_limit(tag_, soft, hard); }
+
+  // Returns whether a live block is charged to the tag.
+  [[nodiscard]] bool owns(const void *block) const noexcept { return hakmem_tag_of(block) == tag_; }
+
+  [[nodiscard]] hakmem_heap_usage_t usage() const noexcept {
+    hakmem_heap_usage_t figures;
+    hakmem_tag_usage(tag_, &figures, sizeof figures);
+    return figures;
+  }
+
+  // The blocks that were allocated under the tag, and those that were freed.
+  [[nodiscard]] hakmem_tag_counts_t counts() const noexcept {
+    hakmem_tag_counts_t figures;
+    hakmem_tag_counts(tag_, &figures, sizeof figures);
+    return figures;
+  }
+
+ private:
+  hakmem_tag_t *tag_;
+};
+
+// Charges what its thread allocates to a tag, while the guard lives:
+//
+//     static const hakmem::tag_name parsing("parsing");
+//     hakmem::tag guard(parsing);
+//
+// Guards of one thread may end in any order. A guard stays in its thread.
+class tag {
+ public:
+  explicit tag(const tag_name &charged) noexcept : tag(charged.get()) {}
+  explicit tag(hakmem_tag_t *charged) noexcept : charged_(charged) { hakmem_tag_push(charged_); }
+  explicit tag(const char *name) : tag(tag_name(name)) {}  // a search by name: for code that does not run often
+  ~tag() { hakmem_tag_remove(charged_); }
+  tag(const tag &) = delete;
+  tag &operator=(const tag &) = delete;
+
+ private:
+  hakmem_tag_t *charged_;
+};
 
 }  // namespace hakmem
 

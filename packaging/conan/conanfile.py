@@ -1,7 +1,7 @@
 """The Conan package of this checkout: `conan create packaging/conan` (docs/recipes/cxx.md).
 
 The package has the libraries, the headers and hakmem's own CMake files, so find_package(hakmem) gives the same targets
-as an installed hakmem: hakmem::hakmem, hakmem::hakmem_static and hakmem::hakmem_fast.
+as an installed hakmem: hakmem::hakmem, hakmem::hakmem_static, hakmem::hakmem_fast and hakmem::hakmem_secure.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@
 #include "heap/span.h"
 #include "os/peek.h"
 #include "policy/size_class.h"
+#include "space/live_bit.h"
 #include "space/region_map.h"
 
 #define LOAD_RACY(object) __atomic_load_n((object), __ATOMIC_RELAXED)
@@ -30,6 +31,7 @@ static bool find_head(hk_slab_t *slab, uintptr_t start, hk_address_class_t *wher
 
 /* The program may have made its own block unreadable. The peek then fails, and the block counts as live. */
 static bool may_be_free(const hk_block_t *block) {
+  if (HK_HARDENED) return !hk_live_bit_is_set(hk_live_bit_of(block));
 #if HK_SAFETY
   void *next, *seal;
   if (!hk_os_peek(&block->next, &next) || !hk_os_peek(&block->seal, &seal)) return false;

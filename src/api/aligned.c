@@ -14,7 +14,7 @@
 
 void *hk_alloc_aligned(size_t alignment, size_t size) {
   if (alignment <= HK_BLOCK_ALIGNMENT) return hk_alloc(size);
-  unsigned class_index = hk_class_of_aligned(alignment, size);
+  unsigned class_index = hk_class_of_aligned(alignment, hk_block_bytes_for(size));
   if (class_index != 0) return hk_alloc_of_class(class_index, alignment, size);
   hk_count_request(size);
   bool zero;
@@ -24,7 +24,7 @@ void *hk_alloc_aligned(size_t alignment, size_t size) {
 /* Requires a power of two. */
 static void *calloc_aligned(size_t alignment, size_t bytes) {
   if (alignment <= HK_BLOCK_ALIGNMENT) return hk_calloc(1, bytes);
-  unsigned class_index = hk_class_of_aligned(alignment, bytes);
+  unsigned class_index = hk_class_of_aligned(alignment, hk_block_bytes_for(bytes));
   if (class_index == 0) {
     hk_count_request(bytes);
     return hk_calloc_large(bytes > 0 ? bytes : 1, alignment);

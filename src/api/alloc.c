@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/guarded.h"
 #include "api/instruments.h"
 #include "api/lifecycle.h"
 #include "api/misuse.h"
@@ -15,12 +16,14 @@
 #include "base/bits.h"
 #include "base/panic.h"
 #include "hakmem/hakmem.h"
+#include "heap/part.h"
 #include "heap/refill.h"
 #include "heap/sample_countdown.h"
 #include "heap/spare.h"
 #include "policy/sampling.h"
 #include "policy/stat.h"
 #include "space/large.h"
+#include "space/nothing.h"
 #include "space/run.h"
 #include "space/shortage.h"
 
@@ -32,14 +35,14 @@ void *hk_alloc_fail(void) {
 
 /* ---- Small blocks. */
 
-/* Returns NULL and sets `*weight_q16` when the request is to be sampled. With `weight_q16` NULL the request goes
+/* Returns NULL and sets `*choice` when the request is to be sampled or guarded. With `choice` NULL the request goes
  * unsampled. Sets `*asked_class` to the class that serves the request. */
-static void *try_small(unsigned *asked_class, size_t alignment, uint64_t *weight_q16) {
+static void *try_small(unsigned *asked_class, size_t alignment, hk_sample_choice_t *choice) {
   hk_thread_lease_t lease = hk_lifecycle_enter();
   if (lease.heap == NULL) return NULL;
   unsigned class_index = *asked_class = hk_refill_choose_class(lease.heap, *asked_class, alignment);
   hk_sample_countdown_follow(lease.heap);
-  void *block = HK_UNLIKELY(hk_heap_is_sampled(lease.heap)) ? hk_sampled_take(lease, class_index, weight_q16)
+  void *block = HK_UNLIKELY(hk_heap_is_sampled(lease.heap)) ? hk_sampled_take(lease, class_index, choice)
                                                             : hk_small_take(lease.heap, class_index);
   hk_thread_leave(lease);
   return block;
@@ -50,7 +53,7 @@ HK_NOINLINE void *hk_alloc_sampled(size_t size, size_t alignment, size_t bytes, 
   if (size > (size_t)PTRDIFF_MAX - offset) return NULL;
   hk_sample_hook_expect();
   size_t whole = offset + bytes; /* at least the usable bytes of an unsampled block */
-  unsigned class_index = hk_class_of_aligned(alignment, whole);
+  unsigned class_index = hk_class_of_aligned(alignment, hk_block_bytes_for(whole));
   *zero = false;
   char *start =
       class_index != 0 ? try_small(&class_index, alignment, NULL) : hk_alloc_large_unsampled(whole, alignment, zero);
@@ -62,6 +65,7 @@ HK_NOINLINE void *hk_alloc_sampled(size_t size, size_t alignment, size_t bytes, 
 
 /* Returns a free block of a larger class of the thread's heap; NULL when there is none. */
 static void *take_larger(unsigned class_index, size_t alignment) {
+  if (HK_HARDENED) return NULL; /* a free that tells the size is checked against the block's class */
   const hk_heap_t *heap = hk_thread_own();
   unsigned larger = heap != HK_EMPTY_HEAP ? hk_refill_find_larger(heap, class_index, alignment) : 0;
   return larger != 0 ? try_small(&larger, alignment, NULL) : NULL;
@@ -69,33 +73,78 @@ static void *take_larger(unsigned class_index, size_t alignment) {
 
 /* ---- Small blocks: the slow path. */
 
-/* Gives all that is free back to the system before a request fails, and tries again. */
+/* Returns whether the request may start threads of the library, for which the C library allocates. Not while the thread
+ * is switched to a named heap, with whose end such a block would go. Not inline: callers have no register for it. */
+static HK_NOINLINE bool may_start_work(void) {
+  hk_named_t *named = hk_part_current();
+  return named == NULL || hk_named_kind(named) == hk_named_tag;
+}
+
+HK_INLINE void consider_work(void) {
+  hk_purge_thread_consider();
+  hk_serve_consider();
+  hk_process_purge_consider();
+  hk_process_share_consider();
+}
+
+void hk_alloc_consider_work(void) { consider_work(); }
+
+/* Gives all that is free back to the system, and the addresses of freed guarded blocks, before a request fails. */
+static void give_all_back(bool is_small) {
+  hk_process_purge_all(is_small);
+  hk_guard_slot_drop_addresses();
+}
+
 static HK_NOINLINE void *alloc_small_after_purge(unsigned class_index, size_t alignment) {
-  hk_process_purge_all(true);
+  give_all_back(true);
   void *block = try_small(&class_index, alignment, NULL);
   if (block == NULL) block = take_larger(class_index, alignment);
   return block != NULL ? block : hk_alloc_fail();
 }
 
-/* Sets `*is_unknown` to true for a block of another class and a sampled block: hk_bin_was_fresh says nothing about
+/* The same for a thread that is switched to a named heap or tag. Where its limit refuses, no other memory helps. */
+static HK_NOINLINE void *alloc_small_named(hk_named_t *named, unsigned class_index, size_t alignment) {
+  uint64_t refused_before = hk_load_relaxed(&named->refused_count);
+  hk_process_purge_named(named);
+  unsigned serving_class = class_index;
+  void *block = try_small(&serving_class, alignment, NULL);
+  if (block == NULL) block = take_larger(class_index, alignment);
+  if (block != NULL) return block;
+  bool is_refused = hk_load_relaxed(&named->refused_count) != refused_before;
+  return is_refused ? hk_alloc_fail() : alloc_small_after_purge(class_index, alignment);
+}
+
+static HK_NOINLINE void *alloc_small_short(unsigned class_index, size_t alignment) {
+  hk_named_t *named = hk_part_current();
+  return named != NULL ? alloc_small_named(named, class_index, alignment)
+                       : alloc_small_after_purge(class_index, alignment);
+}
+
+/* Allocates the block that was chosen: in a guard slot, as a sample, or else as any other. */
+static HK_NOINLINE void *alloc_small_chosen(unsigned class_index, size_t alignment, size_t size,
+                                            const hk_sample_choice_t *choice) {
+  bool zero;
+  void *block = NULL;
+  size_t bytes = hk_class_bytes(class_index);
+  if (choice->is_guarded) block = hk_guarded_alloc(size, alignment, bytes, choice);
+  if (block == NULL && choice->weight_q16 != 0)
+    block = hk_alloc_sampled(size, alignment, bytes, choice->weight_q16, &zero);
+  return block != NULL ? block : try_small(&class_index, alignment, NULL);
+}
+
+/* Sets `*is_unknown` to true for a block of another class and a sampled block: hk_heap_was_fresh says nothing about
  * those. */
 static void *alloc_small_slow(unsigned class_index, size_t alignment, size_t size, bool *is_unknown) {
-  hk_purge_thread_consider();
-  hk_serve_consider();
-  hk_process_purge_consider();
-  hk_process_share_consider();
+  if (HK_LIKELY(may_start_work())) consider_work();
   if (hk_shortage_is_on()) hk_process_purge_follow();
-  uint64_t weight_q16 = 0;
+  hk_sample_choice_t choice = {.weight_q16 = 0};
   unsigned serving_class = class_index;
-  void *block = try_small(&serving_class, alignment, &weight_q16);
+  void *block = try_small(&serving_class, alignment, &choice);
   *is_unknown = block == NULL || serving_class != class_index;
   if (HK_LIKELY(block != NULL)) return block;
-  if (weight_q16 != 0) {
-    bool zero;
-    block = hk_alloc_sampled(size, alignment, hk_class_bytes(serving_class), weight_q16, &zero);
-    if (block == NULL) block = try_small(&serving_class, alignment, NULL);
-  }
-  return block != NULL ? block : alloc_small_after_purge(class_index, alignment);
+  if (choice.weight_q16 != 0 || choice.is_guarded) block = alloc_small_chosen(serving_class, alignment, size, &choice);
+  if (HK_LIKELY(block != NULL)) return block;
+  return alloc_small_short(class_index, alignment);
 }
 
 void *hk_alloc_of_class(unsigned class_index, size_t alignment, size_t size) {
@@ -105,10 +154,18 @@ void *hk_alloc_of_class(unsigned class_index, size_t alignment, size_t size) {
   return block != NULL ? block : alloc_small_slow(class_index, alignment, size, &is_unknown);
 }
 
+static void *alloc_nothing(void) {
+  hk_lifecycle_start(); /* it may be the first request of the process */
+  return hk_nothing_alloc();
+}
+
 void *hk_alloc_slow(size_t size) {
   bool is_unknown;
-  if (size <= HK_MID_MAX_BYTES) {
-    return alloc_small_slow(hk_class_of(size > 0 ? size : 1), HK_BLOCK_ALIGNMENT, size, &is_unknown);
+  /* A named heap and a tag have an ordinary block, which counts and ends with the heap. */
+  void *nothing = HK_HARDENED && size == 0 && hk_part_current() == NULL ? alloc_nothing() : NULL;
+  if (nothing != NULL) return nothing;
+  if (size <= HK_SMALL_MAX_BYTES) {
+    return alloc_small_slow(hk_class_of_request(size), HK_BLOCK_ALIGNMENT, size, &is_unknown);
   }
   bool zero;
   return hk_alloc_large(size, HK_BLOCK_ALIGNMENT, &zero);
@@ -118,6 +175,11 @@ void *hk_alloc_slow(size_t size) {
 
 static void *try_large(size_t size, size_t alignment, bool *zero) {
   bool is_run = size <= HK_RUN_MAX_BYTES && alignment <= HK_SUPERSLAB_BYTES && !hk_shortage_is_on();
+  if (HK_HARDENED) { /* a run serves where there are very many mappings, or the system refuses one */
+    void *guarded = hk_large_alloc(size, alignment, zero);
+    if (guarded != NULL) hk_stat_add(hk_stat_large_alloc, 1);
+    if (guarded != NULL || !is_run) return guarded;
+  }
   void *block = is_run ? hk_run_alloc(size, alignment, zero) : hk_large_alloc(size, alignment, zero);
   if (block != NULL) hk_stat_add(is_run ? hk_stat_run_alloc : hk_stat_large_alloc, 1);
   return block;
@@ -137,38 +199,70 @@ static void *take_spare_run(size_t size) {
 }
 
 /* Returns NULL and leaves errno unchanged when the system refuses. */
-HK_INLINE void *find_large(size_t size, size_t alignment, bool *zero) {
-  hk_serve_consider();
-  hk_process_share_consider();
-  if (size <= HK_RUN_MAX_BYTES && alignment <= HK_SLAB_BYTES && !hk_shortage_is_on()) {
+HK_INLINE void *find_large_unnamed(size_t size, size_t alignment, bool *zero) {
+  bool may_start = may_start_work();
+  if (HK_LIKELY(may_start)) {
+    hk_serve_consider();
+    hk_process_share_consider();
+  }
+  if (size <= HK_RUN_MAX_BYTES && alignment <= HK_SLAB_BYTES && !hk_shortage_is_on() && !HK_HARDENED) {
     *zero = false;
     void *spare = take_spare_run(size);
     if (spare != NULL) return spare;
   }
   if (size > (size_t)PTRDIFF_MAX) return NULL;
   hk_lifecycle_start(); /* it may be the first request of the process */
-  hk_purge_thread_consider();
-  hk_process_purge_consider();
+  if (HK_LIKELY(may_start)) {
+    hk_purge_thread_consider();
+    hk_process_purge_consider();
+  }
   hk_process_purge_remote();
   if (hk_shortage_is_on()) hk_process_purge_follow();
   void *block = try_large(size, alignment, zero);
   if (block == NULL) {
-    hk_process_purge_all(size <= HK_RUN_MAX_BYTES || hk_shortage_is_on());
+    give_all_back(size <= HK_RUN_MAX_BYTES || hk_shortage_is_on());
     block = try_large(size, alignment, zero);
   }
   return block;
+}
+
+/* The same, charged to the named heap or tag that the thread is switched to. Returns NULL also when its limit
+ * refuses. */
+static HK_NOINLINE void *find_large_named(hk_named_t *named, size_t size, size_t alignment, bool *zero) {
+  size_t bytes = hk_slab_good_size(size);
+  if (bytes == 0) return NULL;
+  if (!hk_named_charge(named, bytes)) {
+    hk_process_purge_named(named);
+    if (!hk_named_charge(named, bytes)) return NULL;
+  }
+  void *block = find_large_unnamed(size, alignment, zero);
+  if (block == NULL) {
+    hk_named_uncharge(named, bytes);
+    return NULL;
+  }
+  hk_named_add_larger(named, block, bytes, 0);
+  return block;
+}
+
+HK_INLINE void *find_large(size_t size, size_t alignment, bool *zero) {
+  hk_named_t *named = hk_part_current();
+  if (HK_UNLIKELY(named != NULL)) return find_large_named(named, size, alignment, zero);
+  return find_large_unnamed(size, alignment, zero);
 }
 
 HK_NOINLINE void *hk_alloc_large_unsampled(size_t size, size_t alignment, bool *zero) {
   return find_large(size, alignment, zero);
 }
 
-/* Returns NULL when the request is not to be sampled, or the sample cannot be had. */
+/* Returns NULL when the request is not chosen, or neither a slot nor a sample can be had. */
 static HK_NOINLINE void *sample_large(size_t size, size_t alignment, bool *zero) {
   size_t bytes = hk_slab_good_size(size);
-  uint64_t rate;
-  if (bytes == 0 || hk_sample_hook_is_inside() || !hk_sampled_large_is_due(bytes, &rate)) return NULL;
-  return hk_alloc_sampled(size, alignment, bytes, hk_sampling_weight(bytes, rate), zero);
+  if (bytes == 0 || hk_sample_hook_is_inside()) return NULL;
+  hk_sample_choice_t choice = hk_sampled_choose_large(bytes);
+  void *block = choice.is_guarded ? hk_guarded_alloc(size, alignment, bytes, &choice) : NULL;
+  if (block != NULL) *zero = true;
+  if (block != NULL || choice.weight_q16 == 0) return block;
+  return hk_alloc_sampled(size, alignment, bytes, choice.weight_q16, zero);
 }
 
 void *hk_alloc_large(size_t size, size_t alignment, bool *zero) {
@@ -194,17 +288,17 @@ __attribute__((unused)) HK_INLINE bool is_zero(const void *start, size_t bytes) 
 }
 
 static void *calloc_small(size_t size) {
-  size_t least = size > 0 ? size : 1;
-  unsigned class_index = hk_class_of(least);
+  unsigned class_index = hk_class_of_request(size);
   bool fresh = !hk_class_is_mid(class_index) && hk_bin_is_fresh(&hk_thread_own()->bin[class_index]);
   hk_block_t *block = hk_small_pop(hk_thread_own()->bin, class_index);
+  if (HK_HARDENED && block != NULL) return block; /* all zero: heap/handover.h */
   if (block == NULL) {
     bool is_unknown = false;
     block = alloc_small_slow(class_index, HK_BLOCK_ALIGNMENT, size, &is_unknown);
     if (block == NULL) return NULL;
-    fresh = !is_unknown && hk_bin_was_fresh(&hk_thread_own()->bin[class_index], class_index);
+    fresh = !is_unknown && hk_heap_was_fresh(hk_thread_own(), class_index);
   }
-  if (!fresh) return memset(block, 0, size);
+  if (!fresh || HK_HARDENED) return memset(block, 0, size);
   *block = (hk_block_t){0}; /* the two words that linked it */
   HK_ASSERT(is_zero(block, hk_class_bytes(class_index)), "a block that calloc does not clear is zero");
   return block;
@@ -228,7 +322,8 @@ void *hk_calloc(size_t count, size_t size) {
   size_t bytes;
   if (!hk_multiply(count, size, &bytes)) return hk_alloc_fail();
   hk_count_request(bytes);
-  return bytes <= HK_MID_MAX_BYTES ? calloc_small(bytes) : hk_calloc_large(bytes, HK_BLOCK_ALIGNMENT);
+  if (HK_HARDENED && bytes == 0) return hk_alloc_slow(0);
+  return bytes <= HK_SMALL_MAX_BYTES ? calloc_small(bytes) : hk_calloc_large(bytes, HK_BLOCK_ALIGNMENT);
 }
 
 void *hakmem_malloc(size_t size) { return hk_alloc(size); }

@@ -48,11 +48,25 @@ void *hk_calloc_large(size_t bytes, size_t alignment);
 /* Allocates a block with any alignment, which is a power of two. Returns NULL with ENOMEM. */
 void *hk_alloc_aligned(size_t alignment, size_t size);
 
+/* Starts the library's threads and purges that are due, as each slow path does. */
+void hk_alloc_consider_work(void);
+
 /* Counts a failed request, sets errno to ENOMEM and returns NULL. */
 void *hk_alloc_fail(void);
 
 /* Frees every block that is not a small block of the calling thread's heap. `slab` is hk_slab_of(block). */
 HK_NOINLINE void hk_free_slow(void *block, hk_slab_t *slab) HK_NOTHROW;
+
+/* Frees any block in a hardened build. */
+void hk_free_hardened(void *block) HK_NOTHROW;
+
+/* The alignment where the program tells none. */
+#define HK_ALIGNMENT_UNTOLD 0
+
+/* Returns whether the program may free the block as one of `size` bytes at a multiple of `alignment`. Reports a size or
+ * an alignment that the block cannot have been requested with, and returns false. True in a build that is not hardened,
+ * and for an address that is no live block, which the free reports. */
+bool hk_told_size_fits(void *block, size_t alignment, size_t size);
 
 /* Handles the end of a countdown, after the push that ended it. */
 HK_NOINLINE void hk_free_due(hk_slab_t *slab) HK_NOTHROW;
@@ -75,13 +89,18 @@ HK_INLINE void hk_count_request(size_t size) {
   hk_count(hk_count_bytes_given, hk_good_size(size));
 }
 
-/* Returns a block from the calling thread's bin; NULL when only hk_alloc_slow may have one. */
+/* Returns a block from a bin of the heap, which the calling thread has; NULL when only the slow path may have one. */
+HK_INLINE void *hk_alloc_pop(hk_heap_t *heap, size_t size) {
+  if (HK_HARDENED && HK_UNLIKELY(size == 0)) return NULL; /* hk_alloc_slow has blocks of no bytes */
+  size_t bytes = hk_block_bytes_for(size);
+  if (HK_LIKELY(bytes <= HK_TINY_MAX_BYTES)) return hk_bin_pop(hk_heap_tiny_bin(heap, bytes));
+  if (HK_LIKELY(bytes <= HK_MID_MAX_BYTES)) return hk_bin_pop_mid(hk_heap_mid_bin(heap, bytes));
+  return NULL;
+}
+
 HK_INLINE void *hk_alloc_fast(size_t size) {
   hk_count_request(size);
-  hk_heap_t *heap = hk_thread_own();
-  if (HK_LIKELY(size <= HK_TINY_MAX_BYTES)) return hk_bin_pop(heap, hk_heap_tiny_bin(size));
-  if (HK_LIKELY(size <= HK_MID_MAX_BYTES)) return hk_bin_pop_mid(heap, hk_heap_mid_bin(size));
-  return NULL;
+  return hk_alloc_pop(hk_thread_own(), size);
 }
 
 HK_INLINE void *hk_alloc(size_t size) {
@@ -99,6 +118,10 @@ HK_INLINE bool hk_is_plausible(hk_slab_place_t *slab, const void *block) {
 
 HK_INLINE void hk_free(void *block) {
   hk_count(hk_count_free, 1);
+  if (HK_HARDENED) {
+    hk_free_hardened(block);
+    return;
+  }
   hk_slab_place_t slab = hk_slab_place_of(block);
   if (HK_UNLIKELY(!hk_thread_has(hk_load_relaxed(&hk_slab_at(&slab)->owner)))) {
     hk_free_slow(block, hk_slab_at(&slab));
@@ -111,10 +134,17 @@ HK_INLINE void hk_free(void *block) {
   if (HK_UNLIKELY(hk_free_list_push(hk_slab_at(&slab)->free_list, (hk_block_t *)block))) hk_free_due(hk_slab_at(&slab));
 }
 
+/* Frees a block of which the program tells size and alignment. */
+HK_INLINE void hk_free_told(void *block, size_t alignment, size_t size) {
+  if (HK_HARDENED && !hk_told_size_fits(block, alignment, size)) return;
+  hk_free(block);
+}
+
 /* Returns the block's usable bytes: 0 for NULL, and for an address that is no live block, after the report of the
  * misuse. Misuse that free does not detect is not detected here either. Any thread may ask about any block, because
  * nothing is written. Inline: some programs call it with each malloc and each free. */
 HK_INLINE size_t hk_usable_size(const void *block) {
+  if (HK_HARDENED) return hk_usable_size_slow(block);
   hk_slab_place_t slab = hk_slab_place_of(block);
   bool is_small = hk_load_relaxed(&hk_slab_at(&slab)->owner) != NULL && (uintptr_t)block >> HK_ADDRESS_BITS == 0;
   return HK_LIKELY(is_small && hk_is_plausible(&slab, block)) ? hk_slab_at(&slab)->block_bytes

@@ -3,16 +3,23 @@
 #include <errno.h>
 
 #include "api/alloc.h"
+#include "api/guarded.h"
 #include "api/lifecycle.h"
 #include "api/misuse.h"
 #include "api/sample_hook.h"
 #include "api/verify.h"
+#include "base/bits.h"
 #include "hakmem/hakmem.h"
+#include "heap/handover.h"
 #include "heap/mid.h"
+#include "heap/part.h"
 #include "heap/remote.h"
+#include "heap/span.h"
 #include "heap/spare.h"
 #include "policy/stat.h"
 #include "space/large.h"
+#include "space/live_bit.h"
+#include "space/nothing.h"
 #include "space/run.h"
 #include "space/superslab.h"
 
@@ -29,6 +36,7 @@ static bool spare_run(hk_heap_t *heap, hk_slab_t *head) {
 }
 
 static bool free_run(hk_slab_t *head) {
+  if (HK_UNLIKELY(head->named != NULL)) (void)hk_named_remove_larger(head);
   int saved_errno = errno; /* attaching a heap may change it */
   hk_thread_lease_t lease = enter_to_free(NULL);
   errno = saved_errno;
@@ -40,13 +48,17 @@ static bool free_run(hk_slab_t *head) {
 
 /* Frees a small block for a thread without a heap, and one that the fast path found implausible. */
 static void free_small(hk_slab_t *span, void *block) {
-  int saved_errno = errno; /* attaching a heap may change it */
-  hk_thread_lease_t lease = enter_to_free(hk_load_relaxed(&span->owner));
+  int saved_errno = errno;                           /* attaching a heap may change it */
+  bool is_part = span->part_kind != hk_part_of_none; /* no thread takes a part for its heap */
+  hk_thread_lease_t lease = enter_to_free(is_part ? NULL : hk_load_relaxed(&span->owner));
   if (lease.heap == NULL) {
     hk_remote_free_now(span, block);
   } else if (hk_load_relaxed(&span->owner) == lease.heap) { /* perhaps a heap that the thread has just adopted */
+    if (HK_HARDENED) (void)hk_live_bit_collect(hk_live_bit_of(block));
     hk_free_list_t *free_list = span->free_list;
     if (hk_free_list_push(free_list, block)) hk_bin_settle(lease.heap, span);
+  } else if (span->part_kind == hk_part_of_heap) {
+    hk_remote_free_now(span, block);
   } else {
     hk_remote_free(lease.heap, span, block);
   }
@@ -55,6 +67,7 @@ static void free_small(hk_slab_t *span, void *block) {
 }
 
 static bool free_large(hk_slab_t *slab, void *block) {
+  if (HK_UNLIKELY(slab->named != NULL)) (void)hk_named_remove_larger(slab);
   if (!hk_large_free(slab, block)) return false;
   hk_stat_add(hk_stat_large_free, 1);
   return true;
@@ -68,12 +81,26 @@ static void free_sampled(const hk_finding_t *finding, void *block) {
   }
 }
 
+/* The sample goes first: another block may have the slot as soon as it is free. */
+static void free_guarded(const hk_finding_t *finding, void *block) {
+  if (finding->verdict == hk_verdict_live) (void)hk_sample_hook_forget((uintptr_t)block, true);
+  hk_guarded_free((uintptr_t)block);
+}
+
 static HK_NOINLINE void free_unusual(void *block, hk_slab_t *slab) {
   if (block == NULL) return;
   if (hk_slab_state(slab) == hk_slab_run && (uintptr_t)block == hk_slab_start(slab) && free_run(slab)) return;
   hk_finding_t finding = hk_verify(block);
+  if (finding.is_guarded) {
+    free_guarded(&finding, block);
+    return;
+  }
   if (finding.offset != 0) {
     free_sampled(&finding, block);
+    return;
+  }
+  if (HK_HARDENED && finding.verdict == hk_verdict_live && hk_slab_state(finding.slab) == hk_slab_nothing) {
+    if (!hk_nothing_free(block)) hk_misuse_address(hk_act_free, block);
     return;
   }
   if (finding.verdict == hk_verdict_live && hk_slab_state(finding.slab) == hk_slab_small) {
@@ -84,20 +111,47 @@ static HK_NOINLINE void free_unusual(void *block, hk_slab_t *slab) {
   if (!(is_large && free_large(finding.slab, block))) hk_misuse_address(hk_act_free, block);
 }
 
-/* Returns whether the block is plausibly a live small block of another thread: by the fast path's tests. */
-static bool is_plain_remote(const hk_heap_t *heap, hk_slab_t *slab, const void *block) {
-  const hk_heap_t *owner = hk_load_relaxed(&slab->owner);
-  if (owner == NULL || owner == heap || heap == HK_EMPTY_HEAP) return false;
+/* Returns whether the block is plausibly a live small block: by the fast path's tests. */
+HK_INLINE bool is_plain(const hk_slab_t *slab, const void *block) {
   return hk_start_is_plausible((uint16_t)(uintptr_t)block, slab->inverse) && (uintptr_t)block >> HK_ADDRESS_BITS == 0 &&
          !hk_block_looks_free(block);
 }
 
-void hk_free_slow(void *block, hk_slab_t *slab) {
+/* The same for a block of another thread. */
+HK_INLINE bool is_plain_remote(const hk_heap_t *heap, const hk_slab_t *slab, const hk_heap_t *owner,
+                               const void *block) {
+  return owner != NULL && owner != heap && heap != HK_EMPTY_HEAP && is_plain(slab, block);
+}
+
+/* Frees a block of a heap that the caller has and is not switched to: as in hk_free. Returns false for an address that
+ * is implausible. */
+HK_INLINE bool free_own(hk_slab_t *slab, hk_block_t *block) {
+  uint64_t product = (uint16_t)(uintptr_t)block * slab->inverse;
+  if (HK_UNLIKELY(HK_SAFETY && (product >= slab->inverse || hk_block_may_look_free(block)))) return false;
+  if (HK_UNLIKELY(hk_free_list_push(slab->free_list, block))) hk_free_due(slab);
+  return true;
+}
+
+static HK_NOINLINE void free_other(void *block, hk_slab_t *slab, hk_heap_t *owner) {
   hk_heap_t *heap = hk_thread_own();
-  if (HK_LIKELY(is_plain_remote(heap, slab, block))) {
-    hk_remote_free(heap, slab, block);
-  } else {
+  if (HK_UNLIKELY(!is_plain_remote(heap, slab, owner, block))) {
     free_unusual(block, slab);
+  } else if (HK_UNLIKELY(slab->part_kind == hk_part_of_heap)) {
+    hk_remote_free_now(slab, block);
+  } else {
+    hk_remote_free(heap, slab, block);
+  }
+}
+
+/* First another thread's block, outside of named heaps and tags; then the caller's own that is in one, or is not while
+ * the caller is switched to one. */
+void hk_free_slow(void *block, hk_slab_t *slab) {
+  hk_heap_t *owner = hk_load_relaxed(&slab->owner), *heap = hk_thread_own();
+  bool is_others = slab->part_kind == hk_part_of_none && owner != hk_part_table->base;
+  if (HK_LIKELY(is_others) && HK_LIKELY(is_plain_remote(heap, slab, owner, block))) {
+    hk_remote_free(heap, slab, block);
+  } else if (owner == NULL || !hk_part_is_mine(slab, owner) || !free_own(slab, block)) {
+    free_other(block, slab, owner);
   }
 }
 
@@ -111,14 +165,115 @@ void hk_free_due(hk_slab_t *slab) {
   hk_heap_leave(heap);
 }
 
+/* ---- A hardened build. */
+
+/* Reports a block that is not in use, or whose canary is damaged. */
+static HK_COLD void report_hardened(const hk_slab_t *slab, void *block) {
+  if (hk_span_has_block(slab->head, block) && hk_live_bit_is_set(hk_live_bit_of(block))) {
+    hk_misuse_overflow(block, slab->block_bytes - HK_CANARY_BYTES);
+  } else {
+    hk_misuse_address(hk_act_free, block);
+  }
+}
+
+static void push_own(hk_block_t *block) {
+  hk_slab_t *slab = hk_slab_of(block);
+  if (HK_UNLIKELY(hk_free_list_push(slab->free_list, block))) hk_free_due(slab);
+}
+
+HK_INLINE void free_own_hardened(hk_heap_t *heap, hk_slab_place_t place, void *block) {
+  const hk_slab_t *slab = hk_slab_at(&place);
+  size_t bytes = slab->block_bytes;
+  if (HK_UNLIKELY(!hk_handover_is_whole(block, bytes) || !hk_live_bit_clear(hk_live_bit_at(place, block)))) {
+    report_hardened(slab, block);
+    return;
+  }
+  hk_keep_store_order(); /* a child of fork must not find a block in a list that is live */
+  hk_wipe(block, bytes);
+  hk_block_t *out = hk_quarantine_swap(hk_heap_quarantine(heap), slab->class_index, bytes, block);
+  if (HK_LIKELY(out != NULL)) push_own(out);
+}
+
+/* Frees a block of a heap that is not the calling thread's, or that the thread takes up here. */
+static HK_NOINLINE void free_other_hardened(hk_slab_t *slab, void *block) {
+  size_t bytes = slab->block_bytes;
+  if (!hk_handover_is_whole(block, bytes) || !hk_live_bit_claim(hk_live_bit_of(block))) {
+    report_hardened(slab, block);
+    return;
+  }
+  hk_wipe(block, bytes);
+  hk_heap_t *heap = hk_thread_own();
+  if (HK_UNLIKELY(slab->part_kind == hk_part_of_heap)) {
+    hk_remote_free_now(slab, block);
+  } else if (HK_LIKELY(heap != HK_EMPTY_HEAP)) {
+    hk_remote_free(heap, slab, block);
+  } else {
+    free_small(slab, block);
+  }
+}
+
+void hk_free_hardened(void *block) {
+  hk_slab_place_t place = hk_slab_place_of(block);
+  hk_slab_t *slab = hk_slab_at(&place);
+  hk_heap_t *owner = hk_load_relaxed(&slab->owner);
+  if (HK_UNLIKELY(owner == NULL || !hk_start_is_plausible((uint16_t)(uintptr_t)block, slab->inverse) ||
+                  (uintptr_t)block >> HK_ADDRESS_BITS != 0)) {
+    free_unusual(block, slab);
+  } else if (HK_LIKELY(hk_thread_has(owner)) || hk_part_is_mine(slab, owner)) {
+    free_own_hardened(owner, place, block);
+  } else {
+    free_other_hardened(slab, block);
+  }
+}
+
+/* Returns whether a block that realloc may have resized can be of `size` bytes: realloc leaves a block in place down to
+ * half of its size, and enlarges one by up to three eighths. */
+static bool may_be_resized_to(size_t size, size_t bytes) {
+  return hk_good_size(size) >= bytes / 2 || hk_good_size(size + size / 2) >= bytes;
+}
+
+/* Returns whether the class serves requests of `size` bytes: as their own, as a coarse one, or for an alignment. */
+static bool class_serves(unsigned class_index, size_t alignment, size_t size) {
+  unsigned own = hk_class_of_request(size);
+  if (own == class_index) return true;
+  if (!hk_class_is_mid(own) && hk_class_coarse(own) == class_index) return true;
+  return alignment > HK_BLOCK_ALIGNMENT && hk_class_of_aligned(alignment, hk_block_bytes_for(size)) == class_index;
+}
+
+/* The same for any alignment that the block's address has. */
+static bool class_serves_aligned(unsigned class_index, uintptr_t address, size_t size) {
+  for (size_t alignment = 2 * HK_BLOCK_ALIGNMENT; alignment <= HK_MID_MAX_BYTES; alignment *= 2) {
+    if (address % alignment != 0) return false;
+    if (class_serves(class_index, alignment, size)) return true;
+  }
+  return false;
+}
+
+static bool size_fits(const hk_finding_t *finding, void *block, size_t alignment, size_t size) {
+  if (size > finding->bytes) return false;
+  if (finding->offset != 0) return true; /* a sample is longer than its request */
+  if (finding->is_guarded) return true;  /* realloc may have left it in its slot */
+  if (hk_slab_state(finding->slab) != hk_slab_small)
+    return may_be_resized_to(size, finding->bytes) || hk_slab_good_size(size > 0 ? size : 1) == finding->bytes;
+  unsigned class_index = finding->slab->class_index;
+  if (class_serves(class_index, alignment, size)) return true;
+  if (alignment == HK_ALIGNMENT_UNTOLD && class_serves_aligned(class_index, finding->start, size)) return true;
+  bool is_resized = hk_handover_is_resized(block, finding->slab->block_bytes);
+  return is_resized && may_be_resized_to(size, finding->bytes);
+}
+
+bool hk_told_size_fits(void *block, size_t alignment, size_t size) {
+  if (!HK_HARDENED) return true;
+  hk_finding_t finding = hk_verify(block);
+  if (finding.verdict != hk_verdict_live) return true;
+  bool is_aligned =
+      alignment == HK_ALIGNMENT_UNTOLD || (hk_is_power_of_two(alignment) && (uintptr_t)block % alignment == 0);
+  if (is_aligned && size_fits(&finding, block, alignment, size)) return true;
+  hk_misuse_told_size(block, finding.bytes, alignment, size);
+  return false;
+}
+
 void hakmem_free(void *block) { hk_free(block); }
 void hakmem_cfree(void *block) { hk_free(block); }
-void hakmem_free_sized(void *block, size_t size) {
-  (void)size;
-  hk_free(block);
-}
-void hakmem_free_aligned_sized(void *block, size_t alignment, size_t size) {
-  (void)alignment;
-  (void)size;
-  hk_free(block);
-}
+void hakmem_free_sized(void *block, size_t size) { hk_free_told(block, HK_ALIGNMENT_UNTOLD, size); }
+void hakmem_free_aligned_sized(void *block, size_t alignment, size_t size) { hk_free_told(block, alignment, size); }

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "api/address_class.h"
+#include "api/guard_event.h"
 #include "base/atomic.h"
 #include "base/compiler.h"
 #include "base/format.h"
@@ -36,6 +37,12 @@ void hk_crash_report_begin_thread(void);
 
 /* Gives the thread's stack back. Called by the thread's exit handler. */
 void hk_crash_report_end_thread(void);
+
+/* ---- report/guard_report.c */
+
+/* Reports a memory error that a guard slot has caught: on stderr unless `is_quiet`, and into the option's file. May be
+ * called in the signal handler of `event->crash`. */
+void hk_guard_report(const hk_guard_event_t *event, bool is_quiet);
 
 /* ---- inspect/describe.c */
 

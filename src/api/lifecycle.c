@@ -5,10 +5,13 @@
  */
 #include "api/lifecycle.h"
 
+#include "api/guarded.h"
 #include "api/instruments.h"
 #include "base/atomic.h"
 #include "base/count.h"
 #include "heap/detach.h"
+#include "heap/named.h"
+#include "heap/part.h"
 #include "heap/pool.h"
 #include "os/call_count.h"
 #include "os/lock.h"
@@ -19,6 +22,7 @@
 #include "policy/option.h"
 #include "policy/safety.h"
 #include "policy/stat.h"
+#include "space/class_slabs.h"
 #include "space/dirty.h"
 #include "space/large.h"
 #include "space/purge_wakeup.h"
@@ -36,11 +40,16 @@ static _Atomic(int) stage = not_started;
  * done. */
 static hk_heap_variable_t *forkers_heap;
 
+/* Its table of parts. */
+static hk_part_table_t *forkers_parts;
+
 static void adopt_orphans(void) {
   if (forkers_heap == NULL) return;
-  const hk_heap_t *mine = hk_load_relaxed(forkers_heap);
+  hk_forker_t forker = {.variable = forkers_heap, .heap = hk_load_relaxed(forkers_heap)};
+  forker.base = hk_part_base_of(forkers_parts, forker.heap);
   forkers_heap = NULL;
-  hk_heap_adopt_orphans(mine);
+  hk_heap_adopt_orphans(&forker);
+  hk_part_adopt(forkers_parts, &forker);
 }
 
 /* Runs in a child of fork, before any lock is taken there. After _Fork or a bare clone no at-fork handler has run, and
@@ -48,7 +57,9 @@ static void adopt_orphans(void) {
 static void repair_child(void) {
   hk_superslab_index_repair();
   hk_large_repair();
+  if (HK_HARDENED) hk_class_slabs_repair();
   hk_detach_repair();
+  hk_named_repair();
   hk_heap_repair();
   hk_recording_repair(hk_dirty_in_use());
   hk_purge_wakeup_repair();
@@ -71,6 +82,7 @@ static void after_fork_in_child(void) {
   forget_parents_counts(); /* first: what the repair counts as lost belongs to the child */
   if (*hk_option.profile_file != '\0') hk_profile_begin_child();
   forkers_heap = &hk_thread_heap;
+  forkers_parts = hk_part_table;
   if (hk_lock_after_fork(true)) adopt_orphans();
   hk_purge_wakeup_allow();
 }
@@ -107,6 +119,7 @@ static void start_core(void) {
 
 static void on_thread_exit(void) {
   hk_crash_report_end_thread();
+  hk_part_on_exit();
   hk_thread_on_exit();
 }
 
@@ -185,10 +198,27 @@ void hk_lifecycle_prepare(void) {
   settle_sandbox();
 }
 
+/* Warns where an option takes the defences of the hardened library away. With `warn` each misuse has its own line. */
+static void check_options(void) {
+  if (hk_option.on_misuse != hk_misuse_ignore) return;
+  hk_option_warn("HAKMEM_ON_MISUSE", "ignore", "weakens the hardened library",
+                 "the program goes on after a misuse, which an attacker may have made");
+}
+
+static void start_guards(void) {
+  hk_guard_start_t started = hk_guarded_start(hk_option.guard);
+  if (started == hk_guard_on) return;
+  hk_option_warn("HAKMEM_GUARD", "", "is not used",
+                 started == hk_guard_no_memory ? "the system refuses the addresses"
+                                               : "a system call filter may kill for a signal handler");
+}
+
 __attribute__((constructor)) static void start(void) {
   hk_lifecycle_prepare();
+  if (HK_HARDENED) check_options();
   (void)hk_node_current(); /* a system call now instead of in a request */
   if (hk_option.profile || hk_option.leaks != hk_leaks_off) (void)hk_profile_start(0);
   if (hk_load_relaxed(&stage) == core_started) install_hooks();
   hk_crash_report_install();
+  if (hk_option.guard != 0) start_guards(); /* last: its handler goes before the others */
 }

@@ -2,6 +2,7 @@
 #include "api/misuse.h"
 
 #include "api/address_class.h"
+#include "api/guarded.h"
 #include "api/instruments.h"
 #include "api/verify.h"
 #include "base/format.h"
@@ -57,7 +58,12 @@ static void describe(hk_format_t *message, uintptr_t address, const hk_finding_t
   }
 }
 
+static hk_guard_noticed_t noticed_by(hk_act_t act) {
+  return act == hk_act_free ? hk_guard_by_free : act == hk_act_realloc ? hk_guard_by_realloc : hk_guard_by_ask_size;
+}
+
 void hk_misuse_address(hk_act_t act, const void *address) {
+  if (hk_guard_slot_has_pool() && hk_guarded_misuse(noticed_by(act), (uintptr_t)address)) return;
   char text[MESSAGE_BYTES];
   hk_format_t message;
   hk_finding_t finding = hk_verify_thoroughly(address);
@@ -66,6 +72,25 @@ void hk_misuse_address(hk_act_t act, const void *address) {
   hk_format_print(&message, "hakmem: %s: ", kind);
   describe(&message, (uintptr_t)address, &finding);
   finish(&message, kind);
+}
+
+void hk_misuse_overflow(const void *block, size_t bytes) {
+  char text[MESSAGE_BYTES];
+  hk_format_t message;
+  hk_format_init(&message, text, sizeof text);
+  hk_format_print(&message, "hakmem: overflow: block %p of %u bytes was written to behind its end", (uintptr_t)block,
+                  (uint64_t)bytes);
+  finish(&message, "overflow");
+}
+
+void hk_misuse_told_size(const void *block, size_t bytes, size_t alignment, size_t size) {
+  char text[MESSAGE_BYTES];
+  hk_format_t message;
+  hk_format_init(&message, text, sizeof text);
+  hk_format_print(&message, "hakmem: wrong-size: %p is a block of %u bytes, and was freed as one of %u bytes",
+                  (uintptr_t)block, (uint64_t)bytes, (uint64_t)size);
+  if (alignment > 1) hk_format_print(&message, " with an alignment of %u", (uint64_t)alignment);
+  finish(&message, "wrong-size");
 }
 
 void hk_misuse_damage(const void *block) {
@@ -81,4 +106,24 @@ void hk_misuse_damage(const void *block) {
                     (uintptr_t)block);
   }
   finish(&message, "damaged-block");
+}
+
+void hk_misuse_heap(const void *heap, const char *name) {
+  char text[MESSAGE_BYTES];
+  hk_format_t message;
+  hk_format_init(&message, text, sizeof text);
+  hk_format_print(&message, "hakmem: destroyed-heap: the heap at %p was destroyed before; its last name is \"%s\"",
+                  (uintptr_t)heap, name);
+  finish(&message, "destroyed-heap");
+}
+
+void hk_misuse_leaked_heap(const char *name, uint64_t blocks, uint64_t bytes) {
+  char text[MESSAGE_BYTES];
+  hk_format_t message;
+  hk_format_init(&message, text, sizeof text);
+  hk_format_text(&message, "hakmem: leaked-heap: heap \"");
+  hk_format_text(&message, name);
+  hk_format_print(&message, "\" is destroyed with %u blocks of %u bytes in use (see: hakmem help leaked-heap)\n",
+                  blocks, bytes);
+  hk_os_write_stderr(message.text, message.length);
 }

@@ -17,6 +17,18 @@ HK_COLD void hk_misuse_address(hk_act_t act, const void *address);
  * the block. */
 HK_COLD void hk_misuse_damage(const void *block);
 
+/* Reports a named heap that is used, or destroyed again, after its end. Returns unless `on_misuse` is `abort`; the
+ * caller then does nothing. */
+HK_COLD void hk_misuse_heap(const void *heap, const char *name);
+
+/* Says that blocks of a named heap are in use at its end. Never aborts. */
+HK_COLD void hk_misuse_leaked_heap(const char *name, uint64_t blocks, uint64_t bytes);
+/* Reports a block that the program frees after a write behind its `bytes`. Returns as hk_misuse_address does. */
+HK_COLD void hk_misuse_overflow(const void *block, size_t bytes);
+
+/* Reports a block that the program frees as one of another size or alignment. Returns as hk_misuse_address does. */
+HK_COLD void hk_misuse_told_size(const void *block, size_t bytes, size_t alignment, size_t size);
+
 /* Reports the damaged block that a drain of `heap` has found, if any. */
 HK_INLINE void hk_misuse_take_up(hk_heap_t *heap) {
   if (HK_LIKELY(heap->damaged == NULL)) return;

@@ -8,6 +8,7 @@
 #include "os/os.h"
 
 bool hk_sample_hook_is_inside(void) { return false; }
+hk_site_t *hk_sample_hook_site(void) { return NULL; }
 void hk_sample_hook_expect(void) {}
 bool hk_sample_hook_note(uintptr_t address, size_t offset, size_t requested, size_t bytes, uint64_t weight_q16) {
   (void)address, (void)offset, (void)requested, (void)bytes, (void)weight_q16;
@@ -17,6 +18,8 @@ bool hk_sample_hook_forget(uintptr_t address, bool is_freed) {
   (void)address, (void)is_freed;
   return false;
 }
+void hk_sample_hook_forget_named(const struct hk_named *named) { (void)named; }
+void hk_sample_hook_tell_named(const struct hk_named *named) { (void)named; }
 hk_sample_life_t hk_sample_hook_find(uintptr_t address, hk_sample_t *sample) {
   (void)address, (void)sample;
   return hk_sample_none;
@@ -37,6 +40,16 @@ void hk_profile_begin_child(void) {}
 void hk_crash_report_install(void) {}
 void hk_crash_report_begin_thread(void) {}
 void hk_crash_report_end_thread(void) {}
+
+/* Says no more than where it happened. */
+void hk_guard_report(const hk_guard_event_t *event, bool is_quiet) {
+  char text[160];
+  hk_format_t line;
+  hk_format_init(&line, text, sizeof text);
+  hk_format_print(&line, "hakmem: guard: memory error at %p, beside or in a block of %u bytes at %p\n", event->address,
+                  (uint64_t)event->block.bytes, event->block.start);
+  if (!is_quiet) hk_os_write_stderr(line.text, line.length);
+}
 
 void hk_describe_neighbour(hk_format_t *out, uintptr_t address, const hk_address_class_t *where) {
   (void)out, (void)address, (void)where;

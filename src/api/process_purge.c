@@ -8,11 +8,14 @@
 #include "base/arithmetic.h"
 #include "base/atomic.h"
 #include "heap/heap_purge.h"
+#include "heap/part.h"
 #include "heap/pool.h"
 #include "heap/remote.h"
 #include "heap/sample_countdown.h"
 #include "os/os.h"
 #include "policy/stat.h"
+#include "space/class_slabs.h"
+#include "space/lone_mapping.h"
 #include "space/purge.h"
 #include "space/shortage.h"
 
@@ -51,9 +54,20 @@ static void purge_all(hk_heap_t *own) {
   purge_heap(own);
 }
 
+/* Of named heaps and tags, those of the calling thread. */
+static void purge_parts(void) { hk_part_visit_own(purge_heap); }
+
+/* Purges the memory that a hardened build keeps apart from the sums of space/dirty.h. */
+static void purge_apart(void) {
+  if (!HK_HARDENED) return;
+  hk_class_slabs_purge();
+  hk_lone_mapping_purge();
+}
+
 void hk_process_purge_idle_heaps(void) {
   hk_heap_visit_idle(drain_idle);
   hk_heap_visit_idle(purge_idle);
+  purge_apart();
 }
 
 static uint64_t purged_so_far(void) { return hk_load_relaxed(&hk_stat_process.value[hk_stat_purged]); }
@@ -63,6 +77,7 @@ static void purge_own_and_idle(void) {
   if (lease.heap == NULL) return;
   purge_all(lease.heap);
   hk_thread_leave(lease);
+  purge_parts();
 }
 
 size_t hk_process_purge(size_t keep_bytes) {
@@ -73,7 +88,17 @@ size_t hk_process_purge(size_t keep_bytes) {
   } else {
     purge_own_and_idle();
   }
+  purge_apart();
   (void)hk_purge_down_to(keep_bytes);
+  return purged_so_far() - before;
+}
+
+void hk_process_purge_named(hk_named_t *named) { hk_part_visit(named, purge_heap); }
+
+size_t hk_process_purge_named_to_system(hk_named_t *named) {
+  uint64_t before = purged_so_far();
+  hk_process_purge_named(named);
+  (void)hk_purge_down_to(0);
   return purged_so_far() - before;
 }
 

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "heap/detach.h"
+#include "heap/named.h"
 #include "heap/remote.h"
 #include "heap/thread.h"
 #include "space/dirty.h"
@@ -18,6 +19,12 @@ size_t hk_process_purge(size_t keep_bytes);
 
 /* The same at the program's request: from the heaps of threads that sleep too. Opens files. */
 size_t hk_process_purge_everywhere(size_t keep_bytes);
+
+/* Moves what the caller's part of a named heap or tag, and the parts without a thread, can spare to the superslabs.
+ * Requires that the caller is in no slow path. The second one then purges all dirty memory, and returns the bytes
+ * purged. */
+void hk_process_purge_named(hk_named_t *named);
+size_t hk_process_purge_named_to_system(hk_named_t *named);
 
 /* Gives everything that is free back to the system, with its addresses, before a request fails: what the caller's heap,
  * idle heaps and heaps of sleeping threads can spare. `may_be_short`: addresses may be short, so these heaps' spans

@@ -11,22 +11,26 @@
 #include "api/verify.h"
 #include "base/bits.h"
 #include "hakmem/hakmem.h"
+#include "heap/handover.h"
+#include "heap/part.h"
 #include "heap/span.h"
 #include "policy/sampling.h"
 #include "policy/stat.h"
 #include "space/large.h"
+#include "space/live_bit.h"
 #include "space/run.h"
 
-static bool is_small(size_t size) { return size <= HK_MID_MAX_BYTES; }
+static bool is_small(size_t size) { return size <= HK_SMALL_MAX_BYTES; }
 
 /* ---- Sizes. */
 
 size_t hk_slab_good_size(size_t size) {
-  return size <= HK_RUN_MAX_BYTES ? hk_run_good_size(size) : hk_large_good_size(size);
+  return size <= HK_RUN_MAX_BYTES && !HK_HARDENED ? hk_run_good_size(size) : hk_large_good_size(size);
 }
 
 size_t hk_good_size(size_t size) {
-  return is_small(size) ? hk_class_bytes(hk_class_of(size > 0 ? size : 1)) : hk_slab_good_size(size);
+  if (HK_HARDENED && size == 0) return 0; /* space/nothing.h */
+  return is_small(size) ? hk_class_usable_bytes(hk_class_of_request(size)) : hk_slab_good_size(size);
 }
 
 size_t hk_usable_size_slow(const void *block) {
@@ -45,21 +49,28 @@ static bool stays(size_t bytes, size_t size) {
   return size <= bytes && (size >= bytes / 2 || hk_good_size(size) == bytes);
 }
 
+/* Notes in a hardened build that a small block of `bytes` usable bytes may have another size than its class serves. */
+HK_INLINE void *resized(void *block, size_t bytes) {
+  if (HK_HARDENED) hk_handover_note_resized(block, bytes + HK_CANARY_BYTES);
+  return block;
+}
+
 /* Resizes the block in place, moves its pages, or copies a large block where that is cheaper. A sample is not copied:
- * it would leave its address after that is given up, and another thread could get a sample there. Returns the block, or
- * NULL when none of these is possible. */
-static void *resize(const hk_finding_t *finding, void *block, size_t size) {
+ * the copy's free would take it for one. Returns the block, or NULL when none of these is possible. */
+static void *resize_unnamed(const hk_finding_t *finding, void *block, size_t size) {
   char *start = (char *)finding->start;
   size_t whole = finding->offset + size;
   bool is_copied = false, may_copy = finding->offset == 0;
   switch (hk_slab_state(finding->slab)) {
     case hk_slab_small:
-      return stays(finding->bytes, size) ? block : NULL;
+      if (!stays(finding->bytes, size)) return NULL;
+      (void)resized(start, finding->offset + finding->bytes);
+      return block;
     case hk_slab_run:
       if (is_small(size) || whole > HK_SUPERSLAB_BYTES || !hk_run_resize(finding->slab, whole)) return NULL;
       break;
     case hk_slab_large:
-      if (whole <= HK_RUN_MAX_BYTES) return NULL;
+      if (HK_HARDENED ? is_small(size) : whole <= HK_RUN_MAX_BYTES) return NULL;
       start = hk_large_resize(finding->slab, start, whole, may_copy ? &is_copied : NULL);
       if (start == NULL) return NULL;
       break;
@@ -75,7 +86,28 @@ static void *resize(const hk_finding_t *finding, void *block, size_t size) {
   return start + finding->offset;
 }
 
-/* ---- Reallocation by a copy. */
+/* Resizes a larger block of a named heap or tag, and charges the difference. The block leaves its list meanwhile,
+ * because its descriptor may become another one. */
+static HK_NOINLINE void *resize_named(const hk_finding_t *finding, void *block, size_t size) {
+  size_t old_bytes = hk_load_relaxed(&finding->slab->bytes), whole = finding->offset + size;
+  size_t wanted = hk_slab_good_size(whole), more_bytes = wanted > old_bytes ? wanted - old_bytes : 0;
+  if (is_small(size) || wanted == 0 || !hk_named_charge(finding->slab->named, more_bytes)) return NULL;
+  hk_named_t *named = hk_named_remove_larger(finding->slab);
+  if (named == NULL) return NULL; /* another thread frees the block: misuse */
+  void *same = resize_unnamed(finding, block, size);
+  char *start = (char *)(same != NULL ? same : block) - finding->offset;
+  hk_named_add_larger(named, start, more_bytes, old_bytes);
+  return same;
+}
+
+static void *resize(const hk_finding_t *finding, void *block, size_t size) {
+  bool is_larger = hk_slab_state(finding->slab) != hk_slab_small;
+  if (HK_UNLIKELY(is_larger && finding->slab->named != NULL)) return resize_named(finding, block, size);
+  return resize_unnamed(finding, block, size);
+}
+
+/* ---- Reallocation by a copy. A block stays in its named heap or tag: the thread is switched to its part of that while
+ * it allocates the new place. */
 
 /* A block that grows by less than three eighths will likely grow again. It gets three eighths at once, so that copies
  * are rarer (measured: docs/experiments/2026-11-24-appending.md). */
@@ -87,7 +119,8 @@ static size_t with_room_to_grow(size_t bytes, size_t size) {
 /* Moves a run that grows to where it has room to grow further, so that it need not move again. Its old slabs go back to
  * the superslab, where a neighbour may grow into them. Returns NULL when there is no such place. */
 static void *move_to_room(void *block, size_t bytes, size_t wanted) {
-  if (bytes <= HK_MID_MAX_BYTES || wanted <= bytes || wanted > HK_RUN_MAX_BYTES) return NULL;
+  if (HK_HARDENED || bytes <= HK_MID_MAX_BYTES || wanted <= bytes || wanted > HK_RUN_MAX_BYTES) return NULL;
+  if (HK_UNLIKELY(hk_part_current() != NULL)) return NULL; /* a limit may bound it */
   void *moved = hk_run_alloc_roomy(wanted);
   if (moved == NULL) return NULL;
   hk_stat_add(hk_stat_run_alloc, 1);
@@ -102,12 +135,16 @@ static void *move_to_room(void *block, size_t bytes, size_t wanted) {
   return moved;
 }
 
-static void *move(void *block, size_t bytes, size_t size) {
+static void note_room(void *block) {
+  hk_finding_t finding = hk_verify(block);
+  if (finding.verdict == hk_verdict_live && !finding.is_guarded && hk_slab_state(finding.slab) == hk_slab_small)
+    (void)resized((void *)finding.start, finding.slab->block_bytes - HK_CANARY_BYTES);
+}
+
+/* Moves the block to one of `wanted` bytes, or else of `size`, which is at most `wanted`. */
+static void *copy_to_new(void *block, size_t bytes, size_t size, size_t wanted) {
   int saved_errno = errno;
-  size_t wanted = with_room_to_grow(bytes, size);
-  void *moved = move_to_room(block, bytes, wanted);
-  if (moved != NULL) return moved;
-  moved = hk_alloc(wanted);
+  void *moved = hk_alloc(wanted);
   if (moved == NULL && wanted > size) {
     moved = hk_alloc(size);
     if (moved != NULL) errno = saved_errno;
@@ -119,7 +156,36 @@ static void *move(void *block, size_t bytes, size_t size) {
   }
   memcpy(moved, block, size < bytes ? size : bytes);
   hk_free(block);
+  if (HK_HARDENED && wanted > size && is_small(wanted)) note_room(moved);
   return moved;
+}
+
+/* Returns the block's named heap or tag, if the thread has to switch to it before it allocates. */
+HK_INLINE hk_named_t *other_than_current(hk_named_t *named) {
+  return HK_LIKELY(named == NULL || named == hk_part_current()) ? NULL : named;
+}
+HK_INLINE hk_named_t *other_named(const hk_slab_t *slab) { return other_than_current(hk_named_of_slab(slab)); }
+
+static void *move_unnamed(void *block, size_t bytes, size_t size) {
+  size_t wanted = with_room_to_grow(bytes, size);
+  void *moved = move_to_room(block, bytes, wanted);
+  return moved != NULL ? moved : copy_to_new(block, bytes, size, wanted);
+}
+
+typedef void *(*move_t)(void *block, size_t bytes, size_t size);
+
+static HK_NOINLINE void *move_named(hk_named_t *named, void *block, size_t bytes, size_t size, move_t move_block) {
+  hk_part_switch_t it = hk_part_enter(named);
+  if (it.part == NULL) return size > bytes ? hk_alloc_fail() : block;
+  void *moved = move_block(block, bytes, size);
+  hk_part_leave(&it);
+  return moved;
+}
+
+static void *move(const hk_slab_t *slab, void *block, size_t bytes, size_t size) {
+  hk_named_t *named = other_named(slab);
+  if (HK_UNLIKELY(named != NULL)) return move_named(named, block, bytes, size, move_unnamed);
+  return move_unnamed(block, bytes, size);
 }
 
 /* hk_span_has_block for the slab that the address lies in, by one multiplication: the product's low half tells whether
@@ -143,10 +209,10 @@ HK_INLINE bool slab_has_block(const hk_slab_t *slab, const void *block) {
 HK_INLINE size_t own_small_bytes(const void *block) {
   const hk_slab_t *slab = hk_slab_of(block);
   if (!hk_thread_has(hk_load_relaxed(&((hk_slab_t *)slab)->owner))) return 0;
-  return slab_has_block(slab, block) && !hk_block_looks_free(block) ? slab->block_bytes : 0;
+  return slab_has_block(slab, block) && hk_block_is_in_use(block) ? slab->block_bytes - HK_CANARY_BYTES : 0;
 }
 
-static void *move_large(void *block, size_t bytes, size_t size, uint64_t weight_q16) {
+static void *move_large_unnamed(void *block, size_t bytes, size_t size, uint64_t weight_q16) {
   bool zero;
   void *moved = NULL;
   if (weight_q16 != 0) moved = hk_alloc_sampled(size, HK_BLOCK_ALIGNMENT, hk_slab_good_size(size), weight_q16, &zero);
@@ -158,13 +224,33 @@ static void *move_large(void *block, size_t bytes, size_t size, uint64_t weight_
   return moved;
 }
 
-/* Enters a sampled block anew after its resize, at `block`. When there is no room for the entry, the block becomes an
- * unsampled one: its contents move to the start of the block that holds it. Returns the program's address. */
-static void *renew(const hk_finding_t *finding, void *before, void *block, size_t size, uint64_t weight_q16) {
-  (void)hk_sample_hook_forget((uintptr_t)before, false);
+static void *move_large(const hk_slab_t *slab, void *block, size_t bytes, size_t size, uint64_t weight_q16) {
+  hk_named_t *named = other_named(slab);
+  if (HK_LIKELY(named == NULL)) return move_large_unnamed(block, bytes, size, weight_q16);
+  hk_part_switch_t it = hk_part_enter(named);
+  if (it.part == NULL) return size > bytes ? hk_alloc_fail() : block;
+  void *moved = move_large_unnamed(block, bytes, size, weight_q16);
+  hk_part_leave(&it);
+  return moved;
+}
+
+/* Enters a sampled block anew at `block`, after its resize or an attempt. When there is no room for the entry, the
+ * block becomes an unsampled one: its contents move to the start of the block that holds it. Returns the program's
+ * address. */
+static void *enter_again(const hk_finding_t *finding, void *block, size_t size, uint64_t weight_q16) {
   size_t bytes = hk_slab_good_size(size);
   if (hk_sample_hook_note((uintptr_t)block, finding->offset, size, bytes, weight_q16)) return block;
   return memmove((char *)block - finding->offset, block, size);
+}
+
+/* Resizes a sampled block. Its entry goes first: once the block has moved, another thread can get a sample at its old
+ * address. Where the resize fails, `*block` is entered without a weight, so that it can be freed. */
+static void *resize_sample(const hk_finding_t *finding, void **block, size_t size, uint64_t weight_q16) {
+  (void)hk_sample_hook_forget((uintptr_t)*block, false);
+  void *same = resize(finding, *block, size);
+  if (same != NULL) return enter_again(finding, same, size, weight_q16);
+  *block = enter_again(finding, *block, finding->bytes, 0);
+  return NULL;
 }
 
 /* Resizes a run or large block that is sampled, or while the profile runs. hk_sampled_weight_after decides whether the
@@ -172,11 +258,23 @@ static void *renew(const hk_finding_t *finding, void *before, void *block, size_
 static HK_NOINLINE void *realloc_large(const hk_finding_t *finding, void *block, size_t size) {
   size_t bytes = finding->bytes;
   uint64_t weight_q16 = hk_sampled_weight_after((uintptr_t)block, finding->offset != 0, bytes, hk_slab_good_size(size));
-  if (finding->offset != 0 || weight_q16 == 0) {
-    void *same = resize(finding, block, size);
-    if (same != NULL) return finding->offset != 0 ? renew(finding, block, same, size, weight_q16) : same;
+  void *same = NULL;
+  if (finding->offset != 0) {
+    same = resize_sample(finding, &block, size, weight_q16);
+  } else if (weight_q16 == 0) {
+    same = resize(finding, block, size);
   }
-  return move_large(block, bytes, size, weight_q16);
+  if (same != NULL) return same;
+  return move_large(finding->slab, block, bytes, size, weight_q16);
+}
+
+static void *move_guarded_here(void *block, size_t bytes, size_t size) { return copy_to_new(block, bytes, size, size); }
+
+/* A guarded block always moves: its old address is protected from then on. */
+static HK_NOINLINE void *move_guarded(const hk_finding_t *finding, void *block, size_t size) {
+  hk_named_t *named = other_than_current(hk_finding_named(finding));
+  if (named != NULL) return move_named(named, block, finding->bytes, size, move_guarded_here);
+  return move_guarded_here(block, finding->bytes, size);
 }
 
 static void *realloc_unusual(void *block, size_t size) {
@@ -186,11 +284,12 @@ static void *realloc_unusual(void *block, size_t size) {
     return hk_alloc_fail();
   }
   if (size > (size_t)PTRDIFF_MAX) return hk_alloc_fail();
+  if (HK_UNLIKELY(finding.is_guarded)) return move_guarded(&finding, block, size);
   bool is_large = hk_slab_state(finding.slab) != hk_slab_small && !is_small(size);
-  if (HK_UNLIKELY(is_large && (finding.offset != 0 || hk_sampling_is_on())))
+  if (HK_UNLIKELY(is_large && (finding.offset != 0 || hk_sampling_has_profile())))
     return realloc_large(&finding, block, size);
   void *same = resize(&finding, block, size);
-  return same != NULL ? same : move(block, finding.bytes, size);
+  return same != NULL ? same : move(finding.slab, block, finding.bytes, size);
 }
 
 /* `bytes` is own_small_bytes of the block. */
@@ -201,13 +300,13 @@ static HK_NOINLINE void *realloc_slow(void *block, size_t size, size_t bytes) {
     return NULL;
   }
   if (bytes == 0) return realloc_unusual(block, size);
-  return stays(bytes, size) ? block : move(block, bytes, size);
+  return stays(bytes, size) ? resized(block, bytes) : move(hk_slab_of(block), block, bytes, size);
 }
 
 /* The common case by itself, without a stack frame: a small block of the caller's heap that stays where it is. */
 void *hk_realloc(void *block, size_t size) {
   size_t bytes = own_small_bytes(block);
-  if (HK_LIKELY(bytes != 0 && size <= bytes && size >= bytes / 2)) return block;
+  if (HK_LIKELY(bytes != 0 && size <= bytes && size >= bytes / 2)) return resized(block, bytes);
   return realloc_slow(block, size, bytes);
 }
 
@@ -217,8 +316,8 @@ void *hk_realloc(void *block, size_t size) {
  * so it keeps alignments up to a slab's size. While the profile runs, runs and large blocks are allocated anew, because
  * the new size may be a sample. Returns NULL where the caller has to copy. */
 static void *resize_aligned(const hk_finding_t *finding, void *block, size_t alignment, size_t size) {
-  if (alignment > HK_SLAB_BYTES || (uintptr_t)block % alignment != 0) return NULL;
-  if (hk_slab_state(finding->slab) != hk_slab_small && (finding->offset != 0 || hk_sampling_is_on())) return NULL;
+  if (alignment > HK_SLAB_BYTES || (uintptr_t)block % alignment != 0 || finding->is_guarded) return NULL;
+  if (hk_slab_state(finding->slab) != hk_slab_small && (finding->offset != 0 || hk_sampling_has_profile())) return NULL;
   return resize(finding, block, size);
 }
 
@@ -231,7 +330,11 @@ static void *realloc_aligned(void *block, size_t alignment, size_t size) {
   if (size > (size_t)PTRDIFF_MAX) return hk_alloc_fail();
   void *same = resize_aligned(&finding, block, alignment, size);
   if (same != NULL) return same;
+  hk_named_t *named = other_than_current(hk_finding_named(&finding));
+  hk_part_switch_t it = {.part = NULL};
+  if (HK_UNLIKELY(named != NULL) && (it = hk_part_enter(named)).part == NULL) return hk_alloc_fail();
   void *moved = hk_alloc_aligned(alignment, size);
+  hk_part_leave(&it);
   if (moved == NULL) return NULL;
   memcpy(moved, block, size < finding.bytes ? size : finding.bytes);
   hk_free(block);

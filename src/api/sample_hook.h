@@ -41,6 +41,9 @@ typedef enum { hk_sample_none, hk_sample_live, hk_sample_freed } hk_sample_life_
  * not sampled. */
 bool hk_sample_hook_is_inside(void);
 
+/* Returns the site of the calling stack, for a guard slot; NULL in a build without instruments. */
+hk_site_t *hk_sample_hook_site(void);
+
 /* Prefetches what the next hk_sample_hook_note of the thread will read. */
 void hk_sample_hook_expect(void);
 
@@ -52,6 +55,14 @@ bool hk_sample_hook_note(uintptr_t address, size_t offset, size_t requested, siz
 /* Removes a sample that is about to be freed, or to change its place or size (`is_freed` is false). Returns false when
  * another thread has removed it. */
 bool hk_sample_hook_forget(uintptr_t address, bool is_freed);
+
+struct hk_named;
+
+/* Writes to stderr where some sampled blocks of a named heap, which is about to end, were allocated. */
+void hk_sample_hook_tell_named(const struct hk_named *named);
+
+/* Removes all samples in the blocks of a named heap, which are about to be freed. */
+void hk_sample_hook_forget_named(const struct hk_named *named);
 
 /* Looks up any value, and fills `*sample` for a live or freed sample. While another thread frees the sample, either
  * state may be returned. */

@@ -13,33 +13,37 @@
 static void *take_leftover(hk_heap_t *heap, unsigned class_index) {
   hk_free_list_t *bin = &heap->bin[class_index];
   if (HK_LIKELY(bin->free == HK_LIST_END)) return NULL;
-  if (hk_class_is_mid(class_index)) bin->mark = 0; /* the last refill of an adopted heap's list is unknown */
+  /* The last refill of an adopted heap's list is unknown. */
+  if (hk_class_is_mid(class_index)) heap->state[class_index].carved_zero = false;
   void *block = hk_small_pop(heap->bin, class_index);
   if (block == NULL) hk_small_drop_damaged(heap, bin, class_index);
   return block;
 }
 
-/* Takes a block that is no sample. The remote frees that a refill collects can close the bin. The bin then keeps a
- * counted piece, and the block is part of it. A closed bin of a borrowed heap gets no piece. */
-static void *take_unsampled(hk_thread_lease_t lease, unsigned class_index) {
+/* Takes a block that is no sample, though it may have been due. The remote frees that a refill collects can close the
+ * bin of a tiny class. The bin then keeps a counted piece, and the block is part of it. A closed bin of a borrowed heap
+ * gets no piece. */
+static void *take_unsampled(hk_thread_lease_t lease, unsigned class_index, bool is_due) {
   hk_heap_t *heap = lease.heap;
   bool was_open = hk_sample_countdown_is_open(heap, class_index);
   void *block = hk_small_take(heap, class_index);
+  if (block == NULL && hk_class_is_mid(class_index)) hk_sample_countdown_next_piece(heap, class_index);
   if (block == NULL || (was_open && !hk_sample_countdown_is_open(heap, class_index))) return block;
-  hk_sample_countdown_count(heap, class_index);
+  hk_sample_countdown_count(heap, class_index, is_due);
   if (was_open || !lease.borrowed) hk_sample_countdown_next_piece(heap, class_index);
   return block;
 }
 
-void *hk_sampled_take(hk_thread_lease_t lease, unsigned class_index, uint64_t *weight_q16) {
+void *hk_sampled_take(hk_thread_lease_t lease, unsigned class_index, hk_sample_choice_t *choice) {
   hk_heap_t *heap = lease.heap;
   void *block = take_leftover(heap, class_index);
   if (block != NULL) return block;
-  uint64_t weight_of_due_q16;
-  bool is_due = hk_sample_countdown_is_due(heap, class_index, &weight_of_due_q16);
-  if (!is_due || weight_q16 == NULL || hk_sample_hook_is_inside()) return take_unsampled(lease, class_index);
-  *weight_q16 = weight_of_due_q16;
-  if (!lease.borrowed) hk_sample_countdown_next_piece(heap, class_index); /* for the next request */
+  hk_sample_choice_t due;
+  bool is_due = hk_sample_countdown_is_due(heap, class_index, &due);
+  if (!is_due || choice == NULL || hk_sample_hook_is_inside()) return take_unsampled(lease, class_index, is_due);
+  *choice = due;
+  /* For the next request: */
+  if (!lease.borrowed || hk_class_is_mid(class_index)) hk_sample_countdown_next_piece(heap, class_index);
   return NULL;
 }
 
@@ -47,13 +51,14 @@ void *hk_sampled_take(hk_thread_lease_t lease, unsigned class_index, uint64_t *w
 
 typedef bool (*decide_t)(hk_heap_t *heap, size_t before, size_t after);
 
-/* Calls `ask` for the thread's heap, if that is sampled. */
+/* Calls `ask` for the thread's heap, if the profile samples that. */
 static bool decide(decide_t ask, size_t before, size_t after, uint64_t *rate) {
   hk_thread_lease_t lease = hk_lifecycle_enter();
   if (lease.heap == NULL) return false;
   hk_sample_countdown_follow(lease.heap);
   bool answer = false;
-  if (hk_heap_is_sampled(lease.heap) && !hk_sample_hook_is_inside()) {
+  bool is_sampled = hk_heap_is_sampled(lease.heap) && hk_sample_countdown_rate(lease.heap) != 0;
+  if (is_sampled && !hk_sample_hook_is_inside()) {
     *rate = hk_sample_countdown_rate(lease.heap);
     answer = ask(lease.heap, before, after);
   }
@@ -73,13 +78,25 @@ static bool stays_hit(hk_heap_t *heap, size_t before, size_t after) {
   return (double)hk_sampling_random(&heap->countdowns->random) * 0x1p-64 < part;
 }
 
-bool hk_sampled_large_is_due(size_t bytes, uint64_t *rate) { return decide(is_hit, 0, bytes, rate); }
+hk_sample_choice_t hk_sampled_choose_large(size_t bytes) {
+  hk_sample_choice_t choice = {.weight_q16 = 0};
+  hk_thread_lease_t lease = hk_lifecycle_enter();
+  if (lease.heap == NULL) return choice;
+  hk_sample_countdown_follow(lease.heap);
+  if (hk_heap_is_sampled(lease.heap) && !hk_sample_hook_is_inside()) {
+    uint64_t rate = hk_sample_countdown_rate(lease.heap);
+    choice.is_guarded = hk_sample_countdown_large_is_guarded(lease.heap);
+    if (rate != 0 && is_hit(lease.heap, 0, bytes)) choice.weight_q16 = hk_sampling_weight(bytes, rate);
+  }
+  hk_thread_leave(lease);
+  return choice;
+}
 
 uint64_t hk_sampled_weight_after(uintptr_t address, bool is_known, size_t old_bytes, size_t new_bytes) {
   hk_sample_t sample = {.weight = {.block_bytes = old_bytes}};
   if (is_known) (void)hk_sample_hook_find(address, &sample);
   bool is_sample = sample.weight.weight_q16 != 0;
-  if (!hk_sampling_is_on()) return sample.weight.weight_q16;
+  if (!hk_sampling_has_profile()) return sample.weight.weight_q16;
   size_t before = sample.weight.block_bytes;
   if (!is_sample && new_bytes <= before) return 0;
   uint64_t rate;

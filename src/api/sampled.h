@@ -7,20 +7,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "heap/sample_countdown.h"
 #include "heap/thread.h"
 
-/* Takes a small block from the sampled heap of `lease`. Returns NULL and sets `*weight_q16` to the sample's weight when
- * the request is the one to sample. Returns NULL and leaves `*weight_q16` unchanged when there is no
- * memory.
+/* Takes a small block from the sampled heap of `lease`. Returns NULL and sets `*choice` when the request is the
+ * one to sample or to guard. Returns NULL and leaves `*choice` unchanged when there is no memory.
  *
- * With `weight_q16` NULL the request goes unsampled: its block is to hold a sample, or the request is a second attempt.
+ * With `choice` NULL the request goes unsampled: its block is to hold a sample, or the request is a second attempt.
  * It still counts as a trial. The trials are independent, so a hit that is dropped does not bias the others.
  */
-void *hk_sampled_take(hk_thread_lease_t lease, unsigned class_index, uint64_t *weight_q16);
+void *hk_sampled_take(hk_thread_lease_t lease, unsigned class_index, hk_sample_choice_t *choice);
 
-/* Returns whether the calling thread's next block, of `bytes` bytes, is to be sampled. Sets `*rate` if the thread's
- * heap is sampled. */
-bool hk_sampled_large_is_due(size_t bytes, uint64_t *rate);
+/* Returns what the calling thread's next larger block, of `bytes` bytes, is chosen for: nothing, mostly. */
+hk_sample_choice_t hk_sampled_choose_large(size_t bytes);
 
 /* Returns the sample weight of a block after its resize from `old_bytes` to `new_bytes`; 0 when the block is no
  * sample. `is_known`: the block is in the table of samples. A block that grows stays a sample, or becomes one by the

@@ -2,6 +2,8 @@
 #include "api/small_block.h"
 
 #include "api/misuse.h"
+#include "heap/handover.h"
+#include "heap/mid.h"
 #include "heap/refill.h"
 
 void hk_small_drop_damaged(hk_heap_t *heap, hk_free_list_t *free_list, unsigned class_index) {
@@ -9,7 +11,7 @@ void hk_small_drop_damaged(hk_heap_t *heap, hk_free_list_t *free_list, unsigned 
   hk_misuse_damage(free_list->free);
   free_list->free = HK_LIST_END;
   if (hk_class_is_mid(class_index)) {
-    free_list->countdown = heap->state[class_index].room;
+    hk_mid_note_loss(heap, class_index);
   } else if (free_list == hk_heap_effective_list(heap, class_index)) {
     hk_heap_note_length(heap, class_index, 0);
   }
@@ -17,7 +19,8 @@ void hk_small_drop_damaged(hk_heap_t *heap, hk_free_list_t *free_list, unsigned 
 
 void *hk_small_take(hk_heap_t *heap, unsigned class_index) {
   hk_free_list_t *list = hk_heap_effective_list(heap, class_index);
-  if (hk_class_is_mid(class_index)) list->mark = 0; /* the last refill of an adopted heap's list is unknown */
+  /* The last refill of an adopted heap's list is unknown. */
+  if (hk_class_is_mid(class_index)) heap->state[class_index].carved_zero = false;
   for (;;) {
     hk_block_t *block = hk_small_pop(list - class_index, class_index);
     if (block != NULL) return block;
@@ -25,6 +28,7 @@ void *hk_small_take(hk_heap_t *heap, unsigned class_index) {
     hk_block_t *straight = NULL;
     bool filled = hk_refill_or_take(heap, class_index, &straight);
     hk_misuse_take_up(heap);
+    if (HK_HARDENED && straight != NULL) hk_handover_give(straight, hk_handover_of(straight));
     if (!filled || straight != NULL) return straight;
   }
 }

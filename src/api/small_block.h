@@ -8,9 +8,7 @@
 /* Pops from the class's list in `bins`, an array of one list for each class. Returns NULL when the list is exhausted or
  * its first block is damaged. */
 HK_INLINE hk_block_t *hk_small_pop(hk_free_list_t *bins, unsigned class_index) {
-  size_t bin_offset = class_index * sizeof(hk_free_list_t);
-  hk_heap_t *heap = (hk_heap_t *)bins; /* a heap begins with such an array */
-  return hk_class_is_mid(class_index) ? hk_bin_pop_mid(heap, bin_offset) : hk_bin_pop(heap, bin_offset);
+  return hk_class_is_mid(class_index) ? hk_bin_pop_mid(&bins[class_index]) : hk_bin_pop(&bins[class_index]);
 }
 
 /* Empties a list whose first block is damaged, and reports the damage. The request goes on with other blocks. Does

@@ -2,14 +2,17 @@
 #include "api/verify.h"
 
 #include "api/sample_hook.h"
+#include "heap/named.h"
 #include "heap/search.h"
 #include "heap/span.h"
+#include "space/guard_slot.h"
+#include "space/live_bit.h"
 #include "space/region_map.h"
 #include "space/superslab.h"
 
 static hk_finding_t interior_of_block(hk_slab_t *span, uintptr_t value, uintptr_t offset, size_t bytes) {
   uintptr_t start = value - offset % bytes;
-  return (hk_finding_t){.verdict = hk_verdict_interior, .slab = span, .start = start, .bytes = bytes};
+  return (hk_finding_t){.verdict = hk_verdict_interior, .slab = span, .start = start, .bytes = bytes - HK_CANARY_BYTES};
 }
 
 static hk_finding_t verify_small(hk_slab_t *slab, uintptr_t value) {
@@ -18,9 +21,11 @@ static hk_finding_t verify_small(hk_slab_t *slab, uintptr_t value) {
   uintptr_t offset = value & (HK_SLAB_BYTES - 1);
   if (!hk_offset_is_start(offset, slab->inverse)) return interior_of_block(span, value, offset, bytes);
   const hk_block_t *block = (const hk_block_t *)value;
-  bool is_free = !hk_span_has_block(span, block) || (hk_block_looks_free(block) && hk_search_free(span, block));
-  return (hk_finding_t){
-      .verdict = is_free ? hk_verdict_free_block : hk_verdict_live, .slab = span, .start = value, .bytes = bytes};
+  bool is_free = !hk_span_has_block(span, block) || (!hk_block_is_in_use(block) && hk_search_free(span, block));
+  return (hk_finding_t){.verdict = is_free ? hk_verdict_free_block : hk_verdict_live,
+                        .slab = span,
+                        .start = value,
+                        .bytes = bytes - HK_CANARY_BYTES};
 }
 
 static hk_finding_t verify_whole(hk_slab_t *head, uintptr_t start, uintptr_t value) {
@@ -44,6 +49,11 @@ static hk_finding_t verify_unsampled(const void *address) {
       return verify_whole(slab->head, hk_slab_start(slab->head), value);
     case hk_slab_large:
       return verify_whole(slab, value & ~(HK_SLAB_BYTES - 1), value);
+    case hk_slab_nothing:
+      return (hk_finding_t){
+          .verdict = hk_live_bit_is_set(hk_live_bit_of(address)) ? hk_verdict_live : hk_verdict_free_block,
+          .slab = slab,
+          .start = value};
     case hk_slab_free:
       return (hk_finding_t){.verdict = hk_verdict_free_extent, .slab = slab, .start = value};
     default:
@@ -55,7 +65,7 @@ static hk_finding_t live_sample(const hk_sample_t *sample) {
   uintptr_t start = sample->address - sample->offset;
   hk_slab_t *slab = hk_slab_of((void *)start);
   bool is_small = hk_slab_state(slab) == hk_slab_small;
-  size_t bytes = is_small ? slab->block_bytes : hk_load_relaxed(&slab->bytes);
+  size_t bytes = is_small ? slab->block_bytes - HK_CANARY_BYTES : hk_load_relaxed(&slab->bytes);
   return (hk_finding_t){.verdict = hk_verdict_live,
                         .slab = is_small ? slab->head : slab,
                         .start = start,
@@ -72,10 +82,28 @@ static hk_finding_t freed_sample(const hk_sample_t *sample, const hk_finding_t *
                         .bytes = is_there ? around->bytes - sample->offset : sample->weight.block_bytes};
 }
 
+/* Only the start of a block or an address in it is a finding of its own. */
+static bool find_guarded(uintptr_t value, hk_finding_t *finding) {
+  hk_guard_view_t view;
+  if (!hk_guard_slot_find(value, &view)) return false;
+  bool is_freed = view.state == hk_guard_freed;
+  *finding = (hk_finding_t){.verdict = value != view.start ? hk_verdict_interior
+                                       : is_freed          ? hk_verdict_free_block
+                                                           : hk_verdict_live,
+                            .slab = hk_slab_of((const void *)value),
+                            .start = view.start,
+                            .bytes = view.bytes,
+                            .is_guarded = true,
+                            .guarded_named = view.named};
+  return true;
+}
+
 /* A sampled block's address is no block's start. With a large alignment, a large block has no descriptor there. */
 hk_finding_t hk_verify(const void *address) {
   hk_finding_t finding = verify_unsampled(address);
   if (finding.verdict != hk_verdict_interior && finding.verdict != hk_verdict_foreign) return finding;
+  bool may_be_guarded = finding.verdict == hk_verdict_foreign && hk_guard_slot_has_pool();
+  if (HK_UNLIKELY(may_be_guarded) && find_guarded((uintptr_t)address, &finding)) return finding;
   hk_sample_t sample;
   switch (hk_sample_hook_find((uintptr_t)address, &sample)) {
     case hk_sample_live:
@@ -85,6 +113,10 @@ hk_finding_t hk_verify(const void *address) {
     default:
       return finding;
   }
+}
+
+hk_named_t *hk_finding_named(const hk_finding_t *finding) {
+  return finding->is_guarded ? finding->guarded_named : hk_named_of_slab(finding->slab);
 }
 
 /* Chosen: how far below an address in the middle of a large block its start is searched for (as in

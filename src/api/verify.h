@@ -3,6 +3,7 @@
 #ifndef HK_API_VERIFY_H
 #define HK_API_VERIFY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,8 +22,13 @@ typedef struct {
   hk_slab_t *slab; /* live: the descriptor of a run or large block, the head of a span */
   uintptr_t start;
   size_t bytes;
+  bool is_guarded; /* in a guard slot, or in a guard page beside one; `slab` means nothing then, and ... */
+  struct hk_named *guarded_named; /* ... this is the block's named heap or tag; NULL: none */
   size_t offset; /* live: from `start` to the address, where `bytes` begin; not 0 for a sampled block alone */
 } hk_finding_t;
+
+/* Returns the named heap or tag of a block that was found live; NULL: none. */
+struct hk_named *hk_finding_named(const hk_finding_t *finding);
 
 /* Verifies any value. A free of the same block by another thread meanwhile may or may not be noticed. */
 hk_finding_t hk_verify(const void *address);

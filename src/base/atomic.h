@@ -55,6 +55,8 @@ using std::memory_order_seq_cst;
 #define hk_load_in_turn(object) atomic_fetch_add_explicit((object), 0, memory_order_acq_rel)
 
 #define hk_add_relaxed(object, value) atomic_fetch_add_explicit((object), (value), memory_order_relaxed)
+#define hk_or_relaxed(object, value) atomic_fetch_or_explicit((object), (value), memory_order_relaxed)
+#define hk_and_relaxed(object, value) atomic_fetch_and_explicit((object), (value), memory_order_relaxed)
 #define hk_sub_relaxed(object, value) atomic_fetch_sub_explicit((object), (value), memory_order_relaxed)
 
 /* Returns `base` plus the value of an _Atomic(intptr_t), loaded relaxed. On x86-64 this is one instruction, which

@@ -63,9 +63,15 @@ static bool end_examination(hk_attachment_t *attachment, uint32_t word, hk_attac
   return false;
 }
 
+/* Empties the variable. Returns false while it names a part of a named heap or tag instead of the heap (part.h). The
+ * thread that puts a part there takes the heap out by an exchange: one of both sees what the other did. */
+static HK_NOINLINE bool empty_variable(hk_attachment_t *attachment, hk_heap_t *heap, hk_heap_t *empty) {
+  return hk_compare_exchange_acquire(hk_load_relaxed(&attachment->variable), &heap, empty);
+}
+
 /* Looks at the thread before the change as well, so that a thread that is awake keeps its heap. The variable of a loose
  * heap's thread is empty, and is not written: the thread may be taking the heap up. */
-bool hk_attachment_take(hk_attachment_t *attachment, hk_heap_t *empty, const _Atomic(bool) *is_busy) {
+bool hk_attachment_take(hk_attachment_t *attachment, hk_heap_t *heap, hk_heap_t *empty, const _Atomic(bool) *is_busy) {
   uint32_t word = hk_load_acquire(&attachment->word); /* with the thread that shows the heap */
   hk_attachment_state_t before = state_in(word);
   if (before != hk_attachment_firm && before != hk_attachment_loose) return false;
@@ -75,7 +81,10 @@ bool hk_attachment_take(hk_attachment_t *attachment, hk_heap_t *empty, const _At
     (void)end_examination(attachment, word, before);
     return false;
   }
-  if (before == hk_attachment_firm) hk_store_relaxed(hk_load_relaxed(&attachment->variable), empty);
+  if (before == hk_attachment_firm && !empty_variable(attachment, heap, empty)) {
+    (void)end_examination(attachment, word, before);
+    return false;
+  }
   bool slept = sleeps(&thread, is_busy);
   return end_examination(attachment, word, slept ? hk_attachment_none : hk_attachment_loose) && slept;
 }

@@ -62,9 +62,10 @@ bool hk_attachment_take_up(hk_attachment_t *attachment, hk_heap_variable_t *vari
 /* Ends what hk_attachment_show began. Waits while the thread is examined. */
 void hk_attachment_hide(hk_attachment_t *attachment);
 
-/* Returns true when the heap is the caller's from now on. For a thread other than the heap's. `empty` is the value of
- * `variable` that stands for no heap; `*is_busy` is true while the heap's thread is in a slow path. Opens files. */
-bool hk_attachment_take(hk_attachment_t *attachment, hk_heap_t *empty, const _Atomic(bool) *is_busy);
+/* Returns true when the heap is the caller's from now on. For a thread other than the heap's. `heap` is the heap, whose
+ * `attachment` it is; `empty` is the value of `variable` that stands for no heap; `*is_busy` is true while the heap's
+ * thread is in a slow path. Opens files. */
+bool hk_attachment_take(hk_attachment_t *attachment, hk_heap_t *heap, hk_heap_t *empty, const _Atomic(bool) *is_busy);
 
 /* Resets the state in a child of fork: no heap is examined there, and the only thread has another number. */
 void hk_attachment_repair(hk_attachment_t *attachment);

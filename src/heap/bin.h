@@ -21,6 +21,7 @@
 
 #include "base/atomic.h"
 #include "base/compiler.h"
+#include "heap/handover.h"
 #include "policy/safety.h"
 #include "policy/size_class.h"
 #include "space/slab.h"
@@ -29,26 +30,35 @@
 #define HK_COUNTDOWN_FRESH UINT32_MAX
 #define HK_COUNTDOWN_ACTIVE (UINT32_MAX / 2)
 
-/* Returns a block from the bin at `bin_offset` in `heap`; NULL when the bin's list is exhausted or its first block is
- * damaged. HK_FORGET makes the compiler use heap + offset as the address in both instructions, which costs less than an
- * addition. For the block it keeps gcc from another register than the result's. */
-HK_INLINE hk_block_t *hk_bin_pop(hk_heap_t *heap, size_t bin_offset) {
-  hk_block_t *block = ((hk_free_list_t *)((uintptr_t)heap + bin_offset))->free;
+/* Returns a block from a bin; NULL when the bin's list is exhausted or its first block is damaged. HK_FORGET keeps gcc
+ * from another register for the block than the result's. */
+HK_INLINE hk_block_t *hk_bin_pop_at(hk_free_list_t *bin) {
+  hk_block_t *block = bin->free;
   HK_FORGET(block);
   hk_block_t *next;
   if (HK_UNLIKELY(!hk_block_open(block, &next))) return NULL;
-  HK_FORGET(bin_offset);
-  ((hk_free_list_t *)((uintptr_t)heap + bin_offset))->free = next;
+  hk_handover_t handover = HK_HARDENED ? hk_handover_of(block) : (hk_handover_t){{NULL, 0}, 0};
+  if (HK_HARDENED && HK_UNLIKELY(!hk_handover_is_ready(block, handover))) return NULL;
+  bin->free = next;
   hk_block_unseal(block);
+  if (HK_HARDENED) hk_handover_give(block, handover);
+  if (HK_HARDENED) __builtin_prefetch((const char *)next + HK_CACHE_LINE_BYTES); /* it is compared with zero */
   __builtin_prefetch(next);
   return block;
 }
 
-/* hk_bin_pop for a mid class, whose bin's countdown is the room left in its list (mid.h). */
-HK_INLINE hk_block_t *hk_bin_pop_mid(hk_heap_t *heap, size_t bin_offset) {
-  hk_block_t *block = hk_bin_pop(heap, bin_offset);
-  HK_FORGET(bin_offset);
-  if (HK_LIKELY(block != NULL)) ((hk_free_list_t *)((uintptr_t)heap + bin_offset))->countdown++;
+/* hk_bin_pop_at for a tiny and for a mid class. The countdown of a mid class's bin is the room left in its list
+ * (mid.h); its mark is 1, or 0 while it is metered and pops do not count. HK_FORGET keeps the bin's address in one
+ * register: some processors forward a store to the next load at no cost where the address is a register, and in five
+ * cycles where it is a sum of two (docs/experiments/2026-11-25-one-register.md). */
+HK_INLINE hk_block_t *hk_bin_pop(hk_free_list_t *bin) {
+  HK_FORGET(bin);
+  return hk_bin_pop_at(bin);
+}
+HK_INLINE hk_block_t *hk_bin_pop_mid(hk_free_list_t *bin) {
+  HK_FORGET(bin);
+  hk_block_t *block = hk_bin_pop_at(bin);
+  if (HK_LIKELY(block != NULL)) bin->countdown += bin->mark;
   return block;
 }
 
@@ -58,12 +68,6 @@ HK_INLINE bool hk_bin_is_fresh(const hk_free_list_t *bin) { return bin->countdow
 /* Returns the countdown of a tiny class's bin that takes over the whole list of `from`. */
 HK_INLINE uint32_t hk_bin_countdown_of_list(const hk_free_list_t *from) {
   return hk_bin_is_fresh(from) ? HK_COUNTDOWN_FRESH : HK_COUNTDOWN_ACTIVE;
-}
-
-/* Returns whether the block that was popped right after a refill is zero behind its first 16 bytes. A mid bin's mark
- * is set when its last refill carved zero memory. */
-HK_INLINE bool hk_bin_was_fresh(const hk_free_list_t *bin, unsigned class_index) {
-  return hk_class_is_mid(class_index) ? bin->mark != 0 : hk_bin_is_fresh(bin);
 }
 
 /* Puts a block of the caller's own heap on a free list. Returns true when the countdown is over: the caller then calls

@@ -11,17 +11,49 @@ static _Atomic(hk_heap_t *) all;
 
 hk_heap_t *hk_heap_first(void) { return hk_load_acquire(&all); }
 
-hk_heap_t *hk_heap_create(void) {
-  hk_heap_t *heap = hk_meta_alloc(sizeof(hk_heap_t));
-  if (heap == NULL) return NULL;
+/* Sets up the fields that do not begin with zero. */
+static void init(hk_heap_t *heap) {
   hk_store_relaxed(&heap->effective_lists, heap->bin);
   for (unsigned i = 0; i < HK_CLASS_COUNT; i++) {
     heap->bin[i].free = HK_LIST_END;
-    if (hk_class_is_mid(i))
-      heap->bin[i].countdown = heap->state[i].room = (uint16_t)hk_class_room(i, HK_ROOM_FIRST_BYTES);
+    if (!hk_class_is_mid(i)) continue;
+    heap->bin[i].countdown = heap->state[i].room = (uint16_t)hk_class_room(i, HK_ROOM_FIRST_BYTES);
+    heap->bin[i].mark = 1;
   }
   for (unsigned i = 0; i < HK_RUN_MAX_SLABS; i++) hk_list_init(&heap->spare[i]);
+  hk_list_init(&heap->part.spans);
   hk_store_relaxed(&heap->shared.incoming, HK_LIST_END);
+}
+
+static void reset_class(hk_heap_t *heap, unsigned class_index) {
+  hk_bin_state_t *state = &heap->state[class_index];
+  heap->bin[class_index] = (hk_free_list_t){.free = HK_LIST_END};
+  if (heap->countdowns != NULL) heap->countdowns->shadow[class_index] = (hk_free_list_t){.free = HK_LIST_END};
+  hk_store_release(&state->active, NULL);
+  state->partial = (hk_list_t){NULL, NULL};
+  state->carve_count = state->room = 0;
+  state->parts_filled = 0;
+  state->parts_to_skip = state->guests = 0;
+  state->spilled = 0;
+}
+
+void hk_heap_reset(hk_heap_t *heap) {
+  for (unsigned i = 0; i < HK_CLASS_COUNT; i++) reset_class(heap, i);
+  if (HK_HARDENED) hk_quarantine_forget(hk_heap_quarantine(heap));
+  heap->sampling_state = 0; /* the heap follows the present state at its next slow path */
+  hk_store_relaxed(&heap->span_slabs, 0);
+  heap->spare_shortages = 0;
+  heap->damaged = NULL;
+  heap->trimmed_ms = 0;
+  hk_store_relaxed(&heap->shared.waiting, 0);
+  init(heap);
+}
+
+hk_heap_t *hk_heap_create(void) {
+  hk_heap_t *heap = hk_meta_alloc(sizeof(hk_heap_t) + (HK_HARDENED ? sizeof(hk_quarantine_t) : 0));
+  if (heap == NULL) return NULL;
+  if (HK_HARDENED) hk_heap_quarantine(heap)->random = hk_fold_product((uintptr_t)heap ^ hk_keys.place, hk_keys.canary);
+  init(heap);
   hk_store_relaxed(&heap->life, hk_heap_attached);
 
   hk_lock_acquire(hk_lock_heap_pool);
@@ -44,4 +76,12 @@ size_t hk_heap_count(hk_heap_life_t life) {
     count += hk_heap_life(heap) == life;
   }
   return count;
+}
+
+HK_NOINLINE void hk_heap_note_given_slow(hk_heap_t *heap, unsigned class_index, uint32_t length) {
+  hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
+  if (!hk_load_relaxed(&countdown->is_open) || countdown->at_mark == HK_COUNTDOWN_UNKNOWN) return;
+  const hk_free_list_t *bin = &heap->bin[class_index];
+  uint32_t before = countdown->at_mark + (bin->mark - bin->countdown);
+  if (before > length) hk_heap_count_given(countdown, before - length);
 }

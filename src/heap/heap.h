@@ -10,7 +10,7 @@
  * - spare_slabs is the number of slabs in the spare lists. All of them are free and have no owner.
  * - The bin of a tiny class has only blocks of its active span, at most as many as were carved; without an active span
  *   it has none.
- * - The bin of a mid class: the length of its list + its countdown = its room, above 0.
+ * - The bin of a mid class that is not metered: the length of its list + its countdown = its room, above 0.
  * - A span that is not a tiny class's active one has a block in use, or no carved block.
  * - The outbox and the closed bins of a heap that is given back are empty.
  */
@@ -28,11 +28,15 @@
 #include "base/walk.h"
 #include "heap/attachment.h"
 #include "heap/bin.h"
+#include "heap/quarantine.h"
 #include "policy/sampling.h"
 #include "policy/size_class.h"
 #include "policy/stat.h"
 #include "space/run.h"
 #include "space/slab.h"
+
+struct hk_part_table;
+typedef struct hk_named hk_named_t;
 
 /* The state that a bin needs on its slow path. */
 typedef struct {
@@ -44,8 +48,9 @@ typedef struct {
   int8_t parts_filled;   /* mid: parts in a row that the program filled, or below 0 did not fill (span_prefault.c) */
   uint8_t parts_to_skip; /* mid: parts that go by that without a look */
   uint16_t room;         /* mid: the most blocks that the bin's list may have */
-  bool spilled;          /* mid: the list was spilled since it was last filled */
-  uint8_t guests;        /* tiny: requests that a coarse class served instead */
+  uint8_t spilled;       /* mid: blocks spilled since the list last ran out; UINT8_MAX: that many or more */
+  uint8_t guests : 7;    /* tiny: requests that a coarse class served instead */
+  bool carved_zero : 1;  /* mid: the last refill carved memory known to be zero */
 } hk_bin_state_t;
 
 /* A batch: blocks of one other heap that are sent together. */
@@ -59,16 +64,25 @@ typedef struct {
 /* The additional state of a bin, and of a heap, while the heap is sampled: sample_countdown.h. */
 typedef struct {
   uint32_t until;        /* blocks until the next sample, beyond those in a closed bin */
-  uint32_t at_mark;      /* tiny: the length of the effective free list when its mark was set */
-  _Atomic(bool) is_open; /* tiny: frees go to the bin */
+  uint32_t at_mark;      /* the length of the effective free list when its mark was set */
+  _Atomic(bool) is_open; /* frees go to the bin */
   uint8_t shift;         /* of the rate that `until` was drawn with (policy/sampling.h) */
-  uint64_t weight_q16;   /* of a sample of the class at that shift; 0: not computed yet */
+  uint16_t interval;     /* mid: frees from one count of the list to the next (mid.h) */
+  uint32_t mark;         /* mid: the countdown's value when it was last set */
+  /* `drawn` - `until` is the number of blocks that the class has given to requests, but for those of its bin: a closed
+   * bin's blocks count already, and those that an open one has given since its mark do not. */
+  uint64_t drawn;
+  uint64_t weight_q16; /* of a sample of the class at that shift; 0: not computed yet */
 } hk_sample_countdown_t;
 typedef struct {
-  hk_free_list_t shadow[HK_CLASS_COUNT]; /* [class]: the effective free list of a closed bin */
+  /* [class]: the effective free list of a closed bin. Of a mid class: the blocks that are set aside, and in the
+   * countdown their number. */
+  hk_free_list_t shadow[HK_CLASS_COUNT];
   hk_sample_countdown_t of[HK_CLASS_COUNT];
   hk_sampling_pace_t pace;
-  uint64_t large_until; /* bytes of larger blocks until the next sample */
+  uint64_t large_until;       /* bytes of larger blocks until the next sample */
+  uint64_t guard_rate;        /* the hk_sampling_guard_rate that the heap follows; 0: no guards */
+  uint64_t large_guard_until; /* larger blocks until the next guarded one */
   uint64_t random;
 } hk_sample_countdowns_t;
 
@@ -83,13 +97,14 @@ typedef struct {
 
 typedef enum {
   hk_heap_attached, /* a thread has it */
-  hk_heap_idle,     /* in the pool */
+  hk_heap_idle,     /* in the pool; a part: without a thread */
   hk_heap_orphan,   /* attached when the process forked, and not yet assigned to a thread of the child */
-  hk_heap_lost      /* its thread vanished in a fork during a slow path: never touched again */
+  hk_heap_lost,     /* its thread vanished in a fork during a slow path: never touched again */
+  hk_heap_unused    /* a part of a named heap that was destroyed: it has no memory, and becomes another heap's part */
 } hk_heap_life_t;
 
 struct hk_heap {
-  hk_free_list_t bin[HK_CLASS_COUNT]; /* first: the fast path adds a class's offset to the heap's address */
+  hk_free_list_t bin[HK_CLASS_COUNT]; /* first: hk_heap_tiny_bin relies on it */
   hk_bin_state_t state[HK_CLASS_COUNT];
   _Atomic(hk_free_list_t *) effective_lists; /* `bin`, or countdowns->shadow while sampled: hk_heap_effective_list */
   hk_sample_countdowns_t *countdowns;        /* NULL until the heap is first sampled; never given back */
@@ -115,6 +130,14 @@ struct hk_heap {
   struct hk_heap *all_next;
   hk_list_t pool_link; /* in the pool's list beyond the slots: guarded by hk_lock_heap_pool */
   hk_stat_set_t stat;
+  struct {                              /* of a part (named.h) */
+    _Atomic(hk_named_t *) named;        /* NULL: the heap is no part */
+    _Atomic(hk_heap_variable_t *) home; /* hk_thread_heap of the thread that has the part; NULL: none */
+    struct hk_heap *next;               /* in named->parts; constant while the named heap lives */
+    hk_list_t spans;                    /* every span of the part, through part_link */
+    hk_list_t of_thread; /* in the thread's table of parts; guarded by hk_lock_heap_pool, as is `table` */
+    struct hk_part_table *table;
+  } part;
 #if HK_DEBUG
   hk_walk_t walk; /* over the whole heap */
 #endif
@@ -148,13 +171,15 @@ typedef struct {
 extern HK_HIDDEN const hk_empty_heap_t hk_empty_heap;
 #define HK_EMPTY_HEAP ((hk_heap_t *)&hk_empty_heap)
 
-/* Return the offset in a heap of the bin that serves a request. Up to HK_TINY_MAX_BYTES it is the size rounded up,
- * since a class is 16 bytes wide and a bin is 16 bytes long. */
-HK_INLINE size_t hk_heap_tiny_bin(size_t size) {
+/* Return the bin of a heap that serves a request. Up to HK_TINY_MAX_BYTES its offset is the size rounded up, since a
+ * class is 16 bytes wide and a bin is 16 bytes long. A heap's address is a multiple of 16, so the sum may be rounded
+ * instead of the size. */
+HK_INLINE hk_free_list_t *hk_heap_tiny_bin(hk_heap_t *heap, size_t size) {
   static_assert(sizeof(hk_free_list_t) == HK_BLOCK_ALIGNMENT, "a bin's offset is its class's size");
-  return (size + HK_BLOCK_ALIGNMENT - 1) & ~(HK_BLOCK_ALIGNMENT - 1);
+  static_assert(alignof(hk_heap_t) % HK_BLOCK_ALIGNMENT == 0, "a heap's address adds nothing to the rounding");
+  return (hk_free_list_t *)(((uintptr_t)heap + size + HK_BLOCK_ALIGNMENT - 1) & ~(uintptr_t)(HK_BLOCK_ALIGNMENT - 1));
 }
-HK_INLINE size_t hk_heap_mid_bin(size_t size) { return hk_class_of_mid(size) * sizeof(hk_free_list_t); }
+HK_INLINE hk_free_list_t *hk_heap_mid_bin(hk_heap_t *heap, size_t size) { return &heap->bin[hk_class_of_mid(size)]; }
 
 /* Returns the class's effective free list: its bin, or the shadow list while sampling holds the bin closed. The frees
  * of the class's active span (of a mid class: of all spans) go there. Blocks in a closed bin count as handed out. */
@@ -169,6 +194,12 @@ HK_INLINE bool hk_heap_is_sampled(const hk_heap_t *heap) {
   return hk_load_relaxed(&((hk_heap_t *)heap)->effective_lists) != heap->bin;
 }
 
+/* Returns whether the block that was popped right after a refill is zero behind its first 16 bytes. */
+HK_INLINE bool hk_heap_was_fresh(const hk_heap_t *heap, unsigned class_index) {
+  if (!hk_class_is_mid(class_index)) return hk_bin_is_fresh(&heap->bin[class_index]);
+  return heap != HK_EMPTY_HEAP && heap->state[class_index].carved_zero;
+}
+
 /* Notes that a tiny class's effective free list has `length` blocks now, or an unknown number. From then on the list's
  * mark tells how many blocks came back. Does nothing for a heap that is not sampled. */
 HK_INLINE void hk_heap_note_length(hk_heap_t *heap, unsigned class_index, uint32_t length) {
@@ -176,6 +207,29 @@ HK_INLINE void hk_heap_note_length(hk_heap_t *heap, unsigned class_index, uint32
   heap->countdowns->of[class_index].at_mark = length;
   hk_free_list_t *list = hk_heap_effective_list(heap, class_index);
   list->mark = list->countdown;
+}
+
+/* Replaces the blocks until the next sample. What `drawn` and `until` count together stays. */
+HK_INLINE void hk_heap_set_until(hk_sample_countdown_t *countdown, uint32_t until) {
+  countdown->drawn += (uint64_t)until - countdown->until;
+  countdown->until = until;
+}
+
+/* Counts blocks that a class has given to requests. */
+HK_INLINE void hk_heap_count_given(hk_sample_countdown_t *countdown, uint32_t given) {
+  if (HK_LIKELY(given <= countdown->until)) {
+    countdown->until -= given;
+  } else {
+    countdown->drawn += given - countdown->until;
+    countdown->until = 0;
+  }
+}
+
+/* Counts the blocks that an open bin has given since its mark, and has now `length`. For a caller that takes its list.
+ * Does nothing for a heap that is not sampled. */
+void hk_heap_note_given_slow(hk_heap_t *heap, unsigned class_index, uint32_t length);
+HK_INLINE void hk_heap_note_given(hk_heap_t *heap, unsigned class_index, uint32_t length) {
+  if (HK_UNLIKELY(hk_heap_is_sampled(heap))) hk_heap_note_given_slow(heap, class_index, length);
 }
 
 /* Claims the heap's spans, and ends the claim. Keeps the heap's thread, which goes through its spans' descriptors,
@@ -197,8 +251,17 @@ HK_INLINE void hk_heap_leave(hk_heap_t *heap) {
   hk_store_relaxed(&heap->busy, false);
 }
 
+/* Returns the named heap or tag that the heap is a part of; NULL: none. Any thread. */
+HK_INLINE hk_named_t *hk_heap_named(const hk_heap_t *heap) { return hk_load_relaxed(&((hk_heap_t *)heap)->part.named); }
+
+/* Returns the quarantine of a heap of a hardened build, which lies behind the heap. */
+HK_INLINE hk_quarantine_t *hk_heap_quarantine(hk_heap_t *heap) { return (hk_quarantine_t *)(heap + 1); }
+
 /* Returns a new heap, attached; NULL when the system refuses. */
 hk_heap_t *hk_heap_create(void);
+
+/* Makes a heap that has given up all its memory as it was when it was created, but for its record in hk_heap_first. */
+void hk_heap_reset(hk_heap_t *heap);
 
 /* Returns the newest heap; the others follow through all_next. Heaps never go away. */
 hk_heap_t *hk_heap_first(void);

@@ -23,7 +23,7 @@ void hk_heap_check_note_fork(void) { hk_store_relaxed(&is_exact, false); }
 /* Counts a list. Returns false where it is damaged, or longer than `most`: a block that was freed twice makes a
  * ring. */
 static bool measure(const hk_block_t *list, unsigned most, unsigned *length) {
-  for (*length = 0; list != HK_LIST_END; list = list->next) {
+  for (*length = 0; list != HK_LIST_END; list = hk_block_next(list)) {
     if (*length == most || !hk_block_is_intact(list)) return false;
     ++*length;
   }
@@ -34,7 +34,7 @@ static unsigned capacity_of(const hk_slab_t *span) { return hk_short_span_capaci
 
 /* The same for blocks of one span. Checks that each of them is a block of it. */
 static bool measure_of_span(const hk_slab_t *span, const hk_block_t *list, unsigned *length) {
-  for (*length = 0; list != HK_LIST_END; list = list->next) {
+  for (*length = 0; list != HK_LIST_END; list = hk_block_next(list)) {
     if (*length == capacity_of(span) || !hk_block_is_intact(list)) return false;
     uintptr_t distance = (uintptr_t)list - hk_slab_start(span);
     HK_REQUIRE(distance < span->slab_count * HK_SLAB_BYTES, "a free block lies in its span");
@@ -157,13 +157,30 @@ static unsigned check_tiny_bin(hk_heap_t *heap, unsigned class_index) {
   return length;
 }
 
+/* More blocks than a metered bin's list has. */
+#define MOST_METERED 1024
+
+static void check_metered(const hk_heap_t *heap, unsigned class_index, unsigned length) {
+  HK_REQUIRE(hk_heap_is_sampled(heap), "a metered bin is of a sampled heap");
+  const hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
+  if (countdown->at_mark == HK_COUNTDOWN_UNKNOWN) return;
+  uint32_t came_back = countdown->mark - heap->bin[class_index].countdown;
+  HK_REQUIRE(length <= countdown->at_mark + came_back, "a metered bin has at most its blocks and what came back");
+  HK_REQUIRE(countdown->at_mark <= countdown->until, "a metered bin's blocks end at the next sample");
+}
+
 static unsigned check_mid_bin(hk_heap_t *heap, unsigned class_index) {
   const hk_free_list_t *list = hk_heap_effective_list(heap, class_index);
   unsigned length, room = heap->state[class_index].room;
-  if (!measure(list->free, room, &length) || !hk_load_relaxed(&is_exact)) return length;
+  bool is_metered = list->mark == 0;
+  if (!measure(list->free, is_metered ? MOST_METERED : room, &length) || !hk_load_relaxed(&is_exact)) return length;
   HK_REQUIRE(list->countdown > 0, "a mid bin that is full is spilled at once");
-  HK_REQUIRE(length + list->countdown == room, "a mid bin's list and what is left of its room are its room");
-  for (const hk_block_t *block = list->free; block != HK_LIST_END; block = block->next) {
+  if (is_metered) {
+    check_metered(heap, class_index, length);
+  } else {
+    HK_REQUIRE(length + list->countdown == room, "a mid bin's list and what is left of its room are its room");
+  }
+  for (const hk_block_t *block = list->free; block != HK_LIST_END; block = hk_block_next(block)) {
     const hk_slab_t *slab = hk_slab_of(block);
     HK_REQUIRE(owner_of(slab) == heap && slab->class_index == class_index, "a mid bin has blocks of its own spans");
   }

@@ -5,11 +5,12 @@
 #include "heap/mid.h"
 #include "heap/span.h"
 #include "heap/spare.h"
+#include "space/region_map.h"
 #include "space/superslab.h"
 
 /* Counts a list. Returns false where it is damaged, or longer than `limit`. */
 static bool measure(const hk_block_t *list, unsigned limit, unsigned *length) {
-  for (*length = 0; list != HK_LIST_END; list = list->next) {
+  for (*length = 0; list != HK_LIST_END; list = hk_block_next(list)) {
     if (*length == limit || !hk_block_is_intact(list)) return false;
     ++*length;
   }
@@ -24,6 +25,7 @@ static void purge_tiny(hk_heap_t *heap, unsigned class_index, bool for_good) {
   hk_free_list_t *list = hk_heap_effective_list(heap, class_index);
   if (!measure(list->free, carved, &length)) return;
   if (length == carved) {
+    hk_heap_note_given(heap, class_index, length);
     list->free = HK_LIST_END;
     hk_heap_note_length(heap, class_index, 0);
     hk_store_release(&heap->state[class_index].active, NULL);
@@ -33,18 +35,49 @@ static void purge_tiny(hk_heap_t *heap, unsigned class_index, bool for_good) {
   }
 }
 
+/* ---- The quarantine of a hardened build. */
+
+static void put_back(hk_heap_t *heap, hk_block_t **place) {
+  hk_block_t *block = *place;
+  if (block == NULL) return;
+  *place = NULL;
+  hk_slab_t *slab = hk_slab_of(block);
+  if (hk_free_list_push(slab->free_list, block)) hk_bin_settle(heap, slab);
+}
+
+void hk_heap_end_quarantine(hk_heap_t *heap, unsigned class_index) {
+  if (!HK_HARDENED) return;
+  hk_quarantine_t *quarantine = hk_heap_quarantine(heap);
+  for (unsigned i = 0; i < HK_QUARANTINE_PLACES; i++) put_back(heap, &quarantine->held[class_index][i]);
+  if (!hk_class_is_mid(class_index)) return;
+  hk_block_t **unused = quarantine->unused[class_index - HK_TINY_CLASS_MAX - 1];
+  for (unsigned i = 0; i < HK_QUARANTINE_UNUSED; i++) put_back(heap, &unused[i]);
+}
+
+/* As in a heap that is drained without its thread: a bin that closes meanwhile keeps no block (span.c). */
+static void end_quarantines(hk_heap_t *heap) {
+  bool was_visited = heap->is_visited;
+  heap->is_visited = true;
+  for (unsigned i = 1; i < HK_CLASS_COUNT; i++) hk_heap_end_quarantine(heap, i);
+  heap->is_visited = was_visited;
+}
+
+/* ---- The whole heap. */
+
 void hk_heap_begin_small(hk_heap_t *heap) {
   for (unsigned i = 1; i < HK_CLASS_COUNT; i++) heap->state[i].carve_count = heap->state[i].guests = 0;
   heap->spare_shortages = 0;
 }
 
 void hk_heap_unload(hk_heap_t *heap) {
+  end_quarantines(heap);
   hk_mid_spill_all(heap);
   hk_spare_flush(heap);
   hk_heap_check(heap);
 }
 
 static void purge_all(hk_heap_t *heap, bool for_good) {
+  end_quarantines(heap);
   for (unsigned i = 1; i <= HK_TINY_CLASS_MAX; i++) purge_tiny(heap, i, for_good);
   hk_heap_unload(heap);
 }

@@ -1,6 +1,7 @@
 /* heap/mid.c - L4. See mid.h. */
 #include "heap/mid.h"
 
+#include "base/arithmetic.h"
 #include "heap/heap_check.h"
 #include "space/region_map.h"
 
@@ -19,14 +20,14 @@ static void return_to_span(hk_heap_t *heap, hk_block_t *block) {
   }
 }
 
-void hk_mid_spill(hk_heap_t *heap, unsigned class_index, unsigned keep) {
-  hk_free_list_t *bin = hk_heap_effective_list(heap, class_index);
+static void spill(hk_heap_t *heap, unsigned class_index, unsigned keep) {
+  hk_free_list_t *bin = &heap->bin[class_index];
   hk_block_t *last_kept = NULL;
   hk_block_t *block = bin->free;
   unsigned kept = 0;
   for (; kept < keep && hk_block_is_intact(block); kept++) {
     last_kept = block;
-    block = block->next;
+    block = hk_block_next(block);
   }
   if (last_kept != NULL) {
     hk_block_link(last_kept, HK_LIST_END);
@@ -39,36 +40,199 @@ void hk_mid_spill(hk_heap_t *heap, unsigned class_index, unsigned keep) {
       heap->damaged = block;
       break;
     }
-    hk_block_t *next = block->next;
+    hk_block_t *next = hk_block_next(block);
     __builtin_prefetch(next);
     return_to_span(heap, block);
     block = next;
   }
+}
+
+static void note_spilled(hk_bin_state_t *state, unsigned count) {
+  unsigned spilled = state->spilled + count;
+  state->spilled = (uint8_t)(spilled < UINT8_MAX ? spilled : UINT8_MAX);
+}
+
+static void settle(hk_heap_t *heap, unsigned class_index) {
+  hk_bin_state_t *state = &heap->state[class_index];
+  bool is_first = state->spilled == 0;
+  unsigned full = state->room, keep = is_first ? full / 2 : 0;
+  note_spilled(state, full - keep);
+  if (!is_first) {
+    unsigned least = hk_class_room(class_index, 0);
+    state->room = (uint16_t)(full / 2 > least ? full / 2 : least);
+  }
+  spill(heap, class_index, keep);
+}
+
+/* ---- Metered bins. */
+
+/* Chosen: frees after which a list is counted that was not full at its last counts. It may grow by as many blocks
+ * beyond its room before that is seen. */
+#define INTERVAL_MOST 512u
+#define INTERVAL_MOST_BYTES (8 * HK_MIB)
+
+static hk_free_list_t *aside_of(hk_heap_t *heap, unsigned class_index) {
+  return &heap->countdowns->shadow[class_index];
+}
+
+/* Counts up to `most` blocks of a list, up to a damaged one. Sets `*last` to the last of them; NULL: there is none. */
+static uint32_t count_up_to(hk_block_t *list, uint32_t most, hk_block_t **last) {
+  uint32_t count = 0;
+  for (*last = NULL; count < most && list != HK_LIST_END && hk_block_is_intact(list); count++) {
+    *last = list;
+    list = hk_block_next(list);
+  }
+  return count;
+}
+
+/* Sets the blocks behind the first `keep` aside. Blocks that are aside already stay so only where the bin's list is
+ * damaged: then none follows them. */
+static void set_rest_aside(hk_heap_t *heap, unsigned class_index, uint32_t length, uint32_t keep) {
+  hk_free_list_t *bin = &heap->bin[class_index], *aside = aside_of(heap, class_index);
+  hk_block_t *last;
+  if (aside->free != HK_LIST_END || count_up_to(bin->free, keep, &last) < keep) return;
+  aside->free = last != NULL ? hk_block_next(last) : bin->free;
+  aside->countdown = length - keep;
+  if (last != NULL) {
+    hk_block_link(last, HK_LIST_END);
+  } else {
+    bin->free = HK_LIST_END;
+  }
+}
+
+void hk_mid_meter(hk_heap_t *heap, unsigned class_index) {
+  hk_free_list_t *bin = &heap->bin[class_index];
+  hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
+  uint32_t length = heap->state[class_index].room - bin->countdown;
+  uint32_t until = countdown->until != HK_COUNTDOWN_UNKNOWN ? countdown->until : 0;
+  if (length < until) {
+    uint32_t interval = bin->countdown > countdown->interval ? bin->countdown : countdown->interval;
+    bin->countdown = until - length < interval ? until - length : interval;
+    countdown->at_mark = length;
+  } else {
+    set_rest_aside(heap, class_index, length, until);
+    bin->countdown = 1;
+    countdown->at_mark = until;
+  }
+  countdown->mark = bin->countdown;
+  bin->mark = 0;
+}
+
+/* Puts the blocks that are set aside behind the bin's last one. Returns how many, and 0 where the bin's list is
+ * damaged. */
+static uint32_t take_back(hk_heap_t *heap, unsigned class_index, hk_block_t *last) {
+  hk_free_list_t *bin = &heap->bin[class_index], *aside = aside_of(heap, class_index);
+  if ((last != NULL ? hk_block_next(last) : bin->free) != HK_LIST_END) return 0;
+  uint32_t count = aside->countdown;
+  if (last != NULL) {
+    hk_block_link(last, aside->free);
+  } else {
+    bin->free = aside->free;
+  }
+  *aside = (hk_free_list_t){.free = HK_LIST_END};
+  return count;
+}
+
+/* Returns whether the list was full. */
+static bool unmeter(hk_heap_t *heap, unsigned class_index) {
+  hk_free_list_t *bin = &heap->bin[class_index];
+  hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
+  hk_block_t *last;
+  uint32_t length = count_up_to(bin->free, UINT32_MAX, &last), room = heap->state[class_index].room;
+  if (countdown->at_mark == HK_COUNTDOWN_UNKNOWN) {
+    hk_heap_set_until(countdown, HK_COUNTDOWN_UNKNOWN);
+  } else if (countdown->until != HK_COUNTDOWN_UNKNOWN) {
+    hk_heap_count_given(countdown, countdown->at_mark + (countdown->mark - bin->countdown) - length);
+  }
+  length += take_back(heap, class_index, last);
+  bin->mark = 1;
+  bin->countdown = length < room ? room - length : 1;
+  if (length < room) return false;
+  settle(heap, class_index);
+  return true;
+}
+
+void hk_mid_unmeter(hk_heap_t *heap, unsigned class_index) {
+  if (hk_mid_is_metered(heap, class_index)) (void)unmeter(heap, class_index);
+}
+
+/* Sets the block that was just freed aside, in front of the sample. Returns false when the list would be full. */
+static bool set_free_aside(hk_heap_t *heap, unsigned class_index) {
+  hk_free_list_t *bin = &heap->bin[class_index], *aside = aside_of(heap, class_index);
+  const hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
+  if (countdown->at_mark + aside->countdown + 1 >= heap->state[class_index].room) return false;
+  hk_block_t *block = bin->free;
+  bin->free = hk_block_next(block);
+  hk_block_link(block, aside->free);
+  aside->free = block;
+  aside->countdown++;
+  bin->countdown = countdown->mark;
+  return true;
+}
+
+/* Begins the next interval of a bin whose sample is far and whose list is not full. The pops and the length remain
+ * one sum. Returns false for other bins. */
+static bool extend(hk_heap_t *heap, unsigned class_index) {
+  hk_free_list_t *bin = &heap->bin[class_index];
+  hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
+  uint32_t room = heap->state[class_index].room, sum = countdown->at_mark + (countdown->mark - bin->countdown);
+  bool is_known = countdown->at_mark != HK_COUNTDOWN_UNKNOWN && countdown->until != HK_COUNTDOWN_UNKNOWN;
+  hk_block_t *last;
+  if (!is_known || sum >= countdown->until || count_up_to(bin->free, room, &last) == room) return false;
+  size_t longer = countdown->interval > room / 2 ? 2u * countdown->interval : room;
+  size_t most = hk_smaller(INTERVAL_MOST, INTERVAL_MOST_BYTES / hk_class_bytes(class_index));
+  countdown->interval = (uint16_t)hk_smaller(longer, most);
+  countdown->at_mark = sum;
+  bin->countdown = countdown->mark = (uint32_t)hk_smaller(countdown->until - sum, countdown->interval);
+  return true;
+}
+
+static void settle_metered(hk_heap_t *heap, unsigned class_index) {
+  hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
+  bool is_at_sample = countdown->until == HK_COUNTDOWN_UNKNOWN || countdown->at_mark == countdown->until;
+  if (is_at_sample && set_free_aside(heap, class_index)) return;
+  if (!is_at_sample && extend(heap, class_index)) return;
+  if (unmeter(heap, class_index)) countdown->interval = 0;
+  hk_mid_meter(heap, class_index);
+}
+
+void hk_mid_note_loss(hk_heap_t *heap, unsigned class_index) {
+  if (hk_mid_is_metered(heap, class_index)) {
+    heap->countdowns->of[class_index].at_mark = HK_COUNTDOWN_UNKNOWN;
+  } else {
+    heap->bin[class_index].countdown = heap->state[class_index].room;
+  }
+}
+
+/* ---- Full and empty lists. */
+
+void hk_mid_spill(hk_heap_t *heap, unsigned class_index, unsigned keep) {
+  bool is_metered = hk_mid_is_metered(heap, class_index);
+  hk_mid_unmeter(heap, class_index);
+  spill(heap, class_index, keep);
+  if (is_metered) hk_mid_meter(heap, class_index);
   hk_heap_check_class(heap, class_index);
 }
 
 void hk_mid_settle(hk_heap_t *heap, unsigned class_index) {
-  hk_bin_state_t *state = &heap->state[class_index];
-  if (!state->spilled) {
-    state->spilled = true;
-    hk_mid_spill(heap, class_index, state->room / 2);
-    return;
+  if (hk_mid_is_metered(heap, class_index)) {
+    settle_metered(heap, class_index);
+  } else {
+    settle(heap, class_index);
   }
-  unsigned least = hk_class_room(class_index, 0);
-  state->room = (uint16_t)(state->room / 2 > least ? state->room / 2 : least);
-  hk_mid_spill(heap, class_index, 0);
+  hk_heap_check_class(heap, class_index);
 }
 
 /* Moves up to `most` blocks from the span's list to the front of the bin's. Returns how many. */
 static unsigned take_from_span(hk_heap_t *heap, hk_slab_t *span, unsigned most) {
-  hk_free_list_t *bin = hk_heap_effective_list(heap, span->class_index);
+  hk_free_list_t *bin = &heap->bin[span->class_index];
   hk_block_t *first = span->own.free;
   hk_block_t *last = NULL;
   hk_block_t *rest = first;
   unsigned count = 0;
   for (; count < most && hk_block_is_intact(rest); count++) {
     last = rest;
-    rest = rest->next;
+    rest = hk_block_next(rest);
   }
   bool is_lost = count < most && rest != HK_LIST_END; /* the rest of the list cannot be reached */
   if (is_lost) {
@@ -86,18 +250,24 @@ static unsigned take_from_span(hk_heap_t *heap, hk_slab_t *span, unsigned most) 
   return count;
 }
 
-static void adapt_room(hk_bin_state_t *state, unsigned class_index) {
-  if (!state->spilled) return;
-  state->spilled = false;
+static unsigned grown_room(const hk_bin_state_t *state, unsigned class_index) {
+  bool fits = state->spilled <= hk_class_room(class_index, HK_ROOM_AT_ONCE_BYTES);
+  unsigned wanted = state->room + (fits ? state->spilled : state->room);
   unsigned most = hk_class_room(class_index, HK_ROOM_MOST_BYTES);
-  state->room = (uint16_t)(2u * state->room < most ? 2u * state->room : most);
+  return wanted < most ? wanted : most;
+}
+
+static void adapt_room(hk_bin_state_t *state, unsigned class_index) {
+  if (state->spilled == 0) return;
+  state->room = (uint16_t)grown_room(state, class_index);
+  state->spilled = 0;
 }
 
 bool hk_mid_fill(hk_heap_t *heap, unsigned class_index) {
   hk_bin_state_t *state = &heap->state[class_index];
   adapt_room(state, class_index);
   /* The list is empty; its count may be wrong after damage or a fork. */
-  hk_heap_effective_list(heap, class_index)->countdown = state->room;
+  heap->bin[class_index].countdown = state->room;
   hk_list_t *partial = &state->partial;
   unsigned wanted = state->room / 2;
   unsigned found = 0;
@@ -109,6 +279,7 @@ bool hk_mid_fill(hk_heap_t *heap, unsigned class_index) {
 
 void hk_mid_spill_all(hk_heap_t *heap) {
   for (unsigned i = HK_TINY_CLASS_MAX + 1; i < HK_CLASS_COUNT; i++) {
-    if (hk_heap_effective_list(heap, i)->free != HK_LIST_END) hk_mid_spill(heap, i, 0);
+    bool has_aside = hk_mid_is_metered(heap, i) && aside_of(heap, i)->free != HK_LIST_END;
+    if (has_aside || heap->bin[i].free != HK_LIST_END) hk_mid_spill(heap, i, 0);
   }
 }

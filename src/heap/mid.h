@@ -5,10 +5,17 @@
  * counts the length of its list.
  *
  * When the list is full, the older half is spilled: each block goes to its own span's list, and a span that has all its
- * blocks there is released. When the list is empty, it is filled from the spans that have blocks. A list that is
- * spilled and then runs out was too short: its room doubles, up to a bound. A list that is spilled twice and did not
- * run out between is not in use. It is spilled whole, since its blocks keep spans from being released, and its room
- * halves.
+ * blocks there is released. When the list is empty, it is filled from the spans that have blocks. A list that runs out
+ * after spills was too short by the spilled blocks: its room grows by their number, or doubles when they have more than
+ * HK_ROOM_AT_ONCE_BYTES. A list that is full twice and did not run out between may not be in use. It is spilled whole,
+ * since its blocks keep spans from being released, and its room halves.
+ *
+ * While a heap is sampled (sample_countdown.h), its mid bins are *metered* between slow paths: the countdown counts
+ * frees alone, since a pop adds the bin's mark, which is 0. So its end bounds the pops, as it does in a tiny class, and
+ * a count of the list tells how many there were: pops and length add up to the frees and the length before. It ends at
+ * the next sample, or after `interval` frees, because nothing else shows that the list is full. Where the sample lies
+ * within the list, the blocks behind it are set aside, and each block that is freed is set aside too. Slow paths of the
+ * class unmeter the bin, and meter it again at their end.
  *
  *   partial: in its bin's partial list, because its own list has blocks
  *   else:    every carved block is in use, a remote free under way, or in the bin
@@ -36,6 +43,21 @@ void hk_mid_settle(hk_heap_t *heap, unsigned class_index);
 
 /* Spills every mid bin, for a heap that is about to lose its thread, so that it keeps little for the next one. */
 void hk_mid_spill_all(hk_heap_t *heap);
+
+/* Returns whether the bin of a mid class is metered. Requires a heap that is not HK_EMPTY_HEAP. */
+HK_INLINE bool hk_mid_is_metered(const hk_heap_t *heap, unsigned class_index) {
+  return heap->bin[class_index].mark == 0;
+}
+
+/* Meters a bin, so that it runs out at the next sample or before it. Where that is not drawn, the bin runs out at once.
+ * Requires a sampled heap and a bin that is not metered. */
+void hk_mid_meter(hk_heap_t *heap, unsigned class_index);
+
+/* Unmeters a bin, and counts its pops. Spills it where it is full. Does nothing to a bin that is not metered. */
+void hk_mid_unmeter(hk_heap_t *heap, unsigned class_index);
+
+/* Notes that the bin's list was emptied because a block was damaged. */
+void hk_mid_note_loss(hk_heap_t *heap, unsigned class_index);
 
 /* Acts on a countdown that is over, after hk_free_list_push returned true, for a block of any class. */
 HK_INLINE void hk_bin_settle(hk_heap_t *heap, hk_slab_t *slab) {

@@ -6,6 +6,7 @@
 #include "base/panic.h"
 #include "base/walk.h"
 #include "heap/heap_check.h"
+#include "heap/mid.h"
 #include "heap/span.h"
 #include "os/lock.h"
 #include "os/node.h"
@@ -19,6 +20,19 @@ static hk_list_t overflow;
 static _Atomic(size_t) overflow_count;
 
 static void set_life(hk_heap_t *heap, hk_heap_life_t life) { hk_store_relaxed(&heap->life, (uint8_t)life); }
+
+/* ---- Parts of named heaps and tags are in no place: their `life` alone says that they are idle. */
+
+static bool is_part(const hk_heap_t *heap) { return hk_heap_named(heap) != NULL; }
+
+static bool take_part(hk_heap_t *part) {
+  uint8_t expected = hk_heap_idle;
+  if (hk_heap_life(part) != hk_heap_idle) return false;
+  hk_count(hk_count_shared_update, 1);
+  return hk_compare_exchange_acquire(&part->life, &expected, (uint8_t)hk_heap_attached); /* with put_part */
+}
+
+static void put_part(hk_heap_t *part) { hk_store_release(&part->life, (uint8_t)hk_heap_idle); }
 
 /* ---- Slots. A child of fork finds a heap that was between a slot and its taker by its `life`. If a signal handler of
  * the taker forked, the taker goes on in the child: then the repair waits until `life` is set. */
@@ -198,6 +212,7 @@ hk_heap_t *hk_heap_take(void) {
 
 bool hk_heap_take_this(hk_heap_t *heap) {
   hk_lock_wait_for_repair();
+  if (HK_UNLIKELY(is_part(heap))) return take_part(heap);
   for (unsigned i = 0; i < HK_POOL_SLOTS; i++) {
     if (empty_slot_of(i, heap)) return true;
   }
@@ -248,6 +263,10 @@ static bool put_in_slot(hk_heap_t *heap, unsigned slot_count) {
 }
 
 static void put(hk_heap_t *heap, push_t push) {
+  if (HK_UNLIKELY(is_part(heap))) {
+    put_part(heap);
+    return;
+  }
   if (put_in_slot(heap, HK_POOL_SLOTS)) return;
   hk_lock_acquire(hk_lock_heap_pool);
   if (!is_idle(heap)) {
@@ -278,7 +297,7 @@ static bool give_back(hk_heap_t *heap, push_t push) {
 bool hk_heap_give_back(hk_heap_t *heap) { return give_back(heap, hk_list_push_front); }
 
 bool hk_heap_give_back_warm(hk_heap_t *heap, bool *is_waited_for) {
-  if (hk_heap_pool_is_deep()) return false;
+  if (is_part(heap) || hk_heap_pool_is_deep()) return false;
   prepare(heap);
   if (!put_in_slot(heap, HK_POOL_WARM)) return false;
   *is_waited_for = is_awaited(heap);
@@ -318,6 +337,9 @@ void hk_heap_visit_idle(void (*visit)(hk_heap_t *heap)) {
     if (heap == NULL) break;
     visit_one(heap, visit, hk_list_push_back); /* behind those not visited yet */
   }
+  for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
+    if (HK_UNLIKELY(is_part(heap)) && take_part(heap)) visit_one(heap, visit, hk_list_push_back);
+  }
 }
 
 /* ---- Fork. */
@@ -336,14 +358,24 @@ void hk_heap_repair(void) {
   }
 }
 
+static uint32_t length_of(const hk_block_t *list) {
+  uint32_t length = 0;
+  for (; list != HK_LIST_END && hk_block_is_intact(list); list = hk_block_next(list)) length++;
+  return length;
+}
+
 /* Makes a vanished owner's countdown valid. The owner may have vanished after it put a block back and before it counted
- * the block. So no list is known to be fresh any more, and the next free into a mid bin counts its list again. */
+ * the block. So no list is known to be fresh any more, and the next free into a mid bin counts its list again. A
+ * metered bin's draw is void. */
 static void reset_countdown(hk_heap_t *heap, hk_free_list_t *free_list, unsigned class_index) {
   if (hk_class_is_mid(class_index)) {
     free_list->countdown = 1;
-    free_list->mark = 0;
+    heap->state[class_index].carved_zero = false;
+    if (hk_mid_is_metered(heap, class_index)) heap->countdowns->of[class_index].at_mark = HK_COUNTDOWN_UNKNOWN;
     return;
   }
+  if (hk_heap_is_sampled(heap) && is_part(heap) && free_list == &heap->bin[class_index])
+    hk_heap_note_given(heap, class_index, length_of(free_list->free));
   if (hk_bin_is_fresh(free_list)) free_list->countdown = HK_COUNTDOWN_ACTIVE;
   hk_heap_note_length(heap, class_index, HK_COUNTDOWN_UNKNOWN);
 }
@@ -355,10 +387,20 @@ static void reset_countdowns(hk_heap_t *heap) {
   }
 }
 
-static void settle_orphan(hk_heap_t *heap, const hk_heap_t *mine) {
-  if (heap == mine) {
+static bool is_forkers(hk_heap_t *heap, const hk_forker_t *forker) {
+  if (heap == forker->heap || heap == forker->base) return true;
+  return is_part(heap) && hk_load_relaxed(&heap->part.home) == forker->variable;
+}
+
+static void settle_orphan(hk_heap_t *heap, const hk_forker_t *forker) {
+  if (is_forkers(heap, forker)) {
     set_life(heap, hk_heap_attached);
-  } else if (hk_load_relaxed(&heap->busy)) {
+    return;
+  }
+  hk_store_relaxed(&heap->part.home, NULL);
+  heap->part.of_thread = (hk_list_t){NULL, NULL};
+  heap->part.table = NULL;
+  if (hk_load_relaxed(&heap->busy)) {
     set_life(heap, hk_heap_lost);
   } else {
     reset_countdowns(heap);
@@ -366,8 +408,8 @@ static void settle_orphan(hk_heap_t *heap, const hk_heap_t *mine) {
   }
 }
 
-void hk_heap_adopt_orphans(const hk_heap_t *mine) {
+void hk_heap_adopt_orphans(const hk_forker_t *forker) {
   for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
-    if (hk_heap_life(heap) == hk_heap_orphan) settle_orphan(heap, mine);
+    if (hk_heap_life(heap) == hk_heap_orphan) settle_orphan(heap, forker);
   }
 }

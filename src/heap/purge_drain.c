@@ -9,6 +9,7 @@
 #include "heap/remote.h"
 #include "heap/span.h"
 #include "os/os.h"
+#include "space/class_slabs.h"
 #include "space/region_map.h"
 #include "space/superslab.h"
 
@@ -38,12 +39,12 @@ static uint16_t *count_of(hk_slab_t *span) {
 static hk_block_t *count_blocks(hk_block_t **first) {
   hk_block_t *last = NULL;
   for (hk_block_t *block = *first, *next; block != HK_LIST_END; last = block, block = next) {
-    if (!hk_block_is_intact(block) || !hk_remote_is_marked(block->next)) {
+    if (!hk_block_is_intact(block) || !hk_remote_is_marked(hk_block_next(block))) {
       if (last != NULL) hk_block_link(last, HK_LIST_END);
       if (last == NULL) *first = HK_LIST_END;
       return block;
     }
-    next = hk_remote_next(block->next);
+    next = hk_remote_next(hk_block_next(block));
     hk_block_link(block, next);
     ++*count_of(span_of(block));
     __builtin_prefetch(next);
@@ -78,7 +79,7 @@ typedef struct {
 static chain_t sort(hk_heap_t *heap, hk_block_t *first, hk_list_t *spans, hk_block_t **damaged) {
   chain_t rest = {HK_LIST_END, NULL};
   for (hk_block_t *block = first, *next; block != HK_LIST_END; block = next) {
-    next = block->next;
+    next = hk_block_next(block);
     if (!hk_block_is_intact(block) || hk_remote_is_marked(next)) {
       *damaged = block;
       break;
@@ -102,7 +103,7 @@ static chain_t sort(hk_heap_t *heap, hk_block_t *first, hk_list_t *spans, hk_blo
 
 static size_t chain_length(const hk_block_t *block) {
   size_t length = 0;
-  for (; block != HK_LIST_END && hk_block_is_intact(block); block = hk_remote_next(block->next)) length++;
+  for (; block != HK_LIST_END && hk_block_is_intact(block); block = hk_remote_next(hk_block_next(block))) length++;
   return length;
 }
 
@@ -136,9 +137,14 @@ static uint32_t release(hk_list_t *spans) {
     count++;
     span->zero = false;
     hk_slab_retire(span, span->slab_count);
-    if (HK_LIKELY(!hk_short_span_is(span))) continue;
+    bool is_short = hk_short_span_is(span);
+    if (HK_LIKELY(!is_short && !HK_HARDENED)) continue;
     hk_list_remove(&span->link);
-    hk_short_span_release(span);
+    if (is_short) {
+      hk_short_span_release(span);
+    } else {
+      hk_class_slabs_put(span, span->class_index);
+    }
   }
   if (count == 0) return 0;
   hk_stat_add(hk_stat_slab_release, count);
@@ -182,7 +188,7 @@ static uint64_t slow_paths_of(hk_heap_t *heap) {
 /* Returns whether blocks wait that were not looked at before. The same block can be first again, but only after a slow
  * path that collected it. */
 static bool is_waiting(hk_heap_t *heap) {
-  if (hk_heap_life(heap) != hk_heap_attached) return false;
+  if (hk_heap_life(heap) != hk_heap_attached || hk_heap_named(heap) != NULL) return false;
   hk_block_t *incoming = hk_load_relaxed(&heap->shared.incoming);
   if (incoming == HK_LIST_END) return false;
   return incoming != heap->drain.put_back || slow_paths_of(heap) != heap->drain.slow_paths;

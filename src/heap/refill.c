@@ -50,6 +50,19 @@ static bool is_one_untouched(const hk_slab_t *span, size_t block_bytes) {
   return hk_class_is_mid(span->class_index) && span->zero && first_count(block_bytes) == 1;
 }
 
+/* Returns a block that was never used: in a hardened build a random one of some. */
+static hk_block_t *carve_straight(hk_heap_t *heap, hk_slab_t *span) {
+  hk_block_t *block = hk_span_carve_untouched(heap, span);
+  if (!HK_HARDENED) return block;
+  hk_block_t *before = NULL;
+  while (block != NULL) {
+    before = hk_quarantine_swap_unused(hk_heap_quarantine(heap), span->class_index, block);
+    if (before != NULL) return before;
+    block = hk_span_carve_untouched(heap, span);
+  }
+  return hk_quarantine_take_unused(hk_heap_quarantine(heap), span->class_index);
+}
+
 /* Carves blocks for the bin, or one to `*straight` unless that is NULL. */
 static bool carve(hk_heap_t *heap, unsigned class_index, hk_block_t **straight) {
   hk_bin_state_t *state = &heap->state[class_index];
@@ -58,7 +71,7 @@ static bool carve(hk_heap_t *heap, unsigned class_index, hk_block_t **straight) 
   size_t block_bytes = hk_class_bytes(class_index);
   bool is_mid = hk_class_is_mid(class_index);
   if (straight != NULL && is_one_untouched(span, block_bytes)) {
-    *straight = hk_span_carve_untouched(heap, span);
+    *straight = carve_straight(heap, span);
     if (*straight == NULL) return false;
   } else {
     unsigned count = is_mid ? next_mid_count(state, block_bytes) : next_tiny_count(state, span, block_bytes);
@@ -133,7 +146,9 @@ static bool refill(hk_heap_t *heap, unsigned class_index, hk_block_t **straight)
   /* Before growing: send the blocks that other heaps may wait for, and collect those that wait elsewhere. */
   hk_remote_flush(heap);
   hk_remote_drain_idle();
-  if (hk_steal_span(heap, class_index) && take_any(heap, class_index, straight) != hk_stat_refill_failed) return true;
+  bool is_part = hk_heap_named(heap) != NULL; /* all blocks in a part's spans are the part's */
+  if (!is_part && hk_steal_span(heap, class_index) && take_any(heap, class_index, straight) != hk_stat_refill_failed)
+    return true;
   hk_slab_t *span = hk_span_acquire(heap, class_index);
   if (span == NULL) {
     hk_stat_bump(&heap->stat, hk_stat_refill_failed, 1);
@@ -147,7 +162,7 @@ bool hk_refill(hk_heap_t *heap, unsigned class_index) { return hk_refill_or_take
 
 bool hk_refill_or_take(hk_heap_t *heap, unsigned class_index, hk_block_t **straight) {
   hk_stat_bump(&heap->stat, hk_stat_refill, 1);
-  if (hk_class_is_mid(class_index)) hk_heap_effective_list(heap, class_index)->mark = 0;
+  if (hk_class_is_mid(class_index)) heap->state[class_index].carved_zero = false;
   bool has_refilled = refill(heap, class_index, straight);
   hk_heap_check_class(heap, class_index);
   return has_refilled;

@@ -8,6 +8,7 @@
 #include "heap/heap_purge.h"
 #include "heap/mid.h"
 #include "heap/pool.h"
+#include "space/live_bit.h"
 #include "space/purge_wakeup.h"
 #include "space/region_map.h"
 
@@ -106,11 +107,12 @@ HK_NOINLINE static void begin(hk_heap_t *heap, hk_outgoing_t *batch, hk_heap_t *
  * Structures", 1999). The pointer is a hint: nothing is read through it. */
 static hk_block_t **jump_of(hk_block_t *block) { return (hk_block_t **)(block + 1); }
 
-static bool has_jump(const hk_slab_t *slab) { return slab->block_bytes > sizeof(hk_block_t); }
+static bool has_jump(const hk_slab_t *slab) { return !HK_HARDENED && slab->block_bytes > sizeof(hk_block_t); }
 
 HK_INLINE void set_jump(hk_heap_t *heap, const hk_slab_t *slab, hk_block_t *block) {
   uint64_t count = hk_load_relaxed(&heap->stat.value[hk_stat_remote_free]);
   hk_block_t **recent = &heap->recent[count % HK_JUMP_BLOCKS];
+  HK_FORGET(recent);
   if (has_jump(slab)) *jump_of(block) = *recent;
   *recent = block;
 }
@@ -118,6 +120,7 @@ HK_INLINE void set_jump(hk_heap_t *heap, const hk_slab_t *slab, hk_block_t *bloc
 /* Adds a block to the owner's batch. Calls come last, so that the common path has no stack frame. */
 HK_INLINE void gather(hk_heap_t *heap, hk_heap_t *owner, const hk_slab_t *slab, hk_block_t *block) {
   hk_outgoing_t *batch = &heap->outbox[slot_of(owner)];
+  HK_FORGET(batch);                  /* one register, as in heap/bin.h */
   uint32_t weight = weight_of(slab); /* before the block is under way: its slab is the owner's */
   if (HK_UNLIKELY(batch->owner != owner)) {
     begin(heap, batch, owner, block, weight);
@@ -150,6 +153,12 @@ void hk_remote_flush(hk_heap_t *heap) {
   }
 }
 
+/* Clears the bits of a block of a hardened build, unless it is another heap's by now. Returns false when the block was
+ * freed twice. */
+static bool may_collect(hk_heap_t *heap, hk_slab_t *slab, const hk_block_t *block) {
+  return hk_load_relaxed(&slab->owner) != heap || hk_live_bit_collect(hk_live_bit_of(block));
+}
+
 /* Puts a block on its free list. Returns false when its span has moved to another heap meanwhile (steal.h): the block
  * is sent on. */
 static bool collect(hk_heap_t *heap, hk_slab_t *slab, hk_block_t *block) {
@@ -167,13 +176,17 @@ size_t hk_remote_drain(hk_heap_t *heap) {
   hk_block_t *block = hk_remote_take(heap);
   size_t count = 0;
   while (block != HK_LIST_END) {
-    hk_block_t *link = block->next;
+    hk_block_t *link = hk_block_next(block);
     if (!hk_block_is_intact(block) || !hk_remote_is_marked(link)) {
       heap->damaged = block;
       break;
     }
     hk_block_t *next = hk_remote_next(link);
     hk_slab_t *slab = hk_slab_of(block);
+    if (HK_HARDENED && !may_collect(heap, slab, block)) {
+      heap->damaged = block;
+      break;
+    }
     __builtin_prefetch(has_jump(slab) ? *jump_of(block) : next);
     count += collect(heap, slab, block);
     block = next;

@@ -4,16 +4,40 @@
 #include "base/arithmetic.h"
 #include "heap/heap_check.h"
 #include "heap/mid.h"
+#include "heap/named.h"
 #include "heap/remote.h"
 #include "heap/span.h"
 #include "os/os.h"
 #include "space/meta.h"
 #include "space/region_map.h"
-#include "space/superslab.h"
 
 /* ---- Small blocks. */
 
+/* Returns whether the heap is sampled although nothing is chosen, to count its allocations. */
+static bool only_counts(const hk_heap_t *heap) {
+  return hk_sample_countdown_rate(heap) == 0 && heap->countdowns->guard_rate == 0;
+}
+
+static bool is_counted(const hk_heap_t *heap) {
+  hk_named_t *named = hk_heap_named(heap);
+  return HK_UNLIKELY(named != NULL) && hk_named_kind(named) == hk_named_tag;
+}
+
 static uint64_t rate_at(const hk_heap_t *heap, unsigned shift) { return hk_sample_countdown_rate(heap) << shift; }
+
+static hk_sampling_points_t points_of(const hk_heap_t *heap, unsigned class_index) {
+  uint64_t rate = rate_at(heap, heap->countdowns->of[class_index].shift);
+  return hk_sampling_points(hk_class_bytes(class_index), rate, heap->countdowns->guard_rate);
+}
+
+/* Returns the number of blocks up to the next point of the profile, or with guards the next block that is chosen. */
+static uint64_t draw_blocks(hk_heap_t *heap, unsigned class_index) {
+  if (only_counts(heap)) return HK_COUNTDOWN_ACTIVE;
+  uint64_t random = hk_sampling_random(&heap->countdowns->random);
+  if (heap->countdowns->guard_rate != 0) return hk_sampling_blocks(random, points_of(heap, class_index));
+  uint64_t rate = rate_at(heap, heap->countdowns->of[class_index].shift);
+  return hk_sampling_distance(random, rate) / hk_class_bytes(class_index);
+}
 
 static void draw(hk_heap_t *heap, unsigned class_index) {
   hk_sample_countdowns_t *countdowns = heap->countdowns;
@@ -22,10 +46,9 @@ static void draw(hk_heap_t *heap, unsigned class_index) {
     hk_sampling_keep_pace(&countdowns->pace, hk_os_coarse_ms());
   if (countdown->shift != countdowns->pace.shift) countdown->weight_q16 = 0;
   countdown->shift = countdowns->pace.shift;
-  uint64_t distance = hk_sampling_distance(hk_sampling_random(&countdowns->random), rate_at(heap, countdown->shift));
-  uint64_t blocks = distance / hk_class_bytes(class_index);
-  countdown->until =
-      (uint32_t)hk_smaller(blocks, HK_COUNTDOWN_ACTIVE); /* so that an open bin's countdown never looks fresh */
+  uint64_t blocks = draw_blocks(heap, class_index);
+  /* The bound: so that an open bin's countdown never looks fresh. */
+  hk_heap_set_until(countdown, (uint32_t)hk_smaller(blocks, HK_COUNTDOWN_ACTIVE));
 }
 
 static uint64_t weight_of(hk_heap_t *heap, unsigned class_index) {
@@ -40,23 +63,30 @@ static uint64_t weight_of(hk_heap_t *heap, unsigned class_index) {
  * out, how many blocks it gave. Returns HK_COUNTDOWN_UNKNOWN where these were not counted. */
 static uint32_t length_with_frees(const hk_heap_t *heap, unsigned class_index) {
   const hk_free_list_t *list = hk_heap_effective_list(heap, class_index);
-  if (hk_class_is_mid(class_index)) return heap->state[class_index].room - list->countdown;
   uint32_t at_mark = heap->countdowns->of[class_index].at_mark;
   return at_mark == HK_COUNTDOWN_UNKNOWN ? HK_COUNTDOWN_UNKNOWN : at_mark + (list->mark - list->countdown);
 }
 
-bool hk_sample_countdown_is_due_slow(hk_heap_t *heap, unsigned class_index, uint64_t *weight_q16) {
+static hk_sample_choice_t choose(hk_heap_t *heap, unsigned class_index) {
+  hk_sampling_purpose_t purpose = {.is_sample = true};
+  if (heap->countdowns->guard_rate != 0)
+    purpose = hk_sampling_purpose(&heap->countdowns->random, points_of(heap, class_index));
+  return (hk_sample_choice_t){.weight_q16 = purpose.is_sample ? weight_of(heap, class_index) : 0,
+                              .is_guarded = purpose.is_guarded};
+}
+
+bool hk_sample_countdown_is_due_slow(hk_heap_t *heap, unsigned class_index, hk_sample_choice_t *choice) {
   uint32_t *until = &heap->countdowns->of[class_index].until;
-  if (*until == HK_COUNTDOWN_UNKNOWN) draw(heap, class_index);
+  if (*until == HK_COUNTDOWN_UNKNOWN || only_counts(heap)) draw(heap, class_index);
   if (*until > 0) return false;
-  *weight_q16 = weight_of(heap, class_index);
+  *choice = choose(heap, class_index);
   draw(heap, class_index);
   return true;
 }
 
 static uint32_t count_up_to(const hk_block_t *list, uint32_t most) {
   uint32_t count = 0;
-  for (; count < most && list != HK_LIST_END && hk_block_is_intact(list); list = list->next) count++;
+  for (; count < most && list != HK_LIST_END && hk_block_is_intact(list); list = hk_block_next(list)) count++;
   return count;
 }
 
@@ -66,9 +96,9 @@ static void split_at(hk_free_list_t *list, hk_free_list_t *bin, uint32_t most) {
   HK_ASSERT(bin->free == HK_LIST_END, "the bin's blocks would be lost");
   bin->free = most > 0 ? list->free : HK_LIST_END;
   hk_block_t *last = list->free;
-  for (uint32_t count = 1; count < most && hk_block_is_intact(last); count++) last = last->next;
+  for (uint32_t count = 1; count < most && hk_block_is_intact(last); count++) last = hk_block_next(last);
   if (most == 0) return;
-  list->free = hk_block_is_intact(last) ? last->next : HK_LIST_END;
+  list->free = hk_block_is_intact(last) ? hk_block_next(last) : HK_LIST_END;
   if (hk_block_is_intact(last)) hk_block_link(last, HK_LIST_END);
 }
 
@@ -103,7 +133,7 @@ static void close_at(hk_heap_t *heap, unsigned class_index, uint32_t left) {
   close_tiny(heap, class_index);
   split_at(&heap->countdowns->shadow[class_index], &heap->bin[class_index], *until);
   hk_heap_note_length(heap, class_index, left);
-  *until = 0;
+  *until = 0; /* the piece counts as given */
 }
 
 /* Handles a list of unknown length, whose blocks are all of one span. If the next sample is beyond all carved blocks of
@@ -114,7 +144,7 @@ static void next_uncounted_piece(hk_heap_t *heap, unsigned class_index) {
   uint32_t *until = &heap->countdowns->of[class_index].until;
   hk_slab_t *span = hk_load_relaxed(&heap->state[class_index].active);
   uint32_t most = span != NULL ? hk_load_relaxed(&span->carved) : HK_COUNTDOWN_UNKNOWN;
-  if (most < *until) {
+  if (most < *until && !is_counted(heap)) {
     open_tiny(heap, class_index, most);
     return;
   }
@@ -124,7 +154,8 @@ static void next_uncounted_piece(hk_heap_t *heap, unsigned class_index) {
     return;
   }
   draw(heap, class_index);
-  *until = (uint32_t)hk_smaller((uint64_t)*until + length + 1, HK_COUNTDOWN_ACTIVE);
+  hk_heap_set_until(&heap->countdowns->of[class_index],
+                    (uint32_t)hk_smaller((uint64_t)*until + length + 1, HK_COUNTDOWN_ACTIVE));
   open_tiny(heap, class_index, length);
 }
 
@@ -139,29 +170,8 @@ static void next_tiny_piece(hk_heap_t *heap, unsigned class_index) {
   }
 }
 
-static void next_mid_piece(hk_heap_t *heap, unsigned class_index) {
-  uint32_t *until = &heap->countdowns->of[class_index].until;
-  hk_free_list_t *list = &heap->countdowns->shadow[class_index];
-  hk_free_list_t *bin = &heap->bin[class_index];
-  bin->mark = list->mark;
-  bin->countdown = HK_COUNTDOWN_ACTIVE; /* pops count it up, and nothing counts it down */
-  uint32_t length = length_with_frees(heap, class_index);
-  if (length <= *until) {
-    move_all(list, bin);
-  } else {
-    length = *until;
-    split_at(list, bin, length);
-  }
-  list->countdown += length;
-  *until -= length;
-}
-
 void hk_sample_countdown_next_piece_slow(hk_heap_t *heap, unsigned class_index) {
-  if (hk_class_is_mid(class_index)) {
-    next_mid_piece(heap, class_index);
-  } else {
-    next_tiny_piece(heap, class_index);
-  }
+  next_tiny_piece(heap, class_index);
   hk_heap_check_class(heap, class_index);
 }
 
@@ -171,14 +181,14 @@ void hk_sample_countdown_next_piece_slow(hk_heap_t *heap, unsigned class_index) 
 static void return_block(hk_heap_t *heap, hk_block_t *block) {
   hk_slab_t *slab = hk_slab_of(block);
   if (hk_load_relaxed(&slab->owner) != heap) {
-    hk_remote_free(heap, slab, block);
+    if (!HK_HARDENED) hk_remote_free(heap, slab, block); /* a hardened build loses a block that no thread freed */
   } else if (hk_free_list_push(slab->free_list, block)) {
     hk_bin_settle(heap, slab);
   }
 }
 
 static void recall_piece(hk_heap_t *heap, unsigned class_index) {
-  uint32_t *until = &heap->countdowns->of[class_index].until;
+  hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
   hk_block_t *block = heap->bin[class_index].free;
   heap->bin[class_index].free = HK_LIST_END;
   while (block != HK_LIST_END) {
@@ -186,25 +196,31 @@ static void recall_piece(hk_heap_t *heap, unsigned class_index) {
       heap->damaged = block;
       break;
     }
-    hk_block_t *next = block->next;
+    hk_block_t *next = hk_block_next(block);
     return_block(heap, block);
-    if (*until < HK_COUNTDOWN_ACTIVE) ++*until;
+    if (countdown->until < HK_COUNTDOWN_ACTIVE) {
+      countdown->until++;
+    } else {
+      countdown->drawn--;
+    }
     block = next;
   }
 }
 
 void hk_sample_countdown_recall(hk_heap_t *heap) {
   if (!hk_heap_is_sampled(heap)) return;
-  for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
+  for (unsigned i = 1; i <= HK_TINY_CLASS_MAX; i++) {
     if (heap->bin[i].free != HK_LIST_END && !hk_sample_countdown_is_open(heap, i)) recall_piece(heap, i);
   }
 }
 
 /* Closes an open bin whose list is not counted. Its draw is void. */
 static void close_uncounted(hk_heap_t *heap, unsigned class_index) {
+  if (is_counted(heap))
+    hk_heap_note_given(heap, class_index, count_up_to(heap->bin[class_index].free, HK_COUNTDOWN_UNKNOWN));
   close_tiny(heap, class_index);
   hk_heap_note_length(heap, class_index, HK_COUNTDOWN_UNKNOWN);
-  heap->countdowns->of[class_index].until = HK_COUNTDOWN_UNKNOWN;
+  hk_heap_set_until(&heap->countdowns->of[class_index], HK_COUNTDOWN_UNKNOWN);
 }
 
 static void close_all(hk_heap_t *heap) {
@@ -215,15 +231,6 @@ static void close_all(hk_heap_t *heap) {
 
 /* ---- Sampled or not. */
 
-/* Redirects the free lists of the heap's mid spans, which always lead to the effective free list. */
-static void set_mid_free_lists(hk_slab_t *slabs, void *context) {
-  hk_heap_t *heap = context;
-  for (unsigned i = 0; i < HK_SUPERSLAB_SLABS; i++) {
-    if (hk_load_relaxed(&slabs[i].owner) != heap || !hk_class_is_mid(slabs[i].class_index)) continue;
-    slabs[i].free_list = hk_heap_effective_list(heap, slabs[i].class_index);
-  }
-}
-
 static void set_tiny_free_lists(hk_heap_t *heap) {
   for (unsigned i = 1; i <= HK_TINY_CLASS_MAX; i++) {
     hk_slab_t *span = hk_load_relaxed(&heap->state[i].active);
@@ -231,21 +238,17 @@ static void set_tiny_free_lists(hk_heap_t *heap) {
   }
 }
 
-/* Moves every list, and every free list of a span, from one array to the other. Returns false when the purge thread has
- * claimed the spans. */
-static bool move_lists(hk_heap_t *heap, hk_free_list_t *to) {
-  if (!hk_heap_claim_spans(heap)) return false;
+/* Moves the lists of all tiny classes, and the free lists of their active spans, from one array to the other. The purge
+ * thread leaves active spans alone. */
+static void move_lists(hk_heap_t *heap, hk_free_list_t *to) {
   hk_free_list_t *from = hk_load_relaxed(&heap->effective_lists);
-  for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
+  for (unsigned i = 1; i <= HK_TINY_CLASS_MAX; i++) {
     to[i] = from[i];
     from[i].free = HK_LIST_END;
     from[i].countdown = HK_COUNTDOWN_ACTIVE;
   }
-  hk_store_relaxed(&heap->effective_lists, to); /* no bin is open */
+  hk_store_relaxed(&heap->effective_lists, to); /* no bin of a tiny class is open */
   set_tiny_free_lists(heap);
-  if (hk_load_relaxed(&heap->span_slabs) > 0) hk_superslab_visit(set_mid_free_lists, heap);
-  hk_heap_unclaim_spans(heap);
-  return true;
 }
 
 /* Numbers the sampled heaps: each has random numbers of its own, the same for the same secret. */
@@ -255,10 +258,19 @@ static hk_sample_countdowns_t *countdowns_of(hk_heap_t *heap) {
   if (heap->countdowns != NULL) return heap->countdowns;
   heap->countdowns = hk_meta_alloc(sizeof(hk_sample_countdowns_t));
   if (heap->countdowns == NULL) return NULL;
-  heap->countdowns->shadow[0].free = HK_LIST_END;
+  for (unsigned i = 0; i < HK_CLASS_COUNT; i++) {
+    heap->countdowns->shadow[i].free = HK_LIST_END;
+    hk_store_relaxed(&heap->countdowns->of[i].is_open, hk_class_is_mid(i));
+  }
   uint64_t number = hk_add_relaxed(&sampled_heaps, 1);
   heap->countdowns->random = hk_os_process_secret() + (number << 32);
   return heap->countdowns;
+}
+
+static void draw_large_guarded(hk_heap_t *heap) {
+  hk_sample_countdowns_t *countdowns = heap->countdowns;
+  countdowns->large_guard_until =
+      hk_sampling_blocks(hk_sampling_random(&countdowns->random), hk_sampling_points(0, 0, countdowns->guard_rate));
 }
 
 static void draw_large(hk_heap_t *heap) {
@@ -267,33 +279,50 @@ static void draw_large(hk_heap_t *heap) {
       hk_sampling_distance(hk_sampling_random(&countdowns->random), hk_sample_countdown_rate(heap));
 }
 
-static bool begin(hk_heap_t *heap, uint64_t state) {
+static void begin(hk_heap_t *heap, uint64_t state) {
   hk_sample_countdowns_t *countdowns = countdowns_of(heap);
-  if (countdowns == NULL || !move_lists(heap, countdowns->shadow)) return false;
+  if (countdowns == NULL) return;
+  move_lists(heap, countdowns->shadow);
   countdowns->pace = (hk_sampling_pace_t){0};
   for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
-    countdowns->of[i] = (hk_sample_countdown_t){.until = HK_COUNTDOWN_UNKNOWN, .at_mark = HK_COUNTDOWN_UNKNOWN};
+    bool is_mid = hk_class_is_mid(i);
+    uint64_t given = countdowns->of[i].drawn - countdowns->of[i].until;
+    countdowns->of[i] = (hk_sample_countdown_t){.until = HK_COUNTDOWN_UNKNOWN,
+                                                .at_mark = HK_COUNTDOWN_UNKNOWN,
+                                                .is_open = is_mid,
+                                                .drawn = given + HK_COUNTDOWN_UNKNOWN};
+    if (is_mid) hk_mid_meter(heap, i);
   }
   heap->sampling_state = state;
+  countdowns->guard_rate = (state & HK_SAMPLING_GUARD_BIT) != 0 ? hk_load_relaxed(&hk_sampling_guard_rate) : 0;
   draw_large(heap);
-  return true;
+  if (countdowns->guard_rate != 0) draw_large_guarded(heap);
 }
 
-static bool end(hk_heap_t *heap) {
+static void end(hk_heap_t *heap) {
   close_all(heap);
   hk_sample_countdown_recall(heap);
-  return move_lists(heap, heap->bin);
+  move_lists(heap, heap->bin);
+  for (unsigned i = HK_TINY_CLASS_MAX + 1; i < HK_CLASS_COUNT; i++) hk_mid_unmeter(heap, i);
 }
 
 void hk_sample_countdown_follow_slow(hk_heap_t *heap) {
-  uint64_t state = hk_load_relaxed(&hk_sampling_state);
-  if (hk_heap_is_sampled(heap) && !end(heap)) return;
-  if (hk_sampling_rate_of(state) == 0) {
+  uint64_t state = hk_load_acquire(&hk_sampling_state);
+  if (hk_heap_is_sampled(heap)) end(heap);
+  if (!hk_sampling_chooses(state) && !is_counted(heap)) {
     heap->sampling_state = state;
   } else {
-    (void)begin(heap, state);
+    begin(heap, state);
   }
   hk_heap_check(heap);
+}
+
+bool hk_sample_countdown_begin_count(hk_heap_t *part) {
+  hk_sample_countdowns_t *countdowns = countdowns_of(part);
+  if (countdowns == NULL) return false;
+  for (unsigned i = 0; i < HK_CLASS_COUNT; i++) countdowns->of[i].drawn = countdowns->of[i].until;
+  begin(part, hk_load_acquire(&hk_sampling_state));
+  return hk_heap_is_sampled(part);
 }
 
 /* ---- Larger blocks. */
@@ -305,5 +334,16 @@ bool hk_sample_countdown_large_is_due(hk_heap_t *heap, size_t bytes) {
     return false;
   }
   draw_large(heap);
+  return true;
+}
+
+bool hk_sample_countdown_large_is_guarded(hk_heap_t *heap) {
+  hk_sample_countdowns_t *countdowns = heap->countdowns;
+  if (countdowns->guard_rate == 0) return false;
+  if (countdowns->large_guard_until > 0) {
+    countdowns->large_guard_until--;
+    return false;
+  }
+  draw_large_guarded(heap);
   return true;
 }

@@ -7,6 +7,7 @@
 #include "heap/span.h"
 #include "heap/thread.h"
 #include "os/peek.h"
+#include "space/live_bit.h"
 #include "space/region_map.h"
 
 /* Loads a whole word, as it is at some moment. Its writer stores it plainly. */
@@ -68,9 +69,12 @@ static bool is_coming(hk_heap_t *heap, const hk_block_t *block) {
 }
 
 bool hk_search_free(hk_slab_t *span, const hk_block_t *block) {
+  if (HK_HARDENED) return !hk_live_bit_is_set(hk_live_bit_of(block));
   hk_heap_t *owner = hk_load_relaxed(&span->owner);
   if (owner == NULL) return false;
   if (is_listed(owner, &owner->bin[span->class_index].free, owner, block)) return true;
+  if (hk_heap_is_sampled(owner) && is_listed(owner, &owner->countdowns->shadow[span->class_index].free, owner, block))
+    return true;
   if (is_listed(owner, &hk_heap_effective_list(owner, span->class_index)->free, owner, block)) return true;
   if (is_listed(owner, &span->own.free, owner, block)) return true;
   if (is_coming(owner, block)) return true;

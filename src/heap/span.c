@@ -4,10 +4,14 @@
 #include "base/arithmetic.h"
 #include "base/bits.h"
 #include "base/panic.h"
+#include "heap/handover.h"
 #include "heap/heap_check.h"
+#include "heap/named.h"
 #include "heap/span_prefault.h"
 #include "heap/spare.h"
 #include "os/os.h"
+#include "space/class_slabs.h"
+#include "space/live_bit.h"
 #include "space/purge.h"
 #include "space/shortage.h"
 #include "space/superslab.h"
@@ -39,8 +43,15 @@ bool hk_span_has_block(const hk_slab_t *span, const void *address) {
 
 /* ---- Acquire and release. */
 
+static hk_part_kind_t part_kind_of(const hk_heap_t *heap) {
+  hk_named_t *named = hk_heap_named(heap);
+  if (HK_LIKELY(named == NULL)) return hk_part_of_none;
+  return hk_named_kind(named) == hk_named_heap ? hk_part_of_heap : hk_part_of_tag;
+}
+
 static void describe(hk_heap_t *heap, hk_slab_t *span, unsigned class_index) {
   uint64_t inverse = hk_class_inverse(class_index);
+  uint8_t part_kind = (uint8_t)part_kind_of(heap);
   span->own = (hk_free_list_t){.free = HK_LIST_END};
   span->live = 0;
   span->moved = false;
@@ -49,9 +60,11 @@ static void describe(hk_heap_t *heap, hk_slab_t *span, unsigned class_index) {
     hk_slab_t *slab = &span[i];
     slab->free_list = hk_class_is_mid(class_index) ? hk_heap_effective_list(heap, class_index) : &span->own;
     slab->inverse = inverse;
+    slab->part_kind = part_kind;
     slab->head = span;
     slab->class_index = (uint8_t)class_index;
     slab->block_bytes = (uint32_t)hk_class_bytes(class_index);
+    if (HK_HARDENED) hk_live_bit_clear_slab(hk_slab_start(slab));
     hk_store_relaxed(&slab->owner, heap);
     hk_slab_set_state(slab, hk_slab_small);
   }
@@ -80,16 +93,50 @@ static HK_COLD hk_slab_t *acquire_short(hk_heap_t *heap, unsigned class_index) {
 
 static hk_slab_t *acquire_whole(hk_heap_t *heap, unsigned class_index) {
   unsigned slab_count = hk_class_span_slabs(class_index);
-  hk_slab_t *span = hk_spare_acquire(heap, slab_count);
+  hk_slab_t *span = HK_HARDENED ? hk_class_slabs_take(class_index, slab_count) : NULL;
+  if (span == NULL) span = hk_spare_acquire(heap, slab_count);
   while (span == NULL && slab_count > 1) span = hk_spare_acquire(heap, slab_count /= 2); /* near a limit on addresses */
   if (span != NULL) hk_store_relaxed(&span->bytes, HK_SLAB_BYTES);
   return span;
 }
 
+HK_INLINE void give_slabs_back(hk_heap_t *heap, hk_slab_t *span, unsigned class_index) {
+  if (HK_UNLIKELY(hk_short_span_is(span))) {
+    hk_short_span_release(span);
+  } else if (HK_HARDENED) {
+    hk_class_slabs_put(span, class_index);
+  } else {
+    hk_spare_put(heap, span);
+  }
+}
+
+/* Charges a new span to the named heap or tag. When its limit refuses, gives the slabs back and returns false. */
+static bool charge(hk_heap_t *heap, hk_slab_t *span, unsigned class_index) {
+  hk_named_t *named = hk_heap_named(heap);
+  if (HK_LIKELY(named == NULL)) return true;
+  if (hk_named_charge(named, span->slab_count * HK_SLAB_BYTES)) {
+    hk_list_push_front(&heap->part.spans, &span->part_link);
+    return true;
+  }
+  give_slabs_back(heap, span, class_index);
+  return false;
+}
+
+/* Uncharges `slab_count` slabs of a span, or all of it, which then leaves the part's list. */
+static HK_NOINLINE void uncharge_named(hk_named_t *named, hk_slab_t *span, unsigned slab_count) {
+  hk_named_uncharge(named, slab_count * HK_SLAB_BYTES);
+  if (slab_count == span->slab_count) hk_list_remove(&span->part_link);
+}
+
+HK_INLINE void uncharge(hk_heap_t *heap, hk_slab_t *span, unsigned slab_count) {
+  hk_named_t *named = hk_heap_named(heap);
+  if (HK_UNLIKELY(named != NULL)) uncharge_named(named, span, slab_count);
+}
+
 hk_slab_t *hk_span_acquire(hk_heap_t *heap, unsigned class_index) {
   hk_slab_t *span = hk_shortage_is_on() ? acquire_short(heap, class_index) : NULL;
   if (HK_LIKELY(span == NULL)) span = acquire_whole(heap, class_index);
-  if (span == NULL) return NULL;
+  if (span == NULL || !charge(heap, span, class_index)) return NULL;
   hk_stat_bump(&heap->stat, hk_stat_slab_acquire, 1);
   hk_bump_relaxed(&heap->span_slabs, span->slab_count);
   describe(heap, span, class_index);
@@ -99,19 +146,17 @@ hk_slab_t *hk_span_acquire(hk_heap_t *heap, unsigned class_index) {
 void hk_span_release(hk_heap_t *heap, hk_slab_t *span) {
   hk_stat_bump(&heap->stat, hk_stat_slab_release, 1);
   hk_bump_relaxed(&heap->span_slabs, -(uint32_t)span->slab_count);
+  uncharge(heap, span, span->slab_count);
   hk_slab_retire(span, span->slab_count);
-  if (HK_UNLIKELY(hk_short_span_is(span))) {
-    hk_short_span_release(span);
-  } else {
-    hk_spare_put(heap, span);
-  }
+  give_slabs_back(heap, span, span->class_index);
 }
 
 /* Returns the slabs behind the first `kept` ones to their superslab. Returns whether there are any. */
 static bool release_end(hk_heap_t *heap, hk_slab_t *span, unsigned kept) {
   unsigned released = span->slab_count - kept;
-  if (released == 0) return false;
+  if (released == 0 || HK_HARDENED) return false; /* a hardened build's slabs stay with their class */
   HK_ASSERT(!hk_short_span_is(span), "the last slab of a short span has a block");
+  uncharge(heap, span, released);
   span->slab_count = (uint8_t)kept;
   hk_bump_relaxed(&heap->span_slabs, -(uint32_t)released);
   hk_slab_retire(span + kept, released);
@@ -178,9 +223,12 @@ static void close_bin(hk_heap_t *heap, unsigned class_index) {
   if (heap->is_visited) {
     list->free = bin->free;
     bin->free = HK_LIST_END;
-    for (const hk_block_t *block = list->free; hk_block_is_intact(block); block = block->next) length++;
+    for (const hk_block_t *block = list->free; hk_block_is_intact(block); block = hk_block_next(block)) length++;
   }
-  heap->countdowns->of[class_index].until = length;
+  hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
+  if (countdown->at_mark != HK_COUNTDOWN_UNKNOWN)
+    countdown->drawn += (uint64_t)countdown->at_mark + bin->mark - countdown->until;
+  countdown->until = length; /* what the bin has counts as given */
   hk_heap_note_length(heap, class_index, length);
 }
 
@@ -240,6 +288,7 @@ void hk_span_put_to_rest(hk_heap_t *heap, unsigned class_index, unsigned list_le
   hk_bin_state_t *state = &heap->state[class_index];
   hk_slab_t *span = hk_load_relaxed(&state->active);
   hk_free_list_t *list = hk_heap_effective_list(heap, class_index);
+  hk_heap_note_given(heap, class_index, list_length);
   span->own.free = list->free;
   list->free = HK_LIST_END;
   hk_heap_note_length(heap, class_index, 0);
@@ -266,7 +315,7 @@ static void note_carved_mid(hk_heap_t *heap, hk_slab_t *span, unsigned count) {
   hk_free_list_t *bin = hk_heap_effective_list(heap, span->class_index);
   span->live = (uint16_t)(span->live + count);
   bin->countdown = heap->state[span->class_index].room - count;
-  bin->mark = span->zero;
+  heap->state[span->class_index].carved_zero = span->zero;
 }
 
 static void put_carved(hk_heap_t *heap, hk_slab_t *span, hk_block_t *list, unsigned count) {
@@ -311,6 +360,40 @@ static hk_block_t *link_downwards(uintptr_t last, unsigned count, unsigned here,
   return list;
 }
 
+/* Chosen: the number of neighbours that a hardened build links in a random order. In longer groups, blocks of the same
+ * age share fewer cache lines and pages (docs/hardened.md has the cost). */
+#define SHUFFLE_GROUP 16u
+
+/* Fills `order` with `first` to `first` + `count` - 1 in a random order (R. Fisher, F. Yates, from the inside out). */
+static void shuffle(hk_quarantine_t *quarantine, uint16_t *order, unsigned first, unsigned count) {
+  for (unsigned i = 0; i < count; i++) {
+    unsigned at = (unsigned)((uint64_t)hk_quarantine_random(quarantine, 1u << 24) * (i + 1) >> 24);
+    order[i] = order[at];
+    order[at] = (uint16_t)(first + i);
+  }
+}
+
+/* Links `count` blocks from index `carved` on, each group in a random order, and clears memory that was used before. */
+static hk_block_t *link_shuffled(hk_heap_t *heap, const hk_slab_t *span, unsigned carved, unsigned count) {
+  uint16_t order[SHUFFLE_GROUP];
+  uintptr_t start = hk_slab_start(span);
+  size_t block_bytes = span->block_bytes;
+  unsigned per_slab = hk_class_blocks_per_slab(span->class_index);
+  hk_block_t *list = HK_LIST_END;
+  for (unsigned end = count; end > 0;) { /* the first group is handed out first */
+    unsigned here = (end - 1) % SHUFFLE_GROUP + 1;
+    end -= here;
+    shuffle(hk_heap_quarantine(heap), order, carved + end, here);
+    for (unsigned i = 0; i < here; i++) {
+      hk_block_t *block = (hk_block_t *)block_start(start, per_slab, block_bytes, order[i]);
+      if (!span->zero) hk_wipe(block, block_bytes);
+      hk_block_link(block, list);
+      list = block;
+    }
+  }
+  return list;
+}
+
 unsigned hk_span_carve(hk_heap_t *heap, hk_slab_t *span, unsigned count) {
   HK_ASSERT(hk_heap_effective_list(heap, span->class_index)->free == HK_LIST_END, "the bin's blocks would be lost");
   unsigned carved = carved_of(span);
@@ -325,7 +408,8 @@ unsigned hk_span_carve(hk_heap_t *heap, hk_slab_t *span, unsigned count) {
   uintptr_t first = block_start(start, per_slab, block_bytes, carved);
   uintptr_t last = block_start(start, per_slab, block_bytes, last_index);
   if (span->zero && !hk_short_span_is(span)) hk_span_prefault(heap, span->class_index, first, last);
-  hk_block_t *list = link_downwards(last, count, last_index % per_slab + 1, per_slab, block_bytes);
+  hk_block_t *list = HK_HARDENED ? link_shuffled(heap, span, carved, count)
+                                 : link_downwards(last, count, last_index % per_slab + 1, per_slab, block_bytes);
   hk_store_relaxed(&span->carved, (uint16_t)(carved + count));
   put_carved(heap, span, list, count);
   return count;

@@ -20,7 +20,8 @@ static size_t room_at_most(void) { return smaller(hk_option.spare_slabs, hk_opti
 #define ROOM_STEP 16
 
 static size_t room(const hk_heap_t *heap) {
-  return smaller(ROOM_FIRST + heap->spare_shortages / ROOM_STEP, room_at_most());
+  size_t first = HK_LIKELY(hk_heap_named(heap) == NULL) ? ROOM_FIRST : 0; /* there may be very many parts */
+  return smaller(first + heap->spare_shortages / ROOM_STEP, room_at_most());
 }
 
 hk_slab_t *hk_spare_take(hk_heap_t *heap, unsigned slab_count) {

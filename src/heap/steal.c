@@ -2,6 +2,7 @@
 #include "heap/steal.h"
 
 #include "heap/heap_check.h"
+#include "heap/heap_purge.h"
 #include "heap/mid.h"
 #include "heap/pool.h"
 #include "heap/remote.h"
@@ -57,6 +58,7 @@ static void move_active(hk_heap_t *to, hk_heap_t *from, unsigned class_index) {
 }
 
 static bool move_span(hk_heap_t *to, hk_heap_t *from, unsigned class_index) {
+  hk_heap_end_quarantine(from, class_index);
   if (hk_class_is_mid(class_index)) hk_mid_spill(from, class_index, 0); /* so that the bin has no block of the span */
   hk_slab_t *partial = first_partial(from, class_index);
   if (partial != NULL) {

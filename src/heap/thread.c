@@ -24,9 +24,6 @@ static HK_THREAD_LOCAL uint8_t prospect; /* prospect_t */
 #define FREES_WITHOUT_HEAP 4096
 static HK_THREAD_LOCAL uint16_t free_count;
 
-/* The heap that the thread attached last; before the first one, the owner of the first block that it freed. NULL:
- * none. */
-static HK_THREAD_LOCAL hk_heap_t *known_heap;
 static HK_THREAD_LOCAL bool has_attached;
 
 static HK_COLD bool look_for_end(void) {
@@ -50,6 +47,10 @@ void hk_thread_go_without_heap(void) {
 /* The number of these doublings. */
 static HK_THREAD_LOCAL uint8_t losses;
 
+/* The heap that the thread attached last; before the first one, the owner of the first block that it freed. NULL:
+ * none. Behind the shorter variables, so that no padding lies between those (tools/check_exports.py has the bound). */
+static HK_THREAD_LOCAL hk_heap_t *known_heap;
+
 /* Returns the heap that the thread had last if it is still its own; NULL when it had none or another thread has it. */
 static hk_heap_t *take_up(void) {
   if (!has_attached || !hk_attachment_take_up(&known_heap->attachment, &hk_thread_heap)) return NULL;
@@ -68,7 +69,8 @@ static void attach(hk_heap_t *heap) {
 
 void hk_thread_arm(void) {
   hk_heap_t *heap = hk_thread_own();
-  if (heap != HK_EMPTY_HEAP && hk_os_thread_exit_arm()) hk_attachment_show(&heap->attachment, &hk_thread_heap, losses);
+  if (heap == HK_EMPTY_HEAP || hk_heap_named(heap) != NULL) return; /* a part stays the thread's while that sleeps */
+  if (hk_os_thread_exit_arm()) hk_attachment_show(&heap->attachment, &hk_thread_heap, losses);
 }
 
 void hk_thread_follow(hk_heap_t *heap) {

@@ -9,6 +9,7 @@
 #include "os/os.h"
 #include "policy/safety.h"
 #include "space/large_fill.h"
+#include "space/live_bit.h"
 #include "space/meta.h"
 #include "space/region_map.h"
 #include "space/short_span.h"
@@ -29,6 +30,10 @@ static unsigned count_free(const unsigned char *piece, size_t bytes, size_t *nex
 /* Counts the sealed blocks of a tiny class's span, which is one slab. Returns false when its memory cannot be read. */
 static bool count_sealed(uintptr_t start, size_t bytes, size_t block_bytes, unsigned *count) {
   static_assert(HK_SPAN_MIN_BLOCKS * HK_TINY_MAX_BYTES <= HK_SLAB_BYTES, "a span of a tiny class is one slab");
+  if (HK_HARDENED) {
+    *count = (unsigned)(bytes / block_bytes) - hk_live_bit_count(start, start + bytes);
+    return true;
+  }
   alignas(HK_BLOCK_ALIGNMENT) unsigned char piece[PIECE_BYTES];
   size_t next = 0; /* start of the next block, from the piece's start */
   *count = 0;
@@ -242,14 +247,21 @@ static void count_large(void *context, const hk_survey_large_t *large) {
 static unsigned length_of(const hk_block_t *list, unsigned most) {
   unsigned count = 0;
   hk_block_t block;
-  for (; count < most && list != HK_LIST_END && hk_os_copy(&block, list, sizeof block); list = block.next) count++;
+  for (; count < most && list != HK_LIST_END && hk_os_copy(&block, list, sizeof block); list = hk_block_next(&block))
+    count++;
   return count;
 }
 
+/* Chosen: more blocks than a metered bin's list has. */
+#define METERED_MOST 1024
+
 /* Returns the number of blocks in a bin. A bin's countdown means nothing while its list is empty. A countdown of 1 may
- * be wrong in a child of fork (heap/pool.c), so the list is walked then. */
+ * be wrong in a child of fork (heap/pool.c), and that of a metered bin counts frees alone, so the list is walked
+ * then. */
 static unsigned blocks_of_bin(const hk_free_list_t *bin, const hk_bin_state_t *state) {
-  if (bin->free == HK_LIST_END || state->room < bin->countdown) return 0;
+  if (bin->free == HK_LIST_END) return 0;
+  if (bin->mark == 0) return length_of(bin->free, METERED_MOST);
+  if (state->room < bin->countdown) return 0;
   return bin->countdown == 1 ? length_of(bin->free, state->room) : state->room - bin->countdown;
 }
 

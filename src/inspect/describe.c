@@ -8,10 +8,14 @@
 #include "base/arithmetic.h"
 #include "hakmem/hakmem.h"
 #include "heap/heap.h"
+#include "heap/named.h"
 #include "heap/thread.h"
 #include "inspect/call_chain.h"
+#include "inspect/sample.h"
 #include "os/os.h"
 #include "policy/size_class.h"
+#include "space/guard_slot.h"
+#include "space/region_map.h"
 #include "unwind/site.h"
 
 /* Chosen: a write past a block's end seldom reaches farther into the next block. Where no block follows, the limit is
@@ -103,7 +107,13 @@ static void describe_memory(hk_format_t *out, const hk_address_class_t *where) {
   hk_format_print(out, " (%s class %u, span of ", hk_class_is_mid(class_index) ? "mid" : "tiny", (uint64_t)class_index);
   describe_slabs(out, where);
   hk_heap_t *owner = hk_load_relaxed(&where->head->owner);
-  if (owner != NULL) hk_format_print(out, ", heap %p %s", (uintptr_t)owner, owner_text(owner));
+  hk_named_t *named = owner != NULL ? hk_heap_named(owner) : NULL;
+  if (named != NULL) {
+    bool is_tag = hk_named_kind(named) == hk_named_tag;
+    hk_format_print(out, ", %s \"%s\"", is_tag ? "tag" : "named heap", named->name);
+  } else if (owner != NULL) {
+    hk_format_print(out, ", heap %p %s", (uintptr_t)owner, owner_text(owner));
+  }
   hk_format_text(out, ")");
 }
 
@@ -134,9 +144,40 @@ static void describe_sample(hk_format_t *out, const hk_address_class_t *where) {
   }
 }
 
+void hk_describe_distance(hk_format_t *out, uintptr_t address, uintptr_t start, size_t bytes) {
+  uintptr_t end = start + bytes;
+  if (address < start) {
+    hk_format_print(out, "%u bytes before the start of", (uint64_t)(start - address));
+  } else if (address >= end) {
+    hk_format_print(out, "%u bytes past the end of", (uint64_t)(address - end));
+  } else {
+    hk_format_print(out, "%u bytes into", (uint64_t)(address - start));
+  }
+}
+
+/* Describes an address in a guard slot, or in a guard page. */
+static void describe_guarded(hk_format_t *out, uintptr_t address, const hk_guard_view_t *block) {
+  bool is_freed = block->state == hk_guard_freed;
+  if (address == block->start) {
+    hk_format_text(out, "the start of");
+  } else {
+    hk_describe_distance(out, address, block->start, block->bytes);
+  }
+  hk_format_print(out, " a %s block of %u bytes", is_freed ? "free" : "live", (uint64_t)block->bytes);
+  if (address != block->start) hk_format_print(out, " at %p", block->start);
+  const hk_guard_deed_t *last = is_freed ? &block->freed : &block->allocated;
+  hk_format_print(out, " (guarded, %s by thread %u %u ms ago)", is_freed ? "freed" : "allocated", last->thread,
+                  hk_subtract_to_zero(hk_os_coarse_ms(), last->ms));
+}
+
 void hk_describe(hk_format_t *out, uintptr_t address) {
   hk_address_class_t where = hk_address_class_of(address);
+  hk_guard_view_t guarded;
   hk_format_print(out, "%p is ", address);
+  if (where.kind == hk_address_foreign && hk_guard_slot_find(address, &guarded)) {
+    describe_guarded(out, address, &guarded);
+    return;
+  }
   if (is_in_block(&where)) {
     describe_block(out, address, &where);
   } else if (where.kind == hk_address_free) {
@@ -165,4 +206,33 @@ size_t hakmem_describe(const void *address, char *buffer, size_t bytes) {
     buffer[kept] = '\0';
   }
   return text.length;
+}
+
+/* ---- Leaks of a named heap. */
+
+/* Chosen: the sum that follows tells how many there are. */
+#define LEAKS_TOLD 5
+
+typedef struct {
+  const hk_named_t *named;
+  unsigned count;
+} named_leaks_t;
+
+static void tell_if_named(const hk_sample_t *sample, void *context) {
+  named_leaks_t *leaks = context;
+  const hk_slab_t *slab = hk_slab_of((const void *)(sample->address - sample->offset));
+  if (leaks->count == LEAKS_TOLD || hk_named_of_slab(slab) != leaks->named) return;
+  char text[HK_DESCRIBE_BYTES + 64];
+  hk_format_t line;
+  hk_format_init(&line, text, sizeof text);
+  hk_format_text(&line, "hakmem: leaked-heap: ");
+  hk_describe(&line, sample->address);
+  hk_format_text(&line, "\n");
+  hk_os_write_stderr(line.text, line.length);
+  leaks->count++;
+}
+
+void hk_sample_hook_tell_named(const hk_named_t *named) {
+  named_leaks_t leaks = {.named = named};
+  hk_sample_visit(tell_if_named, &leaks);
 }

@@ -3,6 +3,7 @@
 #ifndef HK_INSPECT_DESCRIBE_H
 #define HK_INSPECT_DESCRIBE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/format.h"
@@ -13,5 +14,8 @@
 /* Appends "0x... is ..." for any value, without a newline. Takes no lock and writes nothing else, so a signal handler
  * that interrupted the allocator may call it. */
 void hk_describe(hk_format_t *out, uintptr_t address);
+
+/* Appends where an address lies to a block at `start`: "N bytes before the start of", "past the end of" or "into". */
+void hk_describe_distance(hk_format_t *out, uintptr_t address, uintptr_t start, size_t bytes);
 
 #endif /* HK_INSPECT_DESCRIBE_H */

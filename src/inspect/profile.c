@@ -4,11 +4,14 @@
 #include "api/instruments.h"
 #include "base/arithmetic.h"
 #include "base/atomic.h"
+#include "heap/named.h"
+#include "heap/part.h"
 #include "inspect/probe.h"
 #include "os/os.h"
 #include "policy/option.h"
 #include "policy/safety.h"
 #include "policy/sampling.h"
+#include "space/region_map.h"
 #include "unwind/unwind_cache.h"
 
 #define NS_PER_MS UINT64_C(1000000)
@@ -79,7 +82,7 @@ hk_profile_span_t hk_profile_span(void) {
   };
 }
 
-bool hk_profile_is_running(void) { return hk_sampling_is_on(); }
+bool hk_profile_is_running(void) { return hk_profile_rate() != 0; }
 
 uint64_t hk_profile_rate(void) { return hk_sampling_rate_of(hk_load_relaxed(&hk_sampling_state)); }
 
@@ -97,11 +100,29 @@ void hk_profile_each_sample(void (*visit)(const hk_sample_t *sample, void *conte
 
 /* ---- Samples. */
 
+hk_site_t *hk_sample_hook_site(void) {
+  bool was_inside = hk_sample_hook_is_inside();
+  hk_store_relaxed(&is_inside, true);
+  hk_keep_order();
+  hk_site_t *site = hk_unwind_cache_site();
+  hk_keep_order();
+  hk_store_relaxed(&is_inside, was_inside);
+  return site;
+}
+
 bool hk_sample_hook_is_inside(void) { return hk_load_relaxed(&is_inside); }
+
+/* A block in a guard slot has no descriptor: it is of what the thread is switched to. */
+static hk_site_t *labelled(hk_site_t *site, const hk_sample_t *sample) {
+  const hk_slab_t *slab = hk_slab_of((const void *)(sample->address - sample->offset));
+  hk_named_t *named = hk_slab_state(slab) == hk_slab_none ? hk_part_current() : hk_named_of_slab(slab);
+  if (HK_LIKELY(named == NULL)) return site;
+  return hk_site_with_label(site, named->name, hk_named_kind(named) == hk_named_tag);
+}
 
 static bool enter(hk_sample_t *sample) {
   if (sample->weight.weight_q16 == 0) return hk_sample_enter(sample);
-  sample->site = hk_unwind_cache_site();
+  sample->site = labelled(hk_unwind_cache_site(), sample);
   if (!hk_sample_enter(sample)) {
     (void)hk_add_relaxed(&lost, 1);
     return false;
@@ -128,6 +149,13 @@ bool hk_sample_hook_note(uintptr_t address, size_t offset, size_t requested, siz
   hk_store_relaxed(&is_inside, was_inside);
   return entered;
 }
+
+static void forget_if_named(const hk_sample_t *sample, void *context) {
+  const hk_slab_t *slab = hk_slab_of((const void *)(sample->address - sample->offset));
+  if (hk_named_of_slab(slab) == context) (void)hk_sample_hook_forget(sample->address, true);
+}
+
+void hk_sample_hook_forget_named(const hk_named_t *named) { hk_sample_visit(forget_if_named, (void *)named); }
 
 bool hk_sample_hook_forget(uintptr_t address, bool is_freed) {
   hk_sample_t sample;

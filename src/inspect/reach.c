@@ -12,6 +12,7 @@
 #include "os/copy_out.h"
 #include "os/os.h"
 #include "policy/safety.h"
+#include "space/live_bit.h"
 
 #define MARK_BITS (HK_SUPERSLAB_BYTES / HK_BLOCK_ALIGNMENT)
 #define WORD_BITS 64
@@ -300,7 +301,8 @@ static void look_into(hk_reach_t *reach, uintptr_t start) {
     return;
   }
   const unsigned char *contents = reach->block_buffer + (found.start - reach->window);
-  if (hk_block_looks_free((const hk_block_t *)(const void *)contents)) return;
+  const hk_block_t *block = (const hk_block_t *)(HK_HARDENED ? (const void *)found.start : (const void *)contents);
+  if (!hk_block_is_in_use(block)) return;
   look_at_words(reach, contents + unused, found.bytes - unused);
 }
 

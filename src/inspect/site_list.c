@@ -58,6 +58,18 @@ static void put_lifetimes(list_t *list, const hk_site_t *site) {
   put(list, "]");
 }
 
+static void put_label(list_t *list, const hk_site_t *site) {
+  const hk_site_label_t *label = hk_site_label(site);
+  if (label == NULL) return;
+  hk_format_print(room(list), ",\"%s\":\"", label->is_tag ? "tag" : "heap");
+  for (const char *name = label->name; *name != '\0'; name++) {
+    char text[] = {*name, '\0'};
+    if (*name == '"' || *name == '\\') put(list, "\\");
+    put(list, text);
+  }
+  put(list, "\"");
+}
+
 static void put_site(list_t *list, const hk_site_t *site, const char **before) {
   hk_site_figures_t allocated, in_use;
   hk_site_read(site, &allocated, &in_use);
@@ -76,6 +88,7 @@ static void put_site(list_t *list, const hk_site_t *site, const char **before) {
   put_field(list, "requested", in_use.requested_bytes);
   put_field(list, "block_bytes", in_use.block_bytes);
   put_lifetimes(list, site);
+  put_label(list, site);
   if (list->has_pinned) {
     hk_format_print(room(list), ",\"pinned\":{\"bytes\":%u}}", site->pinned_bytes);
   } else {

@@ -9,7 +9,9 @@
 #include "os/call_count.h"
 #include "os/lock.h"
 #include "os/os.h"
+#include "policy/sampling.h"
 #include "space/dirty.h"
+#include "space/guard_slot.h"
 #include "space/meta.h"
 #include "space/purge_wakeup.h"
 #include "space/region_map.h"
@@ -90,8 +92,9 @@ static void add_costs(uint64_t *counter) {
   ADD_LOCK(lock_pool, hk_lock_heap_pool);
   ADD_LOCK(lock_space, hk_lock_space);
   ADD_LOCK(lock_meta, hk_lock_meta);
+  ADD_LOCK(lock_guard, hk_lock_guard);
 #undef ADD_LOCK
-  static_assert(hk_lock_count == 3, "each lock is counted");
+  static_assert(hk_lock_count == 4, "each lock is counted");
   counter[hk_stat_system_call_map] += hk_call_count(hk_call_map);
   counter[hk_stat_system_call_unmap] += hk_call_count(hk_call_unmap);
   counter[hk_stat_system_call_advise] += hk_call_count(hk_call_advise);
@@ -102,7 +105,7 @@ hk_totals_t hk_totals_take(void) {
   hk_totals_t totals = {.superslab = hk_superslab_usage(),
                         .large = hk_large_usage(),
                         .record_bytes = hk_meta_mapped_bytes() + hk_region_map_mapped_bytes(),
-                        .heap_idle_count = hk_heap_count(hk_heap_idle),
+                        .heap_idle_count = hk_heap_count(hk_heap_idle) + hk_heap_count(hk_heap_unused),
                         .heap_lost_count = hk_heap_count(hk_heap_lost)};
 #if HK_COUNT
   hk_count_sum(totals.cost);
@@ -240,6 +243,16 @@ static void fill_estimates(hk_snapshot_t *snapshot) {
   snapshot->has_estimates = true;
 }
 
+static void fill_guard(hakmem_stats_t *figures) {
+  hk_guard_usage_t usage = hk_guard_slot_usage(hk_os_coarse_ms());
+  figures->guard_rate = hk_load_relaxed(&hk_sampling_guard_rate);
+  figures->guard_slots = usage.slots;
+  figures->guard_live = usage.live;
+  figures->guard_live_bytes = usage.live_bytes;
+  figures->guard_protected = usage.freed;
+  figures->guard_age_ms = usage.age_ms;
+}
+
 static void fill_learning(hakmem_stats_t *figures, const hk_learn_t *learned) {
   figures->learning_price = learned->price.ns_per_mib_second;
   figures->learning_break_even_ms = hk_price_break_even_ms(&learned->price);
@@ -266,12 +279,14 @@ static void fill_figures(hk_snapshot_t *snapshot) {
   fill_live(snapshot);
   fill_estimates(snapshot);
   fill_learning(figures, &snapshot->learned);
+  fill_guard(figures);
 }
 
 /* ---- Heaps. */
 
 static void fill_heap(hakmem_stats_heap_t *out, hk_heap_t *heap, const hk_census_count_t *count) {
-  *out = (hakmem_stats_heap_t){.state = hk_heap_life(heap),
+  hk_heap_life_t life = hk_heap_life(heap); /* a part that is no named heap's waits as an idle heap does */
+  *out = (hakmem_stats_heap_t){.state = life == hk_heap_unused ? hk_heap_idle : life,
                                .node = hk_load_relaxed(&heap->node),
                                .slabs = count->slabs,
                                .spare_slabs = hk_load_relaxed(&heap->spare_slabs),
@@ -359,6 +374,7 @@ hk_snapshot_t *hk_snapshot_take(void) {
   hk_lock_release(hk_lock_space);
   fill_bands(snapshot);
   fill_heaps(snapshot);
+  hk_named_figures_take(&snapshot->named, &snapshot->heap_census);
   fill_figures(snapshot);
   if (snapshot->has_estimates) fill_estimates_of_parts(snapshot);
   return snapshot;

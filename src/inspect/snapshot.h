@@ -12,6 +12,7 @@
 #include "heap/heap.h"
 #include "inspect/census.h"
 #include "inspect/estimate.h"
+#include "inspect/named_figures.h"
 #include "policy/learn.h"
 #include "policy/stat.h"
 #include "space/large.h"
@@ -45,6 +46,7 @@ typedef struct {
   size_t heap_count;         /* without heaps that were added during the snapshot */
   hk_census_heaps_t heap_census;
   hk_estimates_t estimates;
+  hk_named_table_t named;
   bool has_purge_thread;
   bool has_estimates; /* a profile runs and has live samples */
 } hk_snapshot_t;

@@ -24,7 +24,7 @@
 HK_C_BEGIN
 
 /* Every lock, lowest rank first. src/README.md lists what each guards. */
-typedef enum { hk_lock_heap_pool, hk_lock_space, hk_lock_meta, hk_lock_count } hk_lock_id_t;
+typedef enum { hk_lock_heap_pool, hk_lock_space, hk_lock_meta, hk_lock_guard, hk_lock_count } hk_lock_id_t;
 
 /* Sets the locks up. Called once before any is taken, while one thread exists. `repair_child` runs once in each child
  * of fork, with no lock held, before the first hk_lock_acquire there returns; it may take and release locks itself.

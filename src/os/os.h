@@ -178,6 +178,17 @@ void *hk_os_reserve_small(size_t bytes, size_t alignment);
  * does not count memory that cannot be written to. For tables that are read everywhere and written to in few places. */
 void *hk_os_reserve_readable(size_t bytes, size_t alignment);
 
+/* hk_os_reserve for addresses that cannot be accessed until hk_os_allow_writes. */
+void *hk_os_reserve_inaccessible(size_t bytes, size_t alignment);
+
+/* Gives a range's memory back and forbids each access to its addresses, which stay the caller's. Returns false when the
+ * system refuses: the range is then as it was. */
+bool hk_os_forbid_access(void *start, size_t bytes);
+
+/* Forbids each access to a range, which keeps its memory, until hk_os_allow_writes. Returns false when the system
+ * refuses: a part may be inaccessible then. */
+bool hk_os_suspend_access(void *start, size_t bytes);
+
 /* Makes a range writable that was only readable; a writable range stays so. Returns false when the system refuses: a
  * part may be writable then. */
 bool hk_os_allow_writes(void *start, size_t bytes);

@@ -19,6 +19,7 @@
 #include "os/address_hole.h"
 #include "os/kept_file.h"
 #include "os/kernel_file.h"
+#include "os/mapping_call.h"
 #include "os/os.h"
 #include "os/syscall.h"
 #include "os/thread_call.h"
@@ -35,6 +36,8 @@
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
+
+enum { readable_writable = PROT_READ | PROT_WRITE };
 
 /* The end of the next aligned range. Ranges then lie side by side, which the kernel keeps as one mapping, and each
  * costs one system call. Only a hint: any thread writes it, relaxed, and any value is correct. */
@@ -107,55 +110,7 @@ void hk_os_process_id_after_fork(void) {
 
 bool hk_os_is_secure_exec(void) { return auxiliary(AT_SECURE) != 0; }
 
-/* ---- Mappings. Each call returns an address, 0, or a negated errno. -------------------------------------------- */
-
-enum {
-  mapping_access = PROT_READ | PROT_WRITE,
-  /* Not MAP_NORESERVE: the kernel refuses here what the machine can never back, as for the C library's malloc, instead
-   * of ending the process later. */
-  mapping_flags = MAP_PRIVATE | MAP_ANONYMOUS,
-};
-
-#if HK_SANITIZED
-
-static long kernel_answer(long result, int *saved_errno) {
-  if (result == -1) result = -errno;
-  errno = *saved_errno;
-  return result;
-}
-
-static long call_mmap(uintptr_t hint, size_t bytes, int access, int more_flags) {
-  int saved_errno = errno;
-  hk_call_count_note(SYS_mmap);
-  void *start = mmap((void *)hint, bytes, access, mapping_flags | more_flags, -1, 0);
-  return kernel_answer((long)start, &saved_errno);
-}
-
-static long call_munmap(uintptr_t start, size_t bytes) {
-  int saved_errno = errno;
-  hk_call_count_note(SYS_munmap);
-  return kernel_answer(munmap((void *)start, bytes), &saved_errno);
-}
-
-static long call_mremap(uintptr_t start, size_t old_bytes, size_t new_bytes, int flags, uintptr_t target) {
-  int saved_errno = errno;
-  hk_call_count_note(SYS_mremap);
-  return kernel_answer((long)mremap((void *)start, old_bytes, new_bytes, flags, (void *)target), &saved_errno);
-}
-
-#else
-
-static long call_mmap(uintptr_t hint, size_t bytes, int access, int more_flags) {
-  return hk_syscall6(SYS_mmap, (long)hint, (long)bytes, access, mapping_flags | more_flags, -1, 0);
-}
-
-static long call_munmap(uintptr_t start, size_t bytes) { return hk_syscall2(SYS_munmap, (long)start, (long)bytes); }
-
-static long call_mremap(uintptr_t start, size_t old_bytes, size_t new_bytes, int flags, uintptr_t target) {
-  return hk_syscall6(SYS_mremap, (long)start, (long)old_bytes, (long)new_bytes, flags, (long)target, 0);
-}
-
-#endif
+/* ---- Mappings. ------------------------------------------------------------------------------------------------- */
 
 static long call_madvise(void *start, size_t bytes, int advice) {
   return hk_syscall3(SYS_madvise, (long)start, (long)bytes, advice);
@@ -180,10 +135,10 @@ typedef struct {
  * mapped, never touched.) */
 static uintptr_t reserve_near(uintptr_t hint, const request_t *request, uintptr_t *misplaced) {
   *misplaced = 0;
-  long start = call_mmap(hint, request->bytes, request->access, 0);
+  long start = hk_mapping_call_map(hint, request->bytes, request->access, 0);
   if (hk_syscall_failed(start)) return 0;
   if (hk_is_aligned((uintptr_t)start, request->alignment)) return (uintptr_t)start;
-  (void)call_munmap((uintptr_t)start, request->bytes);
+  (void)hk_mapping_call_unmap((uintptr_t)start, request->bytes);
   *misplaced = (uintptr_t)start;
   return 0;
 }
@@ -193,13 +148,13 @@ static uintptr_t reserve_near(uintptr_t hint, const request_t *request, uintptr_
 static uintptr_t reserve_and_trim(const request_t *request) {
   size_t total;
   if (__builtin_add_overflow(request->bytes, request->alignment - hk_os_page_size(), &total)) return 0;
-  long mapped = call_mmap(0, total, request->access, 0);
+  long mapped = hk_mapping_call_map(0, total, request->access, 0);
   if (hk_syscall_failed(mapped)) return 0;
   uintptr_t start = hk_align_up((uintptr_t)mapped, request->alignment);
   size_t head_bytes = start - (uintptr_t)mapped;
   size_t tail_bytes = total - head_bytes - request->bytes;
-  if (head_bytes > 0) (void)call_munmap((uintptr_t)mapped, head_bytes);
-  if (tail_bytes > 0) (void)call_munmap(start + request->bytes, tail_bytes);
+  if (head_bytes > 0) (void)hk_mapping_call_unmap((uintptr_t)mapped, head_bytes);
+  if (tail_bytes > 0) (void)hk_mapping_call_unmap(start + request->bytes, tail_bytes);
   return start;
 }
 
@@ -278,7 +233,7 @@ static bool is_short(const request_t *request) {
 
 static void *reserve(const request_t *request) {
   if (request->alignment <= hk_os_page_size()) {
-    long start = call_mmap(0, request->bytes, request->access, 0);
+    long start = hk_mapping_call_map(0, request->bytes, request->access, 0);
     return hk_syscall_failed(start) ? NULL : (void *)start;
   }
   uintptr_t start = is_short(request) ? reserve_short(request) : reserve_aligned(request);
@@ -289,7 +244,7 @@ static void *reserve(const request_t *request) {
 }
 
 void *hk_os_reserve(size_t bytes, size_t alignment) {
-  return reserve(&(request_t){.bytes = bytes, .alignment = alignment, .access = mapping_access});
+  return reserve(&(request_t){.bytes = bytes, .alignment = alignment, .access = readable_writable});
 }
 
 void *hk_os_reserve_readable(size_t bytes, size_t alignment) {
@@ -298,12 +253,25 @@ void *hk_os_reserve_readable(size_t bytes, size_t alignment) {
   return start;
 }
 
+void *hk_os_reserve_inaccessible(size_t bytes, size_t alignment) {
+  return reserve(&(request_t){.bytes = bytes, .alignment = alignment, .access = PROT_NONE});
+}
+
+bool hk_os_forbid_access(void *start, size_t bytes) {
+  long placed = hk_mapping_call_map((uintptr_t)start, bytes, PROT_NONE, MAP_FIXED);
+  return !hk_syscall_failed(placed);
+}
+
 static bool protect(uintptr_t start, uintptr_t end, int access) {
   return hk_syscall3(SYS_mprotect, (long)start, (long)(end - start), access) == 0;
 }
 
+bool hk_os_suspend_access(void *start, size_t bytes) {
+  return protect((uintptr_t)start, (uintptr_t)start + bytes, PROT_NONE);
+}
+
 bool hk_os_allow_writes(void *start, size_t bytes) {
-  return protect((uintptr_t)start, (uintptr_t)start + bytes, mapping_access);
+  return protect((uintptr_t)start, (uintptr_t)start + bytes, readable_writable);
 }
 
 void hk_os_forbid_writes(void *start, size_t bytes) {
@@ -326,7 +294,7 @@ static void note_hole(uintptr_t start, size_t bytes) {
 }
 
 bool hk_os_unmap(void *start, size_t bytes) {
-  if (call_munmap((uintptr_t)start, bytes) != 0) return false;
+  if (hk_mapping_call_unmap((uintptr_t)start, bytes) != 0) return false;
   note_hole((uintptr_t)start, bytes);
   return true;
 }
@@ -375,7 +343,7 @@ bool hk_os_prefault(void *start, size_t bytes) {
 }
 
 bool hk_os_resize(void *start, size_t old_bytes, size_t new_bytes) {
-  return !hk_syscall_failed(call_mremap((uintptr_t)start, old_bytes, new_bytes, 0, 0));
+  return !hk_syscall_failed(hk_mapping_call_remap((uintptr_t)start, old_bytes, new_bytes, 0, 0));
 }
 
 /* Maps the target of a refused move again, unless another thread has mapped memory there: the kernel unmaps the target
@@ -383,16 +351,16 @@ bool hk_os_resize(void *start, size_t old_bytes, size_t new_bytes) {
 static void restore_target(uintptr_t target, size_t bytes) {
   /* A filter that checks flags permits the old ones alone. Without MAP_FIXED_NOREPLACE the address is a hint; kernels
    * before 4.17 treat it as one anyway. */
-  long start = call_mmap(target, bytes, mapping_access, hk_sandbox_is_own() ? 0 : MAP_FIXED_NOREPLACE);
-  if (!hk_syscall_failed(start) && (uintptr_t)start != target) (void)call_munmap((uintptr_t)start, bytes);
+  long start = hk_mapping_call_map(target, bytes, readable_writable, hk_sandbox_is_own() ? 0 : MAP_FIXED_NOREPLACE);
+  if (!hk_syscall_failed(start) && (uintptr_t)start != target) (void)hk_mapping_call_unmap((uintptr_t)start, bytes);
 }
 
 /* Tests a range by growing it a little. The kernel refuses this with EFAULT where the range lies in several mappings,
  * before it checks anything else. */
 static bool is_one_mapping(uintptr_t start, size_t bytes) {
   size_t page_bytes = hk_os_page_size();
-  long grown = call_mremap(start, bytes, bytes + page_bytes, 0, 0);
-  if (!hk_syscall_failed(grown)) (void)call_munmap(start + bytes, page_bytes);
+  long grown = hk_mapping_call_remap(start, bytes, bytes + page_bytes, 0, 0);
+  if (!hk_syscall_failed(grown)) (void)hk_mapping_call_unmap(start + bytes, page_bytes);
   return grown != -EFAULT;
 }
 
@@ -400,7 +368,8 @@ bool hk_os_move(void *start, size_t old_bytes, void *target, size_t new_bytes) {
   /* Another thread may map the target's addresses before restore_target does. So a move that is known to fail is not
    * tried. */
   if (!is_one_mapping((uintptr_t)start, old_bytes)) return false;
-  long moved = call_mremap((uintptr_t)start, old_bytes, new_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, (uintptr_t)target);
+  long moved =
+      hk_mapping_call_remap((uintptr_t)start, old_bytes, new_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, (uintptr_t)target);
   if (hk_syscall_failed(moved)) {
     restore_target((uintptr_t)target, new_bytes);
     return false;

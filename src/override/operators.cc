@@ -49,6 +49,13 @@ using new_t = void *(*)(std::size_t);
 new_t const volatile bound_new = static_cast<new_t>(&::operator new);
 new_t const volatile bound_new_array = static_cast<new_t>(&::operator new[]);
 
+// Returns whether the block may be deleted with this size: hk_told_size_fits. A program's own new may have requested
+// another size than it was given.
+bool may_delete(void *block, std::size_t alignment, std::size_t size) {
+  if (!HK_HARDENED || bound_new != hk_own_new || bound_new_array != hk_own_new_array) return true;
+  return hk_told_size_fits(block, alignment, size);
+}
+
 // ---- Without memory.
 
 #if HK_WEAK_RUNTIME
@@ -165,8 +172,12 @@ OPERATOR void *operator new[](std::size_t size, std::align_val_t alignment, cons
 
 OPERATOR void operator delete(void *block) noexcept { hk_free(block); }
 OPERATOR void operator delete[](void *block) noexcept { ::operator delete(block); }
-OPERATOR void operator delete(void *block, std::size_t) noexcept { ::operator delete(block); }
-OPERATOR void operator delete[](void *block, std::size_t) noexcept { ::operator delete[](block); }
+OPERATOR void operator delete(void *block, std::size_t size) noexcept {
+  if (may_delete(block, HK_BLOCK_ALIGNMENT, size)) ::operator delete(block);
+}
+OPERATOR void operator delete[](void *block, std::size_t size) noexcept {
+  if (may_delete(block, HK_BLOCK_ALIGNMENT, size)) ::operator delete[](block);
+}
 OPERATOR void operator delete(void *block, const std::nothrow_t &) noexcept { ::operator delete(block); }
 OPERATOR void operator delete[](void *block, const std::nothrow_t &) noexcept { ::operator delete[](block); }
 
@@ -174,11 +185,11 @@ OPERATOR void operator delete(void *block, std::align_val_t) noexcept { hk_free(
 OPERATOR void operator delete[](void *block, std::align_val_t alignment) noexcept {
   ::operator delete(block, alignment);
 }
-OPERATOR void operator delete(void *block, std::size_t, std::align_val_t alignment) noexcept {
-  ::operator delete(block, alignment);
+OPERATOR void operator delete(void *block, std::size_t size, std::align_val_t alignment) noexcept {
+  if (may_delete(block, bytes_of(alignment), size)) ::operator delete(block, alignment);
 }
-OPERATOR void operator delete[](void *block, std::size_t, std::align_val_t alignment) noexcept {
-  ::operator delete[](block, alignment);
+OPERATOR void operator delete[](void *block, std::size_t size, std::align_val_t alignment) noexcept {
+  if (may_delete(block, bytes_of(alignment), size)) ::operator delete[](block, alignment);
 }
 OPERATOR void operator delete(void *block, std::align_val_t alignment, const std::nothrow_t &) noexcept {
   ::operator delete(block, alignment);

@@ -68,6 +68,11 @@ void hk_price_set_costs(hk_price_t *price, uint64_t give_ns, uint64_t want_ns);
 /* Whether the price is below the balanced one: time then matters more than memory. */
 HK_INLINE bool hk_price_is_cheap(uint64_t ns_per_mib_second) { return ns_per_mib_second < HK_PRICE_BALANCED; }
 
+/* Returns how many times as dear as at the balanced price memory is, rounded down; 1 where it is cheaper. */
+HK_INLINE uint64_t hk_price_dearness(uint64_t ns_per_mib_second) {
+  return hk_price_is_cheap(ns_per_mib_second) ? 1 : ns_per_mib_second / HK_PRICE_BALANCED;
+}
+
 /* Returns the time for which keeping costs as much as purging and faulting in again. */
 HK_INLINE uint64_t hk_price_break_even_ms(const hk_price_t *price) { return price->give_ms + price->want_ms; }
 

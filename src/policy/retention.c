@@ -35,7 +35,7 @@ hk_retention_terms_t hk_retention_terms(const hk_price_t *price) {
   bool is_cheap = hk_price_is_cheap(price->ns_per_mib_second);
   return (hk_retention_terms_t){
       .window_ms = hk_smaller(hk_larger(break_even_ms, WINDOW_LEAST_MS), WINDOW_MOST_MS),
-      .share = SHARE * hk_larger(price->ns_per_mib_second / HK_PRICE_BALANCED, 1),
+      .share = SHARE * hk_price_dearness(price->ns_per_mib_second),
       .slack_share = is_cheap ? SLACK_SHARE_CHEAP : SLACK_SHARE,
       .is_certain = is_cheap,
   };

@@ -2,13 +2,13 @@
  *
  * HK_SAFETY=1 (libhakmem.so, the default): double frees, invalid frees and damaged free blocks are noticed. HK_SAFETY=0
  * (libhakmem-fast.so): none is noticed; a free of an address in hakmem's memory that is no block's start damages that
- * memory.
+ * memory. HK_SAFETY=2 (libhakmem-secure.so): the build is hardened against attackers, docs/hardened.md.
  *
- * A free block's first two words are `next` and `seal`, with next ^ seal == hk_secret: the two words prove each other.
- * So one comparison at pop notices damage to either (an overflow from below reaches `next` first), and one at free
- * notices that the block is free already. A block that is handed out has its seal cleared. A live block can still look
- * free, because memory keeps its contents and a program may copy them. So heap/search.h searches for a block that looks
- * free, before it is reported as a double free.
+ * With HK_SAFETY=1 a free block's first two words are `next` and `seal`, with next ^ seal == hk_secret: the two words
+ * prove each other. So one comparison at pop notices damage to either (an overflow from below reaches `next` first),
+ * and one at free notices that the block is free already. A block that is handed out has its seal cleared. A live block
+ * can still look free, because memory keeps its contents and a program may copy them. So heap/search.h searches for a
+ * block that looks free, before it is reported as a double free.
  *
  * The last two bytes of every seal are the same. free compares these first, with a constant: one instruction and a
  * branch. The slow path compares the words when they match.
@@ -18,6 +18,7 @@
 
 #include <assert.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/compiler.h"
@@ -29,6 +30,12 @@ HK_C_BEGIN
 #error "this file differs by variant: list it under variant_sources in cmake/HakmemLibraries.cmake"
 #endif
 
+/* Whether the build is hardened. Code tests it by a plain `if`: other builds compile such code, and leave it out. */
+#define HK_HARDENED (HK_SAFETY > 1)
+
+/* The end of a small block, which the program does not get: 0 in a build that is not hardened. */
+#define HK_CANARY_BYTES ((size_t)(HK_HARDENED ? 8 : 0))
+
 /* A free block. hakmem writes only its first 16 bytes: every block has at least as many. */
 typedef struct hk_block {
   struct hk_block *next;
@@ -39,6 +46,31 @@ typedef struct hk_block {
  * / size) (D. Lemire, O. Kaser, N. Kurz, "Faster remainder by direct computation", 2019; exact for 32-bit offset and
  * size). */
 HK_INLINE bool hk_offset_is_start(uint64_t offset, uint64_t inverse) { return offset * inverse < inverse; }
+
+/* The secrets of a hardened build. Written once, before the first block exists. */
+typedef struct {
+  uintptr_t place;
+  uintptr_t link;
+  uintptr_t mask;
+  uintptr_t canary;
+} hk_keys_t;
+extern HK_HIDDEN hk_keys_t hk_keys;
+
+/* Returns both halves of the product, combined: it depends on every bit of either factor, and a factor cannot be
+ * divided out. It is no cryptographic function. */
+HK_INLINE uintptr_t hk_fold_product(uintptr_t a, uintptr_t b) {
+  unsigned __int128 product = (unsigned __int128)a * b;
+  return (uintptr_t)product ^ (uintptr_t)(product >> 64);
+}
+
+/* The bit of a canary that says whether realloc has resized the block. */
+#define HK_CANARY_RESIZED ((uintptr_t)1 << 8)
+
+/* Returns the canary of a small block in a hardened build. Its byte at the lowest address is zero: a text that has no
+ * end of its own ends there. HK_CANARY_RESIZED is clear. */
+HK_INLINE uintptr_t hk_canary_of(const void *block) {
+  return hk_fold_product((uintptr_t)block ^ hk_keys.canary, hk_keys.link) << 9;
+}
 
 #if HK_SAFETY
 
@@ -55,6 +87,10 @@ extern HK_HIDDEN uintptr_t hk_secret;
  * exhausted list and a damaged block. */
 extern HK_HIDDEN hk_block_t hk_list_end;
 #define HK_LIST_END (&hk_list_end)
+
+#if HK_SAFETY == 1
+
+HK_INLINE hk_block_t *hk_block_next(const hk_block_t *block) { return block->next; }
 
 HK_INLINE bool hk_block_is_intact(const hk_block_t *block) {
   return ((uintptr_t)block->next ^ block->seal) == hk_secret;
@@ -74,6 +110,32 @@ HK_INLINE bool hk_block_open(const hk_block_t *block, hk_block_t **next) {
 
 /* Clears the seal of a block that is handed out. */
 HK_INLINE void hk_block_unseal(hk_block_t *block) { block->seal = 0; }
+
+#else
+
+/* The link is masked, and the seal depends on the link, on the block's address and on two secrets. So the words of a
+ * free block do not show an address, and mean nothing in another block. */
+HK_INLINE hk_block_t *hk_block_next(const hk_block_t *block) {
+  return (hk_block_t *)((uintptr_t)block->next ^ hk_keys.mask);
+}
+HK_INLINE uintptr_t hk_block_seal(const hk_block_t *block, const hk_block_t *next) {
+  return hk_fold_product((uintptr_t)block ^ hk_keys.place, (uintptr_t)next ^ hk_keys.link);
+}
+HK_INLINE bool hk_block_open(const hk_block_t *block, hk_block_t **next) {
+  *next = hk_block_next(block);
+  return block->seal == hk_block_seal(block, *next);
+}
+HK_INLINE bool hk_block_is_intact(const hk_block_t *block) {
+  hk_block_t *next;
+  return hk_block_open(block, &next);
+}
+HK_INLINE void hk_block_link(hk_block_t *block, hk_block_t *next) {
+  block->next = (hk_block_t *)((uintptr_t)next ^ hk_keys.mask);
+  block->seal = hk_block_seal(block, next);
+}
+HK_INLINE void hk_block_unseal(hk_block_t *block) { *block = (hk_block_t){NULL, 0}; }
+
+#endif
 
 /* Returns whether a block that the program frees looks free already. */
 HK_INLINE bool hk_block_looks_free(const hk_block_t *block) { return hk_block_is_intact(block); }
@@ -95,6 +157,7 @@ HK_INLINE bool hk_start_is_plausible(uint64_t offset, uint64_t inverse) { return
 
 #define HK_LIST_END ((hk_block_t *)0)
 
+HK_INLINE hk_block_t *hk_block_next(const hk_block_t *block) { return block->next; }
 HK_INLINE bool hk_block_is_intact(const hk_block_t *block) { return block != HK_LIST_END; }
 HK_INLINE void hk_block_link(hk_block_t *block, hk_block_t *next) { block->next = next; }
 HK_INLINE bool hk_block_open(const hk_block_t *block, hk_block_t **next) {

@@ -4,6 +4,11 @@
  * bytes. A block is sampled when at least one point lies in it. So a block of s bytes is sampled with the chance 1 -
  * exp(-s / rate), whatever came before it, and each sample stands for 1 / chance blocks of its size.
  *
+ * Guards (space/guard_slot.h) take the same place on the slow path, and choose by count: each block with the chance 1 /
+ * rate. Both are memoryless, so one countdown serves both: it ends at the next block that either chooses, and a draw
+ * then says for which of the two, or for both. Each purpose keeps the chance that it has alone, so neither makes the
+ * other biased.
+ *
  * The pace. A program that requests tens of gigabytes a second, mostly the same few blocks again and again, would reach
  * a point every few microseconds and run slower. Estimates do not need that many samples. While the program is so fast,
  * points are drawn 2^shift times the rate apart, and each sample stands for as many more blocks. The distance to a
@@ -25,18 +30,52 @@ HK_C_BEGIN
 #define HK_SAMPLING_RATE_BITS 33
 #define HK_SAMPLING_RATE_MOST (4 * HK_GIB)
 
-/* The rate in the low HK_SAMPLING_RATE_BITS bits, 0 while the profile is off; above them the number of starts and
- * stops, so that a reader notices each change. One word, so every read is a whole state. */
+/* The rate in the low HK_SAMPLING_RATE_BITS bits, 0 while the profile is off; then one bit that is set while guards are
+ * on; above it the number of starts and stops of either, so that a reader notices each change. One word, so every read
+ * is a whole state. */
 extern HK_HIDDEN _Atomic(uint64_t) hk_sampling_state;
 
-HK_INLINE uint64_t hk_sampling_rate_of(uint64_t state) { return state & ((UINT64_C(1) << HK_SAMPLING_RATE_BITS) - 1); }
-HK_INLINE bool hk_sampling_is_on(void) { return hk_sampling_rate_of(hk_load_relaxed(&hk_sampling_state)) != 0; }
+#define HK_SAMPLING_GUARD_BIT (UINT64_C(1) << HK_SAMPLING_RATE_BITS)
+HK_INLINE uint64_t hk_sampling_rate_of(uint64_t state) { return state & (HK_SAMPLING_GUARD_BIT - 1); }
+/* Returns whether a heap with this state chooses blocks, for the profile or for guards. */
+HK_INLINE bool hk_sampling_chooses(uint64_t state) { return (state & (2 * HK_SAMPLING_GUARD_BIT - 1)) != 0; }
+HK_INLINE bool hk_sampling_is_on(void) { return hk_sampling_chooses(hk_load_relaxed(&hk_sampling_state)); }
+HK_INLINE bool hk_sampling_has_profile(void) { return hk_sampling_rate_of(hk_load_relaxed(&hk_sampling_state)) != 0; }
 
 /* Starts sampling. Requires a `rate` of 1 to HK_SAMPLING_RATE_MOST bytes. Returns false when sampling is on already. */
 bool hk_sampling_begin(uint64_t rate);
 
 /* Stops sampling. Returns false when it is off. */
 bool hk_sampling_end(void);
+
+/* Guards: one block in `hk_sampling_guard_rate` is chosen; 0 while guards are off. Written before hk_sampling_state, so
+ * that a heap which follows the state finds this rate or a later one. */
+extern HK_HIDDEN _Atomic(uint64_t) hk_sampling_guard_rate;
+#define HK_SAMPLING_GUARD_RATE_MOST UINT64_C(1000000000)
+
+/* Sets the rate of guards, of 0 to HK_SAMPLING_GUARD_RATE_MOST. One thread at a time. */
+void hk_sampling_set_guard_rate(uint64_t rate);
+
+/* The chances of one block: how many points lie in it on average. A block is chosen for the profile with the chance 1 -
+ * exp(-`profile`), and for a guard with 1 - exp(-`guard`), which is 1 / rate; each whatever the other is. */
+typedef struct {
+  double profile, guard;
+} hk_sampling_points_t;
+
+/* Returns the points of a block of `bytes`. A rate of 0 has none. */
+hk_sampling_points_t hk_sampling_points(uint64_t bytes, uint64_t rate, uint64_t guard_rate);
+
+/* Returns how many blocks come before the next one that is chosen for at least one of the two. */
+uint64_t hk_sampling_blocks(uint64_t random, hk_sampling_points_t points);
+
+/* What a block that is chosen is chosen for: at least one of the two. */
+typedef struct {
+  bool is_sample, is_guarded;
+} hk_sampling_purpose_t;
+
+/* Draws the purpose of a block that is chosen. Over all blocks, each purpose has its own chance, and the two are
+ * independent. */
+hk_sampling_purpose_t hk_sampling_purpose(uint64_t *random, hk_sampling_points_t points);
 
 /* Returns the next random number of a sequence. Any state is a valid start. */
 uint64_t hk_sampling_random(uint64_t *state);

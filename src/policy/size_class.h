@@ -20,6 +20,7 @@
 #include "base/bits.h"
 #include "base/compiler.h"
 #include "base/units.h"
+#include "policy/safety.h"
 
 /* ---- Chosen. */
 
@@ -57,6 +58,20 @@ HK_INLINE unsigned hk_class_of(size_t size) {
   return size <= HK_TINY_MAX_BYTES ? hk_class_of_tiny(size) : hk_class_of_mid(size);
 }
 
+/* The largest request that a small block serves. */
+#define HK_SMALL_MAX_BYTES (HK_MID_MAX_BYTES - HK_CANARY_BYTES)
+
+/* Returns the bytes of a small block that holds a request, with its canary. */
+HK_INLINE size_t hk_block_bytes_for(size_t size) {
+  return size <= SIZE_MAX - HK_CANARY_BYTES ? size + HK_CANARY_BYTES : size;
+}
+
+/* Returns the class for a request of at most HK_SMALL_MAX_BYTES. */
+HK_INLINE unsigned hk_class_of_request(size_t size) {
+  size_t bytes = hk_block_bytes_for(size);
+  return hk_class_of(bytes > 0 ? bytes : 1);
+}
+
 /* Returns the size of a class's blocks in bytes; class 0 gives 0. */
 HK_INLINE size_t hk_class_bytes(unsigned class_index) {
   if (class_index <= HK_TINY_CLASS_MAX) return class_index * HK_BLOCK_ALIGNMENT;
@@ -74,6 +89,9 @@ HK_INLINE unsigned hk_class_coarse(unsigned class_index) {
   size_t step = bytes > 4 * HK_BLOCK_ALIGNMENT ? (size_t)1 << (hk_highest_bit(bytes - 1) - 1) : HK_BLOCK_ALIGNMENT;
   return hk_class_of_tiny((bytes + step - 1) & ~(step - 1));
 }
+
+/* Returns the bytes of a class's blocks that the program may use. */
+HK_INLINE size_t hk_class_usable_bytes(unsigned class_index) { return hk_class_bytes(class_index) - HK_CANARY_BYTES; }
 
 /* Returns the number of a class's blocks in one slab. */
 HK_INLINE unsigned hk_class_blocks_per_slab(unsigned class_index) {
@@ -96,11 +114,13 @@ HK_INLINE size_t hk_class_short_bytes(unsigned class_index, size_t page_bytes) {
   return bytes < HK_SLAB_BYTES ? bytes : HK_SLAB_BYTES;
 }
 
-/* Chosen: the free bytes that a mid class's list may hold at first and at most, and bounds of its number of blocks. */
+/* Chosen: the free bytes that a mid class's list may hold at first and at most, by how many it may grow at once, and
+ * bounds of its number of blocks (measured: docs/experiments/2026-11-25-bursts-of-frees.md). */
 #define HK_ROOM_FIRST_BYTES (32 * HK_KIB)
+#define HK_ROOM_AT_ONCE_BYTES (256 * HK_KIB)
 #define HK_ROOM_MOST_BYTES HK_MIB
 #define HK_ROOM_LEAST_BLOCKS 4u
-#define HK_ROOM_MOST_BLOCKS 64u
+#define HK_ROOM_MOST_BLOCKS 128u
 
 /* Returns the number of a mid class's blocks in `bytes` bytes, within those bounds. */
 HK_INLINE unsigned hk_class_room(unsigned class_index, size_t bytes) {

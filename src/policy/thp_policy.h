@@ -49,9 +49,9 @@ HK_C_BEGIN
 #define HK_HUGE_WASTE_SHARE_FAST 4
 
 /* When a program stops growing, half of its last superslab is expected to stay unused for as long as the program has
- * run, at most HK_HUGE_STAY_MOST_MS. What all its superslabs have saved has to pay for that. Whatever the price, a
- * program with less than HK_HUGE_GROWN_LEAST_BYTES in use gets no advice for new superslabs, and
- * HK_HUGE_GROWN_MOST_BYTES are always enough. */
+ * run, at most HK_HUGE_STAY_MOST_MS. What all its superslabs have saved has to pay for that. A program with less than
+ * HK_HUGE_GROWN_LEAST_BYTES in use gets no advice for new superslabs, however low the price is, and in proportion to
+ * the price one with more, above the balanced one. HK_HUGE_GROWN_MOST_BYTES are always enough. */
 #define HK_HUGE_STAY_MOST_MS UINT64_C(40000)
 #define HK_HUGE_GROWN_LEAST_BYTES (8 * HK_MIB)
 #define HK_HUGE_GROWN_MOST_BYTES (64 * HK_MIB)

@@ -29,6 +29,9 @@ enum {
   type_unit = 2,
   sample_location = 1,
   sample_value = 2,
+  sample_label = 3,
+  label_key = 1,
+  label_text = 2,
   mapping_id = 1,
   mapping_start = 2,
   mapping_end = 3,
@@ -56,11 +59,13 @@ enum {
   string_space,
   string_shared,
   string_no_stack,
+  string_heap,
+  string_tag,
   string_first_free
 };
 static const char *const strings[string_first_free] = {
-    "",      "alloc_objects", "alloc_space", "inuse_objects", "inuse_space",
-    "count", "bytes",         "space",       "[other sites]", "[no stack]"};
+    "",      "alloc_objects", "alloc_space",   "inuse_objects", "inuse_space", "count",
+    "bytes", "space",         "[other sites]", "[no stack]",    "heap",        "tag"};
 
 /* Functions for stacks without addresses, and the locations with the same numbers. Locations with an address follow.
  * All are put in the order of their numbers, without a gap: Parca takes no others. */
@@ -80,6 +85,7 @@ typedef struct {
   code_range_t *mappings; /* a mapping's number is its place here, from 1 */
   size_t mapping_count;
   uint64_t next_string;
+  uint16_t label_strings[HK_SITE_LABELS_MOST]; /* [i]: the string of label i's name; 0: not put yet */
   bool failed;
 } writer_t;
 
@@ -147,6 +153,26 @@ static bool list_locations(writer_t *writer, const hk_site_t *site, hk_proto_t *
   return true;
 }
 
+/* The name of a label is put before the first sample that has it. */
+static uint64_t string_of_label(writer_t *writer, const hk_site_label_t *label) {
+  uint16_t *string = &writer->label_strings[label->number];
+  if (*string == 0) {
+    put_text(writer, label->name, strlen(label->name));
+    *string = (uint16_t)writer->next_string++;
+  }
+  return *string;
+}
+
+/* `room` is for the label's message. */
+static void add_label(writer_t *writer, const hk_site_t *site, hk_proto_t *sample, hk_proto_t *room) {
+  const hk_site_label_t *label = hk_site_label(site);
+  if (label == NULL) return;
+  hk_proto_begin(room);
+  hk_proto_number(room, label_key, label->is_tag ? string_tag : string_heap);
+  hk_proto_number(room, label_text, string_of_label(writer, label));
+  hk_proto_nested(sample, sample_label, room);
+}
+
 static void put_sample(writer_t *writer, const hk_site_t *site) {
   hk_proto_t message, list;
   hk_site_figures_t allocated, in_use;
@@ -161,6 +187,7 @@ static void put_sample(writer_t *writer, const hk_site_t *site) {
   hk_proto_element(&list, in_use.objects);
   hk_proto_element(&list, in_use.requested_bytes);
   hk_proto_nested(&message, sample_value, &list);
+  add_label(writer, site, &message, &list);
   note(writer, hk_proto_put(writer->output, profile_sample, &message));
 }
 

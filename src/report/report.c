@@ -13,6 +13,7 @@
 #include "policy/stat.h"
 #include "report/report_form.h"
 #include "report/report_metrics.h"
+#include "report/report_named.h"
 
 #define DECISION_BYTES 256
 #define NAME_BYTES 64
@@ -130,6 +131,7 @@ static void sections(hk_format_t *out, const hk_form_t *form, const hk_snapshot_
   section(out, form, snapshot, "parts");
   section(out, form, snapshot, "live");
   section(out, form, snapshot, "huge");
+  section(out, form, snapshot, "guard");
   form->flag(out, "purge_thread", snapshot->has_purge_thread);
   option_section(out, form);
 }
@@ -227,6 +229,7 @@ static void write_text(hk_format_t *out, const hk_snapshot_t *snapshot) {
   for (unsigned i = 0; i < HAKMEM_STATS_BANDS; i++) table_line(out, hk_figures_of_band, &snapshot->band[i]);
   table_head(out, "classes", hk_figures_of_class);
   for (unsigned i = 0; i < snapshot->class_count; i++) table_line(out, hk_figures_of_class, &snapshot->of_class[i]);
+  hk_report_named_text(out, &snapshot->named);
   heap_table(out, snapshot);
 }
 
@@ -295,6 +298,7 @@ static void write_json(hk_format_t *out, const hk_snapshot_t *snapshot) {
   sections(out, &hk_form_json, snapshot);
   band_elements(out, snapshot);
   class_elements(out, snapshot);
+  hk_report_named_json(out, &snapshot->named);
   heap_elements(out, snapshot);
   hk_form_json_end(out);
 }

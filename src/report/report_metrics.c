@@ -5,11 +5,13 @@
  * no end.
  */
 #include "report/report_metrics.h"
+
+#include <string.h>
+
 #include "base/arithmetic.h"
 #include "base/text.h"
 #include "policy/old_figure.h"
-
-#include <string.h>
+#include "report/report_named.h"
 
 #define NAME_BYTES 128
 #define LABEL_BYTES 32
@@ -244,5 +246,6 @@ void hk_report_metrics(hk_format_t *out, hk_metrics_form_t form, const hk_snapsh
   write_bands(&writer, snapshot);
   write_classes(&writer, snapshot);
   write_heaps(&writer, snapshot);
+  hk_report_named_metrics(out, &snapshot->named, writer.is_openmetrics);
   if (writer.is_openmetrics) hk_format_text(out, "# EOF\n");
 }

@@ -7,6 +7,7 @@
 #include "inspect/snapshot.h"
 #include "os/os.h"
 #include "policy/option.h"
+#include "report/guard_report.h"
 #include "report/leak_out.h"
 #include "report/learn_file.h"
 #include "report/long_text.h"
@@ -59,6 +60,7 @@ __attribute__((constructor)) static void prepare(void) {
   hk_stats_file_check();
   hk_profile_file_check();
   hk_leak_out_check();
+  hk_guard_report_check();
   hk_learn_file_load();
   hk_recording_start(hk_dirty_in_use(), hk_option.mode);
 }

@@ -9,6 +9,7 @@
 #include "inspect/describe.h"
 #include "report/leak_out.h"
 #include "report/report.h"
+#include "serve/guard_command.h"
 #include "serve/profile_command.h"
 
 /* Hexadecimal digits of an address. */
@@ -97,6 +98,9 @@ static const command_t commands[] = {
     {"profile pprof", .answer = hk_profile_command_pprof},
     {"profile sites", .answer = hk_profile_command_sites},
     {"leaks", .scan = hk_leak_out_command},
+    {"guard start", .answer = hk_guard_command_start},
+    {"guard stop", .answer = hk_guard_command_stop},
+    {"guard state", .answer = hk_guard_command_state},
 };
 
 /* ---- The command of a line. */

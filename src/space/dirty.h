@@ -13,6 +13,7 @@
 #include "policy/cost.h"
 #include "policy/learn.h"
 #include "policy/learn_record.h"
+#include "policy/option.h"
 #include "policy/retention.h"
 
 /* Sums over one kind of memory. Written under hk_lock_space, read by any thread.
@@ -44,6 +45,12 @@ extern HK_HIDDEN _Atomic(bool) hk_dirty_wants_heaps;
 /* Return the dirty bytes and the bytes in use of both kinds. Called by any thread. */
 size_t hk_dirty_total(void);
 size_t hk_dirty_in_use(void);
+
+/* Returns how many bytes of each kind of memory that is not in these sums a hardened build keeps for the next requests:
+ * `retain`, and a twelfth of the memory in use. */
+HK_INLINE size_t hk_dirty_room_apart(void) {
+  return hk_option.retain > 0 ? hk_option.retain + hk_dirty_in_use() / 12 : 0;
+}
 
 /* These functions require hk_lock_space. `now_ms` is hk_os_coarse_ms(), read before the lock was taken. */
 

@@ -25,6 +25,7 @@
 #include "space/huge.h"
 #include "space/large_fill.h"
 #include "space/large_prefault.h"
+#include "space/lone_mapping.h"
 #include "space/purge.h"
 #include "space/region_map.h"
 #include "space/shortage.h"
@@ -40,7 +41,7 @@ static _Atomic(size_t) block_count;
 
 size_t hk_large_good_size(size_t bytes) {
   if (bytes > (size_t)PTRDIFF_MAX - HK_SLAB_BYTES) return 0;
-  return hk_align_up(bytes, HK_SLAB_BYTES);
+  return hk_align_up(bytes, HK_HARDENED ? hk_os_page_size() : HK_SLAB_BYTES);
 }
 
 /* A block that can fill a huge page starts at a multiple of 2 MiB, where one is free. */
@@ -56,6 +57,7 @@ static void count_locked(size_t count, size_t bytes) {
 static void describe_locked(uintptr_t start, size_t bytes, bool zero) {
   hk_slab_t *slab = hk_slab_of((void *)start);
   slab->superslab = NULL;
+  slab->named = NULL;
   slab->huge = hk_huge_leave;
   slab->is_open = false;
   slab->ahead_slabs = 0;
@@ -91,12 +93,21 @@ static bool enter(uintptr_t start, size_t bytes) {
   return hk_region_map_enter((void *)first, hk_align_up(start + bytes, HK_SLAB_BYTES) - first);
 }
 
+static void unmap(void *block, size_t bytes) {
+  if (HK_HARDENED) {
+    hk_lone_mapping_end(block, bytes);
+  } else if (!hk_os_unmap(block, bytes)) {
+    (void)hk_os_purge(block, bytes);
+  }
+}
+
 static void *map_new(size_t bytes, size_t alignment, bool *zero) {
   size_t preferred = preferred_alignment(bytes);
-  void *block = hk_os_reserve(bytes, alignment > preferred ? alignment : preferred);
+  if (alignment < preferred) alignment = preferred;
+  void *block = HK_HARDENED ? hk_lone_mapping_make(bytes, alignment) : hk_os_reserve(bytes, alignment);
   if (block == NULL) return NULL;
   if (!enter((uintptr_t)block, bytes)) {
-    (void)hk_os_unmap(block, bytes);
+    unmap(block, bytes);
     return NULL;
   }
   uint64_t now_ms = hk_os_coarse_ms();
@@ -114,12 +125,12 @@ static void *map_new(size_t bytes, size_t alignment, bool *zero) {
  * mappings by default. */
 #define PAGES_MOST_BLOCKS 16384
 
-/* Whether a block of `bytes` is whole pages that are not whole slabs. */
-static bool is_whole_pages(size_t bytes) { return bytes % HK_SLAB_BYTES != 0; }
+/* Whether a block of `bytes` is whole pages that are not whole slabs. In a hardened build all are such a mapping. */
+static bool is_whole_pages(size_t bytes) { return HK_HARDENED || bytes % HK_SLAB_BYTES != 0; }
 
 void *hk_large_alloc_pages(size_t bytes, size_t alignment, bool *zero) {
   if (bytes > (size_t)PTRDIFF_MAX - HK_SLAB_BYTES || hk_load_relaxed(&block_count) >= PAGES_MOST_BLOCKS) return NULL;
-  size_t block_bytes = hk_align_up(bytes, hk_os_page_size());
+  size_t block_bytes = hk_align_up(bytes > 0 ? bytes : 1, hk_os_page_size());
   return map_new(block_bytes, alignment > HK_SLAB_BYTES ? alignment : HK_SLAB_BYTES, zero);
 }
 
@@ -134,6 +145,7 @@ static void note_fresh(void *block, size_t bytes, size_t block_bytes, bool is_ne
 void *hk_large_alloc(size_t bytes, size_t alignment, bool *zero) {
   size_t block_bytes = hk_large_good_size(bytes);
   if (block_bytes == 0) return NULL;
+  if (HK_HARDENED) return hk_large_alloc_pages(bytes, alignment, zero);
   if (alignment < HK_SLAB_BYTES) alignment = HK_SLAB_BYTES;
   void *block = hk_shortage_is_on() ? hk_large_alloc_pages(bytes, alignment, zero) : NULL;
   if (block != NULL) return block;
@@ -170,11 +182,11 @@ static void give_up(hk_slab_t *slab, size_t count, uintptr_t start, size_t old_b
 
 /* Unmaps a block of whole pages. The addresses are lost where the system refuses; at a mapping's end it does not. */
 static void unmap_pages(hk_slab_t *slab, void *block, size_t bytes) {
-  hk_slab_set_state(slab, hk_slab_none); /* before other threads can map these addresses */
+  if (!HK_HARDENED) hk_slab_set_state(slab, hk_slab_none); /* before other threads can map these addresses */
   hk_lock_acquire(hk_lock_space);
   hk_large_fill_change_locked(slab, (uintptr_t)block, bytes, 0);
   hk_lock_release(hk_lock_space);
-  if (!hk_os_unmap(block, bytes)) (void)hk_os_purge(block, bytes);
+  unmap(block, bytes);
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
   count_locked((size_t)-1, -bytes);
@@ -244,7 +256,7 @@ static bool extend(hk_slab_t *slab, uintptr_t start, size_t old_bytes, size_t ne
 static void *move(hk_slab_t *slab, void *block, size_t old_bytes, size_t new_bytes) {
   bool zero;
   void *target = map_new(new_bytes, HK_SLAB_BYTES, &zero);
-  if (target == NULL) target = take_free(new_bytes, HK_SLAB_BYTES, &zero);
+  if (target == NULL && !HK_HARDENED) target = take_free(new_bytes, HK_SLAB_BYTES, &zero);
   if (target == NULL) return NULL;
   /* Clear the descriptor first: other threads can map the old addresses as soon as the pages have moved. */
   hk_slab_set_state(slab, hk_slab_none);
@@ -298,9 +310,22 @@ static void *copy_to_dirty(const hk_slab_t *slab, void *block, size_t old_bytes,
   return memcpy((void *)target, block, old_bytes);
 }
 
+/* Chosen: in a hardened build a smaller block is copied, and its old addresses stay reserved as after a free. */
+#define MOVE_LEAST_BYTES (4 * HK_MIB)
+
+/* Returns NULL where the caller has to copy. */
+static void *resize_guarded(hk_slab_t *slab, void *block, size_t old_bytes, size_t new_bytes) {
+  if (new_bytes < old_bytes) return new_bytes >= old_bytes / 2 ? block : NULL;
+  if (old_bytes < MOVE_LEAST_BYTES) return NULL;
+  void *moved = move(slab, block, old_bytes, new_bytes);
+  if (moved != NULL) hk_lone_mapping_unmap_guards(block, old_bytes);
+  return moved;
+}
+
 static void *resize_pages(hk_slab_t *slab, void *block, size_t bytes) {
   size_t old_bytes = hk_load_relaxed(&slab->bytes), new_bytes = hk_align_up(bytes, hk_os_page_size());
   if (new_bytes == old_bytes) return block;
+  if (HK_HARDENED) return resize_guarded(slab, block, old_bytes, new_bytes);
   if (new_bytes > old_bytes) {
     if (extend(slab, (uintptr_t)block, old_bytes, new_bytes)) return block;
     return move(slab, block, old_bytes, new_bytes);

@@ -11,10 +11,13 @@
 #include "base/units.h"
 #include "os/lock.h"
 #include "os/os.h"
+#include "policy/safety.h"
 
 /* Chosen: at most a few mappings for thousands of heaps, and little address space for a small program. */
 #define META_FIRST_BYTES (64 * HK_KIB)
 #define META_CHUNK_BYTES (256 * HK_KIB)
+/* In a hardened build chunks do not join, and a heap is larger. */
+#define META_CHUNK_BYTES_HARDENED HK_MIB
 
 /* Guarded by hk_lock_meta. Each step leaves a state that a child of fork can use; at worst it loses a piece. */
 static struct {
@@ -67,15 +70,34 @@ static void begin_chunk_locked(uintptr_t start, size_t bytes) {
   meta.end = start + bytes;
 }
 
+/* The bytes on either side of a chunk that no access may touch, in a hardened build. */
+static size_t guard_bytes(void) { return HK_HARDENED ? hk_os_page_size() : 0; }
+
+static void *reserve(size_t bytes) {
+  size_t guard = guard_bytes();
+  char *start = hk_os_reserve_small(bytes + 2 * guard, hk_os_page_size());
+  if (start == NULL || guard == 0) return start;
+  (void)hk_os_forbid_access(start, guard);
+  (void)hk_os_forbid_access(start + guard + bytes, guard);
+  return start + guard;
+}
+
+static void give_back(void *chunk, size_t bytes) {
+  size_t guard = guard_bytes();
+  (void)hk_os_unmap((char *)chunk - guard, bytes + 2 * guard);
+}
+
 /* Maps a chunk for a record of `bytes` and sets `*chunk_bytes`; NULL when the system refuses. */
 static void *map_chunk(size_t bytes, size_t *chunk_bytes) {
   size_t least_bytes = hk_align_up(bytes, hk_os_page_size());
   bool is_first = hk_load_relaxed(&meta.mapped_bytes) == 0;
-  *chunk_bytes = hk_larger(least_bytes, is_first ? META_FIRST_BYTES : META_CHUNK_BYTES);
-  void *chunk = hk_os_reserve_small(*chunk_bytes, hk_os_page_size());
+  *chunk_bytes = hk_larger(least_bytes, is_first      ? META_FIRST_BYTES
+                                        : HK_HARDENED ? META_CHUNK_BYTES_HARDENED
+                                                      : META_CHUNK_BYTES);
+  void *chunk = reserve(*chunk_bytes);
   if (chunk != NULL || *chunk_bytes == least_bytes) return chunk;
   *chunk_bytes = least_bytes; /* the system may refuse a whole chunk near a limit on addresses */
-  return hk_os_reserve_small(least_bytes, hk_os_page_size());
+  return reserve(least_bytes);
 }
 
 /* Maps a chunk without the lock. When another thread has begun one meanwhile that has room, it serves this request too,
@@ -91,7 +113,7 @@ static void *carve_new(size_t bytes) {
     piece = carve_locked(bytes);
   }
   hk_lock_release(hk_lock_meta);
-  if (chunk != NULL && !is_needed) (void)hk_os_unmap(chunk, chunk_bytes);
+  if (chunk != NULL && !is_needed) give_back(chunk, chunk_bytes);
   return piece;
 }
 

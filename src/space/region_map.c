@@ -24,6 +24,11 @@ void hk_region_map_init(void) {
   hk_os_forbid_writes(&hk_region_map, sizeof hk_region_map);
 }
 
+/* A leaf: its descriptors, and in a hardened build the live bits, with a slab on either side that is never writable. */
+#define LIVE_BYTES_PER_SLAB (HK_HARDENED ? HK_LIVE_WORDS_PER_SLAB * sizeof(hk_live_words_t) : 0)
+#define LEAF_BYTES (sizeof(hk_region_t) + HK_REGION_SLABS * LIVE_BYTES_PER_SLAB)
+#define GUARD_BYTES (HK_HARDENED ? HK_SLAB_BYTES : 0)
+
 static bool allow_writes(uintptr_t start, size_t bytes) {
   uintptr_t first = hk_align_down(start, hk_os_page_size());
   return hk_os_allow_writes((void *)first, hk_align_up(start + bytes, hk_os_page_size()) - first);
@@ -45,15 +50,16 @@ static hk_slab_t *leaf_of(size_t region) {
 static hk_slab_t *make_leaf(size_t region) {
   if (!allow_entry(&hk_region_map.distance[region])) return NULL;
   size_t alignment = HK_SLAB_BYTES; /* a leaf has cache lines of its own, and its distance is never 0 */
-  void *leaf = hk_os_reserve_readable(sizeof(hk_region_t), alignment);
-  if (leaf == NULL) return NULL;
+  char *mapping = hk_os_reserve_readable(LEAF_BYTES + 2 * GUARD_BYTES, alignment);
+  if (mapping == NULL) return NULL;
+  char *leaf = mapping + GUARD_BYTES;
   intptr_t none = 0;
   intptr_t distance = (intptr_t)((uintptr_t)leaf - (uintptr_t)&hk_region_map);
   if (hk_publish_once(&hk_region_map.distance[region], &none, distance)) {
     (void)hk_add_relaxed(&leaf_count, 1);
   } else {
     /* Another thread was first. If the system refuses to unmap the leaf, it stays untouched. */
-    (void)hk_os_unmap(leaf, sizeof(hk_region_t));
+    (void)hk_os_unmap(mapping, LEAF_BYTES + 2 * GUARD_BYTES);
   }
   return leaf_of(region);
 }
@@ -61,7 +67,10 @@ static hk_slab_t *make_leaf(size_t region) {
 static bool enter(size_t region, unsigned first, unsigned count) {
   hk_slab_t *leaf = leaf_of(region);
   if (leaf == NULL) leaf = make_leaf(region);
-  return leaf != NULL && allow_writes((uintptr_t)&leaf[first], count * sizeof *leaf);
+  if (leaf == NULL || !allow_writes((uintptr_t)&leaf[first], count * sizeof *leaf)) return false;
+  if (!HK_HARDENED) return true;
+  uintptr_t bits = (uintptr_t)leaf + sizeof(hk_region_t) + first * LIVE_BYTES_PER_SLAB;
+  return allow_writes(bits, count * LIVE_BYTES_PER_SLAB);
 }
 
 /* The numbers of the groups that a range of slabs touches. */
@@ -110,7 +119,7 @@ bool hk_region_map_enter(const void *start, size_t bytes) {
   return true;
 }
 
-size_t hk_region_map_mapped_bytes(void) { return hk_load_relaxed(&leaf_count) * sizeof(hk_region_t); }
+size_t hk_region_map_mapped_bytes(void) { return hk_load_relaxed(&leaf_count) * LEAF_BYTES; }
 
 hk_slab_t *hk_region_map_find(size_t *region) {
   for (; *region < HK_REGION_COUNT; (*region)++) {
@@ -124,7 +133,7 @@ hk_slab_t *hk_region_map_find(size_t *region) {
 size_t hk_region_map_resident_bytes(void) {
   size_t bytes = 0, page_bytes = hk_os_page_size(), last_page = SIZE_MAX;
   for (size_t region = 0; hk_region_map_find(&region) != NULL; region++) {
-    bytes += hk_os_resident_bytes(leaf_of(region), sizeof(hk_region_t));
+    bytes += hk_os_resident_bytes(leaf_of(region), LEAF_BYTES);
     size_t page = (uintptr_t)&hk_region_map.distance[region] / page_bytes;
     if (page != last_page) bytes += page_bytes;
     last_page = page;

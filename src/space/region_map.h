@@ -26,6 +26,16 @@ typedef struct {
 
 extern HK_HIDDEN hk_region_map_t hk_region_map;
 
+/* In a hardened build a leaf's descriptors are followed by the live bits of its region (live_bit.h): two words for each
+ * 64 places where a block can start. */
+typedef struct {
+  _Atomic(uint64_t) live;
+  _Atomic(uint64_t) claimed;
+} hk_live_words_t;
+#define HK_LIVE_WORD_SHIFT 10
+#define HK_LIVE_WORDS_PER_SLAB ((unsigned)(HK_SLAB_BYTES >> HK_LIVE_WORD_SHIFT))
+static_assert((size_t)1 << HK_LIVE_WORD_SHIFT == 64 * HK_BLOCK_ALIGNMENT, "a word has a bit for each block's start");
+
 /* The place of a descriptor: its leaf, and its distance from the start of the leaf. */
 typedef struct {
   uintptr_t leaf;

@@ -32,6 +32,7 @@ void *hk_run_alloc_roomy(size_t bytes) {
 void *hk_run_reopen(hk_slab_t *head) {
   unsigned count = head->slab_count;
   head->head = head;
+  head->named = NULL;
   hk_store_relaxed(&head->bytes, count * HK_SLAB_BYTES);
   set_tail(head, 1, count);
   hk_slab_set_state(head, hk_slab_run);

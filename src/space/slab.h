@@ -32,6 +32,10 @@
 /* Opaque here: a heap's address says which heap owns a slab. */
 typedef struct hk_heap hk_heap_t;
 struct hk_superslab;
+struct hk_named;
+
+/* What a span's owner is a part of: heap/named.h. */
+typedef enum { hk_part_of_none, hk_part_of_tag, hk_part_of_heap } hk_part_kind_t;
 
 /* A free list and the number of frees until the owner has to act. The owner's frees go there, and the owner alone
  * writes it. Each slab has one, and each bin. A bin's free list replaces its span's while the bin allocates from the
@@ -40,14 +44,16 @@ struct hk_superslab;
  * Invariant: the count gives the list's length.
  *   - Span from which no bin allocates: carved - live + (mark - countdown). The rest of the carved blocks,
  *     live - (mark - countdown), are in use, on their way home or in `incoming`.
- *   - Bin of a mid class: room - countdown.
+ *   - Bin of a mid class that is not metered (heap/mid.h): room - countdown.
  *   - Bin of a tiny class, in a sampled heap alone: at_mark + (mark - countdown), less the blocks that an open bin
  *     has handed out (heap/sample_countdown.h).
  */
 typedef struct {
   hk_block_t *free;
   uint32_t countdown;
-  uint32_t mark; /* the countdown's value when it was last set; mark - countdown blocks were freed since */
+  /* The countdown's value when it was last set; mark - countdown blocks were freed since. Of a mid class's bin: what a
+   * pop adds to the countdown (heap/mid.h). */
+  uint32_t mark;
 } hk_free_list_t;
 
 typedef enum {
@@ -57,15 +63,21 @@ typedef enum {
   hk_slab_small,
   hk_slab_run, /* first slab of a run */
   hk_slab_run_tail,
-  hk_slab_large /* first 64 KiB of a large block */
+  hk_slab_large,  /* first 64 KiB of a large block */
+  hk_slab_nothing /* blocks of no bytes, in a hardened build */
 } hk_slab_state_t;
 
 typedef struct hk_slab {
   _Atomic(hk_heap_t *) owner; /* NULL unless hk_slab_small; a free that finds another owner takes the slow path */
-  hk_free_list_t
-      *free_list;       /* only the owner's frees read it; of a free extent's first slab: the start (space/extent.c) */
-  uint64_t inverse;     /* of block_bytes */
-  struct hk_slab *head; /* first slab of the span, run or free extent */
+  union {
+    hk_free_list_t *free_list; /* only the owner's frees read it; free extent: the start (space/extent.c) */
+    struct hk_named *named;    /* of a run or a large block: its named heap or tag (heap/named.h); NULL: none */
+  };
+  union {
+    uint64_t inverse; /* of block_bytes */
+    uintptr_t start;  /* of a run or a large block of a named heap or tag: its address */
+  };
+  struct hk_slab *head;   /* first slab of the span, run or free extent */
   _Atomic(uint8_t) state; /* hk_slab_state_t */
   union {
     uint8_t class_index;
@@ -75,8 +87,11 @@ typedef struct hk_slab {
   bool zero;            /* head: memory that is not carved yet is known to be zero; free extent: all of it is */
   uint32_t block_bytes; /* of a span */
   bool moved;           /* head of a span: blocks may be on their way to an earlier owner */
-  uint8_t huge;         /* of a large block: hk_thp_advice_t */
-  uint16_t came_home;   /* head of a span: number of its blocks that the purge thread has counted, ... */
+  union {
+    uint8_t huge;      /* of a large block: hk_thp_advice_t */
+    uint8_t part_kind; /* of a span: hk_part_kind_t of its owner; the same in each slab */
+  };
+  uint16_t came_home; /* head of a span: number of its blocks that the purge thread has counted, ... */
   union {
     uint32_t came_home_round; /* ... and the round in which it counted them (heap/purge_drain.c) */
     uint32_t ahead_slabs;     /* of a large block (space/large_fill.h); 0 when it ends */
@@ -87,14 +102,19 @@ typedef struct hk_slab {
   struct hk_superslab *superslab; /* NULL for large blocks and free extents */
 
   alignas(HK_CACHE_LINE_BYTES) hk_free_list_t own;
-  hk_list_t link; /* in a bin's partial list, a heap's spare slabs, a list to release, or a bin of free extents */
+  /* In a bin's partial list, a heap's spare slabs, a list to release, a bin of free extents, or the larger blocks of a
+   * named heap. */
+  hk_list_t link;
   _Atomic(uint16_t) carved; /* head of a span: number of blocks carved so far */
   uint16_t live;            /* head of a span; span.h and mid.h say which blocks it counts */
   uint32_t born_ms;         /* of a large block: when it was made, the lowest 32 bits of ms */
-  struct {
-    hk_list_t link; /* among the free extents in the order of age, the oldest first */
-    uint64_t since; /* age by hk_dirty_next_age_locked; 0 when no free extent begins or ends here */
-  } extent;         /* of a free extent's first and last slab (space/extent.h); guarded by hk_lock_space */
+  union {
+    hk_list_t part_link; /* head of a span of a part: among the part's spans */
+    struct {
+      hk_list_t link; /* among the free extents in the order of age, the oldest first */
+      uint64_t since; /* age by hk_dirty_next_age_locked; 0 when no free extent begins or ends here */
+    } extent;         /* of a free extent's first and last slab (space/extent.h); guarded by hk_lock_space */
+  };
 } hk_slab_t;
 
 static_assert(sizeof(hk_slab_t) == 128, "two cache lines, and 32 descriptors are one 4 KiB page");

@@ -110,6 +110,15 @@ typedef struct {
 
 static bool is_superslab(const room_t *room) { return room->extent.bytes == HK_SUPERSLAB_BYTES; }
 
+/* The addresses behind new slabs that a hardened build makes inaccessible: an overflow ends there. */
+#define GUARD_BYTES (HK_HARDENED ? HK_SLAB_BYTES : 0)
+
+static void *map_room(size_t bytes, size_t alignment) {
+  char *start = hk_locked_reserve(bytes + GUARD_BYTES, alignment);
+  if (HK_HARDENED && start != NULL) (void)hk_os_forbid_access(start + bytes, GUARD_BYTES);
+  return start;
+}
+
 /* False when the system refuses. */
 static bool find_room(size_t bytes, size_t alignment, room_t *room) {
   hk_lock_acquire(hk_lock_space);
@@ -121,10 +130,10 @@ static bool find_room(size_t bytes, size_t alignment, room_t *room) {
     make_local(&room->extent);
     return true;
   }
-  void *start = hk_locked_reserve(bytes, alignment);
+  void *start = map_room(bytes, alignment);
   if (start == NULL) return false;
   if (!hk_region_map_enter(start, bytes)) {
-    (void)hk_os_unmap(start, bytes);
+    (void)hk_os_unmap(start, bytes + GUARD_BYTES);
     return false;
   }
   room->extent = (hk_extent_t){.start = (uintptr_t)start, .bytes = bytes, .zero = true};
@@ -133,7 +142,7 @@ static bool find_room(size_t bytes, size_t alignment, room_t *room) {
 
 /* Gives up room that is not needed. */
 static void drop_new(const room_t *room) {
-  if (room->is_new && hk_os_unmap((void *)room->extent.start, room->extent.bytes)) return;
+  if (room->is_new && hk_os_unmap((void *)room->extent.start, room->extent.bytes + GUARD_BYTES)) return;
   hk_lock_acquire(hk_lock_space);
   hk_extent_put_locked(room->extent);
   hk_space_check_locked();

@@ -19,8 +19,9 @@
 
 /* The range's start. The records follow. */
 typedef struct {
-  size_t bytes;         /* of the whole range */
-  _Atomic(size_t) used; /* taken so far; may exceed `bytes` when the range is full */
+  size_t bytes;                    /* of the whole range */
+  _Atomic(size_t) used;            /* taken so far; may exceed `bytes` when the range is full */
+  _Atomic(hk_site_place_t) labels; /* newest first */
   _Atomic(hk_site_place_t) buckets[BUCKET_COUNT];
   /* By the stem, the number of frames that the branch shares with it, and the next frame inwards. */
   _Atomic(hk_site_place_t) branches[BUCKET_COUNT];
@@ -135,7 +136,7 @@ static uint32_t hash_of(const uintptr_t *frames, unsigned count) {
 static unsigned bucket_of(uint32_t hash) { return hash >> (32 - BUCKET_SHIFT); }
 
 static bool is_site(const table_t *where, const hk_site_t *site, const wanted_t *stack) {
-  if (site->hash != stack->hash || site->frame_count != stack->count) return false;
+  if (site->hash != stack->hash || site->frame_count != stack->count || site->label != 0) return false;
   rest_t rest = begin_rest(where, site);
   const uintptr_t *piece, *frames = stack->frames;
   for (unsigned count; (count = next_piece(&rest, &piece)) > 0; frames += count) {
@@ -252,6 +253,86 @@ hk_site_t *hk_site_of(const uintptr_t *frames, unsigned count) {
 }
 
 bool hk_site_is_shared(const hk_site_t *site) { return site == &shared_site; }
+
+/* ---- Labels. */
+
+static const hk_site_label_t *label_at(const table_t *where, hk_site_place_t place) { return at(where, place); }
+
+static hk_site_place_t find_label(const table_t *where, hk_site_place_t from, const char *name, bool is_tag) {
+  while (from != 0 && (label_at(where, from)->is_tag != is_tag || strcmp(label_at(where, from)->name, name) != 0))
+    from = label_at(where, from)->next;
+  return from;
+}
+
+/* Returns 0 when there is no room. */
+static hk_site_place_t label_of(table_t *where, const char *name, bool is_tag) {
+  hk_site_place_t head = hk_load_acquire(&where->labels), found = find_label(where, head, name, is_tag);
+  if (found != 0) return found;
+  if (head != 0 && label_at(where, head)->number + 2 >= HK_SITE_LABELS_MOST) {
+    name = "others";
+    found = find_label(where, head, name, is_tag);
+    if (found != 0 || label_at(where, head)->number + 1 >= HK_SITE_LABELS_MOST) return found;
+  }
+  hk_site_place_t place = take(where, sizeof(hk_site_label_t));
+  hk_site_label_t *made = at(where, place);
+  if (made == NULL) return 0;
+  made->is_tag = is_tag;
+  memcpy(made->name, name, strlen(name) + 1);
+  for (;;) {
+    made->next = head;
+    made->number = head != 0 ? (uint16_t)(label_at(where, head)->number + 1) : 0;
+    if (made->number >= HK_SITE_LABELS_MOST) return 0;
+    if (hk_publish_once(&where->labels, &head, place)) return place;
+    found = find_label(where, head, name, is_tag);
+    if (found != 0) return found;
+  }
+}
+
+static void copy_name(char *to, const char *name) {
+  size_t i = 0;
+  for (; i < HK_SITE_LABEL_BYTES - 1 && name[i] != '\0'; i++) to[i] = name[i] < ' ' || name[i] > '~' ? '?' : name[i];
+  to[i] = '\0';
+}
+
+static hk_site_t *find_labelled(const table_t *where, hk_site_place_t from, hk_site_place_t until,
+                                const hk_site_t *wanted) {
+  for (; from != until; from = site_at(where, from)->next) {
+    hk_site_t *site = site_at(where, from);
+    if (site->label == wanted->label && site->stem == wanted->stem) return site;
+  }
+  return NULL;
+}
+
+hk_site_t *hk_site_with_label(hk_site_t *site, const char *name, bool is_tag) {
+  char plain_name[HK_SITE_LABEL_BYTES];
+  table_t *where = get_table();
+  if (where == NULL || site == &shared_site) return site;
+  copy_name(plain_name, name);
+  hk_site_t wanted = {.label = label_of(where, plain_name, is_tag), .stem = place_of(where, site)};
+  if (wanted.label == 0) return site;
+  wanted.hash = (uint32_t)(mix(site->hash, wanted.label) * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+  _Atomic(hk_site_place_t) *bucket = &where->buckets[bucket_of(wanted.hash)];
+  hk_site_place_t head = hk_load_acquire(bucket);
+  hk_site_t *found = find_labelled(where, head, 0, &wanted);
+  if (found != NULL) return found;
+  hk_site_t *made = site_at(where, take(where, sizeof(hk_site_t)));
+  if (made == NULL) return site;
+  made->stem = wanted.stem;
+  made->label = wanted.label;
+  made->hash = wanted.hash;
+  made->frame_count = made->stem_frames = site->frame_count;
+  for (;;) {
+    hk_site_place_t seen = head;
+    made->next = head;
+    if (hk_publish_once(bucket, &head, place_of(where, made))) return made;
+    found = find_labelled(where, head, seen, &wanted);
+    if (found != NULL) return found;
+  }
+}
+
+const hk_site_label_t *hk_site_label(const hk_site_t *site) {
+  return site->label != 0 ? label_at(hk_load_acquire(&table), site->label) : NULL;
+}
 
 /* Returns the first site of the buckets from `index` on; behind them the shared one, if it was ever used. */
 static hk_site_t *first_from(size_t index) {

@@ -4,6 +4,8 @@
  * Many stacks are deep, and most frames of a stack are also in another one. So a site's record has only the frames in
  * which it differs from another site, its stem: the outermost `stem_frames` frames of both are the same. The parts
  * `past` and `lives` are made when they are first needed. A site for whose part there is no room goes without the part.
+ *
+ * Blocks of a named heap or a tag have sites with its label, whose stem is the site of the same stack without one.
  */
 #ifndef HK_UNWIND_SITE_H
 #define HK_UNWIND_SITE_H
@@ -61,6 +63,7 @@ struct hk_site {
   hk_site_place_t next;        /* in the same bucket */
   hk_site_place_t next_branch; /* in the same bucket of branches */
   hk_site_place_t stem;
+  hk_site_place_t label; /* 0: none */
   uint32_t hash;
   uint16_t frame_count;
   uint16_t stem_frames; /* equal to `frame_count`: the stack is the outer part of the stem's */
@@ -77,6 +80,24 @@ struct hk_site {
 /* Returns the site of a stack, and makes it if needed. `frames` are return addresses, the innermost first. Never
  * NULL: all stacks without room for a site share one. */
 hk_site_t *hk_site_of(const uintptr_t *frames, unsigned count);
+
+/* A label of sites: the named heap or tag of their blocks. */
+#define HK_SITE_LABEL_BYTES 64
+typedef struct {
+  hk_site_place_t next; /* in the list of all labels */
+  uint16_t number;      /* from 0 on */
+  bool is_tag;
+  char name[HK_SITE_LABEL_BYTES]; /* ASCII; other characters are question marks */
+} hk_site_label_t;
+/* Chosen: labels are found by a search. Those of further names are "others". */
+#define HK_SITE_LABELS_MOST 128
+
+/* Returns the site of the same stack that has the label, and makes both if needed. Returns the site itself when there
+ * is no room. */
+hk_site_t *hk_site_with_label(hk_site_t *site, const char *name, bool is_tag);
+
+/* Returns the site's label; NULL: none. */
+const hk_site_label_t *hk_site_label(const hk_site_t *site);
 
 /* Copies the site's frames, the innermost first. Returns their number, HK_SITE_FRAMES_MAX at most. */
 unsigned hk_site_frames(const hk_site_t *site, uintptr_t *frames);

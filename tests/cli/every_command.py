@@ -29,6 +29,7 @@ ON_STDOUT: Dict[str, Tuple[str, ...]] = {
     "doctor": ("-- PROGRAM", ""),
     "env": ("", "--systemd --set mode=lean"),
     "explain": ("PID", "A.JSON"),
+    "guard": ("PID", "--rate 1000 PID"),
     "help": ("", "double-free", "options", "leaks"),
     "learn merge": ("-q LEARNED",),
     "learn replay": ("TRACE",),
@@ -38,6 +39,7 @@ ON_STDOUT: Dict[str, Tuple[str, ...]] = {
     "report": ("-o - --from A.JSON B.JSON", "-o - --seconds 0 PID"),
     "run": (),
     "stats": ("PID", "--all PID", "--openmetrics PID"),
+    "symbolize": ("REPORT",),
     "top": ("--once PID", "--once --all PID"),
 }
 ON_STDERR: Dict[str, Tuple[str, ...]] = {
@@ -79,7 +81,9 @@ class World:
         """The line's words, with what there is here in the place of those in capitals."""
         there = {
             "PID": str(self.process.pid), "PROGRAM": str(self.program), "A.JSON": "a.json", "B.JSON": "b.json",
-            "PROFILE": "a.pb.gz", "LEARNED": "a.learned", "TRACE": str(ROOT / "bench" / "learn_traces" / "redis.level"),
+            "PROFILE": "a.pb.gz",
+            "REPORT": "report.log", "LEARNED": "a.learned",
+            "TRACE": str(ROOT / "bench" / "learn_traces" / "redis.level"),
         }  # fmt: skip
         return [there.get(word, word) for word in shlex.split(line)]
 
@@ -119,6 +123,7 @@ def _write_files(tool: Tool, process: Watched) -> None:
     taken["memory"]["resident"] += 1 << 34
     (tool.folder / "b.json").write_text(json.dumps(taken))
     assert tool("profile", "-q", "-o", "a.pb.gz", process.pid).returncode == 0
+    (tool.folder / "report.log").write_text("hakmem:   #0 0x1000 /nowhere/at_all+0x10\n")
     (tool.folder / "a.learned").write_bytes(record().to_bytes())
     folder = tool.folder / "set"
     folder.mkdir()

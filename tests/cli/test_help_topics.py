@@ -11,14 +11,16 @@ from cli_support import ROOT, Compile, Tool
 from hakmem.help_page import sections
 from hakmem.main import GROUPS
 
-KINDS = ("double-free", "invalid-free", "use-after-free", "invalid-pointer", "damaged-block", "crash")
+KINDS = (
+    "double-free", "invalid-free", "use-after-free", "invalid-pointer", "damaged-block", "crash",
+    "overflow", "underflow", "destroyed-heap", "leaked-heap", "wrong-size",
+)  # fmt: skip
 
 
 def test_every_kind_of_the_library_has_its_text(tool: Tool) -> None:
-    sources = (ROOT / "src" / "api" / "misuse.c").read_text() + (
-        ROOT / "src" / "inspect" / "crash_report.c"
-    ).read_text()
-    assert {*KINDS} <= {*re.findall(r"[a-z]+-[a-z]+(?:-[a-z]+)?|crash", sources)}
+    files = ("api/misuse.c", "inspect/crash_report.c", "report/guard_report.c")
+    sources = "".join((ROOT / "src" / name).read_text() for name in files)
+    assert {*KINDS} <= {*re.findall(r"[a-z]+-[a-z]+(?:-[a-z]+)?|crash|overflow|underflow", sources)}
     assert {*sections((ROOT / "docs" / "errors.md").read_text())} == {*KINDS}
     for kind in KINDS:
         done = tool("help", kind)

@@ -54,6 +54,7 @@ def test_of_a_process(tool: Tool, watched: Watched) -> None:
     told = check("explain", tool("explain", "--json", "-", pid).stdout)
     assert told["pid"] == watched.pid
     check("report", tool("report", "--seconds", "0", "-o", "page.html", "--json", "-", pid).stdout)
+    assert check("guard", tool("guard", "--json", pid).stdout)["rate"] == 0
     for by in ("alloc", "lifetime", "pinned"):
         words = ("profile", "--seconds", "0.01", "--by", by, "--json", "-", pid)
         assert check("profile", tool(*words).stdout)["by"] == by
@@ -93,6 +94,8 @@ def test_of_files(tool: Tool, tmp_path: Path) -> None:
     for name, resident in (("a", 1), ("b", 2)):
         snapshot = {"schema": 2, "pid": 1, "memory": {"resident": resident}, "events": {"refill": resident}}
         (tmp_path / name).write_text(json.dumps(snapshot))
+    (tmp_path / "report.log").write_text("hakmem:   #0 0x1000 /nowhere/at_all+0x10\n")
+    assert len(check("symbolize", tool("symbolize", "--json", "report.log").stdout)["places"]) == 1
     check("diff", tool("diff", "--json", "-", "a", "b").stdout)
     check("learn replay", tool("learn", "replay", "--json", "-", TRACE).stdout)
     assert check("help", tool("help", "--json", "double-free").stdout)["topic"] == "double-free"

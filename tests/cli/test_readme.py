@@ -29,6 +29,7 @@ SHOWS = {
     "stats": r"live",
     "help": r"double",
     "doctor": r"malloc resolves",
+    "guard": r"one allocation in 1,000,000",
 }
 PROGRAM = r"""
 #include <stdlib.h>

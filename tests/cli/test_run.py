@@ -178,6 +178,16 @@ def test_a_library_that_is_missing(tool: Tool) -> None:
     assert "no library" in done.stderr
 
 
+def test_the_hardened_library(tool: Tool, library: Path) -> None:
+    secure = library.parent / "libhakmem-secure.so"
+    done = tool("run", "--secure", "--", "env")
+    assert f"LD_PRELOAD={secure.resolve()}" in done.stdout.splitlines()
+    assert "hakmem 0." in done.stderr and done.returncode == 0
+    both = tool("run", "--secure", "--library", secure, "--", "true")
+    assert (both.returncode, both.stdout) == (2, "")
+    assert "--secure and --library both name a library" in both.stderr
+
+
 def test_a_library_that_cannot_be_named(tool: Tool, library: Path, tmp_path: Path) -> None:
     copy = tmp_path / "with space.so"
     copy.write_bytes(library.read_bytes())

@@ -11,7 +11,7 @@ from pathlib import Path
 import consumer
 import pytest
 
-KINDS = ("hakmem", "hakmem_static", "hakmem_fast")
+KINDS = ("hakmem", "hakmem_static", "hakmem_fast", "hakmem_secure")
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,8 @@ import subprocess
 import pytest
 
 BUILD = pathlib.Path(os.environ.get("HAKMEM_TEST_BUILD_DIR", pathlib.Path(__file__).parents[2] / "build" / "release"))
-LIBRARY = BUILD / "libhakmem.so"
+LIBRARY = pathlib.Path(os.environ.get("HAKMEM_TEST_LIBRARY", BUILD / "libhakmem.so"))
+IS_SECURE = LIBRARY.name == "libhakmem-secure.so"
 PROGRAMS = BUILD / "tests" / "misuse"
 
 TINY, MID, RUN, BIG = [16, 24, 1000], [2000, 20000], [200000], [3 << 20]
@@ -99,6 +100,13 @@ CASES = {
 # Their programs call malloc_trim, which musl does not have.
 OF_GLIBC = {"damaged_remote", "double_free_after_trim", "free_unmapped"}
 LEFT_OUT = OF_GLIBC if os.environ.get("HAKMEM_TEST_LIBC") == "musl" else set()
+if IS_SECURE:
+    # The quarantine keeps a damaged block from being handed out, where the damage is noticed: test_attacks.py has
+    # writes to free blocks. Behind a block's usable bytes lies its canary, and not the next block.
+    LEFT_OUT |= {name for name in CASES if name.startswith(("damaged_", "overflow_"))} | {"free_never_allocated"}
+    # The addresses of a freed large block go back after some frees, and not when memory is trimmed.
+    CASES["double_free_delayed"] = (ALL, double_free_of_trimmed)
+    CASES["free_unmapped"] = (ALL, double_free_of_trimmed)
 RUNS = [(name, size) for name, (sizes, _) in CASES.items() for size in sizes if name not in LEFT_OUT]
 
 # The ten kinds, four sizes each, that allocators were compared by (issue 2).
@@ -116,6 +124,11 @@ BATTERY = [
 ]
 BATTERY_SIZES = [24, 1000, 20000, 200000]
 
+# What the hardened library says at its start.
+WEAKENED = (
+    "hakmem: warning: HAKMEM_ON_MISUSE=ignore weakens the hardened library: the program goes on after a misuse, "
+    "which an attacker may have made (see: hakmem help options)\n"
+)
 LINE = re.compile(r"hakmem: (?P<kind>[a-z-]+): (?P<fact>[^\n]+) \(see: hakmem help (?P<anchor>[a-z-]+)\)\n")
 
 
@@ -125,7 +138,7 @@ def run(name, size, on_misuse=None):
     environment["LD_PRELOAD"] = str(LIBRARY)
     if on_misuse is not None:
         environment["HAKMEM_ON_MISUSE"] = on_misuse
-    return subprocess.run(
+    result = subprocess.run(
         [PROGRAMS / name, str(size)],
         env=environment,
         capture_output=True,
@@ -133,6 +146,10 @@ def run(name, size, on_misuse=None):
         timeout=60,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)),
     )
+    if IS_SECURE and on_misuse == "ignore":
+        assert result.stderr.startswith(WEAKENED), result.stderr
+        result.stderr = result.stderr.removeprefix(WEAKENED)
+    return result
 
 
 def expected_messages(name, size, stdout):

@@ -14,9 +14,10 @@ static _Atomic(unsigned) asleep;
 /* The thread that has the heap writes here: two at a time are a data race. */
 static unsigned used;
 
-static char heap_record, no_heap_record;
+static char heap_record, no_heap_record, part_record;
 #define HEAP ((hk_heap_t *)(void *)&heap_record)
 #define NO_HEAP ((hk_heap_t *)(void *)&no_heap_record)
+#define PART ((hk_heap_t *)(void *)&part_record)
 
 /* The thread's stack, which is unmapped when the thread has ended. */
 static unsigned stack;
@@ -100,15 +101,27 @@ static void take_up_and_end(void) {
   end();
 }
 
+/* Switches to a part, as heap/part.c does, and sleeps meanwhile. The heap that the switch has taken out of the variable
+ * stays the thread's. */
+static void sleep_in_a_switch(void) {
+  hk_heap_t *before = hk_exchange_acquire(&variable, PART);
+  if (before == HEAP) used++;
+  sleep_once();
+  if (before == HEAP) used++;
+  hk_store_relaxed(&variable, before);
+  use_on_fast_path();
+  use_on_slow_path();
+}
+
 /* ---- The other threads. */
 
 static void take(void) {
-  if (hk_attachment_take(&attachment, NO_HEAP, &is_busy)) used++;
+  if (hk_attachment_take(&attachment, HEAP, NO_HEAP, &is_busy)) used++;
 }
 
 /* Takes the heap for the calling thread, which has it from then on. */
 static void take_and_show(void) {
-  if (!hk_attachment_take(&attachment, NO_HEAP, &is_busy)) return;
+  if (!hk_attachment_take(&attachment, HEAP, NO_HEAP, &is_busy)) return;
   hk_store_relaxed(&other_variable, HEAP);
   hk_attachment_show(&attachment, &other_variable, 0);
   used++;
@@ -116,7 +129,7 @@ static void take_and_show(void) {
 
 /* Examines whichever thread has the heap, and never takes it. */
 static void examine(void) {
-  if (hk_attachment_take(&attachment, NO_HEAP, &is_always_busy)) used++;
+  if (hk_attachment_take(&attachment, HEAP, NO_HEAP, &is_always_busy)) used++;
 }
 
 static void take_twice(void) {
@@ -166,6 +179,7 @@ const scenario_t scenarios[] = {
      .finish = expect_shown,
      .preemptions = 4,
      .preemptions_in_short = 4},
+    {.name = "switch_and_take", .setup = set_up, .thread = {sleep_in_a_switch, take}, .finish = expect_known},
     {.name = "end_and_take", .setup = set_up, .thread = {sleep_and_end, take}, .finish = expect_ended},
     {.name = "take_up_and_end", .setup = set_up, .thread = {take_up_and_end, take}, .finish = expect_ended},
     {.name = "end_and_two_take",

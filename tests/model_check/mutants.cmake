@@ -241,7 +241,7 @@ hk_add_model_mutant(attachment_taken_without_second_look sleep_and_take heap/att
   "data race"
 )
 hk_add_model_mutant(attachment_loose_is_emptied sleep_and_take_twice heap/attachment.c
-  "if (before == hk_attachment_firm) hk_store_relaxed" "hk_store_relaxed"
+  "before == hk_attachment_firm && !empty_variable" "!empty_variable"
   "a thread that has a heap finds it"
 )
 hk_add_model_mutant(attachment_end_without_wait end_and_take heap/attachment.c
@@ -255,4 +255,60 @@ hk_add_model_mutant(attachment_taken_up_as_firm take_up_and_end heap/attachment.
 hk_add_model_mutant(attachment_end_wakes_nobody end_and_take heap/attachment.c
   "hk_os_wake_one((const uint32_t *)&attachment->word);" ""
   "deadlock"
+)
+
+# ---- Guard slots.
+hk_add_model_mutant(guard_made_twice guard_two_begin space/guard_slot.c
+  "bool made = hk_guard_slot_has_pool() || make_pool(slots);" "bool made = make_pool(slots);"
+  "data race"
+)
+hk_add_model_mutant(guard_pool_claimed_in_two_steps guard_two_begin space/guard_slot.c
+  "hk_compare_exchange_acquire(&is_beginning, &expected" "TWO_STEP_COMPARE_EXCHANGE(&is_beginning, &expected"
+  "data race"
+)
+hk_add_model_mutant(guard_pool_published_relaxed guard_two_begin space/guard_slot.c
+  "hk_store_release(&hk_guard_slot_exists, true)" "hk_store_relaxed(&hk_guard_slot_exists, true)"
+  "data race"
+)
+hk_add_model_mutant(guard_slot_taken_without_lock guard_two_take space/guard_slot.c
+  "hk_lock_acquire(hk_lock_guard);
+  slot_t *slot = take_locked(kind);
+  if (slot != NULL) *is_at_start = take_turn_locked(site);
+  hk_lock_release(hk_lock_guard);"
+  "slot_t *slot = take_locked(kind);
+  if (slot != NULL) *is_at_start = take_turn_locked(site);"
+  "data race"
+)
+hk_add_model_mutant(guard_slot_free_before_it_is_closed guard_take_one_again space/guard_slot.c
+  "bool is_closed = hk_inaccessible_close((void *)view->pages, view->pages_bytes);
+  write_freed(slot, deed);
+  kind_t *kind = address - range < range_bytes ? &paged : &large;
+  if (is_closed) put(kind, slot);"
+  "kind_t *kind = address - range < range_bytes ? &paged : &large;
+  put(kind, slot);
+  (void)hk_inaccessible_close((void *)view->pages, view->pages_bytes);
+  write_freed(slot, deed);"
+  "data race"
+)
+hk_add_model_mutant(guard_freed_in_two_steps guard_two_free space/guard_slot.c
+  "hk_compare_exchange_acquire(&slot->state, &expected" "TWO_STEP_COMPARE_EXCHANGE(&slot->state, &expected"
+  "one of two frees is the first"
+)
+hk_add_model_mutant(guard_copy_not_compared guard_look_while_used_again space/guard_slot.c
+  "bool is_whole = hk_load_relaxed(&slot->round) == round;" "bool is_whole = true;"
+  "a copy of a slot is of one life"
+)
+hk_add_model_mutant(guard_round_not_raised_before guard_look_while_used_again space/guard_slot.c
+  "static void begin_change(slot_t *slot) { hk_store_release(&slot->round, hk_load_relaxed(&slot->round) + 1); }"
+  "static void begin_change(slot_t *slot) { (void)slot; }"
+  "a copy of a slot is of one life"
+)
+hk_add_model_mutant(guard_field_written_relaxed guard_look_while_used_again space/guard_slot.c
+  "hk_store_release(&slot->alloc_thread, view->allocated.thread)"
+  "hk_store_relaxed(&slot->alloc_thread, view->allocated.thread)"
+  "a copy of a slot is of one life"
+)
+hk_add_model_mutant(guard_field_read_relaxed guard_look_while_used_again space/guard_slot.c
+  "view->bytes = hk_load_acquire(&slot->bytes)" "view->bytes = hk_load_relaxed(&slot->bytes)"
+  "a copy of a slot is of one life"
 )

@@ -77,7 +77,7 @@ static void expect_active_kept(void) {
 
 static hk_block_t *alloc_of_few(void) {
   hk_block_t *block;
-  while ((block = hk_bin_pop_mid(owner, FEW_CLASS * sizeof(hk_free_list_t))) == NULL) {
+  while ((block = hk_bin_pop_mid(&owner->bin[FEW_CLASS])) == NULL) {
     CHECK(hk_refill(owner, FEW_CLASS), "setup: a refill");
   }
   return block;
@@ -213,7 +213,8 @@ const scenario_t scenarios[] = {
      .setup = set_up_to_move,
      .thread = {leave_and_steal, drain_for_owner},
      .finish = expect_moved,
-     .preemptions = 2},
+     .preemptions = 2,
+     .preemptions_in_short = 1},
 #if HK_SAFETY
     {.name = "drain_and_double_free",
      .setup = set_up_misuse,

@@ -23,7 +23,7 @@ static hk_heap_t *other; /* of the thread that frees them */
 static hk_slab_t *span;
 static hk_block_t *blocks[BLOCK_COUNT];
 
-static inline hk_block_t *pop_block(hk_heap_t *heap) { return hk_bin_pop(heap, BLOCK_CLASS * sizeof(hk_free_list_t)); }
+static inline hk_block_t *pop_block(hk_heap_t *heap) { return hk_bin_pop(&heap->bin[BLOCK_CLASS]); }
 
 /* Ignores what no decision here depends on: statistics, and fields for a child of fork or a machine with several
  * nodes. */

@@ -42,9 +42,21 @@ __attribute__((noinline)) void clear_stack(void) {
   for (size_t i = 0; i < sizeof room; i++) room[i] = 0;
 }
 
+/* Stacks have words of which an int has cleared the lower half: addresses of multiples of 4 GiB. A block that lies
+ * there would be found, with what the allocator puts before it (up to 64 KiB). */
+static int may_be_found_by_chance(const void *block, size_t bytes) {
+  return ((uintptr_t)block - 64 * 1024 - 1) >> 32 != ((uintptr_t)block + bytes - 1) >> 32;
+}
+
 static void *fresh(size_t bytes) {
   void *block = malloc(bytes);
   CHECK(block != NULL);
+  if (may_be_found_by_chance(block, bytes)) {
+    void *elsewhere = malloc(bytes);
+    CHECK(elsewhere != NULL);
+    free(block);
+    block = elsewhere;
+  }
   memset(block, 0, bytes);
   return block;
 }

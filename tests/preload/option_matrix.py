@@ -69,6 +69,8 @@ SETTINGS: Sequence[Setting] = (
     *of("spare_slabs", "0", "1024"),
     *of("memory_limit", "8M"),  # half of what the program has at times
     *of("learn", "off"),
+    *of("guard", "1", "50"),
+    *of("guard_slots", "3"),
     *of("sandbox", "on"),
     Setting("library", (), FAST),
 )
@@ -77,8 +79,9 @@ Combination = Tuple[Setting, ...]
 
 
 def go_together(first: Setting, second: Setting) -> bool:
-    """The library without checks has no profile."""
-    return first.about != second.about and {first.about, second.about} != {"profile", "library"}
+    """The library without checks has no profile. Guards refuse a sandbox that was there before them, with a line."""
+    apart = ({"profile", "library"}, {"guard", "sandbox"})
+    return first.about != second.about and {first.about, second.about} not in apart
 
 
 def combinations() -> List[Combination]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +20,10 @@ KIB = 1024
 MIB = 1024 * KIB
 SIZES = [4 * KIB, 64 * KIB, 4 * MIB]
 BEATS_A_SECOND = 50  # idle_memory.h
-# Two seconds are promised. The machine that runs the tests may be busy: it gets another half.
+# Two seconds are promised. The machine that runs the tests may be busy: it gets another half. Where the process
+# measured that purges and faults cost more than expected, memory stays dirty for longer in proportion.
 MOST_BEATS = 5 * BEATS_A_SECOND // 2
+EXPECTED_BREAK_EVEN_MS = 1800
 FREED = 1024 * MIB
 LIVE = 256 * MIB
 ALL_FREED_BOUND = 16 * MIB
@@ -54,25 +58,41 @@ class Plan:
     bursts: int = 1
     pause_ms: int = 0
 
-    def run(self, runner: Runner, program: Path) -> tuple[int, int]:
-        """The beats that it took, and the bytes resident then."""
+    def run(self, runner: Runner, program: Path) -> Result:
         arguments = [self.how, self.size, self.taken, self.live, self.bound, self.bursts, self.pause_ms]
-        outcome = runner.under([program, *arguments])
-        assert (outcome.code, outcome.errors()) == (0, ""), self
+        with tempfile.TemporaryDirectory() as folder:
+            report = Path(folder) / "stats.json"
+            outcome = runner.under([program, *arguments], env={"HAKMEM_STATS_FILE": str(report)})
+            assert (outcome.code, outcome.errors()) == (0, ""), self
+            break_even_ms = json.loads(report.read_text())["learning"]["break_even_ms"]
         match = re.fullmatch(r"peak (\d+) beats (\d+) resident (\d+)\n", outcome.text())
         assert match, outcome.text()
         peak, beats, resident = (int(number) for number in match.groups())
         assert peak > 0.95 * self.taken, f"{self}: only {peak} bytes were ever resident"
-        return beats, resident
+        return Result(self, beats, resident, break_even_ms)
+
+
+@dataclass(frozen=True)
+class Result:
+    """The beats that a plan took, and the bytes resident then."""
+
+    plan: Plan
+    beats: int
+    resident: int
+    break_even_ms: int
+
+    @property
+    def is_late(self) -> bool:
+        return self.beats > MOST_BEATS * max(1, self.break_even_ms / EXPECTED_BREAK_EVEN_MS)
 
 
 def run_at_once(runner: Runner, program: Path, plans: list[Plan], record: Report) -> None:
     """Most of the time is waiting, so the programs wait together."""
     with ThreadPoolExecutor() as pool:
         results = list(pool.map(lambda plan: plan.run(runner, program), plans))
-    record("size, beats, resident", [(plan.size, *result) for plan, result in zip(plans, results)])
-    late = [(plan, beats, resident) for plan, (beats, resident) in zip(plans, results) if beats > MOST_BEATS]
-    assert not late, "\n".join(f"{plan}: {resident} bytes after {beats} beats" for plan, beats, resident in late)
+    record("size, beats, resident", [(one.plan.size, one.beats, one.resident) for one in results])
+    late = [one for one in results if one.is_late]
+    assert not late, "\n".join(str(one) for one in late)
 
 
 @pytest.mark.parametrize("how", ["alone", "each", "handed", "joined"])
@@ -101,9 +121,10 @@ def test_silence_after_bursts(runner: Runner, program: Program, room: int, recor
 
 
 def test_one_thread_with_long_pauses(runner: Runner, program: Program, room: int, record_property: Report) -> None:
-    """No other thread purges for a single thread. A refault after the break-even time is no error."""
+    """No other thread purges for a single thread. A refault after the break-even time is no error. The pauses are long
+    enough for twice the expected costs."""
     taken = min(FREED, room) // 4
-    plans = [Plan("alone", size, taken, 0, ALL_FREED_BOUND - 1, bursts=3, pause_ms=2000) for size in SIZES]
+    plans = [Plan("alone", size, taken, 0, ALL_FREED_BOUND - 1, bursts=3, pause_ms=4000) for size in SIZES]
     run_at_once(runner, program("idle_return"), plans, record_property)
 
 

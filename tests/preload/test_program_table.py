@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import program_rows
 import pytest
 import real_programs
 from preload_runner import Runner
 
-PROGRAMS = [program for program in real_programs.load() if program.quick]
+PROGRAMS = [program for program in program_rows.load() if program.quick]
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +19,7 @@ def table(library: Path, tmp_path_factory: pytest.TempPathFactory) -> real_progr
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
-def test_same_result(runner: Runner, table: real_programs.Runner, program: real_programs.Program) -> None:
+def test_same_result(runner: Runner, table: real_programs.Runner, program: program_rows.Program) -> None:
     missing = program.missing()
     if missing:
         pytest.skip(f"not here: {', '.join(missing)}")

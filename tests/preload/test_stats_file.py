@@ -59,7 +59,7 @@ def test_everything_is_in_it(runner: Runner, tmp_path: Path) -> None:
     document = read(file)
     assert list(document) == [
         "schema", "version", "pid", "time_ms", "uptime_ms", "page_bytes", "memory", "events", "learning", "parts",
-        "live", "huge", "purge_thread", "options", "bands", "classes", "heaps",
+        "live", "huge", "guard", "purge_thread", "options", "bands", "classes", "heaps",
     ]  # fmt: skip
     assert document["schema"] == 2 and re.fullmatch(r"\d+\.\d+\.\d+", document["version"])
     assert list(document["memory"]) == with_earlier_names("memory", MEMORY)
@@ -102,7 +102,7 @@ def test_both_forms_say_the_same(runner: Runner, program: Program, tmp_path: Pat
     told = {name: int(value) for name, value in lines}
     # The looks themselves take a lock and make system calls.
     costs = {name for name in document["events"] if name.startswith(("lock_", "system_call_"))}
-    assert len(costs) == 10 and costs <= told.keys()
+    assert len(costs) == 12 and costs <= told.keys()
     # The summary has bytes in their units, rounded.
     counts = re.findall(r"^HK_STAT\((\w+), COUNT,", (REPOSITORY / "src/policy/stat.def").read_text(), re.MULTILINE)
     assert len(counts) > 30

@@ -261,6 +261,26 @@ void *hk_os_reserve_readable(size_t bytes, size_t alignment) {
   return start;
 }
 
+void *hk_os_reserve_inaccessible(size_t bytes, size_t alignment) {
+  void *start = hk_os_reserve(bytes, alignment);
+  if (start != NULL) mprotect(start, bytes, PROT_NONE);
+  return start;
+}
+
+bool hk_os_forbid_access(void *start, size_t bytes) {
+  fake_os_lock();
+  require_pages("forbid_access", (uintptr_t)start, bytes);
+  fake_os_unlock();
+  return madvise(start, bytes, MADV_DONTNEED) == 0 && mprotect(start, bytes, PROT_NONE) == 0;
+}
+
+bool hk_os_suspend_access(void *start, size_t bytes) {
+  fake_os_lock();
+  require_pages("suspend_access", (uintptr_t)start, bytes);
+  fake_os_unlock();
+  return mprotect(start, bytes, PROT_NONE) == 0;
+}
+
 bool hk_os_allow_writes(void *start, size_t bytes) {
   fake_os_lock();
   require_pages("allow_writes", (uintptr_t)start, bytes);

@@ -26,7 +26,7 @@ def run(folder: Path, source: str, *flags: str) -> tuple[int, str]:
     (folder / "exports.map").write_text(MAP)
     (folder / "names.txt").write_text(NAMES)
     (folder / "other.map").write_text("V_1 { global: hakmem_*; shown; };")
-    for name in ("libhakmem.so", "libhakmem-fast.so"):
+    for name in ("libhakmem.so", "libhakmem-fast.so", "libhakmem-secure.so"):
         subprocess.run(["cc", "-shared", "-fPIC", "-o", name, "library.c", *flags], cwd=folder, check=True)
     done = subprocess.run(
         [sys.executable, CHECKER, "--build", folder, "--map", folder / "exports.map", "--names", folder / "names.txt"],

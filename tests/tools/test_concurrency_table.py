@@ -19,7 +19,7 @@ DECLARATION = re.compile(r"(typedef\s+|const\s+)?\b_Atomic\([^()]*\)\s*([^;()=]*
 # Where the atomics themselves are made.
 OPERATIONS = "base/atomic.h"
 ACCESS = re.compile(
-    r"\bhk_(?:load|store|exchange|compare_exchange|add|sub|bump|publish)(?:_weak|_strong)?_"
+    r"\bhk_(?:load|store|exchange|compare_exchange|add|sub|or|and|bump|publish)(?:_weak|_strong)?_"
     r"(?P<order>relaxed|acquire|release|acq_rel|once|in_turn)(?P<second>_load)?(?:_weak|_strong)?\(|"
     r"\batomic_\w+_explicit\(|\b__atomic_\w+\("
 )

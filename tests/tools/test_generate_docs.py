@@ -96,6 +96,12 @@ def run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+NAMED = """#define TEXT(name, is_bytes, is_event, help) \\
+    TEXT(memory, true, false, "slabs; and more"),
+    TEXT_OF_TAG(freed_blocks, false, "blocks that were freed"),
+"""
+
+
 def make_tree(root: Path, options: str = OPTIONS) -> Path:
     (root / "src/policy").mkdir(parents=True, exist_ok=True)
     (root / "docs").mkdir(exist_ok=True)
@@ -109,6 +115,11 @@ def make_tree(root: Path, options: str = OPTIONS) -> Path:
     (root / "src/policy/stat.def").write_text(STATS)
     (root / "src/policy/figure.def").write_text(FIGURES)
     (root / "src/policy/old_figure.def").write_text(OLD_FIGURES)
+    (root / "src/inspect").mkdir(parents=True, exist_ok=True)
+    (root / "src/inspect/named_figures.c").write_text(NAMED)
+    (root / "src/policy/sampling.h").write_text("#define HK_SAMPLING_GUARD_RATE_MOST UINT64_C(5000)\n")
+    (root / "src/api").mkdir(exist_ok=True)
+    (root / "src/api/guarded.h").write_text("#define HK_GUARD_RATE_RECOMMENDED 300\n")
     (root / "docs/safety.md").write_text(more + more)
     (root / "tests/misuse").mkdir(parents=True, exist_ok=True)
     (root / "tests/misuse/attacks.toml").write_text(ATTACKS)
@@ -233,6 +244,9 @@ def test_figures_become_fields_rows_and_a_schema(tmp_path: Path) -> None:
     assert properties["live"]["properties"]["blocks"]["type"] == "integer"
     assert properties["heaps"]["items"]["properties"]["more_estimate"]["type"] == ["integer", "null"]
     assert list(properties["bands"]["properties"]) == ["tiny", "mid", "run", "large"]
+    named = properties["named"]["items"]
+    assert named["properties"]["memory"]["description"] == "slabs; and more" and "freed_blocks" in named["properties"]
+    assert named["required"] == ["name", "kind"] and "named" not in schema["required"]
     (tmp_path / "docs/stats.schema.json").write_text("{}")
     assert run(tmp_path, "--check").returncode == 1
 

@@ -16,6 +16,8 @@ HEADER = ROOT / "include/hakmem/hakmem.h"
 CALLS = {
     "hakmem_check_owned": "return hakmem_check_owned(p);",
     "hakmem_describe": "return (int)hakmem_describe(p, line, sizeof line) + line[0];",
+    "hakmem_heap_of": "return hakmem_heap_of(p) != NULL;",
+    "hakmem_tag_of": "return hakmem_tag_of(p) != NULL;",
     "hakmem_malloc_usable_size": "return (int)hakmem_malloc_usable_size(p);",
     "hakmem_free": "hakmem_free(p); return 0;",
     "hakmem_cfree": "hakmem_cfree(p); return 0;",

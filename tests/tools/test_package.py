@@ -63,7 +63,7 @@ PROJECT = """
 cmake_minimum_required(VERSION 3.22)
 project(consumer C)
 find_package(hakmem 0.1 REQUIRED)
-foreach(kind IN ITEMS hakmem hakmem_static hakmem_fast)
+foreach(kind IN ITEMS hakmem hakmem_static hakmem_fast hakmem_secure)
   add_executable(with_${kind} program.c)
   target_link_libraries(with_${kind} PRIVATE hakmem::${kind})
 endforeach()
@@ -75,7 +75,7 @@ find_package(hakmem 0.1 REQUIRED)
 set(CMAKE_EXE_LINKER_FLAGS "-Wl,--as-needed ${CMAKE_EXE_LINKER_FLAGS}")
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 foreach(source IN ITEMS cxx.cc cxx_strings.cc c.c)
-  foreach(kind IN ITEMS hakmem hakmem_static hakmem_fast)
+  foreach(kind IN ITEMS hakmem hakmem_static hakmem_fast hakmem_secure)
     add_executable(${kind}_${source} ${source})
     target_link_libraries(${kind}_${source} PRIVATE hakmem::${kind})
   endforeach()
@@ -86,7 +86,7 @@ foreach(source IN ITEMS cxx.cc cxx_strings.cc c.c)
   target_link_libraries(lto_${source} PRIVATE hakmem::hakmem_static)
 endforeach()
 """
-KINDS = ("hakmem", "hakmem_static", "hakmem_fast", "all_static", "lto")
+KINDS = ("hakmem", "hakmem_static", "hakmem_fast", "hakmem_secure", "all_static", "lto")
 
 
 def run(*command: str | Path, **variables: str) -> str:
@@ -115,7 +115,7 @@ def test_find_package(prefix: Path, tmp_path: Path) -> None:
     (tmp_path / "CMakeLists.txt").write_text(PROJECT)
     run("cmake", "-G", "Ninja", "-S", tmp_path, "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={prefix}")
     run("cmake", "--build", tmp_path / "build")
-    for kind in ("hakmem", "hakmem_static", "hakmem_fast"):
+    for kind in ("hakmem", "hakmem_static", "hakmem_fast", "hakmem_secure"):
         run(tmp_path / "build" / f"with_{kind}")
     assert "stdc++" not in run("readelf", "-d", tmp_path / "build" / "with_hakmem_static")
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+import program_rows
 import programs_document
 import real_programs
 
@@ -51,10 +52,10 @@ def runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> real_programs.Run
     return real_programs.Runner(library.resolve(), tmp_path / "work")
 
 
-def row(tmp_path: Path, text: str) -> real_programs.Program:
+def row(tmp_path: Path, text: str) -> program_rows.Program:
     file = tmp_path / "programs.toml"
     file.write_text(ROW + text)
-    return real_programs.load(file)[0]
+    return program_rows.load(file)[0]
 
 
 def test_the_same_result(runner: real_programs.Runner, tmp_path: Path) -> None:
@@ -94,14 +95,12 @@ def test_a_malloc_that_is_not_the_librarys(runner: real_programs.Runner, tmp_pat
 def test_what_is_missing(tmp_path: Path) -> None:
     file = tmp_path / "programs.toml"
     file.write_text(ROW.replace("needs = []", 'needs = ["sh", "no-such-program", "/no/such/file"]') + 'run = "true"')
-    assert real_programs.load(file)[0].missing() == ["no-such-program", "/no/such/file"]
+    assert program_rows.load(file)[0].missing() == ["no-such-program", "/no/such/file"]
 
 
 def test_the_document(tmp_path: Path) -> None:
     program = row(tmp_path, 'run = "true"')
-    verdict = real_programs.Verdict(
-        "row", "1.2", 20, 20, True, "hakmem", 10240, 11264, "sum", "a machine", "2026-01-02"
-    )
+    verdict = program_rows.Verdict("row", "1.2", 20, 20, True, "hakmem", 10240, 11264, "sum", "a machine", "2026-01-02")
     file = tmp_path / "tested.md"
     programs_document.write(file, [program], {"row": verdict})
     assert "| row | 1.2 | what | 20 of 20 | 10.0 | 11.0 | 1.10 |\n" in file.read_text()

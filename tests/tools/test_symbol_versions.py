@@ -67,7 +67,7 @@ def compiled(folder: Path, text: str, *flags: str | Path) -> Path:
     return folder / "program"
 
 
-@pytest.mark.parametrize("variant", ["libhakmem", "libhakmem-fast"])
+@pytest.mark.parametrize("variant", ["libhakmem", "libhakmem-fast", "libhakmem-secure"])
 @pytest.mark.parametrize("way", ["preload", "link"])
 def test_every_reference_is_bound_to_hakmem(tmp_path: Path, way: str, variant: str) -> None:
     """The program's references, and those of the C library and the C++ runtime themselves."""
@@ -95,7 +95,7 @@ def test_hakmem_names_have_a_version(tmp_path: Path) -> None:
     assert re.search(r"File: libhakmem.so.0 .*\n.*Name: HAKMEM_0.1", run("readelf", "-V", program))
 
 
-@pytest.mark.parametrize("variant", ["libhakmem", "libhakmem-fast"])
+@pytest.mark.parametrize("variant", ["libhakmem", "libhakmem-fast", "libhakmem-secure"])
 def test_names_of_the_files(variant: str) -> None:
     """What programs name leads to what they are bound to, and that to the file with the whole version."""
     header = (ROOT / "include/hakmem/hakmem.h").read_text()

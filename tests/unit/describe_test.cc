@@ -14,6 +14,7 @@
 extern "C" {
 #include "api/address_class.h"
 #include "inspect/describe.h"
+#include "space/guard_slot.h"
 }
 
 using namespace hk_test;
@@ -61,6 +62,27 @@ HK_FRESH_TEST(Describe, WhatIsNotOurs) {
   uintptr_t past = uintptr_t{1} << HK_ADDRESS_BITS;
   EXPECT_EQ(Describe(past), Is(past, "not an address that a program can have"));
   EXPECT_EQ(Describe(past - 1), Is(past - 1, "not in hakmem's memory"));
+}
+
+HK_FRESH_TEST(Describe, AGuardedBlockLiveAndFreed) {
+  ASSERT_TRUE(hk_guard_slot_begin(4));
+  uint64_t now_ms = hk_os_coarse_ms();
+  hk_guard_deed_t allocated = {.site = nullptr, .thread = 11, .ms = now_ms};
+  uintptr_t start = AddressOf(hk_guard_slot_alloc(40, 16, &allocated, nullptr));
+  ASSERT_NE(start, 0u);
+  fake_os_advance(3000000);
+  std::string at = " at " + Hex(start);
+  std::string live = " (guarded, allocated by thread 11 3 ms ago)";
+  EXPECT_EQ(Describe(start), Is(start, "the start of a live block of 40 bytes" + live));
+  EXPECT_EQ(Describe(start + 39), Is(start + 39, "39 bytes into a live block of 40 bytes" + at + live));
+  EXPECT_EQ(Describe(start + 41), Is(start + 41, "1 bytes past the end of a live block of 40 bytes" + at + live));
+  EXPECT_EQ(Describe(start - 2), Is(start - 2, "2 bytes before the start of a live block of 40 bytes" + at + live));
+
+  hk_guard_deed_t freed = {.site = nullptr, .thread = 12, .ms = now_ms + 1};
+  hk_guard_view_t view;
+  uintptr_t damage;
+  ASSERT_EQ(hk_guard_slot_free(start, &freed, &view, &damage), hk_guard_free_done);
+  EXPECT_EQ(Describe(start), Is(start, "the start of a free block of 40 bytes (guarded, freed by thread 12 2 ms ago)"));
 }
 
 HK_FRESH_TEST(Describe, ASmallBlockFromItsStartToItsEnd) {

@@ -15,8 +15,8 @@ inline namespace heap_driver {
 using Blocks = std::vector<hk_block_t *>;
 
 inline hk_block_t *Pop(hk_heap_t *heap, unsigned class_index) {
-  size_t bin_offset = class_index * sizeof(hk_free_list_t);
-  return hk_class_is_mid(class_index) ? hk_bin_pop_mid(heap, bin_offset) : hk_bin_pop(heap, bin_offset);
+  hk_free_list_t *bin = &heap->bin[class_index];
+  return hk_class_is_mid(class_index) ? hk_bin_pop_mid(bin) : hk_bin_pop(bin);
 }
 
 // A block, or null when the system refuses.

@@ -219,9 +219,10 @@ struct Sampled {
     list->free = blocks[0]->next;
     hk_block_unseal(blocks[0]);
     Cut()->until = 100000; /* far beyond the list: the bin is opened */
-    hk_sample_countdown_count(heap, kTiny);
+    hk_sample_countdown_count(heap, kTiny, false);
     hk_sample_countdown_next_piece(heap, kTiny);
   }
+  hk_sample_countdown_t *MidCut() { return &heap->countdowns->of[kMid]; }
   hk_sample_countdown_t *Cut() { return &heap->countdowns->of[kTiny]; }
 };
 
@@ -233,6 +234,23 @@ HK_FRESH_TEST(HeapInvariantDeathTest, AnOpenBinHasWhatWasCounted) {
                  "an open bin has at most what it was given and what came back");
   EXPECT_NOTICED(hk_store_relaxed(&at.heap->effective_lists, at.heap->bin + 1),
                  (MakeDue(at.heap), hk_heap_check(at.heap)), "a heap's effective lists are its own");
+}
+
+HK_FRESH_TEST(HeapInvariantDeathTest, AMeteredBinHasWhatWasCounted) {
+  Sampled at;
+  hk_mid_unmeter(at.heap, kMid);
+  ASSERT_TRUE(hk_refill(at.heap, kMid));
+  at.MidCut()->until = 100000;
+  hk_mid_meter(at.heap, kMid);
+  ASSERT_NE(at.heap->bin[kMid].free, HK_LIST_END);
+  EXPECT_NOTICED(at.MidCut()->at_mark = 0, hk_heap_check_class(at.heap, kMid),
+                 "a metered bin has at most its blocks and what came back");
+  EXPECT_NOTICED(at.MidCut()->until = 0, hk_heap_check_class(at.heap, kMid),
+                 "a metered bin's blocks end at the next sample");
+  EXPECT_NOTICED(at.heap->bin[kMid].countdown = 0, hk_heap_check_class(at.heap, kMid),
+                 "a mid bin that is full is spilled at once");
+  hk_store_relaxed(&at.heap->effective_lists, at.heap->bin);
+  EXPECT_NOTICED({}, hk_heap_check_class(at.heap, kMid), "a metered bin is of a sampled heap");
 }
 
 HK_FRESH_TEST(HeapInvariantDeathTest, AClosedBinsHomeIsCounted) {

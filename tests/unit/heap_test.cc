@@ -15,14 +15,14 @@ using namespace hk_test;
 
 namespace {
 
-// ---- The bins that the fast path adds an offset for.
+// ---- The bins of the fast path, of a heap and of the empty one.
 
 HK_FRESH_TEST(Heap, EachSizeFindsItsBin) {
   for (size_t size = 0; size <= HK_TINY_MAX_BYTES; size++) {
-    ASSERT_EQ(hk_heap_tiny_bin(size), hk_class_of(size) * sizeof(hk_free_list_t)) << size;
+    ASSERT_EQ(hk_heap_tiny_bin(HK_EMPTY_HEAP, size), &HK_EMPTY_HEAP->bin[hk_class_of(size)]) << size;
   }
   for (size_t size = HK_TINY_MAX_BYTES + 1; size <= HK_MID_MAX_BYTES; size++) {
-    ASSERT_EQ(hk_heap_mid_bin(size), hk_class_of(size) * sizeof(hk_free_list_t)) << size;
+    ASSERT_EQ(hk_heap_mid_bin(HK_EMPTY_HEAP, size), &HK_EMPTY_HEAP->bin[hk_class_of(size)]) << size;
   }
 }
 

@@ -264,7 +264,12 @@ HK_FRESH_TEST(Huge, AProgramThatGrowsGetsThemEarlierWhereMemoryIsCheap) {
 
 HK_FRESH_TEST(Huge, AProgramThatGrowsGetsThemEarlierWhileItIsYoung) {
   Set(hk_huge_pages_auto, hk_os_huge_on_request);
-  EXPECT_EQ(UnaskedAt(HK_PRICE_LEAN), HK_HUGE_GROWN_LEAST_BYTES / HK_SUPERSLAB_BYTES);
+  EXPECT_EQ(UnaskedAt(HK_PRICE_BALANCED), HK_HUGE_GROWN_LEAST_BYTES / HK_SUPERSLAB_BYTES);
+}
+
+HK_FRESH_TEST(Huge, AYoungProgramDoesNotGetThemEarlierWhereMemoryIsDear) {
+  Set(hk_huge_pages_auto, hk_os_huge_on_request);
+  EXPECT_EQ(UnaskedAt(HK_PRICE_LEAN), HK_HUGE_GROWN_MOST_BYTES / HK_SUPERSLAB_BYTES);
 }
 
 HK_FRESH_TEST(Huge, AProgramThatGrowsSlowlyDoesNot) {

@@ -26,8 +26,8 @@ HK_FRESH_TEST(Mid, ANewBinHasRoomForItsFirstBytes) {
     }
     EXPECT_EQ(RoomOf(heap, i), hk_class_room(i, HK_ROOM_FIRST_BYTES)) << i;
     EXPECT_EQ(heap->bin[i].countdown, RoomOf(heap, i)) << i;
-    EXPECT_FALSE(heap->state[i].spilled) << i;
-    EXPECT_FALSE(hk_bin_was_fresh(&heap->bin[i], i)) << i;
+    EXPECT_EQ(heap->state[i].spilled, 0) << i;
+    EXPECT_FALSE(hk_heap_was_fresh(heap, i)) << i;
   }
 }
 
@@ -102,7 +102,7 @@ HK_FRESH_TEST(Mid, FillTakesHalfTheRoomAndLeavesTheRestWhereItIs) {
     unsigned capacity = CapacityOf(class_index), wanted = RoomOf(heap, class_index) / 2;
     std::vector<Blocks> spans = TakeWholeSpans(heap, class_index, 3);
     for (const Blocks &span : spans) SendHome(heap, Blocks(span.begin() + 1, span.end()));
-    heap->state[class_index].spilled = false; /* the room is another test's */
+    heap->state[class_index].spilled = 0; /* the room is another test's */
     std::vector<hk_slab_t *> order = PartialOf(heap, class_index);
     ASSERT_EQ(order.size(), 3u);
 
@@ -162,37 +162,59 @@ HK_FRESH_TEST(Mid, NoBlockIsLostOrGivenTwiceInSpillsAndFills) {
 
 // ---- A list that was too short.
 
-HK_FRESH_TEST(Mid, TheRoomDoublesWhenAListThatWasSpilledRunsDry) {
+HK_FRESH_TEST(Mid, TheRoomGrowsByWhatWasSpilledOrDoublesWhenTheListThenRunsDry) {
   hk_heap_t *heap = hk_heap_take();
   for (unsigned class_index = kFirstMid; class_index < HK_CLASS_COUNT; class_index++) {
     SCOPED_TRACE(class_index);
     unsigned most = hk_class_room(class_index, HK_ROOM_MOST_BYTES);
     unsigned expected = RoomOf(heap, class_index);
     Blocks held;
-    for (int round = 0; round < 6; round++) {
+    for (int round = 0; round < 12; round++) {
       while (held.size() < 300) held.push_back(Alloc(heap, class_index));
       (void)PopAll(heap, class_index);
       hk_mid_spill_all(heap);
-      heap->state[class_index].spilled = false;
+      heap->state[class_index].spilled = 0;
       ASSERT_EQ(RoomOf(heap, class_index), expected);
       for (unsigned i = 0; i < expected; i++) {
         (void)FreeOwn(heap, held.back());
         held.pop_back();
       }
-      ASSERT_TRUE(heap->state[class_index].spilled);
+      unsigned spilled = expected - expected / 2; /* the list's older half */
+      ASSERT_EQ(heap->state[class_index].spilled, spilled);
       ASSERT_EQ(RoomOf(heap, class_index), expected) << "not yet";
       while (hk_block_t *block = Pop(heap, class_index)) held.push_back(block);
       ASSERT_EQ(RoomOf(heap, class_index), expected) << "not before a request for more";
       held.push_back(Alloc(heap, class_index));
-      expected = std::min(2 * expected, most);
+      bool fits = spilled <= hk_class_room(class_index, HK_ROOM_AT_ONCE_BYTES);
+      expected = std::min(expected + (fits ? spilled : expected), most);
       ASSERT_EQ(RoomOf(heap, class_index), expected);
-      EXPECT_FALSE(heap->state[class_index].spilled);
+      EXPECT_EQ(heap->state[class_index].spilled, 0);
       CheckMidBin(heap, class_index);
       (void)PopAll(heap, class_index);
       held.push_back(Alloc(heap, class_index));
       ASSERT_EQ(RoomOf(heap, class_index), expected) << "once";
     }
     EXPECT_EQ(expected, most);
+    hk_heap_purge(heap);
+  }
+}
+
+// Frees and requests that come in bursts, as when a server ends one request and begins another.
+HK_FRESH_TEST(Mid, ABurstOfFreesThatIsUsedUpFitsTheNextTime) {
+  hk_heap_t *heap = hk_heap_take();
+  for (unsigned class_index = kFirstMid; class_index < HK_CLASS_COUNT; class_index++) {
+    SCOPED_TRACE(class_index);
+    unsigned burst = hk_class_room(class_index, HK_ROOM_AT_ONCE_BYTES);
+    ASSERT_GT(burst, RoomOf(heap, class_index));
+    Blocks blocks = AllocMany(heap, class_index, burst);
+    (void)PopAll(heap, class_index);
+    for (int round = 0; round < 3; round++) {
+      unsigned spills = 0;
+      for (hk_block_t *block : blocks) spills += FreeOwn(heap, block);
+      EXPECT_LE(spills, round == 0 ? burst : 1u) << "the last free fills the list";
+      blocks = AllocMany(heap, class_index, burst);
+      (void)PopAll(heap, class_index);
+    }
     hk_heap_purge(heap);
   }
 }

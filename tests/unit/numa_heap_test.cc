@@ -71,7 +71,8 @@ HK_NODES_TEST(NumaHeap, AChildOfForkKnowsWhoseHeapsAre) {
   ASSERT_EQ(TakeOn(1), heaps[1]); /* a thread has it when the process forks, and is gone in the child */
   EXPECT_EQ(hk_test::InChild([nodes, &heaps] {
               hk_heap_repair();
-              hk_heap_adopt_orphans(HK_EMPTY_HEAP);
+              const hk_forker_t forker = {nullptr, HK_EMPTY_HEAP, HK_EMPTY_HEAP};
+              hk_heap_adopt_orphans(&forker);
               for (unsigned node = nodes; node-- > 0;) HK_CHILD_CHECK(TakeOn(node) == heaps[node]);
               return 0;
             }),

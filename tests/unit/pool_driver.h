@@ -14,7 +14,8 @@ inline namespace pool_driver {
 // What happens in the child of a fork whose thread has `mine`.
 inline void Repair(const hk_heap_t *mine) {
   hk_heap_repair();
-  hk_heap_adopt_orphans(mine);
+  const hk_forker_t forker = {nullptr, mine, mine};
+  hk_heap_adopt_orphans(&forker);
 }
 
 inline constexpr unsigned kBeyond = 5;

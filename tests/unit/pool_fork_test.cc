@@ -121,7 +121,7 @@ HK_FRESH_TEST(Pool, NoOrphansListIsFresh) {
   Repair(heaps[0]);
   for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
     ASSERT_FALSE(hk_bin_is_fresh(&heaps[1]->bin[i])) << i;
-    ASSERT_FALSE(hk_bin_was_fresh(&heaps[1]->bin[i], i)) << i << ": the next thread's first block is of no refill";
+    ASSERT_FALSE(hk_heap_was_fresh(heaps[1], i)) << i << ": the next thread's first block is of no refill";
   }
 }
 

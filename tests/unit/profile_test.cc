@@ -206,6 +206,44 @@ HK_FRESH_TEST(Profile, ALargeBlockThatGrowsIsNotCopied) {
   hakmem_free(block);
 }
 
+// Another thread may get a sample at the old address as soon as the pages have moved.
+HK_FRESH_TEST(Profile, ALargeBlockHasNoEntryWhileItMoves) {
+  static void *block;
+  static unsigned reserves;
+  StartForAll();
+  block = hakmem_malloc(3 * HK_MIB);
+  ASSERT_EQ(LiveSamples(), 1u);
+  fake_os_set_hook(fake_os_reserve, [] {
+    hk_sample_t sample;
+    EXPECT_NE(hk_sample_hook_find(reinterpret_cast<uintptr_t>(block), &sample), hk_sample_live);
+    reserves++;
+  });
+  void *moved = hakmem_realloc(block, 64 * HK_MIB);
+  fake_os_set_hook(fake_os_reserve, nullptr);
+  ASSERT_NE(moved, nullptr);
+  EXPECT_GT(reserves, 0u) << "the new addresses";
+  EXPECT_EQ(LiveSamples(), 1u);
+  hakmem_free(moved);
+  EXPECT_EQ(LiveSamples(), 0u);
+  EXPECT_EQ(Misuses(), 0u);
+}
+
+// The pages cannot move, so the block is copied; its entry is renewed before its free.
+HK_FRESH_TEST(Profile, ALargeBlockThatCannotMoveIsCopied) {
+  StartForAll();
+  char *block = static_cast<char *>(hakmem_malloc(3 * HK_MIB));
+  std::memset(block, 3, 3 * HK_MIB);
+  fake_os_fail_all(fake_os_move, true);
+  fake_os_fail_all(fake_os_resize, true);
+  block = static_cast<char *>(hakmem_realloc(block, 64 * HK_MIB));
+  ASSERT_NE(block, nullptr);
+  EXPECT_TRUE(IsFilled(block, 3, 3 * HK_MIB));
+  EXPECT_EQ(LiveSamples(), 1u);
+  hakmem_free(block);
+  EXPECT_EQ(LiveSamples(), 0u);
+  EXPECT_EQ(Misuses(), 0u);
+}
+
 HK_FRESH_TEST(Profile, OutlivesItsStop) {
   StartForAll();
   std::vector<char *> blocks;

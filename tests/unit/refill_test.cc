@@ -145,7 +145,7 @@ HK_FRESH_TEST(Refill, ABlockThatWasNeverUsedIsNotTouched) {
   EXPECT_EQ(ListLength(heap->bin[class_index].free), 0u);
   EXPECT_EQ(heap->bin[class_index].countdown, RoomOf(heap, class_index));
   CheckSpan(heap, SpanOf(straight), 1);
-  EXPECT_TRUE(hk_bin_was_fresh(&heap->bin[class_index], class_index));
+  EXPECT_TRUE(hk_heap_was_fresh(heap, class_index));
   (void)FreeOwn(heap, straight);
   hk_block_t *used = nullptr;
   EXPECT_EQ(Pop(heap, class_index), straight);
@@ -172,7 +172,7 @@ HK_FRESH_TEST(Refill, OfUsedMemoryMoreIsCarvedEachTime) {
       unsigned length = ListLength(heap->bin[class_index].free);
       if (CarvedOf(span) < CapacityOf(class_index))
         EXPECT_EQ(length, std::min(expected, RoomOf(heap, class_index) - 1));
-      EXPECT_FALSE(hk_bin_was_fresh(&heap->bin[class_index], class_index));
+      EXPECT_FALSE(hk_heap_was_fresh(heap, class_index));
       CheckSpan(heap, span, CarvedOf(span) - length);
       (void)PopAll(heap, class_index);
       expected = std::min(most, expected + (expected + 3) / 4);
@@ -188,7 +188,7 @@ HK_FRESH_TEST(Refill, EachClassStartsWithAtMostAPageOrOneBlock) {
     size_t bytes = ListLength(heap->bin[class_index].free) * hk_class_bytes(class_index);
     EXPECT_LE(bytes, std::max(4 * HK_KIB, hk_class_bytes(class_index)));
     EXPECT_GT(bytes + hk_class_bytes(class_index), 4 * HK_KIB);
-    EXPECT_TRUE(hk_bin_was_fresh(&heap->bin[class_index], class_index));
+    EXPECT_TRUE(hk_heap_was_fresh(heap, class_index));
     EXPECT_EQ(hk_bin_is_fresh(&heap->bin[class_index]), !hk_class_is_mid(class_index));
     CheckSpan(heap, heap->state[class_index].active.load(), 0);
   }
@@ -303,7 +303,7 @@ HK_FRESH_TEST(Refill, OfAMidClassToo) {
     (void)FreeOwn(heap, full[0]);
     (void)FreeOwn(heap, full[1]);
     hk_mid_spill(heap, class_index, 0);
-    heap->state[class_index].spilled = false;
+    heap->state[class_index].spilled = 0;
     hk_remote_free(other, SpanOf(full[2]), full[2]);
     hk_remote_flush(other);
     unsigned carved = CarvedOf(active);
@@ -311,16 +311,16 @@ HK_FRESH_TEST(Refill, OfAMidClassToo) {
 
     ASSERT_TRUE(hk_refill(heap, class_index)); /* what others freed */
     EXPECT_EQ(PopAll(heap, class_index), std::vector<hk_block_t *>{full[2]});
-    EXPECT_FALSE(hk_bin_was_fresh(bin, class_index));
+    EXPECT_FALSE(hk_heap_was_fresh(heap, class_index));
     ASSERT_TRUE(hk_refill(heap, class_index)); /* what spans have */
     EXPECT_EQ(PopAll(heap, class_index), (std::vector<hk_block_t *>{full[0], full[1]}));
-    EXPECT_FALSE(hk_bin_was_fresh(bin, class_index));
+    EXPECT_FALSE(hk_heap_was_fresh(heap, class_index));
     EXPECT_TRUE(IsActive(heap, active)) << "a span that is filled from is not the active one by that";
     EXPECT_EQ(CarvedOf(active), carved);
     ASSERT_TRUE(hk_refill(heap, class_index)); /* blocks that are not carved yet */
     EXPECT_EQ(SpanOf(bin->free), active);
     EXPECT_GT(CarvedOf(active), carved);
-    EXPECT_TRUE(hk_bin_was_fresh(bin, class_index));
+    EXPECT_TRUE(hk_heap_was_fresh(heap, class_index));
     EXPECT_EQ(InUseSlabs(), in_use);
     while (IsActive(heap, active)) ASSERT_NE(Alloc(heap, class_index), nullptr); /* a new span */
     EXPECT_EQ(InUseSlabs(), in_use + hk_class_span_slabs(class_index));
@@ -337,7 +337,7 @@ HK_FRESH_TEST(Refill, ABlockOfAnotherClassIsNoBlockOfThisOne) {
   ASSERT_TRUE(hk_refill(heap, 66)) << "the collected blocks were of no use here";
   EXPECT_NE(Pop(heap, 66), nullptr);
   EXPECT_EQ(heap->bin[80].free, theirs);
-  EXPECT_TRUE(hk_bin_was_fresh(&heap->bin[66], 66));
+  EXPECT_TRUE(hk_heap_was_fresh(heap, 66));
 }
 
 // ---- Before growing.
@@ -490,7 +490,7 @@ class Model {
     hk_block_t *block = Pop(heap_, class_index);
     if (block == nullptr) {
       block = Alloc(heap_, class_index);
-      fresh = hk_bin_was_fresh(&heap_->bin[class_index], class_index);
+      fresh = hk_heap_was_fresh(heap_, class_index);
       if (hk_class_is_mid(class_index)) CheckMidBin(heap_, class_index);
     }
     ASSERT_NE(block, nullptr);

@@ -187,7 +187,7 @@ HK_FRESH_TEST(Remote, WhatComesHomeIsNotFresh) {
   }
   ASSERT_TRUE(hk_refill(heaps.owner, 80));
   EXPECT_EQ(heaps.owner->bin[80].free, mid) << "that is where it comes from";
-  EXPECT_FALSE(hk_bin_was_fresh(&heaps.owner->bin[80], 80));
+  EXPECT_FALSE(hk_heap_was_fresh(heaps.owner, 80));
   EXPECT_FALSE(hk_bin_is_fresh(&heaps.owner->bin[4]));
 }
 
@@ -263,14 +263,14 @@ HK_FRESH_TEST(Remote, ADrainedIdleHeapKeepsNoMidSpanWithoutABlockInUse) {
 HK_FRESH_TEST(Remote, WhatAnIdleHeapTookBackIsNotFreshForTheNextThread) {
   Heaps heaps;
   Blocks blocks = AllocMany(heaps.owner, 65, 6);
-  ASSERT_TRUE(hk_bin_was_fresh(&heaps.owner->bin[65], 65)) << "it was carved just now";
+  ASSERT_TRUE(hk_heap_was_fresh(heaps.owner, 65)) << "it was carved just now";
   hk_mid_spill_all(heaps.owner); /* as at its thread's end */
   hk_heap_give_back(heaps.owner);
   RemoteFreeAll(heaps.other, Blocks(blocks.begin(), blocks.begin() + 5));
   hk_remote_flush(heaps.other);
   hk_remote_drain_idle();
   ASSERT_EQ(hk_heap_take(), heaps.owner);
-  if (Pop(heaps.owner, 65) != nullptr) EXPECT_FALSE(hk_bin_was_fresh(&heaps.owner->bin[65], 65));
+  if (Pop(heaps.owner, 65) != nullptr) EXPECT_FALSE(hk_heap_was_fresh(heaps.owner, 65));
 }
 
 }  // namespace

@@ -138,4 +138,50 @@ TEST(Sampling, BeginsAndEndsOnce) {
   EXPECT_TRUE(hk_sampling_end());
 }
 
+TEST(Sampling, APurposeHasItsOwnChanceWhateverTheOtherIs) {
+  struct Case {
+    uint64_t bytes, rate, guard_rate;
+  };
+  for (const Case &test : {Case{64, 0, 1}, Case{64, 0, 7}, Case{64, 256, 5}, Case{64, 256, 1}, Case{4096, 1024, 50},
+                           Case{16, 4096, 1000}, Case{64, 64, 2}}) {
+    hk_sampling_points_t points = hk_sampling_points(test.bytes, test.rate, test.guard_rate);
+    uint64_t random = 42;
+    constexpr uint64_t kBlocks = 4000000;
+    double samples = 0, guarded = 0, both = 0;
+    for (uint64_t at = hk_sampling_blocks(hk_sampling_random(&random), points); at < kBlocks;) {
+      hk_sampling_purpose_t purpose = hk_sampling_purpose(&random, points);
+      ASSERT_TRUE(purpose.is_sample || purpose.is_guarded);
+      samples += purpose.is_sample;
+      guarded += purpose.is_guarded;
+      both += purpose.is_sample && purpose.is_guarded;
+      at += 1 + hk_sampling_blocks(hk_sampling_random(&random), points);
+    }
+    double sample_chance = test.rate != 0 ? hk_sampling_chance(test.bytes, test.rate) : 0;
+    double guard_chance = 1.0 / static_cast<double>(test.guard_rate);
+    auto expect = [&](double count, double chance) {
+      double mean = chance * kBlocks, deviation = std::sqrt(mean * (1 - chance)) + 1e-9;
+      EXPECT_NEAR(count, mean, 5 * deviation + 0.5) << test.bytes << " " << test.rate << " " << test.guard_rate;
+    };
+    expect(samples, sample_chance);
+    expect(guarded, guard_chance);
+    expect(both, sample_chance * guard_chance);
+  }
+}
+
+TEST(Sampling, GuardsAndTheProfileBeginAndEndByThemselves) {
+  hk_sampling_set_guard_rate(5);
+  uint64_t guarded = hk_load_relaxed(&hk_sampling_state);
+  EXPECT_TRUE(hk_sampling_is_on());
+  EXPECT_EQ(hk_sampling_rate_of(guarded), 0u);
+  EXPECT_FALSE(hk_sampling_end()) << "no profile runs";
+  EXPECT_TRUE(hk_sampling_begin(kRate));
+  EXPECT_EQ(hk_sampling_rate_of(hk_load_relaxed(&hk_sampling_state)), kRate);
+  EXPECT_NE(hk_load_relaxed(&hk_sampling_state) & HK_SAMPLING_GUARD_BIT, 0u);
+  hk_sampling_set_guard_rate(0);
+  EXPECT_TRUE(hk_sampling_is_on());
+  EXPECT_EQ(hk_sampling_rate_of(hk_load_relaxed(&hk_sampling_state)), kRate);
+  EXPECT_TRUE(hk_sampling_end());
+  EXPECT_FALSE(hk_sampling_is_on());
+}
+
 }  // namespace

@@ -145,7 +145,7 @@ TEST(SizeClass, ACoarseClassIsHalfLargerAtTheMost) {
 TEST(SizeClass, TheRoomIsWhatTheBytesHoldWithinItsBounds) {
   for (unsigned i = HK_TINY_CLASS_MAX + 1; i < HK_CLASS_COUNT; i++) {
     unsigned before = 0;
-    for (size_t bytes = 0; bytes <= 4 * HK_MIB; bytes += 1000) {
+    for (size_t bytes = 0; bytes <= HK_ROOM_MOST_BLOCKS * HK_MID_MAX_BYTES + 1000; bytes += 1000) {
       unsigned room = hk_class_room(i, bytes);
       ASSERT_GE(room, HK_ROOM_LEAST_BLOCKS);
       ASSERT_LE(room, HK_ROOM_MOST_BLOCKS);
@@ -175,6 +175,7 @@ TEST(SizeClass, TheRoomCanGrowAndItsHalfIsSome) {
     EXPECT_LE(first, most) << i;
     can_grow |= first < most;
     EXPECT_LE(2 * most, unsigned{UINT16_MAX}) << "a bin's room has 16 bits";
+    EXPECT_LT(hk_class_room(i, HK_ROOM_AT_ONCE_BYTES), unsigned{UINT8_MAX}) << "the count of spilled blocks has 8";
   }
   EXPECT_TRUE(can_grow);
 }

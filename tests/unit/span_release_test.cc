@@ -260,7 +260,7 @@ HK_FRESH_TEST(Span, OneOfSpareSlabsIsAsNewButNotFresh) {
       }
       ASSERT_TRUE(hk_span_carve(heap, span, 1));
       EXPECT_FALSE(hk_bin_is_fresh(&heap->bin[class_index]));
-      EXPECT_FALSE(hk_bin_was_fresh(&heap->bin[class_index], class_index));
+      EXPECT_FALSE(hk_heap_was_fresh(heap, class_index));
       CheckSpan(heap, span, 0);
       hk_block_t *block = Pop(heap, class_index);
       EXPECT_EQ(hk_verify(block).verdict, hk_verdict_live);

@@ -205,12 +205,12 @@ HK_FRESH_TEST(Span, OfAMidClassTheMarkTellsWhetherWhatWasCarvedIsFresh) {
     hk_heap_t *heap = NewHeap();
     hk_slab_t *span = NewActive(heap, class_index);
     ASSERT_EQ(hk_span_carve(heap, span, 2), 2u);
-    EXPECT_TRUE(hk_bin_was_fresh(&heap->bin[class_index], class_index));
+    EXPECT_TRUE(hk_heap_was_fresh(heap, class_index));
     EXPECT_FALSE(hk_bin_is_fresh(&heap->bin[class_index]));
     hk_heap_purge(heap); /* back to its superslab, or the heap's reserve */
     EXPECT_EQ(NewActive(heap, class_index), span);
     ASSERT_EQ(hk_span_carve(heap, span, 2), 2u);
-    EXPECT_FALSE(hk_bin_was_fresh(&heap->bin[class_index], class_index)) << "used memory";
+    EXPECT_FALSE(hk_heap_was_fresh(heap, class_index)) << "used memory";
     hk_heap_purge(heap);
     (void)hk_purge_down_to(0); /* to the system: the next is zero again */
   }

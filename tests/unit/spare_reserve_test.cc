@@ -310,7 +310,8 @@ HK_FRESH_TEST(Reserve, AnOrphansIsWholeAndALostHeapsIsLost) {
   size_t in_use = InUseSlabs();
   hk_superslab_index_repair();
   hk_heap_repair();
-  hk_heap_adopt_orphans(HK_EMPTY_HEAP);
+  const hk_forker_t forker = {nullptr, HK_EMPTY_HEAP, HK_EMPTY_HEAP};
+  hk_heap_adopt_orphans(&forker);
   EXPECT_EQ(InUseSlabs(), in_use);
   ASSERT_EQ(hk_heap_take(), resting);
   EXPECT_EQ(ReserveOf(resting), reserve);
@@ -336,7 +337,8 @@ HK_FRESH_TEST(Reserve, OneThatWasOnItsWayIsLostWithItsHeap) {
   ASSERT_GT(count, 1u);
   hk_superslab_index_repair();
   hk_heap_repair();
-  hk_heap_adopt_orphans(HK_EMPTY_HEAP);
+  const hk_forker_t forker = {nullptr, HK_EMPTY_HEAP, HK_EMPTY_HEAP};
+  hk_heap_adopt_orphans(&forker);
   EXPECT_EQ(InUseSlabs(), spans.size() + count);
   EXPECT_EQ(idle->reserve, nullptr);
   ASSERT_EQ(hk_heap_take(), idle);

@@ -116,7 +116,7 @@ class Model {
     hk_block_t *block = Pop(heap, class_index);
     if (block == nullptr) {
       block = Alloc(heap, class_index);
-      fresh = hk_bin_was_fresh(&heap->bin[class_index], class_index);
+      fresh = hk_heap_was_fresh(heap, class_index);
     }
     ASSERT_NE(block, nullptr);
     ASSERT_EQ(OwnerOf(hk_slab_of(block)), heap);

@@ -88,7 +88,7 @@ HK_FRESH_TEST(Steal, AnActiveSpanMovesWithOnlyRoomLeftToCarve) {
     held.push_back(Alloc(heaps.taker, class_index));
     EXPECT_EQ(SpanOf(held.back()), span) << "it is carved on";
     EXPECT_GT(CarvedOf(span), carved);
-    EXPECT_TRUE(hk_bin_was_fresh(&heaps.taker->bin[class_index], class_index)) << "its memory was never used";
+    EXPECT_TRUE(hk_heap_was_fresh(heaps.taker, class_index)) << "its memory was never used";
     EXPECT_EQ(StatOf(heaps.taker, hk_stat_slab_acquire), 0u);
     CheckSpan(heaps.taker, span, carved + 1);
     ASSERT_TRUE(hk_heap_take_this(heaps.giver)); /* the memory stays: none comes twice */

@@ -177,6 +177,9 @@ TEST_F(ThpPolicy, AProgramIsExpectedToStayAsItIsForAsLongAsItHasRun) {
   EXPECT_TRUE(may_grow(30 * HK_MIB, UINT64_MAX));
   EXPECT_FALSE(may_grow(HK_HUGE_GROWN_LEAST_BYTES - 1, 0));
   EXPECT_TRUE(may_grow(HK_HUGE_GROWN_LEAST_BYTES, 0));
+  Price(2 * HK_PRICE_BALANCED);
+  EXPECT_FALSE(may_grow(2 * HK_HUGE_GROWN_LEAST_BYTES - 1, 0)) << "half of a huge page is much of a small program";
+  EXPECT_TRUE(may_grow(2 * HK_HUGE_GROWN_LEAST_BYTES, 0));
 }
 
 TEST_F(ThpPolicy, OneMoreHasToBeFullBeforeItCostsWhatItSaves) {

@@ -199,7 +199,7 @@ def test_arm64_under_qemu(tmp_path: Path) -> None:
     program = tmp_path / "program"
     subprocess.run(["aarch64-linux-gnu-gcc", "-O1", "-pthread", source, "-o", program], check=True)
     qemu = ["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"]
-    for name in ("libhakmem.so", "libhakmem-fast.so"):
+    for name in ("libhakmem.so", "libhakmem-fast.so", "libhakmem-secure.so"):
         report = tmp_path / f"{name}.json"
         variables = (f"LD_PRELOAD={tmp_path / name}", f"HAKMEM_STATS_FILE={report}")
         words = [*qemu, *(word for variable in variables for word in ("-E", variable)), str(program)]

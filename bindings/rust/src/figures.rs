@@ -106,6 +106,18 @@ pub struct Stats {
     pub learning_purge_samples: u64,
     /// learning: calls that made memory resident and were measured
     pub learning_fault_samples: u64,
+    /// guard: one allocation in this many gets a guard slot; 0: none does
+    pub guard_rate: u64,
+    /// guard: guard slots for blocks of up to a page; an eighth as many more are for longer ones
+    pub guard_slots: u64,
+    /// guard: guard slots with a block in use
+    pub guard_live: u64,
+    /// guard: memory of those slots, in whole pages
+    pub guard_live_bytes: u64,
+    /// guard: guard slots whose block was freed: any access to one is an error that is caught
+    pub guard_protected: u64,
+    /// guard: time since the free of the block that is protected for longest
+    pub guard_age_ms: u64,
 }
 
 /// Counters of the whole process: `hakmem_stats_events_t`.
@@ -205,6 +217,16 @@ pub struct Events {
     pub huge_dear: u64,
     /// Memory made resident by one call for several pages, before the program touched it.
     pub prefault: u64,
+    /// Blocks that were allocated in guard slots.
+    pub guarded: u64,
+    /// Blocks chosen for a guard slot for which none was free, or the system refused.
+    pub guard_missed: u64,
+    /// Memory errors that guard slots have caught.
+    pub guard_found: u64,
+    /// Times the lock of the freed guard slots was taken.
+    pub lock_guard_take: u64,
+    /// Times a thread had to wait for that lock.
+    pub lock_guard_wait: u64,
 }
 
 /// Figures of the blocks of a band of sizes: `hakmem_stats_band_t`.

@@ -11,12 +11,14 @@ use core::ffi::{c_void, CStr};
 use core::fmt;
 
 mod figures;
+mod named;
 pub mod profile;
 mod stats;
 #[allow(missing_docs)]
 pub mod sys;
 
 pub use figures::{Band, Class, Events, Heap, Stats};
+pub use named::{NamedHeap, Tag, TagCounts, TagGuard, Usage};
 pub use stats::{bands, classes, events, heaps, stats};
 
 /// The allocator, for `#[global_allocator]`.

@@ -3,6 +3,27 @@
 use core::ffi::{c_char, c_int, c_void};
 
 use crate::figures::{Band, Class, Events, Heap, Stats};
+use crate::named::{TagCounts, Usage};
+
+#[repr(C)]
+pub struct hakmem_heap_t {
+    _opaque: [u8; 0],
+}
+
+#[repr(C)]
+pub struct hakmem_tag_t {
+    _opaque: [u8; 0],
+}
+
+#[repr(C)]
+pub struct hakmem_heap_options_t {
+    pub size: usize,
+    pub soft_limit: usize,
+    pub hard_limit: usize,
+    pub on_soft_limit: Option<unsafe extern "C" fn(heap: *mut hakmem_heap_t, bytes: usize, context: *mut c_void)>,
+    pub context: *mut c_void,
+    pub report_leaks: c_int,
+}
 
 extern "C" {
     pub fn hakmem_malloc(size: usize) -> *mut c_void;
@@ -19,6 +40,26 @@ extern "C" {
     pub fn hakmem_collect() -> usize;
     pub fn hakmem_malloc_trim(pad: usize) -> c_int;
     pub fn hakmem_malloc_stats();
+    pub fn hakmem_heap_create(name: *const c_char, options: *const hakmem_heap_options_t) -> *mut hakmem_heap_t;
+    pub fn hakmem_heap_malloc(heap: *mut hakmem_heap_t, size: usize) -> *mut c_void;
+    pub fn hakmem_heap_calloc(heap: *mut hakmem_heap_t, count: usize, size: usize) -> *mut c_void;
+    pub fn hakmem_heap_realloc(heap: *mut hakmem_heap_t, block: *mut c_void, size: usize) -> *mut c_void;
+    pub fn hakmem_heap_aligned_alloc(heap: *mut hakmem_heap_t, alignment: usize, size: usize) -> *mut c_void;
+    pub fn hakmem_heap_strdup(heap: *mut hakmem_heap_t, text: *const c_char) -> *mut c_char;
+    pub fn hakmem_heap_destroy(heap: *mut hakmem_heap_t);
+    pub fn hakmem_heap_collect(heap: *mut hakmem_heap_t) -> usize;
+    pub fn hakmem_heap_of(block: *const c_void) -> *mut hakmem_heap_t;
+    pub fn hakmem_heap_name(heap: *const hakmem_heap_t) -> *const c_char;
+    pub fn hakmem_heap_usage(heap: *const hakmem_heap_t, out: *mut Usage, size: usize);
+    pub fn hakmem_tag_create(name: *const c_char) -> *mut hakmem_tag_t;
+    pub fn hakmem_tag_limit(tag: *mut hakmem_tag_t, soft_limit: usize, hard_limit: usize);
+    pub fn hakmem_tag_push(tag: *mut hakmem_tag_t);
+    pub fn hakmem_tag_pop();
+    pub fn hakmem_tag_remove(tag: *mut hakmem_tag_t);
+    pub fn hakmem_tag_counts(tag: *const hakmem_tag_t, out: *mut TagCounts, size: usize);
+    pub fn hakmem_tag_of(block: *const c_void) -> *mut hakmem_tag_t;
+    pub fn hakmem_tag_name(tag: *const hakmem_tag_t) -> *const c_char;
+    pub fn hakmem_tag_usage(tag: *const hakmem_tag_t, out: *mut Usage, size: usize);
     pub fn hakmem_stats_get(out: *mut Stats, size: usize) -> c_int;
     pub fn hakmem_stats_get_events(out: *mut Events, size: usize) -> c_int;
     pub fn hakmem_stats_get_bands(out: *mut Band, size: usize, count: *mut usize) -> c_int;

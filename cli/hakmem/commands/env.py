@@ -66,15 +66,18 @@ def _forms(command: Command) -> Command:
 @_forms
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="An option of hakmem too. Repeatable.")
 @click.option("--fast", is_flag=True, help="The library without checks, libhakmem-fast.so.")
+@click.option("--secure", is_flag=True, help="The hardened library, libhakmem-secure.so.")
 @click.option("--library", metavar="FILE", help="The library to preload, instead of the one that is found.")
-def env(form: Optional[str], settings: Tuple[str, ...], fast: bool, library: Optional[str]) -> None:
+def env(form: Optional[str], settings: Tuple[str, ...], fast: bool, secure: bool, library: Optional[str]) -> None:
     """Print the line that sets LD_PRELOAD, for a shell, systemd or a Dockerfile.
 
     In a shell, `eval "$(hakmem env)"` puts all programs that are started later on hakmem.
     """
-    if fast and library is not None:
-        raise Failure("--fast and --library both name a library", EXIT_USAGE)
-    found = str(paths.require_library(library, paths.FAST_LIBRARY if fast else paths.LIBRARY))
+    named = [name for name, is_given in (("--fast", fast), ("--secure", secure), ("--library", library)) if is_given]
+    if len(named) > 1:
+        raise Failure(f"{named[0]} and {named[1]} both name a library", EXIT_USAGE)
+    variant = paths.FAST_LIBRARY if fast else paths.SECURE_LIBRARY if secure else paths.LIBRARY
+    found = str(paths.require_library(library, variant))
     options = environment.options(settings)
     if form == _JSON:
         click.echo(json.dumps({"schema": SCHEMAS["env"], "variables": {_PRELOAD: found, **options}}))

@@ -13,6 +13,8 @@ from hakmem import paths, verdict
 from hakmem.engine import Child, Launch, Watch
 from hakmem.errors import Failure, say, say_result, write_stderr
 from hakmem.folding import columns_of_stderr
+from hakmem.guard_rates import RECOMMENDED_RATE
+from hakmem.guards import rate_of
 from hakmem.output import OutputFile
 from hakmem.self_report import SelfReports
 from hakmem.under_hakmem import How, prepare, start_options
@@ -29,12 +31,21 @@ FORWARDED: FrozenSet[int] = frozenset(int(number) for number in signal.valid_sig
 
 @click.command(context_settings={"allow_interspersed_args": False})
 @start_options(of="")
+@click.option(
+    "--guard",
+    "guard_rate",
+    is_flag=False,
+    flag_value=str(RECOMMENDED_RATE),
+    metavar="[RATE]",
+    help=f"Guard one allocation in RATE, {RECOMMENDED_RATE} unless given, and report memory errors.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Five lines at the end instead of one.")
 @click.option("-q", "--quiet", is_flag=True, help="No verdict, no warnings.")
 @click.option("--json", "json_file", metavar="FILE", help="Write the verdict as JSON to FILE; - writes it to stderr.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[--] PROGRAM [ARGUMENT]...")
 def run(
     how: How,
+    guard_rate: Optional[str],
     verbose: bool,
     quiet: bool,
     json_file: Optional[str],
@@ -46,6 +57,8 @@ def run(
     """
     start = prepare(command, how)
     variables = start.variables
+    if guard_rate is not None:
+        variables = {**variables, "HAKMEM_GUARD": str(rate_of(guard_rate))}
     output = OutputFile(json_file) if json_file not in (None, "-") else None
     try:
         for warning in () if quiet else start.warnings:
@@ -123,7 +136,9 @@ def _is_from_kernel(heard: signal.struct_siginfo) -> bool:
 
 def _verdict(child: Child, library: str, reports: SelfReports) -> Verdict:
     assert child.ended is not None and child.sampler is not None
-    version = paths.hakmem_version() if library == str(paths.find_library()) else None
+    ours = (paths.LIBRARY, paths.SECURE_LIBRARY)
+    is_ours = library in [str(paths.find_library(name)) for name in ours]
+    version = paths.hakmem_version() if is_ours else None
     return Verdict(child.pid, child.ended, child.sampler, reports, library, version)
 
 

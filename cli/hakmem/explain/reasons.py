@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+from typing import Any, Dict, Iterator, List
 
 from hakmem.explain.explanation import Evidence, Part
 from hakmem.explain.process_memory import Outside
@@ -32,6 +32,7 @@ def live(part: Part, evidence: Evidence) -> None:
     ]
     part.why += [f"{'; '.join(by_band)}."] if by_band else []
     part.why += [f"{size(one.live_bytes)} by {one.title}" for one in _sites(evidence)]
+    part.why += list(_of_named(snapshot))
     coming = snapshot.number("live", "blocks_freed_remotely")
     if coming:
         part.why.append(
@@ -53,6 +54,16 @@ def live(part: Part, evidence: Evidence) -> None:
         part.unknown.append(
             f"Free blocks in {plural_of(estimated, 'span')} count as live: this library does not mark free blocks."
         )
+
+
+def _of_named(snapshot: Snapshot) -> Iterator[str]:
+    """The named heaps and tags that have the most."""
+    rows = sorted(snapshot.rows("named"), key=lambda one: -one.get("live_bytes", 0))
+    for row in [row for row in rows if row.get("live_bytes")][:_MOST_ROWS]:
+        blocks = plural_of(row.get("live_blocks", 0), "block")
+        limit = f", of {size(row['hard_limit'])} that its limit allows" if row.get("hard_limit") else ""
+        what = f'{row.get("kind", "heap")} "{row.get("name", "?")}"'
+        yield f"{size(row['live_bytes'])} in {blocks} of {what}, which has {size(row.get('memory', 0))}{limit}."
 
 
 def inside_blocks(part: Part, evidence: Evidence) -> None:

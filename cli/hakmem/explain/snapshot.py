@@ -140,7 +140,7 @@ def check(document: Any, name: str) -> Snapshot:
     for section in ("events", "learning", "live", "huge", "options", "bands"):
         if not isinstance(document.get(section, {}), dict):
             raise Failure(f"{name} is damaged: {section} is no object")
-    for table in ("classes", "heaps"):
+    for table in ("classes", "heaps", "named"):
         _check_table(document.get(table, []), table, name)
     return Snapshot(document, name)
 

@@ -53,10 +53,11 @@ def draw(history: History, frame: Frame) -> List[Text]:
     bands = [Text(), *_bands(now, frame)] if frame.height is None or frame.height >= _BIG_PICTURE else []
     foot = [] if frame.height is None else [Text("q quits", style="dim")]
     heaps = [Text(), *_heaps(now, frame)] if frame.height is None or frame.height >= _BIGGER_PICTURE else []
-    below = [*bands, *heaps, *learner, *foot]
+    named = _named(now, frame)
+    below = [*bands, *named, *heaps, *learner, *foot]
     room = None if frame.height is None else frame.height - len(above) - len(below)
     classes = [Text(), *_classes(history, frame, None if room is None else max(_LEAST_CLASSES, room - 2))]
-    body = [*above, *classes, *bands, *heaps, *learner]
+    body = [*above, *classes, *bands, *named, *heaps, *learner]
     if frame.height is not None:
         # The last line stays where it is.
         body = body[: max(0, frame.height - len(foot))]
@@ -210,6 +211,23 @@ def _heaps(now: Dict[str, Any], frame: Frame) -> List[Text]:
     if rest > 0:
         lines.append(Text(f"{'':>10}  and {count(rest)} more", style="dim"))
     return _whole_columns(lines, frame, _LONGEST_STATE)
+
+
+def _named(now: Dict[str, Any], frame: Frame) -> List[Text]:
+    """The named heaps and tags with the most memory. Most programs have none."""
+    rows = sorted(now.get("named", []), key=lambda one: -one["memory"])
+    if not rows:
+        return []
+    title = f"{'':>10}{'live blocks':>13}{'live':>12}{'memory':>12}{'peak':>12}  heap or tag"
+    lines = [Text(), Text(title, style="dim")]
+    for one in rows[:_MOST_HEAPS]:
+        figures = "".join(f"{size(one[key]):>12}" for key in ("live_bytes", "memory", "peak"))
+        name = "".join(character if character.isprintable() else "?" for character in one["name"])
+        lines.append(Text(f"{one['kind']:>10}{count(one['live_blocks']):>13}{figures}  {name}"))
+    rest = len(rows) - _MOST_HEAPS
+    if rest > 0:
+        lines.append(Text(f"{'':>10}  and {count(rest)} more", style="dim"))
+    return lines
 
 
 def _learner(now: Dict[str, Any], frame: Frame) -> List[Text]:

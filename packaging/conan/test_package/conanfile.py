@@ -26,5 +26,5 @@ class HakmemTest(ConanFile):
 
     def test(self) -> None:
         if can_run(self):
-            for kind in ("hakmem", "hakmem_static", "hakmem_fast"):
+            for kind in ("hakmem", "hakmem_static", "hakmem_fast", "hakmem_secure"):
                 self.run(os.path.join(self.cpp.build.bindir, f"with_{kind}"), env="conanrun")

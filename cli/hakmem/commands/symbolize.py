@@ -1,0 +1,57 @@
+"""`hakmem symbolize`: names for the calls in the reports of a log."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Optional, Tuple
+
+import click
+
+from hakmem.commands.explain import printable
+from hakmem.errors import Failure, say
+from hakmem.profile.log import named, names_of
+from hakmem.regular_file import open_regular
+from hakmem.schemas import SCHEMAS
+
+
+@click.command()
+@click.option(
+    "--debug-dir", "folders", multiple=True, metavar="DIR", help="A folder with separate debug files. Repeatable."
+)
+@click.option("--json", "is_json", is_flag=True, help="Print the places and their names as JSON.")
+@click.option("-q", "--quiet", is_flag=True, help="No notes.")
+@click.argument("file", required=False, metavar="[FILE]")
+def symbolize(folders: Tuple[str, ...], is_json: bool, quiet: bool, file: Optional[str]) -> None:
+    """Print FILE, or stdin, with names behind the addresses of hakmem's reports.
+
+    The reports of guards and of crashes have them, as `path+0x1234`. The named files must be on this machine.
+    """
+    text = _read(file)
+    names, notes = names_of(text.splitlines(), folders)
+    if is_json:
+        places = [
+            {
+                "module": path,
+                "offset": f"{offset:#x}",
+                "functions": [{"name": one.function, "file": one.file, "line": one.line} for one in found],
+            }
+            for (path, offset), found in names.items()
+        ]
+        click.echo(json.dumps({"schema": SCHEMAS["symbolize"], "places": places}, indent=1))
+    else:
+        for line in text.splitlines():
+            for part in named(line, names):
+                click.echo(printable(part))
+    for note in () if quiet else notes:
+        say(f"note: {printable(note)}")
+
+
+def _read(file: Optional[str]) -> str:
+    if file is None or file == "-":
+        return sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
+    try:
+        with open_regular(file) as stream:
+            return stream.read().decode("utf-8", "surrogateescape")
+    except OSError as error:
+        raise Failure(f"cannot read {file}: {error.strerror}") from None

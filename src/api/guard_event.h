@@ -1,0 +1,27 @@
+/* api/guard_event.h - L5. A memory error that a guard slot has caught. */
+#ifndef HK_API_GUARD_EVENT_H
+#define HK_API_GUARD_EVENT_H
+
+#include <stdint.h>
+
+#include "os/crash_context.h"
+#include "space/guard_slot.h"
+
+/* How the error was noticed. */
+typedef enum {
+  hk_guard_by_access,   /* a fault: `crash` has the kind of access */
+  hk_guard_by_padding,  /* at the block's free: the padding around it had been written to */
+  hk_guard_by_free,     /* free got the address */
+  hk_guard_by_realloc,  /* realloc did */
+  hk_guard_by_ask_size, /* malloc_usable_size did */
+} hk_guard_noticed_t;
+
+typedef struct {
+  hk_guard_noticed_t by;
+  uintptr_t address; /* that was touched, or that the function got */
+  hk_guard_view_t block;
+  const hk_crash_t *crash; /* of an access; else NULL */
+  hk_guard_deed_t deed;    /* the calling thread; of an access without a site */
+} hk_guard_event_t;
+
+#endif /* HK_API_GUARD_EVENT_H */

@@ -1,0 +1,415 @@
+/* heap/part.c - L4. See part.h. */
+#include "heap/part.h"
+
+#include "base/count.h"
+#include "heap/heap_check.h"
+#include "heap/remote.h"
+#include "heap/sample_countdown.h"
+#include "heap/span.h"
+#include "heap/spare.h"
+#include "os/lock.h"
+#include "os/node.h"
+#include "os/os.h"
+#include "space/class_slabs.h"
+#include "space/meta.h"
+#include "space/superslab.h"
+
+/* The table of a thread that uses none. Never written. Its `base` is no heap: NULL costs no relocation. */
+static const hk_part_table_t no_table;
+#define NO_TABLE ((hk_part_table_t *)&no_table)
+
+HK_THREAD_LOCAL hk_part_table_t *hk_part_table = (hk_part_table_t *)&no_table;
+
+/* Guarded by hk_lock_heap_pool; rebuilt or emptied in a child of fork. Parts through part.next. */
+static hk_heap_t *first_unused;
+static hk_part_table_t *first_free_table;
+
+static bool is_a_part(const hk_heap_t *heap) { return heap != HK_EMPTY_HEAP && hk_heap_named(heap) != NULL; }
+
+const hk_heap_t *hk_part_base_of(const hk_part_table_t *table, const hk_heap_t *heap) {
+  return is_a_part(heap) ? table->base : heap;
+}
+
+/* ---- Tables. */
+
+static hk_part_table_t *take_table(void) {
+  hk_lock_acquire(hk_lock_heap_pool);
+  hk_part_table_t *table = first_free_table;
+  if (table != NULL) first_free_table = table->next_free;
+  hk_lock_release(hk_lock_heap_pool);
+  if (table == NULL) table = hk_meta_alloc(sizeof *table);
+  if (table == NULL) return NULL;
+  for (unsigned i = 0; i < HK_PART_ENTRIES; i++) hk_store_relaxed(&table->entry[i].named, NULL);
+  hk_list_init(&table->parts);
+  table->base = HK_EMPTY_HEAP;
+  table->tag_count = 0;
+  return table;
+}
+
+/* Returns NULL for a thread that keeps no heap, and when the system refuses. */
+static hk_part_table_t *own_table(void) {
+  if (HK_LIKELY(hk_part_table != NO_TABLE)) return hk_part_table;
+  if (hk_thread_is_leaving()) return NULL;
+  hk_thread_lease_t lease = hk_thread_enter(); /* arms the exit handler, which gives the table back */
+  if (lease.heap == NULL) return NULL;
+  hk_thread_leave(lease);
+  hk_part_table_t *table = take_table();
+  if (table != NULL) hk_part_table = table;
+  return table;
+}
+
+static hk_part_entry_t *entry_of(hk_part_table_t *table, const hk_named_t *named) {
+  return (hk_part_entry_t *)((char *)table + named->entry_offset);
+}
+
+/* The end of another named heap may clear the entry at the same time: it compares with its own record. */
+static void set_entry(hk_part_table_t *table, hk_named_t *named, hk_heap_t *part) {
+  hk_part_entry_t *entry = entry_of(table, named);
+  hk_store_relaxed(&entry->named, NULL);
+  hk_keep_order();
+  entry->part = part;
+  hk_keep_order();
+  hk_store_relaxed(&entry->named, named);
+}
+
+/* ---- Takes and makes parts. */
+
+/* The list is only pushed to while the named heap lives. */
+static hk_heap_t *find_own(hk_named_t *named) {
+  hk_heap_t *part = hk_load_acquire(&named->parts);
+  while (part != NULL && hk_load_relaxed(&part->part.home) != &hk_thread_heap) part = part->part.next;
+  return part;
+}
+
+static hk_heap_t *take_idle(hk_named_t *named) {
+  for (hk_heap_t *part = hk_load_acquire(&named->parts); part != NULL; part = part->part.next) {
+    if (hk_heap_life(part) == hk_heap_idle && hk_heap_take_this(part)) return part;
+  }
+  return NULL;
+}
+
+/* Returns a part that is no named heap's, or a new one, attached. */
+static hk_heap_t *take_unused(void) {
+  hk_lock_acquire(hk_lock_heap_pool);
+  hk_heap_t *part = first_unused;
+  if (part != NULL) first_unused = part->part.next;
+  hk_lock_release(hk_lock_heap_pool);
+  if (part == NULL) return hk_heap_create();
+  hk_store_relaxed(&part->life, hk_heap_attached);
+  return part;
+}
+
+static void put_unused(hk_heap_t *part) {
+  hk_store_relaxed(&part->life, hk_heap_unused);
+  hk_store_relaxed(&part->part.named, NULL);
+  hk_heap_leave(part);
+  hk_lock_acquire(hk_lock_heap_pool);
+  part->part.next = first_unused;
+  hk_keep_store_order();
+  first_unused = part;
+  hk_lock_release(hk_lock_heap_pool);
+}
+
+static hk_heap_t *make(hk_named_t *named) {
+  hk_heap_t *part = take_unused();
+  if (part == NULL) return NULL;
+  hk_store_relaxed(&part->node, (uint8_t)hk_node_current());
+  hk_store_relaxed(&part->part.named, named);
+  if (hk_named_kind(named) == hk_named_tag && !hk_sample_countdown_begin_count(part)) {
+    put_unused(part);
+    return NULL;
+  }
+  hk_lock_acquire(hk_lock_heap_pool);
+  part->part.next = hk_load_relaxed(&named->parts);
+  hk_store_release(&named->parts, part); /* with find_own and take_idle */
+  hk_lock_release(hk_lock_heap_pool);
+  return part;
+}
+
+static hk_heap_t *take(hk_named_t *named) {
+  hk_heap_t *part = take_idle(named);
+  return part != NULL ? part : make(named);
+}
+
+static void attach(hk_part_table_t *table, hk_heap_t *part) {
+  hk_store_relaxed(&part->part.home, &hk_thread_heap);
+  hk_heap_keep(part);
+  hk_lock_acquire(hk_lock_heap_pool);
+  part->part.table = table;
+  hk_list_push_front(&table->parts, &part->part.of_thread);
+  hk_lock_release(hk_lock_heap_pool);
+}
+
+HK_NOINLINE hk_heap_t *hk_part_get(hk_named_t *named) {
+  hk_heap_t *part = hk_part_find(named);
+  if (part != NULL) return part;
+  hk_part_table_t *table = own_table();
+  if (table == NULL) return NULL;
+  part = find_own(named);
+  if (part == NULL) {
+    part = take(named);
+    if (part == NULL) return NULL;
+    attach(table, part);
+  }
+  set_entry(table, named, part);
+  return part;
+}
+
+/* Gives back a part that the calling thread alone has. */
+static void let_go(hk_heap_t *part) {
+  hk_heap_enter(part);
+  hk_thread_let_go(part);
+}
+
+/* ---- Switches. A signal handler that forks between the steps puts the repair off until they are done. */
+
+static hk_heap_t *switch_to(hk_heap_t *part) {
+  hk_lock_put_repair_off();
+  hk_heap_t *before = hk_exchange_acquire(&hk_thread_heap, part); /* with an examiner's compare-exchange */
+  if (!is_a_part(before) && hk_part_table != NO_TABLE) hk_part_table->base = before;
+  hk_lock_let_repair_come();
+  return before;
+}
+
+static void switch_back(hk_heap_t *before) {
+  hk_lock_put_repair_off();
+  if (!is_a_part(before) && hk_part_table != NO_TABLE) hk_part_table->base = HK_EMPTY_HEAP;
+  hk_store_relaxed(&hk_thread_heap, before);
+  hk_lock_let_repair_come();
+}
+
+static hk_heap_t *borrow(hk_named_t *named) { return hk_thread_is_leaving() ? take(named) : NULL; }
+
+hk_part_switch_t hk_part_enter(hk_named_t *named) {
+  hk_part_switch_t it = {.part = hk_part_get(named)};
+  if (it.part == NULL) {
+    it.part = borrow(named);
+    it.is_borrowed = true;
+    if (it.part == NULL) return it;
+    hk_heap_enter_taken(it.part);
+    hk_heap_leave(it.part);
+  }
+  it.before = switch_to(it.part);
+  return it;
+}
+
+void hk_part_leave(const hk_part_switch_t *it) {
+  if (it->part == NULL) return;
+  switch_back(it->before);
+  if (it->is_borrowed) let_go(it->part);
+}
+
+/* ---- Tags. */
+
+void hk_part_push_tag(hk_named_t *tag) {
+  hk_heap_t *part = hk_part_get(tag);
+  hk_part_table_t *table = own_table();
+  if (table == NULL) return;
+  unsigned i = table->tag_count++;
+  if (i >= HK_PART_TAGS_MOST) return;
+  table->tag[i] = (hk_part_tag_t){tag, part};
+  if (part != NULL) (void)switch_to(part);
+}
+
+/* Switches the thread to the part of its innermost tag, or to its own heap. */
+static void follow_tags(hk_part_table_t *table) {
+  unsigned i = table->tag_count < HK_PART_TAGS_MOST ? table->tag_count : HK_PART_TAGS_MOST;
+  while (i > 0 && table->tag[i - 1].part == NULL) i--;
+  if (i > 0) {
+    (void)switch_to(table->tag[i - 1].part);
+  } else if (is_a_part(hk_thread_own())) {
+    switch_back(table->base);
+  }
+}
+
+static void remove_at(hk_part_table_t *table, unsigned i) {
+  table->tag_count--;
+  for (; i < table->tag_count && i + 1 < HK_PART_TAGS_MOST; i++) table->tag[i] = table->tag[i + 1];
+  follow_tags(table);
+}
+
+void hk_part_pop_tag(void) {
+  hk_part_table_t *table = hk_part_table;
+  if (table != NO_TABLE && table->tag_count > 0) remove_at(table, table->tag_count - 1);
+}
+
+void hk_part_remove_tag(const hk_named_t *tag) {
+  hk_part_table_t *table = hk_part_table;
+  if (table == NO_TABLE || table->tag_count == 0) return;
+  unsigned i = table->tag_count;
+  if (i <= HK_PART_TAGS_MOST) {
+    while (i > 0 && table->tag[i - 1].named != tag) i--;
+    if (i == 0) return;
+  }
+  remove_at(table, i - 1);
+}
+
+/* ---- Visits, the end of a thread, and the end of a named heap. A part whose home is NULL, but whose life is not idle,
+ * belongs to the thread that withdrew it. */
+
+static void withdraw_locked(hk_heap_t *part) {
+  hk_list_remove(&part->part.of_thread);
+  hk_store_relaxed(&part->part.home, NULL);
+}
+
+/* Takes the first part out of the table. Returns NULL when there is none. */
+static hk_heap_t *withdraw_first(hk_part_table_t *table) {
+  hk_heap_t *part = NULL;
+  hk_lock_acquire(hk_lock_heap_pool);
+  if (!hk_list_is_empty(&table->parts)) {
+    part = HK_CONTAINER_OF(table->parts.next, hk_heap_t, part.of_thread);
+    withdraw_locked(part);
+  }
+  hk_lock_release(hk_lock_heap_pool);
+  return part;
+}
+
+static void bring_back(hk_part_table_t *table, hk_heap_t *part) {
+  hk_lock_acquire(hk_lock_heap_pool);
+  hk_store_relaxed(&part->part.home, &hk_thread_heap);
+  hk_list_push_back(&table->parts, &part->part.of_thread);
+  hk_lock_release(hk_lock_heap_pool);
+}
+
+static void visit_one(hk_heap_t *part, void (*visit)(hk_heap_t *part)) {
+  hk_heap_enter(part);
+  visit(part);
+  hk_heap_leave(part);
+}
+
+static size_t count_of(const hk_part_table_t *table) {
+  size_t count = 0;
+  hk_lock_acquire(hk_lock_heap_pool);
+  for (const hk_list_t *node = table->parts.next; node != &table->parts; node = node->next) count++;
+  hk_lock_release(hk_lock_heap_pool);
+  return count;
+}
+
+void hk_part_visit_own(void (*visit)(hk_heap_t *part)) {
+  hk_part_table_t *table = hk_part_table;
+  if (table == NO_TABLE) return;
+  for (size_t left = count_of(table); left > 0; left--) {
+    hk_heap_t *part = withdraw_first(table);
+    if (part == NULL) return;
+    visit_one(part, visit);
+    bring_back(table, part);
+  }
+}
+
+void hk_part_visit(hk_named_t *named, void (*visit)(hk_heap_t *part)) {
+  hk_heap_t *own = find_own(named);
+  if (own != NULL) {
+    hk_lock_acquire(hk_lock_heap_pool);
+    withdraw_locked(own);
+    hk_lock_release(hk_lock_heap_pool);
+    visit_one(own, visit);
+    bring_back(hk_part_table, own);
+  }
+  for (hk_heap_t *part = hk_load_acquire(&named->parts); part != NULL; part = part->part.next) {
+    if (hk_heap_life(part) != hk_heap_idle || !hk_heap_take_this(part)) continue;
+    hk_heap_enter_taken(part);
+    visit(part);
+    hk_heap_leave(part);
+    hk_remote_give_back(part);
+  }
+}
+
+void hk_part_on_exit(void) {
+  hk_part_table_t *table = hk_part_table;
+  if (table == NO_TABLE) return;
+  if (is_a_part(hk_thread_own())) switch_back(table->base);
+  hk_part_table = NO_TABLE;
+  for (hk_heap_t *part; (part = withdraw_first(table)) != NULL;) let_go(part);
+  hk_lock_acquire(hk_lock_heap_pool);
+  table->next_free = first_free_table;
+  hk_keep_store_order();
+  first_free_table = table;
+  hk_lock_release(hk_lock_heap_pool);
+}
+
+/* Takes a part from its thread, which does not use it. Returns false when no thread has it. */
+static bool take_from_thread(hk_named_t *named, hk_heap_t *part) {
+  hk_lock_acquire(hk_lock_heap_pool);
+  bool is_taken = hk_load_relaxed(&part->part.home) != NULL;
+  if (is_taken) {
+    hk_named_t *expected = named;
+    withdraw_locked(part);
+    (void)hk_compare_exchange_acquire(&entry_of(part->part.table, named)->named, &expected, NULL);
+  }
+  hk_lock_release(hk_lock_heap_pool);
+  return is_taken;
+}
+
+/* Returns whether a thread that vanished in a fork had the part, or still seems to have it. */
+static bool is_out_of_reach(hk_heap_t *part) {
+  hk_heap_life_t life = hk_heap_life(part);
+  return life == hk_heap_lost || (life == hk_heap_orphan && hk_load_relaxed(&part->busy));
+}
+
+/* Makes the part the caller's. Waits for a thread that drains or purges it. */
+static bool claim(hk_named_t *named, hk_heap_t *part) {
+  while (!is_out_of_reach(part)) {
+    if (take_from_thread(named, part) || hk_heap_take_this(part)) return true;
+    hk_os_yield();
+  }
+  return false;
+}
+
+/* Chosen: spans that go back under one hold of the space lock. */
+#define RELEASED_AT_ONCE 64
+
+static void release_some_spans(hk_heap_t *part) {
+  hk_list_t rows;
+  hk_list_init(&rows);
+  for (unsigned i = 0; i < RELEASED_AT_ONCE && !hk_list_is_empty(&part->part.spans); i++) {
+    hk_slab_t *span = HK_CONTAINER_OF(part->part.spans.next, hk_slab_t, part_link);
+    hk_list_remove(&span->part_link);
+    hk_slab_retire(span, span->slab_count);
+    if (HK_UNLIKELY(hk_short_span_is(span))) {
+      hk_short_span_release(span);
+    } else if (HK_HARDENED) {
+      hk_class_slabs_put(span, span->class_index);
+    } else {
+      span->zero = false;
+      hk_list_push_back(&rows, &span->link);
+    }
+  }
+  if (!hk_list_is_empty(&rows)) hk_superslab_release_all(&rows);
+}
+
+static void end_part(hk_named_t *named, hk_heap_t *part) {
+  hk_remote_flush(part);
+  hk_spare_flush(part);
+  uint32_t slabs = hk_load_relaxed(&part->span_slabs);
+  while (!hk_list_is_empty(&part->part.spans)) release_some_spans(part);
+  hk_named_uncharge(named, slabs * HK_SLAB_BYTES);
+  hk_heap_reset(part);
+  put_unused(part);
+}
+
+void hk_part_end_all(hk_named_t *named, void (*visit)(hk_heap_t *part, void *context), void *context) {
+  hk_heap_t *part = hk_load_acquire(&named->parts), *next;
+  hk_store_relaxed(&named->parts, NULL);
+  for (; part != NULL; part = next) {
+    next = part->part.next;
+    if (!claim(named, part)) {
+      hk_store_relaxed(&part->part.named, NULL);
+      continue;
+    }
+    hk_heap_enter(part);
+    if (visit != NULL) visit(part, context);
+    end_part(named, part);
+  }
+}
+
+/* ---- Fork. */
+
+void hk_part_adopt(hk_part_table_t *table, const hk_forker_t *forker) {
+  if (table == NO_TABLE) return;
+  hk_list_init(&table->parts);
+  for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
+    if (!is_a_part(heap) || hk_load_relaxed(&heap->part.home) != forker->variable) continue;
+    heap->part.table = table;
+    hk_list_push_front(&table->parts, &heap->part.of_thread);
+  }
+}

@@ -1,0 +1,231 @@
+/* inspect/tag_counts.c - L8. See tag_counts.h.
+ *
+ * The countdowns of a tag's part know how many blocks its bins were given (heap/sample_countdown.h). The blocks that a
+ * bin still has are subtracted: a closed bin's countdown or list tells them, an open one's are the free blocks of its
+ * span. Blocks that are under way between threads (heap/remote.h) are free too, but no list of their owner has them.
+ */
+#include "inspect/tag_counts.h"
+
+#include "hakmem/hakmem.h"
+#include "heap/heap.h"
+#include "heap/remote.h"
+#include "inspect/census.h"
+#include "inspect/survey.h"
+#include "os/copy_out.h"
+#include "space/live_bit.h"
+#include "space/region_map.h"
+
+/* Chosen: blocks of lists that are read at most, so that a report ends. Each read takes a few hundred nanoseconds. */
+#define READS_MOST (UINT64_C(1) << 20)
+
+typedef struct {
+  hk_tag_counts_t *counts;
+  unsigned count;
+  uint64_t span_budget; /* bytes of spans that may still be read */
+  uint64_t reads_left;
+} walk_t;
+
+static hk_tag_counts_t *counts_of(walk_t *walk, hk_heap_t *owner) {
+  hk_named_t *named = owner != NULL ? hk_heap_named(owner) : NULL;
+  for (unsigned i = 0; named != NULL && i < walk->count; i++) {
+    if (walk->counts[i].tag == named) return &walk->counts[i];
+  }
+  return NULL;
+}
+
+static void count_live(hk_tag_counts_t *counts, uint64_t blocks, uint64_t block_bytes) {
+  counts->live_blocks += blocks;
+  counts->live_bytes += blocks * block_bytes;
+}
+
+static void count_allocated(hk_tag_counts_t *counts, uint64_t blocks, uint64_t block_bytes) {
+  counts->allocated_blocks += blocks;
+  counts->allocated_bytes += blocks * block_bytes;
+}
+
+/* ---- Lists. */
+
+static uint64_t length_of(walk_t *walk, const hk_block_t *list) {
+  uint64_t length = 0;
+  hk_block_t block;
+  for (; list != HK_LIST_END && walk->reads_left > 0 && hk_os_copy(&block, list, sizeof block);
+       list = hk_block_next(&block)) {
+    walk->reads_left--;
+    length++;
+  }
+  return length;
+}
+
+/* ---- Spans. */
+
+/* Returns whether the span is the one that its class's open bin allocates from: its free blocks are the bin's. */
+static bool is_of_open_bin(hk_heap_t *owner, const hk_slab_t *span, unsigned class_index) {
+  if (hk_class_is_mid(class_index) || hk_load_acquire(&owner->state[class_index].active) != span) return false;
+  return hk_heap_effective_list(owner, class_index) == &owner->bin[class_index];
+}
+
+static unsigned live_by_bits(uintptr_t start, unsigned slab_count) {
+  unsigned live = 0;
+  for (unsigned i = 0; i < slab_count; i++, start += HK_SLAB_BYTES)
+    live += hk_live_bit_count(start, start + HK_SLAB_BYTES);
+  return live;
+}
+
+static void count_span(walk_t *walk, const hk_survey_superslab_t *superslab, unsigned i) {
+  const hk_slab_t *span = &superslab->slab[i];
+  hk_heap_t *owner = hk_load_relaxed(&((hk_slab_t *)span)->owner);
+  hk_tag_counts_t *counts = counts_of(walk, owner);
+  if (counts == NULL) return;
+  bool is_estimate;
+  uint64_t block_bytes = hk_class_usable_bytes(span->class_index);
+  unsigned live = hk_census_live_blocks(superslab, i, &walk->span_budget, &is_estimate);
+  if (HK_HARDENED) live = live_by_bits(superslab->start + i * HK_SLAB_BYTES, span->slab_count);
+  count_live(counts, live, block_bytes);
+  if (!is_of_open_bin(owner, &superslab->first[i], span->class_index)) return;
+  uint64_t in_bin = hk_load_relaxed(&((hk_slab_t *)span)->carved) - live;
+  if (!HK_SAFETY || HK_HARDENED) in_bin = length_of(walk, owner->bin[span->class_index].free);
+  if (!HK_SAFETY) count_live(counts, 0 - in_bin, block_bytes);
+  count_allocated(counts, 0 - in_bin, block_bytes);
+}
+
+static void count_superslab(void *context, const hk_survey_superslab_t *superslab) {
+  for (unsigned i = 0; i < HK_SUPERSLAB_SLABS; i++) {
+    if (hk_slab_state(&superslab->slab[i]) == hk_slab_small && hk_census_is_span(superslab, i))
+      count_span(context, superslab, i);
+  }
+}
+
+/* ---- Bins. */
+
+typedef struct {
+  hk_free_list_t bin, shadow;
+  hk_sample_countdown_t countdown;
+} class_copy_t;
+
+static void copy_class(hk_heap_t *part, unsigned i, class_copy_t *to) {
+  hk_survey_copy_record(&to->bin, &part->bin[i], sizeof to->bin);
+  hk_survey_copy_record(&to->shadow, &part->countdowns->shadow[i], sizeof to->shadow);
+  hk_survey_copy_record(&to->countdown, &part->countdowns->of[i], sizeof to->countdown);
+}
+
+/* The spans count the blocks of a mid class's lists as live, but for a hardened build's live bits. A metered bin's
+ * countdown counts frees (heap/mid.h). */
+static void count_mid(walk_t *walk, hk_tag_counts_t *counts, const class_copy_t *class, uint64_t block_bytes) {
+  const hk_sample_countdown_t *countdown = &class->countdown;
+  bool is_metered = class->bin.mark == 0;
+  uint64_t in_bin = length_of(walk, class->bin.free), aside = is_metered ? class->shadow.countdown : 0;
+  if (!HK_HARDENED) count_live(counts, 0 - in_bin - aside, block_bytes);
+  if (!is_metered || countdown->at_mark == HK_COUNTDOWN_UNKNOWN || countdown->until == HK_COUNTDOWN_UNKNOWN) return;
+  uint32_t came_back = countdown->mark - class->bin.countdown;
+  count_allocated(counts, (uint64_t)countdown->at_mark + came_back - in_bin, block_bytes);
+}
+
+static void count_tiny(walk_t *walk, hk_tag_counts_t *counts, class_copy_t *class, uint64_t block_bytes) {
+  if (hk_load_relaxed(&class->countdown.is_open)) {
+    uint32_t came_back = class->bin.mark - class->bin.countdown;
+    bool is_known = class->countdown.at_mark != HK_COUNTDOWN_UNKNOWN;
+    if (is_known) count_allocated(counts, (uint64_t) class->countdown.at_mark + came_back, block_bytes);
+  } else {
+    count_allocated(counts, 0 - length_of(walk, class->bin.free), block_bytes);
+  }
+}
+
+static void count_part(walk_t *walk, hk_tag_counts_t *counts, hk_heap_t *part) {
+  if (!hk_heap_is_sampled(part)) return;
+  for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
+    class_copy_t class;
+    uint64_t block_bytes = hk_class_usable_bytes(i);
+    copy_class(part, i, &class);
+    count_allocated(counts, class.countdown.drawn - class.countdown.until, block_bytes);
+    if (hk_class_is_mid(i)) {
+      count_mid(walk, counts, &class, block_bytes);
+    } else {
+      count_tiny(walk, counts, &class, block_bytes);
+    }
+  }
+}
+
+/* ---- Blocks under way. The blocks of an open bin's span were seen as free there, which took them for the bin's. */
+
+static void count_under_way(walk_t *walk, hk_tag_counts_t *counts, hk_heap_t *owner, const hk_block_t *list) {
+  hk_block_t block;
+  while (list != HK_LIST_END && walk->reads_left > 0 && hk_os_copy(&block, list, sizeof block)) {
+    walk->reads_left--;
+    const hk_slab_t *slab = hk_slab_of(list);
+    if (hk_load_relaxed(&((hk_slab_t *)slab)->owner) != owner || !hk_remote_is_marked(hk_block_next(&block))) return;
+    const hk_slab_t *span = slab->head;
+    unsigned class_index = span->class_index;
+    bool is_active = !hk_class_is_mid(class_index) && hk_load_relaxed(&owner->state[class_index].active) == span;
+    bool is_seen = HK_SAFETY == 1 && is_active; /* by its seal; lists and live bits do not show it as the bin's */
+    if (!is_seen && !HK_HARDENED) count_live(counts, 0 - UINT64_C(1), hk_class_usable_bytes(class_index));
+    if (is_seen && is_of_open_bin(owner, span, class_index))
+      count_allocated(counts, 1, hk_class_usable_bytes(class_index));
+    list = hk_remote_next(hk_block_next(&block));
+  }
+}
+
+static void count_outbox(walk_t *walk, hk_heap_t *heap) {
+  hk_outgoing_t outbox[HK_OUTBOX_SLOTS];
+  hk_survey_copy_record(outbox, heap->outbox, sizeof outbox);
+  for (unsigned i = 0; i < HK_OUTBOX_SLOTS; i++) {
+    hk_tag_counts_t *counts = counts_of(walk, outbox[i].owner);
+    if (counts != NULL) count_under_way(walk, counts, outbox[i].owner, outbox[i].first);
+  }
+}
+
+/* ---- All. */
+
+static void count_heaps(walk_t *walk) {
+  for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
+    count_outbox(walk, heap);
+    hk_tag_counts_t *counts = counts_of(walk, heap);
+    if (counts == NULL) continue;
+    count_part(walk, counts, heap);
+    count_under_way(walk, counts, heap, hk_load_acquire(&heap->shared.incoming));
+  }
+}
+
+/* Counts of different moments may seem to be below 0. */
+static void at_least_0(uint64_t *value) {
+  if (*value > INT64_MAX) *value = 0;
+}
+
+static void add_larger(hk_tag_counts_t *counts) {
+  hk_named_t *tag = counts->tag;
+  counts->live_blocks += hk_load_relaxed(&tag->larger_count);
+  counts->live_bytes += hk_load_relaxed(&tag->larger_bytes);
+  counts->allocated_blocks += hk_load_relaxed(&tag->larger_allocated_count);
+  counts->allocated_bytes += hk_load_relaxed(&tag->larger_allocated_bytes);
+  at_least_0(&counts->live_blocks);
+  at_least_0(&counts->live_bytes);
+  at_least_0(&counts->allocated_blocks);
+  at_least_0(&counts->allocated_bytes);
+  if (counts->allocated_blocks < counts->live_blocks) counts->allocated_blocks = counts->live_blocks;
+  if (counts->allocated_bytes < counts->live_bytes) counts->allocated_bytes = counts->live_bytes;
+}
+
+void hk_tag_counts_take(hk_tag_counts_t *counts, unsigned count) {
+  walk_t walk = {.counts = counts, .count = count};
+  hk_survey_visitor_t visitor = {&walk, count_superslab, NULL};
+  for (int is_thorough = 0; is_thorough < 2; is_thorough++) {
+    for (unsigned i = 0; i < count; i++) counts[i] = (hk_tag_counts_t){.tag = counts[i].tag};
+    walk.span_budget = HK_CENSUS_READ_BYTES;
+    walk.reads_left = READS_MOST;
+    if (hk_survey(&visitor, is_thorough != 0)) break;
+  }
+  count_heaps(&walk);
+  for (unsigned i = 0; i < count; i++) add_larger(&counts[i]);
+}
+
+void hakmem_tag_counts(const hakmem_tag_t *tag, hakmem_tag_counts_t *out, size_t size) {
+  hk_tag_counts_t counts = {.tag = (hk_named_t *)tag};
+  hk_tag_counts_take(&counts, 1);
+  hakmem_tag_counts_t known = {.allocated_blocks = counts.allocated_blocks,
+                               .allocated_bytes = counts.allocated_bytes,
+                               .freed_blocks = counts.allocated_blocks - counts.live_blocks,
+                               .freed_bytes = counts.allocated_bytes - counts.live_bytes,
+                               .live_blocks = counts.live_blocks,
+                               .live_bytes = counts.live_bytes};
+  __builtin_memset(out, 0, size);
+  __builtin_memcpy(out, &known, size < sizeof known ? size : sizeof known);
+}

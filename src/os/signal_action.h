@@ -1,0 +1,46 @@
+/* os/signal_action.h - L1. Signal handlers by bare system calls, for handlers that may have interrupted the C library
+ * at any point. */
+#ifndef HK_OS_SIGNAL_ACTION_H
+#define HK_OS_SIGNAL_ACTION_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+
+HK_C_BEGIN
+
+/* The kernel's own structure for rt_sigaction. */
+typedef struct {
+  void (*handler)(int, siginfo_t *, void *);
+  unsigned long flags;
+  void (*restorer)(void);
+  uint64_t mask;
+} hk_signal_action_t;
+
+/* A signal in the kernel's masks: bit i is signal i + 1. */
+#define HK_SIGNAL_BIT(number) ((uint64_t)1 << ((number)-1))
+
+/* The kernel's flag, which not every header has. */
+#define HK_SIGNAL_RESTORER_FLAG 0x04000000
+
+/* The code that a handler of the library returns to. The flag goes with it. */
+HK_HIDDEN void hk_signal_return(void);
+
+/* Reads the action of a signal into `before` (not if NULL) and sets it to `action` (not if NULL). Returns false when
+ * the system refuses. */
+bool hk_signal_action_exchange(int number, const hk_signal_action_t *action, hk_signal_action_t *before);
+
+/* Returns false for SIG_DFL and SIG_IGN. */
+HK_INLINE bool hk_signal_action_is_function(const hk_signal_action_t *action) {
+  return (uintptr_t)action->handler != (uintptr_t)SIG_DFL && (uintptr_t)action->handler != (uintptr_t)SIG_IGN;
+}
+
+/* Sends the same signal again, to arrive when the handler has returned: it then finds the thread as it was interrupted.
+ * A queued signal arrives in any case, while the interrupted instruction may not raise it again. */
+void hk_signal_send_again(int number, siginfo_t *info);
+
+HK_C_END
+
+#endif /* HK_OS_SIGNAL_ACTION_H */

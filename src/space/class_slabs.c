@@ -1,0 +1,139 @@
+/* space/class_slabs.c - L3. See class_slabs.h. A class's list has dirty slabs first.
+ *
+ * One class's dirty slabs cannot serve another class. So in a program whose phases use different sizes, a fixed bound
+ * would have each phase purge what the last one used, and fault it in again later. The bound is therefore the room
+ * below the most memory in use of late, or that of other dirty memory where it is larger: the slabs that stay add
+ * nothing to the program's peak. A new span that takes memory in use beyond that purges others. */
+#include "space/class_slabs.h"
+
+#include "base/atomic.h"
+#include "base/list.h"
+#include "base/mask.h"
+#include "os/lock.h"
+#include "os/os.h"
+#include "policy/size_class.h"
+#include "policy/stat.h"
+#include "space/dirty.h"
+#include "space/superslab.h"
+#include "space/superslab_index.h"
+
+/* Guarded by hk_lock_space; all zero at first. */
+static hk_list_t lists[HK_CLASS_COUNT];
+/* The dirty slabs of all classes. Threads may exceed the bound by a span each. */
+static _Atomic(size_t) dirty_bytes;
+
+/* The most memory in use of late. Threads may overwrite each other's values. */
+static _Atomic(size_t) recent_peak;
+static _Atomic(uint64_t) peak_ms; /* when it last fell */
+
+/* Chosen: each time that this has passed, the peak loses this share of what lies above the memory in use. */
+#define FALL_MS 250
+#define FALL_SHARE 4
+
+static size_t bound(void) {
+  size_t in_use = hk_dirty_in_use(), peak = hk_load_relaxed(&recent_peak), room = hk_dirty_room_apart();
+  if (room == 0) return 0; /* retain=0 */
+  return peak > in_use + room ? peak - in_use : room;
+}
+
+/* To be called before memory in use falls. */
+static void note_peak(void) {
+  size_t in_use = hk_dirty_in_use(), peak = hk_load_relaxed(&recent_peak);
+  uint64_t now_ms = hk_os_coarse_ms();
+  if (in_use >= peak) {
+    peak = in_use;
+    hk_store_relaxed(&peak_ms, now_ms);
+  } else if (now_ms - hk_load_relaxed(&peak_ms) >= FALL_MS) {
+    peak -= (peak - in_use) / FALL_SHARE;
+    hk_store_relaxed(&peak_ms, now_ms);
+  }
+  hk_store_relaxed(&recent_peak, peak);
+}
+
+static size_t bytes_of(const hk_slab_t *head) { return head->slab_count * HK_SLAB_BYTES; }
+
+static void purge(hk_slab_t *head) {
+  head->zero = hk_os_purge((void *)hk_slab_start(head), bytes_of(head));
+  if (head->zero) hk_stat_add(hk_stat_purged, bytes_of(head));
+}
+
+/* The slabs stay claimed in their superslab, so no other class gets them, and do not count as in use. */
+static void count_locked(const hk_slab_t *head, bool is_in_use) {
+  hk_superslab_t *superslab = head->superslab;
+  uint32_t bits = hk_mask_range((unsigned)(head - superslab->slabs), head->slab_count);
+  hk_superslab_index_note_in_use(superslab, bits, is_in_use);
+  hk_bump_relaxed(&hk_dirty_slabs.in_use_bytes, is_in_use ? bytes_of(head) : -bytes_of(head));
+}
+
+static void keep(hk_slab_t *head, unsigned class_index) {
+  hk_list_t *list = &lists[class_index];
+  hk_lock_acquire(hk_lock_space);
+  if (!hk_list_is_linked(list)) hk_list_init(list);
+  if (head->zero) {
+    hk_list_push_back(list, &head->link);
+  } else {
+    hk_list_push_front(list, &head->link);
+  }
+  count_locked(head, false);
+  hk_lock_release(hk_lock_space);
+}
+
+void hk_class_slabs_put(hk_slab_t *head, unsigned class_index) {
+  size_t bytes = bytes_of(head);
+  note_peak();
+  head->zero = false;
+  if (hk_add_relaxed(&dirty_bytes, bytes) + bytes > bound()) {
+    (void)hk_sub_relaxed(&dirty_bytes, bytes);
+    purge(head);
+    if (!head->zero) (void)hk_add_relaxed(&dirty_bytes, bytes);
+  }
+  keep(head, class_index);
+}
+
+/* Takes the first slabs of the class's list, if there are as many as that; 0: any, if they are dirty. */
+static hk_slab_t *take_first(unsigned class_index, unsigned slab_count) {
+  hk_list_t *list = &lists[class_index];
+  hk_slab_t *head = NULL;
+  hk_lock_acquire(hk_lock_space);
+  if (hk_list_is_linked(list) && !hk_list_is_empty(list)) head = HK_CONTAINER_OF(list->next, hk_slab_t, link);
+  bool fits = head != NULL && (slab_count == 0 ? !head->zero : head->slab_count == slab_count);
+  if (fits) {
+    hk_list_remove(&head->link);
+    count_locked(head, true);
+  }
+  hk_lock_release(hk_lock_space);
+  if (!fits) return NULL;
+  if (!head->zero) (void)hk_sub_relaxed(&dirty_bytes, bytes_of(head));
+  return head;
+}
+
+/* Purges slabs until no more than `most_bytes` are dirty. */
+static void purge_down_to(size_t most_bytes) {
+  for (unsigned i = 1; i < HK_CLASS_COUNT; i++) {
+    while (hk_load_relaxed(&dirty_bytes) > most_bytes) {
+      hk_slab_t *head = take_first(i, 0);
+      if (head == NULL) break;
+      purge(head);
+      bool is_refused = !head->zero;
+      if (is_refused) (void)hk_add_relaxed(&dirty_bytes, bytes_of(head));
+      keep(head, i);
+      if (is_refused) return;
+    }
+  }
+}
+
+hk_slab_t *hk_class_slabs_take(unsigned class_index, unsigned slab_count) {
+  hk_slab_t *head = take_first(class_index, slab_count);
+  if (head == NULL || head->zero) purge_down_to(bound());
+  return head;
+}
+
+void hk_class_slabs_purge(void) {
+  hk_store_relaxed(&recent_peak, 0);
+  purge_down_to(0);
+}
+
+void hk_class_slabs_repair(void) {
+  for (unsigned i = 0; i < HK_CLASS_COUNT; i++) lists[i] = (hk_list_t){NULL, NULL};
+  hk_store_relaxed(&dirty_bytes, 0);
+}

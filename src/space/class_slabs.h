@@ -1,0 +1,25 @@
+/* space/class_slabs.h - L3. The slabs of a hardened build whose span is gone: they stay with their size class. So a
+ * stale pointer to a small block never leads into a block of another size. Above a bound they are purged: they take
+ * addresses then, and no memory.
+ *
+ * Any thread; takes hk_lock_space. A child of fork may lose some of them.
+ */
+#ifndef HK_SPACE_CLASS_SLABS_H
+#define HK_SPACE_CLASS_SLABS_H
+
+#include "space/slab.h"
+
+/* Keeps the slabs of a span of the class. Requires that the caller has retired them. */
+void hk_class_slabs_put(hk_slab_t *head, unsigned class_index);
+
+/* Returns `slab_count` slabs in a row that had blocks of the class, with slab_count and zero set; NULL when there are
+ * none. */
+hk_slab_t *hk_class_slabs_take(unsigned class_index, unsigned slab_count);
+
+/* Purges all that are kept. */
+void hk_class_slabs_purge(void);
+
+/* Forgets all of them, in a child of fork. */
+void hk_class_slabs_repair(void);
+
+#endif /* HK_SPACE_CLASS_SLABS_H */

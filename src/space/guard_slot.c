@@ -1,0 +1,485 @@
+/* space/guard_slot.c - L3. See guard_slot.h; docs/concurrency.md has the argument for each order. */
+#include "space/guard_slot.h"
+
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/units.h"
+#include "os/inaccessible.h"
+#include "os/lock.h"
+#include "os/os.h"
+
+/* Chosen: long blocks are rarer, and each may take much address space. */
+#define LARGE_SHARE 8
+/* Chosen: addresses that freed long blocks keep. */
+#define LARGE_FREED_MOST HK_GIB
+/* Chosen: a value that is neither a small number, nor text, nor an address that a program can have. */
+#define FILL 0xF5
+
+typedef struct {
+  _Atomic(uint32_t) round; /* raised before and after each change */
+  _Atomic(uint8_t) state;  /* hk_guard_state_t */
+  _Atomic(bool) is_passed; /* an inaccessible page of the slot is open */
+  _Atomic(uintptr_t) start;
+  _Atomic(size_t) bytes;
+  _Atomic(struct hk_named *) named;
+  _Atomic(uintptr_t) pages;
+  _Atomic(size_t) pages_bytes;
+  _Atomic(uintptr_t) mapping; /* with the guard pages; of a slot of one page constant. 0: none */
+  _Atomic(size_t) mapping_bytes;
+  _Atomic(struct hk_site *) alloc_site;
+  _Atomic(uint64_t) alloc_thread;
+  _Atomic(uint64_t) alloc_ms;
+  _Atomic(struct hk_site *) free_site;
+  _Atomic(uint64_t) free_thread;
+  _Atomic(uint64_t) free_ms;
+} slot_t;
+
+/* The slots of one kind. `order` is a ring of the freed ones, the first to be freed at `head`. Guarded by
+ * hk_lock_guard, but for `slot` and `count`, which are constant, and readers of `used`. A change is complete with its
+ * last store, so a child of fork finds at worst a slot that is in no list. */
+typedef struct {
+  slot_t *slot;
+  uint32_t *order;
+  size_t count;
+  _Atomic(size_t) used; /* slots from this index on were never taken; readers stop there */
+  size_t head, tail;
+  size_t freed_bytes; /* of the mappings in `order` */
+} kind_t;
+
+static kind_t paged, large;
+static uintptr_t range; /* of the slots of one page: guard, slot, guard, slot, ..., guard */
+static size_t range_bytes;
+
+/* A bit for each call stack, by its hash: its next block lies at the start of its pages. So an error that comes twice
+ * with blocks of one stack meets both ends. Guarded by hk_lock_guard. */
+#define TURN_WORDS 128
+static uint64_t *turns; /* in the pool's records */
+
+static _Atomic(bool) is_beginning;
+_Atomic(bool) hk_guard_slot_exists;
+
+/* ---- The pool. */
+
+static size_t bytes_of(size_t count) { return count * (sizeof(slot_t) + sizeof(uint32_t)); }
+
+static void set_up(kind_t *kind, void *memory, size_t count) {
+  kind->slot = memory;
+  kind->order = (uint32_t *)((slot_t *)memory + count);
+  kind->count = count;
+}
+
+static bool make_pool(size_t slots) {
+  size_t page = hk_os_page_size(), large_slots = slots / LARGE_SHARE + 1;
+  size_t paged_bytes = hk_align_up(bytes_of(slots), HK_CACHE_LINE_BYTES);
+  size_t record_bytes = hk_align_up(TURN_WORDS * sizeof *turns + paged_bytes + bytes_of(large_slots), page);
+  char *records = hk_os_reserve_small(record_bytes, page);
+  if (records == NULL) return false;
+  range_bytes = (2 * slots + 1) * page;
+  range = (uintptr_t)hk_inaccessible_reserve(range_bytes);
+  if (range == 0) {
+    (void)hk_os_unmap(records, record_bytes);
+    return false;
+  }
+  turns = (uint64_t *)(void *)records;
+  set_up(&paged, records + TURN_WORDS * sizeof *turns, slots);
+  set_up(&large, records + TURN_WORDS * sizeof *turns + paged_bytes, large_slots);
+  return true;
+}
+
+bool hk_guard_slot_begin(size_t slots) {
+  bool expected = false;
+  if (hk_guard_slot_has_pool()) return true;
+  if (!hk_compare_exchange_acquire(&is_beginning, &expected, true)) return false;
+  bool made = hk_guard_slot_has_pool() || make_pool(slots); /* another thread may have made it since the first look */
+  if (made) hk_store_release(&hk_guard_slot_exists, true);
+  hk_store_release(&is_beginning, false);
+  return made;
+}
+
+/* ---- A slot's fields. */
+
+static void begin_change(slot_t *slot) { hk_store_release(&slot->round, hk_load_relaxed(&slot->round) + 1); }
+
+/* Each store pairs with an acquire load of read_slot. */
+static void end_change(slot_t *slot, hk_guard_state_t state) {
+  hk_store_release(&slot->state, (uint8_t)state);
+  hk_store_release(&slot->round, hk_load_relaxed(&slot->round) + 1);
+}
+
+static void write_allocated(slot_t *slot, const hk_guard_view_t *view, uintptr_t mapping, size_t mapping_bytes) {
+  begin_change(slot);
+  hk_store_release(&slot->start, view->start);
+  hk_store_release(&slot->bytes, view->bytes);
+  hk_store_release(&slot->named, view->named);
+  hk_store_release(&slot->pages, view->pages);
+  hk_store_release(&slot->pages_bytes, view->pages_bytes);
+  hk_store_release(&slot->mapping, mapping);
+  hk_store_release(&slot->mapping_bytes, mapping_bytes);
+  hk_store_release(&slot->alloc_site, view->allocated.site);
+  hk_store_release(&slot->alloc_thread, view->allocated.thread);
+  hk_store_release(&slot->alloc_ms, view->allocated.ms);
+  hk_store_release(&slot->free_site, NULL);
+  hk_store_release(&slot->free_thread, 0);
+  hk_store_release(&slot->free_ms, 0);
+  end_change(slot, hk_guard_live);
+}
+
+static void write_freed(slot_t *slot, const hk_guard_deed_t *deed) {
+  begin_change(slot);
+  hk_store_release(&slot->free_site, deed->site);
+  hk_store_release(&slot->free_thread, deed->thread);
+  hk_store_release(&slot->free_ms, deed->ms);
+  end_change(slot, hk_guard_freed);
+}
+
+/* Ends the use of a slot that has no block. */
+static void write_unused(slot_t *slot) {
+  begin_change(slot);
+  hk_store_release(&slot->start, 0);
+  end_change(slot, hk_guard_unused);
+}
+
+/* Reads the fields in the reverse order of their writes: after the first new one, all are new. */
+static void copy(slot_t *slot, hk_guard_view_t *view) {
+  view->freed.ms = hk_load_acquire(&slot->free_ms);
+  view->freed.thread = hk_load_acquire(&slot->free_thread);
+  view->freed.site = hk_load_acquire(&slot->free_site);
+  view->allocated.ms = hk_load_acquire(&slot->alloc_ms);
+  view->allocated.thread = hk_load_acquire(&slot->alloc_thread);
+  view->allocated.site = hk_load_acquire(&slot->alloc_site);
+  view->pages_bytes = hk_load_acquire(&slot->pages_bytes);
+  view->pages = hk_load_acquire(&slot->pages);
+  view->named = hk_load_acquire(&slot->named);
+  view->bytes = hk_load_acquire(&slot->bytes);
+  view->start = hk_load_acquire(&slot->start);
+}
+
+/* Returns false when the slot has no block, or has changed meanwhile. A block that is being freed counts as live. */
+static bool read_slot(slot_t *slot, hk_guard_view_t *view) {
+  uint32_t round = hk_load_acquire(&slot->round);
+  uint8_t state = hk_load_acquire(&slot->state);
+  if (round == 0 || round % 2 != 0 || state == hk_guard_unused) return false;
+  copy(slot, view);
+  bool is_whole = hk_load_relaxed(&slot->round) == round;
+  view->state = view->freed.ms != 0 ? hk_guard_freed : hk_guard_live;
+  return is_whole;
+}
+
+/* ---- The order of the freed slots. */
+
+/* Takes the slot that was freed first. Returns NULL when none is in the order. */
+static slot_t *take_freed_locked(kind_t *kind) {
+  if (kind->head == kind->tail) return NULL;
+  slot_t *slot = &kind->slot[kind->order[kind->head % kind->count]];
+  kind->freed_bytes -= hk_load_relaxed(&slot->mapping_bytes);
+  kind->head++;
+  return slot;
+}
+
+/* Takes an unused slot, or else the one that was freed first. Returns NULL when all are live. */
+static slot_t *take_locked(kind_t *kind) {
+  size_t used = hk_load_relaxed(&kind->used);
+  if (used < kind->count) {
+    hk_store_relaxed(&kind->used, used + 1);
+    return &kind->slot[used];
+  }
+  return take_freed_locked(kind);
+}
+
+static void put_locked(kind_t *kind, slot_t *slot) {
+  kind->order[kind->tail % kind->count] = (uint32_t)(slot - kind->slot);
+  kind->freed_bytes += hk_load_relaxed(&slot->mapping_bytes);
+  kind->tail++;
+}
+
+static bool take_turn_locked(const struct hk_site *site) {
+  unsigned hash = (unsigned)(((uintptr_t)site * UINT64_C(0x9E3779B97F4A7C15)) >> 32);
+  uint64_t *word = &turns[hash / 64 % TURN_WORDS], bit = UINT64_C(1) << (hash % 64);
+  bool is_at_start = (*word & bit) != 0;
+  *word ^= bit;
+  return is_at_start;
+}
+
+static slot_t *take(kind_t *kind, const struct hk_site *site, bool *is_at_start) {
+  hk_lock_acquire(hk_lock_guard);
+  slot_t *slot = take_locked(kind);
+  if (slot != NULL) *is_at_start = take_turn_locked(site);
+  hk_lock_release(hk_lock_guard);
+  if (slot != NULL) hk_store_relaxed(&slot->state, (uint8_t)hk_guard_busy);
+  return slot;
+}
+
+static void put(kind_t *kind, slot_t *slot) {
+  hk_lock_acquire(hk_lock_guard);
+  put_locked(kind, slot);
+  hk_lock_release(hk_lock_guard);
+}
+
+/* ---- The padding. */
+
+static void fill(const hk_guard_view_t *view) {
+  memset((void *)view->pages, FILL, view->start - view->pages);
+  uintptr_t end = view->start + view->bytes;
+  memset((void *)end, FILL, view->pages + view->pages_bytes - end);
+}
+
+/* Returns whether each byte of the range is FILL. Whole words first: the padding of a short block is nearly a page. */
+static bool is_filled(const unsigned char *at, const unsigned char *end) {
+  uint64_t word, filled;
+  memset(&filled, FILL, sizeof filled);
+  for (; at + sizeof word <= end; at += sizeof word) {
+    memcpy(&word, at, sizeof word);
+    if (word != filled) return false;
+  }
+  for (; at < end; at++) {
+    if (*at != FILL) return false;
+  }
+  return true;
+}
+
+/* Returns the damaged byte that is nearest to the block; 0 when none is. */
+static uintptr_t find_damage(const hk_guard_view_t *view) {
+  const unsigned char *block = (const unsigned char *)view->start, *end = block + view->bytes;
+  const unsigned char *first = (const unsigned char *)view->pages, *last = first + view->pages_bytes;
+  if (!is_filled(end, last)) {
+    while (*end == FILL) end++;
+    return (uintptr_t)end;
+  }
+  if (is_filled(first, block)) return 0;
+  while (block[-1] == FILL) block--;
+  return (uintptr_t)block - 1;
+}
+
+/* ---- Slots of one page. */
+
+static uintptr_t page_of(const slot_t *slot) {
+  return range + (2 * (uintptr_t)(slot - paged.slot) + 1) * hk_os_page_size();
+}
+
+static void *alloc_paged(size_t bytes, size_t alignment, const hk_guard_deed_t *deed, struct hk_named *named) {
+  size_t page = hk_os_page_size();
+  bool is_at_start = false;
+  slot_t *slot = take(&paged, deed->site, &is_at_start);
+  if (slot == NULL) return NULL;
+  uintptr_t pages = page_of(slot);
+  /* The neighbours' guard pages are this slot's too. */
+  if (hk_load_relaxed(&slot->is_passed)) {
+    (void)hk_inaccessible_close((void *)(pages - page), 3 * page);
+    hk_store_relaxed(&slot->is_passed, false);
+  }
+  size_t room = hk_align_up(bytes > 0 ? bytes : 1, alignment);
+  hk_guard_view_t view = {.start = is_at_start ? pages : pages + page - room,
+                          .bytes = bytes,
+                          .named = named,
+                          .pages = pages,
+                          .pages_bytes = page,
+                          .allocated = *deed};
+  if (!hk_inaccessible_open((void *)pages, page)) {
+    write_unused(slot);
+    put(&paged, slot);
+    return NULL;
+  }
+  fill(&view);
+  write_allocated(slot, &view, pages - page, 3 * page);
+  return (void *)view.start;
+}
+
+/* ---- Slots with a mapping of their own. */
+
+static void drop_mapping(slot_t *slot) {
+  uintptr_t mapping = hk_load_relaxed(&slot->mapping);
+  if (mapping == 0) return;
+  begin_change(slot);
+  hk_store_release(&slot->mapping, 0);
+  hk_store_release(&slot->start, 0);
+  hk_store_release(&slot->pages_bytes, 0);
+  end_change(slot, hk_guard_unused);
+  hk_inaccessible_release((void *)mapping, hk_load_relaxed(&slot->mapping_bytes));
+  hk_store_release(&slot->mapping_bytes, 0);
+  hk_store_relaxed(&slot->is_passed, false);
+}
+
+/* Drops the mappings of blocks that were freed first, while the freed ones have more than `most` bytes of addresses. */
+static void keep_addresses(size_t most) {
+  for (;;) {
+    hk_lock_acquire(hk_lock_guard);
+    slot_t *slot = large.freed_bytes > most ? take_freed_locked(&large) : NULL;
+    hk_lock_release(hk_lock_guard);
+    if (slot == NULL) return;
+    drop_mapping(slot);
+    put(&large, slot);
+  }
+}
+
+static void *alloc_large(size_t bytes, size_t alignment, const hk_guard_deed_t *deed, struct hk_named *named) {
+  size_t page = hk_os_page_size();
+  bool is_at_start = false;
+  if (bytes == 0) bytes = 1;
+  slot_t *slot = take(&large, deed->site, &is_at_start);
+  if (slot == NULL) return NULL;
+  drop_mapping(slot);
+  size_t slack = alignment > page ? alignment : 0;
+  size_t pages_bytes = hk_align_up(bytes, page), mapping_bytes = pages_bytes + slack + 2 * page;
+  uintptr_t mapping = (uintptr_t)hk_inaccessible_reserve(mapping_bytes);
+  uintptr_t pages = hk_align_up(mapping + page, alignment > page ? alignment : page);
+  if (mapping == 0 || !hk_inaccessible_open((void *)pages, pages_bytes)) {
+    if (mapping != 0) hk_inaccessible_release((void *)mapping, mapping_bytes);
+    write_unused(slot);
+    put(&large, slot);
+    return NULL;
+  }
+  uintptr_t at_end = pages + pages_bytes - hk_align_up(bytes, alignment < page ? alignment : page);
+  hk_guard_view_t view = {.start = is_at_start ? pages : at_end,
+                          .bytes = bytes,
+                          .named = named,
+                          .pages = pages,
+                          .pages_bytes = pages_bytes,
+                          .allocated = *deed};
+  fill(&view);
+  write_allocated(slot, &view, mapping, mapping_bytes);
+  return (void *)view.start;
+}
+
+void *hk_guard_slot_alloc(size_t bytes, size_t alignment, const hk_guard_deed_t *deed, struct hk_named *named) {
+  if (!hk_guard_slot_has_pool() || bytes > LARGE_FREED_MOST || alignment > LARGE_FREED_MOST) return NULL;
+  if (alignment < HK_BLOCK_ALIGNMENT) alignment = HK_BLOCK_ALIGNMENT;
+  size_t page = hk_os_page_size();
+  return bytes <= page && alignment <= page ? alloc_paged(bytes, alignment, deed, named)
+                                            : alloc_large(bytes, alignment, deed, named);
+}
+
+/* ---- Look-up. */
+
+/* Returns the slot of one page whose page, or whose guard pages' nearer half, has the address. */
+static slot_t *paged_at(uintptr_t address) {
+  size_t page = hk_os_page_size(), index = (address - range) / page;
+  if (index % 2 != 0) return &paged.slot[index / 2];
+  bool is_upper_half = (address - range) % page >= page / 2;
+  size_t slot = is_upper_half ? index / 2 : index / 2 - 1;
+  if (index == 0) slot = 0;
+  return &paged.slot[slot < paged.count ? slot : paged.count - 1];
+}
+
+/* A slot that changes meanwhile is not the one of a block that the caller has. */
+static slot_t *large_at(uintptr_t address) {
+  size_t used = hk_load_relaxed(&large.used);
+  for (size_t i = 0; i < used; i++) {
+    slot_t *slot = &large.slot[i];
+    uint32_t round = hk_load_acquire(&slot->round);
+    uintptr_t mapping = hk_load_acquire(&slot->mapping);
+    bool is_inside = mapping != 0 && address - mapping < hk_load_acquire(&slot->mapping_bytes);
+    if (is_inside && round % 2 == 0 && hk_load_relaxed(&slot->round) == round) return slot;
+  }
+  return NULL;
+}
+
+static slot_t *slot_at(uintptr_t address) {
+  if (!hk_guard_slot_has_pool()) return NULL;
+  return address - range < range_bytes ? paged_at(address) : large_at(address);
+}
+
+bool hk_guard_slot_has(uintptr_t address) { return slot_at(address) != NULL; }
+
+static size_t distance_to(const hk_guard_view_t *view, uintptr_t address) {
+  if (address < view->start) return view->start - address;
+  return address >= view->start + view->bytes ? address - (view->start + view->bytes) : 0;
+}
+
+/* In a guard page between two slots the nearer block counts: that of a slot whose block lies at the other end of its
+ * page is further away. */
+bool hk_guard_slot_find(uintptr_t address, hk_guard_view_t *view) {
+  slot_t *slot = slot_at(address);
+  if (slot == NULL) return false;
+  bool is_found = read_slot(slot, view);
+  bool is_guard = address - range < range_bytes && (address - range) / hk_os_page_size() % 2 == 0;
+  if (!is_guard) return is_found;
+  size_t below = (address - range) / hk_os_page_size() / 2;
+  for (size_t i = below == 0 ? 0 : below - 1; i <= below && i < paged.count; i++) {
+    hk_guard_view_t other;
+    if (&paged.slot[i] == slot || !read_slot(&paged.slot[i], &other)) continue;
+    if (!is_found || distance_to(&other, address) < distance_to(view, address)) *view = other;
+    is_found = true;
+  }
+  return is_found;
+}
+
+/* ---- Free. */
+
+hk_guard_free_t hk_guard_slot_free(uintptr_t address, const hk_guard_deed_t *deed, hk_guard_view_t *view,
+                                   uintptr_t *damage) {
+  slot_t *slot = slot_at(address);
+  uint8_t expected = hk_guard_live;
+  if (slot == NULL || hk_load_acquire(&slot->start) != address) return hk_guard_free_refused;
+  if (!hk_compare_exchange_acquire(&slot->state, &expected, (uint8_t)hk_guard_busy)) return hk_guard_free_refused;
+  copy(slot, view);
+  view->state = hk_guard_live;
+  if (view->start != address) { /* the slot has another block since the first look */
+    hk_store_release(&slot->state, (uint8_t)hk_guard_live);
+    return hk_guard_free_refused;
+  }
+  *damage = find_damage(view);
+  bool is_closed = hk_inaccessible_close((void *)view->pages, view->pages_bytes);
+  write_freed(slot, deed);
+  kind_t *kind = address - range < range_bytes ? &paged : &large;
+  if (is_closed) put(kind, slot); /* otherwise the slot is given up: the address stays known as free */
+  if (kind == &large) keep_addresses(LARGE_FREED_MOST);
+  return *damage != 0 ? hk_guard_free_damaged : hk_guard_free_done;
+}
+
+void hk_guard_slot_drop_addresses(void) {
+  if (hk_guard_slot_has_pool()) keep_addresses(0);
+}
+
+bool hk_guard_slot_let_pass(uintptr_t address) {
+  slot_t *slot = slot_at(address);
+  size_t page = hk_os_page_size();
+  if (slot == NULL) return false;
+  uintptr_t start = hk_align_down(address, page);
+  uintptr_t pages = hk_load_acquire(&slot->pages);
+  bool is_block = hk_load_acquire(&slot->state) == hk_guard_live && start - pages < hk_load_acquire(&slot->pages_bytes);
+  hk_store_relaxed(&slot->is_passed, true);
+  return is_block || hk_inaccessible_open((void *)start, page);
+}
+
+/* ---- All slots. */
+
+static void add_usage(kind_t *kind, hk_guard_usage_t *usage, uint64_t now_ms) {
+  size_t used = hk_load_relaxed(&kind->used);
+  for (size_t i = 0; i < used; i++) {
+    hk_guard_view_t view;
+    if (!read_slot(&kind->slot[i], &view)) continue;
+    if (view.state == hk_guard_live) {
+      usage->live++;
+      usage->live_bytes += view.pages_bytes;
+    } else {
+      usage->freed++;
+      uint64_t age_ms = now_ms > view.freed.ms ? now_ms - view.freed.ms : 0;
+      if (age_ms > usage->age_ms) usage->age_ms = age_ms;
+    }
+  }
+}
+
+hk_guard_usage_t hk_guard_slot_usage(uint64_t now_ms) {
+  hk_guard_usage_t usage = {.slots = 0};
+  if (!hk_guard_slot_has_pool()) return usage;
+  usage.slots = paged.count;
+  usage.large_slots = large.count;
+  add_usage(&paged, &usage, now_ms);
+  add_usage(&large, &usage, now_ms);
+  return usage;
+}
+
+static void visit_kind(kind_t *kind, void (*visit)(const hk_guard_view_t *view, void *context), void *context) {
+  size_t used = hk_load_relaxed(&kind->used);
+  for (size_t i = 0; i < used; i++) {
+    hk_guard_view_t view;
+    if (read_slot(&kind->slot[i], &view) && view.state == hk_guard_live) visit(&view, context);
+  }
+}
+
+void hk_guard_slot_visit(void (*visit)(const hk_guard_view_t *view, void *context), void *context) {
+  if (!hk_guard_slot_has_pool()) return;
+  visit_kind(&paged, visit, context);
+  visit_kind(&large, visit, context);
+}

@@ -1,0 +1,417 @@
+/* tests/api/tag_test.cc - tags: charges by each function and by many threads, limits, nesting, thread end, fork. */
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "hakmem/hakmem.h"
+#include "support/in_child.h"
+#include "support/scale.h"
+#include "support/test_random.h"
+
+using namespace hakmem_test;
+
+namespace {
+
+const std::vector<size_t> kSizes = {1, 100, 1024, 5000, 32768, 40000, 1 << 20, 3 << 20};
+
+/* A tag lives as long as the process, so each test has its own. */
+hakmem_tag_t *NewTag(const char *name) {
+  hakmem_tag_t *tag = hakmem_tag_create(name);
+  EXPECT_NE(tag, nullptr);
+  return tag;
+}
+
+hakmem_heap_usage_t UsageOf(const hakmem_tag_t *tag) {
+  hakmem_heap_usage_t usage;
+  hakmem_tag_usage(tag, &usage, sizeof usage);
+  return usage;
+}
+
+class Pushed {
+ public:
+  explicit Pushed(hakmem_tag_t *tag) { hakmem_tag_push(tag); }
+  ~Pushed() { hakmem_tag_pop(); }
+};
+
+TEST(Tag, EachFunctionIsCharged) {
+  hakmem_tag_t *tag = NewTag("each function");
+  EXPECT_STREQ(hakmem_tag_name(tag), "each function");
+  void *before = hakmem_malloc(100);
+  for (size_t size : kSizes) {
+    std::vector<void *> blocks;
+    {
+      Pushed pushed(tag);
+      blocks = {hakmem_malloc(size), hakmem_calloc(1, size), hakmem_aligned_alloc(64, size),
+                hakmem_realloc(nullptr, size), hakmem_valloc(size)};
+    }
+    for (void *block : blocks) {
+      ASSERT_NE(block, nullptr);
+      EXPECT_EQ(hakmem_tag_of(block), tag) << size;
+      EXPECT_EQ(hakmem_heap_of(block), nullptr) << "a tag is no heap";
+      memset(block, 1, size);
+      hakmem_free(block);
+    }
+    void *after = hakmem_malloc(size);
+    EXPECT_EQ(hakmem_tag_of(after), nullptr) << size;
+    hakmem_free(after);
+  }
+  EXPECT_EQ(hakmem_tag_of(before), nullptr);
+  hakmem_free(before);
+  EXPECT_EQ(UsageOf(tag).larger_blocks, 0u);
+  EXPECT_EQ(UsageOf(tag).larger_bytes, 0u);
+}
+
+TEST(Tag, PushesNest) {
+  hakmem_tag_t *outer = NewTag("outer"), *inner = NewTag("inner");
+  {
+    Pushed first(outer);
+    void *a = hakmem_malloc(10);
+    {
+      Pushed second(inner);
+      void *b = hakmem_malloc(10);
+      EXPECT_EQ(hakmem_tag_of(b), inner);
+      hakmem_free(a); /* of the outer one, while the inner one is charged */
+      Pushed third(outer);
+      void *c = hakmem_malloc(10);
+      EXPECT_EQ(hakmem_tag_of(c), outer);
+      hakmem_free(b);
+      hakmem_free(c);
+    }
+    void *d = hakmem_malloc(10);
+    EXPECT_EQ(hakmem_tag_of(d), outer);
+    hakmem_free(d);
+  }
+  for (int i = 0; i < 50; i++) hakmem_tag_push(outer);
+  for (int i = 0; i < 50; i++) hakmem_tag_pop();
+  hakmem_tag_pop(); /* one too many has no effect */
+  void *plain = hakmem_malloc(10);
+  EXPECT_EQ(hakmem_tag_of(plain), nullptr);
+  hakmem_free(plain);
+}
+
+TEST(Tag, ATagIsRemovedFromTheMiddle) {
+  hakmem_tag_t *tags[3] = {NewTag("first of three"), NewTag("second of three"), NewTag("third of three")};
+  auto charged = [] {
+    void *block = hakmem_malloc(20);
+    hakmem_tag_t *tag = hakmem_tag_of(block);
+    hakmem_free(block);
+    return tag;
+  };
+  for (hakmem_tag_t *tag : tags) hakmem_tag_push(tag);
+  hakmem_tag_remove(tags[1]);
+  EXPECT_EQ(charged(), tags[2]);
+  hakmem_tag_pop();
+  EXPECT_EQ(charged(), tags[0]);
+  hakmem_tag_remove(tags[1]); /* not pushed: no effect */
+  EXPECT_EQ(charged(), tags[0]);
+  hakmem_tag_push(tags[2]);
+  hakmem_tag_remove(tags[0]);
+  EXPECT_EQ(charged(), tags[2]);
+  hakmem_tag_remove(tags[2]);
+  EXPECT_EQ(charged(), nullptr);
+  for (int i = 0; i < 40; i++) hakmem_tag_push(tags[i % 3]);
+  for (int i = 39; i >= 0; i--) hakmem_tag_remove(tags[i % 3]);
+  EXPECT_EQ(charged(), nullptr);
+}
+
+TEST(Tag, OneNameIsOneTag) {
+  hakmem_tag_t *tag = NewTag("one name");
+  EXPECT_EQ(NewTag("one name"), tag);
+  EXPECT_NE(NewTag("one namf"), tag);
+  const std::string long_name(100, 'y');
+  EXPECT_EQ(NewTag(long_name.c_str()), NewTag(long_name.substr(0, 63).c_str()));
+  std::atomic<hakmem_tag_t *> made[8] = {};
+  std::vector<std::thread> threads;
+  for (auto &each : made) threads.emplace_back([&each] { each = NewTag("of eight threads"); });
+  for (std::thread &thread : threads) thread.join();
+  for (auto &each : made) EXPECT_EQ(each, made[0]);
+}
+
+TEST(Tag, AResizeKeepsTheTag) {
+  hakmem_tag_t *tag = NewTag("resized"), *other = NewTag("other");
+  for (size_t from : kSizes) {
+    for (size_t to : kSizes) {
+      hakmem_tag_push(tag);
+      char *block = static_cast<char *>(hakmem_malloc(from));
+      hakmem_tag_pop();
+      block[0] = 'x';
+      Pushed pushed(other);
+      block = static_cast<char *>(hakmem_realloc(block, to));
+      ASSERT_NE(block, nullptr);
+      EXPECT_EQ(hakmem_tag_of(block), tag) << from << " " << to;
+      EXPECT_EQ(block[0], 'x');
+      hakmem_free(block);
+    }
+  }
+  EXPECT_EQ(UsageOf(tag).larger_bytes, 0u);
+}
+
+TEST(Tag, ALimitRefuses) {
+  hakmem_tag_t *tag = NewTag("limited");
+  hakmem_tag_limit(tag, 512 << 10, 1 << 20);
+  std::vector<void *> blocks;
+  {
+    Pushed pushed(tag);
+    errno = 0;
+    for (void *block; (block = hakmem_malloc(1000)) != nullptr; blocks.push_back(block))
+      ASSERT_LT(blocks.size(), 2000u);
+  }
+  EXPECT_EQ(errno, ENOMEM);
+  EXPECT_GE(blocks.size(), 900u);
+  EXPECT_LE(UsageOf(tag).bytes, size_t{1} << 20);
+  EXPECT_EQ(UsageOf(tag).soft_count, 1u);
+  void *plain = hakmem_malloc(2 << 20);
+  EXPECT_NE(plain, nullptr);
+  hakmem_free(plain);
+  for (void *block : blocks) hakmem_free(block);
+}
+
+TEST(Tag, ManyThreadsChargeExactly) {
+  std::vector<hakmem_tag_t *> tags;
+  for (int i = 0; i < 8; i++) tags.push_back(NewTag(("threads " + std::to_string(i)).c_str()));
+  const uint64_t seed = TestSeed();
+  std::atomic<void *> exchange[64] = {};
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < 6; t++) {
+    threads.emplace_back([&, t] {
+      TestRandom random(seed + t);
+      for (size_t i = 0; i < Scaled(30000); i++) {
+        hakmem_tag_t *tag = tags[random.Below(8)];
+        hakmem_tag_push(tag);
+        size_t size = random.Below(50) == 0 ? random.Below(200000) : random.Below(3000);
+        auto *block = static_cast<hakmem_tag_t **>(hakmem_malloc(size + 16));
+        ASSERT_NE(block, nullptr);
+        *block = tag;
+        void *old = exchange[random.Below(64)].exchange(block);
+        if (old != nullptr) {
+          hakmem_tag_t *was = *static_cast<hakmem_tag_t **>(old);
+          ASSERT_EQ(hakmem_tag_of(old), was);
+          if (random.Below(4) == 0) old = hakmem_realloc(old, random.Below(5000) + 16);
+          ASSERT_EQ(*static_cast<hakmem_tag_t **>(old), was);
+          ASSERT_EQ(hakmem_tag_of(old), was);
+          hakmem_free(old);
+        }
+        hakmem_tag_pop();
+      }
+    });
+  }
+  for (std::thread &thread : threads) thread.join();
+  for (auto &block : exchange) hakmem_free(block);
+  (void)hakmem_collect();
+  for (hakmem_tag_t *tag : tags) EXPECT_EQ(UsageOf(tag).bytes, 0u);
+}
+
+/* ---- Counts. */
+
+hakmem_tag_counts_t CountsOf(const hakmem_tag_t *tag) {
+  hakmem_tag_counts_t counts;
+  hakmem_tag_counts(tag, &counts, sizeof counts);
+  return counts;
+}
+
+/* What a test knows of its tag. */
+struct Known {
+  std::atomic<uint64_t> blocks_in{0}, bytes_in{0}, blocks_out{0}, bytes_out{0};
+  void In(void *block) {
+    blocks_in++;
+    bytes_in += hakmem_malloc_usable_size(block);
+  }
+  void Out(void *block) {
+    blocks_out++;
+    bytes_out += hakmem_malloc_usable_size(block);
+  }
+  void Expect(const hakmem_tag_t *tag, const std::string &what) const {
+    hakmem_tag_counts_t counts = CountsOf(tag);
+    EXPECT_EQ(counts.allocated_blocks, blocks_in) << what;
+    EXPECT_EQ(counts.allocated_bytes, bytes_in) << what;
+    EXPECT_EQ(counts.freed_blocks, blocks_out) << what;
+    EXPECT_EQ(counts.freed_bytes, bytes_out) << what;
+    EXPECT_EQ(counts.live_blocks, blocks_in - blocks_out) << what;
+    EXPECT_EQ(counts.live_bytes, bytes_in - bytes_out) << what;
+  }
+};
+
+TEST(Tag, CountsAreExact) {
+  for (size_t size : {size_t{1}, size_t{16}, size_t{100}, size_t{1000}, size_t{1024}, size_t{1025}, size_t{5000},
+                      size_t{32768}, size_t{40000}, size_t{2} << 20}) {
+    hakmem_tag_t *tag = NewTag(("counted " + std::to_string(size)).c_str());
+    Known known;
+    std::vector<void *> blocks;
+    known.Expect(tag, "nothing");
+    for (int round = 0; round < 4; round++) {
+      const size_t count = size > 30000 ? 5 : 700;
+      {
+        Pushed pushed(tag);
+        for (size_t i = 0; i < count; i++) {
+          blocks.push_back(hakmem_malloc(size));
+          known.In(blocks.back());
+        }
+      }
+      known.Expect(tag, "allocated " + std::to_string(size));
+      for (size_t i = 0; i < count * 2 / 3; i++) {
+        known.Out(blocks.back());
+        hakmem_free(blocks.back());
+        blocks.pop_back();
+      }
+      known.Expect(tag, "freed " + std::to_string(size));
+      {
+        Pushed pushed(tag);
+        for (int i = 0; i < 1000; i++) {
+          void *block = hakmem_malloc(size);
+          known.In(block);
+          known.Out(block);
+          hakmem_free(block);
+        }
+      }
+      known.Expect(tag, "pairs " + std::to_string(size));
+      (void)hakmem_collect();
+      known.Expect(tag, "collected " + std::to_string(size));
+    }
+    for (void *block : blocks) {
+      known.Out(block);
+      hakmem_free(block);
+    }
+    known.Expect(tag, "all freed " + std::to_string(size));
+  }
+}
+
+TEST(Tag, CountsAreExactAcrossThreads) {
+  hakmem_tag_t *tag = NewTag("counted by threads");
+  Known known;
+  const uint64_t seed = TestSeed();
+  std::atomic<void *> exchange[256] = {};
+  std::atomic<unsigned> at_rest{0};
+  std::atomic<unsigned> phase{0};
+  const unsigned thread_count = 5, phases = 6;
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < thread_count; t++) {
+    threads.emplace_back([&, t] {
+      TestRandom random(seed + t);
+      for (unsigned p = 1; p <= phases; p++) {
+        while (phase < p) std::this_thread::yield();
+        for (size_t i = 0; i < Scaled(4000); i++) {
+          size_t size = random.Below(40) == 0 ? random.Below(200000) : random.Below(4000);
+          hakmem_tag_push(tag);
+          void *block = random.Below(5) == 0 ? hakmem_calloc(1, size) : hakmem_malloc(size);
+          hakmem_tag_pop();
+          known.In(block);
+          void *old = exchange[random.Below(256)].exchange(block);
+          if (old == nullptr) continue;
+          if (random.Below(4) == 0) {
+            size_t before = hakmem_malloc_usable_size(old);
+            void *moved = hakmem_realloc(old, random.Below(6000) + 1);
+            size_t after = hakmem_malloc_usable_size(moved);
+            if (moved != old) {
+              known.blocks_in++;
+              known.bytes_in += after;
+              known.blocks_out++;
+              known.bytes_out += before;
+            }
+            old = moved;
+          }
+          known.Out(old);
+          hakmem_free(old);
+        }
+        at_rest++;
+        if (p == 3 && t == 0) return; /* its part goes to no thread */
+        while (phase <= p) std::this_thread::yield();
+      }
+    });
+  }
+  for (unsigned p = 1; p <= phases; p++) {
+    at_rest = 0;
+    phase = p;
+    while (at_rest < (p > 3 ? thread_count - 1 : thread_count)) std::this_thread::yield();
+    if (p == 3) threads[0].join();
+    known.Expect(tag, "phase " + std::to_string(p));
+  }
+  phase = phases + 1;
+  for (unsigned t = 1; t < thread_count; t++) threads[t].join();
+  known.Expect(tag, "threads have ended");
+  for (auto &slot : exchange) {
+    void *block = slot.exchange(nullptr);
+    if (block == nullptr) continue;
+    known.Out(block);
+    hakmem_free(block);
+  }
+  known.Expect(tag, "all is free");
+}
+
+TEST(Tag, AResizeInPlaceCountsTheDifference) {
+  hakmem_tag_t *tag = NewTag("counted resize");
+  hakmem_tag_push(tag);
+  void *block = hakmem_malloc(200000);
+  hakmem_tag_pop();
+  size_t first = hakmem_malloc_usable_size(block);
+  EXPECT_EQ(hakmem_realloc(block, 100000), block);
+  size_t second = hakmem_malloc_usable_size(block);
+  hakmem_tag_counts_t counts = CountsOf(tag);
+  EXPECT_EQ(counts.allocated_blocks, 1u);
+  EXPECT_EQ(counts.allocated_bytes, first);
+  EXPECT_EQ(counts.freed_bytes, first - second);
+  EXPECT_EQ(counts.live_bytes, second);
+  hakmem_free(block);
+  counts = CountsOf(tag);
+  EXPECT_EQ(counts.live_blocks, 0u);
+  EXPECT_EQ(counts.freed_blocks, 1u);
+  EXPECT_EQ(counts.freed_bytes, first);
+}
+
+TEST(Tag, AThreadThatEndsPopsItsTags) {
+  hakmem_tag_t *tag = NewTag("thread end");
+  std::vector<void *> blocks;
+  for (int i = 0; i < 20; i++) {
+    std::thread([&] {
+      blocks.push_back(hakmem_malloc(100));
+      hakmem_tag_push(tag);
+      for (int k = 0; k < 100; k++) blocks.push_back(hakmem_malloc(100));
+    }).join();
+  }
+  for (size_t i = 0; i < blocks.size(); i++) ASSERT_EQ(hakmem_tag_of(blocks[i]), i % 101 == 0 ? nullptr : tag);
+  for (void *block : blocks) hakmem_free(block);
+  (void)hakmem_collect(); /* sends the batches */
+  EXPECT_EQ(UsageOf(tag).bytes, 0u);
+}
+
+TEST(Tag, AChildOfForkGoesOn) {
+  hakmem_tag_t *tag = NewTag("fork");
+  std::atomic<bool> stop = false;
+  std::thread other([&] {
+    Pushed pushed(tag);
+    while (!stop) {
+      void *blocks[40];
+      for (void *&block : blocks) block = hakmem_malloc(500);
+      for (void *block : blocks) hakmem_free(block);
+    }
+  });
+  Pushed pushed(tag);
+  void *mine = hakmem_malloc(300);
+  for (int i = 0; i < 20; i++) {
+    int result = hk_test::InChild([&] {
+      HK_CHILD_CHECK(hakmem_tag_of(mine) == tag);
+      void *block = hakmem_malloc(300);
+      HK_CHILD_CHECK(hakmem_tag_of(block) == tag);
+      hakmem_tag_pop();
+      void *plain = hakmem_malloc(300);
+      HK_CHILD_CHECK(hakmem_tag_of(plain) == nullptr);
+      hakmem_tag_push(tag);
+      for (int k = 0; k < 1000; k++) hakmem_free(hakmem_malloc(static_cast<size_t>(k) * 40));
+      hakmem_free(block);
+      hakmem_free(mine);
+      hakmem_free(plain);
+      return 0;
+    });
+    EXPECT_EQ(result, 0);
+  }
+  stop = true;
+  other.join();
+  hakmem_free(mine);
+}
+
+}  // namespace

@@ -238,6 +238,17 @@ inline void *TakeSpareRun(hk_heap_t *heap, size_t bytes) {
   return head != nullptr ? hk_run_reopen(head) : nullptr;
 }
 
+// Each refill ends at one stage.
+inline void ExpectStagesAddUp(hk_heap_t *heap) {
+  uint64_t sum = 0;
+  for (hk_stat_id_t stage : {hk_stat_refill_remote, hk_stat_refill_used, hk_stat_refill_carve, hk_stat_slab_move,
+                             hk_stat_slab_acquire, hk_stat_refill_failed}) {
+    sum += StatOf(heap, stage);
+  }
+  EXPECT_EQ(sum, StatOf(heap, hk_stat_refill));
+  EXPECT_LE(StatOf(heap, hk_stat_slab_reuse) + StatOf(heap, hk_stat_slab_reserve), StatOf(heap, hk_stat_slab_acquire));
+}
+
 }  // namespace heap_driver
 }  // namespace hk_test
 

@@ -22,21 +22,28 @@ static hk_guard_deed_t own_deed(hk_site_t *site) {
 
 /* Reports the error, and ends the program if `on_misuse` says so, unless a signal ends it. */
 static void tell(const hk_guard_event_t *event, bool ends_by_signal) {
-  hk_stat_add(hk_stat_guard_found, 1);
-  hk_stat_add(hk_stat_misuse, 1);
-  hk_guard_report(event, hk_option.on_misuse == hk_misuse_ignore);
+  if (hk_guard_report(event, hk_option.on_misuse == hk_misuse_ignore)) {
+    hk_stat_add(hk_stat_guard_found, 1);
+    hk_stat_add(hk_stat_misuse, 1);
+  }
   if (hk_option.on_misuse == hk_misuse_abort && !ends_by_signal) hk_os_abort();
 }
 
-/* The places that have been reported: each is reported once where the program goes on. A full table forgets. */
-#define PLACES 256
-static _Atomic(uintptr_t) reported[PLACES];
+/* The places that have been reported; 0: none yet. Once the table is full, no other place is reported. */
+#define PLACES_SHIFT 10
+#define PLACES (1u << PLACES_SHIFT)
+static _Atomic(uint64_t) reported[PLACES];
 
-static bool is_news(uintptr_t place) {
-  _Atomic(uintptr_t) *entry = &reported[(place * UINT64_C(0x9E3779B97F4A7C15)) >> 56];
-  if (hk_load_relaxed(entry) == place) return false;
-  hk_store_relaxed(entry, place);
-  return true;
+bool hk_guarded_is_news(uint64_t place) {
+  if (hk_option.on_misuse == hk_misuse_abort) return true;
+  if (place == 0) place = 1;
+  uint64_t first = place * UINT64_C(0x9E3779B97F4A7C15) >> (64 - PLACES_SHIFT);
+  for (unsigned i = 0; i < PLACES; i++) {
+    uint64_t found = 0;
+    if (hk_compare_exchange_acquire(&reported[(first + i) % PLACES], &found, place)) return true;
+    if (found == place) return false;
+  }
+  return false;
 }
 
 static bool is_of_slot(uintptr_t address) {
@@ -49,7 +56,7 @@ static bool handle_fault(const hk_crash_t *crash) {
   bool goes_on = hk_option.on_misuse != hk_misuse_abort;
   if (!hk_guard_slot_find(crash->address, &event.block)) return false;
   event.deed = (hk_guard_deed_t){.thread = crash->thread, .ms = hk_os_coarse_ms()};
-  if (!goes_on || is_news(crash->program_counter)) tell(&event, true);
+  tell(&event, true);
   return goes_on && hk_guard_slot_let_pass(crash->address);
 }
 
@@ -57,7 +64,7 @@ bool hk_guarded_misuse(hk_guard_noticed_t by, uintptr_t address) {
   hk_guard_event_t event = {.by = by, .address = address};
   if (!hk_guard_slot_find(address, &event.block)) return false;
   event.deed = own_deed(hk_sample_hook_site());
-  if (hk_option.on_misuse == hk_misuse_abort || is_news((uintptr_t)event.deed.site)) tell(&event, false);
+  tell(&event, false);
   return true;
 }
 
@@ -114,7 +121,7 @@ void hk_guarded_free(uintptr_t address) {
     case hk_guard_free_done:
       break;
     case hk_guard_free_damaged:
-      if (hk_option.on_misuse == hk_misuse_abort || is_news((uintptr_t)event.deed.site)) tell(&event, false);
+      tell(&event, false);
       break;
     case hk_guard_free_refused:
       (void)hk_guarded_misuse(hk_guard_by_free, address);
@@ -136,7 +143,9 @@ static void free_if_named(const hk_guard_view_t *view, void *context) {
   (void)hk_sample_hook_forget(view->start, true);
   hk_guard_event_t event = {.by = hk_guard_by_padding};
   event.deed = own_deed(hk_sample_hook_site());
-  if (free_slot(view->start, &event) == hk_guard_free_refused) return;
+  hk_guard_free_t outcome = free_slot(view->start, &event);
+  if (outcome == hk_guard_free_refused) return;
+  if (outcome == hk_guard_free_damaged) tell(&event, false);
   walk->blocks++;
   walk->bytes += view->bytes;
 }

@@ -40,9 +40,10 @@ void hk_crash_report_end_thread(void);
 
 /* ---- report/guard_report.c */
 
-/* Reports a memory error that a guard slot has caught: on stderr unless `is_quiet`, and into the option's file. May be
- * called in the signal handler of `event->crash`. */
-void hk_guard_report(const hk_guard_event_t *event, bool is_quiet);
+/* Reports a memory error that a guard slot has caught: on stderr unless `is_quiet`, and into the option's file. Returns
+ * false when it does not, because hk_guarded_is_news denies it or another thread's report takes too long. May be called
+ * in the signal handler of `event->crash`. */
+bool hk_guard_report(const hk_guard_event_t *event, bool is_quiet);
 
 /* ---- inspect/describe.c */
 

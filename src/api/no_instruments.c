@@ -2,6 +2,7 @@
  * sampled, because the profile never starts. */
 #include <errno.h>
 
+#include "api/guarded.h"
 #include "api/instruments.h"
 #include "api/sample_hook.h"
 #include "hakmem/hakmem.h"
@@ -42,13 +43,15 @@ void hk_crash_report_begin_thread(void) {}
 void hk_crash_report_end_thread(void) {}
 
 /* Says no more than where it happened. */
-void hk_guard_report(const hk_guard_event_t *event, bool is_quiet) {
+bool hk_guard_report(const hk_guard_event_t *event, bool is_quiet) {
+  if (!hk_guarded_is_news(event->crash != NULL ? event->crash->program_counter : event->block.start)) return false;
   char text[160];
   hk_format_t line;
   hk_format_init(&line, text, sizeof text);
   hk_format_print(&line, "hakmem: guard: memory error at %p, beside or in a block of %u bytes at %p\n", event->address,
                   (uint64_t)event->block.bytes, event->block.start);
   if (!is_quiet) hk_os_write_stderr(line.text, line.length);
+  return true;
 }
 
 void hk_describe_neighbour(hk_format_t *out, uintptr_t address, const hk_address_class_t *where) {

@@ -18,13 +18,21 @@ static const int register_order[HK_CRASH_REGISTERS] = {REG_RAX, REG_RBX, REG_RCX
                                                        REG_RBP, REG_RSP, REG_R8,  REG_R9,  REG_R10, REG_R11,
                                                        REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP};
 
+enum { page_fault = 14 };
+
+bool hk_crash_fault_address(const void *context, uintptr_t *address) {
+  const greg_t *registers = ((const ucontext_t *)context)->uc_mcontext.gregs;
+  *address = (uintptr_t)registers[REG_CR2];
+  return registers[REG_TRAPNO] == page_fault;
+}
+
 static void read_context(hk_crash_t *crash, const ucontext_t *context) {
   const greg_t *registers = context->uc_mcontext.gregs;
   for (int i = 0; i < HK_CRASH_REGISTERS; i++) crash->registers[i] = (uintptr_t)registers[register_order[i]];
   crash->program_counter = (uintptr_t)registers[REG_RIP];
   crash->stack_pointer = (uintptr_t)registers[REG_RSP];
   crash->frame_pointer = (uintptr_t)registers[REG_RBP];
-  enum { page_fault = 14, of_a_write = 2, of_a_fetch = 16 };
+  enum { of_a_write = 2, of_a_fetch = 16 };
   if (!crash->has_address || registers[REG_TRAPNO] != page_fault) return;
   greg_t error = registers[REG_ERR];
   crash->access = (error & of_a_fetch) != 0   ? hk_access_execute
@@ -59,6 +67,11 @@ static void read_access(hk_crash_t *crash, const mcontext_t *machine) {
     }
     at += record->bytes;
   }
+}
+
+bool hk_crash_fault_address(const void *context, uintptr_t *address) {
+  *address = ((const ucontext_t *)context)->uc_mcontext.fault_address;
+  return *address != 0;
 }
 
 static void read_context(hk_crash_t *crash, const ucontext_t *context) {

@@ -32,6 +32,10 @@ typedef struct {
 
 extern const char hk_crash_register_names[HK_CRASH_REGISTERS][4];
 
+/* Reads the address of a fault from a handler's third argument alone. Returns false where the registers have none;
+ * those of a signal that was sent have the thread's last one. */
+bool hk_crash_fault_address(const void *context, uintptr_t *address);
+
 /* Reads what the kernel hands to a signal handler. `context` is the handler's third argument. */
 void hk_crash_read(hk_crash_t *crash, int number, const siginfo_t *info, const void *context);
 

@@ -3,8 +3,8 @@
  * would have had.
  *
  * A program may install its handler at any time, and replaces the library's with it. hk_fault_signal_renew then puts
- * the library's handler before the program's. A program's handler that calls the handler which it has found calls the
- * library's again: that call goes on to the handler which the program's had found, or to one before it.
+ * the library's handler before the program's. What the program finds and saves is a handler of the library that goes on
+ * to the action which it would have found: it may call that handler, and may put it back, by sigaction or signal.
  */
 #ifndef HK_OS_FAULT_SIGNAL_H
 #define HK_OS_FAULT_SIGNAL_H

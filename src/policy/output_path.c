@@ -2,6 +2,8 @@
 #include "policy/output_path.h"
 
 #include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "base/format.h"
 #include "os/os.h"
@@ -15,8 +17,11 @@ static bool take(const char **next, char *character) {
   return is_process_id;
 }
 
-/* Expands the %p at `timed` to the process id and the time. NULL: none. */
-static void expand(char *path, const char *pattern, const char *timed) {
+/* Chosen: how many names a process may try for its files of one millisecond. */
+#define NAMES_MOST 256
+
+/* Expands the %p at `timed` to the process id and `time_ms`. NULL: none. */
+static void expand(char *path, const char *pattern, const char *timed, uint64_t time_ms) {
   hk_format_t text;
   hk_format_init(&text, path, HK_OUTPUT_PATH_BYTES);
   char character[2] = {'\0', '\0'};
@@ -24,14 +29,14 @@ static void expand(char *path, const char *pattern, const char *timed) {
     const char *start = pattern;
     if (take(&pattern, character)) {
       hk_format_decimal(&text, hk_os_process_id());
-      if (start == timed) hk_format_print(&text, "-%u", hk_os_unix_ms());
+      if (start == timed) hk_format_print(&text, "-%u", time_ms);
     } else {
       hk_format_text(&text, character);
     }
   }
 }
 
-void hk_output_path_expand(char *path, const char *pattern) { expand(path, pattern, NULL); }
+void hk_output_path_expand(char *path, const char *pattern) { expand(path, pattern, NULL, 0); }
 
 /* Returns the last %p of the file's name; NULL when there is none behind the last slash. */
 static const char *last_of_name(const char *pattern) {
@@ -49,12 +54,15 @@ static const char *last_of_name(const char *pattern) {
 }
 
 int hk_output_path_make(char *path, const char *pattern, int (*make)(const char *path, void *context), void *context) {
-  expand(path, pattern, NULL);
+  expand(path, pattern, NULL, 0);
   int error = make(path, context);
   const char *last = last_of_name(pattern);
-  if (error != EEXIST || last == NULL) return error;
-  expand(path, pattern, last);
-  return make(path, context);
+  uint64_t time_ms = hk_os_unix_ms();
+  for (unsigned i = 0; i < NAMES_MOST && error == EEXIST && last != NULL; i++) {
+    expand(path, pattern, last, time_ms + i);
+    error = make(path, context);
+  }
+  return error;
 }
 
 bool hk_output_path_has_process_id(const char *pattern) {

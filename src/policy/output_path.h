@@ -19,8 +19,8 @@ void hk_output_path_expand(char *path, const char *pattern);
 
 /* Makes the new file that `pattern` names by `make`, which returns 0 or an error number. Where the file exists, and %p
  * stands in its name, another process with the same number wrote it: one of another pid namespace, or an earlier one.
- * The name then gets "-" and the time in ms since 1970 behind the last process id. Returns the last error number, and
- * the last path in `path`, which has HK_OUTPUT_PATH_BYTES. */
+ * The name then gets "-" and the time in ms since 1970 behind the last process id, or the first number above that whose
+ * name is not taken. Returns the last error number, and the last path in `path`, which has HK_OUTPUT_PATH_BYTES. */
 int hk_output_path_make(char *path, const char *pattern, int (*make)(const char *path, void *context), void *context);
 
 /* Returns whether the path of a child of fork differs. */

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "api/guarded.h"
 #include "api/instruments.h"
 #include "base/arithmetic.h"
 #include "base/atomic.h"
@@ -15,9 +16,11 @@
 #include "inspect/call_chain.h"
 #include "inspect/describe.h"
 #include "os/os.h"
+#include "os/own_stack.h"
 #include "os/process.h"
 #include "policy/option.h"
 #include "report/output_file.h"
+#include "report/report_form.h"
 #include "unwind/site.h"
 
 /* Chosen: calls of each stack. */
@@ -109,6 +112,19 @@ static void take_stacks(const hk_guard_event_t *event) {
   take_stack(&stacks[2], event->block.allocated.site);
 }
 
+/* Chosen: the innermost calls that tell one place of an error from another. One call would be the C library's, as in
+ * memcpy; all would make each depth of a recursion a place. */
+#define CALLS_OF_PLACE 4
+
+static uint64_t place_of(const calls_t *stack) {
+  uint64_t place = 0;
+  for (unsigned i = 0; i < stack->count && i < CALLS_OF_PLACE; i++) {
+    place = (place ^ stack->call[i]) * UINT64_C(0x9E3779B97F4A7C15);
+    place ^= place >> 32;
+  }
+  return place;
+}
+
 static uint64_t age_ms(const hk_guard_event_t *event, const hk_guard_deed_t *deed) {
   return hk_subtract_to_zero(event->deed.ms, deed->ms);
 }
@@ -165,23 +181,13 @@ static void say_all(hk_format_t *out, const hk_guard_event_t *event) {
 
 /* ---- JSON. */
 
-static void put_quoted(hk_format_t *out, const char *text) {
-  hk_format_text(out, "\"");
-  for (; *text != '\0'; text++) {
-    char character[] = {*text, '\0'};
-    if (*text == '"' || *text == '\\') hk_format_text(out, "\\");
-    hk_format_text(out, (unsigned char)*text < ' ' ? "?" : character);
-  }
-  hk_format_text(out, "\"");
-}
-
 static void put_calls(hk_format_t *out, const calls_t *stack) {
   hk_format_text(out, "\"frames\":[");
   for (unsigned i = 0; i < stack->count; i++) {
     const hk_call_place_t *place = &stack->place[i];
     hk_format_print(out, "%s\n{\"address\":\"%p\",\"module\":", i > 0 ? "," : "", stack->call[i]);
     if (place->is_known && place->name[0] != '\0') {
-      put_quoted(out, place->name);
+      hk_form_json_quote(out, place->name);
       hk_format_print(out, ",\"offset\":\"%p\"}", place->offset);
     } else {
       hk_format_text(out, "null,\"offset\":null}");
@@ -213,7 +219,7 @@ static void put_all(hk_format_t *out, const hk_guard_event_t *event) {
                   (uint64_t)block->bytes, block->state == hk_guard_freed ? "freed" : "live");
   put_offset(out, event);
   hk_format_print(out, "},\n\"touched\":{\"thread\":%u,\"name\":", event->deed.thread);
-  put_quoted(out, event->crash != NULL ? event->crash->thread_name : "");
+  hk_form_json_quote(out, event->crash != NULL ? event->crash->thread_name : "");
   hk_format_text(out, ",");
   put_calls(out, &stacks[0]);
   hk_format_text(out, "},\n\"freed\":");
@@ -240,11 +246,20 @@ static bool begin(void) {
   return false;
 }
 
-void hk_guard_report(const hk_guard_event_t *event, bool is_quiet) {
-  if (!begin()) return;
+typedef struct {
+  const hk_guard_event_t *event;
+  bool is_quiet;
+  bool is_news;
+} task_t;
+
+static void report(void *context) {
+  task_t *task = context;
+  const hk_guard_event_t *event = task->event;
   hk_format_t out;
   take_stacks(event);
-  if (!is_quiet) {
+  task->is_news = hk_guarded_is_news(place_of(&stacks[0]));
+  if (!task->is_news) return;
+  if (!task->is_quiet) {
     hk_format_init(&out, text_buffer, sizeof text_buffer);
     say_all(&out, event);
     hk_os_write_stderr(out.text, out.length);
@@ -254,5 +269,13 @@ void hk_guard_report(const hk_guard_event_t *event, bool is_quiet) {
     put_all(&out, event);
     hk_output_file_complain(&file, hk_output_file_write(&file, NULL, out.text, out.length));
   }
+}
+
+/* The thread may be on an alternate stack of 4 KiB, which the unwinder and the paths of files exceed. */
+bool hk_guard_report(const hk_guard_event_t *event, bool is_quiet) {
+  if (!begin()) return false;
+  task_t task = {.event = event, .is_quiet = is_quiet};
+  if (!hk_own_stack_run(report, &task)) report(&task);
   hk_store_release(&reporter, 0);
+  return task.is_news;
 }

@@ -5,9 +5,9 @@
 
 #include "base/bits.h"
 #include "base/units.h"
-#include "os/inaccessible.h"
 #include "os/lock.h"
 #include "os/os.h"
+#include "space/guard_room.h"
 
 /* Chosen: long blocks are rarer, and each may take much address space. */
 #define LARGE_SHARE 8
@@ -76,7 +76,7 @@ static bool make_pool(size_t slots) {
   char *records = hk_os_reserve_small(record_bytes, page);
   if (records == NULL) return false;
   range_bytes = (2 * slots + 1) * page;
-  range = (uintptr_t)hk_inaccessible_reserve(range_bytes);
+  range = (uintptr_t)hk_os_reserve_inaccessible(range_bytes, page);
   if (range == 0) {
     (void)hk_os_unmap(records, record_bytes);
     return false;
@@ -265,7 +265,7 @@ static void *alloc_paged(size_t bytes, size_t alignment, const hk_guard_deed_t *
   uintptr_t pages = page_of(slot);
   /* The neighbours' guard pages are this slot's too. */
   if (hk_load_relaxed(&slot->is_passed)) {
-    (void)hk_inaccessible_close((void *)(pages - page), 3 * page);
+    (void)hk_os_forbid_access((void *)(pages - page), 3 * page);
     hk_store_relaxed(&slot->is_passed, false);
   }
   size_t room = hk_align_up(bytes > 0 ? bytes : 1, alignment);
@@ -275,7 +275,7 @@ static void *alloc_paged(size_t bytes, size_t alignment, const hk_guard_deed_t *
                           .pages = pages,
                           .pages_bytes = page,
                           .allocated = *deed};
-  if (!hk_inaccessible_open((void *)pages, page)) {
+  if (!hk_os_allow_writes((void *)pages, page)) {
     write_unused(slot);
     put(&paged, slot);
     return NULL;
@@ -295,7 +295,7 @@ static void drop_mapping(slot_t *slot) {
   hk_store_release(&slot->start, 0);
   hk_store_release(&slot->pages_bytes, 0);
   end_change(slot, hk_guard_unused);
-  hk_inaccessible_release((void *)mapping, hk_load_relaxed(&slot->mapping_bytes));
+  (void)hk_os_unmap((void *)mapping, hk_load_relaxed(&slot->mapping_bytes));
   hk_store_release(&slot->mapping_bytes, 0);
   hk_store_relaxed(&slot->is_passed, false);
 }
@@ -321,10 +321,10 @@ static void *alloc_large(size_t bytes, size_t alignment, const hk_guard_deed_t *
   drop_mapping(slot);
   size_t slack = alignment > page ? alignment : 0;
   size_t pages_bytes = hk_align_up(bytes, page), mapping_bytes = pages_bytes + slack + 2 * page;
-  uintptr_t mapping = (uintptr_t)hk_inaccessible_reserve(mapping_bytes);
+  uintptr_t mapping = (uintptr_t)hk_os_reserve_inaccessible(mapping_bytes, page);
   uintptr_t pages = hk_align_up(mapping + page, alignment > page ? alignment : page);
-  if (mapping == 0 || !hk_inaccessible_open((void *)pages, pages_bytes)) {
-    if (mapping != 0) hk_inaccessible_release((void *)mapping, mapping_bytes);
+  if (mapping == 0 || !hk_os_allow_writes((void *)pages, pages_bytes)) {
+    if (mapping != 0) (void)hk_os_unmap((void *)mapping, mapping_bytes);
     write_unused(slot);
     put(&large, slot);
     return NULL;
@@ -343,10 +343,13 @@ static void *alloc_large(size_t bytes, size_t alignment, const hk_guard_deed_t *
 
 void *hk_guard_slot_alloc(size_t bytes, size_t alignment, const hk_guard_deed_t *deed, struct hk_named *named) {
   if (!hk_guard_slot_has_pool() || bytes > LARGE_FREED_MOST || alignment > LARGE_FREED_MOST) return NULL;
+  if (!hk_guard_room_take(deed->ms)) return NULL;
   if (alignment < HK_BLOCK_ALIGNMENT) alignment = HK_BLOCK_ALIGNMENT;
   size_t page = hk_os_page_size();
-  return bytes <= page && alignment <= page ? alloc_paged(bytes, alignment, deed, named)
-                                            : alloc_large(bytes, alignment, deed, named);
+  void *block = bytes <= page && alignment <= page ? alloc_paged(bytes, alignment, deed, named)
+                                                   : alloc_large(bytes, alignment, deed, named);
+  if (block == NULL) hk_guard_room_give();
+  return block;
 }
 
 /* ---- Look-up. */
@@ -386,14 +389,26 @@ static size_t distance_to(const hk_guard_view_t *view, uintptr_t address) {
   return address >= view->start + view->bytes ? address - (view->start + view->bytes) : 0;
 }
 
+/* Whether an address in the pages of the slots of one page lies in one of their guard pages. */
+static bool is_guard_page(uintptr_t address) {
+  return address - range < range_bytes && (address - range) / hk_os_page_size() % 2 == 0;
+}
+
+/* Returns the block of the last slot that was used: the nearest one to slots that never were. */
+static bool read_last(hk_guard_view_t *view) {
+  size_t used = hk_load_relaxed(&paged.used);
+  return used > 0 && read_slot(&paged.slot[used - 1], view);
+}
+
 /* In a guard page between two slots the nearer block counts: that of a slot whose block lies at the other end of its
  * page is further away. */
 bool hk_guard_slot_find(uintptr_t address, hk_guard_view_t *view) {
   slot_t *slot = slot_at(address);
   if (slot == NULL) return false;
   bool is_found = read_slot(slot, view);
-  bool is_guard = address - range < range_bytes && (address - range) / hk_os_page_size() % 2 == 0;
-  if (!is_guard) return is_found;
+  bool is_unused = address - range < range_bytes && (size_t)(slot - paged.slot) >= hk_load_relaxed(&paged.used);
+  if (!is_found && is_unused) is_found = read_last(view);
+  if (!is_guard_page(address)) return is_found;
   size_t below = (address - range) / hk_os_page_size() / 2;
   for (size_t i = below == 0 ? 0 : below - 1; i <= below && i < paged.count; i++) {
     hk_guard_view_t other;
@@ -419,16 +434,28 @@ hk_guard_free_t hk_guard_slot_free(uintptr_t address, const hk_guard_deed_t *dee
     return hk_guard_free_refused;
   }
   *damage = find_damage(view);
-  bool is_closed = hk_inaccessible_close((void *)view->pages, view->pages_bytes);
+  bool is_closed = hk_os_forbid_access((void *)view->pages, view->pages_bytes);
   write_freed(slot, deed);
   kind_t *kind = address - range < range_bytes ? &paged : &large;
-  if (is_closed) put(kind, slot); /* otherwise the slot is given up: the address stays known as free */
+  if (is_closed) { /* otherwise the slot is given up: the address stays known as free */
+    put(kind, slot);
+    hk_guard_room_give();
+  }
   if (kind == &large) keep_addresses(LARGE_FREED_MOST);
   return *damage != 0 ? hk_guard_free_damaged : hk_guard_free_done;
 }
 
 void hk_guard_slot_drop_addresses(void) {
   if (hk_guard_slot_has_pool()) keep_addresses(0);
+}
+
+/* A guard page is closed again by the next block of either slot beside it. */
+static void note_passed(uintptr_t address, slot_t *slot) {
+  hk_store_relaxed(&slot->is_passed, true);
+  if (!is_guard_page(address)) return;
+  size_t above = (address - range) / hk_os_page_size() / 2;
+  if (above < paged.count) hk_store_relaxed(&paged.slot[above].is_passed, true);
+  if (above > 0) hk_store_relaxed(&paged.slot[above - 1].is_passed, true);
 }
 
 bool hk_guard_slot_let_pass(uintptr_t address) {
@@ -438,8 +465,8 @@ bool hk_guard_slot_let_pass(uintptr_t address) {
   uintptr_t start = hk_align_down(address, page);
   uintptr_t pages = hk_load_acquire(&slot->pages);
   bool is_block = hk_load_acquire(&slot->state) == hk_guard_live && start - pages < hk_load_acquire(&slot->pages_bytes);
-  hk_store_relaxed(&slot->is_passed, true);
-  return is_block || hk_inaccessible_open((void *)start, page);
+  note_passed(address, slot);
+  return is_block || hk_os_allow_writes((void *)start, page);
 }
 
 /* ---- All slots. */

@@ -3,17 +3,18 @@
 #include "base/atomic.h"
 #include "base/units.h"
 #include "model_check/checker.h"
-#include "os/inaccessible.h"
 #include "os/os.h"
+#include "space/guard_room.h"
 #include "space/guard_slot.h"
 
-/* ---- os/inaccessible.h on the modelled machine. A change of access counts as a write to the pages, so an access of
- * another thread at that moment is a data race. */
+/* ---- What the modelled machine does not have of os.h. The end of access counts as a write to the pages, so an access
+ * of another thread at that moment is a data race. */
 
-void *hk_inaccessible_reserve(size_t bytes) { return hk_os_reserve(bytes, 4096); }
-void hk_inaccessible_release(void *start, size_t bytes) { (void)hk_os_unmap(start, bytes); }
-bool hk_inaccessible_open(void *start, size_t bytes) { return hk_os_purge(start, bytes); }
-bool hk_inaccessible_close(void *start, size_t bytes) { return hk_os_purge(start, bytes); }
+void *hk_os_reserve_inaccessible(size_t bytes, size_t alignment) { return hk_os_reserve(bytes, alignment); }
+bool hk_os_forbid_access(void *start, size_t bytes) { return hk_os_purge(start, bytes); }
+
+bool hk_guard_room_take(uint64_t now_ms) { return (void)now_ms, true; }
+void hk_guard_room_give(void) {}
 
 /* ---- Blocks. A page has no padding, so that the scenarios are short. */
 

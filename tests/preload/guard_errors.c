@@ -1,5 +1,7 @@
 /* Makes one memory error with each of several blocks: guard_errors KIND SIZE TIMES [WHERE]. Ends with "went on" and the
  * value that it has read last. */
+#define _GNU_SOURCE 1
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +10,38 @@
 #include <unistd.h>
 
 static volatile unsigned char sink;
+
+/* Each time another function of the program calls memcpy. */
+static void *copied;
+static __attribute__((noinline)) void copy_here(const void *from, size_t size) {
+  memcpy(copied, from, size);
+  sink++;
+}
+static __attribute__((noinline)) void copy_there(const void *from, size_t size) {
+  memcpy(copied, from, size);
+  sink--;
+}
+static void copy_from(const void *from, size_t size) {
+  static int turn;
+  if (copied == NULL) copied = calloc(1, size);
+  if (turn++ % 2 == 0) {
+    copy_here(from, size);
+  } else {
+    copy_there(from, size);
+  }
+}
+
+/* A write behind a block of a heap, which is then destroyed with it. */
+static void destroy_damaged(size_t size) {
+  void *(*create)(const char *, const void *) =
+      (void *(*)(const char *, const void *))dlsym(RTLD_DEFAULT, "hakmem_heap_create");
+  void *(*heap_malloc)(void *, size_t) = (void *(*)(void *, size_t))dlsym(RTLD_DEFAULT, "hakmem_heap_malloc");
+  void (*destroy)(void *) = (void (*)(void *))dlsym(RTLD_DEFAULT, "hakmem_heap_destroy");
+  void *heap = create("damaged", NULL);
+  volatile unsigned char *block = heap_malloc(heap, size);
+  block[size] = 7;
+  destroy(heap);
+}
 
 static void err(const char *kind, volatile unsigned char *block, size_t size) {
   void *plain = (void *)block;
@@ -29,6 +63,14 @@ static void err(const char *kind, volatile unsigned char *block, size_t size) {
   } else if (strcmp(kind, "read_padding") == 0) {
     sink = block[size]; /* up to the alignment's end */
     free(plain);
+  } else if (strcmp(kind, "destroy") == 0) {
+    destroy_damaged(size);
+    free(plain);
+  } else if (strcmp(kind, "far_behind") == 0) {
+    block[size + 5000] = 7; /* behind the guard page lies the next slot */
+  } else if (strcmp(kind, "copy_after") == 0) {
+    free(plain);
+    copy_from(plain, size);
   } else if (strcmp(kind, "read_before") == 0) {
     sink = block[-1];
     free(plain);

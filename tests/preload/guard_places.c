@@ -107,6 +107,16 @@ static void live_together(void) {
   }
 }
 
+/* More than the mappings of a process suffice for; the program itself still gets one. */
+static void live_for_ever(void) {
+  static unsigned char *blocks[30000];
+  for (int i = 0; i < 30000; i++) {
+    blocks[i] = malloc(16);
+    CHECK(blocks[i] != NULL);
+  }
+  CHECK(mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED);
+}
+
 /* ---- Signal handlers. */
 
 static void use_in_handler(int number) {
@@ -185,6 +195,7 @@ int main(int argc, char **argv) {
   if (strcmp(way, "child_frees") == 0) child_frees();
   if (strcmp(way, "child_faults") == 0) child_faults();
   if (strcmp(way, "live_together") == 0) live_together();
+  if (strcmp(way, "live_for_ever") == 0) live_for_ever();
   if (strcmp(way, "use_in_handler") == 0) raise_with(use_in_handler);
   if (strcmp(way, "fault_in_handler") == 0) raise_with(fault_in_handler);
   if (strcmp(way, "jump_out") == 0) jump_out();

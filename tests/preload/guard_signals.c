@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -47,6 +48,42 @@ static void install(void) {
   if (sigaction(SIGSEGV, &action, &found) != 0) _exit(91);
 }
 
+static void probe(int number) {
+  (void)number;
+  say("the wrong handler\n");
+  _exit(92);
+}
+
+/* hakmem puts its handler before the one that it finds. */
+static void *use_guards(void) {
+  void *volatile block = malloc(40);
+  free(block);
+  return block;
+}
+
+/* Installs another handler for a while, as a program does that tries an address, and then the one before it again. */
+static void take_turns(void) {
+  if (strcmp(way, "saved") == 0) {
+    struct sigaction other = {.sa_handler = probe}, before;
+    sigaction(SIGSEGV, &other, &before);
+    (void)use_guards();
+    sigaction(SIGSEGV, &before, NULL);
+  } else if (strcmp(way, "signal") == 0) {
+    void (*before)(int) = signal(SIGSEGV, probe);
+    (void)use_guards();
+    signal(SIGSEGV, before);
+  }
+}
+
+/* An alternate stack with room for the kernel's frame and 2 KiB, above an inaccessible page. */
+static void take_least_stack(void) {
+  size_t least = getauxval(AT_MINSIGSTKSZ), bytes = (least > 2048 ? least : 2048) + 2048, room = 65536;
+  char *start = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  mprotect(start, (room - bytes) / 4096 * 4096, PROT_NONE);
+  stack_t least_stack = {.ss_sp = start + room - bytes, .ss_size = bytes};
+  if (sigaltstack(&least_stack, NULL) != 0) _exit(93);
+}
+
 static void touch(void) {
   mprotect(page, 4096, PROT_NONE);
   if (sigsetjmp(back, 1) == 0) *(volatile char *)page = 1;
@@ -57,11 +94,12 @@ int main(int argc, char **argv) {
   static char stack[16384];
   stack_t small = {.ss_sp = stack, .ss_size = sizeof stack};
   if (strcmp(way, "stack") == 0) sigaltstack(&small, NULL);
+  if (strcmp(way, "least") == 0) take_least_stack();
   page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   install();
   touch(); /* the program's handler is in front */
-  volatile char *block = malloc(40);
-  free((void *)block); /* hakmem has put its own before it */
+  volatile char *block = use_guards();
+  take_turns();
   touch();
   touch();
   if (caught != 3) say("not all were caught\n");

@@ -143,6 +143,28 @@ def test_warns_once_a_place(guarded: Callable[..., Outcome]) -> None:
     assert reports(guarded("guard_errors", "write_after", 40, 50, on_misuse="ignore")) == []
 
 
+def test_a_place_is_told_by_its_callers(guarded: Callable[..., Outcome], tmp_path: Path) -> None:
+    """Two functions that copy from a freed block: the instruction that reads is the C library's. Both reports come at
+    once, and each has a file."""
+    files = str(tmp_path / "error.%p.json")
+    outcome = guarded("guard_errors", "copy_after", 4000, 20, on_misuse="warn", guard_file=files)
+    assert outcome.code == 0 and "went on" in outcome.text()
+    assert len(reports(outcome)) == len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_write_behind_the_guard_page_is_told(guarded: Callable[..., Outcome]) -> None:
+    """The next slot was never used."""
+    (report,) = reports(guarded("guard_errors", "far_behind", 40, 1))
+    assert report[0].startswith("hakmem: overflow: a write to ") and " 5000 bytes past the end of a live " in report[0]
+
+
+def test_damage_is_found_when_a_heap_is_destroyed(guarded: Callable[..., Outcome]) -> None:
+    outcome = guarded("guard_errors", "destroy", 40, 1)
+    (report,) = reports(outcome)
+    assert report[0].startswith("hakmem: overflow: a write to ") and "found at the block's free: " in report[0]
+    assert outcome.code == -signal.SIGABRT
+
+
 def test_a_thread_and_a_child_of_fork(guarded: Callable[..., Outcome]) -> None:
     outcome = guarded("guard_errors", "write_after", 40, 1, "thread")
     assert outcome.code == -signal.SIGSEGV and len(reports(outcome)) == 1
@@ -173,7 +195,7 @@ def test_json_for_machines(guarded: Callable[..., Outcome], tmp_path: Path) -> N
         assert told[part]["frames"][0]["module"].endswith("/guard_errors") and told[part]["thread"] == told["process"]
 
 
-@pytest.mark.parametrize("way", ["", "chain", "jump", "stack"])
+@pytest.mark.parametrize("way", ["", "chain", "jump", "stack", "saved", "signal"])
 def test_the_programs_handler_gets_its_own_faults(guarded: Callable[..., Outcome], way: str) -> None:
     """Installed after hakmem's, which is put before it again; the fault in a slot is told, and goes on to it too."""
     outcome = guarded("guard_signals", way)
@@ -181,6 +203,13 @@ def test_the_programs_handler_gets_its_own_faults(guarded: Callable[..., Outcome
     assert report[0].startswith("hakmem: use-after-free: a write to "), report
     assert outcome.text() == "own page\n" * 3 + "other address\n"
     assert outcome.code == -signal.SIGSEGV
+
+
+def test_a_report_fits_on_a_small_alternate_stack(guarded: Callable[..., Outcome], tmp_path: Path) -> None:
+    """With the file, whose path alone takes more than the stack has."""
+    outcome = guarded("guard_signals", "least", on_misuse="warn", guard_file=str(tmp_path / "error.%p.json"))
+    assert outcome.code == 0 and outcome.text() == "own page\n" * 3 + "went on\n", outcome.errors()
+    assert len(reports(outcome)) == len(list(tmp_path.iterdir())) == 1
 
 
 def test_a_signal_that_was_sent_reaches_the_handler(guarded: Callable[..., Outcome]) -> None:
@@ -285,6 +314,18 @@ def test_no_mappings_left(guarded: Callable[..., Outcome]) -> None:
     assert (outcome.code, outcome.text()) == (0, "ok\n")
     missed, in_slots = missed_and_guarded(outcome)
     assert missed > 0 and in_slots > 0, outcome.errors()
+
+
+def test_the_program_keeps_half_of_the_mappings(guarded: Callable[..., Outcome]) -> None:
+    """Each block takes two of them, and there are slots for all."""
+    limit = int(Path("/proc/sys/vm/max_map_count").read_text())
+    if limit > 100000:
+        pytest.skip(f"30,000 slots do not reach a limit of {limit} mappings")
+    outcome = guarded("guard_places", "live_for_ever", guard_slots="30000", stats="1")
+    assert outcome.code == 0 and outcome.text().endswith("went on\n"), outcome.errors()
+    missed, _ = missed_and_guarded(outcome)
+    mappings = re.search(r"mappings\s+(\d+)", outcome.errors())
+    assert missed > 0 and mappings is not None and int(mappings[1]) < limit * 0.52
 
 
 def test_all_slots_in_use(guarded: Callable[..., Outcome]) -> None:

@@ -213,6 +213,30 @@ HK_FRESH_TEST(GuardSlot, AnErrorIsLetPassUntilTheSlotIsUsedAgain) {
   EXPECT_FALSE(IsReadable(block + page));
 }
 
+HK_FRESH_TEST(GuardSlot, AGuardPageIsClosedByTheNextBlockOfEitherNeighbour) {
+  ASSERT_TRUE(hk_guard_slot_begin(4));
+  const size_t page = hk_os_page_size();
+  uintptr_t first = Alloc(40), second = Alloc(40), third = Alloc(40), fourth = Alloc(40);
+  ASSERT_TRUE(first != 0 && second != 0 && third != 0 && fourth != 0);
+  uintptr_t between = (second & ~(page - 1)) + page; /* the second and the third block */
+  ASSERT_TRUE(hk_guard_slot_let_pass(between + 1)) << "in the half of the second one";
+  EXPECT_TRUE(IsReadable(between));
+  Free(third);
+  EXPECT_EQ(Alloc(40) & ~(page - 1), third & ~(page - 1));
+  EXPECT_FALSE(IsReadable(between));
+}
+
+HK_FRESH_TEST(GuardSlot, ThePageOfASlotThatWasNeverUsedIsTheLastBlocks) {
+  ASSERT_TRUE(hk_guard_slot_begin(4));
+  const size_t page = hk_os_page_size();
+  hk_guard_view_t view;
+  uintptr_t block = Alloc(40);
+  EXPECT_TRUE(hk_guard_slot_find(block + 2 * page, &view));
+  EXPECT_EQ(view.start, block);
+  EXPECT_TRUE(hk_guard_slot_find(block + 5 * page, &view));
+  EXPECT_EQ(view.start, block);
+}
+
 HK_FRESH_TEST(GuardSlot, OneOfSeveralThreadsFreesABlock) {
   ASSERT_TRUE(hk_guard_slot_begin(32));
   for (int round = 0; round < 300; round++) {

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
-from typing import Dict, List, Match, Optional, Sequence, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple
 
 from hakmem.profile.debug_files import DEBUG_FOLDERS, Search
 from hakmem.profile.model import Frame, Location, Mapping, Profile
@@ -18,10 +20,19 @@ _WHOLE = 1 << 64
 Place = Tuple[str, int]
 
 
+def _path_in_json(text: str) -> str:
+    """The library writes each byte of a path as a character of Latin-1. Another program's log may have anything."""
+    try:
+        return os.fsdecode(str(json.loads(f'"{text}"')).encode("latin-1"))
+    except ValueError:
+        return text
+
+
 def _places(line: str) -> List[Place]:
     """The places of a line: files, and the distances from their first bytes in memory."""
-    found: List[Match[str]] = [match for form in (_IN_TEXT, _IN_JSON) for match in form.finditer(line)]
-    return [(match["path"], int(match["offset"], 16)) for match in found]
+    in_text = [(match["path"], match) for match in _IN_TEXT.finditer(line)]
+    in_json = [(_path_in_json(match["path"]), match) for match in _IN_JSON.finditer(line)]
+    return [(path, int(match["offset"], 16)) for path, match in in_text + in_json]
 
 
 def _offset_in_file(path: str, roots: Sequence[str], distance: int) -> Optional[int]:

@@ -176,7 +176,12 @@ static HK_COLD void report_hardened(const hk_slab_t *slab, void *block) {
   }
 }
 
+/* Puts a block of the quarantine on its free list. A damaged one is lost. */
 static void push_own(hk_block_t *block) {
+  if (HK_UNLIKELY(!hk_handover_may_link(block))) {
+    hk_misuse_damage(block);
+    return;
+  }
   hk_slab_t *slab = hk_slab_of(block);
   if (HK_UNLIKELY(hk_free_list_push(slab->free_list, block))) hk_free_due(slab);
 }

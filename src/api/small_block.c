@@ -17,9 +17,8 @@ void hk_small_drop_damaged(hk_heap_t *heap, hk_free_list_t *free_list, unsigned 
   }
 }
 
-/* Hands out a block that was in no list. Returns NULL when it is damaged: it is lost. */
+/* Hands out a block of a hardened build that was in no list. Returns NULL when it is damaged: it is lost. */
 static hk_block_t *give_straight(hk_block_t *block) {
-  if (!HK_HARDENED) return block;
   hk_handover_t handover = hk_handover_of(block);
   if (!hk_handover_may_link(block) || !hk_handover_is_ready(block, handover)) {
     hk_misuse_damage(block);
@@ -40,8 +39,7 @@ void *hk_small_take(hk_heap_t *heap, unsigned class_index) {
     hk_block_t *straight = NULL;
     bool filled = hk_refill_or_take(heap, class_index, &straight);
     hk_misuse_take_up(heap);
-    if (!filled) return NULL;
-    if (straight != NULL) block = give_straight(straight);
-    if (block != NULL) return block;
+    if (HK_HARDENED && straight != NULL && (straight = give_straight(straight)) == NULL) continue;
+    if (!filled || straight != NULL) return straight;
   }
 }

@@ -136,6 +136,16 @@ static bool change_next_owner(size_t size) {
   return any_changed(NULL);
 }
 
+/* The first thread asks until it gets the block that another thread freed. */
+static bool change_owner_freed_elsewhere(size_t size) {
+  take_many(8, size);
+  byte_t *block = (byte_t *)malloc(size);
+  in_thread(free_once, block);
+  take_many(some(size), size);
+  memset(forget(block), forged, size / 2);
+  return any_changed(NULL);
+}
+
 static bool change_any_later_owner(size_t size) {
   byte_t *block = freed_block(size);
   take_many(many(size), size);
@@ -159,4 +169,5 @@ ATTACKS({"write_link", write_link}, {"write_second_word", write_second_word}, {"
         {"write_link_freed_elsewhere", write_link_freed_elsewhere}, {"plant_contents", plant_contents},
         {"plant_last_byte", plant_last_byte}, {"plant_in_calloc", plant_in_calloc},
         {"plant_after_trim", plant_after_trim}, {"change_next_owner", change_next_owner},
+        {"change_owner_freed_elsewhere", change_owner_freed_elsewhere},
         {"change_any_later_owner", change_any_later_owner}, {"change_after_realloc", change_after_realloc})

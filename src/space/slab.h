@@ -110,7 +110,11 @@ typedef struct hk_slab {
   hk_list_t link;
   _Atomic(uint16_t) carved; /* head of a span: number of blocks carved so far */
   uint16_t live;            /* head of a span; span.h and mid.h say which blocks it counts */
-  uint32_t born_ms;         /* of a large block: when it was made, the lowest 32 bits of ms */
+  union {
+    uint32_t born_ms; /* of a large block: when it was made, the lowest 32 bits of ms */
+    /* head of a span in a hardened build: each block that is free or not carved yet is zero, but for a link */
+    bool is_wiped;
+  };
   union {
     hk_list_t part_link; /* head of a span of a part: among the part's spans */
     struct {

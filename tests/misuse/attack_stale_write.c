@@ -112,6 +112,20 @@ static bool plant_in_calloc(size_t size) {
   return false;
 }
 
+/* All blocks of a size are freed, and their memory waits as a whole for later blocks of any size. */
+static bool plant_after_all_frees(size_t size) {
+  size_t count = many(size);
+  take_many(count, size);
+  byte_t *block = live[count / 2].start;
+  drop_all();
+  ((byte_t *)forget(block))[size / 2] = forged;
+  for (size_t i = 0; i < 2 * count; i++) {
+    byte_t *owner = take_raw(size);
+    if (owner[size / 2] == forged) return true;
+  }
+  return false;
+}
+
 /* All blocks of a size are freed, and their memory goes back to the system: a stale pointer writes to memory that looks
  * as if no block had ever been there. */
 static bool plant_after_trim(size_t size) {
@@ -168,6 +182,6 @@ ATTACKS({"write_link", write_link}, {"write_second_word", write_second_word}, {"
         {"write_link_of_delayed", write_link_of_delayed}, {"write_link_of_waiting", write_link_of_waiting},
         {"write_link_freed_elsewhere", write_link_freed_elsewhere}, {"plant_contents", plant_contents},
         {"plant_last_byte", plant_last_byte}, {"plant_in_calloc", plant_in_calloc},
-        {"plant_after_trim", plant_after_trim}, {"change_next_owner", change_next_owner},
-        {"change_owner_freed_elsewhere", change_owner_freed_elsewhere},
+        {"plant_after_all_frees", plant_after_all_frees}, {"plant_after_trim", plant_after_trim},
+        {"change_next_owner", change_next_owner}, {"change_owner_freed_elsewhere", change_owner_freed_elsewhere},
         {"change_any_later_owner", change_any_later_owner}, {"change_after_realloc", change_after_realloc})

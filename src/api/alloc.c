@@ -175,10 +175,10 @@ void *hk_alloc_slow(size_t size) {
 
 static void *try_large(size_t size, size_t alignment, bool *zero) {
   bool is_run = size <= HK_RUN_MAX_BYTES && alignment <= HK_SUPERSLAB_BYTES && !hk_shortage_is_on();
-  if (HK_HARDENED) { /* a run serves where there are very many mappings, or the system refuses one */
-    void *guarded = hk_large_alloc(size, alignment, zero);
+  if (HK_HARDENED) { /* others serve where there are very many mappings, or the system refuses one */
+    void *guarded = hk_large_alloc_pages(size, alignment, zero);
     if (guarded != NULL) hk_stat_add(hk_stat_large_alloc, 1);
-    if (guarded != NULL || !is_run) return guarded;
+    if (guarded != NULL) return guarded;
   }
   void *block = is_run ? hk_run_alloc(size, alignment, zero) : hk_large_alloc(size, alignment, zero);
   if (block != NULL) hk_stat_add(is_run ? hk_stat_run_alloc : hk_stat_large_alloc, 1);

@@ -54,9 +54,14 @@ static void free_small(hk_slab_t *span, void *block) {
   if (lease.heap == NULL) {
     hk_remote_free_now(span, block);
   } else if (hk_load_relaxed(&span->owner) == lease.heap) { /* perhaps a heap that the thread has just adopted */
-    if (HK_HARDENED) (void)hk_live_bit_collect(hk_live_bit_of(block));
-    hk_free_list_t *free_list = span->free_list;
-    if (hk_free_list_push(free_list, block)) hk_bin_settle(lease.heap, span);
+    if (HK_HARDENED) {
+      (void)hk_live_bit_collect(hk_live_bit_of(block));
+      hk_remote_take_home(lease.heap, span, block);
+      hk_misuse_take_up(lease.heap);
+    } else {
+      hk_free_list_t *free_list = span->free_list;
+      if (hk_free_list_push(free_list, block)) hk_bin_settle(lease.heap, span);
+    }
   } else if (span->part_kind == hk_part_of_heap) {
     hk_remote_free_now(span, block);
   } else {
@@ -176,7 +181,12 @@ static HK_COLD void report_hardened(const hk_slab_t *slab, void *block) {
   }
 }
 
+/* Puts a block of the quarantine on its free list. A damaged one is lost. */
 static void push_own(hk_block_t *block) {
+  if (HK_UNLIKELY(!hk_handover_may_link(block))) {
+    hk_misuse_damage(block);
+    return;
+  }
   hk_slab_t *slab = hk_slab_of(block);
   if (HK_UNLIKELY(hk_free_list_push(slab->free_list, block))) hk_free_due(slab);
 }

@@ -17,6 +17,17 @@ void hk_small_drop_damaged(hk_heap_t *heap, hk_free_list_t *free_list, unsigned 
   }
 }
 
+/* Hands out a block of a hardened build that was in no list. Returns NULL when it is damaged: it is lost. */
+static hk_block_t *give_straight(hk_block_t *block) {
+  hk_handover_t handover = hk_handover_of(block);
+  if (!hk_handover_may_link(block) || !hk_handover_is_ready(block, handover)) {
+    hk_misuse_damage(block);
+    return NULL;
+  }
+  hk_handover_give(block, handover);
+  return block;
+}
+
 void *hk_small_take(hk_heap_t *heap, unsigned class_index) {
   hk_free_list_t *list = hk_heap_effective_list(heap, class_index);
   /* The last refill of an adopted heap's list is unknown. */
@@ -28,7 +39,7 @@ void *hk_small_take(hk_heap_t *heap, unsigned class_index) {
     hk_block_t *straight = NULL;
     bool filled = hk_refill_or_take(heap, class_index, &straight);
     hk_misuse_take_up(heap);
-    if (HK_HARDENED && straight != NULL) hk_handover_give(straight, hk_handover_of(straight));
+    if (HK_HARDENED && straight != NULL && (straight = give_straight(straight)) == NULL) continue;
     if (!filled || straight != NULL) return straight;
   }
 }

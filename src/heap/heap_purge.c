@@ -1,6 +1,7 @@
 /* heap/heap_purge.c - L4. See heap_purge.h. */
 #include "heap/heap_purge.h"
 
+#include "heap/handover.h"
 #include "heap/heap_check.h"
 #include "heap/mid.h"
 #include "heap/span.h"
@@ -41,6 +42,10 @@ static void put_back(hk_heap_t *heap, hk_block_t **place) {
   hk_block_t *block = *place;
   if (block == NULL) return;
   *place = NULL;
+  if (!hk_handover_may_link(block)) {
+    heap->damaged = block;
+    return;
+  }
   hk_slab_t *slab = hk_slab_of(block);
   if (hk_free_list_push(slab->free_list, block)) hk_bin_settle(heap, slab);
 }

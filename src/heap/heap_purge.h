@@ -11,8 +11,8 @@ void hk_heap_purge(hk_heap_t *heap);
  * to keep for the next thread. */
 void hk_heap_unload(hk_heap_t *heap);
 
-/* Returns the class's blocks in quarantine to their spans, in a hardened build. Other builds have none. For the thread
- * that has the heap. */
+/* Returns the class's blocks in quarantine to their spans, in a hardened build. Other builds have none. Sets
+ * `heap->damaged` to a damaged block, which is lost. For the thread that has the heap. */
 void hk_heap_end_quarantine(hk_heap_t *heap, unsigned class_index);
 
 /* Makes each class's carving begin with a small one, and the room for spare slabs small, for a heap that gets another

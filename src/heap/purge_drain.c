@@ -140,6 +140,7 @@ static uint32_t release(hk_list_t *spans) {
     bool is_short = hk_short_span_is(span);
     if (HK_LIKELY(!is_short && !HK_HARDENED)) continue;
     hk_list_remove(&span->link);
+    if (HK_HARDENED) span->is_wiped = true;
     if (is_short) {
       hk_short_span_release(span);
     } else {

@@ -2,8 +2,9 @@
  *
  * Each heap has some places for each class. A freed block goes to a place that is chosen at random, and the block that
  * was there goes to its free list. So no request gets the block that was freed last, and the order of frees does not
- * tell the order of reuse. Blocks in quarantine count as in use for their spans. All of them belong to spans of the
- * heap: a span that moves to another heap takes its blocks out first (heap/steal.c).
+ * tell the order of reuse. A block that another thread freed goes there when its heap collects it. Blocks in quarantine
+ * count as in use for their spans. All of them belong to spans of the heap: a span that moves to another heap takes its
+ * blocks out first (heap/steal.c).
  *
  * Classes of which blocks are carved one by one (heap/refill.c) have some more places, for blocks that were never used:
  * a request gets one of those at random.

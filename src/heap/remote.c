@@ -4,6 +4,7 @@
 #include "base/atomic.h"
 #include "base/count.h"
 #include "base/panic.h"
+#include "heap/handover.h"
 #include "heap/heap_check.h"
 #include "heap/heap_purge.h"
 #include "heap/mid.h"
@@ -159,6 +160,18 @@ static bool may_collect(hk_heap_t *heap, hk_slab_t *slab, const hk_block_t *bloc
   return hk_load_relaxed(&slab->owner) != heap || hk_live_bit_collect(hk_live_bit_of(block));
 }
 
+void hk_remote_take_home(hk_heap_t *heap, hk_slab_t *slab, hk_block_t *block) {
+  hk_block_unseal(block);
+  block = hk_quarantine_swap(hk_heap_quarantine(heap), slab->class_index, slab->block_bytes, block);
+  if (block == NULL) return;
+  if (!hk_handover_may_link(block)) {
+    heap->damaged = block;
+    return;
+  }
+  slab = hk_slab_of(block);
+  if (hk_free_list_push(slab->free_list, block)) hk_bin_settle(heap, slab);
+}
+
 /* Puts a block on its free list. Returns false when its span has moved to another heap meanwhile (steal.h): the block
  * is sent on. */
 static bool collect(hk_heap_t *heap, hk_slab_t *slab, hk_block_t *block) {
@@ -167,7 +180,11 @@ static bool collect(hk_heap_t *heap, hk_slab_t *slab, hk_block_t *block) {
     gather(heap, owner, slab, block);
     return false;
   }
-  if (hk_free_list_push(slab->free_list, block)) hk_bin_settle(heap, slab);
+  if (HK_HARDENED) {
+    hk_remote_take_home(heap, slab, block);
+  } else if (hk_free_list_push(slab->free_list, block)) {
+    hk_bin_settle(heap, slab);
+  }
   return true;
 }
 

@@ -93,10 +93,19 @@ static HK_COLD hk_slab_t *acquire_short(hk_heap_t *heap, unsigned class_index) {
 
 static hk_slab_t *acquire_whole(hk_heap_t *heap, unsigned class_index) {
   unsigned slab_count = hk_class_span_slabs(class_index);
-  hk_slab_t *span = HK_HARDENED ? hk_class_slabs_take(class_index, slab_count) : NULL;
-  if (span == NULL) span = hk_spare_acquire(heap, slab_count);
+  hk_slab_t *span = hk_spare_acquire(heap, slab_count);
   while (span == NULL && slab_count > 1) span = hk_spare_acquire(heap, slab_count /= 2); /* near a limit on addresses */
   if (span != NULL) hk_store_relaxed(&span->bytes, HK_SLAB_BYTES);
+  return span;
+}
+
+/* The same of a hardened build: slabs that had blocks of the class, or other ones. */
+static hk_slab_t *acquire_whole_of_class(hk_heap_t *heap, unsigned class_index) {
+  hk_slab_t *span = hk_class_slabs_take(class_index, hk_class_span_slabs(class_index));
+  if (span == NULL) {
+    span = acquire_whole(heap, class_index);
+    if (span != NULL) span->is_wiped = span->zero;
+  }
   return span;
 }
 
@@ -135,7 +144,9 @@ HK_INLINE void uncharge(hk_heap_t *heap, hk_slab_t *span, unsigned slab_count) {
 
 hk_slab_t *hk_span_acquire(hk_heap_t *heap, unsigned class_index) {
   hk_slab_t *span = hk_shortage_is_on() ? acquire_short(heap, class_index) : NULL;
-  if (HK_LIKELY(span == NULL)) span = acquire_whole(heap, class_index);
+  if (HK_HARDENED && span != NULL) span->is_wiped = span->zero;
+  if (HK_LIKELY(span == NULL))
+    span = HK_HARDENED ? acquire_whole_of_class(heap, class_index) : acquire_whole(heap, class_index);
   if (span == NULL || !charge(heap, span, class_index)) return NULL;
   hk_stat_bump(&heap->stat, hk_stat_slab_acquire, 1);
   hk_bump_relaxed(&heap->span_slabs, span->slab_count);
@@ -147,6 +158,7 @@ void hk_span_release(hk_heap_t *heap, hk_slab_t *span) {
   hk_stat_bump(&heap->stat, hk_stat_slab_release, 1);
   hk_bump_relaxed(&heap->span_slabs, -(uint32_t)span->slab_count);
   uncharge(heap, span, span->slab_count);
+  if (HK_HARDENED && carved_of(span) == hk_span_capacity(span)) span->is_wiped = true;
   hk_slab_retire(span, span->slab_count);
   give_slabs_back(heap, span, span->class_index);
 }
@@ -373,7 +385,17 @@ static void shuffle(hk_quarantine_t *quarantine, uint16_t *order, unsigned first
   }
 }
 
-/* Links `count` blocks from index `carved` on, each group in a random order, and clears memory that was used before. */
+/* Makes a block ready for its link. One that was in a list before has an old link. */
+static void prepare(hk_heap_t *heap, const hk_slab_t *span, hk_block_t *block) {
+  if (!span->is_wiped) {
+    hk_wipe(block, span->block_bytes);
+  } else if (!hk_handover_may_link(block) && !hk_block_is_intact(block)) {
+    heap->damaged = block;
+  }
+}
+
+/* Links `count` blocks from index `carved` on, each group in a random order, and clears memory whose contents are
+ * unknown. Sets `heap->damaged` to a damaged block. */
 static hk_block_t *link_shuffled(hk_heap_t *heap, const hk_slab_t *span, unsigned carved, unsigned count) {
   uint16_t order[SHUFFLE_GROUP];
   uintptr_t start = hk_slab_start(span);
@@ -386,7 +408,7 @@ static hk_block_t *link_shuffled(hk_heap_t *heap, const hk_slab_t *span, unsigne
     shuffle(hk_heap_quarantine(heap), order, carved + end, here);
     for (unsigned i = 0; i < here; i++) {
       hk_block_t *block = (hk_block_t *)block_start(start, per_slab, block_bytes, order[i]);
-      if (!span->zero) hk_wipe(block, block_bytes);
+      prepare(heap, span, block);
       hk_block_link(block, list);
       list = block;
     }
@@ -408,6 +430,10 @@ unsigned hk_span_carve(hk_heap_t *heap, hk_slab_t *span, unsigned count) {
   uintptr_t first = block_start(start, per_slab, block_bytes, carved);
   uintptr_t last = block_start(start, per_slab, block_bytes, last_index);
   if (span->zero && !hk_short_span_is(span)) hk_span_prefault(heap, span->class_index, first, last);
+  if (HK_HARDENED) { /* a child of fork loses the blocks, and does not find half of a link in one */
+    hk_store_relaxed(&span->carved, (uint16_t)(carved + count));
+    hk_keep_store_order();
+  }
   hk_block_t *list = HK_HARDENED ? link_shuffled(heap, span, carved, count)
                                  : link_downwards(last, count, last_index % per_slab + 1, per_slab, block_bytes);
   hk_store_relaxed(&span->carved, (uint16_t)(carved + count));

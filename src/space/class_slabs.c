@@ -54,7 +54,9 @@ static size_t bytes_of(const hk_slab_t *head) { return head->slab_count * HK_SLA
 
 static void purge(hk_slab_t *head) {
   head->zero = hk_os_purge((void *)hk_slab_start(head), bytes_of(head));
-  if (head->zero) hk_stat_add(hk_stat_purged, bytes_of(head));
+  if (!head->zero) return;
+  head->is_wiped = true;
+  hk_stat_add(hk_stat_purged, bytes_of(head));
 }
 
 /* The slabs stay claimed in their superslab, so no other class gets them, and do not count as in use. */

@@ -7,6 +7,8 @@
  * part of a mapping, or of several. The system can unmap them all the same, but it resizes and moves only one mapping
  * at a time.
  *
+ * A hardened build has such blocks only where there are very many, or the system refuses a mapping between guards.
+ *
  * In a shortage a block is whole pages. Unless it is also whole slabs, it is a mapping of its own, and becomes no free
  * extent.
  */
@@ -39,9 +41,15 @@
 /* Written under hk_lock_space, read without it. */
 static _Atomic(size_t) block_count;
 
-size_t hk_large_good_size(size_t bytes) {
+/* Returns the usable bytes of a block that is whole slabs; 0 when that exceeds PTRDIFF_MAX. */
+static size_t whole_slabs(size_t bytes) {
   if (bytes > (size_t)PTRDIFF_MAX - HK_SLAB_BYTES) return 0;
-  return hk_align_up(bytes, HK_HARDENED ? hk_os_page_size() : HK_SLAB_BYTES);
+  return hk_align_up(bytes, HK_SLAB_BYTES);
+}
+
+size_t hk_large_good_size(size_t bytes) {
+  size_t whole_bytes = whole_slabs(bytes);
+  return HK_HARDENED && whole_bytes != 0 ? hk_align_up(bytes, hk_os_page_size()) : whole_bytes;
 }
 
 /* A block that can fill a huge page starts at a multiple of 2 MiB, where one is free. */
@@ -54,8 +62,9 @@ static void count_locked(size_t count, size_t bytes) {
   hk_bump_relaxed(&hk_dirty_extents.in_use_bytes, bytes);
 }
 
-static void describe_locked(uintptr_t start, size_t bytes, bool zero) {
+static void describe_locked(uintptr_t start, size_t bytes, bool is_lone, bool zero) {
   hk_slab_t *slab = hk_slab_of((void *)start);
+  if (HK_HARDENED) slab->is_lone = is_lone;
   slab->superslab = NULL;
   slab->named = NULL;
   slab->huge = hk_huge_leave;
@@ -76,7 +85,7 @@ static void *take_free(size_t bytes, size_t alignment, bool *zero) {
   bool found = hk_extent_take_locked(bytes, alignment, preferred_alignment(bytes), &extent);
   if (found) {
     if (extent.zero) hk_dirty_note_wanted_locked(now_ms, bytes);
-    describe_locked(extent.start, bytes, extent.zero);
+    describe_locked(extent.start, bytes, false, extent.zero);
   }
   hk_purge_due_t due = hk_purge_settle_locked(now_ms);
   hk_lock_release(hk_lock_space);
@@ -93,27 +102,28 @@ static bool enter(uintptr_t start, size_t bytes) {
   return hk_region_map_enter((void *)first, hk_align_up(start + bytes, HK_SLAB_BYTES) - first);
 }
 
-static void unmap(void *block, size_t bytes) {
-  if (HK_HARDENED) {
+static void unmap(void *block, size_t bytes, bool is_lone) {
+  if (HK_HARDENED && is_lone) {
     hk_lone_mapping_end(block, bytes);
   } else if (!hk_os_unmap(block, bytes)) {
     (void)hk_os_purge(block, bytes);
   }
 }
 
-static void *map_new(size_t bytes, size_t alignment, bool *zero) {
+/* `is_lone` means a mapping of its own between guards, in a hardened build. */
+static void *map_new(size_t bytes, size_t alignment, bool is_lone, bool *zero) {
   size_t preferred = preferred_alignment(bytes);
   if (alignment < preferred) alignment = preferred;
-  void *block = HK_HARDENED ? hk_lone_mapping_make(bytes, alignment) : hk_os_reserve(bytes, alignment);
+  void *block = HK_HARDENED && is_lone ? hk_lone_mapping_make(bytes, alignment) : hk_os_reserve(bytes, alignment);
   if (block == NULL) return NULL;
   if (!enter((uintptr_t)block, bytes)) {
-    unmap(block, bytes);
+    unmap(block, bytes, is_lone);
     return NULL;
   }
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
   hk_dirty_note_wanted_locked(now_ms, bytes);
-  describe_locked((uintptr_t)block, bytes, true);
+  describe_locked((uintptr_t)block, bytes, is_lone, true);
   hk_purge_due_t due = hk_purge_settle_locked(now_ms);
   hk_lock_release(hk_lock_space);
   hk_purge_follow(&due);
@@ -125,13 +135,15 @@ static void *map_new(size_t bytes, size_t alignment, bool *zero) {
  * mappings by default. */
 #define PAGES_MOST_BLOCKS 16384
 
-/* Whether a block of `bytes` is whole pages that are not whole slabs. In a hardened build all are such a mapping. */
-static bool is_whole_pages(size_t bytes) { return HK_HARDENED || bytes % HK_SLAB_BYTES != 0; }
+/* Whether a block of `bytes` is a mapping of whole pages: one of whole slabs is so only in a hardened build. */
+static bool is_whole_pages(const hk_slab_t *slab, size_t bytes) {
+  return HK_HARDENED ? slab->is_lone : bytes % HK_SLAB_BYTES != 0;
+}
 
 void *hk_large_alloc_pages(size_t bytes, size_t alignment, bool *zero) {
   if (bytes > (size_t)PTRDIFF_MAX - HK_SLAB_BYTES || hk_load_relaxed(&block_count) >= PAGES_MOST_BLOCKS) return NULL;
   size_t block_bytes = hk_align_up(bytes > 0 ? bytes : 1, hk_os_page_size());
-  return map_new(block_bytes, alignment > HK_SLAB_BYTES ? alignment : HK_SLAB_BYTES, zero);
+  return map_new(block_bytes, alignment > HK_SLAB_BYTES ? alignment : HK_SLAB_BYTES, HK_HARDENED, zero);
 }
 
 /* Leaves a block to the program if it becomes huge pages, or is a sample for them. Otherwise it may be prefaulted. */
@@ -143,16 +155,15 @@ static void note_fresh(void *block, size_t bytes, size_t block_bytes, bool is_ne
 }
 
 void *hk_large_alloc(size_t bytes, size_t alignment, bool *zero) {
-  size_t block_bytes = hk_large_good_size(bytes);
+  size_t block_bytes = whole_slabs(bytes);
   if (block_bytes == 0) return NULL;
-  if (HK_HARDENED) return hk_large_alloc_pages(bytes, alignment, zero);
   if (alignment < HK_SLAB_BYTES) alignment = HK_SLAB_BYTES;
   void *block = hk_shortage_is_on() ? hk_large_alloc_pages(bytes, alignment, zero) : NULL;
   if (block != NULL) return block;
   block = take_free(block_bytes, alignment, zero);
   if (block == NULL && hk_superslab_dissolve_free(block_bytes)) block = take_free(block_bytes, alignment, zero);
   bool is_new = block == NULL;
-  if (is_new) block = map_new(block_bytes, alignment, zero);
+  if (is_new) block = map_new(block_bytes, alignment, false, zero);
   if (block != NULL && *zero) note_fresh(block, bytes, block_bytes, is_new);
   return block;
 }
@@ -186,7 +197,7 @@ static void unmap_pages(hk_slab_t *slab, void *block, size_t bytes) {
   hk_lock_acquire(hk_lock_space);
   hk_large_fill_change_locked(slab, (uintptr_t)block, bytes, 0);
   hk_lock_release(hk_lock_space);
-  unmap(block, bytes);
+  unmap(block, bytes, HK_HARDENED);
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
   count_locked((size_t)-1, -bytes);
@@ -199,7 +210,7 @@ bool hk_large_free(hk_slab_t *slab, void *block) {
   size_t bytes = hk_load_relaxed(&slab->bytes);
   uint8_t expected = hk_slab_large;
   if (!hk_compare_exchange_acquire(&slab->state, &expected, (uint8_t)hk_slab_free)) return false;
-  if (HK_UNLIKELY(is_whole_pages(bytes))) {
+  if (HK_UNLIKELY(is_whole_pages(slab, bytes))) {
     unmap_pages(slab, block, bytes);
     return true;
   }
@@ -255,8 +266,9 @@ static bool extend(hk_slab_t *slab, uintptr_t start, size_t old_bytes, size_t ne
 /* Moves the block's pages, to newly mapped addresses if there are any: the pages of a free extent would be lost. */
 static void *move(hk_slab_t *slab, void *block, size_t old_bytes, size_t new_bytes) {
   bool zero;
-  void *target = map_new(new_bytes, HK_SLAB_BYTES, &zero);
-  if (target == NULL && !HK_HARDENED) target = take_free(new_bytes, HK_SLAB_BYTES, &zero);
+  bool is_lone = HK_HARDENED && slab->is_lone;
+  void *target = map_new(new_bytes, HK_SLAB_BYTES, is_lone, &zero);
+  if (target == NULL && !is_lone) target = take_free(new_bytes, HK_SLAB_BYTES, &zero);
   if (target == NULL) return NULL;
   /* Clear the descriptor first: other threads can map the old addresses as soon as the pages have moved. */
   hk_slab_set_state(slab, hk_slab_none);
@@ -290,7 +302,7 @@ static bool take_dirty(uintptr_t start, size_t bytes) {
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
   bool is_taken = hk_extent_take_at_locked(start, bytes, &extent);
-  if (is_taken) describe_locked(start, bytes, false);
+  if (is_taken) describe_locked(start, bytes, false, false);
   hk_purge_due_t due = hk_purge_settle_locked(now_ms);
   hk_lock_release(hk_lock_space);
   hk_purge_follow(&due);
@@ -341,8 +353,8 @@ void *hk_large_resize(hk_slab_t *slab, void *block, size_t bytes, bool *is_copie
   if (is_copied != NULL) *is_copied = false;
   uintptr_t start = (uintptr_t)block;
   size_t old_bytes = hk_load_relaxed(&slab->bytes);
-  size_t new_bytes = hk_large_good_size(bytes);
-  if (HK_UNLIKELY(new_bytes != 0 && is_whole_pages(old_bytes))) return resize_pages(slab, block, bytes);
+  size_t new_bytes = whole_slabs(bytes);
+  if (HK_UNLIKELY(new_bytes != 0 && is_whole_pages(slab, old_bytes))) return resize_pages(slab, block, bytes);
   if (new_bytes == 0) return NULL;
   if (new_bytes == old_bytes) return block;
   hk_large_prefault_note_end(start);

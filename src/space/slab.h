@@ -86,7 +86,10 @@ typedef struct hk_slab {
   uint8_t slab_count;   /* of a span or run, in its head */
   bool zero;            /* head: memory that is not carved yet is known to be zero; free extent: all of it is */
   uint32_t block_bytes; /* of a span */
-  bool moved;           /* head of a span: blocks may be on their way to an earlier owner */
+  union {
+    bool moved;   /* head of a span: blocks may be on their way to an earlier owner */
+    bool is_lone; /* of a large block in a hardened build: a mapping of its own (space/lone_mapping.h) */
+  };
   union {
     uint8_t huge;      /* of a large block: hk_thp_advice_t */
     uint8_t part_kind; /* of a span: hk_part_kind_t of its owner; the same in each slab */
@@ -107,7 +110,11 @@ typedef struct hk_slab {
   hk_list_t link;
   _Atomic(uint16_t) carved; /* head of a span: number of blocks carved so far */
   uint16_t live;            /* head of a span; span.h and mid.h say which blocks it counts */
-  uint32_t born_ms;         /* of a large block: when it was made, the lowest 32 bits of ms */
+  union {
+    uint32_t born_ms; /* of a large block: when it was made, the lowest 32 bits of ms */
+    /* head of a span in a hardened build: each block that is free or not carved yet is zero, but for a link */
+    bool is_wiped;
+  };
   union {
     hk_list_t part_link; /* head of a span of a part: among the part's spans */
     struct {

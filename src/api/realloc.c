@@ -92,11 +92,11 @@ static HK_NOINLINE void *resize_named(const hk_finding_t *finding, void *block, 
   size_t old_bytes = hk_load_relaxed(&finding->slab->bytes), whole = finding->offset + size;
   size_t wanted = hk_slab_good_size(whole), more_bytes = wanted > old_bytes ? wanted - old_bytes : 0;
   if (is_small(size) || wanted == 0 || !hk_named_charge(finding->slab->named, more_bytes)) return NULL;
-  hk_named_t *named = hk_named_remove_larger(finding->slab);
+  hk_named_t *named = hk_named_withdraw_larger(finding->slab, &old_bytes);
   if (named == NULL) return NULL; /* another thread frees the block: misuse */
   void *same = resize_unnamed(finding, block, size);
   char *start = (char *)(same != NULL ? same : block) - finding->offset;
-  hk_named_add_larger(named, start, more_bytes, old_bytes);
+  hk_named_add_larger(named, start, old_bytes + more_bytes, old_bytes);
   return same;
 }
 

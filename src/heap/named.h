@@ -94,6 +94,9 @@ void hk_named_remove_guarded(hk_named_t *named, size_t bytes);
  * Requires the descriptor of a live run or large block. Of two threads that free one block, one gets the record. */
 hk_named_t *hk_named_remove_larger(hk_slab_t *slab);
 
+/* The same for a resize: the block's bytes, which `*bytes` becomes, stay charged until hk_named_add_larger. */
+hk_named_t *hk_named_withdraw_larger(hk_slab_t *slab, size_t *bytes);
+
 /* Takes one larger block out, as above, and returns it; NULL when there is none. */
 void *hk_named_take_larger(hk_named_t *named);
 

@@ -52,6 +52,59 @@ TEST(NamedHeap, AThousandThreadsShareOne) {
   hakmem_heap_destroy(heap);
 }
 
+/* Calls `work` in another thread, again and again, while `check` runs. */
+template <class Work, class Check>
+void Beside(Work work, Check check) {
+  std::atomic<bool> stop = false;
+  std::thread other([&] {
+    while (!stop) work();
+  });
+  check();
+  stop = true;
+  other.join();
+}
+
+TEST(NamedHeap, ARefusedRequestRefusesNoOther) {
+  hakmem_heap_options_t options = {};
+  options.size = sizeof options;
+  options.soft_limit = 32 << 20;
+  options.hard_limit = 64 << 20;
+  hakmem_heap_t *heap = hakmem_heap_create("refusals", &options);
+  Beside([&] { EXPECT_EQ(hakmem_heap_malloc(heap, size_t{1} << 30), nullptr); },
+         [&] {
+           for (size_t i = 0; i < Scaled(100000); i++) {
+             void *block = hakmem_heap_malloc(heap, 1 << 20);
+             ASSERT_NE(block, nullptr) << i;
+             hakmem_free(block);
+           }
+         });
+  EXPECT_EQ(UsageOf(heap).soft_count, 0u);
+  hakmem_heap_destroy(heap);
+}
+
+TEST(NamedHeap, AResizeLeavesNoRoomAboveTheLimit) {
+  hakmem_heap_options_t options = {};
+  options.size = sizeof options;
+  options.hard_limit = 8 << 20;
+  hakmem_heap_t *heap = hakmem_heap_create("resizes", &options);
+  void *resized = hakmem_heap_malloc(heap, 5 << 20);
+  Beside(
+      [&] {
+        void *block = hakmem_heap_malloc(heap, 4 << 20);
+        EXPECT_EQ(block, nullptr) << "the other block is charged at each moment";
+        hakmem_free(block);
+      },
+      [&] {
+        for (size_t i = 0; i < Scaled(20000); i++) {
+          void *moved = hakmem_heap_realloc(heap, resized, i % 2 == 0 ? 6 << 20 : 5 << 20);
+          ASSERT_NE(moved, nullptr);
+          resized = moved;
+        }
+      });
+  EXPECT_LE(UsageOf(heap).peak_bytes, options.hard_limit);
+  hakmem_heap_destroy(heap);
+}
+
 TEST(NamedHeap, ThreadsKeepTheirPartsWhileTheHeapEnds) {
   std::atomic<int> turn = 0;
   const int threads_count = 4;

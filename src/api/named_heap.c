@@ -269,7 +269,10 @@ void hakmem_tag_limit(hakmem_tag_t *tag, size_t soft_limit, size_t hard_limit) {
   hk_store_relaxed(&named_of_tag(tag)->hard_bytes, hard_limit);
 }
 
-void hakmem_tag_push(hakmem_tag_t *tag) { hk_part_push_tag(named_of_tag(tag)); }
+void hakmem_tag_push(hakmem_tag_t *tag) {
+  if (HK_UNLIKELY(tag == NULL)) hk_lifecycle_start(); /* no hakmem_tag_create has */
+  hk_part_push_tag(named_of_tag(tag));
+}
 void hakmem_tag_pop(void) { hk_part_pop_tag(); }
 void hakmem_tag_remove(hakmem_tag_t *tag) { hk_part_remove_tag(named_of_tag(tag)); }
 

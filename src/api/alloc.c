@@ -171,6 +171,13 @@ void *hk_alloc_slow(size_t size) {
   return hk_alloc_large(size, HK_BLOCK_ALIGNMENT, &zero);
 }
 
+void hk_alloc_follow_soft_limit(hk_named_t *named) {
+  if (HK_LIKELY(!hk_load_relaxed(&named->is_crossed))) return;
+  hk_store_relaxed(&named->is_crossed, false);
+  if (named->callback != NULL)
+    named->callback((hakmem_heap_t *)named, hk_load_relaxed(&named->bytes), named->context);
+}
+
 /* ---- Runs and large blocks. */
 
 static void *try_large(size_t size, size_t alignment, bool *zero) {

@@ -174,8 +174,7 @@ void *hk_alloc_slow(size_t size) {
 void hk_alloc_follow_soft_limit(hk_named_t *named) {
   if (HK_LIKELY(!hk_load_relaxed(&named->is_crossed))) return;
   hk_store_relaxed(&named->is_crossed, false);
-  if (named->callback != NULL)
-    named->callback((hakmem_heap_t *)named, hk_load_relaxed(&named->bytes), named->context);
+  if (named->callback != NULL) named->callback((hakmem_heap_t *)named, hk_load_relaxed(&named->bytes), named->context);
 }
 
 /* ---- Runs and large blocks. */

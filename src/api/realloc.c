@@ -293,7 +293,7 @@ static void *realloc_unusual(void *block, size_t size) {
     return hk_alloc_fail();
   }
   if (size > (size_t)PTRDIFF_MAX) return hk_alloc_fail();
-  hk_named_t *named = hk_finding_named(&finding); /* first: the resize ends what was found */
+  hk_named_t *named = hk_finding_named(&finding); /* first: the resize changes the descriptor */
   void *there = realloc_live(&finding, block, size);
   if (HK_UNLIKELY(named != NULL)) hk_alloc_follow_soft_limit(named);
   return there;

@@ -111,6 +111,25 @@ TEST(NamedHeap, ADescriptionNamesIt) {
   hakmem_heap_destroy(heap);
 }
 
+TEST(NamedHeap, ADescriptionIsOnePrintableLine) {
+  hakmem_heap_t *heap = hakmem_heap_create("two\nlines\x1b[31m", nullptr);
+  hakmem_tag_t *tag = hakmem_tag_create("tag\r");
+  for (size_t size : {100, 5000, 40000, 3 << 20}) {
+    char text[512];
+    void *block = hakmem_heap_malloc(heap, size);
+    (void)hakmem_describe(block, text, sizeof text);
+    EXPECT_NE(strstr(text, "named heap \"two\\x0alines\\x1b[31m\""), nullptr) << text;
+    hakmem_tag_push(tag);
+    void *tagged = hakmem_malloc(size);
+    hakmem_tag_pop();
+    (void)hakmem_describe(tagged, text, sizeof text);
+    EXPECT_NE(strstr(text, "tag \"tag\\x0d\""), nullptr) << text;
+    hakmem_free(tagged);
+    hakmem_free(block);
+  }
+  hakmem_heap_destroy(heap);
+}
+
 TEST(NamedHeap, ALongNameIsCut) {
   std::string name(100, 'x');
   hakmem_heap_t *heap = hakmem_heap_create(name.c_str(), nullptr);

@@ -1,5 +1,5 @@
-/* The purge thread starts while a tag is pushed, whose blocks are all free then: the tag counts the program's own blocks
- * alone. Each of two threads makes some, so that the memory in use calls for the purge thread. */
+/* The purge thread starts while a tag is pushed, which counts the blocks of the program alone. Two threads have enough
+ * memory in use for a purge thread. */
 #include "with_purge_thread.h"
 
 #include <dlfcn.h>

@@ -241,7 +241,11 @@ static HK_NOINLINE void *find_large_named(hk_named_t *named, size_t size, size_t
     hk_process_purge_named(named);
     if (!hk_named_charge(named, bytes)) return NULL;
   }
+  /* Such a block is not the part's. A free leaves its slabs to the heap that the thread has then, which is seldom a
+   * named heap's part. */
+  hk_heap_t *part = hk_named_kind(named) == hk_named_heap ? hk_part_enter_base() : NULL;
   void *block = find_large_unnamed(size, alignment, zero);
+  hk_part_leave_base(part);
   if (block == NULL) {
     hk_named_uncharge(named, bytes);
     return NULL;

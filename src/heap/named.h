@@ -32,7 +32,7 @@ typedef struct {
 } hk_part_entry_t;
 
 /* Chosen: a thread finds its parts of this many named heaps by a comparison, unless two have the same entry. */
-#define HK_PART_ENTRIES 16
+#define HK_PART_ENTRIES 64
 
 struct hakmem_heap;
 typedef void (*hk_named_callback_t)(struct hakmem_heap *heap, size_t bytes, void *context);

@@ -74,10 +74,36 @@ static void set_entry(hk_part_table_t *table, hk_named_t *named, hk_heap_t *part
 
 /* ---- Takes and makes parts. */
 
-/* The list is only pushed to while the named heap lives. */
+/* Chosen: parts of a named heap that a thread looks at without the lock. */
+#define LOOKED_AT_FREELY 8
+
+/* Looks on among the parts from `part` on, and among the thread's own: the one that is sought is in both lists, so the
+ * shorter one decides. A part that is found goes to the front of the thread's, because it may be sought again soon. */
+static hk_heap_t *find_own_locked(const hk_named_t *named, hk_heap_t *part) {
+  hk_part_table_t *table = hk_part_table;
+  hk_list_t *node = table->parts.next;
+  for (; part != NULL && node != &table->parts; part = part->part.next, node = node->next) {
+    hk_heap_t *own = HK_CONTAINER_OF(node, hk_heap_t, part.of_thread);
+    if (hk_heap_named(own) == named) {
+      hk_list_remove(node);
+      hk_list_push_front(&table->parts, node);
+      return own;
+    }
+    if (hk_load_relaxed(&part->part.home) == &hk_thread_heap) return part;
+  }
+  return NULL;
+}
+
+/* The list of the named heap's parts is only pushed to while that lives. */
 static hk_heap_t *find_own(hk_named_t *named) {
   hk_heap_t *part = hk_load_acquire(&named->parts);
-  while (part != NULL && hk_load_relaxed(&part->part.home) != &hk_thread_heap) part = part->part.next;
+  for (unsigned i = 0; i < LOOKED_AT_FREELY && part != NULL; i++, part = part->part.next) {
+    if (hk_load_relaxed(&part->part.home) == &hk_thread_heap) return part;
+  }
+  if (part == NULL || hk_part_table == NO_TABLE) return NULL;
+  hk_lock_acquire(hk_lock_heap_pool);
+  part = find_own_locked(named, part);
+  hk_lock_release(hk_lock_heap_pool);
   return part;
 }
 

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -103,6 +104,38 @@ TEST(NamedHeap, AResizeLeavesNoRoomAboveTheLimit) {
       });
   EXPECT_LE(UsageOf(heap).peak_bytes, options.hard_limit);
   hakmem_heap_destroy(heap);
+}
+
+/* More heaps than a thread's table has entries, and more threads than it looks at without a lock. */
+TEST(NamedHeap, EachThreadFindsItsPartOfManyHeaps) {
+  const unsigned heap_count = 100, thread_count = 12;
+  std::vector<hakmem_heap_t *> heaps;
+  for (unsigned i = 0; i < heap_count; i++)
+    heaps.push_back(hakmem_heap_create(("many " + std::to_string(i)).c_str(), nullptr));
+  std::atomic<unsigned> round = 0, done = 0;
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < thread_count; t++) {
+    threads.emplace_back([&, t] {
+      for (unsigned r = 1; r <= 4; r++) {
+        while (round < r) std::this_thread::yield();
+        for (unsigned i = 0; i < heap_count; i++) {
+          hakmem_heap_t *heap = heaps[t % 2 == 0 ? i : i * 64 % heap_count];
+          ASSERT_EQ(hakmem_heap_of(hakmem_heap_malloc(heap, 64)), heap);
+        }
+        done++;
+      }
+    });
+  }
+  for (unsigned r = 1; r <= 4; r++) {
+    done = 0;
+    round = r;
+    while (done < thread_count) std::this_thread::yield();
+  }
+  for (std::thread &thread : threads) thread.join();
+  for (hakmem_heap_t *heap : heaps) {
+    EXPECT_LE(UsageOf(heap).bytes, size_t{thread_count} << 16) << "one slab for each thread's part";
+    hakmem_heap_destroy(heap);
+  }
 }
 
 TEST(NamedHeap, ThreadsKeepTheirPartsWhileTheHeapEnds) {

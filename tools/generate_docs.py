@@ -484,7 +484,7 @@ def schema(figure_text: str, stat_text: str, old_text: str, named_text: str = ""
     top["classes"] = {"type": "array", "items": json_object(element["class"])}
     top["heaps"] = {"type": "array", "items": json_object(element["heap"])}
     whole = json_object(top, more=True)
-    named = json_object({"name": text_, "kind": {"enum": ["heap", "tag"]}}, more=True)
+    named = json_object({"name": text_, "kind": {"enum": ["heap", "tag", "heaps", "tags"]}}, more=True)
     named["properties"].update({name: about(name, help_) for name, help_, _ in named_figures(named_text)})
     whole["properties"] = {
         **top, "named": {"type": "array", "items": named},

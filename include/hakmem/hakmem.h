@@ -170,8 +170,8 @@ typedef struct {
   int report_leaks; /* not 0: hakmem_heap_destroy says on stderr which number of blocks and bytes is in use */
 } hakmem_heap_options_t;
 
-/* Returns a new heap; NULL with ENOMEM when there is no memory, with EINVAL when `name` is NULL. The name is copied, up
- * to 63 bytes. `options` may be NULL: no limits, no report. */
+/* Returns a new heap; NULL with ENOMEM when there is no memory, with EINVAL when `name` is NULL or `options->size` is
+ * not set. The name is copied, up to 63 bytes. `options` may be NULL: no limits, no report. */
 HAKMEM_EXPORT hakmem_heap_t *hakmem_heap_create(const char *name, const hakmem_heap_options_t *options) HAKMEM_NOEXCEPT;
 
 /* Allocate a block of the heap, as the functions of the C library do. hakmem_heap_realloc resizes a block of this heap
@@ -189,7 +189,8 @@ HAKMEM_EXPORT char *hakmem_heap_strdup(hakmem_heap_t *heap, const char *text) HA
 HAKMEM_EXPORT void hakmem_heap_destroy(hakmem_heap_t *heap) HAKMEM_NOEXCEPT;
 
 /* Collects remote frees of the heap's blocks, and gives up its free memory in the parts of the calling thread and of
- * threads that have ended. Then purges all dirty memory of the process. Returns the bytes given back to the system. */
+ * threads that have ended. Then purges all dirty memory of the process. Returns the bytes given back to the system.
+ * Ignores NULL. */
 HAKMEM_EXPORT size_t hakmem_heap_collect(hakmem_heap_t *heap) HAKMEM_NOEXCEPT;
 
 /* Returns the heap that a live block belongs to; NULL for a block of none, and for an address that is no live block. */
@@ -226,13 +227,15 @@ HAKMEM_EXPORT hakmem_tag_t *hakmem_tag_create(const char *name) HAKMEM_NOEXCEPT;
 HAKMEM_EXPORT void hakmem_tag_limit(hakmem_tag_t *tag, size_t soft_limit, size_t hard_limit) HAKMEM_NOEXCEPT;
 
 /* Charge what the calling thread allocates to the tag, from the push to its pop, by whichever function. Pushes nest:
- * the innermost tag is charged; the 33rd and later ones charge nothing of their own. A block stays charged until it is
- * freed, by any thread, and keeps its tag when it is resized. A block of no tag that moves when it is resized becomes
- * one of the pushed tag. A pop without a push does nothing. A thread that ends pops its tags. */
+ * the innermost tag is charged; a push while 32 others are in effect charges nothing of its own, and nor does a push of
+ * NULL. Each needs its pop. A block stays charged until it is freed, by any thread, and keeps its tag when it is
+ * resized. A block of no tag that moves when it is resized becomes one of the pushed tag. A pop without a push does
+ * nothing. A thread that ends pops its tags. */
 HAKMEM_EXPORT void hakmem_tag_push(hakmem_tag_t *tag) HAKMEM_NOEXCEPT;
 HAKMEM_EXPORT void hakmem_tag_pop(void) HAKMEM_NOEXCEPT;
 
-/* Ends the calling thread's innermost push of this tag, even when it has pushed others since, which stay. */
+/* Ends the calling thread's innermost push of this tag, even when it has pushed others since, which stay. Ends a push
+ * in effect first, and then one of those that charge nothing of their own. */
 HAKMEM_EXPORT void hakmem_tag_remove(hakmem_tag_t *tag) HAKMEM_NOEXCEPT;
 
 /* Returns the tag of a live block; NULL for a block of none, and for an address that is no live block. */

@@ -171,6 +171,12 @@ void *hk_alloc_slow(size_t size) {
   return hk_alloc_large(size, HK_BLOCK_ALIGNMENT, &zero);
 }
 
+void hk_alloc_follow_soft_limit(hk_named_t *named) {
+  if (HK_LIKELY(!hk_load_relaxed(&named->is_crossed))) return;
+  hk_store_relaxed(&named->is_crossed, false);
+  if (named->callback != NULL) named->callback((hakmem_heap_t *)named, hk_load_relaxed(&named->bytes), named->context);
+}
+
 /* ---- Runs and large blocks. */
 
 static void *try_large(size_t size, size_t alignment, bool *zero) {
@@ -235,7 +241,11 @@ static HK_NOINLINE void *find_large_named(hk_named_t *named, size_t size, size_t
     hk_process_purge_named(named);
     if (!hk_named_charge(named, bytes)) return NULL;
   }
+  /* Such a block is not the part's. A free leaves its slabs to the heap that the thread has then, which is seldom a
+   * named heap's part. */
+  hk_heap_t *part = hk_named_kind(named) == hk_named_heap ? hk_part_enter_base() : NULL;
   void *block = find_large_unnamed(size, alignment, zero);
+  hk_part_leave_base(part);
   if (block == NULL) {
     hk_named_uncharge(named, bytes);
     return NULL;

@@ -51,6 +51,10 @@ void *hk_alloc_aligned(size_t alignment, size_t size);
 /* Starts the library's threads and purges that are due, as each slow path does. */
 void hk_alloc_consider_work(void);
 
+/* Calls the named heap's callback, if its memory has risen above the soft limit. Requires that the thread is in no
+ * switch to a named heap: the callback may do what the program may. */
+void hk_alloc_follow_soft_limit(hk_named_t *named);
+
 /* Counts a failed request, sets errno to ENOMEM and returns NULL. */
 void *hk_alloc_fail(void);
 

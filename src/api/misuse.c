@@ -112,8 +112,10 @@ void hk_misuse_heap(const void *heap, const char *name) {
   char text[MESSAGE_BYTES];
   hk_format_t message;
   hk_format_init(&message, text, sizeof text);
-  hk_format_print(&message, "hakmem: destroyed-heap: the heap at %p was destroyed before; its last name is \"%s\"",
-                  (uintptr_t)heap, name);
+  hk_format_print(&message, "hakmem: destroyed-heap: the heap at %p was destroyed before; its last name is \"",
+                  (uintptr_t)heap);
+  hk_format_name(&message, name);
+  hk_format_text(&message, "\"");
   finish(&message, "destroyed-heap");
 }
 
@@ -122,7 +124,7 @@ void hk_misuse_leaked_heap(const char *name, uint64_t blocks, uint64_t bytes) {
   hk_format_t message;
   hk_format_init(&message, text, sizeof text);
   hk_format_text(&message, "hakmem: leaked-heap: heap \"");
-  hk_format_text(&message, name);
+  hk_format_name(&message, name);
   hk_format_print(&message, "\" is destroyed with %u blocks of %u bytes in use (see: hakmem help leaked-heap)\n",
                   blocks, bytes);
   hk_os_write_stderr(message.text, message.length);

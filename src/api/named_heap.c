@@ -35,12 +35,13 @@ static hakmem_heap_t *heap_of(hk_named_t *named) { return (hakmem_heap_t *)named
 
 /* ---- Create. */
 
-/* Copies as much as the caller knows of. */
-static hakmem_heap_options_t options_from(const hakmem_heap_options_t *given) {
-  hakmem_heap_options_t options = {0};
-  if (given == NULL) return options;
-  memcpy(&options, given, given->size < sizeof options ? given->size : sizeof options);
-  return options;
+/* Copies as much as the caller knows of. Returns false where `size` is not set: the limits would be lost. */
+static bool read_options(hakmem_heap_options_t *options, const hakmem_heap_options_t *given) {
+  *options = (hakmem_heap_options_t){0};
+  if (given == NULL) return true;
+  if (given->size < sizeof given->size) return false;
+  memcpy(options, given, given->size < sizeof *options ? given->size : sizeof *options);
+  return true;
 }
 
 static hk_named_t *create(hk_named_kind_t kind, const char *name) {
@@ -54,8 +55,8 @@ static hk_named_t *create(hk_named_kind_t kind, const char *name) {
 }
 
 hakmem_heap_t *hakmem_heap_create(const char *name, const hakmem_heap_options_t *given) {
-  hakmem_heap_options_t options = options_from(given);
-  hk_named_t *named = create(hk_named_heap, name);
+  hakmem_heap_options_t options;
+  hk_named_t *named = create(hk_named_heap, read_options(&options, given) ? name : NULL);
   if (named == NULL) return NULL;
   hk_store_relaxed(&named->soft_bytes, options.soft_limit);
   hk_store_relaxed(&named->hard_bytes, options.hard_limit);
@@ -66,16 +67,6 @@ hakmem_heap_t *hakmem_heap_create(const char *name, const hakmem_heap_options_t 
 }
 
 /* ---- Requests. */
-
-/* The thread is in no switch: the callback may do what the program may. */
-static HK_COLD void call_back(hk_named_t *named) {
-  hk_store_relaxed(&named->is_crossed, false);
-  if (named->callback != NULL) named->callback(heap_of(named), hk_load_relaxed(&named->bytes), named->context);
-}
-
-HK_INLINE void follow_soft_limit(hk_named_t *named) {
-  if (HK_UNLIKELY(hk_load_relaxed(&named->is_crossed))) call_back(named);
-}
 
 /* Switches the calling thread to its part. Before, the thread attaches its own heap, and starts the work of the process
  * that is due. */
@@ -91,7 +82,7 @@ static hk_part_switch_t enter(hk_named_t *named) {
 
 static void leave(hk_named_t *named, const hk_part_switch_t *it) {
   hk_part_leave(it);
-  follow_soft_limit(named);
+  hk_alloc_follow_soft_limit(named);
 }
 
 static HK_NOINLINE void *malloc_slow(hk_named_t *named, size_t size) {
@@ -136,9 +127,7 @@ void *hakmem_heap_realloc(hakmem_heap_t *heap, void *block, size_t size) {
   hk_finding_t finding = hk_verify(block);
   bool is_here = finding.verdict == hk_verdict_live && hk_finding_named(&finding) == named;
   if (!is_here && size > 0) return move_here(named, &finding, block, size);
-  void *resized = hk_realloc(block, size);
-  follow_soft_limit(named);
-  return resized;
+  return hk_realloc(block, size);
 }
 
 void *hakmem_heap_aligned_alloc(hakmem_heap_t *heap, size_t alignment, size_t size) {
@@ -221,7 +210,7 @@ void hakmem_heap_destroy(hakmem_heap_t *heap) {
 }
 
 size_t hakmem_heap_collect(hakmem_heap_t *heap) {
-  return is_usable(named_of(heap)) ? hk_process_purge_named_to_system(named_of(heap)) : 0;
+  return heap != NULL && is_usable(named_of(heap)) ? hk_process_purge_named_to_system(named_of(heap)) : 0;
 }
 
 /* ---- Questions. */
@@ -269,7 +258,10 @@ void hakmem_tag_limit(hakmem_tag_t *tag, size_t soft_limit, size_t hard_limit) {
   hk_store_relaxed(&named_of_tag(tag)->hard_bytes, hard_limit);
 }
 
-void hakmem_tag_push(hakmem_tag_t *tag) { hk_part_push_tag(named_of_tag(tag)); }
+void hakmem_tag_push(hakmem_tag_t *tag) {
+  if (HK_UNLIKELY(tag == NULL)) hk_lifecycle_start(); /* no hakmem_tag_create has */
+  hk_part_push_tag(named_of_tag(tag));
+}
 void hakmem_tag_pop(void) { hk_part_pop_tag(); }
 void hakmem_tag_remove(hakmem_tag_t *tag) { hk_part_remove_tag(named_of_tag(tag)); }
 

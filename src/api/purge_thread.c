@@ -7,6 +7,7 @@
 #include "base/arithmetic.h"
 #include "heap/detach.h"
 #include "heap/heap.h"
+#include "heap/part.h"
 #include "heap/purge_drain.h"
 #include "os/os.h"
 #include "os/rights.h"
@@ -120,6 +121,14 @@ static void run(void) {
   hk_purge_wakeup_give_up();
 }
 
+/* The C library allocates for the thread. A tag of the calling thread is not charged for that. */
+static bool start(void) {
+  hk_heap_t *part = hk_part_enter_base();
+  bool is_started = hk_os_thread_start("hakmem-purge", run);
+  hk_part_leave_base(part);
+  return is_started;
+}
+
 void hk_purge_thread_consider_slow(void) {
   hk_store_relaxed(&hk_purge_wakeup_is_wanted, false); /* first: creating a thread allocates */
   /* Checks the sandbox first: it may forbid the system call that says which thread this is. */
@@ -130,7 +139,7 @@ void hk_purge_thread_consider_slow(void) {
     return; /* in a child of vfork the memory is the parent's, which may have a purge thread */
   if (has_others && hk_purge_wakeup_claim()) {
     is_of_first_thread = hk_rights_is_first_thread();
-    if (hk_os_thread_start("hakmem-purge", run)) return;
+    if (start()) return;
     hk_purge_wakeup_give_up();
   }
   hk_purge_wakeup_decline(hk_os_coarse_ms());

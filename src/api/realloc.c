@@ -92,11 +92,11 @@ static HK_NOINLINE void *resize_named(const hk_finding_t *finding, void *block, 
   size_t old_bytes = hk_load_relaxed(&finding->slab->bytes), whole = finding->offset + size;
   size_t wanted = hk_slab_good_size(whole), more_bytes = wanted > old_bytes ? wanted - old_bytes : 0;
   if (is_small(size) || wanted == 0 || !hk_named_charge(finding->slab->named, more_bytes)) return NULL;
-  hk_named_t *named = hk_named_remove_larger(finding->slab);
+  hk_named_t *named = hk_named_withdraw_larger(finding->slab, &old_bytes);
   if (named == NULL) return NULL; /* another thread frees the block: misuse */
   void *same = resize_unnamed(finding, block, size);
   char *start = (char *)(same != NULL ? same : block) - finding->offset;
-  hk_named_add_larger(named, start, more_bytes, old_bytes);
+  hk_named_add_larger(named, start, old_bytes + more_bytes, old_bytes);
   return same;
 }
 
@@ -277,6 +277,15 @@ static HK_NOINLINE void *move_guarded(const hk_finding_t *finding, void *block, 
   return move_guarded_here(block, finding->bytes, size);
 }
 
+static void *realloc_live(const hk_finding_t *finding, void *block, size_t size) {
+  if (HK_UNLIKELY(finding->is_guarded)) return move_guarded(finding, block, size);
+  bool is_large = hk_slab_state(finding->slab) != hk_slab_small && !is_small(size);
+  if (HK_UNLIKELY(is_large && (finding->offset != 0 || hk_sampling_has_profile())))
+    return realloc_large(finding, block, size);
+  void *same = resize(finding, block, size);
+  return same != NULL ? same : move(finding->slab, block, finding->bytes, size);
+}
+
 static void *realloc_unusual(void *block, size_t size) {
   hk_finding_t finding = hk_verify(block);
   if (finding.verdict != hk_verdict_live) {
@@ -284,12 +293,10 @@ static void *realloc_unusual(void *block, size_t size) {
     return hk_alloc_fail();
   }
   if (size > (size_t)PTRDIFF_MAX) return hk_alloc_fail();
-  if (HK_UNLIKELY(finding.is_guarded)) return move_guarded(&finding, block, size);
-  bool is_large = hk_slab_state(finding.slab) != hk_slab_small && !is_small(size);
-  if (HK_UNLIKELY(is_large && (finding.offset != 0 || hk_sampling_has_profile())))
-    return realloc_large(&finding, block, size);
-  void *same = resize(&finding, block, size);
-  return same != NULL ? same : move(finding.slab, block, finding.bytes, size);
+  hk_named_t *named = hk_finding_named(&finding); /* first: the resize changes the descriptor */
+  void *there = realloc_live(&finding, block, size);
+  if (HK_UNLIKELY(named != NULL)) hk_alloc_follow_soft_limit(named);
+  return there;
 }
 
 /* `bytes` is own_small_bytes of the block. */
@@ -321,6 +328,18 @@ static void *resize_aligned(const hk_finding_t *finding, void *block, size_t ali
   return resize(finding, block, size);
 }
 
+static void *move_aligned(const hk_finding_t *finding, hk_named_t *named, void *block, size_t alignment, size_t size) {
+  hk_named_t *other = other_than_current(named);
+  hk_part_switch_t it = {.part = NULL};
+  if (HK_UNLIKELY(other != NULL) && (it = hk_part_enter(other)).part == NULL) return hk_alloc_fail();
+  void *moved = hk_alloc_aligned(alignment, size);
+  hk_part_leave(&it);
+  if (moved == NULL) return NULL;
+  memcpy(moved, block, size < finding->bytes ? size : finding->bytes);
+  hk_free(block);
+  return moved;
+}
+
 static void *realloc_aligned(void *block, size_t alignment, size_t size) {
   hk_finding_t finding = hk_verify(block);
   if (finding.verdict != hk_verdict_live) {
@@ -328,17 +347,11 @@ static void *realloc_aligned(void *block, size_t alignment, size_t size) {
     return hk_alloc_fail();
   }
   if (size > (size_t)PTRDIFF_MAX) return hk_alloc_fail();
-  void *same = resize_aligned(&finding, block, alignment, size);
-  if (same != NULL) return same;
-  hk_named_t *named = other_than_current(hk_finding_named(&finding));
-  hk_part_switch_t it = {.part = NULL};
-  if (HK_UNLIKELY(named != NULL) && (it = hk_part_enter(named)).part == NULL) return hk_alloc_fail();
-  void *moved = hk_alloc_aligned(alignment, size);
-  hk_part_leave(&it);
-  if (moved == NULL) return NULL;
-  memcpy(moved, block, size < finding.bytes ? size : finding.bytes);
-  hk_free(block);
-  return moved;
+  hk_named_t *named = hk_finding_named(&finding);
+  void *there = resize_aligned(&finding, block, alignment, size);
+  if (there == NULL) there = move_aligned(&finding, named, block, alignment, size);
+  if (HK_UNLIKELY(named != NULL)) hk_alloc_follow_soft_limit(named);
+  return there;
 }
 
 void *hakmem_aligned_realloc(void *block, size_t alignment, size_t size) {

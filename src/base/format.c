@@ -3,6 +3,8 @@
 
 #include <stdarg.h>
 
+#include "base/text.h"
+
 /* Digits of the longest number: 2^64 - 1 has 20 in decimal and 16 in hexadecimal. */
 #define MAX_DIGITS 20
 
@@ -33,6 +35,21 @@ static void append_char(hk_format_t *format, char character) {
 
 void hk_format_text(hk_format_t *format, const char *text) {
   while (*text != '\0') append_char(format, *text++);
+}
+
+void hk_format_name(hk_format_t *format, const char *name) {
+  while (*name != '\0') {
+    unsigned length = hk_text_printable(name);
+    if (length == 0) {
+      const char digits[] = "0123456789abcdef";
+      const char coded[] = {'\\', 'x', digits[(unsigned char)*name >> 4], digits[*name & 15], '\0'};
+      hk_format_text(format, coded);
+      name++;
+      continue;
+    }
+    if (*name == '\\') append_char(format, '\\');
+    for (; length > 0; length--) append_char(format, *name++);
+  }
 }
 
 static void append_number(hk_format_t *format, uint64_t value, unsigned base) {

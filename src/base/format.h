@@ -28,6 +28,9 @@ void hk_format_init(hk_format_t *format, char *buffer, size_t capacity);
 bool hk_format_has_room(hk_format_t *format, size_t bytes);
 
 void hk_format_text(hk_format_t *format, const char *text);
+/* Appends a name that the program chose, as printable text in one line: UTF-8 as it is, each other byte as \xNN, and a
+ * backslash as two. So different names stay different. */
+void hk_format_name(hk_format_t *format, const char *name);
 void hk_format_decimal(hk_format_t *format, uint64_t value);
 /* Appends the number as 0x1f, without leading zeros. */
 void hk_format_hex(hk_format_t *format, uint64_t value);

@@ -58,3 +58,18 @@ const char *hk_text_hex(const char *text, uint64_t *number) {
   *number = sum;
   return text;
 }
+
+unsigned hk_text_printable(const char *text) {
+  const unsigned char *byte = (const unsigned char *)text;
+  if (*byte < 0x80) return *byte >= ' ' && *byte != 0x7F ? 1 : 0;
+  unsigned length = *byte >= 0xF0 ? 4 : *byte >= 0xE0 ? 3 : 2;
+  if (*byte < 0xC0 || *byte > 0xF4) return 0;
+  uint32_t value = *byte & (0x7Fu >> length);
+  for (unsigned i = 1; i < length; i++) {
+    if ((byte[i] & 0xC0) != 0x80) return 0; /* the end of the text too */
+    value = value << 6 | (byte[i] & 0x3F);
+  }
+  static const uint32_t least[] = {0, 0, 0xA0, 0x800, 0x10000}; /* below 0xA0 are controls */
+  bool is_surrogate = value >= 0xD800 && value < 0xE000, is_line_end = value == 0x2028 || value == 0x2029;
+  return value >= least[length] && value <= 0x10FFFF && !is_surrogate && !is_line_end ? length : 0;
+}

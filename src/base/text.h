@@ -13,6 +13,10 @@ HK_C_BEGIN
 /* Returns the rest of the text behind `word`; NULL where the text does not begin with it. */
 const char *hk_text_after(const char *text, const char *word);
 
+/* Returns the length of the character at the beginning of the text, in bytes of UTF-8; 0 where there is none, or one
+ * that controls a terminal. */
+unsigned hk_text_printable(const char *text);
+
 bool hk_text_ends(const char *text, const char *end);
 
 /* Returns whether the text begins with a list of words, separated by commas, that has `word`. */

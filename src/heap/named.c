@@ -119,15 +119,19 @@ static void note_peak(hk_named_t *named, size_t bytes) {
   }
 }
 
+/* A refused charge never shows in the sum: it would refuse what other threads charge meanwhile. */
 bool hk_named_charge(hk_named_t *named, size_t bytes) {
+  if (bytes == 0) return true; /* also above a limit that was lowered */
   hk_count(hk_count_shared_update, 1);
   size_t hard = hk_load_relaxed(&named->hard_bytes), soft = hk_load_relaxed(&named->soft_bytes);
-  size_t before = hk_add_relaxed(&named->bytes, bytes), after = before + bytes;
-  if (HK_UNLIKELY(hard != 0 && (after > hard || after < before))) {
-    (void)hk_sub_relaxed(&named->bytes, bytes);
-    (void)hk_add_relaxed(&named->refused_count, 1);
-    return false;
-  }
+  size_t before = hk_load_relaxed(&named->bytes), after;
+  do {
+    after = before + bytes;
+    if (HK_UNLIKELY(hard != 0 && (after > hard || after < before))) {
+      (void)hk_add_relaxed(&named->refused_count, 1);
+      return false;
+    }
+  } while (!hk_compare_exchange_weak_release(&named->bytes, &before, after));
   note_peak(named, after);
   if (HK_UNLIKELY(soft != 0 && before <= soft && after > soft)) {
     (void)hk_add_relaxed(&named->soft_count, 1);
@@ -188,9 +192,13 @@ static void take_out_locked(hk_named_t *named, hk_slab_t *slab) {
   unlink_locked(named, &slab->link);
 }
 
-static void uncharge_larger(hk_named_t *named, size_t bytes) {
+static void discount_larger(hk_named_t *named, size_t bytes) {
   (void)hk_sub_relaxed(&named->larger_bytes, bytes);
   (void)hk_sub_relaxed(&named->larger_count, 1);
+}
+
+static void uncharge_larger(hk_named_t *named, size_t bytes) {
+  discount_larger(named, bytes);
   hk_named_uncharge(named, bytes);
 }
 
@@ -202,16 +210,22 @@ bool hk_named_add_guarded(hk_named_t *named, size_t bytes) {
 
 void hk_named_remove_guarded(hk_named_t *named, size_t bytes) { uncharge_larger(named, bytes); }
 
-hk_named_t *hk_named_remove_larger(hk_slab_t *slab) {
-  size_t bytes = 0;
+hk_named_t *hk_named_withdraw_larger(hk_slab_t *slab, size_t *bytes) {
   hk_lock_acquire(hk_lock_heap_pool);
   hk_named_t *named = hk_named_is_larger(slab) ? slab->named : NULL;
   if (named != NULL) {
-    bytes = hk_load_relaxed(&slab->bytes);
+    *bytes = hk_load_relaxed(&slab->bytes);
     take_out_locked(named, slab);
   }
   hk_lock_release(hk_lock_heap_pool);
-  if (named != NULL) uncharge_larger(named, bytes);
+  if (named != NULL) discount_larger(named, *bytes);
+  return named;
+}
+
+hk_named_t *hk_named_remove_larger(hk_slab_t *slab) {
+  size_t bytes;
+  hk_named_t *named = hk_named_withdraw_larger(slab, &bytes);
+  if (named != NULL) hk_named_uncharge(named, bytes);
   return named;
 }
 

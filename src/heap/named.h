@@ -32,7 +32,7 @@ typedef struct {
 } hk_part_entry_t;
 
 /* Chosen: a thread finds its parts of this many named heaps by a comparison, unless two have the same entry. */
-#define HK_PART_ENTRIES 16
+#define HK_PART_ENTRIES 64
 
 struct hakmem_heap;
 typedef void (*hk_named_callback_t)(struct hakmem_heap *heap, size_t bytes, void *context);
@@ -93,6 +93,9 @@ void hk_named_remove_guarded(hk_named_t *named, size_t bytes);
 /* Ends hk_named_add_larger, and uncharges the block's bytes. Returns the record; NULL when the block is no record's.
  * Requires the descriptor of a live run or large block. Of two threads that free one block, one gets the record. */
 hk_named_t *hk_named_remove_larger(hk_slab_t *slab);
+
+/* The same for a resize: the block's bytes, which `*bytes` becomes, stay charged until hk_named_add_larger. */
+hk_named_t *hk_named_withdraw_larger(hk_slab_t *slab, size_t *bytes);
 
 /* Takes one larger block out, as above, and returns it; NULL when there is none. */
 void *hk_named_take_larger(hk_named_t *named);

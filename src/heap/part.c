@@ -42,7 +42,7 @@ static hk_part_table_t *take_table(void) {
   for (unsigned i = 0; i < HK_PART_ENTRIES; i++) hk_store_relaxed(&table->entry[i].named, NULL);
   hk_list_init(&table->parts);
   table->base = HK_EMPTY_HEAP;
-  table->tag_count = 0;
+  table->tag_count = table->more_tags = 0;
   return table;
 }
 
@@ -74,10 +74,36 @@ static void set_entry(hk_part_table_t *table, hk_named_t *named, hk_heap_t *part
 
 /* ---- Takes and makes parts. */
 
-/* The list is only pushed to while the named heap lives. */
+/* Chosen: parts of a named heap that a thread looks at without the lock. */
+#define LOOKED_AT_FREELY 8
+
+/* Looks on among the parts from `part` on, and among the thread's own: the one that is sought is in both lists, so the
+ * shorter one decides. A part that is found goes to the front of the thread's, because it may be sought again soon. */
+static hk_heap_t *find_own_locked(const hk_named_t *named, hk_heap_t *part) {
+  hk_part_table_t *table = hk_part_table;
+  hk_list_t *node = table->parts.next;
+  for (; part != NULL && node != &table->parts; part = part->part.next, node = node->next) {
+    hk_heap_t *own = HK_CONTAINER_OF(node, hk_heap_t, part.of_thread);
+    if (hk_heap_named(own) == named) {
+      hk_list_remove(node);
+      hk_list_push_front(&table->parts, node);
+      return own;
+    }
+    if (hk_load_relaxed(&part->part.home) == &hk_thread_heap) return part;
+  }
+  return NULL;
+}
+
+/* The list of the named heap's parts is only pushed to while that lives. */
 static hk_heap_t *find_own(hk_named_t *named) {
   hk_heap_t *part = hk_load_acquire(&named->parts);
-  while (part != NULL && hk_load_relaxed(&part->part.home) != &hk_thread_heap) part = part->part.next;
+  for (unsigned i = 0; i < LOOKED_AT_FREELY && part != NULL; i++, part = part->part.next) {
+    if (hk_load_relaxed(&part->part.home) == &hk_thread_heap) return part;
+  }
+  if (part == NULL || hk_part_table == NO_TABLE) return NULL;
+  hk_lock_acquire(hk_lock_heap_pool);
+  part = find_own_locked(named, part);
+  hk_lock_release(hk_lock_heap_pool);
   return part;
 }
 
@@ -199,21 +225,36 @@ void hk_part_leave(const hk_part_switch_t *it) {
   if (it->is_borrowed) let_go(it->part);
 }
 
+hk_heap_t *hk_part_enter_base(void) {
+  hk_heap_t *part = hk_thread_own();
+  if (HK_LIKELY(!is_a_part(part))) return NULL;
+  switch_back(hk_part_table != NO_TABLE ? hk_part_table->base : HK_EMPTY_HEAP);
+  return part;
+}
+
+void hk_part_leave_base(hk_heap_t *part) {
+  if (part != NULL) (void)switch_to(part);
+}
+
 /* ---- Tags. */
 
+/* A push that has no entry is counted, and newer than each that has one: while there is such a one, each further push
+ * is one too. */
 void hk_part_push_tag(hk_named_t *tag) {
-  hk_heap_t *part = hk_part_get(tag);
+  hk_heap_t *part = tag != NULL ? hk_part_get(tag) : NULL;
   hk_part_table_t *table = own_table();
   if (table == NULL) return;
-  unsigned i = table->tag_count++;
-  if (i >= HK_PART_TAGS_MOST) return;
-  table->tag[i] = (hk_part_tag_t){tag, part};
+  if (table->tag_count == HK_PART_TAGS_MOST || table->more_tags > 0) {
+    table->more_tags++;
+    return;
+  }
+  table->tag[table->tag_count++] = (hk_part_tag_t){tag, part};
   if (part != NULL) (void)switch_to(part);
 }
 
 /* Switches the thread to the part of its innermost tag, or to its own heap. */
 static void follow_tags(hk_part_table_t *table) {
-  unsigned i = table->tag_count < HK_PART_TAGS_MOST ? table->tag_count : HK_PART_TAGS_MOST;
+  unsigned i = table->tag_count;
   while (i > 0 && table->tag[i - 1].part == NULL) i--;
   if (i > 0) {
     (void)switch_to(table->tag[i - 1].part);
@@ -224,24 +265,32 @@ static void follow_tags(hk_part_table_t *table) {
 
 static void remove_at(hk_part_table_t *table, unsigned i) {
   table->tag_count--;
-  for (; i < table->tag_count && i + 1 < HK_PART_TAGS_MOST; i++) table->tag[i] = table->tag[i + 1];
+  for (; i < table->tag_count; i++) table->tag[i] = table->tag[i + 1];
   follow_tags(table);
 }
 
 void hk_part_pop_tag(void) {
   hk_part_table_t *table = hk_part_table;
-  if (table != NO_TABLE && table->tag_count > 0) remove_at(table, table->tag_count - 1);
+  if (table == NO_TABLE) return;
+  if (table->more_tags > 0) {
+    table->more_tags--;
+  } else if (table->tag_count > 0) {
+    remove_at(table, table->tag_count - 1);
+  }
 }
 
+/* A push without an entry may be of this tag. It is taken for one once no entry is: then each push has been ended after
+ * as many removals as pushes. */
 void hk_part_remove_tag(const hk_named_t *tag) {
   hk_part_table_t *table = hk_part_table;
-  if (table == NO_TABLE || table->tag_count == 0) return;
+  if (table == NO_TABLE) return;
   unsigned i = table->tag_count;
-  if (i <= HK_PART_TAGS_MOST) {
-    while (i > 0 && table->tag[i - 1].named != tag) i--;
-    if (i == 0) return;
+  while (i > 0 && table->tag[i - 1].named != tag) i--;
+  if (i > 0) {
+    remove_at(table, i - 1);
+  } else if (table->more_tags > 0) {
+    table->more_tags--;
   }
-  remove_at(table, i - 1);
 }
 
 /* ---- Visits, the end of a thread, and the end of a named heap. A part whose home is NULL, but whose life is not idle,

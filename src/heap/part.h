@@ -30,19 +30,20 @@
 
 HK_C_BEGIN
 
-/* Chosen: tags that a thread has pushed. Those beyond it charge nothing. */
+/* Chosen: pushes of a thread that have an entry. Those beyond it charge nothing of their own. */
 #define HK_PART_TAGS_MOST 32
 
 typedef struct {
   hk_named_t *named;
-  hk_heap_t *part; /* NULL: the system refused one, and the push changes nothing */
+  hk_heap_t *part; /* NULL: the system refused one, or there is no tag, and the push changes nothing */
 } hk_part_tag_t;
 
 typedef struct hk_part_table {
   hk_part_entry_t entry[HK_PART_ENTRIES];
   hk_heap_t *base;    /* the thread's own heap, while hk_thread_heap names a part; else the empty heap */
   hk_list_t parts;    /* through part.of_thread; guarded by hk_lock_heap_pool */
-  unsigned tag_count; /* pushed and not popped; those from HK_PART_TAGS_MOST on have no entry in `tag` */
+  unsigned tag_count; /* pushed, not popped, and with an entry in `tag` */
+  unsigned more_tags; /* pushed and not popped, without one */
   hk_part_tag_t tag[HK_PART_TAGS_MOST];
   struct hk_part_table *next_free; /* guarded by hk_lock_heap_pool */
 } hk_part_table_t;
@@ -86,8 +87,13 @@ typedef struct {
 hk_part_switch_t hk_part_enter(hk_named_t *named);
 void hk_part_leave(const hk_part_switch_t *it);
 
+/* Switches the calling thread back to its own heap, for what the library itself allocates, and again to the part that
+ * is returned. Nothing in between may push or pop a tag. Without a switch both do nothing. */
+hk_heap_t *hk_part_enter_base(void);
+void hk_part_leave_base(hk_heap_t *part);
+
 /* Push a tag, and pop the innermost one. A thread that keeps no heap, and one that the system refuses a part, is
- * charged nothing. A pop without a push does nothing. */
+ * charged nothing, and a push of NULL changes nothing. A pop without a push does nothing. */
 void hk_part_push_tag(hk_named_t *tag);
 void hk_part_pop_tag(void);
 

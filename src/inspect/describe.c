@@ -90,16 +90,33 @@ static void describe_slabs(hk_format_t *out, const hk_address_class_t *where) {
   hk_format_print(out, "%u slab%s at %p", count, count == 1 ? "" : "s", where->head_start);
 }
 
+static void describe_named(hk_format_t *out, hk_named_t *named) {
+  if (named == NULL) return;
+  hk_format_text(out, hk_named_kind(named) == hk_named_tag ? ", tag \"" : ", named heap \"");
+  hk_format_name(out, named->name);
+  hk_format_text(out, "\"");
+}
+
+/* The block's owner may free it meanwhile: records are never unmapped. */
+static void describe_named_larger(hk_format_t *out, const hk_address_class_t *where) {
+  const hk_slab_t *slab = hk_slab_of((const void *)(where->start - where->offset));
+  if (where->kind == hk_address_live_block && hk_named_is_larger(slab)) describe_named(out, slab->named);
+}
+
 /* Names the span, run or large block that the address lies in, for readers of these sources. */
 static void describe_memory(hk_format_t *out, const hk_address_class_t *where) {
   if (where->head == NULL) {
-    if (where->kind == hk_address_live_block) hk_format_text(out, " (large)");
+    if (where->kind != hk_address_live_block) return;
+    hk_format_text(out, " (large");
+    describe_named_larger(out, where);
+    hk_format_text(out, ")");
     return;
   }
   size_t whole = where->bytes + where->offset;
   if (whole > HK_MID_MAX_BYTES) {
     hk_format_text(out, " (run of ");
     describe_slabs(out, where);
+    describe_named_larger(out, where);
     hk_format_text(out, ")");
     return;
   }
@@ -109,8 +126,7 @@ static void describe_memory(hk_format_t *out, const hk_address_class_t *where) {
   hk_heap_t *owner = hk_load_relaxed(&where->head->owner);
   hk_named_t *named = owner != NULL ? hk_heap_named(owner) : NULL;
   if (named != NULL) {
-    bool is_tag = hk_named_kind(named) == hk_named_tag;
-    hk_format_print(out, ", %s \"%s\"", is_tag ? "tag" : "named heap", named->name);
+    describe_named(out, named);
   } else if (owner != NULL) {
     hk_format_print(out, ", heap %p %s", (uintptr_t)owner, owner_text(owner));
   }

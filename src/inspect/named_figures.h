@@ -1,4 +1,6 @@
-/* inspect/named_figures.h - L8. The figures of named heaps and tags: those with one name add up. */
+/* inspect/named_figures.h - L8. The figures of named heaps and tags: those with one name add up. Where there are more
+ * names than rows, those with the most memory have a row each. The rest of the heaps has a row, and the rest of the
+ * tags. */
 #ifndef HK_INSPECT_NAMED_FIGURES_H
 #define HK_INSPECT_NAMED_FIGURES_H
 
@@ -13,6 +15,7 @@
 typedef struct {
   char name[HK_NAMED_NAME_BYTES];
   bool is_tag;
+  bool is_rest;         /* of all that have no row; without a name */
   uint64_t count;       /* named heaps or tags of that name */
   uint64_t parts;       /* of threads, or without one */
   uint64_t live_blocks; /* blocks in use */
@@ -30,13 +33,16 @@ typedef struct {
   uint64_t refused_count;
 } hk_named_figures_t;
 
-/* Chosen: names that are shown. Those of more named heaps add up to one of the name "others". */
-#define HK_NAMED_SHOWN 64
+/* Chosen: names that have a row, and the counters that tell which names have the most. */
+#define HK_NAMED_SHOWN 63
+#define HK_NAMED_SUMS 1024
 
 typedef struct {
   unsigned count;
-  hk_named_figures_t of[HK_NAMED_SHOWN];
-  hk_tag_counts_t tags[HK_NAMED_SHOWN]; /* of those that are shown by name */
+  hk_named_figures_t of[HK_NAMED_SHOWN + 2];
+  uint64_t weight[HK_NAMED_SHOWN];      /* of the names with a row */
+  hk_tag_counts_t tags[HK_NAMED_SHOWN]; /* of those that have a row */
+  uint64_t sums[2][HK_NAMED_SUMS];      /* memory, by two hashes of the name */
 } hk_named_table_t;
 
 /* Fills the table from the records and a census. Figures are of different moments while threads work on them. */

@@ -21,16 +21,21 @@
 typedef struct {
   hk_tag_counts_t *counts;
   unsigned count;
-  uint64_t span_budget; /* bytes of spans that may still be read */
+  hk_tag_counts_t *rest; /* of all other tags; NULL: they are not counted */
+  uint64_t span_budget;  /* bytes of spans that may still be read */
   uint64_t reads_left;
 } walk_t;
 
-static hk_tag_counts_t *counts_of(walk_t *walk, hk_heap_t *owner) {
-  hk_named_t *named = owner != NULL ? hk_heap_named(owner) : NULL;
-  for (unsigned i = 0; named != NULL && i < walk->count; i++) {
+static hk_tag_counts_t *counts_of_tag(walk_t *walk, hk_named_t *named) {
+  for (unsigned i = 0; i < walk->count; i++) {
     if (walk->counts[i].tag == named) return &walk->counts[i];
   }
-  return NULL;
+  return hk_named_kind(named) == hk_named_tag ? walk->rest : NULL;
+}
+
+static hk_tag_counts_t *counts_of(walk_t *walk, hk_heap_t *owner) {
+  hk_named_t *named = owner != NULL ? hk_heap_named(owner) : NULL;
+  return named != NULL ? counts_of_tag(walk, named) : NULL;
 }
 
 static void count_live(hk_tag_counts_t *counts, uint64_t blocks, uint64_t block_bytes) {
@@ -190,12 +195,20 @@ static void at_least_0(uint64_t *value) {
   if (*value > INT64_MAX) *value = 0;
 }
 
-static void add_larger(hk_tag_counts_t *counts) {
-  hk_named_t *tag = counts->tag;
+static void add_larger(hk_tag_counts_t *counts, hk_named_t *tag) {
   counts->live_blocks += hk_load_relaxed(&tag->larger_count);
   counts->live_bytes += hk_load_relaxed(&tag->larger_bytes);
   counts->allocated_blocks += hk_load_relaxed(&tag->larger_allocated_count);
   counts->allocated_bytes += hk_load_relaxed(&tag->larger_allocated_bytes);
+}
+
+static void add_larger_of_rest(walk_t *walk) {
+  for (hk_named_t *named = hk_named_first(); named != NULL; named = named->all_next) {
+    if (counts_of_tag(walk, named) == walk->rest) add_larger(walk->rest, named);
+  }
+}
+
+static void make_plausible(hk_tag_counts_t *counts) {
   at_least_0(&counts->live_blocks);
   at_least_0(&counts->live_bytes);
   at_least_0(&counts->allocated_blocks);
@@ -204,22 +217,29 @@ static void add_larger(hk_tag_counts_t *counts) {
   if (counts->allocated_bytes < counts->live_bytes) counts->allocated_bytes = counts->live_bytes;
 }
 
-void hk_tag_counts_take(hk_tag_counts_t *counts, unsigned count) {
-  walk_t walk = {.counts = counts, .count = count};
+void hk_tag_counts_take(hk_tag_counts_t *counts, unsigned count, hk_tag_counts_t *rest) {
+  walk_t walk = {.counts = counts, .count = count, .rest = rest};
   hk_survey_visitor_t visitor = {&walk, count_superslab, NULL};
   for (int is_thorough = 0; is_thorough < 2; is_thorough++) {
     for (unsigned i = 0; i < count; i++) counts[i] = (hk_tag_counts_t){.tag = counts[i].tag};
+    if (rest != NULL) *rest = (hk_tag_counts_t){.tag = NULL};
     walk.span_budget = HK_CENSUS_READ_BYTES;
     walk.reads_left = READS_MOST;
     if (hk_survey(&visitor, is_thorough != 0)) break;
   }
   count_heaps(&walk);
-  for (unsigned i = 0; i < count; i++) add_larger(&counts[i]);
+  for (unsigned i = 0; i < count; i++) {
+    add_larger(&counts[i], counts[i].tag);
+    make_plausible(&counts[i]);
+  }
+  if (rest == NULL) return;
+  add_larger_of_rest(&walk);
+  make_plausible(rest);
 }
 
 void hakmem_tag_counts(const hakmem_tag_t *tag, hakmem_tag_counts_t *out, size_t size) {
   hk_tag_counts_t counts = {.tag = (hk_named_t *)tag};
-  hk_tag_counts_take(&counts, 1);
+  hk_tag_counts_take(&counts, 1, NULL);
   hakmem_tag_counts_t known = {.allocated_blocks = counts.allocated_blocks,
                                .allocated_bytes = counts.allocated_bytes,
                                .freed_blocks = counts.allocated_blocks - counts.live_blocks,

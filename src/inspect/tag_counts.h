@@ -18,11 +18,11 @@ typedef struct {
   uint64_t live_bytes;
 } hk_tag_counts_t;
 
-/* Fills the counts of each of the tags. They are exact while no thread allocates or frees a block of them; otherwise
- * they are of different moments. Reads the descriptors of all memory, the free blocks of spans that bins allocate from,
- * and each block of the tags that another thread has freed and its owner has not collected. Allocates nothing, and
- * takes no lock. */
-void hk_tag_counts_take(hk_tag_counts_t *counts, unsigned count);
+/* Fills the counts of each of the tags, and the sum of all other tags unless `rest` is NULL. They are exact while no
+ * thread allocates or frees a block of them; otherwise they are of different moments. Reads the descriptors of all
+ * memory, the free blocks of spans that bins allocate from, and each block of the tags that another thread has freed
+ * and its owner has not collected. Allocates nothing, and takes no lock. */
+void hk_tag_counts_take(hk_tag_counts_t *counts, unsigned count, hk_tag_counts_t *rest);
 
 HK_C_END
 

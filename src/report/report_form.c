@@ -57,15 +57,31 @@ void hk_form_json_separate(hk_format_t *out) {
   if (last != '{' && last != '[') hk_format_text(out, ", ");
 }
 
-void hk_form_json_quote(hk_format_t *out, const char *text) {
+/* Appends a byte that is no character, or not printable, as the character of its number. */
+static void json_byte(hk_format_t *out, char byte) {
   static const char digits[] = "0123456789abcdef";
+  char plain[] = {'\\', byte, '\0'};
+  char coded[] = {'\\', 'u', '0', '0', digits[(unsigned char)byte >> 4], digits[byte & 15], '\0'};
+  bool is_special = byte == '"' || byte == '\\';
+  hk_format_text(out, byte < ' ' || byte > '~' ? coded : is_special ? plain : plain + 1);
+}
+
+static void json_character(hk_format_t *out, const char *text, unsigned length) {
+  char character[5] = {0};
+  for (unsigned i = 0; i < length; i++) character[i] = text[i];
+  hk_format_text(out, character);
+}
+
+void hk_form_json_quote(hk_format_t *out, const char *text) {
   hk_format_text(out, "\"");
-  for (; *text != '\0'; text++) {
-    unsigned char byte = (unsigned char)*text;
-    char plain[] = {'\\', *text, '\0'};
-    char coded[] = {'\\', 'u', '0', '0', digits[byte >> 4], digits[byte & 15], '\0'};
-    bool is_special = *text == '"' || *text == '\\';
-    hk_format_text(out, byte < ' ' || byte > '~' ? coded : is_special ? plain : plain + 1);
+  while (*text != '\0') {
+    unsigned length = hk_text_printable(text);
+    if (length > 1) {
+      json_character(out, text, length);
+      text += length;
+    } else {
+      json_byte(out, *text++);
+    }
   }
   hk_format_text(out, "\"");
 }

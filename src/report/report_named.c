@@ -7,7 +7,16 @@
 #include "base/units.h"
 #include "report/report_form.h"
 
-static const char *kind_of(const hk_named_figures_t *figures) { return figures->is_tag ? "tag" : "heap"; }
+/* The rows of the rest have kinds of their own: a name of the program's may be any text. */
+static const char *kind_of(const hk_named_figures_t *figures) {
+  if (figures->is_rest) return figures->is_tag ? "tags" : "heaps";
+  return figures->is_tag ? "tag" : "heap";
+}
+
+static const char *name_of(const hk_named_figures_t *figures) { return figures->is_rest ? "others" : figures->name; }
+
+/* Upper bound for a name that is written as hk_format_name does. */
+#define NAME_TEXT_BYTES (4 * HK_NAMED_NAME_BYTES)
 
 /* ---- Text. */
 
@@ -15,12 +24,21 @@ static const char *kind_of(const hk_named_figures_t *figures) { return figures->
 #define NAME_WIDTH 28
 #define COLUMN_WIDTH 12
 
-/* Replaces what a terminal may take for a command. */
-static void plain_name(hk_format_t *out, const char *name) {
-  for (unsigned i = 0; name[i] != '\0' && i < NAME_WIDTH - 2; i++) {
-    char character[2] = {name[i] < ' ' || name[i] > '~' ? '?' : name[i], '\0'};
-    hk_format_text(out, character);
+/* Appends as much of the name as the column has room for. Returns the bytes that take no place on the line. */
+static size_t name_in_column(hk_format_t *out, const char *name) {
+  char text[NAME_TEXT_BYTES];
+  hk_format_t plain;
+  hk_format_init(&plain, text, sizeof text);
+  hk_format_name(&plain, name);
+  size_t extra = 0, i = 0;
+  for (unsigned width = 0; width < NAME_WIDTH - 2 && text[i] != '\0'; width++) {
+    unsigned length = hk_text_printable(&text[i]);
+    extra += length - 1;
+    i += length;
   }
+  text[i] = '\0';
+  hk_format_text(out, text);
+  return extra;
 }
 
 /* The columns: as many as lines of 120 characters have room for. The other forms have all figures. */
@@ -50,8 +68,9 @@ static void heads(hk_format_t *out) {
 static void line(hk_format_t *out, const hk_named_figures_t *figures) {
   size_t column = NAME_COLUMN + NAME_WIDTH + 6;
   hk_format_pad(out, NAME_COLUMN);
-  plain_name(out, figures->name);
-  hk_format_pad(out, NAME_COLUMN + NAME_WIDTH);
+  size_t extra = name_in_column(out, name_of(figures));
+  column += extra;
+  hk_format_pad(out, NAME_COLUMN + NAME_WIDTH + extra);
   hk_format_text(out, kind_of(figures));
   for (const hk_named_text_t *text = hk_named_texts; *text->name != '\0'; text++) {
     if (!is_column(text)) continue;
@@ -81,7 +100,7 @@ void hk_report_named_text(hk_format_t *out, const hk_named_table_t *table) {
 static void element(hk_format_t *out, const hk_named_figures_t *figures) {
   hk_form_json_separate(out);
   hk_format_text(out, "{");
-  hk_form_json.text(out, "name", figures->name);
+  hk_form_json.text(out, "name", name_of(figures));
   hk_form_json.text(out, "kind", kind_of(figures));
   for (const hk_named_text_t *text = hk_named_texts; *text->name != '\0'; text++) {
     if (text->is_of_tag && !figures->is_tag) continue;
@@ -99,13 +118,15 @@ void hk_report_named_json(hk_format_t *out, const hk_named_table_t *table) {
 
 /* ---- Metrics. */
 
-/* Appends a label's value: a backslash, a quote and a line's end are escaped; bytes that are not ASCII become '?'. */
+/* Appends a label's value: a backslash and a quote are escaped once more. */
 static void label_value(hk_format_t *out, const char *name) {
-  for (; *name != '\0'; name++) {
-    char plain[] = {'\\', *name == '\n' ? 'n' : *name, '\0'};
-    bool is_escaped = *name == '\\' || *name == '"' || *name == '\n';
-    bool is_foreign = !is_escaped && (*name < ' ' || *name > '~');
-    hk_format_text(out, is_foreign ? "?" : is_escaped ? plain : plain + 1);
+  char plain[NAME_TEXT_BYTES];
+  hk_format_t text;
+  hk_format_init(&text, plain, sizeof plain);
+  hk_format_name(&text, name);
+  for (name = plain; *name != '\0'; name++) {
+    char escaped[] = {'\\', *name, '\0'};
+    hk_format_text(out, *name == '\\' || *name == '"' ? escaped : escaped + 1);
   }
 }
 
@@ -126,7 +147,7 @@ static void sample(hk_format_t *out, const hk_named_text_t *text, const hk_named
   bool has_unit = text->is_bytes && !hk_text_ends(text->name, "_bytes");
   hk_format_print(out, "hakmem_named_%s%s%s{%s=\"", text->name, has_unit ? "_bytes" : "",
                   text->is_event ? "_total" : "", kind_of(figures));
-  label_value(out, figures->name);
+  label_value(out, name_of(figures));
   hk_format_print(out, "\"} %u\n", hk_named_value(text, figures));
 }
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -53,6 +54,20 @@ TEST(NamedHeap, EachFunctionAllocatesInTheHeap) {
   hakmem_heap_destroy(heap);
 }
 
+TEST(NamedHeap, NullAndOptionsWithoutASize) {
+  hakmem_heap_destroy(nullptr);
+  EXPECT_EQ(hakmem_heap_collect(nullptr), 0u);
+  hakmem_heap_options_t options = {};
+  options.hard_limit = 1 << 20;
+  errno = 0;
+  EXPECT_EQ(hakmem_heap_create("no size", &options), nullptr) << "its limit would be lost";
+  EXPECT_EQ(errno, EINVAL);
+  options.size = offsetof(hakmem_heap_options_t, soft_limit);
+  hakmem_heap_t *heap = hakmem_heap_create("an older caller", &options);
+  EXPECT_EQ(UsageOf(heap).hard_limit, 0u);
+  hakmem_heap_destroy(heap);
+}
+
 TEST(NamedHeap, BlocksOfNoHeapHaveNone) {
   void *block = hakmem_malloc(100);
   int local = 0;
@@ -93,6 +108,25 @@ TEST(NamedHeap, ADescriptionNamesIt) {
   (void)hakmem_describe(block, text, sizeof text);
   EXPECT_NE(strstr(text, "tag \"described tag\""), nullptr) << text;
   hakmem_free(block);
+  hakmem_heap_destroy(heap);
+}
+
+TEST(NamedHeap, ADescriptionIsOnePrintableLine) {
+  hakmem_heap_t *heap = hakmem_heap_create("two\nlines\x1b[31m", nullptr);
+  hakmem_tag_t *tag = hakmem_tag_create("tag\r");
+  for (size_t size : {100, 5000, 40000, 3 << 20}) {
+    char text[512];
+    void *block = hakmem_heap_malloc(heap, size);
+    (void)hakmem_describe(block, text, sizeof text);
+    EXPECT_NE(strstr(text, "named heap \"two\\x0alines\\x1b[31m\""), nullptr) << text;
+    hakmem_tag_push(tag);
+    void *tagged = hakmem_malloc(size);
+    hakmem_tag_pop();
+    (void)hakmem_describe(tagged, text, sizeof text);
+    EXPECT_NE(strstr(text, "tag \"tag\\x0d\""), nullptr) << text;
+    hakmem_free(tagged);
+    hakmem_free(block);
+  }
   hakmem_heap_destroy(heap);
 }
 
@@ -234,6 +268,37 @@ TEST(NamedHeap, ASoftLimitCallsBack) {
   EXPECT_EQ(UsageOf(heap).soft_count, 2u);
   hakmem_free(below);
   hakmem_heap_destroy(heap);
+}
+
+TEST(NamedHeap, EachResizeAboveASoftLimitCallsBack) {
+  using Resize = void *(*)(hakmem_heap_t *, void *, size_t);
+  const Resize resizes[] = {
+      [](hakmem_heap_t *, void *block, size_t size) { return hakmem_realloc(block, size); },
+      [](hakmem_heap_t *, void *block, size_t size) { return hakmem_reallocarray(block, 1, size); },
+      [](hakmem_heap_t *, void *block, size_t size) { return hakmem_aligned_realloc(block, 64, size); },
+      [](hakmem_heap_t *heap, void *block, size_t size) { return hakmem_heap_realloc(heap, block, size); },
+  };
+  for (Resize resize : resizes) {
+    for (size_t from : {size_t{100}, size_t{5000}, size_t{40000}, size_t{800000}, size_t{1500000}}) {
+      int count = 0;
+      hakmem_heap_options_t options = {};
+      options.size = sizeof options;
+      options.soft_limit = 2 << 20;
+      options.context = &count;
+      options.on_soft_limit = [](hakmem_heap_t *heap, size_t bytes, void *context) {
+        EXPECT_GT(bytes, size_t{2} << 20);
+        hakmem_free(hakmem_heap_malloc(heap, 10));
+        ++*static_cast<int *>(context);
+      };
+      hakmem_heap_t *heap = hakmem_heap_create("soft resize", &options);
+      void *block = hakmem_heap_malloc(heap, from);
+      ASSERT_EQ(count, 0);
+      block = resize(heap, block, 3 << 20);
+      EXPECT_EQ(count, 1) << from;
+      EXPECT_EQ(hakmem_heap_of(block), heap);
+      hakmem_heap_destroy(heap);
+    }
+  }
 }
 
 TEST(NamedHeap, DestroyFreesEverything) {

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -50,6 +51,91 @@ TEST(NamedHeap, AThousandThreadsShareOne) {
   for (std::thread &thread : threads) thread.join();
   EXPECT_EQ(UsageOf(heap).bytes, 0u) << "no thread and no block is left";
   hakmem_heap_destroy(heap);
+}
+
+/* Calls `work` in another thread, again and again, while `check` runs. */
+template <class Work, class Check>
+void Beside(Work work, Check check) {
+  std::atomic<bool> stop = false;
+  std::thread other([&] {
+    while (!stop) work();
+  });
+  check();
+  stop = true;
+  other.join();
+}
+
+TEST(NamedHeap, ARefusedRequestRefusesNoOther) {
+  hakmem_heap_options_t options = {};
+  options.size = sizeof options;
+  options.soft_limit = 32 << 20;
+  options.hard_limit = 64 << 20;
+  hakmem_heap_t *heap = hakmem_heap_create("refusals", &options);
+  Beside([&] { EXPECT_EQ(hakmem_heap_malloc(heap, size_t{1} << 30), nullptr); },
+         [&] {
+           for (size_t i = 0; i < Scaled(100000); i++) {
+             void *block = hakmem_heap_malloc(heap, 1 << 20);
+             ASSERT_NE(block, nullptr) << i;
+             hakmem_free(block);
+           }
+         });
+  EXPECT_EQ(UsageOf(heap).soft_count, 0u);
+  hakmem_heap_destroy(heap);
+}
+
+TEST(NamedHeap, AResizeLeavesNoRoomAboveTheLimit) {
+  hakmem_heap_options_t options = {};
+  options.size = sizeof options;
+  options.hard_limit = 8 << 20;
+  hakmem_heap_t *heap = hakmem_heap_create("resizes", &options);
+  void *resized = hakmem_heap_malloc(heap, 5 << 20);
+  Beside(
+      [&] {
+        void *block = hakmem_heap_malloc(heap, 4 << 20);
+        EXPECT_EQ(block, nullptr) << "the other block is charged at each moment";
+        hakmem_free(block);
+      },
+      [&] {
+        for (size_t i = 0; i < Scaled(20000); i++) {
+          void *moved = hakmem_heap_realloc(heap, resized, i % 2 == 0 ? 6 << 20 : 5 << 20);
+          ASSERT_NE(moved, nullptr);
+          resized = moved;
+        }
+      });
+  EXPECT_LE(UsageOf(heap).peak_bytes, options.hard_limit);
+  hakmem_heap_destroy(heap);
+}
+
+/* More heaps than a thread's table has entries, and more threads than it looks at without a lock. */
+TEST(NamedHeap, EachThreadFindsItsPartOfManyHeaps) {
+  const unsigned heap_count = 100, thread_count = 12;
+  std::vector<hakmem_heap_t *> heaps;
+  for (unsigned i = 0; i < heap_count; i++)
+    heaps.push_back(hakmem_heap_create(("many " + std::to_string(i)).c_str(), nullptr));
+  std::atomic<unsigned> round = 0, done = 0;
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < thread_count; t++) {
+    threads.emplace_back([&, t] {
+      for (unsigned r = 1; r <= 4; r++) {
+        while (round < r) std::this_thread::yield();
+        for (unsigned i = 0; i < heap_count; i++) {
+          hakmem_heap_t *heap = heaps[t % 2 == 0 ? i : i * 64 % heap_count];
+          ASSERT_EQ(hakmem_heap_of(hakmem_heap_malloc(heap, 64)), heap);
+        }
+        done++;
+      }
+    });
+  }
+  for (unsigned r = 1; r <= 4; r++) {
+    done = 0;
+    round = r;
+    while (done < thread_count) std::this_thread::yield();
+  }
+  for (std::thread &thread : threads) thread.join();
+  for (hakmem_heap_t *heap : heaps) {
+    EXPECT_LE(UsageOf(heap).bytes, size_t{thread_count} << 16) << "one slab for each thread's part";
+    hakmem_heap_destroy(heap);
+  }
 }
 
 TEST(NamedHeap, ThreadsKeepTheirPartsWhileTheHeapEnds) {

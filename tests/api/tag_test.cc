@@ -4,9 +4,11 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <cstring>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "hakmem/hakmem.h"
@@ -118,6 +120,61 @@ TEST(Tag, ATagIsRemovedFromTheMiddle) {
   for (int i = 0; i < 40; i++) hakmem_tag_push(tags[i % 3]);
   for (int i = 39; i >= 0; i--) hakmem_tag_remove(tags[i % 3]);
   EXPECT_EQ(charged(), nullptr);
+}
+
+hakmem_tag_t *Charged() {
+  void *block = hakmem_malloc(20);
+  hakmem_tag_t *tag = hakmem_tag_of(block);
+  hakmem_free(block);
+  return tag;
+}
+
+TEST(Tag, AsManyRemovalsAsPushesLeaveNone) {
+  hakmem_tag_t *tags[4] = {NewTag("many 0"), NewTag("many 1"), NewTag("many 2"), NewTag("many 3")};
+  for (int i = 0; i < 32; i++) hakmem_tag_push(tags[0]);
+  hakmem_tag_push(tags[1]);
+  for (int i = 0; i < 32; i++) hakmem_tag_remove(tags[0]);
+  hakmem_tag_remove(tags[1]);
+  EXPECT_EQ(Charged(), nullptr);
+  TestRandom random(TestSeed());
+  for (size_t round = 0; round < Scaled(200); round++) {
+    std::vector<hakmem_tag_t *> pushed;
+    for (size_t steps = random.Below(300); steps > 0; steps--) {
+      if (random.Below(3) != 0) {
+        pushed.push_back(tags[random.Below(4)]);
+        hakmem_tag_push(pushed.back());
+      } else if (!pushed.empty()) {
+        auto ended = pushed.begin() + static_cast<std::ptrdiff_t>(random.Below(pushed.size()));
+        hakmem_tag_remove(*ended);
+        pushed.erase(ended);
+      }
+    }
+    while (!pushed.empty()) {
+      std::swap(pushed[random.Below(pushed.size())], pushed.back());
+      hakmem_tag_remove(pushed.back());
+      pushed.pop_back();
+    }
+    ASSERT_EQ(Charged(), nullptr) << round;
+    hakmem_tag_push(tags[3]);
+    ASSERT_EQ(Charged(), tags[3]) << round;
+    hakmem_tag_pop();
+    ASSERT_EQ(Charged(), nullptr) << round;
+  }
+}
+
+TEST(Tag, APushOfNullChargesNothingOfItsOwn) {
+  hakmem_tag_t *tag = NewTag("beside NULL");
+  hakmem_tag_push(nullptr);
+  EXPECT_EQ(Charged(), nullptr);
+  hakmem_tag_push(tag);
+  hakmem_tag_push(nullptr);
+  EXPECT_EQ(Charged(), tag);
+  hakmem_tag_pop();
+  EXPECT_EQ(Charged(), tag) << "the pop ended the push of NULL";
+  hakmem_tag_remove(nullptr);
+  EXPECT_EQ(Charged(), tag);
+  hakmem_tag_pop();
+  EXPECT_EQ(Charged(), nullptr);
 }
 
 TEST(Tag, OneNameIsOneTag) {

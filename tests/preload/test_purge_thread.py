@@ -33,6 +33,12 @@ def test_comes_and_goes(runner: Runner, program: Program) -> None:
     expect_all(runner, [[program("purge_comes"), when] for when in ("idle", "late")], "came\nback\nwent\n")
 
 
+def test_is_charged_to_no_tag(runner: Runner, program: Program) -> None:
+    """The C library's memory for the thread is not the program's."""
+    for _ in range(3):
+        assert runner.under([program("tag_counts_alone")], timeout=TIMEOUT) == Outcome(0, b"", b"")
+
+
 def test_of_a_library_loaded_late(runner: Runner, program: Program) -> None:
     """dlopen of the library itself, in a program that runs on the C library's malloc."""
     outcome = runner.plain([program("purge_comes"), runner.library], env=LEAN, timeout=TIMEOUT)

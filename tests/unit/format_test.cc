@@ -30,6 +30,26 @@ std::string Bytes(uint64_t bytes) {
   return text.str();
 }
 
+std::string Name(const char *name) {
+  Text text;
+  hk_format_name(&text.format, name);
+  return text.str();
+}
+
+TEST(Format, NamesAreOnePrintableLine) {
+  EXPECT_EQ(Name("plain \"name\""), "plain \"name\"");
+  EXPECT_EQ(Name("caf\u00e9 \u20ac \U0001f600"), "caf\u00e9 \u20ac \U0001f600");
+  EXPECT_EQ(Name("a\\b"), "a\\\\b");
+  EXPECT_EQ(Name("\n\t\x1b[31m\x7f"), "\\x0a\\x09\\x1b[31m\\x7f");
+  EXPECT_EQ(Name("\xff\xfe\x80"), "\\xff\\xfe\\x80");
+  EXPECT_EQ(Name("\xc2\x9b"), "\\xc2\\x9b") << "a control character";
+  EXPECT_EQ(Name("\xc0\x80"), "\\xc0\\x80") << "too long";
+  EXPECT_EQ(Name("\xed\xa0\x80"), "\\xed\\xa0\\x80") << "a surrogate";
+  EXPECT_EQ(Name("\xe2\x80\xa8"), "\\xe2\\x80\\xa8") << "ends a line";
+  EXPECT_EQ(Name("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80") << "above the last";
+  EXPECT_EQ(Name("x\xe2\x82"), "x\\xe2\\x82") << "cut";
+}
+
 std::string Decimal(uint64_t value) {
   Text text;
   hk_format_decimal(&text.format, value);

@@ -12,8 +12,8 @@
 /* Keeps the slabs of a span of the class. Requires that the caller has retired them, and set is_wiped. */
 void hk_class_slabs_put(hk_slab_t *head, unsigned class_index);
 
-/* Returns `slab_count` slabs in a row that had blocks of the class, with slab_count, zero and is_wiped set; NULL when there are
- * none. */
+/* Returns `slab_count` slabs in a row that had blocks of the class, with slab_count, zero and is_wiped set; NULL when
+ * there are none. */
 hk_slab_t *hk_class_slabs_take(unsigned class_index, unsigned slab_count);
 
 /* Purges all that are kept. */

@@ -30,7 +30,7 @@ typedef struct {
 extern HK_HIDDEN const hk_form_t hk_form_lines;
 extern HK_HIDDEN const hk_form_t hk_form_json;
 
-/* Appends the text in quotes. A byte that is not ASCII becomes a character of Latin-1. */
+/* Appends the text in quotes. UTF-8 stays as it is, and each other byte becomes the character of its number. */
 void hk_form_json_quote(hk_format_t *out, const char *text);
 
 /* For elements outside sections: append a comma where one is due, and the key. */

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import resource
+import shutil
 import signal
 from pathlib import Path
 from typing import Callable
@@ -193,6 +195,17 @@ def test_json_for_machines(guarded: Callable[..., Outcome], tmp_path: Path) -> N
     assert told["block"]["bytes"] == 40 and told["block"]["offset"] == 39
     for part in ("touched", "freed", "allocated"):
         assert told[part]["frames"][0]["module"].endswith("/guard_errors") and told[part]["thread"] == told["process"]
+
+
+def test_json_of_any_name(runner: Runner, program: Program, tmp_path: Path) -> None:
+    """A program's name may be any bytes: UTF-8 or not, and quotes."""
+    copy = tmp_path / os.fsdecode(b'caf\xc3\xa9"\xff')
+    shutil.copy(program("guard_errors"), copy)
+    file = tmp_path / "error.json"
+    runner.under([copy, "write_after", "40", "1"], env={"HAKMEM_GUARD": "1", "HAKMEM_GUARD_FILE": str(file)})
+    told = json.loads(file.read_text())
+    assert told["touched"]["name"] == 'caf\u00e9"\u00ff'
+    assert told["freed"]["frames"][0]["module"].endswith('/caf\u00e9"\u00ff')
 
 
 @pytest.mark.parametrize("way", ["", "chain", "jump", "stack", "saved", "signal"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from typing import Dict, List, Optional, Sequence, Tuple
 
@@ -21,9 +20,9 @@ Place = Tuple[str, int]
 
 
 def _path_in_json(text: str) -> str:
-    """The library writes each byte of a path as a character of Latin-1. Another program's log may have anything."""
+    """Another program's log may have anything."""
     try:
-        return os.fsdecode(str(json.loads(f'"{text}"')).encode("latin-1"))
+        return str(json.loads(f'"{text}"'))
     except ValueError:
         return text
 

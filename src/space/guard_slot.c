@@ -201,7 +201,7 @@ static bool take_turn_locked(const struct hk_site *site) {
   return is_at_start;
 }
 
-static slot_t *take(kind_t *kind, const struct hk_site *site, bool *is_at_start) {
+static slot_t *take_in_turn(kind_t *kind, const struct hk_site *site, bool *is_at_start) {
   hk_lock_acquire(hk_lock_guard);
   slot_t *slot = take_locked(kind);
   if (slot != NULL) *is_at_start = take_turn_locked(site);
@@ -260,7 +260,7 @@ static uintptr_t page_of(const slot_t *slot) {
 static void *alloc_paged(size_t bytes, size_t alignment, const hk_guard_deed_t *deed, struct hk_named *named) {
   size_t page = hk_os_page_size();
   bool is_at_start = false;
-  slot_t *slot = take(&paged, deed->site, &is_at_start);
+  slot_t *slot = take_in_turn(&paged, deed->site, &is_at_start);
   if (slot == NULL) return NULL;
   uintptr_t pages = page_of(slot);
   /* The neighbours' guard pages are this slot's too. */
@@ -316,7 +316,7 @@ static void *alloc_large(size_t bytes, size_t alignment, const hk_guard_deed_t *
   size_t page = hk_os_page_size();
   bool is_at_start = false;
   if (bytes == 0) bytes = 1;
-  slot_t *slot = take(&large, deed->site, &is_at_start);
+  slot_t *slot = take_in_turn(&large, deed->site, &is_at_start);
   if (slot == NULL) return NULL;
   drop_mapping(slot);
   size_t slack = alignment > page ? alignment : 0;

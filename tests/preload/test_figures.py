@@ -290,8 +290,7 @@ def test_options_are_those_that_were_set(runner: Runner, tmp_path: Path, validat
     file = tmp_path / 'a "quoted" \\ näme.json'
     read = document(runner, file, HAKMEM_MODE="lean", HAKMEM_RETAIN="8M")
     validator.validate(read)
-    shown = str(file).encode().decode("latin-1")
-    assert read["options"] == {"mode": "lean", "stats_file": shown}, "8M is the default"
+    assert read["options"] == {"mode": "lean", "stats_file": str(file)}, "8M is the default"
 
 
 def declared() -> Set[str]:

@@ -133,7 +133,8 @@ static bool plant_after_trim(size_t size) {
   take_many(count, size);
   byte_t *block = live[count / 2].start;
   drop_all();
-  (void)malloc_trim(0);
+  int (*trim)(size_t) = (int (*)(size_t))(uintptr_t)dlsym(RTLD_DEFAULT, "malloc_trim"); /* musl has none */
+  if (trim != NULL) (void)trim(0);
   ((byte_t *)forget(block))[size / 2] = forged;
   for (size_t i = 0; i < count; i++) {
     byte_t *owner = take_raw(size);

@@ -8,7 +8,6 @@
 #include "fresh_test.h"
 #include "unit/heap_driver.h"
 
-using namespace hakmem_test;
 using namespace hk_test;
 
 namespace {

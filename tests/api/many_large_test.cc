@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "hakmem/hakmem.h"
+#include "support/process_memory.h"
 #include "support/shadow_model.h"
 
 using namespace hakmem_test;

@@ -134,11 +134,14 @@ typedef struct {
 } hk_os_memory_t;
 hk_os_memory_t hk_os_memory(void);
 
-/* Returns the number of mappings of this process, of at most hk_os_mapping_limit; 0 where the system does not tell, or
- * a filter may end the process for the question. Slow: it reads them all. */
+/* Returns the number of mappings of this process, of at most hk_os_mapping_limit; 0 where the system does not tell.
+ * Slow: it reads them all. */
 size_t hk_os_mapping_count(void);
 
-/* Returns vm.max_map_count, the number of mappings that the system allows a process; the kernel's default where it does
+/* The kernel's default for vm.max_map_count (DEFAULT_MAX_MAP_COUNT). */
+#define HK_OS_MAPPING_LIMIT 65530
+
+/* Returns vm.max_map_count, the number of mappings that the system allows a process; HK_OS_MAPPING_LIMIT where it does
  * not tell. */
 size_t hk_os_mapping_limit(void);
 

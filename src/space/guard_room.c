@@ -7,6 +7,7 @@
 #include "base/arithmetic.h"
 #include "base/atomic.h"
 #include "os/os.h"
+#include "os/sandbox.h"
 
 #define MAPPINGS_EACH 2
 #define SHARE 2 /* guards stop at this part of the mappings that the system allows */
@@ -20,9 +21,12 @@ static _Atomic(size_t) allowed; /* below this, no count is needed */
 static _Atomic(bool) is_counting;
 static _Atomic(uint64_t) refused_ms; /* when a count last found no room; 0: never */
 
+/* A filter may end the process for a file that it opens: then the kernel's default and the guards' own count. */
 static void count(uint64_t now_ms) {
-  size_t own = hk_load_relaxed(&taken), mappings = hk_larger(hk_os_mapping_count(), own * MAPPINGS_EACH);
-  size_t room = hk_subtract_to_zero(hk_os_mapping_limit() / SHARE, mappings) / MAPPINGS_EACH;
+  bool may_look = !hk_sandbox_may_kill();
+  size_t own = hk_load_relaxed(&taken), limit = may_look ? hk_os_mapping_limit() : HK_OS_MAPPING_LIMIT;
+  size_t mappings = hk_larger(may_look ? hk_os_mapping_count() : 0, own * MAPPINGS_EACH);
+  size_t room = hk_subtract_to_zero(limit / SHARE, mappings) / MAPPINGS_EACH;
   hk_store_relaxed(&refused_ms, room == 0 ? now_ms : 0);
   hk_store_relaxed(&allowed, own + hk_smaller(room, BLOCKS_EACH));
 }
@@ -32,7 +36,9 @@ static bool has_room(uint64_t now_ms) {
   uint64_t refused = hk_load_relaxed(&refused_ms);
   bool expected = false;
   if (refused != 0 && now_ms - refused < PAUSE_MS) return false;
-  if (!hk_compare_exchange_acquire(&is_counting, &expected, true)) return false;
+  /* While another thread counts, blocks have the room of the next count in advance: each keeps its chance. */
+  if (!hk_compare_exchange_acquire(&is_counting, &expected, true))
+    return refused == 0 && hk_load_relaxed(&taken) < hk_load_relaxed(&allowed) + BLOCKS_EACH;
   count(now_ms);
   hk_store_release(&is_counting, false);
   return hk_load_relaxed(&taken) < hk_load_relaxed(&allowed);
@@ -40,7 +46,7 @@ static bool has_room(uint64_t now_ms) {
 
 bool hk_guard_room_take(uint64_t now_ms) {
   if (!has_room(now_ms)) return false;
-  (void)hk_add_relaxed(&taken, 1); /* several threads may exceed `allowed` by one block each */
+  (void)hk_add_relaxed(&taken, 1); /* several threads may exceed the room by one block each */
   return true;
 }
 

@@ -95,7 +95,7 @@ static void remove_range(uintptr_t start, size_t bytes) {
 size_t hk_os_page_size(void) { return memory.page_size; }
 
 size_t hk_os_mapping_count(void) { return range_count; }
-size_t hk_os_mapping_limit(void) { return 65530; }
+size_t hk_os_mapping_limit(void) { return HK_OS_MAPPING_LIMIT; }
 
 static bool is_over_limit(size_t more_bytes) {
   return memory.mapped_limit != 0 &&

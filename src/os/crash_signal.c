@@ -12,11 +12,8 @@
 #include "os/signal_action.h"
 #include "os/syscall.h"
 
-/* Signals that the report itself may cause. They stay unblocked, because the kernel ends a program that causes a
- * blocked one. */
-#define OF_ITS_OWN                                                                                   \
-  (HK_SIGNAL_BIT(SIGSEGV) | HK_SIGNAL_BIT(SIGBUS) | HK_SIGNAL_BIT(SIGABRT) | HK_SIGNAL_BIT(SIGILL) | \
-   HK_SIGNAL_BIT(SIGFPE) | HK_SIGNAL_BIT(SIGTRAP) | HK_SIGNAL_BIT(SIGSYS))
+/* Signals that the report itself may cause. They stay unblocked. */
+#define OF_THE_REPORT (HK_SIGNALS_OF_ITS_OWN | HK_SIGNAL_MASK(SIGABRT))
 
 #define OUR_FLAGS (SA_SIGINFO | SA_ONSTACK | SA_NODEFER | HK_SIGNAL_RESTORER_FLAG)
 
@@ -142,7 +139,7 @@ static void on_signal(int number, siginfo_t *info, void *context) {
  * starts. */
 static void catch_one(int i) {
   hk_signal_action_t ours = {
-      .handler = on_signal, .flags = OUR_FLAGS, .restorer = hk_signal_return, .mask = ~OF_ITS_OWN};
+      .handler = on_signal, .flags = OUR_FLAGS, .restorer = hk_signal_return, .mask = ~OF_THE_REPORT};
   if (!hk_signal_action_exchange(signals[i], NULL, &previous[i])) return;
   if ((uintptr_t)previous[i].handler == (uintptr_t)SIG_IGN) return;
   is_caught[i] = true;

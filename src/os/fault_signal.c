@@ -15,9 +15,9 @@
 #define LEVELS 8
 
 /* [level]: the action that the library's handler of that level has replaced, the oldest first. Entries below
- * `action_count` are constant, but for SA_RESETHAND. */
+ * `action_count` are constant, but for SA_RESETHAND; each is written before its level's handler is installed. */
 static hk_signal_action_t actions[LEVELS];
-static _Atomic(unsigned) action_count;
+static unsigned action_count; /* written by the thread that renews */
 static _Atomic(bool) is_renewing;
 static const hk_fault_hook_t *hook;
 
@@ -39,7 +39,7 @@ static void end_by_default(int number) {
  * handler returns. */
 static void call(hk_signal_action_t *action, int number, siginfo_t *info, void *context) {
   void (*handler)(int, siginfo_t *, void *) = action->handler;
-  uint64_t mask = action->mask | ((action->flags & SA_NODEFER) != 0 ? 0 : HK_SIGNAL_BIT(number));
+  uint64_t mask = action->mask | ((action->flags & SA_NODEFER) != 0 ? 0 : HK_SIGNAL_MASK(number));
   if ((action->flags & SA_RESETHAND) != 0) {
     *action = (hk_signal_action_t){.handler = (void (*)(int, siginfo_t *, void *))(uintptr_t)SIG_DFL};
   }
@@ -137,14 +137,12 @@ static bool is_same(const hk_signal_action_t *one, const hk_signal_action_t *oth
 
 /* Returns the level of an action of the program's; LEVELS when there is none left. */
 static unsigned level_for(const hk_signal_action_t *found) {
-  unsigned count = hk_load_relaxed(&action_count);
-  for (unsigned level = 0; level < count; level++) {
+  for (unsigned level = 0; level < action_count; level++) {
     if (is_same(&actions[level], found)) return level;
   }
-  if (count == LEVELS) return LEVELS;
-  actions[count] = *found;
-  hk_store_release(&action_count, count + 1); /* before the handler can run */
-  return count;
+  if (action_count == LEVELS) return LEVELS;
+  actions[action_count] = *found;
+  return action_count++;
 }
 
 /* Installs the handler of a level. Keeps the program's choice of a stack: its handler may need the thread's own, or the
@@ -164,8 +162,8 @@ static bool is_in_front(const hk_signal_action_t *found) {
  * meanwhile, which is then the one to go before. */
 static bool install_before(hk_signal_action_t found) {
   for (;;) {
-    unsigned level = level_of(&found);
     if (is_in_front(&found)) return true;
+    unsigned level = level_of(&found);
     if (level == LEVELS) level = level_for(&found);
     hk_signal_action_t before = found;
     if (level == LEVELS || !install(level, &before)) return false;

@@ -42,13 +42,13 @@ static int create_with(pthread_attr_t *attributes, size_t stack_bytes) {
 }
 
 static bool create(pthread_attr_t *attributes) {
-  uint64_t before, unused;
+  uint64_t before;
   if (!hk_thread_nature_mask(~(HK_SIGNALS_OF_ITS_OWN | HK_SIGNALS_OF_THE_C_LIBRARY), &before)) return false;
   int error = EINVAL;
   for (size_t bytes = STACK_BYTES; error == EINVAL && bytes <= STACK_MOST_BYTES; bytes *= 4) {
     error = create_with(attributes, bytes);
   }
-  (void)hk_thread_nature_mask(before, &unused);
+  hk_thread_nature_unmask(before);
   return error == 0;
 }
 

@@ -38,7 +38,7 @@ bool hk_signal_action_exchange(int number, const hk_signal_action_t *action, hk_
 }
 
 void hk_signal_send_again(int number, siginfo_t *info) {
-  uint64_t mask = HK_SIGNAL_BIT(number);
+  uint64_t mask = HK_SIGNAL_MASK(number);
   (void)hk_syscall4(SYS_rt_sigprocmask, SIG_BLOCK, (long)&mask, 0, sizeof mask);
   long process = (long)hk_os_process_id(), thread = hk_syscall2(SYS_gettid, 0, 0);
   if (hk_syscall4(SYS_rt_tgsigqueueinfo, process, thread, number, (long)info) == 0) return;

@@ -20,7 +20,13 @@ typedef struct {
 } hk_signal_action_t;
 
 /* A signal in the kernel's masks: bit i is signal i + 1. */
-#define HK_SIGNAL_BIT(number) ((uint64_t)1 << ((number)-1))
+#define HK_SIGNAL_MASK(number) ((uint64_t)1 << ((number)-1))
+
+/* Signals that a thread causes itself. Where they are blocked, they end the process, whatever handler the program has:
+ * a sandbox answers refused system calls in a handler for SIGSYS. */
+#define HK_SIGNALS_OF_ITS_OWN                                                                           \
+  (HK_SIGNAL_MASK(SIGSEGV) | HK_SIGNAL_MASK(SIGBUS) | HK_SIGNAL_MASK(SIGILL) | HK_SIGNAL_MASK(SIGFPE) | \
+   HK_SIGNAL_MASK(SIGTRAP) | HK_SIGNAL_MASK(SIGSYS))
 
 /* The kernel's flag, which not every header has. */
 #define HK_SIGNAL_RESTORER_FLAG 0x04000000

@@ -11,16 +11,8 @@
 
 #include "base/compiler.h"
 #include "os/c_library.h"
+#include "os/signal_action.h"
 #include "os/syscall.h"
-
-/* A signal in the kernel's masks: bit i is signal i + 1. */
-#define HK_SIGNAL_MASK(number) ((uint64_t)1 << ((number)-1))
-
-/* Signals that a thread causes itself. Where they are blocked, they end the process, whatever handler the program has:
- * a sandbox answers refused system calls in a handler for SIGSYS. */
-#define HK_SIGNALS_OF_ITS_OWN                                                                           \
-  (HK_SIGNAL_MASK(SIGSEGV) | HK_SIGNAL_MASK(SIGBUS) | HK_SIGNAL_MASK(SIGILL) | HK_SIGNAL_MASK(SIGFPE) | \
-   HK_SIGNAL_MASK(SIGTRAP) | HK_SIGNAL_MASK(SIGSYS))
 
 /* Signals by which the C library reaches every thread that it knows, as when the program changes its user. musl has one
  * more; in glibc's programs that one is the program's. */
@@ -31,6 +23,11 @@
  * the system refuses. */
 HK_INLINE bool hk_thread_nature_mask(uint64_t mask, uint64_t *before) {
   return hk_syscall4(SYS_rt_sigprocmask, SIG_SETMASK, (long)&mask, (long)before, sizeof mask) == 0;
+}
+
+/* Gives the calling thread the mask back that it had. */
+HK_INLINE void hk_thread_nature_unmask(uint64_t before) {
+  (void)hk_syscall4(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, sizeof before);
 }
 
 /* The kinds of threads. There is at most one thread of each kind. */

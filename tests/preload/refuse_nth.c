@@ -35,6 +35,8 @@ enum { exit_hangs = 1000, exit_spins = 1001, most_seconds = 400, most_calls = 40
 /* Chosen: the kernel interrupts a call for a signal, and signals end. */
 enum { most_interruptions = 20 };
 
+enum { mask_given_back = 1 }; /* by a call that does not ask for the mask before it */
+
 static const char *library;
 
 /* ---- The refusals. */
@@ -71,6 +73,8 @@ static long detail_of(const struct seccomp_data *call) {
       return (long)call->args[1] & FUTEX_CMD_MASK;
     case SYS_prctl:
       return (long)call->args[0];
+    case SYS_rt_sigprocmask:
+      return call->args[0] == SIG_SETMASK && call->args[2] == 0 ? mask_given_back : 0;
     default:
       return 0;
   }
@@ -86,8 +90,10 @@ static void note(long number, long detail) {
   run.calls++;
 }
 
-/* No kernel refuses a thread its end, or a wake-up of an address that is there: a sleeper would never learn of it. */
+/* No kernel refuses a thread its end, or a wake-up of an address that is there: a sleeper would never learn of it. And
+ * none lets a thread block signals, refuses it the mask that it had, and later gives it one: a filter never goes. */
 static int can_be_refused(long number, long detail) {
+  if (number == SYS_rt_sigprocmask) return detail != mask_given_back;
   return number != SYS_exit && number != SYS_exit_group && (number != SYS_futex || detail == FUTEX_WAIT);
 }
 

@@ -75,7 +75,7 @@ ERRORS: dict[str, tuple[str, ...]] = {
     "getdents64": (*FILTER, "ENOENT", "EIO"),
     "sched_setscheduler": (*FILTER, "EINVAL"),
 }
-# The end of a thread.
+# The end of a thread. A call with a detail may be one too (can_be_refused of refuse_nth.c).
 NEVER_REFUSED = ("exit", "exit_group")
 
 
@@ -205,7 +205,7 @@ def all_wishes(counts: dict[tuple[str, int], int]) -> list[list[Wish]]:
     """All refusals of a course, a list a kind of call."""
     kinds = []
     for (call, detail), count in sorted(counts.items()):
-        if call in NEVER_REFUSED or (call == "futex" and detail != 0):
+        if call in NEVER_REFUSED or (call in ("futex", "rt_sigprocmask") and detail != 0):
             continue
         turns = range(1, count + 1, max(1, -(-count // MOST_TURNS)))
         kinds.append([

@@ -1,20 +1,18 @@
 /* space/guard_slot.c - L3. See guard_slot.h; docs/concurrency.md has the argument for each order. */
 #include "space/guard_slot.h"
 
-#include <string.h>
-
+#include "base/arithmetic.h"
 #include "base/bits.h"
 #include "base/units.h"
 #include "os/lock.h"
 #include "os/os.h"
+#include "space/guard_padding.h"
 #include "space/guard_room.h"
 
 /* Chosen: long blocks are rarer, and each may take much address space. */
 #define LARGE_SHARE 8
 /* Chosen: addresses that freed long blocks keep. */
 #define LARGE_FREED_MOST HK_GIB
-/* Chosen: a value that is neither a small number, nor text, nor an address that a program can have. */
-#define FILL 0xF5
 
 typedef struct {
   _Atomic(uint32_t) round; /* raised before and after each change */
@@ -216,41 +214,6 @@ static void put(kind_t *kind, slot_t *slot) {
   hk_lock_release(hk_lock_guard);
 }
 
-/* ---- The padding. */
-
-static void fill(const hk_guard_view_t *view) {
-  memset((void *)view->pages, FILL, view->start - view->pages);
-  uintptr_t end = view->start + view->bytes;
-  memset((void *)end, FILL, view->pages + view->pages_bytes - end);
-}
-
-/* Returns whether each byte of the range is FILL. Whole words first: the padding of a short block is nearly a page. */
-static bool is_filled(const unsigned char *at, const unsigned char *end) {
-  uint64_t word, filled;
-  memset(&filled, FILL, sizeof filled);
-  for (; at + sizeof word <= end; at += sizeof word) {
-    memcpy(&word, at, sizeof word);
-    if (word != filled) return false;
-  }
-  for (; at < end; at++) {
-    if (*at != FILL) return false;
-  }
-  return true;
-}
-
-/* Returns the damaged byte that is nearest to the block; 0 when none is. */
-static uintptr_t find_damage(const hk_guard_view_t *view) {
-  const unsigned char *block = (const unsigned char *)view->start, *end = block + view->bytes;
-  const unsigned char *first = (const unsigned char *)view->pages, *last = first + view->pages_bytes;
-  if (!is_filled(end, last)) {
-    while (*end == FILL) end++;
-    return (uintptr_t)end;
-  }
-  if (is_filled(first, block)) return 0;
-  while (block[-1] == FILL) block--;
-  return (uintptr_t)block - 1;
-}
-
 /* ---- Slots of one page. */
 
 static uintptr_t page_of(const slot_t *slot) {
@@ -280,7 +243,7 @@ static void *alloc_paged(size_t bytes, size_t alignment, const hk_guard_deed_t *
     put(&paged, slot);
     return NULL;
   }
-  fill(&view);
+  hk_guard_padding_fill(pages, view.pages_bytes, view.start, bytes);
   write_allocated(slot, &view, pages - page, 3 * page);
   return (void *)view.start;
 }
@@ -336,7 +299,7 @@ static void *alloc_large(size_t bytes, size_t alignment, const hk_guard_deed_t *
                           .pages = pages,
                           .pages_bytes = pages_bytes,
                           .allocated = *deed};
-  fill(&view);
+  hk_guard_padding_fill(pages, view.pages_bytes, view.start, bytes);
   write_allocated(slot, &view, mapping, mapping_bytes);
   return (void *)view.start;
 }
@@ -433,7 +396,7 @@ hk_guard_free_t hk_guard_slot_free(uintptr_t address, const hk_guard_deed_t *dee
     hk_store_release(&slot->state, (uint8_t)hk_guard_live);
     return hk_guard_free_refused;
   }
-  *damage = find_damage(view);
+  *damage = hk_guard_padding_damage(view->pages, view->pages_bytes, view->start, view->bytes);
   bool is_closed = hk_os_forbid_access((void *)view->pages, view->pages_bytes);
   write_freed(slot, deed);
   kind_t *kind = address - range < range_bytes ? &paged : &large;
@@ -481,8 +444,7 @@ static void add_usage(kind_t *kind, hk_guard_usage_t *usage, uint64_t now_ms) {
       usage->live_bytes += view.pages_bytes;
     } else {
       usage->freed++;
-      uint64_t age_ms = now_ms > view.freed.ms ? now_ms - view.freed.ms : 0;
-      if (age_ms > usage->age_ms) usage->age_ms = age_ms;
+      usage->age_ms = hk_larger(usage->age_ms, hk_subtract_to_zero(now_ms, view.freed.ms));
     }
   }
 }

@@ -3,8 +3,7 @@
  * A slot for blocks of up to a page is a page of one reserved range, in which every second page is a guard page. A
  * longer block, or one with an alignment above a page, gets a mapping of its own with a guard page on each side. A
  * block lies alternately at the end and at the start of its pages, in the order of the blocks of its call stack. The
- * bytes of its pages around it are padding: they
- * are filled, and checked at the block's free.
+ * bytes of its pages around it are padding (guard_padding.h): they are filled, and checked at the block's free.
  *
  * A freed slot is inaccessible and has no memory. It stays so until all slots were used and none was freed before it.
  * So the number of slots bounds memory and mappings: a live slot adds two mappings, a freed one none.

@@ -44,11 +44,13 @@ static bool read_options(hakmem_heap_options_t *options, const hakmem_heap_optio
   return true;
 }
 
+static void *fail_invalid(void) {
+  errno = EINVAL;
+  return NULL;
+}
+
 static hk_named_t *create(hk_named_kind_t kind, const char *name) {
-  if (name == NULL) {
-    errno = EINVAL;
-    return NULL;
-  }
+  if (name == NULL) return fail_invalid();
   hk_lifecycle_start();
   hk_named_t *named = hk_named_create(kind, name);
   return named != NULL ? named : hk_alloc_fail();
@@ -56,7 +58,8 @@ static hk_named_t *create(hk_named_kind_t kind, const char *name) {
 
 hakmem_heap_t *hakmem_heap_create(const char *name, const hakmem_heap_options_t *given) {
   hakmem_heap_options_t options;
-  hk_named_t *named = create(hk_named_heap, read_options(&options, given) ? name : NULL);
+  if (!read_options(&options, given)) return fail_invalid();
+  hk_named_t *named = create(hk_named_heap, name);
   if (named == NULL) return NULL;
   hk_store_relaxed(&named->soft_bytes, options.soft_limit);
   hk_store_relaxed(&named->hard_bytes, options.hard_limit);
@@ -132,10 +135,7 @@ void *hakmem_heap_realloc(hakmem_heap_t *heap, void *block, size_t size) {
 
 void *hakmem_heap_aligned_alloc(hakmem_heap_t *heap, size_t alignment, size_t size) {
   hk_named_t *named = named_of(heap);
-  if (!hk_is_power_of_two(alignment)) {
-    errno = EINVAL;
-    return NULL;
-  }
+  if (!hk_is_power_of_two(alignment)) return fail_invalid();
   hk_part_switch_t it = enter(named);
   if (it.part == NULL) return hk_alloc_fail();
   void *block = hk_alloc_aligned(alignment, size);

@@ -79,4 +79,21 @@ HK_INLINE bool hk_free_list_push(hk_free_list_t *free_list, hk_block_t *block) {
   return --free_list->countdown == 0;
 }
 
+/* Returns the number of blocks of a list from `block` on, up to `most`, and up to a damaged one. Sets `*last` to the
+ * last of them; NULL: there is none. */
+HK_INLINE uint32_t hk_free_list_count(hk_block_t *block, uint32_t most, hk_block_t **last) {
+  uint32_t count = 0;
+  for (*last = NULL; count < most && block != HK_LIST_END && hk_block_is_intact(block); count++) {
+    *last = block;
+    block = hk_block_next(block);
+  }
+  return count;
+}
+
+/* Returns the length of a list, up to a damaged block. */
+HK_INLINE uint32_t hk_free_list_length(hk_block_t *block) {
+  hk_block_t *last;
+  return hk_free_list_count(block, UINT32_MAX, &last);
+}
+
 #endif /* HK_HEAP_BIN_H */

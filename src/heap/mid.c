@@ -75,22 +75,12 @@ static hk_free_list_t *aside_of(hk_heap_t *heap, unsigned class_index) {
   return &heap->countdowns->shadow[class_index];
 }
 
-/* Counts up to `most` blocks of a list, up to a damaged one. Sets `*last` to the last of them; NULL: there is none. */
-static uint32_t count_up_to(hk_block_t *list, uint32_t most, hk_block_t **last) {
-  uint32_t count = 0;
-  for (*last = NULL; count < most && list != HK_LIST_END && hk_block_is_intact(list); count++) {
-    *last = list;
-    list = hk_block_next(list);
-  }
-  return count;
-}
-
 /* Sets the blocks behind the first `keep` aside. Blocks that are aside already stay so only where the bin's list is
  * damaged: then none follows them. */
 static void set_rest_aside(hk_heap_t *heap, unsigned class_index, uint32_t length, uint32_t keep) {
   hk_free_list_t *bin = &heap->bin[class_index], *aside = aside_of(heap, class_index);
   hk_block_t *last;
-  if (aside->free != HK_LIST_END || count_up_to(bin->free, keep, &last) < keep) return;
+  if (aside->free != HK_LIST_END || hk_free_list_count(bin->free, keep, &last) < keep) return;
   aside->free = last != NULL ? hk_block_next(last) : bin->free;
   aside->countdown = length - keep;
   if (last != NULL) {
@@ -138,7 +128,7 @@ static bool unmeter(hk_heap_t *heap, unsigned class_index) {
   hk_free_list_t *bin = &heap->bin[class_index];
   hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
   hk_block_t *last;
-  uint32_t length = count_up_to(bin->free, UINT32_MAX, &last), room = heap->state[class_index].room;
+  uint32_t length = hk_free_list_count(bin->free, UINT32_MAX, &last), room = heap->state[class_index].room;
   if (countdown->at_mark == HK_COUNTDOWN_UNKNOWN) {
     hk_heap_set_until(countdown, HK_COUNTDOWN_UNKNOWN);
   } else if (countdown->until != HK_COUNTDOWN_UNKNOWN) {
@@ -178,7 +168,7 @@ static bool extend(hk_heap_t *heap, unsigned class_index) {
   uint32_t room = heap->state[class_index].room, sum = countdown->at_mark + (countdown->mark - bin->countdown);
   bool is_known = countdown->at_mark != HK_COUNTDOWN_UNKNOWN && countdown->until != HK_COUNTDOWN_UNKNOWN;
   hk_block_t *last;
-  if (!is_known || sum >= countdown->until || count_up_to(bin->free, room, &last) == room) return false;
+  if (!is_known || sum >= countdown->until || hk_free_list_count(bin->free, room, &last) == room) return false;
   size_t longer = countdown->interval > room / 2 ? 2u * countdown->interval : room;
   size_t most = hk_smaller(INTERVAL_MOST, INTERVAL_MOST_BYTES / hk_class_bytes(class_index));
   countdown->interval = (uint16_t)hk_smaller(longer, most);

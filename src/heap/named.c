@@ -26,11 +26,10 @@ static hk_named_t *take_free_locked(void) {
   return named;
 }
 
-static hk_named_t *enter_locked(hk_named_t *named) {
+static void enter_locked(hk_named_t *named) {
   named->entry_offset = record_count++ % HK_PART_ENTRIES * sizeof(hk_part_entry_t);
   named->all_next = hk_load_relaxed(&all);
   hk_store_release(&all, named); /* with hk_named_first */
-  return named;
 }
 
 static void drop_locked(hk_named_t *named) {
@@ -87,7 +86,7 @@ static hk_named_t *enter(hk_named_t *named, hk_named_kind_t kind) {
   hk_lock_acquire(hk_lock_heap_pool);
   hk_named_t *same = kind == hk_named_tag ? find_tag(named->name) : NULL;
   if (same == NULL) hk_store_release(&named->kind, (uint8_t)kind); /* with find_tag */
-  if (named->entry_offset == NO_ENTRY) (void)enter_locked(named);
+  if (named->entry_offset == NO_ENTRY) enter_locked(named);
   if (same != NULL) drop_locked(named);
   hk_lock_release(hk_lock_heap_pool);
   return same != NULL ? same : named;

@@ -358,12 +358,6 @@ void hk_heap_repair(void) {
   }
 }
 
-static uint32_t length_of(const hk_block_t *list) {
-  uint32_t length = 0;
-  for (; list != HK_LIST_END && hk_block_is_intact(list); list = hk_block_next(list)) length++;
-  return length;
-}
-
 /* Makes a vanished owner's countdown valid. The owner may have vanished after it put a block back and before it counted
  * the block. So no list is known to be fresh any more, and the next free into a mid bin counts its list again. A
  * metered bin's draw is void. */
@@ -375,7 +369,7 @@ static void reset_countdown(hk_heap_t *heap, hk_free_list_t *free_list, unsigned
     return;
   }
   if (hk_heap_is_sampled(heap) && is_part(heap) && free_list == &heap->bin[class_index])
-    hk_heap_note_given(heap, class_index, length_of(free_list->free));
+    hk_heap_note_given(heap, class_index, hk_free_list_length(free_list->free));
   if (hk_bin_is_fresh(free_list)) free_list->countdown = HK_COUNTDOWN_ACTIVE;
   hk_heap_note_length(heap, class_index, HK_COUNTDOWN_UNKNOWN);
 }

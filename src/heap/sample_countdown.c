@@ -84,12 +84,6 @@ bool hk_sample_countdown_is_due_slow(hk_heap_t *heap, unsigned class_index, hk_s
   return true;
 }
 
-static uint32_t count_up_to(const hk_block_t *list, uint32_t most) {
-  uint32_t count = 0;
-  for (; count < most && list != HK_LIST_END && hk_block_is_intact(list); list = hk_block_next(list)) count++;
-  return count;
-}
-
 /* Moves up to `most` blocks from the shadow list to the bin. A damaged block moves with the others: the thread that
  * pops it reports it. */
 static void split_at(hk_free_list_t *list, hk_free_list_t *bin, uint32_t most) {
@@ -148,7 +142,8 @@ static void next_uncounted_piece(hk_heap_t *heap, unsigned class_index) {
     open_tiny(heap, class_index, most);
     return;
   }
-  uint32_t length = count_up_to(hk_heap_effective_list(heap, class_index)->free, *until);
+  hk_block_t *last;
+  uint32_t length = hk_free_list_count(hk_heap_effective_list(heap, class_index)->free, *until, &last);
   if (length == *until) {
     close_at(heap, class_index, HK_COUNTDOWN_UNKNOWN);
     return;
@@ -216,8 +211,7 @@ void hk_sample_countdown_recall(hk_heap_t *heap) {
 
 /* Closes an open bin whose list is not counted. Its draw is void. */
 static void close_uncounted(hk_heap_t *heap, unsigned class_index) {
-  if (is_counted(heap))
-    hk_heap_note_given(heap, class_index, count_up_to(heap->bin[class_index].free, HK_COUNTDOWN_UNKNOWN));
+  if (is_counted(heap)) hk_heap_note_given(heap, class_index, hk_free_list_length(heap->bin[class_index].free));
   close_tiny(heap, class_index);
   hk_heap_note_length(heap, class_index, HK_COUNTDOWN_UNKNOWN);
   hk_heap_set_until(&heap->countdowns->of[class_index], HK_COUNTDOWN_UNKNOWN);

@@ -235,7 +235,7 @@ static void close_bin(hk_heap_t *heap, unsigned class_index) {
   if (heap->is_visited) {
     list->free = bin->free;
     bin->free = HK_LIST_END;
-    for (const hk_block_t *block = list->free; hk_block_is_intact(block); block = hk_block_next(block)) length++;
+    length = hk_free_list_length(list->free);
   }
   hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
   if (countdown->at_mark != HK_COUNTDOWN_UNKNOWN)

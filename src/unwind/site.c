@@ -8,6 +8,7 @@
 
 #include "base/arithmetic.h"
 #include "base/bits.h"
+#include "base/format.h"
 #include "base/units.h"
 #include "os/os.h"
 
@@ -288,12 +289,6 @@ static hk_site_place_t label_of(table_t *where, const char *name, bool is_tag) {
   }
 }
 
-static void copy_name(char *to, const char *name) {
-  size_t i = 0;
-  for (; i < HK_SITE_LABEL_BYTES - 1 && name[i] != '\0'; i++) to[i] = name[i] < ' ' || name[i] > '~' ? '?' : name[i];
-  to[i] = '\0';
-}
-
 static hk_site_t *find_labelled(const table_t *where, hk_site_place_t from, hk_site_place_t until,
                                 const hk_site_t *wanted) {
   for (; from != until; from = site_at(where, from)->next) {
@@ -307,7 +302,9 @@ hk_site_t *hk_site_with_label(hk_site_t *site, const char *name, bool is_tag) {
   char plain_name[HK_SITE_LABEL_BYTES];
   table_t *where = get_table();
   if (where == NULL || site == &shared_site) return site;
-  copy_name(plain_name, name);
+  hk_format_t plain;
+  hk_format_init(&plain, plain_name, sizeof plain_name);
+  hk_format_name(&plain, name);
   hk_site_t wanted = {.label = label_of(where, plain_name, is_tag), .stem = place_of(where, site)};
   if (wanted.label == 0) return site;
   wanted.hash = (uint32_t)(mix(site->hash, wanted.label) * UINT64_C(0x9e3779b97f4a7c15) >> 32);

@@ -81,13 +81,13 @@ struct hk_site {
  * NULL: all stacks without room for a site share one. */
 hk_site_t *hk_site_of(const uintptr_t *frames, unsigned count);
 
-/* A label of sites: the named heap or tag of their blocks. */
-#define HK_SITE_LABEL_BYTES 64
+/* A label of sites: the named heap or tag of their blocks. Room for a name of 63 bytes, as hk_format_name writes it. */
+#define HK_SITE_LABEL_BYTES 256
 typedef struct {
   hk_site_place_t next; /* in the list of all labels */
   uint16_t number;      /* from 0 on */
   bool is_tag;
-  char name[HK_SITE_LABEL_BYTES]; /* ASCII; other characters are question marks */
+  char name[HK_SITE_LABEL_BYTES];
 } hk_site_label_t;
 /* Chosen: labels are found by a search. Those of further names are "others". */
 #define HK_SITE_LABELS_MOST 128

@@ -52,6 +52,12 @@ run-tests:
 .PHONY: test-all
 test-all: test test-rest ## every test at full length, in every preset
 
+# What continuous integration has beyond test: the other presets, short, and each way to install.
+.PHONY: test-ci
+test-ci:
+	tools/bootstrap.sh test-all
+	@$(MAKE) run-tests WHAT=ci
+
 # What test-all has beyond test.
 .PHONY: test-rest
 test-rest:

@@ -1,6 +1,7 @@
 """Runs the tests: builds their programs, shows the progress, and closes with tiers, counts and minutes.
 
     tools/run_tests.py quick               the stages of `make test`
+    tools/run_tests.py ci                  the further stages of .ci/run: the other presets, short, and each artefact
     tools/run_tests.py rest                the further stages of `make test-all`: every preset, full lengths
     tools/run_tests.py tier unit [--only PATTERN]      one tier of the release build
     tools/run_tests.py only PATTERN        the tests whose source or name matches, of every tier
@@ -31,6 +32,7 @@ PYTHON_TIERS = ("misuse", "secure", "tools", "bench", "preload", "cli")
 TIERS = ("unit", "api", "model", "stress", "fuzz", "model_check", *PYTHON_TIERS)
 PYTEST = (sys.executable, "-m", "pytest", "-v", "--durations=10", "-p", "no:cacheprovider")
 NATIVE = "^(unit|api|model|stress|fuzz)$"
+IN_CI = "^(unit|api|model)$"
 MUSL_TIERS = "^(api|model|stress)$"
 IN_ONE_PROCESS = "^(unit|api|model|fuzz|model_check)$"
 # qemu differs from a kernel in limits, refused memory, the end of a child and the waits of threads. It has
@@ -167,7 +169,14 @@ PACKAGE_TOOLS = {
 
 
 def preset_stages(
-    preset: str, werror: str, jobs: int, part: float, guess: tuple[float, float], short: bool, *targets: str
+    preset: str,
+    werror: str,
+    jobs: int,
+    part: float,
+    guess: tuple[float, float],
+    short: bool,
+    *targets: str,
+    label: str = NATIVE,
 ) -> list[Stage]:
     """Build and native tests of one preset. `short`: only the core is instrumented by AddressSanitizer, and the other
     presets have only the sources that start threads."""
@@ -176,7 +185,8 @@ def preset_stages(
         f"-DHK_SANITIZE_TESTS={'OFF' if short else 'ON'}",
         f"-DHK_TESTS_TOGETHER={1 if preset == 'debug' else 8}",  # one preset compiles each source by itself
     )
-    label = NATIVE if preset != "arm64" else "^(unit|api|model)$"
+    if preset == "arm64":
+        label = "^(unit|api|model)$"
     left_out = {"arm64": ARM64_LEFT_OUT, "tsan": TSAN_LONG if short else ""}.get(preset)
     out = ["-E", left_out] if left_out else []
     return [
@@ -258,6 +268,19 @@ def artefacts(jobs: int) -> list[Stage]:
     return stages
 
 
+def ci(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
+    """The stages of .ci/run beyond `quick`: each preset that `quick` leaves out, short, and the ways to get hakmem."""
+    stages = [
+        Stage("release build", build("release", werror), 110),
+        *preset_stages("debug", werror, jobs, 0.02, (120, 30), False, label=IN_CI),
+        *preset_stages("core", werror, jobs, 0.02, (60, 20), False, label=IN_CI),
+        *preset_stages("secure", werror, jobs, 0.02, (90, 40), False),
+    ]
+    if have_clang() is None:
+        stages += preset_stages("clang", werror, jobs, 0.02, (150, 30), False, label=IN_CI)
+    return stages, artefacts(jobs)
+
+
 def rest(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
     """The stages beyond `quick`: every preset whole, full lengths, and beside them the ways to get hakmem."""
     stages = [
@@ -281,6 +304,9 @@ def rest(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
     if have_zig() is None:
         stages += [stage for preset in musl_presets() for stage in musl_whole(preset, werror, jobs)]
     return stages, artefacts(jobs)
+
+
+WHOLE_RUNS = {"quick": quick, "ci": ci, "rest": rest}
 
 
 def musl_presets() -> list[str]:
@@ -532,7 +558,7 @@ def run_tier(tier: str, werror: str, jobs: int) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Runs the tests (see the Makefile's targets).")
-    parser.add_argument("what", choices=("quick", "rest", "tier", "only"))
+    parser.add_argument("what", choices=(*WHOLE_RUNS, "tier", "only"))
     parser.add_argument("name", nargs="?", help="a tier, or a pattern")
     parser.add_argument("--only", help="of a tier: the tests whose source or name matches")
     parser.add_argument("--werror", default="OFF", choices=("ON", "OFF"))
@@ -542,10 +568,12 @@ def main() -> int:
         parser.error(f"{arguments.what} of what?")
     if arguments.what == "tier" and arguments.name not in TIERS:
         parser.error(f"no tier {arguments.name}: one of {', '.join(TIERS)}")
-    if arguments.what in ("quick", "rest"):
+    if arguments.what in WHOLE_RUNS:
         reasons = {"arm64": have_arm64(), "musl": have_musl()}
         if arguments.what == "rest":
-            reasons.update({"clang": have_clang(), "musl-zig": have_zig()})
+            reasons["musl-zig"] = have_zig()
+        if arguments.what != "quick":
+            reasons["clang"] = have_clang()
             for name, needed in PACKAGE_TOOLS.items():
                 there = shutil.which(needed, path=f"{os.environ['PATH']}:/usr/sbin")
                 reasons[name] = None if there else f"there is no {needed}"
@@ -554,7 +582,7 @@ def main() -> int:
         for preset, reason in reasons.items():
             if reason is not None:
                 print(f"{preset}: NOT tested, {reason}")
-        lanes = (quick if arguments.what == "quick" else rest)(arguments.werror, arguments.jobs)
+        lanes = WHOLE_RUNS[arguments.what](arguments.werror, arguments.jobs)
         return 0 if Run(lanes).run() else 1
     if arguments.what == "only" or arguments.only:
         tier = arguments.name if arguments.what == "tier" else None

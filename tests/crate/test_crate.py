@@ -1,5 +1,5 @@
 """The Rust crate hakmem-alloc: its own tests with each feature, and its package, built without a network in a clean
-folder by the commands of the documents. tools/run_tests.py runs it in `make test-rest`, where cargo is installed."""
+folder by the commands of the documents. tools/run_tests.py runs it in `make test-ci`, where cargo is installed."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ Comments that begin with a word and a colon are for the test, and readers of the
 
     needs: COMMAND (PACKAGE), ...   what has to be installed; without it the test is skipped and says the package
     works: COMMAND (PACKAGE)        a command that has to succeed; without it the same
-    rest: REASON                    the page runs in `make test-rest` alone
+    rest: REASON                    the page runs in `make test-ci` alone
     network: REASON                 the page needs the machine's network instead of one of its own
     user: NAME                      the user that runs it, where the test runs as root
     setup: SCRIPT                   what the reader has already: a program that runs, for instance

@@ -1,6 +1,6 @@
 """The pages of docs/recipes: each is run as it stands, with the real programs (recipe_page.py says how).
 
-Pages that say `rest` run where HAKMEM_TEST_RECIPES=all, as in `make test-rest`.
+Pages that say `rest` run where HAKMEM_TEST_RECIPES=all, as in `make test-ci`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def tool() -> list[str]:
 def test_page(path: Path, tool: list[str], library: Path) -> None:
     page = read(path)
     if page.rest and not WITH_ALL:
-        pytest.skip(f"runs in `make test-rest`: {page.rest}")
+        pytest.skip(f"runs in `make test-ci`: {page.rest}")
     if page.missing():
         pytest.skip(f"not installed: {', '.join(page.missing())}")
     # Servers that run as another user have to get there.

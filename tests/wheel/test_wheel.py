@@ -1,5 +1,5 @@
 """The wheels of `make wheel`: installed in a clean place and used there as a service uses them, without a compiler, a
-checkout, a writable home or a network. Wheels for arm64 run under qemu. `make test-rest` builds them and runs this."""
+checkout, a writable home or a network. Wheels for arm64 run under qemu. `make test-ci` builds them and runs this."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ static bool make_pool(size_t slots) {
   char *records = hk_os_reserve_small(record_bytes, page);
   if (records == NULL) return false;
   range_bytes = (2 * slots + 1) * page;
-  range = (uintptr_t)hk_os_reserve_inaccessible(range_bytes, page);
+  range = (uintptr_t)hk_os_reserve_inaccessible(hk_align_up(range_bytes, HK_SLAB_BYTES), HK_SLAB_BYTES);
   if (range == 0) {
     (void)hk_os_unmap(records, record_bytes);
     return false;
@@ -248,7 +248,7 @@ static void *alloc_paged(size_t bytes, size_t alignment, const hk_guard_deed_t *
   return (void *)view.start;
 }
 
-/* ---- Slots with a mapping of their own. */
+/* ---- Slots with a mapping of their own. It has whole slabs of addresses. */
 
 static void drop_mapping(slot_t *slot) {
   uintptr_t mapping = hk_load_relaxed(&slot->mapping);
@@ -283,8 +283,9 @@ static void *alloc_large(size_t bytes, size_t alignment, const hk_guard_deed_t *
   if (slot == NULL) return NULL;
   drop_mapping(slot);
   size_t slack = alignment > page ? alignment : 0;
-  size_t pages_bytes = hk_align_up(bytes, page), mapping_bytes = pages_bytes + slack + 2 * page;
-  uintptr_t mapping = (uintptr_t)hk_os_reserve_inaccessible(mapping_bytes, page);
+  size_t pages_bytes = hk_align_up(bytes, page);
+  size_t mapping_bytes = hk_align_up(pages_bytes + slack + 2 * page, HK_SLAB_BYTES);
+  uintptr_t mapping = (uintptr_t)hk_os_reserve_inaccessible(mapping_bytes, HK_SLAB_BYTES);
   uintptr_t pages = hk_align_up(mapping + page, alignment > page ? alignment : page);
   if (mapping == 0 || !hk_os_allow_writes((void *)pages, pages_bytes)) {
     if (mapping != 0) (void)hk_os_unmap((void *)mapping, mapping_bytes);

@@ -5,6 +5,9 @@
  * block lies alternately at the end and at the start of its pages, in the order of the blocks of its call stack. The
  * bytes of its pages around it are padding (guard_padding.h): they are filled, and checked at the block's free.
  *
+ * The mappings have whole slabs of addresses. A slab's descriptor speaks for all addresses of the slab, also where only
+ * its first pages are mapped (short_span.h): a guarded block there would count as one of the slab's blocks.
+ *
  * A freed slot is inaccessible and has no memory. It stays so until all slots were used and none was freed before it.
  * So the number of slots bounds memory and mappings: a live slot adds two mappings, a freed one none.
  *

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <csetjmp>
 #include <csignal>
 #include <cstdint>
@@ -98,6 +99,31 @@ HK_FRESH_TEST(GuardSlot, ABlockLiesAtOneEndOfPagesBetweenGuards) {
         EXPECT_EQ(view.freed.thread, 8u);
       }
       EXPECT_TRUE(at_start && at_end) << bytes << " " << alignment;
+    }
+  }
+}
+
+// Whether the page is mapped: then it is no other mapping's.
+bool IsMapped(uintptr_t page) {
+  void *wanted = reinterpret_cast<void *>(page);
+  void *found = mmap(wanted, hk_os_page_size(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  if (found != MAP_FAILED) munmap(found, hk_os_page_size());
+  return found == MAP_FAILED && errno == EEXIST;
+}
+
+// A slab's descriptor speaks for all its addresses: in a slab of which a span has the first pages alone, a guarded
+// block would be taken for one of the span's.
+HK_FRESH_TEST(GuardSlot, NothingElseLiesInTheSlabsOfItsBlocks) {
+  ASSERT_TRUE(hk_guard_slot_begin(8));
+  size_t page = hk_os_page_size();
+  for (size_t bytes : {size_t{40}, page + 1, HK_SLAB_BYTES - page, 3 * HK_SLAB_BYTES}) {
+    for (size_t alignment : {size_t{16}, 4 * page, 4 * HK_SLAB_BYTES}) {
+      uintptr_t block = Alloc(bytes, alignment);
+      ASSERT_NE(block, 0u);
+      EXPECT_EQ(block % alignment, 0u);
+      uintptr_t end = hk_align_up(block + bytes, HK_SLAB_BYTES);
+      for (uintptr_t at = hk_align_down(block, HK_SLAB_BYTES); at < end; at += page) ASSERT_TRUE(IsMapped(at));
+      EXPECT_EQ(Free(block), hk_guard_free_done);
     }
   }
 }

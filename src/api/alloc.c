@@ -264,9 +264,10 @@ HK_NOINLINE void *hk_alloc_large_unsampled(size_t size, size_t alignment, bool *
   return find_large(size, alignment, zero);
 }
 
-/* Returns NULL when the request is not chosen, or neither a slot nor a sample can be had. */
-static HK_NOINLINE void *sample_large(size_t size, size_t alignment, bool *zero) {
-  size_t bytes = hk_slab_good_size(size);
+/* Returns NULL when the request of `size` bytes is not chosen, or neither a slot nor a sample can be had. An ordinary
+ * block would be one of `wanted` bytes. */
+static HK_NOINLINE void *sample_large(size_t size, size_t wanted, size_t alignment, bool *zero) {
+  size_t bytes = hk_slab_good_size(wanted);
   if (bytes == 0 || hk_sample_hook_is_inside()) return NULL;
   hk_sample_choice_t choice = hk_sampled_choose_large(bytes);
   void *block = choice.is_guarded ? hk_guarded_alloc(size, alignment, bytes, &choice) : NULL;
@@ -275,13 +276,21 @@ static HK_NOINLINE void *sample_large(size_t size, size_t alignment, bool *zero)
   return hk_alloc_sampled(size, alignment, bytes, choice.weight_q16, zero);
 }
 
-void *hk_alloc_large(size_t size, size_t alignment, bool *zero) {
+HK_INLINE void *alloc_large(size_t size, size_t wanted, size_t alignment, bool *zero) {
   if (HK_UNLIKELY(hk_sampling_is_on())) {
-    void *sampled = sample_large(size, alignment, zero);
+    void *sampled = sample_large(size, wanted, alignment, zero);
     if (sampled != NULL) return sampled;
   }
-  void *block = find_large(size, alignment, zero);
+  void *block = find_large(wanted, alignment, zero);
   return block != NULL ? block : hk_alloc_fail();
+}
+
+void *hk_alloc_large(size_t size, size_t alignment, bool *zero) { return alloc_large(size, size, alignment, zero); }
+
+void *hk_alloc_roomy_slow(size_t size, size_t wanted) {
+  bool ignored;
+  if (wanted > HK_SMALL_MAX_BYTES) return alloc_large(size, wanted, HK_BLOCK_ALIGNMENT, &ignored);
+  return alloc_small_slow(hk_class_of_request(wanted), HK_BLOCK_ALIGNMENT, size, &ignored);
 }
 
 /* ---- Zero. */

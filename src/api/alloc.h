@@ -38,6 +38,10 @@ void *hk_alloc_large(size_t size, size_t alignment, bool *zero);
 /* The same without sampling, for realloc. Returns NULL and leaves errno unchanged when there is no memory. */
 HK_NOINLINE void *hk_alloc_large_unsampled(size_t size, size_t alignment, bool *zero);
 
+/* hk_alloc_slow for `wanted` bytes, of which `size` were requested: 1 to `wanted`. A guarded block ends with those, so
+ * that its padding begins behind them. */
+HK_NOINLINE void *hk_alloc_roomy_slow(size_t size, size_t wanted);
+
 /* Allocates a sampled block in the place of an unsampled one of `bytes`. Returns NULL and leaves errno unchanged when
  * there is no memory, or no room to enter the sample. */
 HK_NOINLINE void *hk_alloc_sampled(size_t size, size_t alignment, size_t bytes, uint64_t weight_q16, bool *zero);

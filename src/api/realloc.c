@@ -144,7 +144,8 @@ static void note_room(void *block) {
 /* Moves the block to one of `wanted` bytes, or else of `size`, which is at most `wanted`. */
 static void *copy_to_new(void *block, size_t bytes, size_t size, size_t wanted) {
   int saved_errno = errno;
-  void *moved = hk_alloc(wanted);
+  void *moved = hk_alloc_fast(wanted);
+  if (moved == NULL) moved = hk_alloc_roomy_slow(size, wanted);
   if (moved == NULL && wanted > size) {
     moved = hk_alloc(size);
     if (moved != NULL) errno = saved_errno;

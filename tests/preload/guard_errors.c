@@ -2,7 +2,9 @@
  * value that it has read last. */
 #define _GNU_SOURCE 1
 #include <dlfcn.h>
+#include <malloc.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +45,15 @@ static void destroy_damaged(size_t size) {
   destroy(heap);
 }
 
+/* A write behind a block that was not guarded and has grown. An ordinary block has room there. */
+static void grow(void *block, size_t size) {
+  size_t more = size + size / 8;
+  bool was_guarded = malloc_usable_size(block) == size;
+  volatile unsigned char *grown = realloc(block, more);
+  if (!was_guarded) grown[more] = 7;
+  free((void *)grown);
+}
+
 static void err(const char *kind, volatile unsigned char *block, size_t size) {
   void *plain = (void *)block;
   if (strcmp(kind, "read_after") == 0) {
@@ -71,6 +82,8 @@ static void err(const char *kind, volatile unsigned char *block, size_t size) {
   } else if (strcmp(kind, "copy_after") == 0) {
     free(plain);
     copy_from(plain, size);
+  } else if (strcmp(kind, "grow_behind") == 0) {
+    grow(plain, size);
   } else if (strcmp(kind, "read_before") == 0) {
     sink = block[-1];
     free(plain);

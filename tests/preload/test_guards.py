@@ -160,6 +160,14 @@ def test_a_write_behind_the_guard_page_is_told(guarded: Callable[..., Outcome]) 
     assert report[0].startswith("hakmem: overflow: a write to ") and " 5000 bytes past the end of a live " in report[0]
 
 
+@pytest.mark.parametrize("size", [1001, 30001])
+def test_a_block_that_grows_has_no_room_in_a_slot(guarded: Callable[..., Outcome], size: int) -> None:
+    """An ordinary block that `realloc` moves has room to grow further. A guarded one ends where it was requested to."""
+    outcome = guarded("guard_errors", "grow_behind", size, 300, rate=2)
+    (report,) = reports(outcome)
+    assert f" 0 bytes past the end of a live block of {size + size // 8} bytes " in report[0], report
+
+
 def test_damage_is_found_when_a_heap_is_destroyed(guarded: Callable[..., Outcome]) -> None:
     outcome = guarded("guard_errors", "destroy", 40, 1)
     (report,) = reports(outcome)

@@ -101,6 +101,13 @@ static hk_address_class_t class_in_large(uintptr_t address) {
   return foreign;
 }
 
+/* A block of no bytes in a hardened build (space/nothing.h). */
+static hk_address_class_t class_in_nothing(uintptr_t address) {
+  uintptr_t start = address - address % HK_BLOCK_ALIGNMENT;
+  bool is_live = HK_HARDENED && hk_live_bit_is_set(hk_live_bit_of((const void *)start));
+  return (hk_address_class_t){.kind = is_live ? hk_address_live_block : hk_address_free_block, .start = start};
+}
+
 static hk_address_class_t class_of_whole(uintptr_t address) {
   if (address >> HK_ADDRESS_BITS != 0) return (hk_address_class_t){.kind = hk_address_foreign, .start = address};
   hk_slab_t *slab = hk_slab_of((const void *)address);
@@ -112,6 +119,8 @@ static hk_address_class_t class_of_whole(uintptr_t address) {
       return class_in_run(slab, address);
     case hk_slab_free:
       return nowhere(hk_address_free, address);
+    case hk_slab_nothing:
+      return class_in_nothing(address);
     default:
       return class_in_large(address);
   }

@@ -35,6 +35,15 @@ static hk_finding_t verify_whole(hk_slab_t *head, uintptr_t start, uintptr_t val
                         .bytes = hk_load_relaxed(&head->bytes)};
 }
 
+/* A block of no bytes in a hardened build (space/nothing.h). The addresses between it and the next one count as
+ * inside it. */
+static hk_finding_t verify_nothing(hk_slab_t *slab, uintptr_t value) {
+  uintptr_t start = value - value % HK_BLOCK_ALIGNMENT;
+  bool is_live = HK_HARDENED && hk_live_bit_is_set(hk_live_bit_of((const void *)start));
+  hk_verdict_t of_start = is_live ? hk_verdict_live : hk_verdict_free_block;
+  return (hk_finding_t){.verdict = value == start ? of_start : hk_verdict_interior, .slab = slab, .start = start};
+}
+
 static hk_finding_t verify_unsampled(const void *address) {
   uintptr_t value = (uintptr_t)address;
   hk_finding_t foreign = {.verdict = hk_verdict_foreign, .start = value};
@@ -50,10 +59,7 @@ static hk_finding_t verify_unsampled(const void *address) {
     case hk_slab_large:
       return verify_whole(slab, value & ~(HK_SLAB_BYTES - 1), value);
     case hk_slab_nothing:
-      return (hk_finding_t){
-          .verdict = hk_live_bit_is_set(hk_live_bit_of(address)) ? hk_verdict_live : hk_verdict_free_block,
-          .slab = slab,
-          .start = value};
+      return verify_nothing(slab, value);
     case hk_slab_free:
       return (hk_finding_t){.verdict = hk_verdict_free_extent, .slab = slab, .start = value};
     default:

@@ -106,7 +106,7 @@ static void describe_named_larger(hk_format_t *out, const hk_address_class_t *wh
 /* Names the span, run or large block that the address lies in, for readers of these sources. */
 static void describe_memory(hk_format_t *out, const hk_address_class_t *where) {
   if (where->head == NULL) {
-    if (where->kind != hk_address_live_block) return;
+    if (where->kind != hk_address_live_block || where->bytes == 0) return; /* a block of no bytes is no large one */
     hk_format_text(out, " (large");
     describe_named_larger(out, where);
     hk_format_text(out, ")");

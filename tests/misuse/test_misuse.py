@@ -76,7 +76,7 @@ CASES = {
     "double_free_after_trim": (ALL, double_free_of_trimmed),
     "free_never_allocated": ([16, 24, 48, 1000], always("double-free", FREE_BLOCK)),
     "free_interior_16": (INTERIOR_16, always("invalid-free", INTERIOR)),
-    "free_interior_1": (ALL, always("invalid-free", INTERIOR)),
+    "free_interior_1": ([0, *ALL], always("invalid-free", INTERIOR)),
     "free_interior_middle": ([1000, *MID, *RUN, *BIG], always("invalid-free", INTERIOR)),
     "free_interior_freed": (SMALL[1:], always("invalid-free", INTERIOR_FREE)),
     "free_behind_big": (BIG, always("invalid-free", BEHIND)),

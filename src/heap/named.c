@@ -201,11 +201,7 @@ static void uncharge_larger(hk_named_t *named, size_t bytes) {
   hk_named_uncharge(named, bytes);
 }
 
-bool hk_named_add_guarded(hk_named_t *named, size_t bytes) {
-  if (!hk_named_charge(named, bytes)) return false;
-  count_larger(named, bytes, 0);
-  return true;
-}
+void hk_named_add_guarded(hk_named_t *named, size_t bytes) { count_larger(named, bytes, 0); }
 
 void hk_named_remove_guarded(hk_named_t *named, size_t bytes) { uncharge_larger(named, bytes); }
 

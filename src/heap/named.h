@@ -85,9 +85,9 @@ void hk_named_uncharge(hk_named_t *named, size_t bytes);
  * to the bytes that it has. `bytes_before` is what a resized block had; 0 for another. */
 void hk_named_add_larger(hk_named_t *named, void *block, size_t charged_bytes, size_t bytes_before);
 
-/* The same for a block that has no such descriptor: one in a guard slot. Charges `bytes`, and returns false when the
- * hard limit refuses them; and the reverse. */
-bool hk_named_add_guarded(hk_named_t *named, size_t bytes);
+/* The same for a block that has no such descriptor: one in a guard slot, for which `bytes` are charged. The reverse
+ * uncharges them. */
+void hk_named_add_guarded(hk_named_t *named, size_t bytes);
 void hk_named_remove_guarded(hk_named_t *named, size_t bytes);
 
 /* Ends hk_named_add_larger, and uncharges the block's bytes. Returns the record; NULL when the block is no record's.

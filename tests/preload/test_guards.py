@@ -378,6 +378,13 @@ def test_under_a_limit_on_memory(guarded: Callable[..., Outcome], rate: int) -> 
     assert (outcome.code, outcome.text(), outcome.errors()) == (0, "went on\n", "")
 
 
+@pytest.mark.parametrize("rate", [1, 3])
+def test_a_tag_counts_each_block_once(guarded: Callable[..., Outcome], rate: int) -> None:
+    """Also one that was chosen for a guard slot while none was free."""
+    outcome = guarded("tag_counts_guarded", rate=rate, guard_slots="64")
+    assert (outcome.code, outcome.text(), outcome.errors()) == (0, "", "")
+
+
 @pytest.mark.parametrize("rate", [1, 3, 100])
 def test_real_programs_run_on_guards(runner: Runner, rate: int) -> None:
     """Every request of a program at rate 1, and all that it does with its blocks."""

@@ -6,6 +6,8 @@
  */
 #include "inspect/tag_counts.h"
 
+#include <stdalign.h>
+
 #include "hakmem/hakmem.h"
 #include "heap/heap.h"
 #include "heap/remote.h"
@@ -15,15 +17,16 @@
 #include "space/live_bit.h"
 #include "space/region_map.h"
 
-/* Chosen: blocks of lists that are read at most, so that a report ends. Each read takes a few hundred nanoseconds. */
-#define READS_MOST (UINT64_C(1) << 20)
+/* Lists are read by pieces, because blocks that were freed one after the other often lie beside each other. */
+#define PIECE_BYTES (4 * HK_KIB)
 
 typedef struct {
   hk_tag_counts_t *counts;
   unsigned count;
   hk_tag_counts_t *rest; /* of all other tags; NULL: they are not counted */
-  uint64_t span_budget;  /* bytes of spans that may still be read */
-  uint64_t reads_left;
+  uint64_t reads_left;   /* the blocks of the tags' spans: no more are free. A list that changes may have no end. */
+  uintptr_t piece_start; /* 0: none was read */
+  alignas(HK_BLOCK_ALIGNMENT) unsigned char piece[PIECE_BYTES];
 } walk_t;
 
 static hk_tag_counts_t *counts_of_tag(walk_t *walk, hk_named_t *named) {
@@ -50,14 +53,24 @@ static void count_allocated(hk_tag_counts_t *counts, uint64_t blocks, uint64_t b
 
 /* ---- Lists. */
 
+/* Copies a free block. Returns false where it cannot be read, and after as many as there can be. */
+static bool read_block(walk_t *walk, const hk_block_t *block, hk_block_t *to) {
+  uintptr_t start = (uintptr_t)block & ~(uintptr_t)(PIECE_BYTES - 1), offset = (uintptr_t)block - start;
+  if (walk->reads_left == 0 || offset % HK_BLOCK_ALIGNMENT != 0) return false;
+  walk->reads_left--;
+  if (start != walk->piece_start) {
+    walk->piece_start = 0;
+    if (!hk_os_copy(walk->piece, (const void *)start, PIECE_BYTES)) return false;
+    walk->piece_start = start;
+  }
+  __builtin_memcpy(to, walk->piece + offset, sizeof *to);
+  return true;
+}
+
 static uint64_t length_of(walk_t *walk, const hk_block_t *list) {
   uint64_t length = 0;
   hk_block_t block;
-  for (; list != HK_LIST_END && walk->reads_left > 0 && hk_os_copy(&block, list, sizeof block);
-       list = hk_block_next(&block)) {
-    walk->reads_left--;
-    length++;
-  }
+  for (; list != HK_LIST_END && read_block(walk, list, &block); list = hk_block_next(&block)) length++;
   return length;
 }
 
@@ -82,8 +95,9 @@ static void count_span(walk_t *walk, const hk_survey_superslab_t *superslab, uns
   hk_tag_counts_t *counts = counts_of(walk, owner);
   if (counts == NULL) return;
   bool is_estimate;
-  uint64_t block_bytes = hk_class_usable_bytes(span->class_index);
-  unsigned live = hk_census_live_blocks(superslab, i, &walk->span_budget, &is_estimate);
+  uint64_t block_bytes = hk_class_usable_bytes(span->class_index), budget = UINT64_MAX;
+  walk->reads_left += hk_load_relaxed(&((hk_slab_t *)span)->carved);
+  unsigned live = hk_census_live_blocks(superslab, i, &budget, &is_estimate);
   if (HK_HARDENED) live = live_by_bits(superslab->start + i * HK_SLAB_BYTES, span->slab_count);
   count_live(counts, live, block_bytes);
   if (!is_of_open_bin(owner, &superslab->first[i], span->class_index)) return;
@@ -154,8 +168,7 @@ static void count_part(walk_t *walk, hk_tag_counts_t *counts, hk_heap_t *part) {
 
 static void count_under_way(walk_t *walk, hk_tag_counts_t *counts, hk_heap_t *owner, const hk_block_t *list) {
   hk_block_t block;
-  while (list != HK_LIST_END && walk->reads_left > 0 && hk_os_copy(&block, list, sizeof block)) {
-    walk->reads_left--;
+  while (list != HK_LIST_END && read_block(walk, list, &block)) {
     const hk_slab_t *slab = hk_slab_of(list);
     if (hk_load_relaxed(&((hk_slab_t *)slab)->owner) != owner || !hk_remote_is_marked(hk_block_next(&block))) return;
     const hk_slab_t *span = slab->head;
@@ -223,8 +236,7 @@ void hk_tag_counts_take(hk_tag_counts_t *counts, unsigned count, hk_tag_counts_t
   for (int is_thorough = 0; is_thorough < 2; is_thorough++) {
     for (unsigned i = 0; i < count; i++) counts[i] = (hk_tag_counts_t){.tag = counts[i].tag};
     if (rest != NULL) *rest = (hk_tag_counts_t){.tag = NULL};
-    walk.span_budget = HK_CENSUS_READ_BYTES;
-    walk.reads_left = READS_MOST;
+    walk.reads_left = walk.piece_start = 0;
     if (hk_survey(&visitor, is_thorough != 0)) break;
   }
   count_heaps(&walk);

@@ -96,7 +96,8 @@ static HK_NOINLINE void *resize_named(const hk_finding_t *finding, void *block, 
   if (named == NULL) return NULL; /* another thread frees the block: misuse */
   void *same = resize_unnamed(finding, block, size);
   char *start = (char *)(same != NULL ? same : block) - finding->offset;
-  hk_named_add_larger(named, start, old_bytes + more_bytes, old_bytes);
+  bool has_moved = same != NULL && same != block; /* counts as a block that was allocated, and one that was freed */
+  hk_named_add_larger(named, start, old_bytes + more_bytes, has_moved ? 0 : old_bytes);
   return same;
 }
 

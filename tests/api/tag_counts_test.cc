@@ -36,4 +36,37 @@ TEST(TagCounts, EachBlockThatAnotherThreadFreed) {
   EXPECT_EQ(counts.live_bytes, 0u);
 }
 
+/* The kernel moves the pages of a large block that has no room to grow. */
+TEST(TagCounts, AResizeThatMovesABlockAllocatesAndFrees) {
+  const size_t bytes = 4 << 20;
+  hakmem_tag_t *tag = hakmem_tag_create("moved pages");
+  std::vector<void *> blocks;
+  uint64_t allocated = 0, allocated_bytes = 0;
+  for (size_t i = 0; i < 8; i++) {
+    hakmem_tag_push(tag);
+    blocks.push_back(hakmem_malloc(bytes));
+    hakmem_tag_pop();
+    allocated++;
+    allocated_bytes += hakmem_malloc_usable_size(blocks.back());
+  }
+  for (size_t times = 2; times <= 16; times *= 2) {
+    for (void *&block : blocks) {
+      const uintptr_t before = reinterpret_cast<uintptr_t>(block);
+      const size_t bytes_before = hakmem_malloc_usable_size(block);
+      block = hakmem_realloc(block, bytes * times);
+      ASSERT_NE(block, nullptr);
+      const bool has_moved = reinterpret_cast<uintptr_t>(block) != before;
+      allocated += has_moved;
+      allocated_bytes += hakmem_malloc_usable_size(block) - (has_moved ? 0 : bytes_before);
+    }
+  }
+  EXPECT_EQ(CountsOf(tag).allocated_blocks, allocated);
+  EXPECT_EQ(CountsOf(tag).allocated_bytes, allocated_bytes);
+  EXPECT_EQ(CountsOf(tag).live_blocks, blocks.size());
+  for (void *block : blocks) hakmem_free(block);
+  EXPECT_EQ(CountsOf(tag).freed_blocks, allocated);
+  EXPECT_EQ(CountsOf(tag).freed_bytes, allocated_bytes);
+  EXPECT_EQ(CountsOf(tag).live_bytes, 0u);
+}
+
 }  // namespace

@@ -69,4 +69,29 @@ TEST(TagCounts, AResizeThatMovesABlockAllocatesAndFrees) {
   EXPECT_EQ(CountsOf(tag).live_bytes, 0u);
 }
 
+/* A run may begin with the words of an earlier free block. A resize copies them, unless the program has written. */
+TEST(TagCounts, ABlockThatTheProgramHasNotWritten) {
+  const size_t count = 20;
+  hakmem_tag_t *tag = hakmem_tag_create("not written");
+  std::vector<void *> blocks;
+  for (size_t round = 0; round < 5; round++) {
+    hakmem_tag_push(tag);
+    for (size_t i = 0; i < 40000; i++) blocks.push_back(hakmem_malloc(100));
+    for (void *block : blocks) hakmem_free(block);
+    blocks.clear();
+    for (size_t i = 0; i < count; i++) blocks.push_back(hakmem_malloc(40000));
+    uint64_t bytes = 0;
+    for (void *&block : blocks) {
+      block = hakmem_realloc(block, 1 + 50 * round);
+      bytes += hakmem_malloc_usable_size(block);
+    }
+    hakmem_tag_pop();
+    EXPECT_EQ(CountsOf(tag).live_blocks, count) << round;
+    EXPECT_EQ(CountsOf(tag).live_bytes, bytes) << round;
+    for (void *block : blocks) hakmem_free(block);
+    blocks.clear();
+    EXPECT_EQ(CountsOf(tag).live_blocks, 0u) << round;
+  }
+}
+
 }  // namespace

@@ -9,7 +9,8 @@
  *
  * Linked or preloaded, the library also defines the C library's names (`malloc`, `free`, ...) and the C++ operators
  * `new` and `delete`. A program needs this header only for functions that the C library does not have. A build without
- * instruments (HK_INSTRUMENTS=OFF) lacks hakmem_describe, hakmem_stats_... and hakmem_profile_....
+ * instruments (HK_INSTRUMENTS=OFF) lacks hakmem_describe, hakmem_tag_counts, hakmem_stats_... and
+ * hakmem_profile_....
  */
 #ifndef HAKMEM_HAKMEM_H
 #define HAKMEM_HAKMEM_H
@@ -165,7 +166,7 @@ typedef struct {
   size_t soft_limit; /* the heap's memory rises above it: `on_soft_limit` is called, and a counter goes up */
   size_t hard_limit; /* a request that would exceed it fails with ENOMEM */
   /* Called by the thread that allocates, after the request, with the heap's memory in bytes. It may use and free
-   * memory, and may not destroy the heap. NULL: no call. */
+   * memory, and may not destroy the heap or throw. NULL: no call. */
   void (*on_soft_limit)(hakmem_heap_t *heap, size_t bytes, void *context);
   void *context;
   int report_leaks; /* not 0: hakmem_heap_destroy says on stderr which number of blocks and bytes is in use */
@@ -256,7 +257,8 @@ typedef struct {
 } hakmem_tag_counts_t;
 
 /* Stores the tag's counts in `*out`, of which the caller knows `size` bytes. They are exact while no thread allocates
- * or frees under the tag. Reads the allocator's records of all memory. Any thread. */
+ * or frees under the tag, and too high where a filter refuses process_vm_readv. Reads the allocator's records of all
+ * memory. Any thread. */
 HAKMEM_EXPORT void hakmem_tag_counts(const hakmem_tag_t *tag, hakmem_tag_counts_t *out, size_t size) HAKMEM_NOEXCEPT;
 
 /* ---- Statistics. ------------------------------------------------------------------------------------------------- */

@@ -358,20 +358,38 @@ void hk_heap_repair(void) {
   }
 }
 
+/* Counts the blocks that a vanished owner's list has given, for a part that counts. Returns the length of the list,
+ * from which the count goes on; HK_COUNTDOWN_UNKNOWN: the heap is no such part, or the list was not counted. */
+static uint32_t count_given(hk_heap_t *heap, const hk_free_list_t *free_list, unsigned class_index) {
+  if (!is_part(heap) || !hk_heap_is_sampled(heap) || free_list != &heap->bin[class_index]) return HK_COUNTDOWN_UNKNOWN;
+  hk_sample_countdown_t *countdown = &heap->countdowns->of[class_index];
+  bool is_open = hk_load_relaxed(&countdown->is_open);
+  if (!is_open || countdown->at_mark == HK_COUNTDOWN_UNKNOWN || countdown->until == HK_COUNTDOWN_UNKNOWN)
+    return HK_COUNTDOWN_UNKNOWN;
+  bool is_metered = hk_class_is_mid(class_index);
+  uint32_t length = hk_free_list_length(free_list->free);
+  uint32_t before = countdown->at_mark + ((is_metered ? countdown->mark : free_list->mark) - free_list->countdown);
+  if (before > length) hk_heap_count_given(countdown, before - length);
+  return length;
+}
+
 /* Makes a vanished owner's countdown valid. The owner may have vanished after it put a block back and before it counted
- * the block. So no list is known to be fresh any more, and the next free into a mid bin counts its list again. A
- * metered bin's draw is void. */
+ * the block. So no list is known to be fresh any more, and the next free into a mid bin counts its list again. The draw
+ * of a metered bin that is not counted is void. */
 static void reset_countdown(hk_heap_t *heap, hk_free_list_t *free_list, unsigned class_index) {
   if (hk_class_is_mid(class_index)) {
+    bool is_metered = hk_mid_is_metered(heap, class_index);
+    if (is_metered) {
+      heap->countdowns->of[class_index].at_mark = count_given(heap, free_list, class_index);
+      heap->countdowns->of[class_index].mark = 1;
+    }
     free_list->countdown = 1;
     heap->state[class_index].carved_zero = false;
-    if (hk_mid_is_metered(heap, class_index)) heap->countdowns->of[class_index].at_mark = HK_COUNTDOWN_UNKNOWN;
     return;
   }
-  if (hk_heap_is_sampled(heap) && is_part(heap) && free_list == &heap->bin[class_index])
-    hk_heap_note_given(heap, class_index, hk_free_list_length(free_list->free));
+  uint32_t length = count_given(heap, free_list, class_index);
   if (hk_bin_is_fresh(free_list)) free_list->countdown = HK_COUNTDOWN_ACTIVE;
-  hk_heap_note_length(heap, class_index, HK_COUNTDOWN_UNKNOWN);
+  hk_heap_note_length(heap, class_index, length);
 }
 
 static void reset_countdowns(hk_heap_t *heap) {

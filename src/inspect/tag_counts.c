@@ -139,13 +139,35 @@ static void count_mid(walk_t *walk, hk_tag_counts_t *counts, const class_copy_t 
   count_allocated(counts, (uint64_t)countdown->at_mark + came_back - in_bin, block_bytes);
 }
 
-static void count_tiny(walk_t *walk, hk_tag_counts_t *counts, class_copy_t *class, uint64_t block_bytes) {
+/* Returns whether the count of the span's live blocks has seen by itself that a block of it, which lies on a list, is
+ * free. */
+static bool is_seen_free(hk_heap_t *owner, const hk_slab_t *span) {
+  if (HK_HARDENED) return true;
+  bool is_tiny = !hk_class_is_mid(span->class_index);
+  return HK_SAFETY == 1 && is_tiny && hk_load_relaxed(&owner->state[span->class_index].active) == span;
+}
+
+/* Discounts the blocks of a closed bin, which count as handed out. */
+static void count_piece(walk_t *walk, hk_tag_counts_t *counts, hk_heap_t *part, const hk_block_t *list,
+                        uint64_t block_bytes) {
+  hk_block_t block;
+  for (; list != HK_LIST_END && read_block(walk, list, &block); list = hk_block_next(&block)) {
+    const hk_slab_t *slab = hk_slab_of(list);
+    if (hk_load_relaxed(&((hk_slab_t *)slab)->owner) != part) return;
+    count_allocated(counts, 0 - UINT64_C(1), block_bytes);
+    if (!is_seen_free(part, slab->head)) count_live(counts, 0 - UINT64_C(1), block_bytes);
+  }
+}
+
+static void count_tiny(walk_t *walk, hk_tag_counts_t *counts, hk_heap_t *part, const class_copy_t *class,
+                       uint64_t block_bytes) {
   if (hk_load_relaxed(&class->countdown.is_open)) {
     uint32_t came_back = class->bin.mark - class->bin.countdown;
     bool is_known = class->countdown.at_mark != HK_COUNTDOWN_UNKNOWN;
     if (is_known) count_allocated(counts, (uint64_t) class->countdown.at_mark + came_back, block_bytes);
   } else {
-    count_allocated(counts, 0 - length_of(walk, class->bin.free), block_bytes);
+    count_piece(walk, counts, part, class->bin.free, block_bytes);
+    if (!HK_SAFETY) count_live(counts, 0 - length_of(walk, class->shadow.free), block_bytes);
   }
 }
 
@@ -159,7 +181,7 @@ static void count_part(walk_t *walk, hk_tag_counts_t *counts, hk_heap_t *part) {
     if (hk_class_is_mid(i)) {
       count_mid(walk, counts, &class, block_bytes);
     } else {
-      count_tiny(walk, counts, &class, block_bytes);
+      count_tiny(walk, counts, part, &class, block_bytes);
     }
   }
 }
@@ -173,10 +195,10 @@ static void count_under_way(walk_t *walk, hk_tag_counts_t *counts, hk_heap_t *ow
     if (hk_load_relaxed(&((hk_slab_t *)slab)->owner) != owner || !hk_remote_is_marked(hk_block_next(&block))) return;
     const hk_slab_t *span = slab->head;
     unsigned class_index = span->class_index;
-    bool is_active = !hk_class_is_mid(class_index) && hk_load_relaxed(&owner->state[class_index].active) == span;
-    bool is_seen = HK_SAFETY == 1 && is_active; /* by its seal; lists and live bits do not show it as the bin's */
-    if (!is_seen && !HK_HARDENED) count_live(counts, 0 - UINT64_C(1), hk_class_usable_bytes(class_index));
-    if (is_seen && is_of_open_bin(owner, span, class_index))
+    bool is_seen = is_seen_free(owner, span);
+    if (!is_seen) count_live(counts, 0 - UINT64_C(1), hk_class_usable_bytes(class_index));
+    /* By its seal. Lists and live bits do not show it as the bin's. */
+    if (is_seen && !HK_HARDENED && is_of_open_bin(owner, span, class_index))
       count_allocated(counts, 1, hk_class_usable_bytes(class_index));
     list = hk_remote_next(hk_block_next(&block));
   }

@@ -1,13 +1,16 @@
 /* tests/api/tag_counts_test.cc - counts of tags: blocks that move, that were never written, and that other threads
- * freed. */
+ * freed; children of fork. */
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "hakmem/hakmem.h"
+#include "support/in_child.h"
 
 namespace {
 
@@ -91,6 +94,73 @@ TEST(TagCounts, ABlockThatTheProgramHasNotWritten) {
     for (void *block : blocks) hakmem_free(block);
     blocks.clear();
     EXPECT_EQ(CountsOf(tag).live_blocks, 0u) << round;
+  }
+}
+
+/* Allocates and frees under the tag. Leaves the blocks in `left`. Returns how many it has allocated. */
+uint64_t Work(hakmem_tag_t *tag, std::vector<void *> *left) {
+  const size_t count = 2000;
+  hakmem_tag_push(tag);
+  for (size_t i = 0; i < count; i++) {
+    left->push_back(hakmem_malloc(i % 7 == 0 ? 1100 + i : 16 + i % 900));
+    if (i % 3 == 0) continue;
+    hakmem_free(left->back());
+    left->pop_back();
+  }
+  hakmem_tag_pop();
+  return count;
+}
+
+int CheckInChild(hakmem_tag_t *tag, uint64_t allocated, std::vector<void *> *left) {
+  HK_CHILD_CHECK(CountsOf(tag).allocated_blocks == allocated);
+  HK_CHILD_CHECK(CountsOf(tag).live_blocks == left->size());
+  for (int i = 0; i < 3; i++) {
+    const size_t kept = left->size() / 2;
+    for (; left->size() > kept; left->pop_back()) hakmem_free(left->back()); /* also of threads that are not here */
+    HK_CHILD_CHECK(CountsOf(tag).allocated_blocks == allocated);
+    HK_CHILD_CHECK(CountsOf(tag).live_blocks == left->size());
+    allocated += Work(tag, left);
+    HK_CHILD_CHECK(CountsOf(tag).allocated_blocks == allocated);
+    HK_CHILD_CHECK(CountsOf(tag).live_blocks == left->size());
+  }
+  for (void *block : *left) hakmem_free(block);
+  HK_CHILD_CHECK(CountsOf(tag).allocated_blocks == allocated);
+  HK_CHILD_CHECK(CountsOf(tag).live_blocks == 0);
+  return 0;
+}
+
+void CheckFork(const std::string &name) {
+  const size_t thread_count = 4;
+  hakmem_tag_t *tag = hakmem_tag_create(name.c_str());
+  std::atomic<uint64_t> allocated = 0;
+  std::atomic<size_t> at_rest = 0;
+  std::atomic<bool> may_end = false;
+  std::vector<void *> lists[thread_count], left;
+  std::vector<std::thread> threads;
+  for (auto &list : lists) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 3; i++) allocated += Work(tag, &list);
+      at_rest++;
+      while (!may_end) std::this_thread::yield();
+    });
+  }
+  while (at_rest < thread_count) std::this_thread::yield();
+  for (const auto &list : lists) left.insert(left.end(), list.begin(), list.end());
+  EXPECT_EQ(hk_test::InChild([&] { return CheckInChild(tag, allocated, &left); }), 0);
+  EXPECT_EQ(CountsOf(tag).allocated_blocks, allocated);
+  EXPECT_EQ(CountsOf(tag).live_blocks, left.size());
+  may_end = true;
+  for (std::thread &thread : threads) thread.join();
+  for (void *block : left) hakmem_free(block);
+  EXPECT_EQ(CountsOf(tag).live_blocks, 0u);
+}
+
+TEST(TagCounts, AChildOfForkGoesOnToCount) {
+  CheckFork("counted in a child");
+  for (size_t rate : {500, 20000}) {
+    const bool is_on = hakmem_profile_start(rate);
+    CheckFork("counted in a child, profile " + std::to_string(rate));
+    if (is_on) (void)hakmem_profile_stop();
   }
 }
 

@@ -231,8 +231,8 @@ HAKMEM_EXPORT void hakmem_tag_limit(hakmem_tag_t *tag, size_t soft_limit, size_t
 /* Charge what the calling thread allocates to the tag, from the push to its pop, by whichever function. Pushes nest:
  * the innermost tag is charged; a push while 32 others are in effect charges nothing of its own, and nor does a push of
  * NULL. Each needs its pop. A block stays charged until it is freed, by any thread, and keeps its tag when it is
- * resized. A block of no tag that moves when it is resized becomes one of the pushed tag. A pop without a push does
- * nothing. A thread that ends pops its tags. */
+ * resized. A block of no tag that moves when it is resized becomes one of the pushed tag; one above 1 MiB, whose pages
+ * the kernel may move, may remain one of none. A pop without a push does nothing. A thread that ends pops its tags. */
 HAKMEM_EXPORT void hakmem_tag_push(hakmem_tag_t *tag) HAKMEM_NOEXCEPT;
 HAKMEM_EXPORT void hakmem_tag_pop(void) HAKMEM_NOEXCEPT;
 

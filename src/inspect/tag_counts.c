@@ -21,12 +21,16 @@
 #define PIECE_BYTES (4 * HK_KIB)
 
 typedef struct {
+  uintptr_t start; /* 0: nothing was read */
+  alignas(HK_BLOCK_ALIGNMENT) unsigned char bytes[PIECE_BYTES];
+} piece_t;
+
+typedef struct {
   hk_tag_counts_t *counts;
   unsigned count;
   hk_tag_counts_t *rest; /* of all other tags; NULL: they are not counted */
   uint64_t reads_left;   /* the blocks of the tags' spans: no more are free. A list that changes may have no end. */
-  uintptr_t piece_start; /* 0: none was read */
-  alignas(HK_BLOCK_ALIGNMENT) unsigned char piece[PIECE_BYTES];
+  piece_t *piece;        /* on the stack of a function that reads lists: the survey needs as much itself */
 } walk_t;
 
 static hk_tag_counts_t *counts_of_tag(walk_t *walk, hk_named_t *named) {
@@ -58,12 +62,12 @@ static bool read_block(walk_t *walk, const hk_block_t *block, hk_block_t *to) {
   uintptr_t start = (uintptr_t)block & ~(uintptr_t)(PIECE_BYTES - 1), offset = (uintptr_t)block - start;
   if (walk->reads_left == 0 || offset % HK_BLOCK_ALIGNMENT != 0) return false;
   walk->reads_left--;
-  if (start != walk->piece_start) {
-    walk->piece_start = 0;
-    if (!hk_os_copy(walk->piece, (const void *)start, PIECE_BYTES)) return false;
-    walk->piece_start = start;
+  if (start != walk->piece->start) {
+    walk->piece->start = 0;
+    if (!hk_os_copy(walk->piece->bytes, (const void *)start, PIECE_BYTES)) return false;
+    walk->piece->start = start;
   }
-  __builtin_memcpy(to, walk->piece + offset, sizeof *to);
+  __builtin_memcpy(to, walk->piece->bytes + offset, sizeof *to);
   return true;
 }
 
@@ -72,6 +76,13 @@ static uint64_t length_of(walk_t *walk, const hk_block_t *list) {
   hk_block_t block;
   for (; list != HK_LIST_END && read_block(walk, list, &block); list = hk_block_next(&block)) length++;
   return length;
+}
+
+static HK_NOINLINE uint64_t length_in_survey(walk_t *walk, const hk_block_t *list) {
+  piece_t piece;
+  piece.start = 0;
+  walk->piece = &piece;
+  return length_of(walk, list);
 }
 
 /* ---- Spans. */
@@ -102,7 +113,7 @@ static void count_span(walk_t *walk, const hk_survey_superslab_t *superslab, uns
   count_live(counts, live, block_bytes);
   if (!is_of_open_bin(owner, &superslab->first[i], span->class_index)) return;
   uint64_t in_bin = hk_load_relaxed(&((hk_slab_t *)span)->carved) - live;
-  if (!HK_SAFETY || HK_HARDENED) in_bin = length_of(walk, owner->bin[span->class_index].free);
+  if (!HK_SAFETY || HK_HARDENED) in_bin = length_in_survey(walk, owner->bin[span->class_index].free);
   if (!HK_SAFETY) count_live(counts, 0 - in_bin, block_bytes);
   count_allocated(counts, 0 - in_bin, block_bytes);
 }
@@ -215,7 +226,10 @@ static void count_outbox(walk_t *walk, hk_heap_t *heap) {
 
 /* ---- All. */
 
-static void count_heaps(walk_t *walk) {
+static HK_NOINLINE void count_heaps(walk_t *walk) {
+  piece_t piece;
+  piece.start = 0;
+  walk->piece = &piece;
   for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
     count_outbox(walk, heap);
     hk_tag_counts_t *counts = counts_of(walk, heap);
@@ -258,7 +272,7 @@ void hk_tag_counts_take(hk_tag_counts_t *counts, unsigned count, hk_tag_counts_t
   for (int is_thorough = 0; is_thorough < 2; is_thorough++) {
     for (unsigned i = 0; i < count; i++) counts[i] = (hk_tag_counts_t){.tag = counts[i].tag};
     if (rest != NULL) *rest = (hk_tag_counts_t){.tag = NULL};
-    walk.reads_left = walk.piece_start = 0;
+    walk.reads_left = 0;
     if (hk_survey(&visitor, is_thorough != 0)) break;
   }
   count_heaps(&walk);

@@ -69,9 +69,11 @@ static uintptr_t base_of(const hk_module_mapping_t *mapping) {
 }
 
 static void name_module(hk_call_place_t *module, const hk_module_mapping_t *mapping, uintptr_t address) {
+  static const char left_out[] = {'.', '.', '.'};
   size_t length = strlen(mapping->path);
   size_t dropped = length < HK_CALL_PLACE_NAME_BYTES ? 0 : length - (HK_CALL_PLACE_NAME_BYTES - 1);
   memcpy(module->name, mapping->path + dropped, length - dropped + 1);
+  if (dropped > 0) memcpy(module->name, left_out, sizeof left_out);
   module->offset = address - base_of(mapping);
   module->is_known = true;
   module->is_code = mapping->is_code;
@@ -89,4 +91,10 @@ void hk_call_places_of(const uintptr_t *addresses, unsigned count, hk_call_place
     }
   }
   hk_module_map_close(&map);
+}
+
+void hk_call_place_print(hk_format_t *out, const hk_call_place_t *place) {
+  hk_format_text(out, " ");
+  hk_format_name(out, place->name);
+  hk_format_print(out, "+%p", place->offset);
 }

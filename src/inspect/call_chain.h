@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/format.h"
 #include "os/crash_signal.h"
 
 /* Stores the program counter and the return addresses behind it, at most `most`, and returns their number. Uses unwind
@@ -12,7 +13,8 @@
  * pointers as far as they lead. The kernel copies the memory, so a damaged stack only ends the chain. */
 unsigned hk_call_chain_of(const hk_crash_t *crash, uintptr_t *addresses, unsigned most);
 
-/* Room for the end of a path; the beginning of a longer one is dropped. */
+/* Room for the end of a path. The beginning of a longer one is dropped: "..." stands for it, so no path seems
+ * absolute that is not. */
 #define HK_CALL_PLACE_NAME_BYTES 96
 
 typedef struct {
@@ -24,5 +26,8 @@ typedef struct {
 
 /* Looks each address up in the kernel's list of mappings. */
 void hk_call_places_of(const uintptr_t *addresses, unsigned count, hk_call_place_t *modules);
+
+/* Appends " NAME+0x12" of a place whose name is not empty. A path may have any bytes: hk_format_name writes it. */
+void hk_call_place_print(hk_format_t *out, const hk_call_place_t *place);
 
 #endif /* HK_INSPECT_CALL_CHAIN_H */

@@ -83,8 +83,9 @@ static void say_what_happened(const hk_crash_t *crash) {
   line_t line;
   hk_format_t *out = &line.format;
   hk_format_init(out, line.text, sizeof line.text - 1);
-  hk_format_print(out, "hakmem: crash: %s in thread %u (%s) of process %u: ", signal_name(crash->number), crash->thread,
-                  crash->thread_name, hk_os_process_id());
+  hk_format_print(out, "hakmem: crash: %s in thread %u (", signal_name(crash->number), crash->thread);
+  hk_format_name(out, crash->thread_name);
+  hk_format_print(out, ") of process %u: ", hk_os_process_id());
   say_cause(out, crash);
   hk_format_text(out, " (see: hakmem help crash)");
   finish(&line);
@@ -141,7 +142,7 @@ static void say_calls(const hk_crash_t *crash) {
     if (!modules[i].is_known) {
       hk_format_text(out, " (nothing is mapped there)");
     } else if (modules[i].name[0] != '\0') {
-      hk_format_print(out, " %s+%p", modules[i].name, modules[i].offset);
+      hk_call_place_print(out, &modules[i]);
     }
     finish(&line);
   }

@@ -138,6 +138,16 @@ static const char *last_part(const char *path) {
   return part != NULL ? part + 1 : path;
 }
 
+/* Appends a path's last part as hk_format_name writes it. A text that is longer than a path is cut: HK_DESCRIBE_BYTES
+ * has room for CALLS_MOST paths. */
+static void describe_file(hk_format_t *out, const char *path) {
+  char name[HK_CALL_PLACE_NAME_BYTES];
+  hk_format_t format;
+  hk_format_init(&format, name, sizeof name);
+  hk_format_name(&format, last_part(path));
+  hk_format_text(out, name);
+}
+
 /* Describes the allocation of a sampled block: its age and its call stack. Only samples have these. */
 static void describe_sample(hk_format_t *out, const hk_address_class_t *where) {
   if (where->offset == 0) return;
@@ -153,7 +163,9 @@ static void describe_sample(hk_format_t *out, const hk_address_class_t *where) {
   hk_format_text(out, " by");
   for (unsigned i = 0; i < count; i++) {
     if (modules[i].is_known && modules[i].name[0] != '\0') {
-      hk_format_print(out, " %s+%p", last_part(modules[i].name), modules[i].offset);
+      hk_format_text(out, " ");
+      describe_file(out, modules[i].name);
+      hk_format_print(out, "+%p", modules[i].offset);
     } else {
       hk_format_print(out, " %p", calls[i]);
     }

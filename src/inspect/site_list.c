@@ -2,8 +2,10 @@
 #include "inspect/site_list.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #include "base/format.h"
+#include "base/text.h"
 #include "unwind/module_map.h"
 #include "unwind/site.h"
 
@@ -105,18 +107,21 @@ static void put_sites(list_t *list) {
 
 /* ---- Mappings. */
 
-/* Quotes the path: it may have any character. */
+/* Quotes the path, which may have any bytes: one that is no printable UTF-8 becomes \u00NN, or from 0x80 on \udcNN, as
+ * Python decodes names of files. */
 static void put_path(list_t *list, const char *path) {
+  static const char digits[] = "0123456789abcdef";
   put(list, "\"path\":\"");
-  for (; *path != '\0'; path++) {
-    unsigned char character = (unsigned char)*path;
-    char text[] = {*path, '\0'};
-    if (character == '"' || character == '\\') put(list, "\\");
-    if (character < ' ') {
-      put(list, character < 16 ? "\\u000" : "\\u001");
-      text[0] = "0123456789abcdef"[character & 15];
-    }
-    put(list, text);
+  while (*path != '\0') {
+    unsigned char byte = (unsigned char)*path;
+    unsigned length = hk_text_printable(path);
+    char character[5] = {0};
+    char coded[] = {'\\', 'u', '0', '0', digits[byte >> 4], digits[byte & 15], '\0'};
+    if (byte >= 0x80) memcpy(coded + 2, "dc", 2);
+    memcpy(character, path, length);
+    if (byte == '"' || byte == '\\') put(list, "\\");
+    put(list, length > 0 ? character : coded);
+    path += length > 0 ? length : 1;
   }
   put(list, "\",");
 }

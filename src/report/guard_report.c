@@ -5,6 +5,7 @@
  */
 #include "report/guard_report.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -25,7 +26,9 @@
 
 /* Chosen: calls of each stack. */
 #define CALLS_MOST 32
-#define TEXT_BYTES (48 * HK_KIB)
+#define TEXT_BYTES (64 * HK_KIB)
+/* In JSON a byte of a path takes up to six: \u00NN. */
+static_assert(3 * CALLS_MOST * (6 * HK_CALL_PLACE_NAME_BYTES + 80) + HK_KIB <= TEXT_BYTES, "three stacks have room");
 
 /* Chosen: how long a thread waits for another one's report. */
 #define WAIT_STEPS 200
@@ -155,7 +158,7 @@ static void say_calls(hk_format_t *out, const calls_t *stack) {
   for (unsigned i = 0; i < stack->count; i++) {
     hk_format_print(out, "hakmem:   #%u %p", (uint64_t)i, stack->call[i]);
     if (stack->place[i].is_known && stack->place[i].name[0] != '\0') {
-      hk_format_print(out, " %s+%p", stack->place[i].name, stack->place[i].offset);
+      hk_call_place_print(out, &stack->place[i]);
     }
     hk_format_text(out, "\n");
   }
@@ -172,7 +175,11 @@ static void say_all(hk_format_t *out, const hk_guard_event_t *event) {
   say_what(out, event);
   hk_format_print(out, "hakmem:   %s by thread %u", event->by == hk_guard_by_padding ? "found" : "touched",
                   event->deed.thread);
-  if (event->crash != NULL) hk_format_print(out, " (%s)", event->crash->thread_name);
+  if (event->crash != NULL) {
+    hk_format_text(out, " (");
+    hk_format_name(out, event->crash->thread_name);
+    hk_format_text(out, ")");
+  }
   hk_format_print(out, " of process %u:\n", hk_os_process_id());
   say_calls(out, &stacks[0]);
   if (event->block.state == hk_guard_freed) say_deed(out, event, "freed", &event->block.freed, &stacks[1]);

@@ -45,7 +45,9 @@ static void put_frames(hk_format_t *out, const hk_site_t *site) {
   hk_call_places_of(frames, count, places);
   for (unsigned i = 0; i < count; i++) {
     if (places[i].is_known && places[i].name[0] != '\0') {
-      hk_format_print(out, "  %s+%p\n", places[i].name, places[i].offset);
+      hk_format_text(out, " ");
+      hk_call_place_print(out, &places[i]);
+      hk_format_text(out, "\n");
     } else {
       hk_format_print(out, "  %p\n", frames[i]);
     }

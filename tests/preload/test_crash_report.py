@@ -77,6 +77,22 @@ def only_report(outcome: Outcome) -> list[str]:
     return report
 
 
+def test_no_name_forges_a_line(runner: Runner, program: Program, tmp_path: Path) -> None:
+    """Neither the thread's name nor a path, among the calls and in the stack of a sampled block."""
+    copy = tmp_path / os.fsdecode(b"a\nhakmem: b\r\x1b\\\xff")
+    shutil.copy(program("crash"), copy)
+    env = {"HAKMEM_CRASH_REPORT": "1"}
+    has_samples = "-fast" not in runner.library.name
+    if has_samples:
+        env.update(HAKMEM_PROFILE="1", HAKMEM_PROFILE_RATE="1", HAKMEM_PROFILE_FILE="-")
+    lines = runner.under([copy, "in_block"], env=env).errors().splitlines()
+    assert FIRST.fullmatch(lines[0]) and r" (a\x0ahakmem: b\x0d\x1b\\\xff) of process " in lines[0], lines
+    assert all(line.startswith("hakmem:   ") and line.isprintable() for line in lines[1:]), lines
+    written = r"a\\012hakmem: b\x0d\x1b\\\xff+0x"
+    assert any(f"/{written}" in line for line in lines), lines
+    assert not has_samples or any(f" by {written}" in line for line in lines), lines
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_one_report_and_the_same_end(crash: Callable[..., Outcome], runner: Runner, program: Program, way: str) -> None:
     number, cause = WAYS[way]

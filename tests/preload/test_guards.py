@@ -216,6 +216,16 @@ def test_json_of_any_name(runner: Runner, program: Program, tmp_path: Path) -> N
     assert told["freed"]["frames"][0]["module"].endswith('/caf\u00e9"\u00ff')
 
 
+def test_no_name_forges_a_line(runner: Runner, program: Program, tmp_path: Path) -> None:
+    """The thread's name is that of the program; the kernel writes a newline in a path as \\012."""
+    copy = tmp_path / os.fsdecode(b"a\nhakmem: b\r\x1b\\\xff")
+    shutil.copy(program("guard_errors"), copy)
+    (report,) = reports(runner.under([copy, "write_after", "40", "1"], env={"HAKMEM_GUARD": "1"}))
+    assert r" (a\x0ahakmem: b\x0d\x1b\\\xff) of process " in report[1], report
+    calls = [line for line in report if r"/a\\012hakmem: b\x0d\x1b\\\xff+0x" in line]
+    assert len(calls) >= 3 and "".join(report).isprintable(), report
+
+
 @pytest.mark.parametrize("way", ["", "chain", "jump", "stack", "saved", "signal"])
 def test_the_programs_handler_gets_its_own_faults(guarded: Callable[..., Outcome], way: str) -> None:
     """Installed after hakmem's, which is put before it again; the fault in a slot is told, and goes on to it too."""

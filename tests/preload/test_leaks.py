@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import resource
 import shutil
@@ -147,6 +148,17 @@ def test_one_file_is_its_first_processs(program: Program, runner: Runner, tmp_pa
     done = run(runner.library, program("leaks"), "fork", HAKMEM_LEAKS_FILE=str(file))
     assert done.stderr == ""
     assert json.loads(file.read_text())["unreachable"]["blocks"] == BLOCKS
+
+
+def test_of_any_name(program: Program, runner: Runner, tmp_path: Path) -> None:
+    """A path stays in its line, and in JSON each of its bytes can be read back."""
+    copy = tmp_path / os.fsdecode(b'caf\xc3\xa9"\r\x1b\\\xff')
+    shutil.copy(program("leaks"), copy)
+    assert r'/café"\x0d\x1b\\\xff+0x' in run(runner.library, copy).stderr
+    file = tmp_path / "leaks.json"
+    run(runner.library, copy, HAKMEM_LEAKS_FILE=str(file))
+    mappings = json.loads(file.read_bytes().decode("utf-8"))["mappings"]
+    assert str(copy) in [mapping["path"] for mapping in mappings]
 
 
 def test_a_disk_that_is_full(program: Program, runner: Runner, tmp_path: Path) -> None:

@@ -2,8 +2,11 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdio>
+#include <cstring>
 #include <string>
 
 #include "folder.h"
@@ -75,6 +78,29 @@ TEST_F(CallPlaces, OfNoFileFromTheMapping) {
   void *second = static_cast<char *>(start_) + page_;
   ASSERT_EQ(mprotect(second, page_, PROT_READ), 0);  // a mapping of its own
   ExpectPlace(page_ + 5, "", 5);
+}
+
+TEST(CallPlace, IsPrintedInOneLine) {
+  hk_call_place_t place = {};
+  char text[64];
+  hk_format_t out;
+  std::strcpy(place.name, "/a b\n\\012\xff \xc3\xa9");
+  place.offset = 0x12;
+  hk_format_init(&out, text, sizeof text);
+  hk_call_place_print(&out, &place);
+  EXPECT_STREQ(text, R"( /a b\x0a\\012\xff é+0x12)");
+}
+
+TEST_F(CallPlaces, OfALongPathHaveItsEnd) {
+  std::string folders = folder_ / "";
+  while (folders.size() < 2 * HK_CALL_PLACE_NAME_BYTES) {
+    folders += "0123456/";
+    ASSERT_EQ(mkdir(folders.c_str(), 0700), 0);
+  }
+  std::string name = folders + "file";
+  ASSERT_EQ(rename(name_.c_str(), name.c_str()), 0);
+  Map(0, 4);
+  ExpectPlace(5, "..." + name.substr(name.size() - (HK_CALL_PLACE_NAME_BYTES - 4)), 5);
 }
 
 TEST_F(CallPlaces, OfNothing) {

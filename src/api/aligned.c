@@ -18,16 +18,17 @@ void *hk_alloc_aligned(size_t alignment, size_t size) {
   if (class_index != 0) return hk_alloc_of_class(class_index, alignment, size);
   hk_count_request(size);
   bool zero;
-  return hk_alloc_large(size > 0 ? size : 1, alignment, &zero);
+  return size > 0 ? hk_alloc_large(size, alignment, &zero) : hk_alloc_large_empty(alignment);
 }
 
 /* Requires a power of two. */
 static void *calloc_aligned(size_t alignment, size_t bytes) {
   if (alignment <= HK_BLOCK_ALIGNMENT) return hk_calloc(1, bytes);
+  if (bytes == 0) return hk_alloc_aligned(alignment, 0);
   unsigned class_index = hk_class_of_aligned(alignment, hk_block_bytes_for(bytes));
   if (class_index == 0) {
     hk_count_request(bytes);
-    return hk_calloc_large(bytes > 0 ? bytes : 1, alignment);
+    return hk_calloc_large(bytes, alignment);
   }
   void *block = hk_alloc_of_class(class_index, alignment, bytes);
   return block != NULL ? memset(block, 0, bytes) : NULL;

@@ -287,6 +287,11 @@ HK_INLINE void *alloc_large(size_t size, size_t wanted, size_t alignment, bool *
 
 void *hk_alloc_large(size_t size, size_t alignment, bool *zero) { return alloc_large(size, size, alignment, zero); }
 
+void *hk_alloc_large_empty(size_t alignment) {
+  bool ignored;
+  return alloc_large(0, 1, alignment, &ignored);
+}
+
 void *hk_alloc_roomy_slow(size_t size, size_t wanted) {
   bool ignored;
   if (wanted > HK_SMALL_MAX_BYTES) return alloc_large(size, wanted, HK_BLOCK_ALIGNMENT, &ignored);

@@ -35,7 +35,10 @@ void *hk_alloc_of_class(unsigned class_index, size_t alignment, size_t size);
  * power of two. `*zero` says whether the block is known to be zero. Returns NULL with ENOMEM. */
 void *hk_alloc_large(size_t size, size_t alignment, bool *zero);
 
-/* The same without sampling, for realloc. Returns NULL and leaves errno unchanged when there is no memory. */
+/* The same for a request of no bytes: a guarded block and a sample have none. */
+void *hk_alloc_large_empty(size_t alignment);
+
+/* hk_alloc_large without sampling, for realloc. Returns NULL and leaves errno unchanged when there is no memory. */
 HK_NOINLINE void *hk_alloc_large_unsampled(size_t size, size_t alignment, bool *zero);
 
 /* hk_alloc_slow for `wanted` bytes, of which `size` were requested: 1 to `wanted`. A guarded block ends with those, so

@@ -278,12 +278,11 @@ static void keep_addresses(size_t most) {
 static void *alloc_large(size_t bytes, size_t alignment, const hk_guard_deed_t *deed, struct hk_named *named) {
   size_t page = hk_os_page_size();
   bool is_at_start = false;
-  if (bytes == 0) bytes = 1;
   slot_t *slot = take_in_turn(&large, deed->site, &is_at_start);
   if (slot == NULL) return NULL;
   drop_mapping(slot);
   size_t slack = alignment > page ? alignment : 0;
-  size_t pages_bytes = hk_align_up(bytes, page);
+  size_t room = bytes > 0 ? bytes : 1, pages_bytes = hk_align_up(room, page);
   size_t mapping_bytes = hk_align_up(pages_bytes + slack + 2 * page, HK_SLAB_BYTES);
   uintptr_t mapping = (uintptr_t)hk_os_reserve_inaccessible(mapping_bytes, HK_SLAB_BYTES);
   uintptr_t pages = hk_align_up(mapping + page, alignment > page ? alignment : page);
@@ -293,7 +292,7 @@ static void *alloc_large(size_t bytes, size_t alignment, const hk_guard_deed_t *
     put(&large, slot);
     return NULL;
   }
-  uintptr_t at_end = pages + pages_bytes - hk_align_up(bytes, alignment < page ? alignment : page);
+  uintptr_t at_end = pages + pages_bytes - hk_align_up(room, alignment < page ? alignment : page);
   hk_guard_view_t view = {.start = is_at_start ? pages : at_end,
                           .bytes = bytes,
                           .named = named,

@@ -54,6 +54,13 @@ static void grow(void *block, size_t size) {
   free((void *)grown);
 }
 
+/* An alignment that one page cannot give: such a block has a mapping of its own. */
+static void free_nothing_twice(void) {
+  void *volatile nothing = memalign(4 * (size_t)sysconf(_SC_PAGESIZE), 0);
+  free(nothing);
+  free(nothing);
+}
+
 static void err(const char *kind, volatile unsigned char *block, size_t size) {
   void *plain = (void *)block;
   if (strcmp(kind, "read_after") == 0) {
@@ -90,6 +97,9 @@ static void err(const char *kind, volatile unsigned char *block, size_t size) {
   } else if (strcmp(kind, "double_free") == 0) {
     free(plain);
     free((void *)block);
+  } else if (strcmp(kind, "free_nothing_twice") == 0) {
+    free_nothing_twice();
+    free(plain);
   } else if (strcmp(kind, "interior_free") == 0) {
     free((void *)(block + 1));
   } else if (strcmp(kind, "realloc_after") == 0) {

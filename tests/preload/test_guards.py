@@ -168,6 +168,11 @@ def test_a_block_that_grows_has_no_room_in_a_slot(guarded: Callable[..., Outcome
     assert f" 0 bytes past the end of a live block of {size + size // 8} bytes " in report[0], report
 
 
+def test_an_aligned_block_of_no_bytes(guarded: Callable[..., Outcome]) -> None:
+    (report,) = reports(guarded("guard_errors", "free_nothing_twice", 40, 1))
+    assert report[0].startswith("hakmem: double-free: ") and " a freed block of 0 bytes at " in report[0], report
+
+
 def test_damage_is_found_when_a_heap_is_destroyed(guarded: Callable[..., Outcome]) -> None:
     outcome = guarded("guard_errors", "destroy", 40, 1)
     (report,) = reports(outcome)

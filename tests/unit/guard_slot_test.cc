@@ -82,6 +82,7 @@ HK_FRESH_TEST(GuardSlot, ABlockLiesAtOneEndOfPagesBetweenGuards) {
         hk_guard_view_t view;
         ASSERT_TRUE(hk_guard_slot_find(block, &view));
         EXPECT_EQ(view.start, block);
+        EXPECT_EQ(view.bytes, bytes);
         EXPECT_EQ(view.state, hk_guard_live);
         EXPECT_EQ(view.allocated.thread, 7u);
         EXPECT_FALSE(IsReadable(view.pages - 1));

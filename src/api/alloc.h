@@ -71,13 +71,14 @@ HK_NOINLINE void hk_free_slow(void *block, hk_slab_t *slab) HK_NOTHROW;
 /* Frees any block in a hardened build. */
 void hk_free_hardened(void *block) HK_NOTHROW;
 
-/* The alignment where the program tells none. */
-#define HK_ALIGNMENT_UNTOLD 0
+/* Returns whether the program may free the block as one of `size` bytes. Reports a size that the block cannot have been
+ * requested with, and returns false. True in a build that is not hardened, and for an address that is no live block,
+ * which the free reports. */
+bool hk_told_size_fits(void *block, size_t size);
 
-/* Returns whether the program may free the block as one of `size` bytes at a multiple of `alignment`. Reports a size or
- * an alignment that the block cannot have been requested with, and returns false. True in a build that is not hardened,
- * and for an address that is no live block, which the free reports. */
-bool hk_told_size_fits(void *block, size_t alignment, size_t size);
+/* The same for a block at a multiple of `alignment`, which may be any value: one that is no power of two fits no
+ * block. */
+bool hk_told_alignment_fits(void *block, size_t alignment, size_t size);
 
 /* Handles the end of a countdown, after the push that ended it. */
 HK_NOINLINE void hk_free_due(hk_slab_t *slab) HK_NOTHROW;
@@ -145,9 +146,13 @@ HK_INLINE void hk_free(void *block) {
   if (HK_UNLIKELY(hk_free_list_push(hk_slab_at(&slab)->free_list, (hk_block_t *)block))) hk_free_due(hk_slab_at(&slab));
 }
 
-/* Frees a block of which the program tells size and alignment. */
-HK_INLINE void hk_free_told(void *block, size_t alignment, size_t size) {
-  if (HK_HARDENED && !hk_told_size_fits(block, alignment, size)) return;
+/* Free a block of which the program tells the size, or the alignment too. */
+HK_INLINE void hk_free_sized(void *block, size_t size) {
+  if (HK_HARDENED && !hk_told_size_fits(block, size)) return;
+  hk_free(block);
+}
+HK_INLINE void hk_free_aligned_sized(void *block, size_t alignment, size_t size) {
+  if (HK_HARDENED && !hk_told_alignment_fits(block, alignment, size)) return;
   hk_free(block);
 }
 

@@ -259,31 +259,54 @@ static bool class_serves_aligned(unsigned class_index, uintptr_t address, size_t
   return false;
 }
 
-static bool size_fits(const hk_finding_t *finding, void *block, size_t alignment, size_t size) {
-  if (size > finding->bytes) return false;
+typedef struct {
+  size_t size;
+  bool has_alignment;
+  size_t alignment;
+} told_t;
+
+HK_INLINE bool size_fits(const hk_finding_t *finding, void *block, const told_t *told) {
+  if (told->size > finding->bytes) return false;
   if (finding->offset != 0) return true; /* a sample is longer than its request */
   if (finding->is_guarded) return true;  /* realloc may have left it in its slot */
   if (hk_slab_state(finding->slab) != hk_slab_small)
-    return may_be_resized_to(size, finding->bytes) || hk_slab_good_size(size > 0 ? size : 1) == finding->bytes;
+    return may_be_resized_to(told->size, finding->bytes) ||
+           hk_slab_good_size(told->size > 0 ? told->size : 1) == finding->bytes;
   unsigned class_index = finding->slab->class_index;
-  if (class_serves(class_index, alignment, size)) return true;
-  if (alignment == HK_ALIGNMENT_UNTOLD && class_serves_aligned(class_index, finding->start, size)) return true;
+  if (class_serves(class_index, told->has_alignment ? told->alignment : HK_BLOCK_ALIGNMENT, told->size)) return true;
+  if (!told->has_alignment && class_serves_aligned(class_index, finding->start, told->size)) return true;
   bool is_resized = hk_handover_is_resized(block, finding->slab->block_bytes);
-  return is_resized && may_be_resized_to(size, finding->bytes);
+  return is_resized && may_be_resized_to(told->size, finding->bytes);
 }
 
-bool hk_told_size_fits(void *block, size_t alignment, size_t size) {
+HK_INLINE bool alignment_fits(const void *block, const told_t *told) {
+  if (!told->has_alignment) return true;
+  return hk_is_power_of_two(told->alignment) && (uintptr_t)block % told->alignment == 0;
+}
+
+HK_INLINE bool is_told_right(void *block, const told_t *told) {
   if (!HK_HARDENED) return true;
   hk_finding_t finding = hk_verify(block);
   if (finding.verdict != hk_verdict_live) return true;
-  bool is_aligned =
-      alignment == HK_ALIGNMENT_UNTOLD || (hk_is_power_of_two(alignment) && (uintptr_t)block % alignment == 0);
-  if (is_aligned && size_fits(&finding, block, alignment, size)) return true;
-  hk_misuse_told_size(block, finding.bytes, alignment, size);
+  if (alignment_fits(block, told) && size_fits(&finding, block, told)) return true;
+  size_t alignment = told->alignment;
+  hk_misuse_told_size(block, finding.bytes, told->has_alignment ? &alignment : NULL, told->size);
   return false;
+}
+
+bool hk_told_size_fits(void *block, size_t size) {
+  told_t told = {.size = size};
+  return is_told_right(block, &told);
+}
+
+bool hk_told_alignment_fits(void *block, size_t alignment, size_t size) {
+  told_t told = {.size = size, .has_alignment = true, .alignment = alignment};
+  return is_told_right(block, &told);
 }
 
 void hakmem_free(void *block) { hk_free(block); }
 void hakmem_cfree(void *block) { hk_free(block); }
-void hakmem_free_sized(void *block, size_t size) { hk_free_told(block, HK_ALIGNMENT_UNTOLD, size); }
-void hakmem_free_aligned_sized(void *block, size_t alignment, size_t size) { hk_free_told(block, alignment, size); }
+void hakmem_free_sized(void *block, size_t size) { hk_free_sized(block, size); }
+void hakmem_free_aligned_sized(void *block, size_t alignment, size_t size) {
+  hk_free_aligned_sized(block, alignment, size);
+}

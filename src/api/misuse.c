@@ -83,13 +83,13 @@ void hk_misuse_overflow(const void *block, size_t bytes) {
   finish(&message, "overflow");
 }
 
-void hk_misuse_told_size(const void *block, size_t bytes, size_t alignment, size_t size) {
+void hk_misuse_told_size(const void *block, size_t bytes, const size_t *alignment, size_t size) {
   char text[MESSAGE_BYTES];
   hk_format_t message;
   hk_format_init(&message, text, sizeof text);
   hk_format_print(&message, "hakmem: wrong-size: %p is a block of %u bytes, and was freed as one of %u bytes",
                   (uintptr_t)block, (uint64_t)bytes, (uint64_t)size);
-  if (alignment > 1) hk_format_print(&message, " with an alignment of %u", (uint64_t)alignment);
+  if (alignment != NULL) hk_format_print(&message, " with an alignment of %u", (uint64_t)*alignment);
   finish(&message, "wrong-size");
 }
 

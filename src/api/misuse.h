@@ -26,8 +26,9 @@ HK_COLD void hk_misuse_leaked_heap(const char *name, uint64_t blocks, uint64_t b
 /* Reports a block that the program frees after a write behind its `bytes`. Returns as hk_misuse_address does. */
 HK_COLD void hk_misuse_overflow(const void *block, size_t bytes);
 
-/* Reports a block that the program frees as one of another size or alignment. Returns as hk_misuse_address does. */
-HK_COLD void hk_misuse_told_size(const void *block, size_t bytes, size_t alignment, size_t size);
+/* Reports a block that the program frees as one of another size or alignment; NULL: it told no alignment. Returns
+ * as hk_misuse_address does. */
+HK_COLD void hk_misuse_told_size(const void *block, size_t bytes, const size_t *alignment, size_t size);
 
 /* Reports the damaged block that a drain of `heap` has found, if any. */
 HK_INLINE void hk_misuse_take_up(hk_heap_t *heap) {

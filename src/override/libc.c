@@ -25,8 +25,10 @@ __attribute__((constructor)) static void serve(void) { hk_serve_prepare(); }
 
 EXPORT void *malloc(size_t size) { return hk_alloc(size); }
 EXPORT void free(void *block) { hk_free(block); }
-EXPORT void free_sized(void *block, size_t size) { hk_free_told(block, HK_ALIGNMENT_UNTOLD, size); }
-EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size) { hk_free_told(block, alignment, size); }
+EXPORT void free_sized(void *block, size_t size) { hk_free_sized(block, size); }
+EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size) {
+  hk_free_aligned_sized(block, alignment, size);
+}
 EXPORT void *calloc(size_t count, size_t size) { return hk_calloc(count, size); }
 
 #if HK_ON_MUSL

@@ -49,11 +49,11 @@ using new_t = void *(*)(std::size_t);
 new_t const volatile bound_new = static_cast<new_t>(&::operator new);
 new_t const volatile bound_new_array = static_cast<new_t>(&::operator new[]);
 
-// Returns whether the block may be deleted with this size: hk_told_size_fits. A program's own new may have requested
-// another size than it was given.
+// Returns whether the block may be deleted with this size and alignment: hk_told_alignment_fits. A program's own new
+// may have requested another size than it was given.
 bool may_delete(void *block, std::size_t alignment, std::size_t size) {
   if (!HK_HARDENED || bound_new != hk_own_new || bound_new_array != hk_own_new_array) return true;
-  return hk_told_size_fits(block, alignment, size);
+  return hk_told_alignment_fits(block, alignment, size);
 }
 
 // ---- Without memory.

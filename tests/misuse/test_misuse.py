@@ -57,6 +57,12 @@ def use_after_free(size):
     return {("use-after-free", FREE_BLOCK)}
 
 
+def wrong_alignment(alignment):
+    """The program's size is that of one request; what it gets as its own is the alignment that it tells."""
+    told = f"and was freed as one of 100 bytes with an alignment of {alignment}"
+    return {("wrong-size", f"{{bad}} is a block of {{bytes}} bytes, {told}")}
+
+
 def always(kind, fact):
     return lambda size: {(kind, fact)}
 
@@ -95,12 +101,15 @@ CASES = {
     "damaged_seal": (SMALL, always("damaged-block", DAMAGED)),
     "damaged_both": (SMALL, always("damaged-block", DAMAGED)),
     "damaged_remote": (SMALL, always("damaged-block", DAMAGED)),
+    "free_wrong_alignment": ([0, 3, 24, 1 << 40, (1 << 64) - 1], wrong_alignment),
     "overflow_into_free": (SMALL, always("damaged-block", DAMAGED)),
 }
 # Their programs call malloc_trim, which musl does not have.
 OF_GLIBC = {"damaged_remote", "double_free_after_trim", "free_unmapped"}
 LEFT_OUT = OF_GLIBC if os.environ.get("HAKMEM_TEST_LIBC") == "musl" else set()
-if IS_SECURE:
+if not IS_SECURE:
+    LEFT_OUT |= {"free_wrong_alignment"}  # told sizes are not checked
+else:
     # The quarantine keeps a damaged block from being handed out, where the damage is noticed: test_attacks.py has
     # writes to free blocks. Behind a block's usable bytes lies its canary, and not the next block.
     LEFT_OUT |= {name for name in CASES if name.startswith(("damaged_", "overflow_"))} | {"free_never_allocated"}

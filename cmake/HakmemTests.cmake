@@ -430,7 +430,7 @@ if(HK_PYTEST)
   # addresses than a test with a low limit on them allows (docs/hardened.md).
   set(secure_tests "")
   foreach(name IN ITEMS misuse/test_misuse misuse/test_attacks preload/test_fork preload/test_signals
-                        preload/test_thread_ends preload/test_threads_at_exit preload/test_guards
+                        preload/test_thread_ends preload/test_threads_at_exit preload/test_guards preload/test_gdb
   )
     list(APPEND secure_tests "${tests_dir}/${name}.py")
   endforeach()

@@ -192,5 +192,7 @@ __attribute__((used)) const hk_layout_t hakmem_layout = {
             {"slab.superslab", offsetof(hk_slab_t, superslab)},
             {"slab.carved", offsetof(hk_slab_t, carved)},
             {"heap.life", offsetof(hk_heap_t, life)},
+            /* Where the live bits lie behind the start of a region's descriptors; 0: there are none. */
+            {"live_words", HK_HARDENED ? sizeof(hk_region_t) : 0},
         },
 };

@@ -37,6 +37,11 @@ int main(int argc, char **argv) {
     add(freed);
     add(freed + sizes[i] / 2);
   }
+  char *nothing = malloc(0), *freed_nothing = malloc(0);
+  CHECK(nothing != NULL && freed_nothing != NULL);
+  free(freed_nothing);
+  add(nothing);
+  add(freed_nothing);
   char *small = malloc(48);
   uintptr_t slab = (uintptr_t)small & ~(uintptr_t)0xffff;
   add((void *)(slab + 0xffff));

@@ -20,8 +20,11 @@ ENTRY_BYTES = 32
 ENTRIES_MOST = 24
 
 # The states of a slab and the lives of a heap, as the library's enums number them.
-FREE, SMALL, RUN, RUN_TAIL, BIG = 1, 2, 3, 4, 5
+FREE, SMALL, RUN, RUN_TAIL, BIG, NOTHING = 1, 2, 3, 4, 5, 6
 ATTACHED, IDLE = 0, 1
+
+# The addresses that a word of live bits covers, as a shift.
+LIVE_WORD_SHIFT = 10
 
 # The words of the library's own texts.
 NEAR_BYTES = 64
@@ -71,6 +74,15 @@ class Layout:
         """A field of `count` bytes."""
         return int.from_bytes(read(slab + self.number[f"slab.{name}"], count), "little")
 
+    def live_bit(self, start: int) -> Optional[bool]:
+        """Whether the block is in use, in a hardened library; None in others, which have no such bits."""
+        behind = self.number.get("live_words", 0)
+        if not behind:
+            return None
+        number = (start & ((1 << self.number["region_shift"]) - 1)) >> LIVE_WORD_SHIFT
+        live, claimed = struct.unpack("<QQ", read(self.leaf(start) + behind + 16 * number, 16))
+        return bool((live & ~claimed) >> (start // self.number["block_alignment"] % 64) & 1)
+
     def state(self, slab: int) -> int:
         """One of the states above."""
         return self.field(slab, "state", 1)
@@ -107,6 +119,9 @@ class Finder:
         unit = address & -layout.slab_bytes
         if state == SMALL:
             return self.in_span(slab, address, unit)
+        if state == NOTHING:
+            start = address - address % layout.number["block_alignment"]
+            return AddressClass("live" if layout.live_bit(start) else "free", start)
         if state in (RUN, RUN_TAIL):
             head, start = (slab, unit) if state == RUN else self.head(slab, unit)
             return (
@@ -142,8 +157,11 @@ class Finder:
         return AddressClass("free" if self.looks_free(start) else "live", start, size, head, head_start)
 
     def looks_free(self, start: int) -> bool:
-        """A free block's two words prove each other. (A block in use can hold a copy of them: the library would
-        search.)"""
+        """A live bit tells, or a free block's two words prove each other. (A block in use can hold a copy of them: the
+        library would search.)"""
+        is_live = self.layout.live_bit(start)
+        if is_live is not None:
+            return not is_live
         if not self.layout.secret:
             return False
         try:
@@ -241,7 +259,7 @@ class Words:
     def home(self, address_class: AddressClass) -> str:
         """Its span and that one's heap, its run, or that it is a large block."""
         if not address_class.head:
-            return " (large)" if address_class.kind == "live" else ""
+            return " (large)" if address_class.kind == "live" and address_class.size else ""
         count = self.layout.field(address_class.head, "slab_count", 1)
         slabs = f"{count} slab{'' if count == 1 else 's'} at {address_class.head_start:#x}"
         if address_class.size > self.layout.number["mid_max_bytes"]:
@@ -312,7 +330,8 @@ class DescribeCommand(gdb.Command):
     """hakmem describe [--read] EXPRESSION: what the address is: which block, in use or free, and whose.
 
     In a process the command calls hakmem_describe. In a core file, and with --read, it reads the descriptors:
-    then a block counts as free when its first words say so, and the thread of a heap is unknown."""
+    then a block counts as free when its first words or a hardened library's live bit say so, and the thread of a
+    heap is unknown."""
 
     def __init__(self) -> None:
         super().__init__("hakmem describe", gdb.COMMAND_DATA, gdb.COMPLETE_EXPRESSION)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import zlib
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Iterator, Optional, Sequence, Tuple
 
 from hakmem.profile import debuginfod
@@ -15,6 +16,24 @@ from hakmem.regular_file import open_regular
 DEBUG_FOLDERS = ("/usr/lib/debug",)
 _DELETED = " (deleted)"
 _CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class MappedFile:
+    """A file that the kernel may mean."""
+
+    path: str
+    is_replaced: bool  # another file has the path now
+
+
+def files_of(path: str) -> Iterator[MappedFile]:
+    """The files that a path of the kernel's list of mappings may mean, the name as it stands first.
+
+    The kernel writes a newline as `\\012` and appends ` (deleted)`; a name may have either by itself."""
+    for name in dict.fromkeys((path, path.replace("\\012", "\n"))):
+        yield MappedFile(name, False)
+        if name.endswith(_DELETED):
+            yield MappedFile(name[: -len(_DELETED)], True)
 
 
 @dataclass(frozen=True)
@@ -40,23 +59,23 @@ class Search:
         return module, debug, "" if module is not None or debug is not None else trouble
 
     def _module(self, mapping: Mapping) -> Tuple[Optional[ElfModule], str]:
-        path = mapping.path[: -len(_DELETED)] if mapping.path.endswith(_DELETED) else mapping.path
         trouble = "the file is no longer there"
-        for root in self.roots:
+        for file, root in product(files_of(mapping.path), self.roots):
+            path = root + file.path
             try:
-                module = ElfModule(root + path)
+                module = ElfModule(path)
             except Unreadable as error:
-                if os.path.exists(root + path):
+                if os.path.exists(path):
                     trouble = f"the file cannot be read: {error}"
                 continue
-            wrong = self._differs(module, mapping)
+            wrong = self._differs(module, mapping, file.is_replaced)
             if not wrong:
                 return module, ""
             trouble = wrong
             module.close()
         return None, trouble
 
-    def _differs(self, module: ElfModule, mapping: Mapping) -> str:
+    def _differs(self, module: ElfModule, mapping: Mapping, is_replaced: bool) -> str:
         """The reason why this is not the mapped file; empty when no check says so."""
         expected = mapping.build_id.lower()
         if expected:
@@ -64,7 +83,7 @@ class Search:
                 return ""
             now = _short(module.build_id)
             return f"the file has been replaced since: its build ID was {expected[:12]}…, now it is {now}"
-        if mapping.path.endswith(_DELETED):
+        if is_replaced:
             return "the file had been replaced already, and has no build ID to compare"
         if self.time_nanos and module.modified_nanos > self.time_nanos:
             return "the file is newer than the profile, and has no build ID to compare"

@@ -6,39 +6,63 @@ import json
 import re
 from typing import Dict, List, Optional, Sequence, Tuple
 
-from hakmem.profile.debug_files import DEBUG_FOLDERS, Search
+from hakmem.profile.debug_files import DEBUG_FOLDERS, Search, files_of
 from hakmem.profile.model import Frame, Location, Mapping, Profile
 from hakmem.profile.module import ElfModule, Unreadable
 from hakmem.profile.symbolize import Symbolizer
 
-# `#3 0x7f12 /usr/lib/libc.so.6+0x27249` of a text, `"module":"/usr/lib/libc.so.6","offset":"0x27249"` of JSON.
-_IN_TEXT = re.compile(r"#\d+ 0x[0-9a-f]+ (?P<path>/.*?)\+0x(?P<offset>[0-9a-f]+)(?=\s|$)")
+# `#3 0x7f12 /usr/lib/libc.so.6+0x27249` of a text, `"module":"/usr/lib/libc.so.6","offset":"0x27249"` of JSON. A path
+# may have any characters, so the offset is what the line ends with.
+_IN_TEXT = re.compile(r"#\d+ 0x[0-9a-f]+ (?P<path>/.*)\+0x(?P<offset>[0-9a-f]+)\s*$")
 _IN_JSON = re.compile(r'"module":"(?P<path>/(?:[^"\\]|\\.)*)","offset":"0x(?P<offset>[0-9a-f]+)"')
 _WHOLE = 1 << 64
 
 Place = Tuple[str, int]
 
 
+# The library's escapes: a backslash and each byte that is no printable UTF-8 in a text (`hk_format_name`), and of JSON
+# those bytes that are no ASCII (`hk_form_json_quote`).
+_TEXT_ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|\\)")
+_JSON_ESCAPE = re.compile(r"\\(?:u00([89a-f][0-9a-f])|.)")
+
+
+def _byte(digits: str) -> str:
+    """The byte as os.fsdecode has it."""
+    value = int(digits, 16)
+    return chr(value) if value < 0x80 else chr(0xDC00 + value)
+
+
+def _joined(text: str) -> str:
+    """The path, where single bytes may be parts of a character."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
+
+
+def _path_in_text(text: str) -> str:
+    return _joined(_TEXT_ESCAPE.sub(lambda match: _byte(match[1]) if match[1] else "\\", text))
+
+
 def _path_in_json(text: str) -> str:
     """Another program's log may have anything."""
     try:
-        return str(json.loads(f'"{text}"'))
+        with_bytes = _JSON_ESCAPE.sub(lambda match: _byte(match[1]) if match[1] else match[0], text)
+        return _joined(str(json.loads(f'"{with_bytes}"')))
     except ValueError:
         return text
 
 
 def _places(line: str) -> List[Place]:
     """The places of a line: files, and the distances from their first bytes in memory."""
-    in_text = [(match["path"], match) for match in _IN_TEXT.finditer(line)]
-    in_json = [(_path_in_json(match["path"]), match) for match in _IN_JSON.finditer(line)]
-    return [(path, int(match["offset"], 16)) for path, match in in_text + in_json]
+    match = _IN_TEXT.search(line)
+    if match is not None:
+        return [(_path_in_text(match["path"]), int(match["offset"], 16))]
+    return [(_path_in_json(match["path"]), int(match["offset"], 16)) for match in _IN_JSON.finditer(line)]
 
 
 def _offset_in_file(path: str, roots: Sequence[str], distance: int) -> Optional[int]:
     """Where the byte lies in the file that is `distance` behind the file's first one in memory."""
-    for root in roots:
+    for name in (root + one.path for one in files_of(path) for root in roots):
         try:
-            module = ElfModule(root + path)
+            module = ElfModule(name)
         except Unreadable:
             continue
         try:

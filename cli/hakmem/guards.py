@@ -68,8 +68,8 @@ def expectation(rate: int) -> List[str]:
     """When a repeated bug is found, in sentences."""
     often, surely = rate, hits_until(rate, 0.99)
     return [
-        f"A use after free that is hit again and again is caught after {often:,} hits on average, with 99% after "
-        f"{surely:,}.",
+        f"A use after free that is hit again and again is caught after {often:,} hit{'' if often == 1 else 's'} on "
+        f"average, with 99% after {surely:,}.",
         f"Hit a million times a day: within {_days(often)} on average, with 99% within {_days(surely)}.",
     ]
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hakmem import allocators, environment, metrics, paths, settings
 from hakmem.errors import Failure
+from hakmem.guards import expectation
 from hakmem.output import OutputFile, reserve
 from hakmem.program import resolve
 
@@ -219,6 +220,13 @@ def test_seconds(value: float, text: str) -> None:
 @pytest.mark.parametrize(("value", "text"), [(512, "512 B"), (1 << 20, "1.00 MiB"), (1.5 * (1 << 30), "1.50 GiB")])
 def test_sizes(value: float, text: str) -> None:
     assert metrics.size(value) == text
+
+
+@pytest.mark.parametrize(
+    ("rate", "often"), [(1, "1 hit on average, with 99% after 1."), (1000, "1,000 hits on average")]
+)
+def test_after_how_many_hits_a_guard_finds_a_bug(rate: int, often: str) -> None:
+    assert f" is caught after {often}" in expectation(rate)[0]
 
 
 def test_settings_name_the_machine_but_not_the_host() -> None:

@@ -417,8 +417,7 @@ static void release_some_spans(hk_heap_t *part) {
     if (HK_UNLIKELY(hk_short_span_is(span))) {
       hk_short_span_release(span);
     } else if (HK_HARDENED) {
-      span->is_wiped = false; /* blocks may be in use */
-      hk_class_slabs_put(span, span->class_index);
+      hk_class_slabs_put_in_use(span, span->class_index);
     } else {
       span->zero = false;
       hk_list_push_back(&rows, &span->link);

@@ -16,6 +16,7 @@
 #include "space/dirty.h"
 #include "space/superslab.h"
 #include "space/superslab_index.h"
+#include "space/wipe.h"
 
 /* Guarded by hk_lock_space; all zero at first. */
 static hk_list_t lists[HK_CLASS_COUNT];
@@ -80,7 +81,8 @@ static void keep(hk_slab_t *head, unsigned class_index) {
   hk_lock_release(hk_lock_space);
 }
 
-void hk_class_slabs_put(hk_slab_t *head, unsigned class_index) {
+/* Purges the slabs if the bound requires it. */
+static void account(hk_slab_t *head) {
   size_t bytes = bytes_of(head);
   note_peak();
   head->zero = false;
@@ -89,6 +91,28 @@ void hk_class_slabs_put(hk_slab_t *head, unsigned class_index) {
     purge(head);
     if (!head->zero) (void)hk_add_relaxed(&dirty_bytes, bytes);
   }
+}
+
+void hk_class_slabs_put(hk_slab_t *head, unsigned class_index) {
+  account(head);
+  keep(head, class_index);
+}
+
+/* Fills all blocks of the slabs with zeros. Where the others are zero, only those that were carved. */
+static void wipe(hk_slab_t *head, unsigned class_index) {
+  unsigned per_slab = hk_class_blocks_per_slab(class_index), all = head->slab_count * per_slab;
+  unsigned left = head->is_wiped ? hk_load_relaxed(&head->carved) : all;
+  for (unsigned i = 0; left > 0; i++) {
+    unsigned here = left < per_slab ? left : per_slab;
+    hk_wipe((void *)hk_slab_start(head + i), here * hk_class_bytes(class_index));
+    left -= here;
+  }
+  head->is_wiped = true;
+}
+
+void hk_class_slabs_put_in_use(hk_slab_t *head, unsigned class_index) {
+  account(head);
+  if (!head->zero) wipe(head, class_index);
   keep(head, class_index);
 }
 

@@ -48,6 +48,14 @@ static void *try_small(unsigned *asked_class, size_t alignment, hk_sample_choice
   return block;
 }
 
+/* Memory that served before may begin with the words of an earlier free block. A program may leave them there, and
+ * realloc then copies them to a small block, which would look free. realloc cannot clear them: in a block that is in
+ * use they may be the program's contents. */
+static void *without_seal(void *block, const bool *zero) {
+  if (block != NULL && !*zero && hk_block_looks_free(block)) hk_block_unseal(block);
+  return block;
+}
+
 HK_NOINLINE void *hk_alloc_sampled(size_t size, size_t alignment, size_t bytes, uint64_t weight_q16, bool *zero) {
   size_t offset = alignment > HK_BLOCK_ALIGNMENT ? alignment : HK_BLOCK_ALIGNMENT;
   if (size > (size_t)PTRDIFF_MAX - offset) return NULL;
@@ -58,7 +66,8 @@ HK_NOINLINE void *hk_alloc_sampled(size_t size, size_t alignment, size_t bytes, 
   char *start =
       class_index != 0 ? try_small(&class_index, alignment, NULL) : hk_alloc_large_unsampled(whole, alignment, zero);
   if (start == NULL) return NULL;
-  if (hk_sample_hook_note((uintptr_t)start + offset, offset, size, bytes, weight_q16)) return start + offset;
+  if (hk_sample_hook_note((uintptr_t)start + offset, offset, size, bytes, weight_q16))
+    return without_seal(start + offset, zero);
   hk_free(start);
   return NULL;
 }
@@ -256,8 +265,9 @@ static HK_NOINLINE void *find_large_named(hk_named_t *named, size_t size, size_t
 
 HK_INLINE void *find_large(size_t size, size_t alignment, bool *zero) {
   hk_named_t *named = hk_part_current();
-  if (HK_UNLIKELY(named != NULL)) return find_large_named(named, size, alignment, zero);
-  return find_large_unnamed(size, alignment, zero);
+  void *block = HK_UNLIKELY(named != NULL) ? find_large_named(named, size, alignment, zero)
+                                           : find_large_unnamed(size, alignment, zero);
+  return without_seal(block, zero);
 }
 
 HK_NOINLINE void *hk_alloc_large_unsampled(size_t size, size_t alignment, bool *zero) {

@@ -117,16 +117,6 @@ static size_t with_room_to_grow(size_t bytes, size_t size) {
   return size > bytes && size < roomy && roomy <= HK_RUN_MAX_BYTES ? roomy : size;
 }
 
-/* Copies the contents of a block to its new place, which has at least as many bytes. A run or large block that the
- * program has not written may begin with the words of an earlier free block. A small block that began with them would
- * look free. */
-static void copy_contents(void *to, const void *from, size_t bytes) {
-  memcpy(to, from, bytes);
-  hk_block_t *start = to;
-  if (HK_UNLIKELY(bytes >= sizeof *start && hk_block_may_look_free(start)) && hk_block_looks_free(start))
-    hk_block_unseal(start);
-}
-
 /* Moves a run that grows to where it has room to grow further, so that it need not move again. Its old slabs go back to
  * the superslab, where a neighbour may grow into them. Returns NULL when there is no such place. */
 static void *move_to_room(void *block, size_t bytes, size_t wanted) {
@@ -166,7 +156,7 @@ static void *copy_to_new(void *block, size_t bytes, size_t size, size_t wanted) 
     errno = saved_errno; /* a shrinking block has room where it is */
     return block;
   }
-  copy_contents(moved, block, size < bytes ? size : bytes);
+  memcpy(moved, block, size < bytes ? size : bytes);
   hk_free(block);
   if (HK_HARDENED && wanted > size && is_small(wanted)) note_room(moved);
   return moved;
@@ -347,7 +337,7 @@ static void *move_aligned(const hk_finding_t *finding, hk_named_t *named, void *
   void *moved = hk_alloc_aligned(alignment, size);
   hk_part_leave(&it);
   if (moved == NULL) return NULL;
-  copy_contents(moved, block, size < finding->bytes ? size : finding->bytes);
+  memcpy(moved, block, size < finding->bytes ? size : finding->bytes);
   hk_free(block);
   return moved;
 }

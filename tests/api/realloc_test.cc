@@ -296,4 +296,23 @@ TEST(Realloc, NewPartOfALargeBlockIsItsOwn) {
   ASSERT_TRUE(FreeBlocks(&model)) << model.problem();
 }
 
+/* A program that copies memory as it is (a dump of itself) has the words of free blocks in its own blocks. */
+TEST(Realloc, KeepsContentsThatLookLikeAFreeBlock) {
+  const size_t sizes[] = {64, 3000, 40000, 200000, 3 * kMiB};
+  void *freed = hakmem_malloc(64);
+  hakmem_free(freed);
+  unsigned char words[16];
+  for (size_t i = 0; i < sizeof words; i++) words[i] = static_cast<volatile unsigned char *>(freed)[i];
+  for (size_t from : sizes) {
+    for (size_t to : sizes) {
+      void *block = hakmem_malloc(from);
+      memcpy(block, words, sizeof words);
+      block = hakmem_realloc(block, to);
+      ASSERT_NE(block, nullptr);
+      EXPECT_EQ(memcmp(block, words, sizeof words), 0) << from << " to " << to << " bytes";
+      hakmem_free(block);
+    }
+  }
+}
+
 } /* namespace */

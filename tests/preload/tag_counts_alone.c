@@ -2,22 +2,9 @@
  * memory in use for a purge thread. */
 #include "with_purge_thread.h"
 
-#include <dlfcn.h>
-
-#include "hakmem/hakmem.h"
+#include "tag_functions.h"
 
 enum { blocks_count = 1000 };
-
-static hakmem_tag_t *(*tag_create)(const char *name);
-static void (*tag_push)(hakmem_tag_t *tag);
-static void (*tag_pop)(void);
-static void (*tag_counts)(const hakmem_tag_t *tag, hakmem_tag_counts_t *out, size_t size);
-
-static void *function(const char *name) {
-  void *found = dlsym(RTLD_DEFAULT, name);
-  CHECK(found != NULL);
-  return found;
-}
 
 static void *allocate_and_free(void *tag) {
   void *blocks[blocks_count];
@@ -30,10 +17,7 @@ static void *allocate_and_free(void *tag) {
 
 int main(void) {
   alarm(30);
-  tag_create = (hakmem_tag_t * (*)(const char *)) function("hakmem_tag_create");
-  tag_push = (void (*)(hakmem_tag_t *))function("hakmem_tag_push");
-  tag_pop = (void (*)(void))function("hakmem_tag_pop");
-  tag_counts = (void (*)(const hakmem_tag_t *, hakmem_tag_counts_t *, size_t))function("hakmem_tag_counts");
+  find_tag_functions();
   hakmem_tag_t *tag = tag_create("the program's");
   pthread_t threads[2];
   for (int i = 0; i < 2; i++) CHECK(pthread_create(&threads[i], NULL, allocate_and_free, tag) == 0);

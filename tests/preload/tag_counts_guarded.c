@@ -1,22 +1,9 @@
 /* A tag counts each block once, in a guard slot or not, when the program has more blocks than there are slots. */
 #include "check.h"
 
-#include <dlfcn.h>
-
-#include "hakmem/hakmem.h"
+#include "tag_functions.h"
 
 enum { blocks_count = 3000 };
-
-static hakmem_tag_t *(*tag_create)(const char *name);
-static void (*tag_push)(hakmem_tag_t *tag);
-static void (*tag_pop)(void);
-static void (*tag_counts)(const hakmem_tag_t *tag, hakmem_tag_counts_t *out, size_t size);
-
-static void *function(const char *name) {
-  void *found = dlsym(RTLD_DEFAULT, name);
-  CHECK(found != NULL);
-  return found;
-}
 
 static void expect(const hakmem_tag_t *tag, uint64_t allocated, uint64_t live) {
   hakmem_tag_counts_t counts;
@@ -28,10 +15,7 @@ static void expect(const hakmem_tag_t *tag, uint64_t allocated, uint64_t live) {
 
 int main(void) {
   static void *blocks[blocks_count];
-  tag_create = (hakmem_tag_t * (*)(const char *)) function("hakmem_tag_create");
-  tag_push = (void (*)(hakmem_tag_t *))function("hakmem_tag_push");
-  tag_pop = (void (*)(void))function("hakmem_tag_pop");
-  tag_counts = (void (*)(const hakmem_tag_t *, hakmem_tag_counts_t *, size_t))function("hakmem_tag_counts");
+  find_tag_functions();
   hakmem_tag_t *tag = tag_create("guarded");
   tag_push(tag);
   for (size_t i = 0; i < blocks_count; i++) CHECK((blocks[i] = malloc(1 + i * 20)) != NULL);

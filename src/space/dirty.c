@@ -17,6 +17,11 @@
 #define BATCH_BYTES HK_SUPERSLAB_BYTES
 #define BATCH_SHARE 4
 
+/* Chosen: after a look, changes are noted as one, the last of them, while the coarse clock shows the same ms (a tick, 1
+ * to 10 ms) and the memory in use stays within this much of that look. The clock cannot tell how long a gap between
+ * them was. */
+#define TOGETHER_BYTES HK_SUPERSLAB_BYTES
+
 /* Chosen: the program has grown when it holds this part more than after the purge thread's last visit. */
 #define GROWN_SHARE 8
 
@@ -61,6 +66,15 @@ static struct {
     uint64_t next_ms; /* when the next visit is planned */
   } visit;
   uint64_t last_age;
+  struct {        /* the last one */
+    bool is_calm; /* the next change may be put off ... */
+    uint64_t at_ms;
+    size_t in_use_bytes;
+    size_t most_dirty_bytes;     /* ... up to these dirty bytes, ... */
+    size_t retain_bytes;         /* ... while the option is this */
+    bool has_put_off;            /* a change since then is not noted yet: */
+    hk_retention_view_t put_off; /* its ms and its sums; here, because stacks may have no room for it */
+  } look;
 } dirty;
 
 size_t hk_dirty_total(void) {
@@ -78,10 +92,22 @@ static HK_COLD void follow_options_locked(uint64_t now_ms) {
   hk_retention_set_price(&dirty.retention, now_ms, hk_option.mode, is_fixed());
 }
 
-static hk_retention_view_t view_locked(uint64_t now_ms) {
+/* Notes the change that was put off, if there is one, for a caller that needs the retention's state. */
+HK_INLINE void make_up_locked(void) {
+  if (HK_LIKELY(!dirty.look.has_put_off)) return;
+  dirty.look.has_put_off = false;
+  hk_retention_note_change(&dirty.retention, &dirty.look.put_off);
+}
+
+/* Makes sure that the learner has its price. */
+HK_INLINE void look_at_options_locked(uint64_t now_ms) {
   const hk_retention_t *retention = &dirty.retention;
   if (HK_UNLIKELY(!hk_retention_has_price(retention, hk_option.mode) || retention->learn.is_fixed != is_fixed()))
     follow_options_locked(now_ms);
+}
+
+static hk_retention_view_t view_locked(uint64_t now_ms) {
+  look_at_options_locked(now_ms);
   hk_retention_view_t now = {
       .now_ms = now_ms,
       .dirty_bytes = hk_dirty_total(),
@@ -105,9 +131,11 @@ uint64_t hk_dirty_next_age_locked(void) { return ++dirty.last_age; }
 static hk_purge_verdict_t verdict_by(const hk_retention_limit_t *limit, size_t dirty_bytes) {
   size_t batch = hk_smaller(limit->bytes / BATCH_SHARE, BATCH_BYTES);
   bool is_by_age = limit->cause == hk_purge_too_old;
+  size_t most_bytes = hk_add_saturating(limit->bytes, is_by_age ? batch : 0);
   return (hk_purge_verdict_t){
       .keep_bytes = limit->bytes - (is_by_age ? 0 : batch),
-      .is_too_much = dirty_bytes > hk_add_saturating(limit->bytes, is_by_age ? batch : 0),
+      .most_bytes = most_bytes,
+      .is_too_much = dirty_bytes > most_bytes,
       .cause = limit->cause,
   };
 }
@@ -194,7 +222,42 @@ static bool send_wakeup_locked(const hk_retention_view_t *now) {
   return is_sent;
 }
 
+/* Puts a change off, so that it is noted with the next one, or by the next caller that needs the retention's state.
+ * Returns false when it has to be judged now. Not inline, as the next one: the look has little of the stack. */
+static HK_NOINLINE bool put_off_locked(uint64_t now_ms) {
+  size_t in_use_bytes = hk_dirty_in_use(), dirty_bytes = hk_dirty_total();
+  size_t least = hk_smaller(in_use_bytes, dirty.look.in_use_bytes);
+  size_t most = hk_larger(in_use_bytes, dirty.look.in_use_bytes);
+  bool is_same = now_ms == dirty.look.at_ms && hk_option.retain == dirty.look.retain_bytes;
+  if (!dirty.look.is_calm || !is_same || most - least > TOGETHER_BYTES || dirty_bytes > dirty.look.most_dirty_bytes)
+    return false;
+  if (hk_option.memory_limit != 0 || hk_load_relaxed(&hk_recording_state.is_on)) return false;
+  dirty.look.put_off.now_ms = now_ms;
+  dirty.look.put_off.in_use_bytes = in_use_bytes;
+  dirty.look.put_off.dirty_bytes = dirty_bytes;
+  dirty.look.has_put_off = true;
+  dirty.changed_ms = hk_larger(dirty.changed_ms, now_ms);
+  hk_purge_wakeup_note_locked(now_ms, hk_add_saturating(in_use_bytes, dirty_bytes));
+  return true;
+}
+
+/* Decides whether the next changes may be put off: not where there is a limit on memory, or something is to be done. A
+ * program that stops after such a change keeps what might stay at this look. */
+static HK_NOINLINE void note_calm_locked(const hk_retention_view_t *now, const hk_purge_verdict_t *verdict) {
+  bool has_limit = hk_dirty_limit_bytes_locked() != 0 || verdict->is_system_look_due;
+  size_t most = verdict->most_bytes; /* memory that is too old may be left to the purge thread: */
+  if (now->has_purge_thread) most = hk_larger(most, now->dirty_bytes);
+  if (hk_purge_wakeup_is_expected_locked()) most = hk_smaller(most, hk_retention_quiet_bytes(now));
+  dirty.look.is_calm = !verdict->is_too_much && !has_limit;
+  dirty.look.at_ms = now->now_ms;
+  dirty.look.in_use_bytes = now->in_use_bytes;
+  dirty.look.most_dirty_bytes = most;
+  dirty.look.retain_bytes = now->retain_bytes;
+}
+
 hk_purge_verdict_t hk_dirty_look_locked(uint64_t now_ms) {
+  if (put_off_locked(now_ms)) return (hk_purge_verdict_t){.is_too_much = false};
+  make_up_locked();
   hk_retention_view_t now = view_locked(now_ms);
   hk_retention_note_change(&dirty.retention, &now);
   hk_recording_note_locked(now_ms, now.in_use_bytes);
@@ -205,6 +268,7 @@ hk_purge_verdict_t hk_dirty_look_locked(uint64_t now_ms) {
   hk_purge_verdict_t verdict = judge_locked(&now);
   leave_old_locked(&now, &verdict);
   verdict.is_wakeup_sent = send_wakeup_locked(&now);
+  note_calm_locked(&now, &verdict);
   return verdict;
 }
 
@@ -229,11 +293,15 @@ void hk_dirty_note_wanted_locked(uint64_t now_ms, size_t bytes) {
 }
 
 void hk_dirty_note_given_back_locked(uint64_t now_ms, hk_purge_cause_t cause, size_t bytes) {
+  make_up_locked();
   hk_retention_view_t now = view_locked(now_ms);
   hk_retention_note_purged(&dirty.retention, &now, cause, bytes);
 }
 
-void hk_dirty_forget_locked(void) { hk_retention_forget(&dirty.retention); }
+void hk_dirty_forget_locked(void) {
+  make_up_locked();
+  hk_retention_forget(&dirty.retention);
+}
 
 /* ---- Without a change. */
 
@@ -247,6 +315,7 @@ static bool is_quiet_locked(uint64_t now_ms) { return now_ms >= quiet_ms(); }
 
 bool hk_dirty_is_quiet(uint64_t now_ms, uint64_t *since_ms) {
   hk_lock_acquire(hk_lock_space);
+  make_up_locked();
   hk_retention_view_t now = view_locked(now_ms);
   hk_learn_note(&dirty.retention.learn, now_ms, now.in_use_bytes);
   *since_ms = dirty.changed_ms;
@@ -279,8 +348,10 @@ static uint64_t wait_for_ms(const hk_retention_view_t *now, size_t left_bytes) {
 }
 
 hk_purge_verdict_t hk_dirty_visit_locked(uint64_t now_ms, uint64_t *wait_ms) {
+  make_up_locked();
   hk_retention_view_t now = view_locked(now_ms);
   bool is_quiet = now.is_quiet = is_quiet_locked(now_ms);
+  dirty.look.is_calm = false; /* the purge thread may expect a wake-up from now on */
   hk_retention_note_visit(&dirty.retention, &now);
   hk_purge_verdict_t verdict = judge_locked(&now);
   size_t left_bytes = verdict.is_too_much ? hk_smaller(verdict.keep_bytes, now.dirty_bytes) : now.dirty_bytes;
@@ -331,7 +402,7 @@ static void use_costs_locked(uint64_t now_ms) {
 void hk_dirty_note_cost(hk_dirty_cost_t kind, size_t bytes, uint64_t cpu_ns) {
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
-  (void)view_locked(now_ms); /* the learner has its price */
+  look_at_options_locked(now_ms);
   hk_cost_add(&dirty.cost[kind], bytes, cpu_ns);
   if (hk_cost_is_known(&dirty.cost[kind])) {
     hk_store_relaxed(&wanted_costs, hk_load_relaxed(&wanted_costs) & ~(1u << kind));
@@ -352,14 +423,16 @@ uint64_t hk_dirty_cost_ns(hk_dirty_cost_t kind, unsigned *samples) {
 
 void hk_dirty_copy_learned(hk_learn_t *copy) {
   hk_lock_acquire(hk_lock_space);
-  (void)view_locked(hk_os_coarse_ms());
+  look_at_options_locked(hk_os_coarse_ms());
+  make_up_locked();
   *copy = dirty.retention.learn;
   hk_lock_release(hk_lock_space);
 }
 
 hk_learn_record_verdict_t hk_dirty_import_learned(const unsigned char *bytes, size_t length) {
   hk_lock_acquire(hk_lock_space);
-  (void)view_locked(hk_os_coarse_ms());
+  look_at_options_locked(hk_os_coarse_ms());
+  make_up_locked();
   hk_learn_record_verdict_t verdict = hk_learn_import(&dirty.retention.learn, bytes, length);
   hk_lock_release(hk_lock_space);
   return verdict;

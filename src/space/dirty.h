@@ -60,6 +60,7 @@ uint64_t hk_dirty_next_age_locked(void);
 /* What the caller does after it releases the lock. */
 typedef struct {
   size_t keep_bytes;      /* the bytes to purge down to, when is_too_much */
+  size_t most_bytes;      /* more dirty bytes than these are too much */
   bool is_too_much;       /* more memory is dirty than may be */
   hk_purge_cause_t cause; /* of is_too_much */
   /* hk_dirty_ask_system is to be called; then the caller looks again. */
@@ -67,7 +68,8 @@ typedef struct {
   bool is_wakeup_sent; /* hk_purge_wakeup_wake is to be called */
 } hk_purge_verdict_t;
 
-/* Notes a change of the sums and judges it. To be called after each change. */
+/* Notes a change of the sums and judges it. To be called after each change. Small changes that follow within the same
+ * ms of the coarse clock may be noted later, as one (measured: docs/experiments/2026-11-26-runs.md). */
 hk_purge_verdict_t hk_dirty_look_locked(uint64_t now_ms);
 
 /* Notes that `bytes` that are not resident are about to be touched. */

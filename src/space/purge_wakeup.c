@@ -32,6 +32,8 @@ void hk_purge_wakeup_note_locked(uint64_t now_ms, size_t held_bytes) {
 
 void hk_purge_wakeup_expect_locked(void) { is_expected = is_heard; }
 
+bool hk_purge_wakeup_is_expected_locked(void) { return is_expected; }
+
 bool hk_purge_wakeup_send_locked(void) {
   if (HK_LIKELY(!is_expected)) return false;
   is_expected = false;

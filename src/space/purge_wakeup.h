@@ -39,6 +39,9 @@ void hk_purge_wakeup_note_locked(uint64_t now_ms, size_t held_bytes);
 /* Notes that the purge thread expects a wake-up: it sleeps with nothing to do, or for longer than a free may need. */
 void hk_purge_wakeup_expect_locked(void);
 
+/* Whether the purge thread expects a wake-up that was not sent yet. */
+bool hk_purge_wakeup_is_expected_locked(void);
+
 /* Sends the wake-up, if one is expected. True when the caller is to call hk_purge_wakeup_wake, without the lock. */
 bool hk_purge_wakeup_send_locked(void);
 

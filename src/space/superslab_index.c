@@ -62,7 +62,7 @@ static void file_first_locked(hk_superslab_t *superslab) {
 /* Moves a superslab to the list by age that its masks call for, or to none. */
 static void file_by_age_locked(hk_superslab_t *superslab) {
   hk_list_t *list = NULL;
-  if (dirty_count(superslab) > 0 || hk_superslab_index_is_wholly_free(superslab)) {
+  if (hk_superslab_index_dirty_bits(superslab) != 0 || hk_superslab_index_is_wholly_free(superslab)) {
     list = &space.dirty;
   } else if (HK_UNLIKELY(superslab->lazy_mask != 0)) {
     list = &space.lazy;

@@ -22,6 +22,7 @@
 #include "unit/core_parts.h"
 
 extern "C" {
+#include "space/dirty.h"
 #include "space/recording.h"
 }
 
@@ -96,6 +97,21 @@ HK_FRESH_TEST(Recording, HoldsWhatWasInUse) {
   hk_recording_finish();
   EXPECT_EQ(LevelReader::ReadFile(folder / "a").records.size(), 4u) << "after the end nothing is recorded";
   EXPECT_EQ(LinesOnStderr(), 0);
+}
+
+// The program takes one unit, and another one in the same ms.
+HK_FRESH_TEST(Recording, HoldsSmallChangesWithinOneMs) {
+  Folder folder;
+  Start(folder / "a");
+  fake_os_set_now((kStartMs + 10) * 1000000);
+  for (size_t units : {1, 2}) {
+    hk_store_relaxed(&hk_dirty_extents.in_use_bytes, units * HK_LEVEL_TRACE_UNIT_BYTES);
+    hk_lock_acquire(hk_lock_space);
+    (void)hk_dirty_look_locked(kStartMs + 10);
+    hk_lock_release(hk_lock_space);
+  }
+  hk_recording_finish();
+  EXPECT_EQ(LevelReader::ReadFile(folder / "a").records.back(), (LevelRecord{10, 2}));
 }
 
 HK_FRESH_TEST(Recording, WithoutAPathNothingHappens) {

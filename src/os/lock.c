@@ -20,10 +20,10 @@
 enum { word_free, word_held, word_contended };
 enum { epoch_wiped, epoch_ready, epoch_repairing };
 
-/* Reads of a held lock's word before its taker sleeps: about as long as the shortest critical section. The model
- * checker, which runs every order, sets a smaller count. */
+/* Reads of a held lock's word before its taker sleeps, also where others sleep: longer than the usual critical section,
+ * and less time than a sleep takes. The model checker, which runs every order, sets a smaller count. */
 #ifndef HK_SPIN_COUNT
-#define HK_SPIN_COUNT 40
+#define HK_SPIN_COUNT 100
 #endif
 
 /* Each lock has a cache line of its own. Any thread writes `word` and `sleeps`; the holder of the lock writes `takes`
@@ -102,7 +102,6 @@ static HK_COLD void wait_for(lock_line_t *line) {
   for (unsigned i = 0; i < HK_SPIN_COUNT; i++) {
     uint32_t seen = hk_load_relaxed(&line->word);
     if (seen == word_free && try_take(&line->word)) return;
-    if (seen == word_contended) break; /* others sleep already */
     relax_cpu();
   }
   while (hk_exchange_acquire(&line->word, word_contended) != word_free) {

@@ -6,31 +6,29 @@
 #include "base/arithmetic.h"
 #include "base/units.h"
 
-/* ---- Chosen by replaying the traces of bench/learn_traces (docs/experiments/2026-11-22-learn-epochs.md). */
+/* ---- Chosen by replaying the traces of bench/learn_traces: docs/experiments/2026-11-22-learn-epochs.md,
+ * 2026-11-22-learn-young-programs.md and 2026-11-24-learn-large-stakes.md have the trials. */
 
 /* Gaps of an epoch. The first epochs have 1, 2, 4 and 8: an early result is worth more. */
 #define EPOCH_GAPS 16u
 /* While memory is dirty, an epoch also ends when keeping memory has cost EPOCH_STAKES usual stakes. That is after
- * 1/32 of the break-even time at the earliest and 1/2 at the latest. Three stakes, and a 16th to a 128th, are as
- * good. With one stake many an epoch ends within a usual gap, and too much is purged. With four it is late for a
- * program that ends soon. */
+ * 1/32 of the break-even time at the earliest and 1/2 at the latest. With fewer stakes many an epoch ends within a
+ * usual gap, and too much is purged. With more it is late for a program that ends soon. */
 #define EPOCH_STAKES 2u
 #define EPOCH_LEAST_SHARE 32u
 #define EPOCH_SHARE 2u
-/* The usual stake is unknown in the first epochs: each takes this part of the break-even time. 5 to 16 epochs are as
- * good; after 4 the usual stake may still be that of a few small gaps. */
+/* The usual stake is unknown in the first epochs, or that of a few small gaps: each takes this part of the break-even
+ * time. */
 #define FIRST_EPOCHS 8u
 #define FIRST_EPOCH_SHARE 8u
-/* From the program's start, memory is not divided for this part of the break-even time. All of that time to a
- * quarter: the same on the traces. A longer time is better for programs that live for seconds, and dearer for some
- * of them. */
+/* From the program's start, memory is not divided for this part of the break-even time: no memory can have been dirty
+ * for longer than the program has run, so short gaps look like long ones. */
 #define YOUNG_SHARE 2u
-/* The stake for the shares is at least this part of the cost of purging the undecided dirty memory. A sixteenth is
- * 0.2% better, but then more than half of much memory is purged while it may return as soon as usual. A quarter is 0.5%
- * worse at the fast price, and the same at the others. */
+/* The stake for the shares is at least this part of the cost of purging the undecided dirty memory. With a smaller part
+ * more than half of much memory is purged while it may return as soon as usual. */
 #define UNDECIDED_SHARE 8u
-/* A frozen leader keeps all memory only while purging the undecided memory costs at most this number of usual stakes.
- * One to eight: the same within 0.2%. With 16, much memory after thousands of small gaps costs up to 0.3 more. */
+/* A frozen leader keeps all memory only while purging the undecided memory costs at most this number of usual stakes:
+ * much memory may follow thousands of small gaps. */
 #define THAW_STAKES 4u
 /* The usual stake is the mean of this number of epochs. */
 #define USUAL_EPOCHS 16u

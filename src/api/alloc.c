@@ -50,7 +50,8 @@ static void *try_small(unsigned *asked_class, size_t alignment, hk_sample_choice
 
 /* Memory that served before may begin with the words of an earlier free block. A program may leave them there, and
  * realloc then copies them to a small block, which would look free. realloc cannot clear them: in a block that is in
- * use they may be the program's contents. */
+ * use they may be the program's contents. Runs do it themselves (space/run.c). A block that looks free all the same is
+ * found in use by heap/search.h. */
 static void *without_seal(void *block, const bool *zero) {
   if (block != NULL && !*zero && hk_block_looks_free(block)) hk_block_unseal(block);
   return block;
@@ -192,11 +193,12 @@ static void *try_large(size_t size, size_t alignment, bool *zero) {
   bool is_run = size <= HK_RUN_MAX_BYTES && alignment <= HK_SUPERSLAB_BYTES && !hk_shortage_is_on();
   if (HK_HARDENED) { /* others serve where there are very many mappings, or the system refuses one */
     void *guarded = hk_large_alloc_pages(size, alignment, zero);
-    if (guarded != NULL) hk_stat_add(hk_stat_large_alloc, 1);
-    if (guarded != NULL) return guarded;
+    if (guarded != NULL) hk_thread_count(hk_stat_large_alloc);
+    if (guarded != NULL) return without_seal(guarded, zero);
   }
-  void *block = is_run ? hk_run_alloc(size, alignment, zero) : hk_large_alloc(size, alignment, zero);
-  if (block != NULL) hk_stat_add(is_run ? hk_stat_run_alloc : hk_stat_large_alloc, 1);
+  void *block =
+      is_run ? hk_run_alloc(size, alignment, zero) : without_seal(hk_large_alloc(size, alignment, zero), zero);
+  if (block != NULL) hk_thread_count(is_run ? hk_stat_run_alloc : hk_stat_large_alloc);
   return block;
 }
 
@@ -265,9 +267,8 @@ static HK_NOINLINE void *find_large_named(hk_named_t *named, size_t size, size_t
 
 HK_INLINE void *find_large(size_t size, size_t alignment, bool *zero) {
   hk_named_t *named = hk_part_current();
-  void *block = HK_UNLIKELY(named != NULL) ? find_large_named(named, size, alignment, zero)
-                                           : find_large_unnamed(size, alignment, zero);
-  return without_seal(block, zero);
+  return HK_UNLIKELY(named != NULL) ? find_large_named(named, size, alignment, zero)
+                                    : find_large_unnamed(size, alignment, zero);
 }
 
 HK_NOINLINE void *hk_alloc_large_unsampled(size_t size, size_t alignment, bool *zero) {

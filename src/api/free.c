@@ -74,7 +74,7 @@ static void free_small(hk_slab_t *span, void *block) {
 static bool free_large(hk_slab_t *slab, void *block) {
   if (HK_UNLIKELY(slab->named != NULL)) (void)hk_named_remove_larger(slab);
   if (!hk_large_free(slab, block)) return false;
-  hk_stat_add(hk_stat_large_free, 1);
+  hk_thread_count(hk_stat_large_free);
   return true;
 }
 

@@ -78,10 +78,10 @@ static void *resize_unnamed(const hk_finding_t *finding, void *block, size_t siz
       return NULL;
   }
   if (is_copied) {
-    hk_stat_add(hk_stat_large_alloc, 1);
+    hk_thread_count(hk_stat_large_alloc);
     hk_free(block);
   } else {
-    hk_stat_add(hk_stat_realloc_in_place, 1);
+    hk_thread_count(hk_stat_realloc_in_place);
   }
   return start + finding->offset;
 }
@@ -124,12 +124,12 @@ static void *move_to_room(void *block, size_t bytes, size_t wanted) {
   if (HK_UNLIKELY(hk_part_current() != NULL)) return NULL; /* a limit may bound it */
   void *moved = hk_run_alloc_roomy(wanted);
   if (moved == NULL) return NULL;
-  hk_stat_add(hk_stat_run_alloc, 1);
+  hk_thread_count(hk_stat_run_alloc);
   hk_purge_thread_consider();
   hk_process_purge_consider();
   memcpy(moved, block, bytes);
   if (hk_run_free(hk_slab_of(block))) {
-    hk_stat_add(hk_stat_run_free, 1);
+    hk_thread_count(hk_stat_run_free);
   } else {
     hk_free(block);
   }

@@ -17,6 +17,19 @@ HK_INLINE hk_heap_t *hk_thread_own(void) { return hk_load_relaxed(&hk_thread_hea
 /* Returns whether the calling thread has `heap`. */
 HK_INLINE bool hk_thread_has(const hk_heap_t *heap) { return hk_is_relaxed_value(heap, &hk_thread_heap); }
 
+/* Counts an event: in the set of the thread's heap, which no other thread writes, or else in the process's. Requires
+ * that the caller is in no slow path. */
+HK_INLINE void hk_thread_count(hk_stat_id_t id) {
+  hk_heap_t *heap = hk_thread_own();
+  if (HK_UNLIKELY(heap == HK_EMPTY_HEAP)) {
+    hk_stat_add(id, 1);
+    return;
+  }
+  hk_heap_enter(heap);
+  hk_stat_bump(&heap->stat, id, 1);
+  hk_heap_leave(heap);
+}
+
 /* The heap to work with on a slow path. A thread's first call attaches one, until its exit handler runs. A thread whose
  * exit handler has run, or never will, borrows one for this call alone. `heap` is NULL when the system refuses. */
 typedef struct {

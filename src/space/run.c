@@ -14,6 +14,16 @@ static void set_tail(hk_slab_t *head, unsigned from, unsigned to) {
   }
 }
 
+/* Clears the words of a free block at the start of the run: api/alloc.c says what would follow. The descriptor says
+ * whether small blocks were there since a run last began here, without a look at the memory, which is cold. A copy that
+ * realloc made can still bring such words. */
+static void forget_blocks(hk_slab_t *head) {
+  if (head->block_bytes == 0) return;
+  head->block_bytes = 0;
+  hk_block_t *first = (hk_block_t *)hk_slab_start(head);
+  if (!head->zero && hk_block_looks_free(first)) hk_block_unseal(first);
+}
+
 void *hk_run_alloc(size_t bytes, size_t alignment, bool *zero) {
   unsigned count = hk_run_slabs(bytes);
   unsigned alignment_slabs = alignment <= HK_SLAB_BYTES ? 1 : (unsigned)(alignment / HK_SLAB_BYTES);
@@ -31,6 +41,7 @@ void *hk_run_alloc_roomy(size_t bytes) {
 
 void *hk_run_reopen(hk_slab_t *head) {
   unsigned count = head->slab_count;
+  forget_blocks(head);
   head->head = head;
   head->named = NULL;
   hk_store_relaxed(&head->bytes, count * HK_SLAB_BYTES);

@@ -85,7 +85,7 @@ typedef struct hk_slab {
   };
   uint8_t slab_count;   /* of a span or run, in its head */
   bool zero;            /* head: memory that is not carved yet is known to be zero; free extent: all of it is */
-  uint32_t block_bytes; /* of a span */
+  uint32_t block_bytes; /* of a span; after its end it stays until a run begins at this slab, which sets 0 */
   union {
     bool moved;   /* head of a span: blocks may be on their way to an earlier owner */
     bool is_lone; /* of a large block in a hardened build: a mapping of its own (space/lone_mapping.h) */

@@ -194,9 +194,10 @@ HK_FRESH_TEST(Profile, ALargeBlockThatGrowsIsNotCopied) {
   StartForAll();
   char *block = static_cast<char *>(hakmem_malloc(3 * HK_MIB));
   std::memset(block, 3, 3 * HK_MIB);
-  uint64_t in_place = hk_load_relaxed(&hk_stat_process.value[hk_stat_realloc_in_place]);
+  const _Atomic(uint64_t) *in_place = &hk_thread_own()->stat.value[hk_stat_realloc_in_place];
+  uint64_t before = hk_load_relaxed(in_place);
   block = static_cast<char *>(hakmem_realloc(block, 64 * HK_MIB));
-  EXPECT_EQ(hk_load_relaxed(&hk_stat_process.value[hk_stat_realloc_in_place]), in_place + 1);
+  EXPECT_EQ(hk_load_relaxed(in_place), before + 1);
   EXPECT_TRUE(IsFilled(block, 3, 3 * HK_MIB));
   size_t bytes = 0;
   hk_profile_each_sample([](const hk_sample_t *sample,

@@ -174,6 +174,24 @@ HK_FRESH_TEST(Run, AReopenedRunHasTheSizeThatItWasGivenLast) {
   ExpectRun(block, 9);
 }
 
+#if HK_SAFETY == 1
+// Blocks of 64 bytes were in the slab before, and the first one was free.
+HK_FRESH_TEST(Run, ARunWhereSmallBlocksWereDoesNotLookFree) {
+  void *block = Alloc(2 * HK_SLAB_BYTES);
+  hk_slab_t *head = HeadOf(block);
+  auto *first = static_cast<hk_block_t *>(block);
+  hk_block_link(first, HK_LIST_END);
+  EXPECT_EQ(head->block_bytes, 0u);
+  ASSERT_TRUE(hk_run_close(head));
+  head->block_bytes = 64;
+  head->zero = false;
+  EXPECT_EQ(hk_run_reopen(head), block);
+  EXPECT_FALSE(hk_block_looks_free(first));
+  EXPECT_EQ(first->next, HK_LIST_END) << "no more is cleared than the seal";
+  EXPECT_EQ(head->block_bytes, 0u);
+}
+#endif
+
 HK_FRESH_TEST(Run, ANeighbourCannotGrowIntoAClosedRun) {
   void *block = Alloc(2 * HK_SLAB_BYTES);
   void *neighbour = Alloc(2 * HK_SLAB_BYTES);

@@ -50,10 +50,10 @@ static void *try_small(unsigned *asked_class, size_t alignment, hk_sample_choice
 
 /* Memory that served before may begin with the words of an earlier free block. A program may leave them there, and
  * realloc then copies them to a small block, which would look free. realloc cannot clear them: in a block that is in
- * use they may be the program's contents. Runs do it themselves (space/run.c). A block that looks free all the same is
- * found in use by heap/search.h. */
+ * use they may be the program's contents. space/run.c does the same for runs. Where a live block looks free all
+ * the same, heap/search.h finds that it is live. */
 static void *without_seal(void *block, const bool *zero) {
-  if (block != NULL && !*zero && hk_block_looks_free(block)) hk_block_unseal(block);
+  if (block != NULL && !*zero) hk_block_unseal_if_free(block);
   return block;
 }
 

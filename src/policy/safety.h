@@ -181,6 +181,11 @@ HK_INLINE bool hk_start_is_plausible(uint64_t offset, uint64_t inverse) {
 
 #endif
 
+/* Clears the seal of memory that begins like a free block and is none. */
+HK_INLINE void hk_block_unseal_if_free(hk_block_t *block) {
+  if (hk_block_looks_free(block)) hk_block_unseal(block);
+}
+
 /* Sets the secret from the kernel's random bits. Called once, before the first block exists. */
 void hk_safety_init(uint64_t random_bits);
 

@@ -66,14 +66,16 @@ static struct {
     uint64_t next_ms; /* when the next visit is planned */
   } visit;
   uint64_t last_age;
-  struct {        /* the last one */
+  struct {        /* the last look at a change */
     bool is_calm; /* the next change may be put off ... */
     uint64_t at_ms;
     size_t in_use_bytes;
-    size_t most_dirty_bytes;     /* ... up to these dirty bytes, ... */
-    size_t retain_bytes;         /* ... while the option is this */
-    bool has_put_off;            /* a change since then is not noted yet: */
-    hk_retention_view_t put_off; /* its ms and its sums; here, because stacks may have no room for it */
+    size_t most_dirty_bytes; /* ... up to these dirty bytes, ... */
+    size_t retain_bytes;     /* ... while the option is this */
+    /* Whether a change since that look is not noted yet, and its time and sums. They are here, because stacks may have
+     * no room for them. */
+    bool has_put_off;
+    hk_retention_view_t put_off;
   } look;
 } dirty;
 
@@ -223,7 +225,8 @@ static bool send_wakeup_locked(const hk_retention_view_t *now) {
 }
 
 /* Puts a change off, so that it is noted with the next one, or by the next caller that needs the retention's state.
- * Returns false when it has to be judged now. Not inline, as the next one: the look has little of the stack. */
+ * Returns false when it has to be judged now. This function and the next one are not inline, so that the registers
+ * that they save take no stack from the learner's calls below hk_dirty_look_locked. */
 static HK_NOINLINE bool put_off_locked(uint64_t now_ms) {
   size_t in_use_bytes = hk_dirty_in_use(), dirty_bytes = hk_dirty_total();
   size_t least = hk_smaller(in_use_bytes, dirty.look.in_use_bytes);
@@ -245,8 +248,8 @@ static HK_NOINLINE bool put_off_locked(uint64_t now_ms) {
  * program that stops after such a change keeps what might stay at this look. */
 static HK_NOINLINE void note_calm_locked(const hk_retention_view_t *now, const hk_purge_verdict_t *verdict) {
   bool has_limit = hk_dirty_limit_bytes_locked() != 0 || verdict->is_system_look_due;
-  size_t most = verdict->most_bytes; /* memory that is too old may be left to the purge thread: */
-  if (now->has_purge_thread) most = hk_larger(most, now->dirty_bytes);
+  size_t most = verdict->most_bytes;
+  if (now->has_purge_thread) most = hk_larger(most, now->dirty_bytes); /* the excess is too old, and left to it */
   if (hk_purge_wakeup_is_expected_locked()) most = hk_smaller(most, hk_retention_quiet_bytes(now));
   dirty.look.is_calm = !verdict->is_too_much && !has_limit;
   dirty.look.at_ms = now->now_ms;

@@ -20,8 +20,7 @@ static void set_tail(hk_slab_t *head, unsigned from, unsigned to) {
 static void forget_blocks(hk_slab_t *head) {
   if (head->block_bytes == 0) return;
   head->block_bytes = 0;
-  hk_block_t *first = (hk_block_t *)hk_slab_start(head);
-  if (!head->zero && hk_block_looks_free(first)) hk_block_unseal(first);
+  if (!head->zero) hk_block_unseal_if_free((hk_block_t *)hk_slab_start(head));
 }
 
 void *hk_run_alloc(size_t bytes, size_t alignment, bool *zero) {

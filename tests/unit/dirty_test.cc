@@ -4,52 +4,13 @@
 
 #include "fake_os.h"
 #include "fresh_test.h"
-#include "os/lock.h"
 #include "policy/learn_record.h"
-#include "unit/core_parts.h"
+#include "unit/dirty_driver.h"
 
-extern "C" {
-#include "space/dirty.h"
-#include "space/purge_wakeup.h"
-}
+using namespace hk_test;
 
 namespace {
 
-void SetSums(size_t in_use_bytes, size_t dirty_bytes) {
-  hk_store_relaxed(&hk_dirty_extents.in_use_bytes, in_use_bytes);
-  hk_store_relaxed(&hk_dirty_extents.dirty_bytes, dirty_bytes);
-}
-
-hk_purge_verdict_t Look(uint64_t now_ms) {
-  hk_lock_acquire(hk_lock_space);
-  hk_purge_verdict_t verdict = hk_dirty_look_locked(now_ms);
-  hk_lock_release(hk_lock_space);
-  return verdict;
-}
-
-hk_purge_verdict_t Change(uint64_t now_ms, size_t in_use_bytes, size_t dirty_bytes) {
-  SetSums(in_use_bytes, dirty_bytes);
-  return Look(now_ms);
-}
-
-struct Visited {
-  hk_purge_verdict_t verdict;
-  uint64_t wait_ms;
-};
-Visited Visit(uint64_t now_ms) {
-  Visited visited;
-  hk_lock_acquire(hk_lock_space);
-  visited.verdict = hk_dirty_visit_locked(now_ms, &visited.wait_ms);
-  hk_lock_release(hk_lock_space);
-  hk_dirty_end_visit();
-  return visited;
-}
-
-hk_learn_t Learned() {
-  hk_learn_t learned;
-  hk_dirty_copy_learned(&learned);
-  return learned;
-}
 uint64_t Timeout() {
   hk_learn_t learned = Learned();
   return hk_learn_timeout_ms(&learned);
@@ -59,11 +20,6 @@ uint64_t BreakEven() {
   return hk_price_break_even_ms(&learned.price);
 }
 
-uint64_t QuietSince(uint64_t now_ms) {
-  uint64_t since_ms;
-  (void)hk_dirty_is_quiet(now_ms, &since_ms);
-  return since_ms;
-}
 bool IsQuiet(uint64_t now_ms) {
   uint64_t since_ms;
   return hk_dirty_is_quiet(now_ms, &since_ms);
@@ -93,85 +49,6 @@ HK_FRESH_TEST(Idle, OneThreadKeepsWhatItWantsAgainUntilItFallsDeeper) {
   hk_purge_verdict_t deeper = Change(1040, 0, 80 * HK_MIB);
   EXPECT_TRUE(deeper.is_too_much);
   EXPECT_LE(deeper.keep_bytes, hk_option.retain);
-}
-
-// The segments of the learner's levels say how much is dirty, and since when.
-HK_FRESH_TEST(Idle, SmallChangesWithinOneMsAreNotedAsTheLastOfThem) {
-  Change(1000, 20 * HK_MIB, 0);
-  Change(1000, 18 * HK_MIB, 2 * HK_MIB);
-  Change(1000, 19 * HK_MIB, HK_MIB);
-  hk_learn_t learned = Learned();
-  EXPECT_EQ(hk_level_dirty_bytes(&learned.level), HK_MIB) << "as the last one left it";
-  Change(1000, 20 * HK_MIB, 0);
-  Change(5000, 17 * HK_MIB, 3 * HK_MIB);
-  EXPECT_EQ(Learned().level.segment[0].since_ms, 5000u) << "and it had risen again before";
-}
-
-HK_FRESH_TEST(Idle, AChangeThatIsNotedLaterKeepsItsTime) {
-  Change(1000, 20 * HK_MIB, 0);
-  Change(1000, 18 * HK_MIB, 2 * HK_MIB);
-  Change(5000, 17 * HK_MIB, 3 * HK_MIB);
-  hk_learn_t learned = Learned();
-  ASSERT_EQ(learned.level.count, 2u);
-  EXPECT_EQ(learned.level.segment[0].since_ms, 1000u);
-  EXPECT_EQ(learned.level.segment[1].since_ms, 5000u);
-}
-
-// The purge thread sleeps, and ten MiB that are dirty are not worth a visit.
-HK_FRESH_TEST(Idle, AChangeThatWakesThePurgeThreadIsNotPutOff) {
-  hk_purge_wakeup_receive(true);
-  Change(1000, 160 * HK_MIB, 0);
-  (void)Visit(1000);
-  EXPECT_TRUE(Change(1000, 160 * HK_MIB, 10 * HK_MIB + HK_SLAB_BYTES).is_wakeup_sent) << "in the ms of the visit";
-  (void)Visit(1001);
-  Change(1001, 160 * HK_MIB, 0);
-  (void)Visit(1002);
-  EXPECT_FALSE(Change(1003, 160 * HK_MIB, 10 * HK_MIB - HK_SLAB_BYTES).is_wakeup_sent);
-  EXPECT_FALSE(Change(1003, 160 * HK_MIB, 10 * HK_MIB).is_wakeup_sent);
-  EXPECT_TRUE(Change(1003, 160 * HK_MIB, 10 * HK_MIB + HK_SLAB_BYTES).is_wakeup_sent);
-}
-
-HK_FRESH_TEST(Idle, AChangeThatIsPutOffIsActivity) {
-  hk_purge_wakeup_receive(true);
-  Change(5000, HK_GIB, 0);
-  hk_dirty_stay_quiet(1000);
-  ASSERT_EQ(QuietSince(5000), 1000u);
-  Change(5000, HK_GIB, HK_MIB);
-  EXPECT_EQ(QuietSince(5000), 5000u);
-}
-
-HK_FRESH_TEST(Idle, EachChangeIsJudgedWhereMoreIsDirtyThanMayBe) {
-  hk_option.retain = 0;
-  Change(1000, 120 * HK_MIB, 0);
-  EXPECT_FALSE(Change(1000, 119 * HK_MIB, HK_MIB).is_too_much);
-  EXPECT_FALSE(Change(1000, 119 * HK_MIB, 119 * HK_MIB / 12).is_too_much) << "a share of what is in use may be";
-  EXPECT_TRUE(Change(1000, 119 * HK_MIB, 119 * HK_MIB / 12 + 1).is_too_much);
-  EXPECT_TRUE(Change(1000, 119 * HK_MIB, 119 * HK_MIB / 12 + 1).is_too_much) << "until it is purged";
-}
-
-HK_FRESH_TEST(Idle, AMemoryLimitThatComesLateIsFollowed) {
-  Change(1000, 60 * HK_MIB, 6 * HK_MIB);
-  EXPECT_FALSE(Change(1000, 60 * HK_MIB, 7 * HK_MIB).is_too_much);
-  hk_option.memory_limit = 64 * HK_MIB;
-  hk_purge_verdict_t verdict = Change(1000, 60 * HK_MIB, 7 * HK_MIB);
-  EXPECT_TRUE(verdict.is_too_much);
-  EXPECT_EQ(verdict.cause, hk_purge_limited);
-}
-
-// The system's limit is seen by the look that follows the question, in the same ms and with the same sums.
-HK_FRESH_TEST(Idle, TheSystemsLimitIsFollowedAtOnce) {
-  fake_os_set_memory_limit(64 * HK_MIB, 62 * HK_MIB, 0);
-  EXPECT_TRUE(Change(1000, 62 * HK_MIB, 0).is_system_look_due);
-  hk_dirty_ask_system(1000);
-  (void)Look(1000);
-  EXPECT_TRUE(hk_load_relaxed(&hk_dirty_is_near_limit));
-}
-
-HK_FRESH_TEST(Idle, APurgeThreadIsWantedAtSixteenMebibytes) {
-  Change(1000, 15 * HK_MIB, 0);
-  EXPECT_FALSE(hk_load_relaxed(&hk_purge_wakeup_is_wanted));
-  Change(1000, 15 * HK_MIB, HK_MIB);
-  EXPECT_TRUE(hk_load_relaxed(&hk_purge_wakeup_is_wanted));
 }
 
 HK_FRESH_TEST(Idle, ALateOptionIsFollowed) {

@@ -9,14 +9,15 @@ static size_t held_by(const hk_pressure_view_t *view) { return view->in_use_byte
 
 /* ---- When to look. */
 
+size_t hk_pressure_next_look_bytes(const hk_pressure_t *pressure, size_t own_limit_bytes) {
+  if (hk_pressure_is_none(pressure, own_limit_bytes)) return SIZE_MAX;
+  return pressure->next_look_ms == 0 ? HK_PRESSURE_LEAST_BYTES : pressure->next_look_bytes;
+}
+
 bool hk_pressure_is_due(hk_pressure_t *pressure, const hk_pressure_view_t *view) {
   if (hk_pressure_is_none(pressure, view->own_limit_bytes)) return false;
-  size_t held = held_by(view);
-  if (pressure->next_look_ms == 0) {
-    if (held < HK_PRESSURE_LEAST_BYTES) return false;
-  } else if (view->now_ms < pressure->next_look_ms && held < pressure->next_look_bytes) {
-    return false;
-  }
+  bool is_time_over = pressure->next_look_ms != 0 && view->now_ms >= pressure->next_look_ms;
+  if (!is_time_over && held_by(view) < hk_pressure_next_look_bytes(pressure, view->own_limit_bytes)) return false;
   pressure->next_look_ms = view->now_ms + HK_PRESSURE_LOOK_MS;
   pressure->next_look_bytes = SIZE_MAX;
   return true;

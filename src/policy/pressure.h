@@ -77,6 +77,9 @@ HK_INLINE bool hk_pressure_is_none(const hk_pressure_t *pressure, size_t own_lim
  * caller: the next look is later then, even if this one never ends. */
 bool hk_pressure_is_due(hk_pressure_t *pressure, const hk_pressure_view_t *view);
 
+/* Returns the memory in use and dirty at which a look is due before its time; SIZE_MAX when none is. */
+size_t hk_pressure_next_look_bytes(const hk_pressure_t *pressure, size_t own_limit_bytes);
+
 /* Notes what the system has reported. */
 void hk_pressure_note(hk_pressure_t *pressure, const hk_pressure_view_t *view, const hk_os_memory_limit_t *seen);
 

@@ -71,7 +71,9 @@ static struct {
     uint64_t at_ms;
     size_t in_use_bytes;
     size_t most_dirty_bytes; /* ... up to these dirty bytes, ... */
-    size_t retain_bytes;     /* ... while the option is this */
+    size_t most_held_bytes;  /* ... below these in use and dirty, ... */
+    size_t retain_bytes;     /* ... while the options are these */
+    size_t memory_limit_bytes;
     /* Whether a change since that look is not noted yet, and its time and sums. They are here, because stacks may have
      * no room for them. */
     bool has_put_off;
@@ -225,37 +227,53 @@ static bool send_wakeup_locked(const hk_retention_view_t *now) {
 }
 
 /* Puts a change off, so that it is noted with the next one, or by the next caller that needs the retention's state.
- * Returns false when it has to be judged now. This function and the next one are not inline, so that the registers
- * that they save take no stack from the learner's calls below hk_dirty_look_locked. */
+ * Returns false when it has to be judged now. This function and note_calm_locked are not inline, so that the
+ * registers that they save take no stack from the learner's calls below hk_dirty_look_locked. */
 static HK_NOINLINE bool put_off_locked(uint64_t now_ms) {
   size_t in_use_bytes = hk_dirty_in_use(), dirty_bytes = hk_dirty_total();
   size_t least = hk_smaller(in_use_bytes, dirty.look.in_use_bytes);
   size_t most = hk_larger(in_use_bytes, dirty.look.in_use_bytes);
-  bool is_same = now_ms == dirty.look.at_ms && hk_option.retain == dirty.look.retain_bytes;
+  bool is_same = now_ms == dirty.look.at_ms && hk_option.retain == dirty.look.retain_bytes &&
+                 hk_option.memory_limit == dirty.look.memory_limit_bytes;
   if (!dirty.look.is_calm || !is_same || most - least > TOGETHER_BYTES || dirty_bytes > dirty.look.most_dirty_bytes)
     return false;
-  if (hk_option.memory_limit != 0 || hk_load_relaxed(&hk_recording_state.is_on)) return false;
+  size_t held_bytes = hk_add_saturating(in_use_bytes, dirty_bytes);
+  if (held_bytes >= dirty.look.most_held_bytes || hk_load_relaxed(&hk_recording_state.is_on)) return false;
   dirty.look.put_off.now_ms = now_ms;
   dirty.look.put_off.in_use_bytes = in_use_bytes;
   dirty.look.put_off.dirty_bytes = dirty_bytes;
   dirty.look.has_put_off = true;
   dirty.changed_ms = hk_larger(dirty.changed_ms, now_ms);
-  hk_purge_wakeup_note_locked(now_ms, hk_add_saturating(in_use_bytes, dirty_bytes));
+  hk_purge_wakeup_note_locked(now_ms, held_bytes);
   return true;
 }
 
-/* Decides whether the next changes may be put off: not where there is a limit on memory, or something is to be done. A
+/* Bounds the dirty bytes up to which changes may be put off, as the limits on memory would after a growth by
+ * TOGETHER_BYTES. Returns false where such a growth comes near a limit, and where memory was purged lazily: a limit
+ * counts that memory too. */
+static bool is_far_from_limits_locked(const hk_retention_view_t *now, size_t *most_dirty_bytes) {
+  const hk_pressure_t *pressure = &dirty.retention.pressure;
+  if (HK_LIKELY(hk_pressure_is_none(pressure, now->memory_limit_bytes))) return true;
+  hk_pressure_view_t grown = hk_retention_pressed(now);
+  grown.in_use_bytes = hk_add_saturating(grown.in_use_bytes, TOGETHER_BYTES);
+  *most_dirty_bytes = hk_pressure_limit(pressure, &grown, *most_dirty_bytes);
+  return now->lazy_bytes == 0 && !hk_pressure_is_felt(pressure, &grown);
+}
+
+/* Decides whether the next changes may be put off: not near a limit on memory, nor where something is to be done. A
  * program that stops after such a change keeps what might stay at this look. */
 static HK_NOINLINE void note_calm_locked(const hk_retention_view_t *now, const hk_purge_verdict_t *verdict) {
-  bool has_limit = hk_dirty_limit_bytes_locked() != 0 || verdict->is_system_look_due;
   size_t most = verdict->most_bytes;
   if (now->has_purge_thread) most = hk_larger(most, now->dirty_bytes); /* the excess is too old, and left to it */
   if (hk_purge_wakeup_is_expected_locked()) most = hk_smaller(most, hk_retention_quiet_bytes(now));
-  dirty.look.is_calm = !verdict->is_too_much && !has_limit;
+  bool is_far = is_far_from_limits_locked(now, &most);
+  dirty.look.is_calm = is_far && !verdict->is_too_much && !verdict->is_system_look_due;
   dirty.look.at_ms = now->now_ms;
   dirty.look.in_use_bytes = now->in_use_bytes;
   dirty.look.most_dirty_bytes = most;
+  dirty.look.most_held_bytes = hk_pressure_next_look_bytes(&dirty.retention.pressure, now->memory_limit_bytes);
   dirty.look.retain_bytes = now->retain_bytes;
+  dirty.look.memory_limit_bytes = now->memory_limit_bytes;
 }
 
 hk_purge_verdict_t hk_dirty_look_locked(uint64_t now_ms) {
@@ -279,6 +297,7 @@ static void note_limit_locked(uint64_t now_ms, const hk_os_memory_limit_t *seen)
   hk_retention_view_t now = view_locked(now_ms);
   hk_pressure_view_t pressed = hk_retention_pressed(&now);
   hk_pressure_note(&dirty.retention.pressure, &pressed, seen);
+  dirty.look.is_calm = false; /* the limit may be another one */
 }
 
 void hk_dirty_ask_system(uint64_t now_ms) {

@@ -79,6 +79,74 @@ HK_FRESH_TEST(DirtyPutOff, TheSystemsLimitIsFollowedAtOnce) {
   EXPECT_TRUE(hk_load_relaxed(&hk_dirty_is_near_limit));
 }
 
+// 1 MiB is dirty, is in use, and is dirty again within the ms of a look. The learner takes it for dirty all the time
+// when both changes were put off.
+bool ArePutOff(uint64_t now_ms, size_t in_use_bytes) {
+  Change(now_ms, in_use_bytes, 0);
+  Change(now_ms + 1, in_use_bytes - HK_MIB, HK_MIB);
+  Change(now_ms + 2, in_use_bytes - HK_MIB, HK_MIB);
+  Change(now_ms + 2, in_use_bytes, 0);
+  Change(now_ms + 2, in_use_bytes - HK_MIB, HK_MIB);
+  uint64_t since_ms = Learned().level.segment[0].since_ms;
+  EXPECT_TRUE(since_ms == now_ms + 1 || since_ms == now_ms + 2);
+  return since_ms == now_ms + 1;
+}
+
+HK_FRESH_TEST(DirtyPutOff, ALimitIsNoHindranceBelowHalfOfIt) {
+  EXPECT_TRUE(ArePutOff(1000, 60 * HK_MIB)) << "no limit";
+  hk_option.memory_limit = 200 * HK_MIB;
+  EXPECT_TRUE(ArePutOff(2000, 60 * HK_MIB));
+  EXPECT_TRUE(ArePutOff(3000, 97 * HK_MIB));
+  EXPECT_FALSE(ArePutOff(4000, 99 * HK_MIB)) << "2 MiB more would be half of the limit";
+  EXPECT_FALSE(ArePutOff(5000, 170 * HK_MIB));
+}
+
+HK_FRESH_TEST(DirtyPutOff, ALimitOfTheSystemIsNoHindranceBelowHalfOfIt) {
+  fake_os_set_memory_limit(400 * HK_MIB, 100 * HK_MIB, 0);
+  EXPECT_TRUE(Change(1000, 60 * HK_MIB, 0).is_system_look_due);
+  hk_dirty_ask_system(1000);
+  EXPECT_TRUE(ArePutOff(1001, 60 * HK_MIB));
+  EXPECT_FALSE(ArePutOff(1010, 160 * HK_MIB)) << "others have 40 MiB";
+}
+
+HK_FRESH_TEST(DirtyPutOff, NothingIsPutOffWhenTheLimitHasJustBecomeKnown) {
+  fake_os_set_memory_limit(64 * HK_MIB, 62 * HK_MIB, 0);
+  Change(1000, 4 * HK_MIB, 0);
+  hk_dirty_ask_system(1000);
+  (void)Look(1000);
+  EXPECT_TRUE(hk_load_relaxed(&hk_dirty_is_near_limit));
+}
+
+// The next look is due at a growth by a quarter of the room, but at least by a 64th of the limit, which is 1 MiB here.
+HK_FRESH_TEST(DirtyPutOff, AGrowthThatTheSystemIsToSeeIsNotPutOff) {
+  fake_os_set_memory_limit(64 * HK_MIB, 60 * HK_MIB, 0);
+  Change(1000, 10 * HK_MIB, 0);
+  hk_dirty_ask_system(1000);
+  fake_os_set_memory_limit(64 * HK_MIB, 20 * HK_MIB, 0);
+  EXPECT_TRUE(Change(1200, 10 * HK_MIB, 0).is_system_look_due);
+  hk_dirty_ask_system(1200);
+  (void)Change(2500, 10 * HK_MIB, 0);
+  hk_dirty_ask_system(2500);
+  EXPECT_FALSE(Change(2501, 10 * HK_MIB, 0).is_system_look_due);
+  EXPECT_FALSE(Change(2501, 11 * HK_MIB, 0).is_system_look_due);
+  fake_os_set_memory_limit(64 * HK_MIB, 22 * HK_MIB, 0);
+  Change(2502, 19 * HK_MIB, 0);
+  EXPECT_TRUE(Change(2502, 21 * HK_MIB, 0).is_system_look_due);
+}
+
+// Needed and dirty memory stay below 160 MiB, four fifths of the limit. The option allows more than that.
+HK_FRESH_TEST(DirtyPutOff, EachChangeIsJudgedWhereALimitAllowsNoMoreDirtyMemory) {
+  hk_option.memory_limit = 200 * HK_MIB;
+  hk_option.retain = HK_GIB;
+  EXPECT_FALSE(Change(1000, 96 * HK_MIB, 61 * HK_MIB).is_too_much);
+  hk_dirty_ask_system(1000); /* the first look asks for it; the system has no limit */
+  EXPECT_FALSE(Look(1000).is_too_much);
+  EXPECT_FALSE(Change(1000, 97 * HK_MIB, 62 * HK_MIB).is_too_much);
+  hk_purge_verdict_t verdict = Change(1000, 97 * HK_MIB, 64 * HK_MIB);
+  EXPECT_TRUE(verdict.is_too_much) << "64 MiB might be dirty beside 96, as at the first look";
+  EXPECT_EQ(verdict.cause, hk_purge_limited);
+}
+
 HK_FRESH_TEST(DirtyPutOff, APurgeThreadIsWantedAtSixteenMebibytes) {
   Change(1000, 15 * HK_MIB, 0);
   EXPECT_FALSE(hk_load_relaxed(&hk_purge_wakeup_is_wanted));

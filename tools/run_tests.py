@@ -177,13 +177,14 @@ def preset_stages(
     short: bool,
     *targets: str,
     label: str = NATIVE,
+    is_each_alone: bool = False,
 ) -> list[Stage]:
     """Build and native tests of one preset. `short`: only the core is instrumented by AddressSanitizer, and the other
-    presets have only the sources that start threads."""
+    presets have only the sources that start threads. `is_each_alone`: compiles each test source by itself."""
     options = (
         f"-DHK_TESTS_ONLY_THREADED={'ON' if short and preset != 'asan' else 'OFF'}",
         f"-DHK_SANITIZE_TESTS={'OFF' if short else 'ON'}",
-        f"-DHK_TESTS_TOGETHER={1 if preset == 'debug' else 8}",  # one preset compiles each source by itself
+        f"-DHK_TESTS_TOGETHER={1 if is_each_alone else 8}",
     )
     if preset == "arm64":
         label = "^(unit|api|model)$"
@@ -290,7 +291,7 @@ def rest(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
         Stage("preload", ctest("release", jobs, "-V", "-L", "^preload$"), 200, "release build", scale(1)),
         Stage("attacks", ATTACKS, 20, "release build"),
         *preset_stages("core", werror, jobs, 0.05, (60, 40), False),
-        *preset_stages("debug", werror, jobs, 0.05, (120, 60), False),
+        *preset_stages("debug", werror, jobs, 0.05, (120, 60), False, is_each_alone=True),
         *preset_stages("secure", werror, jobs, 0.05, (90, 60), False),
         *preset_stages("asan", werror, jobs, 0.05, (110, 60), False),
         *preset_stages("tsan", werror, jobs, 0.05, (150, 90), False),

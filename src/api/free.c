@@ -23,9 +23,17 @@
 #include "space/run.h"
 #include "space/superslab.h"
 
+static HK_NOINLINE hk_thread_lease_t enter_heapless_to_free(hk_heap_t *owner) {
+  int saved_errno = errno; /* attaching a heap may change it */
+  hk_thread_lease_t lease = {.heap = NULL};
+  if (!hk_thread_frees_without_heap(owner)) lease = hk_lifecycle_enter();
+  errno = saved_errno;
+  return lease;
+}
+
 /* Returns a lease without a heap when the thread is to free without one, or no heap can be had. */
-static hk_thread_lease_t enter_to_free(hk_heap_t *owner) {
-  return hk_thread_frees_without_heap(owner) ? (hk_thread_lease_t){.heap = NULL} : hk_lifecycle_enter();
+HK_INLINE hk_thread_lease_t enter_to_free(hk_heap_t *owner) {
+  return HK_UNLIKELY(hk_thread_own() == HK_EMPTY_HEAP) ? enter_heapless_to_free(owner) : hk_lifecycle_enter();
 }
 
 static bool spare_run(hk_heap_t *heap, hk_slab_t *head) {
@@ -37,9 +45,7 @@ static bool spare_run(hk_heap_t *heap, hk_slab_t *head) {
 
 static bool free_run(hk_slab_t *head) {
   if (HK_UNLIKELY(head->named != NULL)) (void)hk_named_remove_larger(head);
-  int saved_errno = errno; /* attaching a heap may change it */
   hk_thread_lease_t lease = enter_to_free(NULL);
-  errno = saved_errno;
   bool freed = lease.heap != NULL ? spare_run(lease.heap, head) : hk_run_free(head);
   if (freed && lease.heap == NULL) hk_stat_add(hk_stat_run_free, 1);
   if (lease.heap != NULL) hk_thread_leave(lease);
@@ -48,7 +54,6 @@ static bool free_run(hk_slab_t *head) {
 
 /* Frees a small block for a thread without a heap, and one that the fast path found implausible. */
 static void free_small(hk_slab_t *span, void *block) {
-  int saved_errno = errno;                           /* attaching a heap may change it */
   bool is_part = span->part_kind != hk_part_of_none; /* no thread takes a part for its heap */
   hk_thread_lease_t lease = enter_to_free(is_part ? NULL : hk_load_relaxed(&span->owner));
   if (lease.heap == NULL) {
@@ -68,7 +73,6 @@ static void free_small(hk_slab_t *span, void *block) {
     hk_remote_free(lease.heap, span, block);
   }
   if (lease.heap != NULL) hk_thread_leave(lease);
-  errno = saved_errno;
 }
 
 static bool free_large(hk_slab_t *slab, void *block) {

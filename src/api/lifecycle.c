@@ -143,15 +143,10 @@ static void begin_thread(void) {
   if (!hk_thread_is_leaving()) hk_crash_report_begin_thread();
 }
 
-static HK_NOINLINE hk_thread_lease_t enter_without_heap(void) {
+hk_thread_lease_t hk_lifecycle_enter_heapless(void) {
   hk_lifecycle_start();
   begin_thread();
   return hk_thread_enter();
-}
-
-/* A thread with a heap needs no check: the allocator has started. */
-hk_thread_lease_t hk_lifecycle_enter(void) {
-  return HK_UNLIKELY(hk_thread_own() == HK_EMPTY_HEAP) ? enter_without_heap() : hk_thread_enter();
 }
 
 void hk_lifecycle_look_around(void) {

@@ -15,8 +15,13 @@ void hk_lifecycle_prepare(void);
 /* Reads and stores the system's settings that the library may not read in a sandbox. Called before a sandbox begins. */
 void hk_lifecycle_look_around(void);
 
+/* hk_lifecycle_enter for a thread without a heap. */
+hk_thread_lease_t hk_lifecycle_enter_heapless(void);
+
 /* hk_thread_enter for a process in which the allocator may not have started. */
-hk_thread_lease_t hk_lifecycle_enter(void);
+HK_INLINE hk_thread_lease_t hk_lifecycle_enter(void) {
+  return HK_UNLIKELY(hk_thread_own() == HK_EMPTY_HEAP) ? hk_lifecycle_enter_heapless() : hk_thread_enter();
+}
 
 /* Notes that the first thread has installed a filter without the C library, as one of the library's threads has seen.
  * From now on the process counts as one with a filter of its own, unless the option `sandbox` is `off`. */

@@ -1,4 +1,4 @@
-/* base/mask.h - L0. Runs of set bits in a 32-bit mask. */
+/* base/mask.h - L0. Set bits of a 32-bit mask: how many, and runs of them. */
 #ifndef HK_BASE_MASK_H
 #define HK_BASE_MASK_H
 
@@ -12,6 +12,15 @@
 /* Returns the `count` bits from bit `first` on. `count` is 1 to 32, and all bits fit. */
 HK_INLINE uint32_t hk_mask_range(unsigned first, unsigned count) {
   return (count == HK_MASK_BITS ? HK_MASK_ALL : (UINT32_C(1) << count) - 1) << first;
+}
+
+/* Returns the number of set bits. Where the processor may have no instruction for it, the compiler's own way is a call:
+ * pairs, then fours, then bytes are summed, and a product sums the bytes. */
+HK_INLINE unsigned hk_mask_count(uint32_t mask) {
+  mask -= mask >> 1 & UINT32_C(0x55555555);
+  mask = (mask & UINT32_C(0x33333333)) + (mask >> 2 & UINT32_C(0x33333333));
+  mask = (mask + (mask >> 4)) & UINT32_C(0x0F0F0F0F);
+  return mask * UINT32_C(0x01010101) >> 24;
 }
 
 /* Returns a mask whose bit i is set where i is a multiple of `step`, a power of two up to 32. */

@@ -147,7 +147,7 @@ static hk_heap_t *take_from_overflow(hk_heap_t *wanted) {
 
 /* ---- Both. */
 
-/* Slots that are looked at for an idle heap, which happens before each growth. */
+/* Slots that are looked at for an idle heap, which happens before each growth where there are several heaps. */
 #define LOOK_COUNT 16
 
 static hk_heap_t *take_if_among(unsigned slot_count, bool (*is_wanted)(hk_heap_t *heap, unsigned argument),

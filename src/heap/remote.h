@@ -47,8 +47,8 @@ void hk_remote_flush(hk_heap_t *heap);
 /* Returns whether blocks wait for the heap. */
 HK_INLINE bool hk_remote_is_pending(hk_heap_t *heap) { return hk_load_relaxed(&heap->shared.incoming) != HK_LIST_END; }
 
-/* Drains one idle heap that has remote frees waiting, if there is one. A thread that is about to grow calls it first;
- * otherwise the memory would wait for a thread to adopt the heap. */
+/* Drains one idle heap that has remote frees waiting, if there is one. A thread that is about to grow calls it first,
+ * unless its heap is the only one; otherwise the memory would wait for a thread to adopt the heap. */
 void hk_remote_drain_idle(void);
 
 /* hk_heap_give_back, and drains the heap again if blocks arrived meanwhile, so that none waits. */

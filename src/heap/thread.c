@@ -145,23 +145,20 @@ static hk_thread_lease_t take(void) {
   return lease;
 }
 
-hk_thread_lease_t hk_thread_enter(void) {
-  hk_thread_lease_t lease = {.heap = hk_thread_own()};
-  if (HK_UNLIKELY(lease.heap == HK_EMPTY_HEAP)) lease = take();
+hk_thread_lease_t hk_thread_enter_heapless(void) {
+  hk_thread_lease_t lease = take();
   if (lease.heap == NULL) return lease;
   hk_heap_enter(lease.heap);
   if (lease.borrowed) hk_heap_keep(lease.heap);
   return lease;
 }
 
-void hk_thread_leave(hk_thread_lease_t lease) {
-  if (lease.borrowed) {
-    hk_sample_countdown_recall(lease.heap);
-    hk_remote_flush(lease.heap);
-    if (hk_load_relaxed(&lease.heap->spare_slabs) > 0) hk_spare_flush(lease.heap);
-  }
-  hk_heap_leave(lease.heap);
-  if (lease.borrowed) hk_remote_give_back(lease.heap);
+void hk_thread_leave_borrowed(hk_heap_t *heap) {
+  hk_sample_countdown_recall(heap);
+  hk_remote_flush(heap);
+  if (hk_load_relaxed(&heap->spare_slabs) > 0) hk_spare_flush(heap);
+  hk_heap_leave(heap);
+  hk_remote_give_back(heap);
 }
 
 /* ---- The end. */

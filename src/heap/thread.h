@@ -36,8 +36,25 @@ typedef struct {
   hk_heap_t *heap;
   bool borrowed;
 } hk_thread_lease_t;
-hk_thread_lease_t hk_thread_enter(void);
-void hk_thread_leave(hk_thread_lease_t lease);
+
+/* hk_thread_enter for a thread without a heap, and hk_thread_leave with a borrowed one. */
+hk_thread_lease_t hk_thread_enter_heapless(void);
+void hk_thread_leave_borrowed(hk_heap_t *heap);
+
+HK_INLINE hk_thread_lease_t hk_thread_enter(void) {
+  hk_heap_t *heap = hk_thread_own();
+  if (HK_UNLIKELY(heap == HK_EMPTY_HEAP)) return hk_thread_enter_heapless();
+  hk_heap_enter(heap);
+  return (hk_thread_lease_t){.heap = heap, .borrowed = false};
+}
+
+HK_INLINE void hk_thread_leave(hk_thread_lease_t lease) {
+  if (HK_UNLIKELY(lease.borrowed)) {
+    hk_thread_leave_borrowed(lease.heap);
+  } else {
+    hk_heap_leave(lease.heap);
+  }
+}
 
 /* Attaches `heap` to a calling thread without a heap, if that heap is idle. A thread that can take up its last heap
  * again does that instead. */

@@ -87,9 +87,7 @@ static void *take_free(size_t bytes, size_t alignment, bool *zero) {
     if (extent.zero) hk_dirty_note_wanted_locked(now_ms, bytes);
     describe_locked(extent.start, bytes, false, extent.zero);
   }
-  hk_purge_due_t due = hk_purge_settle_locked(now_ms);
-  hk_lock_release(hk_lock_space);
-  hk_purge_follow(&due);
+  hk_purge_end_change(now_ms);
   if (!found) return NULL;
   hk_stat_add(hk_stat_large_reuse, 1);
   *zero = extent.zero;
@@ -124,9 +122,7 @@ static void *map_new(size_t bytes, size_t alignment, bool is_lone, bool *zero) {
   hk_lock_acquire(hk_lock_space);
   hk_dirty_note_wanted_locked(now_ms, bytes);
   describe_locked((uintptr_t)block, bytes, is_lone, true);
-  hk_purge_due_t due = hk_purge_settle_locked(now_ms);
-  hk_lock_release(hk_lock_space);
-  hk_purge_follow(&due);
+  hk_purge_end_change(now_ms);
   *zero = true;
   return block;
 }
@@ -186,9 +182,7 @@ static void give_up(hk_slab_t *slab, size_t count, uintptr_t start, size_t old_b
   count_locked(count, -bytes);
   hk_large_fill_change_locked(slab, start, old_bytes, new_bytes);
   hk_extent_put_locked((hk_extent_t){.start = start + new_bytes, .bytes = bytes, .zero = false});
-  hk_purge_due_t due = hk_purge_settle_locked(now_ms);
-  hk_lock_release(hk_lock_space);
-  hk_purge_follow(&due);
+  hk_purge_end_change(now_ms);
 }
 
 /* Unmaps a block of whole pages. The addresses are lost where the system refuses; at a mapping's end it does not. */
@@ -201,9 +195,7 @@ static void unmap_pages(hk_slab_t *slab, void *block, size_t bytes) {
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
   count_locked((size_t)-1, -bytes);
-  hk_purge_due_t due = hk_purge_settle_locked(now_ms);
-  hk_lock_release(hk_lock_space);
-  hk_purge_follow(&due);
+  hk_purge_end_change(now_ms);
 }
 
 bool hk_large_free(hk_slab_t *slab, void *block) {
@@ -239,9 +231,7 @@ static bool absorb(hk_slab_t *slab, uintptr_t start, size_t old_bytes, size_t ne
     if (extent.zero) hk_dirty_note_wanted_locked(now_ms, more_bytes);
     set_bytes_locked(slab, start, old_bytes, new_bytes);
   }
-  hk_purge_due_t due = hk_purge_settle_locked(now_ms);
-  hk_lock_release(hk_lock_space);
-  hk_purge_follow(&due);
+  hk_purge_end_change(now_ms);
   if (fits) hk_huge_note_grown_block(slab, start + old_bytes, more_bytes);
   return fits;
 }
@@ -257,9 +247,7 @@ static bool extend(hk_slab_t *slab, uintptr_t start, size_t old_bytes, size_t ne
   hk_lock_acquire(hk_lock_space);
   hk_dirty_note_wanted_locked(now_ms, new_bytes - old_bytes);
   set_bytes_locked(slab, start, old_bytes, new_bytes);
-  hk_purge_due_t due = hk_purge_settle_locked(now_ms);
-  hk_lock_release(hk_lock_space);
-  hk_purge_follow(&due);
+  hk_purge_end_change(now_ms);
   return true;
 }
 
@@ -282,9 +270,7 @@ static void *move(hk_slab_t *slab, void *block, size_t old_bytes, size_t new_byt
   hk_lock_acquire(hk_lock_space);
   count_locked((size_t)-1, -old_bytes);
   hk_large_fill_move_locked(slab, old_bytes, hk_slab_of(target), new_bytes);
-  hk_purge_due_t due = hk_purge_settle_locked(now_ms);
-  hk_lock_release(hk_lock_space);
-  hk_purge_follow(&due);
+  hk_purge_end_change(now_ms);
   return target;
 }
 
@@ -303,9 +289,7 @@ static bool take_dirty(uintptr_t start, size_t bytes) {
   hk_lock_acquire(hk_lock_space);
   bool is_taken = hk_extent_take_at_locked(start, bytes, &extent);
   if (is_taken) describe_locked(start, bytes, false, false);
-  hk_purge_due_t due = hk_purge_settle_locked(now_ms);
-  hk_lock_release(hk_lock_space);
-  hk_purge_follow(&due);
+  hk_purge_end_change(now_ms);
   if (is_taken) hk_stat_add(hk_stat_large_reuse, 1);
   return is_taken;
 }

@@ -9,19 +9,9 @@
 
 #include "space/dirty.h"
 
-/* The work that a change of the sums of space/dirty.h leaves for after the caller has released hk_lock_space. */
-typedef struct {
-  hk_purge_verdict_t verdict;
-  uint64_t now_ms;
-  bool is_huge_due;
-} hk_purge_due_t;
-
-/* Ends a change of the sums. Requires hk_lock_space. The caller releases it, and passes the result to
- * hk_purge_follow. */
-hk_purge_due_t hk_purge_settle_locked(uint64_t now_ms);
-
-/* Purges dirty memory above the limit, and does what else is due. Called without a lock. */
-void hk_purge_follow(const hk_purge_due_t *due);
+/* Ends a change of the sums of space/dirty.h: releases hk_lock_space, which the caller holds. Then purges dirty memory
+ * above the limit, and does what else is due, without a lock. */
+void hk_purge_end_change(uint64_t now_ms);
 
 /* Purges, for the purge thread, memory whose time is over. Returns the time until its next visit, in ms, unless the
  * purge wake-up (space/purge_wakeup.h) comes before. */

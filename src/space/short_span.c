@@ -36,9 +36,7 @@ static hk_slab_t *enter(uintptr_t start, hk_superslab_t *record) {
   slab->superslab->has_hole = true;
   hk_superslab_index_claim_locked(slab->superslab, hk_mask_range((unsigned)(slab - slab->superslab->slabs), 1));
   hk_dirty_note_wanted_locked(now_ms, HK_SLAB_BYTES);
-  hk_purge_due_t due = hk_purge_settle_locked(now_ms);
-  hk_lock_release(hk_lock_space);
-  hk_purge_follow(&due);
+  hk_purge_end_change(now_ms);
   if (!is_record_used) hk_superslab_index_spare_record(record);
   return slab;
 }
@@ -120,9 +118,7 @@ static void leave_superslab(hk_slab_t *span) {
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
   hk_superslab_index_detach_used_locked(superslab, bits);
-  hk_purge_due_t due = hk_purge_settle_locked(now_ms);
-  hk_lock_release(hk_lock_space);
-  hk_purge_follow(&due);
+  hk_purge_end_change(now_ms);
 }
 
 /* Addresses are lost where the system refuses; at a mapping's end it does not. */

@@ -87,9 +87,7 @@ HK_INLINE hk_slab_t *take(unsigned node, const request_t *request) {
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
   hk_slab_t *slab = take_locked(&hk_superslab_index[node], request, now_ms);
-  hk_purge_due_t due = hk_purge_settle_locked(now_ms);
-  hk_lock_release(hk_lock_space);
-  hk_purge_follow(&due);
+  hk_purge_end_change(now_ms);
   return slab;
 }
 
@@ -163,9 +161,7 @@ static hk_slab_t *take_from_room(unsigned node, const request_t *request, hk_sup
     if (is_record_used) record->is_huge = record->is_allowed = is_huge;
     slab = take_locked(&hk_superslab_index[node], request, now_ms);
   }
-  hk_purge_due_t due = hk_purge_settle_locked(now_ms);
-  hk_lock_release(hk_lock_space);
-  hk_purge_follow(&due);
+  hk_purge_end_change(now_ms);
   if (!is_record_used) hk_superslab_index_spare_record(record);
   if (!is_needed) drop_new(room);
   return slab;
@@ -246,9 +242,7 @@ hk_slab_t *hk_superslab_acquire_roomy(unsigned count) {
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
   hk_slab_t *slab = take_roomy_locked(&hk_superslab_index[node], count, now_ms);
-  hk_purge_due_t due = hk_purge_settle_locked(now_ms);
-  hk_lock_release(hk_lock_space);
-  hk_purge_follow(&due);
+  hk_purge_end_change(now_ms);
   return slab;
 }
 
@@ -261,9 +255,7 @@ bool hk_superslab_extend(hk_slab_t *after_last, unsigned count, bool *zero) {
   hk_lock_acquire(hk_lock_space);
   bool fits = (superslab->free_mask & bits) == bits;
   if (fits) *zero = claim_for_use_locked(superslab, bits, now_ms);
-  hk_purge_due_t due = hk_purge_settle_locked(now_ms);
-  hk_lock_release(hk_lock_space);
-  hk_purge_follow(&due);
+  hk_purge_end_change(now_ms);
   return fits;
 }
 
@@ -277,9 +269,7 @@ void hk_superslab_release(hk_slab_t *first, unsigned count) {
   uint64_t now_ms = hk_os_coarse_ms();
   hk_lock_acquire(hk_lock_space);
   release_locked(first, count, true);
-  hk_purge_due_t due = hk_purge_settle_locked(now_ms);
-  hk_lock_release(hk_lock_space);
-  hk_purge_follow(&due);
+  hk_purge_end_change(now_ms);
 }
 
 void hk_superslab_release_all(hk_list_t *groups) {
@@ -292,9 +282,7 @@ void hk_superslab_release_all(hk_list_t *groups) {
     release_locked(first, first->slab_count, !first->zero);
   }
   hk_list_init(groups);
-  hk_purge_due_t due = hk_purge_settle_locked(now_ms);
-  hk_lock_release(hk_lock_space);
-  hk_purge_follow(&due);
+  hk_purge_end_change(now_ms);
 }
 
 /* ---- Makes extents of free superslabs. */

@@ -32,7 +32,7 @@ static void set_up_locked(hk_superslab_index_t *index) {
 
 /* Returns the number of dirty slabs: a purge makes the program smaller by them. */
 static unsigned dirty_count(const hk_superslab_t *superslab) {
-  return (unsigned)__builtin_popcount(hk_superslab_index_dirty_bits(superslab));
+  return hk_mask_count(hk_superslab_index_dirty_bits(superslab));
 }
 
 /* ---- Buckets and lists by age. */
@@ -304,10 +304,10 @@ static walked_t check_records_locked(void) {
     walked.count++;
     walked.with_free += superslab->longest_run > 0;
     walked.by_age += hk_list_is_linked(&superslab->dirty_link);
-    walked.all += (size_t)__builtin_popcount(superslab->slab_mask);
-    walked.in_use += (size_t)__builtin_popcount(superslab->in_use_mask);
+    walked.all += hk_mask_count(superslab->slab_mask);
+    walked.in_use += hk_mask_count(superslab->in_use_mask);
     walked.dirty += dirty_count(superslab);
-    walked.lazy += (size_t)__builtin_popcount(superslab->lazy_mask);
+    walked.lazy += hk_mask_count(superslab->lazy_mask);
   }
   return walked;
 }
@@ -397,8 +397,8 @@ void hk_superslab_index_repair(void) {
     hk_superslab_index_file_locked(superslab);
     dirty += dirty_count(superslab);
     lazy_bytes += hk_superslab_index_bytes_of(superslab->lazy_mask);
-    slabs += (size_t)__builtin_popcount(superslab->slab_mask);
-    in_use += (size_t)__builtin_popcount(superslab->slab_mask & ~superslab->free_mask);
+    slabs += hk_mask_count(superslab->slab_mask);
+    in_use += hk_mask_count(superslab->slab_mask & ~superslab->free_mask);
   }
   hk_store_relaxed(&space.superslab_count, superslabs);
   hk_store_relaxed(&space.mapped_bytes, slabs * HK_SLAB_BYTES);

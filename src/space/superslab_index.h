@@ -16,6 +16,7 @@
 
 #include "base/atomic.h"
 #include "base/list.h"
+#include "base/mask.h"
 #include "base/panic.h"
 #include "os/node.h"
 #include "space/dirty.h"
@@ -68,7 +69,7 @@ HK_INLINE bool hk_superslab_index_is_wholly_free(const hk_superslab_t *superslab
   return superslab->free_mask == superslab->slab_mask;
 }
 
-HK_INLINE size_t hk_superslab_index_bytes_of(uint32_t bits) { return (size_t)__builtin_popcount(bits) * HK_SLAB_BYTES; }
+HK_INLINE size_t hk_superslab_index_bytes_of(uint32_t bits) { return (size_t)hk_mask_count(bits) * HK_SLAB_BYTES; }
 
 /* [i]: the index of node i. */
 extern HK_HIDDEN hk_superslab_index_t hk_superslab_index[HK_NODE_MAX];

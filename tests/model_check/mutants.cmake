@@ -110,7 +110,7 @@ hk_add_model_mutant(list_of_heaps_relaxed new_heaps_and_a_walk heap/heap.c
   "data race"
 )
 hk_add_model_mutant(exit_keeps_batches exit_of_both heap/thread.c
-  "hk_remote_flush(heap);" "(void)heap;"
+  "hk_remote_flush(heap);\n  hk_heap_unload(heap);" "hk_heap_unload(heap);"
   "no block is lost"
 )
 

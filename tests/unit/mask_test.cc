@@ -33,6 +33,18 @@ uint32_t Draw(std::mt19937 *random, int i) {
   return mask;
 }
 
+TEST(Mask, Count) {
+  EXPECT_EQ(hk_mask_count(0), 0u);
+  EXPECT_EQ(hk_mask_count(HK_MASK_ALL), 32u);
+  std::mt19937 random(1);
+  for (int i = 0; i < 20000; i++) {
+    uint32_t mask = Draw(&random, i);
+    unsigned count = 0;
+    for (unsigned bit = 0; bit < 32; bit++) count += mask >> bit & 1;
+    ASSERT_EQ(hk_mask_count(mask), count) << mask;
+  }
+}
+
 TEST(Mask, Range) {
   for (unsigned count = 1; count <= 32; count++) {
     for (unsigned first = 0; first + count <= 32; first++) {

@@ -65,9 +65,13 @@ def test_two_runs_count_the_same(count: Count, command: List[str]) -> None:
     # superslab's mapping is aligned at once or takes two more calls to map and three to unmap. Twice that is allowed.
     by_place = {name for name in first.figures if name.startswith("system_call")} | {"shared_update"}
     by_time = {"purged", "refaulted"}  # what idle memory stays depends on how long it has been idle
-    others = dict.fromkeys(by_place | by_time)
+    # A purge takes the lock of the space twice.
+    is_purge_more = first.figures["purged"] != second.figures["purged"]
+    by_purge = {"lock_take", "lock_space_take"} if is_purge_more else set()
+    others = dict.fromkeys(by_place | by_time | by_purge)
     assert {**first.figures, **others} == {**second.figures, **others}
-    assert all(first.figures[name] == pytest.approx(second.figures[name], rel=0.05, abs=10) for name in by_place)
+    near = by_place | by_purge
+    assert all(first.figures[name] == pytest.approx(second.figures[name], rel=0.05, abs=10) for name in near)
     assert first.figures["refill"] > 0 and first.figures["lock_take"] > 0 and first.figures["lock_wait"] == 0
     assert first.figures["remote_free"] == 0
     assert 0 < first.figures["peak_in_use"] <= first.figures["peak_held"]

@@ -274,11 +274,11 @@ def ci(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
     stages = [
         Stage("release build", build("release", werror), 110),
         *preset_stages("debug", werror, jobs, 0.02, (120, 30), False, label=IN_CI),
-        *preset_stages("core", werror, jobs, 0.02, (60, 20), False, label=IN_CI),
+        *preset_stages("core", werror, jobs, 0.02, (60, 20), True, label=IN_CI),
         *preset_stages("secure", werror, jobs, 0.02, (90, 40), False),
     ]
     if have_clang() is None:
-        stages += preset_stages("clang", werror, jobs, 0.02, (150, 30), False, label=IN_CI)
+        stages += preset_stages("clang", werror, jobs, 0.02, (150, 30), True, label=IN_CI)
     return stages, artefacts(jobs)
 
 

@@ -248,26 +248,18 @@ static HK_NOINLINE bool put_off_locked(uint64_t now_ms) {
   return true;
 }
 
-/* Bounds the dirty bytes up to which changes may be put off, as the limits on memory would after a growth by
- * TOGETHER_BYTES. Returns false where such a growth comes near a limit, and where memory was purged lazily: a limit
- * counts that memory too. */
-static bool is_far_from_limits_locked(const hk_retention_view_t *now, size_t *most_dirty_bytes) {
-  const hk_pressure_t *pressure = &dirty.retention.pressure;
-  if (HK_LIKELY(hk_pressure_is_none(pressure, now->memory_limit_bytes))) return true;
-  hk_pressure_view_t grown = hk_retention_pressed(now);
-  grown.in_use_bytes = hk_add_saturating(grown.in_use_bytes, TOGETHER_BYTES);
-  *most_dirty_bytes = hk_pressure_limit(pressure, &grown, *most_dirty_bytes);
-  return now->lazy_bytes == 0 && !hk_pressure_is_felt(pressure, &grown);
-}
-
 /* Decides whether the next changes may be put off: not near a limit on memory, nor where something is to be done. A
  * program that stops after such a change keeps what might stay at this look. */
 static HK_NOINLINE void note_calm_locked(const hk_retention_view_t *now, const hk_purge_verdict_t *verdict) {
   size_t most = verdict->most_bytes;
   if (now->has_purge_thread) most = hk_larger(most, now->dirty_bytes); /* the excess is too old, and left to it */
   if (hk_purge_wakeup_is_expected_locked()) most = hk_smaller(most, hk_retention_quiet_bytes(now));
-  bool is_far = is_far_from_limits_locked(now, &most);
-  dirty.look.is_calm = is_far && !verdict->is_too_much && !verdict->is_system_look_due;
+  hk_pressure_view_t grown = hk_retention_pressed(now); /* by all that may be put off */
+  grown.in_use_bytes = hk_add_saturating(grown.in_use_bytes, TOGETHER_BYTES);
+  most = hk_pressure_limit(&dirty.retention.pressure, &grown, most);
+  bool counts_lazy = now->lazy_bytes != 0 && hk_dirty_limit_bytes_locked() != 0; /* a limit counts that memory too */
+  bool is_near = counts_lazy || hk_pressure_is_felt(&dirty.retention.pressure, &grown);
+  dirty.look.is_calm = !is_near && !verdict->is_too_much && !verdict->is_system_look_due;
   dirty.look.at_ms = now->now_ms;
   dirty.look.in_use_bytes = now->in_use_bytes;
   dirty.look.most_dirty_bytes = most;

@@ -101,6 +101,13 @@ HK_FRESH_TEST(DirtyPutOff, ALimitIsNoHindranceBelowHalfOfIt) {
   EXPECT_FALSE(ArePutOff(5000, 170 * HK_MIB));
 }
 
+HK_FRESH_TEST(DirtyPutOff, BesideLazilyPurgedMemoryALimitIsAHindrance) {
+  hk_store_relaxed(&hk_dirty_lazy_bytes, HK_MIB);
+  EXPECT_TRUE(ArePutOff(1000, 60 * HK_MIB)) << "no limit";
+  hk_option.memory_limit = 200 * HK_MIB;
+  EXPECT_FALSE(ArePutOff(2000, 60 * HK_MIB));
+}
+
 HK_FRESH_TEST(DirtyPutOff, ALimitOfTheSystemIsNoHindranceBelowHalfOfIt) {
   fake_os_set_memory_limit(400 * HK_MIB, 100 * HK_MIB, 0);
   EXPECT_TRUE(Change(1000, 60 * HK_MIB, 0).is_system_look_due);
@@ -117,21 +124,14 @@ HK_FRESH_TEST(DirtyPutOff, NothingIsPutOffWhenTheLimitHasJustBecomeKnown) {
   EXPECT_TRUE(hk_load_relaxed(&hk_dirty_is_near_limit));
 }
 
-// The next look is due at a growth by a quarter of the room, but at least by a 64th of the limit, which is 1 MiB here.
+// The next look at the system is due when a quarter of the room below 19 twentieths of the limit is used: at 20.2 MiB.
 HK_FRESH_TEST(DirtyPutOff, AGrowthThatTheSystemIsToSeeIsNotPutOff) {
-  fake_os_set_memory_limit(64 * HK_MIB, 60 * HK_MIB, 0);
-  Change(1000, 10 * HK_MIB, 0);
-  hk_dirty_ask_system(1000);
   fake_os_set_memory_limit(64 * HK_MIB, 20 * HK_MIB, 0);
-  EXPECT_TRUE(Change(1200, 10 * HK_MIB, 0).is_system_look_due);
-  hk_dirty_ask_system(1200);
-  (void)Change(2500, 10 * HK_MIB, 0);
-  hk_dirty_ask_system(2500);
-  EXPECT_FALSE(Change(2501, 10 * HK_MIB, 0).is_system_look_due);
-  EXPECT_FALSE(Change(2501, 11 * HK_MIB, 0).is_system_look_due);
-  fake_os_set_memory_limit(64 * HK_MIB, 22 * HK_MIB, 0);
-  Change(2502, 19 * HK_MIB, 0);
-  EXPECT_TRUE(Change(2502, 21 * HK_MIB, 0).is_system_look_due);
+  EXPECT_TRUE(Change(1000, 10 * HK_MIB, 0).is_system_look_due);
+  hk_dirty_ask_system(1000);
+  EXPECT_FALSE(Change(1001, 19 * HK_MIB, 0).is_system_look_due);
+  EXPECT_FALSE(Change(1001, 20 * HK_MIB, 0).is_system_look_due);
+  EXPECT_TRUE(Change(1001, 21 * HK_MIB, 0).is_system_look_due);
 }
 
 // Needed and dirty memory stay below 160 MiB, four fifths of the limit. The option allows more than that.

@@ -14,8 +14,8 @@ HK_INLINE uint32_t hk_mask_range(unsigned first, unsigned count) {
   return (count == HK_MASK_BITS ? HK_MASK_ALL : (UINT32_C(1) << count) - 1) << first;
 }
 
-/* Returns the number of set bits. Where the processor may have no instruction for it, the compiler's own way is a call:
- * pairs, then fours, then bytes are summed, and a product sums the bytes. */
+/* Returns the number of set bits: sums pairs, then fours, then bytes, and a product sums the bytes. The compiler's
+ * builtin is a call on x86-64, whose oldest processors have no instruction for it. */
 HK_INLINE unsigned hk_mask_count(uint32_t mask) {
   mask -= mask >> 1 & UINT32_C(0x55555555);
   mask = (mask & UINT32_C(0x33333333)) + (mask >> 2 & UINT32_C(0x33333333));

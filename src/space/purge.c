@@ -243,21 +243,15 @@ static HK_COLD hk_purge_verdict_t look_with_system(uint64_t now_ms, bool is_wake
   return verdict;
 }
 
-/* Does what a look at a change has found to be due. Without a lock. */
-static void follow(hk_purge_verdict_t verdict, uint64_t now_ms) {
-  if (HK_UNLIKELY(verdict.is_system_look_due)) verdict = look_with_system(now_ms, verdict.is_wakeup_sent);
-  purge_by(&verdict);
-  if (HK_UNLIKELY(verdict.is_wakeup_sent)) hk_purge_wakeup_wake();
-}
-
 void hk_purge_end_change(uint64_t now_ms) {
   hk_purge_verdict_t verdict = hk_dirty_look_locked(now_ms);
   bool is_huge_due = hk_huge_is_due_locked(now_ms);
   hk_space_check_locked();
   hk_lock_release(hk_lock_space);
-  bool is_something_due = verdict.is_too_much | verdict.is_system_look_due | verdict.is_wakeup_sent;
-  if (HK_UNLIKELY(is_something_due)) follow(verdict, now_ms);
+  if (HK_UNLIKELY(verdict.is_system_look_due)) verdict = look_with_system(now_ms, verdict.is_wakeup_sent);
+  purge_by(&verdict);
   if (HK_UNLIKELY(is_huge_due)) hk_huge_look(now_ms);
+  if (HK_UNLIKELY(verdict.is_wakeup_sent)) hk_purge_wakeup_wake();
   if (hk_recording_is_full()) hk_recording_write();
 }
 

@@ -136,12 +136,13 @@ def have_wheel() -> str | None:
     return f"there is no {' and no '.join(missing)}" if missing else None
 
 
-def wheel_stage() -> Stage:
-    """Builds the wheels, and uses them in a clean place."""
+def wheel_stages() -> list[Stage]:
+    """Builds the wheels, and uses them in a clean place; none where they cannot be built."""
+    if have_wheel() is not None:
+        return []
     build_all = [sys.executable, "tools/build_wheel.py"]
-    return Stage(
-        "wheel", [build_all, suite("wheel")], 300, environment={"HAKMEM_TEST_WHEELS": str(REPOSITORY / "dist")}
-    )
+    variables = {"HAKMEM_TEST_WHEELS": str(REPOSITORY / "dist")}
+    return [Stage("wheel", [build_all, suite("wheel")], 300, environment=variables)]
 
 
 # The version that bindings/rust/Cargo.toml names.
@@ -261,9 +262,7 @@ def artefacts(jobs: int) -> list[Stage]:
     ]
     if have_cargo() is None:
         stages.append(Stage("crate", [suite("crate")], 140, "release build"))
-    if have_wheel() is None:
-        stages.append(wheel_stage())
-    # Last: it installs what the stages above leave in dist/.
+    # Last: it installs what `make deb` and the stage wheel leave in dist/.
     debian = [["make", "deb"]] if shutil.which("dh") is not None else []
     stages.append(Stage("packages", [*debian, suite("packages")], 280, "wheel"))
     return stages
@@ -280,9 +279,7 @@ def ci(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
     if have_clang() is None:
         stages += preset_stages("clang", werror, jobs, 0.02, (150, 30), True, label=IN_CI)
     # The wheels' builds keep one core busy, and the presets end before the other artefacts do.
-    ways = artefacts(jobs)
-    wheels = [stage for stage in ways if stage.name == "wheel"]
-    return [*stages, *wheels], [stage for stage in ways if stage not in wheels]
+    return [*stages, *wheel_stages()], artefacts(jobs)
 
 
 def rest(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
@@ -307,7 +304,7 @@ def rest(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
         stages.append(Stage("arm64 interface", [check], 3, "arm64 build"))
     if have_zig() is None:
         stages += [stage for preset in musl_presets() for stage in musl_whole(preset, werror, jobs)]
-    return stages, artefacts(jobs)
+    return stages, [*wheel_stages(), *artefacts(jobs)]
 
 
 WHOLE_RUNS = {"quick": quick, "ci": ci, "rest": rest}

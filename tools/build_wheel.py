@@ -95,6 +95,10 @@ def build_native(target: Target, zig: Path, native: Path) -> None:
     build = target.folder / "build"
     # Without -g0, zig writes debugging information, which is larger than all else.
     flags = [f"-DCMAKE_{language}_FLAGS_RELEASE=-O2 -g0" for language in ("C", "CXX")]
+    # zig compiles its C++ library before it links a first C++ program, and musl for stripped programs and for others.
+    # CMake's own tests are the only programs beside the launcher.
+    flags += [f"-DCMAKE_{language}_COMPILER_ID_TEST_FLAGS_FIRST=-c" for language in ("C", "CXX")]
+    flags.append("-DCMAKE_EXE_LINKER_FLAGS=-s -nostdlib++")
     run(
         "cmake", "-G", "Ninja", "-S", ROOT, "-B", build, f"-DCMAKE_TOOLCHAIN_FILE={ROOT / 'cmake' / 'zig.cmake'}",
         f"-DHK_ZIG={zig}", f"-DHK_ZIG_TARGET={target.zig}", "-DCMAKE_BUILD_TYPE=Release", *flags,

@@ -1,5 +1,5 @@
-# The programs of tests/misuse and tests/preload, C and C++ that does not link hakmem: target test_programs. They need
-# neither GoogleTest nor pytest.
+# The programs of tests/misuse and tests/preload, C and C++ that does not link hakmem: target test_programs, which is
+# part of all with HK_PYTEST. They need neither GoogleTest nor pytest.
 
 set(tests_dir "${PROJECT_SOURCE_DIR}/tests")
 find_package(Threads REQUIRED)
@@ -24,7 +24,11 @@ set(programs_of_glibc
     stack_use
     syscall_faults
 )
-add_custom_target(test_programs)
+set(programs_all "")
+if(HK_PYTEST)
+  set(programs_all ALL)
+endif()
+add_custom_target(test_programs ${programs_all})
 foreach(tier IN ITEMS misuse preload)
   file(GLOB program_sources CONFIGURE_DEPENDS "${tests_dir}/${tier}/*.c" "${tests_dir}/${tier}/*.cc")
   if(NOT HK_GLIBC)
@@ -34,7 +38,7 @@ foreach(tier IN ITEMS misuse preload)
   endif()
   foreach(source IN LISTS program_sources)
     get_filename_component(name "${source}" NAME_WE)
-    add_executable(${tier}_${name} "${source}")
+    add_executable(${tier}_${name} EXCLUDE_FROM_ALL "${source}")
     set_target_properties(
       ${tier}_${name}
       PROPERTIES OUTPUT_NAME ${name}

@@ -48,6 +48,8 @@ ARM64_LEFT_OUT = (
 TSAN_LONG = "^unit[.]refused_calls_test$"
 # The libraries, and the tests that run under qemu: neither the stress tests nor preloaded programs.
 ARM64_TARGETS = ("hakmem", "hakmem_static", "hakmem_fast", "tests_unit", "tests_api")
+# The tests of the hardened variant. The preset debug has the same flags, and builds every library.
+SECURE_TARGETS = ("tests_api", "tests_model", "tests_stress", "tests_fuzz")
 
 
 @dataclass
@@ -274,7 +276,7 @@ def ci(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
         Stage("release build", build("release", werror), 110),
         *preset_stages("debug", werror, jobs, 0.02, (120, 30), False, label=IN_CI),
         *preset_stages("core", werror, jobs, 0.02, (60, 20), True, label=IN_CI),
-        *preset_stages("secure", werror, jobs, 0.02, (90, 40), False),
+        *preset_stages("secure", werror, jobs, 0.02, (60, 40), False, *SECURE_TARGETS),
     ]
     if have_clang() is None:
         stages += preset_stages("clang", werror, jobs, 0.02, (150, 30), True, label=IN_CI)
@@ -292,7 +294,7 @@ def rest(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
         Stage("attacks", ATTACKS, 20, "release build"),
         *preset_stages("core", werror, jobs, 0.05, (60, 40), False),
         *preset_stages("debug", werror, jobs, 0.05, (120, 60), False, is_each_alone=True),
-        *preset_stages("secure", werror, jobs, 0.05, (90, 60), False),
+        *preset_stages("secure", werror, jobs, 0.05, (60, 60), False, *SECURE_TARGETS),
         *preset_stages("asan", werror, jobs, 0.05, (110, 60), False),
         *preset_stages("tsan", werror, jobs, 0.05, (150, 90), False),
     ]

@@ -60,5 +60,7 @@ def test_section(home: Path, title: str) -> None:
     if "conan " in commands:
         consumer.run("conan", "profile", "detect", HOME=str(home), PATH=path)
         consumer.run("conan", "remote", "disable", "*", HOME=str(home), PATH=path)
+    # The checkout's build calls ccache in its own way. With another launcher it would compile every file again.
+    commands = re.sub(r"^make ", "env -u CMAKE_C_COMPILER_LAUNCHER -u CMAKE_CXX_COMPILER_LAUNCHER make ", commands)
     said = consumer.run("bash", "-euc", commands, cwd=home, HOME=str(home), PATH=path)
     assert ("all of it is hakmem's" in said) if title != "Conan" else (said.count("\n0.1.0\n") == 4), said

@@ -250,6 +250,9 @@ def quick(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
     return native, python
 
 
+RPM_AND_ARCH = "tests/packages/test_rpm_arch.py"
+
+
 def suite(name: str) -> list[str]:
     """The command that runs a folder of tests which is no tier of ctest."""
     return [*PYTEST, f"tests/{name}"]
@@ -264,10 +267,16 @@ def artefacts(jobs: int) -> list[Stage]:
     ]
     if have_cargo() is None:
         stages.append(Stage("crate", [suite("crate")], 140, "release build"))
-    # Last: it installs what `make deb` and the stage wheel leave in dist/.
+    # Last: it installs what `make deb` and the stages wheel and crate leave in dist/.
     debian = [["make", "deb"]] if shutil.which("dh") is not None else []
-    stages.append(Stage("packages", [*debian, suite("packages")], 280, "wheel"))
+    others = [*suite("packages"), f"--ignore={RPM_AND_ARCH}"]
+    stages.append(Stage("packages", [*debian, others], 180, "wheel"))
     return stages
+
+
+def rpm_and_arch() -> Stage:
+    """The packages that need no other stage. By itself, because network and single processes take most of the time."""
+    return Stage("RPM and Arch", [[*PYTEST, RPM_AND_ARCH]], 120)
 
 
 def ci(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
@@ -281,7 +290,7 @@ def ci(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
     if have_clang() is None:
         stages += preset_stages("clang", werror, jobs, 0.02, (150, 30), True, label=IN_CI)
     # The wheels' builds keep one core busy, and the presets end before the other artefacts do.
-    return [*stages, *wheel_stages()], artefacts(jobs)
+    return [*stages, *wheel_stages(), rpm_and_arch()], artefacts(jobs)
 
 
 def rest(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
@@ -306,7 +315,7 @@ def rest(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
         stages.append(Stage("arm64 interface", [check], 3, "arm64 build"))
     if have_zig() is None:
         stages += [stage for preset in musl_presets() for stage in musl_whole(preset, werror, jobs)]
-    return stages, [*wheel_stages(), *artefacts(jobs)]
+    return stages, [*wheel_stages(), *artefacts(jobs), rpm_and_arch()]
 
 
 WHOLE_RUNS = {"quick": quick, "ci": ci, "rest": rest}

@@ -5,6 +5,7 @@ debootstrap makes one for this machine's release, which stays in build/clean-roo
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -83,12 +84,17 @@ def base() -> Path:
     if release.get("ID") not in ("debian", "ubuntu"):
         raise NoRoot(f"debootstrap makes no root of {release.get('ID')}")
     folder = BASE / release["VERSION_CODENAME"]
-    if folder.exists():
-        return folder
+    BASE.mkdir(parents=True, exist_ok=True)
+    with (BASE / "lock").open("w") as lock:  # two suites may start at the same time
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return folder if folder.exists() else make_base(folder, release)
+
+
+def make_base(folder: Path, release: dict[str, str]) -> Path:
+    """Makes that root by debootstrap."""
     components = "main,universe" if release["ID"] == "ubuntu" else "main"
     unfinished = folder.with_suffix(".unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.parent.mkdir(parents=True, exist_ok=True)
     words = ("debootstrap", "--variant=minbase", f"--components={components}")
     done = subprocess.run(
         [*words, release["VERSION_CODENAME"], unfinished], env={"PATH": PATH}, capture_output=True, check=False

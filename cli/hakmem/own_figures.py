@@ -111,8 +111,8 @@ class Events(NamedTuple):
     slab_reserve: int  # New spans made of slabs that the heap had taken ahead.
     lock_pool_take: int  # Times the lock of the heap pool was taken.
     lock_pool_wait: int  # Times a thread had to wait for that lock.
-    lock_space_take: int  # Times the lock of superslabs and extents was taken.
-    lock_space_wait: int  # Times a thread had to wait for that lock.
+    lock_space_take: int  # Times a lock of superslabs or extents was taken.
+    lock_space_wait: int  # Times a thread had to wait for such a lock.
     lock_meta_take: int  # Times the lock of the allocator's records was taken.
     lock_meta_wait: int  # Times a thread had to wait for that lock.
     system_call_map: int  # System calls that made, grew or moved mappings.

@@ -428,8 +428,8 @@ typedef struct {
   uint64_t slab_reserve; /* New spans made of slabs that the heap had taken ahead. */
   uint64_t lock_pool_take; /* Times the lock of the heap pool was taken. */
   uint64_t lock_pool_wait; /* Times a thread had to wait for that lock. */
-  uint64_t lock_space_take; /* Times the lock of superslabs and extents was taken. */
-  uint64_t lock_space_wait; /* Times a thread had to wait for that lock. */
+  uint64_t lock_space_take; /* Times a lock of superslabs or extents was taken. */
+  uint64_t lock_space_wait; /* Times a thread had to wait for such a lock. */
   uint64_t lock_meta_take; /* Times the lock of the allocator's records was taken. */
   uint64_t lock_meta_wait; /* Times a thread had to wait for that lock. */
   uint64_t system_call_map; /* System calls that made, grew or moved mappings. */

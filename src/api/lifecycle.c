@@ -18,6 +18,7 @@
 #include "os/node.h"
 #include "os/os.h"
 #include "os/sandbox_status.h"
+#include "os/shard.h"
 #include "os/stay_loaded.h"
 #include "policy/option.h"
 #include "policy/safety.h"
@@ -191,6 +192,7 @@ void hk_lifecycle_prepare(void) {
   if (is_settled || hk_os_environment() == NULL) return;
   is_settled = true;
   settle_sandbox();
+  if (hk_option.shards > 0) hk_shard_set_each((unsigned)hk_option.shards);
 }
 
 /* Warns where an option takes the defences of the hardened library away. With `warn` each misuse has its own line. */

@@ -8,8 +8,8 @@
 #include "heap/span.h"
 #include "heap/spare.h"
 #include "os/lock.h"
-#include "os/node.h"
 #include "os/os.h"
+#include "os/shard.h"
 #include "space/class_slabs.h"
 #include "space/meta.h"
 #include "space/superslab.h"
@@ -139,7 +139,7 @@ static void put_unused(hk_heap_t *part) {
 static hk_heap_t *make(hk_named_t *named) {
   hk_heap_t *part = take_unused();
   if (part == NULL) return NULL;
-  hk_store_relaxed(&part->node, (uint8_t)hk_node_current());
+  hk_store_relaxed(&part->shard, (uint8_t)hk_shard_current());
   hk_store_relaxed(&part->part.named, named);
   if (hk_named_kind(named) == hk_named_tag && !hk_sample_countdown_begin_count(part)) {
     put_unused(part);

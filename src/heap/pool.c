@@ -10,9 +10,10 @@
 #include "heap/span.h"
 #include "os/lock.h"
 #include "os/node.h"
+#include "os/shard.h"
 
-/* NULL: free. The last slots are filled last and emptied first. */
-static alignas(HK_CACHE_LINE_BYTES) _Atomic(hk_heap_t *) slots[HK_POOL_SLOTS];
+/* NULL: free. HK_POOL_SLOTS for each shard; of a shard's the last ones are filled last and emptied first. */
+static alignas(HK_CACHE_LINE_BYTES) _Atomic(hk_heap_t *) slots[HK_SHARD_MAX * HK_POOL_SLOTS];
 
 /* Guarded by hk_lock_heap_pool. The heap that came last is first. */
 static hk_list_t overflow;
@@ -34,11 +35,24 @@ static bool take_part(hk_heap_t *part) {
 
 static void put_part(hk_heap_t *part) { hk_store_release(&part->life, (uint8_t)hk_heap_idle); }
 
+static unsigned slot_count(void) { return hk_load_relaxed(&hk_shard_count) * HK_POOL_SLOTS; }
+
+/* Returns slot `k` of all `count` in the order that begins with the first slot of `shard` and goes round. */
+static unsigned slot_from(unsigned shard, unsigned k, unsigned count) {
+  unsigned i = shard * HK_POOL_SLOTS + k;
+  return i < count ? i : i - count;
+}
+
 /* ---- Slots. A child of fork finds a heap that was between a slot and its taker by its `life`. If a signal handler of
  * the taker forked, the taker goes on in the child: then the repair waits until `life` is set. */
 
-HK_NOINLINE static hk_heap_t *empty_full_slot(unsigned i) {
+HK_INLINE void count_update(void) {
   hk_count(hk_count_shared_update, 1);
+  hk_count(hk_count_slot_update, 1);
+}
+
+HK_NOINLINE static hk_heap_t *empty_full_slot(unsigned i) {
+  count_update();
   hk_lock_put_repair_off();
   hk_heap_t *heap = hk_exchange_acquire(&slots[i], NULL); /* with fill_slot */
   HK_ASSERT(heap == NULL || hk_heap_life(heap) == hk_heap_idle, "a heap in a slot is idle");
@@ -50,7 +64,7 @@ HK_NOINLINE static hk_heap_t *empty_full_slot(unsigned i) {
 HK_INLINE hk_heap_t *empty_slot(unsigned i) { return hk_load_relaxed(&slots[i]) != NULL ? empty_full_slot(i) : NULL; }
 
 HK_NOINLINE static bool empty_full_slot_of(unsigned i, hk_heap_t *heap) {
-  hk_count(hk_count_shared_update, 1);
+  count_update();
   hk_lock_put_repair_off();
   hk_heap_t *expected = heap;
   bool emptied = hk_compare_exchange_acquire(&slots[i], &expected, NULL); /* with fill_slot */
@@ -66,7 +80,7 @@ HK_INLINE bool empty_slot_of(unsigned i, hk_heap_t *heap) {
 
 static bool fill_slot(unsigned i, hk_heap_t *heap) {
   if (hk_load_relaxed(&slots[i]) != NULL) return false;
-  hk_count(hk_count_shared_update, 1);
+  count_update();
   hk_heap_t *expected = NULL;
   return hk_compare_exchange_weak_release(&slots[i], &expected, heap);
 }
@@ -104,7 +118,7 @@ static size_t check_numbers_locked(void) {
 
 static void check_locked(void) {
   if (!hk_walk_is_due(&walk)) return;
-  for (unsigned i = 0; i < HK_POOL_SLOTS; i++) {
+  for (unsigned i = 0, count = slot_count(); i < count; i++) {
     const hk_heap_t *heap = hk_load_acquire(&slots[i]);
     HK_REQUIRE(heap == NULL || !hk_list_is_linked(&heap->pool_link), "a heap is in a slot or beyond the slots");
   }
@@ -150,10 +164,12 @@ static hk_heap_t *take_from_overflow(hk_heap_t *wanted) {
 /* Slots that are looked at for an idle heap, which happens before each growth where there are several heaps. */
 #define LOOK_COUNT 16
 
-static hk_heap_t *take_if_among(unsigned slot_count, bool (*is_wanted)(hk_heap_t *heap, unsigned argument),
+static hk_heap_t *take_if_among(unsigned looks, bool (*is_wanted)(hk_heap_t *heap, unsigned argument),
                                 unsigned argument) {
+  unsigned shard = hk_shard_current(), count = slot_count();
   hk_lock_wait_for_repair();
-  for (unsigned i = 0; i < slot_count; i++) {
+  for (unsigned k = 0; k < looks; k++) {
+    unsigned i = slot_from(shard, k, count);
     hk_heap_t *heap = hk_load_acquire(&slots[i]); /* with fill_slot: a heap's record is set up before it is idle */
     if (heap != NULL && is_wanted(heap, argument) && empty_slot_of(i, heap)) return heap;
   }
@@ -183,38 +199,47 @@ static hk_heap_t *take_awaited_from_overflow(void) {
 }
 
 hk_heap_t *hk_heap_take_awaited(void) {
-  hk_heap_t *heap = take_if_among(HK_POOL_SLOTS, has_incoming, 0);
+  hk_heap_t *heap = take_if_among(slot_count(), has_incoming, 0);
   return heap != NULL ? heap : take_awaited_from_overflow();
 }
 
-static bool is_of_node(hk_heap_t *heap, unsigned node) { return hk_load_relaxed(&heap->node) == node; }
+static bool is_of_node(hk_heap_t *heap, unsigned node) { return hk_shard_node(hk_load_relaxed(&heap->shard)) == node; }
 
-static hk_heap_t *take_idle(unsigned node) {
-  hk_lock_wait_for_repair();
-  hk_heap_t *heap = hk_node_is_only_one() ? NULL : hk_heap_take_if(is_of_node, node);
-  if (heap == NULL) heap = take_from_overflow(NULL);
-  for (unsigned i = HK_POOL_SLOTS; heap == NULL && i-- > 0;) heap = empty_slot(i);
+/* Takes from the slots of the shard first, and last from those of the shard behind it. */
+static hk_heap_t *take_from_slots(unsigned own) {
+  unsigned next = own + 1, count = slot_count();
+  hk_heap_t *heap = NULL;
+  for (unsigned k = count; heap == NULL && k-- > 0;) heap = empty_slot(slot_from(next, k, count));
   return heap;
 }
 
+static hk_heap_t *take_idle(unsigned shard) {
+  hk_lock_wait_for_repair();
+  hk_heap_t *heap = hk_node_is_only_one() ? NULL : hk_heap_take_if(is_of_node, hk_shard_node(shard));
+  if (heap == NULL) heap = take_from_overflow(NULL);
+  return heap != NULL ? heap : take_from_slots(shard);
+}
+
 hk_heap_t *hk_heap_take(void) {
-  unsigned node = hk_node_current();
-  hk_heap_t *heap = take_idle(node);
+  unsigned shard = hk_shard_current();
+  hk_heap_t *heap = take_idle(shard);
   if (heap == NULL) {
     heap = hk_heap_create();
     if (heap == NULL) return NULL;
-  } else if (!is_of_node(heap, node)) {
+  } else if (!is_of_node(heap, hk_shard_node(shard))) {
     hk_stat_bump(&heap->stat, hk_stat_numa_adopt, 1);
   }
-  hk_store_relaxed(&heap->node, (uint8_t)node);
+  hk_store_relaxed(&heap->shard, (uint8_t)shard);
   return heap;
 }
 
 bool hk_heap_take_this(hk_heap_t *heap) {
   hk_lock_wait_for_repair();
   if (HK_UNLIKELY(is_part(heap))) return take_part(heap);
-  for (unsigned i = 0; i < HK_POOL_SLOTS; i++) {
-    if (empty_slot_of(i, heap)) return true;
+  unsigned shard = hk_load_relaxed(&heap->shard); /* where it is, unless that is an old value */
+  unsigned count = slot_count();
+  for (unsigned k = 0; k < count; k++) {
+    if (empty_slot_of(slot_from(shard, k, count), heap)) return true;
   }
   return take_from_overflow(heap) != NULL;
 }
@@ -243,21 +268,22 @@ bool hk_heap_offers(hk_heap_t *heap, unsigned class_index) {
 
 static bool is_idle(hk_heap_t *heap) { return hk_heap_life(heap) == hk_heap_idle; }
 
-static bool fill_any_slot(hk_heap_t *heap, unsigned slot_count) {
+static bool fill_any_slot(hk_heap_t *heap, unsigned count) {
+  unsigned first = hk_load_relaxed(&heap->shard) * HK_POOL_SLOTS;
   set_life(heap, hk_heap_idle);
   hk_keep_store_order();
-  for (unsigned i = 0; i < slot_count; i++) {
+  for (unsigned i = first; i < first + count; i++) {
     if (fill_slot(i, heap)) return true;
   }
   set_life(heap, hk_heap_attached);
   return false;
 }
 
-/* Puts the heap in a slot. A heap that is idle already is in the pool: a signal handler forked after the heap came to
- * rest, and this is the child, which took it for an orphan. */
-static bool put_in_slot(hk_heap_t *heap, unsigned slot_count) {
+/* Puts the heap in a slot of its shard. A heap that is idle already is in the pool: a signal handler forked after the
+ * heap came to rest, and this is the child, which took it for an orphan. */
+static bool put_in_slot(hk_heap_t *heap, unsigned count) {
   hk_lock_put_repair_off();
-  bool is_done = is_idle(heap) || fill_any_slot(heap, slot_count);
+  bool is_done = is_idle(heap) || fill_any_slot(heap, count);
   hk_lock_let_repair_come();
   return is_done;
 }
@@ -306,15 +332,16 @@ bool hk_heap_give_back_warm(hk_heap_t *heap, bool *is_waited_for) {
 
 bool hk_heap_pool_is_deep(void) {
   static_assert(HK_POOL_WARM <= HK_POOL_SLOTS, "the warm ones are in slots");
+  unsigned first = hk_shard_current() * HK_POOL_SLOTS;
   for (unsigned i = 0; i < HK_POOL_WARM; i++) {
-    if (hk_load_relaxed(&slots[i]) == NULL) return false;
+    if (hk_load_relaxed(&slots[first + i]) == NULL) return false;
   }
   return true;
 }
 
 bool hk_heap_pool_has_any(void) {
   if (hk_load_relaxed(&overflow_count) > 0) return true;
-  for (unsigned i = 0; i < HK_POOL_SLOTS; i++) {
+  for (unsigned i = 0, count = slot_count(); i < count; i++) {
     if (hk_load_relaxed(&slots[i]) != NULL) return true;
   }
   return false;
@@ -327,9 +354,9 @@ static void visit_one(hk_heap_t *heap, void (*visit)(hk_heap_t *heap), push_t pu
 
 void hk_heap_visit_idle(void (*visit)(hk_heap_t *heap)) {
   hk_lock_wait_for_repair();
-  for (unsigned i = 0; i < HK_POOL_SLOTS; i++) {
+  for (unsigned i = 0, count = slot_count(); i < count; i++) {
     hk_heap_t *heap = empty_slot(i);
-    /* visit_one puts it in this slot or an earlier one, which is not visited again. */
+    /* visit_one puts it in this slot or an earlier one of the same shard, which is not visited again. */
     if (heap != NULL) visit_one(heap, visit, hk_list_push_front);
   }
   for (size_t left = hk_load_relaxed(&overflow_count); left > 0; left--) {
@@ -346,7 +373,7 @@ void hk_heap_visit_idle(void (*visit)(hk_heap_t *heap)) {
 
 void hk_heap_repair(void) {
   hk_heap_check_note_fork();
-  for (unsigned i = 0; i < HK_POOL_SLOTS; i++) hk_store_relaxed(&slots[i], NULL);
+  for (unsigned i = 0, count = slot_count(); i < count; i++) hk_store_relaxed(&slots[i], NULL);
   init_overflow_locked();
   for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
     heap->pool_link = (hk_list_t){NULL, NULL};

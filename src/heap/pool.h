@@ -2,7 +2,8 @@
  * thread that needs a heap, or for a moment with a thread that drains it or takes a span from it.
  *
  * A slot holds one idle heap. One atomic instruction empties it and one fills it, so that threads that begin and end
- * meet at no lock. Heaps beyond the slots are in a list under hk_lock_heap_pool.
+ * meet at no lock. Each shard (os/shard.h) has slots of its own. A heap comes back to those of the shard that took it,
+ * where a thread looks first when it needs one. Heaps beyond the slots are in a list under hk_lock_heap_pool.
  *
  * Invariant: a heap is in one slot, in the list, or at most one thread has it. In a slot or the list its life is
  * hk_heap_idle. It becomes idle before it is in its place, and attached after it has left. overflow_count is the length
@@ -19,10 +20,10 @@
 
 #include "heap/heap.h"
 
-/* Chosen: more threads than this rarely end before others begin. */
+/* Chosen: more threads of one shard than this rarely end before others begin. */
 #define HK_POOL_SLOTS 32
 
-/* Chosen: this many idle heaps, in the first slots, keep their memory for the threads that come next. */
+/* Chosen: this many idle heaps, in the first slots of each shard, keep their memory for the threads that come next. */
 #define HK_POOL_WARM 4
 
 /* Returns an idle heap, or a new one; NULL when the system refuses. On a machine of several memory nodes a heap of
@@ -58,14 +59,14 @@ bool hk_heap_give_back_warm(hk_heap_t *heap, bool *is_waited_for);
 /* Returns an idle heap for which blocks wait; NULL when there is none. The caller drains it and gives it back. */
 hk_heap_t *hk_heap_take_awaited(void);
 
-/* Returns an idle heap from one of the first slots for which `is_wanted` holds; NULL when there is none. The caller
- * gives it back. `is_wanted` reads only atomic fields: another thread may have the heap. */
+/* Returns an idle heap from one of the first slots of the calling thread's shard for which `is_wanted` holds; NULL when
+ * there is none. The caller gives it back. `is_wanted` reads only atomic fields: another thread may have the heap. */
 hk_heap_t *hk_heap_take_if(bool (*is_wanted)(hk_heap_t *heap, unsigned argument), unsigned argument);
 
 /* Returns whether the heap had free blocks of the class, or room for some, when it was last given back. Any thread. */
 bool hk_heap_offers(hk_heap_t *heap, unsigned class_index);
 
-/* Returns whether HK_POOL_WARM heaps are idle in the first slots. Any thread. */
+/* Returns whether HK_POOL_WARM heaps are idle in the first slots of the calling thread's shard. Any thread. */
 bool hk_heap_pool_is_deep(void);
 
 /* Returns whether a heap is idle. Any thread. */

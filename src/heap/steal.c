@@ -8,6 +8,7 @@
 #include "heap/remote.h"
 #include "heap/span.h"
 #include "os/node.h"
+#include "os/shard.h"
 
 static void change_owner(hk_slab_t *span, hk_heap_t *from, hk_heap_t *to) {
   hk_bump_relaxed(&from->span_slabs, -(uint32_t)span->slab_count);
@@ -78,7 +79,7 @@ static bool move_span(hk_heap_t *to, hk_heap_t *from, unsigned class_index) {
  * which is nearer (docs/experiments/2026-11-20-memory-nodes.md). */
 static bool is_worth_it(hk_heap_t *heap, unsigned class_index) {
   if (!hk_heap_offers(heap, class_index)) return false;
-  return hk_node_is_only_one() || hk_load_relaxed(&heap->node) == hk_node_current();
+  return hk_node_is_only_one() || hk_shard_node(hk_load_relaxed(&heap->shard)) == hk_node_current();
 }
 
 bool hk_steal_span(hk_heap_t *heap, unsigned class_index) {

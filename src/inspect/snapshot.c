@@ -9,6 +9,7 @@
 #include "os/call_count.h"
 #include "os/lock.h"
 #include "os/os.h"
+#include "os/shard.h"
 #include "policy/sampling.h"
 #include "space/dirty.h"
 #include "space/guard_slot.h"
@@ -90,11 +91,14 @@ static void add_costs(uint64_t *counter) {
   counter[hk_stat_##name##_wait] += hk_lock_wait_count(lock); \
   counter[hk_stat_##name##_take] += hk_lock_take_count(lock)
   ADD_LOCK(lock_pool, hk_lock_heap_pool);
+  for (unsigned i = 0; i < HK_LOCK_SHARDS; i++) {
+    ADD_LOCK(lock_space, hk_shard_lock(i));
+  }
   ADD_LOCK(lock_space, hk_lock_space);
   ADD_LOCK(lock_meta, hk_lock_meta);
   ADD_LOCK(lock_guard, hk_lock_guard);
 #undef ADD_LOCK
-  static_assert(hk_lock_count == 4, "each lock is counted");
+  static_assert(hk_lock_count == 4 + HK_LOCK_SHARDS, "each lock is counted");
   counter[hk_stat_system_call_map] += hk_call_count(hk_call_map);
   counter[hk_stat_system_call_unmap] += hk_call_count(hk_call_unmap);
   counter[hk_stat_system_call_advise] += hk_call_count(hk_call_advise);
@@ -287,7 +291,7 @@ static void fill_figures(hk_snapshot_t *snapshot) {
 static void fill_heap(hakmem_stats_heap_t *out, hk_heap_t *heap, const hk_census_count_t *count) {
   hk_heap_life_t life = hk_heap_life(heap); /* a part that is no named heap's waits as an idle heap does */
   *out = (hakmem_stats_heap_t){.state = life == hk_heap_unused ? hk_heap_idle : life,
-                               .node = hk_load_relaxed(&heap->node),
+                               .node = hk_shard_node(hk_load_relaxed(&heap->shard)),
                                .slabs = count->slabs,
                                .spare_slabs = hk_load_relaxed(&heap->spare_slabs),
                                .number = hk_load_relaxed(&heap->number),

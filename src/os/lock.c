@@ -55,22 +55,55 @@ static _Atomic(uint32_t) last_generation;
 
 static HK_THREAD_LOCAL bool is_repairing;
 
-/* Bit i: this thread holds lock i. The thread's signal handlers read it. */
+/* Bit i: this thread holds a lock of rank i. The thread's signal handlers read it. */
 static HK_THREAD_LOCAL _Atomic(uint32_t) held_mask;
+/* How many locks of shards this thread holds; they have one rank. */
+static HK_THREAD_LOCAL _Atomic(uint8_t) held_shards;
 /* Set in a child alone: its repair waits until this thread holds nothing. */
 static HK_THREAD_LOCAL _Atomic(bool) is_put_off;
 
-/* Bits of the mask behind the locks: for steps that no lock guards, and for the repair, which takes such steps too. */
-#define STEPS_BIT (1u << hk_lock_count)
+/* Bits of the mask behind the ranks: for steps that no lock guards, and for the repair, which takes such steps too. */
+#define STEPS_BIT (1u << 30)
 #define REPAIR_BIT (STEPS_BIT << 1)
-static_assert(hk_lock_count < 31, "one bit a lock, and two more");
+static_assert(hk_lock_count - HK_LOCK_SHARDS < 30, "one bit a rank, and two more");
+
+static bool is_of_shard(hk_lock_id_t id) { return id >= hk_lock_shard && id < hk_lock_space; }
+
+static unsigned rank_of(hk_lock_id_t id) {
+  if (is_of_shard(id)) return hk_lock_shard;
+  return id < hk_lock_shard ? id : id - HK_LOCK_SHARDS + 1;
+}
+static uint32_t bit_of(hk_lock_id_t id) { return 1u << rank_of(id); }
+
+#if HK_DEBUG
+
+/* Bit i: this thread holds the lock of shard i. */
+static HK_THREAD_LOCAL uint32_t held_shard_mask;
+
+static uint32_t held_ranks(void) { return hk_load_relaxed(&held_mask) & (STEPS_BIT - 1); }
 
 /* Checks the order of ranks before the lock is taken: a violation may also deadlock. */
 static void check_rank(hk_lock_id_t id) {
-  HK_ASSERT((hk_load_relaxed(&held_mask) & (STEPS_BIT - 1)) >> id == 0,
-            "a lock is taken while one of the same or a higher rank is held");
-  (void)id;
+  bool is_above = held_ranks() >> rank_of(id) == 0;
+  if (is_of_shard(id) && held_ranks() >> hk_lock_shard == 1) is_above = held_shard_mask >> (id - hk_lock_shard) == 0;
+  HK_ASSERT(is_above, "a lock is taken while one of the same or a higher rank is held");
 }
+
+static void check_held(hk_lock_id_t id) {
+  bool is_held = (held_ranks() & bit_of(id)) != 0;
+  if (is_of_shard(id)) is_held = (held_shard_mask >> (id - hk_lock_shard) & 1) != 0;
+  HK_ASSERT(is_held, "a lock is released by a thread that does not hold it");
+}
+
+static void mark_shard(hk_lock_id_t id) {
+  if (is_of_shard(id)) held_shard_mask ^= UINT32_C(1) << (id - hk_lock_shard);
+}
+
+#else
+static void check_rank(hk_lock_id_t id) { (void)id; }
+static void check_held(hk_lock_id_t id) { (void)id; }
+static void mark_shard(hk_lock_id_t id) { (void)id; }
+#endif
 
 static void note_hold(uint32_t bit) {
   hk_store_relaxed(&held_mask, hk_load_relaxed(&held_mask) | bit);
@@ -185,6 +218,7 @@ bool hk_lock_init(void (*repair_child)(void)) {
 
 void hk_lock_acquire(hk_lock_id_t id) {
   lock_line_t *line = &page->lock[id];
+  if (id == hk_lock_space) hk_count(hk_count_common_lock, 1);
   check_rank(id);
   take(line);
   while (HK_UNLIKELY(!may_enter())) {
@@ -192,7 +226,9 @@ void hk_lock_acquire(hk_lock_id_t id) {
     join_repair();
     take(line);
   }
-  note_hold(1u << id);
+  if (is_of_shard(id)) hk_bump_relaxed(&held_shards, 1);
+  mark_shard(id);
+  note_hold(bit_of(id));
 }
 
 /* Runs the repair that the at-fork hook put off, once this thread has finished the steps that the fork interrupted. */
@@ -203,8 +239,10 @@ static void repair_if_put_off(void) {
 }
 
 void hk_lock_release(hk_lock_id_t id) {
-  HK_ASSERT((hk_load_relaxed(&held_mask) >> id & 1) != 0, "a lock is released by a thread that does not hold it");
-  note_release(1u << id);
+  check_held(id);
+  mark_shard(id);
+  if (is_of_shard(id)) hk_bump_relaxed(&held_shards, -1);
+  if (!is_of_shard(id) || hk_load_relaxed(&held_shards) == 0) note_release(bit_of(id));
   give(&page->lock[id]);
   repair_if_put_off();
 }

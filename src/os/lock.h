@@ -23,8 +23,19 @@
 
 HK_C_BEGIN
 
-/* Every lock, lowest rank first. src/README.md lists what each guards. */
-typedef enum { hk_lock_heap_pool, hk_lock_space, hk_lock_meta, hk_lock_guard, hk_lock_count } hk_lock_id_t;
+/* The number of locks of shards (os/shard.h). */
+#define HK_LOCK_SHARDS 32u
+
+/* Every lock, lowest rank first. src/README.md lists what each guards. hk_lock_shard is the first of HK_LOCK_SHARDS of
+ * one rank; a thread that takes several of them takes the lower one first. */
+typedef enum {
+  hk_lock_heap_pool,
+  hk_lock_shard,
+  hk_lock_space = hk_lock_shard + HK_LOCK_SHARDS,
+  hk_lock_meta,
+  hk_lock_guard,
+  hk_lock_count
+} hk_lock_id_t;
 
 /* Sets the locks up. Called once before any is taken, while one thread exists. `repair_child` runs once in each child
  * of fork, with no lock held, before the first hk_lock_acquire there returns; it may take and release locks itself.

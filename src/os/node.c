@@ -15,5 +15,5 @@ static HK_COLD unsigned find_count(void) {
 unsigned hk_node_current_slow(void) {
   unsigned count = hk_load_relaxed(&hk_node_count);
   if (HK_UNLIKELY(count == 0)) count = find_count();
-  return count == 1 ? 0 : hk_os_current_node() % count;
+  return count == 1 ? 0 : hk_os_current_place().node % count;
 }

@@ -15,7 +15,7 @@
 HK_C_BEGIN
 
 /* The highest number of nodes that are distinguished; on larger machines several nodes share a number. */
-#define HK_NODE_MAX 64u
+#define HK_NODE_MAX 32u
 
 /* The number of nodes; 0 before the first call of hk_node_current. */
 extern HK_HIDDEN _Atomic(unsigned) hk_node_count;

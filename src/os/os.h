@@ -224,9 +224,16 @@ bool hk_os_resident_pages(void *start, size_t bytes, unsigned char *is_resident)
  * node that is added later is not counted. */
 unsigned hk_os_node_count(void);
 
-/* Returns the node of the processor that the calling thread is on. No system call where the kernel offers a way
- * without. */
-unsigned hk_os_current_node(void);
+/* Returns how many processors the calling thread may run on: at least 1, and 1 where the system does not tell. */
+unsigned hk_os_cpu_count(void);
+
+/* A processor and its memory node, as the system numbers them. */
+typedef struct {
+  unsigned cpu, node;
+} hk_os_place_t;
+
+/* Returns where the calling thread is. No system call where the kernel offers a way without. */
+hk_os_place_t hk_os_current_place(void);
 
 /* Starts a detached thread that runs `run`. It has a small stack and the name (of less than 16 characters), and blocks
  * all signals but those that it causes itself and the C library's. Returns false when the system refuses. The C library

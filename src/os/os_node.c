@@ -1,4 +1,4 @@
-/* os/os_node.c - L1. Implements the memory nodes of os.h on Linux. */
+/* os/os_node.c - L1. Implements the memory nodes and processors of os.h on Linux. */
 #include <errno.h>
 #include <sys/auxv.h>
 
@@ -15,6 +15,19 @@ unsigned hk_os_node_count(void) {
   return count > 0 ? count : 1;
 }
 
+/* The kernel refuses a mask that is shorter than its own. */
+#define MASK_WORDS 64 /* 4,096 processors */
+
+unsigned hk_os_cpu_count(void) {
+  uint64_t mask[MASK_WORDS];
+  long bytes = hk_syscall3(SYS_sched_getaffinity, 0, sizeof mask, (long)mask);
+  unsigned count = 0;
+  for (long i = 0; i < bytes / (long)sizeof mask[0]; i++) {
+    for (uint64_t left = mask[i]; left != 0; left &= left - 1) count++;
+  }
+  return count > 0 ? count : 1;
+}
+
 static long call_getcpu(unsigned *cpu, unsigned *node, void *unused) {
   return hk_syscall3(SYS_getcpu, (long)cpu, (long)node, (long)unused);
 }
@@ -26,14 +39,14 @@ static hk_vdso_getcpu_t *find_getcpu(void) {
   return getcpu != NULL ? getcpu : call_getcpu;
 }
 
-unsigned hk_os_current_node(void) {
+hk_os_place_t hk_os_current_place(void) {
   static _Atomic(hk_vdso_getcpu_t *) known;
   hk_vdso_getcpu_t *getcpu = hk_load_relaxed(&known);
   if (HK_UNLIKELY(getcpu == NULL)) {
     getcpu = find_getcpu();
     hk_store_relaxed(&known, getcpu);
   }
-  unsigned cpu = 0, node = 0;
-  (void)getcpu(&cpu, &node, NULL);
-  return node;
+  hk_os_place_t place = {0};
+  (void)getcpu(&place.cpu, &place.node, NULL);
+  return place;
 }

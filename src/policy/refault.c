@@ -31,4 +31,10 @@ size_t hk_refault_note_wanted(hk_refault_t *refault, uint64_t now_ms, uint64_t w
   return bytes - left;
 }
 
+bool hk_refault_is_possible(const hk_refault_t *refault) {
+  size_t all = 0;
+  for (size_t i = 0; i < HK_REFAULT_PARTS; i++) all |= refault->purged_bytes[i];
+  return all != 0;
+}
+
 void hk_refault_forget(hk_refault_t *refault) { memset(refault->purged_bytes, 0, sizeof refault->purged_bytes); }

@@ -3,6 +3,7 @@
 #ifndef HK_POLICY_REFAULT_H
 #define HK_POLICY_REFAULT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,6 +28,9 @@ void hk_refault_note_purged(hk_refault_t *refault, uint64_t now_ms, uint64_t win
  * window ago; the count by parts makes that up to an eighth of a window shorter. A clock that steps back stands
  * still. */
 size_t hk_refault_note_wanted(hk_refault_t *refault, uint64_t now_ms, uint64_t window_ms, size_t bytes);
+
+/* Returns whether hk_refault_note_wanted could find any. */
+bool hk_refault_is_possible(const hk_refault_t *refault);
 
 /* Forgets the purged bytes. */
 void hk_refault_forget(hk_refault_t *refault);

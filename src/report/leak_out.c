@@ -54,16 +54,19 @@ static bool has_reader(void) {
 /* Never true in a build without checks: hk_profile_start has printed a message there. */
 static bool has_samples(void) { return hk_profile_is_running() || hk_profile_sums().samples > 0; }
 
-/* Not inlined: the scan leaves out the stack below this frame. */
-HK_NOINLINE void hk_leak_out_at_exit(void) {
-  if (!is_wanted() || !has_reader() || !has_samples()) return;
+static HK_COLD void find_and_tell(uintptr_t frame) {
   hk_leak_t leak;
-  if (!hk_leak_take(&leak, hk_option.leaks == hk_leaks_scan, (uintptr_t)__builtin_frame_address(0), NULL)) {
+  if (!hk_leak_take(&leak, hk_option.leaks == hk_leaks_scan, frame, NULL)) {
     hk_os_write_stderr(no_memory, sizeof no_memory - 1);
     return;
   }
   tell(&leak);
   hk_leak_end(&leak);
+}
+
+/* Not inlined: the scan leaves out the stack below this frame. */
+HK_NOINLINE void hk_leak_out_at_exit(void) {
+  if (is_wanted() && has_reader() && has_samples()) find_and_tell((uintptr_t)__builtin_frame_address(0));
 }
 
 /* ---- The command. */

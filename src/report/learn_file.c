@@ -56,7 +56,7 @@ static bool can_be_made(void) {
 }
 
 /* Returns whether the file is to be saved at the end. */
-static bool load(void) {
+static HK_COLD bool load(void) {
   unsigned char bytes[HK_LEARN_RECORD_BYTES + 1]; /* a longer file is no record */
   size_t length = 0;
   int error = hk_whole_file_read(hk_option.learn_file, bytes, sizeof bytes, &length);
@@ -67,7 +67,7 @@ static bool load(void) {
 }
 
 void hk_learn_file_load(void) {
-  if (*hk_option.learn_file == '\0' || !load()) return;
+  if (HK_LIKELY(*hk_option.learn_file == '\0') || !load()) return;
   export_learned(learn_file.loaded);
   learn_file.saver = hk_process_mark();
 }

@@ -61,15 +61,19 @@ static void purge(hk_slab_t *head) {
 }
 
 /* The slabs stay claimed in their superslab, so no other class gets them, and do not count as in use. */
-static void count_locked(const hk_slab_t *head, bool is_in_use) {
+static void count_as(const hk_slab_t *head, bool is_in_use) {
   hk_superslab_t *superslab = head->superslab;
   uint32_t bits = hk_mask_range((unsigned)(head - superslab->slabs), head->slab_count);
+  hk_dirty_part_t *part = hk_superslab_index_part(superslab);
+  hk_superslab_index_lock(superslab->shard);
   hk_superslab_index_note_in_use(superslab, bits, is_in_use);
-  hk_bump_relaxed(&hk_dirty_slabs.in_use_bytes, is_in_use ? bytes_of(head) : -bytes_of(head));
+  hk_bump_relaxed(&part->in_use_bytes, is_in_use ? bytes_of(head) : -bytes_of(head));
+  hk_superslab_index_unlock(superslab->shard);
 }
 
 static void keep(hk_slab_t *head, unsigned class_index) {
   hk_list_t *list = &lists[class_index];
+  count_as(head, false);
   hk_lock_acquire(hk_lock_space);
   if (!hk_list_is_linked(list)) hk_list_init(list);
   if (head->zero) {
@@ -77,7 +81,6 @@ static void keep(hk_slab_t *head, unsigned class_index) {
   } else {
     hk_list_push_front(list, &head->link);
   }
-  count_locked(head, false);
   hk_lock_release(hk_lock_space);
 }
 
@@ -123,12 +126,10 @@ static hk_slab_t *take_first(unsigned class_index, unsigned slab_count) {
   hk_lock_acquire(hk_lock_space);
   if (hk_list_is_linked(list) && !hk_list_is_empty(list)) head = HK_CONTAINER_OF(list->next, hk_slab_t, link);
   bool fits = head != NULL && (slab_count == 0 ? !head->zero : head->slab_count == slab_count);
-  if (fits) {
-    hk_list_remove(&head->link);
-    count_locked(head, true);
-  }
+  if (fits) hk_list_remove(&head->link);
   hk_lock_release(hk_lock_space);
   if (!fits) return NULL;
+  count_as(head, true);
   if (!head->zero) (void)hk_sub_relaxed(&dirty_bytes, bytes_of(head));
   return head;
 }

@@ -2,7 +2,7 @@
  * stale pointer to a small block never leads into a block of another size. Above a bound they are purged: they take
  * addresses then, and no memory.
  *
- * Any thread; takes hk_lock_space. A child of fork may lose some of them.
+ * Any thread; takes hk_lock_space, and the lock of a superslab index. A child of fork may lose some of them.
  */
 #ifndef HK_SPACE_CLASS_SLABS_H
 #define HK_SPACE_CLASS_SLABS_H

@@ -17,9 +17,9 @@
 #define BATCH_BYTES HK_SUPERSLAB_BYTES
 #define BATCH_SHARE 4
 
-/* Chosen: after a look, changes are noted as one, the last of them, while the coarse clock shows the same ms (a tick, 1
- * to 10 ms) and the memory in use stays within this much of that look. The clock cannot tell how long a gap between
- * them was. */
+/* Chosen: after a look, changes of a part are noted as one, the last of them, while the coarse clock shows the same ms
+ * (a tick, 1 to 10 ms) and the part's memory in use stays within this much of that look. The clock cannot tell how long
+ * a gap between them was. */
 #define TOGETHER_BYTES HK_SUPERSLAB_BYTES
 
 /* Chosen: the program has grown when it holds this part more than after the purge thread's last visit. */
@@ -31,9 +31,8 @@
 /* Without work it only checks that the program still has other threads. */
 #define VISIT_NOTHING_MS 4000
 
-hk_dirty_sum_t hk_dirty_slabs;
-hk_dirty_sum_t hk_dirty_extents;
-_Atomic(size_t) hk_dirty_lazy_bytes;
+hk_dirty_part_t hk_dirty_slabs[HK_SHARD_MAX];
+hk_dirty_part_t hk_dirty_extents;
 _Atomic(bool) hk_dirty_is_near_limit;
 _Atomic(bool) hk_dirty_wants_heaps;
 
@@ -43,6 +42,14 @@ _Atomic(bool) hk_dirty_wants_heaps;
 #define HEAPS_LEAST_MS 1
 #define HEAPS_GROWTH_SHARE 64
 #define HEAPS_FORGET_MS 100
+
+/* What a part's look allows is void when this number has changed: the options' limits, the system's limit, the purge
+ * thread or a purge have changed what it depends on. Written under hk_lock_space, read without it. */
+static _Atomic(uint32_t) look_round;
+
+/* No extent is younger, nor was a superslab at the last look at its shard. Written under hk_lock_space, read by holders
+ * of a part's lock. */
+static _Atomic(uint64_t) newest_age;
 
 /* Bits of the costs that are to be measured. Written under hk_lock_space, and before the process has threads. */
 static _Atomic(uint32_t) wanted_costs;
@@ -65,29 +72,58 @@ static struct {
     uint64_t at_ms;
     uint64_t next_ms; /* when the next visit is planned */
   } visit;
-  uint64_t last_age;
-  struct {        /* the last look at a change */
-    bool is_calm; /* the next change may be put off ... */
-    uint64_t at_ms;
-    size_t in_use_bytes;
-    size_t most_dirty_bytes; /* ... up to these dirty bytes, ... */
-    size_t most_held_bytes;  /* ... below these in use and dirty, ... */
-    size_t retain_bytes;     /* ... while the options are these */
-    size_t memory_limit_bytes;
-    /* Whether a change since that look is not noted yet, and its time and sums. They are here, because stacks may have
-     * no room for them. */
-    bool has_put_off;
-    hk_retention_view_t put_off;
-  } look;
+  hk_retention_view_t put_off; /* what make_up_locked notes; stacks may have no room for it */
 } dirty;
 
-size_t hk_dirty_total(void) {
-  return hk_load_relaxed(&hk_dirty_slabs.dirty_bytes) + hk_load_relaxed(&hk_dirty_extents.dirty_bytes);
+/* ---- Parts. */
+
+static unsigned shard_count(void) { return hk_load_relaxed(&hk_shard_count); }
+static unsigned part_count(void) { return shard_count() + 1; }
+static hk_dirty_part_t *part_at(unsigned i) { return i == 0 ? &hk_dirty_extents : &hk_dirty_slabs[i - 1]; }
+
+HK_INLINE void add(hk_dirty_sums_t *sums, hk_dirty_part_t *part) {
+  sums->in_use_bytes += hk_load_relaxed(&part->in_use_bytes);
+  sums->dirty_bytes += hk_load_relaxed(&part->dirty_bytes);
+  sums->lazy_bytes += hk_load_relaxed(&part->lazy_bytes);
 }
 
-size_t hk_dirty_in_use(void) {
-  return hk_load_relaxed(&hk_dirty_slabs.in_use_bytes) + hk_load_relaxed(&hk_dirty_extents.in_use_bytes);
+HK_NOINLINE hk_dirty_sums_t hk_dirty_sums_of_slabs(void) {
+  hk_dirty_sums_t sums = {0};
+  for (unsigned i = 0; i < shard_count(); i++) add(&sums, &hk_dirty_slabs[i]);
+  return sums;
 }
+
+hk_dirty_sums_t hk_dirty_sums(void) {
+  hk_dirty_sums_t sums = hk_dirty_sums_of_slabs();
+  add(&sums, &hk_dirty_extents);
+  return sums;
+}
+
+static uint64_t youngest_of_all(void) {
+  uint64_t youngest = hk_load_relaxed(&newest_age);
+  for (unsigned i = 0; i < part_count(); i++) {
+    uint64_t age = hk_load_relaxed(&part_at(i)->last_age);
+    if (age > youngest) youngest = age;
+  }
+  return youngest;
+}
+
+uint64_t hk_dirty_next_age_locked(hk_dirty_part_t *part) {
+  bool is_of_extents = part == &hk_dirty_extents;
+  uint64_t others = is_of_extents ? youngest_of_all() : hk_load_relaxed(&newest_age);
+  uint64_t own = hk_load_relaxed(&part->last_age), age = (own > others ? own : others) + 1;
+  hk_store_relaxed(&part->last_age, age);
+  if (is_of_extents) hk_store_relaxed(&newest_age, age);
+  return age;
+}
+
+/* Makes the ages of other shards that follow higher than those of this part. */
+static void note_age_locked(const hk_dirty_part_t *part) {
+  uint64_t age = hk_load_relaxed(&((hk_dirty_part_t *)part)->last_age);
+  if (age > hk_load_relaxed(&newest_age)) hk_store_relaxed(&newest_age, age);
+}
+
+static void begin_round_locked(void) { hk_bump_relaxed(&look_round, 1); }
 
 static bool is_fixed(void) { return hk_option.learn != hk_learn_on; }
 
@@ -96,11 +132,39 @@ static HK_COLD void follow_options_locked(uint64_t now_ms) {
   hk_retention_set_price(&dirty.retention, now_ms, hk_option.mode, is_fixed());
 }
 
-/* Notes the change that was put off, if there is one, for a caller that needs the retention's state. */
-HK_INLINE void make_up_locked(void) {
-  if (HK_LIKELY(!dirty.look.has_put_off)) return;
-  dirty.look.has_put_off = false;
-  hk_retention_note_change(&dirty.retention, &dirty.look.put_off);
+/* Returns when the last change was made that was put off, and clears that; 0 when there was none. The exchange comes
+ * before the caller reads the sums, and the part's holder sets the time after it has changed them: a change that is
+ * missed here is noted by the next call. */
+static uint64_t take_put_off_locked(void) {
+  uint64_t last_ms = 0;
+  for (unsigned i = 0; i < part_count(); i++) {
+    _Atomic(uint64_t) *put_off_ms = &part_at(i)->put_off_ms;
+    if (hk_load_relaxed(put_off_ms) != 0) last_ms = hk_larger(last_ms, hk_exchange_acq_rel(put_off_ms, 0));
+  }
+  return last_ms;
+}
+
+/* This function is not inline, so that its sums take no stack from the learner's calls. */
+static HK_NOINLINE void set_sums(hk_retention_view_t *view) {
+  hk_dirty_sums_t sums = hk_dirty_sums();
+  view->in_use_bytes = sums.in_use_bytes;
+  view->dirty_bytes = sums.dirty_bytes;
+  view->lazy_bytes = sums.lazy_bytes;
+}
+
+/* Notes the changes that were put off, if there are any, for a caller that needs the retention's state. The sums of
+ * `changed`, which the caller is changing, are those of its change before; NULL: no part is changing. */
+static void make_up_locked(hk_dirty_part_t *changed) {
+  uint64_t last_ms = take_put_off_locked();
+  if (HK_LIKELY(last_ms == 0)) return;
+  dirty.put_off.now_ms = last_ms;
+  set_sums(&dirty.put_off);
+  if (changed != NULL) {
+    dirty.put_off.in_use_bytes += changed->ended_in_use_bytes - hk_load_relaxed(&changed->in_use_bytes);
+    dirty.put_off.dirty_bytes += changed->ended_dirty_bytes - hk_load_relaxed(&changed->dirty_bytes);
+  }
+  hk_retention_note_change(&dirty.retention, &dirty.put_off);
+  dirty.changed_ms = hk_larger(dirty.changed_ms, last_ms);
 }
 
 /* Makes sure that the learner has its price. */
@@ -114,19 +178,15 @@ static hk_retention_view_t view_locked(uint64_t now_ms) {
   look_at_options_locked(now_ms);
   hk_retention_view_t now = {
       .now_ms = now_ms,
-      .dirty_bytes = hk_dirty_total(),
-      .in_use_bytes = hk_dirty_in_use(),
       .retain_bytes = hk_option.retain,
-      .lazy_bytes = hk_load_relaxed(&hk_dirty_lazy_bytes),
       .memory_limit_bytes = hk_option.memory_limit,
       .has_purge_thread = hk_purge_wakeup_is_received_locked(),
   };
+  set_sums(&now);
   return now;
 }
 
 static size_t held(const hk_retention_view_t *now) { return hk_add_saturating(now->in_use_bytes, now->dirty_bytes); }
-
-uint64_t hk_dirty_next_age_locked(void) { return ++dirty.last_age; }
 
 /* ---- How much may be dirty. */
 
@@ -226,52 +286,85 @@ static bool send_wakeup_locked(const hk_retention_view_t *now) {
   return is_sent;
 }
 
-/* Puts a change off, so that it is noted with the next one, or by the next caller that needs the retention's state.
- * Returns false when it has to be judged now. This function and note_calm_locked are not inline, so that the
- * registers that they save take no stack from the learner's calls below hk_dirty_look_locked. */
-static HK_NOINLINE bool put_off_locked(uint64_t now_ms) {
-  size_t in_use_bytes = hk_dirty_in_use(), dirty_bytes = hk_dirty_total();
-  size_t least = hk_smaller(in_use_bytes, dirty.look.in_use_bytes);
-  size_t most = hk_larger(in_use_bytes, dirty.look.in_use_bytes);
-  bool is_same = now_ms == dirty.look.at_ms && hk_option.retain == dirty.look.retain_bytes &&
-                 hk_option.memory_limit == dirty.look.memory_limit_bytes;
-  if (!dirty.look.is_calm || !is_same || most - least > TOGETHER_BYTES || dirty_bytes > dirty.look.most_dirty_bytes)
-    return false;
-  size_t held_bytes = hk_add_saturating(in_use_bytes, dirty_bytes);
-  if (held_bytes >= dirty.look.most_held_bytes || hk_load_relaxed(&hk_recording_state.is_on)) return false;
-  dirty.look.put_off.now_ms = now_ms;
-  dirty.look.put_off.in_use_bytes = in_use_bytes;
-  dirty.look.put_off.dirty_bytes = dirty_bytes;
-  dirty.look.has_put_off = true;
-  dirty.changed_ms = hk_larger(dirty.changed_ms, now_ms);
-  hk_purge_wakeup_note_locked(now_ms, held_bytes);
+/* Returns the sums that decide whether a change of the part may be put off: for a shard its own and the extents', for
+ * the extents all. Other shards' lines are not read at each change; each shard has a share of what may be. */
+HK_INLINE hk_dirty_sums_t sums_seen_by(hk_dirty_part_t *part) {
+  if (part == &hk_dirty_extents) return hk_dirty_sums();
+  hk_dirty_sums_t sums = {0};
+  add(&sums, part);
+  add(&sums, &hk_dirty_extents);
+  return sums;
+}
+
+static void end_change_locked(hk_dirty_part_t *part) {
+  part->ended_in_use_bytes = hk_load_relaxed(&part->in_use_bytes);
+  part->ended_dirty_bytes = hk_load_relaxed(&part->dirty_bytes);
+}
+
+bool hk_dirty_put_off_locked(hk_dirty_part_t *part, uint64_t now_ms) {
+  hk_dirty_sums_t sums = sums_seen_by(part);
+  size_t least = hk_smaller(sums.in_use_bytes, part->look.in_use_bytes);
+  size_t most = hk_larger(sums.in_use_bytes, part->look.in_use_bytes);
+  bool is_same = now_ms == part->look.at_ms && hk_load_relaxed(&look_round) == part->look.round &&
+                 hk_option.retain == part->look.retain_bytes && hk_option.memory_limit == part->look.memory_limit_bytes;
+  if (!part->look.is_calm || !is_same || most - least > TOGETHER_BYTES) return false;
+  if (sums.dirty_bytes > part->look.most_dirty_bytes) return false;
+  if (sums.in_use_bytes + sums.dirty_bytes >= part->look.most_held_bytes) return false;
+  if (hk_load_relaxed(&hk_recording_state.is_on)) return false;
+  if (part->wanted_bytes != 0 && part->look.is_refault_possible) return false;
+  part->wanted_bytes = 0;
+  end_change_locked(part);
+  hk_store_release(&part->put_off_ms, now_ms); /* with take_put_off_locked: the sums come first */
   return true;
 }
 
-/* Decides whether the next changes may be put off: not near a limit on memory, nor where something is to be done. A
- * program that stops after such a change keeps what might stay at this look. */
-static HK_NOINLINE void note_calm_locked(const hk_retention_view_t *now, const hk_purge_verdict_t *verdict) {
+/* Returns up to what a part may see one sum grow from `seen`, so that `of_all` stays within `most`: each of `shares`
+ * shards may grow as much. A shard that looks again gets a new share, while the others still have theirs: until the
+ * clock moves, all may have up to twice `most`. */
+static HK_NOINLINE size_t share_of(size_t shares, size_t seen, size_t of_all, size_t most) {
+  return hk_add_saturating(seen, hk_subtract_to_zero(most, of_all) / shares);
+}
+
+/* Decides whether the part's next changes may be put off: not near a limit on memory, nor where something is to be
+ * done. A program that stops after such a change keeps what might stay at this look. This function is not inline, so
+ * that the registers that it saves take no stack from the learner's calls below hk_dirty_look_locked. */
+static HK_NOINLINE void note_calm_locked(hk_dirty_part_t *part, const hk_retention_view_t *now,
+                                         const hk_purge_verdict_t *verdict) {
   size_t most = verdict->most_bytes;
   if (now->has_purge_thread) most = hk_larger(most, now->dirty_bytes); /* the excess is too old, and left to it */
   if (hk_purge_wakeup_is_expected_locked()) most = hk_smaller(most, hk_retention_quiet_bytes(now));
   hk_pressure_view_t grown = hk_retention_pressed(now); /* by all that may be put off */
-  grown.in_use_bytes = hk_add_saturating(grown.in_use_bytes, TOGETHER_BYTES);
+  grown.in_use_bytes = hk_add_saturating(grown.in_use_bytes, hk_larger(shard_count(), 1) * TOGETHER_BYTES);
   most = hk_pressure_limit(&dirty.retention.pressure, &grown, most);
   bool counts_lazy = now->lazy_bytes != 0 && hk_dirty_limit_bytes_locked() != 0; /* a limit counts that memory too */
   bool is_near = counts_lazy || hk_pressure_is_felt(&dirty.retention.pressure, &grown);
-  dirty.look.is_calm = !is_near && !verdict->is_too_much && !verdict->is_system_look_due;
-  dirty.look.at_ms = now->now_ms;
-  dirty.look.in_use_bytes = now->in_use_bytes;
-  dirty.look.most_dirty_bytes = most;
-  dirty.look.most_held_bytes = hk_pressure_next_look_bytes(&dirty.retention.pressure, now->memory_limit_bytes);
-  dirty.look.retain_bytes = now->retain_bytes;
-  dirty.look.memory_limit_bytes = now->memory_limit_bytes;
+  size_t most_held = hk_pressure_next_look_bytes(&dirty.retention.pressure, now->memory_limit_bytes);
+  most_held = hk_smaller(most_held, hk_purge_wakeup_next_look_bytes_locked(held(now)));
+  hk_dirty_sums_t seen = sums_seen_by(part);
+  size_t shares = part == &hk_dirty_extents ? 1 : shard_count();
+  part->look.is_calm = !is_near && !verdict->is_too_much && !verdict->is_system_look_due;
+  part->look.at_ms = now->now_ms;
+  part->look.round = hk_load_relaxed(&look_round);
+  part->look.in_use_bytes = seen.in_use_bytes;
+  part->look.most_dirty_bytes = share_of(shares, seen.dirty_bytes, now->dirty_bytes, most);
+  part->look.most_held_bytes = share_of(shares, seen.in_use_bytes + seen.dirty_bytes, held(now), most_held);
+  part->look.retain_bytes = now->retain_bytes;
+  part->look.memory_limit_bytes = now->memory_limit_bytes;
+  part->look.is_refault_possible = hk_refault_is_possible(&dirty.retention.refault);
 }
 
-hk_purge_verdict_t hk_dirty_look_locked(uint64_t now_ms) {
-  if (put_off_locked(now_ms)) return (hk_purge_verdict_t){.is_too_much = false};
-  make_up_locked();
+static void note_wanted_locked(hk_dirty_part_t *part, const hk_retention_view_t *now) {
+  if (part->wanted_bytes == 0) return;
+  size_t refaulted = hk_retention_note_wanted(&dirty.retention, now, part->wanted_bytes);
+  part->wanted_bytes = 0;
+  if (refaulted > 0) hk_stat_add(hk_stat_refaulted, refaulted);
+}
+
+hk_purge_verdict_t hk_dirty_look_locked(hk_dirty_part_t *part, uint64_t now_ms) {
+  note_age_locked(part);
+  make_up_locked(part);
   hk_retention_view_t now = view_locked(now_ms);
+  note_wanted_locked(part, &now);
   hk_retention_note_change(&dirty.retention, &now);
   hk_recording_note_locked(now_ms, now.in_use_bytes);
   note_awake_locked(&now);
@@ -281,7 +374,8 @@ hk_purge_verdict_t hk_dirty_look_locked(uint64_t now_ms) {
   hk_purge_verdict_t verdict = judge_locked(&now);
   leave_old_locked(&now, &verdict);
   verdict.is_wakeup_sent = send_wakeup_locked(&now);
-  note_calm_locked(&now, &verdict);
+  note_calm_locked(part, &now, &verdict);
+  end_change_locked(part);
   return verdict;
 }
 
@@ -289,7 +383,7 @@ static void note_limit_locked(uint64_t now_ms, const hk_os_memory_limit_t *seen)
   hk_retention_view_t now = view_locked(now_ms);
   hk_pressure_view_t pressed = hk_retention_pressed(&now);
   hk_pressure_note(&dirty.retention.pressure, &pressed, seen);
-  dirty.look.is_calm = false; /* the limit may be another one */
+  begin_round_locked(); /* the limit may be another one */
 }
 
 void hk_dirty_ask_system(uint64_t now_ms) {
@@ -300,20 +394,15 @@ void hk_dirty_ask_system(uint64_t now_ms) {
   hk_lock_release(hk_lock_space);
 }
 
-void hk_dirty_note_wanted_locked(uint64_t now_ms, size_t bytes) {
-  hk_retention_view_t now = view_locked(now_ms);
-  size_t refaulted = hk_retention_note_wanted(&dirty.retention, &now, bytes);
-  if (refaulted > 0) hk_stat_add(hk_stat_refaulted, refaulted);
-}
-
 void hk_dirty_note_given_back_locked(uint64_t now_ms, hk_purge_cause_t cause, size_t bytes) {
-  make_up_locked();
+  make_up_locked(NULL);
   hk_retention_view_t now = view_locked(now_ms);
   hk_retention_note_purged(&dirty.retention, &now, cause, bytes);
+  begin_round_locked(); /* the program may want the purged memory again */
 }
 
 void hk_dirty_forget_locked(void) {
-  make_up_locked();
+  make_up_locked(NULL);
   hk_retention_forget(&dirty.retention);
 }
 
@@ -329,7 +418,7 @@ static bool is_quiet_locked(uint64_t now_ms) { return now_ms >= quiet_ms(); }
 
 bool hk_dirty_is_quiet(uint64_t now_ms, uint64_t *since_ms) {
   hk_lock_acquire(hk_lock_space);
-  make_up_locked();
+  make_up_locked(NULL);
   hk_retention_view_t now = view_locked(now_ms);
   hk_learn_note(&dirty.retention.learn, now_ms, now.in_use_bytes);
   *since_ms = dirty.changed_ms;
@@ -347,6 +436,7 @@ uint64_t hk_dirty_asleep_ms(void) {
 
 void hk_dirty_stay_quiet(uint64_t since_ms) {
   hk_lock_acquire(hk_lock_space);
+  make_up_locked(NULL);
   dirty.changed_ms = since_ms;
   hk_lock_release(hk_lock_space);
 }
@@ -362,10 +452,10 @@ static uint64_t wait_for_ms(const hk_retention_view_t *now, size_t left_bytes) {
 }
 
 hk_purge_verdict_t hk_dirty_visit_locked(uint64_t now_ms, uint64_t *wait_ms) {
-  make_up_locked();
+  make_up_locked(NULL);
   hk_retention_view_t now = view_locked(now_ms);
   bool is_quiet = now.is_quiet = is_quiet_locked(now_ms);
-  dirty.look.is_calm = false; /* the purge thread may expect a wake-up from now on */
+  begin_round_locked(); /* the purge thread may expect a wake-up from now on */
   hk_retention_note_visit(&dirty.retention, &now);
   hk_purge_verdict_t verdict = judge_locked(&now);
   size_t left_bytes = verdict.is_too_much ? hk_smaller(verdict.keep_bytes, now.dirty_bytes) : now.dirty_bytes;
@@ -380,8 +470,9 @@ hk_purge_verdict_t hk_dirty_visit_locked(uint64_t now_ms, uint64_t *wait_ms) {
 
 void hk_dirty_end_visit(void) {
   hk_lock_acquire(hk_lock_space);
-  dirty.visit.dirty_bytes = hk_dirty_total();
-  dirty.visit.held_bytes = hk_add_saturating(dirty.visit.dirty_bytes, hk_dirty_in_use());
+  hk_dirty_sums_t sums = hk_dirty_sums();
+  dirty.visit.dirty_bytes = sums.dirty_bytes;
+  dirty.visit.held_bytes = hk_add_saturating(sums.dirty_bytes, sums.in_use_bytes);
   hk_lock_release(hk_lock_space);
 }
 
@@ -438,7 +529,7 @@ uint64_t hk_dirty_cost_ns(hk_dirty_cost_t kind, unsigned *samples) {
 void hk_dirty_copy_learned(hk_learn_t *copy) {
   hk_lock_acquire(hk_lock_space);
   look_at_options_locked(hk_os_coarse_ms());
-  make_up_locked();
+  make_up_locked(NULL);
   *copy = dirty.retention.learn;
   hk_lock_release(hk_lock_space);
 }
@@ -446,7 +537,7 @@ void hk_dirty_copy_learned(hk_learn_t *copy) {
 hk_learn_record_verdict_t hk_dirty_import_learned(const unsigned char *bytes, size_t length) {
   hk_lock_acquire(hk_lock_space);
   look_at_options_locked(hk_os_coarse_ms());
-  make_up_locked();
+  make_up_locked(NULL);
   hk_learn_record_verdict_t verdict = hk_learn_import(&dirty.retention.learn, bytes, length);
   hk_lock_release(hk_lock_space);
   return verdict;

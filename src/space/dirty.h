@@ -1,8 +1,9 @@
-/* space/dirty.h - L3. How much memory is in use and how much is dirty, of two kinds: slabs of superslabs, and the
- * extents that large blocks come from. Both have one limit (policy/retention.h) and one order of age. */
+/* space/dirty.h - L3. How much memory is in use and how much is dirty, in parts: the superslabs of each shard, and the
+ * extents that large blocks come from. All have one limit (policy/retention.h) and one order of age. */
 #ifndef HK_SPACE_DIRTY_H
 #define HK_SPACE_DIRTY_H
 
+#include <stdalign.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -10,29 +11,59 @@
 #include "base/atomic.h"
 #include "base/compiler.h"
 #include "base/panic.h"
+#include "base/units.h"
+#include "os/shard.h"
 #include "policy/cost.h"
 #include "policy/learn.h"
 #include "policy/learn_record.h"
 #include "policy/option.h"
 #include "policy/retention.h"
 
-/* Sums over one kind of memory. Written under hk_lock_space, read by any thread.
+/* A part of the memory: the superslabs of one shard, or the extents. Guarded by the shard's lock, or by hk_lock_space.
+ * Other threads read the atomic fields without it.
  *
  * Invariant for superslabs: in_use_bytes counts the slabs of their in_use_mask, dirty_bytes those of
- * hk_superslab_index_dirty_bits, and hk_dirty_lazy_bytes those of lazy_mask (superslab_index.h). For extents:
- * dirty_bytes counts the free extents that are not known to be zero.
+ * hk_superslab_index_dirty_bits, and lazy_bytes those of lazy_mask (superslab_index.h). For extents: dirty_bytes counts
+ * the free extents that are not known to be zero.
  */
 typedef struct {
-  _Atomic(size_t) in_use_bytes;
+  alignas(HK_CACHE_LINE_BYTES) _Atomic(size_t) in_use_bytes;
   _Atomic(size_t) dirty_bytes; /* free, and not purged */
-} hk_dirty_sum_t;
+  /* Free slabs that were purged lazily: they are not dirty, and the system may not have taken them yet. */
+  _Atomic(size_t) lazy_bytes;
+  _Atomic(uint64_t) last_age; /* the youngest of this part */
+  /* When the last change was made that is not noted yet; 0: none. Set by the holder of the part's lock, cleared under
+   * hk_lock_space by the thread that notes it. */
+  _Atomic(uint64_t) put_off_ms;
+  size_t wanted_bytes;       /* are about to be touched, since the last change ended */
+  size_t ended_in_use_bytes; /* as the last change left them */
+  size_t ended_dirty_bytes;
+  struct {        /* the last look at a change of this part */
+    bool is_calm; /* the next change may be put off ... */
+    uint64_t at_ms;
+    uint32_t round;          /* ... until the numbers below are void (dirty.c, look_round), ... */
+    size_t in_use_bytes;     /* ... near these in use that the part sees (dirty.c, sums_seen_by), ... */
+    size_t most_dirty_bytes; /* ... up to these dirty, ... */
+    size_t most_held_bytes;  /* ... below these in use and dirty, ... */
+    size_t retain_bytes;     /* ... while the options are these */
+    size_t memory_limit_bytes;
+    bool is_refault_possible; /* memory was purged a short time ago, so touched memory is noted at once */
+  } look;
+} hk_dirty_part_t;
 
-extern HK_HIDDEN hk_dirty_sum_t hk_dirty_slabs;
-extern HK_HIDDEN hk_dirty_sum_t hk_dirty_extents;
+extern HK_HIDDEN hk_dirty_part_t hk_dirty_slabs[HK_SHARD_MAX]; /* [i]: the superslabs of shard i */
+extern HK_HIDDEN hk_dirty_part_t hk_dirty_extents;
 
-/* Bytes of free slabs that were purged lazily: they are not dirty, and the system may not have taken them yet.
- * Written under hk_lock_space, read by any thread. */
-extern HK_HIDDEN _Atomic(size_t) hk_dirty_lazy_bytes;
+typedef struct {
+  size_t in_use_bytes;
+  size_t dirty_bytes;
+  size_t lazy_bytes;
+} hk_dirty_sums_t;
+
+/* Return the sums of all superslabs, and of all memory. Any thread, no lock: while others change them, each sum is one
+ * of about this moment. */
+hk_dirty_sums_t hk_dirty_sums_of_slabs(void);
+hk_dirty_sums_t hk_dirty_sums(void);
 
 /* Whether a memory limit is felt (policy/pressure.h). Then free memory in heaps, which counts as in use, is purged
  * too. Written under hk_lock_space, read by any thread. */
@@ -42,9 +73,9 @@ extern HK_HIDDEN _Atomic(bool) hk_dirty_is_near_limit;
  * and more is in use than before; cleared by the thread that takes it. */
 extern HK_HIDDEN _Atomic(bool) hk_dirty_wants_heaps;
 
-/* Return the dirty bytes and the bytes in use of both kinds. Called by any thread. */
-size_t hk_dirty_total(void);
-size_t hk_dirty_in_use(void);
+/* Return fields of hk_dirty_sums. */
+HK_INLINE size_t hk_dirty_total(void) { return hk_dirty_sums().dirty_bytes; }
+HK_INLINE size_t hk_dirty_in_use(void) { return hk_dirty_sums().in_use_bytes; }
 
 /* Returns how many bytes of each kind of memory that is not in these sums a hardened build keeps for the next requests:
  * `retain`, and a twelfth of the memory in use. */
@@ -52,10 +83,20 @@ HK_INLINE size_t hk_dirty_room_apart(void) {
   return hk_option.retain > 0 ? hk_option.retain + hk_dirty_in_use() / 12 : 0;
 }
 
-/* These functions require hk_lock_space. `now_ms` is hk_os_coarse_ms(), read before the lock was taken. */
+/* `now_ms` is hk_os_coarse_ms(), read before a lock was taken. These functions require the part's lock. */
 
-/* Returns the next age. Ages grow: the lower one is older. Never 0. */
-uint64_t hk_dirty_next_age_locked(void);
+/* Returns the next age for memory of the part. Ages grow: the lower one is older. Never 0. Ages of different shards
+ * follow each other about in the order of time. */
+uint64_t hk_dirty_next_age_locked(hk_dirty_part_t *part);
+
+/* Notes that `bytes` of the part that are not resident are about to be touched. The end of the change judges it. */
+HK_INLINE void hk_dirty_note_wanted_locked(hk_dirty_part_t *part, size_t bytes) { part->wanted_bytes += bytes; }
+
+/* Ends a change that may be noted later: a small one that follows another within the same ms of the coarse clock
+ * (measured: docs/experiments/2026-11-26-runs.md). False: call hk_dirty_look_locked now. */
+bool hk_dirty_put_off_locked(hk_dirty_part_t *part, uint64_t now_ms);
+
+/* These functions require hk_lock_space. */
 
 /* What the caller does after it releases the lock. */
 typedef struct {
@@ -68,12 +109,8 @@ typedef struct {
   bool is_wakeup_sent; /* hk_purge_wakeup_wake is to be called */
 } hk_purge_verdict_t;
 
-/* Notes a change of the sums and judges it. To be called after each change. Small changes that follow within the same
- * ms of the coarse clock may be noted later, as one (measured: docs/experiments/2026-11-26-runs.md). */
-hk_purge_verdict_t hk_dirty_look_locked(uint64_t now_ms);
-
-/* Notes that `bytes` that are not resident are about to be touched. */
-void hk_dirty_note_wanted_locked(uint64_t now_ms, size_t bytes);
+/* Notes a change of a part and judges it. Requires the part's lock too. */
+hk_purge_verdict_t hk_dirty_look_locked(hk_dirty_part_t *part, uint64_t now_ms);
 
 /* Notes that `bytes` are being purged. */
 void hk_dirty_note_given_back_locked(uint64_t now_ms, hk_purge_cause_t cause, size_t bytes);

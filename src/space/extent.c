@@ -255,7 +255,7 @@ void hk_extent_put_locked(hk_extent_t extent) {
     HK_ASSERT(other.start == extent.start + extent.bytes, "an extent behind a range begins where the range ends");
     extent = (hk_extent_t){extent.start, extent.bytes + other.bytes, other.zero && extent.zero};
   }
-  link_locked(extent, hk_dirty_next_age_locked(), youngest_locked(extent.zero));
+  link_locked(extent, hk_dirty_next_age_locked(&hk_dirty_extents), youngest_locked(extent.zero));
   unmark_changing_locked();
 }
 
@@ -302,13 +302,20 @@ static hk_extent_t split_locked(hk_slab_t *first, uintptr_t start, size_t bytes)
   return (hk_extent_t){start, bytes, whole.zero};
 }
 
-bool hk_extent_take_locked(size_t bytes, size_t alignment, size_t preferred_alignment, hk_extent_t *taken) {
+/* Not inline: a small program has no free extent, and does not come here. */
+static HK_NOINLINE bool take_best_locked(size_t bytes, size_t alignment, size_t preferred_alignment,
+                                         hk_extent_t *taken) {
   hk_slab_t *first = find_locked(bytes, alignment);
   if (first == NULL) return false;
   uintptr_t start = preferred_alignment > alignment ? place_in(extent_of(first), bytes, preferred_alignment) : 0;
   if (start == 0) start = place_in(extent_of(first), bytes, alignment);
   *taken = split_locked(first, start, bytes);
   return true;
+}
+
+bool hk_extent_take_locked(size_t bytes, size_t alignment, size_t preferred_alignment, hk_extent_t *taken) {
+  if (hk_load_relaxed(&extents.free_bytes) < bytes) return false;
+  return take_best_locked(bytes, alignment, preferred_alignment, taken);
 }
 
 static hk_slab_t *dirty_of_bin_locked(unsigned bin, size_t bytes) {
@@ -366,7 +373,7 @@ hk_extent_usage_t hk_extent_usage(void) {
 
 void hk_extent_repair(void) {
   if (!extents.is_changing) return;
-  extents.forgotten_until = hk_dirty_next_age_locked();
+  extents.forgotten_until = hk_dirty_next_age_locked(&hk_dirty_extents);
   for (unsigned i = 0; i < BIN_WORDS; i++) extents.bin_mask[i] = 0;
   hk_list_init(&extents.dirty);
   hk_list_init(&extents.zero);

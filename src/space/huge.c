@@ -106,7 +106,7 @@ static bool try_first(const hk_huge_terms_t *terms, uintptr_t start, size_t byte
  * dense or not. Returns 0 when the next few records have none. */
 static uintptr_t find_full(void) {
   uintptr_t start = 0;
-  hk_lock_acquire(hk_lock_space);
+  hk_superslab_index_lock_all();
   for (unsigned looks = HK_HUGE_FULL_LOOKS; looks > 0 && start == 0; looks--) {
     huge.last_full = hk_superslab_index_next_record_locked(huge.last_full);
     if (huge.last_full == NULL) break;
@@ -114,7 +114,7 @@ static uintptr_t find_full(void) {
     bool is_full = superslab->free_mask == 0 && superslab->slab_mask == HK_MASK_ALL && !superslab->has_hole;
     if (is_full && !superslab->is_huge) start = superslab->start;
   }
-  hk_lock_release(hk_lock_space);
+  hk_superslab_index_unlock_all();
   return start;
 }
 
@@ -131,8 +131,8 @@ static bool note_growth(const hk_huge_terms_t *terms) {
   uint64_t first_ms = hk_load_relaxed(&first_new_ms), last_ms = hk_load_relaxed(&last_new_ms);
   if (first_ms == 0) hk_store_relaxed(&first_new_ms, first_ms = now_ms);
   hk_store_relaxed(&last_new_ms, now_ms);
-  return hk_thp_policy_may_grow(terms, hk_load_relaxed(&hk_dirty_slabs.in_use_bytes),
-                                hk_subtract_to_zero(now_ms, first_ms), hk_subtract_to_zero(now_ms, last_ms));
+  return hk_thp_policy_may_grow(terms, hk_dirty_sums_of_slabs().in_use_bytes, hk_subtract_to_zero(now_ms, first_ms),
+                                hk_subtract_to_zero(now_ms, last_ms));
 }
 
 /* Returns the advice for a new superslab. Addresses that were advised as a large block's would become huge again, even
@@ -204,12 +204,12 @@ static void make_huge_if_dense(hk_superslab_t *superslab, uintptr_t start, uint6
   bool is_allowed;
   bool is_huge = make_huge(start, &is_allowed);
   count(is_huge, HK_SUPERSLAB_BYTES);
-  hk_lock_acquire(hk_lock_space);
+  hk_superslab_index_lock_all(); /* the record may describe a superslab of another shard now */
   if (superslab->full_since_ms == now_ms && superslab->start == start) {
     superslab->is_huge = is_huge;
     superslab->is_allowed = is_allowed;
   }
-  hk_lock_release(hk_lock_space);
+  hk_superslab_index_unlock_all();
 }
 
 bool hk_huge_is_due_locked(uint64_t now_ms) {
@@ -234,10 +234,10 @@ static void look(uint64_t now_ms, unsigned most) {
   size_t records = hk_superslab_index_superslab_count();
   unsigned looks = records < HK_HUGE_LOOK_MAX ? (unsigned)records : HK_HUGE_LOOK_MAX;
   for (; most > 0; most--) {
-    hk_lock_acquire(hk_lock_space);
+    hk_superslab_index_lock_all();
     hk_superslab_t *superslab = find_old_locked(now_ms, &looks);
     uintptr_t start = superslab != NULL ? superslab->start : 0;
-    hk_lock_release(hk_lock_space);
+    hk_superslab_index_unlock_all();
     if (superslab == NULL) return;
     make_huge_if_dense(superslab, start, now_ms, &terms);
   }

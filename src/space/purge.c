@@ -1,4 +1,4 @@
-/* space/purge.c - L3. See purge.h. No memory is purged under the lock. The chosen memory, slabs of a superslab or a
+/* space/purge.c - L3. See purge.h. No memory is purged under a lock. The chosen memory, slabs of a superslab or a
  * free extent, is first taken from the masks or from the free extents. So no other thread can take it meanwhile.
  *
  * With the option for lazy purging, slabs between slabs in use are purged lazily when dirty memory exceeds the
@@ -82,7 +82,7 @@ static bool claim_extent_locked(bool or_zero, size_t most_bytes, victim_t *victi
 }
 
 static bool claim_whole_locked(size_t most_bytes, victim_t *victim) {
-  hk_superslab_t *superslab = hk_superslab_index_wholly_free_locked();
+  hk_superslab_t *superslab = hk_superslab_index_wholly_free_of_all_locked();
   if (superslab == NULL || bits_to_give(superslab, victim->is_lazy) == 0)
     return claim_extent_locked(false, most_bytes, victim);
   claim_superslab_locked(superslab, victim);
@@ -116,8 +116,9 @@ static bool claim_lazy_locked(victim_t *victim) {
 
 static bool claim_locked(size_t keep_bytes, hk_purge_cause_t cause, victim_t *victim) {
   bool all = keep_bytes == 0, may_be_lazy = cause == hk_purge_too_much || cause == hk_purge_too_old;
-  size_t lazy_bytes = may_be_lazy ? 0 : hk_load_relaxed(&hk_dirty_lazy_bytes);
-  size_t excess_bytes = hk_subtract_to_zero(hk_dirty_total() + lazy_bytes, keep_bytes);
+  hk_dirty_sums_t sums = hk_dirty_sums();
+  size_t lazy_bytes = may_be_lazy ? 0 : sums.lazy_bytes;
+  size_t excess_bytes = hk_subtract_to_zero(sums.dirty_bytes + lazy_bytes, keep_bytes);
   victim->is_lazy = may_be_lazy && hk_option.purge == hk_purge_free;
   if (!all && excess_bytes == 0) return false;
   if (!may_be_lazy && claim_lazy_locked(victim)) return true;
@@ -126,11 +127,11 @@ static bool claim_locked(size_t keep_bytes, hk_purge_cause_t cause, victim_t *vi
 
 static bool claim_victim(size_t keep_bytes, hk_purge_cause_t cause, victim_t *victim) {
   uint64_t now_ms = hk_os_coarse_ms();
-  hk_lock_acquire(hk_lock_space);
+  hk_superslab_index_lock_all();
   bool found = claim_locked(keep_bytes, cause, victim);
   if (found) hk_dirty_note_given_back_locked(now_ms, cause, victim->dirty_bytes);
-  hk_space_check_locked();
-  hk_lock_release(hk_lock_space);
+  hk_superslab_index_unlock_all();
+  hk_space_check();
   return found;
 }
 
@@ -142,8 +143,8 @@ static hk_os_purge_t give_back_extent(hk_extent_t extent) {
   extent.zero = extent.zero || hk_timed_call_purge((void *)extent.start, extent.bytes);
   hk_lock_acquire(hk_lock_space);
   hk_extent_put_locked(extent);
-  hk_space_check_locked();
   hk_lock_release(hk_lock_space);
+  hk_space_check();
   return extent.zero ? hk_os_purge_done : hk_os_purge_refused;
 }
 
@@ -184,11 +185,11 @@ static hk_os_purge_t give_back_slabs(const victim_t *victim) {
   hk_os_purge_t purged = give_back_runs(victim);
   if (victim->is_unmapped) return purged;
   if (HK_UNLIKELY(victim->is_huge_over)) hk_huge_forbid_again(victim->start);
-  hk_lock_acquire(hk_lock_space);
+  hk_superslab_index_lock(victim->superslab->shard);
   hk_superslab_index_put_back_locked(victim->superslab, victim->bits, purged != hk_os_purge_done);
   if (purged == hk_os_purge_lazy) hk_superslab_index_note_lazy_locked(victim->superslab, victim->bits);
-  hk_space_check_locked();
-  hk_lock_release(hk_lock_space);
+  hk_superslab_index_unlock(victim->superslab->shard);
+  hk_space_check();
   return purged;
 }
 
@@ -196,7 +197,7 @@ static hk_os_purge_t give_back(const victim_t *victim) {
   return victim->superslab != NULL ? give_back_slabs(victim) : give_back_extent(victim->extent);
 }
 
-static size_t purge_to(size_t keep_bytes, hk_purge_cause_t cause) {
+static HK_NOINLINE size_t purge_to(size_t keep_bytes, hk_purge_cause_t cause) {
   size_t given_back = 0;
   victim_t victim;
   /* Each superslab and extent once: memory that the system refuses goes to the end of its list again. */
@@ -211,10 +212,10 @@ static size_t purge_to(size_t keep_bytes, hk_purge_cause_t cause) {
 }
 
 static bool claim_free(victim_t *victim) {
-  hk_lock_acquire(hk_lock_space);
+  hk_superslab_index_lock_all();
   hk_superslab_t *superslab = hk_superslab_index_any_free_locked();
   if (superslab != NULL) claim_slabs_locked(superslab, true, victim);
-  hk_lock_release(hk_lock_space);
+  hk_superslab_index_unlock_all();
   return superslab != NULL;
 }
 
@@ -233,33 +234,65 @@ static void purge_by(const hk_purge_verdict_t *verdict) {
   if (verdict->is_too_much) (void)purge_to(verdict->keep_bytes, verdict->cause);
 }
 
+/* Requires hk_lock_space and the part's lock. Returns whether a look for huge pages is due. */
+static bool look_locked(hk_dirty_part_t *part, uint64_t now_ms, hk_purge_verdict_t *verdict) {
+  *verdict = hk_dirty_look_locked(part, now_ms);
+  return hk_huge_is_due_locked(now_ms);
+}
+
 /* Looks again with the system's answer. A wake-up that the first look sent stays sent: no later look sends it again. */
 static HK_COLD hk_purge_verdict_t look_with_system(uint64_t now_ms, bool is_wakeup_sent) {
   hk_dirty_ask_system(now_ms);
   hk_lock_acquire(hk_lock_space);
-  hk_purge_verdict_t verdict = hk_dirty_look_locked(now_ms);
+  hk_purge_verdict_t verdict = hk_dirty_look_locked(&hk_dirty_extents, now_ms);
   hk_lock_release(hk_lock_space);
   verdict.is_wakeup_sent = verdict.is_wakeup_sent || is_wakeup_sent;
   return verdict;
 }
 
-void hk_purge_end_change(uint64_t now_ms) {
-  hk_purge_verdict_t verdict = hk_dirty_look_locked(now_ms);
-  bool is_huge_due = hk_huge_is_due_locked(now_ms);
-  hk_space_check_locked();
-  hk_lock_release(hk_lock_space);
-  if (HK_UNLIKELY(verdict.is_system_look_due)) verdict = look_with_system(now_ms, verdict.is_wakeup_sent);
-  purge_by(&verdict);
+/* Does what a look has found, without a lock. */
+static void follow_verdict(hk_purge_verdict_t *verdict, bool is_huge_due, uint64_t now_ms) {
+  if (HK_UNLIKELY(verdict->is_system_look_due)) *verdict = look_with_system(now_ms, verdict->is_wakeup_sent);
+  purge_by(verdict);
   if (HK_UNLIKELY(is_huge_due)) hk_huge_look(now_ms);
-  if (HK_UNLIKELY(verdict.is_wakeup_sent)) hk_purge_wakeup_wake();
+  if (HK_UNLIKELY(verdict->is_wakeup_sent)) hk_purge_wakeup_wake();
   if (hk_recording_is_full()) hk_recording_write();
+}
+
+void hk_purge_end_change(uint64_t now_ms) {
+  hk_purge_verdict_t verdict;
+  bool is_put_off = hk_dirty_put_off_locked(&hk_dirty_extents, now_ms);
+  bool is_huge_due = !is_put_off && look_locked(&hk_dirty_extents, now_ms, &verdict);
+  hk_lock_release(hk_lock_space);
+  hk_space_check();
+  if (!is_put_off) follow_verdict(&verdict, is_huge_due, now_ms);
+}
+
+/* Looks, and releases the lock of the shard. */
+static HK_NOINLINE void look_at_shard(unsigned shard, uint64_t now_ms) {
+  hk_purge_verdict_t verdict;
+  hk_lock_acquire(hk_lock_space);
+  bool is_huge_due = look_locked(&hk_dirty_slabs[shard], now_ms, &verdict);
+  hk_lock_release(hk_lock_space);
+  hk_superslab_index_unlock(shard);
+  hk_space_check();
+  follow_verdict(&verdict, is_huge_due, now_ms);
+}
+
+void hk_purge_end_change_of(unsigned shard, uint64_t now_ms) {
+  if (!hk_dirty_put_off_locked(&hk_dirty_slabs[shard], now_ms)) {
+    look_at_shard(shard, now_ms);
+    return;
+  }
+  hk_superslab_index_unlock(shard);
+  hk_space_check();
 }
 
 static hk_purge_verdict_t visit(uint64_t now_ms, uint64_t *wait_ms) {
   hk_lock_acquire(hk_lock_space);
   hk_purge_verdict_t verdict = hk_dirty_visit_locked(now_ms, wait_ms);
-  hk_space_check_locked();
   hk_lock_release(hk_lock_space);
+  hk_space_check();
   return verdict;
 }
 

@@ -8,10 +8,14 @@
 #include <stdint.h>
 
 #include "space/dirty.h"
+#include "space/superslab_index.h"
 
-/* Ends a change of the sums of space/dirty.h: releases hk_lock_space, which the caller holds. Then purges dirty memory
- * above the limit, and does what else is due, without a lock. */
+/* Ends a change of the extents' sums (space/dirty.h): releases hk_lock_space, which the caller holds. Then purges dirty
+ * memory above the limit, and does what else is due, without a lock. */
 void hk_purge_end_change(uint64_t now_ms);
+
+/* Ends a change of a shard's superslabs: the same, but releases the shard's lock. The caller holds no other lock. */
+void hk_purge_end_change_of(unsigned shard, uint64_t now_ms);
 
 /* Purges, for the purge thread, memory whose time is over. Returns the time until its next visit, in ms, unless the
  * purge wake-up (space/purge_wakeup.h) comes before. */

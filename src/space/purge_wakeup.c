@@ -30,6 +30,11 @@ void hk_purge_wakeup_note_locked(uint64_t now_ms, size_t held_bytes) {
   if (now_ms >= hk_load_relaxed(&not_before_ms)) hk_store_relaxed(&hk_purge_wakeup_is_wanted, true);
 }
 
+size_t hk_purge_wakeup_next_look_bytes_locked(size_t held_bytes) {
+  bool is_below = held_bytes < HK_PURGE_WAKEUP_WORTH_BYTES;
+  return !is_heard && is_below ? HK_PURGE_WAKEUP_WORTH_BYTES : SIZE_MAX;
+}
+
 void hk_purge_wakeup_expect_locked(void) { is_expected = is_heard; }
 
 bool hk_purge_wakeup_is_expected_locked(void) { return is_expected; }

@@ -36,6 +36,9 @@ bool hk_purge_wakeup_is_received_locked(void);
 /* Considers a purge thread for a program that holds `held_bytes`, in use and dirty. */
 void hk_purge_wakeup_note_locked(uint64_t now_ms, size_t held_bytes);
 
+/* Returns the held bytes, above `held_bytes`, at which hk_purge_wakeup_note_locked has something to do. */
+size_t hk_purge_wakeup_next_look_bytes_locked(size_t held_bytes);
+
 /* Notes that the purge thread expects a wake-up: it sleeps with nothing to do, or for longer than a free may need. */
 void hk_purge_wakeup_expect_locked(void);
 

@@ -170,9 +170,7 @@ static int write_last(const hk_level_chunk_t *chunk) {
   return error;
 }
 
-void hk_recording_finish(void) {
-  uint64_t now_ms = hk_os_coarse_ms();
-  if (!end_for_others()) return;
+static HK_COLD void write_rest(uint64_t now_ms) {
   hk_level_chunk_t *chunk = &recording.chunk[recording.filling];
   int error = recording.is_open ? 0 : open_file();
   if (error == 0 && recording.is_waiting) error = write_last(waiting_chunk());
@@ -181,6 +179,11 @@ void hk_recording_finish(void) {
   hk_level_trace_end(&recording.level, chunk, now_ms);
   if (error == 0) error = write_last(chunk);
   if (error != 0) complain(error, "is not recorded to the end");
+}
+
+void hk_recording_finish(void) {
+  uint64_t now_ms = hk_os_coarse_ms();
+  if (end_for_others()) write_rest(now_ms);
 }
 
 void hk_recording_repair(size_t in_use_bytes) {

@@ -5,8 +5,8 @@
 #include "base/mask.h"
 #include "base/panic.h"
 #include "os/lock.h"
-#include "os/node.h"
 #include "os/os.h"
+#include "os/shard.h"
 #include "policy/stat.h"
 #include "space/dirty.h"
 #include "space/huge.h"
@@ -27,16 +27,18 @@ static void count(uint32_t change) { (void)hk_add_relaxed(&short_count, change);
 /* ---- New ones. */
 
 static hk_slab_t *enter(uintptr_t start, hk_superslab_t *record) {
-  unsigned node = hk_node_current();
+  unsigned shard = hk_shard_current();
   uint64_t now_ms = hk_os_coarse_ms();
   hk_slab_t *slab = hk_slab_of((void *)start);
-  hk_lock_acquire(hk_lock_space);
   hk_extent_t room = {.start = start, .bytes = HK_SLAB_BYTES, .zero = true};
-  bool is_record_used = hk_superslab_index_enter_locked(record, room, node);
+  hk_superslab_index_lock_all();
+  bool is_record_used = hk_superslab_index_enter_locked(record, room, shard);
+  shard = slab->superslab->shard; /* another one, when that has a part of the superslab */
   slab->superslab->has_hole = true;
   hk_superslab_index_claim_locked(slab->superslab, hk_mask_range((unsigned)(slab - slab->superslab->slabs), 1));
-  hk_dirty_note_wanted_locked(now_ms, HK_SLAB_BYTES);
-  hk_purge_end_change(now_ms);
+  hk_dirty_note_wanted_locked(hk_superslab_index_part(slab->superslab), HK_SLAB_BYTES);
+  hk_superslab_index_unlock_all_but(shard);
+  hk_purge_end_change_of(shard, now_ms);
   if (!is_record_used) hk_superslab_index_spare_record(record);
   return slab;
 }
@@ -86,11 +88,11 @@ static void cut_others(const hk_slab_t *span) {
 
 /* Ends the huge page, while its addresses are all there. */
 static void begin_holes(hk_superslab_t *superslab) {
-  hk_lock_acquire(hk_lock_space);
+  hk_superslab_index_lock(superslab->shard);
   bool is_forbidden_again = hk_huge_take_apart_locked(superslab);
   superslab->has_hole = true;
   superslab->full_since_ms = 0; /* a look at it that is under way makes no huge page */
-  hk_lock_release(hk_lock_space);
+  hk_superslab_index_unlock(superslab->shard);
   if (is_forbidden_again) hk_huge_forbid_again(superslab->start);
 }
 
@@ -115,10 +117,13 @@ hk_cut_t hk_short_span_cut(hk_slab_t *span, size_t bytes) {
 static void leave_superslab(hk_slab_t *span) {
   hk_superslab_t *superslab = span->superslab;
   uint32_t bits = hk_mask_range((unsigned)(span - superslab->slabs), span->slab_count);
+  unsigned shard = superslab->shard; /* the superslab may end here */
   uint64_t now_ms = hk_os_coarse_ms();
+  hk_superslab_index_lock(shard);
   hk_lock_acquire(hk_lock_space);
   hk_superslab_index_detach_used_locked(superslab, bits);
-  hk_purge_end_change(now_ms);
+  hk_lock_release(hk_lock_space);
+  hk_purge_end_change_of(shard, now_ms);
 }
 
 /* Addresses are lost where the system refuses; at a mapping's end it does not. */

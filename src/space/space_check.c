@@ -8,15 +8,18 @@
 
 #if HK_DEBUG
 
-/* Guarded by hk_lock_space. */
+/* Guarded by the locks of all superslab indexes. */
 static hk_walk_t walk;
 
-void hk_space_check_locked(void) {
-  if (!hk_walk_is_due(&walk)) return;
-  uint64_t steps = hk_superslab_index_check_locked();
-  steps += hk_extent_check_locked();
-  hk_dirty_check_locked();
-  hk_walk_end(&walk, steps);
+void hk_space_check(void) {
+  hk_superslab_index_lock_all();
+  if (hk_walk_is_due(&walk)) {
+    uint64_t steps = hk_superslab_index_check_locked();
+    steps += hk_extent_check_locked();
+    hk_dirty_check_locked();
+    hk_walk_end(&walk, steps);
+  }
+  hk_superslab_index_unlock_all();
 }
 
 #endif

@@ -1,5 +1,6 @@
-/* space/superslab.c - L3. See superslab.h. A thread gets slabs of its own node, if need be of a new superslab there.
- * Other nodes' slabs serve it only where the system refuses a new superslab (docs/design.md, "Memory nodes"). */
+/* space/superslab.c - L3. See superslab.h. A thread gets slabs of its own shard, then of the other shards of its node,
+ * then of a new superslab. Other nodes' slabs serve it only where the system refuses a new superslab (docs/design.md,
+ * "Memory nodes"). */
 #include "space/superslab.h"
 
 #include "base/atomic.h"
@@ -7,7 +8,9 @@
 #include "base/mask.h"
 #include "base/panic.h"
 #include "os/lock.h"
+#include "os/node.h"
 #include "os/os.h"
+#include "os/shard.h"
 #include "policy/stat.h"
 #include "space/dirty.h"
 #include "space/huge.h"
@@ -20,10 +23,10 @@
 /* ---- Takes slabs from the superslabs. */
 
 /* Claims slabs that are about to be touched. Returns whether they are known to be zero. */
-static bool claim_for_use_locked(hk_superslab_t *superslab, uint32_t bits, uint64_t now_ms) {
+static bool claim_for_use_locked(hk_superslab_t *superslab, uint32_t bits) {
   bool zero = (superslab->used_mask & bits) == 0;
   uint32_t wanted = bits & (~superslab->used_mask | superslab->lazy_mask);
-  if (wanted != 0) hk_dirty_note_wanted_locked(now_ms, hk_superslab_index_bytes_of(wanted));
+  if (wanted != 0) hk_dirty_note_wanted_locked(hk_superslab_index_part(superslab), hk_superslab_index_bytes_of(wanted));
   hk_superslab_index_claim_locked(superslab, bits);
   return zero;
 }
@@ -46,13 +49,12 @@ static unsigned untouched_below(const hk_superslab_t *superslab, unsigned first,
   return count;
 }
 
-static hk_slab_t *take_slabs_locked(hk_superslab_t *superslab, unsigned first, const request_t *request,
-                                    uint64_t now_ms) {
+static hk_slab_t *take_slabs_locked(hk_superslab_t *superslab, unsigned first, const request_t *request) {
   unsigned more = untouched_below(superslab, first, request);
   unsigned count = request->count + more;
   first -= more;
   hk_slab_t *slab = &superslab->slabs[first];
-  slab->zero = claim_for_use_locked(superslab, hk_mask_range(first, count), now_ms);
+  slab->zero = claim_for_use_locked(superslab, hk_mask_range(first, count));
   slab->slab_count = (uint8_t)count;
   return slab;
 }
@@ -65,12 +67,17 @@ static uint32_t resident_starts(const hk_superslab_t *superslab, unsigned count)
   return hk_mask_run_starts(superslab->free_mask & superslab->used_mask, count);
 }
 
+/* Returns the buckets that have a run of `count` slabs. */
+static uint32_t buckets_from(const hk_superslab_index_t *index, unsigned count) {
+  return hk_load_relaxed(&index->bucket_mask) >> (count - 1) << (count - 1);
+}
+
 /* Takes the best fit, so long runs stay whole: of the shortest run that is long enough, a part that is resident, and of
  * those the one nearest to `end`. */
-HK_INLINE hk_slab_t *take_locked(hk_superslab_index_t *index, const request_t *request, uint64_t now_ms) {
+HK_INLINE hk_slab_t *take_locked(hk_superslab_index_t *index, const request_t *request) {
   unsigned count = request->count;
   uint32_t allowed = hk_mask_multiples(request->alignment);
-  for (uint32_t buckets = index->bucket_mask >> (count - 1) << (count - 1); buckets != 0; buckets &= buckets - 1) {
+  for (uint32_t buckets = buckets_from(index, count); buckets != 0; buckets &= buckets - 1) {
     hk_list_t *node = index->bucket[hk_lowest_bit(buckets)].next;
     hk_superslab_t *superslab = HK_CONTAINER_OF(node, hk_superslab_t, link);
     uint32_t starts = hk_mask_run_starts(superslab->free_mask, count) & allowed;
@@ -78,16 +85,30 @@ HK_INLINE hk_slab_t *take_locked(hk_superslab_index_t *index, const request_t *r
     if (starts == 0) continue;
     if (resident != 0) starts = resident;
     unsigned first = request->end == hk_from_bottom ? hk_lowest_bit(starts) : hk_highest_bit(starts);
-    return take_slabs_locked(superslab, first, request, now_ms);
+    return take_slabs_locked(superslab, first, request);
   }
   return NULL;
 }
 
-HK_INLINE hk_slab_t *take(unsigned node, const request_t *request) {
+/* The same where a lock was taken for more than this: code that few requests reach is short. */
+static HK_NOINLINE hk_slab_t *take_of_more_locked(hk_superslab_index_t *index, const request_t *request) {
+  return take_locked(index, request);
+}
+
+HK_INLINE hk_slab_t *take(unsigned shard, const request_t *request) {
   uint64_t now_ms = hk_os_coarse_ms();
-  hk_lock_acquire(hk_lock_space);
-  hk_slab_t *slab = take_locked(&hk_superslab_index[node], request, now_ms);
-  hk_purge_end_change(now_ms);
+  hk_superslab_index_lock(shard);
+  hk_slab_t *slab = take_locked(&hk_superslab_index[shard], request);
+  hk_purge_end_change_of(shard, now_ms);
+  return slab;
+}
+
+/* Takes slabs of the other shards of the node, before a new superslab makes the program larger. */
+static HK_NOINLINE hk_slab_t *take_from_neighbours(unsigned own, const request_t *request) {
+  hk_slab_t *slab = NULL;
+  for (unsigned i = hk_shard_next_of_node(own); slab == NULL && i != own; i = hk_shard_next_of_node(i)) {
+    if (buckets_from(&hk_superslab_index[i], request->count) != 0) slab = take(i, request);
+  }
   return slab;
 }
 
@@ -121,8 +142,8 @@ static void *map_room(size_t bytes, size_t alignment) {
 static bool find_room(size_t bytes, size_t alignment, room_t *room) {
   hk_lock_acquire(hk_lock_space);
   bool found = hk_extent_take_locked(bytes, alignment, alignment, &room->extent);
-  hk_space_check_locked();
   hk_lock_release(hk_lock_space);
+  hk_space_check();
   room->is_new = !found;
   if (found) {
     make_local(&room->extent);
@@ -143,37 +164,63 @@ static void drop_new(const room_t *room) {
   if (room->is_new && hk_os_unmap((void *)room->extent.start, room->extent.bytes + GUARD_BYTES)) return;
   hk_lock_acquire(hk_lock_space);
   hk_extent_put_locked(room->extent);
-  hk_space_check_locked();
   hk_lock_release(hk_lock_space);
+  hk_space_check();
 }
 
-/* Takes slabs from new room. If many threads come here at once, the room of the first one serves those that waited for
- * the system meanwhile. Otherwise each would have a superslab of its own, for a slab or two. */
-static hk_slab_t *take_from_room(unsigned node, const request_t *request, hk_superslab_t *record, const room_t *room) {
-  bool is_huge = is_superslab(room) && hk_huge_note_new_superslab(room->extent.start, room->is_new);
-  bool is_record_used = false;
-  uint64_t now_ms = hk_os_coarse_ms();
+/* Makes slabs of a whole superslab's room, in the index of `shard`. */
+static void enter_whole_locked(unsigned shard, hk_superslab_t *record, const room_t *room, bool is_huge) {
   hk_lock_acquire(hk_lock_space);
-  hk_slab_t *slab = take_locked(&hk_superslab_index[node], request, now_ms);
+  (void)hk_superslab_index_enter_locked(record, room->extent, shard);
+  hk_lock_release(hk_lock_space);
+  record->is_huge = record->is_allowed = is_huge;
+}
+
+/* Takes slabs from the room of a whole superslab. If many threads come here at once, the room of the first one serves
+ * those that waited for the system meanwhile. Otherwise each would have a superslab of its own, for a slab or two. */
+static hk_slab_t *take_from_whole(unsigned shard, const request_t *request, hk_superslab_t *record,
+                                  const room_t *room) {
+  bool is_huge = hk_huge_note_new_superslab(room->extent.start, room->is_new);
+  hk_superslab_index_t *index = &hk_superslab_index[shard];
+  uint64_t now_ms = hk_os_coarse_ms();
+  hk_superslab_index_lock(shard);
+  hk_slab_t *slab = take_of_more_locked(index, request);
   bool is_needed = slab == NULL;
   if (is_needed) {
-    is_record_used = hk_superslab_index_enter_locked(record, room->extent, node);
-    if (is_record_used) record->is_huge = record->is_allowed = is_huge;
-    slab = take_locked(&hk_superslab_index[node], request, now_ms);
+    enter_whole_locked(shard, record, room, is_huge);
+    slab = take_of_more_locked(index, request);
   }
-  hk_purge_end_change(now_ms);
+  hk_purge_end_change_of(shard, now_ms);
+  if (!is_needed) {
+    hk_superslab_index_spare_record(record);
+    drop_new(room);
+  }
+  return slab;
+}
+
+/* Takes slabs from the room for them alone. They may join a superslab of another shard. */
+static HK_COLD hk_slab_t *take_from_piece(unsigned shard, const request_t *request, hk_superslab_t *record,
+                                          const room_t *room) {
+  uint64_t now_ms = hk_os_coarse_ms();
+  hk_superslab_index_lock_all();
+  bool is_record_used = hk_superslab_index_enter_locked(record, room->extent, shard);
+  shard = hk_slab_of((void *)room->extent.start)->superslab->shard;
+  hk_slab_t *slab = take_of_more_locked(&hk_superslab_index[shard], request);
+  hk_superslab_index_unlock_all_but(shard);
+  hk_purge_end_change_of(shard, now_ms);
   if (!is_record_used) hk_superslab_index_spare_record(record);
-  if (!is_needed) drop_new(room);
   return slab;
 }
 
 /* Makes `slabs` new slabs, the first at a multiple of `alignment` slabs, and takes slabs for the request. */
-static hk_slab_t *take_from_new(unsigned node, const request_t *request, unsigned slabs, unsigned alignment) {
+static hk_slab_t *take_from_new(unsigned shard, const request_t *request, unsigned slabs, unsigned alignment) {
   hk_superslab_t *record = hk_superslab_index_take_record();
   if (record == NULL) return NULL;
   room_t room;
-  if (find_room(slabs * HK_SLAB_BYTES, alignment * HK_SLAB_BYTES, &room))
-    return take_from_room(node, request, record, &room);
+  if (find_room(slabs * HK_SLAB_BYTES, alignment * HK_SLAB_BYTES, &room)) {
+    return is_superslab(&room) ? take_from_whole(shard, request, record, &room)
+                               : take_from_piece(shard, request, record, &room);
+  }
   hk_superslab_index_spare_record(record);
   return NULL;
 }
@@ -182,10 +229,10 @@ static unsigned power_of_two_from(unsigned count) { return count == 1 ? 1 : 2u <
 
 /* Maps the requested slabs alone, where the system refuses 2 MiB. At this alignment they do not reach from one
  * superslab's addresses into the next one's. */
-static HK_COLD hk_slab_t *take_from_part(unsigned node, const request_t *request) {
+static HK_COLD hk_slab_t *take_from_part(unsigned shard, const request_t *request) {
   unsigned alignment = power_of_two_from(request->count);
   if (alignment < request->alignment) alignment = request->alignment;
-  hk_slab_t *slab = take_from_new(node, request, request->count, alignment);
+  hk_slab_t *slab = take_from_new(shard, request, request->count, alignment);
   if (slab != NULL && !hk_shortage_is_on()) hk_shortage_begin();
   return slab;
 }
@@ -193,9 +240,9 @@ static HK_COLD hk_slab_t *take_from_part(unsigned node, const request_t *request
 /* ---- Takes slabs from other nodes. */
 
 static HK_COLD hk_slab_t *take_from_others(unsigned own, const request_t *request) {
-  unsigned node_count = hk_load_relaxed(&hk_node_count);
-  for (unsigned i = 1; i < node_count; i++) {
-    hk_slab_t *slab = take((own + i) % node_count, request);
+  for (unsigned i = hk_shard_of_next_node(own); i != own; i = hk_shard_of_next_node(i)) {
+    hk_slab_t *slab = take(i, request);
+    if (slab == NULL) slab = take_from_neighbours(i, request);
     if (slab == NULL) continue;
     hk_stat_add(hk_stat_numa_miss, 1);
     return slab;
@@ -205,11 +252,12 @@ static HK_COLD hk_slab_t *take_from_others(unsigned own, const request_t *reques
 
 HK_INLINE hk_slab_t *acquire(const request_t *request) {
   HK_ASSERT(request->count >= 1 && request->most <= HK_SUPERSLAB_SLABS, "the requested slabs fit into a superslab");
-  unsigned node = hk_node_current();
-  hk_slab_t *slab = take(node, request);
-  if (slab == NULL && !hk_shortage_is_on()) slab = take_from_new(node, request, HK_SUPERSLAB_SLABS, HK_SUPERSLAB_SLABS);
-  if (slab == NULL) slab = take_from_others(node, request);
-  return slab != NULL ? slab : take_from_part(node, request);
+  unsigned own = hk_shard_current();
+  hk_slab_t *slab = take(own, request);
+  if (slab == NULL && hk_load_relaxed(&hk_shard_count) > 1) slab = take_from_neighbours(own, request);
+  if (slab == NULL && !hk_shortage_is_on()) slab = take_from_new(own, request, HK_SUPERSLAB_SLABS, HK_SUPERSLAB_SLABS);
+  if (slab == NULL) slab = take_from_others(own, request);
+  return slab != NULL ? slab : take_from_part(own, request);
 }
 
 hk_slab_t *hk_superslab_acquire(unsigned count, unsigned alignment, hk_end_t end) {
@@ -222,15 +270,15 @@ hk_slab_t *hk_superslab_acquire_some(unsigned least, unsigned most) {
 
 /* Takes the start of the longest run of free slabs that begins with `count` dirty ones, of one superslab for each
  * length. A run of `count` slabs has no room behind it. */
-static hk_slab_t *take_roomy_locked(hk_superslab_index_t *index, unsigned count, uint64_t now_ms) {
+static hk_slab_t *take_roomy_locked(hk_superslab_index_t *index, unsigned count) {
   for (unsigned length = HK_SUPERSLAB_SLABS; length > count; length--) {
-    if ((index->bucket_mask >> (length - 1) & 1) == 0) continue;
+    if ((hk_load_relaxed(&index->bucket_mask) >> (length - 1) & 1) == 0) continue;
     hk_superslab_t *superslab = HK_CONTAINER_OF(index->bucket[length - 1].next, hk_superslab_t, link);
     unsigned first = hk_lowest_bit(hk_mask_run_starts(superslab->free_mask, length));
     uint32_t bits = hk_mask_range(first, count);
     if ((hk_superslab_index_dirty_bits(superslab) & bits) != bits) continue;
     hk_slab_t *slab = &superslab->slabs[first];
-    slab->zero = claim_for_use_locked(superslab, bits, now_ms);
+    slab->zero = claim_for_use_locked(superslab, bits);
     slab->slab_count = (uint8_t)count;
     return slab;
   }
@@ -238,11 +286,11 @@ static hk_slab_t *take_roomy_locked(hk_superslab_index_t *index, unsigned count,
 }
 
 hk_slab_t *hk_superslab_acquire_roomy(unsigned count) {
-  unsigned node = hk_node_current();
+  unsigned shard = hk_shard_current();
   uint64_t now_ms = hk_os_coarse_ms();
-  hk_lock_acquire(hk_lock_space);
-  hk_slab_t *slab = take_roomy_locked(&hk_superslab_index[node], count, now_ms);
-  hk_purge_end_change(now_ms);
+  hk_superslab_index_lock(shard);
+  hk_slab_t *slab = take_roomy_locked(&hk_superslab_index[shard], count);
+  hk_purge_end_change_of(shard, now_ms);
   return slab;
 }
 
@@ -252,10 +300,10 @@ bool hk_superslab_extend(hk_slab_t *after_last, unsigned count, bool *zero) {
   if (first + count > HK_SUPERSLAB_SLABS) return false;
   uint32_t bits = hk_mask_range(first, count);
   uint64_t now_ms = hk_os_coarse_ms();
-  hk_lock_acquire(hk_lock_space);
+  hk_superslab_index_lock(superslab->shard);
   bool fits = (superslab->free_mask & bits) == bits;
-  if (fits) *zero = claim_for_use_locked(superslab, bits, now_ms);
-  hk_purge_end_change(now_ms);
+  if (fits) *zero = claim_for_use_locked(superslab, bits);
+  hk_purge_end_change_of(superslab->shard, now_ms);
   return fits;
 }
 
@@ -266,56 +314,70 @@ static void release_locked(hk_slab_t *first, unsigned count, bool used) {
 }
 
 void hk_superslab_release(hk_slab_t *first, unsigned count) {
+  unsigned shard = first->superslab->shard; /* the superslab may end when another thread purges it */
   uint64_t now_ms = hk_os_coarse_ms();
-  hk_lock_acquire(hk_lock_space);
+  hk_superslab_index_lock(shard);
   release_locked(first, count, true);
-  hk_purge_end_change(now_ms);
+  hk_purge_end_change_of(shard, now_ms);
+}
+
+/* Returns groups to the superslabs of the first one's shard. Keeps those of other shards in the list. */
+static void release_of_one_shard(hk_list_t *groups, uint64_t now_ms) {
+  unsigned shard = HK_CONTAINER_OF(groups->next, hk_slab_t, link)->superslab->shard;
+  hk_superslab_index_lock(shard);
+  for (hk_list_t *node = groups->next, *next; node != groups; node = next) {
+    next = node->next;
+    hk_slab_t *first = HK_CONTAINER_OF(node, hk_slab_t, link);
+    if (HK_UNLIKELY(first->superslab->shard != shard)) continue;
+    hk_list_remove(node);
+    release_locked(first, first->slab_count, !first->zero);
+  }
+  hk_purge_end_change_of(shard, now_ms);
 }
 
 void hk_superslab_release_all(hk_list_t *groups) {
   uint64_t now_ms = hk_os_coarse_ms();
-  hk_lock_acquire(hk_lock_space);
-  for (hk_list_t *node = groups->next, *next; node != groups; node = next) {
-    next = node->next;
-    *node = (hk_list_t){NULL, NULL};
-    hk_slab_t *first = HK_CONTAINER_OF(node, hk_slab_t, link);
-    release_locked(first, first->slab_count, !first->zero);
-  }
-  hk_list_init(groups);
-  hk_purge_end_change(now_ms);
+  while (!hk_list_is_empty(groups)) release_of_one_shard(groups, now_ms);
 }
 
 /* ---- Makes extents of free superslabs. */
 
-static bool dissolve_one(void) {
+static void dissolve_locked(hk_superslab_t *superslab) {
+  hk_extent_t room = {superslab->start, HK_SUPERSLAB_BYTES, superslab->used_mask == 0};
   hk_lock_acquire(hk_lock_space);
-  hk_superslab_t *superslab = hk_superslab_index_wholly_free_locked();
-  if (superslab != NULL) {
-    hk_extent_t room = {superslab->start, HK_SUPERSLAB_BYTES, superslab->used_mask == 0};
-    hk_superslab_index_set_states(superslab->slabs, hk_superslab_index_detach_free_locked(superslab), hk_slab_none);
-    hk_extent_put_locked(room);
-  }
-  hk_space_check_locked();
+  hk_superslab_index_set_states(superslab->slabs, hk_superslab_index_detach_free_locked(superslab), hk_slab_none);
+  hk_extent_put_locked(room);
   hk_lock_release(hk_lock_space);
+}
+
+static bool dissolve_one_of(unsigned shard) {
+  hk_superslab_index_lock(shard);
+  hk_superslab_t *superslab = hk_superslab_index_wholly_free_locked(&hk_superslab_index[shard]);
+  if (superslab != NULL) dissolve_locked(superslab);
+  hk_superslab_index_unlock(shard);
+  hk_space_check();
   return superslab != NULL;
 }
 
 bool hk_superslab_dissolve_free(size_t bytes) {
-  if (hk_load_relaxed(&hk_dirty_slabs.dirty_bytes) == 0 || hk_dirty_total() < bytes) return false;
-  size_t count = 0;
-  for (size_t left = hk_superslab_index_superslab_count(); left > 0 && dissolve_one(); left--) count++;
+  if (hk_dirty_sums_of_slabs().dirty_bytes == 0 || hk_dirty_total() < bytes) return false;
+  size_t count = 0, left = hk_superslab_index_superslab_count();
+  for (unsigned i = 0; i < hk_load_relaxed(&hk_shard_count); i++) {
+    for (; left > 0 && dissolve_one_of(i); left--) count++;
+  }
   return count > 0;
 }
 
 /* ---- For the layers above. */
 
 hk_superslab_usage_t hk_superslab_usage(void) {
+  hk_dirty_sums_t sums = hk_dirty_sums_of_slabs();
   return (hk_superslab_usage_t){
       .superslab_count = hk_superslab_index_superslab_count(),
       .mapped_bytes = hk_superslab_index_mapped_bytes(),
-      .in_use_bytes = hk_load_relaxed(&hk_dirty_slabs.in_use_bytes),
-      .dirty_bytes = hk_load_relaxed(&hk_dirty_slabs.dirty_bytes),
-      .lazy_bytes = hk_load_relaxed(&hk_dirty_lazy_bytes),
+      .in_use_bytes = sums.in_use_bytes,
+      .dirty_bytes = sums.dirty_bytes,
+      .lazy_bytes = sums.lazy_bytes,
   };
 }
 

@@ -9,26 +9,43 @@
 #include "space/meta.h"
 #include "space/region_map.h"
 
-hk_superslab_index_t hk_superslab_index[HK_NODE_MAX];
+hk_superslab_index_t hk_superslab_index[HK_SHARD_MAX];
 
 #define EMPTY_LIST(list) \
   { &(list), &(list) }
 
 /* Guarded by hk_lock_space. Other threads read the atomic sums without it. */
 static struct {
-  hk_list_t dirty; /* superslabs with dirty slabs, or wholly free, through dirty_link */
-  hk_list_t lazy;  /* superslabs with lazy slabs that are not in idle, through dirty_link */
   hk_list_t spare; /* records that describe nothing, through link */
   hk_superslab_t *all;
   _Atomic(size_t) superslab_count;
   _Atomic(size_t) mapped_bytes;
-} space = {.dirty = EMPTY_LIST(space.dirty), .lazy = EMPTY_LIST(space.lazy), .spare = EMPTY_LIST(space.spare)};
+} space = {.spare = EMPTY_LIST(space.spare)};
+
+static unsigned shard_count(void) { return hk_load_relaxed(&hk_shard_count); }
 
 static void set_up_locked(hk_superslab_index_t *index) {
   for (unsigned i = 0; i < HK_SUPERSLAB_INDEX_BUCKETS; i++) hk_list_init(&index->bucket[i]);
-  index->bucket_mask = 0;
+  hk_list_init(&index->dirty);
+  hk_list_init(&index->lazy);
+  hk_store_relaxed(&index->bucket_mask, 0);
   index->is_ready = true;
 }
+
+void hk_superslab_index_lock_all(void) {
+  (void)hk_shard_current(); /* from here on the number of shards is known, and stays */
+  for (unsigned i = 0; i < shard_count(); i++) hk_lock_acquire(hk_shard_lock(i));
+  hk_lock_acquire(hk_lock_space);
+}
+
+void hk_superslab_index_unlock_all_but(unsigned shard) {
+  hk_lock_release(hk_lock_space);
+  for (unsigned i = shard_count(); i-- > 0;) {
+    if (i != shard) hk_lock_release(hk_shard_lock(i));
+  }
+}
+
+void hk_superslab_index_unlock_all(void) { hk_superslab_index_unlock_all_but(HK_SHARD_MAX); }
 
 /* Returns the number of dirty slabs: a purge makes the program smaller by them. */
 static unsigned dirty_count(const hk_superslab_t *superslab) {
@@ -37,18 +54,23 @@ static unsigned dirty_count(const hk_superslab_t *superslab) {
 
 /* ---- Buckets and lists by age. */
 
+static void mark_bucket_locked(hk_superslab_index_t *index, unsigned bucket, bool has_superslab) {
+  uint32_t mask = hk_load_relaxed(&index->bucket_mask), bit = UINT32_C(1) << bucket;
+  hk_store_relaxed(&index->bucket_mask, has_superslab ? mask | bit : mask & ~bit);
+}
+
 /* Moves a superslab to the bucket of its longest run; 0: to none. */
 static void file_by_run_locked(hk_superslab_t *superslab, unsigned longest) {
   hk_superslab_index_t *index = superslab->index;
   if (superslab->longest_run > 0) {
     unsigned bucket = superslab->longest_run - 1u;
     hk_list_remove(&superslab->link);
-    if (hk_list_is_empty(&index->bucket[bucket])) index->bucket_mask &= ~(UINT32_C(1) << bucket);
+    if (hk_list_is_empty(&index->bucket[bucket])) mark_bucket_locked(index, bucket, false);
   }
   superslab->longest_run = (uint8_t)longest;
   if (longest > 0) {
     hk_list_push_front(&index->bucket[longest - 1], &superslab->link);
-    index->bucket_mask |= UINT32_C(1) << (longest - 1);
+    mark_bucket_locked(index, longest - 1, true);
   }
 }
 
@@ -61,18 +83,19 @@ static void file_first_locked(hk_superslab_t *superslab) {
 
 /* Moves a superslab to the list by age that its masks call for, or to none. */
 static void file_by_age_locked(hk_superslab_t *superslab) {
+  hk_superslab_index_t *index = superslab->index;
   hk_list_t *list = NULL;
   if (hk_superslab_index_dirty_bits(superslab) != 0 || hk_superslab_index_is_wholly_free(superslab)) {
-    list = &space.dirty;
+    list = &index->dirty;
   } else if (HK_UNLIKELY(superslab->lazy_mask != 0)) {
-    list = &space.lazy;
+    list = &index->lazy;
   }
   if (hk_list_is_linked(&superslab->dirty_link)) {
-    if (list == (superslab->dirty_since != 0 ? &space.dirty : &space.lazy)) return;
+    if (list == (superslab->dirty_since != 0 ? &index->dirty : &index->lazy)) return;
     hk_list_remove(&superslab->dirty_link);
   }
   if (list == NULL) return;
-  superslab->dirty_since = list == &space.dirty ? hk_dirty_next_age_locked() : 0;
+  superslab->dirty_since = list == &index->dirty ? hk_dirty_next_age_locked(hk_superslab_index_part(superslab)) : 0;
   hk_list_push_back(list, &superslab->dirty_link);
 }
 
@@ -80,7 +103,7 @@ static void file_by_age_locked(hk_superslab_t *superslab) {
 
 static const hk_list_t *age_list_of(const hk_superslab_t *superslab) {
   if (!hk_list_is_linked(&superslab->dirty_link)) return NULL;
-  return superslab->dirty_since != 0 ? &space.dirty : &space.lazy;
+  return superslab->dirty_since != 0 ? &superslab->index->dirty : &superslab->index->lazy;
 }
 
 /* Checks one superslab, after each change of its masks. */
@@ -94,7 +117,7 @@ static void check_superslab(const hk_superslab_t *superslab) {
              "a superslab has the length of its longest free run");
   HK_REQUIRE(hk_list_is_linked(&superslab->link) == (free_mask != 0), "a superslab with a free slab is in a bucket");
   bool is_idle = dirty_count(superslab) > 0 || hk_superslab_index_is_wholly_free(superslab);
-  const hk_list_t *list = is_idle ? &space.dirty : lazy != 0 ? &space.lazy : NULL;
+  const hk_list_t *list = is_idle ? &superslab->index->dirty : lazy != 0 ? &superslab->index->lazy : NULL;
   HK_REQUIRE(age_list_of(superslab) == list, "a superslab is in the list by age that its masks call for");
   for (uint32_t left = superslab->slab_mask; left != 0; left &= left - 1) {
     unsigned i = hk_lowest_bit(left);
@@ -120,46 +143,60 @@ void hk_superslab_index_file_locked(hk_superslab_t *superslab) {
 void hk_superslab_index_note_lazy_locked(hk_superslab_t *superslab, uint32_t bits) {
   HK_ASSERT((hk_superslab_index_dirty_bits(superslab) & bits) == bits, "only dirty slabs are purged lazily");
   superslab->lazy_mask |= bits;
-  hk_bump_relaxed(&hk_dirty_slabs.dirty_bytes, -hk_superslab_index_bytes_of(bits));
-  hk_bump_relaxed(&hk_dirty_lazy_bytes, hk_superslab_index_bytes_of(bits));
+  hk_dirty_part_t *part = hk_superslab_index_part(superslab);
+  hk_bump_relaxed(&part->dirty_bytes, -hk_superslab_index_bytes_of(bits));
+  hk_bump_relaxed(&part->lazy_bytes, hk_superslab_index_bytes_of(bits));
   hk_superslab_index_file_locked(superslab);
 }
 
 void hk_superslab_index_rejuvenate_locked(hk_superslab_t *superslab) {
   if (!hk_list_is_linked(&superslab->dirty_link) || superslab->dirty_since == 0) return;
   hk_list_remove(&superslab->dirty_link);
-  hk_list_push_back(&space.dirty, &superslab->dirty_link);
-  superslab->dirty_since = hk_dirty_next_age_locked();
+  hk_list_push_back(&superslab->index->dirty, &superslab->dirty_link);
+  superslab->dirty_since = hk_dirty_next_age_locked(hk_superslab_index_part(superslab));
 }
 
 /* ---- Finding. */
 
-hk_superslab_t *hk_superslab_index_wholly_free_locked(void) {
-  unsigned count = hk_load_relaxed(&hk_node_count);
-  for (unsigned node = 0; node < count; node++) {
-    const hk_superslab_index_t *index = &hk_superslab_index[node];
-    if (index->bucket_mask >> (HK_SUPERSLAB_INDEX_BUCKETS - 1) == 0) continue;
-    return HK_CONTAINER_OF(index->bucket[HK_SUPERSLAB_INDEX_BUCKETS - 1].next, hk_superslab_t, link);
-  }
-  return NULL;
+hk_superslab_t *hk_superslab_index_wholly_free_locked(const hk_superslab_index_t *index) {
+  if (hk_load_relaxed(&index->bucket_mask) >> (HK_SUPERSLAB_INDEX_BUCKETS - 1) == 0) return NULL;
+  return HK_CONTAINER_OF(index->bucket[HK_SUPERSLAB_INDEX_BUCKETS - 1].next, hk_superslab_t, link);
+}
+
+hk_superslab_t *hk_superslab_index_wholly_free_of_all_locked(void) {
+  hk_superslab_t *found = NULL;
+  for (unsigned i = 0; i < shard_count() && found == NULL; i++)
+    found = hk_superslab_index_wholly_free_locked(&hk_superslab_index[i]);
+  return found;
 }
 
 hk_superslab_t *hk_superslab_index_any_free_locked(void) {
-  unsigned count = hk_load_relaxed(&hk_node_count);
-  for (unsigned node = 0; node < count; node++) {
-    const hk_superslab_index_t *index = &hk_superslab_index[node];
-    if (index->bucket_mask != 0)
-      return HK_CONTAINER_OF(index->bucket[hk_lowest_bit(index->bucket_mask)].next, hk_superslab_t, link);
+  for (unsigned i = 0; i < shard_count(); i++) {
+    const hk_superslab_index_t *index = &hk_superslab_index[i];
+    uint32_t buckets = hk_load_relaxed(&index->bucket_mask);
+    if (buckets != 0) return HK_CONTAINER_OF(index->bucket[hk_lowest_bit(buckets)].next, hk_superslab_t, link);
   }
   return NULL;
 }
 
+static hk_superslab_t *first_by_age(const hk_list_t *list) {
+  bool has_any = hk_list_is_linked(list) && !hk_list_is_empty(list);
+  return has_any ? HK_CONTAINER_OF(list->next, hk_superslab_t, dirty_link) : NULL;
+}
+
 hk_superslab_t *hk_superslab_index_oldest_locked(void) {
-  return hk_list_is_empty(&space.dirty) ? NULL : HK_CONTAINER_OF(space.dirty.next, hk_superslab_t, dirty_link);
+  hk_superslab_t *oldest = NULL;
+  for (unsigned i = 0; i < shard_count(); i++) {
+    hk_superslab_t *first = first_by_age(&hk_superslab_index[i].dirty);
+    if (first != NULL && (oldest == NULL || first->dirty_since < oldest->dirty_since)) oldest = first;
+  }
+  return oldest;
 }
 
 hk_superslab_t *hk_superslab_index_lazy_locked(void) {
-  return hk_list_is_empty(&space.lazy) ? NULL : HK_CONTAINER_OF(space.lazy.next, hk_superslab_t, dirty_link);
+  hk_superslab_t *found = NULL;
+  for (unsigned i = 0; i < shard_count() && found == NULL; i++) found = first_by_age(&hk_superslab_index[i].lazy);
+  return found;
 }
 
 hk_superslab_t *hk_superslab_index_next_record_locked(const hk_superslab_t *record) {
@@ -205,7 +242,7 @@ static uint32_t bits_of(hk_extent_t room) {
 
 /* Returns the superslab that has slabs at these addresses; NULL when there is none. A descriptor may name a record of
  * an earlier use: records stay, and such a record has another start. */
-static hk_superslab_t *find_locked(uintptr_t start) {
+static HK_COLD hk_superslab_t *find_locked(uintptr_t start) {
   const hk_slab_t *slabs = hk_slab_of((void *)start);
   for (unsigned i = 0; i < HK_SUPERSLAB_SLABS; i++) {
     if (slabs[i].superslab != NULL && slabs[i].superslab->start == start) return slabs[i].superslab;
@@ -214,10 +251,11 @@ static hk_superslab_t *find_locked(uintptr_t start) {
 }
 
 /* Begins a superslab without slabs, which a child of fork takes for a spare record. */
-static void begin_locked(hk_superslab_t *record, uintptr_t start, unsigned node) {
+static void begin_locked(hk_superslab_t *record, uintptr_t start, unsigned shard) {
   bool is_new = record->slabs == NULL;
   record->slabs = hk_slab_of((void *)start);
-  record->index = &hk_superslab_index[node];
+  record->index = &hk_superslab_index[shard];
+  record->shard = (uint8_t)shard;
   if (!record->index->is_ready) set_up_locked(record->index);
   record->slab_mask = record->free_mask = record->used_mask = record->lazy_mask = 0;
   hk_superslab_index_note_in_use(record, HK_MASK_ALL, false);
@@ -244,16 +282,16 @@ static void add_locked(hk_superslab_t *superslab, hk_extent_t room) {
   hk_keep_store_order();
   superslab->free_mask |= bits;
   hk_bump_relaxed(&space.mapped_bytes, room.bytes);
-  if (!room.zero) hk_bump_relaxed(&hk_dirty_slabs.dirty_bytes, room.bytes);
+  if (!room.zero) hk_bump_relaxed(&hk_superslab_index_part(superslab)->dirty_bytes, room.bytes);
   hk_superslab_index_file_locked(superslab);
   file_first_locked(superslab);
 }
 
-bool hk_superslab_index_enter_locked(hk_superslab_t *record, hk_extent_t room, unsigned node) {
+bool hk_superslab_index_enter_locked(hk_superslab_t *record, hk_extent_t room, unsigned shard) {
   uintptr_t start = hk_align_down(room.start, HK_SUPERSLAB_BYTES);
   hk_superslab_t *superslab = room.bytes < HK_SUPERSLAB_BYTES ? find_locked(start) : NULL;
   bool is_new = superslab == NULL;
-  if (is_new) begin_locked(superslab = record, start, node);
+  if (is_new) begin_locked(superslab = record, start, shard);
   add_locked(superslab, room);
   return is_new;
 }
@@ -279,7 +317,7 @@ uint32_t hk_superslab_index_detach_free_locked(hk_superslab_t *superslab) {
 
 void hk_superslab_index_detach_used_locked(hk_superslab_t *superslab, uint32_t bits) {
   HK_ASSERT((superslab->slab_mask & ~superslab->free_mask & bits) == bits, "the slabs are in use");
-  hk_bump_relaxed(&hk_dirty_slabs.in_use_bytes, -hk_superslab_index_bytes_of(bits));
+  hk_bump_relaxed(&hk_superslab_index_part(superslab)->in_use_bytes, -hk_superslab_index_bytes_of(bits));
   hk_superslab_index_note_in_use(superslab, bits, false);
   remove_locked(superslab, bits);
   if (superslab->slab_mask != 0) hk_superslab_index_file_locked(superslab); /* it may be wholly free now */
@@ -296,18 +334,23 @@ typedef struct {
   size_t all, in_use, dirty, lazy; /* slabs */
 } walked_t;
 
-static walked_t check_records_locked(void) {
+static void walk_superslab(const hk_superslab_t *superslab, walked_t *walked) {
+  check_superslab(superslab);
+  walked->count++;
+  walked->with_free += superslab->longest_run > 0;
+  walked->by_age += hk_list_is_linked(&superslab->dirty_link);
+  walked->all += hk_mask_count(superslab->slab_mask);
+  walked->in_use += hk_mask_count(superslab->in_use_mask);
+  walked->dirty += dirty_count(superslab);
+  walked->lazy += hk_mask_count(superslab->lazy_mask);
+}
+
+/* Checks the superslabs of an index; NULL: of all. */
+static walked_t check_records_locked(const hk_superslab_index_t *index) {
   walked_t walked = {0};
   for (const hk_superslab_t *superslab = space.all; superslab != NULL; superslab = superslab->all_next) {
-    if (superslab->start == 0) continue;
-    check_superslab(superslab);
-    walked.count++;
-    walked.with_free += superslab->longest_run > 0;
-    walked.by_age += hk_list_is_linked(&superslab->dirty_link);
-    walked.all += hk_mask_count(superslab->slab_mask);
-    walked.in_use += hk_mask_count(superslab->in_use_mask);
-    walked.dirty += dirty_count(superslab);
-    walked.lazy += hk_mask_count(superslab->lazy_mask);
+    bool is_of_index = index == NULL || superslab->index == index;
+    if (superslab->start != 0 && is_of_index) walk_superslab(superslab, &walked);
   }
   return walked;
 }
@@ -317,20 +360,18 @@ static size_t check_bucket_locked(const hk_superslab_index_t *index, unsigned bu
   for (const hk_list_t *node = index->bucket[bucket].next; node != &index->bucket[bucket]; node = node->next) {
     const hk_superslab_t *superslab = HK_CONTAINER_OF(node, hk_superslab_t, link);
     HK_REQUIRE(node->next->previous == node, "a bucket of superslabs is whole");
-    HK_REQUIRE(superslab->index == index && superslab->start != 0, "a bucket has superslabs of its node");
+    HK_REQUIRE(superslab->index == index && superslab->start != 0, "a bucket has superslabs of its shard");
     HK_REQUIRE(superslab->longest_run == bucket + 1, "a superslab is in the bucket of its longest free run");
     count++;
   }
-  HK_REQUIRE((index->bucket_mask >> bucket & 1) == (count > 0), "a bucket is marked when it has a superslab");
+  HK_REQUIRE((hk_load_relaxed(&index->bucket_mask) >> bucket & 1) == (count > 0),
+             "a bucket is marked when it has a superslab");
   return count;
 }
 
-static size_t check_buckets_locked(void) {
+static size_t check_buckets_locked(const hk_superslab_index_t *index) {
   size_t count = 0;
-  for (unsigned node = 0; node < HK_NODE_MAX; node++) {
-    const hk_superslab_index_t *index = &hk_superslab_index[node];
-    for (unsigned i = 0; index->is_ready && i < HK_SUPERSLAB_INDEX_BUCKETS; i++) count += check_bucket_locked(index, i);
-  }
+  for (unsigned i = 0; i < HK_SUPERSLAB_INDEX_BUCKETS; i++) count += check_bucket_locked(index, i);
   return count;
 }
 
@@ -348,20 +389,27 @@ static size_t check_ages_locked(const hk_list_t *list) {
   return count;
 }
 
+static void check_index_locked(const hk_superslab_index_t *index, hk_dirty_part_t *part) {
+  walked_t walked = check_records_locked(index);
+  HK_REQUIRE(check_buckets_locked(index) == walked.with_free, "each superslab with a free slab is in one bucket");
+  size_t by_age = check_ages_locked(&index->dirty) + check_ages_locked(&index->lazy);
+  HK_REQUIRE(by_age == walked.by_age, "each superslab with something to purge is in one list by age");
+  HK_REQUIRE(hk_load_relaxed(&part->in_use_bytes) == walked.in_use * HK_SLAB_BYTES,
+             "the bytes in use are those of the slabs in use");
+  HK_REQUIRE(hk_load_relaxed(&part->dirty_bytes) == walked.dirty * HK_SLAB_BYTES,
+             "the dirty bytes are those of the dirty slabs");
+  HK_REQUIRE(hk_load_relaxed(&part->lazy_bytes) == walked.lazy * HK_SLAB_BYTES,
+             "the lazy bytes are those of the lazy slabs");
+}
+
 uint64_t hk_superslab_index_check_locked(void) {
-  walked_t walked = check_records_locked();
+  walked_t walked = check_records_locked(NULL);
   HK_REQUIRE(walked.count == hk_superslab_index_superslab_count(), "the count of superslabs is their number");
   HK_REQUIRE(hk_superslab_index_mapped_bytes() == walked.all * HK_SLAB_BYTES,
              "the bytes mapped are those of the slabs");
-  HK_REQUIRE(check_buckets_locked() == walked.with_free, "each superslab with a free slab is in one bucket");
-  size_t by_age = check_ages_locked(&space.dirty) + check_ages_locked(&space.lazy);
-  HK_REQUIRE(by_age == walked.by_age, "each superslab with something to purge is in one list by age");
-  HK_REQUIRE(hk_load_relaxed(&hk_dirty_slabs.in_use_bytes) == walked.in_use * HK_SLAB_BYTES,
-             "the bytes in use are those of the slabs in use");
-  HK_REQUIRE(hk_load_relaxed(&hk_dirty_slabs.dirty_bytes) == walked.dirty * HK_SLAB_BYTES,
-             "the dirty bytes are those of the dirty slabs");
-  HK_REQUIRE(hk_load_relaxed(&hk_dirty_lazy_bytes) == walked.lazy * HK_SLAB_BYTES,
-             "the lazy bytes are those of the lazy slabs");
+  for (unsigned i = 0; i < HK_SHARD_MAX; i++) {
+    if (hk_superslab_index[i].is_ready) check_index_locked(&hk_superslab_index[i], &hk_dirty_slabs[i]);
+  }
   return walked.count * HK_SUPERSLAB_SLABS;
 }
 
@@ -370,17 +418,30 @@ uint64_t hk_superslab_index_check_locked(void) {
 /* ---- Fork. */
 
 static void empty_lists(void) {
-  hk_list_init(&space.dirty);
-  hk_list_init(&space.lazy);
   hk_list_init(&space.spare);
-  for (unsigned node = 0; node < HK_NODE_MAX; node++) {
-    if (hk_superslab_index[node].is_ready) set_up_locked(&hk_superslab_index[node]);
+  for (unsigned i = 0; i < HK_SHARD_MAX; i++) {
+    if (!hk_superslab_index[i].is_ready) continue;
+    set_up_locked(&hk_superslab_index[i]);
+    hk_store_relaxed(&hk_dirty_slabs[i].in_use_bytes, 0);
+    hk_store_relaxed(&hk_dirty_slabs[i].dirty_bytes, 0);
+    hk_store_relaxed(&hk_dirty_slabs[i].lazy_bytes, 0);
   }
 }
 
+static void count_superslab(hk_superslab_t *superslab) {
+  hk_dirty_part_t *part = hk_superslab_index_part(superslab);
+  uint32_t in_use = superslab->slab_mask & ~superslab->free_mask;
+  hk_bump_relaxed(&space.superslab_count, 1);
+  hk_bump_relaxed(&space.mapped_bytes, hk_superslab_index_bytes_of(superslab->slab_mask));
+  hk_bump_relaxed(&part->in_use_bytes, hk_superslab_index_bytes_of(in_use));
+  hk_bump_relaxed(&part->dirty_bytes, dirty_count(superslab) * HK_SLAB_BYTES);
+  hk_bump_relaxed(&part->lazy_bytes, hk_superslab_index_bytes_of(superslab->lazy_mask));
+}
+
 void hk_superslab_index_repair(void) {
-  size_t superslabs = 0, slabs = 0, in_use = 0, dirty = 0, lazy_bytes = 0;
   empty_lists();
+  hk_store_relaxed(&space.superslab_count, 0);
+  hk_store_relaxed(&space.mapped_bytes, 0);
   for (hk_superslab_t *superslab = space.all; superslab != NULL; superslab = superslab->all_next) {
     superslab->link.next = superslab->dirty_link.next = NULL;
     superslab->longest_run = 0;
@@ -389,20 +450,11 @@ void hk_superslab_index_repair(void) {
       hk_list_push_front(&space.spare, &superslab->link);
       continue;
     }
-    superslabs++;
     superslab->lazy_mask &= superslab->free_mask; /* slabs that a vanished thread was claiming are lost */
     hk_superslab_index_note_in_use(superslab, HK_MASK_ALL, false);
     hk_superslab_index_note_in_use(superslab, superslab->slab_mask, true);
     hk_superslab_index_note_in_use(superslab, superslab->free_mask, false);
     hk_superslab_index_file_locked(superslab);
-    dirty += dirty_count(superslab);
-    lazy_bytes += hk_superslab_index_bytes_of(superslab->lazy_mask);
-    slabs += hk_mask_count(superslab->slab_mask);
-    in_use += hk_mask_count(superslab->slab_mask & ~superslab->free_mask);
+    count_superslab(superslab);
   }
-  hk_store_relaxed(&space.superslab_count, superslabs);
-  hk_store_relaxed(&space.mapped_bytes, slabs * HK_SLAB_BYTES);
-  hk_store_relaxed(&hk_dirty_slabs.in_use_bytes, in_use * HK_SLAB_BYTES);
-  hk_store_relaxed(&hk_dirty_slabs.dirty_bytes, dirty * HK_SLAB_BYTES);
-  hk_store_relaxed(&hk_dirty_lazy_bytes, lazy_bytes);
 }

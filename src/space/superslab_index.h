@@ -1,11 +1,14 @@
 /* space/superslab_index.h - L3. All superslabs, and where to look for free slabs.
  *
- * Each memory node (os/node.h) has a superslab index. Its superslabs were made by threads of that node and stay in it,
- * in buckets by their longest run of free slabs. Superslabs with dirty slabs are in one list for all nodes.
+ * Each shard (os/shard.h) has a superslab index. Its superslabs were made by threads of that shard and stay in it, in
+ * buckets by their longest run of free slabs, and in a list by age when they have dirty slabs.
  *
- * hk_lock_space guards everything. Every change is one mask, and the lists follow from the masks. A fork may interrupt
- * another thread at any instruction: hk_superslab_index_repair then finds masks that are true or, at worst, slabs that
- * are lost to the child.
+ * The shard's lock guards the index and its superslabs. A superslab begins and ends, and gets and loses slabs, under
+ * that lock and hk_lock_space, which guards the records. hk_superslab_index_lock_all takes all of these locks, for what
+ * looks at every superslab. A function whose name ends in _locked requires the lock of the superslab's index.
+ *
+ * Every change is one mask, and the lists follow from the masks. A fork may interrupt another thread at any
+ * instruction: hk_superslab_index_repair then finds masks that are true or, at worst, slabs that are lost to the child.
  */
 #ifndef HK_SPACE_SUPERSLAB_INDEX_H
 #define HK_SPACE_SUPERSLAB_INDEX_H
@@ -18,18 +21,21 @@
 #include "base/list.h"
 #include "base/mask.h"
 #include "base/panic.h"
-#include "os/node.h"
+#include "os/lock.h"
+#include "os/shard.h"
 #include "space/dirty.h"
 #include "space/extent.h"
 #include "space/slab.h"
 
 #define HK_SUPERSLAB_INDEX_BUCKETS HK_SUPERSLAB_SLABS
 
-/* The superslabs of one node. While the node has none, the index is not set up and none of its memory is touched. */
+/* The superslabs of one shard. While the shard has none, the index is not set up and none of its memory is touched. */
 typedef struct {
-  uint32_t bucket_mask; /* bit i: bucket i is not empty */
+  _Atomic(uint32_t) bucket_mask; /* bit i: bucket i is not empty; other threads read it without the lock, as a hint */
   bool is_ready;
   hk_list_t bucket[HK_SUPERSLAB_INDEX_BUCKETS]; /* [i]: superslabs whose longest run has i + 1 free slabs */
+  hk_list_t dirty; /* superslabs with dirty slabs, or wholly free, through dirty_link, the oldest first */
+  hk_list_t lazy;  /* superslabs with lazy slabs that are not in `dirty`, through dirty_link */
 } hk_superslab_index_t;
 
 /* 2 MiB of addresses, or those of their slabs that the system granted when it refused all 2 MiB. Anything may have the
@@ -40,17 +46,16 @@ typedef struct {
  * superslab is in the bucket of that run, and in the list by age that its masks call for.
  */
 typedef struct hk_superslab {
-  hk_list_t link; /* in the bucket of its longest run of free slabs, or among the spare records */
-  /* In the list of superslabs that have dirty slabs or are wholly free, the oldest first; else, in the list of those
-   * that have lazy slabs. */
-  hk_list_t dirty_link;
+  hk_list_t link;                /* in the bucket of its longest run of free slabs, or among the spare records */
+  hk_list_t dirty_link;          /* in one of its index's lists by age */
   struct hk_superslab *all_next; /* links all records ever made, from which a child of fork rebuilds the lists */
   uintptr_t start;               /* 0: the record describes nothing and may be reused */
   hk_slab_t *slabs;              /* its 32 descriptors */
-  hk_superslab_index_t *index;   /* its node's index */
+  hk_superslab_index_t *index;   /* its shard's */
   uint32_t slab_mask;            /* bit i: slab i is there; the other masks are parts of this one */
   uint32_t free_mask;            /* bit i: slab i is free */
   uint8_t longest_run;           /* of free slabs, which is its bucket; 0 when it is in none */
+  uint8_t shard;
   uint32_t used_mask; /* bit i: slab i was touched since it was last zero; free, used and not lazy is dirty */
   /* Bit i: slab i is free and used, and was purged lazily (os/os.h): its contents are unknown. */
   uint32_t lazy_mask;
@@ -71,8 +76,24 @@ HK_INLINE bool hk_superslab_index_is_wholly_free(const hk_superslab_t *superslab
 
 HK_INLINE size_t hk_superslab_index_bytes_of(uint32_t bits) { return (size_t)hk_mask_count(bits) * HK_SLAB_BYTES; }
 
-/* [i]: the index of node i. */
-extern HK_HIDDEN hk_superslab_index_t hk_superslab_index[HK_NODE_MAX];
+/* [i]: the index of shard i. */
+extern HK_HIDDEN hk_superslab_index_t hk_superslab_index[HK_SHARD_MAX];
+
+/* Take and release the lock of a shard's index. */
+HK_INLINE void hk_superslab_index_lock(unsigned shard) { hk_lock_acquire(hk_shard_lock(shard)); }
+HK_INLINE void hk_superslab_index_unlock(unsigned shard) { hk_lock_release(hk_shard_lock(shard)); }
+
+/* Take and release the locks of all shards and hk_lock_space. */
+void hk_superslab_index_lock_all(void);
+void hk_superslab_index_unlock_all(void);
+
+/* Releases these locks but the one of `shard`. */
+void hk_superslab_index_unlock_all_but(unsigned shard);
+
+/* Returns the sums over the superslabs of the superslab's shard. */
+HK_INLINE hk_dirty_part_t *hk_superslab_index_part(const hk_superslab_t *superslab) {
+  return &hk_dirty_slabs[superslab->shard];
+}
 
 /* Moves a superslab to the bucket and the list by age that its masks call for. */
 void hk_superslab_index_file_locked(hk_superslab_t *superslab);
@@ -96,9 +117,10 @@ HK_INLINE uint32_t hk_superslab_index_dirty_bits(const hk_superslab_t *superslab
 HK_INLINE void hk_superslab_index_withdraw_locked(hk_superslab_t *superslab, uint32_t bits) {
   HK_ASSERT((superslab->free_mask & bits) == bits, "only free slabs are claimed");
   uint32_t lazy = superslab->lazy_mask & bits;
-  hk_bump_relaxed(&hk_dirty_slabs.dirty_bytes, -hk_superslab_index_bytes_of(bits & superslab->used_mask & ~lazy));
+  hk_dirty_part_t *part = hk_superslab_index_part(superslab);
+  hk_bump_relaxed(&part->dirty_bytes, -hk_superslab_index_bytes_of(bits & superslab->used_mask & ~lazy));
   if (HK_UNLIKELY(lazy != 0)) {
-    hk_bump_relaxed(&hk_dirty_lazy_bytes, -hk_superslab_index_bytes_of(lazy));
+    hk_bump_relaxed(&part->lazy_bytes, -hk_superslab_index_bytes_of(lazy));
     superslab->lazy_mask &= ~lazy;
   }
   superslab->free_mask &= ~bits;
@@ -110,7 +132,7 @@ HK_INLINE void hk_superslab_index_withdraw_locked(hk_superslab_t *superslab, uin
 HK_INLINE void hk_superslab_index_claim_locked(hk_superslab_t *superslab, uint32_t bits) {
   hk_superslab_index_withdraw_locked(superslab, bits);
   hk_superslab_index_note_in_use(superslab, bits, true);
-  hk_bump_relaxed(&hk_dirty_slabs.in_use_bytes, hk_superslab_index_bytes_of(bits));
+  hk_bump_relaxed(&hk_superslab_index_part(superslab)->in_use_bytes, hk_superslab_index_bytes_of(bits));
 }
 
 /* Puts withdrawn slabs back. `used`: they are not known to be zero. */
@@ -120,13 +142,13 @@ HK_INLINE void hk_superslab_index_put_back_locked(hk_superslab_t *superslab, uin
   superslab->full_since_ms = 0;
   hk_keep_store_order();
   superslab->free_mask |= bits;
-  if (used) hk_bump_relaxed(&hk_dirty_slabs.dirty_bytes, hk_superslab_index_bytes_of(bits));
+  if (used) hk_bump_relaxed(&hk_superslab_index_part(superslab)->dirty_bytes, hk_superslab_index_bytes_of(bits));
   hk_superslab_index_file_locked(superslab);
 }
 
 /* Puts slabs back that were in use. */
 HK_INLINE void hk_superslab_index_unclaim_locked(hk_superslab_t *superslab, uint32_t bits, bool used) {
-  hk_bump_relaxed(&hk_dirty_slabs.in_use_bytes, -hk_superslab_index_bytes_of(bits));
+  hk_bump_relaxed(&hk_superslab_index_part(superslab)->in_use_bytes, -hk_superslab_index_bytes_of(bits));
   hk_superslab_index_note_in_use(superslab, bits, false);
   hk_superslab_index_put_back_locked(superslab, bits, used);
 }
@@ -137,13 +159,18 @@ void hk_superslab_index_note_lazy_locked(hk_superslab_t *superslab, uint32_t bit
 /* Makes the superslab the youngest of the dirty ones. */
 void hk_superslab_index_rejuvenate_locked(hk_superslab_t *superslab);
 
-/* Returns a superslab of 2 MiB that is wholly free, of any node; NULL when there is none. */
-hk_superslab_t *hk_superslab_index_wholly_free_locked(void);
+/* Returns a superslab of the index of 2 MiB that is wholly free; NULL when there is none. */
+hk_superslab_t *hk_superslab_index_wholly_free_locked(const hk_superslab_index_t *index);
 
-/* Returns the oldest superslab that has dirty slabs or is wholly free; NULL when there is none. */
+/* The same, of any index. Requires the locks of all. */
+hk_superslab_t *hk_superslab_index_wholly_free_of_all_locked(void);
+
+/* Returns the oldest superslab that has dirty slabs or is wholly free; NULL when there is none. Requires the locks of
+ * all. */
 hk_superslab_t *hk_superslab_index_oldest_locked(void);
 
-/* Returns a superslab that has lazy slabs, has no dirty ones and is not wholly free; NULL when there is none. */
+/* Returns a superslab that has lazy slabs, has no dirty ones and is not wholly free; NULL when there is none. Requires
+ * the locks of all. */
 hk_superslab_t *hk_superslab_index_lazy_locked(void);
 
 /* Returns a record that describes nothing; NULL when the system refuses. Takes hk_lock_space. */
@@ -151,12 +178,12 @@ hk_superslab_t *hk_superslab_index_take_record(void);
 void hk_superslab_index_spare_record(hk_superslab_t *record);
 
 /* Makes free slabs of `room`, which lies within one superslab's addresses. They join the superslab that has another
- * part of these addresses, or become a new one, described by `record`, in the index of `node`. True when the record was
- * used. */
-bool hk_superslab_index_enter_locked(hk_superslab_t *record, hk_extent_t room, unsigned node);
+ * part of these addresses, or become a new one, described by `record`, in the index of `shard`. True when the record
+ * was used. Requires hk_lock_space too, and for less than 2 MiB the locks of all. */
+bool hk_superslab_index_enter_locked(hk_superslab_t *record, hk_extent_t room, unsigned shard);
 
 /* Takes all free slabs out of the superslab, for the caller to unmap, and returns them. A superslab without any other
- * slab ends, and its record becomes spare. */
+ * slab ends, and its record becomes spare. Requires hk_lock_space too. */
 uint32_t hk_superslab_index_detach_free_locked(hk_superslab_t *superslab);
 
 /* Takes slabs that are in use out of the superslab, for the caller to unmap. The rest is as above. */
@@ -165,11 +192,11 @@ void hk_superslab_index_detach_used_locked(hk_superslab_t *superslab, uint32_t b
 /* Sets the state of those of a superslab's slabs that `bits` names. */
 void hk_superslab_index_set_states(hk_slab_t *slabs, uint32_t bits, hk_slab_state_t state);
 
-/* Returns a superslab that has a free slab; NULL when none has. */
+/* Returns a superslab that has a free slab; NULL when none has. Requires the locks of all. */
 hk_superslab_t *hk_superslab_index_any_free_locked(void);
 
 /* Returns the next record of all ever made; the first one for NULL and after the last. NULL when there are none. Some
- * records describe nothing: their start is 0. */
+ * records describe nothing: their start is 0. Requires hk_lock_space. */
 hk_superslab_t *hk_superslab_index_next_record_locked(const hk_superslab_t *record);
 
 /* Return the number of superslabs and the bytes of their slabs. Any thread, no lock. */
@@ -177,7 +204,8 @@ size_t hk_superslab_index_superslab_count(void);
 size_t hk_superslab_index_mapped_bytes(void);
 
 #if HK_DEBUG
-/* Walks all superslabs and returns the number of steps. Panics with the sentence that does not hold. */
+/* Walks all superslabs and returns the number of steps. Panics with the sentence that does not hold. Requires the locks
+ * of all. */
 uint64_t hk_superslab_index_check_locked(void);
 #endif
 

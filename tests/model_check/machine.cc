@@ -10,6 +10,7 @@
 
 #include "base/panic.h"
 #include "model_check/order_model.h"
+#include "os/lock.h"
 #include "os/os.h"
 
 namespace model_check {
@@ -17,7 +18,7 @@ namespace {
 
 constexpr size_t kMemoryBytes = size_t{1} << 28;
 constexpr size_t kMemoryAlignment = size_t{1} << 30;  // all memory lies in one region of the region map
-constexpr unsigned kLocks = 8;
+constexpr unsigned kLocks = hk_lock_count;
 
 uintptr_t memory;
 
@@ -303,7 +304,8 @@ bool hk_os_prefault(void *, size_t) { return false; }
 uint64_t hk_os_huge_touch(void *) { return 0; }
 size_t hk_os_resident_bytes(void *, size_t) { return 0; }
 unsigned hk_os_node_count(void) { return 1; }
-unsigned hk_os_current_node(void) { return 0; }
+unsigned hk_os_cpu_count(void) { return 1; }
+hk_os_place_t hk_os_current_place(void) { return {}; }
 uint64_t hk_os_process_secret(void) { return 42; }
 const char *const *hk_os_environment(void) { return nullptr; }
 bool hk_os_is_secure_exec(void) { return false; }

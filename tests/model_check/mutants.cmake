@@ -180,13 +180,13 @@ hk_add_model_mutant(recent_written_relaxed region_enter_and_enter space/region_m
 # ---- Memory that is purged.
 hk_add_model_mutant(purge_of_what_is_free purge_and_two_reuse space/purge.c
   "hk_os_purge_t purged = give_back_runs(victim);"
-  "hk_lock_acquire(hk_lock_space);
+  "hk_superslab_index_lock(victim->superslab->shard);
   hk_superslab_index_put_back_locked(victim->superslab, victim->bits, false);
-  hk_lock_release(hk_lock_space);
+  hk_superslab_index_unlock(victim->superslab->shard);
   hk_os_purge_t purged = give_back_runs(victim);
-  hk_lock_acquire(hk_lock_space);
+  hk_superslab_index_lock(victim->superslab->shard);
   hk_superslab_index_withdraw_locked(victim->superslab, victim->bits);
-  hk_lock_release(hk_lock_space);"
+  hk_superslab_index_unlock(victim->superslab->shard);"
   "data race"
 )
 

@@ -11,6 +11,7 @@
 #include "heap/span.h"
 #include "heap/thread.h"
 #include "model_check/checker.h"
+#include "os/shard.h"
 #include "policy/stat.h"
 #include "space/region_map.h"
 
@@ -30,7 +31,7 @@ static inline hk_block_t *pop_block(hk_heap_t *heap) { return hk_bin_pop(&heap->
 static inline void ignore_marks(hk_heap_t *heap) {
   checker_ignore(&heap->stat, sizeof(heap->stat));
   checker_ignore(&heap->busy, sizeof(heap->busy));
-  checker_ignore(&heap->node, sizeof(heap->node));
+  checker_ignore(&heap->shard, sizeof(heap->shard));
 }
 
 /* Ignores the heaps' offers, for scenarios in which no heap grows. */
@@ -42,6 +43,7 @@ static inline void ignore_offers(void) {
 /* Makes two heaps. All carved blocks of the owner are in use. */
 static inline void set_up_heaps(void) {
   checker_ignore(&hk_stat_process, sizeof(hk_stat_process));
+  checker_ignore(&hk_shard_count, sizeof(hk_shard_count));
   owner = hk_heap_take();
   other = hk_heap_take();
   ignore_marks(owner);

@@ -19,7 +19,7 @@ static const char *const no_environment[] = {NULL};
 
 /* The state that a reset clears. */
 static struct {
-  unsigned node_count;
+  unsigned node_count, cpu_count;
   _Atomic(uint64_t) node_questions;
   uint64_t now_ns;
   uint64_t clock_step_ns;
@@ -50,13 +50,14 @@ static struct {
   void (*yield_hook)(void);
   _Atomic(uint64_t) wakes;
 } fake = {.node_count = 1,
+          .cpu_count = 1,
           .now_ns = fake_os_start_ns,
           .environment = no_environment,
           .process_secret = 42,
           .rights = hk_rights_settled};
 
-/* The thread's memory node. */
-static _Thread_local unsigned current_node;
+/* The thread's memory node and processor. */
+static _Thread_local unsigned current_node, current_cpu;
 
 static _Thread_local bool has_no_end, is_ending;
 
@@ -120,9 +121,11 @@ unsigned hk_os_node_count(void) {
   return fake.node_count;
 }
 
-unsigned hk_os_current_node(void) {
+unsigned hk_os_cpu_count(void) { return fake.cpu_count; }
+
+hk_os_place_t hk_os_current_place(void) {
   fake.node_questions++;
-  return current_node;
+  return (hk_os_place_t){.cpu = current_cpu, .node = current_node};
 }
 
 void hk_os_yield(void) {
@@ -233,7 +236,7 @@ void fake_os_reset(void) {
   fake_os_reset_calls();
   fake_os_reset_memory();
   memset(&fake, 0, sizeof(fake));
-  fake.node_count = 1;
+  fake.node_count = fake.cpu_count = 1;
   fake.now_ns = fake_os_start_ns;
   fake.clock_step_ns = 0;
   fake.cpu_step_ns = 0;
@@ -244,6 +247,8 @@ void fake_os_reset(void) {
   current_node = 0;
 }
 
+void fake_os_set_cpu_count(unsigned count) { fake.cpu_count = count; }
+void fake_os_move_to_cpu(unsigned cpu) { current_cpu = cpu; }
 void fake_os_set_node_count(unsigned count) { fake.node_count = count; }
 void fake_os_move_to_node(unsigned node) { current_node = node; }
 uint64_t fake_os_node_questions(void) { return fake.node_questions; }

@@ -112,7 +112,10 @@ void fake_os_set_page_size(size_t bytes);
 void fake_os_set_node_count(unsigned count);
 /* Moves the calling thread, which starts on node 0. A reset by another thread leaves it there. */
 void fake_os_move_to_node(unsigned node);
-/* Returns how often the library read either. */
+/* The same for its processors. They belong to no node: a thread is on a processor and on a node. */
+void fake_os_set_cpu_count(unsigned count);
+void fake_os_move_to_cpu(unsigned cpu);
+/* Returns how often the library read the number of nodes, or where a thread is. */
 uint64_t fake_os_node_questions(void);
 
 /* The time of both clocks: here the coarse one moves with each millisecond. */

@@ -19,7 +19,8 @@ inline void SetSums(size_t in_use_bytes, size_t dirty_bytes) {
 
 inline hk_purge_verdict_t Look(uint64_t now_ms) {
   hk_lock_acquire(hk_lock_space);
-  hk_purge_verdict_t verdict = hk_dirty_look_locked(now_ms);
+  hk_purge_verdict_t verdict = {};
+  if (!hk_dirty_put_off_locked(&hk_dirty_extents, now_ms)) verdict = hk_dirty_look_locked(&hk_dirty_extents, now_ms);
   hk_lock_release(hk_lock_space);
   return verdict;
 }

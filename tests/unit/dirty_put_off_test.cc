@@ -102,7 +102,7 @@ HK_FRESH_TEST(DirtyPutOff, ALimitIsNoHindranceBelowHalfOfIt) {
 }
 
 HK_FRESH_TEST(DirtyPutOff, BesideLazilyPurgedMemoryALimitIsAHindrance) {
-  hk_store_relaxed(&hk_dirty_lazy_bytes, HK_MIB);
+  hk_store_relaxed(&hk_dirty_extents.lazy_bytes, HK_MIB);
   EXPECT_TRUE(ArePutOff(1000, 60 * HK_MIB)) << "no limit";
   hk_option.memory_limit = 200 * HK_MIB;
   EXPECT_FALSE(ArePutOff(2000, 60 * HK_MIB));

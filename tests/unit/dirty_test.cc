@@ -34,8 +34,9 @@ void NoteGivenBack(uint64_t now_ms, hk_purge_cause_t cause, size_t bytes) {
 void WantAgain(uint64_t now_ms, size_t bytes) {
   hk_lock_acquire(hk_lock_space);
   hk_dirty_note_given_back_locked(now_ms, hk_purge_too_much, bytes);
-  hk_dirty_note_wanted_locked(now_ms, bytes);
+  hk_dirty_note_wanted_locked(&hk_dirty_extents, bytes);
   hk_lock_release(hk_lock_space);
+  (void)Look(now_ms);
 }
 
 // No thread receives the purge wake-up: no purge thread comes.

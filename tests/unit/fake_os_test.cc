@@ -207,16 +207,16 @@ TEST_F(FakeOs, ALookAtTheClockTakesAsLongAsIsSaid) {
 
 TEST_F(FakeOs, EachThreadIsOnTheNodeItWasMovedTo) {
   EXPECT_EQ(hk_os_node_count(), 1u);
-  EXPECT_EQ(hk_os_current_node(), 0u);
+  EXPECT_EQ(hk_os_current_place().node, 0u);
   fake_os_set_node_count(8);
   fake_os_move_to_node(7);
-  std::thread([] { EXPECT_EQ(hk_os_current_node(), 0u); }).join();
-  EXPECT_EQ(hk_os_current_node(), 7u);
+  std::thread([] { EXPECT_EQ(hk_os_current_place().node, 0u); }).join();
+  EXPECT_EQ(hk_os_current_place().node, 7u);
   EXPECT_EQ(hk_os_node_count(), 8u);
   EXPECT_EQ(fake_os_node_questions(), 5u);
   fake_os_reset();
   EXPECT_EQ(hk_os_node_count(), 1u);
-  EXPECT_EQ(hk_os_current_node(), 0u);
+  EXPECT_EQ(hk_os_current_place().node, 0u);
 }
 
 TEST_F(FakeOs, FactsAreTheTests) {

@@ -94,7 +94,7 @@ HK_FRESH_TEST(SuperslabInvariantDeathTest, BucketsAndAges) {
   ASSERT_EQ(bucket->next, &second->link);
   EXPECT_RELEASE_NOTICES(second->start = 0, "the count of superslabs is their number");
   EXPECT_RELEASE_NOTICES(bucket->previous = bucket, "a bucket of superslabs is whole");
-  EXPECT_RELEASE_NOTICES(second->index = &hk_superslab_index[1], "a bucket has superslabs of its node");
+  EXPECT_RELEASE_NOTICES(second->index = &hk_superslab_index[1], "a bucket has superslabs of its shard");
   EXPECT_RELEASE_NOTICES((hk_list_remove(&second->link), hk_list_push_front(&index->bucket[3], &second->link)),
                          "a superslab is in the bucket of its longest free run");
   EXPECT_RELEASE_NOTICES(index->bucket_mask &= ~(1u << bucket_index), "a bucket is marked when it has a superslab");
@@ -114,11 +114,11 @@ HK_FRESH_TEST(SuperslabInvariantDeathTest, BucketsAndAges) {
 
 HK_FRESH_TEST(SuperslabInvariantDeathTest, Sums) {
   TwoSuperslabs at;
-  EXPECT_RELEASE_NOTICES(hk_bump_relaxed(&hk_dirty_slabs.in_use_bytes, HK_SLAB_BYTES),
+  EXPECT_RELEASE_NOTICES(hk_bump_relaxed(&hk_dirty_slabs[0].in_use_bytes, HK_SLAB_BYTES),
                          "the bytes in use are those of the slabs in use");
-  EXPECT_RELEASE_NOTICES(hk_bump_relaxed(&hk_dirty_slabs.dirty_bytes, -HK_SLAB_BYTES),
+  EXPECT_RELEASE_NOTICES(hk_bump_relaxed(&hk_dirty_slabs[0].dirty_bytes, -HK_SLAB_BYTES),
                          "the dirty bytes are those of the dirty slabs");
-  EXPECT_RELEASE_NOTICES(hk_bump_relaxed(&hk_dirty_lazy_bytes, HK_SLAB_BYTES),
+  EXPECT_RELEASE_NOTICES(hk_bump_relaxed(&hk_dirty_slabs[0].lazy_bytes, HK_SLAB_BYTES),
                          "the lazy bytes are those of the lazy slabs");
   EXPECT_RELEASE_NOTICES(hk_bump_relaxed(&hk_dirty_extents.in_use_bytes, 16), "large blocks use whole pages");
   Release(at.last);

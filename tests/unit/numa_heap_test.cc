@@ -55,14 +55,16 @@ HK_NODES_TEST(NumaHeap, AnothersIsTakenBeforeANewOneIsMadeAndCounted) {
   EXPECT_EQ(Adoptions(other), 1u);
 }
 
-HK_NODES_TEST(NumaHeap, ALookThatIsTooShortTakesAnothers) {
+HK_NODES_TEST(NumaHeap, ManyHeapsOfAnotherNodeDoNotHideOne) {
   std::vector<hk_heap_t *> heaps;
-  for (int i = 0; i < 100; i++) heaps.push_back(TakeOn(i == 20 ? 0 : 1));
+  for (int i = 0; i < 100; i++) heaps.push_back(TakeOn(i == 90 ? 0 : 1));
   for (hk_heap_t *heap : heaps) hk_heap_give_back(heap);
-  EXPECT_EQ(TakeOn(0), heaps[99]);
+  EXPECT_EQ(TakeOn(0), heaps[90]) << "it is in a slot of its node";
+  EXPECT_EQ(Adoptions(heaps[90]), 0u);
+  EXPECT_EQ(TakeOn(0), heaps[99]) << "the last one beyond the slots";
   EXPECT_EQ(Adoptions(heaps[99]), 1u);
   EXPECT_EQ(HeapCount(), 100u);
-  for (int i = 98; i >= 0; i--) EXPECT_NE(TakeOn(1), nullptr);
+  for (int i = 0; i < 98; i++) EXPECT_NE(TakeOn(1), nullptr);
   EXPECT_EQ(HeapCount(), 100u) << "none is lost on the way";
 }
 

@@ -322,7 +322,7 @@ TEST_F(OsLinux, AThreadIsOnItsProcessorsNode) {
                      CPU_SET(processor, &one);
                      ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
                      errno = kErrno;
-                     unsigned node = hk_os_current_node();
+                     unsigned node = hk_os_current_place().node;
                      EXPECT_EQ(errno, kErrno);
                      EXPECT_TRUE(IsOfNode(processor, node)) << processor << ", " << node;
                    }

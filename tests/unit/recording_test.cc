@@ -107,7 +107,8 @@ HK_FRESH_TEST(Recording, HoldsSmallChangesWithinOneMs) {
   for (size_t units : {1, 2}) {
     hk_store_relaxed(&hk_dirty_extents.in_use_bytes, units * HK_LEVEL_TRACE_UNIT_BYTES);
     hk_lock_acquire(hk_lock_space);
-    (void)hk_dirty_look_locked(kStartMs + 10);
+    EXPECT_FALSE(hk_dirty_put_off_locked(&hk_dirty_extents, kStartMs + 10));
+    (void)hk_dirty_look_locked(&hk_dirty_extents, kStartMs + 10);
     hk_lock_release(hk_lock_space);
   }
   hk_recording_finish();

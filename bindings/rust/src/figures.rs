@@ -195,9 +195,9 @@ pub struct Events {
     pub lock_pool_take: u64,
     /// Times a thread had to wait for that lock.
     pub lock_pool_wait: u64,
-    /// Times the lock of superslabs and extents was taken.
+    /// Times a lock of superslabs or extents was taken.
     pub lock_space_take: u64,
-    /// Times a thread had to wait for that lock.
+    /// Times a thread had to wait for such a lock.
     pub lock_space_wait: u64,
     /// Times the lock of the allocator's records was taken.
     pub lock_meta_take: u64,

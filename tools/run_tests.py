@@ -46,6 +46,8 @@ ARM64_LEFT_OUT = (
 )
 # Hundreds of forks take ThreadSanitizer long: `make test-rest` has them.
 TSAN_LONG = "^unit[.]refused_calls_test$"
+# Two processors have one shard: ThreadSanitizer is to see threads of several.
+SEVERAL_SHARDS = {"HAKMEM_SHARDS": "2"}
 # The libraries, and the tests that run under qemu: neither the stress tests nor preloaded programs.
 ARM64_TARGETS = ("hakmem", "hakmem_static", "hakmem_fast", "tests_unit", "tests_api")
 # The tests of the hardened variant. The preset debug has the same flags, and builds every library.
@@ -191,11 +193,12 @@ def preset_stages(
     )
     if preset == "arm64":
         label = "^(unit|api|model)$"
+    environment = {**scale(part), **(SEVERAL_SHARDS if preset == "tsan" else {})}
     left_out = {"arm64": ARM64_LEFT_OUT, "tsan": TSAN_LONG if short else ""}.get(preset)
     out = ["-E", left_out] if left_out else []
     return [
         Stage(f"{preset} build", build(preset, werror, *targets, options=options), guess[0]),
-        Stage(f"{preset} tests", ctest(preset, jobs, "-L", label, *out), guess[1], f"{preset} build", scale(part)),
+        Stage(f"{preset} tests", ctest(preset, jobs, "-L", label, *out), guess[1], f"{preset} build", environment),
     ]
 
 
@@ -233,7 +236,7 @@ def quick(werror: str, jobs: int) -> tuple[list[Stage], list[Stage]]:
         Stage(
             "release tests", ctest("release", jobs, "-L", IN_ONE_PROCESS, "-E", LONG_CHECKS), 90, "release build", SHORT
         ),
-        Stage("stress", ctest("release", 1, "-L", "^stress$"), 25, "release build"),
+        Stage("stress", ctest("release", 1, "-L", "^stress$"), 25, "release build", SEVERAL_SHARDS),
         *preset_stages("asan", werror, jobs, 0.02, (60, 30), True),
         *preset_stages("tsan", werror, jobs, 0.02, (40, 30), True),
     ]

@@ -67,6 +67,7 @@ SETTINGS: Sequence[Setting] = (
     *of("huge_pages", "never", "always"),
     *of("retain", "0", "1G"),
     *of("spare_slabs", "0", "1024"),
+    *of("shards", "2", "32"),
     *of("memory_limit", "8M"),  # half of what the program has at times
     *of("learn", "off"),
     *of("guard", "1", "50"),

@@ -57,8 +57,8 @@ static HK_THREAD_LOCAL bool is_repairing;
 
 /* Bit i: this thread holds a lock of rank i. The thread's signal handlers read it. */
 static HK_THREAD_LOCAL _Atomic(uint32_t) held_mask;
-/* How many locks of shards this thread holds; they have one rank. */
-static HK_THREAD_LOCAL _Atomic(uint8_t) held_shards;
+/* Bit i: this thread holds the lock of shard i. These locks have one rank. */
+static HK_THREAD_LOCAL _Atomic(uint32_t) held_shards;
 /* Set in a child alone: its repair waits until this thread holds nothing. */
 static HK_THREAD_LOCAL _Atomic(bool) is_put_off;
 
@@ -75,35 +75,23 @@ static unsigned rank_of(hk_lock_id_t id) {
 }
 static uint32_t bit_of(hk_lock_id_t id) { return 1u << rank_of(id); }
 
-#if HK_DEBUG
-
-/* Bit i: this thread holds the lock of shard i. */
-static HK_THREAD_LOCAL uint32_t held_shard_mask;
-
-static uint32_t held_ranks(void) { return hk_load_relaxed(&held_mask) & (STEPS_BIT - 1); }
+static uint32_t shard_bit_of(hk_lock_id_t id) { return is_of_shard(id) ? UINT32_C(1) << (id - hk_lock_shard) : 0; }
+static_assert(HK_LOCK_SHARDS <= 32, "one bit a shard");
 
 /* Checks the order of ranks before the lock is taken: a violation may also deadlock. */
 static void check_rank(hk_lock_id_t id) {
-  bool is_above = held_ranks() >> rank_of(id) == 0;
-  if (is_of_shard(id) && held_ranks() >> hk_lock_shard == 1) is_above = held_shard_mask >> (id - hk_lock_shard) == 0;
-  HK_ASSERT(is_above, "a lock is taken while one of the same or a higher rank is held");
+  uint32_t above = (hk_load_relaxed(&held_mask) & (STEPS_BIT - 1)) >> rank_of(id);
+  bool is_next_shard = is_of_shard(id) && above == 1 && hk_load_relaxed(&held_shards) < shard_bit_of(id);
+  HK_ASSERT(above == 0 || is_next_shard, "a lock is taken while one of the same or a higher rank is held");
+  (void)above, (void)is_next_shard;
 }
 
 static void check_held(hk_lock_id_t id) {
-  bool is_held = (held_ranks() & bit_of(id)) != 0;
-  if (is_of_shard(id)) is_held = (held_shard_mask >> (id - hk_lock_shard) & 1) != 0;
-  HK_ASSERT(is_held, "a lock is released by a thread that does not hold it");
+  HK_ASSERT((hk_load_relaxed(&held_mask) & bit_of(id)) != 0 &&
+                (hk_load_relaxed(&held_shards) & shard_bit_of(id)) == shard_bit_of(id),
+            "a lock is released by a thread that does not hold it");
+  (void)id;
 }
-
-static void mark_shard(hk_lock_id_t id) {
-  if (is_of_shard(id)) held_shard_mask ^= UINT32_C(1) << (id - hk_lock_shard);
-}
-
-#else
-static void check_rank(hk_lock_id_t id) { (void)id; }
-static void check_held(hk_lock_id_t id) { (void)id; }
-static void mark_shard(hk_lock_id_t id) { (void)id; }
-#endif
 
 static void note_hold(uint32_t bit) {
   hk_store_relaxed(&held_mask, hk_load_relaxed(&held_mask) | bit);
@@ -178,7 +166,8 @@ static void run_repair(uint32_t held_in_parent) {
 
 /* Repairs, or waits for the thread that does. Each thread that sees the end wakes one more waiting thread. */
 static HK_COLD void join_repair(void) {
-  uint32_t held_in_parent = hk_load_relaxed(&held_mask);
+  uint32_t held_in_parent = hk_load_relaxed(&held_mask), shards_in_parent = hk_load_relaxed(&held_shards);
+  hk_store_relaxed(&held_shards, 0);
   hk_store_relaxed(&held_mask, REPAIR_BIT);
   hk_keep_order();
   uint32_t found = epoch_wiped;
@@ -189,6 +178,7 @@ static HK_COLD void join_repair(void) {
     hk_os_wait(futex_of(&page->epoch), epoch_repairing);
   }
   hk_store_relaxed(&held_mask, held_in_parent);
+  hk_store_relaxed(&held_shards, shards_in_parent);
   if (hk_load_relaxed(&page->epoch) == epoch_ready) hk_os_wake_one(futex_of(&page->epoch));
 }
 
@@ -226,8 +216,7 @@ void hk_lock_acquire(hk_lock_id_t id) {
     join_repair();
     take(line);
   }
-  if (is_of_shard(id)) hk_bump_relaxed(&held_shards, 1);
-  mark_shard(id);
+  hk_store_relaxed(&held_shards, hk_load_relaxed(&held_shards) | shard_bit_of(id));
   note_hold(bit_of(id));
 }
 
@@ -240,9 +229,9 @@ static void repair_if_put_off(void) {
 
 void hk_lock_release(hk_lock_id_t id) {
   check_held(id);
-  mark_shard(id);
-  if (is_of_shard(id)) hk_bump_relaxed(&held_shards, -1);
-  if (!is_of_shard(id) || hk_load_relaxed(&held_shards) == 0) note_release(bit_of(id));
+  uint32_t shards = hk_load_relaxed(&held_shards) & ~shard_bit_of(id);
+  hk_store_relaxed(&held_shards, shards);
+  if (!is_of_shard(id) || shards == 0) note_release(bit_of(id));
   give(&page->lock[id]);
   repair_if_put_off();
 }

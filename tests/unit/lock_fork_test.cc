@@ -234,6 +234,25 @@ TEST(LockFork, TheHolderOfALockWaitsForTheRepairToo) {
             0);
 }
 
+// The repair takes that lock too, and others of a lower rank.
+TEST(LockFork, TheHolderOfAShardsLockWaitsForTheRepairToo) {
+  EXPECT_EQ(InChild([] {
+              HK_CHILD_CHECK(hk_lock_init(RepairThatLocks));
+              auto shard = static_cast<hk_lock_id_t>(hk_lock_shard + 3);
+              hk_lock_acquire(shard);
+              int result = InChild([shard] {
+                hk_lock_wait_for_repair();
+                HK_CHILD_CHECK(repairs == 1);
+                hk_lock_release(shard);
+                AcquireAllByRank();
+                return 0;
+              });
+              hk_lock_release(shard);
+              return result;
+            }),
+            0);
+}
+
 TEST(LockFork, ABareCloneIsAChildToo) {
   EXPECT_EQ(InChild([] {
               HK_CHILD_CHECK(hk_lock_init(CountRepair));

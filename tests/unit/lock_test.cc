@@ -183,6 +183,51 @@ TEST(LockRankDeathTest, ReleaseOfWhatIsNotHeld) {
               "a lock is released by a thread that does not hold it");
 }
 
+hk_lock_id_t OfShard(unsigned shard) { return static_cast<hk_lock_id_t>(hk_lock_shard + shard); }
+
+TEST(LockRankDeathTest, ALowerShardAfterAHigherOne) {
+  EXPECT_EXIT(
+      {
+        hk_lock_acquire(OfShard(7));
+        hk_lock_acquire(OfShard(6));
+      },
+      testing::KilledBySignal(SIGABRT), "a lock is taken while one of the same or a higher rank is held");
+}
+
+TEST(LockRankDeathTest, AShardAfterTheSpace) {
+  EXPECT_EXIT(
+      {
+        hk_lock_acquire(OfShard(3));
+        hk_lock_acquire(hk_lock_space);
+        hk_lock_acquire(OfShard(4));
+      },
+      testing::KilledBySignal(SIGABRT), "a lock is taken while one of the same or a higher rank is held");
+}
+
+TEST(LockRankDeathTest, ReleaseOfAShardThatIsNotHeld) {
+  EXPECT_EXIT(
+      {
+        hk_lock_acquire(OfShard(3));
+        hk_lock_release(OfShard(2));
+      },
+      testing::KilledBySignal(SIGABRT), "a lock is released by a thread that does not hold it");
+}
+
+TEST(LockRank, ShardsInTheirOrderAndReleasesInAny) {
+  EXPECT_EQ(InChild([] {
+              HK_CHILD_CHECK(hk_lock_init(CountRepair));
+              for (unsigned i = 0; i < HK_LOCK_SHARDS; i++) hk_lock_acquire(OfShard(i));
+              hk_lock_acquire(hk_lock_space);
+              for (unsigned i = 0; i < HK_LOCK_SHARDS; i += 2) hk_lock_release(OfShard(i));
+              hk_lock_release(hk_lock_space);
+              for (unsigned i = 1; i < HK_LOCK_SHARDS; i += 2) hk_lock_release(OfShard(i));
+              hk_lock_acquire(hk_lock_heap_pool); /* nothing is held */
+              hk_lock_release(hk_lock_heap_pool);
+              return 0;
+            }),
+            0);
+}
+
 TEST(LockRank, RisingRanksAndReleasesInAnyOrder) {
   EXPECT_EQ(InChild([] {
               HK_CHILD_CHECK(hk_lock_init(CountRepair));

@@ -69,6 +69,7 @@ static const struct {
     CALL(rt_sigqueueinfo),
     CALL(rt_sigreturn),
     CALL(rt_tgsigqueueinfo),
+    CALL(sched_getaffinity),
     CALL(sched_setscheduler),
     CALL(sched_yield),
     CALL(sendto),

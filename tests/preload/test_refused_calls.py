@@ -73,6 +73,7 @@ ERRORS: dict[str, tuple[str, ...]] = {
     "prlimit64": (*FILTER, "ESRCH"),
     "fcntl": (*FILTER, "EMFILE", "EBADF"),
     "getdents64": (*FILTER, "ENOENT", "EIO"),
+    "sched_getaffinity": (*FILTER, "EINVAL"),
     "sched_setscheduler": (*FILTER, "EINVAL"),
 }
 # The end of a thread. A call with a detail may be one too (can_be_refused of refuse_nth.c).

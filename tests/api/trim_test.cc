@@ -1,12 +1,14 @@
 /* tests/api/trim_test.cc - memory goes back to the system: by collect, by malloc_trim, and by itself. */
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <thread>
 #include <vector>
 
 #include "hakmem/hakmem.h"
+#include "policy/safety.h"
 #include "support/process_memory.h"
 #include "support/scale.h"
 #include "support/test_random.h"
@@ -58,8 +60,16 @@ class Trim : public testing::Test {
 };
 
 constexpr size_t kTotal = 64 * kMiB;
-/* Descriptors, what the C library keeps of its own, a spare slab here and there. */
-constexpr size_t kRest = 3 * kMiB;
+/* Descriptors, what the C library keeps of its own, a spare slab here and there. A hardened heap also keeps a span of
+ * each tiny class, 3.4 MiB in all where it kept none before. */
+constexpr size_t kRest = (HK_HARDENED ? 4 : 3) * kMiB;
+
+/* The purge thread may be about to give some of it back: it has that memory for the time of its system calls. */
+size_t ResidentSoonBelow(size_t most) {
+  for (int waits = 0; waits < 20 && ResidentBytes() > most; waits++)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  return ResidentBytes();
+}
 
 TEST_F(Trim, CollectGivesEverythingBack) {
   for (const Load &load : kLoads) {
@@ -72,7 +82,7 @@ TEST_F(Trim, CollectGivesEverythingBack) {
     FreeAll(&blocks);
     std::vector<void *>().swap(blocks); /* it would count as resident */
     hakmem_collect();
-    EXPECT_LE(ResidentBytes(), before + kRest) << load.name;
+    EXPECT_LE(ResidentSoonBelow(before + kRest), before + kRest) << load.name;
   }
 }
 

@@ -27,8 +27,9 @@
 #define HK_POOL_WARM 4
 
 /* Returns an idle heap, or a new one; NULL when the system refuses. On a machine of several memory nodes a heap of
- * the calling thread's node comes first; then the heap that was given back last, as far as the order of the list and
- * the slots tells. The caller's thread has the heap until hk_heap_give_back. */
+ * the calling thread's node comes first. Then comes the last one of the list; then one of the slots of the thread's
+ * shard, and after them of the other shards, the one given back last as far as their order tells. The caller's thread
+ * has the heap until hk_heap_give_back. */
 hk_heap_t *hk_heap_take(void);
 
 /* Takes this heap. Returns false when it was not idle. */

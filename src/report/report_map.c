@@ -3,6 +3,7 @@
 #include "inspect/census.h"
 #include "inspect/survey.h"
 #include "os/os.h"
+#include "os/shard.h"
 #include "policy/size_class.h"
 #include "report/report.h"
 #include "report/report_form.h"
@@ -94,7 +95,7 @@ static void write_superslab(void *context, const hk_survey_superslab_t *supersla
   hk_form_json_separate(out);
   hk_format_text(out, "{");
   address(out, superslab->start);
-  number(out, "node", (uint64_t)(superslab->record.index - hk_superslab_index));
+  number(out, "node", hk_shard_node(superslab->record.shard));
   hk_form_json_key(out, "huge");
   hk_format_text(out, superslab->record.is_huge ? "true" : "false");
   hk_form_json_key(out, "slabs");

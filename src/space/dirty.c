@@ -31,8 +31,6 @@
 /* Without work it only checks that the program still has other threads. */
 #define VISIT_NOTHING_MS 4000
 
-hk_dirty_part_t hk_dirty_slabs[HK_SHARD_MAX];
-hk_dirty_part_t hk_dirty_extents;
 _Atomic(bool) hk_dirty_is_near_limit;
 _Atomic(bool) hk_dirty_wants_heaps;
 
@@ -43,13 +41,9 @@ _Atomic(bool) hk_dirty_wants_heaps;
 #define HEAPS_GROWTH_SHARE 64
 #define HEAPS_FORGET_MS 100
 
-/* What a part's look allows is void when this number has changed: the options' limits, the system's limit, the purge
- * thread or a purge have changed what it depends on. Written under hk_lock_space, read without it. */
+/* What a part's look allows is void when this number has changed: there was a purge, a visit of the purge thread, or
+ * another limit of the system. Written under hk_lock_space, read without it. */
 static _Atomic(uint32_t) look_round;
-
-/* No extent is younger, nor was a superslab at the last look at its shard. Written under hk_lock_space, read by holders
- * of a part's lock. */
-static _Atomic(uint64_t) newest_age;
 
 /* Bits of the costs that are to be measured. Written under hk_lock_space, and before the process has threads. */
 static _Atomic(uint32_t) wanted_costs;
@@ -75,54 +69,6 @@ static struct {
   hk_retention_view_t put_off; /* what make_up_locked notes; stacks may have no room for it */
 } dirty;
 
-/* ---- Parts. */
-
-static unsigned shard_count(void) { return hk_load_relaxed(&hk_shard_count); }
-static unsigned part_count(void) { return shard_count() + 1; }
-static hk_dirty_part_t *part_at(unsigned i) { return i == 0 ? &hk_dirty_extents : &hk_dirty_slabs[i - 1]; }
-
-HK_INLINE void add(hk_dirty_sums_t *sums, hk_dirty_part_t *part) {
-  sums->in_use_bytes += hk_load_relaxed(&part->in_use_bytes);
-  sums->dirty_bytes += hk_load_relaxed(&part->dirty_bytes);
-  sums->lazy_bytes += hk_load_relaxed(&part->lazy_bytes);
-}
-
-HK_NOINLINE hk_dirty_sums_t hk_dirty_sums_of_slabs(void) {
-  hk_dirty_sums_t sums = {0};
-  for (unsigned i = 0; i < shard_count(); i++) add(&sums, &hk_dirty_slabs[i]);
-  return sums;
-}
-
-hk_dirty_sums_t hk_dirty_sums(void) {
-  hk_dirty_sums_t sums = hk_dirty_sums_of_slabs();
-  add(&sums, &hk_dirty_extents);
-  return sums;
-}
-
-static uint64_t youngest_of_all(void) {
-  uint64_t youngest = hk_load_relaxed(&newest_age);
-  for (unsigned i = 0; i < part_count(); i++) {
-    uint64_t age = hk_load_relaxed(&part_at(i)->last_age);
-    if (age > youngest) youngest = age;
-  }
-  return youngest;
-}
-
-uint64_t hk_dirty_next_age_locked(hk_dirty_part_t *part) {
-  bool is_of_extents = part == &hk_dirty_extents;
-  uint64_t others = is_of_extents ? youngest_of_all() : hk_load_relaxed(&newest_age);
-  uint64_t own = hk_load_relaxed(&part->last_age), age = (own > others ? own : others) + 1;
-  hk_store_relaxed(&part->last_age, age);
-  if (is_of_extents) hk_store_relaxed(&newest_age, age);
-  return age;
-}
-
-/* Makes the ages of other shards that follow higher than those of this part. */
-static void note_age_locked(const hk_dirty_part_t *part) {
-  uint64_t age = hk_load_relaxed(&((hk_dirty_part_t *)part)->last_age);
-  if (age > hk_load_relaxed(&newest_age)) hk_store_relaxed(&newest_age, age);
-}
-
 static void begin_round_locked(void) { hk_bump_relaxed(&look_round, 1); }
 
 static bool is_fixed(void) { return hk_option.learn != hk_learn_on; }
@@ -137,8 +83,8 @@ static HK_COLD void follow_options_locked(uint64_t now_ms) {
  * missed here is noted by the next call. */
 static uint64_t take_put_off_locked(void) {
   uint64_t last_ms = 0;
-  for (unsigned i = 0; i < part_count(); i++) {
-    _Atomic(uint64_t) *put_off_ms = &part_at(i)->put_off_ms;
+  for (unsigned i = 0; i < hk_dirty_part_count(); i++) {
+    _Atomic(uint64_t) *put_off_ms = &hk_dirty_part_at(i)->put_off_ms;
     if (hk_load_relaxed(put_off_ms) != 0) last_ms = hk_larger(last_ms, hk_exchange_acq_rel(put_off_ms, 0));
   }
   return last_ms;
@@ -291,8 +237,8 @@ static bool send_wakeup_locked(const hk_retention_view_t *now) {
 HK_INLINE hk_dirty_sums_t sums_seen_by(hk_dirty_part_t *part) {
   if (part == &hk_dirty_extents) return hk_dirty_sums();
   hk_dirty_sums_t sums = {0};
-  add(&sums, part);
-  add(&sums, &hk_dirty_extents);
+  hk_dirty_add(&sums, part);
+  hk_dirty_add(&sums, &hk_dirty_extents);
   return sums;
 }
 
@@ -308,9 +254,9 @@ bool hk_dirty_put_off_locked(hk_dirty_part_t *part, uint64_t now_ms) {
   bool is_same = now_ms == part->look.at_ms && hk_load_relaxed(&look_round) == part->look.round &&
                  hk_option.retain == part->look.retain_bytes && hk_option.memory_limit == part->look.memory_limit_bytes;
   if (!part->look.is_calm || !is_same || most - least > TOGETHER_BYTES) return false;
-  if (sums.dirty_bytes > part->look.most_dirty_bytes) return false;
-  if (sums.in_use_bytes + sums.dirty_bytes >= part->look.most_held_bytes) return false;
-  if (hk_load_relaxed(&hk_recording_state.is_on)) return false;
+  bool is_within = sums.dirty_bytes <= part->look.most_dirty_bytes &&
+                   sums.in_use_bytes + sums.dirty_bytes < part->look.most_held_bytes;
+  if (!is_within || hk_load_relaxed(&hk_recording_state.is_on)) return false;
   if (part->wanted_bytes != 0 && part->look.is_refault_possible) return false;
   part->wanted_bytes = 0;
   end_change_locked(part);
@@ -334,14 +280,15 @@ static HK_NOINLINE void note_calm_locked(hk_dirty_part_t *part, const hk_retenti
   if (now->has_purge_thread) most = hk_larger(most, now->dirty_bytes); /* the excess is too old, and left to it */
   if (hk_purge_wakeup_is_expected_locked()) most = hk_smaller(most, hk_retention_quiet_bytes(now));
   hk_pressure_view_t grown = hk_retention_pressed(now); /* by all that may be put off */
-  grown.in_use_bytes = hk_add_saturating(grown.in_use_bytes, hk_larger(shard_count(), 1) * TOGETHER_BYTES);
+  grown.in_use_bytes =
+      hk_add_saturating(grown.in_use_bytes, hk_larger(hk_load_relaxed(&hk_shard_count), 1) * TOGETHER_BYTES);
   most = hk_pressure_limit(&dirty.retention.pressure, &grown, most);
   bool counts_lazy = now->lazy_bytes != 0 && hk_dirty_limit_bytes_locked() != 0; /* a limit counts that memory too */
   bool is_near = counts_lazy || hk_pressure_is_felt(&dirty.retention.pressure, &grown);
   size_t most_held = hk_pressure_next_look_bytes(&dirty.retention.pressure, now->memory_limit_bytes);
   most_held = hk_smaller(most_held, hk_purge_wakeup_next_look_bytes_locked(held(now)));
   hk_dirty_sums_t seen = sums_seen_by(part);
-  size_t shares = part == &hk_dirty_extents ? 1 : shard_count();
+  size_t shares = part == &hk_dirty_extents ? 1 : hk_load_relaxed(&hk_shard_count);
   part->look.is_calm = !is_near && !verdict->is_too_much && !verdict->is_system_look_due;
   part->look.at_ms = now->now_ms;
   part->look.round = hk_load_relaxed(&look_round);
@@ -361,7 +308,7 @@ static void note_wanted_locked(hk_dirty_part_t *part, const hk_retention_view_t 
 }
 
 hk_purge_verdict_t hk_dirty_look_locked(hk_dirty_part_t *part, uint64_t now_ms) {
-  note_age_locked(part);
+  hk_dirty_note_age_locked(part);
   make_up_locked(part);
   hk_retention_view_t now = view_locked(now_ms);
   note_wanted_locked(part, &now);

@@ -90,8 +90,8 @@ HK_INLINE hk_slab_t *take_locked(hk_superslab_index_t *index, const request_t *r
   return NULL;
 }
 
-/* The same where a lock was taken for more than this: code that few requests reach is short. */
-static HK_NOINLINE hk_slab_t *take_of_more_locked(hk_superslab_index_t *index, const request_t *request) {
+/* The same, not inline, for callers that few requests reach: a small program has less code resident. */
+static HK_NOINLINE hk_slab_t *take_rarely_locked(hk_superslab_index_t *index, const request_t *request) {
   return take_locked(index, request);
 }
 
@@ -184,11 +184,11 @@ static hk_slab_t *take_from_whole(unsigned shard, const request_t *request, hk_s
   hk_superslab_index_t *index = &hk_superslab_index[shard];
   uint64_t now_ms = hk_os_coarse_ms();
   hk_superslab_index_lock(shard);
-  hk_slab_t *slab = take_of_more_locked(index, request);
+  hk_slab_t *slab = take_rarely_locked(index, request);
   bool is_needed = slab == NULL;
   if (is_needed) {
     enter_whole_locked(shard, record, room, is_huge);
-    slab = take_of_more_locked(index, request);
+    slab = take_rarely_locked(index, request);
   }
   hk_purge_end_change_of(shard, now_ms);
   if (!is_needed) {
@@ -205,7 +205,7 @@ static HK_COLD hk_slab_t *take_from_piece(unsigned shard, const request_t *reque
   hk_superslab_index_lock_all();
   bool is_record_used = hk_superslab_index_enter_locked(record, room->extent, shard);
   shard = hk_slab_of((void *)room->extent.start)->superslab->shard;
-  hk_slab_t *slab = take_of_more_locked(&hk_superslab_index[shard], request);
+  hk_slab_t *slab = take_rarely_locked(&hk_superslab_index[shard], request);
   hk_superslab_index_unlock_all_but(shard);
   hk_purge_end_change_of(shard, now_ms);
   if (!is_record_used) hk_superslab_index_spare_record(record);

@@ -24,6 +24,8 @@ static struct {
 
 static unsigned shard_count(void) { return hk_load_relaxed(&hk_shard_count); }
 
+static hk_superslab_index_t *index_of(const hk_superslab_t *superslab) { return &hk_superslab_index[superslab->shard]; }
+
 static void set_up_locked(hk_superslab_index_t *index) {
   for (unsigned i = 0; i < HK_SUPERSLAB_INDEX_BUCKETS; i++) hk_list_init(&index->bucket[i]);
   hk_list_init(&index->dirty);
@@ -61,7 +63,7 @@ static void mark_bucket_locked(hk_superslab_index_t *index, unsigned bucket, boo
 
 /* Moves a superslab to the bucket of its longest run; 0: to none. */
 static void file_by_run_locked(hk_superslab_t *superslab, unsigned longest) {
-  hk_superslab_index_t *index = superslab->index;
+  hk_superslab_index_t *index = index_of(superslab);
   if (superslab->longest_run > 0) {
     unsigned bucket = superslab->longest_run - 1u;
     hk_list_remove(&superslab->link);
@@ -78,12 +80,12 @@ static void file_by_run_locked(hk_superslab_t *superslab, unsigned longest) {
  * for the request. */
 static void file_first_locked(hk_superslab_t *superslab) {
   hk_list_remove(&superslab->link);
-  hk_list_push_front(&superslab->index->bucket[superslab->longest_run - 1], &superslab->link);
+  hk_list_push_front(&index_of(superslab)->bucket[superslab->longest_run - 1], &superslab->link);
 }
 
 /* Moves a superslab to the list by age that its masks call for, or to none. */
 static void file_by_age_locked(hk_superslab_t *superslab) {
-  hk_superslab_index_t *index = superslab->index;
+  hk_superslab_index_t *index = index_of(superslab);
   hk_list_t *list = NULL;
   if (hk_superslab_index_dirty_bits(superslab) != 0 || hk_superslab_index_is_wholly_free(superslab)) {
     list = &index->dirty;
@@ -103,7 +105,7 @@ static void file_by_age_locked(hk_superslab_t *superslab) {
 
 static const hk_list_t *age_list_of(const hk_superslab_t *superslab) {
   if (!hk_list_is_linked(&superslab->dirty_link)) return NULL;
-  return superslab->dirty_since != 0 ? &superslab->index->dirty : &superslab->index->lazy;
+  return superslab->dirty_since != 0 ? &index_of(superslab)->dirty : &index_of(superslab)->lazy;
 }
 
 /* Checks one superslab, after each change of its masks. */
@@ -117,7 +119,7 @@ static void check_superslab(const hk_superslab_t *superslab) {
              "a superslab has the length of its longest free run");
   HK_REQUIRE(hk_list_is_linked(&superslab->link) == (free_mask != 0), "a superslab with a free slab is in a bucket");
   bool is_idle = dirty_count(superslab) > 0 || hk_superslab_index_is_wholly_free(superslab);
-  const hk_list_t *list = is_idle ? &superslab->index->dirty : lazy != 0 ? &superslab->index->lazy : NULL;
+  const hk_list_t *list = is_idle ? &index_of(superslab)->dirty : lazy != 0 ? &index_of(superslab)->lazy : NULL;
   HK_REQUIRE(age_list_of(superslab) == list, "a superslab is in the list by age that its masks call for");
   for (uint32_t left = superslab->slab_mask; left != 0; left &= left - 1) {
     unsigned i = hk_lowest_bit(left);
@@ -152,7 +154,7 @@ void hk_superslab_index_note_lazy_locked(hk_superslab_t *superslab, uint32_t bit
 void hk_superslab_index_rejuvenate_locked(hk_superslab_t *superslab) {
   if (!hk_list_is_linked(&superslab->dirty_link) || superslab->dirty_since == 0) return;
   hk_list_remove(&superslab->dirty_link);
-  hk_list_push_back(&superslab->index->dirty, &superslab->dirty_link);
+  hk_list_push_back(&index_of(superslab)->dirty, &superslab->dirty_link);
   superslab->dirty_since = hk_dirty_next_age_locked(hk_superslab_index_part(superslab));
 }
 
@@ -254,9 +256,8 @@ static HK_COLD hk_superslab_t *find_locked(uintptr_t start) {
 static void begin_locked(hk_superslab_t *record, uintptr_t start, unsigned shard) {
   bool is_new = record->slabs == NULL;
   record->slabs = hk_slab_of((void *)start);
-  record->index = &hk_superslab_index[shard];
   record->shard = (uint8_t)shard;
-  if (!record->index->is_ready) set_up_locked(record->index);
+  if (!index_of(record)->is_ready) set_up_locked(index_of(record));
   record->slab_mask = record->free_mask = record->used_mask = record->lazy_mask = 0;
   hk_superslab_index_note_in_use(record, HK_MASK_ALL, false);
   record->is_huge = record->is_allowed = record->has_hole = false;
@@ -349,7 +350,7 @@ static void walk_superslab(const hk_superslab_t *superslab, walked_t *walked) {
 static walked_t check_records_locked(const hk_superslab_index_t *index) {
   walked_t walked = {0};
   for (const hk_superslab_t *superslab = space.all; superslab != NULL; superslab = superslab->all_next) {
-    bool is_of_index = index == NULL || superslab->index == index;
+    bool is_of_index = index == NULL || index_of(superslab) == index;
     if (superslab->start != 0 && is_of_index) walk_superslab(superslab, &walked);
   }
   return walked;
@@ -360,7 +361,7 @@ static size_t check_bucket_locked(const hk_superslab_index_t *index, unsigned bu
   for (const hk_list_t *node = index->bucket[bucket].next; node != &index->bucket[bucket]; node = node->next) {
     const hk_superslab_t *superslab = HK_CONTAINER_OF(node, hk_superslab_t, link);
     HK_REQUIRE(node->next->previous == node, "a bucket of superslabs is whole");
-    HK_REQUIRE(superslab->index == index && superslab->start != 0, "a bucket has superslabs of its shard");
+    HK_REQUIRE(index_of(superslab) == index && superslab->start != 0, "a bucket has superslabs of its shard");
     HK_REQUIRE(superslab->longest_run == bucket + 1, "a superslab is in the bucket of its longest free run");
     count++;
   }

@@ -51,11 +51,10 @@ typedef struct hk_superslab {
   struct hk_superslab *all_next; /* links all records ever made, from which a child of fork rebuilds the lists */
   uintptr_t start;               /* 0: the record describes nothing and may be reused */
   hk_slab_t *slabs;              /* its 32 descriptors */
-  hk_superslab_index_t *index;   /* its shard's */
   uint32_t slab_mask;            /* bit i: slab i is there; the other masks are parts of this one */
   uint32_t free_mask;            /* bit i: slab i is free */
   uint8_t longest_run;           /* of free slabs, which is its bucket; 0 when it is in none */
-  uint8_t shard;
+  uint8_t shard;                 /* whose index it is in, and whose lock guards it */
   uint32_t used_mask; /* bit i: slab i was touched since it was last zero; free, used and not lazy is dirty */
   /* Bit i: slab i is free and used, and was purged lazily (os/os.h): its contents are unknown. */
   uint32_t lazy_mask;

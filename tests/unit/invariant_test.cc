@@ -57,7 +57,7 @@ struct TwoSuperslabs {
   }
 
   hk_list_t *BucketOf(const hk_superslab_t *superslab) const {
-    return &superslab->index->bucket[superslab->longest_run - 1];
+    return &hk_superslab_index[superslab->shard].bucket[superslab->longest_run - 1];
   }
 };
 
@@ -89,12 +89,12 @@ HK_FRESH_TEST(SuperslabInvariantDeathTest, BucketsAndAges) {
   TwoSuperslabs at;
   hk_superslab_t *second = at.second;
   hk_list_t *bucket = at.BucketOf(second);
-  hk_superslab_index_t *index = second->index;
+  hk_superslab_index_t *index = &hk_superslab_index[second->shard];
   unsigned bucket_index = second->longest_run - 1u;
   ASSERT_EQ(bucket->next, &second->link);
   EXPECT_RELEASE_NOTICES(second->start = 0, "the count of superslabs is their number");
   EXPECT_RELEASE_NOTICES(bucket->previous = bucket, "a bucket of superslabs is whole");
-  EXPECT_RELEASE_NOTICES(second->index = &hk_superslab_index[1], "a bucket has superslabs of its shard");
+  EXPECT_RELEASE_NOTICES(second->shard = 1, "a bucket has superslabs of its shard");
   EXPECT_RELEASE_NOTICES((hk_list_remove(&second->link), hk_list_push_front(&index->bucket[3], &second->link)),
                          "a superslab is in the bucket of its longest free run");
   EXPECT_RELEASE_NOTICES(index->bucket_mask &= ~(1u << bucket_index), "a bucket is marked when it has a superslab");

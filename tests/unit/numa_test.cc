@@ -32,7 +32,7 @@ void Release(hk_slab_t *first, unsigned count) {
 }
 void Release(hk_slab_t *first) { Release(first, first->slab_count); }
 
-unsigned NodeOf(const hk_slab_t *slab) { return static_cast<unsigned>(slab->superslab->index - hk_superslab_index); }
+unsigned NodeOf(const hk_slab_t *slab) { return slab->superslab->shard; }
 
 uint64_t Misses() { return hk_load_relaxed(&hk_stat_process.value[hk_stat_numa_miss]); }
 size_t SuperslabCount() { return hk_superslab_usage().superslab_count; }
@@ -322,7 +322,7 @@ HK_FRESH_TEST(NumaOfOneNode, NothingIsAskedForAndNothingElseTouched) {
   EXPECT_EQ(hk_heap_take(), heap);
   EXPECT_EQ(fake_os_node_questions(), 1u) << "how many there are";
   EXPECT_EQ(fake_os_calls(fake_os_purge), 0u);
-  EXPECT_EQ(hk_slab_of(reinterpret_cast<void *>(start))->superslab->index, &hk_superslab_index[0]);
+  EXPECT_EQ(hk_slab_of(reinterpret_cast<void *>(start))->superslab->shard, 0u);
   for (unsigned node = 1; node < HK_SHARD_MAX; node++) EXPECT_FALSE(hk_superslab_index[node].is_ready);
   RefuseMappings(true);
   while (hk_superslab_acquire(1, 1, hk_from_bottom) != nullptr) continue;

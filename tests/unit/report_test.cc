@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "fake_os.h"
+#include "fresh_test.h"
 #include "in_child.h"
+#include "os/shard.h"
 #include "refuse_call.h"
 #include "unit/core_parts.h"
 #include "unit/heap_driver.h"
@@ -286,6 +288,18 @@ TEST(Map, WhatDoesNotFitIsCounted) {
   EXPECT_LT(CountOf(text, "\"address\""), 20u);
   EXPECT_EQ(CountOf(text, "\"left_out\": 0"), 0u);
   for (hk_slab_t *slab : slabs) hk_superslab_release(slab, HK_SUPERSLAB_SLABS);
+}
+
+HK_FRESH_TEST(MapOfShards, TellsASuperslabsNodeAndNotItsShard) {
+  hk_shard_set_each(4); /* of the only node */
+  fake_os_move_to_cpu(3);
+  unsigned shard = 0;
+  for (int i = 0; i < 10 && shard != 3; i++) /* the first may be of another shard, which had it free */
+    shard = hk_superslab_acquire(HK_SUPERSLAB_SLABS, 1, hk_from_bottom)->superslab->shard;
+  ASSERT_EQ(shard, 3u);
+  std::string text = Written(hk_report_map);
+  EXPECT_GE(CountOf(text, "\"node\": 0,"), 1u) << text;
+  EXPECT_EQ(CountOf(text, "\"node\": 3,"), 0u);
 }
 
 }  // namespace

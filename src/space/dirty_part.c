@@ -1,0 +1,45 @@
+/* space/dirty_part.c - L3. See dirty_part.h. In a child of fork the sums may be those of a moment when a thread of the
+ * parent was changing them: they decide when memory is purged and nothing else. */
+#include "space/dirty_part.h"
+
+hk_dirty_part_t hk_dirty_slabs[HK_SHARD_MAX];
+hk_dirty_part_t hk_dirty_extents;
+
+/* No extent is younger, nor was a superslab at the last look at its shard. Written under hk_lock_space, read by holders
+ * of a part's lock. */
+static _Atomic(uint64_t) newest_age;
+
+HK_NOINLINE hk_dirty_sums_t hk_dirty_sums_of_slabs(void) {
+  hk_dirty_sums_t sums = {0};
+  for (unsigned i = 0; i < hk_load_relaxed(&hk_shard_count); i++) hk_dirty_add(&sums, &hk_dirty_slabs[i]);
+  return sums;
+}
+
+hk_dirty_sums_t hk_dirty_sums(void) {
+  hk_dirty_sums_t sums = hk_dirty_sums_of_slabs();
+  hk_dirty_add(&sums, &hk_dirty_extents);
+  return sums;
+}
+
+static uint64_t youngest_of_all(void) {
+  uint64_t youngest = hk_load_relaxed(&newest_age);
+  for (unsigned i = 0; i < hk_dirty_part_count(); i++) {
+    uint64_t age = hk_load_relaxed(&hk_dirty_part_at(i)->last_age);
+    if (age > youngest) youngest = age;
+  }
+  return youngest;
+}
+
+uint64_t hk_dirty_next_age_locked(hk_dirty_part_t *part) {
+  bool is_of_extents = part == &hk_dirty_extents;
+  uint64_t others = is_of_extents ? youngest_of_all() : hk_load_relaxed(&newest_age);
+  uint64_t own = hk_load_relaxed(&part->last_age), age = (own > others ? own : others) + 1;
+  hk_store_relaxed(&part->last_age, age);
+  if (is_of_extents) hk_store_relaxed(&newest_age, age);
+  return age;
+}
+
+void hk_dirty_note_age_locked(hk_dirty_part_t *part) {
+  uint64_t age = hk_load_relaxed(&part->last_age);
+  if (age > hk_load_relaxed(&newest_age)) hk_store_relaxed(&newest_age, age);
+}

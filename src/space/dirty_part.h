@@ -1,0 +1,85 @@
+/* space/dirty_part.h - L3. How much memory is in use and how much is dirty, in parts: the superslabs of each shard, and
+ * the extents that large blocks come from. The ages of all dirty memory have one order. */
+#ifndef HK_SPACE_DIRTY_PART_H
+#define HK_SPACE_DIRTY_PART_H
+
+#include <stdalign.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/atomic.h"
+#include "base/compiler.h"
+#include "base/units.h"
+#include "os/shard.h"
+
+/* A part of the memory: the superslabs of one shard, or the extents. Guarded by the shard's lock, or by hk_lock_space.
+ * Other threads read the atomic fields without it.
+ *
+ * Invariant for superslabs: in_use_bytes counts the slabs of their in_use_mask, dirty_bytes those of
+ * hk_superslab_index_dirty_bits, and lazy_bytes those of lazy_mask (superslab_index.h). For extents: dirty_bytes counts
+ * the free extents that are not known to be zero.
+ */
+typedef struct {
+  alignas(HK_CACHE_LINE_BYTES) _Atomic(size_t) in_use_bytes;
+  _Atomic(size_t) dirty_bytes; /* free, and not purged */
+  /* Free slabs that were purged lazily: they are not dirty, and the system may not have taken them yet. */
+  _Atomic(size_t) lazy_bytes;
+  _Atomic(uint64_t) last_age; /* the youngest of this part */
+  /* When the last change was made that is not noted yet; 0: none. Set by the holder of the part's lock, cleared under
+   * hk_lock_space by the thread that notes it. */
+  _Atomic(uint64_t) put_off_ms;
+  size_t wanted_bytes;       /* are about to be touched, since the last change ended */
+  size_t ended_in_use_bytes; /* as the last change left them */
+  size_t ended_dirty_bytes;
+  struct {        /* the last look at a change of this part */
+    bool is_calm; /* the next change may be put off ... */
+    uint64_t at_ms;
+    uint32_t round;          /* ... until the numbers below are void (dirty.c, look_round), ... */
+    size_t in_use_bytes;     /* ... near these in use that the part sees (dirty.c, sums_seen_by), ... */
+    size_t most_dirty_bytes; /* ... up to these dirty, ... */
+    size_t most_held_bytes;  /* ... below these in use and dirty, ... */
+    size_t retain_bytes;     /* ... while the options are these */
+    size_t memory_limit_bytes;
+    bool is_refault_possible; /* memory was purged a short time ago, so touched memory is noted at once */
+  } look;
+} hk_dirty_part_t;
+
+extern HK_HIDDEN hk_dirty_part_t hk_dirty_slabs[HK_SHARD_MAX]; /* [i]: the superslabs of shard i */
+extern HK_HIDDEN hk_dirty_part_t hk_dirty_extents;
+
+/* All parts, by number. */
+HK_INLINE unsigned hk_dirty_part_count(void) { return hk_load_relaxed(&hk_shard_count) + 1; }
+HK_INLINE hk_dirty_part_t *hk_dirty_part_at(unsigned i) { return i == 0 ? &hk_dirty_extents : &hk_dirty_slabs[i - 1]; }
+
+typedef struct {
+  size_t in_use_bytes;
+  size_t dirty_bytes;
+  size_t lazy_bytes;
+} hk_dirty_sums_t;
+
+/* Return the sums of all superslabs, and of all memory. Any thread, no lock: while others change them, each sum is one
+ * of about this moment. */
+hk_dirty_sums_t hk_dirty_sums_of_slabs(void);
+hk_dirty_sums_t hk_dirty_sums(void);
+
+/* Adds the sums of a part. */
+HK_INLINE void hk_dirty_add(hk_dirty_sums_t *sums, hk_dirty_part_t *part) {
+  sums->in_use_bytes += hk_load_relaxed(&part->in_use_bytes);
+  sums->dirty_bytes += hk_load_relaxed(&part->dirty_bytes);
+  sums->lazy_bytes += hk_load_relaxed(&part->lazy_bytes);
+}
+
+/* Return fields of hk_dirty_sums. */
+HK_INLINE size_t hk_dirty_total(void) { return hk_dirty_sums().dirty_bytes; }
+HK_INLINE size_t hk_dirty_in_use(void) { return hk_dirty_sums().in_use_bytes; }
+
+/* Returns the next age for memory of the part. Requires the part's lock. Ages grow: the lower one is older. Never 0.
+ * Ages of different shards follow each other about in the order of time. */
+uint64_t hk_dirty_next_age_locked(hk_dirty_part_t *part);
+
+/* Makes the ages of other shards that follow higher than those of this part. Requires the part's lock and
+ * hk_lock_space. */
+void hk_dirty_note_age_locked(hk_dirty_part_t *part);
+
+#endif /* HK_SPACE_DIRTY_PART_H */

@@ -8,7 +8,7 @@ thing, the throughput follows exactly from mean value analysis (M. Reiser, S. La
 Closed Multichain Queuing Networks", Journal of the ACM 27, 1980). Printed is the speed-up over one core, and the
 number of cores from which on the busiest station is at work all the time.
 
-Some things grow with the machine: a lock and the pool's slots for each shard of eight cores, up to 32 shards, and one
+Some things grow with the machine: a lock and the pool's slots for each shard, one for each core up to 32, and one
 line of remote frees for each owner, which as many cores share as the counted run has threads.
 
 Arrivals there are spread by chance. A second table bunches them: it simulates cores that all begin at the same moment,
@@ -39,7 +39,6 @@ BURST_VISITS = 8
 ROUND_BURSTS = 8
 ROUNDS = 4
 # As src/os/shard.h and shard.c.
-SHARD_CORES = 8
 SHARDS_MOST = 32
 # Beyond it, a number of cores is not looked for.
 CORES_MOST = 1 << 20
@@ -61,13 +60,13 @@ class Demand:
     def copies(self, kind: str, cores: int) -> int:
         """How many stations of a kind a machine has. Its cores use them evenly."""
         if kind in (SHARD_LOCK, SLOTS):
-            return min(SHARDS_MOST, -(-cores // SHARD_CORES))
+            return min(SHARDS_MOST, cores)
         return max(1, cores // self.group) if kind == OWNER else 1
 
     def station(self, kind: str, core: int) -> int:
         """Which one of them a core uses."""
         if kind in (SHARD_LOCK, SLOTS):
-            return core // SHARD_CORES % SHARDS_MOST
+            return core % SHARDS_MOST
         return core // self.group if kind == OWNER else 0
 
 

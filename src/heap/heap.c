@@ -2,6 +2,7 @@
 #include "heap/heap.h"
 
 #include "os/lock.h"
+#include "os/shard.h"
 #include "space/meta.h"
 
 alignas(hk_heap_t) const hk_empty_heap_t hk_empty_heap = {.bin = {[0 ... HK_CLASS_COUNT - 1] = {.free = HK_LIST_END}}};
@@ -61,6 +62,7 @@ hk_heap_t *hk_heap_create(void) {
   uint32_t last = heap->all_next != NULL ? hk_load_relaxed(&heap->all_next->number) : 0;
   hk_store_relaxed(&heap->number, last + 1);
   hk_store_release(&all, heap); /* with hk_heap_first */
+  if (last > 0) hk_shard_note_threads(last + 1);
   hk_lock_release(hk_lock_heap_pool);
   return heap;
 }

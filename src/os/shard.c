@@ -3,44 +3,54 @@
 
 #include <assert.h>
 
+#include "base/arithmetic.h"
 #include "os/node.h"
 #include "os/os.h"
 
-/* Chosen: by the counts of docs/scaling.md, threads of eight processors seldom meet. */
-#define CPUS_OF_A_SHARD 8
-
 static_assert(HK_NODE_MAX <= HK_SHARD_MAX, "each node has a shard");
 
-_Atomic(unsigned) hk_shard_count;
+_Atomic(unsigned) hk_shard_count, hk_shard_used, hk_shard_at_once;
 
-/* The shards of each node, and the processors in a row that have the same one. */
-static _Atomic(unsigned) of_node, row;
+/* Of each node: its shards, and how many of them its processors use, the first ones. */
+static _Atomic(unsigned) of_node, used_of_node;
 
 static unsigned node_count(void) {
   (void)hk_node_current(); /* the first call counts them */
   return hk_load_relaxed(&hk_node_count);
 }
 
-static void set(unsigned nodes, unsigned each) {
+HK_INLINE void set(unsigned nodes, unsigned each) {
   unsigned most = HK_SHARD_MAX / nodes;
   if (each > most) each = most;
+  hk_store_relaxed(&used_of_node, each);
   if (nodes * each <= hk_load_relaxed(&hk_shard_count)) return;
   hk_store_relaxed(&of_node, each);
   hk_store_relaxed(&hk_shard_count, nodes * each);
 }
 
+static void use_all(void) { hk_store_relaxed(&hk_shard_used, node_count() * hk_load_relaxed(&used_of_node)); }
+
 static HK_COLD void find_count(void) {
-  hk_store_relaxed(&row, CPUS_OF_A_SHARD);
-  unsigned nodes = node_count(), cpus = nodes * CPUS_OF_A_SHARD;
-  set(nodes, (hk_os_cpu_count() + cpus - 1) / cpus);
+  unsigned nodes = node_count();
+  set(nodes, (hk_os_cpu_count() + nodes - 1) / nodes);
+  hk_store_relaxed(&hk_shard_at_once, 1);
+  hk_store_relaxed(&hk_shard_used, nodes == 1 ? 1 : hk_load_relaxed(&hk_shard_count));
 }
 
 unsigned hk_shard_current_slow(void) {
-  if (HK_UNLIKELY(hk_load_relaxed(&hk_shard_count) == 0)) find_count();
-  if (hk_load_relaxed(&hk_shard_count) == 1) return 0;
-  unsigned each = hk_load_relaxed(&of_node);
+  if (HK_UNLIKELY(hk_load_relaxed(&hk_shard_used) == 0)) find_count();
+  if (hk_load_relaxed(&hk_shard_used) == 1) return 0;
+  unsigned used = hk_load_relaxed(&used_of_node);
   hk_os_place_t place = hk_os_current_place();
-  return place.node % hk_load_relaxed(&hk_node_count) * each + place.cpu / hk_load_relaxed(&row) % each;
+  unsigned node = place.node % hk_load_relaxed(&hk_node_count);
+  /* The processors of a node have numbers in a row, or the nodes take turns. Both use all shards evenly. */
+  return node * hk_load_relaxed(&of_node) + (place.cpu + place.cpu / used) % used;
+}
+
+void hk_shard_note_threads(size_t count) {
+  (void)hk_shard_current();
+  if (count > 1) use_all();
+  hk_store_relaxed(&hk_shard_at_once, (unsigned)hk_smaller(count, hk_load_relaxed(&hk_shard_used)));
 }
 
 unsigned hk_shard_node(unsigned shard) { return shard == 0 ? 0 : shard / hk_load_relaxed(&of_node); }
@@ -56,6 +66,6 @@ unsigned hk_shard_of_next_node(unsigned shard) {
 
 void hk_shard_set_each(unsigned count) {
   (void)hk_shard_current();
-  hk_store_relaxed(&row, 1);
   set(node_count(), count);
+  use_all();
 }

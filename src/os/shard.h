@@ -1,13 +1,14 @@
 /* os/shard.h - L1. Shards: the parts of what all threads share. Each has a lock of its own (os/lock.h), so threads of
  * different shards do not wait for each other.
  *
- * Eight processors of one memory node have a shard, so on a machine of up to eight there is one. There, knowing it
- * costs a comparison.
+ * Each processor has a shard, up to HK_SHARD_MAX; on larger machines several processors share one. With one memory node
+ * all threads use shard 0 until there are two (hk_shard_note_threads): a program with one thread keeps its memory
+ * together, and knowing the shard costs it a comparison.
  */
 #ifndef HK_OS_SHARD_H
 #define HK_OS_SHARD_H
 
-#include <stdbool.h>
+#include <stddef.h>
 
 #include "base/atomic.h"
 #include "base/compiler.h"
@@ -15,20 +16,30 @@
 
 HK_C_BEGIN
 
-/* The highest number of shards; on larger machines more processors share one. */
+/* The highest number of shards, of all memory nodes together. */
 #define HK_SHARD_MAX HK_LOCK_SHARDS
 
 /* The number of shards; 0 before the first call of hk_shard_current. It never falls. */
 extern HK_HIDDEN _Atomic(unsigned) hk_shard_count;
 
-/* The rest of hk_shard_current, on a machine that is not known to have one shard. */
+/* The number of shards that threads use; 0 before the first call of hk_shard_current. 1: all use shard 0. */
+extern HK_HIDDEN _Atomic(unsigned) hk_shard_used;
+
+/* The rest of hk_shard_current, where more than shard 0 may be used. */
 unsigned hk_shard_current_slow(void);
 
-/* Returns the shard of the processor that the calling thread is on, below hk_shard_count. The thread may move to
- * another one at any moment. The first call reads the numbers of nodes and processors from the system. */
+/* Returns the shard for the calling thread, below hk_shard_count: that of the processor that it is on, when all are
+ * used. The thread may move to another one at any moment. The first call reads the numbers of nodes and processors from
+ * the system. */
 HK_INLINE unsigned hk_shard_current(void) {
-  return HK_LIKELY(hk_load_relaxed(&hk_shard_count) == 1) ? 0 : hk_shard_current_slow();
+  return HK_LIKELY(hk_load_relaxed(&hk_shard_used) == 1) ? 0 : hk_shard_current_slow();
 }
+
+/* Notes that up to `count` threads take memory at once. From two on all shards are used. The count never falls. */
+void hk_shard_note_threads(size_t count);
+
+/* The number of shards that threads can use at once; 0 before the first call of hk_shard_current. */
+extern HK_HIDDEN _Atomic(unsigned) hk_shard_at_once;
 
 /* Returns the node of a shard. */
 unsigned hk_shard_node(unsigned shard);
@@ -39,8 +50,8 @@ unsigned hk_shard_next_of_node(unsigned shard);
 /* Returns the same shard of the next node, after the last one the first. */
 unsigned hk_shard_of_next_node(unsigned shard);
 
-/* Gives each node `count` shards at least, as far as HK_SHARD_MAX allows, and the next processor the next shard. Called
- * before a second thread exists. */
+/* Uses `count` shards of each node, as far as HK_SHARD_MAX allows, instead of one for each processor. Called before a
+ * second thread exists. */
 void hk_shard_set_each(unsigned count);
 
 HK_INLINE hk_lock_id_t hk_shard_lock(unsigned shard) { return (hk_lock_id_t)(hk_lock_shard + shard); }

@@ -18,8 +18,8 @@
 #define BATCH_SHARE 4
 
 /* Chosen: after a look, changes of a part are noted as one, the last of them, while the coarse clock shows the same ms
- * (a tick, 1 to 10 ms) and the part's memory in use stays within this much of that look. The clock cannot tell how long
- * a gap between them was. */
+ * (a tick, 1 to 10 ms) and the part's memory in use stays within this much of that look, or within its share of what
+ * may be dirty in any case. The clock cannot tell how long a gap between them was. */
 #define TOGETHER_BYTES HK_SUPERSLAB_BYTES
 
 /* Chosen: the program has grown when it holds this part more than after the purge thread's last visit. */
@@ -253,7 +253,7 @@ bool hk_dirty_put_off_locked(hk_dirty_part_t *part, uint64_t now_ms) {
   size_t most = hk_larger(sums.in_use_bytes, part->look.in_use_bytes);
   bool is_same = now_ms == part->look.at_ms && hk_load_relaxed(&look_round) == part->look.round &&
                  hk_option.retain == part->look.retain_bytes && hk_option.memory_limit == part->look.memory_limit_bytes;
-  if (!part->look.is_calm || !is_same || most - least > TOGETHER_BYTES) return false;
+  if (!part->look.is_calm || !is_same || most - least > part->look.together_bytes) return false;
   bool is_within = sums.dirty_bytes <= part->look.most_dirty_bytes &&
                    sums.in_use_bytes + sums.dirty_bytes < part->look.most_held_bytes;
   if (!is_within || hk_load_relaxed(&hk_recording_state.is_on)) return false;
@@ -265,8 +265,8 @@ bool hk_dirty_put_off_locked(hk_dirty_part_t *part, uint64_t now_ms) {
 }
 
 /* Returns up to what a part may see one sum grow from `seen`, so that `of_all` stays within `most`: each of `shares`
- * shards may grow as much. A shard that looks again gets a new share, while the others still have theirs: until the
- * clock moves, all may have up to twice `most`. */
+ * shards may grow as much. A shard that looks again gets a new share, while the others still have theirs, and a thread
+ * may move to a shard that had none: until the clock moves, all may have up to twice `most`. */
 static HK_NOINLINE size_t share_of(size_t shares, size_t seen, size_t of_all, size_t most) {
   return hk_add_saturating(seen, hk_subtract_to_zero(most, of_all) / shares);
 }
@@ -279,20 +279,22 @@ static HK_NOINLINE void note_calm_locked(hk_dirty_part_t *part, const hk_retenti
   size_t most = verdict->most_bytes;
   if (now->has_purge_thread) most = hk_larger(most, now->dirty_bytes); /* the excess is too old, and left to it */
   if (hk_purge_wakeup_is_expected_locked()) most = hk_smaller(most, hk_retention_quiet_bytes(now));
+  size_t shards = hk_larger(hk_load_relaxed(&hk_shard_at_once), 1);
+  size_t together_bytes = hk_larger(TOGETHER_BYTES, hk_retention_floor(&dirty.retention, now) / shards);
   hk_pressure_view_t grown = hk_retention_pressed(now); /* by all that may be put off */
-  grown.in_use_bytes =
-      hk_add_saturating(grown.in_use_bytes, hk_larger(hk_load_relaxed(&hk_shard_count), 1) * TOGETHER_BYTES);
+  grown.in_use_bytes = hk_add_saturating(grown.in_use_bytes, shards * together_bytes);
   most = hk_pressure_limit(&dirty.retention.pressure, &grown, most);
   bool counts_lazy = now->lazy_bytes != 0 && hk_dirty_limit_bytes_locked() != 0; /* a limit counts that memory too */
   bool is_near = counts_lazy || hk_pressure_is_felt(&dirty.retention.pressure, &grown);
   size_t most_held = hk_pressure_next_look_bytes(&dirty.retention.pressure, now->memory_limit_bytes);
   most_held = hk_smaller(most_held, hk_purge_wakeup_next_look_bytes_locked(held(now)));
   hk_dirty_sums_t seen = sums_seen_by(part);
-  size_t shares = part == &hk_dirty_extents ? 1 : hk_load_relaxed(&hk_shard_count);
+  size_t shares = part == &hk_dirty_extents ? 1 : shards;
   part->look.is_calm = !is_near && !verdict->is_too_much && !verdict->is_system_look_due;
   part->look.at_ms = now->now_ms;
   part->look.round = hk_load_relaxed(&look_round);
   part->look.in_use_bytes = seen.in_use_bytes;
+  part->look.together_bytes = together_bytes;
   part->look.most_dirty_bytes = share_of(shares, seen.dirty_bytes, now->dirty_bytes, most);
   part->look.most_held_bytes = share_of(shares, seen.in_use_bytes + seen.dirty_bytes, held(now), most_held);
   part->look.retain_bytes = now->retain_bytes;

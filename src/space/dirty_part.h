@@ -35,8 +35,9 @@ typedef struct {
   struct {        /* the last look at a change of this part */
     bool is_calm; /* the next change may be put off ... */
     uint64_t at_ms;
-    uint32_t round;          /* ... until the numbers below are void (dirty.c, look_round), ... */
-    size_t in_use_bytes;     /* ... near these in use that the part sees (dirty.c, sums_seen_by), ... */
+    uint32_t round;      /* ... until the numbers below are void (dirty.c, look_round), ... */
+    size_t in_use_bytes; /* ... within `together_bytes` of these in use that the part sees (dirty.c), ... */
+    size_t together_bytes;
     size_t most_dirty_bytes; /* ... up to these dirty, ... */
     size_t most_held_bytes;  /* ... below these in use and dirty, ... */
     size_t retain_bytes;     /* ... while the options are these */

@@ -254,7 +254,7 @@ HK_INLINE hk_slab_t *acquire(const request_t *request) {
   HK_ASSERT(request->count >= 1 && request->most <= HK_SUPERSLAB_SLABS, "the requested slabs fit into a superslab");
   unsigned own = hk_shard_current();
   hk_slab_t *slab = take(own, request);
-  if (slab == NULL && hk_load_relaxed(&hk_shard_count) > 1) slab = take_from_neighbours(own, request);
+  if (slab == NULL && hk_load_relaxed(&hk_shard_used) > 1) slab = take_from_neighbours(own, request);
   if (slab == NULL && !hk_shortage_is_on()) slab = take_from_new(own, request, HK_SUPERSLAB_SLABS, HK_SUPERSLAB_SLABS);
   if (slab == NULL) slab = take_from_others(own, request);
   return slab != NULL ? slab : take_from_part(own, request);

@@ -73,6 +73,20 @@ HK_FRESH_TEST(DirtyShards, AShardPutsOffWithinItsShare) {
   EXPECT_FALSE(ended.verdict.is_too_much);
 }
 
+void ExpectPutsOffWithin(unsigned shards, size_t bytes) {
+  SetUp(shards);
+  ChangeOf(0, 1000, 96 * HK_MIB, 0);
+  EXPECT_TRUE(ChangeOf(0, 1000, 96 * HK_MIB + bytes, 0).is_put_off);
+  EXPECT_TRUE(ChangeOf(0, 1000, 96 * HK_MIB - bytes, 0).is_put_off);
+  EXPECT_FALSE(ChangeOf(0, 1000, 96 * HK_MIB - bytes - HK_SLAB_BYTES, 0).is_put_off);
+}
+
+HK_FRESH_TEST(DirtyShards, WhatOneShardPutsOffMovesByWhatMayBeDirtyInAnyCase) { ExpectPutsOffWithin(1, 8 * HK_MIB); }
+HK_FRESH_TEST(DirtyShards, SeveralHaveSharesOfThat) {
+  ExpectPutsOffWithin(3, 8 * HK_MIB / 3 / HK_SLAB_BYTES * HK_SLAB_BYTES);
+}
+HK_FRESH_TEST(DirtyShards, AShareIsASuperslabAtLeast) { ExpectPutsOffWithin(32, HK_SUPERSLAB_BYTES); }
+
 HK_FRESH_TEST(DirtyShards, AShardSeesTheExtents) {
   SetUp(2);
   hk_option.retain = 0;

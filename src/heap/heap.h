@@ -124,12 +124,10 @@ struct hk_heap {
   /* Shard of the thread that took the heap last, and of most slabs of the heap. An idle heap is in a slot of its
    * shard, or in none. */
   _Atomic(uint8_t) shard;
-  _Atomic(uint32_t) number; /* 1 for the first heap, 2 for the next; written once; 0: the reader does not see it yet */
   /* Bit i: the heap had free blocks of class i, or room for some, when it became idle. */
   _Atomic(uint64_t) offer[HK_OFFER_WORDS];
   /* A damaged block that a drain or a spill met, until the caller reports it. */
   hk_block_t *damaged;
-  struct hk_heap *all_next;
   hk_list_t pool_link; /* in the pool's list beyond the slots: guarded by hk_lock_heap_pool */
   hk_stat_set_t stat;
   struct {                              /* of a part (named.h) */
@@ -140,6 +138,9 @@ struct hk_heap {
     hk_list_t of_thread; /* in the thread's table of parts; guarded by hk_lock_heap_pool, as is `table` */
     struct hk_part_table *table;
   } part;
+  /* Written once. Other threads read these two at each growth, so no field that the owner often writes is near. */
+  struct hk_heap *all_next;
+  _Atomic(uint32_t) number; /* 1 for the first heap, 2 for the next; 0: the reader does not see it yet */
 #if HK_DEBUG
   hk_walk_t walk; /* over the whole heap */
 #endif

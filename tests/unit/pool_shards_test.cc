@@ -19,6 +19,20 @@ hk_heap_t *TakeOn(unsigned shard) {
   return hk_heap_take();
 }
 
+HK_FRESH_TEST(PoolShards, TheSecondHeapBringsAllShardsIntoUse) {
+  fake_os_set_cpu_count(4);
+  MoveToShard(3);
+  hk_heap_t *first = hk_heap_take();
+  EXPECT_EQ(first->shard.load(), 0u);
+  EXPECT_EQ(hk_shard_current(), 0u) << "one thread keeps its memory together";
+  hk_heap_t *second = hk_heap_take();
+  EXPECT_EQ(hk_shard_current(), 3u);
+  EXPECT_EQ(hk_load_relaxed(&hk_shard_at_once), 2u);
+  hk_heap_give_back(second);
+  EXPECT_EQ(hk_heap_take(), second);
+  EXPECT_EQ(second->shard.load(), 3u);
+}
+
 HK_FRESH_TEST(PoolShards, AThreadGetsAHeapOfItsShardFirst) {
   SetShards(4);
   std::vector<hk_heap_t *> heaps;

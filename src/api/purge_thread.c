@@ -38,14 +38,14 @@ static bool has_threads(unsigned count, unsigned of_ours) {
 static bool has_company(void) { return has_threads(2, 1); }
 
 /* Detaches heaps of sleeping threads and drains their incoming lists. Purges the idle heaps once in each time of
- * quiet. */
+ * quiet, and after more were detached. */
 static void visit_heaps(uint64_t now_ms, uint64_t *purged_ms) {
   uint64_t since_ms;
   bool is_quiet = hk_dirty_is_quiet(now_ms, &since_ms);
-  hk_process_purge_from_sleepers(now_ms);
+  bool has_taken = hk_process_purge_from_sleepers(now_ms);
   const hk_block_t *damaged = hk_purge_drain(now_ms, hk_dirty_asleep_ms());
   if (damaged != NULL) hk_misuse_damage(damaged);
-  if (is_quiet && since_ms != *purged_ms) {
+  if (is_quiet && (has_taken || since_ms != *purged_ms)) {
     *purged_ms = since_ms;
     hk_process_purge_idle_heaps();
   }

@@ -35,8 +35,10 @@ static uint64_t slow_paths_of(hk_heap_t *heap) {
   return sum;
 }
 
+/* Blocks in the outbox keep their owners' spans in use, however little the heap itself has. */
 static bool is_worth(hk_heap_t *heap, const hk_detach_t *which) {
   if (hk_attachment_state(&heap->attachment) == hk_attachment_none) return false;
+  if (hk_load_relaxed(&heap->batch_count) > 0) return true;
   return hk_load_relaxed(&heap->span_slabs) + hk_load_relaxed(&heap->spare_slabs) >= which->least_slabs;
 }
 

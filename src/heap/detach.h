@@ -13,7 +13,7 @@
 typedef struct {
   uint64_t now_ms;
   uint64_t asleep_ms;   /* the least time in no slow path; doubles each time that a thread came back */
-  uint32_t least_slabs; /* the least number of slabs that such a heap has */
+  uint32_t least_slabs; /* the least number of slabs that such a heap has, unless it has blocks of others to send */
 } hk_detach_t;
 
 /* Detaches these heaps. Returns how many. For a thread that is in no slow path of its heap. Opens files. */

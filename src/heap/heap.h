@@ -110,6 +110,7 @@ struct hk_heap {
   hk_sample_countdowns_t *countdowns;        /* NULL until the heap is first sampled; never given back */
   uint64_t sampling_state;                   /* the hk_sampling_state that it follows */
   hk_outgoing_t outbox[HK_OUTBOX_SLOTS];     /* direct-mapped by owner */
+  _Atomic(uint32_t) batch_count;             /* in the outbox; the thread that has the heap writes it */
   hk_block_t *recent[HK_JUMP_BLOCKS];        /* a ring of the blocks of other heaps that were freed last */
   _Atomic(uint32_t) span_slabs;              /* in the spans that the heap owns, with shared.drained_slabs */
   _Atomic(uint32_t) spare_slabs;             /* in all lists of `spare` */

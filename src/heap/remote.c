@@ -72,6 +72,7 @@ HK_NOINLINE static void send(hk_heap_t *heap, hk_outgoing_t *batch) {
   hk_stat_bump(&heap->stat, hk_stat_remote_batch, 1);
   hk_heap_t *owner = batch->owner;
   batch->owner = NULL; /* before the blocks go: a child of fork must not send them twice */
+  hk_bump_relaxed(&heap->batch_count, (uint32_t)-1);
   hk_keep_store_order();
   (void)hk_remote_post(owner, batch->first, batch->last);
   note_waiting(heap, owner, batch->room);
@@ -99,6 +100,7 @@ HK_NOINLINE static void begin(hk_heap_t *heap, hk_outgoing_t *batch, hk_heap_t *
   *batch = (hk_outgoing_t){.first = block, .last = block, .room = (ptrdiff_t)batch_bytes(heap) - weight};
   hk_keep_store_order(); /* a child of fork must not find an owner without a chain for it */
   batch->owner = owner;
+  hk_bump_relaxed(&heap->batch_count, 1);
   if (batch->room <= 0) send(heap, batch);
 }
 
@@ -152,6 +154,7 @@ void hk_remote_flush(hk_heap_t *heap) {
   for (unsigned i = 0; i < HK_OUTBOX_SLOTS; i++) {
     if (heap->outbox[i].owner != NULL) send(heap, &heap->outbox[i]);
   }
+  hk_store_relaxed(&heap->batch_count, 0); /* in a child of fork it may have been another number */
 }
 
 /* Clears the bits of a block of a hardened build, unless it is another heap's by now. Returns false when the block was

@@ -18,9 +18,10 @@
 #define BATCH_SHARE 4
 
 /* Chosen: after a look, changes of a part are noted as one, the last of them, while the coarse clock shows the same ms
- * (a tick, 1 to 10 ms) and the part's memory in use stays within this much of that look, or within its share of what
- * may be dirty in any case. The clock cannot tell how long a gap between them was. */
-#define TOGETHER_BYTES HK_SUPERSLAB_BYTES
+ * (a tick, 1 to 10 ms) and the part's memory in use stays within this much of that look: a share of what may be dirty
+ * in any case, between these bounds. The clock cannot tell how long a gap between them was. */
+#define TOGETHER_LEAST_BYTES HK_SUPERSLAB_BYTES
+#define TOGETHER_MOST_BYTES (4 * HK_SUPERSLAB_BYTES)
 
 /* Chosen: the program has grown when it holds this part more than after the purge thread's last visit. */
 #define GROWN_SHARE 8
@@ -280,7 +281,8 @@ static HK_NOINLINE void note_calm_locked(hk_dirty_part_t *part, const hk_retenti
   if (now->has_purge_thread) most = hk_larger(most, now->dirty_bytes); /* the excess is too old, and left to it */
   if (hk_purge_wakeup_is_expected_locked()) most = hk_smaller(most, hk_retention_quiet_bytes(now));
   size_t shards = hk_larger(hk_load_relaxed(&hk_shard_at_once), 1);
-  size_t together_bytes = hk_larger(TOGETHER_BYTES, hk_retention_floor(&dirty.retention, now) / shards);
+  size_t of_all = hk_smaller(hk_retention_floor(&dirty.retention, now), TOGETHER_MOST_BYTES);
+  size_t together_bytes = hk_larger(of_all / shards, TOGETHER_LEAST_BYTES);
   hk_pressure_view_t grown = hk_retention_pressed(now); /* by all that may be put off */
   grown.in_use_bytes = hk_add_saturating(grown.in_use_bytes, shards * together_bytes);
   most = hk_pressure_limit(&dirty.retention.pressure, &grown, most);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <barrier>
+#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <functional>
@@ -60,6 +61,41 @@ TEST(QuietThreads, MallocTrimReachesWhatTheyKeep) {
     do (void)hakmem_malloc_trim(0);
     while (ResidentBytes() > before + 4 * kMiB);
   });
+  alarm(0);
+}
+
+/* Threads that free what others allocated, and have next to nothing of their own. A block that waits to be sent keeps
+ * its owner's span in use, and each of these threads has some of each owner's when it falls asleep. */
+TEST(QuietThreads, TheySendBlocksOfOthersBeforeLong) {
+  if (HAKMEM_TEST_SANITIZER) GTEST_SKIP() << "a sanitizer's shadow counts as resident";
+  constexpr size_t kOwners = 4, kFreeing = 64, kBytes = 512, kBlocks = 16000;
+  size_t before = ResidentBytes();
+  alarm(60);
+  std::vector<std::vector<void *>> blocks(kOwners);
+  std::barrier all_allocated(kOwners + kFreeing);
+  std::latch may_end(1);
+  std::vector<std::thread> threads;
+  for (std::vector<void *> &own : blocks) {
+    threads.emplace_back([&] {
+      for (size_t i = 0; i < kBlocks; i++) own.push_back(std::memset(hakmem_malloc(kBytes), 1, kBytes));
+      all_allocated.arrive_and_wait();
+      may_end.wait();
+    });
+  }
+  for (size_t first = 0; first < kFreeing; first++) {
+    threads.emplace_back([&, first] {
+      all_allocated.arrive_and_wait();
+      for (std::vector<void *> &own : blocks) {
+        for (size_t i = first; i < kBlocks; i += kFreeing) hakmem_free(own[i]);
+      }
+      may_end.wait();
+    });
+  }
+  while (ResidentBytes() < before + kOwners * kBlocks * kBytes / 2) std::this_thread::yield();
+  while (ResidentBytes() > before + kOwners * kBlocks * kBytes / 4)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  may_end.count_down();
+  for (std::thread &thread : threads) thread.join();
   alarm(0);
 }
 

@@ -88,6 +88,7 @@ def outcome(attack: Attack, subject: Subject, build: Path) -> str:
     """Runs an attack once, and returns how it ended: a word of the manifest, or `report` for another allocator's."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("HAKMEM_")}
     environment.pop("LD_PRELOAD", None)
+    environment["HAKMEM_SHARDS"] = "1"  # with several, a thread's processor decides whose heap it takes over
     if subject.library is not None:
         environment["LD_PRELOAD"] = str(subject.library)
     command = [str(build / "tests" / "misuse" / f"attack_{attack.class_}"), attack.name, str(attack.size)]

@@ -96,8 +96,8 @@ HK_FRESH_TEST(DirtyPutOff, ALimitIsNoHindranceBelowHalfOfIt) {
   EXPECT_TRUE(ArePutOff(1000, 60 * HK_MIB)) << "no limit";
   hk_option.memory_limit = 200 * HK_MIB;
   EXPECT_TRUE(ArePutOff(2000, 60 * HK_MIB));
-  EXPECT_TRUE(ArePutOff(3000, 97 * HK_MIB));
-  EXPECT_FALSE(ArePutOff(4000, 99 * HK_MIB)) << "2 MiB more would be half of the limit";
+  EXPECT_TRUE(ArePutOff(3000, 91 * HK_MIB));
+  EXPECT_FALSE(ArePutOff(4000, 93 * HK_MIB)) << "8 MiB more would be half of the limit";
   EXPECT_FALSE(ArePutOff(5000, 170 * HK_MIB));
 }
 

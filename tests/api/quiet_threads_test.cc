@@ -73,7 +73,7 @@ TEST(QuietThreads, TheySendBlocksOfOthersBeforeLong) {
   alarm(60);
   std::vector<std::vector<void *>> blocks(kOwners);
   std::barrier all_allocated(kOwners + kFreeing);
-  std::latch may_end(1);
+  std::latch all_freed(kFreeing), may_end(1);
   std::vector<std::thread> threads;
   for (std::vector<void *> &own : blocks) {
     threads.emplace_back([&] {
@@ -88,10 +88,11 @@ TEST(QuietThreads, TheySendBlocksOfOthersBeforeLong) {
       for (std::vector<void *> &own : blocks) {
         for (size_t i = first; i < kBlocks; i += kFreeing) hakmem_free(own[i]);
       }
+      all_freed.count_down();
       may_end.wait();
     });
   }
-  while (ResidentBytes() < before + kOwners * kBlocks * kBytes / 2) std::this_thread::yield();
+  all_freed.wait();
   while (ResidentBytes() > before + kOwners * kBlocks * kBytes / 4)
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   may_end.count_down();

@@ -49,7 +49,7 @@ unsigned hk_shard_current_slow(void) {
 
 void hk_shard_note_threads(size_t count) {
   (void)hk_shard_current();
-  if (count > 1) use_all();
+  use_all();
   hk_store_relaxed(&hk_shard_at_once, (unsigned)hk_smaller(count, hk_load_relaxed(&hk_shard_used)));
 }
 

@@ -35,7 +35,7 @@ HK_INLINE unsigned hk_shard_current(void) {
   return HK_LIKELY(hk_load_relaxed(&hk_shard_used) == 1) ? 0 : hk_shard_current_slow();
 }
 
-/* Notes that up to `count` threads take memory at once. From two on all shards are used. The count never falls. */
+/* Notes that `count` threads, two or more, may take memory at once: all shards are used. The count never falls. */
 void hk_shard_note_threads(size_t count);
 
 /* The number of shards that threads can use at once; 0 before the first call of hk_shard_current. */

@@ -283,28 +283,31 @@ HK_FRESH_TEST(Detach, AHeapWithLittleIsLeftAlone) {
   EXPECT_EQ(Detach(1000, 0, slabs), 1u);
 }
 
-HK_FRESH_TEST(Detach, AHeapWithBlocksToSendIsNot) {
-  constexpr uint32_t kMany = 1000;
-  LetLooks([](int) { return true; });
-  Worker owner, sender;
+// More slabs than a heap of these tests has.
+constexpr uint32_t kMany = 1000;
+
+void FreeBlockOf(Worker &owner, Worker &sender) {
   hk_block_t *block = nullptr;
   owner.Do([&] { block = Alloc(owner.heap(), kClass); });
   EXPECT_EQ(NextDue(1000, 0, kMany), UINT64_MAX);
   sender.Do([&] { RemoteFree(sender.heap(), block); });
-  EXPECT_EQ(NextDue(1000, 0, kMany), 1000u);
   EXPECT_FALSE(hk_remote_is_pending(owner.heap()));
+}
+
+HK_FRESH_TEST(Detach, AHeapWithBlocksToSendIsNot) {
+  LetLooks([](int) { return true; });
+  Worker owner, sender;
+  FreeBlockOf(owner, sender);
+  EXPECT_EQ(NextDue(1000, 0, kMany), 1000u);
   EXPECT_EQ(Detach(1000, 0, kMany), 1u) << "the sender's; the owner's has little";
   EXPECT_TRUE(hk_remote_is_pending(owner.heap()));
   EXPECT_EQ(Detach(1000, 0, kMany), 0u);
 }
 
 HK_FRESH_TEST(Detach, AHeapThatHasSentAllIsLeftAloneAgain) {
-  constexpr uint32_t kMany = 1000;
   LetLooks([](int) { return true; });
   Worker owner, sender;
-  hk_block_t *block = nullptr;
-  owner.Do([&] { block = Alloc(owner.heap(), kClass); });
-  sender.Do([&] { RemoteFree(sender.heap(), block); });
+  FreeBlockOf(owner, sender);
   EXPECT_EQ(hk_load_relaxed(&sender.heap()->batch_count), 1u);
   sender.Do([&] { hk_remote_flush(sender.heap()); });
   EXPECT_EQ(hk_load_relaxed(&sender.heap()->batch_count), 0u);

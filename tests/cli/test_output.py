@@ -83,8 +83,7 @@ def test_a_kill_leaves_no_folder(tool: Tool, tmp_path: Path, command: str) -> No
     environment = {**os.environ, "TMPDIR": str(folder)}
     process = tool.start(command, "--", "sleep", "30", env=environment, start_new_session=True)
     with process:
-        wait_until(lambda: is_watched_over(folder))
-        assert any(folder.iterdir())
+        wait_until(lambda: is_watched_over(folder) and any(folder.iterdir()))  # that shell also makes it
         os.killpg(process.pid, signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL
     wait_until(lambda: not any(folder.iterdir()))

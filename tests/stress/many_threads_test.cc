@@ -28,12 +28,14 @@ constexpr size_t kSizes[] = {16, 100, 500, 3000};
 constexpr size_t kBlocks = 16;
 constexpr size_t kLiveBytes = kBlocks / 4 * (16 + 100 + 500 + 3000); /* of a thread */
 
-/* The cost of a thread beside its blocks: a page more for each class that is in use, and its heap's record. */
+/* The cost of a thread beside its blocks: a page more for each class that is in use, and the records of its heap, if no
+ * thread that sleeps lends it one. */
 constexpr size_t kClasses = 4, kPageBytes = 4 * kKiB;
 size_t RecordBytes() {
   bool is_sampled = std::getenv("HAKMEM_GUARD") != nullptr;          /* then a heap has its countdowns too */
   bool is_hardened = std::getenv("HAKMEM_TEST_HARDENED") != nullptr; /* and then a quarantine (docs/hardened.md) */
-  return ((is_sampled ? 13 : 8) + (is_hardened ? 14 : 0)) * kKiB;
+  constexpr size_t kLiveBits = 1;                                    /* KiB of a slab; a slab for each class */
+  return ((is_sampled ? 13 : 8) + (is_hardened ? 14 + kClasses * kLiveBits : 0)) * kKiB;
 }
 /* What may stay when all have ended: the records, and what the C library keeps of the threads. */
 size_t MostLeft() { return kThreads * RecordBytes() + 4 * kMiB; }

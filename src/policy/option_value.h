@@ -14,9 +14,10 @@ HK_C_BEGIN
 /* The size of a text option with its zero byte: the longest path that the system takes. */
 #define HK_OPTION_TEXT_BYTES (4 * HK_KIB)
 
-/* `text` is in lower case. */
+/* `text` is in lower case. It is an array, because the dynamic linker has to write each pointer in a table before the
+ * program starts. */
 typedef struct {
-  const char *text;
+  char text[16];
   uint64_t value;
 } hk_option_word_t;
 

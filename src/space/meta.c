@@ -28,27 +28,33 @@ static struct {
 
 /* Where the chunks are. A chunk directly below the last range becomes part of that range, as most chunks do. Written
  * under hk_lock_meta, a range's start after its end. */
-#define RANGES_MAX 256
-static struct {
+typedef struct {
   _Atomic(uintptr_t) start; /* 0: none */
   _Atomic(uintptr_t) end;
-} ranges[RANGES_MAX];
+} range_t;
+
+/* The first range is at the end: a small program writes no other (hakmem-order.ld.in). */
+#define RANGES_MAX 256
+static range_t ranges[RANGES_MAX];
 static unsigned range_count;
 
+static range_t *range_at(unsigned i) { return &ranges[RANGES_MAX - 1 - i]; }
+
 static void note_chunk_locked(uintptr_t start, size_t bytes) {
-  if (range_count > 0 && hk_load_relaxed(&ranges[range_count - 1].start) == start + bytes) {
-    hk_store_release(&ranges[range_count - 1].start, start);
+  if (range_count > 0 && hk_load_relaxed(&range_at(range_count - 1)->start) == start + bytes) {
+    hk_store_release(&range_at(range_count - 1)->start, start);
   } else if (range_count < RANGES_MAX) {
-    hk_store_relaxed(&ranges[range_count].end, start + bytes);
-    hk_store_release(&ranges[range_count++].start, start); /* with hk_meta_visit */
+    range_t *range = range_at(range_count++);
+    hk_store_relaxed(&range->end, start + bytes);
+    hk_store_release(&range->start, start); /* with hk_meta_visit */
   }
 }
 
 void hk_meta_visit(void (*visit)(void *context, uintptr_t start, size_t bytes), void *context) {
   for (unsigned i = 0; i < RANGES_MAX; i++) {
-    uintptr_t start = hk_load_acquire(&ranges[i].start);
+    uintptr_t start = hk_load_acquire(&range_at(i)->start);
     if (start == 0) break;
-    visit(context, start, hk_load_relaxed(&ranges[i].end) - start);
+    visit(context, start, hk_load_relaxed(&range_at(i)->end) - start);
   }
 }
 

@@ -31,6 +31,7 @@
 #include "space/region_map.h"
 #include "space/superslab.h"
 #include "space/superslab_index.h"
+#include "space/timed_call.h"
 
 typedef enum { not_started, core_started, hooks_installed } stage_t;
 
@@ -131,7 +132,7 @@ static void install_hooks(void) {
   (void)hk_os_thread_exit_init(on_thread_exit); /* on failure, heaps of ended threads stay unused */
   hk_os_at_fork(after_fork_in_child);
   hk_purge_wakeup_allow();
-  hk_dirty_allow_costs();
+  hk_timed_call_allow();
   hk_thread_arm();
 }
 

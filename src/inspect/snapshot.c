@@ -16,6 +16,7 @@
 #include "space/meta.h"
 #include "space/purge_wakeup.h"
 #include "space/region_map.h"
+#include "space/timed_call.h"
 #include "unwind/site.h"
 
 /* ---- Texts. */
@@ -263,8 +264,8 @@ static void fill_learning(hakmem_stats_t *figures, const hk_learn_t *learned) {
   figures->learning_timeout_ms = hk_learn_timeout_ms(learned);
   figures->learning_epochs = learned->epoch;
   unsigned purges, faults;
-  figures->learning_purge_cost = hk_dirty_cost_ns(hk_dirty_cost_purge, &purges);
-  figures->learning_fault_cost = hk_dirty_cost_ns(hk_dirty_cost_fault, &faults);
+  figures->learning_purge_cost = hk_timed_call_cost_ns(hk_timed_purge, &purges);
+  figures->learning_fault_cost = hk_timed_call_cost_ns(hk_timed_fault, &faults);
   figures->learning_purge_samples = purges;
   figures->learning_fault_samples = faults;
 }

@@ -32,6 +32,9 @@ typedef struct {
 /* Holds the defaults until hk_option_load writes it, before a second thread exists. Any thread reads it. */
 extern HK_HIDDEN hk_option_t hk_option;
 
+/* Whether memory is kept for times that follow the program. Otherwise they are fixed. */
+HK_INLINE bool hk_option_is_learning(void) { return hk_option.learn == hk_learn_on; }
+
 /* Reads the environment once; later calls do nothing. Does nothing in a secure-exec program. While the environment is
  * not ready it does nothing, and a later call reads it. */
 void hk_option_load(void);

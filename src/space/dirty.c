@@ -46,12 +46,8 @@ _Atomic(bool) hk_dirty_wants_heaps;
  * another limit of the system. Written under hk_lock_space, read without it. */
 static _Atomic(uint32_t) look_round;
 
-/* Bits of the costs that are to be measured. Written under hk_lock_space, and before the process has threads. */
-static _Atomic(uint32_t) wanted_costs;
-
 static struct {
   hk_retention_t retention; /* all zero before the first look */
-  hk_cost_t cost[hk_dirty_cost_count];
   struct {
     size_t wanted_bytes; /* in use when heaps were wanted last */
     uint64_t wanted_ms;
@@ -72,11 +68,9 @@ static struct {
 
 static void begin_round_locked(void) { hk_bump_relaxed(&look_round, 1); }
 
-static bool is_fixed(void) { return hk_option.learn != hk_learn_on; }
-
 /* Takes over the options, which may be read after the first request. */
 static HK_COLD void follow_options_locked(uint64_t now_ms) {
-  hk_retention_set_price(&dirty.retention, now_ms, hk_option.mode, is_fixed());
+  hk_retention_set_price(&dirty.retention, now_ms, hk_option.mode, !hk_option_is_learning());
 }
 
 /* Returns when the last change was made that was put off, and clears that; 0 when there was none. The exchange comes
@@ -117,7 +111,8 @@ static void make_up_locked(hk_dirty_part_t *changed) {
 /* Makes sure that the learner has its price. */
 HK_INLINE void look_at_options_locked(uint64_t now_ms) {
   const hk_retention_t *retention = &dirty.retention;
-  if (HK_UNLIKELY(!hk_retention_has_price(retention, hk_option.mode) || retention->learn.is_fixed != is_fixed()))
+  if (HK_UNLIKELY(!hk_retention_has_price(retention, hk_option.mode) ||
+                  retention->learn.is_fixed == hk_option_is_learning()))
     follow_options_locked(now_ms);
 }
 
@@ -436,46 +431,12 @@ size_t hk_dirty_limit_bytes(void) {
   return limit_bytes;
 }
 
-/* ---- Measured costs. */
-
-void hk_dirty_allow_costs(void) { hk_store_relaxed(&wanted_costs, (1u << hk_dirty_cost_count) - 1); }
-
-bool hk_dirty_wants_cost(hk_dirty_cost_t kind) {
-  return HK_UNLIKELY((hk_load_relaxed(&wanted_costs) >> kind & 1) != 0) && !is_fixed();
-}
-
-static uint64_t cost_ns_locked(hk_dirty_cost_t kind) {
-  return hk_cost_ns(&dirty.cost[kind], kind == hk_dirty_cost_purge ? HK_PRICE_GIVE_NS : HK_PRICE_WANT_NS);
-}
-
-static void use_costs_locked(uint64_t now_ms) {
-  uint64_t give_ns = cost_ns_locked(hk_dirty_cost_purge), want_ns = cost_ns_locked(hk_dirty_cost_fault);
-  bool is_near = hk_cost_is_near(give_ns + want_ns, HK_PRICE_GIVE_NS + HK_PRICE_WANT_NS);
-  hk_retention_set_costs(&dirty.retention, now_ms, is_near ? HK_PRICE_GIVE_NS : give_ns,
-                         is_near ? HK_PRICE_WANT_NS : want_ns);
-}
-
-void hk_dirty_note_cost(hk_dirty_cost_t kind, size_t bytes, uint64_t cpu_ns) {
-  uint64_t now_ms = hk_os_coarse_ms();
-  hk_lock_acquire(hk_lock_space);
-  look_at_options_locked(now_ms);
-  hk_cost_add(&dirty.cost[kind], bytes, cpu_ns);
-  if (hk_cost_is_known(&dirty.cost[kind])) {
-    hk_store_relaxed(&wanted_costs, hk_load_relaxed(&wanted_costs) & ~(1u << kind));
-    use_costs_locked(now_ms);
-  }
-  hk_lock_release(hk_lock_space);
-}
-
-uint64_t hk_dirty_cost_ns(hk_dirty_cost_t kind, unsigned *samples) {
-  hk_lock_acquire(hk_lock_space);
-  uint64_t ns = cost_ns_locked(kind);
-  *samples = dirty.cost[kind].count;
-  hk_lock_release(hk_lock_space);
-  return ns;
-}
-
 /* ---- The state of the learner. */
+
+void hk_dirty_set_costs_locked(uint64_t now_ms, uint64_t give_ns, uint64_t want_ns) {
+  look_at_options_locked(now_ms);
+  hk_retention_set_costs(&dirty.retention, now_ms, give_ns, want_ns);
+}
 
 void hk_dirty_copy_learned(hk_learn_t *copy) {
   hk_lock_acquire(hk_lock_space);

@@ -10,7 +10,6 @@
 #include "base/atomic.h"
 #include "base/compiler.h"
 #include "base/panic.h"
-#include "policy/cost.h"
 #include "policy/learn.h"
 #include "policy/learn_record.h"
 #include "policy/option.h"
@@ -68,6 +67,9 @@ size_t hk_dirty_limit_bytes_locked(void);
 /* Judges for the purge thread, without a change of the sums. Sets the time until its next visit, in ms. */
 hk_purge_verdict_t hk_dirty_visit_locked(uint64_t now_ms, uint64_t *wait_ms);
 
+/* Sets what purging a MiB and faulting it in again cost, in ns of CPU time (hk_retention_set_costs). */
+void hk_dirty_set_costs_locked(uint64_t now_ms, uint64_t give_ns, uint64_t want_ns);
+
 #if HK_DEBUG
 /* Runs hk_retention_check. */
 void hk_dirty_check_locked(void);
@@ -93,26 +95,6 @@ void hk_dirty_stay_quiet(uint64_t since_ms);
 
 /* hk_dirty_limit_bytes_locked, for callers without the lock. */
 size_t hk_dirty_limit_bytes(void);
-
-/* The costs that are measured. */
-typedef enum {
-  hk_dirty_cost_purge, /* of purging memory */
-  hk_dirty_cost_fault, /* of faulting it in again, in one call */
-  hk_dirty_cost_count,
-} hk_dirty_cost_t;
-
-/* Permits measuring costs. Without this call the expected ones hold, so that tests can be repeated. */
-void hk_dirty_allow_costs(void);
-
-/* Returns whether a call of this kind is to be measured. */
-bool hk_dirty_wants_cost(hk_dirty_cost_t kind);
-
-/* Notes a measured call (hk_cost_add). The learner uses the costs once they are known. */
-void hk_dirty_note_cost(hk_dirty_cost_t kind, size_t bytes, uint64_t cpu_ns);
-
-/* Returns what a MiB costs here, in ns of CPU time; the expected cost until enough calls were measured. Sets their
- * number. */
-uint64_t hk_dirty_cost_ns(hk_dirty_cost_t kind, unsigned *samples);
 
 /* Copies the state of the learner, as it is now. */
 void hk_dirty_copy_learned(hk_learn_t *copy);

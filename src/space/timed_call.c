@@ -2,39 +2,87 @@
 #include "space/timed_call.h"
 
 #include "base/arithmetic.h"
+#include "base/atomic.h"
+#include "base/compiler.h"
+#include "os/lock.h"
 #include "os/os.h"
+#include "policy/cost.h"
+#include "policy/option.h"
+#include "policy/price.h"
 #include "space/dirty.h"
 
-typedef bool hk_timed_call_t(void *start, size_t bytes);
+/* Bits of the kinds that are to be timed. Written under hk_lock_space, and before the process has threads. */
+static _Atomic(uint32_t) wanted;
+
+/* Guarded by hk_lock_space. */
+static hk_cost_t cost[hk_timed_count];
+
+/* ---- Costs. */
+
+void hk_timed_call_allow(void) { hk_store_relaxed(&wanted, (1u << hk_timed_count) - 1); }
+
+static uint64_t cost_ns_locked(hk_timed_kind_t kind) {
+  return hk_cost_ns(&cost[kind], kind == hk_timed_purge ? HK_PRICE_GIVE_NS : HK_PRICE_WANT_NS);
+}
+
+uint64_t hk_timed_call_cost_ns(hk_timed_kind_t kind, unsigned *samples) {
+  hk_lock_acquire(hk_lock_space);
+  uint64_t ns = cost_ns_locked(kind);
+  *samples = cost[kind].count;
+  hk_lock_release(hk_lock_space);
+  return ns;
+}
+
+static void use_costs_locked(uint64_t now_ms) {
+  uint64_t give_ns = cost_ns_locked(hk_timed_purge), want_ns = cost_ns_locked(hk_timed_fault);
+  bool is_near = hk_cost_is_near(give_ns + want_ns, HK_PRICE_GIVE_NS + HK_PRICE_WANT_NS);
+  hk_dirty_set_costs_locked(now_ms, is_near ? HK_PRICE_GIVE_NS : give_ns, is_near ? HK_PRICE_WANT_NS : want_ns);
+}
+
+static void note_cost(hk_timed_kind_t kind, size_t bytes, uint64_t cpu_ns) {
+  uint64_t now_ms = hk_os_coarse_ms();
+  hk_lock_acquire(hk_lock_space);
+  hk_cost_add(&cost[kind], bytes, cpu_ns);
+  if (hk_cost_is_known(&cost[kind])) {
+    hk_store_relaxed(&wanted, hk_load_relaxed(&wanted) & ~(1u << kind));
+    use_costs_locked(now_ms);
+  }
+  hk_lock_release(hk_lock_space);
+}
+
+/* ---- Calls. */
+
+typedef bool timed_call_t(void *start, size_t bytes);
 
 /* Purging costs by the resident pages, making resident by the others. Memory of which less than half counts says too
  * little. */
-static HK_COLD bool measure(hk_timed_call_t *call, hk_dirty_cost_t kind, void *start, size_t bytes) {
+static HK_COLD bool measure(timed_call_t *call, hk_timed_kind_t kind, void *start, size_t bytes) {
   size_t resident_bytes = hk_os_resident_bytes(start, bytes);
-  size_t counted_bytes = kind == hk_dirty_cost_purge ? resident_bytes : bytes - resident_bytes;
+  size_t counted_bytes = kind == hk_timed_purge ? resident_bytes : bytes - resident_bytes;
   uint64_t before_ns = hk_os_thread_cpu_ns();
   bool is_done = call(start, bytes);
   uint64_t after_ns = hk_os_thread_cpu_ns();
   if (is_done && before_ns != 0 && counted_bytes >= bytes / 2)
-    hk_dirty_note_cost(kind, counted_bytes, hk_subtract_to_zero(after_ns, before_ns));
+    note_cost(kind, counted_bytes, hk_subtract_to_zero(after_ns, before_ns));
   return is_done;
 }
 
-static bool is_measured(hk_dirty_cost_t kind, size_t bytes) {
-  return bytes >= HK_COST_LEAST_BYTES && bytes <= HK_COST_MOST_BYTES && hk_dirty_wants_cost(kind);
+static bool is_measured(hk_timed_kind_t kind, size_t bytes) {
+  if (bytes < HK_COST_LEAST_BYTES || bytes > HK_COST_MOST_BYTES) return false;
+  return HK_UNLIKELY((hk_load_relaxed(&wanted) >> kind & 1) != 0) && hk_option_is_learning();
 }
 
 bool hk_timed_call_prefault(void *start, size_t bytes) {
-  if (!is_measured(hk_dirty_cost_fault, bytes)) return hk_os_prefault(start, bytes);
-  return measure(hk_os_prefault, hk_dirty_cost_fault, start, bytes);
+  if (!is_measured(hk_timed_fault, bytes)) return hk_os_prefault(start, bytes);
+  return measure(hk_os_prefault, hk_timed_fault, start, bytes);
 }
 
 bool hk_timed_call_purge(void *start, size_t bytes) {
-  if (!is_measured(hk_dirty_cost_purge, bytes)) return hk_os_purge(start, bytes);
-  return measure(hk_os_purge, hk_dirty_cost_purge, start, bytes);
+  if (!is_measured(hk_timed_purge, bytes)) return hk_os_purge(start, bytes);
+  return measure(hk_os_purge, hk_timed_purge, start, bytes);
 }
 
 bool hk_timed_call_unmap(void *start, size_t bytes) {
-  if (!is_measured(hk_dirty_cost_purge, bytes)) return hk_os_unmap(start, bytes);
-  return measure(hk_os_unmap, hk_dirty_cost_purge, start, bytes);
+  if (!is_measured(hk_timed_purge, bytes)) return hk_os_unmap(start, bytes);
+  return measure(hk_os_unmap, hk_timed_purge, start, bytes);
 }

@@ -122,45 +122,6 @@ HK_FRESH_TEST(Idle, GoesOnFromAnEarlierRun) {
   EXPECT_EQ(Learned().leader, 2u) << "the frozen leader stays";
 }
 
-void MeasurePurges(unsigned count, uint64_t ns_per_mib) {
-  for (unsigned i = 0; i < count; i++) hk_dirty_note_cost(hk_dirty_cost_purge, HK_MIB, ns_per_mib);
-}
-
-HK_FRESH_TEST(Idle, UsesTheCostsThatWereMeasured) {
-  uint64_t break_even_ms = BreakEven();
-  EXPECT_FALSE(hk_dirty_wants_cost(hk_dirty_cost_purge)) << "tests can be repeated";
-  hk_dirty_allow_costs();
-  EXPECT_TRUE(hk_dirty_wants_cost(hk_dirty_cost_purge));
-  MeasurePurges(HK_COST_SAMPLES - 1, 3 * HK_PRICE_GIVE_NS);
-  EXPECT_EQ(BreakEven(), break_even_ms) << "too few";
-  MeasurePurges(2, 1000 * HK_PRICE_GIVE_NS);
-  EXPECT_EQ(BreakEven(), break_even_ms / 5 * (3 + 4)) << "a fifth is the purge, and slow calls do not count";
-  unsigned samples;
-  EXPECT_EQ(hk_dirty_cost_ns(hk_dirty_cost_purge, &samples), 3 * HK_PRICE_GIVE_NS);
-  EXPECT_EQ(samples, HK_COST_SAMPLES);
-  EXPECT_EQ(hk_dirty_cost_ns(hk_dirty_cost_fault, &samples), HK_PRICE_WANT_NS);
-  EXPECT_EQ(samples, 0u);
-  EXPECT_FALSE(hk_dirty_wants_cost(hk_dirty_cost_purge));
-  EXPECT_TRUE(hk_dirty_wants_cost(hk_dirty_cost_fault));
-  for (unsigned i = 0; i < HK_COST_SAMPLES; i++)
-    hk_dirty_note_cost(hk_dirty_cost_fault, 4 * HK_MIB, 2 * 4 * HK_PRICE_WANT_NS);
-  EXPECT_EQ(BreakEven(), break_even_ms / 5 * (3 + 2 * 4));
-  hk_option.mode = HK_PRICE_LEAN;
-  EXPECT_EQ(BreakEven(), break_even_ms / 5 * (3 + 2 * 4) / 10);
-}
-
-HK_FRESH_TEST(Idle, CostsNearTheExpectedOnesChangeNothing) {
-  uint64_t break_even_ms = BreakEven();
-  MeasurePurges(HK_COST_SAMPLES, 2 * HK_PRICE_GIVE_NS);
-  EXPECT_EQ(BreakEven(), break_even_ms) << "a fifth more together";
-}
-
-HK_FRESH_TEST(Idle, MeasuresNothingWhereLearningIsOff) {
-  hk_dirty_allow_costs();
-  hk_option.learn = hk_learn_off;
-  EXPECT_FALSE(hk_dirty_wants_cost(hk_dirty_cost_purge));
-}
-
 HK_FRESH_TEST(Idle, AProgramThatDoesNothingIsQuiet) {
   Change(5000, HK_GIB, 0);
   EXPECT_EQ(QuietSince(5000), 5000u);

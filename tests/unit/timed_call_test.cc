@@ -1,7 +1,8 @@
-// space/timed_call: which calls are measured, by a machine whose clock the test moves.
+// space/timed_call: which calls are measured, by a machine whose clock the test moves, and what follows from them.
 #include "fake_os.h"
 #include "fresh_test.h"
 #include "policy/cost.h"
+#include "policy/price.h"
 #include "unit/core_parts.h"
 
 extern "C" {
@@ -13,17 +14,46 @@ namespace {
 
 constexpr size_t kBytes = HK_MIB;
 
-unsigned Samples(hk_dirty_cost_t kind) {
+unsigned Samples(hk_timed_kind_t kind) {
   unsigned samples;
-  (void)hk_dirty_cost_ns(kind, &samples);
+  (void)hk_timed_call_cost_ns(kind, &samples);
   return samples;
 }
-unsigned Purges() { return Samples(hk_dirty_cost_purge); }
-unsigned Faults() { return Samples(hk_dirty_cost_fault); }
+unsigned Purges() { return Samples(hk_timed_purge); }
+unsigned Faults() { return Samples(hk_timed_fault); }
 void *Memory(size_t bytes) { return hk_os_reserve(bytes, HK_SUPERSLAB_BYTES); }
 
+uint64_t CostOf(hk_timed_kind_t kind) {
+  unsigned samples;
+  return hk_timed_call_cost_ns(kind, &samples);
+}
+
+uint64_t BreakEven() {
+  hk_learn_t learned;
+  hk_dirty_copy_learned(&learned);
+  return hk_price_break_even_ms(&learned.price);
+}
+
+// Purge resident memory, or make memory resident, at a cost of each MiB.
+void Purge(unsigned count, uint64_t ns_per_mib) {
+  void *memory = Memory(kBytes);
+  fake_os_set_cpu_step(ns_per_mib);
+  for (unsigned i = 0; i < count; i++) {
+    ASSERT_TRUE(hk_os_prefault(memory, kBytes));
+    ASSERT_TRUE(hk_timed_call_purge(memory, kBytes));
+  }
+}
+void Fault(unsigned count, uint64_t ns_per_mib) {
+  void *memory = Memory(kBytes);
+  fake_os_set_cpu_step(ns_per_mib);
+  for (unsigned i = 0; i < count; i++) {
+    ASSERT_TRUE(hk_timed_call_prefault(memory, kBytes));
+    ASSERT_TRUE(hk_os_purge(memory, kBytes));
+  }
+}
+
 HK_FRESH_TEST(TimedCall, TheFirstLargeOnesAreMeasured) {
-  hk_dirty_allow_costs();
+  hk_timed_call_allow();
   fake_os_set_cpu_step(4 * HK_PRICE_GIVE_NS);
   void *memory = Memory(kBytes);
   for (unsigned i = 0; i < 2 * HK_COST_SAMPLES; i++) {
@@ -38,7 +68,7 @@ HK_FRESH_TEST(TimedCall, TheFirstLargeOnesAreMeasured) {
 }
 
 HK_FRESH_TEST(TimedCall, WhatSaysLittleIsNot) {
-  hk_dirty_allow_costs();
+  hk_timed_call_allow();
   fake_os_set_cpu_step(1000);
   void *memory = Memory(kBytes);
   EXPECT_TRUE(hk_timed_call_purge(memory, kBytes));
@@ -52,8 +82,42 @@ HK_FRESH_TEST(TimedCall, WhatSaysLittleIsNot) {
   EXPECT_EQ(Purges(), 1u);
 }
 
+HK_FRESH_TEST(TimedCall, TheBreakEvenTimeFollowsTheCosts) {
+  uint64_t break_even_ms = BreakEven();
+  Purge(1, 3 * HK_PRICE_GIVE_NS);
+  EXPECT_EQ(Purges(), 0u) << "tests can be repeated";
+  hk_timed_call_allow();
+  Purge(HK_COST_SAMPLES - 1, 3 * HK_PRICE_GIVE_NS);
+  EXPECT_EQ(BreakEven(), break_even_ms) << "too few";
+  Purge(2, 1000 * HK_PRICE_GIVE_NS);
+  EXPECT_EQ(BreakEven(), break_even_ms / 5 * (3 + 4)) << "a fifth is the purge, and slow calls do not count";
+  EXPECT_EQ(CostOf(hk_timed_purge), 3 * HK_PRICE_GIVE_NS);
+  EXPECT_EQ(Purges(), HK_COST_SAMPLES);
+  EXPECT_EQ(CostOf(hk_timed_fault), HK_PRICE_WANT_NS);
+  EXPECT_EQ(Faults(), 0u);
+  Fault(HK_COST_SAMPLES, 2 * HK_PRICE_WANT_NS);
+  EXPECT_EQ(BreakEven(), break_even_ms / 5 * (3 + 2 * 4));
+  hk_option.mode = HK_PRICE_LEAN;
+  EXPECT_EQ(BreakEven(), break_even_ms / 5 * (3 + 2 * 4) / 10);
+}
+
+HK_FRESH_TEST(TimedCall, CostsNearTheExpectedOnesChangeNothing) {
+  uint64_t break_even_ms = BreakEven();
+  hk_timed_call_allow();
+  Purge(HK_COST_SAMPLES, 2 * HK_PRICE_GIVE_NS);
+  EXPECT_EQ(CostOf(hk_timed_purge), 2 * HK_PRICE_GIVE_NS);
+  EXPECT_EQ(BreakEven(), break_even_ms) << "a fifth more together";
+}
+
+HK_FRESH_TEST(TimedCall, NothingIsMeasuredWhereLearningIsOff) {
+  hk_timed_call_allow();
+  hk_option.learn = hk_learn_off;
+  Purge(1, HK_PRICE_GIVE_NS);
+  EXPECT_EQ(Purges(), 0u);
+}
+
 HK_FRESH_TEST(TimedCall, NothingIsMeasuredWithoutTheClock) {
-  hk_dirty_allow_costs();
+  hk_timed_call_allow();
   void *memory = Memory(kBytes);
   EXPECT_TRUE(hk_timed_call_prefault(memory, kBytes));
   EXPECT_EQ(Faults(), 0u);

@@ -56,6 +56,7 @@ hk_heap_t *hk_heap_create(void) {
   if (HK_HARDENED) hk_heap_quarantine(heap)->random = hk_fold_product((uintptr_t)heap ^ hk_keys.place, hk_keys.canary);
   init(heap);
   hk_store_relaxed(&heap->life, hk_heap_attached);
+  (void)hk_shard_current(); /* the first call asks the system, through functions that a program may replace: no lock */
 
   hk_lock_acquire(hk_lock_heap_pool);
   heap->all_next = hk_load_relaxed(&all);

@@ -15,7 +15,7 @@ _Atomic(unsigned) hk_shard_count, hk_shard_used, hk_shard_at_once;
 static _Atomic(unsigned) of_node, used_of_node;
 
 static unsigned node_count(void) {
-  (void)hk_node_current(); /* the first call counts them */
+  if (hk_load_relaxed(&hk_node_count) == 0) (void)hk_node_current(); /* the first call counts them */
   return hk_load_relaxed(&hk_node_count);
 }
 
@@ -48,7 +48,7 @@ unsigned hk_shard_current_slow(void) {
 }
 
 void hk_shard_note_threads(size_t count) {
-  (void)hk_shard_current();
+  if (hk_load_relaxed(&hk_shard_used) == 0) find_count();
   use_all();
   hk_store_relaxed(&hk_shard_at_once, (unsigned)hk_smaller(count, hk_load_relaxed(&hk_shard_used)));
 }

@@ -35,7 +35,8 @@ HK_INLINE unsigned hk_shard_current(void) {
   return HK_LIKELY(hk_load_relaxed(&hk_shard_used) == 1) ? 0 : hk_shard_current_slow();
 }
 
-/* Notes that `count` threads, two or more, may take memory at once: all shards are used. The count never falls. */
+/* Notes that `count` threads, two or more, may take memory at once: all shards are used. The count never falls. After a
+ * first call of hk_shard_current it asks the system nothing, so the caller may hold a lock. */
 void hk_shard_note_threads(size_t count);
 
 /* The number of shards that threads can use at once; 0 before the first call of hk_shard_current. */

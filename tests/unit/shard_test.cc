@@ -115,6 +115,17 @@ HK_FRESH_TEST(Shard, AsManyAreInUseAtOnceAsThereAreThreads) {
   }
 }
 
+// What asks the system may come back to malloc, which then waits for the lock that the caller holds.
+HK_FRESH_TEST(Shard, ThreadsAreNotedWithoutAQuestion) {
+  fake_os_set_node_count(2);
+  fake_os_set_cpu_count(4);
+  (void)hk_shard_current();
+  uint64_t questions = fake_os_node_questions();
+  Divide();
+  hk_shard_note_threads(3);
+  EXPECT_EQ(fake_os_node_questions(), questions);
+}
+
 HK_FRESH_TEST(Shard, ThereAreWaysRoundANodeAndRoundTheNodes) {
   fake_os_set_node_count(2);
   fake_os_set_cpu_count(6);

@@ -87,6 +87,26 @@ static HK_NOINLINE uint64_t length_in_survey(walk_t *walk, const hk_block_t *lis
 
 /* ---- Spans. */
 
+/* The descriptor of the slab that the last block of a list lay in: the next one often lies there too. */
+typedef struct {
+  const hk_slab_t *of; /* NULL: nothing was copied */
+  hk_slab_t copy;
+} descriptor_t;
+
+/* Returns the span of `owner` that the block lies in, and sets its class. Returns NULL when there is none: the span may
+ * have moved or ended since the list was read. */
+static const hk_slab_t *span_of(descriptor_t *last, const hk_heap_t *owner, const hk_block_t *block,
+                                unsigned *class_index) {
+  const hk_slab_t *slab = hk_slab_of(block);
+  if (slab != last->of) hk_survey_copy_record(&last->copy, slab, sizeof last->copy);
+  last->of = slab;
+  uintptr_t distance = (uintptr_t)slab - (uintptr_t)last->copy.head;
+  bool is_small = hk_slab_state(&last->copy) == hk_slab_small && distance < HK_SUPERSLAB_SLABS * sizeof *slab;
+  if (!is_small || hk_load_relaxed(&last->copy.owner) != owner) return NULL;
+  *class_index = last->copy.class_index;
+  return last->copy.head;
+}
+
 /* Returns whether the span is the one that its class's open bin allocates from: its free blocks are the bin's. */
 static bool is_of_open_bin(hk_heap_t *owner, const hk_slab_t *span, unsigned class_index) {
   if (hk_class_is_mid(class_index) || hk_load_acquire(&owner->state[class_index].active) != span) return false;
@@ -113,7 +133,11 @@ static void count_span(walk_t *walk, const hk_survey_superslab_t *superslab, uns
   count_live(counts, live, block_bytes);
   if (!is_of_open_bin(owner, &superslab->first[i], span->class_index)) return;
   uint64_t in_bin = hk_load_relaxed(&((hk_slab_t *)span)->carved) - live;
-  if (!HK_SAFETY || HK_HARDENED) in_bin = length_in_survey(walk, owner->bin[span->class_index].free);
+  if (!HK_SAFETY || HK_HARDENED) {
+    hk_free_list_t bin;
+    hk_survey_copy_record(&bin, &owner->bin[span->class_index], sizeof bin);
+    in_bin = length_in_survey(walk, bin.free);
+  }
   if (!HK_SAFETY) count_live(counts, 0 - in_bin, block_bytes);
   count_allocated(counts, 0 - in_bin, block_bytes);
 }
@@ -152,21 +176,24 @@ static void count_mid(walk_t *walk, hk_tag_counts_t *counts, const class_copy_t 
 
 /* Returns whether the count of the span's live blocks has seen by itself that a block of it, which lies on a list, is
  * free. */
-static bool is_seen_free(hk_heap_t *owner, const hk_slab_t *span) {
+static bool is_seen_free(hk_heap_t *owner, const hk_slab_t *span, unsigned class_index) {
   if (HK_HARDENED) return true;
-  bool is_tiny = !hk_class_is_mid(span->class_index);
-  return HK_SAFETY == 1 && is_tiny && hk_load_relaxed(&owner->state[span->class_index].active) == span;
+  bool is_tiny = !hk_class_is_mid(class_index);
+  return HK_SAFETY == 1 && is_tiny && hk_load_relaxed(&owner->state[class_index].active) == span;
 }
 
 /* Discounts the blocks of a closed bin, which count as handed out. */
 static void count_piece(walk_t *walk, hk_tag_counts_t *counts, hk_heap_t *part, const hk_block_t *list,
                         uint64_t block_bytes) {
   hk_block_t block;
+  descriptor_t last;
+  last.of = NULL;
+  unsigned class_index;
   for (; list != HK_LIST_END && read_block(walk, list, &block); list = hk_block_next(&block)) {
-    const hk_slab_t *slab = hk_slab_of(list);
-    if (hk_load_relaxed(&((hk_slab_t *)slab)->owner) != part) return;
+    const hk_slab_t *span = span_of(&last, part, list, &class_index);
+    if (span == NULL) return;
     count_allocated(counts, 0 - UINT64_C(1), block_bytes);
-    if (!is_seen_free(part, slab->head)) count_live(counts, 0 - UINT64_C(1), block_bytes);
+    if (!is_seen_free(part, span, class_index)) count_live(counts, 0 - UINT64_C(1), block_bytes);
   }
 }
 
@@ -201,12 +228,13 @@ static void count_part(walk_t *walk, hk_tag_counts_t *counts, hk_heap_t *part) {
 
 static void count_under_way(walk_t *walk, hk_tag_counts_t *counts, hk_heap_t *owner, const hk_block_t *list) {
   hk_block_t block;
+  descriptor_t last;
+  last.of = NULL;
+  unsigned class_index;
   while (list != HK_LIST_END && read_block(walk, list, &block)) {
-    const hk_slab_t *slab = hk_slab_of(list);
-    if (hk_load_relaxed(&((hk_slab_t *)slab)->owner) != owner || !hk_remote_is_marked(hk_block_next(&block))) return;
-    const hk_slab_t *span = slab->head;
-    unsigned class_index = span->class_index;
-    bool is_seen = is_seen_free(owner, span);
+    const hk_slab_t *span = span_of(&last, owner, list, &class_index);
+    if (span == NULL || !hk_remote_is_marked(hk_block_next(&block))) return;
+    bool is_seen = is_seen_free(owner, span, class_index);
     if (!is_seen) count_live(counts, 0 - UINT64_C(1), hk_class_usable_bytes(class_index));
     /* By its seal. Lists and live bits do not show it as the bin's. */
     if (is_seen && !HK_HARDENED && is_of_open_bin(owner, span, class_index))

@@ -197,14 +197,14 @@ def test_a_library_that_cannot_be_named(tool: Tool, library: Path, tmp_path: Pat
 
 
 def test_json(tool: Tool, tmp_path: Path, busy: Path) -> None:
-    done = tool("run", "--json", "verdict.json", "--", busy, "50", "400")
+    done = tool("run", "--json", "verdict.json", "--", busy, "50", "2000")
     assert (done.returncode, done.stderr) == (0, "")
     verdict = json.loads((tmp_path / "verdict.json").read_text())
     assert verdict["exit_code"] == 0 and verdict["signal"] is None
     assert verdict["library_mapped"] is True
     assert 50 << 20 <= verdict["peak_bytes"] <= 60 << 20
     assert 40 << 20 <= verdict["mean_bytes"] <= verdict["peak_bytes"]
-    assert 0.4 <= verdict["wall_seconds"] < 10
+    assert 2 <= verdict["wall_seconds"] < 20
     assert verdict["minor_faults"] > 0
     on_stderr = tool("run", "--json", "-", "--", "echo", "hello")
     assert on_stderr.stdout == "hello\n"

@@ -8,6 +8,7 @@
 #include "heap/detach.h"
 #include "heap/heap.h"
 #include "heap/part.h"
+#include "heap/pool.h"
 #include "heap/purge_drain.h"
 #include "os/os.h"
 #include "os/rights.h"
@@ -49,6 +50,7 @@ static void visit_heaps(uint64_t now_ms, uint64_t *purged_ms) {
     *purged_ms = since_ms;
     hk_process_purge_idle_heaps();
   }
+  if (!is_quiet && (has_taken || hk_heap_pool_has_any())) hk_dirty_await_quiet();
   hk_dirty_stay_quiet(since_ms);
 }
 

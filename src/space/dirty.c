@@ -52,7 +52,7 @@ static struct {
     size_t wanted_bytes; /* in use when heaps were wanted last */
     uint64_t wanted_ms;
   } heaps;
-  /* A visit has purged memory: the heaps may have some to purge too, once the program is quiet. */
+  /* A visit has purged memory, or found idle heaps: these may have some to purge too, once the program is quiet. */
   bool is_quiet_awaited;
   uint64_t changed_ms;  /* when memory was last taken or freed */
   uint64_t woken_ms;    /* when that first happened after a sleep */
@@ -378,6 +378,12 @@ uint64_t hk_dirty_asleep_ms(void) {
   uint64_t for_ms = asleep_ms();
   hk_lock_release(hk_lock_space);
   return for_ms;
+}
+
+void hk_dirty_await_quiet(void) {
+  hk_lock_acquire(hk_lock_space);
+  dirty.is_quiet_awaited = true;
+  hk_lock_release(hk_lock_space);
 }
 
 void hk_dirty_stay_quiet(uint64_t since_ms) {

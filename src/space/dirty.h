@@ -90,6 +90,9 @@ bool hk_dirty_is_quiet(uint64_t now_ms, uint64_t *since_ms);
  * path. */
 uint64_t hk_dirty_asleep_ms(void);
 
+/* Makes the purge thread come as soon as the program is quiet, also if nothing is dirty at its next visit. */
+void hk_dirty_await_quiet(void);
+
 /* Sets the time of the last change back: frees by the purge thread itself are no activity of the program. */
 void hk_dirty_stay_quiet(uint64_t since_ms);
 

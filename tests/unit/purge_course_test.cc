@@ -360,6 +360,22 @@ HK_FRESH_TEST(PurgeCourse, IdleHeapsAreTidiedOnceInEachQuietTime) {
   course.Run();
 }
 
+// Not at the next visit of a program in which nothing is due, which is four seconds later.
+HK_FRESH_TEST(PurgeCourse, IdleHeapsAreTidiedAsSoonAsItIsQuiet) {
+  void *run = TakeRun(HK_MIB);
+  PurgeCourse course;
+  hk_heap_t *idle = WithAllRoom(hk_heap_take());
+  (void)TakeBytes(20 * HK_MIB);
+  ASSERT_TRUE(PurgeCourse::Start());
+  PurgeCourse::SetNow(1000);
+  Stir();
+  GiveIdleHeap(idle, run);
+  uint64_t quiet_ms = 1000 + BreakEvenMs() * 3 / 4;
+  course.At(quiet_ms - 1, [=] { EXPECT_EQ(idle->spare_slabs, 16u); });
+  course.At(quiet_ms + 1, [=] { EXPECT_EQ(idle->spare_slabs, 0u); });
+  course.Run();
+}
+
 // ---- Remote frees for a thread that sleeps.
 
 // A span of which nothing but its blocks leads to the slab, and a heap to free them from.

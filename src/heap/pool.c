@@ -161,12 +161,15 @@ static hk_heap_t *take_from_overflow(hk_heap_t *wanted) {
 
 /* ---- Both. */
 
-/* Slots that are looked at for an idle heap, which happens before each growth where there are several heaps. */
+/* Slots that are looked at for an idle heap, which happens before each growth where there are several heaps: the first
+ * ones of the own shard, and the first HK_POOL_WARM of at most LOOK_SHARDS others of the node. Chosen: memory that a
+ * thread left on another processor serves, and the look stays short on large machines. */
 #define LOOK_COUNT 16
+#define LOOK_SHARDS 7
 
-static hk_heap_t *take_if_among(unsigned looks, bool (*is_wanted)(hk_heap_t *heap, unsigned argument),
+static hk_heap_t *take_if_among(unsigned shard, unsigned looks, bool (*is_wanted)(hk_heap_t *heap, unsigned argument),
                                 unsigned argument) {
-  unsigned shard = hk_shard_current(), count = slot_count();
+  unsigned count = slot_count();
   hk_lock_wait_for_repair();
   for (unsigned k = 0; k < looks; k++) {
     unsigned i = slot_from(shard, k, count);
@@ -177,7 +180,13 @@ static hk_heap_t *take_if_among(unsigned looks, bool (*is_wanted)(hk_heap_t *hea
 }
 
 hk_heap_t *hk_heap_take_if(bool (*is_wanted)(hk_heap_t *heap, unsigned argument), unsigned argument) {
-  return take_if_among(LOOK_COUNT, is_wanted, argument);
+  unsigned own = hk_shard_current();
+  hk_heap_t *heap = take_if_among(own, LOOK_COUNT, is_wanted, argument);
+  unsigned shard = hk_shard_next_of_node(own);
+  for (unsigned i = 0; heap == NULL && i < LOOK_SHARDS && shard != own; i++, shard = hk_shard_next_of_node(shard)) {
+    heap = take_if_among(shard, HK_POOL_WARM, is_wanted, argument);
+  }
+  return heap;
 }
 
 static bool has_incoming(hk_heap_t *heap, unsigned unused) {
@@ -199,7 +208,7 @@ static hk_heap_t *take_awaited_from_overflow(void) {
 }
 
 hk_heap_t *hk_heap_take_awaited(void) {
-  hk_heap_t *heap = take_if_among(slot_count(), has_incoming, 0);
+  hk_heap_t *heap = take_if_among(hk_shard_current(), slot_count(), has_incoming, 0);
   return heap != NULL ? heap : take_awaited_from_overflow();
 }
 

@@ -60,8 +60,9 @@ bool hk_heap_give_back_warm(hk_heap_t *heap, bool *is_waited_for);
 /* Returns an idle heap for which blocks wait; NULL when there is none. The caller drains it and gives it back. */
 hk_heap_t *hk_heap_take_awaited(void);
 
-/* Returns an idle heap from one of the first slots of the calling thread's shard for which `is_wanted` holds; NULL when
- * there is none. The caller gives it back. `is_wanted` reads only atomic fields: another thread may have the heap. */
+/* Returns an idle heap for which `is_wanted` holds, from one of the first slots of the calling thread's shard or of the
+ * next shards of its node; NULL when there is none. The caller gives it back. `is_wanted` reads only atomic fields:
+ * another thread may have the heap. */
 hk_heap_t *hk_heap_take_if(bool (*is_wanted)(hk_heap_t *heap, unsigned argument), unsigned argument);
 
 /* Returns whether the heap had free blocks of the class, or room for some, when it was last given back. Any thread. */

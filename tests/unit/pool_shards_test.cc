@@ -62,6 +62,22 @@ HK_FRESH_TEST(PoolShards, AnyIdleHeapIsTakenBeforeANewOneIsMade) {
   EXPECT_EQ(HeapCount(), 9u);
 }
 
+HK_FRESH_TEST(PoolShards, AGrowingThreadSeesIdleHeapsOfTheNextShards) {
+  SetShards(16);
+  hk_heap_t *near = TakeOn(9), *far = TakeOn(10);
+  hk_heap_give_back(far);
+  hk_heap_give_back(near);
+  auto any = [](hk_heap_t *, unsigned) { return true; };
+  MoveToShard(2);
+  EXPECT_EQ(hk_heap_take_if(any, 0), near);
+  EXPECT_EQ(hk_heap_take_if(any, 0), nullptr) << "the look is short";
+  MoveToShard(15);
+  hk_heap_give_back(near);
+  EXPECT_EQ(TakeOn(9), near);
+  MoveToShard(10);
+  EXPECT_EQ(hk_heap_take_if(any, 0), far);
+}
+
 HK_FRESH_TEST(PoolShards, OneHeapIsFoundInTheSlotsOfAnyShard) {
   SetShards(3);
   std::vector<hk_heap_t *> heaps;

@@ -34,23 +34,16 @@ uint64_t BreakEven() {
   return hk_price_break_even_ms(&learned.price);
 }
 
-// Purge resident memory, or make memory resident, at a cost of each MiB.
-void Purge(unsigned count, uint64_t ns_per_mib) {
+using Call = bool(void *, size_t);
+
+// Calls both for the same memory, in turn. The one that is timed costs `ns_per_mib`.
+void Repeat(unsigned count, uint64_t ns_per_mib, Call *first, Call *second) {
   void *memory = Memory(kBytes);
   fake_os_set_cpu_step(ns_per_mib);
-  for (unsigned i = 0; i < count; i++) {
-    ASSERT_TRUE(hk_os_prefault(memory, kBytes));
-    ASSERT_TRUE(hk_timed_call_purge(memory, kBytes));
-  }
+  for (unsigned i = 0; i < count; i++) ASSERT_TRUE(first(memory, kBytes) && second(memory, kBytes));
 }
-void Fault(unsigned count, uint64_t ns_per_mib) {
-  void *memory = Memory(kBytes);
-  fake_os_set_cpu_step(ns_per_mib);
-  for (unsigned i = 0; i < count; i++) {
-    ASSERT_TRUE(hk_timed_call_prefault(memory, kBytes));
-    ASSERT_TRUE(hk_os_purge(memory, kBytes));
-  }
-}
+void Purge(unsigned count, uint64_t ns_per_mib) { Repeat(count, ns_per_mib, hk_os_prefault, hk_timed_call_purge); }
+void Fault(unsigned count, uint64_t ns_per_mib) { Repeat(count, ns_per_mib, hk_timed_call_prefault, hk_os_purge); }
 
 HK_FRESH_TEST(TimedCall, TheFirstLargeOnesAreMeasured) {
   hk_timed_call_allow();

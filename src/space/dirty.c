@@ -261,8 +261,9 @@ bool hk_dirty_put_off_locked(hk_dirty_part_t *part, uint64_t now_ms) {
 }
 
 /* Returns up to what a part may see one sum grow from `seen`, so that `of_all` stays within `most`: each of `shares`
- * shards may grow as much. A shard that looks again gets a new share, while the others still have theirs, and a thread
- * may move to a shard that had none: until the clock moves, all may have up to twice `most`. */
+ * shards may grow as much. Of memory in use these are the shards that threads take from at once, and of dirty memory
+ * all: one thread may free what others took. A shard that looks again gets a new share, while the others still have
+ * theirs, and a thread may move to a shard that had none: until the clock moves, all may have up to twice `most`. */
 static HK_NOINLINE size_t share_of(size_t shares, size_t seen, size_t of_all, size_t most) {
   return hk_add_saturating(seen, hk_subtract_to_zero(most, of_all) / shares);
 }
@@ -286,14 +287,16 @@ static HK_NOINLINE void note_calm_locked(hk_dirty_part_t *part, const hk_retenti
   size_t most_held = hk_pressure_next_look_bytes(&dirty.retention.pressure, now->memory_limit_bytes);
   most_held = hk_smaller(most_held, hk_purge_wakeup_next_look_bytes_locked(held(now)));
   hk_dirty_sums_t seen = sums_seen_by(part);
-  size_t shares = part == &hk_dirty_extents ? 1 : shards;
+  bool has_shard = part != &hk_dirty_extents;
+  size_t dirty_shares = has_shard ? hk_larger(hk_load_relaxed(&hk_shard_used), 1) : 1;
   part->look.is_calm = !is_near && !verdict->is_too_much && !verdict->is_system_look_due;
   part->look.at_ms = now->now_ms;
   part->look.round = hk_load_relaxed(&look_round);
   part->look.in_use_bytes = seen.in_use_bytes;
   part->look.together_bytes = together_bytes;
-  part->look.most_dirty_bytes = share_of(shares, seen.dirty_bytes, now->dirty_bytes, most);
-  part->look.most_held_bytes = share_of(shares, seen.in_use_bytes + seen.dirty_bytes, held(now), most_held);
+  part->look.most_dirty_bytes = share_of(dirty_shares, seen.dirty_bytes, now->dirty_bytes, most);
+  part->look.most_held_bytes =
+      share_of(has_shard ? shards : 1, seen.in_use_bytes + seen.dirty_bytes, held(now), most_held);
   part->look.retain_bytes = now->retain_bytes;
   part->look.memory_limit_bytes = now->memory_limit_bytes;
   part->look.is_refault_possible = hk_refault_is_possible(&dirty.retention.refault);

@@ -73,6 +73,26 @@ HK_FRESH_TEST(DirtyShards, AShardPutsOffWithinItsShare) {
   EXPECT_FALSE(ended.verdict.is_too_much);
 }
 
+// One thread may free what others took on all processors, however few threads there are now.
+HK_FRESH_TEST(DirtyShards, TwoThreadsPutOffNoMoreThanMany) {
+  constexpr unsigned kShards = 16;
+  fake_os_set_cpu_count(kShards);
+  hk_shard_note_threads(2);
+  hk_dirty_ask_system(1);
+  Look(1);
+  hk_option.retain = 0;
+  ChangeOf(0, 1000, 120 * HK_MIB, 0);
+  for (unsigned shard = 1; shard < kShards; shard++) ChangeOf(shard, 1000, 0, 0);
+  size_t put_off_bytes = 0;
+  for (unsigned shard = 1; shard < kShards; shard++) {
+    size_t bytes = 0;
+    while (ChangeOf(shard, 1000, 0, bytes + HK_SLAB_BYTES).is_put_off) bytes += HK_SLAB_BYTES;
+    put_off_bytes += bytes;
+  }
+  EXPECT_GE(put_off_bytes, 5 * HK_MIB);
+  EXPECT_LE(put_off_bytes, 10 * HK_MIB) << "a twelfth of what is in use";
+}
+
 void ExpectPutsOffWithin(unsigned shards, size_t bytes) {
   SetUp(shards);
   ChangeOf(0, 1000, 96 * HK_MIB, 0);

@@ -263,10 +263,20 @@ static void follow_tags(hk_part_table_t *table) {
   }
 }
 
+/* Sends other threads' blocks that were freed meanwhile. The part would keep them while its thread sleeps. */
+static void send_batches(hk_heap_t *part) {
+  if (hk_load_relaxed(&part->batch_count) == 0) return;
+  hk_heap_enter(part);
+  hk_remote_flush(part);
+  hk_heap_leave(part);
+}
+
 static void remove_at(hk_part_table_t *table, unsigned i) {
+  hk_heap_t *part = table->tag[i].part;
   table->tag_count--;
   for (; i < table->tag_count; i++) table->tag[i] = table->tag[i + 1];
   follow_tags(table);
+  if (part != NULL) send_batches(part);
 }
 
 void hk_part_pop_tag(void) {

@@ -4,8 +4,8 @@
  * compare-and-swap puts it before the owner's `incoming` list. The owner takes the whole list at once and puts each
  * block where its slab says. A block under way, in a batch or in `incoming`, counts as in use until the owner collects
  * it. So no span is given up while one of its blocks is under way. A batch is sent when it is full, before its thread
- * grows, and when the thread ends. The owner collects when a bin runs out (heap/refill.c); for owners that sleep see
- * heap/purge_drain.h and heap/detach.h.
+ * grows, when the thread ends, and a part's when its tag is popped. The owner collects when a bin runs out
+ * (heap/refill.c); for owners that sleep see heap/purge_drain.h and heap/detach.h.
  *
  * A block under way is linked and sealed like a free one, so that a second free of it is noticed. The lowest bit of its
  * link is a mark: a link without it belongs to a block that was collected already, as when two threads freed it at the

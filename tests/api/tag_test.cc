@@ -13,6 +13,7 @@
 
 #include "hakmem/hakmem.h"
 #include "support/in_child.h"
+#include "support/malloc_report.h"
 #include "support/scale.h"
 #include "support/test_random.h"
 
@@ -418,6 +419,33 @@ TEST(Tag, AResizeInPlaceCountsTheDifference) {
   EXPECT_EQ(counts.live_blocks, 0u);
   EXPECT_EQ(counts.freed_blocks, 1u);
   EXPECT_EQ(counts.freed_bytes, first);
+}
+
+size_t Batches() { return ReadCounter("remote_batch").value_or(0); }
+
+// The owner has use for them; the thread may sleep next.
+TEST(Tag, WhatWasFreedForAnotherThreadIsSentAtThePop) {
+  if (!HK_TEST_INSTRUMENTS) GTEST_SKIP() << "this build reports no counters";
+  hakmem_tag_t *tags[2] = {NewTag("freed for others"), NewTag("pushed later")};
+  std::vector<void *> blocks;
+  for (int i = 0; i < 20; i++) blocks.push_back(hakmem_malloc(100));
+  std::thread([&] {
+    void *own = hakmem_malloc(100); /* the thread has a heap */
+    hakmem_tag_push(tags[0]);
+    for (int i = 0; i < 10; i++) hakmem_free(blocks[i]);
+    size_t batches = Batches();
+    hakmem_tag_pop();
+    EXPECT_EQ(Batches(), batches + 1);
+    hakmem_tag_push(tags[0]);
+    for (int i = 10; i < 20; i++) hakmem_free(blocks[i]);
+    hakmem_tag_push(tags[1]);
+    EXPECT_EQ(Batches(), batches + 1);
+    hakmem_tag_remove(tags[0]);
+    EXPECT_EQ(Batches(), batches + 2);
+    hakmem_tag_pop();
+    EXPECT_EQ(Batches(), batches + 2);
+    hakmem_free(own);
+  }).join();
 }
 
 TEST(Tag, AThreadThatEndsPopsItsTags) {

@@ -42,6 +42,7 @@ static void drain_idle(hk_heap_t *heap) {
 static void purge_idle(hk_heap_t *heap) {
   hk_heap_enter_taken(heap);
   purge_heap(heap);
+  hk_store_relaxed(&heap->is_purged, true);
   hk_heap_leave(heap);
 }
 
@@ -119,20 +120,18 @@ hk_detach_t hk_process_purge_which(uint64_t now_ms) {
   return (hk_detach_t){.now_ms = now_ms, .asleep_ms = hk_smaller(asleep_ms, NEAR_LIMIT_MS), .least_slabs = 1};
 }
 
-static bool take_heaps(const hk_detach_t *which) {
-  bool has_taken = hk_detach_sleepers(which) > 0;
-  if (has_taken && is_near_limit()) hk_process_purge_idle_heaps();
-  return has_taken;
+static void take_heaps(const hk_detach_t *which) {
+  if (hk_detach_sleepers(which) > 0 && is_near_limit()) hk_process_purge_idle_heaps();
 }
 
-bool hk_process_purge_from_sleepers(uint64_t now_ms) {
+void hk_process_purge_from_sleepers(uint64_t now_ms) {
   hk_detach_t which = hk_process_purge_which(now_ms);
-  return take_heaps(&which);
+  take_heaps(&which);
 }
 
 void hk_process_purge_near_limit(void) {
   hk_store_relaxed(&hk_dirty_wants_heaps, false);
-  (void)take_heaps(&(hk_detach_t){.now_ms = hk_os_coarse_ms(), .asleep_ms = GROWING_MS, .least_slabs = 1});
+  take_heaps(&(hk_detach_t){.now_ms = hk_os_coarse_ms(), .asleep_ms = GROWING_MS, .least_slabs = 1});
 }
 
 /* Chosen: with fewer heaps each thread has its own. */

@@ -40,9 +40,8 @@ void hk_process_purge_idle_heaps(void);
 /* Returns which heaps of sleeping threads are worth detaching now. For the purge thread. */
 hk_detach_t hk_process_purge_which(uint64_t now_ms);
 
-/* Detaches those heaps. Near a memory limit it also empties the idle heaps. Returns whether it has detached any. Opens
- * files. */
-bool hk_process_purge_from_sleepers(uint64_t now_ms);
+/* Detaches those heaps. Near a memory limit it also empties the idle heaps. Opens files. */
+void hk_process_purge_from_sleepers(uint64_t now_ms);
 
 /* The same for a thread that grows near a memory limit, and of threads that have slept for a moment only. Requires that
  * the caller is in no slow path. */

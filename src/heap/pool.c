@@ -22,6 +22,12 @@ static _Atomic(size_t) overflow_count;
 
 static void set_life(hk_heap_t *heap, hk_heap_life_t life) { hk_store_relaxed(&heap->life, (uint8_t)life); }
 
+/* For a heap that the caller has just taken out of its place. */
+static void set_taken(hk_heap_t *heap) {
+  set_life(heap, hk_heap_attached);
+  hk_store_relaxed(&heap->is_purged, false);
+}
+
 /* ---- Parts of named heaps and tags are in no place: their `life` alone says that they are idle. */
 
 static bool is_part(const hk_heap_t *heap) { return hk_heap_named(heap) != NULL; }
@@ -30,7 +36,9 @@ static bool take_part(hk_heap_t *part) {
   uint8_t expected = hk_heap_idle;
   if (hk_heap_life(part) != hk_heap_idle) return false;
   hk_count(hk_count_shared_update, 1);
-  return hk_compare_exchange_acquire(&part->life, &expected, (uint8_t)hk_heap_attached); /* with put_part */
+  if (!hk_compare_exchange_acquire(&part->life, &expected, (uint8_t)hk_heap_attached)) return false; /* with put_part */
+  hk_store_relaxed(&part->is_purged, false);
+  return true;
 }
 
 static void put_part(hk_heap_t *part) { hk_store_release(&part->life, (uint8_t)hk_heap_idle); }
@@ -56,7 +64,7 @@ HK_NOINLINE static hk_heap_t *empty_full_slot(unsigned i) {
   hk_lock_put_repair_off();
   hk_heap_t *heap = hk_exchange_acquire(&slots[i], NULL); /* with fill_slot */
   HK_ASSERT(heap == NULL || hk_heap_life(heap) == hk_heap_idle, "a heap in a slot is idle");
-  if (heap != NULL) set_life(heap, hk_heap_attached);
+  if (heap != NULL) set_taken(heap);
   hk_lock_let_repair_come();
   return heap;
 }
@@ -69,7 +77,7 @@ HK_NOINLINE static bool empty_full_slot_of(unsigned i, hk_heap_t *heap) {
   hk_heap_t *expected = heap;
   bool emptied = hk_compare_exchange_acquire(&slots[i], &expected, NULL); /* with fill_slot */
   HK_ASSERT(!emptied || hk_heap_life(heap) == hk_heap_idle, "a heap in a slot is idle");
-  if (emptied) set_life(heap, hk_heap_attached);
+  if (emptied) set_taken(heap);
   hk_lock_let_repair_come();
   return emptied;
 }
@@ -131,7 +139,7 @@ static void check_locked(void) {}
 static void take_out_locked(hk_heap_t *heap) {
   hk_list_remove(&heap->pool_link);
   hk_bump_relaxed(&overflow_count, (size_t)-1);
-  set_life(heap, hk_heap_attached);
+  set_taken(heap);
   check_locked();
 }
 
@@ -352,6 +360,13 @@ bool hk_heap_pool_has_any(void) {
   if (hk_load_relaxed(&overflow_count) > 0) return true;
   for (unsigned i = 0, count = slot_count(); i < count; i++) {
     if (hk_load_relaxed(&slots[i]) != NULL) return true;
+  }
+  return false;
+}
+
+bool hk_heap_pool_has_unpurged(void) {
+  for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
+    if (is_idle(heap) && !hk_load_relaxed(&heap->is_purged)) return true;
   }
   return false;
 }

@@ -71,8 +71,11 @@ bool hk_heap_offers(hk_heap_t *heap, unsigned class_index);
 /* Returns whether HK_POOL_WARM heaps are idle in the first slots of the calling thread's shard. Any thread. */
 bool hk_heap_pool_is_deep(void);
 
-/* Returns whether a heap is idle. Any thread. */
+/* Returns whether a heap is idle, other than a part. Any thread. */
 bool hk_heap_pool_has_any(void);
+
+/* Returns whether a heap or part is idle that is not purged since. Any thread. */
+bool hk_heap_pool_has_unpurged(void);
 
 /* Calls `visit` for each idle heap, and again when blocks arrived for it meanwhile. No other thread can take the heap
  * during the call. */

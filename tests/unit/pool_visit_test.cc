@@ -34,6 +34,27 @@ HK_FRESH_TEST(Pool, EachIdleHeapIsVisitedOnceAndStaysIdle) {
   EXPECT_EQ(taken, idle);
 }
 
+// As api/process_purge.c does after it has purged the heap.
+void NotePurged(hk_heap_t *heap) { hk_store_relaxed(&heap->is_purged, true); }
+
+HK_FRESH_TEST(Pool, AHeapThatIsTakenIsNoLongerPurged) {
+  std::vector<hk_heap_t *> heaps = TakeMany(kMany); /* some go beyond the slots */
+  EXPECT_FALSE(hk_heap_pool_has_unpurged()) << "none is idle";
+  for (hk_heap_t *heap : heaps) hk_heap_give_back(heap);
+  EXPECT_TRUE(hk_heap_pool_has_unpurged());
+  hk_heap_visit_idle(NotePurged);
+  EXPECT_FALSE(hk_heap_pool_has_unpurged());
+  for (hk_heap_t *heap : heaps) {
+    ASSERT_TRUE(hk_heap_take_this(heap));
+    EXPECT_FALSE(hk_heap_pool_has_unpurged()) << "a thread has it";
+    hk_heap_give_back(heap);
+    EXPECT_TRUE(hk_heap_pool_has_unpurged());
+    hk_heap_visit_idle(NotePurged);
+  }
+  hk_heap_give_back(hk_heap_take());
+  EXPECT_TRUE(hk_heap_pool_has_unpurged());
+}
+
 HK_FRESH_TEST(Pool, AVisitOfNone) {
   hk_heap_visit_idle(Visit);
   hk_heap_t *heap = hk_heap_take();

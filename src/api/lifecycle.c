@@ -15,7 +15,6 @@
 #include "heap/pool.h"
 #include "os/call_count.h"
 #include "os/lock.h"
-#include "os/node.h"
 #include "os/os.h"
 #include "os/sandbox_status.h"
 #include "os/shard.h"
@@ -108,6 +107,7 @@ static const char own_status[] = "/proc/self/status";
  * first and starts the core. */
 static void start_core(void) {
   (void)hk_os_page_size();
+  (void)hk_os_vdso();
   uint64_t secret = hk_os_process_secret();
   if (hk_load_relaxed(&stage) != not_started) return;
   hk_store_relaxed(&stage, core_started);
@@ -153,7 +153,7 @@ hk_thread_lease_t hk_lifecycle_enter_heapless(void) {
 
 void hk_lifecycle_look_around(void) {
   (void)hk_os_huge_setting();
-  (void)hk_node_current();
+  (void)hk_shard_current();
   (void)hk_os_process_id();
   hk_dirty_ask_system(hk_os_coarse_ms());
 }
@@ -214,7 +214,7 @@ static void start_guards(void) {
 __attribute__((constructor)) static void start(void) {
   hk_lifecycle_prepare();
   if (HK_HARDENED) check_options();
-  (void)hk_node_current(); /* a system call now instead of in a request */
+  (void)hk_shard_current(); /* system calls now instead of in a request, before the program binds its threads */
   if (hk_option.profile || hk_option.leaks != hk_leaks_off) (void)hk_profile_start(0);
   if (hk_load_relaxed(&stage) == core_started) install_hooks();
   hk_crash_report_install();

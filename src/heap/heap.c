@@ -10,6 +10,9 @@ alignas(hk_heap_t) const hk_empty_heap_t hk_empty_heap = {.bin = {[0 ... HK_CLAS
 /* Pushed to under hk_lock_heap_pool, read without: newest first. */
 static _Atomic(hk_heap_t *) all;
 
+/* Heaps of the kind hk_heap_own, and so threads that may use one at once. Guarded by hk_lock_heap_pool. */
+static size_t threads;
+
 hk_heap_t *hk_heap_first(void) { return hk_load_acquire(&all); }
 
 /* Sets up the fields that do not begin with zero. */
@@ -50,20 +53,19 @@ void hk_heap_reset(hk_heap_t *heap) {
   init(heap);
 }
 
-hk_heap_t *hk_heap_create(void) {
+hk_heap_t *hk_heap_create(hk_heap_kind_t kind) {
   hk_heap_t *heap = hk_meta_alloc(sizeof(hk_heap_t) + (HK_HARDENED ? sizeof(hk_quarantine_t) : 0));
   if (heap == NULL) return NULL;
   if (HK_HARDENED) hk_heap_quarantine(heap)->random = hk_fold_product((uintptr_t)heap ^ hk_keys.place, hk_keys.canary);
   init(heap);
   hk_store_relaxed(&heap->life, hk_heap_attached);
-  (void)hk_shard_current(); /* the first call asks the system, through functions that a program may replace: no lock */
 
   hk_lock_acquire(hk_lock_heap_pool);
   heap->all_next = hk_load_relaxed(&all);
   uint32_t last = heap->all_next != NULL ? hk_load_relaxed(&heap->all_next->number) : 0;
   hk_store_relaxed(&heap->number, last + 1);
   hk_store_release(&all, heap); /* with hk_heap_first */
-  if (last > 0) hk_shard_note_threads(last + 1);
+  if (kind == hk_heap_own && ++threads > 1) hk_shard_note_threads(threads);
   hk_lock_release(hk_lock_heap_pool);
   return heap;
 }

@@ -262,8 +262,11 @@ HK_INLINE hk_named_t *hk_heap_named(const hk_heap_t *heap) { return hk_load_rela
 /* Returns the quarantine of a heap of a hardened build, which lies behind the heap. */
 HK_INLINE hk_quarantine_t *hk_heap_quarantine(hk_heap_t *heap) { return (hk_quarantine_t *)(heap + 1); }
 
-/* Returns a new heap, attached; NULL when the system refuses. */
-hk_heap_t *hk_heap_create(void);
+typedef enum { hk_heap_own, hk_heap_part } hk_heap_kind_t; /* a thread's own heap, or a part (part.h) */
+
+/* Returns a new heap, attached; NULL when the system refuses. Notes for os/shard.h how many threads have their own, so
+ * hk_shard_current was called before. */
+hk_heap_t *hk_heap_create(hk_heap_kind_t kind);
 
 /* Makes a heap that has given up all its memory as it was when it was created, but for its record in hk_heap_first. */
 void hk_heap_reset(hk_heap_t *heap);

@@ -120,7 +120,7 @@ static hk_heap_t *take_unused(void) {
   hk_heap_t *part = first_unused;
   if (part != NULL) first_unused = part->part.next;
   hk_lock_release(hk_lock_heap_pool);
-  if (part == NULL) return hk_heap_create();
+  if (part == NULL) return hk_heap_create(hk_heap_part);
   hk_store_relaxed(&part->life, hk_heap_attached);
   return part;
 }

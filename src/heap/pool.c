@@ -241,7 +241,7 @@ hk_heap_t *hk_heap_take(void) {
   unsigned shard = hk_shard_current();
   hk_heap_t *heap = take_idle(shard);
   if (heap == NULL) {
-    heap = hk_heap_create();
+    heap = hk_heap_create(hk_heap_own);
     if (heap == NULL) return NULL;
   } else if (!is_of_node(heap, hk_shard_node(shard))) {
     hk_stat_bump(&heap->stat, hk_stat_numa_adopt, 1);

@@ -19,6 +19,9 @@ HK_C_BEGIN
 /* Returns the OS page size: a power of two, 4 KiB to 64 KiB, read once from the system (4, 16 and 64 KiB occur). */
 size_t hk_os_page_size(void);
 
+/* Returns where the kernel mapped its functions (os/vdso.h), read once from the system; 0: nowhere. */
+uintptr_t hk_os_vdso(void);
+
 /* Maps a new private, readable, writable, zero range of `bytes`. Its start is aligned to `alignment`, a power of two of
  * at least a page. No page is resident until touched. Returns NULL when the system refuses. */
 void *hk_os_reserve(size_t bytes, size_t alignment);

@@ -68,6 +68,16 @@ size_t hk_os_page_size(void) {
   return bytes;
 }
 
+uintptr_t hk_os_vdso(void) {
+  static _Atomic(uintptr_t) known;
+  uintptr_t header = hk_load_relaxed(&known);
+  if (HK_UNLIKELY(header == 0)) {
+    header = auxiliary(AT_SYSINFO_EHDR);
+    hk_store_relaxed(&known, header);
+  }
+  return header;
+}
+
 uint64_t hk_os_process_secret(void) {
   const char *random = (const char *)auxiliary(AT_RANDOM);
   /* An emulator may not supply the random bytes. The secret then comes from addresses alone. */

@@ -1,7 +1,4 @@
 /* os/os_node.c - L1. Implements the memory nodes and processors of os.h on Linux. */
-#include <errno.h>
-#include <sys/auxv.h>
-
 #include "base/atomic.h"
 #include "os/node_list.h"
 #include "os/os.h"
@@ -32,18 +29,12 @@ static long call_getcpu(unsigned *cpu, unsigned *node, void *unused) {
   return hk_syscall3(SYS_getcpu, (long)cpu, (long)node, (long)unused);
 }
 
-static hk_vdso_getcpu_t *find_getcpu(void) {
-  int saved_errno = errno;
-  hk_vdso_getcpu_t *getcpu = hk_vdso_find_getcpu(getauxval(AT_SYSINFO_EHDR));
-  errno = saved_errno;
-  return getcpu != NULL ? getcpu : call_getcpu;
-}
-
 hk_os_place_t hk_os_current_place(void) {
   static _Atomic(hk_vdso_getcpu_t *) known;
   hk_vdso_getcpu_t *getcpu = hk_load_relaxed(&known);
   if (HK_UNLIKELY(getcpu == NULL)) {
-    getcpu = find_getcpu();
+    getcpu = hk_vdso_find_getcpu(hk_os_vdso());
+    if (getcpu == NULL) getcpu = call_getcpu;
     hk_store_relaxed(&known, getcpu);
   }
   hk_os_place_t place = {0};

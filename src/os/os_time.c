@@ -2,7 +2,6 @@
  * calls: the C library's clock_gettime may be interposed by one that allocates. */
 #include <errno.h>
 #include <linux/futex.h>
-#include <sys/auxv.h>
 #include <time.h>
 
 #include "base/arithmetic.h"
@@ -13,13 +12,6 @@
 
 /* ---- Clocks. */
 
-static uintptr_t vdso_header(void) {
-  int saved_errno = errno;
-  uintptr_t header = getauxval(AT_SYSINFO_EHDR);
-  errno = saved_errno;
-  return header;
-}
-
 static int call_clock_gettime(long clock, struct timespec *now) {
   return (int)hk_syscall2(SYS_clock_gettime, clock, (long)now);
 }
@@ -28,7 +20,7 @@ static struct timespec read_clock(long clock) {
   static _Atomic(hk_vdso_clock_t *) known;
   hk_vdso_clock_t *read = hk_load_relaxed(&known);
   if (HK_UNLIKELY(read == NULL)) {
-    read = hk_vdso_find_clock(vdso_header());
+    read = hk_vdso_find_clock(hk_os_vdso());
     if (read == NULL) read = call_clock_gettime;
     hk_store_relaxed(&known, read);
   }

@@ -160,7 +160,7 @@ static void give_both_back(void) {
 /* Fills the slots with other heaps. */
 static void set_up_beyond_slots(void) {
   set_up_attached();
-  for (unsigned i = 0; i < HK_POOL_SLOTS; i++) hk_heap_give_back(hk_heap_create());
+  for (unsigned i = 0; i < HK_POOL_SLOTS; i++) hk_heap_give_back(hk_heap_create(hk_heap_own));
 }
 
 static void give_owner_back(void) {

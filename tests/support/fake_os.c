@@ -96,6 +96,7 @@ uint64_t hk_os_coarse_ms(void) { return hk_os_now_ns() / 1000000; }
 /* The machine's clock began in 1970. */
 uint64_t hk_os_unix_ms(void) { return hk_os_coarse_ms(); }
 
+uintptr_t hk_os_vdso(void) { return 0; }
 uint64_t hk_os_process_secret(void) { return fake.process_secret; }
 const char *const *hk_os_environment(void) { return fake.environment; }
 uint64_t hk_os_process_id(void) { return fake.process_id != 0 ? fake.process_id : (uint64_t)getpid(); }

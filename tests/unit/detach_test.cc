@@ -136,7 +136,7 @@ HK_FRESH_TEST(Detach, AThreadThatWakesUpTooLateTakesAnotherHeap) {
 HK_FRESH_TEST(Detach, WhatTheHeapKeptGoes) {
   LetLooks([](int) { return true; });
   Worker worker;
-  for (int i = 0; i < HK_POOL_WARM; i++) hk_heap_give_back(hk_heap_create());
+  for (int i = 0; i < HK_POOL_WARM; i++) hk_heap_give_back(hk_heap_create(hk_heap_own));
   hk_block_t *block = nullptr;
   worker.Do([&] { block = Alloc(worker.heap(), kClass); });
   size_t in_use = InUseSlabs();
@@ -167,7 +167,7 @@ HK_FRESH_TEST(Detach, AThreadThatWakesUpMeanwhileTakesItsHeapUpAgain) {
 HK_FRESH_TEST(Detach, AThreadThatFreesAnIdleHeapsBlockFirstKeepsItsLooseHeap) {
   LetLooks([](int look) { return look == 1; });
   Worker worker;
-  hk_heap_t *idle = hk_heap_create();
+  hk_heap_t *idle = hk_heap_create(hk_heap_own);
   hk_heap_give_back(idle);
   EXPECT_EQ(Detach(), 0u);
   worker.Do([&] {

@@ -240,7 +240,7 @@ void SetUpBeyondSlots() {
 void SetUpFullSlots() {
   SetUpEmptyPool();
   GiveBackNew(HK_POOL_SLOTS);
-  hk_thread_heap = hk_heap_create();
+  hk_thread_heap = hk_heap_create(hk_heap_own);
 }
 
 void Begin() { hk_thread_leave(hk_thread_enter()); }
@@ -289,7 +289,7 @@ void SetUpMet() {
 void SetUpMetBeyondSlots() {
   SetUpEmptyPool();
   std::vector<hk_heap_t *> others = TakeMany(HK_POOL_SLOTS + 1);
-  met = hk_heap_create();
+  met = hk_heap_create(hk_heap_own);
   for (hk_heap_t *heap : others) hk_heap_give_back(heap);
   hk_heap_give_back(met);
 }
@@ -305,7 +305,7 @@ TEST_F(ForkWindow, AnIdleHeapIsDrained) { Step({SetUpMet, FreeOfIdle, LookAtPool
 
 void SetUpThief() {
   SetUpMet();
-  hk_thread_heap = hk_heap_create();
+  hk_thread_heap = hk_heap_create(hk_heap_own);
 }
 
 void Steal() { (void)hk_steal_span(hk_thread_own(), kClass); }

@@ -13,6 +13,7 @@
 #include "heap/named.h"
 #include "heap/part.h"
 #include "heap/pool.h"
+#include "heap/remote.h"
 #include "os/call_count.h"
 #include "os/lock.h"
 #include "os/os.h"
@@ -50,6 +51,7 @@ static void adopt_orphans(void) {
   forker.base = hk_part_base_of(forkers_parts, forker.heap);
   forkers_heap = NULL;
   hk_heap_adopt_orphans(&forker);
+  hk_remote_note_fork();
   hk_part_adopt(forkers_parts, &forker);
 }
 

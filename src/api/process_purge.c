@@ -224,8 +224,7 @@ void hk_process_purge_follow(void) {
 }
 
 void hk_process_purge_remote(void) {
-  bool is_only_heap = hk_thread_own() != HK_EMPTY_HEAP && hk_heap_total() == 1;
-  if (!is_only_heap) hk_remote_drain_idle();
+  hk_remote_consider_idle();
   hk_heap_t *heap = hk_thread_own(); /* read last: until the thread enters its heap, an examiner may take it */
   if (heap == HK_EMPTY_HEAP || !hk_remote_is_pending(heap)) return;
   hk_heap_enter(heap);

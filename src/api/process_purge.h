@@ -58,8 +58,8 @@ HK_INLINE void hk_process_share_consider(void) {
   if (hk_thread_own() == HK_EMPTY_HEAP) hk_process_share_heaps();
 }
 
-/* Collects the remote frees of the calling thread's blocks, and of one idle heap's, if there are any. Called before a
- * thread takes more memory than a bin holds. */
+/* Collects the remote frees of the calling thread's blocks. Called before a thread takes more memory than a bin
+ * holds. */
 void hk_process_purge_remote(void);
 
 #endif /* HK_API_PROCESS_PURGE_H */

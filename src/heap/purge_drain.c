@@ -212,6 +212,7 @@ hk_block_t *hk_purge_drain(uint64_t now_ms, uint64_t asleep_ms) {
     if (!hk_heap_claim_spans(heap)) continue;
     hk_block_t *found = drain(heap, now_ms);
     hk_heap_unclaim_spans(heap);
+    hk_remote_drain_if_idle(heap); /* its thread may have ended before blocks were put back */
     if (found != NULL) damaged = found;
   }
   return damaged;

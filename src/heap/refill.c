@@ -145,10 +145,9 @@ static bool refill(hk_heap_t *heap, unsigned class_index, hk_block_t **straight)
 
   /* Before growing: send the blocks that other heaps may wait for, and collect those that wait elsewhere. */
   hk_remote_flush(heap);
-  bool has_others = hk_heap_total() > 1;
-  if (has_others) hk_remote_drain_idle();
+  hk_remote_consider_idle();
   bool is_part = hk_heap_named(heap) != NULL; /* all blocks in a part's spans are the part's */
-  if (has_others && !is_part && hk_steal_span(heap, class_index) &&
+  if (hk_heap_total() > 1 && !is_part && hk_steal_span(heap, class_index) &&
       take_any(heap, class_index, straight) != hk_stat_refill_failed)
     return true;
   hk_slab_t *span = hk_span_acquire(heap, class_index);

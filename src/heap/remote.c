@@ -41,15 +41,6 @@ static void note_drained(hk_heap_t *heap) {
   hk_bump_relaxed(&heap->span_slabs, -slabs);
 }
 
-/* Drains an idle heap that the caller has taken out of the pool, and gives it back. */
-static void drain_visited(hk_heap_t *heap);
-
-/* Drains the owner after a post if it is idle. When another thread has just taken that heap, that thread drains it,
- * even if it is about to give the heap back. */
-static void drain_if_idle(hk_heap_t *owner) {
-  if (hk_heap_life(owner) == hk_heap_idle && hk_heap_take_this(owner)) drain_visited(owner);
-}
-
 static size_t batch_bytes(hk_heap_t *heap) {
   size_t share = hk_load_relaxed(&heap->span_slabs) * (HK_SLAB_BYTES / HK_BATCH_SHARE);
   if (share <= HK_BATCH_FIRST_BYTES) return HK_BATCH_FIRST_BYTES;
@@ -79,7 +70,7 @@ HK_NOINLINE static void send(hk_heap_t *heap, hk_outgoing_t *batch) {
   if (heap->is_visited) {
     heap->has_sent_to_idle = heap->has_sent_to_idle || hk_heap_life(owner) == hk_heap_idle;
   } else {
-    drain_if_idle(owner);
+    hk_remote_drain_if_idle(owner);
   }
 }
 
@@ -147,7 +138,7 @@ void hk_remote_free_now(const hk_slab_t *slab, hk_block_t *block) {
   hk_stat_add(hk_stat_remote_free, 1);
   hk_heap_t *owner = hk_load_relaxed(&((hk_slab_t *)slab)->owner);
   (void)hk_remote_post(owner, block, block);
-  drain_if_idle(owner);
+  hk_remote_drain_if_idle(owner);
 }
 
 void hk_remote_flush(hk_heap_t *heap) {
@@ -242,7 +233,8 @@ static bool drain_once(hk_heap_t *heap, bool *is_awaited) {
   return has_sent;
 }
 
-/* Drains one heap after the other. Recursion would be as deep as a chain of heaps that each send on to the next. */
+/* Drains an idle heap that the caller has taken out of the pool, and gives it back; then those that it sent blocks to,
+ * one after the other. Recursion would be as deep as a chain of heaps that each send on to the next. */
 static void drain_visited(hk_heap_t *heap) {
   bool has_sent = false, is_awaited;
   do has_sent = drain_once(heap, &is_awaited) || has_sent;
@@ -254,12 +246,17 @@ void hk_remote_give_back(hk_heap_t *heap) {
   if (return_to_pool(heap) && hk_heap_take_this(heap)) drain_visited(heap);
 }
 
-static bool has_pending(hk_heap_t *heap, unsigned unused) {
-  (void)unused;
-  return hk_remote_is_pending(heap);
+void hk_remote_drain_if_idle(hk_heap_t *heap) {
+  if (hk_heap_life(heap) == hk_heap_idle && hk_heap_take_this(heap)) drain_visited(heap);
 }
 
+/* ---- After a fork. */
+
+_Atomic(bool) hk_remote_is_left;
+
+void hk_remote_note_fork(void) { hk_store_relaxed(&hk_remote_is_left, true); }
+
 void hk_remote_drain_idle(void) {
-  hk_heap_t *heap = hk_heap_take_if(has_pending, 0);
-  if (heap != NULL) drain_visited(heap);
+  hk_store_relaxed(&hk_remote_is_left, false);
+  for (hk_heap_t *heap; (heap = hk_heap_take_awaited()) != NULL;) drain_visited(heap);
 }

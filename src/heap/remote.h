@@ -47,9 +47,22 @@ void hk_remote_flush(hk_heap_t *heap);
 /* Returns whether blocks wait for the heap. */
 HK_INLINE bool hk_remote_is_pending(hk_heap_t *heap) { return hk_load_relaxed(&heap->shared.incoming) != HK_LIST_END; }
 
-/* Drains one idle heap that has remote frees waiting, if there is one. A thread that is about to grow calls it first,
- * unless its heap is the only one; otherwise the memory would wait for a thread to adopt the heap. */
+/* Drains the heap if it is idle. A thread that has sent blocks to a heap calls it: none waits for a heap without a
+ * thread. When another thread has just taken that heap, that one drains it, even if it is about to give the heap
+ * back. */
+void hk_remote_drain_if_idle(hk_heap_t *heap);
+
+/* Drains every idle heap that has blocks waiting. */
 void hk_remote_drain_idle(void);
+
+/* In a child of fork: heaps of vanished threads are idle now, perhaps with blocks waiting. */
+void hk_remote_note_fork(void);
+
+/* Drains idle heaps that a fork left with blocks waiting. For a thread that is about to grow. */
+extern HK_HIDDEN _Atomic(bool) hk_remote_is_left;
+HK_INLINE void hk_remote_consider_idle(void) {
+  if (HK_UNLIKELY(hk_load_relaxed(&hk_remote_is_left))) hk_remote_drain_idle();
+}
 
 /* hk_heap_give_back, and drains the heap again if blocks arrived meanwhile, so that none waits. */
 void hk_remote_give_back(hk_heap_t *heap);

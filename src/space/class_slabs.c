@@ -64,11 +64,10 @@ static void purge(hk_slab_t *head) {
 static void count_as(const hk_slab_t *head, bool is_in_use) {
   hk_superslab_t *superslab = head->superslab;
   uint32_t bits = hk_mask_range((unsigned)(head - superslab->slabs), head->slab_count);
-  hk_dirty_part_t *part = hk_superslab_index_part(superslab);
-  hk_superslab_index_lock(superslab->shard);
+  unsigned shard = hk_superslab_index_lock_of(superslab);
   hk_superslab_index_note_in_use(superslab, bits, is_in_use);
-  hk_bump_relaxed(&part->in_use_bytes, is_in_use ? bytes_of(head) : -bytes_of(head));
-  hk_superslab_index_unlock(superslab->shard);
+  hk_bump_relaxed(&hk_dirty_slabs[shard].in_use_bytes, is_in_use ? bytes_of(head) : -bytes_of(head));
+  hk_superslab_index_unlock(shard);
 }
 
 static void keep(hk_slab_t *head, unsigned class_index) {

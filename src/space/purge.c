@@ -185,10 +185,10 @@ static hk_os_purge_t give_back_slabs(const victim_t *victim) {
   hk_os_purge_t purged = give_back_runs(victim);
   if (victim->is_unmapped) return purged;
   if (HK_UNLIKELY(victim->is_huge_over)) hk_huge_forbid_again(victim->start);
-  hk_superslab_index_lock(victim->superslab->shard);
+  unsigned shard = hk_superslab_index_lock_of(victim->superslab);
   hk_superslab_index_put_back_locked(victim->superslab, victim->bits, purged != hk_os_purge_done);
   if (purged == hk_os_purge_lazy) hk_superslab_index_note_lazy_locked(victim->superslab, victim->bits);
-  hk_superslab_index_unlock(victim->superslab->shard);
+  hk_superslab_index_unlock(shard);
   hk_space_check();
   return purged;
 }

@@ -33,7 +33,7 @@ static hk_slab_t *enter(uintptr_t start, hk_superslab_t *record) {
   hk_extent_t room = {.start = start, .bytes = HK_SLAB_BYTES, .zero = true};
   hk_superslab_index_lock_all();
   bool is_record_used = hk_superslab_index_enter_locked(record, room, shard);
-  shard = slab->superslab->shard; /* another one, when that has a part of the superslab */
+  shard = hk_superslab_index_shard(slab->superslab); /* another one, when that has a part of the superslab */
   slab->superslab->has_hole = true;
   hk_superslab_index_claim_locked(slab->superslab, hk_mask_range((unsigned)(slab - slab->superslab->slabs), 1));
   hk_dirty_note_wanted_locked(hk_superslab_index_part(slab->superslab), HK_SLAB_BYTES);
@@ -88,11 +88,11 @@ static void cut_others(const hk_slab_t *span) {
 
 /* Ends the huge page, while its addresses are all there. */
 static void begin_holes(hk_superslab_t *superslab) {
-  hk_superslab_index_lock(superslab->shard);
+  unsigned shard = hk_superslab_index_lock_of(superslab);
   bool is_forbidden_again = hk_huge_take_apart_locked(superslab);
   superslab->has_hole = true;
   superslab->full_since_ms = 0; /* a look at it that is under way makes no huge page */
-  hk_superslab_index_unlock(superslab->shard);
+  hk_superslab_index_unlock(shard);
   if (is_forbidden_again) hk_huge_forbid_again(superslab->start);
 }
 
@@ -117,9 +117,8 @@ hk_cut_t hk_short_span_cut(hk_slab_t *span, size_t bytes) {
 static void leave_superslab(hk_slab_t *span) {
   hk_superslab_t *superslab = span->superslab;
   uint32_t bits = hk_mask_range((unsigned)(span - superslab->slabs), span->slab_count);
-  unsigned shard = superslab->shard; /* the superslab may end here */
   uint64_t now_ms = hk_os_coarse_ms();
-  hk_superslab_index_lock(shard);
+  unsigned shard = hk_superslab_index_lock_of(superslab);
   hk_lock_acquire(hk_lock_space);
   hk_superslab_index_detach_used_locked(superslab, bits);
   hk_lock_release(hk_lock_space);

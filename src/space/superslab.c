@@ -1,6 +1,6 @@
-/* space/superslab.c - L3. See superslab.h. A thread gets slabs of its own shard, then of the other shards of its node,
- * then of a new superslab. Other nodes' slabs serve it only where the system refuses a new superslab (docs/design.md,
- * "Memory nodes"). */
+/* space/superslab.c - L3. See superslab.h. A thread gets slabs of its own shard; then of a superslab of another shard
+ * of its node, which moves to its own; then of a new superslab. Other nodes' slabs serve it only where the system
+ * refuses a new superslab (docs/design.md, "Memory nodes"). */
 #include "space/superslab.h"
 
 #include "base/atomic.h"
@@ -72,22 +72,35 @@ static uint32_t buckets_from(const hk_superslab_index_t *index, unsigned count) 
   return hk_load_relaxed(&index->bucket_mask) >> (count - 1) << (count - 1);
 }
 
-/* Takes the best fit, so long runs stay whole: of the shortest run that is long enough, a part that is resident, and of
- * those the one nearest to `end`. */
-HK_INLINE hk_slab_t *take_locked(hk_superslab_index_t *index, const request_t *request) {
-  unsigned count = request->count;
+/* A superslab, and where the requested slabs may start; NULL: none has them. */
+typedef struct {
+  hk_superslab_t *superslab;
+  uint32_t starts;
+} place_t;
+
+/* Finds the shortest run that is long enough, so long runs stay whole. */
+HK_INLINE place_t find_locked(hk_superslab_index_t *index, const request_t *request) {
   uint32_t allowed = hk_mask_multiples(request->alignment);
-  for (uint32_t buckets = buckets_from(index, count); buckets != 0; buckets &= buckets - 1) {
+  for (uint32_t buckets = buckets_from(index, request->count); buckets != 0; buckets &= buckets - 1) {
     hk_list_t *node = index->bucket[hk_lowest_bit(buckets)].next;
     hk_superslab_t *superslab = HK_CONTAINER_OF(node, hk_superslab_t, link);
-    uint32_t starts = hk_mask_run_starts(superslab->free_mask, count) & allowed;
-    uint32_t resident = resident_starts(superslab, count) & allowed;
-    if (starts == 0) continue;
-    if (resident != 0) starts = resident;
-    unsigned first = request->end == hk_from_bottom ? hk_lowest_bit(starts) : hk_highest_bit(starts);
-    return take_slabs_locked(superslab, first, request);
+    uint32_t starts = hk_mask_run_starts(superslab->free_mask, request->count) & allowed;
+    if (starts != 0) return (place_t){superslab, starts};
   }
-  return NULL;
+  return (place_t){NULL, 0};
+}
+
+/* Takes a part that is resident if there is one, and of those the one nearest to `end`. */
+HK_INLINE hk_slab_t *take_at_locked(place_t place, const request_t *request) {
+  uint32_t starts = place.starts & resident_starts(place.superslab, request->count);
+  if (starts == 0) starts = place.starts;
+  unsigned first = request->end == hk_from_bottom ? hk_lowest_bit(starts) : hk_highest_bit(starts);
+  return take_slabs_locked(place.superslab, first, request);
+}
+
+HK_INLINE hk_slab_t *take_locked(hk_superslab_index_t *index, const request_t *request) {
+  place_t place = find_locked(index, request);
+  return place.superslab != NULL ? take_at_locked(place, request) : NULL;
 }
 
 /* The same, not inline, for callers that few requests reach: a small program has less code resident. */
@@ -103,11 +116,28 @@ HK_INLINE hk_slab_t *take(unsigned shard, const request_t *request) {
   return slab;
 }
 
-/* Takes slabs of the other shards of the node, before a new superslab makes the program larger. */
+/* Moves a superslab that has the slabs to the shard `own`, and takes them. */
+static hk_slab_t *take_over(unsigned own, unsigned from, const request_t *request) {
+  uint64_t now_ms = hk_os_coarse_ms();
+  hk_superslab_index_lock_two(own, from);
+  place_t place = find_locked(&hk_superslab_index[from], request);
+  hk_slab_t *slab = NULL;
+  if (place.superslab != NULL) {
+    hk_superslab_index_move_locked(place.superslab, own);
+    slab = take_at_locked(place, request);
+  }
+  hk_superslab_index_unlock(from);
+  hk_purge_end_change_of(own, now_ms);
+  return slab;
+}
+
+/* Takes slabs of the other shards of the node, before a new superslab makes the program larger. The superslab moves, so
+ * that a shard that has freed much does not serve all threads, under one lock (measured:
+ * docs/experiments/2026-11-27-superslabs-that-move.md). */
 static HK_NOINLINE hk_slab_t *take_from_neighbours(unsigned own, const request_t *request) {
   hk_slab_t *slab = NULL;
   for (unsigned i = hk_shard_next_of_node(own); slab == NULL && i != own; i = hk_shard_next_of_node(i)) {
-    if (buckets_from(&hk_superslab_index[i], request->count) != 0) slab = take(i, request);
+    if (buckets_from(&hk_superslab_index[i], request->count) != 0) slab = take_over(own, i, request);
   }
   return slab;
 }
@@ -204,7 +234,7 @@ static HK_COLD hk_slab_t *take_from_piece(unsigned shard, const request_t *reque
   uint64_t now_ms = hk_os_coarse_ms();
   hk_superslab_index_lock_all();
   bool is_record_used = hk_superslab_index_enter_locked(record, room->extent, shard);
-  shard = hk_slab_of((void *)room->extent.start)->superslab->shard;
+  shard = hk_superslab_index_shard(hk_slab_of((void *)room->extent.start)->superslab);
   hk_slab_t *slab = take_rarely_locked(&hk_superslab_index[shard], request);
   hk_superslab_index_unlock_all_but(shard);
   hk_purge_end_change_of(shard, now_ms);
@@ -300,10 +330,10 @@ bool hk_superslab_extend(hk_slab_t *after_last, unsigned count, bool *zero) {
   if (first + count > HK_SUPERSLAB_SLABS) return false;
   uint32_t bits = hk_mask_range(first, count);
   uint64_t now_ms = hk_os_coarse_ms();
-  hk_superslab_index_lock(superslab->shard);
+  unsigned shard = hk_superslab_index_lock_of(superslab);
   bool fits = (superslab->free_mask & bits) == bits;
   if (fits) *zero = claim_for_use_locked(superslab, bits);
-  hk_purge_end_change_of(superslab->shard, now_ms);
+  hk_purge_end_change_of(shard, now_ms);
   return fits;
 }
 
@@ -314,21 +344,19 @@ static void release_locked(hk_slab_t *first, unsigned count, bool used) {
 }
 
 void hk_superslab_release(hk_slab_t *first, unsigned count) {
-  unsigned shard = first->superslab->shard; /* the superslab may end when another thread purges it */
   uint64_t now_ms = hk_os_coarse_ms();
-  hk_superslab_index_lock(shard);
+  unsigned shard = hk_superslab_index_lock_of(first->superslab);
   release_locked(first, count, true);
   hk_purge_end_change_of(shard, now_ms);
 }
 
 /* Returns groups to the superslabs of the first one's shard. Keeps those of other shards in the list. */
 static void release_of_one_shard(hk_list_t *groups, uint64_t now_ms) {
-  unsigned shard = HK_CONTAINER_OF(groups->next, hk_slab_t, link)->superslab->shard;
-  hk_superslab_index_lock(shard);
+  unsigned shard = hk_superslab_index_lock_of(HK_CONTAINER_OF(groups->next, hk_slab_t, link)->superslab);
   for (hk_list_t *node = groups->next, *next; node != groups; node = next) {
     next = node->next;
     hk_slab_t *first = HK_CONTAINER_OF(node, hk_slab_t, link);
-    if (HK_UNLIKELY(first->superslab->shard != shard)) continue;
+    if (HK_UNLIKELY(hk_superslab_index_shard(first->superslab) != shard)) continue;
     hk_list_remove(node);
     release_locked(first, first->slab_count, !first->zero);
   }

@@ -24,7 +24,9 @@ static struct {
 
 static unsigned shard_count(void) { return hk_load_relaxed(&hk_shard_count); }
 
-static hk_superslab_index_t *index_of(const hk_superslab_t *superslab) { return &hk_superslab_index[superslab->shard]; }
+static hk_superslab_index_t *index_of(const hk_superslab_t *superslab) {
+  return &hk_superslab_index[hk_superslab_index_shard(superslab)];
+}
 
 static void set_up_locked(hk_superslab_index_t *index) {
   for (unsigned i = 0; i < HK_SUPERSLAB_INDEX_BUCKETS; i++) hk_list_init(&index->bucket[i]);
@@ -45,6 +47,21 @@ void hk_superslab_index_unlock_all_but(unsigned shard) {
   for (unsigned i = shard_count(); i-- > 0;) {
     if (i != shard) hk_lock_release(hk_shard_lock(i));
   }
+}
+
+/* The superslab may move before the lock is taken. */
+unsigned hk_superslab_index_lock_of(const hk_superslab_t *superslab) {
+  for (;;) {
+    unsigned shard = hk_superslab_index_shard(superslab);
+    hk_superslab_index_lock(shard);
+    if (HK_LIKELY(hk_superslab_index_shard(superslab) == shard)) return shard;
+    hk_superslab_index_unlock(shard);
+  }
+}
+
+void hk_superslab_index_lock_two(unsigned a, unsigned b) {
+  hk_superslab_index_lock(a < b ? a : b);
+  hk_superslab_index_lock(a < b ? b : a);
 }
 
 void hk_superslab_index_unlock_all(void) { hk_superslab_index_unlock_all_but(HK_SHARD_MAX); }
@@ -140,6 +157,21 @@ void hk_superslab_index_file_locked(hk_superslab_t *superslab) {
   if (longest != superslab->longest_run) file_by_run_locked(superslab, longest);
   file_by_age_locked(superslab);
   check_superslab(superslab);
+}
+
+/* Its dirty slabs are the youngest of the new shard: a thread of that one takes some of them now. */
+void hk_superslab_index_move_locked(hk_superslab_t *superslab, unsigned shard) {
+  hk_dirty_sums_t sums = {
+      .in_use_bytes = hk_superslab_index_bytes_of(superslab->in_use_mask),
+      .dirty_bytes = hk_superslab_index_bytes_of(hk_superslab_index_dirty_bits(superslab)),
+      .lazy_bytes = hk_superslab_index_bytes_of(superslab->lazy_mask),
+  };
+  file_by_run_locked(superslab, 0);
+  if (hk_list_is_linked(&superslab->dirty_link)) hk_list_remove(&superslab->dirty_link);
+  hk_dirty_move_locked(hk_superslab_index_part(superslab), &hk_dirty_slabs[shard], &sums);
+  hk_store_relaxed(&superslab->shard, (uint8_t)shard);
+  if (!index_of(superslab)->is_ready) set_up_locked(index_of(superslab));
+  hk_superslab_index_file_locked(superslab);
 }
 
 void hk_superslab_index_note_lazy_locked(hk_superslab_t *superslab, uint32_t bits) {
@@ -256,7 +288,7 @@ static HK_COLD hk_superslab_t *find_locked(uintptr_t start) {
 static void begin_locked(hk_superslab_t *record, uintptr_t start, unsigned shard) {
   bool is_new = record->slabs == NULL;
   record->slabs = hk_slab_of((void *)start);
-  record->shard = (uint8_t)shard;
+  hk_store_relaxed(&record->shard, (uint8_t)shard);
   if (!index_of(record)->is_ready) set_up_locked(index_of(record));
   record->slab_mask = record->free_mask = record->used_mask = record->lazy_mask = 0;
   hk_superslab_index_note_in_use(record, HK_MASK_ALL, false);

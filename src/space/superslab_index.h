@@ -1,10 +1,12 @@
 /* space/superslab_index.h - L3. All superslabs, and where to look for free slabs.
  *
- * Each shard (os/shard.h) has a superslab index. Its superslabs were made by threads of that shard and stay in it, in
- * buckets by their longest run of free slabs, and in a list by age when they have dirty slabs.
+ * Each shard (os/shard.h) has a superslab index. Its superslabs were made by threads of that shard, or moved to it from
+ * another one when a thread found free slabs there alone. They are in buckets by their longest run of free slabs, and
+ * in a list by age when they have dirty slabs.
  *
  * The shard's lock guards the index and its superslabs. A superslab begins and ends, and gets and loses slabs, under
- * that lock and hk_lock_space, which guards the records. hk_superslab_index_lock_all takes all of these locks, for what
+ * that lock and hk_lock_space, which guards the records. It moves under the locks of both shards.
+ * hk_superslab_index_lock_all takes all of these locks, for what
  * looks at every superslab. A function whose name ends in _locked requires the lock of the superslab's index.
  *
  * Every change is one mask, and the lists follow from the masks. A fork may interrupt another thread at any
@@ -54,18 +56,16 @@ typedef struct hk_superslab {
   uint32_t slab_mask;            /* bit i: slab i is there; the other masks are parts of this one */
   uint32_t free_mask;            /* bit i: slab i is free */
   uint8_t longest_run;           /* of free slabs, which is its bucket; 0 when it is in none */
-  uint8_t shard;                 /* whose index it is in, and whose lock guards it */
+  _Atomic(uint8_t) shard;        /* whose index it is in, and whose lock guards it */
   uint32_t used_mask; /* bit i: slab i was touched since it was last zero; free, used and not lazy is dirty */
   /* Bit i: slab i is free and used, and was purged lazily (os/os.h): its contents are unknown. */
   uint32_t lazy_mask;
+  uint32_t in_use_mask;   /* bit i: slab i is in use, and not on its way to the system */
   uint64_t dirty_since;   /* age by hk_dirty_next_age_locked in the list of dirty ones; 0 in the list of lazy ones */
   uint64_t full_since_ms; /* when it was first seen wholly in use, or found sparse after that; 0: not seen so */
   bool is_huge;           /* one huge page, as far as hakmem can tell */
   bool is_allowed;        /* advised by a flag of the mapping, which outlasts the huge page */
   bool has_hole;          /* a slab is or was in a short span (short_span.h): never a huge page */
-#if HK_DEBUG
-  uint32_t in_use_mask; /* bit i: slab i is in use; the walk compares the sums and the other masks with it */
-#endif
 } hk_superslab_t;
 
 /* Whether all its slabs are free. */
@@ -89,21 +89,32 @@ void hk_superslab_index_unlock_all(void);
 /* Releases these locks but the one of `shard`. */
 void hk_superslab_index_unlock_all_but(unsigned shard);
 
+/* Returns the shard that a superslab is in. It stays in it while the caller has that shard's lock. */
+HK_INLINE unsigned hk_superslab_index_shard(const hk_superslab_t *superslab) {
+  return hk_load_relaxed(&((hk_superslab_t *)superslab)->shard);
+}
+
+/* Takes the lock of the shard that a superslab is in, and returns the shard. Requires that a slab of the superslab is
+ * the caller's, or on its way to the system. */
+unsigned hk_superslab_index_lock_of(const hk_superslab_t *superslab);
+
+/* Takes the locks of two shards. */
+void hk_superslab_index_lock_two(unsigned a, unsigned b);
+
+/* Moves a superslab to another shard. Requires the locks of both. */
+void hk_superslab_index_move_locked(hk_superslab_t *superslab, unsigned shard);
+
 /* Returns the sums over the superslabs of the superslab's shard. */
 HK_INLINE hk_dirty_part_t *hk_superslab_index_part(const hk_superslab_t *superslab) {
-  return &hk_dirty_slabs[superslab->shard];
+  return &hk_dirty_slabs[hk_superslab_index_shard(superslab)];
 }
 
 /* Moves a superslab to the bucket and the list by age that its masks call for. */
 void hk_superslab_index_file_locked(hk_superslab_t *superslab);
 
-/* Notes which slabs are in use, for the walk alone. */
+/* Notes which slabs are in use. */
 HK_INLINE void hk_superslab_index_note_in_use(hk_superslab_t *superslab, uint32_t bits, bool is_in_use) {
-#if HK_DEBUG
   superslab->in_use_mask = is_in_use ? superslab->in_use_mask | bits : superslab->in_use_mask & ~bits;
-#else
-  (void)superslab, (void)bits, (void)is_in_use;
-#endif
 }
 
 /* Returns the dirty slabs. */

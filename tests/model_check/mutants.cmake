@@ -177,6 +177,11 @@ hk_add_model_mutant(recent_written_relaxed region_enter_and_enter space/region_m
   "who entered a region finds its leaf"
 )
 
+hk_add_model_mutant(moved_superslab_not_seen move_and_two_release space/superslab_index.c
+  "HK_LIKELY(hk_superslab_index_shard(superslab) == shard)" "true"
+  "data race"
+)
+
 # ---- Memory that is purged.
 hk_add_model_mutant(purge_of_what_is_free purge_and_two_reuse space/purge.c
   "hk_os_purge_t purged = give_back_runs(victim);"

@@ -1,6 +1,8 @@
-/* space: two threads free at once, two publish at once, and one purges memory that another one allocates. */
+/* space: two threads free at once, two publish at once, one purges memory that another one allocates, and one moves a
+ * superslab that another one uses. */
 #include "base/atomic.h"
 #include "model_check/checker.h"
+#include "os/shard.h"
 #include "policy/option.h"
 #include "policy/stat.h"
 #include "space/large.h"
@@ -8,6 +10,7 @@
 #include "space/region_map.h"
 #include "space/run.h"
 #include "space/superslab.h"
+#include "space/superslab_index.h"
 
 static unsigned wins[2];
 
@@ -225,7 +228,58 @@ static void expect_one_used_and_lazy(void) {
   CHECK(hk_superslab_usage().lazy_bytes == 0, "all of it");
 }
 
+/* ---- A superslab that moves to another shard. */
+
+static hk_superslab_t *moving;
+static hk_slab_t *second_kept;
+
+static void set_up_move(void) {
+  set_up_purge();
+  hk_shard_set_each(2);
+  moving = kept->superslab;
+  second_kept = hk_superslab_acquire(1, 1, hk_from_top); /* one of the two dirty ones */
+}
+
+static void move_to(unsigned shard) {
+  hk_superslab_index_lock_two(0, 1);
+  if (hk_superslab_index_shard(moving) != shard) hk_superslab_index_move_locked(moving, shard);
+  hk_superslab_index_unlock(1);
+  hk_superslab_index_unlock(0);
+}
+static void move_there(void) { move_to(1); }
+static void move_there_and_back(void) {
+  move_to(1);
+  move_to(0);
+}
+
+static void release_one(hk_slab_t *slab) {
+  hk_slab_retire(slab, 1);
+  hk_superslab_release(slab, 1);
+}
+static void release_kept(void) { release_one(kept); }
+static void release_second(void) { release_one(second_kept); }
+
+static void expect_all_where_it_is(void) {
+  hk_dirty_sums_t sums = {0};
+  hk_dirty_add(&sums, hk_superslab_index_part(moving));
+  CHECK(sums.in_use_bytes == hk_superslab_usage().in_use_bytes, "what is in use counts where the superslab is");
+  CHECK(sums.dirty_bytes == hk_superslab_usage().dirty_bytes, "and so does what is free");
+}
+static void expect_both_released(void) {
+  expect_all_where_it_is();
+  CHECK(hk_superslab_usage().in_use_bytes == 0, "the slabs are given back");
+  CHECK(hk_superslab_usage().dirty_bytes == 3 * HK_SLAB_BYTES, "and each counts once");
+}
+
 const scenario_t scenarios[] = {
+    {.name = "move_and_two_release",
+     .setup = set_up_move,
+     .thread = {move_there_and_back, release_kept, release_second},
+     .finish = expect_both_released},
+    {.name = "move_and_purge",
+     .setup = set_up_move,
+     .thread = {move_there, purge_all},
+     .finish = expect_all_where_it_is},
     {.name = "run_free_and_free",
      .setup = set_up_run,
      .thread = {free_run_left, free_run_right},

@@ -73,6 +73,27 @@ HK_FRESH_TEST(DirtyShards, AShardPutsOffWithinItsShare) {
   EXPECT_FALSE(ended.verdict.is_too_much);
 }
 
+// The sums of all stay when some move, and so does what all may put off.
+HK_FRESH_TEST(DirtyShards, WhatMovesTakesItsShareAlong) {
+  SetUp(2);
+  hk_option.retain = 0;
+  ChangeOf(0, 1000, 120 * HK_MIB, 0);
+  ChangeOf(1, 1000, 0, 0);
+  ASSERT_TRUE(ChangeOf(0, 1000, 120 * HK_MIB, 4 * HK_MIB).is_put_off) << "of up to five";
+  const hk_dirty_sums_t sums = {100 * HK_MIB, 3 * HK_MIB, 0};
+  hk_lock_acquire(hk_shard_lock(0));
+  hk_lock_acquire(hk_shard_lock(1));
+  hk_dirty_move_locked(&hk_dirty_slabs[0], &hk_dirty_slabs[1], &sums);
+  hk_lock_release(hk_shard_lock(1));
+  hk_lock_release(hk_shard_lock(0));
+  EXPECT_EQ(hk_dirty_total(), 4 * HK_MIB);
+  EXPECT_EQ(hk_dirty_in_use(), 120 * HK_MIB);
+  EXPECT_TRUE(ChangeOf(0, 1000, 20 * HK_MIB, 2 * HK_MIB).is_put_off);
+  EXPECT_FALSE(ChangeOf(0, 1000, 20 * HK_MIB, 2 * HK_MIB + HK_SLAB_BYTES).is_put_off);
+  EXPECT_TRUE(ChangeOf(1, 1000, 100 * HK_MIB, 8 * HK_MIB).is_put_off);
+  EXPECT_FALSE(ChangeOf(1, 1000, 100 * HK_MIB, 8 * HK_MIB + HK_SLAB_BYTES).is_put_off);
+}
+
 // One thread may free what others took on all processors, however few threads there are now.
 HK_FRESH_TEST(DirtyShards, TwoThreadsPutOffNoMoreThanMany) {
   constexpr unsigned kShards = 16;

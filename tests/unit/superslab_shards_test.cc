@@ -49,9 +49,63 @@ HK_FRESH_TEST(SuperslabShards, ThoseOfAnotherShardServeBeforeANewSuperslab) {
   hk_slab_t *theirs = AcquireOn(2, 3);
   hk_slab_t *slab = AcquireOn(0, 5);
   EXPECT_EQ(slab->superslab, theirs->superslab);
-  EXPECT_EQ(slab->superslab->shard, 2u);
   ExpectUsage(1, 8, 0);
   EXPECT_EQ(AcquireOn(3, kAll)->superslab->shard, 3u) << "too many for that one";
+}
+
+HK_FRESH_TEST(SuperslabShards, ASuperslabMovesToTheShardThatFindsSlabsThereAlone) {
+  RetainEverything();
+  SetShards(3);
+  hk_slab_t *theirs = AcquireOn(2, 10);
+  Release(theirs, 4);
+  hk_slab_t *slab = AcquireOn(0, 5);
+  EXPECT_EQ(slab->superslab, theirs->superslab);
+  EXPECT_EQ(slab->superslab->shard, 0u);
+  EXPECT_EQ(InUseOf(0), 11 * HK_SLAB_BYTES);
+  EXPECT_EQ(DirtyOf(0), 4 * HK_SLAB_BYTES);
+  EXPECT_EQ(InUseOf(2) + DirtyOf(2), 0u);
+
+  Release(theirs + 4, 6); /* they were taken when it was in the other shard */
+  EXPECT_EQ(InUseOf(0), 5 * HK_SLAB_BYTES);
+  EXPECT_EQ(DirtyOf(0), 10 * HK_SLAB_BYTES);
+  EXPECT_EQ(AcquireOn(2, 1)->superslab->shard, 2u) << "it moves back";
+  EXPECT_EQ(InUseOf(0) + DirtyOf(0), 0u);
+  ExpectUsage(1, 6, 9);
+}
+
+HK_FRESH_TEST(SuperslabShards, LazySlabsMoveToo) {
+  RetainEverything();
+  hk_option.purge = hk_purge_free;
+  SetShards(2);
+  Release(AcquireOn(0, 4), 3);
+  hk_option.retain = 0;
+  Release(AcquireOn(0, 1)); /* purges lazily */
+  size_t lazy = hk_load_relaxed(&hk_dirty_slabs[0].lazy_bytes);
+  ASSERT_GT(lazy, 0u);
+  EXPECT_EQ(AcquireOn(1, 20)->superslab->shard, 1u);
+  EXPECT_EQ(hk_load_relaxed(&hk_dirty_slabs[0].lazy_bytes), 0u);
+  EXPECT_EQ(hk_load_relaxed(&hk_dirty_slabs[1].lazy_bytes), lazy);
+}
+
+hk_slab_t *taken_meanwhile;
+void AcquireOnOne() {
+  fake_os_set_hook(fake_os_purge, nullptr);
+  taken_meanwhile = AcquireOn(1, 2);
+}
+
+HK_FRESH_TEST(SuperslabShards, SlabsOnTheirWayToTheSystemComeBackToTheNewShard) {
+  RetainEverything();
+  SetShards(2);
+  hk_slab_t *slab = AcquireOn(0, 10);
+  Release(slab, 4);
+  fake_os_set_hook(fake_os_purge, AcquireOnOne);
+  EXPECT_EQ(hk_purge_down_to(0), 4 * HK_SLAB_BYTES);
+  EXPECT_EQ(taken_meanwhile->superslab, slab->superslab);
+  EXPECT_EQ(slab->superslab->shard, 1u);
+  EXPECT_EQ(InUseOf(0) + DirtyOf(0), 0u);
+  EXPECT_EQ(InUseOf(1), 8 * HK_SLAB_BYTES);
+  EXPECT_EQ(DirtyOf(1), 0u);
+  ExpectUsage(1, 8, 0);
 }
 
 HK_FRESH_TEST(SuperslabShards, OtherShardsAreNoMissOfANode) {
@@ -143,11 +197,11 @@ HK_FRESH_TEST(SuperslabShards, WhereTheSystemRefusesThoseOfAnyShardServe) {
   SetShards(4);
   for (unsigned shard = 0; shard < 4; shard++) (void)AcquireOn(shard, kAll - 1);
   fake_os_fail_all(fake_os_reserve, true);
-  std::set<unsigned> from;
+  std::set<hk_superslab_t *> from;
   for (int i = 0; i < 4; i++) {
     hk_slab_t *slab = AcquireOn(1, 1);
     ASSERT_NE(slab, nullptr);
-    from.insert(slab->superslab->shard);
+    from.insert(slab->superslab);
   }
   EXPECT_EQ(from.size(), 4u);
   EXPECT_EQ(AcquireOn(1, 1), nullptr);
@@ -170,8 +224,7 @@ HK_FRESH_TEST(SuperslabShards, AShortSpanJoinsTheSuperslabOfItsAddresses) {
   EXPECT_EQ(superslab->shard, 0u);
   EXPECT_EQ(Acquire(1)->superslab, superslab);
   EXPECT_EQ(rest->superslab, superslab);
-  EXPECT_EQ(InUseOf(0), HK_SUPERSLAB_BYTES);
-  EXPECT_EQ(InUseOf(1), 0u);
+  EXPECT_EQ(InUseOf(0) + InUseOf(1), HK_SUPERSLAB_BYTES);
 }
 
 HK_FRESH_TEST(SuperslabShards, ShortSpansOfAllShardsCountAndEnd) {

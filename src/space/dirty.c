@@ -18,10 +18,12 @@
 #define BATCH_SHARE 4
 
 /* Chosen: after a look, changes of a part are noted as one, the last of them, while the coarse clock shows the same ms
- * (a tick, 1 to 10 ms) and the part's memory in use stays within this much of that look: a share of what may be dirty
- * in any case, between these bounds. The clock cannot tell how long a gap between them was. */
-#define TOGETHER_LEAST_BYTES HK_SUPERSLAB_BYTES
-#define TOGETHER_MOST_BYTES (4 * HK_SUPERSLAB_BYTES)
+ * (a tick, 1 to 10 ms) and the part's memory in use stays near that look: within half of all memory in use, and in any
+ * case 8 MiB, divided among the shards that threads take from at once; within a superslab at least. The clock cannot
+ * tell how long a gap between them was, and what the learner decides about is many times as long (measured:
+ * docs/experiments/2026-11-27-one-look-in-a-tick.md). */
+#define TOGETHER_SHARE 2
+#define TOGETHER_BYTES (4 * HK_SUPERSLAB_BYTES)
 
 /* Chosen: the program has grown when it holds this part more than after the purge thread's last visit. */
 #define GROWN_SHARE 8
@@ -289,6 +291,16 @@ static HK_NOINLINE size_t share_of(size_t shares, size_t seen, size_t of_all, si
   return hk_add_saturating(seen, hk_subtract_to_zero(most, of_all) / shares);
 }
 
+/* Returns by how much the memory in use of all shards may change before the next looks. Half of it is too much where a
+ * limit on memory would then be felt. */
+static size_t together_bytes(const hk_retention_view_t *now) {
+  hk_pressure_view_t grown = hk_retention_pressed(now);
+  size_t bytes = now->in_use_bytes / TOGETHER_SHARE;
+  grown.in_use_bytes = hk_add_saturating(grown.in_use_bytes, bytes);
+  bool is_felt = bytes > TOGETHER_BYTES && hk_pressure_is_felt(&dirty.retention.pressure, &grown);
+  return is_felt ? TOGETHER_BYTES : hk_larger(bytes, TOGETHER_BYTES);
+}
+
 /* Decides whether the part's next changes may be put off: not near a limit on memory, nor where something is to be
  * done. A program that stops after such a change keeps what might stay at this look. This function is not inline, so
  * that the registers that it saves take no stack from the learner's calls below hk_dirty_look_locked. */
@@ -298,10 +310,9 @@ static HK_NOINLINE void note_calm_locked(hk_dirty_part_t *part, const hk_retenti
   if (now->has_purge_thread) most = hk_larger(most, now->dirty_bytes); /* the excess is too old, and left to it */
   if (hk_purge_wakeup_is_expected_locked()) most = hk_smaller(most, hk_retention_quiet_bytes(now));
   size_t shards = hk_larger(hk_load_relaxed(&hk_shard_at_once), 1);
-  size_t of_all = hk_smaller(hk_retention_floor(&dirty.retention, now), TOGETHER_MOST_BYTES);
-  size_t together_bytes = hk_larger(of_all / shards, TOGETHER_LEAST_BYTES);
+  size_t together = hk_larger(together_bytes(now) / shards, HK_SUPERSLAB_BYTES);
   hk_pressure_view_t grown = hk_retention_pressed(now); /* by all that may be put off */
-  grown.in_use_bytes = hk_add_saturating(grown.in_use_bytes, shards * together_bytes);
+  grown.in_use_bytes = hk_add_saturating(grown.in_use_bytes, shards * together);
   most = hk_pressure_limit(&dirty.retention.pressure, &grown, most);
   bool counts_lazy = now->lazy_bytes != 0 && hk_dirty_limit_bytes_locked() != 0; /* a limit counts that memory too */
   bool is_near = counts_lazy || hk_pressure_is_felt(&dirty.retention.pressure, &grown);
@@ -314,7 +325,7 @@ static HK_NOINLINE void note_calm_locked(hk_dirty_part_t *part, const hk_retenti
   part->look.at_ms = now->now_ms;
   part->look.round = hk_load_relaxed(&look_round);
   part->look.in_use_bytes = seen.in_use_bytes;
-  part->look.together_bytes = together_bytes;
+  part->look.together_bytes = together;
   part->look.most_dirty_bytes = share_of(dirty_shares, seen.dirty_bytes, now->dirty_bytes, most);
   part->look.most_held_bytes =
       share_of(has_shard ? shards : 1, seen.in_use_bytes + seen.dirty_bytes, held(now), most_held);

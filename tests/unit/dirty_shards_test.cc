@@ -122,10 +122,8 @@ void ExpectPutsOffWithin(unsigned shards, size_t bytes) {
   EXPECT_FALSE(ChangeOf(0, 1000, 96 * HK_MIB - bytes - HK_SLAB_BYTES, 0).is_put_off);
 }
 
-HK_FRESH_TEST(DirtyShards, WhatOneShardPutsOffMovesByWhatMayBeDirtyInAnyCase) { ExpectPutsOffWithin(1, 8 * HK_MIB); }
-HK_FRESH_TEST(DirtyShards, SeveralHaveSharesOfThat) {
-  ExpectPutsOffWithin(3, 8 * HK_MIB / 3 / HK_SLAB_BYTES * HK_SLAB_BYTES);
-}
+HK_FRESH_TEST(DirtyShards, WhatOneShardPutsOffMovesByHalfOfWhatIsInUse) { ExpectPutsOffWithin(1, 48 * HK_MIB); }
+HK_FRESH_TEST(DirtyShards, SeveralHaveSharesOfThat) { ExpectPutsOffWithin(3, 16 * HK_MIB); }
 HK_FRESH_TEST(DirtyShards, AShareIsASuperslabAtLeast) { ExpectPutsOffWithin(32, HK_SUPERSLAB_BYTES); }
 
 HK_FRESH_TEST(DirtyShards, AShardSeesTheExtents) {

@@ -1,13 +1,12 @@
 /* os/os_linux.c - L1. Implements os.h on Linux, except for the parts in files of their own. Memory and files use bare
  * system calls: they leave errno alone, and enter no library that interposes mmap and then allocates. The C library
- * supplies what the kernel has no call for: threads' ends, forks, the auxiliary vector, the environment. */
+ * supplies what the kernel has no call for: threads' ends and forks. */
 #define _GNU_SOURCE 1
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -48,77 +47,6 @@ static _Atomic(uintptr_t) small_hole;
 
 /* The lowest start of an aligned range; 0: none. Also a hint. */
 static _Atomic(uintptr_t) lowest_start;
-
-/* ---- Facts about the process. ---------------------------------------------------------------------------------- */
-
-static unsigned long auxiliary(unsigned long type) {
-  int saved_errno = errno;
-  unsigned long value = getauxval(type);
-  errno = saved_errno;
-  return value;
-}
-
-size_t hk_os_page_size(void) {
-  static _Atomic(size_t) known;
-  size_t bytes = hk_load_relaxed(&known);
-  if (HK_UNLIKELY(bytes == 0)) {
-    bytes = auxiliary(AT_PAGESZ);
-    hk_store_relaxed(&known, bytes);
-  }
-  return bytes;
-}
-
-uintptr_t hk_os_vdso(void) {
-  static _Atomic(uintptr_t) known;
-  uintptr_t header = hk_load_relaxed(&known);
-  if (HK_UNLIKELY(header == 0)) {
-    header = auxiliary(AT_SYSINFO_EHDR);
-    hk_store_relaxed(&known, header);
-  }
-  return header;
-}
-
-uint64_t hk_os_process_secret(void) {
-  const char *random = (const char *)auxiliary(AT_RANDOM);
-  /* An emulator may not supply the random bytes. The secret then comes from addresses alone. */
-  uint64_t words[2] = {(uintptr_t)&environ, (uintptr_t)&next_end};
-  if (random != NULL) __builtin_memcpy(words, random, sizeof(words));
-  /* The C library's stack and pointer guards are these very words. The secret mixes both, so that neither can be read
-   * from it. */
-  uint64_t mixed = words[0] * 0x9e3779b97f4a7c15u;
-  mixed = ((mixed ^ (mixed >> 32)) + words[1]) * 0xd6e8feb86659fd93u;
-  mixed = (mixed ^ (mixed >> 32)) * 0xd6e8feb86659fd93u;
-  return mixed ^ (mixed >> 32);
-}
-
-const char *const *hk_os_environment(void) { return (const char *const *)environ; }
-
-/* The last answer; 0: none yet. */
-static _Atomic(long) process_id;
-
-/* Returns the process number where getpid is refused, or may kill: the last answer. Without one the caller counts as
- * the first thread, whose number is the process's. The first query comes at the start, so the number stays the same
- * when the refusals end. */
-static HK_COLD long guess_process_id(void) {
-  long found = hk_load_relaxed(&process_id);
-  if (found != 0) return found;
-  long thread = (long)hk_thread_call_own();
-  if (thread > 0) hk_store_relaxed(&process_id, thread);
-  return thread > 0 ? thread : 0;
-}
-
-uint64_t hk_os_process_id(void) {
-  long process = hk_syscall2(SYS_getpid, 0, 0);
-  if (HK_UNLIKELY(process < 0)) return (uint64_t)guess_process_id();
-  hk_store_relaxed(&process_id, process);
-  return (uint64_t)process;
-}
-
-void hk_os_process_id_after_fork(void) {
-  if (hk_sandbox_may_kill()) hk_store_relaxed(&process_id, (long)hk_thread_call_own());
-}
-
-bool hk_os_is_secure_exec(void) { return auxiliary(AT_SECURE) != 0; }
 
 /* ---- Mappings. ------------------------------------------------------------------------------------------------- */
 

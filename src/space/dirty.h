@@ -35,10 +35,6 @@ HK_INLINE size_t hk_dirty_room_apart(void) {
 /* Notes that `bytes` of the part that are not resident are about to be touched. The end of the change judges it. */
 HK_INLINE void hk_dirty_note_wanted_locked(hk_dirty_part_t *part, size_t bytes) { part->wanted_bytes += bytes; }
 
-/* Moves sums from one part to another. The sums of all stay: no look follows, and what both may put off moves too.
- * Requires the locks of both. */
-void hk_dirty_move_locked(hk_dirty_part_t *from, hk_dirty_part_t *to, const hk_dirty_sums_t *sums);
-
 /* Ends a change that may be noted later: a small one that follows another within the same ms of the coarse clock
  * (measured: docs/experiments/2026-11-26-runs.md). False: call hk_dirty_look_locked now. */
 bool hk_dirty_put_off_locked(hk_dirty_part_t *part, uint64_t now_ms);

@@ -2,6 +2,8 @@
  * parent was changing them: they decide when memory is purged and nothing else. */
 #include "space/dirty_part.h"
 
+#include "base/arithmetic.h"
+
 hk_dirty_part_t hk_dirty_slabs[HK_SHARD_MAX];
 hk_dirty_part_t hk_dirty_extents;
 
@@ -42,4 +44,25 @@ uint64_t hk_dirty_next_age_locked(hk_dirty_part_t *part) {
 void hk_dirty_note_age_locked(hk_dirty_part_t *part) {
   uint64_t age = hk_load_relaxed(&part->last_age);
   if (age > hk_load_relaxed(&newest_age)) hk_store_relaxed(&newest_age, age);
+}
+
+/* Adds first: a thread that reads the sums meanwhile finds too much for a moment rather than a free. */
+void hk_dirty_move_locked(hk_dirty_part_t *from, hk_dirty_part_t *to, const hk_dirty_sums_t *sums) {
+  size_t held_bytes = sums->in_use_bytes + sums->dirty_bytes;
+  hk_bump_relaxed(&to->in_use_bytes, sums->in_use_bytes);
+  hk_bump_relaxed(&to->dirty_bytes, sums->dirty_bytes);
+  hk_bump_relaxed(&to->lazy_bytes, sums->lazy_bytes);
+  to->ended_in_use_bytes += sums->in_use_bytes;
+  to->ended_dirty_bytes += sums->dirty_bytes;
+  to->look.in_use_bytes += sums->in_use_bytes;
+  to->look.most_dirty_bytes = hk_add_saturating(to->look.most_dirty_bytes, sums->dirty_bytes);
+  to->look.most_held_bytes = hk_add_saturating(to->look.most_held_bytes, held_bytes);
+  hk_bump_relaxed(&from->in_use_bytes, -sums->in_use_bytes);
+  hk_bump_relaxed(&from->dirty_bytes, -sums->dirty_bytes);
+  hk_bump_relaxed(&from->lazy_bytes, -sums->lazy_bytes);
+  from->ended_in_use_bytes -= sums->in_use_bytes;
+  from->ended_dirty_bytes -= sums->dirty_bytes;
+  from->look.in_use_bytes -= sums->in_use_bytes;
+  from->look.most_dirty_bytes = hk_subtract_to_zero(from->look.most_dirty_bytes, sums->dirty_bytes);
+  from->look.most_held_bytes = hk_subtract_to_zero(from->look.most_held_bytes, held_bytes);
 }

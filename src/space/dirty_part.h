@@ -83,4 +83,8 @@ uint64_t hk_dirty_next_age_locked(hk_dirty_part_t *part);
  * hk_lock_space. */
 void hk_dirty_note_age_locked(hk_dirty_part_t *part);
 
+/* Moves sums from one part to another. The sums of all stay: no look follows, and what both may put off moves too.
+ * Requires the locks of both. */
+void hk_dirty_move_locked(hk_dirty_part_t *from, hk_dirty_part_t *to, const hk_dirty_sums_t *sums);
+
 #endif /* HK_SPACE_DIRTY_PART_H */

@@ -431,6 +431,7 @@ if(HK_PYTEST)
   set(secure_tests "")
   foreach(name IN ITEMS misuse/test_misuse misuse/test_attacks preload/test_fork preload/test_signals
                         preload/test_thread_ends preload/test_threads_at_exit preload/test_guards preload/test_gdb
+                        preload/test_awake_memory
   )
     list(APPEND secure_tests "${tests_dir}/${name}.py")
   endforeach()

@@ -51,7 +51,6 @@ static void adopt_orphans(void) {
   forker.base = hk_part_base_of(forkers_parts, forker.heap);
   forkers_heap = NULL;
   hk_heap_adopt_orphans(&forker);
-  hk_remote_note_fork();
   hk_part_adopt(forkers_parts, &forker);
 }
 
@@ -64,6 +63,7 @@ static void repair_child(void) {
   hk_detach_repair();
   hk_named_repair();
   hk_heap_repair();
+  hk_remote_note_fork();
   hk_recording_repair(hk_dirty_in_use());
   hk_purge_wakeup_repair();
   adopt_orphans();

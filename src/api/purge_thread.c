@@ -38,21 +38,20 @@ static bool has_threads(unsigned count, unsigned of_ours) {
  * process ends, and the process ends with the last of the others. */
 static bool has_company(void) { return has_threads(2, 1); }
 
-/* Detaches heaps of sleeping threads and drains their incoming lists. While the program is quiet, purges the idle
- * heaps where one has become idle since the last time. */
-static void visit_heaps(uint64_t now_ms) {
+/* Detaches heaps of sleeping threads and drains their incoming lists. Purges the idle heaps, and what a hardened build
+ * keeps apart, once in each time of quiet, and again when a heap has become idle since. */
+static void visit_heaps(uint64_t now_ms, uint64_t *purged_ms) {
   uint64_t since_ms;
   bool is_quiet = hk_dirty_is_quiet(now_ms, &since_ms);
   hk_process_purge_from_sleepers(now_ms);
   const hk_block_t *damaged = hk_purge_drain(now_ms, hk_dirty_asleep_ms());
   if (damaged != NULL) hk_misuse_damage(damaged);
-  if (hk_heap_pool_has_unpurged()) {
-    if (is_quiet) {
-      hk_process_purge_idle_heaps();
-    } else {
-      hk_dirty_await_quiet();
-    }
+  bool has_unpurged = hk_heap_pool_has_unpurged();
+  if (is_quiet && (has_unpurged || since_ms != *purged_ms)) {
+    *purged_ms = since_ms;
+    hk_process_purge_idle_heaps();
   }
+  if (!is_quiet && has_unpurged) hk_dirty_await_quiet();
   hk_dirty_stay_quiet(since_ms);
 }
 
@@ -103,7 +102,7 @@ static void leave_to_others(hk_rights_t verdict) {
 }
 
 static void run(void) {
-  uint64_t closed_until_ms = 0;
+  uint64_t purged_ms = UINT64_MAX, closed_until_ms = 0;
   hk_rights_watch_t rights = hk_rights_watch_begin(is_of_first_thread, true, hk_os_coarse_ms());
   hk_rights_t verdict = hk_rights_watch(&rights, hk_os_coarse_ms());
   bool can_wait = true;
@@ -112,7 +111,7 @@ static void run(void) {
     hk_os_signal_listen(); /* the program's threads may all block the command line tool's signal */
     uint32_t word = hk_load_relaxed(&hk_purge_wakeup_word); /* read before the visit: a wake-up may be sent during it */
     uint64_t now_ms = hk_os_coarse_ms();
-    visit_heaps(now_ms);
+    visit_heaps(now_ms, &purged_ms);
     uint64_t wait_ms = wait_for_blocks_ms(now_ms, hk_purge_visit(now_ms), &closed_until_ms);
     wait_ms = wait_for_sleepers_ms(now_ms, wait_ms);
     can_wait = rest(&rights, word, now_ms, wait_ms, &verdict);

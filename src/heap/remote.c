@@ -258,5 +258,7 @@ void hk_remote_note_fork(void) { hk_store_relaxed(&hk_remote_is_left, true); }
 
 void hk_remote_drain_idle(void) {
   hk_store_relaxed(&hk_remote_is_left, false);
-  for (hk_heap_t *heap; (heap = hk_heap_take_awaited()) != NULL;) drain_visited(heap);
+  for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {
+    if (hk_remote_is_pending(heap)) hk_remote_drain_if_idle(heap);
+  }
 }

@@ -52,10 +52,11 @@ HK_INLINE bool hk_remote_is_pending(hk_heap_t *heap) { return hk_load_relaxed(&h
  * back. */
 void hk_remote_drain_if_idle(hk_heap_t *heap);
 
-/* Drains every idle heap that has blocks waiting. */
+/* Drains every idle heap and part that has blocks waiting. */
 void hk_remote_drain_idle(void);
 
-/* In a child of fork: heaps of vanished threads are idle now, perhaps with blocks waiting. */
+/* Notes, in a child of fork, that idle heaps may have blocks waiting: those of vanished threads, and those to which a
+ * vanished thread had just sent some. */
 void hk_remote_note_fork(void);
 
 /* Drains idle heaps that a fork left with blocks waiting. For a thread that is about to grow. */

@@ -21,7 +21,6 @@
 #include "os/mapping_call.h"
 #include "os/os.h"
 #include "os/syscall.h"
-#include "os/thread_call.h"
 
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18

@@ -270,8 +270,8 @@ static HK_NOINLINE size_t share_of(size_t shares, size_t seen, size_t of_all, si
   return hk_add_saturating(seen, hk_subtract_to_zero(most, of_all) / shares);
 }
 
-/* Returns by how much the memory in use of all shards may change before the next looks. Half of it is too much where a
- * limit on memory would then be felt. */
+/* Returns by how much the memory in use of all shards may change before the next looks. Half of that memory is too much
+ * where a limit would be felt after such a growth. */
 static size_t together_bytes(const hk_retention_view_t *now) {
   hk_pressure_view_t grown = hk_retention_pressed(now);
   size_t bytes = now->in_use_bytes / TOGETHER_SHARE;

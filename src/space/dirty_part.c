@@ -46,7 +46,8 @@ void hk_dirty_note_age_locked(hk_dirty_part_t *part) {
   if (age > hk_load_relaxed(&newest_age)) hk_store_relaxed(&newest_age, age);
 }
 
-/* Adds first: a thread that reads the sums meanwhile finds too much for a moment rather than a free. */
+/* A thread that reads the sums meanwhile may miss what moves, or count it twice: up to a superslab, for a moment. What
+ * the last change left may be less than what moves: slabs also come and go without a change that ends. */
 void hk_dirty_move_locked(hk_dirty_part_t *from, hk_dirty_part_t *to, const hk_dirty_sums_t *sums) {
   size_t held_bytes = sums->in_use_bytes + sums->dirty_bytes;
   hk_bump_relaxed(&to->in_use_bytes, sums->in_use_bytes);
@@ -60,8 +61,8 @@ void hk_dirty_move_locked(hk_dirty_part_t *from, hk_dirty_part_t *to, const hk_d
   hk_bump_relaxed(&from->in_use_bytes, -sums->in_use_bytes);
   hk_bump_relaxed(&from->dirty_bytes, -sums->dirty_bytes);
   hk_bump_relaxed(&from->lazy_bytes, -sums->lazy_bytes);
-  from->ended_in_use_bytes -= sums->in_use_bytes;
-  from->ended_dirty_bytes -= sums->dirty_bytes;
+  from->ended_in_use_bytes = hk_subtract_to_zero(from->ended_in_use_bytes, sums->in_use_bytes);
+  from->ended_dirty_bytes = hk_subtract_to_zero(from->ended_dirty_bytes, sums->dirty_bytes);
   from->look.in_use_bytes -= sums->in_use_bytes;
   from->look.most_dirty_bytes = hk_subtract_to_zero(from->look.most_dirty_bytes, sums->dirty_bytes);
   from->look.most_held_bytes = hk_subtract_to_zero(from->look.most_held_bytes, held_bytes);

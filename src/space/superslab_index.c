@@ -33,6 +33,7 @@ static void set_up_locked(hk_superslab_index_t *index) {
   hk_list_init(&index->dirty);
   hk_list_init(&index->lazy);
   hk_store_relaxed(&index->bucket_mask, 0);
+  hk_keep_store_order(); /* a child of fork may find it half done */
   index->is_ready = true;
 }
 
@@ -161,6 +162,8 @@ void hk_superslab_index_file_locked(hk_superslab_t *superslab) {
 
 /* Its dirty slabs are the youngest of the new shard: a thread of that one takes some of them now. */
 void hk_superslab_index_move_locked(hk_superslab_t *superslab, unsigned shard) {
+  if (!hk_superslab_index[shard].is_ready) set_up_locked(&hk_superslab_index[shard]);
+  hk_keep_store_order(); /* a child of fork empties the lists and sums of indexes that are ready, and files in them */
   hk_dirty_sums_t sums = {
       .in_use_bytes = hk_superslab_index_bytes_of(superslab->in_use_mask),
       .dirty_bytes = hk_superslab_index_bytes_of(hk_superslab_index_dirty_bits(superslab)),
@@ -170,7 +173,6 @@ void hk_superslab_index_move_locked(hk_superslab_t *superslab, unsigned shard) {
   if (hk_list_is_linked(&superslab->dirty_link)) hk_list_remove(&superslab->dirty_link);
   hk_dirty_move_locked(hk_superslab_index_part(superslab), &hk_dirty_slabs[shard], &sums);
   hk_store_relaxed(&superslab->shard, (uint8_t)shard);
-  if (!index_of(superslab)->is_ready) set_up_locked(index_of(superslab));
   hk_superslab_index_file_locked(superslab);
 }
 

@@ -25,6 +25,7 @@
 
 extern "C" {
 #include "api/lifecycle.h"
+#include "space/superslab_index.h"
 }
 
 using namespace hk_test;
@@ -77,12 +78,16 @@ Shared<Course> *course;
 pid_t (*divide)();
 bool is_child_of_handler;
 
+// What the child does at once, as one in which the thread of the act has vanished; NULL: it goes on with the act.
+Verdict (*look_at_once)();
+
 void ForkHere(int) {
   int saved_errno = errno;
   pid_t child = divide();
   if (child == 0) {
     is_child_of_handler = true;
     alarm(kChildSeconds);
+    if (look_at_once != nullptr) _exit(look_at_once());
   } else {
     (*course)->verdict = WaitForChild(child);
     raise(SIGSTOP); /* for the tracer */
@@ -363,5 +368,37 @@ void UseRun() {
 }
 
 TEST_F(ForkWindow, ARunComesAndGoes) { Step({SetUpSpace, UseRun, LookAtSpace, 1}); }
+
+// ---- A superslab moves to a shard that has none, and another thread forks.
+
+hk_superslab_t *moving;
+size_t moving_bytes;
+
+Verdict LookAtMoving() {
+  hk_superslab_index_repair();
+  unsigned shard = hk_superslab_index_shard(moving), other = 1 - shard;
+  bool is_there = hk_load_relaxed(&hk_dirty_slabs[shard].in_use_bytes) == moving_bytes &&
+                  hk_load_relaxed(&hk_dirty_slabs[other].in_use_bytes) == 0;
+  const hk_list_t *bucket = &hk_superslab_index[shard].bucket[moving->longest_run - 1];
+  return is_there && hk_superslab_index[shard].is_ready && bucket->next == &moving->link ? kWell : kSpaceIsWrong;
+}
+
+void SetUpMoving() {
+  look_at_once = LookAtMoving;
+  hk_shard_set_each(2);
+  moving = hk_superslab_acquire(3, 1, hk_from_bottom)->superslab;
+  moving_bytes = hk_superslab_usage().in_use_bytes;
+}
+
+void MoveToTheOther() {
+  hk_superslab_index_lock_two(0, 1);
+  hk_superslab_index_move_locked(moving, 1 - hk_superslab_index_shard(moving));
+  hk_superslab_index_unlock(1);
+  hk_superslab_index_unlock(0);
+}
+
+Verdict LookAtTheEnd(bool) { return LookAtMoving(); }
+
+TEST_F(ForkWindow, ASuperslabMoves) { Step({SetUpMoving, MoveToTheOther, LookAtTheEnd}); }
 
 }  // namespace

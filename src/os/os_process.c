@@ -15,6 +15,7 @@
 /* The last answer of hk_os_process_id; 0: none yet. */
 static _Atomic(long) process_id;
 
+/* Returns a value that the kernel passed to the process; 0: none. Leaves errno as it is. */
 static unsigned long auxiliary(unsigned long type) {
   int saved_errno = errno;
   unsigned long value = getauxval(type);
@@ -22,24 +23,24 @@ static unsigned long auxiliary(unsigned long type) {
   return value;
 }
 
-size_t hk_os_page_size(void) {
-  static _Atomic(size_t) known;
-  size_t bytes = hk_load_relaxed(&known);
-  if (HK_UNLIKELY(bytes == 0)) {
-    bytes = auxiliary(AT_PAGESZ);
-    hk_store_relaxed(&known, bytes);
+/* The same, read once. `*known` begins with 0. */
+HK_INLINE unsigned long auxiliary_once(_Atomic(unsigned long) *known, unsigned long type) {
+  unsigned long value = hk_load_relaxed(known);
+  if (HK_UNLIKELY(value == 0)) {
+    value = auxiliary(type);
+    hk_store_relaxed(known, value);
   }
-  return bytes;
+  return value;
+}
+
+size_t hk_os_page_size(void) {
+  static _Atomic(unsigned long) known;
+  return auxiliary_once(&known, AT_PAGESZ);
 }
 
 uintptr_t hk_os_vdso(void) {
-  static _Atomic(uintptr_t) known;
-  uintptr_t header = hk_load_relaxed(&known);
-  if (HK_UNLIKELY(header == 0)) {
-    header = auxiliary(AT_SYSINFO_EHDR);
-    hk_store_relaxed(&known, header);
-  }
-  return header;
+  static _Atomic(unsigned long) known;
+  return auxiliary_once(&known, AT_SYSINFO_EHDR);
 }
 
 uint64_t hk_os_process_secret(void) {

@@ -6,8 +6,8 @@
  *
  * The shard's lock guards the index and its superslabs. A superslab begins and ends, and gets and loses slabs, under
  * that lock and hk_lock_space, which guards the records. It moves under the locks of both shards.
- * hk_superslab_index_lock_all takes all of these locks, for what
- * looks at every superslab. A function whose name ends in _locked requires the lock of the superslab's index.
+ * hk_superslab_index_lock_all takes all of these locks, for what looks at every superslab. A function whose name ends
+ * in _locked requires the lock of the superslab's index.
  *
  * Every change is one mask, and the lists follow from the masks. A fork may interrupt another thread at any
  * instruction: hk_superslab_index_repair then finds masks that are true or, at worst, slabs that are lost to the child.

@@ -20,7 +20,8 @@ static const hk_part_table_t no_table;
 
 HK_THREAD_LOCAL hk_part_table_t *hk_part_table = (hk_part_table_t *)&no_table;
 
-/* Guarded by hk_lock_heap_pool; rebuilt or emptied in a child of fork. Parts through part.next. */
+/* Guarded by hk_lock_heap_pool. Each changes by one store, so a child of fork finds them whole. Parts through
+ * part.next. */
 static hk_heap_t *first_unused;
 static hk_part_table_t *first_free_table;
 
@@ -140,7 +141,9 @@ static hk_heap_t *make(hk_named_t *named) {
   hk_heap_t *part = take_unused();
   if (part == NULL) return NULL;
   hk_store_relaxed(&part->shard, (uint8_t)hk_shard_current());
+  hk_heap_enter_taken(part); /* a child of fork may have given it to the pool, as a heap that is no part yet */
   hk_store_relaxed(&part->part.named, named);
+  hk_heap_leave(part);
   if (hk_named_kind(named) == hk_named_tag && !hk_sample_countdown_begin_count(part)) {
     put_unused(part);
     return NULL;
@@ -157,13 +160,14 @@ static hk_heap_t *take(hk_named_t *named) {
   return part != NULL ? part : make(named);
 }
 
+/* The part gets its home and its place in the table in one step, for hk_part_adopt. */
 static void attach(hk_part_table_t *table, hk_heap_t *part) {
-  hk_store_relaxed(&part->part.home, &hk_thread_heap);
-  hk_heap_keep(part);
   hk_lock_acquire(hk_lock_heap_pool);
+  hk_store_relaxed(&part->part.home, &hk_thread_heap);
   part->part.table = table;
   hk_list_push_front(&table->parts, &part->part.of_thread);
   hk_lock_release(hk_lock_heap_pool);
+  hk_heap_keep(part);
 }
 
 HK_NOINLINE hk_heap_t *hk_part_get(hk_named_t *named) {
@@ -323,10 +327,14 @@ static hk_heap_t *withdraw_first(hk_part_table_t *table) {
   return part;
 }
 
+/* The part had no home, so a child of fork made it idle and forgot its table. It is kept under the lock: the end of its
+ * named heap may take it afterwards. */
 static void bring_back(hk_part_table_t *table, hk_heap_t *part) {
   hk_lock_acquire(hk_lock_heap_pool);
   hk_store_relaxed(&part->part.home, &hk_thread_heap);
+  part->part.table = table;
   hk_list_push_back(&table->parts, &part->part.of_thread);
+  hk_heap_keep(part);
   hk_lock_release(hk_lock_heap_pool);
 }
 
@@ -402,7 +410,8 @@ static bool take_from_thread(hk_named_t *named, hk_heap_t *part) {
 /* Returns whether a thread that vanished in a fork had the part, or still seems to have it. */
 static bool is_out_of_reach(hk_heap_t *part) {
   hk_heap_life_t life = hk_heap_life(part);
-  return life == hk_heap_lost || (life == hk_heap_orphan && hk_load_relaxed(&part->busy));
+  bool is_kept = hk_load_relaxed(&part->busy) || hk_load_relaxed(&part->part.home) == NULL;
+  return life == hk_heap_lost || (life == hk_heap_orphan && is_kept);
 }
 
 /* Makes the part the caller's. Waits for a thread that drains or purges it. */
@@ -414,7 +423,7 @@ static bool claim(hk_named_t *named, hk_heap_t *part) {
   return false;
 }
 
-/* Chosen: spans that go back under one hold of the space lock. */
+/* Chosen: spans that go back in one call. */
 #define RELEASED_AT_ONCE 64
 
 static void release_some_spans(hk_heap_t *part) {

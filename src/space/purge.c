@@ -178,6 +178,15 @@ static hk_os_purge_t give_back_runs(const victim_t *victim) {
   return least;
 }
 
+/* If a signal handler has forked since the slabs were withdrawn, they count as in use in the child. */
+static void put_back_locked(const victim_t *victim, bool used) {
+  if (HK_UNLIKELY((victim->superslab->in_use_mask & victim->bits) != 0)) {
+    hk_superslab_index_unclaim_locked(victim->superslab, victim->bits, used);
+  } else {
+    hk_superslab_index_put_back_locked(victim->superslab, victim->bits, used);
+  }
+}
+
 /* Purges slabs. Where the system refuses, the memory stays dirty. */
 static hk_os_purge_t give_back_slabs(const victim_t *victim) {
   if (victim->is_unmapped) /* before another thread has the addresses */
@@ -186,7 +195,7 @@ static hk_os_purge_t give_back_slabs(const victim_t *victim) {
   if (victim->is_unmapped) return purged;
   if (HK_UNLIKELY(victim->is_huge_over)) hk_huge_forbid_again(victim->start);
   unsigned shard = hk_superslab_index_lock_of(victim->superslab);
-  hk_superslab_index_put_back_locked(victim->superslab, victim->bits, purged != hk_os_purge_done);
+  put_back_locked(victim, purged != hk_os_purge_done);
   if (purged == hk_os_purge_lazy) hk_superslab_index_note_lazy_locked(victim->superslab, victim->bits);
   hk_superslab_index_unlock(shard);
   hk_space_check();

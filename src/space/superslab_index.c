@@ -262,7 +262,7 @@ static void spare_record_locked(hk_superslab_t *record) {
 
 void hk_superslab_index_spare_record(hk_superslab_t *record) {
   hk_lock_acquire(hk_lock_space);
-  spare_record_locked(record);
+  if (HK_LIKELY(!hk_list_is_linked(&record->link))) spare_record_locked(record);
   hk_lock_release(hk_lock_space);
 }
 
@@ -289,6 +289,7 @@ static HK_COLD hk_superslab_t *find_locked(uintptr_t start) {
 /* Begins a superslab without slabs, which a child of fork takes for a spare record. */
 static void begin_locked(hk_superslab_t *record, uintptr_t start, unsigned shard) {
   bool is_new = record->slabs == NULL;
+  if (HK_UNLIKELY(hk_list_is_linked(&record->link))) hk_list_remove(&record->link); /* hk_superslab_index_repair */
   record->slabs = hk_slab_of((void *)start);
   hk_store_relaxed(&record->shard, (uint8_t)shard);
   if (!index_of(record)->is_ready) set_up_locked(index_of(record));
@@ -473,6 +474,8 @@ static void count_superslab(hk_superslab_t *superslab) {
   hk_bump_relaxed(&part->lazy_bytes, hk_superslab_index_bytes_of(superslab->lazy_mask));
 }
 
+/* A record that the forking thread had taken for a new superslab becomes a spare one. If that was a signal handler's
+ * fork, the thread goes on with the record in the child, and begin_locked takes it out again. */
 void hk_superslab_index_repair(void) {
   empty_lists();
   hk_store_relaxed(&space.superslab_count, 0);
@@ -485,6 +488,7 @@ void hk_superslab_index_repair(void) {
       hk_list_push_front(&space.spare, &superslab->link);
       continue;
     }
+    superslab->used_mask &= superslab->slab_mask; /* a vanished thread was adding or removing slabs */
     superslab->lazy_mask &= superslab->free_mask; /* slabs that a vanished thread was claiming are lost */
     hk_superslab_index_note_in_use(superslab, HK_MASK_ALL, false);
     hk_superslab_index_note_in_use(superslab, superslab->slab_mask, true);

@@ -25,6 +25,7 @@
 
 extern "C" {
 #include "api/lifecycle.h"
+#include "heap/part.h"
 #include "space/superslab_index.h"
 }
 
@@ -332,6 +333,51 @@ void VisitIdle() {
 
 TEST_F(ForkWindow, IdleHeapsAreVisited) { Step({SetUpTwoIdle, VisitIdle, LookAtPool}); }
 
+// ---- Parts of a named heap.
+
+hk_named_t *named;
+size_t visited;
+
+void CountVisit(hk_heap_t *) { visited++; }
+
+void SetUpNamed() {
+  SetUpPool();
+  Begin();
+  named = hk_named_create(hk_named_heap, "scene");
+}
+
+void SetUpPart() {
+  SetUpNamed();
+  (void)hk_part_get(named);
+}
+
+// The thread has its part, once, and another thread may not take it. In a child of _Fork the part may be lost; the
+// named heap ends all the same.
+Verdict LookAtParts(bool hook_has_run) {
+  hk_lock_wait_for_repair();
+  if (hook_has_run || !is_child_of_handler) {
+    hk_heap_t *part = hk_part_get(named);
+    if (part == nullptr) return kNoMemory;
+    if (hk_heap_take_this(part)) return kOwnIsInThePool;
+    visited = 0;
+    hk_part_visit_own(CountVisit);
+    if (visited != 1) return visited == 0 ? kGone : kInTwoPlaces;
+    Verdict pool = LookAtPool(hook_has_run);
+    if (pool != kWell && pool != kGone) return pool; /* the part counts as a heap, and is in no pool */
+  }
+  hk_part_end_all(named, nullptr, nullptr);
+  hk_thread_on_exit();
+  return kWell;
+}
+
+void GetPart() { (void)hk_part_get(named); }
+void VisitOwnParts() { hk_part_visit_own(CountVisit); }
+void VisitNamed() { hk_part_visit(named, CountVisit); }
+
+TEST_F(ForkWindow, APartIsMade) { StepByBoth({SetUpNamed, GetPart, LookAtParts}); }
+TEST_F(ForkWindow, AThreadVisitsItsParts) { StepByBoth({SetUpPart, VisitOwnParts, LookAtParts}); }
+TEST_F(ForkWindow, ANamedHeapIsVisited) { StepByBoth({SetUpPart, VisitNamed, LookAtParts}); }
+
 // ---- The same for what the space lock guards.
 
 constexpr size_t kRunBytes = 100 * 1024;
@@ -367,7 +413,42 @@ void UseRun() {
   (void)hk_run_free(hk_slab_of(hk_run_alloc(kRunBytes, HK_BLOCK_ALIGNMENT, &zero)));
 }
 
+void PurgeAll() { (void)hk_purge_down_to(0); }
+
+TEST_F(ForkWindow, DirtyMemoryIsPurged) { Step({SetUpSpace, PurgeAll, LookAtSpace, 1}); }
 TEST_F(ForkWindow, ARunComesAndGoes) { Step({SetUpSpace, UseRun, LookAtSpace, 1}); }
+
+// ---- A superslab is made of a record that had another one before.
+
+hk_slab_t *AcquireWhole() { return hk_superslab_acquire(HK_SUPERSLAB_SLABS / 2, 1, hk_from_bottom); }
+
+void SetUpSpareRecord() {
+  strangers_heap = hk_heap_take();
+  hk_slab_t *head = AcquireWhole();
+  hk_superslab_release(head, head->slab_count);
+  if (!hk_superslab_dissolve_free(1) || hk_superslab_index_superslab_count() != 0) abort();
+}
+
+std::vector<hk_slab_t *> acquired;
+
+void MakeSuperslab() { acquired.push_back(AcquireWhole()); }
+
+// Each slab belongs to one caller, and to the superslab that has its address.
+Verdict LookAtSuperslabs(bool) {
+  hk_lock_wait_for_repair();
+  while (acquired.size() < 7) acquired.push_back(AcquireWhole());
+  std::set<hk_slab_t *> slabs;
+  for (hk_slab_t *head : acquired) {
+    if (head == nullptr) return kNoMemory;
+    if (hk_slab_of(reinterpret_cast<void *>(hk_slab_start(head))) != head) return kSpaceIsWrong;
+    for (unsigned i = 0; i < HK_SUPERSLAB_SLABS / 2; i++) {
+      if (!slabs.insert(head + i).second) return kInTwoPlaces;
+    }
+  }
+  return kWell;
+}
+
+TEST_F(ForkWindow, ASuperslabIsMade) { Step({SetUpSpareRecord, MakeSuperslab, LookAtSuperslabs, 1}); }
 
 // ---- A superslab moves to a shard that has none, and another thread forks.
 

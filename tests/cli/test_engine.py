@@ -15,6 +15,7 @@ from hakmem.errors import STOPPING_SIGNALS, Failure, Interrupted
 from hakmem.measure import orders, stop
 from hakmem.memory import MemorySampler, Sample, mean_over
 from hakmem.program import Program, resolve
+from hakmem.workload_runner import own_seed
 
 MIB = 1 << 20
 
@@ -178,3 +179,14 @@ def test_orders_are_shuffled_by_their_seed() -> None:
     assert all(sorted(order) == names for order in plan)
     assert {order[0] for order in plan} == set(names)
     assert orders(names, 2, seed=3, first="c")[0][0] == "c"
+
+
+def test_workloads_do_not_share_an_order() -> None:
+    names = ["base", *(f"peer{number}" for number in range(7))]
+    neighbours = set()
+    for number in range(20):
+        seed = own_seed(1, f"workload{number}")
+        assert seed == own_seed(1, f"workload{number}") != own_seed(2, f"workload{number}")
+        first = orders(names, 1, seed, first="base")[0]
+        neighbours.add(first[first.index("peer1") - 1])
+    assert len(neighbours) >= len(names) // 2

@@ -19,7 +19,7 @@ WERROR ?= OFF
 
 .PHONY: help
 help: ## list the targets
-	@grep -hE '^[a-z]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+	@grep -hE '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 
 .PHONY: lib
 lib: ## build the libraries of build/release, and what the command line tool needs of C (the default)
@@ -72,7 +72,7 @@ $(addprefix test-,$(TIERS)): test-%:
 	@$(MAKE) run-tests WHAT="tier $* $(if $(ONLY),--only '$(ONLY)')"
 
 .PHONY: model
-model: test-model_check ## the model checker: every order of small cases of the lock-free code, and its mutants
+model: test-model_check ## the model checker: the orders of small cases of the lock-free code, and its mutants
 
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZ_SECONDS, by libFuzzer where clang has it; executions a target

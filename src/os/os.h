@@ -1,6 +1,6 @@
-/* os/os.h - L1. The contract between the library and the operating system. `os_linux.c`, `os_time.c`, `os_node.c`,
- * `os_limit.c`, `os_huge.c`, `os_rights.c`, `os_bare_thread.c`, `os_signal.c`, `os_sleep.c` and `os_thread.c` implement
- * it; `tests/support/fake_os.c` replaces them at link time.
+/* os/os.h - L1. The contract between the library and the operating system. `os_linux.c`, `os_process.c`, `os_time.c`,
+ * `os_node.c`, `os_limit.c`, `os_huge.c`, `os_rights.c`, `os_bare_thread.c`, `os_signal.c`, `os_sleep.c` and
+ * `os_thread.c` implement it; `tests/support/fake_os.c` replaces them at link time.
  *
  * No function allocates from malloc, takes a lock of the library, or changes errno. Sizes are in bytes. Ranges are
  * whole OS pages unless a function says otherwise.

@@ -6,9 +6,9 @@
  * block is in use. The owner writes the second one as it goes along, so its writes take no line from other threads'
  * frees.
  *
- * The owner writes a descriptor; while the slab has none, the holder of hk_lock_space does. A field that another thread
- * may read at that time is atomic. The fields of a span that a free reads are set before the first block is handed out,
- * and the program's own hand-over of the block orders them.
+ * The owner writes a descriptor. While the slab has none, the holder of its shard's lock does, and of a free extent the
+ * holder of hk_lock_space. A field that another thread may read at that time is atomic. The fields of a span that a
+ * free reads are set before the first block is handed out, and the program's own hand-over of the block orders them.
  *
  * Invariants of a span:
  *   - state, owner, free_list, head and class_index are the same in all its slabs.

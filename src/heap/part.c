@@ -407,11 +407,12 @@ static bool take_from_thread(hk_named_t *named, hk_heap_t *part) {
   return is_taken;
 }
 
-/* Returns whether a thread that vanished in a fork had the part, or still seems to have it. */
+/* Returns whether a thread that vanished in a fork had the part, or still seems to have it. In a child of _Fork the
+ * part stays an orphan: where it is marked or has no home, that thread was looking after it. */
 static bool is_out_of_reach(hk_heap_t *part) {
   hk_heap_life_t life = hk_heap_life(part);
-  bool is_kept = hk_load_relaxed(&part->busy) || hk_load_relaxed(&part->part.home) == NULL;
-  return life == hk_heap_lost || (life == hk_heap_orphan && is_kept);
+  bool was_looked_after = hk_load_relaxed(&part->busy) || hk_load_relaxed(&part->part.home) == NULL;
+  return life == hk_heap_lost || (life == hk_heap_orphan && was_looked_after);
 }
 
 /* Makes the part the caller's. Waits for a thread that drains or purges it. */

@@ -262,7 +262,8 @@ static void spare_record_locked(hk_superslab_t *record) {
 
 void hk_superslab_index_spare_record(hk_superslab_t *record) {
   hk_lock_acquire(hk_lock_space);
-  if (HK_LIKELY(!hk_list_is_linked(&record->link))) spare_record_locked(record);
+  bool is_spare = hk_list_is_linked(&record->link); /* by hk_superslab_index_repair */
+  if (HK_LIKELY(!is_spare)) spare_record_locked(record);
   hk_lock_release(hk_lock_space);
 }
 
@@ -289,7 +290,8 @@ static HK_COLD hk_superslab_t *find_locked(uintptr_t start) {
 /* Begins a superslab without slabs, which a child of fork takes for a spare record. */
 static void begin_locked(hk_superslab_t *record, uintptr_t start, unsigned shard) {
   bool is_new = record->slabs == NULL;
-  if (HK_UNLIKELY(hk_list_is_linked(&record->link))) hk_list_remove(&record->link); /* hk_superslab_index_repair */
+  bool is_spare = hk_list_is_linked(&record->link); /* by hk_superslab_index_repair */
+  if (HK_UNLIKELY(is_spare)) hk_list_remove(&record->link);
   record->slabs = hk_slab_of((void *)start);
   hk_store_relaxed(&record->shard, (uint8_t)shard);
   if (!index_of(record)->is_ready) set_up_locked(index_of(record));
@@ -475,7 +477,8 @@ static void count_superslab(hk_superslab_t *superslab) {
 }
 
 /* A record that the forking thread had taken for a new superslab becomes a spare one. If that was a signal handler's
- * fork, the thread goes on with the record in the child, and begin_locked takes it out again. */
+ * fork, the thread goes on with the record in the child: begin_locked takes it out again, and a thread that does not
+ * need it finds it given back. */
 void hk_superslab_index_repair(void) {
   empty_lists();
   hk_store_relaxed(&space.superslab_count, 0);

@@ -125,8 +125,8 @@ def _rounds_text(results: Results) -> str:
     if not results.standings:
         return f"Counted with seed {results.seed}; no run was timed."
     return (
-        f"{plural(results.rounds, 'complete round')}, interleaved, in an order shuffled with seed {results.seed}; how "
-        "many each workload had stands in its row."
+        f"{plural(results.rounds, 'complete round')}, interleaved, each workload in an order of its own, shuffled "
+        f"with seed {results.seed}; how many each workload had stands in its row."
     )
 
 

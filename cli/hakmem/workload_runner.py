@@ -83,10 +83,10 @@ def make_contest(
 
 
 def own_seed(seed: int, workload: str) -> int:
-    """A workload's seed for the order of its runs.
+    """A workload's seed, for the order of its runs and for the intervals of its ratios.
 
-    An allocator's page faults cost less after a run that has just freed huge pages: in a virtual machine whose host
-    takes back free memory, up to 20 times less. One order for all workloads would give it the same advantage in each.
+    Page faults cost less after a run that has just freed memory: in a virtual machine whose host takes back free
+    memory, up to 30 times less. One order for all workloads would give an allocator the same neighbours in each.
     """
     return zlib.crc32(f"{seed} {workload}".encode())
 

@@ -66,6 +66,8 @@ unsigned hk_shard_of_next_node(unsigned shard) {
 
 void hk_shard_set_each(unsigned count) {
   (void)hk_shard_current();
+  hk_lock_acquire(hk_shard_lock(0));
   set(node_count(), count);
+  hk_lock_release(hk_shard_lock(0));
   use_all();
 }

@@ -19,7 +19,8 @@ HK_C_BEGIN
 /* The highest number of shards, of all memory nodes together. */
 #define HK_SHARD_MAX HK_LOCK_SHARDS
 
-/* The number of shards; 0 before the first call of hk_shard_current. It never falls. */
+/* The number of shards; 0 before the first call of hk_shard_current. It never falls, and does not change while a thread
+ * has the lock of shard 0. */
 extern HK_HIDDEN _Atomic(unsigned) hk_shard_count;
 
 /* The number of shards that threads use; 0 before the first call of hk_shard_current. 1: all use shard 0. */
@@ -51,8 +52,8 @@ unsigned hk_shard_next_of_node(unsigned shard);
 /* Returns the same shard of the next node, after the last one the first. */
 unsigned hk_shard_of_next_node(unsigned shard);
 
-/* Uses `count` shards of each node, as far as HK_SHARD_MAX allows, instead of one for each processor. Called before a
- * second thread exists. */
+/* Uses `count` shards of each node, as far as HK_SHARD_MAX allows, instead of one for each processor. Takes the lock of
+ * shard 0: threads of other libraries may run by now, and one that takes the locks of all shards begins with it. */
 void hk_shard_set_each(unsigned count);
 
 HK_INLINE hk_lock_id_t hk_shard_lock(unsigned shard) { return (hk_lock_id_t)(hk_lock_shard + shard); }

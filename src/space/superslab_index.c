@@ -38,7 +38,7 @@ static void set_up_locked(hk_superslab_index_t *index) {
 }
 
 void hk_superslab_index_lock_all(void) {
-  (void)hk_shard_current(); /* from here on the number of shards is known, and stays */
+  (void)hk_shard_current(); /* the number of shards is known from here on, and stays from the first lock on */
   for (unsigned i = 0; i < shard_count(); i++) hk_lock_acquire(hk_shard_lock(i));
   hk_lock_acquire(hk_lock_space);
 }

@@ -1,5 +1,7 @@
 // os/shard: how many shards a machine has, and which one a thread is on.
+#include <chrono>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "fake_os.h"
@@ -163,6 +165,19 @@ HK_FRESH_TEST(Shard, MoreOrFewerCanBeSetAndAreUsedAtOnce) {
   fake_os_move_to_cpu(1);
   EXPECT_EQ(hk_shard_current(), 0u) << "as set, also with several threads";
   EXPECT_EQ(AtOnce(), 1u);
+}
+
+// A library's constructor may have started threads before the option is read.
+HK_FRESH_TEST(Shard, TheNumberDoesNotChangeWhileAThreadHasTheFirstLock) {
+  fake_os_set_cpu_count(2);
+  (void)hk_shard_current();
+  hk_lock_acquire(hk_shard_lock(0));
+  std::thread thread([] { hk_shard_set_each(3); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(Known(), 2u);
+  hk_lock_release(hk_shard_lock(0));
+  thread.join();
+  EXPECT_EQ(Known(), 3u);
 }
 
 HK_FRESH_TEST(Shard, TheLimitHoldsForAllNodesTogether) {

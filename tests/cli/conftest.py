@@ -24,9 +24,11 @@ def heard_interrupts() -> None:
 
 @pytest.fixture(autouse=True)
 def no_width(monkeypatch: pytest.MonkeyPatch) -> None:
-    """pytest-xdist gives its workers a width, which programs would take for the user's."""
-    monkeypatch.delenv("COLUMNS", raising=False)
-    monkeypatch.delenv("LINES", raising=False)
+    """pytest-xdist gives its workers a width, and so does readline, which pytest imports, behind os.environ. Programs
+    would take it for the user's."""
+    for name in ("COLUMNS", "LINES"):
+        monkeypatch.delenv(name, raising=False)
+        os.unsetenv(name)
 
 
 @pytest.fixture

@@ -213,10 +213,12 @@ hk_superslab_t *hk_superslab_index_next_record_locked(const hk_superslab_t *reco
 size_t hk_superslab_index_superslab_count(void);
 size_t hk_superslab_index_mapped_bytes(void);
 
+/* In debug builds, checks a superslab's masks and that its lists agree with them, after each change of the masks. The
+ * panic names the sentence that does not hold. */
 #if HK_DEBUG
-/* Walks all superslabs and returns the number of steps. Panics with the sentence that does not hold. Requires the locks
- * of all. */
-uint64_t hk_superslab_index_check_locked(void);
+void hk_superslab_index_check_one_locked(const hk_superslab_t *superslab);
+#else
+HK_INLINE void hk_superslab_index_check_one_locked(const hk_superslab_t *superslab) { (void)superslab; }
 #endif
 
 /* For a child of fork, while it has one thread: rebuilds the lists and sums from the records. */

@@ -42,6 +42,7 @@ extern "C" {
 #include "space/run.h"
 #include "space/slab.h"
 #include "space/superslab.h"
+#include "space/superslab_check.h"
 #include "space/superslab_index.h"
 }
 

@@ -38,7 +38,7 @@ HK_FRESH_TEST(SuperslabUnmap, AChildOfForkCountsTheNewOnesSlabsAlone) {
   EXPECT_EQ(hk_superslab_usage().superslab_count, 1u);
 #if HK_DEBUG
   hk_lock_acquire(hk_lock_space);
-  (void)hk_superslab_index_check_locked();
+  (void)hk_superslab_check_locked();
   hk_lock_release(hk_lock_space);
 #endif
   Release(slab);

@@ -38,22 +38,33 @@ extern "C" {
 // This library's definitions, whatever the program binds the operators to.
 __attribute__((alias("_Znwm"), visibility("hidden"), malloc, alloc_size(1))) void *hk_own_new(std::size_t size);
 __attribute__((alias("_Znam"), visibility("hidden"), malloc, alloc_size(1))) void *hk_own_new_array(std::size_t size);
+__attribute__((alias("_ZnwmSt11align_val_t"), visibility("hidden"), malloc, alloc_size(1))) void *hk_own_aligned_new(
+    std::size_t size, std::align_val_t alignment);
+__attribute__((alias("_ZnamSt11align_val_t"), visibility("hidden"), malloc, alloc_size(1))) void *
+hk_own_aligned_new_array(std::size_t size, std::align_val_t alignment);
 }
 
 namespace {
 
 using new_t = void *(*)(std::size_t);
+using aligned_new_t = void *(*)(std::size_t, std::align_val_t);
 
 // What the dynamic linker bound the names to. Volatile: the compiler must not conclude that they are the definitions
 // below.
 new_t const volatile bound_new = static_cast<new_t>(&::operator new);
 new_t const volatile bound_new_array = static_cast<new_t>(&::operator new[]);
+aligned_new_t const volatile bound_aligned_new = static_cast<aligned_new_t>(&::operator new);
+aligned_new_t const volatile bound_aligned_new_array = static_cast<aligned_new_t>(&::operator new[]);
+
+bool is_each_new_own() {
+  return bound_new == hk_own_new && bound_new_array == hk_own_new_array && bound_aligned_new == hk_own_aligned_new &&
+         bound_aligned_new_array == hk_own_aligned_new_array;
+}
 
 // Returns whether the block may be deleted with this size and alignment: hk_told_alignment_fits. A program's own new
 // may have requested another size than it was given.
 bool may_delete(void *block, std::size_t alignment, std::size_t size) {
-  if (!HK_HARDENED || bound_new != hk_own_new || bound_new_array != hk_own_new_array) return true;
-  return hk_told_alignment_fits(block, alignment, size);
+  return !HK_HARDENED || !is_each_new_own() || hk_told_alignment_fits(block, alignment, size);
 }
 
 // ---- Without memory.
@@ -115,9 +126,11 @@ __attribute__((noinline, cold)) void *retry_or_null(std::size_t size, std::size_
   }
 }
 
-__attribute__((noinline, cold)) void *call_or_null(new_t replaced, std::size_t size) noexcept {
+template <typename... Alignment>
+__attribute__((noinline, cold)) void *call_or_null(void *(*replaced)(std::size_t, Alignment...), std::size_t size,
+                                                   Alignment... alignment) noexcept {
   try {
-    return replaced(size);
+    return replaced(size, alignment...);
   } catch (...) {
     return nullptr;
   }
@@ -143,6 +156,18 @@ __attribute__((noinline)) void *new_slowly(std::size_t size) {
 
 std::size_t bytes_of(std::align_val_t alignment) { return static_cast<std::size_t>(alignment); }
 
+// What the plain and the aligned new do, without an exception. An array form calls the other one of its own.
+inline void *plain_or_null(std::size_t size) noexcept {
+  new_t bound = bound_new;
+  return __builtin_expect(bound == hk_own_new, 1) ? new_or_null(size) : call_or_null(bound, size);
+}
+
+inline void *aligned_or_null(std::size_t size, std::align_val_t alignment) noexcept {
+  aligned_new_t bound = bound_aligned_new;
+  bool is_own = bound == hk_own_aligned_new;
+  return __builtin_expect(is_own, 1) ? new_or_null(size, bytes_of(alignment)) : call_or_null(bound, size, alignment);
+}
+
 }  // namespace
 
 OPERATOR void *operator new(std::size_t size) {
@@ -150,13 +175,10 @@ OPERATOR void *operator new(std::size_t size) {
   return __builtin_expect(block != nullptr, 1) ? block : new_slowly(size);
 }
 OPERATOR void *operator new[](std::size_t size) { return ::operator new(size); }
-OPERATOR void *operator new(std::size_t size, const std::nothrow_t &) noexcept {
-  new_t bound = bound_new;
-  return __builtin_expect(bound == hk_own_new, 1) ? new_or_null(size) : call_or_null(bound, size);
-}
-OPERATOR void *operator new[](std::size_t size, const std::nothrow_t &nothrow) noexcept {
+OPERATOR void *operator new(std::size_t size, const std::nothrow_t &) noexcept { return plain_or_null(size); }
+OPERATOR void *operator new[](std::size_t size, const std::nothrow_t &) noexcept {
   new_t bound = bound_new_array;
-  return __builtin_expect(bound == hk_own_new_array, 1) ? ::operator new(size, nothrow) : call_or_null(bound, size);
+  return __builtin_expect(bound == hk_own_new_array, 1) ? plain_or_null(size) : call_or_null(bound, size);
 }
 
 OPERATOR void *operator new(std::size_t size, std::align_val_t alignment) {
@@ -164,10 +186,12 @@ OPERATOR void *operator new(std::size_t size, std::align_val_t alignment) {
 }
 OPERATOR void *operator new[](std::size_t size, std::align_val_t alignment) { return ::operator new(size, alignment); }
 OPERATOR void *operator new(std::size_t size, std::align_val_t alignment, const std::nothrow_t &) noexcept {
-  return new_or_null(size, bytes_of(alignment));
+  return aligned_or_null(size, alignment);
 }
-OPERATOR void *operator new[](std::size_t size, std::align_val_t alignment, const std::nothrow_t &nothrow) noexcept {
-  return ::operator new(size, alignment, nothrow);
+OPERATOR void *operator new[](std::size_t size, std::align_val_t alignment, const std::nothrow_t &) noexcept {
+  aligned_new_t bound = bound_aligned_new_array;
+  bool is_own = bound == hk_own_aligned_new_array;
+  return __builtin_expect(is_own, 1) ? aligned_or_null(size, alignment) : call_or_null(bound, size, alignment);
 }
 
 OPERATOR void operator delete(void *block) noexcept { hk_free(block); }

@@ -10,11 +10,11 @@ size_t hakmem_collect(void) { return hk_process_purge_everywhere(0); }
 
 int hakmem_malloc_trim(size_t pad) { return hk_process_purge_everywhere(pad) > 0; }
 
-/* Accepts glibc's parameters without effect: M_MXFAST (1), and M_TRIM_THRESHOLD (-1) down to M_ARENA_MAX (-8). The
- * numbers stand here because musl's headers name none. */
+/* Accepts glibc's parameters without effect: M_MXFAST (1) to M_KEEP (4), and M_TRIM_THRESHOLD (-1) down to M_ARENA_MAX
+ * (-8). The numbers stand here because musl's headers name none. */
 int hakmem_mallopt(int parameter, int value) {
   (void)value;
-  return parameter == 1 || (parameter <= -1 && parameter >= -8);
+  return (parameter >= 1 && parameter <= 4) || (parameter <= -1 && parameter >= -8);
 }
 
 #define TEXT_OF(number) #number

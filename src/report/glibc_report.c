@@ -18,5 +18,6 @@ int hakmem_malloc_info(int options, FILE *stream) {
     fprintf(stream, "<event name=\"%s\" value=\"%llu\"/>\n", hk_stat_text[i].name,
             (unsigned long long)totals.counter[i]);
   }
-  return fprintf(stream, "</malloc>\n") < 0 ? EIO : 0;
+  fprintf(stream, "</malloc>\n");
+  return ferror(stream) != 0 ? EIO : 0;
 }

@@ -235,6 +235,16 @@ TEST(MallocInfo, OptionsMustBeZero) {
   std::fclose(file);
 }
 
+// The stream fails when it writes its buffer, which is full long before the last line.
+TEST(MallocInfo, AFailedWriteIsReported) {
+  FILE *file = std::fopen("/dev/full", "w");
+  ASSERT_NE(file, nullptr);
+  char buffer[512];
+  ASSERT_EQ(std::setvbuf(file, buffer, _IOFBF, sizeof buffer), 0);
+  EXPECT_EQ(hakmem_malloc_info(0, file), EIO);
+  std::fclose(file);
+}
+
 TEST(MallocStats, WritesToStderrAlone) {
   FILE *file = std::tmpfile();
   ASSERT_NE(file, nullptr);
@@ -257,8 +267,8 @@ TEST(MallocStats, WritesToStderrAlone) {
 
 #ifdef __GLIBC__ /* musl's headers name no parameters */
 TEST(Mallopt, KnowsGlibcsParameters) {
-  for (int parameter : {M_MXFAST, M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD, M_MMAP_MAX, M_CHECK_ACTION, M_PERTURB,
-                        M_ARENA_TEST, M_ARENA_MAX}) {
+  for (int parameter : {M_MXFAST, M_NLBLKS, M_GRAIN, M_KEEP, M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD, M_MMAP_MAX,
+                        M_CHECK_ACTION, M_PERTURB, M_ARENA_TEST, M_ARENA_MAX}) {
     EXPECT_EQ(hakmem_mallopt(parameter, 1), 1) << parameter;
   }
   EXPECT_EQ(hakmem_mallopt(12345, 1), 0);

@@ -248,19 +248,20 @@ HK_INLINE void *find_large_unnamed(size_t size, size_t alignment, bool *zero) {
 static HK_NOINLINE void *find_large_named(hk_named_t *named, size_t size, size_t alignment, bool *zero) {
   size_t bytes = hk_slab_good_size(size);
   if (bytes == 0) return NULL;
-  if (!hk_named_charge(named, bytes)) {
+  if (!hk_named_allows(named, bytes)) {
     hk_process_purge_named(named);
-    if (!hk_named_charge(named, bytes)) return NULL;
+    if (!hk_named_allows(named, bytes)) return NULL;
   }
   /* Such a block is not the part's. A free leaves its slabs to the heap that the thread has then, which is seldom a
    * named heap's part. */
   hk_heap_t *part = hk_named_kind(named) == hk_named_heap ? hk_part_enter_base() : NULL;
   void *block = find_large_unnamed(size, alignment, zero);
-  hk_part_leave_base(part);
-  if (block == NULL) {
-    hk_named_uncharge(named, bytes);
-    return NULL;
+  if (block != NULL && !hk_named_charge(named, bytes)) { /* another thread's charge came first */
+    hk_free(block);
+    block = NULL;
   }
+  hk_part_leave_base(part);
+  if (block == NULL) return NULL;
   hk_named_add_larger(named, block, bytes, 0);
   return block;
 }

@@ -89,12 +89,17 @@ static void *resize_unnamed(const hk_finding_t *finding, void *block, size_t siz
 /* Resizes a larger block of a named heap or tag, and charges the difference. The block leaves its list meanwhile,
  * because its descriptor may become another one. */
 static HK_NOINLINE void *resize_named(const hk_finding_t *finding, void *block, size_t size) {
-  size_t old_bytes = hk_load_relaxed(&finding->slab->bytes), whole = finding->offset + size;
+  size_t old_bytes = hk_load_relaxed(&finding->slab->bytes), whole = finding->offset + size, charged = 0;
   size_t wanted = hk_slab_good_size(whole), more_bytes = wanted > old_bytes ? wanted - old_bytes : 0;
-  if (is_small(size) || wanted == 0 || !hk_named_charge(finding->slab->named, more_bytes)) return NULL;
-  hk_named_t *named = hk_named_withdraw_larger(finding->slab, &old_bytes);
-  if (named == NULL) return NULL; /* another thread frees the block: misuse */
+  if (is_small(size) || wanted == 0) return NULL;
+  hk_named_t *named = finding->slab->named;
+  if (more_bytes > 0 && !hk_named_reserve(named, more_bytes, &charged)) return NULL;
+  if (hk_named_withdraw_larger(finding->slab, &old_bytes) == NULL) { /* another thread frees the block: misuse */
+    hk_named_uncharge(named, more_bytes);
+    return NULL;
+  }
   void *same = resize_unnamed(finding, block, size);
+  if (same != NULL && more_bytes > 0) hk_named_note_rise(named, more_bytes, charged);
   char *start = (char *)(same != NULL ? same : block) - finding->offset;
   bool has_moved = same != NULL && same != block; /* counts as a block that was allocated, and one that was freed */
   hk_named_add_larger(named, start, old_bytes + more_bytes, has_moved ? 0 : old_bytes);

@@ -118,24 +118,45 @@ static void note_peak(hk_named_t *named, size_t bytes) {
   }
 }
 
+static bool is_within(size_t hard, size_t before, size_t bytes) {
+  size_t after = before + bytes;
+  return hard == 0 || (after <= hard && after >= before);
+}
+
+static bool refuse(hk_named_t *named) {
+  (void)hk_add_relaxed(&named->refused_count, 1);
+  return false;
+}
+
+bool hk_named_allows(hk_named_t *named, size_t bytes) {
+  bool is_allowed = bytes == 0 || is_within(hk_load_relaxed(&named->hard_bytes), hk_load_relaxed(&named->bytes), bytes);
+  return is_allowed || refuse(named);
+}
+
 /* A refused charge never shows in the sum: it would refuse what other threads charge meanwhile. */
-bool hk_named_charge(hk_named_t *named, size_t bytes) {
-  if (bytes == 0) return true; /* also above a limit that was lowered */
+bool hk_named_reserve(hk_named_t *named, size_t bytes, size_t *after) {
   hk_count(hk_count_shared_update, 1);
-  size_t hard = hk_load_relaxed(&named->hard_bytes), soft = hk_load_relaxed(&named->soft_bytes);
-  size_t before = hk_load_relaxed(&named->bytes), after;
+  size_t hard = hk_load_relaxed(&named->hard_bytes), before = hk_load_relaxed(&named->bytes);
   do {
-    after = before + bytes;
-    if (HK_UNLIKELY(hard != 0 && (after > hard || after < before))) {
-      (void)hk_add_relaxed(&named->refused_count, 1);
-      return false;
-    }
-  } while (!hk_compare_exchange_weak_release(&named->bytes, &before, after));
+    if (HK_UNLIKELY(!is_within(hard, before, bytes))) return refuse(named);
+  } while (!hk_compare_exchange_weak_release(&named->bytes, &before, before + bytes));
+  *after = before + bytes;
+  return true;
+}
+
+void hk_named_note_rise(hk_named_t *named, size_t bytes, size_t after) {
+  size_t soft = hk_load_relaxed(&named->soft_bytes);
   note_peak(named, after);
-  if (HK_UNLIKELY(soft != 0 && before <= soft && after > soft)) {
-    (void)hk_add_relaxed(&named->soft_count, 1);
-    hk_store_relaxed(&named->is_crossed, true);
-  }
+  if (HK_LIKELY(soft == 0 || after - bytes > soft || after <= soft)) return;
+  (void)hk_add_relaxed(&named->soft_count, 1);
+  hk_store_relaxed(&named->is_crossed, true);
+}
+
+bool hk_named_charge(hk_named_t *named, size_t bytes) {
+  size_t after;
+  if (bytes == 0) return true; /* also above a limit that was lowered */
+  if (!hk_named_reserve(named, bytes, &after)) return false;
+  hk_named_note_rise(named, bytes, after);
   return true;
 }
 

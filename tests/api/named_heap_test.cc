@@ -270,6 +270,27 @@ TEST(NamedHeap, ASoftLimitCallsBack) {
   hakmem_heap_destroy(heap);
 }
 
+TEST(NamedHeap, WhatTheSystemRefusesIsInNoFigure) {
+  int count = 0;
+  hakmem_heap_options_t options = {};
+  options.size = sizeof options;
+  options.soft_limit = 16 << 20;
+  options.context = &count;
+  options.on_soft_limit = [](hakmem_heap_t *, size_t, void *context) { ++*static_cast<int *>(context); };
+  hakmem_heap_t *heap = hakmem_heap_create("refused", &options);
+  const size_t refused = size_t{1} << 60;
+  void *block = hakmem_heap_malloc(heap, 2 << 20);
+  EXPECT_EQ(hakmem_heap_malloc(heap, refused), nullptr);
+  EXPECT_EQ(hakmem_heap_realloc(heap, block, refused), nullptr);
+  hakmem_heap_usage_t usage = UsageOf(heap);
+  EXPECT_EQ(usage.peak_bytes, usage.bytes);
+  EXPECT_LT(usage.peak_bytes, options.soft_limit);
+  EXPECT_EQ(usage.soft_count, 0u);
+  hakmem_free(hakmem_heap_malloc(heap, 100)); /* a callback that is due comes now */
+  EXPECT_EQ(count, 0);
+  hakmem_heap_destroy(heap);
+}
+
 TEST(NamedHeap, EachResizeAboveASoftLimitCallsBack) {
   using Resize = void *(*)(hakmem_heap_t *, void *, size_t);
   const Resize resizes[] = {

@@ -83,6 +83,24 @@ TEST(NamedHeap, ARefusedRequestRefusesNoOther) {
   hakmem_heap_destroy(heap);
 }
 
+/* The limit allows the request that the system refuses, and it allows the other. Not both at once. */
+TEST(NamedHeap, ARequestThatTheSystemRefusesRefusesNoOther) {
+  const size_t refused = size_t{1} << 60;
+  hakmem_heap_options_t options = {};
+  options.size = sizeof options;
+  options.hard_limit = refused + (1 << 20);
+  hakmem_heap_t *heap = hakmem_heap_create("refused by the system", &options);
+  Beside([&] { EXPECT_EQ(hakmem_heap_malloc(heap, refused), nullptr); },
+         [&] {
+           for (size_t i = 0; i < Scaled(20000); i++) {
+             void *block = hakmem_heap_malloc(heap, 2 << 20);
+             ASSERT_NE(block, nullptr) << i;
+             hakmem_free(block);
+           }
+         });
+  hakmem_heap_destroy(heap);
+}
+
 TEST(NamedHeap, AResizeLeavesNoRoomAboveTheLimit) {
   hakmem_heap_options_t options = {};
   options.size = sizeof options;

@@ -1,14 +1,18 @@
 /* os/own_stack.c - L1. See own_stack.h. */
 #include "os/own_stack.h"
 
+#include <signal.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/mman.h>
 
 #include "base/units.h"
 #include "os/os.h"
+#include "os/sandbox.h"
+#include "os/signal_action.h"
 #include "os/syscall.h"
 
-/* Chosen: the C library's start of a thread, with a signal handler of the program on top of it. */
+/* Chosen: the C library's start of a thread, with one of its own signal handlers on top of it. */
 #define STACK_BYTES (64 * HK_KIB)
 
 /* Calls run(context) with the stack pointer at `top`. The frame pointer keeps the caller's stack, for the way back and
@@ -60,13 +64,29 @@ __asm__(
     ".size hk_own_stack_call, . - hk_own_stack_call\n"
     ".popsection\n");
 
+/* A handler of the program may need more than this stack, and a garbage collector's handler stops the thread and scans
+ * from its stack pointer to the end of its first stack. Under a filter that may kill, handlers may run here: nothing
+ * tells whether it allows the call. */
+static bool block_signals(uint64_t *before) {
+  uint64_t mask = ~(HK_SIGNALS_OF_ITS_OWN | HK_SIGNALS_OF_THE_C_LIBRARY);
+  if (hk_sandbox_may_kill()) return false;
+  return hk_syscall4(SYS_rt_sigprocmask, SIG_BLOCK, (long)&mask, (long)before, sizeof mask) == 0;
+}
+
+static void unblock_signals(uint64_t before) {
+  (void)hk_syscall4(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, sizeof before);
+}
+
 /* Below the stack lies an inaccessible page. */
 bool hk_own_stack_run(void (*run)(void *context), void *context) {
   size_t guard_bytes = hk_os_page_size(), bytes = guard_bytes + STACK_BYTES;
   char *start = hk_os_reserve(bytes, guard_bytes);
   if (start == NULL) return false;
   (void)hk_syscall3(SYS_mprotect, (long)start, (long)guard_bytes, PROT_NONE);
+  uint64_t before;
+  bool is_blocked = block_signals(&before);
   hk_own_stack_call(run, context, start + bytes);
+  if (is_blocked) unblock_signals(before);
   (void)hk_os_unmap(start, bytes);
   return true;
 }

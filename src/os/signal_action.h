@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "os/c_library.h"
 
 HK_C_BEGIN
 
@@ -27,6 +28,11 @@ typedef struct {
 #define HK_SIGNALS_OF_ITS_OWN                                                                           \
   (HK_SIGNAL_MASK(SIGSEGV) | HK_SIGNAL_MASK(SIGBUS) | HK_SIGNAL_MASK(SIGILL) | HK_SIGNAL_MASK(SIGFPE) | \
    HK_SIGNAL_MASK(SIGTRAP) | HK_SIGNAL_MASK(SIGSYS))
+
+/* Signals by which the C library reaches every thread that it knows, as when the program changes its user. musl has one
+ * more; in glibc's programs that one is the program's. */
+#define HK_SIGNALS_OF_THE_C_LIBRARY \
+  (HK_SIGNAL_MASK(32) | HK_SIGNAL_MASK(33) | (HK_ON_MUSL ? HK_SIGNAL_MASK(34) : (uint64_t)0))
 
 /* The kernel's flag, which not every header has. */
 #define HK_SIGNAL_RESTORER_FLAG 0x04000000

@@ -10,14 +10,8 @@
 #include <sys/prctl.h>
 
 #include "base/compiler.h"
-#include "os/c_library.h"
 #include "os/signal_action.h"
 #include "os/syscall.h"
-
-/* Signals by which the C library reaches every thread that it knows, as when the program changes its user. musl has one
- * more; in glibc's programs that one is the program's. */
-#define HK_SIGNALS_OF_THE_C_LIBRARY \
-  (HK_SIGNAL_MASK(32) | HK_SIGNAL_MASK(33) | (HK_ON_MUSL ? HK_SIGNAL_MASK(34) : (uint64_t)0))
 
 /* Sets the calling thread's mask and stores the one before. A new thread inherits its maker's mask. Returns false when
  * the system refuses. */

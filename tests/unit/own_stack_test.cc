@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <csignal>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -44,6 +45,24 @@ TEST(OwnStack, RunsFarFromTheCallersFrameAndReturns) {
   auto own = reinterpret_cast<uintptr_t>(&here);
   EXPECT_TRUE(seen.is_aligned);
   EXPECT_GT(std::max(seen.frame, own) - std::min(seen.frame, own), 64u * 1024);
+}
+
+// A handler of the program may need a stack as large as the program's own.
+std::atomic<bool> has_handled{false};
+void NoteSignal(int) { has_handled = true; }
+
+void RaiseAndLook(void *context) {
+  raise(SIGUSR1);
+  *static_cast<bool *>(context) = has_handled;
+}
+
+TEST(OwnStack, SignalsOfTheProgramWait) {
+  sighandler_t before = signal(SIGUSR1, NoteSignal);
+  bool was_handled_inside = true;
+  ASSERT_TRUE(hk_own_stack_run(RaiseAndLook, &was_handled_inside));
+  EXPECT_FALSE(was_handled_inside);
+  EXPECT_TRUE(has_handled);
+  signal(SIGUSR1, before);
 }
 
 TEST(OwnStack, HasRoomForDeepCalls) {

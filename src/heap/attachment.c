@@ -54,6 +54,12 @@ static bool sleeps(const hk_os_thread_t *thread, const _Atomic(bool) *is_busy) {
   return hk_os_thread_sleeps(thread) && !hk_load_relaxed((_Atomic(bool) *)is_busy);
 }
 
+/* Returns whether the thread has ended and left the heap behind: it armed its exit handler when that could no longer
+ * run, in the last round of the destructors of thread-specific data. Its variable may be gone, and is not written. */
+static bool has_left(const hk_os_thread_t *thread, const _Atomic(bool) *is_busy) {
+  return hk_os_thread_has_ended(thread) && !hk_load_relaxed((_Atomic(bool) *)is_busy);
+}
+
 /* Returns true when the examiner sets the state; false when the thread has taken the heap up meanwhile, or ends. */
 static bool end_examination(hk_attachment_t *attachment, uint32_t word, hk_attachment_state_t state) {
   if (change(attachment, &word, state)) return true;
@@ -78,8 +84,8 @@ bool hk_attachment_take(hk_attachment_t *attachment, hk_heap_t *heap, hk_heap_t 
   if (!change(attachment, &word, hk_attachment_examined)) return false;
   hk_os_thread_t thread = attachment->thread;
   if (!sleeps(&thread, is_busy)) {
-    (void)end_examination(attachment, word, before);
-    return false;
+    bool is_left = has_left(&thread, is_busy);
+    return end_examination(attachment, word, is_left ? hk_attachment_none : before) && is_left;
   }
   if (before == hk_attachment_firm && !empty_variable(attachment, heap, empty)) {
     (void)end_examination(attachment, word, before);

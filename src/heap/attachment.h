@@ -6,7 +6,7 @@
  * its heap. If the examiner then sees the thread asleep, it has the heap. The thread finds no heap in its next slow
  * path, and takes one as a new thread does.
  *
- *   none -> firm -> examined -> none   the thread slept: the examiner has the heap
+ *   none -> firm -> examined -> none   the thread slept, or ended without its exit handler: the examiner has the heap
  *                            -> loose  the thread did not sleep: it takes the heap up in its next slow path
  *                            -> taken_up -> firm   the thread has taken the heap up already
  *                            -> ended  the thread ends and waits, also after taken_up: the examiner tells it when its

@@ -1,10 +1,11 @@
-/* os/os_sleep.c - L1. Implements hk_os_thread_sleeps of os.h on Linux.
+/* os/os_sleep.c - L1. Implements hk_os_thread_sleeps and hk_os_thread_has_ended of os.h on Linux.
  *
  * The kernel tells in which system call a thread waits, and its CPU time, to the nanosecond. A thread that waits in a
  * call of the program executes no code of the library, unless a signal handler waits that has interrupted it there. In
  * that case the handler's frame is on the stack, with the registers that the kernel saved. A handler on an alternate
  * stack is not on the thread's first stack.
  */
+#include <errno.h>
 #include <pthread.h>
 #include <time.h>
 
@@ -119,23 +120,28 @@ static bool may_have_signal_frame(uintptr_t from, uintptr_t to) {
 
 /* ---- The thread. */
 
-/* Returns true for calls in which another task may run on the thread's behalf, with its thread-local memory. */
+/* Returns true for calls in which another task may run with the thread's thread-local memory: a child that shares all
+ * memory, while the thread makes it or waits for its end. */
 static bool is_shared_call(uint64_t number) {
 #ifdef SYS_vfork
   if (number == SYS_vfork) return true;
 #endif
-  return number == SYS_clone || number == SYS_clone3;
+  return number == SYS_clone || number == SYS_clone3 || number == SYS_wait4 || number == SYS_waitid;
 }
 
 static bool is_on_own_stack(uintptr_t stack_pointer, uintptr_t top) {
   return stack_pointer % sizeof(uintptr_t) == 0 && stack_pointer < top && top - stack_pointer <= SEARCHED_BYTES;
 }
 
+static long clock_call(const hk_os_thread_t *thread, struct timespec *cpu) {
+  return hk_syscall2(SYS_clock_gettime, CLOCK_OF_THREAD(thread->number), (long)cpu);
+}
+
 /* Returns the thread's CPU time; 0: unknown. */
 static uint64_t cpu_ns(const hk_os_thread_t *thread) {
   struct timespec cpu;
   if (hk_sandbox_may_kill()) return hk_thread_call_cpu_ns(thread->number);
-  if (hk_syscall2(SYS_clock_gettime, CLOCK_OF_THREAD(thread->number), (long)&cpu) != 0) return 0;
+  if (clock_call(thread, &cpu) != 0) return 0;
   return (uint64_t)cpu.tv_sec * UINT64_C(1000000000) + (uint64_t)cpu.tv_nsec;
 }
 
@@ -153,4 +159,13 @@ bool hk_os_thread_sleeps(const hk_os_thread_t *thread) {
   if (HK_NO_KERNEL_ORDER || hk_sandbox_is_own()) return false;
   uint64_t before_ns = cpu_ns(thread);
   return before_ns != 0 && is_outside(thread) && cpu_ns(thread) == before_ns;
+}
+
+/* The calling thread finds itself by its number, unless it is a child that shares all memory: that one may be in
+ * another process, with other numbers. */
+bool hk_os_thread_has_ended(const hk_os_thread_t *thread) {
+  if (HK_NO_KERNEL_ORDER || hk_sandbox_may_kill()) return false;
+  hk_os_thread_t self = hk_os_thread_self();
+  struct timespec cpu;
+  return self.number != 0 && clock_call(&self, &cpu) == 0 && hk_syscall2(SYS_tkill, (long)thread->number, 0) == -ESRCH;
 }

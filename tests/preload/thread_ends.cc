@@ -5,6 +5,7 @@
  * and gone. Prints `quarter KIB end KIB`. With a fourth word the first thread ends too, by pthread_exit.
  */
 #include <dlfcn.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
@@ -138,6 +139,24 @@ void *use_keys(void *unused) {
   return just_return(unused);
 }
 
+/* A first allocation in the last round of the destructors, when an exit handler of the allocator's comes too late. */
+pthread_key_t late_key;
+char round_mark[PTHREAD_DESTRUCTOR_ITERATIONS + 1];
+
+void on_late_end(void *value) {
+  char *mark = static_cast<char *>(value);
+  if (mark == &round_mark[PTHREAD_DESTRUCTOR_ITERATIONS]) {
+    live();
+  } else {
+    CHECK(pthread_setspecific(late_key, mark + 1) == 0);
+  }
+}
+
+void *live_in_last_round(void *unused) {
+  CHECK(pthread_setspecific(late_key, &round_mark[1]) == 0);
+  return do_nothing(unused);
+}
+
 /* ---- Threads of a bare clone, which the C library has not made. */
 
 #if defined(__x86_64__)
@@ -205,6 +224,8 @@ struct way_t {
     {"nothing_detached", do_nothing, true, false},
     {"keys", use_keys, false, false},
     {"keys_detached", use_keys, true, false},
+    {"last_round", live_in_last_round, false, false},
+    {"last_round_detached", live_in_last_round, true, false},
 };
 
 size_t stack_of(const way_t &way) { return way.run == do_nothing ? large_stack_bytes : stack_bytes; }
@@ -281,6 +302,7 @@ int main(int argc, char **argv) {
   alarm(300);
   CHECK(sem_init(&may_begin, 0, 0) == 0);
   for (pthread_key_t &key : keys) CHECK(pthread_key_create(&key, on_end) == 0);
+  CHECK(pthread_key_create(&late_key, on_late_end) == 0);
   if (strcmp(wanted, "clone") == 0 && !has_clone) return exit_skipped;
   pthread_t staying;
   CHECK(pthread_create(&staying, nullptr, stay, nullptr) == 0);

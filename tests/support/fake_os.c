@@ -1,6 +1,7 @@
 /* See fake_os.h. All of the machine but its memory (fake_os_memory.c) and its script (fake_os_call.c). */
 #define _GNU_SOURCE 1
 
+#include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -218,6 +219,13 @@ hk_os_thread_t hk_os_thread_self(void) {
 
 bool hk_os_thread_sleeps(const hk_os_thread_t *thread) {
   return fake.thread_sleeps != NULL && fake.thread_sleeps(thread->number);
+}
+
+bool hk_os_thread_has_ended(const hk_os_thread_t *thread) {
+  int saved_errno = errno;
+  bool has_ended = syscall(SYS_tkill, (pid_t)thread->number, 0) != 0 && errno == ESRCH;
+  errno = saved_errno;
+  return has_ended;
 }
 
 int hk_os_cancel_defer(void) {

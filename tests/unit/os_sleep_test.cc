@@ -118,6 +118,41 @@ TEST_F(Sleep, AThreadThatHasEndedDoesNot) {
   EXPECT_FALSE(hk_os_thread_sleeps(&seen));
 }
 
+TEST_F(Sleep, OnlyAThreadThatIsGoneHasEnded) {
+  static std::atomic<bool> is_over;
+  is_over = false;
+  Start([] {
+    while (!is_over) usleep(100);
+  });
+  EXPECT_FALSE(hk_os_thread_has_ended(&seen));
+  is_over = true;
+  thread_.join();
+  for (int i = 0; i < 2000 && !hk_os_thread_has_ended(&seen); i++) usleep(100); /* the kernel may come after the join */
+  EXPECT_TRUE(hk_os_thread_has_ended(&seen));
+  hk_os_thread_t self = hk_os_thread_self();
+  EXPECT_FALSE(hk_os_thread_has_ended(&self));
+}
+
+// A child that shares all memory may run with the thread's thread-local memory.
+TEST_F(Sleep, AThreadThatWaitsForAChildDoesNot) {
+  static int stop[2];
+  ASSERT_EQ(pipe(stop), 0);
+  Start([] {
+    pid_t child = fork();
+    if (child == 0) {
+      char byte;
+      close(stop[1]);
+      (void)!read(stop[0], &byte, 1);
+      _exit(0);
+    }
+    (void)waitpid(child, nullptr, 0);
+  });
+  EXPECT_TRUE(NeverSleeps());
+  close(stop[1]);
+  thread_.join();
+  close(stop[0]);
+}
+
 TEST_F(Sleep, TheCallerDoesNot) {
   hk_os_thread_t self = hk_os_thread_self();
   EXPECT_FALSE(hk_os_thread_sleeps(&self));

@@ -10,8 +10,8 @@
 HK_C_BEGIN
 
 /* Maps a stack, calls `run(context)` on it and unmaps it. The program's signals wait until then. Returns false without
- * the call when the system has no memory for it. `run` returns: a jump out of it leaves the stack mapped and the signals
- * blocked. */
+ * the call when the system has no memory for it. `run` returns: a jump out of it leaves the stack mapped, and the
+ * signals blocked. */
 bool hk_own_stack_run(void (*run)(void *context), void *context);
 
 HK_C_END

@@ -18,6 +18,6 @@ int hakmem_malloc_info(int options, FILE *stream) {
     fprintf(stream, "<event name=\"%s\" value=\"%llu\"/>\n", hk_stat_text[i].name,
             (unsigned long long)totals.counter[i]);
   }
-  fprintf(stream, "</malloc>\n");
-  return ferror(stream) != 0 ? EIO : 0;
+  bool has_failed = fprintf(stream, "</malloc>\n") < 0;
+  return has_failed || ferror(stream) != 0 ? EIO : 0; /* an earlier line may have failed */
 }

@@ -8,6 +8,8 @@
 #include "os/os.h"
 #include "space/guard_padding.h"
 #include "space/guard_room.h"
+#include "space/region_map.h"
+#include "space/slab.h"
 
 /* Chosen: long blocks are rarer, and each may take much address space. */
 #define LARGE_SHARE 8
@@ -275,6 +277,28 @@ static void keep_addresses(size_t most) {
   }
 }
 
+/* A slot that changes meanwhile is not the one of a block that the caller has. */
+static slot_t *large_at(uintptr_t address) {
+  size_t used = hk_load_relaxed(&large.used);
+  for (size_t i = 0; i < used; i++) {
+    slot_t *slot = &large.slot[i];
+    uint32_t round = hk_load_acquire(&slot->round);
+    uintptr_t mapping = hk_load_acquire(&slot->mapping);
+    bool is_inside = mapping != 0 && address - mapping < hk_load_acquire(&slot->mapping_bytes);
+    if (is_inside && round % 2 == 0 && hk_load_relaxed(&slot->round) == round) return slot;
+  }
+  return NULL;
+}
+
+/* Returns whether no slab and no slot has these addresses. In a child of fork the system may map where the program's
+ * MADV_DONTFORK has left a hole in a block, which the child may still free. */
+static bool are_free_addresses(uintptr_t start, size_t bytes) {
+  bool are_free = true;
+  for (uintptr_t at = start; at - start < bytes; at += HK_SLAB_BYTES)
+    are_free = are_free && hk_slab_state(hk_slab_of((void *)at)) == hk_slab_none && large_at(at) == NULL;
+  return are_free;
+}
+
 static void *alloc_large(size_t bytes, size_t alignment, const hk_guard_deed_t *deed, struct hk_named *named) {
   size_t page = hk_os_page_size();
   bool is_at_start = false;
@@ -286,7 +310,8 @@ static void *alloc_large(size_t bytes, size_t alignment, const hk_guard_deed_t *
   size_t mapping_bytes = hk_align_up(pages_bytes + slack + 2 * page, HK_SLAB_BYTES);
   uintptr_t mapping = (uintptr_t)hk_os_reserve_inaccessible(mapping_bytes, HK_SLAB_BYTES);
   uintptr_t pages = hk_align_up(mapping + page, alignment > page ? alignment : page);
-  if (mapping == 0 || !hk_os_allow_writes((void *)pages, pages_bytes)) {
+  bool is_usable = mapping != 0 && are_free_addresses(mapping, mapping_bytes);
+  if (!is_usable || !hk_os_allow_writes((void *)pages, pages_bytes)) {
     if (mapping != 0) (void)hk_os_unmap((void *)mapping, mapping_bytes);
     write_unused(slot);
     put(&large, slot);
@@ -325,19 +350,6 @@ static slot_t *paged_at(uintptr_t address) {
   size_t slot = is_upper_half ? index / 2 : index / 2 - 1;
   if (index == 0) slot = 0;
   return &paged.slot[slot < paged.count ? slot : paged.count - 1];
-}
-
-/* A slot that changes meanwhile is not the one of a block that the caller has. */
-static slot_t *large_at(uintptr_t address) {
-  size_t used = hk_load_relaxed(&large.used);
-  for (size_t i = 0; i < used; i++) {
-    slot_t *slot = &large.slot[i];
-    uint32_t round = hk_load_acquire(&slot->round);
-    uintptr_t mapping = hk_load_acquire(&slot->mapping);
-    bool is_inside = mapping != 0 && address - mapping < hk_load_acquire(&slot->mapping_bytes);
-    if (is_inside && round % 2 == 0 && hk_load_relaxed(&slot->round) == round) return slot;
-  }
-  return NULL;
 }
 
 static slot_t *slot_at(uintptr_t address) {

@@ -284,6 +284,12 @@ def test_no_error_in_unusual_places(guarded: Callable[..., Outcome], way: str, r
     assert (outcome.code, outcome.errors()) == (0, "") and outcome.text().endswith("went on\n")
 
 
+@pytest.mark.parametrize("rate", [20, 200])
+def test_a_child_of_fork_with_holes_in_its_memory(guarded: Callable[..., Outcome], rate: int) -> None:
+    outcome = guarded("fork_holes", rate=rate)
+    assert (outcome.code, outcome.errors(), outcome.text()) == (0, "", "ok\n")
+
+
 def test_a_block_outlives_its_thread(guarded: Callable[..., Outcome]) -> None:
     outcome = guarded("guard_places", "after_the_thread")
     (report,) = reports(outcome)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, List
 
 from hakmem.errors import plural
+from hakmem.explain import empty_spans
 from hakmem.metrics import count, size
 from hakmem.top.figures import duration
 
@@ -22,13 +23,21 @@ def lines(now: Dict[str, Any], pid: int, name: str) -> List[str]:
         f"{name} ({pid}): hakmem {now['version']}, up {duration(now['uptime_ms'] / 1000)}",
         f"resident    {size(memory['resident']):>10}          peak {size(memory['peak'])}{limit}",
         _part("live", parts["live"], now, f"of {size(live['bytes'])} in {blocks} blocks"),
-        _part("free", free, now, "between blocks in use"),
+        _part("free", free, now, _of_free(now)),
         _part("dirty", kept, now, f"kept for reuse; {size(events['purged'])} purged"),
         _part("own records", parts["metadata"], now, f"of {plural(memory['heaps'], 'heap')}"),
         _part("not malloc", parts["not_malloc"], now, "programs, stacks, files"),
         f"huge pages  {size(events['huge_asked']):>10}          advised, {size(events['huge_refused'])} refused",
         f"trouble     {_trouble(events)}",
     ]
+
+
+def _of_free(now: Dict[str, Any]) -> str:
+    """Where the free memory is. Heaps keep slabs without a live block too."""
+    if not now["live"]["blocks"]:
+        return "in slabs without a live block"
+    empty = empty_spans.find(now).bytes
+    return f"of which {size(empty)} in slabs without a live block" if empty else "between blocks in use"
 
 
 def _part(title: str, value: int, now: Dict[str, Any], told: str) -> str:

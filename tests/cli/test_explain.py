@@ -194,6 +194,7 @@ def test_no_profile_runs_and_none_is_started() -> None:
     played = Played(state={"running": False})
     found, why_none = of_process(played.ask, 1)
     assert found is None and "`hakmem profile -o heap.pb.gz 1` takes one" in why_none
+    assert "knows only later blocks" in why_none and "HAKMEM_PROFILE=1" in why_none
     assert played.asked == ["profile state"]
     assert of_process(Played().ask, 1) == (None, "the process's library has no profiles")
 
@@ -386,12 +387,38 @@ def test_who_cannot_be_asked(tool: Tool, tmp_path: Path, command: Tuple[str, ...
     for pid, message in (
         (dead_pid(), "there is no process"),
         (os.getpid(), "does not run on hakmem"),
-        (0, "there is no process 0"),
     ):
         done = tool(*command, pid)
         assert (done.returncode, done.stdout) == (125, ""), done
         assert message in done.stderr
     assert not list(tmp_path.glob("*page*"))
+
+
+def test_a_word_of_digits_is_a_process_and_never_a_file(tool: Tool, tmp_path: Path) -> None:
+    pid = dead_pid()
+    save(tmp_path, f"{pid}", snapshot())
+    done = tool("explain", pid)
+    assert (done.returncode, done.stdout) == (125, "")
+    assert f"there is no process {pid}" in done.stderr
+    assert tool("explain", f"./{pid}").stdout.startswith("process 4711")
+
+
+def test_process_0_is_a_mistake_of_the_command_line(tool: Tool) -> None:
+    done = tool("explain", 0)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", tool("stats", 0).stderr)
+    assert "0 is no PID" in done.stderr
+
+
+def test_a_profile_of_another_process_is_left_out(tool: Tool, library: Path) -> None:
+    with holding(library) as process, holding(library) as other:
+        for pid in (process.pid, other.pid):
+            assert tool("profile", "-q", "--seconds", "0.05", "-o", f"{pid}.pb.gz", pid).returncode == 0
+        own, foreign = (tool("explain", "--profile", f"{one}.pb.gz", process.pid) for one in (process.pid, other.pid))
+    assert (own.returncode, foreign.returncode) == (0, 0)
+    told = f"{other.pid}.pb.gz is of another process"
+    assert f"note: {told}: its sites are left out." in " ".join(foreign.stdout.split())
+    assert f"Which code allocated it: {told}." in " ".join(foreign.stdout.split())
+    assert "of another process" not in own.stdout
 
 
 @pytest.mark.parametrize("command", [["explain"], ["report", "-o", "-"]])

@@ -37,6 +37,8 @@ def explain(evidence: Evidence) -> Explanation:
         )
     else:
         explanation = Explanation(resident, _parts(evidence, resident))
+    if evidence.doubt:
+        explanation.notes.append(f"{evidence.doubt}: its sites are left out.")
     explanation.round()
     return explanation
 

@@ -37,6 +37,7 @@ class Evidence:
     outside: Optional[Outside] = None
     is_alive: bool = False
     process: str = ""  # its name
+    doubt: str = ""  # why a given profile is left out
 
 
 @dataclass

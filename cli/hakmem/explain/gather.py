@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from typing import Optional
+from typing import Optional, Tuple
 
 from hakmem.attach import Attached, attach
-from hakmem.errors import Failure
-from hakmem.explain import process_memory, sites, snapshot
+from hakmem.explain import process_memory, profile_match, sites, snapshot
 from hakmem.explain.explanation import Evidence
+from hakmem.process_or_program import PID, is_process
 
 _NO_PROFILE = "--profile FILE names a profile that was taken at the same time"
 
@@ -25,7 +24,8 @@ def with_sites(attached: Attached, taken: snapshot.Snapshot, profile: Optional[s
     outside = process_memory.look(attached.pid, taken.parts.get("not_malloc", 0))
     name = attached.process.name
     if profile is not None:
-        return Evidence(taken, sites.of_file(profile), "", outside, True, name)
+        found, doubt = _of_profile(profile, taken, attached.pid)
+        return Evidence(taken, found, doubt, outside, True, name, doubt)
     found, why_none = sites.of_process(attached.ask, attached.pid)
     return Evidence(taken, found, why_none, outside, True, name)
 
@@ -33,13 +33,21 @@ def with_sites(attached: Attached, taken: snapshot.Snapshot, profile: Optional[s
 def of_file(path: str, profile: Optional[str]) -> Evidence:
     """From a saved snapshot."""
     taken = snapshot.load(path)
-    return Evidence(taken, sites.of_file(profile) if profile is not None else None, _NO_PROFILE)
+    if profile is None:
+        return Evidence(taken, None, _NO_PROFILE)
+    found, doubt = _of_profile(profile, taken, None)
+    return Evidence(taken, found, doubt, doubt=doubt)
+
+
+def _of_profile(path: str, taken: snapshot.Snapshot, pid: Optional[int]) -> Tuple[Optional[sites.Sites], str]:
+    """The sites of a file; none, and the reason, where they cannot be the process's."""
+    found = sites.of_file(path)
+    doubt = profile_match.doubt(found, taken, pid)
+    return (None, f"{path} {doubt}") if doubt else (found, "")
 
 
 def of_subject(subject: str, profile: Optional[str]) -> Evidence:
     """A word of digits is a PID, all else a file."""
-    if subject.isdecimal() and not os.path.exists(subject):
-        if int(subject) < 1:
-            raise Failure(f"there is no process {subject}")
-        return of_process(int(subject), profile)
+    if is_process(subject):
+        return of_process(PID.convert(subject, None, None), profile)
     return of_file(subject, profile)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Dict, Iterator, List, Optional, Tuple
+from typing import Dict, Iterator, List, Optional, Set, Tuple
 
 from hakmem.process_files import thread_folders
 
@@ -81,6 +81,16 @@ def areas(text: str) -> Iterator[Area]:
             start, end, rights, _, name = head.groups()
             yield Area(int(start, 16), int(end, 16), rights, name, int(resident.group(1)) << 10)
             head = None
+
+
+def code_places(text: str) -> Set[int]:
+    """Where the first byte of each mapped code file would lie, from the text of a `maps`."""
+    heads = [match for match in map(_HEAD.match, text.splitlines()) if match is not None]
+    return {
+        int(one.group(1), 16) - int(one.group(4), 16)
+        for one in heads
+        if "x" in one.group(3) and one.group(5).startswith("/")
+    }
 
 
 def sort(found: List[Area], pointers: List[int], unseen: int, not_malloc: int) -> Outside:

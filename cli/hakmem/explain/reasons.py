@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterator, List
 
+from hakmem.explain import empty_spans, retained
+from hakmem.explain.empty_spans import EmptySpans, figure
 from hakmem.explain.explanation import Evidence, Part
 from hakmem.explain.process_memory import Outside
+from hakmem.explain.retained import time_of
 from hakmem.explain.sites import Site
 from hakmem.explain.snapshot import Snapshot
-from hakmem.metrics import seconds, size
+from hakmem.metrics import size
 
 _DEFAULT_MODE = "balanced"
 _COST_SAMPLES = 5  # HK_COST_SAMPLES
-_NEVER_MS = 1 << 62  # HK_PRICE_NEVER is more
-_DEFAULT_RETAIN = "8M"
 _MOST_ROWS = 3
 _WORTH_A_WORD = 0.02
+_NEARLY_ALL = 8  # all but an eighth
 
 
 def live(part: Part, evidence: Evidence) -> None:
@@ -85,37 +87,89 @@ def inside_blocks(part: Part, evidence: Evidence) -> None:
 
 
 def free_in_slabs(part: Part, evidence: Evidence) -> None:
-    """Free blocks beside live ones."""
-    part.what = (
-        "Free blocks in slabs that also have live ones. A slab can be purged only when none of its blocks is in use."
-    )
-    rows = sorted(evidence.snapshot.rows("classes"), key=lambda row: -_figure(row, "free_bytes"))
-    for row in rows[:_MOST_ROWS]:
-        if _figure(row, "free_bytes"):
-            part.why.append(_of_class(row))
-    nearly = sum(_figure(row, "spans_nearly_empty") for row in rows)
-    spans = sum(_figure(row, "spans") for row in rows)
-    if nearly:
-        part.why.append(f"{nearly:,} of {plural_of(spans, 'span')} are nearly empty: at most an eighth is in use.")
+    """Free blocks, beside live ones or in spans that have none."""
+    snapshot = evidence.snapshot
+    empty = empty_spans.find(snapshot.document)
+    rows = sorted(snapshot.rows("classes"), key=lambda row: -figure(row, "free_bytes"))
+    part.why += list(_of_empty(empty))
+    part.why += [_of_class(row) for row in rows[:_MOST_ROWS] if figure(row, "free_bytes")]
     part.todo.append(
         "It serves the next requests of these sizes: it costs nothing while the program makes such requests."
     )
+    if empty.heaps or empty.least_spans:
+        part.what = "Free blocks in slabs that heaps have. Some of these slabs have no live block."
+        part.todo += list(_advice_on_empty(snapshot))
+    else:
+        part.what = (
+            "Free blocks in slabs that also have live ones. A slab can be purged only when none of its blocks is in "
+            "use."
+        )
+    if (part.amount - empty.bytes) * _NEARLY_ALL > part.amount:
+        _of_held(part, evidence, rows)
+    elif empty.heaps:
+        part.what = "Free blocks in slabs without a live block, which heaps keep for their threads' next requests."
+
+
+def _of_empty(empty: EmptySpans) -> Iterator[str]:
+    if empty.heaps:
+        yield (
+            f"{size(empty.bytes)} in {plural_of(empty.slabs, 'slab')} of {plural_of(empty.heaps, 'heap')} without a "
+            "live block: a heap keeps some free blocks of each size for its thread's next requests."
+        )
+    elif empty.least_spans:
+        spans = plural_of(empty.least_spans, "span")
+        have = "has" if empty.least_spans == 1 else "have"
+        yield f"At least {spans} {have} no live block: a heap keeps free blocks for its thread's next requests."
+
+
+def _advice_on_empty(snapshot: Snapshot) -> Iterator[str]:
+    """The ways by which spans without a live block leave their heaps."""
+    has_others = snapshot.number("memory", "heaps") > 1
+    whose = ", from the calling thread's heap and the heaps of threads that sleep" if has_others else ""
+    yield f"`hakmem_collect()` in the program, or `malloc_trim(0)`, purges slabs without a live block{whose}."
+    if not has_others:
+        return
+    if retained.has_purge_thread(snapshot):
+        yield "The purge thread takes heaps of 256 KiB or more from threads that sleep, and purges them in quiet times."
+    else:
+        yield (
+            "No purge thread runs, so a thread that sleeps keeps its heap's slabs. A program with several threads gets "
+            "one from 16 MiB on, unless HAKMEM_PURGE_THREAD=off."
+        )
+    yield "Each thread that allocates takes a heap: fewer idle threads keep less."
+
+
+def _of_held(part: Part, evidence: Evidence, rows: List[Dict[str, Any]]) -> None:
+    """The reason and the advice for free blocks beside live ones."""
+    nearly = sum(figure(row, "spans_nearly_empty") for row in rows)
+    spans = sum(figure(row, "spans") for row in rows)
+    if nearly:
+        are = "is" if nearly == 1 else "are"
+        part.why.append(f"{nearly:,} of {plural_of(spans, 'span')} {are} nearly empty: at most an eighth is in use.")
     part.todo.append(
         "Long-lived blocks among short-lived ones hold it: allocate the former together, at the start or in one block."
     )
     pinning = evidence.sites.pinning if evidence.sites else []
     part.why += [f"{size(one.pinned_bytes or 0)} held by {one.title}" for one in pinning[:_MOST_ROWS]]
-    if not pinning:
-        part.unknown.append(f"Which sites hold it: {evidence.no_sites or 'the profile does not tell'}.")
+    if evidence.sites is None:
+        part.unknown.append(
+            "Which sites hold it: only a profile that runs in the process tells, and HAKMEM_PROFILE=1 runs one from "
+            "the start."
+        )
+    elif not pinning:
+        part.unknown.append("Which sites hold it: the profile does not tell.")
 
 
 def _of_class(row: Dict[str, Any]) -> str:
-    spans, nearly = _figure(row, "spans"), _figure(row, "spans_nearly_empty")
-    text = (
-        f"{size(_figure(row, 'free_bytes'))} in blocks of {size(_figure(row, 'bytes'))}: "
-        f"{_figure(row, 'free_blocks'):,} free "
-        f"beside {_figure(row, 'live_blocks'):,} live in {plural_of(spans, 'span')}"
-    )
+    spans, nearly, live = (figure(row, name) for name in ("spans", "spans_nearly_empty", "live_blocks"))
+    text = f"{size(figure(row, 'free_bytes'))} in blocks of {size(figure(row, 'bytes'))}: "
+    text += f"{figure(row, 'free_blocks'):,} free "
+    empty = empty_spans.least_of_class(row)
+    if empty and not live:
+        return text + f"in {plural_of(spans, 'span')} without a live block"
+    text += f"beside {live:,} live in {plural_of(spans, 'span')}"
+    if empty:
+        return f"{text}, at least {empty:,} of them without a live block"
     return f"{text}, {nearly:,} of them nearly empty" if nearly else text
 
 
@@ -151,21 +205,16 @@ def cached(part: Part, evidence: Evidence) -> None:
     for name, text in _CACHED.items():
         if snapshot.parts.get(name):
             part.why.append(f"{size(snapshot.parts[name])} {text}.")
-    part.remark = kept_because(snapshot)
+    part.remark = retained.kept_because(snapshot)
+    part.why += retained.without_purge_thread(snapshot)
     part.why += policy(snapshot)
-    where = "`hakmem_collect()` in the program, or `malloc_trim(0)`, purges it now"
-    part.todo.append(f"{where}; HAKMEM_MODE=lean keeps it for a shorter time, HAKMEM_RETAIN=0 allows least.")
-    given = snapshot.number("events", "purged") + snapshot.number("events", "purged_lazily")
-    wanted = snapshot.number("events", "refaulted")
-    if given:
-        part.todo.append(
-            f"So far {size(given)} were purged, of which {size(wanted)} were soon requested again: "
-            + ("a shorter time would cost faults." if 2 * wanted > given else "a shorter time would cost little.")
-        )
-    if not snapshot.document.get("purge_thread"):
-        part.unknown.append("Whether it will be needed again, and how much of it earlier refaults allow.")
-    else:
+    part.todo.append(retained.advice(snapshot))
+    past = retained.of_past_purges(snapshot)
+    part.todo += [past] if past else []
+    if retained.has_purge_thread(snapshot):
         part.unknown.append("Whether it will be needed again; the learner expects the program's earlier behaviour.")
+    else:
+        part.unknown.append("Whether it will be needed again, and how much of it earlier refaults allow.")
 
 
 def lazy(part: Part, evidence: Evidence) -> None:
@@ -204,7 +253,7 @@ def policy(snapshot: Snapshot) -> List[str]:
         told.append(
             f"The price is {price:,} ns of CPU time for a MiB-second "
             f"({'a price of your own' if mode.isdecimal() else f'mode {mode}'}): purging and refaulting "
-            f"cost as much as keeping for {_time(snapshot.number('learning', 'break_even_ms'))}."
+            f"cost as much as keeping for {time_of(snapshot.number('learning', 'break_even_ms'))}."
         )
     purge_us, fault_us = (snapshot.number("learning", name) // 1000 for name in ("purge_cost", "fault_cost"))
     if purge_us and fault_us:
@@ -212,14 +261,14 @@ def policy(snapshot: Snapshot) -> List[str]:
             f"Purging a MiB takes {purge_us} us of CPU time ({_basis(snapshot, 'purge_samples')}), "
             f"faulting it in {fault_us} us ({_basis(snapshot, 'fault_samples')})."
         )
-    if snapshot.document.get("purge_thread"):
-        others = "; other time-outs have a share too, by their costs so far" if _is_divided(snapshot) else ""
+    if retained.has_purge_thread(snapshot):
+        others = "; other time-outs have a share too, by their costs so far" if retained.is_divided(snapshot) else ""
         told.append(
-            f"Its time-out is {_time(snapshot.number('learning', 'timeout_ms'))} "
+            f"Its time-out is {time_of(snapshot.number('learning', 'timeout_ms'))} "
             f"({learning.get('state', '?')}{others})."
         )
     decisions = learning.get("decisions")
-    if isinstance(decisions, list) and decisions and snapshot.document.get("purge_thread"):
+    if isinstance(decisions, list) and decisions and retained.has_purge_thread(snapshot):
         told.append(f"The last decision: {decisions[-1]}.")
     limit, resident = snapshot.number("memory", "limit"), snapshot.number("memory", "resident")
     if limit:
@@ -228,29 +277,6 @@ def policy(snapshot: Snapshot) -> List[str]:
             "kept."
         )
     return told
-
-
-def _is_divided(snapshot: Snapshot) -> bool:
-    """Whether several time-outs have a share of the dirty memory (src/policy/decay.h)."""
-    is_learned = snapshot.section("options").get("learn", "on") == "on"
-    return is_learned and snapshot.section("learning").get("state") in ("learning", "canary")
-
-
-def kept_because(snapshot: Snapshot) -> str:
-    """The reason in a few words, for the equation."""
-    retain = snapshot.section("options").get("retain", _DEFAULT_RETAIN)
-    if snapshot.document.get("purge_thread"):
-        timeout = snapshot.number("learning", "timeout_ms")
-        if _is_divided(snapshot):
-            return f"kept by time-outs, of which {_time(timeout)} leads"
-        return (
-            f"kept because its time-out, {_time(timeout)}, is not over"
-            if timeout < _NEVER_MS
-            else "kept: its time-out is never"
-        )
-    if snapshot.schema < 2:
-        return "kept for the next requests"
-    return f"kept because {retain} or a twelfth of the memory in use may stay"
 
 
 def metadata(part: Part, evidence: Evidence) -> None:
@@ -318,15 +344,6 @@ def _sites(evidence: Evidence) -> List[Site]:
 def plural_of(number: int, noun: str) -> str:
     """With thousands."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
-def _figure(row: Dict[str, Any], name: str) -> int:
-    value = row.get(name, 0)
-    return value if isinstance(value, int) else 0
-
-
-def _time(milliseconds: int) -> str:
-    return "never" if milliseconds >= _NEVER_MS else "0 s" if milliseconds == 0 else seconds(milliseconds / 1000)
 
 
 _BANDS = {"tiny": "of up to 1 KiB", "mid": "of up to 32 KiB", "run": "of up to 1 MiB", "large": "above 1 MiB"}

@@ -16,6 +16,11 @@ from hakmem.profile.read import parse
 from hakmem.profile.sites import SiteList
 from hakmem.profile.symbolize import Symbolizer
 
+_NONE_RUNS = (
+    "no profile runs. One that begins now knows only later blocks: `hakmem profile -o heap.pb.gz {0}` takes one, for "
+    "--profile heap.pb.gz. A start with HAKMEM_PROFILE=1, or by `hakmem profile -- PROGRAM`, knows all blocks"
+)
+
 
 @dataclass(frozen=True)
 class Site:
@@ -43,6 +48,11 @@ class Sites:
     notes: List[str] = field(default_factory=list)
     # Their source, which has lifetimes too; None where it is a pprof file.
     answer: Optional[SiteList] = None
+
+    @property
+    def live_bytes(self) -> int:
+        """The live blocks of all sites."""
+        return sum(one.live_bytes for one in self.rows)
 
     @property
     def inside_share(self) -> Optional[float]:
@@ -75,7 +85,7 @@ def of_process(ask: Callable[[str], bytes], pid: int) -> Tuple[Optional[Sites], 
     try:
         state = decode(ask("profile state"), "the process's answer about its profile")
         if not isinstance(state, dict) or not state.get("running"):
-            return None, f"no profile runs: `hakmem profile -o heap.pb.gz {pid}` takes one, for --profile heap.pb.gz"
+            return None, _NONE_RUNS.format(pid)
         answer = ask("profile sites")
     except Refused:
         return None, "the process's library has no profiles"

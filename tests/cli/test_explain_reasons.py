@@ -1,0 +1,225 @@
+"""`hakmem explain`: its reasons for cached memory and for free blocks, and the profiles that it leaves out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Dict, List
+
+import pytest
+from cli_support import Tool
+from hakmem import stats_summary
+from hakmem.explain import profile_match, retained
+from hakmem.explain.sites import Site, Sites
+from hakmem.explain.snapshot import check
+from hakmem.profile.model import Mapping, Profile
+from report_support import KIB, MIB, heap, save, sites, snapshot
+
+
+def run(tool: Tool, folder: Path, document: Dict[str, Any]) -> str:
+    done = tool("explain", save(folder, "s.json", document))
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def text_of(tool: Tool, folder: Path, document: Dict[str, Any]) -> str:
+    """All of it in one line."""
+    return " ".join(run(tool, folder, document).split())
+
+
+def free_in_slabs(tool: Tool, folder: Path, document: Dict[str, Any]) -> str:
+    """The paragraph of that part in one line."""
+    paragraphs = run(tool, folder, document).split("\n\n")
+    return next(" ".join(one.split()) for one in paragraphs if one.startswith("free in slabs: "))
+
+
+# Cached memory in a program without a purge thread.
+
+
+def alone(dirty: int, refaulted: int = 0, in_use: int = 2 * MIB, by_heaps: int = MIB) -> Dict[str, Any]:
+    """A program of one thread, with dirty extents."""
+    document = snapshot()
+    changed = {"kept_by_heaps": by_heaps, "dirty_slabs": 0, "large_dirty": dirty}
+    document["parts"].update(changed)
+    document["memory"].update(resident=sum(document["parts"].values()), in_use=in_use)
+    document["events"].update(purged=188 * MIB, refaulted=refaulted)
+    document["purge_thread"] = False
+    return document
+
+
+def test_memory_beyond_the_rule_is_kept_because_of_refaults(tool: Tool, tmp_path: Path) -> None:
+    told = text_of(tool, tmp_path, alone(57 * MIB, refaulted=50 * MIB, by_heaps=2 * MIB))
+    assert (
+        "(kept: 49.0 MiB because purged memory was soon requested again, 8.00 MiB because HAKMEM_RETAIN lets 8M stay, "
+        "2.00 MiB by heaps for their next blocks)"
+    ) in told
+    assert "49.0 MiB more stays: the program soon requested 50.0 MiB of purged memory again" in told
+    assert "A program that is quiet keeps all of it until its next call." in told
+    assert "HAKMEM_MODE=lean keeps" not in told and "HAKMEM_RETAIN=0 allows least" in told
+    assert "keeping less would cost such faults again" in told and "a shorter time" not in told
+
+
+def kept(document: Dict[str, Any]) -> str:
+    return retained.kept_because(check(document, "s.json"))
+
+
+def with_options(document: Dict[str, Any], **options: str) -> Dict[str, Any]:
+    document["options"].update(options)
+    return document
+
+
+def test_memory_within_the_rule_is_kept_by_the_rule() -> None:
+    assert kept(alone(7 * MIB, by_heaps=0)) == "kept because HAKMEM_RETAIN lets 8M stay"
+    assert kept(alone(9 * MIB, in_use=120 * MIB, by_heaps=0)) == "kept because a twelfth of the memory in use may stay"
+    large = alone(9 * MIB, by_heaps=0)
+    large["memory"]["large_blocks"] = 118 * MIB
+    assert kept(large) == "kept because a twelfth of the memory in use may stay"
+
+
+def test_the_mode_and_the_option_change_the_rule() -> None:
+    lean = with_options(alone(9 * MIB, refaulted=50 * MIB, in_use=120 * MIB, by_heaps=0), mode="lean", retain="512K")
+    assert kept(lean) == (
+        "kept: 8.00 MiB because purged memory was soon requested again, 1.00 MiB because 1/120 of the memory in use "
+        "may stay"
+    )
+    assert kept(with_options(alone(9 * MIB, by_heaps=0), mode="fast", retain="0")) == "kept by time-outs"
+
+
+def test_more_than_refaults_allow_has_no_known_reason(tool: Tool, tmp_path: Path) -> None:
+    told = text_of(tool, tmp_path, alone(57 * MIB, refaulted=MIB))
+    assert "49.0 MiB for a reason without a figure" in told
+    assert "the refaults so far do not explain all of it, and no other figure does" in told
+
+
+@pytest.mark.parametrize("has_purge_thread", [False, True])
+def test_memory_that_only_heaps_keep_has_their_reason(has_purge_thread: bool) -> None:
+    document = alone(0)
+    document["purge_thread"] = has_purge_thread
+    assert kept(document) == "kept by heaps for their next blocks"
+
+
+@pytest.mark.parametrize(("mode", "is_told"), [("fast", True), ("balanced", True), ("lean", False)])
+def test_the_lean_mode_is_advice_where_a_purge_thread_runs_in_another(mode: str, is_told: bool) -> None:
+    advice = retained.advice(check(with_options(snapshot(), mode=mode, retain="0"), "s.json"))
+    assert ("HAKMEM_MODE=lean keeps it for a shorter time" in advice) is is_told
+    assert "HAKMEM_RETAIN=0" not in advice and advice.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("0", 0), ("8M", 8 * MIB), ("3K", 3 * KIB), ("1T", 1 << 40), ("77", 77), ("x", None)]
+)
+def test_sizes_of_options(text: str, number: int) -> None:
+    assert retained.bytes_of(text) == number
+
+
+# Spans without a live block.
+
+
+def idle_threads(count: int, has_purge_thread: bool = False) -> Dict[str, Any]:
+    """Each has a heap with 64 free blocks of 4 KiB in four spans. Another heap has one live block."""
+    row = {"slabs": 4, "free_blocks": 64, "free_bytes": 256 * KIB, "resident": 256 * KIB}
+    document = snapshot()
+    document["heaps"] = [heap(1, 4 * KIB), *({**heap(2 + i, 0), **row} for i in range(count))]
+    document["classes"] = [
+        {"bytes": 4096, "band": "mid", "spans": 4 * count + 1, "slabs": 4 * count + 1, "live_blocks": 1,
+         "live_bytes": 4096, "free_blocks": 64 * count, "free_bytes": 256 * KIB * count, "spans_nearly_empty": 1},
+    ]  # fmt: skip
+    document["parts"]["free_in_slabs"] = 256 * KIB * count + 4 * KIB
+    document["memory"].update(resident=sum(document["parts"].values()), heaps=count + 1)
+    document["purge_thread"] = has_purge_thread
+    return document
+
+
+def test_spans_that_idle_threads_keep_are_no_fragmentation(tool: Tool, tmp_path: Path) -> None:
+    told = free_in_slabs(tool, tmp_path, idle_threads(16))
+    assert "Free blocks in slabs without a live block, which heaps keep for their threads' next requests." in told
+    assert "4.00 MiB in 64 slabs of 16 heaps without a live block" in told
+    assert "1,024 free beside 1 live in 65 spans, at least 64 of them without a live block" in told
+    assert "the calling thread's heap and the heaps of threads that sleep" in told
+    assert "No purge thread runs, so a thread that sleeps keeps its heap's slabs." in told
+    for wrong in ("Long-lived blocks among", "nearly empty", "Which sites hold it", "that also have live ones"):
+        assert wrong not in told
+
+
+def test_a_purge_thread_takes_the_spans_of_threads_that_sleep(tool: Tool, tmp_path: Path) -> None:
+    told = free_in_slabs(tool, tmp_path, idle_threads(16, has_purge_thread=True))
+    assert "The purge thread takes heaps of 256 KiB or more from threads that sleep" in told
+    assert "No purge thread runs" not in told
+
+
+def test_spans_of_both_kinds_have_both_reasons(tool: Tool, tmp_path: Path) -> None:
+    document = idle_threads(16)
+    document["classes"].append({**document["classes"][0], "bytes": 64, "live_blocks": 900, "free_bytes": 8 * MIB})
+    document["parts"]["free_in_slabs"] += 8 * MIB
+    document["memory"]["resident"] += 8 * MIB
+    told = free_in_slabs(tool, tmp_path, document)
+    assert "Some of these slabs have no live block." in told
+    assert "Long-lived blocks among short-lived ones hold it" in told and "fewer idle threads keep less" in told
+
+
+def test_spans_beside_live_blocks_of_one_heap_are_counted_by_class(tool: Tool, tmp_path: Path) -> None:
+    document = snapshot()
+    document["classes"] = [{**document["classes"][0], "spans": 9, "live_blocks": 2}]
+    told = free_in_slabs(tool, tmp_path, document)
+    assert "At least 7 spans have no live block" in told
+    assert "Long-lived blocks among short-lived ones hold it" in told
+
+
+def test_an_older_librarys_heaps_have_no_count_of_live_blocks(tool: Tool, tmp_path: Path) -> None:
+    document = snapshot()
+    document["heaps"] = [{"state": "attached", "slabs": 9, "spare_slabs": 1}]
+    document["classes"] = [{"bytes": 64, "spans": 5, "free_bytes": 20 * MIB}]
+    told = free_in_slabs(tool, tmp_path, document)
+    assert "without a live block" not in told and "that also have live ones" in told
+
+
+def free_line(document: Dict[str, Any]) -> str:
+    document["memory"]["heaps"] = 1
+    document["events"].update(huge_asked=0, huge_refused=0, out_of_memory=0, misuse=0)
+    lines: List[str] = stats_summary.lines(document, 4711, "shop")
+    return next(line for line in lines if line.startswith("free ")).partition("%  ")[2]
+
+
+def test_the_summary_tells_free_slabs_from_free_blocks_between_others() -> None:
+    assert free_line(snapshot()) == "between blocks in use"
+    assert free_line(idle_threads(16)) == "of which 4.00 MiB in slabs without a live block"
+    document = idle_threads(16)
+    document["live"]["blocks"] = 0
+    assert free_line(document) == "in slabs without a live block"
+
+
+# Profiles that cannot be of the process.
+
+
+def test_sites_that_exceed_the_whole_are_left_out(tool: Tool, tmp_path: Path) -> None:
+    known = save(tmp_path, "sites.json", sites("/no/file"))
+    done = tool("explain", save(tmp_path, "s.json", snapshot(live=20 * MIB)), "--profile", known)
+    told = " ".join(done.stdout.split())
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (
+        "sites.json has 100.0 MiB in use, more than all blocks of the process, 20.0 MiB: it is of another process or "
+        "moment: its sites are left out."
+    ) in told
+    assert "file+0x" not in told and "inside blocks" not in told
+
+
+def test_an_estimate_may_exceed_the_whole_by_its_spread() -> None:
+    taken = check(snapshot(live=2 * MIB), "s.json")
+    assert profile_match.doubt(Sites([Site(("f",), 5 * MIB, 10)], rate=512 * KIB), taken, None) == ""
+    assert profile_match.doubt(Sites([Site(("f",), 5 * MIB, 10)], rate=512), taken, None) != ""
+
+
+@pytest.mark.parametrize(("seconds", "is_doubted"), [(-61, True), (-59, False), (600, False)])
+def test_a_profile_from_before_the_start_is_of_another_process(seconds: int, is_doubted: bool) -> None:
+    taken = check(snapshot(), "s.json")  # up for 60 seconds
+    profile = Profile([], [], [], [], time_nanos=(taken.number("time_ms") + 1000 * seconds) * 1_000_000)
+    assert (profile_match.doubt(Sites(profile=profile), taken, None) == "is of another process") is is_doubted
+
+
+def test_a_library_that_was_unloaded_makes_no_other_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    maps = "".join(f"{i:x}000-{i:x}800 r-xp 00000100 00:00 7 /lib/{i}\n" for i in (1, 2, 3))
+    monkeypatch.setattr(profile_match, "Path", lambda _: tmp_path / "maps")
+    (tmp_path / "maps").write_text(maps)
+    taken, places = check(snapshot(), "s.json"), (0x1000, 0x2000, 0x9000)
+    files = [Mapping(start, start + 0x800, 0x100, f"/lib/{start}") for start in places]
+    assert profile_match.doubt(Sites(profile=Profile([], [], files, [])), taken, 1) == ""
+    assert profile_match.doubt(Sites(profile=Profile([], [], files[2:], [])), taken, 1) == "is of another process"

@@ -40,12 +40,21 @@ class Executable:
     interpreter: Optional[str]
 
 
+# Behind other obstacles the library is in the process, and another malloc comes before it.
+_NOT_LOADED = ("architecture", "static", "static-musl", "musl", "glibc", "raised-rights", "environment")
+
+
 @dataclass(frozen=True)
 class Obstacle:
     """The reason why preloading has no effect: one word for programs, one sentence for people."""
 
     kind: str
     message: str
+
+    @property
+    def hides_library(self) -> bool:
+        """Whether the program does not load the library at all."""
+        return self.kind in _NOT_LOADED
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,11 @@ def main() -> None:
     """Runs the command line."""
     if not sys.flags.ignore_environment and any(name in os.environ for name in _STEERING):
         _start_again()
+    import signal  # here, because PYTHONPATH may have another of that name
+
+    # Until hakmem.main handles the signal, Ctrl-C ends the process without a traceback from its imports.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     from hakmem.main import main as run
 
     run()

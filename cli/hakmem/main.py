@@ -90,12 +90,22 @@ def _run() -> int:
         say(lost.message)
         return code or EXIT_CANNOT
     except OSError as error:
-        say(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        say(_reason(error))
         return EXIT_CANNOT
     except Interrupted as interrupted:
         say(f"stopped by {signal.Signals(interrupted.signal_number).name}; nothing was written")
         return EXIT_SIGNAL_BASE + interrupted.signal_number
     return code
+
+
+def _reason(error: OSError) -> str:
+    if error.filename:
+        return f"{error.filename}: {error.strerror}"
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return "the current folder was removed, and the command needs it"
+    return str(error)
 
 
 def _exit_code(value: object) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from typing import List, Optional, Sequence
+from typing import List, Mapping, Optional, Sequence
 
 import click
 
@@ -30,6 +30,18 @@ def tell(text: str, on_stderr: bool = False) -> None:
         write_stderr("".join(f"{one}\n" for one in told))
     else:
         click.echo("\n".join(told))
+
+
+def options(given: Mapping[str, object]) -> List[str]:
+    """Options by name, as they are typed: none for None and False, a flag for True, one for each value of several."""
+    told: List[str] = []
+    for name, value in given.items():
+        for one in value if isinstance(value, (list, tuple)) else [value]:
+            if one is True:
+                told.append(name)
+            elif one is not None and one is not False:
+                told += [name, f"{one:g}" if isinstance(one, float) else str(one)]
+    return told
 
 
 def words(command: Sequence[str]) -> str:

@@ -29,7 +29,7 @@ class OutputFile:
             raise Failure("the FILE of an option is missing before --; - is standard output", EXIT_USAGE)
         self.name = name
         self._nameless: Optional[int] = None
-        self._target = os.path.realpath(name)
+        self._target = name if name == "-" else _real_path(name)
         self._folder, self._base = os.path.split(self._target)
         self._is_direct = name == "-" or self._is_special()
         if self._is_direct:
@@ -57,6 +57,11 @@ class OutputFile:
 
     def _open_temporary(self) -> Tuple[int, str]:
         return tempfile.mkstemp(prefix=f".{self._base}.", suffix=Path(self._base).suffix, dir=self._folder)
+
+    def is_same(self, other: OutputFile) -> bool:
+        """Whether the second of two results would replace the first, or stand behind it on standard output. A device
+        or pipe takes both."""
+        return self._target == other._target and (self.name == "-" or not self._is_direct)
 
     def _is_special(self) -> bool:
         try:
@@ -139,14 +144,25 @@ class OutputFile:
             self._nameless = None
 
 
+def _real_path(name: str) -> str:
+    try:
+        return os.path.realpath(name)
+    except FileNotFoundError:  # os.getcwd
+        raise Failure(f"cannot write {name}: the current folder was removed") from None
+
+
 @contextmanager
 def reserve(*names: Optional[str]) -> Iterator[list[Optional[OutputFile]]]:
-    """The files of these names, None for None. Unwritten ones are discarded at the end."""
+    """The files of these names, None for None. Unwritten ones are discarded at the end. Two results in one file are
+    wrong usage."""
     with ExitStack() as stack:
         files: list[Optional[OutputFile]] = []
         for name in names:
             file = OutputFile(name) if name is not None else None
             if file is not None:
                 stack.callback(file.discard)
+                if any(one is not None and one.is_same(file) for one in files):
+                    where = "on standard output" if file.name == "-" else f"in {file.name}"
+                    raise Failure(f"two results would be {where}: each needs a file of its own", EXIT_USAGE)
             files.append(file)
         yield files

@@ -16,8 +16,8 @@ def is_process(word: str) -> bool:
 
 
 def process_of(command: Sequence[str]) -> Optional[int]:
-    """The process that the words name; None where they are a program and its arguments."""
-    return int(command[0]) if len(command) == 1 and is_process(command[0]) else None
+    """The process that the words name; None where they are a program and its arguments. Raises a Failure for 0."""
+    return PID.convert(command[0], None, None) if len(command) == 1 and is_process(command[0]) else None
 
 
 class _Pid(click.ParamType):

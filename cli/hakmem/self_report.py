@@ -28,10 +28,11 @@ Report = Dict[str, Any]
 
 @dataclass
 class SelfReports:
-    """The reports of one run. `absent` says why there can be none."""
+    """The reports of one run. `absent` says why there can be none, `elsewhere` names the caller's own file."""
 
     documents: List[Report] = field(default_factory=list)
     absent: Optional[str] = None
+    elsewhere: Optional[str] = None
     _folder: Optional[PrivateFolder] = None
     _next_look: float = 0.0
 
@@ -47,7 +48,8 @@ class SelfReports:
     def ask(self, environment: Mapping[str, str]) -> Dict[str, str]:
         """The environment in which the library writes its reports here, unless it writes them elsewhere already."""
         if environment.get(VARIABLE):
-            self.absent = f"{VARIABLE} was set already: the report goes to {environment[VARIABLE]}"
+            self.elsewhere = environment[VARIABLE]
+            self.absent = f"{VARIABLE} was set already: the report goes to {self.elsewhere}"
             return dict(environment)
         try:
             self._folder = PrivateFolder("run")

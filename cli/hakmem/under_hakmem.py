@@ -9,8 +9,8 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import click
 
-from hakmem import environment, linked, musl, paths
-from hakmem.elf_check import follow
+from hakmem import environment, linked, musl, next_step, paths
+from hakmem.elf_check import find_obstacle, follow
 from hakmem.errors import EXIT_USAGE, Failure
 from hakmem.preload_plan import FORCE_HINT, check_preload
 from hakmem.program import Program, resolve
@@ -32,6 +32,12 @@ class How:
         """The name of the library's file, unless --library names one."""
         return paths.SECURE_LIBRARY if self.secure else paths.LIBRARY
 
+    def words(self) -> List[str]:
+        """The options as they are typed."""
+        return next_step.options(
+            {"--set": self.settings, "--library": self.library, "--secure": self.secure, "--force": self.force}
+        )
+
     def refuse(self, other: str = "") -> None:
         """Raises a Failure when options for programs were given without a program. `other` is one more such option."""
         if self != How() or other:
@@ -41,12 +47,14 @@ class How:
 
 @dataclass(frozen=True)
 class Start:
-    """The program to start, and the warnings before it."""
+    """The program to start, and the warnings before it. `can_map` is false where, with --force, the program is known
+    not to load the library."""
 
     program: Program
     variables: Dict[str, str]
     library: str
     warnings: List[str]
+    can_map: bool = True
 
 
 def start_options(of: str = "of a PROGRAM: ") -> Callable[[Command], Command]:
@@ -95,7 +103,9 @@ def prepare(command: Sequence[str], how: How) -> Start:
     interpreter = chain.executable.interpreter if chain.executable else None
     library = str(musl.require_library(how.library, interpreter, how.file))
     variables = environment.with_preload(variables, library)
-    return Start(program, variables, library, check_preload(program, library, variables, how.force))
+    warnings = check_preload(program, library, variables, how.force)
+    obstacle = find_obstacle(chain, library) if warnings else None
+    return Start(program, variables, library, warnings, obstacle is None or not obstacle.hides_library)
 
 
 def _of_linked(program: Program, variables: Dict[str, str], own: str, how: How) -> Start:

@@ -20,7 +20,8 @@ _NAME = len("hakmem: ")
 
 @dataclass(frozen=True)
 class Verdict:
-    """The facts of one run. `version` is the library's, where it is known beforehand."""
+    """The facts of one run. `version` is the library's, where it is known beforehand. `can_map` is false where the
+    program's dynamic linker cannot load the library, or where it has none."""
 
     pid: int
     ended: Ended
@@ -28,11 +29,14 @@ class Verdict:
     reports: SelfReports
     library: str
     version: Optional[str]
+    can_map: bool = True
 
     @property
     def mapped(self) -> Optional[bool]:
         """Whether the program maps the library. A program that reports has it, however short it lived."""
-        return True if self.reports.documents else self.sampler.mapped
+        if self.reports.documents:
+            return True
+        return False if self.sampler.mapped is None and not self.can_map else self.sampler.mapped
 
 
 def line(told: Verdict, width: Optional[int] = None) -> str:
@@ -58,9 +62,9 @@ def _briefly(told: Verdict) -> str:
         for key, noun in (("out_of_memory", "failed request"), ("misuse", "misuse"))
         if (number := told.reports.total("events", key))
     ]
-    return f"{name} {'was preloaded' if told.mapped is None else _USUAL.strip()}" + "".join(
-        f", {trouble}" for trouble in troubles
-    )
+    where = [f"the report goes to {told.reports.elsewhere}"] if told.reports.elsewhere else []
+    at_work = "was preloaded" if told.mapped is None else _USUAL.strip()
+    return ", ".join([f"{name} {at_work}", *troubles, *where])
 
 
 def lines(told: Verdict) -> List[str]:
@@ -116,6 +120,8 @@ def _version(told: Verdict) -> Optional[str]:
 
 def _why_no_report(told: Verdict) -> str:
     """Only exit and the end of main write one."""
+    if told.mapped is False:
+        return "the program does not map the library"
     if told.reports.absent is not None:
         return told.reports.absent
     if told.ended.signal is not None:

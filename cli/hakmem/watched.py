@@ -51,10 +51,19 @@ class Watched:
                 "`hakmem env` prints the line for services (see: hakmem help run)"
             )
         self.signal = self._attach_signal()
+        self._auxiliary = self._read("auxv")
 
     def is_alive(self) -> bool:
         """Whether this process still runs, and no other one has its number."""
         return process_files.start_of(self.pid) == self._began
+
+    def runs_another_program(self) -> bool:
+        """Whether the process has replaced its program since (exec): the kernel places each one at random addresses,
+        which its auxiliary vector has."""
+        try:
+            return self.is_alive() and self._read("auxv") != self._auxiliary
+        except Failure:
+            return False
 
     def wake(self) -> None:
         """Makes it listen, by the signal, in the thread that is disturbed least."""

@@ -93,6 +93,8 @@ def test_json_and_path(tool: Tool, library: Path) -> None:
     [
         (["--path", "--set", "mode=lean"], 2, "no place for --set"),
         (["--fast", "--library", "x.so"], 2, "both name a library"),
+        (["--shell", "--fish"], 2, "--shell or --fish: one of them"),
+        (["--path", "--json"], 2, "--json or --path: one of them"),
         (["--fast", "--secure"], 2, "--fast and --secure both name a library"),
         (["--docker", "--set", "mode=a\nb"], 2, "has a line break"),
         (["--library", "/nonexistent.so"], 125, "no library"),

@@ -92,7 +92,7 @@ def test_of_a_program(tool: Tool, library: Path, busy: Path) -> None:
 
 def test_of_files(tool: Tool, tmp_path: Path) -> None:
     for name, resident in (("a", 1), ("b", 2)):
-        snapshot = {"schema": 2, "pid": 1, "memory": {"resident": resident}, "events": {"refill": resident}}
+        snapshot = {"schema": 1, "pid": 1, "memory": {"resident": resident}, "events": {"refill": resident}}
         (tmp_path / name).write_text(json.dumps(snapshot))
     (tmp_path / "report.log").write_text("hakmem:   #0 0x1000 /nowhere/at_all+0x10\n")
     assert len(check("symbolize", tool("symbolize", "--json", "report.log").stdout)["places"]) == 1

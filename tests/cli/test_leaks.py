@@ -63,6 +63,20 @@ def test_without_a_scan(tool: Tool, library: Path, loser: Path) -> None:
     assert "12,000 bytes in 8 blocks not freed" in done.stderr
 
 
+def test_the_next_command_keeps_the_options(tool: Tool, library: Path, loser: Path) -> None:
+    """Those that change what is measured, and the exit code."""
+
+    def next_line(*words: object) -> str:
+        return tool("leaks", "--library", library, *words).stderr.splitlines()[-1]
+
+    kept = f"--library {library} --rate 2"
+    line = next_line("--rate", 2, "--error-exitcode", 9, "--", loser, 7)
+    assert line == f"next: hakmem leaks --scan --error-exitcode 9 {kept} {loser} 7"
+    line = next_line("--rate", 2, "--scan", "--error-exitcode", 9, "--", loser, 0)
+    assert line == f"next: hakmem leaks --scan --error-exitcode 9 -q {kept} -- {loser} 0"
+    assert "--error-exitcode 1 -q" in next_line("--scan", "--", loser, 0)
+
+
 def test_nobody_answers(tool: Tool, library: Path, compile_c: Compile) -> None:
     """A program that ends past its exit handlers."""
     quick = compile_c("quick", "#include <unistd.h>\nint main(void) { _exit(0); }\n")

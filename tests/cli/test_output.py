@@ -11,13 +11,13 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any, Iterator, Tuple
 
 import pytest
 from cli_support import CLI, Tool
 from hakmem import private_folder
 from hakmem.errors import Failure
-from hakmem.output import OutputFile
+from hakmem.output import OutputFile, reserve
 from watched_support import Watched, wait_until
 
 
@@ -149,3 +149,43 @@ def test_an_option_without_its_file(tool: Tool, tmp_path: Path) -> None:
     done = tool("doctor", "--json", "--", "true")
     assert done.returncode == 2 and "FILE of an option is missing" in done.stderr and done.stderr.count("\n") == 1
     assert not (tool.folder / "--").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("profile", "-o", "same", "--flame", "./same", "--", "touch", "started"),
+        ("report", "-o", "link", "--json", "same", "--", "touch", "started"),
+        ("compare", "--json", "same", "--csv", "same", "--", "touch", "started"),
+    ],
+)
+def test_two_results_in_one_file(tool: Tool, words: Tuple[str, ...]) -> None:
+    """By any spelling: wrong usage, and nothing begins."""
+    (tool.folder / "link").symlink_to("same")
+    done = tool(*words)
+    assert done.returncode == 2 and "each needs a file of its own" in done.stderr and done.stderr.count("\n") == 1
+    assert [path.name for path in tool.folder.iterdir()] == ["link"]
+
+
+def test_devices_take_several_results(tmp_path: Path) -> None:
+    with reserve("/dev/null", None, "/dev/null", None, str(tmp_path / "-"), "-"):
+        pass
+    with pytest.raises(Failure, match="standard output"), reserve("-", "-"):
+        pass
+
+
+def test_a_folder_that_was_removed(tool: Tool, tmp_path: Path) -> None:
+    """The current one: a name in it leads nowhere, other names do."""
+
+    def run(*words: object) -> subprocess.CompletedProcess[str]:
+        gone = tmp_path / "gone"
+        gone.mkdir()
+        script = ["sh", "-c", 'cd gone && rmdir ../gone && exec "$@"', "sh", *tool.words(*words)]
+        return subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+
+    done = run("doctor", "--json", "x.json")
+    assert (done.returncode, done.stderr) == (125, "hakmem: cannot write x.json: the current folder was removed\n")
+    done = run("run", "--library", "x.so", "--", "true")
+    assert done.returncode == 125 and done.stderr.startswith("hakmem: the current folder was removed")
+    assert run("run", "--json", "-", "--", "true").returncode == 0
+    assert run("run", "--json", tmp_path / "x.json", "--", "true").returncode == 0

@@ -7,6 +7,7 @@ from typing import List, Tuple
 import click
 import pytest
 from click.testing import CliRunner
+from hakmem.errors import Failure
 from hakmem.process_or_program import ProcessOrProgram, process_of
 
 
@@ -66,5 +67,9 @@ def test_options_may_stand_among_files(words: List[str], shown: str) -> None:
 
 def test_which_process() -> None:
     assert process_of(["4711"]) == 4711
+    for words in (["0"], ["00"]):
+        with pytest.raises(Failure, match="is no PID") as refused:
+            process_of(words)
+        assert refused.value.exit_code == 2
     # Digits of another script are no process, and int() would take them.
     assert process_of(["4711", "x"]) is process_of([]) is process_of(["./4711"]) is process_of(["\u0661"]) is None

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Dict, List, Optional, Tuple
 
 import pytest
@@ -16,6 +18,7 @@ from hakmem.profile.live import take
 from hakmem.profile.read import read
 from hakmem.profile.record import beside
 from profile_support import PRINT_STACK, build, compiler, named, profile_of
+from watched_support import Watched, plain
 
 SHOP = {("append", "grow", "main"): (10, 6000, 4, 3000), ("load", "main"): (5, 2000, 1, 500)}
 
@@ -101,6 +104,20 @@ def test_a_program(tool: Tool, stand_in: Path, family: Path, environment: Dict[s
     assert [one.values for one in read(str(tmp_path / "out.pb.gz")).samples] == list(SHOP.values())
     assert (tmp_path / "f.txt").read_text() == "main;grow;append 3000\nmain;load 500\n"
     assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_the_next_command_keeps_the_options(
+    tool: Tool, stand_in: Path, family: Path, environment: Dict[str, str], source: Path
+) -> None:
+    """Those that change what is measured."""
+    words = ("--set", "mode=lean", "--library", stand_in, "--rate", "1")
+    kept = f"--flame heap.svg --set mode=lean --library {stand_in} --rate 1 {family} 0 0"
+    for by, told in (("alloc", "--by alloc "), ("inuse", "")):
+        done = tool("profile", *words, "--by", by, "--", family, "0", "0", environment=environment)
+        assert f"next: hakmem profile {told}{kept}" in done.stderr.splitlines()
+    done = tool("profile", "--by", "alloc", "--debug-dir", "x y", "--input", source)
+    wanted = f"next: hakmem profile --by alloc --flame heap.svg --debug-dir 'x y' --input {source}"
+    assert done.stdout.splitlines()[-1] == wanted
 
 
 def test_nearly_nothing_is_in_use(tool: Tool, stand_in: Path, environment: Dict[str, str], source: Path) -> None:
@@ -318,6 +335,7 @@ def attachable(monkeypatch: pytest.MonkeyPatch, running: bool = False) -> Tuple[
         def __init__(self, pid: int) -> None:
             assert pid == 4711
             self.asked: List[str] = []
+            self.process = SimpleNamespace(is_alive=lambda: True, runs_another_program=lambda: False, name="x")
 
         def ask(self, request: str) -> bytes:
             self.asked.append(request)
@@ -375,3 +393,30 @@ def test_a_start_that_is_refused_keeps_no_connection(monkeypatch: pytest.MonkeyP
     with pytest.raises(Failure):
         live.asker(4711)("profile start 1")
     assert closed == [["profile start 1"]]
+
+
+def test_a_process_that_ends_meanwhile(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was there, and has ended."""
+    monkeypatch.setattr(live, "time", SimpleNamespace(sleep=lambda _: watched.end()))
+    with pytest.raises(Failure, match=f"^process {watched.pid} .holder. has ended$"):
+        take(live.asker(watched.pid), watched.pid, 1.0, None, [])
+
+
+@pytest.mark.parametrize("preload", ["", "LD_PRELOAD= "])
+def test_a_process_that_becomes_another_program(library: Path, monkeypatch: pytest.MonkeyPatch, preload: str) -> None:
+    """On hakmem or not: the profile ended with the first program."""
+    script = f"echo; read line; {preload}exec cat"
+    pipe = subprocess.PIPE
+    with subprocess.Popen(["/bin/sh", "-c", script], env=plain(library), stdin=pipe, stdout=pipe) as other:
+        assert other.stdin is not None and other.stdout is not None
+        assert other.stdout.readline() == b"\n"
+
+        def exec_it(_: float) -> None:
+            assert other.stdin is not None and other.stdout is not None
+            other.stdin.write(b"go\nhere\n")
+            other.stdin.flush()
+            assert other.stdout.readline() == b"here\n"  # by cat
+
+        monkeypatch.setattr(live, "time", SimpleNamespace(sleep=exec_it))
+        with pytest.raises(Failure, match=f"^process {other.pid} .sh. has replaced its program by another"):
+            take(live.asker(other.pid), other.pid, 1.0, None, [])

@@ -8,6 +8,9 @@ from typing import Any, Dict, List, Tuple
 
 import pytest
 from cli_support import Tool
+from hakmem.errors import Failure
+from hakmem.explain.snapshot import PARTS
+from hakmem.profile.changes import load
 from profile_support import named
 
 BEFORE = {
@@ -24,13 +27,13 @@ AFTER = {
 ONE: Dict[str, Any] = {
     "schema": 2, "version": "0.2.0", "pid": 7, "time_ms": 1000,
     "memory": {"resident": 1000000, "in_use": 5}, "events": {"refill": 10, "misuse": 0},
-    "parts": {"live": 600000, "dirty_slabs": 400000},
+    "parts": {**dict.fromkeys(PARTS, 0), "live": 600000, "dirty_slabs": 400000},
     "bands": {"tiny": {"live_bytes": 100, "resident": 4096}},
     "classes": [{"bytes": 64, "band": "tiny", "live_bytes": 100, "resident": 4096}],
 }  # fmt: skip
 TWO: Dict[str, Any] = {
     **ONE, "time_ms": 2000, "memory": {"resident": 1500000, "in_use": 5}, "events": {"refill": 30, "misuse": 0},
-    "parts": {"live": 1250000, "dirty_slabs": 250000},
+    "parts": {**dict.fromkeys(PARTS, 0), "live": 1250000, "dirty_slabs": 250000},
     "bands": {"tiny": {"live_bytes": 9000, "resident": 12288}},
     "classes": [
         {"bytes": 64, "band": "tiny", "live_bytes": 100, "resident": 4096},
@@ -82,6 +85,8 @@ def test_profiles_as_json(tool: Tool, profiles: Pair) -> None:
 
 
 def test_few_rows(tool: Tool, profiles: Pair) -> None:
+    next_line = tool("diff", "--by", "alloc", *profiles).stdout.splitlines()[-1]
+    assert next_line == f"next: hakmem profile --input {profiles[1]} --by alloc --flame heap.svg"
     lines = tool("diff", "--rows", "1", *profiles).stdout.splitlines()
     assert len(lines) == 5 and lines[2] == "  and 2 rows that changed less"
     assert lines[4].startswith("next: hakmem profile --input ")
@@ -122,7 +127,9 @@ def test_what_makes_it_doubtful_is_said(tool: Tool, snapshots: Pair) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('{"schema": 2, "memory": {', "cut off or damaged"),
+        ('{"schema": 2, "memory": {', "is cut off"),
+        ("null", "is JSON, but no statistics snapshot"),
+        (" 12 ", "is JSON, but no statistics snapshot"),
         ("[1, 2]", "no statistics snapshot"),
         ('{"schema": 3, "memory": {}}', "has schema 3, and this tool knows up to 2"),
         ("", "is empty"),
@@ -134,6 +141,34 @@ def test_damaged_input(tool: Tool, snapshots: Pair, content: str, message: str) 
     done = tool("diff", *snapshots)
     assert (done.returncode, done.stdout) == (125, "")
     assert message in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("section", "name"), [("memory", "resident"), ("memory", "in_use"), ("parts", "live"), ("events", "refill")]
+)
+@pytest.mark.parametrize("value", [-1, "many", 1e99, 1.5, None])
+def test_damaged_figures(snapshots: Pair, section: str, name: str, value: Any) -> None:
+    snapshots[1].write_text(json.dumps({**TWO, section: {**TWO[section], name: value}}))
+    with pytest.raises(Failure, match=f"is damaged: {section}.{name} is ") as refused:
+        load(str(snapshots[1]))
+    assert refused.value.exit_code == 125
+
+
+def test_damaged_tables(snapshots: Pair) -> None:
+    for name, value in (("bands", {"tiny": {"resident": -5}}), ("classes", [{"bytes": 64, "resident": 1e99}])):
+        snapshots[1].write_text(json.dumps({**TWO, name: value}))
+        with pytest.raises(Failure, match=f"is damaged: {name}"):
+            load(str(snapshots[1]))
+    unknown = {"tiny": {"resident": 5, "requested_estimate": None}}
+    snapshots[1].write_text(json.dumps({**TWO, "bands": unknown}))
+    assert load(str(snapshots[1]))["bands"] == unknown
+
+
+def test_old_names_are_compared_with_new_ones(tool: Tool, snapshots: Pair) -> None:
+    snapshots[0].write_text(json.dumps({**ONE, "events": {"given_back": 5}}))
+    snapshots[1].write_text(json.dumps({**TWO, "events": {"purged": 7}}))
+    document = json.loads(tool("diff", "--json", "-", *snapshots).stdout)
+    assert changes(document["sections"][-1]) == [("purged", 2)]
 
 
 def test_two_of_a_kind(tool: Tool, snapshots: Pair, profiles: Pair) -> None:

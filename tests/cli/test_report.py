@@ -118,7 +118,7 @@ def test_options_behind_files_and_processes(tool: Tool, tmp_path: Path) -> None:
     save(tmp_path, "a.json", snapshot())
     done = tool("report", "--from", "a.json", save(tmp_path, "map.json", superslab_map()), "-o", "page.html")
     assert (done.returncode, (tmp_path / "page.html").exists()) == (0, True), done.stderr
-    assert "there is no process 0" in tool("report", "0", "-o", "page.html").stderr
+    assert "0 is no PID" in tool("report", "0", "-o", "page.html").stderr
     done = tool("report", "-o", "page.html", "no-such-program", "--seconds", "5")
     assert (done.returncode, "no-such-program: not found" in done.stderr) == (127, True)
 

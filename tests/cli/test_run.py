@@ -172,6 +172,17 @@ def test_static_is_refused_and_can_be_forced(tool: Tool, compile_c: Compile) -> 
     assert "warning: " in forced.stderr
 
 
+def test_a_static_program_is_never_said_to_be_preloaded(tool: Tool, compile_c: Compile) -> None:
+    """However soon it ends."""
+    static = compile_c("static-once", "int main(void) { return 0; }", "-static")
+    for words in (("--force",), ("--force", "-v")):
+        line = verdict(tool("run", *words, "--", static).stderr)[-1]
+        assert "was NOT mapped by the program" in line and "was preloaded" not in line and "_exit" not in line
+    told = json.loads(tool("run", "--force", "--json", "-", "--", static).stderr.splitlines()[-1])
+    assert told["library_mapped"] is False
+    assert told["allocator"]["no_report"] == "the program does not map the library"
+
+
 def test_a_library_that_is_missing(tool: Tool) -> None:
     done = tool("run", "--library", "/no/such/library.so", "--", "true")
     assert done.returncode == 125
@@ -214,6 +225,12 @@ def test_json(tool: Tool, tmp_path: Path, busy: Path) -> None:
 def test_json_that_cannot_be_written_is_refused_before_the_program_runs(tool: Tool) -> None:
     done = tool("run", "--json", "/no/such/folder/file", "--", "echo", "hello")
     assert (done.returncode, done.stdout) == (125, "")
+
+
+@pytest.mark.parametrize(("own", "code"), [(0, 125), (3, 3)])
+def test_json_that_cannot_be_written_at_the_end(tool: Tool, own: int, code: int) -> None:
+    done = tool("run", "--json", "/dev/full", "--", "sh", "-c", f"exit {own}")
+    assert done.returncode == code and done.stderr == "hakmem: cannot write /dev/full: No space left on device\n"
 
 
 def test_the_peak_is_the_programs_own(tool: Tool) -> None:

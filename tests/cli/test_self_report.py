@@ -132,6 +132,10 @@ def test_the_callers_own_file_is_left_to_the_caller(tool: Tool, tmp_path: Path) 
     line = allocator_line(tool("run", "-v", "--set", f"stats_file={file}", "--", "/bin/ls", "/").stderr)
     assert f"no report: {VARIABLE} was set already: the report goes to {file}" in line
     assert json.loads(file.read_text())["events"]["refill"] > 0
+    file.unlink()
+    (line,) = tool("run", "--", "true", environment={**os.environ, VARIABLE: str(file)}).stderr.splitlines()
+    assert f", the report goes to {file} (-v says more)" in line
+    assert "report" not in tool("run", "--", "true").stderr
 
 
 def test_without_a_temporary_folder(tool: Tool, works: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,7 @@ def test_diff_of_snapshots(tool: Tool, tmp_path: Path) -> None:
     for name, grown in (("a.json", 0), ("b.json", 9)):
         memory = {"resident": 4096 * grown, "mappings": 30 + grown}
         events = {"large_alloc": 1000 + 100 * grown, "purged": (1 << 20) * grown, "given_back": (1 << 20) * grown}
-        (tmp_path / name).write_text(json.dumps({"schema": 2, "pid": 1, "memory": memory, "events": events}))
+        (tmp_path / name).write_text(json.dumps({"schema": 1, "pid": 1, "memory": memory, "events": events}))
     lines = tool("diff", "a.json", "b.json").stdout.splitlines()
     found = {line.split()[-1]: line.split()[0:2] for line in lines if line.startswith("  ")}
     assert found["mappings"][0] == "+9" and found["mappings"][1] == "30"

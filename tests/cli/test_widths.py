@@ -51,7 +51,7 @@ def test_all_statistics(tool: Tool, watched: Watched, columns: int) -> None:
 def test_of_files(tool: Tool, tmp_path: Path, columns: int) -> None:
     for name, grown in (("a", 1), ("b", 1 << 34)):
         snapshot = {
-            "schema": 2,
+            "schema": 1,
             "pid": 1,
             "memory": {"resident": grown, "large_blocks": 7},
             "events": {"purged": grown},

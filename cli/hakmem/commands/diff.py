@@ -65,10 +65,14 @@ def diff(
     if json_file != "-":
         text = "\n".join(line for section in sections for line in _lines(section, rows))
         click.echo(text or "nothing changed")
-        after_file = next_step.words([after_name])
-        is_profile = isinstance(before, Profile)
-        tip = f"profile --input {after_file} --flame heap.svg" if is_profile else f"explain {after_file}"
-        next_step.tell(f"hakmem {tip}")
+        next_step.tell(f"hakmem {next_step.words(_next(before, after_name, by, folders))}")
+
+
+def _next(before: Any, after_name: str, by: str, folders: Tuple[str, ...]) -> List[str]:
+    if not isinstance(before, Profile):
+        return ["explain", after_name]
+    kept = next_step.options({"--by": by if by != "inuse" else None, "--debug-dir": folders})
+    return ["profile", "--input", after_name, *kept, "--flame", "heap.svg"]
 
 
 def _symbolise(profiles: List[Profile], folders: Tuple[str, ...]) -> None:

@@ -7,15 +7,15 @@ import os
 import re
 import shlex
 import sys
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+from typing import Callable, Dict, List, Mapping, Optional, Tuple
 
 import click
 
 from hakmem import environment, next_step, paths
 from hakmem.errors import EXIT_USAGE, Failure
+from hakmem.one_of import one_of
 from hakmem.schemas import SCHEMAS
 
-Command = Callable[..., Any]
 _PRELOAD = "LD_PRELOAD"
 
 
@@ -51,19 +51,15 @@ _FORMS: Dict[str, Tuple[str, Callable[[str, str], str]]] = {
 # Lines of these forms are for the caller's own environment, and keep its other preloads.
 _OF_CALLER = ("shell", "fish")
 _JSON, _PATH = "json", "path"
-
-
-def _forms(command: Command) -> Command:
-    """Adds the options that choose the form: the last of them counts."""
-    texts = {name: text for name, (text, _) in _FORMS.items()}
-    texts.update({_JSON: "The variables as JSON.", _PATH: "The library's path alone."})
-    for name, text in reversed(list(texts.items())):
-        command = click.option(f"--{name}", "form", flag_value=name, help=text)(command)
-    return command
+_TEXTS = {
+    **{name: text for name, (text, _) in _FORMS.items()},
+    _JSON: "The variables as JSON.",
+    _PATH: "The library's path alone.",
+}
 
 
 @click.command()
-@_forms
+@one_of("form", {name: (f"--{name}", text) for name, text in _TEXTS.items()})
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="An option of hakmem too. Repeatable.")
 @click.option("--fast", is_flag=True, help="The library without checks, libhakmem-fast.so.")
 @click.option("--secure", is_flag=True, help="The hardened library, libhakmem-secure.so.")

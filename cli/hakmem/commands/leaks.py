@@ -73,7 +73,8 @@ def leaks(
         shown = None if quiet or (pid is not None and json_name == "-") else rows
         _show(answers, roots, folders, shown, pid is None, file)
         if shown is not None and answers:
-            _tell_next(answers[0][1], scan, pid, command)
+            kept = [*how.words(), *next_step.options({"--rate": rate, "--debug-dir": folders})]
+            _tell_next(answers[0][1], scan, pid, kept, error_exitcode, command)
     if error_exitcode and code == 0 and any(one.of[one.kind].samples for _, one in answers):
         code = error_exitcode
     sys.exit(code)
@@ -164,13 +165,18 @@ def _show(
         file.write(json.dumps(document(answers), indent=1) + "\n")
 
 
-def _tell_next(found: Leaks, scan: bool, pid: Optional[int], command: Sequence[str]) -> None:
-    """Of unfreed blocks the scan, which tells those that are lost; after it a look at the rest."""
-    words = next_step.words(command)
+def _tell_next(
+    found: Leaks, scan: bool, pid: Optional[int], kept: Sequence[str], error_exitcode: int, command: Sequence[str]
+) -> None:
+    """Of unfreed blocks the scan, which tells those that are lost; after it a look at the rest. `kept` are the
+    options that go on to it."""
     if found.of[found.kind].samples and not scan:
-        tip = f"leaks --scan {words}"
+        code = next_step.options({"--error-exitcode": error_exitcode or None})
+        tip = ["leaks", "--scan", *code, *kept, *command]
     elif pid is not None:
-        tip = f"explain {words}"
+        tip = ["explain", *command]
+    elif scan:
+        tip = ["leaks", "--scan", "--error-exitcode", str(error_exitcode or 1), "-q", *kept, "--", *command]
     else:
-        tip = f"leaks --scan --error-exitcode 1 -q -- {words}" if scan else f"profile --by alloc {words}"
-    next_step.tell(f"hakmem {tip}", on_stderr=pid is None)
+        tip = ["profile", "--by", "alloc", *kept, *command]
+    next_step.tell(f"hakmem {next_step.words(tip)}", on_stderr=pid is None)

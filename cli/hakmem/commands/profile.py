@@ -46,7 +46,7 @@ class _Wish:
     folders: Tuple[str, ...]
     has_json_on_stdout: bool = False
     pid: Optional[int] = None
-    what: Optional[str] = None
+    what: Sequence[str] = ()
     has_flame: bool = False
     files: Sequence[Optional[OutputFile]] = (None, None, None, None, None)
 
@@ -63,14 +63,19 @@ class _Wish:
 
     def tell_next(self, profile: Profile, on_stderr: bool = False) -> None:
         """The command after the table: a picture, or the other figures where these are nothing."""
-        if self.quiet or self.has_json_on_stdout or self.what is None:
+        if self.quiet or self.has_json_on_stdout:
             return
         if profile.total(BY[self.by]):
-            tip = None if self.has_flame else f"--flame heap.svg {self.what}"
+            by = [] if self.by == "inuse" else ["--by", self.by]
+            tip = None if self.has_flame else [*by, "--flame", "heap.svg"]
         else:
-            tip = f"--by alloc {self.what}" if self.by == "inuse" else None
+            tip = ["--by", "alloc"] if self.by == "inuse" else None
         if tip is not None:
-            next_step.tell(f"hakmem profile {tip}", on_stderr)
+            self.tell_again(tip, on_stderr)
+
+    def tell_again(self, options: Sequence[str], on_stderr: bool = False) -> None:
+        """The same profile with other options for its result."""
+        next_step.tell(f"hakmem profile {next_step.words([*options, *self.what])}", on_stderr)
 
     def write(self, profile: Profile, title: str) -> None:
         """Writes every requested file."""
@@ -144,10 +149,7 @@ def profile(
 
     One word of digits is a PID. The table goes to stdout, of a PROGRAM to stderr.
     """
-    if [input_name is not None, sites_name is not None, bool(command)].count(True) != 1:
-        raise Failure(
-            "nothing to profile: give a PID, a PROGRAM, --input FILE or --sites FILE, one of them", EXIT_USAGE
-        )
+    _check_subjects(input_name, sites_name, command)
     pid = process_of(command)
     _check_options(pid, input_name or sites_name, seconds, rate, how)
     end = _end_of(pid, stay, stop, rate)
@@ -156,10 +158,9 @@ def profile(
         _check_by_site(by, has_sites, (folded_name, speedscope_name, flame_name))
     if command and pid is None and json_name == "-":
         raise Failure("stdout is the program's: name a file for --json", EXIT_USAGE)
-    files = ["--input", input_name] if input_name is not None else ["--sites", sites_name] if sites_name else command
-    what = next_step.words(files)
-    has_flame = flame_name is not None
-    wish = _Wish(by, rows, quiet, output, folders, json_name == "-", pid, what, has_flame)
+    kept = {"--rate": rate, "--seconds": seconds, "--debug-dir": folders, "--input": input_name, "--sites": sites_name}
+    what = [*how.words(), *next_step.options(kept), *command]
+    wish = _Wish(by, rows, quiet, output, folders, json_name == "-", pid, what, flame_name is not None)
     with reserve(output, folded_name, speedscope_name, flame_name, json_name) as wish.files:
         if input_name is not None:
             _show(wish, read(input_name), wish.search(), os.path.basename(input_name))
@@ -169,6 +170,18 @@ def profile(
             _of_process(wish, pid, seconds, rate, end)
         else:
             sys.exit(_of_program(wish, command, how, rate))
+
+
+def _check_subjects(input_name: Optional[str], sites_name: Optional[str], command: Sequence[str]) -> None:
+    """Exactly one of them is given."""
+    names = {"--input": input_name, "--sites": sites_name, next_step.words(command[:1]): command or None}
+    given = [name for name, value in names.items() if value is not None]
+    if len(given) > 1:
+        raise Failure(f"{' and '.join(given)} each say what to profile: one of them is enough", EXIT_USAGE)
+    if not given:
+        raise Failure(
+            "nothing to profile: give a PID, a PROGRAM, --input FILE or --sites FILE, one of them", EXIT_USAGE
+        )
 
 
 def _check_options(
@@ -235,7 +248,7 @@ def _show_sites(wish: _Wish, answer: bytes, search: Search, title: str) -> None:
             for line in _BY_SITE[wish.by](found, wish.rows):
                 click.echo(printable(line))
             other = next(by for by in _BY_SITE if by != wish.by)
-            next_step.tell(f"hakmem profile --by {other} {wish.what}")
+            wish.tell_again(["--by", other])
     output, json_file = wish.files[0], wish.files[-1]
     if output is not None:
         output.write(answer)

@@ -54,8 +54,6 @@ def report(
     """
     pid = None if from_files else process_of(command)
     _check_options(pid, from_files, seconds, profile, how)
-    if output_name == "-" and json_name == "-":
-        raise Failure("--output - and --json - would both be on stdout", EXIT_USAGE)
     with reserve(output_name, json_name) as files:
         if pid is not None:
             _write(files, watch(pid, _SECONDS if seconds is None else seconds, profile))
@@ -70,8 +68,6 @@ def report(
 def _check_options(
     pid: Optional[int], from_files: bool, seconds: Optional[float], profile: Optional[str], how: How
 ) -> None:
-    if pid == 0:
-        raise Failure("there is no process 0")
     if seconds is not None and pid is None:
         raise Failure("--seconds is for a PID", EXIT_USAGE)
     if pid is not None or from_files:

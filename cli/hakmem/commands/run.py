@@ -11,13 +11,13 @@ import click
 
 from hakmem import paths, verdict
 from hakmem.engine import Child, Launch, Watch
-from hakmem.errors import Failure, say, say_result, write_stderr
+from hakmem.errors import EXIT_CANNOT, Failure, say, say_result, write_stderr
 from hakmem.folding import columns_of_stderr
 from hakmem.guard_rates import RECOMMENDED_RATE
 from hakmem.guards import rate_of
 from hakmem.output import OutputFile
 from hakmem.self_report import SelfReports
-from hakmem.under_hakmem import How, prepare, start_options
+from hakmem.under_hakmem import How, Start, prepare, start_options
 from hakmem.verdict import Verdict
 
 # Signals that are not passed on: those that cannot be caught, that the kernel sends for a process's own faults, and
@@ -69,20 +69,16 @@ def run(
                 variables = reports.ask(variables)
             child = run_to_end(Launch(start.program, variables, library=start.library), reports.look)
             reports.collect()
-        told = _verdict(child, start.library, reports)
+        told = _verdict(child, start, reports)
+        is_written = True
         if json_file is not None:
-            _write(verdict.to_text(verdict.as_json(told, list(command))), output)
+            is_written = _write(verdict.to_text(verdict.as_json(told, list(command))), output)
         elif not quiet:
-            if verbose:
-                for line in verdict.lines(told):
-                    say_result(line, indent=" " * 19)
-            else:
-                say_result(verdict.line(told, columns_of_stderr()))
+            _say(told, verbose)
     finally:
         if output is not None:
             output.discard()
-    assert child.ended is not None
-    sys.exit(child.ended.exit_code)
+    sys.exit(told.ended.exit_code or (0 if is_written else EXIT_CANNOT))
 
 
 def run_to_end(
@@ -134,16 +130,24 @@ def _is_from_kernel(heard: signal.struct_siginfo) -> bool:
     return heard.si_code > 0
 
 
-def _verdict(child: Child, library: str, reports: SelfReports) -> Verdict:
+def _verdict(child: Child, start: Start, reports: SelfReports) -> Verdict:
     assert child.ended is not None and child.sampler is not None
     ours = (paths.LIBRARY, paths.SECURE_LIBRARY)
-    is_ours = library in [str(paths.find_library(name)) for name in ours]
+    is_ours = start.library in [str(paths.find_library(name)) for name in ours]
     version = paths.hakmem_version() if is_ours else None
-    return Verdict(child.pid, child.ended, child.sampler, reports, library, version)
+    return Verdict(child.pid, child.ended, child.sampler, reports, start.library, version, start.can_map)
 
 
-def _write(text: str, output: Optional[OutputFile]) -> None:
-    """To the file, or to stderr. A failure does not change the exit code, which is the program's."""
+def _say(told: Verdict, verbose: bool) -> None:
+    if verbose:
+        for line in verdict.lines(told):
+            say_result(line, indent=" " * 19)
+    else:
+        say_result(verdict.line(told, columns_of_stderr()))
+
+
+def _write(text: str, output: Optional[OutputFile]) -> bool:
+    """Writes to the file, or to stderr. Returns whether the text is written."""
     try:
         if output is not None:
             output.write(text)
@@ -151,3 +155,5 @@ def _write(text: str, output: Optional[OutputFile]) -> None:
             write_stderr(text)
     except Failure as failure:
         say(failure.message)
+        return False
+    return True

@@ -10,6 +10,7 @@ import click
 from hakmem import next_step, stats_summary, stats_text
 from hakmem.attach import attach
 from hakmem.folding import fold, known_columns
+from hakmem.one_of import one_of
 from hakmem.process_or_program import PID
 from hakmem.top.history import parse
 
@@ -18,9 +19,14 @@ _INDENT = " " * 12
 
 
 @click.command()
-@click.option("--all", "--text", "form", flag_value="text", help="Print every figure, as HAKMEM_STATS=1 does.")
-@click.option("--json", "form", flag_value="json", help="Print JSON, as in the file of HAKMEM_STATS_FILE.")
-@click.option("--openmetrics", "form", flag_value="openmetrics", help="Print OpenMetrics text.")
+@one_of(
+    "form",
+    {
+        "text": ("--all", "--text", "Print every figure, as HAKMEM_STATS=1 does."),
+        "json": ("--json", "Print JSON, as in the file of HAKMEM_STATS_FILE."),
+        "openmetrics": ("--openmetrics", "Print OpenMetrics text."),
+    },
+)
 @click.argument("pid", type=PID, metavar="PID")
 def stats(form: Optional[str], pid: int) -> None:
     """Print the statistics of the running program PID: ten lines, or all.

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from hakmem import fitting
-from hakmem.errors import EXIT_SIGNAL_BASE, Failure, Interrupted, say
+from hakmem.errors import EXIT_SIGNAL_BASE, EXIT_USAGE, Failure, Interrupted, say
 from hakmem.followed import Ended, Followed
 from hakmem.process_or_program import PID
 from hakmem.streams import OutputLost
@@ -42,6 +42,8 @@ def top(once: bool, is_whole: bool, is_json: bool, interval: float, pid: int) ->
 
     The program needs no option for it. It must be your own, unless you are root. q and Ctrl-C end the picture.
     """
+    if is_whole and not once:
+        raise Failure("--all is for --once", EXIT_USAGE)
     process = Followed(pid)
     console = Console(highlight=False)
     try:

@@ -6,13 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Tuple
 
 from hakmem.errors import EXIT_USAGE, Failure
+from hakmem.explain import snapshot
 from hakmem.json_text import decode, is_figure
-from hakmem.old_figures import OLD_FIGURES
 from hakmem.profile.model import OBJECTS_OF, Profile, names_of
 from hakmem.profile.read import parse
 from hakmem.units import unit_of
-
-NEWEST_SCHEMA = 2
 
 
 @dataclass(frozen=True)
@@ -46,8 +44,14 @@ Document = Dict[str, Any]
 
 
 def is_json(data: bytes) -> bool:
-    """Whether the bytes look like a snapshot."""
-    return data[:64].lstrip().startswith((b"{", b"["))
+    """Whether the bytes are JSON, or begin like a snapshot."""
+    if data[:64].lstrip().startswith((b"{", b"[")):
+        return True
+    try:
+        decode(data)
+    except ValueError:
+        return False
+    return True
 
 
 def load(path: str) -> Any:
@@ -61,17 +65,14 @@ def load(path: str) -> Any:
 
 
 def _snapshot(data: bytes, path: str) -> Document:
-    try:
-        document = decode(data)
-    except ValueError as error:
-        raise Failure(f"{path} is cut off or damaged: it is no whole JSON ({error})") from None
-    if not isinstance(document, dict) or not isinstance(document.get("memory"), dict) or "schema" not in document:
-        raise Failure(f"{path} is JSON, but no statistics snapshot of hakmem")
-    schema = document["schema"]
-    if not isinstance(schema, int) or not 1 <= schema <= NEWEST_SCHEMA:
-        raise Failure(
-            f"{path} has schema {schema}, and this tool knows up to {NEWEST_SCHEMA}: use the tool of that version"
-        )
+    """The document, with all checks of `hakmem explain`, and of each figure that is compared here."""
+    document = snapshot.parse(data, path).document
+    bands = {f"bands.{name}": values for name, values in document.get("bands", {}).items()}
+    for name, values in {**{name: document.get(name) for name in _USUAL}, **bands}.items():
+        for one, value in values.items() if isinstance(values, dict) else ():
+            is_unknown = value is None and one.endswith("_estimate")
+            if not is_figure(value) and not is_unknown:
+                raise Failure(f"{path} is damaged: {name}.{one} is {value!r:.40}")
     return document
 
 
@@ -118,7 +119,7 @@ _USUAL = {"parts": "bytes", "memory": "bytes", "events": "count"}
 
 def _flat(name: str, unit: str, before: Document, after: Document, has_total: bool = False) -> Section:
     """The figures of a section that have this unit."""
-    first, second = (_of_unit(name, unit, _numbers(document.get(name))) for document in (before, after))
+    first, second = (_of_unit(name, unit, document.get(name)) for document in (before, after))
     both = name in before and name in after
     rows = [Change(one, first.get(one, 0), second.get(one, 0)) for one in {**first, **second}] if both else []
     total = has_total and both
@@ -126,14 +127,9 @@ def _flat(name: str, unit: str, before: Document, after: Document, has_total: bo
     return Section(title, unit, _sorted(rows), sum(first.values()), sum(second.values()), total)
 
 
-def _of_unit(section: str, unit: str, values: Dict[str, int]) -> Dict[str, int]:
-    """Without the old names of figures that are there under their new names too."""
-    old = OLD_FIGURES.get(section, {})
-    return {
-        name: value
-        for name, value in values.items()
-        if unit_of(section, name, _USUAL[section]) == unit and old.get(name) not in values
-    }
+def _of_unit(section: str, unit: str, values: Any) -> Dict[str, int]:
+    usual = _USUAL[section]
+    return {name: value for name, value in _numbers(values).items() if unit_of(section, name, usual) == unit}
 
 
 def _table(name: str, column: str, before: Document, after: Document) -> Section:

@@ -14,6 +14,7 @@ from hakmem.json_text import decode
 from hakmem.metrics import size
 from hakmem.profile.model import Profile
 from hakmem.profile.read import parse
+from hakmem.watched import Watched
 
 DEFAULT_RATE = 512 << 10
 DEFAULT_SECONDS = 10.0
@@ -47,19 +48,42 @@ class _Asker:
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._kept: Optional[Attached] = None
+        self._first: Optional[Watched] = None
 
     def __call__(self, request: str) -> bytes:
+        try:
+            return self._ask(request)
+        except Failure as failure:
+            raise self._change() or failure from None
+
+    def _change(self) -> Optional[Failure]:
+        """What has become of the process since the first request, where that is why a later one fails."""
+        if self._first is None:
+            return None
+        told = f"process {self._pid} ({self._first.name})"
+        if not self._first.is_alive():
+            return Failure(f"{told} has ended")
+        if self._first.runs_another_program():
+            return Failure(f"{told} has replaced its program by another (exec): the profile ended with the first")
+        return None
+
+    def _ask(self, request: str) -> bytes:
         if request.startswith(START) and not request.endswith(STAY):
             return self._start(request)
         if request == STOP and self._kept is not None:
             kept, self._kept = self._kept, None
             with kept:
                 return kept.ask(request)
-        with attach(self._pid) as attached:
+        with self._attach() as attached:
             return attached.ask(request)
 
-    def _start(self, request: str) -> bytes:
+    def _attach(self) -> Attached:
         attached = attach(self._pid)
+        self._first = self._first or attached.process
+        return attached
+
+    def _start(self, request: str) -> bytes:
+        attached = self._attach()
         try:
             answer = attached.ask(request)
         except BaseException:

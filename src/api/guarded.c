@@ -7,6 +7,7 @@
 #include "api/sample_hook.h"
 #include "base/atomic.h"
 #include "base/bits.h"
+#include "heap/detach.h"
 #include "heap/part.h"
 #include "os/fault_signal.h"
 #include "os/os.h"
@@ -76,6 +77,7 @@ hk_guard_start_t hk_guarded_start(uint64_t rate) {
   if (!hk_guard_slot_begin(hk_option.guard_slots)) return hk_guard_no_memory;
   if (!hk_fault_signal_catch(&hook)) return hk_guard_no_handler;
   hk_sampling_set_guard_rate(rate);
+  hk_detach_loosen_all(); /* a thread that allocates and frees the same blocks would not notice */
   return hk_guard_on;
 }
 

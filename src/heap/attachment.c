@@ -26,6 +26,7 @@ void hk_attachment_show(hk_attachment_t *attachment, hk_heap_variable_t *variabl
 }
 
 bool hk_attachment_take_up(hk_attachment_t *attachment, hk_heap_variable_t *variable) {
+  (void)hk_load_acquire(variable);                    /* with empty_variable: the word is not older than that */
   uint32_t word = hk_load_acquire(&attachment->word); /* with a thread that shows the heap later */
   while (state_in(word) == hk_attachment_examined || state_in(word) == hk_attachment_loose) {
     if (hk_load_relaxed(&attachment->variable) != variable) return false;
@@ -72,7 +73,7 @@ static bool end_examination(hk_attachment_t *attachment, uint32_t word, hk_attac
 /* Empties the variable. Returns false while it names a part of a named heap or tag instead of the heap (part.h). The
  * thread that puts a part there takes the heap out by an exchange: one of both sees what the other did. */
 static HK_NOINLINE bool empty_variable(hk_attachment_t *attachment, hk_heap_t *heap, hk_heap_t *empty) {
-  return hk_compare_exchange_acquire(hk_load_relaxed(&attachment->variable), &heap, empty);
+  return hk_publish_once(hk_load_relaxed(&attachment->variable), &heap, empty);
 }
 
 /* Looks at the thread before the change as well, so that a thread that is awake keeps its heap. The variable of a loose
@@ -93,6 +94,14 @@ bool hk_attachment_take(hk_attachment_t *attachment, hk_heap_t *heap, hk_heap_t 
   }
   bool slept = sleeps(&thread, is_busy);
   return end_examination(attachment, word, slept ? hk_attachment_none : hk_attachment_loose) && slept;
+}
+
+void hk_attachment_loosen(hk_attachment_t *attachment, hk_heap_t *heap, hk_heap_t *empty) {
+  uint32_t word = hk_load_acquire(&attachment->word); /* with the thread that shows the heap */
+  if (state_in(word) != hk_attachment_firm || !change(attachment, &word, hk_attachment_examined)) return;
+  hk_os_thread_t thread = attachment->thread;
+  bool is_emptied = !hk_os_thread_has_ended(&thread) && empty_variable(attachment, heap, empty);
+  (void)end_examination(attachment, word, is_emptied ? hk_attachment_loose : hk_attachment_firm);
 }
 
 void hk_attachment_repair(hk_attachment_t *attachment) {

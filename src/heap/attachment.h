@@ -7,7 +7,8 @@
  * path, and takes one as a new thread does.
  *
  *   none -> firm -> examined -> none   the thread slept, or ended without its exit handler: the examiner has the heap
- *                            -> loose  the thread did not sleep: it takes the heap up in its next slow path
+ *                            -> loose  the thread did not sleep, or is only to come to a slow path: it takes the
+ *                                      heap up there
  *                            -> taken_up -> firm   the thread has taken the heap up already
  *                            -> ended  the thread ends and waits, also after taken_up: the examiner tells it when its
  *                                      variable and its stack may go
@@ -66,6 +67,11 @@ void hk_attachment_hide(hk_attachment_t *attachment);
  * `attachment` it is; `empty` is the value of `variable` that stands for no heap; `*is_busy` is true while the heap's
  * thread is in a slow path. Opens files. */
 bool hk_attachment_take(hk_attachment_t *attachment, hk_heap_t *heap, hk_heap_t *empty, const _Atomic(bool) *is_busy);
+
+/* Empties the variable of the heap's thread, which finds no heap in its next call and takes this one up again in a slow
+ * path. Does nothing while the variable names a part of a named heap or tag. For any thread that is in no slow path of
+ * the heap. */
+void hk_attachment_loosen(hk_attachment_t *attachment, hk_heap_t *heap, hk_heap_t *empty);
 
 /* Resets the state in a child of fork: no heap is examined there, and the only thread has another number. */
 void hk_attachment_repair(hk_attachment_t *attachment);

@@ -103,6 +103,13 @@ void hk_detach_overdue(void) {
   if (heap != NULL && !hk_thread_has(heap)) (void)detach(heap);
 }
 
+void hk_detach_loosen_all(void) {
+  int type = hk_os_cancel_defer(); /* as in detach */
+  for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next)
+    hk_attachment_loosen(&heap->attachment, heap, HK_EMPTY_HEAP);
+  hk_os_cancel_restore(type);
+}
+
 uint64_t hk_detach_next_due(const hk_detach_t *which) {
   uint64_t next_ms = UINT64_MAX;
   for (hk_heap_t *heap = hk_heap_first(); heap != NULL; heap = heap->all_next) {

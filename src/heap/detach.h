@@ -27,6 +27,10 @@ bool hk_detach_one(uint64_t now_ms);
 /* Detaches the overdue heap (remote.h), if its thread sleeps. For a thread that is in no slow path. Opens files. */
 void hk_detach_overdue(void);
 
+/* Makes the next call of each thread that has a heap a slow path, where it takes its heap up again. For a change that
+ * fast paths do not see. For a thread that is in no slow path. */
+void hk_detach_loosen_all(void);
+
 /* Returns when there may be more if their threads sleep on; UINT64_MAX: never. Any thread. */
 uint64_t hk_detach_next_due(const hk_detach_t *which);
 

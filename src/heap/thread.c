@@ -149,7 +149,11 @@ hk_thread_lease_t hk_thread_enter_heapless(void) {
   hk_thread_lease_t lease = take();
   if (lease.heap == NULL) return lease;
   hk_heap_enter(lease.heap);
-  if (lease.borrowed) hk_heap_keep(lease.heap);
+  if (lease.borrowed) {
+    hk_heap_keep(lease.heap);
+  } else {
+    hk_sample_countdown_follow(lease.heap); /* a free may come first, and the next allocation finds the heap */
+  }
   return lease;
 }
 

@@ -4,6 +4,7 @@
 #include "api/instruments.h"
 #include "base/arithmetic.h"
 #include "base/atomic.h"
+#include "heap/detach.h"
 #include "heap/named.h"
 #include "heap/part.h"
 #include "inspect/probe.h"
@@ -47,6 +48,7 @@ bool hk_profile_start(uint64_t rate) {
   if (!hk_sampling_begin(rate)) return false;
   (void)hk_add_relaxed(&run.number, 1);
   begin_run(rate);
+  hk_detach_loosen_all(); /* a thread that allocates and frees the same blocks would not notice */
   return true;
 #else
   static const char message[] = "hakmem: this variant has no heap profile; libhakmem.so has one\n";

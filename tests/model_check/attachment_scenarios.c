@@ -137,6 +137,8 @@ static void take_twice(void) {
   take();
 }
 
+static void loosen(void) { hk_attachment_loosen(&attachment, HEAP, NO_HEAP); }
+
 /* The attachment's state agrees with the thread's variable. */
 static void expect_known(void) {
   hk_attachment_state_t state = hk_attachment_state(&attachment);
@@ -186,6 +188,15 @@ const scenario_t scenarios[] = {
      .setup = set_up,
      .thread = {sleep_and_end, take, take},
      .finish = expect_ended,
+     .preemptions = 3,
+     .preemptions_in_short = 3},
+    {.name = "sleep_and_loosen", .setup = set_up, .thread = {work_and_sleep, loosen}, .finish = expect_known},
+    {.name = "switch_and_loosen", .setup = set_up, .thread = {sleep_in_a_switch, loosen}, .finish = expect_known},
+    {.name = "end_and_loosen", .setup = set_up, .thread = {sleep_and_end, loosen}, .finish = expect_ended},
+    {.name = "take_and_loosen",
+     .setup = set_up,
+     .thread = {work_and_sleep, take, loosen},
+     .finish = expect_known,
      .preemptions = 3,
      .preemptions_in_short = 3},
     {.name = NULL},

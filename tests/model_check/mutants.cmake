@@ -249,6 +249,15 @@ hk_add_model_mutant(attachment_loose_is_emptied sleep_and_take_twice heap/attach
   "before == hk_attachment_firm && !empty_variable" "!empty_variable"
   "a thread that has a heap finds it"
 )
+hk_add_model_mutant(attachment_word_older_than_variable end_and_loosen heap/attachment.c
+  "(void)hk_load_acquire(variable);" ""
+  "a thread that has ended has no heap"
+)
+hk_add_model_mutant(attachment_emptied_without_release end_and_loosen heap/attachment.c
+  "hk_publish_once(hk_load_relaxed(&attachment->variable), &heap, empty)"
+  "hk_compare_exchange_acquire(hk_load_relaxed(&attachment->variable), &heap, empty)"
+  "a thread that has ended has no heap"
+)
 hk_add_model_mutant(attachment_end_without_wait end_and_take heap/attachment.c
   "hk_os_wait((const uint32_t *)&attachment->word, word); /* end_examination wakes it */" "return;"
   "data race"

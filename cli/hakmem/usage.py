@@ -13,6 +13,7 @@ from hakmem.errors import say
 WIDTH = 100
 # click writes no narrower, but for a width that it is given.
 _NARROWEST_OF_CLICK = 50
+_LEAST = 24  # a narrower terminal wraps the lines
 _MARGIN = 2
 _LONGEST_SUMMARY = 200
 # click's words for its types.
@@ -41,7 +42,7 @@ class WholeSummaries(click.Group):
 
 def columns() -> int:
     """The width of a help text."""
-    return min(shutil.get_terminal_size().columns, WIDTH)
+    return min(max(shutil.get_terminal_size().columns, _LEAST), WIDTH)
 
 
 def width() -> Dict[str, int]:

@@ -37,6 +37,8 @@ class Watched:
         self.pid = pid
         began = process_files.start_of(pid)
         status = self._status()
+        if int(status.get("Tgid", pid)) != pid:
+            raise Failure(f"{pid} is a thread of process {status['Tgid']} ({status['Name']}): that PID is needed")
         self.user = int(status["Uid"].split()[1])
         self.own_pid = int(status.get("NSpid", str(pid)).split()[-1])
         self.name = status["Name"]

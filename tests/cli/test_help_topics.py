@@ -58,6 +58,13 @@ def test_groups_and_whole_summaries(tool: Tool, columns: str) -> None:
     assert "..." not in text.partition("\n  Examples")[0].partition("Options:")[2]
 
 
+@pytest.mark.parametrize("columns", ["1", "4", "20"])
+def test_help_in_a_terminal_of_a_few_columns(tool: Tool, columns: str) -> None:
+    for words in (["--help"], ["run", "--help"]):
+        done = tool(*words, environment={"COLUMNS": columns, "PATH": "/usr/bin:/bin"})
+        assert (done.returncode, done.stderr) == (0, "") and "Examples" in done.stdout
+
+
 @pytest.mark.parametrize("word", ["abc", "0", "-1x", "4711.5", "٤"])
 def test_a_word_that_is_no_process(tool: Tool, word: str) -> None:
     for command in ("stats", "top", "metrics"):

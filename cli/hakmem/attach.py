@@ -129,8 +129,8 @@ def attach(pid: int, seconds: float = ANSWER_SECONDS) -> Attached:
         found = _find(process)
         if found is None and not process.is_alive():
             raise Failure(
-                f"process {pid} has ended, perhaps by signal {process.signal}: a wait of a program returns early for it "
-                "(EINTR), and not every program expects that (see: hakmem help stats)"
+                f"process {pid} has ended, perhaps by signal {process.signal}: a wait of the program returns early for "
+                "it (EINTR), and not every program expects that (see: hakmem help stats)"
             )
     return found
 

@@ -72,7 +72,6 @@ IMPORTS_ALLOWED = frozenset(
         "pthread_setcanceltype",
         "pthread_setspecific",
         "abort",
-        "ferror",
         "fprintf",
         "__fprintf_chk",
         "sigaction",

@@ -331,8 +331,9 @@ hk_os_thread_t hk_os_thread_self(void);
  * unknown. */
 bool hk_os_thread_sleeps(const hk_os_thread_t *thread);
 
-/* Returns whether the system has no such thread any more. What the thread has written is seen then. Returns false where
- * this is unknown, and while another thread has its number. */
+/* Returns whether the process has no such thread any more. What the thread has written is seen then. Returns false
+ * where this is unknown, and while another thread has its number. Requires that the thread was the calling process's,
+ * not its parent's that shares memory with it. */
 bool hk_os_thread_has_ended(const hk_os_thread_t *thread);
 
 /* Defers asynchronous cancellation of the calling thread, and returns the type that hk_os_cancel_restore takes back.

@@ -161,11 +161,12 @@ bool hk_os_thread_sleeps(const hk_os_thread_t *thread) {
   return before_ns != 0 && is_outside(thread) && cpu_ns(thread) == before_ns;
 }
 
-/* The calling thread finds itself by its number, unless it is a child that shares all memory: that one may be in
- * another process, with other numbers. */
+/* The calling thread finds itself by its number, unless it is a child that shares all memory and has its parent's
+ * record of the thread. */
 bool hk_os_thread_has_ended(const hk_os_thread_t *thread) {
   if (HK_NO_KERNEL_ORDER || hk_sandbox_may_kill()) return false;
   hk_os_thread_t self = hk_os_thread_self();
   struct timespec cpu;
-  return self.number != 0 && clock_call(&self, &cpu) == 0 && hk_syscall2(SYS_tkill, (long)thread->number, 0) == -ESRCH;
+  if (self.number == 0 || clock_call(&self, &cpu) != 0) return false;
+  return hk_syscall3(SYS_tgkill, (long)hk_os_process_id(), (long)thread->number, 0) == -ESRCH;
 }

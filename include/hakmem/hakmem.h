@@ -528,9 +528,10 @@ HAKMEM_EXPORT int hakmem_stats_get_heaps(hakmem_stats_heap_t *out, size_t size, 
 /* ---- The heap profile. ------------------------------------------------------------------------------------------- */
 
 /* Starts the heap profile: from now on blocks are sampled with their call stacks, with an average of `rate` bytes
- * between samples. 0 means HAKMEM_PROFILE_RATE; more than 4 GiB counts as 4 GiB. The calling thread follows at once,
- * another thread at its next call; while a named heap or a tag is pushed there, at its next slow path. Returns false
- * when the profile runs already, and in libhakmem-fast.so, which has none and says so on stderr. */
+ * between samples. 0 means HAKMEM_PROFILE_RATE; more than 4 GiB counts as 4 GiB. The calling thread follows at once.
+ * Another thread follows at its next call; for blocks of a named heap, while a tag is pushed, and under a system call
+ * filter at its next slow path. Returns false when the profile runs already, and in libhakmem-fast.so, which has none
+ * and says so on stderr. */
 HAKMEM_EXPORT bool hakmem_profile_start(size_t rate) HAKMEM_NOEXCEPT;
 
 /* Stops the heap profile. Samples stay known until their blocks are freed. Returns false when no profile runs. */

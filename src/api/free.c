@@ -164,7 +164,7 @@ void hk_free_slow(void *block, hk_slab_t *slab) {
   }
 }
 
-/* The owner is the caller's heap. hk_thread_heap may be empty by now, while another thread examines this one
+/* The owner is the caller's heap. hk_thread_heap may be empty by now, while another thread examines or loosens this one
  * (heap/attachment.h). */
 void hk_free_due(hk_slab_t *slab) {
   hk_heap_t *heap = hk_load_relaxed(&slab->owner);

@@ -98,7 +98,7 @@ void *hk_guarded_alloc(size_t size, size_t alignment, size_t block_bytes, const 
   if (named != NULL && !hk_named_reserve(named, charge_of(size), &charged)) return NULL;
   void *block = hk_guard_slot_alloc(size, alignment, &deed, named);
   if (block == NULL) {
-    if (named != NULL) hk_named_uncharge(named, charge_of(size));
+    if (named != NULL) hk_named_cancel(named, charge_of(size), charged);
     hk_stat_add(hk_stat_guard_missed, 1);
     return NULL;
   }

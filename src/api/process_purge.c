@@ -149,7 +149,7 @@ static _Atomic(uint64_t) last_new_ms;
 static bool has_idle_heap(uint64_t now_ms) { return hk_heap_pool_has_any() || hk_detach_one(now_ms); }
 
 void hk_process_share_heaps(void) {
-  if (hk_heap_total() < FEW_HEAPS || hk_thread_is_leaving()) return;
+  if (hk_heap_total() < FEW_HEAPS || hk_thread_is_leaving() || hk_thread_take_up()) return;
   uint64_t now_ms = hk_os_coarse_ms();
   unsigned left = now_ms - hk_load_relaxed(&last_new_ms) < BURST_MS ? YIELDS : 0;
   while (!has_idle_heap(now_ms)) {

@@ -57,15 +57,11 @@ static bool sleeps(const hk_os_thread_t *thread, const _Atomic(bool) *is_busy) {
   return hk_os_thread_sleeps(thread) && !hk_load_relaxed((_Atomic(bool) *)is_busy);
 }
 
-/* A child that shares its parent's memory does not know the parent's threads. */
-static bool has_ended(const hk_os_thread_t *thread) {
-  return hk_purge_wakeup_is_allowed() && hk_os_thread_has_ended(thread);
-}
-
 /* Returns whether the thread has ended and left the heap behind: it armed its exit handler when that could no longer
- * run, in the last round of the destructors of thread-specific data. Its variable may be gone, and is not written. */
+ * run, in the last round of the destructors of thread-specific data. Its variable may be gone, and is not written. A
+ * child that shares its parent's memory does not know the parent's threads. */
 static bool has_left(const hk_os_thread_t *thread, const _Atomic(bool) *is_busy) {
-  return has_ended(thread) && !hk_load_relaxed((_Atomic(bool) *)is_busy);
+  return hk_purge_wakeup_is_allowed() && hk_os_thread_has_ended(thread) && !hk_load_relaxed((_Atomic(bool) *)is_busy);
 }
 
 /* Returns true when the examiner sets the state; false when the thread has taken the heap up meanwhile, or ends. */
@@ -107,7 +103,8 @@ void hk_attachment_loosen(hk_attachment_t *attachment, hk_heap_t *heap, hk_heap_
   uint32_t word = hk_load_acquire(&attachment->word); /* with the thread that shows the heap */
   if (state_in(word) != hk_attachment_firm || !change(attachment, &word, hk_attachment_examined)) return;
   hk_os_thread_t thread = attachment->thread;
-  bool is_emptied = !has_ended(&thread) && empty_variable(attachment, heap, empty);
+  bool is_emptied = hk_os_thread_has_word(&thread, hk_load_relaxed(&attachment->variable), heap) &&
+                    empty_variable(attachment, heap, empty);
   (void)end_examination(attachment, word, is_emptied ? hk_attachment_loose : hk_attachment_firm);
 }
 

@@ -69,8 +69,8 @@ void hk_attachment_hide(hk_attachment_t *attachment);
 bool hk_attachment_take(hk_attachment_t *attachment, hk_heap_t *heap, hk_heap_t *empty, const _Atomic(bool) *is_busy);
 
 /* Empties the variable of the heap's thread, which finds no heap in its next call and takes this one up again in a slow
- * path. Does nothing while the variable names a part of a named heap or tag. For any thread that is in no slow path of
- * the heap. */
+ * path. Does nothing while the variable names a part of a named heap or tag, and where nothing tells whether the thread
+ * lives. For any thread that is in no slow path of the heap. */
 void hk_attachment_loosen(hk_attachment_t *attachment, hk_heap_t *heap, hk_heap_t *empty);
 
 /* Resets the state in a child of fork: no heap is examined there, and the only thread has another number. */

@@ -144,12 +144,27 @@ bool hk_named_reserve(hk_named_t *named, size_t bytes, size_t *after) {
   return true;
 }
 
-void hk_named_note_rise(hk_named_t *named, size_t bytes, size_t after) {
-  size_t soft = hk_load_relaxed(&named->soft_bytes);
-  note_peak(named, after);
-  if (HK_LIKELY(soft == 0 || after - bytes > soft || after <= soft)) return;
+/* Returns whether a charge of `bytes`, after which the sum was `after`, took it above the soft limit. */
+static bool is_crossing(size_t soft, size_t bytes, size_t after) {
+  return HK_UNLIKELY(soft != 0 && after - bytes <= soft && after > soft);
+}
+
+static void note_crossing(hk_named_t *named) {
   (void)hk_add_relaxed(&named->soft_count, 1);
   hk_store_relaxed(&named->is_crossed, true);
+}
+
+void hk_named_note_rise(hk_named_t *named, size_t bytes, size_t after) {
+  note_peak(named, after);
+  if (is_crossing(hk_load_relaxed(&named->soft_bytes), bytes, after)) note_crossing(named);
+}
+
+/* If this charge crossed the soft limit, and the sum stays above it, another charge crosses it that took the sum for
+ * above before. */
+void hk_named_cancel(hk_named_t *named, size_t bytes, size_t after) {
+  hk_count(hk_count_shared_update, 1);
+  size_t left = hk_sub_relaxed(&named->bytes, bytes) - bytes, soft = hk_load_relaxed(&named->soft_bytes);
+  if (is_crossing(soft, bytes, after) && left > soft) note_crossing(named);
 }
 
 bool hk_named_charge(hk_named_t *named, size_t bytes) {

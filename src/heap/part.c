@@ -223,9 +223,10 @@ hk_part_switch_t hk_part_enter(hk_named_t *named) {
   return it;
 }
 
+/* The thread may have lost or taken up its own heap since the switch, on its base: the table knows. */
 void hk_part_leave(const hk_part_switch_t *it) {
   if (it->part == NULL) return;
-  switch_back(it->before);
+  switch_back(is_a_part(it->before) || hk_part_table == NO_TABLE ? it->before : hk_part_table->base);
   if (it->is_borrowed) let_go(it->part);
 }
 

@@ -58,6 +58,8 @@ static hk_heap_t *take_up(void) {
   return known_heap;
 }
 
+bool hk_thread_take_up(void) { return take_up() != NULL; }
+
 static void attach(hk_heap_t *heap) {
   if (has_attached && losses < PATIENCE_MOST) losses++;
   known_heap = heap;

@@ -8,7 +8,7 @@
 #include "heap/heap.h"
 
 /* Starts at the empty heap, whose bins have no blocks, so "no heap yet" needs no test of its own. Written by its
- * thread; an examiner that takes the heap empties it (attachment.h). */
+ * thread; an examiner that takes or loosens the heap empties it (attachment.h). */
 extern HK_HIDDEN HK_THREAD_LOCAL hk_heap_variable_t hk_thread_heap;
 
 /* Returns the calling thread's heap, or HK_EMPTY_HEAP. */
@@ -68,6 +68,10 @@ bool hk_thread_frees_without_heap(hk_heap_t *owner);
 
 /* Returns whether the thread has no heap and attaches none: its exit handler has run, or never will. */
 bool hk_thread_is_leaving(void);
+
+/* Takes the heap up again that the calling thread had last. Returns false when it had none, or another thread has it.
+ * For a thread that finds no heap. */
+bool hk_thread_take_up(void);
 
 /* Keeps the calling thread without a heap of its own, for a thread that the C library has not made and whose
  * thread-local memory is zero at first. */

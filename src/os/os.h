@@ -331,6 +331,11 @@ hk_os_thread_t hk_os_thread_self(void);
  * unknown. */
 bool hk_os_thread_sleeps(const hk_os_thread_t *thread);
 
+/* Returns whether the process has a thread of that number, and a variable of that thread at `address` has the value
+ * `word`. Returns false where this is unknown. The variable of a thread that has ended may be gone, and its number
+ * another thread's. */
+bool hk_os_thread_has_word(const hk_os_thread_t *thread, const void *address, const void *word);
+
 /* Returns whether the process has no such thread any more. What the thread has written is seen then. Returns false
  * where this is unknown, and while another thread has its number. Requires that the thread was the calling process's,
  * not its parent's that shares memory with it. */

@@ -1,4 +1,4 @@
-/* os/os_sleep.c - L1. Implements hk_os_thread_sleeps and hk_os_thread_has_ended of os.h on Linux.
+/* os/os_sleep.c - L1. Implements hk_os_thread_sleeps and its kin of os.h on Linux.
  *
  * The kernel tells in which system call a thread waits, and its CPU time, to the nanosecond. A thread that waits in a
  * call of the program executes no code of the library, unless a signal handler waits that has interrupted it there. In
@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "os/copy_out.h"
 #include "os/os.h"
+#include "os/peek.h"
 #include "os/stack_top.h"
 #include "os/syscall.h"
 #include "os/thread_call.h"
@@ -159,6 +160,13 @@ bool hk_os_thread_sleeps(const hk_os_thread_t *thread) {
   if (HK_NO_KERNEL_ORDER || hk_sandbox_is_own()) return false;
   uint64_t before_ns = cpu_ns(thread);
   return before_ns != 0 && is_outside(thread) && cpu_ns(thread) == before_ns;
+}
+
+bool hk_os_thread_has_word(const hk_os_thread_t *thread, const void *address, const void *word) {
+  struct timespec cpu;
+  void *found;
+  if (hk_sandbox_may_kill() || clock_call(thread, &cpu) != 0) return false;
+  return hk_os_peek(address, &found) && found == word;
 }
 
 /* The calling thread finds itself by its number, unless it is a child that shares all memory and has its parent's

@@ -290,13 +290,26 @@ static slot_t *large_at(uintptr_t address) {
   return NULL;
 }
 
+/* Chosen: how far below an address the start of a large block is searched for. */
+#define LOOK_BACK_SLABS (2 * HK_GIB / HK_SLAB_BYTES)
+
+/* Only the first slab of a large block has a descriptor. */
+static bool is_in_large_block(uintptr_t address) {
+  for (size_t i = 1; i <= LOOK_BACK_SLABS && i * HK_SLAB_BYTES <= address; i++) {
+    const hk_slab_t *slab = hk_slab_of((void *)(address - i * HK_SLAB_BYTES));
+    if (hk_slab_state(slab) == hk_slab_none) continue;
+    return hk_slab_state(slab) == hk_slab_large && i * HK_SLAB_BYTES < hk_load_relaxed(&((hk_slab_t *)slab)->bytes);
+  }
+  return false;
+}
+
 /* Returns whether no slab and no slot has these addresses. In a child of fork the system may map where the program's
  * MADV_DONTFORK has left a hole in a block, which the child may still free. */
 static bool are_free_addresses(uintptr_t start, size_t bytes) {
-  bool are_free = true;
-  for (uintptr_t at = start; at - start < bytes; at += HK_SLAB_BYTES)
-    are_free = are_free && hk_slab_state(hk_slab_of((void *)at)) == hk_slab_none && large_at(at) == NULL;
-  return are_free;
+  for (uintptr_t at = start; at - start < bytes; at += HK_SLAB_BYTES) {
+    if (hk_slab_state(hk_slab_of((void *)at)) != hk_slab_none || large_at(at) != NULL) return false;
+  }
+  return !is_in_large_block(start);
 }
 
 static void *alloc_large(size_t bytes, size_t alignment, const hk_guard_deed_t *deed, struct hk_named *named) {

@@ -113,6 +113,18 @@ static void sleep_in_a_switch(void) {
   use_on_slow_path();
 }
 
+/* Switches to a part, and back to its own heap for a request inside, as heap/part.c does. */
+static void use_on_base_in_a_switch(void) {
+  hk_heap_t *base = hk_exchange_acquire(&variable, PART);
+  hk_store_relaxed(&variable, base);
+  use_on_slow_path();
+  base = hk_exchange_acquire(&variable, PART);
+  hk_store_relaxed(&variable, base);
+  sleep_once();
+  use_on_fast_path();
+  use_on_slow_path();
+}
+
 /* ---- The other threads. */
 
 static void take(void) {
@@ -193,6 +205,12 @@ const scenario_t scenarios[] = {
     {.name = "sleep_and_loosen", .setup = set_up, .thread = {work_and_sleep, loosen}, .finish = expect_known},
     {.name = "switch_and_loosen", .setup = set_up, .thread = {sleep_in_a_switch, loosen}, .finish = expect_known},
     {.name = "end_and_loosen", .setup = set_up, .thread = {sleep_and_end, loosen}, .finish = expect_ended},
+    {.name = "switch_base_and_loosen",
+     .setup = set_up,
+     .thread = {use_on_base_in_a_switch, take, loosen},
+     .finish = expect_known,
+     .preemptions = 3,
+     .preemptions_in_short = 3},
     {.name = "take_and_loosen",
      .setup = set_up,
      .thread = {work_and_sleep, take, loosen},

@@ -260,6 +260,7 @@ hk_os_thread_t hk_os_thread_self(void) { return {1, 0}; }
 /* Scenarios with threads that sleep define their own. */
 __attribute__((weak)) bool hk_os_thread_sleeps(const hk_os_thread_t *) { return false; }
 bool hk_os_thread_has_ended(const hk_os_thread_t *) { return false; }
+bool hk_os_thread_has_word(const hk_os_thread_t *, const void *, const void *) { return true; }
 __attribute__((weak)) bool hk_purge_wakeup_is_allowed() { return true; }
 bool hk_os_bare_thread_claim(void) { return false; }
 bool hk_os_bare_thread_is_claimed(void) { return false; }

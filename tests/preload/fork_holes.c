@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-enum { block_bytes = 1 << 20, child_count = 20, slot_count = 100, step_count = 20000, most_bytes = 5000 };
+enum { child_count = 20, slot_count = 100, step_count = 20000, most_bytes = 5000 };
 
 static void work(unsigned state) {
   void *slots[slot_count] = {NULL};
@@ -17,8 +17,12 @@ static void work(unsigned state) {
   }
 }
 
+/* A run, and a large block, of which only the start has a record. */
+static const size_t sizes[] = {1 << 20, 64 << 20};
+
 int main(void) {
   for (unsigned i = 0; i < child_count; ++i) {
+    const size_t block_bytes = sizes[i % 2];
     void *block;
     CHECK(posix_memalign(&block, 4096, block_bytes) == 0);
     memset(block, 1, block_bytes);

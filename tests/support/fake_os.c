@@ -221,6 +221,10 @@ bool hk_os_thread_sleeps(const hk_os_thread_t *thread) {
   return fake.thread_sleeps != NULL && fake.thread_sleeps(thread->number);
 }
 
+bool hk_os_thread_has_word(const hk_os_thread_t *thread, const void *address, const void *word) {
+  return !hk_os_thread_has_ended(thread) && *(void *const volatile *)address == word;
+}
+
 bool hk_os_thread_has_ended(const hk_os_thread_t *thread) {
   int saved_errno = errno;
   bool has_ended = syscall(SYS_tkill, (pid_t)thread->number, 0) != 0 && errno == ESRCH;

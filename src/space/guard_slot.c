@@ -303,9 +303,10 @@ static bool is_in_large_block(uintptr_t address) {
   return false;
 }
 
-/* Returns whether no slab and no slot has these addresses. In a child of fork the system may map where the program's
- * MADV_DONTFORK has left a hole in a block, which the child may still free. */
+/* Returns whether no slab and no slot has these addresses. In a child of fork, whose generation is not the first, the
+ * system may map where the program's MADV_DONTFORK has left a hole in a block, which the child may still free. */
 static bool are_free_addresses(uintptr_t start, size_t bytes) {
+  if (HK_LIKELY(hk_lock_generation() == 1)) return true;
   for (uintptr_t at = start; at - start < bytes; at += HK_SLAB_BYTES) {
     if (hk_slab_state(hk_slab_of((void *)at)) != hk_slab_none || large_at(at) != NULL) return false;
   }

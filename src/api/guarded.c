@@ -97,15 +97,12 @@ void *hk_guarded_alloc(size_t size, size_t alignment, size_t block_bytes, const 
   size_t charged = 0;
   if (named != NULL && !hk_named_reserve(named, charge_of(size), &charged)) return NULL;
   void *block = hk_guard_slot_alloc(size, alignment, &deed, named);
+  if (named != NULL) hk_named_settle(named, charge_of(size), charged, block != NULL);
   if (block == NULL) {
-    if (named != NULL) hk_named_cancel(named, charge_of(size), charged);
     hk_stat_add(hk_stat_guard_missed, 1);
     return NULL;
   }
-  if (named != NULL) {
-    hk_named_note_rise(named, charge_of(size), charged);
-    hk_named_add_guarded(named, charge_of(size));
-  }
+  if (named != NULL) hk_named_add_guarded(named, charge_of(size));
   hk_stat_add(hk_stat_guarded, 1);
   hk_fault_signal_renew();
   if (choice->weight_q16 != 0) (void)hk_sample_hook_note((uintptr_t)block, 0, size, block_bytes, choice->weight_q16);

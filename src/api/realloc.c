@@ -86,14 +86,6 @@ static void *resize_unnamed(const hk_finding_t *finding, void *block, size_t siz
   return start + finding->offset;
 }
 
-static void settle_reservation(hk_named_t *named, size_t bytes, size_t after, bool is_granted) {
-  if (is_granted) {
-    hk_named_note_rise(named, bytes, after);
-  } else {
-    hk_named_cancel(named, bytes, after);
-  }
-}
-
 /* Resizes a larger block of a named heap or tag, and charges the difference. The block leaves its list meanwhile,
  * because its descriptor may become another one. */
 static HK_NOINLINE void *resize_named(const hk_finding_t *finding, void *block, size_t size) {
@@ -103,11 +95,11 @@ static HK_NOINLINE void *resize_named(const hk_finding_t *finding, void *block, 
   hk_named_t *named = finding->slab->named;
   if (more_bytes > 0 && !hk_named_reserve(named, more_bytes, &charged)) return NULL;
   if (hk_named_withdraw_larger(finding->slab, &old_bytes) == NULL) { /* another thread frees the block: misuse */
-    if (more_bytes > 0) hk_named_cancel(named, more_bytes, charged);
+    if (more_bytes > 0) hk_named_settle(named, more_bytes, charged, false);
     return NULL;
   }
   void *same = resize_unnamed(finding, block, size);
-  if (more_bytes > 0) settle_reservation(named, more_bytes, charged, same != NULL);
+  if (more_bytes > 0) hk_named_settle(named, more_bytes, charged, same != NULL);
   char *start = (char *)(same != NULL ? same : block) - finding->offset;
   bool has_moved = same != NULL && same != block; /* counts as a block that was allocated, and one that was freed */
   hk_named_add_larger(named, start, same != NULL ? old_bytes + more_bytes : old_bytes, has_moved ? 0 : old_bytes);

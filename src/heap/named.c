@@ -154,24 +154,32 @@ static void note_crossing(hk_named_t *named) {
   hk_store_relaxed(&named->is_crossed, true);
 }
 
-void hk_named_note_rise(hk_named_t *named, size_t bytes, size_t after) {
+static void note_rise(hk_named_t *named, size_t bytes, size_t after) {
   note_peak(named, after);
   if (is_crossing(hk_load_relaxed(&named->soft_bytes), bytes, after)) note_crossing(named);
 }
 
-/* If this charge crossed the soft limit, and the sum stays above it, another charge crosses it that took the sum for
- * above before. */
-void hk_named_cancel(hk_named_t *named, size_t bytes, size_t after) {
+/* If this charge crossed the soft limit and the sum stays above it, a later charge has crossed it in truth: that one
+ * found the sum above it already, and noted nothing. */
+static void cancel(hk_named_t *named, size_t bytes, size_t after) {
   hk_count(hk_count_shared_update, 1);
   size_t left = hk_sub_relaxed(&named->bytes, bytes) - bytes, soft = hk_load_relaxed(&named->soft_bytes);
   if (is_crossing(soft, bytes, after) && left > soft) note_crossing(named);
+}
+
+void hk_named_settle(hk_named_t *named, size_t bytes, size_t after, bool is_granted) {
+  if (is_granted) {
+    note_rise(named, bytes, after);
+  } else {
+    cancel(named, bytes, after);
+  }
 }
 
 bool hk_named_charge(hk_named_t *named, size_t bytes) {
   size_t after;
   if (bytes == 0) return true; /* also above a limit that was lowered */
   if (!hk_named_reserve(named, bytes, &after)) return false;
-  hk_named_note_rise(named, bytes, after);
+  note_rise(named, bytes, after);
   return true;
 }
 

@@ -86,11 +86,10 @@ void hk_named_uncharge(hk_named_t *named, size_t bytes);
 bool hk_named_allows(hk_named_t *named, size_t bytes);
 
 /* The halves of hk_named_charge, for memory that the system may refuse and that cannot be given up again: the second
- * follows when the memory is there, and hk_named_cancel when it was refused. `bytes` are above 0; `*after` becomes the
- * sum with them. */
+ * follows when it is known whether the memory is there, and takes the charge back if not. `bytes` are above 0; `*after`
+ * becomes the sum with them. */
 bool hk_named_reserve(hk_named_t *named, size_t bytes, size_t *after);
-void hk_named_note_rise(hk_named_t *named, size_t bytes, size_t after);
-void hk_named_cancel(hk_named_t *named, size_t bytes, size_t after);
+void hk_named_settle(hk_named_t *named, size_t bytes, size_t after, bool is_granted);
 
 /* Makes a run or large block one of the record's. Requires that `charged_bytes` are charged for it, and corrects that
  * to the bytes that it has. `bytes_before` is what a resized block had; 0 for another. */

@@ -189,9 +189,9 @@ static long clone_thread(const area_t *area) {
 /* Starts the thread with all signals blocked but those that it causes itself, so that it begins with that mask. */
 static bool clone_masked(const area_t *area) {
   uint64_t before;
-  if (!hk_thread_nature_mask(~HK_SIGNALS_OF_ITS_OWN, &before)) return false;
+  if (!hk_signal_mask_change(SIG_SETMASK, ~HK_SIGNALS_OF_ITS_OWN, &before)) return false;
   long thread = hk_thread_nature_announce(hk_thread_bare) ? clone_thread(area) : -EPERM;
-  hk_thread_nature_unmask(before);
+  hk_signal_mask_restore(before);
   if (hk_syscall_failed(thread)) hk_thread_nature_withdraw(hk_thread_bare);
   return !hk_syscall_failed(thread);
 }

@@ -169,12 +169,12 @@ bool hk_os_thread_has_word(const hk_os_thread_t *thread, const void *address, co
   return hk_os_peek(address, &found) && found == word;
 }
 
-/* The calling thread finds itself by its number, unless it is a child that shares all memory and has its parent's
- * record of the thread. */
+/* A thread without a clock has ended, or no clock can be read. The calling thread's own clock tells which: a child that
+ * shares all memory may have its parent's record of the thread, and then finds no clock for itself. */
 bool hk_os_thread_has_ended(const hk_os_thread_t *thread) {
-  if (HK_NO_KERNEL_ORDER || hk_sandbox_may_kill()) return false;
-  hk_os_thread_t self = hk_os_thread_self();
   struct timespec cpu;
+  if (HK_NO_KERNEL_ORDER || hk_sandbox_may_kill() || clock_call(thread, &cpu) == 0) return false;
+  hk_os_thread_t self = hk_os_thread_self();
   if (self.number == 0 || clock_call(&self, &cpu) != 0) return false;
   return hk_syscall3(SYS_tgkill, (long)hk_os_process_id(), (long)thread->number, 0) == -ESRCH;
 }

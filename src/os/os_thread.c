@@ -11,6 +11,7 @@
 #include "os/file_status.h"
 #include "os/os.h"
 #include "os/own_stack.h"
+#include "os/signal_action.h"
 #include "os/syscall.h"
 #include "os/thread_nature.h"
 
@@ -43,12 +44,13 @@ static int create_with(pthread_attr_t *attributes, size_t stack_bytes) {
 
 static bool create(pthread_attr_t *attributes) {
   uint64_t before;
-  if (!hk_thread_nature_mask(~(HK_SIGNALS_OF_ITS_OWN | HK_SIGNALS_OF_THE_C_LIBRARY), &before)) return false;
+  if (!hk_signal_mask_change(SIG_SETMASK, ~(HK_SIGNALS_OF_ITS_OWN | HK_SIGNALS_OF_THE_C_LIBRARY), &before))
+    return false;
   int error = EINVAL;
   for (size_t bytes = STACK_BYTES; error == EINVAL && bytes <= STACK_MOST_BYTES; bytes *= 4) {
     error = create_with(attributes, bytes);
   }
-  hk_thread_nature_unmask(before);
+  hk_signal_mask_restore(before);
   return error == 0;
 }
 

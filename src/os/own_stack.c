@@ -69,12 +69,7 @@ __asm__(
  * tells whether it allows the call. */
 static bool block_signals(uint64_t *before) {
   uint64_t mask = ~(HK_SIGNALS_OF_ITS_OWN | HK_SIGNALS_OF_THE_C_LIBRARY);
-  if (hk_sandbox_may_kill()) return false;
-  return hk_syscall4(SYS_rt_sigprocmask, SIG_BLOCK, (long)&mask, (long)before, sizeof mask) == 0;
-}
-
-static void unblock_signals(uint64_t before) {
-  (void)hk_syscall4(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, sizeof before);
+  return !hk_sandbox_may_kill() && hk_signal_mask_change(SIG_BLOCK, mask, before);
 }
 
 /* Below the stack lies an inaccessible page. */
@@ -86,7 +81,7 @@ bool hk_own_stack_run(void (*run)(void *context), void *context) {
   uint64_t before;
   bool is_blocked = block_signals(&before);
   hk_own_stack_call(run, context, start + bytes);
-  if (is_blocked) unblock_signals(before);
+  if (is_blocked) hk_signal_mask_restore(before);
   (void)hk_os_unmap(start, bytes);
   return true;
 }

@@ -9,6 +9,7 @@
 
 #include "base/compiler.h"
 #include "os/c_library.h"
+#include "os/syscall.h"
 
 HK_C_BEGIN
 
@@ -33,6 +34,17 @@ typedef struct {
  * more; in glibc's programs that one is the program's. */
 #define HK_SIGNALS_OF_THE_C_LIBRARY \
   (HK_SIGNAL_MASK(32) | HK_SIGNAL_MASK(33) | (HK_ON_MUSL ? HK_SIGNAL_MASK(34) : (uint64_t)0))
+
+/* Sets the calling thread's mask (SIG_SETMASK), or adds to it (SIG_BLOCK), and stores the one before. A new thread
+ * inherits its maker's mask. Returns false when the system refuses. */
+HK_INLINE bool hk_signal_mask_change(int how, uint64_t mask, uint64_t *before) {
+  return hk_syscall4(SYS_rt_sigprocmask, how, (long)&mask, (long)before, sizeof mask) == 0;
+}
+
+/* Gives the calling thread the mask back that it had. */
+HK_INLINE void hk_signal_mask_restore(uint64_t before) {
+  (void)hk_syscall4(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, sizeof before);
+}
 
 /* The kernel's flag, which not every header has. */
 #define HK_SIGNAL_RESTORER_FLAG 0x04000000

@@ -13,17 +13,6 @@
 #include "os/signal_action.h"
 #include "os/syscall.h"
 
-/* Sets the calling thread's mask and stores the one before. A new thread inherits its maker's mask. Returns false when
- * the system refuses. */
-HK_INLINE bool hk_thread_nature_mask(uint64_t mask, uint64_t *before) {
-  return hk_syscall4(SYS_rt_sigprocmask, SIG_SETMASK, (long)&mask, (long)before, sizeof mask) == 0;
-}
-
-/* Gives the calling thread the mask back that it had. */
-HK_INLINE void hk_thread_nature_unmask(uint64_t before) {
-  (void)hk_syscall4(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, sizeof before);
-}
-
 /* The kinds of threads. There is at most one thread of each kind. */
 typedef enum { hk_thread_of_c_library, hk_thread_bare, hk_thread_kind_count } hk_thread_kind_t;
 

@@ -154,7 +154,7 @@ hk_thread_lease_t hk_thread_enter_heapless(void) {
   if (lease.borrowed) {
     hk_heap_keep(lease.heap);
   } else {
-    hk_sample_countdown_follow(lease.heap); /* a free may come first, and the next allocation finds the heap */
+    hk_sample_countdown_follow(lease.heap); /* after a free the next allocation may need no slow path */
   }
   return lease;
 }

@@ -62,7 +62,7 @@ def is_divided(snapshot: Snapshot) -> bool:
 
 
 def mode_of(snapshot: Snapshot) -> str:
-    """The value of HAKMEM_MODE: a mode, or the number of a price."""
+    """The value of HAKMEM_MODE: a mode, or the number of a price, which counts as balanced: the tool has no prices."""
     return str(snapshot.section("options").get("mode", _BALANCED))
 
 

@@ -12,6 +12,7 @@
 #include "api/purge_thread.h"
 #include "api/sample_hook.h"
 #include "api/sampled.h"
+#include "api/share_heaps.h"
 #include "api/small_block.h"
 #include "base/bits.h"
 #include "base/panic.h"
@@ -94,7 +95,7 @@ HK_INLINE void consider_work(void) {
   hk_purge_thread_consider();
   hk_serve_consider();
   hk_process_purge_consider();
-  hk_process_share_consider();
+  hk_share_heaps_consider();
 }
 
 void hk_alloc_consider_work(void) { consider_work(); }
@@ -220,7 +221,7 @@ HK_INLINE void *find_large_unnamed(size_t size, size_t alignment, bool *zero) {
   bool may_start = may_start_work();
   if (HK_LIKELY(may_start)) {
     hk_serve_consider();
-    hk_process_share_consider();
+    hk_share_heaps_consider();
   }
   if (size <= HK_RUN_MAX_BYTES && alignment <= HK_SLAB_BYTES && !hk_shortage_is_on() && !HK_HARDENED) {
     *zero = false;

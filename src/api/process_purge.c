@@ -134,34 +134,6 @@ void hk_process_purge_near_limit(void) {
   take_heaps(&(hk_detach_t){.now_ms = hk_os_coarse_ms(), .asleep_ms = GROWING_MS, .least_slabs = 1});
 }
 
-/* Chosen: with fewer heaps each thread has its own. */
-#define FEW_HEAPS 8
-
-/* Chosen: how often a thread that begins lets others run before it takes a new heap. Of many threads that are created
- * at once, those that began first then come to sleep, and their heaps serve the others. Where no thread has taken a new
- * heap for BURST_MS, it does not wait: the others may run for long. */
-#define YIELDS 3
-#define BURST_MS 16
-
-/* When a thread last took a new heap. */
-static _Atomic(uint64_t) last_new_ms;
-
-static bool has_idle_heap(uint64_t now_ms) { return hk_heap_pool_has_any() || hk_detach_one(now_ms); }
-
-void hk_process_share_heaps(void) {
-  if (hk_heap_total() < FEW_HEAPS || hk_thread_is_leaving() || hk_thread_take_up()) return;
-  uint64_t now_ms = hk_os_coarse_ms();
-  unsigned left = now_ms - hk_load_relaxed(&last_new_ms) < BURST_MS ? YIELDS : 0;
-  while (!has_idle_heap(now_ms)) {
-    if (left-- == 0) {
-      hk_store_relaxed(&last_new_ms, now_ms);
-      return;
-    }
-    hk_os_yield();
-    now_ms = hk_os_coarse_ms();
-  }
-}
-
 size_t hk_process_purge_everywhere(size_t keep_bytes) {
   uint64_t before = purged_so_far();
   (void)hk_detach_sleepers(&(hk_detach_t){.now_ms = hk_os_coarse_ms(), .asleep_ms = 0, .least_slabs = 1});

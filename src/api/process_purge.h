@@ -51,13 +51,6 @@ HK_INLINE void hk_process_purge_consider(void) {
   if (HK_UNLIKELY(hk_load_relaxed(&hk_remote_overdue) != NULL)) hk_detach_overdue();
 }
 
-/* If the calling thread needs a heap and there are many, takes up the one that it had last. Where that is another
- * thread's and none is idle, detaches the heap of a thread that sleeps. Requires that the caller is in no slow path. */
-HK_COLD void hk_process_share_heaps(void);
-HK_INLINE void hk_process_share_consider(void) {
-  if (hk_thread_own() == HK_EMPTY_HEAP) hk_process_share_heaps();
-}
-
 /* Collects the remote frees of the calling thread's blocks. Called before a thread takes more memory than a bin
  * holds. */
 void hk_process_purge_remote(void);

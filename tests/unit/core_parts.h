@@ -18,6 +18,7 @@
 
 extern "C" {
 #include "api/process_purge.h"
+#include "api/share_heaps.h"
 #include "api/verify.h"
 #include "heap/heap.h"
 #include "heap/heap_check.h"

@@ -1,4 +1,4 @@
-// api/process_purge: where heaps are many, a thread that needs one takes a sleeper's, and lets others run first.
+// api/share_heaps: where heaps are many, a thread that needs one takes a sleeper's, and waits for it.
 #include "fake_os.h"
 #include "fresh_test.h"
 
@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "hakmem/hakmem.h"
+#include "os/shard.h"
 #include "unit/heap_driver.h"
 
 using namespace hk_test;
@@ -65,17 +66,19 @@ HK_FRESH_TEST(ShareHeaps, WhereTheyAreManyASleepersServes) {
   EXPECT_EQ(hk_heap_total(), 8u);
 }
 
-constexpr int kBeginsABurst = 9;  // takes the first heap that is one too many
+constexpr int kBeginsABurst = 9;   // takes the first heap that is one too many
+constexpr int kLooks = 2;          // a thread examines two others at a time
+constexpr int kLooksInATurn = 10;  // before each of four pauses, and after the last
+constexpr int kVainTurns = 4;
 
-// Two threads are looked at, and two after each of three yields.
 HK_FRESH_TEST(ShareHeaps, InABurstOthersRunFirst) {
   LetLooks([](int) { return false; });
   Crowd crowd;
   for (int count = 0; count < kBeginsABurst; count++) crowd.Add();
-  EXPECT_EQ(looks, 2);
+  EXPECT_EQ(looks, kLooks);
   crowd.Add();
   EXPECT_EQ(hk_heap_total(), kBeginsABurst + 1u);
-  EXPECT_EQ(looks, 2 + 8);
+  EXPECT_EQ(looks, kLooks + kLooks + kLooksInATurn);
 }
 
 HK_FRESH_TEST(ShareHeaps, OneThatComesToSleepMeanwhileServes) {
@@ -85,23 +88,127 @@ HK_FRESH_TEST(ShareHeaps, OneThatComesToSleepMeanwhileServes) {
   EXPECT_EQ(hk_heap_total(), static_cast<size_t>(kBeginsABurst));
 }
 
+HK_FRESH_TEST(ShareHeaps, WhereProcessorsMayBeFreeNoThreadWaits) {
+  hk_shard_set_each(16);
+  LetLooks([](int) { return false; });
+  Crowd crowd;
+  for (int count = 0; count < kBeginsABurst; count++) crowd.Add();
+  for (int count = kBeginsABurst; count < 16; count++) {
+    int before = looks;
+    crowd.Add();
+    EXPECT_EQ(looks, before + kLooks);
+  }
+  int before = looks;
+  crowd.Add();
+  EXPECT_EQ(looks, before + kLooks + kLooksInATurn);
+}
+
+HK_FRESH_TEST(ShareHeaps, AfterTurnsInVainTheRestOfABurstDoesNotWait) {
+  LetLooks([](int) { return false; });
+  Crowd crowd;
+  for (int count = 0; count < kBeginsABurst + kVainTurns - 1; count++) crowd.Add();
+  int before = looks;
+  crowd.Add();
+  EXPECT_EQ(looks, before + kLooks + kLooksInATurn);
+  before = looks;
+  crowd.Add();
+  EXPECT_EQ(looks, before + kLooks);
+}
+
+HK_FRESH_TEST(ShareHeaps, AfterASleeperServedThreadsWaitAgain) {
+  static std::atomic<bool> sleeps;
+  LetLooks([](int) { return sleeps.load(); });
+  Crowd crowd;
+  for (int count = 0; count < kBeginsABurst + kVainTurns; count++) crowd.Add();
+  sleeps = true;
+  crowd.Add();
+  sleeps = false;
+  int before = looks;
+  crowd.Add();
+  EXPECT_EQ(looks, before + kLooks + kLooksInATurn);
+}
+
+// In its first pause the thread at the front waits until the test lets it go on.
+std::atomic<bool> is_stuck, may_go_on;
+
+void StickOnce() {
+  if (is_stuck.exchange(true)) return;
+  while (!may_go_on) std::this_thread::yield();
+}
+
+class AtTheFront {
+ public:
+  AtTheFront() : thread_([] { hakmem_free(hakmem_malloc(100)); }) {
+    while (!is_stuck) std::this_thread::yield();
+  }
+  ~AtTheFront() {
+    may_go_on = true;
+    thread_.join();
+  }
+
+ private:
+  std::thread thread_;
+};
+
+HK_FRESH_TEST(ShareHeaps, BehindTheFrontAThreadWaitsWithoutALook) {
+  LetLooks([](int) { return false; });
+  fake_os_set_wait_hook(StickOnce);
+  Crowd crowd;
+  for (int count = 0; count < kBeginsABurst; count++) crowd.Add();
+  AtTheFront other;
+  fake_os_refuse_waits(true);
+  int before = looks;
+  crowd.Add();
+  EXPECT_EQ(looks, before + kLooks);
+  EXPECT_EQ(fake_os_waited_ms(), 64u);
+}
+
+HK_FRESH_TEST(ShareHeaps, AThreadThatStaysAtTheFrontIsPassed) {
+  LetLooks([](int) { return false; });
+  fake_os_set_wait_hook(StickOnce);
+  Crowd crowd;
+  for (int count = 0; count < kBeginsABurst; count++) crowd.Add();
+  AtTheFront other;
+  int before = looks;
+  crowd.Add();
+  EXPECT_EQ(looks, before + kLooks + kLooksInATurn);
+}
+
+// How often the thread at the front, or a signal handler in it, waits.
+std::atomic<int> waits;
+
+void AllocateInTheFirstPause() {
+  if (waits++ == 0) hk_share_heaps();
+}
+
+HK_FRESH_TEST(ShareHeaps, ASignalHandlerOfTheThreadAtTheFrontDoesNotWait) {
+  LetLooks([](int) { return false; });
+  Crowd crowd;
+  for (int count = 0; count < kBeginsABurst; count++) crowd.Add();
+  fake_os_set_wait_hook(AllocateInTheFirstPause);
+  int before = looks;
+  crowd.Add();
+  EXPECT_EQ(waits, 4);
+  EXPECT_EQ(looks, before + kLooks + kLooks + kLooksInATurn);
+}
+
 HK_FRESH_TEST(ShareHeaps, AfterABurstNoThreadWaits) {
   LetLooks([](int) { return false; });
   Crowd crowd;
   for (int count = 0; count < kBeginsABurst; count++) crowd.Add();
   fake_os_advance(100 * 1000000);
   crowd.Add();
-  EXPECT_EQ(looks, 2 + 2);
+  EXPECT_EQ(looks, kLooks + kLooks);
 }
 
 HK_FRESH_TEST(ShareHeaps, AnIdleHeapServesWithoutALook) {
   LetLooks([](int) { return true; });
   Crowd crowd;
   for (int count = 0; count < 8; count++) crowd.Add();
-  hk_process_share_heaps();
+  hk_share_heaps();
   EXPECT_TRUE(hk_heap_pool_has_any());
   int before = looks;
-  hk_process_share_heaps();
+  hk_share_heaps();
   EXPECT_EQ(looks, before);
 }
 

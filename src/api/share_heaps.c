@@ -1,0 +1,91 @@
+/* api/share_heaps.c - L5. See share_heaps.h.
+ *
+ * Of many threads that are created at once, those that began first come to sleep, and their heaps serve the others. So
+ * a thread that finds no heap waits in line. Only the thread at the front looks for heaps, and takes a new one when its
+ * turn is over. Threads of the program that work have the processors meanwhile.
+ */
+#include "api/share_heaps.h"
+
+#include "base/atomic.h"
+#include "heap/detach.h"
+#include "heap/pool.h"
+#include "os/os.h"
+#include "os/shard.h"
+
+/* Chosen: with fewer heaps each thread has its own. */
+#define FEW_HEAPS 8
+
+/* Chosen: where no thread has taken a new heap for this time, a thread that begins does not wait. */
+#define BURST_MS 16
+
+/* Chosen: the looks in a turn at the front, and the pause after each. */
+#define TURN_LOOKS 4
+#define PAUSE_MS 1
+
+/* Chosen: after this number of turns in a row in which no thread came to sleep, the rest of a burst does not wait. */
+#define VAIN_TURNS 4
+
+/* Chosen: the next thread takes the place of one that is at the front for longer: that one was cancelled, or left by a
+ * signal handler's longjmp, or is not in this child of fork. Where it only had no processor, both look for heaps. */
+#define STUCK_MS 64
+
+/* When a thread last took a new heap. */
+static _Atomic(uint64_t) last_new_ms;
+
+/* The turns since a thread last found a heap, in this burst. */
+static _Atomic(uint32_t) vain_turns;
+
+/* The number of the thread at the front; 0: none. */
+static _Atomic(uint32_t) front;
+
+HK_INLINE bool find_heap(void) {
+  if (!hk_heap_pool_has_any() && !hk_detach_one(hk_os_coarse_ms())) return false;
+  if (hk_load_relaxed(&vain_turns) != 0) hk_store_relaxed(&vain_turns, 0);
+  return true;
+}
+
+/* Where a processor may be free, a thread that waits loses time. */
+static bool may_wait(void) {
+  return hk_heap_total() >= hk_load_relaxed(&hk_shard_used) && hk_load_relaxed(&vain_turns) < VAIN_TURNS;
+}
+
+/* Returns false where the thread cannot wait, and in a signal handler of the thread at the front. */
+static bool go_to_front(uint32_t self) {
+  uint32_t other = 0;
+  while (!hk_compare_exchange_acquire(&front, &other, self)) {
+    if (other == self || !hk_os_wait_for((const uint32_t *)&front, other, STUCK_MS)) return false;
+    if (hk_load_relaxed(&front) != other) other = 0;
+  }
+  return true;
+}
+
+static void leave_front(uint32_t self) {
+  (void)hk_compare_exchange_acquire(&front, &self, 0);
+  hk_os_wake_one((const uint32_t *)&front);
+}
+
+/* Returns whether the thread has found a heap in its turn. */
+static bool take_turn(void) {
+  for (unsigned looks = 0; looks < TURN_LOOKS && may_wait(); looks++) {
+    if (find_heap()) return true;
+    if (!hk_os_pause(PAUSE_MS)) break;
+  }
+  hk_bump_relaxed(&vain_turns, 1);
+  return find_heap();
+}
+
+static bool wait_for_heap(void) {
+  uint32_t self = (uint32_t)hk_os_thread_self().number;
+  if (self == 0 || !go_to_front(self)) return false;
+  bool is_found = take_turn();
+  leave_front(self);
+  return is_found;
+}
+
+void hk_share_heaps(void) {
+  if (hk_heap_total() < FEW_HEAPS || hk_thread_is_leaving() || hk_thread_take_up() || find_heap()) return;
+  bool is_burst = hk_os_coarse_ms() - hk_load_relaxed(&last_new_ms) < BURST_MS;
+  if (!is_burst) hk_store_relaxed(&vain_turns, 0);
+  if (is_burst && may_wait() && wait_for_heap()) return;
+  hk_store_relaxed(&last_new_ms, hk_os_coarse_ms());
+}

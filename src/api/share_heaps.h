@@ -1,0 +1,16 @@
+/* api/share_heaps.h - L5. Heaps for threads that begin: where there are many heaps, that of a thread that sleeps. */
+#ifndef HK_API_SHARE_HEAPS_H
+#define HK_API_SHARE_HEAPS_H
+
+#include "base/compiler.h"
+#include "heap/thread.h"
+
+/* If the calling thread needs a heap and there are many, takes up the one that it had last. Where that is another
+ * thread's and none is idle, detaches the heap of a thread that sleeps, for which it may wait. Requires that the caller
+ * is in no slow path. Safe in signal handlers. Opens files. */
+HK_COLD void hk_share_heaps(void);
+HK_INLINE void hk_share_heaps_consider(void) {
+  if (hk_thread_own() == HK_EMPTY_HEAP) hk_share_heaps();
+}
+
+#endif /* HK_API_SHARE_HEAPS_H */

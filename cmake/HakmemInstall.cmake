@@ -13,6 +13,7 @@ install(
   EXPORT hakmem-targets
   LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
   ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+  INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
 )
 install(FILES "${PROJECT_BINARY_DIR}/libhakmem.a" "${PROJECT_BINARY_DIR}/hakmem-link.o"
         DESTINATION "${CMAKE_INSTALL_LIBDIR}"
@@ -32,6 +33,7 @@ install(FILES "${CMAKE_CURRENT_BINARY_DIR}/hakmem-config.cmake"
 # The .pc file has paths relative to its own place, so an installed tree may be moved.
 set(pkgconfig_dir "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig")
 file(RELATIVE_PATH pc_libdir "${pkgconfig_dir}" "${CMAKE_INSTALL_FULL_LIBDIR}")
+file(RELATIVE_PATH pc_prefix "${pkgconfig_dir}" "${CMAKE_INSTALL_PREFIX}")
 file(RELATIVE_PATH pc_includedir "${pkgconfig_dir}" "${CMAKE_INSTALL_FULL_INCLUDEDIR}")
 configure_file("${PROJECT_SOURCE_DIR}/cmake/hakmem.pc.in" hakmem.pc @ONLY)
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/hakmem.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")

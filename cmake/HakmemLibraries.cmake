@@ -79,9 +79,7 @@ function(hk_add_library target kind output_name)
   foreach(objects IN LISTS ARGN)
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:${objects}>)
   endforeach()
-  target_include_directories(
-    ${target} INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>
-  )
+  target_include_directories(${target} INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
   set_target_properties(
     ${target}
     PROPERTIES OUTPUT_NAME ${output_name}

@@ -60,6 +60,61 @@ def test_pkg_config(prefix: Path, tmp_path: Path, flags: str) -> None:
         assert consumer.run(tmp_path / "program", LD_LIBRARY_PATH=str(folder.parent)) == expected
 
 
+PKG_CHECK = """
+cmake_minimum_required(VERSION 3.22)
+project(consumer LANGUAGES C)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(hakmem REQUIRED IMPORTED_TARGET hakmem)
+add_executable(program program.c)
+target_link_libraries(program PRIVATE PkgConfig::hakmem)
+"""
+
+
+@pytest.mark.skipif(shutil.which("pkg-config") is None, reason="pkg-config is not installed")
+def test_pkg_check_modules(prefix: Path, tmp_path: Path) -> None:
+    """CMake that asks pkg-config, and a program that names nothing of the library."""
+    folder = next(prefix.rglob("hakmem.pc")).parent
+    (tmp_path / "CMakeLists.txt").write_text(PKG_CHECK)
+    (tmp_path / "program.c").write_text('#include <stdio.h>\nint main(void) { return puts("ok") < 0; }\n')
+    build = tmp_path / "build"
+    consumer.run("cmake", "-G", "Ninja", "-S", tmp_path, "-B", build, PKG_CONFIG_PATH=str(folder))
+    consumer.run("cmake", "--build", build)
+    assert "libhakmem.so" in consumer.run("readelf", "-d", build / "program")
+
+
+@pytest.mark.skipif(shutil.which("ld.lld") is None, reason="lld is not installed")
+def test_lld_keeps_the_library(tmp_path: Path) -> None:
+    """With --gc-sections and --as-needed, in a program that names nothing of the library."""
+    (tmp_path / "program.c").write_text('#include <stdio.h>\nint main(void) { return puts("ok") < 0; }\n')
+    words = ("-fuse-ld=lld", "-Wl,--gc-sections", "-Wl,--as-needed", consumer.BUILD / "hakmem-link.o")
+    library = (f"-L{consumer.BUILD}", "-lhakmem")
+    consumer.run("cc", "-o", tmp_path / "program", tmp_path / "program.c", *words, *library)
+    assert "libhakmem.so" in consumer.run("readelf", "-d", tmp_path / "program")
+
+
+def test_folders_of_a_distribution(tmp_path: Path) -> None:
+    """Absolute folders, one for headers among them: the tool runs, and find_package finds the header."""
+    image = tmp_path / "image"
+    places = {"LIB": image / "lib", "INCLUDE": image / "dev/include", "DATA": image / "data", "MAN": image / "man"}
+    chosen = [f"-DCMAKE_INSTALL_{name}DIR={place}" for name, place in places.items()]
+    build = tmp_path / "build"
+    consumer.run(
+        "cmake", "-G", "Ninja", "-S", consumer.ROOT, "-B", build, "-DHK_TESTS=OFF",
+        f"-DCMAKE_INSTALL_PREFIX={image}", f"-DHK_TOOL_PYTHON={sys.executable}", *chosen,
+    )  # fmt: skip
+    consumer.run("cmake", "--build", build)
+    consumer.run("cmake", "--install", build)
+    assert "libhakmem" in consumer.run(image / "bin/hakmem", "run", "-q", "--", "cat", "/proc/self/maps")
+    assert (image / "man/man3/hakmem_free.3").exists()
+    (tmp_path / "program.c").write_text("#include <hakmem/hakmem.h>\nint main(void) { hakmem_free(0); return 0; }\n")
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.22)\nproject(consumer LANGUAGES C)\nfind_package(hakmem REQUIRED)\n"
+        "add_executable(program program.c)\ntarget_link_libraries(program PRIVATE hakmem::hakmem)\n"
+    )
+    consumer.run("cmake", "-G", "Ninja", "-S", tmp_path, "-B", tmp_path / "other", f"-DCMAKE_PREFIX_PATH={image}")
+    consumer.run("cmake", "--build", tmp_path / "other")
+
+
 MESON = """
 project('consumer', 'c', 'cpp', default_options: ['cpp_std=c++17', 'warning_level=3', 'werror=true'])
 hakmem = dependency('hakmem', version: '>=0.1')
